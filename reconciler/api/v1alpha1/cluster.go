@@ -1,0 +1,118 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// EngineMode says who provisions nodes.
+// +kubebuilder:validation:Enum=Embedded;External;Off
+type EngineMode string
+
+// The values of EngineMode.
+const (
+	// EngineEmbedded runs Karpenter inside Poolwright.
+	EngineEmbedded EngineMode = "Embedded"
+	// EngineExternal leaves provisioning to a Karpenter that runs beside
+	// Poolwright.
+	EngineExternal EngineMode = "External"
+	// EngineOff provisions nothing.
+	EngineOff EngineMode = "Off"
+)
+
+// Cluster says which EKS cluster this is and how its engine runs. There is one
+// per API server, named "cluster" by convention.
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:scope=Cluster,categories=poolwright
+// +kubebuilder:printcolumn:name="EKS",type=string,JSONPath=`.spec.name`
+// +kubebuilder:printcolumn:name="Region",type=string,JSONPath=`.spec.region`
+// +kubebuilder:printcolumn:name="Engine",type=string,JSONPath=`.spec.engine.mode`
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Status",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type Cluster struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Spec ClusterSpec `json:"spec"`
+	// +optional
+	Status ClusterStatus `json:"status,omitzero"`
+}
+
+// ClusterSpec is the cluster's identity and its engine's settings.
+type ClusterSpec struct {
+	// Name is the EKS cluster's name.
+	// +kubebuilder:validation:Pattern="^[0-9A-Za-z][A-Za-z0-9_-]{0,99}$"
+	Name string `json:"name"`
+	// Region is the AWS region, such as eu-west-1.
+	// +kubebuilder:validation:Pattern="^[a-z]{2}(-[a-z]+)+-[0-9]+$"
+	Region string `json:"region"`
+	// Account is the twelve-digit AWS account that the cluster is in.
+	// +kubebuilder:validation:Pattern="^[0-9]{12}$"
+	Account string `json:"account"`
+	// Engine says who provisions nodes, and how.
+	// +kubebuilder:default={mode: Embedded}
+	// +optional
+	Engine EngineSpec `json:"engine,omitzero"`
+}
+
+// EngineSpec configures the embedded Karpenter. A change restarts the
+// controller process once, about ten seconds after the last edit.
+type EngineSpec struct {
+	// Mode is Embedded (default), External or Off.
+	// +kubebuilder:default=Embedded
+	// +optional
+	Mode EngineMode `json:"mode,omitempty"`
+	// BatchIdle is how long the provisioner waits for one more pending pod.
+	// Default 1s; at least 10ms.
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:Pattern="^([0-9]+(\\.[0-9]+)?(ms|s|m|h))+$"
+	// +optional
+	BatchIdle *metav1.Duration `json:"batchIdle,omitempty"`
+	// BatchMax is how long the provisioner collects pending pods at most.
+	// Default 10s; not below batchIdle.
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:Pattern="^([0-9]+(\\.[0-9]+)?(ms|s|m|h))+$"
+	// +optional
+	BatchMax *metav1.Duration `json:"batchMax,omitempty"`
+	// FeatureGates switches Karpenter's feature gates by name: NodeRepair,
+	// ReservedCapacity, SpotToSpotConsolidation, NodeOverlay, StaticCapacity,
+	// CapacityBuffer. NodeOverlay is on by default, the others as in
+	// Karpenter.
+	// +optional
+	FeatureGates map[string]bool `json:"featureGates,omitempty"`
+	// InterruptionQueue is the name of the SQS queue that carries spot
+	// interruption and health events. Default: none, interruptions are then
+	// not handled in advance.
+	// +kubebuilder:validation:MaxLength=80
+	// +optional
+	InterruptionQueue string `json:"interruptionQueue,omitempty"`
+	// ConfirmOrphans allows the engine to start although exactly this many
+	// EC2 instances carry the cluster's tag and have no NodeClaim here. They
+	// will be terminated. Default 0: refuse.
+	// +kubebuilder:validation:Minimum=0
+	// +optional
+	ConfirmOrphans int32 `json:"confirmOrphans,omitempty"`
+}
+
+// ClusterStatus is what the controller last found.
+type ClusterStatus struct {
+	// ObservedGeneration is the generation of the spec that the conditions
+	// speak of.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// Conditions are Ready and EngineHeld (true while a safety gate keeps the
+	// engine from running).
+	// +listType=map
+	// +listMapKey=type
+	// +optional
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// ClusterList is a list of Clusters.
+// +kubebuilder:object:root=true
+type ClusterList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []Cluster `json:"items"`
+}

@@ -1,0 +1,46 @@
+// Package v1alpha1 holds Poolwright's own kinds, group poolwright.dev: Sync
+// (what to follow) and Cluster (which EKS cluster this is and how its engine
+// runs).
+//
+// It refuses behaviour: types, defaults and validation only, importing nothing
+// but apimachinery. The CRDs in config/crd are generated from here. Start
+// reading at Sync.
+// +kubebuilder:object:generate=true
+// +groupName=poolwright.dev
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// GroupVersion is poolwright.dev/v1alpha1.
+var GroupVersion = schema.GroupVersion{Group: "poolwright.dev", Version: "v1alpha1"}
+
+// Annotations and labels that users and tools set or read.
+const (
+	// ReconcileAnnotation asks for an immediate run; any new value counts. It
+	// is Flux's, so that existing tools and webhooks work.
+	ReconcileAnnotation = "reconcile.fluxcd.io/requestedAt"
+	// ConfirmAnnotation on a Sync confirms the deletions whose hash it quotes.
+	ConfirmAnnotation = "poolwright.dev/confirm"
+	// PruneAnnotation with the value "disabled" on an object keeps it when it
+	// leaves the repository.
+	PruneAnnotation = "poolwright.dev/prune"
+	// SyncLabel on an applied object names the Sync that it belongs to.
+	SyncLabel = "poolwright.dev/sync"
+)
+
+// Finalizer is on every Sync, so that its deletion policy can be honoured.
+const Finalizer = "poolwright.dev/finalizer"
+
+// FieldManager is the name under which Poolwright owns fields.
+const FieldManager = "poolwright"
+
+// AddToScheme registers the kinds.
+func AddToScheme(s *runtime.Scheme) error {
+	s.AddKnownTypes(GroupVersion, &Sync{}, &SyncList{}, &Cluster{}, &ClusterList{})
+	metav1.AddToGroupVersion(s, GroupVersion)
+	return nil
+}

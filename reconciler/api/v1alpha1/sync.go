@@ -1,0 +1,199 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// DriftPolicy says what to do about a live object that differs from Git.
+// +kubebuilder:validation:Enum=Correct;Report
+type DriftPolicy string
+
+// DeletionPolicy says what the deletion of a Sync does to what it applied.
+// +kubebuilder:validation:Enum=Orphan;Prune
+type DeletionPolicy string
+
+// The values of DriftPolicy and DeletionPolicy.
+const (
+	DriftCorrect DriftPolicy = "Correct"
+	DriftReport  DriftPolicy = "Report"
+
+	DeletionOrphan DeletionPolicy = "Orphan"
+	DeletionPrune  DeletionPolicy = "Prune"
+)
+
+// Sync tells the cluster which folder of which repository to follow. It is
+// honoured only in the controller's own namespace.
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:categories=poolwright
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Revision",type=string,JSONPath=`.status.lastAppliedRevision`
+// +kubebuilder:printcolumn:name="Drift",type=string,JSONPath=`.status.conditions[?(@.type=="Drifted")].status`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="Status",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
+type Sync struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Spec SyncSpec `json:"spec"`
+	// +optional
+	Status SyncStatus `json:"status,omitzero"`
+}
+
+// SyncSpec is what a Sync asks for.
+type SyncSpec struct {
+	// Source is where the declarations are.
+	Source Source `json:"source"`
+	// Path is the folder inside the source that holds a kustomization or
+	// plain manifests. Slash-separated, relative to the root; default "."
+	// (the root).
+	// +kubebuilder:default="."
+	// +kubebuilder:validation:MaxLength=1024
+	// +kubebuilder:validation:XValidation:rule="!self.startsWith('/') && !self.split('/').exists(p, p == '..')",message="path must be relative to the repository's root and must not contain '..'"
+	// +optional
+	Path string `json:"path,omitempty"`
+	// Interval is how often Git is asked for a new revision. Default 1m, at
+	// least 5s.
+	// +kubebuilder:default="1m"
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:Pattern="^([0-9]+(\\.[0-9]+)?(ms|s|m|h))+$"
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('5s')",message="interval must be at least 5s"
+	// +optional
+	Interval metav1.Duration `json:"interval,omitzero"`
+	// Drift is what happens to live objects that differ from Git: Correct
+	// (default) puts them back, Report only says so.
+	// +kubebuilder:default=Correct
+	// +optional
+	Drift DriftPolicy `json:"drift,omitempty"`
+	// Prune deletes objects that left the repository. Default true.
+	// +kubebuilder:default=true
+	// +optional
+	Prune *bool `json:"prune,omitempty"`
+	// Guard limits what one revision may delete unasked.
+	// +kubebuilder:default={maxPrunePercent: 50}
+	// +optional
+	Guard Guard `json:"guard,omitzero"`
+	// DeletionPolicy is what deleting the Sync does to the objects that it
+	// applied: Orphan (default) leaves them, Prune deletes them.
+	// +kubebuilder:default=Orphan
+	// +optional
+	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
+	// Suspend stops fetching, applying and correcting. Default false.
+	// +optional
+	Suspend bool `json:"suspend,omitempty"`
+}
+
+// Guard limits deletions.
+type Guard struct {
+	// MaxPrunePercent of the managed objects may be deleted by one revision;
+	// more wait for the annotation poolwright.dev/confirm. Fewer than ten
+	// deletions never trip it, deleting everything always does. Default 50.
+	// +kubebuilder:default=50
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100
+	// +optional
+	MaxPrunePercent *int32 `json:"maxPrunePercent,omitempty"`
+}
+
+// Source is where declarations come from.
+type Source struct {
+	// Git is a Git repository.
+	Git GitSource `json:"git"`
+}
+
+// GitSource is a Git repository and what to follow in it.
+type GitSource struct {
+	// URL is an https:// address (http:// only to loopback), without
+	// credentials.
+	// +kubebuilder:validation:MaxLength=2048
+	// +kubebuilder:validation:Pattern="^(https|http)://[^@\\s]+$"
+	URL string `json:"url"`
+	// Ref is what to follow. Default: the branch main.
+	// +kubebuilder:default={branch: main}
+	// +optional
+	Ref GitRef `json:"ref,omitzero"`
+	// SecretRef names a Secret in the Sync's namespace with the keys username
+	// and password (a token goes into password; username may then be left
+	// out), and optionally ca.crt for a private certificate authority.
+	// +optional
+	SecretRef *SecretRef `json:"secretRef,omitempty"`
+}
+
+// GitRef names one thing to follow.
+// +kubebuilder:validation:XValidation:rule="[has(self.branch), has(self.tag), has(self.commit)].filter(x, x).size() <= 1",message="set only one of branch, tag and commit"
+type GitRef struct {
+	// Branch is followed to its newest commit.
+	// +kubebuilder:validation:MaxLength=255
+	// +optional
+	Branch string `json:"branch,omitempty"`
+	// Tag is resolved at each fetch.
+	// +kubebuilder:validation:MaxLength=255
+	// +optional
+	Tag string `json:"tag,omitempty"`
+	// Commit is a full 40-digit commit id.
+	// +kubebuilder:validation:Pattern="^[0-9a-f]{40}$"
+	// +optional
+	Commit string `json:"commit,omitempty"`
+}
+
+// SecretRef names a Secret in the same namespace.
+type SecretRef struct {
+	// Name of the Secret.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+}
+
+// SyncStatus is what the controller last found and did.
+type SyncStatus struct {
+	// ObservedGeneration is the generation of the spec that the conditions
+	// speak of.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// Conditions are Ready, Reconciling, Stalled (kstatus) and Drifted.
+	// +listType=map
+	// +listMapKey=type
+	// +optional
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+	// LastAppliedRevision is the revision whose objects were all applied,
+	// written branch@sha1:commit.
+	// +optional
+	LastAppliedRevision string `json:"lastAppliedRevision,omitempty"`
+	// LastAttemptedRevision is the newest revision that was tried.
+	// +optional
+	LastAttemptedRevision string `json:"lastAttemptedRevision,omitempty"`
+	// LastHandledReconcileAt is the newest value of the annotation
+	// reconcile.fluxcd.io/requestedAt that was acted on.
+	// +optional
+	LastHandledReconcileAt string `json:"lastHandledReconcileAt,omitempty"`
+	// Objects is how many objects the Sync manages.
+	// +optional
+	Objects int32 `json:"objects,omitempty"`
+	// Pending lists at most twenty changes that were not made: held by a
+	// guard, refused by the API server, or drifted while only reporting.
+	// +listType=atomic
+	// +optional
+	Pending []PendingChange `json:"pending,omitempty"`
+}
+
+// PendingChange is a change that was not made, and why.
+type PendingChange struct {
+	// Object is Kind.group/namespace/name.
+	Object string `json:"object"`
+	// Action is create, update or delete.
+	Action string `json:"action"`
+	// Reason says why it was not made.
+	// +optional
+	Reason string `json:"reason,omitempty"`
+	// Source is file:line in the repository, where there is one.
+	// +optional
+	Source string `json:"source,omitempty"`
+}
+
+// SyncList is a list of Syncs.
+// +kubebuilder:object:root=true
+type SyncList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []Sync `json:"items"`
+}

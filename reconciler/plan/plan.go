@@ -1,0 +1,154 @@
+// Package plan compares what is wanted with what was observed and says, as
+// plain data, what to change. Compute is a pure function: no context, clock,
+// client, logger or metric, so that a pull request's preview and a merge's
+// work come from the same code.
+//
+// It refuses to know Kubernetes or AWS: targets hand it canonical Sets in
+// which equal means equal. Start reading at Compute.
+package plan
+
+import (
+	"slices"
+
+	"github.com/poolwright/poolwright/reconciler/state"
+)
+
+// Action is what a Change does.
+type Action string
+
+// The actions. A thing that needs nothing has no Change.
+const (
+	Create Action = "create"
+	Update Action = "update"
+	Delete Action = "delete"
+)
+
+// Change is one thing to do, with all that a reader or a target needs to know
+// of it.
+type Change struct {
+	Key    state.Key
+	Action Action
+	// Before is what was observed; nil for Create.
+	Before *state.Item
+	// After is what is wanted; nil for Delete.
+	After *state.Item
+	// Fields lists what differs, sorted by path. For Create and Delete it is
+	// empty: the whole object comes or goes.
+	Fields []FieldChange
+	// Hold says why the change must not be made now, in a sentence for a
+	// person, or is empty. See Policy.
+	Hold string
+}
+
+// Origin is where the change was declared; zero for a deletion.
+func (c Change) Origin() state.Origin {
+	if c.After != nil {
+		return c.After.Origin
+	}
+	return state.Origin{}
+}
+
+// Wave is the change's place in the order of work.
+func (c Change) Wave() int {
+	if c.After != nil {
+		return c.After.Wave
+	}
+	return c.Before.Wave
+}
+
+// Plan is everything that separates what is wanted from what was observed.
+type Plan struct {
+	// Changes are sorted in the order of work: creations and updates by wave
+	// and key, then deletions by falling wave and key.
+	Changes []Change
+	// Unchanged counts the things that are as wanted.
+	Unchanged int
+	// Managed counts the things that are ours today: the base of prune guards.
+	Managed int
+	// Holds are the reasons for which changes are held, sorted and unique.
+	Holds []string
+}
+
+// Compute lists the changes that turn observed into wanted. A thing that is
+// observed but not wanted is deleted: targets put only what is ours into
+// observed. The policies run in their order.
+func Compute(wanted, observed state.Set, policies ...Policy) Plan {
+	var p Plan
+	for _, w := range wanted.Items() {
+		o, exists := observed.Get(w.Key)
+		switch {
+		case !exists:
+			p.Changes = append(p.Changes, Change{Key: w.Key, Action: Create, After: &w})
+		case state.Equal(w.Object, o.Object):
+			p.Unchanged++
+			p.Managed++
+		default:
+			p.Managed++
+			p.Changes = append(p.Changes, Change{Key: w.Key, Action: Update, Before: &o, After: &w, Fields: diff(o.Object, w.Object)})
+		}
+	}
+	for _, o := range observed.Items() {
+		if _, keep := wanted.Get(o.Key); !keep {
+			p.Managed++
+			p.Changes = append(p.Changes, Change{Key: o.Key, Action: Delete, Before: &o})
+		}
+	}
+	slices.SortStableFunc(p.Changes, order)
+	for _, policy := range policies {
+		p = policy(p)
+	}
+	return p
+}
+
+// order sorts changes into the order of work.
+func order(a, b Change) int {
+	da, db := a.Action == Delete, b.Action == Delete
+	switch {
+	case da != db && da:
+		return 1
+	case da != db:
+		return -1
+	case a.Wave() != b.Wave() && da:
+		return b.Wave() - a.Wave()
+	case a.Wave() != b.Wave():
+		return a.Wave() - b.Wave()
+	}
+	return a.Key.Compare(b.Key)
+}
+
+// Count is how many changes have that action, held ones included.
+func (p Plan) Count(a Action) int {
+	n := 0
+	for _, c := range p.Changes {
+		if c.Action == a {
+			n++
+		}
+	}
+	return n
+}
+
+// Empty reports whether nothing differs.
+func (p Plan) Empty() bool { return len(p.Changes) == 0 }
+
+// Hash identifies the plan by what it would do: the same changes to the same
+// live things give the same hash. It is what a confirmation quotes.
+func (p Plan) Hash() string {
+	type line struct {
+		Key    state.Key
+		Action Action
+		UID    string
+		After  string
+	}
+	var lines []line
+	for _, c := range p.Changes {
+		l := line{Key: c.Key, Action: c.Action}
+		if c.Before != nil {
+			l.UID = c.Before.Live.UID
+		}
+		if c.After != nil {
+			l.After = state.Hash(c.After.Object)
+		}
+		lines = append(lines, l)
+	}
+	return state.Hash(lines)[:12]
+}

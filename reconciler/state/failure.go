@@ -1,0 +1,84 @@
+package state
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Problem is a user's mistake in the repository: not an error of ours, but a
+// finding with a place and a remedy.
+type Problem struct {
+	Origin Origin
+	// Message says what is wrong and what to do about it.
+	Message string
+}
+
+// String writes file:line: message.
+func (p Problem) String() string {
+	if p.Origin == (Origin{}) {
+		return p.Message
+	}
+	return p.Origin.String() + ": " + p.Message
+}
+
+// Failure classes tell the controller what to do next. They are asked for with
+// errors.As through Classify, so that wrapping keeps them.
+type failure struct {
+	class  Class
+	reason string
+	at     time.Duration
+	err    error
+}
+
+// Class is what a failure asks of the controller.
+type Class int
+
+// The three classes of failure. An error without a class is Retry.
+const (
+	// Retry: something outside may recover at any time; back off.
+	Retry Class = iota
+	// Wait: nothing will change before a known time or event.
+	Wait
+	// Fix: only a new commit or a changed Sync can help; stop.
+	Fix
+)
+
+// String names the class as logs and metrics do.
+func (c Class) String() string { return [...]string{"retry", "wait", "fix"}[c] }
+
+func (f *failure) Error() string { return f.err.Error() }
+func (f *failure) Unwrap() error { return f.err }
+
+// Fail gives err a class and a reason, the CamelCase word that becomes the
+// condition's reason (for example "AuthenticationFailed"). It returns nil for
+// a nil err.
+func Fail(class Class, reason string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &failure{class: class, reason: reason, err: err}
+}
+
+// WaitFor is Fail with class Wait and the time after which to look again.
+func WaitFor(after time.Duration, reason string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &failure{class: Wait, reason: reason, at: after, err: err}
+}
+
+// Classify returns the class, reason and wait of the outermost classified
+// error in err's tree. An unclassified error is Retry with reason "Failed".
+func Classify(err error) (Class, string, time.Duration) {
+	var f *failure
+	if errors.As(err, &f) {
+		return f.class, f.reason, f.at
+	}
+	return Retry, "Failed", 0
+}
+
+// Failf is Fail with a formatted message.
+func Failf(class Class, reason, format string, args ...any) error {
+	return Fail(class, reason, fmt.Errorf(format, args...))
+}

@@ -1,0 +1,152 @@
+// Package state is the one vocabulary of the reconciler: whatever is declared
+// in Git, wanted by a target or observed in a live world is an Item in a Set.
+//
+// The package is pure: no client, clock, context or logger. It refuses to know
+// what an Item means; each target does. Start reading at Item.
+package state
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Key names one thing in one world, whatever the version it is written in.
+type Key struct {
+	// Target is the world that holds the thing: "cluster" for Kubernetes,
+	// "aws" for AWS.
+	Target string
+	// Group is the Kubernetes API group (empty for the core group), or the AWS
+	// service.
+	Group string
+	// Kind is the Kubernetes kind, or the AWS resource's kind.
+	Kind string
+	// Namespace is empty for things without one.
+	Namespace string
+	// Name is unique among things with equal Target, Group, Kind and Namespace.
+	Name string
+}
+
+// String writes the key as a person would: Kind.group/namespace/name.
+func (k Key) String() string {
+	kind := k.Kind
+	if k.Group != "" {
+		kind += "." + k.Group
+	}
+	if k.Namespace != "" {
+		return kind + "/" + k.Namespace + "/" + k.Name
+	}
+	return kind + "/" + k.Name
+}
+
+// Compare is the total order in which keys reach a reader: target, group,
+// kind, namespace, name.
+func (k Key) Compare(other Key) int {
+	return cmp.Or(
+		strings.Compare(k.Target, other.Target),
+		strings.Compare(k.Group, other.Group),
+		strings.Compare(k.Kind, other.Kind),
+		strings.Compare(k.Namespace, other.Namespace),
+		strings.Compare(k.Name, other.Name),
+	)
+}
+
+// Origin is where in the repository something was declared. The zero value
+// means nowhere: an Item that was observed and not declared.
+type Origin struct {
+	// File is slash-separated and relative to the repository's root.
+	File string
+	// Line starts at 1; 0 where only the file is known.
+	Line int
+}
+
+// String writes file:line, the file alone when the line is unknown, or
+// nothing for the zero Origin.
+func (o Origin) String() string {
+	if o.Line > 0 {
+		return fmt.Sprintf("%s:%d", o.File, o.Line)
+	}
+	return o.File
+}
+
+// Identity pins one live incarnation of a thing, so that a deletion can never
+// hit its successor of the same name.
+type Identity struct {
+	// UID is the API server's uid, or the AWS identifier.
+	UID string
+	// ResourceVersion is the version that was seen. Empty outside Kubernetes.
+	ResourceVersion string
+}
+
+// Item is one thing: its key, its content, and where it comes from.
+type Item struct {
+	Key Key
+	// Version is the API version in which Object is written, without its
+	// group ("v1").
+	Version string
+	// Object is the content in canonical JSON form (map[string]any, []any,
+	// string, bool, int64, float64, nil). It is never changed in place.
+	Object map[string]any
+	// Origin is where it was declared; zero when observed.
+	Origin Origin
+	// Live identifies what was observed; zero when wanted.
+	Live Identity
+	// Owner names who else manages the thing ("Flux Kustomization ns/name"),
+	// or is empty. Such a thing is never forced (see Plan's holds).
+	Owner string
+	// Wave orders changes: lower waves are applied and ready before higher
+	// ones start; deletions go in reverse.
+	Wave int
+	// Grave says, for things whose removal costs more than themselves, what
+	// dies with them ("3 nodes, 7 pods"), or why their removal always waits
+	// for confirmation. Empty for ordinary things.
+	Grave string
+}
+
+// Set holds at most one Item per Key. The zero Set is empty and ready to read;
+// use NewSet to build one. A Set is not changed after it was handed on.
+type Set struct {
+	items map[Key]Item
+}
+
+// NewSet builds a Set. The last of several Items with equal keys wins: who
+// must report duplicates does so before.
+func NewSet(items ...Item) Set {
+	s := Set{items: make(map[Key]Item, len(items))}
+	for _, i := range items {
+		s.items[i.Key] = i
+	}
+	return s
+}
+
+// Get returns the Item with that key.
+func (s Set) Get(k Key) (Item, bool) {
+	i, ok := s.items[k]
+	return i, ok
+}
+
+// Len is the number of Items.
+func (s Set) Len() int { return len(s.items) }
+
+// Items lists the Items in the order of their keys.
+func (s Set) Items() []Item {
+	out := make([]Item, 0, len(s.items))
+	for _, i := range s.items {
+		out = append(out, i)
+	}
+	slices.SortFunc(out, func(a, b Item) int { return a.Key.Compare(b.Key) })
+	return out
+}
+
+// Only returns the subset with the given keys; keys that the Set does not hold
+// are passed over.
+func (s Set) Only(keys []Key) Set {
+	out := Set{items: make(map[Key]Item, len(keys))}
+	for _, k := range keys {
+		if i, ok := s.items[k]; ok {
+			out.items[k] = i
+		}
+	}
+	return out
+}
