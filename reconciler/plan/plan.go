@@ -35,6 +35,9 @@ type Change struct {
 	// Fields lists what differs, sorted by path. For Create and Delete it is
 	// empty: the whole object comes or goes.
 	Fields []FieldChange
+	// Drift is true when Git still says what we last applied, and the live
+	// thing alone has moved.
+	Drift bool
 	// Hold says why the change must not be made now, in a sentence for a
 	// person, or is empty. See Policy.
 	Hold string
@@ -77,18 +80,18 @@ func Compute(wanted, observed state.Set, policies ...Policy) Plan {
 	for _, w := range wanted.Items() {
 		o, exists := observed.Get(w.Key)
 		switch {
-		case !exists:
-			p.Changes = append(p.Changes, Change{Key: w.Key, Action: Create, After: &w})
+		case !exists || o.Object == nil:
+			p.Changes = append(p.Changes, Change{Key: w.Key, Action: Create, After: &w, Drift: drifted(o, w)})
 		case state.Equal(w.Object, o.Object):
 			p.Unchanged++
 			p.Managed++
 		default:
 			p.Managed++
-			p.Changes = append(p.Changes, Change{Key: w.Key, Action: Update, Before: &o, After: &w, Fields: diff(o.Object, w.Object)})
+			p.Changes = append(p.Changes, Change{Key: w.Key, Action: Update, Before: &o, After: &w, Fields: diff(o.Object, w.Object), Drift: drifted(o, w)})
 		}
 	}
 	for _, o := range observed.Items() {
-		if _, keep := wanted.Get(o.Key); !keep {
+		if _, keep := wanted.Get(o.Key); !keep && o.Object != nil {
 			p.Managed++
 			p.Changes = append(p.Changes, Change{Key: o.Key, Action: Delete, Before: &o})
 		}
@@ -98,6 +101,12 @@ func Compute(wanted, observed state.Set, policies ...Policy) Plan {
 		p = policy(p)
 	}
 	return p
+}
+
+// drifted reports whether the wanted thing is what we last applied, so that
+// only the live side can have changed.
+func drifted(observed, wanted state.Item) bool {
+	return observed.Applied != "" && observed.Applied == state.Hash(wanted.Object)
 }
 
 // order sorts changes into the order of work.

@@ -17,6 +17,19 @@ func NoPrune() Policy {
 	}
 }
 
+// ReportDrift holds every change that only puts back what somebody changed by
+// hand; what a new revision asks for goes on.
+func ReportDrift() Policy {
+	return func(p Plan) Plan {
+		return hold(p, func(c Change) string {
+			if c.Drift {
+				return "drift is only reported (drift: Report)"
+			}
+			return ""
+		})
+	}
+}
+
 // pruneFloor is the number of deletions up to which a percentage guard stays
 // silent: half of two things is no catastrophe, and a guard that cries at
 // every clean-up is soon confirmed unread.

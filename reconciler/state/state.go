@@ -92,6 +92,11 @@ type Item struct {
 	Origin Origin
 	// Live identifies what was observed; zero when wanted.
 	Live Identity
+	// Applied is the Hash of the wanted Object that we last applied here; set
+	// only on observed Items, empty when we never applied one. An observed
+	// Item with Applied and without Object was applied and is gone: somebody
+	// deleted it.
+	Applied string
 	// Owner names who else manages the thing ("Flux Kustomization ns/name"),
 	// or is empty. Such a thing is never forced (see Plan's holds).
 	Owner string
