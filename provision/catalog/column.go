@@ -1,0 +1,213 @@
+package catalog
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// column is one field of the table: how it is called, read and written.
+type column struct {
+	name string
+	get  func(*InstanceType) string
+	set  func(*InstanceType, string) error
+}
+
+// Upper bounds keep a damaged table from passing as a giant machine, and keep
+// sums of any row within an int.
+const (
+	mostFigure = 1 << 30
+	mostCards  = 64
+	mostUSD    = 100_000
+)
+
+func columns() []column {
+	return []column{
+		nameColumn("type"),
+		intColumn("vcpus", 1, func(t *InstanceType) *int { return &t.VCPUs }),
+		intColumn("memory_mib", 1, func(t *InstanceType) *int { return &t.MemoryMiB }),
+		listColumn("architectures", []string{"arm64", "i386", "x86_64"}, func(t *InstanceType) *[]string { return &t.Processor.Architectures }),
+		wordColumn("cpu_manufacturer", []string{"AMD", "AWS", "Intel"}, func(t *InstanceType) *string { return &t.Processor.Manufacturer }),
+		intColumn("clock_mhz", 1, func(t *InstanceType) *int { return &t.Processor.ClockMHz }),
+		wordColumn("hypervisor", []string{"", "nitro", "xen"}, func(t *InstanceType) *string { return &t.Hypervisor }),
+		gpuNameColumn("gpu"),
+		wordColumn("gpu_manufacturer", []string{"", "AMD", "NVIDIA"}, func(t *InstanceType) *string { return &t.GPU.Manufacturer }),
+		intColumn("gpu_count", 0, func(t *InstanceType) *int { return &t.GPU.Count }),
+		intColumn("gpu_memory_mib", 0, func(t *InstanceType) *int { return &t.GPU.MemoryMiB }),
+		cardsColumn("network_cards"),
+		intColumn("default_card", 0, func(t *InstanceType) *int { return &t.Network.DefaultCard }),
+		intColumn("ipv4_per_interface", 1, func(t *InstanceType) *int { return &t.Network.IPv4PerInterface }),
+		intColumn("efa_interfaces", 0, func(t *InstanceType) *int { return &t.Network.EFAInterfaces }),
+		wordColumn("ena", []string{"required", "supported", "unsupported"}, func(t *InstanceType) *string { return &t.Network.ENA }),
+		boolColumn("encryption_in_transit", func(t *InstanceType) *bool { return &t.Network.EncryptionInTransit }),
+		boolColumn("cluster_placement", func(t *InstanceType) *bool { return &t.Network.ClusterPlacement }),
+		intColumn("network_mbps", 0, func(t *InstanceType) *int { return &t.Network.BandwidthMbps }),
+		intColumn("local_nvme_gb", 0, func(t *InstanceType) *int { return &t.LocalNVMeGB }),
+		wordColumn("ebs_optimized", []string{"default", "supported", "unsupported"}, func(t *InstanceType) *string { return &t.EBS.Optimized }),
+		intColumn("ebs_mbps", 0, func(t *InstanceType) *int { return &t.EBS.MaxBandwidthMbps }),
+		listColumn("usage_classes", []string{"capacity-block", "on-demand", "spot"}, func(t *InstanceType) *[]string { return &t.UsageClasses }),
+		boolColumn("current_generation", func(t *InstanceType) *bool { return &t.CurrentGeneration }),
+		priceColumn("on_demand_usd"),
+	}
+}
+
+// checkFields holds a type that was not read from a table to the same rules as one
+// that was: every field must survive being written and read.
+func (t InstanceType) checkFields(cols []column) error {
+	for _, col := range cols {
+		if err := col.set(&InstanceType{}, col.get(&t)); err != nil {
+			return fmt.Errorf("field %q: %w", col.name, err)
+		}
+	}
+	return nil
+}
+
+func nameColumn(name string) column {
+	allowed := func(r rune) bool { return r == '.' || r == '-' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' }
+	return column{
+		name: name,
+		get:  func(t *InstanceType) string { return t.Name },
+		set: func(t *InstanceType, s string) error {
+			if s == "" || strings.ContainsFunc(s, func(r rune) bool { return !allowed(r) }) {
+				return fmt.Errorf("%q is not an instance type name", s)
+			}
+			t.Name = s
+			return nil
+		},
+	}
+}
+
+func gpuNameColumn(name string) column {
+	return column{
+		name: name,
+		get:  func(t *InstanceType) string { return t.GPU.Name },
+		set: func(t *InstanceType, s string) error {
+			if strings.TrimSpace(s) != s || strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' }) {
+				return fmt.Errorf("%q is not a GPU model", s)
+			}
+			t.GPU.Name = s
+			return nil
+		},
+	}
+}
+
+func intColumn(name string, least int, field func(*InstanceType) *int) column {
+	return column{
+		name: name,
+		get:  func(t *InstanceType) string { return strconv.Itoa(*field(t)) },
+		set: func(t *InstanceType, s string) error {
+			n, err := strconv.Atoi(s)
+			if err != nil || n < least || n > mostFigure {
+				return fmt.Errorf("%q is not a whole number of at least %d", s, least)
+			}
+			*field(t) = n
+			return nil
+		},
+	}
+}
+
+func boolColumn(name string, field func(*InstanceType) *bool) column {
+	return column{
+		name: name,
+		get:  func(t *InstanceType) string { return strconv.FormatBool(*field(t)) },
+		set: func(t *InstanceType, s string) error {
+			if s != "true" && s != "false" {
+				return fmt.Errorf("%q is neither true nor false", s)
+			}
+			*field(t) = s == "true"
+			return nil
+		},
+	}
+}
+
+func wordColumn(name string, allowed []string, field func(*InstanceType) *string) column {
+	return column{
+		name: name,
+		get:  func(t *InstanceType) string { return *field(t) },
+		set: func(t *InstanceType, s string) error {
+			if !slices.Contains(allowed, s) {
+				return fmt.Errorf("%q is not one of %q", s, allowed)
+			}
+			*field(t) = s
+			return nil
+		},
+	}
+}
+
+// listColumn holds words that are separated by blanks, without repetition.
+func listColumn(name string, allowed []string, field func(*InstanceType) *[]string) column {
+	return column{
+		name: name,
+		get:  func(t *InstanceType) string { return strings.Join(*field(t), " ") },
+		set: func(t *InstanceType, s string) error {
+			words := strings.Split(s, " ")
+			for i, word := range words {
+				if !slices.Contains(allowed, word) || slices.Contains(words[:i], word) {
+					return fmt.Errorf("%q is not a list of different words out of %q", s, allowed)
+				}
+			}
+			*field(t) = words
+			return nil
+		},
+	}
+}
+
+// cardsColumn writes cards with equal limits together: "1x15+31x2" is one card of
+// 15 interfaces and 31 of two.
+func cardsColumn(name string) column {
+	return column{
+		name: name,
+		get:  func(t *InstanceType) string { return formatCards(t.Network.Cards) },
+		set: func(t *InstanceType, s string) error {
+			cards, ok := parseCards(s)
+			if !ok || formatCards(cards) != s {
+				return fmt.Errorf("%q is not a list of CARDSxINTERFACES joined by +", s)
+			}
+			t.Network.Cards = cards
+			return nil
+		},
+	}
+}
+
+func parseCards(s string) ([]int, bool) {
+	var cards []int
+	for _, part := range strings.Split(s, "+") {
+		before, after, _ := strings.Cut(part, "x")
+		count, err1 := strconv.Atoi(before)
+		most, err2 := strconv.Atoi(after)
+		if err1 != nil || err2 != nil || count < 1 || count > mostCards-len(cards) || most < 1 || most > mostFigure/mostCards {
+			return nil, false
+		}
+		cards = append(cards, slices.Repeat([]int{most}, count)...)
+	}
+	return cards, true
+}
+
+func formatCards(cards []int) string {
+	var parts []string
+	for start := 0; start < len(cards); {
+		end := start
+		for end < len(cards) && cards[end] == cards[start] {
+			end++
+		}
+		parts = append(parts, fmt.Sprintf("%dx%d", end-start, cards[start]))
+		start = end
+	}
+	return strings.Join(parts, "+")
+}
+
+func priceColumn(name string) column {
+	return column{
+		name: name,
+		get:  func(t *InstanceType) string { return strconv.FormatFloat(t.OnDemandUSD, 'f', -1, 64) },
+		set: func(t *InstanceType, s string) error {
+			usd, err := strconv.ParseFloat(s, 64)
+			if err != nil || !(usd > 0) || usd > mostUSD {
+				return fmt.Errorf("%q is not a price in US dollars", s)
+			}
+			t.OnDemandUSD = usd
+			return nil
+		},
+	}
+}
