@@ -1,0 +1,85 @@
+// Command controlplane is the Kubernetes control plane of the sandbox in one
+// file: etcd, kube-apiserver, kube-controller-manager, kube-scheduler and
+// kubectl, unchanged, from their Go modules. One binary shares its code pages
+// and links once instead of five times.
+//
+// It takes its part from the name that it is called by, as busybox does, or
+// from its first argument. It refuses to guess: any other name is an error.
+// It is a module of its own because these releases pin dependencies that the
+// product does not want.
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	_ "time/tzdata" // CronJobs name time zones; a small host may have no zone files
+
+	"go.etcd.io/etcd/server/v3/etcdmain"
+	_ "k8s.io/client-go/plugin/pkg/client/auth" // exec and token plugins in a user's kubeconfig
+	"k8s.io/component-base/cli"
+	_ "k8s.io/component-base/logs/json/register"
+	_ "k8s.io/component-base/metrics/prometheus/clientgo"
+	_ "k8s.io/component-base/metrics/prometheus/version"
+	kubectl "k8s.io/kubectl/pkg/cmd"
+	kubectlutil "k8s.io/kubectl/pkg/cmd/util"
+	apiserver "k8s.io/kubernetes/cmd/kube-apiserver/app"
+	manager "k8s.io/kubernetes/cmd/kube-controller-manager/app"
+	scheduler "k8s.io/kubernetes/cmd/kube-scheduler/app"
+)
+
+func main() {
+	os.Exit(run(os.Stderr))
+}
+
+// run plays the part that os.Args asks for and returns the exit code. The
+// parts read os.Args themselves, so it is put into the shape that their own
+// main functions would see.
+func run(stderr io.Writer) int {
+	part := filepath.Base(os.Args[0])
+	play, known := parts()[part]
+	if !known && len(os.Args) > 1 {
+		part = os.Args[1]
+		if play, known = parts()[part]; known {
+			os.Args = os.Args[1:]
+		}
+	}
+	if !known {
+		fmt.Fprintf(stderr, "controlplane: %q is no part of the control plane: call it as, or with first argument, one of %s\n",
+			part, strings.Join(names(), ", "))
+		return 2
+	}
+	return play()
+}
+
+func names() []string {
+	return []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl"}
+}
+
+func parts() map[string]func() int {
+	return map[string]func() int{
+		"etcd":                    runEtcd,
+		"kube-apiserver":          func() int { return cli.Run(apiserver.NewAPIServerCommand()) },
+		"kube-controller-manager": func() int { return cli.Run(manager.NewControllerManagerCommand()) },
+		"kube-scheduler":          func() int { return cli.Run(scheduler.NewSchedulerCommand()) },
+		"kubectl":                 runKubectl,
+	}
+}
+
+// runEtcd returns only when etcd was stopped in order: it exits by itself on
+// an error.
+func runEtcd() int {
+	etcdmain.Main(os.Args)
+	return 0
+}
+
+// runKubectl leaves the printing of errors to kubectl's own rules (wording,
+// exit codes of `diff` and of plugins); CheckErr exits.
+func runKubectl() int {
+	if err := cli.RunNoErrOutput(kubectl.NewDefaultKubectlCommand()); err != nil {
+		kubectlutil.CheckErr(err)
+	}
+	return 0
+}

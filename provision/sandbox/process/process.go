@@ -1,0 +1,160 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// Spec describes a child.
+type Spec struct {
+	// Name stands in errors.
+	Name string
+	// Path is the binary; Args come after argv[0], which is Path.
+	Path string
+	Args []string
+	// Env is the whole environment as name=value. Nil gives the child none:
+	// a cloud key in a developer's shell must not reach the sandbox.
+	Env []string
+	// Dir is the working directory, by default the folder of Log.
+	Dir string
+	// Log is the file that standard output and error are appended to. Its
+	// folder is made. Required.
+	Log string
+	// Files become descriptors 3, 4, … of the child. The caller keeps and
+	// closes its own copies.
+	Files []*os.File
+	// Grace is the time between SIGTERM and SIGKILL, by default 10 s.
+	Grace time.Duration
+}
+
+// Process is a child that was started by a Group.
+type Process struct {
+	spec  Spec
+	cmd   *exec.Cmd
+	log   *os.File
+	asked atomic.Bool   // its end was asked for
+	done  chan struct{} // closed after err is set
+	err   error
+}
+
+func prepare(spec Spec) (*Process, error) {
+	if spec.Log == "" {
+		return nil, errors.New("no log file is named")
+	}
+	if err := os.MkdirAll(filepath.Dir(spec.Log), 0o700); err != nil {
+		return nil, fmt.Errorf("making the log folder: %w", err)
+	}
+	log, err := os.OpenFile(spec.Log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("opening the log: %w", err)
+	}
+	if spec.Grace <= 0 {
+		spec.Grace = defaultGrace
+	}
+	if spec.Dir == "" {
+		spec.Dir = filepath.Dir(spec.Log)
+	}
+	cmd := exec.Command(spec.Path, spec.Args...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = spec.Dir, log, log, spec.Files
+	cmd.Env = append([]string{}, spec.Env...)
+	cmd.SysProcAttr = attributes()
+	return &Process{spec: spec, cmd: cmd, log: log, done: make(chan struct{})}, nil
+}
+
+// closeLog drops our copy of the log's descriptor; the child has its own.
+func (p *Process) closeLog() { _ = p.log.Close() }
+
+// PID is the process number, which is also its process group.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
+
+// Log is the path of the child's log.
+func (p *Process) Log() string { return p.spec.Log }
+
+// Done is closed when the child has ended.
+func (p *Process) Done() <-chan struct{} { return p.done }
+
+// Err is nil while the child runs and after an end that was asked for,
+// otherwise an *ExitError.
+func (p *Process) Err() error {
+	select {
+	case <-p.done:
+		return p.err
+	default:
+		return nil
+	}
+}
+
+// Stop asks the child to end with SIGTERM and waits. After Spec.Grace, or when
+// ctx ends, it and all that it started are killed. Stopping an ended child is
+// no error.
+func (p *Process) Stop(ctx context.Context) error {
+	p.asked.Store(true)
+	select {
+	case <-p.done:
+		return nil
+	default:
+	}
+	if err := p.signal(syscall.SIGTERM); err != nil {
+		return err
+	}
+	timer := time.NewTimer(p.spec.Grace)
+	defer timer.Stop()
+	select {
+	case <-p.done:
+		return nil
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	return p.Kill()
+}
+
+// Kill ends the child and all that it started at once, as a crash would, and
+// waits until it is gone. The end counts as asked for.
+func (p *Process) Kill() error {
+	p.asked.Store(true)
+	if err := syscall.Kill(-p.PID(), syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
+		return fmt.Errorf("killing %s: %w", p.spec.Name, err)
+	}
+	<-p.done
+	return nil
+}
+
+func (p *Process) signal(s syscall.Signal) error {
+	if err := p.cmd.Process.Signal(s); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("stopping %s: %w", p.spec.Name, err)
+	}
+	return nil
+}
+
+// ExitError is the end of a child that nobody asked for.
+type ExitError struct {
+	// Name is Spec.Name.
+	Name string
+	// State says how it ended: "exit status 1", "signal: killed".
+	State string
+	// Tail holds the last lines of its log.
+	Tail string
+}
+
+func newExitError(p *Process, waitErr error) *ExitError {
+	state := "exit status 0"
+	if waitErr != nil {
+		state = waitErr.Error()
+	}
+	return &ExitError{Name: p.spec.Name, State: state, Tail: Tail(p.spec.Log, tailLines)}
+}
+
+// Error names the child, how it ended and its last words.
+func (e *ExitError) Error() string {
+	if e.Tail == "" {
+		return fmt.Sprintf("%s ended unexpectedly (%s) and logged nothing", e.Name, e.State)
+	}
+	return fmt.Sprintf("%s ended unexpectedly (%s); its last log lines:\n%s", e.Name, e.State, e.Tail)
+}
