@@ -56,16 +56,31 @@ func Guard(maxPercent int, confirmation string) Policy {
 		case deletions >= pruneFloor && deletions*100 > maxPercent*p.Managed:
 			reason = fmt.Sprintf("would delete %d of %d objects, more than %d%%", deletions, p.Managed, maxPercent)
 		}
+		if reason == "" {
+			return HoldGrave(confirmation)(p)
+		}
 		return hold(p, func(c Change) string {
-			switch {
-			case c.Action != Delete:
+			if c.Action != Delete {
 				return ""
-			case reason != "":
-				return fmt.Sprintf("%s; confirm with poolwright.dev/confirm: %s", reason, hash)
-			case c.Before.Grave != "":
-				return fmt.Sprintf("deleting %s: %s; confirm with poolwright.dev/confirm: %s", c.Key, c.Before.Grave, hash)
 			}
-			return ""
+			return fmt.Sprintf("%s; confirm with poolwright.dev/confirm: %s", reason, hash)
+		})
+	}
+}
+
+// HoldGrave holds each grave deletion (see state.Item.Grave) until
+// confirmation quotes ConfirmHash, and lets the others go on.
+func HoldGrave(confirmation string) Policy {
+	return func(p Plan) Plan {
+		hash := ConfirmHash(p)
+		if confirmation == hash {
+			return p
+		}
+		return hold(p, func(c Change) string {
+			if c.Action != Delete || c.Before.Grave == "" {
+				return ""
+			}
+			return fmt.Sprintf("deleting %s: %s; confirm with poolwright.dev/confirm: %s", c.Key, c.Before.Grave, hash)
 		})
 	}
 }

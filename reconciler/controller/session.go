@@ -1,0 +1,190 @@
+package controller
+
+import (
+	"context"
+	"math/rand/v2"
+	gosync "sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/poolwright/poolwright/reconciler"
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/state"
+)
+
+// Assembly is what a Sync needs to run.
+type Assembly struct {
+	// Loop leads from the Sync's source to its worlds.
+	Loop *reconciler.Loop
+	// Watch reports the keys of things that drifted, as soon as they do,
+	// until ctx ends. May be nil.
+	Watch func(ctx context.Context, drifted func([]state.Key)) error
+}
+
+// Builder makes the Assembly of a Sync. ctx lives as long as the Assembly.
+type Builder func(ctx context.Context, sync *v1alpha1.Sync) (Assembly, error)
+
+// sessions holds what lives between two visits to a Sync.
+type sessions struct {
+	mu gosync.Mutex
+	// wake asks for a visit.
+	wake func(types.NamespacedName)
+	open map[types.NamespacedName]*session
+}
+
+// session is one Sync's memory. Only its drift is shared between goroutines:
+// visits to one Sync never overlap.
+type session struct {
+	loop        *reconciler.Loop
+	fingerprint string
+	cancel      context.CancelFunc
+
+	mu      gosync.Mutex
+	drifted map[state.Key]bool
+
+	nextFetch, nextFull time.Time
+	generation          int64
+	settled             bool
+	failures            int
+	told                string
+}
+
+// get returns the Sync's session, anew when its source or path changed.
+func (s *sessions) get(ctx context.Context, sync *v1alpha1.Sync, build Builder) (*session, error) {
+	name := types.NamespacedName{Namespace: sync.Namespace, Name: sync.Name}
+	fingerprint := state.Hash(struct {
+		UID    types.UID
+		Source v1alpha1.Source
+		Path   string
+	}{sync.UID, sync.Spec.Source, sync.Spec.Path})
+	s.mu.Lock()
+	old := s.open[name]
+	s.mu.Unlock()
+	if old != nil && old.fingerprint == fingerprint {
+		return old, nil
+	}
+	s.stop(name)
+	// The session outlives this visit, but not the process.
+	live, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	assembly, err := build(live, sync)
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	fresh := &session{loop: assembly.Loop, fingerprint: fingerprint, cancel: cancel, drifted: map[state.Key]bool{}}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.open == nil {
+		s.open = map[types.NamespacedName]*session{}
+	}
+	s.open[name] = fresh
+	if assembly.Watch != nil {
+		go s.watch(live, name, fresh, assembly.Watch)
+	}
+	return fresh, nil
+}
+
+// watch turns drift into visits, for as long as the session lives.
+func (s *sessions) watch(ctx context.Context, name types.NamespacedName, to *session, watch func(context.Context, func([]state.Key)) error) {
+	for ctx.Err() == nil {
+		err := watch(ctx, func(keys []state.Key) {
+			to.putBack(keys)
+			s.wake(name)
+		})
+		if err == nil || ctx.Err() != nil {
+			return
+		}
+		// Without its watch a Sync still works, by resync: try again later.
+		select {
+		case <-ctx.Done():
+		case <-time.After(5 * time.Second):
+		}
+	}
+}
+
+// stop ends the Sync's session, if there is one.
+func (s *sessions) stop(name types.NamespacedName) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if old := s.open[name]; old != nil {
+		old.cancel()
+		delete(s.open, name)
+	}
+}
+
+// close ends all sessions.
+func (s *sessions) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for name, old := range s.open {
+		old.cancel()
+		delete(s.open, name)
+	}
+}
+
+func (s *session) takeDrift() []state.Key {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	keys := make([]state.Key, 0, len(s.drifted))
+	for k := range s.drifted {
+		keys = append(keys, k)
+	}
+	clear(s.drifted)
+	return keys
+}
+
+func (s *session) putBack(keys []state.Key) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, k := range keys {
+		s.drifted[k] = true
+	}
+}
+
+// forced reports whether the user asked for more than the routine: a changed
+// spec, the reconcile-now annotation, a confirmation.
+func (s *session) forced(sync *v1alpha1.Sync) bool {
+	asked := sync.Annotations[v1alpha1.ReconcileAnnotation]
+	return sync.Generation != s.generation ||
+		(asked != "" && asked != sync.Status.LastHandledReconcileAt) ||
+		(sync.Annotations[v1alpha1.ConfirmAnnotation] != "" && !s.settled)
+}
+
+// note remembers what the next visit must know of this one.
+func (s *session) note(sync *v1alpha1.Sync, done run, v verdict) {
+	if v.ready {
+		s.failures = 0
+	} else {
+		s.failures++
+	}
+	switch done.kind {
+	case full:
+		s.generation = sync.Generation
+		s.settled = v.settled
+	case partial:
+		// What could not be put back alone is for a full run to judge.
+		s.settled = s.settled && v.settled
+	case idle:
+	}
+}
+
+// nextVisit backs off exponentially from one second while something is wrong,
+// and otherwise keeps the interval, with a tenth of jitter so that many
+// clusters do not ask one Git server in the same second.
+func (s *session) nextVisit(now time.Time, every time.Duration, v verdict) time.Duration {
+	if v.ready {
+		if left := s.nextFetch.Sub(now); left > 0 {
+			return left
+		}
+		return every + time.Duration(rand.Float64()*float64(every)/10)
+	}
+	if v.after > 0 {
+		return v.after
+	}
+	wait := time.Second << min(s.failures, 10)
+	if wait < every {
+		return wait
+	}
+	return every
+}

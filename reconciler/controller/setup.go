@@ -1,0 +1,50 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+)
+
+// SetupWithManager registers the reconciler. It works for the leader only.
+func (r *SyncReconciler) SetupWithManager(mgr manager.Manager) error {
+	wake := make(chan event.GenericEvent, 64)
+	stopped := make(chan struct{})
+	r.sessions.wake = func(name types.NamespacedName) {
+		select {
+		case wake <- event.GenericEvent{Object: &v1alpha1.Sync{ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name}}}:
+		case <-stopped:
+		}
+	}
+	err := mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
+		<-ctx.Done()
+		close(stopped)
+		r.sessions.close()
+		return nil
+	}))
+	if err != nil {
+		return fmt.Errorf("registering the end of sessions: %w", err)
+	}
+	err = ctrl.NewControllerManagedBy(mgr).
+		Named("poolwright.sync").
+		For(&v1alpha1.Sync{}, builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}))).
+		WatchesRawSource(source.Channel(wake, &handler.EnqueueRequestForObject{})).
+		WithOptions(controller.Options{MaxConcurrentReconciles: 4}).
+		Complete(r)
+	if err != nil {
+		return fmt.Errorf("registering the Sync controller: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,223 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/poolwright/poolwright/reconciler"
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/apply"
+	"github.com/poolwright/poolwright/reconciler/plan"
+)
+
+// resync is how often a Sync that needs nothing is compared in full all the
+// same: the net under the watches, not the way drift is found.
+const resync = 10 * time.Minute
+
+// SyncReconciler leads each Sync's repository to the cluster. All fields are
+// needed.
+type SyncReconciler struct {
+	Client client.Client
+	// Namespace is the only one in which Syncs are honoured.
+	Namespace string
+	// Build assembles what a Sync needs to run.
+	Build    Builder
+	Recorder record.EventRecorder
+	Metrics  *Metrics
+	Clock    clock.PassiveClock
+
+	sessions sessions
+}
+
+// Reconcile runs one Sync once, or puts back what drifted since.
+func (r *SyncReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	var sync v1alpha1.Sync
+	if err := r.Client.Get(ctx, req.NamespacedName, &sync); err != nil {
+		if client.IgnoreNotFound(err) == nil {
+			r.sessions.stop(req.NamespacedName)
+			r.Metrics.forget(req.Name)
+			return ctrl.Result{}, nil
+		}
+		return ctrl.Result{}, fmt.Errorf("reading Sync %s: %w", req.Name, err)
+	}
+	switch {
+	case sync.Namespace != r.Namespace:
+		return ctrl.Result{}, r.refuse(ctx, &sync)
+	case !sync.DeletionTimestamp.IsZero():
+		return r.release(ctx, &sync)
+	case sync.Spec.Suspend:
+		r.sessions.stop(req.NamespacedName)
+		return ctrl.Result{}, r.writeStatus(ctx, &sync, suspended(&sync))
+	}
+	if controllerutil.AddFinalizer(&sync, v1alpha1.Finalizer) {
+		if err := r.Client.Update(ctx, &sync); err != nil {
+			return ctrl.Result{}, fmt.Errorf("adding the finalizer to Sync %s: %w", sync.Name, err)
+		}
+	}
+	session, err := r.sessions.get(ctx, &sync, r.Build)
+	if err != nil {
+		return r.conclude(ctx, &sync, nil, run{err: err})
+	}
+	return r.conclude(ctx, &sync, session, r.run(ctx, &sync, session))
+}
+
+// run is what one pass over a Sync found and did.
+type run struct {
+	reconciler.Result
+	// err is set when there is no result to speak of.
+	err error
+	// kind says how far the pass went.
+	kind runKind
+}
+
+type runKind int
+
+const (
+	// full compared everything.
+	full runKind = iota
+	// idle found the revision unchanged and had no reason to look further.
+	idle
+	// partial looked only at what drifted.
+	partial
+)
+
+// run does the least that is enough: put back drifted things, ask Git whether
+// anything is new, or compare everything.
+func (r *SyncReconciler) run(ctx context.Context, sync *v1alpha1.Sync, s *session) run {
+	now := r.Clock.Now()
+	opts := options(sync)
+	drifted := s.takeDrift()
+	forced := s.forced(sync)
+	if len(drifted) > 0 && !forced && now.Before(s.nextFetch) && sync.Spec.Drift != v1alpha1.DriftReport {
+		result, err := s.loop.Correct(ctx, drifted, opts)
+		return run{Result: result, err: err, kind: partial}
+	}
+	fetched, changed, err := s.loop.Fetch(ctx)
+	s.nextFetch = now.Add(interval(sync))
+	if err != nil {
+		s.putBack(drifted)
+		return run{Result: fetched, err: err}
+	}
+	if !changed && !forced && len(drifted) == 0 && s.settled && now.Before(s.nextFull) {
+		return run{Result: fetched, kind: idle}
+	}
+	result, err := s.loop.Continue(ctx, fetched, opts)
+	s.nextFull = now.Add(resync)
+	return run{Result: result, err: err}
+}
+
+// options are the policies that a Sync asks for.
+func options(sync *v1alpha1.Sync) reconciler.Options {
+	var policies []plan.Policy
+	if sync.Spec.Prune != nil && !*sync.Spec.Prune {
+		policies = append(policies, plan.NoPrune())
+	}
+	if sync.Spec.Drift == v1alpha1.DriftReport {
+		policies = append(policies, plan.ReportDrift())
+	}
+	percent := int32(50)
+	if sync.Spec.Guard.MaxPrunePercent != nil {
+		percent = *sync.Spec.Guard.MaxPrunePercent
+	}
+	policies = append(policies, plan.Guard(int(percent), sync.Annotations[v1alpha1.ConfirmAnnotation]))
+	return reconciler.Options{Policies: policies, Apply: apply.Options{}}
+}
+
+// conclude turns a run into status, events, metrics and the next visit.
+func (r *SyncReconciler) conclude(ctx context.Context, sync *v1alpha1.Sync, s *session, done run) (ctrl.Result, error) {
+	if ctx.Err() != nil {
+		// We are stopping: what was cut short says nothing about the Sync.
+		return ctrl.Result{}, nil
+	}
+	verdict := judge(done)
+	r.tell(sync, s, done, verdict)
+	if s != nil {
+		s.note(sync, done, verdict)
+	}
+	status := sync.Status.DeepCopy()
+	if done.kind != partial || !verdict.ready {
+		verdict.write(status, sync, done)
+	}
+	if err := r.writeStatus(ctx, sync, status); err != nil {
+		return ctrl.Result{}, err
+	}
+	after := interval(sync)
+	if s != nil {
+		after = s.nextVisit(r.Clock.Now(), interval(sync), verdict)
+	}
+	logr.FromContextOrDiscard(ctx).V(1).Info("Reconciled", "revision", done.Revision, "reason", verdict.reason, "after", after)
+	return ctrl.Result{RequeueAfter: after}, nil
+}
+
+// writeStatus patches the status if it differs.
+func (r *SyncReconciler) writeStatus(ctx context.Context, sync *v1alpha1.Sync, status *v1alpha1.SyncStatus) error {
+	if equality.Semantic.DeepEqual(&sync.Status, status) {
+		return nil
+	}
+	before := sync.DeepCopy()
+	sync.Status = *status
+	if err := r.Client.Status().Patch(ctx, sync, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("writing the status of Sync %s: %w", sync.Name, err)
+	}
+	return nil
+}
+
+// release honours the deletion policy and lets the Sync go.
+func (r *SyncReconciler) release(ctx context.Context, sync *v1alpha1.Sync) (ctrl.Result, error) {
+	if !controllerutil.ContainsFinalizer(sync, v1alpha1.Finalizer) {
+		return ctrl.Result{}, nil
+	}
+	if sync.Spec.DeletionPolicy == v1alpha1.DeletionPrune {
+		session, err := r.sessions.get(ctx, sync, r.Build)
+		if err != nil {
+			return ctrl.Result{}, fmt.Errorf("deleting what Sync %s applied: %w", sync.Name, err)
+		}
+		// The policy itself is the confirmation of "everything", so only grave
+		// deletions are left to hold.
+		opts := reconciler.Options{Policies: []plan.Policy{plan.HoldGrave(sync.Annotations[v1alpha1.ConfirmAnnotation])}}
+		result, err := session.loop.Release(ctx, opts)
+		if err == nil {
+			err = result.Outcome.Err()
+		}
+		if held := result.Plan.Holds; err == nil && len(held) > 0 {
+			err = fmt.Errorf("%s", held[0])
+		}
+		if err != nil {
+			r.Recorder.Event(sync, "Warning", "PruneFailed", err.Error())
+			return ctrl.Result{RequeueAfter: interval(sync)}, nil
+		}
+	}
+	r.sessions.stop(types.NamespacedName{Namespace: sync.Namespace, Name: sync.Name})
+	r.Metrics.forget(sync.Name)
+	controllerutil.RemoveFinalizer(sync, v1alpha1.Finalizer)
+	if err := r.Client.Update(ctx, sync); client.IgnoreNotFound(err) != nil {
+		return ctrl.Result{}, fmt.Errorf("removing the finalizer from Sync %s: %w", sync.Name, err)
+	}
+	return ctrl.Result{}, nil
+}
+
+// refuse says on a Sync in a foreign namespace why nothing happens.
+func (r *SyncReconciler) refuse(ctx context.Context, sync *v1alpha1.Sync) error {
+	status := sync.Status.DeepCopy()
+	message := fmt.Sprintf("Syncs are honoured only in namespace %s; create it there", r.Namespace)
+	setReady(status, sync, false, "ForeignNamespace", message)
+	setStalled(status, sync, "ForeignNamespace", message)
+	return r.writeStatus(ctx, sync, status)
+}
+
+func interval(sync *v1alpha1.Sync) time.Duration {
+	if sync.Spec.Interval.Duration <= 0 {
+		return time.Minute
+	}
+	return sync.Spec.Interval.Duration
+}

@@ -1,0 +1,123 @@
+package controller
+
+import (
+	"fmt"
+
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/apply"
+	"github.com/poolwright/poolwright/reconciler/plan"
+)
+
+// Metrics are the Prometheus series of the Git loop. Labels carry names of
+// Syncs, actions and outcomes only, never content.
+type Metrics struct {
+	ready    *prometheus.GaugeVec
+	objects  *prometheus.GaugeVec
+	drifted  *prometheus.GaugeVec
+	changes  *prometheus.CounterVec
+	failures *prometheus.CounterVec
+}
+
+// NewMetrics registers the series with registry. A second registration with
+// the same registry is an error.
+func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
+	m := &Metrics{
+		ready: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "poolwright_sync_ready",
+			Help: "1 when the Sync's newest revision is applied, else 0."}, []string{"sync"}),
+		objects: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "poolwright_sync_objects",
+			Help: "Objects that the Sync manages."}, []string{"sync"}),
+		drifted: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "poolwright_sync_drifted_objects",
+			Help: "Live objects that differ from Git and are only reported."}, []string{"sync"}),
+		changes: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "poolwright_changes_total",
+			Help: "Changes made or attempted, by action (create, update, delete), cause (revision, drift) and result (applied, failed, conflict, held, skipped)."},
+			[]string{"sync", "action", "cause", "result"}),
+		failures: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "poolwright_sync_failures_total",
+			Help: "Runs that did not end ready, by reason."}, []string{"sync", "reason"}),
+	}
+	for _, c := range []prometheus.Collector{m.ready, m.objects, m.drifted, m.changes, m.failures} {
+		if err := registry.Register(c); err != nil {
+			return nil, fmt.Errorf("registering metrics: %w", err)
+		}
+	}
+	return m, nil
+}
+
+// forget drops the series of a Sync that is gone.
+func (m *Metrics) forget(sync string) {
+	label := prometheus.Labels{"sync": sync}
+	for _, v := range []*prometheus.GaugeVec{m.ready, m.objects, m.drifted} {
+		v.DeletePartialMatch(label)
+	}
+	m.changes.DeletePartialMatch(label)
+	m.failures.DeletePartialMatch(label)
+}
+
+// tell reports a run by events and metrics: once for each thing that happened,
+// not once for each visit.
+func (r *SyncReconciler) tell(sync *v1alpha1.Sync, s *session, done run, v verdict) {
+	for _, result := range done.Outcome.Results {
+		cause := "revision"
+		if result.Change.Drift {
+			cause = "drift"
+		}
+		r.Metrics.changes.WithLabelValues(sync.Name, string(result.Change.Action), cause, string(result.Status)).Inc()
+		if cause == "drift" && result.Status == apply.Applied {
+			r.Recorder.Eventf(sync, corev1.EventTypeNormal, "DriftCorrected", "%s", drift(result.Change))
+		}
+	}
+	ready := 0.0
+	if v.ready {
+		ready = 1
+	} else {
+		r.Metrics.failures.WithLabelValues(sync.Name, v.reason).Inc()
+	}
+	r.Metrics.ready.WithLabelValues(sync.Name).Set(ready)
+	if done.kind == full && done.err == nil {
+		r.Metrics.objects.WithLabelValues(sync.Name).Set(float64(done.Plan.Managed))
+		held := 0
+		for _, c := range done.Plan.Changes {
+			if c.Drift && c.Hold != "" {
+				held++
+			}
+		}
+		r.Metrics.drifted.WithLabelValues(sync.Name).Set(float64(held))
+	}
+	r.announce(sync, s, done, v)
+}
+
+// announce emits the event of the run's verdict when it says something new.
+func (r *SyncReconciler) announce(sync *v1alpha1.Sync, s *session, done run, v verdict) {
+	if done.kind != full && v.ready {
+		return
+	}
+	words := v.reason + "\x00" + v.message
+	if s == nil || s.told == words {
+		return
+	}
+	s.told = words
+	kind := corev1.EventTypeWarning
+	if v.ready {
+		kind = corev1.EventTypeNormal
+		if applied := len(done.Outcome.Applied()); applied == 0 {
+			return
+		}
+	}
+	r.Recorder.Event(sync, kind, v.reason, v.message)
+}
+
+// drift says in a line what was put back, by paths and never by values.
+func drift(c plan.Change) string {
+	if c.Action == plan.Create {
+		return fmt.Sprintf("%s was deleted by hand and is back", c.Key)
+	}
+	switch len(c.Fields) {
+	case 0:
+		return fmt.Sprintf("%s is as in Git again", c.Key)
+	case 1:
+		return fmt.Sprintf("%s: %s is as in Git again", c.Key, c.Fields[0].Path)
+	}
+	return fmt.Sprintf("%s: %s and %d more fields are as in Git again", c.Key, c.Fields[0].Path, len(c.Fields)-1)
+}

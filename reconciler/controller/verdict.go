@@ -1,0 +1,223 @@
+package controller
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/poolwright/poolwright/gitsource"
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/apply"
+	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/state"
+)
+
+// verdict is what a run means for the Sync.
+type verdict struct {
+	ready bool
+	// settled is true when a full comparison would find nothing to do.
+	settled bool
+	// stalled is true when only the user can help.
+	stalled bool
+	reason  string
+	message string
+	// after is when to come back; 0 leaves it to the back-off.
+	after time.Duration
+	// drifted is true when live things differ from Git and stay so.
+	drifted bool
+	pending []v1alpha1.PendingChange
+}
+
+// judge is the one place where failures become reasons.
+func judge(done run) verdict {
+	if done.err != nil {
+		class, reason, after := state.Classify(done.err)
+		if r, fix := sourceReason(done.err); r != "" {
+			reason = r
+			if fix {
+				class = state.Fix
+			}
+		}
+		return verdict{reason: reason, message: done.err.Error(), stalled: class == state.Fix, after: after}
+	}
+	v := verdict{pending: pending(done.Outcome)}
+	for _, c := range done.Plan.Changes {
+		v.drifted = v.drifted || (c.Drift && c.Hold != "")
+	}
+	failed, applyErr := done.Outcome.Failed(), done.Outcome.Err()
+	switch {
+	case done.Stale != nil:
+		v.reason, _ = sourceReason(done.Stale)
+		if v.reason == "" {
+			v.reason = "SourceUnavailable"
+		}
+		v.message = fmt.Sprintf("%v; revision %s stays applied", done.Stale, done.Revision)
+	case len(done.Problems) > 0:
+		v.reason, v.stalled = "InvalidManifests", true
+		v.message = fmt.Sprintf("%s; the other objects are applied, nothing is pruned", problems(done.Problems))
+	case len(failed) > 0:
+		v.reason = "ApplyFailed"
+		v.message = fmt.Sprintf("%d of %d changes failed, the first: %s: %v", len(failed), len(done.Plan.Changes), failed[0].Change.Key, failed[0].Err)
+		if o := failed[0].Change.Origin().String(); o != "" {
+			v.message += " (" + o + ")"
+		}
+	case applyErr != nil:
+		var class state.Class
+		class, v.reason, v.after = state.Classify(applyErr)
+		v.message, v.stalled = applyErr.Error(), class == state.Fix
+	case heldPrune(done.Plan):
+		v.reason = "PruneHeld"
+		v.message = strings.Join(done.Plan.Holds, "; ")
+	default:
+		v.ready, v.settled = true, !v.drifted
+		v.reason = "ReconciliationSucceeded"
+		v.message = fmt.Sprintf("Applied revision %s: %d objects", done.Revision, done.Plan.Unchanged+done.Plan.Count(plan.Create)+done.Plan.Count(plan.Update))
+	}
+	return v
+}
+
+// sourceReason names what is wrong with a source, and whether only the user
+// can mend it.
+func sourceReason(err error) (reason string, fix bool) {
+	for _, m := range []struct {
+		is     error
+		reason string
+		fix    bool
+	}{
+		{gitsource.ErrUnauthorized, "AuthenticationFailed", false},
+		{gitsource.ErrNotFound, "ReferenceNotFound", false},
+		{gitsource.ErrEmpty, "RepositoryEmpty", false},
+		{gitsource.ErrLimit, "LimitExceeded", true},
+		{gitsource.ErrCorrupt, "SourceCorrupt", false},
+		{gitsource.ErrUnreachable, "SourceUnavailable", false},
+	} {
+		if errors.Is(err, m.is) {
+			return m.reason, m.fix
+		}
+	}
+	return "", false
+}
+
+func problems(list []state.Problem) string {
+	if len(list) == 1 {
+		return list[0].String()
+	}
+	return fmt.Sprintf("%d problems, the first: %s", len(list), list[0])
+}
+
+func heldPrune(p plan.Plan) bool {
+	for _, c := range p.Changes {
+		if c.Action == plan.Delete && c.Hold != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// pendingLimit bounds what a status lists.
+const pendingLimit = 20
+
+func pending(o apply.Outcome) []v1alpha1.PendingChange {
+	var out []v1alpha1.PendingChange
+	for _, r := range o.Results {
+		if r.Status == apply.Applied || len(out) == pendingLimit {
+			continue
+		}
+		p := v1alpha1.PendingChange{Object: r.Change.Key.String(), Action: string(r.Change.Action), Reason: r.Change.Hold, Source: r.Change.Origin().String()}
+		if r.Err != nil {
+			p.Reason = r.Err.Error()
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+// write puts the verdict into the status.
+func (v verdict) write(status *v1alpha1.SyncStatus, sync *v1alpha1.Sync, done run) {
+	if done.kind == idle {
+		// Nothing was compared: what was pending still is.
+		v.pending, v.drifted = status.Pending, meta.IsStatusConditionTrue(status.Conditions, "Drifted")
+		if v.ready {
+			v.message = ""
+		}
+	}
+	status.LastHandledReconcileAt = sync.Annotations[v1alpha1.ReconcileAnnotation]
+	if done.Revision != "" {
+		status.LastAttemptedRevision = done.Revision
+	}
+	status.Pending = v.pending
+	if done.kind == full && done.err == nil {
+		status.Objects = int32(done.Plan.Managed + done.Plan.Count(plan.Create) - done.Plan.Count(plan.Delete))
+	}
+	if v.ready {
+		status.ObservedGeneration = sync.Generation
+		status.LastAppliedRevision = done.Revision
+	}
+	if v.message == "" {
+		if c := meta.FindStatusCondition(status.Conditions, "Ready"); c != nil && c.Status == metav1.ConditionTrue {
+			v.reason, v.message = c.Reason, c.Message
+		} else {
+			v.message = "Applied revision " + done.Revision
+		}
+	}
+	setReady(status, sync, v.ready, v.reason, v.message)
+	setStalled(status, sync, "", "")
+	meta.RemoveStatusCondition(&status.Conditions, "Reconciling")
+	switch {
+	case v.stalled:
+		setStalled(status, sync, v.reason, v.message)
+	case !v.ready:
+		set(status, sync, "Reconciling", metav1.ConditionTrue, "ProgressingWithRetry", v.message)
+	}
+	drifted, reason, message := metav1.ConditionFalse, "InSync", "Live objects are as the revision says"
+	if v.drifted {
+		drifted, reason, message = metav1.ConditionTrue, "DriftReported", fmt.Sprintf("%d live objects differ from the revision", len(v.pending))
+	}
+	if done.err == nil {
+		set(status, sync, "Drifted", drifted, reason, message)
+	}
+}
+
+func setReady(status *v1alpha1.SyncStatus, sync *v1alpha1.Sync, ready bool, reason, message string) {
+	value := metav1.ConditionFalse
+	if ready {
+		value = metav1.ConditionTrue
+	}
+	set(status, sync, "Ready", value, reason, message)
+}
+
+// setStalled sets the abnormal-true condition, or removes it without a reason.
+func setStalled(status *v1alpha1.SyncStatus, sync *v1alpha1.Sync, reason, message string) {
+	if reason == "" {
+		meta.RemoveStatusCondition(&status.Conditions, "Stalled")
+		return
+	}
+	set(status, sync, "Stalled", metav1.ConditionTrue, reason, message)
+}
+
+// messageLimit is the API's bound on a condition's message, in bytes.
+const messageLimit = 32768
+
+func set(status *v1alpha1.SyncStatus, sync *v1alpha1.Sync, kind string, value metav1.ConditionStatus, reason, message string) {
+	if len(message) > messageLimit {
+		message = strings.ToValidUTF8(message[:messageLimit-3], "") + "…"
+	}
+	meta.SetStatusCondition(&status.Conditions, metav1.Condition{
+		Type: kind, Status: value, Reason: reason, Message: message, ObservedGeneration: sync.Generation,
+	})
+}
+
+// suspended is the status of a Sync that is at rest: it neither progresses nor
+// is it stalled.
+func suspended(sync *v1alpha1.Sync) *v1alpha1.SyncStatus {
+	status := sync.Status.DeepCopy()
+	status.ObservedGeneration = sync.Generation
+	status.LastHandledReconcileAt = sync.Annotations[v1alpha1.ReconcileAnnotation]
+	meta.RemoveStatusCondition(&status.Conditions, "Reconciling")
+	setStalled(status, sync, "", "")
+	return status
+}

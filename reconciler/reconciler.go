@@ -1,0 +1,263 @@
+// Package reconciler is the order of the steps from a Git repository to the
+// outside worlds, and nothing else: fetch, load, want, observe, compute,
+// apply. Running once is the same function as running for ever.
+//
+// It refuses to know how any step works, and writes no status: who calls it
+// does. Start reading at Loop.RunOnce.
+package reconciler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/poolwright/poolwright/gitsource"
+	"github.com/poolwright/poolwright/reconciler/apply"
+	"github.com/poolwright/poolwright/reconciler/declared"
+	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/target"
+)
+
+// Loader turns a snapshot into what it declares. Problems in single objects
+// come in the result; an error means that nothing can be concluded from the
+// snapshot.
+type Loader func(ctx context.Context, snapshot gitsource.Snapshot) (declared.Declared, error)
+
+// World is a Target under the name that its Items' keys carry.
+type World struct {
+	Name   string
+	Target target.Target
+}
+
+// Loop leads one source to its worlds. Its methods may be called from several
+// goroutines; they run one at a time.
+type Loop struct {
+	source gitsource.Source
+	load   Loader
+	worlds []World
+
+	mu   sync.Mutex
+	last *revision
+}
+
+// revision is the newest snapshot that could be loaded.
+type revision struct {
+	name     string
+	declared declared.Declared
+	// wanted and problems are filled in by the first plan of the revision.
+	wanted   map[string]state.Set
+	problems []state.Problem
+}
+
+// NewLoop makes a Loop over the worlds, which are changed in the given order.
+func NewLoop(source gitsource.Source, load Loader, worlds ...World) *Loop {
+	return &Loop{source: source, load: load, worlds: worlds}
+}
+
+// Options says how careful a run must be.
+type Options struct {
+	// Policies are applied to the plan in their order.
+	Policies []plan.Policy
+	// Apply configures how the plan is carried out.
+	Apply apply.Options
+}
+
+// Result is what a run found and did.
+type Result struct {
+	// Revision is what was loaded, branch@sha1:commit.
+	Revision string
+	// Problems are the repository's mistakes. While there are any, nothing is
+	// deleted.
+	Problems []state.Problem
+	// Plan is what separates the worlds from the revision.
+	Plan plan.Plan
+	// Outcome is what became of the plan; zero where nothing was applied.
+	Outcome apply.Outcome
+	// Stale is the reason for which the source could not be read, when the
+	// run used the last good revision instead.
+	Stale error
+}
+
+// Fetch reads the source and reports the revision to use: the newest, or the
+// last good one with the reason in Result.Stale. Changed tells whether it is
+// another than before. An error means that there is no revision to work with.
+func (l *Loop) Fetch(ctx context.Context) (result Result, changed bool, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.fetch(ctx)
+}
+
+// Plan fetches the source and says what a run would do.
+func (l *Loop) Plan(ctx context.Context, opts Options) (Result, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	fetched, _, err := l.fetch(ctx)
+	if err != nil {
+		return fetched, err
+	}
+	return l.plan(ctx, fetched, opts)
+}
+
+// RunOnce leads the worlds to the source's newest revision.
+func (l *Loop) RunOnce(ctx context.Context, opts Options) (Result, error) {
+	fetched, _, err := l.Fetch(ctx)
+	if err != nil {
+		return fetched, err
+	}
+	return l.Continue(ctx, fetched, opts)
+}
+
+// Continue is RunOnce for a caller that has just called Fetch.
+func (l *Loop) Continue(ctx context.Context, fetched Result, opts Options) (Result, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	result, err := l.plan(ctx, fetched, opts)
+	if err != nil {
+		return result, err
+	}
+	return l.apply(ctx, result, opts)
+}
+
+// Correct puts back the given things, and no others, to the revision that was
+// planned last. It never deletes and does not read the source.
+func (l *Loop) Correct(ctx context.Context, keys []state.Key, opts Options) (Result, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.last == nil || l.last.wanted == nil {
+		return Result{}, state.Failf(state.Retry, "Progressing", "correcting drift: no revision has been planned yet")
+	}
+	result := Result{Revision: l.last.name, Problems: l.last.problems}
+	wanted, observed := state.Set{}, state.Set{}
+	for _, w := range l.worlds {
+		some := l.last.wanted[w.Name].Only(keys)
+		seen, err := observeOnly(ctx, w.Target, some)
+		if err != nil {
+			return result, fmt.Errorf("observing %s: %w", w.Name, err)
+		}
+		wanted, observed = union(wanted, some), union(observed, seen)
+	}
+	result.Plan = plan.Compute(wanted, observed, append([]plan.Policy{plan.NoPrune()}, opts.Policies...)...)
+	return l.apply(ctx, result, opts)
+}
+
+// Release plans the deletion of everything that is ours, for a source that is
+// given up with its things. Policies and options count as in RunOnce.
+func (l *Loop) Release(ctx context.Context, opts Options) (Result, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	observed := state.Set{}
+	for _, w := range l.worlds {
+		seen, err := w.Target.Observe(ctx, state.Set{})
+		if err != nil {
+			return Result{}, fmt.Errorf("observing %s: %w", w.Name, err)
+		}
+		observed = union(observed, seen)
+	}
+	result := Result{Plan: plan.Compute(state.Set{}, observed, opts.Policies...)}
+	return l.apply(ctx, result, opts)
+}
+
+// remembering is the ability of a source that keeps its last good snapshot
+// over restarts.
+type remembering interface {
+	Last() (gitsource.Snapshot, bool)
+}
+
+func (l *Loop) fetch(ctx context.Context) (Result, bool, error) {
+	snapshot, stale := l.source.Fetch(ctx)
+	if stale != nil {
+		if l.last != nil {
+			return Result{Revision: l.last.name, Stale: stale}, false, nil
+		}
+		mem, ok := l.source.(remembering)
+		if !ok {
+			return Result{}, false, stale
+		}
+		if snapshot, ok = mem.Last(); !ok {
+			return Result{}, false, stale
+		}
+	}
+	if l.last != nil && l.last.name == snapshot.Revision {
+		return Result{Revision: snapshot.Revision, Stale: stale}, false, nil
+	}
+	d, err := l.load(ctx, snapshot)
+	if err != nil {
+		return Result{Revision: snapshot.Revision, Stale: stale}, false, fmt.Errorf("loading %s: %w", snapshot.Revision, err)
+	}
+	l.last = &revision{name: snapshot.Revision, declared: d}
+	return Result{Revision: snapshot.Revision, Stale: stale}, true, nil
+}
+
+func (l *Loop) plan(ctx context.Context, result Result, opts Options) (Result, error) {
+	if l.last == nil {
+		return result, state.Failf(state.Retry, "Progressing", "planning: no revision has been fetched yet")
+	}
+	all := map[string]state.Set{}
+	wanted, observed := state.Set{}, state.Set{}
+	problems := l.last.declared.Problems
+	for _, w := range l.worlds {
+		want, more, err := want(ctx, w.Target, l.last.declared.Set)
+		if err != nil {
+			return result, fmt.Errorf("preparing %s: %w", w.Name, err)
+		}
+		problems = append(problems[:len(problems):len(problems)], more...)
+		seen, err := w.Target.Observe(ctx, want)
+		if err != nil {
+			return result, fmt.Errorf("observing %s: %w", w.Name, err)
+		}
+		all[w.Name] = want
+		wanted, observed = union(wanted, want), union(observed, seen)
+	}
+	l.last.wanted, l.last.problems = all, problems
+	result.Problems = problems
+	policies := opts.Policies
+	if len(problems) > 0 || result.Stale != nil {
+		// What could not be read may well be what would be deleted.
+		policies = append([]plan.Policy{plan.NoPrune()}, policies...)
+	}
+	result.Plan = plan.Compute(wanted, observed, policies...)
+	return result, nil
+}
+
+func (l *Loop) apply(ctx context.Context, result Result, opts Options) (Result, error) {
+	targets := map[string]target.Target{}
+	for _, w := range l.worlds {
+		targets[w.Name] = w.Target
+		opts.Apply.Order = append(opts.Apply.Order[:len(opts.Apply.Order):len(opts.Apply.Order)], w.Name)
+	}
+	opts.Apply.NoDeletes = opts.Apply.NoDeletes || len(result.Problems) > 0 || result.Stale != nil
+	result.Outcome = apply.Run(ctx, result.Plan, targets, opts.Apply)
+	return result, nil
+}
+
+// want separates the mistakes that only a target sees from its failures.
+func want(ctx context.Context, t target.Target, d state.Set) (state.Set, []state.Problem, error) {
+	set, err := t.Want(ctx, d)
+	var mistakes *target.ProblemsError
+	if errors.As(err, &mistakes) {
+		return set, mistakes.Problems, nil
+	}
+	return set, nil, err
+}
+
+// partial is the ability of a target to look at some things without taking
+// the others for unwanted.
+type partial interface {
+	ObserveOnly(ctx context.Context, wanted state.Set) (state.Set, error)
+}
+
+func observeOnly(ctx context.Context, t target.Target, some state.Set) (state.Set, error) {
+	if some.Len() == 0 {
+		return state.Set{}, nil
+	}
+	if p, ok := t.(partial); ok {
+		return p.ObserveOnly(ctx, some)
+	}
+	return t.Observe(ctx, some)
+}
+
+func union(a, b state.Set) state.Set {
+	return state.NewSet(append(a.Items(), b.Items()...)...)
+}
