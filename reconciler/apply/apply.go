@@ -1,0 +1,210 @@
+// Package apply makes the changes of a Plan, exactly those and in their order,
+// and says what became of each.
+//
+// It refuses to decide: what is held or dropped was settled on the Plan. It
+// does not retry either; what failed is seen anew by the next run. What it
+// does decide is when to stop: see Run, where to start reading.
+package apply
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/target"
+)
+
+// Options shape a run. The zero value is ready to use.
+type Options struct {
+	// Order lists the targets in the order in which they are corrected;
+	// deletions go through it backwards. Targets that it does not name follow
+	// in the order of their names.
+	Order []string
+	// Concurrency is how many changes of one wave are made at a time; 16 when
+	// zero or less.
+	Concurrency int
+	// ReadyTimeout bounds the wait for one wave's things before the next wave
+	// starts; two minutes when zero or less.
+	ReadyTimeout time.Duration
+	// ChangeTimeout bounds one change, so that a world that does not answer
+	// cannot hold a run for ever; one minute when zero or less.
+	ChangeTimeout time.Duration
+	// NoDeletes says that the wanted set is incomplete (a file could not be
+	// read, a kind could not be looked up), so that what is missing from it
+	// proves nothing: every deletion is skipped.
+	NoDeletes bool
+}
+
+const (
+	defaultConcurrency   = 16
+	defaultReadyTimeout  = 2 * time.Minute
+	defaultChangeTimeout = time.Minute
+	// endTimeout bounds the last write of a run's inventory. It is well under
+	// the 30 s that Kubernetes gives a pod to stop.
+	endTimeout = 10 * time.Second
+)
+
+func (o Options) withDefaults() Options {
+	if o.Concurrency <= 0 {
+		o.Concurrency = defaultConcurrency
+	}
+	if o.ReadyTimeout <= 0 {
+		o.ReadyTimeout = defaultReadyTimeout
+	}
+	if o.ChangeTimeout <= 0 {
+		o.ChangeTimeout = defaultChangeTimeout
+	}
+	return o
+}
+
+// Why deletions and late changes are skipped. They are what Result.Err says.
+var (
+	errIncomplete   = errors.New("not deleted: what is wanted is not completely known")
+	errNotReplaced  = errors.New("not deleted: a creation or update failed, and what is left may be needed until it succeeds")
+	errHeldCreation = errors.New("not deleted: a creation is held, and what is left may be needed until it is made")
+	errNotRecorded  = errors.New("not started: the intent could not be recorded")
+)
+
+// Run makes the plan's changes in the targets, keyed as in state.Key.Target:
+//
+//   - Intent first: every Recorder among the targets gets Begin before the
+//     first write anywhere; when one refuses, nothing is written.
+//   - Then creations and updates, target by target and wave by wave, at most
+//     Concurrency at a time; a wave starts when the one before is ready, or
+//     ReadyTimeout has passed (what is not ready is in Outcome.NotReady).
+//   - Then deletions, backwards, unless a creation or update failed, a
+//     creation is held, or NoDeletes is set: a rename never loses both.
+//
+// One thing that is refused does not stop the others. When ctx ends (shutdown,
+// lost leadership) no further write starts and the rest is skipped. End is
+// called on each Recorder that began, also then. A panic in a target becomes
+// the error of the change that it was making.
+func Run(ctx context.Context, p plan.Plan, targets map[string]target.Target, opts Options) Outcome {
+	r := &run{opts: opts.withDefaults(), targets: targets, results: make([]Result, len(p.Changes))}
+	todo := r.triage(p)
+	if len(todo) == 0 {
+		return r.outcome()
+	}
+	begun, err := r.begin(ctx, todo)
+	if err != nil {
+		r.recordErrs = append(r.recordErrs, err)
+		r.skip(todo, errNotRecorded)
+	} else {
+		r.work(ctx, phases(todo, r.results, r.opts.Order))
+	}
+	r.end(ctx, begun)
+	return r.outcome()
+}
+
+// run is the state of one Run.
+type run struct {
+	opts    Options
+	targets map[string]target.Target
+	// results has one entry per change, in the plan's order. Workers write
+	// to distinct entries, so no lock is needed.
+	results    []Result
+	notReady   []NotReady
+	recordErrs []error
+}
+
+// triage settles what will not be tried and returns the indices of the rest.
+func (r *run) triage(p plan.Plan) []int {
+	var todo []int
+	for i, c := range p.Changes {
+		r.results[i].Change = c
+		switch {
+		case c.Hold != "":
+			r.results[i].Status = Held
+		case c.Action == plan.Delete && r.opts.NoDeletes:
+			r.skip([]int{i}, errIncomplete)
+		case r.targets[c.Key.Target] == nil:
+			err := fmt.Errorf("making %s: no target is called %q", c.Key, c.Key.Target)
+			r.settle(i, state.Fail(state.Fix, "UnknownTarget", err))
+		default:
+			todo = append(todo, i)
+		}
+	}
+	return todo
+}
+
+// work goes through the phases.
+func (r *run) work(ctx context.Context, all []phase) {
+	for n, ph := range all {
+		if ctx.Err() != nil {
+			r.skip(ph.changes, stopped(ctx))
+			continue
+		}
+		if ph.deletes {
+			if why := r.keep(); why != nil {
+				r.skip(ph.changes, why)
+				continue
+			}
+		}
+		r.correct(ctx, ph)
+		if !ph.deletes && n+1 < len(all) && !all[n+1].deletes {
+			r.await(ctx, ph)
+		}
+	}
+}
+
+// keep says why nothing may be deleted, or returns nil.
+func (r *run) keep() error {
+	held := false
+	for _, res := range r.results {
+		if res.Change.Action == plan.Delete {
+			continue
+		}
+		switch res.Status {
+		case Failed, Conflict, Skipped:
+			return errNotReplaced
+		case Held:
+			held = held || res.Change.Action == plan.Create
+		}
+	}
+	if held {
+		return errHeldCreation
+	}
+	return nil
+}
+
+// correct makes the changes of one phase, some at a time.
+func (r *run) correct(ctx context.Context, ph phase) {
+	each(ctx, r.opts.Concurrency, ph.changes, func(i int) {
+		c := r.results[i].Change
+		callCtx, cancel := context.WithTimeout(ctx, r.opts.ChangeTimeout)
+		defer cancel()
+		r.settle(i, guarded(func() error { return r.targets[ph.target].Correct(callCtx, c) }))
+	}, func(i int) {
+		r.skip([]int{i}, stopped(ctx))
+	})
+}
+
+// settle gives change i the result that follows from its error.
+func (r *run) settle(i int, err error) {
+	r.results[i].Err = err
+	switch {
+	case err == nil:
+		r.results[i].Status = Applied
+	case errors.Is(err, target.ErrConflict):
+		r.results[i].Status = Conflict
+	default:
+		r.results[i].Status = Failed
+	}
+}
+
+func (r *run) skip(changes []int, why error) {
+	for _, i := range changes {
+		r.results[i].Status, r.results[i].Err = Skipped, why
+	}
+}
+
+// errStopped marks changes that were not tried because the run's context had
+// ended.
+var errStopped = errors.New("not started: the run was stopped")
+
+func stopped(ctx context.Context) error {
+	return fmt.Errorf("%w: %w", errStopped, context.Cause(ctx))
+}

@@ -1,0 +1,299 @@
+package apply
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/target"
+)
+
+func TestRunGivesEachChangeOneStatus(t *testing.T) {
+	refuse := func(names ...string) func(context.Context, plan.Change) error {
+		return func(_ context.Context, c plan.Change) error {
+			if slices.Contains(names, c.Key.Name) {
+				return errors.New("refused")
+			}
+			return nil
+		}
+	}
+	tests := []struct {
+		name    string
+		changes []plan.Change
+		correct func(context.Context, plan.Change) error
+		opts    Options
+		want    map[string]Status
+	}{
+		{
+			name:    "everything is made when nothing is refused",
+			changes: []plan.Change{change(plan.Create, "w", "new", 0), change(plan.Update, "w", "edited", 1), change(plan.Delete, "w", "old", 0)},
+			want:    map[string]Status{"new": Applied, "edited": Applied, "old": Applied},
+		},
+		{
+			name:    "one refused thing does not stop its wave or the next",
+			changes: []plan.Change{change(plan.Create, "w", "a", 0), change(plan.Create, "w", "bad", 0), change(plan.Create, "w", "c", 0), change(plan.Create, "w", "later", 1)},
+			correct: refuse("bad"),
+			want:    map[string]Status{"a": Applied, "bad": Failed, "c": Applied, "later": Applied},
+		},
+		{
+			name:    "a failed creation keeps what it replaces",
+			changes: []plan.Change{change(plan.Create, "w", "renamed", 0), change(plan.Delete, "w", "old", 0)},
+			correct: refuse("renamed"),
+			want:    map[string]Status{"renamed": Failed, "old": Skipped},
+		},
+		{
+			name:    "a failed update keeps everything too",
+			changes: []plan.Change{change(plan.Update, "w", "edited", 0), change(plan.Delete, "w", "old", 0)},
+			correct: refuse("edited"),
+			want:    map[string]Status{"edited": Failed, "old": Skipped},
+		},
+		{
+			name:    "a held creation keeps what it replaces",
+			changes: []plan.Change{held(change(plan.Create, "w", "renamed", 0)), change(plan.Delete, "w", "old", 0)},
+			want:    map[string]Status{"renamed": Held, "old": Skipped},
+		},
+		{
+			name:    "a held update does not stop deletions",
+			changes: []plan.Change{held(change(plan.Update, "w", "theirs", 0)), change(plan.Delete, "w", "old", 0)},
+			want:    map[string]Status{"theirs": Held, "old": Applied},
+		},
+		{
+			name:    "a failed deletion does not stop the others",
+			changes: []plan.Change{change(plan.Delete, "w", "stuck", 1), change(plan.Delete, "w", "old", 0)},
+			correct: refuse("stuck"),
+			want:    map[string]Status{"stuck": Failed, "old": Applied},
+		},
+		{
+			name:    "held deletions are held and the others made",
+			changes: []plan.Change{held(change(plan.Delete, "w", "grave", 0)), change(plan.Delete, "w", "old", 0)},
+			want:    map[string]Status{"grave": Held, "old": Applied},
+		},
+		{
+			name:    "an incomplete wanted set deletes nothing and still creates",
+			changes: []plan.Change{change(plan.Create, "w", "new", 0), change(plan.Delete, "w", "old", 0)},
+			opts:    Options{NoDeletes: true},
+			want:    map[string]Status{"new": Applied, "old": Skipped},
+		},
+		{
+			name:    "a conflict is its own status and keeps deletions back",
+			changes: []plan.Change{change(plan.Update, "w", "theirs", 0), change(plan.Delete, "w", "old", 0)},
+			correct: func(_ context.Context, c plan.Change) error {
+				return fmt.Errorf("fields of flux: %w", target.ErrConflict)
+			},
+			want: map[string]Status{"theirs": Conflict, "old": Skipped},
+		},
+		{
+			name:    "a target that is not there fails its changes only",
+			changes: []plan.Change{change(plan.Create, "nowhere", "lost", 0), change(plan.Create, "w", "new", 0)},
+			want:    map[string]Status{"lost": Failed, "new": Applied},
+		},
+		{
+			name:    "a panic is the error of its change only",
+			changes: []plan.Change{change(plan.Create, "w", "bomb", 0), change(plan.Create, "w", "new", 0)},
+			correct: func(_ context.Context, c plan.Change) error {
+				if c.Key.Name == "bomb" {
+					panic("token=hunter2")
+				}
+				return nil
+			},
+			want: map[string]Status{"bomb": Failed, "new": Applied},
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newWorld("w", &journal{})
+			w.correct = tt.correct
+			got := Run(t.Context(), plan.Plan{Changes: tt.changes}, one(w), tt.opts)
+			if d := cmp.Diff(tt.want, statuses(got)); d != "" {
+				t.Errorf("statuses (-want +got):\n%s", d)
+			}
+			for i, r := range got.Results {
+				if r.Change.Key != tt.changes[i].Key {
+					t.Errorf("result %d is of %s, want %s", i, r.Change.Key, tt.changes[i].Key)
+				}
+				if quiet := r.Status == Applied || r.Status == Held; quiet != (r.Err == nil) {
+					t.Errorf("%s is %s with error %v", r.Change.Key, r.Status, r.Err)
+				}
+			}
+		})
+	}
+}
+
+func TestRunWritesNothingWhenTheIntentCannotBeRecorded(t *testing.T) {
+	j := &journal{}
+	first, second := newWorld("first", j), newWorld("second", j)
+	second.begin = func([]plan.Change) error { return errors.New("etcd is full") }
+	p := plan.Plan{Changes: []plan.Change{change(plan.Create, "first", "a", 0), change(plan.Create, "second", "b", 0)}}
+	got := Run(t.Context(), p, map[string]target.Target{"first": first, "second": second}, Options{})
+	if d := cmp.Diff([]string{"begin first", "begin second", "finish first"}, j.list()); d != "" {
+		t.Errorf("events (-want +got):\n%s", d)
+	}
+	if d := cmp.Diff(map[string]Status{"a": Skipped, "b": Skipped}, statuses(got)); d != "" {
+		t.Errorf("statuses (-want +got):\n%s", d)
+	}
+	if err := got.Err(); err == nil || !strings.Contains(err.Error(), "etcd is full") {
+		t.Errorf("Err() = %v, want the reason", err)
+	}
+}
+
+func TestRunRecordsExactlyWhatItMayDo(t *testing.T) {
+	w := newWorld("w", &journal{})
+	p := plan.Plan{Changes: []plan.Change{
+		change(plan.Create, "w", "new", 0), held(change(plan.Update, "w", "held", 0)), change(plan.Delete, "w", "old", 0),
+	}}
+	Run(t.Context(), p, one(w), Options{NoDeletes: true})
+	want := map[state.Key]bool{p.Changes[0].Key: true}
+	if d := cmp.Diff(want, w.intent); d != "" {
+		t.Errorf("intent (-want +got):\n%s", d)
+	}
+}
+
+func TestRunTouchesNoTargetWhenThereIsNothingToDo(t *testing.T) {
+	j := &journal{}
+	w := newWorld("w", j)
+	Run(t.Context(), plan.Plan{Changes: []plan.Change{held(change(plan.Update, "w", "held", 0))}}, one(w), Options{})
+	if len(j.list()) != 0 {
+		t.Errorf("events: %v", j.list())
+	}
+}
+
+func TestRunKeepsTheOrderOfTargetsAndWavesUnderConcurrency(t *testing.T) {
+	j := &journal{}
+	var changes []plan.Change
+	for wave := range 3 {
+		for n := range 20 {
+			for _, in := range []string{"cluster", "aws"} {
+				changes = append(changes,
+					change(plan.Create, in, fmt.Sprintf("%s/new/%d/%d", in, wave, n), wave),
+					change(plan.Delete, in, fmt.Sprintf("%s/old/%d/%d", in, wave, n), wave))
+			}
+		}
+	}
+	targets := map[string]target.Target{"cluster": newWorld("cluster", j), "aws": newWorld("aws", j)}
+	got := Run(t.Context(), plan.Plan{Changes: changes}, targets, Options{Order: []string{"aws", "cluster"}, Concurrency: 7})
+	if n := len(got.Applied()); n != len(changes) {
+		t.Fatalf("applied %d of %d", n, len(changes))
+	}
+	var groups []string
+	for _, e := range j.list() {
+		parts := strings.Split(e, "/")
+		group := e
+		if len(parts) > 1 {
+			words := strings.Fields(parts[0])
+			group = words[len(words)-1] + " " + parts[1] + " " + parts[2]
+		}
+		if len(groups) == 0 || groups[len(groups)-1] != group {
+			groups = append(groups, group)
+		}
+	}
+	want := []string{
+		"begin aws", "begin cluster",
+		"aws new 0", "ready aws 20", "aws new 1", "ready aws 20", "aws new 2", "ready aws 20",
+		"cluster new 0", "ready cluster 20", "cluster new 1", "ready cluster 20", "cluster new 2",
+		"cluster old 2", "cluster old 1", "cluster old 0",
+		"aws old 2", "aws old 1", "aws old 0",
+		"finish aws", "finish cluster",
+	}
+	if d := cmp.Diff(want, groups); d != "" {
+		t.Errorf("order (-want +got):\n%s", d)
+	}
+}
+
+func TestRunMakesAsManyChangesAtATimeAsToldAndNoMore(t *testing.T) {
+	const limit = 5
+	var now, most atomic.Int32
+	full := make(chan struct{})
+	var once sync.Once
+	w := newWorld("w", &journal{})
+	w.correct = func(ctx context.Context, _ plan.Change) error {
+		n := now.Add(1)
+		defer now.Add(-1)
+		for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
+		}
+		if n == limit {
+			once.Do(func() { close(full) })
+		}
+		select {
+		case <-full:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	var changes []plan.Change
+	for n := range 40 {
+		changes = append(changes, change(plan.Create, "w", fmt.Sprint(n), 0))
+	}
+	got := Run(t.Context(), plan.Plan{Changes: changes}, one(w), Options{Concurrency: limit, ChangeTimeout: 20 * time.Second})
+	if err := got.Err(); err != nil {
+		t.Fatalf("never %d at a time: %v", limit, err)
+	}
+	if most.Load() != limit {
+		t.Errorf("%d at a time, want %d", most.Load(), limit)
+	}
+}
+
+func TestRunGoesOnWhenAWaveIsNotReady(t *testing.T) {
+	w := newWorld("w", &journal{})
+	bad := change(plan.Create, "w", "crd", 0)
+	w.ready = func(ctx context.Context, keys []state.Key) (map[state.Key]string, error) {
+		<-ctx.Done()
+		return map[state.Key]string{bad.Key: "not established"}, ctx.Err()
+	}
+	p := plan.Plan{Changes: []plan.Change{bad, change(plan.Create, "w", "ok", 0), change(plan.Create, "w", "object", 1)}}
+	got := Run(t.Context(), p, one(w), Options{ReadyTimeout: time.Millisecond})
+	if d := cmp.Diff(map[string]Status{"crd": Applied, "ok": Applied, "object": Applied}, statuses(got)); d != "" {
+		t.Errorf("statuses (-want +got):\n%s", d)
+	}
+	if d := cmp.Diff([]NotReady{{Key: bad.Key, Reason: "not established"}}, got.NotReady); d != "" {
+		t.Errorf("not ready (-want +got):\n%s", d)
+	}
+	if _, reason, _ := state.Classify(got.Err()); reason != "NotReady" {
+		t.Errorf("reason %q, want NotReady", reason)
+	}
+}
+
+func TestRunReportsEveryThingWhenReadinessIsUnknown(t *testing.T) {
+	w := newWorld("w", &journal{})
+	w.ready = func(context.Context, []state.Key) (map[state.Key]string, error) { panic(errors.New("no cache")) }
+	p := plan.Plan{Changes: []plan.Change{change(plan.Create, "w", "b", 0), change(plan.Create, "w", "a", 0), change(plan.Create, "w", "last", 1)}}
+	got := Run(t.Context(), p, one(w), Options{})
+	if len(got.NotReady) != 2 || got.NotReady[0].Key.Name != "a" || len(got.Applied()) != 3 {
+		t.Errorf("not ready %v, applied %d", got.NotReady, len(got.Applied()))
+	}
+}
+
+func TestRunWorksWithTargetsThatHaveNoExtraAbilities(t *testing.T) {
+	w := newWorld("w", &journal{})
+	p := plan.Plan{Changes: []plan.Change{change(plan.Create, "w", "a", 0), change(plan.Create, "w", "b", 1)}}
+	got := Run(t.Context(), p, map[string]target.Target{"w": bare{w}}, Options{})
+	if len(got.Applied()) != 2 || got.Err() != nil || len(w.intent) != 0 {
+		t.Errorf("applied %v, err %v", statuses(got), got.Err())
+	}
+}
+
+func TestRunGivesUpOnAChangeThatHangs(t *testing.T) {
+	w := newWorld("w", &journal{})
+	w.correct = func(ctx context.Context, c plan.Change) error {
+		if c.Key.Name == "hangs" {
+			<-ctx.Done()
+			return ctx.Err()
+		}
+		return nil
+	}
+	p := plan.Plan{Changes: []plan.Change{change(plan.Create, "w", "hangs", 0), change(plan.Create, "w", "ok", 1)}}
+	got := Run(t.Context(), p, one(w), Options{ChangeTimeout: time.Millisecond})
+	if d := cmp.Diff(map[string]Status{"hangs": Failed, "ok": Applied}, statuses(got)); d != "" {
+		t.Errorf("statuses (-want +got):\n%s", d)
+	}
+}

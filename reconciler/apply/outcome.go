@@ -1,0 +1,178 @@
+package apply
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/target"
+)
+
+// Status is what became of one change.
+type Status string
+
+// The statuses.
+const (
+	// Applied: the world accepted the change.
+	Applied Status = "applied"
+	// Held: the plan holds the change back; Change.Hold says why.
+	Held Status = "held"
+	// Failed: the change was tried, or could not be, and Err says why.
+	Failed Status = "failed"
+	// Skipped: the change was not tried; Err says why.
+	Skipped Status = "skipped"
+	// Conflict: another manager owns what would change; Err names it.
+	Conflict Status = "conflict"
+)
+
+// Result is what became of one change.
+type Result struct {
+	Change plan.Change
+	// Err is nil for Applied and Held.
+	Err    error
+	Status Status
+}
+
+// NotReady is a thing that was applied and not ready when the next wave
+// started.
+type NotReady struct {
+	Key state.Key
+	// Reason is a sentence for a person.
+	Reason string
+}
+
+// Outcome is what a Run did.
+type Outcome struct {
+	// Results has one entry per change, in the plan's order.
+	Results []Result
+	// NotReady is in the order of the waves, and of the keys within one.
+	NotReady []NotReady
+
+	recordErrs []error
+}
+
+func (r *run) outcome() Outcome {
+	return Outcome{Results: r.results, NotReady: r.notReady, recordErrs: r.recordErrs}
+}
+
+// With lists the results that have one of the statuses, in the plan's order.
+func (o Outcome) With(statuses ...Status) []Result {
+	var out []Result
+	for _, r := range o.Results {
+		if slices.Contains(statuses, r.Status) {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// Applied lists the changes that were made.
+func (o Outcome) Applied() []Result { return o.With(Applied) }
+
+// Held lists the changes that wait for a person.
+func (o Outcome) Held() []Result { return o.With(Held) }
+
+// Failed lists the changes that were wanted now and refused, conflicts
+// included.
+func (o Outcome) Failed() []Result { return o.With(Failed, Conflict) }
+
+// conflictWait is when to look again whether another manager has let go: its
+// doing so is no event that we see.
+const conflictWait = 5 * time.Minute
+
+// Err is nil when everything that was not held is done, ready where a later
+// wave needed it, and recorded. Otherwise it names the first failure and
+// counts the others, and has the class that asks for the earliest next run
+// (Retry before Wait before Fix) with the reason of the first failure of that
+// class. Skipped deletions are no failure of their own: what made them unsafe
+// is, and the caller knows it.
+func (o Outcome) Err() error {
+	errs := slices.Clone(o.recordErrs)
+	for i, e := range errs {
+		errs[i] = classified(e, state.Retry, "RecordFailed", 0)
+	}
+	for _, r := range o.Results {
+		if err := resultErr(r); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	for _, n := range o.NotReady {
+		errs = append(errs, state.Failf(state.Retry, "NotReady", "%s is not ready: %s", n.Key, n.Reason))
+	}
+	if len(errs) == 0 {
+		return nil
+	}
+	return soonest(errs)
+}
+
+// resultErr is the classified failure of one result, or nil.
+func resultErr(r Result) error {
+	switch {
+	case r.Status == Conflict:
+		return classified(named(r), state.Wait, "Conflict", conflictWait)
+	case r.Status == Failed && errors.Is(r.Err, target.ErrChanged):
+		return classified(named(r), state.Retry, "Changed", 0)
+	case r.Status == Failed:
+		return classified(named(r), state.Retry, "ApplyFailed", 0)
+	case r.Status == Skipped && errors.Is(r.Err, errStopped):
+		return classified(named(r), state.Retry, "Stopped", 0)
+	}
+	return nil
+}
+
+// named says what was being done to what, and where it was declared.
+func named(r Result) error {
+	doing := map[plan.Action]string{plan.Create: "creating", plan.Update: "updating", plan.Delete: "deleting"}[r.Change.Action]
+	if o := r.Change.Origin(); o != (state.Origin{}) {
+		return fmt.Errorf("%s %s (%s): %w", doing, r.Change.Key, o, r.Err)
+	}
+	return fmt.Errorf("%s %s: %w", doing, r.Change.Key, r.Err)
+}
+
+// classified gives err a class and reason unless it brings its own.
+func classified(err error, class state.Class, reason string, after time.Duration) error {
+	if c, r, _ := state.Classify(err); c != state.Retry || r != unclassified {
+		return err
+	}
+	return fail(class, reason, after, err)
+}
+
+// unclassified is the reason that state.Classify gives to an error without
+// one.
+const unclassified = "Failed"
+
+func fail(class state.Class, reason string, after time.Duration, err error) error {
+	if class == state.Wait {
+		return state.WaitFor(after, reason, err)
+	}
+	return state.Fail(class, reason, err)
+}
+
+// soonest joins the errors under the class that asks for the earliest next
+// run.
+func soonest(errs []error) error {
+	lead := slices.MinFunc(errs, func(a, b error) int {
+		classA, _, afterA := state.Classify(a)
+		classB, _, afterB := state.Classify(b)
+		return cmp.Or(cmp.Compare(classA, classB), cmp.Compare(afterA, afterB))
+	})
+	class, reason, after := state.Classify(lead)
+	return fail(class, reason, after, &outcomeError{errs: errs})
+}
+
+// outcomeError shows the first of several errors, because a condition's
+// message has room for one, and keeps them all for errors.As.
+type outcomeError struct{ errs []error }
+
+func (e *outcomeError) Error() string {
+	if len(e.errs) == 1 {
+		return e.errs[0].Error()
+	}
+	return fmt.Sprintf("%s (and %d more)", e.errs[0], len(e.errs)-1)
+}
+
+func (e *outcomeError) Unwrap() []error { return e.errs }

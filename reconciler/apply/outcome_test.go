@@ -1,0 +1,97 @@
+package apply
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/target"
+)
+
+func TestErrAsksForTheEarliestNextRun(t *testing.T) {
+	fix := state.Failf(state.Fix, "Invalid", "spec.limits is wrong")
+	wait := state.WaitFor(time.Minute, "Throttled", errors.New("slow down"))
+	retry := state.Failf(state.Retry, "Unreachable", "connection refused")
+	tests := []struct {
+		name    string
+		results []Result
+		class   state.Class
+		reason  string
+		after   time.Duration
+		text    string
+	}{
+		{name: "one refused object", results: []Result{{Err: fix, Status: Failed}},
+			class: state.Fix, reason: "Invalid", text: "creating Thing/x (x.yaml:3): spec.limits is wrong"},
+		{name: "retry goes before wait and fix, the first failure is shown",
+			results: []Result{{Err: fix, Status: Failed}, {Err: wait, Status: Failed}, {Err: retry, Status: Failed}},
+			class:   state.Retry, reason: "Unreachable", text: "spec.limits is wrong (and 2 more)"},
+		{name: "wait goes before fix", results: []Result{{Err: fix, Status: Failed}, {Err: wait, Status: Failed}},
+			class: state.Wait, reason: "Throttled", after: time.Minute, text: "(and 1 more)"},
+		{name: "an error without a class", results: []Result{{Err: errors.New("boom"), Status: Failed}},
+			class: state.Retry, reason: "ApplyFailed", text: "boom"},
+		{name: "a conflict", results: []Result{{Err: fmt.Errorf("spec.x of argocd: %w", target.ErrConflict), Status: Conflict}},
+			class: state.Wait, reason: "Conflict", after: conflictWait, text: "argocd"},
+		{name: "a thing that moved on", results: []Result{{Err: fmt.Errorf("deleting: %w", target.ErrChanged), Status: Failed}},
+			class: state.Retry, reason: "Changed", text: "changed since"},
+		{name: "a panic", results: []Result{{Err: guarded(func() error { panic("secret") }), Status: Failed}},
+			class: state.Retry, reason: "Panic", text: "panic with a string"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			for i := range tt.results {
+				tt.results[i].Change = change(plan.Create, "w", "x", 0)
+			}
+			err := Outcome{Results: tt.results}.Err()
+			class, reason, after := state.Classify(err)
+			if class != tt.class || reason != tt.reason || after != tt.after {
+				t.Errorf("got %s %s %s, want %s %s %s", class, reason, after, tt.class, tt.reason, tt.after)
+			}
+			if !strings.Contains(err.Error(), tt.text) {
+				t.Errorf("text %q lacks %q", err, tt.text)
+			}
+		})
+	}
+}
+
+func TestErrIsNilWhenNothingIsLeftToTry(t *testing.T) {
+	o := Outcome{Results: []Result{
+		{Change: change(plan.Create, "w", "a", 0), Status: Applied},
+		{Change: change(plan.Delete, "w", "b", 0), Status: Held},
+		{Change: change(plan.Delete, "w", "c", 0), Status: Skipped, Err: errIncomplete},
+	}}
+	if err := o.Err(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestErrReportsAnOutcomeThatCouldNotBeRecorded(t *testing.T) {
+	w := newWorld("w", &journal{})
+	w.end = func(context.Context) error { return errors.New("conflict on shard 3") }
+	got := Run(t.Context(), plan.Plan{Changes: []plan.Change{change(plan.Create, "w", "a", 0)}}, one(w), Options{})
+	_, reason, _ := state.Classify(got.Err())
+	if len(got.Applied()) != 1 || reason != "RecordFailed" || !strings.Contains(got.Err().Error(), "shard 3") {
+		t.Errorf("reason %q, err %v", reason, got.Err())
+	}
+}
+
+func TestAPanicShowsItsTextOnlyWhenTheRuntimeWroteIt(t *testing.T) {
+	var list []int
+	at := 3
+	own := guarded(func() error { panic(fmt.Errorf("password %s", "hunter2")) })
+	theirs := guarded(func() error { list[at]++; return nil })
+	if strings.Contains(own.Error(), "hunter2") {
+		t.Errorf("the panic's value leaks: %v", own)
+	}
+	if !strings.Contains(theirs.Error(), "index out of range") {
+		t.Errorf("the runtime's text is lost: %v", theirs)
+	}
+	var p *PanicError
+	if !errors.As(theirs, &p) || !strings.Contains(string(p.Stack), "TestAPanicShows") {
+		t.Errorf("no stack of the panic in %v", theirs)
+	}
+}

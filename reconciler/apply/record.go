@@ -1,0 +1,122 @@
+package apply
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"runtime"
+	"runtime/debug"
+	"slices"
+
+	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/target"
+)
+
+// begin records the intent in every target that has something to do, before
+// anything is written anywhere. It returns the targets that began, also when
+// one of them refused.
+func (r *run) begin(ctx context.Context, todo []int) ([]string, error) {
+	intents := map[string][]plan.Change{}
+	for _, i := range todo {
+		c := r.results[i].Change
+		intents[c.Key.Target] = append(intents[c.Key.Target], c)
+	}
+	names := slices.SortedFunc(maps.Keys(intents), func(a, b string) int {
+		return cmp.Or(cmp.Compare(rank(r.opts.Order, a), rank(r.opts.Order, b)), cmp.Compare(a, b))
+	})
+	var begun []string
+	for _, name := range names {
+		rec, ok := r.targets[name].(target.Recorder)
+		if !ok {
+			continue
+		}
+		if ctx.Err() != nil {
+			return begun, stopped(ctx)
+		}
+		if err := guarded(func() error { return rec.Begin(ctx, intents[name]) }); err != nil {
+			return begun, fmt.Errorf("recording what is about to change in %s: %w", name, err)
+		}
+		begun = append(begun, name)
+	}
+	return begun, nil
+}
+
+// end lets each target that began record what the run left behind. It does so
+// on a fresh context: a run that was stopped has more to record, not less.
+func (r *run) end(ctx context.Context, begun []string) {
+	for _, name := range begun {
+		endCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
+		err := guarded(func() error { return r.targets[name].(target.Recorder).End(endCtx) })
+		cancel()
+		if err != nil {
+			r.recordErrs = append(r.recordErrs, fmt.Errorf("recording what was changed in %s: %w", name, err))
+		}
+	}
+}
+
+// await waits until what the phase applied is ready. What is not ready in time
+// is noted, and the run goes on: the things that depend on it fail by
+// themselves, and those that do not must not wait for it.
+func (r *run) await(ctx context.Context, ph phase) {
+	waiter, ok := r.targets[ph.target].(target.Waiter)
+	if !ok {
+		return
+	}
+	var keys []state.Key
+	for _, i := range ph.changes {
+		if r.results[i].Status == Applied {
+			keys = append(keys, r.results[i].Change.Key)
+		}
+	}
+	if len(keys) == 0 {
+		return
+	}
+	waitCtx, cancel := context.WithTimeout(ctx, r.opts.ReadyTimeout)
+	defer cancel()
+	var late map[state.Key]string
+	err := guarded(func() (err error) { late, err = waiter.Ready(waitCtx, keys); return err })
+	if ctx.Err() != nil {
+		return // Stopped, not late.
+	}
+	if err != nil && len(late) == 0 {
+		// Nothing is known of any of them.
+		late = make(map[state.Key]string, len(keys))
+		for _, k := range keys {
+			late[k] = "readiness unknown: " + err.Error()
+		}
+	}
+	for _, k := range slices.SortedFunc(maps.Keys(late), state.Key.Compare) {
+		r.notReady = append(r.notReady, NotReady{Key: k, Reason: late[k]})
+	}
+}
+
+// PanicError is a panic of a target, turned into the error of what it was
+// doing.
+type PanicError struct {
+	// Value is what the target panicked with. It may hold anything, secrets
+	// included: do not print it.
+	Value any
+	// Stack is where it panicked, for a log.
+	Stack []byte
+}
+
+// Error shows the panic's text when the Go runtime wrote it, otherwise only
+// the type of the value.
+func (e *PanicError) Error() string {
+	if err, ok := e.Value.(runtime.Error); ok {
+		return "panic: " + err.Error()
+	}
+	return fmt.Sprintf("panic with a %T", e.Value)
+}
+
+// guarded calls f and turns its panic into an error.
+func guarded(f func() error) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = state.Fail(state.Retry, "Panic", &PanicError{Value: v, Stack: debug.Stack()})
+		}
+	}()
+	return f()
+}
