@@ -55,8 +55,9 @@ func columns() []column {
 // checkFields holds a type that was not read from a table to the same rules as one
 // that was: every field must survive being written and read.
 func (t InstanceType) checkFields(cols []column) error {
+	var again InstanceType
 	for _, col := range cols {
-		if err := col.set(&InstanceType{}, col.get(&t)); err != nil {
+		if err := col.set(&again, col.get(&t)); err != nil {
 			return fmt.Errorf("field %q: %w", col.name, err)
 		}
 	}

@@ -1,9 +1,9 @@
 package catalog
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
 	"fmt"
-	"hash/fnv"
-	"io"
 	"math"
 	"slices"
 	"strings"
@@ -93,13 +93,11 @@ func spotBase(family string) float64 {
 	return 0.38
 }
 
-// spread maps words to a number in [-1, 1] that never changes.
+// spread maps words to a number in [-1, 1) that never changes. A cryptographic hash
+// because zones differ in their last letter only, which FNV barely spreads.
 func spread(words ...string) float64 {
-	h := fnv.New64a()
-	for _, word := range words {
-		_, _ = io.WriteString(h, word+"\x00")
-	}
-	return float64(h.Sum64()>>11)/float64(1<<52) - 1
+	sum := sha256.Sum256([]byte(strings.Join(words, "\x00")))
+	return float64(binary.BigEndian.Uint64(sum[:8])>>11)/(1<<52) - 1
 }
 
 // commercialRegion tells whether the word is shaped like a region of the partition
