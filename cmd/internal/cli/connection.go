@@ -1,0 +1,67 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+)
+
+// defaultNamespace is where the controller and its Syncs live unless told
+// otherwise.
+const defaultNamespace = "poolwright-system"
+
+// connection is how a command reaches a cluster: kubectl's flags.
+type connection struct {
+	kubeconfig string
+	context    string
+	namespace  string
+}
+
+func (c *connection) addFlags(flags *pflag.FlagSet) {
+	flags.StringVar(&c.kubeconfig, "kubeconfig", "", "path of the kubeconfig file (default: $KUBECONFIG, the pod's own account, or ~/.kube/config)")
+	flags.StringVar(&c.context, "context", "", "the kubeconfig's context to use")
+	flags.StringVarP(&c.namespace, "namespace", "n", defaultNamespace, "namespace of the controller and its Syncs")
+}
+
+// restConfig loads the client configuration. Client-side rate limits are off:
+// the API server's priority and fairness does that better.
+func (c *connection) restConfig() (*rest.Config, error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = c.kubeconfig
+	cfg, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: c.context}).ClientConfig()
+	if err != nil {
+		if clientcmd.IsEmptyConfig(err) || errors.Is(err, clientcmd.ErrEmptyConfig) || strings.Contains(err.Error(), "no configuration has been provided") {
+			return nil, errors.New("no cluster to talk to: set --kubeconfig or KUBECONFIG, or run inside a cluster")
+		}
+		return nil, fmt.Errorf("loading the kubeconfig: %w", err)
+	}
+	cfg.QPS, cfg.Burst = -1, 0
+	cfg.UserAgent = "poolwright"
+	return cfg, nil
+}
+
+// client reads and writes our own kinds and the core ones.
+func (c *connection) client() (client.WithWatch, error) {
+	cfg, err := c.restConfig()
+	if err != nil {
+		return nil, err
+	}
+	scheme := runtime.NewScheme()
+	if err := errors.Join(v1alpha1.AddToScheme(scheme), clientgoscheme.AddToScheme(scheme)); err != nil {
+		return nil, fmt.Errorf("building the scheme: %w", err)
+	}
+	cl, err := client.NewWithWatch(cfg, client.Options{Scheme: scheme})
+	if err != nil {
+		return nil, fmt.Errorf("connecting to %s: %w", cfg.Host, err)
+	}
+	return cl, nil
+}

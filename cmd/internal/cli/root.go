@@ -1,0 +1,100 @@
+// Package cli is the command line of poolwright, one file per subcommand,
+// built by constructors: kubectl's habits in flags, streams and exit codes.
+//
+// It refuses logic of its own: commands parse, call the packages that do the
+// work through cmd/internal/wire, and print. Start reading at Main.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// Streams are where a command reads and writes: results go to Out, progress
+// and errors to Err.
+type Streams struct {
+	In  io.Reader
+	Out io.Writer
+	Err io.Writer
+}
+
+// The exit codes, as kubectl diff has them.
+const (
+	exitSame      = 0
+	exitDifferent = 1
+	exitError     = 2
+)
+
+// exit is an error that carries an exit code. Without a message nothing is
+// printed: what was to be said is on Out.
+type exit struct {
+	code int
+	err  error
+}
+
+func (e *exit) Error() string {
+	if e.err == nil {
+		return ""
+	}
+	return e.err.Error()
+}
+
+func (e *exit) Unwrap() error { return e.err }
+
+// Main runs the command line and returns the process's exit code: 0 for
+// success and no difference, 1 for differences, 2 for an error.
+func Main(ctx context.Context, args []string, streams Streams) int {
+	root := newRoot(streams)
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	var e *exit
+	switch {
+	case err == nil:
+		return exitSame
+	case errors.As(err, &e):
+		if e.err != nil {
+			fmt.Fprintln(streams.Err, "Error:", e.err)
+		}
+		return e.code
+	}
+	fmt.Fprintln(streams.Err, "Error:", err)
+	return exitError
+}
+
+// newRoot assembles the command tree. Called as kubectl-poolwright, it speaks
+// of itself as kubectl poolwright.
+func newRoot(streams Streams) *cobra.Command {
+	name := "poolwright"
+	if strings.HasPrefix(filepath.Base(os.Args[0]), "kubectl-") {
+		name = "kubectl poolwright"
+	}
+	root := &cobra.Command{
+		Use:           "poolwright",
+		Short:         "GitOps for GPU node pools on Amazon EKS",
+		Long:          "Poolwright keeps an EKS cluster's node pools as a Git repository says, shows what a change\nwould do before it is merged, and runs Karpenter, embedded, so that GPU nodes come when a\npod asks for one and go when none does.",
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: name},
+	}
+	root.SetIn(streams.In)
+	root.SetOut(streams.Out)
+	root.SetErr(streams.Err)
+	conn := &connection{}
+	root.AddCommand(
+		newRun(conn, streams),
+		newPlan(conn, streams),
+		newLint(streams),
+		newReconcile(conn, streams),
+		newSuspend(conn, streams),
+		newResume(conn, streams),
+		newVersion(streams),
+	)
+	return root
+}

@@ -1,0 +1,200 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+)
+
+// waitFlags say how long a command follows what it asked for.
+type waitFlags struct {
+	wait    bool
+	timeout time.Duration
+}
+
+func (w *waitFlags) add(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&w.wait, "wait", true, "wait until the Sync is ready")
+	cmd.Flags().DurationVar(&w.timeout, "timeout", 5*time.Minute, "how long to wait")
+}
+
+func newReconcile(conn *connection, streams Streams) *cobra.Command {
+	var wait waitFlags
+	cmd := &cobra.Command{
+		Use:   "reconcile [SYNC]",
+		Short: "Fetch, compare and apply now instead of at the next interval",
+		Args:  cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return onSync(cmd.Context(), conn, args, func(ctx context.Context, cl client.WithWatch, sync *v1alpha1.Sync) error {
+				if sync.Spec.Suspend {
+					return fmt.Errorf("Sync %s is suspended; run: poolwright resume %s", sync.Name, sync.Name)
+				}
+				return request(ctx, cl, sync, wait, streams.Err, func(*v1alpha1.Sync) {})
+			})
+		},
+	}
+	conn.addFlags(cmd.Flags())
+	wait.add(cmd)
+	return cmd
+}
+
+func newResume(conn *connection, streams Streams) *cobra.Command {
+	var wait waitFlags
+	cmd := &cobra.Command{
+		Use:   "resume [SYNC]",
+		Short: "Take up a suspended Sync again",
+		Args:  cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return onSync(cmd.Context(), conn, args, func(ctx context.Context, cl client.WithWatch, sync *v1alpha1.Sync) error {
+				return request(ctx, cl, sync, wait, streams.Err, func(s *v1alpha1.Sync) { s.Spec.Suspend = false })
+			})
+		},
+	}
+	conn.addFlags(cmd.Flags())
+	wait.add(cmd)
+	return cmd
+}
+
+func newSuspend(conn *connection, streams Streams) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "suspend [SYNC]",
+		Short: "Stop fetching, applying and correcting; nodes keep coming and going",
+		Args:  cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return onSync(cmd.Context(), conn, args, func(ctx context.Context, cl client.WithWatch, sync *v1alpha1.Sync) error {
+				before := sync.DeepCopy()
+				sync.Spec.Suspend = true
+				if err := cl.Patch(ctx, sync, client.MergeFrom(before)); err != nil {
+					return fmt.Errorf("suspending Sync %s: %w", sync.Name, err)
+				}
+				fmt.Fprintf(streams.Err, "Sync %s is suspended; resume it with: poolwright resume %s\n", sync.Name, sync.Name)
+				return nil
+			})
+		},
+	}
+	conn.addFlags(cmd.Flags())
+	return cmd
+}
+
+// onSync runs do on the named Sync, or on the only one there is.
+func onSync(ctx context.Context, conn *connection, args []string, do func(context.Context, client.WithWatch, *v1alpha1.Sync) error) error {
+	cl, err := conn.client()
+	if err != nil {
+		return err
+	}
+	name := ""
+	if len(args) > 0 {
+		name = args[0]
+	}
+	sync, err := findSync(ctx, cl, conn.namespace, name)
+	if err != nil {
+		return err
+	}
+	return do(ctx, cl, sync)
+}
+
+// errNoSync says that the namespace holds no Sync at all.
+var errNoSync = errors.New("no Sync found")
+
+func findSync(ctx context.Context, cl client.Client, namespace, name string) (*v1alpha1.Sync, error) {
+	if name != "" {
+		var sync v1alpha1.Sync
+		err := cl.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &sync)
+		if apierrors.IsNotFound(err) {
+			return nil, fmt.Errorf("no Sync %q in namespace %s; see: kubectl get syncs -A", name, namespace)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("reading Sync %s: %w", name, err)
+		}
+		return &sync, nil
+	}
+	var list v1alpha1.SyncList
+	err := cl.List(ctx, &list, client.InNamespace(namespace))
+	switch {
+	case meta.IsNoMatchError(err), err == nil && len(list.Items) == 0:
+		return nil, fmt.Errorf("%w in namespace %s; choose another with -n", errNoSync, namespace)
+	case err != nil:
+		return nil, fmt.Errorf("listing Syncs: %w", err)
+	case len(list.Items) > 1:
+		var names []string
+		for _, s := range list.Items {
+			names = append(names, s.Name)
+		}
+		return nil, fmt.Errorf("namespace %s holds several Syncs, name one of them: %s", namespace, strings.Join(names, ", "))
+	}
+	return &list.Items[0], nil
+}
+
+// request asks the controller for a run and follows it to its end.
+func request(ctx context.Context, cl client.WithWatch, sync *v1alpha1.Sync, wait waitFlags, progress io.Writer, change func(*v1alpha1.Sync)) error {
+	token := time.Now().Format(time.RFC3339Nano)
+	before := sync.DeepCopy()
+	if sync.Annotations == nil {
+		sync.Annotations = map[string]string{}
+	}
+	sync.Annotations[v1alpha1.ReconcileAnnotation] = token
+	change(sync)
+	if err := cl.Patch(ctx, sync, client.MergeFrom(before)); err != nil {
+		return fmt.Errorf("asking Sync %s to reconcile: %w", sync.Name, err)
+	}
+	fmt.Fprintf(progress, "asked Sync %s to reconcile\n", sync.Name)
+	if !wait.wait {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, wait.timeout)
+	defer cancel()
+	done, err := follow(ctx, cl, sync, token)
+	switch {
+	case err != nil:
+		return err
+	case done == nil:
+		return fmt.Errorf("Sync %s was not handled within %s; is the controller running? See: kubectl -n %s get pods", sync.Name, wait.timeout, sync.Namespace)
+	}
+	ready := meta.FindStatusCondition(done.Status.Conditions, "Ready")
+	if ready == nil || ready.Status != metav1.ConditionTrue {
+		return &exit{code: exitDifferent, err: fmt.Errorf("Sync %s is not ready: %s", sync.Name, readyMessage(ready))}
+	}
+	fmt.Fprintf(progress, "%s\n", ready.Message)
+	return nil
+}
+
+func readyMessage(c *metav1.Condition) string {
+	if c == nil {
+		return "no Ready condition yet"
+	}
+	return c.Reason + ": " + c.Message
+}
+
+// follow waits for the status that answers token. It returns nil when ctx ends
+// first.
+func follow(ctx context.Context, cl client.WithWatch, sync *v1alpha1.Sync, token string) (*v1alpha1.Sync, error) {
+	for ctx.Err() == nil {
+		w, err := cl.Watch(ctx, &v1alpha1.SyncList{}, client.InNamespace(sync.Namespace), client.MatchingFields{"metadata.name": sync.Name})
+		if err != nil {
+			return nil, fmt.Errorf("watching Sync %s: %w", sync.Name, err)
+		}
+		for event := range w.ResultChan() {
+			s, ok := event.Object.(*v1alpha1.Sync)
+			if event.Type == watch.Deleted {
+				w.Stop()
+				return nil, fmt.Errorf("Sync %s was deleted", sync.Name)
+			}
+			if ok && s.Status.LastHandledReconcileAt == token {
+				w.Stop()
+				return s, nil
+			}
+		}
+	}
+	return nil, nil
+}

@@ -1,0 +1,87 @@
+package wire
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/poolwright/poolwright/provision/engine"
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+)
+
+// stance is what the live Cluster object asks of the engine.
+type stance struct {
+	// cluster is nil where there is none.
+	cluster *v1alpha1.Cluster
+	// on is true when the engine is wanted here.
+	on bool
+	// settings are valid only when on and err is nil.
+	settings engine.Settings
+	// reason and message say why the engine is not on, or cannot be.
+	reason, message string
+	// invalid is true when the settings cannot work.
+	invalid bool
+}
+
+// hash changes when the process must be started anew to follow the stance.
+func (s stance) hash() string {
+	if !s.on {
+		return "off"
+	}
+	return fmt.Sprintf("%s/%d", s.settings.Hash(), s.cluster.Spec.Engine.ConfirmOrphans)
+}
+
+// readStance reads the API server, never Git, so that a Git outage at a
+// restart stops nothing.
+func readStance(ctx context.Context, reader client.Reader) (stance, error) {
+	var list v1alpha1.ClusterList
+	if err := reader.List(ctx, &list); err != nil && !meta.IsNoMatchError(err) {
+		return stance{}, fmt.Errorf("reading the Cluster object: %w", err)
+	}
+	switch len(list.Items) {
+	case 0:
+		return stance{reason: "NoCluster", message: "there is no Cluster object yet"}, nil
+	case 1:
+		return stanceOf(&list.Items[0]), nil
+	}
+	return stance{cluster: &list.Items[0], invalid: true, reason: "SeveralClusters",
+		message: fmt.Sprintf("there are %d Cluster objects; keep one", len(list.Items))}, nil
+}
+
+func stanceOf(c *v1alpha1.Cluster) stance {
+	s := stance{cluster: c}
+	switch c.Spec.Engine.Mode {
+	case v1alpha1.EngineOff:
+		s.reason, s.message = "Off", "spec.engine.mode is Off"
+		return s
+	case v1alpha1.EngineExternal:
+		s.reason, s.message = "External", "spec.engine.mode is External: another Karpenter provisions nodes"
+		return s
+	}
+	s.settings = settingsOf(c.Spec)
+	if err := s.settings.Validate(); err != nil {
+		s.invalid, s.reason, s.message = true, "InvalidSettings", err.Error()
+		return s
+	}
+	s.on = true
+	return s
+}
+
+// settingsOf translates the Cluster's fields into the engine's settings.
+func settingsOf(spec v1alpha1.ClusterSpec) engine.Settings {
+	s := engine.DefaultSettings()
+	s.Cluster, s.Region, s.Account = spec.Name, spec.Region, spec.Account
+	s.InterruptionQueue = spec.Engine.InterruptionQueue
+	if d := spec.Engine.BatchIdle; d != nil {
+		s.Batch.Idle = d.Duration
+	}
+	if d := spec.Engine.BatchMax; d != nil {
+		s.Batch.Max = d.Duration
+	}
+	for name, on := range spec.Engine.FeatureGates {
+		s.FeatureGates[name] = on
+	}
+	return s
+}
