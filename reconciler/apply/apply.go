@@ -75,8 +75,9 @@ var (
 //   - Then creations and updates, target by target and wave by wave, at most
 //     Concurrency at a time; a wave starts when the one before is ready, or
 //     ReadyTimeout has passed (what is not ready is in Outcome.NotReady).
-//   - Then deletions, backwards, unless a creation or update failed, a
-//     creation is held, or NoDeletes is set: a rename never loses both.
+//   - Then deletions, backwards, unless a creation or update failed, a new
+//     thing's creation is held, or NoDeletes is set: a rename never loses
+//     both.
 //
 // One thing that is refused does not stop the others. When ctx ends (shutdown,
 // lost leadership) no further write starts and the rest is skipped. End is
@@ -161,7 +162,9 @@ func (r *run) keep() error {
 		case Failed, Conflict, Skipped:
 			return errNotReplaced
 		case Held:
-			held = held || res.Change.Action == plan.Create
+			// A creation that only puts back what somebody deleted by hand
+			// replaces nothing.
+			held = held || (res.Change.Action == plan.Create && !res.Change.Drift)
 		}
 	}
 	if held {

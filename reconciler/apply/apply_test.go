@@ -63,6 +63,11 @@ func TestRunGivesEachChangeOneStatus(t *testing.T) {
 			want:    map[string]Status{"renamed": Held, "old": Skipped},
 		},
 		{
+			name:    "a held creation that is drift does not stop deletions",
+			changes: []plan.Change{drifted(held(change(plan.Create, "w", "gone", 0))), change(plan.Delete, "w", "old", 0)},
+			want:    map[string]Status{"gone": Held, "old": Applied},
+		},
+		{
 			name:    "a held update does not stop deletions",
 			changes: []plan.Change{held(change(plan.Update, "w", "theirs", 0)), change(plan.Delete, "w", "old", 0)},
 			want:    map[string]Status{"theirs": Held, "old": Applied},

@@ -125,6 +125,11 @@ func held(c plan.Change) plan.Change {
 	return c
 }
 
+func drifted(c plan.Change) plan.Change {
+	c.Drift = true
+	return c
+}
+
 func statuses(o Outcome) map[string]Status {
 	out := map[string]Status{}
 	for _, r := range o.Results {
