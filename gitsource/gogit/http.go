@@ -1,0 +1,211 @@
+package gogit
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/poolwright/poolwright/gitsource"
+)
+
+const (
+	// referencesBytes bounds the list of references: half a million of them.
+	referencesBytes = 32 << 20
+	// refusalBytes bounds the body of an error answer, which is not shown.
+	refusalBytes = 4 << 10
+)
+
+// errStalled ends a conversation in which the server says nothing.
+var errStalled = errors.New("the server sent nothing for too long")
+
+// newHTTPClient builds a client that connects to u's host only, with bounded
+// answers.
+func newHTTPClient(u *url.URL, ca []byte, limits Limits) (*http.Client, error) {
+	tlsConfig := &tls.Config{MinVersion: tls.VersionTLS12}
+	if len(ca) > 0 {
+		pool, err := x509.SystemCertPool()
+		if err != nil {
+			pool = x509.NewCertPool()
+		}
+		if !pool.AppendCertsFromPEM(ca) {
+			return nil, fmt.Errorf("reading the certificate authority: %w: it holds no PEM certificate", gitsource.ErrInvalid)
+		}
+		tlsConfig.RootCAs = pool
+	}
+	dialer := &net.Dialer{
+		Timeout: 10 * time.Second,
+		Control: func(_, address string, _ syscall.RawConn) error {
+			return checkAddress(address, u.Scheme == "http")
+		},
+	}
+	base := &http.Transport{
+		Proxy:                 http.ProxyFromEnvironment,
+		DialContext:           dialer.DialContext,
+		TLSClientConfig:       tlsConfig,
+		TLSHandshakeTimeout:   10 * time.Second,
+		IdleConnTimeout:       90 * time.Second,
+		MaxIdleConnsPerHost:   2,
+		ForceAttemptHTTP2:     true,
+		ExpectContinueTimeout: time.Second,
+	}
+	return &http.Client{
+		Transport: &boundedTransport{base: base, limits: limits},
+		CheckRedirect: func(req *http.Request, _ []*http.Request) error {
+			return sameOrigin(u, req.URL)
+		},
+	}, nil
+}
+
+// sameOrigin refuses a redirect that leaves the configured server. Hosts that
+// only correct the path (a renamed repository, a missing ".git") are followed.
+func sameOrigin(from, to *url.URL) error {
+	if !strings.EqualFold(from.Scheme, to.Scheme) || !strings.EqualFold(from.Hostname(), to.Hostname()) ||
+		port(from) != port(to) {
+		return fmt.Errorf("%w: %s://%s", gitsource.ErrRedirected, to.Scheme, to.Host)
+	}
+	return nil
+}
+
+func port(u *url.URL) string {
+	if p := u.Port(); p != "" {
+		return p
+	}
+	return map[string]string{"http": "80", "https": "443"}[strings.ToLower(u.Scheme)]
+}
+
+// tap collects what happened on the wire during one session: go-git turns
+// some of these errors into text.
+type tap struct {
+	mu     sync.Mutex
+	err    error
+	status int
+}
+
+type tapKey struct{}
+
+func withTap(ctx context.Context, t *tap) context.Context { return context.WithValue(ctx, tapKey{}, t) }
+
+func (t *tap) record(err error) {
+	if t == nil || err == nil || err == io.EOF {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.err == nil {
+		t.err = err
+	}
+}
+
+func (t *tap) recordStatus(code int) {
+	if t != nil {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.status = code
+	}
+}
+
+func (t *tap) fault() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.err
+}
+
+func (t *tap) lastStatus() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.status
+}
+
+// boundedTransport limits the size of every answer and the silence within it.
+type boundedTransport struct {
+	base   *http.Transport
+	limits Limits
+}
+
+// CloseIdleConnections lets http.Client reach the base.
+func (b *boundedTransport) CloseIdleConnections() { b.base.CloseIdleConnections() }
+
+// RoundTrip implements http.RoundTripper.
+func (b *boundedTransport) RoundTrip(req *http.Request) (*http.Response, error) {
+	t, _ := req.Context().Value(tapKey{}).(*tap)
+	ctx, cancel := context.WithCancelCause(req.Context())
+	watch := time.AfterFunc(b.limits.Stall, func() { cancel(errStalled) })
+	res, err := b.base.RoundTrip(req.WithContext(ctx))
+	if err != nil {
+		watch.Stop()
+		if cause := context.Cause(ctx); cause != nil {
+			err = cause
+		}
+		cancel(nil)
+		t.record(err)
+		return nil, err
+	}
+	t.recordStatus(res.StatusCode)
+	limit := b.limits.PackBytes + b.limits.PackBytes/32 + 1<<20 // room for the framing
+	switch {
+	case res.StatusCode >= 300:
+		limit = refusalBytes
+	case strings.HasSuffix(req.URL.Path, "/info/refs"):
+		limit = referencesBytes
+	}
+	res.Body = &boundedBody{
+		body: res.Body, left: limit, truncate: res.StatusCode >= 300,
+		ctx: ctx, cancel: cancel, watch: watch, stall: b.limits.Stall, tap: t,
+	}
+	return res, nil
+}
+
+// boundedBody is an answer's body under a size limit and a stall watch.
+type boundedBody struct {
+	body     io.ReadCloser
+	left     int64
+	truncate bool // end quietly at the limit: nobody needs the rest
+	ctx      context.Context
+	cancel   context.CancelCauseFunc
+	watch    *time.Timer
+	stall    time.Duration
+	tap      *tap
+}
+
+// Read implements io.Reader.
+func (b *boundedBody) Read(p []byte) (int, error) {
+	if b.left <= 0 {
+		if b.truncate {
+			return 0, io.EOF
+		}
+		err := fmt.Errorf("%w: the server's answer is too large", gitsource.ErrLimit)
+		b.tap.record(err)
+		return 0, err
+	}
+	if int64(len(p)) > b.left {
+		p = p[:b.left]
+	}
+	b.watch.Reset(b.stall)
+	n, err := b.body.Read(p)
+	b.left -= int64(n)
+	if err != nil && err != io.EOF {
+		if cause := context.Cause(b.ctx); cause != nil {
+			err = cause
+		}
+		b.tap.record(err)
+	}
+	return n, err
+}
+
+// Close implements io.Closer.
+func (b *boundedBody) Close() error {
+	b.watch.Stop()
+	err := b.body.Close()
+	b.cancel(nil)
+	return err
+}

@@ -1,0 +1,177 @@
+package gogit
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/format/idxfile"
+	"github.com/go-git/go-git/v5/plumbing/format/packfile"
+
+	"github.com/poolwright/poolwright/gitsource"
+)
+
+// installPack checks a received pack against the limits, indexes it and gives
+// index and pack their names, the pack last: a pack is looked at only when its
+// index is whole.
+func installPack(f *os.File, folder string, limits Limits) error {
+	if err := inspectPack(f, limits); err != nil {
+		return err
+	}
+	index := new(idxfile.Writer)
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		return fmt.Errorf("reading the mirror: %w", err)
+	}
+	parser, err := packfile.NewParser(packfile.NewScanner(f), index)
+	if err != nil {
+		return fmt.Errorf("indexing objects: %w: %w", gitsource.ErrCorrupt, err)
+	}
+	sum, err := parser.Parse()
+	if err != nil {
+		return fmt.Errorf("indexing objects: %w: %w", gitsource.ErrCorrupt, err)
+	}
+	if err := writeIndex(index, filepath.Join(folder, fmt.Sprintf("pack-%s.idx", sum))); err != nil {
+		return fmt.Errorf("writing the mirror: %w", err)
+	}
+	if err := os.Rename(f.Name(), filepath.Join(folder, fmt.Sprintf("pack-%s.pack", sum))); err != nil {
+		return fmt.Errorf("writing the mirror: %w", err)
+	}
+	return nil
+}
+
+func writeIndex(index *idxfile.Writer, path string) error {
+	idx, err := index.Index()
+	if err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), "tmp-")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name())
+	defer f.Close()
+	w := bufio.NewWriter(f)
+	if _, err := idxfile.NewEncoder(w).Encode(idx); err != nil {
+		return err
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
+}
+
+// maxChainBytes bounds what resolving one chain of deltas may hold in memory
+// at once.
+const maxChainBytes = 128 << 20
+
+// inspection walks a pack once without keeping any object, so that a bomb is
+// found before the indexer, which unpacks in memory, meets it.
+type inspection struct {
+	limits   Limits
+	unpacked int64
+	refDelta int64
+	// chain is, by offset, the bytes that resolving the object there needs.
+	chain map[int64]int64
+}
+
+func inspectPack(f io.ReadSeeker, limits Limits) error {
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		return fmt.Errorf("reading the mirror: %w", err)
+	}
+	s := packfile.NewScanner(f)
+	_, count, err := s.Header()
+	if err != nil {
+		return fmt.Errorf("reading objects: %w: %w", gitsource.ErrCorrupt, err)
+	}
+	if int64(count) > int64(limits.Objects) {
+		return fmt.Errorf("%w: the newest tree has more than %d objects", gitsource.ErrLimit, limits.Objects)
+	}
+	in := &inspection{limits: limits, chain: make(map[int64]int64, min(count, 1<<12))}
+	for range count {
+		h, err := s.NextObjectHeader()
+		if err == nil {
+			err = in.object(s, h)
+		}
+		switch {
+		case errors.Is(err, gitsource.ErrLimit):
+			return err
+		case err != nil:
+			return fmt.Errorf("reading objects: %w: %w", gitsource.ErrCorrupt, err)
+		}
+	}
+	if _, err := s.Checksum(); err != nil {
+		return fmt.Errorf("reading objects: %w: %w", gitsource.ErrCorrupt, err)
+	}
+	return nil
+}
+
+func (in *inspection) object(s *packfile.Scanner, h *packfile.ObjectHeader) error {
+	size := h.Length
+	if size > in.limits.ObjectBytes {
+		return in.tooLarge()
+	}
+	head := &prefix{}
+	if _, _, err := s.NextObject(head); err != nil {
+		return err
+	}
+	var parent int64
+	if h.Type.IsDelta() {
+		target, err := deltaTarget(head.b)
+		if err != nil {
+			return err
+		}
+		if target > in.limits.ObjectBytes {
+			return in.tooLarge()
+		}
+		size += target
+		if h.Type == plumbing.OFSDeltaObject {
+			parent = in.chain[h.OffsetReference]
+		} else {
+			// The base is known by name only; all such deltas together are
+			// bounded as if they were one chain.
+			in.refDelta += size
+			parent = in.refDelta
+		}
+	}
+	in.chain[h.Offset] = parent + size
+	if in.chain[h.Offset] > maxChainBytes {
+		return fmt.Errorf("%w: a chain of deltas unpacks to more than %d MiB", gitsource.ErrLimit, maxChainBytes>>20)
+	}
+	in.unpacked += size
+	if in.unpacked > in.limits.UnpackedBytes {
+		return fmt.Errorf("%w: the newest tree unpacks to more than %d MiB", gitsource.ErrLimit, in.limits.UnpackedBytes>>20)
+	}
+	return nil
+}
+
+func (in *inspection) tooLarge() error {
+	return fmt.Errorf("%w: a file is larger than %d MiB; keep large files out of this repository", gitsource.ErrLimit, in.limits.ObjectBytes>>20)
+}
+
+// deltaTarget reads the second number of a delta: the size of its result.
+func deltaTarget(b []byte) (int64, error) {
+	_, n := binary.Uvarint(b)
+	if n <= 0 {
+		return 0, errors.New("malformed delta")
+	}
+	target, m := binary.Uvarint(b[n:])
+	if m <= 0 || target > 1<<62 {
+		return 0, errors.New("malformed delta")
+	}
+	return int64(target), nil
+}
+
+// prefix keeps the first bytes written to it.
+type prefix struct{ b []byte }
+
+func (p *prefix) Write(b []byte) (int, error) {
+	if room := 2*binary.MaxVarintLen64 - len(p.b); room > 0 {
+		p.b = append(p.b, b[:min(room, len(b))]...)
+	}
+	return len(b), nil
+}

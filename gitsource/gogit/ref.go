@@ -1,0 +1,126 @@
+package gogit
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
+
+	"github.com/poolwright/poolwright/gitsource"
+)
+
+// Ref names one thing to follow; at most one field is set. The zero Ref is the
+// branch main.
+type Ref struct {
+	// Branch is followed to its newest commit.
+	Branch string
+	// Tag is resolved at each fetch.
+	Tag string
+	// Commit is a full 40-digit commit id in lower case.
+	Commit string
+}
+
+// String writes the reference as messages do.
+func (r Ref) String() string {
+	switch {
+	case r.Commit != "":
+		return "commit " + r.Commit
+	case r.Tag != "":
+		return fmt.Sprintf("tag %q", r.Tag)
+	case r.Branch != "":
+		return fmt.Sprintf("branch %q", r.Branch)
+	}
+	return `branch "main"`
+}
+
+func (r Ref) withDefault() Ref {
+	if r == (Ref{}) {
+		r.Branch = "main"
+	}
+	return r
+}
+
+func (r Ref) validate() error {
+	n := 0
+	for _, s := range []string{r.Branch, r.Tag, r.Commit} {
+		if s != "" {
+			n++
+		}
+	}
+	if n > 1 {
+		return fmt.Errorf("reading the reference to follow: %w: set only one of branch, tag and commit", gitsource.ErrInvalid)
+	}
+	if r.Commit != "" {
+		if !isCommit(r.Commit) {
+			return fmt.Errorf("reading the reference to follow: %w: commit %q is not 40 lower-case hexadecimal digits", gitsource.ErrInvalid, r.Commit)
+		}
+		return nil
+	}
+	for _, name := range []string{r.Branch, r.Tag} {
+		if name == "" {
+			continue
+		}
+		if err := validRefName(name); err != nil {
+			return fmt.Errorf("reading the reference to follow: %w: %q %w", gitsource.ErrInvalid, name, err)
+		}
+	}
+	return nil
+}
+
+func isCommit(s string) bool {
+	return len(s) == 40 && strings.Trim(s, "0123456789abcdef") == "" && s != strings.Repeat("0", 40)
+}
+
+// validRefName applies the rules of git check-ref-format to the part after
+// refs/heads/ or refs/tags/.
+func validRefName(name string) error {
+	if len(name) > 255 {
+		return fmt.Errorf("is longer than 255 bytes")
+	}
+	if strings.ContainsFunc(name, func(r rune) bool {
+		return r <= ' ' || r == 0x7f || r == 0xfffd || strings.ContainsRune(`~^:?*[\`, r)
+	}) {
+		return fmt.Errorf(`holds a space, a control character or one of ~ ^ : ? * [ \`)
+	}
+	if strings.Contains(name, "..") || strings.Contains(name, "@{") || name == "@" || strings.HasPrefix(name, "-") {
+		return fmt.Errorf(`holds "..", "@{", or starts with "-"`)
+	}
+	for part := range strings.SplitSeq(name, "/") {
+		if part == "" || strings.HasPrefix(part, ".") || strings.HasSuffix(part, ".") || strings.HasSuffix(part, ".lock") {
+			return fmt.Errorf(`has a part that is empty, starts or ends with ".", or ends with ".lock"`)
+		}
+	}
+	return nil
+}
+
+func (r Ref) fullName() string {
+	if r.Tag != "" {
+		return "refs/tags/" + r.Tag
+	}
+	return "refs/heads/" + r.Branch
+}
+
+// revision is the Revision of a snapshot of this reference.
+func (r Ref) revision(commit string) string {
+	switch {
+	case r.Commit != "":
+		return "sha1:" + commit
+	case r.Tag != "":
+		return r.Tag + "@sha1:" + commit
+	}
+	return r.Branch + "@sha1:" + commit
+}
+
+// resolve finds the object to ask for among the advertised references: the
+// commit, or for an annotated tag the tag object.
+func (r Ref) resolve(adv *packp.AdvRefs) (plumbing.Hash, error) {
+	if r.Commit != "" {
+		return plumbing.NewHash(r.Commit), nil
+	}
+	h, ok := adv.References[r.fullName()]
+	if !ok {
+		return plumbing.ZeroHash, fmt.Errorf("%w: the repository has no %s", gitsource.ErrNotFound, r)
+	}
+	return h, nil
+}

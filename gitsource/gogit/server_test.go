@@ -1,0 +1,126 @@
+package gogit
+
+import (
+	"context"
+	"net/http"
+	"net/http/cgi"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+)
+
+// gitServer is git http-backend behind net/http, with a place to interfere.
+type gitServer struct {
+	*httptest.Server
+	t    *testing.T
+	root string
+	work string
+	// packs counts requests for objects, lists requests for references.
+	packs, lists atomic.Int32
+	mu           sync.Mutex
+	interfere    func(http.ResponseWriter, *http.Request, http.Handler)
+}
+
+func newGitServer(t *testing.T) *gitServer {
+	t.Helper()
+	git, err := exec.LookPath("git")
+	if err != nil {
+		t.Fatal("git is needed for this test: ", err)
+	}
+	s := &gitServer{t: t, root: t.TempDir(), work: t.TempDir()}
+	backend := &cgi.Handler{
+		Path: git, Args: []string{"http-backend"},
+		Env: []string{"GIT_PROJECT_ROOT=" + s.root, "GIT_HTTP_EXPORT_ALL=1", "HOME=" + s.root, "GIT_CONFIG_NOSYSTEM=1"},
+	}
+	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/info/refs") {
+			s.lists.Add(1)
+		} else {
+			s.packs.Add(1)
+		}
+		s.mu.Lock()
+		f := s.interfere
+		s.mu.Unlock()
+		if f != nil {
+			f(w, r, backend)
+			return
+		}
+		backend.ServeHTTP(w, r)
+	}))
+	t.Cleanup(s.Close)
+	s.gitIn(s.root, "init", "-q", "--bare", "-b", "main", "repo.git")
+	s.gitIn(filepath.Join(s.root, "repo.git"), "config", "uploadpack.allowReachableSHA1InWant", "true")
+	s.git("init", "-q", "-b", "main")
+	s.git("remote", "add", "origin", filepath.Join(s.root, "repo.git"))
+	return s
+}
+
+func (s *gitServer) during(f func(http.ResponseWriter, *http.Request, http.Handler)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.interfere = f
+}
+
+func (s *gitServer) url() string { return s.Server.URL + "/repo.git" }
+
+func (s *gitServer) git(args ...string) string { return s.gitIn(s.work, args...) }
+
+func (s *gitServer) gitIn(dir string, args ...string) string {
+	s.t.Helper()
+	cmd := exec.Command("git", args...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(),
+		"GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1", "GIT_TERMINAL_PROMPT=0",
+		"GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@example.com", "GIT_AUTHOR_DATE=2026-01-01T00:00:00Z",
+		"GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@example.com", "GIT_COMMITTER_DATE=2026-01-01T00:00:00Z")
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		s.t.Fatalf("git %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// push commits the given files (name, content, name, content …) and pushes the
+// current branch. It returns the commit.
+func (s *gitServer) push(files ...string) string {
+	s.t.Helper()
+	for i := 0; i < len(files); i += 2 {
+		p := filepath.Join(s.work, files[i])
+		if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
+			s.t.Fatal(err)
+		}
+		if err := os.WriteFile(p, []byte(files[i+1]), 0o644); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	s.git("add", "-A")
+	s.git("commit", "-q", "--allow-empty", "-m", "change")
+	s.git("push", "-q", "--force", "origin", "HEAD")
+	return s.git("rev-parse", "HEAD")
+}
+
+func (s *gitServer) source(ref Ref, change ...func(*Config)) *Source {
+	s.t.Helper()
+	c := Config{URL: s.url(), Ref: ref, Dir: s.t.TempDir()}
+	for _, f := range change {
+		f(&c)
+	}
+	src, err := New(c)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return src
+}
+
+func login(user, password string) func(*Config) {
+	return func(c *Config) {
+		c.Credentials = func(context.Context) (Credentials, error) {
+			return Credentials{Username: user, Password: password}, nil
+		}
+	}
+}

@@ -1,0 +1,121 @@
+package gogit
+
+import (
+	"context"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/poolwright/poolwright/gitsource"
+)
+
+func mustFetch(t *testing.T, s *Source) gitsource.Snapshot {
+	t.Helper()
+	snap, err := s.Fetch(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return snap
+}
+
+func content(t *testing.T, fsys fs.FS, name string) string {
+	t.Helper()
+	b, err := fs.ReadFile(fsys, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+func TestFollowsABranchAndFetchesOnlyWhatMoved(t *testing.T) {
+	srv := newGitServer(t)
+	first := srv.push("a.yaml", "one\n", "deep/er/b.yaml", strings.Repeat("b\n", 5000))
+	src := srv.source(Ref{})
+
+	snap := mustFetch(t, src)
+	if snap.Commit != first || snap.Revision != "main@sha1:"+first {
+		t.Fatalf("got %q %q, want %s", snap.Commit, snap.Revision, first)
+	}
+	if got := content(t, snap.FS, "a.yaml"); got != "one\n" {
+		t.Fatalf("a.yaml = %q", got)
+	}
+	if err := fstest.TestFS(snap.FS, "a.yaml", "deep/er/b.yaml"); err != nil {
+		t.Fatal(err)
+	}
+	if again := mustFetch(t, src); again.Commit != first || srv.packs.Load() != 1 {
+		t.Fatalf("an unchanged branch cost %d transfers", srv.packs.Load())
+	}
+
+	second := srv.push("a.yaml", "two\n")
+	next := mustFetch(t, src)
+	if next.Commit != second || content(t, next.FS, "a.yaml") != "two\n" || content(t, snap.FS, "a.yaml") != "one\n" {
+		t.Fatal("the new snapshot must hold the new file, the old one still the old")
+	}
+	packs, _ := filepath.Glob(filepath.Join(src.mirror.dir, "gen-1", "objects", "pack", "*.pack"))
+	if len(packs) != 2 {
+		t.Fatalf("%d packs in the first generation, want 2: the second fetch must be incremental", len(packs))
+	}
+	for _, p := range packs {
+		if info, err := os.Stat(p); err != nil || info.Size() > 2000 {
+			t.Fatalf("%s: %v bytes, %v", p, info.Size(), err)
+		}
+	}
+}
+
+func TestFollowsTagsAndCommits(t *testing.T) {
+	srv := newGitServer(t)
+	first := srv.push("a.yaml", "one\n")
+	srv.git("tag", "plain")
+	srv.git("tag", "-m", "release", "v1")
+	srv.git("push", "-q", "origin", "plain", "v1")
+	second := srv.push("a.yaml", "two\n")
+	for name, c := range map[string]struct {
+		ref      Ref
+		revision string
+		content  string
+	}{
+		"a lightweight tag":   {Ref{Tag: "plain"}, "plain@sha1:" + first, "one\n"},
+		"an annotated tag":    {Ref{Tag: "v1"}, "v1@sha1:" + first, "one\n"},
+		"a commit at a tip":   {Ref{Commit: second}, "sha1:" + second, "two\n"},
+		"a commit in history": {Ref{Commit: first}, "sha1:" + first, "one\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			snap := mustFetch(t, srv.source(c.ref))
+			if snap.Revision != c.revision || content(t, snap.FS, "a.yaml") != c.content {
+				t.Errorf("revision %q with %q", snap.Revision, content(t, snap.FS, "a.yaml"))
+			}
+		})
+	}
+	t.Run("a commit in history of a server that gives out tips only", func(t *testing.T) {
+		srv.gitIn(filepath.Join(srv.root, "repo.git"), "config", "uploadpack.allowReachableSHA1InWant", "false")
+		srv.git("tag", "-d", "plain", "v1")
+		srv.git("push", "-q", "origin", ":plain", ":v1")
+		if snap := mustFetch(t, srv.source(Ref{Commit: first})); snap.Commit != first {
+			t.Errorf("commit %s", snap.Commit)
+		}
+	})
+}
+
+func TestLastSurvivesARestart(t *testing.T) {
+	srv := newGitServer(t)
+	commit := srv.push("a.yaml", "one\n")
+	folder := t.TempDir()
+	in := func(c *Config) { c.Dir = folder }
+	src := srv.source(Ref{}, in)
+	if _, ok := src.Last(); ok {
+		t.Fatal("a source that never fetched has a last snapshot")
+	}
+	mustFetch(t, src)
+	srv.Close()
+	again := srv.source(Ref{}, in)
+	snap, ok := again.Last()
+	if !ok || snap.Commit != commit || content(t, snap.FS, "a.yaml") != "one\n" {
+		t.Fatalf("last after a restart: %v %+v", ok, snap)
+	}
+	if _, ok := srv.source(Ref{Branch: "other"}, in).Last(); ok {
+		t.Fatal("the last snapshot of another branch was taken for this one's")
+	}
+}

@@ -1,0 +1,156 @@
+package gogit
+
+import (
+	"fmt"
+	"path"
+	"sort"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/filemode"
+	"github.com/go-git/go-git/v5/plumbing/object"
+
+	"github.com/poolwright/poolwright/gitsource"
+)
+
+// folder is one tree object, read and checked. Equal trees are one folder, so
+// that a tree which repeats itself costs what it is, not what it spells out.
+type folder struct {
+	entries []entry // in the order of their names
+	files   int     // in all folders below, as often as they appear
+	height  int
+}
+
+// entry is one name in a folder.
+type entry struct {
+	name string
+	mode filemode.FileMode
+	hash plumbing.Hash
+	sub  *folder // of a folder
+	// refusal says why the entry cannot be read; empty for ordinary ones. It
+	// is kept so that only who needs the file meets the refusal.
+	refusal string
+}
+
+func (f *folder) find(name string) (entry, bool) {
+	i := sort.Search(len(f.entries), func(i int) bool { return f.entries[i].name >= name })
+	if i < len(f.entries) && f.entries[i].name == name {
+		return f.entries[i], true
+	}
+	return entry{}, false
+}
+
+// indexer reads all trees below a root, each once, and proves that every
+// object that the files need is there.
+type indexer struct {
+	objects *objects
+	limits  Limits
+	done    map[plumbing.Hash]*folder
+	blobs   map[plumbing.Hash]bool
+	entries int
+}
+
+func indexTree(o *objects, root plumbing.Hash, limits Limits) (*folder, error) {
+	ix := &indexer{objects: o, limits: limits, done: map[plumbing.Hash]*folder{}, blobs: map[plumbing.Hash]bool{}}
+	return ix.folder(root, ".", 0)
+}
+
+func (ix *indexer) folder(h plumbing.Hash, at string, depth int) (*folder, error) {
+	f, ok := ix.done[h]
+	if !ok {
+		if depth > ix.limits.Depth {
+			return nil, fmt.Errorf("%w: folder %q is nested deeper than %d", gitsource.ErrLimit, at, ix.limits.Depth)
+		}
+		var err error
+		if f, err = ix.read(h, at, depth); err != nil {
+			return nil, err
+		}
+		ix.done[h] = f
+	}
+	if depth+f.height > ix.limits.Depth {
+		return nil, fmt.Errorf("%w: folder %q is nested deeper than %d", gitsource.ErrLimit, at, ix.limits.Depth)
+	}
+	return f, nil
+}
+
+func (ix *indexer) read(h plumbing.Hash, at string, depth int) (*folder, error) {
+	b, err := ix.objects.read(plumbing.TreeObject, h, ix.limits.ObjectBytes)
+	if err != nil {
+		return nil, err
+	}
+	obj := new(plumbing.MemoryObject)
+	obj.SetType(plumbing.TreeObject)
+	_, _ = obj.Write(b)
+	var t object.Tree
+	if err := t.Decode(obj); err != nil {
+		return nil, fmt.Errorf("reading folder %q: %w: %w", at, gitsource.ErrCorrupt, err)
+	}
+	f := &folder{entries: make([]entry, 0, len(t.Entries))}
+	for _, te := range t.Entries {
+		e, err := ix.entry(te, at, depth)
+		if err != nil {
+			return nil, err
+		}
+		f.entries = append(f.entries, e)
+		f.files++
+		if e.sub != nil {
+			f.files += e.sub.files
+			f.height = max(f.height, e.sub.height+1)
+		}
+		ix.entries++
+		if f.files > ix.limits.Files || ix.entries > ix.limits.Files {
+			return nil, fmt.Errorf("%w: the tree has more than %d files", gitsource.ErrLimit, ix.limits.Files)
+		}
+	}
+	sort.Slice(f.entries, func(i, j int) bool { return f.entries[i].name < f.entries[j].name })
+	for i := 1; i < len(f.entries); i++ {
+		if f.entries[i].name == f.entries[i-1].name {
+			return nil, fmt.Errorf("reading folder %q: %w: it holds %q twice", at, gitsource.ErrUnsafe, f.entries[i].name)
+		}
+	}
+	return f, nil
+}
+
+func (ix *indexer) entry(te object.TreeEntry, at string, depth int) (entry, error) {
+	if err := checkName(te.Name); err != nil {
+		return entry{}, fmt.Errorf("reading folder %q: %w: it holds a file named %q", at, err, te.Name)
+	}
+	e := entry{name: te.Name, mode: te.Mode, hash: te.Hash}
+	if !utf8.ValidString(te.Name) || strings.ContainsFunc(te.Name, func(r rune) bool { return r < ' ' || r == 0x7f || r == '\\' }) {
+		quoted := strconv.QuoteToASCII(te.Name)
+		return entry{name: strings.ReplaceAll(quoted, "/", ""), refusal: "its name holds control characters, a backslash or bytes that are not UTF-8"}, nil
+	}
+	switch te.Mode {
+	case filemode.Dir:
+		sub, err := ix.folder(te.Hash, path.Join(at, te.Name), depth+1)
+		if err != nil {
+			return entry{}, err
+		}
+		e.sub = sub
+	case filemode.Submodule:
+		e.refusal = "it is a submodule, and submodules are not fetched; copy its files into the repository"
+	case filemode.Regular, filemode.Executable, filemode.Deprecated, filemode.Symlink:
+		if !ix.blobs[te.Hash] {
+			if err := ix.objects.has(te.Hash); err != nil {
+				return entry{}, fmt.Errorf("reading folder %q: file %q: %w", at, te.Name, err)
+			}
+			ix.blobs[te.Hash] = true
+		}
+	default:
+		return entry{}, fmt.Errorf("reading folder %q: %w: file %q has mode %s", at, gitsource.ErrUnsafe, te.Name, te.Mode)
+	}
+	return e, nil
+}
+
+// checkName refuses what Git itself refuses to check out.
+func checkName(name string) error {
+	switch {
+	case name == "", name == ".", name == "..",
+		strings.EqualFold(name, ".git"),
+		strings.ContainsAny(name, "/\x00"):
+		return gitsource.ErrUnsafe
+	}
+	return nil
+}

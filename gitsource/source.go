@@ -1,0 +1,73 @@
+// Package gitsource is where declarations come from: a Source gives a
+// Snapshot, one revision of a tree of files, and knows nothing of what the
+// files mean.
+//
+// The package holds the contract and its errors only; gogit follows a Git
+// repository, dir reads a folder on disk. It refuses to guess: a source that
+// is unreachable, empty, truncated or unsafe is an error and never a smaller
+// tree, because a reader may take the absence of a file for its removal.
+// Start reading at Source.
+package gitsource
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+)
+
+// Snapshot is one revision of a tree. It stays readable while newer revisions
+// are fetched. The zero Snapshot has no FS.
+type Snapshot struct {
+	// FS holds the files, slash-separated from the root of the repository.
+	// Symbolic links are followed inside the tree only; it implements
+	// fs.ReadFileFS, fs.ReadDirFS, fs.StatFS and fs.ReadLinkFS, and is safe
+	// for concurrent use.
+	FS fs.FS
+	// Revision names the revision as people and status fields see it:
+	// "main@sha1:<40 hex>" for a branch or tag, "sha1:<40 hex>" for a commit,
+	// "dir@sha256:<64 hex>" for a folder.
+	Revision string
+	// Commit is the 40-digit commit id; empty where there is none.
+	Commit string
+	// TreeID changes exactly when a file's name, mode or content does. Two
+	// Snapshots with equal TreeID hold equal files, so that whatever was
+	// computed from one holds for the other.
+	TreeID string
+}
+
+// Source is one place that declarations come from.
+type Source interface {
+	// Fetch returns the newest revision. It respects ctx's deadline. Its
+	// errors are asked for with errors.Is and the values below; an error
+	// says nothing about files having gone.
+	Fetch(ctx context.Context) (Snapshot, error)
+}
+
+// What can be wrong with a source. Fetch wraps exactly one of them, or none
+// when the fault is on this machine (a full disk, an unreadable cache folder).
+var (
+	// ErrInvalid: the configuration cannot work (a URL or a reference name
+	// that is refused). Only changing it helps.
+	ErrInvalid = errors.New("source configuration refused")
+	// ErrUnauthorized: the server wants credentials, or refuses those it got.
+	ErrUnauthorized = errors.New("not authorized")
+	// ErrNotFound: the repository, branch, tag or commit does not exist, or
+	// the credentials do not show it.
+	ErrNotFound = errors.New("not found")
+	// ErrEmpty: the repository exists and holds no commit.
+	ErrEmpty = errors.New("repository is empty")
+	// ErrUnreachable: the server cannot be reached, is too slow, or broke off.
+	// Trying again may help.
+	ErrUnreachable = errors.New("source unreachable")
+	// ErrCorrupt: what arrived, or what the cache holds, is not valid Git
+	// data. The cache is discarded; trying again clones anew.
+	ErrCorrupt = errors.New("corrupt data")
+	// ErrLimit: the repository exceeds a limit that protects this process.
+	ErrLimit = errors.New("limit exceeded")
+	// ErrRedirected: the server points to another host, where credentials must
+	// not follow.
+	ErrRedirected = errors.New("redirected to another host")
+	// ErrUnsafe: the tree holds something that no honest repository does, such
+	// as a file named "..", or a symbolic link leads out of it.
+	ErrUnsafe = errors.New("unsafe tree")
+)
