@@ -20,8 +20,9 @@ type FieldChange struct {
 	Before, After any
 }
 
-// diff lists the leaves in which two objects differ, sorted by path.
-func diff(before, after map[string]any) []FieldChange {
+// Diff lists the leaves in which two objects differ, sorted by path. A nil
+// object differs in all leaves of the other.
+func Diff(before, after map[string]any) []FieldChange {
 	var out []FieldChange
 	walk("", before, after, &out)
 	slices.SortFunc(out, func(a, b FieldChange) int { return strings.Compare(a.Path, b.Path) })

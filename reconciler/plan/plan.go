@@ -87,7 +87,7 @@ func Compute(wanted, observed state.Set, policies ...Policy) Plan {
 			p.Managed++
 		default:
 			p.Managed++
-			p.Changes = append(p.Changes, Change{Key: w.Key, Action: Update, Before: &o, After: &w, Fields: diff(o.Object, w.Object), Drift: drifted(o, w)})
+			p.Changes = append(p.Changes, Change{Key: w.Key, Action: Update, Before: &o, After: &w, Fields: Diff(o.Object, w.Object), Drift: drifted(o, w)})
 		}
 	}
 	for _, o := range observed.Items() {
