@@ -1,0 +1,98 @@
+# Poolwright. `make help` lists what there is.
+#
+# A fresh machine needs Go (the version that go.mod names, or newer), git, make
+# and a C compiler. Everything else is built from Go modules and kept in .cache/.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+# The sandbox keeps its programs in the same folder; see its package build.
+CACHE := $(abspath $(or $(POOLWRIGHT_CACHE),.cache))
+FOLDERS := cmd reconciler provision gitsource config examples
+
+# Extra arguments: for the demo (ARGS="-o json", ARGS=--keep), or for go test.
+ARGS ?=
+# How long each fuzz target runs.
+FUZZTIME ?= 20s
+# Packages that run at the same time. Worlds of the sandbox are heavy.
+PARALLEL ?= 2
+
+CONTROLLER_GEN := go run sigs.k8s.io/controller-tools/cmd/controller-gen@v0.19.0
+LINT_VERSION := $(shell sed -n 's|.*golangci/golangci-lint/v2 \(v[^ ]*\).*|\1|p' .ci/lint/go.mod)
+
+# Test files that declare something, as package paths.
+packages_with = $(shell grep -rlE --include='*_test.go' '$(1)' $(FOLDERS) | xargs -rn1 dirname | sort -u | sed 's|^|./|')
+
+.PHONY: help
+help: ## Show this list
+	@sed -nE 's/^([a-z][a-z-]*):.*## (.*)/\1\t\2/p' Makefile | awk -F'\t' '{printf "  %-10s %s\n", $$1, $$2}'
+
+.PHONY: build
+build: ## Build bin/poolwright and bin/poolwright-sandbox
+	@mkdir -p bin
+	@go build -o bin/ ./cmd/poolwright ./cmd/poolwright-sandbox
+
+.PHONY: demo
+demo: build ## Run the whole story on this machine (ARGS="-o json", ARGS=--keep)
+	@bin/poolwright-sandbox demo $(ARGS)
+
+.PHONY: test
+test: ## Run every test; the first time this also builds the sandbox's programs
+	go test -p $(PARALLEL) -timeout 30m $(ARGS) ./...
+
+.PHONY: lint
+lint: vet golangci ## Check formatting, vet and the linters of .golangci.yml
+	@unformatted=$$(gofmt -l $(FOLDERS)); \
+	if [[ -n $$unformatted ]]; then printf 'not formatted, run gofmt -w on:\n%s\n' "$$unformatted" >&2; exit 1; fi
+
+.PHONY: vet
+vet: ## Run go vet on every module
+	go vet ./...
+	@# With the sandbox's own build flags, so that what is compiled here is not compiled again.
+	cd provision/sandbox/controlplane && CGO_ENABLED=0 GOWORK=off GOFLAGS= go vet -trimpath ./...
+	cd provision/sandbox/forge && CGO_ENABLED=1 GOWORK=off GOFLAGS= go vet -trimpath -tags sqlite,sqlite_unlock_notify ./...
+
+.PHONY: golangci
+golangci: ## Run the linters of .golangci.yml
+	@linter=$(CACHE)/golangci-lint-$(LINT_VERSION)-$$(go env GOVERSION); \
+	if [[ ! -x $$linter ]]; then \
+		echo "building golangci-lint $(LINT_VERSION): the first time this takes minutes, then it is kept in $(CACHE)"; \
+		mkdir -p $(CACHE); \
+		GOWORK=off GOFLAGS= go build -C .ci/lint -ldflags '-s -w' -o $$linter.new github.com/golangci/golangci-lint/v2/cmd/golangci-lint; \
+		mv $$linter.new $$linter; \
+	fi; \
+	GOLANGCI_LINT_CACHE=$(CACHE)/golangci-lint-cache $$linter run --timeout 20m ./...
+
+.PHONY: verify
+verify: generate lint ## Check that generated files are fresh and the linters are content
+	@git diff --exit-code --stat -- reconciler/api config/crd || { echo 'generated files were stale; commit what make generate made' >&2; exit 1; }
+
+.PHONY: generate
+generate: ## Make deep copies and CRDs from reconciler/api
+	$(CONTROLLER_GEN) object paths=./reconciler/api/...
+	$(CONTROLLER_GEN) crd paths=./reconciler/api/... output:crd:dir=config/crd
+
+.PHONY: golden
+golden: ## Rewrite every golden file; look at the diff before you commit it
+	go test -p $(PARALLEL) -timeout 30m $(call packages_with,flag\.Bool\("update") -update
+
+.PHONY: fuzz
+fuzz: ## Run every fuzz target for FUZZTIME each
+	@grep -rHoE --include='*_test.go' '^func Fuzz[A-Za-z0-9_]+' $(FOLDERS) | sed 's/:func /\t/' | sort | while IFS=$$'\t' read -r file name; do \
+		echo "== $$name in $$(dirname $$file)"; \
+		go test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) ./$$(dirname $$file) </dev/null; \
+	done
+
+.PHONY: bench
+bench: ## Measure what the design promises, as ratios within one run
+	go test -p 1 -timeout 30m -run '^$$' -bench . -benchmem $(ARGS) $(call packages_with,^func Benchmark)
+
+.PHONY: image
+image: ## Build the container image poolwright:dev (IMAGE=name:tag)
+	$(or $(CONTAINER_TOOL),docker) build -t $(or $(IMAGE),poolwright:dev) .
+
+.PHONY: clean
+clean: ## Remove what was built here, the cache included
+	rm -rf bin $(CACHE)
