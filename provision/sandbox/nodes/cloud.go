@@ -1,0 +1,42 @@
+package nodes
+
+import (
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// removeNode plays the cloud controller for a machine that is gone. The pods that
+// were left on the Node are then the pod garbage collector's.
+func (p *Player) removeNode(k *kubelet) {
+	k.mu.Lock()
+	node := k.node
+	k.mu.Unlock()
+	if node == nil {
+		return
+	}
+	for delay := p.config.Delays.NodeGone; p.pause(delay); delay = retry {
+		err := p.config.Client.CoreV1().Nodes().Delete(p.ctx, node.Name, metav1.DeleteOptions{
+			Preconditions: &metav1.Preconditions{UID: &node.UID}})
+		switch {
+		case err == nil:
+			k.tell(Removed, "the cloud controller deleted the Node")
+			return
+		case apierrors.IsNotFound(err), apierrors.IsConflict(err):
+			return // somebody was faster, or the name is another machine's now
+		}
+	}
+}
+
+// pause waits; false means that the player ends.
+func (p *Player) pause(d time.Duration) bool {
+	timer := p.config.Clock.NewTimer(max(d, time.Nanosecond))
+	defer timer.Stop()
+	select {
+	case <-timer.C():
+		return p.ctx.Err() == nil
+	case <-p.ctx.Done():
+		return false
+	}
+}

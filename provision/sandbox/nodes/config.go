@@ -1,0 +1,143 @@
+package nodes
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+)
+
+// Config is how a player works. REST or Client, and Cluster, are required.
+type Config struct {
+	// REST reaches the API server; its rate limits are lifted, because every
+	// kubelet would have a client of its own.
+	REST *rest.Config
+	// Client is used instead of REST when set.
+	Client  kubernetes.Interface
+	Cluster Cluster
+	Delays  Delays
+	// System are machines that run from the start: a managed node group, without
+	// which a cluster is not like EKS. Each needs a Group.
+	System []Machine
+	// Fault is asked about a machine when it joins, when its Node changes and when
+	// the device plugin starts on it, so a fault may come and go; nil means none. It
+	// must be fast and safe for concurrent use.
+	Fault func(Machine) Fault
+	// Notify is told what happens on machines; it must not block. May be nil.
+	Notify func(Notice)
+	// PodCIDR is where pod addresses come from; "10.64.0.0/10" when empty.
+	PodCIDR string
+	Log     *slog.Logger // nil means no log
+	Clock   clock.Clock  // nil means the real clock; kwok keeps real time
+}
+
+// Cluster is what a node must name to join.
+type Cluster struct {
+	Name     string
+	Endpoint string // the API server's URL
+	CA       string // base64 of the CA; "" accepts any
+	Region   string
+	Version  string // Kubernetes version of nodes whose image names none, "1.31"
+}
+
+// Delays are what the real world takes. The zero value of each means its default;
+// a negative value means none.
+type Delays struct {
+	Join          time.Duration // running instance → Node; 2 s
+	Ready         time.Duration // Node registered → Ready; none: registered as ready
+	PodStart      time.Duration // pod admitted → containers run; 50 ms
+	Plugin        time.Duration // device plugin's pod runs → GPUs; 500 ms
+	BuiltinPlugin time.Duration // Bottlerocket node registered → GPUs; 500 ms
+	NodeGone      time.Duration // instance terminated → its Node is deleted; 5 s
+}
+
+func (d Delays) withDefaults() Delays {
+	for _, p := range []struct {
+		value    *time.Duration
+		standard time.Duration
+	}{
+		{&d.Join, 2 * time.Second}, {&d.Ready, 0}, {&d.PodStart, 50 * time.Millisecond},
+		{&d.Plugin, 500 * time.Millisecond}, {&d.BuiltinPlugin, 500 * time.Millisecond}, {&d.NodeGone, 5 * time.Second},
+	} {
+		if *p.value == 0 {
+			*p.value = p.standard
+		}
+		*p.value = max(*p.value, 0)
+	}
+	return d
+}
+
+// Fault is what goes wrong on a machine.
+type Fault struct {
+	NeverJoins  bool // the kubelet never reaches the API server
+	NeverReady  bool // the node registers and stays not ready
+	NoPlugin    bool // the device plugin runs and never registers
+	MissingGPUs int  // GPUs that the driver does not find
+}
+
+// Event says what a Notice is about.
+type Event string
+
+// What a player tells.
+const (
+	Joined     Event = "joined"      // the Node is registered
+	NeverJoins Event = "never-joins" // it will not; Message says why
+	Devices    Event = "devices"     // the device plugin's devices changed
+	NoDevices  Event = "no-devices"  // the device plugin cannot offer any; Message says why
+	Rejected   Event = "rejected"    // the kubelet refused a pod
+	Stopped    Event = "stopped"     // the kubelet is silent
+	Removed    Event = "removed"     // the cloud controller deleted the Node
+)
+
+// Notice is something that happened on a machine.
+type Notice struct {
+	Time    time.Time
+	Event   Event
+	Machine string // instance id
+	Node    string // "" before it joined
+	Message string // one line, without user data
+}
+
+func (c Config) withDefaults() (Config, error) {
+	if c.Client == nil {
+		if c.REST == nil {
+			return c, errors.New("playing nodes: neither REST nor Client is set")
+		}
+		unlimited := rest.CopyConfig(c.REST)
+		unlimited.QPS = -1
+		client, err := kubernetes.NewForConfig(unlimited)
+		if err != nil {
+			return c, fmt.Errorf("playing nodes: building a client: %w", err)
+		}
+		c.Client = client
+	}
+	if c.Cluster.Name == "" || c.Cluster.Endpoint == "" || c.Cluster.Region == "" {
+		return c, errors.New("playing nodes: the cluster's name, endpoint and region are required")
+	}
+	for _, m := range c.System {
+		if m.Group == nil {
+			return c, fmt.Errorf("playing nodes: the system machine %s has no node group", m)
+		}
+	}
+	c.Delays = c.Delays.withDefaults()
+	if c.Fault == nil {
+		c.Fault = func(Machine) Fault { return Fault{} }
+	}
+	if c.Notify == nil {
+		c.Notify = func(Notice) {}
+	}
+	if c.PodCIDR == "" {
+		c.PodCIDR = "10.64.0.0/10"
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if c.Clock == nil {
+		c.Clock = clock.RealClock{}
+	}
+	return c, nil
+}

@@ -1,0 +1,24 @@
+// Package nodes plays what lives on a cloud's machines and beside them: the
+// kubelets, the cloud controller that takes away the Nodes of gone machines, and
+// NVIDIA's device plugin as far as its effect on a Node goes. kwok plays the
+// kubelets' everyday work; this package decides what kwok gets to see.
+//
+// A machine becomes a Node as its user data says, after Delays.Join, posted with
+// its status and without GPUs. It never joins when its user data cannot be read
+// or names another cluster; a Notice then says why. Pods bound to it pass the
+// kubelet's admission, run, and are deleted to the end. GPUs appear when the
+// device plugin's pod runs there, as many as its configuration says, and stop
+// being allocatable when it is gone.
+//
+// Three annotations on a pod are understood, and nothing else changes its life:
+//
+//	sandbox.poolwright.dev/run-seconds   a pod that is not restarted always ends after so long
+//	sandbox.poolwright.dev/exit-code     with which exit code it then ends, 0 if absent
+//	sandbox.poolwright.dev/stop-seconds  how long its containers take to stop, at most the grace period
+//
+// It refuses to guess: no image pulls, no probes, no logs, no exec; taints that
+// only node-lifecycle or Karpenter may take off are left to them.
+//
+// It knows nothing of the cloud's emulator: whoever composes the sandbox turns
+// instances into Machines. Start reading at Player, then at kubelet.go.
+package nodes

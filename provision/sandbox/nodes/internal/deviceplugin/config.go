@@ -1,0 +1,162 @@
+package deviceplugin
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+	"sigs.k8s.io/yaml"
+)
+
+const (
+	// GPU is the resource name of a GPU.
+	GPU = "nvidia.com/gpu"
+	// SharedGPU is its name when shared GPUs are renamed.
+	SharedGPU = "nvidia.com/gpu.shared"
+
+	resourcePrefix = "nvidia.com/"
+	maxNameLength  = 63
+)
+
+// Strategy is how GPUs are shared.
+type Strategy string
+
+const (
+	// Whole GPUs, one pod each.
+	Whole Strategy = "none"
+	// TimeSlicing lets pods take turns on a GPU.
+	TimeSlicing Strategy = "time-slicing"
+	// MPS splits a GPU by NVIDIA's multi-process service, whose daemon must run.
+	MPS Strategy = "mps"
+)
+
+// Config is what of the plugin's configuration decides the devices. The zero
+// value is the plugin without a configuration: whole GPUs.
+type Config struct {
+	Strategy Strategy
+	// Replicas of each GPU; 0 and 1 mean one.
+	Replicas int
+	// Resource is the name offered, GPU when empty.
+	Resource string
+	// OnePerRequest makes requests for more than one device fail at admission.
+	OnePerRequest bool
+	// MPSRoot tells whether the file gives the folder that MPS needs.
+	MPSRoot bool
+}
+
+// file is the plugin's configuration file.
+type file struct {
+	Version string `json:"version"`
+	Flags   struct {
+		MigStrategy *string `json:"migStrategy"`
+		MPSRoot     *string `json:"mpsRoot"`
+	} `json:"flags"`
+	Sharing struct {
+		TimeSlicing *sharing `json:"timeSlicing"`
+		MPS         *sharing `json:"mps"`
+	} `json:"sharing"`
+}
+
+type sharing struct {
+	RenameByDefault bool  `json:"renameByDefault"`
+	FailMany        *bool `json:"failRequestsGreaterThanOne"`
+	Resources       []struct {
+		Name     string `json:"name"`
+		Replicas *int   `json:"replicas"`
+	} `json:"resources"`
+}
+
+// ParseConfig reads the text of a configuration file, YAML or JSON. Empty text is
+// the empty configuration.
+func ParseConfig(text []byte) (Config, error) {
+	var f file
+	if err := yaml.Unmarshal(text, &f); err != nil {
+		return Config{}, errors.New("the device plugin's configuration is not YAML of the expected shape")
+	}
+	if f.Version != "" && f.Version != "v1" {
+		return Config{}, fmt.Errorf("the device plugin's configuration has the unknown version %q; it knows v1", f.Version)
+	}
+	config := Config{Strategy: Whole, Resource: GPU, MPSRoot: f.Flags.MPSRoot != nil && *f.Flags.MPSRoot != ""}
+	if f.Flags.MigStrategy != nil {
+		switch *f.Flags.MigStrategy {
+		case "none", "single", "mixed":
+		default:
+			return Config{}, fmt.Errorf("the device plugin's configuration has the unknown migStrategy %q", *f.Flags.MigStrategy)
+		}
+	}
+	// MPS is looked at last: where both are given, it is the one that holds.
+	for _, s := range []struct {
+		strategy Strategy
+		sharing  *sharing
+	}{{TimeSlicing, f.Sharing.TimeSlicing}, {MPS, f.Sharing.MPS}} {
+		if s.sharing == nil {
+			continue
+		}
+		if err := config.share(s.strategy, s.sharing); err != nil {
+			return Config{}, err
+		}
+	}
+	if config.Strategy == MPS && f.Flags.MigStrategy != nil && *f.Flags.MigStrategy == "mixed" {
+		return Config{}, errors.New("the device plugin does not combine MPS with migStrategy mixed")
+	}
+	return config, nil
+}
+
+func (c *Config) share(strategy Strategy, s *sharing) error {
+	if len(s.Resources) == 0 {
+		return fmt.Errorf("the device plugin's sharing.%s names no resources", strategy.field())
+	}
+	replicas := 0
+	for i, r := range s.Resources {
+		name, err := resourceName(r.Name)
+		if err != nil {
+			return fmt.Errorf("reading sharing.%s.resources[%d]: %w", strategy.field(), i, err)
+		}
+		if r.Replicas == nil || *r.Replicas < 2 {
+			return fmt.Errorf("reading sharing.%s.resources[%d]: replicas must be 2 or more", strategy.field(), i)
+		}
+		if name == GPU {
+			replicas = max(replicas, *r.Replicas)
+		}
+	}
+	*c = Config{Strategy: strategy, Replicas: replicas, Resource: GPU, MPSRoot: c.MPSRoot}
+	c.OnePerRequest = strategy == MPS
+	if s.FailMany != nil {
+		c.OnePerRequest = *s.FailMany
+	}
+	if s.RenameByDefault && replicas > 0 {
+		c.Resource = SharedGPU
+	}
+	return nil
+}
+
+func (s Strategy) field() string {
+	if s == TimeSlicing {
+		return "timeSlicing"
+	}
+	return string(s)
+}
+
+func resourceName(name string) (string, error) {
+	if name == "" {
+		return "", errors.New("a resource has no name")
+	}
+	if !strings.HasPrefix(name, resourcePrefix) {
+		name = resourcePrefix + name
+	}
+	if len(name) > maxNameLength || len(validation.IsDNS1123Subdomain(strings.TrimPrefix(name, resourcePrefix))) > 0 {
+		return "", errors.New("a resource's name is malformed or longer than 63 characters")
+	}
+	return name, nil
+}
+
+// Offer returns the resource's name and how many devices the plugin registers on
+// a node with that many GPUs.
+func (c Config) Offer(gpus int) (string, int) {
+	name := c.Resource
+	if name == "" {
+		name = GPU
+	}
+	return name, gpus * max(c.Replicas, 1)
+}

@@ -1,0 +1,221 @@
+package deviceplugin
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+const (
+	imageName      = "k8s-device-plugin"
+	configLabel    = "nvidia.com/device-plugin.config"
+	programPlugin  = "nvidia-device-plugin"
+	programMPS     = "mps-control-daemon"
+	programManager = "config-manager"
+)
+
+// Runs tells whether a pod holds the device plugin itself.
+func Runs(pod *corev1.Pod) bool { return container(pod.Spec.Containers, programPlugin) != nil }
+
+// RunsMPS tells whether a pod holds the daemon that MPS sharing needs.
+func RunsMPS(pod *corev1.Pod) bool { return container(pod.Spec.Containers, programMPS) != nil }
+
+// WatchedLabel returns the node label that makes a pod's config manager switch the
+// plugin's configuration while it runs; "" when nothing watches one.
+func WatchedLabel(pod *corev1.Pod) string {
+	manager := container(pod.Spec.Containers, programManager)
+	if manager == nil {
+		return ""
+	}
+	if label, err := option(manager, "node-label", "NODE_LABEL"); err == nil && label != "" {
+		return label
+	}
+	return configLabel
+}
+
+// ConfigMaps reads a ConfigMap; nil without an error when there is none.
+type ConfigMaps func(namespace, name string) (*corev1.ConfigMap, error)
+
+// Locate finds and reads the configuration that the plugin in a pod uses on a
+// node with the given labels. An error is why the plugin would not start.
+func Locate(pod *corev1.Pod, nodeLabels map[string]string, get ConfigMaps) (Config, error) {
+	plugin := container(pod.Spec.Containers, programPlugin)
+	if plugin == nil {
+		return Config{}, fmt.Errorf("pod %s/%s does not run the device plugin", pod.Namespace, pod.Name)
+	}
+	file, err := option(plugin, "config-file", "CONFIG_FILE")
+	if err != nil {
+		return Config{}, err
+	}
+	config := Config{Strategy: Whole, Resource: GPU}
+	if file != "" {
+		text, err := readFile(pod, plugin, file, nodeLabels, get)
+		if err != nil {
+			return Config{}, fmt.Errorf("reading the device plugin's configuration: %w", err)
+		}
+		if config, err = ParseConfig(text); err != nil {
+			return Config{}, err
+		}
+	}
+	if config.Strategy == MPS && !config.MPSRoot {
+		if root, err := option(plugin, "mps-root", "MPS_ROOT"); err != nil || root == "" {
+			return Config{}, errors.New("the device plugin refuses MPS without --mps-root, MPS_ROOT or flags.mpsRoot")
+		}
+	}
+	return config, nil
+}
+
+// container finds the container with the plugin's image that runs a program. The
+// image's default program is the plugin.
+func container(list []corev1.Container, program string) *corev1.Container {
+	for i := range list {
+		c := &list[i]
+		if !strings.HasPrefix(baseImage(c.Image), imageName) {
+			continue
+		}
+		if runs(c) == program {
+			return c
+		}
+	}
+	return nil
+}
+
+func runs(c *corev1.Container) string {
+	if len(c.Command) == 0 {
+		return programPlugin
+	}
+	program := path.Base(c.Command[0])
+	if program != "sh" && program != "bash" {
+		return program
+	}
+	// A shell wrapper: the program is what its script mentions.
+	script := strings.Join(append(slices.Clone(c.Command[1:]), c.Args...), " ")
+	for _, known := range []string{programMPS, programManager, programPlugin} {
+		if strings.Contains(script, known) {
+			return known
+		}
+	}
+	return program
+}
+
+func baseImage(image string) string {
+	image, _, _ = strings.Cut(image, "@")
+	return path.Base(image)
+}
+
+// option returns a setting: the flag wins over the environment.
+func option(c *corev1.Container, flag, env string) (string, error) {
+	argv := append(slices.Clone(c.Command), c.Args...)
+	for i, arg := range argv {
+		name, value, given := strings.Cut(strings.TrimLeft(arg, "-"), "=")
+		if name != flag || !strings.HasPrefix(arg, "-") {
+			continue
+		}
+		if !given && i+1 < len(argv) {
+			value = argv[i+1]
+		}
+		return value, nil
+	}
+	for _, e := range c.Env {
+		if e.Name != env {
+			continue
+		}
+		if e.ValueFrom != nil {
+			return "", fmt.Errorf("the device plugin's %s comes from valueFrom, which the sandbox does not follow; give it a value", env)
+		}
+		return e.Value, nil
+	}
+	return "", nil
+}
+
+// readFile returns the text of a file in a container, from a ConfigMap mounted
+// there or through the config manager that shares a volume with the plugin.
+func readFile(pod *corev1.Pod, c *corev1.Container, file string, nodeLabels map[string]string, get ConfigMaps) ([]byte, error) {
+	volume, rel := mounted(pod, c, file)
+	if volume == nil {
+		return nil, fmt.Errorf("no volume holds %s", file)
+	}
+	if files, ok, err := configMapFiles(pod, volume, get); err != nil {
+		return nil, err
+	} else if ok {
+		text, found := files[rel]
+		if !found {
+			return nil, fmt.Errorf("the volume %q has no file %q", volume.Name, rel)
+		}
+		return []byte(text), nil
+	}
+	if volume.EmptyDir == nil {
+		return nil, fmt.Errorf("the volume %q is neither a ConfigMap nor an emptyDir that a config manager fills", volume.Name)
+	}
+	return managed(pod, volume.Name, rel, nodeLabels, get)
+}
+
+// mounted finds the volume behind a path and the path inside the volume.
+func mounted(pod *corev1.Pod, c *corev1.Container, file string) (*corev1.Volume, string) {
+	var best *corev1.VolumeMount
+	for i, m := range c.VolumeMounts {
+		root := path.Clean(m.MountPath)
+		if file != root && !strings.HasPrefix(file, strings.TrimSuffix(root, "/")+"/") {
+			continue
+		}
+		if best == nil || len(root) > len(path.Clean(best.MountPath)) {
+			best = &c.VolumeMounts[i]
+		}
+	}
+	if best == nil {
+		return nil, ""
+	}
+	rel := path.Join(best.SubPath, strings.TrimPrefix(strings.TrimPrefix(file, path.Clean(best.MountPath)), "/"))
+	for i := range pod.Spec.Volumes {
+		if pod.Spec.Volumes[i].Name == best.Name {
+			return &pod.Spec.Volumes[i], rel
+		}
+	}
+	return nil, ""
+}
+
+// configMapFiles returns the files of a volume that comes from ConfigMaps; ok is
+// false when the volume is of another kind.
+func configMapFiles(pod *corev1.Pod, v *corev1.Volume, get ConfigMaps) (files map[string]string, ok bool, err error) {
+	files = map[string]string{}
+	switch {
+	case v.ConfigMap != nil:
+		err = addFiles(files, pod.Namespace, v.ConfigMap.Name, v.ConfigMap.Items, get)
+	case v.Projected != nil:
+		for _, source := range v.Projected.Sources {
+			if source.ConfigMap != nil && err == nil {
+				err = addFiles(files, pod.Namespace, source.ConfigMap.Name, source.ConfigMap.Items, get)
+			}
+		}
+	default:
+		return nil, false, nil
+	}
+	return files, true, err
+}
+
+func addFiles(files map[string]string, namespace, name string, items []corev1.KeyToPath, get ConfigMaps) error {
+	cm, err := get(namespace, name)
+	if err != nil {
+		return err
+	}
+	if cm == nil {
+		return fmt.Errorf("there is no ConfigMap %s/%s", namespace, name)
+	}
+	if len(items) == 0 {
+		maps.Copy(files, cm.Data)
+		return nil
+	}
+	for _, item := range items {
+		text, found := cm.Data[item.Key]
+		if !found {
+			return fmt.Errorf("the ConfigMap %s/%s has no key %q", namespace, name, item.Key)
+		}
+		files[path.Clean(item.Path)] = text
+	}
+	return nil
+}

@@ -1,0 +1,204 @@
+package userdata
+
+import (
+	"errors"
+	"strings"
+)
+
+// word is one shell word. dynamic is true when the shell would have replaced a
+// part of it, so that its text is not what the command gets.
+type word struct {
+	text    string
+	dynamic bool
+}
+
+// commands splits a shell script into simple commands, as far as finding one
+// call and its arguments needs: quotes, escapes, comments, line continuations,
+// separators and here-documents. Expansions are marked, never evaluated.
+func commands(script string) ([][]word, error) {
+	s := scanner{text: strings.ReplaceAll(script, "\r\n", "\n")}
+	for s.pos < len(s.text) {
+		if err := s.step(); err != nil {
+			return nil, err
+		}
+	}
+	s.endCommand()
+	return s.commands, nil
+}
+
+type scanner struct {
+	text     string
+	pos      int
+	commands [][]word
+	current  []word
+	word     strings.Builder
+	inWord   bool
+	dynamic  bool
+	heredocs []string // delimiters whose bodies begin after this line
+}
+
+// step takes one token's worth of text at an unquoted position.
+func (s *scanner) step() error {
+	c := s.text[s.pos]
+	switch {
+	case c == '\\':
+		if !s.continued() && s.pos+1 < len(s.text) {
+			s.add(s.text[s.pos+1])
+			s.pos += 2
+		}
+	case c == '\'':
+		return s.singleQuoted()
+	case c == '"':
+		return s.doubleQuoted()
+	case c == '#' && !s.inWord:
+		s.skipLine()
+	case c == ' ' || c == '\t':
+		s.endWord()
+		s.pos++
+	case c == '\n':
+		s.endCommand()
+		s.pos++
+		return s.skipHeredocs()
+	case strings.IndexByte(";&|()", c) >= 0:
+		s.endCommand()
+		s.pos++
+	case strings.HasPrefix(s.text[s.pos:], "<<"):
+		s.heredoc()
+	default:
+		s.dynamic = s.dynamic || c == '$' || c == '`'
+		s.add(c)
+		s.pos++
+	}
+	return nil
+}
+
+// continued takes a backslash at the end of a line, or of the text.
+func (s *scanner) continued() bool {
+	if s.pos+1 == len(s.text) {
+		s.pos++
+		return true
+	}
+	if s.text[s.pos+1] == '\n' {
+		s.pos += 2
+		return true
+	}
+	return false
+}
+
+func (s *scanner) singleQuoted() error {
+	end := strings.IndexByte(s.text[s.pos+1:], '\'')
+	if end < 0 {
+		return errors.New("its shell script has an unclosed single quote")
+	}
+	s.inWord = true
+	s.word.WriteString(s.text[s.pos+1 : s.pos+1+end])
+	s.pos += end + 2
+	return nil
+}
+
+func (s *scanner) doubleQuoted() error {
+	s.inWord = true
+	for s.pos++; s.pos < len(s.text); s.pos++ {
+		switch c := s.text[s.pos]; c {
+		case '"':
+			s.pos++
+			return nil
+		case '\\':
+			if s.pos+1 < len(s.text) && strings.IndexByte("\\\"$`\n", s.text[s.pos+1]) >= 0 {
+				s.pos++
+				if s.text[s.pos] == '\n' {
+					continue
+				}
+			}
+			s.word.WriteByte(s.text[s.pos])
+		case '$', '`':
+			s.dynamic = true
+			s.word.WriteByte(c)
+		default:
+			s.word.WriteByte(c)
+		}
+	}
+	return errors.New("its shell script has an unclosed double quote")
+}
+
+// heredoc notes the delimiter of a here-document; its body starts on the next
+// line. A shift in arithmetic and a here-string look alike and are no such thing.
+func (s *scanner) heredoc() {
+	s.endWord()
+	rest := strings.TrimLeft(strings.TrimPrefix(s.text[s.pos+2:], "-"), " \t")
+	if rest == "" || strings.IndexByte("<0123456789$(\n", rest[0]) >= 0 {
+		s.pos = len(s.text) - len(strings.TrimLeft(s.text[s.pos:], "<"))
+		return
+	}
+	end := strings.IndexAny(rest, " \t\n;&|")
+	if end < 0 {
+		end = len(rest)
+	}
+	s.heredocs = append(s.heredocs, strings.Trim(rest[:end], `'"\`))
+	s.pos = len(s.text) - len(rest) + end
+}
+
+func (s *scanner) skipHeredocs() error {
+	for _, delimiter := range s.heredocs {
+		for {
+			if s.pos >= len(s.text) {
+				return errors.New("its shell script has an unclosed here-document")
+			}
+			line, _, _ := strings.Cut(s.text[s.pos:], "\n")
+			s.pos = min(s.pos+len(line)+1, len(s.text))
+			if strings.TrimLeft(line, "\t") == delimiter {
+				break
+			}
+		}
+	}
+	s.heredocs = nil
+	return nil
+}
+
+func (s *scanner) skipLine() {
+	for s.pos < len(s.text) && s.text[s.pos] != '\n' {
+		s.pos++
+	}
+}
+
+func (s *scanner) add(c byte) {
+	s.inWord = true
+	s.word.WriteByte(c)
+}
+
+func (s *scanner) endWord() {
+	if s.inWord {
+		s.current = append(s.current, word{text: s.word.String(), dynamic: s.dynamic})
+	}
+	s.word.Reset()
+	s.inWord, s.dynamic = false, false
+}
+
+func (s *scanner) endCommand() {
+	s.endWord()
+	if len(s.current) > 0 {
+		s.commands = append(s.commands, s.current)
+	}
+	s.current = nil
+}
+
+// fields splits one line of arguments, such as kubelet's, into unquoted words.
+func fields(line string) ([]string, error) {
+	found, err := commands(line)
+	if err != nil {
+		return nil, errors.New("its kubelet arguments have an unclosed quote")
+	}
+	if len(found) > 1 {
+		return nil, errors.New("its kubelet arguments hold a shell separator")
+	}
+	var out []string
+	for _, words := range found {
+		for _, w := range words {
+			if w.dynamic {
+				return nil, errors.New("its kubelet arguments use a shell expansion, which the sandbox does not evaluate")
+			}
+			out = append(out, w.text)
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,187 @@
+package nodes
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/poolwright/poolwright/provision/sandbox/nodes/internal/userdata"
+)
+
+// retry is how long a kubelet waits before it repeats a failed request.
+const retry = 250 * time.Millisecond
+
+// kubelet plays one machine from power-on to silence.
+type kubelet struct {
+	player  *Player
+	machine Machine
+	ctx     context.Context // ends when the machine stops
+	cancel  context.CancelFunc
+	image   image
+	sharing userdata.Sharing // Bottlerocket's own device plugin
+
+	feeding sync.Mutex // held while kwok is fed, so that nothing follows the stop
+
+	mu          sync.Mutex
+	node        *corev1.Node // as registered; nil before
+	pods        map[types.UID]*podRecord
+	devices     deviceTable
+	wakeDevices chan struct{}
+}
+
+func newKubelet(p *Player, m Machine) *kubelet {
+	k := &kubelet{player: p, machine: m, pods: map[types.UID]*podRecord{}, devices: deviceTable{},
+		wakeDevices: make(chan struct{}, 1)}
+	k.ctx, k.cancel = context.WithCancel(p.ctx)
+	return k
+}
+
+// join reads the user data, registers the Node and begins to work. An error is
+// why the machine never becomes a Node.
+func (k *kubelet) join() error {
+	fault := k.player.config.Fault(k.machine)
+	if fault.NeverJoins {
+		return fmt.Errorf("a fault keeps the kubelet from reaching the API server")
+	}
+	node, err := k.describe()
+	if err != nil {
+		return err
+	}
+	if fault.NeverReady || k.player.config.Delays.Ready > 0 {
+		notReady(node)
+	}
+	if node, err = k.register(node); err != nil {
+		return err
+	}
+	k.mu.Lock()
+	k.node = node
+	k.mu.Unlock()
+	k.player.mu.Lock()
+	k.player.joined[node.Name] = k
+	k.player.mu.Unlock()
+	if k.ctx.Err() != nil { // stopped meanwhile
+		k.player.mu.Lock()
+		delete(k.player.joined, node.Name)
+		k.player.mu.Unlock()
+		return context.Cause(k.ctx)
+	}
+	if err := k.player.bridge.Heartbeat(k.ctx, node); err != nil {
+		return err
+	}
+	k.tell(Joined, "the node registered")
+	k.seeNode(node)
+	for _, pod := range k.player.boundTo(node.Name) {
+		k.seePod(pod)
+	}
+	k.player.running.Go(k.runDevices)
+	return nil
+}
+
+// register creates the Node, again and again until the API server takes it. A
+// Node of the same name that belongs to another machine must go first.
+func (k *kubelet) register(node *corev1.Node) (*corev1.Node, error) {
+	client := k.player.config.Client.CoreV1().Nodes()
+	for {
+		created, err := client.Create(k.ctx, node, metav1.CreateOptions{})
+		switch {
+		case err == nil:
+			return created, nil
+		case apierrors.IsInvalid(err), apierrors.IsForbidden(err):
+			return nil, fmt.Errorf("the API server refuses the Node: %w", err)
+		case apierrors.IsAlreadyExists(err):
+			old, getErr := client.Get(k.ctx, node.Name, metav1.GetOptions{})
+			if getErr == nil && old.Spec.ProviderID == node.Spec.ProviderID {
+				return old, nil
+			}
+		}
+		if !k.pause(retry) {
+			return nil, context.Cause(k.ctx)
+		}
+	}
+}
+
+// seeNode hands the Node to kwok, which keeps it ready. Pods that waited for a
+// ready node go on.
+func (k *kubelet) seeNode(node *corev1.Node) {
+	if k.player.config.Fault(k.machine).NeverReady {
+		return
+	}
+	k.feed(func(ctx context.Context) { k.player.bridge.Node(ctx, node) })
+	k.wake()
+	if ready(node) {
+		k.resume()
+	}
+}
+
+// stop silences the machine. What kwok had planned for it is dropped first.
+func (k *kubelet) stop() {
+	k.mu.Lock()
+	node, pods := k.node, k.boundPods()
+	already := k.ctx.Err() != nil
+	k.cancel()
+	k.mu.Unlock()
+	if already || node == nil {
+		return
+	}
+	k.feeding.Lock()
+	defer k.feeding.Unlock()
+	for _, pod := range pods {
+		k.player.bridge.PodGone(k.player.ctx, pod)
+	}
+	k.player.bridge.NodeGone(k.player.ctx, node)
+	k.player.bridge.Settle(k.player.ctx)
+	k.player.mu.Lock()
+	if k.player.joined[node.Name] == k {
+		delete(k.player.joined, node.Name)
+	}
+	k.player.mu.Unlock()
+	k.tell(Stopped, "the kubelet fell silent")
+}
+
+// feed lets kwok have something, unless the machine has stopped.
+func (k *kubelet) feed(give func(ctx context.Context)) {
+	k.feeding.Lock()
+	defer k.feeding.Unlock()
+	if k.ctx.Err() == nil {
+		give(k.ctx)
+	}
+}
+
+func (k *kubelet) owns(node *corev1.Node) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.node != nil && k.node.UID == node.UID
+}
+
+// pause waits; false means that the machine stopped meanwhile.
+func (k *kubelet) pause(d time.Duration) bool {
+	if d <= 0 {
+		return k.ctx.Err() == nil
+	}
+	timer := k.player.config.Clock.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C():
+		return k.ctx.Err() == nil
+	case <-k.ctx.Done():
+		return false
+	}
+}
+
+func (k *kubelet) tell(event Event, message string) {
+	name := ""
+	k.mu.Lock()
+	if k.node != nil {
+		name = k.node.Name
+	}
+	k.mu.Unlock()
+	notice := Notice{Time: k.player.config.Clock.Now(), Event: event, Machine: k.machine.ID, Node: name, Message: message}
+	k.player.config.Log.Info(message, "event", string(event), "machine", k.machine.ID, "node", name)
+	k.player.config.Notify(notice)
+}
