@@ -125,18 +125,38 @@ func (g *Group) collect(p *Process) {
 	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
 	orderErr := g.order("forget %d", p.cmd.Process.Pid)
 	g.mu.Lock()
-	asked := g.stopping || p.asked.Load()
-	if !asked {
+	if !g.stopping && !p.asked.Load() {
 		p.err = newExitError(p, waitErr)
 	} else if !g.stopping {
 		p.err = orderErr
 	}
+	if !p.trial {
+		g.blame(p)
+	}
+	close(p.done)
+	g.mu.Unlock()
+}
+
+// blame makes the end of p the group's failure, if it is one and the first.
+// The caller holds mu.
+func (g *Group) blame(p *Process) {
 	if p.err != nil && g.err == nil {
 		g.err = p.err
 		close(g.failed)
 	}
-	g.mu.Unlock()
-	close(p.done)
+}
+
+// Trust ends the trial of a child that was started with Spec.Trial: from now
+// on its unexpected end is the group's failure, also if it has just happened.
+func (g *Group) Trust(p *Process) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	p.trial = false
+	select {
+	case <-p.done:
+		g.blame(p)
+	default:
+	}
 }
 
 // Failed is closed when a child ends without being asked to; Err says which.

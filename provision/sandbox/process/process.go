@@ -32,6 +32,9 @@ type Spec struct {
 	Files []*os.File
 	// Grace is the time between SIGTERM and SIGKILL, by default 10 s.
 	Grace time.Duration
+	// Trial leaves an unexpected end to whoever started the child, who may try
+	// again with another port, until Group.Trust is called.
+	Trial bool
 }
 
 // Process is a child that was started by a Group.
@@ -42,6 +45,7 @@ type Process struct {
 	asked atomic.Bool   // its end was asked for
 	done  chan struct{} // closed after err is set
 	err   error
+	trial bool // protected by the group's mutex
 }
 
 func prepare(spec Spec) (*Process, error) {
@@ -65,7 +69,7 @@ func prepare(spec Spec) (*Process, error) {
 	cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = spec.Dir, log, log, spec.Files
 	cmd.Env = append([]string{}, spec.Env...)
 	cmd.SysProcAttr = attributes()
-	return &Process{spec: spec, cmd: cmd, log: log, done: make(chan struct{})}, nil
+	return &Process{spec: spec, cmd: cmd, log: log, trial: spec.Trial, done: make(chan struct{})}, nil
 }
 
 // closeLog drops our copy of the log's descriptor; the child has its own.
@@ -90,6 +94,34 @@ func (p *Process) Err() error {
 		return nil
 	}
 }
+
+// Ready calls probe until it returns nil. It gives up when the child ends, with
+// its ExitError, and when ctx ends, with the last answer of probe and the last
+// log lines.
+func (p *Process) Ready(ctx context.Context, probe func(context.Context) error) error {
+	tick := time.NewTicker(probeInterval)
+	defer tick.Stop()
+	for {
+		err := probe(ctx)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-p.done:
+			if p.err == nil {
+				return fmt.Errorf("waiting for %s: it was stopped", p.spec.Name)
+			}
+			return p.err
+		case <-ctx.Done():
+			return fmt.Errorf("waiting for %s: %w; last answer: %w; its last log lines:\n%s",
+				p.spec.Name, context.Cause(ctx), err, Tail(p.spec.Log, tailLines))
+		case <-tick.C:
+		}
+	}
+}
+
+// probeInterval keeps start-up fast; a probe on loopback costs microseconds.
+const probeInterval = 20 * time.Millisecond
 
 // Stop asks the child to end with SIGTERM and waits. After Spec.Grace, or when
 // ctx ends, it and all that it started are killed. Stopping an ended child is

@@ -1,0 +1,232 @@
+// Package kube runs a real Kubernetes control plane of one's own on loopback:
+// etcd, kube-apiserver, kube-controller-manager and kube-scheduler, each a
+// child process, set up as EKS sets them up where a user can see it (RBAC,
+// service account tokens, node restriction, every default controller).
+//
+// Each start draws new authorities, keys and ports. The package refuses to
+// listen anywhere but on 127.0.0.1 and to talk to anything without a
+// certificate, etcd included. It plays no nodes: pods stay pending until
+// another package posts some. Start reading at Start.
+package kube
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/poolwright/poolwright/provision/sandbox/internal/build"
+	"github.com/poolwright/poolwright/provision/sandbox/process"
+)
+
+// Config says with what and where to run. All fields are required.
+type Config struct {
+	// Binaries holds etcd, kube-apiserver and the others by their names.
+	Binaries build.Built
+	// Group owns the processes; stopping it stops the control plane.
+	Group *process.Group
+	// Dir takes data, keys, logs and the kubeconfig. It must be private.
+	Dir string
+}
+
+// ControlPlane is a running control plane.
+type ControlPlane struct {
+	config     Config
+	ids        *identities
+	ports      ports
+	kubeconfig string
+	rest       *rest.Config
+	api        *process.Process
+}
+
+// portTries is how often Start draws ports anew. Another process must take one
+// of five ports within milliseconds for a try to fail.
+const portTries = 5
+
+// Start runs the control plane and returns once the API server is ready, the
+// namespace "default" has its service account, so that pods can be created, and
+// scheduler and controllers are healthy.
+func Start(ctx context.Context, config Config) (*ControlPlane, error) {
+	ids, err := newIdentities(filepath.Join(config.Dir, "pki"), time.Now())
+	if err != nil {
+		return nil, fmt.Errorf("making the cluster's keys: %w", err)
+	}
+	c := &ControlPlane{config: config, ids: ids, kubeconfig: filepath.Join(config.Dir, "kubeconfig")}
+	if err := c.startStorage(ctx); err != nil {
+		return nil, err
+	}
+	if err := c.startAPI(ctx); err != nil {
+		return nil, err
+	}
+	if err := c.startControllers(ctx); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// startStorage starts etcd.
+func (c *ControlPlane) startStorage(ctx context.Context) error {
+	probe, err := c.etcdProbe()
+	if err != nil {
+		return err
+	}
+	return c.withFreePorts(func() error {
+		if err := pick(&c.ports.etcd, &c.ports.etcdPeer); err != nil {
+			return err
+		}
+		flags := etcdFlags(c.ids, filepath.Join(c.config.Dir, "etcd"), c.ports)
+		_, err := c.run(ctx, "etcd", flags, func(ctx context.Context) error { return probe(ctx, loopback(c.ports.etcd)+"/readyz") })
+		return err
+	})
+}
+
+// startAPI starts the API server on a new port and writes the kubeconfig.
+func (c *ControlPlane) startAPI(ctx context.Context) error {
+	return c.withFreePorts(func() error {
+		if err := pick(&c.ports.api); err != nil {
+			return err
+		}
+		if err := c.ids.kubeconfig(c.kubeconfig, "kubernetes-admin", c.Endpoint(), c.ids.admin); err != nil {
+			return err
+		}
+		var err error
+		if c.rest, err = clientcmd.BuildConfigFromFlags("", c.kubeconfig); err != nil {
+			return fmt.Errorf("reading back the kubeconfig: %w", err)
+		}
+		c.rest.QPS = -1 // the server has fair queues of its own; a test must not measure our brake
+		return c.runAPI(ctx)
+	})
+}
+
+func (c *ControlPlane) runAPI(ctx context.Context) error {
+	probe, err := readyProbe(c.rest)
+	if err != nil {
+		return err
+	}
+	api, err := c.run(ctx, "kube-apiserver", apiFlags(c.ids, c.ports), probe)
+	if err != nil {
+		return err
+	}
+	c.api = api
+	return nil
+}
+
+// startControllers starts the controller manager and the scheduler side by
+// side, then waits for both.
+func (c *ControlPlane) startControllers(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	starts := []func(context.Context) error{
+		func(ctx context.Context) error {
+			return c.startClient(ctx, "kube-controller-manager", c.ids.manager, &c.ports.manager, managerFlags)
+		},
+		func(ctx context.Context) error {
+			return c.startClient(ctx, "kube-scheduler", c.ids.sched, &c.ports.scheduler, schedulerFlags)
+		},
+		func(ctx context.Context) error { return waitUsable(ctx, c.rest) },
+	}
+	results := make(chan error, len(starts))
+	for _, start := range starts {
+		go func() {
+			err := start(ctx)
+			if err != nil {
+				cancel() // the others wait for nothing
+			}
+			results <- err
+		}()
+	}
+	var errs []error
+	for range starts {
+		if err := <-results; err != nil && !(len(errs) > 0 && errors.Is(err, context.Canceled)) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// startClient starts one that has its own kubeconfig and a port for its health.
+func (c *ControlPlane) startClient(ctx context.Context, name string, credentials pair, port *int,
+	flags func(*identities, string, int) []string,
+) error {
+	file := c.ids.path(name + ".kubeconfig")
+	if err := c.ids.kubeconfig(file, "system:"+name, c.Endpoint(), credentials); err != nil {
+		return err
+	}
+	return c.withFreePorts(func() error {
+		if err := pick(port); err != nil {
+			return err
+		}
+		probe, err := c.healthProbe(*port)
+		if err != nil {
+			return err
+		}
+		_, err = c.run(ctx, name, flags(c.ids, file, *port), probe)
+		return err
+	})
+}
+
+// withFreePorts tries again while a port was taken between our look at it and
+// the child's bind: none of these programs takes an open socket or port 0.
+func (c *ControlPlane) withFreePorts(start func() error) error {
+	var err error
+	for range portTries {
+		if err = start(); err == nil || !strings.Contains(err.Error(), "address already in use") {
+			return err
+		}
+	}
+	return fmt.Errorf("trying %d times to find free ports: %w", portTries, err)
+}
+
+// run starts one part and waits until probe is content. A part that fails to
+// become ready is stopped.
+func (c *ControlPlane) run(ctx context.Context, name string, flags []string, probe func(context.Context) error) (*process.Process, error) {
+	p, err := c.config.Group.Start(process.Spec{
+		Name: name, Path: c.config.Binaries.Tool(name), Args: flags, Dir: c.config.Dir,
+		Env: []string{"HOME=" + c.config.Dir, "TMPDIR=" + c.config.Dir},
+		Log: logFile(c.config.Dir, name), Trial: true,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := p.Ready(ctx, probe); err != nil {
+		return nil, errors.Join(err, p.Kill())
+	}
+	c.config.Group.Trust(p)
+	return p, nil
+}
+
+// StopAPIServer takes the API server away, as an outage would; etcd, scheduler
+// and controllers stay. Clients see refused connections.
+func (c *ControlPlane) StopAPIServer(ctx context.Context) error {
+	return c.api.Stop(ctx)
+}
+
+// StartAPIServer brings a stopped API server back at the same address and
+// returns once it is ready.
+func (c *ControlPlane) StartAPIServer(ctx context.Context) error {
+	if err := c.runAPI(ctx); err != nil {
+		return fmt.Errorf("restarting the API server: %w", err)
+	}
+	return nil
+}
+
+// Endpoint is the API server's URL.
+func (c *ControlPlane) Endpoint() string { return loopback(c.ports.api) }
+
+// CA is the PEM certificate of the cluster's authority.
+func (c *ControlPlane) CA() []byte { return append([]byte(nil), c.ids.cluster.pem...) }
+
+// Kubeconfig is the path of the administrator's kubeconfig, mode 0600.
+func (c *ControlPlane) Kubeconfig() string { return c.kubeconfig }
+
+// REST returns a copy of the administrator's client configuration, without
+// client-side rate limit.
+func (c *ControlPlane) REST() *rest.Config { return rest.CopyConfig(c.rest) }
+
+// ServiceRange is the range that services get their addresses from.
+func (c *ControlPlane) ServiceRange() string { return serviceRange }
