@@ -55,7 +55,7 @@ vet: ## Run go vet on every module
 	cd provision/sandbox/forge && CGO_ENABLED=1 GOWORK=off GOFLAGS= go vet -trimpath -tags sqlite,sqlite_unlock_notify ./...
 
 .PHONY: golangci
-golangci: ## Run the linters of .golangci.yml
+golangci: ## Run the linters of .golangci.yml (ARGS=--fix mends what they can)
 	@linter=$(CACHE)/golangci-lint-$(LINT_VERSION)-$$(go env GOVERSION); \
 	if [[ ! -x $$linter ]]; then \
 		echo "building golangci-lint $(LINT_VERSION): the first time this takes minutes, then it is kept in $(CACHE)"; \
@@ -63,7 +63,7 @@ golangci: ## Run the linters of .golangci.yml
 		GOWORK=off GOFLAGS= go build -C .ci/lint -ldflags '-s -w' -o $$linter.new github.com/golangci/golangci-lint/v2/cmd/golangci-lint; \
 		mv $$linter.new $$linter; \
 	fi; \
-	GOLANGCI_LINT_CACHE=$(CACHE)/golangci-lint-cache $$linter run --timeout 20m ./...
+	GOLANGCI_LINT_CACHE=$(CACHE)/golangci-lint-cache $$linter run --timeout 20m $(ARGS) ./...
 
 .PHONY: verify
 verify: generate lint ## Check that generated files are fresh and the linters are content

@@ -1,0 +1,229 @@
+// Package config_test holds the manifests of config/ to what they promise.
+package config_test
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/api/resmap"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
+	"sigs.k8s.io/yaml"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+func TestTheDefaultInstallationRendersAsItsGolden(t *testing.T) {
+	var all bytes.Buffer
+	for _, r := range build(t).Resources() {
+		if r.GetKind() == "CustomResourceDefinition" {
+			continue // generated; its source is reconciler/api
+		}
+		raw, err := r.AsYAML()
+		if err != nil {
+			t.Fatal(err)
+		}
+		all.WriteString("---\n")
+		all.Write(raw)
+	}
+	golden := filepath.Join("testdata", "default.yaml")
+	if *update {
+		if err := os.WriteFile(golden, all.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), all.String()); diff != "" {
+		t.Errorf("config/default renders otherwise than its golden; run go test ./config -update and look (-golden +rendered):\n%s", diff)
+	}
+}
+
+func TestTheDefaultInstallationBringsEveryCRD(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join("crd", "poolwright.dev_*.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rendered := 0
+	for _, r := range build(t).Resources() {
+		if r.GetKind() == "CustomResourceDefinition" {
+			rendered++
+		}
+	}
+	if rendered != len(files) || rendered == 0 {
+		t.Errorf("%d CRDs are rendered, and config/crd has %d files: name each in config/crd/kustomization.yaml", rendered, len(files))
+	}
+}
+
+func TestTheControllerRunsWithTheLeastThatAPodCanHave(t *testing.T) {
+	deployment := one[appsv1.Deployment](t, "Deployment", "poolwright")
+	pod := deployment.Spec.Template.Spec
+	container := pod.Containers[0]
+	never := func(v *bool) bool { return v != nil && !*v }
+	always := func(v *bool) bool { return v != nil && *v }
+	for promise, kept := range map[string]bool{
+		"two replicas":                     *deployment.Spec.Replicas == 2,
+		"an account of its own":            pod.ServiceAccountName == "poolwright",
+		"system-cluster-critical":          pod.PriorityClassName == "system-cluster-critical",
+		"not root":                         always(pod.SecurityContext.RunAsNonRoot) && *pod.SecurityContext.RunAsUser == 65532,
+		"the runtime's seccomp profile":    pod.SecurityContext.SeccompProfile.Type == corev1.SeccompProfileTypeRuntimeDefault,
+		"a read-only root":                 always(container.SecurityContext.ReadOnlyRootFilesystem),
+		"no privilege escalation":          never(container.SecurityContext.AllowPrivilegeEscalation),
+		"no capabilities":                  slices.Equal(container.SecurityContext.Capabilities.Drop, []corev1.Capability{"ALL"}),
+		"a memory limit":                   !container.Resources.Limits.Memory().IsZero(),
+		"no CPU limit, which would stall":  container.Resources.Limits.Cpu().IsZero(),
+		"a start-up and a liveness probe":  container.StartupProbe != nil && container.LivenessProbe != nil,
+		"a readiness probe":                container.ReadinessProbe != nil,
+		"replicas spread over nodes":       pod.TopologySpreadConstraints[0].TopologyKey == corev1.LabelHostname,
+		"never on a node that it provides": pod.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution != nil,
+	} {
+		if !kept {
+			t.Errorf("the Deployment lacks: %s", promise)
+		}
+	}
+}
+
+func TestEveryArgumentOfTheDeploymentIsAFlagOfTheCommand(t *testing.T) {
+	var source bytes.Buffer
+	files, err := filepath.Glob(filepath.Join("..", "cmd", "internal", "cli", "*.go"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("finding the command's source: %d files, %v", len(files), err)
+	}
+	for _, name := range files {
+		raw, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		source.Write(raw)
+	}
+	args := one[appsv1.Deployment](t, "Deployment", "poolwright").Spec.Template.Spec.Containers[0].Args
+	for _, arg := range args[1:] {
+		name, _, _ := strings.Cut(strings.TrimPrefix(arg, "--"), "=")
+		if !strings.Contains(source.String(), `"`+name+`"`) {
+			t.Errorf("the Deployment passes --%s, which the command line does not know", name)
+		}
+	}
+}
+
+// Karpenter's chart says what a version of it needs; ours must grant as much.
+func TestTheEngineIsGrantedAllThatKarpentersChartGrants(t *testing.T) {
+	granted := one[rbacv1.ClusterRole](t, "ClusterRole", "poolwright-engine").Rules
+	for _, template := range []string{"clusterrole.yaml", "clusterrole-core.yaml"} {
+		for _, rule := range chartRules(t, template) {
+			for _, want := range single(rule) {
+				if !slices.ContainsFunc(granted, func(r rbacv1.PolicyRule) bool { return grants(r, want) }) {
+					t.Errorf("config/rbac/engine.yaml does not grant %s on %s.%s, and Karpenter's chart (%s) does", want.Verbs[0], want.Resources[0], want.APIGroups[0], template)
+				}
+			}
+		}
+	}
+}
+
+func TestOnlyTheLoopsRoleIsWide(t *testing.T) {
+	for _, r := range build(t).Resources() {
+		if r.GetKind() != "ClusterRole" && r.GetKind() != "Role" {
+			continue
+		}
+		role := decode[rbacv1.ClusterRole](t, r.MustYaml())
+		for _, rule := range role.Rules {
+			wide := slices.Contains(rule.Verbs, "*") || slices.Contains(rule.Resources, "*") || slices.Contains(rule.APIGroups, "*")
+			if wide && role.Name != "poolwright-loop" {
+				t.Errorf("%s %s grants a wildcard: %v", r.GetKind(), role.Name, rule)
+			}
+			if slices.Contains(rule.Verbs, "impersonate") || slices.Contains(rule.Verbs, "*") {
+				t.Errorf("%s %s lets the controller be somebody else: %v", r.GetKind(), role.Name, rule)
+			}
+			if slices.Contains(rule.Resources, "secrets") && !slices.Equal(rule.Verbs, []string{"get"}) {
+				t.Errorf("%s %s does more with secrets than get one by its name: %v", r.GetKind(), role.Name, rule)
+			}
+		}
+	}
+}
+
+func build(t *testing.T) resmap.ResMap {
+	t.Helper()
+	rendered, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), "default")
+	if err != nil {
+		t.Fatalf("rendering config/default: %v", err)
+	}
+	return rendered
+}
+
+// one decodes the only object of its kind and name, refusing unknown fields.
+func one[T any](t *testing.T, kind, name string) T {
+	t.Helper()
+	for _, r := range build(t).Resources() {
+		if r.GetKind() == kind && r.GetName() == name {
+			return decode[T](t, r.MustYaml())
+		}
+	}
+	t.Fatalf("config/default has no %s %s", kind, name)
+	var none T
+	return none
+}
+
+func decode[T any](t *testing.T, raw string) T {
+	t.Helper()
+	var object T
+	if err := yaml.UnmarshalStrict([]byte(raw), &object); err != nil {
+		t.Fatalf("decoding %T: %v\n%s", object, err, raw)
+	}
+	return object
+}
+
+// chartRules reads the rules of a role in the pinned provider's chart: the last
+// document of the template, without the template's own lines.
+func chartRules(t *testing.T, template string) []rbacv1.PolicyRule {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "github.com/aws/karpenter-provider-aws").Output()
+	if err != nil {
+		t.Fatalf("finding the provider's module: %v", err)
+	}
+	raw, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(out)), "charts", "karpenter", "templates", template))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, role, _ := strings.Cut(string(raw), "\n---\n")
+	plain := regexp.MustCompile(`(?m)^.*\{\{.*$`).ReplaceAllString(role, "")
+	var parsed rbacv1.ClusterRole
+	if err := yaml.Unmarshal([]byte(plain), &parsed); err != nil {
+		t.Fatalf("reading %s: %v", template, err)
+	}
+	if len(parsed.Rules) == 0 {
+		t.Fatalf("%s has no rules any more: find where the chart keeps them", template)
+	}
+	return parsed.Rules
+}
+
+// single splits a rule into rules of one group, resource and verb each.
+func single(rule rbacv1.PolicyRule) []rbacv1.PolicyRule {
+	var out []rbacv1.PolicyRule
+	for _, group := range rule.APIGroups {
+		for _, resource := range rule.Resources {
+			for _, verb := range rule.Verbs {
+				out = append(out, rbacv1.PolicyRule{APIGroups: []string{group}, Resources: []string{resource}, Verbs: []string{verb}})
+			}
+		}
+	}
+	return out
+}
+
+func grants(have, want rbacv1.PolicyRule) bool {
+	return len(have.ResourceNames) == 0 &&
+		slices.Contains(have.APIGroups, want.APIGroups[0]) &&
+		slices.Contains(have.Resources, want.Resources[0]) &&
+		slices.Contains(have.Verbs, want.Verbs[0])
+}
