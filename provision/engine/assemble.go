@@ -1,0 +1,232 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/eks"
+	awscache "github.com/aws/karpenter-provider-aws/pkg/cache"
+	awscloud "github.com/aws/karpenter-provider-aws/pkg/cloudprovider"
+	awsoperator "github.com/aws/karpenter-provider-aws/pkg/operator"
+	"github.com/awslabs/operatorpkg/aws/middleware"
+	awsprometheus "github.com/jonathan-innis/aws-sdk-go-prometheus/v2"
+	"github.com/patrickmn/go-cache"
+	"github.com/prometheus/client_golang/prometheus"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/utils/clock"
+	crcache "sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	crmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+	"sigs.k8s.io/karpenter/pkg/cloudprovider"
+	cloudmetrics "sigs.k8s.io/karpenter/pkg/cloudprovider/metrics"
+	"sigs.k8s.io/karpenter/pkg/cloudprovider/overlay"
+	"sigs.k8s.io/karpenter/pkg/controllers/nodeoverlay"
+	"sigs.k8s.io/karpenter/pkg/controllers/state"
+	"sigs.k8s.io/karpenter/pkg/events"
+	coreoperator "sigs.k8s.io/karpenter/pkg/operator"
+
+	"github.com/poolwright/poolwright/provision/engine/fresh"
+)
+
+// parts is what the controllers are built from.
+type parts struct {
+	mgr      manager.Manager
+	client   client.Client
+	clock    clock.Clock
+	recorder events.Recorder
+	// cloud is what controllers use; plain is the same without overlays and
+	// without our decorators.
+	cloud, plain cloudprovider.CloudProvider
+	cluster      *state.Cluster
+	store        *nodeoverlay.InstanceTypeStore
+	providers    *providers
+	// fresh and collection must return nil before nodes are disrupted, and
+	// before instances without a NodeClaim are terminated.
+	fresh, collection func(context.Context) error
+}
+
+// assemble does everything that can fail for reasons outside this process,
+// before anything is registered that cannot be taken back.
+func (e *Engine) assemble(ctx context.Context, mgr manager.Manager) (*parts, error) {
+	config, err := e.awsConfig(ctx)
+	if err != nil {
+		return nil, err
+	}
+	from, err := e.surroundings(ctx, mgr, config)
+	if err != nil {
+		return nil, err
+	}
+	p := &parts{
+		mgr:      mgr,
+		client:   mgr.GetClient(),
+		clock:    e.clock,
+		recorder: from.recorder,
+		store:    nodeoverlay.NewInstanceTypeStore(),
+		fresh:    e.fresh.Check,
+	}
+	if p.providers, err = newProviders(ctx, config, from); err != nil {
+		return nil, err
+	}
+	p.collection = e.collectionGuard(mgr, config)
+	m, n := p.providers.machines, p.providers.network
+	p.plain = cloudmetrics.Decorate(awscloud.New(
+		m.types, m.instances, p.recorder, p.client, p.providers.images.amis,
+		n.securityGroups, n.reservations, n.placementGroups, p.store, p.providers.caBundle,
+	))
+	p.cloud = overlay.Decorate(p.plain, p.client, p.store)
+	for _, decorate := range e.decorators {
+		p.cloud = decorate(p.cloud)
+	}
+	p.cluster = state.NewCluster(p.clock, p.client, p.cloud)
+	return p, nil
+}
+
+// awsConfig is LoadAWS with the engine's user agent, metrics and structured
+// errors, proven to reach EC2.
+func (e *Engine) awsConfig(ctx context.Context) (aws.Config, error) {
+	config, err := LoadAWS(ctx, e.settings)
+	if err != nil {
+		return aws.Config{}, err
+	}
+	registry := &repeatable{Registerer: crmetrics.Registry}
+	config = awsprometheus.WithPrometheusMetrics(awsoperator.WithUserAgent(config), registry)
+	if registry.err != nil {
+		return aws.Config{}, fmt.Errorf("registering the metrics of AWS requests: %w", registry.err)
+	}
+	config.APIOptions = append(config.APIOptions, middleware.StructuredErrorHandler)
+	if err := awsoperator.CheckEC2Connectivity(ctx, ec2.NewFromConfig(config)); err != nil {
+		return aws.Config{}, fmt.Errorf("reaching EC2 in %s: %w: check the network, the credentials and that they allow ec2:DescribeInstanceTypes", config.Region, err)
+	}
+	return config, nil
+}
+
+// repeatable registers what is not registered yet, so that a start that failed
+// can be tried again in the same process.
+type repeatable struct {
+	prometheus.Registerer
+	err error
+}
+
+func (r *repeatable) MustRegister(collectors ...prometheus.Collector) {
+	for _, c := range collectors {
+		if err := r.Register(c); err != nil && !errors.As(err, &prometheus.AlreadyRegisteredError{}) {
+			r.err = errors.Join(r.err, err)
+		}
+	}
+}
+
+// surroundings asks the API server and EKS for what new nodes must be told.
+func (e *Engine) surroundings(ctx context.Context, mgr manager.Manager, config aws.Config) (surroundings, error) {
+	kube, err := kubernetes.NewForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
+	if err != nil {
+		return surroundings{}, fmt.Errorf("preparing the client for the API server: %w", err)
+	}
+	endpoint, err := e.endpoint(ctx, config)
+	if err != nil {
+		return surroundings{}, err
+	}
+	bundle, err := awsoperator.GetCABundle(ctx, mgr.GetConfig())
+	if err != nil {
+		return surroundings{}, fmt.Errorf("reading the API server's CA for new nodes: %w: correct the kubeconfig, or set spec.engine.clusterCABundle", err)
+	}
+	if *bundle == "" {
+		return surroundings{}, errors.New("reading the API server's CA for new nodes: the connection to the API server names none, and nodes without it never join: set spec.engine.clusterCABundle")
+	}
+	dns, err := awsoperator.KubeDNSIP(ctx, kube)
+	if err != nil {
+		// Clusters with a DNS of their own have no such service.
+		log.FromContext(ctx).V(1).Info("the kube-dns service has no address to give to nodes", "because", err.Error())
+	}
+	return surroundings{
+		kube:     kube,
+		client:   mgr.GetClient(),
+		recorder: events.NewRecorder(eventRecorder(mgr)),
+		clock:    e.clock,
+		elected:  mgr.Elected(),
+		caBundle: *bundle,
+		endpoint: endpoint,
+		dns:      dns,
+	}, nil
+}
+
+func (e *Engine) endpoint(ctx context.Context, config aws.Config) (string, error) {
+	if e.settings.Nodes.Endpoint != "" {
+		return e.settings.Nodes.Endpoint, nil
+	}
+	out, err := eks.NewFromConfig(config).DescribeCluster(ctx, &eks.DescribeClusterInput{Name: &e.settings.Cluster})
+	if err != nil {
+		return "", fmt.Errorf("reading the endpoint of EKS cluster %q: %w: check spec.name and spec.region, allow eks:DescribeCluster, or set spec.engine.clusterEndpoint", e.settings.Cluster, err)
+	}
+	if out.Cluster == nil || aws.ToString(out.Cluster.Endpoint) == "" {
+		return "", fmt.Errorf("reading the endpoint of EKS cluster %q: it has none yet: wait until the cluster is active", e.settings.Cluster)
+	}
+	return *out.Cluster.Endpoint, nil
+}
+
+// bindFresh shows the monitor the caches that decide about nodes.
+func (e *Engine) bindFresh(ctx context.Context, mgr manager.Manager) error {
+	var watched []fresh.Watched
+	for _, object := range []client.Object{
+		&karpv1.NodeClaim{}, &karpv1.NodePool{}, &corev1.Node{}, &corev1.Pod{}, &appsv1.DaemonSet{}, &policyv1.PodDisruptionBudget{},
+	} {
+		kind, err := apiutil.GVKForObject(object, mgr.GetScheme())
+		if err != nil {
+			return fmt.Errorf("naming the kind of %T: %w", object, err)
+		}
+		informer, err := mgr.GetCache().GetInformer(ctx, object, crcache.BlockUntilSynced(false))
+		if err != nil {
+			return fmt.Errorf("watching %s: %w", kind.Kind, err)
+		}
+		versioned, ok := informer.(fresh.Cache)
+		if !ok {
+			return fmt.Errorf("watching %s: the manager's cache does not tell resource versions: do not replace NewInformer", kind.Kind)
+		}
+		watched = append(watched, fresh.Watched{Kind: kind, Cache: versioned})
+	}
+	e.fresh.Bind(mgr.GetAPIReader(), watched)
+	return nil
+}
+
+// readyCheck is ready when the caches are filled and the CRDs are there.
+func readyCheck(mgr manager.Manager) healthz.Checker {
+	return func(request *http.Request) error {
+		if !mgr.GetCache().WaitForCacheSync(request.Context()) {
+			return errors.New("the engine's caches are not filled yet")
+		}
+		for _, object := range []client.Object{&karpv1.NodePool{}, &karpv1.NodeClaim{}} {
+			kind, err := apiutil.GVKForObject(object, mgr.GetScheme())
+			if err != nil {
+				return err
+			}
+			if _, err := mgr.GetRESTMapper().RESTMapping(kind.GroupKind(), kind.Version); err != nil {
+				return fmt.Errorf("finding the CRD of %s: %w", kind.Kind, err)
+			}
+		}
+		return nil
+	}
+}
+
+// eventRecorder is the recorder that Karpenter's packages take, the older of the
+// manager's two.
+func eventRecorder(mgr manager.Manager) record.EventRecorder {
+	return mgr.GetEventRecorderFor(coreoperator.AppName) //nolint:staticcheck // Karpenter's events package needs this one.
+}
+
+// keep is a cache whose entries live that long.
+func keep(lifetime time.Duration) *cache.Cache {
+	return cache.New(lifetime, awscache.DefaultCleanupInterval)
+}

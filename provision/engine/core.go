@@ -1,0 +1,184 @@
+package engine
+
+import (
+	"context"
+	"slices"
+
+	"github.com/aws/karpenter-provider-aws/pkg/cloudprovider/registrationhooks"
+	"github.com/awslabs/operatorpkg/controller"
+	"github.com/awslabs/operatorpkg/object"
+	"github.com/awslabs/operatorpkg/option"
+	"github.com/awslabs/operatorpkg/status"
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	autoscalingv1beta1 "sigs.k8s.io/karpenter/pkg/apis/autoscaling/v1beta1"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+	"sigs.k8s.io/karpenter/pkg/cloudprovider"
+	"sigs.k8s.io/karpenter/pkg/controllers/capacitybuffer"
+	"sigs.k8s.io/karpenter/pkg/controllers/disruption"
+	"sigs.k8s.io/karpenter/pkg/controllers/dynamicresources/deviceallocation"
+	metricsnode "sigs.k8s.io/karpenter/pkg/controllers/metrics/node"
+	metricsnodepool "sigs.k8s.io/karpenter/pkg/controllers/metrics/nodepool"
+	metricspod "sigs.k8s.io/karpenter/pkg/controllers/metrics/pod"
+	"sigs.k8s.io/karpenter/pkg/controllers/node/health"
+	nodehydration "sigs.k8s.io/karpenter/pkg/controllers/node/hydration"
+	"sigs.k8s.io/karpenter/pkg/controllers/node/termination"
+	"sigs.k8s.io/karpenter/pkg/controllers/node/termination/terminator"
+	"sigs.k8s.io/karpenter/pkg/controllers/nodeclaim/consistency"
+	claimdisruption "sigs.k8s.io/karpenter/pkg/controllers/nodeclaim/disruption"
+	"sigs.k8s.io/karpenter/pkg/controllers/nodeclaim/expiration"
+	claimcollection "sigs.k8s.io/karpenter/pkg/controllers/nodeclaim/garbagecollection"
+	claimhydration "sigs.k8s.io/karpenter/pkg/controllers/nodeclaim/hydration"
+	"sigs.k8s.io/karpenter/pkg/controllers/nodeclaim/lifecycle"
+	"sigs.k8s.io/karpenter/pkg/controllers/nodeclaim/podevents"
+	"sigs.k8s.io/karpenter/pkg/controllers/nodeoverlay"
+	"sigs.k8s.io/karpenter/pkg/controllers/nodepool/counter"
+	poolhash "sigs.k8s.io/karpenter/pkg/controllers/nodepool/hash"
+	"sigs.k8s.io/karpenter/pkg/controllers/nodepool/readiness"
+	"sigs.k8s.io/karpenter/pkg/controllers/nodepool/registrationhealth"
+	poolvalidation "sigs.k8s.io/karpenter/pkg/controllers/nodepool/validation"
+	"sigs.k8s.io/karpenter/pkg/controllers/provisioning"
+	"sigs.k8s.io/karpenter/pkg/controllers/state/informer"
+	staticdeprovisioning "sigs.k8s.io/karpenter/pkg/controllers/static/deprovisioning"
+	staticprovisioning "sigs.k8s.io/karpenter/pkg/controllers/static/provisioning"
+	coreoptions "sigs.k8s.io/karpenter/pkg/operator/options"
+	"sigs.k8s.io/karpenter/pkg/state/cost"
+	"sigs.k8s.io/karpenter/pkg/state/nodepoolhealth"
+	"sigs.k8s.io/karpenter/pkg/state/virtualpods"
+)
+
+// coreControllers are the controllers of Karpenter's core for the gates in the
+// context. A test compares the list with Karpenter's own, so that an upgrade
+// cannot add or drop one unseen. Calling it registers metrics: once per process.
+func coreControllers(ctx context.Context, p *parts) []controller.Controller {
+	devices := deviceallocation.NewController(p.client)
+	buffers := virtualpods.NewVirtualPodCache(p.client)
+	provisioner := provisioning.NewProvisioner(p.client, p.recorder, p.cloud, p.cluster, p.clock, devices, buffers)
+	costs := cost.NewClusterCost(ctx, p.cloud, p.client)
+	opts := coreoptions.FromContext(ctx)
+
+	all := slices.Concat(
+		provisioningControllers(p, provisioner),
+		stateControllers(p, costs),
+		removalControllers(p, provisioner, costs),
+		poolControllers(p),
+		claimControllers(p),
+	)
+	if !opts.IgnoreDRARequests {
+		all = append(all, devices)
+	}
+	if !opts.DisableClusterStateObservability {
+		all = append(all, observers(p, costs)...)
+	}
+	// Repair and static capacity take nodes away too, so they write through the
+	// same guard as disruption does.
+	careful := guardedClient{p.client, p.fresh}
+	if opts.FeatureGates.NodeRepair && len(p.cloud.RepairPolicies()) > 0 {
+		all = append(all, health.NewController(careful, p.cloud, p.clock, p.recorder))
+	}
+	if opts.FeatureGates.StaticCapacity {
+		all = append(all,
+			staticprovisioning.NewController(p.client, p.cluster, p.recorder, p.cloud, provisioner, p.clock, devices, buffers),
+			staticdeprovisioning.NewController(careful, p.cluster, p.cloud, p.clock, p.recorder))
+	}
+	if opts.FeatureGates.NodeOverlay {
+		// It evaluates overlays, so it must see instance types without them.
+		all = append(all, nodeoverlay.NewController(p.clock, p.client, p.plain, p.store, p.cluster))
+	}
+	if opts.FeatureGates.CapacityBuffer {
+		all = append(all, capacitybuffer.NewController(p.client, provisioner, buffers))
+		if !opts.DisableClusterStateObservability {
+			all = append(all, status.NewGenericObjectController[*autoscalingv1beta1.CapacityBuffer](
+				p.client, eventRecorder(p.mgr), status.EmitDeprecatedMetrics, conditionBuckets()))
+		}
+	}
+	return all
+}
+
+// provisioningControllers turn pending pods into NodeClaims.
+func provisioningControllers(p *parts, provisioner *provisioning.Provisioner) []controller.Controller {
+	return []controller.Controller{
+		provisioner,
+		provisioning.NewPodController(p.client, provisioner, p.cluster),
+		provisioning.NewNodeController(p.client, provisioner),
+	}
+}
+
+// stateControllers keep the in-memory cluster state.
+func stateControllers(p *parts, costs *cost.ClusterCost) []controller.Controller {
+	return []controller.Controller{
+		informer.NewDaemonSetController(p.client, p.cluster),
+		informer.NewNodeController(p.client, p.cluster),
+		informer.NewPodController(p.client, p.cluster),
+		informer.NewNodePoolController(p.client, p.cloud, p.cluster, costs),
+		informer.NewNodeClaimController(p.client, p.cloud, p.cluster, costs),
+		informer.NewPricingController(p.client, p.cloud, costs),
+	}
+}
+
+// removalControllers decide which nodes go and empty those that do. The decision
+// is guarded twice: before it is made, and at each write that carries it out.
+func removalControllers(p *parts, provisioner *provisioning.Provisioner, costs *cost.ClusterCost) []controller.Controller {
+	evictions := terminator.NewQueue(p.client, p.recorder)
+	queue := disruption.NewQueue(guardedClient{p.client, p.fresh}, p.recorder, p.cluster, p.clock, provisioner)
+	decide := disruption.NewController(p.clock, p.client, provisioner, p.cloud, p.recorder, p.cluster, queue, costs)
+	return []controller.Controller{
+		evictions,
+		queue,
+		&guarded{name: decide.Name(), inner: decide, allowed: p.fresh},
+		termination.NewController(p.clock, p.client, p.cloud, terminator.NewTerminator(p.clock, p.client, evictions, p.recorder), p.recorder),
+		expiration.NewController(p.clock, p.client, p.cloud),
+	}
+}
+
+// poolControllers keep NodePools' hashes, counters and conditions, and the
+// NodeClaims' registration in step with them.
+func poolControllers(p *parts) []controller.Controller {
+	outcomes := nodepoolhealth.NewState()
+	hook := registrationhooks.NewPlacementGroupRegistrationHook(p.providers.machines.instances)
+	return []controller.Controller{
+		poolhash.NewController(p.client, p.cloud),
+		readiness.NewController(p.clock, p.client, p.cloud),
+		registrationhealth.NewController(p.clock, p.client, p.cloud, outcomes),
+		counter.NewController(p.client, p.cloud, p.cluster),
+		poolvalidation.NewController(p.clock, p.client, p.cloud),
+		lifecycle.NewController(p.clock, p.client, p.cloud, p.recorder, outcomes, []cloudprovider.NodeLifecycleHook{hook}),
+	}
+}
+
+// claimControllers look after NodeClaims and their Nodes once they exist.
+func claimControllers(p *parts) []controller.Controller {
+	return []controller.Controller{
+		podevents.NewController(p.clock, p.client, p.cloud),
+		consistency.NewController(p.clock, p.client, p.cloud, p.recorder),
+		claimcollection.NewController(p.clock, p.client, p.cloud),
+		claimdisruption.NewController(p.clock, p.client, p.cloud),
+		claimhydration.NewController(p.client, p.cloud),
+		nodehydration.NewController(p.client, p.cloud),
+	}
+}
+
+// observers only measure: pods, nodes, pools and the conditions of each kind.
+func observers(p *parts, costs *cost.ClusterCost) []controller.Controller {
+	var labels []string
+	for _, class := range p.cloud.GetSupportedNodeClasses() {
+		labels = append(labels, karpv1.NodeClassLabelKey(object.GVK(class).GroupKind()))
+	}
+	labels = append(labels, karpv1.NodePoolLabelKey)
+	return []controller.Controller{
+		metricspod.NewController(p.client, p.cluster),
+		metricsnodepool.NewController(p.client, p.cloud, costs),
+		metricsnode.NewController(p.cluster),
+		status.NewController[*karpv1.NodeClaim](p.client, eventRecorder(p.mgr),
+			status.EmitDeprecatedMetrics, conditionBuckets(), status.WithLabels(labels...)),
+		status.NewController[*karpv1.NodePool](p.client, eventRecorder(p.mgr),
+			status.EmitDeprecatedMetrics, conditionBuckets()),
+		status.NewGenericObjectController[*corev1.Node](p.client, eventRecorder(p.mgr),
+			conditionBuckets(), status.WithLabels(append(slices.Clone(labels), karpv1.NodeInitializedLabelKey)...)),
+	}
+}
+
+// conditionBuckets are half a second to two hours and a quarter, doubling.
+func conditionBuckets() option.Function[status.Option] {
+	return status.WithHistogramBuckets(prometheus.ExponentialBuckets(0.5, 2, 15))
+}

@@ -1,0 +1,213 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"runtime/debug"
+
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	"github.com/awslabs/operatorpkg/serrors"
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	crmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
+	"sigs.k8s.io/karpenter/pkg/cloudprovider"
+	coreoperator "sigs.k8s.io/karpenter/pkg/operator"
+	"sigs.k8s.io/karpenter/pkg/operator/logging"
+	coreoptions "sigs.k8s.io/karpenter/pkg/operator/options"
+
+	"github.com/poolwright/poolwright/provision/engine/fresh"
+)
+
+// ErrSpent is returned by AddTo when this process has had its engine: Karpenter's
+// metrics register once per process, so another engine needs a new process.
+var ErrSpent = errors.New("this process has already had an engine: start the process again")
+
+// Decorator wraps the cloud provider that Karpenter's controllers use, to hold or
+// redirect what they ask of AWS.
+type Decorator func(cloudprovider.CloudProvider) cloudprovider.CloudProvider
+
+// Engine is Karpenter, ready to be put on a manager. Make one with New.
+type Engine struct {
+	settings   Settings
+	options    options
+	rest       *rest.Config
+	log        logr.Logger
+	clock      clock.Clock
+	decorators []Decorator
+	collection func(context.Context) error
+	fresh      *fresh.Monitor
+	readBack   *readBack
+}
+
+// New checks the settings and prepares an engine. It makes no request, reads
+// neither the command line nor the environment, and starts nothing. The rest
+// configuration is copied.
+func New(s Settings, config *rest.Config, logger logr.Logger) (*Engine, error) {
+	if err := s.Validate(); err != nil {
+		return nil, fmt.Errorf("checking the engine's settings: %w", err)
+	}
+	if config == nil {
+		return nil, errors.New("preparing the engine: no connection to an API server was given")
+	}
+	// Whatever would parse os.Args on Karpenter's behalf finds nothing to parse.
+	coreoptions.Injectables = nil
+	return &Engine{
+		settings: s,
+		options:  newOptions(s),
+		rest:     rest.CopyConfig(config),
+		log:      serrors.NewLogger(logger),
+		clock:    clock.RealClock{},
+		fresh:    fresh.New(clock.RealClock{}),
+		readBack: newReadBack(),
+	}, nil
+}
+
+// Decorate wraps the cloud provider; the last one given is the outermost. Call it
+// before AddTo.
+func (e *Engine) Decorate(d ...Decorator) { e.decorators = append(e.decorators, d...) }
+
+// GuardCollection sets what must return nil before each round in which instances
+// without a NodeClaim are terminated: the gates' look at orphans. Without it AddTo
+// sets a guard that allows no orphan. Call it before AddTo.
+func (e *Engine) GuardCollection(allowed func(context.Context) error) { e.collection = allowed }
+
+// RESTConfig is the configuration for the engine's manager: Karpenter's request
+// rates and user agent, and a transport that notices a failing API server.
+func (e *Engine) RESTConfig() *rest.Config {
+	config := rest.CopyConfig(e.rest)
+	config.QPS = float32(e.settings.Kubernetes.QPS)
+	config.Burst = e.settings.Kubernetes.Burst
+	config.RateLimiter = nil
+	config.UserAgent = coreoperator.AppName + "/" + coreoperator.Version
+	config.Wrap(e.fresh.Transport)
+	return config
+}
+
+// ManagerOptions adds to the caller's options what Karpenter's controllers need
+// from their manager: its types, its options in every context, a lease cache that
+// holds only nodes' leases, and a client and cache that keep malformed AMI
+// aliases out. Ports, lease name and namespace stay the caller's.
+func (e *Engine) ManagerOptions(own manager.Options) manager.Options {
+	if own.Scheme == nil {
+		own.Scheme = clientgoscheme.Scheme
+	}
+	completeScheme(own.Scheme)
+	if own.Logger.GetSink() == nil {
+		own.Logger = logging.IgnoreDebugEvents(e.log)
+	}
+	base := own.BaseContext
+	own.BaseContext = func() context.Context {
+		ctx := context.Background()
+		if base != nil {
+			ctx = base()
+		}
+		return e.options.into(ctx, e.log)
+	}
+	objects := make(map[client.Object]cache.ByObject, len(own.Cache.ByObject)+2)
+	for object, by := range own.Cache.ByObject {
+		objects[object] = by
+	}
+	objects[&coordinationv1.Lease{}] = cache.ByObject{Field: fields.OneTermEqualSelector("metadata.namespace", "kube-node-lease")}
+	objects[&awsv1.EC2NodeClass{}] = cache.ByObject{Transform: tameTransform(e.log, own.Cache.DefaultTransform)}
+	own.Cache.ByObject = objects
+	own.NewClient = newClientFunc(own.NewClient, e.readBack.Created)
+	if own.LeaderElection {
+		own.LeaderElectionResourceLock = resourcelock.LeasesResourceLock
+		own.LeaderElectionReleaseOnCancel = true
+		if own.LeaderElectionConfig == nil {
+			// A lease renewal must not wait behind the engine's own requests.
+			own.LeaderElectionConfig = rest.CopyConfig(e.rest)
+		}
+	}
+	if own.Controller.EnableWarmup == nil {
+		warm := own.LeaderElection && e.settings.Kubernetes.Warmup
+		own.Controller.EnableWarmup = &warm
+	}
+	return own
+}
+
+// completeScheme adds to a scheme every type that Karpenter registered with
+// client-go's and that it does not know yet.
+func completeScheme(scheme *runtime.Scheme) {
+	if scheme == clientgoscheme.Scheme {
+		return
+	}
+	for kind, goType := range clientgoscheme.Scheme.AllKnownTypes() {
+		if !scheme.Recognizes(kind) {
+			scheme.AddKnownTypeWithName(kind, reflect.New(goType).Interface().(runtime.Object))
+		}
+	}
+}
+
+// AddTo asks AWS and the API server for what the engine must know, then puts
+// Karpenter's controllers on the manager. The context must live as long as the
+// manager runs, the manager must come from RESTConfig and ManagerOptions, and the
+// CRDs must be there. After an error, a new manager may be tried, unless the error
+// is ErrSpent.
+func (e *Engine) AddTo(ctx context.Context, mgr manager.Manager) (err error) {
+	defer e.recovered("starting the engine", &err)
+	ctx = e.options.into(ctx, e.log)
+	if err := addIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
+		return err
+	}
+	parts, err := e.assemble(ctx, mgr)
+	if err != nil {
+		return err
+	}
+	if err := claimProcess(crmetrics.Registry); err != nil {
+		return err
+	}
+	// Karpenter reads this global to know whether reservations are part of an
+	// EC2NodeClass being ready.
+	awsv1.CapacityReservationsEnabled = e.options.core.FeatureGates.ReservedCapacity
+	e.readBack.live, e.readBack.state = mgr.GetAPIReader(), parts.cluster
+	for _, c := range append(append(coreControllers(ctx, parts), awsControllers(ctx, parts)...), e.readBack) {
+		if err := c.Register(ctx, mgr); err != nil {
+			return fmt.Errorf("registering %T: %w", c, err)
+		}
+	}
+	if err := e.bindFresh(ctx, mgr); err != nil {
+		return err
+	}
+	if err := mgr.AddReadyzCheck("engine", readyCheck(mgr)); err != nil {
+		return fmt.Errorf("adding the engine's readiness check: %w", err)
+	}
+	return nil
+}
+
+// recovered turns a panic of Karpenter's start into an error.
+func (e *Engine) recovered(doing string, err *error) {
+	if p := recover(); p != nil {
+		e.log.Info("recovered from a panic", "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+		*err = fmt.Errorf("%s: Karpenter gave up with %v: see the log for the place, correct the cause and start again", doing, p)
+	}
+}
+
+// claimProcess marks the process as having had its engine. The mark lives where
+// the limit comes from, in the metrics registry.
+func claimProcess(registry prometheus.Registerer) error {
+	mark := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "poolwright_engine_started",
+		Help: "1 when this process runs, or has run, the embedded Karpenter.",
+	})
+	mark.Set(1)
+	if err := registry.Register(mark); err != nil {
+		if errors.As(err, &prometheus.AlreadyRegisteredError{}) {
+			return ErrSpent
+		}
+		return fmt.Errorf("marking the process as having an engine: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,76 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	coreoptions "sigs.k8s.io/karpenter/pkg/operator/options"
+)
+
+const gateNodeOverlay = "NodeOverlay"
+
+// featureGate ties a gate's name to its place in Karpenter's options.
+type featureGate struct {
+	name  string
+	place func(*coreoptions.FeatureGates) *bool
+}
+
+// featureGates are all gates of the embedded version, sorted by name; a test
+// compares them with the fields of Karpenter's own struct.
+func featureGates() []featureGate {
+	type gates = coreoptions.FeatureGates
+	return []featureGate{
+		{"CapacityBuffer", func(g *gates) *bool { return &g.CapacityBuffer }},
+		{gateNodeOverlay, func(g *gates) *bool { return &g.NodeOverlay }},
+		{"NodeRepair", func(g *gates) *bool { return &g.NodeRepair }},
+		{"ReservedCapacity", func(g *gates) *bool { return &g.ReservedCapacity }},
+		{"SpotToSpotConsolidation", func(g *gates) *bool { return &g.SpotToSpotConsolidation }},
+		{"StaticCapacity", func(g *gates) *bool { return &g.StaticCapacity }},
+	}
+}
+
+// validateGates refuses names that Karpenter would silently ignore.
+func validateGates(set map[string]bool) error {
+	known := make([]string, 0, len(featureGates()))
+	for _, g := range featureGates() {
+		known = append(known, g.name)
+	}
+	var unknown []string
+	for name := range set {
+		if !slices.Contains(known, name) {
+			unknown = append(unknown, name)
+		}
+	}
+	slices.Sort(unknown)
+	var errs []error
+	for _, name := range unknown {
+		errs = append(errs, fmt.Errorf("spec.engine.featureGates has %q, which this Karpenter does not know: it knows %s", name, strings.Join(known, ", ")))
+	}
+	return errors.Join(errs...)
+}
+
+// resolveGates is Karpenter's default for every gate, ours for NodeOverlay, and
+// then what is set.
+func resolveGates(set map[string]bool) coreoptions.FeatureGates {
+	resolved := coreoptions.DefaultFeatureGates()
+	resolved.NodeOverlay = true
+	for _, g := range featureGates() {
+		if on, ok := set[g.name]; ok {
+			*g.place(&resolved) = on
+		}
+	}
+	return resolved
+}
+
+// effectiveGates writes every gate out, so that a default spelled out and one
+// left out are the same settings.
+func effectiveGates(set map[string]bool) map[string]bool {
+	resolved := resolveGates(set)
+	all := make(map[string]bool, len(featureGates()))
+	for _, g := range featureGates() {
+		all[g.name] = *g.place(&resolved)
+	}
+	return all
+}

@@ -1,0 +1,158 @@
+// Package gate decides whether the engine may start, and whether it may go on.
+//
+// Karpenter terminates every EC2 instance that carries the cluster's tag and has
+// no NodeClaim in the API server that it talks to. So before it runs, five things
+// must be proven: that the API server is the one of the named EKS cluster, that
+// the credentials belong to the named account and region, that EKS Auto Mode does
+// not run the same kinds, that no other Karpenter leads in this cluster, and that
+// no instance in use would be taken for an orphan.
+//
+// What it refuses: what contradicts one of these, and what cannot be checked. A
+// request that is denied or not answered proves nothing, so it is a refusal too,
+// marked Unproven. Start reading at Gates.Check; each gate has a file.
+package gate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/eks"
+	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
+	"github.com/aws/smithy-go"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Name is a gate's name, as conditions and logs show it.
+type Name string
+
+// The gates, in the order in which they are checked and reported.
+const (
+	Identity       Name = "Identity"
+	Account        Name = "Account"
+	AutoMode       Name = "AutoMode"
+	OtherKarpenter Name = "OtherKarpenter"
+	Orphans        Name = "Orphans"
+)
+
+// patience bounds one gate, the SDK's retries included.
+const patience = 30 * time.Second
+
+// Refusal is a closed gate.
+type Refusal struct {
+	// Gate is which one.
+	Gate Name
+	// Message is what was found, without the remedy.
+	Message string
+	// Remedy is what a person can do about it.
+	Remedy string
+	// Unproven tells that nothing bad was found, only that the check could not be
+	// made.
+	Unproven bool
+}
+
+// Error is the refusal as one sentence.
+func (r Refusal) Error() string {
+	return fmt.Sprintf("gate %s: %s: %s", r.Gate, r.Message, r.Remedy)
+}
+
+// Gates hold what the checks need. All fields but ConfirmOrphans and Clock are
+// required.
+type Gates struct {
+	// Cluster, Region and Account are what the Cluster object claims.
+	Cluster, Region, Account string
+	// REST is the connection that the engine will use.
+	REST *rest.Config
+	// Kube reads through that connection, past any cache.
+	Kube client.Reader
+	// AWS is the configuration that the engine will use; see engine.LoadAWS.
+	AWS aws.Config
+	// OwnLease is this process's own leader lease, which is not another
+	// Karpenter's even if it is named like one.
+	OwnLease types.NamespacedName
+	// ConfirmOrphans returns how many orphans a person has confirmed, 0 for none.
+	// It is asked at every check.
+	ConfirmOrphans func() int
+	// Clock is the time. Default: the real one.
+	Clock clock.Clock
+}
+
+// Check runs all gates and returns the closed ones in a fixed order; none means
+// that the engine may run. The error is for gates that were not filled in, and
+// for a context that ended.
+func (g Gates) Check(ctx context.Context) ([]Refusal, error) {
+	g, err := g.complete()
+	if err != nil {
+		return nil, err
+	}
+	cluster, describeErr := g.describe(ctx)
+	var closed []Refusal
+	for _, check := range []func(context.Context) *Refusal{
+		func(ctx context.Context) *Refusal { return g.identity(ctx, cluster, describeErr) },
+		func(ctx context.Context) *Refusal { return g.account(ctx, cluster, describeErr) },
+		func(ctx context.Context) *Refusal { return g.autoMode(ctx, cluster, describeErr) },
+		g.otherKarpenter,
+		g.orphans,
+	} {
+		bounded, cancel := context.WithTimeout(ctx, patience)
+		refusal := check(bounded)
+		cancel()
+		if ctx.Err() != nil {
+			return nil, fmt.Errorf("checking the engine's gates: %w", ctx.Err())
+		}
+		if refusal != nil {
+			closed = append(closed, *refusal)
+		}
+	}
+	return closed, nil
+}
+
+// complete checks the fields and fills in defaults.
+func (g Gates) complete() (Gates, error) {
+	if g.Cluster == "" || g.Region == "" || g.Account == "" || g.REST == nil || g.Kube == nil || g.AWS.Region == "" {
+		return g, errors.New("checking the engine's gates: cluster, region, account and both connections must be given")
+	}
+	if g.Clock == nil {
+		g.Clock = clock.RealClock{}
+	}
+	if g.ConfirmOrphans == nil {
+		g.ConfirmOrphans = func() int { return 0 }
+	}
+	return g, nil
+}
+
+func (g Gates) describe(ctx context.Context) (*ekstypes.Cluster, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	out, err := eks.NewFromConfig(g.AWS).DescribeCluster(ctx, &eks.DescribeClusterInput{Name: &g.Cluster})
+	if err != nil {
+		return nil, fmt.Errorf("describing EKS cluster %q in %s: %w", g.Cluster, g.Region, brief(err))
+	}
+	if out.Cluster == nil {
+		return nil, fmt.Errorf("describing EKS cluster %q in %s: the answer has no cluster", g.Cluster, g.Region)
+	}
+	return out.Cluster, nil
+}
+
+func refuse(gate Name, remedy, format string, values ...any) *Refusal {
+	return &Refusal{Gate: gate, Message: fmt.Sprintf(format, values...), Remedy: remedy}
+}
+
+func unproven(gate Name, remedy string, err error) *Refusal {
+	return &Refusal{Gate: gate, Message: "not proven: " + err.Error(), Remedy: remedy, Unproven: true}
+}
+
+// brief leaves of an AWS error what helps and stays the same from try to try:
+// the SDK's text has a request id, which would make each report a new one.
+func brief(err error) error {
+	var api smithy.APIError
+	if errors.As(err, &api) {
+		return fmt.Errorf("%s: %s", api.ErrorCode(), api.ErrorMessage())
+	}
+	return err
+}

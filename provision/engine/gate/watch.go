@@ -1,0 +1,74 @@
+package gate
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"k8s.io/utils/clock"
+)
+
+// tolerated is how many checks in a row may stay unproven once the gates were
+// open: AWS throttling for a minute is no reason to stop serving pods, and what
+// such a minute could do harm to is guarded where it happens.
+const tolerated = 3
+
+// Watch checks the gates again and again, as a manager's Runnable. It runs on
+// every replica: one that does not lead has to know as well whether to build an
+// engine.
+type Watch struct {
+	// Check is Gates.Check.
+	Check func(context.Context) ([]Refusal, error)
+	// Report is called with the closed gates whenever they change, first after
+	// the first check; with none when all are open. It must not block for long.
+	Report func([]Refusal)
+	// Every is the time between checks while all gates are open.
+	Every time.Duration
+	// Retry is the time between checks while one is closed or unproven.
+	Retry time.Duration
+	// Clock is the time. Default: the real one.
+	Clock clock.Clock
+}
+
+// NeedLeaderElection tells the manager not to wait for leadership.
+func (w Watch) NeedLeaderElection() bool { return false }
+
+// Start checks until the context ends; then it returns nil.
+func (w Watch) Start(ctx context.Context) error {
+	if w.Clock == nil {
+		w.Clock = clock.RealClock{}
+	}
+	var reported []Refusal
+	first, inDoubt := true, 0
+	for {
+		closed, err := w.Check(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		doubt := len(closed) > 0 && !slices.ContainsFunc(closed, func(r Refusal) bool { return !r.Unproven })
+		if doubt {
+			inDoubt++
+		} else {
+			inDoubt = 0
+		}
+		wasOpen := !first && len(reported) == 0
+		if !(wasOpen && doubt && inDoubt < tolerated) && (first || !slices.Equal(reported, closed)) {
+			w.Report(slices.Clone(closed))
+			reported, first = closed, false
+		}
+		pause := w.Every
+		if len(closed) > 0 {
+			pause = w.Retry
+		}
+		timer := w.Clock.NewTimer(pause)
+		select {
+		case <-timer.C():
+		case <-ctx.Done():
+			timer.Stop()
+			return nil
+		}
+	}
+}

@@ -1,0 +1,57 @@
+package engine
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/awslabs/operatorpkg/reconciler"
+	"github.com/awslabs/operatorpkg/singleton"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+)
+
+// heldFor is how long a held controller waits before it asks again.
+const heldFor = 2 * time.Second
+
+// guarded is one of Karpenter's periodic controllers, run only while allowed
+// returns nil. It is registered exactly as Karpenter registers it.
+type guarded struct {
+	name    string
+	inner   singleton.Reconciler
+	allowed func(context.Context) error
+
+	mu     sync.Mutex
+	reason string
+}
+
+// Register adds the controller under Karpenter's name for it.
+func (g *guarded) Register(_ context.Context, mgr manager.Manager) error {
+	return ctrl.NewControllerManagedBy(mgr).
+		Named(g.name).
+		WatchesRawSource(singleton.Source()).
+		Complete(singleton.AsReconciler(g))
+}
+
+// Reconcile runs the controller once, or holds it and says so once per reason.
+func (g *guarded) Reconcile(ctx context.Context) (reconciler.Result, error) {
+	if err := g.allowed(ctx); err != nil {
+		if g.changed(err.Error()) {
+			log.FromContext(ctx).Info("holding back", "controller", g.name, "because", err.Error())
+		}
+		return reconciler.Result{RequeueAfter: heldFor}, nil
+	}
+	if g.changed("") {
+		log.FromContext(ctx).Info("going on", "controller", g.name)
+	}
+	return g.inner.Reconcile(ctx)
+}
+
+func (g *guarded) changed(reason string) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	was := g.reason
+	g.reason = reason
+	return was != reason
+}

@@ -1,0 +1,68 @@
+package engine
+
+import (
+	"context"
+
+	awsoptions "github.com/aws/karpenter-provider-aws/pkg/operator/options"
+	"github.com/go-logr/logr"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	coreoptions "sigs.k8s.io/karpenter/pkg/operator/options"
+)
+
+// options are the two structs that Karpenter's code looks for in its context.
+type options struct {
+	core     *coreoptions.Options
+	provider *awsoptions.Options
+}
+
+// newOptions fills every field that is read after a start. Ports, leases, logs
+// and the memory limit stay out: they are the manager's and the process's.
+func newOptions(s Settings) options {
+	preferences, minValues := coreoptions.PreferencePolicyRespect, coreoptions.MinValuesPolicyStrict
+	if s.Scheduling.IgnorePreferences {
+		preferences = coreoptions.PreferencePolicyIgnore
+	}
+	if s.Scheduling.RelaxMinValues {
+		minValues = coreoptions.MinValuesPolicyBestEffort
+	}
+	return options{
+		core: &coreoptions.Options{
+			KubeClientQPS:                    s.Kubernetes.QPS,
+			KubeClientBurst:                  s.Kubernetes.Burst,
+			DisableControllerWarmup:          !s.Kubernetes.Warmup,
+			DisableClusterStateObservability: s.Kubernetes.NoStateMetrics,
+			MemoryLimit:                      -1,
+			CPURequests:                      s.Scheduling.MilliCPU,
+			LogLevel:                         "info",
+			LogOutputPaths:                   "stdout",
+			LogErrorOutputPaths:              "stderr",
+			BatchMaxDuration:                 s.Batch.Max,
+			BatchIdleDuration:                s.Batch.Idle,
+			PreferencePolicy:                 preferences,
+			MinValuesPolicy:                  minValues,
+			IgnoreDRARequests:                !s.Scheduling.DynamicResources,
+			FeatureGates:                     resolveGates(s.FeatureGates),
+		},
+		provider: &awsoptions.Options{
+			ClusterCABundle:         s.Nodes.CABundle,
+			ClusterName:             s.Cluster,
+			ClusterEndpoint:         s.Nodes.Endpoint,
+			IsolatedVPC:             s.AWS.Isolated,
+			EKSControlPlane:         s.AWS.VersionFromEKS,
+			VMMemoryOverheadPercent: s.Nodes.MemoryOverhead,
+			InterruptionQueue:       s.InterruptionQueue,
+			ReservedENIs:            s.Nodes.ReservedENIs,
+			DisableDryRun:           s.AWS.SkipDryRun,
+			EnableZonalShift:        s.AWS.ZonalShift,
+			AMIRefreshInterval:      s.AWS.AMIRefresh,
+			SubnetRefreshInterval:   s.AWS.SubnetRefresh,
+		},
+	}
+}
+
+// into returns a context in which Karpenter's code finds its options and logger.
+func (o options) into(ctx context.Context, logger logr.Logger) context.Context {
+	ctx = coreoptions.ToContext(ctx, o.core)
+	ctx = awsoptions.ToContext(ctx, o.provider)
+	return log.IntoContext(ctx, logger)
+}
