@@ -1,0 +1,143 @@
+// Package declared reads what a repository declares: it renders a folder of
+// it, checks every object and knows the file and line of each.
+//
+// It is pure: files in, values out; no network, no program, no cluster. The
+// files are not trusted. A user's mistake is a Problem and leaves the other
+// objects usable; whatever makes the result incomplete without a Problem to
+// show for it (a missing folder, a broken limit, a failing source) is an
+// error, so that nobody takes a part for the whole. Start reading at Load.
+package declared
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/poolwright/poolwright/reconciler/declared/manifest"
+	"github.com/poolwright/poolwright/reconciler/declared/render"
+	"github.com/poolwright/poolwright/reconciler/state"
+)
+
+// Declared is what a folder declares.
+type Declared struct {
+	// Set holds the objects that have no problem; all have the target
+	// "cluster". Where Problems is not empty the Set may lack objects that the
+	// repository means to keep: prune nothing.
+	Set state.Set
+	// Problems are the user's mistakes, in the order of file and line.
+	Problems []state.Problem
+
+	documents map[string][]manifest.Document
+}
+
+// Limits bound what a folder may cost. The zero value is the default.
+type Limits struct {
+	manifest.Limits
+	// Timeout is for rendering. Default 1 minute.
+	Timeout time.Duration
+}
+
+// Load reads the folder at the given path of a tree. A folder with a
+// kustomization is rendered by kustomize, which may use files anywhere in the
+// tree; any other is read as plain manifests: all YAML and JSON files in it
+// and below, except in folders whose names start with a dot.
+//
+// An error is classified (state.Classify): PathNotFound, NoManifests,
+// LimitExceeded and RenderTimeout are for the user to fix; a source that fails
+// while being read is for another try.
+func Load(fsys fs.FS, folder string, limits Limits) (Declared, error) {
+	if limits.Timeout <= 0 {
+		limits.Timeout = time.Minute
+	}
+	tree := manifest.NewTree(fsys, limits.Limits)
+	folder, err := locate(tree, folder)
+	if err != nil {
+		return Declared{}, err
+	}
+	kustomization, err := render.File(tree, folder)
+	if tree.Err() != nil {
+		return Declared{}, fmt.Errorf("reading %s: %w", folder, tree.Err())
+	}
+	var found render.Result
+	if err != nil || kustomization != "" {
+		found, err = render.Run(tree, folder, limits.Timeout)
+	} else {
+		found, err = plain(tree, folder, limits.Timeout)
+	}
+	if err != nil {
+		return Declared{}, fmt.Errorf("reading %s: %w", folder, err)
+	}
+	if len(found.Objects) == 0 && len(found.Problems) == 0 {
+		return Declared{}, state.Failf(state.Fix, "NoManifests",
+			"folder %q declares no object; put manifests or a kustomization.yaml into it, or correct the path", folder)
+	}
+	return collect(found), nil
+}
+
+// locate finds the folder to read.
+func locate(tree *manifest.Tree, folder string) (string, error) {
+	clean := path.Clean(strings.TrimSpace(folder))
+	if folder == "" {
+		clean = "."
+	}
+	if path.IsAbs(clean) || !fs.ValidPath(clean) {
+		return "", state.Failf(state.Fix, "PathNotFound", "path %q must be relative to the repository's root and stay inside it", folder)
+	}
+	real, err := tree.Real(clean)
+	if err == nil {
+		var info fs.FileInfo
+		if info, err = tree.Stat(real); err == nil && !info.IsDir() {
+			return "", state.Failf(state.Fix, "PathNotFound", "path %q is a file; name its folder", folder)
+		}
+	}
+	switch {
+	case tree.Err() != nil:
+		return "", fmt.Errorf("reading %s: %w", folder, tree.Err())
+	case errors.Is(err, fs.ErrNotExist):
+		return "", state.Failf(state.Fix, "PathNotFound", "path %q is not in the repository", folder)
+	case err != nil:
+		return "", state.Fail(state.Fix, "PathNotFound", fmt.Errorf("path %q cannot be used: %w", folder, err))
+	}
+	return real, nil
+}
+
+// collect checks objects and refuses the second of each key.
+func collect(found render.Result) Declared {
+	d := Declared{Problems: found.Problems, documents: found.Documents}
+	first := map[state.Key]state.Origin{}
+	var items []state.Item
+	for _, o := range found.Objects {
+		item, err := o.Item()
+		if err != nil {
+			d.Problems = append(d.Problems, state.Problem{Origin: o.Origin, Message: err.Error()})
+			continue
+		}
+		if at, dup := first[item.Key]; dup {
+			d.Problems = append(d.Problems, state.Problem{
+				Origin:  o.Origin,
+				Message: fmt.Sprintf("%s is declared twice, first in %s; remove one", item.Key, at),
+			})
+			continue
+		}
+		first[item.Key] = o.Origin
+		items = append(items, item)
+	}
+	d.Set = state.NewSet(items...)
+	slices.SortStableFunc(d.Problems, compareProblems)
+	d.Problems = slices.Compact(d.Problems)
+	return d
+}
+
+func compareProblems(a, b state.Problem) int {
+	if c := strings.Compare(a.Origin.File, b.Origin.File); c != 0 {
+		return c
+	}
+	if a.Origin.Line != b.Origin.Line {
+		return a.Origin.Line - b.Origin.Line
+	}
+	return strings.Compare(a.Message, b.Message)
+}

@@ -1,0 +1,68 @@
+package declared
+
+import (
+	"testing"
+	"testing/fstest"
+
+	"github.com/poolwright/poolwright/reconciler/state"
+)
+
+// tree builds a file system from names and contents.
+func tree(files ...string) fstest.MapFS {
+	m := fstest.MapFS{}
+	for i := 0; i+1 < len(files); i += 2 {
+		m[files[i]] = &fstest.MapFile{Data: []byte(files[i+1]), Mode: 0o644}
+	}
+	return m
+}
+
+const pool = `apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata:
+  name: gpu
+spec:
+  weight: 10
+  limits: {cpu: "100"}
+`
+
+func load(t *testing.T, fs fstest.MapFS, folder string) Declared {
+	t.Helper()
+	d, err := Load(fs, folder, Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func origins(d Declared) map[string]string {
+	out := map[string]string{}
+	for _, i := range d.Set.Items() {
+		out[i.Key.String()] = i.Origin.String()
+	}
+	return out
+}
+
+func TestKustomizationWithABaseElsewhereInTheRepository(t *testing.T) {
+	d := load(t, tree(
+		"base/kustomization.yaml", "resources: [pools.yaml]\nconfigMapGenerator:\n- name: settings\n  literals: [a=b]\n",
+		"base/pools.yaml", "# first comes a comment\n---\napiVersion: v1\nkind: Namespace\nmetadata:\n  name: other\n---\n"+pool,
+		"clusters/dev/kustomization.yaml", "namePrefix: dev-\nresources:\n- ../../base\npatches:\n- path: ../../patch.yaml\n",
+		"patch.yaml", "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: gpu}\nspec: {weight: 20}\n",
+	), "clusters/dev")
+	if len(d.Problems) > 0 {
+		t.Fatal(d.Problems)
+	}
+	for key, origin := range origins(d) {
+		t.Log(key, origin)
+	}
+	i, ok := d.Set.Get(state.Key{Target: "cluster", Group: "karpenter.sh", Kind: "NodePool", Name: "dev-gpu"})
+	if !ok || i.Origin.String() != "base/pools.yaml:8" {
+		t.Fatalf("%v %+v", ok, i)
+	}
+	if w := i.Object["spec"].(map[string]any)["weight"]; w != int64(20) {
+		t.Fatalf("weight %T %v", w, w)
+	}
+	if _, has := i.Object["metadata"].(map[string]any)["annotations"]; has {
+		t.Error("the origin annotation is left behind")
+	}
+}

@@ -1,0 +1,342 @@
+package manifest
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+	sigsyaml "sigs.k8s.io/yaml"
+
+	"github.com/poolwright/poolwright/reconciler/state"
+)
+
+// Document is one YAML document of a file that parsed and passed the limits.
+type Document struct {
+	// File is slash-separated and relative to the root of the tree.
+	File string
+	// Line is where the document's content starts, counted from 1.
+	Line int
+	// Node is the content; its own lines count from the file's first.
+	Node *yaml.Node
+
+	text []byte
+}
+
+// Origin is the document's place.
+func (d Document) Origin() state.Origin { return state.Origin{File: d.File, Line: d.Line} }
+
+// At is the place of a node within the document.
+func (d Document) At(n *yaml.Node) state.Origin {
+	if n == nil || n.Line == 0 {
+		return d.Origin()
+	}
+	return state.Origin{File: d.File, Line: n.Line}
+}
+
+// Value returns the content in canonical JSON form, read as kubectl reads it
+// (YAML 1.1: yes and on are booleans).
+func (d Document) Value() (any, error) {
+	j, err := sigsyaml.YAMLToJSON(d.text)
+	if err != nil {
+		return nil, errors.New(lineless(err))
+	}
+	var v any
+	if err := utiljson.Unmarshal(j, &v); err != nil {
+		return nil, errors.New("it holds a value that JSON does not have")
+	}
+	return v, nil
+}
+
+// Parse splits a file into documents. Documents that are empty are left out;
+// each that does not parse, or breaks a rule, is a Problem and does not stop
+// the others. A broken limit is an error.
+func Parse(file string, content []byte, limits Limits) ([]Document, []state.Problem, error) {
+	limits = limits.WithDefaults()
+	var docs []Document
+	var problems []state.Problem
+	for _, part := range split(content) {
+		node, err := parseOne(part)
+		if err != nil {
+			problems = append(problems, state.Problem{
+				Origin:  state.Origin{File: file, Line: part.line + errorLine(err) - 1},
+				Message: "this is not valid YAML: " + lineless(err),
+			})
+			continue
+		}
+		if node == nil {
+			continue
+		}
+		shift(node, part.line-1, map[*yaml.Node]bool{})
+		doc := Document{File: file, Line: node.Line, Node: node, text: part.text}
+		found, err := inspect(doc, limits)
+		if err != nil {
+			return nil, nil, err
+		}
+		if problems = append(problems, found...); len(found) == 0 {
+			docs = append(docs, doc)
+		}
+	}
+	return docs, problems, nil
+}
+
+type section struct {
+	text []byte
+	line int // of its first line in the file, from 1
+}
+
+// split cuts at document separators, as kubectl does, so that one broken
+// document does not hide the next.
+func split(content []byte) []section {
+	content = bytes.TrimPrefix(content, []byte("\xef\xbb\xbf"))
+	var out []section
+	start, startLine, line := 0, 1, 1
+	for at := 0; at < len(content); line++ {
+		end := len(content)
+		if i := bytes.IndexByte(content[at:], '\n'); i >= 0 {
+			end = at + i + 1
+		}
+		if isSeparator(content[at:end]) && at > start {
+			out = append(out, section{content[start:at], startLine})
+			start, startLine = at, line
+		}
+		at = end
+	}
+	return append(out, section{content[start:], startLine})
+}
+
+func isSeparator(line []byte) bool {
+	rest, ok := bytes.CutPrefix(line, []byte("---"))
+	return ok && (len(rest) == 0 || rest[0] == ' ' || rest[0] == '\t' || rest[0] == '\r' || rest[0] == '\n')
+}
+
+// parseOne returns nil for a section without content.
+func parseOne(s section) (*yaml.Node, error) {
+	dec := yaml.NewDecoder(bytes.NewReader(s.text))
+	var doc yaml.Node
+	switch err := dec.Decode(&doc); {
+	case errors.Is(err, io.EOF):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
+	var more yaml.Node
+	if err := dec.Decode(&more); !errors.Is(err, io.EOF) {
+		if err == nil {
+			err = errors.New("a document ends and another starts without a line of ---")
+		}
+		return nil, err
+	}
+	if len(doc.Content) == 0 {
+		return nil, nil
+	}
+	n := doc.Content[0]
+	if n.Kind == yaml.ScalarNode && n.Tag == "!!null" {
+		return nil, nil
+	}
+	return n, nil
+}
+
+func shift(n *yaml.Node, by int, seen map[*yaml.Node]bool) {
+	if seen[n] {
+		return
+	}
+	seen[n] = true
+	n.Line += by
+	for _, c := range n.Content {
+		shift(c, by, seen)
+	}
+}
+
+// inspector checks one document: nesting, size once aliases are written out,
+// and duplicate keys.
+type inspector struct {
+	doc      Document
+	limits   Limits
+	problems []state.Problem
+	size     map[*yaml.Node]int
+}
+
+func inspect(doc Document, limits Limits) ([]state.Problem, error) {
+	in := &inspector{doc: doc, limits: limits, size: map[*yaml.Node]int{}}
+	if _, err := in.visit(doc.Node, 0); err != nil {
+		return nil, err
+	}
+	return in.problems, nil
+}
+
+// visit returns how many nodes n is once written out. An anchored node is
+// visited once and counted at each alias.
+func (in *inspector) visit(n *yaml.Node, depth int) (int, error) {
+	if depth > in.limits.Depth {
+		return 0, Exceeded("%s nests deeper than %d levels", in.doc.At(n), in.limits.Depth)
+	}
+	if size, ok := in.size[n]; ok {
+		if size == 0 {
+			return 0, Exceeded("%s refers to itself", in.doc.At(n))
+		}
+		return size, nil
+	}
+	in.size[n] = 0
+	total := 1
+	children := n.Content
+	if n.Kind == yaml.AliasNode {
+		children = []*yaml.Node{n.Alias}
+	}
+	for _, c := range children {
+		size, err := in.visit(c, depth+1)
+		if err != nil {
+			return 0, err
+		}
+		if total += size; total > in.limits.Nodes {
+			return 0, Exceeded("%s holds more than %d values once its aliases are written out", in.doc.Origin(), in.limits.Nodes)
+		}
+	}
+	if n.Kind == yaml.MappingNode {
+		in.keys(n)
+	}
+	in.size[n] = total
+	return total, nil
+}
+
+func (in *inspector) keys(n *yaml.Node) {
+	seen := map[string]int{}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		k := n.Content[i]
+		if k.Kind != yaml.ScalarNode {
+			in.problems = append(in.problems, state.Problem{Origin: in.doc.At(k), Message: "a key must be a plain word; quote it, or remove the braces of an unrendered template"})
+			continue
+		}
+		if first, dup := seen[k.Value]; dup && k.Value != "<<" {
+			in.problems = append(in.problems, state.Problem{
+				Origin:  in.doc.At(k),
+				Message: fmt.Sprintf("key %q is given twice, first in line %d; remove one", k.Value, first),
+			})
+			continue
+		}
+		seen[k.Value] = k.Line
+	}
+}
+
+var yamlLine = regexp.MustCompile(`line (\d+)`)
+
+// errorLine finds the line in a message of the YAML library, or 1.
+func errorLine(err error) int {
+	if m := yamlLine.FindStringSubmatch(err.Error()); m != nil {
+		if n, convErr := strconv.Atoi(m[1]); convErr == nil && n > 0 {
+			return n
+		}
+	}
+	return 1
+}
+
+var yamlPrefix = regexp.MustCompile(`^(error converting YAML to JSON: )?(yaml: )?(unmarshal errors:\s*)?(line \d+: )?`)
+
+// lineless removes the library's own line, which counts from the document.
+func lineless(err error) string {
+	return strings.TrimSpace(yamlPrefix.ReplaceAllString(err.Error(), ""))
+}
+
+// Child returns the value of a key of a mapping, with aliases and merge keys
+// followed, or nil.
+func Child(n *yaml.Node, key string) *yaml.Node {
+	n = follow(n)
+	if n == nil || n.Kind != yaml.MappingNode {
+		return nil
+	}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		if n.Content[i].Value == key && n.Content[i].Tag != "!!merge" {
+			return n.Content[i+1]
+		}
+	}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		if n.Content[i].Tag != "!!merge" {
+			continue
+		}
+		merged := follow(n.Content[i+1])
+		if merged != nil && merged.Kind == yaml.SequenceNode {
+			for _, m := range merged.Content {
+				if v := Child(m, key); v != nil {
+					return v
+				}
+			}
+		} else if v := Child(merged, key); v != nil {
+			return v
+		}
+	}
+	return nil
+}
+
+// Items returns the elements of a sequence, or nil.
+func Items(n *yaml.Node) []*yaml.Node {
+	n = follow(n)
+	if n == nil || n.Kind != yaml.SequenceNode {
+		return nil
+	}
+	return n.Content
+}
+
+// Text returns the text of a scalar, or nothing.
+func Text(n *yaml.Node) string {
+	n = follow(n)
+	if n == nil || n.Kind != yaml.ScalarNode {
+		return ""
+	}
+	return n.Value
+}
+
+func follow(n *yaml.Node) *yaml.Node {
+	for range maxLinks {
+		if n == nil || n.Kind != yaml.AliasNode {
+			return n
+		}
+		n = n.Alias
+	}
+	return nil
+}
+
+// Find returns the line of a field given by its path: keys, and indexes written as
+// numbers. Where the path ends early, it is the line of the deepest part that
+// is there; found says whether all of it was.
+func (d Document) Find(fields []string) (line int, found bool) {
+	n, line := d.Node, d.Line
+	for _, f := range fields {
+		m := follow(n)
+		if m == nil {
+			return line, false
+		}
+		var next *yaml.Node
+		switch m.Kind {
+		case yaml.SequenceNode:
+			i, err := strconv.Atoi(f)
+			if err != nil || i < 0 || i >= len(m.Content) {
+				return line, false
+			}
+			next = m.Content[i]
+			line = next.Line
+		case yaml.MappingNode:
+			if next = Child(m, f); next == nil {
+				return line, false
+			}
+			line = keyLine(m, f, next.Line)
+		default:
+			return line, false
+		}
+		n = next
+	}
+	return line, true
+}
+
+func keyLine(m *yaml.Node, key string, otherwise int) int {
+	for i := 0; i+1 < len(m.Content); i += 2 {
+		if m.Content[i].Value == key {
+			return m.Content[i].Line
+		}
+	}
+	return otherwise
+}

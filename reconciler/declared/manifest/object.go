@@ -1,0 +1,160 @@
+package manifest
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+	"k8s.io/apimachinery/pkg/api/validate/content"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/poolwright/poolwright/reconciler/state"
+)
+
+// Object is one Kubernetes object, where it was written.
+type Object struct {
+	// Value is the content in canonical JSON form.
+	Value map[string]any
+	// Origin is the object's first line.
+	Origin state.Origin
+}
+
+// Objects reads a document as objects: itself, or the items of a List.
+func (d Document) Objects() ([]Object, []state.Problem) {
+	v, err := d.Value()
+	if err != nil {
+		return nil, []state.Problem{{Origin: d.Origin(), Message: "this cannot be read: " + err.Error()}}
+	}
+	m, ok := v.(map[string]any)
+	if !ok {
+		return nil, []state.Problem{{Origin: d.Origin(), Message: "this is not a Kubernetes object: it must start with apiVersion and kind"}}
+	}
+	return expand(d, d.Node, m, 0)
+}
+
+// maxListDepth bounds lists of lists.
+const maxListDepth = 5
+
+func expand(d Document, n *yaml.Node, m map[string]any, depth int) ([]Object, []state.Problem) {
+	items, isList := m["items"].([]any)
+	kind, _ := m["kind"].(string)
+	if !isList || !strings.HasSuffix(kind, "List") || depth >= maxListDepth {
+		return []Object{{Value: m, Origin: d.At(n)}}, nil
+	}
+	nodes := Items(Child(n, "items"))
+	var objects []Object
+	var problems []state.Problem
+	for i, item := range items {
+		at := n
+		if i < len(nodes) {
+			at = nodes[i]
+		}
+		im, ok := item.(map[string]any)
+		if !ok {
+			problems = append(problems, state.Problem{Origin: d.At(at), Message: "an item of a List must be a Kubernetes object"})
+			continue
+		}
+		o, p := expand(d, at, im, depth+1)
+		objects, problems = append(objects, o...), append(problems, p...)
+	}
+	return objects, problems
+}
+
+// strictGroups are the API groups whose names are all DNS subdomains. Others
+// (RBAC above all) allow more.
+func strictGroup(group string) bool {
+	switch group {
+	case "", "apps", "batch", "policy", "apiextensions.k8s.io", "networking.k8s.io",
+		"karpenter.sh", "karpenter.k8s.aws", "poolwright.dev":
+		return true
+	}
+	return false
+}
+
+// Item checks what every Kubernetes object must have and makes it an Item of
+// the target "cluster". The message of an error ends in what to do.
+func (o Object) Item() (state.Item, error) {
+	apiVersion, _ := o.Value["apiVersion"].(string)
+	kind, _ := o.Value["kind"].(string)
+	switch {
+	case apiVersion == "" && kind == "":
+		return state.Item{}, fmt.Errorf("this is not a Kubernetes object: it has neither apiVersion nor kind; move files that are not manifests out of the folder, or name it in a kustomization")
+	case apiVersion == "":
+		return state.Item{}, fmt.Errorf("%s has no apiVersion; add it", kind)
+	case kind == "":
+		return state.Item{}, fmt.Errorf("this object of %s has no kind; add it", apiVersion)
+	}
+	gv, err := schema.ParseGroupVersion(apiVersion)
+	if err != nil || gv.Version == "" {
+		return state.Item{}, fmt.Errorf("apiVersion %q is not of the form group/version", apiVersion)
+	}
+	meta, ok := o.Value["metadata"].(map[string]any)
+	if !ok {
+		return state.Item{}, fmt.Errorf("%s has no metadata.name; add it", kind)
+	}
+	name, err := checkName(kind, gv.Group, meta)
+	if err != nil {
+		return state.Item{}, err
+	}
+	namespace, _ := meta["namespace"].(string)
+	if _, given := meta["namespace"]; given && namespace != "" {
+		if msgs := content.IsDNS1123Label(namespace); len(msgs) > 0 {
+			return state.Item{}, fmt.Errorf("%s/%s: namespace %q is not valid: %s", kind, name, namespace, msgs[0])
+		}
+	} else if given && meta["namespace"] != nil && meta["namespace"] != "" {
+		return state.Item{}, fmt.Errorf("%s/%s: metadata.namespace must be text; quote it", kind, name)
+	}
+	for _, field := range []string{"labels", "annotations"} {
+		if err := checkTexts(meta, field); err != nil {
+			return state.Item{}, fmt.Errorf("%s/%s: %w", kind, name, err)
+		}
+	}
+	return state.Item{
+		Key:     state.Key{Target: "cluster", Group: gv.Group, Kind: kind, Namespace: namespace, Name: name},
+		Version: gv.Version, Object: o.Value, Origin: o.Origin,
+	}, nil
+}
+
+func checkName(kind, group string, meta map[string]any) (string, error) {
+	name, isText := meta["name"].(string)
+	if _, given := meta["generateName"]; given && name == "" {
+		return "", fmt.Errorf("%s uses generateName, so that every apply would create another one; give it a metadata.name", kind)
+	}
+	if v, given := meta["name"]; given && !isText && v != nil {
+		return "", fmt.Errorf("%s: metadata.name must be text; quote it", kind)
+	}
+	if name == "" {
+		return "", fmt.Errorf("%s has no metadata.name; add it", kind)
+	}
+	msgs := content.IsPathSegmentName(name)
+	if len(msgs) == 0 && strictGroup(group) {
+		msgs = content.IsDNS1123Subdomain(name)
+	}
+	if len(name) > 253 {
+		msgs = append(msgs, "it is longer than 253 characters")
+	}
+	if len(msgs) > 0 {
+		return "", fmt.Errorf("%s: metadata.name %q is not valid: %s", kind, name, msgs[0])
+	}
+	return name, nil
+}
+
+// checkTexts finds the unquoted true or 1 that the API server would refuse.
+func checkTexts(meta map[string]any, field string) error {
+	v, given := meta[field]
+	if !given || v == nil {
+		return nil
+	}
+	m, ok := v.(map[string]any)
+	if !ok {
+		return fmt.Errorf("metadata.%s must be a map of texts", field)
+	}
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		if _, ok := m[k].(string); !ok {
+			return fmt.Errorf("metadata.%s: the value of %q must be text; quote it", field, k)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,219 @@
+// Package manifest reads YAML and JSON files of a repository, whose content is
+// not trusted: it bounds sizes, counts, nesting and alias expansion, finds
+// duplicate keys, and knows the line of everything.
+//
+// It refuses to read outside the tree that it was given, and to give out part
+// of a tree that breaks a limit. Start reading at Tree and Parse.
+package manifest
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"strings"
+
+	"github.com/poolwright/poolwright/gitsource"
+	"github.com/poolwright/poolwright/reconciler/state"
+)
+
+// Limits bound what one tree may cost. A zero field means its default.
+type Limits struct {
+	// FileBytes is the size of one file that is read. Default 4 MiB.
+	FileBytes int64
+	// TotalBytes is the size of all files that are read. Default 64 MiB.
+	TotalBytes int64
+	// Files is how many files are read. Default 20,000.
+	Files int
+	// Objects is how many objects a tree may declare. Default 10,000.
+	Objects int
+	// Depth is how deeply a document may nest. Default 100.
+	Depth int
+	// Nodes is how many values a document may hold once its aliases are
+	// written out. Default 500,000.
+	Nodes int
+}
+
+// WithDefaults returns the limits with every zero replaced by its default.
+func (l Limits) WithDefaults() Limits {
+	for _, f := range []struct {
+		v *int
+		d int
+	}{{&l.Files, 20_000}, {&l.Objects, 10_000}, {&l.Depth, 100}, {&l.Nodes, 500_000}} {
+		if *f.v <= 0 {
+			*f.v = f.d
+		}
+	}
+	for _, f := range []struct {
+		v *int64
+		d int64
+	}{{&l.FileBytes, 4 << 20}, {&l.TotalBytes, 64 << 20}} {
+		if *f.v <= 0 {
+			*f.v = f.d
+		}
+	}
+	return l
+}
+
+// ErrLimit is wrapped by every error that a limit caused.
+var ErrLimit = errors.New("limit exceeded")
+
+// Exceeded classifies a broken limit: only a new commit helps.
+func Exceeded(format string, args ...any) error {
+	return state.Fail(state.Fix, "LimitExceeded", fmt.Errorf("%w: %w", ErrLimit, fmt.Errorf(format, args...)))
+}
+
+// Tree reads files of an fs.FS under limits. Each file is counted once. A Tree
+// is used by one goroutine at a time.
+type Tree struct {
+	fs     fs.FS
+	limits Limits
+	read   map[string][]byte
+	bytes  int64
+	err    error
+}
+
+// NewTree returns a reader of fsys.
+func NewTree(fsys fs.FS, limits Limits) *Tree {
+	return &Tree{fs: fsys, limits: limits.WithDefaults(), read: map[string][]byte{}}
+}
+
+// Limits are those in force.
+func (t *Tree) Limits() Limits { return t.limits }
+
+// Err is the first error that makes the whole tree unusable: a broken limit,
+// or a source that failed while being read. Whoever is handed such an error
+// through foreign code asks here instead.
+func (t *Tree) Err() error { return t.err }
+
+func (t *Tree) fail(err error) error {
+	if t.err == nil {
+		t.err = err
+	}
+	return err
+}
+
+// lfsPrefix starts a pointer that Git LFS leaves in place of a file.
+const lfsPrefix = "version https://git-lfs.github.com/spec/"
+
+// Read returns the content of a file. The content is shared: it must not be
+// changed.
+func (t *Tree) Read(name string) ([]byte, error) {
+	if b, ok := t.read[name]; ok {
+		return b, nil
+	}
+	info, err := fs.Stat(t.fs, name)
+	if err != nil {
+		return nil, t.sourceFault(err)
+	}
+	if info.Size() > t.limits.FileBytes {
+		return nil, t.fail(Exceeded("%s is larger than %d KiB", name, t.limits.FileBytes>>10))
+	}
+	b, err := fs.ReadFile(t.fs, name)
+	if err != nil {
+		return nil, t.sourceFault(err)
+	}
+	if int64(len(b)) > t.limits.FileBytes {
+		return nil, t.fail(Exceeded("%s is larger than %d KiB", name, t.limits.FileBytes>>10))
+	}
+	if t.bytes += int64(len(b)); t.bytes > t.limits.TotalBytes {
+		return nil, t.fail(Exceeded("the declared files are larger than %d MiB together", t.limits.TotalBytes>>20))
+	}
+	if len(t.read) >= t.limits.Files {
+		return nil, t.fail(Exceeded("more than %d files are declared", t.limits.Files))
+	}
+	if bytes.HasPrefix(b, []byte(lfsPrefix)) {
+		return nil, fmt.Errorf("%s is stored with Git LFS, which is not fetched; store it in Git itself", name)
+	}
+	t.read[name] = b
+	return b, nil
+}
+
+// sourceFault tells a source that broke from a file that is the user's
+// mistake: the first must never look like a removed file.
+func (t *Tree) sourceFault(err error) error {
+	switch {
+	case errors.Is(err, gitsource.ErrLimit):
+		return t.fail(state.Fail(state.Fix, "LimitExceeded", err))
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrInvalid), errors.Is(err, gitsource.ErrUnsafe):
+		return err
+	}
+	return t.fail(err)
+}
+
+// Stat describes a file or folder, links followed.
+func (t *Tree) Stat(name string) (fs.FileInfo, error) {
+	info, err := fs.Stat(t.fs, name)
+	if err != nil {
+		return nil, t.sourceFault(err)
+	}
+	return info, nil
+}
+
+// List lists a folder by name.
+func (t *Tree) List(name string) ([]fs.DirEntry, error) {
+	entries, err := fs.ReadDir(t.fs, name)
+	if err != nil {
+		return nil, t.sourceFault(err)
+	}
+	if len(entries) > t.limits.Files {
+		return nil, t.fail(Exceeded("folder %s holds more than %d files", name, t.limits.Files))
+	}
+	return entries, nil
+}
+
+// maxLinks is how many symbolic links a path may go through.
+const maxLinks = 40
+
+// Real is the name without symbolic links, so that one folder has one name.
+func (t *Tree) Real(name string) (string, error) {
+	if _, ok := t.fs.(fs.ReadLinkFS); !ok {
+		return name, nil
+	}
+	at, rest, links := ".", strings.Split(path.Clean(name), "/"), 0
+	for len(rest) > 0 {
+		part := rest[0]
+		rest = rest[1:]
+		switch part {
+		case "", ".":
+			continue
+		case "..":
+			if at == "." {
+				return "", fmt.Errorf("%s: %w: a symbolic link leads out of the repository", name, gitsource.ErrUnsafe)
+			}
+			at = path.Dir(at)
+			continue
+		}
+		next := path.Join(at, part)
+		info, err := fs.Lstat(t.fs, next)
+		if err != nil {
+			return "", t.sourceFault(err)
+		}
+		if info.Mode()&fs.ModeSymlink == 0 {
+			at = next
+			continue
+		}
+		if links++; links > maxLinks {
+			return "", fmt.Errorf("%s: %w: symbolic links form a loop", name, gitsource.ErrUnsafe)
+		}
+		target, err := fs.ReadLink(t.fs, next)
+		if err != nil {
+			return "", t.sourceFault(err)
+		}
+		if path.IsAbs(target) {
+			return "", fmt.Errorf("%s: %w: a symbolic link leads out of the repository", name, gitsource.ErrUnsafe)
+		}
+		rest = append(strings.Split(target, "/"), rest...)
+	}
+	return at, nil
+}
+
+// IsManifest reports whether a file's name is that of YAML or JSON.
+func IsManifest(name string) bool {
+	switch path.Ext(name) {
+	case ".yaml", ".yml", ".json":
+		return true
+	}
+	return false
+}

@@ -1,0 +1,152 @@
+package declared
+
+import (
+	"io/fs"
+	"maps"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/poolwright/poolwright/reconciler/declared/manifest"
+	"github.com/poolwright/poolwright/reconciler/declared/render"
+	"github.com/poolwright/poolwright/reconciler/state"
+)
+
+// walk collects the objects of plain manifests.
+type walk struct {
+	tree    *manifest.Tree
+	timeout time.Duration
+	found   render.Result
+	files   int
+}
+
+func plain(tree *manifest.Tree, folder string, timeout time.Duration) (render.Result, error) {
+	w := &walk{tree: tree, timeout: timeout, found: render.Result{Documents: map[string][]manifest.Document{}}}
+	if err := w.folder(folder, 0); err != nil {
+		return render.Result{}, err
+	}
+	return w.found, nil
+}
+
+func (w *walk) problem(file, message string) {
+	w.found.Problems = append(w.found.Problems, state.Problem{Origin: state.Origin{File: file}, Message: message})
+}
+
+func (w *walk) folder(folder string, depth int) error {
+	limits := w.tree.Limits()
+	if depth > limits.Depth {
+		return manifest.Exceeded("folder %s is nested deeper than %d", folder, limits.Depth)
+	}
+	if depth > 0 {
+		if rendered, err := w.kustomization(folder); rendered || err != nil {
+			return err
+		}
+	}
+	entries, err := w.tree.List(folder)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if w.files++; w.files > limits.Files {
+			return manifest.Exceeded("there are more than %d files", limits.Files)
+		}
+		name := path.Join(folder, e.Name())
+		if strings.HasPrefix(e.Name(), ".") {
+			continue
+		}
+		if err := w.entry(name, e, depth); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// kustomization renders a folder below that has a kustomization of its own.
+func (w *walk) kustomization(folder string) (bool, error) {
+	file, err := render.File(w.tree, folder)
+	if w.tree.Err() != nil {
+		return false, w.tree.Err()
+	}
+	if err == nil && file == "" {
+		return false, nil
+	}
+	r, err := render.Run(w.tree, folder, w.timeout)
+	if err != nil {
+		return false, err
+	}
+	w.found.Objects = append(w.found.Objects, r.Objects...)
+	w.found.Problems = append(w.found.Problems, r.Problems...)
+	maps.Copy(w.found.Documents, r.Documents)
+	return true, w.count()
+}
+
+func (w *walk) count() error {
+	if limit := w.tree.Limits().Objects; len(w.found.Objects) > limit {
+		return manifest.Exceeded("more than %d objects are declared", limit)
+	}
+	return nil
+}
+
+func (w *walk) entry(name string, e fs.DirEntry, depth int) error {
+	switch {
+	case e.IsDir():
+		return w.folder(name, depth+1)
+	case e.Type()&fs.ModeSymlink != 0:
+		return w.link(name)
+	case manifest.IsManifest(name):
+		return w.file(name)
+	case e.Type().IsRegular():
+		return nil
+	}
+	// A submodule or the like: what it would hold is unknown, so that its
+	// objects must not be taken for removed.
+	if _, err := w.tree.Read(name); err != nil {
+		if w.tree.Err() != nil {
+			return w.tree.Err()
+		}
+		w.problem(name, "this cannot be read: "+err.Error())
+	}
+	return nil
+}
+
+// link reads through a symbolic link to a file. Links to folders are not
+// followed: a folder would be declared twice, or without end.
+func (w *walk) link(name string) error {
+	info, err := w.tree.Stat(name)
+	switch {
+	case w.tree.Err() != nil:
+		return w.tree.Err()
+	case err != nil:
+		w.problem(name, "this symbolic link cannot be followed: "+err.Error())
+		return nil
+	case info.IsDir():
+		w.problem(name, "this symbolic link leads to a folder, which plain manifests do not follow; use a kustomization, or move the folder here")
+		return nil
+	case manifest.IsManifest(name):
+		return w.file(name)
+	}
+	return nil
+}
+
+func (w *walk) file(name string) error {
+	content, err := w.tree.Read(name)
+	if w.tree.Err() != nil {
+		return w.tree.Err()
+	}
+	if err != nil {
+		w.problem(name, "this cannot be read: "+err.Error())
+		return nil
+	}
+	docs, problems, err := manifest.Parse(name, content, w.tree.Limits())
+	if err != nil {
+		return err
+	}
+	w.found.Problems = append(w.found.Problems, problems...)
+	w.found.Documents[name] = docs
+	for _, d := range docs {
+		objects, problems := d.Objects()
+		w.found.Objects = append(w.found.Objects, objects...)
+		w.found.Problems = append(w.found.Problems, problems...)
+	}
+	return w.count()
+}

@@ -1,0 +1,321 @@
+package render
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"reflect"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+	"sigs.k8s.io/kustomize/api/types"
+
+	"github.com/poolwright/poolwright/reconciler/declared/manifest"
+)
+
+// contents surveys everything that a kustomization names.
+func (s *survey) contents(k *kustomization, above []string) (cost, error) {
+	var total cost
+	for _, field := range []string{"resources", "bases", "components"} {
+		for _, e := range entries(k.doc.Node, field) {
+			c, err := s.resource(k, field, e, above)
+			if err != nil {
+				return cost{}, err
+			}
+			total.loads += c.loads
+			total.objects += c.objects
+		}
+	}
+	total.objects += len(k.spec.ConfigMapGenerator) + len(k.spec.SecretGenerator)
+	for _, check := range []func(*kustomization) error{s.patches, s.configuration, s.generated, s.plugins} {
+		if err := check(k); err != nil {
+			return cost{}, err
+		}
+	}
+	return total, s.tree.Err()
+}
+
+// entries are the scalars of a list field.
+func entries(n *yaml.Node, field string) []*yaml.Node {
+	return manifest.Items(manifest.Child(n, field))
+}
+
+// resource surveys one entry of resources, bases or components.
+func (s *survey) resource(k *kustomization, field string, e *yaml.Node, above []string) (cost, error) {
+	at := k.doc.At(e)
+	name := s.local(k, at, field, manifest.Text(e))
+	if err := s.tree.Err(); err != nil || name == "" {
+		return cost{}, err
+	}
+	info, err := s.tree.Stat(name)
+	if err != nil {
+		return cost{}, err
+	}
+	if info.IsDir() {
+		return s.folder(name, at, above)
+	}
+	if field == "components" {
+		s.problem(at, "components: %q is a file; name the folder of the component", manifest.Text(e))
+		return cost{}, nil
+	}
+	if n, ok := s.objects[name]; ok {
+		return cost{objects: n}, nil
+	}
+	docs, err := s.parse(name, at)
+	if err != nil {
+		return cost{}, err
+	}
+	for _, d := range docs {
+		s.objects[name] += s.checkResource(d)
+	}
+	s.documents[name] = docs
+	return cost{objects: s.objects[name]}, nil
+}
+
+// checkResource counts the objects of a document and refuses what kustomize
+// would only report for the whole file.
+func (s *survey) checkResource(d manifest.Document) int {
+	objects, problems := d.Objects()
+	s.problems = append(s.problems, problems...)
+	for _, o := range objects {
+		if _, err := o.Item(); err != nil {
+			s.problem(o.Origin, "%v", err)
+		}
+	}
+	return len(objects)
+}
+
+// file surveys a file that kustomize reads as YAML.
+func (s *survey) file(k *kustomization, field string, n *yaml.Node) error {
+	if n == nil {
+		return nil
+	}
+	at := k.doc.At(n)
+	name := s.local(k, at, field, manifest.Text(n))
+	if err := s.tree.Err(); err != nil || name == "" {
+		return err
+	}
+	if info, err := s.tree.Stat(name); err != nil || info.IsDir() {
+		s.problem(at, "%s: %q is a folder; name a file", field, manifest.Text(n))
+		return s.tree.Err()
+	}
+	_, err := s.parse(name, at)
+	return err
+}
+
+// inline surveys YAML that is written into a kustomization.
+func (s *survey) inline(k *kustomization, field string, n *yaml.Node) ([]manifest.Document, error) {
+	docs, problems, err := manifest.Parse(k.file, []byte(manifest.Text(n)), s.tree.Limits())
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range problems {
+		s.problem(k.doc.At(n), "%s: %s", field, p.Message)
+	}
+	return docs, nil
+}
+
+// patches surveys every kind of patch and replacement.
+func (s *survey) patches(k *kustomization) error {
+	for _, field := range []string{"patches", "patchesJson6902", "replacements"} {
+		for _, e := range entries(k.doc.Node, field) {
+			if err := s.file(k, field, manifest.Child(e, "path")); err != nil {
+				return err
+			}
+			if patch := manifest.Child(e, "patch"); patch != nil {
+				if _, err := s.inline(k, field, patch); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	for _, e := range entries(k.doc.Node, "patchesStrategicMerge") {
+		var err error
+		if text := manifest.Text(e); strings.Contains(text, "\n") || strings.HasPrefix(text, "{") {
+			_, err = s.inline(k, "patchesStrategicMerge", e)
+		} else {
+			err = s.file(k, "patchesStrategicMerge", e)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// configuration surveys files that change how kustomize works.
+func (s *survey) configuration(k *kustomization) error {
+	for _, field := range []string{"crds", "configurations"} {
+		for _, e := range entries(k.doc.Node, field) {
+			if err := s.file(k, field, e); err != nil {
+				return err
+			}
+		}
+	}
+	return s.file(k, "openapi", manifest.Child(manifest.Child(k.doc.Node, "openapi"), "path"))
+}
+
+// generated surveys the files that config maps and secrets are made from.
+func (s *survey) generated(k *kustomization) error {
+	for _, field := range []string{"configMapGenerator", "secretGenerator"} {
+		for _, e := range entries(k.doc.Node, field) {
+			sources := append(entries(e, "files"), entries(e, "envs")...)
+			if env := manifest.Child(e, "env"); env != nil {
+				sources = append(sources, env)
+			}
+			for _, src := range sources {
+				given := manifest.Text(src)
+				if _, after, ok := strings.Cut(given, "="); ok {
+					given = after
+				}
+				name := s.local(k, k.doc.At(src), field, given)
+				if name == "" {
+					continue
+				}
+				if _, err := s.tree.Read(name); err != nil && s.tree.Err() == nil {
+					s.problem(k.doc.At(src), "%s: reading %s: %s", field, name, plain(err))
+				}
+			}
+		}
+	}
+	return s.tree.Err()
+}
+
+// harmless are the built-in transformers that touch nothing but objects. None
+// of them may name a file: their configuration could be patched to name
+// another one after this survey.
+func harmless(kind string) bool {
+	switch kind {
+	case "AnnotationsTransformer", "ImageTagTransformer", "LabelTransformer", "NamespaceTransformer",
+		"PrefixTransformer", "SuffixTransformer", "PrefixSuffixTransformer", "ReplicaCountTransformer",
+		"PatchTransformer", "PatchJson6902Transformer", "ReplacementTransformer":
+		return true
+	}
+	return false
+}
+
+// plugins surveys transformers and validators: built-in ones from files or
+// inline only.
+func (s *survey) plugins(k *kustomization) error {
+	for _, field := range []string{"transformers", "validators"} {
+		for _, e := range entries(k.doc.Node, field) {
+			docs, err := s.pluginDocs(k, field, e)
+			if err != nil {
+				return err
+			}
+			for _, d := range docs {
+				s.plugin(k, field, e, d)
+			}
+		}
+	}
+	return nil
+}
+
+func (s *survey) pluginDocs(k *kustomization, field string, e *yaml.Node) ([]manifest.Document, error) {
+	if text := manifest.Text(e); strings.Contains(text, "\n") || strings.HasPrefix(text, "{") {
+		return s.inline(k, field, e)
+	}
+	at := k.doc.At(e)
+	name := s.local(k, at, field, manifest.Text(e))
+	if err := s.tree.Err(); err != nil || name == "" {
+		return nil, err
+	}
+	if info, err := s.tree.Stat(name); err != nil || info.IsDir() {
+		s.problem(at, "%s: %q is a folder; name the file of a built-in transformer", field, manifest.Text(e))
+		return nil, s.tree.Err()
+	}
+	return s.parse(name, at)
+}
+
+func (s *survey) plugin(k *kustomization, field string, e *yaml.Node, d manifest.Document) {
+	at := k.doc.At(e)
+	v, err := d.Value()
+	m, ok := v.(map[string]any)
+	if err != nil || !ok {
+		s.problem(at, "%s: only built-in transformers may be named here, by a file or inline", field)
+		return
+	}
+	kind, _ := m["kind"].(string)
+	if m["apiVersion"] != "builtin" || !harmless(kind) {
+		s.problem(at, "%s: %q is not one of kustomize's built-in transformers, and plugins are not run: commit what it makes", field, kind)
+		return
+	}
+	if holdsPath(m) {
+		s.problem(at, "%s: %s must not read a file; write its content inline", field, kind)
+	}
+}
+
+// holdsPath reports a field that makes a built-in transformer read a file.
+func holdsPath(config map[string]any) bool {
+	if p, given := config["path"]; given && p != "" && p != nil {
+		return true
+	}
+	replacements, _ := config["replacements"].([]any)
+	for _, r := range replacements {
+		if m, ok := r.(map[string]any); ok && m["path"] != nil && m["path"] != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// fieldNames are the fields of a kustomization.
+func fieldNames() map[string]bool {
+	names := map[string]bool{}
+	t := reflect.TypeFor[types.Kustomization]()
+	for i := range t.NumField() {
+		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
+		if name != "" {
+			names[name] = true
+		}
+	}
+	names["apiVersion"], names["kind"] = true, true
+	return names
+}
+
+// plain removes what kustomize and the file system wrap around a message.
+func plain(err error) string {
+	var pe *fs.PathError
+	if errors.As(err, &pe) {
+		return fmt.Sprintf("%s: %v", pe.Path, pe.Err)
+	}
+	text := strings.TrimPrefix(err.Error(), "error unmarshaling JSON: while decoding JSON: ")
+	text = strings.TrimPrefix(text, "json: ")
+	return strings.Join(strings.Fields(text), " ")
+}
+
+// suggestion names the known field that was probably meant.
+func suggestion(given string, known map[string]bool) string {
+	best, distance := "", 3
+	for name := range known {
+		if d := edits(strings.ToLower(given), strings.ToLower(name)); d < distance || (d == distance && name < best) {
+			best, distance = name, d
+		}
+	}
+	if best == "" {
+		return ""
+	}
+	return "; did you mean " + strconv.Quote(best) + "?"
+}
+
+// edits is the number of letters to insert, delete or change.
+func edits(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		diagonal := row[0]
+		row[0] = i
+		for j := 1; j <= len(b); j++ {
+			step := diagonal
+			if a[i-1] != b[j-1] {
+				step++
+			}
+			diagonal = row[j]
+			row[j] = min(step, row[j]+1, row[j-1]+1)
+		}
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,185 @@
+// Package render turns a kustomization into objects, with kustomize as a
+// library over a tree of files, and knows the file and line of each.
+//
+// The tree is not trusted. Nothing that it says starts a program, opens a
+// connection or reads outside of it: Helm charts, generator plugins, plugins,
+// remote bases and absolute paths are refused by name, with file and line,
+// before kustomize starts; kustomize itself runs with plugins off, over a
+// read-only file system that holds only the tree, under a deadline, with its
+// panics caught. Start reading at Run.
+package render
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/api/resmap"
+	"sigs.k8s.io/kustomize/api/types"
+
+	"github.com/poolwright/poolwright/reconciler/declared/manifest"
+	"github.com/poolwright/poolwright/reconciler/state"
+)
+
+// Result is what a kustomization came to.
+type Result struct {
+	// Objects are in kustomize's order.
+	Objects []manifest.Object
+	// Problems are the user's mistakes. If there is one, Objects is empty:
+	// kustomize renders all or nothing.
+	Problems []state.Problem
+	// Documents are the documents of the resource files, by file.
+	Documents map[string][]manifest.Document
+}
+
+// Run renders the kustomization in a folder of the tree. Its error is for what
+// makes the tree unusable: a broken limit, a source that fails, a deadline.
+func Run(tree *manifest.Tree, folder string, timeout time.Duration) (Result, error) {
+	s := &survey{
+		tree: tree, cost: map[string]cost{},
+		documents: map[string][]manifest.Document{}, objects: map[string]int{},
+	}
+	if _, err := s.folder(folder, state.Origin{File: folder}, nil); err != nil {
+		return Result{}, err
+	}
+	if len(s.problems) > 0 || s.root == nil {
+		return Result{Problems: s.problems}, nil
+	}
+	content, own, err := withOrigins(s.root)
+	if err != nil {
+		return Result{Problems: []state.Problem{{Origin: s.root.doc.Origin(), Message: err.Error()}}}, nil
+	}
+	files := &fileSystem{tree: tree, replaced: map[string][]byte{s.root.file: content}}
+	objects, err := build(files, folder, timeout)
+	switch {
+	case tree.Err() != nil:
+		return Result{}, tree.Err()
+	case errors.Is(err, errDeadline):
+		return Result{}, err
+	case err != nil:
+		return Result{Problems: []state.Problem{{Origin: state.Origin{File: s.root.file}, Message: "kustomize: " + plain(err)}}}, nil
+	}
+	if limit := tree.Limits().Objects; len(objects) > limit {
+		return Result{}, manifest.Exceeded("%s renders to more than %d objects", s.root.file, limit)
+	}
+	result := Result{Documents: s.documents}
+	for _, o := range objects {
+		result.Objects = append(result.Objects, manifest.Object{Value: o, Origin: s.origin(folder, o)})
+		if !own {
+			stripOrigin(o)
+		}
+	}
+	return result, nil
+}
+
+// withOrigins is the root kustomization with origin annotations turned on;
+// own says that it asks for them itself and so wants to keep them.
+func withOrigins(k *kustomization) (content []byte, own bool, err error) {
+	if slices.Contains(k.spec.BuildMetadata, types.OriginAnnotations) {
+		content, err = yaml.Marshal(k.doc.Node)
+		return content, true, err
+	}
+	root := *k.doc.Node
+	root.Content = slices.Clone(root.Content)
+	value := &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq"}
+	for _, option := range append(slices.Clone(k.spec.BuildMetadata), types.OriginAnnotations) {
+		value.Content = append(value.Content, &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: option})
+	}
+	for i := 0; i+1 < len(root.Content); i += 2 {
+		if root.Content[i].Value == "buildMetadata" {
+			root.Content[i+1] = value
+			value = nil
+			break
+		}
+	}
+	if value != nil {
+		root.Content = append(root.Content, &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: "buildMetadata"}, value)
+	}
+	content, err = yaml.Marshal(&root)
+	return content, false, err
+}
+
+// turn lets one build run at a time: kustomize keeps the OpenAPI schema in
+// variables of its package.
+var turn = make(chan struct{}, 1)
+
+var errDeadline = errors.New("rendering took too long")
+
+// build runs kustomize. When it does not end in time it is left behind, and
+// keeps the turn until it does: a second endless build must not join it.
+func build(files *fileSystem, folder string, timeout time.Duration) ([]map[string]any, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	late := func() error {
+		return state.Fail(state.Fix, "RenderTimeout", fmt.Errorf("%w: more than %s", errDeadline, timeout))
+	}
+	select {
+	case turn <- struct{}{}:
+	case <-ctx.Done():
+		return nil, late()
+	}
+	type answer struct {
+		objects []map[string]any
+		err     error
+	}
+	done := make(chan answer, 1)
+	go func() {
+		defer func() { <-turn }()
+		defer func() {
+			if p := recover(); p != nil {
+				done <- answer{err: fmt.Errorf("kustomize stopped unexpectedly (%v)\n%s", p, firstFrames(debug.Stack()))}
+			}
+		}()
+		o, err := runKustomize(files, folder)
+		done <- answer{o, err}
+	}()
+	select {
+	case a := <-done:
+		return a.objects, a.err
+	case <-ctx.Done():
+		return nil, late()
+	}
+}
+
+// firstFrames keeps a stack trace readable in a status message.
+func firstFrames(stack []byte) string {
+	lines := strings.Split(string(stack), "\n")
+	return strings.Join(lines[:min(len(lines), 12)], "\n")
+}
+
+func runKustomize(files *fileSystem, folder string) ([]map[string]any, error) {
+	options := krusty.MakeDefaultOptions()
+	options.PluginConfig = types.DisabledPluginConfig()
+	// The file system is the restriction: it holds the repository and nothing
+	// else, so that a patch may lie beside the base that it patches.
+	options.LoadRestrictions = types.LoadRestrictionsNone
+	m, err := krusty.MakeKustomizer(options).Run(files, path.Join("/", folder))
+	if err != nil {
+		return nil, err
+	}
+	return toJSON(m)
+}
+
+func toJSON(m resmap.ResMap) ([]map[string]any, error) {
+	out := make([]map[string]any, 0, m.Size())
+	for _, r := range m.Resources() {
+		b, err := r.MarshalJSON()
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", r.CurId(), err)
+		}
+		var o map[string]any
+		if err := utiljson.Unmarshal(b, &o); err != nil {
+			return nil, fmt.Errorf("%s: %w", r.CurId(), err)
+		}
+		out = append(out, o)
+	}
+	return out, nil
+}

@@ -1,0 +1,269 @@
+package render
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"regexp"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+	"sigs.k8s.io/kustomize/api/konfig"
+	"sigs.k8s.io/kustomize/api/types"
+	sigsyaml "sigs.k8s.io/yaml"
+
+	"github.com/poolwright/poolwright/reconciler/declared/manifest"
+	"github.com/poolwright/poolwright/reconciler/state"
+)
+
+// survey reads a kustomization and everything that it leads to before
+// kustomize sees any of it: kustomize fetches URLs, clones repositories and
+// runs programs that a kustomization names, and this is where none of them
+// gets through. What it lets pass names only files of the tree.
+type survey struct {
+	tree     *manifest.Tree
+	problems []state.Problem
+	// cost is, by folder, how many kustomizations and objects loading it
+	// means, bases counted as often as they are used.
+	cost map[string]cost
+	// documents holds what each resource file declares, for finding the line
+	// of a rendered object.
+	documents map[string][]manifest.Document
+	// objects is, by resource file, how many objects it declares.
+	objects map[string]int
+	// root is the first kustomization's file and content.
+	root *kustomization
+}
+
+type cost struct{ loads, objects int }
+
+const (
+	// maxLoads bounds how often kustomizations are loaded in one render.
+	maxLoads = 1_000
+	// maxNesting bounds how deeply kustomizations refer to each other.
+	maxNesting = 32
+)
+
+// kustomization is one kustomization file, read strictly.
+type kustomization struct {
+	folder string
+	file   string
+	doc    manifest.Document
+	spec   types.Kustomization
+}
+
+// File finds the kustomization file of a folder; empty when it has none.
+func File(tree *manifest.Tree, folder string) (string, error) {
+	found := ""
+	for _, name := range konfig.RecognizedKustomizationFileNames() {
+		file := path.Join(folder, name)
+		info, err := tree.Stat(file)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			continue
+		case err != nil:
+			return "", err
+		case !info.Mode().IsRegular():
+			continue
+		case found != "":
+			return "", fmt.Errorf("it holds both %s and %s; keep one", path.Base(found), name)
+		}
+		found = file
+	}
+	return found, nil
+}
+
+func (s *survey) problem(o state.Origin, format string, args ...any) {
+	s.problems = append(s.problems, state.Problem{Origin: o, Message: fmt.Sprintf(format, args...)})
+}
+
+// folder surveys the kustomization in a folder. The error is for what makes
+// the whole tree unusable.
+func (s *survey) folder(folder string, from state.Origin, above []string) (cost, error) {
+	for _, a := range above {
+		if a == folder || strings.HasPrefix(a, folder+"/") || folder == "." {
+			s.problem(from, "%s is, or holds, a kustomization that leads here: this is a cycle", folder)
+			return cost{}, nil
+		}
+	}
+	if c, ok := s.cost[folder]; ok {
+		return c, nil
+	}
+	if len(above) >= maxNesting {
+		return cost{}, manifest.Exceeded("%s: kustomizations refer to each other more than %d deep", from, maxNesting)
+	}
+	k, err := s.load(folder, from)
+	if err != nil || k == nil {
+		s.cost[folder] = cost{}
+		return cost{}, err
+	}
+	if s.root == nil {
+		s.root = k
+	}
+	total, err := s.contents(k, append(above, folder))
+	if err != nil {
+		return cost{}, err
+	}
+	total.loads++
+	if total.loads > maxLoads {
+		return cost{}, manifest.Exceeded("%s loads more than %d kustomizations", k.file, maxLoads)
+	}
+	if limit := s.tree.Limits().Objects; total.objects > limit {
+		return cost{}, manifest.Exceeded("%s declares more than %d objects", k.file, limit)
+	}
+	s.cost[folder] = total
+	return total, nil
+}
+
+// load reads a kustomization file; nil when it has problems.
+func (s *survey) load(folder string, from state.Origin) (*kustomization, error) {
+	file, err := File(s.tree, folder)
+	if s.tree.Err() != nil {
+		return nil, s.tree.Err()
+	}
+	if err != nil {
+		s.problem(from, "folder %s cannot be used: %v", folder, err)
+		return nil, nil
+	}
+	if file == "" {
+		s.problem(from, "folder %s has no kustomization.yaml; add one, or name its files one by one", folder)
+		return nil, nil
+	}
+	docs, err := s.parse(file, state.Origin{File: file})
+	if err != nil || docs == nil {
+		return nil, err
+	}
+	if len(docs) != 1 {
+		s.problem(state.Origin{File: file}, "a kustomization must be exactly one document; this file holds %d", len(docs))
+		return nil, nil
+	}
+	k := &kustomization{folder: folder, file: file, doc: docs[0]}
+	if !s.checkFields(k) {
+		return nil, nil
+	}
+	content, err := s.tree.Read(file)
+	if err != nil {
+		return nil, err
+	}
+	if err := sigsyaml.UnmarshalStrict(content, &k.spec); err != nil {
+		s.problem(k.doc.Origin(), "this is not a valid kustomization: %s", plain(err))
+		return nil, nil
+	}
+	return k, nil
+}
+
+// parse reads a file's documents; nil when it has problems, which are noted.
+func (s *survey) parse(file string, from state.Origin) ([]manifest.Document, error) {
+	content, err := s.tree.Read(file)
+	if s.tree.Err() != nil {
+		return nil, s.tree.Err()
+	}
+	if err != nil {
+		s.problem(from, "reading %s: %s", file, plain(err))
+		return nil, nil
+	}
+	docs, problems, err := manifest.Parse(file, content, s.tree.Limits())
+	if err != nil {
+		return nil, err
+	}
+	s.problems = append(s.problems, problems...)
+	if len(problems) > 0 {
+		return nil, nil
+	}
+	if docs == nil {
+		docs = []manifest.Document{}
+	}
+	return docs, nil
+}
+
+// refused are the fields that run programs or fetch from elsewhere.
+func refused(field string) string {
+	switch field {
+	case "helmCharts", "helmGlobals", "helmChartInflationGenerator":
+		return "Helm charts are not rendered: render the chart with helm template and commit the result"
+	case "generators":
+		return "generator plugins are not run: use configMapGenerator or secretGenerator, or commit what it generates"
+	}
+	return ""
+}
+
+// checkFields names unknown and refused fields with their lines.
+func (s *survey) checkFields(k *kustomization) bool {
+	before := len(s.problems)
+	if k.doc.Node.Kind != yaml.MappingNode {
+		s.problem(k.doc.Origin(), "this is not a kustomization: it must be a map of fields")
+		return false
+	}
+	known := fieldNames()
+	for i := 0; i+1 < len(k.doc.Node.Content); i += 2 {
+		key := k.doc.Node.Content[i]
+		at := k.doc.At(key)
+		if reason := refused(key.Value); reason != "" {
+			s.problem(at, "%s: %s", key.Value, reason)
+			continue
+		}
+		if key.Value != "<<" && !known[key.Value] {
+			s.problem(at, "unknown field %q in a kustomization%s", key.Value, suggestion(key.Value, known))
+		}
+	}
+	return len(s.problems) == before
+}
+
+// remote matches everything that kustomize takes for an address of another
+// machine, and a little more: it decides by the text alone, before it looks
+// for a file of that name.
+var remote = regexp.MustCompile(`(?i)://|^(git::|https?:|ssh:|file:|github\.com[/:]|[a-z][a-z0-9-]*@)`)
+
+// local checks a path of a kustomization and returns its real name in the
+// tree, or "" after noting the problem.
+func (s *survey) local(k *kustomization, at state.Origin, field, given string) string {
+	if remote.MatchString(strings.TrimSpace(given)) {
+		s.problem(at, "%s: %s is on another machine, and remote bases are not fetched: copy it into this repository", field, redact(given))
+		return ""
+	}
+	switch {
+	case given == "":
+		s.problem(at, "%s: a path is empty", field)
+		return ""
+	case path.IsAbs(given):
+		s.problem(at, "%s: %q is an absolute path; write it relative to this file", field, given)
+		return ""
+	}
+	joined := path.Join(k.folder, given)
+	if joined == ".." || strings.HasPrefix(joined, "../") {
+		s.problem(at, "%s: %q leads out of the repository", field, given)
+		return ""
+	}
+	if !fs.ValidPath(joined) {
+		s.problem(at, "%s: %q is not a valid path", field, given)
+		return ""
+	}
+	real, err := s.tree.Real(joined)
+	if s.tree.Err() != nil {
+		return ""
+	}
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		s.problem(at, "%s: %q does not exist; check the path, which is relative to this file", field, given)
+	case err != nil:
+		s.problem(at, "%s: %q: %s", field, given, plain(err))
+	default:
+		return real
+	}
+	return ""
+}
+
+// redact keeps what a person needs to find an address, without its query or
+// user info.
+func redact(address string) string {
+	address, _, _ = strings.Cut(strings.TrimSpace(address), "?")
+	if at := strings.LastIndex(address, "@"); at >= 0 && strings.Contains(address[:at], ":") {
+		scheme, _, ok := strings.Cut(address, "://")
+		if !ok {
+			return "…" + address[at:]
+		}
+		return scheme + "://…" + address[at:]
+	}
+	return address
+}
