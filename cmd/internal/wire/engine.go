@@ -30,7 +30,7 @@ func (s stance) hash() string {
 	if !s.on {
 		return "off"
 	}
-	return fmt.Sprintf("%s/%d", s.settings.Hash(), s.cluster.Spec.Engine.ConfirmOrphans)
+	return s.settings.Hash()
 }
 
 // readStance reads the API server, never Git, so that a Git outage at a

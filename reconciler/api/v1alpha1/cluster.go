@@ -87,12 +87,6 @@ type EngineSpec struct {
 	// +kubebuilder:validation:MaxLength=80
 	// +optional
 	InterruptionQueue string `json:"interruptionQueue,omitempty"`
-	// ConfirmOrphans allows the engine to start although exactly this many
-	// EC2 instances carry the cluster's tag and have no NodeClaim here. They
-	// will be terminated. Default 0: refuse.
-	// +kubebuilder:validation:Minimum=0
-	// +optional
-	ConfirmOrphans int32 `json:"confirmOrphans,omitempty"`
 }
 
 // ClusterStatus is what the controller last found.

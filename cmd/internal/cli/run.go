@@ -1,0 +1,81 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/go-logr/logr"
+	"github.com/go-logr/zapr"
+	"github.com/spf13/cobra"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"github.com/poolwright/poolwright/cmd/internal/wire"
+)
+
+func newRun(conn *connection, streams Streams) *cobra.Command {
+	var (
+		cfg   wire.Config
+		level string
+	)
+	cmd := &cobra.Command{
+		Use:   "run",
+		Short: "Run the controller: the Git loop, drift, reports and the embedded Karpenter",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			logger, err := newLogger(level, streams)
+			if err != nil {
+				return err
+			}
+			if cfg.REST, err = conn.restConfig(); err != nil {
+				return err
+			}
+			cfg.Namespace, cfg.Logger = conn.namespace, logger
+			err = wire.Run(cmd.Context(), cfg)
+			if errors.Is(err, wire.ErrRestart) {
+				return restart()
+			}
+			return err
+		},
+	}
+	conn.addFlags(cmd.Flags())
+	cmd.Flags().StringVar(&cfg.MetricsAddress, "metrics-addr", ":8080", `address of the Prometheus metrics; "0" serves none`)
+	cmd.Flags().StringVar(&cfg.HealthAddress, "health-addr", ":8081", `address of /healthz and /readyz; "0" serves none`)
+	cmd.Flags().StringVar(&cfg.CacheDir, "cache-dir", filepath.Join(os.TempDir(), "poolwright"), "folder for mirrors of Git repositories")
+	cmd.Flags().StringVar(&level, "log-level", "info", "debug, info or error")
+	return cmd
+}
+
+// newLogger writes JSON lines, one event each, to the error stream.
+func newLogger(level string, streams Streams) (logr.Logger, error) {
+	var at zapcore.Level
+	switch strings.ToLower(level) {
+	case "debug":
+		at = zapcore.DebugLevel
+	case "info":
+		at = zapcore.InfoLevel
+	case "error":
+		at = zapcore.ErrorLevel
+	default:
+		return logr.Discard(), fmt.Errorf("--log-level %q is not one of debug, info, error", level)
+	}
+	encoder := zap.NewProductionEncoderConfig()
+	encoder.EncodeTime = zapcore.ISO8601TimeEncoder
+	core := zapcore.NewCore(zapcore.NewJSONEncoder(encoder), zapcore.Lock(zapcore.AddSync(streams.Err)), at)
+	return zapr.NewLogger(zap.New(core)), nil
+}
+
+// restart executes this binary again in place: the lease is released and
+// everything of the old life is gone with its memory. Exiting instead would
+// meet the kubelet's crash back-off.
+func restart() error {
+	path, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("finding this binary to restart it: %w", err)
+	}
+	return fmt.Errorf("restarting %s: %w", path, syscall.Exec(path, os.Args, os.Environ()))
+}

@@ -1,0 +1,240 @@
+// Package wire is the composition root: the only place where the concrete
+// adapters of Git, Kubernetes, AWS and Karpenter meet.
+//
+// It refuses logic that belongs to one of them; what is here is the order of a
+// start, and what must end the process. Start reading at Run.
+package wire
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/poolwright/poolwright/provision/engine"
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+)
+
+// LeaseName is the one lease that the loop and the engine share: two replicas,
+// one acts.
+const LeaseName = "poolwright"
+
+// Config is what the controller is told at its start.
+type Config struct {
+	// REST reaches the API server.
+	REST *rest.Config
+	// Namespace holds the Syncs, their inventories and the lease.
+	Namespace string
+	// MetricsAddress and HealthAddress are host:port; "0" turns a server off.
+	MetricsAddress string
+	HealthAddress  string
+	// CacheDir holds the mirrors of Git repositories.
+	CacheDir string
+	// Logger receives everything that the process has to say.
+	Logger logr.Logger
+}
+
+// ErrRestart is Run's way to say that the process must be executed anew to
+// follow changed engine settings: Karpenter's metrics register once per
+// process.
+var ErrRestart = errors.New("the engine's settings changed: start the process again")
+
+// Run is the controller. It returns nil when ctx ends, ErrRestart when it must
+// be executed anew, and an error only for what a person must mend first.
+func Run(ctx context.Context, cfg Config) error {
+	ctrl.SetLogger(cfg.Logger)
+	direct, err := directClient(cfg.REST)
+	if err != nil {
+		return err
+	}
+	if err := prepare(ctx, direct, cfg); err != nil {
+		return ignoreEnd(ctx, err)
+	}
+	now, err := readStance(ctx, direct)
+	if err != nil {
+		return ignoreEnd(ctx, err)
+	}
+	a := &attempt{cfg: cfg, direct: direct, stance: now, started: time.Now()}
+	ctx, a.cancel = context.WithCancelCause(ctx)
+	defer a.cancel(nil)
+	mgr, err := a.manager(ctx)
+	if err != nil {
+		return err
+	}
+	if err := mgr.Start(ctx); err != nil && ctx.Err() == nil {
+		return fmt.Errorf("running the controllers: %w", err)
+	}
+	if errors.Is(context.Cause(ctx), ErrRestart) {
+		return ErrRestart
+	}
+	return nil
+}
+
+// ignoreEnd drops errors that are only the consequence of being stopped.
+func ignoreEnd(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// directClient reads and writes without a cache: at the start there is none,
+// and safety gates must not believe one.
+func directClient(cfg *rest.Config) (client.Client, error) {
+	if err := v1alpha1.AddToScheme(scheme.Scheme); err != nil {
+		return nil, fmt.Errorf("building the scheme: %w", err)
+	}
+	c, err := client.New(cfg, client.Options{Scheme: scheme.Scheme})
+	if err != nil {
+		return nil, fmt.Errorf("connecting to %s: %w", cfg.Host, err)
+	}
+	return c, nil
+}
+
+// prepare brings the CRDs and our namespace, trying again for as long as the
+// API server is away: a controller that starts before its API server is
+// ordinary.
+func prepare(ctx context.Context, direct client.Client, cfg Config) error {
+	crds, err := ownCRDs()
+	if err != nil {
+		return err
+	}
+	theirs, err := engine.CRDs()
+	if err != nil {
+		return fmt.Errorf("reading Karpenter's CRDs: %w", err)
+	}
+	for wait := time.Second; ; wait = min(2*wait, 30*time.Second) {
+		err := errors.Join(
+			engine.InstallCRDs(ctx, direct, append(crds, theirs...)),
+			ensureNamespace(ctx, direct, cfg.Namespace),
+		)
+		if err == nil {
+			return nil
+		}
+		if apierrors.IsForbidden(err) {
+			return fmt.Errorf("preparing the cluster: %w; give the controller the rights of config/rbac", err)
+		}
+		cfg.Logger.Error(err, "Preparing the cluster, trying again", "after", wait)
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(wait):
+		}
+	}
+}
+
+func ensureNamespace(ctx context.Context, direct client.Client, name string) error {
+	err := direct.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
+	if err == nil || apierrors.IsAlreadyExists(err) {
+		return nil
+	}
+	if apierrors.IsForbidden(err) && direct.Get(ctx, client.ObjectKey{Name: name}, &corev1.Namespace{}) == nil {
+		return nil
+	}
+	return fmt.Errorf("creating namespace %s: %w", name, err)
+}
+
+// attempt is one life of the process.
+type attempt struct {
+	cfg     Config
+	direct  client.Client
+	stance  stance
+	started time.Time
+	cancel  context.CancelCauseFunc
+	// held says why the engine does not run although it is wanted.
+	held *hold
+	// running is true once the engine is on the manager.
+	running bool
+}
+
+// manager builds the manager with the engine on it, or without when the engine
+// is off or held.
+func (a *attempt) manager(ctx context.Context) (manager.Manager, error) {
+	if a.stance.on {
+		mgr, held := a.withEngine(ctx)
+		if held == nil {
+			a.running = true
+			return mgr, a.addOurs(ctx, mgr)
+		}
+		a.held = held
+		a.cfg.Logger.Info("The engine is held", "reason", held.reason, "message", held.message)
+	}
+	mgr, err := ctrl.NewManager(rest.CopyConfig(a.cfg.REST), a.managerOptions())
+	if err != nil {
+		return nil, fmt.Errorf("building the manager: %w", err)
+	}
+	return mgr, a.addOurs(ctx, mgr)
+}
+
+// withEngine passes the gates and puts Karpenter on a manager. Whatever stops
+// it is a hold: the Git loop must run all the same.
+func (a *attempt) withEngine(ctx context.Context) (manager.Manager, *hold) {
+	gates, err := newGates(ctx, a)
+	if err != nil {
+		return nil, holdOf("AWSUnavailable", err)
+	}
+	if held := gates.check(ctx); held != nil {
+		return nil, held
+	}
+	eng, err := engine.New(a.stance.settings, a.cfg.REST, a.cfg.Logger.WithName("engine"))
+	if err != nil {
+		return nil, holdOf("InvalidSettings", err)
+	}
+	eng.GuardCollection(gates.CheckOrphans)
+	mgr, err := ctrl.NewManager(eng.RESTConfig(), eng.ManagerOptions(a.managerOptions()))
+	if err != nil {
+		return nil, holdOf("EngineFailed", fmt.Errorf("building the engine's manager: %w", err))
+	}
+	if err := eng.AddTo(ctx, mgr); err != nil {
+		return nil, holdOf("EngineFailed", err)
+	}
+	if err := mgr.Add(gates.keepChecking(a)); err != nil {
+		return nil, holdOf("EngineFailed", err)
+	}
+	return mgr, nil
+}
+
+func (a *attempt) managerOptions() manager.Options {
+	grace := 20 * time.Second
+	return manager.Options{
+		Scheme:                        scheme.Scheme,
+		Logger:                        a.cfg.Logger,
+		Metrics:                       metricsserver.Options{BindAddress: a.cfg.MetricsAddress},
+		HealthProbeBindAddress:        a.cfg.HealthAddress,
+		LeaderElection:                true,
+		LeaderElectionID:              LeaseName,
+		LeaderElectionNamespace:       a.cfg.Namespace,
+		LeaderElectionReleaseOnCancel: true,
+		GracefulShutdownTimeout:       &grace,
+		Cache: cache.Options{ByObject: map[client.Object]cache.ByObject{
+			&v1alpha1.Sync{}: {Namespaces: map[string]cache.Config{a.cfg.Namespace: {}}},
+		}},
+	}
+}
+
+// addOurs puts the Git loop, the Cluster watcher and the probes on the manager.
+func (a *attempt) addOurs(ctx context.Context, mgr manager.Manager) error {
+	if err := errors.Join(
+		mgr.AddHealthzCheck("ping", healthz.Ping),
+		mgr.AddReadyzCheck("ping", healthz.Ping),
+	); err != nil {
+		return fmt.Errorf("registering probes: %w", err)
+	}
+	if err := a.addSyncs(mgr); err != nil {
+		return err
+	}
+	return a.addWatcher(ctx, mgr)
+}

@@ -1,0 +1,164 @@
+package wire
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+)
+
+// How long changed settings must rest before the process follows them: a burst
+// of edits is one restart. Where no engine runs there is less to lose.
+const (
+	settleRunning = 10 * time.Second
+	settleIdle    = 2 * time.Second
+	// holdRetry is how often the gates of a held engine are tried again.
+	holdRetry = 30 * time.Second
+)
+
+// hold is why the engine does not run although it is wanted.
+type hold struct{ reason, message string }
+
+func holdOf(reason string, err error) *hold { return &hold{reason: reason, message: err.Error()} }
+
+// watcher follows the Cluster object: it tells on its status how the engine
+// stands, and ends the process when other settings, or an open gate, ask for
+// another life.
+type watcher struct {
+	attempt *attempt
+	reader  client.Reader
+	writer  client.Client
+	elected <-chan struct{}
+
+	changed   string
+	changedAt time.Time
+	triedAt   time.Time
+}
+
+func (a *attempt) addWatcher(_ context.Context, mgr manager.Manager) error {
+	w := &watcher{attempt: a, reader: mgr.GetAPIReader(), writer: mgr.GetClient(), elected: mgr.Elected(), triedAt: a.started}
+	everywhere := false
+	err := ctrl.NewControllerManagedBy(mgr).
+		Named("poolwright.cluster").
+		For(&v1alpha1.Cluster{}).
+		// A standby follows the settings too, so that it leads with the right ones.
+		WithOptions(controller.Options{NeedLeaderElection: &everywhere}).
+		Complete(w)
+	if err != nil {
+		return fmt.Errorf("registering the Cluster watcher: %w", err)
+	}
+	return nil
+}
+
+// Reconcile compares the settings that run with those that are asked for.
+func (w *watcher) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
+	now, err := readStance(ctx, w.reader)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if err := w.report(ctx, now); err != nil {
+		return ctrl.Result{}, err
+	}
+	a := w.attempt
+	switch {
+	case now.invalid:
+		// The last good settings go on.
+		return ctrl.Result{}, nil
+	case now.hash() != a.stance.hash():
+		return w.settle(now)
+	case a.held != nil:
+		return w.retry(ctx)
+	}
+	w.changed = ""
+	return ctrl.Result{}, nil
+}
+
+// settle waits until the new settings have rested, then asks for another life.
+func (w *watcher) settle(now stance) (ctrl.Result, error) {
+	if hash := now.hash(); hash != w.changed {
+		w.changed, w.changedAt = hash, time.Now()
+	}
+	rest := settleIdle
+	if w.attempt.running {
+		rest = settleRunning
+	}
+	if left := rest - time.Since(w.changedAt); left > 0 {
+		return ctrl.Result{RequeueAfter: left}, nil
+	}
+	w.attempt.cfg.Logger.Info("Restarting to follow the Cluster object", "engine", now.on)
+	w.attempt.cancel(ErrRestart)
+	return ctrl.Result{}, nil
+}
+
+// retry tries the gates of a held engine again, and restarts when they open.
+func (w *watcher) retry(ctx context.Context) (ctrl.Result, error) {
+	if left := holdRetry - time.Since(w.triedAt); left > 0 {
+		return ctrl.Result{RequeueAfter: left}, nil
+	}
+	w.triedAt = time.Now()
+	gates, err := newGates(ctx, w.attempt)
+	if err != nil {
+		w.attempt.held = holdOf("AWSUnavailable", err)
+		return ctrl.Result{RequeueAfter: holdRetry}, nil
+	}
+	if held := gates.check(ctx); held != nil {
+		w.attempt.held = held
+		return ctrl.Result{RequeueAfter: holdRetry}, nil
+	}
+	w.attempt.cfg.Logger.Info("Restarting: the gates that held the engine are open")
+	w.attempt.cancel(ErrRestart)
+	return ctrl.Result{}, nil
+}
+
+// report writes the Cluster's conditions, as the leader only.
+func (w *watcher) report(ctx context.Context, now stance) error {
+	select {
+	case <-w.elected:
+	default:
+		return nil
+	}
+	if now.cluster == nil {
+		return nil
+	}
+	before := now.cluster.DeepCopy()
+	c := now.cluster
+	ready, heldValue := metav1.ConditionTrue, metav1.ConditionFalse
+	reason, message := "EngineRunning", "Karpenter runs inside the controller"
+	heldReason, heldMessage := "NotHeld", "No safety gate holds the engine"
+	held := w.attempt.held
+	switch {
+	case now.invalid:
+		ready, reason, message = metav1.ConditionFalse, now.reason, now.message
+	case !now.on:
+		reason, message = now.reason, now.message
+	case now.hash() != w.attempt.stance.hash():
+		ready, reason, message = metav1.ConditionFalse, "Restarting", "The controller restarts to follow the changed settings"
+	case held != nil:
+		ready, reason, message = metav1.ConditionFalse, held.reason, held.message
+		heldValue, heldReason, heldMessage = metav1.ConditionTrue, held.reason, held.message
+	}
+	for _, condition := range []metav1.Condition{
+		{Type: "Ready", Status: ready, Reason: reason, Message: message},
+		{Type: "EngineHeld", Status: heldValue, Reason: heldReason, Message: heldMessage},
+	} {
+		condition.ObservedGeneration = c.Generation
+		meta.SetStatusCondition(&c.Status.Conditions, condition)
+	}
+	c.Status.ObservedGeneration = c.Generation
+	if equality.Semantic.DeepEqual(before.Status, c.Status) {
+		return nil
+	}
+	if err := w.writer.Status().Patch(ctx, c, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("writing the status of Cluster %s: %w", c.Name, err)
+	}
+	return nil
+}
