@@ -1,0 +1,325 @@
+package report
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/poolwright/poolwright/reconciler/apply"
+	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/state"
+)
+
+var hostile = map[string]string{
+	"backticks":        "```\n# out\n````````` x",
+	"html":             `</code></summary></details><script>alert(1)</script><img src="https://evil.example/p.png">`,
+	"a comment mark":   "<!-- poolwright:plan --> <!--",
+	"mentions":         "@everyone @org/team",
+	"table bars":       `a | b \| c \\| d`,
+	"ansi escapes":     "\x1b[2J\x1b]0;owned\x07 \x9b31m \u009b31m",
+	"bidi overrides":   "user\u202egnp.exe \u2066x\u2069 \u200bzero",
+	"line ends":        "a\rb\r\nc\vd\fe\u2028f\u2029g\u0085h",
+	"invalid utf-8":    "\xff\xfe\xc3\x28 \xed\xa0\x80",
+	"nul and marks":    "\x00m0\x00 \x00",
+	"a huge value":     strings.Repeat("x", 300_000),
+	"many lines":       strings.Repeat("line\n", 50_000),
+	"many backticks":   strings.Repeat("`", 5000),
+	"a fence of tilde": "~~~\nx\n~~~",
+	"a yaml document":  "---\n- a\n...\n%YAML 1.2",
+	"nothing":          "",
+	"spaces":           "  \t ",
+}
+
+// planted puts one string in every place that content can reach.
+func planted(s string) Report {
+	key := func(name string) state.Key {
+		return state.Key{Target: "cluster", Group: s, Kind: "Thing", Namespace: s, Name: name + s}
+	}
+	content := object{s: s, "list": []any{s, object{"name": s, "v": s}}, "text": "a\nb\n" + s}
+	created := state.Item{Key: key("new"), Object: content, Origin: state.Origin{File: s, Line: 1}}
+	updated := state.Item{Key: key("edited"), Object: content, Origin: state.Origin{File: s}}
+	before := updated
+	before.Object = object{s: "x" + s, "list": []any{object{"name": s, "v": "old"}}, "text": s}
+	before.Owner = s
+	deleted := state.Item{Key: key("old"), Object: content, Grave: s + "!"}
+	p := plan.Compute(state.NewSet(created, updated), state.NewSet(before, deleted), plan.Guard(50, ""))
+	o := apply.Outcome{NotReady: []apply.NotReady{{Key: key("new"), Reason: s}}}
+	for _, c := range p.Changes {
+		o.Results = append(o.Results, apply.Result{Change: c, Status: apply.Failed, Err: errors.New(s)})
+	}
+	return NewOutcome(p, []state.Problem{{Origin: state.Origin{File: s, Line: 2}, Message: s}}, o)
+}
+
+func TestHostileContentStaysContent(t *testing.T) {
+	for name, s := range hostile {
+		t.Run(name, func(t *testing.T) {
+			r := planted(s)
+			for form, got := range all(t, r) {
+				if form != "ansi" {
+					checkPrintable(t, form, got)
+				}
+			}
+			for _, limit := range []int{minLimit, 5000, defaultLimit} {
+				got := render(t, func(b *bytes.Buffer) error { return r.Markdown(b, Options{Limit: limit}) })
+				checkMarkdown(t, got, limit)
+			}
+		})
+	}
+}
+
+// checkPrintable fails when a terminal could act on the text.
+func checkPrintable(t *testing.T, form, got string) {
+	t.Helper()
+	if !utf8.ValidString(got) {
+		t.Errorf("%s is not valid UTF-8", form)
+	}
+	for i, r := range got {
+		// The zero-width space is ours: it breaks mentions in Markdown.
+		if r != '\n' && !unicode.IsPrint(r) && !(form == "md" && r == '\u200b') {
+			t.Fatalf("%s holds %U at %d: …%q", form, r, i, got[max(0, i-40):i])
+		}
+	}
+}
+
+var outside = []*regexp.Regexp{
+	regexp.MustCompile(`^$`),
+	regexp.MustCompile(`^### Plan: [a-z0-9, ()]+$`),
+	regexp.MustCompile(`^Outcome: [a-z0-9, ]+$`),
+	regexp.MustCompile(`^\*\*(Problems|Held|Not ready)\*\*$`),
+	regexp.MustCompile(`^\| \| Object \| Declared in \| \|$`),
+	regexp.MustCompile(`^\|:-:\|---\|---\|---\|$`),
+	regexp.MustCompile(`^<details><summary><code>[^<>]*</code></summary>$`),
+	regexp.MustCompile(`^</details>$`),
+	regexp.MustCompile("^_[a-z0-9, ]+: this text has reached its limit\\. `poolwright plan` shows all\\._$"),
+}
+
+// checkMarkdown reads the text as a forge does and fails where content stands
+// outside of code.
+func checkMarkdown(t *testing.T, got string, limit int) {
+	t.Helper()
+	if len(got) > limit {
+		t.Errorf("%d bytes, limit %d", len(got), limit)
+	}
+	if strings.Contains(got, "<!--") {
+		t.Errorf("a comment in %q", got)
+	}
+	open := 0
+	for n, l := range strings.Split(got, "\n") {
+		ticks := len(l) - len(strings.TrimLeft(l, "`"))
+		switch {
+		case open > 0:
+			trimmed := strings.TrimLeft(l, " ")
+			run := len(trimmed) - len(strings.TrimLeft(trimmed, "`"))
+			if len(l)-len(trimmed) <= 3 && run >= open && strings.TrimSpace(trimmed[run:]) == "" {
+				open = 0
+			}
+		case ticks >= 3:
+			if info := l[ticks:]; info != "text" && info != "diff" {
+				t.Fatalf("line %d opens a fence with %q", n+1, info)
+			}
+			open = ticks
+		case strings.HasPrefix(l, "| `"):
+			checkRow(t, l)
+		default:
+			allowed := false
+			for _, re := range outside {
+				allowed = allowed || re.MatchString(l)
+			}
+			if !allowed || regexp.MustCompile(`@[^\x{200b}]`).MatchString(l) {
+				t.Fatalf("line %d stands outside of code: %q", n+1, l)
+			}
+		}
+	}
+	if open > 0 {
+		t.Errorf("a fence stays open in %q", got)
+	}
+}
+
+func checkRow(t *testing.T, row string) {
+	t.Helper()
+	cells := strings.Split(row, "|")
+	if len(cells) != 6 {
+		t.Fatalf("%d bars in row %q", len(cells)-1, row)
+	}
+	for _, c := range cells[1:4] {
+		c = strings.TrimSpace(c)
+		ticks := len(c) - len(strings.TrimLeft(c, "`"))
+		if c == "" {
+			continue
+		}
+		inner := strings.TrimPrefix(c, strings.Repeat("`", ticks))
+		if ticks == 0 || !strings.HasSuffix(inner, strings.Repeat("`", ticks)) {
+			t.Fatalf("cell %q is no code", c)
+		}
+		inner = inner[:len(inner)-ticks]
+		if longestRun(inner) >= ticks || strings.HasSuffix(inner, "`") {
+			t.Fatalf("cell %q can be left", c)
+		}
+	}
+}
+
+func TestMarkdownSaysHowMuchItLeavesOut(t *testing.T) {
+	var wanted []state.Item
+	var problems []state.Problem
+	for n := range 2000 {
+		wanted = append(wanted, item("cluster", "", "ConfigMap", fmt.Sprintf("c%04d", n), "a.yaml", n, object{"k": int64(n)}))
+		problems = append(problems, state.Problem{Message: fmt.Sprintf("problem %d", n)})
+	}
+	r := New(plan.Compute(state.NewSet(wanted...), state.Set{}), problems)
+	got := render(t, func(b *bytes.Buffer) error { return r.Markdown(b, Options{}) })
+	checkMarkdown(t, got, defaultLimit)
+	if len(got) < defaultLimit*9/10 {
+		t.Errorf("only %d of %d bytes used", len(got), defaultLimit)
+	}
+	rows, details, lines := strings.Count(got, "| `+`"), strings.Count(got, "<details>"), strings.Count(got, "\nproblem ")
+	for _, want := range []string{
+		fmt.Sprintf("_%d changes of 2000 not shown in full, %d of them not listed either", 2000-details, 2000-rows),
+		fmt.Sprintf("… %d more lines", 2000-lines),
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("lacks %q", want)
+		}
+	}
+}
+
+func FuzzContentNeverLeavesItsCode(f *testing.F) {
+	for _, s := range hostile {
+		if len(s) < 10_000 {
+			f.Add(s, 2000)
+		}
+	}
+	f.Fuzz(func(t *testing.T, s string, limit int) {
+		r := planted(s)
+		for form, got := range all(t, r) {
+			if form != "ansi" {
+				checkPrintable(t, form, got)
+			}
+			if form == "json" && !json.Valid([]byte(got)) {
+				t.Error("JSON is not valid")
+			}
+		}
+		got := render(t, func(b *bytes.Buffer) error { return r.Markdown(b, Options{Limit: limit}) })
+		if limit <= 0 {
+			limit = defaultLimit
+		}
+		checkMarkdown(t, got, max(limit, minLimit))
+	})
+}
+
+// guarding is a report of changes that hold the secrets wherever rule 4 knows
+// them, together with an error that quotes them.
+func guarding(before, after string) Report {
+	encode := func(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) }
+	content := func(s string) map[string]object {
+		return map[string]object{
+			"Secret": {
+				"data": object{"a": encode(s), "raw": s}, "stringData": object{"b": s, "deep": object{"c": []any{s}}},
+				"metadata": object{"annotations": object{"note": s}},
+			},
+			"EC2NodeClass": {"spec": object{"userData": s}, "metadata": object{"annotations": object{lastApplied: s}}},
+			"Bundle":       {"items": []any{object{"kind": "Secret", "name": "inner", "data": object{"k": encode(s)}}}},
+			"Pod": {"spec": object{"containers": []any{object{"name": "c", "env": []any{
+				object{"name": "HF_TOKEN", "value": s}, object{"name": "PLAIN", "value": "shown"},
+			}}}}},
+			"Custom": {"spec": object{"bearerToken": s}},
+		}
+	}
+	var wanted, observed []state.Item
+	old := content(before)
+	for kind, c := range content(after) {
+		wanted = append(wanted, item("cluster", "", kind, "new", "a.yaml", 1, c), item("cluster", "", kind, "edited", "a.yaml", 1, c))
+		observed = append(observed, item("cluster", "", kind, "edited", "", 0, old[kind]), item("cluster", "", kind, "old", "", 0, old[kind]))
+	}
+	p := plan.Compute(state.NewSet(wanted...), state.NewSet(observed...))
+	o := apply.Outcome{}
+	for i, c := range p.Changes {
+		quote := fmt.Errorf("refused: Invalid value: %q", after)
+		if i%2 == 1 {
+			quote = fmt.Errorf("refused: got %s", before)
+		}
+		o.Results = append(o.Results, apply.Result{Change: c, Status: apply.Failed, Err: quote})
+	}
+	problems := []state.Problem{{Message: fmt.Sprintf("stringData.b: %q is not what was meant", after)}}
+	r := NewOutcome(p, problems, o)
+	r.Summary.Hash = "" // A digest of the whole plan, made of what Git says.
+	return r
+}
+
+// Whatever the secrets are, the reader sees the same bytes: neither value nor
+// length nor any other trace of them.
+func FuzzSecretsLeaveNoTrace(f *testing.F) {
+	f.Add("hunter2-old", "hunter2-new")
+	f.Add("-----BEGIN PRIVATE KEY-----\nabc\n", "with \"quotes\" and \\ and \n newlines")
+	f.Add("xyz0", strings.Repeat("very-long-", 1000))
+	f.Add("YWJjZGVmZ2g=", "aHVudGVyMg==")
+	control := [2]string{"control-one-4711", "control-two-0815"}
+	f.Fuzz(func(t *testing.T, before, after string) {
+		clean := func(s string) bool {
+			return len(strings.TrimSpace(s)) >= 6 && utf8.ValidString(s) && s == strings.TrimSpace(s)
+		}
+		if !clean(before) || !clean(after) || before == after || strings.Contains(before, after) || strings.Contains(after, before) {
+			t.Skip()
+		}
+		want := all(t, guarding(control[0], control[1]))
+		for form, text := range want {
+			if strings.Contains(text, before) || strings.Contains(text, after) {
+				t.Skipf("%s holds such text anyway", form)
+			}
+		}
+		got := all(t, guarding(before, after))
+		for form := range want {
+			if want[form] != got[form] {
+				t.Errorf("%s depends on the secret:\n%s", form, cmp.Diff(want[form], got[form]))
+			}
+		}
+	})
+}
+
+func TestMaskedPlansStillShowWhatIsNoSecret(t *testing.T) {
+	got := all(t, guarding("hunter2-old", "hunter2-new"))["txt"]
+	for _, want := range []string{
+		"~ spec.userData: (masked, changed)", "~ stringData.b: (masked, changed)", "~ metadata.annotations.note: (masked, changed)",
+		`env[name=HF_TOKEN].value: (masked, changed)`, "value: shown", "userData: (masked)", "refused: Invalid value: \"(masked)\"",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("lacks %q:\n%s", want, got)
+		}
+	}
+}
+
+func TestRedactKnowsSecretsByTheirShape(t *testing.T) {
+	tests := []struct{ name, in, want string }{
+		{"user and password of a URL", "https://u:p@git.example.com/x", "https://(masked)@git.example.com/x"},
+		{"a user alone", "ssh://git@host/x", "ssh://(masked)@host/x"},
+		{"two @", "https://u:p@ss@host/x", "https://(masked)@host/x"},
+		{"a slash in the password", `parse "https://u:pa/ss@host/x": invalid port ":pa" after host`, `parse "https://(masked)@host/x": invalid port ":pa" after host`},
+		{"an image by digest is no user info", "oci://host/repo@sha256:abc", "oci://host/repo@sha256:abc"},
+		{"a port is no password", "https://host:8443/a@b", "https://host:8443/a@b"},
+		{"an IPv6 host", "https://[::1]:80/a@b", "https://[::1]:80/a@b"},
+		{"a signed query", "https://s3/x?X-Amz-Signature=abc&y=1", "https://s3/x?X-Amz-Signature=(masked)&y=1"},
+		{"a forge's token", "use ghp_0123456789abcdefABCDEF now", "use (masked) now"},
+		{"a model hub's token", "hf_abcdefghijklmnopqrstuvwx", "(masked)"},
+		{"a JSON web token", "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.abc-_", "(masked)"},
+		{"an authorization header", "Authorization: Bearer abcdef012345", "Authorization: (masked)"},
+		{"a bearer", "sent bearer abcdef012345", "sent bearer (masked)"},
+		{"a private key", "x -----BEGIN RSA PRIVATE KEY-----\nabc\n-----END RSA PRIVATE KEY----- y", "x (masked) y"},
+		{"a private key that is cut off", "-----BEGIN PRIVATE KEY-----\nabc", "(masked)"},
+		{"ordinary text", "the token bucket of spec.httpTokens is required", "the token bucket of spec.httpTokens is required"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := redact(tt.in, func(string) string { return masked }); got != tt.want {
+				t.Errorf("got  %q\nwant %q", got, tt.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,280 @@
+package report
+
+import (
+	"cmp"
+	"encoding/base64"
+	"encoding/json"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/state"
+)
+
+// masked is what stands where a secret was.
+const masked = "(masked)"
+
+// mask replaces secrets by marks before two objects are compared. Equal
+// secrets get equal marks, so that the comparison still tells whether a secret
+// changes; the mark itself says nothing of the value, and becomes "(masked)"
+// before anything is shown.
+//
+// Secret is: data, stringData and annotations of every kind called Secret,
+// also inside other objects; user data, wherever it stands; kubectl's copy of
+// a whole object in an annotation; the value of a field or environment
+// variable whose name ends in "token"; and what redact.go knows by its shape.
+type mask struct {
+	marks map[string]string
+	// known are secrets met so far, to be found again in free text, such as an
+	// API server's refusal that quotes the value.
+	known    map[string]bool
+	replacer *strings.Replacer
+}
+
+func newMask(p plan.Plan) *mask {
+	m := &mask{marks: map[string]string{}, known: map[string]bool{}}
+	for _, c := range p.Changes {
+		m.item(c.Before)
+		m.item(c.After)
+	}
+	// Longest first: a secret may be part of another.
+	known := slices.SortedFunc(maps.Keys(m.known), func(a, b string) int {
+		return cmp.Or(cmp.Compare(len(b), len(a)), cmp.Compare(a, b))
+	})
+	pairs := make([]string, 0, 2*len(known))
+	for _, k := range known {
+		pairs = append(pairs, k, masked)
+	}
+	m.replacer = strings.NewReplacer(pairs...)
+	return m
+}
+
+// knownFloor is the length in bytes from which a secret is looked for in free
+// text. Shorter ones would be found in every other word.
+const knownFloor = 4
+
+// marked finds marks, also where a path has quoted their edges.
+var marked = regexp.MustCompile(`(?:\x00|\\x00)m[0-9]+(?:\x00|\\x00)`)
+
+func (m *mask) mark(secret string) string {
+	mark, ok := m.marks[secret]
+	if !ok {
+		mark = "\x00m" + strconv.Itoa(len(m.marks)) + "\x00"
+		m.marks[secret] = mark
+	}
+	return mark
+}
+
+// item returns the object with marks for secrets; nil for a nil item.
+func (m *mask) item(i *state.Item) map[string]any {
+	if i == nil || i.Object == nil {
+		return nil
+	}
+	return m.fields(i.Object, i.Key.Kind == "Secret")
+}
+
+func (m *mask) value(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		return m.fields(v, false)
+	case []any:
+		out := make([]any, len(v))
+		for i, e := range v {
+			out[i] = m.value(e)
+		}
+		return out
+	case string:
+		return m.inline(v)
+	}
+	return v
+}
+
+// fields masks a map that may be a Secret, or hold secrets under telling names.
+func (m *mask) fields(in map[string]any, secret bool) map[string]any {
+	kind, _ := in["kind"].(string)
+	secret = secret || kind == "Secret"
+	name, _ := in["name"].(string)
+	out := make(map[string]any, len(in))
+	for _, k := range slices.Sorted(maps.Keys(in)) {
+		v := in[k]
+		_, isText := v.(string)
+		switch {
+		case secret && (k == "data" || k == "stringData"),
+			isText && (namesToken(k) || k == "value" && namesToken(name)),
+			strings.EqualFold(k, "userData"),
+			k == lastApplied:
+			v = m.whole(v)
+		case secret && k == "metadata":
+			v = m.secretMetadata(v)
+		default:
+			v = m.value(v)
+		}
+		out[m.inline(k)] = v
+	}
+	return out
+}
+
+// lastApplied holds a copy of a whole object, secrets included.
+const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
+
+func (m *mask) secretMetadata(v any) any {
+	meta, ok := v.(map[string]any)
+	if !ok {
+		return m.whole(v)
+	}
+	meta = maps.Clone(meta)
+	annotations, ok := meta["annotations"]
+	delete(meta, "annotations")
+	out := m.fields(meta, false)
+	if ok {
+		out["annotations"] = m.whole(annotations)
+	}
+	return out
+}
+
+// namesToken reports whether a field or variable of that name holds a token:
+// token, HF_TOKEN, sessionToken; not httpTokens, tokenTTL.
+func namesToken(name string) bool {
+	return strings.HasSuffix(strings.ToLower(name), "token")
+}
+
+// whole masks every leaf of a value. Names of fields stay.
+func (m *mask) whole(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for _, k := range slices.Sorted(maps.Keys(v)) {
+			out[m.inline(k)] = m.whole(v[k])
+		}
+		return out
+	case []any:
+		out := make([]any, len(v))
+		for i, e := range v {
+			out[i] = m.whole(e)
+		}
+		return out
+	case nil:
+		return nil
+	case string:
+		m.remember(v)
+		if plain, err := base64.StdEncoding.DecodeString(v); err == nil && utf8.Valid(plain) {
+			m.remember(string(plain))
+		}
+		return m.mark("s" + v)
+	}
+	b, err := json.Marshal(v)
+	if err != nil {
+		return m.mark("")
+	}
+	m.remember(string(b))
+	return m.mark(string(b))
+}
+
+func (m *mask) remember(secret string) {
+	quoted := strconv.Quote(secret)
+	for _, s := range []string{secret, strings.TrimSpace(secret), quoted[1 : len(quoted)-1]} {
+		if len(s) >= knownFloor {
+			m.known[s] = true
+		}
+	}
+}
+
+// inline marks the secret parts of a string that is otherwise no secret.
+func (m *mask) inline(s string) string {
+	return redact(s, func(secret string) string { return m.mark("i" + secret) })
+}
+
+// text masks free text: secrets known from the plan's objects, and those with
+// a shape of their own.
+func (m *mask) text(s string) string {
+	return redact(m.replacer.Replace(s), func(string) string { return masked })
+}
+
+// unmark turns marks into "(masked)".
+func unmark(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for k, e := range v {
+			out[marked.ReplaceAllString(k, masked)] = unmark(e)
+		}
+		return out
+	case []any:
+		out := make([]any, len(v))
+		for i, e := range v {
+			out[i] = unmark(e)
+		}
+		return out
+	case string:
+		return marked.ReplaceAllString(v, masked)
+	}
+	return v
+}
+
+// field unmarks one difference. Where the sides differ in nothing that may be
+// seen, it says so instead of showing them.
+func field(f plan.FieldChange) Field {
+	out := Field{Path: marked.ReplaceAllString(f.Path, masked), Before: unmark(f.Before), After: unmark(f.After)}
+	before, after := out.Before == masked, out.After == masked
+	switch {
+	case before && f.After == nil:
+		return Field{Path: out.Path, Masked: "removed"}
+	case after && f.Before == nil:
+		return Field{Path: out.Path, Masked: "added"}
+	case !state.Equal(f.Before, f.After) && state.Equal(out.Before, out.After):
+		return Field{Path: out.Path, Masked: "changed"}
+	}
+	return out
+}
+
+func (m *mask) object(k state.Key) Object {
+	return Object{Target: k.Target, Group: k.Group, Kind: k.Kind, Namespace: k.Namespace, Name: m.text(k.Name)}
+}
+
+func (m *mask) change(c plan.Change) Change {
+	origin := c.Origin()
+	out := Change{
+		Object: m.object(c.Key), Action: string(c.Action), Drift: c.Drift,
+		File: m.text(origin.File), Line: origin.Line, Hold: m.text(c.Hold),
+	}
+	switch c.Action {
+	case plan.Create:
+		out.Wanted, _ = unmark(m.item(c.After)).(map[string]any)
+	case plan.Update:
+		for _, f := range plan.Diff(m.item(c.Before), m.item(c.After)) {
+			out.Fields = append(out.Fields, field(f))
+		}
+	case plan.Delete:
+		if c.Before != nil && c.Before.Grave != "" {
+			out.Notes = append(out.Notes, "goes with it: "+m.text(c.Before.Grave))
+		}
+	}
+	if c.Before != nil && c.Before.Owner != "" {
+		out.Notes = append(out.Notes, "also managed by "+m.text(c.Before.Owner))
+	}
+	return out
+}
+
+// holds groups the held changes by their reasons.
+func (m *mask) holds(p plan.Plan) []Hold {
+	out := []Hold{}
+	confirm := plan.ConfirmHash(p)
+	for _, reason := range p.Holds {
+		h := Hold{Reason: m.text(reason), Objects: []Object{}}
+		for _, c := range p.Changes {
+			if c.Hold != reason {
+				continue
+			}
+			h.Objects = append(h.Objects, m.object(c.Key))
+			if c.Action == plan.Delete && strings.Contains(reason, confirm) {
+				h.Confirm = confirm
+			}
+		}
+		out = append(out, h)
+	}
+	return out
+}

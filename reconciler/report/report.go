@@ -1,0 +1,195 @@
+// Package report turns a Plan, and the Outcome of applying it, into what a
+// person or a program reads: text, Markdown, JSON.
+//
+// It refuses to show secrets: New masks before anything is compared or
+// rendered, so that no renderer ever holds one (see mask.go for what counts as
+// secret). It also refuses to trust content: whatever comes from a repository
+// or a cluster is escaped for where it is shown. Equal input gives
+// byte-identical output. Start reading at New.
+package report
+
+import (
+	"github.com/poolwright/poolwright/reconciler/apply"
+	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/state"
+)
+
+// Report is everything there is to show, masked. Its JSON form is stable:
+// fields are added, never renamed, removed or given another meaning. Lists are
+// in the order of work or sorted, and never null.
+type Report struct {
+	// Summary counts what follows.
+	Summary Summary `json:"summary"`
+	// Changes are in the order of work.
+	Changes []Change `json:"changes"`
+	// Problems are the mistakes found in the repository.
+	Problems []Problem `json:"problems"`
+	// Holds are the reasons for which changes are held back.
+	Holds []Hold `json:"holds"`
+	// NotReady lists what was applied and did not become ready in time. It is
+	// absent from a report of a plan alone.
+	NotReady []NotReady `json:"notReady,omitempty"`
+}
+
+// Summary counts. Held changes count under their action as well.
+type Summary struct {
+	Create    int `json:"create"`
+	Update    int `json:"update"`
+	Delete    int `json:"delete"`
+	Held      int `json:"held"`
+	Unchanged int `json:"unchanged"`
+	Problems  int `json:"problems"`
+	// Hash identifies the plan: equal plans have equal hashes.
+	Hash string `json:"hash"`
+	// Outcome counts what became of the changes; absent before they are tried.
+	Outcome *Tally `json:"outcome,omitempty"`
+}
+
+// Tally counts changes by what became of them. Their sum is the number of
+// changes.
+type Tally struct {
+	Applied  int `json:"applied"`
+	Held     int `json:"held"`
+	Failed   int `json:"failed"`
+	Conflict int `json:"conflict"`
+	Skipped  int `json:"skipped"`
+}
+
+// Object names a thing in its world.
+type Object struct {
+	// Target is "cluster" or "aws".
+	Target    string `json:"target"`
+	Group     string `json:"group"`
+	Kind      string `json:"kind"`
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+}
+
+// String writes the name as state.Key does, after the world's name unless that
+// is the cluster.
+func (o Object) String() string {
+	k := state.Key{Group: o.Group, Kind: o.Kind, Namespace: o.Namespace, Name: o.Name}
+	if o.Target == "" || o.Target == "cluster" {
+		return k.String()
+	}
+	return o.Target + " " + k.String()
+}
+
+// Change is one thing that comes, changes or goes.
+type Change struct {
+	Object
+	// Action is "create", "update" or "delete".
+	Action string `json:"action"`
+	// Drift is true when the repository still says what was applied last, and
+	// the live thing alone has moved.
+	Drift bool `json:"drift,omitempty"`
+	// File and Line say where it is declared; empty for a deletion.
+	File string `json:"file,omitempty"`
+	Line int    `json:"line,omitempty"`
+	// Fields lists what an update changes, sorted by path.
+	Fields []Field `json:"fields,omitempty"`
+	// Wanted is the whole object that a creation makes, with secret values
+	// replaced by "(masked)".
+	Wanted map[string]any `json:"wanted,omitempty"`
+	// Notes say what else there is to know: what dies with a deletion, who
+	// else manages the thing.
+	Notes []string `json:"notes,omitempty"`
+	// Hold says why the change is held back.
+	Hold string `json:"hold,omitempty"`
+	// Status is "applied", "held", "failed", "conflict" or "skipped"; absent
+	// before the change was tried.
+	Status string `json:"status,omitempty"`
+	// Error says why the change was not made.
+	Error string `json:"error,omitempty"`
+}
+
+// Field is one field's difference. A side on which the field is absent has no
+// value.
+type Field struct {
+	// Path is as in plan.FieldChange.
+	Path string `json:"path"`
+	// Before and After are the values; both absent when Masked is set.
+	Before any `json:"before,omitempty"`
+	After  any `json:"after,omitempty"`
+	// Masked is "added", "changed" or "removed" when the difference lies in a
+	// secret, of which neither value nor length is shown.
+	Masked string `json:"masked,omitempty"`
+}
+
+// Problem is a mistake in the repository.
+type Problem struct {
+	File    string `json:"file,omitempty"`
+	Line    int    `json:"line,omitempty"`
+	Message string `json:"message"`
+}
+
+// Hold is a reason for which changes are held back.
+type Hold struct {
+	Reason string `json:"reason"`
+	// Objects are the things concerned, in the order of work.
+	Objects []Object `json:"objects"`
+	// Confirm is the value for the annotation poolwright.dev/confirm that lets
+	// the held deletions go on; absent when no confirmation can.
+	Confirm string `json:"confirm,omitempty"`
+}
+
+// NotReady is a thing that was applied and not ready in time.
+type NotReady struct {
+	Object
+	Reason string `json:"reason"`
+}
+
+// New reports what the plan would do, and the problems of the repository that
+// it was made from.
+func New(p plan.Plan, problems []state.Problem) Report {
+	return build(newMask(p), p, problems)
+}
+
+// NewOutcome reports what became of the plan. The outcome must be that of the
+// same plan.
+func NewOutcome(p plan.Plan, problems []state.Problem, o apply.Outcome) Report {
+	m := newMask(p)
+	r := build(m, p, problems)
+	r.Summary.Outcome = &Tally{
+		Applied: len(o.Applied()), Held: len(o.Held()), Failed: len(o.With(apply.Failed)),
+		Conflict: len(o.With(apply.Conflict)), Skipped: len(o.With(apply.Skipped)),
+	}
+	for i, res := range o.Results {
+		if i >= len(r.Changes) {
+			break
+		}
+		r.Changes[i].Status = string(res.Status)
+		if res.Err != nil {
+			r.Changes[i].Error = m.text(res.Err.Error())
+		}
+	}
+	for _, n := range o.NotReady {
+		r.NotReady = append(r.NotReady, NotReady{Object: m.object(n.Key), Reason: m.text(n.Reason)})
+	}
+	return r
+}
+
+func build(m *mask, p plan.Plan, problems []state.Problem) Report {
+	r := Report{
+		Summary: Summary{
+			Create: p.Count(plan.Create), Update: p.Count(plan.Update), Delete: p.Count(plan.Delete),
+			Unchanged: p.Unchanged, Problems: len(problems), Hash: p.Hash(),
+		},
+		Changes:  make([]Change, 0, len(p.Changes)),
+		Problems: make([]Problem, 0, len(problems)),
+		Holds:    m.holds(p),
+	}
+	for _, c := range p.Changes {
+		r.Changes = append(r.Changes, m.change(c))
+		if c.Hold != "" {
+			r.Summary.Held++
+		}
+	}
+	for _, p := range problems {
+		r.Problems = append(r.Problems, Problem{File: m.text(p.Origin.File), Line: p.Origin.Line, Message: m.text(p.Message)})
+	}
+	return r
+}
+
+// Empty reports whether there is nothing to change and nothing wrong.
+func (r Report) Empty() bool { return len(r.Changes) == 0 && len(r.Problems) == 0 }

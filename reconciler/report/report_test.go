@@ -1,0 +1,250 @@
+package report
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/poolwright/poolwright/reconciler/apply"
+	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/state"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	file := filepath.Join("testdata", name)
+	if *update {
+		if err := os.MkdirAll("testdata", 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(string(want), got); d != "" {
+		t.Errorf("%s (-want +got), rewrite with -update:\n%s", name, d)
+	}
+}
+
+type object = map[string]any
+
+func item(in, group, kind, name, file string, line int, content object) state.Item {
+	return state.Item{
+		Key:    state.Key{Target: in, Group: group, Kind: kind, Name: name},
+		Object: content, Origin: state.Origin{File: file, Line: line},
+	}
+}
+
+func live(i state.Item, content object) state.Item {
+	i.Origin, i.Object, i.Live.UID = state.Origin{}, content, "uid-of-"+i.Key.Name
+	return i
+}
+
+// sample is a plan with every kind of change.
+func sample() (plan.Plan, []state.Problem) {
+	gpu := item("cluster", "karpenter.sh", "NodePool", "gpu", "pools/gpu.yaml", 3, object{
+		"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": object{"name": "gpu"},
+		"spec": object{"limits": object{"nvidia.com/gpu": int64(8)}, "weight": int64(10)},
+	})
+	cpu := item("cluster", "karpenter.sh", "NodePool", "cpu", "pools/cpu.yaml", 1, object{
+		"metadata": object{"labels": object{"app.kubernetes.io/name": "cpu"}},
+		"spec": object{
+			"disruption": object{"consolidateAfter": "30s"}, "weight": int64(5),
+			"template": object{"spec": object{"taints": []any{object{"key": "a", "effect": "NoSchedule"}, object{"key": "b", "effect": "NoExecute"}}}},
+		},
+	})
+	class := item("cluster", "karpenter.k8s.aws", "EC2NodeClass", "gpu", "classes/gpu.yaml", 1, object{
+		"spec": object{"userData": "#!/bin/sh\nexport HF_TOKEN=hunter2-new\n", "role": "nodes"},
+	})
+	config := item("cluster", "", "ConfigMap", "plugin", "plugin.yaml", 20, object{
+		"data": object{
+			"config.yaml": "version: v1\nsharing:\n  timeSlicing:\n    replicas: 4\nflags:\n  failOnInitError: true\n",
+			"mirror":      "https://robot:hunter2@mirror.example.com/x",
+		},
+	})
+	secret := item("cluster", "", "Secret", "git", "secrets/git.yaml", 1, object{
+		"kind": "Secret", "metadata": object{"name": "git", "annotations": object{"note": "hunter2"}},
+		"stringData": object{"password": "hunter2-new", "username": "robot-user"},
+	})
+	pull := item("cluster", "", "Secret", "pull", "secrets/pull.yaml", 1, object{
+		"kind": "Secret", "metadata": object{"name": "pull"}, "type": "Opaque", "data": object{"key": "aHVudGVyMg=="},
+	})
+	queue := item("aws", "sqs", "Queue", "interruption", "cluster.yaml", 9, object{"retention": int64(300)})
+	old := item("cluster", "karpenter.sh", "NodePool", "old", "", 0, object{"spec": object{}})
+	old.Grave = "3 nodes, 7 pods"
+	theirs := item("cluster", "apps", "Deployment", "web", "web.yaml", 2, object{"spec": object{"paused": true}})
+
+	liveTheirs := live(theirs, object{"spec": object{"paused": false}})
+	liveTheirs.Owner = "Flux Kustomization flux-system/apps"
+	same := item("cluster", "", "Namespace", "gpu", "ns.yaml", 1, object{"kind": "Namespace"})
+	wanted := state.NewSet(gpu, cpu, class, config, secret, pull, queue, theirs, same)
+	observed := state.NewSet(
+		live(cpu, object{
+			"metadata": object{"labels": object{"app.kubernetes.io/name": "cpu", "team": "x"}},
+			"spec": object{
+				"disruption": object{"consolidateAfter": "60s"},
+				"template":   object{"spec": object{"taints": []any{object{"key": "a", "effect": "NoExecute"}, object{"key": "b", "effect": "NoExecute"}}}},
+			},
+		}),
+		live(class, object{"spec": object{"userData": "#!/bin/sh\nexport HF_TOKEN=hunter2-old\n", "role": "nodes-old"}}),
+		live(config, object{"data": object{
+			"config.yaml": "version: v1\nsharing:\n  timeSlicing:\n    replicas: 2\nflags:\n  failOnInitError: true\n",
+			"mirror":      "https://robot:hunter1@mirror.example.com/x",
+		}}),
+		live(secret, object{
+			"kind": "Secret", "metadata": object{"name": "git"},
+			"stringData": object{"password": "hunter2-old", "token": "gone"},
+		}),
+		live(old, old.Object), liveTheirs, live(same, same.Object),
+	)
+	p := plan.Compute(wanted, observed, plan.Guard(50, ""))
+	return p, []state.Problem{
+		{Origin: state.Origin{File: "pools/bad.yaml", Line: 7}, Message: `field "weigth" is unknown; did you mean "weight"?`},
+		{Message: "the folder has no kustomization.yaml"},
+	}
+}
+
+// done is an outcome of the sample with every status.
+func done(p plan.Plan) apply.Outcome {
+	o := apply.Outcome{NotReady: []apply.NotReady{{Key: p.Changes[0].Key, Reason: "waiting for its role"}}}
+	for i, c := range p.Changes {
+		r := apply.Result{Change: c, Status: apply.Applied}
+		switch {
+		case c.Hold != "":
+			r.Status = apply.Held
+		case i == 1:
+			r.Status, r.Err = apply.Failed, errors.New(`Secret "git" is invalid: data[password]: Invalid value: "hunter2-new"`)
+		case i == 2:
+			r.Status, r.Err = apply.Conflict, errors.New("spec.paused is owned by kustomize-controller")
+		case i == 3:
+			r.Status, r.Err = apply.Skipped, errors.New("not started: the run was stopped")
+		}
+		o.Results = append(o.Results, r)
+	}
+	return o
+}
+
+func render(t *testing.T, f func(*bytes.Buffer) error) string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := f(&b); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// all are the report's forms.
+func all(t *testing.T, r Report) map[string]string {
+	t.Helper()
+	return map[string]string{
+		"txt":  render(t, func(b *bytes.Buffer) error { return r.Text(b, Options{}) }),
+		"ansi": render(t, func(b *bytes.Buffer) error { return r.Text(b, Options{Color: true, Lines: -1}) }),
+		"md":   render(t, func(b *bytes.Buffer) error { return r.Markdown(b, Options{}) }),
+		"json": render(t, func(b *bytes.Buffer) error { return r.JSON(b) }),
+	}
+}
+
+func TestReportsReadAsTheGoldenFiles(t *testing.T) {
+	p, problems := sample()
+	for form, got := range all(t, New(p, problems)) {
+		golden(t, "plan."+form, got)
+	}
+	for form, got := range all(t, NewOutcome(p, problems, done(p))) {
+		golden(t, "outcome."+form, got)
+	}
+	empty := plan.Compute(state.NewSet(item("cluster", "", "Namespace", "a", "a.yaml", 1, object{})),
+		state.NewSet(item("cluster", "", "Namespace", "a", "", 0, object{})))
+	for form, got := range all(t, New(empty, nil)) {
+		golden(t, "empty."+form, got)
+	}
+}
+
+func TestReportsAreTheSameBytesEveryTime(t *testing.T) {
+	p, problems := sample()
+	want := all(t, NewOutcome(p, problems, done(p)))
+	for range 20 {
+		p, problems := sample()
+		if d := cmp.Diff(want, all(t, NewOutcome(p, problems, done(p)))); d != "" {
+			t.Fatalf("differs (-first +now):\n%s", d)
+		}
+	}
+}
+
+func TestJSONCanBeReadBack(t *testing.T) {
+	p, problems := sample()
+	r := NewOutcome(p, problems, done(p))
+	var back Report
+	if err := json.Unmarshal([]byte(all(t, r)["json"]), &back); err != nil {
+		t.Fatal(err)
+	}
+	if back.Summary.Create != 3 || len(back.Changes) != len(r.Changes) || back.Changes[0].Name != r.Changes[0].Name {
+		t.Errorf("read back %+v", back.Summary)
+	}
+}
+
+func TestJSONListsAreNeverNull(t *testing.T) {
+	if got := all(t, New(plan.Plan{}, nil))["json"]; strings.Contains(got, "null") {
+		t.Error(got)
+	}
+}
+
+func TestTextShowsAsManyLinesOfAnObjectAsAskedFor(t *testing.T) {
+	big := object{}
+	for c := 'a'; c <= 'z'; c++ {
+		big[string(c)] = int64(1)
+	}
+	p := plan.Compute(state.NewSet(item("cluster", "", "ConfigMap", "big", "a.yaml", 1, big)), state.Set{})
+	tests := []struct {
+		name      string
+		lines     int
+		want, not string
+	}{
+		{name: "few", lines: 3, want: "… 23 more lines", not: "d: 1"},
+		{name: "all", lines: -1, want: "z: 1", not: "more line"},
+		{name: "the default is enough for most", lines: 0, want: "z: 1", not: "more line"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got := render(t, func(b *bytes.Buffer) error { return New(p, nil).Text(b, Options{Lines: tt.lines}) })
+			if !strings.Contains(got, tt.want) || strings.Contains(got, tt.not) {
+				t.Error(got)
+			}
+		})
+	}
+}
+
+// BenchmarkReport is a first plan of 2,000 objects in all forms.
+func BenchmarkReport(b *testing.B) {
+	var wanted []state.Item
+	for n := range 2000 {
+		content := object{"kind": "ConfigMap"}
+		for k := range 20 {
+			content[string(rune('a'+k))] = object{"value": strings.Repeat("some text of it ", 5), "n": int64(k)}
+		}
+		wanted = append(wanted, item("cluster", "", "ConfigMap", string(rune('a'+n%26))+strings.Repeat("x", n/26), "a.yaml", n, content))
+	}
+	p := plan.Compute(state.NewSet(wanted...), state.Set{})
+	for b.Loop() {
+		r := New(p, nil)
+		var out bytes.Buffer
+		for _, err := range []error{r.Text(&out, Options{}), r.Markdown(&out, Options{}), r.JSON(&out)} {
+			if err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+}
