@@ -1,0 +1,123 @@
+package aws
+
+import (
+	"fmt"
+	"regexp"
+	"time"
+
+	"github.com/poolwright/poolwright/provision/catalog"
+)
+
+// Config is what a Cloud is made of. Start from DefaultConfig; New says which
+// field is wrong.
+type Config struct {
+	Region  string // for example "us-east-1"; see catalog.Regions for those with zones
+	Account string // twelve digits
+	Cluster Cluster
+	// Tags are carried by the private subnets and by the node and cluster
+	// security groups; nil means karpenter.sh/discovery and
+	// kubernetes.io/cluster/NAME of the cluster.
+	Tags     map[string]string
+	Delays   Delays
+	Queues   []string          // SQS queues; EventBridge events go to the first
+	Roles    []string          // IAM roles that exist
+	Profiles map[string]string // IAM instance profiles that exist, with their role
+	// Releases are the dates of the Amazon Linux images, as in "v20250505",
+	// oldest first; the last is the recommended one.
+	Releases []string
+	// RateLimits makes EC2's request quotas bind (token buckets per class of
+	// operation); off, only faults throttle.
+	RateLimits bool
+	Clock      Clock            // nil means the machine's clock
+	Catalog    *catalog.Catalog // instance types and prices; nil means all that are known
+}
+
+// Cluster is the EKS cluster that DescribeCluster shows.
+type Cluster struct {
+	Name        string
+	Version     string // Kubernetes minor version, for example "1.33"
+	Endpoint    string // https URL of the API server; may come later by SetCluster
+	CA          []byte // PEM of the API server's authority; may come later by SetCluster
+	ServiceCIDR string // IPv4 range of Services
+	AutoMode    bool   // whether EKS Auto Mode runs the cluster's nodes
+}
+
+// Delays are the times that AWS takes.
+type Delays struct {
+	Fleet     time.Duration // CreateFleet, before the instances exist
+	Running   time.Duration // from pending to running
+	Shutdown  time.Duration // from shutting-down to terminated
+	Interrupt time.Duration // from the spot interruption warning to the end
+	Forget    time.Duration // how long a terminated instance stays visible
+}
+
+// Clock tells the time and calls back. Time goes by only through it, so a test
+// may hold and turn it.
+type Clock interface {
+	Now() time.Time
+	// AfterFunc runs f once d has passed, never before AfterFunc has
+	// returned; stop prevents that if it has not begun.
+	AfterFunc(d time.Duration, f func()) (stop func() bool)
+}
+
+// DefaultConfig is an account in us-east-1 with the cluster "sandbox", a queue
+// of the same name, a node role and delays near the real ones.
+func DefaultConfig() Config {
+	return Config{
+		Region:   "us-east-1",
+		Account:  "000000000000",
+		Cluster:  Cluster{Name: "sandbox", Version: "1.33", ServiceCIDR: "172.20.0.0/16"},
+		Delays:   Delays{Fleet: 1200 * time.Millisecond, Running: 2 * time.Second, Shutdown: 3 * time.Second, Interrupt: 2 * time.Minute, Forget: time.Hour},
+		Queues:   []string{"sandbox"},
+		Roles:    []string{"KarpenterNodeRole-sandbox"},
+		Releases: []string{"v20250505", "v20250904", "v20260115", "v20260611", "v20261102"},
+	}
+}
+
+var (
+	regionForm  = regexp.MustCompile(`^[a-z]{2}(-[a-z]+)+-\d$`)
+	accountForm = regexp.MustCompile(`^\d{12}$`)
+	versionForm = regexp.MustCompile(`^1\.\d{2}$`)
+	releaseForm = regexp.MustCompile(`^v20\d{6}$`)
+)
+
+func (c Config) validate() error {
+	switch {
+	case !regionForm.MatchString(c.Region):
+		return fmt.Errorf("reading the emulator's config: region %q is not of the form us-east-1", c.Region)
+	case !accountForm.MatchString(c.Account):
+		return fmt.Errorf("reading the emulator's config: account %q is not twelve digits", c.Account)
+	case len(c.Releases) == 0:
+		return fmt.Errorf("reading the emulator's config: no image releases: give at least one, as v20250505")
+	}
+	for _, r := range c.Releases {
+		if !releaseForm.MatchString(r) {
+			return fmt.Errorf("reading the emulator's config: image release %q is not of the form v20250505", r)
+		}
+	}
+	for profile, role := range c.Profiles {
+		if profile == "" || role == "" {
+			return fmt.Errorf("reading the emulator's config: instance profile %q with role %q: both need a name", profile, role)
+		}
+	}
+	return c.Cluster.validate()
+}
+
+func (c Cluster) validate() error {
+	switch {
+	case c.Name == "":
+		return fmt.Errorf("reading the emulator's cluster: it has no name")
+	case !versionForm.MatchString(c.Version):
+		return fmt.Errorf("reading the emulator's cluster: version %q is not of the form 1.33", c.Version)
+	case c.ServiceCIDR == "":
+		return fmt.Errorf("reading the emulator's cluster: no service range: give one, as 172.20.0.0/16")
+	}
+	return nil
+}
+
+// wallClock is the machine's clock.
+type wallClock struct{}
+
+func (wallClock) Now() time.Time { return time.Now() }
+
+func (wallClock) AfterFunc(d time.Duration, f func()) func() bool { return time.AfterFunc(d, f).Stop }

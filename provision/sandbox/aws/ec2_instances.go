@@ -1,0 +1,158 @@
+package aws
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+
+	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/query"
+)
+
+var instanceID = regexp.MustCompile(`^i-([0-9a-f]{8}|[0-9a-f]{17})$`)
+
+// askedInstances reads InstanceId.N and refuses ids that are no ids or of which
+// there is no instance.
+func (in *call) askedInstances() ([]string, error) {
+	ids := in.form.List("InstanceId")
+	for _, id := range ids {
+		if !instanceID.MatchString(id) {
+			return nil, refuse("InvalidInstanceID.Malformed", "Invalid id: \"%s\"", id)
+		}
+		if in.st.instance(id) == nil {
+			return nil, refuse("InvalidInstanceID.NotFound", "The instance ID '%s' does not exist", id)
+		}
+	}
+	if len(ids) > 0 && in.form.Has("MaxResults") {
+		return nil, refuse("InvalidParameterCombination", "The parameter instancesSet cannot be used with the parameter maxResults")
+	}
+	return ids, nil
+}
+
+func instanceAttributes(vpc string) attributes[*instance] {
+	groups := func(i *instance) (out []string) {
+		for _, g := range i.groups {
+			out = append(out, g.id)
+		}
+		return out
+	}
+	return attributes[*instance]{
+		"instance-id":                one(func(i *instance) string { return i.ID }),
+		"instance-state-name":        one(func(i *instance) string { return string(i.State) }),
+		"instance-state-code":        one(func(i *instance) string { return strconv.Itoa(i.State.code()) }),
+		"instance-type":              one(func(i *instance) string { return i.Type }),
+		"instance-lifecycle":         one(func(i *instance) string { return lifecycle(i.CapacityType) }),
+		"availability-zone":          one(func(i *instance) string { return i.Zone }),
+		"availability-zone-id":       one(func(i *instance) string { return i.ZoneID }),
+		"subnet-id":                  one(func(i *instance) string { return i.subnet }),
+		"vpc-id":                     one(func(*instance) string { return vpc }),
+		"image-id":                   one(func(i *instance) string { return i.Image }),
+		"private-dns-name":           one(func(i *instance) string { return i.DNSName }),
+		"private-ip-address":         one(func(i *instance) string { return i.Address }),
+		"spot-instance-request-id":   one(func(i *instance) string { return i.spotRequest() }),
+		"capacity-reservation-id":    one(func(i *instance) string { return i.reservation }),
+		"architecture":               one(func(i *instance) string { return i.kind.Processor.Architectures[len(i.kind.Processor.Architectures)-1] }),
+		"instance.group-id":          groups,
+		"network-interface.group-id": groups,
+	}
+}
+
+func describeInstances(in *call) (any, error) {
+	ids, err := in.askedInstances()
+	if err != nil {
+		return nil, err
+	}
+	found, err := choose(in, in.st.instances, instanceAttributes(in.st.network.vpc), func(i *instance) map[string]string { return i.Tags })
+	if err != nil {
+		return nil, err
+	}
+	var rows []item
+	for _, i := range found {
+		if len(ids) == 0 || slices.Contains(ids, i.ID) {
+			rows = append(rows, item{fmt.Sprintf("%012d", i.number), query.Group("item",
+				query.Text("reservationId", "r-"+i.ID[2:]), query.Text("ownerId", in.cloud.cfg.Account), query.Group("groupSet"),
+				query.List("instancesSet", "item", []query.Node{in.instanceNode(i)}))})
+		}
+	}
+	return in.page("reservationSet", rows, pageLimits{5, 1000})
+}
+
+func (in *call) instanceNode(i *instance) query.Node {
+	var groups, nics []query.Node
+	for _, g := range i.groups {
+		groups = append(groups, query.Group("item", query.Text("groupId", g.id), query.Text("groupName", g.name)))
+	}
+	for n, kind := range i.interfaces {
+		nics = append(nics, query.Group("item",
+			query.Text("networkInterfaceId", fmt.Sprintf("eni-%s%x", i.ID[3:], n)), query.Text("subnetId", i.subnet),
+			query.Text("vpcId", in.st.network.vpc), query.Text("interfaceType", kind), query.Text("status", "in-use"),
+			query.List("groupSet", "item", groups)))
+	}
+	kids := []query.Node{
+		query.Text("instanceId", i.ID), query.Text("imageId", i.Image), stateNode("instanceState", i.State),
+		query.Text("privateDnsName", i.DNSName), query.Text("privateIpAddress", i.Address),
+		query.Text("instanceType", i.Type), query.Text("launchTime", stamp(i.Launched)),
+		query.Group("placement", query.Text("availabilityZone", i.Zone), query.Text("availabilityZoneId", i.ZoneID),
+			query.Text("tenancy", i.placement.tenancy), query.Opt("groupId", i.placement.group), query.Opt("partitionNumber", i.placement.partition)),
+		query.Group("monitoring", query.Text("state", "disabled")),
+		query.Text("subnetId", i.subnet), query.Text("vpcId", in.st.network.vpc),
+		query.Text("architecture", in.st.architecture(i.Image)), query.Text("virtualizationType", "hvm"), query.Opt("hypervisor", i.kind.Hypervisor),
+		query.Opt("instanceLifecycle", lifecycle(i.CapacityType)), query.Opt("spotInstanceRequestId", i.spotRequest()),
+		query.Opt("capacityReservationId", i.reservation),
+		query.Group("capacityReservationSpecification", query.Text("capacityReservationPreference", i.placement.preference)),
+		query.List("groupSet", "item", groups), query.List("networkInterfaceSet", "item", nics), tagSet(i.Tags),
+	}
+	if i.profile != "" {
+		kids = append(kids, query.Group("iamInstanceProfile", query.Text("arn", in.cloud.profileARN("/", i.profile)), query.Text("id", "AIPA"+i.ID[3:])))
+	}
+	if !i.State.alive() {
+		kids = append(kids, query.Group("stateReason",
+			query.Text("code", "Client.UserInitiatedShutdown"), query.Text("message", "Client.UserInitiatedShutdown: User initiated shutdown")))
+	}
+	return query.Group("item", kids...)
+}
+
+func stateNode(name string, s State) query.Node {
+	return query.Group(name, query.Int("code", s.code()), query.Text("name", string(s)))
+}
+
+// lifecycle is how DescribeInstances marks what is not plain on demand.
+func lifecycle(capacityType string) string {
+	switch capacityType {
+	case spot, capacityBlock:
+		return capacityType
+	case reserved:
+		return "interruptible-capacity-reservation"
+	}
+	return ""
+}
+
+func (i *instance) spotRequest() string {
+	if i.CapacityType != spot {
+		return ""
+	}
+	return "sir-" + i.ID[3:11]
+}
+
+// terminateInstances ends all the instances named, or none if one of the ids
+// is wrong.
+func terminateInstances(in *call) (any, error) {
+	ids, err := in.askedInstances()
+	if err != nil {
+		return nil, err
+	}
+	if len(ids) == 0 {
+		return nil, refuse("MissingParameter", "The request must contain the parameter InstanceId")
+	}
+	if in.dry {
+		return nil, errDryRun()
+	}
+	var rows []query.Node
+	for _, id := range ids {
+		i := in.st.instance(id)
+		before := i.State
+		in.cloud.terminate(i)
+		rows = append(rows, query.Group("item", query.Text("instanceId", id), stateNode("currentState", i.State), stateNode("previousState", before)))
+	}
+	return []query.Node{query.List("instancesSet", "item", rows)}, nil
+}

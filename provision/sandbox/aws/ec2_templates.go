@@ -1,0 +1,169 @@
+package aws
+
+import (
+	"encoding/base64"
+	"fmt"
+	"regexp"
+	"slices"
+
+	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/query"
+)
+
+// userDataLimit is EC2's, on the decoded bytes.
+const userDataLimit = 16 << 10
+
+// templateParams is what a launch template may hold here: what a provisioner
+// of nodes sets. Whatever else EC2 would take is refused by name.
+func templateParams() []string {
+	const d = "LaunchTemplateData."
+	out := []string{"ClientToken", "LaunchTemplateName", "VersionDescription",
+		"TagSpecification.#.ResourceType", "TagSpecification.#.Tag.#.Key", "TagSpecification.#.Tag.#.Value"}
+	for _, p := range []string{
+		"ImageId", "InstanceType", "KeyName", "EbsOptimized", "UserData", "SecurityGroupId.#",
+		"IamInstanceProfile.Name", "IamInstanceProfile.Arn", "Monitoring.Enabled", "EnclaveOptions.Enabled",
+		"BlockDeviceMapping.#.DeviceName", "BlockDeviceMapping.#.NoDevice", "BlockDeviceMapping.#.VirtualName", "BlockDeviceMapping.#.Ebs.*",
+		"CpuOptions.AmdSevSnp", "CpuOptions.CoreCount", "CpuOptions.ThreadsPerCore", "CpuOptions.NestedVirtualization",
+		"MetadataOptions.HttpEndpoint", "MetadataOptions.HttpProtocolIpv6", "MetadataOptions.HttpPutResponseHopLimit",
+		"MetadataOptions.HttpTokens", "MetadataOptions.InstanceMetadataTags",
+		"CapacityReservationSpecification.CapacityReservationPreference",
+		"CapacityReservationSpecification.CapacityReservationTarget.CapacityReservationId",
+		"InstanceMarketOptions.MarketType",
+		"Placement.Tenancy", "Placement.GroupId", "Placement.GroupName", "Placement.PartitionNumber", "Placement.AvailabilityZone",
+		"TagSpecification.#.ResourceType", "TagSpecification.#.Tag.#.Key", "TagSpecification.#.Tag.#.Value",
+	} {
+		out = append(out, d+p)
+	}
+	for _, p := range interfaceParams() {
+		out = append(out, d+p)
+	}
+	return out
+}
+
+// interfaceParams are those of one network interface, in a template or in
+// RunInstances.
+func interfaceParams() []string {
+	var out []string
+	for _, p := range []string{
+		"AssociatePublicIpAddress", "DeleteOnTermination", "Description", "DeviceIndex", "NetworkCardIndex", "InterfaceType", "SubnetId",
+		"SecurityGroupId.#", "PrimaryIpv6", "Ipv4PrefixCount", "Ipv6AddressCount", "Ipv6PrefixCount", "SecondaryPrivateIpAddressCount",
+	} {
+		out = append(out, "NetworkInterface.#."+p)
+	}
+	return out
+}
+
+var templateName = regexp.MustCompile(`^[a-zA-Z0-9().\-/_]{3,128}$`)
+
+func createTemplate(in *call) (any, error) {
+	name, data := in.form.Get("LaunchTemplateName"), in.form.Sub("LaunchTemplateData")
+	if !templateName.MatchString(name) {
+		return nil, refuse("InvalidLaunchTemplateName.MalformedException", "The launch template name '%s' is not 3 to 128 of the characters a-z A-Z 0-9 ( ) . - / _", name)
+	}
+	if _, err := userData(data); err != nil {
+		return nil, err
+	}
+	if _, err := tagsFor(data, "instance"); err != nil {
+		return nil, err
+	}
+	tags, err := tagsFor(in.form, "launch-template")
+	if err != nil {
+		return nil, err
+	}
+	if in.st.template("", name) != nil {
+		return nil, refuse("InvalidLaunchTemplateName.AlreadyExistsException", "Launch template name already in use.")
+	}
+	if in.dry {
+		return nil, errDryRun()
+	}
+	t := &template{id: in.st.id("lt"), name: name, created: in.now, data: data, tags: tags}
+	in.st.templates = append(in.st.templates, t)
+	return []query.Node{query.Group("launchTemplate", in.templateNodes(t)...)}, nil
+}
+
+// userData decodes what an instance of these launch parameters would get.
+func userData(data query.Form) (string, error) {
+	raw, err := base64.StdEncoding.DecodeString(data.Get("UserData"))
+	if err != nil {
+		return "", refuse("InvalidUserData.Malformed", "Invalid BASE64 encoding of user data.")
+	}
+	if len(raw) > userDataLimit {
+		return "", refuse("InvalidUserData.Malformed", "User data is limited to %d bytes", userDataLimit)
+	}
+	return string(raw), nil
+}
+
+func (in *call) templateNodes(t *template) []query.Node {
+	return []query.Node{
+		query.Text("launchTemplateId", t.id), query.Text("launchTemplateName", t.name),
+		query.Text("createTime", stamp(t.created)), query.Text("createdBy", in.cloud.caller()),
+		query.Int("defaultVersionNumber", 1), query.Int("latestVersionNumber", 1), tagSet(t.tags),
+	}
+}
+
+func describeTemplates(in *call) (any, error) {
+	ids, names := in.form.List("LaunchTemplateId"), in.form.List("LaunchTemplateName")
+	for _, id := range ids {
+		if in.st.template(id, "") == nil {
+			return nil, refuse("InvalidLaunchTemplateId.NotFound", "The specified launch template, with template ID %s, does not exist.", id)
+		}
+	}
+	for _, name := range names {
+		if in.st.template("", name) == nil {
+			return nil, noTemplate(name)
+		}
+	}
+	found, err := choose(in, in.st.templates, attributes[*template]{
+		"launch-template-name": one(func(t *template) string { return t.name }),
+		"create-time":          one(func(t *template) string { return stamp(t.created) }),
+	}, func(t *template) map[string]string { return t.tags })
+	if err != nil {
+		return nil, err
+	}
+	var rows []item
+	for _, t := range found {
+		if len(ids)+len(names) == 0 || slices.Contains(ids, t.id) || slices.Contains(names, t.name) {
+			rows = append(rows, item{t.name, query.Group("item", in.templateNodes(t)...)})
+		}
+	}
+	return in.page("launchTemplates", rows, pageLimits{1, 200})
+}
+
+func noTemplate(name string) error {
+	return refuse("InvalidLaunchTemplateName.NotFoundException", "The specified launch template, with template name %s, does not exist.", name)
+}
+
+func deleteTemplate(in *call) (any, error) {
+	id, name := in.form.Get("LaunchTemplateId"), in.form.Get("LaunchTemplateName")
+	t, err := in.findTemplate(id, name, "")
+	if err != nil {
+		return nil, err
+	}
+	if in.dry {
+		return nil, errDryRun()
+	}
+	in.st.templates = slices.DeleteFunc(in.st.templates, func(o *template) bool { return o == t })
+	return []query.Node{query.Group("launchTemplate", in.templateNodes(t)...)}, nil
+}
+
+// findTemplate resolves a reference by id or by name. There is one version of
+// each template.
+func (in *call) findTemplate(id, name, version string) (*template, error) {
+	if (id == "") == (name == "") {
+		return nil, refuse("InvalidParameterCombination", "Exactly one of launch template id and name must be given.")
+	}
+	t := in.st.template(id, name)
+	switch {
+	case t == nil && id != "":
+		return nil, refuse("InvalidLaunchTemplateId.NotFound", "The specified launch template, with template ID %s, does not exist.", id)
+	case t == nil:
+		return nil, noTemplate(name)
+	case version != "" && version != "$Latest" && version != "$Default" && version != "1":
+		return nil, refuse("InvalidLaunchTemplateId.VersionNotFound", "Could not find launch template version %s of %s.", version, t.name)
+	}
+	return t, nil
+}
+
+// caller is the ARN under which every request is made.
+func (c *Cloud) caller() string {
+	return fmt.Sprintf("arn:%s:sts::%s:assumed-role/sandbox/emulated", c.partition(), c.cfg.Account)
+}

@@ -1,0 +1,212 @@
+package aws
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/poolwright/poolwright/provision/catalog"
+	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/query"
+)
+
+func describeInstanceTypes(in *call) (any, error) {
+	asked := in.form.List("InstanceType")
+	if name := missing(asked, func(n string) bool { _, ok := in.cloud.offers.catalog.Lookup(n); return ok }); name != "" {
+		return nil, refuse("InvalidInstanceType", "The following supplied instance types do not exist: [%s]", name)
+	}
+	found, err := choose(in, in.cloud.offers.types, attributes[catalog.InstanceType]{
+		"instance-type":                         one(func(t catalog.InstanceType) string { return t.Name }),
+		"supported-virtualization-type":         one(func(catalog.InstanceType) string { return "hvm" }),
+		"processor-info.supported-architecture": func(t catalog.InstanceType) []string { return t.Processor.Architectures },
+		"supported-usage-class":                 func(t catalog.InstanceType) []string { return t.UsageClasses },
+		"current-generation":                    one(func(catalog.InstanceType) string { return "true" }),
+		"bare-metal":                            one(func(t catalog.InstanceType) string { return strconv.FormatBool(t.BareMetal()) }),
+		"hypervisor":                            one(func(t catalog.InstanceType) string { return t.Hypervisor }),
+		"vcpu-info.default-vcpus":               one(func(t catalog.InstanceType) string { return strconv.Itoa(t.VCPUs) }),
+		"memory-info.size-in-mib":               one(func(t catalog.InstanceType) string { return strconv.Itoa(t.MemoryMiB) }),
+	}, nil)
+	if err != nil {
+		return nil, err
+	}
+	var rows []item
+	for _, t := range found {
+		if len(asked) == 0 || slices.Contains(asked, t.Name) {
+			rows = append(rows, item{t.Name, typeNode(t)})
+		}
+	}
+	return in.page("instanceTypeSet", rows, pageLimits{5, 100})
+}
+
+func typeNode(t catalog.InstanceType) query.Node {
+	kids := []query.Node{
+		query.Text("instanceType", t.Name),
+		query.Bool("currentGeneration", true),
+		query.Values("supportedUsageClasses", "item", t.UsageClasses),
+		query.Values("supportedVirtualizationTypes", "item", []string{"hvm"}),
+		query.Values("supportedRootDeviceTypes", "item", []string{"ebs"}),
+		query.Bool("bareMetal", t.BareMetal()),
+		query.Opt("hypervisor", t.Hypervisor),
+		query.Group("processorInfo",
+			query.Values("supportedArchitectures", "item", t.Processor.Architectures),
+			query.Text("sustainedClockSpeedInGhz", fmt.Sprintf("%.2f", float64(t.Processor.ClockMHz)/1000)),
+			query.Text("manufacturer", t.Processor.Manufacturer)),
+		query.Group("vCpuInfo", query.Int("defaultVCpus", t.VCPUs)),
+		query.Group("memoryInfo", query.Int("sizeInMiB", t.MemoryMiB)),
+		query.Bool("instanceStorageSupported", t.LocalNVMeGB > 0),
+		ebsNode(t), networkNode(t), placementNode(t),
+	}
+	if t.LocalNVMeGB > 0 {
+		kids = append(kids, query.Group("instanceStorageInfo",
+			query.Int("totalSizeInGB", t.LocalNVMeGB), query.Text("nvmeSupport", "required")))
+	}
+	if t.HasGPU() {
+		kids = append(kids, query.Group("gpuInfo",
+			query.List("gpus", "item", []query.Node{query.Group("item",
+				query.Text("name", t.GPU.Name), query.Text("manufacturer", t.GPU.Manufacturer), query.Int("count", t.GPU.Count),
+				query.Group("memoryInfo", query.Int("sizeInMiB", t.GPU.MemoryMiB)))}),
+			query.Int("totalGpuMemoryInMiB", t.GPU.MemoryMiB*max(t.GPU.Count, 1))))
+	}
+	return query.Group("item", kids...)
+}
+
+func ebsNode(t catalog.InstanceType) query.Node {
+	kids := []query.Node{query.Text("ebsOptimizedSupport", t.EBS.Optimized), query.Text("encryptionSupport", "supported")}
+	if t.EBS.MaxBandwidthMbps > 0 {
+		kids = append(kids, query.Group("ebsOptimizedInfo", query.Int("maximumBandwidthInMbps", t.EBS.MaxBandwidthMbps)))
+	}
+	return query.Group("ebsInfo", kids...)
+}
+
+func networkNode(t catalog.InstanceType) query.Node {
+	var cards []query.Node
+	for i, most := range t.Network.Cards {
+		cards = append(cards, query.Group("item", query.Int("networkCardIndex", i), query.Int("maximumNetworkInterfaces", most)))
+	}
+	kids := []query.Node{
+		query.Int("maximumNetworkInterfaces", t.MaxInterfaces()),
+		query.Int("maximumNetworkCards", len(cards)),
+		query.Int("defaultNetworkCardIndex", t.Network.DefaultCard),
+		query.List("networkCards", "item", cards),
+		query.Int("ipv4AddressesPerInterface", t.Network.IPv4PerInterface),
+		query.Bool("ipv6Supported", true),
+		query.Text("enaSupport", t.Network.ENA),
+		query.Bool("efaSupported", t.Network.EFAInterfaces > 0),
+		query.Bool("encryptionInTransitSupported", t.Network.EncryptionInTransit),
+	}
+	if t.Network.EFAInterfaces > 0 {
+		kids = append(kids, query.Group("efaInfo", query.Int("maximumEfaInterfaces", t.Network.EFAInterfaces)))
+	}
+	return query.Group("networkInfo", kids...)
+}
+
+func placementNode(t catalog.InstanceType) query.Node {
+	strategies := []string{"partition", "spread"}
+	if t.Network.ClusterPlacement {
+		strategies = append([]string{"cluster"}, strategies...)
+	}
+	return query.Group("placementGroupInfo", query.Values("supportedStrategies", "item", strategies))
+}
+
+// offer is an instance type in a location.
+type offer struct{ kind, location string }
+
+func describeOfferings(in *call) (any, error) {
+	where := in.form.Get("LocationType")
+	var locations []string
+	switch where {
+	case "", "region":
+		where, locations = "region", []string{in.cloud.cfg.Region}
+	case "availability-zone", "availability-zone-id":
+		for _, z := range in.cloud.offers.zones {
+			locations = append(locations, map[bool]string{true: z.Name, false: z.ID}[where == "availability-zone"])
+		}
+	default:
+		return nil, refuse("InvalidParameterValue", "Value (%s) for parameter locationType is invalid.", where)
+	}
+	var all []offer
+	for _, t := range in.cloud.offers.types {
+		for _, l := range locations {
+			all = append(all, offer{t.Name, l})
+		}
+	}
+	found, err := choose(in, all, attributes[offer]{
+		"instance-type": one(func(o offer) string { return o.kind }),
+		"location":      one(func(o offer) string { return o.location }),
+	}, nil)
+	if err != nil {
+		return nil, err
+	}
+	var rows []item
+	for _, o := range found {
+		rows = append(rows, item{o.kind + "/" + o.location, query.Group("item",
+			query.Text("instanceType", o.kind), query.Text("locationType", where), query.Text("location", o.location))})
+	}
+	return in.page("instanceTypeOfferingSet", rows, pageLimits{5, 1000})
+}
+
+// spotProducts are the descriptions under which Linux spot is sold.
+var spotProducts = []string{"Linux/UNIX", "Linux/UNIX (Amazon VPC)"}
+
+// quote is a spot price at the moment. It does not move, so the history is one
+// point long.
+type quote struct {
+	kind, zone, zoneID, product string
+	dollars                     float64
+}
+
+func describeSpotPrices(in *call) (any, error) {
+	quotes, err := in.quotes()
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range []string{"StartTime", "EndTime"} {
+		if _, err := time.Parse(time.RFC3339, in.form.Get(name)); in.form.Has(name) && err != nil {
+			return nil, refuse("InvalidParameterValue", "Value (%s) for parameter %s is not a time.", in.form.Get(name), name)
+		}
+	}
+	found, err := choose(in, quotes, attributes[quote]{
+		"instance-type":        one(func(q quote) string { return q.kind }),
+		"availability-zone":    one(func(q quote) string { return q.zone }),
+		"availability-zone-id": one(func(q quote) string { return q.zoneID }),
+		"product-description":  one(func(q quote) string { return q.product }),
+	}, nil)
+	if err != nil {
+		return nil, err
+	}
+	zone, types, products := in.form.Get("AvailabilityZone"), in.form.List("InstanceType"), in.form.List("ProductDescription")
+	var rows []item
+	for _, q := range found {
+		if zone != "" && q.zone != zone || len(types) > 0 && !slices.Contains(types, q.kind) ||
+			len(products) > 0 && !slices.Contains(products, q.product) {
+			continue
+		}
+		rows = append(rows, item{q.kind + "/" + q.zone + "/" + q.product, query.Group("item",
+			query.Text("instanceType", q.kind), query.Text("productDescription", q.product),
+			query.Text("spotPrice", fmt.Sprintf("%.6f", q.dollars)), query.Text("timestamp", stamp(in.now)),
+			query.Text("availabilityZone", q.zone), query.Text("availabilityZoneId", q.zoneID))})
+	}
+	return in.page("spotPriceHistorySet", rows, pageLimits{1, 1000})
+}
+
+func (in *call) quotes() ([]quote, error) {
+	var out []quote
+	for _, t := range in.cloud.offers.types {
+		if !usage(t, spot) {
+			continue
+		}
+		for _, z := range in.cloud.offers.zones {
+			dollars, err := in.cloud.offers.price(t, z, spot)
+			if err != nil {
+				return nil, err
+			}
+			for _, p := range spotProducts {
+				out = append(out, quote{t.Name, z.Name, z.ID, p, dollars})
+			}
+		}
+	}
+	return out, nil
+}
+
+// stamp writes a time as EC2 does.
+func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }

@@ -1,0 +1,147 @@
+package aws
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Fault is something that goes wrong with matching requests. At least one of
+// Code, Throttle, Delay and Stale says what; they combine.
+type Fault struct {
+	Service   string // as in the credential scope: ec2, iam, sqs …; "" matches all
+	Operation string // "CreateFleet"; "" matches all
+	Match     string // must occur in the request's decoded parameters; "" matches all
+
+	Code     string        // fail with this AWS error code …
+	Status   int           // … this HTTP status (0 means 400) …
+	Message  string        // … and this message
+	Throttle bool          // fail as the service does over its quota
+	Delay    time.Duration // hold the answer back this long after the effect
+	Stale    bool          // answer reads from the state at the time of Inject
+	Lost     bool          // with Code or Throttle: the operation takes effect, its answer is the error
+	Times    int           // for so many requests; 0 means until removed
+}
+
+// fault is an injected Fault with what it has left.
+type fault struct {
+	Fault
+	left int
+	old  *state
+}
+
+// Inject makes requests go wrong until remove is called or Times are used up.
+// The first matching fault acts, in the order of injection. A fault that names
+// something unknown, or does nothing, is an error.
+func (c *Cloud) Inject(f Fault) (remove func(), err error) {
+	if err := c.checkFault(f); err != nil {
+		return nil, fmt.Errorf("injecting a fault: %w", err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	in := &fault{Fault: f, left: f.Times}
+	if f.Stale {
+		in.old = c.st.clone()
+	}
+	c.faults = append(c.faults, in)
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.faults = slices.DeleteFunc(c.faults, func(o *fault) bool { return o == in })
+	}, nil
+}
+
+func (c *Cloud) checkFault(f Fault) error {
+	known := false
+	for name, s := range c.services {
+		op, has := s.ops[f.Operation]
+		if (f.Service == "" || f.Service == name) && (f.Operation == "" || has) {
+			known = true
+			if f.Stale && f.Operation != "" && !op.read {
+				return fmt.Errorf("%s is no read, so it cannot answer stale", f.Operation)
+			}
+		}
+	}
+	switch {
+	case !known:
+		return fmt.Errorf("no service %q with an operation %q", f.Service, f.Operation)
+	case f.Code == "" && !f.Throttle && f.Delay <= 0 && !f.Stale:
+		return fmt.Errorf("it does nothing: set Code, Throttle, Delay or Stale")
+	case f.Code == "" && (f.Status != 0 || f.Message != ""):
+		return fmt.Errorf("it has a status or message and no Code")
+	case f.Code != "" && f.Throttle:
+		return fmt.Errorf("it has both a Code and Throttle")
+	case f.Lost && f.Code == "" && !f.Throttle:
+		return fmt.Errorf("an answer that is Lost needs a Code or Throttle to replace it")
+	case f.Status != 0 && (f.Status < 400 || f.Status > 599):
+		return fmt.Errorf("status %d is no error", f.Status)
+	}
+	return nil
+}
+
+func (f *fault) matches(in *call) bool {
+	return (f.Service == "" || f.Service == in.svc.name) && (f.Operation == "" || f.Operation == in.op) &&
+		(f.Match == "" || strings.Contains(in.params, f.Match))
+}
+
+func (f *fault) delay() time.Duration {
+	if f == nil {
+		return 0
+	}
+	return f.Delay
+}
+
+func (f *fault) snapshot() *state {
+	if f == nil {
+		return nil
+	}
+	return f.old
+}
+
+func (f *fault) fails() bool { return f != nil && (f.Code != "" || f.Throttle) }
+
+func (f *fault) lost() bool { return f.fails() && f.Lost }
+
+func (f *fault) failure(s service) error {
+	if f.Throttle {
+		e := s.throttle
+		return &e
+	}
+	status, message := f.Status, f.Message
+	if status == 0 {
+		status = http.StatusBadRequest
+	}
+	if message == "" {
+		message = "An injected fault: " + f.Code + "."
+	}
+	return &apiError{status, f.Code, message}
+}
+
+// admit spends the request's rate tokens and picks its fault.
+func (c *Cloud) admit(in *call) (*fault, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := c.clock.Now()
+	if c.cfg.RateLimits && !c.allow(in, now) {
+		e := in.svc.throttle
+		return nil, &e
+	}
+	for _, f := range c.faults {
+		if !f.matches(in) || (f.Times > 0 && f.left == 0) {
+			continue
+		}
+		f.left--
+		if f.fails() && !f.Lost {
+			if f.Delay > 0 {
+				c.mu.Unlock()
+				c.wait(in.gone, f.Delay)
+				c.mu.Lock()
+			}
+			return nil, f.failure(in.svc)
+		}
+		return f, nil
+	}
+	return nil, nil
+}

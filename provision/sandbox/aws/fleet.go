@@ -1,0 +1,226 @@
+package aws
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/poolwright/poolwright/provision/catalog"
+	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/query"
+)
+
+func fleetParams() []string {
+	const config = "LaunchTemplateConfigs.#."
+	return []string{
+		"ClientToken", "Type", "Context",
+		"TargetCapacitySpecification.TotalTargetCapacity", "TargetCapacitySpecification.DefaultTargetCapacityType",
+		"SpotOptions.AllocationStrategy", "OnDemandOptions.AllocationStrategy", "ReservedCapacityOptions.ReservationType.#",
+		"TagSpecification.#.ResourceType", "TagSpecification.#.Tag.#.Key", "TagSpecification.#.Tag.#.Value",
+		config + "LaunchTemplateSpecification.LaunchTemplateId", config + "LaunchTemplateSpecification.LaunchTemplateName",
+		config + "LaunchTemplateSpecification.Version",
+		config + "Overrides.#.InstanceType", config + "Overrides.#.SubnetId", config + "Overrides.#.AvailabilityZone",
+		config + "Overrides.#.ImageId", config + "Overrides.#.Priority",
+	}
+}
+
+// fleetLimit is the most instances of one instant fleet.
+const fleetLimit = 1000
+
+// fleet is a CreateFleet request that has been understood.
+type fleet struct {
+	capacityType string
+	total        int
+	strategy     string
+	tags         map[string]string
+	pools        []pool
+}
+
+// pool is one override, with everything a launch from it needs.
+type pool struct {
+	launch
+	template *template
+	priority float64
+	price    float64
+	order    int
+}
+
+// createFleet starts an instant fleet. It fills the request from the best pool
+// on, as the strategy ranks them; a pool that cannot give what is asked for
+// leaves an error beside the instances that others gave.
+func createFleet(in *call) (any, error) {
+	f, err := in.fleet()
+	if err != nil {
+		return nil, err
+	}
+	if in.dry {
+		return nil, errDryRun()
+	}
+	token := in.form.Get("ClientToken")
+	if before, ok := in.cloud.market.fleets[token]; ok && token != "" {
+		if before.params != in.params {
+			return nil, refuse("IdempotentParameterMismatch", "The client token was used for a request with other parameters.")
+		}
+		return before.nodes, nil
+	}
+	f.rank()
+	var sets, failures []query.Node
+	left := f.total
+	for _, p := range f.pools {
+		if left == 0 {
+			break
+		}
+		ids, failed := in.fill(f, p, left)
+		left -= len(ids)
+		if len(ids) > 0 {
+			sets = append(sets, query.Group("item", query.Values("instanceIds", "item", ids),
+				query.Text("instanceType", p.kind.Name), query.Text("lifecycle", f.lifecycle()), p.node()))
+		}
+		if failed != nil {
+			failures = append(failures, query.Group("item", query.Text("errorCode", failed.code), query.Text("errorMessage", failed.message),
+				query.Text("lifecycle", f.lifecycle()), p.node()))
+		}
+	}
+	nodes := []query.Node{query.Text("fleetId", in.st.id("fleet")), query.List("errorSet", "item", failures), query.List("fleetInstanceSet", "item", sets)}
+	if token != "" {
+		in.cloud.market.fleets[token] = &fleetAnswer{in.params, nodes}
+	}
+	return nodes, nil
+}
+
+// lifecycle is how a fleet's answer names what it bought.
+func (f *fleet) lifecycle() string {
+	if f.capacityType == spot {
+		return spot
+	}
+	return onDemand
+}
+
+func (p pool) node() query.Node {
+	return query.Group("launchTemplateAndOverrides",
+		query.Group("launchTemplateSpecification", query.Text("launchTemplateId", p.template.id),
+			query.Text("launchTemplateName", p.template.name), query.Text("version", "1")),
+		query.Group("overrides", query.Text("instanceType", p.kind.Name), query.Opt("subnetId", p.subnetID),
+			query.Opt("availabilityZone", p.zone.Name), query.Opt("imageId", p.image),
+			query.Text("priority", strconv.FormatFloat(p.priority, 'f', -1, 64))))
+}
+
+// fill launches up to n instances from one pool.
+func (in *call) fill(f *fleet, p pool, n int) ([]string, *apiError) {
+	if failed := in.launchable(p.launch); failed != nil {
+		return nil, failed
+	}
+	var ids []string
+	for len(ids) < n {
+		i, failed := in.start(p.launch, f.tags, p.price)
+		if failed != nil {
+			return ids, failed
+		}
+		ids = append(ids, i.ID)
+	}
+	return ids, nil
+}
+
+// rank orders the pools: by price, or by the caller's priority (the lowest
+// number first), or by the room they have.
+func (f *fleet) rank() {
+	byPrice := func(a, b pool) int {
+		return cmp.Or(cmp.Compare(a.price, b.price), cmp.Compare(a.priority, b.priority), cmp.Compare(a.zone.Name, b.zone.Name), cmp.Compare(a.order, b.order))
+	}
+	byPriority := func(a, b pool) int { return cmp.Or(cmp.Compare(a.priority, b.priority), byPrice(a, b)) }
+	if f.strategy == "prioritized" || f.strategy == "capacity-optimized-prioritized" {
+		slices.SortStableFunc(f.pools, byPriority)
+		return
+	}
+	slices.SortStableFunc(f.pools, byPrice)
+}
+
+// fleet reads and checks the request. What is wrong with a single pool is found
+// at its launch; what is wrong with the request, here.
+func (in *call) fleet() (*fleet, error) {
+	get := in.form.Get
+	f := &fleet{capacityType: get("TargetCapacitySpecification.DefaultTargetCapacityType")}
+	if kind := get("Type"); kind != "instant" {
+		return nil, refuse("UnsupportedOperation", "Fleets of type '%s' are not played, only instant ones.", kind)
+	}
+	total, _, err := in.form.Int("TargetCapacitySpecification.TotalTargetCapacity")
+	if err != nil || total < 1 || total > fleetLimit {
+		return nil, refuse("InvalidParameterValue", "TotalTargetCapacity '%s' is not between 1 and %d.", get("TargetCapacitySpecification.TotalTargetCapacity"), fleetLimit)
+	}
+	f.total = total
+	if f.strategy, err = in.strategy(f.capacityType); err != nil {
+		return nil, err
+	}
+	if f.tags, err = tagsFor(in.form, "instance"); err != nil {
+		return nil, err
+	}
+	for _, c := range in.form.Each("LaunchTemplateConfigs") {
+		if err := in.addPools(f, c); err != nil {
+			return nil, err
+		}
+	}
+	if len(f.pools) == 0 {
+		return nil, refuse("MissingParameter", "The request must contain the parameter LaunchTemplateConfigs")
+	}
+	return f, nil
+}
+
+func (in *call) strategy(capacityType string) (string, error) {
+	known := map[string][]string{
+		onDemand:      {"lowest-price", "prioritized"},
+		spot:          {"price-capacity-optimized", "lowest-price", "capacity-optimized-prioritized"},
+		capacityBlock: {""},
+		reserved:      {"", "prioritized"},
+	}
+	allowed, ok := known[capacityType]
+	if !ok {
+		return "", refuse("InvalidParameterValue", "DefaultTargetCapacityType '%s' is not known.", capacityType)
+	}
+	name := map[string]string{onDemand: "OnDemandOptions", spot: "SpotOptions"}[capacityType] + ".AllocationStrategy"
+	s := in.form.Get(name)
+	if s == "" {
+		s = allowed[0]
+	}
+	if !slices.Contains(allowed, s) {
+		return "", refuse("InvalidParameterValue", "The %s '%s' is not played for %s; it knows %q.", name, s, capacityType, allowed)
+	}
+	return s, nil
+}
+
+// addPools makes a pool of every override, or of the template alone.
+func (in *call) addPools(f *fleet, config query.Form) error {
+	spec := config.Sub("LaunchTemplateSpecification")
+	t, err := in.findTemplate(spec.Get("LaunchTemplateId"), spec.Get("LaunchTemplateName"), spec.Get("Version"))
+	if err != nil {
+		return err
+	}
+	overrides := config.Each("Overrides")
+	if len(overrides) == 0 {
+		overrides = []query.Form{{}}
+	}
+	for _, o := range overrides {
+		p := pool{template: t, order: len(f.pools)}
+		if s := o.Get("Priority"); s != "" {
+			if p.priority, err = strconv.ParseFloat(s, 64); err != nil || p.priority < 0 {
+				return refuse("InvalidParameterValue", "Priority '%s' is not a number of zero or more.", s)
+			}
+		}
+		p.launch, err = in.launch(t.data, o, f.capacityType)
+		if err != nil {
+			return err
+		}
+		// A type that is not sold so has no price; its launch says why.
+		p.price, _ = in.cloud.offers.price(p.kind, p.zone, f.capacityType)
+		f.pools = append(f.pools, p)
+	}
+	return nil
+}
+
+// kindOf finds an instance type.
+func (in *call) kindOf(name string) (catalog.InstanceType, error) {
+	t, ok := in.cloud.offers.catalog.Lookup(name)
+	if !ok {
+		return t, refuse("InvalidParameterValue", "%s", fmt.Sprintf("Invalid value '%s' for InstanceType.", name))
+	}
+	return t, nil
+}

@@ -1,0 +1,98 @@
+package aws
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/query"
+)
+
+// health is what DescribeInstanceStatus shows.
+type health struct {
+	impaired map[string]time.Time // by check: instance, system or ebs; since when
+	events   []string             // scheduled event codes
+}
+
+// Impair makes a status check of an instance fail from now on: "instance",
+// "system" or "ebs"; "" makes all of them pass again. A code of a scheduled
+// event, such as "instance-retirement", announces that event.
+func (c *Cloud) Impair(id, check string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	i := c.st.instance(id)
+	if i == nil {
+		return fmt.Errorf("impairing instance %q: there is none", id)
+	}
+	switch {
+	case check == "":
+		i.health = health{}
+	case slices.Contains([]string{"instance", "system", "ebs"}, check):
+		next := map[string]time.Time{check: c.clock.Now()}
+		for k, v := range i.health.impaired {
+			next[k] = v
+		}
+		i.health.impaired = next // a new map: the old one may be in a snapshot
+	case slices.Contains([]string{"instance-reboot", "system-reboot", "system-maintenance", "instance-retirement", "instance-stop"}, check):
+		i.health.events = append(slices.Clone(i.health.events), check)
+	default:
+		return fmt.Errorf("impairing instance %s: %q is neither a status check nor a scheduled event", id, check)
+	}
+	return nil
+}
+
+func (h health) status(check string) string {
+	if _, bad := h.impaired[check]; bad {
+		return "impaired"
+	}
+	return "ok"
+}
+
+// node is the summary of one check, with the one test behind it.
+func (h health) node(name, check string) query.Node {
+	status := "passed"
+	since := query.Node{}
+	if at, bad := h.impaired[check]; bad {
+		status, since = "failed", query.Text("impairedSince", stamp(at))
+	}
+	return query.Group(name, query.Text("status", h.status(check)),
+		query.List("details", "item", []query.Node{query.Group("item", query.Text("name", "reachability"), query.Text("status", status), since)}))
+}
+
+func describeStatus(in *call) (any, error) {
+	ids, err := in.askedInstances()
+	if err != nil {
+		return nil, err
+	}
+	all, err := in.form.Bool("IncludeAllInstances")
+	if err != nil {
+		return nil, refuse("InvalidParameterValue", "%s", err)
+	}
+	found, err := choose(in, in.st.instances, attributes[*instance]{
+		"instance-status.status":     one(func(i *instance) string { return i.health.status("instance") }),
+		"system-status.status":       one(func(i *instance) string { return i.health.status("system") }),
+		"attached-ebs-status.status": one(func(i *instance) string { return i.health.status("ebs") }),
+		"event.code":                 func(i *instance) []string { return i.health.events },
+		"instance-state-name":        one(func(i *instance) string { return string(i.State) }),
+		"availability-zone":          one(func(i *instance) string { return i.Zone }),
+	}, func(i *instance) map[string]string { return i.Tags })
+	if err != nil {
+		return nil, err
+	}
+	var rows []item
+	for _, i := range found {
+		if len(ids) > 0 && !slices.Contains(ids, i.ID) || !all && i.State != Running {
+			continue
+		}
+		var events []query.Node
+		for n, code := range i.health.events {
+			events = append(events, query.Group("item", query.Text("instanceEventId", fmt.Sprintf("instance-event-%s%x", i.ID[3:], n)),
+				query.Text("code", code), query.Text("description", "A scheduled event of the emulator."), query.Text("notBefore", stamp(in.now.Add(time.Hour)))))
+		}
+		rows = append(rows, item{fmt.Sprintf("%012d", i.number), query.Group("item",
+			query.Text("instanceId", i.ID), query.Text("availabilityZone", i.Zone), query.Text("availabilityZoneId", i.ZoneID),
+			query.List("eventsSet", "item", events), stateNode("instanceState", i.State),
+			i.health.node("systemStatus", "system"), i.health.node("instanceStatus", "instance"), i.health.node("attachedEbsStatus", "ebs"))})
+	}
+	return in.page("instanceStatusSet", rows, pageLimits{5, 1000})
+}

@@ -1,0 +1,227 @@
+package aws
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/query"
+)
+
+// Accounts that publish the images, as in the commercial regions.
+const (
+	eksImages          = "602401143452"
+	bottlerocketImages = "092701018921"
+)
+
+// image is a machine image, with the SSM parameters that point to it.
+type image struct {
+	id, name, arch, owner string
+	created, deprecated   time.Time
+	params                []string
+	tags                  map[string]string
+}
+
+// kubernetesVersions are those for which images exist; Amazon Linux 2 ended
+// with 1.32.
+func kubernetesVersions(cluster string) []string {
+	out := []string{"1.29", "1.30", "1.31", "1.32", "1.33", "1.34", "1.35", "1.36"}
+	if !slices.Contains(out, cluster) {
+		out = append(out, cluster)
+	}
+	return out
+}
+
+// newImages lists an image for every family, architecture, variant, Kubernetes
+// version and release. Ids follow from the names, so they are all different,
+// and the same in every world.
+func newImages(cfg Config) []*image {
+	var out []*image
+	for _, k8s := range kubernetesVersions(cfg.Cluster.Version) {
+		for n, release := range cfg.Releases {
+			latest := n == len(cfg.Releases)-1
+			out = append(out, amazonLinux2023(k8s, release, latest)...)
+			if k8s < "1.33" {
+				out = append(out, amazonLinux2(k8s, release, latest)...)
+			}
+		}
+		out = append(out, bottlerocket(k8s)...)
+	}
+	return out
+}
+
+func newImage(name, arch, owner string, created time.Time) *image {
+	sum := sha256.Sum256([]byte(name))
+	return &image{
+		id: "ami-0" + hex.EncodeToString(sum[:8]), name: name, arch: arch, owner: owner,
+		created: created, deprecated: created.AddDate(2, 0, 0), tags: map[string]string{},
+	}
+}
+
+// day reads the date of a release; the config has been checked.
+func day(release string) time.Time {
+	t, err := time.Parse("v20060102", release)
+	if err != nil {
+		return time.Date(2025, 1, 1, 0, 0, 0, 0, time.UTC)
+	}
+	return t
+}
+
+func amazonLinux2023(k8s, release string, latest bool) []*image {
+	var out []*image
+	for _, build := range [][2]string{{"x86_64", "standard"}, {"x86_64", "nvidia"}, {"x86_64", "neuron"}, {"arm64", "standard"}, {"arm64", "nvidia"}} {
+		arch, variant := build[0], build[1]
+		i := newImage(fmt.Sprintf("amazon-eks-node-al2023-%s-%s-%s-%s", arch, variant, k8s, release), arch, eksImages, day(release))
+		i.point(fmt.Sprintf("/aws/service/eks/optimized-ami/%s/amazon-linux-2023/%s/%s/", k8s, arch, variant), i.name, latest)
+		out = append(out, i)
+	}
+	return out
+}
+
+func amazonLinux2(k8s, release string, latest bool) []*image {
+	var out []*image
+	for _, build := range [][3]string{{"x86_64", "", "node"}, {"arm64", "-arm64", "arm64-node"}, {"x86_64", "-gpu", "gpu-node"}} {
+		i := newImage(fmt.Sprintf("amazon-eks-%s-%s-%s", build[2], k8s, release), build[0], eksImages, day(release))
+		i.point(fmt.Sprintf("/aws/service/eks/optimized-ami/%s/amazon-linux-2%s/", k8s, build[1]), i.name, latest)
+		out = append(out, i)
+	}
+	return out
+}
+
+// bottlerocketReleases are version and date, oldest first.
+func bottlerocketReleases() [][2]string {
+	return [][2]string{{"1.37.0", "v20250411"}, {"1.46.0", "v20250902"}, {"1.52.0", "v20260120"}, {"1.58.0", "v20260618"}, {"1.64.0", "v20261029"}}
+}
+
+func bottlerocket(k8s string) []*image {
+	var out []*image
+	releases := bottlerocketReleases()
+	for n, r := range releases {
+		for _, variant := range []string{"", "-nvidia"} {
+			for _, arch := range []string{"x86_64", "arm64"} {
+				base := fmt.Sprintf("bottlerocket-aws-k8s-%s%s-%s-v%s", k8s, variant, arch, r[0])
+				commit := sha256.Sum256([]byte(r[0]))
+				i := newImage(base+"-"+hex.EncodeToString(commit[:4]), arch, bottlerocketImages, day(r[1]))
+				root := fmt.Sprintf("/aws/service/bottlerocket/aws-k8s-%s%s/%s/", k8s, variant, arch)
+				i.params = append(i.params, root+r[0]+"/image_id", root+r[0]+"-"+hex.EncodeToString(commit[:4])+"/image_id")
+				if n == len(releases)-1 {
+					i.params = append(i.params, root+"latest/image_id")
+				}
+				out = append(out, i)
+			}
+		}
+	}
+	return out
+}
+
+// point adds the parameters below root: by release, and the recommended one.
+func (i *image) point(root, release string, latest bool) {
+	i.params = append(i.params, root+release+"/image_id")
+	if latest {
+		i.params = append(i.params, root+"recommended/image_id")
+	}
+}
+
+func (i *image) ownerAlias() string {
+	if i.owner == eksImages || i.owner == bottlerocketImages {
+		return "amazon"
+	}
+	return ""
+}
+
+func (st *state) image(id string) *image {
+	for _, i := range st.images {
+		if i.id == id {
+			return i
+		}
+	}
+	return nil
+}
+
+func (st *state) architecture(id string) string {
+	if i := st.image(id); i != nil {
+		return i.arch
+	}
+	return "x86_64"
+}
+
+func describeImages(in *call) (any, error) {
+	ids, owners := in.form.List("ImageId"), in.form.List("Owner")
+	if id := missing(ids, func(id string) bool { return in.st.image(id) != nil }); id != "" {
+		return nil, refuse("InvalidAMIID.NotFound", "The image id '[%s]' does not exist", id)
+	}
+	deprecated, err := in.form.Bool("IncludeDeprecated")
+	if err != nil {
+		return nil, refuse("InvalidParameterValue", "%s", err)
+	}
+	found, err := choose(in, in.st.images, attributes[*image]{
+		"image-id":            one(func(i *image) string { return i.id }),
+		"name":                one(func(i *image) string { return i.name }),
+		"state":               one(func(*image) string { return "available" }),
+		"architecture":        one(func(i *image) string { return i.arch }),
+		"owner-id":            one(func(i *image) string { return i.owner }),
+		"owner-alias":         one((*image).ownerAlias),
+		"image-type":          one(func(*image) string { return "machine" }),
+		"is-public":           one(func(*image) string { return "true" }),
+		"virtualization-type": one(func(*image) string { return "hvm" }),
+		"root-device-type":    one(func(*image) string { return "ebs" }),
+	}, func(i *image) map[string]string { return i.tags })
+	if err != nil {
+		return nil, err
+	}
+	var rows []item
+	for _, i := range found {
+		if len(ids) > 0 && !slices.Contains(ids, i.id) || !in.owned(i, owners) || !deprecated && !in.now.Before(i.deprecated) {
+			continue
+		}
+		rows = append(rows, item{i.id, in.imageNode(i)})
+	}
+	return in.page("imagesSet", rows, pageLimits{1, 1000})
+}
+
+// owned tells whether one of the owners, an account, "self" or "amazon", owns
+// the image; no owners means anyone.
+func (in *call) owned(i *image, owners []string) bool {
+	return len(owners) == 0 || slices.ContainsFunc(owners, func(o string) bool {
+		return o == i.owner || o == i.ownerAlias() || o == "self" && i.owner == in.cloud.cfg.Account
+	})
+}
+
+func (in *call) imageNode(i *image) query.Node {
+	return query.Group("item",
+		query.Text("imageId", i.id), query.Text("name", i.name), query.Text("imageLocation", "amazon/"+i.name),
+		query.Text("imageState", "available"), query.Text("imageOwnerId", i.owner), query.Opt("imageOwnerAlias", i.ownerAlias()),
+		query.Text("creationDate", stamp(i.created)), query.Text("deprecationTime", stamp(i.deprecated)), query.Bool("isPublic", true),
+		query.Text("architecture", i.arch), query.Text("imageType", "machine"), query.Text("platformDetails", "Linux/UNIX"),
+		query.Text("rootDeviceType", "ebs"), query.Text("rootDeviceName", "/dev/xvda"), query.Text("virtualizationType", "hvm"),
+		query.Text("hypervisor", "xen"), query.Bool("enaSupport", true), tagSet(i.tags))
+}
+
+func ssmOperations() map[string]operation {
+	return map[string]operation{"GetParameter": {read: true, run: getParameter}}
+}
+
+// getParameter resolves the public parameters of the images; there are no
+// others.
+func getParameter(in *call) (any, error) {
+	var ask struct {
+		Name           string
+		WithDecryption bool
+	}
+	if err := in.into(&ask); err != nil {
+		return nil, err
+	}
+	for _, i := range in.st.images {
+		if slices.Contains(i.params, ask.Name) {
+			return map[string]any{"Parameter": map[string]any{
+				"Name": ask.Name, "Type": "String", "Value": i.id, "Version": 1, "DataType": "aws:ec2:image",
+				"ARN":              fmt.Sprintf("arn:%s:ssm:%s::parameter%s", in.cloud.partition(), in.cloud.cfg.Region, ask.Name),
+				"LastModifiedDate": i.created.Unix(),
+			}}, nil
+		}
+	}
+	return nil, refuse("ParameterNotFound", "There is no parameter %s.", strings.TrimSpace(ask.Name))
+}

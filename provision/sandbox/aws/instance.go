@@ -1,0 +1,179 @@
+package aws
+
+import (
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/poolwright/poolwright/provision/catalog"
+)
+
+// State is where an instance is in its life.
+type State string
+
+// The states that instances go through here, in this order.
+const (
+	Pending      State = "pending"
+	Running      State = "running"
+	ShuttingDown State = "shutting-down"
+	Terminated   State = "terminated"
+)
+
+// code is the number that EC2 sends with the state.
+func (s State) code() int {
+	switch s {
+	case Running:
+		return 16
+	case ShuttingDown:
+		return 32
+	case Terminated:
+		return 48
+	}
+	return 0
+}
+
+// alive tells whether the instance still holds capacity and costs money.
+func (s State) alive() bool { return s == Pending || s == Running }
+
+// Instance is one instance as an observer sees it: a copy, taken at that
+// moment.
+type Instance struct {
+	ID           string
+	Type         string // instance type, "g5.xlarge"
+	Zone         string // "us-east-1a"
+	ZoneID       string // "use1-az1"
+	CapacityType string // on-demand, spot, capacity-block or reserved-capacity
+	State        State
+	Image        string // image id
+	Address      string // private IPv4 address
+	DNSName      string // private DNS name, the name of its Node
+	Launched     time.Time
+	Tags         map[string]string
+	UserData     string // decoded; it may hold secrets, so String leaves it out
+}
+
+// String names the instance without its user data.
+func (i Instance) String() string {
+	return fmt.Sprintf("%s (%s, %s, %s, %s)", i.ID, i.Type, i.Zone, i.CapacityType, i.State)
+}
+
+// Format keeps every verb, also %+v, from printing user data.
+func (i Instance) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(i.String())) }
+
+// instance is what the cloud knows beyond that.
+type instance struct {
+	Instance
+	number      int // launch index: the order of lists and the reservation
+	kind        catalog.InstanceType
+	subnet      string
+	groups      []securityGroup
+	profile     string
+	reservation string // capacity reservation id
+	placement   placement
+	interfaces  []string // interface types, the primary first
+	health      health
+	rate        float64 // dollars per hour
+	ended       time.Time
+}
+
+// placement is where and how the launch template put it.
+type placement struct {
+	tenancy, group, partition string
+	preference                string // capacity reservation preference
+}
+
+func (i *instance) observed() Instance {
+	out := i.Instance
+	out.Tags = maps.Clone(i.Tags)
+	return out
+}
+
+// Instances returns every instance that AWS still shows, by launch.
+func (c *Cloud) Instances() []Instance {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	out := make([]Instance, 0, len(c.st.instances))
+	for _, i := range c.st.instances {
+		out = append(out, i.observed())
+	}
+	return out
+}
+
+// Terminate ends an instance as somebody would in the console.
+func (c *Cloud) Terminate(id string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	i := c.st.instance(id)
+	if i == nil {
+		return fmt.Errorf("terminating instance %q: there is none", id)
+	}
+	c.terminate(i)
+	return nil
+}
+
+// begin makes a launched instance part of the account and starts its life. The
+// caller holds the lock.
+func (c *Cloud) begin(i *instance) {
+	c.st.instances = append(c.st.instances, i)
+	c.enter(i, Pending)
+	c.clock.AfterFunc(c.cfg.Delays.Running, func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if i.State == Pending {
+			c.enter(i, Running)
+		}
+	})
+}
+
+// terminate starts the end of an instance; of one that is ending it does
+// nothing. The caller holds the lock.
+func (c *Cloud) terminate(i *instance) {
+	if !i.State.alive() {
+		return
+	}
+	i.ended = c.clock.Now()
+	c.journal.bill(i)
+	c.enter(i, ShuttingDown)
+	c.clock.AfterFunc(c.cfg.Delays.Shutdown, func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.end(i)
+	})
+}
+
+// end gives back what the instance held, and forgets it after a while.
+func (c *Cloud) end(i *instance) {
+	c.enter(i, Terminated)
+	if s := c.st.network.subnet(i.subnet); s != nil {
+		s.free++
+	}
+	c.clock.AfterFunc(c.cfg.Delays.Forget, func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.st.instances = slices.DeleteFunc(c.st.instances, func(o *instance) bool { return o == i })
+	})
+}
+
+// enter changes the state, tells the watchers, and tells EventBridge, whose
+// rule sends every change of state to the first queue.
+func (c *Cloud) enter(i *instance, s State) {
+	i.State = s
+	now := c.clock.Now()
+	c.journal.publish(Event{Time: now, Kind: s, Instance: i.observed()})
+	c.notify(now, eventBridge{
+		source: "aws.ec2", kind: "EC2 Instance State-change Notification", instance: i.ID,
+		detail: map[string]any{"instance-id": i.ID, "state": s},
+	})
+}
+
+// dnsName is the private name that EC2 gives by the address.
+func dnsName(region string, a netip.Addr) string {
+	b := a.As4()
+	domain := region + ".compute.internal"
+	if region == "us-east-1" {
+		domain = "ec2.internal"
+	}
+	return fmt.Sprintf("ip-%d-%d-%d-%d.%s", b[0], b[1], b[2], b[3], domain)
+}

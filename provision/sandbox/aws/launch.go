@@ -1,0 +1,226 @@
+package aws
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/netip"
+	"slices"
+
+	"github.com/poolwright/poolwright/provision/catalog"
+	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/query"
+)
+
+// launch is what one instance is started with: a launch template's data, with
+// what the request puts over it.
+type launch struct {
+	data         query.Form
+	kind         catalog.InstanceType
+	zone         catalog.Zone
+	subnetID     string
+	image        string
+	capacityType string
+}
+
+// launch reads the parameters of a launch. An id that leads nowhere is left to
+// launchable, because a fleet reports it beside its pool.
+func (in *call) launch(data, over query.Form, capacityType string) (launch, error) {
+	first := func(values ...string) string {
+		for _, v := range values {
+			if v != "" {
+				return v
+			}
+		}
+		return ""
+	}
+	l := launch{data: data, capacityType: capacityType,
+		subnetID: first(over.Get("SubnetId"), data.Get("NetworkInterface.1.SubnetId")),
+		image:    first(over.Get("ImageId"), data.Get("ImageId"))}
+	name := first(over.Get("InstanceType"), data.Get("InstanceType"))
+	if name == "" {
+		return l, refuse("MissingParameter", "The request must contain the parameter InstanceType")
+	}
+	var err error
+	if l.kind, err = in.kindOf(name); err != nil {
+		return l, err
+	}
+	zone := first(over.Get("AvailabilityZone"), data.Get("Placement.AvailabilityZone"))
+	if s := in.st.network.subnet(l.subnetID); s != nil {
+		if zone != "" && zone != s.zone.Name {
+			return l, refuse("InvalidParameterValue", "The availability zone '%s' is not that of subnet %s (%s).", zone, s.id, s.zone.Name)
+		}
+		l.zone = s.zone
+		return l, nil
+	}
+	z, ok := in.cloud.offers.zone(zone)
+	if zone != "" && !ok {
+		return l, refuse("InvalidParameterValue", "Invalid availability zone: [%s]", zone)
+	}
+	l.zone = z
+	return l, nil
+}
+
+// launchable finds what is wrong with a launch before capacity is asked for.
+func (in *call) launchable(l launch) *apiError {
+	bad := func(code, format string, args ...any) *apiError {
+		return &apiError{http.StatusBadRequest, code, fmt.Sprintf(format, args...)}
+	}
+	if l.subnetID != "" && in.st.network.subnet(l.subnetID) == nil {
+		return bad("InvalidSubnetID.NotFound", "The subnet ID '%s' does not exist", l.subnetID)
+	}
+	if l.subnetID == "" && l.zone.Name == "" {
+		return bad("MissingInput", "No subnets found for the default VPC: give a subnet or a zone.")
+	}
+	i := in.st.image(l.image)
+	switch {
+	case l.image == "":
+		return bad("MissingParameter", "The request must contain the parameter ImageId")
+	case i == nil:
+		return bad("InvalidAMIID.NotFound", "The image id '[%s]' does not exist", l.image)
+	case !slices.Contains(l.kind.Processor.Architectures, i.arch):
+		return bad("InvalidParameterValue", "The architecture '%s' of the specified instance type does not match the architecture '%s' of the specified AMI.",
+			l.kind.Processor.Architectures[len(l.kind.Processor.Architectures)-1], i.arch)
+	case !usage(l.kind, l.capacityType):
+		return bad("Unsupported", "%s", refusal("Unsupported", l.kind.Name, l.zone.Name))
+	}
+	for _, id := range securityGroups(l.data) {
+		if _, ok := in.st.network.group(id); !ok {
+			return bad("InvalidGroup.NotFound", "The security group '%s' does not exist", id)
+		}
+	}
+	if name := l.data.Get("IamInstanceProfile.Name"); name != "" && in.st.profiles[name] == nil {
+		return bad("InvalidParameterValue", "Value (%s) for parameter iamInstanceProfile.name is invalid. Invalid IAM Instance Profile name", name)
+	}
+	if id := l.data.Get("Placement.GroupId"); id != "" && !slices.ContainsFunc(in.st.groups, func(g *PlacementGroup) bool { return g.ID == id }) {
+		return bad("InvalidPlacementGroup.Unknown", "The Placement Group '%s' is unknown.", id)
+	}
+	return nil
+}
+
+// securityGroups are those of the first network interface, or of the launch.
+func securityGroups(data query.Form) []string {
+	if nics := data.Each("NetworkInterface"); len(nics) > 0 {
+		return nics[0].List("SecurityGroupId")
+	}
+	return data.List("SecurityGroupId")
+}
+
+// start launches one instance, or says why there is no room for it.
+func (in *call) start(l launch, tags map[string]string, rate float64) (*instance, *apiError) {
+	st, c := in.st, in.cloud
+	subnet := st.network.subnet(l.subnetID)
+	if subnet == nil {
+		subnet = st.network.inZone(l.zone.Name)
+	}
+	if room, code := c.room(l.kind.Name, l.zone.Name, l.capacityType); room == 0 {
+		return nil, &apiError{http.StatusBadRequest, code, refusal(code, l.kind.Name, l.zone.Name)}
+	}
+	if subnet.free == 0 {
+		return nil, &apiError{http.StatusBadRequest, "InsufficientFreeAddressesInSubnet",
+			fmt.Sprintf("There are not enough free addresses in subnet '%s' to satisfy the requested number of instances.", subnet.id)}
+	}
+	reservation, failed := in.reserve(l)
+	if failed != nil {
+		return nil, failed
+	}
+	text, err := userData(l.data)
+	if err != nil {
+		var api *apiError
+		errors.As(err, &api)
+		return nil, api
+	}
+	address := subnet.take(func(a netip.Addr) bool {
+		return slices.ContainsFunc(st.instances, func(i *instance) bool { return i.State != Terminated && i.Address == a.String() })
+	})
+	id := st.id("i")
+	i := &instance{
+		Instance: Instance{
+			ID: id, Type: l.kind.Name, Zone: subnet.zone.Name, ZoneID: subnet.zone.ID, CapacityType: l.capacityType,
+			Image: l.image, Address: address.String(), DNSName: dnsName(c.cfg.Region, address),
+			Launched: in.now, Tags: maps.Clone(tags), UserData: text,
+		},
+		number: st.seq, kind: l.kind, subnet: subnet.id, reservation: reservation, rate: rate,
+		profile: l.data.Get("IamInstanceProfile.Name"), interfaces: interfaces(l.data), placement: placementOf(l.data),
+	}
+	for _, g := range securityGroups(l.data) {
+		group, _ := st.network.group(g)
+		i.groups = append(i.groups, group)
+	}
+	c.begin(i)
+	return i, nil
+}
+
+// interfaces are the types of the network interfaces; there is always one.
+func interfaces(data query.Form) []string {
+	var out []string
+	for _, n := range data.Each("NetworkInterface") {
+		kind := n.Get("InterfaceType")
+		if kind == "" {
+			kind = "interface"
+		}
+		out = append(out, kind)
+	}
+	if len(out) == 0 {
+		out = []string{"interface"}
+	}
+	return out
+}
+
+func placementOf(data query.Form) placement {
+	p := placement{
+		tenancy: data.Get("Placement.Tenancy"), group: data.Get("Placement.GroupId"), partition: data.Get("Placement.PartitionNumber"),
+		preference: data.Get("CapacityReservationSpecification.CapacityReservationPreference"),
+	}
+	if p.tenancy == "" {
+		p.tenancy = "default"
+	}
+	if p.preference == "" {
+		p.preference = "open"
+	}
+	return p
+}
+
+// runParams are those of RunInstances with a launch template.
+func runParams() []string {
+	return append([]string{
+		"ClientToken", "MinCount", "MaxCount", "InstanceType", "SubnetId", "ImageId",
+		"LaunchTemplate.LaunchTemplateId", "LaunchTemplate.LaunchTemplateName", "LaunchTemplate.Version",
+		"TagSpecification.#.ResourceType", "TagSpecification.#.Tag.#.Key", "TagSpecification.#.Tag.#.Value",
+	}, interfaceParams()...)
+}
+
+// runInstances checks a launch; only dry runs are played, since fleets are how
+// nodes are launched.
+func runInstances(in *call) (any, error) {
+	spec := in.form.Sub("LaunchTemplate")
+	t, err := in.findTemplate(spec.Get("LaunchTemplateId"), spec.Get("LaunchTemplateName"), spec.Get("Version"))
+	if err != nil {
+		return nil, err
+	}
+	least, _, err1 := in.form.Int("MinCount")
+	most, _, err2 := in.form.Int("MaxCount")
+	if err1 != nil || err2 != nil || least < 1 || most < least {
+		return nil, refuse("InvalidParameterValue", "MinCount '%s' and MaxCount '%s' are no range from 1.", in.form.Get("MinCount"), in.form.Get("MaxCount"))
+	}
+	if _, err := tagsFor(in.form, "instance"); err != nil {
+		return nil, err
+	}
+	l, err := in.launch(t.data, in.form, onDemand)
+	if err != nil {
+		return nil, err
+	}
+	if nics := in.form.Each("NetworkInterface"); len(nics) > 0 && nics[0].Get("SubnetId") != "" {
+		l.subnetID = nics[0].Get("SubnetId")
+		if s := in.st.network.subnet(l.subnetID); s != nil {
+			l.zone = s.zone
+		}
+	}
+	if failed := in.launchable(l); failed != nil {
+		return nil, failed
+	}
+	if in.dry {
+		return nil, errDryRun()
+	}
+	return nil, refuse("UnsupportedOperation", "RunInstances is played for dry runs only; launch with CreateFleet.")
+}

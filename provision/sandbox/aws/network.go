@@ -1,0 +1,134 @@
+package aws
+
+import (
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"net/netip"
+
+	"github.com/poolwright/poolwright/provision/catalog"
+)
+
+// network is the VPC: a private and a public subnet in every zone, and three
+// security groups. Only the private subnets and the cluster's groups carry the
+// discovery tags, so that a selector that is too wide shows.
+type network struct {
+	vpc     string
+	subnets []*subnet
+	groups  []securityGroup
+}
+
+type subnet struct {
+	id     string
+	zone   catalog.Zone
+	cidr   netip.Prefix
+	public bool
+	free   int // addresses left
+	next   int // host number of the next instance
+	// wrapped: every address was given out once, so the next may be in use.
+	wrapped bool
+	tags    map[string]string
+}
+
+type securityGroup struct {
+	id, name, description string
+	tags                  map[string]string
+}
+
+// reservedAddresses are the ones AWS keeps in every subnet: the first four and
+// the last.
+const reservedAddresses = 5
+
+func newNetwork(cfg Config, zones []catalog.Zone) network {
+	name := cfg.Cluster.Name
+	n := network{vpc: "vpc-0a11ce0000000c0de"}
+	for i, z := range zones {
+		private := netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 0, byte(i * 64), 0}), 18)
+		public := netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 0, byte(192 + i*16), 0}), 20)
+		n.subnets = append(n.subnets,
+			newSubnet(i, z, private, false, with(cfg.Tags, "Name", name+"-private-"+z.Name, "kubernetes.io/role/internal-elb", "1")),
+			newSubnet(i, z, public, true, with(nil, "Name", name+"-public-"+z.Name, "kubernetes.io/role/elb", "1")))
+	}
+	n.groups = []securityGroup{
+		{"sg-0000000000000aaa1", "default", "default VPC security group", map[string]string{}},
+		{"sg-0000000000000bbb2", "eks-cluster-sg-" + name + "-1", "EKS created security group", with(cfg.Tags, "Name", "eks-cluster-sg-"+name+"-1", "aws:eks:cluster-name", name)},
+		{"sg-0000000000000ccc3", name + "-node", "EKS node security group", with(cfg.Tags, "Name", name+"-node")},
+	}
+	return n
+}
+
+func newSubnet(i int, z catalog.Zone, cidr netip.Prefix, public bool, tags map[string]string) *subnet {
+	kind := "a"
+	if public {
+		kind = "b"
+	}
+	return &subnet{
+		id: fmt.Sprintf("subnet-0%s%015x", kind, i+1), zone: z, cidr: cidr, public: public, tags: tags,
+		free: 1<<(32-cidr.Bits()) - reservedAddresses, next: reservedAddresses - 1,
+	}
+}
+
+// with copies tags and adds pairs of key and value.
+func with(tags map[string]string, pairs ...string) map[string]string {
+	out := maps.Clone(tags)
+	if out == nil {
+		out = map[string]string{}
+	}
+	for i := 0; i+1 < len(pairs); i += 2 {
+		out[pairs[i]] = pairs[i+1]
+	}
+	return out
+}
+
+func (n network) clone() network {
+	n.subnets = clones(n.subnets)
+	return n
+}
+
+func (n network) subnet(id string) *subnet {
+	for _, s := range n.subnets {
+		if s.id == id {
+			return s
+		}
+	}
+	return nil
+}
+
+// inZone is the subnet that a launch into a zone without a subnet gets: the
+// default VPC's would be public.
+func (n network) inZone(zone string) *subnet {
+	for _, s := range n.subnets {
+		if s.zone.Name == zone && s.public {
+			return s
+		}
+	}
+	return nil
+}
+
+func (n network) group(id string) (securityGroup, bool) {
+	for _, g := range n.groups {
+		if g.id == id {
+			return g, true
+		}
+	}
+	return securityGroup{}, false
+}
+
+// take hands out the next address; the caller has seen that one is free. As in
+// a VPC an address comes back late: only once all the others had their turn.
+func (s *subnet) take(used func(netip.Addr) bool) netip.Addr {
+	s.free--
+	for {
+		size := 1 << (32 - s.cidr.Bits())
+		host := s.next
+		if s.next++; s.next >= size-1 {
+			s.next, s.wrapped = reservedAddresses-1, true
+		}
+		base := s.cidr.Addr().As4()
+		var out [4]byte
+		binary.BigEndian.PutUint32(out[:], binary.BigEndian.Uint32(base[:])+uint32(host))
+		if a := netip.AddrFrom4(out); !s.wrapped || !used(a) {
+			return a
+		}
+	}
+}

@@ -1,0 +1,109 @@
+package aws
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/poolwright/poolwright/provision/catalog"
+)
+
+func pricingOperations() map[string]operation {
+	return map[string]operation{"GetProducts": {read: true, run: getProducts}}
+}
+
+// getProducts lists the on-demand prices of instances; there are no other
+// products.
+func getProducts(in *call) (any, error) {
+	var ask struct {
+		ServiceCode, FormatVersion, NextToken string
+		MaxResults                            *int
+		Filters                               []struct{ Type, Field, Value string }
+	}
+	if err := in.into(&ask); err != nil {
+		return nil, err
+	}
+	if ask.ServiceCode != "AmazonEC2" {
+		return nil, refuse("InvalidParameterException", "The service code %q is not played, only AmazonEC2.", ask.ServiceCode)
+	}
+	most := 100
+	if ask.MaxResults != nil {
+		most = *ask.MaxResults
+	}
+	if most < 1 || most > 100 {
+		return nil, refuse("InvalidParameterException", "MaxResults %d is not between 1 and 100.", most)
+	}
+	after, err := in.after(ask.NextToken)
+	if err != nil {
+		return nil, err
+	}
+	answer := map[string]any{"FormatVersion": "aws_v1"}
+	products := []string{}
+	for _, t := range in.cloud.offers.types { // sorted by name
+		if t.Name <= after {
+			continue
+		}
+		attributes := in.productAttributes(t)
+		keep := true
+		for _, f := range ask.Filters {
+			have, known := attributes[f.Field]
+			if f.Type != "TERM_MATCH" || !known {
+				return nil, refuse("InvalidParameterException", "The filter %s of type %s is not played.", f.Field, f.Type)
+			}
+			keep = keep && slices.Contains(have, f.Value)
+		}
+		if !keep || !usage(t, onDemand) && !usage(t, capacityBlock) {
+			continue
+		}
+		if len(products) == most {
+			answer["NextToken"] = in.token(after)
+			break
+		}
+		p, err := in.product(t, attributes)
+		if err != nil {
+			return nil, err
+		}
+		products, after = append(products, p), t.Name
+	}
+	answer["PriceList"] = products
+	return answer, nil
+}
+
+// productAttributes are the searchable ones, first the value that is shown.
+func (in *call) productAttributes(t catalog.InstanceType) map[string][]string {
+	family, tenancy := "Compute Instance", "Shared"
+	if t.BareMetal() {
+		family, tenancy = "Compute Instance (bare metal)", "Dedicated"
+	}
+	return map[string][]string{
+		"productFamily": {family}, "tenancy": {tenancy}, "instanceType": {t.Name}, "regionCode": {in.cloud.cfg.Region},
+		"serviceCode": {"AmazonEC2"}, "servicecode": {"AmazonEC2"}, "preInstalledSw": {"NA"}, "operatingSystem": {"Linux"},
+		"capacitystatus": {"Used"}, "marketoption": {"OnDemand"}, "vcpu": {strconv.Itoa(t.VCPUs)},
+	}
+}
+
+func (in *call) product(t catalog.InstanceType, attributes map[string][]string) (string, error) {
+	dollars, err := in.cloud.offers.price(t, catalog.Zone{}, onDemand)
+	if err != nil {
+		return "", err
+	}
+	shown := map[string]string{}
+	for k, v := range attributes {
+		if k != "productFamily" && k != "serviceCode" {
+			shown[k] = v[0]
+		}
+	}
+	sku := fmt.Sprintf("%X", t.Name)
+	out, err := json.Marshal(map[string]any{
+		"product": map[string]any{"productFamily": attributes["productFamily"][0], "sku": sku, "attributes": shown},
+		"terms": map[string]any{"OnDemand": map[string]any{sku + ".T": map[string]any{
+			"sku": sku,
+			"priceDimensions": map[string]any{sku + ".T.D": map[string]any{
+				"unit": "Hrs", "pricePerUnit": map[string]string{"USD": fmt.Sprintf("%.10f", dollars)},
+			}},
+		}}},
+		"serviceCode": "AmazonEC2",
+	})
+	return string(out), err
+}

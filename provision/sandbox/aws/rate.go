@@ -1,0 +1,55 @@
+package aws
+
+import (
+	"strings"
+	"time"
+)
+
+// bucket is a token bucket: EC2's way to limit requests per account and region.
+type bucket struct {
+	tokens, most, perSecond float64
+	at                      time.Time
+}
+
+func (b *bucket) take(now time.Time) bool {
+	b.tokens = min(b.most, b.tokens+now.Sub(b.at).Seconds()*b.perSecond)
+	b.at = now
+	if b.tokens < 1 {
+		return false
+	}
+	b.tokens--
+	return true
+}
+
+// newBucket has the default quota of a class of EC2 operations: operations
+// that only read and those that change share one each, except the classes that
+// EC2 limits by themselves.
+func newBucket(class string, now time.Time) *bucket {
+	rates := map[string][2]float64{ // burst, per second
+		"read": {100, 20}, "write": {50, 5}, "RunInstances": {5, 2}, "CreateFleet": {50, 5}, "TerminateInstances": {100, 5},
+	}
+	r := rates[class]
+	return &bucket{tokens: r[0], most: r[0], perSecond: r[1], at: now}
+}
+
+// allow spends a token of the request's bucket; only EC2 is limited. The
+// caller holds the lock.
+func (c *Cloud) allow(in *call, now time.Time) bool {
+	if in.svc.name != "ec2" {
+		return true
+	}
+	class := in.svc.ops[in.op].class
+	switch {
+	case class != "":
+	case strings.HasPrefix(in.op, "Describe"):
+		class = "read"
+	default:
+		class = "write"
+	}
+	b, ok := c.buckets[class]
+	if !ok {
+		b = newBucket(class, now)
+		c.buckets[class] = b
+	}
+	return b.take(now)
+}

@@ -1,0 +1,182 @@
+package aws
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/query"
+)
+
+// Reservation is capacity that the account has paid for.
+type Reservation struct {
+	ID            string // "cr-…"; empty lets AddReservation choose
+	Type          string // instance type
+	Zone          string
+	Total         int
+	CapacityBlock bool // else an on-demand capacity reservation
+	Interruptible bool
+	Targeted      bool      // only launches that name it; else open to all that match
+	End           time.Time // zero means unlimited
+	Tags          map[string]string
+}
+
+// PlacementGroup is a placement group of the account.
+type PlacementGroup struct {
+	ID         string // "pg-…"; empty lets AddPlacementGroup choose
+	Name       string
+	Strategy   string // cluster, partition or spread
+	Partitions int    // of strategy partition
+}
+
+// AddReservation gives the account a capacity reservation and returns its id.
+func (c *Cloud) AddReservation(r Reservation) (string, error) {
+	if _, ok := c.offers.catalog.Lookup(r.Type); !ok || r.Total < 1 {
+		return "", fmt.Errorf("adding a reservation of %d %q: it needs an instance type of the catalogue and at least one instance", r.Total, r.Type)
+	}
+	if _, ok := c.offers.zone(r.Zone); !ok {
+		return "", fmt.Errorf("adding a reservation: no zone %q in %s", r.Zone, c.cfg.Region)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if r.ID == "" {
+		r.ID = c.st.id("cr")
+	}
+	r.Tags = with(r.Tags)
+	c.st.reservations = append(c.st.reservations, &r)
+	return r.ID, nil
+}
+
+// AddPlacementGroup gives the account a placement group and returns its id.
+func (c *Cloud) AddPlacementGroup(g PlacementGroup) (string, error) {
+	if g.Name == "" || !slices.Contains([]string{"cluster", "partition", "spread"}, g.Strategy) {
+		return "", fmt.Errorf("adding placement group %q with strategy %q: it needs a name and one of cluster, partition, spread", g.Name, g.Strategy)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if g.ID == "" {
+		g.ID = c.st.id("pg")
+	}
+	c.st.groups = append(c.st.groups, &g)
+	return g.ID, nil
+}
+
+// used counts the reservation's instances.
+func (st *state) used(r *Reservation) int {
+	n := 0
+	for _, i := range st.instances {
+		if i.reservation == r.ID && i.State.alive() {
+			n++
+		}
+	}
+	return n
+}
+
+func (r *Reservation) state(now time.Time) string {
+	if !r.End.IsZero() && !now.Before(r.End) {
+		return "expired"
+	}
+	return "active"
+}
+
+// reserve finds the reservation of a launch: the one its template names, or an
+// open one that matches and has room. "" means none, which is right unless one
+// was named.
+func (in *call) reserve(l launch) (string, *apiError) {
+	named := l.data.Get("CapacityReservationSpecification.CapacityReservationTarget.CapacityReservationId")
+	preference := l.data.Get("CapacityReservationSpecification.CapacityReservationPreference")
+	for _, r := range in.st.reservations {
+		if named != "" && r.ID != named || named == "" && (r.Targeted || r.CapacityBlock || preference == "none" || l.capacityType != onDemand) {
+			continue
+		}
+		if r.Type != l.kind.Name || r.Zone != l.zone.Name || r.state(in.now) != "active" || in.st.used(r) >= r.Total {
+			continue
+		}
+		return r.ID, nil
+	}
+	if named == "" && preference != "capacity-reservations-only" {
+		return "", nil
+	}
+	if named != "" && !slices.ContainsFunc(in.st.reservations, func(r *Reservation) bool { return r.ID == named }) {
+		return "", &apiError{http.StatusBadRequest, "InvalidCapacityReservationId.NotFound", fmt.Sprintf("The capacity reservation ID '%s' does not exist", named)}
+	}
+	return "", &apiError{http.StatusBadRequest, "ReservationCapacityExceeded", refusal("ReservationCapacityExceeded", l.kind.Name, l.zone.Name)}
+}
+
+func describeReservations(in *call) (any, error) {
+	ids := in.form.List("CapacityReservationId")
+	has := func(id string) bool {
+		return slices.ContainsFunc(in.st.reservations, func(r *Reservation) bool { return r.ID == id })
+	}
+	if id := missing(ids, has); id != "" {
+		return nil, refuse("InvalidCapacityReservationId.NotFound", "The capacity reservation ID '%s' does not exist", id)
+	}
+	match := func(r *Reservation) string { return map[bool]string{true: "targeted", false: "open"}[r.Targeted] }
+	found, err := choose(in, in.st.reservations, attributes[*Reservation]{
+		"state":                   one(func(r *Reservation) string { return r.state(in.now) }),
+		"owner-id":                one(func(*Reservation) string { return in.cloud.cfg.Account }),
+		"instance-match-criteria": one(match),
+		"instance-type":           one(func(r *Reservation) string { return r.Type }),
+		"availability-zone":       one(func(r *Reservation) string { return r.Zone }),
+	}, func(r *Reservation) map[string]string { return r.Tags })
+	if err != nil {
+		return nil, err
+	}
+	var rows []item
+	for _, r := range found {
+		if len(ids) > 0 && !slices.Contains(ids, r.ID) {
+			continue
+		}
+		end, endKind, kind := query.Node{}, "unlimited", "default"
+		if !r.End.IsZero() {
+			end, endKind = query.Text("endDate", stamp(r.End)), "limited"
+		}
+		if r.CapacityBlock {
+			kind = "capacity-block"
+		}
+		zone, _ := in.cloud.offers.zone(r.Zone)
+		rows = append(rows, item{r.ID, query.Group("item",
+			query.Text("capacityReservationId", r.ID), query.Text("ownerId", in.cloud.cfg.Account), query.Text("instanceType", r.Type),
+			query.Text("instancePlatform", "Linux/UNIX"), query.Text("availabilityZone", r.Zone), query.Text("availabilityZoneId", zone.ID),
+			query.Text("tenancy", "default"), query.Int("totalInstanceCount", r.Total), query.Int("availableInstanceCount", r.Total-in.st.used(r)),
+			query.Text("state", r.state(in.now)), query.Text("endDateType", endKind), end, query.Text("instanceMatchCriteria", match(r)),
+			query.Text("reservationType", kind), query.Bool("interruptible", r.Interruptible), tagSet(maps.Clone(r.Tags)))})
+	}
+	return in.page("capacityReservationSet", rows, pageLimits{1, 1000})
+}
+
+func describeGroups(in *call) (any, error) {
+	ids, names := in.form.List("GroupId"), in.form.List("GroupName")
+	for _, want := range append(slices.Clone(ids), names...) {
+		if !slices.ContainsFunc(in.st.groups, func(g *PlacementGroup) bool { return g.ID == want || g.Name == want }) {
+			return nil, refuse("InvalidPlacementGroup.Unknown", "The Placement Group '%s' is unknown.", want)
+		}
+	}
+	found, err := choose(in, in.st.groups, attributes[*PlacementGroup]{
+		"state":      one(func(*PlacementGroup) string { return "available" }),
+		"strategy":   one(func(g *PlacementGroup) string { return g.Strategy }),
+		"group-name": one(func(g *PlacementGroup) string { return g.Name }),
+	}, nil)
+	if err != nil {
+		return nil, err
+	}
+	var rows []query.Node
+	for _, g := range found {
+		if len(ids) > 0 && !slices.Contains(ids, g.ID) || len(names) > 0 && !slices.Contains(names, g.Name) {
+			continue
+		}
+		partitions, level := query.Node{}, query.Node{}
+		switch g.Strategy {
+		case "partition":
+			partitions = query.Text("partitionCount", strconv.Itoa(g.Partitions))
+		case "spread":
+			level = query.Text("spreadLevel", "rack")
+		}
+		rows = append(rows, query.Group("item", query.Text("groupId", g.ID), query.Text("groupName", g.Name),
+			query.Text("state", "available"), query.Text("strategy", g.Strategy), partitions, level))
+	}
+	return []query.Node{query.List("placementGroupSet", "item", rows)}, nil
+}

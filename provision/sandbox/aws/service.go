@@ -1,0 +1,130 @@
+package aws
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+
+	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/query"
+)
+
+type protocol int
+
+const (
+	ec2Protocol   protocol = iota // forms in, XML out, EC2's dialect
+	queryProtocol                 // forms in, XML out
+	jsonProtocol                  // X-Amz-Target names the operation
+	restProtocol                  // method and path name the operation
+)
+
+// service is one AWS API: how it speaks, and the table of its operations.
+type service struct {
+	name     string
+	protocol protocol
+	version  string   // API version (query) or target prefix (JSON)
+	regions  []string // whose scope it accepts
+	ops      map[string]operation
+	route    func(method, path string) string // of restProtocol
+	throttle apiError                         // how it says "too many requests"
+}
+
+// table lists every service by its name in a credential scope.
+func (c *Cloud) table() map[string]service {
+	here, home := []string{c.cfg.Region}, []string{"us-east-1"}
+	slow := func(status int, code string) apiError { return apiError{status, code, "Rate exceeded"} }
+	all := []service{
+		{name: "ec2", protocol: ec2Protocol, version: "2016-11-15", regions: here, ops: ec2Operations(),
+			throttle: apiError{http.StatusServiceUnavailable, "RequestLimitExceeded", "Request limit exceeded."}},
+		{name: "iam", protocol: queryProtocol, version: "2010-05-08", regions: home, ops: iamOperations(), throttle: slow(400, "Throttling")},
+		{name: "sts", protocol: queryProtocol, version: "2011-06-15", regions: here, ops: stsOperations(), throttle: slow(400, "Throttling")},
+		{name: "ssm", protocol: jsonProtocol, version: "AmazonSSM", regions: here, ops: ssmOperations(), throttle: slow(400, "ThrottlingException")},
+		{name: "sqs", protocol: jsonProtocol, version: "AmazonSQS", regions: here, ops: sqsOperations(), throttle: slow(400, "RequestThrottled")},
+		{name: "pricing", protocol: jsonProtocol, version: "AWSPriceListService", regions: []string{"us-east-1", "eu-central-1", "ap-south-1", "cn-northwest-1"},
+			ops: pricingOperations(), throttle: slow(400, "ThrottlingException")},
+		{name: "eks", protocol: restProtocol, regions: here, ops: eksOperations(), route: eksRoute, throttle: slow(429, "ThrottlingException")},
+		{name: "arc-zonal-shift", protocol: restProtocol, regions: here, ops: arcOperations(), route: arcRoute, throttle: slow(429, "ThrottlingException")},
+	}
+	out := make(map[string]service, len(all))
+	for _, s := range all {
+		out[s.name] = s
+	}
+	return out
+}
+
+func (s service) servesIn(region string) bool { return slices.Contains(s.regions, region) }
+
+// unknown is the answer to an operation that is not in the table.
+func (s service) unknown(in *call) error {
+	switch s.protocol {
+	case ec2Protocol, queryProtocol:
+		return refuse("InvalidAction", "The action %s is not valid for this web service (%s).", in.op, s.name)
+	case restProtocol:
+		return &apiError{http.StatusNotFound, "UnknownOperationException", fmt.Sprintf("%s has no operation %s.", s.name, in.target)}
+	}
+	return refuse("UnknownOperationException", "%s has no operation %s.", s.name, in.op)
+}
+
+// write sends an answer, or an error, as the protocol wants it.
+func (s service) write(w http.ResponseWriter, in *call, answer any, err error) {
+	var failed *apiError
+	if err != nil && !errors.As(err, &failed) {
+		failed = &apiError{http.StatusInternalServerError, "InternalError", err.Error()}
+	}
+	w.Header().Set("X-Amzn-Requestid", in.id)
+	switch s.protocol {
+	case ec2Protocol, queryProtocol:
+		w.Header().Set("Content-Type", "text/xml;charset=UTF-8")
+		nodes, _ := answer.([]query.Node)
+		s.writeXML(w, in, nodes, failed)
+	default:
+		w.Header().Set("Content-Type", "application/json")
+		if s.protocol == jsonProtocol {
+			w.Header().Set("Content-Type", "application/x-amz-json-1.1")
+		}
+		if s.name == "sqs" {
+			w.Header().Set("Content-Type", "application/x-amz-json-1.0")
+			if failed != nil {
+				w.Header().Set("X-Amzn-Query-Error", queryCode(failed.code)+";Sender")
+			}
+		}
+		writeJSON(w, answer, failed)
+	}
+}
+
+func (s service) writeXML(w http.ResponseWriter, in *call, nodes []query.Node, failed *apiError) {
+	id := in.id
+	var root query.Node
+	var xmlns string
+	switch {
+	case failed != nil && s.protocol == ec2Protocol:
+		root = query.Group("Response",
+			query.Group("Errors", query.Group("Error", query.Text("Code", failed.code), query.Text("Message", failed.message))),
+			query.Text("RequestID", id))
+	case failed != nil:
+		root = query.Group("ErrorResponse",
+			query.Group("Error", query.Text("Type", "Sender"), query.Text("Code", failed.code), query.Text("Message", failed.message)),
+			query.Text("RequestId", id))
+	case s.protocol == ec2Protocol:
+		xmlns = "http://ec2.amazonaws.com/doc/" + s.version + "/"
+		root = query.Group(in.op+"Response", append([]query.Node{query.Text("requestId", id)}, nodes...)...)
+	default:
+		xmlns = "https://" + s.name + ".amazonaws.com/doc/" + s.version + "/"
+		root = query.Group(in.op+"Response", query.Group(in.op+"Result", nodes...),
+			query.Group("ResponseMetadata", query.Text("RequestId", id)))
+	}
+	if failed != nil {
+		w.WriteHeader(failed.status)
+	}
+	_, _ = w.Write(query.Document(root, xmlns)) // a caller that went away needs no answer
+}
+
+func writeJSON(w http.ResponseWriter, answer any, failed *apiError) {
+	if failed != nil {
+		w.Header().Set("X-Amzn-Errortype", failed.code)
+		w.WriteHeader(failed.status)
+		answer = map[string]string{"__type": failed.code, "message": failed.message}
+	}
+	_ = json.NewEncoder(w).Encode(answer) // as above
+}

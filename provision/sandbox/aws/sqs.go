@@ -1,0 +1,310 @@
+package aws
+
+import (
+	"crypto/md5"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Bounds and defaults of SQS.
+const (
+	defaultVisibility = 30 * time.Second
+	longestVisibility = 12 * time.Hour
+	longestPoll       = 20 * time.Second
+	retention         = 5 * time.Minute // as the interruption queue of a cluster is set up
+)
+
+// queue is one SQS queue.
+type queue struct {
+	name     string
+	messages []*message
+	received int           // for receipt handles
+	arrived  chan struct{} // closed and replaced whenever a message may have become visible
+}
+
+type message struct {
+	id, body string
+	sent     time.Time
+	hidden   time.Time // invisible until then
+	receipt  string    // of the last receive
+	receives int
+}
+
+func newQueue(name string) *queue { return &queue{name: name, arrived: make(chan struct{})} }
+
+// wake lets every waiting receiver look again.
+func (q *queue) wake() {
+	close(q.arrived)
+	q.arrived = make(chan struct{})
+}
+
+// put adds a message. The caller holds the lock.
+func (q *queue) put(id, body string, now time.Time) {
+	q.messages = append(q.messages, &message{id: id, body: body, sent: now, hidden: now})
+	q.wake()
+}
+
+// take hands out up to n visible messages and hides them for so long; what is
+// too old is gone.
+func (q *queue) take(n int, hide time.Duration, now time.Time) []*message {
+	q.messages = slices.DeleteFunc(q.messages, func(m *message) bool { return now.Sub(m.sent) > retention })
+	var out []*message
+	for _, m := range q.messages {
+		if len(out) < n && !now.Before(m.hidden) {
+			q.received++
+			m.receipt = fmt.Sprintf("%s-%d", m.id, q.received)
+			m.hidden = now.Add(hide)
+			m.receives++
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+// SendMessage puts a message on a queue.
+func (c *Cloud) SendMessage(queueName, body string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, q := range c.queues {
+		if q.name == queueName {
+			q.put(c.st.id("message"), body, c.clock.Now())
+			return nil
+		}
+	}
+	return fmt.Errorf("sending to queue %q: there is none", queueName)
+}
+
+func sqsOperations() map[string]operation {
+	return map[string]operation{
+		"GetQueueUrl":    {read: true, run: getQueueURL},
+		"ReceiveMessage": {unlocked: true, run: receiveMessage},
+		"DeleteMessage":  {run: deleteMessage},
+	}
+}
+
+func (in *call) queueURL(name string) string {
+	return fmt.Sprintf("https://sqs.%s.amazonaws.com/%s/%s", in.cloud.cfg.Region, in.cloud.cfg.Account, name)
+}
+
+func errNoQueue() error {
+	return refuse("QueueDoesNotExist", "The specified queue does not exist.")
+}
+
+// queryCode is the code of SQS's older protocol, which clients still get in a
+// header and go by.
+func queryCode(code string) string {
+	if code == "QueueDoesNotExist" {
+		return "AWS.SimpleQueueService.NonExistentQueue"
+	}
+	return code
+}
+
+func getQueueURL(in *call) (any, error) {
+	var ask struct {
+		QueueName              string
+		QueueOwnerAWSAccountId string //nolint:revive,stylecheck // the wire's name
+	}
+	if err := in.into(&ask); err != nil {
+		return nil, err
+	}
+	for _, q := range in.cloud.queues {
+		if q.name == ask.QueueName && (ask.QueueOwnerAWSAccountId == "" || ask.QueueOwnerAWSAccountId == in.cloud.cfg.Account) {
+			return map[string]string{"QueueUrl": in.queueURL(q.name)}, nil
+		}
+	}
+	return nil, errNoQueue()
+}
+
+// queueAt finds a queue by its URL; only the last part counts, since the URL's
+// host is not where this server listens.
+func (in *call) queueAt(url string) (*queue, error) {
+	for _, q := range in.cloud.queues {
+		if url != "" && url[strings.LastIndexByte(url, '/')+1:] == q.name {
+			return q, nil
+		}
+	}
+	return nil, errNoQueue()
+}
+
+type receiveInput struct {
+	QueueUrl                    string //nolint:revive,stylecheck // the wire's name
+	MaxNumberOfMessages         *int
+	VisibilityTimeout           *int
+	WaitTimeSeconds             *int
+	AttributeNames              []string
+	MessageSystemAttributeNames []string
+	MessageAttributeNames       []string
+	ReceiveRequestAttemptId     string //nolint:revive,stylecheck // the wire's name
+}
+
+// bound reads an optional number and checks its range.
+func bound(name string, v *int, least, most, otherwise int) (int, error) {
+	if v == nil {
+		return otherwise, nil
+	}
+	if *v < least || *v > most {
+		return 0, refuse("InvalidParameterValue", "Value %d for parameter %s is invalid. Reason: Must be between %d and %d.", *v, name, least, most)
+	}
+	return *v, nil
+}
+
+// receiveMessage waits for messages as long as it was asked to. It holds the
+// lock only to look.
+func receiveMessage(in *call) (any, error) {
+	var ask receiveInput
+	if err := in.into(&ask); err != nil {
+		return nil, err
+	}
+	n, err := bound("MaxNumberOfMessages", ask.MaxNumberOfMessages, 1, 10, 1)
+	if err != nil {
+		return nil, err
+	}
+	hide, err := bound("VisibilityTimeout", ask.VisibilityTimeout, 0, int(longestVisibility.Seconds()), int(defaultVisibility.Seconds()))
+	if err != nil {
+		return nil, err
+	}
+	wait, err := bound("WaitTimeSeconds", ask.WaitTimeSeconds, 0, int(longestPoll.Seconds()), 0)
+	if err != nil {
+		return nil, err
+	}
+	names := append(slices.Clone(ask.AttributeNames), ask.MessageSystemAttributeNames...)
+	c := in.cloud
+	end := c.clock.Now().Add(time.Duration(wait) * time.Second)
+	for {
+		c.mu.Lock()
+		q, err := in.queueAt(ask.QueueUrl)
+		if err != nil {
+			c.mu.Unlock()
+			return nil, err
+		}
+		now := c.clock.Now()
+		found := q.take(n, time.Duration(hide)*time.Second, now)
+		answer := messagesJSON(found, names)
+		arrived, next := q.arrived, q.nextVisible(now, end)
+		c.mu.Unlock()
+		if len(found) > 0 || !now.Before(end) {
+			return answer, nil
+		}
+		if in.rest(arrived, next.Sub(now)) {
+			return answer, nil
+		}
+	}
+}
+
+// nextVisible is when a hidden message comes back, at the latest end.
+func (q *queue) nextVisible(now, end time.Time) time.Time {
+	for _, m := range q.messages {
+		if m.hidden.After(now) && m.hidden.Before(end) {
+			end = m.hidden
+		}
+	}
+	return end
+}
+
+// rest waits for an arrival or for d; true means that the caller is gone.
+func (in *call) rest(arrived <-chan struct{}, d time.Duration) bool {
+	over := make(chan struct{})
+	stop := in.cloud.clock.AfterFunc(d, func() { close(over) })
+	defer stop()
+	select {
+	case <-arrived:
+	case <-over:
+	case <-in.gone:
+		return true
+	}
+	return false
+}
+
+func messagesJSON(found []*message, names []string) map[string]any {
+	out := map[string]any{}
+	if len(found) == 0 {
+		return out
+	}
+	var list []map[string]any
+	for _, m := range found {
+		sum := md5.Sum([]byte(m.body))
+		attributes := map[string]string{}
+		for name, value := range map[string]string{
+			"SentTimestamp": strconv.FormatInt(m.sent.UnixMilli(), 10), "ApproximateReceiveCount": strconv.Itoa(m.receives),
+		} {
+			if slices.Contains(names, name) || slices.Contains(names, "All") {
+				attributes[name] = value
+			}
+		}
+		list = append(list, map[string]any{
+			"MessageId": m.id, "ReceiptHandle": m.receipt, "Body": m.body, "MD5OfBody": hex.EncodeToString(sum[:]), "Attributes": attributes,
+		})
+	}
+	out["Messages"] = list
+	return out
+}
+
+// deleteMessage takes a message away by the receipt of its last receive. One
+// that is gone already is no error, as in SQS.
+func deleteMessage(in *call) (any, error) {
+	var ask struct{ QueueUrl, ReceiptHandle string } //nolint:revive,stylecheck // the wire's names
+	if err := in.into(&ask); err != nil {
+		return nil, err
+	}
+	q, err := in.queueAt(ask.QueueUrl)
+	if err != nil {
+		return nil, err
+	}
+	if !strings.HasPrefix(ask.ReceiptHandle, "message-") {
+		return nil, refuse("ReceiptHandleIsInvalid", "The input receipt handle %q is not valid.", ask.ReceiptHandle)
+	}
+	q.messages = slices.DeleteFunc(q.messages, func(m *message) bool { return m.receipt == ask.ReceiptHandle })
+	return map[string]any{}, nil
+}
+
+// eventBridge is an event that a rule sends to the first queue.
+type eventBridge struct {
+	source, kind, instance string
+	detail                 map[string]any
+}
+
+// notify puts an event on the first queue. The caller holds the lock.
+func (c *Cloud) notify(now time.Time, e eventBridge) {
+	if len(c.queues) == 0 {
+		return
+	}
+	id := c.st.id("event")
+	body, err := json.Marshal(map[string]any{
+		"version": "0", "id": id, "account": c.cfg.Account, "region": c.cfg.Region, "time": now.UTC().Format(time.RFC3339),
+		"source": e.source, "detail-type": e.kind, "detail": e.detail,
+		"resources": []string{fmt.Sprintf("arn:%s:ec2:%s:%s:instance/%s", c.partition(), c.cfg.Region, c.cfg.Account, e.instance)},
+	})
+	if err != nil {
+		return // strings only: it cannot fail
+	}
+	c.queues[0].put(c.st.id("message"), string(body), now)
+}
+
+// Interrupt warns a spot instance of its interruption, and ends it after the
+// configured delay, as EC2 does two minutes later.
+func (c *Cloud) Interrupt(id string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	i := c.st.instance(id)
+	switch {
+	case i == nil:
+		return fmt.Errorf("interrupting instance %q: there is none", id)
+	case i.CapacityType != spot || !i.State.alive():
+		return fmt.Errorf("interrupting instance %s: it is no living spot instance (%s, %s)", id, i.CapacityType, i.State)
+	}
+	c.notify(c.clock.Now(), eventBridge{
+		source: "aws.ec2", kind: "EC2 Spot Instance Interruption Warning", instance: id,
+		detail: map[string]any{"instance-id": id, "instance-action": "terminate"},
+	})
+	c.clock.AfterFunc(c.cfg.Delays.Interrupt, func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.terminate(i)
+	})
+	return nil
+}

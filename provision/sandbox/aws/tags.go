@@ -1,0 +1,173 @@
+package aws
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/query"
+)
+
+const mostTags = 50
+
+func isTagFilter(name string) bool {
+	return name == "tag-key" || name == "tag-value" || strings.HasPrefix(name, "tag:") && len(name) > len("tag:")
+}
+
+// tagValues is what a tag filter compares: one tag's value, all keys or all
+// values.
+func tagValues(filter string, tags map[string]string) []string {
+	switch filter {
+	case "tag-key":
+		return slices.Collect(maps.Keys(tags))
+	case "tag-value":
+		return slices.Collect(maps.Values(tags))
+	}
+	if v, ok := tags[strings.TrimPrefix(filter, "tag:")]; ok {
+		return []string{v}
+	}
+	return nil
+}
+
+// wildcard matches as EC2's filters do: * for anything, ? for one character, a
+// backslash before either for itself.
+func wildcard(pattern, s string) bool {
+	for pattern != "" {
+		switch c := pattern[0]; {
+		case c == '*':
+			for n := 0; n <= len(s); n++ {
+				if wildcard(pattern[1:], s[n:]) {
+					return true
+				}
+			}
+			return false
+		case s == "":
+			return false
+		case c == '?':
+		default:
+			if c == '\\' && len(pattern) > 1 {
+				pattern = pattern[1:]
+			}
+			if pattern[0] != s[0] {
+				return false
+			}
+		}
+		pattern, s = pattern[1:], s[1:]
+	}
+	return s == ""
+}
+
+// readTags reads Tag.1.Key, Tag.1.Value … and refuses what EC2 would.
+func readTags(forms []query.Form) (map[string]string, error) {
+	out := map[string]string{}
+	for _, f := range forms {
+		k, v := f.Get("Key"), f.Get("Value")
+		switch {
+		case k == "" || len(k) > 128 || len(v) > 256:
+			return nil, refuse("InvalidParameterValue", "Tag key '%s' or its value is empty or too long (128 and 256 characters).", k)
+		case strings.HasPrefix(strings.ToLower(k), "aws:"):
+			return nil, refuse("InvalidParameterValue", "Tag keys starting with 'aws:' are reserved for internal use: '%s'", k)
+		}
+		if _, twice := out[k]; twice {
+			return nil, refuse("InvalidParameterValue", "Duplicate tag key '%s' specified.", k)
+		}
+		out[k] = v
+	}
+	if len(out) > mostTags {
+		return nil, refuse("TagLimitExceeded", "More than %d tags specified.", mostTags)
+	}
+	return out, nil
+}
+
+// tagsFor reads the TagSpecification of one resource type.
+func tagsFor(f query.Form, resource string) (map[string]string, error) {
+	out := map[string]string{}
+	for _, s := range f.Each("TagSpecification") {
+		tags, err := readTags(s.Each("Tag"))
+		if err != nil {
+			return nil, err
+		}
+		if s.Get("ResourceType") == resource {
+			maps.Copy(out, tags)
+		}
+	}
+	return out, nil
+}
+
+func tagSet(tags map[string]string) query.Node {
+	rows := make([]query.Node, 0, len(tags))
+	for _, k := range slices.Sorted(maps.Keys(tags)) {
+		rows = append(rows, query.Group("item", query.Text("key", k), query.Text("value", tags[k])))
+	}
+	return query.List("tagSet", "item", rows)
+}
+
+// createTags tags instances, launch templates, subnets, images, reservations
+// and placement groups; if one of the ids is unknown, nothing is tagged.
+func createTags(in *call) (any, error) {
+	tags, err := readTags(in.form.Each("Tag"))
+	if err != nil {
+		return nil, err
+	}
+	ids := in.form.List("ResourceId")
+	if len(ids) == 0 || len(tags) == 0 {
+		return nil, refuse("MissingParameter", "The request must contain the parameters ResourceId and Tag")
+	}
+	var found []map[string]string
+	for _, id := range ids {
+		have := in.st.tagsOf(id)
+		if have == nil {
+			return nil, notFound(id)
+		}
+		merged := maps.Clone(have)
+		maps.Copy(merged, tags)
+		if len(merged) > mostTags {
+			return nil, refuse("TagLimitExceeded", "The maximum number of tags, %d, was reached for %s.", mostTags, id)
+		}
+		found = append(found, have)
+	}
+	if in.dry {
+		return nil, errDryRun()
+	}
+	for _, have := range found {
+		maps.Copy(have, tags)
+	}
+	return []query.Node{query.Bool("return", true)}, nil
+}
+
+// tagsOf is the live tag map of a resource, nil if there is none of that id.
+func (st *state) tagsOf(id string) map[string]string {
+	if i := st.instance(id); i != nil {
+		return i.Tags
+	}
+	for _, t := range st.templates {
+		if t.id == id {
+			return t.tags
+		}
+	}
+	if s := st.network.subnet(id); s != nil {
+		return s.tags
+	}
+	if g, ok := st.network.group(id); ok {
+		return g.tags
+	}
+	for _, i := range st.images {
+		if i.id == id {
+			return i.tags
+		}
+	}
+	return nil
+}
+
+// notFound is the error for an id of which there is no resource, by its prefix.
+func notFound(id string) error {
+	kind, _, _ := strings.Cut(id, "-")
+	code := map[string]string{
+		"i": "InvalidInstanceID.NotFound", "lt": "InvalidLaunchTemplateId.NotFound", "subnet": "InvalidSubnetID.NotFound",
+		"sg": "InvalidGroup.NotFound", "ami": "InvalidAMIID.NotFound", "cr": "InvalidCapacityReservationId.NotFound",
+	}[kind]
+	if code == "" {
+		return refuse("InvalidID", "The ID '%s' is not valid", id)
+	}
+	return refuse(code, "The ID '%s' does not exist", id)
+}
