@@ -20,6 +20,9 @@ type Assembly struct {
 	// Watch reports the keys of things that drifted, as soon as they do,
 	// until ctx ends. May be nil.
 	Watch func(ctx context.Context, drifted func([]state.Key)) error
+	// Forget gives up the inventory and leaves the things; called when the
+	// Sync is deleted.
+	Forget func(ctx context.Context) error
 }
 
 // Builder makes the Assembly of a Sync. ctx lives as long as the Assembly.
@@ -37,6 +40,7 @@ type sessions struct {
 // visits to one Sync never overlap.
 type session struct {
 	loop        *reconciler.Loop
+	forget      func(context.Context) error
 	fingerprint string
 	cancel      context.CancelFunc
 
@@ -72,7 +76,7 @@ func (s *sessions) get(ctx context.Context, sync *v1alpha1.Sync, build Builder) 
 		cancel()
 		return nil, err
 	}
-	fresh := &session{loop: assembly.Loop, fingerprint: fingerprint, cancel: cancel, drifted: map[state.Key]bool{}}
+	fresh := &session{loop: assembly.Loop, forget: assembly.Forget, fingerprint: fingerprint, cancel: cancel, drifted: map[state.Key]bool{}}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.open == nil {

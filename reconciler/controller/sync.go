@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -16,7 +17,6 @@ import (
 
 	"github.com/poolwright/poolwright/reconciler"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
-	"github.com/poolwright/poolwright/reconciler/apply"
 	"github.com/poolwright/poolwright/reconciler/plan"
 )
 
@@ -95,7 +95,7 @@ const (
 // anything is new, or compare everything.
 func (r *SyncReconciler) run(ctx context.Context, sync *v1alpha1.Sync, s *session) run {
 	now := r.Clock.Now()
-	opts := options(sync)
+	opts := reconciler.Options{Policies: Policies(sync)}
 	drifted := s.takeDrift()
 	forced := s.forced(sync)
 	if len(drifted) > 0 && !forced && now.Before(s.nextFetch) && sync.Spec.Drift != v1alpha1.DriftReport {
@@ -116,8 +116,9 @@ func (r *SyncReconciler) run(ctx context.Context, sync *v1alpha1.Sync, s *sessio
 	return run{Result: result, err: err}
 }
 
-// options are the policies that a Sync asks for.
-func options(sync *v1alpha1.Sync) reconciler.Options {
+// Policies are what a Sync asks for in its prune, drift and guard fields and in
+// its confirmation.
+func Policies(sync *v1alpha1.Sync) []plan.Policy {
 	var policies []plan.Policy
 	if sync.Spec.Prune != nil && !*sync.Spec.Prune {
 		policies = append(policies, plan.NoPrune())
@@ -129,8 +130,7 @@ func options(sync *v1alpha1.Sync) reconciler.Options {
 	if sync.Spec.Guard.MaxPrunePercent != nil {
 		percent = *sync.Spec.Guard.MaxPrunePercent
 	}
-	policies = append(policies, plan.Guard(int(percent), sync.Annotations[v1alpha1.ConfirmAnnotation]))
-	return reconciler.Options{Policies: policies, Apply: apply.Options{}}
+	return append(policies, plan.Guard(int(percent), sync.Annotations[v1alpha1.ConfirmAnnotation]))
 }
 
 // conclude turns a run into status, events, metrics and the next visit.
@@ -177,25 +177,16 @@ func (r *SyncReconciler) release(ctx context.Context, sync *v1alpha1.Sync) (ctrl
 	if !controllerutil.ContainsFinalizer(sync, v1alpha1.Finalizer) {
 		return ctrl.Result{}, nil
 	}
-	if sync.Spec.DeletionPolicy == v1alpha1.DeletionPrune {
-		session, err := r.sessions.get(ctx, sync, r.Build)
-		if err != nil {
-			return ctrl.Result{}, fmt.Errorf("deleting what Sync %s applied: %w", sync.Name, err)
-		}
-		// The policy itself is the confirmation of "everything", so only grave
-		// deletions are left to hold.
-		opts := reconciler.Options{Policies: []plan.Policy{plan.HoldGrave(sync.Annotations[v1alpha1.ConfirmAnnotation])}}
-		result, err := session.loop.Release(ctx, opts)
-		if err == nil {
-			err = result.Outcome.Err()
-		}
-		if held := result.Plan.Holds; err == nil && len(held) > 0 {
-			err = fmt.Errorf("%s", held[0])
-		}
-		if err != nil {
-			r.Recorder.Event(sync, "Warning", "PruneFailed", err.Error())
-			return ctrl.Result{RequeueAfter: interval(sync)}, nil
-		}
+	session, err := r.sessions.get(ctx, sync, r.Build)
+	if err == nil && sync.Spec.DeletionPolicy == v1alpha1.DeletionPrune {
+		err = prune(ctx, sync, session)
+	}
+	if err == nil {
+		err = session.forget(ctx)
+	}
+	if err != nil {
+		r.Recorder.Event(sync, "Warning", "DeletionFailed", err.Error())
+		return ctrl.Result{RequeueAfter: interval(sync)}, nil
 	}
 	r.sessions.stop(types.NamespacedName{Namespace: sync.Namespace, Name: sync.Name})
 	r.Metrics.forget(sync.Name)
@@ -204,6 +195,20 @@ func (r *SyncReconciler) release(ctx context.Context, sync *v1alpha1.Sync) (ctrl
 		return ctrl.Result{}, fmt.Errorf("removing the finalizer from Sync %s: %w", sync.Name, err)
 	}
 	return ctrl.Result{}, nil
+}
+
+// prune deletes everything that the Sync applied. The deletion policy itself is
+// the confirmation of "everything", so only grave deletions are left to hold.
+func prune(ctx context.Context, sync *v1alpha1.Sync, s *session) error {
+	opts := reconciler.Options{Policies: []plan.Policy{plan.HoldGrave(sync.Annotations[v1alpha1.ConfirmAnnotation])}}
+	result, err := s.loop.Release(ctx, opts)
+	if err != nil {
+		return err
+	}
+	if held := result.Plan.Holds; len(held) > 0 {
+		return errors.New(held[0])
+	}
+	return result.Outcome.Err()
 }
 
 // refuse says on a Sync in a foreign namespace why nothing happens.

@@ -1,0 +1,79 @@
+package wire
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/poolwright/poolwright/gitsource/dir"
+	"github.com/poolwright/poolwright/reconciler"
+	"github.com/poolwright/poolwright/reconciler/declared"
+	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/report"
+	"github.com/poolwright/poolwright/reconciler/target/cluster"
+)
+
+// PlanRequest says what to compare with what.
+type PlanRequest struct {
+	// REST reaches the live cluster.
+	REST *rest.Config
+	// Dir is the folder to plan, anywhere in a working copy.
+	Dir string
+	// Sync is the name of the Sync as which to plan: it decides what is ours.
+	Sync string
+	// Namespace holds the Sync's inventory.
+	Namespace string
+	// Policies are the Sync's, so that the plan shows what they would hold.
+	Policies []plan.Policy
+}
+
+// Plan says what applying a folder would change in the live cluster. It writes
+// nothing.
+func Plan(ctx context.Context, req PlanRequest) (report.Report, error) {
+	root, path, err := dir.Locate(req.Dir)
+	if err != nil {
+		return report.Report{}, err
+	}
+	world, err := cluster.New(cluster.Config{REST: req.REST, Sync: req.Sync, Namespace: req.Namespace})
+	if err != nil {
+		return report.Report{}, err
+	}
+	loop := reconciler.NewLoop(dir.New(root, dir.Limits{}), loader(declared.NewCache(1), path), reconciler.World{Name: cluster.Name, Target: world})
+	result, err := loop.Plan(ctx, reconciler.Options{Policies: req.Policies})
+	if err != nil {
+		return report.Report{}, fmt.Errorf("planning %s: %w", req.Dir, err)
+	}
+	return report.New(result.Plan, result.Problems), nil
+}
+
+// load reads a folder of a working copy without a cluster.
+func load(ctx context.Context, folder string) (declared.Declared, error) {
+	root, path, err := dir.Locate(folder)
+	if err != nil {
+		return declared.Declared{}, err
+	}
+	snapshot, err := dir.New(root, dir.Limits{}).Fetch(ctx)
+	if err != nil {
+		return declared.Declared{}, err
+	}
+	return declared.Load(snapshot.FS, path, declared.Limits{})
+}
+
+// Lint checks a folder of a working copy without a cluster. It returns the
+// findings, sorted by file and line, and how many objects the folder declares.
+func Lint(ctx context.Context, folder string) ([]state.Problem, int, error) {
+	schemas, err := schemas()
+	if err != nil {
+		return nil, 0, err
+	}
+	d, err := load(ctx, folder)
+	if err != nil {
+		return nil, 0, fmt.Errorf("checking %s: %w", folder, err)
+	}
+	problems, err := lint.Check(d, schemas)
+	if err != nil {
+		return nil, 0, fmt.Errorf("checking %s: %w", folder, err)
+	}
+	return problems, d.Set.Len(), nil
+}

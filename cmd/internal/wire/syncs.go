@@ -1,0 +1,105 @@
+package wire
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	crmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"github.com/poolwright/poolwright/gitsource"
+	"github.com/poolwright/poolwright/gitsource/gogit"
+	"github.com/poolwright/poolwright/reconciler"
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/controller"
+	"github.com/poolwright/poolwright/reconciler/declared"
+	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/target/cluster"
+)
+
+// rendersKept is how many rendered trees are remembered over all Syncs.
+const rendersKept = 8
+
+// addSyncs puts the Git loop on the manager.
+func (a *attempt) addSyncs(mgr manager.Manager) error {
+	metrics, err := controller.NewMetrics(crmetrics.Registry)
+	if err != nil {
+		return err
+	}
+	r := &controller.SyncReconciler{
+		Client:    mgr.GetClient(),
+		Namespace: a.cfg.Namespace,
+		Build:     a.builder(declared.NewCache(rendersKept)),
+		//nolint:staticcheck // The events API that replaces it drops repeated notes into one series.
+		Recorder: mgr.GetEventRecorderFor("poolwright"),
+		Metrics:  metrics,
+		Clock:    clock.RealClock{},
+	}
+	return r.SetupWithManager(mgr)
+}
+
+// builder assembles Git, the renderer and the cluster for a Sync.
+func (a *attempt) builder(renders *declared.Cache) controller.Builder {
+	return func(_ context.Context, sync *v1alpha1.Sync) (controller.Assembly, error) {
+		source, err := a.gitSource(sync)
+		if err != nil {
+			return controller.Assembly{}, state.Fail(state.Fix, "InvalidSource", err)
+		}
+		world, err := cluster.New(cluster.Config{
+			REST: a.cfg.REST, Sync: sync.Name, Namespace: a.cfg.Namespace,
+			Log: a.cfg.Logger.WithName("cluster").WithValues("sync", sync.Name),
+		})
+		if err != nil {
+			return controller.Assembly{}, fmt.Errorf("connecting Sync %s to the cluster: %w", sync.Name, err)
+		}
+		loop := reconciler.NewLoop(source, loader(renders, sync.Spec.Path), reconciler.World{Name: cluster.Name, Target: world})
+		return controller.Assembly{Loop: loop, Watch: world.Watch, Forget: world.Forget}, nil
+	}
+}
+
+// loader renders a snapshot's folder, remembering trees that it has seen.
+func loader(renders *declared.Cache, path string) reconciler.Loader {
+	return func(_ context.Context, s gitsource.Snapshot) (declared.Declared, error) {
+		return renders.Load(s.TreeID, s.FS, path, declared.Limits{})
+	}
+}
+
+// gitSource follows the Sync's repository. The Secret is read at each fetch, so
+// that a rotated token works at once.
+func (a *attempt) gitSource(sync *v1alpha1.Sync) (gitsource.Source, error) {
+	git := sync.Spec.Source.Git
+	cfg := gogit.Config{
+		URL: git.URL,
+		Ref: gogit.Ref{Branch: git.Ref.Branch, Tag: git.Ref.Tag, Commit: git.Ref.Commit},
+		Dir: filepath.Join(a.cfg.CacheDir, string(sync.UID)),
+	}
+	if git.SecretRef != nil {
+		key := client.ObjectKey{Namespace: sync.Namespace, Name: git.SecretRef.Name}
+		cfg.Credentials = func(ctx context.Context) (gogit.Credentials, error) { return a.credentials(ctx, key) }
+	}
+	return gogit.New(cfg)
+}
+
+func (a *attempt) credentials(ctx context.Context, key client.ObjectKey) (gogit.Credentials, error) {
+	var secret corev1.Secret
+	err := a.direct.Get(ctx, key, &secret)
+	if apierrors.IsNotFound(err) {
+		return gogit.Credentials{}, fmt.Errorf("%w: secretRef names Secret %s, which is not in namespace %s", gitsource.ErrUnauthorized, key.Name, key.Namespace)
+	}
+	if err != nil {
+		return gogit.Credentials{}, fmt.Errorf("reading Secret %s: %w", key.Name, err)
+	}
+	if len(secret.Data["password"]) == 0 && len(secret.Data["ca.crt"]) == 0 {
+		return gogit.Credentials{}, fmt.Errorf("%w: Secret %s has no key password; put the password or token there", gitsource.ErrUnauthorized, key.Name)
+	}
+	return gogit.Credentials{
+		Username: string(secret.Data["username"]),
+		Password: string(secret.Data["password"]),
+		CABundle: secret.Data["ca.crt"],
+	}, nil
+}
