@@ -14,7 +14,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -44,10 +43,6 @@ type ControlPlane struct {
 	api        *process.Process
 }
 
-// portTries is how often Start draws ports anew. Another process must take one
-// of five ports within milliseconds for a try to fail.
-const portTries = 5
-
 // Start runs the control plane and returns once the API server is ready, the
 // namespace "default" has its service account, so that pods can be created, and
 // scheduler and controllers are healthy.
@@ -75,22 +70,16 @@ func (c *ControlPlane) startStorage(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return c.withFreePorts(func() error {
-		if err := pick(&c.ports.etcd, &c.ports.etcdPeer); err != nil {
-			return err
-		}
+	return process.WithPorts(func() error {
 		flags := etcdFlags(c.ids, filepath.Join(c.config.Dir, "etcd"), c.ports)
 		_, err := c.run(ctx, "etcd", flags, func(ctx context.Context) error { return probe(ctx, loopback(c.ports.etcd)+"/readyz") })
 		return err
-	})
+	}, &c.ports.etcd, &c.ports.etcdPeer)
 }
 
 // startAPI starts the API server on a new port and writes the kubeconfig.
 func (c *ControlPlane) startAPI(ctx context.Context) error {
-	return c.withFreePorts(func() error {
-		if err := pick(&c.ports.api); err != nil {
-			return err
-		}
+	return process.WithPorts(func() error {
 		if err := c.ids.kubeconfig(c.kubeconfig, "kubernetes-admin", c.Endpoint(), c.ids.admin); err != nil {
 			return err
 		}
@@ -100,7 +89,7 @@ func (c *ControlPlane) startAPI(ctx context.Context) error {
 		}
 		c.rest.QPS = -1 // the server has fair queues of its own; a test must not measure our brake
 		return c.runAPI(ctx)
-	})
+	}, &c.ports.api)
 }
 
 func (c *ControlPlane) runAPI(ctx context.Context) error {
@@ -157,30 +146,19 @@ func (c *ControlPlane) startClient(ctx context.Context, name string, credentials
 	if err := c.ids.kubeconfig(file, "system:"+name, c.Endpoint(), credentials); err != nil {
 		return err
 	}
-	return c.withFreePorts(func() error {
-		if err := pick(port); err != nil {
-			return err
-		}
+	return process.WithPorts(func() error {
 		probe, err := c.healthProbe(*port)
 		if err != nil {
 			return err
 		}
 		_, err = c.run(ctx, name, flags(c.ids, file, *port), probe)
 		return err
-	})
+	}, port)
 }
 
-// withFreePorts tries again while a port was taken between our look at it and
-// the child's bind: none of these programs takes an open socket or port 0.
-func (c *ControlPlane) withFreePorts(start func() error) error {
-	var err error
-	for range portTries {
-		if err = start(); err == nil || !strings.Contains(err.Error(), "address already in use") {
-			return err
-		}
-	}
-	return fmt.Errorf("trying %d times to find free ports: %w", portTries, err)
-}
+// grace is short because the API server otherwise waits for its last watcher,
+// which may be somebody's `kubectl get --watch`. Nothing here needs longer.
+const grace = 3 * time.Second
 
 // run starts one part and waits until probe is content. A part that fails to
 // become ready is stopped.
@@ -188,7 +166,7 @@ func (c *ControlPlane) run(ctx context.Context, name string, flags []string, pro
 	p, err := c.config.Group.Start(process.Spec{
 		Name: name, Path: c.config.Binaries.Tool(name), Args: flags, Dir: c.config.Dir,
 		Env: []string{"HOME=" + c.config.Dir, "TMPDIR=" + c.config.Dir},
-		Log: logFile(c.config.Dir, name), Trial: true,
+		Log: logFile(c.config.Dir, name), Trial: true, Grace: grace,
 	})
 	if err != nil {
 		return nil, err
@@ -200,11 +178,9 @@ func (c *ControlPlane) run(ctx context.Context, name string, flags []string, pro
 	return p, nil
 }
 
-// StopAPIServer takes the API server away, as an outage would; etcd, scheduler
-// and controllers stay. Clients see refused connections.
-func (c *ControlPlane) StopAPIServer(ctx context.Context) error {
-	return c.api.Stop(ctx)
-}
+// KillAPIServer takes the API server away at once, as an outage does; etcd,
+// scheduler and controllers stay. Clients see broken, then refused connections.
+func (c *ControlPlane) KillAPIServer() error { return c.api.Kill() }
 
 // StartAPIServer brings a stopped API server back at the same address and
 // returns once it is ready.

@@ -180,7 +180,7 @@ func checkModes(t *testing.T, folder string) {
 
 func bounceAPI(t *testing.T, w world, api *kubernetes.Clientset) {
 	t.Helper()
-	if err := w.plane.StopAPIServer(t.Context()); err != nil {
+	if err := w.plane.KillAPIServer(); err != nil {
 		t.Fatal(err)
 	}
 	if connection, err := net.Dial("tcp", strings.TrimPrefix(w.plane.Endpoint(), "https://")); err == nil {

@@ -6,7 +6,6 @@ import (
 	"crypto/x509"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"time"
@@ -18,20 +17,6 @@ import (
 
 // probeTimeout bounds one question, so that a hanging answer is asked again.
 const probeTimeout = 2 * time.Second
-
-// pick draws free ports, all different because all are held until the last is
-// drawn.
-func pick(targets ...*int) error {
-	for _, target := range targets {
-		listener, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return fmt.Errorf("drawing a free port: %w", err)
-		}
-		defer func() { _ = listener.Close() }() // nobody connected: nothing to lose
-		*target = listener.Addr().(*net.TCPAddr).Port
-	}
-	return nil
-}
 
 // etcdProbe asks with the API server's own certificate: it proves that the API
 // server will get in.
