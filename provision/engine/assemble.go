@@ -141,10 +141,10 @@ func (e *Engine) surroundings(ctx context.Context, mgr manager.Manager, config a
 	}
 	bundle, err := awsoperator.GetCABundle(ctx, mgr.GetConfig())
 	if err != nil {
-		return surroundings{}, fmt.Errorf("reading the API server's CA for new nodes: %w: correct the kubeconfig, or set spec.engine.clusterCABundle", err)
+		return surroundings{}, fmt.Errorf("reading the API server's CA for new nodes: %w: correct the kubeconfig", err)
 	}
 	if *bundle == "" {
-		return surroundings{}, errors.New("reading the API server's CA for new nodes: the connection to the API server names none, and nodes without it never join: set spec.engine.clusterCABundle")
+		return surroundings{}, errors.New("reading the API server's CA for new nodes: the connection to the API server names none, and nodes without it never join: use a kubeconfig with certificate-authority-data")
 	}
 	dns, err := awsoperator.KubeDNSIP(ctx, kube)
 	if err != nil {
@@ -169,7 +169,7 @@ func (e *Engine) endpoint(ctx context.Context, config aws.Config) (string, error
 	}
 	out, err := eks.NewFromConfig(config).DescribeCluster(ctx, &eks.DescribeClusterInput{Name: &e.settings.Cluster})
 	if err != nil {
-		return "", fmt.Errorf("reading the endpoint of EKS cluster %q: %w: check spec.name and spec.region, allow eks:DescribeCluster, or set spec.engine.clusterEndpoint", e.settings.Cluster, err)
+		return "", fmt.Errorf("reading the endpoint of EKS cluster %q: %w: check spec.name and spec.region, and allow eks:DescribeCluster", e.settings.Cluster, err)
 	}
 	if out.Cluster == nil || aws.ToString(out.Cluster.Endpoint) == "" {
 		return "", fmt.Errorf("reading the endpoint of EKS cluster %q: it has none yet: wait until the cluster is active", e.settings.Cluster)

@@ -67,11 +67,19 @@ func New(s Settings, config *rest.Config, logger logr.Logger) (*Engine, error) {
 		settings: s,
 		options:  newOptions(s),
 		rest:     rest.CopyConfig(config),
-		log:      serrors.NewLogger(logger),
+		log:      structured(logger),
 		clock:    clock.RealClock{},
 		fresh:    fresh.New(clock.RealClock{}),
 		readBack: newReadBack(),
 	}, nil
+}
+
+// structured spells out the values that Karpenter's errors carry.
+func structured(logger logr.Logger) logr.Logger {
+	if logger.GetSink() == nil {
+		return logger // logs nothing; the wrapper would call the missing sink
+	}
+	return serrors.NewLogger(logger)
 }
 
 // Decorate wraps the cloud provider; the last one given is the outermost. Call it
@@ -105,7 +113,10 @@ func (e *Engine) ManagerOptions(own manager.Options) manager.Options {
 	}
 	completeScheme(own.Scheme)
 	if own.Logger.GetSink() == nil {
-		own.Logger = logging.IgnoreDebugEvents(e.log)
+		own.Logger = e.log
+		if e.log.GetSink() != nil {
+			own.Logger = logging.IgnoreDebugEvents(e.log)
+		}
 	}
 	base := own.BaseContext
 	own.BaseContext = func() context.Context {

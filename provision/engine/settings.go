@@ -12,9 +12,12 @@ import (
 	"time"
 )
 
+// shortestBatch is the shortest window that still collects anything.
+const shortestBatch = 10 * time.Millisecond
+
 // Settings say which cluster the engine serves and how it behaves. Start from
 // DefaultSettings: a zero value is not a default. The caller fills them from the
-// Cluster object; Validate names that object's fields.
+// Cluster object; Validate names that object's fields where they exist.
 type Settings struct {
 	// Cluster is the EKS cluster's name: the value of the discovery tag on every
 	// instance that the engine may terminate. Required.
@@ -172,14 +175,11 @@ func (s Settings) validateIdentity() error {
 
 func (s Settings) validateBatch() error {
 	var errs []error
-	if s.Batch.Idle <= 0 {
-		errs = append(errs, wrong("spec.engine.batchIdle", s.Batch.Idle, "give a duration above zero; 1s is the default"))
+	if s.Batch.Idle < shortestBatch {
+		errs = append(errs, wrong("spec.engine.batchIdle", s.Batch.Idle, fmt.Sprintf("give %s or more; 1s is the default", shortestBatch)))
 	}
-	if s.Batch.Max <= 0 {
-		errs = append(errs, wrong("spec.engine.batchMax", s.Batch.Max, "give a duration above zero; 10s is the default"))
-	}
-	if s.Batch.Max > 0 && s.Batch.Idle > s.Batch.Max {
-		errs = append(errs, wrong("spec.engine.batchIdle", s.Batch.Idle, fmt.Sprintf("give at most spec.engine.batchMax, which is %s", s.Batch.Max)))
+	if s.Batch.Max < s.Batch.Idle || s.Batch.Max < shortestBatch {
+		errs = append(errs, wrong("spec.engine.batchMax", s.Batch.Max, fmt.Sprintf("give at least spec.engine.batchIdle, which is %s; 10s is the default", s.Batch.Idle)))
 	}
 	return errors.Join(errs...)
 }
@@ -190,19 +190,19 @@ func (s Settings) validateNodes() error {
 	if n.Endpoint != "" {
 		if u, err := url.Parse(n.Endpoint); err != nil || u.Scheme != "https" || u.Hostname() == "" || u.User != nil {
 			// The value is not repeated: it may hold a password.
-			errs = append(errs, errors.New("spec.engine.clusterEndpoint is not an https URL: give one without user info, or leave the field out to ask EKS"))
+			errs = append(errs, errors.New("the engine setting Nodes.Endpoint is not an https URL: give one without user info, or leave it out to ask EKS"))
 		}
 	}
 	if n.CABundle != "" {
 		if _, err := base64.StdEncoding.DecodeString(n.CABundle); err != nil {
-			errs = append(errs, errors.New("spec.engine.clusterCABundle is not base64: give the PEM certificates encoded once, or leave the field out to use the engine's own CA"))
+			errs = append(errs, errors.New("the engine setting Nodes.CABundle is not base64: give the PEM certificates encoded once, or leave it out to use the engine's own CA"))
 		}
 	}
 	if !(n.MemoryOverhead >= 0 && n.MemoryOverhead < 1) {
-		errs = append(errs, wrong("spec.engine.vmMemoryOverheadPercent", n.MemoryOverhead, "give a share from 0 up to, not including, 1; 0.075 is the default"))
+		errs = append(errs, wrong("the engine setting Nodes.MemoryOverhead", n.MemoryOverhead, "give a share from 0 up to, not including, 1; 0.075 is the default"))
 	}
 	if n.ReservedENIs < 0 {
-		errs = append(errs, wrong("spec.engine.reservedENIs", n.ReservedENIs, "give 0 or more"))
+		errs = append(errs, wrong("the engine setting Nodes.ReservedENIs", n.ReservedENIs, "give 0 or more"))
 	}
 	return errors.Join(errs...)
 }
@@ -212,7 +212,7 @@ func (s Settings) validateLimits() error {
 	for _, f := range []struct {
 		name string
 		got  time.Duration
-	}{{"spec.engine.amiRefreshInterval", s.AWS.AMIRefresh}, {"spec.engine.subnetRefreshInterval", s.AWS.SubnetRefresh}} {
+	}{{"the engine setting AWS.AMIRefresh", s.AWS.AMIRefresh}, {"the engine setting AWS.SubnetRefresh", s.AWS.SubnetRefresh}} {
 		if f.got < time.Minute {
 			errs = append(errs, wrong(f.name, f.got, "give 1m or more"))
 		}
@@ -221,9 +221,9 @@ func (s Settings) validateLimits() error {
 		name string
 		got  int64
 	}{
-		{"spec.engine.kubeClientQPS", int64(s.Kubernetes.QPS)},
-		{"spec.engine.kubeClientBurst", int64(s.Kubernetes.Burst)},
-		{"spec.engine.cpuRequests", s.Scheduling.MilliCPU},
+		{"the engine setting Kubernetes.QPS", int64(s.Kubernetes.QPS)},
+		{"the engine setting Kubernetes.Burst", int64(s.Kubernetes.Burst)},
+		{"the engine setting Scheduling.MilliCPU", s.Scheduling.MilliCPU},
 	} {
 		if f.got <= 0 {
 			errs = append(errs, wrong(f.name, f.got, "give a number above zero"))

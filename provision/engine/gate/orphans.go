@@ -15,10 +15,6 @@ import (
 )
 
 const (
-	// ConfirmAnnotation, on the Cluster object, holds the number of orphans that
-	// a person has confirmed.
-	ConfirmAnnotation = "poolwright.dev/confirm-orphans"
-
 	clusterTag = "eks:eks-cluster-name"
 	poolTag    = "karpenter.sh/nodepool"
 	classTag   = "karpenter.k8s.aws/ec2nodeclass"
@@ -75,7 +71,7 @@ func (g Gates) judgeOrphans(found []string) *Refusal {
 	if len(found) == 0 || len(found) == g.ConfirmOrphans() {
 		return nil
 	}
-	remedy := fmt.Sprintf(`restore the NodeClaims; or, to let these instances be terminated, annotate the Cluster with %s: "%d"`, ConfirmAnnotation, len(found))
+	remedy := fmt.Sprintf("restore the NodeClaims; or, to let these instances be terminated, set spec.engine.confirmOrphans: %d on the Cluster", len(found))
 	return refuse(Orphans, remedy, "%d instances of cluster %q have no NodeClaim here and would be terminated: %s", len(found), g.Cluster, some(found))
 }
 

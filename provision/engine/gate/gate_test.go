@@ -1,0 +1,296 @@
+package gate
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+)
+
+// row breaks one thing in a world in which every gate is open.
+type row struct {
+	name    string
+	breakIt func(*world)
+	adjust  func(*Gates)
+	// closed are the gates that must be closed, with a question mark where the
+	// check could not be made.
+	closed []string
+	// says must be in the first refusal's sentence.
+	says []string
+}
+
+func TestGates(t *testing.T) {
+	forbidden := func(resource string) error {
+		return apierrors.NewForbidden(schema.GroupResource{Resource: resource}, "", errors.New("no"))
+	}
+	for _, r := range []row{
+		{name: "all gates are open when everything agrees"},
+
+		{name: "another API server than EKS names is refused",
+			breakIt: func(w *world) { w.eksKubeSystem = "uid-2" },
+			closed:  []string{"Identity"}, says: []string{"uid-1", "uid-2", cluster, "spec.name"}},
+		{name: "an API server that does not show kube-system proves nothing",
+			breakIt: func(w *world) { w.kubeSystem = "" },
+			closed:  []string{"Identity?"}, says: []string{"through our own connection", "kube-system"}},
+		{name: "an EKS endpoint that does not let us in proves nothing",
+			breakIt: func(w *world) { w.eksKubeSystem = "" },
+			closed:  []string{"Identity?"}, says: []string{"at the endpoint of EKS cluster"}},
+		{name: "without DescribeCluster three gates are unproven",
+			breakIt: func(w *world) { w.deny = "DescribeCluster" },
+			closed:  []string{"Identity?", "Account?", "AutoMode?"}, says: []string{"AccessDeniedException", "eks:DescribeCluster"}},
+
+		{name: "credentials of another account are refused",
+			breakIt: func(w *world) { w.caller = "999999999999" },
+			closed:  []string{"Account"}, says: []string{"999999999999", account, "spec.account"}},
+		{name: "an unanswered STS proves nothing",
+			breakIt: func(w *world) { w.deny = "GetCallerIdentity" },
+			closed:  []string{"Account?"}, says: []string{"AccessDenied", "sts:GetCallerIdentity"}},
+		{name: "a cluster of another region is refused",
+			breakIt: func(w *world) { w.arn = strings.Replace(w.arn, region, "eu-west-1", 1) },
+			closed:  []string{"Account"}, says: []string{"eu-west-1", "spec.region"}},
+		{name: "a cluster of another account is refused",
+			breakIt: func(w *world) { w.arn = strings.Replace(w.arn, account, "999999999999", 1) },
+			closed:  []string{"Account"}, says: []string{"999999999999"}},
+		{name: "an SDK configured for another region is refused",
+			adjust: func(g *Gates) { g.AWS.Region = "eu-west-1" },
+			closed: []string{"Account"}, says: []string{"eu-west-1", region}},
+
+		{name: "EKS Auto Mode is refused",
+			breakIt: func(w *world) { w.autoMode = true },
+			closed:  []string{"AutoMode"}, says: []string{"Auto Mode is on"}},
+		{name: "a NodePool with an Auto Mode class is refused",
+			breakIt: func(w *world) {
+				w.objects = []client.Object{pool("general", autoModeGroup), pool("gpu", "karpenter.k8s.aws")}
+			},
+			closed: []string{"AutoMode"}, says: []string{"NodePool general"}},
+		{name: "an Auto Mode NodeClass is refused",
+			breakIt: func(w *world) { w.objects = []client.Object{autoClass()} },
+			closed:  []string{"AutoMode"}, says: []string{"NodeClass default"}},
+		{name: "NodePools that cannot be listed prove nothing",
+			breakIt: func(w *world) { w.listErr["NodePoolList"] = forbidden("nodepools") },
+			closed:  []string{"AutoMode?"}, says: []string{"nodepools.karpenter.sh"}},
+
+		{name: "another Karpenter's renewed lease is refused",
+			breakIt: func(w *world) { w.objects = []client.Object{lease("karpenter", "pod-1", 59*time.Second)} },
+			closed:  []string{"OtherKarpenter"}, says: []string{"karpenter/karpenter-leader-election", "scale the other Karpenter to zero"}},
+		{name: "a lease that nobody renews is ignored",
+			breakIt: func(w *world) { w.objects = []client.Object{lease("karpenter", "pod-1", 61*time.Second)} }},
+		{name: "a lease that its holder gave back is ignored",
+			breakIt: func(w *world) { w.objects = []client.Object{lease("karpenter", "", time.Second)} }},
+		{name: "our own lease is not another Karpenter's",
+			breakIt: func(w *world) { w.objects = []client.Object{lease("karpenter", "us", time.Second)} },
+			adjust:  func(g *Gates) { g.OwnLease = client.ObjectKey{Namespace: "karpenter", Name: karpenterLease} }},
+		{name: "leases that cannot be listed prove nothing",
+			breakIt: func(w *world) { w.listErr["LeaseList"] = forbidden("leases") },
+			closed:  []string{"OtherKarpenter?"}, says: []string{"leases.coordination.k8s.io"}},
+
+		{name: "instances in use without NodeClaims are refused",
+			breakIt: func(w *world) { w.instances = []string{instances(used("i-2"), used("i-1"))} },
+			closed:  []string{"Orphans"}, says: []string{"2 instances", "i-1, i-2", "spec.engine.confirmOrphans: 2"}},
+		{name: "instances with NodeClaims are ours",
+			breakIt: func(w *world) {
+				w.instances, w.objects = []string{instances(used("i-1"))}, []client.Object{claim("a", "i-1")}
+			}},
+		{name: "a launch that was cut short is the engine's to collect",
+			breakIt: func(w *world) { w.instances = []string{instances(launching("i-1", time.Minute))} }},
+		{name: "an old instance that nobody claims is refused even without the tag",
+			breakIt: func(w *world) { w.instances = []string{instances(launching("i-1", time.Hour))} },
+			closed:  []string{"Orphans"}, says: []string{"i-1"}},
+		{name: "orphans confirmed by their number pass",
+			breakIt: func(w *world) { w.instances = []string{instances(used("i-1"), used("i-2"))} },
+			adjust:  func(g *Gates) { g.ConfirmOrphans = func() int { return 2 } }},
+		{name: "orphans confirmed by another number are refused",
+			breakIt: func(w *world) { w.instances = []string{instances(used("i-1"), used("i-2"))} },
+			adjust:  func(g *Gates) { g.ConfirmOrphans = func() int { return 1 } },
+			closed:  []string{"Orphans"}, says: []string{"2 instances"}},
+		{name: "an instance that EC2 showed for a moment too long is none",
+			breakIt: func(w *world) { w.instances = []string{instances(used("i-1")), instances()} }},
+		{name: "instances that cannot be listed prove nothing",
+			breakIt: func(w *world) { w.deny = "DescribeInstances" },
+			closed:  []string{"Orphans?"}, says: []string{"UnauthorizedOperation", "ec2:DescribeInstances"}},
+		{name: "NodeClaims that cannot be listed prove nothing",
+			breakIt: func(w *world) {
+				w.instances, w.listErr["NodeClaimList"] = []string{instances(used("i-1"))}, forbidden("nodeclaims")
+			},
+			closed: []string{"Orphans?"}, says: []string{"nodeclaims.karpenter.sh"}},
+	} {
+		t.Run(r.name, func(t *testing.T) { r.check(t) })
+	}
+}
+
+func (r row) check(t *testing.T) {
+	w := newWorld(t)
+	if r.breakIt != nil {
+		r.breakIt(w)
+	}
+	g := w.gates()
+	if r.adjust != nil {
+		r.adjust(&g)
+	}
+	refusals, err := g.Check(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var closed []string
+	for _, refusal := range refusals {
+		name := string(refusal.Gate)
+		if refusal.Unproven {
+			name += "?"
+		}
+		closed = append(closed, name)
+		if refusal.Message == "" || refusal.Remedy == "" {
+			t.Errorf("a refusal without message or remedy: %+v", refusal)
+		}
+	}
+	if diff := cmp.Diff(r.closed, closed); diff != "" {
+		t.Fatalf("closed gates (-want +got):\n%s%v", diff, refusals)
+	}
+	for _, part := range r.says {
+		if sentence := refusals[0].Error(); !strings.Contains(sentence, part) {
+			t.Errorf("%q does not say %q", sentence, part)
+		}
+	}
+}
+
+func TestAnUnreachableAWSClosesEveryGateThatNeedsIt(t *testing.T) {
+	g := newWorld(t).gates()
+	nowhere := "http://127.0.0.1:1"
+	g.AWS.BaseEndpoint = &nowhere
+	refusals, err := g.Check(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var closed []Name
+	for _, r := range refusals {
+		closed = append(closed, r.Gate)
+		if !r.Unproven {
+			t.Errorf("%v claims to have found something", r)
+		}
+	}
+	if diff := cmp.Diff([]Name{Identity, Account, AutoMode, Orphans}, closed); diff != "" {
+		t.Errorf("closed gates (-want +got):\n%s", diff)
+	}
+}
+
+func TestOnlyThisClustersInstancesAreAskedFor(t *testing.T) {
+	w := newWorld(t)
+	if _, err := w.gates().Check(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]string{}
+	for key, values := range w.queries[0] {
+		if strings.HasPrefix(key, "Filter.") && strings.HasSuffix(key, ".Name") {
+			got[values[0]] += w.queries[0].Get(strings.TrimSuffix(key, "Name")+"Value.1") + " "
+		}
+	}
+	if got["tag:eks:eks-cluster-name"] != cluster+" " || len(strings.Fields(got["tag-key"])) != 2 {
+		t.Errorf("filters are %v", got)
+	}
+}
+
+func TestIdentityKeepsOurCredentialsAndTrustsOnlyTheCAThatEKSNames(t *testing.T) {
+	w := newWorld(t)
+	g := w.gates()
+	// Whatever our own connection is lax about must not carry over.
+	g.REST.TLSClientConfig = restInsecure()
+	if refusals, err := g.Check(t.Context()); err != nil || len(refusals) > 0 {
+		t.Fatal(refusals, err)
+	}
+	if diff := cmp.Diff([]string{"Bearer token", "Bearer token"}, w.tokens); diff != "" {
+		t.Errorf("credentials (-want +got):\n%s", diff)
+	}
+	other, err := connectionTo(described(w), g.REST)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if other.Insecure || other.ServerName != "" || other.CAFile != "" || len(other.CAData) == 0 {
+		t.Errorf("the other connection is %+v", other.TLSClientConfig)
+	}
+}
+
+func TestALeaseThatMovesIsALeaderWhateverItsClockSays(t *testing.T) {
+	w := newWorld(t)
+	g := w.gates()
+	looks := 0
+	g.Kube = listFunc(func(list client.ObjectList) error {
+		if leases, ok := list.(*coordinationv1.LeaseList); ok {
+			looks++
+			leases.Items = []coordinationv1.Lease{*lease("karpenter", "pod-1", time.Hour-time.Duration(looks)*time.Second)}
+		}
+		return nil
+	})
+	refusals, err := g.Check(t.Context())
+	if err != nil || len(refusals) != 1 || refusals[0].Gate != OtherKarpenter || looks != 2 {
+		t.Errorf("got %v, %v after %d looks", refusals, err, looks)
+	}
+}
+
+func TestGatesThatWereNotFilledInAreAnError(t *testing.T) {
+	if _, err := (Gates{}).Check(t.Context()); err == nil {
+		t.Error("empty gates were checked")
+	}
+	if err := (Gates{}).CheckOrphans(t.Context()); err == nil {
+		t.Error("empty gates found no orphans")
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := newWorld(t).gates().Check(ended); !errors.Is(err, context.Canceled) {
+		t.Errorf("after the context's end: %v", err)
+	}
+}
+
+func TestCheckOrphansLooksOnce(t *testing.T) {
+	w := newWorld(t)
+	w.instances = []string{instances(used("i-1")), instances()}
+	var refusal Refusal
+	if err := w.gates().CheckOrphans(t.Context()); !errors.As(err, &refusal) || refusal.Gate != Orphans || w.calls != 1 {
+		t.Errorf("got %v after %d calls", err, w.calls)
+	}
+}
+
+// listFunc is a reader that only lists.
+type listFunc func(client.ObjectList) error
+
+func (f listFunc) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
+	return errors.New("unexpected Get")
+}
+func (f listFunc) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
+	return f(list)
+}
+
+func pool(name, group string) *karpv1.NodePool {
+	p := &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	p.Spec.Template.Spec.NodeClassRef = &karpv1.NodeClassReference{Group: group, Kind: "X", Name: "x"}
+	return p
+}
+
+func claim(name, instance string) *karpv1.NodeClaim {
+	return &karpv1.NodeClaim{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Status:     karpv1.NodeClaimStatus{ProviderID: "aws:///us-east-1a/" + instance},
+	}
+}
+
+func autoClass() client.Object {
+	return &metav1.PartialObjectMetadata{
+		TypeMeta:   metav1.TypeMeta{APIVersion: autoModeGroup + "/v1", Kind: "NodeClass"},
+		ObjectMeta: metav1.ObjectMeta{Name: "default"},
+	}
+}
+
+func lease(namespace, holder string, age time.Duration) *coordinationv1.Lease {
+	renewed := metav1.NewMicroTime(now().Add(-age))
+	return &coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: karpenterLease},
+		Spec:       coordinationv1.LeaseSpec{HolderIdentity: &holder, RenewTime: &renewed},
+	}
+}

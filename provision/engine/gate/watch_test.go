@@ -1,0 +1,88 @@
+package gate
+
+import (
+	"context"
+	"encoding/base64"
+	"testing"
+	"time"
+
+	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/client-go/rest"
+	clocktesting "k8s.io/utils/clock/testing"
+)
+
+func restInsecure() rest.TLSClientConfig {
+	return rest.TLSClientConfig{Insecure: true, ServerName: "x"}
+}
+
+func described(w *world) *ekstypes.Cluster {
+	data := base64.StdEncoding.EncodeToString(ca(w.eks))
+	return &ekstypes.Cluster{Endpoint: &w.eks.URL, CertificateAuthority: &ekstypes.Certificate{Data: &data}}
+}
+
+func TestWatch(t *testing.T) {
+	bad := Refusal{Gate: OtherKarpenter, Message: "found"}
+	doubt := Refusal{Gate: Account, Message: "not proven", Unproven: true}
+	for _, test := range []struct {
+		name string
+		// checks are the answers in turn; reports are what must be told.
+		checks, reports [][]Refusal
+	}{
+		{"open gates are reported once",
+			[][]Refusal{nil, nil, nil},
+			[][]Refusal{nil}},
+		{"a closed gate is reported at once, and its opening",
+			[][]Refusal{nil, {bad}, {bad}, nil},
+			[][]Refusal{nil, {bad}, nil}},
+		{"before the start doubt is a refusal",
+			[][]Refusal{{doubt}, nil},
+			[][]Refusal{{doubt}, nil}},
+		{"doubt that passes does not stop a running engine",
+			[][]Refusal{nil, {doubt}, {doubt}, nil, {doubt}, {doubt}, nil},
+			[][]Refusal{nil}},
+		{"doubt that stays stops it",
+			[][]Refusal{nil, {doubt}, {doubt}, {doubt}, {doubt}},
+			[][]Refusal{nil, {doubt}}},
+		{"evidence beside doubt stops it at once",
+			[][]Refusal{nil, {doubt, bad}},
+			[][]Refusal{nil, {doubt, bad}}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			clock := clocktesting.NewFakeClock(now())
+			var reports [][]Refusal
+			turn := 0
+			watch := Watch{
+				Every: 5 * time.Minute, Retry: 30 * time.Second, Clock: clock,
+				Report: func(r []Refusal) { reports = append(reports, r) },
+				Check: func(context.Context) ([]Refusal, error) {
+					if turn == len(test.checks) {
+						cancel()
+						return nil, ctx.Err()
+					}
+					turn++
+					return test.checks[turn-1], nil
+				},
+			}
+			done := make(chan error, 1)
+			go func() { done <- watch.Start(ctx) }()
+			for running := true; running; {
+				select {
+				case err := <-done:
+					if err != nil {
+						t.Fatal(err)
+					}
+					running = false
+				case <-time.After(time.Millisecond):
+					if clock.HasWaiters() {
+						clock.Step(5 * time.Minute)
+					}
+				}
+			}
+			if diff := cmp.Diff(test.reports, reports); diff != "" {
+				t.Errorf("reports (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

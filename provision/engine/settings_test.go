@@ -1,0 +1,160 @@
+package engine
+
+import (
+	"math"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	coreoptions "sigs.k8s.io/karpenter/pkg/operator/options"
+)
+
+// valid are settings as a Cluster object would give them.
+func valid() Settings {
+	s := DefaultSettings()
+	s.Cluster, s.Region, s.Account = "dev", "us-east-1", "111122223333"
+	return s
+}
+
+func TestSettingsValidate(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		change func(*Settings)
+		says   []string
+	}{
+		{"defaults with an identity are fine", func(*Settings) {}, nil},
+		{"a long region name is fine", func(s *Settings) { s.Region = "us-gov-west-1" }, nil},
+		{"a missing cluster name is named", func(s *Settings) { s.Cluster = "" }, []string{"spec.name is missing"}},
+		{"a cluster name with a space is refused", func(s *Settings) { s.Cluster = "a b" }, []string{`spec.name is "a b"`, "letters"}},
+		{"a missing region is named", func(s *Settings) { s.Region = "" }, []string{"spec.region is missing", "us-east-1"}},
+		{"a zone is no region", func(s *Settings) { s.Region = "us-east-1a" }, []string{`spec.region is "us-east-1a"`}},
+		{"an account that lost its zeros is refused", func(s *Settings) { s.Account = "11112222333" }, []string{"spec.account", "twelve digits"}},
+		{"a queue's URL is not its name", func(s *Settings) { s.InterruptionQueue = "https://sqs/1/q" }, []string{"spec.engine.interruptionQueue", "not its URL"}},
+		{"a batch of nothing is refused", func(s *Settings) { s.Batch.Idle = 0 }, []string{"spec.engine.batchIdle", "10ms"}},
+		{"a window shorter than its idle time is refused", func(s *Settings) { s.Batch.Max = time.Millisecond * 500 }, []string{"spec.engine.batchMax is 500ms", "batchIdle, which is 1s"}},
+		{"an unknown gate is named with the known ones", func(s *Settings) { s.FeatureGates = map[string]bool{"NodeOverlays": true} },
+			[]string{`"NodeOverlays"`, "CapacityBuffer, NodeOverlay, NodeRepair, ReservedCapacity, SpotToSpotConsolidation, StaticCapacity"}},
+		{"an endpoint without TLS is refused", func(s *Settings) { s.Nodes.Endpoint = "http://x" }, []string{"Nodes.Endpoint"}},
+		{"a bundle that is PEM is refused", func(s *Settings) { s.Nodes.CABundle = "-----BEGIN" }, []string{"Nodes.CABundle", "encoded once"}},
+		{"an overhead of everything is refused", func(s *Settings) { s.Nodes.MemoryOverhead = 1 }, []string{"Nodes.MemoryOverhead"}},
+		{"an overhead that is no number is refused", func(s *Settings) { s.Nodes.MemoryOverhead = math.NaN() }, []string{"Nodes.MemoryOverhead"}},
+		{"a hasty refresh is refused", func(s *Settings) { s.AWS.AMIRefresh = time.Second }, []string{"AWS.AMIRefresh is 1s", "1m"}},
+		{"a zero rate is refused", func(s *Settings) { s.Kubernetes.QPS = 0 }, []string{"Kubernetes.QPS is 0"}},
+		{"all mistakes are told at once", func(s *Settings) { *s = Settings{} }, []string{"spec.name", "spec.region", "spec.account", "batchIdle", "AWS.SubnetRefresh", "Scheduling.MilliCPU"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s := valid()
+			test.change(&s)
+			err := s.Validate()
+			if (err != nil) != (len(test.says) > 0) {
+				t.Fatalf("got %v", err)
+			}
+			for _, part := range test.says {
+				if !strings.Contains(err.Error(), part) {
+					t.Errorf("%q does not say %q", err, part)
+				}
+			}
+		})
+	}
+}
+
+func TestAPasswordInAnEndpointIsNotRepeated(t *testing.T) {
+	s := valid()
+	s.Nodes.Endpoint = "https://user:hunter2@host"
+	if err := s.Validate(); err == nil || strings.Contains(err.Error(), "hunter2") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestHash(t *testing.T) {
+	base := valid().Hash()
+	same := valid()
+	same.FeatureGates = map[string]bool{"NodeOverlay": true, "NodeRepair": false}
+	if same.Hash() != base {
+		t.Error("a default spelled out changed the hash")
+	}
+	seen := map[string]string{base: "nothing"}
+	walkFields(reflect.TypeFor[Settings](), nil, func(path []int, name string) {
+		changed := valid()
+		poke(reflect.ValueOf(&changed).Elem().FieldByIndex(path))
+		hash := changed.Hash()
+		if other, taken := seen[hash]; taken {
+			t.Errorf("changing %s gives the same hash as changing %s", name, other)
+		}
+		seen[hash] = name
+	})
+	if len(seen) < 20 {
+		t.Errorf("only %d fields were tried", len(seen))
+	}
+}
+
+func walkFields(of reflect.Type, at []int, visit func([]int, string)) {
+	for i := range of.NumField() {
+		field, path := of.Field(i), append(slices.Clone(at), i)
+		if field.Type.Kind() == reflect.Struct {
+			walkFields(field.Type, path, visit)
+			continue
+		}
+		visit(path, field.Name)
+	}
+}
+
+func poke(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.String:
+		v.SetString(v.String() + "x")
+	case reflect.Bool:
+		v.SetBool(!v.Bool())
+	case reflect.Float64:
+		v.SetFloat(v.Float() + 0.5)
+	case reflect.Map:
+		v.Set(reflect.ValueOf(map[string]bool{"NodeRepair": true}))
+	default:
+		v.SetInt(v.Int() + 7)
+	}
+}
+
+func TestEveryGateOfKarpenterHasAName(t *testing.T) {
+	fields := map[string]bool{}
+	for field := range reflect.TypeFor[coreoptions.FeatureGates]().Fields() {
+		if field.IsExported() {
+			fields[field.Name] = true
+		}
+	}
+	for _, gate := range featureGates() {
+		if !fields[gate.name] {
+			t.Errorf("gate %s is not one of Karpenter's", gate.name)
+		}
+		delete(fields, gate.name)
+		for _, on := range []bool{true, false} {
+			resolved := resolveGates(map[string]bool{gate.name: on})
+			if got := reflect.ValueOf(resolved).FieldByName(gate.name).Bool(); got != on {
+				t.Errorf("setting %s to %t gives %t", gate.name, on, got)
+			}
+		}
+	}
+	if len(fields) > 0 {
+		t.Errorf("Karpenter has gates that are not in the list: %v", fields)
+	}
+	if !resolveGates(nil).NodeOverlay || !resolveGates(nil).ReservedCapacity || resolveGates(nil).NodeRepair {
+		t.Errorf("defaults are %+v", resolveGates(nil))
+	}
+}
+
+// TestOptionsAreKarpentersDefaults reads the defaults from Karpenter's own flags.
+func TestOptionsAreKarpentersDefaults(t *testing.T) {
+	got := newOptions(valid())
+	stock := stockOptions(t)
+	stock.core.FeatureGates.NodeOverlay = true // ours
+	stock.provider.ClusterName = "dev"
+	// What follows is the manager's or the process's, not the engine's.
+	stock.core.MetricsPort, stock.core.HealthProbePort, stock.core.LeaderElectionName = 0, 0, ""
+	if diff := exportedDiff(*stock.core, *got.core); diff != "" {
+		t.Errorf("core options (-Karpenter +ours):\n%s", diff)
+	}
+	if diff := exportedDiff(*stock.provider, *got.provider); diff != "" {
+		t.Errorf("provider options (-Karpenter +ours):\n%s", diff)
+	}
+}
