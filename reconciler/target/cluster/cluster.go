@@ -1,0 +1,207 @@
+// Package cluster is the Kubernetes world of one Sync: server-side apply, an
+// inventory that is written ahead, pruning with preconditions, readiness, and
+// a watch that tells drift from noise without asking the API server.
+//
+// The package never compares Git with live objects directly: defaults,
+// quantities and webhooks would flap. It compares what the API server answered
+// to our own apply with what it shows now, and asks it (a dry run) only where
+// that differs. See internal/fields for the arithmetic, internal/inventory for
+// what is remembered.
+//
+// It refuses to conclude anything from a failed List, to delete anything but
+// the observed incarnation, and to take fields from Flux or Argo CD. Start
+// reading at World.
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/target/cluster/internal/api"
+	"github.com/poolwright/poolwright/reconciler/target/cluster/internal/fields"
+	"github.com/poolwright/poolwright/reconciler/target/cluster/internal/inventory"
+	"github.com/poolwright/poolwright/reconciler/target/cluster/internal/kinds"
+)
+
+// Name is the Target in the keys of this world's items.
+const Name = "cluster"
+
+// Config says which cluster, and for which Sync.
+type Config struct {
+	// REST reaches the API server. Its rate limits are ignored: the API
+	// server's own priority and fairness decides.
+	REST *rest.Config
+	// Sync is the Sync's name; everything that it owns carries it as a label.
+	Sync string
+	// Namespace holds the inventory: the controller's own namespace.
+	Namespace string
+	// Clock is the time; nil is the real one.
+	Clock clock.Clock
+	// Log gets one line for each thing worth knowing; the zero value is
+	// silent.
+	Log logr.Logger
+}
+
+// World is the Kubernetes side of one Sync. Want must have been called before
+// its items are observed or corrected. It is safe for concurrent use.
+type World struct {
+	cfg   Config
+	label string
+	api   *api.Client
+	kinds *kinds.Catalog
+	store *inventory.Store
+	flaps *flaps
+	watch *tracker
+	mask  *masker
+
+	mu sync.Mutex
+	// memos holds what the verbs must know of an object beside its Item.
+	memos map[state.Key]memo
+	// states holds the readiness that the last answer showed.
+	states map[state.Key]readiness
+}
+
+// memo is what one verb tells the next about an object.
+type memo struct {
+	// scaled says that an autoscaler aims at it (from Want).
+	scaled bool
+	// plain is a Secret's unmasked object (from Want).
+	plain map[string]any
+	// hash is the hash of the wanted Object (from Want).
+	hash string
+	// seen is the incarnation that Observe compared, and what it found there.
+	seen string
+	// clientSide says that kubectl's client-side apply owns fields.
+	clientSide bool
+	// rivals are the managers that changed what differs.
+	rivals []string
+}
+
+// New makes a World. It sends no request.
+func New(cfg Config) (*World, error) {
+	if cfg.REST == nil || cfg.Sync == "" || cfg.Namespace == "" {
+		return nil, fmt.Errorf("making the cluster's world: REST, Sync and Namespace must be set")
+	}
+	if cfg.Clock == nil {
+		cfg.Clock = clock.RealClock{}
+	}
+	if cfg.Log.GetSink() == nil {
+		cfg.Log = logr.Discard()
+	}
+	client, err := api.New(cfg.REST, v1alpha1.FieldManager, quiet{})
+	if err != nil {
+		return nil, err
+	}
+	mask, err := newMasker()
+	if err != nil {
+		return nil, err
+	}
+	label := labelValue(cfg.Sync)
+	w := &World{
+		cfg: cfg, label: label, api: client, mask: mask,
+		kinds: kinds.NewCatalog(client.Discovery()),
+		store: inventory.NewStore(client, inventory.Place{
+			Target: Name, Namespace: cfg.Namespace, Prefix: short(cfg.Sync, 200) + "-inventory", Value: label,
+		}),
+		flaps: newFlaps(cfg.Clock),
+		memos: map[state.Key]memo{}, states: map[state.Key]readiness{},
+	}
+	w.watch = newTracker(w)
+	return w, nil
+}
+
+// quiet drops the API server's warnings: lint tells of deprecated versions
+// with file and line, before the merge.
+type quiet struct{}
+
+func (quiet) HandleWarningHeaderWithContext(context.Context, int, string, string) {}
+
+// labelValue is the Sync's name where it can be a label's value, else a part
+// of it with a hash.
+func labelValue(sync string) string { return short(sync, 63) }
+
+// short cuts a name to at most n characters, keeping it unique by a hash.
+func short(name string, n int) string {
+	if len(name) <= n {
+		return name
+	}
+	return name[:n-9] + "-" + state.Hash(name)[:8]
+}
+
+// selector selects the objects of this Sync.
+func (w *World) selector() string { return v1alpha1.SyncLabel + "=" + w.label }
+
+func (w *World) memo(k state.Key) memo {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.memos[k]
+}
+
+// options say how the object with that key is judged.
+func (w *World) options(k state.Key) fields.Options {
+	o := fields.Options{
+		Manager: v1alpha1.FieldManager,
+		Whole:   kinds.Whole(k.Group, k.Kind),
+		Scaled:  w.memo(k).scaled,
+	}
+	if isSecret(k) {
+		o.Secret = w.mask.hash
+	}
+	return o
+}
+
+// ref finds the resource of a key. It reports false for a kind that the
+// cluster does not serve.
+func (w *World) ref(ctx context.Context, k state.Key, version string) (api.Ref, kinds.Kind, bool, error) {
+	gvk := schema.GroupVersionKind{Group: k.Group, Version: version, Kind: k.Kind}
+	kind, ok, err := w.find(ctx, gvk)
+	return api.Ref{Resource: kind.GVR(), Namespace: k.Namespace, Name: k.Name}, kind, ok, err
+}
+
+// find looks a kind up, asking the cluster where memory does not know it.
+func (w *World) find(ctx context.Context, gvk schema.GroupVersionKind) (kinds.Kind, bool, error) {
+	if kind, ok, _ := w.kinds.Find(gvk); ok {
+		return kind, true, nil
+	}
+	if err := w.kinds.Refresh(ctx); err != nil {
+		return kinds.Kind{}, false, err
+	}
+	return w.kinds.FindAny(gvk)
+}
+
+// Forget deletes the inventory; the objects that it names stay, with the
+// Sync's label, and belong to nobody.
+func (w *World) Forget(ctx context.Context) error {
+	if _, err := w.store.Load(ctx); err != nil {
+		return err
+	}
+	return w.store.Destroy(ctx)
+}
+
+func isSecret(k state.Key) bool { return k.Group == "" && k.Kind == "Secret" }
+
+// each calls do for every item, at most n at a time, and returns when all
+// calls have.
+func each[T any](n int, items []T, do func(T)) {
+	slots := make(chan struct{}, n)
+	var all sync.WaitGroup
+	for _, item := range items {
+		slots <- struct{}{}
+		all.Go(func() {
+			defer func() { <-slots }()
+			do(item)
+		})
+	}
+	all.Wait()
+}
+
+// parallel bounds the requests that one verb has under way.
+const parallel = 16

@@ -1,0 +1,108 @@
+package api
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/target"
+)
+
+// Refused turns an answer of the API server into an error that names its
+// class, and for a conflict its owner. With secret set nothing of the object's
+// content is repeated. It returns nil for nil.
+func Refused(doing string, err error, secret bool) error {
+	var status apierrors.APIStatus
+	if err == nil || !errors.As(err, &status) {
+		if err == nil {
+			return nil
+		}
+		return fmt.Errorf("%s: %w", doing, err)
+	}
+	answer := status.Status()
+	why := message(answer, secret)
+	switch {
+	case apierrors.IsConflict(err):
+		if owners := conflicts(answer); len(owners) > 0 {
+			return state.Fail(state.Retry, "Conflict", fmt.Errorf("%s: %w: %s", doing, target.ErrConflict, strings.Join(owners, ", ")))
+		}
+		return state.Fail(state.Retry, "Changed", fmt.Errorf("%s: %w", doing, target.ErrChanged))
+	case apierrors.IsInvalid(err) || apierrors.IsBadRequest(err):
+		reason := "Invalid"
+		if strings.Contains(why, "immutable") {
+			reason, why = "Immutable", why+" (delete the object yourself to let it be made anew)"
+		}
+		return state.Failf(state.Fix, reason, "%s: %s", doing, why)
+	case apierrors.IsRequestEntityTooLargeError(err):
+		return state.Failf(state.Fix, "TooLarge", "%s: the object is larger than the API server takes: %s", doing, why)
+	case apierrors.IsForbidden(err):
+		return state.Failf(state.Retry, "Forbidden", "%s: %s", doing, why)
+	case apierrors.IsNotFound(err):
+		return state.Fail(state.Retry, "NotFound", &answered{fmt.Sprintf("%s: %s", doing, why), err})
+	}
+	return &answered{fmt.Sprintf("%s: %s", doing, why), err}
+}
+
+// answered is an error with our words that still answers errors.As.
+type answered struct {
+	text  string
+	cause error
+}
+
+func (a *answered) Error() string { return a.text }
+func (a *answered) Unwrap() error { return a.cause }
+
+// quoted matches the value that the API server repeats in front of what is
+// wrong with it.
+var quoted = regexp.MustCompile(`(?s)(Invalid value|Unsupported value|Duplicate value): .*?: `)
+
+// message is the answer's text. The API server repeats invalid values: those
+// of Secrets, and user data of nodes, are cut out.
+func message(s metav1.Status, secret bool) string {
+	if secret {
+		text := strings.TrimSpace(fmt.Sprintf("%s (%d)", s.Reason, s.Code))
+		if s.Details == nil {
+			return text
+		}
+		for _, c := range s.Details.Causes {
+			if c.Field != "" {
+				text += ", " + c.Field
+			}
+		}
+		return text
+	}
+	if !strings.Contains(s.Message, "userData") {
+		return s.Message
+	}
+	return quoted.ReplaceAllString(s.Message, "$1: ***: ")
+}
+
+// conflicts names managers and fields of a server-side apply's conflict, each
+// as `"manager" owns .spec.field`; nothing for other conflicts.
+func conflicts(s metav1.Status) []string {
+	if s.Details == nil {
+		return nil
+	}
+	fields := map[string][]string{}
+	for _, c := range s.Details.Causes {
+		if c.Type != metav1.CauseTypeFieldManagerConflict {
+			continue
+		}
+		manager, _, _ := strings.Cut(strings.TrimPrefix(c.Message, "conflict with "), " using ")
+		manager, _, _ = strings.Cut(manager, " with subresource ")
+		fields[manager] = append(fields[manager], c.Field)
+	}
+	var out []string
+	for manager, owned := range fields {
+		slices.Sort(owned)
+		out = append(out, manager+" owns "+strings.Join(slices.Compact(owned), ", "))
+	}
+	slices.Sort(out)
+	return out
+}

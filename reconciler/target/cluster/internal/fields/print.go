@@ -1,0 +1,186 @@
+package fields
+
+import (
+	"encoding/json"
+	"strconv"
+	"strings"
+
+	"github.com/poolwright/poolwright/reconciler/state"
+)
+
+// Print is what must be remembered of a live object to tell later, without a
+// request, whether anything of ours has moved.
+type Print struct {
+	// UID is the incarnation.
+	UID string
+	// ResourceVersion moves with every write, also of status.
+	ResourceVersion string
+	// Generation moves with the spec, and is 0 for kinds that have none.
+	Generation int64
+	// Fields is the hash of what we own, Meta of our labels, annotations,
+	// finalizers and owner references, Values of all our fields' values.
+	Fields, Meta, Values string
+	// Spec is the hash of the whole spec, where all of it is ours.
+	Spec string
+}
+
+// Options say how an object is to be judged.
+type Options struct {
+	// Manager is the field manager that is us.
+	Manager string
+	// Whole says that the whole spec is ours, not only what we applied.
+	Whole bool
+	// Scaled says that spec.replicas belongs to an autoscaler.
+	Scaled bool
+	// Secret replaces state.Hash where values must not be guessable from
+	// their hash; nil otherwise.
+	Secret func(any) string
+}
+
+// Take makes the Print of a live object.
+func Take(object map[string]any, o Options) Print {
+	p := Identify(object)
+	set := Applied(object, o.Manager)
+	hash := state.Hash
+	if o.Secret != nil {
+		hash = o.Secret
+	}
+	p.Fields = state.Hash(set)
+	meta := child(set, "metadata")
+	p.Meta = hash(pick(object["metadata"], Tree{
+		"f:labels": orNone(child(meta, "labels")), "f:annotations": orNone(child(meta, "annotations")),
+		"f:finalizers": orNone(child(meta, "finalizers")), "f:ownerReferences": orNone(child(meta, "ownerReferences")),
+	}))
+	p.Values = hash(pick(object, orNone(set)))
+	if o.Whole {
+		p.Spec = hash(spec(object, o.Scaled))
+	}
+	return p
+}
+
+// Identify makes a Print without hashes.
+func Identify(object map[string]any) Print {
+	metadata, _ := object["metadata"].(map[string]any)
+	p := Print{UID: text(metadata, "uid"), ResourceVersion: text(metadata, "resourceVersion")}
+	switch g := metadata["generation"].(type) {
+	case int64:
+		p.Generation = g
+	case float64:
+		p.Generation = int64(g)
+	}
+	return p
+}
+
+// Same reports whether what we own looks in later as it did in p. It follows
+// the design's order: another incarnation never is the same; an untouched
+// generation with our claim and our metadata untouched is; otherwise the
+// values decide.
+func (p Print) Same(later Print) bool {
+	switch {
+	case p.UID == "" || p.UID != later.UID:
+		return false
+	case p.ResourceVersion != "" && p.ResourceVersion == later.ResourceVersion:
+		return true
+	case p.Generation > 0 && p.Generation == later.Generation && p.Fields == later.Fields && p.Meta == later.Meta:
+		return true
+	}
+	return p.Values == later.Values && p.Spec == later.Spec
+}
+
+// orNone makes sure that no claim is not mistaken for a claim on everything.
+func orNone(t Tree) Tree {
+	if t == nil {
+		return Tree{".": map[string]any{}}
+	}
+	return t
+}
+
+// spec is the object's spec without what an autoscaler writes.
+func spec(object map[string]any, scaled bool) any {
+	s, ok := object["spec"].(map[string]any)
+	if !ok || !scaled {
+		return object["spec"]
+	}
+	out := make(map[string]any, len(s))
+	for k, v := range s {
+		if k != "replicas" {
+			out[k] = v
+		}
+	}
+	return out
+}
+
+// pick extracts the values that a tree owns, keyed as the tree is.
+func pick(value any, t Tree) any {
+	if len(t) == 0 {
+		return value
+	}
+	out := make(map[string]any, len(t))
+	for key, sub := range t {
+		if key == "." {
+			out[key] = value != nil
+			continue
+		}
+		below, _ := sub.(map[string]any)
+		v, ok := step(value, key)
+		if !ok {
+			out[key] = nil
+			continue
+		}
+		out[key] = pick(v, below)
+	}
+	return out
+}
+
+// step goes one key of a tree down into a value.
+func step(value any, key string) (any, bool) {
+	kind, rest, _ := strings.Cut(key, ":")
+	if kind == "f" {
+		m, _ := value.(map[string]any)
+		v, ok := m[rest]
+		return v, ok
+	}
+	list, _ := value.([]any)
+	switch kind {
+	case "k":
+		keys := elementKeys(rest)
+		for _, e := range list {
+			if m, ok := e.(map[string]any); ok && keys != nil && hasKeys(m, keys) {
+				return e, true
+			}
+		}
+	case "v":
+		var want any
+		if json.Unmarshal([]byte(rest), &want) != nil {
+			return nil, false
+		}
+		for _, e := range list {
+			if state.Equal(e, want) {
+				return e, true
+			}
+		}
+	case "i":
+		if i, err := strconv.Atoi(rest); err == nil && i >= 0 && i < len(list) {
+			return list[i], true
+		}
+	}
+	return nil, false
+}
+
+// elementKeys reads the keys of a "k:" step; nil where they are malformed.
+func elementKeys(text string) map[string]any {
+	var keys map[string]any
+	if json.Unmarshal([]byte(text), &keys) != nil {
+		return nil
+	}
+	return keys
+}
+
+func hasKeys(m, keys map[string]any) bool {
+	for k, v := range keys {
+		if !state.Equal(m[k], v) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,150 @@
+// Package inventory remembers, over restarts, which objects are ours and how
+// we left them: in memory, and in ConfigMaps that are split before they can
+// outgrow etcd's limit.
+//
+// It refuses to lose or invent anything: a shard that cannot be read is
+// reported and never read as "nothing is ours", and names are written before
+// the objects that they name. Start reading at Store.
+package inventory
+
+import (
+	"encoding/json"
+	"fmt"
+	"hash/fnv"
+	"slices"
+
+	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/target/cluster/internal/fields"
+)
+
+// Record is what is known of one object. A Record without UID is an intent:
+// the object may have been created, or not.
+type Record struct {
+	// Key names the object.
+	Key state.Key
+	// Version is the API version in which it was applied ("v1").
+	Version string
+	// Print is how we left it.
+	Print fields.Print
+	// Desired is the hash of what Git said when we last applied it.
+	Desired string
+	// Rebuilt is true for an object that is known only by its label, because
+	// the inventory that vouched for it is gone.
+	Rebuilt bool
+}
+
+// line is a Record as it is stored. ResourceVersion is left out: it moves with
+// every status update, and the first List after a restart brings it.
+type line struct {
+	Group      string `json:"group,omitempty"`
+	Version    string `json:"version"`
+	Kind       string `json:"kind"`
+	Namespace  string `json:"namespace,omitempty"`
+	Name       string `json:"name"`
+	UID        string `json:"uid,omitempty"`
+	Generation int64  `json:"generation,omitempty"`
+	Fields     string `json:"fields,omitempty"`
+	Meta       string `json:"meta,omitempty"`
+	Values     string `json:"values,omitempty"`
+	Spec       string `json:"spec,omitempty"`
+	Desired    string `json:"desired,omitempty"`
+	Rebuilt    bool   `json:"rebuilt,omitempty"`
+}
+
+// document is one shard's content.
+type document struct {
+	Format int `json:"format"`
+	// Shards is how many shards there were when this one was written.
+	Shards  int    `json:"shards"`
+	Records []line `json:"records"`
+}
+
+// format is the version of the stored form.
+const format = 1
+
+// limit is the size in bytes above which a shard is split; etcd refuses
+// objects of 1.5 MiB, and a shard is also read and written whole.
+const limit = 400 << 10
+
+// Encode writes records as shards, as many as a power of two says, each record
+// in the shard that its key alone decides. atLeast keeps a number of shards
+// that was reached before, so that one object more or less does not move all
+// the others.
+func Encode(records []Record, atLeast int) []string {
+	for n := max(1, atLeast); ; n *= 2 {
+		if out, fits := encode(records, n); fits || n >= 1<<12 {
+			return out
+		}
+	}
+}
+
+func encode(records []Record, n int) ([]string, bool) {
+	docs := make([]document, n)
+	for i := range docs {
+		docs[i] = document{Format: format, Shards: n, Records: []line{}}
+	}
+	sorted := slices.Clone(records)
+	slices.SortFunc(sorted, func(a, b Record) int { return a.Key.Compare(b.Key) })
+	for _, r := range sorted {
+		d := &docs[shardOf(r.Key, n)]
+		d.Records = append(d.Records, line{
+			Group: r.Key.Group, Version: r.Version, Kind: r.Key.Kind, Namespace: r.Key.Namespace, Name: r.Key.Name,
+			UID: r.Print.UID, Generation: r.Print.Generation, Fields: r.Print.Fields, Meta: r.Print.Meta,
+			Values: r.Print.Values, Spec: r.Print.Spec, Desired: r.Desired, Rebuilt: r.Rebuilt,
+		})
+	}
+	out := make([]string, n)
+	fits := true
+	for i := range docs {
+		b, err := json.Marshal(docs[i])
+		if err != nil {
+			// Strings and numbers always marshal.
+			b = nil
+		}
+		out[i] = string(b)
+		fits = fits && len(b) <= limit
+	}
+	return out, fits
+}
+
+// shardOf is stable under doubling: going from n to 2n, a record stays or
+// moves up by n.
+func shardOf(k state.Key, n int) int {
+	h := fnv.New64a()
+	fmt.Fprintf(h, "%q/%q/%q/%q", k.Group, k.Kind, k.Namespace, k.Name)
+	sum := h.Sum64()
+	sum ^= sum >> 32 // The low bits alone of FNV are weak.
+	return int(sum % uint64(n))
+}
+
+// Decode reads one shard. Anything that it does not understand completely is
+// an error.
+func Decode(targetName, text string) ([]Record, error) {
+	var d document
+	if err := json.Unmarshal([]byte(text), &d); err != nil {
+		return nil, fmt.Errorf("reading inventory: %w", err)
+	}
+	if d.Format != format {
+		return nil, &FormatError{Format: d.Format}
+	}
+	out := make([]Record, 0, len(d.Records))
+	for i, l := range d.Records {
+		if l.Kind == "" || l.Name == "" || l.Version == "" {
+			return nil, fmt.Errorf("reading inventory: record %d has no kind, version or name", i)
+		}
+		out = append(out, Record{
+			Key:     state.Key{Target: targetName, Group: l.Group, Kind: l.Kind, Namespace: l.Namespace, Name: l.Name},
+			Version: l.Version, Desired: l.Desired, Rebuilt: l.Rebuilt,
+			Print: fields.Print{UID: l.UID, Generation: l.Generation, Fields: l.Fields, Meta: l.Meta, Values: l.Values, Spec: l.Spec},
+		})
+	}
+	return out, nil
+}
+
+// FormatError says that a newer Poolwright wrote the inventory.
+type FormatError struct{ Format int }
+
+// Error names the format.
+func (e *FormatError) Error() string {
+	return fmt.Sprintf("reading inventory: format %d was written by another release; this one knows %d: run that release again, or delete the inventory's ConfigMaps to rebuild it from labels", e.Format, format)
+}

@@ -1,0 +1,318 @@
+package inventory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/target/cluster/internal/api"
+)
+
+// Label marks the ConfigMaps of an inventory with the Sync's label value.
+const Label = "poolwright.dev/inventory"
+
+// dataKey is the ConfigMaps' only key.
+const dataKey = "records.json"
+
+// Place says where an inventory is stored.
+type Place struct {
+	// Target is put into the records' keys.
+	Target string
+	// Namespace holds the ConfigMaps.
+	Namespace string
+	// Prefix starts their names, "-<n>" ends them.
+	Prefix string
+	// Value is the value of Label.
+	Value string
+}
+
+// Store is one inventory: the records in memory and their ConfigMaps. It is
+// safe for concurrent use; Load and Save exclude each other.
+type Store struct {
+	client *api.Client
+	place  Place
+
+	io     sync.Mutex // held while loading or saving
+	shards []shard
+
+	mu      sync.RWMutex
+	records map[state.Key]Record
+	dirty   bool
+}
+
+// shard is one ConfigMap as we last saw it.
+type shard struct {
+	version string
+	uid     types.UID
+	content string
+}
+
+// NewStore makes an empty Store; Load fills it.
+func NewStore(client *api.Client, place Place) *Store {
+	return &Store{client: client, place: place, records: map[state.Key]Record{}}
+}
+
+var configMaps = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
+
+// Load reads the ConfigMaps and merges what they name into memory. Complete is
+// false when there are none, one is missing or one cannot be read: then there
+// may be objects of ours that only their labels tell.
+func (s *Store) Load(ctx context.Context) (complete bool, err error) {
+	s.io.Lock()
+	defer s.io.Unlock()
+	if s.unmoved(ctx) {
+		return true, nil
+	}
+	return s.read(ctx)
+}
+
+// unmoved reports whether the ConfigMaps are certainly as we last saw them;
+// their metadata alone tells.
+func (s *Store) unmoved(ctx context.Context) bool {
+	if len(s.shards) == 0 {
+		return false
+	}
+	seen := 0
+	err := s.client.Names(ctx, s.all(), s.selector(), "", func(o *metav1.PartialObjectMetadata) {
+		n, ok := s.number(o.Name)
+		if ok && n < len(s.shards) && s.shards[n].version == o.ResourceVersion {
+			seen++
+		}
+	})
+	return err == nil && seen == len(s.shards)
+}
+
+func (s *Store) all() api.Ref     { return api.Ref{Resource: configMaps, Namespace: s.place.Namespace} }
+func (s *Store) selector() string { return Label + "=" + s.place.Value }
+
+func (s *Store) read(ctx context.Context) (complete bool, err error) {
+	found := map[int]shard{}
+	_, err = s.client.List(ctx, s.all(), s.selector(), func(o *unstructured.Unstructured) {
+		if n, ok := s.number(o.GetName()); ok {
+			content, _, _ := unstructured.NestedString(o.Object, "data", dataKey)
+			found[n] = shard{version: o.GetResourceVersion(), uid: o.GetUID(), content: content}
+		}
+	})
+	if err != nil {
+		return false, api.Refused("reading the inventory", err, false)
+	}
+	return s.adopt(found)
+}
+
+// adopt takes over what was found.
+func (s *Store) adopt(found map[int]shard) (complete bool, err error) {
+	size := 0
+	for n := range found {
+		size = max(size, n+1)
+	}
+	shards := make([]shard, size)
+	complete = size > 0
+	for n := range shards {
+		sh, ok := found[n]
+		if !ok {
+			complete = false
+			continue
+		}
+		unread := n >= len(s.shards) || s.shards[n].version != sh.version
+		if unread {
+			records, err := Decode(s.place.Target, sh.content)
+			var foreign *FormatError
+			if errors.As(err, &foreign) {
+				return false, state.Fail(state.Fix, "InventoryFormat", err)
+			}
+			if err != nil {
+				complete = false
+			}
+			s.merge(records)
+		}
+		shards[n] = sh
+	}
+	if !complete || size < len(s.shards) {
+		s.mu.Lock()
+		s.dirty = s.dirty || len(s.records) > 0
+		s.mu.Unlock()
+	}
+	s.shards = shards
+	return complete, nil
+}
+
+// merge adds what memory does not know: memory is never older.
+func (s *Store) merge(records []Record) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, r := range records {
+		if old, known := s.records[r.Key]; !known || (old.Print.UID == "" && r.Print.UID != "") {
+			s.records[r.Key] = r
+		}
+	}
+}
+
+func (s *Store) name(n int) string { return s.place.Prefix + "-" + strconv.Itoa(n) }
+
+func (s *Store) number(name string) (int, bool) {
+	rest, ok := strings.CutPrefix(name, s.place.Prefix+"-")
+	n, err := strconv.Atoi(rest)
+	return n, ok && err == nil && n >= 0 && n < 1<<12 && strconv.Itoa(n) == rest
+}
+
+// Owns reports whether an object is one of this inventory's ConfigMaps.
+func (s *Store) Owns(k state.Key) bool {
+	_, ok := s.number(k.Name)
+	return ok && k.Kind == "ConfigMap" && k.Group == "" && k.Namespace == s.place.Namespace
+}
+
+// Get returns what is known of one object.
+func (s *Store) Get(k state.Key) (Record, bool) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	r, ok := s.records[k]
+	return r, ok
+}
+
+// Put remembers a record. What a restart would not need to know does not make
+// the ConfigMaps stale.
+func (s *Store) Put(r Record) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	old, known := s.records[r.Key]
+	s.records[r.Key] = r
+	old.Print.ResourceVersion, r.Print.ResourceVersion = "", ""
+	old.Print.Generation, r.Print.Generation = 0, 0
+	if !known || old != r {
+		s.dirty = true
+	}
+}
+
+// Forget drops a record.
+func (s *Store) Forget(k state.Key) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, known := s.records[k]; known {
+		delete(s.records, k)
+		s.dirty = true
+	}
+}
+
+// Records lists everything that is known, sorted by key.
+func (s *Store) Records() []Record {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	out := make([]Record, 0, len(s.records))
+	for _, r := range s.records {
+		out = append(out, r)
+	}
+	slices.SortFunc(out, func(a, b Record) int { return a.Key.Compare(b.Key) })
+	return out
+}
+
+// Save writes the shards that differ from what is stored, and nothing when
+// none does.
+func (s *Store) Save(ctx context.Context) error {
+	s.io.Lock()
+	defer s.io.Unlock()
+	for attempt := 0; ; attempt++ {
+		err := s.save(ctx)
+		if err == nil || attempt == 3 || !(apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err)) {
+			return api.Refused("writing the inventory", err, false)
+		}
+		// Somebody else wrote or deleted a shard: merge theirs, write again.
+		if _, err := s.read(ctx); err != nil {
+			return err
+		}
+		s.mu.Lock()
+		s.dirty = true
+		s.mu.Unlock()
+	}
+}
+
+func (s *Store) save(ctx context.Context) error {
+	s.mu.Lock()
+	if !s.dirty {
+		s.mu.Unlock()
+		return nil
+	}
+	s.dirty = false
+	records := make([]Record, 0, len(s.records))
+	for _, r := range s.records {
+		records = append(records, r)
+	}
+	s.mu.Unlock()
+	contents := Encode(records, len(s.shards))
+	err := s.write(ctx, contents)
+	if err != nil {
+		s.mu.Lock()
+		s.dirty = true
+		s.mu.Unlock()
+	}
+	return err
+}
+
+// write goes from the last shard to the first: when a shard is split, the half
+// that moves up is stored before the lower half loses it.
+func (s *Store) write(ctx context.Context, contents []string) error {
+	for len(s.shards) < len(contents) {
+		s.shards = append(s.shards, shard{})
+	}
+	for n := len(contents) - 1; n >= 0; n-- {
+		old := s.shards[n]
+		if old.content == contents[n] && old.version != "" {
+			continue
+		}
+		ref := api.Ref{Resource: configMaps, Namespace: s.place.Namespace, Name: s.name(n)}
+		object := s.configMap(n, contents[n], old)
+		var stored *unstructured.Unstructured
+		var err error
+		if old.version == "" {
+			stored, err = s.client.Create(ctx, ref, object)
+		} else {
+			stored, err = s.client.Update(ctx, ref, object)
+		}
+		if err != nil {
+			return err
+		}
+		s.shards[n] = shard{version: stored.GetResourceVersion(), uid: stored.GetUID(), content: contents[n]}
+	}
+	return nil
+}
+
+func (s *Store) configMap(n int, content string, old shard) map[string]any {
+	metadata := map[string]any{
+		"name": s.name(n), "namespace": s.place.Namespace,
+		"labels": map[string]any{Label: s.place.Value, "app.kubernetes.io/managed-by": "poolwright"},
+	}
+	if old.version != "" {
+		metadata["resourceVersion"], metadata["uid"] = old.version, string(old.uid)
+	}
+	return map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": map[string]any{dataKey: content}}
+}
+
+// Destroy deletes the ConfigMaps and forgets everything; the objects that they
+// named stay.
+func (s *Store) Destroy(ctx context.Context) error {
+	s.io.Lock()
+	defer s.io.Unlock()
+	for n := len(s.shards) - 1; n >= 0; n-- {
+		ref := api.Ref{Resource: configMaps, Namespace: s.place.Namespace, Name: s.name(n)}
+		if s.shards[n].version == "" {
+			continue
+		}
+		if err := s.client.Delete(ctx, ref, s.shards[n].uid, ""); err != nil && !apierrors.IsNotFound(err) {
+			return api.Refused(fmt.Sprintf("deleting the inventory %s", s.name(n)), err, false)
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.shards, s.records, s.dirty = nil, map[state.Key]Record{}, false
+	return nil
+}

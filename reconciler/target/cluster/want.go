@@ -1,0 +1,235 @@
+package cluster
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/target"
+	"github.com/poolwright/poolwright/reconciler/target/cluster/internal/kinds"
+)
+
+// Want implements target.Target: the declared Kubernetes objects as they will
+// be sent, labelled, in their waves, without what only a live object has.
+func (w *World) Want(ctx context.Context, declared state.Set) (state.Set, error) {
+	var mine []state.Item
+	for _, item := range declared.Items() {
+		if item.Key.Target == Name {
+			mine = append(mine, item)
+		}
+	}
+	if err := w.learn(ctx, mine); err != nil {
+		return state.Set{}, err
+	}
+	b := &wish{world: w, memos: map[state.Key]memo{}, origins: map[state.Key]state.Origin{}}
+	for _, item := range mine {
+		if err := b.add(item); err != nil {
+			return state.Set{}, err
+		}
+	}
+	aims, err := w.autoscaled(ctx, b.items)
+	if err != nil {
+		return state.Set{}, err
+	}
+	items := make([]state.Item, 0, len(b.items))
+	for _, item := range b.items {
+		m := b.memos[item.Key]
+		if aims[item.Key] {
+			item.Object, m.scaled = withoutReplicas(item.Object), true
+		}
+		if isSecret(item.Key) {
+			m.plain = item.Object
+			item.Object = w.mask.secret(item.Object)
+		}
+		m.hash = state.Hash(item.Object)
+		b.memos[item.Key] = m
+		items = append(items, item)
+	}
+	w.mu.Lock()
+	for k, old := range w.memos {
+		if m, still := b.memos[k]; still && old.seen != "" {
+			m.seen, m.clientSide, m.rivals = old.seen, old.clientSide, old.rivals
+			b.memos[k] = m
+		}
+	}
+	w.memos = b.memos
+	w.mu.Unlock()
+	if len(b.problems) > 0 {
+		return state.NewSet(items...), &target.ProblemsError{Problems: b.problems}
+	}
+	return state.NewSet(items...), nil
+}
+
+// learn makes sure that every kind of the items is looked up, with at most one
+// question to the cluster.
+func (w *World) learn(ctx context.Context, items []state.Item) error {
+	var definitions []map[string]any
+	for _, item := range items {
+		if item.Key.Kind == "CustomResourceDefinition" && item.Key.Group == "apiextensions.k8s.io" {
+			definitions = append(definitions, item.Object)
+		}
+	}
+	w.kinds.Promise(definitions)
+	if !w.kinds.Loaded() {
+		return w.kinds.Refresh(ctx)
+	}
+	for _, item := range items {
+		if _, ok, err := w.kinds.Find(gvkOf(item)); !ok || err != nil {
+			return w.kinds.Refresh(ctx)
+		}
+	}
+	return nil
+}
+
+func gvkOf(item state.Item) schema.GroupVersionKind {
+	return schema.GroupVersionKind{Group: item.Key.Group, Version: item.Version, Kind: item.Key.Kind}
+}
+
+// wish collects what is wanted.
+type wish struct {
+	world    *World
+	items    []state.Item
+	memos    map[state.Key]memo
+	origins  map[state.Key]state.Origin
+	problems []state.Problem
+}
+
+func (b *wish) problem(item state.Item, format string, args ...any) {
+	b.problems = append(b.problems, state.Problem{Origin: item.Origin, Message: fmt.Sprintf(format, args...)})
+}
+
+// add takes one declared object. Its error is the cluster's, not the user's.
+func (b *wish) add(item state.Item) error {
+	kind, known, err := b.world.kinds.Find(gvkOf(item))
+	if err != nil {
+		return err
+	}
+	if !known {
+		b.problem(item, "%s", unknownKind(item, b.world.kinds.Versions(item.Key.Group, item.Key.Kind)))
+		return nil
+	}
+	switch {
+	case !kind.Manageable:
+		b.problem(item, "%s: the cluster does not let objects of this kind be listed, patched and deleted; take it out of the repository", item.Key)
+		return nil
+	case item.Key.Name == "":
+		b.problem(item, "%s has no metadata.name (generateName cannot be reconciled); give it a name", item.Key.Kind)
+		return nil
+	}
+	switch {
+	case !kind.Namespaced:
+		item.Key.Namespace = ""
+	case item.Key.Namespace == "":
+		item.Key.Namespace = "default"
+	}
+	if b.world.store.Owns(item.Key) {
+		b.problem(item, "%s is where Poolwright keeps its inventory; choose another name", item.Key)
+		return nil
+	}
+	if first, twice := b.origins[item.Key]; twice {
+		b.problem(item, "%s is declared twice, first at %s", item.Key, first)
+		return nil
+	}
+	b.origins[item.Key] = item.Origin
+	item.Object = b.world.clean(item)
+	item.Wave = kinds.Wave(item.Key.Group, item.Key.Kind)
+	item.Grave, item.Live, item.Owner, item.Applied = "", state.Identity{}, "", ""
+	b.items = append(b.items, item)
+	return nil
+}
+
+func unknownKind(item state.Item, versions []string) string {
+	if len(versions) > 0 {
+		return fmt.Sprintf("%s: the cluster does not serve version %q of this kind, only %s; write it in one of those",
+			item.Key, item.Version, strings.Join(versions, ", "))
+	}
+	return fmt.Sprintf("%s: the cluster does not know the kind %s; commit its CustomResourceDefinition too, or install it first",
+		item.Key, gvkOf(item).GroupKind())
+}
+
+// stripped are the annotations that exported copies carry and that belong to
+// controllers: sent back, they would fight them, and drift every node.
+func stripped(annotation string) bool {
+	switch annotation {
+	case "kubectl.kubernetes.io/last-applied-configuration",
+		"deployment.kubernetes.io/revision",
+		"karpenter.sh/nodepool-hash", "karpenter.sh/nodepool-hash-version",
+		"karpenter.k8s.aws/ec2nodeclass-hash", "karpenter.k8s.aws/ec2nodeclass-hash-version",
+		"karpenter.sh/stored-version-migrated":
+		return true
+	}
+	return strings.HasPrefix(annotation, "compatibility.karpenter.")
+}
+
+// clean copies an object without what only a live one has, and labels it.
+func (w *World) clean(item state.Item) map[string]any {
+	out := maps.Clone(item.Object)
+	delete(out, "status")
+	metadata, _ := out["metadata"].(map[string]any)
+	metadata = maps.Clone(metadata)
+	if metadata == nil {
+		metadata = map[string]any{}
+	}
+	for _, field := range []string{"uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp",
+		"deletionGracePeriodSeconds", "managedFields", "selfLink"} {
+		delete(metadata, field)
+	}
+	metadata["name"] = item.Key.Name
+	delete(metadata, "namespace")
+	if item.Key.Namespace != "" {
+		metadata["namespace"] = item.Key.Namespace
+	}
+	if old, ok := metadata["annotations"].(map[string]any); ok {
+		kept := maps.Clone(old)
+		maps.DeleteFunc(kept, func(k string, _ any) bool { return stripped(k) })
+		metadata["annotations"] = kept
+		if len(kept) == 0 {
+			delete(metadata, "annotations")
+		}
+	}
+	labels := map[string]any{}
+	if old, ok := metadata["labels"].(map[string]any); ok {
+		maps.Copy(labels, old)
+	}
+	labels[v1alpha1.SyncLabel] = w.label
+	metadata["labels"] = labels
+	out["metadata"] = metadata
+	if isSecret(item.Key) {
+		binary(out)
+	}
+	return out
+}
+
+// binary moves a Secret's stringData into data, as the API server would, so
+// that both sides of a comparison have one form.
+func binary(secret map[string]any) {
+	plain, ok := secret["stringData"].(map[string]any)
+	if !ok {
+		return
+	}
+	data := map[string]any{}
+	if old, ok := secret["data"].(map[string]any); ok {
+		maps.Copy(data, old)
+	}
+	for k, v := range plain {
+		if s, ok := v.(string); ok {
+			data[k] = base64.StdEncoding.EncodeToString([]byte(s))
+		} else {
+			data[k] = v
+		}
+	}
+	delete(secret, "stringData")
+	secret["data"] = data
+}
+
+// sortedKeys lists a map's keys in their order.
+func sortedKeys(m map[state.Key]string) []state.Key {
+	return slices.SortedFunc(maps.Keys(m), state.Key.Compare)
+}
