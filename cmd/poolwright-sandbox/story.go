@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/client-go/dynamic"
@@ -32,8 +33,10 @@ type story struct {
 	kube  kubernetes.Interface
 	dyn   dynamic.Interface
 	repo  *repo
-	marks *timeline
-	tell  teller
+	// edited is set once the hand edit has been seen live.
+	edited atomic.Bool
+	marks  *timeline
+	tell   teller
 	// controller ends when the poolwright process does.
 	controller <-chan error
 }
@@ -50,13 +53,15 @@ func (s *story) run(ctx context.Context) error {
 	for _, c := range []chapter{
 		{then: []string{worldReady}},
 		{does: s.push, then: []string{gitPushed}},
-		{does: s.createSync, then: []string{syncReady}},
+		{does: s.createSync},
+		{does: s.witnessCRDs, then: []string{syncReady}},
 		// The engine starts when the Cluster object has come from Git.
 		{does: s.engineReady},
 		{does: s.createPod, then: []string{podPending, nodeClaimCreated, fleetRequested, nodeRegistered, gpuAllocatable, nodeInitialized, podBound, podRunning}},
 		{does: s.injectDrift, then: []string{driftInjected, driftCorrected}},
 		{does: s.commit, then: []string{commitPushed, commitApplied}},
-		{does: s.deletePod, then: []string{podDeleted, instanceTerminated, worldZero}},
+		{does: s.deletePod, then: []string{podDeleted, instanceTerminated}},
+		{does: s.zero, then: []string{worldZero}},
 	} {
 		if err := s.play(ctx, c); err != nil {
 			return err

@@ -1,0 +1,135 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/poolwright/poolwright/provision/sandbox"
+)
+
+// demo is what the user asked for.
+type demo struct {
+	output     string
+	keep       bool
+	poolwright string
+	example    string
+}
+
+func newDemo() *cobra.Command {
+	var d demo
+	cmd := &cobra.Command{
+		Use:   "demo",
+		Short: "Tell the main job as a timeline: Git to GPU node to zero",
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return d.run(cmd) },
+	}
+	cmd.Flags().StringVarP(&d.output, "output", "o", "text", "text, or json: one event a line")
+	cmd.Flags().BoolVar(&d.keep, "keep", false, "leave the world up at the end and say how to look around")
+	cmd.Flags().StringVar(&d.poolwright, "poolwright", "", "the poolwright binary (default: the one beside this program)")
+	cmd.Flags().StringVar(&d.example, "example", filepath.Join("examples", "altanova"), "the example to tell the story with")
+	return cmd
+}
+
+func (d *demo) run(cmd *cobra.Command) error {
+	ctx, out, progress := cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr()
+	start := time.Now()
+	var tell teller
+	switch d.output {
+	case "text":
+		tell = &textTeller{out: out, start: start}
+	case "json":
+		tell = jsonTeller{out: out}
+	default:
+		return fmt.Errorf("-o %q is not one of text, json", d.output)
+	}
+	binary, err := d.binary()
+	if err != nil {
+		return err
+	}
+	cfg := sandbox.DefaultConfig()
+	cfg.Progress = progress
+	cfg.AWS.Region, cfg.AWS.Account = "eu-west-1", "111122223333"
+	cfg.AWS.Cluster.Name = "altanova-dev-euw1-eks"
+	cfg.AWS.Roles = []string{"altanova-dev-euw1-eks-karpenter-node"}
+	cfg.AWS.Queues = []string{"altanova-dev-euw1-eks"}
+	world, err := sandbox.Start(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	defer world.Stop()
+	s := &story{world: world, marks: newTimeline(), tell: tell}
+	s.marks.mark(worldReady, cfg.AWS.Cluster.Name, "API server, scheduler, controllers, AWS, Gitea: all on loopback", time.Now())
+	err = s.tellOn(ctx, d, binary)
+	if err != nil && !d.keep {
+		return err
+	}
+	if err != nil {
+		fmt.Fprintln(progress, "Error:", err)
+	}
+	if d.keep {
+		fmt.Fprintf(progress, "\nlook around:\n")
+		exports(progress, world)
+		fmt.Fprintf(progress, "  %s get syncs -A\n  %s get nodepools,nodeclaims,nodes\n", world.Kubectl, world.Kubectl)
+		err = errors.Join(err, stay(ctx, progress, world, s.controller))
+	}
+	return err
+}
+
+// tellOn prepares the world for the story, starts the product and tells it.
+func (s *story) tellOn(ctx context.Context, d *demo, binary string) error {
+	var err error
+	if s.kube, err = kubernetes.NewForConfig(s.world.REST()); err != nil {
+		return fmt.Errorf("connecting to the world: %w", err)
+	}
+	if s.dyn, err = dynamic.NewForConfig(s.world.REST()); err != nil {
+		return fmt.Errorf("connecting to the world: %w", err)
+	}
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: systemNamespace}}
+	if _, err := s.kube.CoreV1().Namespaces().Create(ctx, ns, metav1.CreateOptions{}); err != nil {
+		return fmt.Errorf("creating namespace %s: %w", systemNamespace, err)
+	}
+	account, err := s.world.Git.CreateRepository(ctx, repository)
+	if err != nil {
+		return err
+	}
+	s.repo, err = cloneExample(d.example, filepath.Join(s.world.Dir, "working-copy"), account.URL, account.User, account.Token)
+	if err != nil {
+		return err
+	}
+	if err := s.witness(ctx); err != nil {
+		return err
+	}
+	child, err := s.world.Run("poolwright", binary, "run",
+		"--metrics-addr=127.0.0.1:0", "--health-addr=0", "--cache-dir="+filepath.Join(s.world.Dir, "mirrors"))
+	if err != nil {
+		return err
+	}
+	s.controller = child
+	return s.run(ctx)
+}
+
+// binary finds the product: beside this program, where make puts both.
+func (d *demo) binary() (string, error) {
+	if d.poolwright != "" {
+		return filepath.Abs(d.poolwright)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return "", fmt.Errorf("finding this program: %w", err)
+	}
+	path := filepath.Join(filepath.Dir(self), "poolwright")
+	if _, err := os.Stat(path); err != nil {
+		return "", fmt.Errorf("there is no %s; build it with: make build", path)
+	}
+	return path, nil
+}

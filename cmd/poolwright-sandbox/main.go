@@ -1,0 +1,36 @@
+// Command poolwright-sandbox runs a whole EKS-like world on this machine, for
+// trying and testing Poolwright: a real control plane, AWS emulated at the wire,
+// kubelets played by kwok and a real Gitea, all on loopback. It starts the
+// product as a child process, as a user would.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := newRoot().ExecuteContext(ctx)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "Error:", err)
+		os.Exit(1)
+	}
+}
+
+func newRoot() *cobra.Command {
+	root := &cobra.Command{
+		Use:           "poolwright-sandbox",
+		Short:         "An EKS-like world on this machine, without Docker, cloud account or network",
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}
+	root.AddCommand(newUp(), newDemo())
+	return root
+}

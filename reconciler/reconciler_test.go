@@ -1,0 +1,290 @@
+package reconciler_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/poolwright/poolwright/gitsource"
+	"github.com/poolwright/poolwright/reconciler"
+	"github.com/poolwright/poolwright/reconciler/declared"
+	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/target"
+)
+
+// world is an in-memory Target that owns everything in it.
+type world struct {
+	mu       sync.Mutex
+	objects  map[string]string
+	writes   []string
+	problems []state.Problem
+	observe  error
+}
+
+func key(name string) state.Key { return state.Key{Target: "memory", Kind: "Thing", Name: name} }
+
+func item(name, value string) state.Item {
+	return state.Item{Key: key(name), Object: map[string]any{"value": value}}
+}
+
+func (w *world) Want(_ context.Context, d state.Set) (state.Set, error) {
+	if len(w.problems) > 0 {
+		return d, &target.ProblemsError{Problems: w.problems}
+	}
+	return d, nil
+}
+
+func (w *world) Observe(context.Context, state.Set) (state.Set, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.observe != nil {
+		return state.Set{}, w.observe
+	}
+	var items []state.Item
+	for name, value := range w.objects {
+		items = append(items, item(name, value))
+	}
+	return state.NewSet(items...), nil
+}
+
+func (w *world) ObserveOnly(ctx context.Context, wanted state.Set) (state.Set, error) {
+	all, err := w.Observe(ctx, wanted)
+	var keys []state.Key
+	for _, i := range wanted.Items() {
+		keys = append(keys, i.Key)
+	}
+	return all.Only(keys), err
+}
+
+func (w *world) Correct(_ context.Context, c plan.Change) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.writes = append(w.writes, string(c.Action)+" "+c.Key.Name)
+	if c.Action == plan.Delete {
+		delete(w.objects, c.Key.Name)
+		return nil
+	}
+	w.objects[c.Key.Name] = c.After.Object["value"].(string)
+	return nil
+}
+
+// source serves revisions, or fails.
+type source struct {
+	revision string
+	err      error
+	last     string
+}
+
+func (s *source) Fetch(context.Context) (gitsource.Snapshot, error) {
+	return gitsource.Snapshot{Revision: s.revision}, s.err
+}
+
+func (s *source) Last() (gitsource.Snapshot, bool) {
+	return gitsource.Snapshot{Revision: s.last}, s.last != ""
+}
+
+// revisions says what each revision declares.
+type revisions map[string]declared.Declared
+
+func (r revisions) load(_ context.Context, s gitsource.Snapshot) (declared.Declared, error) {
+	d, ok := r[s.Revision]
+	if !ok {
+		return d, state.Failf(state.Fix, "PathNotFound", "no such folder in %s", s.Revision)
+	}
+	return d, nil
+}
+
+func things(pairs ...string) declared.Declared {
+	var items []state.Item
+	for i := 0; i < len(pairs); i += 2 {
+		items = append(items, item(pairs[i], pairs[i+1]))
+	}
+	return declared.Declared{Set: state.NewSet(items...)}
+}
+
+func broken(d declared.Declared) declared.Declared {
+	d.Problems = []state.Problem{{Origin: state.Origin{File: "b.yaml", Line: 3}, Message: "not YAML"}}
+	return d
+}
+
+func TestRunOnce(t *testing.T) {
+	down := errors.New("connection refused")
+	for name, c := range map[string]struct {
+		live     map[string]string
+		source   source
+		revs     revisions
+		problems []state.Problem
+		observe  error
+		want     map[string]string
+		wantErr  bool
+		stale    bool
+	}{
+		"a first revision creates, updates and deletes": {
+			live:   map[string]string{"old": "1", "kept": "1"},
+			source: source{revision: "r1"},
+			revs:   revisions{"r1": things("kept", "2", "new", "1")},
+			want:   map[string]string{"kept": "2", "new": "1"},
+		},
+		"a broken file stops deletions and nothing else": {
+			live:   map[string]string{"old": "1"},
+			source: source{revision: "r1"},
+			revs:   revisions{"r1": broken(things("new", "1"))},
+			want:   map[string]string{"old": "1", "new": "1"},
+		},
+		"a problem that only the target sees stops deletions too": {
+			live:     map[string]string{"old": "1"},
+			source:   source{revision: "r1"},
+			revs:     revisions{"r1": things("new", "1")},
+			problems: []state.Problem{{Message: "unknown kind"}},
+			want:     map[string]string{"old": "1", "new": "1"},
+		},
+		"a revision whose folder is gone changes nothing": {
+			live:    map[string]string{"old": "1"},
+			source:  source{revision: "r2"},
+			revs:    revisions{"r1": things("new", "1")},
+			want:    map[string]string{"old": "1"},
+			wantErr: true,
+		},
+		"an unreachable source with nothing remembered changes nothing": {
+			live:    map[string]string{"old": "1"},
+			source:  source{err: down},
+			want:    map[string]string{"old": "1"},
+			wantErr: true,
+		},
+		"an unreachable source after a restart applies what was remembered, without deleting": {
+			live:   map[string]string{"old": "1", "kept": "drifted"},
+			source: source{err: down, last: "r1"},
+			revs:   revisions{"r1": things("kept", "1")},
+			want:   map[string]string{"old": "1", "kept": "1"},
+			stale:  true,
+		},
+		"a world that cannot be observed is not changed": {
+			live:    map[string]string{"old": "1"},
+			source:  source{revision: "r1"},
+			revs:    revisions{"r1": things("new", "1")},
+			observe: errors.New("list failed"),
+			want:    map[string]string{"old": "1"},
+			wantErr: true,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := &world{objects: c.live, problems: c.problems, observe: c.observe}
+			loop := reconciler.NewLoop(&c.source, c.revs.load, reconciler.World{Name: "memory", Target: w})
+			result, err := loop.RunOnce(t.Context(), reconciler.Options{})
+			if (err != nil) != c.wantErr {
+				t.Fatalf("RunOnce: %v", err)
+			}
+			if (result.Stale != nil) != c.stale {
+				t.Errorf("Stale = %v, want stale: %v", result.Stale, c.stale)
+			}
+			if diff := cmp.Diff(c.want, w.objects); diff != "" {
+				t.Errorf("the world afterwards (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestASourceThatFailsLaterLeavesTheLastRevisionInForce(t *testing.T) {
+	w := &world{objects: map[string]string{}}
+	s := &source{revision: "r1"}
+	loop := reconciler.NewLoop(s, revisions{"r1": things("a", "1")}.load, reconciler.World{Name: "memory", Target: w})
+	if _, err := loop.RunOnce(t.Context(), reconciler.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	w.objects["a"] = "edited"
+	s.err = errors.New("down")
+	result, err := loop.RunOnce(t.Context(), reconciler.Options{})
+	if err != nil || result.Stale == nil || result.Revision != "r1" {
+		t.Fatalf("RunOnce = %q, stale %v, %v; want r1, stale, no error", result.Revision, result.Stale, err)
+	}
+	if w.objects["a"] != "1" {
+		t.Errorf("a = %q, want the last revision's 1", w.objects["a"])
+	}
+}
+
+func TestANewRevisionThatCannotBeLoadedKeepsTheOldOneForDrift(t *testing.T) {
+	w := &world{objects: map[string]string{}}
+	s := &source{revision: "r1"}
+	loop := reconciler.NewLoop(s, revisions{"r1": things("a", "1")}.load, reconciler.World{Name: "memory", Target: w})
+	if _, err := loop.RunOnce(t.Context(), reconciler.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	s.revision = "r2"
+	if _, err := loop.RunOnce(t.Context(), reconciler.Options{}); err == nil {
+		t.Fatal("a revision without its folder was accepted")
+	}
+	w.objects["a"] = "edited"
+	if _, err := loop.Correct(t.Context(), []state.Key{key("a")}, reconciler.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if w.objects["a"] != "1" {
+		t.Errorf("a = %q, want 1", w.objects["a"])
+	}
+}
+
+func TestCorrectTouchesOnlyWhatItIsAskedFor(t *testing.T) {
+	w := &world{objects: map[string]string{}}
+	loop := reconciler.NewLoop(&source{revision: "r1"}, revisions{"r1": things("a", "1", "b", "1")}.load, reconciler.World{Name: "memory", Target: w})
+	if _, err := loop.Correct(t.Context(), []state.Key{key("a")}, reconciler.Options{}); err == nil {
+		t.Fatal("Correct worked before any revision was planned")
+	}
+	if _, err := loop.RunOnce(t.Context(), reconciler.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	w.objects["a"], w.objects["b"], w.objects["foreign"] = "x", "x", "x"
+	w.writes = nil
+	if _, err := loop.Correct(t.Context(), []state.Key{key("a"), key("foreign")}, reconciler.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"update a"}, w.writes); diff != "" {
+		t.Errorf("writes (-want +got):\n%s", diff)
+	}
+}
+
+func TestASecondRunWritesNothing(t *testing.T) {
+	w := &world{objects: map[string]string{}}
+	loop := reconciler.NewLoop(&source{revision: "r1"}, revisions{"r1": things("a", "1", "b", "2")}.load, reconciler.World{Name: "memory", Target: w})
+	for range 2 {
+		if _, err := loop.RunOnce(t.Context(), reconciler.Options{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(w.writes) != 2 {
+		t.Errorf("writes = %v, want the two of the first run", w.writes)
+	}
+}
+
+func TestPlanWritesNothingAndAgreesWithTheRun(t *testing.T) {
+	w := &world{objects: map[string]string{"old": "1"}}
+	loop := reconciler.NewLoop(&source{revision: "r1"}, revisions{"r1": things("a", "1")}.load, reconciler.World{Name: "memory", Target: w})
+	planned, err := loop.Plan(t.Context(), reconciler.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(w.writes) != 0 {
+		t.Fatalf("Plan wrote %v", w.writes)
+	}
+	ran, err := loop.RunOnce(t.Context(), reconciler.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if planned.Plan.Hash() != ran.Plan.Hash() {
+		t.Error("the plan that was shown is not the plan that ran")
+	}
+}
+
+func TestReleaseDeletesWhatIsOurs(t *testing.T) {
+	w := &world{objects: map[string]string{"a": "1"}}
+	loop := reconciler.NewLoop(&source{}, nil, reconciler.World{Name: "memory", Target: w})
+	result, err := loop.Release(t.Context(), reconciler.Options{})
+	if err != nil || result.Outcome.Err() != nil {
+		t.Fatal(err, result.Outcome.Err())
+	}
+	if len(w.objects) != 0 {
+		t.Errorf("left: %v", w.objects)
+	}
+}
