@@ -1,0 +1,222 @@
+package controller
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/poolwright/poolwright/gitsource"
+	"github.com/poolwright/poolwright/reconciler"
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/apply"
+	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/state"
+)
+
+func change(name string, action plan.Action, edit func(*plan.Change)) plan.Change {
+	i := state.Item{Key: state.Key{Target: "cluster", Kind: "ConfigMap", Namespace: "a", Name: name}, Origin: state.Origin{File: "a.yaml", Line: 7}}
+	c := plan.Change{Key: i.Key, Action: action, After: &i}
+	if action == plan.Delete {
+		c.After, c.Before = nil, &i
+	}
+	if edit != nil {
+		edit(&c)
+	}
+	return c
+}
+
+func ran(changes ...plan.Change) run {
+	var d run
+	d.Revision = "main@sha1:abc"
+	d.Plan.Changes = changes
+	for _, c := range changes {
+		status := apply.Applied
+		if c.Hold != "" {
+			status = apply.Held
+			d.Plan.Holds = append(d.Plan.Holds, c.Hold)
+		}
+		d.Outcome.Results = append(d.Outcome.Results, apply.Result{Change: c, Status: status})
+	}
+	return d
+}
+
+func TestJudge(t *testing.T) {
+	refused := ran(change("bad", plan.Create, nil))
+	refused.Outcome.Results[0].Status = apply.Failed
+	refused.Outcome.Results[0].Err = errors.New("admission webhook said no")
+	stale := ran()
+	stale.Stale = fmt.Errorf("fetching: %w", gitsource.ErrUnreachable)
+	mistakes := ran()
+	mistakes.Problems = []state.Problem{{Origin: state.Origin{File: "x.yaml", Line: 2}, Message: "not YAML"}}
+	for name, c := range map[string]struct {
+		done run
+		want verdict
+	}{
+		"everything applied is ready and settled": {
+			ran(change("a", plan.Create, nil)),
+			verdict{ready: true, settled: true, reason: "ReconciliationSucceeded"},
+		},
+		"wrong credentials are named, and not taken for a mistake in the repository": {
+			run{err: fmt.Errorf("fetching: %w", gitsource.ErrUnauthorized)},
+			verdict{reason: "AuthenticationFailed"},
+		},
+		"a missing branch is named": {
+			run{err: fmt.Errorf("fetching: %w", gitsource.ErrNotFound)},
+			verdict{reason: "ReferenceNotFound"},
+		},
+		"an emptied repository is named": {
+			run{err: fmt.Errorf("fetching: %w", gitsource.ErrEmpty)},
+			verdict{reason: "RepositoryEmpty"},
+		},
+		"a missing path is for the user to fix": {
+			run{err: state.Failf(state.Fix, "PathNotFound", "gone")},
+			verdict{reason: "PathNotFound", stalled: true},
+		},
+		"a source that is away while its last revision is in force is not ready, and says what stays": {
+			stale,
+			verdict{reason: "SourceUnavailable"},
+		},
+		"mistakes in the repository stall": {
+			mistakes,
+			verdict{reason: "InvalidManifests", stalled: true},
+		},
+		"one refused object makes the Sync not ready and is listed with its file": {
+			refused,
+			verdict{reason: "ApplyFailed", pending: []v1alpha1.PendingChange{{Object: "ConfigMap/a/bad", Action: "create", Reason: "admission webhook said no", Source: "a.yaml:7"}}},
+		},
+		"a held deletion waits": {
+			ran(change("a", plan.Delete, func(c *plan.Change) { c.Hold = "confirm" })),
+			verdict{reason: "PruneHeld", pending: []v1alpha1.PendingChange{{Object: "ConfigMap/a/a", Action: "delete", Reason: "confirm"}}},
+		},
+		"drift that is only reported leaves the Sync ready, drifted and unsettled": {
+			ran(change("a", plan.Update, func(c *plan.Change) { c.Hold, c.Drift = "only reported", true })),
+			verdict{ready: true, reason: "ReconciliationSucceeded", drifted: true,
+				pending: []v1alpha1.PendingChange{{Object: "ConfigMap/a/a", Action: "update", Reason: "only reported", Source: "a.yaml:7"}}},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := judge(c.done)
+			if got.message == "" {
+				t.Error("the verdict has no message")
+			}
+			got.message, got.after = "", 0
+			if diff := cmp.Diff(c.want, got, cmp.AllowUnexported(verdict{})); diff != "" {
+				t.Errorf("verdict (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestConditionsFollowKstatus(t *testing.T) {
+	sync := &v1alpha1.Sync{}
+	sync.Generation = 4
+	status := &v1alpha1.SyncStatus{ObservedGeneration: 3, LastAppliedRevision: "main@sha1:old"}
+
+	failed := run{err: state.Failf(state.Fix, "PathNotFound", "gone")}
+	judge(failed).write(status, sync, failed)
+	if !meta.IsStatusConditionFalse(status.Conditions, "Ready") || !meta.IsStatusConditionTrue(status.Conditions, "Stalled") {
+		t.Errorf("after a failure for the user: %+v", status.Conditions)
+	}
+	if status.ObservedGeneration != 3 || status.LastAppliedRevision != "main@sha1:old" {
+		t.Errorf("a failure moved generation %d or revision %s", status.ObservedGeneration, status.LastAppliedRevision)
+	}
+
+	down := run{err: fmt.Errorf("x: %w", gitsource.ErrUnreachable)}
+	judge(down).write(status, sync, down)
+	if meta.FindStatusCondition(status.Conditions, "Stalled") != nil || !meta.IsStatusConditionTrue(status.Conditions, "Reconciling") {
+		t.Errorf("after a failure that may pass: %+v", status.Conditions)
+	}
+
+	good := ran(change("a", plan.Create, nil))
+	judge(good).write(status, sync, good)
+	for _, c := range status.Conditions {
+		if c.Type == "Reconciling" || c.Type == "Stalled" {
+			t.Errorf("%s is still there after a success", c.Type)
+		}
+		if c.ObservedGeneration != 4 {
+			t.Errorf("%s speaks of generation %d", c.Type, c.ObservedGeneration)
+		}
+	}
+	if !meta.IsStatusConditionTrue(status.Conditions, "Ready") || status.ObservedGeneration != 4 || status.LastAppliedRevision != "main@sha1:abc" {
+		t.Errorf("after a success: %+v", status)
+	}
+}
+
+func TestAnIdleVisitKeepsWhatTheLastFullRunSaid(t *testing.T) {
+	sync := &v1alpha1.Sync{}
+	status := &v1alpha1.SyncStatus{}
+	reported := ran(change("a", plan.Update, func(c *plan.Change) { c.Hold, c.Drift = "only reported", true }))
+	judge(reported).write(status, sync, reported)
+	before := status.DeepCopy()
+	idleRun := run{kind: idle, Result: reconciler.Result{Revision: reported.Revision}}
+	judge(idleRun).write(status, sync, idleRun)
+	if diff := cmp.Diff(before, status); diff != "" {
+		t.Errorf("status (-before +after):\n%s", diff)
+	}
+}
+
+func TestLongMessagesFitTheAPI(t *testing.T) {
+	sync, status := &v1alpha1.Sync{}, &v1alpha1.SyncStatus{}
+	setReady(status, sync, false, "ApplyFailed", strings.Repeat("ü", messageLimit))
+	if n := len(status.Conditions[0].Message); n > messageLimit {
+		t.Errorf("message of %d bytes", n)
+	}
+}
+
+func TestNextVisit(t *testing.T) {
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	bad := verdict{reason: "SourceUnavailable"}
+	for name, c := range map[string]struct {
+		s          session
+		v          verdict
+		atLeast, m time.Duration
+	}{
+		"a ready Sync comes back when its interval is over":       {session{nextFetch: now.Add(40 * time.Second)}, verdict{ready: true}, 40 * time.Second, 40 * time.Second},
+		"a first failure comes back after two seconds":            {session{failures: 1}, bad, 2 * time.Second, 2 * time.Second},
+		"a third failure comes back after eight":                  {session{failures: 3}, bad, 8 * time.Second, 8 * time.Second},
+		"the hundredth failure does not wait beyond the interval": {session{failures: 100}, bad, time.Minute, time.Minute},
+		"a failure that knows its time waits for it":              {session{failures: 1}, verdict{after: 5 * time.Minute}, 5 * time.Minute, 5 * time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := c.s.nextVisit(now, time.Minute, c.v)
+			if got < c.atLeast || got > c.m {
+				t.Errorf("nextVisit = %s, want %s to %s", got, c.atLeast, c.m)
+			}
+		})
+	}
+}
+
+func TestForced(t *testing.T) {
+	base := func() *v1alpha1.Sync {
+		s := &v1alpha1.Sync{ObjectMeta: metav1.ObjectMeta{Generation: 2, Annotations: map[string]string{}}}
+		return s
+	}
+	for name, c := range map[string]struct {
+		edit func(*v1alpha1.Sync)
+		s    session
+		want bool
+	}{
+		"nothing asked":              {func(*v1alpha1.Sync) {}, session{generation: 2, settled: true}, false},
+		"a changed spec":             {func(*v1alpha1.Sync) {}, session{generation: 1, settled: true}, true},
+		"a new reconcile annotation": {func(s *v1alpha1.Sync) { s.Annotations[v1alpha1.ReconcileAnnotation] = "now" }, session{generation: 2, settled: true}, true},
+		"a reconcile annotation handled": {func(s *v1alpha1.Sync) {
+			s.Annotations[v1alpha1.ReconcileAnnotation] = "now"
+			s.Status.LastHandledReconcileAt = "now"
+		}, session{generation: 2, settled: true}, false},
+		"a confirmation while something waits": {func(s *v1alpha1.Sync) { s.Annotations[v1alpha1.ConfirmAnnotation] = "abc" }, session{generation: 2}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			sync := base()
+			c.edit(sync)
+			if got := c.s.forced(sync); got != c.want {
+				t.Errorf("forced = %t", got)
+			}
+		})
+	}
+}
