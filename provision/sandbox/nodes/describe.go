@@ -44,7 +44,7 @@ func (k *kubelet) describe() (*corev1.Node, error) {
 		storage = hw.StoreGiB
 	}
 	total, allocatable, err := capacity.Compute(capacity.Hardware{
-		VCPU: hw.VCPU, MemoryMiB: hw.MemoryMiB, Interfaces: hw.Interfaces, IPv4PerIface: hw.AddressesPerNetwork,
+		VCPU: hw.VCPU, MemoryMiB: hw.MemoryMiB, Interfaces: hw.Interfaces, IPv4PerIface: hw.AddressesPerInterface,
 		StorageGiB: storage, PodsFromLimit: join.Family == userdata.Bottlerocket,
 	}, join.Kubelet)
 	if err != nil {

@@ -70,6 +70,13 @@ func (k *kubelet) wake() {
 	}
 }
 
+// wakeFor wakes the device worker if the pod concerns it.
+func (k *kubelet) wakeFor(pod *corev1.Pod) {
+	if k.machine.Hardware.GPUs > 0 && (deviceplugin.Runs(pod) || deviceplugin.RunsMPS(pod)) {
+		k.wake()
+	}
+}
+
 // runDevices follows the device plugin on this machine until it stops.
 func (k *kubelet) runDevices() {
 	run := pluginRun{posted: deviceTable{}}

@@ -29,7 +29,7 @@ const (
 	imageNVIDIA   = "amazon-eks-node-al2023-x86_64-nvidia-1.36-v20261110"
 	imageRocket   = "bottlerocket-aws-k8s-1.36-nvidia-x86_64-v1.50.0-12345678"
 	pluginImage   = "nvcr.io/nvidia/k8s-device-plugin:v0.17.0"
-	waitForever   = 60 * time.Second
+	waitForever   = 2 * time.Minute
 	buildDeadline = 20 * time.Minute
 )
 
@@ -130,9 +130,9 @@ func (w *world) cluster() nodes.Cluster {
 // machine is one with the figures of a few real types.
 func (w *world) machine(id, kind, image, userData string) nodes.Machine {
 	hardware := map[string]nodes.Hardware{
-		"m5.large":      {VCPU: 2, MemoryMiB: 8192, Interfaces: 3, AddressesPerNetwork: 10},
-		"g5.xlarge":     {VCPU: 4, MemoryMiB: 16384, GPUs: 1, Interfaces: 4, AddressesPerNetwork: 15, StoreGiB: 250},
-		"g4dn.12xlarge": {VCPU: 48, MemoryMiB: 196608, GPUs: 4, Interfaces: 8, AddressesPerNetwork: 30, StoreGiB: 838},
+		"m5.large":      {VCPU: 2, MemoryMiB: 8192, Interfaces: 3, AddressesPerInterface: 10},
+		"g5.xlarge":     {VCPU: 4, MemoryMiB: 16384, GPUs: 1, Interfaces: 4, AddressesPerInterface: 15, StoreGiB: 250},
+		"g4dn.12xlarge": {VCPU: 48, MemoryMiB: 196608, GPUs: 4, Interfaces: 8, AddressesPerInterface: 30, StoreGiB: 838},
 	}[kind]
 	return nodes.Machine{ID: id, Type: kind, Zone: "us-east-1a", ZoneID: "use1-az1", Image: image,
 		Address: "10.0.1.7", DNSName: strings.TrimPrefix(id, "i-") + ".ec2.internal", UserData: userData, Hardware: hardware}

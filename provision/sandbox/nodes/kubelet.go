@@ -59,16 +59,8 @@ func (k *kubelet) join() error {
 	if node, err = k.register(node); err != nil {
 		return err
 	}
-	k.mu.Lock()
-	k.node = node
-	k.mu.Unlock()
-	k.player.mu.Lock()
-	k.player.joined[node.Name] = k
-	k.player.mu.Unlock()
-	if k.ctx.Err() != nil { // stopped meanwhile
-		k.player.mu.Lock()
-		delete(k.player.joined, node.Name)
-		k.player.mu.Unlock()
+	if !k.enter(node) {
+		k.player.running.Go(func() { k.player.removeNode(k) })
 		return context.Cause(k.ctx)
 	}
 	if err := k.player.bridge.Heartbeat(k.ctx, node); err != nil {
@@ -83,12 +75,28 @@ func (k *kubelet) join() error {
 	return nil
 }
 
+// enter takes the registered Node into the books, unless the machine stopped
+// while it registered.
+func (k *kubelet) enter(node *corev1.Node) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.node = node
+	if k.ctx.Err() != nil {
+		return false
+	}
+	k.player.mu.Lock()
+	defer k.player.mu.Unlock()
+	k.player.joined[node.Name] = k
+	return true
+}
+
 // register creates the Node, again and again until the API server takes it. A
-// Node of the same name that belongs to another machine must go first.
+// Node of the same name that belongs to another machine must go first. A request
+// outlives the machine's end, so that a Node never exists without being known.
 func (k *kubelet) register(node *corev1.Node) (*corev1.Node, error) {
 	client := k.player.config.Client.CoreV1().Nodes()
 	for {
-		created, err := client.Create(k.ctx, node, metav1.CreateOptions{})
+		created, err := client.Create(k.player.ctx, node, metav1.CreateOptions{})
 		switch {
 		case err == nil:
 			return created, nil

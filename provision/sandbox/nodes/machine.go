@@ -29,14 +29,14 @@ type Machine struct {
 
 // Hardware is what a machine has.
 type Hardware struct {
-	VCPU                int64
-	MemoryMiB           int64  // as EC2 states it
-	Architecture        string // "amd64" (also for "") or "arm64"
-	GPUs                int    // NVIDIA GPUs
-	Interfaces          int64  // network interfaces
-	AddressesPerNetwork int64  // IPv4 addresses on each interface
-	VolumeGiB           int64  // the volume that holds the pods' storage; 0 is 20
-	StoreGiB            int64  // instance-store disks in all
+	VCPU                  int64
+	MemoryMiB             int64  // as EC2 states it
+	Architecture          string // "amd64" (also for "") or "arm64"
+	GPUs                  int    // NVIDIA GPUs
+	Interfaces            int64  // network interfaces
+	AddressesPerInterface int64  // IPv4 addresses on each
+	VolumeGiB             int64  // the volume that holds the pods' storage; 0 is 20
+	StoreGiB              int64  // instance-store disks in all
 }
 
 // Group is a managed node group, as far as its nodes show it.

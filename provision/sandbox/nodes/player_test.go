@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/poolwright/poolwright/provision/sandbox/nodes"
 )
@@ -30,6 +31,7 @@ func TestAgainstARealControlPlane(t *testing.T) {
 		{"a machine whose user data is for another cluster never joins", wrongCluster},
 		{"faults keep nodes away, not ready or without GPUs", faults},
 		{"a terminated machine's node and pods are taken away", terminated},
+		{"a node and a pod that the node controller gave up are put right", recovered},
 		{"work goes on after the API server was away", outage},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.run(t, w) })
@@ -241,6 +243,37 @@ func terminated(t *testing.T, w *world) {
 	if err == nil && time.Since(lease.Spec.RenewTime.Time) < 5*time.Second {
 		t.Errorf("the lease was renewed after the machine stopped")
 	}
+}
+
+func recovered(t *testing.T, w *world) {
+	pod := w.create(t, workload("recovering", "system.ec2.internal", 0))
+	w.phase(t, pod, corev1.PodRunning)
+	patch := []byte(`{"status":{"conditions":[{"type":"Ready","status":"Unknown","reason":"NodeStatusUnknown"}]}}`)
+	_, err := w.api.CoreV1().Nodes().Patch(t.Context(), "system.ec2.internal", types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+	if err != nil {
+		t.Fatal(err)
+	}
+	patch = []byte(`{"status":{"conditions":[{"type":"Ready","status":"False"}]}}`)
+	if _, err := w.api.CoreV1().Pods("default").Patch(t.Context(), pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status"); err != nil {
+		t.Fatal(err)
+	}
+	w.eventually(t, func() string {
+		for _, c := range w.node(t, "system.ec2.internal").Status.Conditions {
+			if c.Type == corev1.NodeReady && (c.Status != corev1.ConditionTrue || c.Reason != "KubeletReady") {
+				return "the node is not ready"
+			}
+		}
+		got, err := w.api.CoreV1().Pods("default").Get(t.Context(), pod.Name, metav1.GetOptions{})
+		if err != nil {
+			return err.Error()
+		}
+		for _, c := range got.Status.Conditions {
+			if c.Type == corev1.PodReady && c.Status != corev1.ConditionTrue {
+				return "the pod is not ready"
+			}
+		}
+		return ""
+	})
 }
 
 func outage(t *testing.T, w *world) {

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/poolwright/poolwright/provision/sandbox/nodes/internal/admission"
+	"github.com/poolwright/poolwright/provision/sandbox/nodes/internal/kwokbridge"
 )
 
 // podRecord is a pod as its kubelet remembers it.
@@ -42,14 +43,25 @@ func (k *kubelet) seePod(pod *corev1.Pod) {
 	}
 	rejected := record.rejected
 	k.mu.Unlock()
-	k.wake()
+	k.wakeFor(pod)
 	if rejected != nil && !finished(pod) {
 		k.player.running.Go(func() { k.reject(pod, rejected) })
 		return
 	}
-	if k.startable(pod) {
+	if !quiet(pod) && k.startable(pod) {
 		k.feed(func(ctx context.Context) { k.player.bridge.Pod(ctx, pod) })
 	}
+}
+
+// quiet tells whether a pod just runs on: kwok has nothing to plan for it.
+func quiet(pod *corev1.Pod) bool {
+	if pod.Status.Phase != corev1.PodRunning || pod.DeletionTimestamp != nil ||
+		pod.Spec.ActiveDeadlineSeconds != nil || pod.Annotations[kwokbridge.RunSeconds] != "" {
+		return false
+	}
+	return !slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status != corev1.ConditionTrue
+	})
 }
 
 // startable is false for a pod that must wait for the node's network.
@@ -93,7 +105,7 @@ func (k *kubelet) losePod(pod *corev1.Pod) {
 	delete(k.pods, pod.UID)
 	k.mu.Unlock()
 	k.feed(func(ctx context.Context) { k.player.bridge.PodGone(ctx, pod) })
-	k.wake()
+	k.wakeFor(pod)
 }
 
 // view is the node as admission sees it. The caller holds the lock.
