@@ -276,6 +276,16 @@ func FuzzSecretsLeaveNoTrace(f *testing.F) {
 			}
 		}
 		got := all(t, guarding(before, after))
+		for form, text := range got {
+			if strings.Contains(text, before) || strings.Contains(text, after) {
+				t.Errorf("%s holds a secret:\n%s", form, text)
+			}
+		}
+		if strings.ContainsAny(before+after, `" `) {
+			// Such a secret may reach into the quotes and words around the
+			// other one, and take more of the error with it.
+			return
+		}
 		for form := range want {
 			if want[form] != got[form] {
 				t.Errorf("%s depends on the secret:\n%s", form, cmp.Diff(want[form], got[form]))

@@ -1,7 +1,6 @@
 package report
 
 import (
-	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"maps"
@@ -29,27 +28,24 @@ const masked = "(masked)"
 // variable whose name ends in "token"; and what redact.go knows by its shape.
 type mask struct {
 	marks map[string]string
-	// known are secrets met so far, to be found again in free text, such as an
-	// API server's refusal that quotes the value.
-	known    map[string]bool
-	replacer *strings.Replacer
+	// secrets are those of the plan's objects, to be found again in free text,
+	// such as an API server's refusal that quotes the value.
+	secrets map[string]bool
+	// known finds any of them.
+	known *strings.Replacer
 }
 
 func newMask(p plan.Plan) *mask {
-	m := &mask{marks: map[string]string{}, known: map[string]bool{}}
+	m := &mask{marks: map[string]string{}, secrets: map[string]bool{}}
 	for _, c := range p.Changes {
 		m.item(c.Before)
 		m.item(c.After)
 	}
-	// Longest first: a secret may be part of another.
-	known := slices.SortedFunc(maps.Keys(m.known), func(a, b string) int {
-		return cmp.Or(cmp.Compare(len(b), len(a)), cmp.Compare(a, b))
-	})
-	pairs := make([]string, 0, 2*len(known))
-	for _, k := range known {
-		pairs = append(pairs, k, masked)
+	var pairs []string
+	for secret := range m.secrets {
+		pairs = append(pairs, secret, masked)
 	}
-	m.replacer = strings.NewReplacer(pairs...)
+	m.known = strings.NewReplacer(pairs...)
 	return m
 }
 
@@ -178,7 +174,7 @@ func (m *mask) remember(secret string) {
 	quoted := strconv.Quote(secret)
 	for _, s := range []string{secret, strings.TrimSpace(secret), quoted[1 : len(quoted)-1]} {
 		if len(s) >= knownFloor {
-			m.known[s] = true
+			m.secrets[s] = true
 		}
 	}
 }
@@ -191,7 +187,40 @@ func (m *mask) inline(s string) string {
 // text masks free text: secrets known from the plan's objects, and those with
 // a shape of their own.
 func (m *mask) text(s string) string {
-	return redact(m.replacer.Replace(s), func(string) string { return masked })
+	// The replacer is only asked whether there is anything to do: where two
+	// secrets overlap, it would leave the end of the second.
+	if m.known.Replace(s) != s {
+		s = m.hideKnown(s)
+	}
+	return redact(s, func(string) string { return masked })
+}
+
+// hideKnown masks every byte that belongs to an occurrence of any secret.
+func (m *mask) hideKnown(s string) string {
+	secret := make([]bool, len(s))
+	for known := range m.secrets {
+		end := 0
+		for from := 0; ; from++ {
+			at := strings.Index(s[from:], known)
+			if at < 0 {
+				break
+			}
+			from += at
+			for end = max(end, from); end < from+len(known); end++ {
+				secret[end] = true
+			}
+		}
+	}
+	var out strings.Builder
+	for i := range len(s) {
+		switch {
+		case !secret[i]:
+			out.WriteByte(s[i])
+		case i == 0 || !secret[i-1]:
+			out.WriteString(masked)
+		}
+	}
+	return out.String()
 }
 
 // unmark turns marks into "(masked)".
