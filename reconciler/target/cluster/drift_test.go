@@ -1,0 +1,275 @@
+package cluster_test
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/target/cluster"
+)
+
+// watching runs the drift watch and puts back what it reports, as the
+// controller does.
+type watching struct {
+	*bench
+	wanted state.Set
+	keys   chan state.Key
+	errs   chan error
+}
+
+func (b *bench) startWatch(wanted state.Set, correct bool) *watching {
+	b.Helper()
+	w := &watching{bench: b, wanted: wanted, keys: make(chan state.Key, 10000), errs: make(chan error, 10000)}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() {
+		done <- b.world.Watch(ctx, func(keys []state.Key) {
+			if correct {
+				w.putBack(ctx, keys)
+			}
+			for _, k := range keys {
+				w.keys <- k
+			}
+		})
+	}()
+	b.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			b.Error(err)
+		}
+	})
+	return w
+}
+
+func (w *watching) putBack(ctx context.Context, keys []state.Key) {
+	some := w.wanted.Only(keys)
+	observed, err := w.world.ObserveOnly(ctx, some)
+	if err != nil {
+		w.errs <- err
+		return
+	}
+	p := plan.Compute(some, observed, plan.NoPrune())
+	if p.Empty() {
+		return
+	}
+	if err := w.world.Begin(ctx, p.Changes); err != nil {
+		w.errs <- err
+	}
+	for _, c := range p.Changes {
+		if err := w.world.Correct(ctx, c); err != nil {
+			w.errs <- err
+		}
+	}
+	if err := w.world.End(ctx); err != nil {
+		w.errs <- err
+	}
+}
+
+// next waits for the key of an object with that name.
+func (w *watching) next(name string) {
+	w.Helper()
+	deadline := time.After(10 * time.Second)
+	for {
+		select {
+		case k := <-w.keys:
+			if k.Name == name {
+				return
+			}
+		case err := <-w.errs:
+			w.Fatal(err)
+		case <-deadline:
+			w.Fatalf("no drift of %s was reported", name)
+		}
+	}
+}
+
+// quiet fails when anything has been reported. It makes a change that is
+// certainly reported, and expects it to come first.
+func (w *watching) quiet() {
+	w.Helper()
+	w.edit("v1", "ConfigMap", "settings", func(o map[string]any) { set(o, "canary", "data", "a") })
+	select {
+	case k := <-w.keys:
+		if k.Name != "settings" {
+			w.Fatalf("drift of %s was reported, and there was none", k)
+		}
+	case <-time.After(10 * time.Second):
+		w.Fatal("the canary's drift was not reported")
+	}
+}
+
+// followed waits until the watch has seen everything.
+func (w *watching) followed(kinds ...string) {
+	w.Helper()
+	for _, kind := range kinds {
+		eventually(w, func() bool { return countOf(w.wire.peek(), "WATCH", "/"+kind) > 0 })
+	}
+}
+
+func (w *wire) peek() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.log)
+}
+
+func eventually(t testing.TB, ok func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(10 * time.Second)
+	for !ok() {
+		if time.Now().After(deadline) {
+			t.Fatal("it did not become true in time")
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+}
+
+func TestDriftIsSeenAndNoiseIsNot(t *testing.T) {
+	b := newBench(t)
+	declared := b.declare(web, config, secret, pool)
+	b.reconcile(declared)
+	w := b.startWatch(b.want(declared), false)
+	w.followed("deployments", "configmaps", "secrets", "nodepools")
+	b.wire.take()
+
+	// Status, counters and other people's fields are noise.
+	u := b.get("apps/v1", "Deployment", "web")
+	set(u.Object, int64(2), "status", "replicas")
+	if err := b.hand.Status().Update(t.Context(), u); err != nil {
+		t.Fatal(err)
+	}
+	b.edit("apps/v1", "Deployment", "web", func(o map[string]any) {
+		set(o, int64(5), "spec", "minReadySeconds")
+		set(o, "x", "metadata", "annotations", "deployment.kubernetes.io/revision")
+	})
+	b.edit("karpenter.sh/v1", "NodePool", b.ns, func(o map[string]any) {
+		set(o, "123", "metadata", "annotations", "karpenter.sh/nodepool-hash")
+	})
+	b.edit("v1", "ConfigMap", "settings", func(o map[string]any) { set(o, "theirs", "data", "z") })
+	w.quiet()
+	if log := b.wire.take(); len(log) != 0 {
+		t.Errorf("noise cost requests: %v", log)
+	}
+
+	b.edit("apps/v1", "Deployment", "web", func(o map[string]any) { set(o, int64(9), "spec", "replicas") })
+	w.next("web")
+	b.edit("v1", "Secret", "token", func(o map[string]any) { set(o, "b3RoZXI=", "data", "password") })
+	w.next("token")
+	b.edit("karpenter.sh/v1", "NodePool", b.ns, func(o map[string]any) { set(o, int64(3), "spec", "weight") })
+	w.next(b.ns)
+	b.edit("apps/v1", "Deployment", "web", func(o map[string]any) {
+		delete(o["metadata"].(map[string]any)["labels"].(map[string]any), "poolwright.dev/sync")
+	})
+	w.next("web")
+	if err := b.hand.Delete(t.Context(), b.get("v1", "Secret", "token")); err != nil {
+		t.Fatal(err)
+	}
+	w.next("token")
+}
+
+func TestDriftIsPutBackAndOwnWritesAreNotDrift(t *testing.T) {
+	b := newBench(t)
+	declared := b.declare(web, config, secret, pool)
+	b.reconcile(declared)
+	w := b.startWatch(b.want(declared), true)
+	w.followed("deployments", "configmaps", "secrets", "nodepools")
+
+	b.edit("apps/v1", "Deployment", "web", func(o map[string]any) { set(o, int64(9), "spec", "replicas") })
+	w.next("web")
+	if err := b.hand.Delete(t.Context(), b.get("v1", "Secret", "token")); err != nil {
+		t.Fatal(err)
+	}
+	w.next("token")
+	b.edit("karpenter.sh/v1", "NodePool", b.ns, func(o map[string]any) { set(o, int64(3), "spec", "weight") })
+	w.next(b.ns)
+	b.wire.take()
+	w.quiet()
+	for _, line := range b.wire.take() {
+		if !strings.Contains(line, "settings") && !strings.Contains(line, "-inventory-") {
+			t.Errorf("our own writes were taken for drift: %s", line)
+		}
+	}
+	b.settled(declared)
+}
+
+func TestDriftWhileNobodyWatchedIsFoundOnce(t *testing.T) {
+	b := newBench(t)
+	declared := b.declare(web, config, secret, pool)
+	b.reconcile(declared)
+	b.edit("apps/v1", "Deployment", "web", func(o map[string]any) { set(o, int64(9), "spec", "replicas") })
+	if err := b.hand.Delete(t.Context(), b.get("v1", "Secret", "token")); err != nil {
+		t.Fatal(err)
+	}
+	b.restart()
+	w := b.startWatch(b.want(declared), true)
+	w.next("token")
+	w.next("web")
+	b.settled(declared)
+}
+
+func TestAWatchThatBreaksIsTakenUpAgain(t *testing.T) {
+	b := newBench(t)
+	declared := b.declare(config)
+	b.reconcile(declared)
+	down := func(r *http.Request) (*http.Response, error) {
+		return nil, context.DeadlineExceeded
+	}
+	w := b.startWatch(b.want(declared), false)
+	w.followed("configmaps")
+	b.wire.failing(down)
+	// The open stream outlives the outage or not; a new one must find what
+	// happened in between.
+	b.edit("v1", "ConfigMap", "settings", func(o map[string]any) { set(o, "x", "data", "a") })
+	b.wire.failing(nil)
+	w.next("settings")
+}
+
+func TestTwoManagersWhoWantDifferentThingsAreHeldApart(t *testing.T) {
+	clock := clocktesting.NewFakeClock(time.Now())
+	b := newBench(t, func(c *cluster.Config) { c.Clock = clock })
+	declared := b.declare(config)
+	b.reconcile(declared)
+	rival := func() {
+		b.TB.Helper()
+		patch := client.RawPatch(types.MergePatchType, []byte(`{"data":{"a":"theirs"}}`))
+		if err := b.hand.Patch(t.Context(), b.get("v1", "ConfigMap", "settings"), patch, client.FieldOwner("rival")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 3 {
+		rival()
+		b.reconcile(declared)
+	}
+	rival()
+	b.wire.take()
+	errs := b.apply(b.plan(declared))
+	if len(errs) != 1 {
+		t.Fatalf("errors: %v", errs)
+	}
+	if n := countOf(b.wire.take(), "PATCH", "settings"); n != 0 {
+		t.Errorf("%d writes to what is left alone", n)
+	}
+	for _, err := range errs {
+		for _, want := range []string{`"poolwright"`, `"rival"`, "data.a"} {
+			if !strings.Contains(err.Error(), want) {
+				t.Errorf("%v does not name %s", err, want)
+			}
+		}
+		if class, reason, after := state.Classify(err); class != state.Wait || reason != "Flapping" || after != time.Minute {
+			t.Errorf("class %v, reason %s, after %s", class, reason, after)
+		}
+	}
+	// A new revision is applied all the same.
+	b.reconcile(b.declare(strings.Replace(config, `b: "2"`, `b: "3"`, 1)))
+	rival()
+	clock.Step(61 * time.Second)
+	b.reconcile(b.declare(strings.Replace(config, `b: "2"`, `b: "3"`, 1)))
+}
