@@ -1,0 +1,7 @@
+// Package archtest holds tests, and nothing else, that keep the shape of the
+// whole repository: which package may import which, how big things may grow,
+// what must not be written outside main, and that everything has its comment.
+//
+// It refuses waivers: a finding is mended where it is found, or the rule is
+// changed here for all. Start reading at rules, in rules_test.go.
+package archtest

@@ -1,0 +1,168 @@
+package archtest
+
+import (
+	"go/token"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// rule is one thing that holds everywhere in the repository.
+type rule struct {
+	name string
+	// check lists what breaks the rule, each with its place.
+	check func(*source) []string
+}
+
+var rules = []rule{
+	{"imports go one way", importsGoOneWay},
+	{"files have at most 400 lines", filesAreShort},
+	{"functions have at most 60 lines", functionsAreShort},
+	{"constructors take at most 6 parameters", constructorsTakeFew},
+	{"interfaces have at most 4 methods", interfacesAreSmall},
+	{"structs have at most 12 fields", structsAreSmall},
+	{"packages export at most 20 names", packagesExportFew},
+	{"packages have telling names", packagesHaveTellingNames},
+	{"nothing runs before main, panics or exits", nothingBreaksOut},
+	{"package variables are never changed", packageVariablesStay},
+	{"every exported name has a comment", exportedNamesHaveComments},
+	{"every package has a comment", packagesHaveComments},
+	{"no text knows the machine it was written on", textsKnowNoMachine},
+}
+
+func TestTheRepositoryKeepsItsShape(t *testing.T) {
+	s := repository(t)
+	if len(s.packages) < 10 {
+		t.Fatalf("only %d packages found", len(s.packages))
+	}
+	for _, r := range rules {
+		t.Run(r.name, func(t *testing.T) {
+			for _, finding := range r.check(s) {
+				t.Error(finding)
+			}
+		})
+	}
+}
+
+// direction says what the packages in some folders must not import.
+type direction struct {
+	why     string
+	from    func(p *pkg) bool
+	forbids func(p *pkg, importPath string) bool
+}
+
+const (
+	awsSDK      = "github.com/aws/aws-sdk-go-v2"
+	karpenter   = "sigs.k8s.io/karpenter/pkg"
+	karpenterIn = "github.com/aws/karpenter-provider-aws/pkg"
+)
+
+var directions = []direction{
+	{
+		why:     "gitsource knows nothing of ours",
+		from:    func(p *pkg) bool { return p.in("gitsource") },
+		forbids: func(_ *pkg, i string) bool { dir, ok := ours(i); return ok && !within(dir, "gitsource") },
+	},
+	{
+		why:  "provision knows neither the reconciler, nor Git, nor the commands",
+		from: func(p *pkg) bool { return p.in("provision") },
+		forbids: func(_ *pkg, i string) bool {
+			dir, ok := ours(i)
+			return ok && within(dir, "reconciler", "gitsource", "cmd")
+		},
+	},
+	{
+		why:  "state and api need only the standard library and apimachinery",
+		from: func(p *pkg) bool { return p.in("reconciler/state", "reconciler/api") },
+		forbids: func(p *pkg, i string) bool {
+			return !standard(i) && !strings.HasPrefix(i, "k8s.io/apimachinery/") && i != module+"/"+p.dir
+		},
+	},
+	{
+		why:  "plan is pure: it imports only state, and no context, clock, client, logger or system",
+		from: func(p *pkg) bool { return p.in("reconciler/plan") },
+		forbids: func(_ *pkg, i string) bool {
+			return !standard(i) && i != module+"/reconciler/state" || within(i, "context", "time", "log", "net", "os", "io", "syscall")
+		},
+	},
+	{
+		why:  "targets know neither each other, nor declared, nor apply",
+		from: func(p *pkg) bool { return p.in("reconciler/target") },
+		forbids: func(p *pkg, i string) bool {
+			dir, ok := ours(i)
+			return ok && (within(dir, "reconciler/declared", "reconciler/apply") || within(dir, "reconciler/target") && dir != "reconciler/target" && targetOf(dir) != targetOf(p.dir))
+		},
+	},
+	{
+		why:     "report needs only plan, state and apply; a forge only report",
+		from:    func(p *pkg) bool { return p.in("reconciler/report") },
+		forbids: func(p *pkg, i string) bool { dir, ok := ours(i); return ok && !reportMay(p, dir) },
+	},
+	{
+		why:  "Karpenter's operator packages are fenced in provision/engine",
+		from: func(p *pkg) bool { return !p.in("provision/engine") },
+		forbids: func(_ *pkg, i string) bool {
+			return within(i, karpenter+"/operator", karpenterIn+"/operator")
+		},
+	},
+	{
+		why:  "Karpenter's controllers are used only by provision/engine and provision/simulate",
+		from: func(p *pkg) bool { return !p.in("provision/engine", "provision/simulate") },
+		forbids: func(_ *pkg, i string) bool {
+			return within(i, karpenter+"/controllers", karpenterIn+"/controllers")
+		},
+	},
+	{
+		why:     "the AWS SDK is used only by target/aws, catalog and engine",
+		from:    func(p *pkg) bool { return !p.in("reconciler/target/aws", "provision/catalog", "provision/engine") },
+		forbids: func(_ *pkg, i string) bool { return within(i, awsSDK) },
+	},
+	{
+		why:     "the sandbox is used only by its own command",
+		from:    func(p *pkg) bool { return !p.in("provision/sandbox", "cmd/poolwright-sandbox") },
+		forbids: func(_ *pkg, i string) bool { dir, ok := ours(i); return ok && within(dir, "provision/sandbox") },
+	},
+	{
+		why:     "the product's libraries know no command",
+		from:    func(p *pkg) bool { return !p.in("cmd") },
+		forbids: func(_ *pkg, i string) bool { dir, ok := ours(i); return ok && within(dir, "cmd") },
+	},
+}
+
+// targetOf is the name of the target in whose folder dir lies.
+func targetOf(dir string) string {
+	name, _, _ := strings.Cut(strings.TrimPrefix(dir, "reconciler/target/"), "/")
+	return name
+}
+
+func reportMay(p *pkg, dir string) bool {
+	if p.in("reconciler/report/forge") {
+		return within(dir, "reconciler/report")
+	}
+	return within(dir, "reconciler/plan", "reconciler/state", "reconciler/apply")
+}
+
+// importsGoOneWay looks at all files but tests, which may set up a world.
+func importsGoOneWay(s *source) []string {
+	var out []string
+	for _, p := range s.packages {
+		for _, f := range p.files {
+			all := imports(f)
+			for _, i := range slices.Sorted(maps.Keys(all)) {
+				out = append(out, forbidden(s, p, i, all[i])...)
+			}
+		}
+	}
+	return out
+}
+
+func forbidden(s *source, p *pkg, importPath string, pos token.Pos) []string {
+	var out []string
+	for _, d := range directions {
+		if d.from(p) && d.forbids(p, importPath) {
+			out = append(out, s.at(pos, "imports %s: %s", importPath, d.why))
+		}
+	}
+	return out
+}
