@@ -124,6 +124,11 @@ var directions = []direction{
 		forbids: func(_ *pkg, i string) bool { dir, ok := ours(i); return ok && within(dir, "provision/sandbox") },
 	},
 	{
+		why:     "concrete adapters meet only in cmd/internal/wire",
+		from:    func(p *pkg) bool { return !p.in("cmd/internal/wire") },
+		forbids: func(p *pkg, i string) bool { dir, ok := ours(i); return ok && adapter(p, dir) },
+	},
+	{
 		why:     "the product's libraries know no command",
 		from:    func(p *pkg) bool { return !p.in("cmd") },
 		forbids: func(_ *pkg, i string) bool { dir, ok := ours(i); return ok && within(dir, "cmd") },
@@ -141,6 +146,18 @@ func reportMay(p *pkg, dir string) bool {
 		return within(dir, "reconciler/report")
 	}
 	return within(dir, "reconciler/plan", "reconciler/state", "reconciler/apply")
+}
+
+// adapter reports whether dir is the inside of an outside world that p is no
+// part of.
+func adapter(p *pkg, dir string) bool {
+	for _, world := range []string{"gitsource", "reconciler/target", "provision/engine"} {
+		contract := dir == world && world != "provision/engine"
+		if within(dir, world) && !contract && !p.in(world) {
+			return true
+		}
+	}
+	return false
 }
 
 // importsGoOneWay looks at all files but tests, which may set up a world.
