@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/poolwright/poolwright/provision/sandbox/internal/build"
+	"github.com/poolwright/poolwright/provision/sandbox/internal/together"
 	"github.com/poolwright/poolwright/provision/sandbox/process"
 )
 
@@ -108,9 +109,7 @@ func (c *ControlPlane) runAPI(ctx context.Context) error {
 // startControllers starts the controller manager and the scheduler side by
 // side, then waits for both.
 func (c *ControlPlane) startControllers(ctx context.Context) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	starts := []func(context.Context) error{
+	return together.Run(ctx,
 		func(ctx context.Context) error {
 			return c.startClient(ctx, "kube-controller-manager", c.ids.manager, &c.ports.manager, managerFlags)
 		},
@@ -118,24 +117,7 @@ func (c *ControlPlane) startControllers(ctx context.Context) error {
 			return c.startClient(ctx, "kube-scheduler", c.ids.sched, &c.ports.scheduler, schedulerFlags)
 		},
 		func(ctx context.Context) error { return waitUsable(ctx, c.rest) },
-	}
-	results := make(chan error, len(starts))
-	for _, start := range starts {
-		go func() {
-			err := start(ctx)
-			if err != nil {
-				cancel() // the others wait for nothing
-			}
-			results <- err
-		}()
-	}
-	var errs []error
-	for range starts {
-		if err := <-results; err != nil && !(len(errs) > 0 && errors.Is(err, context.Canceled)) {
-			errs = append(errs, err)
-		}
-	}
-	return errors.Join(errs...)
+	)
 }
 
 // startClient starts one that has its own kubeconfig and a port for its health.
@@ -203,6 +185,3 @@ func (c *ControlPlane) Kubeconfig() string { return c.kubeconfig }
 // REST returns a copy of the administrator's client configuration, without
 // client-side rate limit.
 func (c *ControlPlane) REST() *rest.Config { return rest.CopyConfig(c.rest) }
-
-// ServiceRange is the range that services get their addresses from.
-func (c *ControlPlane) ServiceRange() string { return serviceRange }

@@ -37,7 +37,7 @@ func etcdFlags(ids *identities, data string, p ports) []string {
 func apiFlags(ids *identities, p ports) []string {
 	return []string{
 		"--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", p.api),
-		"--endpoint-reconciler-type=none", "--service-cluster-ip-range=" + serviceRange,
+		"--endpoint-reconciler-type=none", "--service-cluster-ip-range=" + ServiceRange,
 		"--tls-cert-file=" + ids.path("serving.crt"), "--tls-private-key-file=" + ids.path("serving.key"),
 		"--client-ca-file=" + ids.path("cluster-ca.crt"),
 		"--etcd-servers=" + loopback(p.etcd), "--etcd-cafile=" + ids.path("etcd-ca.crt"),
@@ -61,7 +61,7 @@ func managerFlags(ids *identities, kubeconfig string, port int) []string {
 	return append(clientFlags(ids, kubeconfig, port),
 		"--use-service-account-credentials", "--root-ca-file="+ids.path("cluster-ca.crt"),
 		"--service-account-private-key-file="+ids.path("tokens.key"),
-		"--service-cluster-ip-range="+serviceRange,
+		"--service-cluster-ip-range="+ServiceRange,
 		"--kube-api-qps=100", "--kube-api-burst=200")
 }
 

@@ -11,12 +11,12 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// The EKS default for clusters in a 172.16.0.0/12 VPC; its first address is the
-// API server's inside the cluster.
-const (
-	serviceRange   = "10.100.0.0/16"
-	serviceAddress = "10.100.0.1"
-)
+// ServiceRange is where services get their addresses from: EKS's choice for a
+// VPC in 10.0.0.0/8, as the sandbox's is.
+const ServiceRange = "172.20.0.0/16"
+
+// serviceAddress is the API server's inside the cluster: the range's first.
+const serviceAddress = "172.20.0.1"
 
 // identities is the key material of one world, drawn anew at every start.
 type identities struct {

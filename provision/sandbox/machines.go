@@ -1,0 +1,133 @@
+package sandbox
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"slices"
+
+	"github.com/poolwright/poolwright/provision/catalog"
+	"github.com/poolwright/poolwright/provision/sandbox/aws"
+	"github.com/poolwright/poolwright/provision/sandbox/nodes"
+)
+
+// startNodes plays the kubelets: the system node at once, then whatever AWS
+// launches.
+func (w *World) startNodes(ctx context.Context) error {
+	types := w.config.AWS.Catalog
+	if types == nil {
+		loaded, err := catalog.Load()
+		if err != nil {
+			return err
+		}
+		types = loaded
+	}
+	system, err := systemMachine(w.config.AWS)
+	if err != nil {
+		return err
+	}
+	cluster := w.config.AWS.Cluster
+	player, err := nodes.New(nodes.Config{
+		REST: w.plane.REST(),
+		Cluster: nodes.Cluster{
+			Name: cluster.Name, Endpoint: cluster.Endpoint, CA: base64.StdEncoding.EncodeToString(cluster.CA),
+			Region: w.config.AWS.Region, Version: cluster.Version,
+		},
+		Delays: w.config.Nodes, Fault: w.config.Fault, Notify: w.config.Notify,
+		System: []nodes.Machine{system},
+	})
+	if err != nil {
+		return err
+	}
+	// The player lives as long as the world, not as long as its start.
+	life, end := context.WithCancel(context.WithoutCancel(ctx))
+	events := w.AWS.Watch(life)
+	followed := make(chan struct{})
+	go func() {
+		defer close(followed)
+		w.follow(events, types)
+	}()
+	w.onStop(func() error {
+		end()
+		<-followed
+		player.Wait()
+		return nil
+	})
+	w.Nodes = player
+	if err := player.Start(life); err != nil {
+		return err
+	}
+	return ctx.Err()
+}
+
+// follow tells the player what AWS does to its instances.
+func (w *World) follow(events <-chan aws.Event, types *catalog.Catalog) {
+	for event := range events {
+		switch event.Kind {
+		case aws.Running:
+			w.launch(event.Instance, types)
+		case aws.ShuttingDown:
+			w.Nodes.Stop(event.Instance.ID)
+		case aws.Terminated:
+			w.Nodes.Gone(event.Instance.ID)
+		case aws.Pending: // its machine does not run yet
+		}
+	}
+}
+
+func (w *World) launch(i aws.Instance, types *catalog.Catalog) {
+	hardware, err := hardwareOf(types, i.Type)
+	if err != nil {
+		fmt.Fprintf(w.config.Progress, "instance %s gets no node: %v\n", i.ID, err)
+		return
+	}
+	w.Nodes.Launch(nodes.Machine{
+		ID: i.ID, Type: i.Type, Zone: i.Zone, ZoneID: i.ZoneID, Image: w.AWS.ImageName(i.Image),
+		Address: i.Address, DNSName: i.DNSName, UserData: i.UserData, Hardware: hardware,
+	})
+}
+
+// hardwareOf reads a type's figures. AMD's GPUs are left out: no device plugin
+// here offers them.
+func hardwareOf(types *catalog.Catalog, name string) (nodes.Hardware, error) {
+	t, known := types.Lookup(name)
+	if !known {
+		return nodes.Hardware{}, fmt.Errorf("instance type %q is not in the catalog", name)
+	}
+	hardware := nodes.Hardware{
+		VCPU: int64(t.VCPUs), MemoryMiB: int64(t.MemoryMiB), Architecture: "amd64",
+		Interfaces:            int64(t.Network.Cards[t.Network.DefaultCard]),
+		AddressesPerInterface: int64(t.Network.IPv4PerInterface),
+		StoreGiB:              int64(t.LocalNVMeGB) * 1_000_000_000 >> 30,
+	}
+	if slices.Contains(t.Processor.Architectures, "arm64") {
+		hardware.Architecture = "arm64"
+	}
+	if t.GPU.Manufacturer == "NVIDIA" {
+		hardware.GPUs = t.GPU.Count
+	}
+	return hardware, nil
+}
+
+// systemMachine is the one node that no engine owns: every EKS cluster has a
+// group of them, and without one the scheduler's back-off distorts all timings.
+// It is an m5.large without taints, so that a pending GPU pod is refused for
+// want of GPUs, and is retried when they appear, not at every change of a node.
+func systemMachine(config aws.Config) (nodes.Machine, error) {
+	zones, err := catalog.Zones(config.Region)
+	if err != nil {
+		return nodes.Machine{}, err
+	}
+	domain := config.Region + ".compute.internal"
+	if config.Region == "us-east-1" {
+		domain = "ec2.internal"
+	}
+	return nodes.Machine{
+		ID: "i-0000000000005a4d0", Type: "m5.large", Zone: zones[0].Name, ZoneID: zones[0].ID,
+		Image: fmt.Sprintf("amazon-eks-node-al2023-x86_64-standard-%s-%s", config.Cluster.Version, config.Releases[len(config.Releases)-1]),
+		// The last address of the zone's private subnet: launches count from the first.
+		Address: "10.0.63.254", DNSName: "ip-10-0-63-254." + domain,
+		Hardware: nodes.Hardware{VCPU: 2, MemoryMiB: 8192, Interfaces: 3, AddressesPerInterface: 10},
+		Group:    &nodes.Group{Name: "system", Labels: map[string]string{"sandbox.poolwright.dev/system": "true"}},
+	}, nil
+}

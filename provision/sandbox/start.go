@@ -1,0 +1,190 @@
+package sandbox
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/poolwright/poolwright/provision/sandbox/aws"
+	"github.com/poolwright/poolwright/provision/sandbox/gitserver"
+	"github.com/poolwright/poolwright/provision/sandbox/internal/build"
+	"github.com/poolwright/poolwright/provision/sandbox/internal/kube"
+	"github.com/poolwright/poolwright/provision/sandbox/internal/together"
+	"github.com/poolwright/poolwright/provision/sandbox/process"
+)
+
+// programs are the binaries of a world.
+type programs struct {
+	reaper, plane, forge build.Built
+}
+
+// start does the steps in order; Start undoes them on failure.
+func (w *World) start(ctx context.Context) error {
+	if w.config.Progress == nil {
+		w.config.Progress = io.Discard
+	}
+	binaries, err := w.build(ctx)
+	if err != nil {
+		return err
+	}
+	if err := w.makeFolder(binaries.reaper); err != nil {
+		return err
+	}
+	if err := w.serveAWS(); err != nil {
+		return err
+	}
+	err = together.Run(ctx,
+		func(ctx context.Context) error { return w.startPlane(ctx, binaries.plane) },
+		func(ctx context.Context) error { return w.startGit(ctx, binaries.forge) },
+	)
+	if err != nil {
+		return err
+	}
+	return w.startNodes(ctx)
+}
+
+// build makes what is missing in the cache.
+func (w *World) build(ctx context.Context) (programs, error) {
+	builder, err := w.builder()
+	if err != nil {
+		return programs{}, err
+	}
+	var p programs
+	if p.reaper, err = builder.Ensure(ctx, build.Reaper()); err != nil {
+		return programs{}, err
+	}
+	if p.plane, err = builder.Ensure(ctx, build.ControlPlane()); err != nil {
+		return programs{}, err
+	}
+	if w.config.WithoutGit {
+		return p, nil
+	}
+	p.forge, err = builder.Ensure(ctx, build.Forge())
+	return p, err
+}
+
+// builder looks for the clone around the working directory, then around this
+// program, which make puts into the clone's bin folder.
+func (w *World) builder() (*build.Builder, error) {
+	builder, err := build.New(".", w.config.Progress)
+	if err == nil {
+		return builder, nil
+	}
+	if self, selfErr := os.Executable(); selfErr == nil {
+		if builder, selfErr := build.New(filepath.Dir(self), w.config.Progress); selfErr == nil {
+			return builder, nil
+		}
+	}
+	return nil, err
+}
+
+// makeFolder makes the private data folder and the group that removes it.
+func (w *World) makeFolder(reaper build.Built) error {
+	dir, err := os.MkdirTemp("", "poolwright-sandbox-")
+	if err != nil {
+		return fmt.Errorf("making the data folder: %w", err)
+	}
+	w.Dir = dir
+	group, err := process.NewGroup(reaper.Path, dir)
+	if err != nil {
+		return errors.Join(err, os.RemoveAll(dir))
+	}
+	w.group = group
+	if w.config.Keep {
+		return group.Keep()
+	}
+	return nil
+}
+
+// keys are AWS credentials. The emulator checks no signature; random ones make
+// sure that a user's real ones are never taken by accident.
+type keys struct{ id, secret string }
+
+func newKeys() (keys, error) {
+	random := make([]byte, 42)
+	if _, err := rand.Read(random); err != nil {
+		return keys{}, fmt.Errorf("drawing AWS keys: %w", err)
+	}
+	// The shape of AWS's own: AKIA with 16 capitals and digits, then 40 characters.
+	const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
+	id := []byte("AKIA")
+	for _, b := range random[:16] {
+		id = append(id, letters[b&31])
+	}
+	return keys{id: string(id), secret: base64.RawURLEncoding.EncodeToString(random[12:])}, nil
+}
+
+// serveAWS makes the cloud and puts it on a loopback port. The cluster is told
+// later, when its endpoint is known.
+func (w *World) serveAWS() error {
+	var err error
+	if w.keys, err = newKeys(); err != nil {
+		return err
+	}
+	w.config.AWS.Cluster.ServiceCIDR = kube.ServiceRange
+	if w.AWS, err = aws.New(w.config.AWS); err != nil {
+		return err
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return fmt.Errorf("listening for AWS: %w", err)
+	}
+	w.address = listener.Addr().String()
+	w.cloud = &http.Server{
+		Handler: w.AWS, ReadHeaderTimeout: 10 * time.Second,
+		ErrorLog: log.New(io.Discard, "", 0), // broken connections of killed clients are the sandbox's daily bread
+	}
+	served := make(chan error, 1)
+	go func() { served <- w.cloud.Serve(listener) }()
+	w.onStop(func() error {
+		err := w.cloud.Close() // long polls of SQS would outlast a polite end
+		if end := <-served; !errors.Is(end, http.ErrServerClosed) {
+			err = errors.Join(err, end)
+		}
+		return err
+	})
+	return nil
+}
+
+func (w *World) startPlane(ctx context.Context, binaries build.Built) error {
+	begin := time.Now()
+	plane, err := kube.Start(ctx, kube.Config{Binaries: binaries, Group: w.group, Dir: filepath.Join(w.Dir, "kube")})
+	if err != nil {
+		return err
+	}
+	w.plane, w.Kubeconfig, w.Kubectl = plane, plane.Kubeconfig(), binaries.Tool("kubectl")
+	w.say("control plane ready after %s", begin)
+	cluster := w.config.AWS.Cluster
+	cluster.Endpoint, cluster.CA = plane.Endpoint(), plane.CA()
+	w.config.AWS.Cluster = cluster
+	return w.AWS.SetCluster(cluster)
+}
+
+func (w *World) startGit(ctx context.Context, forge build.Built) error {
+	if w.config.WithoutGit {
+		return nil
+	}
+	begin := time.Now()
+	server, err := gitserver.Start(ctx, gitserver.Config{
+		Binary: forge.Path, Assets: forge.Dir, Group: w.group, Dir: filepath.Join(w.Dir, "gitea"),
+	})
+	if err != nil {
+		return err
+	}
+	w.Git = server
+	w.say("git server ready after %s", begin)
+	return nil
+}
+
+func (w *World) say(format string, begin time.Time) {
+	fmt.Fprintf(w.config.Progress, format+"\n", time.Since(begin).Round(100*time.Millisecond))
+}

@@ -1,0 +1,197 @@
+// Package sandbox runs a whole EKS-like world on one machine: a real Kubernetes
+// control plane, AWS emulated at the wire, kubelets played for every launched
+// instance, and a real Gitea. Everything listens on loopback only, with keys and
+// passwords of its own, and is gone after Stop, after Ctrl-C and after a crash
+// of this process.
+//
+// It builds its programs from source the first time and keeps them, so it runs
+// inside a clone of the repository. It refuses to read the user's own cloud
+// credentials and kubeconfig: a world is reached only by what Env returns. It
+// starts no engine and no Poolwright; whoever tests those starts them, with Run
+// or in-process.
+//
+// Start reading at Start; each part is a package below this one.
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/poolwright/poolwright/provision/sandbox/aws"
+	"github.com/poolwright/poolwright/provision/sandbox/gitserver"
+	"github.com/poolwright/poolwright/provision/sandbox/internal/kube"
+	"github.com/poolwright/poolwright/provision/sandbox/nodes"
+	"github.com/poolwright/poolwright/provision/sandbox/process"
+)
+
+// Config is what a world is made of. Start from DefaultConfig.
+type Config struct {
+	// AWS is the emulated account. Its cluster's endpoint, authority and service
+	// range are filled in by Start.
+	AWS aws.Config
+	// Nodes are the kubelets' and the device plugin's delays.
+	Nodes nodes.Delays
+	// Fault and Notify are the node player's, see nodes.Config. Both may be nil.
+	Fault  func(nodes.Machine) nodes.Fault
+	Notify func(nodes.Notice)
+	// WithoutGit leaves Gitea out, for tests that need no repository; World.Git
+	// is nil then.
+	WithoutGit bool
+	// Keep leaves the data folder with all logs behind after Stop.
+	Keep bool
+	// Progress is told, one line at a time, what takes long. Nil says nothing.
+	Progress io.Writer
+}
+
+// DefaultConfig is a cluster in a made-up account with delays near the real
+// ones.
+func DefaultConfig() Config { return Config{AWS: aws.DefaultConfig()} }
+
+// World is a running world.
+type World struct {
+	// AWS is the emulated cloud, to look into and to make fail.
+	AWS *aws.Cloud
+	// Git is the Git server, nil with Config.WithoutGit.
+	Git *gitserver.Server
+	// Nodes plays the kubelets. Instances of AWS reach it by themselves.
+	Nodes *nodes.Player
+	// Dir is the private data folder; logs are below it.
+	Dir string
+	// Kubeconfig is the administrator's, Kubectl the binary that fits.
+	Kubeconfig, Kubectl string
+
+	plane   *kube.ControlPlane
+	group   *process.Group
+	config  Config
+	cloud   *http.Server
+	address string // of the AWS endpoint
+	keys    keys
+
+	mu       sync.Mutex // protects following
+	programs []*process.Process
+	endings  []func() error // run by Stop, the last first
+	stopped  bool
+	stopErr  error
+}
+
+// stopLimit bounds Stop; what is alive then is killed.
+const stopLimit = 45 * time.Second
+
+// Start makes a world and returns once pods can be scheduled and commits be
+// pushed. The first time on a machine it builds the programs, which takes
+// minutes. ctx bounds the start, not the life of the world. When a part fails,
+// everything that was started before is stopped again.
+func Start(ctx context.Context, config Config) (*World, error) {
+	w := &World{config: config}
+	if err := w.start(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("starting the sandbox: %w", err), w.Stop())
+	}
+	return w, nil
+}
+
+// onStop has an ending run by Stop, in reverse order of the calls.
+func (w *World) onStop(ending func() error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.endings = append(w.endings, ending)
+}
+
+// Stop ends everything: programs that Run started, so that they can say
+// goodbye to a living cluster, then the world. It leaves no process and, unless
+// Config.Keep, no file. It may be called again, also from another goroutine.
+func (w *World) Stop() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.stopped {
+		return w.stopErr
+	}
+	w.stopped = true
+	ctx, cancel := context.WithTimeout(context.Background(), stopLimit)
+	defer cancel()
+	var errs []error
+	for i := len(w.programs) - 1; i >= 0; i-- {
+		errs = append(errs, w.programs[i].Stop(ctx))
+	}
+	for i := len(w.endings) - 1; i >= 0; i-- {
+		errs = append(errs, w.endings[i]())
+	}
+	if w.group != nil {
+		errs = append(errs, w.group.Stop(ctx))
+	}
+	if err := errors.Join(errs...); err != nil {
+		w.stopErr = fmt.Errorf("stopping the sandbox: %w", err)
+	}
+	return w.stopErr
+}
+
+// Done is closed when a part of the world ends by itself; Err says which. The
+// end of a program that Run started does not close it.
+func (w *World) Done() <-chan struct{} { return w.group.Failed() }
+
+// Err is the unexpected end of a part, with its last log lines, or nil.
+func (w *World) Err() error { return w.group.Err() }
+
+// Run starts a program in the world, as a user would in a shell with Env: its
+// environment holds nothing else of ours but PATH. Its output goes to
+// <Dir>/logs/<name>.log. Its end is told by the returned process only; Stop
+// ends it first. A name may be used again after its program ended.
+func (w *World) Run(name, binary string, args ...string) (*process.Process, error) {
+	env := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + w.Dir}
+	for key, value := range w.Env() {
+		env = append(env, key+"="+value)
+	}
+	p, err := w.group.Start(process.Spec{
+		Name: name, Path: binary, Args: args, Env: env, Dir: w.Dir,
+		Log: filepath.Join(w.Dir, "logs", name+".log"), Trial: true,
+	})
+	if err != nil {
+		return nil, err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.programs = append(w.programs, p)
+	return p, nil
+}
+
+// REST returns a copy of the administrator's client configuration, without
+// client-side rate limit.
+func (w *World) REST() *rest.Config { return w.plane.REST() }
+
+// Endpoint is the AWS endpoint's URL.
+func (w *World) Endpoint() string { return "http://" + w.address }
+
+// KillAPIServer takes the API server away at once, as an outage does. Its data
+// stays in etcd.
+func (w *World) KillAPIServer() error { return w.plane.KillAPIServer() }
+
+// StartAPIServer brings it back at the same address and returns once it is
+// ready.
+func (w *World) StartAPIServer(ctx context.Context) error { return w.plane.StartAPIServer(ctx) }
+
+// Env is all that a program needs to know of the world and nothing of the
+// user's: the names that kubectl and the AWS SDKs read. The empty and /dev/null
+// ones take away what the user's shell or home may hold.
+func (w *World) Env() map[string]string {
+	return map[string]string{
+		"KUBECONFIG":                  w.Kubeconfig,
+		"AWS_ENDPOINT_URL":            w.Endpoint(),
+		"AWS_REGION":                  w.config.AWS.Region,
+		"AWS_DEFAULT_REGION":          w.config.AWS.Region,
+		"AWS_ACCESS_KEY_ID":           w.keys.id,
+		"AWS_SECRET_ACCESS_KEY":       w.keys.secret,
+		"AWS_SESSION_TOKEN":           "",
+		"AWS_PROFILE":                 "",
+		"AWS_CONFIG_FILE":             "/dev/null",
+		"AWS_SHARED_CREDENTIALS_FILE": "/dev/null",
+		"AWS_EC2_METADATA_DISABLED":   "true",
+	}
+}
