@@ -47,7 +47,7 @@ func (w *World) startNodes(ctx context.Context) error {
 		defer close(followed)
 		w.follow(events, types)
 	}()
-	w.onStop(func() error {
+	w.end.add(func() error {
 		end()
 		<-followed
 		player.Wait()

@@ -105,32 +105,31 @@ func (w *World) makeFolder(reaper build.Built) error {
 	return nil
 }
 
-// keys are AWS credentials. The emulator checks no signature; random ones make
-// sure that a user's real ones are never taken by accident.
-type keys struct{ id, secret string }
+// access is how AWS's SDKs reach the emulated cloud. It checks no signature;
+// random keys make sure that a user's real ones are never sent to it by
+// accident.
+type access struct{ endpoint, keyID, secret string }
 
-func newKeys() (keys, error) {
-	random := make([]byte, 42)
+// newAccess draws keys in the shape of AWS's own: AKIA with 16 capitals and
+// digits, and 40 characters.
+func newAccess(address string) (access, error) {
+	random := make([]byte, 46)
 	if _, err := rand.Read(random); err != nil {
-		return keys{}, fmt.Errorf("drawing AWS keys: %w", err)
+		return access{}, fmt.Errorf("drawing AWS keys: %w", err)
 	}
-	// The shape of AWS's own: AKIA with 16 capitals and digits, then 40 characters.
 	const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
 	id := []byte("AKIA")
 	for _, b := range random[:16] {
 		id = append(id, letters[b&31])
 	}
-	return keys{id: string(id), secret: base64.RawURLEncoding.EncodeToString(random[12:])}, nil
+	return access{endpoint: "http://" + address, keyID: string(id), secret: base64.RawURLEncoding.EncodeToString(random[16:])}, nil
 }
 
 // serveAWS makes the cloud and puts it on a loopback port. The cluster is told
 // later, when its endpoint is known.
 func (w *World) serveAWS() error {
-	var err error
-	if w.keys, err = newKeys(); err != nil {
-		return err
-	}
 	w.config.AWS.Cluster.ServiceCIDR = kube.ServiceRange
+	var err error
 	if w.AWS, err = aws.New(w.config.AWS); err != nil {
 		return err
 	}
@@ -138,21 +137,21 @@ func (w *World) serveAWS() error {
 	if err != nil {
 		return fmt.Errorf("listening for AWS: %w", err)
 	}
-	w.address = listener.Addr().String()
-	w.cloud = &http.Server{
+	server := &http.Server{
 		Handler: w.AWS, ReadHeaderTimeout: 10 * time.Second,
 		ErrorLog: log.New(io.Discard, "", 0), // broken connections of killed clients are the sandbox's daily bread
 	}
 	served := make(chan error, 1)
-	go func() { served <- w.cloud.Serve(listener) }()
-	w.onStop(func() error {
-		err := w.cloud.Close() // long polls of SQS would outlast a polite end
+	go func() { served <- server.Serve(listener) }()
+	w.end.add(func() error {
+		err := server.Close() // long polls of SQS would outlast a polite end
 		if end := <-served; !errors.Is(end, http.ErrServerClosed) {
 			err = errors.Join(err, end)
 		}
 		return err
 	})
-	return nil
+	w.access, err = newAccess(listener.Addr().String())
+	return err
 }
 
 func (w *World) startPlane(ctx context.Context, binaries build.Built) error {

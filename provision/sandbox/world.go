@@ -18,11 +18,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"os"
 	"path/filepath"
-	"sync"
-	"time"
 
 	"k8s.io/client-go/rest"
 
@@ -69,22 +66,12 @@ type World struct {
 	// Kubeconfig is the administrator's, Kubectl the binary that fits.
 	Kubeconfig, Kubectl string
 
-	plane   *kube.ControlPlane
-	group   *process.Group
-	config  Config
-	cloud   *http.Server
-	address string // of the AWS endpoint
-	keys    keys
-
-	mu       sync.Mutex // protects following
-	programs []*process.Process
-	endings  []func() error // run by Stop, the last first
-	stopped  bool
-	stopErr  error
+	config Config
+	access access
+	plane  *kube.ControlPlane
+	group  *process.Group
+	end    ending
 }
-
-// stopLimit bounds Stop; what is alive then is killed.
-const stopLimit = 45 * time.Second
 
 // Start makes a world and returns once pods can be scheduled and commits be
 // pushed. The first time on a machine it builds the programs, which takes
@@ -98,40 +85,10 @@ func Start(ctx context.Context, config Config) (*World, error) {
 	return w, nil
 }
 
-// onStop has an ending run by Stop, in reverse order of the calls.
-func (w *World) onStop(ending func() error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.endings = append(w.endings, ending)
-}
-
 // Stop ends everything: programs that Run started, so that they can say
 // goodbye to a living cluster, then the world. It leaves no process and, unless
 // Config.Keep, no file. It may be called again, also from another goroutine.
-func (w *World) Stop() error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.stopped {
-		return w.stopErr
-	}
-	w.stopped = true
-	ctx, cancel := context.WithTimeout(context.Background(), stopLimit)
-	defer cancel()
-	var errs []error
-	for i := len(w.programs) - 1; i >= 0; i-- {
-		errs = append(errs, w.programs[i].Stop(ctx))
-	}
-	for i := len(w.endings) - 1; i >= 0; i-- {
-		errs = append(errs, w.endings[i]())
-	}
-	if w.group != nil {
-		errs = append(errs, w.group.Stop(ctx))
-	}
-	if err := errors.Join(errs...); err != nil {
-		w.stopErr = fmt.Errorf("stopping the sandbox: %w", err)
-	}
-	return w.stopErr
-}
+func (w *World) Stop() error { return w.end.run(w.group) }
 
 // Done is closed when a part of the world ends by itself; Err says which. The
 // end of a program that Run started does not close it.
@@ -156,9 +113,7 @@ func (w *World) Run(name, binary string, args ...string) (*process.Process, erro
 	if err != nil {
 		return nil, err
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.programs = append(w.programs, p)
+	w.end.addProgram(p)
 	return p, nil
 }
 
@@ -167,7 +122,7 @@ func (w *World) Run(name, binary string, args ...string) (*process.Process, erro
 func (w *World) REST() *rest.Config { return w.plane.REST() }
 
 // Endpoint is the AWS endpoint's URL.
-func (w *World) Endpoint() string { return "http://" + w.address }
+func (w *World) Endpoint() string { return w.access.endpoint }
 
 // KillAPIServer takes the API server away at once, as an outage does. Its data
 // stays in etcd.
@@ -186,8 +141,8 @@ func (w *World) Env() map[string]string {
 		"AWS_ENDPOINT_URL":            w.Endpoint(),
 		"AWS_REGION":                  w.config.AWS.Region,
 		"AWS_DEFAULT_REGION":          w.config.AWS.Region,
-		"AWS_ACCESS_KEY_ID":           w.keys.id,
-		"AWS_SECRET_ACCESS_KEY":       w.keys.secret,
+		"AWS_ACCESS_KEY_ID":           w.access.keyID,
+		"AWS_SECRET_ACCESS_KEY":       w.access.secret,
 		"AWS_SESSION_TOKEN":           "",
 		"AWS_PROFILE":                 "",
 		"AWS_CONFIG_FILE":             "/dev/null",

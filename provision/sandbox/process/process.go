@@ -27,9 +27,6 @@ type Spec struct {
 	// Log is the file that standard output and error are appended to. Its
 	// folder is made. Required.
 	Log string
-	// Files become descriptors 3, 4, … of the child. The caller keeps and
-	// closes its own copies.
-	Files []*os.File
 	// Grace is the time between SIGTERM and SIGKILL, by default 10 s.
 	Grace time.Duration
 	// Trial leaves an unexpected end to whoever started the child, who may try
@@ -66,7 +63,7 @@ func prepare(spec Spec) (*Process, error) {
 		spec.Dir = filepath.Dir(spec.Log)
 	}
 	cmd := exec.Command(spec.Path, spec.Args...)
-	cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = spec.Dir, log, log, spec.Files
+	cmd.Dir, cmd.Stdout, cmd.Stderr = spec.Dir, log, log
 	cmd.Env = append([]string{}, spec.Env...)
 	cmd.SysProcAttr = attributes()
 	return &Process{spec: spec, cmd: cmd, log: log, trial: spec.Trial, done: make(chan struct{})}, nil

@@ -310,3 +310,99 @@ func TestNothingOutlivesAParentThatIsKilled(t *testing.T) {
 		return errors.Is(err, os.ErrNotExist)
 	})
 }
+
+func TestATrialIsItsStartersToJudge(t *testing.T) {
+	group, folder := newGroup(t)
+	crash := spec(folder, "crash")
+	crash.Trial = true
+	p := start(t, group, crash)
+	err := p.Ready(t.Context(), func(context.Context) error { return errors.New("not yet") })
+	var exit *process.ExitError
+	if !errors.As(err, &exit) || exit.Name != "crash" {
+		t.Errorf("waiting for a crashing child gave %v", err)
+	}
+	if err := group.Err(); err != nil {
+		t.Errorf("a trial failed the group: %v", err)
+	}
+	group.Trust(p) // which has just ended
+	select {
+	case <-group.Failed():
+	default:
+		t.Error("a trusted child's end is not the group's failure")
+	}
+}
+
+func TestReadyGivesUpWithTheLastAnswerAndLog(t *testing.T) {
+	group, folder := newGroup(t)
+	p := start(t, group, spec(folder, "obedient"))
+	eventually(t, "the child is up", logged(p, "ready"))
+	ctx, cancel := context.WithCancel(t.Context())
+	asked := 0
+	err := p.Ready(ctx, func(context.Context) error {
+		if asked++; asked == 3 {
+			cancel()
+		}
+		return errors.New("etcd is not ready")
+	})
+	if !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "etcd is not ready") || !strings.HasSuffix(err.Error(), "lines:\nready") {
+		t.Errorf("got %v", err)
+	}
+	if err := p.Ready(t.Context(), func(context.Context) error { return nil }); err != nil {
+		t.Errorf("a ready child: %v", err)
+	}
+}
+
+func TestPortsAreDrawnAgainWhileOthersTakeThem(t *testing.T) {
+	var drawn [][2]int
+	var first, second int
+	err := process.WithPorts(func() error {
+		drawn = append(drawn, [2]int{first, second})
+		if len(drawn) < 3 {
+			return errors.New("listen tcp 127.0.0.1: bind: address already in use")
+		}
+		return nil
+	}, &first, &second)
+	if err != nil || len(drawn) != 3 {
+		t.Fatalf("got %d tries, %v", len(drawn), err)
+	}
+	for _, ports := range drawn {
+		if ports[0] == 0 || ports[1] == 0 || ports[0] == ports[1] {
+			t.Errorf("drew %v", ports)
+		}
+	}
+	tries := 0
+	other := errors.New("no such flag")
+	if err := process.WithPorts(func() error { tries++; return other }, &first); !errors.Is(err, other) || tries != 1 {
+		t.Errorf("another failure was tried %d times: %v", tries, err)
+	}
+	tries = 0
+	taken := errors.New("address already in use")
+	if err := process.WithPorts(func() error { tries++; return taken }, &first); !errors.Is(err, taken) || tries != 5 {
+		t.Errorf("a lasting conflict was tried %d times: %v", tries, err)
+	}
+}
+
+func TestTailReadsTheEndOfALog(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "log")
+	if got := process.Tail(path, 3); got != "" {
+		t.Errorf("a missing log ends with %q", got)
+	}
+	for name, test := range map[string]struct {
+		content, want string
+	}{
+		"an empty log":                {"", ""},
+		"fewer lines than asked for":  {"a\nb\n", "a\nb"},
+		"more lines than asked for":   {"a\nb\nc\nd\n", "b\nc\nd"},
+		"no newline at the end":       {"a\nb\nc\nd", "b\nc\nd"},
+		"a line longer than the read": {strings.Repeat("x", 40<<10), strings.Repeat("x", 16<<10)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if err := os.WriteFile(path, []byte(test.content), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if got := process.Tail(path, 3); got != test.want {
+				t.Errorf("got %d bytes %.40q, want %d bytes %.40q", len(got), got, len(test.want), test.want)
+			}
+		})
+	}
+}

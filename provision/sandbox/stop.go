@@ -1,0 +1,64 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/poolwright/poolwright/provision/sandbox/process"
+)
+
+// stopLimit bounds Stop; what is alive then is killed.
+const stopLimit = 45 * time.Second
+
+// ending is how a world ends: the user's programs, then our own goroutines,
+// then the processes below both.
+type ending struct {
+	mu       sync.Mutex // protects following
+	programs []*process.Process
+	steps    []func() error
+	done     bool
+	err      error
+}
+
+// add has a step run at the end, in reverse order of the calls.
+func (e *ending) add(step func() error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.steps = append(e.steps, step)
+}
+
+func (e *ending) addProgram(p *process.Process) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.programs = append(e.programs, p)
+}
+
+// run ends everything once; who calls again gets the same answer. The group is
+// nil where the start failed early.
+func (e *ending) run(group *process.Group) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.done {
+		return e.err
+	}
+	e.done = true
+	ctx, cancel := context.WithTimeout(context.Background(), stopLimit)
+	defer cancel()
+	var errs []error
+	for i := len(e.programs) - 1; i >= 0; i-- {
+		errs = append(errs, e.programs[i].Stop(ctx))
+	}
+	for i := len(e.steps) - 1; i >= 0; i-- {
+		errs = append(errs, e.steps[i]())
+	}
+	if group != nil {
+		errs = append(errs, group.Stop(ctx))
+	}
+	if err := errors.Join(errs...); err != nil {
+		e.err = fmt.Errorf("stopping the sandbox: %w", err)
+	}
+	return e.err
+}
