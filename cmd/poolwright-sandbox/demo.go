@@ -70,16 +70,14 @@ func (d *demo) run(cmd *cobra.Command) error {
 	s := &story{world: world, marks: newTimeline(), tell: tell}
 	s.marks.mark(worldReady, cfg.AWS.Cluster.Name, "API server, scheduler, controllers, AWS, Gitea: all on loopback", time.Now())
 	err = s.tellOn(ctx, d, binary)
-	if err != nil && !d.keep {
-		return err
-	}
-	if err != nil {
-		fmt.Fprintln(progress, "Error:", err)
-	}
-	if d.keep {
+	if d.keep && s.controller != nil {
+		if err != nil {
+			fmt.Fprintln(progress, "Error:", err)
+		}
 		fmt.Fprintf(progress, "\nlook around:\n")
 		exports(progress, world)
-		fmt.Fprintf(progress, "  %s get syncs -A\n  %s get nodepools,nodeclaims,nodes\n", world.Kubectl, world.Kubectl)
+		fmt.Fprintf(progress, "%s get syncs -A\n%s get nodepools,nodeclaims,nodes\n", world.Kubectl, world.Kubectl)
+		fmt.Fprintf(progress, "tail -f %s\n", s.controller.Log())
 		err = errors.Join(err, stay(ctx, progress, world, s.controller))
 	}
 	return err
@@ -98,24 +96,36 @@ func (s *story) tellOn(ctx context.Context, d *demo, binary string) error {
 	if _, err := s.kube.CoreV1().Namespaces().Create(ctx, ns, metav1.CreateOptions{}); err != nil {
 		return fmt.Errorf("creating namespace %s: %w", systemNamespace, err)
 	}
-	account, err := s.world.Git.CreateRepository(ctx, repository)
-	if err != nil {
-		return err
-	}
-	s.repo, err = cloneExample(d.example, filepath.Join(s.world.Dir, "working-copy"), account.URL, account.User, account.Token)
-	if err != nil {
+	if s.repo, err = s.makeRepository(ctx, d.example); err != nil {
 		return err
 	}
 	if err := s.witness(ctx); err != nil {
 		return err
 	}
-	child, err := s.world.Run("poolwright", binary, "run",
+	s.controller, err = s.world.Run("poolwright", binary, "run",
 		"--metrics-addr=127.0.0.1:0", "--health-addr=0", "--cache-dir="+filepath.Join(s.world.Dir, "mirrors"))
 	if err != nil {
 		return err
 	}
-	s.controller = child
 	return s.run(ctx)
+}
+
+// makeRepository is what a platform team does once: a user, a token, an empty
+// repository and a working copy of the example.
+func (s *story) makeRepository(ctx context.Context, example string) (*repo, error) {
+	team, err := s.world.Git.CreateUser(ctx, "platform-team")
+	if err != nil {
+		return nil, err
+	}
+	remote, err := s.world.Git.CreateRepository(ctx, team, repository, true)
+	if err != nil {
+		return nil, err
+	}
+	token, err := s.world.Git.CreateToken(ctx, team, "poolwright", "write:repository")
+	if err != nil {
+		return nil, err
+	}
+	return cloneExample(example, filepath.Join(s.world.Dir, "working-copy"), remote.URL, team.Name, token)
 }
 
 // binary finds the product: beside this program, where make puts both.

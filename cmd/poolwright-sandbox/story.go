@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
@@ -11,6 +10,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/poolwright/poolwright/provision/sandbox"
+	"github.com/poolwright/poolwright/provision/sandbox/process"
 )
 
 // What the story is about.
@@ -37,15 +37,14 @@ type story struct {
 	edited atomic.Bool
 	marks  *timeline
 	tell   teller
-	// controller ends when the poolwright process does.
-	controller <-chan error
+	// controller is the poolwright process.
+	controller *process.Process
 }
 
 // chapter is one step: what the teller does, then the events that must follow.
 type chapter struct {
-	does  func(context.Context) error
-	then  []string
-	limit time.Duration
+	does func(context.Context) error
+	then []string
 }
 
 // run plays all chapters and ends with the summary.
@@ -74,7 +73,7 @@ func (s *story) run(ctx context.Context) error {
 func (s *story) play(ctx context.Context, c chapter) error {
 	if c.does != nil {
 		if err := s.bounded(ctx, c.does); err != nil {
-			return err
+			return fmt.Errorf("%w%s", err, s.hint())
 		}
 	}
 	for _, name := range c.then {
@@ -86,7 +85,7 @@ func (s *story) play(ctx context.Context, c chapter) error {
 			return err
 		})
 		if err != nil {
-			return fmt.Errorf("waiting for %s: %w%s", name, err, s.hint(ctx))
+			return fmt.Errorf("waiting for %s: %w%s", name, err, s.hint())
 		}
 	}
 	return nil
@@ -100,14 +99,28 @@ func (s *story) bounded(ctx context.Context, do func(context.Context) error) err
 		cancel(fmt.Errorf("it did not happen within %s", chapterDeadline))
 	})
 	defer timer.Stop()
+	var ended <-chan struct{}
+	if s.controller != nil {
+		ended = s.controller.Done()
+	}
 	done := make(chan error, 1)
 	go func() { done <- do(ctx) }()
 	select {
 	case err := <-done:
 		return err
-	case err := <-s.controller:
-		return errors.Join(errors.New("poolwright run has ended"), err)
+	case <-ended:
+		return fmt.Errorf("poolwright run has ended: %w", s.controller.Err())
+	case <-s.world.Done():
+		return s.world.Err()
 	}
+}
+
+// hint adds what the controller said last to a failure that it may explain.
+func (s *story) hint() string {
+	if s.controller == nil {
+		return ""
+	}
+	return "\nthe last words of poolwright run:\n" + process.Tail(s.controller.Log(), 15)
 }
 
 func (s *story) summary() event {

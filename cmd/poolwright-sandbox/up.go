@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/poolwright/poolwright/provision/sandbox"
+	"github.com/poolwright/poolwright/provision/sandbox/process"
 )
 
 func newUp() *cobra.Command {
@@ -57,14 +58,18 @@ func exports(w io.Writer, world *sandbox.World) {
 func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
 // stay keeps the world until the user leaves, or a part of it ends.
-func stay(ctx context.Context, w io.Writer, world *sandbox.World, controller <-chan error) error {
+func stay(ctx context.Context, w io.Writer, world *sandbox.World, controller *process.Process) error {
+	var ended <-chan struct{}
+	if controller != nil {
+		ended = controller.Done()
+	}
 	fmt.Fprintln(w, "the world stays up; leave it with Ctrl-C")
 	select {
 	case <-ctx.Done():
 		return nil
 	case <-world.Done():
 		return world.Err()
-	case err := <-controller:
-		return fmt.Errorf("poolwright run has ended: %w", err)
+	case <-ended:
+		return fmt.Errorf("poolwright run has ended: %w", controller.Err())
 	}
 }

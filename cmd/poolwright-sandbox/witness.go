@@ -145,18 +145,11 @@ func (s *story) watchCloud(ctx context.Context) {
 		object := "instance/" + e.Instance.ID
 		switch e.Kind {
 		case aws.Pending:
-			s.marks.mark(fleetRequested, object, fmt.Sprintf("%s, %s, in %s", e.Instance.Type, lifecycle(e.Instance), e.Instance.Zone), s.fleetCall())
+			s.marks.mark(fleetRequested, object, fmt.Sprintf("%s, %s, in %s", e.Instance.Type, e.Instance.CapacityType, e.Instance.Zone), s.fleetCall())
 		case aws.ShuttingDown:
 			s.marks.mark(instanceTerminated, object, "TerminateInstances; EC2 stops charging", e.Time)
 		}
 	}
-}
-
-func lifecycle(i aws.Instance) string {
-	if i.Spot {
-		return "spot"
-	}
-	return "on-demand"
 }
 
 // fleetCall is when the newest CreateFleet arrived, before AWS took its time.

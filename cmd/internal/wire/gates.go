@@ -48,7 +48,7 @@ func confirmedOrphans(ctx context.Context, reader client.Reader, name client.Obj
 	if err := reader.Get(ctx, name, &c); err != nil {
 		return 0
 	}
-	n, err := strconv.Atoi(c.Annotations[gate.ConfirmAnnotation])
+	n, err := strconv.Atoi(c.Annotations[v1alpha1.ConfirmOrphansAnnotation])
 	if err != nil {
 		return 0
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/declared"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/report"
+	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/target/cluster"
 )
 
@@ -63,17 +64,9 @@ func load(ctx context.Context, folder string) (declared.Declared, error) {
 // Lint checks a folder of a working copy without a cluster. It returns the
 // findings, sorted by file and line, and how many objects the folder declares.
 func Lint(ctx context.Context, folder string) ([]state.Problem, int, error) {
-	schemas, err := schemas()
-	if err != nil {
-		return nil, 0, err
-	}
 	d, err := load(ctx, folder)
 	if err != nil {
 		return nil, 0, fmt.Errorf("checking %s: %w", folder, err)
 	}
-	problems, err := lint.Check(d, schemas)
-	if err != nil {
-		return nil, 0, fmt.Errorf("checking %s: %w", folder, err)
-	}
-	return problems, d.Set.Len(), nil
+	return d.Problems, d.Set.Len(), nil
 }

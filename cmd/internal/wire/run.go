@@ -13,6 +13,7 @@ import (
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -94,7 +95,7 @@ func ignoreEnd(ctx context.Context, err error) error {
 // directClient reads and writes without a cache: at the start there is none,
 // and safety gates must not believe one.
 func directClient(cfg *rest.Config) (client.Client, error) {
-	if err := v1alpha1.AddToScheme(scheme.Scheme); err != nil {
+	if err := errors.Join(v1alpha1.AddToScheme(scheme.Scheme), apiextensionsv1.AddToScheme(scheme.Scheme)); err != nil {
 		return nil, fmt.Errorf("building the scheme: %w", err)
 	}
 	c, err := client.New(cfg, client.Options{Scheme: scheme.Scheme})
@@ -108,18 +109,11 @@ func directClient(cfg *rest.Config) (client.Client, error) {
 // API server is away: a controller that starts before its API server is
 // ordinary.
 func prepare(ctx context.Context, direct client.Client, cfg Config) error {
-	crds, err := ownCRDs()
-	if err != nil {
-		return err
-	}
-	theirs, err := engine.CRDs()
-	if err != nil {
-		return fmt.Errorf("reading Karpenter's CRDs: %w", err)
-	}
 	for wait := time.Second; ; wait = min(2*wait, 30*time.Second) {
 		err := errors.Join(
-			engine.InstallCRDs(ctx, direct, append(crds, theirs...)),
 			ensureNamespace(ctx, direct, cfg.Namespace),
+			installOwnCRDs(ctx, direct),
+			installKarpenterCRDs(ctx, direct, cfg.Logger),
 		)
 		if err == nil {
 			return nil
@@ -134,6 +128,25 @@ func prepare(ctx context.Context, direct client.Client, cfg Config) error {
 		case <-time.After(wait):
 		}
 	}
+}
+
+// installKarpenterCRDs brings the provider's kinds, with the gates that the live
+// Cluster object asks for. They come even while the engine is off, so that pools
+// can be applied before it is on.
+func installKarpenterCRDs(ctx context.Context, direct client.Client, log logr.Logger) error {
+	now, err := readStance(ctx, direct)
+	if err != nil {
+		return err
+	}
+	settings := now.settings
+	if !now.on {
+		settings = engine.DefaultSettings()
+	}
+	kept, err := engine.InstallCRDs(ctx, direct, settings)
+	for _, k := range kept {
+		log.Info("Leaving a CRD as it is", "crd", k.Name, "because", k.Because)
+	}
+	return err
 }
 
 func ensureNamespace(ctx context.Context, direct client.Client, name string) error {

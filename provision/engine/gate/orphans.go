@@ -71,7 +71,7 @@ func (g Gates) judgeOrphans(found []string) *Refusal {
 	if len(found) == 0 || len(found) == g.ConfirmOrphans() {
 		return nil
 	}
-	remedy := fmt.Sprintf("restore the NodeClaims; or, to let these instances be terminated, set spec.engine.confirmOrphans: %d on the Cluster", len(found))
+	remedy := fmt.Sprintf("restore the NodeClaims; or, to let these instances be terminated, annotate the Cluster object with poolwright.dev/confirm-orphans=%d", len(found))
 	return refuse(Orphans, remedy, "%d instances of cluster %q have no NodeClaim here and would be terminated: %s", len(found), g.Cluster, some(found))
 }
 
