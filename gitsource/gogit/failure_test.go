@@ -1,0 +1,351 @@
+package gogit
+
+import (
+	"context"
+	"encoding/pem"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/poolwright/poolwright/gitsource"
+)
+
+const password = "hunter2-s3cret"
+
+func fails(t *testing.T, s *Source, want error) string {
+	t.Helper()
+	snap, err := s.Fetch(context.Background())
+	if !errors.Is(err, want) {
+		t.Fatalf("got %v (snapshot %q), want %v", err, snap.Revision, want)
+	}
+	if strings.Contains(err.Error(), password) {
+		t.Fatalf("the password is in the message: %v", err)
+	}
+	return err.Error()
+}
+
+func demand(user, pass string) func(http.ResponseWriter, *http.Request, http.Handler) {
+	return func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+		if u, p, _ := r.BasicAuth(); u != user || p != pass {
+			w.Header().Set("WWW-Authenticate", `Basic realm="git"`)
+			// A server that echoes what it was sent must not get it into a log.
+			http.Error(w, "denied: "+p, http.StatusUnauthorized)
+			return
+		}
+		next.ServeHTTP(w, r)
+	}
+}
+
+func TestCredentials(t *testing.T) {
+	srv := newGitServer(t)
+	commit := srv.push("a.yaml", "one\n")
+	srv.during(demand("git", password))
+
+	t.Run("none where some are needed", func(t *testing.T) {
+		if msg := fails(t, srv.source(Ref{}), gitsource.ErrUnauthorized); !strings.Contains(msg, "secretRef") {
+			t.Errorf("message does not say what to do: %s", msg)
+		}
+	})
+	t.Run("a token without a user name, rotated while running", func(t *testing.T) {
+		token := atomic.Value{}
+		token.Store("wrong-" + password)
+		src := srv.source(Ref{}, func(c *Config) {
+			c.Credentials = func(context.Context) (Credentials, error) {
+				return Credentials{Password: token.Load().(string)}, nil
+			}
+		})
+		fails(t, src, gitsource.ErrUnauthorized)
+		token.Store(password)
+		if snap := mustFetch(t, src); snap.Commit != commit {
+			t.Errorf("commit %s", snap.Commit)
+		}
+		token.Store("expired")
+		fails(t, src, gitsource.ErrUnauthorized)
+		if snap, ok := src.Last(); !ok || snap.Commit != commit {
+			t.Error("the last snapshot is lost with the credentials")
+		}
+	})
+	t.Run("forbidden", func(t *testing.T) {
+		srv.during(func(w http.ResponseWriter, _ *http.Request, _ http.Handler) {
+			http.Error(w, password, http.StatusForbidden)
+		})
+		fails(t, srv.source(Ref{}, login("git", password)), gitsource.ErrUnauthorized)
+	})
+	t.Run("never shown when printed", func(t *testing.T) {
+		c := Credentials{Username: "u", Password: password}
+		for _, s := range []string{c.String(), c.GoString()} {
+			if strings.Contains(s, password) {
+				t.Error(s)
+			}
+		}
+	})
+}
+
+func TestWhatIsGoneIsNotFoundAndComesBack(t *testing.T) {
+	srv := newGitServer(t)
+	fails(t, srv.source(Ref{}), gitsource.ErrEmpty)
+	commit := srv.push("a.yaml", "one\n")
+	src := srv.source(Ref{})
+	mustFetch(t, src)
+
+	fails(t, srv.source(Ref{Branch: "none"}), gitsource.ErrNotFound)
+	fails(t, srv.source(Ref{Tag: "none"}), gitsource.ErrNotFound)
+	fails(t, srv.source(Ref{Commit: strings.Repeat("ab", 20)}), gitsource.ErrNotFound)
+	fails(t, srv.source(Ref{}, func(c *Config) { c.URL = srv.Server.URL + "/other.git" }), gitsource.ErrNotFound)
+
+	srv.gitIn(filepath.Join(srv.root, "repo.git"), "branch", "-m", "main", "moved")
+	fails(t, src, gitsource.ErrNotFound)
+	if snap, ok := src.Last(); !ok || snap.Commit != commit {
+		t.Error("the last snapshot went with the branch")
+	}
+	srv.gitIn(filepath.Join(srv.root, "repo.git"), "branch", "-m", "moved", "main")
+	mustFetch(t, src)
+
+	srv.gitIn(filepath.Join(srv.root, "repo.git"), "update-ref", "-d", "refs/heads/main")
+	fails(t, src, gitsource.ErrEmpty)
+}
+
+func TestAForcePushToUnrelatedHistoryIsFollowed(t *testing.T) {
+	srv := newGitServer(t)
+	first := srv.push("a.yaml", "one\n")
+	src := srv.source(Ref{})
+	mustFetch(t, src)
+	srv.git("checkout", "-q", "--orphan", "new")
+	srv.git("rm", "-q", "-rf", ".")
+	srv.push("b.yaml", "two\n")
+	srv.git("push", "-q", "--force", "origin", "HEAD:main")
+	snap := mustFetch(t, src)
+	if _, err := snap.FS.Open("a.yaml"); err == nil || snap.Commit == first {
+		t.Errorf("still the old tree at %s", snap.Commit)
+	}
+	if content(t, snap.FS, "b.yaml") != "two\n" {
+		t.Error("the new file is missing")
+	}
+}
+
+func TestCredentialsDoNotFollowARedirect(t *testing.T) {
+	srv := newGitServer(t)
+	commit := srv.push("a.yaml", "one\n")
+	var visits atomic.Int32
+	elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { visits.Add(1) }))
+	defer elsewhere.Close()
+
+	for _, at := range []string{"/info/refs", "/git-upload-pack"} {
+		srv.during(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+			if strings.HasSuffix(r.URL.Path, at) {
+				http.Redirect(w, r, elsewhere.URL+r.URL.Path, http.StatusTemporaryRedirect)
+				return
+			}
+			next.ServeHTTP(w, r)
+		})
+		_, err := srv.source(Ref{}, login("git", password)).Fetch(context.Background())
+		if err == nil || visits.Load() > 0 {
+			t.Fatalf("redirect at %s: %v, %d visits to the other host", at, err, visits.Load())
+		}
+		if at == "/info/refs" && !errors.Is(err, gitsource.ErrRedirected) {
+			t.Errorf("got %v", err)
+		}
+	}
+
+	srv.during(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+		if strings.HasPrefix(r.URL.Path, "/old.git") {
+			http.Redirect(w, r, strings.Replace(r.URL.String(), "/old.git", "/repo.git", 1), http.StatusMovedPermanently)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+	if snap := mustFetch(t, srv.source(Ref{}, func(c *Config) { c.URL = srv.Server.URL + "/old.git" })); snap.Commit != commit {
+		t.Error("a repository renamed on the same server is not followed")
+	}
+}
+
+func quick(c *Config) { c.Limits.Stall = 150 * time.Millisecond }
+
+func TestABrokenServerKeepsTheLastSnapshot(t *testing.T) {
+	block := func(_ http.ResponseWriter, r *http.Request, _ http.Handler) {
+		// Only a request that was read to its end notices that the client left.
+		_, _ = io.Copy(io.Discard, r.Body)
+		<-r.Context().Done()
+	}
+	only := func(suffix string, f func(http.ResponseWriter, *http.Request, http.Handler)) func(http.ResponseWriter, *http.Request, http.Handler) {
+		return func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+			if strings.HasSuffix(r.URL.Path, suffix) {
+				f(w, r, next)
+				return
+			}
+			next.ServeHTTP(w, r)
+		}
+	}
+	// part sends half of the pack and then does what it is told.
+	part := func(then func(http.ResponseWriter, *http.Request)) func(http.ResponseWriter, *http.Request, http.Handler) {
+		return func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+			rec := httptest.NewRecorder()
+			next.ServeHTTP(rec, r)
+			b := rec.Body.Bytes()
+			w.Header().Set("Content-Type", rec.Header().Get("Content-Type"))
+			_, _ = w.Write(b[:len(b)/2])
+			_ = http.NewResponseController(w).Flush()
+			then(w, r)
+		}
+	}
+	status := func(code int) func(http.ResponseWriter, *http.Request, http.Handler) {
+		return func(w http.ResponseWriter, _ *http.Request, _ http.Handler) { http.Error(w, password, code) }
+	}
+	for name, c := range map[string]struct {
+		server func(http.ResponseWriter, *http.Request, http.Handler)
+		want   error
+	}{
+		"it never answers":                   {block, gitsource.ErrUnreachable},
+		"it stalls before the objects":       {only("git-upload-pack", block), gitsource.ErrUnreachable},
+		"it stalls in the middle of them":    {only("git-upload-pack", part(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })), gitsource.ErrUnreachable},
+		"it resets in the middle of them":    {only("git-upload-pack", part(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })), gitsource.ErrUnreachable},
+		"it ends early and calls that whole": {only("git-upload-pack", part(func(http.ResponseWriter, *http.Request) {})), gitsource.ErrCorrupt},
+		"it is overloaded":                   {status(503), gitsource.ErrUnreachable},
+		"it asks to slow down":               {status(429), gitsource.ErrUnreachable},
+		"it fails at the objects":            {only("git-upload-pack", status(500)), gitsource.ErrUnreachable},
+		"it is no Git server": {func(w http.ResponseWriter, _ *http.Request, _ http.Handler) {
+			_, _ = io.WriteString(w, "<html>"+password)
+		}, gitsource.ErrCorrupt},
+		"it lists references without end": {only("/info/refs", func(w http.ResponseWriter, _ *http.Request, _ http.Handler) {
+			line := []byte("003f" + strings.Repeat("a", 40) + " refs/heads/branch-1234\n")
+			for {
+				if _, err := w.Write(line); err != nil {
+					return
+				}
+			}
+		}), nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			srv := newGitServer(t)
+			first := srv.push("a.yaml", "one\n")
+			src := srv.source(Ref{}, quick, login("git", password))
+			mustFetch(t, src)
+			second := srv.push("a.yaml", strings.Repeat("two\n", 100), "b.yaml", "other\n")
+			srv.during(c.server)
+			_, err := src.Fetch(context.Background())
+			if err == nil || (c.want != nil && !errors.Is(err, c.want)) || strings.Contains(err.Error(), password) {
+				t.Fatalf("got %v, want %v", err, c.want)
+			}
+			t.Log(err)
+			if snap, ok := src.Last(); !ok || snap.Commit != first || content(t, snap.FS, "a.yaml") != "one\n" {
+				t.Fatal("the last snapshot is lost")
+			}
+			srv.during(nil)
+			if snap := mustFetch(t, src); snap.Commit != second {
+				t.Fatalf("did not recover: %s", snap.Commit)
+			}
+		})
+	}
+	t.Run("the host is down", func(t *testing.T) {
+		srv := newGitServer(t)
+		srv.push("a.yaml", "one\n")
+		src := srv.source(Ref{})
+		mustFetch(t, src)
+		srv.Close()
+		fails(t, src, gitsource.ErrUnreachable)
+	})
+	t.Run("the caller's deadline passes", func(t *testing.T) {
+		srv := newGitServer(t)
+		srv.during(block)
+		ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+		defer cancel()
+		_, err := srv.source(Ref{}).Fetch(ctx)
+		if !errors.Is(err, gitsource.ErrUnreachable) || !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatal(err)
+		}
+	})
+}
+
+func TestAPrivateCertificateAuthorityIsTrustedWhenGiven(t *testing.T) {
+	srv := newGitServer(t)
+	commit := srv.push("a.yaml", "one\n")
+	secure := httptest.NewTLSServer(srv.Config.Handler)
+	defer secure.Close()
+	there := func(c *Config) { c.URL = secure.URL + "/repo.git" }
+	if msg := fails(t, srv.source(Ref{}, there), gitsource.ErrUnreachable); !strings.Contains(msg, "ca.crt") {
+		t.Errorf("message does not say what to do: %s", msg)
+	}
+	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: secure.Certificate().Raw})
+	trusting := func(c *Config) {
+		c.Credentials = func(context.Context) (Credentials, error) { return Credentials{CABundle: ca}, nil }
+	}
+	if snap := mustFetch(t, srv.source(Ref{}, there, trusting)); snap.Commit != commit {
+		t.Error(snap.Commit)
+	}
+	garbage := func(c *Config) {
+		c.Credentials = func(context.Context) (Credentials, error) { return Credentials{CABundle: []byte("no")}, nil }
+	}
+	fails(t, srv.source(Ref{}, there, garbage), gitsource.ErrInvalid)
+}
+
+func TestConfigurationsThatAreRefused(t *testing.T) {
+	for _, raw := range []string{
+		"", "repo", "ssh://git@host/x", "file:///etc", "git://host/x", "http://example.com/x", "https://user:" + password + "@host/x",
+		"https://host/x?token=" + password, "https://host/x#f", "https://", "https:///x", "https://host", "https://host/", "http://127.0.0.1.example.com/x",
+		"https://ho st/x", "ext::sh -c id", "https://host/x\n", "--upload-pack=x",
+	} {
+		_, err := New(Config{URL: raw, Dir: t.TempDir()})
+		if !errors.Is(err, gitsource.ErrInvalid) || strings.Contains(err.Error(), password) {
+			t.Errorf("%q: %v", raw, err)
+		}
+	}
+	for _, ref := range []Ref{
+		{Branch: "../../x"}, {Branch: "a..b"}, {Branch: "-x"}, {Branch: "a b"}, {Branch: "x.lock"}, {Branch: "/a"}, {Branch: "a/"},
+		{Branch: "a//b"}, {Branch: ".a"}, {Branch: "a@{b"}, {Tag: "a:b"}, {Tag: "a\x00"}, {Commit: "abc"}, {Commit: strings.Repeat("A", 40)},
+		{Branch: "a", Tag: "b"}, {Branch: strings.Repeat("a", 256)}, {Commit: strings.Repeat("0", 40)},
+	} {
+		if _, err := New(Config{URL: "https://host/x", Ref: ref, Dir: t.TempDir()}); !errors.Is(err, gitsource.ErrInvalid) {
+			t.Errorf("%+v: %v", ref, err)
+		}
+	}
+	if _, err := New(Config{URL: "https://host/x"}); !errors.Is(err, gitsource.ErrInvalid) {
+		t.Errorf("no folder: %v", err)
+	}
+}
+
+func TestAddressesOfMetadataServicesAreNotConnectedTo(t *testing.T) {
+	for address, refused := range map[string]bool{
+		"169.254.169.254:80": true, "[fd00:ec2::254]:80": true, "[::ffff:169.254.169.254]:80": true, "[fe80::1%eth0]:443": true,
+		"0.0.0.0:443": true, "224.0.0.1:443": true, "10.0.0.1:443": false, "127.0.0.1:443": false, "192.0.2.1:443": false,
+	} {
+		if err := checkAddress(address, false); (err != nil) != refused {
+			t.Errorf("%s: %v", address, err)
+		}
+	}
+	if checkAddress("192.0.2.1:80", true) == nil {
+		t.Error("plain http left this machine")
+	}
+	u, _ := url.Parse("https://169.254.169.254/x")
+	client, err := newHTTPClient(u, nil, Limits{}.withDefaults())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client.Get(u.String()); !errors.Is(err, errForbiddenAddress) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestAFullDiskIsNotTheServersFault(t *testing.T) {
+	if os.Geteuid() == 0 {
+		t.Skip("root may write to a folder without write permission")
+	}
+	srv := newGitServer(t)
+	srv.push("a.yaml", "one\n")
+	src := srv.source(Ref{})
+	if err := os.Chmod(src.mirror.dir, 0o500); err != nil {
+		t.Fatal(err)
+	}
+	_, err := src.Fetch(context.Background())
+	if err == nil || errors.Is(err, gitsource.ErrUnreachable) || errors.Is(err, gitsource.ErrCorrupt) {
+		t.Errorf("got %v", err)
+	}
+}
