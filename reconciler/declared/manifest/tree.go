@@ -107,6 +107,11 @@ func (t *Tree) Read(name string) ([]byte, error) {
 	if err != nil {
 		return nil, t.sourceFault(err)
 	}
+	if info.IsDir() {
+		// kustomize tries every resource as a file before it tries it as a
+		// folder: that is no fault of the source.
+		return nil, fmt.Errorf("%s is a folder", name)
+	}
 	if info.Size() > t.limits.FileBytes {
 		return nil, t.fail(Exceeded("%s is larger than %d KiB", name, t.limits.FileBytes>>10))
 	}
