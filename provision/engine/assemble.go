@@ -102,11 +102,7 @@ func (e *Engine) awsConfig(ctx context.Context) (aws.Config, error) {
 	if err != nil {
 		return aws.Config{}, err
 	}
-	registry := &repeatable{Registerer: crmetrics.Registry}
-	config = awsprometheus.WithPrometheusMetrics(awsoperator.WithUserAgent(config), registry)
-	if registry.err != nil {
-		return aws.Config{}, fmt.Errorf("registering the metrics of AWS requests: %w", registry.err)
-	}
+	config = awsprometheus.WithPrometheusMetrics(awsoperator.WithUserAgent(config), repeatable{crmetrics.Registry})
 	config.APIOptions = append(config.APIOptions, middleware.StructuredErrorHandler)
 	if err := awsoperator.CheckEC2Connectivity(ctx, ec2.NewFromConfig(config)); err != nil {
 		return aws.Config{}, fmt.Errorf("reaching EC2 in %s: %w: check the network, the credentials and that they allow ec2:DescribeInstanceTypes", config.Region, err)
@@ -114,19 +110,15 @@ func (e *Engine) awsConfig(ctx context.Context) (aws.Config, error) {
 	return config, nil
 }
 
-// repeatable registers what is not registered yet, so that a start that failed
-// can be tried again in the same process.
-type repeatable struct {
-	prometheus.Registerer
-	err error
-}
+// repeatable takes what is registered already for registered, so that a start
+// that failed can be tried again in the same process.
+type repeatable struct{ prometheus.Registerer }
 
-func (r *repeatable) MustRegister(collectors ...prometheus.Collector) {
-	for _, c := range collectors {
-		if err := r.Register(c); err != nil && !errors.As(err, &prometheus.AlreadyRegisteredError{}) {
-			r.err = errors.Join(r.err, err)
-		}
+func (r repeatable) Register(c prometheus.Collector) error {
+	if err := r.Registerer.Register(c); err != nil && !errors.As(err, &prometheus.AlreadyRegisteredError{}) {
+		return err
 	}
+	return nil
 }
 
 // surroundings asks the API server and EKS for what new nodes must be told.

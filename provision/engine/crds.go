@@ -1,9 +1,10 @@
 package engine
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
-	"reflect"
 	"slices"
 	"time"
 
@@ -108,13 +109,21 @@ func installCRD(ctx context.Context, c client.Client, want *apiextensionsv1.Cust
 		next.Annotations = map[string]string{}
 	}
 	next.Annotations[crdAnnotation] = want.Annotations[crdAnnotation]
-	if reflect.DeepEqual(live, next) {
+	if live.Annotations[crdAnnotation] == want.Annotations[crdAnnotation] && sameSpec(live, next) {
 		return "", nil
 	}
 	if err := c.Update(ctx, next); err != nil { // with the version that was judged
 		return "", fmt.Errorf("updating CRD %q: %w", want.Name, err)
 	}
 	return "", nil
+}
+
+// sameSpec compares as JSON: defaults inside a schema are raw text, written with
+// or without spaces.
+func sameSpec(a, b *apiextensionsv1.CustomResourceDefinition) bool {
+	x, errX := json.Marshal(a.Spec)
+	y, errY := json.Marshal(b.Spec)
+	return errX == nil && errY == nil && bytes.Equal(x, y)
 }
 
 // newer tells why the live CRD must not be replaced, or nothing.

@@ -1,0 +1,124 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+)
+
+func fakeBuilder(objects ...client.Object) client.NewClientFunc {
+	return func(*rest.Config, client.Options) (client.Client, error) {
+		return fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(objects...).
+			WithStatusSubresource(&awsv1.EC2NodeClass{}).Build(), nil
+	}
+}
+
+func TestEveryAnswerOfTheAPIServerIsTamed(t *testing.T) {
+	stored := classWith("al2023@a@b")
+	stored.Name = "gpu"
+	c, err := newClientFunc(fakeBuilder(stored), func(string) {})(nil, client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := func() *awsv1.EC2NodeClass {
+		class := &awsv1.EC2NodeClass{}
+		if err := c.Get(t.Context(), client.ObjectKey{Name: "gpu"}, class); err != nil {
+			t.Fatal(err)
+		}
+		return class
+	}
+	for _, test := range []struct {
+		name string
+		do   func(*awsv1.EC2NodeClass) error
+	}{
+		{"a read", func(*awsv1.EC2NodeClass) error { return nil }},
+		{"a patch", func(o *awsv1.EC2NodeClass) error {
+			before := o.DeepCopy()
+			o.Finalizers = append(o.Finalizers, "x/y")
+			return c.Patch(t.Context(), o, client.MergeFrom(before))
+		}},
+		{"a status patch", func(o *awsv1.EC2NodeClass) error {
+			before := o.DeepCopy()
+			o.Status.InstanceProfile = "p"
+			return c.Status().Patch(t.Context(), o, client.MergeFrom(before))
+		}},
+		{"a status update", func(o *awsv1.EC2NodeClass) error { return c.Status().Update(t.Context(), o) }},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			class := read()
+			if err := test.do(class); err != nil {
+				t.Fatal(err)
+			}
+			if got := class.Alias(); got == nil || got.Version != "a_b" {
+				t.Errorf("the alias is %v", got)
+			}
+		})
+	}
+}
+
+func TestCreatedNodeClaimsAreTold(t *testing.T) {
+	var told []string
+	c, err := newClientFunc(fakeBuilder(), func(name string) { told = append(told, name) })(nil, client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	claim := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "a"}}
+	if err := c.Create(t.Context(), claim); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Create(t.Context(), claim.DeepCopy()); err == nil {
+		t.Fatal("created twice")
+	}
+	if err := c.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "n"}}); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"a"}, told); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestAGuardedClientReadsButDoesNotWriteWhileRefused(t *testing.T) {
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}
+	inner, err := fakeBuilder(node)(nil, client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stale := errors.New("stale")
+	var refusal error
+	c := guardedClient{inner, func(context.Context) error { return refusal }}
+	write := map[string]func() error{
+		"delete": func() error { return c.Delete(t.Context(), node.DeepCopy()) },
+		"patch": func() error {
+			return c.Patch(t.Context(), node.DeepCopy(), client.RawPatch(types.MergePatchType, []byte("{}")))
+		},
+		"status patch": func() error {
+			return c.Status().Patch(t.Context(), node.DeepCopy(), client.RawPatch(types.MergePatchType, []byte("{}")))
+		},
+	}
+	refusal = stale
+	for name, do := range write {
+		if err := do(); !errors.Is(err, stale) {
+			t.Errorf("%s while refused: %v", name, err)
+		}
+	}
+	if err := c.Get(t.Context(), client.ObjectKey{Name: "n"}, &corev1.Node{}); err != nil {
+		t.Errorf("reading while refused: %v", err)
+	}
+	refusal = nil
+	for _, name := range []string{"status patch", "patch", "delete"} {
+		if err := write[name](); err != nil {
+			t.Errorf("%s while allowed: %v", name, err)
+		}
+	}
+}
