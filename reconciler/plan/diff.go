@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/poolwright/poolwright/reconciler/state"
 )
@@ -17,10 +19,12 @@ type FieldChange struct {
 	// words are quoted: metadata.labels["app.kubernetes.io/name"].
 	Path string
 	// Before is nil where the field was absent; After is nil where it goes.
+	// Both are nil where the difference is one between null and absence.
 	Before, After any
 }
 
-// Diff lists the leaves in which two objects differ, sorted by path. A nil
+// Diff lists the leaves in which two objects differ, sorted by path; each path
+// occurs once. It is empty exactly for objects that are state.Equal. A nil
 // object differs in all leaves of the other.
 func Diff(before, after map[string]any) []FieldChange {
 	var out []FieldChange
@@ -34,8 +38,7 @@ func walk(path string, before, after any, out *[]FieldChange) {
 		return
 	}
 	if b, ok := before.(map[string]any); ok {
-		if a, ok := after.(map[string]any); ok {
-			walkMaps(path, b, a, out)
+		if a, ok := after.(map[string]any); ok && walkMaps(path, b, a, out) {
 			return
 		}
 	}
@@ -47,7 +50,9 @@ func walk(path string, before, after any, out *[]FieldChange) {
 	*out = append(*out, FieldChange{Path: path, Before: before, After: after})
 }
 
-func walkMaps(path string, before, after map[string]any, out *[]FieldChange) {
+// walkMaps reports false where no entry differs: a nil map and an empty one.
+func walkMaps(path string, before, after map[string]any, out *[]FieldChange) bool {
+	n := len(*out)
 	keys := slices.Collect(maps.Keys(before))
 	for k := range after {
 		if _, both := before[k]; !both {
@@ -65,6 +70,7 @@ func walkMaps(path string, before, after map[string]any, out *[]FieldChange) {
 		// "labels.team" appear rather than a whole map replaced.
 		leaves(join(path, k), b, a, out)
 	}
+	return len(*out) > n
 }
 
 // leaves reports a subtree that exists on one side only.
@@ -102,7 +108,7 @@ func walkLists(path string, before, after []any, out *[]FieldChange) bool {
 		}
 		n := len(*out)
 		for _, k := range ids {
-			at := fmt.Sprintf("%s[%s=%s]", path, id, k)
+			at := fmt.Sprintf("%s[%s=%s]", path, id, word(k, `[]"=`))
 			if b[k] == nil || a[k] == nil {
 				leaves(at, b[k], a[k], out)
 				continue
@@ -145,12 +151,25 @@ func composite(list []any) bool {
 }
 
 func join(path, key string) string {
-	plain := key != "" && !strings.ContainsAny(key, `./[]" `)
+	quoted := word(key, `./[]"`)
 	switch {
-	case plain && path == "":
+	case quoted != key:
+		return path + "[" + quoted + "]"
+	case path == "":
 		return key
-	case plain:
-		return path + "." + key
 	}
-	return path + "[" + strconv.Quote(key) + "]"
+	return path + "." + key
+}
+
+// word quotes s unless it is a plain word: not empty, printable, and without
+// spaces, backslashes and the characters that mean something where it stands.
+// So no two fields share a path, and no path hides where it leads.
+func word(s, special string) string {
+	plain := s != "" && !strings.ContainsAny(s, special) && !strings.ContainsFunc(s, func(r rune) bool {
+		return r == ' ' || r == '\\' || r == utf8.RuneError || !unicode.IsPrint(r)
+	})
+	if plain {
+		return s
+	}
+	return strconv.Quote(s)
 }

@@ -1,0 +1,144 @@
+package plan_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/state"
+)
+
+// pruning plans the deletion of so many things while others stay.
+func pruning(deleted, kept int, policies ...plan.Policy) plan.Plan {
+	stay := things("kept", kept)
+	return plan.Compute(state.NewSet(stay...), state.NewSet(append(things("old", deleted), stay...)...), policies...)
+}
+
+func heldCount(p plan.Plan) int {
+	n := 0
+	for _, c := range p.Changes {
+		if c.Hold != "" {
+			n++
+		}
+	}
+	return n
+}
+
+func TestGuardHoldsWhatWouldDeleteTooMuch(t *testing.T) {
+	tests := []struct {
+		name          string
+		deleted, kept int
+		percent       int
+		held          int
+		reason        string
+	}{
+		{name: "nothing is deleted", deleted: 0, kept: 5, percent: 50},
+		{name: "few things, whatever their share", deleted: 9, kept: 1, percent: 50},
+		{name: "ten things and more than the share", deleted: 10, kept: 9, percent: 50, held: 10, reason: "would delete 10 of 19 objects, more than 50%"},
+		{name: "ten things that are just the share", deleted: 10, kept: 10, percent: 50},
+		{name: "many things of very many", deleted: 100, kept: 300, percent: 50},
+		{name: "a guard of nought holds from ten things on", deleted: 10, kept: 1000, percent: 0, held: 10, reason: "would delete 10 of 1010 objects, more than 0%"},
+		{name: "everything, though it is little", deleted: 2, kept: 0, percent: 50, held: 2, reason: "would delete all 2 objects"},
+		{name: "everything, though the guard is open", deleted: 20, kept: 0, percent: 100, held: 20, reason: "would delete all 20 objects"},
+		{name: "the only thing there is", deleted: 1, kept: 0, percent: 50},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			p := pruning(tt.deleted, tt.kept, plan.Guard(tt.percent, ""))
+			if got := heldCount(p); got != tt.held {
+				t.Fatalf("%d held, want %d: %v", got, tt.held, p.Holds)
+			}
+			if tt.held == 0 {
+				return
+			}
+			want := []string{tt.reason + "; confirm with poolwright.dev/confirm: " + plan.ConfirmHash(p)}
+			if d := cmp.Diff(want, p.Holds); d != "" {
+				t.Errorf("reasons (-want +got):\n%s", d)
+			}
+		})
+	}
+}
+
+func TestGuardHoldsDeletionsOnly(t *testing.T) {
+	edited := thing("kept-00", 0, object{"v": int64(2)})
+	p := plan.Compute(state.NewSet(thing("new", 0, nil), edited), state.NewSet(append(things("old", 20), things("kept", 1)...)...), plan.Guard(50, ""))
+	for _, c := range p.Changes {
+		if held := c.Hold != ""; held != (c.Action == plan.Delete) {
+			t.Errorf("%s %s: held %v", c.Action, c.Key, held)
+		}
+	}
+}
+
+func TestGuardHoldsGraveThingsInAnyNumber(t *testing.T) {
+	grave := thing("pool", 0, nil)
+	grave.Grave = "3 nodes, 7 pods"
+	old := append(things("old", 2), grave)
+	p := plan.Compute(state.NewSet(things("kept", 9)...), state.NewSet(append(old, things("kept", 9)...)...), plan.Guard(50, ""))
+	if d := cmp.Diff([]string{"delete old-00", "delete old-01", "delete pool held"}, steps(p)); d != "" {
+		t.Errorf("changes (-want +got):\n%s", d)
+	}
+	want := "deleting Thing/pool: 3 nodes, 7 pods; confirm with poolwright.dev/confirm: " + plan.ConfirmHash(p)
+	if d := cmp.Diff([]string{want}, p.Holds); d != "" {
+		t.Errorf("reasons (-want +got):\n%s", d)
+	}
+}
+
+func TestAConfirmationIsGoodForExactlyTheDeletionsThatItSaw(t *testing.T) {
+	pool, other := thing("pool", 0, nil), thing("other", 0, nil)
+	pool.Grave = "3 nodes"
+	kept := things("kept", 9)
+	world := append([]state.Item{pool}, kept...)
+	hash := plan.ConfirmHash(plan.Compute(state.NewSet(kept...), state.NewSet(world...)))
+	reborn := pool
+	reborn.Live.UID = "another"
+	edited := append([]state.Item{thing("kept-00", 0, object{"v": int64(2)})}, kept[1:]...)
+	tests := []struct {
+		name             string
+		wanted, observed []state.Item
+		confirmation     string
+		held             bool
+	}{
+		{name: "without confirmation", wanted: kept, observed: world, held: true},
+		{name: "with the hash", wanted: kept, observed: world, confirmation: hash},
+		{name: "with another hash", wanted: kept, observed: world, confirmation: "000000000000", held: true},
+		{name: "with the hash and a trailing space", wanted: kept, observed: world, confirmation: hash + " ", held: true},
+		{name: "unrelated updates and creations came", wanted: append(edited, thing("new", 0, nil)), observed: world, confirmation: hash},
+		{name: "one more would be deleted", wanted: kept, observed: append([]state.Item{other}, world...), confirmation: hash, held: true},
+		{name: "its successor of the same name would be deleted", wanted: kept, observed: append([]state.Item{reborn}, kept...), confirmation: hash, held: true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			p := plan.Compute(state.NewSet(tt.wanted...), state.NewSet(tt.observed...), plan.Guard(50, tt.confirmation))
+			if got := heldCount(p) > 0; got != tt.held {
+				t.Errorf("held %v, want %v: %v", got, tt.held, steps(p))
+			}
+		})
+	}
+}
+
+func TestNoPruneDropsDeletionsAndKeepsTheRest(t *testing.T) {
+	p := plan.Compute(state.NewSet(thing("new", 0, nil)), state.NewSet(things("old", 20)...), plan.NoPrune(), plan.Guard(50, ""))
+	if d := cmp.Diff([]string{"create new"}, steps(p)); d != "" || len(p.Holds) != 0 {
+		t.Errorf("changes (-want +got):\n%s, holds %v", d, p.Holds)
+	}
+}
+
+func TestReportDriftHoldsOnlyWhatWasChangedByHand(t *testing.T) {
+	byHand, byCommit := thing("by-hand", 0, nil), thing("by-commit", 0, nil)
+	liveHand, liveCommit := thing("by-hand", 0, object{"v": "x"}), thing("by-commit", 0, object{"v": "old"})
+	liveHand.Applied, liveCommit.Applied = state.Hash(byHand.Object), state.Hash(liveCommit.Object)
+	p := plan.Compute(state.NewSet(byHand, byCommit), state.NewSet(liveHand, liveCommit, thing("old", 0, nil)), plan.ReportDrift())
+	if d := cmp.Diff([]string{"update by-commit", "update by-hand drift held", "delete old"}, steps(p)); d != "" {
+		t.Errorf("changes (-want +got):\n%s", d)
+	}
+}
+
+func TestTheFirstReasonToHoldAChangeStays(t *testing.T) {
+	later := func(p plan.Plan) plan.Plan { return plan.Guard(0, "")(p) }
+	p := pruning(20, 0, plan.Guard(50, ""), later)
+	if len(p.Holds) != 1 || !strings.HasPrefix(p.Holds[0], "would delete all 20") {
+		t.Errorf("reasons %v", p.Holds)
+	}
+}
