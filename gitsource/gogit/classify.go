@@ -70,7 +70,7 @@ func (s *session) classifyConnection(ctx context.Context, doing string, cause, e
 	if code := s.tap.lastStatus(); code >= 300 {
 		return unreachable("the server answers %d %s", code, http.StatusText(code))
 	}
-	return fmt.Errorf("%s: %w: the server's answer is not that of a Git server", doing, gitsource.ErrCorrupt)
+	return fmt.Errorf("%s: %w: the server's answer is cut short, or not that of a Git server", doing, gitsource.ErrCorrupt)
 }
 
 // redacted replaces the secret in a message, should one ever hold it.

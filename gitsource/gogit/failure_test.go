@@ -1,9 +1,11 @@
 package gogit
 
 import (
+	"bytes"
 	"context"
 	"encoding/pem"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -167,7 +169,7 @@ func TestCredentialsDoNotFollowARedirect(t *testing.T) {
 	}
 }
 
-func quick(c *Config) { c.Limits.Stall = 150 * time.Millisecond }
+func impatient(c *Config) { c.Limits.Stall = 200 * time.Millisecond }
 
 func TestABrokenServerKeepsTheLastSnapshot(t *testing.T) {
 	block := func(_ http.ResponseWriter, r *http.Request, _ http.Handler) {
@@ -215,20 +217,26 @@ func TestABrokenServerKeepsTheLastSnapshot(t *testing.T) {
 			_, _ = io.WriteString(w, "<html>"+password)
 		}, gitsource.ErrCorrupt},
 		"it lists references without end": {only("/info/refs", func(w http.ResponseWriter, _ *http.Request, _ http.Handler) {
-			line := []byte("003f" + strings.Repeat("a", 40) + " refs/heads/branch-1234\n")
+			pkt := func(s string) []byte { return fmt.Appendf(nil, "%04x%s", len(s)+4, s) }
+			id := strings.Repeat("a", 40)
+			_, _ = w.Write(append(pkt("# service=git-upload-pack\n"), "0000"...))
+			_, _ = w.Write(pkt(id + " refs/heads/main\x00side-band-64k\n"))
+			line := bytes.Repeat(pkt(id+" refs/heads/main\n"), 1000)
 			for {
 				if _, err := w.Write(line); err != nil {
 					return
 				}
 			}
-		}), nil},
+		}), gitsource.ErrLimit},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			srv := newGitServer(t)
 			first := srv.push("a.yaml", "one\n")
-			src := srv.source(Ref{}, quick, login("git", password))
-			mustFetch(t, src)
+			dir := t.TempDir()
+			in := func(c *Config) { c.Dir = dir }
+			mustFetch(t, srv.source(Ref{}, in))
+			src := srv.source(Ref{}, in, impatient, login("git", password))
 			second := srv.push("a.yaml", strings.Repeat("two\n", 100), "b.yaml", "other\n")
 			srv.during(c.server)
 			_, err := src.Fetch(context.Background())
@@ -240,7 +248,7 @@ func TestABrokenServerKeepsTheLastSnapshot(t *testing.T) {
 				t.Fatal("the last snapshot is lost")
 			}
 			srv.during(nil)
-			if snap := mustFetch(t, src); snap.Commit != second {
+			if snap := mustFetch(t, srv.source(Ref{}, in)); snap.Commit != second {
 				t.Fatalf("did not recover: %s", snap.Commit)
 			}
 		})
@@ -334,14 +342,12 @@ func TestAddressesOfMetadataServicesAreNotConnectedTo(t *testing.T) {
 	}
 }
 
-func TestAFullDiskIsNotTheServersFault(t *testing.T) {
-	if os.Geteuid() == 0 {
-		t.Skip("root may write to a folder without write permission")
-	}
+func TestAFolderThatCannotBeWrittenToIsNotTheServersFault(t *testing.T) {
 	srv := newGitServer(t)
 	srv.push("a.yaml", "one\n")
 	src := srv.source(Ref{})
-	if err := os.Chmod(src.mirror.dir, 0o500); err != nil {
+	// A file in place of the folder: unlike permissions, that stops root too.
+	if err := errors.Join(os.RemoveAll(src.mirror.dir), os.WriteFile(src.mirror.dir, nil, 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	_, err := src.Fetch(context.Background())

@@ -141,8 +141,8 @@ func (b *boundedTransport) RoundTrip(req *http.Request) (*http.Response, error) 
 	ctx, cancel := context.WithCancelCause(req.Context())
 	watch := time.AfterFunc(b.limits.Stall, func() { cancel(errStalled) })
 	res, err := b.base.RoundTrip(req.WithContext(ctx))
+	watch.Stop()
 	if err != nil {
-		watch.Stop()
 		if cause := context.Cause(ctx); cause != nil {
 			err = cause
 		}
@@ -190,8 +190,10 @@ func (b *boundedBody) Read(p []byte) (int, error) {
 	if int64(len(p)) > b.left {
 		p = p[:b.left]
 	}
+	// Only the server's silence counts, not the time between two reads.
 	b.watch.Reset(b.stall)
 	n, err := b.body.Read(p)
+	b.watch.Stop()
 	b.left -= int64(n)
 	if err != nil && err != io.EOF {
 		if cause := context.Cause(b.ctx); cause != nil {

@@ -2,6 +2,7 @@ package gogit
 
 import (
 	"context"
+	"io"
 	"net/http"
 	"net/http/cgi"
 	"net/http/httptest"
@@ -34,7 +35,7 @@ func newGitServer(t *testing.T) *gitServer {
 	}
 	s := &gitServer{t: t, root: t.TempDir(), work: t.TempDir()}
 	backend := &cgi.Handler{
-		Path: git, Args: []string{"http-backend"},
+		Path: git, Args: []string{"http-backend"}, Stderr: io.Discard,
 		Env: []string{"GIT_PROJECT_ROOT=" + s.root, "GIT_HTTP_EXPORT_ALL=1", "HOME=" + s.root, "GIT_CONFIG_NOSYSTEM=1"},
 	}
 	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
