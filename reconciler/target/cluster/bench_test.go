@@ -118,8 +118,9 @@ const size = 2000
 func BenchmarkFirstApply(t *testing.B) {
 	var ours, bare time.Duration
 	for t.Loop() {
+		// A server that has just started answers its first Lists slowly.
 		warm := newBench(t)
-		warm.bare(warm.mix(200), 16)
+		warm.concurrently(warm.plan(warm.mix(200)), 16)
 		for i := range 2 { // Both orders, so that neither has the warmer server.
 			run := func(mine bool) {
 				b := newBench(t)

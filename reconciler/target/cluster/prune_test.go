@@ -1,0 +1,344 @@
+package cluster_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/state"
+)
+
+// answer makes an API server's refusal.
+func answer(r *http.Request, code int, reason, message string) *http.Response {
+	body := fmt.Sprintf(`{"kind":"Status","apiVersion":"v1","status":"Failure","code":%d,"reason":%q,"message":%q}`, code, reason, message)
+	rec := newRecorder(code, body)
+	rec.Request = r
+	return rec
+}
+
+func newRecorder(code int, body string) *http.Response {
+	return &http.Response{
+		StatusCode: code, Status: http.StatusText(code), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: http.Header{"Content-Type": {"application/json"}}, Body: readCloser{strings.NewReader(body)},
+	}
+}
+
+type readCloser struct{ *strings.Reader }
+
+func (readCloser) Close() error { return nil }
+
+func TestWhatLeavesGitIsDeletedUnlessAskedToStay(t *testing.T) {
+	b := newBench(t)
+	b.reconcile(b.declare(web, config, secret))
+	b.edit("v1", "Secret", "token", func(o map[string]any) { set(o, "disabled", "metadata", "annotations", "poolwright.dev/prune") })
+	p := b.plan(b.declare())
+	if d := cmp.Diff([]string{"delete ConfigMap/$NS/settings", "delete Deployment.apps/$NS/web"}, b.lines(p)); d != "" {
+		t.Fatal(d)
+	}
+	b.apply(p)
+	b.settled(b.declare())
+	b.restart()
+	b.settled(b.declare())
+	b.get("v1", "Secret", "token")
+}
+
+func TestAnUnreadableKindDeletesNothingOfIt(t *testing.T) {
+	tests := []struct {
+		name   string
+		code   int
+		reason string
+		fails  bool
+	}{
+		{"an unavailable API server fails the whole observation", 503, "ServiceUnavailable", true},
+		{"an internal error fails the whole observation", 500, "InternalError", true},
+		{"a kind that may not be listed is left alone", 403, "Forbidden", false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			b := newBench(t)
+			b.reconcile(b.declare(web, config, secret))
+			b.wire.failing(func(r *http.Request) (*http.Response, error) {
+				if strings.HasSuffix(r.URL.Path, "/secrets") || strings.HasSuffix(r.URL.Path, "/token") {
+					return answer(r, tt.code, tt.reason, "no"), nil
+				}
+				return nil, nil
+			})
+			wanted := b.want(b.declare(config))
+			observed, err := b.world.Observe(t.Context(), wanted)
+			if tt.fails {
+				if err == nil {
+					t.Fatal("Observe concluded something")
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d := cmp.Diff([]string{"delete Deployment.apps/$NS/web"}, b.lines(plan.Compute(wanted, observed))); d != "" {
+				t.Error(d)
+			}
+			// What is wanted there is tried, so that the refusal is told.
+			p := b.plan(b.declare(config, secret, web))
+			errs := b.apply(p)
+			if len(p.Changes) != 1 || len(errs) != 1 {
+				t.Fatalf("changes %v, errors %v", b.lines(p), errs)
+			}
+			for _, err := range errs {
+				if _, reason, _ := state.Classify(err); reason != "Forbidden" {
+					t.Errorf("reason %s: %v", reason, err)
+				}
+			}
+		})
+	}
+}
+
+func TestGravesSayWhatDies(t *testing.T) {
+	b := newBench(t)
+	set := b.declare(pool, `
+apiVersion: v1
+kind: Namespace
+metadata: {name: space-$NS}
+`, `
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: ours, namespace: space-$NS}
+`, `
+apiVersion: v1
+kind: Namespace
+metadata: {name: empty-$NS}
+`, `
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: part, namespace: $NS}
+`, widgets, `
+apiVersion: karpenter.k8s.aws/v1
+kind: EC2NodeClass
+metadata: {name: $NS}
+spec:
+  role: nodes
+  amiSelectorTerms: [{alias: al2023@latest}]
+  subnetSelectorTerms: [{tags: {x: z}}]
+  securityGroupSelectorTerms: [{tags: {x: z}}]
+`, `
+apiVersion: karpenter.k8s.aws/v1
+kind: EC2NodeClass
+metadata: {name: unused-$NS}
+spec:
+  role: nodes
+  amiSelectorTerms: [{alias: al2023@latest}]
+  subnetSelectorTerms: [{tags: {x: z}}]
+  securityGroupSelectorTerms: [{tags: {x: z}}]
+`)
+	b.reconcile(set)
+	b.make(`
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: default, namespace: space-$NS}
+---
+apiVersion: v1
+kind: Node
+metadata: {name: node-$NS, labels: {karpenter.sh/nodepool: $NS}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: p, namespace: space-$NS}
+spec: {nodeName: node-$NS, containers: [{name: c, image: i}]}
+---
+apiVersion: karpenter.sh/v1
+kind: NodeClaim
+metadata: {name: claim-$NS}
+spec:
+  nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: $NS}
+  requirements: [{key: karpenter.sh/capacity-type, operator: In, values: [spot]}]
+---
+apiVersion: example.com/v1
+kind: Widget
+metadata: {name: w, namespace: $NS}
+`, "kubectl-create")
+	p := b.plan(b.declare())
+	got := map[string]string{}
+	for _, c := range p.Changes {
+		got[strings.ReplaceAll(c.Key.String(), b.ns, "$NS")] = c.Before.Grave
+	}
+	want := map[string]string{
+		"NodePool.karpenter.sh/$NS": "1 node, 1 pod go with it",
+		"Namespace/space-$NS":       "1 pod in it go with it",
+		"Namespace/empty-$NS":       "",
+		"ConfigMap/space-$NS/ours":  "",
+		"ConfigMap/$NS/part":        "it is part of Poolwright's own installation",
+		"CustomResourceDefinition.apiextensions.k8s.io/widgets.example.com": "the kind Widget and 1 object go with it",
+		"EC2NodeClass.karpenter.k8s.aws/$NS":                                "1 NodeClaim still use it",
+		"EC2NodeClass.karpenter.k8s.aws/unused-$NS":                         "",
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
+	}
+	if last := p.Changes[len(p.Changes)-1].Key.Kind; last != "Namespace" && last != "CustomResourceDefinition" {
+		t.Errorf("the last deletion is a %s", last)
+	}
+	for _, c := range p.Changes {
+		if c.Key.Kind == "CustomResourceDefinition" {
+			if err := b.world.Correct(t.Context(), c); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
+func TestWhatIsBeingDeletedIsSaidAndMadeAnew(t *testing.T) {
+	b := newBench(t)
+	held := strings.Replace(config, "namespace: $NS", "namespace: $NS, finalizers: [example.com/hold]", 1)
+	b.reconcile(b.declare(held))
+	if err := b.hand.Delete(t.Context(), b.get("v1", "ConfigMap", "settings")); err != nil {
+		t.Fatal(err)
+	}
+	p := b.plan(b.declare(held))
+	if len(p.Changes) != 1 || p.Changes[0].Action != plan.Update || p.Changes[0].Fields[0].Path != "metadata.deletionTimestamp" {
+		t.Fatalf("%v", b.lines(p))
+	}
+	for _, err := range b.apply(p) {
+		if class, reason, _ := state.Classify(err); class != state.Wait || reason != "Terminating" {
+			t.Error(err)
+		}
+	}
+	// No longer wanted, its deletion is nothing to ask for again.
+	b.settled(b.declare())
+	b.edit("v1", "ConfigMap", "settings", func(o map[string]any) { delete(o["metadata"].(map[string]any), "finalizers") })
+	b.reconcile(b.declare(config))
+	b.settled(b.declare(config))
+}
+
+func TestALostInventoryIsRebuiltAndKillsNothingUnasked(t *testing.T) {
+	tests := []struct {
+		name string
+		lose func(*bench)
+	}{
+		{"deleted", func(b *bench) {
+			for _, s := range b.shards() {
+				if err := b.hand.Delete(b.Context(), &s); err != nil {
+					b.Fatal(err)
+				}
+			}
+		}},
+		{"truncated", func(b *bench) {
+			for _, s := range b.shards() {
+				set(s.Object, `{"format":1,"shards":1,"rec`, "data", "records.json")
+				if err := b.hand.Update(b.Context(), &s); err != nil {
+					b.Fatal(err)
+				}
+			}
+		}},
+		{"emptied", func(b *bench) {
+			for _, s := range b.shards() {
+				delete(s.Object, "data")
+				if err := b.hand.Update(b.Context(), &s); err != nil {
+					b.Fatal(err)
+				}
+			}
+		}},
+	}
+	for _, tt := range tests {
+		t.Run("an inventory that was "+tt.name, func(t *testing.T) {
+			b := newBench(t)
+			b.reconcile(b.declare(web, config, secret))
+			// A copy of the label makes nobody ours.
+			b.make(strings.NewReplacer("name: settings", "name: copy", "namespace: $NS", "namespace: $NS, labels: {poolwright.dev/sync: sync-$NS}").Replace(config), "kubectl-create")
+			tt.lose(b)
+			b.restart()
+			p := b.plan(b.declare(config))
+			if d := cmp.Diff([]string{"delete Secret/$NS/token", "delete Deployment.apps/$NS/web"}, b.lines(p)); d != "" {
+				t.Fatal(d)
+			}
+			for _, c := range p.Changes {
+				if c.Before.Grave == "" {
+					t.Errorf("%s would be deleted unasked", c.Key)
+				}
+			}
+			// The next write restores the inventory.
+			b.reconcile(b.declare(strings.Replace(config, `a: "1"`, `a: "5"`, 1), web, secret))
+			b.restart()
+			b.wire.take()
+			b.settled(b.declare(strings.Replace(config, `a: "1"`, `a: "5"`, 1), web, secret))
+			if n := len(b.wire.take()); n > 12 {
+				t.Errorf("with the inventory restored a reconcile still sends %d requests", n)
+			}
+		})
+	}
+}
+
+func TestALaterFormatOfTheInventoryIsRefused(t *testing.T) {
+	b := newBench(t)
+	b.reconcile(b.declare(config))
+	for _, s := range b.shards() {
+		set(s.Object, `{"format":2,"records":[]}`, "data", "records.json")
+		if err := b.hand.Update(t.Context(), &s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.restart()
+	_, err := b.world.Observe(t.Context(), b.want(b.declare(config)))
+	if class, reason, _ := state.Classify(err); err == nil || class != state.Fix || reason != "InventoryFormat" {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestForgetLeavesTheObjects(t *testing.T) {
+	b := newBench(t)
+	b.reconcile(b.declare(config, secret))
+	if err := b.world.Forget(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(b.shards()); n != 0 {
+		t.Errorf("%d shards are left", n)
+	}
+	b.get("v1", "ConfigMap", "settings")
+}
+
+// TestACrashAtAnyWriteLeavesNoOrphan cuts the process off at its k-th write,
+// before and after the server has seen it, and lets the next process finish
+// another commit that has dropped half of what the first was creating.
+func TestACrashAtAnyWriteLeavesNoOrphan(t *testing.T) {
+	for _, seen := range []bool{false, true} {
+		for cut := 1; ; cut++ {
+			b := newBench(t)
+			writes := 0
+			b.wire.failing(func(r *http.Request) (*http.Response, error) {
+				if r.Method == http.MethodGet || r.URL.Query().Get("dryRun") != "" {
+					return nil, nil
+				}
+				if writes++; writes < cut {
+					return nil, nil
+				}
+				if writes == cut && seen {
+					if resp, err := b.wire.next.RoundTrip(r); err == nil {
+						resp.Body.Close()
+					}
+				}
+				return nil, fmt.Errorf("killed")
+			})
+			p := b.plan(b.declare(web, config, secret))
+			if err := b.world.Begin(t.Context(), p.Changes); err == nil {
+				for _, c := range p.Changes {
+					_ = b.world.Correct(t.Context(), c)
+				}
+				_ = b.world.End(t.Context())
+			}
+			b.restart()
+			b.reconcile(b.declare(config))
+			b.settled(b.declare(config))
+			for _, gone := range []struct{ version, kind, name string }{{"apps/v1", "Deployment", "web"}, {"v1", "Secret", "token"}} {
+				if _, err := b.find(gone.version, gone.kind, gone.name); client.IgnoreNotFound(err) != nil || err == nil {
+					t.Errorf("killed at write %d (seen by the server: %v), %s is an orphan: %v", cut, seen, gone.name, err)
+				}
+			}
+			if writes < cut {
+				break
+			}
+		}
+	}
+}
