@@ -9,6 +9,8 @@
 package report
 
 import (
+	"encoding/json"
+
 	"github.com/poolwright/poolwright/reconciler/apply"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
@@ -39,7 +41,9 @@ type Summary struct {
 	Held      int `json:"held"`
 	Unchanged int `json:"unchanged"`
 	Problems  int `json:"problems"`
-	// Hash identifies the plan: equal plans have equal hashes.
+	// Hash identifies the plan as far as it is shown: a report with another
+	// hash shows other changes. It is made of masked values, so that nobody
+	// can try guesses of a secret on it.
 	Hash string `json:"hash"`
 	// Outcome counts what became of the changes; absent before they are tried.
 	Outcome *Tally `json:"outcome,omitempty"`
@@ -173,7 +177,7 @@ func build(m *mask, p plan.Plan, problems []state.Problem) Report {
 	r := Report{
 		Summary: Summary{
 			Create: p.Count(plan.Create), Update: p.Count(plan.Update), Delete: p.Count(plan.Delete),
-			Unchanged: p.Unchanged, Problems: len(problems), Hash: p.Hash(),
+			Unchanged: p.Unchanged, Problems: len(problems),
 		},
 		Changes:  make([]Change, 0, len(p.Changes)),
 		Problems: make([]Problem, 0, len(problems)),
@@ -185,10 +189,19 @@ func build(m *mask, p plan.Plan, problems []state.Problem) Report {
 			r.Summary.Held++
 		}
 	}
+	r.Summary.Hash = r.digest()
 	for _, p := range problems {
 		r.Problems = append(r.Problems, Problem{File: m.text(p.Origin.File), Line: p.Origin.Line, Message: m.text(p.Message)})
 	}
 	return r
+}
+
+func (r Report) digest() string {
+	raw, err := json.Marshal(r.Changes)
+	if err != nil {
+		return ""
+	}
+	return state.Hash(string(raw))[:12]
 }
 
 // Empty reports whether there is nothing to change and nothing wrong.
