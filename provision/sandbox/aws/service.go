@@ -37,7 +37,9 @@ func (c *Cloud) table() map[string]service {
 	all := []service{
 		{name: "ec2", protocol: ec2Protocol, version: "2016-11-15", regions: here, ops: ec2Operations(),
 			throttle: apiError{http.StatusServiceUnavailable, "RequestLimitExceeded", "Request limit exceeded."}},
-		{name: "iam", protocol: queryProtocol, version: "2010-05-08", regions: home, ops: iamOperations(), throttle: slow(400, "Throttling")},
+		// Real IAM wants its home region; the SDK signs with the client's own as
+		// soon as the endpoint is not AWS's.
+		{name: "iam", protocol: queryProtocol, version: "2010-05-08", regions: slices.Concat(home, here), ops: iamOperations(), throttle: slow(400, "Throttling")},
 		{name: "sts", protocol: queryProtocol, version: "2011-06-15", regions: here, ops: stsOperations(), throttle: slow(400, "Throttling")},
 		{name: "ssm", protocol: jsonProtocol, version: "AmazonSSM", regions: here, ops: ssmOperations(), throttle: slow(400, "ThrottlingException")},
 		{name: "sqs", protocol: jsonProtocol, version: "AmazonSQS", regions: here, ops: sqsOperations(), throttle: slow(400, "RequestThrottled")},
