@@ -21,6 +21,7 @@ import (
 
 var hostile = map[string]string{
 	"backticks":        "```\n# out\n````````` x",
+	"a fence":          "```````",
 	"html":             `</code></summary></details><script>alert(1)</script><img src="https://evil.example/p.png">`,
 	"a comment mark":   "<!-- poolwright:plan --> <!--",
 	"mentions":         "@everyone @org/team",
@@ -56,7 +57,7 @@ func planted(s string) Report {
 	for _, c := range p.Changes {
 		o.Results = append(o.Results, apply.Result{Change: c, Status: apply.Failed, Err: errors.New(s)})
 	}
-	return NewOutcome(p, []state.Problem{{Origin: state.Origin{File: s, Line: 2}, Message: s}}, o)
+	return NewOutcome(p, []state.Problem{{Origin: state.Origin{File: s, Line: 2}, Message: s}, {Message: s}}, o)
 }
 
 func TestHostileContentStaysContent(t *testing.T) {
