@@ -83,10 +83,10 @@ func (e *Engine) assemble(ctx context.Context, mgr manager.Manager) (*parts, err
 	}
 	p.collection = e.collectionGuard(mgr, config)
 	m, n := p.providers.machines, p.providers.network
-	p.plain = cloudmetrics.Decorate(awscloud.New(
+	p.plain = cloudmetrics.Decorate(contained{awscloud.New(
 		m.types, m.instances, p.recorder, p.client, p.providers.images.amis,
 		n.securityGroups, n.reservations, n.placementGroups, p.store, p.providers.caBundle,
-	))
+	)})
 	p.cloud = overlay.Decorate(p.plain, p.client, p.store)
 	for _, decorate := range e.decorators {
 		p.cloud = decorate(p.cloud)

@@ -42,6 +42,7 @@ func awsControllers(ctx context.Context, p *parts) []controller.Controller {
 			name:    instanceCollectionName,
 			inner:   instancecollection.NewController(p.client, p.cloud),
 			allowed: p.collection,
+			held:    collectionHeld,
 		},
 		tagging.NewController(p.client, p.cloud, aws.machines.instances),
 		pricerefresh.NewController(aws.machines.prices),

@@ -31,5 +31,7 @@
 //     any Karpenter code sees the object, both on the way into the cache and in
 //     every answer to a write. The CRD's validation alone does not keep it out:
 //     it accepts "al2023@a@b".
-//   - panics in reconcilers: controller-runtime recovers and counts them.
+//   - panics in reconcilers: controller-runtime recovers and counts them; those
+//     that Karpenter's own goroutines would meet in the AWS provider end in
+//     contained.go.
 package engine

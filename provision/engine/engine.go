@@ -63,6 +63,9 @@ func New(s Settings, config *rest.Config, logger logr.Logger) (*Engine, error) {
 	}
 	// Whatever would parse os.Args on Karpenter's behalf finds nothing to parse.
 	coreoptions.Injectables = nil
+	if coreoperator.Version == "unspecified" { // no linker flag set it
+		coreoperator.Version = crdVersion
+	}
 	return &Engine{
 		settings: s,
 		options:  newOptions(s),
@@ -142,6 +145,8 @@ func (e *Engine) ManagerOptions(own manager.Options) manager.Options {
 			own.LeaderElectionConfig = rest.CopyConfig(e.rest)
 		}
 	}
+	recoverPanics := true
+	own.Controller.RecoverPanic = &recoverPanics
 	if own.Controller.EnableWarmup == nil {
 		warm := own.LeaderElection && e.settings.Kubernetes.Warmup
 		own.Controller.EnableWarmup = &warm

@@ -12,8 +12,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 )
 
-// heldFor is how long a held controller waits before it asks again.
-const heldFor = 2 * time.Second
+const (
+	// disruptionHeld is how long held disruption waits before it asks again.
+	disruptionHeld = 2 * time.Second
+	// collectionHeld is the same for garbage collection, which asks EC2.
+	collectionHeld = 10 * time.Second
+)
 
 // guarded is one of Karpenter's periodic controllers, run only while allowed
 // returns nil. It is registered exactly as Karpenter registers it.
@@ -21,6 +25,8 @@ type guarded struct {
 	name    string
 	inner   singleton.Reconciler
 	allowed func(context.Context) error
+	// held is the time between two questions while it is not allowed.
+	held time.Duration
 
 	mu     sync.Mutex
 	reason string
@@ -40,7 +46,7 @@ func (g *guarded) Reconcile(ctx context.Context) (reconciler.Result, error) {
 		if g.changed(err.Error()) {
 			log.FromContext(ctx).Info("holding back", "controller", g.name, "because", err.Error())
 		}
-		return reconciler.Result{RequeueAfter: heldFor}, nil
+		return reconciler.Result{RequeueAfter: g.held}, nil
 	}
 	if g.changed("") {
 		log.FromContext(ctx).Info("going on", "controller", g.name)

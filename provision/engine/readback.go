@@ -7,7 +7,6 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -96,7 +95,7 @@ func (r *readBack) Reconcile(ctx context.Context, req reconcile.Request) (reconc
 		return reconcile.Result{}, nil
 	}
 	claim := &karpv1.NodeClaim{}
-	err := r.live.Get(ctx, req.NamespacedName, claim, &client.GetOptions{Raw: &metav1.GetOptions{}})
+	err := r.live.Get(ctx, req.NamespacedName, claim)
 	switch {
 	case apierrors.IsNotFound(err):
 		r.state.DeleteNodeClaim(req.Name)

@@ -98,9 +98,10 @@ func TestAGuardedControllerRunsOnlyWhileAllowed(t *testing.T) {
 		name:    "disruption",
 		inner:   counting(func() { runs++ }),
 		allowed: func(context.Context) error { return refusal },
+		held:    disruptionHeld,
 	}
 	result, err := g.Reconcile(t.Context())
-	if err != nil || runs != 0 || result.RequeueAfter != heldFor {
+	if err != nil || runs != 0 || result.RequeueAfter != disruptionHeld {
 		t.Errorf("while refused: %v, %v, %d runs", result, err, runs)
 	}
 	refusal = nil

@@ -85,6 +85,9 @@ func TestTheEngineStartsRunsAndStops(t *testing.T) {
 			return errors.New("not called")
 		})
 	}
+	if started := strings.Count(logs.text(), `"msg"="Starting Controller"`); started < 50 {
+		t.Errorf("%d controllers started", started)
+	}
 	kube.outage(t, eng)
 	stop()
 	select {

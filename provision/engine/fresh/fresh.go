@@ -83,12 +83,21 @@ func (m *Monitor) Transport(next http.RoundTripper) http.RoundTripper {
 		switch {
 		case err != nil && !errors.Is(err, context.Canceled):
 			m.Suspect()
-		case err == nil && request.Method == http.MethodGet && response.StatusCode >= http.StatusInternalServerError:
+		case err == nil && request.Method == http.MethodGet && response.StatusCode >= http.StatusInternalServerError && readsObjects(request.URL.Path):
 			// Only reads: a write's 500 may be a webhook's.
 			m.Suspect()
 		}
 		return response, err
 	})
+}
+
+// readsObjects tells reads of objects from discovery, where an aggregated API
+// that is away answers 503 and says nothing about the objects.
+func readsObjects(path string) bool {
+	if group, ok := strings.CutPrefix(path, "/apis/"); ok {
+		return strings.Count(group, "/") >= 2
+	}
+	return strings.HasPrefix(path, "/api/v1/")
 }
 
 type roundTripper func(*http.Request) (*http.Response, error)

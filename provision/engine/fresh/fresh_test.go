@@ -1,6 +1,7 @@
 package fresh
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -142,6 +143,7 @@ func TestTransport(t *testing.T) {
 	for _, test := range []struct {
 		name    string
 		method  string
+		path    string
 		status  int
 		err     error
 		suspect bool
@@ -150,6 +152,8 @@ func TestTransport(t *testing.T) {
 		{name: "a read that is not found is fine", method: http.MethodGet, status: 404},
 		{name: "throttling is an answer", method: http.MethodGet, status: 429},
 		{name: "a failed read is suspect", method: http.MethodGet, status: 503, suspect: true},
+		{name: "a failed read of a custom kind is suspect", method: http.MethodGet, path: "/apis/karpenter.sh/v1/nodeclaims", status: 500, suspect: true},
+		{name: "an aggregated API that is away is not", method: http.MethodGet, path: "/apis/metrics.k8s.io/v1beta1", status: 503},
 		{name: "a failed write may be a webhook's", method: http.MethodPost, status: 500},
 		{name: "a broken connection is suspect", method: http.MethodPatch, err: io.ErrUnexpectedEOF, suspect: true},
 		{name: "our own timeout is suspect", method: http.MethodGet, err: context.DeadlineExceeded, suspect: true},
@@ -162,7 +166,7 @@ func TestTransport(t *testing.T) {
 			transport := m.Transport(roundTripper(func(*http.Request) (*http.Response, error) {
 				return &http.Response{StatusCode: test.status, Body: http.NoBody}, test.err
 			}))
-			request, err := http.NewRequest(test.method, "https://x", nil)
+			request, err := http.NewRequest(test.method, "https://x"+cmp.Or(test.path, "/api/v1/pods"), nil)
 			if err != nil {
 				t.Fatal(err)
 			}

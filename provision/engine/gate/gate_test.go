@@ -95,7 +95,7 @@ func TestGates(t *testing.T) {
 
 		{name: "instances in use without NodeClaims are refused",
 			breakIt: func(w *world) { w.instances = []string{instances(used("i-2"), used("i-1"))} },
-			closed:  []string{"Orphans"}, says: []string{"2 instances", "i-1, i-2", "spec.engine.confirmOrphans: 2"}},
+			closed:  []string{"Orphans"}, says: []string{"2 instances", "i-1, i-2", "poolwright.dev/confirm-orphans=2"}},
 		{name: "instances with NodeClaims are ours",
 			breakIt: func(w *world) {
 				w.instances, w.objects = []string{instances(used("i-1"))}, []client.Object{claim("a", "i-1")}
