@@ -1,0 +1,193 @@
+// Package docs_test holds the pages of docs/ to the code that they describe.
+package docs_test
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"sigs.k8s.io/yaml"
+)
+
+func TestAKindsPageTellsEveryFieldAndNoOther(t *testing.T) {
+	for page, crd := range map[string]string{"sync.md": "poolwright.dev_syncs.yaml", "cluster.md": "poolwright.dev_clusters.yaml"} {
+		t.Run(page, func(t *testing.T) {
+			var definition apiextensionsv1.CustomResourceDefinition
+			if err := yaml.Unmarshal([]byte(read(t, "../config/crd/"+crd)), &definition); err != nil {
+				t.Fatal(err)
+			}
+			schema := definition.Spec.Versions[0].Schema.OpenAPIV3Schema
+			var fields []string
+			for _, part := range []string{"spec", "status"} {
+				fields = append(fields, paths(part, schema.Properties[part])[1:]...)
+			}
+			told := firstColumn(read(t, "kinds/"+page), regexp.MustCompile(`^(spec|status)\.`))
+			for _, field := range fields {
+				if !slices.Contains(told, field) {
+					t.Errorf("docs/kinds/%s has no row for %s", page, field)
+				}
+			}
+			for _, field := range told {
+				if !slices.Contains(fields, field) {
+					t.Errorf("docs/kinds/%s tells of %s, which the kind does not have", page, field)
+				}
+			}
+		})
+	}
+}
+
+// paths lists a schema's fields, conditions and map keys left out.
+func paths(at string, schema apiextensionsv1.JSONSchemaProps) []string {
+	out := []string{at}
+	if at == "status.conditions" {
+		return out
+	}
+	if schema.Items != nil && schema.Items.Schema != nil && len(schema.Items.Schema.Properties) > 0 {
+		return append(out, paths(at+"[]", *schema.Items.Schema)[1:]...)
+	}
+	for name, property := range schema.Properties {
+		out = append(out, paths(at+"."+name, property)...)
+	}
+	return out
+}
+
+func TestThePagesTellEveryNameOfTheCode(t *testing.T) {
+	for _, c := range []struct {
+		page, what, in string
+		// The first group of the pattern is the name.
+		pattern string
+	}{
+		{"kinds/sync.md", "reason", "../reconciler/controller/verdict.go", `"([A-Z][a-z]+[A-Z]\w+)"`},
+		{"kinds/sync.md", "reason", "../reconciler/controller/sync.go", `set\w+\([^)]*"([A-Z]\w+)"`},
+		{"kinds/sync.md", "reason", "../reconciler/declared", `state\.Fail\w*\(state\.Fix, "(\w+)"`},
+		{"kinds/sync.md", "annotation or label", "../reconciler/api/v1alpha1", `= "([a-z.]+/[a-zA-Z]+)"`},
+		{"kinds/cluster.md", "reason", "../cmd/internal/wire/watcher.go", `(?:metav1\.Condition(?:True|False), |eason = )"([A-Z]\w+)"`},
+		{"kinds/cluster.md", "reason", "../cmd/internal/wire/engine.go", `(?:invalid: true, reason: |reason, s\.message = (?:true, )?)"([A-Z]\w+)"`},
+		{"kinds/cluster.md", "reason", "../cmd/internal/wire", `holdOf\("([A-Z]\w+)"`},
+		{"kinds/cluster.md", "annotation", "../provision/engine/gate", `(poolwright\.dev/[a-z-]+)`},
+		{"kinds/cluster.md", "gate", "../provision/engine/gate/gate.go", `Name = "(\w+)"`},
+		{"kinds/cluster.md", "feature gate", "../provision/engine/featuregates.go", `"([A-Z]\w+)"`},
+		{"commands.md", "command", "../cmd/internal/cli", `Use:\s+"([a-z-]+)`},
+		{"commands.md", "flag", "../cmd/internal/cli", `lags(?:\(\))?\.\w+VarP?\([^,]+, "([a-z-]+)"`},
+		{"metrics.md", "metric", "../reconciler", `Name: "(poolwright_\w+)"`},
+		{"metrics.md", "metric", "../provision/engine", `Name: "(poolwright_\w+)"`},
+		{"events.md", "event", "../reconciler/controller", `Event\w?\(sync, [^,]+, "([A-Z]\w+)"`},
+		{"events.md", "event", "../cmd/poolwright-sandbox", `= "([a-z]+\.[a-z]+)"`},
+		{"events.md", "summary field", "../cmd/poolwright-sandbox", "json:\"([a-z]+[A-Z]\\w+)\""},
+	} {
+		page := read(t, c.page)
+		names := find(t, c.in, regexp.MustCompile(c.pattern))
+		if len(names) == 0 {
+			t.Errorf("%s: no %s was found in %s any more: mend the pattern", c.page, c.what, c.in)
+		}
+		for _, name := range names {
+			if !regexp.MustCompile(`(^|[^\w.-])(--)?` + regexp.QuoteMeta(name) + `([^\w-]|$)`).MatchString(page) {
+				t.Errorf("docs/%s does not tell of the %s %s, which is in %s", c.page, c.what, name, strings.TrimPrefix(c.in, "../"))
+			}
+		}
+	}
+}
+
+func TestEveryRelativeLinkLeadsToAFileAndHeading(t *testing.T) {
+	link := regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	for _, file := range markdown(t) {
+		for _, m := range link.FindAllStringSubmatch(read(t, file), -1) {
+			target, anchor, _ := strings.Cut(m[1], "#")
+			if strings.Contains(target, "://") {
+				continue
+			}
+			to := file
+			if target != "" {
+				to = filepath.Join(filepath.Dir(file), target)
+			}
+			if _, err := os.Stat(to); err != nil {
+				t.Errorf("%s links to %s, which is not there", file, m[1])
+				continue
+			}
+			if anchor != "" && !slices.Contains(headings(read(t, to)), anchor) {
+				t.Errorf("%s links to %s, and there is no such heading", file, m[1])
+			}
+		}
+	}
+}
+
+// markdown lists our pages, at the root and in docs.
+func markdown(t *testing.T) []string {
+	t.Helper()
+	files, err := filepath.Glob("../*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{".", "../examples"} {
+		files = append(files, walk(t, dir, ".md")...)
+	}
+	return files
+}
+
+func headings(page string) []string {
+	var out []string
+	for line := range strings.Lines(page) {
+		if title, ok := strings.CutPrefix(strings.TrimLeft(line, "#"), " "); ok && strings.HasPrefix(line, "#") {
+			slug := regexp.MustCompile(`[^a-z0-9 -]`).ReplaceAllString(strings.ToLower(strings.TrimSpace(title)), "")
+			out = append(out, strings.ReplaceAll(slug, " ", "-"))
+		}
+	}
+	return out
+}
+
+// firstColumn lists the code spans that start a table's row and match.
+func firstColumn(page string, want *regexp.Regexp) []string {
+	var out []string
+	for _, m := range regexp.MustCompile("(?m)^\\| `([^`]+)` \\|").FindAllStringSubmatch(page, -1) {
+		if want.MatchString(m[1]) {
+			out = append(out, m[1])
+		}
+	}
+	return out
+}
+
+// find lists the pattern's first groups in a file, or in the Go files of a
+// folder, tests left out.
+func find(t *testing.T, in string, pattern *regexp.Regexp) []string {
+	t.Helper()
+	var out []string
+	for _, file := range walk(t, in, ".go") {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		for _, m := range pattern.FindAllStringSubmatch(read(t, file), -1) {
+			out = append(out, m[1])
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+func walk(t *testing.T, root, extension string) []string {
+	t.Helper()
+	var out []string
+	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		if err == nil && !entry.IsDir() && strings.HasSuffix(path, extension) {
+			out = append(out, path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(raw)
+}
