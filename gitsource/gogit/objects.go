@@ -10,6 +10,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/cache"
 	"github.com/go-git/go-git/v5/plumbing/object"
+	"github.com/go-git/go-git/v5/plumbing/storer"
 	"github.com/go-git/go-git/v5/storage/filesystem"
 
 	"github.com/poolwright/poolwright/gitsource"
@@ -20,7 +21,7 @@ import (
 type objects struct {
 	limits Limits
 	mu     sync.Mutex // go-git's storage is not made for concurrent readers
-	store  *filesystem.Storage
+	store  storer.EncodedObjectStorer
 	broken bool
 }
 

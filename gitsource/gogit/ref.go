@@ -87,8 +87,8 @@ func validRefName(name string) error {
 		return fmt.Errorf(`holds "..", "@{", or starts with "-"`)
 	}
 	for part := range strings.SplitSeq(name, "/") {
-		if part == "" || strings.HasPrefix(part, ".") || strings.HasSuffix(part, ".") || strings.HasSuffix(part, ".lock") {
-			return fmt.Errorf(`has a part that is empty, starts or ends with ".", or ends with ".lock"`)
+		if part == "" || part == "@" || strings.HasPrefix(part, ".") || strings.HasSuffix(part, ".") || strings.HasSuffix(part, ".lock") {
+			return fmt.Errorf(`has a part that is empty or "@", starts or ends with ".", or ends with ".lock"`)
 		}
 	}
 	return nil
