@@ -1,4 +1,4 @@
-package userdata_test
+package nodes_test
 
 import (
 	"encoding/base64"
@@ -15,7 +15,8 @@ import (
 func to[T any](v T) *T { return &v }
 
 // TestWhatKarpenterWritesIsRead feeds the parsers with user data made by
-// Karpenter's own code, for every family, bare and with a team's own user data.
+// Karpenter's own code, for every family, bare and with a team's own user data. It
+// is not beside the parsers, because their fuzz target would then rebuild Karpenter.
 func TestWhatKarpenterWritesIsRead(t *testing.T) {
 	unregistered := corev1.Taint{Key: "karpenter.sh/unregistered", Effect: corev1.TaintEffectNoExecute}
 	gpu := corev1.Taint{Key: "nvidia.com/gpu", Value: "true", Effect: corev1.TaintEffectNoSchedule}
@@ -36,14 +37,15 @@ func TestWhatKarpenterWritesIsRead(t *testing.T) {
 		family userdata.Family
 		custom string
 	}{
-		"AL2":                                   {userdata.AL2, ""},
-		"AL2 with a script that mounts EFS":     {userdata.AL2, "#!/bin/bash\nyum install -y amazon-efs-utils\nEFS=fs-1\nmount -t efs $EFS:/ /mnt\n"},
-		"AL2023":                                {userdata.AL2023, ""},
-		"AL2023 with a script":                  {userdata.AL2023, "#!/bin/bash\necho \"${HOME}\"\n"},
-		"AL2023 with a NodeConfig of its own":   {userdata.AL2023, "apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\nspec: {kubelet: {config: {maxPods: 3}}}\n"},
-		"AL2023 with a MIME archive of its own": {userdata.AL2023, archive(script("echo hi"), nodeConfig("kubelet: {flags: [--v=2]}"))},
-		"Bottlerocket":                          {userdata.Bottlerocket, ""},
-		"Bottlerocket with settings":            {userdata.Bottlerocket, "[settings.kernel]\nlockdown = \"integrity\"\n[settings.kubernetes]\nlog-level = 2\n"},
+		"AL2":                                 {userdata.AL2, ""},
+		"AL2 with a script that mounts EFS":   {userdata.AL2, "#!/bin/bash\nyum install -y amazon-efs-utils\nEFS=fs-1\nmount -t efs $EFS:/ /mnt\n"},
+		"AL2023":                              {userdata.AL2023, ""},
+		"AL2023 with a script":                {userdata.AL2023, "#!/bin/bash\necho \"${HOME}\"\n"},
+		"AL2023 with a NodeConfig of its own": {userdata.AL2023, "apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\nspec: {kubelet: {config: {maxPods: 3}}}\n"},
+		"AL2023 with a MIME archive of its own": {userdata.AL2023, "MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=x\n\n--x\nContent-Type: text/x-shellscript\n\n#!/bin/sh\necho hi\n" +
+			"--x\nContent-Type: application/node.eks.aws\n\napiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\nspec: {kubelet: {flags: [--v=2]}}\n--x--\n"},
+		"Bottlerocket":               {userdata.Bottlerocket, ""},
+		"Bottlerocket with settings": {userdata.Bottlerocket, "[settings.kernel]\nlockdown = \"integrity\"\n[settings.kubernetes]\nlog-level = 2\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			options := options
