@@ -247,20 +247,16 @@ func TestADeletionPlannedForOneIncarnationSparesTheNext(t *testing.T) {
 	b.settled(b.declare(secret))
 }
 
-func TestADeletionSurvivesStatusUpdatesOnly(t *testing.T) {
+func TestADeletionSurvivesNoiseAndHeedsAWishToKeep(t *testing.T) {
 	b := newBench(t)
 	b.reconcile(b.declare(web, config))
 	p := b.plan(b.declare(config))
-	u := b.get("apps/v1", "Deployment", "web")
-	set(u.Object, int64(2), "status", "replicas")
-	if err := b.hand.Status().Update(t.Context(), u); err != nil {
-		t.Fatal(err)
-	}
+	b.editStatus("apps/v1", "Deployment", "web", func(u *unstructured.Unstructured) { set(u.Object, int64(7), "status", "replicas") })
 	for k, err := range b.apply(p) {
 		t.Errorf("%s: %v", k, err)
 	}
 	p = b.plan(b.declare())
-	b.edit("v1", "ConfigMap", "settings", func(o map[string]any) { set(o, "keep me", "metadata", "annotations", "note") })
+	b.edit("v1", "ConfigMap", "settings", func(o map[string]any) { set(o, "disabled", "metadata", "annotations", "poolwright.dev/prune") })
 	for _, err := range b.apply(p) {
 		if !errors.Is(err, target.ErrChanged) {
 			t.Errorf("%v is not ErrChanged", err)

@@ -262,8 +262,8 @@ func (j *job) accepted(live *unstructured.Unstructured) {
 	j.noteReadiness(j.change.Key, live)
 }
 
-// remove deletes the observed incarnation. Where only its version has moved
-// (a status update, a heartbeat), it looks again whether it is still ours.
+// remove deletes the observed incarnation. Where its version has moved (a
+// status update, a heartbeat), it looks again whether it is still ours.
 func (j *job) remove(ctx context.Context) error {
 	id := j.change.Before.Live
 	if id.UID == "" {
@@ -291,21 +291,22 @@ func (j *job) remove(ctx context.Context) error {
 			return nil
 		case err != nil:
 			return api.Refused(j.doing, err, j.secret)
-		case string(live.GetUID()) != id.UID || !j.unchanged(live):
+		case !j.still(live):
 			return state.Fail(state.Retry, "Changed", fmt.Errorf("%s: %w", j.doing, target.ErrChanged))
 		}
 		version = live.GetResourceVersion()
 	}
 }
 
-// unchanged reports whether a live object, apart from its version and status,
-// is the one whose deletion was planned.
-func (j *job) unchanged(live *unstructured.Unstructured) bool {
-	now := strip(live.Object)
-	if j.secret {
-		now = j.mask.secret(now)
-	}
-	return state.Equal(now, j.change.Before.Object)
+// still reports whether a live object that has moved since its deletion was
+// planned is still ours to delete. Controllers move objects all the time; what
+// counts is whether somebody took it from us or asked to keep it.
+func (j *job) still(live *unstructured.Unstructured) bool {
+	label := live.GetLabels()[v1alpha1.SyncLabel]
+	return string(live.GetUID()) == j.change.Before.Live.UID &&
+		(label == j.label || label == "") &&
+		live.GetAnnotations()[v1alpha1.PruneAnnotation] != "disabled" &&
+		ownerOf(live, nil) == j.change.Before.Owner
 }
 
 // lingers reports whether an object stays a while after its deletion was

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -74,20 +75,18 @@ func (w *watching) putBack(ctx context.Context, keys []state.Key) {
 	}
 }
 
-// next waits for the key of an object with that name.
-func (w *watching) next(name string) {
+// next waits for the keys of objects with these names, in any order.
+func (w *watching) next(names ...string) {
 	w.Helper()
 	deadline := time.After(10 * time.Second)
-	for {
+	for len(names) > 0 {
 		select {
 		case k := <-w.keys:
-			if k.Name == name {
-				return
-			}
+			names = slices.DeleteFunc(names, func(n string) bool { return n == k.Name })
 		case err := <-w.errs:
 			w.Fatal(err)
 		case <-deadline:
-			w.Fatalf("no drift of %s was reported", name)
+			w.Fatalf("no drift of %v was reported", names)
 		}
 	}
 }
@@ -141,11 +140,7 @@ func TestDriftIsSeenAndNoiseIsNot(t *testing.T) {
 	b.wire.take()
 
 	// Status, counters and other people's fields are noise.
-	u := b.get("apps/v1", "Deployment", "web")
-	set(u.Object, int64(2), "status", "replicas")
-	if err := b.hand.Status().Update(t.Context(), u); err != nil {
-		t.Fatal(err)
-	}
+	b.editStatus("apps/v1", "Deployment", "web", func(u *unstructured.Unstructured) { set(u.Object, int64(7), "status", "replicas") })
 	b.edit("apps/v1", "Deployment", "web", func(o map[string]any) {
 		set(o, int64(5), "spec", "minReadySeconds")
 		set(o, "x", "metadata", "annotations", "deployment.kubernetes.io/revision")
@@ -210,8 +205,7 @@ func TestDriftWhileNobodyWatchedIsFoundOnce(t *testing.T) {
 	}
 	b.restart()
 	w := b.startWatch(b.want(declared), true)
-	w.next("token")
-	w.next("web")
+	w.next("token", "web")
 	b.settled(declared)
 }
 

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
@@ -251,22 +252,47 @@ func (b *bench) find(apiVersion, kind, name string) (*unstructured.Unstructured,
 	return u, err
 }
 
-// edit changes an object as a person would.
-func (b *bench) edit(apiVersion, kind, name string, change func(map[string]any)) *unstructured.Unstructured {
+// edit changes an object as a person would, again when a controller was
+// faster.
+func (b *bench) edit(apiVersion, kind, name string, change func(map[string]any)) {
 	b.Helper()
-	u := b.get(apiVersion, kind, name)
-	change(u.Object)
-	if err := b.hand.Update(b.Context(), u, client.FieldOwner("kubectl-edit")); err != nil {
-		b.Fatal(err)
+	b.retry(func() error {
+		u := b.get(apiVersion, kind, name)
+		change(u.Object)
+		return b.hand.Update(b.Context(), u, client.FieldOwner("kubectl-edit"))
+	})
+}
+
+// editStatus is edit for the status.
+func (b *bench) editStatus(apiVersion, kind, name string, change func(*unstructured.Unstructured)) {
+	b.Helper()
+	b.retry(func() error {
+		u := b.get(apiVersion, kind, name)
+		change(u)
+		return b.hand.Status().Update(b.Context(), u)
+	})
+}
+
+func (b *bench) retry(try func() error) {
+	b.Helper()
+	for range 20 {
+		err := try()
+		if err == nil {
+			return
+		}
+		if !apierrors.IsConflict(err) {
+			b.Fatal(err)
+		}
 	}
-	return u
+	b.Fatal("somebody was faster, twenty times")
 }
 
 // make creates objects as a person would, by kubectl create.
 func (b *bench) make(manifest, manager string) {
 	b.Helper()
 	for _, item := range b.declare(manifest).Items() {
-		if err := b.hand.Create(b.Context(), &unstructured.Unstructured{Object: item.Object}, client.FieldOwner(manager)); err != nil {
+		err := b.hand.Create(b.Context(), &unstructured.Unstructured{Object: item.Object}, client.FieldOwner(manager))
+		if err != nil {
 			b.Fatal(err)
 		}
 	}

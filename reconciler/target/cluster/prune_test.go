@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/poolwright/poolwright/reconciler/plan"
@@ -40,7 +41,9 @@ func TestWhatLeavesGitIsDeletedUnlessAskedToStay(t *testing.T) {
 	if d := cmp.Diff([]string{"delete ConfigMap/$NS/settings", "delete Deployment.apps/$NS/web"}, b.lines(p)); d != "" {
 		t.Fatal(d)
 	}
-	b.apply(p)
+	if errs := b.apply(p); len(errs) > 0 {
+		t.Fatal(errs)
+	}
 	b.settled(b.declare())
 	b.restart()
 	b.settled(b.declare())
@@ -135,11 +138,8 @@ spec:
   securityGroupSelectorTerms: [{tags: {x: z}}]
 `)
 	b.reconcile(set)
+	b.hasAccount("space-" + b.ns)
 	b.make(`
-apiVersion: v1
-kind: ServiceAccount
-metadata: {name: default, namespace: space-$NS}
----
 apiVersion: v1
 kind: Node
 metadata: {name: node-$NS, labels: {karpenter.sh/nodepool: $NS}}
@@ -188,6 +188,15 @@ metadata: {name: w, namespace: $NS}
 			}
 		}
 	}
+}
+
+// hasAccount waits until pods can be created in a namespace.
+func (b *bench) hasAccount(namespace string) {
+	b.Helper()
+	account := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ServiceAccount"}}
+	eventually(b, func() bool {
+		return b.hand.Get(b.Context(), client.ObjectKey{Namespace: namespace, Name: "default"}, account) == nil
+	})
 }
 
 func TestWhatIsBeingDeletedIsSaidAndMadeAnew(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
@@ -283,14 +284,12 @@ func TestReadyWaitsForWhatOthersNeed(t *testing.T) {
 		}
 	}
 	eventually(t, func() bool { return countOf(b.wire.peek(), "WATCH", "deployments") == 1 })
-	u := b.get("apps/v1", "Deployment", "web")
-	u.Object["status"] = map[string]any{
-		"observedGeneration": u.GetGeneration(), "replicas": int64(2), "updatedReplicas": int64(2), "readyReplicas": int64(2), "availableReplicas": int64(2),
-		"conditions": []any{map[string]any{"type": "Available", "status": "True"}, map[string]any{"type": "Progressing", "status": "True", "reason": "NewReplicaSetAvailable"}},
-	}
-	if err := b.hand.Status().Update(t.Context(), u); err != nil {
-		t.Fatal(err)
-	}
+	b.editStatus("apps/v1", "Deployment", "web", func(u *unstructured.Unstructured) {
+		u.Object["status"] = map[string]any{
+			"observedGeneration": u.GetGeneration(), "replicas": int64(2), "updatedReplicas": int64(2), "readyReplicas": int64(2), "availableReplicas": int64(2),
+			"conditions": []any{map[string]any{"type": "Available", "status": "True"}, map[string]any{"type": "Progressing", "status": "True", "reason": "NewReplicaSetAvailable"}},
+		}
+	})
 	select {
 	case late := <-done:
 		if len(late) != 0 {

@@ -36,19 +36,29 @@ type Record struct {
 // line is a Record as it is stored. ResourceVersion is left out: it moves with
 // every status update, and the first List after a restart brings it.
 type line struct {
-	Group      string `json:"group,omitempty"`
-	Version    string `json:"version"`
-	Kind       string `json:"kind"`
-	Namespace  string `json:"namespace,omitempty"`
-	Name       string `json:"name"`
+	subject
+	left
+	Desired string `json:"desired,omitempty"`
+	Rebuilt bool   `json:"rebuilt,omitempty"`
+}
+
+// subject names the object.
+type subject struct {
+	Group     string `json:"group,omitempty"`
+	Version   string `json:"version"`
+	Kind      string `json:"kind"`
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name"`
+}
+
+// left is how we left it.
+type left struct {
 	UID        string `json:"uid,omitempty"`
 	Generation int64  `json:"generation,omitempty"`
 	Fields     string `json:"fields,omitempty"`
 	Meta       string `json:"meta,omitempty"`
 	Values     string `json:"values,omitempty"`
 	Spec       string `json:"spec,omitempty"`
-	Desired    string `json:"desired,omitempty"`
-	Rebuilt    bool   `json:"rebuilt,omitempty"`
 }
 
 // document is one shard's content.
@@ -88,9 +98,12 @@ func encode(records []Record, n int) ([]string, bool) {
 	for _, r := range sorted {
 		d := &docs[shardOf(r.Key, n)]
 		d.Records = append(d.Records, line{
-			Group: r.Key.Group, Version: r.Version, Kind: r.Key.Kind, Namespace: r.Key.Namespace, Name: r.Key.Name,
-			UID: r.Print.UID, Generation: r.Print.Generation, Fields: r.Print.Fields, Meta: r.Print.Meta,
-			Values: r.Print.Values, Spec: r.Print.Spec, Desired: r.Desired, Rebuilt: r.Rebuilt,
+			subject: subject{Group: r.Key.Group, Version: r.Version, Kind: r.Key.Kind, Namespace: r.Key.Namespace, Name: r.Key.Name},
+			left: left{
+				UID: r.Print.UID, Generation: r.Print.Generation, Fields: r.Print.Fields, Meta: r.Print.Meta,
+				Values: r.Print.Values, Spec: r.Print.Spec,
+			},
+			Desired: r.Desired, Rebuilt: r.Rebuilt,
 		})
 	}
 	out := make([]string, n)
