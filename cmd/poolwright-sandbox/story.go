@@ -53,7 +53,7 @@ func (s *story) run(ctx context.Context) error {
 		{then: []string{worldReady}},
 		{does: s.push, then: []string{gitPushed}},
 		{does: s.createSync},
-		{does: s.witnessCRDs, then: []string{syncReady}},
+		{does: func(context.Context) error { return s.witnessCRDs(ctx) }, then: []string{syncReady}},
 		// The engine starts when the Cluster object has come from Git.
 		{does: s.engineReady},
 		{does: s.createPod, then: []string{podPending, nodeClaimCreated, fleetRequested, nodeRegistered, gpuAllocatable, nodeInitialized, podBound, podRunning}},

@@ -128,11 +128,15 @@ func (p *textTeller) tell(e event) {
 		p.sums(s)
 		return
 	}
+	// The story's order is not always the clock's: a pod may be bound before
+	// Karpenter calls its node initialized. Only steps forward have a length.
 	since := "       "
-	if !p.last.IsZero() {
+	if !p.last.IsZero() && e.At.After(p.last) {
 		since = fmt.Sprintf("%+6.2fs", e.At.Sub(p.last).Seconds())
 	}
-	p.last = e.At
+	if e.At.After(p.last) {
+		p.last = e.At
+	}
 	fmt.Fprintf(p.out, "%7.2fs %s  %-20s %-36s %s\n", e.At.Sub(p.start).Seconds(), since, e.Event, e.Object, e.Detail)
 }
 
