@@ -2,7 +2,9 @@ package aws
 
 import (
 	"fmt"
+	"maps"
 	"slices"
+	"time"
 
 	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/query"
 )
@@ -34,8 +36,15 @@ type market struct {
 
 // fleetAnswer is kept so that a repeated request launches nothing again.
 type fleetAnswer struct {
+	at     time.Time
 	params string
 	nodes  []query.Node
+}
+
+// keep remembers an answer for an hour; a client repeats within seconds.
+func (m *market) keep(token string, a *fleetAnswer) {
+	maps.DeleteFunc(m.fleets, func(_ string, old *fleetAnswer) bool { return a.at.Sub(old.at) > time.Hour })
+	m.fleets[token] = a
 }
 
 // SetCapacity bounds how many instances of the offering may be alive at once;

@@ -60,9 +60,8 @@ func (c *Cloud) SetCluster(cluster Cluster) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if cluster.Name != c.st.cluster.Name || cluster.Version != c.st.cluster.Version {
-		return fmt.Errorf("changing cluster %q (%s) into %q (%s): name and version are fixed by the config",
-			c.st.cluster.Name, c.st.cluster.Version, cluster.Name, cluster.Version)
+	if cluster.Name != c.st.cluster.Name {
+		return fmt.Errorf("changing cluster %q into %q: the name is fixed by the config", c.st.cluster.Name, cluster.Name)
 	}
 	c.st.cluster = cluster
 	return nil
@@ -85,6 +84,7 @@ func (c *Cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.mu.Lock()
 	record.finish(err)
 	c.mu.Unlock()
+	c.wait(in.gone, c.cfg.Delays.Answer)
 	if r.Context().Err() != nil {
 		return // nobody listens any more
 	}

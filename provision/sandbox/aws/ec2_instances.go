@@ -107,7 +107,7 @@ func (in *call) instanceNode(i *instance) query.Node {
 	}
 	if !i.State.alive() {
 		kids = append(kids, query.Group("stateReason",
-			query.Text("code", "Client.UserInitiatedShutdown"), query.Text("message", "Client.UserInitiatedShutdown: User initiated shutdown")))
+			query.Text("code", i.end.reason), query.Text("message", i.end.reason+": the instance was ended")))
 	}
 	return query.Group("item", kids...)
 }
@@ -151,7 +151,7 @@ func terminateInstances(in *call) (any, error) {
 	for _, id := range ids {
 		i := in.st.instance(id)
 		before := i.State
-		in.cloud.terminate(i)
+		in.cloud.terminate(i, userEnded)
 		rows = append(rows, query.Group("item", query.Text("instanceId", id), stateNode("currentState", i.State), stateNode("previousState", before)))
 	}
 	return []query.Node{query.List("instancesSet", "item", rows)}, nil

@@ -69,13 +69,16 @@ func createTemplate(in *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if in.st.template("", name) != nil {
+	token := in.form.Get("ClientToken")
+	if t := in.st.template("", name); t != nil && token != "" && t.token == token {
+		return []query.Node{query.Group("launchTemplate", in.templateNodes(t)...)}, nil // a repeated request
+	} else if t != nil {
 		return nil, refuse("InvalidLaunchTemplateName.AlreadyExistsException", "Launch template name already in use.")
 	}
 	if in.dry {
 		return nil, errDryRun()
 	}
-	t := &template{id: in.st.id("lt"), name: name, created: in.now, data: data, tags: tags}
+	t := &template{id: in.st.id("lt"), name: name, token: token, created: in.now, data: data, tags: tags}
 	in.st.templates = append(in.st.templates, t)
 	return []query.Node{query.Group("launchTemplate", in.templateNodes(t)...)}, nil
 }

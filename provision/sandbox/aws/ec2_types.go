@@ -146,7 +146,7 @@ func describeOfferings(in *call) (any, error) {
 }
 
 // spotProducts are the descriptions under which Linux spot is sold.
-var spotProducts = []string{"Linux/UNIX", "Linux/UNIX (Amazon VPC)"}
+func spotProducts() []string { return []string{"Linux/UNIX", "Linux/UNIX (Amazon VPC)"} }
 
 // quote is a spot price at the moment. It does not move, so the history is one
 // point long.
@@ -200,7 +200,7 @@ func (in *call) quotes() ([]quote, error) {
 			if err != nil {
 				return nil, err
 			}
-			for _, p := range spotProducts {
+			for _, p := range spotProducts() {
 				out = append(out, quote{t.Name, z.Name, z.ID, p, dollars})
 			}
 		}

@@ -24,9 +24,9 @@ func eksOperations() map[string]operation {
 // describeCluster shows the cluster. Endpoint and authority are there only once
 // they are known, as while EKS creates a cluster.
 func describeCluster(in *call) (any, error) {
-	name := strings.TrimPrefix(in.target, http.MethodGet+" /clusters/")
+	name, err := url.PathUnescape(strings.TrimPrefix(in.target, http.MethodGet+" /clusters/"))
 	k := in.st.cluster
-	if name != k.Name {
+	if err != nil || name != k.Name {
 		return nil, &apiError{http.StatusNotFound, "ResourceNotFoundException", fmt.Sprintf("No cluster found for name: %s.", name)}
 	}
 	network := in.st.network
@@ -103,7 +103,7 @@ func arcOperations() map[string]operation {
 }
 
 func getManagedResource(in *call) (any, error) {
-	// The path was matched escaped, so an ARN's slash is no separator.
+	// The path is escaped, so the slash in an ARN is no separator.
 	id, err := url.PathUnescape(strings.TrimPrefix(in.target, http.MethodGet+" /managedresources/"))
 	if arn := in.cloud.clusterARN(); err != nil || id != arn {
 		return nil, &apiError{http.StatusNotFound, "ResourceNotFoundException", fmt.Sprintf("The managed resource %s was not found.", id)}

@@ -82,7 +82,7 @@ func (c *Cloud) checkFault(f Fault) error {
 }
 
 func (f *fault) matches(in *call) bool {
-	return (f.Service == "" || f.Service == in.svc.name) && (f.Operation == "" || f.Operation == in.op) &&
+	return (!f.Stale || in.svc.ops[in.op].read) && (f.Service == "" || f.Service == in.svc.name) && (f.Operation == "" || f.Operation == in.op) &&
 		(f.Match == "" || strings.Contains(in.params, f.Match))
 }
 
@@ -128,11 +128,13 @@ func (c *Cloud) admit(in *call) (*fault, error) {
 		e := in.svc.throttle
 		return nil, &e
 	}
-	for _, f := range c.faults {
-		if !f.matches(in) || (f.Times > 0 && f.left == 0) {
+	for n, f := range c.faults {
+		if !f.matches(in) {
 			continue
 		}
-		f.left--
+		if f.left--; f.left == 0 {
+			c.faults = slices.Delete(c.faults, n, n+1)
+		}
 		if f.fails() && !f.Lost {
 			if f.Delay > 0 {
 				c.mu.Unlock()

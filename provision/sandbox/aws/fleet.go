@@ -83,7 +83,7 @@ func createFleet(in *call) (any, error) {
 	}
 	nodes := []query.Node{query.Text("fleetId", in.st.id("fleet")), query.List("errorSet", "item", failures), query.List("fleetInstanceSet", "item", sets)}
 	if token != "" {
-		in.cloud.market.fleets[token] = &fleetAnswer{in.params, nodes}
+		in.cloud.market.keep(token, &fleetAnswer{in.now, in.params, nodes})
 	}
 	return nodes, nil
 }

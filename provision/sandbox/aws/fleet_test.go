@@ -19,8 +19,12 @@ import (
 // image resolves the recommended image of an architecture and variant.
 func (w *world) image(t *testing.T, arch, variant string) string {
 	t.Helper()
-	out, err := w.ssm.GetParameter(t.Context(), &ssm.GetParameterInput{
-		Name: sdk.String("/aws/service/eks/optimized-ami/1.33/amazon-linux-2023/" + arch + "/" + variant + "/recommended/image_id")})
+	return w.parameter(t, "/aws/service/eks/optimized-ami/1.33/amazon-linux-2023/"+arch+"/"+variant+"/recommended/image_id")
+}
+
+func (w *world) parameter(t *testing.T, name string) string {
+	t.Helper()
+	out, err := w.ssm.GetParameter(t.Context(), &ssm.GetParameterInput{Name: sdk.String(name)})
 	ok(t, err)
 	return *out.Parameter.Value
 }

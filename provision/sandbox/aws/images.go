@@ -174,7 +174,7 @@ func describeImages(in *call) (any, error) {
 	}
 	var rows []item
 	for _, i := range found {
-		if len(ids) > 0 && !slices.Contains(ids, i.id) || !in.owned(i, owners) || !deprecated && !in.now.Before(i.deprecated) {
+		if len(ids) > 0 && !slices.Contains(ids, i.id) || !in.owned(i, owners) || !deprecated && len(ids) == 0 && !in.now.Before(i.deprecated) {
 			continue
 		}
 		rows = append(rows, item{i.id, in.imageNode(i)})

@@ -75,8 +75,17 @@ type instance struct {
 	interfaces  []string // interface types, the primary first
 	health      health
 	rate        float64 // dollars per hour
-	ended       time.Time
+	end         ending
 }
+
+// ending is when and why an instance began to end.
+type ending struct {
+	at     time.Time
+	reason string
+}
+
+// userEnded is the reason where somebody asked for the end.
+const userEnded = "Client.UserInitiatedShutdown"
 
 // placement is where and how the launch template put it.
 type placement struct {
@@ -109,7 +118,7 @@ func (c *Cloud) Terminate(id string) error {
 	if i == nil {
 		return fmt.Errorf("terminating instance %q: there is none", id)
 	}
-	c.terminate(i)
+	c.terminate(i, userEnded)
 	return nil
 }
 
@@ -129,22 +138,22 @@ func (c *Cloud) begin(i *instance) {
 
 // terminate starts the end of an instance; of one that is ending it does
 // nothing. The caller holds the lock.
-func (c *Cloud) terminate(i *instance) {
+func (c *Cloud) terminate(i *instance, reason string) {
 	if !i.State.alive() {
 		return
 	}
-	i.ended = c.clock.Now()
+	i.end = ending{c.clock.Now(), reason}
 	c.journal.bill(i)
 	c.enter(i, ShuttingDown)
 	c.clock.AfterFunc(c.cfg.Delays.Shutdown, func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		c.end(i)
+		c.finish(i)
 	})
 }
 
-// end gives back what the instance held, and forgets it after a while.
-func (c *Cloud) end(i *instance) {
+// finish gives back what the instance held, and forgets it after a while.
+func (c *Cloud) finish(i *instance) {
 	c.enter(i, Terminated)
 	if s := c.st.network.subnet(i.subnet); s != nil {
 		s.free++

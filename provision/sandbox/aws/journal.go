@@ -140,7 +140,7 @@ func (j *journal) publish(e Event) {
 }
 
 func (j *journal) bill(i *instance) {
-	j.billed = append(j.billed, bill{i.Launched, i.ended, i.rate})
+	j.billed = append(j.billed, bill{i.Launched, i.end.at, i.rate})
 }
 
 // Spend is what all instances have cost until the given time, in dollars: by

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"net/netip"
+	"slices"
 
 	"github.com/poolwright/poolwright/provision/catalog"
 )
@@ -82,6 +83,13 @@ func with(tags map[string]string, pairs ...string) map[string]string {
 
 func (n network) clone() network {
 	n.subnets = clones(n.subnets)
+	for _, s := range n.subnets {
+		s.tags = maps.Clone(s.tags)
+	}
+	n.groups = slices.Clone(n.groups)
+	for i := range n.groups {
+		n.groups[i].tags = maps.Clone(n.groups[i].tags)
+	}
 	return n
 }
 

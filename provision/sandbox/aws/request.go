@@ -20,19 +20,24 @@ const bodyLimit = 4 << 20
 
 // call is one request on its way through the cloud.
 type call struct {
+	input
 	cloud  *Cloud
 	svc    service
-	op     string
-	form   query.Form // of the query protocols
-	body   []byte     // of the JSON protocols
-	target string     // method and path, for the protocols that use them
-	dry    bool
 	now    time.Time
 	st     *state // what the operation sees: the present, or an old snapshot
 	gone   <-chan struct{}
 	id     string
 	params string // what was asked, without user data
 	broken error  // the request could not even be read
+}
+
+// input is what the caller sent.
+type input struct {
+	op     string
+	form   query.Form // of the query protocols
+	body   []byte     // of the JSON protocols
+	target string     // method and escaped path, for the REST protocol
+	dry    bool
 }
 
 // operation is one line of a service's table.
@@ -67,7 +72,8 @@ var scopeForm = regexp.MustCompile(`Credential=([^/,\s]+)/\d{8}/([a-z0-9-]+)/([a
 // read finds out which service and operation are meant. The scope inside the
 // signature decides, because all services share one endpoint.
 func (c *Cloud) read(r *http.Request) *call {
-	in := &call{cloud: c, svc: service{name: "unknown", protocol: jsonProtocol}, gone: r.Context().Done(), target: r.Method + " " + r.URL.Path}
+	in := &call{cloud: c, svc: service{name: "unknown", protocol: jsonProtocol}, gone: r.Context().Done()}
+	in.target = r.Method + " " + r.URL.EscapedPath()
 	m := scopeForm.FindStringSubmatch(r.Header.Get("Authorization"))
 	if m == nil {
 		in.broken = &apiError{http.StatusForbidden, "MissingAuthenticationToken", "The request has no AWS Signature Version 4 credential scope in its Authorization header."}

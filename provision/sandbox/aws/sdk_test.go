@@ -1,8 +1,11 @@
 package aws_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"io"
+	"net/http"
 	"net/http/httptest"
 	"slices"
 	"sync"
@@ -36,6 +39,8 @@ type world struct {
 	sqs     *sqs.Client
 	ssm     *ssm.Client
 	sts     *sts.Client
+
+	cloudGroup string // id of a security group
 }
 
 // newWorld has no delays unless change sets them.
@@ -43,7 +48,7 @@ func newWorld(t *testing.T, change func(*aws.Config)) *world {
 	t.Helper()
 	cfg := aws.DefaultConfig()
 	clock := newFakeClock()
-	cfg.Clock, cfg.Delays.Fleet = clock, 0
+	cfg.Clock, cfg.Delays.Fleet, cfg.Delays.Answer = clock, 0, 0
 	if change != nil {
 		change(&cfg)
 	}
@@ -54,13 +59,32 @@ func newWorld(t *testing.T, change func(*aws.Config)) *world {
 	server := httptest.NewServer(cloud)
 	t.Cleanup(server.Close)
 	c := sdk.Config{
-		Region: cfg.Region, BaseEndpoint: sdk.String(server.URL), RetryMaxAttempts: 1,
+		Region: cfg.Region, BaseEndpoint: sdk.String(server.URL), RetryMaxAttempts: 1, HTTPClient: wholeAnswers{server.Client()},
 		Credentials: sdk.CredentialsProviderFunc(func(context.Context) (sdk.Credentials, error) {
 			return sdk.Credentials{AccessKeyID: "EMULATED", SecretAccessKey: "EMULATED"}, nil
 		}),
 	}
 	return &world{cloud: cloud, clock: clock, cfg: c, ec2: ec2.NewFromConfig(c), eks: eks.NewFromConfig(c), iam: iam.NewFromConfig(c),
 		pricing: pricing.NewFromConfig(c), sqs: sqs.NewFromConfig(c), ssm: ssm.NewFromConfig(c), sts: sts.NewFromConfig(c)}
+}
+
+// wholeAnswers reads answers to their end. The SDK closes a request's body as
+// soon as an answer begins; where that comes before the transport is done with
+// the body, which only happens on loopback, the transport drops the connection
+// with the rest of the answer. The SDK would retry, but these tests count.
+type wholeAnswers struct{ client *http.Client }
+
+func (w wholeAnswers) Do(r *http.Request) (*http.Response, error) {
+	answer, err := w.client.Do(r)
+	if err != nil {
+		return nil, err
+	}
+	body, err := io.ReadAll(answer.Body)
+	if err != nil {
+		return nil, err
+	}
+	answer.Body = io.NopCloser(bytes.NewReader(body))
+	return answer, nil
 }
 
 // code is the AWS error code, "" without an error.

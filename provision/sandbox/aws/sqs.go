@@ -45,14 +45,19 @@ func (q *queue) wake() {
 
 // put adds a message. The caller holds the lock.
 func (q *queue) put(id, body string, now time.Time) {
+	q.forget(now)
 	q.messages = append(q.messages, &message{id: id, body: body, sent: now, hidden: now})
 	q.wake()
 }
 
-// take hands out up to n visible messages and hides them for so long; what is
-// too old is gone.
-func (q *queue) take(n int, hide time.Duration, now time.Time) []*message {
+// forget drops what is too old, so that a queue without a reader stays small.
+func (q *queue) forget(now time.Time) {
 	q.messages = slices.DeleteFunc(q.messages, func(m *message) bool { return now.Sub(m.sent) > retention })
+}
+
+// take hands out up to n visible messages and hides them for so long.
+func (q *queue) take(n int, hide time.Duration, now time.Time) []*message {
+	q.forget(now)
 	var out []*message
 	for _, m := range q.messages {
 		if len(out) < n && !now.Before(m.hidden) {
@@ -304,7 +309,7 @@ func (c *Cloud) Interrupt(id string) error {
 	c.clock.AfterFunc(c.cfg.Delays.Interrupt, func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		c.terminate(i)
+		c.terminate(i, "Server.SpotInstanceTermination")
 	})
 	return nil
 }

@@ -29,6 +29,7 @@ type state struct {
 // template is a launch template with its only version.
 type template struct {
 	id, name string
+	token    string // of the request that made it
 	created  time.Time
 	data     query.Form // LaunchTemplateData
 	tags     map[string]string
@@ -81,6 +82,10 @@ func (st *state) clone() *state {
 		out.profiles[name] = &c
 	}
 	out.network = st.network.clone()
+	out.images = clones(st.images)
+	for _, i := range out.images {
+		i.tags = maps.Clone(i.tags)
+	}
 	out.reservations = clones(st.reservations)
 	out.groups = clones(st.groups)
 	out.shifts = append([]shift(nil), st.shifts...)

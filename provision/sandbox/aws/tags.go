@@ -30,31 +30,39 @@ func tagValues(filter string, tags map[string]string) []string {
 }
 
 // wildcard matches as EC2's filters do: * for anything, ? for one character, a
-// backslash before either for itself.
+// backslash before either for itself. It goes back to the last star only, so
+// its time is bounded by the product of the lengths.
 func wildcard(pattern, s string) bool {
-	for pattern != "" {
-		switch c := pattern[0]; {
-		case c == '*':
-			for n := 0; n <= len(s); n++ {
-				if wildcard(pattern[1:], s[n:]) {
-					return true
-				}
-			}
-			return false
-		case s == "":
-			return false
-		case c == '?':
+	star, from := -1, 0 // behind the last star; where in s it began to match
+	p, n := 0, 0
+	for n < len(s) {
+		c, size, special := glob(pattern[p:])
+		switch {
+		case special && c == '*':
+			p += size
+			star, from = p, n
+		case size > 0 && (special || c == s[n]):
+			p += size
+			n++
+		case star >= 0:
+			from++
+			p, n = star, from
 		default:
-			if c == '\\' && len(pattern) > 1 {
-				pattern = pattern[1:]
-			}
-			if pattern[0] != s[0] {
-				return false
-			}
+			return false
 		}
-		pattern, s = pattern[1:], s[1:]
 	}
-	return s == ""
+	return strings.Trim(pattern[p:], "*") == ""
+}
+
+// glob reads one element of a pattern; size 0 is its end.
+func glob(pattern string) (c byte, size int, special bool) {
+	switch {
+	case pattern == "":
+		return 0, 0, false
+	case pattern[0] == '\\' && len(pattern) > 1:
+		return pattern[1], 2, false
+	}
+	return pattern[0], 1, pattern[0] == '*' || pattern[0] == '?'
 }
 
 // readTags reads Tag.1.Key, Tag.1.Value … and refuses what EC2 would.
