@@ -1,6 +1,7 @@
 package declared
 
 import (
+	"runtime"
 	"testing"
 	"testing/fstest"
 
@@ -65,4 +66,12 @@ func TestKustomizationWithABaseElsewhereInTheRepository(t *testing.T) {
 	if _, has := i.Object["metadata"].(map[string]any)["annotations"]; has {
 		t.Error("the origin annotation is left behind")
 	}
+}
+
+func allocations(f func()) uint64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	f()
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc
 }

@@ -147,10 +147,33 @@ func (s *survey) load(folder string, from state.Origin) (*kustomization, error) 
 		return nil, err
 	}
 	if err := sigsyaml.UnmarshalStrict(content, &k.spec); err != nil {
-		s.problem(k.doc.Origin(), "this is not a valid kustomization: %s", plain(err))
+		s.problem(k.doc.At(blamed(k.doc.Node, err)), "this is not a valid kustomization: %s", plain(err))
 		return nil, nil
 	}
 	return k, nil
+}
+
+var quotedField = regexp.MustCompile(`unknown field "([^"]+)"|Go struct field \S*\.(\w+) of type`)
+
+// blamed finds the key that a message about a kustomization names.
+func blamed(n *yaml.Node, err error) *yaml.Node {
+	m := quotedField.FindStringSubmatch(err.Error())
+	if m == nil {
+		return nil
+	}
+	return findKey(n, path.Base(strings.ReplaceAll(m[1]+m[2], ".", "/")))
+}
+
+func findKey(n *yaml.Node, key string) *yaml.Node {
+	for i, c := range n.Content {
+		if n.Kind == yaml.MappingNode && i%2 == 0 && c.Value == key {
+			return c
+		}
+		if found := findKey(c, key); found != nil {
+			return found
+		}
+	}
+	return nil
 }
 
 // parse reads a file's documents; nil when it has problems, which are noted.
