@@ -48,9 +48,7 @@ type estate struct {
 
 func run(orders io.Reader) error {
 	left, bad := read(orders)
-	for group := range left.groups {
-		end(group)
-	}
+	end(left.groups)
 	if left.folder != "" {
 		if err := removeAll(left.folder); err != nil {
 			return err
@@ -99,13 +97,18 @@ func (e *estate) follow(line string) error {
 	return nil
 }
 
-// end kills a group and waits until the kernel knows it no more. Its processes
-// were the parent's children: init collects them now, at once or, in some
-// containers, about a second later. What is still listed after three seconds is
-// dead but uncollected, and writes no more files.
-func end(group int) {
+// end kills the groups and waits until the kernel knows them no more. Their
+// processes were the parent's children: init collects them now, at once or, in
+// some containers, a second later or never. What is still listed after three
+// seconds is dead but uncollected, and writes no more files.
+func end(groups map[int]bool) {
 	for range 300 {
-		if err := syscall.Kill(-group, syscall.SIGKILL); err != nil {
+		for group := range groups {
+			if err := syscall.Kill(-group, syscall.SIGKILL); err != nil {
+				delete(groups, group)
+			}
+		}
+		if len(groups) == 0 {
 			return
 		}
 		time.Sleep(10 * time.Millisecond)
