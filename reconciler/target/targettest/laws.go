@@ -1,0 +1,183 @@
+package targettest
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/state"
+)
+
+func wantIsPure(s *suite) {
+	before, err := json.Marshal(s.world.Things.Items())
+	if err != nil {
+		s.Fatal(err)
+	}
+	once := s.want(s.world.Things)
+	s.equalSets("the second Want differs", s.want(s.world.Things), once)
+	after, err := json.Marshal(s.world.Things.Items())
+	if err != nil {
+		s.Fatal(err)
+	}
+	if d := cmp.Diff(string(before), string(after)); d != "" {
+		s.Errorf("Want changed what was declared:\n%s", d)
+	}
+}
+
+func wantIsModest(s *suite) {
+	foreign := state.Item{Key: state.Key{Target: "somewhere-else", Kind: "Thing", Name: "foreign"}, Version: "v1", Object: map[string]any{}}
+	all := state.NewSet(append(s.world.Things.Items(), foreign)...)
+	s.equalSets("another world's thing made a difference", s.want(all), s.want(s.world.Things))
+}
+
+func startsEmpty(s *suite) {
+	p := s.plan(s.world.Things)
+	if n := p.Count(plan.Create); n != len(p.Changes) || n < s.world.Things.Len() {
+		s.Errorf("the first plan does not just create: %s", describe(p))
+	}
+}
+
+func observeIsPure(s *suite) {
+	s.apply(s.plan(s.world.Things))
+	wanted := s.want(s.world.Things)
+	once := s.observe(wanted)
+	s.equalSets("the second Observe differs", s.observe(wanted), once)
+	for _, item := range once.Items() {
+		if item.Live.UID == "" {
+			s.Errorf("%s was observed without an identity", item.Key)
+		}
+	}
+}
+
+func settles(s *suite) {
+	s.apply(s.plan(s.world.Things))
+	s.settled(s.world.Things)
+}
+
+func revises(s *suite) {
+	s.apply(s.plan(s.world.Things))
+	p := s.plan(s.world.Revised)
+	if p.Empty() || p.Count(plan.Delete) > 0 {
+		s.Fatalf("the revision's plan: %s", describe(p))
+	}
+	for _, c := range p.Changes {
+		if c.Action == plan.Update && len(c.Fields) == 0 {
+			s.Errorf("updating %s shows no field", c.Key)
+		}
+		if c.Drift {
+			s.Errorf("the revision of %s is taken for drift", c.Key)
+		}
+	}
+	s.apply(p)
+	s.settled(s.world.Revised)
+	s.apply(s.plan(s.world.Things))
+	s.settled(s.world.Things)
+}
+
+func undoesEdits(s *suite) {
+	s.apply(s.plan(s.world.Things))
+	k := s.first().Key
+	s.world.Edit(s.T, k)
+	c := s.only(s.plan(s.world.Things), plan.Update, k)
+	if len(c.Fields) == 0 || c.Before.Live.UID == "" || !c.Drift {
+		s.Errorf("the edit was seen as %d fields of %+v, drift %v", len(c.Fields), c.Before.Live, c.Drift)
+	}
+	s.apply(s.plan(s.world.Things))
+	s.settled(s.world.Things)
+	s.world.Edit(s.T, k)
+	s.restart()
+	s.only(s.plan(s.world.Things), plan.Update, k)
+}
+
+func undoesRemovals(s *suite) {
+	s.apply(s.plan(s.world.Things))
+	k := s.first().Key
+	s.world.Remove(s.T, k)
+	c := s.only(s.plan(s.world.Things), plan.Create, k)
+	if !c.Drift {
+		s.Error("a removal by hand is not known as drift")
+	}
+	s.apply(s.plan(s.world.Things))
+	s.settled(s.world.Things)
+}
+
+func prunes(s *suite) {
+	s.apply(s.plan(s.world.Things))
+	k := s.first().Key
+	rest := s.without(k)
+	s.only(s.plan(rest), plan.Delete, k)
+	s.restart()
+	c := s.only(s.plan(rest), plan.Delete, k)
+	if c.Before.Live.UID == "" {
+		s.Error("the deletion names no incarnation")
+	}
+	s.apply(s.plan(rest))
+	s.settled(rest)
+}
+
+func sparesSuccessors(s *suite) {
+	if s.world.Replace == nil {
+		s.Skip("names cannot be used again in this world")
+	}
+	s.apply(s.plan(s.world.Things))
+	k := s.first().Key
+	p := s.plan(s.without(k))
+	c := s.only(p, plan.Delete, k)
+	s.begin(p)
+	s.world.Replace(s.T, k)
+	if err := s.target.Correct(s.Context(), c); !isChanged(err) {
+		s.Errorf("deleting a predecessor returned %v", err)
+	}
+	s.end(p)
+	wanted := s.want(s.world.Things)
+	if live, found := s.observe(wanted).Get(k); !found || live.Object == nil {
+		s.Error("the successor is gone")
+	}
+	s.settled(s.without(k))
+}
+
+func forgivesTheGone(s *suite) {
+	s.apply(s.plan(s.world.Things))
+	k := s.first().Key
+	rest := s.without(k)
+	p := s.plan(rest)
+	s.world.Remove(s.T, k)
+	s.apply(p)
+	s.settled(rest)
+}
+
+func forgetsIntents(s *suite) {
+	s.begin(s.plan(s.world.Things))
+	s.restart()
+	if p := s.plan(state.Set{}); !p.Empty() {
+		s.Errorf("an intent alone is taken for a thing: %s", describe(p))
+	}
+	s.restart()
+	s.apply(s.plan(s.world.Things))
+	s.settled(s.world.Things)
+}
+
+func findsTheUnrecorded(s *suite) {
+	p := s.plan(s.world.Things)
+	s.begin(p)
+	s.correct(p)
+	s.restart()
+	if n := s.plan(state.Set{}).Count(plan.Delete); n != len(p.Changes) {
+		s.Errorf("%d things were made, %d are known", len(p.Changes), n)
+	}
+	s.apply(s.plan(s.world.Things))
+	s.settled(s.world.Things)
+}
+
+func concludesNothing(s *suite) {
+	s.apply(s.plan(s.world.Things))
+	wanted := s.want(s.world.Things)
+	ctx, cancel := context.WithCancel(s.Context())
+	cancel()
+	if observed, err := s.target.Observe(ctx, wanted); err == nil {
+		s.Errorf("a stopped Observe returned %d things and no error", observed.Len())
+	}
+	s.settled(s.world.Things)
+}
