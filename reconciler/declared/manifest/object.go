@@ -101,7 +101,7 @@ func (o Object) Item() (state.Item, error) {
 	namespace, _ := meta["namespace"].(string)
 	if _, given := meta["namespace"]; given && namespace != "" {
 		if msgs := content.IsDNS1123Label(namespace); len(msgs) > 0 {
-			return state.Item{}, fmt.Errorf("%s/%s: namespace %q is not valid: %s", kind, name, namespace, msgs[0])
+			return state.Item{}, fmt.Errorf("%s/%s: namespace %q is not valid: %s", kind, name, namespace, brief(msgs[0]))
 		}
 	} else if given && meta["namespace"] != nil && meta["namespace"] != "" {
 		return state.Item{}, fmt.Errorf("%s/%s: metadata.namespace must be text; quote it", kind, name)
@@ -136,9 +136,15 @@ func checkName(kind, group string, meta map[string]any) (string, error) {
 		msgs = append(msgs, "it is longer than 253 characters")
 	}
 	if len(msgs) > 0 {
-		return "", fmt.Errorf("%s: metadata.name %q is not valid: %s", kind, name, msgs[0])
+		return "", fmt.Errorf("%s: metadata.name %q is not valid: %s", kind, name, brief(msgs[0]))
 	}
 	return name, nil
+}
+
+// brief leaves out the examples and the expression of a validation message.
+func brief(message string) string {
+	message, _, _ = strings.Cut(message, " (e.g.")
+	return message
 }
 
 // checkTexts finds the unquoted true or 1 that the API server would refuse.

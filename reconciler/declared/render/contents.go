@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path"
 	"reflect"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -12,11 +14,13 @@ import (
 	"sigs.k8s.io/kustomize/api/types"
 
 	"github.com/poolwright/poolwright/reconciler/declared/manifest"
+	"github.com/poolwright/poolwright/reconciler/state"
 )
 
 // contents surveys everything that a kustomization names.
 func (s *survey) contents(k *kustomization, above []string) (cost, error) {
 	var total cost
+	first := map[state.Key]state.Origin{}
 	for _, field := range []string{"resources", "bases", "components"} {
 		for _, e := range entries(k.doc.Node, field) {
 			c, err := s.resource(k, field, e, above)
@@ -25,6 +29,7 @@ func (s *survey) contents(k *kustomization, above []string) (cost, error) {
 			}
 			total.loads += c.loads
 			total.objects += c.objects
+			s.duplicates(k, e, first)
 		}
 	}
 	total.objects += len(k.spec.ConfigMapGenerator) + len(k.spec.SecretGenerator)
@@ -71,6 +76,29 @@ func (s *survey) resource(k *kustomization, field string, e *yaml.Node, above []
 	}
 	s.documents[name] = docs
 	return cost{objects: s.objects[name]}, nil
+}
+
+// duplicates names objects that two entries of one kustomization declare:
+// kustomize refuses the second without a word on the first.
+func (s *survey) duplicates(k *kustomization, e *yaml.Node, first map[state.Key]state.Origin) {
+	name, err := s.tree.Real(path.Join(k.folder, manifest.Text(e)))
+	if err != nil {
+		return
+	}
+	for _, d := range s.documents[name] {
+		objects, _ := d.Objects()
+		for _, o := range objects {
+			item, err := o.Item()
+			if err != nil {
+				continue
+			}
+			if at, dup := first[item.Key]; dup {
+				s.problem(o.Origin, "%s is declared twice in %s, first in %s; remove one", item.Key, k.file, at)
+				continue
+			}
+			first[item.Key] = o.Origin
+		}
+	}
 }
 
 // checkResource counts the objects of a document and refuses what kustomize
@@ -274,6 +302,12 @@ func fieldNames() map[string]bool {
 	return names
 }
 
+var (
+	// afterthought is what kustomize adds when a file is not also a folder.
+	afterthought = regexp.MustCompile(`: must build at directory: '[^']*': file is not directory`)
+	registered   = regexp.MustCompile(`already registered id: ([^\s']+)`)
+)
+
 // plain removes what kustomize and the file system wrap around a message.
 func plain(err error) string {
 	var pe *fs.PathError
@@ -282,6 +316,10 @@ func plain(err error) string {
 	}
 	text := strings.TrimPrefix(err.Error(), "error unmarshaling JSON: while decoding JSON: ")
 	text = strings.TrimPrefix(text, "json: ")
+	text = afterthought.ReplaceAllString(text, "")
+	if m := registered.FindStringSubmatch(text); m != nil {
+		return m[1] + " is declared twice: two of the resources lead to the same object; name it once"
+	}
 	return strings.Join(strings.Fields(text), " ")
 }
 

@@ -1,7 +1,9 @@
 package render
 
 import (
+	"maps"
 	"path"
+	"slices"
 	"strings"
 
 	sigsyaml "sigs.k8s.io/yaml"
@@ -14,57 +16,78 @@ import (
 // from.
 const originAnnotation = "config.kubernetes.io/origin"
 
-// origin reads an object's annotation and finds its line. Objects whose
-// annotation a patch removed, and those that the root itself generates, point
-// to the root kustomization.
+// origin reads an object's annotation and finds its line. An object whose
+// annotation a patch removed is looked for in every file; one that is nowhere
+// points to the root kustomization.
 func (s *survey) origin(folder string, o map[string]any) state.Origin {
 	meta, _ := o["metadata"].(map[string]any)
 	annotations, _ := meta["annotations"].(map[string]any)
 	text, _ := annotations[originAnnotation].(string)
+	kind, _ := o["kind"].(string)
+	name, _ := meta["name"].(string)
 	var written struct {
 		Path         string `json:"path"`
 		ConfiguredIn string `json:"configuredIn"`
 	}
-	if sigsyaml.Unmarshal([]byte(text), &written) != nil {
-		written.Path = ""
+	if sigsyaml.Unmarshal([]byte(text), &written) == nil {
+		if file, err := s.tree.Real(path.Join(folder, written.Path)); err == nil && written.Path != "" {
+			line, _ := s.line(file, kind, name)
+			return state.Origin{File: file, Line: line}
+		}
+		if file, err := s.tree.Real(path.Join(folder, written.ConfiguredIn)); err == nil && written.ConfiguredIn != "" {
+			// kustomize also writes this on objects whose annotation a patch
+			// removed: only a generator's entry proves it right.
+			if line := s.generatorLine(file, kind, name); line > 0 {
+				return state.Origin{File: file, Line: line}
+			}
+		}
 	}
-	given := written.Path
-	if given == "" {
-		given = written.ConfiguredIn
+	best, length := s.root.doc.Origin(), 0
+	for _, file := range slices.Sorted(maps.Keys(s.documents)) {
+		if line, n := s.line(file, kind, name); n > length {
+			best, length = state.Origin{File: file, Line: line}, n
+		}
 	}
-	if given == "" {
-		return s.root.doc.Origin()
-	}
-	file, err := s.tree.Real(path.Join(folder, given))
-	if err != nil {
-		return s.root.doc.Origin()
-	}
-	kind, _ := o["kind"].(string)
-	name, _ := meta["name"].(string)
-	return state.Origin{File: file, Line: s.line(file, kind, name)}
+	return best
 }
 
 // line finds the document that an object was written in: the one of its kind
 // and name or, as kustomize may have put something around the name, of its
-// kind and the longest name within it.
-func (s *survey) line(file, kind, name string) int {
+// kind and the longest name within it. It also tells how long that name is;
+// an equal name counts for more than any part.
+func (s *survey) line(file, kind, name string) (line, length int) {
 	docs := s.documents[file]
-	best, length := 0, -1
 	for _, d := range docs {
 		for _, c := range candidates(d) {
 			if c.kind != kind {
 				continue
 			}
 			if c.name == name {
-				return c.line
+				return c.line, len(c.name) + 1
 			}
 			if strings.Contains(name, c.name) && len(c.name) > length {
-				best, length = c.line, len(c.name)
+				line, length = c.line, len(c.name)
 			}
 		}
 	}
-	if best == 0 && len(docs) == 1 {
-		return docs[0].Line
+	if line == 0 && len(docs) == 1 {
+		line = docs[0].Line
+	}
+	return line, length
+}
+
+// generatorLine finds the entry that generated a config map or secret.
+func (s *survey) generatorLine(file, kind, name string) int {
+	k := s.kustomizations[file]
+	if k == nil {
+		return 0
+	}
+	field := map[string]string{"ConfigMap": "configMapGenerator", "Secret": "secretGenerator"}[kind]
+	best, length := 0, -1
+	for _, e := range entries(k.doc.Node, field) {
+		if n := manifest.Text(manifest.Child(e, "name")); strings.Contains(name, n) && len(n) > length {
+			best, length = e.Line, len(n)
+		}
 	}
 	return best
 }

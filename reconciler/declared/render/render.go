@@ -45,7 +45,7 @@ type Result struct {
 func Run(tree *manifest.Tree, folder string, timeout time.Duration) (Result, error) {
 	s := &survey{
 		tree: tree, cost: map[string]cost{},
-		documents: map[string][]manifest.Document{}, objects: map[string]int{},
+		documents: map[string][]manifest.Document{}, objects: map[string]int{}, kustomizations: map[string]*kustomization{},
 	}
 	if _, err := s.folder(folder, state.Origin{File: folder}, nil); err != nil {
 		return Result{}, err

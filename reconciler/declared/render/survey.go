@@ -32,6 +32,8 @@ type survey struct {
 	documents map[string][]manifest.Document
 	// objects is, by resource file, how many objects it declares.
 	objects map[string]int
+	// kustomizations are all that were read, by file.
+	kustomizations map[string]*kustomization
 	// root is the first kustomization's file and content.
 	root *kustomization
 }
@@ -139,14 +141,17 @@ func (s *survey) load(folder string, from state.Origin) (*kustomization, error) 
 		return nil, nil
 	}
 	k := &kustomization{folder: folder, file: file, doc: docs[0]}
-	if !s.checkFields(k) {
+	s.kustomizations[file] = k
+	if k.doc.Node.Kind != yaml.MappingNode {
+		s.problem(k.doc.Origin(), "this is not a kustomization: it must be a map of fields")
 		return nil, nil
 	}
+	known := s.checkFields(k)
 	content, err := s.tree.Read(file)
 	if err != nil {
 		return nil, err
 	}
-	if err := sigsyaml.UnmarshalStrict(content, &k.spec); err != nil {
+	if err := sigsyaml.UnmarshalStrict(content, &k.spec); err != nil && known {
 		s.problem(k.doc.At(blamed(k.doc.Node, err)), "this is not a valid kustomization: %s", plain(err))
 		return nil, nil
 	}
@@ -214,10 +219,6 @@ func refused(field string) string {
 // checkFields names unknown and refused fields with their lines.
 func (s *survey) checkFields(k *kustomization) bool {
 	before := len(s.problems)
-	if k.doc.Node.Kind != yaml.MappingNode {
-		s.problem(k.doc.Origin(), "this is not a kustomization: it must be a map of fields")
-		return false
-	}
 	known := fieldNames()
 	for i := 0; i+1 < len(k.doc.Node.Content); i += 2 {
 		key := k.doc.Node.Content[i]

@@ -1,0 +1,65 @@
+package declared
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+// describe writes everything that a folder declares.
+func describe(t *testing.T, d Declared) string {
+	t.Helper()
+	var b strings.Builder
+	for _, i := range d.Set.Items() {
+		object, err := json.Marshal(i.Object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(&b, "%s\n  version %s, from %s\n  %s\n", i.Key, i.Version, i.Origin, object)
+	}
+	for _, p := range d.Problems {
+		fmt.Fprintf(&b, "PROBLEM %s\n", p)
+	}
+	return b.String()
+}
+
+func TestTreesDeclareWhatTheirGoldenFileSays(t *testing.T) {
+	cases, err := filepath.Glob("testdata/*/tree")
+	if err != nil || len(cases) == 0 {
+		t.Fatal("no cases: ", err)
+	}
+	for _, tree := range cases {
+		folder := filepath.Dir(tree)
+		t.Run(filepath.Base(folder), func(t *testing.T) {
+			d, err := Load(os.DirFS(tree), "app", Limits{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := describe(t, d)
+			if again, _ := Load(os.DirFS(tree), "./app/", Limits{}); describe(t, again) != got {
+				t.Error("a second load gives something else")
+			}
+			golden := filepath.Join(folder, "golden.txt")
+			if *update {
+				if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(golden)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(string(want), got); diff != "" {
+				t.Errorf("(-golden +now):\n%s", diff)
+			}
+		})
+	}
+}
