@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"slices"
 	"strings"
 
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
@@ -12,11 +11,11 @@ import (
 // noImage is a well-formed image id that no image has.
 const noImage = "ami-00000000000000000"
 
-// tameAliases rewrites AMI aliases on which the provider would end the process.
-// It keeps the family where that is a known one, so that the class's drift hash
-// stays as it was and no node is replaced because of a typing mistake; the rest
-// becomes a version that does not exist, and the class reports that no image was
-// found. It returns the aliases it rewrote.
+// tameAliases replaces AMI aliases on which the provider would end the process
+// by an image id that does not exist, so that the class reports that it found no
+// image. A known family is kept as the class's own: the drift hash then stays as
+// it was, and no node is replaced because of a typing mistake. It returns the
+// aliases it replaced.
 func tameAliases(class *awsv1.EC2NodeClass) []string {
 	var bad []string
 	for i := range class.Spec.AMISelectorTerms {
@@ -24,31 +23,35 @@ func tameAliases(class *awsv1.EC2NodeClass) []string {
 		if term.Alias == "" {
 			continue
 		}
-		family, version, ok := strings.Cut(term.Alias, "@")
-		known := slices.Contains(aliasFamilies(), family)
-		if ok && known && !strings.Contains(version, "@") {
+		name, version, ok := strings.Cut(term.Alias, "@")
+		family := familyOf(name)
+		if ok && family != "" && !strings.Contains(version, "@") {
 			continue
 		}
 		bad = append(bad, term.Alias)
-		if known {
-			term.Alias = family + "@" + strings.ReplaceAll(version, "@", "_")
-			continue
+		*term = awsv1.AMISelectorTerm{ID: noImage}
+		if class.Spec.AMIFamily == nil && family != "" {
+			class.Spec.AMIFamily = &family
 		}
-		term.Alias, term.ID = "", noImage
 	}
 	return bad
 }
 
-// aliasFamilies are the families as aliases spell them.
+// familyOf is the family that an alias names in small letters, or nothing.
+func familyOf(name string) string {
+	for _, family := range aliasFamilies() {
+		if strings.ToLower(family) == name {
+			return family
+		}
+	}
+	return ""
+}
+
 func aliasFamilies() []string {
-	families := []string{
+	return []string{
 		awsv1.AMIFamilyAL2, awsv1.AMIFamilyAL2023, awsv1.AMIFamilyBottlerocket,
 		awsv1.AMIFamilyWindows2019, awsv1.AMIFamilyWindows2022, awsv1.AMIFamilyWindows2025,
 	}
-	for i, family := range families {
-		families[i] = strings.ToLower(family)
-	}
-	return families
 }
 
 // tameTransform runs on every EC2NodeClass before it enters the cache, after the
@@ -63,7 +66,7 @@ func tameTransform(logger logr.Logger, first toolscache.TransformFunc) toolscach
 		}
 		if class, ok := object.(*awsv1.EC2NodeClass); ok {
 			for _, alias := range tameAliases(class) {
-				logger.Error(nil, "malformed AMI alias: no image will be found; write family@version with one @ and a known family",
+				logger.Error(nil, "malformed AMI alias: no image will be found; write family@version with one @ and a known family in small letters",
 					"EC2NodeClass", class.Name, "alias", alias, "families", aliasFamilies())
 			}
 		}

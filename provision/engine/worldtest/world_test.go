@@ -1,0 +1,258 @@
+// Package worldtest runs the embedded engine against a real control plane and an
+// emulated AWS. It has only tests; they are apart from the engine's own because
+// an engine can be started once per process. Start reading at
+// TestTheEngineInAWorld.
+package worldtest
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/poolwright/poolwright/provision/engine"
+	"github.com/poolwright/poolwright/provision/engine/gate"
+	"github.com/poolwright/poolwright/provision/sandbox"
+	"github.com/poolwright/poolwright/provision/sandbox/aws"
+)
+
+// world is a running sandbox with a client that has no cache.
+type world struct {
+	*sandbox.World
+	aws      aws.Config
+	client   client.Client
+	settings engine.Settings
+	said     logs
+}
+
+func TestTheEngineInAWorld(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a control plane")
+	}
+	w := newWorld(t)
+	t.Run("the CRDs are installed once", w.installCRDs)
+	t.Run("every gate is open", w.gatesAreOpen)
+	t.Run("each gate closes on what it is for", w.gatesClose)
+	w.startEngine(t)
+	t.Run("an alias that the CRD lets through does not end the process", w.badAlias)
+	t.Run("after an outage disruption waits until the caches are proven", w.outage)
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	config := sandbox.DefaultConfig()
+	config.WithoutGit = true
+	ctx, cancel := context.WithTimeout(t.Context(), 25*time.Minute) // a first build included
+	defer cancel()
+	started, err := sandbox.Start(ctx, config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := started.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	for name, value := range started.Env() {
+		t.Setenv(name, value)
+	}
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w := &world{World: started, aws: config.AWS, settings: engine.DefaultSettings()}
+	w.settings.Cluster, w.settings.Region, w.settings.Account = config.AWS.Cluster.Name, config.AWS.Region, config.AWS.Account
+	w.settings.InterruptionQueue = config.AWS.Queues[0]
+	// Karpenter's kinds are in client-go's scheme; ours above lacks them.
+	for kind := range clientgoscheme.Scheme.AllKnownTypes() {
+		if strings.HasPrefix(kind.Group, "karpenter.") {
+			object, err := clientgoscheme.Scheme.New(kind)
+			if err != nil {
+				t.Fatal(err)
+			}
+			scheme.AddKnownTypeWithName(kind, object)
+		}
+	}
+	if w.client, err = client.New(started.REST(), client.Options{Scheme: scheme}); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+func (w *world) installCRDs(t *testing.T) {
+	versions := map[string]string{}
+	for range 2 {
+		if kept, err := engine.InstallCRDs(t.Context(), w.client, w.settings); err != nil || len(kept) > 0 {
+			t.Fatal(kept, err)
+		}
+		crds := &apiextensionsv1.CustomResourceDefinitionList{}
+		if err := w.client.List(t.Context(), crds); err != nil {
+			t.Fatal(err)
+		}
+		for _, crd := range crds.Items {
+			// Status writes do not count.
+			generation := fmt.Sprint(crd.Generation)
+			if before, ok := versions[crd.Name]; ok && before != generation {
+				t.Errorf("%s went from generation %s to %s", crd.Name, before, generation)
+			}
+			versions[crd.Name] = generation
+		}
+	}
+	if len(versions) != 4 {
+		t.Errorf("installed %v", versions)
+	}
+}
+
+func (w *world) gates(t *testing.T) gate.Gates {
+	t.Helper()
+	config, err := engine.LoadAWS(t.Context(), w.settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return gate.Gates{
+		Cluster: w.settings.Cluster, Region: w.settings.Region, Account: w.settings.Account,
+		REST: w.REST(), Kube: w.client, AWS: config,
+	}
+}
+
+func (w *world) gatesAreOpen(t *testing.T) {
+	if closed, err := w.gates(t).Check(t.Context()); err != nil || len(closed) > 0 {
+		t.Fatal(closed, err)
+	}
+}
+
+// startEngine runs the engine until the test ends.
+func (w *world) startEngine(t *testing.T) {
+	t.Helper()
+	eng, err := engine.New(w.settings, w.REST(), w.logger())
+	if err != nil {
+		t.Fatal(err)
+	}
+	eng.GuardCollection(w.gates(t).CheckOrphans)
+	mgr, err := ctrl.NewManager(eng.RESTConfig(), eng.ManagerOptions(manager.Options{
+		Metrics: server.Options{BindAddress: "0"}, HealthProbeBindAddress: "0",
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	if err := eng.AddTo(ctx, mgr); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- mgr.Start(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func (w *world) badAlias(t *testing.T) {
+	class := &awsv1.EC2NodeClass{ObjectMeta: metav1.ObjectMeta{Name: "odd"}, Spec: awsv1.EC2NodeClassSpec{
+		Role:                       w.aws.Roles[0],
+		AMISelectorTerms:           []awsv1.AMISelectorTerm{{Alias: "al2023@a@b"}},
+		SubnetSelectorTerms:        []awsv1.SubnetSelectorTerm{{Tags: map[string]string{"x": "y"}}},
+		SecurityGroupSelectorTerms: []awsv1.SecurityGroupSelectorTerm{{Tags: map[string]string{"x": "y"}}},
+	}}
+	if err := w.client.Create(t.Context(), class); err != nil {
+		t.Fatalf("the CRD has learned to refuse this, so alias.go may go: %v", err)
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("the class is %+v", class.Status)
+			w.said.show(t)
+		}
+	})
+	eventually(t, "the class to say that it found no image", 30*time.Second, func() bool {
+		if err := w.client.Get(t.Context(), client.ObjectKeyFromObject(class), class); err != nil {
+			return false
+		}
+		return class.StatusConditions().Get(awsv1.ConditionTypeAMIsReady).IsFalse()
+	})
+	if got := class.Spec.AMISelectorTerms[0].Alias; got != "al2023@a@b" {
+		t.Errorf("the stored alias became %q", got)
+	}
+	if !w.said.contains("malformed AMI alias") {
+		t.Error("nobody was told")
+	}
+}
+
+func (w *world) outage(t *testing.T) {
+	if w.said.contains(`"holding back" "controller"="disruption"`) {
+		t.Fatal("disruption was held without an outage")
+	}
+	if err := w.KillAPIServer(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "disruption to be held", 30*time.Second, func() bool {
+		return w.said.contains(`"holding back" "controller"="disruption"`)
+	})
+	began := time.Now()
+	if err := w.StartAPIServer(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "disruption to go on", 2*time.Minute, func() bool {
+		return w.said.contains(`"going on" "controller"="disruption"`)
+	})
+	t.Logf("the view was proven again %s after the API server began to come back", time.Since(began).Round(time.Second))
+	if !w.said.contains("not yet proven newer") {
+		t.Error("disruption went on without a proof")
+	}
+}
+
+func (w *world) logger() logr.Logger { return funcr.New(w.said.add, funcr.Options{}) }
+
+// logs keeps what the engine says.
+type logs struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *logs) add(_, args string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.text.WriteString(args + "\n")
+}
+
+// show logs the last lines.
+func (l *logs) show(t *testing.T) {
+	t.Helper()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	lines := strings.Split(l.text.String(), "\n")
+	t.Log(strings.Join(lines[max(0, len(lines)-40):], "\n"))
+}
+
+func (l *logs) contains(part string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	// funcr writes keys in their order: level, msg, then ours.
+	return strings.Contains(strings.ReplaceAll(l.text.String(), `"msg"=`, ""), part)
+}
+
+func eventually(t *testing.T, what string, patience time.Duration, holds func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !holds(); time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited %s in vain for %s", patience, what)
+		}
+	}
+}
