@@ -1,6 +1,7 @@
 package nodes_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -22,6 +24,7 @@ func TestAgainstARealControlPlane(t *testing.T) {
 		name string
 		run  func(*testing.T, *world)
 	}{
+		{"a terminated machine's node is taken away", terminated},
 		{"the system node is a managed node group's", systemNode},
 		{"a GPU machine becomes a node without GPUs, and the plugin's pod brings them", gpuNode},
 		{"a pod with init containers runs and its deletion ends", podLife},
@@ -30,9 +33,10 @@ func TestAgainstARealControlPlane(t *testing.T) {
 		{"Bottlerocket brings its own device plugin", bottlerocket},
 		{"a machine whose user data is for another cluster never joins", wrongCluster},
 		{"faults keep nodes away, not ready or without GPUs", faults},
-		{"a terminated machine's node and pods are taken away", terminated},
 		{"a node and a pod that the node controller gave up are put right", recovered},
+		{"pods wait for the network of a node that registers not ready", slowNetwork},
 		{"work goes on after the API server was away", outage},
+		{"the pods of the node that was taken away are gone too", orphans},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.run(t, w) })
 	}
@@ -235,14 +239,66 @@ func terminated(t *testing.T, w *world) {
 		}
 		return ""
 	})
-	begin := time.Now()
-	w.vanishes(t, pod)
-	w.vanishes(t, late)
-	t.Logf("the pod garbage collector took %s", time.Since(begin).Round(time.Second))
 	lease, err := w.api.CoordinationV1().Leases("kube-node-lease").Get(t.Context(), node.Name, metav1.GetOptions{})
 	if err == nil && time.Since(lease.Spec.RenewTime.Time) < 5*time.Second {
 		t.Errorf("the lease was renewed after the machine stopped")
 	}
+	for _, p := range []*corev1.Pod{pod, late} {
+		if got, err := w.api.CoreV1().Pods("default").Get(t.Context(), p.Name, metav1.GetOptions{}); err == nil && got.DeletionTimestamp != nil {
+			t.Errorf("pod %s is deleted before its node was missed", p.Name)
+		}
+	}
+}
+
+// orphans waits for the real pod garbage collector, which lets 40 s pass.
+func orphans(t *testing.T, w *world) {
+	for _, name := range []string{"victim", "late-victim"} {
+		w.eventually(t, func() string {
+			if _, err := w.api.CoreV1().Pods("default").Get(t.Context(), name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+				return fmt.Sprintf("pod %s is still there (%v)", name, err)
+			}
+			return ""
+		})
+	}
+}
+
+func slowNetwork(t *testing.T, w *world) {
+	ctx, cancel := context.WithCancel(t.Context())
+	player, err := nodes.New(nodes.Config{REST: w.plane.REST(), Cluster: w.cluster(),
+		Delays: nodes.Delays{Join: -1, Ready: 2 * time.Second, PodStart: -1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer player.Wait()
+	defer cancel()
+	if err := player.Start(ctx); err != nil {
+		t.Fatal(err)
+	}
+	player.Launch(w.machine("i-slow", "m5.large", imageAL2023, w.nodeConfig("a=b")))
+	host := workload("cni", "slow.ec2.internal", 0)
+	host.Spec.HostNetwork = true
+	guest := w.create(t, workload("guest", "slow.ec2.internal", 0))
+	w.phase(t, w.create(t, host), corev1.PodRunning)
+	got, err := w.api.CoreV1().Pods("default").Get(t.Context(), guest.Name, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if node := w.node(t, "slow.ec2.internal"); got.Status.Phase == corev1.PodRunning && !isReady(node) {
+		t.Error("a pod got an address before the node had a network")
+	}
+	w.phase(t, guest, corev1.PodRunning)
+	if !isReady(w.node(t, "slow.ec2.internal")) {
+		t.Error("the pod runs and the node is not ready")
+	}
+}
+
+func isReady(node *corev1.Node) bool {
+	for _, c := range node.Status.Conditions {
+		if c.Type == corev1.NodeReady {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
 }
 
 func recovered(t *testing.T, w *world) {

@@ -69,8 +69,11 @@ func (k *kubelet) startable(pod *corev1.Pod) bool {
 	if pod.Spec.HostNetwork || pod.DeletionTimestamp != nil || pod.Status.Phase != corev1.PodPending {
 		return true
 	}
+	if !k.registeredNotReady() {
+		return true
+	}
 	node, ok := cached[*corev1.Node](k.player.nodes, pod.Spec.NodeName)
-	return !ok || ready(node) || !k.registeredNotReady()
+	return ok && ready(node)
 }
 
 // registeredNotReady tells whether this kubelet came up without a network; only
