@@ -1,0 +1,150 @@
+package cli
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+// result is what a user sees of a command.
+type result struct {
+	code     int
+	out, err string
+}
+
+func execute(t *testing.T, args ...string) result {
+	t.Helper()
+	var out, err bytes.Buffer
+	code := Main(t.Context(), args, Streams{In: strings.NewReader(""), Out: &out, Err: &err})
+	return result{code: code, out: out.String(), err: err.String()}
+}
+
+// withoutCluster makes sure that no kubeconfig of the machine is found.
+func withoutCluster(t *testing.T) {
+	t.Helper()
+	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
+	t.Setenv("KUBERNETES_SERVICE_HOST", "")
+	t.Setenv("HOME", t.TempDir())
+}
+
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name+".golden")
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", path, diff)
+	}
+}
+
+func TestHelpReadsAsItsGolden(t *testing.T) {
+	t.Setenv("TMPDIR", "/tmp")
+	for _, command := range []string{"", "run", "plan", "lint", "reconcile", "suspend", "resume"} {
+		name, args := "help", []string{"--help"}
+		if command != "" {
+			name, args = "help-"+command, []string{command, "--help"}
+		}
+		t.Run(name, func(t *testing.T) {
+			r := execute(t, args...)
+			if r.code != 0 || r.err != "" {
+				t.Fatalf("exit %d, stderr %q", r.code, r.err)
+			}
+			golden(t, name, r.out)
+		})
+	}
+}
+
+func TestMistakesOnTheCommandLine(t *testing.T) {
+	withoutCluster(t)
+	for name, c := range map[string]struct {
+		args []string
+		want string
+	}{
+		"an unknown command":                 {[]string{"frobnicate"}, `unknown command "frobnicate"`},
+		"an unknown flag":                    {[]string{"plan", "--frobnicate"}, "unknown flag: --frobnicate"},
+		"an unknown output":                  {[]string{"plan", "-o", "xml"}, `-o "xml" is not one of text, json, markdown`},
+		"an unknown log level":               {[]string{"run", "--log-level", "loud"}, `--log-level "loud" is not one of debug, info, error`},
+		"lint without a folder":              {[]string{"lint"}, "accepts 1 arg(s), received 0"},
+		"plan without a cluster":             {[]string{"plan", "."}, "set --kubeconfig or KUBECONFIG"},
+		"run without a cluster":              {[]string{"run"}, "set --kubeconfig or KUBECONFIG"},
+		"reconcile without a cluster":        {[]string{"reconcile"}, "set --kubeconfig or KUBECONFIG"},
+		"a kubeconfig that is not there":     {[]string{"suspend", "--kubeconfig", "/nowhere/at/all"}, "/nowhere/at/all"},
+		"lint of a folder that is not there": {[]string{"lint", "/nowhere/at/all"}, "/nowhere/at/all"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := execute(t, c.args...)
+			if r.code != exitError {
+				t.Errorf("exit %d, want %d", r.code, exitError)
+			}
+			if !strings.Contains(r.err, c.want) {
+				t.Errorf("stderr %q lacks %q", r.err, c.want)
+			}
+			if r.out != "" {
+				t.Errorf("stdout %q", r.out)
+			}
+		})
+	}
+}
+
+func TestLint(t *testing.T) {
+	for name, c := range map[string]struct {
+		files map[string]string
+		code  int
+		out   []string
+	}{
+		"a clean folder has no findings": {
+			files: map[string]string{"a.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"},
+		},
+		"each finding has its file and line": {
+			files: map[string]string{
+				"a.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n",
+				"b.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {}\n",
+			},
+			code: exitDifferent,
+			out:  []string{"a.yaml:5:", "declared twice", "b.yaml:1:"},
+		},
+		"an empty folder is an error, not a clean one": {
+			files: map[string]string{"README.md": "nothing"},
+			code:  exitError,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			for file, text := range c.files {
+				if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			r := execute(t, "lint", dir)
+			if r.code != c.code {
+				t.Errorf("exit %d, want %d; stderr %q", r.code, c.code, r.err)
+			}
+			for _, want := range c.out {
+				if !strings.Contains(r.out, want) {
+					t.Errorf("stdout lacks %q:\n%s", want, r.out)
+				}
+			}
+		})
+	}
+}
+
+func TestVersionNamesTheEmbeddedKarpenter(t *testing.T) {
+	r := execute(t, "version")
+	if r.code != 0 || !strings.HasPrefix(r.out, "poolwright ") {
+		t.Errorf("exit %d, stdout %q, stderr %q", r.code, r.out, r.err)
+	}
+}

@@ -1,0 +1,163 @@
+package e2e
+
+import (
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+)
+
+// apiProxy stands between one controller and the API server. It writes down
+// every write, and can kill the controller at a chosen one.
+type apiProxy struct {
+	kubeconfig string
+	forward    http.Handler
+
+	mu     sync.Mutex
+	writes []string
+	trap   *trap
+}
+
+// trap kills at the k-th write from when it was set.
+type trap struct {
+	k int
+	// after lets the write through first; otherwise the API server never sees it.
+	after bool
+	kill  func()
+
+	seen   int
+	sprung string
+	done   chan struct{}
+}
+
+func newAPIProxy(t *testing.T) *apiProxy {
+	t.Helper()
+	cfg := world.REST()
+	to, err := url.Parse(cfg.Host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	transport, err := rest.TransportFor(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &apiProxy{kubeconfig: filepath.Join(t.TempDir(), "kubeconfig")}
+	p.forward = &httputil.ReverseProxy{
+		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(to) },
+		Transport:     transport,
+		FlushInterval: -1, // watches
+		ErrorLog:      log.New(io.Discard, "", 0),
+		ErrorHandler: func(http.ResponseWriter, *http.Request, error) {
+			panic(http.ErrAbortHandler) // as the API server's own end would look
+		},
+	}
+	server := httptest.NewUnstartedServer(p)
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.Start()
+	t.Cleanup(func() {
+		server.CloseClientConnections()
+		server.Close()
+	})
+	kubeconfig := clientcmdapi.NewConfig()
+	kubeconfig.Clusters["proxy"] = &clientcmdapi.Cluster{Server: server.URL}
+	kubeconfig.Contexts["proxy"] = &clientcmdapi.Context{Cluster: "proxy"}
+	kubeconfig.CurrentContext = "proxy"
+	if err := clientcmd.WriteToFile(*kubeconfig, p.kubeconfig); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// written is a request that changes something, "" for any other. Leases and
+// events are the process's breath: they say nothing of what it does.
+func written(r *http.Request) string {
+	reads := r.Method == http.MethodGet || r.URL.Query().Get("dryRun") != ""
+	for _, breath := range []string{"/leases", "/events", "/selfsubject"} {
+		reads = reads || strings.Contains(r.URL.Path, breath)
+	}
+	if reads {
+		return ""
+	}
+	return r.Method + " " + r.URL.Path
+}
+
+func (p *apiProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	write := written(r)
+	if write == "" {
+		p.forward.ServeHTTP(w, r)
+		return
+	}
+	p.mu.Lock()
+	p.writes = append(p.writes, write)
+	t := p.trap
+	if t == nil {
+		p.mu.Unlock()
+		p.forward.ServeHTTP(w, r)
+		return
+	}
+	// One write at a time, so that exactly those before the k-th were made.
+	defer p.mu.Unlock()
+	t.seen++
+	switch {
+	case t.seen < t.k:
+		p.forward.ServeHTTP(w, r)
+		return
+	case t.seen == t.k:
+		if t.after {
+			p.forward.ServeHTTP(httptest.NewRecorder(), r)
+		}
+		t.sprung = write
+		t.kill()
+		close(t.done)
+	}
+	panic(http.ErrAbortHandler) // nobody is there to hear an answer
+}
+
+// set arms a trap and forgets the writes so far.
+func (p *apiProxy) set(t *trap) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	t.done = make(chan struct{})
+	p.trap, p.writes = t, nil
+}
+
+// disarm takes the trap away and tells whether it has sprung, and at what.
+func (p *apiProxy) disarm() (string, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	t := p.trap
+	p.trap = nil
+	return t.sprung, t.sprung != ""
+}
+
+// take returns and forgets the writes so far.
+func (p *apiProxy) take() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	out := p.writes
+	p.writes = nil
+	return out
+}
+
+// beyond lists the writes that are not of the given kind.
+func beyond(writes []string, expected func(string) bool) []string {
+	return slices.DeleteFunc(slices.Clone(writes), expected)
+}
+
+// ofStatus reports whether a write is that of the Sync's own status.
+func ofStatus(sync string) func(string) bool {
+	end := fmt.Sprintf("/syncs/%s/status", sync)
+	return func(write string) bool { return strings.HasPrefix(write, "PATCH ") && strings.HasSuffix(write, end) }
+}

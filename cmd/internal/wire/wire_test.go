@@ -1,0 +1,146 @@
+package wire
+
+import (
+	"io/fs"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/poolwright/poolwright/config/crd"
+	"github.com/poolwright/poolwright/provision/engine/gate"
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/state"
+)
+
+func eks(edit func(*v1alpha1.Cluster)) *v1alpha1.Cluster {
+	c := &v1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "cluster"}}
+	c.Spec = v1alpha1.ClusterSpec{Name: "dev", Region: "eu-west-1", Account: "111122223333", Engine: v1alpha1.EngineSpec{Mode: v1alpha1.EngineEmbedded}}
+	if edit != nil {
+		edit(c)
+	}
+	return c
+}
+
+func reader(t *testing.T, objects ...client.Object) client.Client {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build()
+}
+
+func TestStance(t *testing.T) {
+	second := eks(func(c *v1alpha1.Cluster) { c.Name = "second" })
+	for name, c := range map[string]struct {
+		objects     []client.Object
+		on, invalid bool
+		reason      string
+	}{
+		"without a Cluster object the engine is off":      {reason: "NoCluster"},
+		"the default is the embedded engine":              {objects: []client.Object{eks(func(c *v1alpha1.Cluster) { c.Spec.Engine.Mode = "" })}, on: true},
+		"Off is off":                                      {objects: []client.Object{eks(func(c *v1alpha1.Cluster) { c.Spec.Engine.Mode = v1alpha1.EngineOff })}, reason: "Off"},
+		"External leaves nodes to another Karpenter":      {objects: []client.Object{eks(func(c *v1alpha1.Cluster) { c.Spec.Engine.Mode = v1alpha1.EngineExternal })}, reason: "External"},
+		"two Cluster objects decide nothing":              {objects: []client.Object{eks(nil), second}, invalid: true, reason: "SeveralClusters"},
+		"settings that cannot work keep the engine as is": {objects: []client.Object{eks(func(c *v1alpha1.Cluster) { c.Spec.Engine.FeatureGates = map[string]bool{"Nonsense": true} })}, invalid: true, reason: "InvalidSettings"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := readStance(t.Context(), reader(t, c.objects...))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got.on != c.on || got.invalid != c.invalid || got.reason != c.reason {
+				t.Errorf("on %t, invalid %t, reason %q (%s)", got.on, got.invalid, got.reason, got.message)
+			}
+		})
+	}
+}
+
+func TestOnlySettingsThatMatterAskForARestart(t *testing.T) {
+	base := stanceOf(eks(nil)).hash()
+	idle := metav1.Duration{Duration: 100 * time.Millisecond}
+	for name, c := range map[string]struct {
+		edit func(*v1alpha1.Cluster)
+		same bool
+	}{
+		"a label":               {func(c *v1alpha1.Cluster) { c.Labels = map[string]string{"a": "b"} }, true},
+		"a batch window":        {func(c *v1alpha1.Cluster) { c.Spec.Engine.BatchIdle = &idle }, false},
+		"a gate at its default": {func(c *v1alpha1.Cluster) { c.Spec.Engine.FeatureGates = map[string]bool{"NodeOverlay": true} }, true},
+		"a gate":                {func(c *v1alpha1.Cluster) { c.Spec.Engine.FeatureGates = map[string]bool{"NodeRepair": true} }, false},
+		"a queue":               {func(c *v1alpha1.Cluster) { c.Spec.Engine.InterruptionQueue = "q" }, false},
+		"off":                   {func(c *v1alpha1.Cluster) { c.Spec.Engine.Mode = v1alpha1.EngineOff }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := stanceOf(eks(c.edit)).hash() == base; got != c.same {
+				t.Errorf("same life: %t, want %t", got, c.same)
+			}
+		})
+	}
+}
+
+func TestOrphansAreConfirmedByTheirNumberOnly(t *testing.T) {
+	for value, want := range map[string]int{"": 0, "3": 3, "all": 0, "3 of them": 0} {
+		c := eks(func(c *v1alpha1.Cluster) {
+			c.Annotations = map[string]string{v1alpha1.ConfirmOrphansAnnotation: value}
+		})
+		if got := confirmedOrphans(t.Context(), reader(t, c), client.ObjectKeyFromObject(c)); got != want {
+			t.Errorf("%q confirms %d, want %d", value, got, want)
+		}
+	}
+	if got := confirmedOrphans(t.Context(), reader(t), client.ObjectKey{Name: "gone"}); got != 0 {
+		t.Errorf("a Cluster that cannot be read confirms %d", got)
+	}
+}
+
+func TestAHoldNamesEveryClosedGateAndItsRemedy(t *testing.T) {
+	held := holdFrom([]gate.Refusal{
+		{Gate: gate.Account, Message: "another account", Remedy: "correct it"},
+		{Gate: gate.Orphans, Message: "3 instances", Remedy: "confirm them"},
+	})
+	if held == nil || held.reason != "Account" {
+		t.Fatalf("hold = %+v", held)
+	}
+	for _, word := range []string{"another account", "correct it", "3 instances", "confirm them"} {
+		if !strings.Contains(held.message, word) {
+			t.Errorf("%q lacks %q", held.message, word)
+		}
+	}
+	if holdFrom(nil) != nil {
+		t.Error("open gates hold")
+	}
+}
+
+// crdDigests are the CRDs' contents by serial. When a CRD changes, add a line
+// and raise crdSerial: an old replica must know that the new CRD is newer.
+func crdDigests() map[int]string {
+	return map[int]string{
+		1: "658d7dd363e34c9e3e9f225087c0220b",
+	}
+}
+
+func TestTheSerialGrowsWithEveryChangeOfOurCRDs(t *testing.T) {
+	files, err := fs.Glob(crd.Files, "*.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	for _, name := range files {
+		raw, err := crd.Files.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, name, string(raw))
+	}
+	if diff := cmp.Diff(crdDigests()[crdSerial], state.Hash(all)); diff != "" {
+		t.Errorf("config/crd changed: raise crdSerial and note the digest (-noted +is):\n%s", diff)
+	}
+	if len(crdDigests()) != crdSerial {
+		t.Errorf("%d digests for serial %d", len(crdDigests()), crdSerial)
+	}
+}
