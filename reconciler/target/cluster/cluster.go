@@ -100,16 +100,14 @@ func New(cfg Config) (*World, error) {
 	if err != nil {
 		return nil, err
 	}
-	mask, err := newMasker()
-	if err != nil {
-		return nil, err
-	}
 	label := labelValue(cfg.Sync)
+	prefix := short(cfg.Sync, 200) + "-inventory"
 	w := &World{
-		cfg: cfg, label: label, api: client, mask: mask,
+		cfg: cfg, label: label, api: client,
+		mask:  newMasker(client, cfg.Namespace, prefix),
 		kinds: kinds.NewCatalog(client.Discovery()),
 		store: inventory.NewStore(client, inventory.Place{
-			Target: Name, Namespace: cfg.Namespace, Prefix: short(cfg.Sync, 200) + "-inventory", Value: label,
+			Target: Name, Namespace: cfg.Namespace, Prefix: prefix, Value: label,
 		}),
 		flaps: newFlaps(cfg.Clock),
 		memos: map[state.Key]memo{}, states: map[state.Key]readiness{},
@@ -143,6 +141,21 @@ func (w *World) memo(k state.Key) memo {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.memos[k]
+}
+
+// maskIfNeeded makes sure that Secrets can be masked, where there are any.
+func (w *World) maskIfNeeded(ctx context.Context, wanted []state.Item) error {
+	for _, item := range wanted {
+		if isSecret(item.Key) {
+			return w.mask.load(ctx)
+		}
+	}
+	for _, r := range w.store.Records() {
+		if isSecret(r.Key) {
+			return w.mask.load(ctx)
+		}
+	}
+	return nil
 }
 
 // options say how the object with that key is judged.
@@ -181,6 +194,9 @@ func (w *World) find(ctx context.Context, gvk schema.GroupVersionKind) (kinds.Ki
 // Sync's label, and belong to nobody.
 func (w *World) Forget(ctx context.Context) error {
 	if _, err := w.store.Load(ctx); err != nil {
+		return err
+	}
+	if err := w.mask.destroy(ctx); err != nil {
 		return err
 	}
 	return w.store.Destroy(ctx)

@@ -324,17 +324,24 @@ func (w *World) Begin(ctx context.Context, changes []plan.Change) error {
 		if c.Key.Target != Name {
 			continue
 		}
-		if _, known := w.store.Get(c.Key); known {
+		rec, known := w.store.Get(c.Key)
+		switch {
+		case c.Action == plan.Delete:
+			if !known {
+				rec = inventory.Record{Key: c.Key, Version: c.Before.Version}
+			}
+			rec.Print.UID, rec.Leaving = c.Before.Live.UID, true
+		case known && !rec.Leaving:
 			continue
-		}
-		rec := inventory.Record{Key: c.Key}
-		if c.After != nil {
-			rec.Version = c.After.Version
-		} else {
-			rec.Version, rec.Print.UID = c.Before.Version, c.Before.Live.UID
+		case known:
+			// It was to go, and is wanted again.
+			rec.Leaving = false
+		default:
+			rec = inventory.Record{Key: c.Key, Version: c.After.Version}
 		}
 		w.store.Put(rec)
 	}
+	w.mask.keep(ctx)
 	w.watch.refresh()
 	return w.store.Save(ctx)
 }

@@ -26,6 +26,9 @@ func (w *World) Watch(ctx context.Context, drifted func([]state.Key)) error {
 	if _, err := w.store.Load(ctx); err != nil {
 		return err
 	}
+	if err := w.maskIfNeeded(ctx, nil); err != nil {
+		return err
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	var followers sync.WaitGroup
 	defer followers.Wait()

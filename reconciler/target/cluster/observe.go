@@ -28,6 +28,9 @@ func (w *World) Observe(ctx context.Context, wanted state.Set) (state.Set, error
 	if err != nil {
 		return state.Set{}, err
 	}
+	if err := w.maskIfNeeded(ctx, nil); err != nil {
+		return state.Set{}, err
+	}
 	o := newObservation(w, wanted)
 	listed, err := o.kinds(ctx, !complete)
 	if err != nil {

@@ -63,10 +63,16 @@ func (o *observation) bury(ctx context.Context) {
 	each(parallel, o.strays, func(s doubt) {
 		item := observed(s.item, s.live, strip(s.live.Object), s.item.Applied)
 		if isSecret(item.Key) {
+			if err := o.world.mask.load(ctx); err != nil {
+				o.fail(err)
+				return
+			}
 			item.Object = o.world.mask.secret(item.Object)
 		}
 		item.Grave = o.world.grave(ctx, s.live, item.Key, dying)
-		if rec, _ := o.world.store.Get(item.Key); rec.Rebuilt && item.Grave == "" {
+		rec, _ := o.world.store.Get(item.Key)
+		item.Leaving = rec.Leaving && rec.Print.UID == item.Live.UID
+		if rec.Rebuilt && item.Grave == "" {
 			item.Grave = "it is known only by its label, because the inventory that vouched for it was deleted"
 		}
 		o.add(item)

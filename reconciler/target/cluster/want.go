@@ -28,6 +28,9 @@ func (w *World) Want(ctx context.Context, declared state.Set) (state.Set, error)
 	if err := w.learn(ctx, mine); err != nil {
 		return state.Set{}, err
 	}
+	if err := w.maskIfNeeded(ctx, mine); err != nil {
+		return state.Set{}, err
+	}
 	b := &wish{world: w, memos: map[state.Key]memo{}, origins: map[state.Key]state.Origin{}}
 	for _, item := range mine {
 		if err := b.add(item); err != nil {
@@ -129,7 +132,7 @@ func (b *wish) add(item state.Item) error {
 	case item.Key.Namespace == "":
 		item.Key.Namespace = "default"
 	}
-	if b.world.store.Owns(item.Key) {
+	if b.world.store.Owns(item.Key) || b.world.mask.owns(item.Key) {
 		b.problem(item, "%s is where Poolwright keeps its inventory; choose another name", item.Key)
 		return nil
 	}

@@ -31,6 +31,8 @@ type Record struct {
 	// Rebuilt is true for an object that is known only by its label, because
 	// the inventory that vouched for it is gone.
 	Rebuilt bool
+	// Leaving is true when the deletion of this incarnation was begun.
+	Leaving bool
 }
 
 // line is a Record as it is stored. ResourceVersion is left out: it moves with
@@ -40,6 +42,7 @@ type line struct {
 	left
 	Desired string `json:"desired,omitempty"`
 	Rebuilt bool   `json:"rebuilt,omitempty"`
+	Leaving bool   `json:"leaving,omitempty"`
 }
 
 // subject names the object.
@@ -103,7 +106,7 @@ func encode(records []Record, n int) ([]string, bool) {
 				UID: r.Print.UID, Generation: r.Print.Generation, Fields: r.Print.Fields, Meta: r.Print.Meta,
 				Values: r.Print.Values, Spec: r.Print.Spec,
 			},
-			Desired: r.Desired, Rebuilt: r.Rebuilt,
+			Desired: r.Desired, Rebuilt: r.Rebuilt, Leaving: r.Leaving,
 		})
 	}
 	out := make([]string, n)
@@ -147,7 +150,7 @@ func Decode(targetName, text string) ([]Record, error) {
 		}
 		out = append(out, Record{
 			Key:     state.Key{Target: targetName, Group: l.Group, Kind: l.Kind, Namespace: l.Namespace, Name: l.Name},
-			Version: l.Version, Desired: l.Desired, Rebuilt: l.Rebuilt,
+			Version: l.Version, Desired: l.Desired, Rebuilt: l.Rebuilt, Leaving: l.Leaving,
 			Print: fields.Print{UID: l.UID, Generation: l.Generation, Fields: l.Fields, Meta: l.Meta, Values: l.Values, Spec: l.Spec},
 		})
 	}
