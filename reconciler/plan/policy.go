@@ -38,10 +38,16 @@ const pruneFloor = 10
 // Guard holds all deletions when together they are more than maxPercent of
 // what is managed and at least ten, or when they would delete everything, and
 // holds each grave one (see state.Item.Grave) in any case, until confirmation
-// quotes ConfirmHash of the plan's deletions.
+// quotes ConfirmHash of the plan's deletions. A deletion that was allowed and
+// begun before goes on: see state.Item.Leaving.
 func Guard(maxPercent int, confirmation string) Policy {
 	return func(p Plan) Plan {
-		deletions := p.Count(Delete)
+		deletions := 0
+		for _, c := range p.Changes {
+			if fresh(c) {
+				deletions++
+			}
+		}
 		if deletions == 0 {
 			return p
 		}
@@ -60,7 +66,7 @@ func Guard(maxPercent int, confirmation string) Policy {
 			return HoldGrave(confirmation)(p)
 		}
 		return hold(p, func(c Change) string {
-			if c.Action != Delete {
+			if !fresh(c) {
 				return ""
 			}
 			return fmt.Sprintf("%s; confirm with poolwright.dev/confirm: %s", reason, hash)
@@ -77,13 +83,18 @@ func HoldGrave(confirmation string) Policy {
 			return p
 		}
 		return hold(p, func(c Change) string {
-			if c.Action != Delete || c.Before.Grave == "" {
+			if !fresh(c) || c.Before.Grave == "" {
 				return ""
 			}
 			return fmt.Sprintf("deleting %s: %s; confirm with poolwright.dev/confirm: %s", c.Key, c.Before.Grave, hash)
 		})
 	}
 }
+
+// fresh reports whether c is a deletion that nobody has allowed yet. One that
+// was begun, confirmed or below the guard, must not ask again because the
+// process died in the middle and what is left hashes differently.
+func fresh(c Change) bool { return c.Action == Delete && !c.Before.Leaving }
 
 // ConfirmHash identifies the plan's deletions, and only them, so that a
 // confirmation stays good while unrelated updates come and go, and goes stale

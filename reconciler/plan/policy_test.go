@@ -1,6 +1,7 @@
 package plan_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -140,5 +141,27 @@ func TestTheFirstReasonToHoldAChangeStays(t *testing.T) {
 	p := pruning(20, 0, plan.Guard(50, ""), later)
 	if len(p.Holds) != 1 || !strings.HasPrefix(p.Holds[0], "would delete all 20") {
 		t.Errorf("reasons %v", p.Holds)
+	}
+}
+
+func TestADeletionThatWasBegunGoesOnUnasked(t *testing.T) {
+	var observed []state.Item
+	for i := range 20 {
+		item := state.Item{Key: state.Key{Target: "cluster", Kind: "ConfigMap", Name: fmt.Sprintf("n%02d", i)}, Object: map[string]any{}, Leaving: i < 15}
+		item.Grave = "it matters"
+		observed = append(observed, item)
+	}
+	p := plan.Compute(state.Set{}, state.NewSet(observed...), plan.Guard(10, ""))
+	held := 0
+	for _, c := range p.Changes {
+		if c.Hold != "" {
+			held++
+			if c.Before.Leaving {
+				t.Errorf("%s was begun and is held: %s", c.Key, c.Hold)
+			}
+		}
+	}
+	if held != 5 {
+		t.Errorf("%d deletions are held, want the 5 that were not begun", held)
 	}
 }

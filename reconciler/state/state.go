@@ -97,6 +97,10 @@ type Item struct {
 	// Item with Applied and without Object was applied and is gone: somebody
 	// deleted it.
 	Applied string
+	// Leaving is true when the deletion of this very incarnation was allowed
+	// and begun before, and did not come to its end: the process died, or the
+	// world refused. Only on observed Items.
+	Leaving bool
 	// Owner names who else manages the thing ("Flux Kustomization ns/name"),
 	// or is empty. Such a thing is never forced (see Plan's holds).
 	Owner string
