@@ -180,7 +180,7 @@ func (a *attempt) manager(ctx context.Context) (manager.Manager, error) {
 		mgr, held := a.withEngine(ctx)
 		if held == nil {
 			a.running = true
-			return mgr, a.addOurs(ctx, mgr)
+			return mgr, a.addOurs(mgr)
 		}
 		a.held = held
 		a.cfg.Logger.Info("The engine is held", "reason", held.reason, "message", held.message)
@@ -189,7 +189,7 @@ func (a *attempt) manager(ctx context.Context) (manager.Manager, error) {
 	if err != nil {
 		return nil, fmt.Errorf("building the manager: %w", err)
 	}
-	return mgr, a.addOurs(ctx, mgr)
+	return mgr, a.addOurs(mgr)
 }
 
 // withEngine passes the gates and puts Karpenter on a manager. Whatever stops
@@ -239,7 +239,7 @@ func (a *attempt) managerOptions() manager.Options {
 }
 
 // addOurs puts the Git loop, the Cluster watcher and the probes on the manager.
-func (a *attempt) addOurs(ctx context.Context, mgr manager.Manager) error {
+func (a *attempt) addOurs(mgr manager.Manager) error {
 	if err := errors.Join(
 		mgr.AddHealthzCheck("ping", healthz.Ping),
 		mgr.AddReadyzCheck("ping", healthz.Ping),
@@ -249,5 +249,5 @@ func (a *attempt) addOurs(ctx context.Context, mgr manager.Manager) error {
 	if err := a.addSyncs(mgr); err != nil {
 		return err
 	}
-	return a.addWatcher(ctx, mgr)
+	return a.addWatcher(mgr)
 }

@@ -11,7 +11,10 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 )
@@ -44,12 +47,23 @@ type watcher struct {
 	triedAt   time.Time
 }
 
-func (a *attempt) addWatcher(_ context.Context, mgr manager.Manager) error {
+func (a *attempt) addWatcher(mgr manager.Manager) error {
 	w := &watcher{attempt: a, reader: mgr.GetAPIReader(), writer: mgr.GetClient(), elected: mgr.Elected(), triedAt: a.started}
+	led := make(chan event.GenericEvent, 1)
+	// Whoever begins to lead looks again at once: settings may have changed
+	// while it stood by, and the status is now its own to write.
+	err := mgr.Add(leading(func(context.Context) error {
+		led <- event.GenericEvent{Object: &v1alpha1.Cluster{}}
+		return nil
+	}))
+	if err != nil {
+		return fmt.Errorf("registering the look at the Cluster on leadership: %w", err)
+	}
 	everywhere := false
-	err := ctrl.NewControllerManagedBy(mgr).
+	err = ctrl.NewControllerManagedBy(mgr).
 		Named("poolwright.cluster").
 		For(&v1alpha1.Cluster{}).
+		WatchesRawSource(source.Channel(led, &handler.EnqueueRequestForObject{})).
 		// A standby follows the settings too, so that it leads with the right ones.
 		WithOptions(controller.Options{NeedLeaderElection: &everywhere}).
 		Complete(w)
@@ -58,6 +72,15 @@ func (a *attempt) addWatcher(_ context.Context, mgr manager.Manager) error {
 	}
 	return nil
 }
+
+// leading is a Runnable for the leader only.
+type leading func(context.Context) error
+
+// Start implements manager.Runnable.
+func (l leading) Start(ctx context.Context) error { return l(ctx) }
+
+// NeedLeaderElection implements manager.LeaderElectionRunnable.
+func (leading) NeedLeaderElection() bool { return true }
 
 // Reconcile compares the settings that run with those that are asked for.
 func (w *watcher) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {

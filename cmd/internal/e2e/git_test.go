@@ -1,0 +1,188 @@
+package e2e
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestAGitServerThatIsDownAtTheFirstStartIsAwaited(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, "first")
+	s.declare("v1", "a", "b")
+	s.repo.commit("Begin")
+	s.git.down()
+	s.start()
+	s.follow()
+	if message := s.troubled("SourceUnavailable"); !strings.Contains(message, "connection refused") {
+		t.Errorf("the message does not say what happened: %s", message)
+	}
+	s.git.up()
+	s.ready()
+	s.holds("a", "v1")
+}
+
+// trouble is one thing that can be wrong with a source.
+type trouble struct {
+	name    string
+	inflict func(*stage)
+	mend    func(*stage)
+	reason  string
+	// says is a part of the message.
+	says string
+}
+
+// endure proves for each trouble: the last good state stays and is kept, nothing
+// is pruned, condition and event name the cause, and the end of the trouble is
+// noticed within the interval.
+func endure(t *testing.T, s *stage, troubles []trouble) {
+	s.declare("v1", "a", "b", "c")
+	s.repo.commit("Begin")
+	s.start()
+	s.follow()
+	s.ready()
+	before := s.census()
+	for _, one := range troubles {
+		ok := t.Run(one.name, func(t *testing.T) {
+			s := s.within(t)
+			good := s.sync().Status.LastAppliedRevision
+			one.inflict(s)
+			if message := s.troubled(one.reason); !strings.Contains(message, one.says) {
+				t.Errorf("the message does not hold %q: %s", one.says, message)
+			}
+			if applied := s.sync().Status.LastAppliedRevision; applied != good {
+				t.Errorf("%s was applied and is now said to be %s", good, applied)
+			}
+			if diff := cmp.Diff(before, s.census()); diff != "" {
+				t.Errorf("the last good state did not stay (-before +during):\n%s", diff)
+			}
+			s.edit("a", `{"data":{"value":"by hand"}}`)
+			s.holds("a", "v1")
+			one.mend(s)
+			mended := time.Now()
+			s.ready()
+			t.Logf("recovered %s after the trouble ended", time.Since(mended).Round(100*time.Millisecond))
+			if diff := cmp.Diff(before, s.census()); diff != "" {
+				t.Errorf("not the same objects (-before +after):\n%s", diff)
+			}
+		})
+		if !ok {
+			return
+		}
+	}
+}
+
+func TestATroubledServerLeavesTheLastGoodState(t *testing.T) {
+	t.Parallel()
+	mend := func(s *stage) { s.git.mend() }
+	endure(t, newStage(t, "server"), []trouble{
+		{"it is down", func(s *stage) { s.git.down() }, func(s *stage) { s.git.up() }, "SourceUnavailable", "connection refused"},
+		{"it breaks off", func(s *stage) { s.git.answer(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }) }, mend, "SourceUnavailable", "EOF"},
+		{"it fails", func(s *stage) {
+			s.git.answer(func(w http.ResponseWriter, _ *http.Request) {
+				http.Error(w, "no database", http.StatusInternalServerError)
+			})
+		}, mend, "SourceUnavailable", "500"},
+		{"it is something else", func(s *stage) {
+			s.git.answer(func(w http.ResponseWriter, _ *http.Request) {
+				_, _ = w.Write([]byte("<html>Under construction</html>"))
+			})
+		}, mend, "SourceCorrupt", "not that of a Git server"},
+		{"it repeats the credentials that it got", func(s *stage) {
+			s.git.answer(func(w http.ResponseWriter, r *http.Request) {
+				user, password, _ := r.BasicAuth()
+				http.Error(w, user+":"+password+" "+r.Header.Get("Authorization"), http.StatusForbidden)
+			})
+		}, mend, "AuthenticationFailed", "forbids"},
+	})
+}
+
+func TestWrongCredentialsLeaveTheLastGoodState(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, "password")
+	s.hide("a-wrong-password-0451")
+	right := func(s *stage) { s.credentials(s.token) }
+	endure(t, s, []trouble{
+		{"the password is wrong", func(s *stage) { s.credentials("a-wrong-password-0451") }, right, "AuthenticationFailed", "refuses the configured credentials"},
+		{"the password is empty", func(s *stage) { s.credentials("") }, right, "AuthenticationFailed", "no key password"},
+		{"the Secret is gone", func(s *stage) { s.dropCredentials() }, right, "AuthenticationFailed", "Secret git"},
+	})
+}
+
+func TestABrokenRepositoryLeavesTheLastGoodState(t *testing.T) {
+	t.Parallel()
+	restore := func(s *stage) {
+		s.declare("v1", "a", "b", "c")
+		s.repo.commit("Restore")
+	}
+	endure(t, newStage(t, "repository"), []trouble{
+		{"the branch is deleted", func(s *stage) { s.repo.push(":refs/heads/" + s.repo.branch) }, restore, "ReferenceNotFound", "live"},
+		{"the path is missing", func(s *stage) {
+			s.repo.remove("config")
+			s.repo.write("elsewhere/README.md", "moved")
+			s.repo.commit("Move everything")
+		}, restore, "PathNotFound", `"config" is not in the repository`},
+		{"all manifests are removed", func(s *stage) {
+			s.repo.remove("config")
+			s.repo.write("config/README.md", "empty")
+			s.repo.commit("Remove all manifests")
+		}, restore, "NoManifests", "declares no object"},
+		{"the tree is empty", func(s *stage) {
+			s.repo.remove("config", "elsewhere")
+			s.repo.commit("Remove everything")
+		}, restore, "PathNotFound", "config"},
+		{"the repository is made anew and has no commit", func(s *stage) { s.recreate() }, restore, "RepositoryEmpty", "push a commit"},
+	})
+}
+
+func TestAServerThatSaysNothingHoldsUpNothing(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, "silent")
+	s.declare("v1", "a", "b")
+	s.repo.commit("Begin")
+	s.start()
+	s.follow()
+	s.ready()
+	asked := s.git.requests()
+	s.git.hang()
+	s.eventually("the controller has asked and waits", func() error { return more(s.git.requests(), asked) })
+	s.edit("a", `{"data":{"value":"by hand"}}`)
+	hung := time.Now()
+	s.holds("a", "v1")
+	if took := time.Since(hung); took > interval {
+		t.Errorf("drift was put back only after %s, because a fetch was waiting", took.Round(time.Second))
+	}
+	if message := s.troubled("SourceUnavailable"); !strings.Contains(message, "sent nothing") {
+		t.Errorf("the message does not say what happened: %s", message)
+	}
+	s.repo.write("config/a.yaml", s.configMap("a", "v2"))
+	s.repo.commit("Change a")
+	s.git.mend()
+	s.ready()
+	s.holds("a", "v2")
+}
+
+func TestASlowServerIsOnlySlow(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, "slow")
+	forward := s.git.forward
+	s.git.answer(func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case <-time.After(2 * time.Second):
+			forward.ServeHTTP(w, r)
+		case <-r.Context().Done():
+		}
+	})
+	s.declare("v1", "a")
+	s.repo.commit("Begin")
+	s.start()
+	s.follow()
+	s.ready()
+	s.repo.write("config/a.yaml", s.configMap("a", "v2"))
+	s.repo.commit("Change a")
+	s.ready()
+	s.holds("a", "v2")
+}

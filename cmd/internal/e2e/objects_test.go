@@ -1,0 +1,109 @@
+package e2e
+
+import (
+	"fmt"
+	"strings"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+func leaseObject() client.Object { return &coordinationv1.Lease{} }
+
+func mergePatch(patch string) client.Patch {
+	return client.RawPatch(types.MergePatchType, []byte(patch))
+}
+
+// configMap is a manifest with one value.
+func (s *stage) configMap(name, value string) string {
+	return fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: %s, namespace: %s}\ndata:\n  value: %q\n", name, s.apps, value)
+}
+
+// declare writes a namespace and some ConfigMaps of the same value, each in a
+// file config/<name>.yaml.
+func (s *stage) declare(value string, names ...string) {
+	s.repo.write("config/namespace.yaml", fmt.Sprintf("apiVersion: v1\nkind: Namespace\nmetadata: {name: %s}\n", s.apps))
+	for _, name := range names {
+		s.repo.write("config/"+name+".yaml", s.configMap(name, value))
+	}
+}
+
+// live reads a declared ConfigMap; nil where there is none.
+func (s *stage) live(name string) *corev1.ConfigMap {
+	s.Helper()
+	var found corev1.ConfigMap
+	err := hand.Get(s.Context(), client.ObjectKey{Namespace: s.apps, Name: name}, &found)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		s.Fatal(err)
+	}
+	return &found
+}
+
+// holds waits until a declared ConfigMap has the value.
+func (s *stage) holds(name, value string) *corev1.ConfigMap {
+	s.Helper()
+	var found *corev1.ConfigMap
+	s.eventually(fmt.Sprintf("ConfigMap %s holds %q", name, value), func() error {
+		if found = s.live(name); found == nil {
+			return fmt.Errorf("it does not exist")
+		}
+		if got := found.Data["value"]; got != value {
+			return fmt.Errorf("it holds %q", got)
+		}
+		return nil
+	})
+	return found
+}
+
+// gone waits until a ConfigMap does not exist.
+func (s *stage) gone(name string) {
+	s.Helper()
+	s.eventually("ConfigMap "+name+" is gone", func() error {
+		if s.live(name) != nil {
+			return fmt.Errorf("it is there")
+		}
+		return nil
+	})
+}
+
+// edit changes a live ConfigMap by hand.
+func (s *stage) edit(name, patch string) {
+	s.Helper()
+	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.apps, Name: name}}
+	if err := hand.Patch(s.Context(), object, mergePatch(patch), client.FieldOwner("kubectl-edit")); err != nil {
+		s.Fatal(err)
+	}
+}
+
+// uproot deletes a live ConfigMap by hand.
+func (s *stage) uproot(name string) {
+	s.Helper()
+	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.apps, Name: name}}
+	if err := hand.Delete(s.Context(), object); err != nil {
+		s.Fatal(err)
+	}
+}
+
+// census lists the ConfigMaps of the declared namespace with their incarnations,
+// without the one that Kubernetes itself puts there.
+func (s *stage) census() map[string]string {
+	s.Helper()
+	var list corev1.ConfigMapList
+	if err := hand.List(s.Context(), &list, client.InNamespace(s.apps)); err != nil {
+		s.Fatal(err)
+	}
+	found := map[string]string{}
+	for _, c := range list.Items {
+		if !strings.HasPrefix(c.Name, "kube-") {
+			found[c.Name] = string(c.UID)
+		}
+	}
+	return found
+}

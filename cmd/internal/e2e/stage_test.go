@@ -1,0 +1,399 @@
+package e2e
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/poolwright/poolwright/provision/sandbox/gitserver"
+	"github.com/poolwright/poolwright/provision/sandbox/process"
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+)
+
+// stage is one test's part of the world: a namespace with a Sync and its
+// controller, a namespace for what Git declares, and a repository behind a
+// proxy.
+type stage struct {
+	*testing.T
+	// name is unique in the world: the Sync's, and of all the rest.
+	name string
+	// system is the controller's namespace, apps that of the declared objects.
+	system, apps string
+	owner        gitserver.Account
+	git          *gitProxy
+	repo         *repo
+	token        string
+	// hidden are the words that nothing may show.
+	hidden []string
+	now    *controller
+}
+
+// interval is how often the Syncs here ask Git.
+const interval = 5 * time.Second
+
+// patience bounds every wait. It is generous: the machine may be busy, and a
+// test that passes does not wait for it.
+const patience = 60 * time.Second
+
+// newStage makes everything but the Sync and the controller.
+func newStage(t *testing.T, name string) *stage {
+	t.Helper()
+	ctx := t.Context()
+	s := &stage{T: t, name: name, system: "pw-" + name, apps: "apps-" + name}
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.system}}
+	if err := hand.Create(ctx, ns); err != nil {
+		t.Fatal(err)
+	}
+	var err error
+	if s.owner, err = world.Git.CreateUser(ctx, "team-"+name); err != nil {
+		t.Fatal(err)
+	}
+	made, err := world.Git.CreateRepository(ctx, s.owner, "nodes", true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.token, err = world.Git.CreateToken(ctx, s.owner, "poolwright", "write:repository"); err != nil {
+		t.Fatal(err)
+	}
+	s.hide(s.token)
+	s.hide(s.owner.Name + ":" + s.token)
+	s.git = newGitProxy(t)
+	// The branch is not the default one, so that it can be deleted.
+	s.repo = newRepo(t, made.URL, s.owner.Name, s.token, "live")
+	t.Cleanup(s.showsNoSecret)
+	return s
+}
+
+// within is the stage as a subtest sees it.
+func (s *stage) within(t *testing.T) *stage {
+	part := *s
+	part.T = t
+	return &part
+}
+
+// hide plants a word that no log, event or status may show, in any form.
+func (s *stage) hide(word string) {
+	s.hidden = append(s.hidden, word, base64.StdEncoding.EncodeToString([]byte(word)))
+}
+
+// showsNoSecret reads all that the controllers ever said.
+func (s *stage) showsNoSecret() {
+	logs, err := filepath.Glob(filepath.Join(world.Dir, "logs", s.name+"-*.log"))
+	if err != nil || len(logs) == 0 {
+		s.Errorf("no log of the controller was found: %v", err)
+	}
+	said := map[string]string{}
+	for _, path := range logs {
+		content, err := os.ReadFile(path)
+		if err != nil {
+			s.Error(err)
+		}
+		said[filepath.Base(path)] = string(content)
+		if strings.Contains(string(content), "Observed a panic") || strings.Contains(string(content), "goroutine 1 [") {
+			s.Errorf("the controller panicked:\n%s", process.Tail(path, 60))
+		}
+	}
+	var events corev1.EventList
+	var syncs v1alpha1.SyncList
+	for _, list := range []client.ObjectList{&events, &syncs} {
+		if err := hand.List(context.Background(), list, client.InNamespace(s.system)); err != nil {
+			s.Error(err)
+		}
+		said[fmt.Sprintf("%T", list)] = fmt.Sprintf("%+v", list)
+	}
+	for where, text := range said {
+		for _, word := range s.hidden {
+			if strings.Contains(text, word) {
+				s.Errorf("%s shows a secret that begins with %.4s", where, word)
+			}
+		}
+	}
+}
+
+// controller is one `poolwright run` and the API server as it sees it.
+type controller struct {
+	*process.Process
+	api *apiProxy
+}
+
+// start runs the product for this stage. The newest one is s.now.
+func (s *stage) start() *controller {
+	s.Helper()
+	c := &controller{api: newAPIProxy(s.T)}
+	s.run(c)
+	return c
+}
+
+// run starts a process for a controller, again after the last one died.
+func (s *stage) run(c *controller) {
+	s.Helper()
+	dir := s.TempDir()
+	var err error
+	c.Process, err = world.Run(s.name+"-"+filepath.Base(dir)+filepath.Base(filepath.Dir(dir)), binary, "run",
+		"--namespace="+s.system, "--kubeconfig="+c.api.kubeconfig, "--cache-dir="+dir, "--metrics-addr=0", "--health-addr=0")
+	if err != nil {
+		s.Fatal(err)
+	}
+	p := c.Process
+	s.Cleanup(func() {
+		if err := p.Kill(); err != nil {
+			s.Error(err)
+		}
+	})
+	s.now = c
+}
+
+// buryLease takes the lease from a controller that was killed, so that the next
+// one need not wait until it expires.
+func (s *stage) buryLease() {
+	s.Helper()
+	err := hand.DeleteAllOf(s.Context(), leaseObject(), client.InNamespace(s.system))
+	if err != nil {
+		s.Fatal(err)
+	}
+}
+
+// follow creates the Sync, with the credentials beside it.
+func (s *stage) follow(mods ...func(*v1alpha1.Sync)) {
+	s.Helper()
+	s.credentials(s.token)
+	s.syncNamed(s.name, mods...)
+}
+
+func (s *stage) syncNamed(name string, mods ...func(*v1alpha1.Sync)) {
+	s.Helper()
+	sync := &v1alpha1.Sync{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: s.system},
+		Spec: v1alpha1.SyncSpec{
+			Source: v1alpha1.Source{Git: v1alpha1.GitSource{
+				URL:       s.git.url() + "/" + s.owner.Name + "/nodes.git",
+				Ref:       v1alpha1.GitRef{Branch: s.repo.branch},
+				SecretRef: &v1alpha1.SecretRef{Name: "git"},
+			}},
+			Path: "config", Interval: metav1.Duration{Duration: interval},
+		},
+	}
+	for _, mod := range mods {
+		mod(sync)
+	}
+	// The controller brings the kind.
+	s.eventually("the Sync is accepted", func() error {
+		err := hand.Create(s.Context(), sync.DeepCopy())
+		if apierrors.IsAlreadyExists(err) {
+			return nil
+		}
+		return err
+	})
+}
+
+// credentials writes the Secret that the Sync names.
+func (s *stage) credentials(password string) {
+	s.Helper()
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "git", Namespace: s.system}}
+	err := hand.Delete(s.Context(), secret)
+	if client.IgnoreNotFound(err) != nil {
+		s.Fatal(err)
+	}
+	secret.ResourceVersion = ""
+	secret.StringData = map[string]string{"username": s.owner.Name, "password": password}
+	if err := hand.Create(s.Context(), secret); err != nil {
+		s.Fatal(err)
+	}
+}
+
+// eventually polls until check returns nil. It gives up after patience, or when
+// the controller or the world has ended.
+func (s *stage) eventually(what string, check func() error) {
+	s.Helper()
+	deadline := time.After(patience)
+	tick := time.NewTicker(25 * time.Millisecond)
+	defer tick.Stop()
+	var ended <-chan struct{}
+	for {
+		err := check()
+		if err == nil {
+			return
+		}
+		log := ""
+		if s.now != nil {
+			ended, log = s.now.Done(), "\nthe controller's last words:\n"+process.Tail(s.now.Log(), 12)
+		}
+		select {
+		case <-tick.C:
+		case <-ended:
+			s.Fatalf("%s: the controller ended: %v", what, s.now.Err())
+		case <-world.Done():
+			s.Fatalf("%s: %v", what, world.Err())
+		case <-deadline:
+			s.Fatalf("waited %s in vain until %s: %v%s", patience, what, err, log)
+		}
+	}
+}
+
+// sync reads the Sync.
+func (s *stage) sync() *v1alpha1.Sync {
+	s.Helper()
+	sync, err := s.read(s.name)
+	if err != nil {
+		s.Fatal(err)
+	}
+	return sync
+}
+
+func (s *stage) read(name string) (*v1alpha1.Sync, error) {
+	var sync v1alpha1.Sync
+	err := hand.Get(s.Context(), client.ObjectKey{Namespace: s.system, Name: name}, &sync)
+	return &sync, err
+}
+
+// change edits the Sync, as kubectl edit does.
+func (s *stage) change(edit func(*v1alpha1.Sync)) {
+	s.Helper()
+	sync := s.sync()
+	before := sync.DeepCopy()
+	edit(sync)
+	if err := hand.Patch(s.Context(), sync, client.MergeFrom(before)); err != nil {
+		s.Fatal(err)
+	}
+}
+
+// isReady says why the Sync is not ready at the revision, or nil.
+func isReady(sync *v1alpha1.Sync, revision string) error {
+	ready := meta.FindStatusCondition(sync.Status.Conditions, "Ready")
+	switch {
+	case ready == nil:
+		return fmt.Errorf("there is no condition Ready yet")
+	case ready.Status != metav1.ConditionTrue || ready.ObservedGeneration != sync.Generation:
+		return fmt.Errorf("Ready is %s, %s at generation %d of %d: %s", ready.Status, ready.Reason, ready.ObservedGeneration, sync.Generation, ready.Message)
+	case sync.Status.LastAppliedRevision != revision:
+		return fmt.Errorf("revision %s is applied, not %s", sync.Status.LastAppliedRevision, revision)
+	}
+	for _, kind := range []string{"Reconciling", "Stalled"} {
+		if meta.FindStatusCondition(sync.Status.Conditions, kind) != nil {
+			return fmt.Errorf("it is ready and %s", kind)
+		}
+	}
+	return nil
+}
+
+// ready waits until the newest commit is applied.
+func (s *stage) ready() *v1alpha1.Sync {
+	s.Helper()
+	return s.readyAs(s.name)
+}
+
+func (s *stage) readyAs(name string) *v1alpha1.Sync {
+	s.Helper()
+	var sync *v1alpha1.Sync
+	s.eventually("Sync "+name+" is ready", func() (err error) {
+		if sync, err = s.read(name); err != nil {
+			return err
+		}
+		return isReady(sync, s.repo.revision())
+	})
+	return sync
+}
+
+// troubled waits until the Sync is not ready for the given reason, and an event
+// says so. It returns the message.
+func (s *stage) troubled(reason string) string {
+	s.Helper()
+	var ready *metav1.Condition
+	s.eventually("the Sync is not ready: "+reason, func() error {
+		ready = meta.FindStatusCondition(s.sync().Status.Conditions, "Ready")
+		if ready == nil || ready.Status != metav1.ConditionFalse || ready.Reason != reason {
+			return fmt.Errorf("Ready is %+v", ready)
+		}
+		return nil
+	})
+	s.told(reason)
+	return ready.Message
+}
+
+// told waits for an event of the Sync with the reason, and returns its message.
+func (s *stage) told(reason string) string {
+	s.Helper()
+	message := ""
+	s.eventually("an event "+reason, func() error {
+		var events corev1.EventList
+		if err := hand.List(s.Context(), &events, client.InNamespace(s.system)); err != nil {
+			return err
+		}
+		var seen []string
+		for _, e := range events.Items {
+			if e.InvolvedObject.Kind == "Sync" && e.InvolvedObject.Name == s.name {
+				seen = append(seen, e.Reason)
+				if e.Reason == reason {
+					message = e.Message
+					return nil
+				}
+			}
+		}
+		return fmt.Errorf("there are only %v", seen)
+	})
+	return message
+}
+
+// handled asks for a run now and waits until it is done. Whatever the
+// controller still had to do has happened then.
+func (s *stage) handled() *v1alpha1.Sync {
+	s.Helper()
+	return s.handledAs(s.name)
+}
+
+func (s *stage) handledAs(name string) *v1alpha1.Sync {
+	s.Helper()
+	token := time.Now().Format(time.RFC3339Nano)
+	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, v1alpha1.ReconcileAnnotation, token)
+	sync := &v1alpha1.Sync{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: s.system}}
+	if err := hand.Patch(s.Context(), sync, mergePatch(patch)); err != nil {
+		s.Fatal(err)
+	}
+	s.eventually("the request is handled", func() error {
+		var err error
+		if sync, err = s.read(name); err == nil && sync.Status.LastHandledReconcileAt != token {
+			err = fmt.Errorf("the last one handled is %q", sync.Status.LastHandledReconcileAt)
+		}
+		return err
+	})
+	return sync
+}
+
+// dropCredentials deletes the Secret that the Sync names.
+func (s *stage) dropCredentials() {
+	s.Helper()
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "git", Namespace: s.system}}
+	if err := hand.Delete(s.Context(), secret); err != nil {
+		s.Fatal(err)
+	}
+}
+
+// recreate replaces the repository by one of the same name without any commit.
+func (s *stage) recreate() {
+	s.Helper()
+	if err := world.Git.Call(s.Context(), s.owner, http.MethodDelete, "/repos/"+s.owner.Name+"/nodes", nil, nil); err != nil {
+		s.Fatal(err)
+	}
+	if _, err := world.Git.CreateRepository(s.Context(), s.owner, "nodes", true); err != nil {
+		s.Fatal(err)
+	}
+}
+
+func more(now, before int) error {
+	if now <= before {
+		return fmt.Errorf("still %d", now)
+	}
+	return nil
+}
