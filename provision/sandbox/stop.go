@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -48,11 +49,11 @@ func (e *ending) run(group *process.Group) error {
 	ctx, cancel := context.WithTimeout(context.Background(), stopLimit)
 	defer cancel()
 	var errs []error
-	for i := len(e.programs) - 1; i >= 0; i-- {
-		errs = append(errs, e.programs[i].Stop(ctx))
+	for _, program := range slices.Backward(e.programs) {
+		errs = append(errs, program.Stop(ctx))
 	}
-	for i := len(e.steps) - 1; i >= 0; i-- {
-		errs = append(errs, e.steps[i]())
+	for _, step := range slices.Backward(e.steps) {
+		errs = append(errs, step())
 	}
 	if group != nil {
 		errs = append(errs, group.Stop(ctx))

@@ -87,12 +87,15 @@ func inFolder(t *testing.T, folder string) []int {
 
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	deadline := time.Now().Add(time.Minute)
+	deadline := time.After(time.Minute)
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
 	for !holds() {
-		if time.Now().After(deadline) {
+		select {
+		case <-deadline:
 			t.Fatalf("waited a minute in vain: %s", what)
+		case <-tick.C:
 		}
-		time.Sleep(20 * time.Millisecond)
 	}
 }
 
@@ -222,7 +225,8 @@ func TestACrashOfTheSandboxLeavesNothing(t *testing.T) {
 }
 
 func TestAStartThatFailsLeavesNothing(t *testing.T) {
-	t.Setenv("TMPDIR", t.TempDir()) // other worlds come and go in the usual one
+	temporary := t.TempDir() // other worlds come and go in the usual one
+	t.Setenv("TMPDIR", temporary)
 	config := sandbox.DefaultConfig()
 	config.AWS.Region = "mars-north-1" // refused by the cloud, after the folder was made
 	if world, err := sandbox.Start(t.Context(), config); err == nil {
@@ -236,7 +240,7 @@ func TestAStartThatFailsLeavesNothing(t *testing.T) {
 			t.Error(world.Stop())
 		}
 	}
-	left, err := filepath.Glob(filepath.Join(os.TempDir(), "*"))
+	left, err := filepath.Glob(filepath.Join(temporary, "*"))
 	if err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v, %v", left, err)
 	}

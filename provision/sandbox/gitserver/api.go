@@ -168,11 +168,11 @@ func (s *Server) RenameBranch(ctx context.Context, user Account, in Repository, 
 }
 
 func (r Repository) path(parts ...string) string {
-	path := "/repos/" + url.PathEscape(r.Owner) + "/" + url.PathEscape(r.Name)
+	escaped := []string{"", "repos", url.PathEscape(r.Owner), url.PathEscape(r.Name)}
 	for _, part := range parts {
-		path += "/" + url.PathEscape(part)
+		escaped = append(escaped, url.PathEscape(part))
 	}
-	return path
+	return strings.Join(escaped, "/")
 }
 
 // Call asks Gitea's API, version 1, as the user: with the token, or with the

@@ -20,6 +20,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -180,8 +181,8 @@ func (g *Group) Stop(ctx context.Context) error {
 	children := append([]*Process(nil), g.children...)
 	g.mu.Unlock()
 	var errs []error
-	for i := len(children) - 1; i >= 0; i-- {
-		errs = append(errs, children[i].Stop(ctx))
+	for _, child := range slices.Backward(children) {
+		errs = append(errs, child.Stop(ctx))
 	}
 	if !first {
 		return errors.Join(errs...)

@@ -135,12 +135,15 @@ func start(t *testing.T, group *process.Group, s process.Spec) *process.Process 
 // eventually polls: other processes cannot be waited for by channel.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.After(20 * time.Second)
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
 	for !holds() {
-		if time.Now().After(deadline) {
+		select {
+		case <-deadline:
 			t.Fatalf("waited 20 s in vain: %s", what)
+		case <-tick.C:
 		}
-		time.Sleep(5 * time.Millisecond)
 	}
 }
 

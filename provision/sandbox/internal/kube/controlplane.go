@@ -129,11 +129,7 @@ func (c *ControlPlane) startClient(ctx context.Context, name string, credentials
 		return err
 	}
 	return process.WithPorts(func() error {
-		probe, err := c.healthProbe(*port)
-		if err != nil {
-			return err
-		}
-		_, err = c.run(ctx, name, flags(c.ids, file, *port), probe)
+		_, err := c.run(ctx, name, flags(c.ids, file, *port), c.healthProbe(*port))
 		return err
 	}, port)
 }

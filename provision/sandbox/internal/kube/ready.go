@@ -44,9 +44,9 @@ func readyProbe(config *rest.Config) (func(context.Context) error, error) {
 }
 
 // healthProbe asks a component that serves its health without a login.
-func (c *ControlPlane) healthProbe(port int) (func(context.Context) error, error) {
+func (c *ControlPlane) healthProbe(port int) func(context.Context) error {
 	client := secureClient(c.ids.cluster.pem)
-	return func(ctx context.Context) error { return ask(ctx, client, loopback(port)+"/healthz") }, nil
+	return func(ctx context.Context) error { return ask(ctx, client, loopback(port)+"/healthz") }
 }
 
 func secureClient(ca []byte, certificates ...tls.Certificate) *http.Client {

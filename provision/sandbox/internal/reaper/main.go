@@ -102,6 +102,8 @@ func (e *estate) follow(line string) error {
 // some containers, a second later or never. What is still listed after three
 // seconds is dead but uncollected, and writes no more files.
 func end(groups map[int]bool) {
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
 	for range 300 {
 		for group := range groups {
 			if err := syscall.Kill(-group, syscall.SIGKILL); err != nil {
@@ -111,19 +113,21 @@ func end(groups map[int]bool) {
 		if len(groups) == 0 {
 			return
 		}
-		time.Sleep(10 * time.Millisecond)
+		<-tick.C
 	}
 }
 
 // removeAll tries again for a second: a dying process may have written a last
 // file into a folder that was being emptied.
 func removeAll(folder string) error {
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
 	var err error
 	for range 20 {
 		if err = os.RemoveAll(folder); err == nil {
 			return nil
 		}
-		time.Sleep(50 * time.Millisecond)
+		<-tick.C
 	}
 	return err
 }

@@ -17,7 +17,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv("REAPER_TEST_ROLE") == "" {
 		os.Exit(m.Run())
 	}
-	time.Sleep(time.Hour)
+	<-time.After(time.Hour)
 }
 
 // victim is a process in a group of its own, collected when it ends.
