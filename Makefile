@@ -76,7 +76,7 @@ generate: ## Make deep copies and CRDs from reconciler/api
 
 .PHONY: golden
 golden: ## Rewrite every golden file; look at the diff before you commit it
-	go test -p $(PARALLEL) -timeout 30m $(call packages_with,flag\.Bool\("update") -update
+	go test -p $(PARALLEL) -timeout 30m $(call packages_with,flag\.Bool."update") -update
 
 .PHONY: fuzz
 fuzz: ## Run every fuzz target for FUZZTIME each

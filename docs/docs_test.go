@@ -74,6 +74,8 @@ func TestThePagesTellEveryNameOfTheCode(t *testing.T) {
 		{"kinds/cluster.md", "feature gate", "../provision/engine/featuregates.go", `"([A-Z]\w+)"`},
 		{"commands.md", "command", "../cmd/internal/cli", `Use:\s+"([a-z-]+)`},
 		{"commands.md", "flag", "../cmd/internal/cli", `lags(?:\(\))?\.\w+VarP?\([^,]+, "([a-z-]+)"`},
+		{"commands.md", "command", "../cmd/poolwright-sandbox", `Use:\s+"([a-z-]+)`},
+		{"commands.md", "flag", "../cmd/poolwright-sandbox", `lags(?:\(\))?\.\w+VarP?\([^,]+, "([a-z-]+)"`},
 		{"metrics.md", "metric", "../reconciler", `Name: "(poolwright_\w+)"`},
 		{"metrics.md", "metric", "../provision/engine", `Name: "(poolwright_\w+)"`},
 		{"events.md", "event", "../reconciler/controller", `Event\w?\(sync, [^,]+, "([A-Z]\w+)"`},
