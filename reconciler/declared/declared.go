@@ -31,7 +31,30 @@ type Declared struct {
 	// Problems are the user's mistakes, in the order of file and line.
 	Problems []state.Problem
 
-	documents map[string][]manifest.Document
+	files  fs.FS
+	limits manifest.Limits
+}
+
+// Document reads again the document that an origin points to, for whoever
+// needs the line of a single field; false when there is none.
+func (d Declared) Document(at state.Origin) (manifest.Document, bool) {
+	if d.files == nil || at.Line == 0 {
+		return manifest.Document{}, false
+	}
+	content, err := manifest.NewTree(d.files, d.limits).Read(at.File)
+	if err != nil {
+		return manifest.Document{}, false
+	}
+	docs, _, err := manifest.Parse(at.File, content, d.limits)
+	if err != nil {
+		return manifest.Document{}, false
+	}
+	for _, doc := range docs {
+		if part, ok := doc.Part(at.Line); ok {
+			return part, true
+		}
+	}
+	return manifest.Document{}, false
 }
 
 // Limits bound what a folder may cost. The zero value is the default.
@@ -75,7 +98,9 @@ func Load(fsys fs.FS, folder string, limits Limits) (Declared, error) {
 		return Declared{}, state.Failf(state.Fix, "NoManifests",
 			"folder %q declares no object; put manifests or a kustomization.yaml into it, or correct the path", folder)
 	}
-	return collect(found), nil
+	d := collect(found)
+	d.files, d.limits = fsys, limits.Limits
+	return d, nil
 }
 
 // locate finds the folder to read.
@@ -107,7 +132,7 @@ func locate(tree *manifest.Tree, folder string) (string, error) {
 
 // collect checks objects and refuses the second of each key.
 func collect(found render.Result) Declared {
-	d := Declared{Problems: found.Problems, documents: found.Documents}
+	d := Declared{Problems: found.Problems}
 	first := map[state.Key]state.Origin{}
 	var items []state.Item
 	for _, o := range found.Objects {

@@ -2,7 +2,6 @@ package declared
 
 import (
 	"io/fs"
-	"maps"
 	"path"
 	"strings"
 	"time"
@@ -21,7 +20,7 @@ type walk struct {
 }
 
 func plain(tree *manifest.Tree, folder string, timeout time.Duration) (render.Result, error) {
-	w := &walk{tree: tree, timeout: timeout, found: render.Result{Documents: map[string][]manifest.Document{}}}
+	w := &walk{tree: tree, timeout: timeout}
 	if err := w.folder(folder, 0); err != nil {
 		return render.Result{}, err
 	}
@@ -76,7 +75,6 @@ func (w *walk) kustomization(folder string) (bool, error) {
 	}
 	w.found.Objects = append(w.found.Objects, r.Objects...)
 	w.found.Problems = append(w.found.Problems, r.Problems...)
-	maps.Copy(w.found.Documents, r.Documents)
 	return true, w.count()
 }
 
@@ -142,7 +140,6 @@ func (w *walk) file(name string) error {
 		return err
 	}
 	w.found.Problems = append(w.found.Problems, problems...)
-	w.found.Documents[name] = docs
 	for _, d := range docs {
 		objects, problems := d.Objects()
 		w.found.Objects = append(w.found.Objects, objects...)

@@ -39,6 +39,23 @@ func (d Document) At(n *yaml.Node) state.Origin {
 	return state.Origin{File: d.File, Line: n.Line}
 }
 
+// Part is the object that starts in a line: the document itself, or an item of
+// its list.
+func (d Document) Part(line int) (Document, bool) {
+	if d.Line == line {
+		return d, true
+	}
+	for _, item := range Items(Child(d.Node, "items")) {
+		if item = follow(item); item == nil {
+			continue
+		}
+		if part, ok := (Document{File: d.File, Line: item.Line, Node: item}).Part(line); ok {
+			return part, true
+		}
+	}
+	return Document{}, false
+}
+
 // Value returns the content in canonical JSON form, read as kubectl reads it
 // (YAML 1.1: yes and on are booleans).
 func (d Document) Value() (any, error) {
@@ -300,34 +317,35 @@ func follow(n *yaml.Node) *yaml.Node {
 	return nil
 }
 
-// Find returns the line of a field given by its path: keys, and indexes written as
-// numbers. Where the path ends early, it is the line of the deepest part that
-// is there; found says whether all of it was.
+// Find returns the line of a field given by its path: keys, and indexes written
+// as numbers. A key that holds dots may come in parts. Where the path ends
+// early, it is the line of the deepest part that is there; found says whether
+// all of it was.
 func (d Document) Find(fields []string) (line int, found bool) {
-	n, line := d.Node, d.Line
-	for _, f := range fields {
-		m := follow(n)
-		if m == nil {
+	n := follow(d.Node)
+	line = d.Line
+	for len(fields) > 0 {
+		used := 0
+		switch {
+		case n == nil:
+		case n.Kind == yaml.SequenceNode:
+			if i, err := strconv.Atoi(fields[0]); err == nil && i >= 0 && i < len(n.Content) {
+				n, used = n.Content[i], 1
+				line = n.Line
+			}
+		case n.Kind == yaml.MappingNode:
+			for used = len(fields); used > 0; used-- {
+				key := strings.Join(fields[:used], ".")
+				if next := Child(n, key); next != nil {
+					line, n = keyLine(n, key, next.Line), next
+					break
+				}
+			}
+		}
+		if used == 0 {
 			return line, false
 		}
-		var next *yaml.Node
-		switch m.Kind {
-		case yaml.SequenceNode:
-			i, err := strconv.Atoi(f)
-			if err != nil || i < 0 || i >= len(m.Content) {
-				return line, false
-			}
-			next = m.Content[i]
-			line = next.Line
-		case yaml.MappingNode:
-			if next = Child(m, f); next == nil {
-				return line, false
-			}
-			line = keyLine(m, f, next.Line)
-		default:
-			return line, false
-		}
-		n = next
+		fields, n = fields[used:], follow(n)
 	}
 	return line, true
 }

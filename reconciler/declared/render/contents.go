@@ -7,7 +7,6 @@ import (
 	"path"
 	"reflect"
 	"regexp"
-	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -321,39 +320,4 @@ func plain(err error) string {
 		return m[1] + " is declared twice: two of the resources lead to the same object; name it once"
 	}
 	return strings.Join(strings.Fields(text), " ")
-}
-
-// suggestion names the known field that was probably meant.
-func suggestion(given string, known map[string]bool) string {
-	best, distance := "", 3
-	for name := range known {
-		if d := edits(strings.ToLower(given), strings.ToLower(name)); d < distance || (d == distance && name < best) {
-			best, distance = name, d
-		}
-	}
-	if best == "" {
-		return ""
-	}
-	return "; did you mean " + strconv.Quote(best) + "?"
-}
-
-// edits is the number of letters to insert, delete or change.
-func edits(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		diagonal := row[0]
-		row[0] = i
-		for j := 1; j <= len(b); j++ {
-			step := diagonal
-			if a[i-1] != b[j-1] {
-				step++
-			}
-			diagonal = row[j]
-			row[j] = min(step, row[j]+1, row[j-1]+1)
-		}
-	}
-	return row[len(b)]
 }

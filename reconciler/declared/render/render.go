@@ -36,8 +36,6 @@ type Result struct {
 	// Problems are the user's mistakes. If there is one, Objects is empty:
 	// kustomize renders all or nothing.
 	Problems []state.Problem
-	// Documents are the documents of the resource files, by file.
-	Documents map[string][]manifest.Document
 }
 
 // Run renders the kustomization in a folder of the tree. Its error is for what
@@ -70,7 +68,7 @@ func Run(tree *manifest.Tree, folder string, timeout time.Duration) (Result, err
 	if limit := tree.Limits().Objects; len(objects) > limit {
 		return Result{}, manifest.Exceeded("%s renders to more than %d objects", s.root.file, limit)
 	}
-	result := Result{Documents: s.documents}
+	var result Result
 	for _, o := range objects {
 		result.Objects = append(result.Objects, manifest.Object{Value: o, Origin: s.origin(folder, o)})
 		if !own {

@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -228,7 +230,7 @@ func (s *survey) checkFields(k *kustomization) bool {
 			continue
 		}
 		if key.Value != "<<" && !known[key.Value] {
-			s.problem(at, "unknown field %q in a kustomization%s", key.Value, suggestion(key.Value, known))
+			s.problem(at, "unknown field %q in a kustomization%s", key.Value, manifest.Suggest(key.Value, slices.Collect(maps.Keys(known))))
 		}
 	}
 	return len(s.problems) == before

@@ -1,0 +1,129 @@
+// Package lint checks what a repository declares without a cluster: against
+// the schemas of its custom resources, as the API server would, and for what
+// an API server would take and a person should not commit.
+//
+// It is pure and refuses nothing: every finding is a Problem with the file and,
+// where it can be found, the line of the field. Start reading at Check.
+package lint
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+
+	"github.com/poolwright/poolwright/reconciler/declared"
+	"github.com/poolwright/poolwright/reconciler/state"
+)
+
+// Check returns everything that is wrong with d: the problems of loading it,
+// and those of its objects. Objects of a kind that one of the given
+// CustomResourceDefinitions defines, or one that d itself declares, are
+// checked against its schema; those of other kinds are not.
+func Check(d declared.Declared, crds []*apiextensionsv1.CustomResourceDefinition) []state.Problem {
+	c := &checker{declared: d, kinds: map[groupKind]*kind{}, problems: slices.Clone(d.Problems)}
+	for _, crd := range crds {
+		c.define(crd)
+	}
+	c.defineOwn()
+	for _, item := range d.Set.Items() {
+		c.secret(item)
+		if !c.outdated(item) {
+			c.schema(item)
+		}
+	}
+	slices.SortStableFunc(c.problems, func(a, b state.Problem) int {
+		if n := strings.Compare(a.Origin.File, b.Origin.File); n != 0 {
+			return n
+		}
+		if a.Origin.Line != b.Origin.Line {
+			return a.Origin.Line - b.Origin.Line
+		}
+		return strings.Compare(a.Message, b.Message)
+	})
+	return slices.Compact(c.problems)
+}
+
+type checker struct {
+	declared declared.Declared
+	kinds    map[groupKind]*kind
+	problems []state.Problem
+}
+
+type groupKind struct{ group, kind string }
+
+// report adds a finding about a field of an item; an empty path is the item.
+func (c *checker) report(item state.Item, path, format string, args ...any) {
+	at := item.Origin
+	if doc, ok := c.declared.Document(item.Origin); ok && path != "" {
+		if line, _ := doc.Find(segments(path)); line > 0 {
+			at.Line = line
+		}
+	}
+	message := fmt.Sprintf(format, args...)
+	if path != "" {
+		message = path + ": " + message
+	}
+	c.problems = append(c.problems, state.Problem{Origin: at, Message: item.Key.String() + ": " + message})
+}
+
+// segments splits a path such as spec.list[0].map[a.b/c].field.
+func segments(path string) []string {
+	var out []string
+	for path != "" {
+		path = strings.TrimPrefix(path, ".")
+		if rest, ok := strings.CutPrefix(path, "["); ok {
+			inner, after, _ := strings.Cut(rest, "]")
+			out = append(out, strings.Trim(inner, `"'`))
+			path = after
+			continue
+		}
+		end := strings.IndexAny(path, ".[")
+		if end < 0 {
+			end = len(path)
+		}
+		out = append(out, path[:end])
+		path = path[end:]
+	}
+	return out
+}
+
+// secret finds secrets that anyone who may read the repository can read. Their
+// values are in no message.
+func (c *checker) secret(item state.Item) {
+	if item.Key.Group != "" || item.Key.Kind != "Secret" {
+		return
+	}
+	if _, encrypted := item.Object["sops"]; encrypted {
+		return
+	}
+	for _, field := range []string{"data", "stringData"} {
+		if m, _ := item.Object[field].(map[string]any); len(m) > 0 {
+			c.report(item, field, "this secret is in Git for everyone who may read the repository; keep it in a secret store, and rotate it")
+			return
+		}
+	}
+}
+
+// outdated names manifests of Karpenter versions that no API server serves any
+// more.
+func (c *checker) outdated(item state.Item) bool {
+	want := ""
+	switch {
+	case item.Key.Group == "karpenter.sh" && item.Key.Kind == "Provisioner":
+		want = "karpenter.sh/v1 NodePool"
+	case item.Key.Group == "karpenter.sh" && item.Key.Kind == "Machine":
+		want = "nothing: machines are made by the engine (NodeClaim) and not declared"
+	case item.Key.Group == "karpenter.k8s.aws" && item.Key.Kind == "AWSNodeTemplate":
+		want = "karpenter.k8s.aws/v1 EC2NodeClass"
+	case item.Key.Group == "karpenter.sh" && item.Key.Kind == "NodePool" && item.Version != "v1":
+		want = "karpenter.sh/v1"
+	case item.Key.Group == "karpenter.k8s.aws" && item.Key.Kind == "EC2NodeClass" && item.Version != "v1":
+		want = "karpenter.k8s.aws/v1"
+	default:
+		return false
+	}
+	c.report(item, "apiVersion", "%s/%s is an old version of Karpenter's API, which is no longer served; upgrade it to %s", item.Key.Group, item.Version, want)
+	return true
+}

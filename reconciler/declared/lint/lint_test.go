@@ -1,0 +1,143 @@
+package lint_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/google/go-cmp/cmp"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/poolwright/poolwright/reconciler/declared"
+	"github.com/poolwright/poolwright/reconciler/declared/lint"
+)
+
+func schemas(t *testing.T) []*apiextensionsv1.CustomResourceDefinition {
+	t.Helper()
+	b, err := os.ReadFile("testdata/crd.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var crd apiextensionsv1.CustomResourceDefinition
+	if err := yaml.UnmarshalStrict(b, &crd); err != nil {
+		t.Fatal(err)
+	}
+	return []*apiextensionsv1.CustomResourceDefinition{&crd}
+}
+
+// check lints files given as name, content, name, content … in folder "x".
+func check(t *testing.T, crds []*apiextensionsv1.CustomResourceDefinition, files ...string) []string {
+	t.Helper()
+	fsys := fstest.MapFS{}
+	for i := 0; i+1 < len(files); i += 2 {
+		fsys[files[i]] = &fstest.MapFile{Data: []byte(files[i+1])}
+	}
+	d, err := declared.Load(fsys, "x", declared.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := []string{}
+	for _, p := range lint.Check(d, crds) {
+		got = append(got, p.String())
+	}
+	return got
+}
+
+const head = "apiVersion: example.com/v1\nkind: Pool\nmetadata: {name: p}\n"
+
+func TestObjectsAreCheckedAgainstTheirSchema(t *testing.T) {
+	for name, c := range map[string]struct {
+		object string
+		want   []string
+	}{
+		"a valid object": {head + "spec:\n  weight: 5\n  template: {}\nstatus: {anything: 1}\n", nil},
+		"an unknown field, with the one that was meant": {
+			head + "spec:\n  template: {}\n  wieght: 5\n",
+			[]string{`x/a.yaml:6: Pool.example.com/p: spec.wieght: unknown field; did you mean "weight"?`},
+		},
+		"an unknown field in a list": {
+			head + "spec:\n  template:\n    requirements:\n    - key: a\n    - key: b\n      operater: In\n",
+			[]string{`x/a.yaml:9: Pool.example.com/p: spec.template.requirements[1].operater: unknown field; did you mean "operator"?`},
+		},
+		"an unknown field like no other": {
+			head + "spec:\n  template: {}\n  xyz: 5\n",
+			[]string{`x/a.yaml:6: Pool.example.com/p: spec.xyz: unknown field`},
+		},
+		"a missing field":          {head + "spec:\n  weight: 5\n", []string{"x/a.yaml:4: Pool.example.com/p: spec.template: this field is required"}},
+		"a missing spec":           {head, []string{"x/a.yaml:1: Pool.example.com/p: spec: this field is required"}},
+		"a number that is too big": {head + "spec:\n  template: {}\n  weight: 500\n", []string{"x/a.yaml:6: Pool.example.com/p: spec.weight: 500: should be less than or equal to 100"}},
+		"text for a number":        {head + "spec:\n  template: {}\n  weight: many\n", []string{`x/a.yaml:6: Pool.example.com/p: spec.weight: "string": must be of type integer: "string"`}},
+		"a value that is not one of some": {
+			head + "spec:\n  template: {}\n  mode: spot\n",
+			[]string{`x/a.yaml:6: Pool.example.com/p: spec.mode: "spot": supported values: "Spot", "OnDemand"`},
+		},
+		"a map's value with dots in its key": {
+			head + "spec:\n  template: {}\n  labels:\n    a: b\n    example.com/x: toolong\n",
+			[]string{`x/a.yaml:8: Pool.example.com/p: spec.labels.example.com/x: may not be more than 5 bytes`},
+		},
+		"an entry twice in a list": {
+			head + "spec:\n  template:\n    requirements:\n    - key: a\n    - key: a\n",
+			[]string{"x/a.yaml:8: Pool.example.com/p: spec.template.requirements[1]: duplicate value"},
+		},
+		"a rule": {
+			head + "spec:\n  template: {}\n  weight: 1\n  replicas: 2\n",
+			[]string{"x/a.yaml:4: Pool.example.com/p: spec: replicas and weight exclude each other"},
+		},
+		"user data, which is not shown": {
+			head + "spec:\n  template: {}\n  userData: hunter2-hunter2\n",
+			[]string{"x/a.yaml:6: Pool.example.com/p: spec.userData: may not be more than 10 bytes"},
+		},
+		"a version that is not served": {
+			strings.Replace(head, "v1", "v1alpha1", 1) + "spec: {}\n",
+			[]string{`x/a.yaml:1: Pool.example.com/p: apiVersion: version "v1alpha1" of Pool is not served; use v1`},
+		},
+		"an item of a List": {
+			"apiVersion: v1\nkind: List\nitems:\n- apiVersion: example.com/v1\n  kind: Pool\n  metadata: {name: p}\n  spec:\n    template: {}\n    wieght: 5\n",
+			[]string{`x/a.yaml:9: Pool.example.com/p: spec.wieght: unknown field; did you mean "weight"?`},
+		},
+		"a kind without a schema": {"apiVersion: other.example.com/v1\nkind: Pool\nmetadata: {name: p}\nwhatever: 1\n", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := check(t, schemas(t), "x/a.yaml", c.object)
+			if diff := cmp.Diff(c.want, got, cmp.Transformer("nil", func(s []string) []string { return append([]string{}, s...) })); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestFindingsThatNeedNoSchema(t *testing.T) {
+	got := check(t, nil,
+		"x/a.yaml", "apiVersion: karpenter.sh/v1alpha5\nkind: Provisioner\nmetadata: {name: p}\n---\napiVersion: karpenter.sh/v1beta1\nkind: NodePool\nmetadata: {name: p}\n",
+		"x/b.yaml", "apiVersion: karpenter.k8s.aws/v1beta1\nkind: EC2NodeClass\nmetadata: {name: p}\n---\napiVersion: karpenter.k8s.aws/v1alpha1\nkind: AWSNodeTemplate\nmetadata: {name: p}\n",
+		"x/c.yaml", "apiVersion: v1\nkind: Secret\nmetadata: {name: s}\nstringData:\n  password: hunter2\n---\napiVersion: v1\nkind: Secret\nmetadata: {name: empty}\n---\napiVersion: v1\nkind: Secret\nmetadata: {name: sealed}\ndata: {a: ENC}\nsops: {mac: x}\n",
+		"x/d.yaml", "broken: [\n",
+	)
+	want := []string{
+		"x/a.yaml:1: Provisioner.karpenter.sh/p: apiVersion: karpenter.sh/v1alpha5 is an old version of Karpenter's API, which is no longer served; upgrade it to karpenter.sh/v1 NodePool",
+		"x/a.yaml:5: NodePool.karpenter.sh/p: apiVersion: karpenter.sh/v1beta1 is an old version of Karpenter's API, which is no longer served; upgrade it to karpenter.sh/v1",
+		"x/b.yaml:1: EC2NodeClass.karpenter.k8s.aws/p: apiVersion: karpenter.k8s.aws/v1beta1 is an old version of Karpenter's API, which is no longer served; upgrade it to karpenter.k8s.aws/v1",
+		"x/b.yaml:5: AWSNodeTemplate.karpenter.k8s.aws/p: apiVersion: karpenter.k8s.aws/v1alpha1 is an old version of Karpenter's API, which is no longer served; upgrade it to karpenter.k8s.aws/v1 EC2NodeClass",
+		"x/c.yaml:4: Secret/s: data: this secret is in Git for everyone who may read the repository; keep it in a secret store, and rotate it",
+		"x/d.yaml:1: this is not valid YAML: did not find expected node content",
+	}
+	want[4] = strings.Replace(want[4], ": data:", ": stringData:", 1)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestSchemasOfTheRepositoryItselfAreUsed(t *testing.T) {
+	crd, err := os.ReadFile("testdata/crd.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := check(t, nil, "x/crd.yaml", string(crd), "x/kustomization.yaml", "namePrefix: a-\nresources: [crd.yaml, ../base]\n",
+		"base/kustomization.yaml", "resources: [pool.yaml]\n", "base/pool.yaml", "# a comment\n"+head+"spec:\n  wieght: 1\n  template: {}\n")
+	want := []string{`base/pool.yaml:6: Pool.example.com/a-p: spec.wieght: unknown field; did you mean "weight"?`}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}

@@ -1,0 +1,189 @@
+package lint
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	structural "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/listtype"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/pruning"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	celconfig "k8s.io/apiserver/pkg/apis/cel"
+
+	"github.com/poolwright/poolwright/reconciler/declared/manifest"
+	"github.com/poolwright/poolwright/reconciler/state"
+)
+
+// kind is one custom resource, with the versions that are served.
+type kind struct {
+	versions map[string]*version
+}
+
+// version is one version's schema, compiled when first needed: rules take
+// longer to compile than to check.
+type version struct {
+	schema   *apiextensionsv1.JSONSchemaProps
+	compiled bool
+	err      error
+	tree     *structural.Structural
+	values   validation.SchemaValidator
+	rules    *cel.Validator
+}
+
+func (c *checker) define(crd *apiextensionsv1.CustomResourceDefinition) {
+	k := &kind{versions: map[string]*version{}}
+	for _, v := range crd.Spec.Versions {
+		if v.Served && v.Schema != nil && v.Schema.OpenAPIV3Schema != nil {
+			k.versions[v.Name] = &version{schema: v.Schema.OpenAPIV3Schema}
+		}
+	}
+	c.kinds[groupKind{crd.Spec.Group, crd.Spec.Names.Kind}] = k
+}
+
+// defineOwn adds what the repository itself defines. A given definition goes
+// before one in the repository.
+func (c *checker) defineOwn() {
+	for _, item := range c.declared.Set.Items() {
+		if item.Key.Group != "apiextensions.k8s.io" || item.Key.Kind != "CustomResourceDefinition" || item.Version != "v1" {
+			continue
+		}
+		var crd apiextensionsv1.CustomResourceDefinition
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(item.Object, &crd); err != nil {
+			c.report(item, "", "this is not a valid CustomResourceDefinition: %v", err)
+			continue
+		}
+		if _, given := c.kinds[groupKind{crd.Spec.Group, crd.Spec.Names.Kind}]; !given {
+			c.define(&crd)
+		}
+	}
+}
+
+func (v *version) compile() error {
+	if v.compiled {
+		return v.err
+	}
+	v.compiled = true
+	var internal apiextensions.JSONSchemaProps
+	if v.err = apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(v.schema, &internal, nil); v.err != nil {
+		return v.err
+	}
+	if v.tree, v.err = structural.NewStructural(&internal); v.err != nil {
+		return v.err
+	}
+	if v.values, _, v.err = validation.NewSchemaValidator(&internal); v.err != nil {
+		return v.err
+	}
+	v.rules = cel.NewValidator(v.tree, true, celconfig.PerCallLimit)
+	return nil
+}
+
+// schema checks an item as the API server would on its creation.
+func (c *checker) schema(item state.Item) {
+	k, ok := c.kinds[groupKind{item.Key.Group, item.Key.Kind}]
+	if !ok {
+		return
+	}
+	v, ok := k.versions[item.Version]
+	if !ok {
+		served := slices.Sorted(maps.Keys(k.versions))
+		c.report(item, "apiVersion", "version %q of %s is not served; use %s", item.Version, item.Key.Kind, strings.Join(served, " or "))
+		return
+	}
+	if err := v.compile(); err != nil {
+		c.report(item, "", "the CustomResourceDefinition of this kind cannot be used: %v", err)
+		return
+	}
+	object := runtime.DeepCopyJSON(item.Object)
+	delete(object, "status") // whoever wrote it there, the API server would ignore it
+	for _, path := range pruning.PruneWithOptions(object, v.tree, true, structural.UnknownFieldPathOptions{TrackUnknownFieldPaths: true}) {
+		c.report(item, path, "unknown field%s", didYouMean(v.tree, path))
+	}
+	defaulting.PruneNonNullableNullsWithoutDefaults(object, v.tree)
+	defaulting.Default(object, v.tree)
+	for _, err := range v.validate(object) {
+		c.report(item, fieldOf(err), "%s", detail(err))
+	}
+}
+
+func (v *version) validate(object map[string]any) field.ErrorList {
+	errs := validation.ValidateCustomResource(nil, object, v.values)
+	errs = append(errs, listtype.ValidateListSetsAndMaps(nil, v.tree, object)...)
+	// Rules may rely on what the schema promises, so that they are asked only
+	// of objects that keep it.
+	if v.rules != nil && len(errs) == 0 {
+		found, _ := v.rules.Validate(context.Background(), nil, v.tree, object, nil, celconfig.RuntimeCELCostBudget)
+		errs = append(errs, found...)
+	}
+	return errs
+}
+
+func fieldOf(err *field.Error) string {
+	if err.Field == "<nil>" {
+		return ""
+	}
+	return err.Field
+}
+
+// omitted stands for a value in messages of the schema library.
+const omitted = "<value omitted>"
+
+// maxShown is the longest value that a message repeats.
+const maxShown = 60
+
+// detail says what is wrong with a field. Values are shown when they are short
+// and cannot be user data.
+func detail(err *field.Error) string {
+	text := strings.TrimPrefix(err.Detail, err.Field+" in body ")
+	if err.Type == field.ErrorTypeRequired {
+		if text == "" || text == "Required value" {
+			return "this field is required"
+		}
+		return "this field is required: " + text
+	}
+	shown := ""
+	switch value := err.BadValue.(type) {
+	case string, int64, float64, bool:
+		if s := fmt.Sprintf("%#v", value); len(s) <= maxShown && value != omitted && !strings.HasSuffix(err.Field, "userData") {
+			shown = s + ": "
+		}
+	}
+	if text == "" {
+		text = strings.ToLower(err.Type.String())
+	}
+	return shown + text
+}
+
+// didYouMean names the field of the schema that was probably meant.
+func didYouMean(s *structural.Structural, path string) string {
+	parts := segments(path)
+	if len(parts) == 0 {
+		return ""
+	}
+	for _, p := range parts[:len(parts)-1] {
+		switch next, isField := property(s, p); {
+		case isField:
+			s = next
+		case s.Items != nil:
+			s = s.Items
+		case s.AdditionalProperties != nil && s.AdditionalProperties.Structural != nil:
+			s = s.AdditionalProperties.Structural
+		default:
+			return ""
+		}
+	}
+	return manifest.Suggest(parts[len(parts)-1], slices.Collect(maps.Keys(s.Properties)))
+}
+
+func property(s *structural.Structural, name string) (*structural.Structural, bool) {
+	p, ok := s.Properties[name]
+	return &p, ok
+}
