@@ -11,7 +11,6 @@ import (
 	"github.com/poolwright/poolwright/reconciler/declared"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/report"
-	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/target/cluster"
 )
 
@@ -59,14 +58,4 @@ func load(ctx context.Context, folder string) (declared.Declared, error) {
 		return declared.Declared{}, err
 	}
 	return declared.Load(snapshot.FS, path, declared.Limits{})
-}
-
-// Lint checks a folder of a working copy without a cluster. It returns the
-// findings, sorted by file and line, and how many objects the folder declares.
-func Lint(ctx context.Context, folder string) ([]state.Problem, int, error) {
-	d, err := load(ctx, folder)
-	if err != nil {
-		return nil, 0, fmt.Errorf("checking %s: %w", folder, err)
-	}
-	return d.Problems, d.Set.Len(), nil
 }
