@@ -98,7 +98,9 @@ func (p *Player) buildCaches() error {
 // Start begins to play: it returns when the caches are filled and the system
 // machines' Nodes exist. The player ends with the context; Wait then returns.
 func (p *Player) Start(ctx context.Context) error {
+	p.mu.Lock()
 	p.ctx = ctx
+	p.mu.Unlock()
 	if err := p.bridge.Start(ctx); err != nil {
 		return fmt.Errorf("playing nodes: %w", err)
 	}
@@ -171,11 +173,11 @@ func (p *Player) Gone(id string) {
 
 // power takes a machine into the books. It returns nil for one that is there.
 func (p *Player) power(m Machine) (*kubelet, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	if p.ctx == nil {
 		return nil, errors.New("the player is not started")
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	if p.machines[m.ID] != nil {
 		return nil, nil
 	}

@@ -35,8 +35,8 @@ func TestAgainstARealControlPlane(t *testing.T) {
 		{"faults keep nodes away, not ready or without GPUs", faults},
 		{"a node and a pod that the node controller gave up are put right", recovered},
 		{"pods wait for the network of a node that registers not ready", slowNetwork},
-		{"work goes on after the API server was away", outage},
 		{"the pods of the node that was taken away are gone too", orphans},
+		{"work goes on after the API server was away", outage},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.run(t, w) })
 	}
@@ -50,6 +50,18 @@ func systemNode(t *testing.T, w *world) {
 	if got := node.Labels["eks.amazonaws.com/nodegroup"] + " " + node.Labels["role"]; got != "system system" {
 		t.Errorf("labels: %s", got)
 	}
+	w.eventually(t, func() string {
+		lease, err := w.api.CoordinationV1().Leases("kube-node-lease").Get(t.Context(), node.Name, metav1.GetOptions{})
+		switch {
+		case err != nil:
+			return err.Error()
+		case *lease.Spec.HolderIdentity != node.Name || lease.OwnerReferences[0].UID != node.UID:
+			t.Fatalf("the lease is not this kubelet's: %+v", lease)
+		case !lease.Spec.RenewTime.After(node.CreationTimestamp.Add(5 * time.Second)):
+			return "the lease is not renewed"
+		}
+		return ""
+	})
 	pod := w.phase(t, w.create(t, workload("addon", "", 0)), corev1.PodRunning)
 	if pod.Spec.NodeName != node.Name {
 		t.Errorf("the scheduler put it on %q", pod.Spec.NodeName)

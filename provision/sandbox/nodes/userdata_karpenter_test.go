@@ -12,8 +12,6 @@ import (
 	"github.com/poolwright/poolwright/provision/sandbox/nodes/internal/userdata"
 )
 
-func to[T any](v T) *T { return &v }
-
 // TestWhatKarpenterWritesIsRead feeds the parsers with user data made by
 // Karpenter's own code, for every family, bare and with a team's own user data. It
 // is not beside the parsers, because their fuzz target would then rebuild Karpenter.
@@ -22,10 +20,10 @@ func TestWhatKarpenterWritesIsRead(t *testing.T) {
 	gpu := corev1.Taint{Key: "nvidia.com/gpu", Value: "true", Effect: corev1.TaintEffectNoSchedule}
 	ca := base64.StdEncoding.EncodeToString([]byte("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"))
 	options := bootstrap.Options{
-		ClusterName: "dev", ClusterEndpoint: "https://127.0.0.1:6443", ClusterCIDR: to("10.100.0.0/16"), CABundle: &ca,
+		ClusterName: "dev", ClusterEndpoint: "https://127.0.0.1:6443", ClusterCIDR: new("10.100.0.0/16"), CABundle: &ca,
 		Labels: map[string]string{"karpenter.sh/nodepool": "gpu", "karpenter.sh/capacity-type": "spot", "eks-node": "gpu"},
-		Taints: []corev1.Taint{gpu, unregistered}, InstanceStorePolicy: to(v1.InstanceStorePolicyRAID0),
-		KubeletConfig: &v1.KubeletConfiguration{ClusterDNS: []string{"10.100.0.10"}, MaxPods: to(int32(42)),
+		Taints: []corev1.Taint{gpu, unregistered}, InstanceStorePolicy: new(v1.InstanceStorePolicyRAID0),
+		KubeletConfig: &v1.KubeletConfiguration{ClusterDNS: []string{"10.100.0.10"}, MaxPods: new(int32(42)),
 			KubeReserved: map[string]string{"cpu": "123m"}, SystemReserved: map[string]string{"memory": "200Mi"},
 			EvictionHard: map[string]string{"memory.available": "5%"}},
 	}

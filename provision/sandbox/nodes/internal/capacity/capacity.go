@@ -9,6 +9,7 @@ package capacity
 
 import (
 	"fmt"
+	"maps"
 	"strconv"
 	"strings"
 
@@ -100,9 +101,7 @@ func kubeReserved(vcpu, pods int64) map[string]string {
 }
 
 func withDefaults(given, defaults map[string]string) map[string]string {
-	for key, value := range given {
-		defaults[key] = value
-	}
+	maps.Copy(defaults, given)
 	return defaults
 }
 

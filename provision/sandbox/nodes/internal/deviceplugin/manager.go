@@ -88,7 +88,7 @@ func options(c *corev1.Container) (managerOptions, error) {
 	if o.source == "" || o.target == "" {
 		return o, errors.New("the config manager has no CONFIG_FILE_SRCDIR or no CONFIG_FILE_DST")
 	}
-	for _, f := range strings.Split(fallbacks, ",") {
+	for f := range strings.SplitSeq(fallbacks, ",") {
 		if f = strings.TrimSpace(f); f != "" {
 			o.fallbacks = append(o.fallbacks, f)
 		}

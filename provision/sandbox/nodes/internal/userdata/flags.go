@@ -63,7 +63,7 @@ func addPairs(m *map[string]string, text, separator string) error {
 	if *m == nil {
 		*m = map[string]string{}
 	}
-	for _, pair := range strings.Split(text, ",") {
+	for pair := range strings.SplitSeq(text, ",") {
 		if pair = strings.TrimSpace(pair); pair == "" {
 			continue
 		}
@@ -78,7 +78,7 @@ func addPairs(m *map[string]string, text, separator string) error {
 
 func parseTaints(text string) ([]corev1.Taint, error) {
 	var taints []corev1.Taint
-	for _, item := range strings.Split(text, ",") {
+	for item := range strings.SplitSeq(text, ",") {
 		if item == "" {
 			continue
 		}

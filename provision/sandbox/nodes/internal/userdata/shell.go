@@ -42,10 +42,7 @@ func (s *scanner) step() error {
 	c := s.text[s.pos]
 	switch {
 	case c == '\\':
-		if !s.continued() && s.pos+1 < len(s.text) {
-			s.add(s.text[s.pos+1])
-			s.pos += 2
-		}
+		s.escaped()
 	case c == '\'':
 		return s.singleQuoted()
 	case c == '"':
@@ -72,17 +69,13 @@ func (s *scanner) step() error {
 	return nil
 }
 
-// continued takes a backslash at the end of a line, or of the text.
-func (s *scanner) continued() bool {
-	if s.pos+1 == len(s.text) {
-		s.pos++
-		return true
+// escaped takes a backslash and what it makes literal; before the end of a line it
+// takes both away.
+func (s *scanner) escaped() {
+	if next := s.pos + 1; next < len(s.text) && s.text[next] != '\n' {
+		s.add(s.text[next])
 	}
-	if s.text[s.pos+1] == '\n' {
-		s.pos += 2
-		return true
-	}
-	return false
+	s.pos = min(s.pos+2, len(s.text))
 }
 
 func (s *scanner) singleQuoted() error {
