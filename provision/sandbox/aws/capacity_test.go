@@ -162,6 +162,40 @@ func TestSubnetsRunOutOfAddresses(t *testing.T) {
 	}
 }
 
+func TestEveryInterfaceTakesItsAddresses(t *testing.T) {
+	w := newWorld(t, nil)
+	_, err := w.ec2.CreateLaunchTemplate(t.Context(), &ec2.CreateLaunchTemplateInput{LaunchTemplateName: sdk.String("efa"), LaunchTemplateData: &types.RequestLaunchTemplateData{
+		ImageId: sdk.String(w.image(t, "x86_64", "nvidia")),
+		NetworkInterfaces: []types.LaunchTemplateInstanceNetworkInterfaceSpecificationRequest{
+			{DeviceIndex: sdk.Int32(0), InterfaceType: sdk.String("efa"), Groups: []string{w.group(t)}, Ipv4PrefixCount: sdk.Int32(1)},
+			{DeviceIndex: sdk.Int32(1), NetworkCardIndex: sdk.Int32(1), InterfaceType: sdk.String("efa-only"), Groups: []string{w.group(t)}},
+			{DeviceIndex: sdk.Int32(1), NetworkCardIndex: sdk.Int32(2), InterfaceType: sdk.String("efa"), Groups: []string{w.group(t)}}}}})
+	ok(t, err)
+	subnet := w.subnets(t)["us-east-1a"]
+	ok(t, w.cloud.SetFreeAddresses(subnet, 20))
+	out, err := w.ec2.CreateFleet(t.Context(), fleet("efa", "on-demand", 2, pool{"p5.48xlarge", subnet, 0}))
+	ok(t, err)
+	if diff := cmp.Diff([]string{"1 p5.48xlarge a on-demand", "InsufficientFreeAddressesInSubnet p5.48xlarge a"}, w.sets(t, out)); diff != "" {
+		t.Error("18 of 20 addresses leave no room for a second node:", diff)
+	}
+	shown, err := w.ec2.DescribeInstances(t.Context(), &ec2.DescribeInstancesInput{})
+	ok(t, err)
+	var kinds []string
+	for _, n := range shown.Reservations[0].Instances[0].NetworkInterfaces {
+		kinds = append(kinds, *n.InterfaceType)
+	}
+	if !slices.Equal(kinds, []string{"efa", "efa-only", "efa"}) {
+		t.Errorf("interfaces %q", kinds)
+	}
+	ok(t, w.cloud.Terminate(w.cloud.Instances()[0].ID))
+	w.clock.advance(time.Minute)
+	subnets, err := w.ec2.DescribeSubnets(t.Context(), &ec2.DescribeSubnetsInput{SubnetIds: []string{subnet}})
+	ok(t, err)
+	if n := *subnets.Subnets[0].AvailableIpAddressCount; n != 20 {
+		t.Errorf("%d addresses are free again, want 20", n)
+	}
+}
+
 func TestAFleetIsMadeOncePerToken(t *testing.T) {
 	w, zones := ready(t, nil)
 	in := fleet("gpu", "spot", 2, pool{"g4dn.xlarge", zones["us-east-1a"], 0})

@@ -16,19 +16,21 @@ const userDataLimit = 16 << 10
 // of nodes sets. Whatever else EC2 would take is refused by name.
 func templateParams() []string {
 	const d = "LaunchTemplateData."
-	out := []string{"ClientToken", "LaunchTemplateName", "VersionDescription",
+	out := []string{"ClientToken", "LaunchTemplateName",
 		"TagSpecification.#.ResourceType", "TagSpecification.#.Tag.#.Key", "TagSpecification.#.Tag.#.Value"}
 	for _, p := range []string{
-		"ImageId", "InstanceType", "KeyName", "EbsOptimized", "UserData", "SecurityGroupId.#",
-		"IamInstanceProfile.Name", "IamInstanceProfile.Arn", "Monitoring.Enabled", "EnclaveOptions.Enabled",
-		"BlockDeviceMapping.#.DeviceName", "BlockDeviceMapping.#.NoDevice", "BlockDeviceMapping.#.VirtualName", "BlockDeviceMapping.#.Ebs.*",
-		"CpuOptions.AmdSevSnp", "CpuOptions.CoreCount", "CpuOptions.ThreadsPerCore", "CpuOptions.NestedVirtualization",
+		"ImageId", "InstanceType", "UserData", "SecurityGroupId.#",
+		"IamInstanceProfile.Name", "Monitoring.Enabled", "EnclaveOptions.Enabled", "CpuOptions.NestedVirtualization",
+		"BlockDeviceMapping.#.DeviceName", "BlockDeviceMapping.#.Ebs.DeleteOnTermination", "BlockDeviceMapping.#.Ebs.Encrypted",
+		"BlockDeviceMapping.#.Ebs.Iops", "BlockDeviceMapping.#.Ebs.KmsKeyId", "BlockDeviceMapping.#.Ebs.SnapshotId",
+		"BlockDeviceMapping.#.Ebs.Throughput", "BlockDeviceMapping.#.Ebs.VolumeInitializationRate",
+		"BlockDeviceMapping.#.Ebs.VolumeSize", "BlockDeviceMapping.#.Ebs.VolumeType",
 		"MetadataOptions.HttpEndpoint", "MetadataOptions.HttpProtocolIpv6", "MetadataOptions.HttpPutResponseHopLimit",
 		"MetadataOptions.HttpTokens", "MetadataOptions.InstanceMetadataTags",
 		"CapacityReservationSpecification.CapacityReservationPreference",
 		"CapacityReservationSpecification.CapacityReservationTarget.CapacityReservationId",
 		"InstanceMarketOptions.MarketType",
-		"Placement.Tenancy", "Placement.GroupId", "Placement.GroupName", "Placement.PartitionNumber", "Placement.AvailabilityZone",
+		"Placement.Tenancy", "Placement.GroupId", "Placement.PartitionNumber", "Placement.AvailabilityZone",
 		"TagSpecification.#.ResourceType", "TagSpecification.#.Tag.#.Key", "TagSpecification.#.Tag.#.Value",
 	} {
 		out = append(out, d+p)
@@ -44,8 +46,10 @@ func templateParams() []string {
 func interfaceParams() []string {
 	var out []string
 	for _, p := range []string{
-		"AssociatePublicIpAddress", "DeleteOnTermination", "Description", "DeviceIndex", "NetworkCardIndex", "InterfaceType", "SubnetId",
-		"SecurityGroupId.#", "PrimaryIpv6", "Ipv4PrefixCount", "Ipv6AddressCount", "Ipv6PrefixCount", "SecondaryPrivateIpAddressCount",
+		"AssociatePublicIpAddress", "DeviceIndex", "NetworkCardIndex", "InterfaceType", "SubnetId", "SecurityGroupId.#",
+		"PrimaryIpv6", "Ipv4PrefixCount", "Ipv6AddressCount", "Ipv6PrefixCount", "SecondaryPrivateIpAddressCount",
+		"ConnectionTrackingSpecification.TcpEstablishedTimeout", "ConnectionTrackingSpecification.UdpStreamTimeout",
+		"ConnectionTrackingSpecification.UdpTimeout",
 	} {
 		out = append(out, "NetworkInterface.#."+p)
 	}
@@ -65,6 +69,9 @@ func createTemplate(in *call) (any, error) {
 	if _, err := tagsFor(data, "instance"); err != nil {
 		return nil, err
 	}
+	if err := wholeNumbers(data); err != nil {
+		return nil, err
+	}
 	tags, err := tagsFor(in.form, "launch-template")
 	if err != nil {
 		return nil, err
@@ -81,6 +88,18 @@ func createTemplate(in *call) (any, error) {
 	t := &template{id: in.st.id("lt"), name: name, token: token, created: in.now, data: data, tags: tags}
 	in.st.templates = append(in.st.templates, t)
 	return []query.Node{query.Group("launchTemplate", in.templateNodes(t)...)}, nil
+}
+
+// wholeNumbers checks the numbers that a launch goes by.
+func wholeNumbers(data query.Form) error {
+	for _, n := range data.Each("NetworkInterface") {
+		for _, name := range []string{"SecondaryPrivateIpAddressCount", "Ipv4PrefixCount"} {
+			if v, _, err := n.Int(name); err != nil || v < 0 {
+				return refuse("InvalidParameterValue", "The %s of a network interface, '%s', is not a number of zero or more.", name, n.Get(name))
+			}
+		}
+	}
+	return nil
 }
 
 // userData decodes what an instance of these launch parameters would get.

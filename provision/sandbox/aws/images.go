@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -132,6 +133,25 @@ func (i *image) ownerAlias() string {
 	return ""
 }
 
+// CopyImage makes an image of the account's own out of another, as a build of
+// custom images does: under a name and tags by which a selector finds it. It
+// returns the copy's id.
+func (c *Cloud) CopyImage(id, name string, tags map[string]string) (string, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	from := c.st.image(id)
+	if from == nil || name == "" {
+		return "", fmt.Errorf("copying image %q to %q: there is no such image, or no name", id, name)
+	}
+	i := newImage(name, from.arch, c.cfg.Account, c.clock.Now())
+	if c.st.image(i.id) != nil {
+		return "", fmt.Errorf("copying image %s to %q: the account has an image of that name", id, name)
+	}
+	i.tags = with(tags)
+	c.st.images = append(c.st.images, i)
+	return i.id, nil
+}
+
 func (st *state) image(id string) *image {
 	for _, i := range st.images {
 		if i.id == id {
@@ -165,7 +185,7 @@ func describeImages(in *call) (any, error) {
 		"owner-id":            one(func(i *image) string { return i.owner }),
 		"owner-alias":         one((*image).ownerAlias),
 		"image-type":          one(func(*image) string { return "machine" }),
-		"is-public":           one(func(*image) string { return "true" }),
+		"is-public":           one(func(i *image) string { return strconv.FormatBool(i.ownerAlias() != "") }),
 		"virtualization-type": one(func(*image) string { return "hvm" }),
 		"root-device-type":    one(func(*image) string { return "ebs" }),
 	}, func(i *image) map[string]string { return i.tags })
@@ -194,7 +214,7 @@ func (in *call) imageNode(i *image) query.Node {
 	return query.Group("item",
 		query.Text("imageId", i.id), query.Text("name", i.name), query.Text("imageLocation", "amazon/"+i.name),
 		query.Text("imageState", "available"), query.Text("imageOwnerId", i.owner), query.Opt("imageOwnerAlias", i.ownerAlias()),
-		query.Text("creationDate", stamp(i.created)), query.Text("deprecationTime", stamp(i.deprecated)), query.Bool("isPublic", true),
+		query.Text("creationDate", stamp(i.created)), query.Text("deprecationTime", stamp(i.deprecated)), query.Bool("isPublic", i.ownerAlias() != ""),
 		query.Text("architecture", i.arch), query.Text("imageType", "machine"), query.Text("platformDetails", "Linux/UNIX"),
 		query.Text("rootDeviceType", "ebs"), query.Text("rootDeviceName", "/dev/xvda"), query.Text("virtualizationType", "hvm"),
 		query.Text("hypervisor", "xen"), query.Bool("enaSupport", true), tagSet(i.tags))

@@ -91,6 +91,7 @@ const userEnded = "Client.UserInitiatedShutdown"
 type placement struct {
 	tenancy, group, partition string
 	preference                string // capacity reservation preference
+	addresses                 int    // how many of the subnet's it holds
 }
 
 func (i *instance) observed() Instance {
@@ -156,7 +157,7 @@ func (c *Cloud) terminate(i *instance, reason string) {
 func (c *Cloud) finish(i *instance) {
 	c.enter(i, Terminated)
 	if s := c.st.network.subnet(i.subnet); s != nil {
-		s.free++
+		s.free += i.placement.addresses
 	}
 	c.clock.AfterFunc(c.cfg.Delays.Forget, func() {
 		c.mu.Lock()

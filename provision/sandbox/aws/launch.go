@@ -116,7 +116,8 @@ func (in *call) start(l launch, tags map[string]string, rate float64) (*instance
 	if room, code := c.room(l.kind.Name, l.zone.Name, l.capacityType); room == 0 {
 		return nil, &apiError{http.StatusBadRequest, code, refusal(code, l.kind.Name, l.zone.Name)}
 	}
-	if subnet.free == 0 {
+	place := placementOf(l.data)
+	if subnet.free < place.addresses {
 		return nil, &apiError{http.StatusBadRequest, "InsufficientFreeAddressesInSubnet",
 			fmt.Sprintf("There are not enough free addresses in subnet '%s' to satisfy the requested number of instances.", subnet.id)}
 	}
@@ -130,7 +131,7 @@ func (in *call) start(l launch, tags map[string]string, rate float64) (*instance
 		errors.As(err, &api)
 		return nil, api
 	}
-	address := subnet.take(func(a netip.Addr) bool {
+	address := subnet.take(place.addresses, func(a netip.Addr) bool {
 		return slices.ContainsFunc(st.instances, func(i *instance) bool { return i.State != Terminated && i.Address == a.String() })
 	})
 	id := st.id("i")
@@ -141,7 +142,7 @@ func (in *call) start(l launch, tags map[string]string, rate float64) (*instance
 			Launched: in.now, Tags: maps.Clone(tags), UserData: text,
 		},
 		number: st.seq, kind: l.kind, subnet: subnet.id, reservation: reservation, rate: rate,
-		profile: l.data.Get("IamInstanceProfile.Name"), interfaces: interfaces(l.data), placement: placementOf(l.data),
+		profile: l.data.Get("IamInstanceProfile.Name"), interfaces: interfaces(l.data), placement: place,
 	}
 	for _, g := range securityGroups(l.data) {
 		group, _ := st.network.group(g)
@@ -167,11 +168,32 @@ func interfaces(data query.Form) []string {
 	return out
 }
 
+// addresses counts the IPv4 addresses that an instance takes from its subnet:
+// one for each interface that speaks IP, its secondary ones, and sixteen for a
+// prefix.
+func addresses(data query.Form) int {
+	nics := data.Each("NetworkInterface")
+	if len(nics) == 0 {
+		return 1
+	}
+	sum := 0
+	for _, n := range nics {
+		if n.Get("InterfaceType") != "efa-only" {
+			sum++
+		}
+		secondary, _, _ := n.Int("SecondaryPrivateIpAddressCount") // checked with the template
+		prefixes, _, _ := n.Int("Ipv4PrefixCount")
+		sum += max(secondary, 0) + 16*max(prefixes, 0)
+	}
+	return sum
+}
+
 func placementOf(data query.Form) placement {
 	p := placement{
 		tenancy: data.Get("Placement.Tenancy"), group: data.Get("Placement.GroupId"), partition: data.Get("Placement.PartitionNumber"),
 		preference: data.Get("CapacityReservationSpecification.CapacityReservationPreference"),
 	}
+	p.addresses = addresses(data)
 	if p.tenancy == "" {
 		p.tenancy = "default"
 	}

@@ -122,10 +122,11 @@ func (n network) group(id string) (securityGroup, bool) {
 	return securityGroup{}, false
 }
 
-// take hands out the next address; the caller has seen that one is free. As in
+// take hands out the next address of an instance that needs n; the caller has
+// seen that they are free. As in
 // a VPC an address comes back late: only once all the others had their turn.
-func (s *subnet) take(used func(netip.Addr) bool) netip.Addr {
-	s.free--
+func (s *subnet) take(n int, used func(netip.Addr) bool) netip.Addr {
+	s.free -= n
 	for {
 		size := 1 << (32 - s.cidr.Bits())
 		host := s.next

@@ -95,6 +95,11 @@ func tagsFor(f query.Form, resource string) (map[string]string, error) {
 		if err != nil {
 			return nil, err
 		}
+		switch kind := s.Get("ResourceType"); kind {
+		case "instance", "volume", "fleet", "launch-template", "network-interface", "spot-instances-request":
+		default:
+			return nil, refuse("InvalidParameterValue", "'%s' is not a valid taggable resource type for this operation.", kind)
+		}
 		if s.Get("ResourceType") == resource {
 			maps.Copy(out, tags)
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/pricing"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/poolwright/poolwright/provision/catalog"
 	"github.com/poolwright/poolwright/provision/sandbox/aws"
 )
 
@@ -50,6 +51,8 @@ func (r raw) send(t *testing.T, h http.Handler) (int, string) {
 }
 
 func TestWhatIsUnknownIsRefusedByName(t *testing.T) {
+	types, err := catalog.Load()
+	ok(t, err)
 	const v2, v3 = "&Version=2016-11-15", "&Version=2010-05-08"
 	for _, tt := range []struct {
 		name   string
@@ -66,6 +69,8 @@ func TestWhatIsUnknownIsRefusedByName(t *testing.T) {
 		{"an unknown part of a list", raw{service: "ec2", body: "Action=DescribeSubnets&Filter.1.Nmae=x" + v2}, 400, []string{"UnknownParameter", "Filter.1.Nmae"}},
 		{"an unknown fleet setting", raw{service: "ec2", body: "Action=CreateFleet&Type=instant&SpotOptions.MaxTotalPrice=1" + v2}, 400, []string{"UnknownParameter", "SpotOptions.MaxTotalPrice"}},
 		{"an unknown template setting", raw{service: "ec2", body: "Action=CreateLaunchTemplate&LaunchTemplateData.KernelId=1" + v2}, 400, []string{"UnknownParameter", "LaunchTemplateData.KernelId"}},
+		{"an unknown disk setting", raw{service: "ec2", body: "Action=CreateLaunchTemplate&LaunchTemplateData.BlockDeviceMapping.1.Ebs.Colour=1" + v2}, 400, []string{"UnknownParameter", "Ebs.Colour"}},
+		{"a tag on something unknown", raw{service: "ec2", body: "Action=CreateLaunchTemplate&LaunchTemplateName=abc&TagSpecification.1.ResourceType=planet" + v2}, 400, []string{"InvalidParameterValue", "planet"}},
 		{"an unknown filter", raw{service: "ec2", body: "Action=DescribeSubnets&Filter.1.Name=mood&Filter.1.Value.1=x" + v2}, 400, []string{"InvalidParameterValue", "mood"}},
 		{"an unknown filter where nothing is listed", raw{service: "ec2", body: "Action=DescribePlacementGroups&Filter.1.Name=mood&Filter.1.Value.1=x" + v2}, 400, []string{"InvalidParameterValue", "mood"}},
 		{"a tag filter where there are no tags", raw{service: "ec2", body: "Action=DescribeInstanceTypes&Filter.1.Name=tag:a&Filter.1.Value.1=x" + v2}, 400, []string{"InvalidParameterValue", "tag:a"}},
@@ -87,7 +92,9 @@ func TestWhatIsUnknownIsRefusedByName(t *testing.T) {
 		{"an unknown method", raw{service: "eks", method: "DELETE", path: "clusters/sandbox"}, 404, []string{"UnknownOperationException", "DELETE"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			cloud, err := aws.New(aws.DefaultConfig())
+			cfg := aws.DefaultConfig()
+			cfg.Catalog = types
+			cloud, err := aws.New(cfg)
 			ok(t, err)
 			status, body := tt.req.send(t, cloud)
 			if status != tt.status {
@@ -241,6 +248,28 @@ func TestImagesOfEveryFamily(t *testing.T) {
 		ok(t, err)
 		if len(out.Images) != 0 {
 			t.Errorf("%s owns %d images", owner, len(out.Images))
+		}
+	}
+}
+
+func TestImagesOfOnesOwn(t *testing.T) {
+	w := newWorld(t, nil)
+	from := w.image(t, "x86_64", "nvidia")
+	id, err := w.cloud.CopyImage(from, "golden-gpu", map[string]string{"team": "ml"})
+	ok(t, err)
+	for _, in := range []*ec2.DescribeImagesInput{
+		{Owners: []string{"self"}}, {Filters: filters("tag:team", "ml")}, {Filters: filters("name", "golden-*")}, {ImageIds: []string{id}},
+		{Filters: filters("is-public", "false")},
+	} {
+		out, err := w.ec2.DescribeImages(t.Context(), in)
+		ok(t, err)
+		if len(out.Images) != 1 || *out.Images[0].ImageId != id || out.Images[0].Architecture != "x86_64" || *out.Images[0].OwnerId != "000000000000" {
+			t.Errorf("%+v", out.Images)
+		}
+	}
+	for _, bad := range [][2]string{{from, "golden-gpu"}, {"ami-1", "x"}, {from, ""}} {
+		if _, err := w.cloud.CopyImage(bad[0], bad[1], nil); err == nil {
+			t.Errorf("copying %q was accepted", bad)
 		}
 	}
 }
