@@ -150,9 +150,18 @@ func (w *World) serveAWS() error {
 		}
 		return err
 	})
-	w.access, err = newAccess(listener.Addr().String())
-	return err
+	if w.access, err = newAccess(listener.Addr().String()); err != nil {
+		return err
+	}
+	// A profile of this name must exist: the aws command takes an empty
+	// AWS_PROFILE for the name of one.
+	if err := os.WriteFile(w.awsConfig(), []byte("[default]\nregion = "+w.config.AWS.Region+"\n"), 0o600); err != nil {
+		return fmt.Errorf("writing the AWS config file: %w", err)
+	}
+	return nil
 }
+
+func (w *World) awsConfig() string { return filepath.Join(w.Dir, "aws-config") }
 
 func (w *World) startPlane(ctx context.Context, binaries build.Built) error {
 	begin := time.Now()

@@ -133,8 +133,8 @@ func (w *World) KillAPIServer() error { return w.plane.KillAPIServer() }
 func (w *World) StartAPIServer(ctx context.Context) error { return w.plane.StartAPIServer(ctx) }
 
 // Env is all that a program needs to know of the world and nothing of the
-// user's: the names that kubectl and the AWS SDKs read. The empty and /dev/null
-// ones take away what the user's shell or home may hold.
+// user's: the names that kubectl and the AWS SDKs read. Those of files, of the
+// profile and of the session take away what the user's shell or home may hold.
 func (w *World) Env() map[string]string {
 	return map[string]string{
 		"KUBECONFIG":                  w.Kubeconfig,
@@ -144,8 +144,8 @@ func (w *World) Env() map[string]string {
 		"AWS_ACCESS_KEY_ID":           w.access.keyID,
 		"AWS_SECRET_ACCESS_KEY":       w.access.secret,
 		"AWS_SESSION_TOKEN":           "",
-		"AWS_PROFILE":                 "",
-		"AWS_CONFIG_FILE":             "/dev/null",
+		"AWS_PROFILE":                 "default",
+		"AWS_CONFIG_FILE":             w.awsConfig(),
 		"AWS_SHARED_CREDENTIALS_FILE": "/dev/null",
 		"AWS_EC2_METADATA_DISABLED":   "true",
 	}
