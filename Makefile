@@ -10,7 +10,7 @@ MAKEFLAGS += --no-print-directory
 
 # The sandbox keeps its programs in the same folder; see its package build.
 CACHE := $(abspath $(or $(POOLWRIGHT_CACHE),.cache))
-FOLDERS := cmd reconciler provision gitsource config examples
+FOLDERS := cmd reconciler provision gitsource config examples docs
 
 # Extra arguments: for the demo (ARGS="-o json", ARGS=--keep), or for go test.
 ARGS ?=
