@@ -18,8 +18,11 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
+	"github.com/poolwright/poolwright/reconciler/apply"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/target"
+	"github.com/poolwright/poolwright/reconciler/target/cluster"
 )
 
 // mix is n objects, of the kinds in the proportions that performance.md
@@ -46,35 +49,20 @@ func (b *bench) mix(n int) state.Set {
 	return b.declare(docs...)
 }
 
-// concurrently corrects a plan's changes as apply does.
-func (b *bench) concurrently(p plan.Plan, n int) {
+// applyAll carries a plan out as the controller does.
+func (b *bench) applyAll(p plan.Plan) {
 	b.Helper()
-	if err := b.world.Begin(b.Context(), p.Changes); err != nil {
-		b.Fatal(err)
-	}
-	var wg sync.WaitGroup
-	queue := make(chan plan.Change)
-	for range n {
-		wg.Go(func() {
-			for c := range queue {
-				if err := b.world.Correct(b.Context(), c); err != nil {
-					b.Error(err)
-				}
-			}
-		})
-	}
-	for _, c := range p.Changes {
-		queue <- c
-	}
-	close(queue)
-	wg.Wait()
-	if err := b.world.End(b.Context()); err != nil {
+	outcome := apply.Run(b.Context(), p, map[string]target.Target{cluster.Name: b.world}, apply.Options{Concurrency: workers})
+	if err := outcome.Err(); err != nil {
 		b.Fatal(err)
 	}
 }
 
+// workers is how many changes are under way at a time, ours and the bare ones.
+const workers = 16
+
 // bare applies the same objects by nothing but the API.
-func (b *bench) bare(set state.Set, n int) {
+func (b *bench) bare(set state.Set) {
 	b.Helper()
 	rc := rest.CopyConfig(server)
 	rc.QPS = -1
@@ -86,7 +74,7 @@ func (b *bench) bare(set state.Set, n int) {
 	var wg sync.WaitGroup
 	queue := make(chan state.Item)
 	yes := true
-	for range n {
+	for range workers {
 		wg.Go(func() {
 			for i := range queue {
 				body, err := json.Marshal(i.Object)
@@ -120,7 +108,7 @@ func BenchmarkFirstApply(t *testing.B) {
 	for t.Loop() {
 		// A server that has just started answers its first Lists slowly.
 		warm := newBench(t)
-		warm.concurrently(warm.plan(warm.mix(200)), 16)
+		warm.applyAll(warm.plan(warm.mix(200)))
 		for i := range 2 { // Both orders, so that neither has the warmer server.
 			run := func(mine bool) {
 				b := newBench(t)
@@ -128,10 +116,10 @@ func BenchmarkFirstApply(t *testing.B) {
 				runtime.GC()
 				started := time.Now()
 				if mine {
-					b.concurrently(b.plan(set), 16)
+					b.applyAll(b.plan(set))
 					ours += time.Since(started)
 				} else {
-					b.bare(set, 16)
+					b.bare(set)
 					bare += time.Since(started)
 				}
 			}
@@ -148,7 +136,7 @@ func BenchmarkFirstApply(t *testing.B) {
 func BenchmarkNoOp(t *testing.B) {
 	b := newBench(t)
 	set := b.mix(size)
-	b.concurrently(b.plan(set), 16)
+	b.applyAll(b.plan(set))
 	b.restart()
 	b.settled(set)
 	var memory runtime.MemStats
@@ -171,7 +159,7 @@ func BenchmarkNoOp(t *testing.B) {
 func BenchmarkDrift(t *testing.B) {
 	b := newBench(t)
 	set := b.mix(size)
-	b.concurrently(b.plan(set), 16)
+	b.applyAll(b.plan(set))
 	w := b.startWatch(b.want(set), true)
 	w.followed("deployments", "configmaps", "serviceaccounts", "roles", "nodepools")
 	dyn, err := dynamic.NewForConfig(server)

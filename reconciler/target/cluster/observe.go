@@ -274,6 +274,9 @@ func (o *observation) seek(ctx context.Context, records []inventory.Record) {
 			o.unseen(groups[p], err)
 			continue
 		}
+		if !ok && o.defined(ctx, p.gvk) {
+			continue // Not served at this moment, which proves nothing.
+		}
 		exists := o.names(ctx, kind, p.namespace, len(groups[p]), ok)
 		for _, r := range groups[p] {
 			if ok && (exists == nil || exists[r.Key.Name]) {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -52,6 +53,30 @@ func (o *observation) stray(k state.Key, kind kinds.Kind, live *unstructured.Uns
 	o.strays = append(o.strays, doubt{item: state.Item{
 		Key: k, Version: kind.Version, Applied: rec.Desired, Wave: kinds.Wave(k.Group, k.Kind), Owner: owner,
 	}, live: live})
+}
+
+// defined reports whether a CustomResourceDefinition for the kind exists
+// although the kind is not served: just after a start of the API server, or
+// while it is being established. Only where there is none are its objects gone.
+func (o *observation) defined(ctx context.Context, gvk schema.GroupVersionKind) bool {
+	definitions := schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+	var ofGroup []string
+	err := o.world.api.Names(ctx, api.Ref{Resource: definitions}, "", "", func(m *metav1.PartialObjectMetadata) {
+		if strings.HasSuffix(m.Name, "."+gvk.Group) {
+			ofGroup = append(ofGroup, m.Name)
+		}
+	})
+	for _, name := range ofGroup {
+		live, getErr := o.world.api.Get(ctx, api.Ref{Resource: definitions, Name: name})
+		if getErr != nil {
+			err = getErr
+			continue
+		}
+		if kind, _, _ := unstructured.NestedString(live.Object, "spec", "names", "kind"); kind == gvk.Kind {
+			return true
+		}
+	}
+	return err != nil && !apierrors.IsNotFound(err)
 }
 
 // bury completes the things to delete with what would die with them.

@@ -39,7 +39,7 @@ func Refused(doing string, err error, secret bool) error {
 			reason, why = "Immutable", why+" (delete the object yourself to let it be made anew)"
 		}
 		return state.Failf(state.Fix, reason, "%s: %s", doing, why)
-	case apierrors.IsRequestEntityTooLargeError(err):
+	case apierrors.IsRequestEntityTooLargeError(err) || strings.Contains(why, "request is too large"):
 		return state.Failf(state.Fix, "TooLarge", "%s: the object is larger than the API server takes: %s", doing, why)
 	case apierrors.IsForbidden(err):
 		return state.Failf(state.Retry, "Forbidden", "%s: %s", doing, why)
@@ -60,7 +60,7 @@ func (a *answered) Unwrap() error { return a.cause }
 
 // quoted matches the value that the API server repeats in front of what is
 // wrong with it.
-var quoted = regexp.MustCompile(`(?s)(Invalid value|Unsupported value|Duplicate value): .*?: `)
+var quoted = regexp.MustCompile(`(?s)(Invalid value|Unsupported value|Duplicate value): ("(?:[^"\\]|\\.)*"|.*?): `)
 
 // message is the answer's text. The API server repeats invalid values: those
 // of Secrets, and user data of nodes, are cut out.

@@ -65,11 +65,11 @@ type left struct {
 }
 
 // document is one shard's content.
-type document struct {
+type document[R any] struct {
 	Format int `json:"format"`
 	// Shards is how many shards there were when this one was written.
-	Shards  int    `json:"shards"`
-	Records []line `json:"records"`
+	Shards  int `json:"shards"`
+	Records []R `json:"records"`
 }
 
 // format is the version of the stored form.
@@ -84,59 +84,81 @@ const limit = 400 << 10
 // that was reached before, so that one object more or less does not move all
 // the others.
 func Encode(records []Record, atLeast int) []string {
-	for n := max(1, atLeast); ; n *= 2 {
-		if out, fits := encode(records, n); fits || n >= 1<<12 {
-			return out
-		}
-	}
-}
-
-func encode(records []Record, n int) ([]string, bool) {
-	docs := make([]document, n)
-	for i := range docs {
-		docs[i] = document{Format: format, Shards: n, Records: []line{}}
-	}
 	sorted := slices.Clone(records)
 	slices.SortFunc(sorted, func(a, b Record) int { return a.Key.Compare(b.Key) })
-	for _, r := range sorted {
-		d := &docs[shardOf(r.Key, n)]
-		d.Records = append(d.Records, line{
-			subject: subject{Group: r.Key.Group, Version: r.Version, Kind: r.Key.Kind, Namespace: r.Key.Namespace, Name: r.Key.Name},
-			left: left{
-				UID: r.Print.UID, Generation: r.Print.Generation, Fields: r.Print.Fields, Meta: r.Print.Meta,
-				Values: r.Print.Values, Spec: r.Print.Spec,
-			},
-			Desired: r.Desired, Rebuilt: r.Rebuilt, Leaving: r.Leaving,
-		})
+	lines := make([]json.RawMessage, len(sorted))
+	sums := make([]uint64, len(sorted))
+	for i, r := range sorted {
+		lines[i], sums[i] = encode(toLine(r)), sum(r.Key)
+	}
+	n := max(1, atLeast)
+	for n < maxShards && largest(sums, lines, n) > limit {
+		n *= 2
+	}
+	docs := make([]document[json.RawMessage], n)
+	for i := range docs {
+		docs[i] = document[json.RawMessage]{Format: format, Shards: n, Records: []json.RawMessage{}}
+	}
+	for i := range lines {
+		d := &docs[sums[i]%uint64(n)]
+		d.Records = append(d.Records, lines[i])
 	}
 	out := make([]string, n)
-	fits := true
-	for i := range docs {
-		b, err := json.Marshal(docs[i])
-		if err != nil {
-			// Strings and numbers always marshal.
-			b = nil
-		}
-		out[i] = string(b)
-		fits = fits && len(b) <= limit
+	for i, d := range docs {
+		out[i] = string(encode(d))
 	}
-	return out, fits
+	return out
 }
 
-// shardOf is stable under doubling: going from n to 2n, a record stays or
-// moves up by n.
-func shardOf(k state.Key, n int) int {
+// maxShards is enough for more objects than a cluster can hold.
+const maxShards = 1 << 12
+
+// largest is about how many bytes the largest of n shards would have.
+func largest(sums []uint64, lines []json.RawMessage, n int) int {
+	sizes := make([]int, n)
+	for i := range lines {
+		sizes[sums[i]%uint64(n)] += len(lines[i]) + 1
+	}
+	return slices.Max(sizes) + 64
+}
+
+func toLine(r Record) line {
+	return line{
+		subject: subject{Group: r.Key.Group, Version: r.Version, Kind: r.Key.Kind, Namespace: r.Key.Namespace, Name: r.Key.Name},
+		left: left{
+			UID: r.Print.UID, Generation: r.Print.Generation, Fields: r.Print.Fields, Meta: r.Print.Meta,
+			Values: r.Print.Values, Spec: r.Print.Spec,
+		},
+		Desired: r.Desired, Rebuilt: r.Rebuilt,
+	}
+}
+
+// encode marshals what always can be: strings, numbers, and what was
+// marshalled before.
+func encode(v any) json.RawMessage {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return nil
+	}
+	return b
+}
+
+// sum decides a record's shard: it is sum modulo the number of shards, so that
+// going from n to 2n a record stays or moves up by n.
+func sum(k state.Key) uint64 {
 	h := fnv.New64a()
-	fmt.Fprintf(h, "%q/%q/%q/%q", k.Group, k.Kind, k.Namespace, k.Name)
-	sum := h.Sum64()
-	sum ^= sum >> 32 // The low bits alone of FNV are weak.
-	return int(sum % uint64(n))
+	for _, part := range []string{k.Group, k.Kind, k.Namespace, k.Name} {
+		h.Write([]byte(part))
+		h.Write([]byte{0})
+	}
+	s := h.Sum64()
+	return s ^ s>>32 // The low bits alone of FNV are weak.
 }
 
 // Decode reads one shard. Anything that it does not understand completely is
 // an error.
 func Decode(targetName, text string) ([]Record, error) {
-	var d document
+	var d document[line]
 	if err := json.Unmarshal([]byte(text), &d); err != nil {
 		return nil, fmt.Errorf("reading inventory: %w", err)
 	}

@@ -163,7 +163,7 @@ func (s *Store) name(n int) string { return s.place.Prefix + "-" + strconv.Itoa(
 func (s *Store) number(name string) (int, bool) {
 	rest, ok := strings.CutPrefix(name, s.place.Prefix+"-")
 	n, err := strconv.Atoi(rest)
-	return n, ok && err == nil && n >= 0 && n < 1<<12 && strconv.Itoa(n) == rest
+	return n, ok && err == nil && n >= 0 && n < maxShards && strconv.Itoa(n) == rest
 }
 
 // Owns reports whether an object is one of this inventory's ConfigMaps.

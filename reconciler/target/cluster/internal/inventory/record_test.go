@@ -1,0 +1,118 @@
+package inventory
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/target/cluster/internal/fields"
+)
+
+func records(n int) []Record {
+	out := make([]Record, n)
+	for i := range out {
+		out[i] = Record{
+			Key:     state.Key{Target: "cluster", Group: "apps", Kind: "Deployment", Namespace: fmt.Sprintf("namespace-%d", i%7), Name: fmt.Sprintf("object-%d", i)},
+			Version: "v1", Desired: state.Hash(i), Rebuilt: i%5 == 0,
+			Print: fields.Print{UID: fmt.Sprintf("00000000-0000-0000-0000-%012d", i), Generation: int64(i), Fields: state.Hash(i), Meta: state.Hash(i), Values: state.Hash(i)},
+		}
+	}
+	return out
+}
+
+func decodeAll(t testing.TB, shards []string) []Record {
+	t.Helper()
+	var out []Record
+	for _, s := range shards {
+		part, err := Decode("cluster", s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, part...)
+	}
+	slices.SortFunc(out, func(a, b Record) int { return a.Key.Compare(b.Key) })
+	return out
+}
+
+func TestShardsHoldEverythingAndStayUnderEtcdsLimit(t *testing.T) {
+	for _, n := range []int{0, 1, 2000, 20000} {
+		t.Run(fmt.Sprintf("%d objects", n), func(t *testing.T) {
+			in := records(n)
+			shards := Encode(in, 0)
+			for i, s := range shards {
+				if len(s) > limit {
+					t.Errorf("shard %d has %d bytes", i, len(s))
+				}
+			}
+			slices.SortFunc(in, func(a, b Record) int { return a.Key.Compare(b.Key) })
+			if got := decodeAll(t, shards); !slices.Equal(in, got) {
+				t.Errorf("%d records came back, or others", len(got))
+			}
+		})
+	}
+}
+
+func TestOneObjectMoreChangesOneShard(t *testing.T) {
+	in := records(6000)
+	before := Encode(in[:5999], 0)
+	after := Encode(in, len(before))
+	changed := 0
+	for i := range before {
+		if before[i] != after[i] {
+			changed++
+		}
+	}
+	if len(before) < 4 || len(after) != len(before) || changed != 1 {
+		t.Errorf("%d of %d shards changed, %d before", changed, len(after), len(before))
+	}
+}
+
+func TestSplittingMovesRecordsUpOnly(t *testing.T) {
+	for _, r := range records(500) {
+		for n := uint64(1); n < 64; n *= 2 {
+			if small, big := sum(r.Key)%n, sum(r.Key)%(2*n); big != small && big != small+n {
+				t.Fatalf("%s goes from shard %d of %d to %d of %d", r.Key, small, n, big, 2*n)
+			}
+		}
+	}
+}
+
+func TestDecodeRefusesWhatItDoesNotUnderstand(t *testing.T) {
+	for _, tt := range []struct{ name, text, want string }{
+		{"nothing", "", "unexpected end"},
+		{"half a document", `{"format":1,"records":[{"kind"`, "unexpected end"},
+		{"an object", `{}`, "format 0"},
+		{"a later format", `{"format":2}`, "format 2"},
+		{"a record without a name", `{"format":1,"records":[{"kind":"X","version":"v1"}]}`, "record 0"},
+	} {
+		t.Run(tt.name+" is an error", func(t *testing.T) {
+			if _, err := Decode("cluster", tt.text); err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+}
+
+// FuzzDecode reads any text; what it accepts, it writes and reads again the
+// same.
+func FuzzDecode(f *testing.F) {
+	f.Add(Encode(records(3), 0)[0])
+	f.Add(`{"format":1,"shards":1,"records":[{"kind":"X","version":"v1","name":"n"},{"kind":"X","version":"v2","name":"n"}]}`)
+	f.Fuzz(func(t *testing.T, text string) {
+		in, err := Decode("cluster", text)
+		if err != nil {
+			return
+		}
+		slices.SortStableFunc(in, func(a, b Record) int { return a.Key.Compare(b.Key) })
+		if len(in) == 0 {
+			return
+		}
+		if d := cmp.Diff(len(in), len(decodeAll(t, Encode(in, 1)))); d != "" {
+			t.Error(d)
+		}
+	})
+}
