@@ -1,13 +1,10 @@
 package render
 
 import (
-	"errors"
-	"fmt"
-	"io/fs"
 	"path"
 	"reflect"
-	"regexp"
 	"strings"
+	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
 	"sigs.k8s.io/kustomize/api/types"
@@ -183,30 +180,47 @@ func (s *survey) configuration(k *kustomization) error {
 	return s.file(k, "openapi", manifest.Child(manifest.Child(k.doc.Node, "openapi"), "path"))
 }
 
-// generated surveys the files that config maps and secrets are made from.
+// generated surveys what config maps and secrets are made from. Its messages
+// repeat no literal and no line of a file.
 func (s *survey) generated(k *kustomization) error {
 	for _, field := range []string{"configMapGenerator", "secretGenerator"} {
 		for _, e := range entries(k.doc.Node, field) {
-			sources := append(entries(e, "files"), entries(e, "envs")...)
-			if env := manifest.Child(e, "env"); env != nil {
-				sources = append(sources, env)
+			for _, l := range entries(e, "literals") {
+				if i := strings.Index(manifest.Text(l), "="); i <= 0 {
+					s.problem(k.doc.At(l), "%s: a literal must be of the form key=value", field)
+				}
 			}
-			for _, src := range sources {
-				given := manifest.Text(src)
-				if _, after, ok := strings.Cut(given, "="); ok {
-					given = after
-				}
-				name := s.local(k, k.doc.At(src), field, given)
-				if name == "" {
-					continue
-				}
-				if _, err := s.tree.Read(name); err != nil && s.tree.Err() == nil {
-					s.problem(k.doc.At(src), "%s: reading %s: %s", field, name, plain(err))
+			for _, f := range entries(e, "files") {
+				s.generatedFile(k, field, f)
+			}
+			envs := entries(e, "envs")
+			if env := manifest.Child(e, "env"); env != nil {
+				envs = append(envs[:len(envs):len(envs)], env)
+			}
+			for _, env := range envs {
+				if b := s.generatedFile(k, field, env); !utf8.Valid(b) {
+					s.problem(k.doc.At(env), "%s: %s must be text in UTF-8, a key=value in each line", field, manifest.Text(env))
 				}
 			}
 		}
 	}
 	return s.tree.Err()
+}
+
+func (s *survey) generatedFile(k *kustomization, field string, n *yaml.Node) []byte {
+	given := manifest.Text(n)
+	if _, after, ok := strings.Cut(given, "="); ok {
+		given = after
+	}
+	name := s.local(k, k.doc.At(n), field, given)
+	if name == "" {
+		return nil
+	}
+	b, err := s.tree.Read(name)
+	if err != nil && s.tree.Err() == nil {
+		s.problem(k.doc.At(n), "%s: reading %s: %s", field, name, plain(err))
+	}
+	return b
 }
 
 // harmless are the built-in transformers that touch nothing but objects. None
@@ -299,25 +313,4 @@ func fieldNames() map[string]bool {
 	}
 	names["apiVersion"], names["kind"] = true, true
 	return names
-}
-
-var (
-	// afterthought is what kustomize adds when a file is not also a folder.
-	afterthought = regexp.MustCompile(`: must build at directory: '[^']*': file is not directory`)
-	registered   = regexp.MustCompile(`already registered id: ([^\s']+)`)
-)
-
-// plain removes what kustomize and the file system wrap around a message.
-func plain(err error) string {
-	var pe *fs.PathError
-	if errors.As(err, &pe) {
-		return fmt.Sprintf("%s: %v", pe.Path, pe.Err)
-	}
-	text := strings.TrimPrefix(err.Error(), "error unmarshaling JSON: while decoding JSON: ")
-	text = strings.TrimPrefix(text, "json: ")
-	text = afterthought.ReplaceAllString(text, "")
-	if m := registered.FindStringSubmatch(text); m != nil {
-		return m[1] + " is declared twice: two of the resources lead to the same object; name it once"
-	}
-	return strings.Join(strings.Fields(text), " ")
 }

@@ -56,14 +56,14 @@ func Run(tree *manifest.Tree, folder string, timeout time.Duration) (Result, err
 		return Result{Problems: []state.Problem{{Origin: s.root.doc.Origin(), Message: err.Error()}}}, nil
 	}
 	files := &fileSystem{tree: tree, replaced: map[string][]byte{s.root.file: content}}
-	objects, err := build(files, folder, timeout)
+	objects, err := build(func() ([]map[string]any, error) { return runKustomize(files, folder) }, timeout)
 	switch {
 	case tree.Err() != nil:
 		return Result{}, tree.Err()
 	case errors.Is(err, errDeadline):
 		return Result{}, err
 	case err != nil:
-		return Result{Problems: []state.Problem{{Origin: state.Origin{File: s.root.file}, Message: "kustomize: " + plain(err)}}}, nil
+		return Result{Problems: []state.Problem{{Origin: state.Origin{File: s.root.file}, Message: "kustomize: " + s.message(err)}}}, nil
 	}
 	if limit := tree.Limits().Objects; len(objects) > limit {
 		return Result{}, manifest.Exceeded("%s renders to more than %d objects", s.root.file, limit)
@@ -111,9 +111,9 @@ var turn = make(chan struct{}, 1)
 
 var errDeadline = errors.New("rendering took too long")
 
-// build runs kustomize. When it does not end in time it is left behind, and
+// build runs kustomize, which is what run does. When it does not end in time it is left behind, and
 // keeps the turn until it does: a second endless build must not join it.
-func build(files *fileSystem, folder string, timeout time.Duration) ([]map[string]any, error) {
+func build(run func() ([]map[string]any, error), timeout time.Duration) ([]map[string]any, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	late := func() error {
@@ -136,7 +136,7 @@ func build(files *fileSystem, folder string, timeout time.Duration) ([]map[strin
 				done <- answer{err: fmt.Errorf("kustomize stopped unexpectedly (%v)\n%s", p, firstFrames(debug.Stack()))}
 			}
 		}()
-		o, err := runKustomize(files, folder)
+		o, err := run()
 		done <- answer{o, err}
 	}()
 	select {

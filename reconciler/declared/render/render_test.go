@@ -1,0 +1,77 @@
+package render
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/poolwright/poolwright/reconciler/declared/manifest"
+	"github.com/poolwright/poolwright/reconciler/state"
+)
+
+func TestABuildThatPanicsIsAnErrorAndFreesTheTurn(t *testing.T) {
+	for range 2 {
+		_, err := build(func() ([]map[string]any, error) { panic("boom") }, time.Minute)
+		if err == nil || !strings.Contains(err.Error(), "boom") {
+			t.Fatalf("got %v", err)
+		}
+	}
+}
+
+func TestABuildThatDoesNotEndIsLeftBehindAndNotJoined(t *testing.T) {
+	release, running := make(chan struct{}), make(chan struct{})
+	slow := func() ([]map[string]any, error) {
+		close(running)
+		<-release
+		return nil, nil
+	}
+	isLate := func(err error) {
+		t.Helper()
+		class, reason, _ := state.Classify(err)
+		if class != state.Fix || reason != "RenderTimeout" || !errors.Is(err, errDeadline) {
+			t.Fatalf("got %v", err)
+		}
+	}
+	_, err := build(slow, 10*time.Millisecond)
+	isLate(err)
+	<-running
+	_, err = build(func() ([]map[string]any, error) { t.Error("two builds at once"); return nil, nil }, 10*time.Millisecond)
+	isLate(err)
+	close(release)
+	if _, err := build(func() ([]map[string]any, error) { return nil, nil }, time.Minute); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestMessagesOfKustomizeHoldNoSecrets(t *testing.T) {
+	const secret = "hunter2-s3cret"
+	for name, files := range map[string]map[string]string{
+		"a literal without a value": {"kustomization.yaml": "secretGenerator:\n- name: x\n  literals: [" + secret + "]\n"},
+		"a generator with a fault":  {"kustomization.yaml": "secretGenerator:\n- name: x\n  behavior: merge\n  literals: [password=" + secret + "]\n"},
+		"a patch that is none":      {"kustomization.yaml": "resources: [s.yaml]\npatches:\n- patch: |\n    password " + secret + "\n"},
+		"a patch without a target":  {"kustomization.yaml": "resources: [s.yaml]\npatches:\n- patch: |\n    - {op: replace, path: /stringData/password, value: " + secret + "}\n"},
+		"a patch and a path":        {"kustomization.yaml": "resources: [s.yaml]\npatches:\n- path: s.yaml\n  patch: \"" + secret + "\"\n"},
+		"a patch of nothing":        {"kustomization.yaml": "resources: [s.yaml]\npatches:\n- patch: |\n    apiVersion: v1\n    kind: Secret\n    metadata: {name: other}\n    stringData: {password: " + secret + "}\n"},
+		"an index out of bounds":    {"kustomization.yaml": "resources: [s.yaml]\nreplacements:\n- source: {kind: Secret, fieldPath: stringData.password, options: {delimiter: x, index: 9}}\n  targets: [{select: {kind: Secret}, fieldPaths: [stringData.other], options: {create: true}}]\n"},
+		"an env file of bytes":      {"kustomization.yaml": "secretGenerator:\n- name: x\n  envs: [e]\n", "e": secret + "\xff=\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			fsys := fstest.MapFS{"s.yaml": {Data: []byte("apiVersion: v1\nkind: Secret\nmetadata: {name: s}\nstringData: {password: " + secret + "}\n")}}
+			for name, content := range files {
+				fsys[name] = &fstest.MapFile{Data: []byte(content)}
+			}
+			r, err := Run(manifest.NewTree(fsys, manifest.Limits{}), ".", time.Minute)
+			if err != nil || len(r.Problems) == 0 {
+				t.Fatalf("%d objects, %v: not a problem", len(r.Objects), err)
+			}
+			for _, p := range r.Problems {
+				if strings.Contains(p.String(), secret) || strings.Contains(p.String(), "104 117") || strings.Contains(p.String(), "0x") {
+					t.Errorf("the secret is in: %s", p)
+				}
+				t.Log(p)
+			}
+		})
+	}
+}
