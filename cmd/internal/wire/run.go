@@ -19,7 +19,6 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -48,10 +47,14 @@ type Config struct {
 	Logger logr.Logger
 }
 
-// ErrRestart is Run's way to say that the process must be executed anew to
-// follow changed engine settings: Karpenter's metrics register once per
-// process.
-var ErrRestart = errors.New("the engine's settings changed: start the process again")
+// lostLease is what controller-runtime's manager says, as an untyped error, when
+// it could not renew its lease.
+const lostLease = "leader election lost"
+
+// ErrRestart is Run's way to say that the process must be executed anew: to
+// follow changed engine settings, because Karpenter's metrics register once per
+// process, or because it lost the lease, because a manager starts only once.
+var ErrRestart = errors.New("start the process again")
 
 // Run is the controller. It returns nil when ctx ends, ErrRestart when it must
 // be executed anew, and an error only for what a person must mend first.
@@ -75,7 +78,14 @@ func Run(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	if err := mgr.Start(ctx); err != nil && ctx.Err() == nil {
+	err = mgr.Start(ctx)
+	switch {
+	case err == nil || ctx.Err() != nil:
+	case err.Error() == lostLease:
+		// An API server that was away for long enough is no reason to end.
+		cfg.Logger.Info("Lost the leader lease: starting again as a standby")
+		return ErrRestart
+	default:
 		return fmt.Errorf("running the controllers: %w", err)
 	}
 	if errors.Is(context.Cause(ctx), ErrRestart) {
@@ -232,9 +242,6 @@ func (a *attempt) managerOptions() manager.Options {
 		LeaderElectionNamespace:       a.cfg.Namespace,
 		LeaderElectionReleaseOnCancel: true,
 		GracefulShutdownTimeout:       &grace,
-		Cache: cache.Options{ByObject: map[client.Object]cache.ByObject{
-			&v1alpha1.Sync{}: {Namespaces: map[string]cache.Config{a.cfg.Namespace: {}}},
-		}},
 	}
 }
 

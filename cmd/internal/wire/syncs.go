@@ -48,7 +48,8 @@ func (a *attempt) builder(renders *declared.Cache) controller.Builder {
 	return func(_ context.Context, sync *v1alpha1.Sync) (controller.Assembly, error) {
 		source, err := a.gitSource(sync)
 		if err != nil {
-			return controller.Assembly{}, state.Fail(state.Fix, "InvalidSource", err)
+			// The Sync must still be suspended, repaired or deleted like any other.
+			source = unusable{state.Fail(state.Fix, "InvalidSource", err)}
 		}
 		world, err := cluster.New(cluster.Config{
 			REST: a.cfg.REST, Sync: sync.Name, Namespace: a.cfg.Namespace,
@@ -60,6 +61,14 @@ func (a *attempt) builder(renders *declared.Cache) controller.Builder {
 		loop := reconciler.NewLoop(source, loader(renders, sync.Spec.Path), reconciler.World{Name: cluster.Name, Target: world})
 		return controller.Assembly{Loop: loop, Watch: world.Watch, Forget: world.Forget}, nil
 	}
+}
+
+// unusable is a source that its configuration rules out.
+type unusable struct{ err error }
+
+// Fetch implements gitsource.Source.
+func (u unusable) Fetch(context.Context) (gitsource.Snapshot, error) {
+	return gitsource.Snapshot{}, u.err
 }
 
 // loader renders a snapshot's folder, remembering trees that it has seen.
