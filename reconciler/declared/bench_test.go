@@ -1,0 +1,93 @@
+package declared
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"testing/fstest"
+)
+
+// many is a tree of n ConfigMaps, twenty to a file, plain or as a
+// kustomization.
+func many(n int, kustomize bool) fstest.MapFS {
+	fsys := fstest.MapFS{}
+	var names []string
+	for at := 0; at < n; at += 20 {
+		var b strings.Builder
+		for i := at; i < min(at+20, n); i++ {
+			fmt.Fprintf(&b, "---\napiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: o%d\n  namespace: default\n  labels: {app.kubernetes.io/name: o%d}\ndata:\n  key: value-%d\n  text: |\n    some lines\n    of text\n", i, i, i)
+		}
+		name := fmt.Sprintf("f%d.yaml", at)
+		names = append(names, name)
+		fsys["x/"+name] = &fstest.MapFile{Data: []byte(b.String())}
+	}
+	if kustomize {
+		fsys["x/kustomization.yaml"] = &fstest.MapFile{Data: []byte("labels:\n- pairs: {team: infra}\nresources: [" + strings.Join(names, ", ") + "]\n")}
+	}
+	return fsys
+}
+
+func BenchmarkLoad(b *testing.B) {
+	for _, kustomize := range []bool{false, true} {
+		for _, n := range []int{200, 2000} {
+			b.Run(fmt.Sprintf("kustomize=%v/objects=%d", kustomize, n), func(b *testing.B) {
+				fsys := many(n, kustomize)
+				b.ReportAllocs()
+				for b.Loop() {
+					if d, err := Load(fsys, "x", Limits{}); err != nil || d.Set.Len() != n {
+						b.Fatal(d.Set.Len(), err)
+					}
+				}
+			})
+		}
+	}
+}
+
+// TestLoadingCostsWhatIsDeclared holds a floor under the cost of plain
+// manifests, counted in memory because seconds depend on the machine: ten times
+// the objects may take at most twelve times as much.
+func TestLoadingCostsWhatIsDeclared(t *testing.T) {
+	measure := func(n int) uint64 {
+		fsys := many(n, false)
+		return allocations(func() {
+			if d, err := Load(fsys, "x", Limits{}); err != nil || d.Set.Len() != n {
+				t.Fatal(d.Set.Len(), err)
+			}
+		})
+	}
+	measure(100)
+	if small, large := measure(200), measure(2000); large > 12*small {
+		t.Errorf("200 objects take %d KiB, 2,000 take %d KiB", small>>10, large>>10)
+	}
+}
+
+func TestATreeThatDidNotChangeIsNotRenderedAgain(t *testing.T) {
+	c := NewCache(2)
+	fsys := many(40, true)
+	first, err := c.Load("t1", fsys, "x", Limits{})
+	if err != nil || first.Set.Len() != 40 {
+		t.Fatal(first.Set.Len(), err)
+	}
+	if again, err := c.Load("t1", nil, "x", Limits{}); err != nil || again.Set.Len() != 40 {
+		t.Error("the same tree was read again")
+	}
+	if other, err := c.Load("t2", many(20, false), "x", Limits{}); err != nil || other.Set.Len() != 20 {
+		t.Error("another tree gave", other.Set.Len(), err)
+	}
+	if _, err := c.Load("t2", many(20, false), "gone", Limits{}); err == nil {
+		t.Error("another folder of the tree gave the first")
+	}
+	if _, err := c.Load("t2", nil, "gone", Limits{}); err == nil {
+		t.Error("the error of a missing folder was forgotten, or a nil tree read")
+	}
+	if _, err := c.Load("t1", fsys, "x", Limits{}); err != nil {
+		t.Error("an old tree cannot be loaded any more: ", err)
+	}
+	broken := brokenFS{tree("x/b.yaml", pool)}
+	if _, err := c.Load("t3", broken, "x", Limits{}); err == nil {
+		t.Fatal("a broken source was read")
+	}
+	if d, err := c.Load("t3", broken.MapFS, "x", Limits{}); err != nil || d.Set.Len() != 1 {
+		t.Error("an error that passes was remembered: ", err)
+	}
+}
