@@ -1,6 +1,7 @@
 package aws
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -57,26 +58,36 @@ func (c *Cloud) checkFault(f Fault) error {
 	known := false
 	for name, s := range c.services {
 		op, has := s.ops[f.Operation]
-		if (f.Service == "" || f.Service == name) && (f.Operation == "" || has) {
-			known = true
-			if f.Stale && f.Operation != "" && !op.read {
-				return fmt.Errorf("%s is no read, so it cannot answer stale", f.Operation)
-			}
+		if (f.Service != "" && f.Service != name) || (f.Operation != "" && !has) {
+			continue
+		}
+		known = true
+		if f.Stale && has && !op.read {
+			return fmt.Errorf("%s is no read, so it cannot answer stale", f.Operation)
 		}
 	}
-	switch {
-	case !known:
+	if !known {
 		return fmt.Errorf("no service %q with an operation %q", f.Service, f.Operation)
-	case f.Code == "" && !f.Throttle && f.Delay <= 0 && !f.Stale:
-		return fmt.Errorf("it does nothing: set Code, Throttle, Delay or Stale")
-	case f.Code == "" && (f.Status != 0 || f.Message != ""):
-		return fmt.Errorf("it has a status or message and no Code")
-	case f.Code != "" && f.Throttle:
-		return fmt.Errorf("it has both a Code and Throttle")
-	case f.Lost && f.Code == "" && !f.Throttle:
-		return fmt.Errorf("an answer that is Lost needs a Code or Throttle to replace it")
-	case f.Status != 0 && (f.Status < 400 || f.Status > 599):
-		return fmt.Errorf("status %d is no error", f.Status)
+	}
+	return f.contradiction()
+}
+
+// contradiction finds fields that do nothing together.
+func (f Fault) contradiction() error {
+	fails := f.Code != "" || f.Throttle
+	for _, problem := range []struct {
+		is   bool
+		what string
+	}{
+		{!fails && f.Delay <= 0 && !f.Stale, "it does nothing: set Code, Throttle, Delay or Stale"},
+		{f.Code == "" && (f.Status != 0 || f.Message != ""), "it has a status or message and no Code"},
+		{f.Code != "" && f.Throttle, "it has both a Code and Throttle"},
+		{f.Lost && !fails, "an answer that is Lost needs a Code or Throttle to replace it"},
+		{f.Status != 0 && (f.Status < 400 || f.Status > 599), "its Status is no error: 400 to 599"},
+	} {
+		if problem.is {
+			return errors.New(problem.what)
+		}
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package aws
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -29,9 +30,7 @@ func (c *Cloud) Impair(id, check string) error {
 		i.health = health{}
 	case slices.Contains([]string{"instance", "system", "ebs"}, check):
 		next := map[string]time.Time{check: c.clock.Now()}
-		for k, v := range i.health.impaired {
-			next[k] = v
-		}
+		maps.Copy(next, i.health.impaired)
 		i.health.impaired = next // a new map: the old one may be in a snapshot
 	case slices.Contains([]string{"instance-reboot", "system-reboot", "system-maintenance", "instance-retirement", "instance-stop"}, check):
 		i.health.events = append(slices.Clone(i.health.events), check)

@@ -24,6 +24,8 @@ const (
 // code is the number that EC2 sends with the state.
 func (s State) code() int {
 	switch s {
+	case Pending:
+		return 0
 	case Running:
 		return 16
 	case ShuttingDown:
@@ -31,7 +33,7 @@ func (s State) code() int {
 	case Terminated:
 		return 48
 	}
-	return 0
+	return -1 // there are no others
 }
 
 // alive tells whether the instance still holds capacity and costs money.

@@ -2,6 +2,7 @@ package aws
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 )
@@ -31,7 +32,7 @@ func (r *Call) finish(err error) {
 		return
 	}
 	r.Code = "InternalError"
-	if f, ok := err.(*apiError); ok {
+	if f, ok := errors.AsType[*apiError](err); ok {
 		r.Code = f.code
 	}
 }

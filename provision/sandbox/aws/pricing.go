@@ -13,26 +13,26 @@ func pricingOperations() map[string]operation {
 	return map[string]operation{"GetProducts": {read: true, run: getProducts}}
 }
 
+// productsInput is what GetProducts is asked.
+type productsInput struct {
+	ServiceCode, FormatVersion, NextToken string
+	MaxResults                            *int
+	Filters                               []struct{ Type, Field, Value string }
+}
+
 // getProducts lists the on-demand prices of instances; there are no other
 // products.
 func getProducts(in *call) (any, error) {
-	var ask struct {
-		ServiceCode, FormatVersion, NextToken string
-		MaxResults                            *int
-		Filters                               []struct{ Type, Field, Value string }
-	}
+	var ask productsInput
 	if err := in.into(&ask); err != nil {
 		return nil, err
 	}
 	if ask.ServiceCode != "AmazonEC2" {
 		return nil, refuse("InvalidParameterException", "The service code %q is not played, only AmazonEC2.", ask.ServiceCode)
 	}
-	most := 100
-	if ask.MaxResults != nil {
-		most = *ask.MaxResults
-	}
-	if most < 1 || most > 100 {
-		return nil, refuse("InvalidParameterException", "MaxResults %d is not between 1 and 100.", most)
+	most, err := bound("MaxResults", ask.MaxResults, 1, 100, 100)
+	if err != nil {
+		return nil, err
 	}
 	after, err := in.after(ask.NextToken)
 	if err != nil {
@@ -41,19 +41,12 @@ func getProducts(in *call) (any, error) {
 	answer := map[string]any{"FormatVersion": "aws_v1"}
 	products := []string{}
 	for _, t := range in.cloud.offers.types { // sorted by name
-		if t.Name <= after {
-			continue
-		}
 		attributes := in.productAttributes(t)
-		keep := true
-		for _, f := range ask.Filters {
-			have, known := attributes[f.Field]
-			if f.Type != "TERM_MATCH" || !known {
-				return nil, refuse("InvalidParameterException", "The filter %s of type %s is not played.", f.Field, f.Type)
-			}
-			keep = keep && slices.Contains(have, f.Value)
+		wanted, err := ask.wants(attributes)
+		if err != nil {
+			return nil, err
 		}
-		if !keep || !usage(t, onDemand) && !usage(t, capacityBlock) {
+		if t.Name <= after || !wanted {
 			continue
 		}
 		if len(products) == most {
@@ -68,6 +61,20 @@ func getProducts(in *call) (any, error) {
 	}
 	answer["PriceList"] = products
 	return answer, nil
+}
+
+// wants applies the filters to a product; one that products do not have is an
+// error.
+func (ask productsInput) wants(attributes map[string][]string) (bool, error) {
+	keep := true
+	for _, f := range ask.Filters {
+		have, known := attributes[f.Field]
+		if f.Type != "TERM_MATCH" || !known {
+			return false, refuse("InvalidParameterException", "The filter %s of type %s is not played.", f.Field, f.Type)
+		}
+		keep = keep && slices.Contains(have, f.Value)
+	}
+	return keep, nil
 }
 
 // productAttributes are the searchable ones, first the value that is shown.

@@ -183,6 +183,7 @@ func (in *call) digest() string {
 		return b.String()
 	case restProtocol:
 		return in.target
+	case jsonProtocol:
 	}
 	return string(in.body)
 }

@@ -86,24 +86,35 @@ func (r *Reservation) state(now time.Time) string {
 // open one that matches and has room. "" means none, which is right unless one
 // was named.
 func (in *call) reserve(l launch) (string, *apiError) {
-	named := l.data.Get("CapacityReservationSpecification.CapacityReservationTarget.CapacityReservationId")
-	preference := l.data.Get("CapacityReservationSpecification.CapacityReservationPreference")
+	const spec = "CapacityReservationSpecification."
+	named := l.data.Get(spec + "CapacityReservationTarget.CapacityReservationId")
+	preference := l.data.Get(spec + "CapacityReservationPreference")
+	exists := false
 	for _, r := range in.st.reservations {
-		if named != "" && r.ID != named || named == "" && (r.Targeted || r.CapacityBlock || preference == "none" || l.capacityType != onDemand) {
+		exists = exists || r.ID == named
+		if named != "" && r.ID != named || named == "" && (preference == "none" || !r.openTo(l)) {
 			continue
 		}
-		if r.Type != l.kind.Name || r.Zone != l.zone.Name || r.state(in.now) != "active" || in.st.used(r) >= r.Total {
-			continue
+		if in.hasRoom(r, l) {
+			return r.ID, nil
 		}
-		return r.ID, nil
 	}
-	if named == "" && preference != "capacity-reservations-only" {
+	switch {
+	case named == "" && preference != "capacity-reservations-only":
 		return "", nil
-	}
-	if named != "" && !slices.ContainsFunc(in.st.reservations, func(r *Reservation) bool { return r.ID == named }) {
+	case named != "" && !exists:
 		return "", &apiError{http.StatusBadRequest, "InvalidCapacityReservationId.NotFound", fmt.Sprintf("The capacity reservation ID '%s' does not exist", named)}
 	}
 	return "", &apiError{http.StatusBadRequest, "ReservationCapacityExceeded", refusal("ReservationCapacityExceeded", l.kind.Name, l.zone.Name)}
+}
+
+// openTo tells whether launches use the reservation without naming it.
+func (r *Reservation) openTo(l launch) bool {
+	return !r.Targeted && !r.CapacityBlock && l.capacityType == onDemand
+}
+
+func (in *call) hasRoom(r *Reservation, l launch) bool {
+	return r.Type == l.kind.Name && r.Zone == l.zone.Name && r.state(in.now) == "active" && in.st.used(r) < r.Total
 }
 
 func describeReservations(in *call) (any, error) {

@@ -62,6 +62,7 @@ func (s service) unknown(in *call) error {
 	switch s.protocol {
 	case ec2Protocol, queryProtocol:
 		return refuse("InvalidAction", "The action %s is not valid for this web service (%s).", in.op, s.name)
+	case jsonProtocol:
 	case restProtocol:
 		return &apiError{http.StatusNotFound, "UnknownOperationException", fmt.Sprintf("%s has no operation %s.", s.name, in.target)}
 	}

@@ -3,7 +3,6 @@ package aws
 import (
 	"crypto/md5"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
@@ -112,7 +111,7 @@ func queryCode(code string) string {
 func getQueueURL(in *call) (any, error) {
 	var ask struct {
 		QueueName              string
-		QueueOwnerAWSAccountId string //nolint:revive,stylecheck // the wire's name
+		QueueOwnerAWSAccountId string
 	}
 	if err := in.into(&ask); err != nil {
 		return nil, err
@@ -137,14 +136,14 @@ func (in *call) queueAt(url string) (*queue, error) {
 }
 
 type receiveInput struct {
-	QueueUrl                    string //nolint:revive,stylecheck // the wire's name
+	QueueUrl                    string
 	MaxNumberOfMessages         *int
 	VisibilityTimeout           *int
 	WaitTimeSeconds             *int
 	AttributeNames              []string
 	MessageSystemAttributeNames []string
 	MessageAttributeNames       []string
-	ReceiveRequestAttemptId     string //nolint:revive,stylecheck // the wire's name
+	ReceiveRequestAttemptId     string
 }
 
 // bound reads an optional number and checks its range.
@@ -252,7 +251,7 @@ func messagesJSON(found []*message, names []string) map[string]any {
 // deleteMessage takes a message away by the receipt of its last receive. One
 // that is gone already is no error, as in SQS.
 func deleteMessage(in *call) (any, error) {
-	var ask struct{ QueueUrl, ReceiptHandle string } //nolint:revive,stylecheck // the wire's names
+	var ask struct{ QueueUrl, ReceiptHandle string }
 	if err := in.into(&ask); err != nil {
 		return nil, err
 	}
@@ -265,51 +264,4 @@ func deleteMessage(in *call) (any, error) {
 	}
 	q.messages = slices.DeleteFunc(q.messages, func(m *message) bool { return m.receipt == ask.ReceiptHandle })
 	return map[string]any{}, nil
-}
-
-// eventBridge is an event that a rule sends to the first queue.
-type eventBridge struct {
-	source, kind, instance string
-	detail                 map[string]any
-}
-
-// notify puts an event on the first queue. The caller holds the lock.
-func (c *Cloud) notify(now time.Time, e eventBridge) {
-	if len(c.queues) == 0 {
-		return
-	}
-	id := c.st.id("event")
-	body, err := json.Marshal(map[string]any{
-		"version": "0", "id": id, "account": c.cfg.Account, "region": c.cfg.Region, "time": now.UTC().Format(time.RFC3339),
-		"source": e.source, "detail-type": e.kind, "detail": e.detail,
-		"resources": []string{fmt.Sprintf("arn:%s:ec2:%s:%s:instance/%s", c.partition(), c.cfg.Region, c.cfg.Account, e.instance)},
-	})
-	if err != nil {
-		return // strings only: it cannot fail
-	}
-	c.queues[0].put(c.st.id("message"), string(body), now)
-}
-
-// Interrupt warns a spot instance of its interruption, and ends it after the
-// configured delay, as EC2 does two minutes later.
-func (c *Cloud) Interrupt(id string) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	i := c.st.instance(id)
-	switch {
-	case i == nil:
-		return fmt.Errorf("interrupting instance %q: there is none", id)
-	case i.CapacityType != spot || !i.State.alive():
-		return fmt.Errorf("interrupting instance %s: it is no living spot instance (%s, %s)", id, i.CapacityType, i.State)
-	}
-	c.notify(c.clock.Now(), eventBridge{
-		source: "aws.ec2", kind: "EC2 Spot Instance Interruption Warning", instance: id,
-		detail: map[string]any{"instance-id": id, "instance-action": "terminate"},
-	})
-	c.clock.AfterFunc(c.cfg.Delays.Interrupt, func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.terminate(i, "Server.SpotInstanceTermination")
-	})
-	return nil
 }

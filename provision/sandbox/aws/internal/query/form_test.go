@@ -2,6 +2,7 @@ package query
 
 import (
 	"encoding/xml"
+	"errors"
 	"io"
 	"strings"
 	"testing"
@@ -117,7 +118,7 @@ func FuzzForm(f *testing.F) {
 			doc := Document(Group("r", Text("v", name), Text("w", form.Get(name))), "")
 			d := xml.NewDecoder(strings.NewReader(string(doc)))
 			for {
-				if _, err := d.Token(); err == io.EOF {
+				if _, err := d.Token(); errors.Is(err, io.EOF) {
 					break
 				} else if err != nil {
 					t.Fatalf("the answer is not XML: %v", err)
