@@ -210,9 +210,12 @@ func TestABrokenServerKeepsTheLastSnapshot(t *testing.T) {
 		"it stalls in the middle of them":    {only("git-upload-pack", part(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })), gitsource.ErrUnreachable},
 		"it resets in the middle of them":    {only("git-upload-pack", part(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })), gitsource.ErrUnreachable},
 		"it ends early and calls that whole": {only("git-upload-pack", part(func(http.ResponseWriter, *http.Request) {})), gitsource.ErrCorrupt},
-		"it is overloaded":                   {status(503), gitsource.ErrUnreachable},
-		"it asks to slow down":               {status(429), gitsource.ErrUnreachable},
-		"it fails at the objects":            {only("git-upload-pack", status(500)), gitsource.ErrUnreachable},
+		"it closes the connection unheard": {func(http.ResponseWriter, *http.Request, http.Handler) {
+			panic(http.ErrAbortHandler)
+		}, gitsource.ErrUnreachable},
+		"it is overloaded":        {status(503), gitsource.ErrUnreachable},
+		"it asks to slow down":    {status(429), gitsource.ErrUnreachable},
+		"it fails at the objects": {only("git-upload-pack", status(500)), gitsource.ErrUnreachable},
 		"it is no Git server": {func(w http.ResponseWriter, _ *http.Request, _ http.Handler) {
 			_, _ = io.WriteString(w, "<html>"+password)
 		}, gitsource.ErrCorrupt},
@@ -236,7 +239,11 @@ func TestABrokenServerKeepsTheLastSnapshot(t *testing.T) {
 			dir := t.TempDir()
 			in := func(c *Config) { c.Dir = dir }
 			mustFetch(t, srv.source(Ref{}, in))
-			src := srv.source(Ref{}, in, impatient, login("git", password))
+			patience := func(*Config) {}
+			if strings.Contains(name, "stalls") || strings.Contains(name, "never") {
+				patience = impatient
+			}
+			src := srv.source(Ref{}, in, patience, login("git", password))
 			second := srv.push("a.yaml", strings.Repeat("two\n", 100), "b.yaml", "other\n")
 			srv.during(c.server)
 			_, err := src.Fetch(context.Background())

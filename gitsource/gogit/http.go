@@ -28,6 +28,9 @@ const (
 // errStalled ends a conversation in which the server says nothing.
 var errStalled = errors.New("the server sent nothing for too long")
 
+// errBrokenOff is what a bare EOF in place of an answer means.
+var errBrokenOff = errors.New("the server closed the connection instead of answering")
+
 // newHTTPClient builds a client that connects to u's host only, with bounded
 // answers.
 func newHTTPClient(u *url.URL, ca []byte, limits Limits) (*http.Client, error) {
@@ -145,6 +148,9 @@ func (b *boundedTransport) RoundTrip(req *http.Request) (*http.Response, error) 
 	if err != nil {
 		if cause := context.Cause(ctx); cause != nil {
 			err = cause
+		}
+		if errors.Is(err, io.EOF) {
+			err = errBrokenOff
 		}
 		cancel(nil)
 		t.record(err)

@@ -5,7 +5,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"testing/fstest"
 
@@ -118,4 +120,31 @@ func TestLastSurvivesARestart(t *testing.T) {
 	if _, ok := srv.source(Ref{Branch: "other"}, in).Last(); ok {
 		t.Fatal("the last snapshot of another branch was taken for this one's")
 	}
+}
+
+func TestSnapshotsAreReadWhileOthersAreFetched(t *testing.T) {
+	srv := newGitServer(t)
+	src := srv.source(Ref{})
+	var readers sync.WaitGroup
+	for i := range 4 {
+		text := strings.Repeat(strconv.Itoa(i), 500)
+		srv.push("a.yaml", text, "b/c.yaml", text)
+		snap := mustFetch(t, src)
+		for range 3 {
+			readers.Go(func() {
+				for _, name := range []string{"a.yaml", "b/c.yaml"} {
+					if b, err := fs.ReadFile(snap.FS, name); err != nil || string(b) != text {
+						t.Errorf("%s of snapshot %d: %q, %v", name, i, b, err)
+					}
+				}
+				if err := fs.WalkDir(snap.FS, ".", func(_ string, _ fs.DirEntry, err error) error { return err }); err != nil {
+					t.Error(err)
+				}
+				if _, ok := src.Last(); !ok {
+					t.Error("no last snapshot")
+				}
+			})
+		}
+	}
+	readers.Wait()
 }
