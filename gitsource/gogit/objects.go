@@ -131,9 +131,6 @@ func (o *objects) commitOrTag(h plumbing.Hash) ([]byte, plumbing.ObjectType, err
 	obj, err := o.store.EncodedObject(plumbing.AnyObject, h)
 	o.mu.Unlock()
 	if err != nil {
-		if errors.Is(err, plumbing.ErrObjectNotFound) {
-			return nil, 0, fmt.Errorf("%w: %w: the repository does not have commit %s", gitsource.ErrNotFound, gitsource.ErrCorrupt, h)
-		}
 		return nil, 0, fmt.Errorf("reading object %s: %w: %w", h, gitsource.ErrCorrupt, err)
 	}
 	switch t := obj.Type(); t {

@@ -162,6 +162,10 @@ func (s *Source) download(ctx context.Context, sess *session, want plumbing.Hash
 	}
 	rec := record{Generation: gen, Object: want.String(), Shallow: shallow}
 	if st, err = s.load(rec); err != nil {
+		if s.ref.Commit != "" && openObjects(s.mirror.path(gen), s.limits).has(want) != nil {
+			// Everything that the server shows has arrived, and it is not there.
+			return nil, fmt.Errorf("%w: no branch or tag of the repository leads to it", gitsource.ErrNotFound)
+		}
 		return nil, err
 	}
 	return st, s.mirror.commit(rec)

@@ -2,6 +2,7 @@ package gogit
 
 import (
 	"context"
+	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -97,6 +98,10 @@ func TestFollowsTagsAndCommits(t *testing.T) {
 		srv.git("push", "-q", "origin", ":plain", ":v1")
 		if snap := mustFetch(t, srv.source(Ref{Commit: first})); snap.Commit != first {
 			t.Errorf("commit %s", snap.Commit)
+		}
+		_, err := srv.source(Ref{Commit: strings.Repeat("ab", 20)}).Fetch(t.Context())
+		if !errors.Is(err, gitsource.ErrNotFound) || errors.Is(err, gitsource.ErrCorrupt) {
+			t.Errorf("a commit that is nowhere: %v", err)
 		}
 	})
 }
