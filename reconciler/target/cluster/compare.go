@@ -107,7 +107,7 @@ func (w *World) compareMerged(ctx context.Context, item state.Item, live *unstru
 // dry run under a name that does not exist, and holds the whole live spec
 // against it: what somebody added by hand is drift too.
 func (w *World) compareWhole(ctx context.Context, item state.Item, live *unstructured.Unstructured) (map[string]any, error) {
-	canonical, err := w.dryRun(ctx, item, "poolwright-dry-run-"+state.Hash([]any{item.Key, live.GetUID()})[:12])
+	canonical, err := w.dryRun(ctx, item, stranger(item.Key, live))
 	if err != nil {
 		if stop(err) {
 			return nil, api.Refused("comparing "+item.Key.String(), err, false)
@@ -131,6 +131,11 @@ func (w *World) compareWhole(ctx context.Context, item state.Item, live *unstruc
 		return claim(item.Object, unclaimed), nil
 	}
 	return item.Object, nil
+}
+
+// stranger is a name that no object has, the same for each look at one object.
+func stranger(k state.Key, live *unstructured.Unstructured) string {
+	return "poolwright-dry-run-" + state.Hash([]any{k, live.GetUID()})[:12]
 }
 
 // unscaled is a spec without what an autoscaler writes.

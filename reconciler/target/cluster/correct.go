@@ -2,19 +2,13 @@ package cluster
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/client-go/util/csaupgrade"
 
-	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/target"
@@ -23,9 +17,6 @@ import (
 	"github.com/poolwright/poolwright/reconciler/target/cluster/internal/inventory"
 	"github.com/poolwright/poolwright/reconciler/target/cluster/internal/kinds"
 )
-
-// clientSideManager is the name under which `kubectl apply` owns fields.
-const clientSideManager = "kubectl-client-side-apply"
 
 // Correct implements target.Target: one server-side apply for a creation or
 // update, one deletion with preconditions. What the API server answers becomes
@@ -172,87 +163,6 @@ func (j *job) update(ctx context.Context) error {
 	return nil
 }
 
-// prepare moves ownership before the apply: kubectl's client-side claims
-// become ours, so that what Git does not declare goes; and replicas that an
-// autoscaler is about to own are handed over, since giving them up would set
-// them to one.
-func (j *job) prepare(ctx context.Context, m memo) error {
-	if !m.clientSide && !m.scaled {
-		return nil
-	}
-	live, err := j.api.Get(ctx, j.ref)
-	if err != nil {
-		return api.Refused(j.doing, err, j.secret)
-	}
-	if string(live.GetUID()) != j.change.Before.Live.UID {
-		return state.Fail(state.Retry, "Changed", fmt.Errorf("%s: %w", j.doing, target.ErrChanged))
-	}
-	if m.scaled {
-		if err := j.handOver(ctx, live); err != nil {
-			return err
-		}
-	}
-	if !m.clientSide || j.change.Before.Owner != "" {
-		return nil
-	}
-	patch, err := csaupgrade.UpgradeManagedFieldsPatch(live, sets.New(clientSideManager), v1alpha1.FieldManager)
-	if err != nil || patch == nil {
-		return err
-	}
-	_, err = j.api.Patch(ctx, j.ref, patch)
-	return api.Refused(j.doing+", taking over from kubectl", err, j.secret)
-}
-
-// scaleManager holds spec.replicas until the autoscaler writes it.
-const scaleManager = "poolwright-autoscaled"
-
-func (j *job) handOver(ctx context.Context, live *unstructured.Unstructured) error {
-	replicas, found, err := unstructured.NestedInt64(live.Object, "spec", "replicas")
-	ours := fields.Claims(fields.Applied(live.Object, v1alpha1.FieldManager), "spec", "replicas")
-	others := fields.Owners(live.Object, v1alpha1.FieldManager, "spec", "replicas")
-	others = slices.DeleteFunc(others, func(m string) bool { return m == clientSideManager })
-	if !found || err != nil || len(others) > 0 || !ours && !j.memo(j.change.Key).clientSide {
-		return nil
-	}
-	_, err = j.api.Apply(ctx, j.ref, map[string]any{
-		"apiVersion": live.GetAPIVersion(), "kind": live.GetKind(),
-		"metadata": map[string]any{"name": live.GetName(), "namespace": live.GetNamespace(), "uid": string(live.GetUID())},
-		"spec":     map[string]any{"replicas": replicas},
-	}, api.ApplyOptions{Manager: scaleManager, Force: true})
-	return api.Refused(j.doing+", handing replicas to the autoscaler", err, false)
-}
-
-// trim removes what somebody added by hand to a spec that is wholly ours:
-// server-side apply cannot remove what it does not own.
-func (j *job) trim(ctx context.Context, live *unstructured.Unstructured, scaled bool) (*unstructured.Unstructured, error) {
-	canonical, err := j.dryRun(ctx, *j.change.After, "poolwright-dry-run-"+state.Hash([]any{j.change.Key, live.GetUID()})[:12])
-	if err != nil {
-		// Without its canonical form an addition cannot be told from a
-		// default; what we declared is in place.
-		return live, nil
-	}
-	extra, _ := unscaled(live.Object["spec"], scaled).(map[string]any)
-	base, _ := unscaled(canonical.Object["spec"], scaled).(map[string]any)
-	pointers := fields.Missing(extra, base, "/spec")
-	if len(pointers) == 0 {
-		return live, nil
-	}
-	slices.Sort(pointers)
-	ops := []map[string]any{{"op": "test", "path": "/metadata/resourceVersion", "value": live.GetResourceVersion()}}
-	for _, p := range pointers {
-		ops = append(ops, map[string]any{"op": "remove", "path": p})
-	}
-	patch, err := json.Marshal(ops)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", j.doing, err)
-	}
-	trimmed, err := j.api.Patch(ctx, j.ref, patch)
-	if err != nil {
-		return nil, api.Refused(j.doing+", removing what was added by hand", err, j.secret)
-	}
-	return trimmed, nil
-}
-
 // accepted records what the API server answered.
 func (j *job) accepted(live *unstructured.Unstructured) {
 	j.store.Put(inventory.Record{
@@ -260,61 +170,6 @@ func (j *job) accepted(live *unstructured.Unstructured) {
 		Print: fields.Take(live.Object, j.options(j.change.Key)),
 	})
 	j.noteReadiness(j.change.Key, live)
-}
-
-// remove deletes the observed incarnation. Where its version has moved (a
-// status update, a heartbeat), it looks again whether it is still ours.
-func (j *job) remove(ctx context.Context) error {
-	id := j.change.Before.Live
-	if id.UID == "" {
-		return fmt.Errorf("%s: it was never observed", j.doing)
-	}
-	version := id.ResourceVersion
-	for attempt := 0; ; attempt++ {
-		err := j.api.Delete(ctx, j.ref, types.UID(id.UID), version)
-		switch {
-		case err == nil:
-			if !lingers(j.change.Before) {
-				j.store.Forget(j.change.Key)
-			}
-			return nil
-		case apierrors.IsNotFound(err):
-			j.store.Forget(j.change.Key)
-			return nil
-		case !apierrors.IsConflict(err) || attempt == 5:
-			return api.Refused(j.doing, err, j.secret)
-		}
-		live, err := j.api.Get(ctx, j.ref)
-		switch {
-		case apierrors.IsNotFound(err):
-			j.store.Forget(j.change.Key)
-			return nil
-		case err != nil:
-			return api.Refused(j.doing, err, j.secret)
-		case !j.still(live):
-			return state.Fail(state.Retry, "Changed", fmt.Errorf("%s: %w", j.doing, target.ErrChanged))
-		}
-		version = live.GetResourceVersion()
-	}
-}
-
-// still reports whether a live object that has moved since its deletion was
-// planned is still ours to delete. Controllers move objects all the time; what
-// counts is whether somebody took it from us or asked to keep it.
-func (j *job) still(live *unstructured.Unstructured) bool {
-	label := live.GetLabels()[v1alpha1.SyncLabel]
-	return string(live.GetUID()) == j.change.Before.Live.UID &&
-		(label == j.label || label == "") &&
-		live.GetAnnotations()[v1alpha1.PruneAnnotation] != "disabled" &&
-		ownerOf(live, nil) == j.change.Before.Owner
-}
-
-// lingers reports whether an object stays a while after its deletion was
-// accepted; it is recorded until it is seen to be gone.
-func lingers(item *state.Item) bool {
-	metadata, _ := item.Object["metadata"].(map[string]any)
-	finalizers, _ := metadata["finalizers"].([]any)
-	return len(finalizers) > 0 || item.Key.Kind == "Pod" || item.Key.Kind == "Namespace"
 }
 
 // Begin implements target.Recorder: the names of everything that is about to

@@ -21,6 +21,9 @@ import (
 // test has a Sync and namespaces of its own.
 var server *rest.Config
 
+// sandboxed is the world that the control plane runs in.
+var sandboxed *sandbox.World
+
 func TestMain(m *testing.M) {
 	flag.Parse()
 	log.SetLogger(logr.Discard())
@@ -38,7 +41,7 @@ func run(m *testing.M) int {
 		return 1
 	}
 	defer func() { _ = world.Stop() }()
-	server = world.REST()
+	sandboxed, server = world, world.REST()
 	if _, err := envtest.InstallCRDs(server, envtest.CRDInstallOptions{CRDs: awsapis.CRDs}); err != nil {
 		fmt.Fprintln(os.Stderr, "installing Karpenter's definitions:", err)
 		return 1

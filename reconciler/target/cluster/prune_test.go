@@ -338,7 +338,13 @@ func TestACrashAtAnyWriteLeavesNoOrphan(t *testing.T) {
 				_ = b.world.End(t.Context())
 			}
 			b.restart()
-			b.reconcile(b.declare(config))
+			p = b.plan(b.declare(config))
+			for _, c := range p.Changes {
+				if c.Action == plan.Delete && c.Before.Grave != "" {
+					t.Errorf("killed at write %d (seen by the server: %v), %s was made without being recorded first", cut, seen, c.Key)
+				}
+			}
+			b.apply(p)
 			b.settled(b.declare(config))
 			for _, gone := range []struct{ version, kind, name string }{{"apps/v1", "Deployment", "web"}, {"v1", "Secret", "token"}} {
 				if _, err := b.find(gone.version, gone.kind, gone.name); client.IgnoreNotFound(err) != nil || err == nil {

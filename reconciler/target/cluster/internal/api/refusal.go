@@ -33,9 +33,9 @@ func Refused(doing string, err error, secret bool) error {
 			return state.Fail(state.Retry, "Conflict", fmt.Errorf("%s: %w: %s", doing, target.ErrConflict, strings.Join(owners, ", ")))
 		}
 		return state.Fail(state.Retry, "Changed", fmt.Errorf("%s: %w", doing, target.ErrChanged))
-	case apierrors.IsInvalid(err) || apierrors.IsBadRequest(err):
+	case apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || strings.Contains(answer.Message, untyped):
 		reason := "Invalid"
-		if strings.Contains(why, "immutable") {
+		if strings.Contains(answer.Message, "immutable") {
 			reason, why = "Immutable", why+" (delete the object yourself to let it be made anew)"
 		}
 		return state.Failf(state.Fix, reason, "%s: %s", doing, why)
@@ -48,6 +48,10 @@ func Refused(doing string, err error, secret bool) error {
 	}
 	return &answered{fmt.Sprintf("%s: %s", doing, why), err}
 }
+
+// untyped starts what the API server says, with code 500, about an applied
+// object that does not fit its schema.
+const untyped = "failed to create typed patch object"
 
 // answered is an error with our words that still answers errors.As.
 type answered struct {
@@ -76,6 +80,10 @@ func message(s metav1.Status, secret bool) string {
 			}
 		}
 		return text
+	}
+	if text, ok := strings.CutPrefix(s.Message, untyped); ok {
+		_, text, _ = strings.Cut(text, "): ")
+		return "it does not fit its schema: " + strings.TrimPrefix(text, ".")
 	}
 	if !strings.Contains(s.Message, "userData") {
 		return s.Message
