@@ -32,14 +32,19 @@ type World struct {
 }
 
 // Loop leads one source to its worlds. Its methods may be called from several
-// goroutines; they run one at a time.
+// goroutines; they run one at a time, except that a source that keeps Fetch
+// waiting holds up nobody else.
 type Loop struct {
 	source gitsource.Source
 	load   Loader
 	worlds []World
 
-	mu   sync.Mutex
-	last *revision
+	fetching sync.Mutex // held while the source is asked; taken before mu
+
+	mu sync.Mutex
+	// last is the newest revision, planned the newest that was compared with
+	// the worlds.
+	last, planned *revision
 }
 
 // revision is the newest snapshot that could be loaded.
@@ -84,19 +89,22 @@ type Result struct {
 // last good one with the reason in Result.Stale. Changed tells whether it is
 // another than before. An error means that there is no revision to work with.
 func (l *Loop) Fetch(ctx context.Context) (result Result, changed bool, err error) {
+	l.fetching.Lock()
+	defer l.fetching.Unlock()
+	snapshot, stale := l.source.Fetch(ctx)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.fetch(ctx)
+	return l.take(ctx, snapshot, stale)
 }
 
 // Plan fetches the source and says what a run would do.
 func (l *Loop) Plan(ctx context.Context, opts Options) (Result, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	fetched, _, err := l.fetch(ctx)
+	fetched, _, err := l.Fetch(ctx)
 	if err != nil {
 		return fetched, err
 	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	return l.plan(ctx, fetched, opts)
 }
 
@@ -125,13 +133,13 @@ func (l *Loop) Continue(ctx context.Context, fetched Result, opts Options) (Resu
 func (l *Loop) Correct(ctx context.Context, keys []state.Key, opts Options) (Result, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.last == nil || l.last.wanted == nil {
+	if l.planned == nil {
 		return Result{}, state.Failf(state.Retry, "Progressing", "correcting drift: no revision has been planned yet")
 	}
-	result := Result{Revision: l.last.name, Problems: l.last.problems}
+	result := Result{Revision: l.planned.name, Problems: l.planned.problems}
 	wanted, observed := state.Set{}, state.Set{}
 	for _, w := range l.worlds {
-		some := l.last.wanted[w.Name].Only(keys)
+		some := l.planned.wanted[w.Name].Only(keys)
 		seen, err := observeOnly(ctx, w.Target, some)
 		if err != nil {
 			return result, fmt.Errorf("observing %s: %w", w.Name, err)
@@ -165,8 +173,8 @@ type remembering interface {
 	Last() (gitsource.Snapshot, bool)
 }
 
-func (l *Loop) fetch(ctx context.Context) (Result, bool, error) {
-	snapshot, stale := l.source.Fetch(ctx)
+// take loads what the source gave, or what it gave last.
+func (l *Loop) take(ctx context.Context, snapshot gitsource.Snapshot, stale error) (Result, bool, error) {
 	if stale != nil {
 		if l.last != nil {
 			return Result{Revision: l.last.name, Stale: stale}, false, nil
@@ -211,6 +219,7 @@ func (l *Loop) plan(ctx context.Context, result Result, opts Options) (Result, e
 		wanted, observed = union(wanted, want), union(observed, seen)
 	}
 	l.last.wanted, l.last.problems = all, problems
+	l.planned = l.last
 	result.Problems = problems
 	policies := opts.Policies
 	if len(problems) > 0 || result.Stale != nil {

@@ -245,6 +245,62 @@ func TestCorrectTouchesOnlyWhatItIsAskedFor(t *testing.T) {
 	}
 }
 
+// silent is a source that answers once, then keeps everybody waiting.
+type silent struct {
+	asked int
+	waits chan struct{}
+}
+
+func (s *silent) Fetch(ctx context.Context) (gitsource.Snapshot, error) {
+	s.asked++
+	if s.asked == 1 {
+		return gitsource.Snapshot{Revision: "r1"}, nil
+	}
+	close(s.waits)
+	<-ctx.Done()
+	return gitsource.Snapshot{}, ctx.Err()
+}
+
+func TestASourceThatKeepsFetchWaitingDoesNotHoldUpCorrect(t *testing.T) {
+	w := &world{objects: map[string]string{}}
+	source := &silent{waits: make(chan struct{})}
+	loop := reconciler.NewLoop(source, revisions{"r1": things("a", "1")}.load, reconciler.World{Name: "memory", Target: w})
+	if _, err := loop.RunOnce(t.Context(), reconciler.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	fetched := make(chan struct{})
+	go func() {
+		defer close(fetched)
+		_, _, _ = loop.Fetch(ctx)
+	}()
+	<-source.waits
+	w.objects["a"] = "x"
+	if _, err := loop.Correct(t.Context(), []state.Key{key("a")}, reconciler.Options{}); err != nil || w.objects["a"] != "1" {
+		t.Errorf("a is %q, %v", w.objects["a"], err)
+	}
+	cancel()
+	<-fetched
+}
+
+func TestWhatWasFetchedAndNotComparedYetDoesNotStopCorrect(t *testing.T) {
+	w := &world{objects: map[string]string{}}
+	source := &source{revision: "r1"}
+	loop := reconciler.NewLoop(source, revisions{"r1": things("a", "1"), "r2": things("a", "2")}.load, reconciler.World{Name: "memory", Target: w})
+	if _, err := loop.RunOnce(t.Context(), reconciler.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	source.revision = "r2"
+	if _, changed, err := loop.Fetch(t.Context()); !changed || err != nil {
+		t.Fatal(changed, err)
+	}
+	w.objects["a"] = "x"
+	result, err := loop.Correct(t.Context(), []state.Key{key("a")}, reconciler.Options{})
+	if err != nil || w.objects["a"] != "1" || result.Revision != "r1" {
+		t.Errorf("a is %q in %s, %v", w.objects["a"], result.Revision, err)
+	}
+}
+
 func TestASecondRunWritesNothing(t *testing.T) {
 	w := &world{objects: map[string]string{}}
 	loop := reconciler.NewLoop(&source{revision: "r1"}, revisions{"r1": things("a", "1", "b", "2")}.load, reconciler.World{Name: "memory", Target: w})

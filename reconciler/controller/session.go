@@ -39,10 +39,10 @@ type sessions struct {
 // session is one Sync's memory. Only its drift is shared between goroutines:
 // visits to one Sync never overlap.
 type session struct {
-	loop        *reconciler.Loop
-	forget      func(context.Context) error
+	Assembly
 	fingerprint string
 	cancel      context.CancelFunc
+	source      *fetcher
 
 	mu      gosync.Mutex
 	drifted map[state.Key]bool
@@ -76,7 +76,10 @@ func (s *sessions) get(ctx context.Context, sync *v1alpha1.Sync, build Builder) 
 		cancel()
 		return nil, err
 	}
-	fresh := &session{loop: assembly.Loop, forget: assembly.Forget, fingerprint: fingerprint, cancel: cancel, drifted: map[state.Key]bool{}}
+	fresh := &session{
+		Assembly: assembly, fingerprint: fingerprint, cancel: cancel, drifted: map[state.Key]bool{},
+		source: &fetcher{live: live, ask: assembly.Loop, wake: func() { s.wake(name) }},
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.open == nil {
@@ -169,7 +172,7 @@ func (s *session) note(sync *v1alpha1.Sync, done run, v verdict) {
 	case partial:
 		// What could not be put back alone is for a full run to judge.
 		s.settled = s.settled && v.settled
-	case idle:
+	case idle, waiting:
 	}
 }
 

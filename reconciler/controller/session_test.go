@@ -173,15 +173,15 @@ func TestNextVisit(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	bad := verdict{reason: "SourceUnavailable"}
 	for name, c := range map[string]struct {
-		s          session
+		s          *session
 		v          verdict
 		atLeast, m time.Duration
 	}{
-		"a ready Sync comes back when its interval is over":       {session{nextFetch: now.Add(40 * time.Second)}, verdict{ready: true}, 40 * time.Second, 40 * time.Second},
-		"a first failure comes back after two seconds":            {session{failures: 1}, bad, 2 * time.Second, 2 * time.Second},
-		"a third failure comes back after eight":                  {session{failures: 3}, bad, 8 * time.Second, 8 * time.Second},
-		"the hundredth failure does not wait beyond the interval": {session{failures: 100}, bad, time.Minute, time.Minute},
-		"a failure that knows its time waits for it":              {session{failures: 1}, verdict{after: 5 * time.Minute}, 5 * time.Minute, 5 * time.Minute},
+		"a ready Sync comes back when its interval is over":       {&session{nextFetch: now.Add(40 * time.Second)}, verdict{ready: true}, 40 * time.Second, 40 * time.Second},
+		"a first failure comes back after two seconds":            {&session{failures: 1}, bad, 2 * time.Second, 2 * time.Second},
+		"a third failure comes back after eight":                  {&session{failures: 3}, bad, 8 * time.Second, 8 * time.Second},
+		"the hundredth failure does not wait beyond the interval": {&session{failures: 100}, bad, time.Minute, time.Minute},
+		"a failure that knows its time waits for it":              {&session{failures: 1}, verdict{after: 5 * time.Minute}, 5 * time.Minute, 5 * time.Minute},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := c.s.nextVisit(now, time.Minute, c.v)
@@ -199,17 +199,17 @@ func TestForced(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		edit func(*v1alpha1.Sync)
-		s    session
+		s    *session
 		want bool
 	}{
-		"nothing asked":              {func(*v1alpha1.Sync) {}, session{generation: 2, settled: true}, false},
-		"a changed spec":             {func(*v1alpha1.Sync) {}, session{generation: 1, settled: true}, true},
-		"a new reconcile annotation": {func(s *v1alpha1.Sync) { s.Annotations[v1alpha1.ReconcileAnnotation] = "now" }, session{generation: 2, settled: true}, true},
+		"nothing asked":              {func(*v1alpha1.Sync) {}, &session{generation: 2, settled: true}, false},
+		"a changed spec":             {func(*v1alpha1.Sync) {}, &session{generation: 1, settled: true}, true},
+		"a new reconcile annotation": {func(s *v1alpha1.Sync) { s.Annotations[v1alpha1.ReconcileAnnotation] = "now" }, &session{generation: 2, settled: true}, true},
 		"a reconcile annotation handled": {func(s *v1alpha1.Sync) {
 			s.Annotations[v1alpha1.ReconcileAnnotation] = "now"
 			s.Status.LastHandledReconcileAt = "now"
-		}, session{generation: 2, settled: true}, false},
-		"a confirmation while something waits": {func(s *v1alpha1.Sync) { s.Annotations[v1alpha1.ConfirmAnnotation] = "abc" }, session{generation: 2}, true},
+		}, &session{generation: 2, settled: true}, false},
+		"a confirmation while something waits": {func(s *v1alpha1.Sync) { s.Annotations[v1alpha1.ConfirmAnnotation] = "abc" }, &session{generation: 2}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			sync := base()

@@ -18,6 +18,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/state"
 )
 
 // resync is how often a Sync that needs nothing is compared in full all the
@@ -89,6 +90,8 @@ const (
 	idle
 	// partial looked only at what drifted.
 	partial
+	// waiting has not heard from the source yet, and did nothing.
+	waiting
 )
 
 // run does the least that is enough: put back drifted things, ask Git whether
@@ -96,22 +99,34 @@ const (
 func (r *SyncReconciler) run(ctx context.Context, sync *v1alpha1.Sync, s *session) run {
 	now := r.Clock.Now()
 	opts := reconciler.Options{Policies: Policies(sync)}
-	drifted := s.takeDrift()
-	forced := s.forced(sync)
-	if len(drifted) > 0 && !forced && now.Before(s.nextFetch) && sync.Spec.Drift != v1alpha1.DriftReport {
-		result, err := s.loop.Correct(ctx, drifted, opts)
-		return run{Result: result, err: err, kind: partial}
+	drifted, forced := s.takeDrift(), s.forced(sync)
+	alone := len(drifted) > 0 && !forced && sync.Spec.Drift != v1alpha1.DriftReport
+	if !alone || !now.Before(s.nextFetch) {
+		if got, ok := s.source.fetch(sync.Annotations[v1alpha1.ReconcileAnnotation], alone); ok {
+			s.nextFetch = r.Clock.Now().Add(interval(sync))
+			return r.proceed(ctx, s, got, drifted, forced, opts)
+		}
+		if !alone {
+			s.putBack(drifted)
+			return run{kind: waiting}
+		}
 	}
-	fetched, changed, err := s.loop.Fetch(ctx)
-	s.nextFetch = now.Add(interval(sync))
-	if err != nil {
+	// Also while a slow source is awaited.
+	result, err := s.Loop.Correct(ctx, drifted, opts)
+	return run{Result: result, err: err, kind: partial}
+}
+
+// proceed goes on with what the source answered.
+func (r *SyncReconciler) proceed(ctx context.Context, s *session, got fetched, drifted []state.Key, forced bool, opts reconciler.Options) run {
+	if got.err != nil {
 		s.putBack(drifted)
-		return run{Result: fetched, err: err}
+		return run{Result: got.result, err: got.err}
 	}
-	if !changed && !forced && len(drifted) == 0 && s.settled && now.Before(s.nextFull) {
-		return run{Result: fetched, kind: idle}
+	now := r.Clock.Now()
+	if !got.changed && !forced && len(drifted) == 0 && s.settled && now.Before(s.nextFull) {
+		return run{Result: got.result, kind: idle}
 	}
-	result, err := s.loop.Continue(ctx, fetched, opts)
+	result, err := s.Loop.Continue(ctx, got.result, opts)
 	s.nextFull = now.Add(resync)
 	return run{Result: result, err: err}
 }
@@ -138,6 +153,10 @@ func (r *SyncReconciler) conclude(ctx context.Context, sync *v1alpha1.Sync, s *s
 	if ctx.Err() != nil {
 		// We are stopping: what was cut short says nothing about the Sync.
 		return ctrl.Result{}, nil
+	}
+	if done.kind == waiting {
+		// The source's answer brings the next visit; this is the net under it.
+		return ctrl.Result{RequeueAfter: interval(sync)}, nil
 	}
 	verdict := judge(done)
 	r.tell(sync, s, done, verdict)
@@ -182,7 +201,7 @@ func (r *SyncReconciler) release(ctx context.Context, sync *v1alpha1.Sync) (ctrl
 		err = prune(ctx, sync, session)
 	}
 	if err == nil {
-		err = session.forget(ctx)
+		err = session.Forget(ctx)
 	}
 	if err != nil {
 		r.Recorder.Event(sync, "Warning", "DeletionFailed", err.Error())
@@ -201,7 +220,7 @@ func (r *SyncReconciler) release(ctx context.Context, sync *v1alpha1.Sync) (ctrl
 // the confirmation of "everything", so only grave deletions are left to hold.
 func prune(ctx context.Context, sync *v1alpha1.Sync, s *session) error {
 	opts := reconciler.Options{Policies: []plan.Policy{plan.HoldGrave(sync.Annotations[v1alpha1.ConfirmAnnotation])}}
-	result, err := s.loop.Release(ctx, opts)
+	result, err := s.Loop.Release(ctx, opts)
 	if err != nil {
 		return err
 	}
