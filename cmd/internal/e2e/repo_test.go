@@ -74,6 +74,10 @@ func (r *repo) commit(message string) string {
 	if err != nil {
 		r.t.Fatal(err)
 	}
+	if r.committed == "" {
+		// The first branch becomes the default one, which Gitea does not let go.
+		r.push("+refs/heads/main:refs/heads/main")
+	}
 	r.committed = id.String()
 	r.push("+refs/heads/main:refs/heads/" + r.branch)
 	return r.revision()

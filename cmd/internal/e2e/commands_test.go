@@ -1,0 +1,122 @@
+package e2e
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+)
+
+// said is what a command printed and how it ended.
+type said struct {
+	out, err string
+	code     int
+}
+
+// command runs the product as a person does, in the world's shell.
+func (s *stage) command(args ...string) said {
+	s.Helper()
+	var out, errOut strings.Builder
+	cmd := exec.CommandContext(s.Context(), binary, append(args, "--namespace="+s.system)...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = s.repo.dir, &out, &errOut
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + world.Dir}
+	for name, value := range world.Env() {
+		cmd.Env = append(cmd.Env, name+"="+value)
+	}
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		s.Fatal(err)
+	}
+	for _, word := range s.hidden {
+		if strings.Contains(out.String()+errOut.String(), word) {
+			s.Errorf("poolwright %s shows a secret that begins with %.4s", strings.Join(args, " "), word)
+		}
+	}
+	return said{out.String(), errOut.String(), cmd.ProcessState.ExitCode()}
+}
+
+// expect checks an exit code and words that must be among what was printed.
+func (s *stage) expect(got said, code int, words ...string) {
+	s.Helper()
+	if got.code != code {
+		s.Errorf("exit code %d, want %d", got.code, code)
+	}
+	for _, word := range words {
+		if !strings.Contains(got.out+got.err, word) {
+			s.Errorf("it does not say %q", word)
+		}
+	}
+	if s.Failed() {
+		s.Fatalf("stdout:\n%s\nstderr:\n%s", got.out, got.err)
+	}
+}
+
+func (s *stage) secret(name, word string) string {
+	s.hide(word)
+	return fmt.Sprintf("apiVersion: v1\nkind: Secret\nmetadata: {name: %s, namespace: %s}\nstringData:\n  key: %s\n", name, s.apps, word)
+}
+
+func TestCommandsAnswerAsKubectlDoes(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, "commands")
+	s.declare("v1", "a", "b")
+	s.repo.write("config/secret.yaml", s.secret("door", "sesame-open-1702"))
+	s.repo.commit("Begin")
+	s.start()
+	s.follow(every("10m"))
+	s.ready()
+
+	s.expect(s.command("plan", "config"), 0)
+	s.repo.write("config/a.yaml", s.configMap("a", "v2"))
+	s.repo.write("config/secret.yaml", s.secret("door", "sesame-close-2017"))
+	s.repo.remove("config/b.yaml")
+	s.expect(s.command("plan", "config"), 1, "ConfigMap", "data.value", "v1", "v2", "delete")
+	s.expect(s.command("plan", "config", "-o", "markdown"), 1, "data.value")
+	got := s.command("plan", "config", "-o", "json")
+	s.expect(got, 1)
+	var report map[string]any
+	if err := json.Unmarshal([]byte(got.out), &report); err != nil {
+		t.Errorf("%v in:\n%s", err, got.out)
+	}
+	if again := s.command("plan", "config", "-o", "json"); again.out != got.out {
+		t.Errorf("the same plan is printed differently:\n%s\n%s", got.out, again.out)
+	}
+	s.repo.write("config/broken.yaml", "kind: [")
+	s.expect(s.command("plan", "config"), 2, filepath.Join("config", "broken.yaml")+":1")
+	s.repo.remove("config/broken.yaml")
+	s.expect(s.command("plan", "nowhere"), 2, "nowhere")
+	s.expect(s.command("plan", "config", "--sync=other"), 2, `no Sync "other"`)
+	if s.live("a").Data["value"] != "v1" || s.live("b") == nil {
+		t.Fatal("plan changed something")
+	}
+
+	s.repo.commit("Change a, remove b")
+	s.expect(s.command("reconcile"), 0, "Applied revision "+s.repo.revision())
+	s.expect(s.command("plan", "config"), 0)
+	if s.live("a").Data["value"] != "v2" || s.live("b") != nil {
+		t.Error("reconcile returned before the commit was applied")
+	}
+	s.expect(s.command("suspend"), 0, "is suspended", "poolwright resume "+s.name)
+	s.expect(s.command("reconcile"), 2, "poolwright resume "+s.name)
+	s.repo.write("config/a.yaml", s.configMap("a", "v3"))
+	s.repo.commit("Change a again")
+	s.expect(s.command("resume", s.name), 0, "Applied revision "+s.repo.revision())
+	if got := s.live("a").Data["value"]; got != "v3" {
+		t.Errorf("a holds %q", got)
+	}
+
+	s.repo.write("config/broken.yaml", "kind: [")
+	s.repo.commit("Break something")
+	s.expect(s.command("reconcile"), 1, "InvalidManifests", "config/broken.yaml:1")
+	if meta.IsStatusConditionTrue(s.sync().Status.Conditions, "Ready") {
+		t.Error("it is ready")
+	}
+	s.expect(s.command("reconcile", "nobody"), 2, `no Sync "nobody"`)
+}
