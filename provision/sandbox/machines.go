@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/poolwright/poolwright/provision/catalog"
 	"github.com/poolwright/poolwright/provision/sandbox/aws"
@@ -81,10 +82,21 @@ func (w *World) launch(i aws.Instance, types *catalog.Catalog) {
 		fmt.Fprintf(w.config.Progress, "instance %s gets no node: %v\n", i.ID, err)
 		return
 	}
+	image := w.AWS.ImageName(i.Image)
+	hardware.VolumeGiB = int64(w.AWS.DiskGiB(i.ID, podDevice(image)))
 	w.Nodes.Launch(nodes.Machine{
-		ID: i.ID, Type: i.Type, Zone: i.Zone, ZoneID: i.ZoneID, Image: w.AWS.ImageName(i.Image),
+		ID: i.ID, Type: i.Type, Zone: i.Zone, ZoneID: i.ZoneID, Image: image,
 		Address: i.Address, DNSName: i.DNSName, UserData: i.UserData, Hardware: hardware,
 	})
+}
+
+// podDevice is the disk that holds the pods' storage: Bottlerocket keeps its
+// system apart, the others have one for everything.
+func podDevice(image string) string {
+	if strings.HasPrefix(image, "bottlerocket") {
+		return "/dev/xvdb"
+	}
+	return "/dev/xvda"
 }
 
 // hardwareOf reads a type's figures. AMD's GPUs are left out: no device plugin

@@ -82,7 +82,7 @@ func (in *call) instanceNode(i *instance) query.Node {
 	for _, g := range i.groups {
 		groups = append(groups, query.Group("item", query.Text("groupId", g.id), query.Text("groupName", g.name)))
 	}
-	for n, kind := range i.interfaces {
+	for n, kind := range i.attached.interfaces {
 		nics = append(nics, query.Group("item",
 			query.Text("networkInterfaceId", fmt.Sprintf("eni-%s%x", i.ID[3:], n)), query.Text("subnetId", i.subnet),
 			query.Text("vpcId", in.st.network.vpc), query.Text("interfaceType", kind), query.Text("status", "in-use"),

@@ -74,7 +74,7 @@ type instance struct {
 	profile     string
 	reservation string // capacity reservation id
 	placement   placement
-	interfaces  []string // interface types, the primary first
+	attached    attachments
 	health      health
 	rate        float64 // dollars per hour
 	end         ending

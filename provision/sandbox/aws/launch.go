@@ -142,7 +142,7 @@ func (in *call) start(l launch, tags map[string]string, rate float64) (*instance
 			Launched: in.now, Tags: maps.Clone(tags), UserData: text,
 		},
 		number: st.seq, kind: l.kind, subnet: subnet.id, reservation: reservation, rate: rate,
-		profile: l.data.Get("IamInstanceProfile.Name"), interfaces: interfaces(l.data), placement: place,
+		profile: l.data.Get("IamInstanceProfile.Name"), attached: attachmentsOf(l.data), placement: place,
 	}
 	for _, g := range securityGroups(l.data) {
 		group, _ := st.network.group(g)
