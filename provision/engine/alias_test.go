@@ -2,13 +2,13 @@ package engine
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	"github.com/go-logr/logr/funcr"
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
-	"strings"
 )
 
 func classWith(alias string) *awsv1.EC2NodeClass {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"runtime/debug"
 
@@ -130,9 +131,7 @@ func (e *Engine) ManagerOptions(own manager.Options) manager.Options {
 		return e.options.into(ctx, e.log)
 	}
 	objects := make(map[client.Object]cache.ByObject, len(own.Cache.ByObject)+2)
-	for object, by := range own.Cache.ByObject {
-		objects[object] = by
-	}
+	maps.Copy(objects, own.Cache.ByObject)
 	objects[&coordinationv1.Lease{}] = cache.ByObject{Field: fields.OneTermEqualSelector("metadata.namespace", "kube-node-lease")}
 	objects[&awsv1.EC2NodeClass{}] = cache.ByObject{Transform: tameTransform(e.log, own.Cache.DefaultTransform)}
 	own.Cache.ByObject = objects

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
@@ -20,8 +21,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	coreoptions "sigs.k8s.io/karpenter/pkg/operator/options"
-
-	"encoding/pem"
 
 	"github.com/poolwright/poolwright/provision/sandbox/aws"
 )
@@ -85,9 +84,12 @@ func TestTheEngineStartsRunsAndStops(t *testing.T) {
 			return errors.New("not called")
 		})
 	}
-	if started := strings.Count(logs.text(), `"msg"="Starting Controller"`); started < 50 {
-		t.Errorf("%d controllers started", started)
-	}
+	eventually(t, "all controllers to start", func() error {
+		if started := strings.Count(logs.text(), `"msg"="Starting Controller"`); started < 50 {
+			return fmt.Errorf("%d have", started)
+		}
+		return nil
+	})
 	kube.outage(t, eng)
 	stop()
 	select {
@@ -149,16 +151,18 @@ func emulated(t *testing.T, k *kube) (*aws.Cloud, string) {
 
 func eventually(t *testing.T, what string, check func() error) {
 	t.Helper()
-	deadline := time.Now().Add(30 * time.Second)
+	deadline, tick := time.After(30*time.Second), time.NewTicker(20*time.Millisecond)
+	defer tick.Stop()
 	for {
 		err := check()
 		if err == nil {
 			return
 		}
-		if time.Now().After(deadline) {
+		select {
+		case <-tick.C:
+		case <-deadline:
 			t.Fatalf("waiting for %s: %v", what, err)
 		}
-		time.Sleep(20 * time.Millisecond)
 	}
 }
 

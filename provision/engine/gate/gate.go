@@ -150,8 +150,7 @@ func unproven(gate Name, remedy string, err error) *Refusal {
 // brief leaves of an AWS error what helps and stays the same from try to try:
 // the SDK's text has a request id, which would make each report a new one.
 func brief(err error) error {
-	var api smithy.APIError
-	if errors.As(err, &api) {
+	if api, ok := errors.AsType[smithy.APIError](err); ok {
 		return fmt.Errorf("%s: %s", api.ErrorCode(), api.ErrorMessage())
 	}
 	return err

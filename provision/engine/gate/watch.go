@@ -38,8 +38,7 @@ func (w Watch) Start(ctx context.Context) error {
 	if w.Clock == nil {
 		w.Clock = clock.RealClock{}
 	}
-	var reported []Refusal
-	first, inDoubt := true, 0
+	var told verdict
 	for {
 		closed, err := w.Check(ctx)
 		if ctx.Err() != nil {
@@ -48,16 +47,8 @@ func (w Watch) Start(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		doubt := len(closed) > 0 && !slices.ContainsFunc(closed, func(r Refusal) bool { return !r.Unproven })
-		if doubt {
-			inDoubt++
-		} else {
-			inDoubt = 0
-		}
-		wasOpen := !first && len(reported) == 0
-		if !(wasOpen && doubt && inDoubt < tolerated) && (first || !slices.Equal(reported, closed)) {
+		if told.changes(closed) {
 			w.Report(slices.Clone(closed))
-			reported, first = closed, false
 		}
 		pause := w.Every
 		if len(closed) > 0 {
@@ -71,4 +62,31 @@ func (w Watch) Start(ctx context.Context) error {
 			return nil
 		}
 	}
+}
+
+// verdict is what was reported last.
+type verdict struct {
+	any    bool
+	closed []Refusal
+	// doubts counts checks in a row that only could not be made.
+	doubts int
+}
+
+// changes takes a check's outcome and tells whether it is to be reported.
+func (v *verdict) changes(closed []Refusal) bool {
+	doubt := len(closed) > 0 && !slices.ContainsFunc(closed, func(r Refusal) bool { return !r.Unproven })
+	if doubt {
+		v.doubts++
+	} else {
+		v.doubts = 0
+	}
+	open := v.any && len(v.closed) == 0
+	if open && doubt && v.doubts < tolerated {
+		return false
+	}
+	if v.any && slices.Equal(v.closed, closed) {
+		return false
+	}
+	v.any, v.closed = true, closed
+	return true
 }

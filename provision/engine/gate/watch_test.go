@@ -86,3 +86,41 @@ func TestWatch(t *testing.T) {
 		})
 	}
 }
+
+func TestAClosedGateIsLookedAtMoreOften(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	clock := clocktesting.NewFakeClock(now())
+	checked := make(chan time.Time)
+	watch := Watch{
+		Every: 5 * time.Minute, Retry: 30 * time.Second, Clock: clock,
+		Report: func([]Refusal) {},
+		Check: func(context.Context) ([]Refusal, error) {
+			checked <- clock.Now()
+			if clock.Since(now()) == 0 {
+				return []Refusal{{Gate: Account}}, nil
+			}
+			return nil, nil
+		},
+	}
+	done := make(chan error, 1)
+	go func() { done <- watch.Start(ctx) }()
+	for _, after := range []time.Duration{0, 30 * time.Second, 330 * time.Second} {
+		var at time.Time
+		for at.IsZero() {
+			select {
+			case at = <-checked:
+			case <-time.After(time.Millisecond):
+				if clock.HasWaiters() {
+					clock.Step(10 * time.Second)
+				}
+			}
+		}
+		if got := at.Sub(now()); got != after {
+			t.Errorf("checked after %s, want %s", got, after)
+		}
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}

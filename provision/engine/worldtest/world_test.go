@@ -250,8 +250,12 @@ func (l *logs) contains(part string) bool {
 
 func eventually(t *testing.T, what string, patience time.Duration, holds func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); !holds(); time.Sleep(50 * time.Millisecond) {
-		if time.Now().After(deadline) {
+	deadline, tick := time.After(patience), time.NewTicker(50*time.Millisecond)
+	defer tick.Stop()
+	for !holds() {
+		select {
+		case <-tick.C:
+		case <-deadline:
 			t.Fatalf("waited %s in vain for %s", patience, what)
 		}
 	}
