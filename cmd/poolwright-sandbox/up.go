@@ -50,6 +50,8 @@ func addWorldFlags(cmd *cobra.Command, cfg *sandbox.Config) {
 // exports prints what a shell needs to look around.
 func exports(w io.Writer, world *sandbox.World) {
 	env := world.Env()
+	admin := world.Git.Admin()
+	env["GIT_URL"], env["GIT_USER"], env["GIT_PASSWORD"] = world.Git.URL(), admin.Name, admin.Password
 	for _, name := range slices.Sorted(maps.Keys(env)) {
 		fmt.Fprintf(w, "export %s=%s\n", name, quote(env[name]))
 	}

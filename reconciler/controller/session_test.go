@@ -70,6 +70,10 @@ func TestJudge(t *testing.T) {
 			run{err: fmt.Errorf("fetching: %w", gitsource.ErrNotFound)},
 			verdict{reason: "ReferenceNotFound"},
 		},
+		"an address that cannot work is for the user to fix": {
+			run{err: fmt.Errorf("x: %w", gitsource.ErrInvalid)},
+			verdict{reason: "InvalidSource", stalled: true},
+		},
 		"an emptied repository is named": {
 			run{err: fmt.Errorf("fetching: %w", gitsource.ErrEmpty)},
 			verdict{reason: "RepositoryEmpty"},
@@ -123,12 +127,16 @@ func TestConditionsFollowKstatus(t *testing.T) {
 	if !meta.IsStatusConditionFalse(status.Conditions, "Ready") || !meta.IsStatusConditionTrue(status.Conditions, "Stalled") {
 		t.Errorf("after a failure for the user: %+v", status.Conditions)
 	}
-	if status.ObservedGeneration != 3 || status.LastAppliedRevision != "main@sha1:old" {
-		t.Errorf("a failure moved generation %d or revision %s", status.ObservedGeneration, status.LastAppliedRevision)
+	if status.ObservedGeneration != 4 || status.LastAppliedRevision != "main@sha1:old" {
+		t.Errorf("a stall is of generation %d, revision %s", status.ObservedGeneration, status.LastAppliedRevision)
 	}
 
+	status.ObservedGeneration = 3
 	down := run{err: fmt.Errorf("x: %w", gitsource.ErrUnreachable)}
 	judge(down).write(status, sync, down)
+	if status.ObservedGeneration != 3 {
+		t.Errorf("a failure that may pass moved the generation to %d", status.ObservedGeneration)
+	}
 	if meta.FindStatusCondition(status.Conditions, "Stalled") != nil || !meta.IsStatusConditionTrue(status.Conditions, "Reconciling") {
 		t.Errorf("after a failure that may pass: %+v", status.Conditions)
 	}

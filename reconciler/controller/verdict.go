@@ -92,6 +92,9 @@ func sourceReason(err error) (reason string, fix bool) {
 		{gitsource.ErrNotFound, "ReferenceNotFound", false},
 		{gitsource.ErrEmpty, "RepositoryEmpty", false},
 		{gitsource.ErrLimit, "LimitExceeded", true},
+		{gitsource.ErrInvalid, "InvalidSource", true},
+		{gitsource.ErrRedirected, "Redirected", true},
+		{gitsource.ErrUnsafe, "UnsafeTree", true},
 		{gitsource.ErrCorrupt, "SourceCorrupt", false},
 		{gitsource.ErrUnreachable, "SourceUnavailable", false},
 	} {
@@ -153,8 +156,11 @@ func (v verdict) write(status *v1alpha1.SyncStatus, sync *v1alpha1.Sync, done ru
 	if done.kind == full && done.err == nil {
 		status.Objects = int32(done.Plan.Managed + done.Plan.Count(plan.Create) - done.Plan.Count(plan.Delete))
 	}
-	if v.ready {
+	if v.ready || v.stalled {
+		// Otherwise we are still at it, and kstatus must say so.
 		status.ObservedGeneration = sync.Generation
+	}
+	if v.ready {
 		status.LastAppliedRevision = done.Revision
 	}
 	if v.message == "" {

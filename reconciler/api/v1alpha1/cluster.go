@@ -64,7 +64,7 @@ type EngineSpec struct {
 	// +optional
 	Mode EngineMode `json:"mode,omitempty"`
 	// BatchIdle is how long the provisioner waits for one more pending pod.
-	// Default 1s; at least 10ms.
+	// Default 1s; above zero.
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Pattern="^([0-9]+(\\.[0-9]+)?(ms|s|m|h))+$"
 	// +optional
