@@ -82,12 +82,13 @@ func countOf(log []string, verb, part string) int {
 // with kubectl.
 type bench struct {
 	testing.TB
-	ns    string
-	sync  string
-	wire  *wire
-	world *cluster.World
-	hand  client.Client
-	mod   func(*cluster.Config)
+	// ns is for objects, home for the inventory.
+	ns, home string
+	sync     string
+	wire     *wire
+	world    *cluster.World
+	hand     client.Client
+	mod      func(*cluster.Config)
 }
 
 func newBench(t testing.TB, mods ...func(*cluster.Config)) *bench {
@@ -96,11 +97,15 @@ func newBench(t testing.TB, mods ...func(*cluster.Config)) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ns := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"generateName": "t-"}}}
-	if err := hand.Create(t.Context(), ns); err != nil {
-		t.Fatal(err)
+	b := &bench{TB: t, hand: hand}
+	for _, name := range []*string{&b.ns, &b.home} {
+		ns := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"generateName": "t-"}}}
+		if err := hand.Create(t.Context(), ns); err != nil {
+			t.Fatal(err)
+		}
+		*name = ns.GetName()
 	}
-	b := &bench{TB: t, ns: ns.GetName(), sync: "sync-" + ns.GetName(), hand: hand}
+	b.sync = "sync-" + b.ns
 	if len(mods) > 0 {
 		b.mod = mods[0]
 	}
@@ -114,7 +119,7 @@ func (b *bench) restart() {
 	b.wire = &wire{}
 	rc := rest.CopyConfig(server)
 	rc.Wrap(func(next http.RoundTripper) http.RoundTripper { b.wire.next = next; return b.wire })
-	cfg := cluster.Config{REST: rc, Sync: b.sync, Namespace: b.ns}
+	cfg := cluster.Config{REST: rc, Sync: b.sync, Namespace: b.home}
 	if b.mod != nil {
 		b.mod(&cfg)
 	}
@@ -124,12 +129,12 @@ func (b *bench) restart() {
 	}
 }
 
-// declare reads manifests; $NS is the test's namespace.
+// declare reads manifests; $NS is the test's namespace, $HOME the inventory's.
 func (b *bench) declare(manifests ...string) state.Set {
 	b.Helper()
 	var items []state.Item
 	for f, text := range manifests {
-		for i, doc := range strings.Split(strings.ReplaceAll(text, "$NS", b.ns), "\n---\n") {
+		for i, doc := range strings.Split(strings.NewReplacer("$NS", b.ns, "$HOME", b.home).Replace(text), "\n---\n") {
 			u := &unstructured.Unstructured{}
 			if err := yaml.Unmarshal([]byte(doc), &u.Object); err != nil {
 				b.Fatal(err)
@@ -314,7 +319,7 @@ func (b *bench) problems(declared state.Set) []string {
 	}
 	var out []string
 	for _, p := range mistakes.Problems {
-		out = append(out, strings.ReplaceAll(p.String(), b.ns, "$NS"))
+		out = append(out, strings.NewReplacer(b.ns, "$NS", b.home, "$HOME").Replace(p.String()))
 	}
 	slices.Sort(out)
 	return out
@@ -325,7 +330,7 @@ func (b *bench) shards() []unstructured.Unstructured {
 	b.Helper()
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(schema.GroupVersionKind{Version: "v1", Kind: "ConfigMapList"})
-	if err := b.hand.List(b.Context(), list, client.InNamespace(b.ns), client.HasLabels{"poolwright.dev/inventory"}); err != nil {
+	if err := b.hand.List(b.Context(), list, client.InNamespace(b.home), client.HasLabels{"poolwright.dev/inventory"}); err != nil {
 		b.Fatal(err)
 	}
 	return list.Items

@@ -68,4 +68,3 @@ func lingers(item *state.Item) bool {
 	finalizers, _ := metadata["finalizers"].([]any)
 	return len(finalizers) > 0 || item.Key.Kind == "Pod" || item.Key.Kind == "Namespace"
 }
-

@@ -117,4 +117,3 @@ func removal(version string, pointers []string) ([]byte, error) {
 	}
 	return json.Marshal(ops)
 }
-
