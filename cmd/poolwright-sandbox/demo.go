@@ -23,6 +23,7 @@ type demo struct {
 	keep       bool
 	poolwright string
 	example    string
+	deadline   time.Duration
 }
 
 func newDemo() *cobra.Command {
@@ -36,6 +37,7 @@ func newDemo() *cobra.Command {
 	cmd.Flags().StringVarP(&d.output, "output", "o", "text", "text, or json: one event a line")
 	cmd.Flags().BoolVar(&d.keep, "keep", false, "leave the world up at the end and say how to look around")
 	cmd.Flags().StringVar(&d.poolwright, "poolwright", "", "the poolwright binary (default: the one beside this program)")
+	cmd.Flags().DurationVar(&d.deadline, "deadline", chapterDeadline, "how long each step of the story may take")
 	cmd.Flags().StringVar(&d.example, "example", filepath.Join("examples", "altanova"), "the example to tell the story with")
 	return cmd
 }
@@ -67,7 +69,7 @@ func (d *demo) run(cmd *cobra.Command) error {
 		return err
 	}
 	defer world.Stop()
-	s := &story{world: world, marks: newTimeline(), tell: tell}
+	s := &story{world: world, marks: newTimeline(), tell: tell, deadline: d.deadline}
 	s.marks.mark(worldReady, cfg.AWS.Cluster.Name, "API server, scheduler, controllers, AWS, Gitea: all on loopback", time.Now())
 	err = s.tellOn(ctx, d, binary)
 	if d.keep && s.controller != nil {

@@ -24,7 +24,8 @@ const (
 	repository      = "nodes"
 )
 
-// chapterDeadline bounds each wait for the next event.
+// chapterDeadline bounds each wait for the next event, where the user says
+// nothing else.
 const chapterDeadline = 90 * time.Second
 
 // story tells the main job on a running world.
@@ -37,6 +38,8 @@ type story struct {
 	edited atomic.Bool
 	marks  *timeline
 	tell   teller
+	// deadline bounds each wait for the next event.
+	deadline time.Duration
 	// controller is the poolwright process.
 	controller *process.Process
 }
@@ -95,8 +98,8 @@ func (s *story) play(ctx context.Context, c chapter) error {
 func (s *story) bounded(ctx context.Context, do func(context.Context) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	timer := time.AfterFunc(chapterDeadline, func() {
-		cancel(fmt.Errorf("it did not happen within %s", chapterDeadline))
+	timer := time.AfterFunc(s.deadline, func() {
+		cancel(fmt.Errorf("it did not happen within %s", s.deadline))
 	})
 	defer timer.Stop()
 	var ended <-chan struct{}

@@ -1,0 +1,139 @@
+package e2e
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/poolwright/poolwright/provision/sandbox/aws"
+)
+
+// zoneIsOut: the first zone, by name, is what EC2 takes when prices are equal.
+func (s scene) zoneIsOut() {
+	const pool, kind = "zone-out", "m5.large"
+	s.limit(aws.Offering{Type: kind, Zone: "eu-west-1a"}, 0)
+	s.addPool(pool, []string{onDemand}, kind)
+	s.addPod(pool)
+	if got := s.settles(pool); got.Zone != "eu-west-1b" {
+		s.Errorf("%v is not in the next zone", got)
+	}
+	if tried := s.fleets(kind); len(tried) != 1 {
+		s.Errorf("it took %d launches: %v", len(tried), tried)
+	}
+}
+
+// typeIsOut: c5.xlarge is the cheaper of the two.
+func (s scene) typeIsOut() {
+	const pool = "type-out"
+	s.limit(aws.Offering{Type: "c5.xlarge"}, 0)
+	s.addPool(pool, []string{onDemand}, "c5.xlarge", "m5.xlarge")
+	s.addPod(pool)
+	if got := s.settles(pool); got.Type != "m5.xlarge" {
+		s.Errorf("%v is not of the next type", got)
+	}
+}
+
+func (s scene) spotIsOut() {
+	const pool, kind = "spot-out", "r5.large"
+	if err := s.AWS.Refuse(aws.Offering{Type: kind, CapacityType: spot}, "MaxSpotInstanceCountExceeded"); err != nil {
+		s.Fatal(err)
+	}
+	s.addPool(pool, []string{spot, onDemand}, kind)
+	s.addPod(pool)
+	if got := s.settles(pool); got.CapacityType != onDemand {
+		s.Errorf("%v is not on-demand", got)
+	}
+	// One in vain for spot, in all zones at once, and one that launched.
+	if tried := s.fleets(kind); len(tried) != 2 {
+		s.Errorf("it took %d launches: %v", len(tried), tried)
+	}
+}
+
+// launchIsThrottled: EC2 refuses the launch over its quota, more often than the
+// SDK tries again by itself.
+func (s scene) launchIsThrottled() {
+	s.launchOnce("throttled", "c5a.large", 5, aws.Fault{Throttle: true})
+}
+
+// launchIsUnanswered: EC2 launches and the answer is lost. The SDK asks again
+// with the same token.
+func (s scene) launchIsUnanswered() {
+	s.launchOnce("unanswered", "c5a.2xlarge", 1, aws.Fault{Code: "InternalError", Status: 500, Lost: true})
+}
+
+// launchOnce proves that a launch that fails so often is made once in the end.
+func (s scene) launchOnce(pool, kind string, times int, f aws.Fault) {
+	s.Helper()
+	s.addPool(pool, []string{onDemand}, kind)
+	f.Service, f.Operation, f.Match, f.Times = "ec2", "CreateFleet", kind, times
+	s.inject(f)
+	s.addPod(pool)
+	s.settles(pool)
+	if tried := s.fleets(kind); len(tried) != times+1 || tried[times].Code != "" {
+		s.Errorf("the launches were %v", tried)
+	}
+	launched := 0
+	for _, i := range s.AWS.Instances() {
+		if i.Type == kind {
+			launched++
+		}
+	}
+	if launched != 1 {
+		s.Errorf("%d instances were launched", launched)
+	}
+}
+
+// famine is a pod that no capacity is left for.
+type famine struct {
+	pool, kind string
+	began      time.Time
+}
+
+// capacityEnds leaves a pod without capacity anywhere: it stays pending, events
+// say why, and AWS is not asked again and again. Karpenter remembers for three
+// minutes what was sold out, so the end of this comes later in the story.
+func (s scene) capacityEnds() *famine {
+	f := &famine{pool: "famine", kind: "r5.xlarge", began: time.Now()}
+	out := aws.Offering{Type: f.kind}
+	if err := s.AWS.SetCapacity(out, 0); err != nil {
+		s.Fatal(err)
+	}
+	s.addPool(f.pool, []string{spot, onDemand}, f.kind)
+	s.addPod(f.pool)
+	s.hears(f.pool, "InsufficientCapacityError", f.pool)
+	s.hears(f.pool, "FailedScheduling", "Failed to schedule pod", f.pool)
+	f.stillLasts(s)
+	if err := s.AWS.SetCapacity(out, -1); err != nil {
+		s.Fatal(err)
+	}
+	return f
+}
+
+// stillLasts proves that the pod waits, and that waiting costs no request.
+func (f *famine) stillLasts(s scene) {
+	s.Helper()
+	pods, err := s.pods(f.pool)
+	if err != nil {
+		s.Fatal(err)
+	}
+	if len(pods) != 1 || pods[0].Status.Phase != corev1.PodPending || len(s.living(f.pool)) != 0 {
+		s.Errorf("pods %v, instances %v", pods, s.living(f.pool))
+	}
+	// Spot in all zones, then on-demand in all zones.
+	if tried := s.fleets(f.kind); len(tried) != 2 {
+		s.Errorf("%d launches were tried: %v", len(tried), tried)
+	}
+}
+
+// ends: capacity has been there again for a while.
+func (f *famine) ends(s scene) {
+	const remembered = 3 * time.Minute
+	s.within(max(remembered-time.Since(f.began), 0)+patience, "the pod has its node", func() error {
+		_, err := s.settled(f.pool)
+		return err
+	})
+	s.Logf("the pod ran at most %s after it began to wait", since(f.began))
+	if tried := s.fleets(f.kind); len(tried) != 3 {
+		s.Errorf("%d launches were tried: %v", len(tried), tried)
+	}
+}

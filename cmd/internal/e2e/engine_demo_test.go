@@ -1,0 +1,219 @@
+package e2e
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// sandboxBinary is the second binary, built once beside the product, where make
+// puts it, too.
+var sandboxBinary = sync.OnceValues(func() (string, error) {
+	path := filepath.Join(filepath.Dir(binary), "poolwright-sandbox")
+	cmd := exec.Command("go", "build", "-buildvcs=false", "-o", path, "./cmd/poolwright-sandbox")
+	cmd.Dir = filepath.Join("..", "..", "..")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("building poolwright-sandbox: %w\n%s", err, out)
+	}
+	return path, nil
+})
+
+// demoRun is one run of the demo that has ended.
+type demoRun struct {
+	stdout, stderr string
+	exit           int
+	began, ended   time.Time
+}
+
+// demo runs `poolwright-sandbox demo -o json` in a folder for temporary files of
+// its own, and proves that nothing is left of it.
+func demo(t *testing.T, args ...string) demoRun {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("starts a world")
+	}
+	path, err := sandboxBinary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	temp := t.TempDir()
+	cmd := exec.CommandContext(t.Context(), path, append([]string{"demo", "-o", "json"}, args...)...)
+	cmd.Dir = filepath.Join("..", "..", "..")
+	cmd.Env = append(os.Environ(), "TMPDIR="+temp)
+	// A test that is cut short asks politely, as Ctrl-C does.
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = time.Minute
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	begin := time.Now()
+	if err := cmd.Run(); err != nil && !errors.As(err, new(*exec.ExitError)) {
+		t.Fatal(err)
+	}
+	run := demoRun{out.String(), errs.String(), cmd.ProcessState.ExitCode(), begin, time.Now()}
+	if left, err := os.ReadDir(temp); err != nil || len(left) > 0 {
+		t.Errorf("it left %v: %v", left, err)
+	}
+	if left := processesIn(t, temp); len(left) > 0 {
+		t.Errorf("it left the processes %q", left)
+	}
+	return run
+}
+
+// processesIn lists the processes that were started with, or stand in, a folder.
+// Where there is no /proc it knows of none.
+func processesIn(t *testing.T, folder string) (found []string) {
+	t.Helper()
+	lines, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range lines {
+		line, err := os.ReadFile(path)
+		if err != nil {
+			continue // it ended meanwhile
+		}
+		stands, _ := os.Readlink(filepath.Join(filepath.Dir(path), "cwd"))
+		if bytes.Contains(line, []byte(folder)) || strings.HasPrefix(stands, folder) {
+			found = append(found, filepath.Base(filepath.Dir(path))+" "+string(bytes.ReplaceAll(line, []byte{0}, []byte{' '})))
+		}
+	}
+	return found
+}
+
+// told is one line of the demo's story.
+type told struct {
+	Event  string          `json:"event"`
+	At     time.Time       `json:"at"`
+	Object string          `json:"object"`
+	Detail json.RawMessage `json:"detail"`
+}
+
+func (r demoRun) events(t *testing.T) (all []told) {
+	t.Helper()
+	for line := range strings.Lines(r.stdout) {
+		decoder := json.NewDecoder(strings.NewReader(line))
+		decoder.DisallowUnknownFields()
+		var one told
+		if err := decoder.Decode(&one); err != nil {
+			t.Fatalf("the line %q: %v", line, err)
+		}
+		if one.Event == "" || one.At.IsZero() || one.Object == "" || len(one.Detail) == 0 {
+			t.Errorf("the line %q lacks something", line)
+		}
+		all = append(all, one)
+	}
+	return all
+}
+
+// documentedEvents are the names in docs/events.md, in their order.
+func documentedEvents(t *testing.T) (names []string) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "events.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, demo, found := strings.Cut(string(text), "## Events of the demo")
+	if !found {
+		t.Fatal("docs/events.md has no section on the demo")
+	}
+	for _, row := range regexp.MustCompile("(?m)^\\| `([a-z.]+)` \\|").FindAllStringSubmatch(demo, -1) {
+		names = append(names, row[1])
+	}
+	return names
+}
+
+func TestTheDemoTellsTheStory(t *testing.T) {
+	t.Parallel()
+	run := demo(t, "--deadline=3m")
+	if run.exit != 0 {
+		t.Fatalf("exit %d\n%s\n%s", run.exit, run.stdout, run.stderr)
+	}
+	events := run.events(t)
+	var names []string
+	at := map[string]time.Time{}
+	for _, one := range events {
+		names = append(names, one.Event)
+		at[one.Event] = one.At
+	}
+	if diff := cmp.Diff(documentedEvents(t), names); diff != "" {
+		t.Fatalf("the story is not the documented one (-documented +told):\n%s", diff)
+	}
+	for _, pair := range [][2]string{
+		{"world.ready", "git.pushed"}, {"git.pushed", "sync.ready"}, {"sync.ready", "pod.pending"}, {"pod.pending", "fleet.requested"},
+		{"fleet.requested", "node.registered"}, {"node.registered", "gpu.allocatable"}, {"gpu.allocatable", "node.initialized"},
+		{"gpu.allocatable", "pod.bound"}, {"pod.bound", "pod.running"}, {"pod.running", "drift.injected"}, {"drift.injected", "drift.corrected"},
+		{"drift.corrected", "commit.pushed"}, {"commit.pushed", "commit.applied"}, {"commit.applied", "pod.deleted"},
+		{"pod.deleted", "instance.terminated"}, {"instance.terminated", "world.zero"}, {"world.zero", "summary"},
+	} {
+		if at[pair[1]].Before(at[pair[0]]) {
+			t.Errorf("%s came %s before %s", pair[1], at[pair[0]].Sub(at[pair[1]]), pair[0])
+		}
+	}
+	var sums map[string]float64
+	if err := json.Unmarshal(events[len(events)-1].Detail, &sums); err != nil {
+		t.Fatal(err)
+	}
+	for name, sum := range sums {
+		if (name == "gpuNodes") != (sum == 0) || sum < 0 {
+			t.Errorf("%s is %s", name, strconv.FormatFloat(sum, 'f', -1, 64))
+		}
+	}
+	if len(sums) != 7 || sums["pendingToFleetSeconds"] > sums["pendingToRunningSeconds"] || sums["costUSD"] > 1 {
+		t.Errorf("the sums are %v", sums)
+	}
+	t.Logf("the demo took %s: %v", run.ended.Sub(run.began).Round(time.Second), sums)
+}
+
+// A pool that nothing can be launched from: the demo must not wait for ever.
+func TestADemoThatCannotGoOnSaysWhy(t *testing.T) {
+	t.Parallel()
+	example := filepath.Join(t.TempDir(), "example")
+	if err := os.CopyFS(example, os.DirFS(filepath.Join("..", "..", "..", "examples", "altanova"))); err != nil {
+		t.Fatal(err)
+	}
+	pools := filepath.Join(example, "base", "nodepools.yaml")
+	text, err := os.ReadFile(pools)
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed := strings.Replace(string(text), "[g4dn.xlarge, g4dn.2xlarge]", "[g99.xlarge]", 1)
+	if changed == string(text) {
+		t.Fatal("the example has no such pool any more")
+	}
+	if err := os.WriteFile(pools, []byte(changed), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const deadline = 45 * time.Second
+	run := demo(t, "--deadline="+deadline.String(), "--example="+example)
+	if run.exit != 1 {
+		t.Errorf("exit %d", run.exit)
+	}
+	events := run.events(t)
+	if len(events) == 0 || events[len(events)-1].Event != "pod.pending" {
+		t.Errorf("the story ended with %v", run.stdout)
+	}
+	for _, words := range []string{"waiting for nodeclaim.created: it did not happen within 45s", "no instance type"} {
+		if !strings.Contains(run.stderr, words) {
+			t.Errorf("it does not say %q:\n%s", words, run.stderr)
+		}
+	}
+	// After its last event, the demo had the deadline, and the time to stop a world.
+	if len(events) > 0 {
+		if gaveUp := run.ended.Sub(events[len(events)-1].At); gaveUp > deadline+time.Minute {
+			t.Errorf("it gave up only after %s", gaveUp)
+		}
+	}
+}

@@ -1,0 +1,261 @@
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/poolwright/poolwright/provision/sandbox/aws"
+)
+
+const (
+	spot     = karpv1.CapacityTypeSpot
+	onDemand = karpv1.CapacityTypeOnDemand
+)
+
+// addPool makes a copy of the example's critical pool that only this test's pods
+// go to and that offers the given instance types, which no other test asks for.
+// Its nodes stay until the test takes them away.
+func (s scene) addPool(name string, capacity []string, types ...string) {
+	s.Helper()
+	like := s.pools["critical"]
+	pool := &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: *like.Spec.DeepCopy()}
+	pool.Spec.Disruption.ConsolidateAfter = karpv1.MustParseNillableDuration(karpv1.Never)
+	pool.Spec.Template.Labels = map[string]string{"nodepool": name}
+	pool.Spec.Template.Spec.Taints = []corev1.Taint{{Key: "test", Value: name, Effect: corev1.TaintEffectNoSchedule}}
+	in := func(key string, values []string) karpv1.NodeSelectorRequirementWithMinValues {
+		return karpv1.NodeSelectorRequirementWithMinValues{Key: key, Operator: corev1.NodeSelectorOpIn, Values: values}
+	}
+	pool.Spec.Template.Spec.Requirements = []karpv1.NodeSelectorRequirementWithMinValues{
+		in(corev1.LabelInstanceTypeStable, types), in(karpv1.CapacityTypeLabelKey, capacity),
+	}
+	if err := s.hand.Create(s.Context(), pool); err != nil {
+		s.Fatal(err)
+	}
+	s.eventually("pool "+name+" is ready", func() error {
+		if err := s.hand.Get(s.Context(), client.ObjectKey{Name: name}, pool); err != nil {
+			return err
+		}
+		if !pool.StatusConditions().Root().IsTrue() {
+			return fmt.Errorf("its conditions are %+v", pool.Status.Conditions)
+		}
+		return nil
+	})
+}
+
+// podSpec asks for a node of the pool for itself alone.
+func podSpec(pool string) corev1.PodSpec {
+	need := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1100m")}
+	if pool == gpuPool {
+		need["nvidia.com/gpu"] = resource.MustParse("1")
+	}
+	grace := int64(1)
+	return corev1.PodSpec{
+		NodeSelector:                  map[string]string{"nodepool": pool},
+		Tolerations:                   []corev1.Toleration{{Key: "test", Operator: corev1.TolerationOpExists}, {Key: "nvidia.com/gpu", Operator: corev1.TolerationOpExists}},
+		TerminationGracePeriodSeconds: &grace,
+		Containers: []corev1.Container{{
+			Name: "main", Image: "registry.example.com/inference:1",
+			Resources: corev1.ResourceRequirements{Requests: need, Limits: need},
+		}},
+	}
+}
+
+// gpuPool is the example's pool with GPUs.
+const gpuPool = "gpu-inference"
+
+// addPod creates a pod of the pool's name that needs a node of it.
+func (s scene) addPod(pool string) {
+	s.Helper()
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: pool, Namespace: "default"}, Spec: podSpec(pool)}
+	if err := s.hand.Create(s.Context(), pod); err != nil {
+		s.Fatal(err)
+	}
+}
+
+// dropPod deletes it.
+func (s scene) dropPod(pool string) {
+	s.Helper()
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: pool, Namespace: "default"}}
+	if err := s.hand.Delete(s.Context(), pod); err != nil {
+		s.Fatal(err)
+	}
+}
+
+// addDeployment keeps one such pod alive.
+func (s scene) addDeployment(pool string) {
+	s.Helper()
+	labels := map[string]string{"app": pool}
+	spec := podSpec(pool)
+	spec.RestartPolicy = corev1.RestartPolicyAlways
+	err := s.hand.Create(s.Context(), &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Name: pool, Namespace: "default"},
+		Spec: appsv1.DeploymentSpec{
+			Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: spec},
+		},
+	})
+	if err != nil {
+		s.Fatal(err)
+	}
+}
+
+// pods lists those that ask for the pool.
+func (s scene) pods(pool string) ([]corev1.Pod, error) {
+	var list corev1.PodList
+	if err := s.hand.List(s.Context(), &list, client.InNamespace("default")); err != nil {
+		return nil, err
+	}
+	var found []corev1.Pod
+	for _, pod := range list.Items {
+		if pod.Spec.NodeSelector["nodepool"] == pool {
+			found = append(found, pod)
+		}
+	}
+	return found, nil
+}
+
+// claims lists the pool's NodeClaims.
+func (s scene) claims(pool string) ([]karpv1.NodeClaim, error) {
+	var list karpv1.NodeClaimList
+	err := s.hand.List(s.Context(), &list, client.MatchingLabels{karpv1.NodePoolLabelKey: pool})
+	return list.Items, err
+}
+
+// living are the pool's instances that cost money.
+func (s scene) living(pool string) []aws.Instance {
+	var found []aws.Instance
+	for _, i := range s.AWS.Instances() {
+		if i.Tags[karpv1.NodePoolLabelKey] == pool && (i.State == aws.Pending || i.State == aws.Running) {
+			found = append(found, i)
+		}
+	}
+	return found
+}
+
+// settled returns the pool's only instance, or says how the pool is not as it
+// should be: one NodeClaim, one instance, which is the claim's, and one pod, which
+// runs there.
+func (s scene) settled(pool string) (aws.Instance, error) {
+	claims, err := s.claims(pool)
+	if err != nil {
+		return aws.Instance{}, err
+	}
+	pods, err := s.pods(pool)
+	if err != nil {
+		return aws.Instance{}, err
+	}
+	living := s.living(pool)
+	if len(claims) != 1 || len(living) != 1 || len(pods) != 1 {
+		return aws.Instance{}, fmt.Errorf("%d NodeClaims, instances %v, %d pods", len(claims), living, len(pods))
+	}
+	claim, pod := claims[0], pods[0]
+	if !strings.HasSuffix(claim.Status.ProviderID, "/"+living[0].ID) || pod.Spec.NodeName != claim.Status.NodeName || pod.Status.Phase != corev1.PodRunning {
+		return aws.Instance{}, fmt.Errorf("instance %v, NodeClaim of %q with node %q, pod %s on %q", living[0], claim.Status.ProviderID, claim.Status.NodeName, pod.Status.Phase, pod.Spec.NodeName)
+	}
+	return living[0], nil
+}
+
+// settles waits for that.
+func (s scene) settles(pool string) (only aws.Instance) {
+	s.Helper()
+	s.eventually("pool "+pool+" has one node with its pod", func() (err error) {
+		only, err = s.settled(pool)
+		return err
+	})
+	return only
+}
+
+// settlesElsewhere waits until another instance has taken over.
+func (s scene) settlesElsewhere(pool string, than aws.Instance) (now aws.Instance) {
+	s.Helper()
+	s.within(2*patience, "pool "+pool+" has another node than that of "+than.ID, func() (err error) {
+		if now, err = s.settled(pool); err == nil && now.ID == than.ID {
+			err = errors.New("it is still the same")
+		}
+		return err
+	})
+	return now
+}
+
+// fleets are the launches that were tried for an instance type.
+func (s scene) fleets(kind string) (tried []aws.Call) {
+	for _, call := range s.AWS.Calls() {
+		if call.Operation == "CreateFleet" && !call.Dry && strings.Contains(call.Params, "InstanceType="+kind+" ") {
+			tried = append(tried, call)
+		}
+	}
+	return tried
+}
+
+// terminations are the calls that ended an instance.
+func (s scene) terminations(id string) (calls []aws.Call) {
+	for _, call := range s.AWS.Calls() {
+		if call.Operation == "TerminateInstances" && !call.Dry && strings.Contains(call.Params, id) {
+			calls = append(calls, call)
+		}
+	}
+	return calls
+}
+
+// hears waits for an event about the object of that name, with the reason, and
+// whose message holds the words.
+func (s scene) hears(name, reason string, words ...string) {
+	s.Helper()
+	s.eventually(fmt.Sprintf("an event %s of %s", reason, name), func() error {
+		var events corev1.EventList
+		if err := s.hand.List(s.Context(), &events); err != nil {
+			return err
+		}
+		var seen []string
+		for _, e := range events.Items {
+			if !strings.HasPrefix(e.InvolvedObject.Name, name) {
+				continue
+			}
+			missing := false
+			for _, word := range words {
+				missing = missing || !strings.Contains(e.Message, word)
+			}
+			if e.Reason == reason && !missing {
+				return nil
+			}
+			seen = append(seen, e.Reason+": "+e.Message)
+		}
+		return fmt.Errorf("there are only %q", seen)
+	})
+}
+
+// inject makes AWS fail until lifted, or until the test ends.
+func (s scene) inject(f aws.Fault) (lift func()) {
+	s.Helper()
+	lift, err := s.AWS.Inject(f)
+	if err != nil {
+		s.Fatal(err)
+	}
+	s.Cleanup(lift)
+	return lift
+}
+
+// limit bounds the capacity of an offering until the test ends.
+func (s scene) limit(o aws.Offering, most int) {
+	s.Helper()
+	if err := s.AWS.SetCapacity(o, most); err != nil {
+		s.Fatal(err)
+	}
+	s.Cleanup(func() {
+		if err := s.AWS.SetCapacity(o, -1); err != nil {
+			s.Error(err)
+		}
+	})
+}
+
+// since is how long ago, rounded for a log.
+func since(t time.Time) time.Duration { return time.Since(t).Round(100 * time.Millisecond) }

@@ -1,0 +1,168 @@
+package e2e
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/poolwright/poolwright/provision/sandbox/aws"
+)
+
+// gone turns the answer to a Get around.
+func gone(err error) error {
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return fmt.Errorf("it is there: %w", err)
+}
+
+// awsIsUnwell: first EC2 answers nothing but errors; then its reads show the past
+// for a while, as they may after a launch.
+func (s scene) awsIsUnwell() {
+	const pool, other = "unwell", "stale"
+	s.addPool(pool, []string{onDemand}, "c5.large")
+	s.addPool(other, []string{onDemand}, "c5a.xlarge")
+	before := s.AWS.Instances()
+
+	throttled := s.inject(aws.Fault{Service: "ec2", Throttle: true})
+	s.addPod(pool)
+	s.failures("RequestLimitExceeded", 10)
+	throttled()
+	broken := s.inject(aws.Fault{Code: "InternalError", Status: 500})
+	s.failures("InternalError", 10)
+	broken()
+	ended := time.Now()
+	s.settles(pool)
+	s.Logf("a node %s after AWS was well again", since(ended))
+
+	recovered := s.inject(aws.Fault{Service: "ec2", Operation: "DescribeInstances", Stale: true})
+	s.addPod(other)
+	launched := s.settles(other)
+	// Every round looks at all instances, and does not find the new one.
+	s.looks(2)
+	if now, err := s.settled(other); err != nil || now.ID != launched.ID {
+		s.Errorf("while EC2 did not show %v: %v, %v", launched, now, err)
+	}
+	recovered()
+	s.looks(2)
+	if now, err := s.settled(other); err != nil || now.ID != launched.ID {
+		s.Errorf("after EC2 showed %v: %v, %v", launched, now, err)
+	}
+	for _, i := range before {
+		if i.State == aws.Running && len(s.terminations(i.ID)) > 0 {
+			s.Errorf("%v was terminated", i)
+		}
+	}
+}
+
+// failures waits until so many more calls have ended with the code.
+func (s scene) failures(code string, n int) {
+	s.Helper()
+	from := len(s.AWS.Calls())
+	s.eventually("AWS has failed often enough", func() error {
+		seen := 0
+		for _, call := range s.AWS.Calls()[from:] {
+			if call.Code == code {
+				seen++
+			}
+		}
+		return more(seen, n-1)
+	})
+}
+
+// looks waits for so many more rounds of the engine over all instances.
+func (s scene) looks(n int) {
+	s.Helper()
+	from := len(s.AWS.Calls())
+	s.within(2*patience, "the engine has looked at all instances", func() error {
+		seen := 0
+		for _, call := range s.AWS.Calls()[from:] {
+			if call.Operation == "DescribeInstances" && call.Done && strings.Contains(call.Params, "tag-key") {
+				seen++
+			}
+		}
+		return more(seen, n-1)
+	})
+}
+
+// apiServerIsAway: it dies when an empty node is about to be taken away and when
+// the answer to a launch is on its way.
+func (s scene) apiServerIsAway() {
+	const pool, kind = "midway", "c5.2xlarge"
+	s.addPool(pool, []string{onDemand}, kind)
+	s.setConsolidation("5s")
+	s.addPod(gpuPool)
+	empty := s.settles(gpuPool)
+	s.dropPod(gpuPool)
+	s.eventually("the empty node may be consolidated", func() error {
+		claims, err := s.claims(gpuPool)
+		if err != nil {
+			return err
+		}
+		if len(claims) != 1 || !claims[0].StatusConditions().Get(karpv1.ConditionTypeConsolidatable).IsTrue() {
+			return fmt.Errorf("NodeClaims %+v", claims)
+		}
+		return nil
+	})
+	s.inject(aws.Fault{Service: "ec2", Operation: "CreateFleet", Match: kind, Delay: 5 * time.Second, Times: 1})
+	s.addPod(pool)
+	s.eventually("the launch is made", func() error { return more(len(s.living(pool)), 0) })
+
+	if err := s.KillAPIServer(); err != nil {
+		s.Fatal(err)
+	}
+	killed := time.Now()
+	s.pass(20 * time.Second)
+	for _, end := range s.terminations("") {
+		if end.Time.After(killed) {
+			s.Errorf("an instance was terminated without an API server: %v", end)
+		}
+	}
+	if err := s.StartAPIServer(s.Context()); err != nil {
+		s.Fatal(err)
+	}
+	back := time.Now()
+	s.within(2*patience, "the empty node is gone", func() error {
+		claims, err := s.claims(gpuPool)
+		if err == nil && len(claims)+len(s.living(gpuPool)) > 0 {
+			err = fmt.Errorf("%d NodeClaims, instances %v", len(claims), s.living(gpuPool))
+		}
+		return err
+	})
+	s.Logf("the empty node was gone %s after the API server came back", since(back))
+	if ended := s.terminations(empty.ID); len(ended) == 0 || ended[0].Time.Before(back) {
+		s.Errorf("%v was terminated by %v; the API server was back at %s", empty, ended, back)
+	}
+	s.settles(pool)
+	s.Logf("the launch in between had settled %s after the API server came back", since(back))
+	s.claimsAreUnique()
+}
+
+// setConsolidation changes how soon the GPU pool's empty nodes go.
+func (s scene) setConsolidation(after string) {
+	s.Helper()
+	pool := &karpv1.NodePool{}
+	pool.Name = gpuPool
+	patch := fmt.Sprintf(`{"spec":{"disruption":{"consolidateAfter":%q}}}`, after)
+	if err := s.hand.Patch(s.Context(), pool, client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
+		s.Fatal(err)
+	}
+}
+
+// claimsAreUnique proves that no NodeClaim ever had two registered instances.
+func (s scene) claimsAreUnique() {
+	s.Helper()
+	owners := map[string]string{}
+	for _, i := range s.AWS.Instances() {
+		claim := i.Tags["karpenter.sh/nodeclaim"]
+		if other := owners[claim]; claim != "" && other != "" {
+			s.Errorf("NodeClaim %s had both %s and %s", claim, other, i.ID)
+		}
+		owners[claim] = i.ID
+	}
+}

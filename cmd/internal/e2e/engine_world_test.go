@@ -1,0 +1,239 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/poolwright/poolwright/provision/sandbox"
+	"github.com/poolwright/poolwright/provision/sandbox/aws"
+	"github.com/poolwright/poolwright/provision/sandbox/nodes"
+	"github.com/poolwright/poolwright/provision/sandbox/process"
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/declared"
+)
+
+// engineWorld is a second world, with the engine on: the cluster and the AWS
+// account of examples/altanova, and its objects. All of its tests share the one
+// controller, so they say which of them may run beside others.
+type engineWorld struct {
+	*sandbox.World
+	aws  aws.Config
+	hand client.WithWatch
+	// pools are the example's, by name.
+	pools map[string]*karpv1.NodePool
+	// deaf holds the instance types whose machines never join.
+	deaf *sync.Map
+	// now is the controller's newest life.
+	now *process.Process
+}
+
+// engineSystem is the controller's namespace there.
+const engineSystem = "poolwright-system"
+
+// scene is one test's part of that world.
+type scene struct {
+	*testing.T
+	*engineWorld
+}
+
+// newEngineWorld starts the world and the controller, and returns once the
+// engine runs and its pools are ready.
+func newEngineWorld(t *testing.T) scene {
+	t.Helper()
+	config := sandbox.DefaultConfig()
+	config.WithoutGit = true // where a test needs Git, it takes the other world's
+	config.AWS.Region, config.AWS.Account = "eu-west-1", "111122223333"
+	config.AWS.Cluster.Name = "altanova-dev-euw1-eks"
+	config.AWS.Roles = []string{"altanova-dev-euw1-eks-karpenter-node"}
+	config.AWS.Queues = []string{"altanova-dev-euw1-eks"}
+	config.AWS.Delays.Fleet, config.AWS.Delays.Running, config.AWS.Delays.Shutdown = 500*time.Millisecond, time.Second, time.Second
+	config.Nodes = nodes.Delays{Join: 500 * time.Millisecond, NodeGone: time.Second}
+	deaf := &sync.Map{}
+	config.Fault = func(m nodes.Machine) nodes.Fault {
+		_, never := deaf.Load(m.Type)
+		return nodes.Fault{NeverJoins: never}
+	}
+	started, err := sandbox.Start(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := scene{t, &engineWorld{World: started, aws: config.AWS, deaf: deaf, pools: map[string]*karpv1.NodePool{}}}
+	t.Cleanup(func() {
+		if s.now != nil && t.Failed() {
+			t.Logf("the controller's last words:\n%s", process.Tail(s.now.Log(), 30))
+		}
+		if err := started.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	if s.hand, err = client.NewWithWatch(started.REST(), client.Options{Scheme: clientgoscheme.Scheme}); err != nil {
+		t.Fatal(err)
+	}
+	s.start()
+	s.createExample()
+	s.engineRuns()
+	return s
+}
+
+// in is the scene as a subtest sees it.
+func (s scene) in(t *testing.T) scene { return scene{t, s.engineWorld} }
+
+// start begins the controller's next life. All lives write to the same log.
+func (s scene) start() {
+	s.Helper()
+	var err error
+	s.now, err = s.World.Run("poolwright", binary, "run", "--namespace="+engineSystem,
+		"--cache-dir="+filepath.Join(s.Dir, "mirrors"), "--metrics-addr=0", "--health-addr=0")
+	if err != nil {
+		s.Fatal(err)
+	}
+}
+
+// createExample creates what the example declares, as its Sync would, with a
+// short batch window: no test here has pods to wait for.
+func (s scene) createExample() {
+	s.Helper()
+	found, err := declared.Load(os.DirFS(filepath.Join("..", "..", "..", "examples", "altanova")), "clusters/dev", declared.Limits{})
+	if err != nil || len(found.Problems) > 0 {
+		s.Fatal(err, found.Problems)
+	}
+	for _, item := range found.Set.Items() {
+		object := &unstructured.Unstructured{Object: item.Object}
+		object = object.DeepCopy()
+		switch object.GetKind() {
+		case "NodePool":
+			pool := &karpv1.NodePool{}
+			if err := clientgoscheme.Scheme.Convert(object, pool, nil); err != nil {
+				s.Fatal(err)
+			}
+			s.pools[pool.Name] = pool
+		case "Cluster":
+			if err := unstructured.SetNestedField(object.Object, "100ms", "spec", "engine", "batchIdle"); err != nil {
+				s.Fatal(err)
+			}
+		}
+		// The controller brings the kinds.
+		s.eventually("the kind of "+object.GetKind()+" is there", func() error { return s.hand.Create(s.Context(), object.DeepCopy()) })
+	}
+}
+
+// engineRuns waits until the newest settings run and the example's pools can be
+// launched from.
+func (s scene) engineRuns() {
+	s.Helper()
+	s.within(90*time.Second, "the engine runs", func() error { return s.isReady("EngineRunning", metav1.ConditionTrue) })
+	s.eventually("the pools are ready", func() error {
+		var pools karpv1.NodePoolList
+		if err := s.hand.List(s.Context(), &pools); err != nil {
+			return err
+		}
+		for _, pool := range pools.Items {
+			if !pool.StatusConditions().Root().IsTrue() {
+				return fmt.Errorf("NodePool %s: %+v", pool.Name, pool.Status.Conditions)
+			}
+		}
+		return nil
+	})
+}
+
+// cluster reads the Cluster object.
+func (s scene) cluster() (*v1alpha1.Cluster, error) {
+	var c v1alpha1.Cluster
+	return &c, s.hand.Get(s.Context(), client.ObjectKey{Name: "cluster"}, &c)
+}
+
+// isReady says how the Cluster's condition Ready differs, or nil.
+func (s scene) isReady(reason string, status metav1.ConditionStatus) error {
+	c, err := s.cluster()
+	if err != nil {
+		return err
+	}
+	ready := meta.FindStatusCondition(c.Status.Conditions, "Ready")
+	if ready == nil || ready.Reason != reason || ready.Status != status || ready.ObservedGeneration != c.Generation {
+		return fmt.Errorf("generation %d, Ready is %+v", c.Generation, ready)
+	}
+	return nil
+}
+
+// engineSet changes the engine's settings by a merge patch.
+func (s scene) engineSet(patch string) {
+	s.Helper()
+	c := &v1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "cluster"}}
+	if err := s.hand.Patch(s.Context(), c, mergePatch(`{"spec":{"engine":`+patch+`}}`)); err != nil {
+		s.Fatal(err)
+	}
+}
+
+// eventually is within the ordinary patience.
+func (s scene) eventually(what string, check func() error) {
+	s.Helper()
+	s.within(patience, what, check)
+}
+
+// within polls until check returns nil, for so long, or until the controller or
+// the world ends.
+func (s scene) within(limit time.Duration, what string, check func() error) {
+	s.Helper()
+	deadline := time.After(limit)
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := check()
+		if err == nil {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-s.now.Done():
+			s.Fatalf("%s: the controller ended: %v", what, s.now.Err())
+		case <-s.World.Done():
+			s.Fatalf("%s: %v", what, s.World.Err())
+		case <-s.Context().Done():
+			s.Fatalf("%s: %v", what, context.Cause(s.Context()))
+		case <-deadline:
+			s.Fatalf("waited %s in vain until %s: %v", limit, what, err)
+		}
+	}
+}
+
+// pass lets time go by while something lasts that a test inflicts.
+func (s scene) pass(d time.Duration) {
+	s.Helper()
+	select {
+	case <-time.After(d):
+	case <-s.World.Done():
+		s.Fatal(s.World.Err())
+	}
+}
+
+// logged counts the lines of the controller's log that hold all the words.
+func (s scene) logged(words ...string) (lines []string) {
+	s.Helper()
+	content, err := os.ReadFile(s.now.Log())
+	if err != nil {
+		s.Fatal(err)
+	}
+	for line := range strings.Lines(string(content)) {
+		holds := true
+		for _, word := range words {
+			holds = holds && strings.Contains(line, word)
+		}
+		if holds {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
