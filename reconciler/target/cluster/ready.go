@@ -73,7 +73,7 @@ func (w *World) Ready(ctx context.Context, keys []state.Key) (map[state.Key]stri
 	for gvk := range byKind {
 		kind, ok, err := w.find(ctx, gvk)
 		if err != nil {
-			return q.late, err
+			return q.result(), err
 		}
 		if ok {
 			go w.follow(ctx, kind, &waiter{queue: q, kind: kind})
