@@ -41,11 +41,12 @@ func (d Declared) Document(at state.Origin) (manifest.Document, bool) {
 	if d.files == nil || at.Line == 0 {
 		return manifest.Document{}, false
 	}
-	content, err := manifest.NewTree(d.files, d.limits).Read(at.File)
+	tree := manifest.NewTree(d.files, d.limits)
+	content, err := tree.Read(at.File)
 	if err != nil {
 		return manifest.Document{}, false
 	}
-	docs, _, err := manifest.Parse(at.File, content, d.limits)
+	docs, _, err := tree.Parse(at.File, content)
 	if err != nil {
 		return manifest.Document{}, false
 	}

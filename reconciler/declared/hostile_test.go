@@ -102,7 +102,7 @@ func TestKustomizationsThatReachOutAreRefusedByName(t *testing.T) {
 		"a transformer plugin":                       {"resources: [ok.yaml]\ntransformers: [t.yaml]\n", []string{"k/t.yaml", "apiVersion: evil/v1\nkind: Evil\nmetadata:\n  name: x\n  annotations:\n    config.kubernetes.io/function: |\n      exec: {path: ./evil}\n"}, "is not one of kustomize's built-in transformers"},
 		"a validator plugin":                         {"resources: [ok.yaml]\nvalidators: [t.yaml]\n", []string{"k/t.yaml", "apiVersion: evil/v1\nkind: Evil\nmetadata: {name: x}\n"}, "validators:"},
 		"a transformer that reads a remote file":     {"resources: [ok.yaml]\ntransformers: [t.yaml]\n", []string{"k/t.yaml", fmt.Sprintf(evil, "PatchTransformer") + "path: " + tr.url + "/p\n"}, "must not read a file"},
-		"a replacement transformer that does":        {"resources: [ok.yaml]\ntransformers: [t.yaml]\n", []string{"k/t.yaml", fmt.Sprintf(evil, "ReplacementTransformer") + "replacements: [{path: " + tr.url + "/p}]\n"}, "must not read a file"},
+		"a replacement transformer that does":        {"resources: [ok.yaml]\ntransformers: [t.yaml]\n", []string{"k/t.yaml", fmt.Sprintf(evil, "ReplacementTransformer") + "replacements: [{path: " + tr.url + "/p}]\n"}, "is not one of"},
 		"a built-in transformer that may":            {"resources: [ok.yaml]\ntransformers: [t.yaml]\n", []string{"k/t.yaml", fmt.Sprintf(evil, "ValueAddTransformer") + "targetFilePath: " + tr.url + "/p\n"}, "is not one of"},
 		"transformers in a folder, patched later":    {"resources: [ok.yaml]\ntransformers: [t]\n", []string{"k/t/kustomization.yaml", "resources: []\n"}, "is a folder"},
 		"an absolute path":                           {"resources: [/etc/passwd]\n", nil, "is an absolute path"},
@@ -164,6 +164,12 @@ func TestBombsAndFloodsAreLimited(t *testing.T) {
 	for i := range 50 {
 		chain = append(chain, fmt.Sprintf("c%d/kustomization.yaml", i), fmt.Sprintf("resources: [../c%d]\n", i+1))
 	}
+	var aliases, generators strings.Builder
+	for i := range 50 {
+		fmt.Fprintf(&aliases, "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: a%d}\nx: &x [%s]\ny: &y [%s]\nz: [%s]\n", i,
+			strings.Repeat("1,", 50), strings.Repeat("*x,", 50), strings.Repeat("*y,", 50))
+		fmt.Fprintf(&generators, "- {name: g%d, files: [big]}\n", i)
+	}
 	for name, c := range map[string]struct {
 		files  []string
 		folder string
@@ -174,6 +180,8 @@ func TestBombsAndFloodsAreLimited(t *testing.T) {
 		"an alias bomb in a resource":      {[]string{"m/kustomization.yaml", "resources: [a.yaml]", "m/a.yaml", lol}, "m", Limits{}},
 		"an alias bomb in a patch":         {[]string{"m/kustomization.yaml", "resources: [b.yaml]\npatches: [{path: a.yaml}]", "m/a.yaml", lol, "m/b.yaml", pool}, "m", Limits{}},
 		"an alias bomb in an inline patch": {[]string{"m/kustomization.yaml", "resources: [b.yaml]\npatches:\n- patch: |\n    " + strings.ReplaceAll(lol, "\n", "\n    "), "m/b.yaml", pool}, "m", Limits{}},
+		"many small alias bombs":           {[]string{"m/a.yaml", aliases.String()}, "m", Limits{}},
+		"one file in many config maps":     {[]string{"m/kustomization.yaml", "configMapGenerator:\n" + generators.String(), "m/big", strings.Repeat("x", 2<<20)}, "m", Limits{}},
 		"a document that refers to itself": {[]string{"m/a.yaml", "a: &a [*a]\n"}, "m", Limits{}},
 		"deep nesting":                     {[]string{"m/a.yaml", strings.Repeat("[", 5000) + strings.Repeat("]", 5000)}, "m", Limits{}},
 		"many objects":                     {[]string{"m/a.yaml", strings.Repeat(pool+"---\n", 30)}, "m", limited(func(l *Limits) { l.Objects = 20 })},
@@ -196,6 +204,40 @@ func TestBombsAndFloodsAreLimited(t *testing.T) {
 				t.Errorf("took %s and allocated %d MiB", took, allocated>>20)
 			}
 			t.Log(got)
+		})
+	}
+}
+
+func TestReplacementsThatDoubleWhatTheyCopyAreRefused(t *testing.T) {
+	many := func(n int, each string) string {
+		var b strings.Builder
+		b.WriteString("resources: [a.yaml]\nreplacements:\n")
+		for i := range n {
+			b.WriteString(strings.ReplaceAll(each, "#", fmt.Sprint(i)))
+		}
+		return b.String()
+	}
+	const options = "options: {create: true}"
+	for name, c := range map[string]struct {
+		kustomization string
+		more          []string
+		refused       bool
+	}{
+		"a map into itself":           {many(40, "- source: {kind: NodePool, fieldPath: spec}\n  targets: [{select: {kind: NodePool}, fieldPaths: [spec.a#], "+options+"}]\n"), nil, true},
+		"a map in one list of fields": {"resources: [a.yaml]\nreplacements:\n- source: {kind: NodePool, fieldPath: spec}\n  targets: [{select: {kind: NodePool}, fieldPaths: [" + strings.Repeat("spec.x, ", 40) + "spec.y], " + options + "}]\n", nil, true},
+		"a text onto itself":          {many(40, "- source: {kind: NodePool, fieldPath: metadata.name}\n  targets: [{select: {kind: NodePool}, fieldPaths: [metadata.name], options: {delimiter: '-', index: 9}}]\n"), nil, true},
+		"a map by way of a single value": {"resources: [a.yaml]\nreplacements:\n- source: {kind: NodePool, fieldPath: spec}\n  targets: [{select: {kind: NodePool}, fieldPaths: [spec.weight]}]\n" +
+			strings.TrimPrefix(many(40, "- source: {kind: NodePool, fieldPath: spec.weight}\n  targets: [{select: {kind: NodePool}, fieldPaths: [spec.weight.a#], "+options+"}]\n"), "resources: [a.yaml]\nreplacements:\n"), nil, true},
+		"a field that only a patch adds": {many(40, "- source: {kind: NodePool, fieldPath: spec.added}\n  targets: [{select: {kind: NodePool}, fieldPaths: [spec.added.a#], "+options+"}]\n"), nil, true},
+		"a list of them in a file":       {"resources: [a.yaml]\nreplacements: [{path: r.yaml}]\n", []string{"x/r.yaml", strings.Repeat("- source: {kind: NodePool, fieldPath: spec}\n  targets: [{select: {kind: NodePool}, fieldPaths: [spec.a], "+options+"}]\n", 40)}, true},
+		"hundreds of single values":      {many(300, "- source: {kind: NodePool, fieldPath: spec.weight}\n  targets: [{select: {kind: NodePool}, fieldPaths: [spec.w#], "+options+"}]\n"), nil, false},
+		"a few maps":                     {many(5, "- source: {kind: NodePool, fieldPath: spec.limits}\n  targets: [{select: {kind: NodePool}, fieldPaths: [spec.l#], "+options+"}]\n"), nil, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d, got := problemsOf(tree(append(c.more, "x/kustomization.yaml", c.kustomization, "x/a.yaml", pool)...), "x", Limits{})
+			if refused := strings.Contains(got, "can double the size"); refused != c.refused || (d.Set.Len() == 1) == c.refused {
+				t.Errorf("%d objects: %s", d.Set.Len(), got)
+			}
 		})
 	}
 }

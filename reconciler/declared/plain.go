@@ -135,7 +135,7 @@ func (w *walk) file(name string) error {
 		w.problem(name, "this cannot be read: "+err.Error())
 		return nil
 	}
-	docs, problems, err := manifest.Parse(name, content, w.tree.Limits())
+	docs, problems, err := w.tree.Parse(name, content)
 	if err != nil {
 		return err
 	}

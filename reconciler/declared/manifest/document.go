@@ -26,7 +26,11 @@ type Document struct {
 	Node *yaml.Node
 
 	text []byte
+	size int // how many values it holds, aliases written out
 }
+
+// Bytes is the length of the document's text.
+func (d Document) Bytes() int { return len(d.text) }
 
 // Origin is the document's place.
 func (d Document) Origin() state.Origin { return state.Origin{File: d.File, Line: d.Line} }
@@ -70,11 +74,7 @@ func (d Document) Value() (any, error) {
 	return v, nil
 }
 
-// Parse splits a file into documents. Documents that are empty are left out;
-// each that does not parse, or breaks a rule, is a Problem and does not stop
-// the others. A broken limit is an error.
-func Parse(file string, content []byte, limits Limits) ([]Document, []state.Problem, error) {
-	limits = limits.WithDefaults()
+func parse(file string, content []byte, limits Limits) ([]Document, []state.Problem, error) {
 	var docs []Document
 	var problems []state.Problem
 	for _, part := range split(content) {
@@ -91,10 +91,11 @@ func Parse(file string, content []byte, limits Limits) ([]Document, []state.Prob
 		}
 		shift(node, part.line-1, map[*yaml.Node]bool{})
 		doc := Document{File: file, Line: node.Line, Node: node, text: part.text}
-		found, err := inspect(doc, limits)
+		size, found, err := inspect(doc, limits)
 		if err != nil {
 			return nil, nil, err
 		}
+		doc.size = size
 		if problems = append(problems, found...); len(found) == 0 {
 			docs = append(docs, doc)
 		}
@@ -179,12 +180,10 @@ type inspector struct {
 	size     map[*yaml.Node]int
 }
 
-func inspect(doc Document, limits Limits) ([]state.Problem, error) {
+func inspect(doc Document, limits Limits) (int, []state.Problem, error) {
 	in := &inspector{doc: doc, limits: limits, size: map[*yaml.Node]int{}}
-	if _, err := in.visit(doc.Node, 0); err != nil {
-		return nil, err
-	}
-	return in.problems, nil
+	size, err := in.visit(doc.Node, 0)
+	return size, in.problems, err
 }
 
 // visit returns how many nodes n is once written out. An anchored node is

@@ -10,7 +10,7 @@ import (
 )
 
 func TestFieldsAreFoundByTheirPath(t *testing.T) {
-	docs, problems, err := Parse("f.yaml", []byte(strings.TrimLeft(`
+	docs, problems, err := NewTree(nil, Limits{}).Parse("f.yaml", []byte(strings.TrimLeft(`
 # comment
 apiVersion: v1
 kind: X
@@ -27,7 +27,7 @@ spec:
     example.com/x: y
 ---
 kind: Y
-`, "\n")), Limits{})
+`, "\n")))
 	if err != nil || len(problems) > 0 || len(docs) != 2 || docs[0].Line != 2 || docs[1].Line != 16 {
 		t.Fatal(docs, problems, err)
 	}
@@ -73,7 +73,7 @@ func TestDocumentsAreSplitAsKubectlDoes(t *testing.T) {
 		"an object on the separator":   {"--- {a: b}\n--- {c: d}\n", []int{1, 2}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			docs, problems, err := Parse("f", []byte(c.text), Limits{})
+			docs, problems, err := NewTree(nil, Limits{}).Parse("f", []byte(c.text))
 			if err != nil || len(problems) > 0 || len(docs) != len(c.lines) {
 				t.Fatalf("%d documents, %v, %v", len(docs), problems, err)
 			}

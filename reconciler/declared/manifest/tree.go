@@ -31,8 +31,11 @@ type Limits struct {
 	// Depth is how deeply a document may nest. Default 100.
 	Depth int
 	// Nodes is how many values a document may hold once its aliases are
-	// written out. Default 500,000.
+	// written out. Default 200,000.
 	Nodes int
+	// TotalNodes is how many values all documents may hold together. Default
+	// 2,000,000.
+	TotalNodes int
 }
 
 // WithDefaults returns the limits with every zero replaced by its default.
@@ -40,7 +43,7 @@ func (l Limits) WithDefaults() Limits {
 	for _, f := range []struct {
 		v *int
 		d int
-	}{{&l.Files, 20_000}, {&l.Objects, 10_000}, {&l.Depth, 100}, {&l.Nodes, 500_000}} {
+	}{{&l.Files, 20_000}, {&l.Objects, 10_000}, {&l.Depth, 100}, {&l.Nodes, 200_000}, {&l.TotalNodes, 2_000_000}} {
 		if *f.v <= 0 {
 			*f.v = f.d
 		}
@@ -71,6 +74,7 @@ type Tree struct {
 	limits Limits
 	read   map[string][]byte
 	bytes  int64
+	nodes  int
 	err    error
 }
 
@@ -145,6 +149,23 @@ func (t *Tree) sourceFault(err error) error {
 		return err
 	}
 	return t.fail(err)
+}
+
+// Parse splits a file, or text that a file holds, into documents. Documents
+// that are empty are left out; each that does not parse, or breaks a rule, is a
+// Problem and does not stop the others. A broken limit is an error.
+func (t *Tree) Parse(file string, content []byte) ([]Document, []state.Problem, error) {
+	docs, problems, err := parse(file, content, t.limits)
+	if err != nil {
+		return nil, nil, t.fail(err)
+	}
+	for _, d := range docs {
+		t.nodes += d.size
+	}
+	if t.nodes > t.limits.TotalNodes {
+		return nil, nil, t.fail(Exceeded("the declared files hold more than %d values", t.limits.TotalNodes))
+	}
+	return docs, problems, nil
 }
 
 // Stat describes a file or folder, links followed.

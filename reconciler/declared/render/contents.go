@@ -111,26 +111,38 @@ func (s *survey) checkResource(d manifest.Document) int {
 }
 
 // file surveys a file that kustomize reads as YAML.
-func (s *survey) file(k *kustomization, field string, n *yaml.Node) error {
+func (s *survey) file(k *kustomization, field string, n *yaml.Node) ([]manifest.Document, error) {
 	if n == nil {
-		return nil
+		return nil, nil
 	}
 	at := k.doc.At(n)
 	name := s.local(k, at, field, manifest.Text(n))
 	if err := s.tree.Err(); err != nil || name == "" {
-		return err
+		return nil, err
 	}
 	if info, err := s.tree.Stat(name); err != nil || info.IsDir() {
 		s.problem(at, "%s: %q is a folder; name a file", field, manifest.Text(n))
-		return s.tree.Err()
+		return nil, s.tree.Err()
 	}
-	_, err := s.parse(name, at)
-	return err
+	return s.parse(name, at)
+}
+
+// contentsOf are the entries of files that hold one each, or lists of them.
+func contentsOf(docs []manifest.Document) []*yaml.Node {
+	var out []*yaml.Node
+	for _, d := range docs {
+		if items := manifest.Items(d.Node); items != nil {
+			out = append(out, items...)
+			continue
+		}
+		out = append(out, d.Node)
+	}
+	return out
 }
 
 // inline surveys YAML that is written into a kustomization.
 func (s *survey) inline(k *kustomization, field string, n *yaml.Node) ([]manifest.Document, error) {
-	docs, problems, err := manifest.Parse(k.file, []byte(manifest.Text(n)), s.tree.Limits())
+	docs, problems, err := s.tree.Parse(k.file, []byte(manifest.Text(n)))
 	if err != nil {
 		return nil, err
 	}
@@ -144,13 +156,17 @@ func (s *survey) inline(k *kustomization, field string, n *yaml.Node) ([]manifes
 func (s *survey) patches(k *kustomization) error {
 	for _, field := range []string{"patches", "patchesJson6902", "replacements"} {
 		for _, e := range entries(k.doc.Node, field) {
-			if err := s.file(k, field, manifest.Child(e, "path")); err != nil {
+			docs, err := s.file(k, field, manifest.Child(e, "path"))
+			if err != nil {
 				return err
 			}
 			if patch := manifest.Child(e, "patch"); patch != nil {
 				if _, err := s.inline(k, field, patch); err != nil {
 					return err
 				}
+			}
+			if field == "replacements" {
+				s.replacements(k.doc.At(e), append(contentsOf(docs), e))
 			}
 		}
 	}
@@ -159,7 +175,7 @@ func (s *survey) patches(k *kustomization) error {
 		if text := manifest.Text(e); strings.Contains(text, "\n") || strings.HasPrefix(text, "{") {
 			_, err = s.inline(k, "patchesStrategicMerge", e)
 		} else {
-			err = s.file(k, "patchesStrategicMerge", e)
+			_, err = s.file(k, "patchesStrategicMerge", e)
 		}
 		if err != nil {
 			return err
@@ -172,12 +188,13 @@ func (s *survey) patches(k *kustomization) error {
 func (s *survey) configuration(k *kustomization) error {
 	for _, field := range []string{"crds", "configurations"} {
 		for _, e := range entries(k.doc.Node, field) {
-			if err := s.file(k, field, e); err != nil {
+			if _, err := s.file(k, field, e); err != nil {
 				return err
 			}
 		}
 	}
-	return s.file(k, "openapi", manifest.Child(manifest.Child(k.doc.Node, "openapi"), "path"))
+	_, err := s.file(k, "openapi", manifest.Child(manifest.Child(k.doc.Node, "openapi"), "path"))
+	return err
 }
 
 // generated surveys what config maps and secrets are made from. Its messages
@@ -204,6 +221,10 @@ func (s *survey) generated(k *kustomization) error {
 			}
 		}
 	}
+	// A file is read once and may go into any number of config maps.
+	if limit := s.tree.Limits().TotalBytes; s.generatedBytes > limit {
+		return manifest.Exceeded("%s: the files of its config maps and secrets are larger than %d MiB together", k.file, limit>>20)
+	}
 	return s.tree.Err()
 }
 
@@ -217,6 +238,7 @@ func (s *survey) generatedFile(k *kustomization, field string, n *yaml.Node) []b
 		return nil
 	}
 	b, err := s.tree.Read(name)
+	s.generatedBytes += int64(len(b))
 	if err != nil && s.tree.Err() == nil {
 		s.problem(k.doc.At(n), "%s: reading %s: %s", field, name, plain(err))
 	}
@@ -230,7 +252,7 @@ func harmless(kind string) bool {
 	switch kind {
 	case "AnnotationsTransformer", "ImageTagTransformer", "LabelTransformer", "NamespaceTransformer",
 		"PrefixTransformer", "SuffixTransformer", "PrefixSuffixTransformer", "ReplicaCountTransformer",
-		"PatchTransformer", "PatchJson6902Transformer", "ReplacementTransformer":
+		"PatchTransformer", "PatchJson6902Transformer":
 		return true
 	}
 	return false
@@ -282,23 +304,9 @@ func (s *survey) plugin(k *kustomization, field string, e *yaml.Node, d manifest
 		s.problem(at, "%s: %q is not one of kustomize's built-in transformers, and plugins are not run: commit what it makes", field, kind)
 		return
 	}
-	if holdsPath(m) {
+	if p := m["path"]; p != nil && p != "" {
 		s.problem(at, "%s: %s must not read a file; write its content inline", field, kind)
 	}
-}
-
-// holdsPath reports a field that makes a built-in transformer read a file.
-func holdsPath(config map[string]any) bool {
-	if p, given := config["path"]; given && p != "" && p != nil {
-		return true
-	}
-	replacements, _ := config["replacements"].([]any)
-	for _, r := range replacements {
-		if m, ok := r.(map[string]any); ok && m["path"] != nil && m["path"] != "" {
-			return true
-		}
-	}
-	return false
 }
 
 // fieldNames are the fields of a kustomization.

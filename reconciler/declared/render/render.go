@@ -48,6 +48,7 @@ func Run(tree *manifest.Tree, folder string, timeout time.Duration) (Result, err
 	if _, err := s.folder(folder, state.Origin{File: folder}, nil); err != nil {
 		return Result{}, err
 	}
+	s.checkGrowth()
 	if len(s.problems) > 0 || s.root == nil {
 		return Result{Problems: s.problems}, nil
 	}

@@ -36,6 +36,10 @@ type survey struct {
 	objects map[string]int
 	// kustomizations are all that were read, by file.
 	kustomizations map[string]*kustomization
+	// copies are the replacements of all of them.
+	copies []replacement
+	// generatedBytes is the size of what goes into config maps and secrets.
+	generatedBytes int64
 	// root is the first kustomization's file and content.
 	root *kustomization
 }
@@ -193,7 +197,7 @@ func (s *survey) parse(file string, from state.Origin) ([]manifest.Document, err
 		s.problem(from, "reading %s: %s", file, plain(err))
 		return nil, nil
 	}
-	docs, problems, err := manifest.Parse(file, content, s.tree.Limits())
+	docs, problems, err := s.tree.Parse(file, content)
 	if err != nil {
 		return nil, err
 	}
