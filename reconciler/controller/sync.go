@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/clock"
@@ -62,7 +63,7 @@ func (r *SyncReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.
 	}
 	if controllerutil.AddFinalizer(&sync, v1alpha1.Finalizer) {
 		if err := r.Client.Update(ctx, &sync); err != nil {
-			return ctrl.Result{}, fmt.Errorf("adding the finalizer to Sync %s: %w", sync.Name, err)
+			return again(fmt.Errorf("adding the finalizer to Sync %s: %w", sync.Name, err))
 		}
 	}
 	session, err := r.sessions.get(ctx, &sync, r.Build)
@@ -211,9 +212,18 @@ func (r *SyncReconciler) release(ctx context.Context, sync *v1alpha1.Sync) (ctrl
 	r.Metrics.forget(sync.Name)
 	controllerutil.RemoveFinalizer(sync, v1alpha1.Finalizer)
 	if err := r.Client.Update(ctx, sync); client.IgnoreNotFound(err) != nil {
-		return ctrl.Result{}, fmt.Errorf("removing the finalizer from Sync %s: %w", sync.Name, err)
+		return again(fmt.Errorf("removing the finalizer from Sync %s: %w", sync.Name, err))
 	}
 	return ctrl.Result{}, nil
+}
+
+// again tries once more after an error. That the cache was behind is none: it
+// catches up by itself.
+func again(err error) (ctrl.Result, error) {
+	if apierrors.IsConflict(err) {
+		return ctrl.Result{RequeueAfter: 50 * time.Millisecond}, nil
+	}
+	return ctrl.Result{}, err
 }
 
 // prune deletes everything that the Sync applied. The deletion policy itself is
