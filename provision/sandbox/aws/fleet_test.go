@@ -122,6 +122,26 @@ func (w *world) sets(t *testing.T, out *ec2.CreateFleetOutput) (got []string) {
 	return got
 }
 
+func TestAnInstanceThatEndsEarlyNeverRuns(t *testing.T) {
+	w := newWorld(t, nil)
+	w.template(t, "gpu", w.image(t, "x86_64", "nvidia"))
+	_, err := w.ec2.CreateFleet(t.Context(), fleet("gpu", "spot", 1, pool{"g5.xlarge", w.subnets(t)["us-east-1a"], 0}))
+	ok(t, err)
+	w.clock.advance(time.Second)
+	ok(t, w.cloud.Terminate(w.cloud.Instances()[0].ID))
+	if w.cloud.Terminate("i-1") == nil {
+		t.Error("an instance that does not exist was terminated")
+	}
+	w.clock.advance(time.Second)
+	if s := w.cloud.Instances()[0].State; s != aws.ShuttingDown {
+		t.Errorf("two seconds after its launch it is %s", s)
+	}
+	w.clock.advance(2 * time.Second)
+	if s := w.cloud.Instances()[0].State; s != aws.Terminated {
+		t.Errorf("three seconds after its end began it is %s", s)
+	}
+}
+
 func TestANodesLife(t *testing.T) {
 	w := newWorld(t, nil)
 	ctx, cancel := context.WithCancel(t.Context())

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"slices"
 	"testing"
+	"time"
 
 	sdk "github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/arczonalshift"
@@ -215,11 +216,20 @@ func TestClusterAndCaller(t *testing.T) {
 		t.Errorf("caller %+v", me)
 	}
 	arc := arczonalshift.NewFromConfig(w.cfg)
-	ok(t, w.cloud.ShiftAway("us-east-1b", 3600e9))
+	ok(t, w.cloud.ShiftAway("us-east-1b", time.Hour))
 	res, err := arc.GetManagedResource(t.Context(), &arczonalshift.GetManagedResourceInput{ResourceIdentifier: k.Arn})
 	ok(t, err)
 	if len(res.ZonalShifts) != 1 || *res.ZonalShifts[0].AwayFrom != "use1-az2" || !res.ZonalShifts[0].ExpiryTime.After(w.clock.Now()) {
 		t.Errorf("zonal shifts %+v", res.ZonalShifts)
+	}
+	w.clock.advance(time.Hour)
+	res, err = arc.GetManagedResource(t.Context(), &arczonalshift.GetManagedResourceInput{ResourceIdentifier: k.Arn})
+	ok(t, err)
+	if len(res.ZonalShifts) != 0 {
+		t.Errorf("an hour later: %+v", res.ZonalShifts)
+	}
+	if w.cloud.ShiftAway("mars", time.Hour) == nil {
+		t.Error("a zone that does not exist was accepted")
 	}
 }
 

@@ -106,6 +106,27 @@ func TestALongPollWaits(t *testing.T) {
 	<-got
 }
 
+func TestALongPollSeesAMessageComeBack(t *testing.T) {
+	w := newWorld(t, nil)
+	ok(t, w.cloud.SendMessage("sandbox", "again"))
+	w.receive(t, 0) // hides it for 20 s
+	w.clock.advance(15 * time.Second)
+	got := make(chan []types.Message, 1)
+	go func() { got <- w.receive(t, 20) }()
+	w.clock.waitTimers(t, 1)
+	w.clock.advance(5 * time.Second)
+	select {
+	case m := <-got:
+		if len(m) != 1 {
+			t.Errorf("%d messages", len(m))
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("the poll slept through the message's return")
+		w.clock.advance(time.Minute)
+		<-got
+	}
+}
+
 // event is what EventBridge puts on the queue.
 type event struct {
 	Source     string

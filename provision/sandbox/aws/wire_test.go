@@ -131,6 +131,9 @@ func TestPagesAddUp(t *testing.T) {
 	if diff := cmp.Diff(out.Instances[0].InstanceIds, ids); diff != "" {
 		t.Error("instances over pages:", diff)
 	}
+	page, err := w.ec2.DescribeInstances(ctx, &ec2.DescribeInstancesInput{MaxResults: sdk.Int32(5)})
+	ok(t, err)
+	wantCode(t, drop(w.ec2.DescribeSubnets(ctx, &ec2.DescribeSubnetsInput{NextToken: page.NextToken})), "InvalidNextToken")
 	offers := map[string]bool{}
 	n := 0
 	for p := ec2.NewDescribeInstanceTypeOfferingsPaginator(w.ec2, &ec2.DescribeInstanceTypeOfferingsInput{LocationType: "availability-zone", MaxResults: sdk.Int32(1000)}); p.HasMorePages(); {
@@ -252,6 +255,13 @@ func TestImagesOfEveryFamily(t *testing.T) {
 	}
 }
 
+func TestAClusterOfAVersionToComeHasImages(t *testing.T) {
+	w := newWorld(t, func(c *aws.Config) { c.Cluster.Version = "1.37" })
+	if id := w.parameter(t, "/aws/service/bottlerocket/aws-k8s-1.37/arm64/latest/image_id"); id == "" {
+		t.Error("no image")
+	}
+}
+
 func TestImagesOfOnesOwn(t *testing.T) {
 	w := newWorld(t, nil)
 	from := w.image(t, "x86_64", "nvidia")
@@ -328,6 +338,14 @@ func TestLaunchTemplatesAreFoundByTag(t *testing.T) {
 	}
 	_, err = w.ec2.CreateLaunchTemplate(t.Context(), &ec2.CreateLaunchTemplateInput{LaunchTemplateName: sdk.String("gpu"), LaunchTemplateData: &types.RequestLaunchTemplateData{ImageId: sdk.String("ami-1")}})
 	wantCode(t, err, "InvalidLaunchTemplateName.AlreadyExistsException")
+	again := &ec2.CreateLaunchTemplateInput{LaunchTemplateName: sdk.String("twice"), ClientToken: sdk.String("once"), LaunchTemplateData: &types.RequestLaunchTemplateData{ImageId: sdk.String("ami-1")}}
+	first, err := w.ec2.CreateLaunchTemplate(t.Context(), again)
+	ok(t, err)
+	second, err := w.ec2.CreateLaunchTemplate(t.Context(), again)
+	ok(t, err)
+	if *first.LaunchTemplate.LaunchTemplateId != *second.LaunchTemplate.LaunchTemplateId {
+		t.Error("a repeated request made a second template")
+	}
 	_, err = w.ec2.DeleteLaunchTemplate(t.Context(), &ec2.DeleteLaunchTemplateInput{LaunchTemplateId: out.LaunchTemplates[0].LaunchTemplateId})
 	ok(t, err)
 	_, err = w.ec2.DescribeLaunchTemplates(t.Context(), &ec2.DescribeLaunchTemplatesInput{LaunchTemplateNames: []string{"gpu"}})

@@ -1,0 +1,85 @@
+package aws
+
+import (
+	"net/netip"
+	"testing"
+
+	"github.com/poolwright/poolwright/provision/catalog"
+)
+
+func TestWildcard(t *testing.T) {
+	for _, tt := range []struct {
+		pattern, s string
+		want       bool
+	}{
+		{"", "", true}, {"", "a", false}, {"a", "", false}, {"*", "", true}, {"?", "", false}, {"abc", "abc", true}, {"abc", "abd", false},
+		{"a*c", "abbc", true}, {"a*c", "ac", true}, {"a*c", "acb", false}, {"*a*b*", "xaxbx", true}, {"*ab", "aab", true}, {"*ab*cd", "abxcxabcd", true},
+		{"g?.xlarge", "g5.xlarge", true}, {"g?.xlarge", "g5g.xlarge", false}, {`\*`, "*", true}, {`\*`, "a", false}, {`a\?`, "a?", true}, {`a\?`, "ab", false},
+		{`a\*`, "a", false}, {`\`, `\`, true}, {"a**", "a", true},
+	} {
+		if got := wildcard(tt.pattern, tt.s); got != tt.want {
+			t.Errorf("%q against %q: %v", tt.pattern, tt.s, got)
+		}
+	}
+}
+
+func FuzzWildcard(f *testing.F) {
+	f.Add("a*b?c", "axxbyc")
+	f.Fuzz(func(t *testing.T, pattern, s string) {
+		if wildcard(pattern, s) && !wildcard("*"+pattern, "x"+s) {
+			t.Errorf("%q matches %q, but with a star in front it does not match x%q", pattern, s, s)
+		}
+	})
+}
+
+func TestAddressesGoRoundPastThoseInUse(t *testing.T) {
+	s := newSubnet(0, catalog.Zone{}, netip.MustParsePrefix("10.9.0.0/28"), false, nil)
+	if s.free != 11 {
+		t.Fatalf("a /28 has %d free addresses, want 11", s.free)
+	}
+	used := map[netip.Addr]bool{}
+	inUse := func(a netip.Addr) bool { return used[a] }
+	for range 11 {
+		a := s.take(1, inUse)
+		if used[a] || !s.cidr.Contains(a) {
+			t.Fatalf("address %s", a)
+		}
+		used[a] = true
+	}
+	if s.free != 0 || used[netip.MustParseAddr("10.9.0.3")] || used[netip.MustParseAddr("10.9.0.15")] {
+		t.Errorf("%d free; given out: %v", s.free, used)
+	}
+	back := netip.MustParseAddr("10.9.0.9")
+	delete(used, back)
+	s.free++
+	if a := s.take(1, inUse); a != back {
+		t.Errorf("the only free address is %s, got %s", back, a)
+	}
+}
+
+// TestTheTablesAreComplete holds the list of operations that the engine calls:
+// one that is dropped from a table would only show at run time.
+func TestTheTablesAreComplete(t *testing.T) {
+	cloud, err := New(DefaultConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for service, operations := range map[string][]string{
+		"ec2": {"CreateFleet", "CreateLaunchTemplate", "CreateTags", "DeleteLaunchTemplate", "DescribeCapacityReservations", "DescribeImages",
+			"DescribeInstanceStatus", "DescribeInstanceTypeOfferings", "DescribeInstanceTypes", "DescribeInstances", "DescribeLaunchTemplates",
+			"DescribePlacementGroups", "DescribeSecurityGroups", "DescribeSpotPriceHistory", "DescribeSubnets", "RunInstances", "TerminateInstances"},
+		"iam": {"AddRoleToInstanceProfile", "CreateInstanceProfile", "DeleteInstanceProfile", "GetInstanceProfile", "ListInstanceProfiles",
+			"RemoveRoleFromInstanceProfile"},
+		"sts": {"GetCallerIdentity"}, "ssm": {"GetParameter"}, "eks": {"DescribeCluster"}, "pricing": {"GetProducts"},
+		"sqs": {"DeleteMessage", "GetQueueUrl", "ReceiveMessage"}, "arc-zonal-shift": {"GetManagedResource"},
+	} {
+		if have := len(cloud.services[service].ops); have != len(operations) {
+			t.Errorf("%s has %d operations, want %d", service, have, len(operations))
+		}
+		for _, o := range operations {
+			if cloud.services[service].ops[o].run == nil {
+				t.Errorf("%s has no %s", service, o)
+			}
+		}
+	}
+}
