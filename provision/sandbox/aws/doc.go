@@ -15,6 +15,6 @@
 // signature, only the scope in it: whoever reaches the handler is the account.
 // It is for tests and sandboxes on loopback.
 //
-// Start with New and Cloud; the operations are in the tables at the top of
-// ec2.go, iam.go and json.go.
+// Start with New and Cloud; service.go lists the services, and each of them has
+// a table of its operations, EC2's at the top of ec2.go.
 package aws
