@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/poolwright/poolwright/gitsource"
@@ -210,7 +211,7 @@ func (l *Loop) plan(ctx context.Context, result Result, opts Options) (Result, e
 		if err != nil {
 			return result, fmt.Errorf("preparing %s: %w", w.Name, err)
 		}
-		problems = append(problems[:len(problems):len(problems)], more...)
+		problems = append(slices.Clip(problems), more...)
 		seen, err := w.Target.Observe(ctx, want)
 		if err != nil {
 			return result, fmt.Errorf("observing %s: %w", w.Name, err)
@@ -234,7 +235,7 @@ func (l *Loop) apply(ctx context.Context, result Result, opts Options) (Result, 
 	targets := map[string]target.Target{}
 	for _, w := range l.worlds {
 		targets[w.Name] = w.Target
-		opts.Apply.Order = append(opts.Apply.Order[:len(opts.Apply.Order):len(opts.Apply.Order)], w.Name)
+		opts.Apply.Order = append(slices.Clip(opts.Apply.Order), w.Name)
 	}
 	opts.Apply.NoDeletes = opts.Apply.NoDeletes || len(result.Problems) > 0 || result.Stale != nil
 	result.Outcome = apply.Run(ctx, result.Plan, targets, opts.Apply)
@@ -244,8 +245,7 @@ func (l *Loop) apply(ctx context.Context, result Result, opts Options) (Result, 
 // want separates the mistakes that only a target sees from its failures.
 func want(ctx context.Context, t target.Target, d state.Set) (state.Set, []state.Problem, error) {
 	set, err := t.Want(ctx, d)
-	var mistakes *target.ProblemsError
-	if errors.As(err, &mistakes) {
+	if mistakes, ok := errors.AsType[*target.ProblemsError](err); ok {
 		return set, mistakes.Problems, nil
 	}
 	return set, nil, err

@@ -42,7 +42,7 @@ func newDemo() *cobra.Command {
 	return cmd
 }
 
-func (d *demo) run(cmd *cobra.Command) error {
+func (d *demo) run(cmd *cobra.Command) (err error) {
 	ctx, out, progress := cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr()
 	start := time.Now()
 	var tell teller
@@ -68,7 +68,7 @@ func (d *demo) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	defer world.Stop()
+	defer func() { err = errors.Join(err, world.Stop()) }()
 	s := &story{world: world, marks: newTimeline(), tell: tell, deadline: d.deadline}
 	s.marks.mark(worldReady, cfg.AWS.Cluster.Name, "API server, scheduler, controllers, AWS, Gitea: all on loopback", time.Now())
 	err = s.tellOn(ctx, d, binary)

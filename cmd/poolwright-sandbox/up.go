@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -20,13 +21,13 @@ func newUp() *cobra.Command {
 		Use:   "up",
 		Short: "Start a world and keep it until Ctrl-C; prints export lines for a shell",
 		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			cfg.Progress = cmd.ErrOrStderr()
 			world, err := sandbox.Start(cmd.Context(), cfg)
 			if err != nil {
 				return err
 			}
-			defer world.Stop()
+			defer func() { err = errors.Join(err, world.Stop()) }()
 			exports(cmd.OutOrStdout(), world)
 			return stay(cmd.Context(), cmd.ErrOrStderr(), world, nil)
 		},

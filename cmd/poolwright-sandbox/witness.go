@@ -148,6 +148,7 @@ func (s *story) watchCloud(ctx context.Context) {
 			s.marks.mark(fleetRequested, object, fmt.Sprintf("%s, %s, in %s", e.Instance.Type, e.Instance.CapacityType, e.Instance.Zone), s.fleetCall())
 		case aws.ShuttingDown:
 			s.marks.mark(instanceTerminated, object, "TerminateInstances; EC2 stops charging", e.Time)
+		case aws.Running, aws.Terminated:
 		}
 	}
 }

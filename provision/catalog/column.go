@@ -173,7 +173,7 @@ func cardsColumn(name string) column {
 
 func parseCards(s string) ([]int, bool) {
 	var cards []int
-	for _, part := range strings.Split(s, "+") {
+	for part := range strings.SplitSeq(s, "+") {
 		before, after, _ := strings.Cut(part, "x")
 		count, err1 := strconv.Atoi(before)
 		most, err2 := strconv.Atoi(after)

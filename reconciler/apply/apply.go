@@ -165,6 +165,7 @@ func (r *run) keep() error {
 			// A creation that only puts back what somebody deleted by hand
 			// replaces nothing.
 			held = held || (res.Change.Action == plan.Create && !res.Change.Drift)
+		case Applied:
 		}
 	}
 	if held {

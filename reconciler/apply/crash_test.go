@@ -75,8 +75,8 @@ func TestTheIntentCoversEverythingWrittenWhereverATargetPanics(t *testing.T) {
 		var seen atomic.Int64
 		w.correct = func(context.Context, plan.Change) error {
 			if seen.Add(1) == int64(k) {
-				var none map[string]int
-				none["x"] = 1
+				var none []int
+				none[k] = 1
 			}
 			return nil
 		}

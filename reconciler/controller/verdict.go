@@ -163,6 +163,11 @@ func (v verdict) write(status *v1alpha1.SyncStatus, sync *v1alpha1.Sync, done ru
 	if v.ready {
 		status.LastAppliedRevision = done.Revision
 	}
+	v.conditions(status, sync, done)
+}
+
+// conditions sets those of kstatus, and Drifted.
+func (v verdict) conditions(status *v1alpha1.SyncStatus, sync *v1alpha1.Sync, done run) {
 	if v.message == "" {
 		if c := meta.FindStatusCondition(status.Conditions, "Ready"); c != nil && c.Status == metav1.ConditionTrue {
 			v.reason, v.message = c.Reason, c.Message

@@ -71,8 +71,7 @@ func WaitFor(after time.Duration, reason string, err error) error {
 // Classify returns the class, reason and wait of the outermost classified
 // error in err's tree. An unclassified error is Retry with reason "Failed".
 func Classify(err error) (Class, string, time.Duration) {
-	var f *failure
-	if errors.As(err, &f) {
+	if f, ok := errors.AsType[*failure](err); ok {
 		return f.class, f.reason, f.at
 	}
 	return Retry, "Failed", 0

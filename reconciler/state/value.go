@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"slices"
 )
 
@@ -35,21 +36,17 @@ func Equal(a, b any) bool {
 		if b, ok := b.([]any); ok && a != nil && b != nil {
 			return slices.EqualFunc(a, b, Equal)
 		}
-	case string:
-		if b, ok := b.(string); ok {
-			return a == b
-		}
-	case bool:
-		if b, ok := b.(bool); ok {
-			return a == b
-		}
-	case int64:
-		if b, ok := b.(int64); ok {
+	case string, bool, int64:
+		if reflect.TypeOf(a) == reflect.TypeOf(b) {
 			return a == b
 		}
 	}
-	// What is left are floats, sides of different types, and types that are
-	// not canonical: they are equal when they are written alike.
+	return writtenAlike(a, b)
+}
+
+// writtenAlike compares floats, sides of different types, and types that are
+// not canonical.
+func writtenAlike(a, b any) bool {
 	ab, errA := json.Marshal(a)
 	bb, errB := json.Marshal(b)
 	return errA == nil && errB == nil && bytes.Equal(ab, bb)

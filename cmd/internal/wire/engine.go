@@ -3,6 +3,7 @@ package wire
 import (
 	"context"
 	"fmt"
+	"maps"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -59,6 +60,7 @@ func stanceOf(c *v1alpha1.Cluster) stance {
 	case v1alpha1.EngineExternal:
 		s.reason, s.message = "External", "spec.engine.mode is External: another Karpenter provisions nodes"
 		return s
+	case v1alpha1.EngineEmbedded:
 	}
 	s.settings = settingsOf(c.Spec)
 	if err := s.settings.Validate(); err != nil {
@@ -80,8 +82,6 @@ func settingsOf(spec v1alpha1.ClusterSpec) engine.Settings {
 	if d := spec.Engine.BatchMax; d != nil {
 		s.Batch.Max = d.Duration
 	}
-	for name, on := range spec.Engine.FeatureGates {
-		s.FeatureGates[name] = on
-	}
+	maps.Copy(s.FeatureGates, spec.Engine.FeatureGates)
 	return s
 }
