@@ -99,7 +99,7 @@ type tapKey struct{}
 func withTap(ctx context.Context, t *tap) context.Context { return context.WithValue(ctx, tapKey{}, t) }
 
 func (t *tap) record(err error) {
-	if t == nil || err == nil || err == io.EOF {
+	if t == nil || err == nil || errors.Is(err, io.EOF) {
 		return
 	}
 	t.mu.Lock()
@@ -201,7 +201,7 @@ func (b *boundedBody) Read(p []byte) (int, error) {
 	n, err := b.body.Read(p)
 	b.watch.Stop()
 	b.left -= int64(n)
-	if err != nil && err != io.EOF {
+	if err != nil && !errors.Is(err, io.EOF) {
 		if cause := context.Cause(b.ctx); cause != nil {
 			err = cause
 		}

@@ -53,8 +53,7 @@ func writeIndex(index *idxfile.Writer, path string) error {
 	if err != nil {
 		return err
 	}
-	defer os.Remove(f.Name())
-	defer f.Close()
+	defer discard(f)
 	w := bufio.NewWriter(f)
 	if _, err := idxfile.NewEncoder(w).Encode(idx); err != nil {
 		return err
@@ -174,4 +173,11 @@ func (p *prefix) Write(b []byte) (int, error) {
 		p.b = append(p.b, b[:min(room, len(b))]...)
 	}
 	return len(b), nil
+}
+
+// discard ends a temporary file. Where it was renamed there is nothing left to
+// remove, and what cannot be removed goes with its generation.
+func discard(f *os.File) {
+	_ = f.Close()
+	_ = os.Remove(f.Name())
 }

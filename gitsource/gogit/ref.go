@@ -87,11 +87,15 @@ func validRefName(name string) error {
 		return fmt.Errorf(`holds "..", "@{", or starts with "-"`)
 	}
 	for part := range strings.SplitSeq(name, "/") {
-		if part == "" || part == "@" || strings.HasPrefix(part, ".") || strings.HasSuffix(part, ".") || strings.HasSuffix(part, ".lock") {
+		if !validRefPart(part) {
 			return fmt.Errorf(`has a part that is empty or "@", starts or ends with ".", or ends with ".lock"`)
 		}
 	}
 	return nil
+}
+
+func validRefPart(part string) bool {
+	return part != "" && part != "@" && !strings.HasPrefix(part, ".") && !strings.HasSuffix(part, ".") && !strings.HasSuffix(part, ".lock")
 }
 
 func (r Ref) fullName() string {

@@ -191,8 +191,7 @@ func (s *Source) receive(ctx context.Context, sess *session, pack io.Reader, gen
 	if err != nil {
 		return fmt.Errorf("writing the mirror: %w", err)
 	}
-	defer os.Remove(f.Name())
-	defer f.Close()
+	defer discard(f)
 	w := &faultyWriter{w: f}
 	n, err := io.Copy(w, io.LimitReader(pack, s.limits.PackBytes+1))
 	switch {

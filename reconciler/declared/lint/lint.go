@@ -109,7 +109,7 @@ func (c *checker) secret(item state.Item) {
 // outdated names manifests of Karpenter versions that no API server serves any
 // more.
 func (c *checker) outdated(item state.Item) bool {
-	want := ""
+	var want string
 	switch {
 	case item.Key.Group == "karpenter.sh" && item.Key.Kind == "Provisioner":
 		want = "karpenter.sh/v1 NodePool"

@@ -98,13 +98,9 @@ func (o Object) Item() (state.Item, error) {
 	if err != nil {
 		return state.Item{}, err
 	}
-	namespace, _ := meta["namespace"].(string)
-	if _, given := meta["namespace"]; given && namespace != "" {
-		if msgs := content.IsDNS1123Label(namespace); len(msgs) > 0 {
-			return state.Item{}, fmt.Errorf("%s/%s: namespace %q is not valid: %s", kind, name, namespace, brief(msgs[0]))
-		}
-	} else if given && meta["namespace"] != nil && meta["namespace"] != "" {
-		return state.Item{}, fmt.Errorf("%s/%s: metadata.namespace must be text; quote it", kind, name)
+	namespace, err := checkNamespace(meta)
+	if err != nil {
+		return state.Item{}, fmt.Errorf("%s/%s: %w", kind, name, err)
 	}
 	for _, field := range []string{"labels", "annotations"} {
 		if err := checkTexts(meta, field); err != nil {
@@ -115,6 +111,25 @@ func (o Object) Item() (state.Item, error) {
 		Key:     state.Key{Target: "cluster", Group: gv.Group, Kind: kind, Namespace: namespace, Name: name},
 		Version: gv.Version, Object: o.Value, Origin: o.Origin,
 	}, nil
+}
+
+// checkNamespace returns the namespace, which may be left out, null or empty.
+func checkNamespace(meta map[string]any) (string, error) {
+	given := meta["namespace"]
+	if given == nil {
+		return "", nil
+	}
+	namespace, isText := given.(string)
+	if !isText {
+		return "", fmt.Errorf("metadata.namespace must be text; quote it")
+	}
+	if namespace == "" {
+		return "", nil
+	}
+	if msgs := content.IsDNS1123Label(namespace); len(msgs) > 0 {
+		return "", fmt.Errorf("namespace %q is not valid: %s", namespace, brief(msgs[0]))
+	}
+	return namespace, nil
 }
 
 func checkName(kind, group string, meta map[string]any) (string, error) {

@@ -3,6 +3,7 @@ package render
 import (
 	"path"
 	"reflect"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -212,7 +213,7 @@ func (s *survey) generated(k *kustomization) error {
 			}
 			envs := entries(e, "envs")
 			if env := manifest.Child(e, "env"); env != nil {
-				envs = append(envs[:len(envs):len(envs)], env)
+				envs = append(slices.Clip(envs), env)
 			}
 			for _, env := range envs {
 				if b := s.generatedFile(k, field, env); !utf8.Valid(b) {
@@ -312,9 +313,8 @@ func (s *survey) plugin(k *kustomization, field string, e *yaml.Node, d manifest
 // fieldNames are the fields of a kustomization.
 func fieldNames() map[string]bool {
 	names := map[string]bool{}
-	t := reflect.TypeFor[types.Kustomization]()
-	for i := range t.NumField() {
-		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
+	for field := range reflect.TypeFor[types.Kustomization]().Fields() {
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
 		if name != "" {
 			names[name] = true
 		}

@@ -24,8 +24,7 @@ var (
 
 // plain removes what kustomize and the file system wrap around a message.
 func plain(err error) string {
-	var pe *fs.PathError
-	if errors.As(err, &pe) {
+	if pe, ok := errors.AsType[*fs.PathError](err); ok {
 		return fmt.Sprintf("%s: %v", pe.Path, pe.Err)
 	}
 	text := strings.TrimPrefix(err.Error(), "error unmarshaling JSON: while decoding JSON: ")
