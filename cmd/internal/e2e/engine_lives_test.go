@@ -61,7 +61,6 @@ func (s scene) killedInALaunch() {
 		s.Errorf("the engine was held: %+v", c.Status.Conditions)
 	}
 	s.claimsAreUnique()
-	s.nodeIsGone(lost)
 
 	s.addPod(pool)
 	s.settles(pool)
@@ -117,6 +116,7 @@ func (s scene) settingsChange() {
 		s.Error("it is another process")
 	}
 
+	defer s.engineSet(`{"batchMax":"8s"}`) // whatever comes of it
 	s.engineSet(`{"batchMax":"50ms"}`)
 	s.eventually("the settings are refused", func() error { return s.isReady("InvalidSettings", metav1.ConditionFalse) })
 	c, err := s.cluster()

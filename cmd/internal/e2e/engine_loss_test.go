@@ -21,9 +21,8 @@ func (s scene) consoleTerminates() {
 		s.Fatal(err)
 	}
 	ended := time.Now()
-	s.settlesElsewhere(pool, first)
+	s.movesFrom(pool, first)
 	s.Logf("replaced %s after it was terminated", since(ended))
-	s.nodeIsGone(first)
 }
 
 // spotIsInterrupted: the warning comes two minutes before the end, twice, and
@@ -47,8 +46,9 @@ func (s scene) spotIsInterrupted() {
 		}
 	}
 	warned := time.Now()
-	second := s.settlesElsewhere(pool, first)
+	second := s.movesFrom(pool, first)
 	s.Logf("replaced %s after the warning", since(warned))
+	s.settles(pool)
 	if len(s.terminations(first.ID)) == 0 {
 		s.Error("the engine did not end the instance itself")
 	}
@@ -58,7 +58,6 @@ func (s scene) spotIsInterrupted() {
 	if len(s.logged("failed parsing interruption message")) == 0 {
 		s.Error("nobody was told of the message that is no JSON")
 	}
-	s.nodeIsGone(first)
 }
 
 // nodeNeverJoins: Karpenter gives an instance fifteen minutes to register. They
@@ -88,7 +87,7 @@ func (s scene) nodeNeverJoins() {
 	first := s.living(pool)[0]
 	s.deaf.Delete(kind) // a machine that was asked to join already stays deaf
 	s.age(claim.Name, 16*time.Minute)
-	second := s.settlesElsewhere(pool, first)
+	second := s.movesFrom(pool, first)
 	if len(s.terminations(first.ID)) == 0 {
 		s.Errorf("%v was replaced by %v and not terminated", first, second)
 	}
@@ -109,15 +108,5 @@ func (s scene) age(name string, d time.Duration) {
 			}
 		}
 		return s.hand.Status().Patch(s.Context(), &claim, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
-	})
-}
-
-// nodeIsGone waits until nothing of an instance is left in the API server.
-func (s scene) nodeIsGone(i aws.Instance) {
-	s.Helper()
-	s.within(2*patience, "node "+i.DNSName+" is gone", func() error {
-		return gone(s.hand.Get(s.Context(), client.ObjectKey{Name: i.DNSName}, &metav1.PartialObjectMetadata{
-			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"},
-		}))
 	})
 }

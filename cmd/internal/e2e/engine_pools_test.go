@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -28,6 +27,7 @@ func (s scene) addPool(name string, capacity []string, types ...string) {
 	s.Helper()
 	like := s.pools["critical"]
 	pool := &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: *like.Spec.DeepCopy()}
+	pool.Spec.Limits = nil
 	pool.Spec.Disruption.ConsolidateAfter = karpv1.MustParseNillableDuration(karpv1.Never)
 	pool.Spec.Template.Labels = map[string]string{"nodepool": name}
 	pool.Spec.Template.Spec.Taints = []corev1.Taint{{Key: "test", Value: name, Effect: corev1.TaintEffectNoSchedule}}
@@ -134,12 +134,15 @@ func (s scene) claims(pool string) ([]karpv1.NodeClaim, error) {
 func (s scene) living(pool string) []aws.Instance {
 	var found []aws.Instance
 	for _, i := range s.AWS.Instances() {
-		if i.Tags[karpv1.NodePoolLabelKey] == pool && (i.State == aws.Pending || i.State == aws.Running) {
+		if i.Tags[karpv1.NodePoolLabelKey] == pool && !over(i.State) {
 			found = append(found, i)
 		}
 	}
 	return found
 }
+
+// over is the state of an instance that nobody pays for any more.
+func over(state aws.State) bool { return state == aws.ShuttingDown || state == aws.Terminated }
 
 // settled returns the pool's only instance, or says how the pool is not as it
 // should be: one NodeClaim, one instance, which is the claim's, and one pod, which
@@ -174,14 +177,24 @@ func (s scene) settles(pool string) (only aws.Instance) {
 	return only
 }
 
-// settlesElsewhere waits until another instance has taken over.
-func (s scene) settlesElsewhere(pool string, than aws.Instance) (now aws.Instance) {
+// movesFrom waits until a pod of the pool runs on another instance. Traces of the
+// old one may still be there: see nothingLeaks.
+func (s scene) movesFrom(pool string, old aws.Instance) (now aws.Instance) {
 	s.Helper()
-	s.within(2*patience, "pool "+pool+" has another node than that of "+than.ID, func() (err error) {
-		if now, err = s.settled(pool); err == nil && now.ID == than.ID {
-			err = errors.New("it is still the same")
+	s.within(2*patience, "pool "+pool+" has a pod elsewhere than on "+old.ID, func() error {
+		pods, err := s.pods(pool)
+		if err != nil {
+			return err
 		}
-		return err
+		for _, i := range s.living(pool) {
+			for _, pod := range pods {
+				if i.ID != old.ID && pod.Spec.NodeName == i.DNSName && pod.Status.Phase == corev1.PodRunning {
+					now = i
+					return nil
+				}
+			}
+		}
+		return fmt.Errorf("instances %v, %d pods", s.living(pool), len(pods))
 	})
 	return now
 }

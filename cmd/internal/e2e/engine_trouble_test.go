@@ -5,21 +5,12 @@ import (
 	"strings"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/poolwright/poolwright/provision/sandbox/aws"
 )
-
-// gone turns the answer to a Get around.
-func gone(err error) error {
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	return fmt.Errorf("it is there: %w", err)
-}
 
 // awsIsUnwell: first EC2 answers nothing but errors; then its reads show the past
 // for a while, as they may after a launch.

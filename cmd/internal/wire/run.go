@@ -71,6 +71,7 @@ func Run(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return ignoreEnd(ctx, err)
 	}
+	cfg.REST = fenced(cfg.REST, cfg.Namespace)
 	a := &attempt{cfg: cfg, direct: direct, stance: now, started: time.Now()}
 	ctx, a.cancel = context.WithCancelCause(ctx)
 	defer a.cancel(nil)
@@ -119,7 +120,8 @@ func directClient(cfg *rest.Config) (client.Client, error) {
 // API server is away: a controller that starts before its API server is
 // ordinary.
 func prepare(ctx context.Context, direct client.Client, cfg Config) error {
-	for wait := time.Second; ; wait = min(2*wait, 30*time.Second) {
+	// Nodes may be waiting to be taken away: do not sleep long past an outage.
+	for wait := time.Second; ; wait = min(2*wait, 5*time.Second) {
 		err := errors.Join(
 			ensureNamespace(ctx, direct, cfg.Namespace),
 			installOwnCRDs(ctx, direct),
@@ -160,11 +162,11 @@ func installKarpenterCRDs(ctx context.Context, direct client.Client, log logr.Lo
 }
 
 func ensureNamespace(ctx context.Context, direct client.Client, name string) error {
-	err := direct.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
-	if err == nil || apierrors.IsAlreadyExists(err) {
+	if direct.Get(ctx, client.ObjectKey{Name: name}, &corev1.Namespace{}) == nil {
 		return nil
 	}
-	if apierrors.IsForbidden(err) && direct.Get(ctx, client.ObjectKey{Name: name}, &corev1.Namespace{}) == nil {
+	err := direct.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
+	if err == nil || apierrors.IsAlreadyExists(err) {
 		return nil
 	}
 	return fmt.Errorf("creating namespace %s: %w", name, err)
@@ -231,7 +233,7 @@ func (a *attempt) withEngine(ctx context.Context) (manager.Manager, *hold) {
 }
 
 func (a *attempt) managerOptions() manager.Options {
-	grace := 20 * time.Second
+	grace, lasts := 20*time.Second, leaseDuration
 	return manager.Options{
 		Scheme:                        scheme.Scheme,
 		Logger:                        a.cfg.Logger,
@@ -241,6 +243,7 @@ func (a *attempt) managerOptions() manager.Options {
 		LeaderElectionID:              LeaseName,
 		LeaderElectionNamespace:       a.cfg.Namespace,
 		LeaderElectionReleaseOnCancel: true,
+		LeaseDuration:                 &lasts,
 		GracefulShutdownTimeout:       &grace,
 	}
 }
