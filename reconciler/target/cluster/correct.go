@@ -176,29 +176,31 @@ func (j *job) accepted(live *unstructured.Unstructured) {
 // be written are stored before the first write.
 func (w *World) Begin(ctx context.Context, changes []plan.Change) error {
 	for _, c := range changes {
-		if c.Key.Target != Name {
-			continue
+		if c.Key.Target == Name {
+			w.intend(c)
 		}
-		rec, known := w.store.Get(c.Key)
-		switch {
-		case c.Action == plan.Delete:
-			if !known {
-				rec = inventory.Record{Key: c.Key, Version: c.Before.Version}
-			}
-			rec.Print.UID, rec.Leaving = c.Before.Live.UID, true
-		case known && !rec.Leaving:
-			continue
-		case known:
-			// It was to go, and is wanted again.
-			rec.Leaving = false
-		default:
-			rec = inventory.Record{Key: c.Key, Version: c.After.Version}
-		}
-		w.store.Put(rec)
 	}
 	w.mask.keep(ctx)
 	w.watch.refresh()
 	return w.store.Save(ctx)
+}
+
+// intend notes what is about to be done to an object.
+func (w *World) intend(c plan.Change) {
+	rec, known := w.store.Get(c.Key)
+	switch {
+	case c.Action == plan.Delete:
+		if !known || rec.Print.UID != c.Before.Live.UID {
+			rec = inventory.Record{Key: c.Key, Version: c.Before.Version}
+			rec.Print.UID = c.Before.Live.UID
+		}
+		rec.Leaving = true
+	case !known:
+		rec = inventory.Record{Key: c.Key, Version: c.After.Version}
+	default:
+		rec.Leaving = false
+	}
+	w.store.Put(rec)
 }
 
 // End implements target.Recorder: it stores what became of the changes, and

@@ -56,7 +56,23 @@ type tracker struct {
 	// pending are to be delivered, later those of which not before a time.
 	pending map[state.Key]bool
 	later   map[state.Key]time.Time
+	// fresh holds what has just been seen to have drifted, so that looking at
+	// it costs no request.
+	fresh map[state.Key]sight
 }
+
+// sight is an object as a watch event brought it.
+type sight struct {
+	live *unstructured.Unstructured
+	at   time.Time
+}
+
+// Objects are fresh for a second, and at most as many as drift at a time in
+// ordinary life: after a great upheaval each is read anew.
+const (
+	freshFor   = time.Second
+	freshLimit = 100
+)
 
 // flight is one correction under way, with the newest thing seen meanwhile.
 type flight struct {
@@ -68,6 +84,7 @@ func newTracker(w *World) *tracker {
 	return &tracker{
 		world: w, wake: make(chan struct{}, 1), kinds: make(chan struct{}, 1),
 		flights: map[state.Key]*flight{}, pending: map[state.Key]bool{}, later: map[state.Key]time.Time{},
+		fresh: map[state.Key]sight{},
 	}
 }
 
@@ -185,26 +202,29 @@ func (t *tracker) end(k state.Key) {
 // judge decides whether an object that was seen has drifted. The full print
 // is only taken when its identity does not settle the matter. The lock is held
 // so that no correction of the object starts meanwhile.
-func (t *tracker) judge(k state.Key, id fields.Print, full func() fields.Print) {
+func (t *tracker) judge(k state.Key, id fields.Print, full func() fields.Print) (drifted bool) {
 	rec, known := t.world.store.Get(k)
 	if !known || rec.Print.UID == "" {
-		return // Not ours, or not applied yet.
+		return false // Not ours, or not applied yet.
 	}
+	delete(t.fresh, k)
 	if rec.Print.UID == id.UID && !newer(id.ResourceVersion, rec.Print.ResourceVersion) {
-		return
+		return false
 	}
 	now := full()
 	if !rec.Print.Same(now) {
 		t.queue(k)
-		return
+		return true
 	}
 	rec.Print = now
 	t.world.store.Put(rec)
+	return false
 }
 
 // judgeGone decides whether the disappearance of an object is drift: of the
 // incarnation that we left, it is.
 func (t *tracker) judgeGone(k state.Key, id fields.Print) {
+	delete(t.fresh, k)
 	if rec, known := t.world.store.Get(k); known && rec.Print.UID == id.UID {
 		t.queue(k)
 	}
@@ -243,7 +263,32 @@ func (v *watcher) see(live *unstructured.Unstructured) {
 		f.seen, f.gone = &print, false
 		return
 	}
-	v.judge(k, fields.Identify(live.Object), full)
+	if v.judge(k, fields.Identify(live.Object), full) {
+		v.remember(k, live)
+	}
+}
+
+// remember keeps an object that has drifted for whoever looks at it next.
+func (t *tracker) remember(k state.Key, live *unstructured.Unstructured) {
+	now := t.world.cfg.Clock.Now()
+	maps.DeleteFunc(t.fresh, func(_ state.Key, s sight) bool { return now.Sub(s.at) > freshFor })
+	if len(t.fresh) < freshLimit {
+		t.fresh[k] = sight{live: &unstructured.Unstructured{Object: live.Object}, at: now}
+	}
+}
+
+// recent returns, once, what was seen of an object a moment ago, unless we
+// have written it since.
+func (t *tracker) recent(k state.Key) *unstructured.Unstructured {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s, ok := t.fresh[k]
+	delete(t.fresh, k)
+	rec, known := t.world.store.Get(k)
+	if !ok || !known || t.world.cfg.Clock.Since(s.at) > freshFor || !newer(s.live.GetResourceVersion(), rec.Print.ResourceVersion) {
+		return nil
+	}
+	return s.live
 }
 
 func (v *watcher) gone(live *unstructured.Unstructured) {

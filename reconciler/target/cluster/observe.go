@@ -45,11 +45,18 @@ func (w *World) Observe(ctx context.Context, wanted state.Set) (state.Set, error
 }
 
 // ObserveOnly reports on the wanted things alone and looks at each by itself:
-// what is not in wanted is left out, not taken for unwanted.
+// what is not in wanted is left out, not taken for unwanted. What the drift
+// watch brought within the last second is not read again.
 func (w *World) ObserveOnly(ctx context.Context, wanted state.Set) (state.Set, error) {
 	o := newObservation(w, wanted)
 	var all []inventory.Record
 	for _, item := range wanted.Items() {
+		if live := w.watch.recent(item.Key); live != nil && live.GroupVersionKind() == gvkOf(item) {
+			if kind, ok, err := w.find(ctx, gvkOf(item)); ok && err == nil {
+				o.visit(kind, live)
+				continue
+			}
+		}
 		all = append(all, inventory.Record{Key: item.Key, Version: item.Version})
 	}
 	o.seek(ctx, all)
@@ -201,7 +208,7 @@ func (o *observation) meet(item state.Item, live *unstructured.Unstructured) {
 	if known && live.GetDeletionTimestamp() == nil && rec.Version == item.Version && rec.Desired == state.Hash(item.Object) {
 		print := fields.Take(live.Object, o.world.options(item.Key))
 		if rec.Print.Same(print) {
-			rec.Print = print
+			rec.Print, rec.Leaving = print, false
 			o.world.store.Put(rec)
 			o.add(observed(item, live, item.Object, rec.Desired))
 			return

@@ -8,6 +8,7 @@ import (
 
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/target"
 )
 
 func wantIsPure(s *suite) {
@@ -146,6 +147,32 @@ func forgivesTheGone(s *suite) {
 	s.world.Remove(s.T, k)
 	s.apply(p)
 	s.settled(rest)
+}
+
+func goesOn(s *suite) {
+	if _, ok := s.target.(target.Recorder); !ok {
+		s.Skip("this world keeps no inventory")
+	}
+	s.apply(s.plan(s.world.Things))
+	k := s.first().Key
+	rest := s.without(k)
+	p := s.plan(rest)
+	if s.only(p, plan.Delete, k).Before.Leaving {
+		s.Error("a deletion that nobody has begun is taken for begun")
+	}
+	s.begin(p)
+	s.restart()
+	if !s.only(s.plan(rest), plan.Delete, k).Before.Leaving {
+		s.Error("a deletion that was begun is not known as such")
+	}
+	// Wanted again, it stays, and its next deletion is another.
+	s.apply(s.plan(s.world.Revised))
+	s.settled(s.world.Revised)
+	for _, c := range s.plan(rest).Changes {
+		if c.Action == plan.Delete && c.Before.Leaving {
+			s.Error("a deletion that was taken back is taken for begun")
+		}
+	}
 }
 
 func forgetsIntents(s *suite) {

@@ -129,7 +129,7 @@ func toLine(r Record) line {
 			UID: r.Print.UID, Generation: r.Print.Generation, Fields: r.Print.Fields, Meta: r.Print.Meta,
 			Values: r.Print.Values, Spec: r.Print.Spec,
 		},
-		Desired: r.Desired, Rebuilt: r.Rebuilt,
+		Desired: r.Desired, Rebuilt: r.Rebuilt, Leaving: r.Leaving,
 	}
 }
 
