@@ -54,7 +54,7 @@ func (r *SyncReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.
 	}
 	switch {
 	case sync.Namespace != r.Namespace:
-		return ctrl.Result{}, r.refuse(ctx, &sync)
+		return r.refuse(ctx, &sync)
 	case !sync.DeletionTimestamp.IsZero():
 		return r.release(ctx, &sync)
 	case sync.Spec.Suspend:
@@ -240,13 +240,25 @@ func prune(ctx context.Context, sync *v1alpha1.Sync, s *session) error {
 	return result.Outcome.Err()
 }
 
-// refuse says on a Sync in a foreign namespace why nothing happens.
-func (r *SyncReconciler) refuse(ctx context.Context, sync *v1alpha1.Sync) error {
-	status := sync.Status.DeepCopy()
+// refuse says on a Sync in a foreign namespace why nothing happens. One that
+// carries the finalizer is honoured by another Poolwright, in that namespace:
+// the lock sees to it that no stale cache overlooks that.
+func (r *SyncReconciler) refuse(ctx context.Context, sync *v1alpha1.Sync) (ctrl.Result, error) {
+	if controllerutil.ContainsFinalizer(sync, v1alpha1.Finalizer) {
+		return ctrl.Result{}, nil
+	}
+	before := sync.DeepCopy()
 	message := fmt.Sprintf("Syncs are honoured only in namespace %s; create it there", r.Namespace)
-	setReady(status, sync, false, "ForeignNamespace", message)
-	setStalled(status, sync, "ForeignNamespace", message)
-	return r.writeStatus(ctx, sync, status)
+	setReady(&sync.Status, sync, false, "ForeignNamespace", message)
+	setStalled(&sync.Status, sync, "ForeignNamespace", message)
+	if equality.Semantic.DeepEqual(before.Status, sync.Status) {
+		return ctrl.Result{}, nil
+	}
+	err := r.Client.Status().Patch(ctx, sync, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	if client.IgnoreNotFound(err) != nil {
+		return again(fmt.Errorf("refusing Sync %s in namespace %s: %w", sync.Name, sync.Namespace, err))
+	}
+	return ctrl.Result{}, nil
 }
 
 func interval(sync *v1alpha1.Sync) time.Duration {
