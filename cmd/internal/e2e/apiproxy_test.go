@@ -24,10 +24,12 @@ import (
 type apiProxy struct {
 	kubeconfig string
 	forward    http.Handler
+	server     *httptest.Server
 
 	mu     sync.Mutex
 	writes []string
 	trap   *trap
+	cut    bool
 }
 
 // trap kills at the k-th write from when it was set.
@@ -63,15 +65,15 @@ func newAPIProxy(t *testing.T) *apiProxy {
 			panic(http.ErrAbortHandler) // as the API server's own end would look
 		},
 	}
-	server := httptest.NewUnstartedServer(p)
-	server.Config.ErrorLog = log.New(io.Discard, "", 0)
-	server.Start()
+	p.server = httptest.NewUnstartedServer(p)
+	p.server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	p.server.Start()
 	t.Cleanup(func() {
-		server.CloseClientConnections()
-		server.Close()
+		p.server.CloseClientConnections()
+		p.server.Close()
 	})
 	kubeconfig := clientcmdapi.NewConfig()
-	kubeconfig.Clusters["proxy"] = &clientcmdapi.Cluster{Server: server.URL}
+	kubeconfig.Clusters["proxy"] = &clientcmdapi.Cluster{Server: p.server.URL}
 	kubeconfig.Contexts["proxy"] = &clientcmdapi.Context{Cluster: "proxy"}
 	kubeconfig.CurrentContext = "proxy"
 	if err := clientcmd.WriteToFile(*kubeconfig, p.kubeconfig); err != nil {
@@ -94,6 +96,12 @@ func written(r *http.Request) string {
 }
 
 func (p *apiProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	p.mu.Lock()
+	cut := p.cut
+	p.mu.Unlock()
+	if cut {
+		panic(http.ErrAbortHandler)
+	}
 	write := written(r)
 	if write == "" {
 		p.forward.ServeHTTP(w, r)
@@ -123,6 +131,17 @@ func (p *apiProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		close(t.done)
 	}
 	panic(http.ErrAbortHandler) // nobody is there to hear an answer
+}
+
+// away takes the API server from the controller, or gives it back: requests
+// and watches break off without an answer.
+func (p *apiProxy) away(cut bool) {
+	p.mu.Lock()
+	p.cut = cut
+	p.mu.Unlock()
+	if cut {
+		p.server.CloseClientConnections()
+	}
 }
 
 // set arms a trap and forgets the writes so far.
