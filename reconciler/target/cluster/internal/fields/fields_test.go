@@ -147,6 +147,9 @@ func TestAPrintMovesOnlyWithWhatIsOurs(t *testing.T) {
 		{"status and counters", func(o map[string]any) { o["status"] = map[string]any{"replicas": 9} }, us, true},
 		{"another manager's field, with the generation", func(o map[string]any) { spec(o, false).(map[string]any)["paused"] = false; generation(o, 4) }, us, true},
 		{"another manager's label", func(o map[string]any) { labels(o)["theirs"] = "z" }, us, true},
+		{"the first annotation of another manager", func(o map[string]any) {
+			o["metadata"].(map[string]any)["annotations"] = map[string]any{"theirs": "x"}
+		}, us, true},
 		{"another container", func(o map[string]any) {
 			s := spec(o, false).(map[string]any)
 			s["containers"] = append(s["containers"].([]any), map[string]any{"name": "c"})
@@ -183,8 +186,12 @@ func TestAPrintMovesOnlyWithWhatIsOurs(t *testing.T) {
 			}
 			tt.change(after)
 			after["metadata"].(map[string]any)["resourceVersion"] = "8"
-			if got := Take(before, tt.opts).Same(Take(after, tt.opts)); got != tt.same {
+			old, now := Take(before, tt.opts), Take(after, tt.opts)
+			if got := old.Same(now); got != tt.same {
 				t.Errorf("same = %v", got)
+			}
+			if tt.same && (old.Meta != now.Meta || old.Values != now.Values || old.Fields != now.Fields) {
+				t.Error("a hash moved with what is not ours, which makes the inventory be written")
 			}
 		})
 	}

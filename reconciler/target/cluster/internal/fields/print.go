@@ -46,16 +46,25 @@ func Take(object map[string]any, o Options) Print {
 		hash = o.Secret
 	}
 	p.Fields = state.Hash(set)
-	meta := child(set, "metadata")
-	p.Meta = hash(pick(object["metadata"], Tree{
-		"f:labels": orNone(child(meta, "labels")), "f:annotations": orNone(child(meta, "annotations")),
-		"f:finalizers": orNone(child(meta, "finalizers")), "f:ownerReferences": orNone(child(meta, "ownerReferences")),
-	}))
+	p.Meta = hash(pick(object["metadata"], ofMeta(set)))
 	p.Values = hash(pick(object, orNone(set)))
 	if o.Whole {
 		p.Spec = hash(spec(object, o.Scaled))
 	}
 	return p
+}
+
+// ofMeta is the part of a tree that matters in metadata although it does not
+// move the generation.
+func ofMeta(t Tree) Tree {
+	meta := child(t, "metadata")
+	out := orNone(nil)
+	for _, field := range []string{"f:labels", "f:annotations", "f:finalizers", "f:ownerReferences"} {
+		if claim := branch(meta, field); claim != nil {
+			out[field] = claim
+		}
+	}
+	return out
 }
 
 // Identify makes a Print without hashes.
@@ -88,9 +97,11 @@ func (p Print) Same(later Print) bool {
 }
 
 // orNone makes sure that no claim is not mistaken for a claim on everything.
+// It must not name the thing itself (".") either: that somebody else's first
+// annotation brings the map into being is nothing to us.
 func orNone(t Tree) Tree {
 	if t == nil {
-		return Tree{".": map[string]any{}}
+		return Tree{"-": map[string]any{}}
 	}
 	return t
 }
