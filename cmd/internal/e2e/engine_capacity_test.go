@@ -125,15 +125,16 @@ func (f *famine) stillLasts(s scene) {
 	}
 }
 
-// ends: capacity has been there again for a while.
+// ends: capacity has been there again for a while, and is asked for once more.
 func (f *famine) ends(s scene) {
 	const remembered = 3 * time.Minute
 	s.within(max(remembered-time.Since(f.began), 0)+patience, "the pod has its node", func() error {
 		_, err := s.settled(f.pool)
 		return err
 	})
-	s.Logf("the pod ran at most %s after it began to wait", since(f.began))
-	if tried := s.fleets(f.kind); len(tried) != 3 {
-		s.Errorf("%d launches were tried: %v", len(tried), tried)
+	tried := s.fleets(f.kind)
+	if len(tried) != 3 {
+		s.Fatalf("%d launches were tried: %v", len(tried), tried)
 	}
+	s.Logf("capacity was asked for again %s after it was out", tried[2].Time.Sub(tried[1].Time).Round(time.Second))
 }

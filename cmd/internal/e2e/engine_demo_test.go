@@ -135,8 +135,14 @@ func documentedEvents(t *testing.T) (names []string) {
 	return names
 }
 
-func TestTheDemoTellsTheStory(t *testing.T) {
+// One after the other: each brings a world of its own.
+func TestTheDemo(t *testing.T) {
 	t.Parallel()
+	t.Run("tells the story", tellsTheStory)
+	t.Run("says why it cannot go on", saysWhy)
+}
+
+func tellsTheStory(t *testing.T) {
 	run := demo(t, "--deadline=3m")
 	if run.exit != 0 {
 		t.Fatalf("exit %d\n%s\n%s", run.exit, run.stdout, run.stderr)
@@ -177,9 +183,9 @@ func TestTheDemoTellsTheStory(t *testing.T) {
 	t.Logf("the demo took %s: %v", run.ended.Sub(run.began).Round(time.Second), sums)
 }
 
-// A pool that nothing can be launched from: the demo must not wait for ever.
-func TestADemoThatCannotGoOnSaysWhy(t *testing.T) {
-	t.Parallel()
+// saysWhy: nothing can be launched from the pool, and the demo must not wait for
+// ever.
+func saysWhy(t *testing.T) {
 	example := filepath.Join(t.TempDir(), "example")
 	if err := os.CopyFS(example, os.DirFS(filepath.Join("..", "..", "..", "examples", "altanova"))); err != nil {
 		t.Fatal(err)
@@ -205,7 +211,7 @@ func TestADemoThatCannotGoOnSaysWhy(t *testing.T) {
 	if len(events) == 0 || events[len(events)-1].Event != "pod.pending" {
 		t.Errorf("the story ended with %v", run.stdout)
 	}
-	for _, words := range []string{"waiting for nodeclaim.created: it did not happen within 45s", "no instance type"} {
+	for _, words := range []string{"waiting for nodeclaim.created: it did not happen within 45s", "nodepool requirements filtered out all instance types"} {
 		if !strings.Contains(run.stderr, words) {
 			t.Errorf("it does not say %q:\n%s", words, run.stderr)
 		}
