@@ -81,12 +81,15 @@ var (
 //
 // One thing that is refused does not stop the others. When ctx ends (shutdown,
 // lost leadership) no further write starts and the rest is skipped. End is
-// called on each Recorder that began, also then. A panic in a target becomes
-// the error of the change that it was making.
+// called on each Recorder that began, also then, and on all of them where there
+// is nothing to do. A panic in a target becomes the error of the change that it
+// was making.
 func Run(ctx context.Context, p plan.Plan, targets map[string]target.Target, opts Options) Outcome {
 	r := &run{opts: opts.withDefaults(), targets: targets, results: make([]Result, len(p.Changes))}
 	todo := r.triage(p)
 	if len(todo) == 0 {
+		// An earlier life may have been killed before it could record what it did.
+		r.end(ctx, r.recorders())
 		return r.outcome()
 	}
 	begun, err := r.begin(ctx, todo)

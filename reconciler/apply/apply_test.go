@@ -163,12 +163,12 @@ func TestRunRecordsExactlyWhatItMayDo(t *testing.T) {
 	}
 }
 
-func TestRunTouchesNoTargetWhenThereIsNothingToDo(t *testing.T) {
+func TestRunOnlyLetsTargetsEndWhenThereIsNothingToDo(t *testing.T) {
 	j := &journal{}
 	w := newWorld("w", j)
 	Run(t.Context(), plan.Plan{Changes: []plan.Change{held(change(plan.Update, "w", "held", 0))}}, one(w), Options{})
-	if len(j.list()) != 0 {
-		t.Errorf("events: %v", j.list())
+	if d := cmp.Diff([]string{"finish w"}, j.list()); d != "" {
+		t.Errorf("events (-want +got):\n%s", d)
 	}
 }
 

@@ -23,9 +23,7 @@ func (r *run) begin(ctx context.Context, todo []int) ([]string, error) {
 		c := r.results[i].Change
 		intents[c.Key.Target] = append(intents[c.Key.Target], c)
 	}
-	names := slices.SortedFunc(maps.Keys(intents), func(a, b string) int {
-		return cmp.Or(cmp.Compare(rank(r.opts.Order, a), rank(r.opts.Order, b)), cmp.Compare(a, b))
-	})
+	names := slices.SortedFunc(maps.Keys(intents), r.byOrder)
 	var begun []string
 	for _, name := range names {
 		rec, ok := r.targets[name].(target.Recorder)
@@ -41,6 +39,21 @@ func (r *run) begin(ctx context.Context, todo []int) ([]string, error) {
 		begun = append(begun, name)
 	}
 	return begun, nil
+}
+
+// recorders names the targets that keep an inventory, in their order.
+func (r *run) recorders() []string {
+	return slices.SortedFunc(func(yield func(string) bool) {
+		for name, t := range r.targets {
+			if _, ok := t.(target.Recorder); ok && !yield(name) {
+				return
+			}
+		}
+	}, r.byOrder)
+}
+
+func (r *run) byOrder(a, b string) int {
+	return cmp.Or(cmp.Compare(rank(r.opts.Order, a), rank(r.opts.Order, b)), cmp.Compare(a, b))
 }
 
 // end lets each target that began record what the run left behind. It does so

@@ -44,7 +44,8 @@ type Recorder interface {
 	// Begin records that the changes are about to be made.
 	Begin(ctx context.Context, changes []plan.Change) error
 	// End records the state that the changes left behind. It is called also
-	// when some of them failed.
+	// when some of them failed, and without Begin after a run that had nothing
+	// to change; it sends nothing when what is recorded is true.
 	End(ctx context.Context) error
 }
 
