@@ -22,6 +22,8 @@ import (
 // apiProxy stands between one controller and the API server. It writes down
 // every write, and can kill the controller at a chosen one.
 type apiProxy struct {
+	// system is the controller's namespace.
+	system     string
 	kubeconfig string
 	forward    http.Handler
 	server     *httptest.Server
@@ -44,7 +46,7 @@ type trap struct {
 	done   chan struct{}
 }
 
-func newAPIProxy(t *testing.T) *apiProxy {
+func newAPIProxy(t *testing.T, system string) *apiProxy {
 	t.Helper()
 	cfg := world.REST()
 	to, err := url.Parse(cfg.Host)
@@ -55,7 +57,7 @@ func newAPIProxy(t *testing.T) *apiProxy {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &apiProxy{kubeconfig: filepath.Join(t.TempDir(), "kubeconfig")}
+	p := &apiProxy{system: system, kubeconfig: filepath.Join(t.TempDir(), "kubeconfig")}
 	p.forward = &httputil.ReverseProxy{
 		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(to) },
 		Transport:     transport,
@@ -83,13 +85,15 @@ func newAPIProxy(t *testing.T) *apiProxy {
 }
 
 // written is a request that changes something, "" for any other. Leases and
-// events are the process's breath: they say nothing of what it does.
-func written(r *http.Request) string {
+// events are the process's breath: they say nothing of what it does. Nor do the
+// refusals of other tests' Syncs.
+func (p *apiProxy) written(r *http.Request) string {
 	reads := r.Method == http.MethodGet || r.URL.Query().Get("dryRun") != ""
 	for _, breath := range []string{"/leases", "/events", "/selfsubject"} {
 		reads = reads || strings.Contains(r.URL.Path, breath)
 	}
-	if reads {
+	foreign := strings.Contains(r.URL.Path, "/syncs/") && !strings.Contains(r.URL.Path, "/namespaces/"+p.system+"/")
+	if reads || foreign {
 		return ""
 	}
 	return r.Method + " " + r.URL.Path
@@ -97,12 +101,12 @@ func written(r *http.Request) string {
 
 func (p *apiProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.mu.Lock()
-	cut := p.cut
+	cut := p.cut || r.Context().Err() != nil // who asked is dead
 	p.mu.Unlock()
 	if cut {
 		panic(http.ErrAbortHandler)
 	}
-	write := written(r)
+	write := p.written(r)
 	if write == "" {
 		p.forward.ServeHTTP(w, r)
 		return
@@ -117,6 +121,9 @@ func (p *apiProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	// One write at a time, so that exactly those before the k-th were made.
 	defer p.mu.Unlock()
+	if r.Context().Err() != nil {
+		panic(http.ErrAbortHandler)
+	}
 	t.seen++
 	switch {
 	case t.seen < t.k:
@@ -152,13 +159,13 @@ func (p *apiProxy) set(t *trap) {
 	p.trap, p.writes = t, nil
 }
 
-// disarm takes the trap away and tells whether it has sprung, and at what.
-func (p *apiProxy) disarm() (string, bool) {
+// disarm takes the trap away and tells at which write it has sprung, or "".
+func (p *apiProxy) disarm() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	t := p.trap
 	p.trap = nil
-	return t.sprung, t.sprung != ""
+	return t.sprung
 }
 
 // take returns and forgets the writes so far.

@@ -27,6 +27,8 @@ import (
 // proxy.
 type stage struct {
 	*testing.T
+	// whole is the test that all subtests are parts of: processes live as long.
+	whole *testing.T
 	// name is unique in the world: the Sync's, and of all the rest.
 	name string
 	// system is the controller's namespace, apps that of the declared objects.
@@ -51,7 +53,7 @@ const patience = 60 * time.Second
 func newStage(t *testing.T, name string) *stage {
 	t.Helper()
 	ctx := t.Context()
-	s := &stage{T: t, name: name, system: "pw-" + name, apps: "apps-" + name}
+	s := &stage{T: t, whole: t, name: name, system: "pw-" + name, apps: "apps-" + name}
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.system}}
 	if err := hand.Create(ctx, ns); err != nil {
 		t.Fatal(err)
@@ -126,12 +128,15 @@ func (s *stage) showsNoSecret() {
 type controller struct {
 	*process.Process
 	api *apiProxy
+	// mirrors is where it keeps its copies of repositories.
+	mirrors string
+	lives   int
 }
 
 // start runs the product for this stage. The newest one is s.now.
 func (s *stage) start() *controller {
 	s.Helper()
-	c := &controller{api: newAPIProxy(s.T)}
+	c := &controller{api: newAPIProxy(s.whole, s.system), mirrors: s.whole.TempDir()}
 	s.run(c)
 	return c
 }
@@ -139,17 +144,18 @@ func (s *stage) start() *controller {
 // run starts a process for a controller, again after the last one died.
 func (s *stage) run(c *controller) {
 	s.Helper()
-	dir := s.TempDir()
+	c.lives++
+	log := fmt.Sprintf("%s-%s-%d", s.name, filepath.Base(c.mirrors), c.lives)
 	var err error
-	c.Process, err = world.Run(s.name+"-"+filepath.Base(dir)+filepath.Base(filepath.Dir(dir)), binary, "run",
-		"--namespace="+s.system, "--kubeconfig="+c.api.kubeconfig, "--cache-dir="+dir, "--metrics-addr=0", "--health-addr=0")
+	c.Process, err = world.Run(log, binary, "run",
+		"--namespace="+s.system, "--kubeconfig="+c.api.kubeconfig, "--cache-dir="+c.mirrors, "--metrics-addr=0", "--health-addr=0")
 	if err != nil {
 		s.Fatal(err)
 	}
 	p := c.Process
-	s.Cleanup(func() {
+	s.whole.Cleanup(func() {
 		if err := p.Kill(); err != nil {
-			s.Error(err)
+			s.whole.Error(err)
 		}
 	})
 	s.now = c

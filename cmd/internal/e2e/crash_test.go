@@ -1,0 +1,352 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+)
+
+// crash is a stage whose controller is killed at every write that it makes, one
+// after the other, and started again.
+type crash struct {
+	*stage
+	c *controller
+	// model is what Git says: kind/name to value.
+	model map[string]string
+	// sync is the Sync at work, folder its path.
+	sync, folder string
+	// kinds collects what the kills hit.
+	kinds map[string]int
+}
+
+func newCrash(t *testing.T, name string) *crash {
+	t.Helper()
+	s := newStage(t, name)
+	if err := hand.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.apps}}); err != nil {
+		t.Fatal(err)
+	}
+	x := &crash{stage: s, model: map[string]string{}, sync: name, folder: "config", kinds: map[string]int{}}
+	s.credentials(s.token)
+	x.c = s.start()
+	return x
+}
+
+// say makes the model what Git says.
+func (x *crash) say(message string) {
+	x.Helper()
+	x.repo.remove(x.folder)
+	for key, value := range x.model {
+		kind, name, _ := strings.Cut(key, "/")
+		content := map[string]string{
+			"ConfigMap":      "data: {value: %q}",
+			"Secret":         "stringData: {value: %q}",
+			"ServiceAccount": "automountServiceAccountToken: false\nsecrets: [{name: %q}]",
+		}[kind]
+		x.repo.write(fmt.Sprintf("%s/%s-%s.yaml", x.folder, strings.ToLower(kind), name),
+			fmt.Sprintf("apiVersion: v1\nkind: %s\nmetadata: {name: %s, namespace: %s}\n"+content+"\n", kind, name, x.apps, value))
+	}
+	x.repo.commit(message)
+}
+
+// found is a live object.
+type found struct{ Value, UID string }
+
+// reality is what the declared namespace holds of the kinds of the model.
+func (x *crash) reality() map[string]found {
+	x.Helper()
+	var maps corev1.ConfigMapList
+	var secrets corev1.SecretList
+	var accounts corev1.ServiceAccountList
+	for _, list := range []client.ObjectList{&maps, &secrets, &accounts} {
+		if err := hand.List(x.Context(), list, client.InNamespace(x.apps)); err != nil {
+			x.Fatal(err)
+		}
+	}
+	out := map[string]found{}
+	for _, o := range maps.Items {
+		if o.Name != "kube-root-ca.crt" {
+			out["ConfigMap/"+o.Name] = found{o.Data["value"], string(o.UID)}
+		}
+	}
+	for _, o := range secrets.Items {
+		out["Secret/"+o.Name] = found{string(o.Data["value"]), string(o.UID)}
+	}
+	for _, o := range accounts.Items {
+		if o.Name != "default" && len(o.Secrets) == 1 {
+			out["ServiceAccount/"+o.Name] = found{o.Secrets[0].Name, string(o.UID)}
+		}
+	}
+	return out
+}
+
+// memory is what the Sync's inventory names: kind/name to incarnation.
+func (x *crash) memory() map[string]string {
+	x.Helper()
+	var shards corev1.ConfigMapList
+	if err := hand.List(x.Context(), &shards, client.InNamespace(x.system), client.MatchingLabels{"poolwright.dev/inventory": x.sync}); err != nil {
+		x.Fatal(err)
+	}
+	out := map[string]string{}
+	for _, shard := range shards.Items {
+		var doc struct {
+			Records []struct{ Kind, Name, UID string }
+		}
+		if err := json.Unmarshal([]byte(shard.Data["records.json"]), &doc); err != nil {
+			x.Fatal(err)
+		}
+		for _, r := range doc.Records {
+			out[r.Kind+"/"+r.Name] = r.UID
+		}
+	}
+	return out
+}
+
+// consistent waits until the newest commit is applied, and checks that cluster,
+// Git and inventory say the same, and that nothing more is written.
+func (x *crash) consistent() {
+	x.Helper()
+	x.readyAs(x.sync)
+	x.handledAs(x.sync) // ready may be what the dead one has written
+	x.c.api.take()
+	x.handledAs(x.sync)
+	if writes := beyond(x.c.api.take(), ofStatus(x.sync)); len(writes) > 0 {
+		x.Errorf("a settled Sync writes: %v", writes)
+	}
+	values, uids := map[string]string{}, map[string]string{}
+	for key, o := range x.reality() {
+		values[key], uids[key] = o.Value, o.UID
+	}
+	if diff := cmp.Diff(x.model, values); diff != "" {
+		x.Errorf("the cluster is not as Git says (-git +cluster):\n%s", diff)
+	}
+	if diff := cmp.Diff(uids, x.memory()); diff != "" {
+		x.Errorf("the inventory is not as the cluster (-cluster +inventory):\n%s", diff)
+	}
+}
+
+// everywhere runs a scene with a kill at its first write, then at its second,
+// and so on until it ends unharmed; first with kills before the API server sees
+// the write, then right after it has taken it. The scene arms the trap, has
+// something done, waits, and may change Git before the next life. Then the world
+// must be consistent, and the next scene is prepared, if that is needed.
+func (x *crash) everywhere(scene func(x *crash, arm, wait func(), n int), prepare func(*crash)) {
+	x.Helper()
+	n := 0
+	for _, after := range []bool{false, true} {
+		for k, unharmed := 1, false; !unharmed; k++ {
+			n++
+			name := fmt.Sprintf("killed before write %d", k)
+			if after {
+				name = fmt.Sprintf("killed after write %d", k)
+			}
+			ok := x.Run(name, func(t *testing.T) {
+				x := x.within(t)
+				t1 := &trap{k: k, after: after, kill: func() {
+					if err := x.c.Kill(); err != nil {
+						t.Error(err)
+					}
+				}}
+				scene(x, func() { x.c.api.set(t1) }, func() { unharmed = !x.killed(t1) }, n)
+				x.again()
+				x.consistent()
+				if prepare != nil {
+					prepare(x)
+				}
+			})
+			if !ok {
+				x.FailNow()
+			}
+		}
+	}
+}
+
+func (x *crash) within(t *testing.T) *crash {
+	part := *x
+	part.stage = x.stage.within(t)
+	return &part
+}
+
+// killed waits until the trap springs; it returns false when the run ends before.
+func (x *crash) killed(t *trap) bool {
+	x.Helper()
+	x.now = nil // it may end
+	x.eventually("the controller is killed or done", func() error {
+		select {
+		case <-t.done:
+			return nil
+		default:
+		}
+		sync, err := x.read(x.sync)
+		if err != nil {
+			return err
+		}
+		return isReady(sync, x.repo.revision())
+	})
+	hit := x.c.api.disarm()
+	if hit == "" {
+		x.now = x.c
+		return false
+	}
+	x.kinds[kindOf(hit)]++
+	return true
+}
+
+// kindOf is what kind of write was hit.
+func kindOf(write string) string {
+	verb, path, _ := strings.Cut(write, " ")
+	switch {
+	case strings.Contains(path, "-inventory-") || strings.HasSuffix(path, "/configmaps"):
+		return "inventory " + verb
+	case strings.HasSuffix(path, "/status"):
+		return "status"
+	case strings.Contains(path, "/syncs/"):
+		return "finalizer"
+	}
+	return "object " + verb
+}
+
+// again starts the controller's next life.
+func (x *crash) again() {
+	x.Helper()
+	select {
+	case <-x.c.Done():
+		x.buryLease()
+		x.run(x.c)
+	default:
+		x.handledAs(x.sync)
+	}
+}
+
+// hit checks that kills have hit every kind of write that the scene must have.
+func (x *crash) hit(want ...string) {
+	x.Helper()
+	x.Logf("killed at: %v", x.kinds)
+	for _, kind := range want {
+		if x.kinds[kind] == 0 {
+			x.Errorf("no kill hit: %s; only %v", kind, slices.Sorted(maps.Keys(x.kinds)))
+		}
+	}
+}
+
+// seven are the objects of one Sync, in two waves.
+func seven(value string) map[string]string {
+	return map[string]string{
+		"ConfigMap/a": value, "ConfigMap/b": value, "ConfigMap/c": value,
+		"Secret/a": value, "Secret/b": value,
+		"ServiceAccount/a": value, "ServiceAccount/b": value,
+	}
+}
+
+func TestAFirstApplyThatIsKilledAnywhereIsFinished(t *testing.T) {
+	t.Parallel()
+	x := newCrash(t, "kill-apply")
+	x.everywhere(func(x *crash, arm, wait func(), n int) {
+		x.sync, x.folder = fmt.Sprintf("kill-apply-%d", n), fmt.Sprintf("config-%d", n)
+		x.model = seven("v1")
+		x.say("Begin")
+		arm()
+		x.syncNamed(x.sync, every("10m"), func(sync *v1alpha1.Sync) {
+			sync.Spec.Path, sync.Spec.DeletionPolicy = x.folder, v1alpha1.DeletionPrune
+		})
+		wait()
+		// Meanwhile Git wants one object no more, and another otherwise.
+		keys := slices.Sorted(maps.Keys(x.model))
+		delete(x.model, keys[n%len(keys)])
+		x.model[keys[(n+1)%len(keys)]] = "v2"
+		x.say("Change one object and remove another")
+	}, func(x *crash) {
+		if err := hand.Delete(x.Context(), &v1alpha1.Sync{ObjectMeta: metav1.ObjectMeta{Name: x.sync, Namespace: x.system}}); err != nil {
+			x.Fatal(err)
+		}
+		x.eventually("the Sync is gone", func() error {
+			_, err := x.read(x.sync)
+			if apierrors.IsNotFound(err) {
+				return nil
+			}
+			return fmt.Errorf("it is there: %w", err)
+		})
+		if left := x.reality(); len(left) > 0 {
+			x.Errorf("left of a deleted Sync: %v", left)
+		}
+	})
+	x.hit("finalizer", "inventory POST", "inventory PUT", "object PATCH", "status")
+}
+
+func TestAnUpdateThatIsKilledAnywhereIsFinished(t *testing.T) {
+	t.Parallel()
+	x := newCrash(t, "kill-update")
+	x.model = seven("v0")
+	x.model["ConfigMap/even"] = "new"
+	x.say("Begin")
+	x.syncNamed(x.sync, every("10m"))
+	x.consistent()
+	x.everywhere(func(x *crash, arm, wait func(), n int) {
+		arm()
+		for _, key := range []string{"ConfigMap/a", "Secret/a", "ServiceAccount/a"} {
+			x.model[key] = fmt.Sprintf("v%d", n)
+		}
+		coming, leaving := "ConfigMap/even", "ConfigMap/odd"
+		if n%2 == 1 {
+			coming, leaving = leaving, coming
+		}
+		delete(x.model, leaving)
+		x.model[coming] = "new"
+		x.say("Change three objects, add one, remove one")
+		x.request()
+		wait()
+		if n%3 == 0 {
+			// Meanwhile Git wants the new one no more: it may have been made.
+			delete(x.model, coming)
+			x.say("Remove the new one")
+		}
+	}, nil)
+	x.hit("inventory PUT", "object PATCH", "object DELETE", "status")
+}
+
+func TestAPruneThatIsKilledAnywhereIsFinished(t *testing.T) {
+	t.Parallel()
+	x := newCrash(t, "kill-prune")
+	x.model = seven("v1")
+	x.say("Begin")
+	x.syncNamed(x.sync, every("10m"))
+	x.everywhere(func(x *crash, arm, wait func(), n int) {
+		maps.Copy(x.model, seven("v1"))
+		x.say("Have all of them")
+		x.handledAs(x.sync)
+		x.readyAs(x.sync)
+		arm()
+		for _, key := range []string{"ConfigMap/a", "Secret/a", "ServiceAccount/a"} {
+			delete(x.model, key)
+		}
+		x.say("Remove three")
+		x.request()
+		wait()
+		if n%2 == 0 {
+			// Meanwhile Git wants one of them back, and another is not missed.
+			x.model["Secret/a"] = "v2"
+			x.say("Bring one back")
+		}
+	}, nil)
+	x.hit("inventory PUT", "object DELETE", "status")
+}
+
+// request asks for a run now without waiting for it.
+func (x *crash) request() {
+	x.Helper()
+	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, v1alpha1.ReconcileAnnotation, x.repo.committed)
+	sync := &v1alpha1.Sync{ObjectMeta: metav1.ObjectMeta{Name: x.sync, Namespace: x.system}}
+	if err := hand.Patch(x.Context(), sync, mergePatch(patch)); err != nil {
+		x.Fatal(err)
+	}
+}
