@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -47,6 +48,38 @@ func (s scene) spotIsOut() {
 	if tried := s.fleets(kind); len(tried) != 2 {
 		s.Errorf("it took %d launches: %v", len(tried), tried)
 	}
+}
+
+// fleetIsPartial: four pods that keep apart ask for four nodes at the same time.
+// EC2 has two of the cheaper type, and makes the others of the next.
+func (s scene) fleetIsPartial() {
+	const pool, cheap, dear, replicas = "partial", "m5ad.large", "m5ad.xlarge", 4
+	s.limit(aws.Offering{Type: cheap}, 2)
+	s.addPool(pool, []string{onDemand}, cheap, dear)
+	s.addDeployment(pool, replicas)
+	s.eventually("each pod has a node", func() error {
+		pods, err := s.pods(pool)
+		if err != nil {
+			return err
+		}
+		claims, err := s.claims(pool)
+		if err != nil {
+			return err
+		}
+		on, kinds := map[string]bool{}, map[string]int{}
+		for _, pod := range pods {
+			on[pod.Spec.NodeName] = pod.Status.Phase == corev1.PodRunning
+		}
+		for _, i := range s.living(pool) {
+			if on[i.DNSName] {
+				kinds[i.Type]++
+			}
+		}
+		if len(pods) != replicas || len(claims) != replicas || len(s.living(pool)) != replicas || kinds[cheap] != 2 || kinds[dear] != 2 {
+			return fmt.Errorf("%d pods, %d NodeClaims, instances %v", len(pods), len(claims), s.living(pool))
+		}
+		return nil
+	})
 }
 
 // launchIsThrottled: EC2 refuses the launch over its quota, more often than the

@@ -15,7 +15,7 @@ import (
 func (s scene) consoleTerminates() {
 	const pool = "console"
 	s.addPool(pool, []string{onDemand}, "m5a.large")
-	s.addDeployment(pool)
+	s.addDeployment(pool, 1)
 	first := s.settles(pool)
 	if err := s.AWS.Terminate(first.ID); err != nil {
 		s.Fatal(err)
@@ -30,7 +30,7 @@ func (s scene) consoleTerminates() {
 func (s scene) spotIsInterrupted() {
 	const pool = "interrupted"
 	s.addPool(pool, []string{spot}, "r5a.large")
-	s.addDeployment(pool)
+	s.addDeployment(pool, 1)
 	first := s.settles(pool)
 	queue := s.aws.Queues[0]
 	for _, send := range []func() error{

@@ -90,15 +90,20 @@ func (s scene) dropPod(pool string) {
 	}
 }
 
-// addDeployment keeps one such pod alive.
-func (s scene) addDeployment(pool string) {
+// addDeployment keeps some such pods alive, each on a node of its own.
+func (s scene) addDeployment(pool string, replicas int32) {
 	s.Helper()
 	labels := map[string]string{"app": pool}
 	spec := podSpec(pool)
-	spec.RestartPolicy = corev1.RestartPolicyAlways
+	spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
+		RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{
+			LabelSelector: &metav1.LabelSelector{MatchLabels: labels}, TopologyKey: corev1.LabelHostname,
+		}},
+	}}
 	err := s.hand.Create(s.Context(), &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Name: pool, Namespace: "default"},
 		Spec: appsv1.DeploymentSpec{
+			Replicas: &replicas,
 			Selector: &metav1.LabelSelector{MatchLabels: labels},
 			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: spec},
 		},
