@@ -87,8 +87,8 @@ type Result struct {
 }
 
 // Fetch reads the source and reports the revision to use: the newest, or the
-// last good one with the reason in Result.Stale. Changed tells whether it is
-// another than before. An error means that there is no revision to work with.
+// last good one with the reason in Result.Stale. Changed tells whether it has
+// yet to be compared with the worlds. An error means that there is no revision to work with.
 func (l *Loop) Fetch(ctx context.Context) (result Result, changed bool, err error) {
 	l.fetching.Lock()
 	defer l.fetching.Unlock()
@@ -178,7 +178,7 @@ type remembering interface {
 func (l *Loop) take(ctx context.Context, snapshot gitsource.Snapshot, stale error) (Result, bool, error) {
 	if stale != nil {
 		if l.last != nil {
-			return Result{Revision: l.last.name, Stale: stale}, false, nil
+			return Result{Revision: l.last.name, Stale: stale}, l.last != l.planned, nil
 		}
 		mem, ok := l.source.(remembering)
 		if !ok {
@@ -189,7 +189,7 @@ func (l *Loop) take(ctx context.Context, snapshot gitsource.Snapshot, stale erro
 		}
 	}
 	if l.last != nil && l.last.name == snapshot.Revision {
-		return Result{Revision: snapshot.Revision, Stale: stale}, false, nil
+		return Result{Revision: snapshot.Revision, Stale: stale}, l.last != l.planned, nil
 	}
 	d, err := l.load(ctx, snapshot)
 	if err != nil {
@@ -203,6 +203,7 @@ func (l *Loop) plan(ctx context.Context, result Result, opts Options) (Result, e
 	if l.last == nil {
 		return result, state.Failf(state.Retry, "Progressing", "planning: no revision has been fetched yet")
 	}
+	result.Revision = l.last.name
 	all := map[string]state.Set{}
 	wanted, observed := state.Set{}, state.Set{}
 	problems := l.last.declared.Problems

@@ -99,3 +99,19 @@ func (f *fetcher) await(q *question, hurry bool) bool {
 	}
 	return false
 }
+
+// farewell is how long a fetch may take to notice that it is not wanted.
+const farewell = 10 * time.Second
+
+// drain waits for a fetch under way, whose context has ended.
+func (f *fetcher) drain() {
+	if f.pending == nil {
+		return
+	}
+	timer := time.NewTimer(farewell)
+	defer timer.Stop()
+	select {
+	case <-f.pending.done:
+	case <-timer.C:
+	}
+}

@@ -2,7 +2,6 @@ package controller
 
 import (
 	"context"
-	"math/rand/v2"
 	gosync "sync"
 	"time"
 
@@ -47,11 +46,22 @@ type session struct {
 	mu      gosync.Mutex
 	drifted map[state.Key]bool
 
-	nextFetch, nextFull time.Time
-	generation          int64
-	settled             bool
-	failures            int
-	told                string
+	visits
+}
+
+// visits is what one visit tells the next.
+type visits struct {
+	// fetched is what the source said last, nextFetch when to ask it again.
+	fetched   reconciler.Result
+	nextFetch time.Time
+	// lastFull is when everything was compared; before restUntil another
+	// comparison of the same revision cannot help.
+	lastFull   time.Time
+	restUntil  time.Time
+	generation int64
+	settled    bool
+	failures   int
+	told       string
 }
 
 // get returns the Sync's session, anew when its source or path changed.
@@ -116,6 +126,8 @@ func (s *sessions) stop(name types.NamespacedName) {
 	defer s.mu.Unlock()
 	if old := s.open[name]; old != nil {
 		old.cancel()
+		// The next session may use the same mirror.
+		old.source.drain()
 		delete(s.open, name)
 	}
 }
@@ -160,15 +172,18 @@ func (s *session) forced(sync *v1alpha1.Sync) bool {
 
 // note remembers what the next visit must know of this one.
 func (s *session) note(sync *v1alpha1.Sync, done run, v verdict) {
-	if v.ready {
-		s.failures = 0
-	} else {
+	switch {
+	case !v.ready:
 		s.failures++
+	case done.kind != partial:
+		// Putting one thing back proves nothing of the others.
+		s.failures = 0
 	}
 	switch done.kind {
 	case full:
 		s.generation = sync.Generation
 		s.settled = v.settled
+		s.restUntil = s.lastFull.Add(v.after)
 	case partial:
 		// What could not be put back alone is for a full run to judge.
 		s.settled = s.settled && v.settled
@@ -177,21 +192,16 @@ func (s *session) note(sync *v1alpha1.Sync, done run, v verdict) {
 }
 
 // nextVisit backs off exponentially from one second while something is wrong,
-// and otherwise keeps the interval, with a tenth of jitter so that many
-// clusters do not ask one Git server in the same second.
+// and otherwise comes back when the source is to be asked again.
 func (s *session) nextVisit(now time.Time, every time.Duration, v verdict) time.Duration {
-	if v.ready {
+	if v.ready && s.failures == 0 {
 		if left := s.nextFetch.Sub(now); left > 0 {
 			return left
 		}
-		return every + time.Duration(rand.Float64()*float64(every)/10)
+		return every
 	}
 	if v.after > 0 {
-		return v.after
+		return min(v.after, every)
 	}
-	wait := time.Second << min(s.failures, 10)
-	if wait < every {
-		return wait
-	}
-	return every
+	return min(time.Second<<min(max(s.failures-1, 0), 10), every)
 }

@@ -177,6 +177,8 @@ func TestLongMessagesFitTheAPI(t *testing.T) {
 	}
 }
 
+func after(failures int) *session { return &session{visits: visits{failures: failures}} }
+
 func TestNextVisit(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	bad := verdict{reason: "SourceUnavailable"}
@@ -185,11 +187,13 @@ func TestNextVisit(t *testing.T) {
 		v          verdict
 		atLeast, m time.Duration
 	}{
-		"a ready Sync comes back when its interval is over":       {&session{nextFetch: now.Add(40 * time.Second)}, verdict{ready: true}, 40 * time.Second, 40 * time.Second},
-		"a first failure comes back after two seconds":            {&session{failures: 1}, bad, 2 * time.Second, 2 * time.Second},
-		"a third failure comes back after eight":                  {&session{failures: 3}, bad, 8 * time.Second, 8 * time.Second},
-		"the hundredth failure does not wait beyond the interval": {&session{failures: 100}, bad, time.Minute, time.Minute},
-		"a failure that knows its time waits for it":              {&session{failures: 1}, verdict{after: 5 * time.Minute}, 5 * time.Minute, 5 * time.Minute},
+		"a ready Sync comes back when its interval is over":       {&session{visits: visits{nextFetch: now.Add(40 * time.Second)}}, verdict{ready: true}, 40 * time.Second, 40 * time.Second},
+		"a first failure comes back after a second":               {after(1), bad, time.Second, time.Second},
+		"a third failure comes back after four":                   {after(3), bad, 4 * time.Second, 4 * time.Second},
+		"the hundredth failure does not wait beyond the interval": {after(100), bad, time.Minute, time.Minute},
+		"a failure that knows its time waits for it":              {after(1), verdict{after: 20 * time.Second}, 20 * time.Second, 20 * time.Second},
+		"no failure keeps the source from being asked":            {after(1), verdict{after: 5 * time.Minute}, time.Minute, time.Minute},
+		"one thing put back does not put off what still fails":    {after(2), verdict{ready: true}, 2 * time.Second, 2 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := c.s.nextVisit(now, time.Minute, c.v)
@@ -210,14 +214,14 @@ func TestForced(t *testing.T) {
 		s    *session
 		want bool
 	}{
-		"nothing asked":              {func(*v1alpha1.Sync) {}, &session{generation: 2, settled: true}, false},
-		"a changed spec":             {func(*v1alpha1.Sync) {}, &session{generation: 1, settled: true}, true},
-		"a new reconcile annotation": {func(s *v1alpha1.Sync) { s.Annotations[v1alpha1.ReconcileAnnotation] = "now" }, &session{generation: 2, settled: true}, true},
+		"nothing asked":              {func(*v1alpha1.Sync) {}, &session{visits: visits{generation: 2, settled: true}}, false},
+		"a changed spec":             {func(*v1alpha1.Sync) {}, &session{visits: visits{generation: 1, settled: true}}, true},
+		"a new reconcile annotation": {func(s *v1alpha1.Sync) { s.Annotations[v1alpha1.ReconcileAnnotation] = "now" }, &session{visits: visits{generation: 2, settled: true}}, true},
 		"a reconcile annotation handled": {func(s *v1alpha1.Sync) {
 			s.Annotations[v1alpha1.ReconcileAnnotation] = "now"
 			s.Status.LastHandledReconcileAt = "now"
-		}, &session{generation: 2, settled: true}, false},
-		"a confirmation while something waits": {func(s *v1alpha1.Sync) { s.Annotations[v1alpha1.ConfirmAnnotation] = "abc" }, &session{generation: 2}, true},
+		}, &session{visits: visits{generation: 2, settled: true}}, false},
+		"a confirmation while something waits": {func(s *v1alpha1.Sync) { s.Annotations[v1alpha1.ConfirmAnnotation] = "abc" }, &session{visits: visits{generation: 2}}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			sync := base()

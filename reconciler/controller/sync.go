@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -80,6 +81,8 @@ type run struct {
 	err error
 	// kind says how far the pass went.
 	kind runKind
+	// after is when a waiting pass wants to come back; 0 leaves it to others.
+	after time.Duration
 }
 
 type runKind int
@@ -101,10 +104,13 @@ func (r *SyncReconciler) run(ctx context.Context, sync *v1alpha1.Sync, s *sessio
 	now := r.Clock.Now()
 	opts := reconciler.Options{Policies: Policies(sync)}
 	drifted, forced := s.takeDrift(), s.forced(sync)
+	if len(drifted) > 0 && !forced && sync.Spec.Drift == v1alpha1.DriftReport && now.Before(s.nextFetch) {
+		return r.report(ctx, s, drifted, opts)
+	}
 	alone := len(drifted) > 0 && !forced && sync.Spec.Drift != v1alpha1.DriftReport
 	if !alone || !now.Before(s.nextFetch) {
 		if got, ok := s.source.fetch(sync.Annotations[v1alpha1.ReconcileAnnotation], alone); ok {
-			s.nextFetch = r.Clock.Now().Add(interval(sync))
+			s.nextFetch, s.fetched = r.Clock.Now().Add(jittered(interval(sync))), got.result
 			return r.proceed(ctx, s, got, drifted, forced, opts)
 		}
 		if !alone {
@@ -114,7 +120,32 @@ func (r *SyncReconciler) run(ctx context.Context, sync *v1alpha1.Sync, s *sessio
 	}
 	// Also while a slow source is awaited.
 	result, err := s.Loop.Correct(ctx, drifted, opts)
+	if err != nil || result.Outcome.Err() != nil {
+		s.putBack(drifted)
+	}
 	return run{Result: result, err: err, kind: partial}
+}
+
+// reportGap is the least time between two comparisons that only report drift:
+// something that is rewritten every second must not cost a listing each time.
+const reportGap = 10 * time.Second
+
+// report compares everything without asking the source, because drift that is
+// not corrected is judged as a whole.
+func (r *SyncReconciler) report(ctx context.Context, s *session, drifted []state.Key, opts reconciler.Options) run {
+	now := r.Clock.Now()
+	if left := s.lastFull.Add(reportGap).Sub(now); left > 0 {
+		s.putBack(drifted)
+		return run{kind: waiting, after: left}
+	}
+	return r.full(ctx, s, s.fetched, opts)
+}
+
+// full compares everything with the revision at hand.
+func (r *SyncReconciler) full(ctx context.Context, s *session, fetched reconciler.Result, opts reconciler.Options) run {
+	s.lastFull = r.Clock.Now()
+	result, err := s.Loop.Continue(ctx, fetched, opts)
+	return run{Result: result, err: err}
 }
 
 // proceed goes on with what the source answered.
@@ -124,12 +155,15 @@ func (r *SyncReconciler) proceed(ctx context.Context, s *session, got fetched, d
 		return run{Result: got.result, err: got.err}
 	}
 	now := r.Clock.Now()
-	if !got.changed && !forced && len(drifted) == 0 && s.settled && now.Before(s.nextFull) {
-		return run{Result: got.result, kind: idle}
+	if !got.changed && !forced && len(drifted) == 0 {
+		switch {
+		case s.settled && now.Before(s.lastFull.Add(resync)):
+			return run{Result: got.result, kind: idle}
+		case got.result.Stale == nil && now.Before(s.restUntil):
+			return run{kind: waiting, after: min(s.restUntil.Sub(now), s.nextFetch.Sub(now))}
+		}
 	}
-	result, err := s.Loop.Continue(ctx, got.result, opts)
-	s.nextFull = now.Add(resync)
-	return run{Result: result, err: err}
+	return r.full(ctx, s, got.result, opts)
 }
 
 // Policies are what a Sync asks for in its prune, drift and guard fields and in
@@ -156,7 +190,11 @@ func (r *SyncReconciler) conclude(ctx context.Context, sync *v1alpha1.Sync, s *s
 		return ctrl.Result{}, nil
 	}
 	if done.kind == waiting {
-		// The source's answer brings the next visit; this is the net under it.
+		// The source's answer brings the next visit; the interval is the net
+		// under it.
+		if done.after > 0 {
+			return ctrl.Result{RequeueAfter: done.after}, nil
+		}
 		return ctrl.Result{RequeueAfter: interval(sync)}, nil
 	}
 	verdict := judge(done)
@@ -259,6 +297,12 @@ func (r *SyncReconciler) refuse(ctx context.Context, sync *v1alpha1.Sync) (ctrl.
 		return again(fmt.Errorf("refusing Sync %s in namespace %s: %w", sync.Name, sync.Namespace, err))
 	}
 	return ctrl.Result{}, nil
+}
+
+// jittered spreads visits over a tenth of the interval, so that many clusters
+// do not ask one Git server in the same second.
+func jittered(every time.Duration) time.Duration {
+	return every + time.Duration(rand.Float64()*float64(every)/10)
 }
 
 func interval(sync *v1alpha1.Sync) time.Duration {

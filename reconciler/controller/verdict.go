@@ -60,7 +60,11 @@ func judge(done run) verdict {
 		v.reason, v.stalled = "InvalidManifests", true
 		v.message = fmt.Sprintf("%s; the other objects are applied, nothing is pruned", problems(done.Problems))
 	case len(failed) > 0:
-		v.reason = "ApplyFailed"
+		// The class says whether another try can help; the reason stays one
+		// that users can look for.
+		var class state.Class
+		class, _, v.after = state.Classify(applyErr)
+		v.reason, v.stalled = "ApplyFailed", class == state.Fix
 		v.message = fmt.Sprintf("%d of %d changes failed, the first: %s: %v", len(failed), len(done.Plan.Changes), failed[0].Change.Key, failed[0].Err)
 		if o := failed[0].Change.Origin().String(); o != "" {
 			v.message += " (" + o + ")"
