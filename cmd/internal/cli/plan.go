@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -10,7 +11,6 @@ import (
 
 	"github.com/poolwright/poolwright/cmd/internal/wire"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
-	"github.com/poolwright/poolwright/reconciler/controller"
 	"github.com/poolwright/poolwright/reconciler/report"
 )
 
@@ -33,7 +33,7 @@ Exit codes: 0 no difference, 1 differences, 2 an error or mistakes in the folder
 			if err != nil {
 				return err
 			}
-			req, err := planRequest(cmd, conn, folder, name)
+			req, err := planRequest(cmd, conn, folder, name, streams.Err)
 			if err != nil {
 				return err
 			}
@@ -60,7 +60,7 @@ Exit codes: 0 no difference, 1 differences, 2 an error or mistakes in the folder
 }
 
 // planRequest plans as the Sync that would apply the folder, with its policies.
-func planRequest(cmd *cobra.Command, conn *connection, folder, name string) (wire.PlanRequest, error) {
+func planRequest(cmd *cobra.Command, conn *connection, folder, name string, progress io.Writer) (wire.PlanRequest, error) {
 	cfg, err := conn.restConfig()
 	if err != nil {
 		return wire.PlanRequest{}, err
@@ -73,13 +73,16 @@ func planRequest(cmd *cobra.Command, conn *connection, folder, name string) (wir
 	sync, err := findSync(cmd.Context(), cl, conn.namespace, name)
 	switch {
 	case errors.Is(err, errNoSync):
-		// Before the first Sync exists, plan as the one that will.
+		// Before the first Sync exists, plan as the one that will. Nothing is
+		// ours yet, so nothing would be deleted: say so, in case it is the
+		// namespace or context that is wrong.
+		fmt.Fprintf(progress, "%v: planning as a first Sync named default, which deletes nothing\n", err)
 		sync = &v1alpha1.Sync{}
 		sync.Name = "default"
 	case err != nil:
 		return req, err
 	}
-	req.Sync, req.Policies = sync.Name, controller.Policies(sync)
+	req.Sync = sync
 	return req, nil
 }
 

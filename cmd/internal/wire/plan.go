@@ -8,8 +8,9 @@ import (
 
 	"github.com/poolwright/poolwright/gitsource/dir"
 	"github.com/poolwright/poolwright/reconciler"
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/controller"
 	"github.com/poolwright/poolwright/reconciler/declared"
-	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/report"
 	"github.com/poolwright/poolwright/reconciler/target/cluster"
 )
@@ -20,12 +21,11 @@ type PlanRequest struct {
 	REST *rest.Config
 	// Dir is the folder to plan, anywhere in a working copy.
 	Dir string
-	// Sync is the name of the Sync as which to plan: it decides what is ours.
-	Sync string
+	// Sync is the one as which to plan: its name decides what is ours, its
+	// policies what would be held.
+	Sync *v1alpha1.Sync
 	// Namespace holds the Sync's inventory.
 	Namespace string
-	// Policies are the Sync's, so that the plan shows what they would hold.
-	Policies []plan.Policy
 }
 
 // Plan says what applying a folder would change in the live cluster. It writes
@@ -35,12 +35,12 @@ func Plan(ctx context.Context, req PlanRequest) (report.Report, error) {
 	if err != nil {
 		return report.Report{}, err
 	}
-	world, err := cluster.New(cluster.Config{REST: req.REST, Sync: req.Sync, Namespace: req.Namespace})
+	world, err := cluster.New(cluster.Config{REST: req.REST, Sync: req.Sync.Name, Namespace: req.Namespace})
 	if err != nil {
 		return report.Report{}, err
 	}
 	loop := reconciler.NewLoop(dir.New(root, dir.Limits{}), loader(declared.NewCache(1), path), reconciler.World{Name: cluster.Name, Target: world})
-	result, err := loop.Plan(ctx, reconciler.Options{Policies: req.Policies})
+	result, err := loop.Plan(ctx, reconciler.Options{Policies: controller.Policies(req.Sync)})
 	if err != nil {
 		return report.Report{}, fmt.Errorf("planning %s: %w", req.Dir, err)
 	}

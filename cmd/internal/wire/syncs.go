@@ -3,6 +3,7 @@ package wire
 import (
 	"context"
 	"fmt"
+	"os"
 	"path/filepath"
 
 	corev1 "k8s.io/api/core/v1"
@@ -59,8 +60,27 @@ func (a *attempt) builder(renders *declared.Cache) controller.Builder {
 			return controller.Assembly{}, fmt.Errorf("connecting Sync %s to the cluster: %w", sync.Name, err)
 		}
 		loop := reconciler.NewLoop(source, loader(renders, sync.Spec.Path), reconciler.World{Name: cluster.Name, Target: world})
-		return controller.Assembly{Loop: loop, Watch: world.Watch, Forget: world.Forget}, nil
+		return controller.Assembly{Loop: loop, Watch: world.Watch, Forget: a.forget(sync, world)}, nil
 	}
+}
+
+// forget gives up what a Sync remembers: its inventory in the cluster and its
+// copy of the repository, which may be private, on disk.
+func (a *attempt) forget(sync *v1alpha1.Sync, world *cluster.World) func(context.Context) error {
+	return func(ctx context.Context) error {
+		if err := world.Forget(ctx); err != nil {
+			return err
+		}
+		if err := os.RemoveAll(a.mirror(sync)); err != nil {
+			return fmt.Errorf("removing the mirror of Sync %s: %w", sync.Name, err)
+		}
+		return nil
+	}
+}
+
+// mirror is the folder of a Sync's copy of its repository.
+func (a *attempt) mirror(sync *v1alpha1.Sync) string {
+	return filepath.Join(a.cfg.CacheDir, string(sync.UID))
 }
 
 // unusable is a source that its configuration rules out.
@@ -85,7 +105,7 @@ func (a *attempt) gitSource(sync *v1alpha1.Sync) (gitsource.Source, error) {
 	cfg := gogit.Config{
 		URL: git.URL,
 		Ref: gogit.Ref{Branch: git.Ref.Branch, Tag: git.Ref.Tag, Commit: git.Ref.Commit},
-		Dir: filepath.Join(a.cfg.CacheDir, string(sync.UID)),
+		Dir: a.mirror(sync),
 	}
 	if git.SecretRef != nil {
 		key := client.ObjectKey{Namespace: sync.Namespace, Name: git.SecretRef.Name}
