@@ -46,9 +46,11 @@ type trap struct {
 	done   chan struct{}
 }
 
-func newAPIProxy(t *testing.T, system string) *apiProxy {
+// newAPIProxy lets the controller in as the given user, or as the administrator.
+func newAPIProxy(t *testing.T, system, user string) *apiProxy {
 	t.Helper()
 	cfg := world.REST()
+	cfg.Impersonate.UserName = user
 	to, err := url.Parse(cfg.Host)
 	if err != nil {
 		t.Fatal(err)

@@ -10,7 +10,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -271,10 +270,7 @@ func TestAFirstApplyThatIsKilledAnywhereIsFinished(t *testing.T) {
 		}
 		x.eventually("the Sync is gone", func() error {
 			_, err := x.read(x.sync)
-			if apierrors.IsNotFound(err) {
-				return nil
-			}
-			return fmt.Errorf("it is there: %w", err)
+			return absent(err)
 		})
 		if left := x.reality(); len(left) > 0 {
 			x.Errorf("left of a deleted Sync: %v", left)

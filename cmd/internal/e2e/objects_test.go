@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -89,6 +90,17 @@ func (s *stage) uproot(name string) {
 	if err := hand.Delete(s.Context(), object); err != nil {
 		s.Fatal(err)
 	}
+}
+
+// absent turns the answer about an object into whether it is gone.
+func absent(err error) error {
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil
+	case err == nil:
+		return errors.New("it is there")
+	}
+	return err
 }
 
 // census lists the ConfigMaps of the declared namespace with their incarnations,

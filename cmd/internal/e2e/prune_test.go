@@ -1,14 +1,12 @@
 package e2e
 
 import (
-	"errors"
 	"fmt"
 	"regexp"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -133,10 +131,7 @@ func (s *stage) released() {
 	s.Helper()
 	s.eventually("the Sync is gone", func() error {
 		_, err := s.read(s.name)
-		if apierrors.IsNotFound(err) {
-			return nil
-		}
-		return fmt.Errorf("it is there: %w", err)
+		return absent(err)
 	})
 	var left corev1.ConfigMapList
 	if err := hand.List(s.Context(), &left, client.InNamespace(s.system), client.HasLabels{"poolwright.dev/inventory"}); err != nil || len(left.Items) > 0 {
@@ -202,18 +197,11 @@ func TestADeletedSyncPrunesWhereItIsToldTo(t *testing.T) {
 		// It changes once a and b are gone.
 		patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, v1alpha1.ConfirmAnnotation, s.hashIn(s.lastTold("DeletionFailed")))
 		sync := &v1alpha1.Sync{ObjectMeta: metav1.ObjectMeta{Name: s.name, Namespace: s.system}}
-		if err := hand.Patch(t.Context(), sync, mergePatch(patch)); !apierrors.IsNotFound(err) {
-			return fmt.Errorf("the Sync is there, %w", err)
-		}
-		return nil
+		return absent(hand.Patch(t.Context(), sync, mergePatch(patch)))
 	})
 	s.released()
 	s.eventually("the namespace is gone", func() error {
-		err := hand.Get(t.Context(), client.ObjectKey{Name: s.apps}, &corev1.Namespace{})
-		if apierrors.IsNotFound(err) {
-			return nil
-		}
-		return errors.New("it is there")
+		return absent(hand.Get(t.Context(), client.ObjectKey{Name: s.apps}, &corev1.Namespace{}))
 	})
 }
 

@@ -39,7 +39,10 @@ type stage struct {
 	token        string
 	// hidden are the words that nothing may show.
 	hidden []string
-	now    *controller
+	// user is as whom controllers reach the API server, by default the
+	// administrator.
+	user string
+	now  *controller
 }
 
 // interval is how often the Syncs here ask Git.
@@ -136,7 +139,7 @@ type controller struct {
 // start runs the product for this stage. The newest one is s.now.
 func (s *stage) start() *controller {
 	s.Helper()
-	c := &controller{api: newAPIProxy(s.whole, s.system), mirrors: s.whole.TempDir()}
+	c := &controller{api: newAPIProxy(s.whole, s.system, s.user), mirrors: s.whole.TempDir()}
 	s.run(c)
 	return c
 }
