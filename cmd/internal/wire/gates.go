@@ -3,7 +3,6 @@ package wire
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
@@ -35,24 +34,20 @@ func newGates(ctx context.Context, a *attempt) (gates, error) {
 		Kube:     a.direct,
 		AWS:      aws,
 		OwnLease: types.NamespacedName{Namespace: a.cfg.Namespace, Name: LeaseName},
-		ConfirmOrphans: func() int {
+		ConfirmOrphans: func() string {
 			return confirmedOrphans(ctx, a.direct, name)
 		},
 	}}, nil
 }
 
 // confirmedOrphans reads the confirmation live: it is a person's word about this
-// moment, not a setting. Anything but a number confirms nothing.
-func confirmedOrphans(ctx context.Context, reader client.Reader, name client.ObjectKey) int {
+// moment, not a setting. A Cluster that cannot be read confirms nothing.
+func confirmedOrphans(ctx context.Context, reader client.Reader, name client.ObjectKey) string {
 	var c v1alpha1.Cluster
 	if err := reader.Get(ctx, name, &c); err != nil {
-		return 0
+		return ""
 	}
-	n, err := strconv.Atoi(c.Annotations[v1alpha1.ConfirmOrphansAnnotation])
-	if err != nil {
-		return 0
-	}
-	return n
+	return c.Annotations[v1alpha1.ConfirmOrphansAnnotation]
 }
 
 // check returns nil when all gates are open.

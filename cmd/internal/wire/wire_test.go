@@ -84,17 +84,17 @@ func TestOnlySettingsThatMatterAskForARestart(t *testing.T) {
 	}
 }
 
-func TestOrphansAreConfirmedByTheirNumberOnly(t *testing.T) {
-	for value, want := range map[string]int{"": 0, "3": 3, "all": 0, "3 of them": 0} {
+func TestTheWordAboutOrphansIsReadFromTheLiveCluster(t *testing.T) {
+	for _, value := range []string{"", "3-1a2b3c4d"} {
 		c := eks(func(c *v1alpha1.Cluster) {
 			c.Annotations = map[string]string{v1alpha1.ConfirmOrphansAnnotation: value}
 		})
-		if got := confirmedOrphans(t.Context(), reader(t, c), client.ObjectKeyFromObject(c)); got != want {
-			t.Errorf("%q confirms %d, want %d", value, got, want)
+		if got := confirmedOrphans(t.Context(), reader(t, c), client.ObjectKeyFromObject(c)); got != value {
+			t.Errorf("%q confirms %q", value, got)
 		}
 	}
-	if got := confirmedOrphans(t.Context(), reader(t), client.ObjectKey{Name: "gone"}); got != 0 {
-		t.Errorf("a Cluster that cannot be read confirms %d", got)
+	if got := confirmedOrphans(t.Context(), reader(t), client.ObjectKey{Name: "gone"}); got != "" {
+		t.Errorf("a Cluster that cannot be read confirms %q", got)
 	}
 }
 

@@ -75,9 +75,9 @@ type Gates struct {
 	// OwnLease is this process's own leader lease, which is not another
 	// Karpenter's even if it is named like one.
 	OwnLease types.NamespacedName
-	// ConfirmOrphans returns how many orphans a person has confirmed, 0 for none.
-	// It is asked at every check.
-	ConfirmOrphans func() int
+	// ConfirmOrphans returns what a person has quoted from a refusal to let those
+	// orphans go, "" for nothing. It is asked at every check.
+	ConfirmOrphans func() string
 	// Clock is the time. Default: the real one.
 	Clock clock.Clock
 }
@@ -121,7 +121,7 @@ func (g Gates) complete() (Gates, error) {
 		g.Clock = clock.RealClock{}
 	}
 	if g.ConfirmOrphans == nil {
-		g.ConfirmOrphans = func() int { return 0 }
+		g.ConfirmOrphans = func() string { return "" }
 	}
 	return g, nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -95,22 +96,43 @@ func TestGates(t *testing.T) {
 
 		{name: "instances in use without NodeClaims are refused",
 			breakIt: func(w *world) { w.instances = []string{instances(used("i-2"), used("i-1"))} },
-			closed:  []string{"Orphans"}, says: []string{"2 instances", "i-1, i-2", "poolwright.dev/confirm-orphans=2"}},
+			closed:  []string{"Orphans"}, says: []string{"2 instances", "i-1, i-2", "poolwright.dev/confirm-orphans=2-" + digest("i-1", "i-2")}},
 		{name: "instances with NodeClaims are ours",
 			breakIt: func(w *world) {
 				w.instances, w.objects = []string{instances(used("i-1"))}, []client.Object{claim("a", "i-1")}
 			}},
 		{name: "a launch that was cut short is the engine's to collect",
 			breakIt: func(w *world) { w.instances = []string{instances(launching("i-1", time.Minute))} }},
-		{name: "an old instance that nobody claims is refused even without the tag",
-			breakIt: func(w *world) { w.instances = []string{instances(launching("i-1", time.Hour))} },
-			closed:  []string{"Orphans"}, says: []string{"i-1"}},
-		{name: "orphans confirmed by their number pass",
+		{name: "a launch that was cut short long ago is the engine's to collect",
+			breakIt: func(w *world) {
+				w.instances, w.objects = []string{instances(launching("i-1", time.Hour))}, []client.Object{pool("general", "karpenter.k8s.aws")}
+			}},
+		{name: "an old instance without the tag that is a Node is refused",
+			breakIt: func(w *world) {
+				w.instances = []string{instances(launching("i-1", time.Hour), launching("i-2", time.Hour))}
+				w.objects = []client.Object{pool("general", "karpenter.k8s.aws"), node("i-1")}
+			},
+			closed: []string{"Orphans"}, says: []string{"1 instances", "i-1"}},
+		{name: "an old instance without the tag and of no NodePool here is refused",
+			breakIt: func(w *world) {
+				w.instances, w.objects = []string{instances(launching("i-1", time.Hour))}, []client.Object{pool("other", "karpenter.k8s.aws")}
+			},
+			closed: []string{"Orphans"}, says: []string{"i-1"}},
+		{name: "Nodes that cannot be listed prove nothing about an old instance",
+			breakIt: func(w *world) {
+				w.instances, w.listErr["NodeList"] = []string{instances(launching("i-1", time.Hour))}, forbidden("nodes")
+			},
+			closed: []string{"Orphans?"}, says: []string{"nodes"}},
+		{name: "orphans confirmed by their number and digest pass",
+			breakIt: func(w *world) { w.instances = []string{instances(used("i-2"), used("i-1"))} },
+			adjust:  confirming("2-" + digest("i-1", "i-2"))},
+		{name: "orphans confirmed by their number alone are refused",
 			breakIt: func(w *world) { w.instances = []string{instances(used("i-1"), used("i-2"))} },
-			adjust:  func(g *Gates) { g.ConfirmOrphans = func() int { return 2 } }},
-		{name: "orphans confirmed by another number are refused",
+			adjust:  confirming("2"),
+			closed:  []string{"Orphans"}, says: []string{"2 instances"}},
+		{name: "a confirmation of as many others is refused",
 			breakIt: func(w *world) { w.instances = []string{instances(used("i-1"), used("i-2"))} },
-			adjust:  func(g *Gates) { g.ConfirmOrphans = func() int { return 1 } },
+			adjust:  confirming("2-" + digest("i-1", "i-3")),
 			closed:  []string{"Orphans"}, says: []string{"2 instances"}},
 		{name: "an instance that EC2 showed for a moment too long is none",
 			breakIt: func(w *world) { w.instances = []string{instances(used("i-1")), instances()} }},
@@ -248,6 +270,12 @@ func TestGatesThatWereNotFilledInAreAnError(t *testing.T) {
 	}
 }
 
+func TestAConfirmationIsTheNumberAndADigestOfTheIDs(t *testing.T) {
+	if got, want := confirmation([]string{"i-1", "i-2"}), "2-acab6224"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
 func TestCheckOrphansLooksOnce(t *testing.T) {
 	w := newWorld(t)
 	w.instances = []string{instances(used("i-1")), instances()}
@@ -265,6 +293,24 @@ func (f listFunc) Get(context.Context, client.ObjectKey, client.Object, ...clien
 }
 func (f listFunc) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
 	return f(list)
+}
+
+// confirming sets a person's word.
+func confirming(word string) func(*Gates) {
+	return func(g *Gates) { g.ConfirmOrphans = func() string { return word } }
+}
+
+// digest is what a confirmation must quote beside the number.
+func digest(ids ...string) string {
+	_, digest, _ := strings.Cut(confirmation(ids), "-")
+	return digest
+}
+
+func node(instance string) *corev1.Node {
+	return &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: "node"},
+		Spec:       corev1.NodeSpec{ProviderID: "aws:///us-east-1a/" + instance},
+	}
 }
 
 func pool(name, group string) *karpv1.NodePool {

@@ -2,6 +2,7 @@ package gate
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	corev1 "k8s.io/api/core/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 )
 
@@ -24,7 +26,7 @@ const (
 	// unfinished is how long a launch may take to register. An instance without
 	// claimTag and younger than this never ran a pod: a crash between its launch
 	// and the note of it leaves one behind, and collecting it is what the engine
-	// is there for.
+	// is there for. An older one must prove more; see ranPods.
 	unfinished = 15 * time.Minute
 )
 
@@ -32,9 +34,9 @@ const (
 // server: after a restore from an old backup, or with the wrong cluster, the
 // engine would terminate them all.
 func (g Gates) orphans(ctx context.Context) *Refusal {
-	const check = "allow ec2:DescribeInstances, and list on nodeclaims.karpenter.sh"
+	const check = "allow ec2:DescribeInstances, and list on nodeclaims.karpenter.sh, nodepools.karpenter.sh and nodes"
 	found, err := g.findOrphans(ctx)
-	if err == nil && len(found) > 0 && len(found) != g.ConfirmOrphans() {
+	if err == nil && len(found) > 0 && !g.confirmed(found) {
 		// EC2 may still show what was terminated a moment ago.
 		if err = g.wait(ctx, secondLook); err == nil {
 			var again []string
@@ -68,11 +70,21 @@ func (g Gates) CheckOrphans(ctx context.Context) error {
 }
 
 func (g Gates) judgeOrphans(found []string) *Refusal {
-	if len(found) == 0 || len(found) == g.ConfirmOrphans() {
+	if len(found) == 0 || g.confirmed(found) {
 		return nil
 	}
-	remedy := fmt.Sprintf("restore the NodeClaims; or, to let these instances be terminated, annotate the Cluster object with poolwright.dev/confirm-orphans=%d", len(found))
+	remedy := fmt.Sprintf("restore the NodeClaims; or, to let these instances be terminated, annotate the Cluster object with poolwright.dev/confirm-orphans=%s", confirmation(found))
 	return refuse(Orphans, remedy, "%d instances of cluster %q have no NodeClaim here and would be terminated: %s", len(found), g.Cluster, some(found))
+}
+
+func (g Gates) confirmed(found []string) bool { return g.ConfirmOrphans() == confirmation(found) }
+
+// confirmation is what a person quotes to let exactly these instances go: their
+// number, to be understood, and a digest of their sorted ids, so that the word
+// does not hold for as many others at another time.
+func confirmation(ids []string) string {
+	digest := sha256.Sum256([]byte(strings.Join(ids, "\n")))
+	return fmt.Sprintf("%d-%x", len(ids), digest[:4])
 }
 
 // findOrphans lists the instances first: a NodeClaim exists before its instance
@@ -88,26 +100,74 @@ func (g Gates) findOrphans(ctx context.Context) ([]string, error) {
 	}
 	claimed := make(map[string]bool, len(claims.Items))
 	for _, claim := range claims.Items {
-		id := claim.Status.ProviderID
-		claimed[id[strings.LastIndexByte(id, '/')+1:]] = true
+		claimed[instanceOf(claim.Status.ProviderID)] = true
 	}
 	var orphans []string
+	var untagged []ec2types.Instance
 	for _, instance := range instances {
-		if id := aws.ToString(instance.InstanceId); !claimed[id] && !g.isUnfinished(instance) {
+		id := aws.ToString(instance.InstanceId)
+		switch {
+		case claimed[id]:
+		case tagOf(instance, claimTag) != "":
 			orphans = append(orphans, id)
+		case instance.LaunchTime == nil || g.Clock.Since(*instance.LaunchTime) >= unfinished:
+			untagged = append(untagged, instance)
 		}
 	}
+	used, err := g.ranPods(ctx, untagged)
+	if err != nil {
+		return nil, err
+	}
+	orphans = append(orphans, used...)
 	slices.Sort(orphans)
 	return orphans, nil
 }
 
-func (g Gates) isUnfinished(instance ec2types.Instance) bool {
-	for _, tag := range instance.Tags {
-		if aws.ToString(tag.Key) == claimTag {
-			return false
+// ranPods are those old instances without claimTag that may have run a pod. One
+// of a NodePool of ours that has no Node never did: a crash between its launch
+// and the note of it left it behind while nobody was there to collect it. It
+// takes a look at the Nodes because tagging may have been denied all along.
+func (g Gates) ranPods(ctx context.Context, untagged []ec2types.Instance) ([]string, error) {
+	if len(untagged) == 0 {
+		return nil, nil
+	}
+	pools, nodes := &karpv1.NodePoolList{}, &corev1.NodeList{}
+	if err := ifKnown(g.Kube.List(ctx, pools)); err != nil {
+		return nil, fmt.Errorf("listing NodePools: %w", err)
+	}
+	if err := g.Kube.List(ctx, nodes); err != nil {
+		return nil, fmt.Errorf("listing Nodes: %w", err)
+	}
+	ours, joined := map[string]bool{}, map[string]bool{}
+	for _, pool := range pools.Items {
+		ours[pool.Name] = true
+	}
+	for _, node := range nodes.Items {
+		joined[instanceOf(node.Spec.ProviderID)] = true
+	}
+	var ran []string
+	for _, instance := range untagged {
+		if id := aws.ToString(instance.InstanceId); joined[id] || !ours[tagOf(instance, poolTag)] {
+			ran = append(ran, id)
 		}
 	}
-	return instance.LaunchTime != nil && g.Clock.Since(*instance.LaunchTime) < unfinished
+	return ran, nil
+}
+
+// instanceOf is the instance's id in a provider id such as
+// aws:///eu-west-1a/i-0123.
+func instanceOf(providerID string) string {
+	return providerID[strings.LastIndexByte(providerID, '/')+1:]
+}
+
+// tagOf is a tag's value, or empty.
+func tagOf(instance ec2types.Instance, key string) string {
+	for _, tag := range instance.Tags {
+		if aws.ToString(tag.Key) == key {
+			return aws.ToString(tag.Value)
+		}
+	}
+	return ""
 }
 
 // instances are those that Karpenter's garbage collection would look at and that

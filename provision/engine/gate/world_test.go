@@ -204,11 +204,12 @@ func instances(items ...string) string {
 		strings.Join(items, "") + `</instancesSet></item></reservationSet></DescribeInstancesResponse>`
 }
 
-// used is an instance that once had a Node; launching one that never had.
+// used is an instance that was tagged once its Node registered; launching one of
+// NodePool general that never was.
 func used(id string) string {
 	return `<item><instanceId>` + id + `</instanceId><launchTime>` + now().Add(-time.Minute).Format(time.RFC3339) + `</launchTime><tagSet><item><key>` + claimTag + `</key><value>gone</value></item></tagSet></item>`
 }
 
 func launching(id string, age time.Duration) string {
-	return `<item><instanceId>` + id + `</instanceId><launchTime>` + now().Add(-age).Format(time.RFC3339) + `</launchTime></item>`
+	return `<item><instanceId>` + id + `</instanceId><launchTime>` + now().Add(-age).Format(time.RFC3339) + `</launchTime><tagSet><item><key>` + poolTag + `</key><value>general</value></item></tagSet></item>`
 }

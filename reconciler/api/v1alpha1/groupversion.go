@@ -25,9 +25,9 @@ const (
 	ReconcileAnnotation = "reconcile.fluxcd.io/requestedAt"
 	// ConfirmAnnotation on a Sync confirms the deletions whose hash it quotes.
 	ConfirmAnnotation = "poolwright.dev/confirm"
-	// ConfirmOrphansAnnotation on a Cluster lets the engine start although
-	// exactly so many of the cluster's EC2 instances have no NodeClaim; they
-	// will be terminated.
+	// ConfirmOrphansAnnotation on a Cluster lets the engine start although some
+	// of the cluster's EC2 instances have no NodeClaim; they will be terminated.
+	// Its value is the number and digest that the refusal quotes: "3-1a2b3c4d".
 	ConfirmOrphansAnnotation = "poolwright.dev/confirm-orphans"
 	// PruneAnnotation with the value "disabled" on an object keeps it when it
 	// leaves the repository.
