@@ -24,12 +24,11 @@ import (
 func (w *World) Correct(ctx context.Context, change plan.Change) error {
 	k := change.Key
 	doing := fmt.Sprintf("%s %s", gerund(change.Action), k)
-	version := ""
-	if change.After != nil {
-		version = change.After.Version
-	} else {
-		version = change.Before.Version
+	side := change.After
+	if side == nil {
+		side = change.Before
 	}
+	version := side.Version
 	ref, kind, served, err := w.ref(ctx, k, version)
 	if err != nil {
 		return fmt.Errorf("%s: %w", doing, err)

@@ -122,12 +122,15 @@ func (w *wire) peek() []string {
 
 func eventually(t testing.TB, ok func() bool) {
 	t.Helper()
-	deadline := time.Now().Add(10 * time.Second)
+	deadline := time.After(10 * time.Second)
+	again := time.NewTicker(2 * time.Millisecond)
+	defer again.Stop()
 	for !ok() {
-		if time.Now().After(deadline) {
+		select {
+		case <-deadline:
 			t.Fatal("it did not become true in time")
+		case <-again.C:
 		}
-		time.Sleep(2 * time.Millisecond)
 	}
 }
 

@@ -81,6 +81,8 @@ func (w *World) stream(ctx context.Context, ref api.Ref, version string, to eyes
 			to.see(live)
 		case watch.Deleted:
 			to.gone(live)
+		case watch.Bookmark, watch.Error:
+			// The one only moves the version; the other has returned above.
 		}
 		version = live.GetResourceVersion()
 	}

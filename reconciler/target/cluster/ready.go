@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"maps"
 	"sync"
 	"time"
 
@@ -127,11 +128,7 @@ func (q *queue) release() {
 func (q *queue) result() map[state.Key]string {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	out := make(map[state.Key]string, len(q.late))
-	for k, why := range q.late {
-		out[k] = why
-	}
-	return out
+	return maps.Clone(q.late)
 }
 
 // waiter is the eyes on one kind.

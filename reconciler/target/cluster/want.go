@@ -5,7 +5,6 @@ import (
 	"encoding/base64"
 	"fmt"
 	"maps"
-	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -230,9 +229,4 @@ func binary(secret map[string]any) {
 	}
 	delete(secret, "stringData")
 	secret["data"] = data
-}
-
-// sortedKeys lists a map's keys in their order.
-func sortedKeys(m map[state.Key]string) []state.Key {
-	return slices.SortedFunc(maps.Keys(m), state.Key.Compare)
 }

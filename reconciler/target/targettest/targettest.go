@@ -8,6 +8,7 @@ package targettest
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -199,17 +200,17 @@ func (s *suite) only(p plan.Plan, action plan.Action, k state.Key) plan.Change {
 }
 
 func describe(p plan.Plan) string {
-	text := ""
-	for _, c := range p.Changes {
-		text += "\n  " + string(c.Action) + " " + c.Key.String()
-		for _, f := range c.Fields {
-			text += ", " + f.Path
-		}
-	}
-	if text == "" {
+	if len(p.Changes) == 0 {
 		return "nothing"
 	}
-	return text
+	var text strings.Builder
+	for _, c := range p.Changes {
+		text.WriteString("\n  " + string(c.Action) + " " + c.Key.String())
+		for _, f := range c.Fields {
+			text.WriteString(", " + f.Path)
+		}
+	}
+	return text.String()
 }
 
 // equalSets compares two sets, apart from live versions: a controller's status

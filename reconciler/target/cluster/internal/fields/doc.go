@@ -21,7 +21,7 @@ func All() Tree { return Tree{} }
 func child(t Tree, name string) Tree { return branch(t, "f:"+name) }
 
 func branch(t Tree, key string) Tree {
-	if t == nil || len(t) == 0 {
+	if len(t) == 0 {
 		return t
 	}
 	sub, _ := t[key].(map[string]any)

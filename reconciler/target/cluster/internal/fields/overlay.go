@@ -1,6 +1,8 @@
 package fields
 
 import (
+	"slices"
+
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
@@ -156,7 +158,7 @@ func Differing(a, b map[string]any) [][]string {
 
 func differing(path []string, a, b map[string]any, out *[][]string) {
 	for k, v := range a {
-		at := append(path[:len(path):len(path)], k)
+		at := append(slices.Clip(path), k)
 		other, both := b[k]
 		am, aok := v.(map[string]any)
 		bm, bok := other.(map[string]any)
@@ -170,7 +172,7 @@ func differing(path []string, a, b map[string]any, out *[][]string) {
 	}
 	for k := range b {
 		if _, both := a[k]; !both {
-			*out = append(*out, append(path[:len(path):len(path)], k))
+			*out = append(*out, append(slices.Clip(path), k))
 		}
 	}
 }

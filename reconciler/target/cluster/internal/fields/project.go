@@ -200,7 +200,7 @@ func uniquely(name string, lists ...[]any) bool {
 
 // element is the part of the tree that concerns one list element.
 func element(ours Tree, e any) Tree {
-	if ours == nil || len(ours) == 0 {
+	if len(ours) == 0 {
 		return ours
 	}
 	m, _ := e.(map[string]any)

@@ -127,8 +127,7 @@ func (s *Store) adopt(found map[int]shard) (complete bool, err error) {
 		unread := n >= len(s.shards) || s.shards[n].version != sh.version
 		if unread {
 			records, err := Decode(s.place.Target, sh.content)
-			var foreign *FormatError
-			if errors.As(err, &foreign) {
+			if _, foreign := errors.AsType[*FormatError](err); foreign {
 				return false, state.Fail(state.Fix, "InventoryFormat", err)
 			}
 			if err != nil {
@@ -302,12 +301,12 @@ func (s *Store) configMap(n int, content string, old shard) map[string]any {
 func (s *Store) Destroy(ctx context.Context) error {
 	s.io.Lock()
 	defer s.io.Unlock()
-	for n := len(s.shards) - 1; n >= 0; n-- {
+	for n, old := range slices.Backward(s.shards) {
 		ref := api.Ref{Resource: configMaps, Namespace: s.place.Namespace, Name: s.name(n)}
-		if s.shards[n].version == "" {
+		if old.version == "" {
 			continue
 		}
-		if err := s.client.Delete(ctx, ref, s.shards[n].uid, ""); err != nil && !apierrors.IsNotFound(err) {
+		if err := s.client.Delete(ctx, ref, old.uid, ""); err != nil && !apierrors.IsNotFound(err) {
 			return api.Refused(fmt.Sprintf("deleting the inventory %s", s.name(n)), err, false)
 		}
 	}
