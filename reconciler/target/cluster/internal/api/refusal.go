@@ -15,8 +15,9 @@ import (
 )
 
 // Refused turns an answer of the API server into an error that names its
-// class, and for a conflict its owner. With secret set nothing of the object's
-// content is repeated. It returns nil for nil.
+// class, and for a conflict its owner. Structures that the API server dumps are
+// cut out; with secret set nothing of the object's content is repeated. It
+// returns nil for nil.
 func Refused(doing string, err error, secret bool) error {
 	var status apierrors.APIStatus
 	if err == nil || !errors.As(err, &status) {
@@ -67,7 +68,8 @@ func (a *answered) Unwrap() error { return a.cause }
 var quoted = regexp.MustCompile(`(?s)(Invalid value|Unsupported value|Duplicate value): ("(?:[^"\\]|\\.)*"|.*?): `)
 
 // message is the answer's text. The API server repeats invalid values: those
-// of Secrets, and user data of nodes, are cut out.
+// of Secrets and user data of nodes are cut out, of all others what is not
+// short and plain.
 func message(s metav1.Status, secret bool) string {
 	if secret {
 		text := strings.TrimSpace(fmt.Sprintf("%s (%d)", s.Reason, s.Code))
@@ -83,12 +85,12 @@ func message(s metav1.Status, secret bool) string {
 	}
 	if text, ok := strings.CutPrefix(s.Message, untyped); ok {
 		_, text, _ = strings.Cut(text, "): ")
-		return "it does not fit its schema: " + strings.TrimPrefix(text, ".")
+		return "it does not fit its schema: " + undump(strings.TrimPrefix(text, "."))
 	}
 	if !strings.Contains(s.Message, "userData") {
-		return s.Message
+		return quietly(s)
 	}
-	return quoted.ReplaceAllString(s.Message, "$1: ***: ")
+	return undump(quoted.ReplaceAllString(s.Message, "$1: ***: "))
 }
 
 // conflicts names managers and fields of a server-side apply's conflict, each
