@@ -66,10 +66,7 @@ func Run(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	if err := prepare(ctx, direct, cfg); err != nil {
-		return ignoreEnd(ctx, err)
-	}
-	now, err := readStance(ctx, direct)
+	now, err := prepare(ctx, direct, cfg)
 	if err != nil {
 		return ignoreEnd(ctx, err)
 	}
@@ -118,30 +115,37 @@ func directClient(cfg *rest.Config) (client.Client, error) {
 	return c, nil
 }
 
-// prepare brings the CRDs and our namespace, trying again for as long as the
-// API server is away: a controller that starts before its API server is
-// ordinary.
-func prepare(ctx context.Context, direct client.Client, cfg Config) error {
+// prepare brings the CRDs and our namespace and reads what the engine is asked
+// to do, trying again for as long as the API server is away: a controller that
+// starts before its API server is ordinary.
+func prepare(ctx context.Context, direct client.Client, cfg Config) (stance, error) {
 	// Nodes may be waiting to be taken away: do not sleep long past an outage.
 	for wait := time.Second; ; wait = min(2*wait, 5*time.Second) {
-		err := errors.Join(
-			ensureNamespace(ctx, direct, cfg.Namespace),
-			installOwnCRDs(ctx, direct),
-			installKarpenterCRDs(ctx, direct, cfg.Logger),
-		)
+		now, err := prepareOnce(ctx, direct, cfg)
 		if err == nil {
-			return nil
+			return now, nil
 		}
 		if apierrors.IsForbidden(err) {
-			return fmt.Errorf("preparing the cluster: %w; give the controller the rights of config/rbac", err)
+			return stance{}, fmt.Errorf("preparing the cluster: %w; give the controller the rights of config/rbac", err)
 		}
 		cfg.Logger.Error(err, "Preparing the cluster, trying again", "after", wait)
 		select {
 		case <-ctx.Done():
-			return ctx.Err()
+			return stance{}, ctx.Err()
 		case <-time.After(wait):
 		}
 	}
+}
+
+func prepareOnce(ctx context.Context, direct client.Client, cfg Config) (stance, error) {
+	if err := errors.Join(
+		ensureNamespace(ctx, direct, cfg.Namespace),
+		installOwnCRDs(ctx, direct),
+		installKarpenterCRDs(ctx, direct, cfg.Logger),
+	); err != nil {
+		return stance{}, err
+	}
+	return readStance(ctx, direct)
 }
 
 // installKarpenterCRDs brings the provider's kinds, with the gates that the live

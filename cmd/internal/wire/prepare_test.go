@@ -1,0 +1,71 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+)
+
+// fails is an API server that serves every CRD at once, and whose lists of
+// Clusters give the errors in turn, then succeed.
+func fails(t *testing.T, errs ...error) (c client.Client, lists *int) {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	if err := errors.Join(corev1.AddToScheme(scheme), apiextensionsv1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
+		t.Fatal(err)
+	}
+	lists = new(int)
+	c = fake.NewClientBuilder().WithScheme(scheme).WithObjects(eks(nil)).WithInterceptorFuncs(interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, opts ...client.GetOption) error {
+			if err := c.Get(ctx, key, object, opts...); err != nil {
+				return err
+			}
+			if crd, ok := object.(*apiextensionsv1.CustomResourceDefinition); ok {
+				crd.Status.Conditions = []apiextensionsv1.CustomResourceDefinitionCondition{{
+					Type: apiextensionsv1.Established, Status: apiextensionsv1.ConditionTrue,
+				}}
+			}
+			return nil
+		},
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+			if _, ok := list.(*v1alpha1.ClusterList); ok {
+				*lists++
+				if n := *lists; n <= len(errs) && errs[n-1] != nil {
+					return errs[n-1]
+				}
+			}
+			return c.List(ctx, list, opts...)
+		},
+	}).Build()
+	return c, lists
+}
+
+func TestAStartWaitsForAnAPIServerThatGoesAwayAtItsEnd(t *testing.T) {
+	c, lists := fails(t, nil, apierrors.NewServiceUnavailable("away"))
+	now, err := prepare(t.Context(), c, Config{Namespace: "ours", Logger: logr.Discard()})
+	if err != nil || !now.on {
+		t.Errorf("got on %t, %v", now.on, err)
+	}
+	if *lists != 4 {
+		t.Errorf("the Cluster was read %d times, want twice in each of two rounds", *lists)
+	}
+}
+
+func TestAStartWithoutRightsSaysWhereTheyAre(t *testing.T) {
+	c, _ := fails(t, nil, apierrors.NewForbidden(schema.GroupResource{Resource: "clusters"}, "", errors.New("no")))
+	if _, err := prepare(t.Context(), c, Config{Namespace: "ours", Logger: logr.Discard()}); !apierrors.IsForbidden(err) {
+		t.Errorf("got %v", err)
+	}
+}
