@@ -48,6 +48,7 @@ type Engine struct {
 	clock      clock.Clock
 	decorators []Decorator
 	collection func(context.Context) error
+	leads      func() error
 	fresh      *fresh.Monitor
 	readBack   *readBack
 }
@@ -94,6 +95,11 @@ func (e *Engine) Decorate(d ...Decorator) { e.decorators = append(e.decorators, 
 // without a NodeClaim are terminated: the gates' look at orphans. Without it AddTo
 // sets a guard that allows no orphan. Call it before AddTo.
 func (e *Engine) GuardCollection(allowed func(context.Context) error) { e.collection = allowed }
+
+// FenceAWS sets what must return nil before each request that changes anything in
+// AWS: that this process still leads. Without it nothing is asked. Call it before
+// AddTo.
+func (e *Engine) FenceAWS(leads func() error) { e.leads = leads }
 
 // RESTConfig is the configuration for the engine's manager: Karpenter's request
 // rates and user agent, and a transport that notices a failing API server.

@@ -28,7 +28,7 @@ type fence struct {
 }
 
 // lease is when ours was renewed last; all transports made of one rest.Config
-// share it.
+// share it, and so do the requests to AWS.
 type lease struct {
 	path  string
 	clock clock.PassiveClock
@@ -38,12 +38,13 @@ type lease struct {
 }
 
 // fenced returns a client configuration that writes only while this replica
-// certainly leads. Whoever writes without leading must use another.
-func fenced(cfg *rest.Config, namespace string) *rest.Config {
+// certainly leads, and the lease by which other writers can ask the same. Whoever
+// writes without leading must use another.
+func fenced(cfg *rest.Config, namespace string) (*rest.Config, *lease) {
 	l := &lease{path: "/namespaces/" + namespace + "/leases", clock: clock.RealClock{}}
 	out := rest.CopyConfig(cfg)
 	out.Wrap(func(next http.RoundTripper) http.RoundTripper { return &fence{next: next, lease: l} })
-	return out
+	return out, l
 }
 
 // RoundTrip implements http.RoundTripper.
@@ -61,11 +62,11 @@ func (f *fence) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 		return resp, err
 	}
-	if !f.lease.fresh() {
+	if err := f.lease.fresh(); err != nil {
 		if r.Body != nil {
 			_ = r.Body.Close() // a transport's duty; there is nothing to say about its error
 		}
-		return nil, errFenced
+		return nil, err
 	}
 	return f.next.RoundTrip(r)
 }
@@ -84,8 +85,12 @@ func (l *lease) renew(at time.Time) {
 	}
 }
 
-func (l *lease) fresh() bool {
+// fresh returns errFenced unless the lease certainly holds.
+func (l *lease) fresh() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.clock.Since(l.renewed) < leaseDuration
+	if l.clock.Since(l.renewed) < leaseDuration {
+		return nil
+	}
+	return errFenced
 }

@@ -70,7 +70,7 @@ func TestOnlyAReplicaWithAFreshLeaseWrites(t *testing.T) {
 func TestAllTransportsOfAConfigShareTheLease(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	t.Cleanup(server.Close)
-	cfg := fenced(&rest.Config{Host: server.URL}, "ours")
+	cfg, lease := fenced(&rest.Config{Host: server.URL}, "ours")
 	send := func(cfg *rest.Config, method, path string) error {
 		t.Helper()
 		client, err := rest.HTTPClientFor(cfg)
@@ -91,10 +91,16 @@ func TestAllTransportsOfAConfigShareTheLease(t *testing.T) {
 	if err := send(other, http.MethodDelete, "/api/v1/nodes/a"); !errors.Is(err, errFenced) {
 		t.Errorf("got %v", err)
 	}
+	if err := lease.fresh(); !errors.Is(err, errFenced) {
+		t.Errorf("others may write: %v", err)
+	}
 	if err := send(cfg, http.MethodPut, "/apis/coordination.k8s.io/v1/namespaces/ours/leases/poolwright"); err != nil {
 		t.Fatal(err)
 	}
 	if err := send(other, http.MethodDelete, "/api/v1/nodes/a"); err != nil {
 		t.Error(err)
+	}
+	if err := lease.fresh(); err != nil {
+		t.Errorf("others may not write: %v", err)
 	}
 }

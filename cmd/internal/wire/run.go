@@ -70,8 +70,8 @@ func Run(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return ignoreEnd(ctx, err)
 	}
-	cfg.REST = fenced(cfg.REST, cfg.Namespace)
 	a := &attempt{cfg: cfg, direct: direct, stance: now, started: time.Now()}
+	a.cfg.REST, a.lease = fenced(cfg.REST, cfg.Namespace)
 	ctx, a.cancel = context.WithCancelCause(ctx)
 	defer a.cancel(nil)
 	mgr, err := a.manager(ctx)
@@ -184,7 +184,9 @@ type attempt struct {
 	direct  client.Client
 	stance  stance
 	started time.Time
-	cancel  context.CancelCauseFunc
+	// lease tells whether this replica certainly leads.
+	lease  *lease
+	cancel context.CancelCauseFunc
 	// held says why the engine does not run although it is wanted.
 	held *hold
 	// running is true once the engine is on the manager.
@@ -235,6 +237,7 @@ func (a *attempt) withEngine(ctx context.Context) (manager.Manager, *hold) {
 		return nil, holdOf("InvalidSettings", err)
 	}
 	eng.GuardCollection(gates.CheckOrphans)
+	eng.FenceAWS(a.lease.fresh)
 	mgr, err := ctrl.NewManager(eng.RESTConfig(), eng.ManagerOptions(a.managerOptions()))
 	if err != nil {
 		return nil, holdOf("EngineFailed", fmt.Errorf("building the engine's manager: %w", err))

@@ -1,0 +1,40 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsmiddleware "github.com/aws/aws-sdk-go-v2/aws/middleware"
+	"github.com/aws/smithy-go/middleware"
+)
+
+// fenceAWS returns a configuration whose requests that change anything are sent
+// only while allowed returns nil. It asks last of all, for every attempt: whoever
+// was frozen between a decision and its request, or between two attempts, must
+// not carry out what a successor has decided otherwise.
+func fenceAWS(config aws.Config, allowed func() error) aws.Config {
+	config = config.Copy()
+	config.APIOptions = append(slices.Clone(config.APIOptions), func(stack *middleware.Stack) error {
+		return stack.Finalize.Add(middleware.FinalizeMiddlewareFunc("poolwrightFence",
+			func(ctx context.Context, in middleware.FinalizeInput, next middleware.FinalizeHandler) (middleware.FinalizeOutput, middleware.Metadata, error) {
+				if operation := awsmiddleware.GetOperationName(ctx); !onlyReads(operation) {
+					if err := allowed(); err != nil {
+						return middleware.FinalizeOutput{}, middleware.Metadata{}, fmt.Errorf("asking AWS to %s: %w", operation, err)
+					}
+				}
+				return next.HandleFinalize(ctx, in)
+			}), middleware.After)
+	})
+	return config
+}
+
+// onlyReads knows AWS operations by their names. Taking credentials is reading,
+// too: without them not even a read is possible.
+func onlyReads(operation string) bool {
+	return slices.ContainsFunc([]string{"Describe", "Get", "List", "Assume"}, func(verb string) bool {
+		return strings.HasPrefix(operation, verb)
+	})
+}
