@@ -97,7 +97,7 @@ func (m *mask) fields(in map[string]any, secret bool) map[string]any {
 	out := make(map[string]any, len(in))
 	for _, k := range slices.Sorted(maps.Keys(in)) {
 		v := in[k]
-		_, isText := v.(string)
+		text, isText := v.(string)
 		switch {
 		case secret && (k == "data" || k == "stringData"),
 			isText && (namesToken(k) || k == "value" && namesToken(name)),
@@ -106,6 +106,10 @@ func (m *mask) fields(in map[string]any, secret bool) map[string]any {
 			v = m.whole(v)
 		case secret && k == "metadata":
 			v = m.secretMetadata(v)
+		case isText && (k == "dryRun" || k == "managedFields") && m.known != nil:
+			// Not a field but a remark, in which an API server may quote any
+			// other. Secrets are known once all objects have been seen.
+			v = m.text(text)
 		default:
 			v = m.value(v)
 		}

@@ -248,3 +248,30 @@ func BenchmarkReport(b *testing.B) {
 		}
 	}
 }
+
+func TestARemarkOfTheAPIServerShowsNoSecret(t *testing.T) {
+	const token = "s3cr3t-value-77"
+	pod := func(remark, claim string) state.Item {
+		o := map[string]any{"kind": "Pod", "metadata": map[string]any{"name": "llm"}, "spec": map[string]any{"containers": []any{map[string]any{
+			"name": "c", "env": []any{map[string]any{"name": "API_TOKEN", "value": token}},
+		}}}}
+		if remark != "" {
+			o["dryRun"] = remark
+			o["metadata"].(map[string]any)["managedFields"] = claim
+		}
+		return state.Item{Key: state.Key{Target: "cluster", Kind: "Pod", Namespace: "default", Name: "llm"}, Object: o}
+	}
+	p := plan.Compute(state.NewSet(pod("", "")), state.NewSet(pod("refused: it says "+token, "not yet owned: "+token)))
+	r := New(p, nil)
+	var text, markdown, raw bytes.Buffer
+	for _, err := range []error{r.Text(&text, Options{}), r.Markdown(&markdown, Options{}), r.JSON(&raw)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, out := range []string{text.String(), markdown.String(), raw.String()} {
+		if strings.Contains(out, token) || !strings.Contains(out, "refused: it says (masked)") {
+			t.Errorf("leaks, or hides the remark:\n%s", out)
+		}
+	}
+}
