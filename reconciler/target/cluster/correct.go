@@ -79,6 +79,9 @@ func (j *job) body() (map[string]any, error) {
 // create applies without force, so that an object that has appeared since it
 // was found absent is not overwritten unseen.
 func (j *job) create(ctx context.Context) error {
+	if err := j.flaps.allow(j.change, nil); err != nil {
+		return fmt.Errorf("%s: %w", j.doing, err)
+	}
 	body, err := j.body()
 	if err != nil {
 		return err
@@ -102,6 +105,7 @@ func (j *job) create(ctx context.Context) error {
 		return refused
 	}
 	j.accepted(live)
+	j.flaps.corrected(j.change)
 	return nil
 }
 

@@ -290,3 +290,37 @@ func TestTwoManagersWhoWantDifferentThingsAreHeldApart(t *testing.T) {
 	clock.Step(61 * time.Second)
 	b.reconcile(b.declare(strings.Replace(config, `b: "2"`, `b: "3"`, 1)))
 }
+
+func TestWhatIsDeletedAgainAndAgainIsNotMadeAtFullSpeed(t *testing.T) {
+	clock := clocktesting.NewFakeClock(time.Now())
+	b := newBench(t, func(c *cluster.Config) { c.Clock = clock })
+	declared := b.declare(config)
+	b.reconcile(declared)
+	remove := func() {
+		b.TB.Helper()
+		if err := b.hand.Delete(t.Context(), b.get("v1", "ConfigMap", "settings")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 3 {
+		remove()
+		b.reconcile(declared)
+	}
+	remove()
+	b.wire.take()
+	errs := b.apply(b.plan(declared))
+	if n := countOf(b.wire.take(), "PATCH", "settings"); n != 0 || len(errs) != 1 {
+		t.Errorf("%d writes to what is left alone; errors: %v", n, errs)
+	}
+	for _, err := range errs {
+		if class, reason, after := state.Classify(err); class != state.Wait || reason != "Flapping" || after != time.Minute {
+			t.Errorf("class %v, reason %s, after %s: %v", class, reason, after, err)
+		}
+	}
+	// A new revision is applied all the same, and so is drift after the pause.
+	edited := b.declare(strings.Replace(config, `b: "2"`, `b: "3"`, 1))
+	b.reconcile(edited)
+	remove()
+	clock.Step(61 * time.Second)
+	b.reconcile(edited)
+}

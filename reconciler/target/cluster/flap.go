@@ -53,6 +53,11 @@ func (f *flaps) allow(c plan.Change, rivals []string) error {
 	if left <= 0 {
 		return nil
 	}
+	if c.Action == plan.Create {
+		return state.WaitFor(left, "Flapping", fmt.Errorf(
+			"it is deleted again as soon as %q has made it; left alone for %s: find out who deletes it, or take it out of the repository",
+			v1alpha1.FieldManager, left.Round(time.Second)))
+	}
 	rivals = slices.Compact(slices.Sorted(slices.Values(rivals)))
 	by := "another manager"
 	if len(rivals) > 0 {

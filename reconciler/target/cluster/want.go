@@ -179,8 +179,10 @@ func (w *World) clean(item state.Item) map[string]any {
 	if metadata == nil {
 		metadata = map[string]any{}
 	}
+	// Owners are named by their UIDs, which mean nothing in another cluster:
+	// the garbage collector would delete the object as soon as it is made.
 	for _, field := range []string{"uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp",
-		"deletionGracePeriodSeconds", "managedFields", "selfLink"} {
+		"deletionGracePeriodSeconds", "managedFields", "selfLink", "ownerReferences"} {
 		delete(metadata, field)
 	}
 	metadata["name"] = item.Key.Name

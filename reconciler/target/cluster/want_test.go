@@ -92,6 +92,7 @@ metadata:
   generation: 4
   creationTimestamp: null
   managedFields: []
+  ownerReferences: [{apiVersion: v1, kind: ConfigMap, name: gone, uid: 0-0-0}]
   labels: {a: b}
   annotations:
     karpenter.sh/nodepool-hash: "1"
