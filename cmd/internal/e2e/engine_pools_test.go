@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -238,11 +239,8 @@ func (s scene) hears(name, reason string, words ...string) {
 			if !strings.HasPrefix(e.InvolvedObject.Name, name) {
 				continue
 			}
-			missing := false
-			for _, word := range words {
-				missing = missing || !strings.Contains(e.Message, word)
-			}
-			if e.Reason == reason && !missing {
+			lacks := func(word string) bool { return !strings.Contains(e.Message, word) }
+			if e.Reason == reason && !slices.ContainsFunc(words, lacks) {
 				return nil
 			}
 			seen = append(seen, e.Reason+": "+e.Message)

@@ -67,6 +67,7 @@ func TestTheEngineHasManyLives(t *testing.T) {
 	inTurn(s,
 		part{"an outage of the API server ends no node by mistake", scene.apiServerIsAway},
 		part{"a kill between CreateFleet and its note leaves one instance", scene.killedInALaunch},
+		part{"of two replicas one acts, and the other finishes what a kill interrupts", scene.standbyTakesOver},
 		part{"changed settings restart the engine once, invalid ones never", scene.settingsChange},
 		part{"Auto Mode holds the engine and nothing else", scene.autoModeHolds},
 		part{"in the end nothing is left over", scene.nothingLeaks},

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -94,9 +95,15 @@ func (s scene) in(t *testing.T) scene { return scene{t, s.engineWorld} }
 // start begins the controller's next life. All lives write to the same log.
 func (s scene) start() {
 	s.Helper()
+	s.startReplica("poolwright")
+}
+
+// startReplica starts a controller, which is then the one to watch.
+func (s scene) startReplica(name string) {
+	s.Helper()
 	var err error
-	s.now, err = s.World.Run("poolwright", binary, "run", "--namespace="+engineSystem,
-		"--cache-dir="+filepath.Join(s.Dir, "mirrors"), "--metrics-addr=0", "--health-addr=0")
+	s.now, err = s.World.Run(name, binary, "run", "--namespace="+engineSystem,
+		"--cache-dir="+filepath.Join(s.Dir, "mirrors-"+name), "--metrics-addr=0", "--health-addr=0")
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -219,20 +226,23 @@ func (s scene) pass(d time.Duration) {
 	}
 }
 
-// logged counts the lines of the controller's log that hold all the words.
+// logged returns the lines of all controllers' logs that hold all the words, log
+// by log.
 func (s scene) logged(words ...string) (lines []string) {
 	s.Helper()
-	content, err := os.ReadFile(s.now.Log())
-	if err != nil {
-		s.Fatal(err)
+	logs, err := filepath.Glob(filepath.Join(s.Dir, "logs", "poolwright*.log"))
+	if err != nil || len(logs) == 0 {
+		s.Fatalf("no log of a controller: %v", err)
 	}
-	for line := range strings.Lines(string(content)) {
-		holds := true
-		for _, word := range words {
-			holds = holds && strings.Contains(line, word)
+	for _, path := range logs {
+		content, err := os.ReadFile(path)
+		if err != nil {
+			s.Fatal(err)
 		}
-		if holds {
-			lines = append(lines, line)
+		for line := range strings.Lines(string(content)) {
+			if !slices.ContainsFunc(words, func(word string) bool { return !strings.Contains(line, word) }) {
+				lines = append(lines, line)
+			}
 		}
 	}
 	return lines
