@@ -2,6 +2,7 @@ package wire
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -84,4 +85,21 @@ func (g gates) keepChecking(a *attempt) manager.Runnable {
 		Every: gateInterval,
 		Retry: holdRetry,
 	}
+}
+
+// lookAround looks for another Karpenter once this replica leads, when its own
+// lease says so to the others: of two that start at once, one sees the other.
+func (g gates) lookAround(a *attempt) manager.Runnable {
+	return leading(func(ctx context.Context) error {
+		err := g.CheckOthers(ctx)
+		if err == nil || ctx.Err() != nil {
+			return nil
+		}
+		if refusal, ok := errors.AsType[gate.Refusal](err); ok && refusal.Unproven {
+			return nil // keepChecking counts those
+		}
+		a.cfg.Logger.Error(err, "Somebody else began to lead at the same time: stopping the engine")
+		a.cancel(ErrRestart)
+		return nil
+	})
 }

@@ -27,6 +27,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/poolwright/poolwright/provision/engine"
+	"github.com/poolwright/poolwright/provision/engine/gate"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 )
 
@@ -206,7 +207,7 @@ func (a *attempt) manager(ctx context.Context) (manager.Manager, error) {
 		a.cfg.Logger.Info("The engine is held", "reason", held.reason, "message", held.message)
 	}
 	frugal()
-	mgr, err := ctrl.NewManager(rest.CopyConfig(a.cfg.REST), a.managerOptions())
+	mgr, err := ctrl.NewManager(rest.CopyConfig(a.cfg.REST), a.managerOptions(false))
 	if err != nil {
 		return nil, fmt.Errorf("building the manager: %w", err)
 	}
@@ -238,20 +239,22 @@ func (a *attempt) withEngine(ctx context.Context) (manager.Manager, *hold) {
 	}
 	eng.GuardCollection(gates.CheckOrphans)
 	eng.FenceAWS(a.lease.fresh)
-	mgr, err := ctrl.NewManager(eng.RESTConfig(), eng.ManagerOptions(a.managerOptions()))
+	mgr, err := ctrl.NewManager(eng.RESTConfig(), eng.ManagerOptions(a.managerOptions(true)))
 	if err != nil {
 		return nil, holdOf("EngineFailed", fmt.Errorf("building the engine's manager: %w", err))
 	}
 	if err := eng.AddTo(ctx, mgr); err != nil {
 		return nil, holdOf("EngineFailed", err)
 	}
-	if err := mgr.Add(gates.keepChecking(a)); err != nil {
+	if err := errors.Join(mgr.Add(gates.keepChecking(a)), mgr.Add(gates.lookAround(a))); err != nil {
 		return nil, holdOf("EngineFailed", err)
 	}
 	return mgr, nil
 }
 
-func (a *attempt) managerOptions() manager.Options {
+// managerOptions are our ports and our lease, which tells other Poolwrights
+// whether this one has the engine.
+func (a *attempt) managerOptions(engine bool) manager.Options {
 	grace, lasts := 20*time.Second, leaseDuration
 	return manager.Options{
 		Scheme:                        scheme.Scheme,
@@ -261,6 +264,7 @@ func (a *attempt) managerOptions() manager.Options {
 		LeaderElection:                true,
 		LeaderElectionID:              LeaseName,
 		LeaderElectionNamespace:       a.cfg.Namespace,
+		LeaderElectionLabels:          gate.LeaseLabels(engine),
 		LeaderElectionReleaseOnCancel: true,
 		LeaseDuration:                 &lasts,
 		GracefulShutdownTimeout:       &grace,

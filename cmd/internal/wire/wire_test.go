@@ -98,6 +98,17 @@ func TestTheWordAboutOrphansIsReadFromTheLiveCluster(t *testing.T) {
 	}
 }
 
+func TestTheLeaseTellsOthersWhetherTheEngineRuns(t *testing.T) {
+	a := &attempt{cfg: Config{Namespace: "ours"}}
+	on, off := a.managerOptions(true).LeaderElectionLabels, a.managerOptions(false).LeaderElectionLabels
+	if diff := cmp.Diff(gate.LeaseLabels(true), on); diff != "" {
+		t.Errorf("with the engine (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(gate.LeaseLabels(false), off); diff != "" || cmp.Equal(on, off) {
+		t.Errorf("without the engine (-want +got):\n%s", diff)
+	}
+}
+
 func TestAHoldNamesEveryClosedGateAndItsRemedy(t *testing.T) {
 	held := holdFrom([]gate.Refusal{
 		{Gate: gate.Account, Message: "another account", Remedy: "correct it"},

@@ -73,7 +73,8 @@ type Gates struct {
 	// AWS is the configuration that the engine will use; see engine.LoadAWS.
 	AWS aws.Config
 	// OwnLease is this process's own leader lease, which is not another
-	// Karpenter's even if it is named like one.
+	// Karpenter's even if it is named like one. A lease of this name in another
+	// namespace is another Poolwright's; see LeaseLabels.
 	OwnLease types.NamespacedName
 	// ConfirmOrphans returns what a person has quoted from a refusal to let those
 	// orphans go, "" for nothing. It is asked at every check.

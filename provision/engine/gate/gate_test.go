@@ -90,6 +90,23 @@ func TestGates(t *testing.T) {
 		{name: "our own lease is not another Karpenter's",
 			breakIt: func(w *world) { w.objects = []client.Object{lease("karpenter", "us", time.Second)} },
 			adjust:  func(g *Gates) { g.OwnLease = client.ObjectKey{Namespace: "karpenter", Name: karpenterLease} }},
+		{name: "another Poolwright whose engine runs is refused",
+			breakIt: func(w *world) { w.objects = []client.Object{poolwright("other", "pod-1", "on", time.Second)} },
+			closed:  []string{"OtherKarpenter"}, says: []string{"other/poolwright", "another Poolwright", "scale the other to zero"}},
+		{name: "another Poolwright that says nothing of its engine is refused",
+			breakIt: func(w *world) { w.objects = []client.Object{poolwright("other", "pod-1", "", time.Second)} },
+			closed:  []string{"OtherKarpenter"}, says: []string{"may run"}},
+		{name: "another Poolwright whose engine is off or held is none",
+			breakIt: func(w *world) { w.objects = []client.Object{poolwright("other", "pod-1", "off", time.Second)} }},
+		{name: "another Poolwright that restarts is refused meanwhile",
+			breakIt: func(w *world) { w.objects = []client.Object{poolwright("other", "", "on", 5*time.Second)} },
+			closed:  []string{"OtherKarpenter"}, says: []string{"other/poolwright"}},
+		{name: "another Poolwright that went a minute ago is none",
+			breakIt: func(w *world) { w.objects = []client.Object{poolwright("other", "", "on", 61*time.Second)} }},
+		{name: "another Poolwright that died a minute ago is none",
+			breakIt: func(w *world) { w.objects = []client.Object{poolwright("other", "pod-1", "on", 61*time.Second)} }},
+		{name: "our own lease is not another Poolwright's",
+			breakIt: func(w *world) { w.objects = []client.Object{poolwright("poolwright-system", "us", "on", time.Second)} }},
 		{name: "leases that cannot be listed prove nothing",
 			breakIt: func(w *world) { w.listErr["LeaseList"] = forbidden("leases") },
 			closed:  []string{"OtherKarpenter?"}, says: []string{"leases.coordination.k8s.io"}},
@@ -251,14 +268,30 @@ func TestALeaseThatMovesIsALeaderWhateverItsClockSays(t *testing.T) {
 		return nil
 	})
 	refusals, err := g.Check(t.Context())
-	if err != nil || len(refusals) != 1 || refusals[0].Gate != OtherKarpenter || looks != 2 {
-		t.Errorf("got %v, %v after %d looks", refusals, err, looks)
+	if err != nil || len(refusals) != 1 || refusals[0].Gate != OtherKarpenter || looks != 4 {
+		t.Errorf("got %v, %v after %d lists, want two looks for two names", refusals, err, looks)
+	}
+}
+
+func TestCheckOthersLooksAtLeasesOnly(t *testing.T) {
+	w := newWorld(t)
+	w.autoMode, w.deny = true, "DescribeInstances"
+	if err := w.gates().CheckOthers(t.Context()); err != nil {
+		t.Errorf("nobody else is there, and got %v", err)
+	}
+	w.objects = []client.Object{poolwright("other", "pod-1", "on", time.Second)}
+	var refusal Refusal
+	if err := w.gates().CheckOthers(t.Context()); !errors.As(err, &refusal) || refusal.Gate != OtherKarpenter || refusal.Unproven {
+		t.Errorf("got %v", err)
 	}
 }
 
 func TestGatesThatWereNotFilledInAreAnError(t *testing.T) {
 	if _, err := (Gates{}).Check(t.Context()); err == nil {
 		t.Error("empty gates were checked")
+	}
+	if err := (Gates{}).CheckOthers(t.Context()); err == nil {
+		t.Error("empty gates found nobody else")
 	}
 	if err := (Gates{}).CheckOrphans(t.Context()); err == nil {
 		t.Error("empty gates found no orphans")
@@ -339,4 +372,15 @@ func lease(namespace, holder string, age time.Duration) *coordinationv1.Lease {
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: karpenterLease},
 		Spec:       coordinationv1.LeaseSpec{HolderIdentity: &holder, RenewTime: &renewed},
 	}
+}
+
+// poolwright is the lease of a Poolwright; without a word about its engine when
+// that is empty.
+func poolwright(namespace, holder, engine string, age time.Duration) *coordinationv1.Lease {
+	l := lease(namespace, holder, age)
+	l.Name = "poolwright"
+	if engine != "" {
+		l.Labels = LeaseLabels(engine == "on")
+	}
+	return l
 }

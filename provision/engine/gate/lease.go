@@ -22,9 +22,38 @@ const (
 	secondLook = 5 * time.Second
 )
 
-// otherKarpenter refuses while another Karpenter leads. A lease whose renewal
-// looks old is read twice: its holder's clock may be wrong, but a renewal that
-// moves is a leader.
+// engineLabel, on a Poolwright's lease, says whether its holder runs the engine.
+const engineLabel = "poolwright.dev/engine"
+
+// LeaseLabels are what a Poolwright must put on its leader lease whenever it
+// writes it, so that others can tell whether its engine runs: one whose engine is
+// off or held is no other Karpenter.
+func LeaseLabels(engine bool) map[string]string {
+	if engine {
+		return map[string]string{engineLabel: "on"}
+	}
+	return map[string]string{engineLabel: "off"}
+}
+
+// CheckOthers is the gate OtherKarpenter alone: for the moment after this process
+// has begun to lead. Two that start at the same time both find nobody before;
+// whoever leads last sees the other after. It returns nil or a Refusal.
+func (g Gates) CheckOthers(ctx context.Context) error {
+	g, err := g.complete()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	if refusal := g.otherKarpenter(ctx); refusal != nil {
+		return *refusal
+	}
+	return nil
+}
+
+// otherKarpenter refuses while another Karpenter leads, be it a stock one or
+// another Poolwright's. A lease whose renewal looks old is read twice: its
+// holder's clock may be wrong, but a renewal that moves is a leader.
 func (g Gates) otherKarpenter(ctx context.Context) *Refusal {
 	const check = "allow list on leases.coordination.k8s.io in all namespaces"
 	held, err := g.heldLeases(ctx)
@@ -42,24 +71,41 @@ func (g Gates) otherKarpenter(ctx context.Context) *Refusal {
 		}
 		for at, renewed := range again {
 			if before, ok := held[at]; !ok || !before.Equal(renewed) {
-				alive = append(alive, at.String())
+				alive = append(alive, at)
 			}
 		}
 	}
-	if len(alive) == 0 {
-		return nil
+	return refuseOthers(alive)
+}
+
+func refuseOthers(alive []types.NamespacedName) *Refusal {
+	var karpenters, poolwrights []string
+	for _, at := range alive {
+		if at.Name == karpenterLease {
+			karpenters = append(karpenters, at.String())
+		} else {
+			poolwrights = append(poolwrights, at.String())
+		}
 	}
-	slices.Sort(alive)
-	return refuse(OtherKarpenter, "scale the other Karpenter to zero and wait a minute, or set spec.engine.mode to External",
-		"another Karpenter leads in this cluster: lease %s is being renewed", some(alive))
+	slices.Sort(karpenters)
+	slices.Sort(poolwrights)
+	switch {
+	case len(karpenters) > 0:
+		return refuse(OtherKarpenter, "scale the other Karpenter to zero and wait a minute, or set spec.engine.mode to External",
+			"another Karpenter leads in this cluster: lease %s is being renewed", some(append(karpenters, poolwrights...)))
+	case len(poolwrights) > 0:
+		return refuse(OtherKarpenter, "keep one Poolwright per cluster: scale the other to zero and wait a minute",
+			"another Poolwright leads in this cluster and its engine runs, or may run: lease %s was renewed just now", some(poolwrights))
+	}
+	return nil
 }
 
 // judge splits held leases into those surely alive and tells whether any of the
 // others is worth a second look.
-func (g Gates) judge(held map[types.NamespacedName]time.Time) (alive []string, doubtful bool) {
+func (g Gates) judge(held map[types.NamespacedName]time.Time) (alive []types.NamespacedName, doubtful bool) {
 	for at, renewed := range held {
 		if g.Clock.Since(renewed) < leaseAlive {
-			alive = append(alive, at.String())
+			alive = append(alive, at)
 		} else {
 			doubtful = true
 		}
@@ -67,24 +113,45 @@ func (g Gates) judge(held map[types.NamespacedName]time.Time) (alive []string, d
 	return alive, doubtful
 }
 
-// heldLeases are the renewals of others' Karpenter leases that name a holder. A
-// leader that stops orderly takes its name off.
+// heldLeases are the renewals of others' leases behind which a Karpenter may run:
+// those named as stock Karpenter's, and those named as ours in other namespaces.
 func (g Gates) heldLeases(ctx context.Context) (map[types.NamespacedName]time.Time, error) {
-	leases := &coordinationv1.LeaseList{}
-	byName := &client.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", karpenterLease)}
-	if err := g.Kube.List(ctx, leases, byName); err != nil {
-		return nil, fmt.Errorf("listing leases: %w", err)
-	}
 	held := map[types.NamespacedName]time.Time{}
-	for _, lease := range leases.Items {
-		at := types.NamespacedName{Namespace: lease.Namespace, Name: lease.Name}
-		s := lease.Spec
-		if lease.Name != karpenterLease || at == g.OwnLease || s.HolderIdentity == nil || *s.HolderIdentity == "" || s.RenewTime == nil {
+	for _, name := range []string{karpenterLease, g.OwnLease.Name} {
+		if name == "" {
 			continue
 		}
-		held[at] = s.RenewTime.Time
+		leases := &coordinationv1.LeaseList{}
+		byName := &client.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", name)}
+		if err := g.Kube.List(ctx, leases, byName); err != nil {
+			return nil, fmt.Errorf("listing leases: %w", err)
+		}
+		for _, lease := range leases.Items {
+			at := types.NamespacedName{Namespace: lease.Namespace, Name: lease.Name}
+			if lease.Name == name && at != g.OwnLease && lease.Spec.RenewTime != nil && g.mayAct(lease) {
+				held[at] = lease.Spec.RenewTime.Time
+			}
+		}
 	}
 	return held, nil
+}
+
+// mayAct tells whether a Karpenter may run behind a lease, if somebody renews it.
+// A leader that stops orderly takes its name off. A Poolwright does so at every
+// change of its settings too, and is back within seconds: while that is recent
+// its engine still counts. One that says nothing of its engine may have one.
+func (g Gates) mayAct(lease coordinationv1.Lease) bool {
+	named := lease.Spec.HolderIdentity != nil && *lease.Spec.HolderIdentity != ""
+	if lease.Name == karpenterLease {
+		return named
+	}
+	switch lease.Labels[engineLabel] {
+	case "off":
+		return false
+	case "on":
+		return named || g.Clock.Since(lease.Spec.RenewTime.Time) < leaseAlive
+	}
+	return named
 }
 
 func (g Gates) wait(ctx context.Context, d time.Duration) error {
