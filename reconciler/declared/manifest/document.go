@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
 	"strconv"
 	"strings"
 
@@ -81,7 +80,7 @@ func parse(file string, content []byte, limits Limits) ([]Document, []state.Prob
 		node, err := parseOne(part)
 		if err != nil {
 			problems = append(problems, state.Problem{
-				Origin:  state.Origin{File: file, Line: part.line + errorLine(err) - 1},
+				Origin:  state.Origin{File: file, Line: faultLine(part, err)},
 				Message: "this is not valid YAML: " + lineless(err),
 			})
 			continue
@@ -237,25 +236,6 @@ func (in *inspector) keys(n *yaml.Node) {
 		}
 		seen[k.Value] = k.Line
 	}
-}
-
-var yamlLine = regexp.MustCompile(`line (\d+)`)
-
-// errorLine finds the line in a message of the YAML library, or 1.
-func errorLine(err error) int {
-	if m := yamlLine.FindStringSubmatch(err.Error()); m != nil {
-		if n, convErr := strconv.Atoi(m[1]); convErr == nil && n > 0 {
-			return n
-		}
-	}
-	return 1
-}
-
-var yamlPrefix = regexp.MustCompile(`^(error converting YAML to JSON: )?(yaml: )?(unmarshal errors:\s*)?(line \d+: )?`)
-
-// lineless removes the library's own line, which counts from the document.
-func lineless(err error) string {
-	return strings.TrimSpace(yamlPrefix.ReplaceAllString(err.Error(), ""))
 }
 
 // Child returns the value of a key of a mapping, with aliases and merge keys
