@@ -67,7 +67,8 @@ type left struct {
 // document is one shard's content.
 type document[R any] struct {
 	Format int `json:"format"`
-	// Shards is how many shards there were when this one was written.
+	// Shards is how many shards there were when this one was written: the
+	// last of them could be missing, which their names alone do not tell.
 	Shards  int `json:"shards"`
 	Records []R `json:"records"`
 }
@@ -155,20 +156,23 @@ func sum(k state.Key) uint64 {
 	return s ^ s>>32 // The low bits alone of FNV are weak.
 }
 
-// Decode reads one shard. Anything that it does not understand completely is
-// an error.
-func Decode(targetName, text string) ([]Record, error) {
+// Decode reads one shard, and how many there were when it was written.
+// Anything that it does not understand completely is an error.
+func Decode(targetName, text string) (records []Record, shards int, err error) {
 	var d document[line]
 	if err := json.Unmarshal([]byte(text), &d); err != nil {
-		return nil, fmt.Errorf("reading inventory: %w", err)
+		return nil, 0, fmt.Errorf("reading inventory: %w", err)
 	}
 	if d.Format != format {
-		return nil, &FormatError{Format: d.Format}
+		return nil, 0, &FormatError{Format: d.Format}
+	}
+	if d.Shards < 0 || d.Shards > maxShards {
+		return nil, 0, fmt.Errorf("reading inventory: there cannot be %d shards", d.Shards)
 	}
 	out := make([]Record, 0, len(d.Records))
 	for i, l := range d.Records {
 		if l.Kind == "" || l.Name == "" || l.Version == "" {
-			return nil, fmt.Errorf("reading inventory: record %d has no kind, version or name", i)
+			return nil, 0, fmt.Errorf("reading inventory: record %d has no kind, version or name", i)
 		}
 		out = append(out, Record{
 			Key:     state.Key{Target: targetName, Group: l.Group, Kind: l.Kind, Namespace: l.Namespace, Name: l.Name},
@@ -176,7 +180,7 @@ func Decode(targetName, text string) ([]Record, error) {
 			Print: fields.Print{UID: l.UID, Generation: l.Generation, Fields: l.Fields, Meta: l.Meta, Values: l.Values, Spec: l.Spec},
 		})
 	}
-	return out, nil
+	return out, d.Shards, nil
 }
 
 // FormatError says that a newer Poolwright wrote the inventory.

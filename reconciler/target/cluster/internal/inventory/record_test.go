@@ -28,9 +28,12 @@ func decodeAll(t testing.TB, shards []string) []Record {
 	t.Helper()
 	var out []Record
 	for _, s := range shards {
-		part, err := Decode("cluster", s)
+		part, of, err := Decode("cluster", s)
 		if err != nil {
 			t.Fatal(err)
+		}
+		if of != len(shards) {
+			t.Errorf("a shard says it is one of %d, and there are %d", of, len(shards))
 		}
 		out = append(out, part...)
 	}
@@ -87,11 +90,53 @@ func TestDecodeRefusesWhatItDoesNotUnderstand(t *testing.T) {
 		{"half a document", `{"format":1,"records":[{"kind"`, "unexpected end"},
 		{"an object", `{}`, "format 0"},
 		{"a later format", `{"format":2}`, "format 2"},
+		{"more shards than there can be", `{"format":1,"shards":5000}`, "5000 shards"},
+		{"fewer shards than none", `{"format":1,"shards":-1}`, "-1 shards"},
 		{"a record without a name", `{"format":1,"records":[{"kind":"X","version":"v1"}]}`, "record 0"},
 	} {
 		t.Run(tt.name+" is an error", func(t *testing.T) {
-			if _, err := Decode("cluster", tt.text); err == nil || !strings.Contains(err.Error(), tt.want) {
+			if _, _, err := Decode("cluster", tt.text); err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("%v", err)
+			}
+		})
+	}
+}
+
+// found is what a List of the shards would show, but for those left out.
+func found(shards []string, without ...int) map[int]shard {
+	out := map[int]shard{}
+	for n, content := range shards {
+		if !slices.Contains(without, n) {
+			out[n] = shard{version: "1", content: content}
+		}
+	}
+	return out
+}
+
+func TestAMissingShardIsNoticedWhicheverItIs(t *testing.T) {
+	shards := Encode(records(6000), 0)
+	last := len(shards) - 1
+	for _, tt := range []struct {
+		name     string
+		without  []int
+		complete bool
+	}{
+		{"all are there", nil, true},
+		{"the first is missing", []int{0}, false},
+		{"one in the middle is missing", []int{1}, false},
+		{"the last is missing", []int{last}, false},
+		{"all but the first are missing", []int{1, 2, 3, last}, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := NewStore(nil, Place{Target: "cluster", Prefix: "x"})
+			complete, err := s.adopt(found(shards, tt.without...))
+			if err != nil || complete != tt.complete || len(s.shards) != len(shards) {
+				t.Errorf("complete is %v with %d of %d shards, error %v", complete, len(s.shards), len(shards), err)
+			}
+			// What is lost while this process runs is in its memory, and is
+			// noticed all the same, to be written again.
+			if complete, err := s.adopt(found(shards, last)); err != nil || complete || !s.dirty {
+				t.Errorf("the last shard's loss was not noticed: %v, %v, %v", complete, s.dirty, err)
 			}
 		})
 	}
@@ -103,7 +148,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add(Encode(records(3), 0)[0])
 	f.Add(`{"format":1,"shards":1,"records":[{"kind":"X","version":"v1","name":"n"},{"kind":"X","version":"v2","name":"n"}]}`)
 	f.Fuzz(func(t *testing.T, text string) {
-		in, err := Decode("cluster", text)
+		in, _, err := Decode("cluster", text)
 		if err != nil {
 			return
 		}

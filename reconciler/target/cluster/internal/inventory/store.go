@@ -45,6 +45,9 @@ type Store struct {
 
 	io     sync.Mutex // held while loading or saving
 	shards []shard
+	// lost says that a shard was missing or unreadable, and nothing has been
+	// written since: whoever was told may have failed to search by labels.
+	lost bool
 
 	mu      sync.RWMutex
 	records map[state.Key]Record
@@ -72,7 +75,7 @@ func (s *Store) Load(ctx context.Context) (complete bool, err error) {
 	s.io.Lock()
 	defer s.io.Unlock()
 	if s.unmoved(ctx) {
-		return true, nil
+		return !s.lost, nil
 	}
 	return s.read(ctx)
 }
@@ -112,32 +115,28 @@ func (s *Store) read(ctx context.Context) (complete bool, err error) {
 
 // adopt takes over what was found.
 func (s *Store) adopt(found map[int]shard) (complete bool, err error) {
-	size := 0
-	for n := range found {
+	size := len(s.shards)
+	complete = true
+	for n, sh := range found {
 		size = max(size, n+1)
+		if n < len(s.shards) && s.shards[n].version == sh.version {
+			continue // It has been read.
+		}
+		records, of, err := Decode(s.place.Target, sh.content)
+		if _, foreign := errors.AsType[*FormatError](err); foreign {
+			return false, state.Fail(state.Fix, "InventoryFormat", err)
+		}
+		complete = complete && err == nil
+		size = max(size, of)
+		s.merge(records)
 	}
 	shards := make([]shard, size)
-	complete = size > 0
-	for n := range shards {
-		sh, ok := found[n]
-		if !ok {
-			complete = false
-			continue
-		}
-		unread := n >= len(s.shards) || s.shards[n].version != sh.version
-		if unread {
-			records, err := Decode(s.place.Target, sh.content)
-			if _, foreign := errors.AsType[*FormatError](err); foreign {
-				return false, state.Fail(state.Fix, "InventoryFormat", err)
-			}
-			if err != nil {
-				complete = false
-			}
-			s.merge(records)
-		}
+	for n, sh := range found {
 		shards[n] = sh
 	}
-	if !complete || size < len(s.shards) {
+	complete = complete && !s.lost && size > 0 && len(found) == size
+	s.lost = !complete
+	if !complete {
 		s.mu.Lock()
 		s.dirty = s.dirty || len(s.records) > 0
 		s.mu.Unlock()
@@ -253,8 +252,10 @@ func (s *Store) save(ctx context.Context) error {
 		s.mu.Lock()
 		s.dirty = true
 		s.mu.Unlock()
+		return err
 	}
-	return err
+	s.lost = false
+	return nil
 }
 
 // write goes from the last shard to the first: when a shard is split, the half
@@ -312,6 +313,6 @@ func (s *Store) Destroy(ctx context.Context) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.shards, s.records, s.dirty = nil, map[state.Key]Record{}, false
+	s.shards, s.lost, s.records, s.dirty = nil, false, map[state.Key]Record{}, false
 	return nil
 }
