@@ -22,7 +22,8 @@ import (
 
 // Observe implements target.Target. It costs one paged List per kind, and
 // nothing more for objects that are as we left them; see compare for the
-// others.
+// others. With nothing wanted everything of ours is given up, and its inventory
+// perhaps with it: then it is an error that something of ours cannot be seen.
 func (w *World) Observe(ctx context.Context, wanted state.Set) (state.Set, error) {
 	complete, err := w.store.Load(ctx)
 	if err != nil {
@@ -74,10 +75,12 @@ type observation struct {
 	met map[state.Key]bool
 	// forbidden holds the kinds that we may not list.
 	forbidden map[schema.GroupKind]error
-	doubts    []doubt
-	strays    []doubt
-	items     []state.Item
-	errs      []error
+	// unserved holds the kinds that are known and not served at this moment.
+	unserved map[schema.GroupVersionKind]bool
+	doubts   []doubt
+	strays   []doubt
+	items    []state.Item
+	errs     []error
 }
 
 // doubt is a live object that memory cannot vouch for, with the wanted item
@@ -88,7 +91,10 @@ type doubt struct {
 }
 
 func newObservation(w *World, wanted state.Set) *observation {
-	return &observation{world: w, wanted: wanted, met: map[state.Key]bool{}, forbidden: map[schema.GroupKind]error{}}
+	return &observation{
+		world: w, wanted: wanted, met: map[state.Key]bool{},
+		forbidden: map[schema.GroupKind]error{}, unserved: map[schema.GroupVersionKind]bool{},
+	}
 }
 
 func (o *observation) fail(err error) {
@@ -152,6 +158,11 @@ func (o *observation) kinds(ctx context.Context, all bool) ([]listing, error) {
 	if !all {
 		return out, nil
 	}
+	// A process that has wanted nothing yet knows no kinds, and one that has
+	// run for long may not know the newest.
+	if err := o.world.kinds.Refresh(ctx); err != nil {
+		return nil, err
+	}
 	for _, kind := range o.world.kinds.All() {
 		if !covered[kind.GroupKind()] && kind.Kind != "Event" {
 			out = append(out, listing{Kind: kind, optional: true})
@@ -166,7 +177,11 @@ func (o *observation) list(ctx context.Context, k listing) {
 		o.visit(k.Kind, &unstructured.Unstructured{Object: live.Object})
 	})
 	switch {
-	case err == nil, k.Promised && apierrors.IsNotFound(err):
+	case err == nil:
+	case apierrors.IsNotFound(err):
+		o.notServed(ctx, k, err)
+	case k.optional && o.givesUp() && !never(err):
+		o.fail(api.Refused("looking for what is ours among the "+k.GVR().GroupResource().String(), err, false))
 	case apierrors.IsForbidden(err) || k.optional && ctx.Err() == nil:
 		// What may not be seen is neither absent nor unwanted. The wanted
 		// ones are tried, so that the refusal is told for each.
@@ -281,12 +296,13 @@ func (o *observation) seek(ctx context.Context, records []inventory.Record) {
 			o.unseen(groups[p], err)
 			continue
 		}
-		if !ok && o.defined(ctx, p.gvk) {
-			continue // Not served at this moment, which proves nothing.
+		if !ok || o.unserved[kind.GroupVersionKind] {
+			o.unknown(ctx, p.gvk, kind, groups[p])
+			continue
 		}
-		exists := o.names(ctx, kind, p.namespace, len(groups[p]), ok)
+		exists := o.names(ctx, kind, p.namespace, len(groups[p]))
 		for _, r := range groups[p] {
-			if ok && (exists == nil || exists[r.Key.Name]) {
+			if exists == nil || exists[r.Key.Name] {
 				single = append(single, seekOne{kind, r})
 			} else {
 				o.absent(r.Key)
@@ -302,57 +318,18 @@ type seekOne struct {
 }
 
 // names lists what exists where many are sought; nil means "ask for each".
-func (o *observation) names(ctx context.Context, kind kinds.Kind, namespace string, sought int, served bool) map[string]bool {
-	if !served || sought <= few {
+func (o *observation) names(ctx context.Context, kind kinds.Kind, namespace string, sought int) map[string]bool {
+	if sought <= few {
 		return nil
 	}
 	names := map[string]bool{}
 	err := o.world.api.Names(ctx, api.Ref{Resource: kind.GVR(), Namespace: namespace}, "", "", func(m *metav1.PartialObjectMetadata) {
 		names[m.Name] = true
 	})
-	if err != nil && !(kind.Promised && apierrors.IsNotFound(err)) {
+	if err != nil {
 		return nil
 	}
 	return names
-}
-
-func (o *observation) get(ctx context.Context, s seekOne) {
-	live, err := o.world.api.Get(ctx, api.Ref{Resource: s.kind.GVR(), Namespace: s.rec.Key.Namespace, Name: s.rec.Key.Name})
-	switch {
-	case apierrors.IsNotFound(err):
-		o.absent(s.rec.Key)
-	case apierrors.IsForbidden(err):
-		o.unseen([]inventory.Record{s.rec}, api.Refused("reading "+s.rec.Key.String(), err, false))
-	case err != nil:
-		o.fail(api.Refused("reading "+s.rec.Key.String(), err, false))
-	default:
-		o.visit(s.kind, live)
-	}
-}
-
-// absent notes that an object is not there.
-func (o *observation) absent(k state.Key) {
-	rec, known := o.world.store.Get(k)
-	if _, wanted := o.wanted.Get(k); !wanted {
-		o.world.store.Forget(k)
-		return
-	}
-	if known && rec.Desired != "" {
-		o.add(state.Item{Key: k, Version: rec.Version, Applied: rec.Desired})
-	}
-}
-
-// unseen reports wanted objects that we may not read as differing, so that
-// they are tried and the refusal is told; others are left alone.
-func (o *observation) unseen(records []inventory.Record, err error) {
-	for _, r := range records {
-		if item, wanted := o.wanted.Get(r.Key); wanted {
-			rec, _ := o.world.store.Get(r.Key)
-			found := state.Item{Key: item.Key, Version: item.Version, Wave: item.Wave, Applied: rec.Desired}
-			found.Object = remark(item.Object, "unreadable: "+err.Error())
-			o.add(found)
-		}
-	}
 }
 
 // settle compares the doubtful ones with the API server's help.
