@@ -58,12 +58,11 @@ func (d *demo) run(cmd *cobra.Command) (err error) {
 	if err != nil {
 		return err
 	}
-	cfg := sandbox.DefaultConfig()
+	if _, err := os.Stat(filepath.Join(d.example, syncPath)); err != nil {
+		return fmt.Errorf("the example %s has no folder %s; run this in the clone, or name an example with --example", d.example, syncPath)
+	}
+	cfg := exampleWorld()
 	cfg.Progress = progress
-	cfg.AWS.Region, cfg.AWS.Account = "eu-west-1", "111122223333"
-	cfg.AWS.Cluster.Name = "altanova-dev-euw1-eks"
-	cfg.AWS.Roles = []string{"altanova-dev-euw1-eks-karpenter-node"}
-	cfg.AWS.Queues = []string{"altanova-dev-euw1-eks"}
 	world, err := sandbox.Start(ctx, cfg)
 	if err != nil {
 		return err
@@ -71,7 +70,10 @@ func (d *demo) run(cmd *cobra.Command) (err error) {
 	defer func() { err = errors.Join(err, world.Stop()) }()
 	s := &story{world: world, marks: newTimeline(), tell: tell, deadline: d.deadline}
 	s.marks.mark(worldReady, cfg.AWS.Cluster.Name, "API server, scheduler, controllers, AWS, Gitea: all on loopback", time.Now())
-	err = s.tellOn(ctx, d, binary)
+	if err = s.tellOn(ctx, d, binary); ctx.Err() != nil {
+		// What failed then failed because somebody wanted it to end.
+		return errors.New("interrupted")
+	}
 	if d.keep && s.controller != nil {
 		if err != nil {
 			fmt.Fprintln(progress, "Error:", err)
@@ -128,6 +130,16 @@ func (s *story) makeRepository(ctx context.Context, example string) (*repo, erro
 		return nil, err
 	}
 	return cloneExample(example, filepath.Join(s.world.Dir, "working-copy"), remote.URL, team.Name, token)
+}
+
+// exampleWorld is the cluster that examples/altanova is written for.
+func exampleWorld() sandbox.Config {
+	cfg := sandbox.DefaultConfig()
+	const cluster = "altanova-dev-euw1-eks"
+	cfg.AWS.Region, cfg.AWS.Account = "eu-west-1", "111122223333"
+	cfg.AWS.Cluster.Name = cluster
+	cfg.AWS.Roles, cfg.AWS.Queues = []string{cluster + "-karpenter-node"}, []string{cluster}
+	return cfg
 }
 
 // binary finds the product: beside this program, where make puts both.

@@ -111,9 +111,11 @@ type jsonTeller struct{ out io.Writer }
 
 func (j jsonTeller) tell(e event) {
 	e.At = e.At.UTC().Truncate(time.Millisecond)
-	// Strings, times and numbers always encode.
-	line, _ := json.Marshal(e)
-	fmt.Fprintln(j.out, string(line))
+	encoder := json.NewEncoder(j.out)
+	encoder.SetEscapeHTML(false)
+	// Strings, times and numbers always encode, and nobody is left to tell
+	// where the output is closed.
+	_ = encoder.Encode(e)
 }
 
 // textTeller prints a timeline for a person.
@@ -137,7 +139,7 @@ func (p *textTeller) tell(e event) {
 	if e.At.After(p.last) {
 		p.last = e.At
 	}
-	fmt.Fprintf(p.out, "%7.2fs %s  %-20s %-36s %s\n", e.At.Sub(p.start).Seconds(), since, e.Event, e.Object, e.Detail)
+	fmt.Fprintf(p.out, "%7.2fs %s  %-20s %-45s %s\n", e.At.Sub(p.start).Seconds(), since, e.Event, e.Object, e.Detail)
 }
 
 func (p *textTeller) sums(s summary) {

@@ -16,7 +16,7 @@ import (
 )
 
 func newUp() *cobra.Command {
-	cfg := sandbox.DefaultConfig()
+	cfg := exampleWorld()
 	cmd := &cobra.Command{
 		Use:   "up",
 		Short: "Start a world and keep it until Ctrl-C; prints export lines for a shell",

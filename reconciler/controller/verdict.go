@@ -55,10 +55,10 @@ func judge(done run) verdict {
 		if v.reason == "" {
 			v.reason = "SourceUnavailable"
 		}
-		v.message = fmt.Sprintf("%v; revision %s stays applied", done.Stale, done.Revision)
+		v.message = fmt.Sprintf("%v; revision %s stays in force", done.Stale, done.Revision)
 	case len(done.Problems) > 0:
 		v.reason, v.stalled = "InvalidManifests", true
-		v.message = fmt.Sprintf("%s; the other objects are applied, nothing is pruned", problems(done.Problems))
+		v.message = fmt.Sprintf("%s; %s, nothing is pruned", problems(done.Problems), theOthers(done, len(failed)))
 	case len(failed) > 0:
 		// The class says whether another try can help; the reason stays one
 		// that users can look for.
@@ -158,7 +158,7 @@ func (v verdict) write(status *v1alpha1.SyncStatus, sync *v1alpha1.Sync, done ru
 	}
 	status.Pending = v.pending
 	if done.kind == full && done.err == nil {
-		status.Objects = int32(done.Plan.Managed + done.Plan.Count(plan.Create) - done.Plan.Count(plan.Delete))
+		status.Objects = managed(done)
 	}
 	if v.ready || v.stalled {
 		// Otherwise we are still at it, and kstatus must say so.
@@ -192,9 +192,37 @@ func (v verdict) conditions(status *v1alpha1.SyncStatus, sync *v1alpha1.Sync, do
 	if v.drifted {
 		drifted, reason, message = metav1.ConditionTrue, "DriftReported", fmt.Sprintf("%d live objects differ from the revision", len(v.pending))
 	}
-	if done.err == nil {
-		set(status, sync, "Drifted", drifted, reason, message)
+	if done.err != nil {
+		drifted, reason, message = metav1.ConditionUnknown, "NotCompared", "No revision could be compared with the live objects"
 	}
+	set(status, sync, "Drifted", drifted, reason, message)
+}
+
+// theOthers says what became of the objects beside those with problems.
+func theOthers(done run, failed int) string {
+	declared := done.Plan.Unchanged + done.Plan.Count(plan.Create) + done.Plan.Count(plan.Update)
+	switch {
+	case declared == 0:
+		return "no object of this revision could be read, what was applied before stays"
+	case failed > 0:
+		return fmt.Sprintf("of the other %d objects %d were refused (see status.pending), the rest are applied", declared, failed)
+	}
+	return fmt.Sprintf("the other %d objects are applied", declared)
+}
+
+// managed counts what is ours after a run.
+func managed(done run) int32 {
+	n := done.Plan.Managed - len(done.Outcome.With(apply.Conflict))
+	for _, r := range done.Outcome.Applied() {
+		switch r.Change.Action {
+		case plan.Create:
+			n++
+		case plan.Delete:
+			n--
+		case plan.Update:
+		}
+	}
+	return int32(max(n, 0))
 }
 
 func setReady(status *v1alpha1.SyncStatus, sync *v1alpha1.Sync, ready bool, reason, message string) {
@@ -234,5 +262,6 @@ func suspended(sync *v1alpha1.Sync) *v1alpha1.SyncStatus {
 	status.LastHandledReconcileAt = sync.Annotations[v1alpha1.ReconcileAnnotation]
 	meta.RemoveStatusCondition(&status.Conditions, "Reconciling")
 	setStalled(status, sync, "", "")
+	set(status, sync, "Drifted", metav1.ConditionUnknown, "Suspended", "Drift is not looked for while the Sync is suspended")
 	return status
 }
