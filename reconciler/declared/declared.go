@@ -134,7 +134,7 @@ func locate(tree *manifest.Tree, folder string) (string, error) {
 // collect checks objects and refuses the second of each key.
 func collect(found render.Result) Declared {
 	d := Declared{Problems: found.Problems}
-	first := map[state.Key]state.Origin{}
+	first := map[state.Key]manifest.Object{}
 	var items []state.Item
 	for _, o := range found.Objects {
 		item, err := o.Item()
@@ -145,17 +145,28 @@ func collect(found render.Result) Declared {
 		if at, dup := first[item.Key]; dup {
 			d.Problems = append(d.Problems, state.Problem{
 				Origin:  o.Origin,
-				Message: fmt.Sprintf("%s is declared twice, first in %s; remove one", item.Key, at),
+				Message: fmt.Sprintf("%s is declared twice, %s", item.Key, twice(at, o)),
 			})
 			continue
 		}
-		first[item.Key] = o.Origin
+		first[item.Key] = o
 		items = append(items, item)
 	}
 	d.Set = state.NewSet(items...)
 	slices.SortStableFunc(d.Problems, compareProblems)
 	d.Problems = slices.Compact(d.Problems)
 	return d
+}
+
+// twice says where an object was met first, and what to do.
+func twice(first, again manifest.Object) string {
+	if first.Origin != again.Origin || first.Via == again.Via {
+		return fmt.Sprintf("first in %s; remove one", first.Origin)
+	}
+	if first.Via == "" || again.Via == "" {
+		return fmt.Sprintf("once by the file itself and once by %s, which includes it; choose the folder of that kustomization instead", first.Via+again.Via)
+	}
+	return fmt.Sprintf("once by %s and once by %s, which both include this file; choose the folder of one of them instead", first.Via, again.Via)
 }
 
 func compareProblems(a, b state.Problem) int {

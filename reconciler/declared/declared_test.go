@@ -68,6 +68,31 @@ func TestKustomizationWithABaseElsewhereInTheRepository(t *testing.T) {
 	}
 }
 
+func TestAFileThatIsIncludedTwiceIsSaidToBe(t *testing.T) {
+	base := []string{"x/base/kustomization.yaml", "resources: [../pools/pool.yaml]\n"}
+	for name, c := range map[string]struct {
+		files []string
+		want  string
+	}{
+		"by two kustomizations": {
+			append([]string{"x/pools/kustomization.yaml", "resources: [pool.yaml]\n", "x/pools/pool.yaml", pool}, base...),
+			"x/pools/pool.yaml:1: NodePool.karpenter.sh/gpu is declared twice, once by x/base/kustomization.yaml and once by x/pools/kustomization.yaml, which both include this file; choose the folder of one of them instead",
+		},
+		"by a kustomization and as it is": {
+			append([]string{"x/pools/pool.yaml", pool}, base...),
+			"x/pools/pool.yaml:1: NodePool.karpenter.sh/gpu is declared twice, once by the file itself and once by x/base/kustomization.yaml, which includes it; choose the folder of that kustomization instead",
+		},
+		"not at all, in a list in one line": {
+			[]string{"x/a.yaml", `{apiVersion: v1, kind: List, items: [{apiVersion: v1, kind: Node, metadata: {name: one}}, {apiVersion: v1, kind: Node, metadata: {name: one}}]}`},
+			"x/a.yaml:1: Node/one is declared twice, first in x/a.yaml:1; remove one",
+		},
+	} {
+		if _, got := problemsOf(tree(c.files...), "x", Limits{}); got != c.want {
+			t.Errorf("%s:\n got %s\nwant %s", name, got, c.want)
+		}
+	}
+}
+
 func allocations(f func()) uint64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)

@@ -19,6 +19,9 @@ type Object struct {
 	Value map[string]any
 	// Origin is the object's first line.
 	Origin state.Origin
+	// Via is the kustomization file that rendered the object, or empty where
+	// its own file was read as it is.
+	Via string
 }
 
 // Objects reads a document as objects: itself, or the items of a List.

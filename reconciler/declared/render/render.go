@@ -71,7 +71,7 @@ func Run(tree *manifest.Tree, folder string, timeout time.Duration) (Result, err
 	}
 	var result Result
 	for _, o := range objects {
-		result.Objects = append(result.Objects, manifest.Object{Value: o, Origin: s.origin(folder, o)})
+		result.Objects = append(result.Objects, manifest.Object{Value: o, Origin: s.origin(folder, o), Via: s.root.file})
 		if !own {
 			stripOrigin(o)
 		}
