@@ -120,6 +120,8 @@ func (w *World) grave(ctx context.Context, live *unstructured.Unstructured, k st
 		text, err = w.lostContents(ctx, k.Name, dying)
 	case k.Kind == "NodePool" && k.Group == "karpenter.sh":
 		text, err = w.lostNodes(ctx, k.Name)
+	case k.Kind == "Cluster" && k.Group == "poolwright.dev":
+		text, err = w.lostEngine(ctx)
 	case k.Kind == "EC2NodeClass":
 		text, err = w.lostClass(ctx, k, dying)
 	}
@@ -206,6 +208,24 @@ func (w *World) lostNodes(ctx context.Context, pool string) (string, error) {
 		}
 	}
 	return fmt.Sprintf("%s, %s go with it", count(len(nodes), "node"), count(pods, "pod")), nil
+}
+
+// lostEngine counts the nodes that nobody would provision for, consolidate or
+// replace any more: without a Cluster the engine stops.
+func (w *World) lostEngine(ctx context.Context) (string, error) {
+	kind, ok, err := w.find(ctx, schema.GroupVersionKind{Group: "karpenter.sh", Version: "v1", Kind: "NodeClaim"})
+	if err != nil || !ok {
+		return "", err
+	}
+	n := 0
+	err = w.api.Names(ctx, api.Ref{Resource: kind.GVR()}, "", "", func(*metav1.PartialObjectMetadata) { n++ })
+	switch {
+	case err != nil || n == 0:
+		return "", err
+	case n == 1:
+		return "the engine stops: 1 NodeClaim keeps running unmanaged", nil
+	}
+	return fmt.Sprintf("the engine stops: %d NodeClaims keep running unmanaged", n), nil
 }
 
 // lostClass tells who uses an EC2NodeClass, beside pools that are deleted too.
