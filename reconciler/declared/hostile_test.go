@@ -106,7 +106,7 @@ func TestKustomizationsThatReachOutAreRefusedByName(t *testing.T) {
 		"a built-in transformer that may":            {"resources: [ok.yaml]\ntransformers: [t.yaml]\n", []string{"k/t.yaml", fmt.Sprintf(evil, "ValueAddTransformer") + "targetFilePath: " + tr.url + "/p\n"}, "is not one of"},
 		"transformers in a folder, patched later":    {"resources: [ok.yaml]\ntransformers: [t]\n", []string{"k/t/kustomization.yaml", "resources: []\n"}, "is a folder"},
 		"an absolute path":                           {"resources: [/etc/passwd]\n", nil, "is an absolute path"},
-		"a path out of the repository":               {"resources: [../../etc/passwd]\n", nil, "leads out of the repository"},
+		"a path out of the repository":               {"resources: [../../etc/passwd]\n", nil, `k/kustomization.yaml:1: resources: "../../etc/passwd" leads out of the repository or, outside Git, out of the folder that is read; make what holds both a Git working copy (git init)`},
 		"a link out of the repository":               {"resources: [link.yaml]\n", []string{"k/link.yaml", "-> ../../etc/passwd"}, "leads out of the repository"},
 		"an absolute link":                           {"resources: [link.yaml]\n", []string{"k/link.yaml", "-> /etc/passwd"}, "leads out of the repository"},
 		"links that form a loop":                     {"resources: [a]\n", []string{"k/a", "-> b", "k/b", "-> a"}, "form a loop"},

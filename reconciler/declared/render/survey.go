@@ -262,7 +262,7 @@ func (s *survey) local(k *kustomization, at state.Origin, field, given string) s
 	}
 	joined := path.Join(k.folder, given)
 	if joined == ".." || strings.HasPrefix(joined, "../") {
-		s.problem(at, "%s: %q leads out of the repository", field, given)
+		s.problem(at, "%s: %q leads out of the repository or, outside Git, out of the folder that is read; make what holds both a Git working copy (git init), so that folders beside it can be used", field, given)
 		return ""
 	}
 	if !fs.ValidPath(joined) {
