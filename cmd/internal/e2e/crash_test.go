@@ -25,6 +25,8 @@ type crash struct {
 	model map[string]string
 	// sync is the Sync at work, folder its path.
 	sync, folder string
+	// after says that kills come after the write, not before it.
+	after bool
 	// kinds collects what the kills hit.
 	kinds map[string]int
 }
@@ -134,38 +136,43 @@ func (x *crash) consistent() {
 	}
 }
 
-// everywhere runs a scene with a kill at its first write, then at its second,
-// and so on until it ends unharmed; first with kills before the API server sees
-// the write, then right after it has taken it. The scene arms the trap, has
-// something done, waits, and may change Git before the next life. Then the world
-// must be consistent, and the next scene is prepared, if that is needed.
+// bothWays has a story told with kills before the API server sees a write, and
+// with kills right after it has taken it.
+func bothWays(t *testing.T, name string, story func(*crash)) {
+	for _, after := range []bool{false, true} {
+		way := map[bool]string{false: "before", true: "after"}[after]
+		t.Run("killed "+way+" each write", func(t *testing.T) {
+			t.Parallel()
+			x := newCrash(t, name+"-"+way)
+			x.after = after
+			story(x)
+		})
+	}
+}
+
+// everywhere plays a scene with a kill at its first write, then at its second,
+// and so on until it ends unharmed. The scene arms the trap, has something done,
+// waits, and may change Git before the next life. Then the world must be
+// consistent, and the next scene is prepared, if that is needed.
 func (x *crash) everywhere(scene func(x *crash, arm, wait func(), n int), prepare func(*crash)) {
 	x.Helper()
-	n := 0
-	for _, after := range []bool{false, true} {
-		for k, unharmed := 1, false; !unharmed; k++ {
-			n++
-			name := fmt.Sprintf("killed before write %d", k)
-			if after {
-				name = fmt.Sprintf("killed after write %d", k)
-			}
-			ok := x.Run(name, func(t *testing.T) {
-				x := x.within(t)
-				t1 := &trap{k: k, after: after, kill: func() {
-					if err := x.c.Kill(); err != nil {
-						t.Error(err)
-					}
-				}}
-				scene(x, func() { x.c.api.set(t1) }, func() { unharmed = !x.killed(t1) }, n)
-				x.again()
-				x.consistent()
-				if prepare != nil {
-					prepare(x)
+	for n, unharmed := 1, false; !unharmed; n++ {
+		ok := x.Run(fmt.Sprintf("write %d", n), func(t *testing.T) {
+			x := x.within(t)
+			deadly := &trap{k: n, after: x.after, kill: func() {
+				if err := x.c.Kill(); err != nil {
+					t.Error(err)
 				}
-			})
-			if !ok {
-				x.FailNow()
+			}}
+			scene(x, func() { x.c.api.set(deadly) }, func() { unharmed = !x.killed(deadly) }, n)
+			x.again()
+			x.consistent()
+			if prepare != nil {
+				prepare(x)
 			}
+		})
+		if !ok {
+			x.FailNow()
 		}
 	}
 }
@@ -206,7 +213,7 @@ func kindOf(write string) string {
 	verb, path, _ := strings.Cut(write, " ")
 	switch {
 	case strings.Contains(path, "-inventory-") || strings.HasSuffix(path, "/configmaps"):
-		return "inventory " + verb
+		return "inventory"
 	case strings.HasSuffix(path, "/status"):
 		return "status"
 	case strings.Contains(path, "/syncs/"):
@@ -249,9 +256,12 @@ func seven(value string) map[string]string {
 
 func TestAFirstApplyThatIsKilledAnywhereIsFinished(t *testing.T) {
 	t.Parallel()
-	x := newCrash(t, "kill-apply")
+	bothWays(t, "kill-apply", firstApply)
+}
+
+func firstApply(x *crash) {
 	x.everywhere(func(x *crash, arm, wait func(), n int) {
-		x.sync, x.folder = fmt.Sprintf("kill-apply-%d", n), fmt.Sprintf("config-%d", n)
+		x.sync, x.folder = fmt.Sprintf("%s-%d", x.name, n), fmt.Sprintf("config-%d", n)
 		x.model = seven("v1")
 		x.say("Begin")
 		arm()
@@ -276,12 +286,15 @@ func TestAFirstApplyThatIsKilledAnywhereIsFinished(t *testing.T) {
 			x.Errorf("left of a deleted Sync: %v", left)
 		}
 	})
-	x.hit("finalizer", "inventory POST", "inventory PUT", "object PATCH", "status")
+	x.hit("finalizer", "inventory", "object PATCH", "status")
 }
 
 func TestAnUpdateThatIsKilledAnywhereIsFinished(t *testing.T) {
 	t.Parallel()
-	x := newCrash(t, "kill-update")
+	bothWays(t, "kill-update", update)
+}
+
+func update(x *crash) {
 	x.model = seven("v0")
 	x.model["ConfigMap/even"] = "new"
 	x.say("Begin")
@@ -307,12 +320,15 @@ func TestAnUpdateThatIsKilledAnywhereIsFinished(t *testing.T) {
 			x.say("Remove the new one")
 		}
 	}, nil)
-	x.hit("inventory PUT", "object PATCH", "object DELETE", "status")
+	x.hit("inventory", "object PATCH", "object DELETE", "status")
 }
 
 func TestAPruneThatIsKilledAnywhereIsFinished(t *testing.T) {
 	t.Parallel()
-	x := newCrash(t, "kill-prune")
+	bothWays(t, "kill-prune", prune)
+}
+
+func prune(x *crash) {
 	x.model = seven("v1")
 	x.say("Begin")
 	x.syncNamed(x.sync, every("10m"))
@@ -334,7 +350,7 @@ func TestAPruneThatIsKilledAnywhereIsFinished(t *testing.T) {
 			x.say("Bring one back")
 		}
 	}, nil)
-	x.hit("inventory PUT", "object DELETE", "status")
+	x.hit("inventory", "object DELETE", "status")
 }
 
 // request asks for a run now without waiting for it.
@@ -344,5 +360,49 @@ func (x *crash) request() {
 	sync := &v1alpha1.Sync{ObjectMeta: metav1.ObjectMeta{Name: x.sync, Namespace: x.system}}
 	if err := hand.Patch(x.Context(), sync, mergePatch(patch)); err != nil {
 		x.Fatal(err)
+	}
+}
+
+func TestALostInventoryIsMadeAnew(t *testing.T) {
+	t.Parallel()
+	x := newCrash(t, "amnesia")
+	x.model = seven("v1")
+	x.say("Begin")
+	x.syncNamed(x.sync, every("10m"))
+	x.consistent()
+	before := x.reality()
+	// Somebody's copy of an object carries our label, and is not ours.
+	copied := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "copy-" + x.name, Labels: map[string]string{v1alpha1.SyncLabel: x.sync}}}
+	if err := hand.Create(t.Context(), copied); err != nil {
+		t.Fatal(err)
+	}
+	lose := func() {
+		t.Helper()
+		err := hand.DeleteAllOf(t.Context(), &corev1.ConfigMap{}, client.InNamespace(x.system), client.HasLabels{"poolwright.dev/inventory"})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	lose() // while it runs
+	x.model["ConfigMap/a"] = "v2"
+	x.say("Change a")
+	x.handledAs(x.sync)
+	x.consistent()
+	if err := x.c.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	lose() // while it does not
+	x.model["ConfigMap/a"] = "v3"
+	x.say("Change a again")
+	x.again()
+	x.handledAs(x.sync)
+	x.consistent()
+	for key, o := range x.reality() {
+		if before[key].UID != o.UID {
+			t.Errorf("%s was made anew", key)
+		}
+	}
+	if err := hand.Get(t.Context(), client.ObjectKeyFromObject(copied), copied); err != nil {
+		t.Errorf("a foreign object with our label is gone: %v", err)
 	}
 }

@@ -136,6 +136,18 @@ func (s *stage) drifted(name, action string) {
 	})
 }
 
+// observed waits until the newest spec has been seen.
+func (s *stage) observed() {
+	s.Helper()
+	s.eventually("the newest spec is observed", func() error {
+		sync := s.sync()
+		if sync.Status.ObservedGeneration != sync.Generation {
+			return fmt.Errorf("generation %d of %d is", sync.Status.ObservedGeneration, sync.Generation)
+		}
+		return nil
+	})
+}
+
 func TestASuspendedSyncRestsAndTakesUpAgain(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, "suspend")
@@ -145,13 +157,7 @@ func TestASuspendedSyncRestsAndTakesUpAgain(t *testing.T) {
 	s.follow()
 	s.ready()
 	s.change(func(sync *v1alpha1.Sync) { sync.Spec.Suspend = true })
-	s.eventually("the suspension is observed", func() error {
-		sync := s.sync()
-		if sync.Status.ObservedGeneration != sync.Generation {
-			return errors.New("it is not")
-		}
-		return nil
-	})
+	s.observed()
 	c.api.take()
 	asked := s.git.requests()
 	s.edit("a", `{"data":{"value":"by hand"}}`)

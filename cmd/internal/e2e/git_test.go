@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 )
 
 func TestAGitServerThatIsDownAtTheFirstStartIsAwaited(t *testing.T) {
@@ -160,6 +162,13 @@ func TestAServerThatSaysNothingHoldsUpNothing(t *testing.T) {
 	if took := time.Since(hung); took > interval {
 		t.Errorf("drift was put back only after %s, because a fetch was waiting", took.Round(time.Second))
 	}
+	suspended := time.Now()
+	s.change(func(sync *v1alpha1.Sync) { sync.Spec.Suspend = true })
+	s.observed()
+	if took := time.Since(suspended); took > interval {
+		t.Errorf("the suspension was observed only after %s, because a fetch was waiting", took.Round(time.Second))
+	}
+	s.change(func(sync *v1alpha1.Sync) { sync.Spec.Suspend = false })
 	if message := s.troubled("SourceUnavailable"); !strings.Contains(message, "sent nothing") {
 		t.Errorf("the message does not say what happened: %s", message)
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -83,7 +84,19 @@ func TestOfTwoReplicasOneActsAndTheOtherTakesOver(t *testing.T) {
 	s.repo.write("config/e.yaml", s.configMap("e", "v2"))
 	s.repo.commit("Change e")
 	s.ready()
-	s.handled()
+	// Who is asked to stop lets go of the lease: nobody waits until it expires.
+	leader = s.holder()
+	s.standby()
+	asked := time.Now()
+	if err := second.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s.tookOver(leader)
+	if took := time.Since(asked); took > 10*time.Second {
+		t.Errorf("a polite end was followed only after %s", took.Round(time.Second))
+	}
+	s.uproot("a")
+	s.holds("a", "v1")
 }
 
 func TestALeaderThatWokeUpTooLateWritesNothing(t *testing.T) {

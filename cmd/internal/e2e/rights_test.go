@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -26,7 +27,7 @@ func (s *stage) shipped(name string) {
 	documents := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), 4096)
 	for {
 		var object unstructured.Unstructured
-		if err := documents.Decode(&object); err == io.EOF {
+		if err := documents.Decode(&object); errors.Is(err, io.EOF) {
 			return
 		} else if err != nil {
 			s.Fatal(err)

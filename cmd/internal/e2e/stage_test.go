@@ -13,7 +13,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -276,108 +275,6 @@ func (s *stage) change(edit func(*v1alpha1.Sync)) {
 	if err := hand.Patch(s.Context(), sync, client.MergeFrom(before)); err != nil {
 		s.Fatal(err)
 	}
-}
-
-// isReady says why the Sync is not ready at the revision, or nil.
-func isReady(sync *v1alpha1.Sync, revision string) error {
-	ready := meta.FindStatusCondition(sync.Status.Conditions, "Ready")
-	switch {
-	case ready == nil:
-		return fmt.Errorf("there is no condition Ready yet")
-	case ready.Status != metav1.ConditionTrue || ready.ObservedGeneration != sync.Generation:
-		return fmt.Errorf("Ready is %s, %s at generation %d of %d: %s", ready.Status, ready.Reason, ready.ObservedGeneration, sync.Generation, ready.Message)
-	case sync.Status.LastAppliedRevision != revision:
-		return fmt.Errorf("revision %s is applied, not %s", sync.Status.LastAppliedRevision, revision)
-	}
-	for _, kind := range []string{"Reconciling", "Stalled"} {
-		if meta.FindStatusCondition(sync.Status.Conditions, kind) != nil {
-			return fmt.Errorf("it is ready and %s", kind)
-		}
-	}
-	return nil
-}
-
-// ready waits until the newest commit is applied.
-func (s *stage) ready() *v1alpha1.Sync {
-	s.Helper()
-	return s.readyAs(s.name)
-}
-
-func (s *stage) readyAs(name string) *v1alpha1.Sync {
-	s.Helper()
-	var sync *v1alpha1.Sync
-	s.eventually("Sync "+name+" is ready", func() (err error) {
-		if sync, err = s.read(name); err != nil {
-			return err
-		}
-		return isReady(sync, s.repo.revision())
-	})
-	return sync
-}
-
-// troubled waits until the Sync is not ready for the given reason, and an event
-// says so. It returns the message.
-func (s *stage) troubled(reason string) string {
-	s.Helper()
-	var ready *metav1.Condition
-	s.eventually("the Sync is not ready: "+reason, func() error {
-		ready = meta.FindStatusCondition(s.sync().Status.Conditions, "Ready")
-		if ready == nil || ready.Status != metav1.ConditionFalse || ready.Reason != reason {
-			return fmt.Errorf("Ready is %+v", ready)
-		}
-		return nil
-	})
-	s.told(reason)
-	return ready.Message
-}
-
-// told waits for an event of the Sync with the reason, and returns its message.
-func (s *stage) told(reason string) string {
-	s.Helper()
-	message := ""
-	s.eventually("an event "+reason, func() error {
-		var events corev1.EventList
-		if err := hand.List(s.Context(), &events, client.InNamespace(s.system)); err != nil {
-			return err
-		}
-		var seen []string
-		for _, e := range events.Items {
-			if e.InvolvedObject.Kind == "Sync" && e.InvolvedObject.Name == s.name {
-				seen = append(seen, e.Reason)
-				if e.Reason == reason {
-					message = e.Message
-					return nil
-				}
-			}
-		}
-		return fmt.Errorf("there are only %v", seen)
-	})
-	return message
-}
-
-// handled asks for a run now and waits until it is done. Whatever the
-// controller still had to do has happened then.
-func (s *stage) handled() *v1alpha1.Sync {
-	s.Helper()
-	return s.handledAs(s.name)
-}
-
-func (s *stage) handledAs(name string) *v1alpha1.Sync {
-	s.Helper()
-	token := time.Now().Format(time.RFC3339Nano)
-	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, v1alpha1.ReconcileAnnotation, token)
-	sync := &v1alpha1.Sync{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: s.system}}
-	if err := hand.Patch(s.Context(), sync, mergePatch(patch)); err != nil {
-		s.Fatal(err)
-	}
-	s.eventually("the request is handled", func() error {
-		var err error
-		if sync, err = s.read(name); err == nil && sync.Status.LastHandledReconcileAt != token {
-			err = fmt.Errorf("the last one handled is %q", sync.Status.LastHandledReconcileAt)
-		}
-		return err
-	})
-	return sync
 }
 
 // dropCredentials deletes the Secret that the Sync names.
