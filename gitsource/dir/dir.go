@@ -65,7 +65,7 @@ func Locate(folder string) (root, sub string, err error) {
 		return "", "", fmt.Errorf("locating %s: %w", folder, gone(err))
 	}
 	if !info.IsDir() {
-		return "", "", fmt.Errorf("locating %s: %w: it is a file; name its folder", folder, gitsource.ErrInvalid)
+		return "", "", fileError(folder)
 	}
 	for at := abs; ; at = filepath.Dir(at) {
 		if _, err := os.Lstat(filepath.Join(at, ".git")); err == nil {
@@ -80,6 +80,14 @@ func Locate(folder string) (root, sub string, err error) {
 		}
 	}
 }
+
+// fileError is a file that was named for a folder. It is an ErrInvalid without
+// saying so: whoever typed the path has no source configuration.
+type fileError string
+
+func (e fileError) Error() string { return string(e) + " is a file; name its folder" }
+
+func (fileError) Unwrap() error { return gitsource.ErrInvalid }
 
 func gone(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {

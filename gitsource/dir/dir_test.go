@@ -111,7 +111,8 @@ func TestLocateFindsTheRepositoryAroundAFolder(t *testing.T) {
 	if r, sub, err := Locate(filepath.Join(root, "clusters/dev")); err != nil || r != root || sub != "clusters/dev" {
 		t.Errorf("within a repository: %q %q %v", r, sub, err)
 	}
-	if _, _, err := Locate(filepath.Join(root, "clusters/dev/kustomization.yaml")); !errors.Is(err, gitsource.ErrInvalid) {
+	file := filepath.Join(root, "clusters/dev/kustomization.yaml")
+	if _, _, err := Locate(file); !errors.Is(err, gitsource.ErrInvalid) || err.Error() != file+" is a file; name its folder" {
 		t.Errorf("a file: %v", err)
 	}
 }

@@ -84,7 +84,7 @@ func Load(fsys fs.FS, folder string, limits Limits) (Declared, error) {
 	}
 	kustomization, err := render.File(tree, folder)
 	if tree.Err() != nil {
-		return Declared{}, fmt.Errorf("reading %s: %w", folder, tree.Err())
+		return Declared{}, fmt.Errorf("reading %s: %w", called(folder), tree.Err())
 	}
 	var found render.Result
 	if err != nil || kustomization != "" {
@@ -93,15 +93,24 @@ func Load(fsys fs.FS, folder string, limits Limits) (Declared, error) {
 		found, err = plain(tree, folder, limits.Timeout)
 	}
 	if err != nil {
-		return Declared{}, fmt.Errorf("reading %s: %w", folder, err)
+		return Declared{}, fmt.Errorf("reading %s: %w", called(folder), err)
 	}
 	if len(found.Objects) == 0 && len(found.Problems) == 0 {
 		return Declared{}, state.Failf(state.Fix, "NoManifests",
-			"folder %q declares no object; put manifests or a kustomization.yaml into it, or correct the path", folder)
+			"%s declares no object; put manifests or a kustomization.yaml into it, or correct the path", called(folder))
 	}
 	d := collect(found)
 	d.files, d.limits = fsys, limits.Limits
 	return d, nil
+}
+
+// called names a folder in a message. The root is not called ".": whoever
+// checks a folder on disk has typed another path for it.
+func called(folder string) string {
+	if folder == "." {
+		return "the folder"
+	}
+	return fmt.Sprintf("folder %q", folder)
 }
 
 // locate finds the folder to read.

@@ -2,6 +2,7 @@ package declared
 
 import (
 	"runtime"
+	"strings"
 	"testing"
 	"testing/fstest"
 
@@ -89,6 +90,17 @@ func TestAFileThatIsIncludedTwiceIsSaidToBe(t *testing.T) {
 	} {
 		if _, got := problemsOf(tree(c.files...), "x", Limits{}); got != c.want {
 			t.Errorf("%s:\n got %s\nwant %s", name, got, c.want)
+		}
+	}
+}
+
+func TestTheRootIsNotCalledADot(t *testing.T) {
+	for folder, want := range map[string]string{
+		".":   "fix NoManifests: the folder declares no object; put manifests or a kustomization.yaml into it, or correct the path",
+		"sub": `fix NoManifests: folder "sub" declares no object; put manifests or a kustomization.yaml into it, or correct the path`,
+	} {
+		if _, got := problemsOf(tree("sub/README.md", "x"), folder, Limits{}); !strings.EqualFold(got, want) {
+			t.Errorf("%s: %s", folder, got)
 		}
 	}
 }
