@@ -29,6 +29,7 @@ func Check(d declared.Declared, crds []*apiextensionsv1.CustomResourceDefinition
 	c.defineOwn()
 	for _, item := range d.Set.Items() {
 		c.secret(item)
+		c.texts(item)
 		if !c.outdated(item) {
 			c.schema(item)
 		}

@@ -141,3 +141,27 @@ func TestSchemasOfTheRepositoryItselfAreUsed(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+func TestDataOfConfigMapsAndSecretsMustBeText(t *testing.T) {
+	const config = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\n"
+	for name, c := range map[string]struct {
+		object string
+		want   []string
+	}{
+		"text":               {config + "data:\n  a: \"1\"\n  b: x\n  c: |\n    d: 1\nbinaryData: {a: eA==}\n", nil},
+		"nothing":            {config + "data:\nbinaryData: {}\n", nil},
+		"null for a text":    {config + "data:\n  a:\n", nil},
+		"a number and a yes": {config + "data:\n  a.b/c: 1\n  d: yes\n", []string{"x/a.yaml:5: ConfigMap/c: data[a.b/c]: this must be text; quote it", "x/a.yaml:6: ConfigMap/c: data[d]: this must be text; quote it"}},
+		"a map for a text":   {config + "data:\n  a:\n    b: c\n", []string{"x/a.yaml:5: ConfigMap/c: data[a]: this must be text; quote it"}},
+		"a list for the map": {config + "data: [a]\n", []string{"x/a.yaml:4: ConfigMap/c: data: this must be a map of texts"}},
+		"a secret, whose value is not shown": {
+			"apiVersion: v1\nkind: Secret\nmetadata: {name: s}\nsops: {mac: x}\nstringData:\n  pin: 4711\n",
+			[]string{"x/a.yaml:6: Secret/s: stringData[pin]: this must be text; quote it"},
+		},
+		"a kind of the same name elsewhere": {"apiVersion: example.com/v1\nkind: ConfigMap\nmetadata: {name: c}\ndata: {a: 1}\n", nil},
+	} {
+		if diff := cmp.Diff(append([]string{}, c.want...), check(t, nil, "x/a.yaml", c.object)); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+}
