@@ -42,9 +42,6 @@ type demoRun struct {
 // its own, and proves that nothing is left of it.
 func demo(t *testing.T, args ...string) demoRun {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("starts a world")
-	}
 	path, err := sandboxBinary()
 	if err != nil {
 		t.Fatal(err)
