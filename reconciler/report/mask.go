@@ -106,16 +106,27 @@ func (m *mask) fields(in map[string]any, secret bool) map[string]any {
 			v = m.whole(v)
 		case secret && k == "metadata":
 			v = m.secretMetadata(v)
-		case isText && (k == "dryRun" || k == "managedFields") && m.known != nil:
-			// Not a field but a remark, in which an API server may quote any
-			// other. Secrets are known once all objects have been seen.
-			v = m.text(text)
+		case isText && isRemark(k):
+			v = m.remark(text)
 		default:
 			v = m.value(v)
 		}
 		out[m.inline(k)] = v
 	}
 	return out
+}
+
+// isRemark reports whether a text of that name is no field, but what a target
+// has to say about the comparison.
+func isRemark(name string) bool { return name == "dryRun" || name == "managedFields" }
+
+// remark masks what an API server may have quoted from any field. Secrets are
+// known once all objects have been seen; before that nothing is shown.
+func (m *mask) remark(s string) string {
+	if m.known == nil {
+		return s
+	}
+	return m.text(s)
 }
 
 // lastApplied holds a copy of a whole object, secrets included.
