@@ -49,7 +49,7 @@ const interval = 5 * time.Second
 
 // patience bounds every wait. It is generous: the machine may be busy, and a
 // test that passes does not wait for it.
-const patience = 60 * time.Second
+const patience = 3 * time.Minute
 
 // newStage makes everything but the Sync and the controller.
 func newStage(t *testing.T, name string) *stage {
