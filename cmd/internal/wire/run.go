@@ -20,6 +20,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
@@ -63,6 +64,8 @@ var ErrRestart = errors.New("start the process again")
 // be executed anew, and an error only for what a person must mend first.
 func Run(ctx context.Context, cfg Config) error {
 	ctrl.SetLogger(cfg.Logger)
+	// client-go speaks through klog, which would write lines of its own form.
+	klog.SetLogger(cfg.Logger.WithName("client-go"))
 	direct, err := directClient(cfg.REST)
 	if err != nil {
 		return err
