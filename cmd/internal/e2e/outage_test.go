@@ -42,7 +42,7 @@ func TestOutagesOfTheWorldAreOutlived(t *testing.T) {
 			}
 			s.repo.write("config/b.yaml", s.configMap("b", "v2"))
 			s.repo.commit("Change b while nobody can apply it")
-			ctx, cancel := context.WithTimeout(s.Context(), patience)
+			ctx, cancel := context.WithTimeout(s.Context(), 2*patience)
 			defer cancel()
 			if err := world.StartAPIServer(ctx); err != nil {
 				s.Fatal(err)
