@@ -119,7 +119,7 @@ func TestEveryRuleIsAbleToFail(t *testing.T) {
 		{rule: "every package has a comment", why: "none", file: "a/x.go",
 			bad: "package x\n", good: "// Package x is.\npackage x\n"},
 		{rule: "no text knows the machine it was written on", why: "a folder", file: "README.md",
-			bad: "see /wo" + "rk/main/x", good: "see /work/x, /workspace/main and https://example.com/root"},
+			bad: "see /wo" + "rk/main/x", good: "see /worker/x, /workspace/main and https://example.com/root"},
 		{rule: "no text knows the machine it was written on", why: "a home", file: "x.yaml",
 			bad: "path: /ro" + "ot/.cache", good: "path: /rootfs/x"},
 		{rule: "no text knows the machine it was written on", why: "a neighbour", file: "docs/x.md",
