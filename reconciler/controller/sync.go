@@ -192,10 +192,11 @@ func (r *SyncReconciler) conclude(ctx context.Context, sync *v1alpha1.Sync, s *s
 	if done.kind == waiting {
 		// The source's answer brings the next visit; the interval is the net
 		// under it.
+		after := interval(sync)
 		if done.after > 0 {
-			return ctrl.Result{RequeueAfter: done.after}, nil
+			after = done.after
 		}
-		return ctrl.Result{RequeueAfter: interval(sync)}, nil
+		return ctrl.Result{RequeueAfter: after}, r.writeStatus(ctx, sync, awaiting(sync))
 	}
 	verdict := judge(done)
 	r.tell(sync, s, done, verdict)
@@ -278,6 +279,13 @@ func prune(ctx context.Context, sync *v1alpha1.Sync, s *session) error {
 	return result.Outcome.Err()
 }
 
+// courtesy is how long another Poolwright is given to take up a new Sync in its
+// namespace before we say that nobody honours it.
+const courtesy = 5 * time.Second
+
+// foreignNamespace is the reason of a Sync that nobody honours.
+const foreignNamespace = "ForeignNamespace"
+
 // refuse says on a Sync in a foreign namespace why nothing happens. One that
 // carries the finalizer is honoured by another Poolwright, in that namespace:
 // the lock sees to it that no stale cache overlooks that.
@@ -285,10 +293,13 @@ func (r *SyncReconciler) refuse(ctx context.Context, sync *v1alpha1.Sync) (ctrl.
 	if controllerutil.ContainsFinalizer(sync, v1alpha1.Finalizer) {
 		return ctrl.Result{}, nil
 	}
+	if young := courtesy - r.Clock.Since(sync.CreationTimestamp.Time); young > 0 {
+		return ctrl.Result{RequeueAfter: young}, nil
+	}
 	before := sync.DeepCopy()
 	message := fmt.Sprintf("Syncs are honoured only in namespace %s; create it there", r.Namespace)
-	setReady(&sync.Status, sync, false, "ForeignNamespace", message)
-	setStalled(&sync.Status, sync, "ForeignNamespace", message)
+	setReady(&sync.Status, sync, false, foreignNamespace, message)
+	setStalled(&sync.Status, sync, foreignNamespace, message)
 	if equality.Semantic.DeepEqual(before.Status, sync.Status) {
 		return ctrl.Result{}, nil
 	}

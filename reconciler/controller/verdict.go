@@ -254,6 +254,20 @@ func set(status *v1alpha1.SyncStatus, sync *v1alpha1.Sync, kind string, value me
 	})
 }
 
+// awaiting is the status of a Sync whose source has not answered yet: the last
+// one, or where there is none, that it is being asked.
+func awaiting(sync *v1alpha1.Sync) *v1alpha1.SyncStatus {
+	status := sync.Status.DeepCopy()
+	ready := meta.FindStatusCondition(status.Conditions, "Ready")
+	if ready == nil || ready.Reason == foreignNamespace {
+		const message = "Waiting for the source's first answer"
+		setStalled(status, sync, "", "")
+		setReady(status, sync, false, "Progressing", message)
+		set(status, sync, "Reconciling", metav1.ConditionTrue, "Progressing", message)
+	}
+	return status
+}
+
 // suspended is the status of a Sync that is at rest: it neither progresses nor
 // is it stalled.
 func suspended(sync *v1alpha1.Sync) *v1alpha1.SyncStatus {
