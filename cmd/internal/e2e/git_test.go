@@ -1,12 +1,15 @@
 package e2e
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 )
@@ -16,12 +19,23 @@ func TestAGitServerThatIsDownAtTheFirstStartIsAwaited(t *testing.T) {
 	s := newStage(t, "first")
 	s.declare("v1", "a", "b")
 	s.repo.commit("Begin")
-	s.git.down()
+	s.git.hang()
 	s.start()
 	s.follow()
-	if message := s.troubled("SourceUnavailable"); !strings.Contains(message, "connection refused") {
-		t.Errorf("the message does not say what happened: %s", message)
+	says := func(reason, words string) {
+		t.Helper()
+		s.eventually("the Sync says "+words, func() error {
+			ready := meta.FindStatusCondition(s.sync().Status.Conditions, "Ready")
+			if ready == nil || ready.Status != metav1.ConditionFalse || ready.Reason != reason || !strings.Contains(ready.Message, words) {
+				return fmt.Errorf("Ready is %+v", ready)
+			}
+			return nil
+		})
 	}
+	says("Progressing", "Waiting for the source's first answer")
+	s.git.down()
+	says("SourceUnavailable", "connection refused")
+	s.told("SourceUnavailable")
 	s.git.up()
 	s.ready()
 	s.holds("a", "v1")

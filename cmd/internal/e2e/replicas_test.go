@@ -45,9 +45,10 @@ func (s *stage) standby() *controller {
 	return c
 }
 
+// tookOver waits until somebody else leads than before.
 func (s *stage) tookOver(from string) {
 	s.Helper()
-	s.eventually("the other replica leads", func() error {
+	s.eventually("another replica leads", func() error {
 		if now := s.holder(); now == from || now == "" {
 			return fmt.Errorf("the lease is held by %q", now)
 		}
