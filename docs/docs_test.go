@@ -63,7 +63,7 @@ func TestThePagesTellEveryNameOfTheCode(t *testing.T) {
 		pattern string
 	}{
 		{"kinds/sync.md", "reason", "../reconciler/controller/verdict.go", `"([A-Z][a-z]+[A-Z]\w+)"`},
-		{"kinds/sync.md", "reason", "../reconciler/controller/sync.go", `set\w+\([^)]*"([A-Z]\w+)"`},
+		{"kinds/sync.md", "reason", "../reconciler/controller/sync.go", `(?:set\w+\([^)]*|const \w+ = )"([A-Z]\w+)"`},
 		{"kinds/sync.md", "reason", "../reconciler/declared", `state\.Fail\w*\(state\.Fix, "(\w+)"`},
 		{"kinds/sync.md", "annotation or label", "../reconciler/api/v1alpha1", `= "([a-z.]+/[a-zA-Z]+)"`},
 		{"kinds/cluster.md", "reason", "../cmd/internal/wire/watcher.go", `(?:metav1\.Condition(?:True|False), |eason = )"([A-Z]\w+)"`},
