@@ -88,6 +88,8 @@ fuzz: ## Run every fuzz target for FUZZTIME each
 .PHONY: bench
 bench: ## Measure what the design promises, as ratios within one run
 	go test -p 1 -timeout 30m -run '^$$' -bench . -benchmem $(ARGS) $(call packages_with,^func Benchmark)
+	@# Memory is a whole process's, so it is read from a real controller in a real world.
+	go test -count=1 -timeout 30m -run '^TestTheControllerStaysSmall' -v ./cmd/internal/e2e
 
 .PHONY: image
 image: ## Build the container image poolwright:dev (IMAGE=name:tag)

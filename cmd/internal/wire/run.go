@@ -217,12 +217,12 @@ func (a *attempt) manager(ctx context.Context) (manager.Manager, error) {
 	return mgr, a.addOurs(mgr)
 }
 
-// frugal lets the collector run twice as often as Go's default. Without the
+// frugal lets the collector run four times as often as Go's default. Without the
 // engine the process mostly waits, and memory is worth more than its processor
 // time. Whoever set GOGC knows better.
 func frugal() {
 	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(50)
+		debug.SetGCPercent(25)
 	}
 }
 
