@@ -70,16 +70,43 @@ type Plan struct {
 	Managed int
 	// Holds are the reasons for which changes are held, sorted and unique.
 	Holds []string
+	// Unknown lists the things of which nothing could be told, sorted by key:
+	// they may differ or not.
+	Unknown []Unknown
+	// Notes are what targets want a reader to know beside the changes, sorted
+	// by key.
+	Notes []Note
+}
+
+// Unknown is a thing that could not be compared.
+type Unknown struct {
+	Key state.Key
+	// Origin is where it is declared; zero for one that is not.
+	Origin state.Origin
+	// Reason says why, and what a person can do about it.
+	Reason string
+}
+
+// Note is a remark about one thing.
+type Note struct {
+	Key state.Key
+	// Origin is where it is declared; zero for one that is not.
+	Origin state.Origin
+	Text   string
 }
 
 // Compute lists the changes that turn observed into wanted. A thing that is
 // observed but not wanted is deleted: targets put only what is ours into
-// observed. The policies run in their order.
+// observed. What is unknown is neither changed nor counted as unchanged. The
+// policies run in their order.
 func Compute(wanted, observed state.Set, policies ...Policy) Plan {
 	var p Plan
 	for _, w := range wanted.Items() {
 		o, exists := observed.Get(w.Key)
+		p.note(o, w.Origin)
 		switch {
+		case o.Unknown != "":
+			p.Managed++
 		case !exists || o.Object == nil:
 			p.Changes = append(p.Changes, Change{Key: w.Key, Action: Create, After: &w, Drift: drifted(o, w)})
 		case state.Equal(w.Object, o.Object):
@@ -91,16 +118,46 @@ func Compute(wanted, observed state.Set, policies ...Policy) Plan {
 		}
 	}
 	for _, o := range observed.Items() {
-		if _, keep := wanted.Get(o.Key); !keep && o.Object != nil {
+		if _, keep := wanted.Get(o.Key); keep {
+			continue
+		}
+		p.note(o, state.Origin{})
+		if o.Unknown != "" {
+			p.Managed++
+		} else if o.Object != nil {
 			p.Managed++
 			p.Changes = append(p.Changes, Change{Key: o.Key, Action: Delete, Before: &o})
 		}
 	}
 	slices.SortStableFunc(p.Changes, order)
+	slices.SortStableFunc(p.Unknown, func(a, b Unknown) int { return a.Key.Compare(b.Key) })
+	slices.SortStableFunc(p.Notes, func(a, b Note) int { return a.Key.Compare(b.Key) })
+	p = hold(p, standing)
 	for _, policy := range policies {
 		p = policy(p)
 	}
 	return p
+}
+
+// note takes over what an observed thing tells beside its content.
+func (p *Plan) note(o state.Item, declared state.Origin) {
+	if o.Unknown != "" {
+		p.Unknown = append(p.Unknown, Unknown{Key: o.Key, Origin: declared, Reason: o.Unknown})
+	}
+	for _, text := range o.Notes {
+		p.Notes = append(p.Notes, Note{Key: o.Key, Origin: declared, Text: text})
+	}
+}
+
+// standing is why a thing is only ever compared, whatever the policies.
+func standing(c Change) string {
+	if c.After != nil && c.After.Hold != "" {
+		return c.After.Hold
+	}
+	if c.Before != nil {
+		return c.Before.Hold
+	}
+	return ""
 }
 
 // drifted reports whether the wanted thing is what we last applied, so that
@@ -124,6 +181,10 @@ func order(a, b Change) int {
 	}
 	return a.Key.Compare(b.Key)
 }
+
+// Standing reports whether the change is held whatever the policies say: the
+// thing is only ever compared.
+func (c Change) Standing() bool { return standing(c) != "" }
 
 // Count is how many changes have that action, held ones included.
 func (p Plan) Count(a Action) int {

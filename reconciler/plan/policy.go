@@ -30,6 +30,18 @@ func ReportDrift() Policy {
 	}
 }
 
+// ReportTarget holds every change in one world: there, nothing is ever written.
+func ReportTarget(name string) Policy {
+	return func(p Plan) Plan {
+		return hold(p, func(c Change) string {
+			if c.Key.Target == name {
+				return name + " is only compared (drift: Report)"
+			}
+			return ""
+		})
+	}
+}
+
 // pruneFloor is the number of deletions up to which a percentage guard stays
 // silent: half of two things is no catastrophe, and a guard that cries at
 // every clean-up is soon confirmed unread.

@@ -111,6 +111,33 @@ type Item struct {
 	// dies with them ("3 nodes, 7 pods"), or why their removal always waits
 	// for confirmation. Empty for ordinary things.
 	Grave string
+	Terms
+	Findings
+}
+
+// Terms say how a thing may be corrected. The zero value lets everything pass
+// that is ours.
+type Terms struct {
+	// Adopt is true on a wanted Item when a thing that exists under its name,
+	// and that we did not make, may be changed into it.
+	Adopt bool
+	// Hold says why the thing is only ever compared, in a sentence that says
+	// how a person changes it; empty for what is also corrected. A target sets
+	// it on a wanted Item that is not ours to write, and on an observed Item
+	// that is somebody else's.
+	Hold string
+}
+
+// Findings are what a world tells of a thing beside its content; only on
+// observed Items.
+type Findings struct {
+	// Unknown says why the world could not tell anything of the thing, with
+	// what a person can do about it. Such an Item has no Object: it is neither
+	// there nor gone, and nothing is done about it.
+	Unknown string
+	// Notes are what else a reader should know, such as a quota that a pool
+	// cannot live with. Sorted.
+	Notes []string
 }
 
 // Set holds at most one Item per Key. The zero Set is empty and ready to read;

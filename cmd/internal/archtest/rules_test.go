@@ -91,7 +91,7 @@ var directions = []direction{
 		from: func(p *pkg) bool { return p.in("reconciler/target") },
 		forbids: func(p *pkg, i string) bool {
 			dir, ok := ours(i)
-			return ok && (within(dir, "reconciler/declared", "reconciler/apply") || within(dir, "reconciler/target") && dir != "reconciler/target" && targetOf(dir) != targetOf(p.dir))
+			return ok && (within(dir, "reconciler/declared", "reconciler/apply") || within(dir, "reconciler/target") && dir != "reconciler/target" && targetOf(dir) != "internal" && targetOf(dir) != targetOf(p.dir))
 		},
 	},
 	{

@@ -132,6 +132,7 @@ func TestAHoldNamesEveryClosedGateAndItsRemedy(t *testing.T) {
 func crdDigests() map[int]string {
 	return map[int]string{
 		1: "9ec0bde82c7ee2632425fa4eb6ccaa26",
+		2: "7ca7574d4d3e8cc564401612160d1fd9",
 	}
 }
 

@@ -28,6 +28,7 @@ const (
 // +kubebuilder:printcolumn:name="Region",type=string,JSONPath=`.spec.region`
 // +kubebuilder:printcolumn:name="Engine",type=string,JSONPath=`.spec.engine.mode`
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="AWS",type=string,JSONPath=`.status.conditions[?(@.type=="AWSInSync")].status`
 // +kubebuilder:printcolumn:name="Status",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type Cluster struct {
@@ -39,7 +40,8 @@ type Cluster struct {
 	Status ClusterStatus `json:"status,omitzero"`
 }
 
-// ClusterSpec is the cluster's identity and its engine's settings.
+// ClusterSpec is the cluster's identity, its engine's settings and what AWS must
+// hold for its nodes.
 type ClusterSpec struct {
 	// Name is the EKS cluster's name.
 	// +kubebuilder:validation:Pattern="^[0-9A-Za-z][A-Za-z0-9_-]{0,99}$"
@@ -54,6 +56,44 @@ type ClusterSpec struct {
 	// +kubebuilder:default={mode: Embedded}
 	// +optional
 	Engine EngineSpec `json:"engine,omitzero"`
+
+	// Tags are put on every AWS resource that Poolwright makes, beside its own.
+	// +kubebuilder:validation:MaxProperties=40
+	// +optional
+	Tags map[string]string `json:"tags,omitempty"`
+	// Discovery is the tag by which EC2NodeClasses find subnets and security
+	// groups. Default: not looked at, as for every part below.
+	// +optional
+	Discovery *Discovery `json:"discovery,omitempty"`
+	// NodeRole is the IAM role of the nodes.
+	// +optional
+	NodeRole *NodeRole `json:"nodeRole,omitempty"`
+	// InterruptionQueue is the queue of interruption events, and its rules.
+	// +optional
+	InterruptionQueue *InterruptionQueue `json:"interruptionQueue,omitempty"`
+	// Logging is the control plane's logging.
+	// +optional
+	Logging *Logging `json:"logging,omitempty"`
+	// SystemNodeGroups are EKS managed node groups.
+	// +kubebuilder:validation:MaxItems=30
+	// +listType=map
+	// +listMapKey=name
+	// +optional
+	SystemNodeGroups []SystemNodeGroup `json:"systemNodeGroups,omitempty"`
+	// Version is the Kubernetes minor version of the EKS cluster, such as
+	// "1.33". It is compared and reported, never changed.
+	// +kubebuilder:validation:Pattern="^1\\.[0-9]{2}$"
+	// +optional
+	Version string `json:"version,omitempty"`
+	// Addons are EKS add-ons. They are compared and reported, never changed.
+	// +kubebuilder:validation:MaxItems=50
+	// +listType=map
+	// +listMapKey=name
+	// +optional
+	Addons []Addon `json:"addons,omitempty"`
+	// ControllerRole is the IAM role of Poolwright itself.
+	// +optional
+	ControllerRole *ControllerRole `json:"controllerRole,omitempty"`
 }
 
 // EngineSpec configures the embedded Karpenter. A change restarts the
@@ -82,7 +122,8 @@ type EngineSpec struct {
 	// +optional
 	FeatureGates map[string]bool `json:"featureGates,omitempty"`
 	// InterruptionQueue is the name of the SQS queue that carries spot
-	// interruption and health events. Default: none, interruptions are then
+	// interruption and health events. Default: the one that
+	// spec.interruptionQueue declares; where there is none, interruptions are
 	// not handled in advance.
 	// +kubebuilder:validation:MaxLength=80
 	// +optional
@@ -95,12 +136,15 @@ type ClusterStatus struct {
 	// speak of.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// Conditions are Ready and EngineHeld (true while a safety gate keeps the
-	// engine from running).
+	// Conditions are Ready, EngineHeld (true while a safety gate keeps the
+	// engine from running) and AWSInSync (unknown while AWS did not tell all).
 	// +listType=map
 	// +listMapKey=type
 	// +optional
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
+	// AWS is what was last found in AWS.
+	// +optional
+	AWS *AWSStatus `json:"aws,omitempty"`
 }
 
 // ClusterList is a list of Clusters.

@@ -5,7 +5,7 @@
 // The package never compares Git with live objects directly: defaults,
 // quantities and webhooks would flap. It compares what the API server answered
 // to our own apply with what it shows now, and asks it (a dry run) only where
-// that differs. See internal/fields for the arithmetic, internal/inventory for
+// that differs. See ../internal/fields for the arithmetic, ../internal/inventory for
 // what is remembered.
 //
 // It refuses to conclude anything from a failed List, to delete anything but
@@ -25,10 +25,10 @@ import (
 
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/state"
-	"github.com/poolwright/poolwright/reconciler/target/cluster/internal/api"
-	"github.com/poolwright/poolwright/reconciler/target/cluster/internal/fields"
-	"github.com/poolwright/poolwright/reconciler/target/cluster/internal/inventory"
 	"github.com/poolwright/poolwright/reconciler/target/cluster/internal/kinds"
+	"github.com/poolwright/poolwright/reconciler/target/internal/api"
+	"github.com/poolwright/poolwright/reconciler/target/internal/fields"
+	"github.com/poolwright/poolwright/reconciler/target/internal/inventory"
 )
 
 // Name is the Target in the keys of this world's items.

@@ -12,10 +12,10 @@ import (
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/target"
-	"github.com/poolwright/poolwright/reconciler/target/cluster/internal/api"
-	"github.com/poolwright/poolwright/reconciler/target/cluster/internal/fields"
-	"github.com/poolwright/poolwright/reconciler/target/cluster/internal/inventory"
 	"github.com/poolwright/poolwright/reconciler/target/cluster/internal/kinds"
+	"github.com/poolwright/poolwright/reconciler/target/internal/api"
+	"github.com/poolwright/poolwright/reconciler/target/internal/fields"
+	"github.com/poolwright/poolwright/reconciler/target/internal/inventory"
 )
 
 // Correct implements target.Target: one server-side apply for a creation or

@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/watch"
 
-	"github.com/poolwright/poolwright/reconciler/target/cluster/internal/api"
 	"github.com/poolwright/poolwright/reconciler/target/cluster/internal/kinds"
+	"github.com/poolwright/poolwright/reconciler/target/internal/api"
 )
 
 // eyes see the objects of one kind: first all that there are, then what

@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/poolwright/poolwright/reconciler/state"
-	"github.com/poolwright/poolwright/reconciler/target/cluster/internal/api"
+	"github.com/poolwright/poolwright/reconciler/target/internal/api"
 )
 
 // masker replaces the values of Secrets by digests under a random key: equal

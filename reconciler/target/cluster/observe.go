@@ -14,10 +14,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/poolwright/poolwright/reconciler/state"
-	"github.com/poolwright/poolwright/reconciler/target/cluster/internal/api"
-	"github.com/poolwright/poolwright/reconciler/target/cluster/internal/fields"
-	"github.com/poolwright/poolwright/reconciler/target/cluster/internal/inventory"
 	"github.com/poolwright/poolwright/reconciler/target/cluster/internal/kinds"
+	"github.com/poolwright/poolwright/reconciler/target/internal/api"
+	"github.com/poolwright/poolwright/reconciler/target/internal/fields"
+	"github.com/poolwright/poolwright/reconciler/target/internal/inventory"
 )
 
 // Observe implements target.Target. It costs one paged List per kind, and

@@ -9,9 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/poolwright/poolwright/reconciler/target/cluster/internal/api"
-	"github.com/poolwright/poolwright/reconciler/target/cluster/internal/fields"
-	"github.com/poolwright/poolwright/reconciler/target/cluster/internal/inventory"
+	"github.com/poolwright/poolwright/reconciler/target/internal/api"
+	"github.com/poolwright/poolwright/reconciler/target/internal/fields"
+	"github.com/poolwright/poolwright/reconciler/target/internal/inventory"
 )
 
 // ownerOf names the other GitOps tool that manages a live object, or is

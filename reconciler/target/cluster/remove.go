@@ -11,7 +11,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/target"
-	"github.com/poolwright/poolwright/reconciler/target/cluster/internal/api"
+	"github.com/poolwright/poolwright/reconciler/target/internal/api"
 )
 
 // remove deletes the observed incarnation. Where its version has moved (a

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/poolwright/poolwright/reconciler/state"
-	"github.com/poolwright/poolwright/reconciler/target/cluster/internal/api"
+	"github.com/poolwright/poolwright/reconciler/target/internal/api"
 )
 
 // autoscaled finds the items with spec.replicas at which an autoscaler aims,

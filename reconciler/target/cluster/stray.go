@@ -13,10 +13,10 @@ import (
 
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/state"
-	"github.com/poolwright/poolwright/reconciler/target/cluster/internal/api"
-	"github.com/poolwright/poolwright/reconciler/target/cluster/internal/fields"
-	"github.com/poolwright/poolwright/reconciler/target/cluster/internal/inventory"
 	"github.com/poolwright/poolwright/reconciler/target/cluster/internal/kinds"
+	"github.com/poolwright/poolwright/reconciler/target/internal/api"
+	"github.com/poolwright/poolwright/reconciler/target/internal/fields"
+	"github.com/poolwright/poolwright/reconciler/target/internal/inventory"
 )
 
 // stray judges a live object that is not wanted: is it ours to delete? A label

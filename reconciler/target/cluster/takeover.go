@@ -14,8 +14,8 @@ import (
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/target"
-	"github.com/poolwright/poolwright/reconciler/target/cluster/internal/api"
-	"github.com/poolwright/poolwright/reconciler/target/cluster/internal/fields"
+	"github.com/poolwright/poolwright/reconciler/target/internal/api"
+	"github.com/poolwright/poolwright/reconciler/target/internal/fields"
 )
 
 // clientSideManager is the name under which `kubectl apply` owns fields.

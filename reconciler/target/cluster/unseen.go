@@ -8,9 +8,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/poolwright/poolwright/reconciler/state"
-	"github.com/poolwright/poolwright/reconciler/target/cluster/internal/api"
-	"github.com/poolwright/poolwright/reconciler/target/cluster/internal/inventory"
 	"github.com/poolwright/poolwright/reconciler/target/cluster/internal/kinds"
+	"github.com/poolwright/poolwright/reconciler/target/internal/api"
+	"github.com/poolwright/poolwright/reconciler/target/internal/inventory"
 )
 
 // This file tells what is not there from what could not be seen.

@@ -14,7 +14,7 @@ import (
 	"slices"
 
 	"github.com/poolwright/poolwright/reconciler/state"
-	"github.com/poolwright/poolwright/reconciler/target/cluster/internal/fields"
+	"github.com/poolwright/poolwright/reconciler/target/internal/fields"
 )
 
 // Record is what is known of one object. A Record without UID is an intent:
@@ -33,6 +33,9 @@ type Record struct {
 	Rebuilt bool
 	// Leaving is true when the deletion of this incarnation was begun.
 	Leaving bool
+	// Scope is what else the target must know to find the thing again; empty
+	// in a cluster.
+	Scope string
 }
 
 // line is a Record as it is stored. ResourceVersion is left out: it moves with
@@ -43,6 +46,7 @@ type line struct {
 	Desired string `json:"desired,omitempty"`
 	Rebuilt bool   `json:"rebuilt,omitempty"`
 	Leaving bool   `json:"leaving,omitempty"`
+	Scope   string `json:"scope,omitempty"`
 }
 
 // subject names the object.
@@ -130,7 +134,7 @@ func toLine(r Record) line {
 			UID: r.Print.UID, Generation: r.Print.Generation, Fields: r.Print.Fields, Meta: r.Print.Meta,
 			Values: r.Print.Values, Spec: r.Print.Spec,
 		},
-		Desired: r.Desired, Rebuilt: r.Rebuilt, Leaving: r.Leaving,
+		Desired: r.Desired, Rebuilt: r.Rebuilt, Leaving: r.Leaving, Scope: r.Scope,
 	}
 }
 
@@ -176,7 +180,7 @@ func Decode(targetName, text string) (records []Record, shards int, err error) {
 		}
 		out = append(out, Record{
 			Key:     state.Key{Target: targetName, Group: l.Group, Kind: l.Kind, Namespace: l.Namespace, Name: l.Name},
-			Version: l.Version, Desired: l.Desired, Rebuilt: l.Rebuilt, Leaving: l.Leaving,
+			Version: l.Version, Desired: l.Desired, Rebuilt: l.Rebuilt, Leaving: l.Leaving, Scope: l.Scope,
 			Print: fields.Print{UID: l.UID, Generation: l.Generation, Fields: l.Fields, Meta: l.Meta, Values: l.Values, Spec: l.Spec},
 		})
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/poolwright/poolwright/reconciler/state"
-	"github.com/poolwright/poolwright/reconciler/target/cluster/internal/fields"
+	"github.com/poolwright/poolwright/reconciler/target/internal/fields"
 )
 
 func records(n int) []Record {

@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/poolwright/poolwright/reconciler/state"
-	"github.com/poolwright/poolwright/reconciler/target/cluster/internal/api"
+	"github.com/poolwright/poolwright/reconciler/target/internal/api"
 )
 
 // Label marks the ConfigMaps of an inventory with the Sync's label value.
