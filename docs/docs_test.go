@@ -142,12 +142,15 @@ func headings(page string) []string {
 	return out
 }
 
-// firstColumn lists the code spans that start a table's row and match.
+// firstColumn lists the code spans in the first column of tables that match; a
+// cell may hold several.
 func firstColumn(page string, want *regexp.Regexp) []string {
 	var out []string
-	for _, m := range regexp.MustCompile("(?m)^\\| `([^`]+)` \\|").FindAllStringSubmatch(page, -1) {
-		if want.MatchString(m[1]) {
-			out = append(out, m[1])
+	for _, cell := range regexp.MustCompile("(?m)^\\| (`[^|]+`) \\|").FindAllStringSubmatch(page, -1) {
+		for _, m := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(cell[1], -1) {
+			if want.MatchString(m[1]) {
+				out = append(out, m[1])
+			}
 		}
 	}
 	return out
