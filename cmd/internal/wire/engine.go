@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -76,6 +77,9 @@ func settingsOf(spec v1alpha1.ClusterSpec) engine.Settings {
 	s := engine.DefaultSettings()
 	s.Cluster, s.Region, s.Account = spec.Name, spec.Region, spec.Account
 	s.InterruptionQueue = spec.Engine.InterruptionQueue
+	if queue := spec.InterruptionQueue; queue != nil && s.InterruptionQueue == "" {
+		s.InterruptionQueue = cmp.Or(queue.Name, spec.Name)
+	}
 	if d := spec.Engine.BatchIdle; d != nil {
 		s.Batch.Idle = d.Duration
 	}

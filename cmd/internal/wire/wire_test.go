@@ -74,11 +74,29 @@ func TestOnlySettingsThatMatterAskForARestart(t *testing.T) {
 		"a gate at its default": {func(c *v1alpha1.Cluster) { c.Spec.Engine.FeatureGates = map[string]bool{"NodeOverlay": true} }, true},
 		"a gate":                {func(c *v1alpha1.Cluster) { c.Spec.Engine.FeatureGates = map[string]bool{"NodeRepair": true} }, false},
 		"a queue":               {func(c *v1alpha1.Cluster) { c.Spec.Engine.InterruptionQueue = "q" }, false},
+		"a declared queue":      {func(c *v1alpha1.Cluster) { c.Spec.InterruptionQueue = &v1alpha1.InterruptionQueue{} }, false},
 		"off":                   {func(c *v1alpha1.Cluster) { c.Spec.Engine.Mode = v1alpha1.EngineOff }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := stanceOf(eks(c.edit)).hash() == base; got != c.same {
 				t.Errorf("same life: %t, want %t", got, c.same)
+			}
+		})
+	}
+}
+
+func TestTheEngineReadsTheDeclaredQueue(t *testing.T) {
+	for name, c := range map[string]struct{ engine, declared, want string }{
+		"by the cluster's name":              {want: "dev"},
+		"by its own name":                    {declared: "events", want: "events"},
+		"unless the engine is given another": {engine: "mine", declared: "events", want: "mine"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			spec := eks(nil).Spec
+			spec.Engine.InterruptionQueue = c.engine
+			spec.InterruptionQueue = &v1alpha1.InterruptionQueue{Name: c.declared}
+			if got := settingsOf(spec).InterruptionQueue; got != c.want {
+				t.Errorf("the engine reads %q, want %q", got, c.want)
 			}
 		})
 	}
@@ -132,7 +150,7 @@ func TestAHoldNamesEveryClosedGateAndItsRemedy(t *testing.T) {
 func crdDigests() map[int]string {
 	return map[int]string{
 		1: "9ec0bde82c7ee2632425fa4eb6ccaa26",
-		2: "7ca7574d4d3e8cc564401612160d1fd9",
+		2: "a658e9840be1d33de5a4c4f6cf18a018",
 	}
 }
 

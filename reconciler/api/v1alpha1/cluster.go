@@ -98,6 +98,7 @@ type ClusterSpec struct {
 
 // EngineSpec configures the embedded Karpenter. A change restarts the
 // controller process once, about ten seconds after the last edit.
+// +kubebuilder:validation:XValidation:rule="(has(self.batchMax) ? duration(self.batchMax) : duration('10s')) >= (has(self.batchIdle) ? duration(self.batchIdle) : duration('1s'))",message="batchMax (default 10s) must not be below batchIdle (default 1s)"
 type EngineSpec struct {
 	// Mode is Embedded (default), External or Off.
 	// +kubebuilder:default=Embedded
@@ -119,6 +120,8 @@ type EngineSpec struct {
 	// ReservedCapacity, SpotToSpotConsolidation, NodeOverlay, StaticCapacity,
 	// CapacityBuffer. NodeOverlay is on by default, the others as in
 	// Karpenter.
+	// +kubebuilder:validation:MaxProperties=6
+	// +kubebuilder:validation:XValidation:rule="self.all(gate, gate in ['NodeRepair', 'ReservedCapacity', 'SpotToSpotConsolidation', 'NodeOverlay', 'StaticCapacity', 'CapacityBuffer'])",message="unknown feature gate: NodeRepair, ReservedCapacity, SpotToSpotConsolidation, NodeOverlay, StaticCapacity and CapacityBuffer are known"
 	// +optional
 	FeatureGates map[string]bool `json:"featureGates,omitempty"`
 	// InterruptionQueue is the name of the SQS queue that carries spot

@@ -30,6 +30,7 @@ type Part struct {
 
 // Discovery is the tag by which EC2NodeClasses find subnets and security
 // groups.
+// +kubebuilder:validation:XValidation:rule="!(has(self.adopt) && self.adopt && has(self.deletionPolicy) && self.deletionPolicy == 'Delete')",message="adopt and deletionPolicy: Delete exclude each other: what was adopted is never deleted"
 type Discovery struct {
 	Part `json:",inline"`
 	// Key is the tag's key. Default karpenter.sh/discovery.
@@ -62,6 +63,7 @@ type NodePolicy string
 
 // NodeRole is the IAM role of the nodes that Karpenter launches, with its EKS
 // access entry of type EC2_LINUX, which lets them join.
+// +kubebuilder:validation:XValidation:rule="!(has(self.adopt) && self.adopt && has(self.deletionPolicy) && self.deletionPolicy == 'Delete')",message="adopt and deletionPolicy: Delete exclude each other: what was adopted is never deleted"
 type NodeRole struct {
 	Part `json:",inline"`
 	// Name is the role's name, as EC2NodeClasses quote it in spec.role.
@@ -91,6 +93,7 @@ type NodeRole struct {
 
 // InterruptionQueue is the SQS queue, and the EventBridge rules that fill it,
 // by which nodes are drained before AWS takes them away.
+// +kubebuilder:validation:XValidation:rule="!(has(self.adopt) && self.adopt && has(self.deletionPolicy) && self.deletionPolicy == 'Delete')",message="adopt and deletionPolicy: Delete exclude each other: what was adopted is never deleted"
 type InterruptionQueue struct {
 	Part `json:",inline"`
 	// Name is the queue's name. Default: the cluster's name. The embedded
@@ -215,6 +218,7 @@ const (
 
 // ControllerRole is the IAM role of Poolwright itself. `poolwright bootstrap`
 // writes it; the running controller only compares it.
+// +kubebuilder:validation:XValidation:rule="!(has(self.adopt) && self.adopt && has(self.deletionPolicy) && self.deletionPolicy == 'Delete')",message="adopt and deletionPolicy: Delete exclude each other: what was adopted is never deleted"
 type ControllerRole struct {
 	Part `json:",inline"`
 	// Name is the role's name. Default poolwright-NAME of the cluster.
