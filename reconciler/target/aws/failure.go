@@ -1,0 +1,247 @@
+package aws
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws/ratelimit"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
+	"github.com/aws/smithy-go"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
+
+	"github.com/poolwright/poolwright/reconciler/state"
+)
+
+// This file turns what AWS answers into sentences and classes. The sentences
+// say what a person can do; they never repeat an encoded authorization message,
+// a key or the ARN of a session.
+
+// errNotYet marks a refusal that AWS takes back by itself within seconds.
+var errNotYet = errors.New("AWS has not caught up with an earlier change yet")
+
+// notYet marks the error of a request that AWS refuses because it has not yet
+// heard everywhere of an earlier one, such as the creation of the role that it
+// names. Whoever called kind.write calls it again. It returns nil for nil.
+func notYet(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%w: %w", errNotYet, err)
+}
+
+// errCredentials marks the failure to find credentials at all.
+var errCredentials = errors.New("no AWS credentials were found")
+
+// failed gives the error of a request its class and its words; who is the
+// caller, as a person knows it.
+func failed(doing, who string, err error) error {
+	if err == nil {
+		return nil
+	}
+	reason, text := describe(who, err)
+	said := &answered{text: doing + ": " + text, cause: err}
+	switch reason {
+	case "Invalid":
+		return state.Fail(state.Fix, reason, said)
+	case "QueueDeletedRecently":
+		return state.WaitFor(time.Minute+time.Second, reason, said)
+	case "NotYet":
+		return state.WaitFor(10*time.Second, reason, said)
+	}
+	return state.Fail(state.Retry, reason, said)
+}
+
+// answered is an error in our words that still answers errors.As.
+type answered struct {
+	text  string
+	cause error
+}
+
+func (a *answered) Error() string { return a.text }
+func (a *answered) Unwrap() error { return a.cause }
+
+// describe finds the reason, one CamelCase word, and the sentence for an error.
+func describe(who string, err error) (reason, text string) {
+	code := codeOf(err)
+	switch {
+	case errors.Is(err, errCredentials):
+		return "NoCredentials", errCredentials.Error() + ": give the controller's service account a role (EKS Pod Identity or IRSA), or set AWS_PROFILE on a laptop"
+	case slices.Contains(expiredCodes, code):
+		return "CredentialsExpired", "the AWS credentials have expired: renew them"
+	case slices.Contains(invalidCredentialCodes, code):
+		return "CredentialsInvalid", fmt.Sprintf("AWS does not accept the credentials (%s): check the role or the keys, and this machine's clock", code)
+	case denied(err):
+		return "AccessDenied", fmt.Sprintf("denied: give %s the action %s", who, actionOf(err))
+	case throttled(err):
+		return "Throttled", "throttled: AWS takes no more requests of this kind at this moment"
+	case strings.HasSuffix(code, "QueueDeletedRecently"):
+		return "QueueDeletedRecently", "a queue of this name was deleted a moment ago: SQS takes the name again after 60 seconds"
+	case errors.Is(err, errNotYet):
+		return "NotYet", errNotYet.Error() + because(err)
+	case invalid(code):
+		return "Invalid", "AWS refuses it" + because(err)
+	case code == "" && unreachable(err):
+		return "Unreachable", "AWS could not be reached or did not answer in time"
+	case code == "" && errors.As(err, new(ratelimit.QuotaExceededError)):
+		return "Throttled", "throttled: too many requests have failed to try more at this moment"
+	case code != "":
+		return "Refused", "AWS answered" + because(err)
+	}
+	return "Failed", quiet(err.Error())
+}
+
+// because is the answer's own words, with its code.
+func because(err error) string {
+	answer, ok := errors.AsType[smithy.APIError](err)
+	if !ok {
+		return ""
+	}
+	text := ": " + answer.ErrorCode()
+	if said := quiet(answer.ErrorMessage()); said != "" {
+		text += ": " + said
+	}
+	return text
+}
+
+func codeOf(err error) string {
+	if answer, ok := errors.AsType[smithy.APIError](err); ok {
+		return answer.ErrorCode()
+	}
+	return ""
+}
+
+var (
+	expiredCodes           = []string{"ExpiredToken", "ExpiredTokenException", "RequestExpired"}
+	invalidCredentialCodes = []string{
+		"InvalidClientTokenId", "UnrecognizedClientException", "SignatureDoesNotMatch", "InvalidSignatureException",
+		"AuthFailure", "IncompleteSignature", "MissingAuthenticationToken", "MissingAuthenticationTokenException", "NotAuthorized", "OptInRequired",
+	}
+	throttleCodes = []string{
+		"Throttling", "ThrottlingException", "ThrottledException", "RequestThrottled", "RequestThrottledException",
+		"TooManyRequestsException", "RequestLimitExceeded", "SlowDown", "EC2ThrottledException", "PriorRequestNotComplete", "BandwidthLimitExceeded",
+	}
+	invalidCodes = []string{
+		"ValidationError", "ValidationException", "MalformedPolicyDocument", "MalformedPolicyDocumentException", "MalformedPolicy",
+		"UnmodifiableEntity", "InvalidRequestException", "InvalidEventPatternException",
+	}
+)
+
+// denied reports whether the caller lacks a permission.
+func denied(err error) bool {
+	code := codeOf(err)
+	return strings.Contains(code, "AccessDenied") || code == "UnauthorizedOperation" || code == "UnauthorizedAccess" ||
+		code == "AuthorizationError" || code == "AuthorizationErrorException" || code == "Client.UnauthorizedOperation"
+}
+
+// throttled reports whether AWS asks for patience.
+func throttled(err error) bool {
+	code := codeOf(err)
+	if slices.Contains(throttleCodes, strings.TrimPrefix(code, "AWS.SimpleQueueService.")) {
+		return true
+	}
+	answer, ok := errors.AsType[*awshttp.ResponseError](err)
+	return ok && answer.HTTPStatusCode() == 429
+}
+
+// credentialsFailed reports whether no request can succeed until somebody sees
+// to the credentials.
+func credentialsFailed(err error) bool {
+	code := codeOf(err)
+	return errors.Is(err, errCredentials) || slices.Contains(expiredCodes, code) || slices.Contains(invalidCredentialCodes, code)
+}
+
+// exists reports whether a creation was refused because the name is taken.
+func exists(err error) bool {
+	code := strings.TrimPrefix(codeOf(err), "AWS.SimpleQueueService.")
+	return slices.Contains([]string{
+		"EntityAlreadyExists", "EntityAlreadyExistsException", "ResourceInUseException", "ResourceAlreadyExistsException", "QueueAlreadyExists", "QueueNameExists",
+	}, code)
+}
+
+// gone reports whether what was to be changed is not there.
+func gone(err error) bool {
+	code := codeOf(err)
+	return slices.Contains([]string{
+		"NoSuchEntity", "NoSuchEntityException", "ResourceNotFoundException", "NotFoundException",
+		"QueueDoesNotExist", "AWS.SimpleQueueService.NonExistentQueue",
+	}, code) || strings.HasSuffix(code, ".NotFound")
+}
+
+func invalid(code string) bool {
+	return strings.HasPrefix(code, "InvalidParameter") || strings.HasPrefix(code, "InvalidAttribute") || strings.HasPrefix(code, "InvalidInput") ||
+		slices.Contains(invalidCodes, code)
+}
+
+func unreachable(err error) bool {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return true
+	}
+	if _, ok := errors.AsType[*smithyhttp.RequestSendError](err); ok {
+		return true
+	}
+	if _, ok := errors.AsType[net.Error](err); ok {
+		return true
+	}
+	_, ok := errors.AsType[*smithy.CanceledError](err)
+	return ok
+}
+
+// servicePrefixes are the IAM prefixes of services whose name in the SDK
+// differs from it by more than its case.
+var servicePrefixes = map[string]string{
+	"EventBridge": "events", "CloudWatch Logs": "logs",
+}
+
+// missing finds the action in the words of a refusal, which know better than
+// the operation's name: iam:PassRole is asked for by operations of many
+// services.
+var missing = regexp.MustCompile(`not authorized to perform: ([a-z0-9-]+:[A-Za-z0-9]+)`)
+
+// forbids finds what kind of policy denies explicitly, so that no further
+// permission would help.
+var forbids = regexp.MustCompile(`with an explicit deny in an? ([a-z -]+ (?:policy|boundary))`)
+
+// actionOf names the IAM action that is missing.
+func actionOf(err error) string {
+	said := ""
+	if answer, ok := errors.AsType[smithy.APIError](err); ok {
+		said = answer.ErrorMessage()
+	}
+	if m := missing.FindStringSubmatch(said); m != nil {
+		if f := forbids.FindStringSubmatch(said); f != nil {
+			return m[1] + " (an explicit deny in a " + f[1] + " takes it away)"
+		}
+		return m[1]
+	}
+	op, ok := errors.AsType[*smithy.OperationError](err)
+	if !ok {
+		return "that this request needs"
+	}
+	prefix, ok := servicePrefixes[op.ServiceID]
+	if !ok {
+		prefix = strings.ToLower(strings.ReplaceAll(op.ServiceID, " ", ""))
+	}
+	return prefix + ":" + op.OperationName
+}
+
+// secrets matches what no message of ours repeats: sessions, keys and encoded
+// messages.
+var secrets = regexp.MustCompile(`arn:aws[a-z-]*:sts::[0-9]*:assumed-role/\S+|\b(?:AKIA|ASIA)[A-Z0-9]{12,}\b|(?i:encoded authorization failure message: *)\S+|\b[A-Za-z0-9+/_-]{100,}={0,2}`)
+
+// longest is how much of an answer's own words is repeated, in bytes.
+const longest = 300
+
+// quiet is a text without secrets, in one line.
+func quiet(text string) string {
+	text = strings.Join(strings.Fields(secrets.ReplaceAllString(text, "***")), " ")
+	if len(text) > longest {
+		text = strings.ToValidUTF8(text[:longest], "") + "…"
+	}
+	return text
+}
