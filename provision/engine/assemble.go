@@ -98,7 +98,7 @@ func (e *Engine) assemble(ctx context.Context, mgr manager.Manager) (*parts, err
 // awsConfig is LoadAWS with the engine's user agent, metrics and structured
 // errors, proven to reach EC2.
 func (e *Engine) awsConfig(ctx context.Context) (aws.Config, error) {
-	config, err := LoadAWS(ctx, e.settings)
+	config, err := LoadAWS(ctx, e.settings.Region)
 	if err != nil {
 		return aws.Config{}, err
 	}

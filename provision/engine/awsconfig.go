@@ -18,16 +18,16 @@ import (
 const endpointVariable = "AWS_ENDPOINT_URL"
 
 // LoadAWS reads the SDK's default chain (environment, shared files, web identity,
-// instance role) and puts the settings' region on top. It refuses an endpoint
+// instance role) for a region. It refuses an endpoint
 // override that is not loopback, and one that would reach only some services:
 // the engine terminates instances by tag, so a half-redirected one is never what
 // was meant. It makes no request.
-func LoadAWS(ctx context.Context, s Settings) (aws.Config, error) {
+func LoadAWS(ctx context.Context, region string) (aws.Config, error) {
 	if err := checkEndpointVariables(os.Environ()); err != nil {
 		return aws.Config{}, fmt.Errorf("loading the AWS configuration: %w", err)
 	}
 	cfg, err := config.LoadDefaultConfig(ctx,
-		config.WithRegion(s.Region),
+		config.WithRegion(region),
 		config.WithHTTPClient(awsoperator.NewAWSSDKHTTPClient()),
 	)
 	if err != nil {

@@ -53,7 +53,7 @@ func TestLoadAWS(t *testing.T) {
 				t.Setenv("AWS_CONFIG_FILE", path)
 			}
 			t.Setenv("AWS_REGION", "eu-west-1")
-			cfg, err := LoadAWS(t.Context(), valid())
+			cfg, err := LoadAWS(t.Context(), valid().Region)
 			if test.says == "" {
 				if err != nil {
 					t.Fatal(err)

@@ -160,19 +160,20 @@ func (s scene) settingsChange() {
 		s.Error("it is another process")
 	}
 
-	defer s.engineSet(`{"batchMax":"8s"}`) // whatever comes of it
-	s.engineSet(`{"batchMax":"50ms"}`)
+	defer s.engineSet(`{"batchIdle":"100ms"}`) // whatever comes of it
+	// What the API server itself can refuse does not come this far.
+	s.engineSet(`{"batchIdle":"5ms"}`)
 	s.eventually("the settings are refused", func() error { return s.isReady("InvalidSettings", metav1.ConditionFalse) })
 	c, err := s.cluster()
 	if err != nil {
 		s.Fatal(err)
 	}
-	if message := meta.FindStatusCondition(c.Status.Conditions, "Ready").Message; !strings.Contains(message, "spec.engine.batchMax is 50ms") || !strings.Contains(message, "100ms") {
+	if message := meta.FindStatusCondition(c.Status.Conditions, "Ready").Message; !strings.Contains(message, "spec.engine.batchIdle is 5ms") || !strings.Contains(message, "10ms") {
 		s.Errorf("the message does not say what to do: %s", message)
 	}
 	s.addPod(later)
 	s.settles(later)
-	s.engineSet(`{"batchMax":"8s"}`)
+	s.engineSet(`{"batchIdle":"100ms"}`)
 	s.engineRuns()
 	if all := restarts(); len(all) != 1 {
 		s.Errorf("there were the restarts %v in all", all)

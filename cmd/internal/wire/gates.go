@@ -24,7 +24,7 @@ type gates struct{ gate.Gates }
 
 func newGates(ctx context.Context, a *attempt) (gates, error) {
 	s := a.stance.settings
-	aws, err := engine.LoadAWS(ctx, s)
+	aws, err := engine.LoadAWS(ctx, s.Region)
 	if err != nil {
 		return gates{}, err
 	}

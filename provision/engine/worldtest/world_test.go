@@ -121,7 +121,7 @@ func (w *world) installCRDs(t *testing.T) {
 
 func (w *world) gates(t *testing.T) gate.Gates {
 	t.Helper()
-	config, err := engine.LoadAWS(t.Context(), w.settings)
+	config, err := engine.LoadAWS(t.Context(), w.settings.Region)
 	if err != nil {
 		t.Fatal(err)
 	}
