@@ -66,7 +66,9 @@ type Plan struct {
 	Changes []Change
 	// Unchanged counts the things that are as wanted.
 	Unchanged int
-	// Managed counts the things that are ours today: the base of prune guards.
+	// Managed counts the things that are ours today, those of which nothing
+	// could be told included. What is only compared by its own terms is not
+	// ours, unless it would be deleted.
 	Managed int
 	// Holds are the reasons for which changes are held, sorted and unique.
 	Holds []string
@@ -97,13 +99,18 @@ type Note struct {
 
 // Compute lists the changes that turn observed into wanted. A thing that is
 // observed but not wanted is deleted: targets put only what is ours into
-// observed. What is unknown is neither changed nor counted as unchanged. The
+// observed. What is unknown is neither changed nor counted as unchanged. What
+// is only compared (state.Terms.Hold) is held before any policy is asked. The
 // policies run in their order.
 func Compute(wanted, observed state.Set, policies ...Policy) Plan {
 	var p Plan
 	for _, w := range wanted.Items() {
 		o, exists := observed.Get(w.Key)
 		p.note(o, w.Origin)
+		ours := 1
+		if w.Hold != "" || o.Hold != "" {
+			ours = 0
+		}
 		switch {
 		case o.Unknown != "":
 			p.Managed++
@@ -111,9 +118,9 @@ func Compute(wanted, observed state.Set, policies ...Policy) Plan {
 			p.Changes = append(p.Changes, Change{Key: w.Key, Action: Create, After: &w, Drift: drifted(o, w)})
 		case state.Equal(w.Object, o.Object):
 			p.Unchanged++
-			p.Managed++
+			p.Managed += ours
 		default:
-			p.Managed++
+			p.Managed += ours
 			p.Changes = append(p.Changes, Change{Key: w.Key, Action: Update, Before: &o, After: &w, Fields: Diff(o.Object, w.Object), Drift: drifted(o, w)})
 		}
 	}
@@ -182,11 +189,12 @@ func order(a, b Change) int {
 	return a.Key.Compare(b.Key)
 }
 
-// Standing reports whether the change is held whatever the policies say: the
-// thing is only ever compared.
+// Standing reports whether the thing is only ever compared, by its own terms or
+// because nothing is written to its world (ReportTarget): the change is shown,
+// and is never made, asked for or waited for. Hold says who can change it.
 func (c Change) Standing() bool { return standing(c) != "" }
 
-// Count is how many changes have that action, held ones included.
+// Count is how many changes have that action, held and standing ones included.
 func (p Plan) Count(a Action) int {
 	n := 0
 	for _, c := range p.Changes {
@@ -197,8 +205,9 @@ func (p Plan) Count(a Action) int {
 	return n
 }
 
-// Empty reports whether nothing differs.
-func (p Plan) Empty() bool { return len(p.Changes) == 0 }
+// Empty reports whether nothing differs. While something is unknown, nobody can
+// say so.
+func (p Plan) Empty() bool { return len(p.Changes) == 0 && len(p.Unknown) == 0 }
 
 // Hash identifies the plan by what it would do: the same changes to the same
 // live things give the same hash. It is what a confirmation quotes.

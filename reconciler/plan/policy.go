@@ -3,6 +3,8 @@ package plan
 import (
 	"fmt"
 	"slices"
+
+	"github.com/poolwright/poolwright/reconciler/state"
 )
 
 // Policy turns a Plan into a more careful one: it drops changes or holds them
@@ -30,16 +32,33 @@ func ReportDrift() Policy {
 	}
 }
 
-// ReportTarget holds every change in one world: there, nothing is ever written.
+// ReportTarget turns everything in one world into what is only compared (see
+// Change.Standing): there nothing is ever written, neither for drift nor for a
+// new revision nor to delete.
 func ReportTarget(name string) Policy {
+	reason := "nothing is written to " + name + " (drift: Report)"
 	return func(p Plan) Plan {
-		return hold(p, func(c Change) string {
-			if c.Key.Target == name {
-				return name + " is only compared (drift: Report)"
+		p.Changes = slices.Clone(p.Changes)
+		for i, c := range p.Changes {
+			if c.Key.Target == name && !c.Standing() {
+				p.Changes[i] = comparedOnly(c, reason)
 			}
-			return ""
-		})
+		}
+		return hold(p, standing)
 	}
+}
+
+// comparedOnly gives the change's items the terms of things that are only
+// compared. Items are shared with who observed them, so it changes copies.
+func comparedOnly(c Change, reason string) Change {
+	for _, item := range []**state.Item{&c.Before, &c.After} {
+		if *item != nil {
+			held := **item
+			held.Hold = reason
+			*item = &held
+		}
+	}
+	return c
 }
 
 // pruneFloor is the number of deletions up to which a percentage guard stays
@@ -51,13 +70,18 @@ const pruneFloor = 10
 // what is managed and at least ten, or when they would delete everything, and
 // holds each grave one (see state.Item.Grave) in any case, until confirmation
 // quotes ConfirmHash of the plan's deletions. A deletion that was allowed and
-// begun before goes on: see state.Item.Leaving.
+// begun before goes on: see state.Item.Leaving. Deletions that are only reported
+// count for nothing, and neither do things of which nothing could be told: that
+// they are there proves no more than that they are gone.
 func Guard(maxPercent int, confirmation string) Policy {
 	return func(p Plan) Plan {
-		deletions := 0
+		deletions, managed := 0, p.Managed-len(p.Unknown)
 		for _, c := range p.Changes {
-			if fresh(c) {
+			switch {
+			case fresh(c):
 				deletions++
+			case c.Action == Delete && c.Standing():
+				managed--
 			}
 		}
 		if deletions == 0 {
@@ -69,10 +93,10 @@ func Guard(maxPercent int, confirmation string) Policy {
 		}
 		reason := ""
 		switch {
-		case deletions == p.Managed && deletions > 1:
+		case deletions == managed && deletions > 1:
 			reason = fmt.Sprintf("would delete all %d objects", deletions)
-		case deletions >= pruneFloor && deletions*100 > maxPercent*p.Managed:
-			reason = fmt.Sprintf("would delete %d of %d objects, more than %d%%", deletions, p.Managed, maxPercent)
+		case deletions >= pruneFloor && deletions*100 > maxPercent*managed:
+			reason = fmt.Sprintf("would delete %d of %d objects, more than %d%%", deletions, managed, maxPercent)
 		}
 		if reason == "" {
 			return HoldGrave(confirmation)(p)
@@ -105,16 +129,17 @@ func HoldGrave(confirmation string) Policy {
 
 // fresh reports whether c is a deletion that nobody has allowed yet. One that
 // was begun, confirmed or below the guard, must not ask again because the
-// process died in the middle and what is left hashes differently.
-func fresh(c Change) bool { return c.Action == Delete && !c.Before.Leaving }
+// process died in the middle and what is left hashes differently. One that is
+// only reported needs no leave.
+func fresh(c Change) bool { return c.Action == Delete && !c.Before.Leaving && !c.Standing() }
 
-// ConfirmHash identifies the plan's deletions, and only them, so that a
-// confirmation stays good while unrelated updates come and go, and goes stale
-// as soon as anything else would be deleted.
+// ConfirmHash identifies the deletions that the plan would make, and only them,
+// so that a confirmation stays good while unrelated updates come and go, and
+// goes stale as soon as anything else would be deleted.
 func ConfirmHash(p Plan) string {
 	only := Plan{}
 	for _, c := range p.Changes {
-		if c.Action == Delete {
+		if c.Action == Delete && !c.Standing() {
 			only.Changes = append(only.Changes, c)
 		}
 	}
