@@ -60,13 +60,8 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Why deletions and late changes are skipped. They are what Result.Err says.
-var (
-	errIncomplete   = errors.New("not deleted: what is wanted is not completely known")
-	errNotReplaced  = errors.New("not deleted: a creation or update failed, and what is left may be needed until it succeeds")
-	errHeldCreation = errors.New("not deleted: a creation is held, and what is left may be needed until it is made")
-	errNotRecorded  = errors.New("not started: the intent could not be recorded")
-)
+// errNotRecorded is what Result.Err says of a change without recorded intent.
+var errNotRecorded = errors.New("not started: the intent could not be recorded")
 
 // Run makes the plan's changes in the targets, keyed as in state.Key.Target:
 //
@@ -75,11 +70,12 @@ var (
 //   - Then creations and updates, target by target and wave by wave, at most
 //     Concurrency at a time; a wave starts when the one before is ready, or
 //     ReadyTimeout has passed (what is not ready is in Outcome.NotReady).
-//   - Then deletions, backwards, unless a creation or update failed, a new
-//     thing's creation is held, or NoDeletes is set: a rename never loses
+//   - Then deletions, backwards, unless NoDeletes is set or something that is
+//     not there yet may need what would go (see keeper): a rename never loses
 //     both.
 //
-// One thing that is refused does not stop the others. When ctx ends (shutdown,
+// One thing that is refused does not stop the others, and trouble in one world
+// does not stop the next. When ctx ends (shutdown,
 // lost leadership) no further write starts and the rest is skipped. End is
 // called on each Recorder that began, also then, and on all of them where there
 // is nothing to do. A panic in a target becomes the error of the change that it
@@ -97,7 +93,7 @@ func Run(ctx context.Context, p plan.Plan, targets map[string]target.Target, opt
 		r.recordErrs = append(r.recordErrs, err)
 		r.skip(todo, errNotRecorded)
 	} else {
-		r.work(ctx, phases(todo, r.results, r.opts.Order))
+		r.work(ctx, p, phases(todo, r.results, r.opts.Order))
 	}
 	r.end(ctx, begun)
 	return r.outcome()
@@ -135,17 +131,14 @@ func (r *run) triage(p plan.Plan) []int {
 }
 
 // work goes through the phases.
-func (r *run) work(ctx context.Context, all []phase) {
+func (r *run) work(ctx context.Context, p plan.Plan, all []phase) {
 	for n, ph := range all {
 		if ctx.Err() != nil {
 			r.skip(ph.changes, stopped(ctx))
 			continue
 		}
 		if ph.deletes {
-			if why := r.keep(); why != nil {
-				r.skip(ph.changes, why)
-				continue
-			}
+			ph.changes = r.spare(p, ph.changes)
 		}
 		r.correct(ctx, ph)
 		if !ph.deletes && n+1 < len(all) && !all[n+1].deletes {
@@ -154,27 +147,18 @@ func (r *run) work(ctx context.Context, all []phase) {
 	}
 }
 
-// keep says why nothing may be deleted, or returns nil.
-func (r *run) keep() error {
-	held := false
-	for _, res := range r.results {
-		if res.Change.Action == plan.Delete {
+// spare skips the deletions that must wait and returns the others.
+func (r *run) spare(p plan.Plan, deletions []int) []int {
+	keep := r.keeper(p)
+	var safe []int
+	for _, i := range deletions {
+		if why := keep.why(r.results[i].Change); why != nil {
+			r.skip([]int{i}, why)
 			continue
 		}
-		switch res.Status {
-		case Failed, Conflict, Skipped:
-			return errNotReplaced
-		case Held:
-			// A creation that only puts back what somebody deleted by hand
-			// replaces nothing.
-			held = held || (res.Change.Action == plan.Create && !res.Change.Drift)
-		case Applied:
-		}
+		safe = append(safe, i)
 	}
-	if held {
-		return errHeldCreation
-	}
-	return nil
+	return safe
 }
 
 // correct makes the changes of one phase, some at a time.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -33,9 +34,14 @@ func TestTheIntentCoversEverythingWrittenWhereverTheRunIsKilled(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			w := newWorld("w", &journal{})
-			var seen atomic.Int64
+			// One lock around both: no write may slip in between the one that
+			// kills and the kill.
+			var mu sync.Mutex
+			seen := int64(0)
 			w.correct = func(context.Context, plan.Change) error {
-				if seen.Add(1) == k {
+				mu.Lock()
+				defer mu.Unlock()
+				if seen++; seen == k {
 					cancel()
 				}
 				return nil

@@ -1,0 +1,89 @@
+package apply
+
+import (
+	"errors"
+
+	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/state"
+)
+
+// Why deletions are skipped. They are what Result.Err says.
+var (
+	errIncomplete   = errors.New("not deleted: what is wanted is not completely known")
+	errNotReplaced  = errors.New("not deleted: a creation or update failed, and what is left may be needed until it succeeds")
+	errHeldCreation = errors.New("not deleted: a creation is held, and what is left may be needed until it is made")
+	errUnknown      = errors.New("not deleted: something of the same kind could not be compared, and may be what was to replace it")
+)
+
+// keeper knows what speaks against deletions. What is to be deleted may be what
+// something else replaces, and a rename must never lose both; but a world that
+// has trouble must not keep the others from being cleaned up. So a deletion
+// waits
+//
+//   - for what was not made in its own world, and in the worlds that come after
+//     it in the order of targets, for those stand on it: a role in AWS stays
+//     while the cluster could not be told of the new one, a ConfigMap does not
+//     wait for AWS;
+//   - for what was not made in any world, when it is grave: the nodes that go
+//     with a pool come back only where everything is there that they need;
+//   - while a thing of its own kind is unknown, for that may be its successor.
+//
+// Not made is what failed, was refused or skipped, and a new thing's creation
+// that is held. What is only compared is waited for by nobody, or it would be
+// for ever; and a held creation that only puts back what somebody deleted by
+// hand replaces nothing.
+type keeper struct {
+	order func(a, b string) int
+	// missing has the worlds in which something was not made, and why that
+	// speaks against deletions.
+	missing map[string]error
+	// unknown has the kinds of the unknown things: keys without a name.
+	unknown map[state.Key]bool
+}
+
+// keeper looks at what became of the creations and updates.
+func (r *run) keeper(p plan.Plan) keeper {
+	k := keeper{order: r.byOrder, missing: map[string]error{}, unknown: map[state.Key]bool{}}
+	for _, res := range r.results {
+		if res.Change.Action == plan.Delete {
+			continue
+		}
+		world := res.Change.Key.Target
+		switch res.Status {
+		case Failed, Conflict, Skipped:
+			k.missing[world] = errNotReplaced
+		case Held:
+			fresh := res.Change.Action == plan.Create && !res.Change.Drift && !res.Change.Standing()
+			if fresh && k.missing[world] == nil {
+				k.missing[world] = errHeldCreation
+			}
+		case Applied:
+		}
+	}
+	for _, u := range p.Unknown {
+		k.unknown[kindOf(u.Key)] = true
+	}
+	return k
+}
+
+// why says why the deletion must wait, or returns nil.
+func (k keeper) why(c plan.Change) error {
+	var held error
+	for world, err := range k.missing {
+		if k.order(world, c.Key.Target) < 0 && c.Before.Grave == "" {
+			continue
+		}
+		if errors.Is(err, errNotReplaced) {
+			return err
+		}
+		held = err
+	}
+	if held == nil && k.unknown[kindOf(c.Key)] {
+		return errUnknown
+	}
+	return held
+}
+
+func kindOf(k state.Key) state.Key {
+	return state.Key{Target: k.Target, Group: k.Group, Kind: k.Kind}
+}

@@ -1,0 +1,184 @@
+package apply
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/target"
+)
+
+// standing makes the change one of a thing that is only compared.
+func standing(c plan.Change) plan.Change {
+	for _, item := range []*state.Item{c.Before, c.After} {
+		if item != nil {
+			item.Hold = "run: aws eks create-addon"
+		}
+	}
+	c.Hold = "run: aws eks create-addon"
+	return c
+}
+
+func grave(c plan.Change) plan.Change {
+	c.Before.Grave = "3 nodes, 7 pods"
+	return c
+}
+
+func of(kind string, c plan.Change) plan.Change {
+	c.Key.Kind = kind
+	return c
+}
+
+// inOrder is how AWS and the cluster are led: the cluster stands on AWS.
+var inOrder = Options{Order: []string{"aws", "cluster"}}
+
+func two(j *journal, correct func(context.Context, plan.Change) error) (aws, cluster *world, targets map[string]target.Target) {
+	aws, cluster = newWorld("aws", j), newWorld("cluster", j)
+	aws.correct, cluster.correct = correct, correct
+	return aws, cluster, map[string]target.Target{"aws": aws, "cluster": cluster}
+}
+
+func TestADeletionWaitsOnlyForWhatMayNeedWhatGoes(t *testing.T) {
+	lost := plan.Unknown{Key: state.Key{Target: "aws", Kind: "Queue", Name: "renamed"}, Reason: "denied"}
+	tests := []struct {
+		name    string
+		changes []plan.Change
+		unknown []plan.Unknown
+		refused []string
+		why     map[string]error // of the deletions that are skipped
+	}{
+		{
+			name:    "what AWS refuses keeps things in AWS, and not in the cluster",
+			changes: []plan.Change{change(plan.Create, "aws", "role", 0), change(plan.Create, "cluster", "class", 0), change(plan.Delete, "cluster", "old-map", 0), change(plan.Delete, "aws", "old-role", 0)},
+			refused: []string{"role"},
+			why:     map[string]error{"old-role": errNotReplaced},
+		},
+		{
+			name:    "what the cluster refuses keeps things in AWS too, for it stands on them",
+			changes: []plan.Change{change(plan.Update, "cluster", "class", 0), change(plan.Delete, "cluster", "old-map", 0), change(plan.Delete, "aws", "old-role", 0)},
+			refused: []string{"class"},
+			why:     map[string]error{"old-map": errNotReplaced, "old-role": errNotReplaced},
+		},
+		{
+			name:    "a pool with nodes waits for AWS, because its nodes could not come back",
+			changes: []plan.Change{change(plan.Create, "aws", "role", 0), grave(change(plan.Delete, "cluster", "old-pool", 0)), change(plan.Delete, "cluster", "old-map", 0)},
+			refused: []string{"role"},
+			why:     map[string]error{"old-pool": errNotReplaced},
+		},
+		{
+			name:    "a creation that is held in AWS keeps things in AWS, and not in the cluster",
+			changes: []plan.Change{held(change(plan.Create, "aws", "role", 0)), change(plan.Delete, "cluster", "old-map", 0), change(plan.Delete, "aws", "old-role", 0)},
+			why:     map[string]error{"old-role": errHeldCreation},
+		},
+		{
+			name:    "a failure goes before a held creation in what is said",
+			changes: []plan.Change{held(change(plan.Create, "aws", "role", 0)), change(plan.Update, "aws", "rule", 0), change(plan.Delete, "aws", "old-role", 0)},
+			refused: []string{"rule"},
+			why:     map[string]error{"old-role": errNotReplaced},
+		},
+		{
+			name:    "a missing thing that is only compared keeps nothing back",
+			changes: []plan.Change{standing(change(plan.Create, "aws", "addon", 0)), change(plan.Delete, "aws", "old-role", 0), grave(change(plan.Delete, "cluster", "old-pool", 0))},
+		},
+		{
+			name:    "a deletion that failed keeps no other back",
+			changes: []plan.Change{change(plan.Delete, "cluster", "stuck", 0), change(plan.Delete, "aws", "old-role", 0)},
+			refused: []string{"stuck"},
+		},
+		{
+			name:    "an unknown thing keeps those of its kind, and no others",
+			changes: []plan.Change{of("Queue", change(plan.Delete, "aws", "old-queue", 0)), of("Rule", change(plan.Delete, "aws", "old-rule", 0)), of("Queue", change(plan.Delete, "cluster", "old-map", 0))},
+			unknown: []plan.Unknown{lost},
+			why:     map[string]error{"old-queue": errUnknown},
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			_, _, targets := two(&journal{}, func(_ context.Context, c plan.Change) error {
+				if slices.Contains(tt.refused, c.Key.Name) {
+					return errors.New("denied")
+				}
+				return nil
+			})
+			got := Run(t.Context(), plan.Plan{Changes: tt.changes, Unknown: tt.unknown}, targets, inOrder)
+			for _, r := range got.Results {
+				name := r.Change.Key.Name
+				switch why := tt.why[name]; {
+				case why != nil && (r.Status != Skipped || !errors.Is(r.Err, why)):
+					t.Errorf("%s is %s: %v, want %v", name, r.Status, r.Err, why)
+				case why == nil && slices.Contains(tt.refused, name) != (r.Status == Failed):
+					t.Errorf("%s is %s: %v", name, r.Status, r.Err)
+				case why == nil && r.Change.Hold == "" && r.Status != Applied && r.Status != Failed:
+					t.Errorf("%s is %s: %v", name, r.Status, r.Err)
+				}
+			}
+		})
+	}
+}
+
+func TestTroubleInAWSKeepsNothingFromTheCluster(t *testing.T) {
+	changes := []plan.Change{
+		change(plan.Create, "aws", "role", 0), change(plan.Create, "aws", "queue", 0), change(plan.Create, "aws", "rule", 1),
+		change(plan.Create, "cluster", "class", 0), change(plan.Create, "cluster", "pool", 1), change(plan.Delete, "cluster", "old", 0),
+	}
+	t.Run("where everything is refused", func(t *testing.T) {
+		_, _, targets := two(&journal{}, func(_ context.Context, c plan.Change) error {
+			if c.Key.Target == "aws" {
+				return errors.New("ExpiredToken")
+			}
+			return nil
+		})
+		got := Run(t.Context(), plan.Plan{Changes: changes}, targets, inOrder)
+		want := map[string]Status{"role": Failed, "queue": Failed, "rule": Failed, "class": Applied, "pool": Applied, "old": Applied}
+		if d := cmp.Diff(want, statuses(got)); d != "" {
+			t.Errorf("statuses (-want +got):\n%s", d)
+		}
+	})
+	t.Run("where nothing becomes ready", func(t *testing.T) {
+		j := &journal{}
+		aws, _, targets := two(j, nil)
+		aws.ready = func(ctx context.Context, keys []state.Key) (map[state.Key]string, error) {
+			<-ctx.Done()
+			return map[state.Key]string{keys[0]: "not found yet"}, nil
+		}
+		opts := inOrder
+		opts.ReadyTimeout = time.Millisecond
+		got := Run(t.Context(), plan.Plan{Changes: changes}, targets, opts)
+		if len(got.Applied()) != len(changes) || len(got.NotReady) != 2 {
+			t.Errorf("applied %v, not ready %v", statuses(got), got.NotReady)
+		}
+		if events := j.list(); slices.Index(events, "ready aws 1") > slices.Index(events, "start create class") {
+			t.Errorf("the cluster did not wait its turn: %v", events)
+		}
+	})
+	t.Run("where its target panics", func(t *testing.T) {
+		_, _, targets := two(&journal{}, func(_ context.Context, c plan.Change) error {
+			if c.Key.Target == "aws" {
+				panic("a bug")
+			}
+			return nil
+		})
+		if got := Run(t.Context(), plan.Plan{Changes: changes}, targets, inOrder); len(got.Applied()) != 3 {
+			t.Errorf("applied %v", statuses(got))
+		}
+	})
+}
+
+func TestWhatIsOnlyComparedReachesNoTarget(t *testing.T) {
+	j := &journal{}
+	aws, _, targets := two(j, nil)
+	p := plan.Plan{Changes: []plan.Change{standing(change(plan.Create, "aws", "addon", 0)), standing(change(plan.Update, "aws", "version", 0)), standing(change(plan.Delete, "aws", "role", 0))}}
+	got := Run(t.Context(), p, targets, inOrder)
+	if d := cmp.Diff(map[string]Status{"addon": Held, "version": Held, "role": Held}, statuses(got)); d != "" || got.Err() != nil {
+		t.Errorf("statuses (-want +got):\n%s\nerr %v", d, got.Err())
+	}
+	if len(aws.intent) != 0 || len(aws.writes) != 0 {
+		t.Errorf("intent %v, writes %v", aws.intent, aws.writes)
+	}
+}
