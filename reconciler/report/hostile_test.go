@@ -52,7 +52,10 @@ func planted(s string) Report {
 	before.Object = object{s: "x" + s, "list": []any{object{"name": s, "v": "old"}}, "text": s}
 	before.Owner = s
 	deleted := state.Item{Key: key("old"), Object: content, Grave: s + "!"}
-	p := plan.Compute(state.NewSet(created, updated), state.NewSet(before, deleted), plan.Guard(50, ""))
+	compared := state.Item{Key: key("compared"), Object: content, Origin: state.Origin{File: s}, Terms: state.Terms{Hold: s + "!"}}
+	lost := state.Item{Key: key("lost"), Object: content, Origin: state.Origin{File: s, Line: 4}}
+	found := state.Item{Key: lost.Key, Findings: state.Findings{Unknown: s + "?", Notes: []string{s}}}
+	p := plan.Compute(state.NewSet(created, updated, compared, lost), state.NewSet(before, deleted, found), plan.Guard(50, ""))
 	o := apply.Outcome{NotReady: []apply.NotReady{{Key: key("new"), Reason: s}}}
 	for _, c := range p.Changes {
 		o.Results = append(o.Results, apply.Result{Change: c, Status: apply.Failed, Err: errors.New(s)})
@@ -93,9 +96,9 @@ func checkPrintable(t *testing.T, form, got string) {
 
 var outside = []*regexp.Regexp{
 	regexp.MustCompile(`^$`),
-	regexp.MustCompile(`^### Plan: [a-z0-9, ()]+$`),
+	regexp.MustCompile(`^### Plan: [a-z0-9, ();]+$`),
 	regexp.MustCompile(`^Outcome: [a-z0-9, ]+$`),
-	regexp.MustCompile(`^\*\*(Problems|Held|Not ready)\*\*$`),
+	regexp.MustCompile(`^\*\*(Problems|Unknown, not compared|Held|Not ready|Notes)\*\*$`),
 	regexp.MustCompile(`^\| \| Object \| Declared in \| \|$`),
 	regexp.MustCompile(`^\|:-:\|---\|---\|---\|$`),
 	regexp.MustCompile(`^<details><summary><code>[^<>]*</code></summary>$`),

@@ -31,12 +31,15 @@ type Options struct {
 	Limit int
 }
 
-// symbols stand for the actions.
-func symbol(action string) string {
-	switch action {
-	case "create":
+// symbol stands for what becomes of the thing. What is only compared has one of
+// its own: nothing becomes of it.
+func (c Change) symbol() string {
+	switch {
+	case c.Compared:
+		return "≠"
+	case c.Action == "create":
 		return "+"
-	case "delete":
+	case c.Action == "delete":
 		return "-"
 	}
 	return "~"
@@ -66,9 +69,14 @@ func (o Options) body(c Change) []line {
 		out = append(out[:limit:limit], line{" ", fmt.Sprintf("… %s", count(left, "more line"))})
 	}
 	// What a person must know is never cut off. The reason of a hold is shown
-	// once for all changes that it concerns.
+	// once for all changes that it concerns; how to change what is only
+	// compared, with each.
 	for _, n := range c.Notes {
 		out = append(out, line{" ", visible(n)})
+	}
+	if c.Compared {
+		how := map[string]string{"create": "missing", "update": "differs", "delete": "not declared"}[c.Action]
+		out = append(out, line{" ", how + ", only compared: " + visible(c.Hold)})
 	}
 	if c.Error != "" {
 		out = append(out, line{" ", c.Status + ": " + cut(visible(c.Error), 5*width)})

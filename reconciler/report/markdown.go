@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"html"
 	"io"
+	"slices"
 	"sort"
 	"strings"
 )
@@ -36,11 +37,16 @@ func (r Report) Markdown(w io.Writer, o Options) error {
 		d.add(s + "\n\n")
 	}
 	d.section("Problems", r.problemLines(), d.share(4))
+	d.section("Unknown, not compared", lines(r.Unknown), d.share(4))
 	d.section("Held", r.holdLines(), d.share(4))
 	d.section("Not ready", r.notReadyLines(), d.share(4))
-	rows := r.table(d)
+	d.section("Notes", lines(r.Notes), d.share(4))
+	// The changes that are made come first.
+	made, compared := r.divided()
+	changes := slices.Concat(made, compared)
+	rows := table(d, changes)
 	details := 0
-	for _, c := range r.Changes {
+	for _, c := range changes {
 		if !d.add(o.detail(c)) {
 			break
 		}
@@ -123,10 +129,19 @@ func (r Report) notReadyLines() []string {
 	return out
 }
 
+// lines are one line for each finding.
+func lines[T interface{ line() string }](findings []T) []string {
+	var out []string
+	for _, f := range findings {
+		out = append(out, cut(f.line(), 5*width))
+	}
+	return out
+}
+
 // table appends one row for each change, in at most half of the room left,
 // and returns how many there are.
-func (r Report) table(d *document) int {
-	if len(r.Changes) == 0 {
+func table(d *document, changes []Change) int {
+	if len(changes) == 0 {
 		return 0
 	}
 	end := d.b.Len() + d.share(2)
@@ -134,15 +149,18 @@ func (r Report) table(d *document) int {
 		return 0
 	}
 	rows := 0
-	for _, c := range r.Changes {
+	for _, c := range changes {
 		note := c.Status
-		if note == "" && c.Hold != "" {
+		switch {
+		case c.Compared:
+			note = "only compared"
+		case note == "" && c.Hold != "":
 			note = "held"
 		}
 		if c.Drift {
-			note = strings.TrimSpace(note + " drift")
+			note = strings.TrimPrefix(note+", drift", ", ")
 		}
-		row := fmt.Sprintf("| %s | %s | %s | %s |\n", codeSpan(symbol(c.Action)), codeSpan(c.Object.String()), codeSpan(c.where()), note)
+		row := fmt.Sprintf("| %s | %s | %s | %s |\n", codeSpan(c.symbol()), codeSpan(c.Object.String()), codeSpan(c.where()), note)
 		if d.b.Len()+len(row) > end || !d.add(row) {
 			break
 		}
@@ -166,7 +184,7 @@ func (o Options) detail(c Change) string {
 		}
 		lines[i] = strings.TrimRight(s+" "+l.text, " ")
 	}
-	title := harmless(html.EscapeString(symbol(c.Action) + " " + cut(c.title(), width)))
+	title := harmless(html.EscapeString(c.symbol() + " " + cut(c.title(), width)))
 	return "<details><summary><code>" + title + "</code></summary>\n\n" + fence("diff", lines) + "\n</details>\n\n"
 }
 

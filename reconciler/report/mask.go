@@ -283,7 +283,7 @@ func (m *mask) change(c plan.Change) Change {
 	origin := c.Origin()
 	out := Change{
 		Object: m.object(c.Key), Action: string(c.Action), Drift: c.Drift,
-		File: m.text(origin.File), Line: origin.Line, Hold: m.text(c.Hold),
+		File: m.text(origin.File), Line: origin.Line, Hold: m.text(c.Hold), Compared: c.Standing(),
 	}
 	switch c.Action {
 	case plan.Create:
@@ -303,14 +303,15 @@ func (m *mask) change(c plan.Change) Change {
 	return out
 }
 
-// holds groups the held changes by their reasons.
+// holds groups the changes that wait by their reasons. What is only compared
+// waits for nothing.
 func (m *mask) holds(p plan.Plan) []Hold {
 	out := []Hold{}
 	confirm := plan.ConfirmHash(p)
 	for _, reason := range p.Holds {
 		h := Hold{Reason: m.text(reason), Objects: []Object{}}
 		for _, c := range p.Changes {
-			if c.Hold != reason {
+			if c.Hold != reason || c.Standing() {
 				continue
 			}
 			h.Objects = append(h.Objects, m.object(c.Key))
@@ -318,7 +319,9 @@ func (m *mask) holds(p plan.Plan) []Hold {
 				h.Confirm = confirm
 			}
 		}
-		out = append(out, h)
+		if len(h.Objects) > 0 {
+			out = append(out, h)
+		}
 	}
 	return out
 }

@@ -24,6 +24,11 @@ type Report struct {
 	Summary Summary `json:"summary"`
 	// Changes are in the order of work.
 	Changes []Change `json:"changes"`
+	// Unknown lists what could not be compared: it may differ or not.
+	Unknown []Unknown `json:"unknown"`
+	// Notes are what else there is to know of things that may well be as
+	// declared.
+	Notes []Note `json:"notes"`
 	// Problems are the mistakes found in the repository.
 	Problems []Problem `json:"problems"`
 	// Holds are the reasons for which changes are held back.
@@ -33,12 +38,16 @@ type Report struct {
 	NotReady []NotReady `json:"notReady,omitempty"`
 }
 
-// Summary counts. Held changes count under their action as well.
+// Summary counts. Held changes count under their action as well; what is only
+// compared counts nowhere else.
 type Summary struct {
-	Create    int `json:"create"`
-	Update    int `json:"update"`
-	Delete    int `json:"delete"`
-	Held      int `json:"held"`
+	Create int `json:"create"`
+	Update int `json:"update"`
+	Delete int `json:"delete"`
+	Held   int `json:"held"`
+	// Compared counts the differences that Poolwright shows and never touches.
+	Compared  int `json:"compared"`
+	Unknown   int `json:"unknown"`
 	Unchanged int `json:"unchanged"`
 	Problems  int `json:"problems"`
 	// Hash identifies the plan as far as it is shown: a report with another
@@ -57,6 +66,7 @@ type Tally struct {
 	Failed   int `json:"failed"`
 	Conflict int `json:"conflict"`
 	Skipped  int `json:"skipped"`
+	Compared int `json:"compared"`
 }
 
 // Object names a thing in its world.
@@ -79,7 +89,8 @@ func (o Object) String() string {
 	return o.Target + " " + k.String()
 }
 
-// Change is one thing that comes, changes or goes.
+// Change is one thing that comes, changes or goes; or would, were it not only
+// compared.
 type Change struct {
 	Object
 	// Action is "create", "update" or "delete".
@@ -100,6 +111,9 @@ type Change struct {
 	Notes []string `json:"notes,omitempty"`
 	// Hold says why the change is held back.
 	Hold string `json:"hold,omitempty"`
+	// Compared is true for a thing that Poolwright compares and never writes:
+	// Hold says who changes it, and how.
+	Compared bool `json:"compared,omitempty"`
 	// Status is "applied", "held", "failed", "conflict" or "skipped"; absent
 	// before the change was tried.
 	Status string `json:"status,omitempty"`
@@ -118,6 +132,25 @@ type Field struct {
 	// Masked is "added", "changed" or "removed" when the difference lies in a
 	// secret, of which neither value nor length is shown.
 	Masked string `json:"masked,omitempty"`
+}
+
+// Unknown is a thing of which nothing could be told.
+type Unknown struct {
+	Object
+	// File and Line say where it is declared; empty for a thing that is not.
+	File string `json:"file,omitempty"`
+	Line int    `json:"line,omitempty"`
+	// Reason says why, and what a person can do about it.
+	Reason string `json:"reason"`
+}
+
+// Note is a remark about one thing.
+type Note struct {
+	Object
+	// File and Line say where it is declared; empty for a thing that is not.
+	File string `json:"file,omitempty"`
+	Line int    `json:"line,omitempty"`
+	Text string `json:"text"`
 }
 
 // Problem is a mistake in the repository.
@@ -155,8 +188,8 @@ func NewOutcome(p plan.Plan, problems []state.Problem, o apply.Outcome) Report {
 	m := newMask(p)
 	r := build(m, p, problems)
 	r.Summary.Outcome = &Tally{
-		Applied: len(o.Applied()), Held: len(o.Held()), Failed: len(o.With(apply.Failed)),
-		Conflict: len(o.With(apply.Conflict)), Skipped: len(o.With(apply.Skipped)),
+		Applied: len(o.Applied()), Held: len(o.Held()) - r.Summary.Compared, Failed: len(o.With(apply.Failed)),
+		Conflict: len(o.With(apply.Conflict)), Skipped: len(o.With(apply.Skipped)), Compared: r.Summary.Compared,
 	}
 	for i, res := range o.Results {
 		if i >= len(r.Changes) {
@@ -175,25 +208,47 @@ func NewOutcome(p plan.Plan, problems []state.Problem, o apply.Outcome) Report {
 
 func build(m *mask, p plan.Plan, problems []state.Problem) Report {
 	r := Report{
-		Summary: Summary{
-			Create: p.Count(plan.Create), Update: p.Count(plan.Update), Delete: p.Count(plan.Delete),
-			Unchanged: p.Unchanged, Problems: len(problems),
-		},
+		Summary:  Summary{Unchanged: p.Unchanged, Problems: len(problems), Unknown: len(p.Unknown)},
 		Changes:  make([]Change, 0, len(p.Changes)),
+		Unknown:  make([]Unknown, 0, len(p.Unknown)),
+		Notes:    make([]Note, 0, len(p.Notes)),
 		Problems: make([]Problem, 0, len(problems)),
 		Holds:    m.holds(p),
 	}
 	for _, c := range p.Changes {
 		r.Changes = append(r.Changes, m.change(c))
-		if c.Hold != "" {
-			r.Summary.Held++
-		}
+		r.Summary.add(c)
 	}
 	r.Summary.Hash = r.digest()
+	for _, u := range p.Unknown {
+		r.Unknown = append(r.Unknown, Unknown{Object: m.object(u.Key), File: m.text(u.Origin.File), Line: u.Origin.Line, Reason: m.text(u.Reason)})
+	}
+	for _, n := range p.Notes {
+		r.Notes = append(r.Notes, Note{Object: m.object(n.Key), File: m.text(n.Origin.File), Line: n.Origin.Line, Text: m.text(n.Text)})
+	}
 	for _, p := range problems {
 		r.Problems = append(r.Problems, Problem{File: m.text(p.Origin.File), Line: p.Origin.Line, Message: m.text(p.Message)})
 	}
 	return r
+}
+
+// add counts a change.
+func (s *Summary) add(c plan.Change) {
+	if c.Standing() {
+		s.Compared++
+		return
+	}
+	switch c.Action {
+	case plan.Create:
+		s.Create++
+	case plan.Update:
+		s.Update++
+	case plan.Delete:
+		s.Delete++
+	}
+	if c.Hold != "" {
+		s.Held++
+	}
 }
 
 func (r Report) digest() string {
@@ -204,5 +259,8 @@ func (r Report) digest() string {
 	return state.Hash(string(raw))[:12]
 }
 
-// Empty reports whether there is nothing to change and nothing wrong.
-func (r Report) Empty() bool { return len(r.Changes) == 0 && len(r.Problems) == 0 }
+// Empty reports whether nothing differs, nothing is unknown and nothing is
+// wrong. What is only compared differs like anything else; a note is only read.
+func (r Report) Empty() bool {
+	return len(r.Changes) == 0 && len(r.Unknown) == 0 && len(r.Problems) == 0
+}

@@ -13,12 +13,20 @@ import (
 // headline is the report in a line.
 func (r Report) headline() string {
 	s := r.Summary
+	var out string
 	if s.Create+s.Update+s.Delete == 0 {
-		return fmt.Sprintf("Plan: no changes, %s as declared", count(s.Unchanged, "object"))
+		out = fmt.Sprintf("Plan: no changes, %s as declared", count(s.Unchanged, "object"))
+	} else {
+		out = fmt.Sprintf("Plan: %d to create, %d to update, %d to delete", s.Create, s.Update, s.Delete)
 	}
-	out := fmt.Sprintf("Plan: %d to create, %d to update, %d to delete", s.Create, s.Update, s.Delete)
 	if s.Held > 0 {
 		out += fmt.Sprintf(" (%d held)", s.Held)
+	}
+	if s.Compared > 0 {
+		out += fmt.Sprintf("; %d only compared", s.Compared)
+	}
+	if s.Unknown > 0 {
+		out += fmt.Sprintf("; %d unknown", s.Unknown)
 	}
 	return out
 }
@@ -33,7 +41,7 @@ func (r Report) outcomeLine() string {
 	for _, p := range []struct {
 		n    int
 		what string
-	}{{t.Held, "held"}, {t.Failed, "failed"}, {t.Conflict, "in conflict"}, {t.Skipped, "skipped"}} {
+	}{{t.Held, "held"}, {t.Failed, "failed"}, {t.Conflict, "in conflict"}, {t.Skipped, "skipped"}, {t.Compared, "only compared"}} {
 		if p.n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", p.n, p.what))
 		}
@@ -48,6 +56,7 @@ func (c Change) title() string {
 		out += " (" + at + ")"
 	}
 	switch {
+	case c.Compared:
 	case c.Status != "":
 		out += " [" + c.Status + "]"
 	case c.Hold != "":
@@ -75,13 +84,17 @@ func (r Report) Text(w io.Writer, o Options) error {
 	if s := r.outcomeLine(); s != "" {
 		b.WriteString(o.paint("bold", s) + "\n")
 	}
-	for _, c := range r.Changes {
-		s := symbol(c.Action)
-		b.WriteString("\n" + o.paint(s, s+" "+c.title()) + "\n")
-		for _, l := range o.body(c) {
-			b.WriteString("    " + o.paint(l.symbol, strings.TrimRight(l.symbol+" "+l.text, " ")) + "\n")
-		}
+	made, compared := r.divided()
+	for _, c := range made {
+		b.WriteString(o.change(c))
 	}
+	if len(compared) > 0 {
+		b.WriteString("\n" + o.paint("bold", fmt.Sprintf("Only compared (%d):", len(compared))) + "\n")
+	}
+	for _, c := range compared {
+		b.WriteString(o.change(c))
+	}
+	r.textFindings(&b, o)
 	r.textHolds(&b, o)
 	if len(r.NotReady) > 0 {
 		b.WriteString("\n" + o.paint("bold", fmt.Sprintf("Not ready (%d):", len(r.NotReady))) + "\n")
@@ -97,6 +110,57 @@ func (r Report) Text(w io.Writer, o Options) error {
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// divided separates the changes that are made from what is only compared.
+func (r Report) divided() (made, compared []Change) {
+	for _, c := range r.Changes {
+		if c.Compared {
+			compared = append(compared, c)
+		} else {
+			made = append(made, c)
+		}
+	}
+	return made, compared
+}
+
+// change is one change and its body.
+func (o Options) change(c Change) string {
+	s := c.symbol()
+	out := "\n" + o.paint(s, s+" "+c.title()) + "\n"
+	for _, l := range o.body(c) {
+		out += "    " + o.paint(l.symbol, strings.TrimRight(l.symbol+" "+l.text, " ")) + "\n"
+	}
+	return out
+}
+
+// textFindings lists what is unknown, and the notes.
+func (r Report) textFindings(b *strings.Builder, o Options) {
+	if len(r.Unknown) > 0 {
+		b.WriteString("\n" + o.paint("?", fmt.Sprintf("Unknown, not compared (%d):", len(r.Unknown))) + "\n")
+		for _, u := range r.Unknown {
+			b.WriteString("  " + o.paint("?", u.line()) + "\n")
+		}
+	}
+	if len(r.Notes) > 0 {
+		b.WriteString("\n" + o.paint("bold", fmt.Sprintf("Notes (%d):", len(r.Notes))) + "\n")
+		for _, n := range r.Notes {
+			b.WriteString("  " + n.line() + "\n")
+		}
+	}
+}
+
+func (u Unknown) line() string { return "? " + found(u.Object, u.File, u.Line, u.Reason) }
+
+func (n Note) line() string { return found(n.Object, n.File, n.Line, n.Text) }
+
+// found names a thing and its place, and says what was found.
+func found(object Object, file string, line int, text string) string {
+	out := visible(object.String())
+	if at := place(file, line); at != "" {
+		out += " (" + at + ")"
+	}
+	return out + ": " + visible(text)
 }
 
 func (r Report) textHolds(b *strings.Builder, o Options) {
@@ -129,7 +193,7 @@ func (p Problem) line() string {
 
 // paint colours s when colours are asked for.
 func (o Options) paint(how, s string) string {
-	code := map[string]string{"+": "32", "-": "31", "~": "33", "bold": "1"}[how]
+	code := map[string]string{"+": "32", "-": "31", "~": "33", "≠": "36", "?": "35", "bold": "1"}[how]
 	if !o.Color || code == "" {
 		return s
 	}

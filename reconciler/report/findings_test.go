@@ -1,0 +1,179 @@
+package report
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/poolwright/poolwright/reconciler/apply"
+	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/state"
+)
+
+// aws is a thing of AWS that the Cluster in cluster.yaml declares.
+func aws(service, kind, region, name string, content object) state.Item {
+	i := item("aws", service, kind, name, "cluster.yaml", 9, content)
+	i.Key.Namespace = region
+	return i
+}
+
+// account is a plan in which some of AWS is ours, some is only compared, and of
+// some nothing could be told.
+func account() plan.Plan {
+	compared := func(i state.Item, how string) state.Item {
+		i.Hold = how
+		return i
+	}
+	unknown := func(i state.Item, why string) state.Item {
+		return state.Item{Key: i.Key, Findings: state.Findings{Unknown: why}}
+	}
+	const region = "eu-west-1"
+	role := aws("iam", "Role", "", "dev-nodes", object{"policies": []any{"AmazonEKSWorkerNodePolicy"}, "tags": object{"poolwright.dev/cluster": "dev"}})
+	rule := aws("eventbridge", "Rule", region, "dev-rebalance", object{"state": "ENABLED", "target": "dev"})
+	version := compared(aws("eks", "Version", region, "dev", object{"version": "1.34"}), "run: aws eks update-cluster-version --name dev --kubernetes-version 1.34")
+	addon := compared(aws("eks", "Addon", region, "vpc-cni", object{"version": "v1.20.1-eksbuild.1"}), "run: aws eks create-addon --cluster-name dev --addon-name vpc-cni")
+	queue := aws("sqs", "Queue", region, "dev", object{"retention": "5m"})
+	logs := aws("eks", "Logging", region, "dev", object{"types": []any{"audit"}})
+	quota := aws("servicequotas", "Quota", region, "Running On-Demand G and VT instances", object{})
+	pool := item("cluster", "karpenter.sh", "NodePool", "gpu", "pools/gpu.yaml", 3, object{"spec": object{"weight": int64(10)}})
+
+	disabled := live(rule, object{"state": "DISABLED", "target": "dev"})
+	disabled.Applied = state.Hash(rule.Object)
+	noted := live(quota, object{})
+	noted.Notes = []string{"NodePool gpu may ask for 192 vCPUs, the quota is 64; ask for more: aws service-quotas request-service-quota-increase --service-code ec2 --quota-code L-DB2E81BA"}
+	return plan.Compute(
+		state.NewSet(role, rule, version, addon, queue, logs, quota, pool),
+		state.NewSet(disabled, live(version, object{"version": "1.33"}), noted, live(pool, object{"spec": object{"weight": int64(5)}}),
+			unknown(queue, "denied: poolwright-controller may not call sqs:GetQueueAttributes; add config/iam/loop.json to it"),
+			unknown(logs, "throttled by eks:DescribeCluster, asked again at the next look")),
+		plan.Guard(50, ""))
+}
+
+func TestWhatIsUnknownNotedAndComparedReadsAsTheGoldenFiles(t *testing.T) {
+	p := account()
+	for form, got := range all(t, New(p, nil)) {
+		golden(t, "aws."+form, got)
+	}
+	o := apply.Outcome{}
+	for _, c := range p.Changes {
+		r := apply.Result{Change: c, Status: apply.Applied}
+		if c.Hold != "" {
+			r.Status = apply.Held
+		}
+		o.Results = append(o.Results, r)
+	}
+	for form, got := range all(t, NewOutcome(p, nil, o)) {
+		golden(t, "aws-outcome."+form, got)
+	}
+	reported := plan.ReportTarget("aws")(p)
+	for form, got := range all(t, New(reported, nil)) {
+		golden(t, "aws-reported."+form, got)
+	}
+}
+
+func TestTheHeadlineCallsNothingAChangeThatIsNotMade(t *testing.T) {
+	compared := aws("eks", "Version", "eu-west-1", "dev", object{"version": "1.34"})
+	compared.Hold = "run: aws eks update-cluster-version"
+	lost := state.Item{Key: compared.Key, Findings: state.Findings{Unknown: "denied"}}
+	noted := live(compared, compared.Object)
+	noted.Notes = []string{"look at this"}
+	ours := aws("sqs", "Queue", "eu-west-1", "dev", object{"retention": "5m"})
+	tests := []struct {
+		name     string
+		p        plan.Plan
+		headline string
+		empty    bool
+	}{
+		{"a difference that is only compared", plan.Compute(state.NewSet(compared), state.NewSet(live(compared, object{}))), "Plan: no changes, 0 objects as declared; 1 only compared", false},
+		{"an unknown thing", plan.Compute(state.NewSet(compared), state.NewSet(lost)), "Plan: no changes, 0 objects as declared; 1 unknown", false},
+		{"a note", plan.Compute(state.NewSet(compared), state.NewSet(noted)), "Plan: no changes, 1 object as declared", true},
+		{"a creation beside both", plan.Compute(state.NewSet(compared, ours, aws("sqs", "Queue", "eu-west-1", "x", object{})), state.NewSet(lost)),
+			"Plan: 2 to create, 0 to update, 0 to delete; 1 unknown", false},
+		{"a deletion that is only reported", plan.Compute(state.Set{}, state.NewSet(live(ours, ours.Object)), plan.ReportTarget("aws"), plan.Guard(0, "")),
+			"Plan: no changes, 0 objects as declared; 1 only compared", false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			r := New(tt.p, nil)
+			if got := r.headline(); got != tt.headline {
+				t.Errorf("headline %q, want %q", got, tt.headline)
+			}
+			if r.Empty() != tt.empty || len(r.Holds) != 0 {
+				t.Errorf("empty %v, holds %v", r.Empty(), r.Holds)
+			}
+		})
+	}
+}
+
+func TestFindingsAreMaskedLikeEverythingElse(t *testing.T) {
+	i := aws("sqs", "Queue", "eu-west-1", "dev", object{"retention": "5m"})
+	i.Hold = "run: curl -H 'Authorization: Bearer abcdef0123456789'"
+	lost := aws("sqs", "Queue", "eu-west-1", "lost", nil)
+	secret := item("cluster", "", "Secret", "git", "s.yaml", 1, object{"stringData": object{"password": "hunter2-new"}})
+	p := plan.Compute(state.NewSet(i, lost, secret), state.NewSet(state.Item{Key: lost.Key, Findings: state.Findings{
+		Unknown: "asking https://robot:hunter3@proxy.example.com: no route", Notes: []string{"the answer held hunter2-new"},
+	}}))
+	for form, got := range all(t, New(p, nil)) {
+		for _, leak := range []string{"abcdef0123456789", "hunter"} {
+			if strings.Contains(got, leak) {
+				t.Errorf("%s holds %s:\n%s", form, leak, got)
+			}
+		}
+		for _, want := range []string{"https://(masked)@proxy.example.com", "the answer held (masked)"} {
+			if !strings.Contains(got, want) {
+				t.Errorf("%s lacks %s:\n%s", form, want, got)
+			}
+		}
+	}
+}
+
+func TestJSONSetsFindingsApart(t *testing.T) {
+	var r Report
+	if err := json.Unmarshal([]byte(render(t, func(b *bytes.Buffer) error { return New(account(), nil).JSON(b) })), &r); err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(Summary{Create: 1, Update: 2, Compared: 2, Unknown: 2, Unchanged: 1, Hash: r.Summary.Hash}, r.Summary); d != "" {
+		t.Errorf("summary (-want +got):\n%s", d)
+	}
+	if len(r.Unknown) != 2 || r.Unknown[1].Kind != "Queue" || r.Unknown[1].File != "cluster.yaml" || r.Unknown[1].Line != 9 || len(r.Notes) != 1 {
+		t.Errorf("unknown %+v, notes %+v", r.Unknown, r.Notes)
+	}
+	compared := slices.DeleteFunc(r.Changes, func(c Change) bool { return !c.Compared })
+	if len(compared) != 2 || !strings.HasPrefix(compared[0].Hold, "run: aws eks ") {
+		t.Errorf("compared %+v", compared)
+	}
+}
+
+func TestMarkdownFindsRoomForSomeOfEveryFinding(t *testing.T) {
+	var wanted, observed []state.Item
+	for n := range 3000 {
+		i := aws("sqs", "Queue", "eu-west-1", strings.Repeat("q", 1+n%50)+string(rune('a'+n%26))+strings.Repeat("x", n/26), object{"n": int64(n)})
+		wanted = append(wanted, i)
+		switch n % 3 {
+		case 0:
+			observed = append(observed, state.Item{Key: i.Key, Findings: state.Findings{Unknown: "denied: sqs:GetQueueAttributes is missing"}})
+		case 1:
+			noted := live(i, i.Object)
+			noted.Notes = []string{"mind the gap"}
+			observed = append(observed, noted)
+		}
+	}
+	for _, limit := range []int{minLimit, 5000, defaultLimit} {
+		got := render(t, func(b *bytes.Buffer) error {
+			return New(plan.Compute(state.NewSet(wanted...), state.NewSet(observed...)), nil).Markdown(b, Options{Limit: limit})
+		})
+		checkMarkdown(t, got, limit)
+		if limit < 5000 {
+			continue
+		}
+		for _, want := range []string{"? aws Queue.sqs/", "mind the gap", "| `+` |", "; 1000 unknown\n"} {
+			if !strings.Contains(got, want) {
+				t.Errorf("limit %d: lacks %q", limit, want)
+			}
+		}
+	}
+}
