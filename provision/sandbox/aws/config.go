@@ -3,6 +3,7 @@ package aws
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"time"
 
 	"github.com/poolwright/poolwright/provision/catalog"
@@ -19,17 +20,22 @@ type Config struct {
 	// kubernetes.io/cluster/NAME of the cluster.
 	Tags     map[string]string
 	Delays   Delays
-	Queues   []string          // SQS queues; EventBridge events go to the first
+	Queues   []string          // SQS queues; Karpenter's five EventBridge rules lead to the first
 	Roles    []string          // IAM roles that exist
 	Profiles map[string]string // IAM instance profiles that exist, with their role
 	// Releases are the dates of the Amazon Linux images, as in "v20250505",
 	// oldest first; the last is the recommended one.
 	Releases []string
-	// RateLimits makes EC2's request quotas bind (token buckets per class of
-	// operation); off, only faults throttle.
-	RateLimits bool
-	Clock      Clock            // nil means the machine's clock
-	Catalog    *catalog.Catalog // instance types and prices; nil means all that are known
+	Limits   struct {
+		// Requests makes EC2's request quotas bind (token buckets per class of
+		// operation); off, only faults throttle.
+		Requests bool
+		// Quotas are EC2's in Service Quotas, by name; those left out are high.
+		// In vCPUs of instances they bind launches.
+		Quotas map[string]float64
+	}
+	Clock   Clock            // nil means the machine's clock
+	Catalog *catalog.Catalog // instance types and prices; nil means all that are known
 }
 
 // Cluster is the EKS cluster that DescribeCluster shows.
@@ -40,6 +46,24 @@ type Cluster struct {
 	CA          []byte // PEM of the API server's authority; may come later by SetCluster
 	ServiceCIDR string // IPv4 range of Services
 	AutoMode    bool   // whether EKS Auto Mode runs the cluster's nodes
+	OIDC        bool   // whether IAM has an OIDC provider for the cluster's issuer
+
+	// What the cluster has from the start; only New reads it.
+	Logging    []string // control-plane log types that are on: api, audit, authenticator, controllerManager, scheduler
+	NodeGroups []NodeGroup
+	Addons     map[string]string // EKS add-ons: name to version
+}
+
+// NodeGroup is a managed node group of the cluster. Only its sizes need to be
+// given: what is empty becomes an on-demand m5.large with 20 GiB.
+type NodeGroup struct {
+	Name              string
+	Min, Desired, Max int               // numbers of nodes
+	Labels            map[string]string // of the nodes
+	Taints            []string          // as in "dedicated=system:NO_SCHEDULE"; also PREFER_NO_SCHEDULE, NO_EXECUTE
+	InstanceTypes     []string
+	DiskSize          int    // GiB
+	CapacityType      string // ON_DEMAND, SPOT or CAPACITY_BLOCK
 }
 
 // Delays are the times that AWS takes.
@@ -53,6 +77,8 @@ type Delays struct {
 	Shutdown  time.Duration // from shutting-down to terminated
 	Interrupt time.Duration // from the spot interruption warning to the end
 	Forget    time.Duration // how long a terminated instance stays visible
+	Visible   time.Duration // from the creation of a role, instance profile or queue until anybody else finds it
+	Update    time.Duration // an EKS update, from its request to its end
 }
 
 // Clock tells the time and calls back. Time goes by only through it, so a test
@@ -105,6 +131,16 @@ func (c Config) validate() error {
 			return fmt.Errorf("reading the emulator's config: instance profile %q with role %q: both need a name", profile, role)
 		}
 	}
+	for _, name := range c.Queues {
+		if !queueNameForm.MatchString(name) {
+			return fmt.Errorf("reading the emulator's config: queue %q: a name has 1 to 80 letters, digits, - and _", name)
+		}
+	}
+	for name, value := range c.Limits.Quotas {
+		if err := checkQuota(name, value); err != nil {
+			return fmt.Errorf("reading the emulator's config: %w", err)
+		}
+	}
 	return c.Cluster.validate()
 }
 
@@ -116,6 +152,16 @@ func (c Cluster) validate() error {
 		return fmt.Errorf("reading the emulator's cluster: version %q is not of the form 1.33", c.Version)
 	case c.ServiceCIDR == "":
 		return fmt.Errorf("reading the emulator's cluster: no service range: give one, as 172.20.0.0/16")
+	}
+	for _, t := range c.Logging {
+		if !slices.Contains(logTypes(), t) {
+			return fmt.Errorf("reading the emulator's cluster: log type %q is none of %q", t, logTypes())
+		}
+	}
+	for _, g := range c.NodeGroups {
+		if err := g.validate(); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -2,7 +2,6 @@ package aws
 
 import (
 	"encoding/base64"
-	"fmt"
 	"regexp"
 	"slices"
 
@@ -117,7 +116,7 @@ func userData(data query.Form) (string, error) {
 func (in *call) templateNodes(t *template) []query.Node {
 	return []query.Node{
 		query.Text("launchTemplateId", t.id), query.Text("launchTemplateName", t.name),
-		query.Text("createTime", stamp(t.created)), query.Text("createdBy", in.cloud.caller()),
+		query.Text("createTime", stamp(t.created)), query.Text("createdBy", in.caller()),
 		query.Int("defaultVersionNumber", 1), query.Int("latestVersionNumber", 1), tagSet(t.tags),
 	}
 }
@@ -183,9 +182,4 @@ func (in *call) findTemplate(id, name, version string) (*template, error) {
 		return nil, refuse("InvalidLaunchTemplateId.VersionNotFound", "Could not find launch template version %s of %s.", version, t.name)
 	}
 	return t, nil
-}
-
-// caller is the ARN under which every request is made.
-func (c *Cloud) caller() string {
-	return fmt.Sprintf("arn:%s:sts::%s:assumed-role/sandbox/emulated", c.partition(), c.cfg.Account)
 }

@@ -2,34 +2,83 @@ package aws
 
 import (
 	"encoding/base64"
+	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
-	"net/url"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
 
-// eksRoute names the operation behind a method and a path.
-func eksRoute(method, path string) string {
-	if name, ok := strings.CutPrefix(path, "/clusters/"); ok && method == http.MethodGet && name != "" && !strings.Contains(name, "/") {
-		return "DescribeCluster"
-	}
-	return ""
+// control is what EKS remembers of the cluster and ARC of its zonal shifts.
+type control struct {
+	logging      []string // control-plane log types that are on
+	tags         map[string]string
+	updates      []*update
+	entries      map[string]*accessEntry // by principal ARN
+	nodeGroups   map[string]*nodeGroup   // by name
+	addons       map[string]*addon       // by name
+	associations map[string]*association // by id
+	shifts       []shift
 }
 
-func eksOperations() map[string]operation {
-	return map[string]operation{"DescribeCluster": {read: true, run: describeCluster}}
+func newControl(st *state, cfg Config) control {
+	return control{logging: slices.Clone(cfg.Cluster.Logging), tags: map[string]string{}, entries: map[string]*accessEntry{},
+		nodeGroups: newNodeGroups(st, cfg), addons: newAddons(st, cfg), associations: map[string]*association{}}
 }
+
+func (k control) clone() control {
+	k.logging, k.tags, k.shifts = slices.Clone(k.logging), maps.Clone(k.tags), slices.Clone(k.shifts)
+	k.updates = clones(k.updates)
+	k.entries = cloneMap(k.entries, func(e *accessEntry) { e.tags = maps.Clone(e.tags) })
+	k.nodeGroups = cloneMap(k.nodeGroups, func(g *nodeGroup) { g.tags, g.Labels = maps.Clone(g.tags), maps.Clone(g.Labels) })
+	k.addons = cloneMap(k.addons, func(a *addon) { a.tags = maps.Clone(a.tags) })
+	k.associations = cloneMap(k.associations, func(a *association) { a.tags = maps.Clone(a.tags) })
+	return k
+}
+
+// cloneMap copies a map and what it points to; deepen copies the maps inside.
+func cloneMap[T any](in map[string]*T, deepen func(*T)) map[string]*T {
+	out := make(map[string]*T, len(in))
+	for k, v := range in {
+		c := *v
+		deepen(&c)
+		out[k] = &c
+	}
+	return out
+}
+
+// ofCluster lets an operation run only on the cluster that there is.
+func ofCluster(run func(*call) (any, error)) func(*call) (any, error) {
+	return func(in *call) (any, error) {
+		if name := in.segment(1); name != in.st.cluster.Name {
+			return nil, noResource("No cluster found for name: %s.", name)
+		}
+		return run(in)
+	}
+}
+
+func noResource(format string, args ...any) error {
+	return &apiError{http.StatusNotFound, "ResourceNotFoundException", fmt.Sprintf(format, args...)}
+}
+
+func inUse(format string, args ...any) error {
+	return &apiError{http.StatusConflict, "ResourceInUseException", fmt.Sprintf(format, args...)}
+}
+
+func invalid(format string, args ...any) error {
+	return refuse("InvalidParameterException", format, args...)
+}
+
+// clusterCreated is when the cluster and its issuer came to be.
+func clusterCreated() time.Time { return time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC) }
 
 // describeCluster shows the cluster. Endpoint and authority are there only once
 // they are known, as while EKS creates a cluster.
 func describeCluster(in *call) (any, error) {
-	name, err := url.PathUnescape(strings.TrimPrefix(in.target, http.MethodGet+" /clusters/"))
-	k := in.st.cluster
-	if err != nil || name != k.Name {
-		return nil, &apiError{http.StatusNotFound, "ResourceNotFoundException", fmt.Sprintf("No cluster found for name: %s.", name)}
-	}
-	network := in.st.network
+	k, network := in.st.cluster, in.st.network
 	var private []string
 	for _, s := range network.subnets {
 		if !s.public {
@@ -37,13 +86,16 @@ func describeCluster(in *call) (any, error) {
 		}
 	}
 	status := "ACTIVE"
-	if k.Endpoint == "" {
+	switch {
+	case k.Endpoint == "":
 		status = "CREATING"
+	case in.st.eks.running("") != nil:
+		status = "UPDATING"
 	}
 	cluster := map[string]any{
 		"name": k.Name, "version": k.Version, "status": status, "platformVersion": "eks.1",
 		"arn":       in.cloud.clusterARN(),
-		"createdAt": time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC).Unix(),
+		"createdAt": clusterCreated().Unix(),
 		"roleArn":   fmt.Sprintf("arn:%s:iam::%s:role/%s-cluster", in.cloud.partition(), in.cloud.cfg.Account, k.Name),
 		"kubernetesNetworkConfig": map[string]any{
 			"serviceIpv4Cidr": k.ServiceCIDR, "ipFamily": "ipv4",
@@ -52,12 +104,15 @@ func describeCluster(in *call) (any, error) {
 		"computeConfig": map[string]bool{"enabled": k.AutoMode},
 		"storageConfig": map[string]any{"blockStorage": map[string]bool{"enabled": k.AutoMode}},
 		"accessConfig":  map[string]any{"authenticationMode": "API_AND_CONFIG_MAP"},
+		"upgradePolicy": map[string]string{"supportType": "STANDARD"},
+		"identity":      map[string]any{"oidc": map[string]string{"issuer": in.cloud.issuer()}},
+		"logging":       in.st.eks.loggingShown(),
 		"resourcesVpcConfig": map[string]any{
 			"vpcId": network.vpc, "subnetIds": private, "clusterSecurityGroupId": network.groups[1].id,
 			"securityGroupIds": []string{network.groups[2].id}, "endpointPublicAccess": true, "endpointPrivateAccess": true,
 			"publicAccessCidrs": []string{"0.0.0.0/0"},
 		},
-		"tags": map[string]string{},
+		"tags": maps.Clone(in.st.eks.tags),
 	}
 	if k.Endpoint != "" {
 		cluster["endpoint"] = k.Endpoint
@@ -68,55 +123,70 @@ func describeCluster(in *call) (any, error) {
 	return map[string]any{"cluster": cluster}, nil
 }
 
-func (c *Cloud) clusterARN() string {
-	return fmt.Sprintf("arn:%s:eks:%s:%s:cluster/%s", c.partition(), c.cfg.Region, c.cfg.Account, c.cfg.Cluster.Name)
+// eksARN is the ARN of a thing of the cluster.
+func (c *Cloud) eksARN(kind, rest string) string {
+	return fmt.Sprintf("arn:%s:eks:%s:%s:%s/%s%s", c.partition(), c.cfg.Region, c.cfg.Account, kind, c.cfg.Cluster.Name, rest)
 }
 
-// shift is a zonal shift: traffic kept away from a zone for a time.
-type shift struct {
-	zoneID  string
-	expires time.Time
+func (c *Cloud) clusterARN() string { return c.eksARN("cluster", "") }
+
+// row is one element of an EKS list, with the key that orders it.
+type row struct {
+	key   string
+	shown any
 }
 
-// ShiftAway starts a zonal shift of the cluster away from a zone, named by
-// name or id, for so long.
-func (c *Cloud) ShiftAway(zone string, d time.Duration) error {
-	z, ok := c.offers.zone(zone)
-	if !ok {
-		return fmt.Errorf("shifting away from zone %q: there is none in %s", zone, c.cfg.Region)
+// eksPage cuts the rows of a list to maxResults, and says how to go on.
+func (in *call) eksPage(list string, rows []row) (any, error) {
+	most := 100
+	if asked := in.asked.Get("maxResults"); asked != "" {
+		n, err := strconv.Atoi(asked)
+		if err != nil || n < 1 || n > 100 {
+			return nil, invalid("maxResults '%s' is not between 1 and 100.", asked)
+		}
+		most = n
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.st.shifts = append(c.st.shifts, shift{z.ID, c.clock.Now().Add(d)})
-	return nil
-}
-
-func arcRoute(method, path string) string {
-	if id, ok := strings.CutPrefix(path, "/managedresources/"); ok && method == http.MethodGet && id != "" && !strings.Contains(id, "/") {
-		return "GetManagedResource"
+	after, err := in.after(in.asked.Get("nextToken"))
+	if err != nil {
+		return nil, invalid("nextToken '%s' is not one that %s gave.", in.asked.Get("nextToken"), in.op)
 	}
-	return ""
-}
-
-func arcOperations() map[string]operation {
-	return map[string]operation{"GetManagedResource": {read: true, run: getManagedResource}}
-}
-
-func getManagedResource(in *call) (any, error) {
-	// The path is escaped, so the slash in an ARN is no separator.
-	id, err := url.PathUnescape(strings.TrimPrefix(in.target, http.MethodGet+" /managedresources/"))
-	if arn := in.cloud.clusterARN(); err != nil || id != arn {
-		return nil, &apiError{http.StatusNotFound, "ResourceNotFoundException", fmt.Sprintf("The managed resource %s was not found.", id)}
-	}
-	shifts := []map[string]any{}
-	for n, s := range in.st.shifts {
-		if !in.now.Before(s.expires) {
+	slices.SortFunc(rows, func(a, b row) int { return strings.Compare(a.key, b.key) })
+	shown, answer, last := []any{}, map[string]any{}, ""
+	for _, r := range rows {
+		if r.key <= after {
 			continue
 		}
-		shifts = append(shifts, map[string]any{
-			"appliedStatus": "APPLIED", "awayFrom": s.zoneID, "comment": "emulated", "expiryTime": s.expires.Unix(), "startTime": in.now.Unix(),
-			"resourceIdentifier": id, "zonalShiftId": fmt.Sprintf("shift-%d", n+1), "shiftType": "ZONAL_SHIFT",
-		})
+		if len(shown) == most {
+			answer["nextToken"] = in.token(last)
+			break
+		}
+		shown, last = append(shown, r.shown), r.key
 	}
-	return map[string]any{"arn": id, "name": in.st.cluster.Name, "appliedWeights": map[string]float64{}, "zonalShifts": shifts, "autoshifts": []any{}}, nil
+	answer[list] = shown
+	return answer, nil
+}
+
+// eksTags checks the tags of a request.
+func eksTags(tags map[string]string) (map[string]string, error) {
+	for k, v := range tags {
+		if k == "" || len(k) > 128 || len(v) > 256 || strings.HasPrefix(strings.ToLower(k), "aws:") {
+			return nil, invalid("The tag key '%s' or its value is empty, too long (128 and 256 characters), or starts with aws:", k)
+		}
+	}
+	if len(tags) > mostTags {
+		return nil, invalid("More than %d tags were given.", mostTags)
+	}
+	if tags == nil {
+		return map[string]string{}, nil
+	}
+	return tags, nil
+}
+
+// asJSON writes what an update was asked for, as it is shown.
+func asJSON(v any) string {
+	out, err := json.Marshal(v)
+	if err != nil {
+		return "" // strings, numbers and lists only: it cannot fail
+	}
+	return string(out)
 }

@@ -4,146 +4,132 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"net/url"
+	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/query"
 )
 
-// iamOperations is IAM: instance profiles only.
+// iamOperations is IAM: roles, their policies, instance profiles, customer
+// managed policies and the cluster's OIDC provider.
 func iamOperations() map[string]operation {
-	named := []string{"InstanceProfileName"}
-	withRole := []string{"InstanceProfileName", "RoleName"}
-	return map[string]operation{
-		"GetInstanceProfile":    {params: named, read: true, run: getProfile},
-		"ListInstanceProfiles":  {params: []string{"PathPrefix", "Marker", "MaxItems"}, read: true, run: listProfiles},
-		"CreateInstanceProfile": {params: []string{"InstanceProfileName", "Path", "Tags.member.#.Key", "Tags.member.#.Value"}, run: createProfile},
-		"DeleteInstanceProfile": {params: named, run: deleteProfile},
+	return merged(roleOperations(), rolePolicyOperations(), profileOperations(), policyOperations(), providerOperations())
+}
 
-		"AddRoleToInstanceProfile":      {params: withRole, run: addRole},
-		"RemoveRoleFromInstanceProfile": {params: withRole, run: removeRole},
+func merged(tables ...map[string]operation) map[string]operation {
+	out := map[string]operation{}
+	for _, t := range tables {
+		maps.Copy(out, t)
 	}
+	return out
 }
 
-// stsOperations is STS: who am I.
-func stsOperations() map[string]operation {
-	return map[string]operation{"GetCallerIdentity": {read: true, run: func(in *call) (any, error) {
-		return []query.Node{query.Text("Arn", in.cloud.caller()), query.Text("UserId", "AROAEMULATED:emulated"), query.Text("Account", in.cloud.cfg.Account)}, nil
-	}}}
+// identities is what IAM remembers.
+type identities struct {
+	profiles map[string]*profile // by name
+	roles    map[string]*role    // by name
+	policies map[string]*policy  // customer managed, by ARN
 }
 
-// partition is the first word of an ARN after arn.
-func (c *Cloud) partition() string {
-	switch {
-	case strings.HasPrefix(c.cfg.Region, "cn-"):
-		return "aws-cn"
-	case strings.HasPrefix(c.cfg.Region, "us-gov-"):
-		return "aws-us-gov"
+// newIdentities has what the config says; such roles are those of nodes.
+func newIdentities(st *state, cfg Config) identities {
+	out := identities{profiles: map[string]*profile{}, roles: map[string]*role{}, policies: map[string]*policy{}}
+	now := cfg.Clock.Now()
+	names := slices.Sorted(maps.Values(cfg.Profiles))
+	for _, name := range slices.Concat(cfg.Roles, names) {
+		if out.roles[name] == nil {
+			out.roles[name] = &role{name: name, path: "/", id: st.iamID("AROA"), trust: nodeTrust, session: 3600, created: now,
+				tags: map[string]string{}, attached: map[string]string{}, inline: map[string]string{}}
+		}
 	}
-	return "aws"
+	for _, name := range slices.Sorted(maps.Keys(cfg.Profiles)) {
+		out.profiles[name] = &profile{name: name, path: "/", id: st.iamID("AIPA"), role: cfg.Profiles[name], created: now, tags: map[string]string{}}
+	}
+	return out
 }
 
-func (c *Cloud) profileARN(path, name string) string {
-	return fmt.Sprintf("arn:%s:iam::%s:instance-profile%s%s", c.partition(), c.cfg.Account, path, name)
+func (i identities) clone() identities {
+	out := identities{profiles: make(map[string]*profile, len(i.profiles)), roles: make(map[string]*role, len(i.roles)), policies: make(map[string]*policy, len(i.policies))}
+	for name, p := range i.profiles {
+		c := *p
+		c.tags = maps.Clone(p.tags)
+		out.profiles[name] = &c
+	}
+	for name, r := range i.roles {
+		c := *r
+		c.tags, c.attached, c.inline = maps.Clone(r.tags), maps.Clone(r.attached), maps.Clone(r.inline)
+		out.roles[name] = &c
+	}
+	for arn, p := range i.policies {
+		c := *p
+		c.tags, c.versions = maps.Clone(p.tags), slices.Clone(p.versions)
+		out.policies[arn] = &c
+	}
+	return out
+}
+
+// hasProfile reports whether a launch finds an instance profile.
+func (i identities) hasProfile(name string, now time.Time) bool {
+	p := i.profiles[name]
+	return p != nil && !now.Before(p.seen)
 }
 
 func iamError(status int, code, format string, args ...any) error {
 	return &apiError{status, code, fmt.Sprintf(format, args...)}
 }
 
-// findProfile reads the profile that the request names.
-func (in *call) findProfile() (*profile, error) {
-	name := in.form.Get("InstanceProfileName")
-	if p := in.st.profiles[name]; p != nil {
-		return p, nil
-	}
-	return nil, iamError(http.StatusNotFound, "NoSuchEntity", "Instance Profile %s cannot be found.", name)
+func noEntity(format string, args ...any) error {
+	return iamError(http.StatusNotFound, "NoSuchEntity", format, args...)
 }
 
-func (in *call) profileNode(name string, p *profile) query.Node {
-	var roles, tags []query.Node
-	if p.role != "" {
-		roles = append(roles, query.Group("member", query.Text("Path", "/"), query.Text("RoleName", p.role), query.Text("RoleId", "AROA"+strings.ToUpper(fmt.Sprintf("%x", p.role))),
-			query.Text("Arn", fmt.Sprintf("arn:%s:iam::%s:role/%s", in.cloud.partition(), in.cloud.cfg.Account, p.role)),
-			query.Text("CreateDate", stamp(p.created)), query.Text("AssumeRolePolicyDocument", "%7B%7D")))
-	}
-	for _, k := range slices.Sorted(maps.Keys(p.tags)) {
-		tags = append(tags, query.Group("member", query.Text("Key", k), query.Text("Value", p.tags[k])))
-	}
-	return query.Group(name, query.Text("Path", p.path), query.Text("InstanceProfileName", p.name),
-		query.Text("InstanceProfileId", "AIPA"+strings.ToUpper(fmt.Sprintf("%x", p.name))), query.Text("Arn", in.cloud.profileARN(p.path, p.name)),
-		query.Text("CreateDate", stamp(p.created)), query.List("Roles", "member", roles), query.List("Tags", "member", tags))
+func conflict(code, format string, args ...any) error {
+	return iamError(http.StatusConflict, code, format, args...)
 }
 
-func getProfile(in *call) (any, error) {
-	p, err := in.findProfile()
-	if err != nil {
-		return nil, err
-	}
-	return []query.Node{in.profileNode("InstanceProfile", p)}, nil
+// iamARN is the ARN of an IAM entity of the account: kind is role, policy …
+func (c *Cloud) iamARN(kind, path, name string) string {
+	return fmt.Sprintf("arn:%s:iam::%s:%s%s%s", c.partition(), c.cfg.Account, kind, path, name)
 }
 
-func createProfile(in *call) (any, error) {
-	name, path := in.form.Get("InstanceProfileName"), in.form.Get("Path")
+var (
+	iamNameForm = regexp.MustCompile(`^[\w+=,.@-]+$`)
+	iamPathForm = regexp.MustCompile(`^/([!-~]+/)?$`)
+)
+
+// iamName reads the name of an entity that is to be made.
+func (in *call) iamName(param string, most int) (string, error) {
+	name := in.form.Get(param)
+	if !iamNameForm.MatchString(name) || len(name) > most {
+		return "", refuse("ValidationError", "1 validation error detected: Value '%s' at '%s' failed to satisfy constraint: 1 to %d letters, digits and +=,.@_-", name, param, most)
+	}
+	return name, nil
+}
+
+// iamPath reads the path of an entity that is to be made.
+func (in *call) iamPath() (string, error) {
+	path := in.form.Get("Path")
 	if path == "" {
-		path = "/"
+		return "/", nil
 	}
-	if name == "" || len(name) > 128 || !strings.HasPrefix(path, "/") || !strings.HasSuffix(path, "/") {
-		return nil, refuse("ValidationError", "An instance profile needs a name of 1 to 128 characters and a path from / to /; got '%s' and '%s'.", name, path)
+	if !iamPathForm.MatchString(path) || len(path) > 512 {
+		return "", refuse("ValidationError", "The specified value for path is invalid. It must begin and end with / and contain only alphanumeric characters and/or / characters; got '%s'.", path)
 	}
-	if in.st.profiles[name] != nil {
-		return nil, iamError(http.StatusConflict, "EntityAlreadyExists", "Instance Profile %s already exists.", name)
-	}
-	tags, err := readTags(in.form.Each("Tags.member"))
-	if err != nil {
-		return nil, err
-	}
-	p := &profile{name: name, path: path, created: in.now, tags: tags}
-	in.st.profiles[name] = p
-	return []query.Node{in.profileNode("InstanceProfile", p)}, nil
+	return path, nil
 }
 
-func deleteProfile(in *call) (any, error) {
-	p, err := in.findProfile()
-	if err != nil {
-		return nil, err
-	}
-	if p.role != "" {
-		return nil, iamError(http.StatusConflict, "DeleteConflict", "Cannot delete entity, must remove roles from instance profile first.")
-	}
-	delete(in.st.profiles, p.name)
-	return []query.Node{}, nil
+// escapeDocument writes a policy document as IAM's answers do.
+func escapeDocument(doc string) string {
+	return strings.ReplaceAll(url.QueryEscape(doc), "+", "%20")
 }
 
-func addRole(in *call) (any, error) {
-	p, err := in.findProfile()
-	if err != nil {
-		return nil, err
-	}
-	role := in.form.Get("RoleName")
-	if !slices.Contains(in.cloud.cfg.Roles, role) {
-		return nil, iamError(http.StatusNotFound, "NoSuchEntity", "The role with name %s cannot be found.", role)
-	}
-	if p.role != "" {
-		return nil, iamError(http.StatusConflict, "LimitExceeded", "Cannot exceed quota for InstanceSessionsPerInstanceProfile: 1")
-	}
-	p.role = role
-	return []query.Node{}, nil
-}
+// iamListing are the parameters that all of IAM's lists have.
+func iamListing(also ...string) []string { return append(also, "Marker", "MaxItems") }
 
-func removeRole(in *call) (any, error) {
-	p, err := in.findProfile()
-	if err != nil {
-		return nil, err
-	}
-	if role := in.form.Get("RoleName"); p.role != role {
-		return nil, iamError(http.StatusNotFound, "NoSuchEntity", "Role %s is not in instance profile %s.", role, p.name)
-	}
-	p.role = ""
-	return []query.Node{}, nil
-}
-
-func listProfiles(in *call) (any, error) {
+// iamPage cuts the rows of a list to MaxItems, and says how to go on.
+func (in *call) iamPage(list string, rows []item) ([]query.Node, error) {
 	most, limited, err := in.form.Int("MaxItems")
 	if err != nil || limited && (most < 1 || most > 1000) {
 		return nil, refuse("ValidationError", "MaxItems '%s' is not between 1 and 1000.", in.form.Get("MaxItems"))
@@ -153,21 +139,18 @@ func listProfiles(in *call) (any, error) {
 	}
 	after, err := in.after(in.form.Get("Marker"))
 	if err != nil {
-		return nil, err
+		return nil, refuse("ValidationError", "Invalid Marker '%s'.", in.form.Get("Marker"))
 	}
-	var rows []query.Node
+	slices.SortFunc(rows, func(a, b item) int { return strings.Compare(a.key, b.key) })
+	rows = rows[first(rows, after):]
 	next := ""
-	last := ""
-	for _, name := range slices.Sorted(maps.Keys(in.st.profiles)) {
-		p := in.st.profiles[name]
-		if name <= after || !strings.HasPrefix(p.path, in.form.Get("PathPrefix")) {
-			continue
-		}
-		if len(rows) == most {
-			next = in.token(last)
-			break
-		}
-		rows, last = append(rows, in.profileNode("member", p)), name
+	if len(rows) > most {
+		rows = rows[:most]
+		next = in.token(rows[most-1].key)
 	}
-	return []query.Node{query.List("InstanceProfiles", "member", rows), query.Bool("IsTruncated", next != ""), query.Opt("Marker", next)}, nil
+	nodes := make([]query.Node, 0, len(rows))
+	for _, r := range rows {
+		nodes = append(nodes, r.node)
+	}
+	return []query.Node{query.List(list, "member", nodes), query.Bool("IsTruncated", next != ""), query.Opt("Marker", next)}, nil
 }

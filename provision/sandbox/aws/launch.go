@@ -89,7 +89,7 @@ func (in *call) launchable(l launch) *apiError {
 			return bad("InvalidGroup.NotFound", "The security group '%s' does not exist", id)
 		}
 	}
-	if name := l.data.Get("IamInstanceProfile.Name"); name != "" && in.st.profiles[name] == nil {
+	if name := l.data.Get("IamInstanceProfile.Name"); name != "" && !in.st.iam.hasProfile(name, in.now) {
 		return bad("InvalidParameterValue", "Value (%s) for parameter iamInstanceProfile.name is invalid. Invalid IAM Instance Profile name", name)
 	}
 	if id := l.data.Get("Placement.GroupId"); id != "" && !slices.ContainsFunc(in.st.groups, func(g *PlacementGroup) bool { return g.ID == id }) {
@@ -115,6 +115,9 @@ func (in *call) start(l launch, tags map[string]string, rate float64) (*instance
 	}
 	if room, code := c.room(l.kind.Name, l.zone.Name, l.capacityType); room == 0 {
 		return nil, &apiError{http.StatusBadRequest, code, refusal(code, l.kind.Name, l.zone.Name)}
+	}
+	if failed := st.overQuota(l.kind, l.capacityType); failed != nil {
+		return nil, failed
 	}
 	place := placementOf(l.data)
 	if subnet.free < place.addresses {

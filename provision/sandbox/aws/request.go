@@ -6,8 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
+	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -37,12 +40,14 @@ type input struct {
 	form   query.Form // of the query protocols
 	body   []byte     // of the JSON protocols
 	target string     // method and escaped path, for the REST protocol
+	asked  url.Values // what is behind the path, for the REST protocol
+	key    string     // access key id of the caller
 	dry    bool
 }
 
 // operation is one line of a service's table.
 type operation struct {
-	params   []string                   // patterns of all the form parameters it knows
+	params   []string                   // patterns of all the form or path parameters it knows
 	read     bool                       // only reads: may answer dry runs and stale snapshots by itself
 	unlocked bool                       // takes the lock itself, because it waits
 	class    string                     // bucket of the rate limits, "" means the reads' or the writes'
@@ -74,11 +79,13 @@ var scopeForm = regexp.MustCompile(`Credential=([^/,\s]+)/\d{8}/([a-z0-9-]+)/([a
 func (c *Cloud) read(r *http.Request) *call {
 	in := &call{cloud: c, svc: service{name: "unknown", protocol: jsonProtocol}, gone: r.Context().Done()}
 	in.target = r.Method + " " + r.URL.EscapedPath()
+	in.asked = r.URL.Query()
 	m := scopeForm.FindStringSubmatch(r.Header.Get("Authorization"))
 	if m == nil {
 		in.broken = &apiError{http.StatusForbidden, "MissingAuthenticationToken", "The request has no AWS Signature Version 4 credential scope in its Authorization header."}
 		return in
 	}
+	in.key = m[1]
 	region, name := m[2], m[3]
 	svc, ok := c.services[name]
 	if !ok {
@@ -134,6 +141,14 @@ func (in *call) decode(r *http.Request, body []byte) error {
 // check refuses parameters that the operation does not know. JSON bodies are
 // checked by the operation when it decodes them.
 func (in *call) check(op operation) error {
+	if in.svc.protocol == restProtocol {
+		for _, name := range slices.Sorted(maps.Keys(in.asked)) {
+			if !slices.Contains(op.params, name) {
+				return refuse("ValidationException", "The parameter %s is not recognized by %s.", name, in.op)
+			}
+		}
+		return nil
+	}
 	if in.svc.protocol != ec2Protocol && in.svc.protocol != queryProtocol {
 		return nil
 	}
@@ -182,7 +197,11 @@ func (in *call) digest() string {
 		}
 		return b.String()
 	case restProtocol:
-		return in.target
+		out := in.target
+		if len(in.asked) > 0 {
+			out += "?" + in.asked.Encode()
+		}
+		return strings.TrimSpace(out + " " + string(in.body))
 	case jsonProtocol:
 	}
 	return string(in.body)

@@ -2,6 +2,7 @@ package aws
 
 import (
 	"crypto/sha256"
+	"encoding/base32"
 	"encoding/hex"
 	"fmt"
 	"maps"
@@ -18,12 +19,13 @@ type state struct {
 	cluster      Cluster
 	instances    []*instance // by launch
 	templates    []*template // by creation
-	profiles     map[string]*profile
+	iam          identities
 	network      network
 	images       []*image
 	reservations []*Reservation
 	groups       []*PlacementGroup
-	shifts       []shift
+	eks          control
+	managed
 }
 
 // template is a launch template with its only version.
@@ -35,19 +37,11 @@ type template struct {
 	tags     map[string]string
 }
 
-// profile is an IAM instance profile.
-type profile struct {
-	name, path, role string
-	created          time.Time
-	tags             map[string]string
-}
-
 func newState(cfg Config, zones []catalog.Zone) *state {
-	st := &state{cluster: cfg.Cluster, profiles: map[string]*profile{}}
-	now := cfg.Clock.Now()
-	for name, role := range cfg.Profiles {
-		st.profiles[name] = &profile{name: name, path: "/", role: role, created: now, tags: map[string]string{}}
-	}
+	st := &state{cluster: cfg.Cluster}
+	st.iam = newIdentities(st, cfg)
+	st.eks = newControl(st, cfg)
+	st.managed = newManaged(cfg)
 	st.network = newNetwork(cfg, zones)
 	st.images = newImages(cfg)
 	return st
@@ -59,6 +53,21 @@ func (st *state) id(prefix string) string {
 	st.seq++
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s/%d", prefix, st.seq))
 	return prefix + "-0" + hex.EncodeToString(sum[:8])
+}
+
+// iamID makes the next unique id of an IAM entity: two of one name have two.
+func (st *state) iamID(prefix string) string {
+	st.seq++
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s/%d", prefix, st.seq))
+	return prefix + base32.StdEncoding.EncodeToString(sum[:])[:17]
+}
+
+// uuid makes the next identifier of that form.
+func (st *state) uuid() string {
+	st.seq++
+	sum := sha256.Sum256(fmt.Appendf(nil, "uuid/%d", st.seq))
+	h := hex.EncodeToString(sum[:16])
+	return h[:8] + "-" + h[8:12] + "-4" + h[13:16] + "-8" + h[17:20] + "-" + h[20:]
 }
 
 // clone copies deep enough that nothing later shows in it.
@@ -76,11 +85,9 @@ func (st *state) clone() *state {
 		c.tags = maps.Clone(t.tags)
 		out.templates[n] = &c
 	}
-	out.profiles = make(map[string]*profile, len(st.profiles))
-	for name, p := range st.profiles {
-		c := *p
-		out.profiles[name] = &c
-	}
+	out.iam = st.iam.clone()
+	out.eks = st.eks.clone()
+	out.managed = st.managed.clone()
 	out.network = st.network.clone()
 	out.images = clones(st.images)
 	for _, i := range out.images {
@@ -88,7 +95,6 @@ func (st *state) clone() *state {
 	}
 	out.reservations = clones(st.reservations)
 	out.groups = clones(st.groups)
-	out.shifts = append([]shift(nil), st.shifts...)
 	return &out
 }
 

@@ -88,7 +88,7 @@ func TestWhatIsUnknownIsRefusedByName(t *testing.T) {
 		{"an unknown JSON field", raw{service: "ssm", target: "AmazonSSM.GetParameter", body: `{"Name":"a","Selector":"b"}`}, 400, []string{"ValidationException", "Selector"}},
 		{"two JSON values", raw{service: "ssm", target: "AmazonSSM.GetParameter", body: `{"Name":"a"}{}`}, 400, []string{"ValidationException"}},
 		{"a JSON number out of range", raw{service: "sqs", target: "AmazonSQS.ReceiveMessage", body: `{"QueueUrl":"x/sandbox","WaitTimeSeconds":21}`}, 400, []string{"WaitTimeSeconds", "21"}},
-		{"an unknown path", raw{service: "eks", method: "GET", path: "clusters/sandbox/addons"}, 404, []string{"UnknownOperationException", "/clusters/sandbox/addons"}},
+		{"an unknown path", raw{service: "eks", method: "GET", path: "clusters/sandbox/insights"}, 404, []string{"UnknownOperationException", "/clusters/sandbox/insights"}},
 		{"an unknown method", raw{service: "eks", method: "DELETE", path: "clusters/sandbox"}, 404, []string{"UnknownOperationException", "DELETE"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

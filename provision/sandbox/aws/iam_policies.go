@@ -1,0 +1,272 @@
+package aws
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/query"
+)
+
+// policy is a managed policy of the account.
+type policy struct {
+	name, path, id, description string
+	created, updated            time.Time
+	tags                        map[string]string
+	versions                    []policyVersion // oldest first
+	standard                    string          // id of the default version
+	made                        int             // versions that were ever made
+}
+
+type policyVersion struct {
+	number       int
+	id, document string
+	created      time.Time
+}
+
+// What a managed policy may hold, by IAM's fixed quotas.
+const (
+	mostPolicyChars    = 6144 // without white space
+	mostPolicyVersions = 5
+)
+
+func policyOperations() map[string]operation {
+	named, version := []string{"PolicyArn"}, []string{"PolicyArn", "VersionId"}
+	return merged(map[string]operation{
+		"CreatePolicy":        {params: iamTagParams("PolicyName", "Path", "PolicyDocument", "Description"), run: createPolicy},
+		"GetPolicy":           {params: named, read: true, run: getPolicy},
+		"DeletePolicy":        {params: named, run: deletePolicy},
+		"CreatePolicyVersion": {params: []string{"PolicyArn", "PolicyDocument", "SetAsDefault"}, run: createPolicyVersion},
+		"GetPolicyVersion":    {params: version, read: true, run: getPolicyVersion},
+		"ListPolicyVersions":  {params: iamListing("PolicyArn"), read: true, run: listPolicyVersions},
+		"DeletePolicyVersion": {params: version, run: deletePolicyVersion},
+	}, iamTagOperations("Policy", "PolicyArn", func(in *call) (map[string]string, error) {
+		p, err := in.findPolicy()
+		if err != nil {
+			return nil, err
+		}
+		return p.tags, nil
+	}))
+}
+
+// awsPolicies are the policies that AWS manages, as far as they can be
+// attached here.
+func awsPolicies() []string {
+	return []string{
+		"AmazonEKSWorkerNodePolicy", "AmazonEKSWorkerNodeMinimalPolicy", "AmazonEKS_CNI_Policy", "AmazonEC2ContainerRegistryReadOnly",
+		"AmazonEC2ContainerRegistryPullOnly", "AmazonSSMManagedInstanceCore", "service-role/AmazonEBSCSIDriverPolicy", "CloudWatchAgentServerPolicy",
+		"AmazonEKSClusterPolicy", "ReadOnlyAccess", "AdministratorAccess",
+	}
+}
+
+// awsPolicyPath is the path and name behind the ARN of an AWS managed policy
+// that exists, "" for all others.
+func (in *call) awsPolicyPath(arn string) string {
+	name, ok := strings.CutPrefix(arn, fmt.Sprintf("arn:%s:iam::aws:policy/", in.cloud.partition()))
+	if !ok || !slices.Contains(awsPolicies(), name) {
+		return ""
+	}
+	return name
+}
+
+// policyName is the name of the managed policy of an ARN, "" if there is none.
+func (in *call) policyName(arn string) string {
+	if p := in.st.iam.policies[arn]; p != nil {
+		return p.name
+	}
+	path := in.awsPolicyPath(arn)
+	return path[strings.LastIndex(path, "/")+1:]
+}
+
+// underPath reports whether the policy of an ARN is under a path.
+func underPath(arn, prefix string) bool {
+	_, rest, _ := strings.Cut(arn, ":policy")
+	path := rest[:strings.LastIndex(rest, "/")+1]
+	return strings.HasPrefix(path, prefix)
+}
+
+// policyARN reads the ARN of the request.
+func (in *call) policyARN() (string, error) {
+	arn := in.form.Get("PolicyArn")
+	if !strings.HasPrefix(arn, "arn:"+in.cloud.partition()+":iam::") || !strings.Contains(arn, ":policy/") {
+		return "", refuse("InvalidInput", "ARN %s is not valid.", arn)
+	}
+	return arn, nil
+}
+
+// findPolicy reads the customer managed policy that the request names.
+func (in *call) findPolicy() (*policy, error) {
+	arn, err := in.policyARN()
+	if err != nil {
+		return nil, err
+	}
+	if p := in.st.iam.policies[arn]; p != nil {
+		return p, nil
+	}
+	if in.awsPolicyPath(arn) != "" {
+		return nil, &apiError{403, "AccessDenied", fmt.Sprintf("%s is managed by AWS: the emulator knows neither its document nor its tags, and nobody may change it.", arn)}
+	}
+	return nil, noEntity("Policy %s was not found.", arn)
+}
+
+func (in *call) policyNode(p *policy, more ...query.Node) query.Node {
+	arn := in.cloud.iamARN("policy", p.path, p.name)
+	attached, bounded := in.st.iam.holders(arn)
+	return query.Group("Policy", append([]query.Node{query.Text("PolicyName", p.name), query.Text("PolicyId", p.id), query.Text("Arn", arn),
+		query.Text("Path", p.path), query.Text("DefaultVersionId", p.standard), query.Int("AttachmentCount", attached),
+		query.Int("PermissionsBoundaryUsageCount", bounded), query.Bool("IsAttachable", true),
+		query.Text("CreateDate", iamStamp(p.created)), query.Text("UpdateDate", iamStamp(p.updated))}, more...)...)
+}
+
+func (in *call) checkPolicy(doc string) error {
+	if err := checkDocument(doc); err != nil {
+		return err
+	}
+	if visibleChars(doc) > mostPolicyChars {
+		return conflict("LimitExceeded", "Cannot exceed quota for PolicySize: %d", mostPolicyChars)
+	}
+	return nil
+}
+
+// add makes a version the newest.
+func (p *policy) add(doc string, now time.Time) policyVersion {
+	p.made++
+	v := policyVersion{p.made, fmt.Sprintf("v%d", p.made), doc, now}
+	p.versions = append(slices.Clip(p.versions), v)
+	p.updated = now
+	return v
+}
+
+func createPolicy(in *call) (any, error) {
+	name, err := in.iamName("PolicyName", 128)
+	if err != nil {
+		return nil, err
+	}
+	path, err := in.iamPath()
+	if err != nil {
+		return nil, err
+	}
+	tags, err := in.iamTags()
+	if err != nil {
+		return nil, err
+	}
+	doc := in.form.Get("PolicyDocument")
+	if err := in.checkPolicy(doc); err != nil {
+		return nil, err
+	}
+	for _, p := range in.st.iam.policies {
+		if strings.EqualFold(p.name, name) {
+			return nil, conflict("EntityAlreadyExists", "A policy called %s already exists. Duplicate names are not allowed.", name)
+		}
+	}
+	p := &policy{name: name, path: path, id: in.st.iamID("ANPA"), description: in.form.Get("Description"), created: in.now, tags: tags}
+	p.standard = p.add(doc, in.now).id
+	in.st.iam.policies[in.cloud.iamARN("policy", path, name)] = p
+	return []query.Node{in.policyNode(p, iamTagsNode(tags))}, nil
+}
+
+func getPolicy(in *call) (any, error) {
+	if path := in.awsPolicyPath(in.form.Get("PolicyArn")); path != "" {
+		attached, bounded := in.st.iam.holders(in.form.Get("PolicyArn"))
+		end := strings.LastIndex(path, "/") + 1
+		return []query.Node{query.Group("Policy", query.Text("PolicyName", path[end:]), query.Text("Arn", in.form.Get("PolicyArn")),
+			query.Text("Path", "/"+path[:end]), query.Text("DefaultVersionId", "v1"), query.Int("AttachmentCount", attached),
+			query.Int("PermissionsBoundaryUsageCount", bounded), query.Bool("IsAttachable", true), query.List("Tags", "member", nil))}, nil
+	}
+	p, err := in.findPolicy()
+	if err != nil {
+		return nil, err
+	}
+	return []query.Node{in.policyNode(p, query.Opt("Description", p.description), iamTagsNode(p.tags))}, nil
+}
+
+func deletePolicy(in *call) (any, error) {
+	p, err := in.findPolicy()
+	if err != nil {
+		return nil, err
+	}
+	arn := in.form.Get("PolicyArn")
+	switch attached, bounded := in.st.iam.holders(arn); {
+	case attached+bounded > 0:
+		return nil, conflict("DeleteConflict", "Cannot delete a policy attached to entities.")
+	case len(p.versions) > 1:
+		return nil, conflict("DeleteConflict", "This policy has more than one version. Before you delete a policy, you must delete the policy's versions. The default version is deleted with the policy.")
+	}
+	delete(in.st.iam.policies, arn)
+	return []query.Node{}, nil
+}
+
+func versionNode(p *policy, v policyVersion, more ...query.Node) query.Node {
+	return query.Group("PolicyVersion", append(more, query.Text("VersionId", v.id), query.Bool("IsDefaultVersion", v.id == p.standard),
+		query.Text("CreateDate", iamStamp(v.created)))...)
+}
+
+func createPolicyVersion(in *call) (any, error) {
+	p, err := in.findPolicy()
+	if err != nil {
+		return nil, err
+	}
+	standard, err := in.form.Bool("SetAsDefault")
+	if err != nil {
+		return nil, refuse("ValidationError", "%s", err)
+	}
+	doc := in.form.Get("PolicyDocument")
+	if err := in.checkPolicy(doc); err != nil {
+		return nil, err
+	}
+	if len(p.versions) == mostPolicyVersions {
+		return nil, conflict("LimitExceeded", "A managed policy can have up to %d versions. Before you create a new version, you must delete an existing version.", mostPolicyVersions)
+	}
+	v := p.add(doc, in.now)
+	if standard {
+		p.standard = v.id
+	}
+	return []query.Node{versionNode(p, v)}, nil
+}
+
+// findVersion reads the version that the request names.
+func (in *call) findVersion() (*policy, int, error) {
+	p, err := in.findPolicy()
+	if err != nil {
+		return nil, 0, err
+	}
+	id := in.form.Get("VersionId")
+	n := slices.IndexFunc(p.versions, func(v policyVersion) bool { return v.id == id })
+	if n < 0 {
+		return nil, 0, noEntity("Policy %s version %s does not exist or is not attachable.", in.form.Get("PolicyArn"), id)
+	}
+	return p, n, nil
+}
+
+func getPolicyVersion(in *call) (any, error) {
+	p, n, err := in.findVersion()
+	if err != nil {
+		return nil, err
+	}
+	return []query.Node{versionNode(p, p.versions[n], query.Text("Document", escapeDocument(p.versions[n].document)))}, nil
+}
+
+func listPolicyVersions(in *call) (any, error) {
+	p, err := in.findPolicy()
+	if err != nil {
+		return nil, err
+	}
+	var rows []item
+	for _, v := range p.versions { // the newest first
+		rows = append(rows, item{fmt.Sprintf("%09d", 999999999-v.number), versionNode(p, v)})
+	}
+	return in.iamPage("Versions", rows)
+}
+
+func deletePolicyVersion(in *call) (any, error) {
+	p, n, err := in.findVersion()
+	if err != nil {
+		return nil, err
+	}
+	if p.versions[n].id == p.standard {
+		return nil, conflict("DeleteConflict", "Cannot delete the default version of a policy.")
+	}
+	p.versions = slices.Delete(slices.Clone(p.versions), n, n+1)
+	return []query.Node{}, nil
+}

@@ -1,0 +1,155 @@
+package aws
+
+import (
+	"strings"
+	"time"
+
+	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/query"
+)
+
+// profile is an IAM instance profile.
+type profile struct {
+	name, path, id string
+	role           string // its name, "" for none
+	created, seen  time.Time
+	tags           map[string]string
+}
+
+func profileOperations() map[string]operation {
+	named := []string{"InstanceProfileName"}
+	withRole := []string{"InstanceProfileName", "RoleName"}
+	return merged(map[string]operation{
+		"GetInstanceProfile":          {params: named, read: true, run: getProfile},
+		"ListInstanceProfiles":        {params: iamListing("PathPrefix"), read: true, run: listProfiles},
+		"ListInstanceProfilesForRole": {params: iamListing("RoleName"), read: true, run: listProfilesForRole},
+		"CreateInstanceProfile":       {params: iamTagParams("InstanceProfileName", "Path"), run: createProfile},
+		"DeleteInstanceProfile":       {params: named, run: deleteProfile},
+
+		"AddRoleToInstanceProfile":      {params: withRole, run: addRole},
+		"RemoveRoleFromInstanceProfile": {params: withRole, run: removeRole},
+	}, iamTagOperations("InstanceProfile", "InstanceProfileName", func(in *call) (map[string]string, error) {
+		p, err := in.findProfile()
+		if err != nil {
+			return nil, err
+		}
+		return p.tags, nil
+	}))
+}
+
+func (c *Cloud) profileARN(path, name string) string { return c.iamARN("instance-profile", path, name) }
+
+// findProfile reads the profile that the request names.
+func (in *call) findProfile() (*profile, error) {
+	name := in.form.Get("InstanceProfileName")
+	if in.st.iam.hasProfile(name, in.now) {
+		return in.st.iam.profiles[name], nil
+	}
+	return nil, noEntity("Instance Profile %s cannot be found.", name)
+}
+
+// profileNode shows a profile; more is what lists leave out: the tags.
+func (in *call) profileNode(p *profile, more ...query.Node) query.Node {
+	var roles []query.Node
+	if r := in.st.iam.roles[p.role]; r != nil {
+		roles = append(roles, query.Group("member", in.roleBasics(r)...))
+	}
+	return query.Group("InstanceProfile", append([]query.Node{query.Text("Path", p.path), query.Text("InstanceProfileName", p.name),
+		query.Text("InstanceProfileId", p.id), query.Text("Arn", in.cloud.profileARN(p.path, p.name)),
+		query.Text("CreateDate", iamStamp(p.created)), query.List("Roles", "member", roles)}, more...)...)
+}
+
+// iamStamp writes a time as IAM does, in whole seconds.
+func iamStamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05Z") }
+
+func getProfile(in *call) (any, error) {
+	p, err := in.findProfile()
+	if err != nil {
+		return nil, err
+	}
+	return []query.Node{in.profileNode(p, iamTagsNode(p.tags))}, nil
+}
+
+func createProfile(in *call) (any, error) {
+	name, err := in.iamName("InstanceProfileName", 128)
+	if err != nil {
+		return nil, err
+	}
+	path, err := in.iamPath()
+	if err != nil {
+		return nil, err
+	}
+	tags, err := in.iamTags()
+	if err != nil {
+		return nil, err
+	}
+	if in.st.iam.profiles[name] != nil {
+		return nil, conflict("EntityAlreadyExists", "Instance Profile %s already exists.", name)
+	}
+	p := &profile{name: name, path: path, id: in.st.iamID("AIPA"), created: in.now, seen: in.now.Add(in.cloud.cfg.Delays.Visible), tags: tags}
+	in.st.iam.profiles[name] = p
+	return []query.Node{in.profileNode(p, iamTagsNode(p.tags))}, nil
+}
+
+func deleteProfile(in *call) (any, error) {
+	p, err := in.findProfile()
+	if err != nil {
+		return nil, err
+	}
+	if p.role != "" {
+		return nil, conflict("DeleteConflict", "Cannot delete entity, must remove roles from instance profile first.")
+	}
+	delete(in.st.iam.profiles, p.name)
+	return []query.Node{}, nil
+}
+
+func addRole(in *call) (any, error) {
+	p, err := in.findProfile()
+	if err != nil {
+		return nil, err
+	}
+	r, err := in.findRole()
+	if err != nil {
+		return nil, err
+	}
+	if p.role != "" {
+		return nil, conflict("LimitExceeded", "Cannot exceed quota for InstanceSessionsPerInstanceProfile: 1")
+	}
+	p.role = r.name
+	return []query.Node{}, nil
+}
+
+func removeRole(in *call) (any, error) {
+	p, err := in.findProfile()
+	if err != nil {
+		return nil, err
+	}
+	if role := in.form.Get("RoleName"); p.role != role || role == "" {
+		return nil, noEntity("Role %s is not in instance profile %s.", role, p.name)
+	}
+	p.role = ""
+	return []query.Node{}, nil
+}
+
+// profileRows are the profiles that others can see.
+func (in *call) profileRows(keep func(*profile) bool) []item {
+	var rows []item
+	for name, p := range in.st.iam.profiles {
+		if in.st.iam.hasProfile(name, in.now) && keep(p) {
+			rows = append(rows, item{name, in.profileNode(p)})
+		}
+	}
+	return rows
+}
+
+func listProfiles(in *call) (any, error) {
+	prefix := in.form.Get("PathPrefix")
+	return in.iamPage("InstanceProfiles", in.profileRows(func(p *profile) bool { return strings.HasPrefix(p.path, prefix) }))
+}
+
+func listProfilesForRole(in *call) (any, error) {
+	r, err := in.findRole()
+	if err != nil {
+		return nil, err
+	}
+	return in.iamPage("InstanceProfiles", in.profileRows(func(p *profile) bool { return p.role == r.name }))
+}
