@@ -1,0 +1,294 @@
+package aws
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	sdk "github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/state"
+)
+
+// subnets and securityGroups are the discovery tags of subnets and security
+// groups; the things themselves belong to whoever made the VPC:
+//
+//	tags            {key: value}: the discovery tag
+//	deletionPolicy  "Delete" where the tag is taken off when it leaves the
+//	                repository, "Orphan" otherwise
+//
+// A second tag, the marker, says that the discovery tag is ours and what
+// becomes of it. A tag without one was put there by others: where it is as
+// wanted it stays unmarked, where it has another value it is theirs. The marker
+// names the cluster, because clusters share subnets and each may have its own
+// discovery key.
+//
+// The name of such a thing is the id, followed by ":" and the tag's key where
+// this is not Karpenter's default: so a key that is given up can still be taken
+// off.
+type (
+	subnets        struct{}
+	securityGroups struct{}
+)
+
+const (
+	discoveryKey = "karpenter.sh/discovery"
+	markerPrefix = "poolwright.dev/discovery/"
+	// adoptedMark is the marker of a tag that others had put there first.
+	adoptedMark   = "Adopted"
+	longestTagKey = 128
+)
+
+// discoveryName names the tag of a subnet or security group;
+// parseDiscoveryName takes the name apart.
+func discoveryName(id, key string) string {
+	if key == discoveryKey {
+		return id
+	}
+	return id + ":" + key
+}
+
+func parseDiscoveryName(name string) (id, key string) {
+	id, key, ok := strings.Cut(name, ":")
+	if !ok {
+		key = discoveryKey
+	}
+	return id, key
+}
+
+// markerKey is the key of the marker of one cluster and discovery key.
+func (p place) markerKey(key string) string {
+	if key == discoveryKey {
+		return short(markerPrefix+p.Cluster, longestTagKey)
+	}
+	digest := "/" + state.Hash(key)[:8]
+	return short(markerPrefix+p.Cluster, longestTagKey-len(digest)) + digest
+}
+
+func (subnets) want(s scope) []state.Item {
+	if d := s.spec.Discovery; d != nil {
+		return s.discovery("Subnet", d, d.Subnets)
+	}
+	return nil
+}
+
+func (securityGroups) want(s scope) []state.Item {
+	if d := s.spec.Discovery; d != nil {
+		return s.discovery("SecurityGroup", d, d.SecurityGroups)
+	}
+	return nil
+}
+
+func (s scope) discovery(kind string, d *v1alpha1.Discovery, ids []string) []state.Item {
+	policy := v1alpha1.PartOrphan
+	if !d.Adopt && d.DeletionPolicy != "" {
+		policy = d.DeletionPolicy
+	}
+	var out []state.Item
+	for _, id := range ids {
+		k := s.regional("ec2", kind, discoveryName(id, d.Key))
+		out = append(out, s.amended(k, waveFirst, d.Adopt, map[string]any{
+			"tags": map[string]any{d.Key: d.Value}, "deletionPolicy": string(policy),
+		}))
+	}
+	return out
+}
+
+// described is a subnet or security group as EC2 describes it.
+type described struct {
+	tags  map[string]string
+	notes []string
+}
+
+// filtered is how many values EC2 takes in one filter.
+const filtered = 200
+
+func (subnets) read(ctx context.Context, c *clients, keys []state.Key) map[state.Key]sighting {
+	return readDiscovery(keys, c.place, "subnet", func(ids []string, found map[string]described) error {
+		// A filter passes over unknown ids; a list of ids would fail as a whole.
+		pages := ec2.NewDescribeSubnetsPaginator(c.ec2, &ec2.DescribeSubnetsInput{
+			Filters: []ec2types.Filter{{Name: sdk.String("subnet-id"), Values: ids}},
+		})
+		for pages.HasMorePages() {
+			page, err := pages.NextPage(ctx)
+			if err != nil {
+				return err
+			}
+			for _, s := range page.Subnets {
+				found[sdk.ToString(s.SubnetId)] = described{tags: ec2Tags(s.Tags), notes: roomNotes(s)}
+			}
+		}
+		return nil
+	})
+}
+
+func (securityGroups) read(ctx context.Context, c *clients, keys []state.Key) map[state.Key]sighting {
+	return readDiscovery(keys, c.place, "security group", func(ids []string, found map[string]described) error {
+		pages := ec2.NewDescribeSecurityGroupsPaginator(c.ec2, &ec2.DescribeSecurityGroupsInput{
+			Filters: []ec2types.Filter{{Name: sdk.String("group-id"), Values: ids}},
+		})
+		for pages.HasMorePages() {
+			page, err := pages.NextPage(ctx)
+			if err != nil {
+				return err
+			}
+			for _, g := range page.SecurityGroups {
+				found[sdk.ToString(g.GroupId)] = described{tags: ec2Tags(g.Tags)}
+			}
+		}
+		return nil
+	})
+}
+
+func ec2Tags(tags []ec2types.Tag) map[string]string {
+	out := make(map[string]string, len(tags))
+	for _, t := range tags {
+		out[sdk.ToString(t.Key)] = sdk.ToString(t.Value)
+	}
+	return out
+}
+
+// fewAddresses is how many free addresses are worth a note: a node takes one,
+// and its pods a handful at once.
+const fewAddresses = 8
+
+// roomNotes says when a subnet runs out of addresses.
+func roomNotes(s ec2types.Subnet) []string {
+	if s.AvailableIpAddressCount == nil || sdk.ToBool(s.Ipv6Native) {
+		return nil
+	}
+	free, cidr := *s.AvailableIpAddressCount, sdk.ToString(s.CidrBlock)
+	switch {
+	case free >= fewAddresses:
+		return nil
+	case free <= 0:
+		return []string{fmt.Sprintf("no free addresses in %s (%s): no node can start there", cidr, sdk.ToString(s.AvailabilityZone))}
+	}
+	return []string{fmt.Sprintf("only %d free addresses of %d in %s (%s)", free, usable(cidr), cidr, sdk.ToString(s.AvailabilityZone))}
+}
+
+// usable is the number of addresses in an IPv4 range, without the five that AWS
+// keeps in each subnet.
+func usable(cidr string) int {
+	r, err := netip.ParsePrefix(cidr)
+	if err != nil || !r.Addr().Is4() {
+		return 0
+	}
+	return max(0, 1<<(32-r.Bits())-5)
+}
+
+// readDiscovery turns what look finds of the ids into sightings.
+func readDiscovery(keys []state.Key, p place, what string, look func([]string, map[string]described) error) map[state.Key]sighting {
+	ids := make([]string, len(keys))
+	for i, k := range keys {
+		ids[i], _ = parseDiscoveryName(k.Name)
+	}
+	slices.Sort(ids)
+	found, failures := map[string]described{}, map[string]error{}
+	for some := range slices.Chunk(slices.Compact(ids), filtered) {
+		if err := look(some, found); err != nil {
+			for _, id := range some {
+				failures[id] = err
+			}
+		}
+	}
+	out := make(map[state.Key]sighting, len(keys))
+	for _, k := range keys {
+		id, key := parseDiscoveryName(k.Name)
+		thing, ok := found[id]
+		switch {
+		case failures[id] != nil:
+			out[k] = sighting{err: failures[id]}
+		case !ok:
+			out[k] = sighting{err: fmt.Errorf("there is no %s %s in %s: correct spec.discovery, or the account or region of the Cluster", what, id, p.Region)}
+		default:
+			out[k] = p.seenDiscovery(id, key, thing)
+		}
+	}
+	return out
+}
+
+// seenDiscovery is a discovery tag as the framework knows tags: with the
+// marker in place of our own two tags.
+func (p place) seenDiscovery(id, key string, thing described) sighting {
+	_, present := thing.tags[key]
+	mark, marked := thing.tags[p.markerKey(key)]
+	out := sighting{
+		object: map[string]any{"tags": tagObject(thing.tags), "deletionPolicy": string(v1alpha1.PartOrphan)},
+		uid:    id, ours: marked || !present, notes: thing.notes, tags: map[string]string{},
+	}
+	for k, v := range thing.tags {
+		out.tags[k] = v
+	}
+	delete(out.tags, clusterTag)
+	delete(out.tags, policyTag)
+	if !marked {
+		return out
+	}
+	out.tags[clusterTag] = p.Cluster
+	if mark != adoptedMark {
+		out.tags[policyTag] = mark
+	}
+	if mark == string(v1alpha1.PartDelete) {
+		out.object["deletionPolicy"] = mark
+	}
+	return out
+}
+
+func (subnets) write(ctx context.Context, c *clients, wanted state.Item, _ sighting) error {
+	return writeDiscovery(ctx, c, wanted)
+}
+
+func (securityGroups) write(ctx context.Context, c *clients, wanted state.Item, _ sighting) error {
+	return writeDiscovery(ctx, c, wanted)
+}
+
+// writeDiscovery puts the tag and its marker on in one request.
+func writeDiscovery(ctx context.Context, c *clients, wanted state.Item) error {
+	id, key := parseDiscoveryName(wanted.Key.Name)
+	mark, _ := wanted.Object["deletionPolicy"].(string)
+	if wanted.Adopt {
+		mark = adoptedMark
+	}
+	tags := tagsOf(wanted)
+	tags[c.place.markerKey(key)] = mark
+	in := &ec2.CreateTagsInput{Resources: []string{id}}
+	for _, k := range sortedKeys(tags) {
+		in.Tags = append(in.Tags, ec2types.Tag{Key: sdk.String(k), Value: sdk.String(tags[k])})
+	}
+	_, err := c.ec2.CreateTags(ctx, in)
+	return err
+}
+
+func (subnets) remove(ctx context.Context, c *clients, k state.Key, live sighting) error {
+	return removeDiscovery(ctx, c, k, live)
+}
+
+func (securityGroups) remove(ctx context.Context, c *clients, k state.Key, live sighting) error {
+	return removeDiscovery(ctx, c, k, live)
+}
+
+// removeDiscovery takes both tags off what carries our marker. The discovery
+// tag goes only with the value that was seen, so that a new one of somebody
+// else stays.
+func removeDiscovery(ctx context.Context, c *clients, k state.Key, live sighting) error {
+	id, key := parseDiscoveryName(k.Name)
+	marker := c.place.markerKey(key)
+	if live.tags[marker] != string(v1alpha1.PartDelete) {
+		return nil
+	}
+	in := &ec2.DeleteTagsInput{Resources: []string{id}, Tags: []ec2types.Tag{{Key: &marker}}}
+	if value, ok := live.tags[key]; ok {
+		in.Tags = append(in.Tags, ec2types.Tag{Key: &key, Value: &value})
+	}
+	_, err := c.ec2.DeleteTags(ctx, in)
+	if gone(err) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,122 @@
+package aws
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	sdk "github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs"
+	logstypes "github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs/types"
+
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/state"
+)
+
+// logGroups are CloudWatch's groups of control-plane logs:
+//
+//	retentionDays  int64; absent where logs are kept for ever
+//
+// EKS makes the group when logging begins, without tags of ours. Where
+// Poolwright is first, the group gets the tags and is ours; its policy is
+// always Orphan, because logs are evidence.
+type logGroups struct{ keeper }
+
+// keeper is for what Poolwright never deletes.
+type keeper struct{}
+
+func (keeper) remove(_ context.Context, _ *clients, k state.Key, _ sighting) error {
+	return state.Failf(state.Fix, "NeverDeleted", "%s is never deleted by Poolwright", k)
+}
+
+func (logGroups) want(s scope) []state.Item {
+	l := s.spec.Logging
+	if l == nil || l.RetentionDays == 0 {
+		return nil
+	}
+	k := s.regional("logs", "LogGroup", "/aws/eks/"+s.Cluster+"/cluster")
+	return []state.Item{s.amended(k, waveFirst, l.Adopt, map[string]any{"retentionDays": int64(l.RetentionDays)})}
+}
+
+func (logGroups) read(ctx context.Context, c *clients, keys []state.Key) map[state.Key]sighting {
+	out := make(map[state.Key]sighting, len(keys))
+	for _, k := range keys {
+		group, err := findLogGroup(ctx, c, k.Name)
+		if err != nil {
+			out[k] = sighting{err: err}
+			continue
+		}
+		if group == nil {
+			continue
+		}
+		seen, err := readLogGroup(ctx, c, *group)
+		switch {
+		case err == nil:
+			out[k] = seen
+		case !gone(err):
+			out[k] = sighting{err: err}
+		}
+	}
+	return out
+}
+
+// findLogGroup looks through the groups whose names begin with name; nil where
+// none has exactly that name.
+func findLogGroup(ctx context.Context, c *clients, name string) (*logstypes.LogGroup, error) {
+	in := &cloudwatchlogs.DescribeLogGroupsInput{LogGroupNamePrefix: &name}
+	for {
+		page, err := c.logs.DescribeLogGroups(ctx, in)
+		if err != nil {
+			return nil, err
+		}
+		for _, g := range page.LogGroups {
+			if sdk.ToString(g.LogGroupName) == name {
+				return &g, nil
+			}
+		}
+		if sdk.ToString(page.NextToken) == "" {
+			return nil, nil
+		}
+		in.NextToken = page.NextToken
+	}
+}
+
+func readLogGroup(ctx context.Context, c *clients, g logstypes.LogGroup) (sighting, error) {
+	// The tags are asked for by the ARN without its last ":*".
+	arn := strings.TrimSuffix(sdk.ToString(g.Arn), ":*")
+	if arn == "" {
+		arn = c.place.arn("logs", "log-group:"+sdk.ToString(g.LogGroupName))
+	}
+	listed, err := c.logs.ListTagsForResource(ctx, &cloudwatchlogs.ListTagsForResourceInput{ResourceArn: &arn})
+	if err != nil {
+		return sighting{}, err
+	}
+	object := map[string]any{}
+	if g.RetentionInDays != nil {
+		object["retentionDays"] = int64(*g.RetentionInDays)
+	}
+	return sighting{
+		object: object, tags: listed.Tags, ours: c.place.owned(listed.Tags),
+		uid: fmt.Sprintf("%s#%d", arn, sdk.ToInt64(g.CreationTime)),
+	}, nil
+}
+
+// write makes the group with its tags first: should the process die before the
+// retention is set, the group is known as ours and is put right.
+func (logGroups) write(ctx context.Context, c *clients, wanted state.Item, live sighting) error {
+	name := wanted.Key.Name
+	days, ok := wanted.Object["retentionDays"].(int64)
+	if !ok {
+		return fmt.Errorf("setting the retention of log group %q: %v is no number of days", name, wanted.Object["retentionDays"])
+	}
+	if live.object == nil {
+		_, err := c.logs.CreateLogGroup(ctx, &cloudwatchlogs.CreateLogGroupInput{LogGroupName: &name, Tags: map[string]string{
+			clusterTag: c.place.Cluster, policyTag: string(v1alpha1.PartOrphan),
+		}})
+		if err != nil {
+			return err
+		}
+	}
+	_, err := c.logs.PutRetentionPolicy(ctx, &cloudwatchlogs.PutRetentionPolicyInput{LogGroupName: &name, RetentionInDays: sdk.Int32(int32(days))})
+	return err
+}
