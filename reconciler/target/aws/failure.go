@@ -38,6 +38,9 @@ func notYet(err error) error {
 // errCredentials marks the failure to find credentials at all.
 var errCredentials = errors.New("no AWS credentials were found")
 
+// errSetup marks a configuration of the SDK that leads nowhere.
+var errSetup = errors.New("AWS cannot be reached as configured")
+
 // failed gives the error of a request its class and its words; who is the
 // caller, as a person knows it.
 func failed(doing, who string, err error) error {
@@ -70,6 +73,12 @@ func (a *answered) Unwrap() error { return a.cause }
 func describe(who string, err error) (reason, text string) {
 	code := codeOf(err)
 	switch {
+	case errors.Is(err, errNotFresh):
+		return "NotFresh", quiet(err.Error())
+	case errors.Is(err, errSetup):
+		return "AWSConfig", quiet(err.Error())
+	case errors.As(err, new(*accountError)):
+		return "WrongAccount", quiet(err.Error())
 	case errors.Is(err, errCredentials):
 		return "NoCredentials", errCredentials.Error() + ": give the controller's service account a role (EKS Pod Identity or IRSA), or set AWS_PROFILE on a laptop"
 	case slices.Contains(expiredCodes, code):

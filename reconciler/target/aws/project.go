@@ -12,9 +12,7 @@ import "github.com/poolwright/poolwright/reconciler/state"
 //   - everything below a field as it is: labels, lists and documents are
 //     compared as a whole.
 //
-// A wanted field that the live object does not have is absent. The one tag that
-// counts although it is not wanted is our deletion policy: what was adopted must
-// not carry it.
+// A wanted field that the live object does not have is absent.
 func project(wanted, live map[string]any) map[string]any {
 	if live == nil {
 		return nil

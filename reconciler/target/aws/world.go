@@ -1,4 +1,160 @@
 package aws
 
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	sdk "github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/go-logr/logr"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/target/internal/api"
+	"github.com/poolwright/poolwright/reconciler/target/internal/inventory"
+)
+
 // Name is the Target in the keys of this world's items.
 const Name = "aws"
+
+// Config says how AWS is reached, and for which Sync.
+type Config struct {
+	// AWS makes the SDK's configuration for a region: credentials, endpoint.
+	// Retries and time limits are the World's.
+	AWS func(ctx context.Context, region string) (sdk.Config, error)
+	// REST reaches the API server that keeps the inventory.
+	REST *rest.Config
+	// Sync is the Sync's name; Namespace holds the inventory: the controller's
+	// own.
+	Sync, Namespace string
+	// Bootstrap allows to write the controller's own role.
+	Bootstrap bool
+	// Fresh says why nothing may be written at this moment, such as a lost
+	// lease; nil, or a nil error, allows it. It is asked before each writing
+	// request.
+	Fresh func() error
+	// Clock is the time; nil is the real one.
+	Clock clock.Clock
+	// Log gets one line for each thing worth knowing; the zero value is
+	// silent.
+	Log logr.Logger
+	// Tell is called after each complete observation, and after corrections;
+	// may be nil. It should return soon.
+	Tell func(Status)
+	// Poll is how often Watch looks, give or take a tenth; five minutes where
+	// zero.
+	Poll time.Duration
+}
+
+// World is the AWS side of one Sync's Cluster. Want must have been called
+// before its items are observed or corrected. It is safe for concurrent use.
+type World struct {
+	cfg   Config
+	store *inventory.Store
+	kinds map[kindOf]kind
+	lines *lines
+	tale  *tale
+
+	polling sync.Mutex // held by one poll at a time
+
+	mu sync.Mutex
+	// wish is what Want read last.
+	wish wish
+	// seen is the wish of the last complete observation: what Watch looks at.
+	seen wish
+}
+
+// defaultPoll is how often drift is looked for.
+const defaultPoll = 5 * time.Minute
+
+// New makes a World. It sends no request.
+func New(cfg Config) (*World, error) {
+	if cfg.AWS == nil || cfg.REST == nil || cfg.Sync == "" || cfg.Namespace == "" {
+		return nil, fmt.Errorf("making the AWS world: AWS, REST, Sync and Namespace must be set")
+	}
+	if cfg.Clock == nil {
+		cfg.Clock = clock.RealClock{}
+	}
+	if cfg.Log.GetSink() == nil {
+		cfg.Log = logr.Discard()
+	}
+	if cfg.Poll <= 0 {
+		cfg.Poll = defaultPoll
+	}
+	client, err := api.New(cfg.REST, v1alpha1.FieldManager, silent{})
+	if err != nil {
+		return nil, err
+	}
+	w := &World{
+		cfg: cfg, kinds: kinds(), tale: newTale(cfg.Clock),
+		store: inventory.NewStore(client, inventory.Place{
+			Target: Name, Namespace: cfg.Namespace,
+			Prefix: short(cfg.Sync, 200) + "-inventory-aws", Value: short(cfg.Sync, 63),
+		}),
+	}
+	w.lines = newLines(cfg)
+	return w, nil
+}
+
+// silent drops the API server's warnings: nothing but ConfigMaps is sent.
+type silent struct{}
+
+func (silent) HandleWarningHeaderWithContext(context.Context, int, string, string) {}
+
+// short cuts a name to at most n characters, keeping it unique by a hash.
+func short(name string, n int) string {
+	if len(name) <= n {
+		return name
+	}
+	return name[:n-9] + "-" + state.Hash(name)[:8]
+}
+
+// current is the wish that the verbs go by: the last, or where that one could
+// not be read, the one before which still is what Watch looks after.
+func (w *World) current() wish {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.wish.Region == "" {
+		return w.seen
+	}
+	return w.wish
+}
+
+// Forget deletes the inventory; what AWS holds stays, with its tags, and
+// belongs to nobody.
+func (w *World) Forget(ctx context.Context) error {
+	if _, err := w.store.Load(ctx); err != nil {
+		return err
+	}
+	return w.store.Destroy(ctx)
+}
+
+// pause waits on the injected clock. It reports false when ctx ended first.
+func pause(ctx context.Context, c clock.Clock, d time.Duration) bool {
+	t := c.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C():
+		return true
+	}
+}
+
+// each calls do for every item, at most n at a time, and returns when all
+// calls have.
+func each[T any](n int, items []T, do func(T)) {
+	slots := make(chan struct{}, n)
+	var all sync.WaitGroup
+	for _, item := range items {
+		slots <- struct{}{}
+		all.Go(func() {
+			defer func() { <-slots }()
+			do(item)
+		})
+	}
+	all.Wait()
+}

@@ -1,0 +1,54 @@
+package aws
+
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+)
+
+// withDefaults fills in what a declaration leaves out, as its fields' comments
+// say. Parts that are not declared stay so.
+func withDefaults(in v1alpha1.ClusterSpec) v1alpha1.ClusterSpec {
+	spec := *in.DeepCopy()
+	if d := spec.Discovery; d != nil {
+		orphan(&d.Part)
+		fill(&d.Key, "karpenter.sh/discovery")
+		fill(&d.Value, spec.Name)
+	}
+	if r := spec.NodeRole; r != nil {
+		orphan(&r.Part)
+		if len(r.Policies) == 0 {
+			r.Policies = []v1alpha1.NodePolicy{
+				"AmazonEKSWorkerNodePolicy", "AmazonEKS_CNI_Policy", "AmazonEC2ContainerRegistryPullOnly", "AmazonSSMManagedInstanceCore",
+			}
+		}
+		if !r.Adopt {
+			fill(&r.PermissionsBoundary, "poolwright-boundary-"+spec.Name)
+		}
+	}
+	if q := spec.InterruptionQueue; q != nil {
+		orphan(&q.Part)
+		fill(&q.Name, spec.Name)
+		if q.Retention == nil {
+			q.Retention = &metav1.Duration{Duration: 5 * time.Minute}
+		}
+	}
+	if c := spec.ControllerRole; c != nil {
+		orphan(&c.Part)
+		fill(&c.Name, "poolwright-"+spec.Name)
+		fill(&c.Identity, v1alpha1.IdentityPod)
+		fill(&c.Namespace, "poolwright-system")
+		fill(&c.ServiceAccount, "poolwright")
+	}
+	return spec
+}
+
+func orphan(p *v1alpha1.Part) { fill(&p.DeletionPolicy, v1alpha1.PartOrphan) }
+
+func fill[S ~string](field *S, value S) {
+	if *field == "" {
+		*field = value
+	}
+}

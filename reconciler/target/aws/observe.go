@@ -1,0 +1,251 @@
+package aws
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/target/internal/inventory"
+)
+
+// parallel bounds the kinds that are read at a time. Each reads its own things
+// one after the other, so that AWS's limits are not met by our own haste.
+const parallel = 6
+
+// Observe implements target.Target. It reads each kind once, for the wanted
+// things and for those that are recorded and not wanted any more. What AWS does
+// not tell is Unknown and keeps nothing else from being known; an error means
+// that the inventory could not be read, or that ctx ended.
+func (w *World) Observe(ctx context.Context, wanted state.Set) (state.Set, error) {
+	if _, err := w.store.Load(ctx); err != nil {
+		return state.Set{}, err
+	}
+	o := w.observation(w.current(), wanted)
+	for _, rec := range w.store.Records() {
+		if _, keep := wanted.Get(rec.Key); !keep {
+			o.left = append(o.left, rec)
+		}
+	}
+	found, err := o.run(ctx)
+	if err != nil {
+		return state.Set{}, err
+	}
+	o.wish.wanted = wanted
+	w.mu.Lock()
+	w.seen = o.wish
+	w.mu.Unlock()
+	w.tale.observed(o.wish, plan.Compute(wanted, found), o.sights, true)
+	w.tell()
+	return found, nil
+}
+
+// ObserveOnly reports on the wanted things alone: what is not in wanted is left
+// out, not taken for unwanted.
+func (w *World) ObserveOnly(ctx context.Context, wanted state.Set) (state.Set, error) {
+	return w.observation(w.current(), wanted).run(ctx)
+}
+
+// observation is one look at AWS.
+type observation struct {
+	*World
+	wish   wish
+	wanted state.Set
+	// left are the records of what is not wanted any more.
+	left []inventory.Record
+
+	mu sync.Mutex
+	// sights holds what was seen of each key that exists or is unknown.
+	sights map[state.Key]sighting
+}
+
+func (w *World) observation(m wish, wanted state.Set) *observation {
+	return &observation{World: w, wish: m, wanted: wanted, sights: map[state.Key]sighting{}}
+}
+
+// question is one read of one kind in one place.
+type question struct {
+	of   kindOf
+	at   place
+	keys []state.Key
+}
+
+func (o *observation) run(ctx context.Context) (state.Set, error) {
+	if o.wanted.Len() == 0 && len(o.left) == 0 {
+		return state.Set{}, ctx.Err()
+	}
+	o.ask(ctx, o.questions())
+	if err := ctx.Err(); err != nil {
+		return state.Set{}, fmt.Errorf("observing AWS: %w", err)
+	}
+	var items []state.Item
+	for _, item := range o.wanted.Items() {
+		if found, ok := o.judge(item); ok {
+			items = append(items, found)
+		}
+	}
+	for _, rec := range o.left {
+		if found, ok := o.leave(rec); ok {
+			items = append(items, found)
+		}
+	}
+	return state.NewSet(items...), nil
+}
+
+// questions groups what is to be looked at by place and kind.
+func (o *observation) questions() []question {
+	var out []question
+	add := func(k state.Key, at place) {
+		of := kindOf{k.Group, k.Kind}
+		n := slices.IndexFunc(out, func(q question) bool { return q.of == of && q.at == at })
+		if n < 0 {
+			n = len(out)
+			out = append(out, question{of: of, at: at})
+		}
+		out[n].keys = append(out[n].keys, k)
+	}
+	for _, item := range o.wanted.Items() {
+		add(item.Key, o.wish.place)
+	}
+	for _, rec := range o.left {
+		at, err := placeIn(rec.Scope)
+		if err != nil {
+			o.sights[rec.Key] = sighting{err: err}
+			continue
+		}
+		add(rec.Key, at)
+	}
+	return out
+}
+
+// ask answers the questions. An account is asked nothing before it is known to
+// be the right one.
+func (o *observation) ask(ctx context.Context, all []question) {
+	byPlace := map[place][]question{}
+	var places []place
+	for _, q := range all {
+		if byPlace[q.at] == nil {
+			places = append(places, q.at)
+		}
+		byPlace[q.at] = append(byPlace[q.at], q)
+	}
+	for _, p := range places {
+		to, who, err := o.lines.to(ctx, p)
+		each(parallel, byPlace[p], func(q question) {
+			if err != nil {
+				o.note(who, unknownAll(q.keys, err), q.keys)
+				return
+			}
+			k, known := o.kinds[q.of]
+			if !known {
+				err := fmt.Errorf("this release knows no %s of %s: run the one that made it", q.of.kind, q.of.service)
+				o.note(who, unknownAll(q.keys, err), q.keys)
+				return
+			}
+			seen := k.read(ctx, to.clients, q.keys)
+			for _, s := range seen {
+				if credentialsFailed(s.err) {
+					to.doubt()
+				}
+			}
+			o.note(who, seen, q.keys)
+		})
+	}
+}
+
+func unknownAll(keys []state.Key, err error) map[state.Key]sighting {
+	out := make(map[state.Key]sighting, len(keys))
+	for _, k := range keys {
+		out[k] = sighting{err: err}
+	}
+	return out
+}
+
+// note takes over what was seen of the keys that were asked for, with errors in
+// words.
+func (o *observation) note(who string, seen map[state.Key]sighting, keys []state.Key) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, k := range keys {
+		s, ok := seen[k]
+		if !ok {
+			continue
+		}
+		if s.err != nil {
+			_, text := describe(who, s.err)
+			s = sighting{err: &answered{text: text, cause: s.err}}
+		}
+		o.sights[k] = s
+	}
+}
+
+// judge compares a wanted thing with what was seen of it.
+func (o *observation) judge(item state.Item) (state.Item, bool) {
+	rec, recorded := o.store.Get(item.Key)
+	if recorded && rec.Scope != o.wish.text() {
+		rec, recorded = inventory.Record{}, false // It speaks of another cluster's thing.
+	}
+	live, seen := o.sights[item.Key]
+	found := state.Item{Key: item.Key, Version: item.Version, Wave: item.Wave, Applied: rec.Desired}
+	if live.err != nil {
+		found.Unknown = live.err.Error()
+		return found, true
+	}
+	found.Notes = slices.Sorted(slices.Values(live.notes))
+	if !seen || live.object == nil {
+		return found, rec.Desired != "" || len(found.Notes) > 0
+	}
+	found.Object = project(item.Object, live.object)
+	found.Live = state.Identity{UID: live.uid}
+	same := state.Equal(item.Object, found.Object)
+	switch {
+	case same && item.Hold == "" && (live.ours || item.Adopt):
+		// Known again where the inventory was lost, or a life ended before it
+		// could say what it had done.
+		fresh := o.wish.record(item, live.uid)
+		fresh.Desired = state.Hash(item.Object)
+		o.store.Put(fresh)
+		found.Applied = fresh.Desired
+	case !same && item.Hold == "" && !live.ours && !item.Adopt:
+		found.Hold = o.wish.foreign(item.Key)
+	}
+	return found, true
+}
+
+// foreign says why a thing that exists is only compared.
+func (m wish) foreign(k state.Key) string {
+	part := m.parts[k]
+	if part == "" {
+		part = "the part of the Cluster that declares it"
+	}
+	return "exists and was not made by Poolwright: set adopt: true in " + part + " to let Poolwright change it"
+}
+
+// leave decides about a thing that is recorded and not wanted any more. What is
+// not to be deleted is forgotten, and stays as it is.
+func (o *observation) leave(rec inventory.Record) (state.Item, bool) {
+	live, seen := o.sights[rec.Key]
+	found := state.Item{
+		Key: rec.Key, Version: rec.Version, Applied: rec.Desired, Leaving: rec.Leaving, Wave: int(rec.Print.Generation),
+	}
+	switch {
+	case live.err != nil:
+		found.Unknown = live.err.Error()
+		return found, true
+	case !seen || live.object == nil:
+		o.store.Forget(rec.Key)
+		return found, false
+	case !deletable(rec, live):
+		o.cfg.Log.Info("leaving alone what is not wanted any more", "resource", rec.Key.String())
+		o.store.Forget(rec.Key)
+		return found, false
+	}
+	found.Object = live.object
+	found.Live = state.Identity{UID: live.uid}
+	if rec.Print.Values == reservedMark && !o.cfg.Bootstrap {
+		found.Hold = "deleted only by `poolwright uninstall`: the controller never writes its own role"
+	}
+	return found, true
+}

@@ -1,0 +1,73 @@
+package aws
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/poolwright/poolwright/reconciler/state"
+)
+
+// How often Ready looks: soon at first, since most things are there at once.
+const (
+	firstLook = 200 * time.Millisecond
+	lastLook  = 5 * time.Second
+)
+
+// Ready implements target.Waiter: it looks until each thing is there, as
+// wanted, and AWS is done with it. A thing that may not be read is late at once:
+// waiting brings no permission.
+func (w *World) Ready(ctx context.Context, keys []state.Key) (map[state.Key]string, error) {
+	m := w.current()
+	wanted := m.wanted.Only(keys)
+	late := map[state.Key]string{}
+	for wait := firstLook; wanted.Len() > 0; wait = min(2*wait, lastLook) {
+		o := w.observation(m, wanted)
+		if _, err := o.run(ctx); err != nil {
+			return w.late(wanted, late), nil //nolint:nilerr // ctx has ended: what is not ready is the answer.
+		}
+		var again []state.Key
+		for _, item := range wanted.Items() {
+			reason, more := o.ready(item)
+			delete(late, item.Key)
+			if reason != "" {
+				late[item.Key] = reason
+			}
+			if more {
+				again = append(again, item.Key)
+			}
+		}
+		wanted = wanted.Only(again)
+		if wanted.Len() == 0 || !pause(ctx, w.cfg.Clock, wait) {
+			break
+		}
+	}
+	return late, nil
+}
+
+// late makes sure that each thing that is waited for has a reason.
+func (w *World) late(waiting state.Set, reasons map[state.Key]string) map[state.Key]string {
+	for _, item := range waiting.Items() {
+		if reasons[item.Key] == "" {
+			reasons[item.Key] = "AWS has not shown it yet"
+		}
+	}
+	return reasons
+}
+
+// ready says what is missing of a thing, and whether to look again.
+func (o *observation) ready(item state.Item) (reason string, again bool) {
+	live, seen := o.sights[item.Key]
+	switch {
+	case live.err != nil:
+		said, ok := errors.AsType[*answered](live.err)
+		return live.err.Error(), !ok || !denied(said.cause)
+	case !seen || live.object == nil:
+		return "AWS has not shown it yet", true
+	case !satisfies(item, live):
+		return "AWS does not show the change yet", true
+	case live.pending != "":
+		return live.pending, true
+	}
+	return "", false
+}

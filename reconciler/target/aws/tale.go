@@ -1,0 +1,211 @@
+package aws
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
+
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/state"
+)
+
+// Status is what a Cluster's status shows of AWS.
+type Status struct {
+	// Cluster is the Cluster object's name.
+	Cluster string
+	// AWS is what was last found; its zero value where AWS was not asked
+	// anything.
+	AWS v1alpha1.AWSStatus
+}
+
+// tale is what there is to tell of AWS. It remembers since when a thing is
+// unknown, over any number of looks.
+type tale struct {
+	clock clock.Clock
+
+	mu          sync.Mutex
+	cluster     string
+	at          time.Time
+	differences map[state.Key]string
+	unknown     map[state.Key]mystery
+	quotas      []v1alpha1.Quota
+	// untold is true when something has changed since the last telling.
+	untold bool
+}
+
+// mystery is a thing of which nothing is known.
+type mystery struct {
+	reason string
+	since  time.Time
+}
+
+func newTale(c clock.Clock) *tale {
+	return &tale{clock: c, differences: map[state.Key]string{}, unknown: map[state.Key]mystery{}}
+}
+
+// observed takes over a complete look, or with all false one at the wanted
+// things alone.
+func (t *tale) observed(m wish, p plan.Plan, sights map[state.Key]sighting, all bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := t.clock.Now()
+	t.cluster, t.untold, t.at = m.object, true, time.Time{}
+	if m.wanted.Len() > 0 || len(sights) > 0 {
+		t.at = now
+	}
+	old, differences := t.unknown, t.differences
+	t.unknown, t.differences = map[state.Key]mystery{}, map[state.Key]string{}
+	if !all {
+		// What was not looked at is as it was told last.
+		for k, v := range old {
+			if _, wanted := m.wanted.Get(k); !wanted {
+				t.unknown[k] = v
+			}
+		}
+		for k, v := range differences {
+			if _, wanted := m.wanted.Get(k); !wanted {
+				t.differences[k] = v
+			}
+		}
+	}
+	for _, u := range p.Unknown {
+		since := now
+		if before, known := old[u.Key]; known {
+			since = before.since
+		}
+		t.unknown[u.Key] = mystery{reason: u.Reason, since: since}
+	}
+	for _, c := range p.Changes {
+		t.differences[c.Key] = message(c)
+	}
+	t.quotas = quotasIn(sights)
+}
+
+// message says in one line what differs.
+func message(c plan.Change) string {
+	text := ""
+	switch c.Action {
+	case plan.Create:
+		text = "does not exist"
+	case plan.Delete:
+		text = "is not declared any more, and its deletion policy is Delete"
+	case plan.Update:
+		var fields []string
+		for n, f := range c.Fields {
+			if n == shownFields {
+				fields = append(fields, fmt.Sprintf("and %d more", len(c.Fields)-n))
+				break
+			}
+			fields = append(fields, field(f))
+		}
+		text = strings.Join(fields, ", ")
+	}
+	if c.Hold != "" {
+		text += " (" + c.Hold + ")"
+	}
+	return text
+}
+
+// shownFields is how many fields one difference names, shownThings how many
+// things the status holds of each kind.
+const (
+	shownFields = 3
+	shownThings = 50
+)
+
+// field names what differs, with the values where they are short.
+func field(f plan.FieldChange) string {
+	value := func(v any) string {
+		switch v := v.(type) {
+		case nil:
+			return "absent"
+		case map[string]any, []any:
+			return ""
+		default:
+			if text := fmt.Sprint(v); len(text) <= 40 {
+				return text
+			}
+		}
+		return ""
+	}
+	is, want := value(f.Before), value(f.After)
+	if is == "" || want == "" {
+		return f.Path + " differs"
+	}
+	return fmt.Sprintf("%s is %s, declared is %s", f.Path, is, want)
+}
+
+// corrected takes a thing out of the differences.
+func (t *tale) corrected(k state.Key) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if _, was := t.differences[k]; was {
+		delete(t.differences, k)
+		t.untold = true
+	}
+}
+
+// take returns what there is to tell; false where nothing has changed.
+func (t *tale) take() (Status, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.untold || t.cluster == "" {
+		return Status{}, false
+	}
+	t.untold = false
+	s := Status{Cluster: t.cluster}
+	if t.at.IsZero() {
+		return s, true
+	}
+	s.AWS.ObservedAt = metav1.NewTime(t.at)
+	for _, k := range first(t.differences) {
+		s.AWS.Differences = append(s.AWS.Differences, v1alpha1.Difference{Resource: k.String(), Message: t.differences[k]})
+	}
+	for _, k := range first(t.unknown) {
+		u := t.unknown[k]
+		s.AWS.Unknown = append(s.AWS.Unknown, v1alpha1.UnknownResource{Resource: k.String(), Reason: u.reason, Since: metav1.NewTime(u.since)})
+	}
+	s.AWS.Quotas = slices.Clone(t.quotas)
+	return s, true
+}
+
+// first are the first keys, as many as a status holds.
+func first[V any](m map[state.Key]V) []state.Key {
+	keys := slices.SortedFunc(maps.Keys(m), state.Key.Compare)
+	return keys[:min(len(keys), shownThings)]
+}
+
+// quotasIn finds the quotas among what was seen.
+func quotasIn(sights map[state.Key]sighting) []v1alpha1.Quota {
+	var out []v1alpha1.Quota
+	for k, s := range sights {
+		if k.Group != "servicequotas" || s.object == nil {
+			continue
+		}
+		limit, okLimit := s.object["limitVCPUs"].(int64)
+		used, okUsed := s.object["usedVCPUs"].(int64)
+		if okLimit && okUsed {
+			out = append(out, v1alpha1.Quota{Name: k.Name, LimitVCPUs: limit, UsedVCPUs: used})
+		}
+	}
+	slices.SortFunc(out, func(a, b v1alpha1.Quota) int { return cmp.Compare(a.Name, b.Name) })
+	return out
+}
+
+// tell passes on what has changed, if anybody listens.
+func (w *World) tell() {
+	if w.cfg.Tell == nil {
+		return
+	}
+	if s, news := w.tale.take(); news {
+		w.cfg.Tell(s)
+	}
+}

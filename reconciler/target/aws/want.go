@@ -1,0 +1,194 @@
+package aws
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/target"
+)
+
+// wish is what Want read, for the verbs after it.
+type wish struct {
+	scope
+	// object is the Cluster object's name; empty where there is none.
+	object string
+	wanted state.Set
+	// parts say which part of the Cluster asks for a thing, as a field's path;
+	// a thing that several parts need is not in it.
+	parts map[state.Key]string
+	// reserved are the things that only bootstrap writes.
+	reserved map[state.Key]bool
+}
+
+// Want implements target.Target: the AWS things that the declared Cluster asks
+// for. It sends no request. Without a Cluster, or with one that asks AWS for
+// nothing, the Set is empty.
+func (w *World) Want(_ context.Context, declared state.Set) (state.Set, error) {
+	made, problems := w.read(declared)
+	w.mu.Lock()
+	w.wish = made
+	w.mu.Unlock()
+	if len(problems) > 0 {
+		return made.wanted, &target.ProblemsError{Problems: problems}
+	}
+	return made.wanted, nil
+}
+
+// read turns a declaration into a wish. With any mistake in the Cluster nothing
+// is wanted: half a cluster's prerequisites help no node.
+func (w *World) read(declared state.Set) (wish, []state.Problem) {
+	var clusters, pools []state.Item
+	for _, item := range declared.Items() {
+		switch {
+		case item.Key.Target != "cluster":
+		case item.Key.Group == v1alpha1.GroupVersion.Group && item.Key.Kind == "Cluster":
+			clusters = append(clusters, item)
+		case item.Key.Group == "karpenter.sh" && item.Key.Kind == "NodePool":
+			pools = append(pools, item)
+		}
+	}
+	switch len(clusters) {
+	case 0:
+		return wish{}, nil
+	case 1:
+	default:
+		var problems []state.Problem
+		for _, c := range clusters[1:] {
+			problems = append(problems, state.Problem{Origin: c.Origin, Message: fmt.Sprintf(
+				"Cluster %s: there is another Cluster, %s (%s), and an API server has one: remove one of them", c.Key.Name, clusters[0].Key.Name, clusters[0].Origin)})
+		}
+		return wish{}, problems
+	}
+	item := clusters[0]
+	spec, err := decode(item)
+	if err != nil {
+		return wish{}, []state.Problem{{Origin: item.Origin, Message: fmt.Sprintf("Cluster %s cannot be read: %s", item.Key.Name, err)}}
+	}
+	if problems := check(item, spec); len(problems) > 0 {
+		return wish{}, problems
+	}
+	spec = withDefaults(spec)
+	s := scope{
+		place: place{Partition: partitionOf(spec.Region), Region: spec.Region, Account: spec.Account, Cluster: spec.Name},
+		spec:  spec, origin: item.Origin, pools: pools, bootstrap: w.cfg.Bootstrap,
+	}
+	out := wish{scope: s, object: item.Key.Name}
+	if !asks(spec) {
+		return out, nil
+	}
+	items, problems := w.items(s)
+	out.wanted = state.NewSet(items...)
+	out.parts, out.reserved = w.parts(s), w.reserved(s)
+	return out, problems
+}
+
+// decode reads a Cluster's spec; a field that it does not have is an error.
+func decode(item state.Item) (v1alpha1.ClusterSpec, error) {
+	raw, err := json.Marshal(item.Object)
+	if err != nil {
+		return v1alpha1.ClusterSpec{}, err
+	}
+	var object v1alpha1.Cluster
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.DisallowUnknownFields()
+	err = d.Decode(&object)
+	return object.Spec, err
+}
+
+// asks reports whether a declaration asks anything of AWS.
+func asks(s v1alpha1.ClusterSpec) bool {
+	return s.Discovery != nil || s.NodeRole != nil || s.InterruptionQueue != nil || s.Logging != nil || s.ControllerRole != nil ||
+		len(s.SystemNodeGroups) > 0 || s.Version != "" || len(s.Addons) > 0
+}
+
+// items asks every kind what a declaration wants, in a fixed order.
+func (w *World) items(s scope) ([]state.Item, []state.Problem) {
+	var out []state.Item
+	var problems []state.Problem
+	hashes := map[state.Key]string{}
+	for _, of := range w.order() {
+		for _, item := range w.kinds[of].want(s) {
+			hash := state.Hash(item.Object)
+			if other, twice := hashes[item.Key]; twice {
+				if other != hash {
+					problems = append(problems, state.Problem{Origin: s.origin, Message: fmt.Sprintf(
+						"two parts of the Cluster ask for %s in different ways: give one of them another name", item.Key)})
+				}
+				continue
+			}
+			hashes[item.Key] = hash
+			out = append(out, item)
+		}
+	}
+	return out, problems
+}
+
+func (w *World) order() []kindOf {
+	return slices.SortedFunc(maps.Keys(w.kinds), func(a, b kindOf) int {
+		return cmp.Or(cmp.Compare(a.service, b.service), cmp.Compare(a.kind, b.kind))
+	})
+}
+
+// keys are the keys of what a declaration wants.
+func (w *World) keys(s scope) map[state.Key]bool {
+	out := map[state.Key]bool{}
+	items, _ := w.items(s)
+	for _, item := range items {
+		out[item.Key] = true
+	}
+	return out
+}
+
+// parts finds out which part asks for what: a thing belongs to the part without
+// which it would not be wanted.
+func (w *World) parts(s scope) map[state.Key]string {
+	all := w.keys(s)
+	out := map[state.Key]string{}
+	for name, leave := range map[string]func(*v1alpha1.ClusterSpec){
+		"spec.discovery":         func(c *v1alpha1.ClusterSpec) { c.Discovery = nil },
+		"spec.nodeRole":          func(c *v1alpha1.ClusterSpec) { c.NodeRole = nil },
+		"spec.interruptionQueue": func(c *v1alpha1.ClusterSpec) { c.InterruptionQueue = nil },
+		"spec.logging":           func(c *v1alpha1.ClusterSpec) { c.Logging = nil },
+		"spec.systemNodeGroups":  func(c *v1alpha1.ClusterSpec) { c.SystemNodeGroups = nil },
+		"spec.controllerRole":    func(c *v1alpha1.ClusterSpec) { c.ControllerRole = nil },
+	} {
+		less := s
+		less.spec = *s.spec.DeepCopy()
+		leave(&less.spec)
+		rest := w.keys(less)
+		for k := range all {
+			if !rest[k] {
+				out[k] = name
+			}
+		}
+	}
+	return out
+}
+
+// reserved finds the things that are held unless bootstrap writes.
+func (w *World) reserved(s scope) map[state.Key]bool {
+	held := func(bootstrap bool) map[state.Key]bool {
+		s.bootstrap = bootstrap
+		out := map[state.Key]bool{}
+		items, _ := w.items(s)
+		for _, item := range items {
+			out[item.Key] = item.Hold != ""
+		}
+		return out
+	}
+	out := map[state.Key]bool{}
+	free := held(true)
+	for k, is := range held(false) {
+		if is && !free[k] {
+			out[k] = true
+		}
+	}
+	return out
+}
