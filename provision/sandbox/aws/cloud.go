@@ -18,7 +18,6 @@ type Cloud struct {
 	mu      sync.Mutex
 	st      *state
 	market  market
-	queues  []*queue
 	faults  []*fault
 	journal journal
 	buckets map[string]*bucket
@@ -45,11 +44,8 @@ func New(cfg Config) (*Cloud, error) {
 	c := &Cloud{cfg: cfg, clock: cfg.Clock, offers: offers, buckets: map[string]*bucket{}}
 	c.services = c.table()
 	c.st = newState(cfg, offers.zones)
-	for _, name := range cfg.Queues {
-		c.queues = append(c.queues, newQueue(name))
-	}
 	c.market.fleets = map[string]*fleetAnswer{}
-	return c, nil
+	return c, c.setUp()
 }
 
 // SetCluster changes what DescribeCluster shows from now on; a sandbox knows
@@ -71,7 +67,7 @@ func (c *Cloud) SetCluster(cluster Cluster) error {
 func (c *Cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	in := c.read(r)
 	in.params = in.digest()
-	record := &Call{Time: c.clock.Now(), Service: in.svc.name, Operation: in.op, Dry: in.dry, Params: clip(in.params)}
+	record := &Call{Time: c.clock.Now(), Service: in.svc.name, Operation: in.op, Key: in.key, Dry: in.dry, Params: clip(in.params)}
 	c.mu.Lock()
 	c.journal.record(record)
 	in.id = record.ID

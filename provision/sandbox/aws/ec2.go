@@ -28,6 +28,7 @@ func ec2Operations() map[string]operation {
 		"DescribeInstanceStatus":        {params: also("InstanceId.#", "IncludeAllInstances"), read: true, run: describeStatus},
 		"TerminateInstances":            {params: []string{"InstanceId.#"}, class: "TerminateInstances", run: terminateInstances},
 		"CreateTags":                    {params: []string{"ResourceId.#", "Tag.#.Key", "Tag.#.Value"}, run: createTags},
+		"DeleteTags":                    {params: []string{"ResourceId.#", "Tag.#.Key", "Tag.#.Value"}, run: deleteTags},
 		"DescribeCapacityReservations":  {params: also("CapacityReservationId.#"), read: true, run: describeReservations},
 		"DescribePlacementGroups":       {params: []string{"Filter.#.Name", "Filter.#.Value.#", "GroupId.#", "GroupName.#"}, read: true, run: describeGroups},
 	}

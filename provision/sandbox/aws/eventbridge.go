@@ -6,49 +6,125 @@ import (
 	"time"
 )
 
-// eventBridge is an event that a rule sends to the first queue.
+// eventBridge is an event of an AWS service about an instance.
 type eventBridge struct {
 	source, kind, instance string
 	detail                 map[string]any
 }
 
-// notify puts an event on the first queue. The caller holds the lock.
+// spotTermination and its sibling are the reasons of ends that were announced.
+const (
+	spotTermination        = "Server.SpotInstanceTermination"
+	reservationTermination = "Server.CapacityReservationTermination"
+)
+
+// notify puts an event on the default bus: every enabled rule whose pattern
+// matches sends it to its targets. The caller holds the lock.
 func (c *Cloud) notify(now time.Time, e eventBridge) {
-	if len(c.queues) == 0 {
+	if len(c.st.rules) == 0 {
 		return
 	}
-	id := c.st.id("event")
+	about := c.localARN("ec2", "instance/"+e.instance)
+	if e.source == "aws.health" {
+		about = e.instance
+	}
 	body, err := json.Marshal(map[string]any{
-		"version": "0", "id": id, "account": c.cfg.Account, "region": c.cfg.Region, "time": now.UTC().Format(time.RFC3339),
-		"source": e.source, "detail-type": e.kind, "detail": e.detail,
-		"resources": []string{fmt.Sprintf("arn:%s:ec2:%s:%s:instance/%s", c.partition(), c.cfg.Region, c.cfg.Account, e.instance)},
+		"version": "0", "id": c.st.id("event"), "account": c.cfg.Account, "region": c.cfg.Region, "time": now.UTC().Format(time.RFC3339),
+		"source": e.source, "detail-type": e.kind, "detail": e.detail, "resources": []string{about},
 	})
-	if err != nil {
+	var event any
+	if err != nil || json.Unmarshal(body, &event) != nil {
 		return // strings only: it cannot fail
 	}
-	c.queues[0].put(c.st.id("message"), string(body), now)
+	for _, r := range c.st.rules {
+		if r.state != ruleEnabled || !r.matching.matches(event, true) {
+			continue
+		}
+		for _, t := range r.targets {
+			c.deliver(r, t, string(body), now)
+		}
+	}
 }
 
-// Interrupt warns a spot instance of its interruption, and ends it after the
-// configured delay, as EC2 does two minutes later.
+// deliver sends an event to a target. As on AWS nobody is told when the target
+// is gone or does not let EventBridge in.
+func (c *Cloud) deliver(r *rule, t target, body string, now time.Time) {
+	for _, q := range c.st.queues {
+		if c.queueARN(q.name) != t.ARN {
+			continue
+		}
+		ask := sending{service: "events.amazonaws.com", queue: t.ARN, keys: map[string]string{
+			"aws:securetransport": "true", "aws:sourcearn": c.ruleARN(r.name), "aws:sourceaccount": c.cfg.Account,
+			"aws:principalisawsservice": "true", "aws:principalservicename": "events.amazonaws.com",
+		}}
+		if !q.policy.allows(ask) {
+			return
+		}
+		if t.Input != "" {
+			body = t.Input
+		}
+		q.put(c.st.id("message"), body, now)
+	}
+}
+
+// Interrupt warns a spot instance, or one of an interruptible capacity
+// reservation, of its interruption, and ends it after the configured delay, as
+// EC2 does two minutes later.
 func (c *Cloud) Interrupt(id string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	i := c.st.instance(id)
-	switch {
-	case i == nil:
+	if i == nil {
 		return fmt.Errorf("interrupting instance %q: there is none", id)
-	case i.CapacityType != spot || !i.State.alive():
-		return fmt.Errorf("interrupting instance %s: it is no living spot instance (%s, %s)", id, i.CapacityType, i.State)
+	}
+	kinds := map[string][2]string{
+		spot:     {"EC2 Spot Instance Interruption Warning", spotTermination},
+		reserved: {"EC2 Capacity Reservation Instance Interruption Warning", reservationTermination},
+	}
+	kind, interruptible := kinds[i.CapacityType]
+	if !interruptible || !i.State.alive() {
+		return fmt.Errorf("interrupting instance %s: it is neither a living spot instance nor of an interruptible reservation (%s, %s)", id, i.CapacityType, i.State)
 	}
 	c.notify(c.clock.Now(), eventBridge{
-		source: "aws.ec2", kind: "EC2 Spot Instance Interruption Warning", instance: id,
+		source: "aws.ec2", kind: kind[0], instance: id,
 		detail: map[string]any{"instance-id": id, "instance-action": "terminate"},
 	})
 	c.clock.AfterFunc(c.cfg.Delays.Interrupt, func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		c.terminate(i, "Server.SpotInstanceTermination")
+		c.terminate(i, kind[1])
 	})
 	return nil
+}
+
+// RecommendRebalance tells that a spot instance is at a higher risk of being
+// interrupted; nothing else happens to it.
+func (c *Cloud) RecommendRebalance(id string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	i := c.st.instance(id)
+	if i == nil || i.CapacityType != spot || !i.State.alive() {
+		return fmt.Errorf("recommending to rebalance instance %q: it is no living spot instance", id)
+	}
+	c.notify(c.clock.Now(), eventBridge{source: "aws.ec2", kind: "EC2 Instance Rebalance Recommendation", instance: id, detail: map[string]any{"instance-id": id}})
+	return nil
+}
+
+// scheduled announces a scheduled event of an instance by AWS Health; code is
+// the one that DescribeInstanceStatus shows. The caller holds the lock.
+func (c *Cloud) scheduled(id, code string, now time.Time) {
+	kind := map[string]string{
+		"instance-reboot":     "AWS_EC2_INSTANCE_REBOOT_MAINTENANCE_SCHEDULED",
+		"system-reboot":       "AWS_EC2_SYSTEM_REBOOT_MAINTENANCE_SCHEDULED",
+		"system-maintenance":  "AWS_EC2_SYSTEM_MAINTENANCE_SCHEDULED",
+		"instance-retirement": "AWS_EC2_PERSISTENT_INSTANCE_RETIREMENT_SCHEDULED",
+		"instance-stop":       "AWS_EC2_INSTANCE_STOP_SCHEDULED",
+	}[code]
+	c.notify(now, eventBridge{source: "aws.health", kind: "AWS Health Event", instance: id, detail: map[string]any{
+		"eventArn": fmt.Sprintf("arn:%s:health:%s::event/EC2/%s/%s_%s", c.partition(), c.cfg.Region, kind, kind, id),
+		"service":  "EC2", "eventTypeCode": kind, "eventTypeCategory": "scheduledChange",
+		"startTime":        now.Add(time.Hour).UTC().Format(time.RFC1123),
+		"eventDescription": []map[string]string{{"language": "en_US", "latestDescription": "A scheduled event of the emulator."}},
+		"affectedEntities": []map[string]string{{"entityValue": id}},
+	}})
 }

@@ -135,7 +135,7 @@ func (c *Cloud) admit(in *call) (*fault, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := c.clock.Now()
-	if c.cfg.RateLimits && !c.allow(in, now) {
+	if c.cfg.Limits.Requests && !c.allow(in, now) {
 		e := in.svc.throttle
 		return nil, &e
 	}

@@ -17,7 +17,8 @@ type health struct {
 
 // Impair makes a status check of an instance fail from now on: "instance",
 // "system" or "ebs"; "" makes all of them pass again. A code of a scheduled
-// event, such as "instance-retirement", announces that event.
+// event, such as "instance-retirement", announces that event, also by AWS
+// Health.
 func (c *Cloud) Impair(id, check string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -34,6 +35,7 @@ func (c *Cloud) Impair(id, check string) error {
 		i.health.impaired = next // a new map: the old one may be in a snapshot
 	case slices.Contains([]string{"instance-reboot", "system-reboot", "system-maintenance", "instance-retirement", "instance-stop"}, check):
 		i.health.events = append(slices.Clone(i.health.events), check)
+		c.scheduled(id, check, c.clock.Now())
 	default:
 		return fmt.Errorf("impairing instance %s: %q is neither a status check nor a scheduled event", id, check)
 	}

@@ -65,7 +65,7 @@ func TestTheTablesAreComplete(t *testing.T) {
 		t.Fatal(err)
 	}
 	for service, operations := range map[string][]string{
-		"ec2": {"CreateFleet", "CreateLaunchTemplate", "CreateTags", "DeleteLaunchTemplate", "DescribeCapacityReservations", "DescribeImages",
+		"ec2": {"CreateFleet", "CreateLaunchTemplate", "CreateTags", "DeleteLaunchTemplate", "DeleteTags", "DescribeCapacityReservations", "DescribeImages",
 			"DescribeInstanceStatus", "DescribeInstanceTypeOfferings", "DescribeInstanceTypes", "DescribeInstances", "DescribeLaunchTemplates",
 			"DescribePlacementGroups", "DescribeSecurityGroups", "DescribeSpotPriceHistory", "DescribeSubnets", "RunInstances", "TerminateInstances"},
 		"iam": {"AddRoleToInstanceProfile", "AttachRolePolicy", "CreateInstanceProfile", "CreatePolicy", "CreatePolicyVersion", "CreateRole",
@@ -80,7 +80,13 @@ func TestTheTablesAreComplete(t *testing.T) {
 			"ListAddons", "ListNodegroups", "ListPodIdentityAssociations", "ListTagsForResource", "TagResource", "UntagResource", "UpdateAccessEntry",
 			"UpdateClusterConfig", "UpdateNodegroupConfig", "UpdatePodIdentityAssociation"},
 		"sts": {"GetCallerIdentity"}, "ssm": {"GetParameter"}, "pricing": {"GetProducts"},
-		"sqs": {"DeleteMessage", "GetQueueUrl", "ReceiveMessage"}, "arc-zonal-shift": {"GetManagedResource"},
+		"sqs": {"CreateQueue", "DeleteMessage", "DeleteQueue", "GetQueueAttributes", "GetQueueUrl", "ListQueueTags", "ListQueues", "ReceiveMessage",
+			"SetQueueAttributes", "TagQueue", "UntagQueue"},
+		"events": {"DeleteRule", "DescribeRule", "DisableRule", "EnableRule", "ListRuleNamesByTarget", "ListRules", "ListTagsForResource",
+			"ListTargetsByRule", "PutRule", "PutTargets", "RemoveTargets", "TagResource", "UntagResource"},
+		"logs": {"CreateLogGroup", "DeleteLogGroup", "DeleteRetentionPolicy", "DescribeLogGroups", "ListTagsForResource", "PutRetentionPolicy",
+			"TagResource", "UntagResource"},
+		"servicequotas": {"GetServiceQuota", "ListServiceQuotas"}, "arc-zonal-shift": {"GetManagedResource"},
 	} {
 		if have := len(cloud.services[service].ops); have != len(operations) {
 			t.Errorf("%s has %d operations, want %d", service, have, len(operations))

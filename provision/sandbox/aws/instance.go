@@ -168,8 +168,7 @@ func (c *Cloud) finish(i *instance) {
 	})
 }
 
-// enter changes the state, tells the watchers, and tells EventBridge, whose
-// rule sends every change of state to the first queue.
+// enter changes the state, tells the watchers, and tells EventBridge.
 func (c *Cloud) enter(i *instance, s State) {
 	i.State = s
 	now := c.clock.Now()

@@ -20,6 +20,7 @@ type Call struct {
 	Time      time.Time
 	Service   string
 	Operation string
+	Key       string // access key id that signed it, "" without a signature
 	Dry       bool   // DryRun was asked for
 	Params    string // parameters, without user data
 	Code      string // AWS error code, "" for success or while it runs

@@ -2,6 +2,7 @@ package aws
 
 import (
 	"encoding/base64"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -64,4 +65,23 @@ func (in *call) after(token string) (string, error) {
 		return "", refuse("InvalidNextToken", "The token '%s' is not one that %s gave.", token, in.op)
 	}
 	return key, nil
+}
+
+// window cuts sorted names behind a token to n, and gives the token of the
+// next ones.
+func (in *call) window(names []string, token string, n int) (rows []string, next string, err error) {
+	after, err := in.after(token)
+	if err != nil {
+		return nil, "", fmt.Errorf("the token %q is not one that %s gave", token, in.op)
+	}
+	at, found := slices.BinarySearch(names, after)
+	if found {
+		at++
+	}
+	rows = names[at:]
+	if len(rows) > n {
+		rows = rows[:n]
+		next = in.token(rows[n-1])
+	}
+	return rows, next, nil
 }

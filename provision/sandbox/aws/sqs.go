@@ -10,20 +10,22 @@ import (
 	"time"
 )
 
-// Bounds and defaults of SQS.
+// Bounds of SQS's messages; those of its queues are in sqs_queues.go.
 const (
-	defaultVisibility = 30 * time.Second
 	longestVisibility = 12 * time.Hour
 	longestPoll       = 20 * time.Second
-	retention         = 5 * time.Minute // as the interruption queue of a cluster is set up
 )
 
 // queue is one SQS queue.
 type queue struct {
-	name     string
-	messages []*message
-	received int           // for receipt handles
-	arrived  chan struct{} // closed and replaced whenever a message may have become visible
+	name              string
+	created, modified time.Time
+	attributes        map[string]string // that can be set; every one has its value or default
+	policy            *queuePolicy      // the attribute Policy, nil without
+	tags              map[string]string
+	messages          []*message
+	received          int           // for receipt handles
+	arrived           chan struct{} // closed and replaced whenever a message may have become visible
 }
 
 type message struct {
@@ -34,8 +36,6 @@ type message struct {
 	receives int
 }
 
-func newQueue(name string) *queue { return &queue{name: name, arrived: make(chan struct{})} }
-
 // wake lets every waiting receiver look again.
 func (q *queue) wake() {
 	close(q.arrived)
@@ -45,13 +45,13 @@ func (q *queue) wake() {
 // put adds a message. The caller holds the lock.
 func (q *queue) put(id, body string, now time.Time) {
 	q.forget(now)
-	q.messages = append(q.messages, &message{id: id, body: body, sent: now, hidden: now})
+	q.messages = append(q.messages, &message{id: id, body: body, sent: now, hidden: now.Add(q.seconds("DelaySeconds"))})
 	q.wake()
 }
 
 // forget drops what is too old, so that a queue without a reader stays small.
 func (q *queue) forget(now time.Time) {
-	q.messages = slices.DeleteFunc(q.messages, func(m *message) bool { return now.Sub(m.sent) > retention })
+	q.messages = slices.DeleteFunc(q.messages, func(m *message) bool { return now.Sub(m.sent) > q.seconds("MessageRetentionPeriod") })
 }
 
 // take hands out up to n visible messages and hides them for so long.
@@ -74,20 +74,27 @@ func (q *queue) take(n int, hide time.Duration, now time.Time) []*message {
 func (c *Cloud) SendMessage(queueName, body string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, q := range c.queues {
-		if q.name == queueName {
-			q.put(c.st.id("message"), body, c.clock.Now())
-			return nil
-		}
+	q := c.st.queue(queueName)
+	if q == nil {
+		return fmt.Errorf("sending to queue %q: there is none", queueName)
 	}
-	return fmt.Errorf("sending to queue %q: there is none", queueName)
+	q.put(c.st.id("message"), body, c.clock.Now())
+	return nil
 }
 
 func sqsOperations() map[string]operation {
 	return map[string]operation{
-		"GetQueueUrl":    {read: true, run: getQueueURL},
-		"ReceiveMessage": {unlocked: true, run: receiveMessage},
-		"DeleteMessage":  {run: deleteMessage},
+		"GetQueueUrl":        {read: true, run: getQueueURL},
+		"ReceiveMessage":     {unlocked: true, run: receiveMessage},
+		"DeleteMessage":      {run: deleteMessage},
+		"CreateQueue":        {run: createQueue},
+		"DeleteQueue":        {run: deleteQueue},
+		"ListQueues":         {read: true, run: listQueues},
+		"GetQueueAttributes": {read: true, run: getQueueAttributes},
+		"SetQueueAttributes": {run: setQueueAttributes},
+		"TagQueue":           {run: tagQueue},
+		"UntagQueue":         {run: untagQueue},
+		"ListQueueTags":      {read: true, run: listQueueTags},
 	}
 }
 
@@ -102,8 +109,13 @@ func errNoQueue() error {
 // queryCode is the code of SQS's older protocol, which clients still get in a
 // header and go by.
 func queryCode(code string) string {
-	if code == "QueueDoesNotExist" {
+	switch code {
+	case "QueueDoesNotExist":
 		return "AWS.SimpleQueueService.NonExistentQueue"
+	case "QueueNameExists":
+		return "QueueAlreadyExists"
+	case "QueueDeletedRecently":
+		return "AWS.SimpleQueueService.QueueDeletedRecently"
 	}
 	return code
 }
@@ -116,23 +128,22 @@ func getQueueURL(in *call) (any, error) {
 	if err := in.into(&ask); err != nil {
 		return nil, err
 	}
-	for _, q := range in.cloud.queues {
-		if q.name == ask.QueueName && (ask.QueueOwnerAWSAccountId == "" || ask.QueueOwnerAWSAccountId == in.cloud.cfg.Account) {
-			return map[string]string{"QueueUrl": in.queueURL(q.name)}, nil
-		}
+	q, err := in.queueAt("/" + ask.QueueName)
+	if err != nil || q.name != ask.QueueName || ask.QueueOwnerAWSAccountId != "" && ask.QueueOwnerAWSAccountId != in.cloud.cfg.Account {
+		return nil, errNoQueue()
 	}
-	return nil, errNoQueue()
+	return map[string]string{"QueueUrl": in.queueURL(q.name)}, nil
 }
 
 // queueAt finds a queue by its URL; only the last part counts, since the URL's
-// host is not where this server listens.
+// host is not where this server listens. A new queue takes its time to be
+// found.
 func (in *call) queueAt(url string) (*queue, error) {
-	for _, q := range in.cloud.queues {
-		if url != "" && url[strings.LastIndexByte(url, '/')+1:] == q.name {
-			return q, nil
-		}
+	q := in.st.queue(url[strings.LastIndexByte(url, '/')+1:])
+	if q == nil || in.cloud.clock.Now().Before(q.created.Add(in.cloud.cfg.Delays.Visible)) {
+		return nil, errNoQueue()
 	}
-	return nil, errNoQueue()
+	return q, nil
 }
 
 type receiveInput struct {
@@ -168,17 +179,17 @@ func receiveMessage(in *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	hide, err := bound("VisibilityTimeout", ask.VisibilityTimeout, 0, int(longestVisibility.Seconds()), int(defaultVisibility.Seconds()))
+	hide, err := bound("VisibilityTimeout", ask.VisibilityTimeout, 0, int(longestVisibility.Seconds()), asTheQueue)
 	if err != nil {
 		return nil, err
 	}
-	wait, err := bound("WaitTimeSeconds", ask.WaitTimeSeconds, 0, int(longestPoll.Seconds()), 0)
+	wait, err := bound("WaitTimeSeconds", ask.WaitTimeSeconds, 0, int(longestPoll.Seconds()), asTheQueue)
 	if err != nil {
 		return nil, err
 	}
 	names := append(slices.Clone(ask.AttributeNames), ask.MessageSystemAttributeNames...)
 	c := in.cloud
-	end := c.clock.Now().Add(time.Duration(wait) * time.Second)
+	begin := c.clock.Now()
 	for {
 		c.mu.Lock()
 		q, err := in.queueAt(ask.QueueUrl)
@@ -186,8 +197,8 @@ func receiveMessage(in *call) (any, error) {
 			c.mu.Unlock()
 			return nil, err
 		}
-		now := c.clock.Now()
-		found := q.take(n, time.Duration(hide)*time.Second, now)
+		now, end := c.clock.Now(), begin.Add(q.orSeconds(wait, "ReceiveMessageWaitTimeSeconds"))
+		found := q.take(n, q.orSeconds(hide, "VisibilityTimeout"), now)
 		answer := messagesJSON(found, names)
 		arrived, next := q.arrived, q.nextVisible(now, end)
 		c.mu.Unlock()
@@ -198,6 +209,17 @@ func receiveMessage(in *call) (any, error) {
 			return answer, nil
 		}
 	}
+}
+
+// asTheQueue stands for a number that the request leaves to the queue.
+const asTheQueue = -1
+
+// orSeconds is a number of seconds, or the queue's attribute.
+func (q *queue) orSeconds(n int, attribute string) time.Duration {
+	if n == asTheQueue {
+		return q.seconds(attribute)
+	}
+	return time.Duration(n) * time.Second
 }
 
 // nextVisible is when a hidden message comes back, at the latest end.

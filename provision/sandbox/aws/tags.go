@@ -148,6 +148,46 @@ func createTags(in *call) (any, error) {
 	return []query.Node{query.Bool("return", true)}, nil
 }
 
+// deleteTags takes tags away: those of the keys given, where a value is given
+// only if it is that one, or all without any key. A tag that is not there is no
+// error.
+func deleteTags(in *call) (any, error) {
+	ids, forms := in.form.List("ResourceId"), in.form.Each("Tag")
+	if len(ids) == 0 {
+		return nil, refuse("MissingParameter", "The request must contain the parameter ResourceId")
+	}
+	for _, f := range forms {
+		if k := f.Get("Key"); k == "" || strings.HasPrefix(strings.ToLower(k), "aws:") {
+			return nil, refuse("InvalidParameterValue", "Tag key '%s' is empty, or reserved for internal use.", k)
+		}
+	}
+	var found []map[string]string
+	for _, id := range ids {
+		have := in.st.tagsOf(id)
+		if have == nil {
+			return nil, notFound(id)
+		}
+		found = append(found, have)
+	}
+	if in.dry {
+		return nil, errDryRun()
+	}
+	for _, have := range found {
+		maps.DeleteFunc(have, func(k, v string) bool { return unwanted(forms, k, v) })
+	}
+	return []query.Node{query.Bool("return", true)}, nil
+}
+
+// unwanted tells whether the forms of DeleteTags mean that tag; AWS's own stay.
+func unwanted(forms []query.Form, k, v string) bool {
+	if len(forms) == 0 {
+		return !strings.HasPrefix(strings.ToLower(k), "aws:")
+	}
+	return slices.ContainsFunc(forms, func(f query.Form) bool {
+		return f.Get("Key") == k && (!f.Has("Value") || f.Get("Value") == v)
+	})
+}
+
 // tagsOf is the live tag map of a resource, nil if there is none of that id.
 func (st *state) tagsOf(id string) map[string]string {
 	if i := st.instance(id); i != nil {

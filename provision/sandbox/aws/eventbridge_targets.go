@@ -1,0 +1,166 @@
+package aws
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// mostTargets is AWS's bound for one rule.
+const mostTargets = 5
+
+var (
+	targetIDForm  = regexp.MustCompile(`^[.\-_A-Za-z0-9]{1,64}$`)
+	targetARNForm = regexp.MustCompile(`^arn:[\w-]+:[\w-]+:[\w-]*:\d*:.+$`)
+)
+
+// target is where a rule sends its events. Only queues get them; of the many
+// settings of a target only a constant text instead of the event is played.
+type target struct {
+	ID    string `json:"Id"`
+	ARN   string `json:"Arn"`
+	Input string `json:"Input,omitempty"`
+}
+
+// problem is what is wrong with a target, "" if nothing is.
+func (t target) problem() string {
+	switch {
+	case !targetIDForm.MatchString(t.ID):
+		return fmt.Sprintf("Value '%s' at 'targets.member.id' failed to satisfy constraint: Member must satisfy regular expression pattern: [\\.\\-_A-Za-z0-9]+", t.ID)
+	case !targetARNForm.MatchString(t.ARN):
+		return fmt.Sprintf("Parameter %s is not valid. Reason: Provided Arn is not in correct format.", t.ARN)
+	}
+	return ""
+}
+
+// failedEntry is a target that could not be put or removed; the call as a whole
+// succeeds.
+type failedEntry struct {
+	TargetID     string `json:"TargetId"`
+	ErrorCode    string
+	ErrorMessage string
+}
+
+func entries(failed []failedEntry) map[string]any {
+	if failed == nil {
+		failed = []failedEntry{}
+	}
+	return map[string]any{"FailedEntryCount": len(failed), "FailedEntries": failed}
+}
+
+// putTargets adds targets, or replaces those of the same id.
+func putTargets(in *call) (any, error) {
+	var ask struct {
+		Rule, EventBusName string
+		Targets            []target
+	}
+	if err := in.into(&ask); err != nil {
+		return nil, err
+	}
+	r, err := in.findRule(ask.Rule, ask.EventBusName)
+	if err != nil {
+		return nil, err
+	}
+	if len(ask.Targets) == 0 {
+		return nil, refuse("ValidationException", "Value at 'targets' failed to satisfy constraint: Member must have length greater than or equal to 1")
+	}
+	next := slices.Clone(r.targets)
+	var failed []failedEntry
+	for _, t := range ask.Targets {
+		if problem := t.problem(); problem != "" {
+			failed = append(failed, failedEntry{t.ID, "ValidationException", problem})
+			continue
+		}
+		next = slices.DeleteFunc(next, func(o target) bool { return o.ID == t.ID })
+		next = append(next, t)
+	}
+	if len(next) > mostTargets {
+		return nil, refuse("LimitExceededException", "The requested resource exceeds the maximum number allowed: a rule has at most %d targets.", mostTargets)
+	}
+	slices.SortFunc(next, func(a, b target) int { return strings.Compare(a.ID, b.ID) })
+	r.targets = next
+	return entries(failed), nil
+}
+
+func removeTargets(in *call) (any, error) {
+	var ask struct {
+		Rule, EventBusName string
+		Ids                []string
+		Force              bool
+	}
+	if err := in.into(&ask); err != nil {
+		return nil, err
+	}
+	r, err := in.findRule(ask.Rule, ask.EventBusName)
+	if err != nil {
+		return nil, err
+	}
+	if len(ask.Ids) == 0 {
+		return nil, refuse("ValidationException", "Value at 'ids' failed to satisfy constraint: Member must have length greater than or equal to 1")
+	}
+	var failed []failedEntry
+	next := slices.Clone(r.targets)
+	for _, id := range ask.Ids {
+		before := len(next)
+		next = slices.DeleteFunc(next, func(t target) bool { return t.ID == id })
+		if len(next) == before {
+			failed = append(failed, failedEntry{id, "ResourceNotFoundException", fmt.Sprintf("Rule '%s' does not have a target with the Id '%s'.", r.name, id)})
+		}
+	}
+	r.targets = next
+	return entries(failed), nil
+}
+
+func listTargets(in *call) (any, error) {
+	var ask struct {
+		listing
+		Rule string
+	}
+	if err := in.into(&ask); err != nil {
+		return nil, err
+	}
+	r, err := in.findRule(ask.Rule, ask.EventBusName)
+	if err != nil {
+		return nil, err
+	}
+	byID, ids := map[string]target{}, []string{}
+	for _, t := range r.targets {
+		byID[t.ID], ids = t, append(ids, t.ID)
+	}
+	rows, out, err := in.listed(ask.listing, ids)
+	if err != nil {
+		return nil, err
+	}
+	targets := []target{}
+	for _, id := range rows {
+		targets = append(targets, byID[id])
+	}
+	out["Targets"] = targets
+	return out, nil
+}
+
+func listRuleNames(in *call) (any, error) {
+	var ask struct {
+		listing
+		TargetArn string
+	}
+	if err := in.into(&ask); err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, r := range in.st.rules {
+		if slices.ContainsFunc(r.targets, func(t target) bool { return t.ARN == ask.TargetArn }) {
+			names = append(names, r.name)
+		}
+	}
+	rows, out, err := in.listed(ask.listing, names)
+	if err != nil {
+		return nil, err
+	}
+	if rows == nil {
+		rows = []string{}
+	}
+	out["RuleNames"] = rows
+	return out, nil
+}

@@ -1,0 +1,228 @@
+package aws
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/poolwright/poolwright/provision/catalog"
+)
+
+// plenty is a vCPU quota that no test reaches without asking for it.
+const plenty = 100000
+
+// quota is one of EC2's in Service Quotas. Those with a class count vCPUs of
+// living instances.
+type quota struct {
+	name, code string
+	value      float64
+	class      string // of the metric of its use, "G/OnDemand"
+}
+
+// ec2Quotas are those of instances, by their real names and codes, and two
+// others: a reader must pick by name.
+func ec2Quotas() []quota {
+	return []quota{
+		{"Running On-Demand Standard (A, C, D, H, I, M, R, T, Z) instances", "L-1216C47A", plenty, "Standard/OnDemand"},
+		{"Running On-Demand G and VT instances", "L-DB2E81BA", plenty, "G/OnDemand"},
+		{"Running On-Demand P instances", "L-417A185B", plenty, "P/OnDemand"},
+		{"Running On-Demand Inf instances", "L-1945791B", plenty, "Inf/OnDemand"},
+		{"Running On-Demand Trn instances", "L-2C3B7624", plenty, "Trn/OnDemand"},
+		{"Running On-Demand DL instances", "L-6E869C2A", plenty, "DL/OnDemand"},
+		{"Running On-Demand F instances", "L-74FC7D96", plenty, "F/OnDemand"},
+		{"Running On-Demand X instances", "L-7295265B", plenty, "X/OnDemand"},
+		{"Running On-Demand HPC instances", "L-F7808C92", plenty, "HPC/OnDemand"},
+		{"Running On-Demand High Memory instances", "L-43DA4232", plenty, "HighMem/OnDemand"},
+		{"All Standard (A, C, D, H, I, M, R, T, Z) Spot Instance Requests", "L-34B43A08", plenty, "Standard/Spot"},
+		{"All G and VT Spot Instance Requests", "L-3819A6DF", plenty, "G/Spot"},
+		{"All P4, P3 and P2 Spot Instance Requests", "L-7212CCBC", plenty, "P/Spot"},
+		{"All P5 Spot Instance Requests", "L-C4BD4855", plenty, "P5/Spot"},
+		{"All Inf Spot Instance Requests", "L-B5D1601B", plenty, "Inf/Spot"},
+		{"All Trn Spot Instance Requests", "L-6B0D517C", plenty, "Trn/Spot"},
+		{"All DL Spot Instance Requests", "L-85EED4F7", plenty, "DL/Spot"},
+		{"All F Spot Instance Requests", "L-88CF9481", plenty, "F/Spot"},
+		{"All X Spot Instance Requests", "L-E3A00192", plenty, "X/Spot"},
+		{"EC2-VPC Elastic IPs", "L-0263D0A3", 5, ""},
+		{"Running Dedicated p4d Hosts", "L-86A789C3", 0, ""},
+	}
+}
+
+// quotaClass is the class of the quota that an instance counts against; ""
+// stands for none: capacity blocks are paid for and count against nothing.
+func quotaClass(instanceType, capacityType string) string {
+	market := "OnDemand"
+	switch capacityType {
+	case spot:
+		market = "Spot"
+	case capacityBlock:
+		return ""
+	}
+	class := familyOf(instanceType)
+	if class == "" {
+		return ""
+	}
+	if class == "P" && market == "Spot" && !slices.Contains([]string{"p2", "p3", "p4"}, instanceType[:min(2, len(instanceType))]) {
+		class = "P5" // the quota that came with them
+	}
+	return class + "/" + market
+}
+
+// familyOf is the class of quotas of an instance type: by its letters, most of
+// them by the first.
+func familyOf(instanceType string) string {
+	letters := instanceType[:len(instanceType)-len(strings.TrimLeft(instanceType, "abcdefghijklmnopqrstuvwxyz"))]
+	switch letters {
+	case "inf":
+		return "Inf"
+	case "trn":
+		return "Trn"
+	case "dl":
+		return "DL"
+	case "hpc":
+		return "HPC"
+	case "vt":
+		return "G"
+	case "u":
+		return "HighMem"
+	case "mac", "":
+		return ""
+	}
+	switch first := letters[:1]; first {
+	case "g", "p", "f", "x":
+		return strings.ToUpper(first)
+	case "a", "c", "d", "h", "i", "m", "r", "t", "z":
+		return "Standard"
+	}
+	return ""
+}
+
+// overQuota tells how EC2 refuses one more instance, if its vCPUs would exceed
+// their quota.
+func (st *state) overQuota(kind catalog.InstanceType, capacityType string) *apiError {
+	class := quotaClass(kind.Name, capacityType)
+	quotas := ec2Quotas()
+	n := slices.IndexFunc(quotas, func(q quota) bool { return q.class == class })
+	if class == "" || n < 0 {
+		return nil
+	}
+	used := kind.VCPUs
+	for _, i := range st.instances {
+		if i.State.alive() && quotaClass(i.Type, i.CapacityType) == class {
+			used += i.kind.VCPUs
+		}
+	}
+	if float64(used) <= st.quotas[quotas[n].name] {
+		return nil
+	}
+	code := "VcpuLimitExceeded"
+	if capacityType == spot {
+		code = "MaxSpotInstanceCountExceeded"
+	}
+	return &apiError{http.StatusBadRequest, code, refusal(code, kind.Name, "")}
+}
+
+// SetQuota changes one of EC2's quotas, by its name in Service Quotas, as AWS
+// does upon a request; what runs stays.
+func (c *Cloud) SetQuota(name string, value float64) error {
+	if err := checkQuota(name, value); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.st.quotas[name] = value
+	return nil
+}
+
+func checkQuota(name string, value float64) error {
+	if value < 0 || !slices.ContainsFunc(ec2Quotas(), func(q quota) bool { return q.name == name }) {
+		return fmt.Errorf("setting EC2's quota %q to %g: there is none of that name, or it is below zero", name, value)
+	}
+	return nil
+}
+
+func quotaOperations() map[string]operation {
+	return map[string]operation{
+		"ListServiceQuotas": {read: true, run: listQuotas},
+		"GetServiceQuota":   {read: true, run: getQuota},
+	}
+}
+
+func (in *call) quotaJSON(q quota) map[string]any {
+	out := map[string]any{
+		"ServiceCode": "ec2", "ServiceName": "Amazon Elastic Compute Cloud (Amazon EC2)", "QuotaArn": in.cloud.localARN("servicequotas", "ec2/"+q.code),
+		"QuotaCode": q.code, "QuotaName": q.name, "Value": in.st.quotas[q.name], "Unit": "None", "Adjustable": true, "GlobalQuota": false,
+		"QuotaAppliedAtLevel": "ACCOUNT",
+	}
+	if q.class != "" {
+		out["UsageMetric"] = map[string]any{
+			"MetricNamespace": "AWS/Usage", "MetricName": "ResourceCount", "MetricStatisticRecommendation": "Maximum",
+			"MetricDimensions": map[string]string{"Class": q.class, "Resource": "vCPU", "Service": "EC2", "Type": "Resource"},
+		}
+	}
+	return out
+}
+
+// checkService refuses every service but EC2.
+func checkService(code string) error {
+	if code != "ec2" {
+		return refuse("NoSuchResourceException", "The request failed because the specified service does not exist: %q; the emulator has quotas of ec2.", code)
+	}
+	return nil
+}
+
+func listQuotas(in *call) (any, error) {
+	var ask struct {
+		ServiceCode, NextToken, QuotaCode string
+		MaxResults                        *int
+	}
+	if err := in.into(&ask); err != nil {
+		return nil, err
+	}
+	if err := checkService(ask.ServiceCode); err != nil {
+		return nil, err
+	}
+	n := 100
+	if ask.MaxResults != nil {
+		n = *ask.MaxResults
+	}
+	if n < 1 || n > 100 {
+		return nil, refuse("IllegalArgumentException", "MaxResults %d is not between 1 and 100.", n)
+	}
+	byCode, codes := map[string]quota{}, []string{}
+	for _, q := range ec2Quotas() {
+		if ask.QuotaCode == "" || ask.QuotaCode == q.code {
+			byCode[q.code], codes = q, append(codes, q.code)
+		}
+	}
+	slices.Sort(codes)
+	rows, next, err := in.window(codes, ask.NextToken, n)
+	if err != nil {
+		return nil, refuse("InvalidPaginationTokenException", "%s", err)
+	}
+	quotas := []map[string]any{}
+	for _, code := range rows {
+		quotas = append(quotas, in.quotaJSON(byCode[code]))
+	}
+	out := map[string]any{"Quotas": quotas}
+	if next != "" {
+		out["NextToken"] = next
+	}
+	return out, nil
+}
+
+func getQuota(in *call) (any, error) {
+	var ask struct{ ServiceCode, QuotaCode string }
+	if err := in.into(&ask); err != nil {
+		return nil, err
+	}
+	if err := checkService(ask.ServiceCode); err != nil {
+		return nil, err
+	}
+	for _, q := range ec2Quotas() {
+		if q.code == ask.QuotaCode {
+			return map[string]any{"Quota": in.quotaJSON(q)}, nil
+		}
+	}
+	return nil, refuse("NoSuchResourceException", "The request failed because the specified quota does not exist: %q.", ask.QuotaCode)
+}
