@@ -35,7 +35,7 @@ func wantIsModest(s *suite) {
 
 func startsEmpty(s *suite) {
 	p := s.plan(s.world.Things)
-	if n := p.Count(plan.Create); n != len(p.Changes) || n < s.world.Things.Len() {
+	if n := p.Count(plan.Create); n != len(p.Changes) || n < s.want(s.world.Things).Len() {
 		s.Errorf("the first plan does not just create: %s", describe(p))
 	}
 }
@@ -108,9 +108,9 @@ func prunes(s *suite) {
 	s.apply(s.plan(s.world.Things))
 	k := s.first().Key
 	rest := s.without(k)
-	s.only(s.plan(rest), plan.Delete, k)
+	s.deletes(s.plan(rest), rest, k)
 	s.restart()
-	c := s.only(s.plan(rest), plan.Delete, k)
+	c := s.deletes(s.plan(rest), rest, k)
 	if c.Before.Live.UID == "" {
 		s.Error("the deletion names no incarnation")
 	}
@@ -124,8 +124,9 @@ func sparesSuccessors(s *suite) {
 	}
 	s.apply(s.plan(s.world.Things))
 	k := s.first().Key
-	p := s.plan(s.without(k))
-	c := s.only(p, plan.Delete, k)
+	rest := s.without(k)
+	p := s.plan(rest)
+	c := s.deletes(p, rest, k)
 	s.begin(p)
 	s.world.Replace(s.T, k)
 	if err := s.target.Correct(s.Context(), c); !isChanged(err) {
@@ -136,7 +137,9 @@ func sparesSuccessors(s *suite) {
 	if live, found := s.observe(wanted).Get(k); !found || live.Object == nil {
 		s.Error("the successor is gone")
 	}
-	s.settled(s.without(k))
+	// The others that went with it are still to be deleted.
+	s.apply(s.plan(rest))
+	s.settled(rest)
 }
 
 func forgivesTheGone(s *suite) {
@@ -157,12 +160,12 @@ func goesOn(s *suite) {
 	k := s.first().Key
 	rest := s.without(k)
 	p := s.plan(rest)
-	if s.only(p, plan.Delete, k).Before.Leaving {
+	if s.deletes(p, rest, k).Before.Leaving {
 		s.Error("a deletion that nobody has begun is taken for begun")
 	}
 	s.begin(p)
 	s.restart()
-	if !s.only(s.plan(rest), plan.Delete, k).Before.Leaving {
+	if !s.deletes(s.plan(rest), rest, k).Before.Leaving {
 		s.Error("a deletion that was begun is not known as such")
 	}
 	// Wanted again, it stays, and its next deletion is another.

@@ -27,7 +27,8 @@ type World struct {
 	// Connect returns a Target with no memory of its own, as a new process
 	// would make it. All of them serve the same owner.
 	Connect func(t *testing.T) target.Target
-	// Things declares at least three things that can exist independently.
+	// Things declares what becomes at least three things, the first of which
+	// can come and go without the others.
 	Things state.Set
 	// Revised declares the same things; at least one of them differently.
 	Revised state.Set
@@ -39,6 +40,9 @@ type World struct {
 	// Replace deletes a live thing and puts another of the same name in its
 	// place that is not ours. Nil where names cannot be used again.
 	Replace func(t *testing.T, k state.Key)
+	// Without declares Things but for what becomes the thing with that key,
+	// and perhaps some others. Nil where each thing is declared by itself.
+	Without func(k state.Key) state.Set
 }
 
 // Run runs the suite.
@@ -66,10 +70,12 @@ func Run(t *testing.T, harness Harness) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			w := harness(t)
-			if w.Things.Len() < 3 {
-				t.Fatalf("the harness declares %d things, the suite needs three", w.Things.Len())
+			s := &suite{T: t, world: w, target: w.Connect(t)}
+			if n := s.want(w.Things).Len(); n < 3 {
+				t.Fatalf("the harness declares what becomes %d things, the suite needs three", n)
 			}
-			tt.test(&suite{T: t, world: w, target: w.Connect(t)})
+			s.restart()
+			tt.test(s)
 		})
 	}
 }
@@ -181,6 +187,9 @@ func (s *suite) first() state.Item {
 
 // without is what is declared but for one thing.
 func (s *suite) without(k state.Key) state.Set {
+	if s.world.Without != nil {
+		return s.world.Without(k)
+	}
 	var keep []state.Item
 	for _, item := range s.world.Things.Items() {
 		if item.Key.Kind != k.Kind || item.Key.Name != k.Name {
@@ -197,6 +206,33 @@ func (s *suite) only(p plan.Plan, action plan.Action, k state.Key) plan.Change {
 		s.Fatalf("want only: %s %s; got: %s", action, k, describe(p))
 	}
 	return p.Changes[0]
+}
+
+// deletes fails unless the plan does nothing but delete what rest does not
+// declare any more, and returns the deletion of k.
+func (s *suite) deletes(p plan.Plan, rest state.Set, k state.Key) plan.Change {
+	s.Helper()
+	keep := s.want(rest)
+	gone := 0
+	for _, item := range s.want(s.world.Things).Items() {
+		if _, stays := keep.Get(item.Key); !stays {
+			gone++
+		}
+	}
+	var found plan.Change
+	for _, c := range p.Changes {
+		if _, stays := keep.Get(c.Key); stays || c.Action != plan.Delete {
+			s.Fatalf("want only deletions of what is not declared; got: %s", describe(p))
+		}
+		if c.Key == k {
+			found = c
+		}
+	}
+	if found.Before == nil || len(p.Changes) != gone {
+		s.Fatalf("want %d deletions, %s among them; got: %s", gone, k, describe(p))
+	}
+	s.want(rest)
+	return found
 }
 
 func describe(p plan.Plan) string {
