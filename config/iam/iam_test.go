@@ -1,0 +1,113 @@
+package iam
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+)
+
+func sandbox() Values {
+	return Values{Partition: "aws", Region: "us-east-1", Account: "000000000000", Cluster: "sandbox", NodeRole: "KarpenterNodeRole-sandbox", Queue: "sandbox"}
+}
+
+var policies = map[string]func(Values) (string, error){"Loop": Loop, "Engine": Engine, "Report": Report, "Boundary": Boundary}
+
+func TestPoliciesAreJSONWithoutPlaceholders(t *testing.T) {
+	for name, policy := range policies {
+		text, err := policy(sandbox())
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		if !json.Valid([]byte(text)) || strings.Contains(text, "$") {
+			t.Errorf("%s is %s", name, text)
+		}
+	}
+}
+
+func TestTheLongestNamesFit(t *testing.T) {
+	long := Values{
+		Partition: "aws-us-gov", Region: "ap-northeast-10", Account: "000000000000",
+		Cluster: strings.Repeat("c", 100), NodeRole: strings.Repeat("n", 64), Queue: strings.Repeat("q", 80),
+	}
+	for name, policy := range policies {
+		text, err := policy(long)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		t.Logf("%s has %d of %d characters", name, size(text), limit)
+	}
+	long.InstanceProfile, long.PermissionsBoundary, long.DiscoveryKey = strings.Repeat("i", 128), strings.Repeat("b", 128), strings.Repeat("d", 128)
+	if _, err := Loop(long); err == nil || !strings.Contains(err.Error(), "shorten") {
+		t.Errorf("a policy that IAM would not take was written: %v", err)
+	}
+}
+
+func TestValuesThatAreRefused(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(*Values)
+		words  string
+	}{
+		"no partition":                    {func(v *Values) { v.Partition = "" }, "Partition"},
+		"another partition":               {func(v *Values) { v.Partition = "*" }, "Partition"},
+		"no region":                       {func(v *Values) { v.Region = "" }, "Region"},
+		"every region":                    {func(v *Values) { v.Region = "*" }, "Region"},
+		"a short account":                 {func(v *Values) { v.Account = "1" }, "Account"},
+		"no cluster":                      {func(v *Values) { v.Cluster = "" }, "Cluster"},
+		"a cluster that ends the string":  {func(v *Values) { v.Cluster = `a","Action":"*` }, "Cluster"},
+		"a cluster that is all clusters":  {func(v *Values) { v.Cluster = "*" }, "Cluster"},
+		"a cluster that is a variable":    {func(v *Values) { v.Cluster = "${aws:username}" }, "Cluster"},
+		"a cluster that is a placeholder": {func(v *Values) { v.Cluster = "${Account}" }, "Cluster"},
+		"a cluster on two lines":          {func(v *Values) { v.Cluster = "a\n" }, "Cluster"},
+		"no node role":                    {func(v *Values) { v.NodeRole = "" }, "NodeRole"},
+		"a node role with a path":         {func(v *Values) { v.NodeRole = "a/b" }, "NodeRole"},
+		"the controller's own role":       {func(v *Values) { v.NodeRole = "poolwright-sandbox" }, "own role"},
+		"no queue":                        {func(v *Values) { v.Queue = "" }, "Queue"},
+		"a queue of another account":      {func(v *Values) { v.Queue = "1:q" }, "Queue"},
+		"a profile with a wildcard":       {func(v *Values) { v.InstanceProfile = "a?" }, "InstanceProfile"},
+		"a boundary with a path":          {func(v *Values) { v.PermissionsBoundary = "a/b" }, "PermissionsBoundary"},
+		"a tag that is every tag":         {func(v *Values) { v.DiscoveryKey = "*" }, "DiscoveryKey"},
+		"the tag of ownership":            {func(v *Values) { v.DiscoveryKey = "kubernetes.io/cluster/sandbox" }, "whose"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v := sandbox()
+			test.change(&v)
+			for policy, write := range policies {
+				if text, err := write(v); err == nil || text != "" || !strings.Contains(err.Error(), test.words) {
+					t.Errorf("%s: %v %s", policy, err, text)
+				}
+			}
+		})
+	}
+}
+
+func TestPlaceholdersThatAreUnknownAreErrors(t *testing.T) {
+	for _, text := range []string{"${Nobody}", "${Region", "${ Region }", "${}", "${Empty}"} {
+		if out, err := fill("a"+text+"b", map[string]string{"Region": "r", "Empty": ""}); err == nil {
+			t.Errorf("%s became %s", text, out)
+		}
+	}
+}
+
+func FuzzValues(f *testing.F) {
+	f.Add("sandbox", "nodes", "queue", "karpenter.sh/discovery")
+	f.Add(`a","Resource":"*`, `\`, "${Region}", "*")
+	f.Fuzz(func(t *testing.T, cluster, role, queue, key string) {
+		v := sandbox()
+		v.Cluster, v.NodeRole, v.Queue, v.DiscoveryKey = cluster, role, queue, key
+		text, err := Loop(v)
+		if err != nil {
+			return
+		}
+		plain, err := Loop(sandbox())
+		if err != nil {
+			t.Fatal(err)
+		}
+		// Nothing but the values differs: no quote, bracket or wildcard came in.
+		for _, c := range `"{}[]*?\$` {
+			if strings.Count(text, string(c)) != strings.Count(plain, string(c)) {
+				t.Fatalf("%q %q %q %q change the number of %c", cluster, role, queue, key, c)
+			}
+		}
+	})
+}
