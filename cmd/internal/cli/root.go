@@ -94,6 +94,8 @@ func newRoot(streams Streams) *cobra.Command {
 		newReconcile(conn, streams),
 		newSuspend(conn, streams),
 		newResume(conn, streams),
+		newBootstrap(conn, streams),
+		newUninstall(conn, streams),
 		newVersion(streams),
 	)
 	return root

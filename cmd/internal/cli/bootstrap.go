@@ -1,0 +1,121 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/poolwright/poolwright/cmd/internal/wire"
+	"github.com/poolwright/poolwright/reconciler/target"
+)
+
+// bootstrapFlags are what bootstrap is told beside the request.
+type bootstrapFlags struct {
+	conn    *connection
+	answer  answer
+	wait    bool
+	timeout time.Duration
+	output  string
+}
+
+func newBootstrap(conn *connection, streams Streams) *cobra.Command {
+	var req wire.BootstrapRequest
+	f := bootstrapFlags{conn: conn}
+	cmd := &cobra.Command{
+		Use:   "bootstrap DIR",
+		Short: "Make the AWS half that a folder declares, install the controller, let it follow the folder",
+		Long: `Make the AWS half that a folder declares, install the controller, and create the Sync by which it
+follows the folder. It needs AWS credentials and a kubeconfig of the cluster that the folder's Cluster
+names, and proves first that both are of that cluster. The folder's Kubernetes objects are the Sync's to apply.
+
+It shows what it would do and asks. Run again, it changes only what differs.
+
+Exit codes: 0 done or nothing to do, 1 not done (--dry-run, or the answer was no), 2 an error.`,
+		Example: "  poolwright bootstrap clusters/dev --image registry.example.com/poolwright:v1 --secret git\n  poolwright bootstrap clusters/dev --dry-run",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			req.Dir, req.Namespace = args[0], conn.namespace
+			return f.run(cmd, req, streams)
+		},
+	}
+	conn.addFlags(cmd.Flags())
+	cmd.Flags().StringVar(&req.Image, "image", "", "the controller's image (default: the one that is installed)")
+	cmd.Flags().StringVar(&req.Sync.Name, "name", "", "name of the Sync (default: the last element of --path)")
+	cmd.Flags().StringVar(&req.Sync.URL, "url", "", "https address of the repository (default: the remote origin of DIR's clone)")
+	cmd.Flags().StringVar(&req.Sync.Branch, "branch", "", "branch to follow (default: the one that is checked out)")
+	cmd.Flags().StringVar(&req.Sync.Path, "path", "", "folder in the repository (default: where DIR is in its clone)")
+	cmd.Flags().StringVar(&req.Sync.Secret, "secret", "", "name of the Secret with the repository's token")
+	cmd.Flags().BoolVar(&f.wait, "wait", true, "wait until the controller is available")
+	cmd.Flags().DurationVar(&f.timeout, "timeout", 5*time.Minute, "how long to wait")
+	cmd.Flags().StringVarP(&f.output, "output", "o", "text", "text, json or markdown")
+	f.answer.addFlags(cmd.Flags())
+	return cmd
+}
+
+func (f *bootstrapFlags) run(cmd *cobra.Command, req wire.BootstrapRequest, streams Streams) error {
+	print, err := printer(f.output, streams)
+	if err != nil {
+		return err
+	}
+	if err := f.answer.possible(streams); err != nil {
+		return err
+	}
+	if req.REST, err = f.conn.restConfig(); err != nil {
+		return err
+	}
+	req.Say = sayTo(streams)
+	b, err := wire.PlanBootstrap(cmd.Context(), req)
+	if mistakes, ok := errors.AsType[*target.ProblemsError](err); ok {
+		for _, p := range mistakes.Problems {
+			fmt.Fprintln(streams.Out, p)
+		}
+		return fmt.Errorf("%d findings in %s: nothing was installed", len(mistakes.Problems), req.Dir)
+	}
+	if err != nil {
+		return err
+	}
+	if err := print(b.Report()); err != nil {
+		return fmt.Errorf("writing the plan: %w", err)
+	}
+	for _, w := range b.Warnings {
+		fmt.Fprintln(streams.Err, "Warning:", w)
+	}
+	if n := b.Todo(); n > 0 {
+		if err := f.answer.ask(cmd.Context(), streams, fmt.Sprintf("Make %s?", changes(n))); err != nil {
+			return err
+		}
+		r, err := b.Apply(cmd.Context())
+		if err != nil {
+			if printed := print(r); printed != nil {
+				return fmt.Errorf("writing the outcome: %w", printed)
+			}
+			return fmt.Errorf("installing: %w; run the same command again to go on", err)
+		}
+		fmt.Fprintf(streams.Err, "made %s\n", changes(n))
+	} else {
+		fmt.Fprintln(streams.Err, "nothing to change")
+	}
+	if !f.wait || f.answer.dryRun {
+		return nil
+	}
+	if err := b.WaitAvailable(cmd.Context(), f.timeout); err != nil {
+		return err
+	}
+	fmt.Fprintf(streams.Err, "Sync %s follows the repository; see: kubectl -n %s get sync %s\n", b.SyncName, f.conn.namespace, b.SyncName)
+	return nil
+}
+
+func changes(n int) string {
+	if n == 1 {
+		return "1 change"
+	}
+	return fmt.Sprintf("%d changes", n)
+}
+
+// sayTo writes progress, one line at a time.
+func sayTo(streams Streams) func(string) {
+	return func(line string) { fmt.Fprintln(streams.Err, strings.ReplaceAll(line, "\n", " ")) }
+}

@@ -1,0 +1,73 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/pflag"
+	"golang.org/x/term"
+)
+
+// answer is a person's yes or no to what was shown.
+type answer struct{ yes, dryRun bool }
+
+func (a *answer) addFlags(flags *pflag.FlagSet) {
+	flags.BoolVar(&a.yes, "yes", false, "do not ask")
+	flags.BoolVar(&a.dryRun, "dry-run", false, "show what would be done, and do nothing")
+}
+
+// errNobody says that there is nobody to ask.
+var errNobody = errors.New("there is no terminal to ask on: pass --yes to go on unasked, or --dry-run to see what would be done")
+
+// errNo is a no. What was shown remains to be done.
+var errNo = &exit{code: exitDifferent, err: errors.New("nothing was changed")}
+
+// possible refuses at once what would have to ask and cannot.
+func (a *answer) possible(streams Streams) error {
+	if a.yes || a.dryRun || canAsk(streams.In) {
+		return nil
+	}
+	return errNobody
+}
+
+// ask returns nil for a yes.
+func (a *answer) ask(ctx context.Context, streams Streams, question string) error {
+	switch {
+	case a.dryRun:
+		return &exit{code: exitDifferent}
+	case a.yes:
+		return nil
+	}
+	fmt.Fprint(streams.Err, question, " [y/N] ")
+	typed := make(chan string, 1)
+	go func() {
+		// An end of the input is a no.
+		line, _ := bufio.NewReader(streams.In).ReadString('\n') //nolint:errcheck // see above
+		typed <- line
+	}()
+	select {
+	case <-ctx.Done():
+		fmt.Fprintln(streams.Err)
+		return errNo
+	case line := <-typed:
+		switch strings.ToLower(strings.TrimSpace(line)) {
+		case "y", "yes":
+			return nil
+		}
+		return errNo
+	}
+}
+
+// canAsk reports whether a person types into in. Whoever hands over a reader
+// that is no file, as tests do, answers by it.
+func canAsk(in any) bool {
+	f, ok := in.(*os.File)
+	if !ok {
+		return in != nil
+	}
+	return term.IsTerminal(int(f.Fd()))
+}

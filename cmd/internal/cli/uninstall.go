@@ -1,0 +1,75 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/poolwright/poolwright/cmd/internal/wire"
+)
+
+func newUninstall(conn *connection, streams Streams) *cobra.Command {
+	var req wire.UninstallRequest
+	var answered answer
+	cmd := &cobra.Command{
+		Use:   "uninstall",
+		Short: "Take the controller out; pools, nodes and AWS stay as they are",
+		Long: `Take the controller out of a cluster: its Syncs, its kinds, itself. NodePools, nodes and what else it
+applied stay as they are, and so does AWS; --drain removes the pools' nodes first. No finalizer is left
+that nobody would ever remove.
+
+It shows what it would do and asks. One that was cut off is finished by the next run.
+
+Exit codes: 0 done or nothing to do, 1 not done (--dry-run, or the answer was no), 2 an error.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := answered.possible(streams); err != nil {
+				return err
+			}
+			var err error
+			if req.REST, err = conn.restConfig(); err != nil {
+				return err
+			}
+			req.Namespace, req.Say = conn.namespace, sayTo(streams)
+			u, err := wire.PlanUninstall(cmd.Context(), req)
+			if err != nil {
+				return err
+			}
+			if len(u.Steps()) == 0 {
+				fmt.Fprintf(streams.Err, "nothing of Poolwright is installed in namespace %s\n", req.Namespace)
+				return nil
+			}
+			tellRemoval(streams.Out, u, req)
+			for _, w := range u.Warnings {
+				fmt.Fprintln(streams.Err, "Warning:", w)
+			}
+			if err := answered.ask(cmd.Context(), streams, "Uninstall Poolwright?"); err != nil {
+				return err
+			}
+			if err := u.Run(cmd.Context()); err != nil {
+				return fmt.Errorf("uninstalling: %w", err)
+			}
+			fmt.Fprintln(streams.Err, "Poolwright is uninstalled")
+			return nil
+		},
+	}
+	conn.addFlags(cmd.Flags())
+	cmd.Flags().BoolVar(&req.Drain, "drain", false, "drain and terminate the pools' nodes first")
+	cmd.Flags().DurationVar(&req.Timeout, "timeout", 15*time.Minute, "how long to wait for nodes, and for each deletion")
+	answered.addFlags(cmd.Flags())
+	return cmd
+}
+
+// tellRemoval lists what would be done and what stays.
+func tellRemoval(out io.Writer, u *wire.Uninstall, req wire.UninstallRequest) {
+	fmt.Fprintf(out, "Uninstalling Poolwright from %s, namespace %s:\n", req.REST.Host, req.Namespace)
+	for i, text := range u.Steps() {
+		fmt.Fprintf(out, "%3d. %s\n", i+1, text)
+	}
+	fmt.Fprintln(out, "\nWhat stays:")
+	for _, text := range u.Stays {
+		fmt.Fprintf(out, "  - %s\n", text)
+	}
+}

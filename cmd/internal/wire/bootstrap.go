@@ -1,0 +1,240 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/poolwright/poolwright/gitsource/dir"
+	"github.com/poolwright/poolwright/provision/engine"
+	"github.com/poolwright/poolwright/reconciler/apply"
+	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/report"
+	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/target"
+	"github.com/poolwright/poolwright/reconciler/target/aws"
+	"github.com/poolwright/poolwright/reconciler/target/cluster"
+)
+
+// BootstrapRequest says what to install where.
+type BootstrapRequest struct {
+	// REST reaches the cluster.
+	REST *rest.Config
+	// Namespace is the controller's.
+	Namespace string
+	// Dir is the folder that the cluster will follow, in a working copy.
+	Dir string
+	// Image is the controller's. Default: the one that is installed already.
+	Image string
+	// Sync is what the Sync that is made follows.
+	Sync SyncRequest
+	// Say is told what happens, a line at a time.
+	Say func(line string)
+}
+
+// Bootstrap is an installation that was planned and waits for somebody's word:
+// the AWS half that a folder declares, the controller, and its Sync. The
+// folder's Kubernetes objects, its Cluster included, are not part of it: they
+// have one writer, the Sync, which remembers what it applied.
+type Bootstrap struct {
+	// SyncName is the name of the Sync that is made or kept.
+	SyncName string
+	// Warnings are what a person should know before saying yes.
+	Warnings []string
+
+	req    BootstrapRequest
+	direct client.Client
+	worlds map[string]target.Target
+	plan   plan.Plan
+}
+
+// PlanBootstrap compares what a folder needs with AWS and the cluster. It
+// writes nothing. The repository's mistakes are a *target.ProblemsError.
+func PlanBootstrap(ctx context.Context, req BootstrapRequest) (*Bootstrap, error) {
+	root, sub, err := dir.Locate(req.Dir)
+	if err != nil {
+		return nil, err
+	}
+	findings, _, err := Lint(ctx, req.Dir)
+	if err != nil {
+		return nil, err
+	}
+	if len(findings) > 0 {
+		return nil, &target.ProblemsError{Problems: findings}
+	}
+	d, err := load(ctx, req.Dir)
+	if err != nil {
+		return nil, err
+	}
+	eks, err := declaredCluster(req.Dir, d.Set)
+	if err != nil {
+		return nil, err
+	}
+	b := &Bootstrap{req: req}
+	if b.direct, err = directClient(req.REST); err != nil {
+		return nil, err
+	}
+	if err := eks.checkAccount(req.Namespace); err != nil {
+		return nil, err
+	}
+	if b.Warnings, err = eks.prove(ctx, req.REST, b.direct, req.Namespace); err != nil {
+		return nil, err
+	}
+	ours, err := b.installation(ctx, eks, root, sub)
+	if err != nil {
+		return nil, err
+	}
+	return b, b.compute(ctx, d.Set, ours)
+}
+
+// installation are the objects of the installation, the Sync among them.
+func (b *Bootstrap) installation(ctx context.Context, eks declaredEKS, root, sub string) (state.Set, error) {
+	in := install{namespace: b.req.Namespace, image: b.req.Image, roleARN: eks.roleARN()}
+	if err := onlyHere(ctx, b.direct, in.namespace); err != nil {
+		return state.Set{}, err
+	}
+	if in.image == "" {
+		live, err := liveImage(ctx, b.direct, in.namespace)
+		if err != nil {
+			return state.Set{}, err
+		}
+		if in.image = live; live == "" {
+			return state.Set{}, errors.New("which image is the controller's? Build and push it with make image IMAGE=REGISTRY/poolwright:TAG, and name it with --image")
+		}
+	}
+	items, err := in.objects()
+	if err != nil {
+		return state.Set{}, err
+	}
+	items, newer, err := withoutNewerCRDs(ctx, b.direct, items)
+	if err != nil {
+		return state.Set{}, err
+	}
+	for _, name := range newer {
+		b.Warnings = append(b.Warnings, fmt.Sprintf("CRD %s is a newer release's and stays as it is; this poolwright is older than what is installed", name))
+	}
+	spec, warnings, err := b.req.Sync.follow(ctx, b.direct, in.namespace, root, sub)
+	if err != nil {
+		return state.Set{}, err
+	}
+	b.Warnings, b.SyncName = append(b.Warnings, warnings...), b.req.Sync.Name
+	return state.NewSet(append(items, syncItem(in.namespace, b.SyncName, spec))...), nil
+}
+
+// compute makes the plan over both worlds.
+func (b *Bootstrap) compute(ctx context.Context, declared, ours state.Set) error {
+	theirs, err := aws.New(aws.Config{
+		AWS: engine.LoadAWS, REST: b.req.REST,
+		Sync: b.SyncName, Namespace: b.req.Namespace, Bootstrap: true,
+	})
+	if err != nil {
+		return err
+	}
+	here, err := cluster.New(cluster.Config{REST: b.req.REST, Sync: installation, Namespace: b.req.Namespace})
+	if err != nil {
+		return err
+	}
+	b.worlds = map[string]target.Target{aws.Name: theirs, cluster.Name: here}
+	var wanted, observed []state.Item
+	for _, half := range []struct {
+		name     string
+		declared state.Set
+	}{{aws.Name, declared}, {cluster.Name, ours}} {
+		b.req.Say("comparing with " + map[string]string{aws.Name: "AWS", cluster.Name: "the cluster"}[half.name])
+		want, err := b.worlds[half.name].Want(ctx, half.declared)
+		if err != nil {
+			return err
+		}
+		seen, err := b.worlds[half.name].Observe(ctx, want)
+		if err != nil {
+			return fmt.Errorf("observing %s: %w", half.name, err)
+		}
+		wanted, observed = append(wanted, want.Items()...), append(observed, seen.Items()...)
+	}
+	b.plan = plan.Compute(state.NewSet(wanted...), state.NewSet(observed...), onlyBuild)
+	return nil
+}
+
+// onlyBuild drops the deletions that are not bootstrap's: in AWS the Sync
+// deletes, under its guard; another Sync that bootstrap made before goes on; and
+// what defines things goes only by uninstall. What is left are objects that a
+// newer release of the installation no longer has.
+func onlyBuild(p plan.Plan) plan.Plan {
+	p.Changes = slices.DeleteFunc(slices.Clone(p.Changes), func(c plan.Change) bool {
+		return c.Action == plan.Delete &&
+			(c.Key.Target != cluster.Name || slices.Contains([]string{"Sync", "CustomResourceDefinition", "Namespace"}, c.Key.Kind))
+	})
+	return p
+}
+
+// Report shows the plan.
+func (b *Bootstrap) Report() report.Report { return report.New(b.plan, nil) }
+
+// Todo is how many changes Apply would make: those that nothing holds.
+func (b *Bootstrap) Todo() int {
+	n := 0
+	for _, c := range b.plan.Changes {
+		if c.Hold == "" {
+			n++
+		}
+	}
+	return n
+}
+
+// Apply makes the planned changes, AWS first, so that the controller finds its
+// role when it starts. The report says what became of each; the error is nil
+// when all that was not held is done.
+func (b *Bootstrap) Apply(ctx context.Context) (report.Report, error) {
+	// The inventories are written before anything else, and have to lie
+	// somewhere.
+	if err := ensureNamespace(ctx, b.direct, b.req.Namespace); err != nil {
+		return b.Report(), err
+	}
+	told := map[string]target.Target{}
+	for name, w := range b.worlds {
+		told[name] = narrated(w, b.req.Say)
+	}
+	outcome := apply.Run(ctx, b.plan, told, apply.Options{
+		Order: []string{aws.Name, cluster.Name},
+		// IAM takes its time to tell all of AWS about a new role.
+		ReadyTimeout: 5 * time.Minute, ChangeTimeout: 5 * time.Minute,
+	})
+	return report.NewOutcome(b.plan, nil, outcome), outcome.Err()
+}
+
+// world is a target with the abilities that both of ours have.
+type world interface {
+	target.Target
+	target.Recorder
+	target.Waiter
+}
+
+// narration is a world whose changes are told while they are made.
+type narration struct {
+	world
+	say func(string)
+}
+
+func narrated(t target.Target, say func(string)) target.Target {
+	if w, ok := t.(world); ok {
+		return narration{w, say}
+	}
+	return t
+}
+
+// Correct implements target.Target.
+func (n narration) Correct(ctx context.Context, c plan.Change) error {
+	err := n.world.Correct(ctx, c)
+	done := map[plan.Action]string{plan.Create: "created", plan.Update: "updated", plan.Delete: "deleted"}[c.Action]
+	if err != nil {
+		done = "failed to " + string(c.Action)
+	}
+	n.say(strings.TrimSpace(done + " " + c.Key.String()))
+	return err
+}

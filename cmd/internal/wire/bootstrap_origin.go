@@ -1,0 +1,80 @@
+package wire
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"regexp"
+	"strings"
+
+	"github.com/go-git/go-git/v5"
+	"github.com/go-git/go-git/v5/plumbing"
+)
+
+// origin is what a working copy says of the repository that it was cloned from.
+type origin struct {
+	// address is the remote's URL as Git has it, which may hold credentials;
+	// empty where there is none.
+	address string
+	// branch is checked out; empty for a detached HEAD.
+	branch string
+	// ahead is true when the commit that is checked out is not the one that was
+	// last seen on the branch of the remote.
+	ahead bool
+}
+
+// readOrigin reads the working copy whose root is given. Without one it returns
+// the zero value.
+func readOrigin(root string) (origin, error) {
+	repo, err := git.PlainOpenWithOptions(root, &git.PlainOpenOptions{EnableDotGitCommonDir: true})
+	if errors.Is(err, git.ErrRepositoryNotExists) {
+		return origin{}, nil
+	}
+	if err != nil {
+		return origin{}, fmt.Errorf("reading the Git repository in %s: %w", root, err)
+	}
+	var o origin
+	if remote, err := repo.Remote("origin"); err == nil && len(remote.Config().URLs) > 0 {
+		o.address = remote.Config().URLs[0]
+	}
+	head, err := repo.Reference(plumbing.HEAD, false)
+	if err != nil || head.Type() != plumbing.SymbolicReference || !head.Target().IsBranch() {
+		return o, nil
+	}
+	o.branch = head.Target().Short()
+	mine, err := repo.Reference(head.Target(), true)
+	if err != nil {
+		o.ahead = true // There is no commit yet.
+		return o, nil
+	}
+	theirs, err := repo.Reference(plumbing.NewRemoteReferenceName("origin", o.branch), true)
+	o.ahead = err != nil || theirs.Hash() != mine.Hash()
+	return o, nil
+}
+
+// scpLike matches user@host:path, Git's short form of ssh.
+var scpLike = regexp.MustCompile(`^(?:[^@/\s]+@)?([^:/\s]+):([^/].*)$`)
+
+// asHTTPS turns a remote's address into one that the controller can fetch from.
+// Credentials are dropped. What is not http is an error with a guess in it:
+// many hosts serve the same path by https, and some do not.
+func asHTTPS(address string) (string, error) {
+	if u, err := url.Parse(address); err == nil && u.Host != "" {
+		switch u.Scheme {
+		case "https", "http":
+			u.User = nil
+			return u.String(), nil
+		case "ssh", "git+ssh":
+			return "", sshError(u.Hostname(), u.Path)
+		}
+	}
+	if m := scpLike.FindStringSubmatch(address); m != nil && !strings.Contains(address, "://") {
+		return "", sshError(m[1], m[2])
+	}
+	return "", errors.New("the remote origin is neither an https nor an ssh address, and the controller fetches by https: name the repository with --url https://HOST/PATH")
+}
+
+func sshError(host, path string) error {
+	guess := (&url.URL{Scheme: "https", Host: host, Path: "/" + strings.TrimPrefix(path, "/")}).String()
+	return fmt.Errorf("the remote origin is an ssh address, and the controller fetches by https only: pass --url %s, or what your host says", guess)
+}

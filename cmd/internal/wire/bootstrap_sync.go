@@ -1,0 +1,151 @@
+package wire
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+)
+
+// SyncRequest says what the Sync that bootstrap makes follows. What is left
+// empty is as the Sync has it already, else as the working copy says.
+type SyncRequest struct {
+	// Name is the Sync's. Default: the last element of the path, or "default"
+	// for the repository's root.
+	Name string
+	// URL is the repository's https address. Default: the remote origin.
+	URL string
+	// Branch is followed. Default: the one that is checked out.
+	Branch string
+	// Path is the folder in the repository. Default: the place of the folder
+	// in its working copy.
+	Path string
+	// Secret names the Secret with the token. Default: none.
+	Secret string
+}
+
+// follow completes what is asked for from the live Sync and the working copy,
+// and returns the Sync's spec and what a person should know of it.
+func (r *SyncRequest) follow(ctx context.Context, c client.Client, namespace, root, sub string) (spec map[string]any, warnings []string, err error) {
+	if r.Path == "" {
+		r.Path = sub
+	}
+	if r.Name == "" {
+		r.Name = nameOf(r.Path)
+	}
+	if err := r.checkName(); err != nil {
+		return nil, nil, err
+	}
+	live, err := liveSync(ctx, c, namespace, r.Name)
+	if err != nil {
+		return nil, nil, err
+	}
+	git := live.Spec.Source.Git
+	pinned := r.Branch == "" && (git.Ref.Tag != "" || git.Ref.Commit != "")
+	if r.URL == "" {
+		r.URL = git.URL
+	}
+	if r.Branch == "" {
+		r.Branch = git.Ref.Branch
+	}
+	if r.Secret == "" && git.SecretRef != nil {
+		r.Secret = git.SecretRef.Name
+	}
+	warnings, err = r.fromWorkingCopy(root, pinned)
+	if err != nil {
+		return nil, nil, err
+	}
+	source := map[string]any{"url": r.URL}
+	if !pinned {
+		source["ref"] = map[string]any{"branch": r.Branch}
+	}
+	if r.Secret != "" {
+		source["secretRef"] = map[string]any{"name": r.Secret}
+		missing, err := secretIsMissing(ctx, c, namespace, r.Secret)
+		if err != nil {
+			return nil, nil, err
+		}
+		if missing {
+			warnings = append(warnings, fmt.Sprintf("Secret %s is not in namespace %s yet: the Sync waits for it; make it with: kubectl -n %s create secret generic %s --from-literal=password=TOKEN", r.Secret, namespace, namespace, r.Secret))
+		}
+	}
+	return map[string]any{"source": map[string]any{"git": source}, "path": r.Path}, warnings, nil
+}
+
+// nameOf is the name that a folder gives to its Sync.
+func nameOf(sub string) string {
+	if base := path.Base(sub); base != "." && base != "/" {
+		return base
+	}
+	return "default"
+}
+
+func (r *SyncRequest) checkName() error {
+	if r.Name == installation {
+		return fmt.Errorf("--name %s is where Poolwright remembers its own installation; choose another", r.Name)
+	}
+	if wrong := validation.IsDNS1123Subdomain(r.Name); len(wrong) > 0 {
+		return fmt.Errorf("%q cannot be the name of a Sync (%s); choose one with --name", r.Name, wrong[0])
+	}
+	return nil
+}
+
+// fromWorkingCopy fills in what neither a flag nor the live Sync says.
+func (r *SyncRequest) fromWorkingCopy(root string, pinned bool) (warnings []string, err error) {
+	needed := r.URL == "" || r.Branch == "" && !pinned
+	copied, err := readOrigin(root)
+	if err != nil && needed {
+		return nil, fmt.Errorf("%w; or pass --url and --branch", err)
+	}
+	if r.URL == "" {
+		if copied.address == "" {
+			return nil, fmt.Errorf("%s is in no clone with a remote called origin: name the repository with --url https://HOST/PATH", root)
+		}
+		if r.URL, err = asHTTPS(copied.address); err != nil {
+			return nil, err
+		}
+	}
+	if !strings.HasPrefix(r.URL, "https://") && !strings.HasPrefix(r.URL, "http://") || strings.Contains(r.URL, "@") {
+		return nil, fmt.Errorf("--url must be an https address without credentials; put a token into a Secret and name it with --secret")
+	}
+	if r.Branch == "" && !pinned {
+		if copied.branch == "" {
+			return nil, fmt.Errorf("no branch is checked out in %s: name the one to follow with --branch", root)
+		}
+		r.Branch = copied.branch
+	}
+	if copied.ahead && copied.branch == r.Branch {
+		warnings = append(warnings, fmt.Sprintf("what is checked out is not what origin/%s was when it was last fetched: the controller follows what was pushed", r.Branch))
+	}
+	return warnings, nil
+}
+
+// liveSync reads a Sync; one that does not exist, or whose kind does not, is
+// empty.
+func liveSync(ctx context.Context, c client.Client, namespace, name string) (*v1alpha1.Sync, error) {
+	var sync v1alpha1.Sync
+	err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &sync)
+	if err != nil && !apierrors.IsNotFound(err) && !meta.IsNoMatchError(err) {
+		return nil, fmt.Errorf("reading Sync %s: %w", name, err)
+	}
+	return &sync, nil
+}
+
+func secretIsMissing(ctx context.Context, c client.Client, namespace, name string) (bool, error) {
+	err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &corev1.Secret{})
+	if apierrors.IsNotFound(err) {
+		return true, nil
+	}
+	if err != nil && !apierrors.IsForbidden(err) {
+		return false, fmt.Errorf("reading Secret %s: %w", name, err)
+	}
+	return false, nil
+}

@@ -1,0 +1,117 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// lookEvery is how often something is looked at while it is waited for.
+const lookEvery = time.Second
+
+// follow asks look again and again until it is done or the time is up. Each new
+// sentence of look is said once; the last one ends the error.
+func follow(ctx context.Context, timeout time.Duration, say func(string), look func(context.Context) (done bool, sentence string, err error)) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, errTimeUp)
+	defer cancel()
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	last := ""
+	for {
+		done, sentence, err := look(ctx)
+		if err != nil && ctx.Err() == nil && !passing(err) {
+			return err
+		}
+		if err != nil && ctx.Err() == nil {
+			sentence = err.Error()
+		}
+		if sentence != "" && sentence != last {
+			say(sentence)
+			last = sentence
+		}
+		if err == nil && done {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			if errors.Is(context.Cause(ctx), errTimeUp) {
+				return fmt.Errorf("after %s still: %s", timeout, last)
+			}
+			return context.Cause(ctx)
+		}
+	}
+}
+
+var errTimeUp = errors.New("the time is up")
+
+// passing reports whether an error says only that the API server is busy or
+// away for a moment.
+func passing(err error) bool {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		return true
+	}
+	code := status.Status().Code
+	return code == 429 || code >= 500
+}
+
+// WaitAvailable returns once all replicas of the controller are of the newest
+// form and available. Its error says what keeps them.
+func (b *Bootstrap) WaitAvailable(ctx context.Context, timeout time.Duration) error {
+	key := client.ObjectKey{Namespace: b.req.Namespace, Name: shippedName}
+	err := follow(ctx, timeout, b.req.Say, func(ctx context.Context) (bool, string, error) {
+		var d appsv1.Deployment
+		if err := b.direct.Get(ctx, key, &d); err != nil {
+			return false, "", fmt.Errorf("reading Deployment %s: %w", key, err)
+		}
+		want := int32(1)
+		if d.Spec.Replicas != nil {
+			want = *d.Spec.Replicas
+		}
+		fresh := d.Status.ObservedGeneration >= d.Generation && d.Status.UpdatedReplicas == want
+		if fresh && d.Status.AvailableReplicas == want && d.Status.Replicas == want {
+			return true, fmt.Sprintf("Deployment %s: %d of %d replicas are available", key, want, want), nil
+		}
+		sentence := fmt.Sprintf("Deployment %s: %d of %d replicas are available", key, min(d.Status.AvailableReplicas, d.Status.UpdatedReplicas), want)
+		return false, sentence + b.troubles(ctx), nil
+	})
+	if err != nil {
+		return fmt.Errorf("waiting for the controller: %w; see: kubectl -n %s describe pods", err, b.req.Namespace)
+	}
+	return nil
+}
+
+// troubles says what the controller's pods wait for.
+func (b *Bootstrap) troubles(ctx context.Context) string {
+	var pods corev1.PodList
+	if err := b.direct.List(ctx, &pods, client.InNamespace(b.req.Namespace), client.MatchingLabels{"app.kubernetes.io/name": shippedName}); err != nil {
+		return ""
+	}
+	var out []string
+	for _, pod := range pods.Items {
+		for _, condition := range pod.Status.Conditions {
+			if condition.Type == corev1.PodScheduled && condition.Status == corev1.ConditionFalse {
+				out = append(out, condition.Message)
+			}
+		}
+		for _, container := range pod.Status.ContainerStatuses {
+			if w := container.State.Waiting; w != nil && w.Reason != "" && w.Reason != "ContainerCreating" {
+				out = append(out, strings.TrimSuffix(w.Reason+": "+w.Message, ": "))
+			}
+		}
+	}
+	if len(out) == 0 {
+		return ""
+	}
+	slices.Sort(out)
+	return " (" + strings.Join(slices.Compact(out), "; ") + ")"
+}

@@ -1,0 +1,183 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/poolwright/poolwright/reconciler/apply"
+	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/target"
+	"github.com/poolwright/poolwright/reconciler/target/cluster"
+)
+
+// UninstallRequest says what to take out of which cluster.
+type UninstallRequest struct {
+	// REST reaches the cluster.
+	REST *rest.Config
+	// Namespace is the controller's.
+	Namespace string
+	// Drain removes the pools' nodes first, while the engine still runs.
+	Drain bool
+	// Timeout bounds each wait.
+	Timeout time.Duration
+	// Say is told what happens, a line at a time.
+	Say func(line string)
+}
+
+// Uninstall is a removal that was planned and waits for somebody's word. Every
+// step finds out anew what is left to do, so that one that was cut off anywhere
+// is finished by the next run.
+type Uninstall struct {
+	// Stays are the things that are left as they are, in sentences.
+	Stays []string
+	// Warnings are what a person should know before saying yes.
+	Warnings []string
+
+	req    UninstallRequest
+	direct client.Client
+	world  *cluster.World
+	found  traces
+	steps  []step
+}
+
+// step is one part of a removal.
+type step struct {
+	// text says in the imperative what is done.
+	text string
+	do   func(context.Context) error
+}
+
+// PlanUninstall looks at what there is of Poolwright. It writes nothing.
+func PlanUninstall(ctx context.Context, req UninstallRequest) (*Uninstall, error) {
+	u := &Uninstall{req: req}
+	var err error
+	if u.direct, err = directClient(req.REST); err != nil {
+		return nil, err
+	}
+	if u.world, err = cluster.New(cluster.Config{REST: req.REST, Sync: installation, Namespace: req.Namespace}); err != nil {
+		return nil, err
+	}
+	if u.found, err = u.look(ctx); err != nil {
+		return nil, fmt.Errorf("looking for what is installed: %w", err)
+	}
+	if !u.found.any() {
+		return u, nil
+	}
+	if err := u.check(); err != nil {
+		return nil, err
+	}
+	u.schedule()
+	u.Stays, u.Warnings = u.found.stays(), u.found.warnings(req.Drain)
+	return u, nil
+}
+
+// check refuses what cannot end well.
+func (u *Uninstall) check() error {
+	for _, item := range u.found.installed.Items() {
+		if item.Owner != "" && !strings.HasPrefix(item.Owner, "Sync ") {
+			return fmt.Errorf("%s is managed by %s, which would bring it back: take Poolwright out there, then run uninstall again for what is left", item.Key, item.Owner)
+		}
+	}
+	if !u.req.Drain {
+		return nil
+	}
+	switch {
+	case u.found.otherKarpenter != "":
+		return fmt.Errorf("--drain removes only nodes of the embedded engine: %s; leave --drain out", u.found.otherKarpenter)
+	case len(u.found.claims) > 0 && !u.found.lease.engineRuns():
+		return errors.New("--drain needs the engine, which drains and terminates nodes, and it does not run: see kubectl get clusters -o wide for the reason, or leave --drain out and the nodes as they are")
+	}
+	return nil
+}
+
+// Steps say what Run will do, in its order; none means that there is nothing
+// of Poolwright.
+func (u *Uninstall) Steps() []string {
+	out := make([]string, 0, len(u.steps))
+	for _, s := range u.steps {
+		out = append(out, s.text)
+	}
+	return out
+}
+
+// Run takes Poolwright out. It can be run again after it failed or was cut off.
+func (u *Uninstall) Run(ctx context.Context) error {
+	for _, s := range u.steps {
+		u.req.Say(s.text)
+		if err := s.do(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// schedule lists the steps that what was found asks for. The order is what
+// makes it safe: nobody re-creates what was removed, nodes are drained while
+// somebody can, and what only the controller would have removed goes after it.
+func (u *Uninstall) schedule() {
+	f := &u.found
+	add := func(needed bool, do func(context.Context) error, format string, values ...any) {
+		if needed {
+			u.steps = append(u.steps, step{text: fmt.Sprintf(format, values...), do: do})
+		}
+	}
+	add(len(f.syncs) > 0, u.suspend, "suspend %s, so that nothing is put back", names("Sync", f.syncs))
+	add(u.req.Drain && len(f.claims) > 0, u.drain, "drain and terminate %s, and let no new one come", count(len(f.claims), "node"))
+	add(!u.req.Drain && f.leaving() > 0 && f.lease.engineRuns(), u.finish, "wait for %s that the engine is terminating", count(f.leaving(), "node"))
+	add(f.has("Deployment") || f.lease.exists, u.stop, "stop the controller and wait until it has given up its lease")
+	add(u.req.Drain || f.lowered > 0, u.restorePools, "give the NodePools their limits back")
+	add(f.otherKarpenter == "", u.release, "remove Karpenter's finalizers from %s, which stay as they are", f.finalized())
+	add(len(f.syncs) > 0, u.deleteSyncs, "delete %s; what they applied stays", names("Sync", f.syncs))
+	add(len(f.memory) > 0, u.forgetAll, "delete what the Syncs remembered (%s)", count(len(f.memory), "object"))
+	add(f.objects() > 0, u.removeObjects, "delete the installation: %s%s", count(f.objects(), "object"), f.kinds())
+	add(true, u.leave, "delete Namespace %s, if nothing else is in it", u.req.Namespace)
+}
+
+// removeObjects deletes the installation, but for the namespace.
+func (u *Uninstall) removeObjects(ctx context.Context) error {
+	if err := u.remove(ctx, func(k state.Key) bool { return k.Kind != "Namespace" }); err != nil {
+		return err
+	}
+	return u.gone(ctx, func(k state.Key) bool { return k.Kind == "CustomResourceDefinition" })
+}
+
+// remove deletes those objects of the installation that are chosen, as any
+// other run deletes: announced in the inventory, and no other incarnation.
+func (u *Uninstall) remove(ctx context.Context, chosen func(state.Key) bool) error {
+	installed, err := u.installed(ctx)
+	if err != nil {
+		return err
+	}
+	p := plan.Compute(state.Set{}, installed)
+	p.Changes = slices.DeleteFunc(p.Changes, func(c plan.Change) bool { return !chosen(c.Key) })
+	outcome := apply.Run(ctx, p, map[string]target.Target{cluster.Name: narrated(u.world, u.req.Say)}, apply.Options{})
+	return outcome.Err()
+}
+
+// gone waits until none of the chosen objects is left.
+func (u *Uninstall) gone(ctx context.Context, chosen func(state.Key) bool) error {
+	err := follow(ctx, u.req.Timeout, u.req.Say, func(ctx context.Context) (bool, string, error) {
+		installed, err := u.installed(ctx)
+		if err != nil {
+			return false, "", err
+		}
+		for _, item := range installed.Items() {
+			if chosen(item.Key) {
+				return false, item.Key.String() + " is on its way out", nil
+			}
+		}
+		return true, "", nil
+	})
+	if err != nil {
+		return fmt.Errorf("waiting for deletions: %w", err)
+	}
+	return nil
+}

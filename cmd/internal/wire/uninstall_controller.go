@@ -1,0 +1,253 @@
+package wire
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/state"
+)
+
+// suspend stops the Syncs, as poolwright suspend does.
+func (u *Uninstall) suspend(ctx context.Context) error {
+	return u.eachSync(ctx, "suspending Sync", func(s *v1alpha1.Sync) { s.Spec.Suspend = true })
+}
+
+func (u *Uninstall) eachSync(ctx context.Context, doing string, change func(*v1alpha1.Sync)) error {
+	syncs, err := u.syncs(ctx)
+	if err != nil {
+		return err
+	}
+	for i := range syncs {
+		err := u.edit(ctx, &syncs[i], doing, func() error { change(&syncs[i]); return nil })
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (u *Uninstall) syncs(ctx context.Context) ([]v1alpha1.Sync, error) {
+	var list v1alpha1.SyncList
+	if err := known(u.direct.List(ctx, &list, client.InNamespace(u.req.Namespace))); err != nil {
+		return nil, fmt.Errorf("listing Syncs: %w", err)
+	}
+	return list.Items, nil
+}
+
+// suspensionSeen waits until the controller has seen that the Syncs are
+// suspended: it would put back the limits of the pools.
+func (u *Uninstall) suspensionSeen(ctx context.Context) error {
+	err := follow(ctx, u.req.Timeout, u.req.Say, func(ctx context.Context) (bool, string, error) {
+		syncs, err := u.syncs(ctx)
+		if err != nil {
+			return false, "", err
+		}
+		for _, s := range syncs {
+			if s.DeletionTimestamp.IsZero() && s.Status.ObservedGeneration < s.Generation {
+				return false, fmt.Sprintf("the controller has yet to see that Sync %s is suspended", s.Name), nil
+			}
+		}
+		return true, "", nil
+	})
+	if err != nil {
+		return fmt.Errorf("waiting for the controller: %w", err)
+	}
+	return nil
+}
+
+// stop deletes the Deployment and waits until nobody can act for it any more:
+// no pod is left, and nobody renews the lease.
+func (u *Uninstall) stop(ctx context.Context) error {
+	if err := u.remove(ctx, func(k state.Key) bool { return k.Kind == "Deployment" }); err != nil {
+		return err
+	}
+	err := follow(ctx, u.req.Timeout, u.req.Say, func(ctx context.Context) (bool, string, error) {
+		pods := metadataList("Pod")
+		err := u.direct.List(ctx, pods, client.InNamespace(u.req.Namespace), client.MatchingLabels{"app.kubernetes.io/name": shippedName})
+		if err != nil {
+			return false, "", fmt.Errorf("listing the controller's pods: %w", err)
+		}
+		return len(pods.Items) == 0, count(len(pods.Items), "pod") + " of the controller left", nil
+	})
+	if err != nil {
+		return fmt.Errorf("stopping the controller: %w", err)
+	}
+	return u.leaseFree(ctx)
+}
+
+// leaseFree waits until nobody holds the lease. A holder that died has not given
+// it up: it is taken for dead when the renewal has not moved for as long as a
+// lease lasts, whatever its clock says.
+func (u *Uninstall) leaseFree(ctx context.Context) error {
+	seen, since, moved := time.Time{}, time.Now(), -1
+	err := follow(ctx, max(2*leaseDuration, min(u.req.Timeout, 4*leaseDuration)), u.req.Say, func(ctx context.Context) (bool, string, error) {
+		now, err := u.lease(ctx)
+		if err != nil || now.holder == "" {
+			return err == nil, "", err
+		}
+		if !now.renewed.Equal(seen) {
+			seen, since, moved = now.renewed, time.Now(), moved+1
+		}
+		if time.Since(since) > leaseDuration+lookEvery {
+			return true, "", nil
+		}
+		if moved > 0 {
+			return false, fmt.Sprintf("lease %s/%s is being renewed by %s", u.req.Namespace, LeaseName, now.holder), nil
+		}
+		return false, fmt.Sprintf("lease %s/%s was not given up by %s: waiting until it expires", u.req.Namespace, LeaseName, now.holder), nil
+	})
+	if err != nil {
+		return fmt.Errorf("a controller runs that this installation did not start: %w; stop that poolwright run, then run uninstall again", err)
+	}
+	return nil
+}
+
+// deleteSyncs deletes the Syncs. Nobody is left to honour their finalizers, nor
+// their deletion policies.
+func (u *Uninstall) deleteSyncs(ctx context.Context) error {
+	err := u.eachSync(ctx, "removing the finalizer of Sync", func(s *v1alpha1.Sync) {
+		controllerutil.RemoveFinalizer(s, v1alpha1.Finalizer)
+	})
+	if err != nil {
+		return err
+	}
+	syncs, err := u.syncs(ctx)
+	if err != nil {
+		return err
+	}
+	for i := range syncs {
+		if err := u.remover(ctx, &syncs[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// forgetAll deletes the inventories of the Syncs.
+func (u *Uninstall) forgetAll(ctx context.Context) error {
+	memory, _, err := u.memory(ctx)
+	if err != nil {
+		return err
+	}
+	for _, object := range memory {
+		if err := u.remover(ctx, object); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// leave deletes what the installation itself remembers, and the namespace unless
+// others keep something in it.
+func (u *Uninstall) leave(ctx context.Context) error {
+	var lease coordinationv1.Lease
+	err := u.direct.Get(ctx, client.ObjectKey{Namespace: u.req.Namespace, Name: LeaseName}, &lease)
+	if err == nil {
+		err = u.remover(ctx, &lease)
+	}
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("deleting the controller's lease: %w", err)
+	}
+	others, err := u.others(ctx)
+	if err != nil {
+		return err
+	}
+	if len(others) == 0 {
+		// As the last change that is announced in the inventory, which goes next.
+		if err := u.remove(ctx, func(k state.Key) bool { return k.Kind == "Namespace" }); err != nil {
+			return err
+		}
+		return u.namespaceGone(ctx)
+	}
+	if err := u.world.Forget(ctx); err != nil {
+		return err
+	}
+	u.req.Say(fmt.Sprintf("Namespace %s stays, because of what is in it: %s", u.req.Namespace, strings.Join(others, ", ")))
+	return nil
+}
+
+// namespaceGone waits for the namespace. One that is not ours is not waited for.
+func (u *Uninstall) namespaceGone(ctx context.Context) error {
+	err := follow(ctx, u.req.Timeout, u.req.Say, func(ctx context.Context) (bool, string, error) {
+		var ns corev1.Namespace
+		err := u.direct.Get(ctx, client.ObjectKey{Name: u.req.Namespace}, &ns)
+		if apierrors.IsNotFound(err) {
+			return true, "", nil
+		}
+		if err != nil {
+			return false, "", fmt.Errorf("reading Namespace %s: %w", u.req.Namespace, err)
+		}
+		if ns.DeletionTimestamp.IsZero() {
+			u.req.Say(fmt.Sprintf("Namespace %s stays: it was not made by Poolwright's installation", u.req.Namespace))
+			return true, "", u.world.Forget(ctx)
+		}
+		return false, fmt.Sprintf("Namespace %s is on its way out", ns.Name), nil
+	})
+	if err != nil {
+		return fmt.Errorf("waiting for the namespace: %w", err)
+	}
+	return nil
+}
+
+// others lists what is in the namespace beside the traces of Poolwright and what
+// every namespace has.
+func (u *Uninstall) others(ctx context.Context) ([]string, error) {
+	kube, err := discovery.NewDiscoveryClientForConfig(u.req.REST)
+	if err != nil {
+		return nil, fmt.Errorf("preparing to look into Namespace %s: %w", u.req.Namespace, err)
+	}
+	// An API that does not answer may hold something: it is an error.
+	lists, err := kube.ServerPreferredNamespacedResources()
+	if err != nil {
+		return nil, fmt.Errorf("listing the kinds that can be in Namespace %s: %w", u.req.Namespace, err)
+	}
+	var out []string
+	for _, list := range lists {
+		for _, resource := range list.APIResources {
+			if !slices.Contains(resource.Verbs, "list") || resource.Kind == "Event" {
+				continue
+			}
+			found := &metav1.PartialObjectMetadataList{}
+			found.SetGroupVersionKind(schema.FromAPIVersionAndKind(list.GroupVersion, resource.Kind+"List"))
+			if err := known(u.direct.List(ctx, found, client.InNamespace(u.req.Namespace))); err != nil {
+				return nil, fmt.Errorf("listing %s in Namespace %s: %w", resource.Name, u.req.Namespace, err)
+			}
+			for i := range found.Items {
+				if !u.passes(resource.Kind, &found.Items[i]) {
+					out = append(out, resource.Kind+" "+found.Items[i].Name)
+				}
+			}
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out), nil
+}
+
+// passes reports whether an object need not keep the namespace: it goes by
+// itself, comes with every namespace, or is the inventory that goes next.
+func (u *Uninstall) passes(kind string, o *metav1.PartialObjectMetadata) bool {
+	switch {
+	case !o.DeletionTimestamp.IsZero(), len(o.OwnerReferences) > 0:
+		return true
+	case kind == "ConfigMap":
+		return o.Name == "kube-root-ca.crt" || o.Labels[inventoryLabel] == installation
+	case kind == "ServiceAccount":
+		return o.Name == metav1.NamespaceDefault
+	case kind == "Endpoints", kind == "EndpointSlice":
+		return true // They follow their Services.
+	}
+	return false
+}

@@ -1,0 +1,269 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/poolwright/poolwright/provision/engine/gate"
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/state"
+)
+
+const (
+	// nodeClassGroup is the group of the node classes whose nodes are ours: EKS
+	// Auto Mode uses the same NodePools and NodeClaims with classes of its own.
+	nodeClassGroup = "karpenter.k8s.aws"
+	// inventoryLabel is on all inventories, keySuffix ends the names of the
+	// Secrets that mask values in them.
+	inventoryLabel = "poolwright.dev/inventory"
+	keySuffix      = "-inventory-key"
+)
+
+// traces are what there is of Poolwright.
+type traces struct {
+	namespace string
+	// installed are the objects of the installation.
+	installed state.Set
+	// syncs and elsewhere are the Syncs of this namespace and of others.
+	syncs     []v1alpha1.Sync
+	elsewhere []v1alpha1.Sync
+	clusters  []v1alpha1.Cluster
+	// memory are the ConfigMaps and Secrets in which Syncs remember; own is
+	// true where the installation does, which it does to its end.
+	memory []client.Object
+	own    bool
+	lease  leaseFound
+	claims []karpv1.NodeClaim
+	// holding counts what carries a finalizer of Karpenter's, by kind.
+	holding map[string]int
+	// lowered is how many NodePools wait for their limits.
+	lowered int
+	// otherKarpenter says who else provisions nodes here, or is empty.
+	otherKarpenter string
+}
+
+// look reads everything. A kind that the cluster does not know has no objects.
+func (u *Uninstall) look(ctx context.Context) (traces, error) {
+	f := traces{namespace: u.req.Namespace, holding: map[string]int{}}
+	var syncs v1alpha1.SyncList
+	var clusters v1alpha1.ClusterList
+	err := errors.Join(known(u.direct.List(ctx, &syncs)), known(u.direct.List(ctx, &clusters)))
+	if err != nil {
+		return f, err
+	}
+	f.clusters = clusters.Items
+	for _, s := range syncs.Items {
+		if s.Namespace == f.namespace {
+			f.syncs = append(f.syncs, s)
+		} else {
+			f.elsewhere = append(f.elsewhere, s)
+		}
+	}
+	u.found.elsewhere = f.elsewhere
+	if f.installed, err = u.installed(ctx); err != nil {
+		return f, err
+	}
+	if f.memory, f.own, err = u.memory(ctx); err != nil {
+		return f, err
+	}
+	if f.lease, err = u.lease(ctx); err != nil {
+		return f, err
+	}
+	if !f.any() {
+		return f, nil
+	}
+	return f, u.lookAtNodes(ctx, &f)
+}
+
+// lookAtNodes reads what Karpenter keeps, and who else may keep it.
+func (u *Uninstall) lookAtNodes(ctx context.Context, f *traces) error {
+	var err error
+	if f.claims, err = u.claims(ctx); err != nil {
+		return err
+	}
+	held, err := u.held(ctx)
+	if err != nil {
+		return err
+	}
+	for _, h := range held {
+		f.holding[h.kind]++
+	}
+	pools, err := u.pools(ctx)
+	if err != nil {
+		return err
+	}
+	for _, pool := range pools {
+		if pool.Annotations[beforeDrain] != "" {
+			f.lowered++
+		}
+	}
+	for _, c := range f.clusters {
+		if c.Spec.Engine.Mode == v1alpha1.EngineExternal {
+			f.otherKarpenter = fmt.Sprintf("Cluster %s says that another Karpenter provisions nodes (spec.engine.mode: External)", c.Name)
+			return nil
+		}
+	}
+	// The gate asks only the API server who leads; it wants to be told which
+	// cluster it guards all the same.
+	g := gate.Gates{
+		Cluster: "any", Region: "any", Account: "any", REST: u.req.REST, Kube: u.direct,
+		OwnLease: types.NamespacedName{Namespace: f.namespace, Name: LeaseName},
+	}
+	g.AWS.Region = "any"
+	err = g.CheckOthers(ctx)
+	if refusal, ok := errors.AsType[gate.Refusal](err); ok && !refusal.Unproven {
+		f.otherKarpenter, err = refusal.Message, nil
+	}
+	return err
+}
+
+// known forgives a kind that the cluster does not know.
+func known(err error) error {
+	if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+// installed are the objects of the installation that exist: those of its
+// inventory, and those that config/ would make here and that say that they are
+// part of Poolwright, by whatever tool they came.
+func (u *Uninstall) installed(ctx context.Context) (state.Set, error) {
+	items, err := install{namespace: u.req.Namespace, image: shippedName}.objects()
+	if err != nil {
+		return state.Set{}, err
+	}
+	wanted, err := u.world.Want(ctx, state.NewSet(items...))
+	if err != nil {
+		return state.Set{}, err
+	}
+	seen, err := u.world.Observe(ctx, wanted)
+	if err != nil {
+		return state.Set{}, err
+	}
+	var out []state.Item
+	for _, item := range seen.Items() {
+		labels := (&unstructured.Unstructured{Object: item.Object}).GetLabels()
+		_, expected := wanted.Get(item.Key)
+		ours := !expected || labels[partOfLabel] == shippedName || item.Key.Kind == "CustomResourceDefinition"
+		if item.Object == nil || !ours || u.sharedByOthers(item.Key) || u.leavingNamespace(item) {
+			continue
+		}
+		out = append(out, item)
+	}
+	return state.NewSet(out...), nil
+}
+
+// sharedByOthers reports whether another namespace's Poolwright needs a thing.
+func (u *Uninstall) sharedByOthers(k state.Key) bool {
+	return k.Kind == "CustomResourceDefinition" && len(u.found.elsewhere) > 0
+}
+
+// leavingNamespace reports whether an object goes with a namespace that is
+// being deleted: there is nothing to do about it.
+func (u *Uninstall) leavingNamespace(item state.Item) bool {
+	o := &unstructured.Unstructured{Object: item.Object}
+	return item.Key.Kind == "Namespace" && o.GetDeletionTimestamp() != nil
+}
+
+// memory lists the inventories of Syncs and their keys, and tells whether there
+// is one of the installation.
+func (u *Uninstall) memory(ctx context.Context) (out []client.Object, own bool, err error) {
+	inventories := metadataList("ConfigMap")
+	if err := u.direct.List(ctx, inventories, client.InNamespace(u.req.Namespace), client.HasLabels{inventoryLabel}); err != nil {
+		return nil, false, fmt.Errorf("listing inventories: %w", err)
+	}
+	for i := range inventories.Items {
+		if inventories.Items[i].Labels[inventoryLabel] == installation {
+			own = true
+			continue
+		}
+		out = append(out, &inventories.Items[i])
+	}
+	keys := metadataList("Secret")
+	if err := u.direct.List(ctx, keys, client.InNamespace(u.req.Namespace), client.MatchingLabels{"app.kubernetes.io/managed-by": shippedName}); err != nil {
+		return nil, false, fmt.Errorf("listing keys of inventories: %w", err)
+	}
+	for i := range keys.Items {
+		if strings.HasSuffix(keys.Items[i].Name, keySuffix) {
+			out = append(out, &keys.Items[i])
+		}
+	}
+	return out, own, nil
+}
+
+func metadataList(kind string) *metav1.PartialObjectMetadataList {
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(kind + "List"))
+	return list
+}
+
+// leaseFound is the controller's lease.
+type leaseFound struct {
+	exists bool
+	holder string
+	engine bool
+	// renewed is when its holder said so last, by the holder's clock.
+	renewed time.Time
+}
+
+// engineRuns reports whether a controller with the engine led a minute ago.
+func (l leaseFound) engineRuns() bool {
+	return l.holder != "" && l.engine && time.Since(l.renewed) < time.Minute
+}
+
+func (u *Uninstall) lease(ctx context.Context) (leaseFound, error) {
+	var lease coordinationv1.Lease
+	err := u.direct.Get(ctx, client.ObjectKey{Namespace: u.req.Namespace, Name: LeaseName}, &lease)
+	if apierrors.IsNotFound(err) {
+		return leaseFound{}, nil
+	}
+	if err != nil {
+		return leaseFound{}, fmt.Errorf("reading the controller's lease: %w", err)
+	}
+	out := leaseFound{exists: true, engine: true}
+	for label, value := range gate.LeaseLabels(true) {
+		out.engine = out.engine && lease.Labels[label] == value
+	}
+	if lease.Spec.HolderIdentity != nil {
+		out.holder = *lease.Spec.HolderIdentity
+	}
+	if lease.Spec.RenewTime != nil {
+		out.renewed = lease.Spec.RenewTime.Time
+	}
+	return out, nil
+}
+
+// any reports whether there is anything of Poolwright but its namespace, which
+// may stay because of what others keep in it.
+func (f *traces) any() bool {
+	return f.objects() > 0 || len(f.syncs) > 0 || len(f.memory) > 0 || f.own || f.lease.exists
+}
+
+// objects is how many objects the installation has, without the namespace.
+func (f *traces) objects() int {
+	return len(slices.DeleteFunc(f.installed.Items(), func(i state.Item) bool { return i.Key.Kind == "Namespace" }))
+}
+
+func (f *traces) has(kind string) bool {
+	return slices.ContainsFunc(f.installed.Items(), func(i state.Item) bool { return i.Key.Kind == kind })
+}
+
+// leaving is how many nodes are being terminated.
+func (f *traces) leaving() int {
+	return len(slices.DeleteFunc(slices.Clone(f.claims), func(c karpv1.NodeClaim) bool { return c.DeletionTimestamp.IsZero() }))
+}

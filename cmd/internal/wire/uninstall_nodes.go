@@ -1,0 +1,292 @@
+package wire
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/util/retry"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+)
+
+// beforeDrain, on a NodePool, keeps the limits and replicas that it had before
+// they were lowered to let no node come.
+const beforeDrain = "poolwright.dev/before-drain"
+
+// pools are the NodePools whose nodes are ours.
+func (u *Uninstall) pools(ctx context.Context) ([]karpv1.NodePool, error) {
+	var list karpv1.NodePoolList
+	if err := known(u.direct.List(ctx, &list)); err != nil {
+		return nil, fmt.Errorf("listing NodePools: %w", err)
+	}
+	return slices.DeleteFunc(list.Items, func(p karpv1.NodePool) bool {
+		ref := p.Spec.Template.Spec.NodeClassRef
+		return ref == nil || ref.Group != nodeClassGroup
+	}), nil
+}
+
+// claims are the NodeClaims whose nodes are ours.
+func (u *Uninstall) claims(ctx context.Context) ([]karpv1.NodeClaim, error) {
+	var list karpv1.NodeClaimList
+	if err := known(u.direct.List(ctx, &list)); err != nil {
+		return nil, fmt.Errorf("listing NodeClaims: %w", err)
+	}
+	return slices.DeleteFunc(list.Items, func(c karpv1.NodeClaim) bool {
+		ref := c.Spec.NodeClassRef
+		return ref == nil || ref.Group != nodeClassGroup
+	}), nil
+}
+
+// drain lets no new node come and removes those that are there, by the engine.
+// The pools stay, so that no declaration is lost.
+func (u *Uninstall) drain(ctx context.Context) error {
+	if err := u.suspensionSeen(ctx); err != nil {
+		return err
+	}
+	pools, err := u.pools(ctx)
+	if err != nil {
+		return err
+	}
+	for i := range pools {
+		if err := u.lower(ctx, &pools[i]); err != nil {
+			return err
+		}
+	}
+	err = follow(ctx, u.req.Timeout, u.req.Say, func(ctx context.Context) (bool, string, error) {
+		claims, err := u.claims(ctx)
+		if err != nil {
+			return false, "", err
+		}
+		// What was on its way when the limits were lowered goes as well.
+		for i := range claims {
+			if claims[i].DeletionTimestamp.IsZero() {
+				if err := u.remover(ctx, &claims[i]); err != nil {
+					return false, "", err
+				}
+			}
+		}
+		return len(claims) == 0, left(claims), nil
+	})
+	if err != nil {
+		return fmt.Errorf("draining nodes: %w; see kubectl get nodeclaims, and kubectl get pdb -A for what must not be evicted; run uninstall again to go on", err)
+	}
+	return nil
+}
+
+// left says which nodes are still there.
+func left(claims []karpv1.NodeClaim) string {
+	var out []string
+	for _, c := range claims {
+		name := c.Name
+		if c.Status.NodeName != "" {
+			name += " (" + c.Status.NodeName + ")"
+		}
+		out = append(out, name)
+	}
+	slices.Sort(out)
+	switch {
+	case len(out) == 0:
+		return "no node is left"
+	case len(out) > 5:
+		out = append(out[:5], "…")
+	}
+	return fmt.Sprintf("%s left: %s", count(len(claims), "node"), strings.Join(out, ", "))
+}
+
+// lowering is what a NodePool had before.
+type lowering struct {
+	Limits   karpv1.Limits `json:"limits,omitempty"`
+	Replicas *int64        `json:"replicas,omitempty"`
+}
+
+// lower lets a pool make no further node, and notes how to take that back.
+func (u *Uninstall) lower(ctx context.Context, pool *karpv1.NodePool) error {
+	return u.edit(ctx, pool, "lowering the limits of NodePool", func() error {
+		if pool.Annotations[beforeDrain] != "" {
+			return nil
+		}
+		note, err := json.Marshal(lowering{Limits: pool.Spec.Limits, Replicas: pool.Spec.Replicas})
+		if err != nil {
+			return err
+		}
+		metav1.SetMetaDataAnnotation(&pool.ObjectMeta, beforeDrain, string(note))
+		if pool.Spec.Replicas != nil {
+			*pool.Spec.Replicas = 0 // Of limits, such a pool knows only nodes.
+			return nil
+		}
+		limits := karpv1.Limits{}
+		for name, value := range pool.Spec.Limits {
+			limits[name] = value
+		}
+		limits[corev1.ResourceCPU] = resource.MustParse("0")
+		pool.Spec.Limits = limits
+		return nil
+	})
+}
+
+// restorePools takes back what drain did to the pools. By then nobody makes
+// nodes from them.
+func (u *Uninstall) restorePools(ctx context.Context) error {
+	pools, err := u.pools(ctx)
+	if err != nil {
+		return err
+	}
+	for i := range pools {
+		pool := &pools[i]
+		err := u.edit(ctx, pool, "giving back the limits of NodePool", func() error {
+			note := pool.Annotations[beforeDrain]
+			if note == "" {
+				return nil
+			}
+			var before lowering
+			if err := json.Unmarshal([]byte(note), &before); err != nil {
+				return fmt.Errorf("reading its annotation %s: %w: set its limits and remove the annotation by hand", beforeDrain, err)
+			}
+			delete(pool.Annotations, beforeDrain)
+			pool.Spec.Limits = before.Limits
+			if before.Replicas != nil && pool.Spec.Replicas != nil {
+				pool.Spec.Replicas = before.Replicas
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// edit changes an object that may be changed by others at the same time; one
+// that is gone needs no change.
+func (u *Uninstall) edit(ctx context.Context, object client.Object, doing string, change func() error) error {
+	first := true
+	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		if !first {
+			if err := u.direct.Get(ctx, client.ObjectKeyFromObject(object), object); err != nil {
+				return err
+			}
+		}
+		first = false
+		before, ok := object.DeepCopyObject().(client.Object)
+		if !ok {
+			return fmt.Errorf("copying a %T", object)
+		}
+		if err := change(); err != nil {
+			return err
+		}
+		patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+		if data, err := client.MergeFrom(before).Data(object); err != nil || string(data) == "{}" {
+			return err
+		}
+		return u.direct.Patch(ctx, object, patch)
+	})
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("%s %s: %w", doing, object.GetName(), err)
+	}
+	return nil
+}
+
+// remover deletes the very incarnation that was seen.
+func (u *Uninstall) remover(ctx context.Context, object client.Object) error {
+	uid := object.GetUID()
+	err := u.direct.Delete(ctx, object, client.Preconditions{UID: &uid}, client.PropagationPolicy(metav1.DeletePropagationBackground))
+	if err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return nil
+	}
+	return fmt.Errorf("deleting %s: %w", object.GetName(), err)
+}
+
+// finish waits until the engine has terminated what it is at.
+func (u *Uninstall) finish(ctx context.Context) error {
+	err := follow(ctx, u.req.Timeout, u.req.Say, func(ctx context.Context) (bool, string, error) {
+		claims, err := u.claims(ctx)
+		if err != nil {
+			return false, "", err
+		}
+		claims = slices.DeleteFunc(claims, func(c karpv1.NodeClaim) bool { return c.DeletionTimestamp.IsZero() })
+		return len(claims) == 0, left(claims), nil
+	})
+	if err != nil {
+		return fmt.Errorf("waiting for nodes that are being terminated: %w", err)
+	}
+	return nil
+}
+
+// holder is an object with a finalizer that only Karpenter would remove.
+type holder struct {
+	kind      string
+	finalizer string
+	object    client.Object
+}
+
+// held lists them. Objects of EKS Auto Mode are not among them: its Karpenter
+// runs outside of the cluster.
+func (u *Uninstall) held(ctx context.Context) ([]holder, error) {
+	var out []holder
+	note := func(kind, finalizer string, object client.Object) {
+		if controllerutil.ContainsFinalizer(object, finalizer) {
+			out = append(out, holder{kind, finalizer, object})
+		}
+	}
+	claims, err := u.claims(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for i := range claims {
+		note("NodeClaim", karpv1.TerminationFinalizer, &claims[i])
+	}
+	pools, err := u.pools(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for i := range pools {
+		note("NodePool", karpv1.TerminationFinalizer, &pools[i])
+	}
+	classes := &metav1.PartialObjectMetadataList{}
+	classes.SetGroupVersionKind(schema.GroupVersionKind{Group: nodeClassGroup, Version: "v1", Kind: "EC2NodeClassList"})
+	if err := known(u.direct.List(ctx, classes)); err != nil {
+		return nil, fmt.Errorf("listing EC2NodeClasses: %w", err)
+	}
+	for i := range classes.Items {
+		note("EC2NodeClass", awsv1.TerminationFinalizer, &classes.Items[i])
+	}
+	nodes := metadataList("Node")
+	if err := u.direct.List(ctx, nodes); err != nil {
+		return nil, fmt.Errorf("listing Nodes: %w", err)
+	}
+	for i := range nodes.Items {
+		if labels := nodes.Items[i].Labels; labels["eks.amazonaws.com/nodeclass"] == "" && labels["eks.amazonaws.com/compute-type"] != "auto" {
+			note("Node", karpv1.TerminationFinalizer, &nodes.Items[i])
+		}
+	}
+	return out, nil
+}
+
+// release takes the finalizers off and deletes nothing. What was being deleted
+// already goes now.
+func (u *Uninstall) release(ctx context.Context) error {
+	held, err := u.held(ctx)
+	if err != nil {
+		return err
+	}
+	for _, h := range held {
+		err := u.edit(ctx, h.object, "removing the finalizer of "+h.kind, func() error {
+			controllerutil.RemoveFinalizer(h.object, h.finalizer)
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,127 @@
+package wire
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+)
+
+// count writes a number of things.
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// names writes "Sync a" or "Syncs a and b".
+func names(kind string, syncs []v1alpha1.Sync) string {
+	var out []string
+	for _, s := range syncs {
+		out = append(out, s.Name)
+	}
+	slices.Sort(out)
+	if len(out) == 1 {
+		return kind + " " + out[0]
+	}
+	return kind + "s " + strings.Join(out, ", ")
+}
+
+// finalized says what carries Karpenter's finalizers.
+func (f *traces) finalized() string {
+	var out []string
+	for _, kind := range slices.Sorted(maps.Keys(f.holding)) {
+		out = append(out, count(f.holding[kind], kind))
+	}
+	if len(out) == 0 {
+		return "whatever has them then"
+	}
+	for i, part := range out {
+		if strings.HasSuffix(part, "Classs") {
+			out[i] = strings.TrimSuffix(part, "s") + "es"
+		}
+	}
+	return strings.Join(out, ", ")
+}
+
+// kinds says which of our own kinds go with the installation.
+func (f *traces) kinds() string {
+	if !f.has("CustomResourceDefinition") {
+		return ""
+	}
+	out := ", the kinds Sync and Cluster among them"
+	if n := len(f.clusters); n > 0 {
+		out += fmt.Sprintf(", with %s", count(n, "Cluster"))
+	}
+	return out
+}
+
+// stays says what uninstall leaves as it is.
+func (f *traces) stays() []string {
+	out := []string{"everything that Syncs applied: NodePools, node classes, workloads; and Karpenter's kinds"}
+	if f.otherKarpenter != "" {
+		out = append(out, "Karpenter's finalizers: "+f.otherKarpenter)
+	}
+	if len(f.elsewhere) > 0 {
+		out = append(out, fmt.Sprintf("the kinds Sync and Cluster: there are Syncs in other namespaces (%s/%s)", f.elsewhere[0].Namespace, f.elsewhere[0].Name))
+	}
+	for _, c := range f.clusters {
+		out = append(out, inAWS(c.Spec)...)
+	}
+	return out
+}
+
+// inAWS says what stays in AWS, and how it can be found and removed.
+func inAWS(spec v1alpha1.ClusterSpec) []string {
+	var parts []string
+	add := func(declared bool, format string, values ...any) {
+		if declared {
+			parts = append(parts, fmt.Sprintf(format, values...))
+		}
+	}
+	if role := spec.ControllerRole; role != nil {
+		add(true, "controller role %s", cmp.Or(role.Name, "poolwright-"+spec.Name))
+	}
+	if role := spec.NodeRole; role != nil {
+		add(true, "node role %s with its access entry", role.Name)
+		add(role.InstanceProfile != "", "instance profile %s", role.InstanceProfile)
+	}
+	if queue := spec.InterruptionQueue; queue != nil {
+		add(true, "queue %s and the rules that fill it", cmp.Or(queue.Name, spec.Name))
+	}
+	add(spec.Discovery != nil, "discovery tags")
+	add(spec.Logging != nil, "logging")
+	if len(parts) == 0 {
+		return nil
+	}
+	return []string{
+		fmt.Sprintf("in AWS, for EKS cluster %s: %s", spec.Name, strings.Join(parts, ", ")),
+		fmt.Sprintf("to find what Poolwright made there: aws resourcegroupstaggingapi get-resources --region %s --tag-filters Key=poolwright.dev/cluster,Values=%s; to have it deleted, set deletionPolicy: Delete on the parts, then take them out of the repository, before you uninstall", spec.Region, spec.Name),
+	}
+}
+
+// warnings say what may cost something.
+func (f *traces) warnings(drain bool) []string {
+	var out []string
+	staying := len(f.claims) - f.leaving()
+	if !drain && staying > 0 && f.otherKarpenter == "" {
+		out = append(out, fmt.Sprintf("%s of the pools keep running, and nobody terminates them any more: run with --drain to remove them first", count(staying, "node")))
+	}
+	if f.otherKarpenter != "" || f.lease.engineRuns() {
+		return out
+	}
+	var ids []string
+	for _, c := range f.claims {
+		if !c.DeletionTimestamp.IsZero() && c.Status.ProviderID != "" {
+			ids = append(ids, c.Status.ProviderID[strings.LastIndex(c.Status.ProviderID, "/")+1:])
+		}
+	}
+	if slices.Sort(ids); len(ids) > 0 {
+		out = append(out, fmt.Sprintf("%s being terminated, and no engine runs that does it: their NodeClaims go, and the instances stay until you run aws ec2 terminate-instances --instance-ids %s", count(len(ids), "node")+map[bool]string{true: " is", false: " are"}[len(ids) == 1], strings.Join(ids, " ")))
+	}
+	return out
+}
