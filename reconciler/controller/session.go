@@ -62,6 +62,7 @@ type visits struct {
 	settled    bool
 	failures   int
 	told       string
+	picture    picture
 }
 
 // get returns the Sync's session, anew when its source or path changed.
@@ -168,6 +169,17 @@ func (s *session) forced(sync *v1alpha1.Sync) bool {
 	return sync.Generation != s.generation ||
 		(asked != "" && asked != sync.Status.LastHandledReconcileAt) ||
 		(sync.Annotations[v1alpha1.ConfirmAnnotation] != "" && !s.settled)
+}
+
+// look puts what a run saw into the session's picture, and that picture into the
+// verdict of a run that has seen only some of it.
+func (s *session) look(done run, v *verdict) {
+	before := s.picture
+	s.picture = before.after(done)
+	v.lost = s.picture.lost(before)
+	if done.kind == partial && done.err == nil {
+		v.picture = s.picture
+	}
 }
 
 // note remembers what the next visit must know of this one.

@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/clock"
@@ -81,6 +83,8 @@ type run struct {
 	err error
 	// kind says how far the pass went.
 	kind runKind
+	// looked are the things that a partial pass looked at.
+	looked []state.Key
 	// after is when a waiting pass wants to come back; 0 leaves it to others.
 	after time.Duration
 }
@@ -123,7 +127,7 @@ func (r *SyncReconciler) run(ctx context.Context, sync *v1alpha1.Sync, s *sessio
 	if err != nil || result.Outcome.Err() != nil {
 		s.putBack(drifted)
 	}
-	return run{Result: result, err: err, kind: partial}
+	return run{Result: result, err: err, kind: partial, looked: drifted}
 }
 
 // reportGap is the least time between two comparisons that only report drift:
@@ -167,14 +171,15 @@ func (r *SyncReconciler) proceed(ctx context.Context, s *session, got fetched, d
 }
 
 // Policies are what a Sync asks for in its prune, drift and guard fields and in
-// its confirmation.
+// its confirmation. Under `drift: Report` nothing at all is written to AWS, in
+// the cluster nothing that only puts back what a hand changed.
 func Policies(sync *v1alpha1.Sync) []plan.Policy {
 	var policies []plan.Policy
 	if sync.Spec.Prune != nil && !*sync.Spec.Prune {
 		policies = append(policies, plan.NoPrune())
 	}
 	if sync.Spec.Drift == v1alpha1.DriftReport {
-		policies = append(policies, plan.ReportDrift())
+		policies = append(policies, plan.ReportTarget(awsWorld), plan.ReportDrift())
 	}
 	percent := int32(50)
 	if sync.Spec.Guard.MaxPrunePercent != nil {
@@ -199,13 +204,21 @@ func (r *SyncReconciler) conclude(ctx context.Context, sync *v1alpha1.Sync, s *s
 		return ctrl.Result{RequeueAfter: after}, r.writeStatus(ctx, sync, awaiting(sync))
 	}
 	verdict := judge(done)
+	if s != nil {
+		s.look(done, &verdict)
+	}
 	r.tell(sync, s, done, verdict)
 	if s != nil {
 		s.note(sync, done, verdict)
 	}
 	status := sync.Status.DeepCopy()
-	if done.kind != partial || !verdict.ready {
+	switch {
+	case done.kind != partial || !verdict.ready:
 		verdict.write(status, sync, done)
+	case verdict.picture.complete:
+		// Some things are as they should be, or are known to differ; whether
+		// the Sync is ready is not theirs to say.
+		verdict.findings(status, sync, done)
 	}
 	if err := r.writeStatus(ctx, sync, status); err != nil {
 		return ctrl.Result{}, err
@@ -237,23 +250,42 @@ func (r *SyncReconciler) release(ctx context.Context, sync *v1alpha1.Sync) (ctrl
 		return ctrl.Result{}, nil
 	}
 	session, err := r.sessions.get(ctx, sync, r.Build)
+	var left []plan.Change
 	if err == nil && sync.Spec.DeletionPolicy == v1alpha1.DeletionPrune {
-		err = prune(ctx, sync, session)
+		left, err = prune(ctx, sync, session)
 	}
 	if err == nil {
 		err = session.Forget(ctx)
 	}
 	if err != nil {
-		r.Recorder.Event(sync, "Warning", "DeletionFailed", err.Error())
-		return ctrl.Result{RequeueAfter: interval(sync)}, nil
+		return r.detained(ctx, sync, err)
 	}
 	r.sessions.stop(types.NamespacedName{Namespace: sync.Namespace, Name: sync.Name})
 	r.Metrics.forget(sync.Name)
+	if len(left) > 0 {
+		r.Recorder.Eventf(sync, "Warning", "LeftBehind", "%d things are left as they are, the first: %s: %s", len(left), thing(left[0].Key), left[0].Hold)
+	}
 	controllerutil.RemoveFinalizer(sync, v1alpha1.Finalizer)
 	if err := r.Client.Update(ctx, sync); client.IgnoreNotFound(err) != nil {
 		return again(fmt.Errorf("removing the finalizer from Sync %s: %w", sync.Name, err))
 	}
 	return ctrl.Result{}, nil
+}
+
+// detained says on a Sync that is being deleted why it cannot go yet: by an
+// event where the reason is new, and in Ready for as long as it holds.
+func (r *SyncReconciler) detained(ctx context.Context, sync *v1alpha1.Sync, why error) (ctrl.Result, error) {
+	if ctx.Err() != nil {
+		return ctrl.Result{}, nil
+	}
+	status := sync.Status.DeepCopy()
+	setReady(status, sync, false, "DeletionFailed", why.Error())
+	setStalled(status, sync, "", "")
+	set(status, sync, "Reconciling", metav1.ConditionTrue, "ProgressingWithRetry", why.Error())
+	if !equality.Semantic.DeepEqual(&sync.Status, status) {
+		r.Recorder.Event(sync, "Warning", "DeletionFailed", why.Error())
+	}
+	return ctrl.Result{RequeueAfter: interval(sync)}, r.writeStatus(ctx, sync, status)
 }
 
 // again tries once more after an error. That the cache was behind is none: it
@@ -265,18 +297,30 @@ func again(err error) (ctrl.Result, error) {
 	return ctrl.Result{}, err
 }
 
-// prune deletes everything that the Sync applied. The deletion policy itself is
-// the confirmation of "everything", so only grave deletions are left to hold.
-func prune(ctx context.Context, sync *v1alpha1.Sync, s *session) error {
-	opts := reconciler.Options{Policies: []plan.Policy{plan.HoldGrave(sync.Annotations[v1alpha1.ConfirmAnnotation])}}
-	result, err := s.Loop.Release(ctx, opts)
+// prune deletes everything that the Sync applied, and returns what is only
+// compared and stays. The deletion policy itself is the confirmation of
+// "everything", so only grave deletions are left to hold. What is unknown may
+// still be there, and keeps the Sync.
+func prune(ctx context.Context, sync *v1alpha1.Sync, s *session) ([]plan.Change, error) {
+	var policies []plan.Policy
+	if sync.Spec.Drift == v1alpha1.DriftReport {
+		policies = append(policies, plan.ReportTarget(awsWorld))
+	}
+	policies = append(policies, plan.HoldGrave(sync.Annotations[v1alpha1.ConfirmAnnotation]))
+	result, err := s.Loop.Release(ctx, reconciler.Options{Policies: policies})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if held := result.Plan.Holds; len(held) > 0 {
-		return errors.New(held[0])
+	if held := heldPrune(result.Plan); len(held) > 0 {
+		return nil, errors.New(held[0])
 	}
-	return result.Outcome.Err()
+	if err := result.Outcome.Err(); err != nil {
+		return nil, err
+	}
+	if list := result.Plan.Unknown; len(list) > 0 {
+		return nil, errors.New(unknowns(list) + "; it may be there to be deleted, so the Sync waits (deletionPolicy: Orphan lets it go)")
+	}
+	return slices.DeleteFunc(result.Plan.Changes, func(c plan.Change) bool { return !c.Standing() }), nil
 }
 
 // courtesy is how long another Poolwright is given to take up a new Sync in its

@@ -17,6 +17,7 @@ type Metrics struct {
 	ready    *prometheus.GaugeVec
 	objects  *prometheus.GaugeVec
 	drifted  *prometheus.GaugeVec
+	unknown  *prometheus.GaugeVec
 	changes  *prometheus.CounterVec
 	failures *prometheus.CounterVec
 }
@@ -30,14 +31,16 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 		objects: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "poolwright_sync_objects",
 			Help: "Objects that the Sync manages."}, []string{"sync"}),
 		drifted: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "poolwright_sync_drifted_objects",
-			Help: "Live objects that differ from Git and are only reported."}, []string{"sync"}),
+			Help: "Live objects that differ from Git and stay so: only reported, only compared, or not to be corrected."}, []string{"sync"}),
+		unknown: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "poolwright_sync_unknown_objects",
+			Help: "Declared or managed things of which nothing could be told, by world (cluster, aws)."}, []string{"sync", "world"}),
 		changes: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "poolwright_changes_total",
 			Help: "Changes made or attempted, by action (create, update, delete), cause (revision, drift) and result (applied, failed, conflict, held, skipped)."},
 			[]string{"sync", "action", "cause", "result"}),
 		failures: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "poolwright_sync_failures_total",
 			Help: "Runs that did not end ready, by reason."}, []string{"sync", "reason"}),
 	}
-	for _, c := range []prometheus.Collector{m.ready, m.objects, m.drifted, m.changes, m.failures} {
+	for _, c := range []prometheus.Collector{m.ready, m.objects, m.drifted, m.unknown, m.changes, m.failures} {
 		if err := registry.Register(c); err != nil {
 			return nil, fmt.Errorf("registering metrics: %w", err)
 		}
@@ -48,11 +51,25 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 // forget drops the series of a Sync that is gone.
 func (m *Metrics) forget(sync string) {
 	label := prometheus.Labels{"sync": sync}
-	for _, v := range []*prometheus.GaugeVec{m.ready, m.objects, m.drifted} {
+	for _, v := range []*prometheus.GaugeVec{m.ready, m.objects, m.drifted, m.unknown} {
 		v.DeletePartialMatch(label)
 	}
 	m.changes.DeletePartialMatch(label)
 	m.failures.DeletePartialMatch(label)
+}
+
+// paint shows a picture: how many things differ and stay so, and how many are
+// unknown in each world.
+func (m *Metrics) paint(sync string, p picture) {
+	drifted, _ := p.drifted()
+	m.drifted.WithLabelValues(sync).Set(float64(drifted))
+	worlds := map[string]int{"cluster": 0, awsWorld: 0} // 0 is an answer, too.
+	for _, u := range p.unknown {
+		worlds[u.Key.Target]++
+	}
+	for world, n := range worlds {
+		m.unknown.WithLabelValues(sync, world).Set(float64(n))
+	}
 }
 
 // tell reports a run by events and metrics: once for each thing that happened,
@@ -77,13 +94,12 @@ func (r *SyncReconciler) tell(sync *v1alpha1.Sync, s *session, done run, v verdi
 	r.Metrics.ready.WithLabelValues(sync.Name).Set(ready)
 	if done.kind == full && done.err == nil {
 		r.Metrics.objects.WithLabelValues(sync.Name).Set(float64(done.Plan.Managed))
-		held := 0
-		for _, c := range done.Plan.Changes {
-			if c.Drift && c.Hold != "" {
-				held++
-			}
-		}
-		r.Metrics.drifted.WithLabelValues(sync.Name).Set(float64(held))
+	}
+	if (done.kind == full || done.kind == partial) && v.picture.complete {
+		r.Metrics.paint(sync.Name, v.picture)
+	}
+	if len(v.lost) > 0 {
+		r.Recorder.Event(sync, corev1.EventTypeWarning, "PartlyUnknown", unknowns(v.lost))
 	}
 	r.announce(sync, s, done, v)
 }
@@ -98,6 +114,9 @@ func (r *SyncReconciler) announce(sync *v1alpha1.Sync, s *session, done run, v v
 		return
 	}
 	s.told = words
+	if v.reason == partlyUnknown {
+		return // Told above, when the things became unknown.
+	}
 	kind := corev1.EventTypeWarning
 	if v.ready {
 		kind = corev1.EventTypeNormal
@@ -110,14 +129,15 @@ func (r *SyncReconciler) announce(sync *v1alpha1.Sync, s *session, done run, v v
 
 // drift says in a line what was put back, by paths and never by values.
 func drift(c plan.Change) string {
+	name := thing(c.Key)
 	if c.Action == plan.Create {
-		return fmt.Sprintf("%s was deleted by hand and is back", c.Key)
+		return name + " was deleted by hand and is back"
 	}
 	switch len(c.Fields) {
 	case 0:
-		return fmt.Sprintf("%s is as in Git again", c.Key)
+		return name + " is as in Git again"
 	case 1:
-		return fmt.Sprintf("%s: %s is as in Git again", c.Key, c.Fields[0].Path)
+		return fmt.Sprintf("%s: %s is as in Git again", name, c.Fields[0].Path)
 	}
-	return fmt.Sprintf("%s: %s and %d more fields are as in Git again", c.Key, c.Fields[0].Path, len(c.Fields)-1)
+	return fmt.Sprintf("%s: %s and %d more fields are as in Git again", name, c.Fields[0].Path, len(c.Fields)-1)
 }

@@ -3,6 +3,7 @@ package controller
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -27,9 +28,11 @@ type verdict struct {
 	message string
 	// after is when to come back; 0 leaves it to the back-off.
 	after time.Duration
-	// drifted is true when live things differ from Git and stay so.
-	drifted bool
-	pending []v1alpha1.PendingChange
+	// picture is what is left undone and unknown.
+	picture picture
+	// lost are the things that this run found unknown and the one before did
+	// not.
+	lost []plan.Unknown
 }
 
 // judge is the one place where failures become reasons.
@@ -44,10 +47,7 @@ func judge(done run) verdict {
 		}
 		return verdict{reason: reason, message: done.err.Error(), stalled: class == state.Fix, after: after}
 	}
-	v := verdict{pending: pending(done.Outcome)}
-	for _, c := range done.Plan.Changes {
-		v.drifted = v.drifted || (c.Drift && c.Hold != "")
-	}
+	v := verdict{picture: seen(done)}
 	failed, applyErr := done.Outcome.Failed(), done.Outcome.Err()
 	switch {
 	case done.Stale != nil:
@@ -65,7 +65,7 @@ func judge(done run) verdict {
 		var class state.Class
 		class, _, v.after = state.Classify(applyErr)
 		v.reason, v.stalled = "ApplyFailed", class == state.Fix
-		v.message = fmt.Sprintf("%d of %d changes failed, the first: %s: %v", len(failed), len(done.Plan.Changes), failed[0].Change.Key, failed[0].Err)
+		v.message = fmt.Sprintf("%d of %d changes failed, the first: %s: %v", len(failed), tried(done.Plan), thing(failed[0].Change.Key), failed[0].Err)
 		if o := failed[0].Change.Origin().String(); o != "" {
 			v.message += " (" + o + ")"
 		}
@@ -73,16 +73,30 @@ func judge(done run) verdict {
 		var class state.Class
 		class, v.reason, v.after = state.Classify(applyErr)
 		v.message, v.stalled = applyErr.Error(), class == state.Fix
-	case heldPrune(done.Plan):
+	case len(heldPrune(done.Plan)) > 0:
 		v.reason = "PruneHeld"
-		v.message = strings.Join(done.Plan.Holds, "; ")
+		v.message = strings.Join(heldPrune(done.Plan), "; ")
+	case len(done.Plan.Unknown) > 0:
+		v.reason = partlyUnknown
+		v.message = unknowns(done.Plan.Unknown) + theRest(done)
 	default:
-		v.ready, v.settled = true, !v.drifted
+		v.ready, v.settled = true, v.picture.settled()
 		v.reason = "ReconciliationSucceeded"
-		v.message = fmt.Sprintf("Applied revision %s: %d objects", done.Revision, done.Plan.Unchanged+done.Plan.Count(plan.Create)+done.Plan.Count(plan.Update))
+		v.message = fmt.Sprintf("Applied revision %s: %d objects", done.Revision, declared(done.Plan))
 	}
 	return v
 }
+
+// partlyUnknown is the reason of a Sync some of whose things could not be looked
+// at. It is never taken for success: what nobody could see may differ.
+const partlyUnknown = "PartlyUnknown"
+
+// The reasons of a true Drifted: what differs is left so on purpose, or could not
+// be put right.
+const (
+	driftReported     = "DriftReported"
+	driftNotCorrected = "DriftNotCorrected"
+)
 
 // sourceReason names what is wrong with a source, and whether only the user
 // can mend it.
@@ -116,47 +130,62 @@ func problems(list []state.Problem) string {
 	return fmt.Sprintf("%d problems, the first: %s", len(list), list[0])
 }
 
-func heldPrune(p plan.Plan) bool {
+// heldPrune lists the reasons for which deletions wait for a person. What is
+// only compared waits for nobody.
+func heldPrune(p plan.Plan) []string {
+	var out []string
 	for _, c := range p.Changes {
-		if c.Action == plan.Delete && c.Hold != "" {
-			return true
+		if c.Action == plan.Delete && c.Hold != "" && !c.Standing() && !slices.Contains(out, c.Hold) {
+			out = append(out, c.Hold)
 		}
 	}
-	return false
+	slices.Sort(out)
+	return out
 }
 
-// pendingLimit bounds what a status lists.
-const pendingLimit = 20
-
-func pending(o apply.Outcome) []v1alpha1.PendingChange {
-	var out []v1alpha1.PendingChange
-	for _, r := range o.Results {
-		if r.Status == apply.Applied || len(out) == pendingLimit {
-			continue
+// tried counts the changes that are not only compared.
+func tried(p plan.Plan) int {
+	n := 0
+	for _, c := range p.Changes {
+		if !c.Standing() {
+			n++
 		}
-		p := v1alpha1.PendingChange{Object: r.Change.Key.String(), Action: string(r.Change.Action), Reason: r.Change.Hold, Source: r.Change.Origin().String()}
-		if r.Err != nil {
-			p.Reason = r.Err.Error()
-		}
-		out = append(out, p)
 	}
-	return out
+	return n
+}
+
+// declared counts the known things of a revision that are as it says, or made so.
+func declared(p plan.Plan) int {
+	n := p.Unchanged
+	for _, c := range p.Changes {
+		if c.Action != plan.Delete && !c.Standing() {
+			n++
+		}
+	}
+	return n
+}
+
+// theRest says what became of what is not unknown, where the run looked at it.
+func theRest(done run) string {
+	waiting := len(done.Outcome.With(apply.Skipped))
+	switch {
+	case done.kind != full:
+		return ""
+	case waiting > 0:
+		return fmt.Sprintf("; all else of revision %s is applied, but for %d deletions that wait for that", done.Revision, waiting)
+	}
+	return fmt.Sprintf("; all else of revision %s is applied", done.Revision)
 }
 
 // write puts the verdict into the status.
 func (v verdict) write(status *v1alpha1.SyncStatus, sync *v1alpha1.Sync, done run) {
-	if done.kind == idle {
-		// Nothing was compared: what was pending still is.
-		v.pending, v.drifted = status.Pending, meta.IsStatusConditionTrue(status.Conditions, "Drifted")
-		if v.ready {
-			v.message = ""
-		}
+	if done.kind == idle && v.ready {
+		v.message = ""
 	}
 	status.LastHandledReconcileAt = sync.Annotations[v1alpha1.ReconcileAnnotation]
 	if done.Revision != "" {
 		status.LastAttemptedRevision = done.Revision
 	}
-	status.Pending = v.pending
 	if done.kind == full && done.err == nil {
 		status.Objects = managed(done)
 	}
@@ -170,7 +199,7 @@ func (v verdict) write(status *v1alpha1.SyncStatus, sync *v1alpha1.Sync, done ru
 	v.conditions(status, sync, done)
 }
 
-// conditions sets those of kstatus, and Drifted.
+// conditions sets those of kstatus, and what was found.
 func (v verdict) conditions(status *v1alpha1.SyncStatus, sync *v1alpha1.Sync, done run) {
 	if v.message == "" {
 		if c := meta.FindStatusCondition(status.Conditions, "Ready"); c != nil && c.Status == metav1.ConditionTrue {
@@ -188,19 +217,31 @@ func (v verdict) conditions(status *v1alpha1.SyncStatus, sync *v1alpha1.Sync, do
 	case !v.ready:
 		set(status, sync, "Reconciling", metav1.ConditionTrue, "ProgressingWithRetry", v.message)
 	}
-	drifted, reason, message := metav1.ConditionFalse, "InSync", "Live objects are as the revision says"
-	if v.drifted {
-		drifted, reason, message = metav1.ConditionTrue, "DriftReported", fmt.Sprintf("%d live objects differ from the revision", len(v.pending))
+	if done.kind != idle {
+		// Otherwise nothing was compared: what was pending still is.
+		v.findings(status, sync, done)
 	}
-	if done.err != nil {
-		drifted, reason, message = metav1.ConditionUnknown, "NotCompared", "No revision could be compared with the live objects"
+}
+
+// findings sets Drifted, and what is pending.
+func (v verdict) findings(status *v1alpha1.SyncStatus, sync *v1alpha1.Sync, done run) {
+	status.Pending = v.picture.pending()
+	value, reason, message := metav1.ConditionFalse, "InSync", "Live objects are as the revision says"
+	n, why := v.picture.drifted()
+	switch {
+	case done.err != nil:
+		value, reason, message = metav1.ConditionUnknown, "NotCompared", "No revision could be compared with the live objects"
+	case n > 0:
+		value, reason, message = metav1.ConditionTrue, why, fmt.Sprintf("%d live objects differ from the revision", n)
+	case len(v.picture.unknown) > 0:
+		value, reason, message = metav1.ConditionUnknown, partlyUnknown, unknowns(v.picture.unknown)
 	}
-	set(status, sync, "Drifted", drifted, reason, message)
+	set(status, sync, "Drifted", value, reason, message)
 }
 
 // theOthers says what became of the objects beside those with problems.
 func theOthers(done run, failed int) string {
-	declared := done.Plan.Unchanged + done.Plan.Count(plan.Create) + done.Plan.Count(plan.Update)
+	declared := declared(done.Plan)
 	switch {
 	case declared == 0:
 		return "no object of this revision could be read, what was applied before stays"

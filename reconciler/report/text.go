@@ -86,13 +86,13 @@ func (r Report) Text(w io.Writer, o Options) error {
 	}
 	made, compared := r.divided()
 	for _, c := range made {
-		b.WriteString(o.change(c))
+		o.change(&b, c)
 	}
 	if len(compared) > 0 {
 		b.WriteString("\n" + o.paint("bold", fmt.Sprintf("Only compared (%d):", len(compared))) + "\n")
 	}
 	for _, c := range compared {
-		b.WriteString(o.change(c))
+		o.change(&b, c)
 	}
 	r.textFindings(&b, o)
 	r.textHolds(&b, o)
@@ -124,14 +124,13 @@ func (r Report) divided() (made, compared []Change) {
 	return made, compared
 }
 
-// change is one change and its body.
-func (o Options) change(c Change) string {
+// change writes one change and its body.
+func (o Options) change(b *strings.Builder, c Change) {
 	s := c.symbol()
-	out := "\n" + o.paint(s, s+" "+c.title()) + "\n"
+	b.WriteString("\n" + o.paint(s, s+" "+c.title()) + "\n")
 	for _, l := range o.body(c) {
-		out += "    " + o.paint(l.symbol, strings.TrimRight(l.symbol+" "+l.text, " ")) + "\n"
+		b.WriteString("    " + o.paint(l.symbol, strings.TrimRight(l.symbol+" "+l.text, " ")) + "\n")
 	}
-	return out
 }
 
 // textFindings lists what is unknown, and the notes.
