@@ -24,12 +24,25 @@ func (m wish) record(item state.Item, uid string) inventory.Record {
 	rec := inventory.Record{Key: item.Key, Version: item.Version, Scope: m.text()}
 	rec.Print.UID = uid
 	rec.Print.Generation = int64(item.Wave)
-	tags, _ := item.Object["tags"].(map[string]any)
-	rec.Print.Meta, _ = tags[policyTag].(string)
+	rec.Print.Meta = policyOf(item)
 	if m.reserved[item.Key] {
 		rec.Print.Values = reservedMark
 	}
 	return rec
+}
+
+// policyOf is what a declaration says about the end of a thing: by its tag, or
+// in words where the thing itself is a tag.
+func policyOf(item state.Item) string {
+	if item.Adopt {
+		return ""
+	}
+	tags, _ := item.Object["tags"].(map[string]any)
+	if policy, ok := tags[policyTag].(string); ok {
+		return policy
+	}
+	policy, _ := item.Object["deletionPolicy"].(string)
+	return policy
 }
 
 // text writes a place as the inventory keeps it.

@@ -1,0 +1,322 @@
+package aws
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	sdk "github.com/aws/aws-sdk-go-v2/aws"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	sandbox "github.com/poolwright/poolwright/provision/sandbox/aws"
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/target"
+)
+
+// bench is one test's surroundings: an emulated account, a namespace for the
+// inventory, a Sync's world, and a person with the SDK.
+type bench struct {
+	*testing.T
+	cloud  *sandbox.Cloud
+	server *httptest.Server
+	config sandbox.Config
+	keys   kubernetes.Interface
+	rest   *rest.Config
+	home   string
+	sync   string
+	wire   *wire
+	world  *World
+	// hand is the person with the SDK.
+	hand *clients
+	mod  func(*Config)
+	told []Status
+}
+
+// wire is the way of a World's requests to AWS.
+type wire struct {
+	next wholeAnswers
+
+	mu   sync.Mutex
+	log  []string
+	left int // requests until everything stops, or -1
+	late bool
+	died chan struct{}
+}
+
+var errKilled = errors.New("the process was killed")
+
+func (w *wire) Do(r *http.Request) (*http.Response, error) {
+	name := r.Header.Get("X-Amz-Target") + " " + r.Method + " " + r.URL.Path
+	w.mu.Lock()
+	w.log = append(w.log, name)
+	dead := w.left == 0
+	last := w.left == 1
+	if w.left > 0 {
+		w.left--
+	}
+	late := w.late
+	w.mu.Unlock()
+	if dead || last && !late {
+		w.die()
+		return nil, errKilled
+	}
+	answer, err := w.next.Do(r)
+	if last {
+		// The request had its effect; nobody heard the answer.
+		w.die()
+		return nil, errKilled
+	}
+	return answer, err
+}
+
+func (w *wire) die() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.left = 0
+	select {
+	case <-w.died:
+	default:
+		close(w.died)
+	}
+}
+
+func (w *wire) requests() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.log)
+}
+
+func newBench(t *testing.T, change func(*sandbox.Config), mods ...func(*Config)) *bench {
+	t.Helper()
+	var made sandbox.Config
+	hand, cloud := newCloud(t, func(c *sandbox.Config) {
+		if change != nil {
+			change(c)
+		}
+		made = *c
+	})
+	server := httptest.NewServer(cloud)
+	t.Cleanup(server.Close)
+	b := &bench{T: t, cloud: cloud, server: server, config: made, hand: hand, rest: apiServer(t)}
+	b.keys = kubernetes.NewForConfigOrDie(b.rest)
+	ns, err := b.keys.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "t-"}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.home, b.sync = ns.Name, "sync-"+ns.Name
+	b.mod = func(c *Config) {
+		for _, m := range mods {
+			m(c)
+		}
+	}
+	b.restart()
+	return b
+}
+
+// restart forgets all memory, as a new process would.
+func (b *bench) restart() *World {
+	b.Helper()
+	b.wire = &wire{next: wholeAnswers{b.server.Client()}, left: -1, died: make(chan struct{})}
+	b.world = b.connect(b.wire)
+	return b.world
+}
+
+func (b *bench) connect(w *wire) *World {
+	b.Helper()
+	cfg := Config{
+		REST: b.rest, Sync: b.sync, Namespace: b.home, Tell: func(s Status) { b.told = append(b.told, s) },
+		AWS: func(_ context.Context, region string) (sdk.Config, error) {
+			cfg := sdkConfig(b.server, region)
+			cfg.HTTPClient = w
+			return cfg, nil
+		},
+	}
+	b.mod(&cfg)
+	world, err := New(cfg)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return world
+}
+
+// declare makes the declared set of a Cluster with these parts.
+func (b *bench) declare(change func(*v1alpha1.ClusterSpec)) state.Set {
+	b.Helper()
+	return declareIn(b.T, b.config, change)
+}
+
+func declareIn(t *testing.T, config sandbox.Config, change func(*v1alpha1.ClusterSpec)) state.Set {
+	t.Helper()
+	cluster := v1alpha1.Cluster{
+		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "Cluster"},
+		ObjectMeta: metav1.ObjectMeta{Name: "cluster"},
+		Spec:       v1alpha1.ClusterSpec{Name: config.Cluster.Name, Region: config.Region, Account: config.Account},
+	}
+	change(&cluster.Spec)
+	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&cluster)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return state.NewSet(state.Item{
+		Key:     state.Key{Target: "cluster", Group: v1alpha1.GroupVersion.Group, Kind: "Cluster", Name: "cluster"},
+		Version: "v1alpha1", Object: object, Origin: state.Origin{File: "cluster.yaml", Line: 1},
+	})
+}
+
+func (b *bench) want(declared state.Set) state.Set {
+	b.Helper()
+	wanted, err := b.world.Want(b.Context(), declared)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return wanted
+}
+
+func (b *bench) observe(declared state.Set) state.Set {
+	b.Helper()
+	found, err := b.world.Observe(b.Context(), b.want(declared))
+	if err != nil {
+		b.Fatal(err)
+	}
+	return found
+}
+
+func (b *bench) plan(declared state.Set) plan.Plan {
+	b.Helper()
+	wanted := b.want(declared)
+	found, err := b.world.Observe(b.Context(), wanted)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return plan.Compute(wanted, found)
+}
+
+// apply makes the changes that nothing holds, wave by wave, and returns the
+// errors by key. An error ends it, as a stopped run does.
+func (b *bench) apply(ctx context.Context, p plan.Plan) map[string]error {
+	b.Helper()
+	errs := map[string]error{}
+	var todo []plan.Change
+	for _, c := range p.Changes {
+		if c.Hold == "" {
+			todo = append(todo, c)
+		}
+	}
+	if len(todo) == 0 {
+		return errs
+	}
+	if err := b.world.Begin(ctx, todo); err != nil {
+		b.Fatal(err)
+	}
+	for i, c := range todo {
+		if ctx.Err() != nil {
+			return errs
+		}
+		if err := b.world.Correct(ctx, c); err != nil {
+			errs[c.Key.String()] = err
+		}
+		if c.Action != plan.Delete && (i+1 == len(todo) || todo[i+1].Wave() != c.Wave()) {
+			wait, cancel := context.WithTimeout(ctx, 20*time.Second)
+			if _, err := b.world.Ready(wait, []state.Key{c.Key}); err != nil {
+				b.Fatal(err)
+			}
+			cancel()
+		}
+	}
+	if ctx.Err() == nil {
+		if err := b.world.End(ctx); err != nil {
+			b.Fatal(err)
+		}
+	}
+	return errs
+}
+
+// reconcile plans and applies, and fails on any error.
+func (b *bench) reconcile(declared state.Set) plan.Plan {
+	b.Helper()
+	p := b.plan(declared)
+	for k, err := range b.apply(b.Context(), p) {
+		b.Fatalf("%s: %v", k, err)
+	}
+	return p
+}
+
+// settled fails unless nothing differs, now and for a new process.
+func (b *bench) settled(declared state.Set) {
+	b.Helper()
+	for range 2 {
+		if p := b.plan(declared); !p.Empty() || len(p.Unknown) > 0 {
+			b.Fatalf("still differs:\n%s", show(p))
+		}
+		b.restart()
+	}
+}
+
+// show writes a plan, one line a field.
+func show(p plan.Plan) string {
+	var out []string
+	for _, c := range p.Changes {
+		line := fmt.Sprintf("%s %s", c.Action, c.Key)
+		if c.Hold != "" {
+			line += " (" + c.Hold + ")"
+		}
+		out = append(out, line)
+		for _, f := range c.Fields {
+			out = append(out, fmt.Sprintf("  %s: %v -> %v", f.Path, f.Before, f.After))
+		}
+	}
+	for _, u := range p.Unknown {
+		out = append(out, fmt.Sprintf("unknown %s: %s", u.Key, u.Reason))
+	}
+	return strings.Join(out, "\n")
+}
+
+// writes are the operations so far that change something.
+func (b *bench) writes() []string {
+	var out []string
+	for _, c := range b.cloud.Calls() {
+		if !reads(c.Operation) {
+			out = append(out, c.Service+":"+c.Operation)
+		}
+	}
+	return out
+}
+
+// problems are the mistakes that Want finds.
+func (b *bench) problems(declared state.Set) []string {
+	b.Helper()
+	_, err := b.world.Want(b.Context(), declared)
+	var mistakes *target.ProblemsError
+	if !errors.As(err, &mistakes) {
+		b.Fatalf("Want returned %v, want problems", err)
+	}
+	var out []string
+	for _, p := range mistakes.Problems {
+		out = append(out, p.String())
+	}
+	slices.Sort(out)
+	return out
+}
+
+// fault injects a fault and returns what ends it.
+func (b *bench) fault(f sandbox.Fault) func() {
+	b.Helper()
+	end, err := b.cloud.Inject(f)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return end
+}

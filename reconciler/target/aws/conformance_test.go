@@ -1,0 +1,63 @@
+package aws
+
+import (
+	"testing"
+	"time"
+
+	sdk "github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/eventbridge"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/target"
+	"github.com/poolwright/poolwright/reconciler/target/targettest"
+)
+
+// deleting is a part whose things go with it.
+var deleting = v1alpha1.Part{DeletionPolicy: v1alpha1.PartDelete}
+
+func TestTheQueueAndItsRulesAreATarget(t *testing.T) {
+	targettest.Run(t, func(t *testing.T) targettest.World {
+		b := newBench(t, nil)
+		queue := func(retention time.Duration) func(*v1alpha1.ClusterSpec) {
+			return func(s *v1alpha1.ClusterSpec) {
+				s.InterruptionQueue = &v1alpha1.InterruptionQueue{Part: deleting, Retention: &metav1.Duration{Duration: retention}}
+			}
+		}
+		return targettest.World{
+			Connect: b.target,
+			Things:  b.declare(queue(5 * time.Minute)),
+			Revised: b.declare(queue(10 * time.Minute)),
+			Edit: func(t *testing.T, k state.Key) {
+				if _, err := b.hand.events.DisableRule(t.Context(), &eventbridge.DisableRuleInput{Name: &k.Name}); err != nil {
+					t.Fatal(err)
+				}
+			},
+			Remove: b.removeRule,
+			Replace: func(t *testing.T, k state.Key) {
+				b.removeRule(t, k)
+				_, err := b.hand.events.PutRule(t.Context(), &eventbridge.PutRuleInput{Name: &k.Name, EventPattern: sdk.String(`{"source":["aws.ec2"]}`)})
+				if err != nil {
+					t.Fatal(err)
+				}
+			},
+			Without: func(state.Key) state.Set { return b.declare(func(*v1alpha1.ClusterSpec) {}) },
+		}
+	})
+}
+
+func (b *bench) target(t *testing.T) target.Target {
+	t.Helper()
+	return b.restart()
+}
+
+func (b *bench) removeRule(t *testing.T, k state.Key) {
+	t.Helper()
+	if _, err := b.hand.events.RemoveTargets(t.Context(), &eventbridge.RemoveTargetsInput{Rule: &k.Name, Ids: []string{ruleTarget}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.hand.events.DeleteRule(t.Context(), &eventbridge.DeleteRuleInput{Name: &k.Name}); err != nil {
+		t.Fatal(err)
+	}
+}

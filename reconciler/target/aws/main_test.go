@@ -1,0 +1,50 @@
+package aws
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/poolwright/poolwright/provision/sandbox"
+)
+
+// apiserver is the API server that keeps the inventories of this package's tests.
+// It is started by the first that needs it; each has namespaces of its own.
+type apiserver struct {
+	once  sync.Once
+	world *sandbox.World
+	err   error
+}
+
+var inventories apiserver
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	code := m.Run()
+	if inventories.world != nil {
+		_ = inventories.world.Stop()
+	}
+	os.Exit(code)
+}
+
+// apiServer reaches the shared API server.
+func apiServer(t *testing.T) *rest.Config {
+	t.Helper()
+	inventories.once.Do(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
+		_ = cancel // the world lives as long as ctx, and both as long as the process
+		config := sandbox.DefaultConfig()
+		config.WithoutGit, config.Progress = true, os.Stderr
+		inventories.world, inventories.err = sandbox.Start(ctx, config)
+	})
+	if inventories.err != nil {
+		t.Fatal(fmt.Errorf("starting the API server for the inventory: %w", inventories.err))
+	}
+	return inventories.world.REST()
+}
