@@ -2,7 +2,9 @@ package aws
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -18,15 +20,13 @@ import (
 // subnets and securityGroups are the discovery tags of subnets and security
 // groups; the things themselves belong to whoever made the VPC:
 //
-//	tags            {key: value}: the discovery tag
-//	deletionPolicy  "Delete" where the tag is taken off when it leaves the
-//	                repository, "Orphan" otherwise
+//	tags  {key: value}, the discovery tag, and the deletion policy
 //
-// A second tag, the marker, says that the discovery tag is ours and what
-// becomes of it. A tag without one was put there by others: where it is as
-// wanted it stays unmarked, where it has another value it is theirs. The marker
-// names the cluster, because clusters share subnets and each may have its own
-// discovery key.
+// On the thing itself the deletion policy is another tag, the marker, which
+// says that the discovery tag is ours and what becomes of it. Its key names the
+// cluster, because clusters share subnets and each may have its own discovery
+// key. A discovery tag without a marker was put there by others: where it is as
+// wanted it stays as it is, where it has another value it is theirs.
 //
 // The name of such a thing is the id, followed by ":" and the tag's key where
 // this is not Karpenter's default: so a key that is given up can still be taken
@@ -35,6 +35,10 @@ type (
 	subnets        struct{}
 	securityGroups struct{}
 )
+
+// errNoSuch marks what is declared, was not made by Poolwright and never will be,
+// and is not there. Of what is not declared any more, it says that it is gone.
+var errNoSuch = errors.New("it does not exist")
 
 const (
 	discoveryKey = "karpenter.sh/discovery"
@@ -85,16 +89,14 @@ func (securityGroups) want(s scope) []state.Item {
 }
 
 func (s scope) discovery(kind string, d *v1alpha1.Discovery, ids []string) []state.Item {
-	policy := v1alpha1.PartOrphan
-	if !d.Adopt && d.DeletionPolicy != "" {
-		policy = d.DeletionPolicy
+	tags := map[string]any{d.Key: d.Value}
+	if !d.Adopt {
+		tags[policyTag] = string(d.DeletionPolicy)
 	}
 	var out []state.Item
 	for _, id := range ids {
 		k := s.regional("ec2", kind, discoveryName(id, d.Key))
-		out = append(out, s.amended(k, waveFirst, d.Adopt, map[string]any{
-			"tags": map[string]any{d.Key: d.Value}, "deletionPolicy": string(policy),
-		}))
+		out = append(out, s.amended(k, waveFirst, d.Adopt, map[string]any{"tags": tags}))
 	}
 	return out
 }
@@ -205,7 +207,7 @@ func readDiscovery(keys []state.Key, p place, what string, look func([]string, m
 		case failures[id] != nil:
 			out[k] = sighting{err: failures[id]}
 		case !ok:
-			out[k] = sighting{err: fmt.Errorf("there is no %s %s in %s: correct spec.discovery, or the account or region of the Cluster", what, id, p.Region)}
+			out[k] = sighting{err: fmt.Errorf("%w: EC2 has no %s %s in %s: correct spec.discovery, or the Cluster's account or region", errNoSuch, what, id, p.Region)}
 		default:
 			out[k] = p.seenDiscovery(id, key, thing)
 		}
@@ -213,31 +215,23 @@ func readDiscovery(keys []state.Key, p place, what string, look func([]string, m
 	return out
 }
 
-// seenDiscovery is a discovery tag as the framework knows tags: with the
-// marker in place of our own two tags.
+// seenDiscovery is a discovery tag as the framework knows tags, with the marker
+// in place of our own two.
 func (p place) seenDiscovery(id, key string, thing described) sighting {
 	_, present := thing.tags[key]
 	mark, marked := thing.tags[p.markerKey(key)]
-	out := sighting{
-		object: map[string]any{"tags": tagObject(thing.tags), "deletionPolicy": string(v1alpha1.PartOrphan)},
-		uid:    id, ours: marked || !present, notes: thing.notes, tags: map[string]string{},
+	tags := maps.Clone(thing.tags)
+	delete(tags, clusterTag)
+	delete(tags, policyTag)
+	object := tagObject(tags)
+	object[policyTag] = string(v1alpha1.PartOrphan) // which is what becomes of others' tags
+	if marked {
+		tags[clusterTag] = p.Cluster
+		if mark != adoptedMark {
+			tags[policyTag], object[policyTag] = mark, mark
+		}
 	}
-	for k, v := range thing.tags {
-		out.tags[k] = v
-	}
-	delete(out.tags, clusterTag)
-	delete(out.tags, policyTag)
-	if !marked {
-		return out
-	}
-	out.tags[clusterTag] = p.Cluster
-	if mark != adoptedMark {
-		out.tags[policyTag] = mark
-	}
-	if mark == string(v1alpha1.PartDelete) {
-		out.object["deletionPolicy"] = mark
-	}
-	return out
+	return sighting{object: map[string]any{"tags": object}, uid: id, tags: tags, ours: marked || !present, notes: thing.notes}
 }
 
 func (subnets) write(ctx context.Context, c *clients, wanted state.Item, _ sighting) error {
@@ -251,11 +245,12 @@ func (securityGroups) write(ctx context.Context, c *clients, wanted state.Item, 
 // writeDiscovery puts the tag and its marker on in one request.
 func writeDiscovery(ctx context.Context, c *clients, wanted state.Item) error {
 	id, key := parseDiscoveryName(wanted.Key.Name)
-	mark, _ := wanted.Object["deletionPolicy"].(string)
-	if wanted.Adopt {
+	tags := tagsOf(wanted)
+	mark := tags[policyTag]
+	if mark == "" {
 		mark = adoptedMark
 	}
-	tags := tagsOf(wanted)
+	delete(tags, policyTag)
 	tags[c.place.markerKey(key)] = mark
 	in := &ec2.CreateTagsInput{Resources: []string{id}}
 	for _, k := range sortedKeys(tags) {

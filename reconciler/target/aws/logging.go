@@ -91,7 +91,7 @@ func describeCluster(ctx context.Context, c *clients, name string) (*ekstypes.Cl
 }
 
 func errNoCluster(p place, name string) error {
-	return fmt.Errorf("EKS has no cluster %q in %s: correct spec.name, spec.region or spec.account", name, p.Region)
+	return fmt.Errorf("%w: EKS has no cluster %q in %s: correct spec.name, spec.region or spec.account", errNoSuch, name, p.Region)
 }
 
 func (loggings) write(ctx context.Context, c *clients, wanted state.Item, _ sighting) error {
@@ -112,15 +112,19 @@ func (loggings) write(ctx context.Context, c *clients, wanted state.Item, _ sigh
 		setups = append(setups, ekstypes.LogSetup{Types: off, Enabled: sdk.Bool(false)})
 	}
 	_, err := c.eks.UpdateClusterConfig(ctx, &eks.UpdateClusterConfigInput{Name: &wanted.Key.Name, Logging: &ekstypes.Logging{ClusterLogging: setups}})
-	if unchanged(err) {
-		return nil
-	}
-	return err
+	return updated(err)
 }
 
-// unchanged reports whether EKS refused an update because there is nothing to
-// update: somebody else, or an update that was lost on its way back, was first.
-func unchanged(err error) bool {
-	refused, ok := errors.AsType[*ekstypes.InvalidParameterException](err)
-	return ok && strings.Contains(strings.ToLower(refused.ErrorMessage()), "no changes needed")
+// updated reads the answer to an update that EKS carries out by and by. That
+// there is nothing to update means that somebody else, or an update whose answer
+// was lost, was first. That EKS is at another update has no code of its own: the
+// code would say that what is to be changed exists already.
+func updated(err error) error {
+	if refused, ok := errors.AsType[*ekstypes.InvalidParameterException](err); ok && strings.Contains(strings.ToLower(refused.ErrorMessage()), "no changes needed") {
+		return nil
+	}
+	if busy, ok := errors.AsType[*ekstypes.ResourceInUseException](err); ok {
+		return errors.New("EKS is at another update: " + busy.ErrorMessage())
+	}
+	return err
 }

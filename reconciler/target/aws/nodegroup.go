@@ -169,8 +169,8 @@ func eachNodeGroup(ctx context.Context, c *clients, keys []state.Key, look func(
 		case noCluster(err):
 			out[k] = sighting{err: errNoCluster(c.place, c.place.Cluster)}
 		case gone(err):
-			out[k] = sighting{err: fmt.Errorf("there is no such node group: make it (%s), or take it out of spec.systemNodeGroups",
-				c.place.command("eks create-nodegroup", "--cluster-name", c.place.Cluster, "--nodegroup-name", k.Name, "…"))}
+			out[k] = sighting{err: fmt.Errorf("%w: make it (%s), or take it out of spec.systemNodeGroups",
+				errNoSuch, c.place.command("eks create-nodegroup", "--cluster-name", c.place.Cluster, "--nodegroup-name", k.Name, "…"))}
 		case err != nil:
 			out[k] = sighting{err: err}
 		case answer.Nodegroup == nil:
@@ -199,10 +199,7 @@ func (nodeGroups) write(ctx context.Context, c *clients, wanted state.Item, live
 		return nil
 	}
 	_, err := c.eks.UpdateNodegroupConfig(ctx, in)
-	if unchanged(err) {
-		return nil
-	}
-	return err
+	return updated(err)
 }
 
 // newSizes are the sizes to set; nil where none differs. EKS refuses a minimum

@@ -156,11 +156,10 @@ func (queues) write(ctx context.Context, c *clients, wanted state.Item, live sig
 			return fmt.Errorf("writing the policy of queue %q: %w", name, err)
 		}
 	}
-	tags := tagsOf(wanted)
 	if have == nil {
 		// Attributes and tags come with the queue, so that there is never one
 		// that is half ours.
-		_, err := c.sqs.CreateQueue(ctx, &sqs.CreateQueueInput{QueueName: &name, Attributes: attributes, Tags: tags})
+		_, err := c.sqs.CreateQueue(ctx, &sqs.CreateQueueInput{QueueName: &name, Attributes: attributes, Tags: tagsOf(wanted)})
 		return err
 	}
 	found, err := c.sqs.GetQueueUrl(ctx, &sqs.GetQueueUrlInput{QueueName: &name})
@@ -172,12 +171,16 @@ func (queues) write(ctx context.Context, c *clients, wanted state.Item, live sig
 			return err
 		}
 	}
-	if lacks(live.tags, tags) {
-		if _, err := c.sqs.TagQueue(ctx, &sqs.TagQueueInput{QueueUrl: found.QueueUrl, Tags: tags}); err != nil {
+	set, drop := retagged(wanted, live)
+	if len(set) > 0 {
+		if _, err := c.sqs.TagQueue(ctx, &sqs.TagQueueInput{QueueUrl: found.QueueUrl, Tags: set}); err != nil {
 			return err
 		}
 	}
-	return nil
+	if len(drop) > 0 {
+		_, err = c.sqs.UntagQueue(ctx, &sqs.UntagQueueInput{QueueUrl: found.QueueUrl, TagKeys: drop})
+	}
+	return err
 }
 
 // encryptionAttributes turn the one encryption into the other. A KMS key turns

@@ -225,15 +225,14 @@ func targetObjects(targets []eventstypes.Target) []any {
 }
 
 func (rules) write(ctx context.Context, c *clients, wanted state.Item, live sighting) error {
-	name, tags := wanted.Key.Name, tagsOf(wanted)
-	have := live.object
+	name, have := wanted.Key.Name, live.object
 	if !state.Equal(have["pattern"], wanted.Object["pattern"]) || !state.Equal(have["state"], wanted.Object["state"]) {
 		in := &eventbridge.PutRuleInput{
 			Name: &name, State: eventstypes.RuleStateEnabled, EventPattern: sdk.String(written(wanted.Object["pattern"])),
 			Description: sdk.String("Fills the interruption queue of the EKS cluster " + c.place.Cluster + ". Made by Poolwright."),
 		}
 		if have == nil {
-			in.Tags = ruleTags(tags) // of a rule that exists they would be passed over in silence
+			in.Tags = ruleTags(tagsOf(wanted)) // of a rule that exists they would be passed over in silence
 		}
 		if _, err := c.events.PutRule(ctx, in); err != nil {
 			return err
@@ -244,9 +243,18 @@ func (rules) write(ctx context.Context, c *clients, wanted state.Item, live sigh
 			return err
 		}
 	}
-	if have != nil && lacks(live.tags, tags) {
-		arn := sdk.String(c.place.arn("events", "rule/"+name))
-		_, err := c.events.TagResource(ctx, &eventbridge.TagResourceInput{ResourceARN: arn, Tags: ruleTags(tags)})
+	if have == nil {
+		return nil
+	}
+	arn := sdk.String(c.place.arn("events", "rule/"+name))
+	set, drop := retagged(wanted, live)
+	if len(set) > 0 {
+		if _, err := c.events.TagResource(ctx, &eventbridge.TagResourceInput{ResourceARN: arn, Tags: ruleTags(set)}); err != nil {
+			return err
+		}
+	}
+	if len(drop) > 0 {
+		_, err := c.events.UntagResource(ctx, &eventbridge.UntagResourceInput{ResourceARN: arn, TagKeys: drop})
 		return err
 	}
 	return nil

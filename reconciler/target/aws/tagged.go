@@ -28,14 +28,4 @@ func tagsOf(wanted state.Item) map[string]string {
 	return out
 }
 
-// lacks reports whether one of the wanted tags is missing or has another value.
-func lacks(have, wanted map[string]string) bool {
-	for k, v := range wanted {
-		if live, ok := have[k]; !ok || live != v {
-			return true
-		}
-	}
-	return false
-}
-
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
