@@ -8,16 +8,22 @@ type kindOf struct{ service, kind string }
 // kinds lists every type of resource. Each file that adds one adds its line.
 func kinds() map[kindOf]kind {
 	return map[kindOf]kind{
-		{"sqs", "Queue"}:             queues{},
-		{"events", "Rule"}:           rules{},
-		{"logs", "LogGroup"}:         logGroups{},
-		{"eks", "Logging"}:           loggings{},
-		{"eks", "Version"}:           versions{},
-		{"eks", "Addon"}:             addons{},
-		{"eks", "NodeGroup"}:         nodeGroups{},
-		{"eks", "NodeGroupHardware"}: nodeGroupHardwares{},
-		{"ec2", "Subnet"}:            subnets{},
-		{"ec2", "SecurityGroup"}:     securityGroups{},
+		{"iam", "Policy"}:                 policies{},
+		{"iam", "Role"}:                   roles{},
+		{"iam", "InstanceProfile"}:        profiles{},
+		{"eks", "AccessEntry"}:            accessEntries{},
+		{"eks", "PodIdentityAssociation"}: podIdentities{},
+		{"servicequotas", "Quota"}:        newQuotas(),
+		{"sqs", "Queue"}:                  queues{},
+		{"events", "Rule"}:                rules{},
+		{"logs", "LogGroup"}:              logGroups{},
+		{"eks", "Logging"}:                loggings{},
+		{"eks", "Version"}:                versions{},
+		{"eks", "Addon"}:                  addons{},
+		{"eks", "NodeGroup"}:              nodeGroups{},
+		{"eks", "NodeGroupHardware"}:      nodeGroupHardwares{},
+		{"ec2", "Subnet"}:                 subnets{},
+		{"ec2", "SecurityGroup"}:          securityGroups{},
 	}
 }
 

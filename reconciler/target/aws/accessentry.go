@@ -1,0 +1,151 @@
+package aws
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	sdk "github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/eks"
+	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
+
+	"github.com/poolwright/poolwright/reconciler/state"
+)
+
+// accessEntries are EKS access entries: the one of the node role, of the type
+// that lets EC2 Linux nodes join.
+type accessEntries struct{}
+
+func (accessEntries) want(s scope) []state.Item {
+	node := s.spec.NodeRole
+	if node == nil {
+		return nil
+	}
+	return []state.Item{s.made(s.regional("eks", "AccessEntry", s.Cluster+"/"+node.Name), waveThird, node.Part, map[string]any{
+		"principalArn": s.iamARN("role/" + node.Name), "type": "EC2_LINUX",
+	})}
+}
+
+func (accessEntries) read(ctx context.Context, c *clients, keys []state.Key) map[state.Key]sighting {
+	return oneByOne(keys, func(k state.Key) (sighting, error) {
+		cluster, role, _ := strings.Cut(k.Name, "/")
+		seen, err := readEntry(ctx, c, cluster, c.place.iamARN("role/"+role))
+		if err != nil || seen.object != nil {
+			return seen, err
+		}
+		// An adopted role may have a path, which only the list tells.
+		principal, err := entryOf(ctx, c, cluster, role)
+		if err != nil || principal == "" {
+			return sighting{}, err
+		}
+		return readEntry(ctx, c, cluster, principal)
+	})
+}
+
+func readEntry(ctx context.Context, c *clients, cluster, principal string) (sighting, error) {
+	out, err := c.eks.DescribeAccessEntry(ctx, &eks.DescribeAccessEntryInput{ClusterName: sdk.String(cluster), PrincipalArn: sdk.String(principal)})
+	if gone(err) {
+		return sighting{}, nil
+	}
+	if err != nil {
+		return sighting{}, withoutEntries(ctx, c, cluster, fmt.Errorf("reading the access entry of %s: %w", principal, err))
+	}
+	e := out.AccessEntry
+	seen := sighting{uid: sdk.ToString(e.AccessEntryArn), tags: e.Tags}
+	if e.CreatedAt != nil {
+		seen.uid += "#" + e.CreatedAt.UTC().Format("2006-01-02T15:04:05.000Z")
+	}
+	seen.ours = c.place.owned(seen.tags)
+	seen.object = map[string]any{
+		"principalArn": c.place.iamARN("role/" + c.place.roleName(sdk.ToString(e.PrincipalArn))),
+		"type":         sdk.ToString(e.Type), "tags": tagObject(seen.tags),
+	}
+	return seen, nil
+}
+
+// entryOf finds the principal of an access entry by the role's name alone;
+// empty when there is none.
+func entryOf(ctx context.Context, c *clients, cluster, role string) (string, error) {
+	pages := eks.NewListAccessEntriesPaginator(c.eks, &eks.ListAccessEntriesInput{ClusterName: sdk.String(cluster)})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if gone(err) {
+			return "", c.noCluster(cluster)
+		}
+		if err != nil {
+			return "", withoutEntries(ctx, c, cluster, fmt.Errorf("listing the access entries of cluster %q: %w", cluster, err))
+		}
+		for _, arn := range page.AccessEntries {
+			if strings.Contains(arn, ":role/") && c.place.roleName(arn) == role && arn != c.place.iamARN("role/"+role) {
+				return arn, nil
+			}
+		}
+	}
+	return "", nil
+}
+
+func (c *clients) noCluster(name string) error {
+	return fmt.Errorf("EKS has no cluster %q in %s of account %s: correct the Cluster's name, region or account", name, c.place.Region, c.place.Account)
+}
+
+// withoutEntries replaces the error of a cluster that knows no access entries by
+// what to do about it. EKS says it in words only, so the cluster is asked.
+func withoutEntries(ctx context.Context, c *clients, cluster string, err error) error {
+	if codeOf(err) != "InvalidRequestException" {
+		return err
+	}
+	out, asked := c.eks.DescribeCluster(ctx, &eks.DescribeClusterInput{Name: sdk.String(cluster)})
+	if asked != nil || out.Cluster == nil || out.Cluster.AccessConfig == nil || out.Cluster.AccessConfig.AuthenticationMode != ekstypes.AuthenticationModeConfigMap {
+		return err
+	}
+	return fmt.Errorf("the cluster lets nodes in by its aws-auth ConfigMap only (authenticationMode CONFIG_MAP); to use access entries: "+
+		"`aws eks update-cluster-config --name %s --access-config authenticationMode=API_AND_CONFIG_MAP`", cluster)
+}
+
+// write makes the entry. The type of an entry cannot be changed: it is made
+// anew, and whoever comes in by it is refused for a moment.
+func (accessEntries) write(ctx context.Context, c *clients, wanted state.Item, live sighting) error {
+	cluster, role, _ := strings.Cut(wanted.Key.Name, "/")
+	principal, err := c.roleARN(ctx, role)
+	if err != nil {
+		return err
+	}
+	if live.object != nil && live.object["type"] == wanted.Object["type"] {
+		return c.tagEKS(ctx, wanted, live)
+	}
+	if live.object != nil {
+		if err := deleteEntry(ctx, c, cluster, principal); err != nil {
+			return err
+		}
+	}
+	kind, _ := wanted.Object["type"].(string)
+	_, err = c.eks.CreateAccessEntry(ctx, &eks.CreateAccessEntryInput{
+		ClusterName: sdk.String(cluster), PrincipalArn: sdk.String(principal), Type: sdk.String(kind), Tags: tagsOf(wanted),
+	})
+	// EKS answers so for a role that it has not heard of yet.
+	if codeOf(err) == "InvalidParameterException" || exists(err) {
+		return notYet(err)
+	}
+	if gone(err) {
+		return c.noCluster(cluster)
+	}
+	if err != nil {
+		return withoutEntries(ctx, c, cluster, fmt.Errorf("creating the access entry of %s: %w", principal, err))
+	}
+	return nil
+}
+
+func deleteEntry(ctx context.Context, c *clients, cluster, principal string) error {
+	_, err := c.eks.DeleteAccessEntry(ctx, &eks.DeleteAccessEntryInput{ClusterName: sdk.String(cluster), PrincipalArn: sdk.String(principal)})
+	if err != nil && !gone(err) {
+		return fmt.Errorf("deleting the access entry of %s: %w", principal, err)
+	}
+	return nil
+}
+
+// remove takes the entry away; the role may be gone already, so its ARN is the
+// one without a path: only such roles are ours.
+func (accessEntries) remove(ctx context.Context, c *clients, k state.Key, _ sighting) error {
+	cluster, role, _ := strings.Cut(k.Name, "/")
+	return deleteEntry(ctx, c, cluster, c.place.iamARN("role/"+role))
+}

@@ -1,0 +1,289 @@
+package aws
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// IAM policy documents can be written in many ways that mean the same: one
+// string or a list of one, a list in any order, a URL-encoded text. A document
+// in an object is canonical: every such choice is made, so that equal means
+// equal. It stays a map, and a reader of a report sees the statement and the
+// condition that somebody changed.
+
+// documentLimit is far above IAM's own limit for any document, 10,240 characters.
+const documentLimit = 256 << 10
+
+// document reads a policy document, URL-encoded as IAM answers or plain, and
+// returns it in its canonical form.
+func document(text string) (map[string]any, error) {
+	if len(text) > documentLimit {
+		return nil, fmt.Errorf("reading a policy document: it has %d characters, more than IAM takes", len(text))
+	}
+	text = strings.TrimSpace(text)
+	if !strings.HasPrefix(text, "{") {
+		plain, err := url.PathUnescape(text)
+		if err != nil {
+			return nil, fmt.Errorf("reading a policy document: it is neither JSON nor URL-encoded JSON")
+		}
+		text = plain
+	}
+	d := json.NewDecoder(strings.NewReader(text))
+	d.UseNumber()
+	var raw map[string]any
+	if err := d.Decode(&raw); err != nil {
+		return nil, fmt.Errorf("reading a policy document: %w", err)
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return nil, errors.New("reading a policy document: more follows after its end")
+	}
+	return canonical(raw)
+}
+
+func canonical(raw map[string]any) (map[string]any, error) {
+	out := make(map[string]any, len(raw)+1)
+	// A document without a version is of the first one, which knows no policy
+	// variables: that must not look equal to the second.
+	out["Version"] = "2008-10-17"
+	for k, v := range raw {
+		if k != "Statement" {
+			out[k] = plainValue(v)
+		}
+	}
+	var statements []any
+	switch s := raw["Statement"].(type) {
+	case []any:
+		statements = s
+	case map[string]any:
+		statements = []any{s}
+	default:
+		return nil, errors.New("reading a policy document: its Statement is neither a statement nor a list of them")
+	}
+	type line struct{ sid, text string }
+	sorted := make([]map[string]any, 0, len(statements))
+	lines := make(map[int]line, len(statements))
+	order := make([]int, 0, len(statements))
+	for n, s := range statements {
+		m, ok := s.(map[string]any)
+		if !ok {
+			return nil, fmt.Errorf("reading a policy document: statement %d is no JSON object", n)
+		}
+		c := statement(m)
+		text, err := json.Marshal(c)
+		if err != nil {
+			return nil, fmt.Errorf("reading a policy document: statement %d: %w", n, err)
+		}
+		sid, _ := c["Sid"].(string)
+		sorted, lines[n], order = append(sorted, c), line{sid, string(text)}, append(order, n)
+	}
+	// Statements have no order; by Sid first, so that a changed one stays in
+	// its place and a report compares it with itself.
+	slices.SortFunc(order, func(a, b int) int {
+		if c := strings.Compare(lines[a].sid, lines[b].sid); c != 0 {
+			return c
+		}
+		return strings.Compare(lines[a].text, lines[b].text)
+	})
+	list := make([]any, 0, len(order))
+	for i, n := range order {
+		if i > 0 && lines[n].text == lines[order[i-1]].text {
+			continue
+		}
+		list = append(list, sorted[n])
+	}
+	out["Statement"] = list
+	return out, nil
+}
+
+// statement is one statement in its canonical form.
+func statement(raw map[string]any) map[string]any {
+	out := make(map[string]any, len(raw))
+	for k, v := range raw {
+		switch k {
+		case "Action", "NotAction", "Resource", "NotResource":
+			out[k] = words(v)
+		case "Principal", "NotPrincipal":
+			out[k] = principals(v)
+		case "Condition":
+			if c := conditions(v); c != nil {
+				out[k] = c
+			}
+		case "Sid":
+			if v != "" {
+				out[k] = plainValue(v)
+			}
+		default:
+			out[k] = plainValue(v)
+		}
+	}
+	return out
+}
+
+// words is a list of strings, sorted and without repetitions, of what is one
+// string or a list. Numbers and truth values become strings, as IAM takes
+// them. What is anything else stays as it is.
+func words(v any) any {
+	list, ok := v.([]any)
+	if !ok {
+		list = []any{v}
+	}
+	out := make([]string, 0, len(list))
+	for _, e := range list {
+		switch e := e.(type) {
+		case string:
+			out = append(out, e)
+		case json.Number:
+			out = append(out, e.String())
+		case bool:
+			out = append(out, fmt.Sprint(e))
+		default:
+			return plainValue(v)
+		}
+	}
+	slices.Sort(out)
+	return strs(slices.Compact(out))
+}
+
+// principals gives everyone one spelling: "*" is {"AWS": "*"}.
+func principals(v any) any {
+	if v == "*" {
+		return map[string]any{"AWS": []any{"*"}}
+	}
+	m, ok := v.(map[string]any)
+	if !ok {
+		return plainValue(v)
+	}
+	out := make(map[string]any, len(m))
+	for k, v := range m {
+		out[k] = words(v)
+	}
+	return out
+}
+
+// conditions is nil for a Condition without any.
+func conditions(v any) any {
+	m, ok := v.(map[string]any)
+	if !ok {
+		return plainValue(v)
+	}
+	if len(m) == 0 {
+		return nil
+	}
+	out := make(map[string]any, len(m))
+	for operator, v := range m {
+		keys, ok := v.(map[string]any)
+		if !ok {
+			out[operator] = plainValue(v)
+			continue
+		}
+		values := make(map[string]any, len(keys))
+		for k, v := range keys {
+			values[k] = words(v)
+		}
+		out[operator] = values
+	}
+	return out
+}
+
+// plainValue turns numbers into those of canonical objects.
+func plainValue(v any) any {
+	switch v := v.(type) {
+	case json.Number:
+		if n, err := v.Int64(); err == nil {
+			return n
+		}
+		if f, err := v.Float64(); err == nil {
+			return f
+		}
+		return v.String()
+	case []any:
+		out := make([]any, len(v))
+		for i, e := range v {
+			out[i] = plainValue(e)
+		}
+		return out
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for k, e := range v {
+			out[k] = plainValue(e)
+		}
+		return out
+	}
+	return v
+}
+
+// documentText writes a canonical document for IAM: lists of one string become
+// the string, because IAM counts characters.
+func documentText(doc any) (string, error) {
+	m, _ := doc.(map[string]any)
+	short, ok := shorten(m).(map[string]any)
+	if !ok {
+		return "", errors.New("writing a policy document: it is empty")
+	}
+	short["Statement"] = shortenEach(m["Statement"])
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(short); err != nil {
+		return "", fmt.Errorf("writing a policy document: %w", err)
+	}
+	return strings.TrimSpace(b.String()), nil
+}
+
+func shorten(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for k, e := range v {
+			out[k] = shorten(e)
+		}
+		return out
+	case []any:
+		if len(v) == 1 {
+			if s, ok := v[0].(string); ok {
+				return s
+			}
+		}
+	}
+	return v
+}
+
+func shortenEach(v any) any {
+	list, ok := v.([]any)
+	if !ok {
+		return v
+	}
+	out := make([]any, len(list))
+	for i, e := range list {
+		out[i] = shorten(e)
+	}
+	return out
+}
+
+// renamed is a copy of a document in which every occurrence of a word is
+// replaced, in keys and in values.
+func renamed(v any, old, by string) any {
+	switch v := v.(type) {
+	case string:
+		return strings.ReplaceAll(v, old, by)
+	case []any:
+		out := make([]any, len(v))
+		for i, e := range v {
+			out[i] = renamed(e, old, by)
+		}
+		return out
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for k, e := range v {
+			out[strings.ReplaceAll(k, old, by)] = renamed(e, old, by)
+		}
+		return out
+	}
+	return v
+}

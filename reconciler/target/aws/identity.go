@@ -1,0 +1,156 @@
+package aws
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	sdk "github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/eks"
+	"github.com/aws/aws-sdk-go-v2/service/iam"
+	iamtypes "github.com/aws/aws-sdk-go-v2/service/iam/types"
+
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/state"
+)
+
+// What the kinds of identity (policies, roles, instance profiles, access
+// entries, pod identity) have in common: their names, and how tags move.
+
+// onlyBootstrap is why the controller's own identity is only compared: who
+// could write it could give itself any power.
+const onlyBootstrap = "written only by `poolwright bootstrap` (least power)"
+
+// own marks a part of the controller's own identity.
+func (s scope) own(item state.Item) state.Item {
+	if !s.bootstrap {
+		item.Hold = onlyBootstrap
+	}
+	return item
+}
+
+// policyName is the name of one of the policies that bootstrap writes.
+func (p place) policyName(what string) string { return "poolwright-" + what + "-" + p.Cluster }
+
+// roleName is the name of a role of this account; the whole ARN for another's.
+func (p place) roleName(arn string) string {
+	path, ok := strings.CutPrefix(arn, p.iamARN("role/"))
+	if !ok {
+		return arn
+	}
+	return path[strings.LastIndex(path, "/")+1:]
+}
+
+// roleARN asks for the ARN of a role, because adopted roles may have a path.
+func (c *clients) roleARN(ctx context.Context, name string) (string, error) {
+	out, err := c.iam.GetRole(ctx, &iam.GetRoleInput{RoleName: sdk.String(name)})
+	if gone(err) {
+		return "", notYet(err)
+	}
+	if err != nil {
+		return "", fmt.Errorf("reading role %q: %w", name, err)
+	}
+	return sdk.ToString(out.Role.Arn), nil
+}
+
+// issuer is the cluster's OIDC issuer without its scheme.
+func (c *clients) issuer(ctx context.Context) (string, error) {
+	out, err := c.eks.DescribeCluster(ctx, &eks.DescribeClusterInput{Name: sdk.String(c.place.Cluster)})
+	if err != nil {
+		return "", fmt.Errorf("reading the OIDC issuer of cluster %q: %w", c.place.Cluster, err)
+	}
+	if out.Cluster == nil || out.Cluster.Identity == nil || out.Cluster.Identity.Oidc == nil {
+		return "", nil
+	}
+	return strings.TrimPrefix(sdk.ToString(out.Cluster.Identity.Oidc.Issuer), "https://"), nil
+}
+
+// retagged says which tags to set and which to take away so that the live ones
+// become the wanted ones. Others' tags stay; of ours, only the deletion policy
+// can have become too much, when the part was adopted since.
+func retagged(wanted state.Item, live sighting) (set map[string]string, drop []string) {
+	want := tagsOf(wanted)
+	set = map[string]string{}
+	for k, v := range want {
+		if have, ok := live.tags[k]; !ok || have != v {
+			set[k] = v
+		}
+	}
+	if _, has := live.tags[policyTag]; has {
+		if _, wants := want[policyTag]; !wants {
+			drop = append(drop, policyTag)
+		}
+	}
+	return set, drop
+}
+
+// iamTags are tags as IAM takes them, sorted.
+func iamTags(tags map[string]string) []iamtypes.Tag {
+	var out []iamtypes.Tag
+	for _, k := range sortedKeys(tags) {
+		out = append(out, iamtypes.Tag{Key: sdk.String(k), Value: sdk.String(tags[k])})
+	}
+	return out
+}
+
+func fromIAMTags(tags []iamtypes.Tag) map[string]string {
+	if len(tags) == 0 {
+		return nil
+	}
+	out := make(map[string]string, len(tags))
+	for _, t := range tags {
+		out[sdk.ToString(t.Key)] = sdk.ToString(t.Value)
+	}
+	return out
+}
+
+// tagEKS gives an EKS resource the wanted tags that it lacks.
+func (c *clients) tagEKS(ctx context.Context, wanted state.Item, live sighting) error {
+	arn, _, _ := strings.Cut(live.uid, "#")
+	missing, _ := retagged(wanted, live)
+	if len(missing) == 0 {
+		return nil
+	}
+	if _, err := c.eks.TagResource(ctx, &eks.TagResourceInput{ResourceArn: sdk.String(arn), Tags: missing}); err != nil {
+		return fmt.Errorf("tagging %s: %w", arn, err)
+	}
+	return nil
+}
+
+// nodePolicies is the allow-list: every managed policy that a node role may
+// have, with the path of its ARN.
+func nodePolicies() map[v1alpha1.NodePolicy]string {
+	return map[v1alpha1.NodePolicy]string{
+		"AmazonEKSWorkerNodePolicy":          "AmazonEKSWorkerNodePolicy",
+		"AmazonEKSWorkerNodeMinimalPolicy":   "AmazonEKSWorkerNodeMinimalPolicy",
+		"AmazonEKS_CNI_Policy":               "AmazonEKS_CNI_Policy",
+		"AmazonEC2ContainerRegistryReadOnly": "AmazonEC2ContainerRegistryReadOnly",
+		"AmazonEC2ContainerRegistryPullOnly": "AmazonEC2ContainerRegistryPullOnly",
+		"AmazonSSMManagedInstanceCore":       "AmazonSSMManagedInstanceCore",
+		"AmazonEBSCSIDriverPolicy":           "service-role/AmazonEBSCSIDriverPolicy",
+		"CloudWatchAgentServerPolicy":        "CloudWatchAgentServerPolicy",
+	}
+}
+
+// allowList writes the names that a node role may have.
+func allowList() string {
+	return strings.Join(strings.Fields(fmt.Sprint(strs(slices.Collect(maps.Keys(nodePolicies())))...)), ", ")
+}
+
+// attachable refuses policies outside of the allow-list, whatever the wanted
+// object says.
+func (p place) attachable(arn string) error {
+	for _, path := range nodePolicies() {
+		if arn == p.awsPolicyARN(path) {
+			return nil
+		}
+	}
+	for _, what := range []string{"loop", "engine"} {
+		if arn == p.iamARN("policy/"+p.policyName(what)) {
+			return nil
+		}
+	}
+	return fmt.Errorf("policy %s must not be attached: a node role may have %s", arn, allowList())
+}

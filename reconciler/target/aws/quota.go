@@ -1,0 +1,298 @@
+package aws
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	sdk "github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	"github.com/aws/aws-sdk-go-v2/service/servicequotas"
+
+	"github.com/poolwright/poolwright/provision/catalog"
+	"github.com/poolwright/poolwright/reconciler/state"
+)
+
+// quotas are EC2's vCPU quotas as far as the declared NodePools can draw on
+// them. They are looked at, never written, and nothing about them is wanted:
+// what there is to say is in the numbers and notes of their sightings.
+type quotas struct {
+	table func() (*catalog.Catalog, error)
+	// pools are those of the last want: read learns the keys only, and must
+	// tell which pool a quota is too small for.
+	pools *latest
+}
+
+func newQuotas() quotas {
+	return quotas{table: sync.OnceValues(catalog.Load), pools: &latest{}}
+}
+
+// latest holds the pools that were declared last.
+type latest struct {
+	mu    sync.Mutex
+	pools []pool
+}
+
+func (l *latest) set(pools []pool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.pools = pools
+}
+
+func (l *latest) get() []pool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.pools
+}
+
+// quotaClass is one quota: which instances count against it, and its name.
+type quotaClass struct {
+	// name is what AWS calls the quota today; names change, see matches.
+	name string
+	// family is the token of the family in such names.
+	family string
+	spot   bool
+	// from and to bound the generations, where quotas differ by them.
+	from, to int
+}
+
+// quotaClasses are the quotas of the families that the catalogue holds.
+func quotaClasses() []quotaClass {
+	const all = 1 << 10
+	return []quotaClass{
+		{"Running On-Demand Standard (A, C, D, H, I, M, R, T, Z) instances", "STANDARD", false, 0, all},
+		{"Running On-Demand G and VT instances", "G", false, 0, all},
+		{"Running On-Demand P instances", "P", false, 0, all},
+		{"All Standard (A, C, D, H, I, M, R, T, Z) Spot Instance Requests", "STANDARD", true, 0, all},
+		{"All G and VT Spot Instance Requests", "G", true, 0, all},
+		{"All P4, P3 and P2 Spot Instance Requests", "P", true, 0, 4},
+		{"All P5 Spot Instance Requests", "P", true, 5, all},
+	}
+}
+
+// quotaWord finds the family names in the name of a quota.
+var quotaWord = regexp.MustCompile(`([A-Z]+)([0-9]*)`)
+
+// matches reports whether a quota of that name is the class's. AWS renames
+// quotas and splits them by generations ("All P Spot Instance Requests" became
+// two), so words are looked for, not the name.
+func (q quotaClass) matches(name string) bool {
+	name = strings.ToUpper(name)
+	for _, other := range []string{"DEDICATED", "HOST", "FLEET", "BLOCK", "RESERV"} {
+		if strings.Contains(name, other) {
+			return false
+		}
+	}
+	if !strings.Contains(name, "INSTANCE") || strings.Contains(name, "SPOT") != q.spot || strings.Contains(name, "ON-DEMAND") == q.spot {
+		return false
+	}
+	for _, m := range quotaWord.FindAllStringSubmatch(name, -1) {
+		generation, err := strconv.Atoi(m[2])
+		if m[1] == q.family && (err != nil || q.from <= generation && generation <= q.to) {
+			return true
+		}
+	}
+	return false
+}
+
+// typeForm takes an instance type's name apart: the family's letters and its
+// generation.
+var typeForm = regexp.MustCompile(`^([a-z]+)(?:-[0-9]+tb)?([0-9]+)`)
+
+// classOf finds the quota that an instance counts against; false for families
+// with quotas of their own that the catalogue does not hold.
+func classOf(instanceType string, spot bool) (quotaClass, bool) {
+	m := typeForm.FindStringSubmatch(instanceType)
+	if m == nil {
+		return quotaClass{}, false
+	}
+	family := ""
+	switch m[1] {
+	case "a", "c", "d", "h", "i", "im", "is", "m", "r", "t", "z":
+		family = "STANDARD"
+	case "g", "gr", "vt":
+		family = "G"
+	case "p":
+		family = "P"
+	}
+	generation, err := strconv.Atoi(m[2])
+	if err != nil {
+		return quotaClass{}, false
+	}
+	for _, q := range quotaClasses() {
+		if q.family == family && q.spot == spot && q.from <= generation && generation <= q.to {
+			return q, true
+		}
+	}
+	return quotaClass{}, false
+}
+
+// want lists the quotas that some pool can draw on, once the Cluster asks
+// anything of AWS.
+func (q quotas) want(s scope) []state.Item {
+	if !asks(s.spec) {
+		return nil
+	}
+	types, err := q.table()
+	if err != nil {
+		return nil // the catalogue's own tests keep the table readable
+	}
+	pools := make([]pool, 0, len(s.pools))
+	reached := map[string]bool{}
+	for _, item := range s.pools {
+		p := readPool(item, types)
+		for name := range p.demands {
+			reached[name] = true
+		}
+		pools = append(pools, p)
+	}
+	q.pools.set(pools)
+	var out []state.Item
+	for _, name := range sortedKeys(reached) {
+		out = append(out, s.compared(s.regional("servicequotas", "Quota", name), "", map[string]any{}))
+	}
+	return out
+}
+
+// limit is what Service Quotas says of one class.
+type limit struct {
+	code  string
+	vcpus int64
+	// others are the names of further quotas that match.
+	others []string
+}
+
+func (q quotas) read(ctx context.Context, c *clients, keys []state.Key) map[state.Key]sighting {
+	limits, err := readLimits(ctx, c)
+	used := map[string]int64{}
+	if err == nil {
+		used, err = q.readUse(ctx, c)
+	}
+	if err != nil {
+		return unknownAll(keys, err)
+	}
+	pools := q.pools.get()
+	out := make(map[state.Key]sighting, len(keys))
+	for _, k := range keys {
+		seen := sighting{object: map[string]any{}}
+		found, ok := limits[k.Name]
+		if !ok {
+			seen.notes = []string{"Service Quotas names no such quota in " + c.place.Region + ": what the pools may use is unknown"}
+			out[k] = seen
+			continue
+		}
+		seen.object = map[string]any{"limitVCPUs": found.vcpus, "usedVCPUs": used[k.Name]}
+		seen.notes = append(advice(pools, k.Name, limits), fmt.Sprintf("%d vCPUs, %d used", found.vcpus, used[k.Name]))
+		if len(found.others) > 0 {
+			seen.notes = append(seen.notes, "there are other quotas that may count as well: "+strings.Join(found.others, ", "))
+		}
+		slices.Sort(seen.notes)
+		out[k] = seen
+	}
+	return out
+}
+
+// readLimits finds the classes' quotas by their names.
+func readLimits(ctx context.Context, c *clients) (map[string]limit, error) {
+	type entry struct {
+		name string
+		limit
+	}
+	var all []entry
+	pages := servicequotas.NewListServiceQuotasPaginator(c.quotas, &servicequotas.ListServiceQuotasInput{ServiceCode: sdk.String("ec2"), MaxResults: sdk.Int32(100)})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("listing the quotas of EC2: %w", err)
+		}
+		for _, q := range page.Quotas {
+			if q.Value != nil {
+				all = append(all, entry{sdk.ToString(q.QuotaName), limit{code: sdk.ToString(q.QuotaCode), vcpus: int64(*q.Value)}})
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b entry) int { return strings.Compare(a.name, b.name) })
+	out := map[string]limit{}
+	for _, class := range quotaClasses() {
+		var fitting []entry
+		for _, e := range all {
+			if e.name == class.name {
+				fitting = []entry{e}
+				break
+			}
+			if class.matches(e.name) {
+				fitting = append(fitting, e)
+			}
+		}
+		if len(fitting) == 0 {
+			continue
+		}
+		found := fitting[0].limit
+		for _, e := range fitting[1:] {
+			found.others = append(found.others, e.name)
+		}
+		out[class.name] = found
+	}
+	return out, nil
+}
+
+// readUse adds up the vCPUs of the instances that count against each class.
+func (q quotas) readUse(ctx context.Context, c *clients) (map[string]int64, error) {
+	types, err := q.table()
+	if err != nil {
+		return nil, err
+	}
+	used := map[string]int64{}
+	pages := ec2.NewDescribeInstancesPaginator(c.ec2, &ec2.DescribeInstancesInput{
+		Filters:    []ec2types.Filter{{Name: sdk.String("instance-state-name"), Values: []string{"pending", "running"}}},
+		MaxResults: sdk.Int32(1000),
+	})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("adding up the vCPUs in use: %w", err)
+		}
+		for _, r := range page.Reservations {
+			for _, i := range r.Instances {
+				if class, ok := counts(i); ok {
+					used[class] += vcpusOf(i, types)
+				}
+			}
+		}
+	}
+	return used, nil
+}
+
+// counts finds the class of an instance. Capacity blocks, scheduled instances
+// and those on Dedicated Hosts have quotas of their own.
+func counts(i ec2types.Instance) (string, bool) {
+	spot := i.InstanceLifecycle == ec2types.InstanceLifecycleTypeSpot
+	if !spot && i.InstanceLifecycle != "" || i.Placement != nil && i.Placement.Tenancy == ec2types.TenancyHost {
+		return "", false
+	}
+	class, ok := classOf(string(i.InstanceType), spot)
+	return class.name, ok
+}
+
+// vcpusOf is what an instance counts: the vCPUs of its type; of a type that the
+// catalogue does not know, those that it runs with.
+func vcpusOf(i ec2types.Instance, types *catalog.Catalog) int64 {
+	if t, ok := types.Lookup(string(i.InstanceType)); ok {
+		return int64(t.VCPUs)
+	}
+	if o := i.CpuOptions; o != nil {
+		return int64(sdk.ToInt32(o.CoreCount)) * int64(sdk.ToInt32(o.ThreadsPerCore))
+	}
+	return 0
+}
+
+func (quotas) write(_ context.Context, _ *clients, wanted state.Item, _ sighting) error {
+	return fmt.Errorf("quota %q is never written: ask AWS for more in the console of Service Quotas", wanted.Key.Name)
+}
+
+func (quotas) remove(context.Context, *clients, state.Key, sighting) error { return nil }
