@@ -7,11 +7,13 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/poolwright/poolwright/gitsource/dir"
+	"github.com/poolwright/poolwright/provision/engine"
 	"github.com/poolwright/poolwright/reconciler"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/controller"
 	"github.com/poolwright/poolwright/reconciler/declared"
 	"github.com/poolwright/poolwright/reconciler/report"
+	"github.com/poolwright/poolwright/reconciler/target/aws"
 	"github.com/poolwright/poolwright/reconciler/target/cluster"
 )
 
@@ -28,8 +30,8 @@ type PlanRequest struct {
 	Namespace string
 }
 
-// Plan says what applying a folder would change in the live cluster. It writes
-// nothing.
+// Plan says what applying a folder would change in the live cluster and in AWS,
+// which is asked with the user's own credentials. It writes nothing.
 func Plan(ctx context.Context, req PlanRequest) (report.Report, error) {
 	root, path, err := dir.Locate(req.Dir)
 	if err != nil {
@@ -39,7 +41,12 @@ func Plan(ctx context.Context, req PlanRequest) (report.Report, error) {
 	if err != nil {
 		return report.Report{}, err
 	}
-	loop := reconciler.NewLoop(dir.New(root, dir.Limits{}), loader(declared.NewCache(1), path), reconciler.World{Name: cluster.Name, Target: world})
+	sky, err := aws.New(aws.Config{AWS: engine.LoadAWS, REST: req.REST, Sync: req.Sync.Name, Namespace: req.Namespace})
+	if err != nil {
+		return report.Report{}, err
+	}
+	loop := reconciler.NewLoop(dir.New(root, dir.Limits{}), loader(declared.NewCache(1), path),
+		reconciler.World{Name: aws.Name, Target: sky}, reconciler.World{Name: cluster.Name, Target: world})
 	result, err := loop.Plan(ctx, reconciler.Options{Policies: controller.Policies(req.Sync)})
 	if err != nil {
 		return report.Report{}, fmt.Errorf("planning %s: %w", req.Dir, err)

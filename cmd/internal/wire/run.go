@@ -74,7 +74,7 @@ func Run(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return ignoreEnd(ctx, err)
 	}
-	a := &attempt{cfg: cfg, direct: direct, stance: now, started: time.Now()}
+	a := &attempt{cfg: cfg, direct: direct, stance: now, started: time.Now(), aws: newAWSNews()}
 	a.cfg.REST, a.lease = fenced(cfg.REST, cfg.Namespace)
 	ctx, a.cancel = context.WithCancelCause(ctx)
 	defer a.cancel(nil)
@@ -191,6 +191,8 @@ type attempt struct {
 	// lease tells whether this replica certainly leads.
 	lease  *lease
 	cancel context.CancelCauseFunc
+	// aws is what the AWS worlds told.
+	aws *awsNews
 	// held says why the engine does not run although it is wanted.
 	held *hold
 	// running is true once the engine is on the manager.

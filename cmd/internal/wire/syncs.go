@@ -2,6 +2,7 @@ package wire
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -20,6 +21,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/controller"
 	"github.com/poolwright/poolwright/reconciler/declared"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/target/aws"
 	"github.com/poolwright/poolwright/reconciler/target/cluster"
 )
 
@@ -59,16 +61,22 @@ func (a *attempt) builder(renders *declared.Cache) controller.Builder {
 		if err != nil {
 			return controller.Assembly{}, fmt.Errorf("connecting Sync %s to the cluster: %w", sync.Name, err)
 		}
-		loop := reconciler.NewLoop(source, loader(renders, sync.Spec.Path), reconciler.World{Name: cluster.Name, Target: world})
-		return controller.Assembly{Loop: loop, Watch: world.Watch, Forget: a.forget(sync, world)}, nil
+		sky, err := a.awsWorld(sync)
+		if err != nil {
+			return controller.Assembly{}, fmt.Errorf("connecting Sync %s to AWS: %w", sync.Name, err)
+		}
+		// AWS first: the engine needs its queue, and nodes their role.
+		loop := reconciler.NewLoop(source, loader(renders, sync.Spec.Path),
+			reconciler.World{Name: aws.Name, Target: sky}, reconciler.World{Name: cluster.Name, Target: world})
+		return controller.Assembly{Loop: loop, Watch: together(world.Watch, sky.Watch), Forget: a.forget(sync, world, sky)}, nil
 	}
 }
 
-// forget gives up what a Sync remembers: its inventory in the cluster and its
+// forget gives up what a Sync remembers: its inventories in the cluster and its
 // copy of the repository, which may be private, on disk.
-func (a *attempt) forget(sync *v1alpha1.Sync, world *cluster.World) func(context.Context) error {
+func (a *attempt) forget(sync *v1alpha1.Sync, world *cluster.World, sky *aws.World) func(context.Context) error {
 	return func(ctx context.Context) error {
-		if err := world.Forget(ctx); err != nil {
+		if err := errors.Join(world.Forget(ctx), sky.Forget(ctx)); err != nil {
 			return err
 		}
 		if err := os.RemoveAll(a.mirror(sync)); err != nil {

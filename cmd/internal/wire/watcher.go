@@ -64,6 +64,7 @@ func (a *attempt) addWatcher(mgr manager.Manager) error {
 		Named("poolwright.cluster").
 		For(&v1alpha1.Cluster{}).
 		WatchesRawSource(source.Channel(led, &handler.EnqueueRequestForObject{})).
+		WatchesRawSource(source.Channel(a.aws.wake, &handler.EnqueueRequestForObject{})).
 		// A standby follows the settings too, so that it leads with the right ones.
 		WithOptions(controller.Options{NeedLeaderElection: &everywhere}).
 		Complete(w)
@@ -176,6 +177,7 @@ func (w *watcher) report(ctx context.Context, now stance) error {
 		condition.ObservedGeneration = c.Generation
 		meta.SetStatusCondition(&c.Status.Conditions, condition)
 	}
+	w.attempt.aws.into(c)
 	c.Status.ObservedGeneration = c.Generation
 	if equality.Semantic.DeepEqual(before.Status, c.Status) {
 		return nil
