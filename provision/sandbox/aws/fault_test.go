@@ -220,13 +220,22 @@ func TestASlowWatcherLosesNothing(t *testing.T) {
 
 func TestConfigSaysWhatIsWrong(t *testing.T) {
 	for name, change := range map[string]func(*aws.Config){
-		"the region":       func(c *aws.Config) { c.Region = "mars" },
-		"another region":   func(c *aws.Config) { c.Region = "xx-east-1" },
-		"the account":      func(c *aws.Config) { c.Account = "1" },
-		"no cluster":       func(c *aws.Config) { c.Cluster = aws.Cluster{} },
-		"the version":      func(c *aws.Config) { c.Cluster.Version = "v1.33" },
-		"the release":      func(c *aws.Config) { c.Releases = []string{"latest"} },
-		"no releases":      func(c *aws.Config) { c.Releases = nil },
+		"the region":      func(c *aws.Config) { c.Region = "mars" },
+		"another region":  func(c *aws.Config) { c.Region = "xx-east-1" },
+		"the account":     func(c *aws.Config) { c.Account = "1" },
+		"no cluster":      func(c *aws.Config) { c.Cluster = aws.Cluster{} },
+		"the version":     func(c *aws.Config) { c.Cluster.Version = "v1.33" },
+		"the release":     func(c *aws.Config) { c.Releases = []string{"latest"} },
+		"no releases":     func(c *aws.Config) { c.Releases = nil },
+		"the log type":    func(c *aws.Config) { c.Cluster.Logging = []string{"kubelet"} },
+		"a group's sizes": func(c *aws.Config) { c.Cluster.NodeGroups = []aws.NodeGroup{{Name: "a", Min: 2, Desired: 1, Max: 3}} },
+		"a group's name":  func(c *aws.Config) { c.Cluster.NodeGroups = []aws.NodeGroup{{Max: 1}} },
+		"a group's taint": func(c *aws.Config) {
+			c.Cluster.NodeGroups = []aws.NodeGroup{{Name: "a", Max: 1, Taints: []string{"a=b:NoSchedule"}}}
+		},
+		"a group's market": func(c *aws.Config) {
+			c.Cluster.NodeGroups = []aws.NodeGroup{{Name: "a", Max: 1, CapacityType: "LEASE"}}
+		},
 		"a profile's role": func(c *aws.Config) { c.Profiles = map[string]string{"p": ""} },
 	} {
 		cfg := aws.DefaultConfig()

@@ -2,6 +2,7 @@ package aws
 
 import (
 	"net/netip"
+	"strings"
 	"testing"
 
 	"github.com/poolwright/poolwright/provision/catalog"
@@ -54,6 +55,19 @@ func TestAddressesGoRoundPastThoseInUse(t *testing.T) {
 	s.free++
 	if a := s.take(1, inUse); a != back {
 		t.Errorf("the only free address is %s, got %s", back, a)
+	}
+}
+
+func TestTheIssuerIsInItsPartition(t *testing.T) {
+	for region, want := range map[string][2]string{
+		"us-east-1":     {"https://oidc.eks.us-east-1.amazonaws.com/id/", "arn:aws:iam::1:oidc-provider/oidc."},
+		"cn-north-1":    {"https://oidc.eks.cn-north-1.amazonaws.com.cn/id/", "arn:aws-cn:iam::1:oidc-provider/oidc."},
+		"us-gov-west-1": {"https://oidc.eks.us-gov-west-1.amazonaws.com/id/", "arn:aws-us-gov:iam::1:oidc-provider/oidc."},
+	} {
+		c := &Cloud{cfg: Config{Region: region, Account: "1"}}
+		if !strings.HasPrefix(c.issuer(), want[0]) || !strings.HasPrefix(c.providerARN(), want[1]) {
+			t.Errorf("%s: issuer %s, provider %s", region, c.issuer(), c.providerARN())
+		}
 	}
 }
 
