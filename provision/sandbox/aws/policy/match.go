@@ -1,0 +1,52 @@
+package policy
+
+import (
+	"slices"
+	"strings"
+)
+
+// like matches with * for anything and ? for one character. It goes back to the
+// last star only, so its time is bounded by the product of the lengths.
+func like(pattern, s string) bool {
+	p, text := []rune(pattern), []rune(s)
+	star, from := -1, 0 // behind the last star; where in text it began to match
+	i, n := 0, 0
+	for n < len(text) {
+		switch {
+		case i < len(p) && p[i] == '*':
+			i++
+			star, from = i, n
+		case i < len(p) && (p[i] == '?' || p[i] == text[n]):
+			i++
+			n++
+		case star >= 0:
+			from++
+			i, n = star, from
+		default:
+			return false
+		}
+	}
+	for i < len(p) && p[i] == '*' {
+		i++
+	}
+	return i == len(p)
+}
+
+// arnLike matches an ARN part by part; "*" alone matches everything.
+func arnLike(pattern, arn string) bool {
+	if pattern == "*" {
+		return true
+	}
+	p, a := strings.SplitN(pattern, ":", 6), strings.SplitN(arn, ":", 6)
+	return len(p) == 6 && len(a) == 6 && slices.EqualFunc(p, a, like)
+}
+
+// action matches an action's name, in any case.
+func action(pattern, name string) bool {
+	return like(strings.ToLower(pattern), strings.ToLower(name))
+}
+
+// cover reports whether the patterns, or their Not, are for a name.
+func (p patterns) cover(name string, matches func(pattern, name string) bool) bool {
+	return slices.ContainsFunc(p.list, func(pattern string) bool { return matches(pattern, name) }) != p.not
+}
