@@ -3,6 +3,7 @@ package aws
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -77,24 +78,32 @@ func (c *Cloud) Interrupt(id string) error {
 	if i == nil {
 		return fmt.Errorf("interrupting instance %q: there is none", id)
 	}
-	kinds := map[string][2]string{
-		spot:     {"EC2 Spot Instance Interruption Warning", spotTermination},
-		reserved: {"EC2 Capacity Reservation Instance Interruption Warning", reservationTermination},
+	kind, reason := "", ""
+	switch {
+	case !i.State.alive():
+	case i.CapacityType == spot:
+		kind, reason = "EC2 Spot Instance Interruption Warning", spotTermination
+	case i.CapacityType == reserved || c.st.interruptible(i.reservation):
+		kind, reason = "EC2 Capacity Reservation Instance Interruption Warning", reservationTermination
 	}
-	kind, interruptible := kinds[i.CapacityType]
-	if !interruptible || !i.State.alive() {
+	if kind == "" {
 		return fmt.Errorf("interrupting instance %s: it is neither a living spot instance nor of an interruptible reservation (%s, %s)", id, i.CapacityType, i.State)
 	}
 	c.notify(c.clock.Now(), eventBridge{
-		source: "aws.ec2", kind: kind[0], instance: id,
+		source: "aws.ec2", kind: kind, instance: id,
 		detail: map[string]any{"instance-id": id, "instance-action": "terminate"},
 	})
 	c.clock.AfterFunc(c.cfg.Delays.Interrupt, func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		c.terminate(i, kind[1])
+		c.terminate(i, reason)
 	})
 	return nil
+}
+
+// interruptible tells whether AWS may take a reservation's instances back.
+func (st *state) interruptible(reservation string) bool {
+	return slices.ContainsFunc(st.reservations, func(r *Reservation) bool { return r.ID == reservation && r.Interruptible })
 }
 
 // RecommendRebalance tells that a spot instance is at a higher risk of being
