@@ -1,0 +1,38 @@
+package aws
+
+import (
+	"testing"
+
+	sdk "github.com/aws/aws-sdk-go-v2/aws"
+	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
+	"github.com/google/go-cmp/cmp"
+
+	sandbox "github.com/poolwright/poolwright/provision/sandbox/aws"
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+)
+
+func TestAddonsAreCompared(t *testing.T) {
+	l := newLife(t, addons{}, func(c *sandbox.Config) {
+		c.Cluster.Addons = map[string]string{"vpc-cni": "v1.19.0-eksbuild.1", "coredns": "v1.11.4-eksbuild.2", "kube-proxy": "v1.33.0-eksbuild.1"}
+	}, v1alpha1.ClusterSpec{Addons: []v1alpha1.Addon{
+		{Name: "vpc-cni"}, {Name: "coredns", Version: "v1.11.4-eksbuild.2"}, {Name: "kube-proxy", Version: "v1.33.1-eksbuild.1"}, {Name: "aws-ebs-csi-driver"},
+	}})
+	if diff := cmp.Diff([]string{"kube-proxy", "aws-ebs-csi-driver"}, l.differences()); diff != "" {
+		t.Errorf("differences (-want +got):\n%s", diff)
+	}
+	if seen, ok := l.look()[l.wanted()[3].Key]; ok {
+		t.Errorf("one that is missing is %+v", seen)
+	}
+	l.asks(map[string]int{"DescribeAddon": 4})
+	l.denied("eks", "DescribeAddon")
+}
+
+func TestAnAddonThatIsNotWellIsNoted(t *testing.T) {
+	got := seenAddon(&ekstypes.Addon{
+		AddonVersion: sdk.String("v1"), Status: ekstypes.AddonStatusDegraded,
+		Health: &ekstypes.AddonHealth{Issues: []ekstypes.AddonIssue{{Code: ekstypes.AddonIssueCodeInsufficientNumberOfReplicas}}},
+	})
+	if diff := cmp.Diff([]string{"the add-on is DEGRADED", "the add-on is not well: InsufficientNumberOfReplicas"}, got.notes); diff != "" {
+		t.Errorf("notes (-want +got):\n%s", diff)
+	}
+}
