@@ -151,8 +151,9 @@ func (l *Loop) Correct(ctx context.Context, keys []state.Key, opts Options) (Res
 	return l.apply(ctx, result, opts)
 }
 
-// Release plans the deletion of everything that is ours, for a source that is
-// given up with its things. Policies and options count as in RunOnce.
+// Release deletes everything that is ours, for a source that is given up with
+// its things. Policies and options count as in RunOnce. What is unknown is not
+// deleted and may still be there: see Plan.Unknown of the result.
 func (l *Loop) Release(ctx context.Context, opts Options) (Result, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

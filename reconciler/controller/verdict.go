@@ -82,7 +82,7 @@ func judge(done run) verdict {
 	default:
 		v.ready, v.settled = true, v.picture.settled()
 		v.reason = "ReconciliationSucceeded"
-		v.message = fmt.Sprintf("Applied revision %s: %d objects", done.Revision, declared(done.Plan))
+		v.message = fmt.Sprintf("Applied revision %s: %d objects", done.Revision, followed(done.Plan))
 	}
 	return v
 }
@@ -154,8 +154,8 @@ func tried(p plan.Plan) int {
 	return n
 }
 
-// declared counts the known things of a revision that are as it says, or made so.
-func declared(p plan.Plan) int {
+// followed counts the known things of a revision that are as it says, or made so.
+func followed(p plan.Plan) int {
 	n := p.Unchanged
 	for _, c := range p.Changes {
 		if c.Action != plan.Delete && !c.Standing() {
@@ -241,7 +241,7 @@ func (v verdict) findings(status *v1alpha1.SyncStatus, sync *v1alpha1.Sync, done
 
 // theOthers says what became of the objects beside those with problems.
 func theOthers(done run, failed int) string {
-	declared := declared(done.Plan)
+	declared := followed(done.Plan)
 	switch {
 	case declared == 0:
 		return "no object of this revision could be read, what was applied before stays"

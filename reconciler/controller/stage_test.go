@@ -1,0 +1,290 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/record"
+	clocktesting "k8s.io/utils/clock/testing"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/poolwright/poolwright/gitsource"
+	"github.com/poolwright/poolwright/reconciler"
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/declared"
+	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/state"
+)
+
+// place is a world in memory that owns everything in it.
+type place struct {
+	name          string
+	live, applied map[string]string
+	// unknown has the things that cannot be looked at, compared those that are
+	// never written, refused those that cannot be, each with the reason.
+	unknown, compared, refused map[string]string
+	writes                     []string
+	// looks counts the comparisons in full.
+	looks int
+}
+
+func newPlace(name string) *place {
+	return &place{name: name, live: map[string]string{}, applied: map[string]string{}, unknown: map[string]string{}, compared: map[string]string{}, refused: map[string]string{}}
+}
+
+func at(world, name string) state.Key {
+	return state.Key{Target: world, Group: map[string]string{"aws": "sqs"}[world], Kind: "Thing", Name: name}
+}
+
+func (p *place) item(name, value string) state.Item {
+	return state.Item{Key: at(p.name, name), Object: map[string]any{"value": value}, Live: state.Identity{UID: name}}
+}
+
+func (p *place) Want(_ context.Context, d state.Set) (state.Set, error) {
+	var items []state.Item
+	for _, i := range d.Items() {
+		if i.Key.Target == p.name {
+			i.Hold = p.compared[i.Key.Name]
+			items = append(items, i)
+		}
+	}
+	return state.NewSet(items...), nil
+}
+
+func (p *place) Observe(_ context.Context, wanted state.Set) (state.Set, error) {
+	p.looks++
+	names := map[string]bool{}
+	for name := range p.live {
+		names[name] = true
+	}
+	for _, i := range wanted.Items() {
+		names[i.Key.Name] = true
+	}
+	var items []state.Item
+	for name := range names {
+		if why := p.unknown[name]; why != "" {
+			items = append(items, state.Item{Key: at(p.name, name), Findings: state.Findings{Unknown: why}})
+			continue
+		}
+		i := p.item(name, p.live[name])
+		if _, exists := p.live[name]; !exists {
+			i.Object = nil
+		}
+		if applied, ours := p.applied[name]; ours {
+			i.Applied = state.Hash(p.item(name, applied).Object)
+		}
+		if i.Object != nil || i.Applied != "" {
+			items = append(items, i)
+		}
+	}
+	return state.NewSet(items...), nil
+}
+
+func (p *place) ObserveOnly(ctx context.Context, wanted state.Set) (state.Set, error) {
+	all, err := p.Observe(ctx, wanted)
+	p.looks--
+	var keys []state.Key
+	for _, i := range wanted.Items() {
+		keys = append(keys, i.Key)
+	}
+	return all.Only(keys), err
+}
+
+func (p *place) Correct(_ context.Context, c plan.Change) error {
+	name := c.Key.Name
+	if why := p.refused[name]; why != "" {
+		return errors.New(why)
+	}
+	p.writes = append(p.writes, string(c.Action)+" "+name)
+	if c.Action == plan.Delete {
+		delete(p.live, name)
+		delete(p.applied, name)
+		return nil
+	}
+	p.live[name] = c.After.Object["value"].(string)
+	p.applied[name] = p.live[name]
+	return nil
+}
+
+// stage is a Sync, its two worlds, and what it says.
+type stage struct {
+	*testing.T
+	aws, cluster *place
+	r            *SyncReconciler
+	clock        *clocktesting.FakeClock
+	events       *record.FakeRecorder
+	registry     *prometheus.Registry
+	// declared and revision are what Git says.
+	declared []state.Item
+	revision string
+}
+
+var stageName = types.NamespacedName{Namespace: "poolwright-system", Name: "dev"}
+
+func newStage(t *testing.T, edit func(*v1alpha1.Sync)) *stage {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	sync := &v1alpha1.Sync{ObjectMeta: metav1.ObjectMeta{Namespace: stageName.Namespace, Name: stageName.Name, UID: "sync", Generation: 1}}
+	sync.Spec.Interval.Duration = time.Minute
+	if edit != nil {
+		edit(sync)
+	}
+	s := &stage{
+		T: t, aws: newPlace("aws"), cluster: newPlace("cluster"), revision: "main@sha1:1",
+		clock: clocktesting.NewFakeClock(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)), events: record.NewFakeRecorder(100), registry: prometheus.NewRegistry(),
+	}
+	metrics, err := NewMetrics(s.registry)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.r = &SyncReconciler{
+		Client:    fake.NewClientBuilder().WithScheme(scheme).WithObjects(sync).WithStatusSubresource(sync).Build(),
+		Namespace: stageName.Namespace, Recorder: s.events, Metrics: metrics, Clock: s.clock,
+		Build: func(context.Context, *v1alpha1.Sync) (Assembly, error) {
+			loop := reconciler.NewLoop(s, s.load, reconciler.World{Name: "aws", Target: s.aws}, reconciler.World{Name: "cluster", Target: s.cluster})
+			return Assembly{Loop: loop, Forget: func(context.Context) error { return nil }}, nil
+		},
+	}
+	s.r.sessions.wake = func(types.NamespacedName) {}
+	t.Cleanup(s.r.sessions.close)
+	return s
+}
+
+// Fetch makes the stage its own source.
+func (s *stage) Fetch(context.Context) (gitsource.Snapshot, error) {
+	return gitsource.Snapshot{Revision: s.revision}, nil
+}
+
+func (s *stage) load(context.Context, gitsource.Snapshot) (declared.Declared, error) {
+	return declared.Declared{Set: state.NewSet(s.declared...)}, nil
+}
+
+// commit declares things, each written world/name=value.
+func (s *stage) commit(things ...string) {
+	s.declared, s.revision = nil, s.revision+"1"
+	for _, t := range things {
+		name, value, _ := strings.Cut(t, "=")
+		world, name, _ := strings.Cut(name, "/")
+		i := newPlace(world).item(name, value)
+		i.Live, i.Origin = state.Identity{}, state.Origin{File: "cluster.yaml", Line: 9}
+		s.declared = append(s.declared, i)
+	}
+}
+
+// visit reconciles once and says when the next visit is.
+func (s *stage) visit() time.Duration {
+	s.Helper()
+	result, err := s.r.Reconcile(s.Context(), ctrl.Request{NamespacedName: stageName})
+	if err != nil {
+		s.Fatal(err)
+	}
+	return result.RequeueAfter
+}
+
+// later visits when the interval is over.
+func (s *stage) later() time.Duration {
+	s.Helper()
+	s.clock.Step(70 * time.Second)
+	return s.visit()
+}
+
+// drift is what a watch reports.
+func (s *stage) drift(keys ...state.Key) {
+	s.Helper()
+	s.r.sessions.open[stageName].putBack(keys)
+	s.visit()
+}
+
+func (s *stage) sync() *v1alpha1.Sync {
+	s.Helper()
+	var sync v1alpha1.Sync
+	if err := s.r.Client.Get(s.Context(), stageName, &sync); client.IgnoreNotFound(err) != nil {
+		s.Fatal(err)
+	}
+	return &sync
+}
+
+// says checks a condition and returns its message.
+func (s *stage) says(kind string, status metav1.ConditionStatus, reason string) string {
+	s.Helper()
+	c := meta.FindStatusCondition(s.sync().Status.Conditions, kind)
+	if c == nil || c.Status != status || c.Reason != reason {
+		s.Fatalf("%s is %+v, want %s %s", kind, c, status, reason)
+	}
+	return c.Message
+}
+
+// pending lists status.pending in short.
+func (s *stage) pending() []string {
+	out := []string{}
+	for _, p := range s.sync().Status.Pending {
+		out = append(out, p.Action+" "+p.Object+": "+p.Reason)
+	}
+	return out
+}
+
+// told are the events since the last call, but for those of success.
+func (s *stage) told() []string {
+	out := []string{}
+	for {
+		select {
+		case e := <-s.events.Events:
+			if !strings.Contains(e, "ReconciliationSucceeded") {
+				out = append(out, e)
+			}
+		default:
+			return out
+		}
+	}
+}
+
+// gauge reads a metric; -1 where it has no such series.
+func (s *stage) gauge(name string, labels map[string]string) float64 {
+	s.Helper()
+	families, err := s.registry.Gather()
+	if err != nil {
+		s.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() != name {
+			continue
+		}
+		at := slices.IndexFunc(f.GetMetric(), func(m *dto.Metric) bool {
+			got := map[string]string{}
+			for _, l := range m.GetLabel() {
+				got[l.GetName()] = l.GetValue()
+			}
+			return maps.Equal(got, labels)
+		})
+		if at >= 0 {
+			return f.GetMetric()[at].GetGauge().GetValue()
+		}
+	}
+	return -1
+}
+
+func (s *stage) unknownIn(world string) float64 {
+	s.Helper()
+	return s.gauge("poolwright_sync_unknown_objects", map[string]string{"sync": "dev", "world": world})
+}
+
+func (s *stage) driftedNow() float64 {
+	s.Helper()
+	return s.gauge("poolwright_sync_drifted_objects", map[string]string{"sync": "dev"})
+}

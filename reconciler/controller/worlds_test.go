@@ -1,0 +1,299 @@
+package controller
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+)
+
+const (
+	denied = "denied: sqs:GetQueueAttributes is missing"
+	byHand = "run: aws eks update-cluster-version"
+)
+
+func reporting(sync *v1alpha1.Sync) { sync.Spec.Drift = v1alpha1.DriftReport }
+
+func TestWhatIsUnknownIsNeverCalledInSync(t *testing.T) {
+	s := newStage(t, nil)
+	s.commit("aws/queue=1", "aws/rule=1", "cluster/pool=1")
+	s.aws.unknown["queue"] = denied
+	var waits []float64
+	for range 9 {
+		wait := s.visit()
+		waits = append(waits, wait.Seconds())
+		s.clock.Step(wait)
+	}
+	want := []float64{1, 2, 4, 8, 16, 32, 60, 60, 60}
+	if d := cmp.Diff(want, waits); d != "" {
+		t.Errorf("pauses (-want +got):\n%s", d)
+	}
+	if s.aws.live["rule"] != "1" || s.cluster.live["pool"] != "1" || s.aws.live["queue"] != "" {
+		t.Errorf("aws %v, cluster %v", s.aws.live, s.cluster.live)
+	}
+	message := s.says("Ready", metav1.ConditionFalse, "PartlyUnknown")
+	if message != "1 thing could not be compared: aws Thing.sqs/queue (cluster.yaml:9): "+denied+"; all else of revision main@sha1:11 is applied" {
+		t.Errorf("message %q", message)
+	}
+	s.says("Drifted", metav1.ConditionUnknown, "PartlyUnknown")
+	s.says("Reconciling", metav1.ConditionTrue, "ProgressingWithRetry")
+	if d := cmp.Diff([]string{"Warning PartlyUnknown 1 thing could not be compared: aws Thing.sqs/queue (cluster.yaml:9): " + denied}, s.told()); d != "" {
+		t.Errorf("events (-want +got):\n%s", d)
+	}
+	if s.unknownIn("aws") != 1 || s.unknownIn("cluster") != 0 || s.driftedNow() != 0 {
+		t.Errorf("gauges: aws %v, cluster %v, drifted %v", s.unknownIn("aws"), s.unknownIn("cluster"), s.driftedNow())
+	}
+
+	delete(s.aws.unknown, "queue")
+	s.later()
+	s.says("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
+	s.says("Drifted", metav1.ConditionFalse, "InSync")
+	if s.aws.live["queue"] != "1" || s.unknownIn("aws") != 0 {
+		t.Errorf("queue %q, gauge %v", s.aws.live["queue"], s.unknownIn("aws"))
+	}
+
+	s.aws.unknown["queue"], s.aws.unknown["rule"] = denied, denied
+	s.commit("aws/queue=1", "aws/rule=1")
+	s.later()
+	if told := s.told(); len(told) != 1 || !strings.HasPrefix(told[0], "Warning PartlyUnknown 2 things could not be compared, the first: ") {
+		t.Errorf("events %v", told)
+	}
+	if s.cluster.live["pool"] != "" {
+		t.Error("what is unknown in AWS keeps the cluster from being pruned")
+	}
+}
+
+func TestSomethingThatBecomesUnknownIsToldWhateverElseIsWrong(t *testing.T) {
+	s := newStage(t, nil)
+	s.commit("aws/queue=1", "aws/rule=1", "aws/role=1")
+	s.aws.unknown["queue"], s.aws.refused["rule"] = denied, "InternalFailure"
+	s.visit()
+	s.says("Ready", metav1.ConditionFalse, "ApplyFailed")
+	s.says("Drifted", metav1.ConditionUnknown, "PartlyUnknown")
+	s.aws.unknown["role"] = denied
+	s.clock.Step(time.Second)
+	s.visit()
+	want := []string{
+		"Warning PartlyUnknown 1 thing could not be compared: aws Thing.sqs/queue (cluster.yaml:9): " + denied,
+		"Warning ApplyFailed 1 of 2 changes failed, the first: aws Thing.sqs/rule: InternalFailure (cluster.yaml:9)",
+		"Warning PartlyUnknown 1 thing could not be compared: aws Thing.sqs/role (cluster.yaml:9): " + denied,
+		"Warning ApplyFailed 1 of 1 changes failed, the first: aws Thing.sqs/rule: InternalFailure (cluster.yaml:9)",
+	}
+	if d := cmp.Diff(want, s.told()); d != "" {
+		t.Errorf("events (-want +got):\n%s", d)
+	}
+}
+
+func TestWhatIsOnlyComparedLeavesTheSyncReadyDriftedAndSettled(t *testing.T) {
+	s := newStage(t, nil)
+	s.aws.live["version"], s.aws.compared["version"], s.aws.compared["addon"] = "1.33", byHand, "run: aws eks create-addon"
+	s.commit("aws/version=1.34", "aws/addon=1", "aws/queue=1", "cluster/pool=1")
+	s.visit()
+	message := s.says("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
+	if message != "Applied revision main@sha1:11: 2 objects" {
+		t.Errorf("message %q", message)
+	}
+	if got := s.says("Drifted", metav1.ConditionTrue, "DriftReported"); got != "2 live objects differ from the revision" {
+		t.Errorf("message %q", got)
+	}
+	if d := cmp.Diff([]string{"create aws Thing.sqs/addon: run: aws eks create-addon", "update aws Thing.sqs/version: " + byHand}, s.pending()); d != "" {
+		t.Errorf("pending (-want +got):\n%s", d)
+	}
+	looks := s.aws.looks
+	for range 5 {
+		if wait := s.later(); wait < 50*time.Second {
+			t.Errorf("the next visit is in %s", wait)
+		}
+	}
+	if s.aws.looks != looks {
+		t.Errorf("%d more comparisons in full", s.aws.looks-looks)
+	}
+	s.says("Drifted", metav1.ConditionTrue, "DriftReported")
+	s.clock.Step(resync)
+	s.visit()
+	if s.aws.looks != looks+1 {
+		t.Errorf("%d comparisons in full after %s, want one", s.aws.looks-looks, resync)
+	}
+	if s.driftedNow() != 2 || s.aws.live["version"] != "1.33" || s.sync().Status.Objects != 2 {
+		t.Errorf("gauge %v, version %q, %d objects", s.driftedNow(), s.aws.live["version"], s.sync().Status.Objects)
+	}
+	if told := s.told(); len(told) != 0 {
+		t.Errorf("events %v", told)
+	}
+}
+
+func TestAComparedThingThatMovesIsSeenAtOnceAndAlone(t *testing.T) {
+	s := newStage(t, nil)
+	s.aws.live["version"], s.aws.compared["version"] = "1.34", byHand
+	s.aws.live["other"], s.aws.compared["other"] = "x", byHand
+	s.commit("aws/version=1.34", "aws/other=1", "cluster/pool=1")
+	s.visit()
+	looks := s.aws.looks
+	s.aws.live["version"] = "1.35"
+	s.drift(at("aws", "version"))
+	if d := cmp.Diff([]string{"update aws Thing.sqs/other: " + byHand, "update aws Thing.sqs/version: " + byHand}, s.pending()); d != "" {
+		t.Errorf("pending (-want +got):\n%s", d)
+	}
+	if s.driftedNow() != 2 {
+		t.Errorf("gauge %v", s.driftedNow())
+	}
+	s.aws.live["version"], s.aws.live["other"] = "1.34", "1"
+	s.drift(at("aws", "version"))
+	if d := cmp.Diff([]string{"update aws Thing.sqs/other: " + byHand}, s.pending()); d != "" {
+		t.Errorf("pending (-want +got):\n%s", d)
+	}
+	s.drift(at("aws", "other"))
+	s.says("Drifted", metav1.ConditionFalse, "InSync")
+	if got := s.says("Ready", metav1.ConditionTrue, "ReconciliationSucceeded"); got != "Applied revision main@sha1:11: 2 objects" {
+		t.Errorf("message %q", got)
+	}
+	if s.aws.looks != looks || s.driftedNow() != 0 {
+		t.Errorf("%d comparisons in full, gauge %v", s.aws.looks-looks, s.driftedNow())
+	}
+}
+
+func TestAWSDriftIsPutRightAndToldOnce(t *testing.T) {
+	s := newStage(t, nil)
+	s.commit("aws/rule=ENABLED", "cluster/pool=1")
+	s.visit()
+	looks := s.aws.looks
+	s.aws.live["rule"] = "DISABLED"
+	s.drift(at("aws", "rule"))
+	s.drift(at("aws", "rule"))
+	s.later()
+	if s.aws.live["rule"] != "ENABLED" || s.aws.looks != looks {
+		t.Errorf("rule %s, %d comparisons in full", s.aws.live["rule"], s.aws.looks-looks)
+	}
+	if d := cmp.Diff([]string{"Normal DriftCorrected aws Thing.sqs/rule: value is as in Git again"}, s.told()); d != "" {
+		t.Errorf("events (-want +got):\n%s", d)
+	}
+	s.says("Drifted", metav1.ConditionFalse, "InSync")
+}
+
+func TestAWSDriftThatCannotBePutRightIsDriftAndHoldsUpNothing(t *testing.T) {
+	s := newStage(t, nil)
+	s.commit("aws/rule=ENABLED", "cluster/pool=1", "cluster/old=1")
+	s.visit()
+	s.aws.live["rule"], s.aws.refused["rule"] = "DISABLED", "AccessDenied: events:PutRule"
+	s.commit("aws/rule=ENABLED", "cluster/pool=2")
+	s.later()
+	s.says("Ready", metav1.ConditionFalse, "ApplyFailed")
+	s.says("Drifted", metav1.ConditionTrue, "DriftNotCorrected")
+	if d := cmp.Diff(map[string]string{"pool": "2"}, s.cluster.live); d != "" {
+		t.Errorf("cluster (-want +got):\n%s", d)
+	}
+}
+
+func TestUnknownIsLessThanKnownDrift(t *testing.T) {
+	s := newStage(t, nil)
+	s.aws.live["version"], s.aws.compared["version"], s.aws.unknown["queue"] = "1.33", byHand, denied
+	s.commit("aws/version=1.34", "aws/queue=1")
+	s.visit()
+	s.says("Ready", metav1.ConditionFalse, "PartlyUnknown")
+	s.says("Drifted", metav1.ConditionTrue, "DriftReported")
+}
+
+func TestAHeldPruneIsToldBesideWhatIsUnknown(t *testing.T) {
+	s := newStage(t, nil)
+	s.commit("aws/queue=1", "cluster/a=1", "cluster/b=1")
+	s.visit()
+	s.aws.unknown["queue"] = denied
+	s.commit("aws/queue=1")
+	s.later()
+	if got := s.says("Ready", metav1.ConditionFalse, "PruneHeld"); !strings.HasPrefix(got, "would delete all 2 objects; confirm with ") {
+		t.Errorf("message %q", got)
+	}
+	s.says("Drifted", metav1.ConditionUnknown, "PartlyUnknown")
+}
+
+func TestUnderReportNothingIsEverWrittenToAWS(t *testing.T) {
+	s := newStage(t, reporting)
+	s.aws.live["stray"], s.aws.applied["stray"] = "1", "1"
+	s.aws.live["rule"], s.aws.applied["rule"] = "DISABLED", "ENABLED"
+	s.commit("aws/rule=ENABLED", "aws/queue=1", "cluster/pool=1")
+	s.visit()
+	s.commit("aws/rule=ENABLED", "aws/queue=2", "cluster/pool=2")
+	s.later()
+	s.clock.Step(reportGap)
+	s.drift(at("aws", "rule"))
+	if len(s.aws.writes) != 0 {
+		t.Errorf("AWS was written: %v", s.aws.writes)
+	}
+	if s.cluster.live["pool"] != "2" {
+		t.Error("the cluster did not follow")
+	}
+	const why = ": nothing is written to aws (drift: Report)"
+	want := []string{"create aws Thing.sqs/queue" + why, "update aws Thing.sqs/rule" + why, "delete aws Thing.sqs/stray" + why}
+	if d := cmp.Diff(want, s.pending()); d != "" {
+		t.Errorf("pending (-want +got):\n%s", d)
+	}
+	s.says("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
+	s.says("Drifted", metav1.ConditionTrue, "DriftReported")
+	looks := s.aws.looks
+	for range 3 {
+		s.later()
+	}
+	if s.aws.looks != looks {
+		t.Errorf("%d more comparisons in full", s.aws.looks-looks)
+	}
+}
+
+func deleting(sync *v1alpha1.Sync) {
+	sync.Spec.DeletionPolicy = v1alpha1.DeletionPrune
+}
+
+// leave deletes the Sync, once it has applied everything.
+func (s *stage) leave() {
+	s.Helper()
+	s.visit()
+	s.told()
+	if err := s.r.Client.Delete(s.Context(), s.sync()); err != nil {
+		s.Fatal(err)
+	}
+}
+
+func TestASyncDoesNotGoWhileItIsUnknownWhatIsLeft(t *testing.T) {
+	s := newStage(t, deleting)
+	s.commit("aws/queue=1", "cluster/pool=1")
+	s.leave()
+	s.aws.unknown["queue"] = denied
+	for range 3 {
+		if wait := s.visit(); wait != time.Minute {
+			t.Errorf("the next visit is in %s", wait)
+		}
+	}
+	message := s.says("Ready", metav1.ConditionFalse, "DeletionFailed")
+	if !strings.HasPrefix(message, "1 thing could not be compared: aws Thing.sqs/queue: "+denied) {
+		t.Errorf("message %q", message)
+	}
+	if d := cmp.Diff([]string{"Warning DeletionFailed " + message}, s.told()); d != "" {
+		t.Errorf("events (-want +got):\n%s", d)
+	}
+	if len(s.cluster.live) != 0 || s.aws.live["queue"] == "" {
+		t.Errorf("cluster %v, aws %v", s.cluster.live, s.aws.live)
+	}
+	delete(s.aws.unknown, "queue")
+	s.visit()
+	if s.sync().Name != "" || len(s.aws.live) != 0 {
+		t.Errorf("the Sync is still there, or AWS holds %v", s.aws.live)
+	}
+}
+
+func TestASyncThatOnlyReportsLeavesAWSAndSaysSo(t *testing.T) {
+	s := newStage(t, func(sync *v1alpha1.Sync) { deleting(sync); reporting(sync) })
+	s.aws.live["queue"], s.aws.applied["queue"] = "1", "1"
+	s.commit("aws/queue=1", "cluster/pool=1")
+	s.leave()
+	s.visit()
+	if s.sync().Name != "" || len(s.cluster.live) != 0 || len(s.aws.writes) != 0 {
+		t.Errorf("Sync %q, cluster %v, writes to AWS %v", s.sync().Name, s.cluster.live, s.aws.writes)
+	}
+	want := []string{"Warning LeftBehind Left as they are (1), the first: aws Thing.sqs/queue: nothing is written to aws (drift: Report)"}
+	if d := cmp.Diff(want, s.told()); d != "" {
+		t.Errorf("events (-want +got):\n%s", d)
+	}
+}
