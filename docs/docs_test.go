@@ -79,7 +79,7 @@ func TestThePagesTellEveryNameOfTheCode(t *testing.T) {
 		{"metrics.md", "metric", "../reconciler", `Name: "(poolwright_\w+)"`},
 		{"metrics.md", "metric", "../provision/engine", `Name: "(poolwright_\w+)"`},
 		{"events.md", "event", "../reconciler/controller", `Event\w?\(sync, [^,]+, "([A-Z]\w+)"`},
-		{"events.md", "event", "../cmd/poolwright-sandbox", `= "([a-z]+\.[a-z]+)"`},
+		{"events.md", "event", "../cmd/poolwright-sandbox", `= "([a-z]+(?:\.[a-z]+)+)"`},
 		{"events.md", "summary field", "../cmd/poolwright-sandbox", "json:\"([a-z]+[A-Z]\\w+)\""},
 	} {
 		page := read(t, c.page)

@@ -4,12 +4,12 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -44,8 +44,9 @@ func (s *story) push(ctx context.Context) error {
 	return nil
 }
 
-// createSync points the cluster at the repository.
-func (s *story) createSync(ctx context.Context) error {
+// bootstrap makes the AWS half, installs Poolwright and points the cluster at
+// the repository, with the command of a user's first day.
+func (s *story) bootstrap(ctx context.Context) error {
 	secret := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Name: "git", Namespace: systemNamespace},
 		StringData: map[string]string{"username": s.repo.user, "password": s.repo.token},
@@ -53,22 +54,45 @@ func (s *story) createSync(ctx context.Context) error {
 	if _, err := s.kube.CoreV1().Secrets(systemNamespace).Create(ctx, secret, metav1.CreateOptions{}); err != nil {
 		return fmt.Errorf("creating the Git credentials: %w", err)
 	}
-	sync := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "poolwright.dev/v1alpha1", "kind": "Sync",
-		"metadata": map[string]any{"name": syncName, "namespace": systemNamespace},
-		"spec": map[string]any{
-			"source": map[string]any{"git": map[string]any{
-				"url": s.repo.url, "ref": map[string]any{"branch": "main"}, "secretRef": map[string]any{"name": "git"},
-			}},
-			"path":     syncPath,
-			"interval": "5s",
-		},
-	}}
-	return s.retry(ctx, "creating the Sync", func() error {
-		_, err := s.dyn.Resource(syncs()).Namespace(systemNamespace).Create(ctx, sync, metav1.CreateOptions{})
-		if apierrors.IsAlreadyExists(err) {
-			return nil
-		}
+	// The kubelets here are played: no image is pulled, and nothing to wait for.
+	err := s.product(ctx, "bootstrap", filepath.Join(s.repo.dir, syncPath),
+		"--name="+syncName, "--url="+s.repo.url, "--secret=git", "--image=sandbox.invalid/poolwright:demo", "--yes", "--wait=false")
+	if err != nil {
+		return err
+	}
+	patch := `{"spec":{"interval":"5s"}}`
+	_, err = s.dyn.Resource(syncs()).Namespace(systemNamespace).Patch(ctx, syncName, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+	if err != nil {
+		return fmt.Errorf("hurrying the Sync: %w", err)
+	}
+	return nil
+}
+
+// product runs one of poolwright's commands to its end, as a user would in a shell
+// with the world's exports.
+func (s *story) product(ctx context.Context, args ...string) error {
+	cmd := exec.CommandContext(ctx, s.binary, args...)
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH")}
+	for name, value := range s.world.Env() {
+		cmd.Env = append(cmd.Env, name+"="+value)
+	}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("poolwright %s: %w\n%s", args[0], err, out)
+	}
+	return nil
+}
+
+// startController runs the product beside the world, in the place of the pods
+// that the played kubelets only pretend to run. It brings Karpenter's kinds, which
+// the story watches.
+func (s *story) startController(ctx context.Context) (err error) {
+	s.controller, err = s.world.Run("poolwright", s.binary, "run",
+		"--metrics-addr=127.0.0.1:0", "--health-addr=0", "--cache-dir="+filepath.Join(s.world.Dir, "mirrors"))
+	if err != nil {
+		return err
+	}
+	return s.retry(ctx, "waiting for Karpenter's kinds", func() error {
+		_, err := s.dyn.Resource(nodePools()).List(ctx, metav1.ListOptions{Limit: 1})
 		return err
 	})
 }

@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/poolwright/poolwright/provision/sandbox"
+	"github.com/poolwright/poolwright/provision/sandbox/aws"
 )
 
 // demo is what the user asked for.
@@ -87,7 +88,7 @@ func (d *demo) run(cmd *cobra.Command) (err error) {
 	return err
 }
 
-// tellOn prepares the world for the story, starts the product and tells it.
+// tellOn prepares the world for the story and tells it.
 func (s *story) tellOn(ctx context.Context, d *demo, binary string) error {
 	var err error
 	if s.kube, err = kubernetes.NewForConfig(s.world.REST()); err != nil {
@@ -106,11 +107,7 @@ func (s *story) tellOn(ctx context.Context, d *demo, binary string) error {
 	if err := s.witness(ctx); err != nil {
 		return err
 	}
-	s.controller, err = s.world.Run("poolwright", binary, "run",
-		"--metrics-addr=127.0.0.1:0", "--health-addr=0", "--cache-dir="+filepath.Join(s.world.Dir, "mirrors"))
-	if err != nil {
-		return err
-	}
+	s.binary = binary
 	return s.run(ctx)
 }
 
@@ -137,8 +134,13 @@ func exampleWorld() sandbox.Config {
 	cfg := sandbox.DefaultConfig()
 	const cluster = "altanova-dev-euw1-eks"
 	cfg.AWS.Region, cfg.AWS.Account = "eu-west-1", "111122223333"
-	cfg.AWS.Cluster.Name = cluster
-	cfg.AWS.Roles, cfg.AWS.Queues = []string{cluster + "-karpenter-node"}, []string{cluster}
+	// What Terraform made: the cluster, its network and its system nodes. The
+	// rest is for the repository to declare and for bootstrap to make.
+	cfg.AWS.Cluster.Name, cfg.AWS.Cluster.OIDC = cluster, true
+	cfg.AWS.Cluster.NodeGroups = []aws.NodeGroup{{
+		Name: "system", Min: 2, Desired: 2, Max: 2, InstanceTypes: []string{"t3.small"}, Taints: []string{"CriticalAddonsOnly=true:NO_SCHEDULE"},
+	}}
+	cfg.AWS.Roles, cfg.AWS.Queues, cfg.AWS.Tags = nil, nil, map[string]string{}
 	return cfg
 }
 

@@ -40,7 +40,8 @@ type story struct {
 	tell   teller
 	// deadline bounds each wait for the next event.
 	deadline time.Duration
-	// controller is the poolwright process.
+	// binary is the product, controller its process once it runs.
+	binary     string
 	controller *process.Process
 }
 
@@ -55,12 +56,14 @@ func (s *story) run(ctx context.Context) error {
 	for _, c := range []chapter{
 		{then: []string{worldReady}},
 		{does: s.push, then: []string{gitPushed}},
-		{does: s.createSync},
+		{does: s.bootstrap},
+		{does: s.startController},
 		{does: func(context.Context) error { return s.witnessCRDs(ctx) }, then: []string{syncReady}},
 		// The engine starts when the Cluster object has come from Git.
 		{does: s.engineReady},
 		{does: s.createPod, then: []string{podPending, nodeClaimCreated, fleetRequested, nodeRegistered, gpuAllocatable, nodeInitialized, podBound, podRunning}},
 		{does: s.injectDrift, then: []string{driftInjected, driftCorrected}},
+		{does: s.injectAWSDrift, then: []string{awsDriftInjected, awsDriftCorrected}},
 		{does: s.commit, then: []string{commitPushed, commitApplied}},
 		{does: s.deletePod, then: []string{podDeleted, instanceTerminated}},
 		{does: s.zero, then: []string{worldZero}},

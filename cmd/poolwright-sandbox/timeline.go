@@ -24,6 +24,8 @@ const (
 	podRunning         = "pod.running"
 	driftInjected      = "drift.injected"
 	driftCorrected     = "drift.corrected"
+	awsDriftInjected   = "aws.drift.injected"
+	awsDriftCorrected  = "aws.drift.corrected"
 	commitPushed       = "commit.pushed"
 	commitApplied      = "commit.applied"
 	podDeleted         = "pod.deleted"
