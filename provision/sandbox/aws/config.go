@@ -21,7 +21,7 @@ type Config struct {
 	Tags     map[string]string
 	Delays   Delays
 	Queues   []string          // SQS queues; Karpenter's five EventBridge rules lead to the first
-	Roles    []string          // IAM roles that exist
+	Roles    []string          // IAM roles that exist; EC2 may take them, and they have no policies
 	Profiles map[string]string // IAM instance profiles that exist, with their role
 	// Releases are the dates of the Amazon Linux images, as in "v20250505",
 	// oldest first; the last is the recommended one.
@@ -46,9 +46,9 @@ type Cluster struct {
 	CA          []byte // PEM of the API server's authority; may come later by SetCluster
 	ServiceCIDR string // IPv4 range of Services
 	AutoMode    bool   // whether EKS Auto Mode runs the cluster's nodes
-	OIDC        bool   // whether IAM has an OIDC provider for the cluster's issuer
 
-	// What the cluster has from the start; only New reads it.
+	// What there is from the start; only New reads it.
+	OIDC       bool     // whether IAM has an OIDC provider for the cluster's issuer
 	Logging    []string // control-plane log types that are on: api, audit, authenticator, controllerManager, scheduler
 	NodeGroups []NodeGroup
 	Addons     map[string]string // EKS add-ons: name to version

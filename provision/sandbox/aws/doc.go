@@ -1,14 +1,16 @@
 // Package aws plays Amazon Web Services at the wire, as far as a Kubernetes
-// node provisioner sees them: EC2, IAM, STS, SSM, EKS, SQS, Pricing and ARC
-// zonal shift. It is one http.Handler, so the real AWS SDK talks to it when
+// node provisioner and what it stands on see them: EC2, IAM, STS, SSM, EKS,
+// SQS, EventBridge, CloudWatch Logs, Service Quotas, Pricing and ARC zonal
+// shift. It is one http.Handler, so the real AWS SDK talks to it when
 // AWS_ENDPOINT_URL names its server; encoding, signing, retries, pagination
 // and errors are then the real ones.
 //
-// It keeps one account in one region with one EKS cluster, a VPC of three
-// zones, machine images, prices and queues. Instances live through their
-// states on an injected clock, cost what the catalogue says, and can be
-// refused, interrupted, impaired or lost; every call can be told to fail,
-// throttle, wait or answer from an old state.
+// It keeps one account in one region with one EKS cluster, its node groups,
+// add-ons and entries, roles and policies, a VPC of three zones, machine
+// images, prices and queues. What was just made can stay unseen for a while, as
+// in AWS. Instances live through their states on an injected clock, cost what
+// the catalogue says, and can be refused, interrupted, impaired or lost; every
+// call can be told to fail, throttle, wait or answer from an old state.
 //
 // It refuses what it does not know: an unknown operation, parameter, filter or
 // field is an error that names it, never a silent success. It checks no

@@ -276,6 +276,29 @@ func eksRefusals() []refusal {
 		{"deleting an association that does not exist", func(ctx context.Context, w *world) error {
 			return drop(w.eks.DeletePodIdentityAssociation(ctx, &eks.DeletePodIdentityAssociationInput{ClusterName: name, AssociationId: s("a-1")}))
 		}, "ResourceNotFoundException"},
+		{"an association with a tag of AWS's own", func(ctx context.Context, w *world) error {
+			return drop(w.eks.CreatePodIdentityAssociation(ctx, &eks.CreatePodIdentityAssociationInput{ClusterName: name, Namespace: s("n"), ServiceAccount: s("t"),
+				RoleArn: s(nodeARN), Tags: map[string]string{"aws:x": "y"}}))
+		}, "InvalidParameterException"},
+		{"giving an association a role that does not exist", func(ctx context.Context, w *world) error {
+			all, err := w.eks.ListPodIdentityAssociations(ctx, &eks.ListPodIdentityAssociationsInput{ClusterName: name})
+			if err != nil {
+				return err
+			}
+			return drop(w.eks.UpdatePodIdentityAssociation(ctx, &eks.UpdatePodIdentityAssociationInput{ClusterName: name, AssociationId: all.Associations[0].AssociationId,
+				RoleArn: s("arn:aws:iam::000000000000:role/ghost")}))
+		}, "InvalidParameterException"},
+		{"an association's session tags, which are not played", func(ctx context.Context, w *world) error {
+			return drop(w.eks.CreatePodIdentityAssociation(ctx, &eks.CreatePodIdentityAssociationInput{ClusterName: name, Namespace: s("n"), ServiceAccount: s("t"),
+				RoleArn: s(nodeARN), DisableSessionTags: sdk.Bool(true)}))
+		}, "ValidationException"},
+		{"changing a node group that does not exist", func(ctx context.Context, w *world) error {
+			return drop(w.eks.UpdateNodegroupConfig(ctx, &eks.UpdateNodegroupConfigInput{ClusterName: name, NodegroupName: s("none")}))
+		}, "ResourceNotFoundException"},
+		{"a node group's way to update, which is not played", func(ctx context.Context, w *world) error {
+			return drop(w.eks.UpdateNodegroupConfig(ctx, &eks.UpdateNodegroupConfigInput{ClusterName: name, NodegroupName: s("system"),
+				UpdateConfig: &ekstypes.NodegroupUpdateConfig{MaxUnavailable: sdk.Int32(2)}}))
+		}, "ValidationException"},
 		{"an add-on that does not exist", func(ctx context.Context, w *world) error {
 			return drop(w.eks.DescribeAddon(ctx, &eks.DescribeAddonInput{ClusterName: name, AddonName: s("none")}))
 		}, "ResourceNotFoundException"},

@@ -29,14 +29,14 @@ func merged(tables ...map[string]operation) map[string]operation {
 
 // identities is what IAM remembers.
 type identities struct {
-	profiles map[string]*profile // by name
-	roles    map[string]*role    // by name
-	policies map[string]*policy  // customer managed, by ARN
+	profiles map[string]*profile       // by name
+	roles    map[string]*role          // by name
+	policies map[string]*managedPolicy // customer managed, by ARN
 }
 
 // newIdentities has what the config says; such roles are those of nodes.
 func newIdentities(st *state, cfg Config) identities {
-	out := identities{profiles: map[string]*profile{}, roles: map[string]*role{}, policies: map[string]*policy{}}
+	out := identities{profiles: map[string]*profile{}, roles: map[string]*role{}, policies: map[string]*managedPolicy{}}
 	now := cfg.Clock.Now()
 	names := slices.Sorted(maps.Values(cfg.Profiles))
 	for _, name := range slices.Concat(cfg.Roles, names) {
@@ -52,7 +52,7 @@ func newIdentities(st *state, cfg Config) identities {
 }
 
 func (i identities) clone() identities {
-	out := identities{profiles: make(map[string]*profile, len(i.profiles)), roles: make(map[string]*role, len(i.roles)), policies: make(map[string]*policy, len(i.policies))}
+	out := identities{profiles: make(map[string]*profile, len(i.profiles)), roles: make(map[string]*role, len(i.roles)), policies: make(map[string]*managedPolicy, len(i.policies))}
 	for name, p := range i.profiles {
 		c := *p
 		c.tags = maps.Clone(p.tags)
@@ -106,6 +106,17 @@ func (in *call) iamName(param string, most int) (string, error) {
 		return "", refuse("ValidationError", "1 validation error detected: Value '%s' at '%s' failed to satisfy constraint: 1 to %d letters, digits and +=,.@_-", name, param, most)
 	}
 	return name, nil
+}
+
+// taken reports whether a name is in use: IAM tells no two names apart by case
+// alone.
+func taken[T any](have map[string]T, name string) bool {
+	for other := range have {
+		if strings.EqualFold(other, name) {
+			return true
+		}
+	}
+	return false
 }
 
 // iamPath reads the path of an entity that is to be made.

@@ -9,8 +9,8 @@ import (
 	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/query"
 )
 
-// policy is a managed policy of the account.
-type policy struct {
+// managedPolicy is a managed policy of the account.
+type managedPolicy struct {
 	name, path, id, description string
 	created, updated            time.Time
 	tags                        map[string]string
@@ -96,7 +96,7 @@ func (in *call) policyARN() (string, error) {
 }
 
 // findPolicy reads the customer managed policy that the request names.
-func (in *call) findPolicy() (*policy, error) {
+func (in *call) findPolicy() (*managedPolicy, error) {
 	arn, err := in.policyARN()
 	if err != nil {
 		return nil, err
@@ -110,7 +110,7 @@ func (in *call) findPolicy() (*policy, error) {
 	return nil, noEntity("Policy %s was not found.", arn)
 }
 
-func (in *call) policyNode(p *policy, more ...query.Node) query.Node {
+func (in *call) policyNode(p *managedPolicy, more ...query.Node) query.Node {
 	arn := in.cloud.iamARN("policy", p.path, p.name)
 	attached, bounded := in.st.iam.holders(arn)
 	return query.Group("Policy", append([]query.Node{query.Text("PolicyName", p.name), query.Text("PolicyId", p.id), query.Text("Arn", arn),
@@ -130,7 +130,7 @@ func (in *call) checkPolicy(doc string) error {
 }
 
 // add makes a version the newest.
-func (p *policy) add(doc string, now time.Time) policyVersion {
+func (p *managedPolicy) add(doc string, now time.Time) policyVersion {
 	p.made++
 	v := policyVersion{p.made, fmt.Sprintf("v%d", p.made), doc, now}
 	p.versions = append(slices.Clip(p.versions), v)
@@ -160,7 +160,7 @@ func createPolicy(in *call) (any, error) {
 			return nil, conflict("EntityAlreadyExists", "A policy called %s already exists. Duplicate names are not allowed.", name)
 		}
 	}
-	p := &policy{name: name, path: path, id: in.st.iamID("ANPA"), description: in.form.Get("Description"), created: in.now, tags: tags}
+	p := &managedPolicy{name: name, path: path, id: in.st.iamID("ANPA"), description: in.form.Get("Description"), created: in.now, tags: tags}
 	p.standard = p.add(doc, in.now).id
 	in.st.iam.policies[in.cloud.iamARN("policy", path, name)] = p
 	return []query.Node{in.policyNode(p, iamTagsNode(tags))}, nil
@@ -197,7 +197,7 @@ func deletePolicy(in *call) (any, error) {
 	return []query.Node{}, nil
 }
 
-func versionNode(p *policy, v policyVersion, more ...query.Node) query.Node {
+func versionNode(p *managedPolicy, v policyVersion, more ...query.Node) query.Node {
 	return query.Group("PolicyVersion", append(more, query.Text("VersionId", v.id), query.Bool("IsDefaultVersion", v.id == p.standard),
 		query.Text("CreateDate", iamStamp(v.created)))...)
 }
@@ -226,7 +226,7 @@ func createPolicyVersion(in *call) (any, error) {
 }
 
 // findVersion reads the version that the request names.
-func (in *call) findVersion() (*policy, int, error) {
+func (in *call) findVersion() (*managedPolicy, int, error) {
 	p, err := in.findPolicy()
 	if err != nil {
 		return nil, 0, err

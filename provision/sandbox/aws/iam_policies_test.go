@@ -163,6 +163,7 @@ func iamRefusals() []refusal {
 	}
 	return []refusal{
 		{"a role that exists", role(func(i *iam.CreateRoleInput) { i.RoleName = s("node") }), "EntityAlreadyExists"},
+		{"a role that exists in capitals", role(func(i *iam.CreateRoleInput) { i.RoleName = s("NODE") }), "EntityAlreadyExists"},
 		{"a role with a blank in its name", role(func(i *iam.CreateRoleInput) { i.RoleName = s("a b") }), "ValidationError"},
 		{"a role with too long a name", role(func(i *iam.CreateRoleInput) { i.RoleName = s(strings.Repeat("a", 65)) }), "ValidationError"},
 		{"a path without an end", role(func(i *iam.CreateRoleInput) { i.Path = s("/a") }), "ValidationError"},
@@ -204,6 +205,57 @@ func iamRefusals() []refusal {
 		{"attaching a policy by its name", attach("node", "AmazonEKSWorkerNodePolicy"), "InvalidInput"},
 		{"detaching what is not attached", func(ctx context.Context, w *world) error {
 			return drop(w.iam.DetachRolePolicy(ctx, &iam.DetachRolePolicyInput{RoleName: s("node"), PolicyArn: s(driver)}))
+		}, "NoSuchEntity"},
+		{"reading a version that does not exist", func(ctx context.Context, w *world) error {
+			return drop(w.iam.GetPolicyVersion(ctx, &iam.GetPolicyVersionInput{PolicyArn: s(ownBoundary), VersionId: s("v7")}))
+		}, "NoSuchEntity"},
+		{"the versions of a policy that does not exist", func(ctx context.Context, w *world) error {
+			return drop(w.iam.ListPolicyVersions(ctx, &iam.ListPolicyVersionsInput{PolicyArn: s("arn:aws:iam::000000000000:policy/none")}))
+		}, "NoSuchEntity"},
+		{"a policy with a path without an end", func(ctx context.Context, w *world) error {
+			return drop(w.iam.CreatePolicy(ctx, &iam.CreatePolicyInput{PolicyName: s("new"), Path: s("/a"), PolicyDocument: s(allowRead)}))
+		}, "ValidationError"},
+		{"an instance profile with a blank in its name", func(ctx context.Context, w *world) error {
+			return drop(w.iam.CreateInstanceProfile(ctx, &iam.CreateInstanceProfileInput{InstanceProfileName: s("a b")}))
+		}, "ValidationError"},
+		{"an instance profile with a path without an end", func(ctx context.Context, w *world) error {
+			return drop(w.iam.CreateInstanceProfile(ctx, &iam.CreateInstanceProfileInput{InstanceProfileName: s("a"), Path: s("/a")}))
+		}, "ValidationError"},
+		{"deleting an instance profile that does not exist", func(ctx context.Context, w *world) error {
+			return drop(w.iam.DeleteInstanceProfile(ctx, &iam.DeleteInstanceProfileInput{InstanceProfileName: s("none")}))
+		}, "NoSuchEntity"},
+		{"taking a role out of a profile that holds another", func(ctx context.Context, w *world) error {
+			return drop(w.iam.RemoveRoleFromInstanceProfile(ctx, &iam.RemoveRoleFromInstanceProfileInput{InstanceProfileName: s("p"), RoleName: s("node")}))
+		}, "NoSuchEntity"},
+		{"taking a role out of a profile that does not exist", func(ctx context.Context, w *world) error {
+			return drop(w.iam.RemoveRoleFromInstanceProfile(ctx, &iam.RemoveRoleFromInstanceProfileInput{InstanceProfileName: s("none"), RoleName: s("node")}))
+		}, "NoSuchEntity"},
+		{"the profiles of a role that does not exist", func(ctx context.Context, w *world) error {
+			return drop(w.iam.ListInstanceProfilesForRole(ctx, &iam.ListInstanceProfilesForRoleInput{RoleName: s("ghost")}))
+		}, "NoSuchEntity"},
+		{"the policies of a role that does not exist", func(ctx context.Context, w *world) error {
+			return drop(w.iam.ListAttachedRolePolicies(ctx, &iam.ListAttachedRolePoliciesInput{RoleName: s("ghost")}))
+		}, "NoSuchEntity"},
+		{"the inline policies of a role that does not exist", func(ctx context.Context, w *world) error {
+			return drop(w.iam.ListRolePolicies(ctx, &iam.ListRolePoliciesInput{RoleName: s("ghost")}))
+		}, "NoSuchEntity"},
+		{"changing a role that does not exist", func(ctx context.Context, w *world) error {
+			return drop(w.iam.UpdateRole(ctx, &iam.UpdateRoleInput{RoleName: s("ghost")}))
+		}, "NoSuchEntity"},
+		{"the trust of a role that does not exist", func(ctx context.Context, w *world) error {
+			return drop(w.iam.UpdateAssumeRolePolicy(ctx, &iam.UpdateAssumeRolePolicyInput{RoleName: s("ghost"), PolicyDocument: s(trustEC2)}))
+		}, "NoSuchEntity"},
+		{"changing a trust into no JSON", func(ctx context.Context, w *world) error {
+			return drop(w.iam.UpdateAssumeRolePolicy(ctx, &iam.UpdateAssumeRolePolicyInput{RoleName: s("node"), PolicyDocument: s("{")}))
+		}, "MalformedPolicyDocument"},
+		{"bounding a role that does not exist", func(ctx context.Context, w *world) error {
+			return drop(w.iam.PutRolePermissionsBoundary(ctx, &iam.PutRolePermissionsBoundaryInput{RoleName: s("ghost"), PermissionsBoundary: s(ownBoundary)}))
+		}, "NoSuchEntity"},
+		{"bounding a role by what does not exist", func(ctx context.Context, w *world) error {
+			return drop(w.iam.PutRolePermissionsBoundary(ctx, &iam.PutRolePermissionsBoundaryInput{RoleName: s("node"), PermissionsBoundary: s("arn:aws:iam::000000000000:policy/none")}))
+		}, "NoSuchEntity"},
+		{"unbounding a role that does not exist", func(ctx context.Context, w *world) error {
+			return drop(w.iam.DeleteRolePermissionsBoundary(ctx, &iam.DeleteRolePermissionsBoundaryInput{RoleName: s("ghost")}))
 		}, "NoSuchEntity"},
 		{"deleting a role that does not exist", func(ctx context.Context, w *world) error {
 			return drop(w.iam.DeleteRole(ctx, &iam.DeleteRoleInput{RoleName: s("ghost")}))

@@ -82,7 +82,7 @@ func createProfile(in *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if in.st.iam.profiles[name] != nil {
+	if taken(in.st.iam.profiles, name) {
 		return nil, conflict("EntityAlreadyExists", "Instance Profile %s already exists.", name)
 	}
 	p := &profile{name: name, path: path, id: in.st.iamID("AIPA"), created: in.now, seen: in.now.Add(in.cloud.cfg.Delays.Visible), tags: tags}

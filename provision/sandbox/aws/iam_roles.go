@@ -117,7 +117,7 @@ func createRole(in *call) (any, error) {
 			return nil, err
 		}
 	}
-	if in.st.iam.roles[name] != nil {
+	if taken(in.st.iam.roles, name) {
 		return nil, conflict("EntityAlreadyExists", "Role with name %s already exists.", name)
 	}
 	r.id = in.st.iamID("AROA")

@@ -79,10 +79,15 @@ func TestWhatIsNewIsFoundOnlyLater(t *testing.T) {
 }
 
 func TestAStaleAnswerShowsTheOldIAMAndEKS(t *testing.T) {
-	w := newWorld(t, cluster)
+	w := newWorld(t, func(c *aws.Config) {
+		cluster(c)
+		c.Profiles = map[string]string{"p": "node"}
+	})
 	ctx, s := t.Context(), sdk.String
 	w.boundary(t)
-	_, err := w.eks.CreateAccessEntry(ctx, &eks.CreateAccessEntryInput{ClusterName: s("sandbox"), PrincipalArn: s(nodeARN)})
+	pods, err := w.eks.CreatePodIdentityAssociation(ctx, &eks.CreatePodIdentityAssociationInput{ClusterName: s("sandbox"), Namespace: s("n"), ServiceAccount: s("s"), RoleArn: s(nodeARN)})
+	ok(t, err)
+	_, err = w.eks.CreateAccessEntry(ctx, &eks.CreateAccessEntryInput{ClusterName: s("sandbox"), PrincipalArn: s(nodeARN)})
 	ok(t, err)
 	for _, service := range []string{"iam", "eks"} {
 		remove, err := w.cloud.Inject(aws.Fault{Service: service, Stale: true})
@@ -90,7 +95,10 @@ func TestAStaleAnswerShowsTheOldIAMAndEKS(t *testing.T) {
 		t.Cleanup(remove)
 	}
 	for name, err := range map[string]error{
-		"tag role":   drop(w.iam.TagRole(ctx, &iam.TagRoleInput{RoleName: s("node"), Tags: iamTags("a", "b")})),
+		"tag role": drop(w.iam.TagRole(ctx, &iam.TagRoleInput{RoleName: s("node"), Tags: iamTags("a", "b")})),
+		"profile":  drop(w.iam.TagInstanceProfile(ctx, &iam.TagInstanceProfileInput{InstanceProfileName: s("p"), Tags: iamTags("a", "b")})),
+		"pods": drop(w.eks.UpdatePodIdentityAssociation(ctx, &eks.UpdatePodIdentityAssociationInput{ClusterName: s("sandbox"), AssociationId: pods.Association.AssociationId,
+			RoleArn: s(otherARN)})),
 		"attach":     drop(w.iam.AttachRolePolicy(ctx, &iam.AttachRolePolicyInput{RoleName: s("node"), PolicyArn: s(workerNode)})),
 		"inline":     drop(w.iam.PutRolePolicy(ctx, &iam.PutRolePolicyInput{RoleName: s("node"), PolicyName: s("p"), PolicyDocument: s(allowRead)})),
 		"version":    drop(w.iam.CreatePolicyVersion(ctx, &iam.CreatePolicyVersionInput{PolicyArn: s(ownBoundary), PolicyDocument: s(allowWrite), SetAsDefault: true})),
@@ -115,8 +123,15 @@ func TestAStaleAnswerShowsTheOldIAMAndEKS(t *testing.T) {
 	ok(t, err)
 	e, err := w.eks.DescribeAccessEntry(ctx, &eks.DescribeAccessEntryInput{ClusterName: s("sandbox"), PrincipalArn: s(nodeARN)})
 	ok(t, err)
+	profile, err := w.iam.GetInstanceProfile(ctx, &iam.GetInstanceProfileInput{InstanceProfileName: s("p")})
+	ok(t, err)
+	a, err := w.eks.DescribePodIdentityAssociation(ctx, &eks.DescribePodIdentityAssociationInput{ClusterName: s("sandbox"), AssociationId: pods.Association.AssociationId})
+	ok(t, err)
+	if *a.Association.RoleArn != nodeARN {
+		t.Errorf("the association's new role shows: %s", *a.Association.RoleArn)
+	}
 	k := w.describe(t)
-	if n := len(r.Role.Tags) + len(attached.AttachedPolicies) + len(inline.PolicyNames) + len(p.Policy.Tags) + len(e.AccessEntry.KubernetesGroups) + len(k.Tags) +
+	if n := len(profile.InstanceProfile.Tags) + len(r.Role.Tags) + len(attached.AttachedPolicies) + len(inline.PolicyNames) + len(p.Policy.Tags) + len(e.AccessEntry.KubernetesGroups) + len(k.Tags) +
 		len(w.nodeGroup(t, "plain").Labels); n != 0 || *p.Policy.DefaultVersionId != "v1" || len(logTypesOn(k)) != 2 {
 		t.Errorf("%d new things show in old answers; version %s, logging %v", n, *p.Policy.DefaultVersionId, logTypesOn(k))
 	}
