@@ -21,6 +21,8 @@ type Cloud struct {
 	faults  []*fault
 	journal journal
 	buckets map[string]*bucket
+	// restricted are the callers who may not do everything, by access key.
+	restricted map[string]*restriction
 }
 
 // New makes a Cloud; its errors name the field of the config that is wrong.
@@ -41,7 +43,7 @@ func New(cfg Config) (*Cloud, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Cloud{cfg: cfg, clock: cfg.Clock, offers: offers, buckets: map[string]*bucket{}}
+	c := &Cloud{cfg: cfg, clock: cfg.Clock, offers: offers, buckets: map[string]*bucket{}, restricted: map[string]*restriction{}}
 	c.services = c.table()
 	c.st = newState(cfg, offers.zones)
 	c.market.fleets = map[string]*fleetAnswer{}
@@ -70,7 +72,7 @@ func (c *Cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	record := &Call{Time: c.clock.Now(), Service: in.svc.name, Operation: in.op, Key: in.key, Dry: in.dry, Params: clip(in.params)}
 	c.mu.Lock()
 	c.journal.record(record)
-	in.id = record.ID
+	in.id, in.record = record.ID, record
 	c.mu.Unlock()
 
 	answer, err := any(nil), in.broken
@@ -100,6 +102,9 @@ func (c *Cloud) serve(in *call) (any, error) {
 		return nil, in.svc.unknown(in)
 	}
 	if err := in.check(op); err != nil {
+		return nil, err
+	}
+	if err := c.authorize(in); err != nil {
 		return nil, err
 	}
 	if op.before != nil && !in.dry {

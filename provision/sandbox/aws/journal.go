@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	iam "github.com/poolwright/poolwright/provision/sandbox/aws/policy"
 )
 
 // Event is one change in an instance's life.
@@ -25,6 +27,8 @@ type Call struct {
 	Params    string // parameters, without user data
 	Code      string // AWS error code, "" for success or while it runs
 	Done      bool   // the answer was made
+	// Asked is what the call asked of IAM, with the tags that things had then.
+	Asked []iam.Request
 }
 
 func (r *Call) finish(err error) {

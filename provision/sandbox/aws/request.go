@@ -32,6 +32,7 @@ type call struct {
 	id     string
 	params string // what was asked, without user data
 	broken error  // the request could not even be read
+	record *Call  // what the journal keeps of it
 }
 
 // input is what the caller sent.
@@ -42,6 +43,7 @@ type input struct {
 	target string     // method and escaped path, for the REST protocol
 	asked  url.Values // what is behind the path, for the REST protocol
 	key    string     // access key id of the caller
+	region string     // of the credential scope
 	dry    bool
 }
 
@@ -87,6 +89,7 @@ func (c *Cloud) read(r *http.Request) *call {
 	}
 	in.key = m[1]
 	region, name := m[2], m[3]
+	in.region = region
 	svc, ok := c.services[name]
 	if !ok {
 		in.broken = refuse("UnknownService", "The emulator does not play the service %q of the credential scope.", name)

@@ -28,6 +28,7 @@ type service struct {
 	ops      map[string]operation
 	route    func(method, path string) string // of restProtocol
 	throttle apiError                         // how it says "too many requests"
+	asks     map[string]authorization         // what each operation asks of IAM
 }
 
 // table lists every service by its name in a credential scope.
@@ -52,7 +53,9 @@ func (c *Cloud) table() map[string]service {
 		{name: "arc-zonal-shift", protocol: restProtocol, regions: here, ops: arcOperations(), route: arcRoute, throttle: slow(429, "ThrottlingException")},
 	}
 	out := make(map[string]service, len(all))
+	asks := authorizations()
 	for _, s := range all {
+		s.asks = asks[s.name]
 		out[s.name] = s
 	}
 	return out

@@ -1,0 +1,210 @@
+package aws
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/query"
+)
+
+func ec2Authorizations() map[string]authorization {
+	out := map[string]authorization{
+		"CreateLaunchTemplate": createTemplateAsks,
+		"DeleteLaunchTemplate": deleteTemplateAsks,
+		"CreateFleet":          createFleetAsks,
+		"RunInstances":         runInstancesAsks,
+		"TerminateInstances": func(in *call) []question {
+			return in.ofExisting("ec2:TerminateInstances", in.form.List("InstanceId"), question{})
+		},
+		"CreateTags": func(in *call) []question {
+			return in.ofExisting("ec2:CreateTags", in.form.List("ResourceId"), question{given: formTags(in.form.Each("Tag"))})
+		},
+		"DeleteTags": deleteTagsAsks,
+	}
+	for _, op := range []string{
+		"DescribeInstanceTypes", "DescribeInstanceTypeOfferings", "DescribeSpotPriceHistory", "DescribeSubnets", "DescribeSecurityGroups", "DescribeImages",
+		"DescribeLaunchTemplates", "DescribeInstances", "DescribeInstanceStatus", "DescribeCapacityReservations", "DescribePlacementGroups",
+	} {
+		out[op] = anything("ec2:" + op)
+	}
+	return out
+}
+
+// ec2ARN names an EC2 resource by its id; images and snapshots belong to no
+// account.
+func (c *Cloud) ec2ARN(id string) string {
+	prefix, _, _ := strings.Cut(id, "-")
+	kind, known := map[string]string{
+		"i": "instance", "lt": "launch-template", "subnet": "subnet", "sg": "security-group", "ami": "image", "snap": "snapshot",
+		"cr": "capacity-reservation", "pg": "placement-group", "vol": "volume", "eni": "network-interface", "fleet": "fleet",
+	}[prefix]
+	switch {
+	case !known:
+		return c.localARN("ec2", "unknown/"+id)
+	case kind == "image" || kind == "snapshot":
+		return fmt.Sprintf("arn:%s:ec2:%s::%s/%s", c.partition(), c.cfg.Region, kind, id)
+	}
+	return c.localARN("ec2", kind+"/"+id)
+}
+
+// ofExisting asks about each of the ids; EC2 says of an id that it does not know
+// that it is not found, whoever asks.
+func (in *call) ofExisting(action string, ids []string, q question) []question {
+	var out []question
+	for _, id := range ids {
+		if tags := in.st.tagsOf(id); tags != nil {
+			next := q
+			next.action, next.resource, next.tags = action, in.cloud.ec2ARN(id), tags
+			out = append(out, next)
+		}
+	}
+	return out
+}
+
+func deleteTagsAsks(in *call) []question {
+	given, keys := map[string]string{}, []string{}
+	for _, f := range in.form.Each("Tag") {
+		if f.Has("Value") {
+			given[f.Get("Key")] = f.Get("Value")
+		} else {
+			keys = append(keys, f.Get("Key"))
+		}
+	}
+	return in.ofExisting("ec2:DeleteTags", in.form.List("ResourceId"), question{given: given, keys: keys})
+}
+
+// specified are the tags for a type of resource in TagSpecifications.
+func specified(f query.Form, kind string) map[string]string {
+	out := map[string]string{}
+	for _, s := range f.Each("TagSpecification") {
+		if s.Get("ResourceType") == kind {
+			maps.Copy(out, formTags(s.Each("Tag")))
+		}
+	}
+	return out
+}
+
+// creating asks to make something of a type, and to tag it.
+func (in *call) creating(actions []string, kind string, tags map[string]string, by string) []question {
+	var out []question
+	for _, a := range actions {
+		out = append(out, question{action: a, resource: in.cloud.localARN("ec2", kind+"/*"), given: tags})
+	}
+	if len(tags) > 0 {
+		out = append(out, question{action: "ec2:CreateTags", resource: in.cloud.localARN("ec2", kind+"/*"), given: tags,
+			context: map[string][]string{"ec2:CreateAction": {by}}})
+	}
+	return out
+}
+
+func createTemplateAsks(in *call) []question {
+	return in.creating([]string{"ec2:CreateLaunchTemplate"}, "launch-template", specified(in.form, "launch-template"), "CreateLaunchTemplate")
+}
+
+func deleteTemplateAsks(in *call) []question {
+	if t := in.templateFor(in.form.Get("LaunchTemplateId"), in.form.Get("LaunchTemplateName")); t != nil {
+		return in.ofExisting("ec2:DeleteLaunchTemplate", []string{t.id}, question{})
+	}
+	return nil // it is not found
+}
+
+// templateFor finds a launch template by what of both is given.
+func (in *call) templateFor(id, name string) *template {
+	if id == "" && name == "" {
+		return nil
+	}
+	return in.st.template(id, name)
+}
+
+// launchAsks collects what a launch uses and makes.
+type launchAsks struct {
+	in      *call
+	actions []string
+	used    []string   // ids of what exists
+	data    query.Form // of the launch template
+}
+
+// use notes an id once.
+func (l *launchAsks) use(ids ...string) {
+	for _, id := range ids {
+		if id != "" && !slices.Contains(l.used, id) {
+			l.used = append(l.used, id)
+		}
+	}
+}
+
+// useTemplate notes a template and what its data names.
+func (l *launchAsks) useTemplate(t *template) {
+	l.data = t.data
+	l.use(t.id, t.data.Get("ImageId"), t.data.Get("Placement.GroupId"))
+	l.use(t.data.Get("CapacityReservationSpecification.CapacityReservationTarget.CapacityReservationId"))
+	l.use(securityGroups(t.data)...)
+	l.use(t.data.Get("NetworkInterface.1.SubnetId"))
+	for _, b := range t.data.Each("BlockDeviceMapping") {
+		l.use(b.Get("Ebs.SnapshotId"))
+	}
+}
+
+// questions are all that the launch asks, with the tags that the request or its
+// template gives to each type of what is made.
+func (l *launchAsks) questions(tags func(kind string) map[string]string) []question {
+	var out []question
+	for _, id := range l.used {
+		for _, a := range l.actions {
+			out = append(out, question{action: a, resource: l.in.cloud.ec2ARN(id), tags: l.in.st.tagsOf(id)})
+		}
+	}
+	kinds := []string{"instance", "network-interface", "volume"}
+	if len(tags("spot-instances-request")) > 0 {
+		kinds = append(kinds, "spot-instances-request")
+	}
+	for _, kind := range kinds {
+		given := tags(kind)
+		if len(given) == 0 {
+			given = specified(l.data, kind)
+		}
+		out = append(out, l.in.creating(l.actions, kind, given, "RunInstances")...)
+	}
+	if p := l.in.st.iam.profiles[l.data.Get("IamInstanceProfile.Name")]; p != nil && p.role != "" {
+		out = append(out, l.in.passing(p.role, "ec2"))
+	}
+	return out
+}
+
+// createFleetAsks: a fleet of type instant runs instances in its caller's name.
+func createFleetAsks(in *call) []question {
+	l := &launchAsks{in: in, actions: []string{"ec2:CreateFleet", "ec2:RunInstances"}}
+	for _, c := range in.form.Each("LaunchTemplateConfigs") {
+		spec := c.Sub("LaunchTemplateSpecification")
+		if t := in.templateFor(spec.Get("LaunchTemplateId"), spec.Get("LaunchTemplateName")); t != nil {
+			l.useTemplate(t)
+		}
+		for _, o := range c.Each("Overrides") {
+			l.use(o.Get("SubnetId"), o.Get("ImageId"))
+		}
+	}
+	isSpot := in.form.Get("TargetCapacitySpecification.DefaultTargetCapacityType") == spot
+	out := in.creating([]string{"ec2:CreateFleet"}, "fleet", specified(in.form, "fleet"), "CreateFleet")
+	return append(out, l.questions(func(kind string) map[string]string {
+		if kind == "spot-instances-request" && isSpot {
+			return specified(l.data, kind)
+		}
+		return specified(in.form, kind)
+	})...)
+}
+
+func runInstancesAsks(in *call) []question {
+	l := &launchAsks{in: in, actions: []string{"ec2:RunInstances"}}
+	spec := in.form.Sub("LaunchTemplate")
+	if t := in.templateFor(spec.Get("LaunchTemplateId"), spec.Get("LaunchTemplateName")); t != nil {
+		l.useTemplate(t)
+	}
+	l.use(in.form.Get("SubnetId"), in.form.Get("ImageId"))
+	for _, n := range in.form.Each("NetworkInterface") {
+		l.use(n.Get("SubnetId"))
+		l.use(n.List("SecurityGroupId")...)
+	}
+	return l.questions(func(kind string) map[string]string { return specified(in.form, kind) })
+}
