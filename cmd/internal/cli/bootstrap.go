@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -77,26 +78,21 @@ func (f *bootstrapFlags) run(cmd *cobra.Command, req wire.BootstrapRequest, stre
 	if err != nil {
 		return err
 	}
-	if err := print(b.Report()); err != nil {
-		return fmt.Errorf("writing the plan: %w", err)
+	// A program gets one document: what became of the plan, where it is carried
+	// out unasked.
+	planFirst := f.output == "text" || !f.answer.yes || f.answer.dryRun || b.Todo() == 0
+	if planFirst {
+		if err := print(b.Report()); err != nil {
+			return fmt.Errorf("writing the plan: %w", err)
+		}
 	}
 	for _, w := range b.Warnings {
 		fmt.Fprintln(streams.Err, "Warning:", w)
 	}
-	if n := b.Todo(); n > 0 {
-		if err := f.answer.ask(cmd.Context(), streams, fmt.Sprintf("Make %s?", changes(n))); err != nil {
-			return err
-		}
-		r, err := b.Apply(cmd.Context())
-		if err != nil {
-			if printed := print(r); printed != nil {
-				return fmt.Errorf("writing the outcome: %w", printed)
-			}
-			return fmt.Errorf("installing: %w; run the same command again to go on", err)
-		}
-		fmt.Fprintf(streams.Err, "made %s\n", changes(n))
-	} else {
+	if b.Todo() == 0 {
 		fmt.Fprintln(streams.Err, "nothing to change")
+	} else if err := f.apply(cmd.Context(), b, streams, planFirst); err != nil {
+		return err
 	}
 	if !f.wait || f.answer.dryRun {
 		return nil
@@ -105,6 +101,29 @@ func (f *bootstrapFlags) run(cmd *cobra.Command, req wire.BootstrapRequest, stre
 		return err
 	}
 	fmt.Fprintf(streams.Err, "Sync %s follows the repository; see: kubectl -n %s get sync %s\n", b.SyncName, f.conn.namespace, b.SyncName)
+	return nil
+}
+
+// apply asks, makes the changes, and shows what became of them where that was
+// not all, or where nothing was shown before.
+func (f *bootstrapFlags) apply(ctx context.Context, b *wire.Bootstrap, streams Streams, shown bool) error {
+	print, err := printer(f.output, streams)
+	if err != nil {
+		return err
+	}
+	if err := f.answer.ask(ctx, streams, fmt.Sprintf("Make %s?", changes(b.Todo()))); err != nil {
+		return err
+	}
+	r, err := b.Apply(ctx)
+	if err != nil || !shown {
+		if printed := print(r); printed != nil {
+			return fmt.Errorf("writing the outcome: %w", printed)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("installing: %w; run the same command again to go on", err)
+	}
+	fmt.Fprintf(streams.Err, "made %s\n", changes(b.Todo()))
 	return nil
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -235,6 +234,10 @@ func (n narration) Correct(ctx context.Context, c plan.Change) error {
 	if err != nil {
 		done = "failed to " + string(c.Action)
 	}
-	n.say(strings.TrimSpace(done + " " + c.Key.String()))
+	where := ""
+	if c.Key.Target == aws.Name {
+		where = "in AWS: "
+	}
+	n.say(where + done + " " + c.Key.String())
 	return err
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -57,11 +59,12 @@ var errTimeUp = errors.New("the time is up")
 // away for a moment.
 func passing(err error) bool {
 	var status apierrors.APIStatus
-	if !errors.As(err, &status) {
-		return true
+	if errors.As(err, &status) {
+		code := status.Status().Code
+		return code == http.StatusTooManyRequests || code >= http.StatusInternalServerError
 	}
-	code := status.Status().Code
-	return code == 429 || code >= 500
+	_, unreachable := errors.AsType[net.Error](err)
+	return unreachable
 }
 
 // WaitAvailable returns once all replicas of the controller are of the newest

@@ -134,7 +134,7 @@ func (u *Uninstall) schedule() {
 	add(!u.req.Drain && f.leaving() > 0 && f.lease.engineRuns(), u.finish, "wait for %s that the engine is terminating", count(f.leaving(), "node"))
 	add(f.has("Deployment") || f.lease.exists, u.stop, "stop the controller and wait until it has given up its lease")
 	add(u.req.Drain || f.lowered > 0, u.restorePools, "give the NodePools their limits back")
-	add(f.otherKarpenter == "", u.release, "remove Karpenter's finalizers from %s, which stay as they are", f.finalized())
+	add(f.otherKarpenter == "", u.release, "remove Karpenter's finalizers from %s, which stay as they are", f.finalized(u.req.Drain))
 	add(len(f.syncs) > 0, u.deleteSyncs, "delete %s; what they applied stays", names("Sync", f.syncs))
 	add(len(f.memory) > 0, u.forgetAll, "delete what the Syncs remembered (%s)", count(len(f.memory), "object"))
 	add(f.objects() > 0, u.removeObjects, "delete the installation: %s%s", count(f.objects(), "object"), f.kinds())

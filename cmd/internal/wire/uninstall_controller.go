@@ -90,10 +90,11 @@ func (u *Uninstall) stop(ctx context.Context) error {
 
 // leaseFree waits until nobody holds the lease. A holder that died has not given
 // it up: it is taken for dead when the renewal has not moved for as long as a
-// lease lasts, whatever its clock says.
+// lease lasts, whatever its clock says. One that goes on renewing, now that the
+// installation's pods are gone, is another process.
 func (u *Uninstall) leaseFree(ctx context.Context) error {
 	seen, since, moved := time.Time{}, time.Now(), -1
-	err := follow(ctx, max(2*leaseDuration, min(u.req.Timeout, 4*leaseDuration)), u.req.Say, func(ctx context.Context) (bool, string, error) {
+	err := follow(ctx, max(u.req.Timeout, 2*leaseDuration), u.req.Say, func(ctx context.Context) (bool, string, error) {
 		now, err := u.lease(ctx)
 		if err != nil || now.holder == "" {
 			return err == nil, "", err
@@ -101,16 +102,14 @@ func (u *Uninstall) leaseFree(ctx context.Context) error {
 		if !now.renewed.Equal(seen) {
 			seen, since, moved = now.renewed, time.Now(), moved+1
 		}
-		if time.Since(since) > leaseDuration+lookEvery {
-			return true, "", nil
+		if moved > 1 {
+			return false, "", fmt.Errorf("lease %s/%s is being renewed by %s, which this installation did not start: stop that poolwright run, then run uninstall again", u.req.Namespace, LeaseName, now.holder)
 		}
-		if moved > 0 {
-			return false, fmt.Sprintf("lease %s/%s is being renewed by %s", u.req.Namespace, LeaseName, now.holder), nil
-		}
-		return false, fmt.Sprintf("lease %s/%s was not given up by %s: waiting until it expires", u.req.Namespace, LeaseName, now.holder), nil
+		return time.Since(since) > leaseDuration+lookEvery,
+			fmt.Sprintf("lease %s/%s was not given up by %s: waiting until it expires", u.req.Namespace, LeaseName, now.holder), nil
 	})
 	if err != nil {
-		return fmt.Errorf("a controller runs that this installation did not start: %w; stop that poolwright run, then run uninstall again", err)
+		return fmt.Errorf("waiting for the controller's end: %w", err)
 	}
 	return nil
 }

@@ -31,19 +31,22 @@ func names(kind string, syncs []v1alpha1.Sync) string {
 	return kind + "s " + strings.Join(out, ", ")
 }
 
-// finalized says what carries Karpenter's finalizers.
-func (f *traces) finalized() string {
+// finalized says what carries Karpenter's finalizers; what is drained before is
+// not counted.
+func (f *traces) finalized(drain bool) string {
 	var out []string
 	for _, kind := range slices.Sorted(maps.Keys(f.holding)) {
-		out = append(out, count(f.holding[kind], kind))
+		if drain && (kind == "Node" || kind == "NodeClaim") {
+			continue
+		}
+		part := count(f.holding[kind], kind)
+		if strings.HasSuffix(part, "Classs") {
+			part = strings.TrimSuffix(part, "s") + "es"
+		}
+		out = append(out, part)
 	}
 	if len(out) == 0 {
-		return "whatever has them then"
-	}
-	for i, part := range out {
-		if strings.HasSuffix(part, "Classs") {
-			out[i] = strings.TrimSuffix(part, "s") + "es"
-		}
+		return "whatever has one then"
 	}
 	return strings.Join(out, ", ")
 }
@@ -109,7 +112,7 @@ func (f *traces) warnings(drain bool) []string {
 	var out []string
 	staying := len(f.claims) - f.leaving()
 	if !drain && staying > 0 && f.otherKarpenter == "" {
-		out = append(out, fmt.Sprintf("%s of the pools keep running, and nobody terminates them any more: run with --drain to remove them first", count(staying, "node")))
+		out = append(out, fmt.Sprintf("%s of the pools would go on running, and cost, with nobody to terminate them: use --drain to remove them first", count(staying, "node")))
 	}
 	if f.otherKarpenter != "" || f.lease.engineRuns() {
 		return out
@@ -121,7 +124,7 @@ func (f *traces) warnings(drain bool) []string {
 		}
 	}
 	if slices.Sort(ids); len(ids) > 0 {
-		out = append(out, fmt.Sprintf("%s being terminated, and no engine runs that does it: their NodeClaims go, and the instances stay until you run aws ec2 terminate-instances --instance-ids %s", count(len(ids), "node")+map[bool]string{true: " is", false: " are"}[len(ids) == 1], strings.Join(ids, " ")))
+		out = append(out, fmt.Sprintf("no engine runs that would end the termination of %s: the NodeClaims go, and the instances stay until you run aws ec2 terminate-instances --instance-ids %s", count(len(ids), "node"), strings.Join(ids, " ")))
 	}
 	return out
 }

@@ -1,0 +1,342 @@
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/poolwright/poolwright/provision/sandbox"
+	"github.com/poolwright/poolwright/provision/sandbox/nodes"
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+)
+
+// laptop is a person with a clone of the repository, a kubeconfig and AWS
+// credentials, in a world of their own: what uninstall takes away is the whole
+// cluster's.
+type laptop struct {
+	scene
+	repo *repo
+	user string
+}
+
+func newLaptop(t *testing.T) *laptop {
+	t.Helper()
+	config := sandbox.DefaultConfig()
+	config.AWS.Region, config.AWS.Account = "eu-west-1", "111122223333"
+	config.AWS.Cluster.Name, config.AWS.Cluster.OIDC = "altanova-dev-euw1-eks", true
+	config.AWS.Roles, config.AWS.Queues = []string{"altanova-dev-euw1-eks-karpenter-node"}, []string{"altanova-dev-euw1-eks"}
+	config.AWS.Delays.Fleet, config.AWS.Delays.Running, config.AWS.Delays.Shutdown = 500*time.Millisecond, time.Second, time.Second
+	config.Nodes = nodes.Delays{Join: 500 * time.Millisecond, NodeGone: time.Second}
+	started, err := sandbox.Start(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := started.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	hand, err := client.NewWithWatch(started.REST(), client.Options{Scheme: clientgoscheme.Scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &laptop{scene: scene{t, &engineWorld{World: started, aws: config.AWS, hand: hand, deaf: &sync.Map{}}}}
+	l.clone()
+	return l
+}
+
+// clone makes the repository with the example in it.
+func (l *laptop) clone() {
+	l.Helper()
+	owner, err := l.Git.CreateUser(l.Context(), "gpu-team")
+	if err != nil {
+		l.Fatal(err)
+	}
+	made, err := l.Git.CreateRepository(l.Context(), owner, "nodes", true)
+	if err != nil {
+		l.Fatal(err)
+	}
+	token, err := l.Git.CreateToken(l.Context(), owner, "poolwright", "write:repository")
+	if err != nil {
+		l.Fatal(err)
+	}
+	l.user = owner.Name
+	l.repo = newRepo(l.T, made.URL, owner.Name, token, "live")
+	if err := os.CopyFS(l.repo.dir, os.DirFS(filepath.Join("..", "..", "..", "examples", "altanova"))); err != nil {
+		l.Fatal(err)
+	}
+	l.repo.commit("Begin")
+}
+
+// secret is the only step that bootstrap leaves to a person.
+func (l *laptop) secret() {
+	l.Helper()
+	secret := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: "git", Namespace: engineSystem},
+		StringData: map[string]string{"username": l.user, "password": l.repo.token},
+	}
+	if err := l.hand.Create(l.Context(), secret); client.IgnoreAlreadyExists(err) != nil {
+		l.Fatal(err)
+	}
+}
+
+// types runs a command in the clone. Nobody is there to be asked.
+func (l *laptop) types(args ...string) said {
+	l.Helper()
+	var out, errOut strings.Builder
+	cmd := exec.CommandContext(l.Context(), binary, args...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = l.repo.dir, &out, &errOut
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + l.Dir}
+	for name, value := range l.Env() {
+		cmd.Env = append(cmd.Env, name+"="+value)
+	}
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		l.Fatal(err)
+	}
+	if strings.Contains(out.String()+errOut.String(), l.repo.token) {
+		l.Errorf("poolwright %s shows the token", strings.Join(args, " "))
+	}
+	l.Logf("poolwright %s: exit %d\n%s\n%s", strings.Join(args, " "), cmd.ProcessState.ExitCode(), out.String(), errOut.String())
+	return said{out.String(), errOut.String(), cmd.ProcessState.ExitCode()}
+}
+
+// expect checks an exit code and words that must be among what was printed.
+func (l *laptop) expect(got said, code int, words ...string) {
+	l.Helper()
+	if got.code != code {
+		l.Errorf("exit code %d, want %d", got.code, code)
+	}
+	for _, word := range words {
+		if !strings.Contains(got.out+got.err, word) {
+			l.Errorf("it does not say %q", word)
+		}
+	}
+	if l.Failed() {
+		l.FailNow()
+	}
+}
+
+// bootstrap is the whole command.
+func (l *laptop) bootstrap(more ...string) said {
+	l.Helper()
+	return l.types(append([]string{"bootstrap", "clusters/dev", "--image=registry.example.com/poolwright:1", "--secret=git", "--timeout=1m"}, more...)...)
+}
+
+func TestInstallingAndUninstallingFromALaptop(t *testing.T) {
+	t.Parallel()
+	l := newLaptop(t)
+	l.refusals()
+	l.expect(l.bootstrap("--dry-run"), 1, "Deployment.apps/"+engineSystem+"/poolwright", "Sync.poolwright.dev/"+engineSystem+"/dev")
+	if err := l.hand.Get(l.Context(), client.ObjectKey{Name: engineSystem}, &corev1.Namespace{}); !apierrors.IsNotFound(err) {
+		t.Fatalf("a dry run made the namespace: %v", err)
+	}
+	l.expect(l.bootstrap("--yes"), 0, "Secret git is not in namespace", "2 of 2 replicas are available", "Sync dev follows")
+	l.expect(l.bootstrap("--yes"), 0, "nothing to change")
+	l.expect(l.types("bootstrap", "clusters/dev", "--yes"), 0, "nothing to change")
+	l.installed()
+
+	l.secret()
+	l.live()
+	l.expect(l.bootstrap("--yes"), 0, "nothing to change")
+	l.drained()
+	l.kept()
+	l.expect(l.types("uninstall", "--yes"), 0, "nothing of Poolwright is installed")
+}
+
+// refusals are what must stop before anything is written.
+func (l *laptop) refusals() {
+	l.Helper()
+	l.expect(l.bootstrap(), 2, "pass --yes")
+	l.expect(l.types("uninstall", "--yes"), 0, "nothing of Poolwright is installed")
+	l.expect(l.types("bootstrap", "clusters/dev", "--yes"), 2, "--image")
+	l.expect(l.types("bootstrap", "base", "--yes"), 2, "declares no Cluster")
+	path := filepath.Join(l.repo.dir, "clusters", "dev", "cluster.yaml")
+	good, err := os.ReadFile(path)
+	if err != nil {
+		l.Fatal(err)
+	}
+	l.repo.write("clusters/dev/cluster.yaml", strings.ReplaceAll(string(good), "111122223333", "999999999999"))
+	l.expect(l.bootstrap("--yes"), 2, "nothing is installed", "999999999999", "clusters/dev/cluster.yaml:2")
+	l.repo.write("clusters/dev/cluster.yaml", strings.ReplaceAll(string(good), "region:", "regoin:"))
+	l.expect(l.bootstrap("--yes"), 2, "clusters/dev/cluster.yaml:", "nothing was installed")
+	l.repo.write("clusters/dev/cluster.yaml", string(good))
+}
+
+// installed looks at what bootstrap decided.
+func (l *laptop) installed() {
+	l.Helper()
+	var account corev1.ServiceAccount
+	if err := l.hand.Get(l.Context(), client.ObjectKey{Namespace: engineSystem, Name: "poolwright"}, &account); err != nil {
+		l.Fatal(err)
+	}
+	if got := account.Annotations["eks.amazonaws.com/role-arn"]; got != "arn:aws:iam::111122223333:role/poolwright-altanova-dev-euw1-eks" {
+		l.Errorf("the service account has role %q", got)
+	}
+	var deployment appsv1.Deployment
+	if err := l.hand.Get(l.Context(), client.ObjectKey{Namespace: engineSystem, Name: "poolwright"}, &deployment); err != nil {
+		l.Fatal(err)
+	}
+	if got := deployment.Spec.Template.Spec.Containers[0].Image; got != "registry.example.com/poolwright:1" {
+		l.Errorf("the image is %q", got)
+	}
+	var made v1alpha1.Sync
+	if err := l.hand.Get(l.Context(), client.ObjectKey{Namespace: engineSystem, Name: "dev"}, &made); err != nil {
+		l.Fatal(err)
+	}
+	if s := made.Spec; s.Path != "clusters/dev" || s.Source.Git.Ref.Branch != "main" || !strings.HasSuffix(s.Source.Git.URL, "/gpu-team/nodes.git") {
+		l.Errorf("the Sync follows %+v", s)
+	}
+}
+
+// live starts the controller, which the sandbox's kubelets only play, and has it
+// bring a node.
+func (l *laptop) live() {
+	l.Helper()
+	l.start()
+	l.engineRuns()
+	// Evicted, its pod comes back and asks for a node again.
+	l.addDeployment(gpuPool, 1)
+	l.eventually("a node is there", l.nodes(1))
+}
+
+// nodes says how the number of our ready nodes differs, or nil.
+func (l *laptop) nodes(want int) func() error {
+	return func() error {
+		var claims karpv1.NodeClaimList
+		var list corev1.NodeList
+		if err := errors.Join(l.hand.List(l.Context(), &claims), l.hand.List(l.Context(), &list, client.HasLabels{karpv1.NodePoolLabelKey})); err != nil {
+			return err
+		}
+		ready := 0
+		for _, c := range claims.Items {
+			if c.StatusConditions().Root().IsTrue() {
+				ready++
+			}
+		}
+		if len(claims.Items) != want || len(list.Items) != want || ready != want {
+			return fmt.Errorf("%d NodeClaims (%d ready), %d nodes, want %d", len(claims.Items), ready, len(list.Items), want)
+		}
+		return nil
+	}
+}
+
+// drained removes the nodes while the controller runs; that it was not started
+// by the Deployment keeps the rest from being removed under it.
+func (l *laptop) drained() {
+	l.Helper()
+	before := l.limits()
+	l.expect(l.types("uninstall", "--drain", "--dry-run"), 1, "drain and terminate 1 node", "What stays", "deletionPolicy")
+	l.expect(l.types("uninstall", "--drain", "--yes", "--timeout=3m"), 2, "no node is left", "is being renewed", "stop that poolwright run")
+	if err := l.nodes(0)(); err != nil {
+		l.Fatal(err)
+	}
+	for _, i := range l.AWS.Instances() {
+		if !over(i.State) {
+			l.Errorf("instance %s is %s", i.ID, i.State)
+		}
+	}
+	if err := l.now.Stop(l.Context()); err != nil {
+		l.Fatal(err)
+	}
+	l.expect(l.types("uninstall", "--yes", "--timeout=2m"), 0, "Poolwright is uninstalled", "Secret git")
+	l.nothingOfOurs()
+	if after := l.limits(); after != before {
+		l.Errorf("the pools' limits were\n%s and are\n%s", before, after)
+	}
+	l.expect(l.types("uninstall", "--yes"), 0, "nothing of Poolwright is installed")
+}
+
+// limits are those of all pools, and what drain may have noted on them.
+func (l *laptop) limits() string {
+	l.Helper()
+	var pools karpv1.NodePoolList
+	if err := l.hand.List(l.Context(), &pools); err != nil {
+		l.Fatal(err)
+	}
+	var out strings.Builder
+	for _, p := range pools.Items {
+		fmt.Fprintf(&out, "%s %v %q\n", p.Name, p.Spec.Limits, p.Annotations["poolwright.dev/before-drain"])
+	}
+	return out.String()
+}
+
+// kept installs again and uninstalls with a node up, after a controller that was
+// killed.
+func (l *laptop) kept() {
+	l.Helper()
+	l.expect(l.bootstrap("--yes"), 0, "Sync dev follows")
+	l.start()
+	l.engineRuns()
+	l.eventually("the pod has a node again", l.nodes(1))
+	if err := l.now.Kill(); err != nil {
+		l.Fatal(err)
+	}
+	if err := l.hand.Delete(l.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "git", Namespace: engineSystem}}); err != nil {
+		l.Fatal(err)
+	}
+	l.expect(l.types("uninstall", "--yes", "--timeout=2m"), 0, "was not given up", "1 node of the pools would go on running")
+	l.nothingOfOurs()
+	if err := l.nodes(1)(); err != nil {
+		l.Error(err)
+	}
+	if err := l.hand.Get(l.Context(), client.ObjectKey{Name: engineSystem}, &corev1.Namespace{}); !apierrors.IsNotFound(err) {
+		l.Errorf("the namespace is still there: %v", err)
+	}
+}
+
+// nothingOfOurs looks for what uninstall must not leave behind.
+func (l *laptop) nothingOfOurs() {
+	l.Helper()
+	for _, kind := range []schema.GroupVersionKind{
+		{Group: "karpenter.sh", Version: "v1", Kind: "NodeClaim"}, {Group: "karpenter.sh", Version: "v1", Kind: "NodePool"},
+		{Group: "karpenter.k8s.aws", Version: "v1", Kind: "EC2NodeClass"}, {Version: "v1", Kind: "Node"},
+	} {
+		list := &metav1.PartialObjectMetadataList{}
+		list.SetGroupVersionKind(kind)
+		if err := l.hand.List(l.Context(), list); err != nil {
+			l.Fatal(err)
+		}
+		if len(list.Items) == 0 && kind.Kind != "NodeClaim" {
+			l.Errorf("no %s is left", kind.Kind)
+		}
+		for _, o := range list.Items {
+			if len(o.Finalizers) > 0 || !o.DeletionTimestamp.IsZero() {
+				l.Errorf("%s %s has finalizers %v, deleted %v", kind.Kind, o.Name, o.Finalizers, o.DeletionTimestamp)
+			}
+		}
+	}
+	crds := &metav1.PartialObjectMetadataList{}
+	crds.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"})
+	var roles rbacv1.ClusterRoleList
+	if err := errors.Join(l.hand.List(l.Context(), crds), l.hand.List(l.Context(), &roles)); err != nil {
+		l.Fatal(err)
+	}
+	for _, c := range crds.Items {
+		if strings.HasSuffix(c.Name, "."+v1alpha1.GroupVersion.Group) {
+			l.Errorf("CRD %s is left", c.Name)
+		}
+	}
+	for _, r := range roles.Items {
+		if strings.HasPrefix(r.Name, "poolwright") {
+			l.Errorf("ClusterRole %s is left", r.Name)
+		}
+	}
+}
