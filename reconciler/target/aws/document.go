@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/url"
 	"slices"
 	"strings"
@@ -155,40 +156,23 @@ func principals(v any) any {
 	if v == "*" {
 		return map[string]any{"AWS": []any{"*"}}
 	}
-	m, ok := v.(map[string]any)
-	if !ok {
-		return plainValue(v)
-	}
-	out := make(map[string]any, len(m))
-	for k, v := range m {
-		out[k] = words(v)
-	}
-	return out
+	return inEach(plainUnlessMap(v), words)
 }
 
 // conditions is nil for a Condition without any.
 func conditions(v any) any {
-	m, ok := v.(map[string]any)
-	if !ok {
-		return plainValue(v)
-	}
-	if len(m) == 0 {
+	if m, ok := v.(map[string]any); ok && len(m) == 0 {
 		return nil
 	}
-	out := make(map[string]any, len(m))
-	for operator, v := range m {
-		keys, ok := v.(map[string]any)
-		if !ok {
-			out[operator] = plainValue(v)
-			continue
-		}
-		values := make(map[string]any, len(keys))
-		for k, v := range keys {
-			values[k] = words(v)
-		}
-		out[operator] = values
+	return inEach(plainUnlessMap(v), func(keys any) any { return inEach(plainUnlessMap(keys), words) })
+}
+
+// plainUnlessMap leaves maps to whoever knows what is in them.
+func plainUnlessMap(v any) any {
+	if _, ok := v.(map[string]any); ok {
+		return v
 	}
-	return out
+	return plainValue(v)
 }
 
 // plainValue turns numbers into those of canonical objects.
@@ -222,46 +206,66 @@ func plainValue(v any) any {
 // the string, because IAM counts characters.
 func documentText(doc any) (string, error) {
 	m, _ := doc.(map[string]any)
-	short, ok := shorten(m).(map[string]any)
+	statements, ok := m["Statement"].([]any)
 	if !ok {
-		return "", errors.New("writing a policy document: it is empty")
+		return "", errors.New("writing a policy document: it has no statements")
 	}
-	short["Statement"] = shortenEach(m["Statement"])
+	out := maps.Clone(m)
+	list := make([]any, len(statements))
+	for i, s := range statements {
+		list[i] = shortStatement(s)
+	}
+	out["Statement"] = list
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
-	if err := e.Encode(short); err != nil {
+	if err := e.Encode(out); err != nil {
 		return "", fmt.Errorf("writing a policy document: %w", err)
 	}
 	return strings.TrimSpace(b.String()), nil
 }
 
-func shorten(v any) any {
-	switch v := v.(type) {
-	case map[string]any:
-		out := make(map[string]any, len(v))
-		for k, e := range v {
-			out[k] = shorten(e)
+// shortStatement shortens the fields that statement made lists of.
+func shortStatement(v any) any {
+	m, ok := v.(map[string]any)
+	if !ok {
+		return v
+	}
+	out := make(map[string]any, len(m))
+	for k, v := range m {
+		switch k {
+		case "Action", "NotAction", "Resource", "NotResource":
+			out[k] = single(v)
+		case "Principal", "NotPrincipal":
+			out[k] = inEach(v, single)
+		case "Condition":
+			out[k] = inEach(v, func(keys any) any { return inEach(keys, single) })
+		default:
+			out[k] = v
 		}
-		return out
-	case []any:
-		if len(v) == 1 {
-			if s, ok := v[0].(string); ok {
-				return s
-			}
+	}
+	return out
+}
+
+// single is the string of a list of one.
+func single(v any) any {
+	if list, ok := v.([]any); ok && len(list) == 1 {
+		if s, ok := list[0].(string); ok {
+			return s
 		}
 	}
 	return v
 }
 
-func shortenEach(v any) any {
-	list, ok := v.([]any)
+// inEach applies do to every value of a map, and leaves what is none.
+func inEach(v any, do func(any) any) any {
+	m, ok := v.(map[string]any)
 	if !ok {
 		return v
 	}
-	out := make([]any, len(list))
-	for i, e := range list {
-		out[i] = shorten(e)
+	out := make(map[string]any, len(m))
+	for k, e := range m {
+		out[k] = do(e)
 	}
 	return out
 }

@@ -106,15 +106,19 @@ func fromIAMTags(tags []iamtypes.Tag) map[string]string {
 	return out
 }
 
-// tagEKS gives an EKS resource the wanted tags that it lacks.
+// tagEKS brings the tags of an EKS resource in line.
 func (c *clients) tagEKS(ctx context.Context, wanted state.Item, live sighting) error {
 	arn, _, _ := strings.Cut(live.uid, "#")
-	missing, _ := retagged(wanted, live)
-	if len(missing) == 0 {
-		return nil
+	set, drop := retagged(wanted, live)
+	if len(set) > 0 {
+		if _, err := c.eks.TagResource(ctx, &eks.TagResourceInput{ResourceArn: sdk.String(arn), Tags: set}); err != nil {
+			return fmt.Errorf("tagging %s: %w", arn, err)
+		}
 	}
-	if _, err := c.eks.TagResource(ctx, &eks.TagResourceInput{ResourceArn: sdk.String(arn), Tags: missing}); err != nil {
-		return fmt.Errorf("tagging %s: %w", arn, err)
+	if len(drop) > 0 {
+		if _, err := c.eks.UntagResource(ctx, &eks.UntagResourceInput{ResourceArn: sdk.String(arn), TagKeys: drop}); err != nil {
+			return fmt.Errorf("untagging %s: %w", arn, err)
+		}
 	}
 	return nil
 }
@@ -136,7 +140,7 @@ func nodePolicies() map[v1alpha1.NodePolicy]string {
 
 // allowList writes the names that a node role may have.
 func allowList() string {
-	return strings.Join(strings.Fields(fmt.Sprint(strs(slices.Collect(maps.Keys(nodePolicies())))...)), ", ")
+	return strings.Join(texts(slices.Sorted(maps.Keys(nodePolicies()))), ", ")
 }
 
 // attachable refuses policies outside of the allow-list, whatever the wanted

@@ -134,13 +134,16 @@ func (policies) write(ctx context.Context, c *clients, wanted state.Item, live s
 }
 
 func tagPolicy(ctx context.Context, c *clients, wanted state.Item, live sighting) error {
-	missing, _ := retagged(wanted, live)
-	if len(missing) == 0 {
-		return nil
+	set, drop := retagged(wanted, live)
+	if len(set) > 0 {
+		if _, err := c.iam.TagPolicy(ctx, &iam.TagPolicyInput{PolicyArn: sdk.String(c.place.iamARN("policy/" + wanted.Key.Name)), Tags: iamTags(set)}); err != nil {
+			return fmt.Errorf("tagging policy %q: %w", wanted.Key.Name, err)
+		}
 	}
-	_, err := c.iam.TagPolicy(ctx, &iam.TagPolicyInput{PolicyArn: sdk.String(c.place.iamARN("policy/" + wanted.Key.Name)), Tags: iamTags(missing)})
-	if err != nil {
-		return fmt.Errorf("tagging policy %q: %w", wanted.Key.Name, err)
+	if len(drop) > 0 {
+		if _, err := c.iam.UntagPolicy(ctx, &iam.UntagPolicyInput{PolicyArn: sdk.String(c.place.iamARN("policy/" + wanted.Key.Name)), TagKeys: drop}); err != nil {
+			return fmt.Errorf("untagging policy %q: %w", wanted.Key.Name, err)
+		}
 	}
 	return nil
 }

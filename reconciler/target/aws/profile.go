@@ -79,13 +79,16 @@ func (profiles) write(ctx context.Context, c *clients, wanted state.Item, live s
 }
 
 func tagProfile(ctx context.Context, c *clients, wanted state.Item, live sighting) error {
-	missing, _ := retagged(wanted, live)
-	if len(missing) == 0 {
-		return nil
+	set, drop := retagged(wanted, live)
+	if len(set) > 0 {
+		if _, err := c.iam.TagInstanceProfile(ctx, &iam.TagInstanceProfileInput{InstanceProfileName: sdk.String(wanted.Key.Name), Tags: iamTags(set)}); err != nil {
+			return fmt.Errorf("tagging instance profile %q: %w", wanted.Key.Name, err)
+		}
 	}
-	_, err := c.iam.TagInstanceProfile(ctx, &iam.TagInstanceProfileInput{InstanceProfileName: sdk.String(wanted.Key.Name), Tags: iamTags(missing)})
-	if err != nil {
-		return fmt.Errorf("tagging instance profile %q: %w", wanted.Key.Name, err)
+	if len(drop) > 0 {
+		if _, err := c.iam.UntagInstanceProfile(ctx, &iam.UntagInstanceProfileInput{InstanceProfileName: sdk.String(wanted.Key.Name), TagKeys: drop}); err != nil {
+			return fmt.Errorf("untagging instance profile %q: %w", wanted.Key.Name, err)
+		}
 	}
 	return nil
 }

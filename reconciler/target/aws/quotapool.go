@@ -141,9 +141,9 @@ func typeLabels(t catalog.InstanceType) map[string]string {
 	return out
 }
 
-// known reports whether typeLabels tells all of a key: where a type has no
+// chooses reports whether typeLabels tells all of a key: where a type has no
 // such label, it has none at all.
-func known(key string) bool {
+func chooses(key string) bool {
 	for _, suffix := range []string{
 		"family", "size", "cpu", "memory", "cpu-manufacturer", "hypervisor", "category", "generation", "gpu-name", "gpu-manufacturer", "gpu-count", "gpu-memory",
 	} {
@@ -158,7 +158,7 @@ func known(key string) bool {
 // requirements; those by other labels are passed over.
 func allowed(requirements []requirement, labels map[string]string) bool {
 	for _, r := range requirements {
-		if !known(r.Key) {
+		if !chooses(r.Key) {
 			continue
 		}
 		value, has := labels[r.Key]

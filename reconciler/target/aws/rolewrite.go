@@ -129,13 +129,16 @@ func boundRole(ctx context.Context, c *clients, wanted state.Item, live sighting
 }
 
 func tagRole(ctx context.Context, c *clients, wanted state.Item, live sighting) error {
-	missing, _ := retagged(wanted, live)
-	if len(missing) == 0 {
-		return nil
+	set, drop := retagged(wanted, live)
+	if len(set) > 0 {
+		if _, err := c.iam.TagRole(ctx, &iam.TagRoleInput{RoleName: sdk.String(wanted.Key.Name), Tags: iamTags(set)}); err != nil {
+			return fmt.Errorf("tagging role %q: %w", wanted.Key.Name, err)
+		}
 	}
-	_, err := c.iam.TagRole(ctx, &iam.TagRoleInput{RoleName: sdk.String(wanted.Key.Name), Tags: iamTags(missing)})
-	if err != nil {
-		return fmt.Errorf("tagging role %q: %w", wanted.Key.Name, err)
+	if len(drop) > 0 {
+		if _, err := c.iam.UntagRole(ctx, &iam.UntagRoleInput{RoleName: sdk.String(wanted.Key.Name), TagKeys: drop}); err != nil {
+			return fmt.Errorf("untagging role %q: %w", wanted.Key.Name, err)
+		}
 	}
 	return nil
 }

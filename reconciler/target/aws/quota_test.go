@@ -1,0 +1,296 @@
+package aws
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	sdk "github.com/aws/aws-sdk-go-v2/aws"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	"github.com/google/go-cmp/cmp"
+
+	sandbox "github.com/poolwright/poolwright/provision/sandbox/aws"
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/state"
+)
+
+const (
+	standardOnDemand = "Running On-Demand Standard (A, C, D, H, I, M, R, T, Z) instances"
+	gOnDemand        = "Running On-Demand G and VT instances"
+	pOnDemand        = "Running On-Demand P instances"
+	standardSpot     = "All Standard (A, C, D, H, I, M, R, T, Z) Spot Instance Requests"
+	gSpot            = "All G and VT Spot Instance Requests"
+	oldPSpot         = "All P4, P3 and P2 Spot Instance Requests"
+	newPSpot         = "All P5 Spot Instance Requests"
+)
+
+func TestQuotasAreFoundByTheWordsOfTheirNames(t *testing.T) {
+	for name, want := range map[string][]string{
+		standardOnDemand: {standardOnDemand}, gOnDemand: {gOnDemand}, pOnDemand: {pOnDemand},
+		standardSpot: {standardSpot}, gSpot: {gSpot}, oldPSpot: {oldPSpot}, newPSpot: {newPSpot},
+		// Names of earlier years, and such as may come.
+		"All G Spot Instance Requests":                     {gSpot},
+		"All P Spot Instance Requests":                     {oldPSpot, newPSpot},
+		"All P6 and P5 Spot Instance Requests":             {newPSpot},
+		"All P5, P4 and P3 Spot Instance Requests":         {oldPSpot, newPSpot},
+		"Running On-Demand G instances":                    {gOnDemand},
+		"Running On-Demand All G and VT instances (vCPUs)": {gOnDemand},
+		// Others.
+		"Running Dedicated g4dn Hosts":                    nil,
+		"Running On-Demand F instances":                   nil,
+		"Running On-Demand High Memory instances":         nil,
+		"All Inf Spot Instance Requests":                  nil,
+		"EC2-VPC Elastic IPs":                             nil,
+		"Concurrent Capacity Blocks of P instances":       nil,
+		"On-Demand Capacity Reservations for P instances": nil,
+	} {
+		var got []string
+		for _, class := range quotaClasses() {
+			if class.matches(name) {
+				got = append(got, class.name)
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%q is taken for %q, want %q", name, got, want)
+		}
+	}
+}
+
+func TestInstancesCountAgainstTheQuotaOfTheirFamily(t *testing.T) {
+	for kind, want := range map[string][2]string{
+		"m5.large": {standardOnDemand, standardSpot}, "c7g.large": {standardOnDemand, standardSpot}, "im4gn.large": {standardOnDemand, standardSpot},
+		"g4dn.xlarge": {gOnDemand, gSpot}, "gr6.4xlarge": {gOnDemand, gSpot}, "vt1.3xlarge": {gOnDemand, gSpot},
+		"p3.2xlarge": {pOnDemand, oldPSpot}, "p4d.24xlarge": {pOnDemand, oldPSpot}, "p5en.48xlarge": {pOnDemand, newPSpot}, "p6-b200.48xlarge": {pOnDemand, newPSpot},
+		"inf2.xlarge": {}, "u-6tb1.metal": {}, "x2idn.metal": {}, "mac1.metal": {}, "hpc7g.4xlarge": {}, "dl1.24xlarge": {}, "trn1.2xlarge": {}, "": {}, "nonsense": {},
+	} {
+		for n, spot := range []bool{false, true} {
+			if got, ok := classOf(kind, spot); got.name != want[n] || ok != (want[n] != "") {
+				t.Errorf("%q, spot %v: %q", kind, spot, got.name)
+			}
+		}
+	}
+}
+
+func TestInstancesThatNoVCPUQuotaLimitsAreNotCounted(t *testing.T) {
+	for _, tt := range []struct {
+		name     string
+		instance ec2types.Instance
+		want     string
+	}{
+		{"on demand", ec2types.Instance{InstanceType: "g5.xlarge"}, gOnDemand},
+		{"spot", ec2types.Instance{InstanceType: "g5.xlarge", InstanceLifecycle: "spot"}, gSpot},
+		{"a capacity block", ec2types.Instance{InstanceType: "p5.48xlarge", InstanceLifecycle: "capacity-block"}, ""},
+		{"on a dedicated host", ec2types.Instance{InstanceType: "m5.large", Placement: &ec2types.Placement{Tenancy: "host"}}, ""},
+		{"of dedicated tenancy", ec2types.Instance{InstanceType: "m5.large", Placement: &ec2types.Placement{Tenancy: "dedicated"}}, standardOnDemand},
+	} {
+		if got, _ := counts(tt.instance); got != tt.want {
+			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
+		}
+	}
+	types, err := newQuotas().table()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for want, i := range map[int64]ec2types.Instance{
+		4: {InstanceType: "g5.xlarge", CpuOptions: &ec2types.CpuOptions{CoreCount: sdk.Int32(1), ThreadsPerCore: sdk.Int32(1)}},
+		6: {InstanceType: "g99.xlarge", CpuOptions: &ec2types.CpuOptions{CoreCount: sdk.Int32(3), ThreadsPerCore: sdk.Int32(2)}},
+		0: {InstanceType: "g99.xlarge"},
+	} {
+		if got := vcpusOf(i, types); got != want {
+			t.Errorf("%s has %d vCPUs, want %d", i.InstanceType, got, want)
+		}
+	}
+}
+
+// nodePool is a declared NodePool, written as in a repository.
+func nodePool(t *testing.T, name, limits string, requirements ...string) state.Item {
+	t.Helper()
+	if limits == "" {
+		limits = "{}"
+	}
+	text := fmt.Sprintf(`{"spec":{"limits":%s,"template":{"spec":{"requirements":[%s]}}}}`, limits, strings.Join(requirements, ","))
+	var object map[string]any
+	if err := json.Unmarshal([]byte(text), &object); err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	return state.Item{Key: state.Key{Target: "cluster", Group: "karpenter.sh", Kind: "NodePool", Name: name}, Object: object}
+}
+
+const (
+	onDemandOnly = `{"key":"karpenter.sh/capacity-type","operator":"In","values":["on-demand"]}`
+	spotOnly     = `{"key":"karpenter.sh/capacity-type","operator":"NotIn","values":["on-demand","reserved"]}`
+)
+
+func family(names ...string) string {
+	return fmt.Sprintf(`{"key":"karpenter.k8s.aws/instance-family","operator":"In","values":["%s"]}`, strings.Join(names, `","`))
+}
+
+func TestTheQuotasThatAPoolCanDrawOnAreLookedAt(t *testing.T) {
+	c, _ := newCloud(t, nil)
+	version := v1alpha1.ClusterSpec{Version: "1.33"}
+	for _, tt := range []struct {
+		name         string
+		requirements []string
+		want         []string
+	}{
+		{"a family on demand", []string{family("g5"), onDemandOnly}, []string{gOnDemand}},
+		{"a family, spot", []string{family("g5"), spotOnly}, []string{gSpot}},
+		{"a family at any price", []string{family("g5")}, []string{gSpot, gOnDemand}},
+		{"a type", []string{`{"key":"node.kubernetes.io/instance-type","operator":"In","values":["p4d.24xlarge"]}`, spotOnly}, []string{oldPSpot}},
+		{"a category", []string{`{"key":"karpenter.k8s.aws/instance-category","operator":"In","values":["p"]}`, onDemandOnly}, []string{pOnDemand}},
+		{"all but a category", []string{`{"key":"karpenter.k8s.aws/instance-category","operator":"NotIn","values":["p","g","gr"]}`, onDemandOnly}, []string{standardOnDemand}},
+		{"GPUs of a model", []string{`{"key":"karpenter.k8s.aws/instance-gpu-name","operator":"In","values":["h100"]}`, onDemandOnly}, []string{pOnDemand}},
+		{"anything without GPUs", []string{`{"key":"karpenter.k8s.aws/instance-gpu-count","operator":"DoesNotExist"}`, onDemandOnly}, []string{standardOnDemand}},
+		{"many GPUs", []string{`{"key":"karpenter.k8s.aws/instance-gpu-count","operator":"Gte","values":["8"]}`, `{"key":"karpenter.k8s.aws/instance-generation","operator":"Lt","values":["4"]}`, onDemandOnly}, []string{pOnDemand}},
+		{"keys that say nothing of quotas", []string{family("m5"), onDemandOnly, `{"key":"team","operator":"In","values":["ml"]}`, `{"key":"topology.kubernetes.io/zone","operator":"Exists"}`}, []string{standardOnDemand}},
+		{"an empty choice", []string{family("none")}, nil},
+		{"an operator with too many values", []string{`{"key":"karpenter.k8s.aws/instance-cpu","operator":"Gt","values":["1","2"]}`}, nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := defaulted(c, version)
+			s.pools = []state.Item{nodePool(t, "gpu", "", tt.requirements...)}
+			items := newQuotas().want(s)
+			if diff := cmp.Diff(tt.want, names(items)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			for _, item := range items {
+				if item.Hold != "" || len(item.Object) != 0 || item.Key.Namespace != "us-east-1" {
+					t.Errorf("%+v", item)
+				}
+			}
+		})
+	}
+	s := defaulted(c, version)
+	broken := nodePool(t, "gpu", "", family("g5"))
+	broken.Object["spec"] = "nonsense"
+	s.pools = []state.Item{broken}
+	if got := newQuotas().want(s); len(got) > 0 {
+		t.Errorf("of a pool that cannot be read: %v", names(got))
+	}
+	s = defaulted(c, v1alpha1.ClusterSpec{})
+	s.pools = []state.Item{nodePool(t, "gpu", "", family("g5"))}
+	if got := newQuotas().want(s); len(got) > 0 {
+		t.Errorf("of a Cluster that asks nothing of AWS: %v", names(got))
+	}
+}
+
+func TestPoolsThatAQuotaIsTooSmallForAreWarnedOf(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		pool   func(*testing.T) state.Item
+		limits map[string]float64
+		want   map[string][]string
+	}{
+		{
+			"a limit of GPUs beyond the quota",
+			func(t *testing.T) state.Item {
+				return nodePool(t, "gpu", `{"nvidia.com/gpu":8}`, `{"key":"node.kubernetes.io/instance-type","operator":"In","values":["g5.48xlarge","g5.12xlarge"]}`, onDemandOnly)
+			},
+			map[string]float64{gOnDemand: 64},
+			map[string][]string{gOnDemand: {"64 vCPUs, 0 used", "NodePool gpu needs at least 96 vCPUs to reach its limit of 8 nvidia.com/gpu, the quota allows 64: ask AWS for more (quota code L-DB2E81BA) or lower the limit"}},
+		},
+		{
+			"a limit of GPUs within the quota",
+			func(t *testing.T) state.Item {
+				return nodePool(t, "gpu", `{"nvidia.com/gpu":"8"}`, family("g5"), onDemandOnly)
+			},
+			map[string]float64{gOnDemand: 64},
+			map[string][]string{gOnDemand: {"64 vCPUs, 0 used"}},
+		},
+		{
+			"a limit of CPUs beyond the quota",
+			func(t *testing.T) state.Item { return nodePool(t, "web", `{"cpu":"1k"}`, family("m5"), onDemandOnly) },
+			map[string]float64{standardOnDemand: 500},
+			map[string][]string{standardOnDemand: {"500 vCPUs, 0 used", "NodePool web needs at least 1000 vCPUs to reach its limit of 1000 CPUs, the quota allows 500: ask AWS for more (quota code L-1216C47A) or lower the limit"}},
+		},
+		{
+			"one of two limits within the quota",
+			func(t *testing.T) state.Item {
+				return nodePool(t, "gpu", `{"cpu":"1000","nvidia.com/gpu":2}`, family("g5"), onDemandOnly)
+			},
+			map[string]float64{gOnDemand: 64},
+			map[string][]string{gOnDemand: {"64 vCPUs, 0 used"}},
+		},
+		{
+			"two quotas that suffice together",
+			func(t *testing.T) state.Item { return nodePool(t, "gpu", `{"cpu":100}`, family("g5")) },
+			map[string]float64{gOnDemand: 64, gSpot: 64},
+			map[string][]string{gOnDemand: {"64 vCPUs, 0 used"}, gSpot: {"64 vCPUs, 0 used"}},
+		},
+		{
+			"two quotas that do not",
+			func(t *testing.T) state.Item { return nodePool(t, "gpu", `{"cpu":100}`, family("g5")) },
+			map[string]float64{gOnDemand: 32, gSpot: 64},
+			map[string][]string{
+				gOnDemand: {"32 vCPUs, 0 used", "NodePool gpu needs at least 100 vCPUs to reach its limit of 100 CPUs, its quotas allow 96 in all: ask AWS for more (quota codes L-3819A6DF, L-DB2E81BA) or lower the limit"},
+				gSpot:     {"64 vCPUs, 0 used", "NodePool gpu needs at least 100 vCPUs to reach its limit of 100 CPUs, its quotas allow 96 in all: ask AWS for more (quota codes L-3819A6DF, L-DB2E81BA) or lower the limit"},
+			},
+		},
+		{
+			"no node at all",
+			func(t *testing.T) state.Item { return nodePool(t, "gpu", "", family("p5"), onDemandOnly) },
+			map[string]float64{pOnDemand: 0},
+			map[string][]string{pOnDemand: {"0 vCPUs, 0 used", "NodePool gpu can have no node: its smallest instance type p5.4xlarge has 16 vCPUs, the quota allows 0: ask AWS for more (quota code L-417A185B)"}},
+		},
+		{
+			"no limit",
+			func(t *testing.T) state.Item { return nodePool(t, "gpu", "", family("g5"), onDemandOnly) },
+			map[string]float64{gOnDemand: 4},
+			map[string][]string{gOnDemand: {"4 vCPUs, 0 used"}},
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			l := newLife(t, newQuotas(), func(c *sandbox.Config) { c.Limits.Quotas = tt.limits }, v1alpha1.ClusterSpec{Version: "1.33"})
+			l.scope.pools = []state.Item{tt.pool(t)}
+			got := map[string][]string{}
+			for k, s := range l.look() {
+				if s.err != nil {
+					t.Fatal(s.err)
+				}
+				got[k.Name] = s.notes
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestQuotasAreComparedAndNeverDiffer(t *testing.T) {
+	l := newLife(t, newQuotas(), func(c *sandbox.Config) { c.Limits.Quotas = map[string]float64{standardSpot: 64} }, v1alpha1.ClusterSpec{Version: "1.33"})
+	l.scope.pools = []state.Item{nodePool(t, "gpu", "", family("m5"), spotOnly)}
+	item := l.wanted()[0]
+	l.spotInstance()
+	got := l.see(item)
+	types, err := newQuotas().table()
+	l.do(types, err)
+	if got.object["limitVCPUs"] != int64(64) || got.object["usedVCPUs"] != int64(2) || got.ours || got.uid != "" {
+		t.Errorf("ours %v, %v", got.ours, got.object)
+	}
+	if !slices.Equal(got.notes, []string{"64 vCPUs, 2 used"}) {
+		t.Errorf("notes %q", got.notes)
+	}
+	if bad := l.differences(); len(bad) > 0 {
+		t.Errorf("%v differ", bad)
+	}
+	l.asks(map[string]int{"ListServiceQuotas": 1, "DescribeInstances": 1})
+	l.denied("servicequotas", "ListServiceQuotas")
+	l.denied("ec2", "DescribeInstances")
+	if err := l.write(t.Context(), l.c, item, got); err == nil {
+		t.Error("a quota was written")
+	}
+	if err := l.remove(t.Context(), l.c, item.Key, got); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAQuotaThatAWSDoesNotNameIsANote(t *testing.T) {
+	l := newLife(t, newQuotas(), nil, v1alpha1.ClusterSpec{Version: "1.33"})
+	k := l.scope.regional("servicequotas", "Quota", "All of tomorrow's Instances")
+	got := l.read(t.Context(), l.c, []state.Key{k})[k]
+	if got.err != nil || got.object == nil || len(got.object) > 0 || !slices.Equal(got.notes, []string{"Service Quotas names no such quota in us-east-1: what the pools may use is unknown"}) {
+		t.Errorf("%+v", got)
+	}
+}
