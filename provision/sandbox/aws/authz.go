@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"slices"
 
-	iam "github.com/poolwright/poolwright/provision/sandbox/aws/policy"
+	"github.com/poolwright/poolwright/provision/sandbox/aws/policy"
 )
 
 // authorization says what a call asks of IAM: which actions, on what. The
@@ -26,15 +26,15 @@ type question struct {
 
 // restriction is what a caller may do.
 type restriction struct {
-	documents []iam.Document
-	boundary  *iam.Document
+	documents []policy.Document
+	boundary  *policy.Document
 }
 
 // Restrict lets the caller who signs with that access key do only what the
 // policies and the permissions boundary (nil for none) allow, until lift is
 // called; what he asks beyond that is denied as the service denies it. Callers
 // that are not restricted may do everything.
-func (c *Cloud) Restrict(accessKeyID string, documents []iam.Document, boundary *iam.Document) (lift func()) {
+func (c *Cloud) Restrict(accessKeyID string, documents []policy.Document, boundary *policy.Document) (lift func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	r := &restriction{slices.Clone(documents), boundary}
@@ -50,10 +50,10 @@ func (c *Cloud) Restrict(accessKeyID string, documents []iam.Document, boundary 
 
 // Denied lists what the policies and the boundary, nil for none, would have
 // denied of what the call asked. A call that could not be read asked nothing.
-func (r Call) Denied(documents []iam.Document, boundary *iam.Document) []iam.Decision {
-	var out []iam.Decision
+func (r Call) Denied(documents []policy.Document, boundary *policy.Document) []policy.Decision {
+	var out []policy.Decision
 	for _, asked := range r.Asked {
-		if d := iam.Evaluate(documents, boundary, asked); !d.Allowed {
+		if d := policy.Evaluate(documents, boundary, asked); !d.Allowed {
 			out = append(out, d)
 		}
 	}
@@ -72,7 +72,7 @@ func (c *Cloud) authorize(in *call) error {
 		return nil
 	}
 	for _, asked := range in.record.Asked {
-		if d := iam.Evaluate(who.documents, who.boundary, asked); !d.Allowed {
+		if d := policy.Evaluate(who.documents, who.boundary, asked); !d.Allowed {
 			return in.denial(d)
 		}
 	}
@@ -80,8 +80,8 @@ func (c *Cloud) authorize(in *call) error {
 }
 
 // requests are the questions with the condition keys that all services have.
-func (in *call) requests(questions []question) []iam.Request {
-	out := make([]iam.Request, 0, len(questions))
+func (in *call) requests(questions []question) []policy.Request {
+	out := make([]policy.Request, 0, len(questions))
 	for _, q := range questions {
 		context := map[string][]string{"aws:RequestedRegion": {in.region}}
 		for k, v := range q.tags {
@@ -94,14 +94,17 @@ func (in *call) requests(questions []question) []iam.Request {
 			context["aws:TagKeys"] = keys
 		}
 		maps.Copy(context, q.context)
-		out = append(out, iam.Request{Action: q.action, Resource: q.resource, Context: context})
+		out = append(out, policy.Request{Action: q.action, Resource: q.resource, Context: context})
 	}
 	return out
 }
 
 // denial words a refusal as the service does.
-func (in *call) denial(d iam.Decision) error {
+func (in *call) denial(d policy.Decision) error {
 	text := fmt.Sprintf("User: %s is not authorized to perform: %s on resource: %s because %s", in.caller(), d.Request.Action, d.Request.Resource, d.Why)
+	if in.svc.name == "sqs" { // it keeps the code of its older protocol
+		return &apiError{http.StatusForbidden, "AccessDenied", text}
+	}
 	switch in.svc.protocol {
 	case ec2Protocol:
 		return &apiError{http.StatusForbidden, "UnauthorizedOperation", "You are not authorized to perform this operation. " + text}

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	iam "github.com/poolwright/poolwright/provision/sandbox/aws/policy"
+	"github.com/poolwright/poolwright/provision/sandbox/aws/policy"
 )
 
 // Event is one change in an instance's life.
@@ -28,7 +28,7 @@ type Call struct {
 	Code      string // AWS error code, "" for success or while it runs
 	Done      bool   // the answer was made
 	// Asked is what the call asked of IAM, with the tags that things had then.
-	Asked []iam.Request
+	Asked []policy.Request
 }
 
 func (r *Call) finish(err error) {
