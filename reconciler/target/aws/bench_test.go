@@ -215,19 +215,20 @@ func (b *bench) apply(ctx context.Context, p plan.Plan) map[string]error {
 			todo = append(todo, c)
 		}
 	}
-	if len(todo) == 0 {
-		return errs
-	}
-	if err := b.world.Begin(ctx, todo); err != nil {
-		b.Fatal(err)
+	if len(todo) > 0 {
+		if err := b.world.Begin(ctx, todo); err != nil {
+			b.Fatal(err)
+		}
 	}
 	for i, c := range todo {
 		if ctx.Err() != nil {
 			return errs
 		}
-		if err := b.world.Correct(ctx, c); err != nil {
+		one, cancel := context.WithTimeout(ctx, 15*time.Second)
+		if err := b.world.Correct(one, c); err != nil {
 			errs[c.Key.String()] = err
 		}
+		cancel()
 		if c.Action != plan.Delete && (i+1 == len(todo) || todo[i+1].Wave() != c.Wave()) {
 			wait, cancel := context.WithTimeout(ctx, 20*time.Second)
 			if _, err := b.world.Ready(wait, []state.Key{c.Key}); err != nil {
@@ -258,7 +259,7 @@ func (b *bench) reconcile(declared state.Set) plan.Plan {
 func (b *bench) settled(declared state.Set) {
 	b.Helper()
 	for range 2 {
-		if p := b.plan(declared); !p.Empty() || len(p.Unknown) > 0 {
+		if p := b.plan(declared); !p.Empty() {
 			b.Fatalf("still differs:\n%s", show(p))
 		}
 		b.restart()

@@ -216,9 +216,9 @@ func (o *observation) judge(item state.Item) (state.Item, bool) {
 
 // foreign says why a thing that exists is only compared.
 func (m wish) foreign(k state.Key) string {
-	part := m.parts[k]
-	if part == "" {
-		part = "the part of the Cluster that declares it"
+	part := "the part of the Cluster that declares it"
+	if m.parts != nil && m.parts()[k] != "" {
+		part = m.parts()[k]
 	}
 	return "exists and was not made by Poolwright: set adopt: true in " + part + " to let Poolwright change it"
 }

@@ -25,7 +25,7 @@ func (m wish) record(item state.Item, uid string) inventory.Record {
 	rec.Print.UID = uid
 	rec.Print.Generation = int64(item.Wave)
 	rec.Print.Meta = policyOf(item)
-	if m.reserved[item.Key] {
+	if m.reserved != nil && m.reserved()[item.Key] {
 		rec.Print.Values = reservedMark
 	}
 	return rec

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/state"
@@ -21,10 +22,10 @@ type wish struct {
 	object string
 	wanted state.Set
 	// parts say which part of the Cluster asks for a thing, as a field's path;
-	// a thing that several parts need is not in it.
-	parts map[state.Key]string
+	// a thing that several parts need is not in it. Most never need to know.
+	parts func() map[state.Key]string
 	// reserved are the things that only bootstrap writes.
-	reserved map[state.Key]bool
+	reserved func() map[state.Key]bool
 }
 
 // Want implements target.Target: the AWS things that the declared Cluster asks
@@ -85,7 +86,8 @@ func (w *World) read(declared state.Set) (wish, []state.Problem) {
 	}
 	items, problems := w.items(s)
 	out.wanted = state.NewSet(items...)
-	out.parts, out.reserved = w.parts(s), w.reserved(s)
+	out.parts = sync.OnceValue(func() map[state.Key]string { return w.parts(s) })
+	out.reserved = sync.OnceValue(func() map[state.Key]bool { return w.reserved(s) })
 	return out, problems
 }
 

@@ -236,7 +236,7 @@ func (s *suite) deletes(p plan.Plan, rest state.Set, k state.Key) plan.Change {
 }
 
 func describe(p plan.Plan) string {
-	if len(p.Changes) == 0 {
+	if p.Empty() {
 		return "nothing"
 	}
 	var text strings.Builder
@@ -245,6 +245,9 @@ func describe(p plan.Plan) string {
 		for _, f := range c.Fields {
 			text.WriteString(", " + f.Path)
 		}
+	}
+	for _, u := range p.Unknown {
+		text.WriteString("\n  unknown " + u.Key.String() + ": " + u.Reason)
 	}
 	return text.String()
 }

@@ -1,0 +1,143 @@
+package aws
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/smithy-go"
+
+	"github.com/poolwright/poolwright/reconciler/state"
+)
+
+// answer is an error as the SDK returns it.
+func answer(service, operation, code, message string) error {
+	return &smithy.OperationError{ServiceID: service, OperationName: operation, Err: &smithy.GenericAPIError{Code: code, Message: message}}
+}
+
+func TestRefusalsBecomeSentences(t *testing.T) {
+	session := "arn:aws:sts::123456789012:assumed-role/poolwright/eks-pod-0123456789"
+	tests := []struct {
+		name  string
+		err   error
+		class state.Class
+		word  string
+		says  string
+	}{
+		{"a denial names the action of the words", answer("EKS", "CreatePodIdentityAssociation", "AccessDeniedException", "User: "+session+" is not authorized to perform: iam:PassRole on resource: x"),
+			state.Retry, "AccessDenied", "denied: give role poolwright the action iam:PassRole"},
+		{"a denial without words names the operation", answer("SQS", "GetQueueAttributes", "AccessDenied", "no"), state.Retry, "AccessDenied", "the action sqs:GetQueueAttributes"},
+		{"EventBridge is events to IAM", answer("EventBridge", "ListRules", "AccessDeniedException", ""), state.Retry, "AccessDenied", "the action events:ListRules"},
+		{"CloudWatch Logs is logs to IAM", answer("CloudWatch Logs", "DescribeLogGroups", "AccessDeniedException", ""), state.Retry, "AccessDenied", "the action logs:DescribeLogGroups"},
+		{"Service Quotas is one word to IAM", answer("Service Quotas", "ListServiceQuotas", "AccessDeniedException", ""), state.Retry, "AccessDenied", "the action servicequotas:ListServiceQuotas"},
+		{"EC2 has a code of its own, and an encoded message", answer("EC2", "CreateTags", "UnauthorizedOperation", "You are not authorized to perform this operation. Encoded authorization failure message: AbCd-123"),
+			state.Retry, "AccessDenied", "the action ec2:CreateTags"},
+		{"an explicit denial says that no permission helps", answer("IAM", "GetRole", "AccessDenied", "User: "+session+" is not authorized to perform: iam:GetRole on resource: role x with an explicit deny in a service control policy"),
+			state.Retry, "AccessDenied", "iam:GetRole (an explicit deny in a service control policy takes it away)"},
+		{"throttling of IAM", answer("IAM", "GetRole", "Throttling", "Rate exceeded"), state.Retry, "Throttled", "throttled"},
+		{"throttling of SQS", answer("SQS", "GetQueueUrl", "RequestThrottled", ""), state.Retry, "Throttled", "throttled"},
+		{"throttling of EC2", answer("EC2", "DescribeSubnets", "RequestLimitExceeded", ""), state.Retry, "Throttled", "throttled"},
+		{"throttling of EKS", answer("EKS", "DescribeCluster", "TooManyRequestsException", ""), state.Retry, "Throttled", "throttled"},
+		{"a queue's name that is not free yet", answer("SQS", "CreateQueue", "AWS.SimpleQueueService.QueueDeletedRecently", ""), state.Wait, "QueueDeletedRecently", "60 seconds"},
+		{"an invalid parameter is the repository's", answer("SQS", "CreateQueue", "InvalidAttributeValue", "KmsMasterKeyId is wrong"), state.Fix, "Invalid", "KmsMasterKeyId is wrong"},
+		{"an invalid parameter that will pass is not", notYet(answer("EKS", "CreateAccessEntry", "InvalidParameterException", "no such role")), state.Wait, "NotYet", "no such role"},
+		{"expired credentials", answer("SQS", "GetQueueUrl", "ExpiredToken", "x"), state.Retry, "CredentialsExpired", "expired"},
+		{"wrong credentials", answer("SQS", "GetQueueUrl", "InvalidClientTokenId", "x"), state.Retry, "CredentialsInvalid", "does not accept the credentials"},
+		{"no credentials", fmt.Errorf("get identity: %w", errCredentials), state.Retry, "NoCredentials", "no AWS credentials"},
+		{"no answer in time", &smithy.OperationError{ServiceID: "SQS", OperationName: "GetQueueUrl", Err: context.DeadlineExceeded}, state.Retry, "Unreachable", "could not be reached"},
+		{"anything else keeps its code", answer("EKS", "UpdateClusterConfig", "ResourceInUseException", "an update is in progress"), state.Retry, "Refused", "ResourceInUseException: an update is in progress"},
+		{"an error of our own", errors.New("reading queue: no number"), state.Retry, "Failed", "no number"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			err := failed("reading it", "role poolwright", tt.err)
+			class, reason, _ := state.Classify(err)
+			if class != tt.class || reason != tt.word || !strings.Contains(err.Error(), tt.says) || !strings.HasPrefix(err.Error(), "reading it: ") {
+				t.Errorf("got %s %s: %v", class, reason, err)
+			}
+			for _, secret := range []string{"eks-pod-0123456789", "AbCd-123"} {
+				if strings.Contains(err.Error(), secret) {
+					t.Errorf("leaks: %v", err)
+				}
+			}
+		})
+	}
+	if failed("x", "y", nil) != nil || notYet(nil) != nil {
+		t.Error("nothing became an error")
+	}
+}
+
+func TestWhatAWSSaysIsRepeatedWithoutSecrets(t *testing.T) {
+	text := quiet("User: arn:aws-cn:sts::1:assumed-role/a/b-session did it with ASIAABCDEFGHIJKLMNOP\nand " + strings.Repeat("Zm9v", 40) + " " + strings.Repeat("long ", 200))
+	for _, secret := range []string{"b-session", "ASIA", "Zm9vZm9v", "\n"} {
+		if strings.Contains(text, secret) {
+			t.Errorf("%q holds %q", text, secret)
+		}
+	}
+	if len(text) > longest+10 || !strings.HasPrefix(text, "User: *** did it") {
+		t.Errorf("got %q", text)
+	}
+}
+
+func TestCallersAreNamedWithoutTheirSessions(t *testing.T) {
+	for arn, want := range map[string]string{
+		"arn:aws:sts::123456789012:assumed-role/poolwright-a/i-0123": "role poolwright-a",
+		"arn:aws:iam::123456789012:user/ops/jane":                    "user jane",
+		"arn:aws:iam::123456789012:root":                             "the caller",
+		"":                                                           "the caller",
+	} {
+		if got := callerOf(arn); got != want {
+			t.Errorf("%s: %q", arn, got)
+		}
+	}
+}
+
+func TestOnlyTheNamesOfReadsPassForReads(t *testing.T) {
+	for _, name := range []string{"GetRole", "ListRules", "DescribeCluster"} {
+		if !reads(name) {
+			t.Errorf("%s is taken for a write", name)
+		}
+	}
+	for _, name := range []string{"", "CreateRole", "PutRule", "TagResource", "AssociateAccessPolicy", "getRole"} {
+		if reads(name) {
+			t.Errorf("%s is taken for a read", name)
+		}
+	}
+}
+
+func TestProjectionShowsExactlyWhatIsAskedFor(t *testing.T) {
+	type m = map[string]any
+	wanted := m{"retention": int64(300), "labels": m{"a": "b"}, "list": []any{"x"}, "tags": m{"team": "infra"}}
+	tests := []struct {
+		name string
+		live m
+		same bool
+	}{
+		{"the same", m{"retention": int64(300), "labels": m{"a": "b"}, "list": []any{"x"}, "tags": m{"team": "infra"}}, true},
+		{"fields that nobody asks for", m{"retention": int64(300), "labels": m{"a": "b"}, "list": []any{"x"}, "tags": m{"team": "infra"}, "size": int64(3)}, true},
+		{"others' tags", m{"retention": int64(300), "labels": m{"a": "b"}, "list": []any{"x"}, "tags": m{"team": "infra", "cost": "1"}}, true},
+		{"a label too many", m{"retention": int64(300), "labels": m{"a": "b", "c": "d"}, "list": []any{"x"}, "tags": m{"team": "infra"}}, false},
+		{"a tag that is gone", m{"retention": int64(300), "labels": m{"a": "b"}, "list": []any{"x"}, "tags": m{}}, false},
+		{"a field that is gone", m{"labels": m{"a": "b"}, "list": []any{"x"}, "tags": m{"team": "infra"}}, false},
+		{"a longer list", m{"retention": int64(300), "labels": m{"a": "b"}, "list": []any{"x", "y"}, "tags": m{"team": "infra"}}, false},
+		{"nothing", nil, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := satisfies(state.Item{Object: wanted}, sighting{object: tt.live}); got != tt.same {
+				t.Errorf("got %v", got)
+			}
+		})
+	}
+}
+
+func TestPollsAreSpreadByATenth(t *testing.T) {
+	for range 1000 {
+		if d := jittered(5 * time.Minute); d < 270*time.Second || d > 330*time.Second {
+			t.Fatalf("%s", d)
+		}
+	}
+}
