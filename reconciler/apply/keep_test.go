@@ -83,6 +83,12 @@ func TestADeletionWaitsOnlyForWhatMayNeedWhatGoes(t *testing.T) {
 			why:     map[string]error{"old-role": errNotReplaced},
 		},
 		{
+			name:    "in whatever order they come",
+			changes: []plan.Change{change(plan.Update, "aws", "rule", 0), held(change(plan.Create, "aws", "role", 0)), change(plan.Delete, "aws", "old-role", 0)},
+			refused: []string{"rule"},
+			why:     map[string]error{"old-role": errNotReplaced},
+		},
+		{
 			name:    "a missing thing that is only compared keeps nothing back",
 			changes: []plan.Change{standing(change(plan.Create, "aws", "addon", 0)), change(plan.Delete, "aws", "old-role", 0), grave(change(plan.Delete, "cluster", "old-pool", 0))},
 		},

@@ -127,9 +127,10 @@ type stage struct {
 	clock        *clocktesting.FakeClock
 	events       *record.FakeRecorder
 	registry     *prometheus.Registry
-	// declared and revision are what Git says.
+	// declared and revision are what Git says, unless mistake is what it is.
 	declared []state.Item
 	revision string
+	mistake  error
 }
 
 var stageName = types.NamespacedName{Namespace: "poolwright-system", Name: "dev"}
@@ -172,7 +173,7 @@ func (s *stage) Fetch(context.Context) (gitsource.Snapshot, error) {
 }
 
 func (s *stage) load(context.Context, gitsource.Snapshot) (declared.Declared, error) {
-	return declared.Declared{Set: state.NewSet(s.declared...)}, nil
+	return declared.Declared{Set: state.NewSet(s.declared...)}, s.mistake
 }
 
 // commit declares things, each written world/name=value.

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/state"
 )
 
 const (
@@ -195,6 +196,49 @@ func TestUnknownIsLessThanKnownDrift(t *testing.T) {
 	s.visit()
 	s.says("Ready", metav1.ConditionFalse, "PartlyUnknown")
 	s.says("Drifted", metav1.ConditionTrue, "DriftReported")
+}
+
+func TestAThingThatCanBeSeenAgainIsNoLongerUnknown(t *testing.T) {
+	s := newStage(t, nil)
+	s.commit("aws/queue=1", "aws/rule=1")
+	s.visit()
+	s.aws.unknown["queue"], s.aws.unknown["rule"] = denied, denied
+	s.drift(at("aws", "queue"), at("aws", "rule"))
+	s.says("Ready", metav1.ConditionFalse, "PartlyUnknown")
+	if s.unknownIn("aws") != 2 {
+		t.Errorf("gauge %v, want 2", s.unknownIn("aws"))
+	}
+	delete(s.aws.unknown, "queue")
+	s.drift(at("aws", "queue"))
+	if got := s.says("Drifted", metav1.ConditionUnknown, "PartlyUnknown"); !strings.HasPrefix(got, "1 thing could not be compared: aws Thing.sqs/rule") || s.unknownIn("aws") != 1 {
+		t.Errorf("message %q, gauge %v", got, s.unknownIn("aws"))
+	}
+	delete(s.aws.unknown, "rule")
+	s.drift(at("aws", "rule"))
+	s.says("Drifted", metav1.ConditionFalse, "InSync")
+	// What was seen alone proves nothing of the rest: the next full run does.
+	s.says("Ready", metav1.ConditionFalse, "PartlyUnknown")
+	s.visit()
+	s.says("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
+	if told := s.told(); len(told) != 1 {
+		t.Errorf("events %v, want one", told)
+	}
+}
+
+func TestOneThingPutRightDoesNotCallTheRestCompared(t *testing.T) {
+	s := newStage(t, nil)
+	s.commit("aws/rule=1", "cluster/pool=1")
+	s.visit()
+	s.mistake = state.Failf(state.Fix, "NoManifests", "the folder declares nothing")
+	s.commit()
+	s.later()
+	s.says("Drifted", metav1.ConditionUnknown, "NotCompared")
+	s.aws.live["rule"] = "edited"
+	s.drift(at("aws", "rule"))
+	s.says("Drifted", metav1.ConditionUnknown, "NotCompared")
+	if s.aws.live["rule"] != "1" {
+		t.Error("the last good revision is not in force")
+	}
 }
 
 func TestAHeldPruneIsToldBesideWhatIsUnknown(t *testing.T) {

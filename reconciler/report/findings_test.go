@@ -177,3 +177,15 @@ func TestMarkdownFindsRoomForSomeOfEveryFinding(t *testing.T) {
 		}
 	}
 }
+
+func TestMarkdownShowsTheBeginningOfAVeryLongReason(t *testing.T) {
+	i := aws("sqs", "Queue", "eu-west-1", "dev", nil)
+	lost := state.Item{Key: i.Key, Findings: state.Findings{Unknown: "denied " + strings.Repeat("x", defaultLimit)}}
+	got := render(t, func(b *bytes.Buffer) error {
+		return New(plan.Compute(state.NewSet(i), state.NewSet(lost)), nil).Markdown(b, Options{})
+	})
+	checkMarkdown(t, got, defaultLimit)
+	if !strings.Contains(got, "? aws Queue.sqs/eu-west-1/dev (cluster.yaml:9): denied xxx") || !strings.Contains(got, "more characters)") {
+		t.Errorf("got %.2000s", got)
+	}
+}
