@@ -35,7 +35,7 @@ names, and proves first that both are of that cluster. The folder's Kubernetes o
 It shows what it would do and asks. Run again, it changes only what differs.
 
 Exit codes: 0 done or nothing to do, 1 not done (--dry-run, or the answer was no), 2 an error.`,
-		Example: "  poolwright bootstrap clusters/dev --image registry.example.com/poolwright:v1 --secret git\n  poolwright bootstrap clusters/dev --dry-run",
+		Example: "  poolwright bootstrap clusters/dev --image registry.example.com/poolwright:v1 --secret git\n  poolwright bootstrap clusters/dev --image registry.example.com/poolwright:v1 --dry-run",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			req.Dir, req.Namespace = args[0], conn.namespace

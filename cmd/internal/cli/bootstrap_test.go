@@ -1,0 +1,90 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"strings"
+	"testing"
+)
+
+func TestHelpOfInstallingReadsAsItsGolden(t *testing.T) {
+	for _, command := range []string{"bootstrap", "uninstall"} {
+		r := execute(t, command, "--help")
+		if r.code != 0 || r.err != "" {
+			t.Fatalf("exit %d, stderr %q", r.code, r.err)
+		}
+		golden(t, "help-"+command, r.out)
+	}
+}
+
+func TestMistakesInInstalling(t *testing.T) {
+	withoutCluster(t)
+	nobody, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nobody.Close()
+	for name, c := range map[string]struct {
+		args []string
+		want string
+	}{
+		"bootstrap without a folder":           {[]string{"bootstrap"}, "accepts 1 arg(s), received 0"},
+		"bootstrap without anybody to ask":     {[]string{"bootstrap", "."}, "pass --yes"},
+		"bootstrap without a cluster":          {[]string{"bootstrap", ".", "--yes"}, "set --kubeconfig or KUBECONFIG"},
+		"bootstrap with an unknown output":     {[]string{"bootstrap", ".", "--yes", "-o", "xml"}, `-o "xml" is not one of text, json, markdown`},
+		"uninstall without anybody to ask":     {[]string{"uninstall"}, "pass --yes"},
+		"uninstall without a cluster":          {[]string{"uninstall", "--yes"}, "set --kubeconfig or KUBECONFIG"},
+		"uninstall of what nobody understands": {[]string{"uninstall", "now"}, `unknown command "now"`},
+		"a dry run needs nobody":               {[]string{"uninstall", "--dry-run"}, "set --kubeconfig or KUBECONFIG"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var out, errOut bytes.Buffer
+			code := Main(t.Context(), c.args, Streams{In: nobody, Out: &out, Err: &errOut})
+			if code != exitError || !strings.Contains(errOut.String(), c.want) || out.Len() > 0 {
+				t.Errorf("exit %d, stdout %q, stderr %q lacks %q", code, out.String(), errOut.String(), c.want)
+			}
+		})
+	}
+}
+
+func TestOnlyAYesIsAYes(t *testing.T) {
+	for name, c := range map[string]struct {
+		answer answer
+		typed  string
+		yes    bool
+		asked  bool
+	}{
+		"y":                     {typed: "y\n", yes: true, asked: true},
+		"Yes, without its line": {typed: "Yes", yes: true, asked: true},
+		"nothing":               {typed: "\n", asked: true},
+		"the end of the input":  {asked: true},
+		"something else":        {typed: "yeah right\n", asked: true},
+		"--yes":                 {answer: answer{yes: true}, yes: true},
+		"--dry-run":             {answer: answer{dryRun: true}},
+		"--dry-run with --yes":  {answer: answer{yes: true, dryRun: true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var errOut bytes.Buffer
+			err := c.answer.ask(t.Context(), Streams{In: strings.NewReader(c.typed), Err: &errOut}, "Really?")
+			if (err == nil) != c.yes || (errOut.String() == "Really? [y/N] ") != c.asked {
+				t.Errorf("%v, said %q", err, errOut.String())
+			}
+			if e, ok := errors.AsType[*exit](err); err != nil && (!ok || e.code != exitDifferent) {
+				t.Errorf("exit %+v", e)
+			}
+		})
+	}
+}
+
+func TestCtrlCAtTheQuestionIsANo(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	never, writer := io.Pipe()
+	defer writer.Close()
+	if err := (&answer{}).ask(ctx, Streams{In: never, Err: io.Discard}, "Really?"); !errors.Is(err, errNo) {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,0 +1,385 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-git/go-git/v5"
+	"github.com/go-git/go-git/v5/config"
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/object"
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/state"
+)
+
+// live is an API server with these objects in it.
+func live(t *testing.T, objects ...client.Object) client.Client {
+	t.Helper()
+	if err := errors.Join(v1alpha1.AddToScheme(clientgoscheme.Scheme), apiextensionsv1.AddToScheme(clientgoscheme.Scheme)); err != nil {
+		t.Fatal(err)
+	}
+	return fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithObjects(objects...).Build()
+}
+
+func TestARemoteBecomesAnAddressThatTheControllerCanFetch(t *testing.T) {
+	for name, c := range map[string]struct{ address, want, err string }{
+		"https stays":                            {"https://git.example.com/team/nodes.git", "https://git.example.com/team/nodes.git", ""},
+		"credentials are dropped":                {"https://me:hunter2@git.example.com/team/nodes", "https://git.example.com/team/nodes", ""},
+		"a token alone is dropped":               {"https://hunter2@git.example.com/team/nodes", "https://git.example.com/team/nodes", ""},
+		"the short form of ssh is an error":      {"git@git.example.com:team/nodes.git", "", "pass --url https://git.example.com/team/nodes.git"},
+		"the short form without a user, too":     {"git.example.com:team/nodes.git", "", "pass --url https://git.example.com/team/nodes.git"},
+		"an ssh address is an error":             {"ssh://git@git.example.com:2222/team/nodes.git", "", "pass --url https://git.example.com/team/nodes.git"},
+		"a folder is an error":                   {"/srv/git/nodes.git", "", "--url https://HOST/PATH"},
+		"a file address is an error":             {"file:///srv/git/nodes.git", "", "--url https://HOST/PATH"},
+		"something else is an error":             {"git://git.example.com/nodes.git", "", "--url https://HOST/PATH"},
+		"a password in an ssh address is hidden": {"ssh://git:hunter2@git.example.com/x", "", "--url https://git.example.com/x"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := asHTTPS(c.address)
+			if got != c.want || (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
+				t.Errorf("got %q, %v", got, err)
+			}
+			if err != nil && strings.Contains(err.Error(), "hunter2") {
+				t.Errorf("%v shows a password", err)
+			}
+		})
+	}
+}
+
+// clone is a working copy with one commit, and what origin was last seen at.
+func clone(t *testing.T, address string, pushed bool) (dir string, repo *git.Repository) {
+	t.Helper()
+	dir = t.TempDir()
+	repo, err := git.PlainInitWithOptions(dir, &git.PlainInitOptions{InitOptions: git.InitOptions{DefaultBranch: plumbing.NewBranchReferenceName("trunk")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if address != "" {
+		if _, err := repo.CreateRemote(&config.RemoteConfig{Name: "origin", URLs: []string{address}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tree, err := repo.Worktree()
+	if err != nil {
+		t.Fatal(err)
+	}
+	id, err := tree.Commit("Begin", &git.CommitOptions{AllowEmptyCommits: true, Author: &object.Signature{Name: "a", Email: "a@example.com", When: time.Unix(0, 0)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if pushed {
+		if err := repo.Storer.SetReference(plumbing.NewHashReference(plumbing.NewRemoteReferenceName("origin", "trunk"), id)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir, repo
+}
+
+func TestTheSyncFollowsWhatIsSaidThenWhatItHasThenTheClone(t *testing.T) {
+	const home = "poolwright-system"
+	dir, _ := clone(t, "https://git.example.com/team/nodes.git", true)
+	ahead, _ := clone(t, "https://git.example.com/team/nodes.git", false)
+	overSSH, _ := clone(t, "git@git.example.com:team/nodes.git", true)
+	alone, _ := clone(t, "", false)
+	detached, repo := clone(t, "https://git.example.com/team/nodes.git", true)
+	head, err := repo.Head()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := repo.Storer.SetReference(plumbing.NewHashReference(plumbing.HEAD, head.Hash())); err != nil {
+		t.Fatal(err)
+	}
+	sync := func(ref v1alpha1.GitRef, secret string) *v1alpha1.Sync {
+		s := &v1alpha1.Sync{ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: "dev"}}
+		s.Spec.Source.Git = v1alpha1.GitSource{URL: "https://live.example.com/x", Ref: ref}
+		if secret != "" {
+			s.Spec.Source.Git.SecretRef = &v1alpha1.SecretRef{Name: secret}
+		}
+		return s
+	}
+	git := func(fields ...any) map[string]any {
+		out := map[string]any{}
+		for i := 0; i < len(fields); i += 2 {
+			out[fields[i].(string)] = fields[i+1]
+		}
+		return map[string]any{"source": map[string]any{"git": out}, "path": "clusters/dev"}
+	}
+	branch := func(name string) map[string]any { return map[string]any{"branch": name} }
+	for name, c := range map[string]struct {
+		req  SyncRequest
+		root string
+		sub  string
+		has  []client.Object
+		want map[string]any
+		err  string
+		warn string
+	}{
+		"a clone alone says everything":         {root: dir, want: git("url", "https://git.example.com/team/nodes.git", "ref", branch("trunk"))},
+		"what was not pushed is a warning":      {root: ahead, want: git("url", "https://git.example.com/team/nodes.git", "ref", branch("trunk")), warn: "origin/trunk"},
+		"flags win over the clone":              {req: SyncRequest{URL: "https://o.example.com/y", Branch: "main", Secret: "git"}, root: dir, has: []client.Object{&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: "git"}}}, want: git("url", "https://o.example.com/y", "ref", branch("main"), "secretRef", map[string]any{"name": "git"})},
+		"a Secret that is not there is told of": {req: SyncRequest{Secret: "git"}, root: dir, want: git("url", "https://git.example.com/team/nodes.git", "ref", branch("trunk"), "secretRef", map[string]any{"name": "git"}), warn: "create secret generic git"},
+		"the live Sync wins over the clone":     {root: dir, has: []client.Object{sync(v1alpha1.GitRef{Branch: "live"}, "")}, want: git("url", "https://live.example.com/x", "ref", branch("live"))},
+		"a tag of the live Sync stays":          {root: dir, has: []client.Object{sync(v1alpha1.GitRef{Tag: "v1"}, "")}, want: git("url", "https://live.example.com/x")},
+		"flags win over the live Sync":          {req: SyncRequest{URL: "https://o.example.com/y", Branch: "b"}, root: dir, has: []client.Object{sync(v1alpha1.GitRef{Tag: "v1"}, "")}, want: git("url", "https://o.example.com/y", "ref", branch("b"))},
+		"a live Sync needs no clone":            {root: t.TempDir(), has: []client.Object{sync(v1alpha1.GitRef{Branch: "live"}, "")}, want: git("url", "https://live.example.com/x", "ref", branch("live"))},
+		"an ssh remote is an error":             {root: overSSH, err: "pass --url"},
+		"a clone without a remote is an error":  {root: alone, err: "--url"},
+		"a folder that is no clone is an error": {root: t.TempDir(), err: "--url"},
+		"a detached HEAD is an error":           {root: detached, err: "--branch"},
+		"credentials in --url are an error":     {req: SyncRequest{URL: "https://hunter2@o.example.com/y"}, root: dir, err: "--secret"},
+		"a name that is none is an error":       {root: dir, sub: "clusters/Dev_1", err: "--name"},
+		"our own name is an error":              {req: SyncRequest{Name: installation}, root: dir, err: "choose another"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if c.sub == "" {
+				c.sub = "clusters/dev"
+			}
+			spec, warnings, err := c.req.follow(t.Context(), live(t, c.has...), home, c.root, c.sub)
+			if err != nil {
+				if c.err == "" || !strings.Contains(err.Error(), c.err) || strings.Contains(err.Error(), "hunter2") {
+					t.Errorf("error %v", err)
+				}
+				return
+			}
+			if d := cmp.Diff(c.want, spec); d != "" || c.err != "" {
+				t.Errorf("spec (-want +got):\n%s", d)
+			}
+			if c.req.Name != "dev" {
+				t.Errorf("it is called %q", c.req.Name)
+			}
+			if got := strings.Join(warnings, "\n"); (c.warn == "") != (got == "") || !strings.Contains(got, c.warn) {
+				t.Errorf("warnings: %s", got)
+			}
+		})
+	}
+}
+
+func TestTheRootsSyncIsCalledDefault(t *testing.T) {
+	for path, want := range map[string]string{".": "default", "": "default", "clusters/dev": "dev", "nodes": "nodes"} {
+		if got := nameOf(path); got != want {
+			t.Errorf("%q gives %q, want %q", path, got, want)
+		}
+	}
+}
+
+func TestAWorktreesCopyIsReadToo(t *testing.T) {
+	dir, _ := clone(t, "https://git.example.com/team/nodes.git", true)
+	if err := os.MkdirAll(filepath.Join(dir, "sub"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	got, err := readOrigin(dir)
+	if d := cmp.Diff(origin{address: "https://git.example.com/team/nodes.git", branch: "trunk"}, got, cmp.AllowUnexported(origin{})); d != "" || err != nil {
+		t.Error(d, err)
+	}
+}
+
+func declaredItems(t *testing.T, specs ...map[string]any) state.Set {
+	t.Helper()
+	var items []state.Item
+	for i, spec := range specs {
+		items = append(items, state.Item{
+			Key:     state.Key{Target: "cluster", Group: "poolwright.dev", Kind: "Cluster", Name: string(rune('a' + i))},
+			Version: "v1alpha1", Object: map[string]any{"spec": spec}, Origin: state.Origin{File: "cluster.yaml", Line: i + 1},
+		})
+	}
+	return state.NewSet(items...)
+}
+
+func TestAFolderMustDeclareOneCluster(t *testing.T) {
+	one := map[string]any{"name": "dev", "region": "eu-west-1", "account": "111122223333"}
+	if _, err := declaredCluster("clusters/dev", declaredItems(t)); err == nil || !strings.Contains(err.Error(), "clusters/dev declares no Cluster") {
+		t.Errorf("none: %v", err)
+	}
+	if _, err := declaredCluster("clusters/dev", declaredItems(t, one, one)); err == nil || !strings.Contains(err.Error(), "cluster.yaml:1 and cluster.yaml:2") {
+		t.Errorf("two: %v", err)
+	}
+	got, err := declaredCluster("clusters/dev", declaredItems(t, one))
+	if err != nil || got.spec.Name != "dev" || got.origin.Line != 1 {
+		t.Errorf("one: %+v, %v", got, err)
+	}
+}
+
+func TestTheControllersRole(t *testing.T) {
+	for name, c := range map[string]struct {
+		role       *v1alpha1.ControllerRole
+		region     string
+		arn, wrong string
+	}{
+		"none":                          {},
+		"Pod Identity annotates nobody": {role: &v1alpha1.ControllerRole{}},
+		"IRSA names the role":           {role: &v1alpha1.ControllerRole{Identity: v1alpha1.IdentityIRSA}, arn: "arn:aws:iam::111122223333:role/poolwright-dev"},
+		"IRSA names a role of its own":  {role: &v1alpha1.ControllerRole{Identity: v1alpha1.IdentityIRSA, Name: "x"}, arn: "arn:aws:iam::111122223333:role/x"},
+		"China is another partition":    {role: &v1alpha1.ControllerRole{Identity: v1alpha1.IdentityIRSA}, region: "cn-north-1", arn: "arn:aws-cn:iam::111122223333:role/poolwright-dev"},
+		"so is GovCloud":                {role: &v1alpha1.ControllerRole{Identity: v1alpha1.IdentityIRSA}, region: "us-gov-west-1", arn: "arn:aws-us-gov:iam::111122223333:role/poolwright-dev"},
+		"another namespace is refused":  {role: &v1alpha1.ControllerRole{Namespace: "elsewhere"}, wrong: "pass -n elsewhere"},
+		"another account is refused":    {role: &v1alpha1.ControllerRole{ServiceAccount: "someone"}, wrong: "spec.controllerRole.serviceAccount"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := declaredEKS{spec: eks(nil).Spec, origin: state.Origin{File: "cluster.yaml", Line: 3}}
+			d.spec.ControllerRole = c.role
+			if c.region != "" {
+				d.spec.Region = c.region
+			}
+			err := d.checkAccount("poolwright-system")
+			if (err == nil) != (c.wrong == "") || err != nil && (!strings.Contains(err.Error(), c.wrong) || !strings.HasPrefix(err.Error(), "cluster.yaml:3: ")) {
+				t.Errorf("check: %v", err)
+			}
+			if got := d.roleARN(); got != c.arn && c.wrong == "" {
+				t.Errorf("ARN %q, want %q", got, c.arn)
+			}
+		})
+	}
+}
+
+func TestAnInstallationIsRenderedForItsPlace(t *testing.T) {
+	items, err := install{namespace: "gpu", image: "registry.example.com/p@sha256:1", roleARN: "arn:aws:iam::111122223333:role/p"}.objects()
+	if err != nil {
+		t.Fatal(err)
+	}
+	set := state.NewSet(items...)
+	find := func(kind, namespace, name string) *unstructured.Unstructured {
+		for _, item := range set.Items() {
+			if item.Key.Kind == kind && item.Key.Namespace == namespace && item.Key.Name == name {
+				return &unstructured.Unstructured{Object: item.Object}
+			}
+		}
+		t.Fatalf("there is no %s %s/%s", kind, namespace, name)
+		return nil
+	}
+	find("Namespace", "", "gpu")
+	find("Role", "kube-system", "poolwright-engine-dns")
+	if got := find("ServiceAccount", "gpu", "poolwright").GetAnnotations()[roleAnnotation]; got != "arn:aws:iam::111122223333:role/p" {
+		t.Errorf("the role is %q", got)
+	}
+	var d appsv1.Deployment
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(find("Deployment", "gpu", "poolwright").Object, &d); err != nil {
+		t.Fatal(err)
+	}
+	if got := d.Spec.Template.Spec.Containers[0].Image; got != "registry.example.com/p@sha256:1" {
+		t.Errorf("the image is %q", got)
+	}
+	var b rbacv1.RoleBinding
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(find("RoleBinding", "kube-system", "poolwright-engine-dns").Object, &b); err != nil {
+		t.Fatal(err)
+	}
+	if b.Subjects[0].Namespace != "gpu" {
+		t.Errorf("the binding is for %+v", b.Subjects)
+	}
+	for _, item := range set.Items() {
+		if raw := find(item.Key.Kind, item.Key.Namespace, item.Key.Name); strings.Contains(dumped(raw), "poolwright-system") && item.Key.Kind != "CustomResourceDefinition" || item.Key.Namespace == "poolwright-system" {
+			t.Errorf("%s is still in the namespace of config/", item.Key)
+		}
+		labels := (&unstructured.Unstructured{Object: item.Object}).GetLabels()
+		if labels[partOfLabel] != shippedName {
+			t.Errorf("%s does not say that it is part of Poolwright, so uninstall would not find it", item.Key)
+		}
+	}
+	crd := find("CustomResourceDefinition", "", "syncs.poolwright.dev")
+	if crd.GetAnnotations()[serialAnnotation] == "" {
+		t.Error("the running controller would write the CRDs again")
+	}
+}
+
+func TestTheDefinitionsOfANewerReleaseStay(t *testing.T) {
+	items, err := install{namespace: "gpu", image: "x"}.objects()
+	if err != nil {
+		t.Fatal(err)
+	}
+	definition := func(name, serial string) *apiextensionsv1.CustomResourceDefinition {
+		return &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{serialAnnotation: serial}}}
+	}
+	kept, newer, err := withoutNewerCRDs(t.Context(), live(t, definition("syncs.poolwright.dev", "9999"), definition("clusters.poolwright.dev", "1")), items)
+	if d := cmp.Diff([]string{"syncs.poolwright.dev"}, newer); d != "" || err != nil || len(kept) != len(items)-1 {
+		t.Errorf("kept %d of %d, %v: %s", len(kept), len(items), err, d)
+	}
+}
+
+func TestASecondInstallationElsewhereIsRefused(t *testing.T) {
+	binding := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "poolwright-controller"},
+		Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Name: "poolwright", Namespace: "gpu"}},
+	}
+	if err := onlyHere(t.Context(), live(t), "gpu"); err != nil {
+		t.Error(err)
+	}
+	if err := onlyHere(t.Context(), live(t, binding), "gpu"); err != nil {
+		t.Error(err)
+	}
+	if err := onlyHere(t.Context(), live(t, binding), "poolwright-system"); err == nil || !strings.Contains(err.Error(), "-n gpu") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestWithoutAnImageTheInstalledOneStays(t *testing.T) {
+	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "gpu", Name: "poolwright"}}
+	d.Spec.Template.Spec.Containers = []corev1.Container{{Name: "sidecar", Image: "s"}, {Name: "poolwright", Image: "p:1"}}
+	if got, err := liveImage(t.Context(), live(t, d), "gpu"); got != "p:1" || err != nil {
+		t.Errorf("got %q, %v", got, err)
+	}
+	if got, err := liveImage(t.Context(), live(t), "gpu"); got != "" || err != nil {
+		t.Errorf("got %q, %v", got, err)
+	}
+}
+
+func TestBootstrapDeletesOnlyWhatItsInstallationNoLongerHas(t *testing.T) {
+	gone := func(target, kind string) state.Item {
+		return state.Item{Key: state.Key{Target: target, Kind: kind, Name: "x"}, Version: "v1", Object: map[string]any{"a": "b"}}
+	}
+	p := plan.Compute(state.Set{}, state.NewSet(gone("cluster", "Service"), gone("cluster", "Sync"), gone("cluster", "Namespace"),
+		gone("cluster", "CustomResourceDefinition"), gone("aws", "Queue")), onlyBuild)
+	var got []string
+	for _, c := range p.Changes {
+		got = append(got, c.Key.Kind)
+	}
+	if d := cmp.Diff([]string{"Service"}, got); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestWaitingSaysEachThingOnceAndEndsWithTheLast(t *testing.T) {
+	var said []string
+	say := func(line string) { said = append(said, line) }
+	calls := 0
+	err := follow(t.Context(), time.Minute, say, func(context.Context) (bool, string, error) {
+		calls++
+		return calls > 1, "half", nil
+	})
+	if err != nil || !slices.Equal(said, []string{"half"}) {
+		t.Errorf("said %q, %v", said, err)
+	}
+	err = follow(t.Context(), time.Millisecond, say, func(context.Context) (bool, string, error) { return false, "1 of 2", nil })
+	if err == nil || !strings.Contains(err.Error(), "after 1ms still: 1 of 2") {
+		t.Errorf("got %v", err)
+	}
+	broken := errors.New("broken")
+	if err := follow(t.Context(), time.Minute, say, func(context.Context) (bool, string, error) { return false, "", broken }); !errors.Is(err, broken) {
+		t.Errorf("got %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := follow(ctx, time.Minute, say, func(context.Context) (bool, string, error) { return false, "", ctx.Err() }); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func dumped(o *unstructured.Unstructured) string { return fmt.Sprint(o.Object) }

@@ -1,0 +1,324 @@
+package wire
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	"github.com/google/go-cmp/cmp"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/poolwright/poolwright/provision/engine/gate"
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/state"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+func claim(name, group string, leaving bool) *karpv1.NodeClaim {
+	c := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: name, Finalizers: []string{karpv1.TerminationFinalizer}}}
+	c.Spec.NodeClassRef = &karpv1.NodeClassReference{Group: group, Kind: "X", Name: "x"}
+	c.Status.ProviderID = "aws:///eu-west-1a/i-" + name
+	if leaving {
+		c.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
+	}
+	return c
+}
+
+func nodePool(name, group string, limits karpv1.Limits, replicas *int64) *karpv1.NodePool {
+	p := &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: name, Finalizers: []string{karpv1.TerminationFinalizer}}}
+	p.Spec.Template.Spec.NodeClassRef = &karpv1.NodeClassReference{Group: group, Kind: "X", Name: "x"}
+	p.Spec.Limits, p.Spec.Replicas = limits, replicas
+	return p
+}
+
+func node(name string, labels map[string]string) *corev1.Node {
+	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels, Finalizers: []string{karpv1.TerminationFinalizer, "example.com/other"}}}
+}
+
+func removal(t *testing.T, objects ...client.Object) *Uninstall {
+	t.Helper()
+	return &Uninstall{
+		req:    UninstallRequest{Namespace: "gpu", Timeout: time.Minute, Say: func(string) {}},
+		direct: live(t, objects...),
+	}
+}
+
+// installedTraces are those of a whole installation.
+func installedTraces() traces {
+	thing := func(kind string) state.Item {
+		return state.Item{Key: state.Key{Target: "cluster", Kind: kind, Name: "poolwright"}, Version: "v1", Object: map[string]any{}}
+	}
+	f := traces{
+		namespace: "gpu",
+		installed: state.NewSet(thing("Deployment"), thing("ClusterRole"), thing("CustomResourceDefinition"), thing("Namespace")),
+		syncs:     []v1alpha1.Sync{{ObjectMeta: metav1.ObjectMeta{Name: "prod"}}, {ObjectMeta: metav1.ObjectMeta{Name: "dev"}}},
+		clusters:  []v1alpha1.Cluster{*eks(nil)},
+		memory:    []client.Object{&corev1.ConfigMap{}},
+		lease:     leaseFound{exists: true, holder: "pod-1", engine: true, renewed: time.Now()},
+		claims:    []karpv1.NodeClaim{*claim("a", nodeClassGroup, false), *claim("b", nodeClassGroup, true)},
+		holding:   map[string]int{"NodeClaim": 2, "Node": 1, "EC2NodeClass": 2},
+	}
+	f.clusters[0].Spec.NodeRole = &v1alpha1.NodeRole{Name: "nodes", InstanceProfile: "profile"}
+	f.clusters[0].Spec.InterruptionQueue = &v1alpha1.InterruptionQueue{}
+	f.clusters[0].Spec.ControllerRole = &v1alpha1.ControllerRole{}
+	return f
+}
+
+func TestARemovalIsToldAsItsGolden(t *testing.T) {
+	var all strings.Builder
+	for _, c := range []struct {
+		name  string
+		drain bool
+		edit  func(*traces)
+	}{
+		{"everything is there and runs", false, func(*traces) {}},
+		{"nodes are drained first", true, func(*traces) {}},
+		{"the engine does not run", false, func(f *traces) { f.lease = leaseFound{} }},
+		{"another Karpenter leads", false, func(f *traces) { f.otherKarpenter = "another Karpenter leads in this cluster" }},
+		{"another Poolwright has Syncs", false, func(f *traces) {
+			f.elsewhere = []v1alpha1.Sync{{ObjectMeta: metav1.ObjectMeta{Namespace: "other", Name: "dev"}}}
+			f.installed = state.NewSet(f.installed.Items()[0])
+		}},
+		{"only the inventory is left", false, func(f *traces) { *f = traces{own: true} }},
+	} {
+		u := removal(t)
+		u.req.Drain, u.found = c.drain, installedTraces()
+		c.edit(&u.found)
+		if err := u.check(); err != nil {
+			t.Errorf("%s: %v", c.name, err)
+		}
+		u.schedule()
+		fmt.Fprintf(&all, "# %s\n", c.name)
+		for i, s := range u.Steps() {
+			fmt.Fprintf(&all, "%d. %s\n", i+1, s)
+		}
+		for _, s := range u.found.stays() {
+			fmt.Fprintf(&all, "stays: %s\n", s)
+		}
+		for _, s := range u.found.warnings(c.drain) {
+			fmt.Fprintf(&all, "warning: %s\n", s)
+		}
+		all.WriteString("\n")
+	}
+	golden := filepath.Join("testdata", "uninstall.golden")
+	if *update {
+		if err := os.MkdirAll("testdata", 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(golden, []byte(all.String()), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(string(want), all.String()); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+}
+
+func TestWhatCannotEndWellIsRefused(t *testing.T) {
+	for name, c := range map[string]struct {
+		drain bool
+		edit  func(*traces)
+		want  string
+	}{
+		"an installation of Flux": {false, func(f *traces) {
+			item := f.installed.Items()[0]
+			item.Owner = "Flux Kustomization flux-system/apps"
+			f.installed = state.NewSet(item)
+		}, "managed by Flux Kustomization flux-system/apps"},
+		"draining without an engine":          {true, func(f *traces) { f.lease.engine = false }, "--drain needs the engine"},
+		"draining with a dead leader":         {true, func(f *traces) { f.lease.renewed = time.Unix(0, 0) }, "--drain needs the engine"},
+		"draining another Karpenter's nodes":  {true, func(f *traces) { f.otherKarpenter = "another one leads" }, "another one leads; leave --drain out"},
+		"an installation of a Sync is no one": {false, func(f *traces) {}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			u := removal(t)
+			u.req.Drain, u.found = c.drain, installedTraces()
+			c.edit(&u.found)
+			err := u.check()
+			if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
+
+func TestOnlyFinalizersThatNobodyElseRemovesGo(t *testing.T) {
+	class := &awsv1.EC2NodeClass{ObjectMeta: metav1.ObjectMeta{Name: "c", Finalizers: []string{awsv1.TerminationFinalizer}}}
+	u := removal(t, claim("ours", nodeClassGroup, false), claim("leaving", nodeClassGroup, true), claim("auto", "eks.amazonaws.com", false),
+		nodePool("ours", nodeClassGroup, nil, nil), nodePool("auto", "eks.amazonaws.com", nil, nil), class,
+		node("ours", nil), node("auto", map[string]string{"eks.amazonaws.com/compute-type": "auto"}))
+	for range 2 {
+		if err := u.release(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var got []string
+	for _, list := range []client.ObjectList{&karpv1.NodeClaimList{}, &karpv1.NodePoolList{}, &corev1.NodeList{}, &awsv1.EC2NodeClassList{}} {
+		if err := u.direct.List(t.Context(), list); err != nil {
+			t.Fatal(err)
+		}
+		switch list := list.(type) {
+		case *karpv1.NodeClaimList:
+			for _, o := range list.Items {
+				got = append(got, fmt.Sprint("claim ", o.Name, o.Finalizers))
+			}
+		case *karpv1.NodePoolList:
+			for _, o := range list.Items {
+				got = append(got, fmt.Sprint("pool ", o.Name, o.Finalizers))
+			}
+		case *corev1.NodeList:
+			for _, o := range list.Items {
+				got = append(got, fmt.Sprint("node ", o.Name, o.Finalizers))
+			}
+		case *awsv1.EC2NodeClassList:
+			for _, o := range list.Items {
+				got = append(got, fmt.Sprint("class ", o.Name, o.Finalizers))
+			}
+		}
+	}
+	slices.Sort(got)
+	want := []string{
+		"claim auto[karpenter.sh/termination]", "claim ours[]", "class c[]",
+		"node auto[karpenter.sh/termination example.com/other]", "node ours[example.com/other]",
+		"pool auto[karpenter.sh/termination]", "pool ours[]",
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestDrainingLowersPoolsAndGivesThemBackWhatTheyHad(t *testing.T) {
+	three := int64(3)
+	limits := karpv1.Limits{"nvidia.com/gpu": resource.MustParse("4"), corev1.ResourceCPU: resource.MustParse("64")}
+	u := removal(t, nodePool("limited", nodeClassGroup, limits, nil), nodePool("free", nodeClassGroup, nil, nil),
+		nodePool("static", nodeClassGroup, karpv1.Limits{"nodes": resource.MustParse("9")}, &three),
+		nodePool("auto", "eks.amazonaws.com", nil, nil), claim("ours", nodeClassGroup, false), claim("auto", "eks.amazonaws.com", false))
+	show := func() string {
+		var pools karpv1.NodePoolList
+		if err := u.direct.List(t.Context(), &pools); err != nil {
+			t.Fatal(err)
+		}
+		var out []string
+		for _, p := range pools.Items {
+			line := p.Name
+			for _, name := range []corev1.ResourceName{corev1.ResourceCPU, "nvidia.com/gpu", "nodes"} {
+				if v, ok := p.Spec.Limits[name]; ok {
+					line += fmt.Sprintf(" %s=%s", name, v.String())
+				}
+			}
+			if p.Spec.Replicas != nil {
+				line += fmt.Sprintf(" replicas=%d", *p.Spec.Replicas)
+			}
+			if p.Annotations[beforeDrain] != "" {
+				line += " noted"
+			}
+			out = append(out, line)
+		}
+		return strings.Join(out, "\n")
+	}
+	before := show()
+	// The claims of the fake API server have a finalizer that the engine would
+	// remove: let the deletion stand for its end.
+	engine := claim("ours", nodeClassGroup, false)
+	if err := u.edit(t.Context(), engine, "playing the engine with", func() error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if err := u.release(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // as after a cut
+		if err := u.drain(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := "auto\nfree cpu=0 noted\nlimited cpu=0 nvidia.com/gpu=4 noted\nstatic nodes=9 replicas=0 noted"
+	if d := cmp.Diff(want, show()); d != "" {
+		t.Errorf("drained: %s", d)
+	}
+	var claims karpv1.NodeClaimList
+	if err := u.direct.List(t.Context(), &claims); err != nil || len(claims.Items) != 1 || claims.Items[0].Name != "auto" {
+		t.Errorf("%d NodeClaims are left, %v", len(claims.Items), err)
+	}
+	for range 2 {
+		if err := u.restorePools(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if d := cmp.Diff(before, show()); d != "" {
+		t.Errorf("restored: %s", d)
+	}
+}
+
+func TestALeaseTellsWhetherTheEngineRuns(t *testing.T) {
+	now := metav1.NowMicro()
+	old := metav1.NewMicroTime(now.Add(-2 * time.Minute))
+	holder, nobody := "pod-1", ""
+	lease := func(holder *string, renewed *metav1.MicroTime, labels map[string]string) *coordinationv1.Lease {
+		return &coordinationv1.Lease{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "gpu", Name: LeaseName, Labels: labels},
+			Spec:       coordinationv1.LeaseSpec{HolderIdentity: holder, RenewTime: renewed},
+		}
+	}
+	for name, c := range map[string]struct {
+		objects []client.Object
+		runs    bool
+	}{
+		"no lease":            {},
+		"a leader with it":    {[]client.Object{lease(&holder, &now, gate.LeaseLabels(true))}, true},
+		"a leader without it": {[]client.Object{lease(&holder, &now, gate.LeaseLabels(false))}, false},
+		"a leader long ago":   {[]client.Object{lease(&holder, &old, gate.LeaseLabels(true))}, false},
+		"given up":            {[]client.Object{lease(&nobody, &now, gate.LeaseLabels(true))}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			u := removal(t, c.objects...)
+			got, err := u.lease(t.Context())
+			if err != nil || got.engineRuns() != c.runs || got.exists != (len(c.objects) > 0) {
+				t.Errorf("%+v, %v", got, err)
+			}
+			if got.holder == "" {
+				if err := u.leaseFree(t.Context()); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+}
+
+func TestSyncsGoWithoutTheirFinalizers(t *testing.T) {
+	sync := func(namespace, name string) *v1alpha1.Sync {
+		return &v1alpha1.Sync{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Finalizers: []string{v1alpha1.Finalizer}}}
+	}
+	u := removal(t, sync("gpu", "dev"), sync("gpu", "prod"), sync("other", "dev"))
+	if err := u.suspend(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	syncs, err := u.syncs(t.Context())
+	if err != nil || len(syncs) != 2 || !syncs[0].Spec.Suspend || !syncs[1].Spec.Suspend {
+		t.Fatalf("%+v, %v", syncs, err)
+	}
+	for range 2 {
+		if err := u.deleteSyncs(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var left v1alpha1.SyncList
+	if err := u.direct.List(t.Context(), &left); err != nil || len(left.Items) != 1 || left.Items[0].Namespace != "other" || left.Items[0].Spec.Suspend {
+		t.Errorf("left: %+v, %v", left.Items, err)
+	}
+}
