@@ -47,25 +47,30 @@ func (c *Cloud) notify(now time.Time, e eventBridge) {
 	}
 }
 
-// deliver sends an event to a target. As on AWS nobody is told when the target
-// is gone or does not let EventBridge in.
+// deliver sends an event to a target, or to its queue of dead letters. As on
+// AWS nobody is told when neither is there and lets EventBridge in.
 func (c *Cloud) deliver(r *rule, t target, body string, now time.Time) {
-	for _, q := range c.st.queues {
-		if c.queueARN(q.name) != t.ARN {
-			continue
-		}
-		ask := sending{service: "events.amazonaws.com", queue: t.ARN, keys: map[string]string{
-			"aws:securetransport": "true", "aws:sourcearn": c.ruleARN(r.name), "aws:sourceaccount": c.cfg.Account,
-			"aws:principalisawsservice": "true", "aws:principalservicename": "events.amazonaws.com",
-		}}
-		if !q.policy.allows(ask) {
-			return
-		}
-		if t.Input != "" {
-			body = t.Input
-		}
-		q.put(c.st.id("message"), body, now)
+	if !c.send(r, t.ARN, t.form(body), now) && t.Dead != nil {
+		c.send(r, t.Dead.ARN, body, now)
 	}
+}
+
+// send puts a body on a queue, if there is one that lets the rule do so.
+func (c *Cloud) send(r *rule, arn, body string, now time.Time) bool {
+	n := slices.IndexFunc(c.st.queues, func(q *queue) bool { return c.queueARN(q.name) == arn })
+	if n < 0 {
+		return false
+	}
+	q := c.st.queues[n]
+	ask := sending{service: "events.amazonaws.com", queue: arn, keys: map[string]string{
+		"aws:securetransport": "true", "aws:sourcearn": c.ruleARN(r.name), "aws:sourceaccount": c.cfg.Account,
+		"aws:principalisawsservice": "true", "aws:principalservicename": "events.amazonaws.com",
+	}}
+	if !q.policy.allows(ask) {
+		return false
+	}
+	q.put(c.st.id("message"), body, now)
+	return true
 }
 
 // Interrupt warns a spot instance, or one of an interruptible capacity

@@ -1,6 +1,7 @@
 package aws
 
 import (
+	"encoding/json"
 	"fmt"
 	"regexp"
 	"slices"
@@ -15,12 +16,46 @@ var (
 	targetARNForm = regexp.MustCompile(`^arn:[\w-]+:[\w-]+:[\w-]*:\d*:.+$`)
 )
 
-// target is where a rule sends its events. Only queues get them; of the many
-// settings of a target only a constant text instead of the event is played.
+// target is where a rule sends its events. Only queues get them. Settings that
+// it does not have, such as InputTransformer, are refused.
 type target struct {
-	ID    string `json:"Id"`
-	ARN   string `json:"Arn"`
-	Input string `json:"Input,omitempty"`
+	ID        string          `json:"Id"`
+	ARN       string          `json:"Arn"`
+	Input     string          `json:",omitempty"` // instead of the event
+	InputPath string          `json:",omitempty"` // the part of the event that is sent
+	Dead      *deadLetters    `json:"DeadLetterConfig,omitempty"`
+	Retries   json.RawMessage `json:"RetryPolicy,omitempty"` // nothing is sent twice here
+}
+
+// deadLetters is the queue for events that a target does not take.
+type deadLetters struct {
+	ARN string `json:"Arn,omitempty"`
+}
+
+var inputPathForm = regexp.MustCompile(`^\$(\.[\w-]+)*$`)
+
+// form writes an event as the target wants it; a part that the event lacks is
+// null.
+func (t target) form(body string) string {
+	if t.Input != "" {
+		return t.Input
+	}
+	if t.InputPath == "" {
+		return body
+	}
+	var part any
+	if err := json.Unmarshal([]byte(body), &part); err != nil {
+		return body
+	}
+	for _, name := range strings.Split(t.InputPath, ".")[1:] {
+		object, _ := part.(map[string]any)
+		part = object[name]
+	}
+	text, err := json.Marshal(part)
+	if err != nil {
+		return body
+	}
+	return string(text)
 }
 
 // problem is what is wrong with a target, "" if nothing is.
@@ -30,6 +65,12 @@ func (t target) problem() string {
 		return fmt.Sprintf("Value '%s' at 'targets.member.id' failed to satisfy constraint: Member must satisfy regular expression pattern: [\\.\\-_A-Za-z0-9]+", t.ID)
 	case !targetARNForm.MatchString(t.ARN):
 		return fmt.Sprintf("Parameter %s is not valid. Reason: Provided Arn is not in correct format.", t.ARN)
+	case t.Input != "" && t.InputPath != "":
+		return fmt.Sprintf("Only one of Input, InputPath, or InputTransformer must be provided for target %s.", t.ID)
+	case t.Input != "" && !json.Valid([]byte(t.Input)):
+		return fmt.Sprintf("JSON syntax error in input for target %s.", t.ID)
+	case t.InputPath != "" && !inputPathForm.MatchString(t.InputPath):
+		return fmt.Sprintf("Invalid InputPath for target %s; the emulator plays paths like $.detail.state.", t.ID)
 	}
 	return ""
 }

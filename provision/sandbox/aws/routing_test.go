@@ -12,6 +12,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/eventbridge"
 	"github.com/aws/aws-sdk-go-v2/service/eventbridge/types"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/poolwright/poolwright/provision/sandbox/aws"
 )
@@ -87,6 +89,52 @@ func TestAWarningArrivesOnlyWhereRuleTargetAndPolicyLetIt(t *testing.T) {
 			got := w.told(t)
 			if len(got) != tt.want || slices.ContainsFunc(got, func(e string) bool { return e != "EC2 Spot Instance Interruption Warning terminate" }) {
 				t.Errorf("the queue got %q, want %d warnings", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestATargetGetsTheFormItAsksFor(t *testing.T) {
+	s := sdk.String
+	for name, tt := range map[string]struct {
+		target types.Target
+		queue  string
+		want   string // text that is the message, or in it
+	}{
+		"the whole event":                {types.Target{Arn: s(queueARN)}, "sandbox", `"detail-type":"EC2 Instance Rebalance Recommendation"`},
+		"a constant":                     {types.Target{Arn: s(queueARN), Input: s(`{"a":1}`)}, "sandbox", `{"a":1}`},
+		"a part":                         {types.Target{Arn: s(queueARN), InputPath: s("$.detail-type")}, "sandbox", `"EC2 Instance Rebalance Recommendation"`},
+		"a part of a part":               {types.Target{Arn: s(queueARN), InputPath: s("$.detail.state")}, "sandbox", `null`},
+		"all of it":                      {types.Target{Arn: s(queueARN), InputPath: s("$")}, "sandbox", `"source":"aws.ec2"`},
+		"a dead letter":                  {types.Target{Arn: s(queueARN + "-gone"), DeadLetterConfig: &types.DeadLetterConfig{Arn: s(queueARN)}}, "sandbox", `"source":"aws.ec2"`},
+		"a dead letter that nobody lets": {types.Target{Arn: s(queueARN + "-gone"), DeadLetterConfig: &types.DeadLetterConfig{Arn: s(queueARN + "-2")}}, "sandbox-2", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, zones := ready(t, nil)
+			url := w.createQueue(t, "sandbox-2", nil)
+			if tt.queue == "sandbox" {
+				url = w.queueURL(t)
+			}
+			const rule = "Karpenter-sandbox-RebalanceRule"
+			tt.target.Id = s("KarpenterInterruptionQueueTarget")
+			tt.target.RetryPolicy = &types.RetryPolicy{MaximumRetryAttempts: sdk.Int32(3)}
+			put, err := w.bridge().PutTargets(t.Context(), &eventbridge.PutTargetsInput{Rule: s(rule), Targets: []types.Target{tt.target}})
+			ok(t, err)
+			shown, err := w.bridge().ListTargetsByRule(t.Context(), &eventbridge.ListTargetsByRuleInput{Rule: s(rule)})
+			ok(t, err)
+			if diff := cmp.Diff([]types.Target{tt.target}, shown.Targets, cmpopts.IgnoreUnexported(types.Target{}, types.RetryPolicy{}, types.DeadLetterConfig{})); diff != "" || put.FailedEntryCount != 0 {
+				t.Errorf("target (-want +got):\n%s", diff)
+			}
+			ok(t, drop(w.ec2.CreateFleet(t.Context(), fleet("gpu", "spot", 1, pool{"g5.xlarge", zones["us-east-1a"], 0}))))
+			w.told(t)
+			ok(t, w.cloud.RecommendRebalance(w.cloud.Instances()[0].ID))
+			got, err := w.sqs.ReceiveMessage(t.Context(), &sqs.ReceiveMessageInput{QueueUrl: url})
+			ok(t, err)
+			switch {
+			case tt.want == "" && len(got.Messages) != 0:
+				t.Errorf("it got %s", *got.Messages[0].Body)
+			case tt.want != "" && (len(got.Messages) != 1 || !strings.Contains(*got.Messages[0].Body, tt.want) || tt.want[0] == '{' && *got.Messages[0].Body != tt.want):
+				t.Errorf("it got %+v, want %s", got.Messages, tt.want)
 			}
 		})
 	}
