@@ -48,34 +48,31 @@ type bench struct {
 // wire is the way of a World's requests to AWS.
 type wire struct {
 	next wholeAnswers
+	// written counts what AWS has changed so far; at the last of them the
+	// process dies, where last is not 0.
+	written func() int
+	last    int
 
 	mu   sync.Mutex
-	log  []string
-	left int // requests until everything stops, or -1
-	late bool
+	sent int
 	died chan struct{}
 }
 
 var errKilled = errors.New("the process was killed")
 
+// Do lets the request have its effect; of a process that dies then, nobody
+// hears the answer.
 func (w *wire) Do(r *http.Request) (*http.Response, error) {
-	name := r.Header.Get("X-Amz-Target") + " " + r.Method + " " + r.URL.Path
-	w.mu.Lock()
-	w.log = append(w.log, name)
-	dead := w.left == 0
-	last := w.left == 1
-	if w.left > 0 {
-		w.left--
-	}
-	late := w.late
-	w.mu.Unlock()
-	if dead || last && !late {
-		w.die()
+	select {
+	case <-w.died:
 		return nil, errKilled
+	default:
 	}
+	w.mu.Lock()
+	w.sent++
+	w.mu.Unlock()
 	answer, err := w.next.Do(r)
-	if last {
-		// The request had its effect; nobody heard the answer.
+	if w.last > 0 && w.written() >= w.last {
 		w.die()
 		return nil, errKilled
 	}
@@ -85,7 +82,6 @@ func (w *wire) Do(r *http.Request) (*http.Response, error) {
 func (w *wire) die() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.left = 0
 	select {
 	case <-w.died:
 	default:
@@ -96,7 +92,7 @@ func (w *wire) die() {
 func (w *wire) requests() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return len(w.log)
+	return w.sent
 }
 
 func newBench(t *testing.T, change func(*sandbox.Config), mods ...func(*Config)) *bench {
@@ -129,7 +125,7 @@ func newBench(t *testing.T, change func(*sandbox.Config), mods ...func(*Config))
 // restart forgets all memory, as a new process would.
 func (b *bench) restart() *World {
 	b.Helper()
-	b.wire = &wire{next: wholeAnswers{b.server.Client()}, left: -1, died: make(chan struct{})}
+	b.wire = &wire{next: wholeAnswers{b.server.Client()}, died: make(chan struct{}), written: func() int { return len(b.writes()) }}
 	b.world = b.connect(b.wire)
 	return b.world
 }
@@ -217,7 +213,8 @@ func (b *bench) apply(ctx context.Context, p plan.Plan) map[string]error {
 	}
 	if len(todo) > 0 {
 		if err := b.world.Begin(ctx, todo); err != nil {
-			b.Fatal(err)
+			b.alive(ctx, err)
+			return errs
 		}
 	}
 	for i, c := range todo {
@@ -227,22 +224,32 @@ func (b *bench) apply(ctx context.Context, p plan.Plan) map[string]error {
 		one, cancel := context.WithTimeout(ctx, 15*time.Second)
 		if err := b.world.Correct(one, c); err != nil {
 			errs[c.Key.String()] = err
+			cancel()
+			continue
 		}
 		cancel()
 		if c.Action != plan.Delete && (i+1 == len(todo) || todo[i+1].Wave() != c.Wave()) {
 			wait, cancel := context.WithTimeout(ctx, 20*time.Second)
 			if _, err := b.world.Ready(wait, []state.Key{c.Key}); err != nil {
-				b.Fatal(err)
+				b.alive(ctx, err)
 			}
 			cancel()
 		}
 	}
 	if ctx.Err() == nil {
 		if err := b.world.End(ctx); err != nil {
-			b.Fatal(err)
+			b.alive(ctx, err)
 		}
 	}
 	return errs
+}
+
+// alive fails for an error of a process that lives.
+func (b *bench) alive(ctx context.Context, err error) {
+	b.Helper()
+	if ctx.Err() == nil {
+		b.Fatal(err)
+	}
 }
 
 // reconcile plans and applies, and fails on any error.
