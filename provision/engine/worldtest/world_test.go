@@ -28,6 +28,7 @@ import (
 	"github.com/poolwright/poolwright/provision/engine/gate"
 	"github.com/poolwright/poolwright/provision/sandbox"
 	"github.com/poolwright/poolwright/provision/sandbox/aws"
+	"github.com/poolwright/poolwright/provision/sandbox/aws/policy"
 )
 
 // world is a running sandbox with a client that has no cache.
@@ -36,6 +37,7 @@ type world struct {
 	aws      aws.Config
 	client   client.Client
 	settings engine.Settings
+	policy   []policy.Document // all that the engine may do in AWS
 	said     logs
 }
 
@@ -47,9 +49,12 @@ func TestTheEngineInAWorld(t *testing.T) {
 	t.Run("the CRDs are installed once", w.installCRDs)
 	t.Run("every gate is open", w.gatesAreOpen)
 	t.Run("each gate closes on what it is for", w.gatesClose)
+	w.holdToPolicy(t)
 	w.startEngine(t)
+	t.Run("the engine's policy is enough for a node's whole life", w.aNodesLife)
 	t.Run("an alias that the CRD lets through does not end the process", w.badAlias)
 	t.Run("after an outage disruption waits until the caches are proven", w.outage)
+	t.Run("the engine was denied nothing", w.nothingWasDenied)
 }
 
 func newWorld(t *testing.T) *world {

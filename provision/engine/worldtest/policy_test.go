@@ -1,0 +1,129 @@
+package worldtest
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	policies "github.com/poolwright/poolwright/config/iam"
+	"github.com/poolwright/poolwright/provision/sandbox/aws/policy"
+)
+
+// holdToPolicy lets the engine do in AWS only what its policy allows.
+func (w *world) holdToPolicy(t *testing.T) {
+	t.Helper()
+	text, err := policies.Engine(policies.Values{
+		Partition: "aws", Region: w.settings.Region, Account: w.settings.Account, Cluster: w.settings.Cluster,
+		NodeRole: w.aws.Roles[0], Queue: w.settings.InterruptionQueue,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	document, err := policy.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.policy = []policy.Document{document}
+	w.AWS.Restrict(w.Env()["AWS_ACCESS_KEY_ID"], w.policy, nil)
+}
+
+// aNodesLife launches a node for a pod and ends it after the pod, with an
+// instance profile that Karpenter makes and takes away: every call that writes.
+func (w *world) aNodesLife(t *testing.T) {
+	class, pool, pod := w.pool()
+	t.Cleanup(func() {
+		if t.Failed() {
+			w.said.show(t)
+		}
+	})
+	for _, o := range []client.Object{class, pool, pod} {
+		if err := w.client.Create(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventually(t, "the pod to run on a node of its own", 2*time.Minute, func() bool {
+		err := w.client.Get(t.Context(), client.ObjectKeyFromObject(pod), pod)
+		return err == nil && pod.Status.Phase == corev1.PodRunning
+	})
+	eventually(t, "the instance to get its late tags", time.Minute, func() bool { return w.called("ec2", "CreateTags") })
+	for _, o := range []client.Object{pod, pool, class} {
+		if err := w.client.Delete(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventually(t, "the class to go with all that was made for it", 3*time.Minute, func() bool {
+		return apierrors.IsNotFound(w.client.Get(t.Context(), client.ObjectKeyFromObject(class), class))
+	})
+	for _, write := range []string{
+		"ec2 CreateLaunchTemplate", "ec2 CreateFleet", "ec2 RunInstances", "ec2 CreateTags", "ec2 TerminateInstances", "ec2 DeleteLaunchTemplate",
+		"iam CreateInstanceProfile", "iam AddRoleToInstanceProfile", "iam RemoveRoleFromInstanceProfile", "iam DeleteInstanceProfile",
+		"sqs ReceiveMessage",
+	} {
+		service, operation, _ := strings.Cut(write, " ")
+		if !w.called(service, operation) {
+			t.Errorf("the engine never called %s, so this proves nothing of it", write)
+		}
+	}
+}
+
+// nothingWasDenied holds every call that arrived so far against the policy.
+func (w *world) nothingWasDenied(t *testing.T) {
+	var asked []string
+	for _, call := range w.AWS.Calls() {
+		for _, d := range call.Denied(w.policy, nil) {
+			t.Errorf("%s: %s", call.Params, d)
+		}
+		for _, q := range call.Asked {
+			asked = append(asked, q.Action)
+		}
+	}
+	slices.Sort(asked)
+	t.Logf("the engine asked for %s", strings.Join(slices.Compact(asked), " "))
+}
+
+// called tells whether the operation succeeded at least once.
+func (w *world) called(service, operation string) bool {
+	for _, call := range w.AWS.Calls() {
+		if call.Service == service && call.Operation == operation && call.Done && (call.Code == "" || call.Code == "DryRunOperation") {
+			return true
+		}
+	}
+	return false
+}
+
+// pool is a node class with a role, a pool on it, and a pod for it.
+func (w *world) pool() (*awsv1.EC2NodeClass, *karpv1.NodePool, *corev1.Pod) {
+	mine := map[string]string{"karpenter.sh/discovery": w.settings.Cluster}
+	name := metav1.ObjectMeta{Name: "held"}
+	class := &awsv1.EC2NodeClass{ObjectMeta: name, Spec: awsv1.EC2NodeClassSpec{
+		Role: w.aws.Roles[0], AMISelectorTerms: []awsv1.AMISelectorTerm{{Alias: "al2023@latest"}},
+		SubnetSelectorTerms:        []awsv1.SubnetSelectorTerm{{Tags: mine}},
+		SecurityGroupSelectorTerms: []awsv1.SecurityGroupSelectorTerm{{Tags: mine}},
+		Tags:                       map[string]string{"team": "ml"},
+	}}
+	pool := &karpv1.NodePool{ObjectMeta: name}
+	pool.Spec.Template.Spec.NodeClassRef = &karpv1.NodeClassReference{Group: "karpenter.k8s.aws", Kind: "EC2NodeClass", Name: class.Name}
+	for key, values := range map[string][]string{corev1.LabelInstanceTypeStable: {"m5.large", "m6i.large"}, karpv1.CapacityTypeLabelKey: {karpv1.CapacityTypeSpot}} {
+		pool.Spec.Template.Spec.Requirements = append(pool.Spec.Template.Spec.Requirements, karpv1.NodeSelectorRequirementWithMinValues{
+			Key: key, Operator: corev1.NodeSelectorOpIn, Values: values,
+		})
+	}
+	pool.Spec.Disruption.ConsolidateAfter = karpv1.MustParseNillableDuration("0s")
+	grace := int64(1)
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "held", Namespace: "default"}, Spec: corev1.PodSpec{
+		NodeSelector: map[string]string{karpv1.NodePoolLabelKey: pool.Name}, TerminationGracePeriodSeconds: &grace,
+		Containers: []corev1.Container{{Name: "main", Image: "registry.example.com/app:1", Resources: corev1.ResourceRequirements{
+			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")},
+		}}},
+	}}
+	return class, pool, pod
+}
