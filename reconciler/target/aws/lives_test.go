@@ -276,6 +276,20 @@ func (l *life) do(_ any, err error) {
 	}
 }
 
+// late makes one operation say once that it knows nothing of what was made a
+// moment ago, and checks that the writer is then told to come again.
+func (l *life) late(service, operation string) {
+	l.Helper()
+	_, err := l.cloud.Inject(sandbox.Fault{Service: service, Operation: operation, Code: "ResourceNotFoundException", Times: 1})
+	if err != nil {
+		l.Fatal(err)
+	}
+	if err := l.correct(l.Context(), l.c); !errors.Is(err, errNotYet) {
+		l.Errorf("with %s late: %v", operation, err)
+	}
+	l.settle()
+}
+
 func names(items []state.Item) []string {
 	var out []string
 	for _, i := range items {

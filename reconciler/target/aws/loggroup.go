@@ -118,5 +118,8 @@ func (logGroups) write(ctx context.Context, c *clients, wanted state.Item, live 
 		}
 	}
 	_, err := c.logs.PutRetentionPolicy(ctx, &cloudwatchlogs.PutRetentionPolicyInput{LogGroupName: &name, RetentionInDays: sdk.Int32(int32(days))})
+	if live.object == nil && gone(err) {
+		return notYet(err) // it was made a moment ago
+	}
 	return err
 }

@@ -76,6 +76,10 @@ func TestALogGroupSurvivesTheDeathOfItsMaker(t *testing.T) {
 	survives(t, func(t *testing.T) *life { return newLogGroupLife(t, false) })
 }
 
+func TestALogGroupThatCloudWatchHasNotHeardOfYetIsWaitedFor(t *testing.T) {
+	newLogGroupLife(t, false).late("logs", "PutRetentionPolicy")
+}
+
 func TestALogGroupIsFoundOnALaterPage(t *testing.T) {
 	l := newLogGroupLife(t, false)
 	for n := range 60 {

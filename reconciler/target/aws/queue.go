@@ -143,8 +143,7 @@ func queueObject(p place, a map[string]string) (map[string]any, error) {
 }
 
 func (queues) write(ctx context.Context, c *clients, wanted state.Item, live sighting) error {
-	name, attributes, err := wanted.Key.Name, map[string]string{}, error(nil)
-	have := live.object
+	name, have, attributes := wanted.Key.Name, live.object, map[string]string{}
 	if !state.Equal(have["retentionSeconds"], wanted.Object["retentionSeconds"]) {
 		attributes[string(sqstypes.QueueAttributeNameMessageRetentionPeriod)] = fmt.Sprint(wanted.Object["retentionSeconds"])
 	}
@@ -152,9 +151,11 @@ func (queues) write(ctx context.Context, c *clients, wanted state.Item, live sig
 		maps.Copy(attributes, encryptionAttributes(wanted.Object["encryption"], have["encryption"]))
 	}
 	if !state.Equal(have["policy"], wanted.Object["policy"]) {
-		if attributes[string(sqstypes.QueueAttributeNamePolicy)], err = documentText(wanted.Object["policy"]); err != nil {
+		text, err := documentText(wanted.Object["policy"])
+		if err != nil {
 			return fmt.Errorf("writing the policy of queue %q: %w", name, err)
 		}
+		attributes[string(sqstypes.QueueAttributeNamePolicy)] = text
 	}
 	if have == nil {
 		// Attributes and tags come with the queue, so that there is never one

@@ -239,7 +239,11 @@ func (rules) write(ctx context.Context, c *clients, wanted state.Item, live sigh
 		}
 	}
 	if !state.Equal(have["targets"], wanted.Object["targets"]) {
-		if err := writeTargets(ctx, c, name, wanted.Object["targets"]); err != nil {
+		err := writeTargets(ctx, c, name, wanted.Object["targets"])
+		if have == nil && gone(err) {
+			return notYet(err) // the rule was made a moment ago
+		}
+		if err != nil {
 			return err
 		}
 	}

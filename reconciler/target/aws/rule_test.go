@@ -3,6 +3,8 @@ package aws
 import (
 	"encoding/json"
 	"fmt"
+	"io"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -117,6 +119,30 @@ func TestRulesOfOthersAreNotOurs(t *testing.T) {
 	l.settle()
 	if seen := l.see(spot); !seen.ours || seen.tags[policyTag] != "" {
 		t.Errorf("after adoption: ours %v, tags %v", seen.ours, seen.tags)
+	}
+}
+
+func TestARuleThatEventBridgeHasNotHeardOfYetIsWaitedFor(t *testing.T) {
+	for _, op := range []string{"ListTargetsByRule", "PutTargets"} {
+		newRuleLife(t, nil).late("events", op)
+	}
+}
+
+func TestATargetThatEventBridgeDoesNotTakeIsAnError(t *testing.T) {
+	l := newRuleLife(t, nil)
+	l.settle()
+	name := l.wanted()[0].Key.Name
+	answers := doing(func(*http.Request) (*http.Response, error) {
+		const body = `{"FailedEntryCount":1,"FailedEntries":[{"TargetId":"a","ErrorCode":"ConcurrentModification","ErrorMessage":"later"}],"Targets":[{"Id":"a","Arn":"arn:aws:sqs:us-east-1:000000000000:b"}]}`
+		return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(body)), Header: http.Header{"Content-Type": {"application/x-amz-json-1.1"}}}, nil
+	})
+	half := *l.c
+	half.events = eventbridge.New(l.c.events.Options(), func(o *eventbridge.Options) { o.HTTPClient = answers })
+	if err := writeTargets(t.Context(), &half, name, l.wanted()[0].Object["targets"]); err == nil || !strings.Contains(err.Error(), "ConcurrentModification") {
+		t.Errorf("setting: %v", err)
+	}
+	if err := l.remove(t.Context(), &half, l.wanted()[0].Key, sighting{}); err == nil || !strings.Contains(err.Error(), "ConcurrentModification") {
+		t.Errorf("removing: %v", err)
 	}
 }
 
