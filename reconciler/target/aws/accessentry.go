@@ -106,12 +106,12 @@ func withoutEntries(ctx context.Context, c *clients, cluster string, err error) 
 // anew, and whoever comes in by it is refused for a moment.
 func (accessEntries) write(ctx context.Context, c *clients, wanted state.Item, live sighting) error {
 	cluster, role, _ := strings.Cut(wanted.Key.Name, "/")
+	if live.object != nil && live.object["type"] == wanted.Object["type"] {
+		return c.tagEKS(ctx, wanted, live)
+	}
 	principal, err := c.roleARN(ctx, role)
 	if err != nil {
 		return err
-	}
-	if live.object != nil && live.object["type"] == wanted.Object["type"] {
-		return c.tagEKS(ctx, wanted, live)
 	}
 	if live.object != nil {
 		if err := deleteEntry(ctx, c, cluster, principal); err != nil {

@@ -23,10 +23,17 @@ import (
 // could write it could give itself any power.
 const onlyBootstrap = "written only by `poolwright bootstrap` (least power)"
 
+// needsNodes is why nothing of the controller's identity is written for a
+// Cluster without a node role.
+const needsNodes = "the controller's policies name the nodes' role: declare spec.nodeRole"
+
 // own marks a part of the controller's own identity.
 func (s scope) own(item state.Item) state.Item {
-	if !s.bootstrap {
+	switch {
+	case !s.bootstrap:
 		item.Hold = onlyBootstrap
+	case s.spec.NodeRole == nil:
+		item.Hold = needsNodes
 	}
 	return item
 }

@@ -45,7 +45,7 @@ func (s scope) permissions(what string) (map[string]any, error) {
 	v := permissions.Values{Partition: s.Partition, Region: s.Region, Account: s.Account, Cluster: s.Cluster}
 	node := s.spec.NodeRole
 	if node == nil {
-		return nil, errors.New("the controller's policies name the nodes' role: declare spec.nodeRole")
+		return nil, errors.New(needsNodes)
 	}
 	v.NodeRole, v.InstanceProfile, v.PermissionsBoundary = node.Name, node.InstanceProfile, node.PermissionsBoundary
 	v.Queue = s.Cluster

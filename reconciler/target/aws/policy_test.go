@@ -85,10 +85,14 @@ func TestPoliciesThatCannotBeWrittenSayWhy(t *testing.T) {
 	c, _ := newCloud(t, nil)
 	s := defaulted(c, v1alpha1.ClusterSpec{ControllerRole: &v1alpha1.ControllerRole{}})
 	s.bootstrap = true
-	for _, item := range (policies{}).want(s) {
-		if !strings.Contains(item.Hold, "declare spec.nodeRole") {
-			t.Errorf("%s is held because %q", item.Key, item.Hold)
+	for _, k := range []kind{policies{}, roles{}, podIdentities{}} {
+		for _, item := range k.want(s) {
+			if item.Hold != needsNodes {
+				t.Errorf("%s is held because %q", item.Key, item.Hold)
+			}
 		}
+	}
+	for _, item := range (policies{}).want(s) {
 		if err := (policies{}).write(t.Context(), c, item, sighting{}); err == nil {
 			t.Errorf("%s was written", item.Key)
 		}

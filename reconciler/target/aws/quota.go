@@ -32,21 +32,36 @@ func newQuotas() quotas {
 	return quotas{table: sync.OnceValues(catalog.Load), pools: &latest{}}
 }
 
-// latest holds the pools that were declared last.
+// latest holds the pools that were declared last, so that they are worked out
+// once for each change of theirs: want is called many times.
 type latest struct {
 	mu    sync.Mutex
+	hash  string
 	pools []pool
-}
-
-func (l *latest) set(pools []pool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.pools = pools
 }
 
 func (l *latest) get() []pool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	return l.pools
+}
+
+// of works out what the declared pools can draw on.
+func (l *latest) of(items []state.Item, types *catalog.Catalog) []pool {
+	declared := make([]any, 0, 2*len(items))
+	for _, item := range items {
+		declared = append(declared, item.Key.Name, item.Object)
+	}
+	hash := state.Hash(declared)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if hash == l.hash {
+		return l.pools
+	}
+	l.hash, l.pools = hash, nil
+	for _, item := range items {
+		l.pools = append(l.pools, readPool(item, types))
+	}
 	return l.pools
 }
 
@@ -142,16 +157,12 @@ func (q quotas) want(s scope) []state.Item {
 	if err != nil {
 		return nil // the catalogue's own tests keep the table readable
 	}
-	pools := make([]pool, 0, len(s.pools))
 	reached := map[string]bool{}
-	for _, item := range s.pools {
-		p := readPool(item, types)
+	for _, p := range q.pools.of(s.pools, types) {
 		for name := range p.demands {
 			reached[name] = true
 		}
-		pools = append(pools, p)
 	}
-	q.pools.set(pools)
 	var out []state.Item
 	for _, name := range sortedKeys(reached) {
 		out = append(out, s.compared(s.regional("servicequotas", "Quota", name), "", map[string]any{}))
