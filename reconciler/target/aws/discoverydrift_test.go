@@ -1,0 +1,164 @@
+package aws
+
+import (
+	"strings"
+	"testing"
+
+	sdk "github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	"github.com/google/go-cmp/cmp"
+
+	sandbox "github.com/poolwright/poolwright/provision/sandbox/aws"
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/state"
+)
+
+// The kinds of what others made, as the whole World treats them.
+
+func (b *bench) subnets(n int) []string {
+	b.Helper()
+	all, err := b.hand.ec2.DescribeSubnets(b.Context(), &ec2.DescribeSubnetsInput{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	var out []string
+	for _, s := range all.Subnets[:n] {
+		out = append(out, *s.SubnetId)
+	}
+	return out
+}
+
+func (b *bench) tagged(id, key string) (string, bool) {
+	b.Helper()
+	found := map[string]described{}
+	all, err := b.hand.ec2.DescribeSubnets(b.Context(), &ec2.DescribeSubnetsInput{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, s := range all.Subnets {
+		found[*s.SubnetId] = described{tags: ec2Tags(s.Tags)}
+	}
+	v, ok := found[id].tags[key]
+	return v, ok
+}
+
+func (b *bench) tag(id, key, value string) {
+	b.Helper()
+	_, err := b.hand.ec2.CreateTags(b.Context(), &ec2.CreateTagsInput{Resources: []string{id}, Tags: []ec2types.Tag{{Key: &key, Value: &value}}})
+	if err != nil {
+		b.Fatal(err)
+	}
+}
+
+func TestWhatOthersMadeIsChangedAndThenLeftBehind(t *testing.T) {
+	b := newBench(t, func(c *sandbox.Config) {
+		systemGroup(c)
+		c.Cluster.Endpoint = "https://127.0.0.1:6443"
+		c.Delays.Update = 0
+	})
+	nets := b.subnets(2)
+	declared := b.declare(func(s *v1alpha1.ClusterSpec) {
+		s.Discovery = &v1alpha1.Discovery{Part: deleting, Subnets: nets, SecurityGroups: []string{nodeGroup}}
+		s.Logging = &v1alpha1.Logging{Adopt: true, Types: []v1alpha1.LogType{"api"}, RetentionDays: 30}
+		s.SystemNodeGroups = []v1alpha1.SystemNodeGroup{{Name: "system", Adopt: true, MaxSize: sdk.Int32(9)}}
+	})
+	b.reconcile(declared)
+	b.settled(declared)
+	if v, _ := b.tagged(nets[0], discoveryKey); v != "sandbox" {
+		t.Errorf("the tag is %q", v)
+	}
+	b.tag(nets[0], discoveryKey, "by hand")
+	if p := b.plan(declared); len(p.Changes) != 1 || p.Changes[0].Hold != "" {
+		t.Errorf("after a change by hand:\n%s", show(p))
+	}
+	b.reconcile(declared)
+	b.settled(declared)
+
+	none := b.declare(nothing)
+	b.reconcile(none)
+	b.settled(none)
+	for _, id := range nets {
+		if v, has := b.tagged(id, discoveryKey); has {
+			t.Errorf("%s still says %q", id, v)
+		}
+		if v, has := b.tagged(id, markerPrefix+"sandbox"); has {
+			t.Errorf("%s still has the marker %q", id, v)
+		}
+	}
+	for _, rec := range b.world.store.Records() {
+		t.Errorf("left in the inventory: %s", rec.Key)
+	}
+	group := b.hand.place.regional("eks", "NodeGroup", "system")
+	if got := (nodeGroups{}).read(t.Context(), b.hand, []state.Key{group})[group]; got.object["maxSize"] != int64(9) {
+		t.Errorf("the node group is %v, %v", got.object, got.err)
+	}
+}
+
+func TestATagThatOthersPutOnIsComparedAndLeftAlone(t *testing.T) {
+	b := newBench(t, nil)
+	nets := b.subnets(2)
+	b.tag(nets[0], discoveryKey, "sandbox")
+	b.tag(nets[1], discoveryKey, "other")
+	declared := func(part v1alpha1.Part) state.Set {
+		return b.declare(func(s *v1alpha1.ClusterSpec) { s.Discovery = &v1alpha1.Discovery{Part: part, Subnets: nets} })
+	}
+	p := b.plan(declared(v1alpha1.Part{}))
+	if len(p.Changes) != 1 || p.Changes[0].Key.Name != nets[1] || !strings.Contains(p.Changes[0].Hold, "adopt: true in spec.discovery") {
+		t.Errorf("others' tags:\n%s", show(p))
+	}
+	before := len(b.writes())
+	b.reconcile(declared(v1alpha1.Part{}))
+	b.reconcile(declared(deleting))
+	b.reconcile(b.declare(nothing))
+	if diff := cmp.Diff(before, len(b.writes())); diff != "" {
+		t.Errorf("something was written: %v", b.writes()[before:])
+	}
+	adopted := declared(v1alpha1.Part{Adopt: true})
+	b.reconcile(adopted)
+	b.settled(adopted)
+	b.reconcile(b.declare(nothing))
+	for _, id := range nets {
+		if v, _ := b.tagged(id, discoveryKey); v != "sandbox" {
+			t.Errorf("after its adoption %s says %q", id, v)
+		}
+	}
+}
+
+func TestWhatIsNotThereIsUnknownNotCreated(t *testing.T) {
+	b := newBench(t, nil)
+	declared := b.declare(func(s *v1alpha1.ClusterSpec) {
+		s.Discovery = &v1alpha1.Discovery{Subnets: []string{"subnet-0123456789abcdef0"}, SecurityGroups: []string{"sg-0123456789abcdef0"}}
+		s.SystemNodeGroups = []v1alpha1.SystemNodeGroup{{Name: "system", Adopt: true, MinSize: sdk.Int32(1), CapacityType: "SPOT"}}
+	})
+	p := b.plan(declared)
+	if len(p.Changes) > 0 || len(p.Unknown) != 4 {
+		t.Errorf("the plan is\n%s", show(p))
+	}
+}
+
+func TestVersionAddonsAndHardwareAreReportedAndHeld(t *testing.T) {
+	b := newBench(t, func(c *sandbox.Config) {
+		systemGroup(c)
+		c.Cluster.Addons = map[string]string{"vpc-cni": "v1"}
+	})
+	declared := b.declare(func(s *v1alpha1.ClusterSpec) {
+		s.Version = "1.34"
+		s.Addons = []v1alpha1.Addon{{Name: "vpc-cni", Version: "v2"}, {Name: "coredns"}}
+		s.SystemNodeGroups = []v1alpha1.SystemNodeGroup{{Name: "system", Adopt: true, CapacityType: "SPOT"}}
+	})
+	p := b.plan(declared)
+	held := map[string]bool{}
+	for _, c := range p.Changes {
+		held[c.Key.Kind+"/"+c.Key.Name] = strings.Contains(c.Hold, "aws eks ")
+	}
+	want := map[string]bool{"Version/sandbox": true, "Addon/vpc-cni": true, "Addon/coredns": true, "NodeGroupHardware/system": true}
+	if diff := cmp.Diff(want, held); diff != "" {
+		t.Errorf("held (-want +got):\n%s\n%s", diff, show(p))
+	}
+	before := len(b.writes())
+	b.reconcile(declared)
+	if got := b.writes()[before:]; len(got) > 0 {
+		t.Errorf("it wrote %v", got)
+	}
+}
