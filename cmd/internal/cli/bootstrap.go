@@ -68,13 +68,7 @@ func (f *bootstrapFlags) run(cmd *cobra.Command, req wire.BootstrapRequest, stre
 		return err
 	}
 	req.Say = sayTo(streams)
-	b, err := wire.PlanBootstrap(cmd.Context(), req)
-	if mistakes, ok := errors.AsType[*target.ProblemsError](err); ok {
-		for _, p := range mistakes.Problems {
-			fmt.Fprintln(streams.Out, p)
-		}
-		return fmt.Errorf("%d findings in %s: nothing was installed", len(mistakes.Problems), req.Dir)
-	}
+	b, err := planned(cmd.Context(), req, streams)
 	if err != nil {
 		return err
 	}
@@ -102,6 +96,18 @@ func (f *bootstrapFlags) run(cmd *cobra.Command, req wire.BootstrapRequest, stre
 	}
 	fmt.Fprintf(streams.Err, "Sync %s follows the repository; see: kubectl -n %s get sync %s\n", b.SyncName, f.conn.namespace, b.SyncName)
 	return nil
+}
+
+// planned makes the plan. The repository's mistakes are listed as lint does.
+func planned(ctx context.Context, req wire.BootstrapRequest, streams Streams) (*wire.Bootstrap, error) {
+	b, err := wire.PlanBootstrap(ctx, req)
+	if mistakes, ok := errors.AsType[*target.ProblemsError](err); ok {
+		for _, p := range mistakes.Problems {
+			fmt.Fprintln(streams.Out, p)
+		}
+		return nil, fmt.Errorf("%d findings in %s: nothing was installed", len(mistakes.Problems), req.Dir)
+	}
+	return b, err
 }
 
 // apply asks, makes the changes, and shows what became of them where that was

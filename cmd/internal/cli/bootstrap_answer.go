@@ -46,7 +46,7 @@ func (a *answer) ask(ctx context.Context, streams Streams, question string) erro
 	typed := make(chan string, 1)
 	go func() {
 		// An end of the input is a no.
-		line, _ := bufio.NewReader(streams.In).ReadString('\n') //nolint:errcheck // see above
+		line, _ := bufio.NewReader(streams.In).ReadString('\n')
 		typed <- line
 	}()
 	select {

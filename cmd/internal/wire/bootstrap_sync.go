@@ -1,7 +1,9 @@
 package wire
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"path"
 	"strings"
@@ -48,17 +50,7 @@ func (r *SyncRequest) follow(ctx context.Context, c client.Client, namespace, ro
 	if err != nil {
 		return nil, nil, err
 	}
-	git := live.Spec.Source.Git
-	pinned := r.Branch == "" && (git.Ref.Tag != "" || git.Ref.Commit != "")
-	if r.URL == "" {
-		r.URL = git.URL
-	}
-	if r.Branch == "" {
-		r.Branch = git.Ref.Branch
-	}
-	if r.Secret == "" && git.SecretRef != nil {
-		r.Secret = git.SecretRef.Name
-	}
+	pinned := r.asBefore(live.Spec.Source.Git)
 	warnings, err = r.fromWorkingCopy(root, pinned)
 	if err != nil {
 		return nil, nil, err
@@ -78,6 +70,17 @@ func (r *SyncRequest) follow(ctx context.Context, c client.Client, namespace, ro
 		}
 	}
 	return map[string]any{"source": map[string]any{"git": source}, "path": r.Path}, warnings, nil
+}
+
+// asBefore fills in what no flag says and the live Sync has. It reports whether
+// the Sync is pinned to a tag or commit, and so stays.
+func (r *SyncRequest) asBefore(git v1alpha1.GitSource) (pinned bool) {
+	pinned = r.Branch == "" && (git.Ref.Tag != "" || git.Ref.Commit != "")
+	r.URL, r.Branch = cmp.Or(r.URL, git.URL), cmp.Or(r.Branch, git.Ref.Branch)
+	if r.Secret == "" && git.SecretRef != nil {
+		r.Secret = git.SecretRef.Name
+	}
+	return pinned
 }
 
 // nameOf is the name that a folder gives to its Sync.
@@ -100,9 +103,8 @@ func (r *SyncRequest) checkName() error {
 
 // fromWorkingCopy fills in what neither a flag nor the live Sync says.
 func (r *SyncRequest) fromWorkingCopy(root string, pinned bool) (warnings []string, err error) {
-	needed := r.URL == "" || r.Branch == "" && !pinned
 	copied, err := readOrigin(root)
-	if err != nil && needed {
+	if err != nil && (r.URL == "" || r.Branch == "" && !pinned) {
 		return nil, fmt.Errorf("%w; or pass --url and --branch", err)
 	}
 	if r.URL == "" {
@@ -113,19 +115,24 @@ func (r *SyncRequest) fromWorkingCopy(root string, pinned bool) (warnings []stri
 			return nil, err
 		}
 	}
-	if !strings.HasPrefix(r.URL, "https://") && !strings.HasPrefix(r.URL, "http://") || strings.Contains(r.URL, "@") {
-		return nil, fmt.Errorf("--url must be an https address without credentials; put a token into a Secret and name it with --secret")
+	if !fetchable(r.URL) {
+		return nil, errors.New("--url must be an https address without credentials; put a token into a Secret and name it with --secret")
 	}
 	if r.Branch == "" && !pinned {
-		if copied.branch == "" {
+		if r.Branch = copied.branch; r.Branch == "" {
 			return nil, fmt.Errorf("no branch is checked out in %s: name the one to follow with --branch", root)
 		}
-		r.Branch = copied.branch
 	}
 	if copied.ahead && copied.branch == r.Branch {
 		warnings = append(warnings, fmt.Sprintf("what is checked out is not what origin/%s was when it was last fetched: the controller follows what was pushed", r.Branch))
 	}
 	return warnings, nil
+}
+
+// fetchable reports whether the Sync's kind takes an address.
+func fetchable(address string) bool {
+	plain := strings.HasPrefix(address, "https://") || strings.HasPrefix(address, "http://")
+	return plain && !strings.ContainsAny(address, "@ \t\n")
 }
 
 // liveSync reads a Sync; one that does not exist, or whose kind does not, is

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -125,9 +126,7 @@ func (u *Uninstall) lower(ctx context.Context, pool *karpv1.NodePool) error {
 			return nil
 		}
 		limits := karpv1.Limits{}
-		for name, value := range pool.Spec.Limits {
-			limits[name] = value
-		}
+		maps.Copy(limits, pool.Spec.Limits)
 		limits[corev1.ResourceCPU] = resource.MustParse("0")
 		pool.Spec.Limits = limits
 		return nil

@@ -1,0 +1,159 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/poolwright/poolwright/provision/sandbox"
+)
+
+// knife is a connection to the API server that is cut at the k-th write: the
+// server still sees that one, and nobody hears its answer.
+type knife struct {
+	next http.RoundTripper
+	kill context.CancelFunc
+
+	mu   sync.Mutex
+	k    int
+	seen int
+}
+
+// RoundTrip implements http.RoundTripper.
+func (n *knife) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Method == http.MethodGet || r.URL.Query().Get("dryRun") != "" || strings.Contains(r.URL.Path, "/selfsubject") {
+		return n.next.RoundTrip(r)
+	}
+	n.mu.Lock()
+	n.seen++
+	at := n.seen
+	n.mu.Unlock()
+	if at < n.k {
+		return n.next.RoundTrip(r)
+	}
+	if at == n.k {
+		if answer, err := n.next.RoundTrip(r.WithContext(context.WithoutCancel(r.Context()))); err == nil {
+			answer.Body.Close()
+		}
+	}
+	n.kill()
+	return nil, errors.New("killed")
+}
+
+// cutAt runs do with a connection that is cut at the k-th write, and reports
+// whether it came to that.
+func cutAt(ctx context.Context, cfg *rest.Config, k int, do func(context.Context, *rest.Config) error) (bool, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	n := &knife{k: k, kill: cancel}
+	cfg = rest.CopyConfig(cfg)
+	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { n.next = next; return n })
+	err := do(ctx, cfg)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.seen >= k, err
+}
+
+// stride is how many writes lie between two cuts of the test below.
+const stride = 3
+
+func TestWhereverItIsCutOffTheNextRunFinishes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a control plane")
+	}
+	config := sandbox.DefaultConfig()
+	config.WithoutGit = true
+	ctx, cancel := context.WithTimeout(t.Context(), 25*time.Minute) // a first build included
+	defer cancel()
+	world, err := sandbox.Start(ctx, config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := world.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	for name, value := range world.Env() {
+		t.Setenv(name, value)
+	}
+	dir := t.TempDir()
+	declaration := fmt.Sprintf("apiVersion: poolwright.dev/v1alpha1\nkind: Cluster\nmetadata: {name: cluster}\nspec: {name: %s, region: %s, account: %q, controllerRole: {}}\n",
+		config.AWS.Cluster.Name, config.AWS.Region, config.AWS.Account)
+	if err := os.WriteFile(filepath.Join(dir, "cluster.yaml"), []byte(declaration), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	quiet := func(string) {}
+	todo := 0
+	install := func(ctx context.Context, cfg *rest.Config) error {
+		b, err := PlanBootstrap(ctx, BootstrapRequest{
+			REST: cfg, Namespace: "gpu", Dir: dir, Image: "registry.example.com/poolwright:1", Say: quiet,
+			Sync: SyncRequest{URL: "https://git.example.com/nodes.git", Branch: "main"},
+		})
+		if err != nil {
+			return err
+		}
+		if todo = b.Todo(); todo == 0 {
+			return nil
+		}
+		_, err = b.Apply(ctx)
+		return err
+	}
+	steps := 0
+	remove := func(ctx context.Context, cfg *rest.Config) error {
+		u, err := PlanUninstall(ctx, UninstallRequest{REST: cfg, Namespace: "gpu", Timeout: time.Minute, Say: quiet})
+		if err != nil {
+			return err
+		}
+		steps = len(u.Steps())
+		return u.Run(ctx)
+	}
+	finish := func(what string, do func(context.Context, *rest.Config) error, left *int, k int) {
+		for range 2 {
+			if err := do(t.Context(), world.REST()); err != nil {
+				t.Fatalf("%s, cut at write %d, does not finish: %v", what, k, err)
+			}
+		}
+		if *left != 0 {
+			t.Fatalf("%s, cut at write %d, has %d things to do when all was done", what, k, *left)
+		}
+	}
+	c, err := directClient(world.REST())
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The declared namespace is not the role's: say so once.
+	if err := install(t.Context(), world.REST()); err == nil || !strings.Contains(err.Error(), "spec.controllerRole.namespace") {
+		t.Fatalf("got %v", err)
+	}
+	declaration = strings.Replace(declaration, "controllerRole: {}", "controllerRole: {namespace: gpu}", 1)
+	if err := os.WriteFile(filepath.Join(dir, "cluster.yaml"), []byte(declaration), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for k := 1; ; k += stride {
+		installing, err := cutAt(t.Context(), world.REST(), k, install)
+		if installing && err == nil {
+			t.Fatalf("bootstrap, cut at write %d, says that all went well", k)
+		}
+		finish("bootstrap", install, &todo, k)
+		removing, _ := cutAt(t.Context(), world.REST(), k, remove)
+		finish("uninstall", remove, &steps, k)
+		var crds apiextensionsv1.CustomResourceDefinitionList
+		if err := c.List(t.Context(), &crds); err != nil || len(crds.Items) > 0 {
+			t.Fatalf("cut at write %d, %d CRDs are left, %v", k, len(crds.Items), err)
+		}
+		if !installing && !removing {
+			break
+		}
+	}
+}
