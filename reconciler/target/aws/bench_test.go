@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -23,7 +22,6 @@ import (
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
-	"github.com/poolwright/poolwright/reconciler/target"
 )
 
 // bench is one test's surroundings: an emulated account, a namespace for the
@@ -42,7 +40,26 @@ type bench struct {
 	// hand is the person with the SDK.
 	hand *clients
 	mod  func(*Config)
+
+	mu   sync.Mutex
 	told []Status
+}
+
+func (b *bench) hear(s Status) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.told = append(b.told, s)
+}
+
+// status is what was told last.
+func (b *bench) status() v1alpha1.AWSStatus {
+	b.Helper()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.told) == 0 {
+		b.Fatal("nothing was told")
+	}
+	return b.told[len(b.told)-1].AWS
 }
 
 // wire is the way of a World's requests to AWS.
@@ -133,7 +150,7 @@ func (b *bench) restart() *World {
 func (b *bench) connect(w *wire) *World {
 	b.Helper()
 	cfg := Config{
-		REST: b.rest, Sync: b.sync, Namespace: b.home, Tell: func(s Status) { b.told = append(b.told, s) },
+		REST: b.rest, Sync: b.sync, Namespace: b.home, Tell: b.hear,
 		AWS: func(_ context.Context, region string) (sdk.Config, error) {
 			cfg := sdkConfig(b.server, region)
 			cfg.HTTPClient = w
@@ -179,15 +196,6 @@ func (b *bench) want(declared state.Set) state.Set {
 		b.Fatal(err)
 	}
 	return wanted
-}
-
-func (b *bench) observe(declared state.Set) state.Set {
-	b.Helper()
-	found, err := b.world.Observe(b.Context(), b.want(declared))
-	if err != nil {
-		b.Fatal(err)
-	}
-	return found
 }
 
 func (b *bench) plan(declared state.Set) plan.Plan {
@@ -300,22 +308,6 @@ func (b *bench) writes() []string {
 			out = append(out, c.Service+":"+c.Operation)
 		}
 	}
-	return out
-}
-
-// problems are the mistakes that Want finds.
-func (b *bench) problems(declared state.Set) []string {
-	b.Helper()
-	_, err := b.world.Want(b.Context(), declared)
-	var mistakes *target.ProblemsError
-	if !errors.As(err, &mistakes) {
-		b.Fatalf("Want returned %v, want problems", err)
-	}
-	var out []string
-	for _, p := range mistakes.Problems {
-		out = append(out, p.String())
-	}
-	slices.Sort(out)
 	return out
 }
 

@@ -25,6 +25,23 @@ func check(item state.Item, s v1alpha1.ClusterSpec) []state.Problem {
 			c.problem("spec.tags", "holds %q, which only Poolwright or AWS may set: take it out", k)
 		}
 	}
+	c.parts(s)
+	var names []string
+	for _, g := range s.SystemNodeGroups {
+		names = append(names, g.Name)
+		c.sizes("spec.systemNodeGroups["+g.Name+"]", g)
+	}
+	c.unique("spec.systemNodeGroups", names)
+	names = nil
+	for _, a := range s.Addons {
+		names = append(names, a.Name)
+	}
+	c.unique("spec.addons", names)
+	return c.problems
+}
+
+// parts looks at each part that is declared.
+func (c *checker) parts(s v1alpha1.ClusterSpec) {
 	if d := s.Discovery; d != nil {
 		c.part("spec.discovery", d.Part)
 		c.unique("spec.discovery.subnets", d.Subnets)
@@ -49,18 +66,6 @@ func check(item state.Item, s v1alpha1.ClusterSpec) []state.Problem {
 			c.problem("spec.controllerRole.name", "is the nodes' role, too: every pod on a node could act as the controller: give it another name")
 		}
 	}
-	var names []string
-	for _, g := range s.SystemNodeGroups {
-		names = append(names, g.Name)
-		c.sizes("spec.systemNodeGroups["+g.Name+"]", g)
-	}
-	c.unique("spec.systemNodeGroups", names)
-	names = nil
-	for _, a := range s.Addons {
-		names = append(names, a.Name)
-	}
-	c.unique("spec.addons", names)
-	return c.problems
 }
 
 // checker collects the mistakes of one Cluster.

@@ -1,10 +1,12 @@
 package aws
 
 import (
+	"strings"
 	"testing"
 	"time"
 
 	sdk "github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/eks"
 	"github.com/aws/aws-sdk-go-v2/service/eventbridge"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -43,6 +45,54 @@ func TestTheQueueAndItsRulesAreATarget(t *testing.T) {
 				}
 			},
 			Without: func(state.Key) state.Set { return b.declare(func(*v1alpha1.ClusterSpec) {}) },
+		}
+	})
+}
+
+func TestTheIdentitiesAreATarget(t *testing.T) {
+	targettest.Run(t, func(t *testing.T) targettest.World {
+		b := newBench(t, nil, bootstrapping)
+		identities := func(revised bool) func(*v1alpha1.ClusterSpec) {
+			return func(s *v1alpha1.ClusterSpec) {
+				everything(revised)(s)
+				s.InterruptionQueue = nil
+			}
+		}
+		entry := func(k state.Key) (cluster, principal *string) {
+			c, role, _ := strings.Cut(k.Name, "/")
+			return &c, sdk.String(b.hand.place.iamARN("role/" + role))
+		}
+		remove := func(t *testing.T, k state.Key) {
+			cluster, principal := entry(k)
+			if _, err := b.hand.eks.DeleteAccessEntry(t.Context(), &eks.DeleteAccessEntryInput{ClusterName: cluster, PrincipalArn: principal}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return targettest.World{
+			Connect: b.target,
+			Things:  b.declare(identities(false)),
+			Revised: b.declare(identities(true)),
+			Edit: func(t *testing.T, k state.Key) {
+				cluster, principal := entry(k)
+				found, err := b.hand.eks.DescribeAccessEntry(t.Context(), &eks.DescribeAccessEntryInput{ClusterName: cluster, PrincipalArn: principal})
+				if err != nil {
+					t.Fatal(err)
+				}
+				_, err = b.hand.eks.TagResource(t.Context(), &eks.TagResourceInput{ResourceArn: found.AccessEntry.AccessEntryArn, Tags: map[string]string{"team": "nobody"}})
+				if err != nil {
+					t.Fatal(err)
+				}
+			},
+			Remove: remove,
+			Replace: func(t *testing.T, k state.Key) {
+				remove(t, k)
+				cluster, principal := entry(k)
+				_, err := b.hand.eks.CreateAccessEntry(t.Context(), &eks.CreateAccessEntryInput{ClusterName: cluster, PrincipalArn: principal, Type: sdk.String("EC2_LINUX")})
+				if err != nil {
+					t.Fatal(err)
+				}
+			},
+			Without: func(state.Key) state.Set { return b.declare(nothing) },
 		}
 	})
 }

@@ -160,18 +160,10 @@ func (j *job) send(ctx context.Context, live sighting) error {
 		case err == nil:
 			return nil
 		case errors.Is(err, errNotYet):
-		case exists(err):
-			// Somebody was faster, or an earlier life of ours whose work AWS
-			// did not show a moment ago.
-			now, lookErr := j.look(ctx)
-			if lookErr != nil {
+		case exists(err) && live.object == nil:
+			done, lookErr := j.overtaken(ctx)
+			if done || lookErr != nil {
 				return lookErr
-			}
-			if satisfies(*j.change.After, now) {
-				return nil
-			}
-			if now.object != nil {
-				return j.changed("it has appeared since")
 			}
 			err = notYet(err)
 		case gone(err):
@@ -183,18 +175,41 @@ func (j *job) send(ctx context.Context, live sighting) error {
 			return j.failed(err)
 		}
 		// A part of it may have been done.
-		now, lookErr := j.look(ctx)
-		if lookErr != nil {
-			return lookErr
+		if live, err = j.again(ctx, live); err != nil {
+			return err
 		}
-		if live.object != nil && now.object != nil && now.uid != live.uid {
-			return j.changed("another one has its name by now")
-		}
-		if now.object != nil && !now.ours && !j.change.After.Adopt {
-			return j.changed("it has appeared since")
-		}
-		live = now
 	}
+}
+
+// overtaken looks at what has the name of a thing that was to be made: somebody
+// was faster, or an earlier life of ours whose work AWS did not show a moment
+// ago. It reports false while AWS does not show it yet.
+func (j *job) overtaken(ctx context.Context) (bool, error) {
+	now, err := j.look(ctx)
+	switch {
+	case err != nil:
+		return false, err
+	case satisfies(*j.change.After, now):
+		return true, nil
+	case now.object != nil:
+		return false, j.changed("it has appeared since")
+	}
+	return false, nil
+}
+
+// again reads the thing between two tries, and refuses one that others have put
+// in its place.
+func (j *job) again(ctx context.Context, before sighting) (sighting, error) {
+	now, err := j.look(ctx)
+	switch {
+	case err != nil || now.object == nil:
+		return now, err
+	case before.object != nil && now.uid != before.uid:
+		return now, j.changed("another one has its name by now")
+	case !now.ours && !j.change.After.Adopt:
+		return now, j.changed("it has appeared since")
+	}
+	return now, nil
 }
 
 // remember records what is in place now.
@@ -246,7 +261,17 @@ func (w *World) Begin(ctx context.Context, changes []plan.Change) error {
 			w.intend(wish, c)
 		}
 	}
-	return w.store.Save(ctx)
+	if err := w.store.Save(ctx); err != nil {
+		return err
+	}
+	w.busy(true)
+	return nil
+}
+
+func (w *World) busy(is bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.applying = is
 }
 
 // intend notes what is about to be done to a thing.
@@ -269,6 +294,7 @@ func (w *World) intend(wish wish, c plan.Change) {
 // End implements target.Recorder: it stores what became of the changes, and
 // sends nothing when nothing did.
 func (w *World) End(ctx context.Context) error {
+	w.busy(false)
 	w.tell()
 	return w.store.Save(ctx)
 }

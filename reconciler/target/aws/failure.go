@@ -1,6 +1,7 @@
 package aws
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -71,6 +72,34 @@ func (a *answered) Unwrap() error { return a.cause }
 
 // describe finds the reason, one CamelCase word, and the sentence for an error.
 func describe(who string, err error) (reason, text string) {
+	if reason, text = unprepared(err); reason != "" {
+		return reason, text
+	}
+	code := codeOf(err)
+	switch {
+	case denied(err):
+		return "AccessDenied", fmt.Sprintf("denied: give %s the action %s", cmp.Or(who, "the caller"), actionOf(err))
+	case throttled(err):
+		return "Throttled", "throttled: AWS takes no more requests of this kind at this moment"
+	case strings.HasSuffix(code, "QueueDeletedRecently"):
+		return "QueueDeletedRecently", "a queue of this name was deleted a moment ago: SQS takes the name again after 60 seconds"
+	case errors.Is(err, errNotYet):
+		return "NotYet", errNotYet.Error() + because(err)
+	case invalid(code):
+		return "Invalid", "AWS refuses it" + because(err)
+	case code != "":
+		return "Refused", "AWS answered" + because(err)
+	case unreachable(err):
+		return "Unreachable", "AWS could not be reached or did not answer in time"
+	case errors.As(err, new(ratelimit.QuotaExceededError)):
+		return "Throttled", "throttled: too many requests have failed to try more at this moment"
+	}
+	return "Failed", quiet(err.Error())
+}
+
+// unprepared describes what stands before any answer: this process, its
+// configuration and its credentials. The reason is empty for all else.
+func unprepared(err error) (reason, text string) {
 	code := codeOf(err)
 	switch {
 	case errors.Is(err, errNotFresh):
@@ -85,24 +114,8 @@ func describe(who string, err error) (reason, text string) {
 		return "CredentialsExpired", "the AWS credentials have expired: renew them"
 	case slices.Contains(invalidCredentialCodes, code):
 		return "CredentialsInvalid", fmt.Sprintf("AWS does not accept the credentials (%s): check the role or the keys, and this machine's clock", code)
-	case denied(err):
-		return "AccessDenied", fmt.Sprintf("denied: give %s the action %s", who, actionOf(err))
-	case throttled(err):
-		return "Throttled", "throttled: AWS takes no more requests of this kind at this moment"
-	case strings.HasSuffix(code, "QueueDeletedRecently"):
-		return "QueueDeletedRecently", "a queue of this name was deleted a moment ago: SQS takes the name again after 60 seconds"
-	case errors.Is(err, errNotYet):
-		return "NotYet", errNotYet.Error() + because(err)
-	case invalid(code):
-		return "Invalid", "AWS refuses it" + because(err)
-	case code == "" && unreachable(err):
-		return "Unreachable", "AWS could not be reached or did not answer in time"
-	case code == "" && errors.As(err, new(ratelimit.QuotaExceededError)):
-		return "Throttled", "throttled: too many requests have failed to try more at this moment"
-	case code != "":
-		return "Refused", "AWS answered" + because(err)
 	}
-	return "Failed", quiet(err.Error())
+	return "", ""
 }
 
 // because is the answer's own words, with its code.

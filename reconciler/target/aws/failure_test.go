@@ -65,6 +65,9 @@ func TestRefusalsBecomeSentences(t *testing.T) {
 			}
 		})
 	}
+	if err := failed("reading it", "", answer("STS", "GetCallerIdentity", "AccessDenied", "")); !strings.Contains(err.Error(), "give the caller the action sts:GetCallerIdentity") {
+		t.Errorf("got %v", err)
+	}
 	if failed("x", "y", nil) != nil || notYet(nil) != nil {
 		t.Error("nothing became an error")
 	}

@@ -163,7 +163,7 @@ func (p place) regional(service, kind, name string) state.Key {
 	return state.Key{Target: Name, Group: service, Kind: kind, Namespace: p.Region, Name: name}
 }
 
-func (p place) global(service, kind, name string) state.Key {
+func (p place) global(service, kind, name string) state.Key { //nolint:unparam // the twin of regional
 	return state.Key{Target: Name, Group: service, Kind: kind, Name: name}
 }
 

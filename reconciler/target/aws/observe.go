@@ -183,9 +183,9 @@ func (o *observation) note(who string, seen map[state.Key]sighting, keys []state
 
 // judge compares a wanted thing with what was seen of it.
 func (o *observation) judge(item state.Item) (state.Item, bool) {
-	rec, recorded := o.store.Get(item.Key)
-	if recorded && rec.Scope != o.wish.text() {
-		rec, recorded = inventory.Record{}, false // It speaks of another cluster's thing.
+	rec, _ := o.store.Get(item.Key)
+	if rec.Scope != o.wish.text() {
+		rec = inventory.Record{} // It speaks of another cluster's thing.
 	}
 	live, seen := o.sights[item.Key]
 	found := state.Item{Key: item.Key, Version: item.Version, Wave: item.Wave, Applied: rec.Desired}

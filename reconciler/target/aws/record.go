@@ -31,17 +31,14 @@ func (m wish) record(item state.Item, uid string) inventory.Record {
 	return rec
 }
 
-// policyOf is what a declaration says about the end of a thing: by its tag, or
-// in words where the thing itself is a tag.
+// policyOf is what a declaration says about the end of a thing; empty for what
+// is adopted or was never ours to make.
 func policyOf(item state.Item) string {
+	tags, _ := item.Object["tags"].(map[string]any)
+	policy, _ := tags[policyTag].(string)
 	if item.Adopt {
 		return ""
 	}
-	tags, _ := item.Object["tags"].(map[string]any)
-	if policy, ok := tags[policyTag].(string); ok {
-		return policy
-	}
-	policy, _ := item.Object["deletionPolicy"].(string)
 	return policy
 }
 

@@ -11,8 +11,8 @@ import (
 
 // Watch looks at AWS again and again until ctx ends, and reports the keys of
 // the things that are not as wanted; those that are only ever compared are left
-// out. A key means "look at it". Nothing is asked while nothing is wanted.
-// drifted is called from one goroutine.
+// out. A key means "look at it". Nothing is asked while nothing is wanted, or
+// while changes are being made. drifted is called from one goroutine.
 func (w *World) Watch(ctx context.Context, drifted func([]state.Key)) error {
 	for pause(ctx, w.cfg.Clock, jittered(w.cfg.Poll)) {
 		if keys := w.poll(ctx); len(keys) > 0 && ctx.Err() == nil {
@@ -32,9 +32,9 @@ func (w *World) poll(ctx context.Context) []state.Key {
 	w.polling.Lock()
 	defer w.polling.Unlock()
 	w.mu.Lock()
-	m := w.seen
+	m, applying := w.seen, w.applying
 	w.mu.Unlock()
-	if m.wanted.Len() == 0 {
+	if m.wanted.Len() == 0 || applying {
 		return nil
 	}
 	o := w.observation(m, m.wanted)

@@ -65,6 +65,8 @@ type World struct {
 	wish wish
 	// seen is the wish of the last complete observation: what Watch looks at.
 	seen wish
+	// applying is true between Begin and End: what differs then is on its way.
+	applying bool
 }
 
 // defaultPoll is how often drift is looked for.

@@ -3,15 +3,12 @@ package aws
 import (
 	"context"
 	"errors"
-	"maps"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	sdk "github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/eventbridge"
-	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	sandbox "github.com/poolwright/poolwright/provision/sandbox/aws"
@@ -58,7 +55,7 @@ func TestADeniedRequestLeavesTheRestKnown(t *testing.T) {
 	if !strings.Contains(reason, "the action sqs:GetQueueAttributes") || strings.Contains(reason, "i-0123") {
 		t.Errorf("the reason is %q", reason)
 	}
-	status := b.told[len(b.told)-1].AWS
+	status := b.status()
 	if len(status.Unknown) != 1 || len(status.Differences) != 1 || !strings.Contains(status.Differences[0].Message, "state is DISABLED, declared is ENABLED") {
 		t.Errorf("the status is %+v", status)
 	}
@@ -168,7 +165,7 @@ func TestWhatIsUnknownKeepsItsSince(t *testing.T) {
 	end := b.fault(sandbox.Fault{Service: "sqs", Throttle: true})
 	since := func() metav1.Time {
 		t.Helper()
-		u := b.told[len(b.told)-1].AWS.Unknown
+		u := b.status().Unknown
 		if len(u) != 1 {
 			t.Fatalf("got %v", u)
 		}
@@ -183,115 +180,8 @@ func TestWhatIsUnknownKeepsItsSince(t *testing.T) {
 	}
 	end()
 	b.world.poll(t.Context())
-	if u := b.told[len(b.told)-1].AWS.Unknown; len(u) != 0 {
+	if u := b.status().Unknown; len(u) != 0 {
 		t.Errorf("still unknown: %v", u)
-	}
-}
-
-func TestWhatIsNotOursIsComparedUntilItIsAdopted(t *testing.T) {
-	b := newBench(t, nil)
-	name := b.config.Cluster.Name
-	if _, err := b.hand.sqs.CreateQueue(t.Context(), &sqs.CreateQueueInput{QueueName: &name, Tags: map[string]string{"team": "infra"}}); err != nil {
-		t.Fatal(err)
-	}
-	key := b.hand.place.regional("sqs", "Queue", name)
-	declared := b.declare(queued(deleting))
-	p := b.plan(declared)
-	held := p.Changes[slices.IndexFunc(p.Changes, func(c plan.Change) bool { return c.Key == key })]
-	if held.Action != plan.Update || !held.Standing() || !strings.Contains(held.Hold, "adopt: true in spec.interruptionQueue") {
-		t.Fatalf("got %s", show(p))
-	}
-	before := b.writes()
-	if err := b.world.Correct(t.Context(), held); err == nil {
-		t.Error("a held change was made")
-	}
-	held.Hold, held.Before = "", &state.Item{Key: key, Object: held.Before.Object, Live: held.Before.Live}
-	if err := b.world.Correct(t.Context(), held); !errors.Is(err, target.ErrConflict) {
-		t.Errorf("changing what is not ours returned %v", err)
-	}
-	if after := b.writes(); len(after) != len(before) {
-		t.Errorf("written: %v", after[len(before):])
-	}
-	adopting := b.declare(queued(v1alpha1.Part{Adopt: true}))
-	b.reconcile(adopting)
-	b.settled(adopting)
-	// What was adopted stays when it leaves.
-	b.want(adopting)
-	if p := b.plan(b.declare(nothing)); p.Count(plan.Delete) != 0 {
-		t.Errorf("got %s", show(p))
-	}
-	url, err := b.hand.sqs.GetQueueUrl(t.Context(), &sqs.GetQueueUrlInput{QueueName: &name})
-	if err != nil {
-		t.Fatal(err)
-	}
-	tags, err := b.hand.sqs.ListQueueTags(t.Context(), &sqs.ListQueueTagsInput{QueueUrl: url.QueueUrl})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if want := map[string]string{"team": "infra", clusterTag: name}; !maps.Equal(tags.Tags, want) {
-		t.Errorf("its tags are %v", tags.Tags)
-	}
-}
-
-func TestLeavingTheRepositoryDeletesOnlyWhereThePolicySaysSo(t *testing.T) {
-	for _, tt := range []struct {
-		name    string
-		parts   []v1alpha1.Part
-		deletes int
-	}{
-		{"no policy leaves them", []v1alpha1.Part{{}}, 0},
-		{"Orphan leaves them", []v1alpha1.Part{{DeletionPolicy: v1alpha1.PartOrphan}}, 0},
-		{"Delete deletes them", []v1alpha1.Part{deleting}, 6},
-		{"Orphan after Delete leaves them", []v1alpha1.Part{deleting, {}}, 0},
-		{"Delete after Orphan deletes them", []v1alpha1.Part{{}, deleting}, 6},
-		{"adoption after Delete leaves them", []v1alpha1.Part{deleting, {Adopt: true}}, 0},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			b := newBench(t, nil)
-			for _, p := range tt.parts {
-				b.reconcile(b.declare(queued(p)))
-			}
-			b.restart()
-			p := b.reconcile(b.declare(nothing))
-			if p.Count(plan.Delete) != tt.deletes || len(p.Changes) != tt.deletes {
-				t.Errorf("got %s", show(p))
-			}
-			b.settled(b.declare(nothing))
-			if n := len(b.world.store.Records()); n != 0 {
-				t.Errorf("%d records are left", n)
-			}
-			_, err := b.hand.sqs.GetQueueUrl(t.Context(), &sqs.GetQueueUrlInput{QueueName: sdk.String(b.config.Cluster.Name)})
-			if exists := err == nil; exists != (tt.deletes == 0) {
-				t.Errorf("the queue exists: %v (%v)", exists, err)
-			}
-		})
-	}
-}
-
-func TestALostInventoryDeletesNothingAndIsRebuilt(t *testing.T) {
-	b := newBench(t, nil)
-	declared := b.declare(queued(deleting))
-	b.reconcile(declared)
-	lose := func() {
-		t.Helper()
-		err := b.keys.CoreV1().ConfigMaps(b.home).DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: "poolwright.dev/inventory"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		b.restart()
-	}
-	lose()
-	if p := b.plan(b.declare(nothing)); !p.Empty() {
-		t.Errorf("without an inventory: %s", show(p))
-	}
-	b.restart()
-	b.plan(declared)
-	if err := b.world.End(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	b.restart()
-	if p := b.plan(b.declare(nothing)); p.Count(plan.Delete) != 6 {
-		t.Errorf("after it was rebuilt: %s", show(p))
 	}
 }
 
@@ -373,22 +263,8 @@ func TestWatchReportsWhatDriftedAndNotWhatIsOnlyCompared(t *testing.T) {
 	if len(got) != 1 || got[0].Name != rule {
 		t.Errorf("reported: %v", got)
 	}
-	status := b.told[len(b.told)-1].AWS
+	status := b.status()
 	if len(status.Differences) != 2 {
 		t.Errorf("the status tells of %v", status.Differences)
-	}
-}
-
-func TestForgetLeavesWhatAWSHolds(t *testing.T) {
-	b := newBench(t, nil)
-	declared := b.declare(queued(deleting))
-	b.reconcile(declared)
-	before := len(b.writes())
-	if err := b.world.Forget(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	b.restart()
-	if p := b.plan(state.Set{}); !p.Empty() || len(b.writes()) != before {
-		t.Errorf("got %s", show(p))
 	}
 }
