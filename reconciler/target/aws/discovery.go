@@ -65,13 +65,16 @@ func parseDiscoveryName(name string) (id, key string) {
 	return id, key
 }
 
-// markerKey is the key of the marker of one cluster and discovery key.
+// markerKey is the key of the marker of one cluster and discovery key. It holds
+// the whole name of the cluster, as the IAM policy that allows it does, and as
+// much of the key's digest as there is room for.
 func (p place) markerKey(key string) string {
 	if key == discoveryKey {
-		return short(markerPrefix+p.Cluster, longestTagKey)
+		return markerPrefix + p.Cluster
 	}
-	digest := "/" + state.Hash(key)[:8]
-	return short(markerPrefix+p.Cluster, longestTagKey-len(digest)) + digest
+	digest := state.Hash(key)[:8]
+	room := max(0, min(len(digest), longestTagKey-len(markerPrefix+p.Cluster+"/")))
+	return markerPrefix + p.Cluster + "/" + digest[:room]
 }
 
 func (subnets) want(s scope) []state.Item {
