@@ -14,9 +14,12 @@
 //
 // It refuses what it does not know: an unknown operation, parameter, filter or
 // field is an error that names it, never a silent success. It checks no
-// signature, only the scope in it: whoever reaches the handler is the account.
-// It is for tests and sandboxes on loopback.
+// signature, only the scope in it: whoever reaches the handler is the account,
+// unless his access key is restricted to policies. Each call notes what AWS asks
+// of IAM for it, so that policies can be tried on a whole run afterwards. It is
+// for tests and sandboxes on loopback.
 //
 // Start with New and Cloud; service.go lists the services, and each of them has
-// a table of its operations, EC2's at the top of ec2.go.
+// a table of its operations, EC2's at the top of ec2.go, and one of what they
+// ask of IAM, see authz.go.
 package aws
