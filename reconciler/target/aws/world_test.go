@@ -268,3 +268,75 @@ func TestWatchReportsWhatDriftedAndNotWhatIsOnlyCompared(t *testing.T) {
 		t.Errorf("the status tells of %v", status.Differences)
 	}
 }
+
+func TestTheWorldsOwnRetriesEndSoon(t *testing.T) {
+	b := newBench(t, nil, func(c *Config) {
+		inner := c.AWS
+		c.AWS = func(ctx context.Context, region string) (sdk.Config, error) {
+			cfg, err := inner(ctx, region)
+			cfg.RetryMaxAttempts = 0
+			return cfg, err
+		}
+	})
+	declared := b.declare(queued(deleting))
+	b.reconcile(declared)
+	end := b.fault(sandbox.Fault{Service: "sqs", Throttle: true, Times: 1})
+	if p := b.plan(declared); !p.Empty() {
+		t.Errorf("one refusal is not outlasted: %s", show(p))
+	}
+	end()
+	defer b.fault(sandbox.Fault{Service: "sqs", Throttle: true})()
+	before := len(b.cloud.Calls())
+	p := b.plan(declared)
+	if len(p.Unknown) != 1 || p.Unchanged != 5 {
+		t.Errorf("got %s", show(p))
+	}
+	refused := 0
+	for _, c := range b.cloud.Calls()[before:] {
+		if c.Service == "sqs" {
+			refused++
+		}
+	}
+	if refused == 0 || refused > attempts {
+		t.Errorf("%d requests were refused, want at most %d", refused, attempts)
+	}
+}
+
+func TestReadyWaitsForNoPermission(t *testing.T) {
+	b := newBench(t, nil)
+	declared := b.declare(queued(deleting))
+	b.reconcile(declared)
+	defer b.fault(sandbox.Fault{Service: "sqs", Code: "AccessDenied", Status: 403, Message: "no"})()
+	var keys []state.Key
+	for _, item := range b.want(declared).Items() {
+		keys = append(keys, item.Key)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	late, err := b.world.Ready(ctx, keys)
+	if err != nil || ctx.Err() != nil || len(late) != 1 {
+		t.Fatalf("got %v, %v", late, err)
+	}
+	for k, why := range late {
+		if k.Kind != "Queue" || !strings.Contains(why, "denied") {
+			t.Errorf("%s: %s", k, why)
+		}
+	}
+}
+
+func TestAQueueThatWasDeletedAMomentAgoIsWaitedFor(t *testing.T) {
+	b := newBench(t, nil)
+	declared := b.declare(queued(deleting))
+	b.reconcile(declared)
+	b.converge(b.declare(nothing))
+	errs := b.apply(t.Context(), b.plan(declared))
+	if len(errs) != 1 {
+		t.Fatalf("got %v", errs)
+	}
+	for _, err := range errs {
+		class, reason, after := state.Classify(err)
+		if class != state.Wait || reason != "QueueDeletedRecently" || after < time.Minute {
+			t.Errorf("got %s %s %s: %v", class, reason, after, err)
+		}
+	}
+}
