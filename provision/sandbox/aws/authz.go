@@ -65,8 +65,12 @@ func (r Call) Denied(documents []policy.Document, boundary *policy.Document) []p
 func (c *Cloud) authorize(in *call) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	ask := in.svc.asks[in.op]
+	if ask == nil {
+		return fmt.Errorf("%s %s has no line in the tables of authz_*.go", in.svc.name, in.op)
+	}
 	in.now, in.st = c.clock.Now(), c.st
-	in.record.Asked = in.requests(in.svc.asks[in.op](in))
+	in.record.Asked = in.requests(ask(in))
 	who := c.restricted[in.key]
 	if who == nil {
 		return nil
