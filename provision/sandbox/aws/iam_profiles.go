@@ -102,10 +102,13 @@ func deleteProfile(in *call) (any, error) {
 	return []query.Node{}, nil
 }
 
+// addRole finds a profile that was made a moment ago, unlike readers and
+// launches: Karpenter calls it right after CreateInstanceProfile, and lives.
 func addRole(in *call) (any, error) {
-	p, err := in.findProfile()
-	if err != nil {
-		return nil, err
+	name := in.form.Get("InstanceProfileName")
+	p := in.st.iam.profiles[name]
+	if p == nil {
+		return nil, noEntity("Instance Profile %s cannot be found.", name)
 	}
 	r, err := in.findRole()
 	if err != nil {
