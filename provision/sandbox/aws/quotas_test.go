@@ -91,6 +91,8 @@ func TestALaunchStaysWithinItsQuota(t *testing.T) {
 		"none at all":                            {map[string]float64{"Running On-Demand P instances": 0}, "p5.48xlarge", "on-demand", 1, []string{"VcpuLimitExceeded p5.48xlarge a"}},
 		"a p5 does not count as the older ones": {map[string]float64{"All P4, P3 and P2 Spot Instance Requests": 0}, "p5.48xlarge", "spot", 1,
 			[]string{"1 p5.48xlarge a spot"}},
+		"a capacity block is paid for and counts against nothing": {map[string]float64{"Running On-Demand P instances": 0}, "p5.48xlarge", "capacity-block", 1,
+			[]string{"1 p5.48xlarge a on-demand"}},
 		"a p5 counts as one": {map[string]float64{"All P5 Spot Instance Requests": 0}, "p5.48xlarge", "spot", 1,
 			[]string{"MaxSpotInstanceCountExceeded p5.48xlarge a"}},
 	} {
