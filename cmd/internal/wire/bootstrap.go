@@ -7,7 +7,10 @@ import (
 	"slices"
 	"time"
 
+	"github.com/go-logr/logr"
 	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/poolwright/poolwright/gitsource/dir"
@@ -75,6 +78,7 @@ func PlanBootstrap(ctx context.Context, req BootstrapRequest) (*Bootstrap, error
 	if err != nil {
 		return nil, err
 	}
+	silence()
 	b := &Bootstrap{req: req}
 	if b.direct, err = directClient(req.REST); err != nil {
 		return nil, err
@@ -90,6 +94,13 @@ func PlanBootstrap(ctx context.Context, req BootstrapRequest) (*Bootstrap, error
 		return nil, err
 	}
 	return b, b.compute(ctx, d.Set, ours)
+}
+
+// silence keeps the logs of libraries away from a person's terminal: what there
+// is to say comes as an error, or by Say.
+func silence() {
+	ctrl.SetLogger(logr.Discard())
+	klog.SetLogger(logr.Discard())
 }
 
 // installation are the objects of the installation, the Sync among them.

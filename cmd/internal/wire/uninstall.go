@@ -57,6 +57,7 @@ type step struct {
 
 // PlanUninstall looks at what there is of Poolwright. It writes nothing.
 func PlanUninstall(ctx context.Context, req UninstallRequest) (*Uninstall, error) {
+	silence()
 	u := &Uninstall{req: req}
 	var err error
 	if u.direct, err = directClient(req.REST); err != nil {
@@ -150,7 +151,9 @@ func (u *Uninstall) removeObjects(ctx context.Context) error {
 }
 
 // remove deletes those objects of the installation that are chosen, as any
-// other run deletes: announced in the inventory, and no other incarnation.
+// other run deletes, and no other incarnation than was seen. The inventory is
+// not written: it names them already, or config/ does, and it may lie in a
+// namespace that is on its way out.
 func (u *Uninstall) remove(ctx context.Context, chosen func(state.Key) bool) error {
 	installed, err := u.installed(ctx)
 	if err != nil {
@@ -158,8 +161,8 @@ func (u *Uninstall) remove(ctx context.Context, chosen func(state.Key) bool) err
 	}
 	p := plan.Compute(state.Set{}, installed)
 	p.Changes = slices.DeleteFunc(p.Changes, func(c plan.Change) bool { return !chosen(c.Key) })
-	outcome := apply.Run(ctx, p, map[string]target.Target{cluster.Name: narrated(u.world, u.req.Say)}, apply.Options{})
-	return outcome.Err()
+	only := struct{ target.Target }{narrated(u.world, u.req.Say)}
+	return apply.Run(ctx, p, map[string]target.Target{cluster.Name: only}, apply.Options{}).Err()
 }
 
 // gone waits until none of the chosen objects is left.

@@ -165,7 +165,7 @@ func (u *Uninstall) leave(ctx context.Context) error {
 		return err
 	}
 	if len(others) == 0 {
-		// As the last change that is announced in the inventory, which goes next.
+		// The inventory goes with it.
 		if err := u.remove(ctx, func(k state.Key) bool { return k.Kind == "Namespace" }); err != nil {
 			return err
 		}
