@@ -59,8 +59,9 @@ func (l *latest) of(items []state.Item, types *catalog.Catalog) []pool {
 		return l.pools
 	}
 	l.hash, l.pools = hash, nil
+	offers := offersOf(types)
 	for _, item := range items {
-		l.pools = append(l.pools, readPool(item, types))
+		l.pools = append(l.pools, readPool(item, offers))
 	}
 	return l.pools
 }

@@ -33,6 +33,29 @@ type demand struct {
 	perGPU float64
 }
 
+// offer is an instance type in one market that a vCPU quota limits.
+type offer struct {
+	of     catalog.InstanceType
+	class  string
+	labels map[string]string
+}
+
+func offersOf(types *catalog.Catalog) []offer {
+	var out []offer
+	for _, t := range types.Types() {
+		for market, spot := range map[string]bool{"on-demand": false, "spot": true} {
+			class, ok := classOf(t.Name, spot)
+			if !ok || !slices.Contains(t.UsageClasses, market) {
+				continue
+			}
+			labels := typeLabels(t)
+			labels["karpenter.sh/capacity-type"] = market
+			out = append(out, offer{of: t, class: class.name, labels: labels})
+		}
+	}
+	return out
+}
+
 // requirement is one line of a NodePool's requirements.
 type requirement struct {
 	Key      string   `json:"key"`
@@ -42,7 +65,7 @@ type requirement struct {
 
 // readPool reads what matters of a NodePool. What it cannot read it leaves out:
 // the API server, and lint, say what is wrong with it.
-func readPool(item state.Item, types *catalog.Catalog) pool {
+func readPool(item state.Item, offers []offer) pool {
 	var object struct {
 		Spec struct {
 			Limits   map[string]any `json:"limits"`
@@ -71,14 +94,9 @@ func readPool(item state.Item, types *catalog.Catalog) pool {
 	for k, v := range object.Spec.Template.Metadata.Labels {
 		requirements = append(requirements, requirement{Key: k, Operator: "In", Values: []string{v}})
 	}
-	for _, t := range types.Types() {
-		for market, spot := range map[string]bool{"on-demand": false, "spot": true} {
-			labels := typeLabels(t)
-			labels["karpenter.sh/capacity-type"] = market
-			class, ok := classOf(t.Name, spot)
-			if ok && slices.Contains(t.UsageClasses, market) && allowed(requirements, labels) {
-				p.demands[class.name] = p.demands[class.name].with(t, p.gpu)
-			}
+	for _, o := range offers {
+		if allowed(requirements, o.labels) {
+			p.demands[o.class] = p.demands[o.class].with(o.of, p.gpu)
 		}
 	}
 	return p
