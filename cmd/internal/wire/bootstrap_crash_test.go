@@ -12,8 +12,12 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/poolwright/poolwright/provision/sandbox"
 )
@@ -155,5 +159,17 @@ func TestWhereverItIsCutOffTheNextRunFinishes(t *testing.T) {
 		if !installing && !removing {
 			break
 		}
+	}
+	// Whoever deletes the namespace by hand leaves the rest to uninstall.
+	if err := install(t.Context(), world.REST()); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "gpu"}}); err != nil {
+		t.Fatal(err)
+	}
+	finish("uninstall after its namespace", remove, &steps, 0)
+	var roles rbacv1.ClusterRoleList
+	if err := c.List(t.Context(), &roles, client.MatchingLabels{partOfLabel: shippedName}); err != nil || len(roles.Items) > 0 {
+		t.Errorf("%d roles are left, %v", len(roles.Items), err)
 	}
 }
