@@ -393,20 +393,3 @@ func TestARoleInAProfileOfOthersStaysWhole(t *testing.T) {
 		t.Errorf("after the refusal %v differ", bad)
 	}
 }
-
-func TestEveryIdentityOnItsWayIsUnknownWhereItsReadIsDenied(t *testing.T) {
-	for _, tt := range []struct {
-		kind       kind
-		service    string
-		operations []string
-	}{
-		{policies{}, "iam", []string{"GetPolicy", "GetPolicyVersion"}},
-		{profiles{}, "iam", []string{"GetInstanceProfile"}},
-		{accessEntries{}, "eks", []string{"DescribeAccessEntry"}},
-		{podIdentities{}, "eks", []string{"ListPodIdentityAssociations", "DescribePodIdentityAssociation"}},
-	} {
-		l := bootstrapped(t, tt.kind, nil, controlled(v1alpha1.IdentityPod))
-		l.settle()
-		l.denied(tt.service, tt.operations...)
-	}
-}
