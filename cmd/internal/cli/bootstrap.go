@@ -91,7 +91,12 @@ func (f *bootstrapFlags) run(cmd *cobra.Command, req wire.BootstrapRequest, stre
 	if !f.wait || f.answer.dryRun {
 		return nil
 	}
-	if err := b.WaitAvailable(cmd.Context(), f.timeout); err != nil {
+	return f.settle(cmd.Context(), b, streams)
+}
+
+// settle waits for the controller and says how to go on.
+func (f *bootstrapFlags) settle(ctx context.Context, b *wire.Bootstrap, streams Streams) error {
+	if err := b.WaitAvailable(ctx, f.timeout); err != nil {
 		return err
 	}
 	fmt.Fprintf(streams.Err, "Sync %s follows the repository; see: kubectl -n %s get sync %s\n", b.SyncName, f.conn.namespace, b.SyncName)
