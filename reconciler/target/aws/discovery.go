@@ -79,14 +79,14 @@ func (p place) markerKey(key string) string {
 
 func (subnets) want(s scope) []state.Item {
 	if d := s.spec.Discovery; d != nil {
-		return s.discovery("Subnet", d, d.Subnets)
+		return s.discovery("SubnetTag", d, d.Subnets)
 	}
 	return nil
 }
 
 func (securityGroups) want(s scope) []state.Item {
 	if d := s.spec.Discovery; d != nil {
-		return s.discovery("SecurityGroup", d, d.SecurityGroups)
+		return s.discovery("SecurityGroupTag", d, d.SecurityGroups)
 	}
 	return nil
 }
@@ -226,6 +226,10 @@ func (p place) seenDiscovery(id, key string, thing described) sighting {
 	tags := maps.Clone(thing.tags)
 	delete(tags, clusterTag)
 	delete(tags, policyTag)
+	if !present {
+		// The thing is there, its tag is not.
+		return sighting{uid: id, tags: tags, ours: true, notes: thing.notes}
+	}
 	object := tagObject(tags)
 	object[policyTag] = string(v1alpha1.PartOrphan) // which is what becomes of others' tags
 	if marked {
@@ -234,7 +238,7 @@ func (p place) seenDiscovery(id, key string, thing described) sighting {
 			tags[policyTag], object[policyTag] = mark, mark
 		}
 	}
-	return sighting{object: map[string]any{"tags": object}, uid: id, tags: tags, ours: marked || !present, notes: thing.notes}
+	return sighting{object: map[string]any{"tags": object}, uid: id, tags: tags, ours: marked, notes: thing.notes}
 }
 
 func (subnets) write(ctx context.Context, c *clients, wanted state.Item, _ sighting) error {

@@ -69,7 +69,7 @@ func TestDiscoveryTagsArePutOnAndPutRightWhereTheyAreBroken(t *testing.T) {
 		for _, key := range []string{discoveryKey, "example.com/nodes:gpu"} {
 			l := newDiscoveryLife(t, k, v1alpha1.Discovery{Key: key})
 			for _, item := range l.wanted() {
-				if seen := l.see(item); !seen.ours || seen.object == nil {
+				if seen := l.see(item); !seen.ours || seen.object != nil {
 					t.Errorf("%s, which has no such tag: ours %v, object %v", item.Key, seen.ours, seen.object)
 				}
 			}
@@ -221,9 +221,9 @@ func TestManySubnetsAreReadInFewRequests(t *testing.T) {
 	l := newDiscoveryLife(t, subnets{}, v1alpha1.Discovery{})
 	var keys []state.Key
 	for n := range 450 {
-		keys = append(keys, l.c.place.regional("ec2", "Subnet", fmt.Sprintf("subnet-%017x", n)))
+		keys = append(keys, l.c.place.regional("ec2", "SubnetTag", fmt.Sprintf("subnet-%017x", n)))
 	}
-	keys = append(keys, l.wanted()[0].Key, l.c.place.regional("ec2", "Subnet", discoveryName(l.wanted()[0].Key.Name, "other/key")))
+	keys = append(keys, l.wanted()[0].Key, l.c.place.regional("ec2", "SubnetTag", discoveryName(l.wanted()[0].Key.Name, "other/key")))
 	before := len(l.cloud.Calls())
 	seen := l.read(t.Context(), l.c, keys)
 	if got := l.calls(before)["DescribeSubnets"]; got != 3 {

@@ -22,8 +22,8 @@ func kinds() map[kindOf]kind {
 		{"eks", "Addon"}:                  addons{},
 		{"eks", "NodeGroup"}:              nodeGroups{},
 		{"eks", "NodeGroupHardware"}:      nodeGroupHardwares{},
-		{"ec2", "Subnet"}:                 subnets{},
-		{"ec2", "SecurityGroup"}:          securityGroups{},
+		{"ec2", "SubnetTag"}:              subnets{},
+		{"ec2", "SecurityGroupTag"}:       securityGroups{},
 	}
 }
 

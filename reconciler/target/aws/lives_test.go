@@ -318,7 +318,7 @@ func TestEveryKindOfThesePartsIsInTheTable(t *testing.T) {
 		}
 	}
 	want := map[string]int{
-		"Queue": 1, "Rule": 5, "LogGroup": 1, "Logging": 1, "Version": 1, "Addon": 1, "NodeGroup": 1, "NodeGroupHardware": 1, "Subnet": 1, "SecurityGroup": 1,
+		"Queue": 1, "Rule": 5, "LogGroup": 1, "Logging": 1, "Version": 1, "Addon": 1, "NodeGroup": 1, "NodeGroupHardware": 1, "SubnetTag": 1, "SecurityGroupTag": 1,
 	}
 	maps.DeleteFunc(seen, func(k string, _ int) bool { _, mine := want[k]; return !mine })
 	if diff := cmp.Diff(want, seen); diff != "" {

@@ -2,6 +2,7 @@ package aws
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -231,7 +232,7 @@ func (o *observation) leave(rec inventory.Record) (state.Item, bool) {
 		Key: rec.Key, Version: rec.Version, Applied: rec.Desired, Leaving: rec.Leaving, Wave: int(rec.Print.Generation),
 	}
 	switch {
-	case live.err != nil:
+	case live.err != nil && !errors.Is(live.err, errNoSuch):
 		found.Unknown = live.err.Error()
 		return found, true
 	case !seen || live.object == nil:
