@@ -150,7 +150,7 @@ func TestAHoldNamesEveryClosedGateAndItsRemedy(t *testing.T) {
 func crdDigests() map[int]string {
 	return map[int]string{
 		1: "9ec0bde82c7ee2632425fa4eb6ccaa26",
-		2: "a658e9840be1d33de5a4c4f6cf18a018",
+		2: "b5efb308cdb4c1b793dd305d3190fbc4",
 	}
 }
 

@@ -23,6 +23,7 @@ const (
 
 // Sync tells the cluster which folder of which repository to follow. It is
 // honoured only in the controller's own namespace.
+// +kubebuilder:validation:XValidation:rule="self.metadata.name != 'poolwright-installation'",message="the name poolwright-installation is reserved for what poolwright bootstrap installs; choose another"
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:categories=poolwright
@@ -61,7 +62,8 @@ type SyncSpec struct {
 	// +optional
 	Interval metav1.Duration `json:"interval,omitzero"`
 	// Drift is what happens to live objects that differ from Git: Correct
-	// (default) puts them back, Report only says so.
+	// (default) puts them back, Report only says so. With Report nothing is
+	// ever written to AWS, for no revision and no deletion.
 	// +kubebuilder:default=Correct
 	// +optional
 	Drift DriftPolicy `json:"drift,omitempty"`
@@ -178,7 +180,7 @@ type SyncStatus struct {
 
 // PendingChange is a change that was not made, and why.
 type PendingChange struct {
-	// Object is Kind.group/namespace/name.
+	// Object is Kind.group/namespace/name, after "aws " where it is in AWS.
 	Object string `json:"object"`
 	// Action is create, update or delete.
 	Action string `json:"action"`
