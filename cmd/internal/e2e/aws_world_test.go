@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -18,14 +17,12 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/iam"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"k8s.io/apimachinery/pkg/api/meta"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	iampolicy "github.com/poolwright/poolwright/config/iam"
 	"github.com/poolwright/poolwright/provision/sandbox"
 	"github.com/poolwright/poolwright/provision/sandbox/aws"
 	"github.com/poolwright/poolwright/provision/sandbox/aws/policy"
-	"github.com/poolwright/poolwright/provision/sandbox/nodes"
 	"github.com/poolwright/poolwright/provision/sandbox/process"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 )
@@ -92,32 +89,13 @@ spec:
 
 func newSky(t *testing.T) *sky {
 	t.Helper()
-	config := sandbox.DefaultConfig()
-	config.AWS.Region, config.AWS.Account = "eu-west-1", "111122223333"
-	c := &config.AWS.Cluster
-	c.Name, c.OIDC = "altanova-dev-euw1-eks", true
-	c.NodeGroups = []aws.NodeGroup{{Name: "system", Min: 1, Desired: 2, Max: 3, InstanceTypes: []string{"t3.small"}}}
-	c.Addons = map[string]string{"vpc-cni": "v1.19.0-eksbuild.1"}
-	config.AWS.Roles, config.AWS.Queues, config.AWS.Tags = nil, nil, map[string]string{}
-	// Nobody finds a new role or queue at once.
-	config.AWS.Delays.Visible = 2 * time.Second
-	config.AWS.Delays.Fleet, config.AWS.Delays.Running, config.AWS.Delays.Shutdown = 500*time.Millisecond, time.Second, time.Second
-	config.Nodes = nodes.Delays{Join: 500 * time.Millisecond, NodeGone: time.Second}
-	started, err := sandbox.Start(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := started.Stop(); err != nil {
-			t.Error(err)
-		}
+	l := newLaptop(t, func(c *sandbox.Config) {
+		c.AWS.Cluster.NodeGroups = []aws.NodeGroup{{Name: "system", Min: 1, Desired: 2, Max: 3, InstanceTypes: []string{"t3.small"}}}
+		c.AWS.Cluster.Addons = map[string]string{"vpc-cni": "v1.19.0-eksbuild.1"}
+		c.AWS.Roles, c.AWS.Queues, c.AWS.Tags = nil, nil, map[string]string{}
+		// Nobody finds a new role or queue at once.
+		c.AWS.Delays.Visible = 2 * time.Second
 	})
-	hand, err := client.NewWithWatch(started.REST(), client.Options{Scheme: clientgoscheme.Scheme})
-	if err != nil {
-		t.Fatal(err)
-	}
-	l := &laptop{scene: scene{t, &engineWorld{World: started, aws: config.AWS, hand: hand, deaf: &sync.Map{}}}}
-	l.clone()
 	// The example's patience with empty nodes is longer than ours.
 	pools := filepath.Join(l.repo.dir, "base", "nodepools.yaml")
 	text, err := os.ReadFile(pools)
@@ -130,7 +108,7 @@ func newSky(t *testing.T) *sky {
 			t.Logf("the controller's last words:\n%s", process.Tail(l.now.Log(), 60))
 		}
 	})
-	return &sky{laptop: l, account: newAccount(started.Endpoint(), config.AWS.Region)}
+	return &sky{laptop: l, account: newAccount(l.Endpoint(), l.aws.Region)}
 }
 
 func newAccount(endpoint, region string) account {

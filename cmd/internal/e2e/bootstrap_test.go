@@ -35,12 +35,14 @@ type laptop struct {
 	user string
 }
 
-func newLaptop(t *testing.T) *laptop {
+// newLaptop starts the world that the example is written for; change says what
+// AWS holds in it.
+func newLaptop(t *testing.T, change func(*sandbox.Config)) *laptop {
 	t.Helper()
 	config := sandbox.DefaultConfig()
 	config.AWS.Region, config.AWS.Account = "eu-west-1", "111122223333"
 	config.AWS.Cluster.Name, config.AWS.Cluster.OIDC = "altanova-dev-euw1-eks", true
-	config.AWS.Roles, config.AWS.Queues = []string{"altanova-dev-euw1-eks-karpenter-node"}, []string{"altanova-dev-euw1-eks"}
+	change(&config)
 	config.AWS.Delays.Fleet, config.AWS.Delays.Running, config.AWS.Delays.Shutdown = 500*time.Millisecond, time.Second, time.Second
 	config.Nodes = nodes.Delays{Join: 500 * time.Millisecond, NodeGone: time.Second}
 	started, err := sandbox.Start(t.Context(), config)
@@ -142,7 +144,9 @@ func (l *laptop) bootstrap(more ...string) said {
 
 func TestInstallingAndUninstallingFromALaptop(t *testing.T) {
 	t.Parallel()
-	l := newLaptop(t)
+	l := newLaptop(t, func(c *sandbox.Config) {
+		c.AWS.Roles, c.AWS.Queues = []string{awsNodeRole}, []string{awsCluster}
+	})
 	l.refusals()
 	l.expect(l.bootstrap("--dry-run"), 1, "Deployment.apps/"+engineSystem+"/poolwright", "Sync.poolwright.dev/"+engineSystem+"/dev")
 	if err := l.hand.Get(l.Context(), client.ObjectKey{Name: engineSystem}, &corev1.Namespace{}); !apierrors.IsNotFound(err) {

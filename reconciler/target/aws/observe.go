@@ -10,11 +10,12 @@ import (
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/target/internal/inventory"
+	"github.com/poolwright/poolwright/reconciler/target/internal/parallel"
 )
 
-// parallel bounds the kinds that are read at a time. Each reads its own things
+// requests bounds the kinds that are read at a time. Each reads its own things
 // one after the other, so that AWS's limits are not met by our own haste.
-const parallel = 6
+const requests = 6
 
 // Observe implements target.Target. It reads each kind once, for the wanted
 // things and for those that are recorded and not wanted any more. What AWS does
@@ -134,7 +135,7 @@ func (o *observation) ask(ctx context.Context, all []question) {
 	}
 	for _, p := range places {
 		to, who, err := o.lines.to(ctx, p)
-		each(parallel, byPlace[p], func(q question) {
+		parallel.Each(requests, byPlace[p], func(q question) {
 			if err != nil {
 				o.note(who, unknownAll(q.keys, err), q.keys)
 				return

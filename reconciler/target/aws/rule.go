@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/json"
 
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/target/internal/inventory"
 )
 
 // rules are the EventBridge rules, on the default bus, that fill the
@@ -46,7 +47,7 @@ func ruleNames(cluster string) []string {
 	for _, e := range ruleEvents {
 		longest = max(longest, len(e.name))
 	}
-	stem := "poolwright-" + short(cluster, longestRuleName-len("poolwright-")-len("-")-longest)
+	stem := "poolwright-" + inventory.Short(cluster, longestRuleName-len("poolwright-")-len("-")-longest)
 	out := make([]string, len(ruleEvents))
 	for i, e := range ruleEvents {
 		out[i] = stem + "-" + e.name

@@ -12,7 +12,6 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
-	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/target/internal/api"
 	"github.com/poolwright/poolwright/reconciler/target/internal/inventory"
 )
@@ -94,7 +93,7 @@ func New(cfg Config) (*World, error) {
 		cfg: cfg, kinds: kinds(), tale: newTale(cfg.Clock),
 		store: inventory.NewStore(client, inventory.Place{
 			Target: Name, Namespace: cfg.Namespace,
-			Prefix: short(cfg.Sync, 200) + "-inventory-aws", Value: short(cfg.Sync, 63),
+			Prefix: inventory.Short(cfg.Sync, 200) + "-inventory-aws", Value: inventory.Short(cfg.Sync, 63),
 		}),
 	}
 	w.lines = newLines(cfg)
@@ -105,14 +104,6 @@ func New(cfg Config) (*World, error) {
 type silent struct{}
 
 func (silent) HandleWarningHeaderWithContext(context.Context, int, string, string) {}
-
-// short cuts a name to at most n characters, keeping it unique by a hash.
-func short(name string, n int) string {
-	if len(name) <= n {
-		return name
-	}
-	return name[:n-9] + "-" + state.Hash(name)[:8]
-}
 
 // current is the wish that the verbs go by: the last, or where that one could
 // not be read, the one before which still is what Watch looks after.
@@ -144,19 +135,4 @@ func pause(ctx context.Context, c clock.Clock, d time.Duration) bool {
 	case <-t.C():
 		return true
 	}
-}
-
-// each calls do for every item, at most n at a time, and returns when all
-// calls have.
-func each[T any](n int, items []T, do func(T)) {
-	slots := make(chan struct{}, n)
-	var all sync.WaitGroup
-	for _, item := range items {
-		slots <- struct{}{}
-		all.Go(func() {
-			defer func() { <-slots }()
-			do(item)
-		})
-	}
-	all.Wait()
 }

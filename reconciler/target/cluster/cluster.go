@@ -101,7 +101,7 @@ func New(cfg Config) (*World, error) {
 		return nil, err
 	}
 	label := labelValue(cfg.Sync)
-	prefix := short(cfg.Sync, 200) + "-inventory"
+	prefix := inventory.Short(cfg.Sync, 200) + "-inventory"
 	w := &World{
 		cfg: cfg, label: label, api: client,
 		mask:  newMasker(client, cfg.Namespace, prefix),
@@ -124,15 +124,7 @@ func (quiet) HandleWarningHeaderWithContext(context.Context, int, string, string
 
 // labelValue is the Sync's name where it can be a label's value, else a part
 // of it with a hash.
-func labelValue(sync string) string { return short(sync, 63) }
-
-// short cuts a name to at most n characters, keeping it unique by a hash.
-func short(name string, n int) string {
-	if len(name) <= n {
-		return name
-	}
-	return name[:n-9] + "-" + state.Hash(name)[:8]
-}
+func labelValue(sync string) string { return inventory.Short(sync, 63) }
 
 // selector selects the objects of this Sync.
 func (w *World) selector() string { return v1alpha1.SyncLabel + "=" + w.label }
@@ -204,20 +196,5 @@ func (w *World) Forget(ctx context.Context) error {
 
 func isSecret(k state.Key) bool { return k.Group == "" && k.Kind == "Secret" }
 
-// each calls do for every item, at most n at a time, and returns when all
-// calls have.
-func each[T any](n int, items []T, do func(T)) {
-	slots := make(chan struct{}, n)
-	var all sync.WaitGroup
-	for _, item := range items {
-		slots <- struct{}{}
-		all.Go(func() {
-			defer func() { <-slots }()
-			do(item)
-		})
-	}
-	all.Wait()
-}
-
-// parallel bounds the requests that one verb has under way.
-const parallel = 16
+// requests bounds the requests that one verb has under way.
+const requests = 16

@@ -18,6 +18,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/target/internal/api"
 	"github.com/poolwright/poolwright/reconciler/target/internal/fields"
 	"github.com/poolwright/poolwright/reconciler/target/internal/inventory"
+	"github.com/poolwright/poolwright/reconciler/target/internal/parallel"
 )
 
 // Observe implements target.Target. It costs one paged List per kind, and
@@ -37,7 +38,7 @@ func (w *World) Observe(ctx context.Context, wanted state.Set) (state.Set, error
 	if err != nil {
 		return state.Set{}, err
 	}
-	each(parallel, listed, func(k listing) { o.list(ctx, k) })
+	parallel.Each(requests, listed, func(k listing) { o.list(ctx, k) })
 	o.seek(ctx, o.missing())
 	o.settle(ctx)
 	o.bury(ctx)
@@ -309,7 +310,7 @@ func (o *observation) seek(ctx context.Context, records []inventory.Record) {
 			}
 		}
 	}
-	each(parallel, single, func(s seekOne) { o.get(ctx, s) })
+	parallel.Each(requests, single, func(s seekOne) { o.get(ctx, s) })
 }
 
 type seekOne struct {
@@ -334,7 +335,7 @@ func (o *observation) names(ctx context.Context, kind kinds.Kind, namespace stri
 
 // settle compares the doubtful ones with the API server's help.
 func (o *observation) settle(ctx context.Context) {
-	each(parallel, o.doubts, func(d doubt) {
+	parallel.Each(requests, o.doubts, func(d doubt) {
 		found, err := o.world.compare(ctx, d.item, d.live)
 		if err != nil {
 			o.fail(err)

@@ -17,6 +17,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/target/internal/api"
 	"github.com/poolwright/poolwright/reconciler/target/internal/fields"
 	"github.com/poolwright/poolwright/reconciler/target/internal/inventory"
+	"github.com/poolwright/poolwright/reconciler/target/internal/parallel"
 )
 
 // stray judges a live object that is not wanted: is it ours to delete? A label
@@ -85,7 +86,7 @@ func (o *observation) bury(ctx context.Context) {
 	for _, s := range o.strays {
 		dying[s.item.Key] = true
 	}
-	each(parallel, o.strays, func(s doubt) {
+	parallel.Each(requests, o.strays, func(s doubt) {
 		item := observed(s.item, s.live, strip(s.live.Object), s.item.Applied)
 		if isSecret(item.Key) {
 			if err := o.world.mask.load(ctx); err != nil {

@@ -37,6 +37,15 @@ type Place struct {
 	Value string
 }
 
+// Short cuts a name to at most n characters, keeping it unique by a hash, for
+// where names end up in others: of ConfigMaps, in labels.
+func Short(name string, n int) string {
+	if len(name) <= n {
+		return name
+	}
+	return name[:n-9] + "-" + state.Hash(name)[:8]
+}
+
 // Store is one inventory: the records in memory and their ConfigMaps. It is
 // safe for concurrent use; Load and Save exclude each other.
 type Store struct {
