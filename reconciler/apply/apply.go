@@ -68,8 +68,9 @@ var errNotRecorded = errors.New("not started: the intent could not be recorded")
 //   - Intent first: every Recorder among the targets gets Begin before the
 //     first write anywhere; when one refuses, nothing is written.
 //   - Then creations and updates, target by target and wave by wave, at most
-//     Concurrency at a time; a wave starts when the one before is ready, or
-//     ReadyTimeout has passed (what is not ready is in Outcome.NotReady).
+//     Concurrency at a time; a wave starts when the one before in its target
+//     is ready, or ReadyTimeout has passed (what is not ready is in
+//     Outcome.NotReady).
 //   - Then deletions, backwards, unless NoDeletes is set or something that is
 //     not there yet may need what would go (see keeper): a rename never loses
 //     both.
@@ -141,7 +142,9 @@ func (r *run) work(ctx context.Context, p plan.Plan, all []phase) {
 			ph.changes = r.spare(p, ph.changes)
 		}
 		r.correct(ctx, ph)
-		if !ph.deletes && n+1 < len(all) && !all[n+1].deletes {
+		// Another world waits for none of this one's: what needs both tries again
+		// by itself, and AWS can take minutes.
+		if n+1 < len(all) && !all[n+1].deletes && all[n+1].target == ph.target {
 			r.await(ctx, ph)
 		}
 	}

@@ -203,7 +203,7 @@ func TestRunKeepsTheOrderOfTargetsAndWavesUnderConcurrency(t *testing.T) {
 	}
 	want := []string{
 		"begin aws", "begin cluster",
-		"aws new 0", "ready aws 20", "aws new 1", "ready aws 20", "aws new 2", "ready aws 20",
+		"aws new 0", "ready aws 20", "aws new 1", "ready aws 20", "aws new 2",
 		"cluster new 0", "ready cluster 20", "cluster new 1", "ready cluster 20", "cluster new 2",
 		"cluster old 2", "cluster old 1", "cluster old 0",
 		"aws old 2", "aws old 1", "aws old 0",

@@ -156,11 +156,12 @@ func TestTroubleInAWSKeepsNothingFromTheCluster(t *testing.T) {
 		opts := inOrder
 		opts.ReadyTimeout = time.Millisecond
 		got := Run(t.Context(), plan.Plan{Changes: changes}, targets, opts)
-		if len(got.Applied()) != len(changes) || len(got.NotReady) != 2 {
+		if len(got.Applied()) != len(changes) || len(got.NotReady) != 1 {
 			t.Errorf("applied %v, not ready %v", statuses(got), got.NotReady)
 		}
-		if events := j.list(); slices.Index(events, "ready aws 1") > slices.Index(events, "start create class") {
-			t.Errorf("the cluster did not wait its turn: %v", events)
+		// The last wave of AWS is not awaited: nothing of AWS comes after it.
+		if events := j.list(); slices.Contains(events, "ready aws 1") || !slices.Contains(events, "ready aws 2") {
+			t.Errorf("it waited for other waves: %v", events)
 		}
 	})
 	t.Run("where its target panics", func(t *testing.T) {

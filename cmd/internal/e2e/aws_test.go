@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	sdk "github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs"
@@ -104,13 +104,17 @@ func TestTheAWSHalfIsMadeReportedAndCorrected(t *testing.T) {
 	t.Parallel()
 	s := newSky(t)
 	s.declare(everyPart, "Declare all that the nodes need from AWS")
-	s.isMade()
-	s.isReportedThenCorrected()
-	s.isOnlyCompared()
-	s.isUnknown()
-	s.bringsNodes()
-	s.isGivenUp()
-	s.neverAskedTooMuch()
+	for _, act := range []struct {
+		name string
+		play func()
+	}{
+		{"is made", s.isMade}, {"is reported, then corrected", s.isReportedThenCorrected}, {"is only compared", s.isOnlyCompared},
+		{"is unknown", s.isUnknown}, {"brings nodes", s.bringsNodes}, {"is given up", s.isGivenUp}, {"never asked too much", s.neverAskedTooMuch},
+	} {
+		begin := time.Now()
+		act.play()
+		t.Logf("the AWS half %s: %s", act.name, time.Since(begin).Round(time.Second))
+	}
 }
 
 // isMade is a user's first day.
@@ -121,6 +125,9 @@ func (s *sky) isMade() {
 	s.expect(s.bootstrap("--yes", "--branch=live"), 0)
 	s.secret()
 	s.expect(s.bootstrap("--yes", "--branch=live"), 0, "nothing to change")
+	if err := s.hand.Patch(s.Context(), s.sync(), mergePatch(`{"spec":{"interval":"5s"}}`)); err != nil {
+		s.Fatal(err)
+	}
 	s.controls()
 	s.applied()
 	s.eventually("AWS is in sync", s.inSync)
@@ -273,28 +280,31 @@ func (s *sky) bringsNodes() {
 	})
 }
 
-// isGivenUp takes two parts out of the repository: one that goes with it, one
-// that stays.
+// isGivenUp takes two parts out of the repository: one that is deleted with it,
+// one that stays.
 func (s *sky) isGivenUp() {
 	s.Helper()
 	if err := s.hand.Delete(s.Context(), &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: gpuPool, Namespace: "default"}}); err != nil {
 		s.Fatal(err)
 	}
 	s.eventually("no node is left", s.nodes(0))
-	lines := strings.Split(everyPart, "\n")
-	from := slices.IndexFunc(lines, func(l string) bool { return l == "  nodeRole:" })
-	to := slices.IndexFunc(lines, func(l string) bool { return l == "  logging:" })
-	s.declare(strings.Join(slices.Delete(lines, from, to), "\n"), "Give up the node role and the queue")
-	s.eventually("the role is gone", func() error {
-		_, err := s.account.iam.GetRole(s.Context(), &iam.GetRoleInput{RoleName: sdk.String(awsNodeRole)})
-		if err == nil {
-			return errors.New("it is there")
+	without := strings.Replace(everyPart, "  interruptionQueue: {deletionPolicy: Delete}\n", "", 1)
+	s.declare(strings.Replace(without, "    instanceProfile: "+awsNodeRole+"\n", "", 1), "Give up the queue and the instance profile")
+	s.eventually("the queue and its rules are gone", func() error {
+		queues, err := s.account.sqs.ListQueues(s.Context(), &sqs.ListQueuesInput{QueueNamePrefix: sdk.String(awsCluster)})
+		rules, more := s.account.events.ListRules(s.Context(), &eventbridge.ListRulesInput{NamePrefix: sdk.String("poolwright-")})
+		if err := errors.Join(err, more); err != nil {
+			return err
+		}
+		if len(queues.QueueUrls)+len(rules.Rules) > 0 {
+			return fmt.Errorf("there are queues %v and %d rules", queues.QueueUrls, len(rules.Rules))
 		}
 		return nil
 	})
 	s.applied()
-	if _, err := s.account.sqs.GetQueueUrl(s.Context(), &sqs.GetQueueUrlInput{QueueName: sdk.String(awsCluster)}); err != nil {
-		s.Errorf("the queue, which nothing said to delete: %v", err)
+	s.eventually("AWS is in sync without them", s.inSync)
+	if _, err := s.account.iam.GetInstanceProfile(s.Context(), &iam.GetInstanceProfileInput{InstanceProfileName: sdk.String(awsNodeRole)}); err != nil {
+		s.Errorf("the instance profile, which nothing said to delete: %v", err)
 	}
 }
 
@@ -306,7 +316,7 @@ func (s *sky) neverAskedTooMuch() {
 	asked := map[string]int{}
 	for _, c := range s.AWS.Calls() {
 		if c.Key != controllerKey {
-			continue
+			continue // bootstrap, or somebody by hand
 		}
 		asked[c.Service+":"+c.Operation]++
 		for _, d := range c.Denied(s.allowed, nil) {
@@ -315,8 +325,8 @@ func (s *sky) neverAskedTooMuch() {
 	}
 	// Had it asked for little, this would prove little.
 	for _, operation := range []string{
-		"iam:CreateRole", "iam:AttachRolePolicy", "iam:DetachRolePolicy", "iam:DeleteRole", "eks:CreateAccessEntry", "eks:UpdateClusterConfig", "eks:UpdateNodegroupConfig",
-		"sqs:CreateQueue", "sqs:SetQueueAttributes", "events:PutRule", "events:PutTargets", "logs:PutRetentionPolicy", "ec2:CreateTags",
+		"iam:DetachRolePolicy", "iam:AddRoleToInstanceProfile", "eks:CreateAccessEntry", "eks:UpdateClusterConfig", "eks:UpdateNodegroupConfig",
+		"sqs:SetQueueAttributes", "sqs:DeleteQueue", "events:PutRule", "events:PutTargets", "events:DeleteRule", "logs:PutRetentionPolicy", "ec2:CreateTags",
 		"ec2:CreateFleet", "ec2:TerminateInstances", "sqs:ReceiveMessage", "servicequotas:ListServiceQuotas",
 	} {
 		if asked[operation] == 0 {

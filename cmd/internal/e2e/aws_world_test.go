@@ -68,8 +68,7 @@ spec:
   nodeRole:
     name: altanova-dev-euw1-eks-karpenter-node
     instanceProfile: altanova-dev-euw1-eks-karpenter-node
-    deletionPolicy: Delete
-  interruptionQueue: {}
+  interruptionQueue: {deletionPolicy: Delete}
   logging:
     adopt: true
     types: [api, audit]

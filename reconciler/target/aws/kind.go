@@ -170,6 +170,7 @@ func (p place) global(service, kind, name string) state.Key { //nolint:unparam /
 // The waves: a thing comes after all that it needs, and goes before them.
 const (
 	waveFirst  = 10 // policies, queues, log groups, tags
-	waveSecond = 20 // roles, rules, logging
+	waveSecond = 20 // roles, rules
 	waveThird  = 30 // instance profiles, access entries, pod identity
+	waveLast   = 40 // what AWS takes minutes for and nothing waits for: logging, node groups
 )

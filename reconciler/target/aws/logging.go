@@ -27,7 +27,7 @@ func (loggings) want(s scope) []state.Item {
 		return nil
 	}
 	k := s.regional("eks", "Logging", s.Cluster)
-	return []state.Item{s.amended(k, waveSecond, l.Adopt, map[string]any{"types": strs(l.Types)})}
+	return []state.Item{s.amended(k, waveLast, l.Adopt, map[string]any{"types": strs(l.Types)})}
 }
 
 func (loggings) read(ctx context.Context, c *clients, keys []state.Key) map[state.Key]sighting {

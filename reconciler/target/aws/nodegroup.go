@@ -46,7 +46,7 @@ func (nodeGroups) want(s scope) []state.Item {
 		if g.Taints != nil {
 			object["taints"] = taintObjects(*g.Taints)
 		}
-		out = append(out, s.amended(s.regional("eks", "NodeGroup", g.Name), waveFirst, g.Adopt, object))
+		out = append(out, s.amended(s.regional("eks", "NodeGroup", g.Name), waveLast, g.Adopt, object))
 	}
 	return out
 }
