@@ -8,6 +8,7 @@
 package plan
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/poolwright/poolwright/reconciler/state"
@@ -115,6 +116,8 @@ func Compute(wanted, observed state.Set, policies ...Policy) Plan {
 		case o.Unknown != "":
 			p.Managed++
 		case !exists || o.Object == nil:
+			// What a world never makes is missed, and that is all.
+			w.Hold = cmp.Or(w.Hold, o.Hold)
 			p.Changes = append(p.Changes, Change{Key: w.Key, Action: Create, After: &w, Drift: drifted(o, w)})
 		case state.Equal(w.Object, o.Object):
 			p.Unchanged++

@@ -150,7 +150,7 @@ func TestAHoldNamesEveryClosedGateAndItsRemedy(t *testing.T) {
 func crdDigests() map[int]string {
 	return map[int]string{
 		1: "9ec0bde82c7ee2632425fa4eb6ccaa26",
-		2: "b5efb308cdb4c1b793dd305d3190fbc4",
+		2: "aca4c1c4522351a53a4a784dac2c53b1",
 	}
 }
 

@@ -218,9 +218,12 @@ const (
 
 // ControllerRole is the IAM role of Poolwright itself. `poolwright bootstrap`
 // writes it; the running controller only compares it.
-// +kubebuilder:validation:XValidation:rule="!(has(self.adopt) && self.adopt && has(self.deletionPolicy) && self.deletionPolicy == 'Delete')",message="adopt and deletionPolicy: Delete exclude each other: what was adopted is never deleted"
 type ControllerRole struct {
-	Part `json:",inline"`
+	// Adopt lets bootstrap change a role and policies that exist and were not
+	// made by it. Default false. What the role is made of is never deleted by
+	// Poolwright, which would cut the branch that it sits on.
+	// +optional
+	Adopt bool `json:"adopt,omitempty"`
 	// Name is the role's name. Default poolwright-NAME of the cluster.
 	// +kubebuilder:validation:Pattern="^[A-Za-z0-9+=,.@_-]{1,64}$"
 	// +optional

@@ -61,7 +61,6 @@ func (c *checker) parts(s v1alpha1.ClusterSpec) {
 		c.unique("spec.logging.types", texts(l.Types))
 	}
 	if r := s.ControllerRole; r != nil {
-		c.part("spec.controllerRole", r.Part)
 		if s.NodeRole != nil && s.NodeRole.Name == cmp.Or(r.Name, "poolwright-"+s.Name) {
 			c.problem("spec.controllerRole.name", "is the nodes' role, too: every pod on a node could act as the controller: give it another name")
 		}

@@ -36,7 +36,6 @@ func withDefaults(in v1alpha1.ClusterSpec) v1alpha1.ClusterSpec {
 		}
 	}
 	if c := spec.ControllerRole; c != nil {
-		orphan(&c.Part)
 		fill(&c.Name, "poolwright-"+spec.Name)
 		fill(&c.Identity, v1alpha1.IdentityPod)
 		fill(&c.Namespace, "poolwright-system")

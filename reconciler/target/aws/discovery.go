@@ -233,7 +233,7 @@ func (p place) seenDiscovery(id, key string, thing described) sighting {
 	object := tagObject(tags)
 	object[policyTag] = string(v1alpha1.PartOrphan) // which is what becomes of others' tags
 	if marked {
-		tags[clusterTag] = p.Cluster
+		tags[clusterTag] = p.mark()
 		if mark != adoptedMark {
 			tags[policyTag], object[policyTag] = mark, mark
 		}

@@ -52,6 +52,9 @@ type sighting struct {
 	// pending says what AWS is still at, such as an update that is not done;
 	// empty when the thing is as it will stay.
 	pending string
+	// missing says that the thing does not exist, that Poolwright never makes
+	// it, and which command does; object is nil then.
+	missing string
 	// notes are for the reader of a report.
 	notes []string
 	// err says why nothing could be told of the thing; all else is then zero.
@@ -109,7 +112,8 @@ type scope struct {
 
 // The tags that say what is ours. They are part of what the kinds want.
 const (
-	// clusterTag holds the cluster's name.
+	// clusterTag holds the cluster's region and name, because IAM is global and
+	// clusters of one name may exist in several regions.
 	clusterTag = "poolwright.dev/cluster"
 	// policyTag holds the deletion policy; it is absent from what was adopted.
 	policyTag = "poolwright.dev/deletion-policy"
@@ -117,7 +121,10 @@ const (
 
 // owned reports whether the tags are those of a thing that was made, or
 // adopted, for this cluster.
-func (p place) owned(tags map[string]string) bool { return tags[clusterTag] == p.Cluster }
+func (p place) owned(tags map[string]string) bool { return tags[clusterTag] == p.mark() }
+
+// mark is the value of clusterTag.
+func (p place) mark() string { return p.Region + "/" + p.Cluster }
 
 // tags are what a thing of this part is tagged with.
 func (s scope) tags(part v1alpha1.Part) map[string]any {
@@ -125,7 +132,7 @@ func (s scope) tags(part v1alpha1.Part) map[string]any {
 	for k, v := range s.spec.Tags {
 		out[k] = v
 	}
-	out[clusterTag] = s.Cluster
+	out[clusterTag] = s.mark()
 	if !part.Adopt {
 		policy := part.DeletionPolicy
 		if policy == "" {

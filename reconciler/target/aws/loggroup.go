@@ -111,7 +111,7 @@ func (logGroups) write(ctx context.Context, c *clients, wanted state.Item, live 
 	}
 	if live.object == nil {
 		_, err := c.logs.CreateLogGroup(ctx, &cloudwatchlogs.CreateLogGroupInput{LogGroupName: &name, Tags: map[string]string{
-			clusterTag: c.place.Cluster, policyTag: string(v1alpha1.PartOrphan),
+			clusterTag: c.place.mark(), policyTag: string(v1alpha1.PartOrphan),
 		}})
 		if err != nil {
 			return err

@@ -25,7 +25,7 @@ func (podIdentities) want(s scope) []state.Item {
 		return nil
 	}
 	k := s.regional("eks", "PodIdentityAssociation", s.Cluster+"/"+own.Namespace+"/"+own.ServiceAccount)
-	return []state.Item{s.own(s.made(k, waveThird, own.Part, map[string]any{
+	return []state.Item{s.own(s.made(k, waveThird, v1alpha1.Part{Adopt: own.Adopt}, map[string]any{
 		"namespace": own.Namespace, "serviceAccount": own.ServiceAccount, "role": own.Name,
 	}))}
 }

@@ -24,7 +24,7 @@ type policies struct{}
 func (policies) want(s scope) []state.Item {
 	var out []state.Item
 	if own := s.spec.ControllerRole; own != nil {
-		out = append(out, s.policy("boundary", own.Part), s.policy("engine", own.Part), s.policy("loop", own.Part))
+		out = append(out, s.policy("boundary", v1alpha1.Part{Adopt: own.Adopt}), s.policy("engine", v1alpha1.Part{Adopt: own.Adopt}), s.policy("loop", v1alpha1.Part{Adopt: own.Adopt}))
 	} else if node := s.spec.NodeRole; node != nil && node.PermissionsBoundary == s.policyName("boundary") {
 		out = append(out, s.policy("boundary", node.Part))
 	}
