@@ -234,7 +234,7 @@ func (s *sky) isUnknown() {
 	s.eventually("the queue is known again", s.inSync)
 	s.applied()
 
-	for _, service := range []string{"iam", "eks", "events", "logs", "servicequotas", "sts"} {
+	for _, service := range []string{"ec2", "iam", "eks", "events", "logs", "servicequotas", "sts"} {
 		defer s.inject(aws.Fault{Service: service, Throttle: true})()
 	}
 	lift = s.inject(aws.Fault{Service: "sqs", Throttle: true})
