@@ -23,7 +23,7 @@ func TestAnInstanceProfileIsMadeOfNothingAndPutRightWhereItIsBroken(t *testing.T
 	l := bootstrapped(t, profiles{}, func(c *sandbox.Config) { c.Roles = []string{"other"} }, controlled(v1alpha1.IdentityPod))
 	l.settle()
 	got := l.see(l.wanted()[0])
-	want := map[string]any{"role": "nodes", "tags": map[string]any{"team": "ml", clusterTag: "sandbox", policyTag: "Orphan"}}
+	want := map[string]any{"role": "nodes", "tags": map[string]any{"team": "ml", clusterTag: sandboxMark, policyTag: "Orphan"}}
 	if diff := cmp.Diff(want, got.object); diff != "" || !got.ours || !strings.Contains(got.uid, ":instance-profile/nodes#AIPA") {
 		t.Errorf("ours %v, uid %s (-want +got):\n%s", got.ours, got.uid, diff)
 	}
@@ -61,7 +61,7 @@ func TestAnAccessEntryIsMadeOfNothingAndPutRightWhereItIsBroken(t *testing.T) {
 	l.settle()
 	got := l.see(l.wanted()[0])
 	want := map[string]any{
-		"principalArn": *l.principal(), "type": "EC2_LINUX", "tags": map[string]any{"team": "ml", clusterTag: "sandbox", policyTag: "Orphan"},
+		"principalArn": *l.principal(), "type": "EC2_LINUX", "tags": map[string]any{"team": "ml", clusterTag: sandboxMark, policyTag: "Orphan"},
 	}
 	if diff := cmp.Diff(want, got.object); diff != "" || !got.ours || !strings.Contains(got.uid, "access-entry/sandbox/") {
 		t.Errorf("ours %v, uid %s (-want +got):\n%s", got.ours, got.uid, diff)
@@ -143,7 +143,7 @@ func TestAPodIdentityAssociationIsMadeOfNothingAndPutRightWhereItIsBroken(t *tes
 	got := l.see(l.wanted()[0])
 	want := map[string]any{
 		"namespace": "poolwright-system", "serviceAccount": "poolwright", "role": "poolwright-sandbox",
-		"tags": map[string]any{"team": "ml", clusterTag: "sandbox", policyTag: "Orphan"},
+		"tags": map[string]any{"team": "ml", clusterTag: sandboxMark, policyTag: "Orphan"},
 	}
 	if diff := cmp.Diff(want, got.object); diff != "" || !got.ours || len(got.notes) > 0 {
 		t.Errorf("ours %v, notes %q (-want +got):\n%s", got.ours, got.notes, diff)

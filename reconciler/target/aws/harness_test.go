@@ -15,6 +15,9 @@ import (
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 )
 
+// sandboxMark is what the emulated cluster's things are tagged with.
+const sandboxMark = "us-east-1/sandbox"
+
 // newCloud starts an emulated account with one EKS cluster and nothing else of
 // what a Cluster declares, unless change adds it; and clients for it.
 func newCloud(t *testing.T, change func(*sandbox.Config)) (*clients, *sandbox.Cloud) {

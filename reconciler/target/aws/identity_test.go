@@ -80,7 +80,7 @@ func TestTheNodeRoleIsMadeOfNothingAndPutRightWhereItIsBroken(t *testing.T) {
 		},
 		"inlinePolicies":      []any{},
 		"permissionsBoundary": "arn:aws:iam::000000000000:policy/poolwright-boundary-sandbox",
-		"tags":                map[string]any{"team": "ml", clusterTag: "sandbox", policyTag: "Orphan"},
+		"tags":                map[string]any{"team": "ml", clusterTag: sandboxMark, policyTag: "Orphan"},
 	}
 	if diff := cmp.Diff(want, got.object); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

@@ -59,7 +59,7 @@ func TestWhatIsNotOursIsComparedUntilItIsAdopted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := map[string]string{"team": "infra", clusterTag: name}; !maps.Equal(tags.Tags, want) {
+	if want := map[string]string{"team": "infra", clusterTag: b.hand.place.mark()}; !maps.Equal(tags.Tags, want) {
 		t.Errorf("its tags are %v", tags.Tags)
 	}
 }

@@ -39,7 +39,7 @@ func TestAQueueIsMadeOfNothingAndPutRightWhereItIsBroken(t *testing.T) {
 	item := l.wanted()[0]
 	want := map[string]any{
 		"retentionSeconds": int64(300), "encryption": "SSE-SQS",
-		"tags": map[string]any{"team": "ml", clusterTag: "sandbox", policyTag: "Orphan"},
+		"tags": map[string]any{"team": "ml", clusterTag: sandboxMark, policyTag: "Orphan"},
 	}
 	got := l.see(item)
 	policy := got.object["policy"]
