@@ -1,0 +1,43 @@
+package iam
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+)
+
+// What IAM takes: bytes of a role's and of a policy's name.
+const (
+	longestRole   = 64
+	longestPolicy = 128
+)
+
+// Names are how the things of one cluster are called in IAM, which is global:
+// they carry the region, because clusters of one name may be in several.
+type Names struct {
+	// Role is the controller's role, unless the declaration names another.
+	Role string
+	// Loop, Limits and Engine are its policies; Boundary bounds the roles that
+	// Poolwright makes.
+	Loop, Limits, Engine, Boundary string
+}
+
+// NamesOf are the names for an EKS cluster in a region. A cluster's name that
+// is too long is cut, and a hash of it keeps the names apart.
+func NamesOf(cluster, region string) Names {
+	return Names{
+		Role: named("", cluster, region, longestRole),
+		Loop: named("loop-", cluster, region, longestPolicy), Limits: named("limits-", cluster, region, longestPolicy),
+		Engine: named("engine-", cluster, region, longestPolicy), Boundary: named("boundary-", cluster, region, longestPolicy),
+	}
+}
+
+func named(what, cluster, region string, longest int) string {
+	const hash = 8
+	start, end := "poolwright-"+what, "-"+region
+	room := longest - len(start) - len(end)
+	if len(cluster) > room {
+		sum := sha256.Sum256([]byte(cluster))
+		cluster = cluster[:max(0, room-hash-1)] + "-" + hex.EncodeToString(sum[:])[:hash]
+	}
+	return start + cluster + end
+}
