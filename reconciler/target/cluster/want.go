@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -35,6 +36,9 @@ func (w *World) Want(ctx context.Context, declared state.Set) (state.Set, error)
 		if err := b.add(item); err != nil {
 			return state.Set{}, err
 		}
+	}
+	if err := b.notInstalled(); err != nil {
+		return state.Set{}, err
 	}
 	aims, err := w.autoscaled(ctx, b.items)
 	if err != nil {
@@ -101,6 +105,8 @@ type wish struct {
 	memos    map[state.Key]memo
 	origins  map[state.Key]state.Origin
 	problems []state.Problem
+	// uninstalled are the objects of kinds that come with our installation.
+	uninstalled []state.Item
 }
 
 func (b *wish) problem(item state.Item, format string, args ...any) {
@@ -114,7 +120,12 @@ func (b *wish) add(item state.Item) error {
 		return err
 	}
 	if !known {
-		b.problem(item, "%s", unknownKind(item, b.world.kinds.Versions(item.Key.Group, item.Key.Kind)))
+		versions := b.world.kinds.Versions(item.Key.Group, item.Key.Kind)
+		if len(versions) == 0 && slices.Contains(installedGroups(), item.Key.Group) {
+			b.uninstalled = append(b.uninstalled, item)
+			return nil
+		}
+		b.problem(item, "%s", unknownKind(item, versions))
 		return nil
 	}
 	switch {
@@ -154,6 +165,35 @@ func unknownKind(item state.Item, versions []string) string {
 	}
 	return fmt.Sprintf("%s: the cluster does not know the kind %s; commit its CustomResourceDefinition too, or install it first",
 		item.Key, gvkOf(item).GroupKind())
+}
+
+// installedGroups are the groups whose kinds our installation brings.
+func installedGroups() []string {
+	return []string{v1alpha1.GroupVersion.Group, "karpenter.sh", "karpenter.k8s.aws"}
+}
+
+// notInstalled says once, for all objects of such kinds, that the installation
+// is missing: a new user's first plan should not tell it of every object.
+func (b *wish) notInstalled() error {
+	if len(b.uninstalled) == 0 {
+		return nil
+	}
+	var missing []string
+	for _, item := range b.uninstalled {
+		missing = append(missing, gvkOf(item).GroupKind().String())
+	}
+	slices.Sort(missing)
+	list := strings.Join(slices.Compact(missing), ", ")
+	_, ours, err := b.world.kinds.Find(v1alpha1.GroupVersion.WithKind("Sync"))
+	if err != nil {
+		return err
+	}
+	if ours {
+		b.problem(b.uninstalled[0], "kinds of Poolwright's installation are missing in this cluster: the controller installs them when it starts, and so does `poolwright bootstrap DIR`: %s", list)
+		return nil
+	}
+	b.problem(b.uninstalled[0], "Poolwright is not installed in this cluster: run `poolwright bootstrap DIR`, which brings these kinds: %s", list)
+	return nil
 }
 
 // stripped are the annotations that exported copies carry and that belong to
