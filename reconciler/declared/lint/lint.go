@@ -7,6 +7,7 @@
 package lint
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -34,16 +35,43 @@ func Check(d declared.Declared, crds []*apiextensionsv1.CustomResourceDefinition
 			c.schema(item)
 		}
 	}
-	slices.SortStableFunc(c.problems, func(a, b state.Problem) int {
-		if n := strings.Compare(a.Origin.File, b.Origin.File); n != 0 {
-			return n
+	return Sorted(c.problems)
+}
+
+// Refused returns what an API server with these definitions would not take, by
+// object: the findings of Check without its advice, such as about secrets in
+// Git, and without the problems of loading.
+func Refused(d declared.Declared, crds []*apiextensionsv1.CustomResourceDefinition) map[state.Key][]state.Problem {
+	c := &checker{declared: d, kinds: map[groupKind]*kind{}}
+	for _, crd := range crds {
+		c.define(crd)
+	}
+	c.defineOwn()
+	out := map[state.Key][]state.Problem{}
+	for _, item := range d.Set.Items() {
+		c.problems = nil
+		c.texts(item)
+		if !c.outdated(item) {
+			c.schema(item)
 		}
-		if a.Origin.Line != b.Origin.Line {
-			return a.Origin.Line - b.Origin.Line
+		if len(c.problems) > 0 {
+			out[item.Key] = Sorted(c.problems)
 		}
-		return strings.Compare(a.Message, b.Message)
+	}
+	return out
+}
+
+// Sorted returns findings in the order of file and line, each once.
+func Sorted(problems []state.Problem) []state.Problem {
+	out := slices.Clone(problems)
+	slices.SortStableFunc(out, func(a, b state.Problem) int {
+		return cmp.Or(
+			strings.Compare(a.Origin.File, b.Origin.File),
+			cmp.Compare(a.Origin.Line, b.Origin.Line),
+			strings.Compare(a.Message, b.Message),
+		)
 	})
-	return slices.Compact(c.problems)
+	return slices.Compact(out)
 }
 
 type checker struct {

@@ -69,6 +69,26 @@ func TestObjectsAreCheckedAgainstTheirSchema(t *testing.T) {
 		"a missing spec":           {head, []string{"x/a.yaml:1: Pool.example.com/p: spec: this field is required"}},
 		"a number that is too big": {head + "spec:\n  template: {}\n  weight: 500\n", []string{"x/a.yaml:6: Pool.example.com/p: spec.weight: 500: should be less than or equal to 100"}},
 		"text for a number":        {head + "spec:\n  template: {}\n  weight: many\n", []string{`x/a.yaml:6: Pool.example.com/p: spec.weight: "string": must be of type integer: "string"`}},
+		"a number for text": {
+			head + "spec:\n  template: {}\n  account: 111122223333\n",
+			[]string{"x/a.yaml:6: Pool.example.com/p: spec.account: this must be text, and YAML reads it as a number: put it in quotes"},
+		},
+		"a version that YAML reads as a number": {
+			head + "spec:\n  template: {}\n  account: 1.33\n",
+			[]string{"x/a.yaml:6: Pool.example.com/p: spec.account: this must be text, and YAML reads it as a number: put it in quotes"},
+		},
+		"a pattern of a duration": {
+			head + "spec:\n  template: {}\n  retention: 14d\n",
+			[]string{`x/a.yaml:6: Pool.example.com/p: spec.retention: "14d": should match '^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$': use the units h, m and s, as in 336h or 1h30m`},
+		},
+		"a pattern of ids": {
+			head + "spec:\n  template: {}\n  subnets: [sg-1]\n",
+			[]string{`x/a.yaml:6: Pool.example.com/p: spec.subnets[0]: "sg-1": should match '^subnet-[0-9a-f]{8,17}$': give an id such as subnet-0123456789abcdef0`},
+		},
+		"a pattern of names": {
+			head + "spec:\n  template: {}\n  role: a b\n",
+			[]string{`x/a.yaml:6: Pool.example.com/p: spec.role: "a b": should match '^[A-Za-z0-9+=,.@_-]{1,64}$': use letters, digits and + = , . @ _ - only, at most 64`},
+		},
 		"a value that is not one of some": {
 			head + "spec:\n  template: {}\n  mode: spot\n",
 			[]string{`x/a.yaml:6: Pool.example.com/p: spec.mode: "spot": supported values: "Spot", "OnDemand"`},
@@ -124,6 +144,31 @@ func TestFindingsThatNeedNoSchema(t *testing.T) {
 		"x/d.yaml:1: this is not valid YAML: did not find expected node content",
 	}
 	want[4] = strings.Replace(want[4], ": data:", ": stringData:", 1)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestAdviceIsNoRefusal(t *testing.T) {
+	fsys := fstest.MapFS{
+		"x/a.yaml": &fstest.MapFile{Data: []byte(head + "spec:\n  weight: 500\n  xyz: 1\n  template: {}\n")},
+		"x/b.yaml": &fstest.MapFile{Data: []byte("apiVersion: v1\nkind: Secret\nmetadata: {name: s}\nstringData:\n  password: hunter2\n")},
+		"x/c.yaml": &fstest.MapFile{Data: []byte(strings.Replace(head, "name: p", "name: good", 1) + "spec:\n  template: {}\n")},
+	}
+	d, err := declared.Load(fsys, "x", declared.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string][]string{}
+	for k, problems := range lint.Refused(d, schemas(t)) {
+		for _, p := range problems {
+			got[k.String()] = append(got[k.String()], p.String())
+		}
+	}
+	want := map[string][]string{"Pool.example.com/p": {
+		"x/a.yaml:5: Pool.example.com/p: spec.weight: 500: should be less than or equal to 100",
+		"x/a.yaml:6: Pool.example.com/p: spec.xyz: unknown field",
+	}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}

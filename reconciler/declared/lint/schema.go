@@ -149,6 +149,9 @@ func detail(err *field.Error) string {
 		}
 		return "this field is required: " + text
 	}
+	if was, isType := err.BadValue.(string); isType && strings.HasPrefix(text, "must be of type string") && slices.Contains([]string{"integer", "number", "boolean"}, was) {
+		return "this must be text, and YAML reads it as a " + strings.Replace(was, "integer", "number", 1) + ": put it in quotes"
+	}
 	shown := ""
 	switch value := err.BadValue.(type) {
 	case string, int64, float64, bool:
@@ -159,7 +162,7 @@ func detail(err *field.Error) string {
 	if text == "" {
 		text = strings.ToLower(err.Type.String())
 	}
-	return shown + text
+	return shown + text + remedy(text)
 }
 
 // didYouMean names the field of the schema that was probably meant.
