@@ -72,6 +72,8 @@ type clients struct {
 	quotas *servicequotas.Client
 	clock  clock.Clock
 	place  place
+	// memo is for one look; nil for who asks anew each time.
+	memo *memo
 }
 
 // place is where things are and whose they are.

@@ -135,6 +135,10 @@ func (o *observation) ask(ctx context.Context, all []question) {
 	}
 	for _, p := range places {
 		to, who, err := o.lines.to(ctx, p)
+		var asked *clients
+		if err == nil {
+			asked = to.remembering()
+		}
 		parallel.Each(requests, byPlace[p], func(q question) {
 			if err != nil {
 				o.note(who, unknownAll(q.keys, err), q.keys)
@@ -146,7 +150,7 @@ func (o *observation) ask(ctx context.Context, all []question) {
 				o.note(who, unknownAll(q.keys, err), q.keys)
 				return
 			}
-			seen := k.read(ctx, to.clients, q.keys)
+			seen := k.read(ctx, asked, q.keys)
 			for _, s := range seen {
 				if credentialsFailed(s.err) {
 					to.doubt()
@@ -197,7 +201,8 @@ func (o *observation) judge(item state.Item) (state.Item, bool) {
 	}
 	found.Notes = slices.Sorted(slices.Values(live.notes))
 	if !seen || live.object == nil {
-		return found, rec.Desired != "" || len(found.Notes) > 0
+		found.Hold = live.missing // What is never made here is missed, and that is all.
+		return found, rec.Desired != "" || len(found.Notes) > 0 || live.missing != ""
 	}
 	found.Object = project(item.Object, live.object)
 	found.Live = state.Identity{UID: live.uid}
