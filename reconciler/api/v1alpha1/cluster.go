@@ -98,7 +98,7 @@ type ClusterSpec struct {
 
 // EngineSpec configures the embedded Karpenter. A change restarts the
 // controller process once, about ten seconds after the last edit.
-// +kubebuilder:validation:XValidation:rule="(has(self.batchMax) ? duration(self.batchMax) : duration('10s')) >= (has(self.batchIdle) ? duration(self.batchIdle) : duration('1s'))",message="batchMax (default 10s) must not be below batchIdle (default 1s)"
+// +kubebuilder:validation:XValidation:rule="(has(self.batchMax) ? duration(self.batchMax) : duration('10s')) >= (has(self.batchIdle) ? duration(self.batchIdle) : duration('1s'))",message="batchIdle (default 1s) is above batchMax (default 10s): lower batchIdle or raise batchMax"
 type EngineSpec struct {
 	// Mode is Embedded (default), External or Off.
 	// +kubebuilder:default=Embedded
@@ -121,7 +121,7 @@ type EngineSpec struct {
 	// CapacityBuffer. NodeOverlay is on by default, the others as in
 	// Karpenter.
 	// +kubebuilder:validation:MaxProperties=6
-	// +kubebuilder:validation:XValidation:rule="self.all(gate, gate in ['NodeRepair', 'ReservedCapacity', 'SpotToSpotConsolidation', 'NodeOverlay', 'StaticCapacity', 'CapacityBuffer'])",message="unknown feature gate: NodeRepair, ReservedCapacity, SpotToSpotConsolidation, NodeOverlay, StaticCapacity and CapacityBuffer are known"
+	// +kubebuilder:validation:XValidation:rule="self.all(gate, gate in ['NodeRepair', 'ReservedCapacity', 'SpotToSpotConsolidation', 'NodeOverlay', 'StaticCapacity', 'CapacityBuffer'])",message="unknown feature gate: NodeRepair, ReservedCapacity, SpotToSpotConsolidation, NodeOverlay, StaticCapacity and CapacityBuffer are known",messageExpression="'unknown feature gate ' + self.filter(gate, !(gate in ['NodeRepair', 'ReservedCapacity', 'SpotToSpotConsolidation', 'NodeOverlay', 'StaticCapacity', 'CapacityBuffer']))[0] + ': NodeRepair, ReservedCapacity, SpotToSpotConsolidation, NodeOverlay, StaticCapacity and CapacityBuffer are known'"
 	// +optional
 	FeatureGates map[string]bool `json:"featureGates,omitempty"`
 	// InterruptionQueue is the name of the SQS queue that carries spot

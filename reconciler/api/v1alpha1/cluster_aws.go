@@ -275,7 +275,8 @@ type UnknownResource struct {
 	Resource string `json:"resource"`
 	// Reason says why, with the action that is missing where it was denied.
 	Reason string `json:"reason"`
-	// Since is when it was last known.
+	// Since is when it was first found unknown, of those times in which it has
+	// stayed so.
 	Since metav1.Time `json:"since"`
 }
 
