@@ -52,25 +52,29 @@ func TestComputeConcludesNothingFromWhatIsUnknown(t *testing.T) {
 	}{
 		{
 			name: "what is wanted and unknown is neither made nor as wanted", wanted: []state.Item{a}, observed: []state.Item{unknown(a, denied)},
-			unknown: []plan.Unknown{{Key: a.Key, Origin: a.Origin, Reason: denied}}, managed: 1,
+			unknown: []plan.Unknown{{Key: a.Key, Origin: a.Origin, Reason: denied}},
 		},
 		{
 			name: "what we applied once and is unknown now was not deleted by hand", wanted: []state.Item{a}, observed: []state.Item{stale},
-			unknown: []plan.Unknown{{Key: a.Key, Origin: a.Origin, Reason: denied}}, managed: 1,
+			unknown: []plan.Unknown{{Key: a.Key, Origin: a.Origin, Reason: denied, Ours: true}}, managed: 1,
+		},
+		{
+			name: "what is only compared was never ours, whatever was recorded of it", wanted: []state.Item{compared(a)}, observed: []state.Item{stale},
+			unknown: []plan.Unknown{{Key: a.Key, Origin: a.Origin, Reason: denied}},
 		},
 		{
 			name: "what is no longer wanted and unknown is not deleted", observed: []state.Item{unknown(a, denied)},
-			unknown: []plan.Unknown{{Key: a.Key, Reason: denied}}, managed: 1,
+			unknown: []plan.Unknown{{Key: a.Key, Reason: denied, Ours: true}}, managed: 1,
 		},
 		{
 			name: "content that comes with an unknown thing proves nothing", wanted: []state.Item{a}, observed: []state.Item{both},
-			unknown: []plan.Unknown{{Key: a.Key, Origin: a.Origin, Reason: denied}}, managed: 1,
+			unknown: []plan.Unknown{{Key: a.Key, Origin: a.Origin, Reason: denied}},
 		},
 		{
 			name:   "the others are compared as ever, and unknown things are in the order of their keys",
 			wanted: []state.Item{a, b, thing("new", 0, nil)}, observed: []state.Item{unknown(b, "throttled"), unknown(a, denied), inAWS("old", nil)},
 			want:    []string{"create new", "delete old"},
-			unknown: []plan.Unknown{{Key: a.Key, Origin: a.Origin, Reason: denied}, {Key: b.Key, Reason: "throttled"}}, managed: 3,
+			unknown: []plan.Unknown{{Key: a.Key, Origin: a.Origin, Reason: denied}, {Key: b.Key, Reason: "throttled"}}, managed: 1,
 		},
 	}
 	for _, tt := range tests {

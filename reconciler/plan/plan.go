@@ -67,9 +67,9 @@ type Plan struct {
 	Changes []Change
 	// Unchanged counts the things that are as wanted.
 	Unchanged int
-	// Managed counts the things that are ours today, those of which nothing
-	// could be told included. What is only compared by its own terms is not
-	// ours, unless it would be deleted.
+	// Managed counts the things that are ours today; of the unknown ones those
+	// that are known to have been (Unknown.Ours). What is only compared by its
+	// own terms is not ours, unless it would be deleted.
 	Managed int
 	// Holds are the reasons for which changes are held, sorted and unique.
 	Holds []string
@@ -88,6 +88,8 @@ type Unknown struct {
 	Origin state.Origin
 	// Reason says why, and what a person can do about it.
 	Reason string
+	// Ours is true for what we applied when it could still be seen.
+	Ours bool
 }
 
 // Note is a remark about one thing.
@@ -107,14 +109,13 @@ func Compute(wanted, observed state.Set, policies ...Policy) Plan {
 	var p Plan
 	for _, w := range wanted.Items() {
 		o, exists := observed.Get(w.Key)
-		p.note(o, w.Origin)
 		ours := 1
 		if w.Hold != "" || o.Hold != "" {
 			ours = 0
 		}
+		p.note(o, w.Origin, ours == 1 && o.Applied != "")
 		switch {
 		case o.Unknown != "":
-			p.Managed++
 		case !exists || o.Object == nil:
 			// What a world never makes is missed, and that is all.
 			w.Hold = cmp.Or(w.Hold, o.Hold)
@@ -131,10 +132,8 @@ func Compute(wanted, observed state.Set, policies ...Policy) Plan {
 		if _, keep := wanted.Get(o.Key); keep {
 			continue
 		}
-		p.note(o, state.Origin{})
-		if o.Unknown != "" {
-			p.Managed++
-		} else if o.Object != nil {
+		p.note(o, state.Origin{}, true)
+		if o.Unknown == "" && o.Object != nil {
 			p.Managed++
 			p.Changes = append(p.Changes, Change{Key: o.Key, Action: Delete, Before: &o})
 		}
@@ -150,9 +149,12 @@ func Compute(wanted, observed state.Set, policies ...Policy) Plan {
 }
 
 // note takes over what an observed thing tells beside its content.
-func (p *Plan) note(o state.Item, declared state.Origin) {
+func (p *Plan) note(o state.Item, declared state.Origin, ours bool) {
 	if o.Unknown != "" {
-		p.Unknown = append(p.Unknown, Unknown{Key: o.Key, Origin: declared, Reason: o.Unknown})
+		p.Unknown = append(p.Unknown, Unknown{Key: o.Key, Origin: declared, Reason: o.Unknown, Ours: ours})
+		if ours {
+			p.Managed++
+		}
 	}
 	for _, text := range o.Notes {
 		p.Notes = append(p.Notes, Note{Key: o.Key, Origin: declared, Text: text})

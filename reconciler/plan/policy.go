@@ -75,7 +75,12 @@ const pruneFloor = 10
 // they are there proves no more than that they are gone.
 func Guard(maxPercent int, confirmation string) Policy {
 	return func(p Plan) Plan {
-		deletions, managed := 0, p.Managed-len(p.Unknown)
+		deletions, managed := 0, p.Managed
+		for _, u := range p.Unknown {
+			if u.Ours {
+				managed--
+			}
+		}
 		for _, c := range p.Changes {
 			switch {
 			case fresh(c):
