@@ -22,6 +22,11 @@ type picture struct {
 	left []leftover
 	// unknown are the things of which nothing could be told, by key.
 	unknown []plan.Unknown
+	// problems counts the mistakes for which something could not be compared.
+	problems int
+	// objects counts what the Sync manages: what is only compared and what is
+	// unknown without ever having been ours do not count.
+	objects int
 	// complete is false as long as the last comparison failed as a whole.
 	complete bool
 }
@@ -35,11 +40,13 @@ type leftover struct {
 	drift string
 	// standing is true for what no run will ever make.
 	standing bool
+	// lacking is true for what would count among the objects, had it been made.
+	lacking bool
 }
 
 // seen is the picture that one run alone gives.
 func seen(done run) picture {
-	p := picture{unknown: done.Plan.Unknown, complete: true}
+	p := picture{unknown: done.Plan.Unknown, problems: len(done.Problems), objects: managed(done), complete: true}
 	for _, r := range done.Outcome.Results {
 		if r.Status == apply.Applied {
 			continue
@@ -51,6 +58,7 @@ func seen(done run) picture {
 		if r.Err != nil {
 			l.change.Reason = r.Err.Error()
 		}
+		l.lacking = !c.Standing() && (c.Action == plan.Create || r.Status == apply.Conflict && c.Action == plan.Update)
 		switch {
 		case l.standing, c.Drift && r.Status == apply.Held:
 			l.drift = driftReported
@@ -72,11 +80,58 @@ func (p picture) after(done run) picture {
 		return seen(done)
 	case done.kind == partial:
 		some := seen(done)
-		p.left = append(slices.DeleteFunc(slices.Clone(p.left), func(l leftover) bool { return slices.Contains(done.looked, l.key) }), some.left...)
+		// What was looked at alone says of the rest nothing; what it lacked
+		// before, and has now, is one more.
+		p.objects += p.lacking(done.looked) - some.lacking(done.looked)
+		p.left = replaced(p.left, some.left, done.looked)
 		p.unknown = append(slices.DeleteFunc(slices.Clone(p.unknown), func(u plan.Unknown) bool { return slices.Contains(done.looked, u.Key) }), some.unknown...)
 		slices.SortStableFunc(p.unknown, func(a, b plan.Unknown) int { return a.Key.Compare(b.Key) })
 	}
 	return p
+}
+
+// replaced is the list with what was looked at anew, each in its old place.
+func replaced(old, fresh []leftover, looked []state.Key) []leftover {
+	var out []leftover
+	for _, l := range old {
+		if !slices.Contains(looked, l.key) {
+			out = append(out, l)
+		} else if at := slices.IndexFunc(fresh, func(f leftover) bool { return f.key == l.key }); at >= 0 {
+			out = append(out, fresh[at])
+		}
+	}
+	for _, f := range fresh {
+		if !slices.ContainsFunc(old, func(l leftover) bool { return l.key == f.key }) {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// lacking counts those of the keys that are no objects of ours for want of a
+// change that was not made.
+func (p picture) lacking(keys []state.Key) int {
+	n := 0
+	for _, l := range p.left {
+		if l.lacking && slices.Contains(keys, l.key) {
+			n++
+		}
+	}
+	return n
+}
+
+// managed counts what is ours after a full run.
+func managed(done run) int {
+	n := done.Plan.Managed
+	for _, r := range done.Outcome.Results {
+		switch {
+		case r.Status == apply.Applied && r.Change.Action == plan.Create:
+			n++
+		case r.Status == apply.Applied && r.Change.Action == plan.Delete, r.Status == apply.Conflict && r.Change.Action == plan.Update:
+			n--
+		}
+	}
+	return max(n, 0)
 }
 
 // pendingLimit bounds what a status lists.
@@ -90,15 +145,15 @@ func (p picture) pending() []v1alpha1.PendingChange {
 	return out
 }
 
-// drifted counts the live things that differ and stay so, and says why; what is
-// only reported goes first.
+// drifted counts the live things that differ and stay so, and says why; what
+// should have been put right and could not be goes first.
 func (p picture) drifted() (n int, reason string) {
 	for _, l := range p.left {
 		if l.drift == "" {
 			continue
 		}
 		n++
-		if reason != driftReported {
+		if reason != driftNotCorrected {
 			reason = l.drift
 		}
 	}
@@ -107,7 +162,29 @@ func (p picture) drifted() (n int, reason string) {
 
 // settled reports whether another full comparison would find nothing to do.
 func (p picture) settled() bool {
-	return len(p.unknown) == 0 && !slices.ContainsFunc(p.left, func(l leftover) bool { return !l.standing })
+	return len(p.unknown) == 0 && !slices.ContainsFunc(p.left, func(l leftover) bool { return !l.standing && l.drift != driftReported })
+}
+
+// reported are the things that drifted and stay so because they are only
+// reported. A person who puts one back is seen by nobody: the next visit looks.
+func (p picture) reported() []state.Key {
+	var keys []state.Key
+	for _, l := range p.left {
+		if !l.standing && l.drift == driftReported {
+			keys = append(keys, l.key)
+		}
+	}
+	return keys
+}
+
+// news are the things that differ now, are only reported, and were not known to
+// before: neither to the last run nor to the status of an earlier life.
+func (p picture) news(before picture, told []v1alpha1.PendingChange) []leftover {
+	return slices.DeleteFunc(slices.Clone(p.left), func(l leftover) bool {
+		return l.drift != driftReported ||
+			slices.ContainsFunc(before.left, func(b leftover) bool { return b.key == l.key && b.drift == l.drift }) ||
+			slices.ContainsFunc(told, func(c v1alpha1.PendingChange) bool { return c.Object == l.change.Object && c.Action == l.change.Action })
+	})
 }
 
 // lost are the things that are unknown now and were not before.
@@ -131,9 +208,29 @@ func unknowns(list []plan.Unknown) string {
 	if at := list[0].Origin.String(); at != "" {
 		first += " (" + at + ")"
 	}
-	first += ": " + list[0].Reason
-	if len(list) == 1 {
-		return "1 thing could not be compared: " + first
+	return firstOf(len(list), "thing could not be compared", "things could not be compared", first+": "+list[0].Reason)
+}
+
+// reportedOnly names the first of the things that differ, and counts all.
+func reportedOnly(list []leftover) string {
+	first := list[0].change.Object
+	if at := list[0].change.Source; at != "" {
+		first += " (" + at + ")"
 	}
-	return fmt.Sprintf("%d things could not be compared, the first: %s", len(list), first)
+	return firstOf(len(list), "live thing differs from Git and stays so", "live things differ from Git and stay so", first+": "+list[0].change.Reason)
+}
+
+func firstOf(n int, one, more, first string) string {
+	if n == 1 {
+		return "1 " + one + ": " + first
+	}
+	return fmt.Sprintf("%d %s, the first: %s", n, more, first)
+}
+
+// count writes a number and its noun, in the plural where needed.
+func count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
 }

@@ -51,12 +51,12 @@ type session struct {
 
 // visits is what one visit tells the next.
 type visits struct {
-	// fetched is what the source said last, nextFetch when to ask it again.
-	fetched   reconciler.Result
+	// nextFetch is when to ask the source again.
 	nextFetch time.Time
-	// lastFull is when everything was compared; before restUntil another
-	// comparison of the same revision cannot help.
+	// lastFull is when everything was compared, lastLook when anything was;
+	// before restUntil another comparison of the same revision cannot help.
 	lastFull   time.Time
+	lastLook   time.Time
 	restUntil  time.Time
 	generation int64
 	settled    bool
@@ -172,11 +172,16 @@ func (s *session) forced(sync *v1alpha1.Sync) bool {
 }
 
 // look puts what a run saw into the session's picture, and that picture into the
-// verdict of a run that has seen only some of it.
-func (s *session) look(done run, v *verdict) {
+// verdict of a run that has seen only some of it. What the status says already
+// was told.
+func (s *session) look(done run, told []v1alpha1.PendingChange, v *verdict) {
 	before := s.picture
 	s.picture = before.after(done)
 	v.lost = s.picture.lost(before)
+	v.cleared = len(before.unknown) > 0 && len(s.picture.unknown) == 0
+	if done.err == nil && done.kind != idle {
+		v.news = s.picture.news(before, told)
+	}
 	if done.kind == partial && done.err == nil {
 		v.picture = s.picture
 	}
@@ -196,9 +201,17 @@ func (s *session) note(sync *v1alpha1.Sync, done run, v verdict) {
 		s.generation = sync.Generation
 		s.settled = v.settled
 		s.restUntil = s.lastFull.Add(v.after)
+		if v.reason == partlyUnknown {
+			// Everything else is done, and the watches look at what is unknown.
+			s.restUntil = s.lastFull.Add(pause(s.failures, unknownPause))
+		}
 	case partial:
 		// What could not be put back alone is for a full run to judge.
 		s.settled = s.settled && v.settled
+		if v.cleared {
+			// Only a full run may call that ready.
+			s.restUntil = time.Time{}
+		}
 	case idle, waiting:
 	}
 }
@@ -215,5 +228,15 @@ func (s *session) nextVisit(now time.Time, every time.Duration, v verdict) time.
 	if v.after > 0 {
 		return min(v.after, every)
 	}
-	return min(time.Second<<min(max(s.failures-1, 0), 10), every)
+	return pause(s.failures, every)
+}
+
+// unknownPause is the longest time between two full comparisons whose only
+// trouble is that something could not be looked at: AWS bills and throttles by
+// the call, and a permission is missing until a person grants it.
+const unknownPause = 5 * time.Minute
+
+// pause grows with the failures in a row, from a second to the limit.
+func pause(failures int, limit time.Duration) time.Duration {
+	return min(time.Second<<min(max(failures-1, 0), 10), limit)
 }

@@ -114,9 +114,9 @@ func TestJudge(t *testing.T) {
 			ran(change("a", plan.Delete, func(c *plan.Change) { c.Hold = "confirm" })),
 			conclusion{reason: "PruneHeld", pending: []v1alpha1.PendingChange{{Object: "ConfigMap/a/a", Action: "delete", Reason: "confirm"}}},
 		},
-		"drift that is only reported leaves the Sync ready, drifted and unsettled": {
+		"drift that is only reported leaves the Sync ready, drifted and settled: another look would find the same": {
 			ran(change("a", plan.Update, func(c *plan.Change) { c.Hold, c.Drift = "only reported", true })),
-			conclusion{ready: true, reason: "ReconciliationSucceeded", drifted: 1,
+			conclusion{ready: true, settled: true, reason: "ReconciliationSucceeded", drifted: 1,
 				pending: []v1alpha1.PendingChange{{Object: "ConfigMap/a/a", Action: "update", Reason: "only reported", Source: "a.yaml:7"}}},
 		},
 	} {

@@ -131,6 +131,8 @@ type stage struct {
 	declared []state.Item
 	revision string
 	mistake  error
+	// problems are the mistakes in single objects of the repository.
+	problems []state.Problem
 }
 
 var stageName = types.NamespacedName{Namespace: "poolwright-system", Name: "dev"}
@@ -173,7 +175,7 @@ func (s *stage) Fetch(context.Context) (gitsource.Snapshot, error) {
 }
 
 func (s *stage) load(context.Context, gitsource.Snapshot) (declared.Declared, error) {
-	return declared.Declared{Set: state.NewSet(s.declared...)}, s.mistake
+	return declared.Declared{Set: state.NewSet(s.declared...), Problems: s.problems}, s.mistake
 }
 
 // commit declares things, each written world/name=value.
@@ -258,6 +260,19 @@ func (s *stage) told() []string {
 // gauge reads a metric; -1 where it has no such series.
 func (s *stage) gauge(name string, labels map[string]string) float64 {
 	s.Helper()
+	if m := s.metric(name, labels); m != nil {
+		return m.GetGauge().GetValue()
+	}
+	return -1
+}
+
+func (s *stage) counter(name string, labels map[string]string) float64 {
+	s.Helper()
+	return s.metric(name, labels).GetCounter().GetValue()
+}
+
+func (s *stage) metric(name string, labels map[string]string) *dto.Metric {
+	s.Helper()
 	families, err := s.registry.Gather()
 	if err != nil {
 		s.Fatal(err)
@@ -274,15 +289,29 @@ func (s *stage) gauge(name string, labels map[string]string) float64 {
 			return maps.Equal(got, labels)
 		})
 		if at >= 0 {
-			return f.GetMetric()[at].GetGauge().GetValue()
+			return f.GetMetric()[at]
 		}
 	}
-	return -1
+	return nil
 }
 
 func (s *stage) unknownIn(world string) float64 {
 	s.Helper()
 	return s.gauge("poolwright_sync_unknown_objects", map[string]string{"sync": "dev", "world": world})
+}
+
+// objects are what the status, the metric and Ready's message say of how many
+// there are; they must agree.
+func (s *stage) objects(want int) {
+	s.Helper()
+	status, metric := int(s.sync().Status.Objects), int(s.gauge("poolwright_sync_objects", map[string]string{"sync": "dev"}))
+	if status != want || metric != want {
+		s.Errorf("the status says %d objects, the metric %d, want %d", status, metric, want)
+	}
+	ready := meta.FindStatusCondition(s.sync().Status.Conditions, "Ready")
+	if ready.Status == metav1.ConditionTrue && !strings.HasSuffix(ready.Message, ": "+count(want, "object")) {
+		s.Errorf("Ready says %q, want %d objects", ready.Message, want)
+	}
 }
 
 func (s *stage) driftedNow() float64 {

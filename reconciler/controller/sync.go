@@ -108,13 +108,16 @@ func (r *SyncReconciler) run(ctx context.Context, sync *v1alpha1.Sync, s *sessio
 	now := r.Clock.Now()
 	opts := reconciler.Options{Policies: Policies(sync)}
 	drifted, forced := s.takeDrift(), s.forced(sync)
-	if len(drifted) > 0 && !forced && sync.Spec.Drift == v1alpha1.DriftReport && now.Before(s.nextFetch) {
-		return r.report(ctx, s, drifted, opts)
+	alone := len(drifted) > 0 && !forced
+	if alone && sync.Spec.Drift == v1alpha1.DriftReport {
+		if left := s.lastLook.Add(reportGap).Sub(now); left > 0 {
+			s.putBack(drifted)
+			return run{kind: waiting, after: left}
+		}
 	}
-	alone := len(drifted) > 0 && !forced && sync.Spec.Drift != v1alpha1.DriftReport
 	if !alone || !now.Before(s.nextFetch) {
 		if got, ok := s.source.fetch(sync.Annotations[v1alpha1.ReconcileAnnotation], alone); ok {
-			s.nextFetch, s.fetched = r.Clock.Now().Add(jittered(interval(sync))), got.result
+			s.nextFetch = r.Clock.Now().Add(jittered(interval(sync)))
 			return r.proceed(ctx, s, got, drifted, forced, opts)
 		}
 		if !alone {
@@ -123,31 +126,28 @@ func (r *SyncReconciler) run(ctx context.Context, sync *v1alpha1.Sync, s *sessio
 		}
 	}
 	// Also while a slow source is awaited.
-	result, err := s.Loop.Correct(ctx, drifted, opts)
-	if err != nil || result.Outcome.Err() != nil {
-		s.putBack(drifted)
-	}
-	return run{Result: result, err: err, kind: partial, looked: drifted}
+	return r.partial(ctx, s, drifted, opts)
 }
 
-// reportGap is the least time between two comparisons that only report drift:
-// something that is rewritten every second must not cost a listing each time.
+// reportGap is the least time between two looks that only report drift:
+// something that is rewritten every second must not cost a look each time.
 const reportGap = 10 * time.Second
 
-// report compares everything without asking the source, because drift that is
-// not corrected is judged as a whole.
-func (r *SyncReconciler) report(ctx context.Context, s *session, drifted []state.Key, opts reconciler.Options) run {
-	now := r.Clock.Now()
-	if left := s.lastFull.Add(reportGap).Sub(now); left > 0 {
-		s.putBack(drifted)
-		return run{kind: waiting, after: left}
+// partial looks at some things, puts back those that may be, and leaves all
+// others alone: what drifts in the cluster must cost no question to AWS.
+func (r *SyncReconciler) partial(ctx context.Context, s *session, keys []state.Key, opts reconciler.Options) run {
+	s.lastLook = r.Clock.Now()
+	result, err := s.Loop.Correct(ctx, keys, opts)
+	if err != nil || result.Outcome.Err() != nil {
+		s.putBack(keys)
 	}
-	return r.full(ctx, s, s.fetched, opts)
+	return run{Result: result, err: err, kind: partial, looked: keys}
 }
 
 // full compares everything with the revision at hand.
 func (r *SyncReconciler) full(ctx context.Context, s *session, fetched reconciler.Result, opts reconciler.Options) run {
 	s.lastFull = r.Clock.Now()
+	s.lastLook = s.lastFull
 	result, err := s.Loop.Continue(ctx, fetched, opts)
 	return run{Result: result, err: err}
 }
@@ -158,16 +158,36 @@ func (r *SyncReconciler) proceed(ctx context.Context, s *session, got fetched, d
 		s.putBack(drifted)
 		return run{Result: got.result, err: got.err}
 	}
-	now := r.Clock.Now()
-	if !got.changed && !forced && len(drifted) == 0 {
-		switch {
-		case s.settled && now.Before(s.lastFull.Add(resync)):
-			return run{Result: got.result, kind: idle}
-		case got.result.Stale == nil && now.Before(s.restUntil):
-			return run{kind: waiting, after: min(s.restUntil.Sub(now), s.nextFetch.Sub(now))}
-		}
+	if got.changed || forced {
+		return r.full(ctx, s, got.result, opts)
+	}
+	now, fresh := r.Clock.Now(), got.result.Stale == nil
+	settled := s.settled && now.Before(s.lastFull.Add(resync))
+	resting := fresh && now.Before(s.restUntil)
+	if settled && fresh && s.failures == 0 {
+		// A person who undoes what is only reported is seen by nobody.
+		drifted = union(drifted, s.picture.reported())
+		resting = resting || len(drifted) > 0
+	}
+	switch {
+	case resting && len(drifted) > 0:
+		return r.partial(ctx, s, drifted, opts)
+	case settled && len(drifted) == 0:
+		return run{Result: got.result, kind: idle}
+	case resting:
+		return run{kind: waiting, after: min(s.restUntil.Sub(now), s.nextFetch.Sub(now))}
 	}
 	return r.full(ctx, s, got.result, opts)
+}
+
+// union has each key of both lists once.
+func union(a, b []state.Key) []state.Key {
+	for _, k := range b {
+		if !slices.Contains(a, k) {
+			a = append(a, k)
+		}
+	}
+	return a
 }
 
 // Policies are what a Sync asks for in its prune, drift and guard fields and in
@@ -205,7 +225,7 @@ func (r *SyncReconciler) conclude(ctx context.Context, sync *v1alpha1.Sync, s *s
 	}
 	verdict := judge(done)
 	if s != nil {
-		s.look(done, &verdict)
+		s.look(done, sync.Status.Pending, &verdict)
 	}
 	r.tell(sync, s, done, verdict)
 	if s != nil {

@@ -1,7 +1,9 @@
 package controller
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
@@ -35,7 +37,7 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 		unknown: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "poolwright_sync_unknown_objects",
 			Help: "Declared or managed things of which nothing could be told, by world (cluster, aws)."}, []string{"sync", "world"}),
 		changes: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "poolwright_changes_total",
-			Help: "Changes made or attempted, by action (create, update, delete), cause (revision, drift) and result (applied, failed, conflict, held, skipped)."},
+			Help: "Changes made or attempted, by action (create, update, delete), cause (revision, drift, compared) and result (applied, failed, conflict, held, skipped)."},
 			[]string{"sync", "action", "cause", "result"}),
 		failures: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "poolwright_sync_failures_total",
 			Help: "Runs that did not end ready, by reason."}, []string{"sync", "reason"}),
@@ -58,9 +60,10 @@ func (m *Metrics) forget(sync string) {
 	m.failures.DeletePartialMatch(label)
 }
 
-// paint shows a picture: how many things differ and stay so, and how many are
+// paint shows a picture: how many things are ours, how many differ and stay so, and how many are
 // unknown in each world.
 func (m *Metrics) paint(sync string, p picture) {
+	m.objects.WithLabelValues(sync).Set(float64(p.objects))
 	drifted, _ := p.drifted()
 	m.drifted.WithLabelValues(sync).Set(float64(drifted))
 	worlds := map[string]int{"cluster": 0, awsWorld: 0} // 0 is an answer, too.
@@ -76,10 +79,7 @@ func (m *Metrics) paint(sync string, p picture) {
 // not once for each visit.
 func (r *SyncReconciler) tell(sync *v1alpha1.Sync, s *session, done run, v verdict) {
 	for _, result := range done.Outcome.Results {
-		cause := "revision"
-		if result.Change.Drift {
-			cause = "drift"
-		}
+		cause := causeOf(result.Change)
 		r.Metrics.changes.WithLabelValues(sync.Name, string(result.Change.Action), cause, string(result.Status)).Inc()
 		if cause == "drift" && result.Status == apply.Applied {
 			r.Recorder.Eventf(sync, corev1.EventTypeNormal, "DriftCorrected", "%s", drift(result.Change))
@@ -92,14 +92,14 @@ func (r *SyncReconciler) tell(sync *v1alpha1.Sync, s *session, done run, v verdi
 		r.Metrics.failures.WithLabelValues(sync.Name, v.reason).Inc()
 	}
 	r.Metrics.ready.WithLabelValues(sync.Name).Set(ready)
-	if done.kind == full && done.err == nil {
-		r.Metrics.objects.WithLabelValues(sync.Name).Set(float64(done.Plan.Managed))
-	}
 	if (done.kind == full || done.kind == partial) && v.picture.complete {
 		r.Metrics.paint(sync.Name, v.picture)
 	}
 	if len(v.lost) > 0 {
 		r.Recorder.Event(sync, corev1.EventTypeWarning, "PartlyUnknown", unknowns(v.lost))
+	}
+	if len(v.news) > 0 {
+		r.Recorder.Event(sync, corev1.EventTypeWarning, driftReported, reportedOnly(v.news))
 	}
 	r.announce(sync, s, done, v)
 }
@@ -109,7 +109,11 @@ func (r *SyncReconciler) announce(sync *v1alpha1.Sync, s *session, done run, v v
 	if done.kind != full && v.ready {
 		return
 	}
-	words := v.reason + "\x00" + v.message
+	words := v.reason + "\x00" + cmp.Or(v.gist, v.message)
+	if v.ready {
+		// How many objects there are is no news of the revision.
+		words = v.reason + "\x00" + done.Revision
+	}
 	if s == nil || s.told == words {
 		return
 	}
@@ -120,11 +124,23 @@ func (r *SyncReconciler) announce(sync *v1alpha1.Sync, s *session, done run, v v
 	kind := corev1.EventTypeWarning
 	if v.ready {
 		kind = corev1.EventTypeNormal
-		if applied := len(done.Outcome.Applied()); applied == 0 {
+		if !slices.ContainsFunc(done.Outcome.Applied(), func(a apply.Result) bool { return !a.Change.Drift }) {
 			return
 		}
 	}
 	r.Recorder.Event(sync, kind, v.reason, v.message)
+}
+
+// causeOf says why a change came up: somebody's hand, a new revision, or neither
+// that anybody could tell, for the thing was never ours and is only compared.
+func causeOf(c plan.Change) string {
+	switch {
+	case c.Drift:
+		return "drift"
+	case c.Standing():
+		return "compared"
+	}
+	return "revision"
 }
 
 // drift says in a line what was put back, by paths and never by values.
@@ -139,5 +155,5 @@ func drift(c plan.Change) string {
 	case 1:
 		return fmt.Sprintf("%s: %s is as in Git again", name, c.Fields[0].Path)
 	}
-	return fmt.Sprintf("%s: %s and %d more fields are as in Git again", name, c.Fields[0].Path, len(c.Fields)-1)
+	return fmt.Sprintf("%s: %s and %s are as in Git again", name, c.Fields[0].Path, count(len(c.Fields)-1, "more field"))
 }

@@ -33,6 +33,14 @@ type verdict struct {
 	// lost are the things that this run found unknown and the one before did
 	// not.
 	lost []plan.Unknown
+	// news are the things that this run found to differ and only reports, and
+	// that nobody was told of yet.
+	news []leftover
+	// cleared is true when this run saw the last of what was unknown before.
+	cleared bool
+	// gist is what must change for a failure to be told again; the message
+	// where it is empty.
+	gist string
 }
 
 // judge is the one place where failures become reasons.
@@ -58,14 +66,16 @@ func judge(done run) verdict {
 		v.message = fmt.Sprintf("%v; revision %s stays in force", done.Stale, done.Revision)
 	case len(done.Problems) > 0:
 		v.reason, v.stalled = "InvalidManifests", true
-		v.message = fmt.Sprintf("%s; %s, nothing is pruned", problems(done.Problems), theOthers(done, len(failed)))
+		v.gist = problems(done.Problems)
+		v.message = fmt.Sprintf("%s; %s, nothing is pruned", v.gist, theOthers(done, len(failed)))
 	case len(failed) > 0:
 		// The class says whether another try can help; the reason stays one
 		// that users can look for.
 		var class state.Class
 		class, _, v.after = state.Classify(applyErr)
 		v.reason, v.stalled = "ApplyFailed", class == state.Fix
-		v.message = fmt.Sprintf("%d of %d changes failed, the first: %s: %v", len(failed), tried(done.Plan), thing(failed[0].Change.Key), failed[0].Err)
+		v.message = fmt.Sprintf("%d of %s failed, the first: %s: %v", len(failed), count(tried(done.Plan), "change"), thing(failed[0].Change.Key), failed[0].Err)
+		v.gist = gist(failed)
 		if o := failed[0].Change.Origin().String(); o != "" {
 			v.message += " (" + o + ")"
 		}
@@ -82,7 +92,7 @@ func judge(done run) verdict {
 	default:
 		v.ready, v.settled = true, v.picture.settled()
 		v.reason = "ReconciliationSucceeded"
-		v.message = fmt.Sprintf("Applied revision %s: %d objects", done.Revision, followed(done.Plan))
+		v.message = fmt.Sprintf("Applied revision %s: %s", done.Revision, count(v.picture.objects, "object"))
 	}
 	return v
 }
@@ -91,12 +101,27 @@ func judge(done run) verdict {
 // at. It is never taken for success: what nobody could see may differ.
 const partlyUnknown = "PartlyUnknown"
 
-// The reasons of a true Drifted: what differs is left so on purpose, or could not
-// be put right.
+// The reasons of a true Drifted: what differs is left so on purpose (because
+// the Sync only reports, or because the thing is only compared), or could not be
+// put right.
 const (
 	driftReported     = "DriftReported"
+	onlyCompared      = "OnlyCompared"
 	driftNotCorrected = "DriftNotCorrected"
 )
+
+// partlyCompared is the reason of an unknown Drifted while the repository has
+// mistakes: what they declare was compared with nothing.
+const partlyCompared = "PartlyCompared"
+
+// gist tells one failure from another, however many others were tried beside it.
+func gist(failed []apply.Result) string {
+	var out strings.Builder
+	for _, f := range failed {
+		fmt.Fprintf(&out, "%s\x00", thing(f.Change.Key))
+	}
+	return out.String() + failed[0].Err.Error()
+}
 
 // sourceReason names what is wrong with a source, and whether only the user
 // can mend it.
@@ -172,7 +197,7 @@ func theRest(done run) string {
 	case done.kind != full:
 		return ""
 	case waiting > 0:
-		return fmt.Sprintf("; all else of revision %s is applied, but for %d deletions that wait for that", done.Revision, waiting)
+		return fmt.Sprintf("; all else of revision %s is applied, but for %s waiting for that", done.Revision, count(waiting, "deletion"))
 	}
 	return fmt.Sprintf("; all else of revision %s is applied", done.Revision)
 }
@@ -185,9 +210,6 @@ func (v verdict) write(status *v1alpha1.SyncStatus, sync *v1alpha1.Sync, done ru
 	status.LastHandledReconcileAt = sync.Annotations[v1alpha1.ReconcileAnnotation]
 	if done.Revision != "" {
 		status.LastAttemptedRevision = done.Revision
-	}
-	if done.kind == full && done.err == nil {
-		status.Objects = managed(done)
 	}
 	if v.ready || v.stalled {
 		// Otherwise we are still at it, and kstatus must say so.
@@ -226,44 +248,55 @@ func (v verdict) conditions(status *v1alpha1.SyncStatus, sync *v1alpha1.Sync, do
 // findings sets Drifted, and what is pending.
 func (v verdict) findings(status *v1alpha1.SyncStatus, sync *v1alpha1.Sync, done run) {
 	status.Pending = v.picture.pending()
+	if v.picture.complete {
+		status.Objects = int32(v.picture.objects)
+	}
 	value, reason, message := metav1.ConditionFalse, "InSync", "Live objects are as the revision says"
 	n, why := v.picture.drifted()
+	if why == driftReported && sync.Spec.Drift != v1alpha1.DriftReport {
+		why = onlyCompared
+	}
 	switch {
 	case done.err != nil:
 		value, reason, message = metav1.ConditionUnknown, "NotCompared", "No revision could be compared with the live objects"
 	case n > 0:
-		value, reason, message = metav1.ConditionTrue, why, fmt.Sprintf("%d live objects differ from the revision", n)
+		value, reason, message = metav1.ConditionTrue, why, differ(n)
 	case len(v.picture.unknown) > 0:
 		value, reason, message = metav1.ConditionUnknown, partlyUnknown, unknowns(v.picture.unknown)
+	case v.picture.problems > 0:
+		value, reason, message = metav1.ConditionUnknown, partlyCompared, notCompared(v.picture)
+	case len(v.picture.left) > 0:
+		reason, message = "NoDrift", "Nothing was changed by hand; what of the revision could not be applied is in status.pending"
 	}
 	set(status, sync, "Drifted", value, reason, message)
+}
+
+func differ(n int) string {
+	if n == 1 {
+		return "1 live object differs from the revision"
+	}
+	return fmt.Sprintf("%d live objects differ from the revision", n)
+}
+
+// notCompared says what nobody can say, while the repository has mistakes.
+func notCompared(p picture) string {
+	return fmt.Sprintf("What is declared with %s could not be compared with anything (see Ready); all else is as the revision says", count(p.problems, "mistake"))
 }
 
 // theOthers says what became of the objects beside those with problems.
 func theOthers(done run, failed int) string {
 	declared := followed(done.Plan)
 	switch {
+	case done.kind != full:
+		return "the others stay in force"
 	case declared == 0:
 		return "no object of this revision could be read, what was applied before stays"
 	case failed > 0:
-		return fmt.Sprintf("of the other %d objects %d were refused (see status.pending), the rest are applied", declared, failed)
+		return fmt.Sprintf("%d of the other %s failed (see status.pending), the rest are applied", failed, count(declared, "object"))
+	case declared == 1:
+		return "the other object is applied"
 	}
 	return fmt.Sprintf("the other %d objects are applied", declared)
-}
-
-// managed counts what is ours after a run.
-func managed(done run) int32 {
-	n := done.Plan.Managed - len(done.Outcome.With(apply.Conflict))
-	for _, r := range done.Outcome.Applied() {
-		switch r.Change.Action {
-		case plan.Create:
-			n++
-		case plan.Delete:
-			n--
-		case plan.Update:
-		}
-	}
-	return int32(max(n, 0))
 }
 
 func setReady(status *v1alpha1.SyncStatus, sync *v1alpha1.Sync, ready bool, reason, message string) {

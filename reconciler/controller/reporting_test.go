@@ -1,0 +1,233 @@
+package controller
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/state"
+)
+
+func TestNobodyCallsInSyncWhatAMistakeKeptFromBeingCompared(t *testing.T) {
+	s := newStage(t, nil)
+	s.problems = []state.Problem{{Origin: state.Origin{File: "cluster.yaml", Line: 4}, Message: "tag aws:foo is reserved"}}
+	s.commit("cluster/pool=1")
+	s.visit()
+	message := s.says("Ready", metav1.ConditionFalse, "InvalidManifests")
+	if want := "cluster.yaml:4: tag aws:foo is reserved; the other object is applied, nothing is pruned"; message != want {
+		t.Errorf("message %q, want %q", message, want)
+	}
+	want := "What is declared with 1 mistake could not be compared with anything (see Ready); all else is as the revision says"
+	if got := s.says("Drifted", metav1.ConditionUnknown, "PartlyCompared"); got != want {
+		t.Errorf("message %q, want %q", got, want)
+	}
+	s.told()
+	s.cluster.live["pool"] = "edited"
+	s.drift(at("cluster", "pool"))
+	s.says("Drifted", metav1.ConditionUnknown, "PartlyCompared")
+	s.says("Ready", metav1.ConditionFalse, "InvalidManifests")
+	if d := cmp.Diff([]string{"Normal DriftCorrected Thing/pool: value is as in Git again"}, s.told()); d != "" {
+		t.Errorf("events (-want +got):\n%s", d)
+	}
+	s.problems = nil
+	s.commit("cluster/pool=1")
+	s.later()
+	s.says("Drifted", metav1.ConditionFalse, "InSync")
+}
+
+func TestKnownDriftIsSaidThoughThereAreMistakes(t *testing.T) {
+	s := newStage(t, nil)
+	s.problems = []state.Problem{{Message: "two Clusters"}}
+	s.aws.live["version"], s.aws.compared["version"] = "1.33", byHand
+	s.commit("aws/version=1.34")
+	s.visit()
+	s.says("Drifted", metav1.ConditionTrue, "OnlyCompared")
+}
+
+func TestWhatCouldNotBeMadeIsNeitherDriftNorInSync(t *testing.T) {
+	s := newStage(t, nil)
+	s.aws.refused["queue"] = "AccessDenied"
+	s.commit("aws/queue=1", "cluster/pool=1")
+	s.visit()
+	s.says("Ready", metav1.ConditionFalse, "ApplyFailed")
+	s.says("Drifted", metav1.ConditionFalse, "NoDrift")
+	s.aws.live["version"], s.aws.compared["version"] = "1.33", byHand
+	s.cluster.refused["pool"] = "no"
+	s.cluster.live["pool"] = "edited"
+	s.commit("aws/queue=1", "aws/version=1.34", "cluster/pool=1")
+	s.later()
+	s.says("Drifted", metav1.ConditionTrue, "DriftNotCorrected")
+}
+
+// An object that is rewritten all the time must not have AWS looked at each time.
+func TestUnderReportDriftInTheClusterAsksAWSNothing(t *testing.T) {
+	s := newStage(t, reporting)
+	s.aws.live["queue"], s.aws.applied["queue"] = "1", "1"
+	s.commit("aws/queue=1", "cluster/pool=1")
+	s.visit()
+	looks := s.aws.looks
+	for n := range 50 {
+		s.clock.Step(reportGap)
+		s.cluster.live["pool"] = []string{"edited", "again"}[n%2]
+		s.drift(at("cluster", "pool"))
+	}
+	if s.aws.looks != looks {
+		t.Errorf("%d comparisons of AWS in full", s.aws.looks-looks)
+	}
+	s.says("Drifted", metav1.ConditionTrue, "DriftReported")
+	if d := cmp.Diff([]string{"update Thing/pool: drift is only reported (drift: Report)"}, s.pending()); d != "" {
+		t.Errorf("pending (-want +got):\n%s", d)
+	}
+	want := []string{"Warning DriftReported 1 live thing differs from Git and stays so: Thing/pool (cluster.yaml:9): drift is only reported (drift: Report)"}
+	if d := cmp.Diff(want, s.told()); d != "" {
+		t.Errorf("events (-want +got):\n%s", d)
+	}
+	// No watch tells that somebody put it back: the next visit sees it.
+	s.cluster.live["pool"] = "1"
+	s.later()
+	s.says("Drifted", metav1.ConditionFalse, "InSync")
+	if s.aws.looks != looks || s.cluster.writes == nil {
+		t.Errorf("%d comparisons of AWS in full", s.aws.looks-looks)
+	}
+	s.clock.Step(resync)
+	s.visit()
+	if s.aws.looks != looks+1 {
+		t.Errorf("%d comparisons of AWS in full after %s, want one", s.aws.looks-looks, resync)
+	}
+}
+
+func TestWhatANewProcessFindsReportedIsNotToldAgain(t *testing.T) {
+	s := newStage(t, nil)
+	s.aws.live["version"], s.aws.compared["version"] = "1.33", byHand
+	s.commit("aws/version=1.34")
+	s.visit()
+	if told := s.told(); len(told) != 1 {
+		t.Errorf("events %v, want one", told)
+	}
+	s.r.sessions.stop(stageName)
+	s.visit()
+	if told := s.told(); len(told) != 0 {
+		t.Errorf("events of a new process: %v", told)
+	}
+}
+
+func TestWhileSomethingIsUnknownARevisionARequestAndAWatchActAtOnce(t *testing.T) {
+	for name, act := range map[string]func(s *stage){
+		"a new revision": func(s *stage) {
+			s.commit("aws/queue=1", "cluster/pool=2")
+			s.later()
+		},
+		"a request": func(s *stage) {
+			s.cluster.live["pool"] = "1"
+			sync := s.sync()
+			sync.Annotations = map[string]string{v1alpha1.ReconcileAnnotation: "now"}
+			if err := s.r.Client.Update(s.Context(), sync); err != nil {
+				s.Fatal(err)
+			}
+			s.declared = append(s.declared[:1:1], newPlace("cluster").item("pool", "2"))
+			s.revision += "1"
+			s.visit()
+		},
+		"a watch": func(s *stage) {
+			s.commit("aws/queue=1", "cluster/pool=2")
+			s.later()
+			s.cluster.live["pool"] = "edited"
+			s.drift(at("cluster", "pool"))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStage(t, nil)
+			s.aws.unknown["queue"] = denied
+			s.commit("aws/queue=1", "cluster/pool=1")
+			for range 12 {
+				s.clock.Step(s.visit())
+			}
+			act(s)
+			if s.cluster.live["pool"] != "2" {
+				t.Errorf("the pool is %q", s.cluster.live["pool"])
+			}
+		})
+	}
+}
+
+func TestEverybodyCountsTheSameObjects(t *testing.T) {
+	s := newStage(t, nil)
+	s.aws.live["version"], s.aws.compared["version"] = "1.34", byHand
+	s.aws.live["addon"], s.aws.compared["addon"] = "1", byHand
+	s.aws.refused["role"] = "AccessDenied"
+	s.aws.unknown["rule"] = denied
+	s.commit("aws/version=1.34", "aws/addon=2", "aws/queue=1", "aws/role=1", "aws/rule=1", "cluster/pool=1", "cluster/class=1")
+	s.visit()
+	s.objects(3)
+
+	delete(s.aws.refused, "role")
+	s.drift(at("aws", "role"))
+	s.objects(4)
+
+	delete(s.aws.unknown, "rule")
+	s.clock.Step(time.Minute)
+	s.visit()
+	s.objects(5)
+	s.says("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
+
+	delete(s.cluster.live, "pool")
+	s.cluster.refused["pool"] = "no"
+	s.drift(at("cluster", "pool"))
+	s.objects(4)
+	delete(s.cluster.refused, "pool")
+	s.drift(at("cluster", "pool"))
+	s.objects(5)
+
+	s.commit("aws/version=1.34", "aws/addon=2", "aws/queue=1", "aws/role=1", "aws/rule=1", "cluster/pool=1")
+	s.later()
+	s.objects(5 - 1)
+	// What was ours and cannot be seen is still ours.
+	s.aws.unknown["rule"] = denied
+	s.drift(at("aws", "rule"))
+	s.objects(4)
+}
+
+func TestOnlyARevisionThatChangedSomethingSucceedsAloud(t *testing.T) {
+	s := newStage(t, nil)
+	s.commit("cluster/a=1", "cluster/b=1")
+	s.visit()
+	aloud := func() int {
+		n := 0
+		for len(s.events.Events) > 0 {
+			if strings.Contains(<-s.events.Events, "ReconciliationSucceeded") {
+				n++
+			}
+		}
+		return n
+	}
+	if n := aloud(); n != 1 {
+		t.Errorf("%d events of the first revision", n)
+	}
+	s.cluster.live["a"] = "edited"
+	s.clock.Step(resync)
+	s.visit()
+	if n := aloud(); n != 0 || s.cluster.live["a"] != "1" {
+		t.Errorf("%d events of success for drift, a is %q", n, s.cluster.live["a"])
+	}
+}
+
+func TestAChangeIsCountedByItsCause(t *testing.T) {
+	s := newStage(t, nil)
+	s.aws.live["version"], s.aws.compared["version"] = "1.33", byHand
+	s.commit("aws/version=1.34", "cluster/pool=1")
+	s.visit()
+	s.cluster.live["pool"] = "edited"
+	s.drift(at("cluster", "pool"))
+	for cause, labels := range map[string]map[string]string{
+		"compared": {"action": "update", "result": "held"}, "revision": {"action": "create", "result": "applied"}, "drift": {"action": "update", "result": "applied"},
+	} {
+		labels["cause"], labels["sync"] = cause, "dev"
+		if got := s.counter("poolwright_changes_total", labels); got != 1 {
+			t.Errorf("cause %s: %v, want 1", cause, got)
+		}
+	}
+}
