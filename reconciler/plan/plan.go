@@ -117,8 +117,9 @@ func Compute(wanted, observed state.Set, policies ...Policy) Plan {
 		switch {
 		case o.Unknown != "":
 		case !exists || o.Object == nil:
-			// What a world never makes is missed, and that is all.
-			w.Hold = cmp.Or(w.Hold, o.Hold)
+			// What a world never makes is missed, and that is all; it knows
+			// best who makes it.
+			w.Hold = cmp.Or(o.Hold, w.Hold)
 			p.Changes = append(p.Changes, Change{Key: w.Key, Action: Create, After: &w, Drift: drifted(o, w)})
 		case state.Equal(w.Object, o.Object):
 			p.Unchanged++
