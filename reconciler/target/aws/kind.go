@@ -55,6 +55,9 @@ type sighting struct {
 	// missing says that the thing does not exist, that Poolwright never makes
 	// it, and which command does; object is nil then.
 	missing string
+	// moot says that there is nothing to tell of the thing, because another is
+	// missing that says it all; object is nil then, and nothing differs.
+	moot bool
 	// notes are for the reader of a report.
 	notes []string
 	// err says why nothing could be told of the thing; all else is then zero.
@@ -78,7 +81,7 @@ type clients struct {
 
 // place is where things are and whose they are.
 type place struct {
-	// Partition is aws, aws-cn or aws-us-gov.
+	// Partition is aws, aws-cn, aws-us-gov or another of AWS's.
 	Partition string
 	// Region, Account and Cluster are as the Cluster object declares them.
 	Region, Account, Cluster string
