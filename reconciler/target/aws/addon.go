@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	sdk "github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/eks"
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 
 	"github.com/poolwright/poolwright/reconciler/state"
@@ -26,10 +25,7 @@ func (addons) want(s scope) []state.Item {
 			object["version"] = a.Version
 			words = append(words, "--addon-version", a.Version)
 		}
-		how := "add-ons are changed by the tool that owns the control plane: where it is missing, " + s.command("eks create-addon", words...)
-		if a.Version != "" {
-			how += "; where its version is another, " + s.command("eks update-addon", words...)
-		}
+		how := "add-ons are changed by the tool that owns the control plane: " + s.command("eks update-addon", words...)
 		out = append(out, s.compared(s.regional("eks", "Addon", a.Name), how, object))
 	}
 	return out
@@ -38,17 +34,20 @@ func (addons) want(s scope) []state.Item {
 func (addons) read(ctx context.Context, c *clients, keys []state.Key) map[state.Key]sighting {
 	out := make(map[state.Key]sighting, len(keys))
 	for _, k := range keys {
-		answer, err := c.eks.DescribeAddon(ctx, &eks.DescribeAddonInput{ClusterName: &c.place.Cluster, AddonName: sdk.String(k.Name)})
+		found, err := c.addon(ctx, k.Name)
 		switch {
 		case noCluster(err):
-			out[k] = sighting{err: errNoCluster(c.place, c.place.Cluster)}
+			out[k] = sighting{missing: c.place.missingCluster()}
 		case gone(err):
+			out[k] = sighting{missing: "the add-on is not installed, and Poolwright installs none: " +
+				c.place.command("eks create-addon", "--cluster-name", c.place.Cluster, "--addon-name", k.Name) +
+				", with --addon-version where a version is declared"}
 		case err != nil:
 			out[k] = sighting{err: err}
-		case answer.Addon == nil:
+		case found == nil:
 			out[k] = sighting{err: errors.New("EKS answered without an add-on")}
 		default:
-			out[k] = seenAddon(answer.Addon)
+			out[k] = seenAddon(found)
 		}
 	}
 	return out

@@ -1,6 +1,7 @@
 package aws
 
 import (
+	"strings"
 	"testing"
 
 	sdk "github.com/aws/aws-sdk-go-v2/aws"
@@ -20,7 +21,8 @@ func TestAddonsAreCompared(t *testing.T) {
 	if diff := cmp.Diff([]string{"kube-proxy", "aws-ebs-csi-driver"}, l.differences()); diff != "" {
 		t.Errorf("differences (-want +got):\n%s", diff)
 	}
-	if seen, ok := l.look()[l.wanted()[3].Key]; ok {
+	seen := l.look()[l.wanted()[3].Key]
+	if seen.object != nil || seen.err != nil || !strings.Contains(seen.missing, ": aws eks create-addon --cluster-name sandbox --addon-name aws-ebs-csi-driver --region us-east-1, with") {
 		t.Errorf("one that is missing is %+v", seen)
 	}
 	l.asks(map[string]int{"DescribeAddon": 4})

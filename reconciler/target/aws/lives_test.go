@@ -346,7 +346,7 @@ func TestHeldItemsNameTheCommandThatChangesThem(t *testing.T) {
 	}{
 		{versions{}, []string{"aws eks update-cluster-version --name sandbox --kubernetes-version 1.34 --region us-east-1"}},
 		{addons{}, []string{
-			"aws eks create-addon --cluster-name sandbox --addon-name vpc-cni --region us-east-1",
+			"aws eks update-addon --cluster-name sandbox --addon-name vpc-cni --region us-east-1",
 			`aws eks update-addon --cluster-name sandbox --addon-name 'x; rm -rf '\''y'\''' --addon-version v1 --region us-east-1`,
 		}},
 		{nodeGroupHardwares{}, []string{

@@ -58,40 +58,30 @@ func logTypes(k *ekstypes.Cluster) []ekstypes.LogType {
 	return slices.Compact(on)
 }
 
-// eachCluster reads the cluster of each key, once.
+// eachCluster reads the cluster for each key: there is one of each kind.
 func eachCluster(ctx context.Context, c *clients, keys []state.Key, look func(*ekstypes.Cluster) sighting) map[state.Key]sighting {
 	out := make(map[state.Key]sighting, len(keys))
 	for _, k := range keys {
-		found, err := describeCluster(ctx, c, k.Name)
-		if err != nil {
+		found, err := c.cluster(ctx)
+		switch {
+		case gone(err):
+			out[k] = sighting{missing: c.place.missingCluster()}
+		case err != nil:
 			out[k] = sighting{err: err}
-			continue
+		case found == nil:
+			out[k] = sighting{err: errors.New("EKS answered without a cluster")}
+		default:
+			seen := look(found)
+			seen.uid = fmt.Sprintf("%s#%d", sdk.ToString(found.Arn), sdk.ToTime(found.CreatedAt).Unix())
+			out[k] = seen
 		}
-		seen := look(found)
-		seen.uid = fmt.Sprintf("%s#%d", sdk.ToString(found.Arn), sdk.ToTime(found.CreatedAt).Unix())
-		out[k] = seen
 	}
 	return out
 }
 
-// describeCluster reads a control plane. One that does not exist is an error
-// that says so: Poolwright makes none, and nothing can be told of its parts.
-func describeCluster(ctx context.Context, c *clients, name string) (*ekstypes.Cluster, error) {
-	answer, err := c.eks.DescribeCluster(ctx, &eks.DescribeClusterInput{Name: &name})
-	if gone(err) {
-		return nil, errNoCluster(c.place, name)
-	}
-	if err != nil {
-		return nil, err
-	}
-	if answer.Cluster == nil {
-		return nil, errors.New("EKS answered without a cluster")
-	}
-	return answer.Cluster, nil
-}
-
-func errNoCluster(p place, name string) error {
-	return fmt.Errorf("%w: EKS has no cluster %q in %s: correct spec.name, spec.region or spec.account", errNoSuch, name, p.Region)
+// missingCluster is what is missing of all parts of a cluster that does not exist.
+func (p place) missingCluster() string {
+	return fmt.Sprintf("EKS has no cluster %q in %s of account %s: correct spec.name, spec.region or spec.account", p.Cluster, p.Region, p.Account)
 }
 
 func (loggings) write(ctx context.Context, c *clients, wanted state.Item, _ sighting) error {

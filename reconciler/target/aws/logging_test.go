@@ -122,17 +122,36 @@ func noClusterSpec() v1alpha1.ClusterSpec {
 	}
 }
 
-func TestOfAClusterThatDoesNotExistNothingIsKnown(t *testing.T) {
+func TestAClusterThatDoesNotExistIsMissedWithWhatToCorrect(t *testing.T) {
 	for _, k := range []kind{loggings{}, versions{}, addons{}, nodeGroups{}, nodeGroupHardwares{}} {
 		l := newLife(t, k, nil, noClusterSpec())
 		l.c.place.Cluster, l.scope.Cluster, l.scope.spec.Name = "other", "other", "other"
+		_, hardware := k.(nodeGroupHardwares)
 		for key, seen := range l.look() {
-			if seen.err == nil || !errors.Is(seen.err, errNoSuch) || !strings.Contains(seen.err.Error(), `no cluster "other" in us-east-1`) {
-				t.Errorf("%s: %v", key, seen.err)
+			tells := strings.Contains(seen.missing, `no cluster "other" in us-east-1 of account 000000000000: correct spec.name`)
+			if tells == hardware || seen.moot != hardware || seen.err != nil || seen.object != nil {
+				t.Errorf("%s: %+v", key, seen)
 			}
 		}
 		if len(l.look()) == 0 {
 			t.Errorf("%T tells nothing", k)
 		}
+	}
+}
+
+func TestOneLookAsksForEachThingOnce(t *testing.T) {
+	spec := noClusterSpec()
+	l := newLife(t, loggings{}, systemGroup, spec)
+	before := len(l.cloud.Calls())
+	one := l.c.remembering()
+	for _, k := range []kind{loggings{}, versions{}, addons{}, nodeGroups{}, nodeGroupHardwares{}} {
+		var keys []state.Key
+		for _, item := range k.want(l.scope) {
+			keys = append(keys, item.Key)
+		}
+		k.read(t.Context(), one, keys)
+	}
+	if diff := cmp.Diff(map[string]int{"DescribeCluster": 1, "DescribeAddon": 1, "DescribeNodegroup": 1}, l.calls(before)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

@@ -145,7 +145,7 @@ func nodeGroupObject(g *ekstypes.Nodegroup) map[string]any {
 }
 
 func (nodeGroupHardwares) read(ctx context.Context, c *clients, keys []state.Key) map[state.Key]sighting {
-	return eachNodeGroup(ctx, c, keys, func(g *ekstypes.Nodegroup) sighting {
+	out := eachNodeGroup(ctx, c, keys, func(g *ekstypes.Nodegroup) sighting {
 		object := map[string]any{"instanceTypes": strs(g.InstanceTypes), "capacityType": string(g.CapacityType)}
 		if g.DiskSize != nil {
 			object["diskSize"] = int64(*g.DiskSize)
@@ -156,29 +156,34 @@ func (nodeGroupHardwares) read(ctx context.Context, c *clients, keys []state.Key
 		}
 		return out
 	})
+	for k, seen := range out {
+		if seen.missing != "" { // which the node group itself says
+			out[k] = sighting{moot: true}
+		}
+	}
+	return out
 }
 
-// eachNodeGroup reads the node group of each key. Nothing can be told of one
-// that does not exist: Poolwright makes none, and its absence must not be taken
-// for a wish to make one.
+// eachNodeGroup reads the node group of each key.
 func eachNodeGroup(ctx context.Context, c *clients, keys []state.Key, look func(*ekstypes.Nodegroup) sighting) map[state.Key]sighting {
 	out := make(map[state.Key]sighting, len(keys))
 	for _, k := range keys {
-		answer, err := c.eks.DescribeNodegroup(ctx, &eks.DescribeNodegroupInput{ClusterName: &c.place.Cluster, NodegroupName: sdk.String(k.Name)})
+		found, err := c.nodeGroup(ctx, k.Name)
 		switch {
 		case noCluster(err):
-			out[k] = sighting{err: errNoCluster(c.place, c.place.Cluster)}
+			out[k] = sighting{missing: c.place.missingCluster()}
 		case gone(err):
-			out[k] = sighting{err: fmt.Errorf("%w: make it (%s), or take it out of spec.systemNodeGroups",
-				errNoSuch, c.place.command("eks create-nodegroup", "--cluster-name", c.place.Cluster, "--nodegroup-name", k.Name, "…"))}
+			out[k] = sighting{missing: "the node group does not exist, and Poolwright makes none: " +
+				c.place.command("eks create-nodegroup", "--cluster-name", c.place.Cluster, "--nodegroup-name", k.Name, "…") +
+				", or take it out of spec.systemNodeGroups"}
 		case err != nil:
 			out[k] = sighting{err: err}
-		case answer.Nodegroup == nil:
+		case found == nil:
 			out[k] = sighting{err: errors.New("EKS answered without a node group")}
 		default:
-			seen := look(answer.Nodegroup)
-			seen.uid = fmt.Sprintf("%s#%d", sdk.ToString(answer.Nodegroup.NodegroupArn), sdk.ToTime(answer.Nodegroup.CreatedAt).Unix())
-			seen.tags = answer.Nodegroup.Tags
+			seen := look(found)
+			seen.uid = fmt.Sprintf("%s#%d", sdk.ToString(found.NodegroupArn), sdk.ToTime(found.CreatedAt).Unix())
+			seen.tags = found.Tags
 			out[k] = seen
 		}
 	}
