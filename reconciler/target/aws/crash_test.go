@@ -89,6 +89,9 @@ func (b *bench) converge(declared state.Set) {
 // its part, and the inventory knows nothing.
 func (b *bench) nothingIsLeft(declared state.Set) {
 	b.Helper()
+	for _, rec := range b.world.store.Records() {
+		b.Errorf("left in the inventory: %s", rec.Key)
+	}
 	wanted := b.want(declared)
 	found, err := b.world.ObserveOnly(b.Context(), wanted)
 	if err != nil {
@@ -96,13 +99,10 @@ func (b *bench) nothingIsLeft(declared state.Set) {
 	}
 	for _, item := range found.Items() {
 		asked, _ := wanted.Get(item.Key)
-		stays := policyOf(asked) != string(v1alpha1.PartDelete)
+		stays := b.hand.place.policyOf(asked) != string(v1alpha1.PartDelete)
 		if item.Object != nil && !stays || item.Unknown != "" {
 			b.Errorf("left over: %s %s", item.Key, item.Unknown)
 		}
-	}
-	for _, rec := range b.world.store.Records() {
-		b.Errorf("left in the inventory: %s", rec.Key)
 	}
 }
 

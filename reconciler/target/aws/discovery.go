@@ -20,13 +20,13 @@ import (
 // subnets and securityGroups are the discovery tags of subnets and security
 // groups; the things themselves belong to whoever made the VPC:
 //
-//	tags  {key: value}, the discovery tag, and the deletion policy
+//	tags  {key: value}, the discovery tag, and its marker
 //
-// On the thing itself the deletion policy is another tag, the marker, which
-// says that the discovery tag is ours and what becomes of it. Its key names the
-// cluster, because clusters share subnets and each may have its own discovery
-// key. A discovery tag without a marker was put there by others: where it is as
-// wanted it stays as it is, where it has another value it is theirs.
+// The marker is a tag which says that the discovery tag is ours and what becomes
+// of it: a deletion policy, or Adopted. Its key names the cluster, because
+// clusters share subnets and each may have its own discovery key. A discovery
+// tag without a marker was put there by others: where it is as wanted it stays
+// as it is, where it has another value it is theirs.
 //
 // The name of such a thing is the id, followed by ":" and the tag's key where
 // this is not Karpenter's default: so a key that is given up can still be taken
@@ -36,8 +36,7 @@ type (
 	securityGroups struct{}
 )
 
-// errNoSuch marks what is declared, was not made by Poolwright and never will be,
-// and is not there. Of what is not declared any more, it says that it is gone.
+// errNoSuch marks that nothing can be told of what does not exist.
 var errNoSuch = errors.New("it does not exist")
 
 const (
@@ -92,10 +91,11 @@ func (securityGroups) want(s scope) []state.Item {
 }
 
 func (s scope) discovery(kind string, d *v1alpha1.Discovery, ids []string) []state.Item {
-	tags := map[string]any{d.Key: d.Value}
-	if !d.Adopt {
-		tags[policyTag] = string(d.DeletionPolicy)
+	mark := string(d.DeletionPolicy)
+	if d.Adopt {
+		mark = adoptedMark
 	}
+	tags := map[string]any{d.Key: d.Value, s.markerKey(d.Key): mark}
 	var out []state.Item
 	for _, id := range ids {
 		k := s.regional("ec2", kind, discoveryName(id, d.Key))
@@ -210,7 +210,7 @@ func readDiscovery(keys []state.Key, p place, what string, look func([]string, m
 		case failures[id] != nil:
 			out[k] = sighting{err: failures[id]}
 		case !ok:
-			out[k] = sighting{err: fmt.Errorf("%w: EC2 has no %s %s in %s: correct spec.discovery, or the Cluster's account or region", errNoSuch, what, id, p.Region)}
+			out[k] = sighting{missing: fmt.Sprintf("EC2 has no %s %s in %s of account %s: correct spec.discovery, spec.region or spec.account", what, id, p.Region, p.Account)}
 		default:
 			out[k] = p.seenDiscovery(id, key, thing)
 		}
@@ -218,27 +218,25 @@ func readDiscovery(keys []state.Key, p place, what string, look func([]string, m
 	return out
 }
 
-// seenDiscovery is a discovery tag as the framework knows tags, with the marker
-// in place of our own two.
+// seenDiscovery is a discovery tag as it is, with tags that say what its marker
+// does in the words of our own two.
 func (p place) seenDiscovery(id, key string, thing described) sighting {
 	_, present := thing.tags[key]
 	mark, marked := thing.tags[p.markerKey(key)]
-	tags := maps.Clone(thing.tags)
-	delete(tags, clusterTag)
-	delete(tags, policyTag)
+	out := sighting{uid: id, tags: maps.Clone(thing.tags), ours: marked || !present, notes: thing.notes}
+	delete(out.tags, clusterTag)
+	delete(out.tags, policyTag)
 	if !present {
-		// The thing is there, its tag is not.
-		return sighting{uid: id, tags: tags, ours: true, notes: thing.notes}
+		return out // The thing is there, its tag is not.
 	}
-	object := tagObject(tags)
-	object[policyTag] = string(v1alpha1.PartOrphan) // which is what becomes of others' tags
+	out.object = map[string]any{"tags": tagObject(thing.tags)}
 	if marked {
-		tags[clusterTag] = p.mark()
+		out.tags[clusterTag] = p.mark()
 		if mark != adoptedMark {
-			tags[policyTag], object[policyTag] = mark, mark
+			out.tags[policyTag] = mark
 		}
 	}
-	return sighting{object: map[string]any{"tags": object}, uid: id, tags: tags, ours: marked, notes: thing.notes}
+	return out
 }
 
 func (subnets) write(ctx context.Context, c *clients, wanted state.Item, _ sighting) error {
@@ -251,14 +249,8 @@ func (securityGroups) write(ctx context.Context, c *clients, wanted state.Item, 
 
 // writeDiscovery puts the tag and its marker on in one request.
 func writeDiscovery(ctx context.Context, c *clients, wanted state.Item) error {
-	id, key := parseDiscoveryName(wanted.Key.Name)
+	id, _ := parseDiscoveryName(wanted.Key.Name)
 	tags := tagsOf(wanted)
-	mark := tags[policyTag]
-	if mark == "" {
-		mark = adoptedMark
-	}
-	delete(tags, policyTag)
-	tags[c.place.markerKey(key)] = mark
 	in := &ec2.CreateTagsInput{Resources: []string{id}}
 	for _, k := range sortedKeys(tags) {
 		in.Tags = append(in.Tags, ec2types.Tag{Key: sdk.String(k), Value: sdk.String(tags[k])})

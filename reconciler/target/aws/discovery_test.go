@@ -1,7 +1,6 @@
 package aws
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -102,7 +101,7 @@ func TestADiscoveryTagOfOthersIsTheirs(t *testing.T) {
 		t.Errorf("ours %v", seen.ours)
 	}
 	l.tag(id, discoveryKey, "sandbox")
-	if seen := l.see(item); seen.ours || !satisfies(item, seen) {
+	if seen := l.see(item); seen.ours || satisfies(item, seen) || !state.Equal(item.Object, asMarked(item.Object, project(item.Object, seen.object))) {
 		t.Errorf("as wanted, by others: ours %v, object %v", seen.ours, seen.object)
 	}
 	l.declare(func(c *v1alpha1.ClusterSpec) { c.Discovery.DeletionPolicy = v1alpha1.PartDelete })
@@ -198,7 +197,7 @@ func TestClustersThatShareASubnetLeaveEachOthersTagsAlone(t *testing.T) {
 	}
 }
 
-func TestUnknownIdsAreUnknownAndHideNoOthers(t *testing.T) {
+func TestUnknownIdsAreMissedAndHideNoOthers(t *testing.T) {
 	for _, k := range []kind{subnets{}, securityGroups{}} {
 		l := newDiscoveryLife(t, k, v1alpha1.Discovery{})
 		l.declare(func(c *v1alpha1.ClusterSpec) {
@@ -207,11 +206,11 @@ func TestUnknownIdsAreUnknownAndHideNoOthers(t *testing.T) {
 		})
 		items, seen := l.wanted(), l.look()
 		for i, item := range items {
-			err := seen[item.Key].err
-			if last := i == len(items)-1; last != (err != nil) {
-				t.Errorf("%s: %v", item.Key, err)
-			} else if last && (!errors.Is(err, errNoSuch) || !strings.Contains(err.Error(), "0123456789abcdef0 in us-east-1: correct spec.discovery")) {
-				t.Errorf("it says %v", err)
+			one := seen[item.Key]
+			if last := i == len(items)-1; one.err != nil || last != (one.missing != "") {
+				t.Errorf("%s: %+v", item.Key, one)
+			} else if last && !strings.Contains(one.missing, "0123456789abcdef0 in us-east-1 of account 000000000000: correct spec.discovery") {
+				t.Errorf("it says %s", one.missing)
 			}
 		}
 	}
@@ -229,8 +228,8 @@ func TestManySubnetsAreReadInFewRequests(t *testing.T) {
 	if got := l.calls(before)["DescribeSubnets"]; got != 3 {
 		t.Errorf("%d requests", got)
 	}
-	if len(seen) != len(keys) || seen[keys[450]].err != nil || seen[keys[451]].err != nil {
-		t.Errorf("%d of %d seen; %v; %v", len(seen), len(keys), seen[keys[450]].err, seen[keys[451]].err)
+	if len(seen) != len(keys) || seen[keys[0]].missing == "" || seen[keys[450]].missing != "" || seen[keys[451]].missing != "" {
+		t.Errorf("%d of %d seen; %+v; %+v", len(seen), len(keys), seen[keys[450]], seen[keys[451]])
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	sandbox "github.com/poolwright/poolwright/provision/sandbox/aws"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
@@ -107,6 +108,11 @@ func TestATagThatOthersPutOnIsComparedAndLeftAlone(t *testing.T) {
 	if len(p.Changes) != 1 || p.Changes[0].Key.Name != nets[1] || !strings.Contains(p.Changes[0].Hold, "adopt: true in spec.discovery") {
 		t.Errorf("others' tags:\n%s", show(p))
 	}
+	for path := range fieldsOf(p.Changes[0]) {
+		if strings.Contains(path, "poolwright.dev/") {
+			t.Errorf("their owner is asked for %s", path)
+		}
+	}
 	before := len(b.writes())
 	b.reconcile(declared(v1alpha1.Part{}))
 	b.reconcile(declared(deleting))
@@ -125,15 +131,25 @@ func TestATagThatOthersPutOnIsComparedAndLeftAlone(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotThereIsUnknownNotCreated(t *testing.T) {
+func TestWhatIsNeverMadeHereIsMissedAndHeld(t *testing.T) {
 	b := newBench(t, nil)
 	declared := b.declare(func(s *v1alpha1.ClusterSpec) {
 		s.Discovery = &v1alpha1.Discovery{Subnets: []string{"subnet-0123456789abcdef0"}, SecurityGroups: []string{"sg-0123456789abcdef0"}}
 		s.SystemNodeGroups = []v1alpha1.SystemNodeGroup{{Name: "system", Adopt: true, MinSize: sdk.Int32(1), CapacityType: "SPOT"}}
 	})
 	p := b.plan(declared)
-	if len(p.Changes) > 0 || len(p.Unknown) != 4 {
-		t.Errorf("the plan is\n%s", show(p))
+	held := map[string]bool{}
+	for _, c := range p.Changes {
+		held[c.Key.Kind] = c.Action == plan.Create && (strings.Contains(c.Hold, "correct spec.discovery") || strings.Contains(c.Hold, "aws eks create-nodegroup"))
+	}
+	want := map[string]bool{"SubnetTag": true, "SecurityGroupTag": true, "NodeGroup": true}
+	if diff := cmp.Diff(want, held); diff != "" || len(p.Unknown) > 0 {
+		t.Errorf("held (-want +got):\n%s\n%s", diff, show(p))
+	}
+	before := len(b.writes())
+	b.reconcile(declared)
+	if got := b.writes()[before:]; len(got) > 0 {
+		t.Errorf("it wrote %v", got)
 	}
 }
 
@@ -150,7 +166,11 @@ func TestVersionAddonsAndHardwareAreReportedAndHeld(t *testing.T) {
 	p := b.plan(declared)
 	held := map[string]bool{}
 	for _, c := range p.Changes {
-		held[c.Key.Kind+"/"+c.Key.Name] = strings.Contains(c.Hold, "aws eks ")
+		command := map[string]string{"Version": "update-cluster-version", "NodeGroupHardware": "delete-nodegroup"}[c.Key.Kind]
+		if c.Key.Kind == "Addon" {
+			command = map[plan.Action]string{plan.Create: "create-addon", plan.Update: "update-addon"}[c.Action]
+		}
+		held[c.Key.Kind+"/"+c.Key.Name] = strings.Contains(c.Hold, "aws eks "+command) && strings.Count(c.Hold, "-addon ") <= 1
 	}
 	want := map[string]bool{"Version/sandbox": true, "Addon/vpc-cni": true, "Addon/coredns": true, "NodeGroupHardware/system": true}
 	if diff := cmp.Diff(want, held); diff != "" {
@@ -160,5 +180,46 @@ func TestVersionAddonsAndHardwareAreReportedAndHeld(t *testing.T) {
 	b.reconcile(declared)
 	if got := b.writes()[before:]; len(got) > 0 {
 		t.Errorf("it wrote %v", got)
+	}
+}
+
+func fieldsOf(c plan.Change) map[string]bool {
+	out := map[string]bool{}
+	for _, f := range c.Fields {
+		out[f.Path] = true
+	}
+	return out
+}
+
+func TestTheMarkerIsShownAsItIsAndDecidesAboutTheEnd(t *testing.T) {
+	b := newBench(t, nil)
+	nets := b.subnets(1)
+	declared := func(part v1alpha1.Part) state.Set {
+		return b.declare(func(s *v1alpha1.ClusterSpec) { s.Discovery = &v1alpha1.Discovery{Part: part, Subnets: nets} })
+	}
+	const marker = markerPrefix + "sandbox"
+	for _, tt := range []struct {
+		part v1alpha1.Part
+		want string
+	}{{v1alpha1.Part{}, "Orphan"}, {deleting, "Delete"}, {v1alpha1.Part{Adopt: true}, adoptedMark}, {deleting, "Delete"}} {
+		p := b.reconcile(declared(tt.part))
+		if len(p.Changes) != 1 {
+			t.Fatalf("%s:\n%s", tt.want, show(p))
+		}
+		tags, _ := p.Changes[0].After.Object["tags"].(map[string]any)
+		if diff := cmp.Diff(map[string]any{discoveryKey: "sandbox", marker: tt.want}, tags); diff != "" {
+			t.Errorf("the plan shows (-want +got):\n%s", diff)
+		}
+		if got, _ := b.tagged(nets[0], marker); got != tt.want {
+			t.Errorf("the marker is %q, not %q", got, tt.want)
+		}
+		b.settled(declared(tt.part))
+	}
+	none := b.declare(nothing)
+	if p := b.reconcile(none); p.Count(plan.Delete) != 1 {
+		t.Errorf("its end:\n%s", show(p))
+	}
+	if got, has := b.tagged(nets[0], marker); has {
+		t.Errorf("the marker %q stays", got)
 	}
 }

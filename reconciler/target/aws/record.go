@@ -11,31 +11,28 @@ import (
 
 // What the inventory remembers of a thing beside its key: the hash of what was
 // wanted (Desired), its identity (Print.UID), where it is (Scope), and three
-// things that only the declaration knew and its deletion needs: its wave
-// (Print.Generation), its deletion policy (Print.Meta) and whether only
-// bootstrap may write it (Print.Values).
-
-// reservedMark is in the records of what only bootstrap writes.
-const reservedMark = "bootstrap"
+// things that only the declaration knew and its deletion needs: its wave, its
+// deletion policy, and whether only bootstrap may write it.
 
 // record describes a wanted thing of this wish. uid is empty while nobody has
 // seen it.
 func (m wish) record(item state.Item, uid string) inventory.Record {
 	rec := inventory.Record{Key: item.Key, Version: item.Version, Scope: m.text()}
 	rec.Print.UID = uid
-	rec.Print.Generation = int64(item.Wave)
-	rec.Print.Meta = policyOf(item)
-	if m.reserved != nil && m.reserved()[item.Key] {
-		rec.Print.Values = reservedMark
-	}
+	rec.Wave, rec.Policy = item.Wave, m.policyOf(item)
+	rec.Reserved = m.reserved != nil && m.reserved()[item.Key]
 	return rec
 }
 
 // policyOf is what a declaration says about the end of a thing; empty for what
 // is adopted or was never ours to make.
-func policyOf(item state.Item) string {
+func (p place) policyOf(item state.Item) string {
 	tags, _ := item.Object["tags"].(map[string]any)
 	policy, _ := tags[policyTag].(string)
+	if item.Key.Group == "ec2" {
+		_, key := parseDiscoveryName(item.Key.Name)
+		policy, _ = tags[p.markerKey(key)].(string)
+	}
 	if item.Adopt {
 		return ""
 	}
@@ -58,6 +55,6 @@ func placeIn(scope string) (place, error) {
 // it is ours by its tags, they say Delete, so did the last declaration, and it
 // is the very thing that we made.
 func deletable(rec inventory.Record, live sighting) bool {
-	return live.ours && live.tags[policyTag] == string(v1alpha1.PartDelete) && rec.Print.Meta == string(v1alpha1.PartDelete) &&
+	return live.ours && live.tags[policyTag] == string(v1alpha1.PartDelete) && rec.Policy == string(v1alpha1.PartDelete) &&
 		(rec.Print.UID == "" || rec.Print.UID == live.uid)
 }
