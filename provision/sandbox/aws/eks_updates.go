@@ -150,5 +150,14 @@ func updateClusterConfig(in *call) (any, error) {
 	}
 	u := &update{kind: "LoggingUpdate", token: ask.ClientRequestToken,
 		params: []updateParam{{"ClusterLogging", asJSON(map[string]any{"clusterLogging": ask.Logging.ClusterLogging})}}}
-	return in.begin(u, func(st *state) { st.eks.logging = want }), nil
+	return in.begin(u, func(st *state) { st.logTo(want, in.cloud.clock.Now()) }), nil
+}
+
+// logTo sets the log types that are on. EKS makes the group for what is logged,
+// without tags and a retention.
+func (st *state) logTo(types []string, now time.Time) {
+	st.eks.logging = types
+	if name := "/aws/eks/" + st.cluster.Name + "/cluster"; len(types) > 0 && st.logGroup(name) == nil {
+		st.addLogGroup(&logGroup{name: name, created: now, tags: map[string]string{}})
+	}
 }

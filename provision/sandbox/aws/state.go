@@ -42,6 +42,7 @@ func newState(cfg Config, zones []catalog.Zone) *state {
 	st.iam = newIdentities(st, cfg)
 	st.eks = newControl(st, cfg)
 	st.managed = newManaged(cfg)
+	st.logTo(st.eks.logging, cfg.Clock.Now())
 	st.network = newNetwork(cfg, zones)
 	st.images = newImages(cfg)
 	return st
