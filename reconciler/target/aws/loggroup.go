@@ -16,10 +16,12 @@ import (
 // logGroups are CloudWatch's groups of control-plane logs:
 //
 //	retentionDays  int64; absent where logs are kept for ever
+//	tags
 //
-// EKS makes the group when logging begins, without tags of ours. Where
-// Poolwright is first, the group gets the tags and is ours; its policy is
-// always Orphan, because logs are evidence.
+// EKS makes the group when logging begins. The group is nobody's part alone, so
+// that without adopt it is neither made nor changed; with adopt Poolwright makes
+// it where it is first. It has no deletion policy: logs are evidence, and are
+// never deleted.
 type logGroups struct{ keeper }
 
 // keeper is for what Poolwright never deletes.
@@ -35,7 +37,13 @@ func (logGroups) want(s scope) []state.Item {
 		return nil
 	}
 	k := s.regional("logs", "LogGroup", "/aws/eks/"+s.Cluster+"/cluster")
-	return []state.Item{s.amended(k, waveFirst, l.Adopt, map[string]any{"retentionDays": int64(l.RetentionDays)})}
+	item := s.made(k, waveFirst, v1alpha1.Part{Adopt: true}, map[string]any{"retentionDays": int64(l.RetentionDays)})
+	if !l.Adopt {
+		delete(item.Object, "tags") // which are a sign of ours
+		item.Adopt = false
+		item.Hold = "EKS makes the group when logging begins, and its retention is the account's affair: set adopt: true in spec.logging to let Poolwright make it and set its retention"
+	}
+	return []state.Item{item}
 }
 
 func (logGroups) read(ctx context.Context, c *clients, keys []state.Key) map[state.Key]sighting {
@@ -91,7 +99,7 @@ func readLogGroup(ctx context.Context, c *clients, g logstypes.LogGroup) (sighti
 	if err != nil {
 		return sighting{}, err
 	}
-	object := map[string]any{}
+	object := map[string]any{"tags": tagObject(listed.Tags)}
 	if g.RetentionInDays != nil {
 		object["retentionDays"] = int64(*g.RetentionInDays)
 	}
@@ -110,16 +118,24 @@ func (logGroups) write(ctx context.Context, c *clients, wanted state.Item, live 
 		return fmt.Errorf("setting the retention of log group %q: %v is no number of days", name, wanted.Object["retentionDays"])
 	}
 	if live.object == nil {
-		_, err := c.logs.CreateLogGroup(ctx, &cloudwatchlogs.CreateLogGroupInput{LogGroupName: &name, Tags: map[string]string{
-			clusterTag: c.place.mark(), policyTag: string(v1alpha1.PartOrphan),
-		}})
+		_, err := c.logs.CreateLogGroup(ctx, &cloudwatchlogs.CreateLogGroupInput{LogGroupName: &name, Tags: tagsOf(wanted)})
 		if err != nil {
 			return err
 		}
 	}
-	_, err := c.logs.PutRetentionPolicy(ctx, &cloudwatchlogs.PutRetentionPolicyInput{LogGroupName: &name, RetentionInDays: sdk.Int32(int32(days))})
-	if live.object == nil && gone(err) {
-		return notYet(err) // it was made a moment ago
+	if !state.Equal(live.object["retentionDays"], wanted.Object["retentionDays"]) {
+		_, err := c.logs.PutRetentionPolicy(ctx, &cloudwatchlogs.PutRetentionPolicyInput{LogGroupName: &name, RetentionInDays: sdk.Int32(int32(days))})
+		if live.object == nil && gone(err) {
+			return notYet(err) // it was made a moment ago
+		}
+		if err != nil {
+			return err
+		}
 	}
+	set, _ := retagged(wanted, live)
+	if live.object == nil || len(set) == 0 {
+		return nil
+	}
+	_, err := c.logs.TagResource(ctx, &cloudwatchlogs.TagResourceInput{ResourceArn: sdk.String(c.place.arn("logs", "log-group:"+name)), Tags: set})
 	return err
 }

@@ -7,8 +7,11 @@ import (
 
 	sdk "github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs"
+	"github.com/google/go-cmp/cmp"
 
+	sandbox "github.com/poolwright/poolwright/provision/sandbox/aws"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/state"
 )
 
 func newLogGroupLife(t *testing.T, adopt bool) *life {
@@ -24,11 +27,12 @@ func (l *life) createLogGroup(name string) {
 const controlPlaneLogs = "/aws/eks/sandbox/cluster"
 
 func TestALogGroupIsMadeOfNothingAndPutRightWhereItIsBroken(t *testing.T) {
-	l := newLogGroupLife(t, false)
+	l := newLogGroupLife(t, true)
+	l.declare(func(c *v1alpha1.ClusterSpec) { c.Tags = map[string]string{"team": "ml"} })
 	l.settle()
 	seen := l.see(l.wanted()[0])
-	if !seen.ours || seen.tags[policyTag] != "Orphan" {
-		t.Errorf("ours %v, tags %v", seen.ours, seen.tags)
+	if diff := cmp.Diff(map[string]string{"team": "ml", clusterTag: "us-east-1/sandbox"}, seen.tags); diff != "" || !seen.ours {
+		t.Errorf("ours %v, tags (-want +got):\n%s", seen.ours, diff)
 	}
 	if !strings.HasPrefix(seen.uid, "arn:aws:logs:us-east-1:000000000000:log-group:"+controlPlaneLogs+"#") || strings.HasSuffix(seen.uid, "#0") {
 		t.Errorf("uid %s", seen.uid)
@@ -50,18 +54,48 @@ func TestALogGroupIsMadeOfNothingAndPutRightWhereItIsBroken(t *testing.T) {
 func TestALogGroupOfEKSIsNotOursAndKeepsItsTags(t *testing.T) {
 	l := newLogGroupLife(t, false)
 	l.createLogGroup(controlPlaneLogs)
+	arn := l.c.place.arn("logs", "log-group:"+controlPlaneLogs)
+	l.do(l.c.logs.TagResource(t.Context(), &cloudwatchlogs.TagResourceInput{ResourceArn: &arn, Tags: map[string]string{"owner": "eks"}}))
 	if seen := l.see(l.wanted()[0]); seen.ours || seen.object == nil {
 		t.Errorf("ours %v, object %v", seen.ours, seen.object)
 	}
 	l.declare(func(c *v1alpha1.ClusterSpec) { c.Logging.Adopt = true })
 	l.settle()
-	if seen := l.see(l.wanted()[0]); seen.ours || len(seen.tags) > 0 {
-		t.Errorf("after adoption: ours %v, tags %v", seen.ours, seen.tags)
+	seen := l.see(l.wanted()[0])
+	if diff := cmp.Diff(map[string]string{"owner": "eks", clusterTag: "us-east-1/sandbox"}, seen.tags); diff != "" || !seen.ours {
+		t.Errorf("after adoption: ours %v, tags (-want +got):\n%s", seen.ours, diff)
+	}
+	l.broken("a missing tag", func() {
+		l.do(l.c.logs.UntagResource(t.Context(), &cloudwatchlogs.UntagResourceInput{ResourceArn: &arn, TagKeys: []string{clusterTag}}))
+	})
+}
+
+func TestWithoutAdoptALogGroupIsNeitherMadeNorChanged(t *testing.T) {
+	for name, is := range map[string]bool{"where there is none": false, "where EKS made one": true} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, func(c *sandbox.Config) {
+				if is {
+					c.Cluster.Logging = []string{"api"}
+				}
+			})
+			logs := func(adopt bool) state.Set {
+				return b.declare(func(s *v1alpha1.ClusterSpec) { s.Logging = &v1alpha1.Logging{Adopt: adopt, RetentionDays: 30} })
+			}
+			p := b.reconcile(logs(false))
+			if len(p.Changes) != 1 || !p.Changes[0].Standing() || !strings.Contains(p.Changes[0].Hold, "set adopt: true in spec.logging") {
+				t.Errorf("without adopt:\n%s", show(p))
+			}
+			if got := b.writes(); len(got) > 0 {
+				t.Errorf("it wrote %v", got)
+			}
+			b.reconcile(logs(true))
+			b.settled(logs(true))
+		})
 	}
 }
 
 func TestALogGroupThatAppearsMeanwhileIsNotTakenForOurs(t *testing.T) {
-	l := newLogGroupLife(t, false)
+	l := newLogGroupLife(t, true)
 	l.createLogGroup(controlPlaneLogs)
 	item := l.wanted()[0]
 	if err := l.write(t.Context(), l.c, item, sighting{}); !exists(err) {
@@ -73,15 +107,15 @@ func TestALogGroupThatAppearsMeanwhileIsNotTakenForOurs(t *testing.T) {
 }
 
 func TestALogGroupSurvivesTheDeathOfItsMaker(t *testing.T) {
-	survives(t, func(t *testing.T) *life { return newLogGroupLife(t, false) })
+	survives(t, func(t *testing.T) *life { return newLogGroupLife(t, true) })
 }
 
 func TestALogGroupThatCloudWatchHasNotHeardOfYetIsWaitedFor(t *testing.T) {
-	newLogGroupLife(t, false).late("logs", "PutRetentionPolicy")
+	newLogGroupLife(t, true).late("logs", "PutRetentionPolicy")
 }
 
 func TestALogGroupIsFoundOnALaterPage(t *testing.T) {
-	l := newLogGroupLife(t, false)
+	l := newLogGroupLife(t, true)
 	for n := range 60 {
 		// Each of them begins as ours and sorts before it would, were it longer.
 		l.createLogGroup(fmt.Sprintf("%s-%02d", controlPlaneLogs, n))
@@ -98,7 +132,7 @@ func TestALogGroupIsFoundOnALaterPage(t *testing.T) {
 }
 
 func TestALogGroupIsNeverDeleted(t *testing.T) {
-	l := newLogGroupLife(t, false)
+	l := newLogGroupLife(t, true)
 	l.settle()
 	item := l.wanted()[0]
 	if err := l.remove(t.Context(), l.c, item.Key, l.see(item)); err == nil {
