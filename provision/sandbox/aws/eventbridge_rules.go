@@ -16,6 +16,7 @@ const (
 // rule sends the events that match its pattern to its targets.
 type rule struct {
 	name, description string
+	role, schedule    string // shown only: nothing is sent by the clock here
 	pattern           string // as it was given
 	matching          pattern
 	state             string
@@ -103,6 +104,7 @@ func pairTags(pairs []tagPair) (map[string]string, error) {
 func putRule(in *call) (any, error) {
 	var ask struct {
 		Name, EventBusName, EventPattern, State, Description string
+		RoleArn, ScheduleExpression                          string
 		Tags                                                 []tagPair
 	}
 	if err := in.into(&ask); err != nil {
@@ -142,6 +144,7 @@ func putRule(in *call) (any, error) {
 		in.st.addRule(r)
 	}
 	r.description, r.pattern, r.matching, r.state = ask.Description, ask.EventPattern, matching, ask.State
+	r.role, r.schedule = ask.RoleArn, ask.ScheduleExpression
 	return map[string]string{"RuleArn": in.cloud.ruleARN(r.name)}, nil
 }
 
@@ -150,8 +153,10 @@ func (in *call) shown(r *rule) map[string]string {
 	out := map[string]string{
 		"Name": r.name, "Arn": in.cloud.ruleARN(r.name), "EventPattern": r.pattern, "State": r.state, "EventBusName": "default",
 	}
-	if r.description != "" {
-		out["Description"] = r.description
+	for field, value := range map[string]string{"Description": r.description, "RoleArn": r.role, "ScheduleExpression": r.schedule} {
+		if value != "" {
+			out[field] = value
+		}
 	}
 	return out
 }

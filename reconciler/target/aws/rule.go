@@ -1,6 +1,7 @@
 package aws
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -18,10 +19,14 @@ import (
 // rules are the EventBridge rules, on the default bus, that fill the
 // interruption queue.
 //
-//	pattern  the event pattern, canonical
-//	state    "ENABLED"
-//	targets  [{arn}], sorted; with "input" where the event is sent in another form
+//	pattern   the event pattern, canonical
+//	schedule  "none": an event by the clock is no interruption
+//	state     "ENABLED"
+//	targets   [{arn}], sorted; with "input" where the event is sent in another form
 //	tags
+//
+// A sighting also has the description and the roleArn, for write: what PutRule
+// is not told, it takes away.
 type rules struct{}
 
 // ruleEvents are the rules by the end of their names: what Karpenter
@@ -38,6 +43,7 @@ const (
 	longestRuleName = 64
 	// ruleTarget is the id of our target in each rule.
 	ruleTarget = "poolwright-interruption-queue"
+	noSchedule = "none"
 )
 
 // ruleNames are the names of the rules of a cluster, in the order of
@@ -64,8 +70,8 @@ func (rules) want(s scope) []state.Item {
 	for i, name := range ruleNames(s.Cluster) {
 		e := ruleEvents[i]
 		out = append(out, s.made(s.regional("events", "Rule", name), waveSecond, q.Part, map[string]any{
-			"pattern": map[string]any{"source": []any{e.source}, "detail-type": []any{e.detailType}},
-			"state":   string(eventstypes.RuleStateEnabled),
+			"pattern":  map[string]any{"source": []any{e.source}, "detail-type": []any{e.detailType}},
+			"schedule": noSchedule, "state": string(eventstypes.RuleStateEnabled),
 			"targets": []any{map[string]any{"arn": s.arn("sqs", q.Name)}},
 		}))
 	}
@@ -92,6 +98,7 @@ func (rules) read(ctx context.Context, c *clients, keys []state.Key) map[state.K
 			out[k] = sighting{err: err}
 		}
 	}
+	noteOthers(ctx, c, keys, out)
 	return out
 }
 
@@ -146,6 +153,12 @@ func readRule(ctx context.Context, c *clients, r eventstypes.Rule) (sighting, er
 	object := map[string]any{"state": string(r.State), "targets": targetObjects(targets), "tags": tagObject(tags)}
 	if pattern := sdk.ToString(r.EventPattern); pattern != "" {
 		object["pattern"] = canonicalPattern(pattern)
+	}
+	object["schedule"] = cmp.Or(sdk.ToString(r.ScheduleExpression), noSchedule)
+	for field, text := range map[string]*string{"description": r.Description, "roleArn": r.RoleArn} {
+		if sdk.ToString(text) != "" {
+			object[field] = *text
+		}
 	}
 	return sighting{object: object, uid: sdk.ToString(r.Arn), tags: tags, ours: c.place.owned(tags)}, nil
 }
@@ -227,10 +240,16 @@ func targetObjects(targets []eventstypes.Target) []any {
 
 func (rules) write(ctx context.Context, c *clients, wanted state.Item, live sighting) error {
 	name, have := wanted.Key.Name, live.object
-	if !state.Equal(have["pattern"], wanted.Object["pattern"]) || !state.Equal(have["state"], wanted.Object["state"]) {
+	if slices.ContainsFunc([]string{"pattern", "schedule", "state"}, func(f string) bool { return !state.Equal(have[f], wanted.Object[f]) }) {
 		in := &eventbridge.PutRuleInput{
 			Name: &name, State: eventstypes.RuleStateEnabled, EventPattern: sdk.String(written(wanted.Object["pattern"])),
 			Description: sdk.String("Fills the interruption queue of the EKS cluster " + c.place.Cluster + ". Made by Poolwright."),
+		}
+		if text, ok := have["description"].(string); ok {
+			in.Description = &text
+		}
+		if arn, ok := have["roleArn"].(string); ok {
+			in.RoleArn = &arn
 		}
 		if have == nil {
 			in.Tags = ruleTags(tagsOf(wanted)) // of a rule that exists they would be passed over in silence

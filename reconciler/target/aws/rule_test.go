@@ -56,13 +56,18 @@ func TestRulesAreMadeOfNothingAndPutRightWhereTheyAreBroken(t *testing.T) {
 	if seen := l.see(spot); !seen.ours || seen.uid != "arn:aws:events:us-east-1:000000000000:rule/"+spot.Key.Name {
 		t.Errorf("ours %v, uid %s", seen.ours, seen.uid)
 	}
-	l.asks(map[string]int{"ListRules": 1, "ListTargetsByRule": 5, "ListTagsForResource": 5})
+	l.asks(map[string]int{"ListRules": 1, "ListTargetsByRule": 5, "ListTagsForResource": 5, "ListRuleNamesByTarget": 1})
 	l.denied("events", "ListRules", "ListTargetsByRule", "ListTagsForResource")
 
 	name, ctx := &spot.Key.Name, t.Context()
 	queue := l.c.place.arn("sqs", "sandbox")
 	l.broken("a disabled rule", func() { l.do(l.c.events.DisableRule(ctx, &eventbridge.DisableRuleInput{Name: name})) })
 	l.broken("another pattern", func() { l.putRule(*name, `{"source":["aws.ec2"]}`) })
+	l.broken("a schedule beside the pattern", func() {
+		l.do(l.c.events.PutRule(ctx, &eventbridge.PutRuleInput{
+			Name: name, EventPattern: sdk.String(written(spot.Object["pattern"])), ScheduleExpression: sdk.String("rate(1 minute)"),
+		}))
+	})
 	l.broken("no target", func() { l.do(nil, removeTargets(ctx, l.c, *name, []string{ruleTarget})) })
 	l.broken("our target elsewhere", func() {
 		l.target(*name, eventstypes.Target{Id: sdk.String(ruleTarget), Arn: sdk.String(l.c.place.arn("sqs", "elsewhere"))})
@@ -119,6 +124,60 @@ func TestRulesOfOthersAreNotOurs(t *testing.T) {
 	l.settle()
 	if seen := l.see(spot); !seen.ours || seen.tags[policyTag] != "" {
 		t.Errorf("after adoption: ours %v, tags %v", seen.ours, seen.tags)
+	}
+}
+
+func TestARuleThatIsPutRightKeepsItsRoleAndDescription(t *testing.T) {
+	l := newRuleLife(t, nil)
+	l.declare(func(c *v1alpha1.ClusterSpec) { c.InterruptionQueue.Adopt = true })
+	spot := l.wanted()[0]
+	role := l.c.place.iamARN("role/events")
+	l.do(l.c.events.PutRule(t.Context(), &eventbridge.PutRuleInput{
+		Name: &spot.Key.Name, EventPattern: sdk.String(`{"source":["aws.ec2"]}`), Description: sdk.String("theirs"), RoleArn: &role,
+		ScheduleExpression: sdk.String("rate(1 minute)"), State: eventstypes.RuleStateDisabled,
+	}))
+	l.settle()
+	got, err := l.c.events.DescribeRule(t.Context(), &eventbridge.DescribeRuleInput{Name: &spot.Key.Name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if *got.Description != "theirs" || sdk.ToString(got.RoleArn) != role || got.ScheduleExpression != nil || got.State != eventstypes.RuleStateEnabled {
+		t.Errorf("it is %q, role %q, schedule %q, %s", *got.Description, sdk.ToString(got.RoleArn), sdk.ToString(got.ScheduleExpression), got.State)
+	}
+}
+
+func TestRulesOfOthersThatFillTheQueueAreNoted(t *testing.T) {
+	l := newRuleLife(t, func(c *sandbox.Config) { c.Queues = []string{"sandbox"} })
+	notes := func() string {
+		var out []string
+		for _, item := range l.wanted() {
+			out = append(out, l.look()[item.Key].notes...)
+		}
+		return strings.Join(out, "; ")
+	}
+	if got := notes(); got != "" {
+		t.Errorf("before ours are made: %q", got)
+	}
+	l.settle()
+	const want = "the queue is also filled by Karpenter-sandbox-CapacityReservationInterruptionRule, Karpenter-sandbox-InstanceStateChangeRule, "
+	if got := notes(); !strings.HasPrefix(got, want) || strings.Contains(got, "poolwright-sandbox") || strings.Contains(got, "more") {
+		t.Errorf("noted: %q", got)
+	}
+	for n := range 4 {
+		name := fmt.Sprint("their-", n)
+		l.putRule(name, `{"source":["aws.ec2"]}`)
+		l.target(name, eventstypes.Target{Id: sdk.String("x"), Arn: sdk.String(l.c.place.arn("sqs", "sandbox"))})
+	}
+	if got := notes(); !strings.Contains(got, " and 1 more, so that") {
+		t.Errorf("of many: %q", got)
+	}
+	stop, err := l.cloud.Inject(sandbox.Fault{Service: "events", Operation: "ListRuleNamesByTarget", Code: "AccessDenied", Status: http.StatusForbidden})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	if got, bad := notes(), l.differences(); got != "" || len(bad) > 0 {
+		t.Errorf("where AWS does not tell: %q, %v", got, bad)
 	}
 }
 

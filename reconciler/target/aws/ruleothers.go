@@ -1,0 +1,55 @@
+package aws
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/service/eventbridge"
+
+	"github.com/poolwright/poolwright/reconciler/state"
+)
+
+// mostNamed is how many rules of others a note names.
+const mostNamed = 8
+
+// noteOthers says on our first rule which rules of others fill its queue, too,
+// such as those of Karpenter's own stack: each event then comes twice, and all
+// but one of them do nothing. It is a courtesy, left out where AWS does not tell.
+// Who looks at one rule alone is about to write it, and needs no note.
+func noteOthers(ctx context.Context, c *clients, keys []state.Key, seen map[state.Key]sighting) {
+	first := slices.IndexFunc(keys, func(k state.Key) bool { return seen[k].object != nil })
+	if first < 0 || len(keys) < 2 {
+		return
+	}
+	rule := seen[keys[first]]
+	var queue string
+	for _, t := range rule.object["targets"].([]any) {
+		if arn, _ := t.(map[string]any)["arn"].(string); strings.HasPrefix(arn, c.place.arn("sqs", "")) {
+			queue = cmp.Or(queue, arn)
+		}
+	}
+	if queue == "" {
+		return
+	}
+	listed, err := c.events.ListRuleNamesByTarget(ctx, &eventbridge.ListRuleNamesByTargetInput{TargetArn: &queue})
+	if err != nil {
+		return
+	}
+	others := slices.DeleteFunc(listed.RuleNames, func(name string) bool {
+		return slices.ContainsFunc(keys, func(k state.Key) bool { return k.Name == name })
+	})
+	if len(others) == 0 {
+		return
+	}
+	slices.Sort(others)
+	more := ""
+	if n := len(others) - mostNamed; n > 0 {
+		others, more = others[:mostNamed], fmt.Sprintf(" and %d more", n)
+	}
+	rule.notes = append(rule.notes, fmt.Sprintf("the queue is also filled by %s%s, so that an event may come twice: delete what nothing else needs of it when you like",
+		strings.Join(others, ", "), more))
+	seen[keys[first]] = rule
+}
