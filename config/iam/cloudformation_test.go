@@ -22,7 +22,7 @@ const template = "poolwright.cloudformation.yaml"
 var pseudo = map[string]string{"Partition": "AWS::Partition", "Region": "AWS::Region", "Account": "AWS::AccountId"}
 
 // resources are those that hold policies, by the policy's file.
-var resources = map[string]string{"loop.json": "LoopPolicy", "engine.json": "EnginePolicy", "report.json": "ReportPolicy", "boundary.json": "BoundaryPolicy"}
+var resources = map[string]string{"loop.json": "LoopPolicy", "limits.json": "LimitsPolicy", "engine.json": "EnginePolicy", "report.json": "ReportPolicy", "boundary.json": "BoundaryPolicy"}
 
 func TestTheTemplateHoldsThePolicies(t *testing.T) {
 	if *update {
@@ -36,7 +36,7 @@ func TestTheTemplateHoldsThePolicies(t *testing.T) {
 		}
 		for _, v := range []Values{sandbox(), {
 			Partition: "aws-cn", Region: "cn-north-1", Account: "111111111111", Cluster: "b", NodeRole: "c", Queue: "d",
-			InstanceProfile: "e", PermissionsBoundary: "f", DiscoveryKey: "team/g",
+			InstanceProfile: "e", PermissionsBoundary: "f", ControllerRole: "h", DiscoveryKey: "team/g", DiscoveryValue: "i", DiscoveryOld: "*",
 		}} {
 			want, err := v.document(file)
 			if err != nil {

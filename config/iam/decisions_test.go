@@ -43,14 +43,14 @@ func request(action, resource string, pairs ...string) policy.Request {
 
 const (
 	node     = "arn:aws:iam::000000000000:role/KarpenterNodeRole-sandbox"
-	own      = "arn:aws:iam::000000000000:role/poolwright-sandbox"
-	boundary = "arn:aws:iam::000000000000:policy/poolwright-boundary-sandbox"
-	ourTag   = "aws:ResourceTag/poolwright.dev/cluster=sandbox"
+	own      = "arn:aws:iam::000000000000:role/poolwright-sandbox-us-east-1"
+	boundary = "arn:aws:iam::000000000000:policy/poolwright-boundary-sandbox-us-east-1"
+	ourTag   = "aws:ResourceTag/poolwright.dev/cluster=us-east-1/sandbox"
 	queue    = "arn:aws:sqs:us-east-1:000000000000:sandbox"
 )
 
 func TestTheControllerIsHeldToItsRegionAndRole(t *testing.T) {
-	docs := []policy.Document{document(t, Loop), document(t, Engine)}
+	docs := []policy.Document{document(t, Loop), document(t, Limits), document(t, Engine)}
 	owned := []string{"aws:ResourceTag/kubernetes.io/cluster/sandbox=owned", "aws:ResourceTag/karpenter.sh/nodepool=gpu"}
 	west := "aws:RequestedRegion=us-west-2"
 	for name, test := range map[string]struct {
@@ -78,30 +78,107 @@ func TestTheControllerIsHeldToItsRegionAndRole(t *testing.T) {
 		"giving a role of that name's end":                   {request("iam:PassRole", "arn:aws:iam::000000000000:role/a/KarpenterNodeRole-sandbox", "iam:PassedToService=ec2.amazonaws.com"), false},
 		"becoming another role":                              {request("sts:AssumeRole", node), false},
 		"becoming an administrator":                          {request("iam:AttachRolePolicy", own, ourTag, "iam:PolicyARN=arn:aws:iam::aws:policy/AmazonEKS_CNI_Policy"), false},
-		"widening the own policy":                            {request("iam:CreatePolicyVersion", "arn:aws:iam::000000000000:policy/poolwright-loop-sandbox", ourTag), false},
-		"going back to an old policy":                        {request("iam:SetDefaultPolicyVersion", "arn:aws:iam::000000000000:policy/poolwright-loop-sandbox", ourTag), false},
-		"making a user":                                      {request("iam:CreateUser", "arn:aws:iam::000000000000:user/a", "aws:RequestTag/poolwright.dev/cluster=sandbox"), false},
+		"widening the own policy":                            {request("iam:CreatePolicyVersion", "arn:aws:iam::000000000000:policy/poolwright-loop-sandbox-us-east-1", ourTag), false},
+		"going back to an old policy":                        {request("iam:SetDefaultPolicyVersion", "arn:aws:iam::000000000000:policy/poolwright-loop-sandbox-us-east-1", ourTag), false},
+		"making a user":                                      {request("iam:CreateUser", "arn:aws:iam::000000000000:user/a", "aws:RequestTag/poolwright.dev/cluster=us-east-1/sandbox"), false},
 		"making a key":                                       {request("iam:CreateAccessKey", "arn:aws:iam::000000000000:user/a"), false},
 		"trusting another issuer":                            {request("iam:CreateOpenIDConnectProvider", "arn:aws:iam::000000000000:oidc-provider/a"), false},
 		"a policy of the same name of ours":                  {request("iam:AttachRolePolicy", node, ourTag, "iam:PolicyARN=arn:aws:iam::000000000000:policy/AmazonEKS_CNI_Policy"), false},
 		"an allowed policy":                                  {request("iam:AttachRolePolicy", node, ourTag, "iam:PolicyARN=arn:aws:iam::aws:policy/AmazonEKS_CNI_Policy"), true},
-		"an allowed policy on a role of another cluster":     {request("iam:AttachRolePolicy", node, "aws:ResourceTag/poolwright.dev/cluster=b", "iam:PolicyARN=arn:aws:iam::aws:policy/AmazonEKS_CNI_Policy"), false},
+		"an allowed policy on a role of another cluster":     {request("iam:AttachRolePolicy", node, "aws:ResourceTag/poolwright.dev/cluster=us-east-1/b", "iam:PolicyARN=arn:aws:iam::aws:policy/AmazonEKS_CNI_Policy"), false},
 		"an allowed policy on a role that is not tagged":     {request("iam:AttachRolePolicy", node, "iam:PolicyARN=arn:aws:iam::aws:policy/AmazonEKS_CNI_Policy"), false},
 		"taking a policy off, whichever it is":               {request("iam:DetachRolePolicy", node, ourTag, "iam:PolicyARN=arn:aws:iam::aws:policy/AdministratorAccess"), true},
-		"claiming the role of another cluster":               {request("iam:TagRole", node, "aws:ResourceTag/poolwright.dev/cluster=b", "aws:RequestTag/poolwright.dev/cluster=sandbox"), false},
-		"claiming the role of nobody":                        {request("iam:TagRole", node, "aws:RequestTag/poolwright.dev/cluster=sandbox"), true},
+		"claiming the role of another cluster":               {request("iam:TagRole", node, "aws:ResourceTag/poolwright.dev/cluster=us-east-1/b", "aws:RequestTag/poolwright.dev/cluster=us-east-1/sandbox"), false},
+		"claiming the role of nobody":                        {request("iam:TagRole", node, "aws:RequestTag/poolwright.dev/cluster=us-east-1/sandbox"), true},
 		"a profile under another cluster's path":             {request("iam:CreateInstanceProfile", "arn:aws:iam::000000000000:instance-profile/karpenter/us-east-1/b/u/p", "aws:RequestTag/kubernetes.io/cluster/sandbox=owned"), false},
 		"a node group of a cluster whose name begins alike":  {request("eks:UpdateNodegroupConfig", "arn:aws:eks:us-east-1:000000000000:nodegroup/sandbox-2/g/u"), false},
 		"the logs of a cluster whose name begins alike":      {request("logs:PutRetentionPolicy", "arn:aws:logs:us-east-1:000000000000:log-group:/aws/eks/sandbox-2/cluster"), false},
 		"the logs as CloudWatch names them with all streams": {request("logs:PutRetentionPolicy", "arn:aws:logs:us-east-1:000000000000:log-group:/aws/eks/sandbox/cluster:*"), true},
 		"an access entry of another principal":               {request("eks:DeleteAccessEntry", "arn:aws:eks:us-east-1:000000000000:access-entry/sandbox/role/000000000000/admin/u", ourTag), false},
 		"more rights for an access entry":                    {request("eks:AssociateAccessPolicy", "arn:aws:eks:us-east-1:000000000000:access-entry/sandbox/role/000000000000/KarpenterNodeRole-sandbox/u", ourTag), false},
+		"tagging a new access entry, wherever EKS asks":      {request("eks:TagResource", "arn:aws:eks:us-east-1:000000000000:/createaccessentry", "aws:RequestTag/poolwright.dev/cluster=us-east-1/sandbox"), true},
+		"tagging it where EKS names nothing":                 {request("eks:TagResource", "*", "aws:RequestTag/poolwright.dev/cluster=us-east-1/sandbox"), true},
+		"tagging it for another cluster":                     {request("eks:TagResource", "*", "aws:RequestTag/poolwright.dev/cluster=us-east-1/b"), false},
+		"tagging another cluster as ours":                    {request("eks:TagResource", "arn:aws:eks:us-east-1:000000000000:cluster/b", "aws:RequestTag/poolwright.dev/cluster=us-east-1/sandbox"), false},
+		"tagging the cluster as ours":                        {request("eks:TagResource", "arn:aws:eks:us-east-1:000000000000:cluster/sandbox", "aws:RequestTag/poolwright.dev/cluster=us-east-1/sandbox"), false},
+		"tagging another's access entry as ours":             {request("eks:TagResource", "arn:aws:eks:us-east-1:000000000000:access-entry/sandbox/role/000000000000/admin/u", "aws:RequestTag/poolwright.dev/cluster=us-east-1/sandbox"), false},
+		"the queue of this name's cluster in another region": {request("sqs:SetQueueAttributes", queue, "aws:ResourceTag/poolwright.dev/cluster=us-west-2/sandbox"), false},
+		"deleting the role of the other region's cluster":    {request("iam:DeleteRole", node, "aws:ResourceTag/poolwright.dev/cluster=us-west-2/sandbox", "aws:ResourceTag/poolwright.dev/deletion-policy=Delete"), false},
+		"deleting our role":                                  {request("iam:DeleteRole", node, ourTag, "aws:ResourceTag/poolwright.dev/deletion-policy=Delete"), true},
 		"deleting the cluster":                               {request("eks:DeleteCluster", "arn:aws:eks:us-east-1:000000000000:cluster/sandbox"), false},
 		"reading user data":                                  {request("ec2:DescribeInstanceAttribute", "arn:aws:ec2:us-east-1:000000000000:instance/i-1", owned...), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if d := policy.Evaluate(docs, nil, test.request); d.Allowed != test.want {
 				t.Error(d)
+			}
+		})
+	}
+}
+
+// TestLoggingIsAllThatChangesOfTheCluster adds to an allowed call each setting
+// for which EKS has a condition key.
+func TestLoggingIsAllThatChangesOfTheCluster(t *testing.T) {
+	docs := []policy.Document{document(t, Loop), document(t, Limits), document(t, Engine)}
+	const cluster = "arn:aws:eks:us-east-1:000000000000:cluster/sandbox"
+	if d := policy.Evaluate(docs, nil, request("eks:UpdateClusterConfig", cluster)); !d.Allowed {
+		t.Error(d)
+	}
+	for _, key := range []string{
+		"authenticationMode=API", "blockStorageEnabled=true", "computeConfigEnabled=false", "controlPlaneScalingTier=x", "deletionProtection=false",
+		"elasticLoadBalancingEnabled=true", "endpointPrivateAccess=false", "endpointPublicAccess=true", "supportType=EXTENDED", "zonalShiftEnabled=true",
+	} {
+		if d := policy.Evaluate(docs, nil, request("eks:UpdateClusterConfig", cluster, "eks:"+key)); d.Allowed {
+			t.Errorf("%s: %s", key, d)
+		}
+	}
+}
+
+func TestMarksOfOthersStay(t *testing.T) {
+	own, adopting := sandbox(), sandbox()
+	adopting.DiscoveryOld = "*"
+	const (
+		key, marker     = "karpenter.sh/discovery", "poolwright.dev/discovery/sandbox"
+		ask, has, owner = "aws:RequestTag/" + key, "aws:ResourceTag/" + key, "aws:ResourceTag/" + marker
+	)
+	keys := []string{"aws:TagKeys=" + key, "aws:TagKeys=" + marker}
+	for name, test := range map[string]struct {
+		action      string
+		pairs       []string
+		want, adopt bool
+	}{
+		"a subnet without marks":                      {"ec2:CreateTags", append(keys, ask+"=sandbox"), true, true},
+		"a subnet that has the tag already":           {"ec2:CreateTags", append(keys, ask+"=sandbox", has+"=sandbox"), true, true},
+		"another's tag":                               {"ec2:CreateTags", append(keys, ask+"=sandbox", has+"=theirs"), false, true},
+		"an old tag of ours":                          {"ec2:CreateTags", append(keys, ask+"=sandbox", has+"=old", owner+"=Delete"), true, true},
+		"a value that is not declared":                {"ec2:CreateTags", append(keys, ask+"=theirs"), false, false},
+		"the marker of another key":                   {"ec2:CreateTags", []string{"aws:TagKeys=" + marker + "/0a1b2c3d"}, true, true},
+		"the marker of a cluster that begins alike":   {"ec2:CreateTags", []string{"aws:TagKeys=" + marker + "-2"}, false, false},
+		"taking our marks off":                        {"ec2:DeleteTags", append(keys, has+"=sandbox", owner+"=Delete"), true, true},
+		"taking another's mark off":                   {"ec2:DeleteTags", append(keys, has+"=theirs"), false, true},
+		"taking a marker off that begins alike":       {"ec2:DeleteTags", []string{"aws:TagKeys=" + marker + "-2"}, false, false},
+		"taking a value off that is not the declared": {"ec2:DeleteTags", append(keys, ask+"=theirs", has+"=theirs"), false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, try := range []struct {
+				v    Values
+				want bool
+			}{{own, test.want}, {adopting, test.adopt}} {
+				var docs []policy.Document
+				for _, write := range []func(Values) (string, error){Loop, Limits} {
+					text, err := write(try.v)
+					if err != nil {
+						t.Fatal(err)
+					}
+					d, err := policy.Parse(text)
+					if err != nil {
+						t.Fatal(err)
+					}
+					docs = append(docs, d)
+				}
+				if d := policy.Evaluate(docs, nil, request(test.action, "arn:aws:ec2:us-east-1:000000000000:subnet/subnet-1", test.pairs...)); d.Allowed != try.want {
+					t.Errorf("over %q: %s", try.v.DiscoveryOld, d)
+				}
 			}
 		})
 	}
@@ -145,12 +222,12 @@ func TestTheBoundaryLeavesNodesTheirWork(t *testing.T) {
 // TestTheAllowListIsThatOfTheAPI compares the policies that the loop may attach
 // with those that a Cluster may name.
 func TestTheAllowListIsThatOfTheAPI(t *testing.T) {
-	loop := document(t, Loop)
+	loop := []policy.Document{document(t, Loop), document(t, Limits)}
 	for _, name := range nodePolicies(t) {
 		arns := 0
 		for _, path := range []string{"", "service-role/"} {
 			arn := "arn:aws:iam::aws:policy/" + path + name
-			if policy.Evaluate([]policy.Document{loop}, nil, request("iam:AttachRolePolicy", node, ourTag, "iam:PolicyARN="+arn)).Allowed {
+			if policy.Evaluate(loop, nil, request("iam:AttachRolePolicy", node, ourTag, "iam:PolicyARN="+arn)).Allowed {
 				arns++
 			}
 		}
@@ -159,7 +236,7 @@ func TestTheAllowListIsThatOfTheAPI(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"AmazonEKSWorkerNodeAdminPolicy", "AmazonEKSClusterPolicy", "AmazonEC2ContainerRegistryFullAccess", "AmazonEC2ContainerRegistryPowerUser", "PowerUserAccess", "IAMFullAccess"} {
-		if d := policy.Evaluate([]policy.Document{loop}, nil, request("iam:AttachRolePolicy", node, ourTag, "iam:PolicyARN=arn:aws:iam::aws:policy/"+name)); d.Allowed {
+		if d := policy.Evaluate(loop, nil, request("iam:AttachRolePolicy", node, ourTag, "iam:PolicyARN=arn:aws:iam::aws:policy/"+name)); d.Allowed {
 			t.Error(d)
 		}
 	}

@@ -1,5 +1,5 @@
 // Package iam writes the IAM policies of one cluster: what the controller may
-// do in AWS (Loop and Engine, both attached to its one role), what a role that
+// do in AWS (Loop, Limits and Engine, all attached to its one role), what a role that
 // only reports may read (Report), and what bounds the roles that Poolwright
 // makes (Boundary). The documents lie beside this file as JSON with
 // placeholders, and once more in poolwright.cloudformation.yaml for those who
@@ -11,6 +11,7 @@
 package iam
 
 import (
+	"cmp"
 	"embed"
 	"fmt"
 	"regexp"
@@ -18,13 +19,13 @@ import (
 	"unicode"
 )
 
-//go:embed loop.json engine.json report.json boundary.json
+//go:embed loop.json limits.json engine.json report.json boundary.json
 var documents embed.FS
 
 // limit is how many characters a managed policy may have, white space aside.
 const limit = 6144
 
-// Values is whose policies they are. All fields but the last three are needed.
+// Values is whose policies they are. All fields up to Queue are needed.
 type Values struct {
 	// Partition is aws, aws-cn or aws-us-gov.
 	Partition string
@@ -40,16 +41,26 @@ type Values struct {
 	// declares. Default: NodeRole's.
 	InstanceProfile string
 	// PermissionsBoundary is the name of the policy that bounds the node role.
-	// Default: poolwright-boundary-CLUSTER.
+	// Default: that of NamesOf.
 	PermissionsBoundary string
-	// DiscoveryKey is the tag that marks subnets and security groups. Default:
-	// karpenter.sh/discovery.
-	DiscoveryKey string
+	// ControllerRole is the name of the role that the policies are attached to,
+	// which must not be the nodes'. Default: that of NamesOf.
+	ControllerRole string
+	// DiscoveryKey and DiscoveryValue are the tag that marks subnets and security
+	// groups. Default: karpenter.sh/discovery with the cluster's name.
+	DiscoveryKey, DiscoveryValue string
+	// DiscoveryOld is what the tag may hold that is written over or taken off,
+	// * for anything. Default: DiscoveryValue.
+	DiscoveryOld string
 }
 
 // Loop is the policy for comparing and correcting what a Cluster declares.
 // Errors name the field that is missing or not allowed.
 func Loop(v Values) (string, error) { return v.document("loop.json") }
+
+// Limits is the policy that goes with Loop: what it denies, nothing else that is
+// attached to the role can allow. Errors are as Loop's.
+func Limits(v Values) (string, error) { return v.document("limits.json") }
 
 // Engine is the policy for launching and ending nodes. Errors are as Loop's.
 func Engine(v Values) (string, error) { return v.document("engine.json") }
@@ -82,13 +93,17 @@ func (v Values) document(file string) (string, error) {
 }
 
 func (v Values) withDefaults() Values {
+	names := NamesOf(v.Cluster, v.Region)
 	for _, d := range []struct {
 		field     *string
 		otherwise string
 	}{
 		{&v.InstanceProfile, v.NodeRole},
-		{&v.PermissionsBoundary, "poolwright-boundary-" + v.Cluster},
+		{&v.PermissionsBoundary, names.Boundary},
+		{&v.ControllerRole, names.Role},
 		{&v.DiscoveryKey, "karpenter.sh/discovery"},
+		{&v.DiscoveryValue, v.Cluster},
+		{&v.DiscoveryOld, cmp.Or(v.DiscoveryValue, v.Cluster)},
 	} {
 		if *d.field == "" {
 			*d.field = d.otherwise
@@ -101,7 +116,8 @@ func (v Values) fields() map[string]string {
 	return map[string]string{
 		"Partition": v.Partition, "Region": v.Region, "Account": v.Account, "Cluster": v.Cluster,
 		"NodeRole": v.NodeRole, "Queue": v.Queue, "InstanceProfile": v.InstanceProfile,
-		"PermissionsBoundary": v.PermissionsBoundary, "DiscoveryKey": v.DiscoveryKey,
+		"PermissionsBoundary": v.PermissionsBoundary, "ControllerRole": v.ControllerRole,
+		"DiscoveryKey": v.DiscoveryKey, "DiscoveryValue": v.DiscoveryValue, "DiscoveryOld": v.DiscoveryOld,
 	}
 }
 
@@ -120,6 +136,9 @@ var forms = []struct {
 	{"Queue", regexp.MustCompile(`^[0-9A-Za-z_-]{1,80}$`), "a queue's name: 1 to 80 letters, digits, - and _"},
 	{"InstanceProfile", regexp.MustCompile(`^[0-9A-Za-z+=,.@_-]{1,128}$`), "an instance profile's name without its path: 1 to 128 letters, digits and +=,.@_-"},
 	{"PermissionsBoundary", regexp.MustCompile(`^[0-9A-Za-z+=,.@_-]{1,128}$`), "a policy's name without its path: 1 to 128 letters, digits and +=,.@_-"},
+	{"ControllerRole", regexp.MustCompile(`^[0-9A-Za-z+=,.@_-]{1,64}$`), "a role's name without its path: 1 to 64 letters, digits and +=,.@_-"},
+	{"DiscoveryValue", regexp.MustCompile(`^[0-9A-Za-z+=._:/@ -]{1,256}$`), "a tag's value: 1 to 256 letters, digits, spaces and +=._:/@-"},
+	{"DiscoveryOld", regexp.MustCompile(`^(\*|[0-9A-Za-z+=._:/@ -]{1,256})$`), "a tag's value, or * for any"},
 	{"DiscoveryKey", regexp.MustCompile(`^[0-9A-Za-z+=._:/@-]{1,128}$`), "a tag's key: 1 to 128 letters, digits and +=._:/@-"},
 }
 
@@ -130,7 +149,7 @@ func (v Values) validate() error {
 			return fmt.Errorf("reading the values of the IAM policies: %s %q is not %s", f.field, value, f.words)
 		}
 	}
-	if v.NodeRole == "poolwright-"+v.Cluster {
+	if strings.EqualFold(v.NodeRole, v.ControllerRole) { // as IAM compares names
 		return fmt.Errorf("reading the values of the IAM policies: NodeRole %q is the controller's own role, which it must not write: give the nodes another role", v.NodeRole)
 	}
 	if key := strings.ToLower(v.DiscoveryKey); strings.HasPrefix(key, "aws:") || strings.HasPrefix(key, "kubernetes.io/cluster/") || key == "eks:eks-cluster-name" {

@@ -121,7 +121,7 @@ func TestTheAWSHalfIsMadeReportedAndCorrected(t *testing.T) {
 func (s *sky) isMade() {
 	s.Helper()
 	s.expect(s.types("plan", "clusters/dev"), 2, "Role.iam/"+awsNodeRole, "Queue.sqs/eu-west-1/"+awsCluster, "written only by `poolwright bootstrap`")
-	s.expect(s.bootstrap("--dry-run", "--branch=live"), 1, "Role.iam/poolwright-"+awsCluster, "Policy.iam/poolwright-boundary-"+awsCluster)
+	s.expect(s.bootstrap("--dry-run", "--branch=live"), 1, "Role.iam/poolwright-"+awsCluster+"-", "Policy.iam/poolwright-boundary-"+awsCluster+"-")
 	s.expect(s.bootstrap("--yes", "--branch=live"), 0)
 	s.secret()
 	s.expect(s.bootstrap("--yes", "--branch=live"), 0, "nothing to change")

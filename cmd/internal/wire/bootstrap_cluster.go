@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/poolwright/poolwright/config/iam"
 	"github.com/poolwright/poolwright/provision/engine"
 	"github.com/poolwright/poolwright/provision/engine/gate"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
@@ -82,7 +83,7 @@ func (d declaredEKS) roleARN() string {
 			partition = other
 		}
 	}
-	return fmt.Sprintf("arn:%s:iam::%s:role/%s", partition, d.spec.Account, cmp.Or(role.Name, "poolwright-"+d.spec.Name))
+	return fmt.Sprintf("arn:%s:iam::%s:role/%s", partition, d.spec.Account, cmp.Or(role.Name, iam.NamesOf(d.spec.Name, d.spec.Region).Role))
 }
 
 // prove makes sure that the kubeconfig, the AWS credentials and the declaration

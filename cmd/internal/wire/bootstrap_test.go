@@ -227,10 +227,10 @@ func TestTheControllersRole(t *testing.T) {
 	}{
 		"none":                          {},
 		"Pod Identity annotates nobody": {role: &v1alpha1.ControllerRole{}},
-		"IRSA names the role":           {role: &v1alpha1.ControllerRole{Identity: v1alpha1.IdentityIRSA}, arn: "arn:aws:iam::111122223333:role/poolwright-dev"},
+		"IRSA names the role":           {role: &v1alpha1.ControllerRole{Identity: v1alpha1.IdentityIRSA}, arn: "arn:aws:iam::111122223333:role/poolwright-dev-eu-west-1"},
 		"IRSA names a role of its own":  {role: &v1alpha1.ControllerRole{Identity: v1alpha1.IdentityIRSA, Name: "x"}, arn: "arn:aws:iam::111122223333:role/x"},
-		"China is another partition":    {role: &v1alpha1.ControllerRole{Identity: v1alpha1.IdentityIRSA}, region: "cn-north-1", arn: "arn:aws-cn:iam::111122223333:role/poolwright-dev"},
-		"so is GovCloud":                {role: &v1alpha1.ControllerRole{Identity: v1alpha1.IdentityIRSA}, region: "us-gov-west-1", arn: "arn:aws-us-gov:iam::111122223333:role/poolwright-dev"},
+		"China is another partition":    {role: &v1alpha1.ControllerRole{Identity: v1alpha1.IdentityIRSA}, region: "cn-north-1", arn: "arn:aws-cn:iam::111122223333:role/poolwright-dev-cn-north-1"},
+		"so is GovCloud":                {role: &v1alpha1.ControllerRole{Identity: v1alpha1.IdentityIRSA}, region: "us-gov-west-1", arn: "arn:aws-us-gov:iam::111122223333:role/poolwright-dev-us-gov-west-1"},
 		"another namespace is refused":  {role: &v1alpha1.ControllerRole{Namespace: "elsewhere"}, wrong: "pass -n elsewhere"},
 		"another account is refused":    {role: &v1alpha1.ControllerRole{ServiceAccount: "someone"}, wrong: "spec.controllerRole.serviceAccount"},
 	} {

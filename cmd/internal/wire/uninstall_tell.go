@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/poolwright/poolwright/config/iam"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 )
 
@@ -87,7 +88,7 @@ func inAWS(spec v1alpha1.ClusterSpec) []string {
 		}
 	}
 	if role := spec.ControllerRole; role != nil {
-		add(true, "controller role %s", cmp.Or(role.Name, "poolwright-"+spec.Name))
+		add(true, "controller role %s", cmp.Or(role.Name, iam.NamesOf(spec.Name, spec.Region).Role))
 	}
 	if role := spec.NodeRole; role != nil {
 		add(true, "node role %s with its access entry", role.Name)
@@ -103,7 +104,7 @@ func inAWS(spec v1alpha1.ClusterSpec) []string {
 	}
 	return []string{
 		fmt.Sprintf("in AWS, for EKS cluster %s: %s", spec.Name, strings.Join(parts, ", ")),
-		fmt.Sprintf("to find what Poolwright made there: aws resourcegroupstaggingapi get-resources --region %s --tag-filters Key=poolwright.dev/cluster,Values=%s; to have it deleted, set deletionPolicy: Delete on the parts, then take them out of the repository, before you uninstall", spec.Region, spec.Name),
+		fmt.Sprintf("to find what Poolwright made there: aws resourcegroupstaggingapi get-resources --region %[1]s --tag-filters Key=poolwright.dev/cluster,Values=%[1]s/%[2]s; to have it deleted, set deletionPolicy: Delete on the parts, then take them out of the repository, before you uninstall", spec.Region, spec.Name),
 	}
 }
 

@@ -150,7 +150,7 @@ func TestAHoldNamesEveryClosedGateAndItsRemedy(t *testing.T) {
 func crdDigests() map[int]string {
 	return map[int]string{
 		1: "9ec0bde82c7ee2632425fa4eb6ccaa26",
-		2: "3869d8eb1fcfe235abe31b97c18fac28",
+		2: "ebb70e44090f98a01ca147a4d152194b",
 	}
 }
 

@@ -47,16 +47,16 @@ func (w *world) foreign(t *testing.T, controller *world) (theirs, nobodys string
 		ok(t, step.call(ctx, controller))
 	}
 	ok(t, drop(eventbridge.NewFromConfig(w.cfg).PutRule(ctx, &eventbridge.PutRuleInput{Name: s("poolwright-theirs-Rebalance"), EventPattern: s(`{"source":["aws.ec2"]}`),
-		Tags: []eventstypes.Tag{{Key: s(ours), Value: s("theirs")}}})))
+		Tags: []eventstypes.Tag{{Key: s(ours), Value: s("us-east-1/theirs")}}})))
 	ok(t, drop(eventbridge.NewFromConfig(w.cfg).PutRule(ctx, &eventbridge.PutRuleInput{Name: s(ourRule), EventPattern: s(`{"source":["aws.ec2"]}`),
-		Tags: []eventstypes.Tag{{Key: s(ours), Value: s("sandbox")}, {Key: s(whenGone), Value: s("Orphan")}}})))
+		Tags: []eventstypes.Tag{{Key: s(ours), Value: s(mark)}, {Key: s(whenGone), Value: s("Orphan")}}})))
 	return theirs, out.Instances[0].InstanceIds[0]
 }
 
 func TestWhatTheControllerMustNotDo(t *testing.T) {
 	admin, controller := newEstate(t)
 	theirs, nobodys := admin.foreign(t, controller)
-	docs := written(t, policies.Loop, policies.Engine)
+	docs := written(t, policies.Loop, policies.Limits, policies.Engine)
 	for _, list := range [][]denial{deniedOnInstances(t, theirs, nobodys), deniedOnRoles(), deniedOnAccess(), deniedOnOthers()} {
 		for _, d := range list {
 			t.Run(d.name, func(t *testing.T) {
@@ -123,6 +123,12 @@ func deniedOnInstances(t *testing.T, theirs, nobodys string) []denial {
 		{"taking another tag off a subnet", "ec2:DeleteTags", func(ctx context.Context, w *world) error {
 			return drop(w.ec2.DeleteTags(ctx, &ec2.DeleteTagsInput{Resources: []string{ourSubnet}, DryRun: sdk.Bool(true), Tags: tags("Name", "x")}))
 		}},
+		{"taking the mark of a cluster whose name begins alike off a subnet", "ec2:DeleteTags", func(ctx context.Context, w *world) error {
+			return drop(w.ec2.DeleteTags(ctx, &ec2.DeleteTagsInput{Resources: []string{ourSubnet}, DryRun: sdk.Bool(true), Tags: []types.Tag{{Key: s("poolwright.dev/discovery/sandbox-2")}}}))
+		}},
+		{"marking a subnet for another cluster's pools", "ec2:CreateTags", func(ctx context.Context, w *world) error {
+			return drop(w.ec2.CreateTags(ctx, &ec2.CreateTagsInput{Resources: []string{ourSubnet}, DryRun: sdk.Bool(true), Tags: tags("karpenter.sh/discovery", "theirs")}))
+		}},
 		{"taking all tags off a subnet", "ec2:DeleteTags", func(ctx context.Context, w *world) error {
 			return drop(w.ec2.DeleteTags(ctx, &ec2.DeleteTagsInput{Resources: []string{ourSubnet}, DryRun: sdk.Bool(true)}))
 		}},
@@ -145,10 +151,10 @@ func deniedOnRoles() []denial {
 		}
 	}
 	return []denial{
-		{"creating the role without a boundary", "iam:CreateRole", create(nodeRole, nil, ours, "sandbox")},
-		{"creating the role with another boundary", "iam:CreateRole", create(nodeRole, s(everything), ours, "sandbox")},
+		{"creating the role without a boundary", "iam:CreateRole", create(nodeRole, nil, ours, mark)},
+		{"creating the role with another boundary", "iam:CreateRole", create(nodeRole, s(everything), ours, mark)},
 		{"creating the role without our tag", "iam:CreateRole", create(nodeRole, s(ourBoundary))},
-		{"creating another role", "iam:CreateRole", create("another", s(ourBoundary), ours, "sandbox")},
+		{"creating another role", "iam:CreateRole", create("another", s(ourBoundary), ours, mark)},
 		{"attaching AdministratorAccess", "iam:AttachRolePolicy", attach(nodeRole, everything)},
 		{"attaching a policy to the controller's own role", "iam:AttachRolePolicy", attach(controllerRole, workerNode)},
 		{"attaching a policy to somebody's role", "iam:AttachRolePolicy", attach("someone", workerNode)},
@@ -174,7 +180,7 @@ func deniedOnRoles() []denial {
 			return drop(w.iam.CreatePolicy(ctx, &iam.CreatePolicyInput{PolicyName: s("x"), PolicyDocument: s(allowRead)}))
 		}},
 		{"claiming somebody's role", "iam:TagRole", func(ctx context.Context, w *world) error {
-			return drop(w.iam.TagRole(ctx, &iam.TagRoleInput{RoleName: s("someone"), Tags: iamTags(ours, "sandbox")}))
+			return drop(w.iam.TagRole(ctx, &iam.TagRoleInput{RoleName: s("someone"), Tags: iamTags(ours, mark)}))
 		}},
 		{"giving another role to instances", "iam:PassRole", func(ctx context.Context, w *world) error {
 			return drop(w.iam.AddRoleToInstanceProfile(ctx, &iam.AddRoleToInstanceProfileInput{InstanceProfileName: s(nodeRole), RoleName: s("someone")}))
@@ -192,6 +198,13 @@ func deniedOnAccess() []denial {
 			return drop(w.eks.CreateAccessEntry(ctx, &eks.CreateAccessEntryInput{ClusterName: s("sandbox"), PrincipalArn: &principal, Type: &kind}))
 		}
 	}
+	config := func(in eks.UpdateClusterConfigInput) func(context.Context, *world) error {
+		return func(ctx context.Context, w *world) error {
+			ask := in
+			ask.Name = s("sandbox")
+			return drop(w.eks.UpdateClusterConfig(ctx, &ask))
+		}
+	}
 	return []denial{
 		{"letting another role join", "eks:CreateAccessEntry", entry("arn:aws:iam::000000000000:role/someone", "EC2_LINUX")},
 		{"letting the nodes' role do as it likes", "eks:CreateAccessEntry", entry(nodesARN, "STANDARD")},
@@ -201,6 +214,14 @@ func deniedOnAccess() []denial {
 		{"changing who may enter at all", "eks:UpdateClusterConfig", func(ctx context.Context, w *world) error {
 			return drop(w.eks.UpdateClusterConfig(ctx, &eks.UpdateClusterConfigInput{Name: s("sandbox"), AccessConfig: &ekstypes.UpdateAccessConfigRequest{AuthenticationMode: "API"}}))
 		}},
+		{"opening the cluster to the world", "eks:UpdateClusterConfig", config(eks.UpdateClusterConfigInput{ResourcesVpcConfig: &ekstypes.VpcConfigRequest{EndpointPublicAccess: sdk.Bool(true)}})},
+		{"closing the cluster's private door", "eks:UpdateClusterConfig", config(eks.UpdateClusterConfigInput{ResourcesVpcConfig: &ekstypes.VpcConfigRequest{EndpointPrivateAccess: sdk.Bool(false)}})},
+		{"letting the cluster be deleted", "eks:UpdateClusterConfig", config(eks.UpdateClusterConfigInput{DeletionProtection: sdk.Bool(false)})},
+		{"paying for extended support", "eks:UpdateClusterConfig", config(eks.UpdateClusterConfigInput{UpgradePolicy: &ekstypes.UpgradePolicyRequest{SupportType: "EXTENDED"}})},
+		{"paying for a larger control plane", "eks:UpdateClusterConfig", config(eks.UpdateClusterConfigInput{ControlPlaneScalingConfig: &ekstypes.ControlPlaneScalingConfig{Tier: "tier-xl"}})},
+		{"shifting the cluster out of a zone", "eks:UpdateClusterConfig", config(eks.UpdateClusterConfigInput{ZonalShiftConfig: &ekstypes.ZonalShiftConfigRequest{Enabled: sdk.Bool(true)}})},
+		{"turning EKS's own volumes on", "eks:UpdateClusterConfig", config(eks.UpdateClusterConfigInput{StorageConfig: &ekstypes.StorageConfigRequest{BlockStorage: &ekstypes.BlockStorage{Enabled: sdk.Bool(true)}}})},
+		{"turning EKS's own load balancers on", "eks:UpdateClusterConfig", config(eks.UpdateClusterConfigInput{KubernetesNetworkConfig: &ekstypes.KubernetesNetworkConfigRequest{ElasticLoadBalancing: &ekstypes.ElasticLoadBalancing{Enabled: sdk.Bool(true)}}})},
 		{"changing another cluster", "eks:UpdateClusterConfig", func(ctx context.Context, w *world) error {
 			return drop(w.eks.UpdateClusterConfig(ctx, &eks.UpdateClusterConfigInput{Name: s("theirs"), Logging: &ekstypes.Logging{}}))
 		}},

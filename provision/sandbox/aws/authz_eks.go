@@ -96,21 +96,39 @@ func (in *call) theAssociation() question {
 // clusterConfigAsks knows the settings for which EKS has condition keys.
 func clusterConfigAsks(in *call) []question {
 	var ask struct {
-		AccessConfig  *struct{ AuthenticationMode string }
-		ComputeConfig *struct{ Enabled *bool }
-		UpgradePolicy *struct{ SupportType string }
+		AccessConfig              struct{ AuthenticationMode *string }
+		ComputeConfig             struct{ Enabled *bool }
+		ControlPlaneScalingConfig struct{ Tier *string }
+		DeletionProtection        *bool
+		KubernetesNetworkConfig   struct {
+			ElasticLoadBalancing struct{ Enabled *bool }
+		}
+		ResourcesVpcConfig struct{ EndpointPrivateAccess, EndpointPublicAccess *bool }
+		StorageConfig      struct {
+			BlockStorage struct{ Enabled *bool }
+		}
+		UpgradePolicy    struct{ SupportType *string }
+		ZonalShiftConfig struct{ Enabled *bool }
 	}
 	in.peek(&ask)
 	q := in.theCluster()
 	q.context = map[string][]string{}
-	if ask.AccessConfig != nil && ask.AccessConfig.AuthenticationMode != "" {
-		q.context["eks:authenticationMode"] = []string{ask.AccessConfig.AuthenticationMode}
+	for key, value := range map[string]*string{
+		"authenticationMode": ask.AccessConfig.AuthenticationMode, "supportType": ask.UpgradePolicy.SupportType, "controlPlaneScalingTier": ask.ControlPlaneScalingConfig.Tier,
+	} {
+		if value != nil {
+			q.context["eks:"+key] = []string{*value}
+		}
 	}
-	if ask.ComputeConfig != nil && ask.ComputeConfig.Enabled != nil {
-		q.context["eks:computeConfigEnabled"] = []string{strconv.FormatBool(*ask.ComputeConfig.Enabled)}
-	}
-	if ask.UpgradePolicy != nil && ask.UpgradePolicy.SupportType != "" {
-		q.context["eks:supportType"] = []string{ask.UpgradePolicy.SupportType}
+	for key, value := range map[string]*bool{
+		"blockStorageEnabled": ask.StorageConfig.BlockStorage.Enabled, "computeConfigEnabled": ask.ComputeConfig.Enabled,
+		"deletionProtection": ask.DeletionProtection, "elasticLoadBalancingEnabled": ask.KubernetesNetworkConfig.ElasticLoadBalancing.Enabled,
+		"endpointPrivateAccess": ask.ResourcesVpcConfig.EndpointPrivateAccess, "endpointPublicAccess": ask.ResourcesVpcConfig.EndpointPublicAccess,
+		"zonalShiftEnabled": ask.ZonalShiftConfig.Enabled,
+	} {
+		if value != nil {
+			q.context["eks:"+key] = []string{strconv.FormatBool(*value)}
+		}
 	}
 	return []question{q}
 }

@@ -31,7 +31,7 @@ const (
 // Cluster declares, by the loop's policy alone.
 func TestTheLoopMayDoItsWork(t *testing.T) {
 	admin, controller := newEstate(t)
-	loop := written(t, policies.Loop)
+	loop := written(t, policies.Loop, policies.Limits)
 	admin.cloud.Restrict("CONTROLLER", loop, nil)
 	for _, steps := range [][]step{identitySteps(), joiningSteps(), queueSteps(), controlSteps(), networkSteps(), readingSteps(), deletingSteps()} {
 		take(t, controller, loop, steps)
@@ -42,7 +42,7 @@ func identitySteps() []step {
 	s := sdk.String
 	return []step{
 		{"create the role", func(ctx context.Context, w *world) error {
-			return drop(w.iam.CreateRole(ctx, &iam.CreateRoleInput{RoleName: s(nodeRole), AssumeRolePolicyDocument: s(trustEC2), PermissionsBoundary: s(ourBoundary), Tags: iamTags(ours, "sandbox", "team", "ml")}))
+			return drop(w.iam.CreateRole(ctx, &iam.CreateRoleInput{RoleName: s(nodeRole), AssumeRolePolicyDocument: s(trustEC2), PermissionsBoundary: s(ourBoundary), Tags: iamTags(ours, mark, "team", "ml")}))
 		}},
 		{"attach a policy", func(ctx context.Context, w *world) error {
 			return drop(w.iam.AttachRolePolicy(ctx, &iam.AttachRolePolicyInput{RoleName: s(nodeRole), PolicyArn: s(workerNode)}))
@@ -63,7 +63,7 @@ func identitySteps() []step {
 			return drop(w.iam.UntagRole(ctx, &iam.UntagRoleInput{RoleName: s(nodeRole), TagKeys: []string{"team"}}))
 		}},
 		{"create the profile", func(ctx context.Context, w *world) error {
-			return drop(w.iam.CreateInstanceProfile(ctx, &iam.CreateInstanceProfileInput{InstanceProfileName: s(nodeRole), Tags: iamTags(ours, "sandbox", whenGone, "Delete")}))
+			return drop(w.iam.CreateInstanceProfile(ctx, &iam.CreateInstanceProfileInput{InstanceProfileName: s(nodeRole), Tags: iamTags(ours, mark, whenGone, "Delete")}))
 		}},
 		{"tag the profile", func(ctx context.Context, w *world) error {
 			return drop(w.iam.TagInstanceProfile(ctx, &iam.TagInstanceProfileInput{InstanceProfileName: s(nodeRole), Tags: iamTags("team", "ml")}))
@@ -85,7 +85,7 @@ func joiningSteps() []step {
 	}
 	return []step{
 		{"create the access entry", func(ctx context.Context, w *world) error {
-			return drop(w.eks.CreateAccessEntry(ctx, &eks.CreateAccessEntryInput{ClusterName: s("sandbox"), PrincipalArn: s(nodesARN), Type: s("EC2_LINUX"), Tags: map[string]string{ours: "sandbox"}}))
+			return drop(w.eks.CreateAccessEntry(ctx, &eks.CreateAccessEntryInput{ClusterName: s("sandbox"), PrincipalArn: s(nodesARN), Type: s("EC2_LINUX"), Tags: map[string]string{ours: mark}}))
 		}},
 		{"tag it", func(ctx context.Context, w *world) error {
 			return drop(w.eks.TagResource(ctx, &eks.TagResourceInput{ResourceArn: arn(ctx, w), Tags: map[string]string{whenGone: "Delete", "team": "ml"}}))
@@ -97,7 +97,7 @@ func joiningSteps() []step {
 }
 
 func queueSteps() []step {
-	s, mine := sdk.String, map[string]string{ours: "sandbox", whenGone: "Delete"}
+	s, mine := sdk.String, map[string]string{ours: mark, whenGone: "Delete"}
 	events := func(w *world) *eventbridge.Client { return eventbridge.NewFromConfig(w.cfg) }
 	arn := "arn:aws:events:us-east-1:000000000000:rule/" + ourRule
 	return []step{
@@ -115,7 +115,7 @@ func queueSteps() []step {
 		}},
 		{"put a rule", func(ctx context.Context, w *world) error {
 			return drop(events(w).PutRule(ctx, &eventbridge.PutRuleInput{Name: s(ourRule), EventPattern: s(`{"source":["aws.ec2"]}`), Tags: []eventstypes.Tag{
-				{Key: s(ours), Value: s("sandbox")}, {Key: s(whenGone), Value: s("Delete")}}}))
+				{Key: s(ours), Value: s(mark)}, {Key: s(whenGone), Value: s("Delete")}}}))
 		}},
 		{"aim it", func(ctx context.Context, w *world) error {
 			return drop(events(w).PutTargets(ctx, &eventbridge.PutTargetsInput{Rule: s(ourRule), Targets: []eventstypes.Target{{Id: s("q"), Arn: s("arn:aws:sqs:us-east-1:000000000000:sandbox")}}}))
@@ -146,7 +146,7 @@ func controlSteps() []step {
 			return drop(w.eks.UpdateNodegroupConfig(ctx, &eks.UpdateNodegroupConfigInput{ClusterName: s("sandbox"), NodegroupName: s("system"), Labels: &ekstypes.UpdateLabelsPayload{AddOrUpdateLabels: map[string]string{"a": "b"}}}))
 		}},
 		{"create the log group", func(ctx context.Context, w *world) error {
-			err := drop(logs(w).CreateLogGroup(ctx, &cloudwatchlogs.CreateLogGroupInput{LogGroupName: s(ourLogs), Tags: map[string]string{ours: "sandbox"}}))
+			err := drop(logs(w).CreateLogGroup(ctx, &cloudwatchlogs.CreateLogGroupInput{LogGroupName: s(ourLogs), Tags: map[string]string{ours: mark}}))
 			if code(err) == "ResourceAlreadyExistsException" {
 				return nil
 			}

@@ -24,9 +24,10 @@ import (
 
 const (
 	nodeRole       = "sandbox-nodes"
-	controllerRole = "poolwright-sandbox"
-	ourBoundary    = "arn:aws:iam::000000000000:policy/poolwright-boundary-sandbox"
+	controllerRole = "poolwright-sandbox-us-east-1"
+	ourBoundary    = "arn:aws:iam::000000000000:policy/poolwright-boundary-sandbox-us-east-1"
 	ours           = "poolwright.dev/cluster"
+	mark           = "us-east-1/sandbox"
 	whenGone       = "poolwright.dev/deletion-policy"
 )
 
@@ -69,12 +70,12 @@ func newEstate(t *testing.T) (admin, controller *world) {
 		c.Profiles = map[string]string{"someones": "someone"}
 	})
 	ctx, s := t.Context(), sdk.String
-	_, err := admin.iam.CreatePolicy(ctx, &iam.CreatePolicyInput{PolicyName: s("poolwright-boundary-sandbox"), PolicyDocument: s(allowRead)})
+	_, err := admin.iam.CreatePolicy(ctx, &iam.CreatePolicyInput{PolicyName: s("poolwright-boundary-sandbox-us-east-1"), PolicyDocument: s(allowRead)})
 	ok(t, err)
-	_, err = admin.iam.CreateRole(ctx, &iam.CreateRoleInput{RoleName: s(controllerRole), AssumeRolePolicyDocument: s(trustEC2), Tags: iamTags(ours, "sandbox", whenGone, "Delete")})
+	_, err = admin.iam.CreateRole(ctx, &iam.CreateRoleInput{RoleName: s(controllerRole), AssumeRolePolicyDocument: s(trustEC2), Tags: iamTags(ours, mark, whenGone, "Delete")})
 	ok(t, err)
 	controller = admin.as("CONTROLLER")
-	admin.cloud.Restrict("CONTROLLER", written(t, policies.Loop, policies.Engine), nil)
+	admin.cloud.Restrict("CONTROLLER", written(t, policies.Loop, policies.Limits, policies.Engine), nil)
 	return admin, controller
 }
 

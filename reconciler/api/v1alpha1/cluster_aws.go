@@ -77,8 +77,8 @@ type NodeRole struct {
 	// +optional
 	Policies []NodePolicy `json:"policies,omitempty"`
 	// PermissionsBoundary is the name of the customer managed policy that
-	// bounds the role. Default poolwright-boundary-NAME of the cluster, which
-	// bootstrap makes. An existing role that is adopted keeps its own boundary
+	// bounds the role. Default poolwright-boundary-NAME-REGION of the cluster,
+	// which bootstrap makes. An existing role that is adopted keeps its own boundary
 	// unless this is set.
 	// +kubebuilder:validation:Pattern="^[A-Za-z0-9+=,.@_-]{1,128}$"
 	// +optional
@@ -224,7 +224,8 @@ type ControllerRole struct {
 	// Poolwright, which would cut the branch that it sits on.
 	// +optional
 	Adopt bool `json:"adopt,omitempty"`
-	// Name is the role's name. Default poolwright-NAME of the cluster.
+	// Name is the role's name. Default poolwright-NAME-REGION of the cluster, the
+	// NAME cut where that is too long for IAM.
 	// +kubebuilder:validation:Pattern="^[A-Za-z0-9+=,.@_-]{1,64}$"
 	// +optional
 	Name string `json:"name,omitempty"`

@@ -142,7 +142,7 @@ func TestAPodIdentityAssociationIsMadeOfNothingAndPutRightWhereItIsBroken(t *tes
 	l.settle()
 	got := l.see(l.wanted()[0])
 	want := map[string]any{
-		"namespace": "poolwright-system", "serviceAccount": "poolwright", "role": "poolwright-sandbox",
+		"namespace": "poolwright-system", "serviceAccount": "poolwright", "role": "poolwright-sandbox-us-east-1",
 		"tags": map[string]any{"team": "ml", clusterTag: sandboxMark, policyTag: "Orphan"},
 	}
 	if diff := cmp.Diff(want, got.object); diff != "" || !got.ours || len(got.notes) > 0 {

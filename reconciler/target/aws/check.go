@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	permissions "github.com/poolwright/poolwright/config/iam"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/state"
 )
@@ -15,16 +16,8 @@ import (
 // no API server has looked at yet.
 func check(item state.Item, s v1alpha1.ClusterSpec) []state.Problem {
 	c := &checker{item: item}
-	for _, f := range []struct{ path, value string }{{"spec.name", s.Name}, {"spec.region", s.Region}, {"spec.account", s.Account}} {
-		if f.value == "" {
-			c.problem(f.path, "is empty: say which EKS cluster this is")
-		}
-	}
-	for _, k := range slices.Sorted(maps.Keys(s.Tags)) {
-		if strings.HasPrefix(k, "poolwright.dev/") || strings.HasPrefix(strings.ToLower(k), "aws:") {
-			c.problem("spec.tags", "holds %q, which only Poolwright or AWS may set: take it out", k)
-		}
-	}
+	c.written()
+	c.tags("spec.tags", slices.Collect(maps.Keys(s.Tags)))
 	c.parts(s)
 	var names []string
 	for _, g := range s.SystemNodeGroups {
@@ -40,10 +33,47 @@ func check(item state.Item, s v1alpha1.ClusterSpec) []state.Problem {
 	return c.problems
 }
 
+// identified finds out whether the declaration says which cluster it is of.
+func identified(item state.Item, s v1alpha1.ClusterSpec) []state.Problem {
+	c := &checker{item: item}
+	for _, f := range []struct{ path, value string }{{"spec.name", s.Name}, {"spec.region", s.Region}, {"spec.account", s.Account}} {
+		if f.value == "" {
+			c.problem(f.path, "is empty: say which EKS cluster this is")
+		}
+	}
+	return c.problems
+}
+
+// written finds what is written and says nothing: it would pass for left out.
+func (c *checker) written() {
+	spec, _ := c.item.Object["spec"].(map[string]any)
+	for _, part := range []string{"discovery", "nodeRole", "interruptionQueue", "logging", "controllerRole"} {
+		if v, there := spec[part]; there && v == nil {
+			c.problem("spec."+part, "is there and holds nothing: write {} for its defaults, or take it out")
+		}
+	}
+	discovery, _ := spec["discovery"].(map[string]any)
+	for _, field := range []string{"key", "value"} {
+		if v, there := discovery[field]; there && (v == nil || v == "") {
+			c.problem("spec.discovery."+field, "is empty: write one, or take it out for its default")
+		}
+	}
+}
+
+// tags refuses keys of tags that only Poolwright or AWS may set.
+func (c *checker) tags(path string, keys []string) {
+	for _, k := range slices.Sorted(slices.Values(keys)) {
+		if strings.HasPrefix(k, ownTags) || strings.HasPrefix(strings.ToLower(k), "aws:") {
+			c.problem(path, "holds %q, which only Poolwright or AWS may set: take it out", k)
+		}
+	}
+}
+
 // parts looks at each part that is declared.
 func (c *checker) parts(s v1alpha1.ClusterSpec) {
 	if d := s.Discovery; d != nil {
 		c.part("spec.discovery", d.Part)
+		c.tags("spec.discovery.key", []string{d.Key})
 		c.unique("spec.discovery.subnets", d.Subnets)
 		c.unique("spec.discovery.securityGroups", d.SecurityGroups)
 	}
@@ -56,12 +86,15 @@ func (c *checker) parts(s v1alpha1.ClusterSpec) {
 	}
 	if q := s.InterruptionQueue; q != nil {
 		c.part("spec.interruptionQueue", q.Part)
+		if name, read := cmp.Or(q.Name, s.Name), s.Engine.InterruptionQueue; read != "" && read != name {
+			c.problem("spec.engine.interruptionQueue", "is %q, and spec.interruptionQueue is %q, which nobody would read: take one of them out", read, name)
+		}
 	}
 	if l := s.Logging; l != nil {
 		c.unique("spec.logging.types", texts(l.Types))
 	}
 	if r := s.ControllerRole; r != nil {
-		if s.NodeRole != nil && s.NodeRole.Name == cmp.Or(r.Name, "poolwright-"+s.Name) {
+		if s.NodeRole != nil && strings.EqualFold(s.NodeRole.Name, cmp.Or(r.Name, permissions.NamesOf(s.Name, s.Region).Role)) {
 			c.problem("spec.controllerRole.name", "is the nodes' role, too: every pod on a node could act as the controller: give it another name")
 		}
 	}

@@ -55,7 +55,7 @@ func TestTheIdentitiesAreATarget(t *testing.T) {
 		identities := func(revised bool) func(*v1alpha1.ClusterSpec) {
 			return func(s *v1alpha1.ClusterSpec) {
 				everything(revised)(s)
-				s.InterruptionQueue = nil
+				s.InterruptionQueue, s.ControllerRole = nil, nil // the controller's own identity is never deleted
 			}
 		}
 		entry := func(k state.Key) (cluster, principal *string) {

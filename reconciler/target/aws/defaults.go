@@ -5,6 +5,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	permissions "github.com/poolwright/poolwright/config/iam"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 )
 
@@ -12,6 +13,7 @@ import (
 // say. Parts that are not declared stay so.
 func withDefaults(in v1alpha1.ClusterSpec) v1alpha1.ClusterSpec {
 	spec := *in.DeepCopy()
+	names := permissions.NamesOf(spec.Name, spec.Region)
 	if d := spec.Discovery; d != nil {
 		orphan(&d.Part)
 		fill(&d.Key, "karpenter.sh/discovery")
@@ -25,7 +27,7 @@ func withDefaults(in v1alpha1.ClusterSpec) v1alpha1.ClusterSpec {
 			}
 		}
 		if !r.Adopt {
-			fill(&r.PermissionsBoundary, "poolwright-boundary-"+spec.Name)
+			fill(&r.PermissionsBoundary, names.Boundary)
 		}
 	}
 	if q := spec.InterruptionQueue; q != nil {
@@ -36,7 +38,7 @@ func withDefaults(in v1alpha1.ClusterSpec) v1alpha1.ClusterSpec {
 		}
 	}
 	if c := spec.ControllerRole; c != nil {
-		fill(&c.Name, "poolwright-"+spec.Name)
+		fill(&c.Name, names.Role)
 		fill(&c.Identity, v1alpha1.IdentityPod)
 		fill(&c.Namespace, "poolwright-system")
 		fill(&c.ServiceAccount, "poolwright")

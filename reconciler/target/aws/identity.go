@@ -12,6 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/iam"
 	iamtypes "github.com/aws/aws-sdk-go-v2/service/iam/types"
 
+	permissions "github.com/poolwright/poolwright/config/iam"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/state"
 )
@@ -38,8 +39,15 @@ func (s scope) own(item state.Item) state.Item {
 	return item
 }
 
-// policyName is the name of one of the policies that bootstrap writes.
-func (p place) policyName(what string) string { return "poolwright-" + what + "-" + p.Cluster }
+// names are those of the role and the policies that bootstrap writes.
+func (p place) names() permissions.Names { return permissions.NamesOf(p.Cluster, p.Region) }
+
+// powers are the ARNs of the policies of the controller's own role, sorted,
+// which is good: what denies is attached before what it bounds.
+func (p place) powers() []string {
+	n := p.names()
+	return []string{p.iamARN("policy/" + n.Engine), p.iamARN("policy/" + n.Limits), p.iamARN("policy/" + n.Loop)}
+}
 
 // roleName is the name of a role of this account; the whole ARN for another's.
 func (p place) roleName(arn string) string {
@@ -158,10 +166,8 @@ func (p place) attachable(arn string) error {
 			return nil
 		}
 	}
-	for _, what := range []string{"loop", "engine"} {
-		if arn == p.iamARN("policy/"+p.policyName(what)) {
-			return nil
-		}
+	if slices.Contains(p.powers(), arn) {
+		return nil
 	}
 	return fmt.Errorf("policy %s must not be attached: a node role may have %s", arn, allowList())
 }

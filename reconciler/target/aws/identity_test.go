@@ -79,7 +79,7 @@ func TestTheNodeRoleIsMadeOfNothingAndPutRightWhereItIsBroken(t *testing.T) {
 			"arn:aws:iam::aws:policy/AmazonEKS_CNI_Policy", "arn:aws:iam::aws:policy/AmazonSSMManagedInstanceCore",
 		},
 		"inlinePolicies":      []any{},
-		"permissionsBoundary": "arn:aws:iam::000000000000:policy/poolwright-boundary-sandbox",
+		"permissionsBoundary": "arn:aws:iam::000000000000:policy/poolwright-boundary-sandbox-us-east-1",
 		"tags":                map[string]any{"team": "ml", clusterTag: sandboxMark, policyTag: "Orphan"},
 	}
 	if diff := cmp.Diff(want, got.object); diff != "" {
@@ -199,12 +199,12 @@ func TestInlinePoliciesOfARoleThatIsNotOursAreLeftAlone(t *testing.T) {
 func TestARoleIsMadeWithABoundaryAlsoWhereItWouldBeAdopted(t *testing.T) {
 	l := newLife(t, roles{}, nil, nodes(func(n *v1alpha1.NodeRole) { n.Adopt = true }))
 	err := l.correct(t.Context(), l.c)
-	if err == nil || errors.Is(err, errNotYet) || !strings.Contains(err.Error(), "poolwright-boundary-sandbox does not exist: run `poolwright bootstrap`") {
+	if err == nil || errors.Is(err, errNotYet) || !strings.Contains(err.Error(), "poolwright-boundary-sandbox-us-east-1 does not exist: run `poolwright bootstrap`") {
 		t.Errorf("without a boundary: %v", err)
 	}
-	l.do(l.c.iam.CreatePolicy(t.Context(), &iam.CreatePolicyInput{PolicyName: sdk.String("poolwright-boundary-sandbox"), PolicyDocument: sdk.String(someDocument)}))
+	l.do(l.c.iam.CreatePolicy(t.Context(), &iam.CreatePolicyInput{PolicyName: sdk.String("poolwright-boundary-sandbox-us-east-1"), PolicyDocument: sdk.String(someDocument)}))
 	l.settle()
-	if got := l.see(l.wanted()[0]).object["permissionsBoundary"]; got != "arn:aws:iam::000000000000:policy/poolwright-boundary-sandbox" {
+	if got := l.see(l.wanted()[0]).object["permissionsBoundary"]; got != "arn:aws:iam::000000000000:policy/poolwright-boundary-sandbox-us-east-1" {
 		t.Errorf("the boundary is %v", got)
 	}
 }
@@ -253,8 +253,8 @@ func TestTheControllersIdentityIsWrittenOnlyByBootstrap(t *testing.T) {
 				}
 			}
 			want := map[string]bool{
-				"Policy.iam/poolwright-boundary-sandbox": !boot, "Policy.iam/poolwright-engine-sandbox": !boot, "Policy.iam/poolwright-loop-sandbox": !boot,
-				"Role.iam/poolwright-sandbox": !boot, "Role.iam/nodes": false, "InstanceProfile.iam/nodes": false,
+				"Policy.iam/poolwright-boundary-sandbox-us-east-1": !boot, "Policy.iam/poolwright-engine-sandbox-us-east-1": !boot, "Policy.iam/poolwright-loop-sandbox-us-east-1": !boot, "Policy.iam/poolwright-limits-sandbox-us-east-1": !boot,
+				"Role.iam/poolwright-sandbox-us-east-1": !boot, "Role.iam/nodes": false, "InstanceProfile.iam/nodes": false,
 				"AccessEntry.eks/us-east-1/sandbox/nodes": false,
 			}
 			if identity == v1alpha1.IdentityPod {

@@ -13,6 +13,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	permissions "github.com/poolwright/poolwright/config/iam"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
@@ -174,7 +175,7 @@ func TestTheControllersOwnRoleIsLeftToBootstrap(t *testing.T) {
 	b.mod = func(*Config) {}
 	b.restart()
 	b.settled(declared)
-	role := b.hand.place.global("iam", "Role", "poolwright-"+b.config.Cluster.Name)
+	role := b.hand.place.global("iam", "Role", permissions.NamesOf(b.config.Cluster.Name, b.hand.place.Region).Role)
 	other := b.declare(func(s *v1alpha1.ClusterSpec) { everything(false)(s); s.ControllerRole.Identity = v1alpha1.IdentityIRSA })
 	for _, c := range b.plan(other).Changes {
 		if c.Key == role && !c.Standing() {

@@ -17,23 +17,26 @@ import (
 )
 
 // policies are the customer managed policies that bootstrap writes: what the
-// controller's role may do (loop, engine), and what bounds the roles that it
+// controller's role may and must not do (loop, limits, engine), and what bounds the roles that it
 // makes.
 type policies struct{}
 
 func (policies) want(s scope) []state.Item {
 	var out []state.Item
+	n := s.names()
 	if own := s.spec.ControllerRole; own != nil {
-		out = append(out, s.policy("boundary", v1alpha1.Part{Adopt: own.Adopt}), s.policy("engine", v1alpha1.Part{Adopt: own.Adopt}), s.policy("loop", v1alpha1.Part{Adopt: own.Adopt}))
-	} else if node := s.spec.NodeRole; node != nil && node.PermissionsBoundary == s.policyName("boundary") {
-		out = append(out, s.policy("boundary", node.Part))
+		part := v1alpha1.Part{Adopt: own.Adopt}
+		out = append(out, s.policy(n.Boundary, part, permissions.Boundary), s.policy(n.Engine, part, permissions.Engine),
+			s.policy(n.Limits, part, permissions.Limits), s.policy(n.Loop, part, permissions.Loop))
+	} else if node := s.spec.NodeRole; node != nil && node.PermissionsBoundary == n.Boundary {
+		out = append(out, s.policy(n.Boundary, node.Part, permissions.Boundary))
 	}
 	return out
 }
 
-func (s scope) policy(what string, part v1alpha1.Part) state.Item {
-	doc, err := s.permissions(what)
-	item := s.own(s.made(s.global("iam", "Policy", s.policyName(what)), waveFirst, part, map[string]any{"document": doc}))
+func (s scope) policy(name string, part v1alpha1.Part, write func(permissions.Values) (string, error)) state.Item {
+	doc, err := s.permissions(name, write)
+	item := s.own(s.made(s.global("iam", "Policy", name), waveFirst, part, map[string]any{"document": doc}))
 	if err != nil {
 		item.Hold = err.Error()
 	}
@@ -41,7 +44,7 @@ func (s scope) policy(what string, part v1alpha1.Part) state.Item {
 }
 
 // permissions is the canonical document of one of the policies.
-func (s scope) permissions(what string) (map[string]any, error) {
+func (s scope) permissions(name string, write func(permissions.Values) (string, error)) (map[string]any, error) {
 	v := permissions.Values{Partition: s.Partition, Region: s.Region, Account: s.Account, Cluster: s.Cluster}
 	node := s.spec.NodeRole
 	if node == nil {
@@ -52,18 +55,21 @@ func (s scope) permissions(what string) (map[string]any, error) {
 	if s.spec.InterruptionQueue != nil {
 		v.Queue = s.spec.InterruptionQueue.Name
 	}
-	if other := s.spec.Engine.InterruptionQueue; other != "" && what == "engine" {
+	if other := s.spec.Engine.InterruptionQueue; other != "" && name == s.names().Engine {
 		v.Queue = other
 	}
-	if s.spec.Discovery != nil {
-		v.DiscoveryKey = s.spec.Discovery.Key
+	if own := s.spec.ControllerRole; own != nil {
+		v.ControllerRole = own.Name
 	}
-	write := map[string]func(permissions.Values) (string, error){
-		"boundary": permissions.Boundary, "engine": permissions.Engine, "loop": permissions.Loop,
-	}[what]
+	if d := s.spec.Discovery; d != nil {
+		v.DiscoveryKey, v.DiscoveryValue = d.Key, d.Value
+		if d.Adopt {
+			v.DiscoveryOld = "*"
+		}
+	}
 	text, err := write(v)
 	if err != nil {
-		return nil, fmt.Errorf("writing the policy %s: %w", s.policyName(what), err)
+		return nil, fmt.Errorf("writing the policy %s: %w", name, err)
 	}
 	return document(text)
 }

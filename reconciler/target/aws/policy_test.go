@@ -8,11 +8,12 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/iam"
 	"github.com/google/go-cmp/cmp"
 
+	permissions "github.com/poolwright/poolwright/config/iam"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 )
 
 func (l *life) policyARN(what string) *string {
-	return sdk.String(l.c.place.iamARN("policy/" + l.c.place.policyName(what)))
+	return sdk.String(l.c.place.iamARN("policy/poolwright-" + what + "-sandbox-us-east-1"))
 }
 
 // newVersion changes a policy by hand.
@@ -27,7 +28,7 @@ func (l *life) newVersion(what string) {
 func TestPoliciesAreMadeOfNothingAndPutRightWhereTheyAreBroken(t *testing.T) {
 	l := bootstrapped(t, policies{}, nil, controlled(v1alpha1.IdentityPod))
 	l.settle()
-	if diff := cmp.Diff([]string{"poolwright-boundary-sandbox", "poolwright-engine-sandbox", "poolwright-loop-sandbox"}, names(l.wanted())); diff != "" {
+	if diff := cmp.Diff([]string{"poolwright-boundary-sandbox-us-east-1", "poolwright-engine-sandbox-us-east-1", "poolwright-limits-sandbox-us-east-1", "poolwright-loop-sandbox-us-east-1"}, names(l.wanted())); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	for _, item := range l.wanted() {
@@ -35,7 +36,7 @@ func TestPoliciesAreMadeOfNothingAndPutRightWhereTheyAreBroken(t *testing.T) {
 			t.Errorf("%s: ours %v, uid %s", item.Key, got.ours, got.uid)
 		}
 	}
-	l.asks(map[string]int{"GetPolicy": 3, "GetPolicyVersion": 3})
+	l.asks(map[string]int{"GetPolicy": 4, "GetPolicyVersion": 4})
 	ctx, api := t.Context(), l.c.iam
 	// IAM keeps five versions: the sixth change must still pass.
 	for range 6 {
@@ -53,7 +54,7 @@ func TestPoliciesAreMadeOfNothingAndPutRightWhereTheyAreBroken(t *testing.T) {
 
 func TestAPolicyOfOthersIsNotOurs(t *testing.T) {
 	l := bootstrapped(t, policies{}, nil, controlled(v1alpha1.IdentityPod))
-	l.do(l.c.iam.CreatePolicy(t.Context(), &iam.CreatePolicyInput{PolicyName: sdk.String("poolwright-loop-sandbox"), PolicyDocument: sdk.String(someDocument)}))
+	l.do(l.c.iam.CreatePolicy(t.Context(), &iam.CreatePolicyInput{PolicyName: sdk.String("poolwright-loop-sandbox-us-east-1"), PolicyDocument: sdk.String(someDocument)}))
 	for _, item := range l.wanted() {
 		if got := l.see(item); got.ours {
 			t.Errorf("%s is ours", item.Key)
@@ -68,7 +69,7 @@ func TestTheBoundaryIsWantedWhereARoleIsMadeWithIt(t *testing.T) {
 		spec v1alpha1.ClusterSpec
 		want []string
 	}{
-		{"a node role", nodes(nil), []string{"poolwright-boundary-sandbox"}},
+		{"a node role", nodes(nil), []string{"poolwright-boundary-sandbox-us-east-1"}},
 		{"a node role with a boundary of its own", nodes(func(n *v1alpha1.NodeRole) { n.PermissionsBoundary = "own" }), nil},
 		{"a node role that is adopted", nodes(func(n *v1alpha1.NodeRole) { n.Adopt = true }), nil},
 		{"nothing", v1alpha1.ClusterSpec{}, nil},
@@ -106,7 +107,8 @@ func TestTheEnginesPolicyFollowsItsOwnQueue(t *testing.T) {
 	spec.Engine.InterruptionQueue = "elsewhere"
 	s := defaulted(c, spec)
 	for what, queue := range map[string]string{"engine": ":elsewhere", "loop": ":declared"} {
-		doc, err := s.permissions(what)
+		write := map[string]func(permissions.Values) (string, error){"engine": permissions.Engine, "loop": permissions.Loop}[what]
+		doc, err := s.permissions("poolwright-"+what+"-sandbox-us-east-1", write)
 		text, errText := documentText(doc)
 		if err != nil || errText != nil || !strings.Contains(text, queue+`"`) {
 			t.Errorf("%s does not name %s: %v %v", what, queue, err, errText)

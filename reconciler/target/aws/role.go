@@ -29,7 +29,7 @@ func (roles) want(s scope) []state.Item {
 	if own := s.spec.ControllerRole; own != nil {
 		out = append(out, s.own(s.made(s.global("iam", "Role", own.Name), waveSecond, v1alpha1.Part{Adopt: own.Adopt}, map[string]any{
 			"trust":          s.controllerTrust(*own),
-			"policies":       strs([]string{s.iamARN("policy/" + s.policyName("loop")), s.iamARN("policy/" + s.policyName("engine"))}),
+			"policies":       strs(s.powers()),
 			"inlinePolicies": []any{},
 		})))
 	}

@@ -81,10 +81,10 @@ func createRole(ctx context.Context, c *clients, wanted state.Item, doc string) 
 		Description: sdk.String("Made by Poolwright for the EKS cluster " + c.place.Cluster),
 	}
 	boundary, asked := wanted.Object["permissionsBoundary"].(string)
-	if !asked && !slices.Contains(listed(wanted.Object["policies"]), c.place.iamARN("policy/"+c.place.policyName("loop"))) {
+	if !asked && !slices.ContainsFunc(listed(wanted.Object["policies"]), func(arn string) bool { return slices.Contains(c.place.powers(), arn) }) {
 		// A declaration that adopts leaves the boundary of an existing role
 		// alone; a new one is bounded all the same.
-		boundary = c.place.iamARN("policy/" + c.place.policyName("boundary"))
+		boundary = c.place.iamARN("policy/" + c.place.names().Boundary)
 	}
 	if boundary != "" {
 		in.PermissionsBoundary = sdk.String(boundary)

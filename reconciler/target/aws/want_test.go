@@ -45,7 +45,7 @@ func TestMistakesAreToldWithTheirPlaceAndRemedy(t *testing.T) {
 			s.Tags = map[string]string{"poolwright.dev/cluster": "other"}
 		}, `spec.tags holds "poolwright.dev/cluster", which only Poolwright or AWS may set: take it out`},
 		{"one role for nodes and controller", func(s *v1alpha1.ClusterSpec) {
-			s.NodeRole = &v1alpha1.NodeRole{Name: "poolwright-sandbox"}
+			s.NodeRole = &v1alpha1.NodeRole{Name: "poolwright-sandbox-us-east-1"}
 			s.ControllerRole = &v1alpha1.ControllerRole{}
 		}, "spec.controllerRole.name is the nodes' role, too: every pod on a node could act as the controller: give it another name"},
 		{"no account", func(s *v1alpha1.ClusterSpec) { s.Account = "" }, "spec.account is empty: say which EKS cluster this is"},
@@ -89,7 +89,7 @@ func TestAFieldThatClustersDoNotHaveIsNamed(t *testing.T) {
 
 func TestDefaultsAreFilledInOncePerPart(t *testing.T) {
 	in := v1alpha1.ClusterSpec{
-		Name: "c", Discovery: &v1alpha1.Discovery{}, NodeRole: &v1alpha1.NodeRole{Name: "n"},
+		Name: "c", Region: "r", Discovery: &v1alpha1.Discovery{}, NodeRole: &v1alpha1.NodeRole{Name: "n"},
 		InterruptionQueue: &v1alpha1.InterruptionQueue{}, ControllerRole: &v1alpha1.ControllerRole{},
 	}
 	out := withDefaults(in)
@@ -100,7 +100,7 @@ func TestDefaultsAreFilledInOncePerPart(t *testing.T) {
 		t.Errorf("defaults of defaults: %s", d)
 	}
 	if out.Discovery.Value != "c" || out.InterruptionQueue.Name != "c" || out.InterruptionQueue.Retention.Minutes() != 5 ||
-		out.NodeRole.PermissionsBoundary != "poolwright-boundary-c" || out.ControllerRole.Name != "poolwright-c" || out.ControllerRole.Identity != v1alpha1.IdentityPod {
+		out.NodeRole.PermissionsBoundary != "poolwright-boundary-c-r" || out.ControllerRole.Name != "poolwright-c-r" || out.ControllerRole.Identity != v1alpha1.IdentityPod {
 		t.Errorf("got %+v", out)
 	}
 	in.NodeRole.Adopt = true
@@ -118,7 +118,7 @@ func TestPartsAndReservedThingsAreFoundByWhatAsksForThem(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := w.wish.place
-	queue, controller, nodes := p.regional("sqs", "Queue", "sandbox"), p.global("iam", "Role", "poolwright-sandbox"), p.global("iam", "Role", "nodes")
+	queue, controller, nodes := p.regional("sqs", "Queue", "sandbox"), p.global("iam", "Role", "poolwright-sandbox-us-east-1"), p.global("iam", "Role", "nodes")
 	for k, want := range map[state.Key]string{queue: "spec.interruptionQueue", controller: "spec.controllerRole", nodes: "spec.nodeRole"} {
 		if got := w.wish.parts()[k]; got != want {
 			t.Errorf("%s belongs to %q", k, got)
