@@ -32,7 +32,7 @@ func account() plan.Plan {
 		return state.Item{Key: i.Key, Findings: state.Findings{Unknown: why}}
 	}
 	const region = "eu-west-1"
-	role := aws("iam", "Role", "", "dev-nodes", object{"policies": []any{"AmazonEKSWorkerNodePolicy"}, "tags": object{"poolwright.dev/cluster": "dev"}})
+	role := aws("iam", "Role", "", "dev-nodes", object{"policies": []any{"AmazonEKSWorkerNodePolicy"}, "trust": "ec2.amazonaws.com", "tags": object{"poolwright.dev/cluster": "dev"}})
 	rule := aws("eventbridge", "Rule", region, "dev-rebalance", object{"state": "ENABLED", "target": "dev"})
 	version := compared(aws("eks", "Version", region, "dev", object{"version": "1.34"}), "run: aws eks update-cluster-version --name dev --kubernetes-version 1.34")
 	addon := compared(aws("eks", "Addon", region, "vpc-cni", object{"version": "v1.20.1-eksbuild.1"}), "run: aws eks create-addon --cluster-name dev --addon-name vpc-cni")
@@ -44,7 +44,7 @@ func account() plan.Plan {
 	disabled := live(rule, object{"state": "DISABLED", "target": "dev"})
 	disabled.Applied = state.Hash(rule.Object)
 	noted := live(quota, object{})
-	noted.Notes = []string{"NodePool gpu may ask for 192 vCPUs, the quota is 64; ask for more: aws service-quotas request-service-quota-increase --service-code ec2 --quota-code L-DB2E81BA"}
+	noted.Notes = []string{"12 of 64 vCPUs are in use", "Warning: NodePool gpu may ask for 192 vCPUs, the quota is 64; ask for more: aws service-quotas request-service-quota-increase --service-code ec2 --quota-code L-DB2E81BA"}
 	return plan.Compute(
 		state.NewSet(role, rule, version, addon, queue, logs, quota, pool),
 		state.NewSet(disabled, live(version, object{"version": "1.33"}), noted, live(pool, object{"spec": object{"weight": int64(5)}}),
@@ -75,6 +75,77 @@ func TestWhatIsUnknownNotedAndComparedReadsAsTheGoldenFiles(t *testing.T) {
 	}
 }
 
+// A first plan against an account: much is missing, most of it one way.
+func TestManyChangesReadAsTheGoldenFiles(t *testing.T) {
+	const region, how = "eu-west-1", "exists and was not made by Poolwright: set adopt: true in spec.nodeRole to let Poolwright change it"
+	document := object{"Version": "2012-10-17", "Statement": []any{
+		object{"Sid": "Read", "Effect": "Allow", "Action": []any{"ec2:DescribeInstances", "ec2:DescribeImages"}, "Resource": "*"},
+		object{"Sid": "Make", "Effect": "Allow", "Action": []any{"ec2:RunInstances", "ec2:CreateFleet"}, "Resource": "*"},
+	}}
+	var wanted, observed []state.Item
+	for _, name := range []string{"engine", "engine-nodes", "engine-queue", "boundary"} {
+		wanted = append(wanted, aws("iam", "Policy", "", "dev-"+name, object{"document": document, "tags": object{"poolwright.dev/cluster": "dev"}}))
+	}
+	for _, name := range []string{"spot", "rebalance", "health", "state"} {
+		wanted = append(wanted, aws("eventbridge", "Rule", region, "dev-"+name, object{"state": "ENABLED", "target": "dev"}))
+	}
+	queue := aws("sqs", "Queue", region, "dev", object{"retention": "5m", "policy": document})
+	role := aws("iam", "Role", "", "dev-nodes", object{"policies": []any{"AmazonEKSWorkerNodePolicy", "AmazonEC2ContainerRegistryPullOnly", "AmazonSSMManagedInstanceCore"}})
+	found := live(role, object{"policies": []any{"AmazonEKSWorkerNodePolicy", "AmazonEC2ContainerRegistryReadOnly", "CloudWatchAgentServerPolicy"}})
+	found.Hold = how
+	addon := aws("eks", "Addon", region, "vpc-cni", object{"version": "v1.20.1-eksbuild.1", "values": object{"a": "b"}})
+	group := aws("eks", "NodeGroup", region, "system", object{"scaling": object{"min": int64(2), "max": int64(3)}, "types": []any{"m7i.large"}, "ami": "AL2023_x86_64_STANDARD", "document": document})
+	addon.Hold, group.Hold = "run: aws eks create-addon --cluster-name dev --addon-name vpc-cni", "run: aws eks create-nodegroup --cluster-name dev --nodegroup-name system"
+	wanted, observed = append(wanted, queue, role, addon, group), append(observed, found)
+	for _, name := range []string{"subnet-a", "subnet-b", "subnet-c"} {
+		tag := aws("ec2", "SubnetTag", region, name, object{"value": "dev"})
+		tag.Origin.Line = 14
+		wanted = append(wanted, tag)
+		observed = append(observed, state.Item{Key: tag.Key, Findings: state.Findings{Unknown: "denied: poolwright-controller may not call ec2:DescribeSubnets; add config/iam/loop.json to it"}})
+	}
+	for form, got := range all(t, New(plan.Compute(state.NewSet(wanted...), state.NewSet(observed...)), nil)) {
+		golden(t, "many."+form, got)
+	}
+}
+
+func TestWhatIsOnlyComparedIsShownWholeWhenAskedFor(t *testing.T) {
+	addon := aws("eks", "Addon", "eu-west-1", "vpc-cni", object{"values": object{"a": "b"}})
+	addon.Hold = "run: aws eks create-addon"
+	got := render(t, func(b *bytes.Buffer) error {
+		return New(plan.Compute(state.NewSet(addon), state.Set{}), nil).Text(b, Options{Lines: -1})
+	})
+	if !strings.Contains(got, "+ values:\n    +   a: b\n") {
+		t.Errorf("got %s", got)
+	}
+}
+
+func TestListsOfWordsShowWhatComesAndGoes(t *testing.T) {
+	list := func(words ...string) []any {
+		var out []any
+		for _, w := range words {
+			out = append(out, w)
+		}
+		return out
+	}
+	for name, c := range map[string]struct {
+		before, after any
+		want          []line
+	}{
+		"one goes and one comes":     {list("a", "b", "c"), list("a", "x", "c"), []line{{"~", "p:"}, {" ", "  … 2 equal entries"}, {"-", "  b"}, {"+", "  x"}}},
+		"all go":                     {list("a"), list(), []line{{"~", "p:"}, {"-", "  a"}}},
+		"one of two that are equal":  {list("a", "a"), list("a"), []line{{"~", "p:"}, {" ", "  … 1 equal entry"}, {"-", "  a"}}},
+		"another order":              {list("a", "b"), list("b", "a"), []line{{"~", `p: ["a", "b"] → ["b", "a"]`}}},
+		"numbers":                    {[]any{int64(1)}, []any{int64(2)}, []line{{"~", "p: [1] → [2]"}}},
+		"what moves a cursor cannot": {list("a"), list("\x1b[2J"), []line{{"~", "p:"}, {"-", "  a"}, {"+", `  \x1b[2J`}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if d := cmp.Diff(c.want, fieldLines(Field{Path: "p", Before: c.before, After: c.after}), cmp.AllowUnexported(line{})); d != "" {
+				t.Errorf("lines (-want +got):\n%s", d)
+			}
+		})
+	}
+}
+
 func TestTheHeadlineCallsNothingAChangeThatIsNotMade(t *testing.T) {
 	compared := aws("eks", "Version", "eu-west-1", "dev", object{"version": "1.34"})
 	compared.Hold = "run: aws eks update-cluster-version"
@@ -82,6 +153,8 @@ func TestTheHeadlineCallsNothingAChangeThatIsNotMade(t *testing.T) {
 	noted := live(compared, compared.Object)
 	noted.Notes = []string{"look at this"}
 	ours := aws("sqs", "Queue", "eu-west-1", "dev", object{"retention": "5m"})
+	warned := live(ours, ours.Object)
+	warned.Notes = []string{"Warning: it is about to end"}
 	tests := []struct {
 		name     string
 		p        plan.Plan
@@ -89,7 +162,9 @@ func TestTheHeadlineCallsNothingAChangeThatIsNotMade(t *testing.T) {
 		empty    bool
 	}{
 		{"a difference that is only compared", plan.Compute(state.NewSet(compared), state.NewSet(live(compared, object{}))), "Plan: no changes, 0 objects as declared; 1 only compared", false},
-		{"an unknown thing", plan.Compute(state.NewSet(compared), state.NewSet(lost)), "Plan: no changes, 0 objects as declared; 1 unknown", false},
+		{"an unknown thing", plan.Compute(state.NewSet(compared), state.NewSet(lost)), "Plan: incomplete, nothing could be compared (1 object)", false},
+		{"an unknown thing beside one that is as declared", plan.Compute(state.NewSet(compared, ours), state.NewSet(lost, ours)), "Plan: incomplete, 1 of 2 objects could not be compared; 1 as declared", false},
+		{"a warning", plan.Compute(state.NewSet(ours), state.NewSet(warned)), "Plan: no changes, 1 object as declared; 1 warning", true},
 		{"a note", plan.Compute(state.NewSet(compared), state.NewSet(noted)), "Plan: no changes, 1 object as declared", true},
 		{"a creation beside both", plan.Compute(state.NewSet(compared, ours, aws("sqs", "Queue", "eu-west-1", "x", object{})), state.NewSet(lost)),
 			"Plan: 2 to create, 0 to update, 0 to delete; 1 unknown", false},
@@ -136,10 +211,10 @@ func TestJSONSetsFindingsApart(t *testing.T) {
 	if err := json.Unmarshal([]byte(render(t, func(b *bytes.Buffer) error { return New(account(), nil).JSON(b) })), &r); err != nil {
 		t.Fatal(err)
 	}
-	if d := cmp.Diff(Summary{Create: 1, Update: 2, Compared: 2, Unknown: 2, Unchanged: 1, Hash: r.Summary.Hash}, r.Summary); d != "" {
+	if d := cmp.Diff(Summary{Create: 1, Update: 2, Compared: 2, Unknown: 2, Warnings: 1, Unchanged: 1, Hash: r.Summary.Hash}, r.Summary); d != "" {
 		t.Errorf("summary (-want +got):\n%s", d)
 	}
-	if len(r.Unknown) != 2 || r.Unknown[1].Kind != "Queue" || r.Unknown[1].File != "cluster.yaml" || r.Unknown[1].Line != 9 || len(r.Notes) != 1 {
+	if len(r.Unknown) != 2 || r.Unknown[1].Kind != "Queue" || r.Unknown[1].File != "cluster.yaml" || r.Unknown[1].Line != 9 || len(r.Notes) != 2 || !r.Notes[0].Warning || r.Notes[1].Warning {
 		t.Errorf("unknown %+v, notes %+v", r.Unknown, r.Notes)
 	}
 	compared := slices.DeleteFunc(r.Changes, func(c Change) bool { return !c.Compared })
@@ -170,7 +245,7 @@ func TestMarkdownFindsRoomForSomeOfEveryFinding(t *testing.T) {
 		if limit < 5000 {
 			continue
 		}
-		for _, want := range []string{"? aws Queue.sqs/", "mind the gap", "| `+` |", "; 1000 unknown\n"} {
+		for _, want := range []string{"? 1000 things: denied: sqs", "    aws Queue.sqs/", "mind the gap", "| `+` |", "; 1000 unknown\n"} {
 			if !strings.Contains(got, want) {
 				t.Errorf("limit %d: lacks %q", limit, want)
 			}

@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -14,6 +15,8 @@ const (
 	width = 200
 	// valueWidth is the same for one of two values on one line.
 	valueWidth = 90
+	// lineLimit is the length of what a person must be able to read to its end.
+	lineLimit = 5 * width
 	// defaultLines is how many lines are shown of one object.
 	defaultLines = 40
 )
@@ -51,7 +54,12 @@ type line struct{ symbol, text string }
 // body lists what there is to read about a change, below its name.
 func (o Options) body(c Change) []line {
 	var out []line
-	if c.Wanted != nil {
+	switch {
+	case c.Wanted == nil:
+	case c.Compared && o.Lines <= fewLines && o.Lines >= 0:
+		// Nobody is asked to review what is not made.
+		out = []line{{" ", outline(c.Wanted)}}
+	default:
 		out = creation(c.Wanted)
 	}
 	for _, f := range c.Fields {
@@ -97,6 +105,84 @@ func creation(object map[string]any) []line {
 	return out
 }
 
+// outline is an object in one line: short values in full, of all else how much
+// there is.
+func outline(object map[string]any) string {
+	var out []string
+	for _, k := range slices.Sorted(maps.Keys(object)) {
+		name := visible(k)
+		switch v := object[k].(type) {
+		case map[string]any:
+			name += fmt.Sprintf(" (%d)", len(v))
+		case []any:
+			name += fmt.Sprintf(" (%d)", len(v))
+		default:
+			if s := text(v); utf8.RuneCountInString(s) <= outlineWidth {
+				name += ": " + s
+			} else {
+				name += fmt.Sprintf(" (%d characters)", utf8.RuneCountInString(fmt.Sprint(v)))
+			}
+		}
+		out = append(out, name)
+	}
+	return cut("declared: "+strings.Join(out, ", "), width)
+}
+
+// outlineWidth is how long a value in an outline may be.
+const outlineWidth = 50
+
+// listLines shows which words of a list come and go. It reports false where that
+// is not the difference: other elements than words, or another order.
+func listLines(path string, before, after any) ([]line, bool) {
+	b, okB := words(before)
+	a, okA := words(after)
+	if !okA || !okB {
+		return nil, false
+	}
+	gone, come := without(b, a), without(a, b)
+	if len(gone)+len(come) == 0 {
+		return nil, false
+	}
+	out := []line{{"~", path + ":"}}
+	if same := len(b) - len(gone); same > 0 {
+		out = append(out, line{" ", "  … " + count(same, "equal entry")})
+	}
+	for _, s := range gone {
+		out = append(out, line{"-", "  " + cut(visible(s), width)})
+	}
+	for _, s := range come {
+		out = append(out, line{"+", "  " + cut(visible(s), width)})
+	}
+	return out, true
+}
+
+// words are the elements of a list that holds nothing but strings.
+func words(value any) ([]string, bool) {
+	list, ok := value.([]any)
+	out := make([]string, 0, len(list))
+	for _, e := range list {
+		s, isWord := e.(string)
+		ok = ok && isWord
+		out = append(out, s)
+	}
+	return out, ok
+}
+
+// without is what is left of list when each of others has taken one away.
+func without(list, others []string) []string {
+	taken := map[string]int{}
+	for _, s := range others {
+		taken[s]++
+	}
+	var out []string
+	for _, s := range list {
+		if taken[s]--; taken[s] < 0 {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
 func fieldLines(f Field) []line {
 	path := cut(visible(f.Path), width)
 	if f.Masked != "" {
@@ -113,6 +199,9 @@ func fieldLines(f Field) []line {
 		return []line{{"+", path + ": " + cut(text(f.After), width)}}
 	case f.After == nil:
 		return []line{{"-", path + ": " + cut(text(f.Before), width)}}
+	}
+	if changed, ok := listLines(path, f.Before, f.After); ok {
+		return changed
 	}
 	before, okB := f.Before.(string)
 	after, okA := f.After.(string)
@@ -215,6 +304,9 @@ func script(b, a []string, show func(symbol, s string) line) []line {
 func count(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
+	}
+	if stem, ok := strings.CutSuffix(noun, "y"); ok {
+		return fmt.Sprintf("%d %sies", n, stem)
 	}
 	return fmt.Sprintf("%d %ss", n, noun)
 }

@@ -36,11 +36,12 @@ func (r Report) Markdown(w io.Writer, o Options) error {
 	if s := r.outcomeLine(); s != "" {
 		d.add(s + "\n\n")
 	}
-	d.section("Problems", r.problemLines(), d.share(4))
-	d.section("Unknown, not compared", lines(r.Unknown), d.share(4))
+	d.section("Problems", lines(r.Problems), d.share(4))
+	d.section("Warnings", lines(r.Notes[:r.Summary.Warnings]), d.share(4))
+	d.section("Unknown, not compared", r.unknownLines(), d.share(4))
 	d.section("Held", r.holdLines(), d.share(4))
-	d.section("Not ready", r.notReadyLines(), d.share(4))
-	d.section("Notes", lines(r.Notes), d.share(4))
+	d.section("Not ready", lines(r.NotReady), d.share(4))
+	d.section("Notes", lines(r.Notes[r.Summary.Warnings:]), d.share(4))
 	// The changes that are made come first.
 	made, compared := r.divided()
 	changes := slices.Concat(made, compared)
@@ -86,6 +87,9 @@ func (d *document) section(title string, lines []string, room int) {
 	if len(lines) == 0 {
 		return
 	}
+	for i, l := range lines {
+		lines[i] = cut(l, lineLimit)
+	}
 	head := fmt.Sprintf("**%s**\n\n", title)
 	more := func(n int) string { return fmt.Sprintf("… %s", count(n, "more line")) }
 	render := func(n int) string {
@@ -99,18 +103,10 @@ func (d *document) section(title string, lines []string, room int) {
 	d.add(render(max(0, tooMany-1)))
 }
 
-func (r Report) problemLines() []string {
-	var out []string
-	for _, p := range r.Problems {
-		out = append(out, cut(p.line(), 5*width))
-	}
-	return out
-}
-
 func (r Report) holdLines() []string {
 	var out []string
 	for _, h := range r.Holds {
-		out = append(out, cut(visible(h.Reason), 5*width))
+		out = append(out, visible(h.Reason))
 		for _, obj := range h.Objects {
 			out = append(out, "    "+cut(visible(obj.String()), width))
 		}
@@ -121,19 +117,11 @@ func (r Report) holdLines() []string {
 	return out
 }
 
-func (r Report) notReadyLines() []string {
-	var out []string
-	for _, n := range r.NotReady {
-		out = append(out, cut(visible(n.Object.String()+": "+n.Reason), 5*width))
-	}
-	return out
-}
-
 // lines are one line for each finding.
 func lines[T interface{ line() string }](findings []T) []string {
 	var out []string
 	for _, f := range findings {
-		out = append(out, cut(f.line(), 5*width))
+		out = append(out, f.line())
 	}
 	return out
 }

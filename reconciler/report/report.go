@@ -10,6 +10,8 @@ package report
 
 import (
 	"encoding/json"
+	"slices"
+	"strings"
 
 	"github.com/poolwright/poolwright/reconciler/apply"
 	"github.com/poolwright/poolwright/reconciler/plan"
@@ -27,7 +29,7 @@ type Report struct {
 	// Unknown lists what could not be compared: it may differ or not.
 	Unknown []Unknown `json:"unknown"`
 	// Notes are what else there is to know of things that may well be as
-	// declared.
+	// declared, warnings first.
 	Notes []Note `json:"notes"`
 	// Problems are the mistakes found in the repository.
 	Problems []Problem `json:"problems"`
@@ -46,8 +48,10 @@ type Summary struct {
 	Delete int `json:"delete"`
 	Held   int `json:"held"`
 	// Compared counts the differences that Poolwright shows and never touches.
-	Compared  int `json:"compared"`
-	Unknown   int `json:"unknown"`
+	Compared int `json:"compared"`
+	Unknown  int `json:"unknown"`
+	// Warnings counts the notes that say what will go wrong.
+	Warnings  int `json:"warnings"`
 	Unchanged int `json:"unchanged"`
 	Problems  int `json:"problems"`
 	// Hash identifies the plan as far as it is shown: a report with another
@@ -150,8 +154,13 @@ type Note struct {
 	// File and Line say where it is declared; empty for a thing that is not.
 	File string `json:"file,omitempty"`
 	Line int    `json:"line,omitempty"`
-	Text string `json:"text"`
+	// Warning is true for what will go wrong unless somebody acts.
+	Warning bool   `json:"warning,omitempty"`
+	Text    string `json:"text"`
 }
+
+// warning is how a target begins a note that is one.
+const warning = "Warning: "
 
 // Problem is a mistake in the repository.
 type Problem struct {
@@ -224,7 +233,14 @@ func build(m *mask, p plan.Plan, problems []state.Problem) Report {
 		r.Unknown = append(r.Unknown, Unknown{Object: m.object(u.Key), File: m.text(u.Origin.File), Line: u.Origin.Line, Reason: m.text(u.Reason)})
 	}
 	for _, n := range p.Notes {
-		r.Notes = append(r.Notes, Note{Object: m.object(n.Key), File: m.text(n.Origin.File), Line: n.Origin.Line, Text: m.text(n.Text)})
+		text, warns := strings.CutPrefix(n.Text, warning)
+		note := Note{Object: m.object(n.Key), File: m.text(n.Origin.File), Line: n.Origin.Line, Warning: warns, Text: m.text(text)}
+		if warns {
+			r.Notes = slices.Insert(r.Notes, r.Summary.Warnings, note)
+			r.Summary.Warnings++
+		} else {
+			r.Notes = append(r.Notes, note)
+		}
 	}
 	for _, p := range problems {
 		r.Problems = append(r.Problems, Problem{File: m.text(p.Origin.File), Line: p.Origin.Line, Message: m.text(p.Message)})

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -14,10 +15,17 @@ import (
 func (r Report) headline() string {
 	s := r.Summary
 	var out string
-	if s.Create+s.Update+s.Delete == 0 {
-		out = fmt.Sprintf("Plan: no changes, %s as declared", count(s.Unchanged, "object"))
-	} else {
+	changes, known := s.Create+s.Update+s.Delete, s.Unchanged+s.Compared
+	switch {
+	case changes > 0:
 		out = fmt.Sprintf("Plan: %d to create, %d to update, %d to delete", s.Create, s.Update, s.Delete)
+	case s.Unknown > 0 && known == 0:
+		// "No changes" would be said of what nobody has seen.
+		out = fmt.Sprintf("Plan: incomplete, nothing could be compared (%s)", count(s.Unknown, "object"))
+	case s.Unknown > 0:
+		out = fmt.Sprintf("Plan: incomplete, %d of %d objects could not be compared; %d as declared", s.Unknown, s.Unknown+known, s.Unchanged)
+	default:
+		out = fmt.Sprintf("Plan: no changes, %s as declared", count(s.Unchanged, "object"))
 	}
 	if s.Held > 0 {
 		out += fmt.Sprintf(" (%d held)", s.Held)
@@ -25,8 +33,11 @@ func (r Report) headline() string {
 	if s.Compared > 0 {
 		out += fmt.Sprintf("; %d only compared", s.Compared)
 	}
-	if s.Unknown > 0 {
+	if s.Unknown > 0 && changes > 0 {
 		out += fmt.Sprintf("; %d unknown", s.Unknown)
+	}
+	if s.Warnings > 0 {
+		out += "; " + count(s.Warnings, "warning")
 	}
 	return out
 }
@@ -84,7 +95,15 @@ func (r Report) Text(w io.Writer, o Options) error {
 	if s := r.outcomeLine(); s != "" {
 		b.WriteString(o.paint("bold", s) + "\n")
 	}
+	warnings, notes := r.Notes[:r.Summary.Warnings], r.Notes[r.Summary.Warnings:]
+	o.list(&b, "~", "Warnings", lines(warnings))
 	made, compared := r.divided()
+	if len(r.Changes) > manyChanges {
+		o.overview(&b, made, compared)
+		if o.Lines == 0 {
+			o.Lines = fewLines
+		}
+	}
 	for _, c := range made {
 		o.change(&b, c)
 	}
@@ -94,22 +113,40 @@ func (r Report) Text(w io.Writer, o Options) error {
 	for _, c := range compared {
 		o.change(&b, c)
 	}
-	r.textFindings(&b, o)
+	r.textUnknown(&b, o)
+	o.list(&b, "bold", "Notes", lines(notes))
 	r.textHolds(&b, o)
-	if len(r.NotReady) > 0 {
-		b.WriteString("\n" + o.paint("bold", fmt.Sprintf("Not ready (%d):", len(r.NotReady))) + "\n")
-		for _, n := range r.NotReady {
-			b.WriteString("  " + visible(n.Object.String()) + ": " + visible(n.Reason) + "\n")
-		}
-	}
-	if len(r.Problems) > 0 {
-		b.WriteString("\n" + o.paint("-", fmt.Sprintf("Problems (%d):", len(r.Problems))) + "\n")
-		for _, p := range r.Problems {
-			b.WriteString("  " + p.line() + "\n")
-		}
-	}
+	o.list(&b, "bold", "Not ready", lines(r.NotReady))
+	o.list(&b, "-", "Problems", lines(r.Problems))
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// manyChanges is up to how many changes the details alone are easy to survey;
+// fewLines is how much is shown of each where there are more.
+const (
+	manyChanges = 10
+	fewLines    = 8
+)
+
+// list writes a section of one line for each entry.
+func (o Options) list(b *strings.Builder, how, title string, lines []string) {
+	if len(lines) == 0 {
+		return
+	}
+	b.WriteString("\n" + o.paint(how, fmt.Sprintf("%s (%d):", title, len(lines))) + "\n")
+	for _, l := range lines {
+		b.WriteString("  " + l + "\n")
+	}
+}
+
+// overview names the changes before their details.
+func (o Options) overview(b *strings.Builder, made, compared []Change) {
+	var names []string
+	for _, c := range slices.Concat(made, compared) {
+		names = append(names, o.paint(c.symbol(), c.symbol()+" "+c.title()))
+	}
+	o.list(b, "bold", "In short", names)
 }
 
 // divided separates the changes that are made from what is only compared.
@@ -133,33 +170,52 @@ func (o Options) change(b *strings.Builder, c Change) {
 	}
 }
 
-// textFindings lists what is unknown, and the notes.
-func (r Report) textFindings(b *strings.Builder, o Options) {
-	if len(r.Unknown) > 0 {
-		b.WriteString("\n" + o.paint("?", fmt.Sprintf("Unknown, not compared (%d):", len(r.Unknown))) + "\n")
-		for _, u := range r.Unknown {
-			b.WriteString("  " + o.paint("?", u.line()) + "\n")
-		}
+// textUnknown lists what is unknown.
+func (r Report) textUnknown(b *strings.Builder, o Options) {
+	if len(r.Unknown) == 0 {
+		return
 	}
-	if len(r.Notes) > 0 {
-		b.WriteString("\n" + o.paint("bold", fmt.Sprintf("Notes (%d):", len(r.Notes))) + "\n")
-		for _, n := range r.Notes {
-			b.WriteString("  " + n.line() + "\n")
-		}
+	b.WriteString("\n" + o.paint("?", fmt.Sprintf("Unknown, not compared (%d):", len(r.Unknown))) + "\n")
+	for _, l := range r.unknownLines() {
+		b.WriteString("  " + o.paint("?", l) + "\n")
 	}
 }
 
-func (u Unknown) line() string { return "? " + found(u.Object, u.File, u.Line, u.Reason) }
+// unknownLines say each reason once, with the things that it concerns below.
+func (r Report) unknownLines() []string {
+	concerned := map[string][]Unknown{}
+	for _, u := range r.Unknown {
+		concerned[u.Reason] = append(concerned[u.Reason], u)
+	}
+	var out []string
+	for _, u := range r.Unknown {
+		all := concerned[u.Reason]
+		delete(concerned, u.Reason)
+		switch len(all) {
+		case 0: // Said before.
+		case 1:
+			out = append(out, "? "+named(u.Object, u.File, u.Line)+": "+visible(u.Reason))
+		default:
+			out = append(out, fmt.Sprintf("? %d things: %s", len(all), visible(u.Reason)))
+			for _, one := range all {
+				out = append(out, "    "+named(one.Object, one.File, one.Line))
+			}
+		}
+	}
+	return out
+}
 
-func (n Note) line() string { return found(n.Object, n.File, n.Line, n.Text) }
+func (n Note) line() string { return named(n.Object, n.File, n.Line) + ": " + visible(n.Text) }
 
-// found names a thing and its place, and says what was found.
-func found(object Object, file string, line int, text string) string {
+func (n NotReady) line() string { return named(n.Object, "", 0) + ": " + visible(n.Reason) }
+
+// named names a thing and its place.
+func named(object Object, file string, line int) string {
 	out := visible(object.String())
 	if at := place(file, line); at != "" {
 		out += " (" + at + ")"
 	}
-	return out + ": " + visible(text)
+	return out
 }
 
 func (r Report) textHolds(b *strings.Builder, o Options) {
