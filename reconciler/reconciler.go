@@ -42,6 +42,11 @@ type Loop struct {
 
 	fetching sync.Mutex // held while the source is asked; taken before mu
 
+	// mu is one lock for all worlds. A Correct in the cluster therefore waits for
+	// an Observe of AWS in a full run, which target/aws bounds to half a minute.
+	// A lock for each world alone would not help: what drifts is a visit to the
+	// Sync like the full run, visits to one Sync never overlap, and what one
+	// visit tells the next (controller's session) relies on that.
 	mu sync.Mutex
 	// last is the newest revision, planned the newest that was compared with
 	// the worlds.

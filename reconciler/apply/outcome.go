@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/poolwright/poolwright/reconciler/plan"
@@ -124,14 +125,39 @@ func resultErr(r Result) error {
 	return nil
 }
 
+// Why is the text of Err without what the change says itself: targets begin
+// their errors with what they were doing to what. Empty without Err.
+func (r Result) Why() string {
+	if r.Err == nil {
+		return ""
+	}
+	return strings.TrimPrefix(r.Err.Error(), r.doing()+": ")
+}
+
+// doing is what was being done to what.
+func (r Result) doing() string {
+	verb := map[plan.Action]string{plan.Create: "creating", plan.Update: "updating", plan.Delete: "deleting"}[r.Change.Action]
+	return verb + " " + r.Change.Key.String()
+}
+
 // named says what was being done to what, and where it was declared.
 func named(r Result) error {
-	doing := map[plan.Action]string{plan.Create: "creating", plan.Update: "updating", plan.Delete: "deleting"}[r.Change.Action]
+	text := r.doing()
 	if o := r.Change.Origin(); o != (state.Origin{}) {
-		return fmt.Errorf("%s %s (%s): %w", doing, r.Change.Key, o, r.Err)
+		text += " (" + o.String() + ")"
 	}
-	return fmt.Errorf("%s %s: %w", doing, r.Change.Key, r.Err)
+	return &worded{text: text + ": " + r.Why(), err: r.Err}
 }
+
+// worded is an error in other words.
+type worded struct {
+	text string
+	err  error
+}
+
+func (e *worded) Error() string { return e.text }
+
+func (e *worded) Unwrap() error { return e.err }
 
 // classified gives err a class and reason unless it brings its own.
 func classified(err error, class state.Class, reason string, after time.Duration) error {

@@ -95,3 +95,32 @@ func TestAPanicShowsItsTextOnlyWhenTheRuntimeWroteIt(t *testing.T) {
 		t.Errorf("no stack of the panic in %v", theirs)
 	}
 }
+
+func TestWhatWasBeingDoneIsSaidOnce(t *testing.T) {
+	key := state.Key{Target: "aws", Group: "sqs", Kind: "Queue", Namespace: "eu-west-1", Name: "dev"}
+	item := state.Item{Key: key, Origin: state.Origin{File: "cluster.yaml", Line: 9}}
+	cause := errors.New("denied")
+	for name, c := range map[string]struct {
+		err  error
+		want string
+	}{
+		"an error that says it":           {fmt.Errorf("creating Queue.sqs/eu-west-1/dev: %w", cause), "denied"},
+		"one that says something else":    {fmt.Errorf("asking for the account: %w", cause), "asking for the account: denied"},
+		"one of another thing":            {fmt.Errorf("creating Queue.sqs/eu-west-1/dev-2: %w", cause), "creating Queue.sqs/eu-west-1/dev-2: denied"},
+		"one that only begins like a key": {fmt.Errorf("creating Queue.sqs/eu-west-1/devices: %w", cause), "creating Queue.sqs/eu-west-1/devices: denied"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := Result{Change: plan.Change{Key: key, Action: plan.Create, After: &item}, Status: Failed, Err: c.err}
+			if got := r.Why(); got != c.want {
+				t.Errorf("why %q, want %q", got, c.want)
+			}
+			all := Outcome{Results: []Result{r}}.Err()
+			if want := "creating Queue.sqs/eu-west-1/dev (cluster.yaml:9): " + c.want; all.Error() != want || !errors.Is(all, cause) {
+				t.Errorf("outcome %q, want %q", all, want)
+			}
+		})
+	}
+	if why := (Result{}).Why(); why != "" {
+		t.Errorf("without an error: %q", why)
+	}
+}

@@ -56,7 +56,7 @@ func seen(done run) picture {
 			Object: thing(c.Key), Action: string(c.Action), Reason: c.Hold, Source: c.Origin().String(),
 		}}
 		if r.Err != nil {
-			l.change.Reason = r.Err.Error()
+			l.change.Reason = r.Why()
 		}
 		l.lacking = !c.Standing() && (c.Action == plan.Create || r.Status == apply.Conflict && c.Action == plan.Update)
 		switch {

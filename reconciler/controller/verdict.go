@@ -74,7 +74,7 @@ func judge(done run) verdict {
 		var class state.Class
 		class, _, v.after = state.Classify(applyErr)
 		v.reason, v.stalled = "ApplyFailed", class == state.Fix
-		v.message = fmt.Sprintf("%d of %s failed, the first: %s: %v", len(failed), count(tried(done.Plan), "change"), thing(failed[0].Change.Key), failed[0].Err)
+		v.message = fmt.Sprintf("%d of %s failed, the first: %s: %s", len(failed), count(tried(done.Plan), "change"), thing(failed[0].Change.Key), failed[0].Why())
 		v.gist = gist(failed)
 		if o := failed[0].Change.Origin().String(); o != "" {
 			v.message += " (" + o + ")"

@@ -206,7 +206,7 @@ func NewOutcome(p plan.Plan, problems []state.Problem, o apply.Outcome) Report {
 		}
 		r.Changes[i].Status = string(res.Status)
 		if res.Err != nil {
-			r.Changes[i].Error = m.text(res.Err.Error())
+			r.Changes[i].Error = m.text(res.Why())
 		}
 	}
 	for _, n := range o.NotReady {
