@@ -6,7 +6,7 @@ import "strings"
 type regionalAsk struct {
 	QueueName, QueueUrl     string
 	Name, Rule, ResourceARN string
-	LogGroupName            string
+	LogGroupName, RoleArn   string
 	TagKeys                 []string
 	Targets                 []target
 	tags                    map[string]string
@@ -62,7 +62,7 @@ func createQueueAsks(in *call) []question { return tagging("sqs:TagQueue", in.of
 func eventsAuthorizations() map[string]authorization {
 	out := map[string]authorization{
 		"ListRules": anything("events:ListRules"), "ListRuleNamesByTarget": anything("events:ListRuleNamesByTarget"),
-		"PutRule":    func(in *call) []question { return tagging("events:TagResource", in.ofRule()) },
+		"PutRule":    putRuleAsks,
 		"PutTargets": putTargetsAsks,
 	}
 	for _, op := range []string{
@@ -85,6 +85,15 @@ func (in *call) ofRule() question {
 		q.tags = have.tags
 	}
 	return q
+}
+
+// putRuleAsks wants the role that EventBridge is to act as, too.
+func putRuleAsks(in *call) []question {
+	out := tagging("events:TagResource", in.ofRule())
+	if arn := in.regional().RoleArn; arn != "" {
+		out = append(out, in.passing(arn[strings.LastIndexByte(arn, '/')+1:], "events"))
+	}
+	return out
 }
 
 func putTargetsAsks(in *call) []question {

@@ -57,6 +57,29 @@ func TestTheAccountBeginsWithKarpentersRules(t *testing.T) {
 	}
 }
 
+func TestWhatPutRuleIsNotToldItTakesAway(t *testing.T) {
+	w, ctx, s := newWorld(t, queueless), t.Context(), sdk.String
+	const role = "arn:aws:iam::000000000000:role/events"
+	put := func(in eventbridge.PutRuleInput) *eventbridge.DescribeRuleOutput {
+		t.Helper()
+		in.Name, in.EventPattern = s("r"), s(spotPattern)
+		ok(t, drop(w.bridge().PutRule(ctx, &in)))
+		out, err := w.bridge().DescribeRule(ctx, &eventbridge.DescribeRuleInput{Name: s("r")})
+		ok(t, err)
+		return out
+	}
+	if r := put(eventbridge.PutRuleInput{RoleArn: s(role), ScheduleExpression: s("rate(1 minute)")}); *r.RoleArn != role || *r.ScheduleExpression != "rate(1 minute)" {
+		t.Errorf("as it was put: %+v", r)
+	}
+	asked := w.cloud.Calls()[0].Asked
+	if last := asked[len(asked)-1]; last.Action != "iam:PassRole" || last.Resource != role {
+		t.Errorf("asked %+v", asked)
+	}
+	if r := put(eventbridge.PutRuleInput{}); r.RoleArn != nil || r.ScheduleExpression != nil {
+		t.Errorf("put again: %+v", r)
+	}
+}
+
 func TestARuleIsReplacedButForItsTagsAndTargets(t *testing.T) {
 	w, ctx, s := newWorld(t, queueless), t.Context(), sdk.String
 	e := w.bridge()

@@ -4,9 +4,12 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	sdk "github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs"
+	logstypes "github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs/types"
+	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 	"github.com/aws/aws-sdk-go-v2/service/eventbridge"
 	"github.com/aws/aws-sdk-go-v2/service/eventbridge/types"
 	"github.com/google/go-cmp/cmp"
@@ -62,6 +65,34 @@ func TestALogGroupKeepsItsRetentionAndTags(t *testing.T) {
 	}
 	ok(t, drop(l.DeleteLogGroup(ctx, &cloudwatchlogs.DeleteLogGroupInput{LogGroupName: name})))
 	wantCode(t, drop(l.DeleteLogGroup(ctx, &cloudwatchlogs.DeleteLogGroupInput{LogGroupName: name})), "ResourceNotFoundException")
+}
+
+func TestEKSMakesTheLogGroupWhenLoggingBegins(t *testing.T) {
+	w := newWorld(t, func(c *aws.Config) {
+		slowUpdates(c)
+		c.Cluster.Logging = nil
+	})
+	ctx, name := t.Context(), sdk.String(clusterLogs)
+	groups := func() []logstypes.LogGroup {
+		t.Helper()
+		out, err := w.logGroups().DescribeLogGroups(ctx, &cloudwatchlogs.DescribeLogGroupsInput{LogGroupNamePrefix: name})
+		ok(t, err)
+		return out.LogGroups
+	}
+	ok(t, drop(w.logs(ctx, []ekstypes.LogType{"api"}, nil)))
+	if got := groups(); len(got) > 0 {
+		t.Errorf("while EKS is at it: %+v", got)
+	}
+	w.clock.advance(time.Minute)
+	if got := groups(); len(got) != 1 || got[0].RetentionInDays != nil {
+		t.Errorf("groups %+v", got)
+	}
+	ok(t, drop(w.logGroups().PutRetentionPolicy(ctx, &cloudwatchlogs.PutRetentionPolicyInput{LogGroupName: name, RetentionInDays: sdk.Int32(7)})))
+	ok(t, drop(w.logs(ctx, []ekstypes.LogType{"audit"}, nil)))
+	w.clock.advance(time.Minute)
+	if got := groups(); len(got) != 1 || sdk.ToInt32(got[0].RetentionInDays) != 7 {
+		t.Errorf("with another type on: %+v", got)
+	}
 }
 
 func TestLogGroupsAreListedInPages(t *testing.T) {
