@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/url"
 	"regexp"
 	"slices"
 	"strings"
@@ -90,7 +91,7 @@ func describe(who string, err error) (reason, text string) {
 	case code != "":
 		return "Refused", "AWS answered" + because(err)
 	case unreachable(err):
-		return "Unreachable", "AWS could not be reached or did not answer in time"
+		return "Unreachable", unreached(err)
 	case errors.As(err, new(ratelimit.QuotaExceededError)):
 		return "Throttled", "throttled: too many requests have failed to try more at this moment"
 	}
@@ -113,7 +114,7 @@ func unprepared(err error) (reason, text string) {
 	case slices.Contains(expiredCodes, code):
 		return "CredentialsExpired", "the AWS credentials have expired: renew them"
 	case slices.Contains(invalidCredentialCodes, code):
-		return "CredentialsInvalid", fmt.Sprintf("AWS does not accept the credentials (%s): check the role or the keys, and this machine's clock", code)
+		return "CredentialsInvalid", fmt.Sprintf("AWS does not accept the credentials (%s): check the role or the keys, this machine's clock, and whether %s is right", code, regionOf(err))
 	}
 	return "", ""
 }
@@ -201,7 +202,7 @@ func invalid(code string) bool {
 }
 
 func unreachable(err error) bool {
-	if errors.Is(err, context.DeadlineExceeded) {
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, errSilent) {
 		return true
 	}
 	if _, ok := errors.AsType[*smithyhttp.RequestSendError](err); ok {
@@ -212,6 +213,38 @@ func unreachable(err error) bool {
 	}
 	_, ok := errors.AsType[*smithy.CanceledError](err)
 	return ok
+}
+
+// unreached says what could not be reached, and why, as far as is known.
+func unreached(err error) string {
+	where := "AWS"
+	if call, ok := errors.AsType[*calledError](err); ok {
+		where = call.service + " in " + call.region
+	}
+	if sent, ok := errors.AsType[*url.Error](err); ok {
+		if at, parseErr := url.Parse(sent.URL); parseErr == nil && at.Host != "" {
+			where += " (" + at.Host + ")"
+		}
+	}
+	if name, ok := errors.AsType[*net.DNSError](err); ok && name.IsNotFound {
+		return where + " could not be reached: its name is unknown: check spec.region and this machine's DNS"
+	}
+	failed, ok := errors.AsType[net.Error](err)
+	if errors.Is(err, errSilent) || errors.Is(err, context.DeadlineExceeded) || ok && failed.Timeout() {
+		return where + " did not answer in time: check the way there (proxy, security groups, VPC endpoints)"
+	}
+	if op, ok := errors.AsType[*net.OpError](err); ok {
+		return where + " could not be reached: " + quiet(op.Err.Error())
+	}
+	return where + " could not be reached"
+}
+
+// regionOf names the region that was asked.
+func regionOf(err error) string {
+	if call, ok := errors.AsType[*calledError](err); ok && call.region != "" {
+		return "spec.region " + call.region
+	}
+	return "spec.region"
 }
 
 // servicePrefixes are the IAM prefixes of services whose name in the SDK

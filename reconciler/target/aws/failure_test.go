@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -47,7 +49,14 @@ func TestRefusalsBecomeSentences(t *testing.T) {
 		{"expired credentials", answer("SQS", "GetQueueUrl", "ExpiredToken", "x"), state.Retry, "CredentialsExpired", "expired"},
 		{"wrong credentials", answer("SQS", "GetQueueUrl", "InvalidClientTokenId", "x"), state.Retry, "CredentialsInvalid", "does not accept the credentials"},
 		{"no credentials", fmt.Errorf("get identity: %w", errCredentials), state.Retry, "NoCredentials", "no AWS credentials"},
-		{"no answer in time", &smithy.OperationError{ServiceID: "SQS", OperationName: "GetQueueUrl", Err: context.DeadlineExceeded}, state.Retry, "Unreachable", "could not be reached"},
+		{"no answer in time", &smithy.OperationError{ServiceID: "SQS", OperationName: "GetQueueUrl", Err: context.DeadlineExceeded}, state.Retry, "Unreachable", "did not answer in time"},
+		{"a service that is silent is named with its region", &calledError{service: "SQS", region: "eu-west-1", cause: errSilent}, state.Retry, "Unreachable", "SQS in eu-west-1 did not answer in time"},
+		{"an address without a name is told", &calledError{service: "EKS", region: "eu-wst-1", cause: &url.Error{Op: "Post", URL: "https://eks.eu-wst-1.amazonaws.com/x?token=hunter2",
+			Err: &net.OpError{Op: "dial", Err: &net.DNSError{Err: "no such host", IsNotFound: true}}}},
+			state.Retry, "Unreachable", "EKS in eu-wst-1 (eks.eu-wst-1.amazonaws.com) could not be reached: its name is unknown: check spec.region"},
+		{"a refused connection is told", &calledError{service: "EKS", region: "eu-west-1", cause: &url.Error{Op: "Post", URL: "http://127.0.0.1:1/", Err: &net.OpError{Op: "dial", Err: errors.New("connection refused")}}},
+			state.Retry, "Unreachable", "EKS in eu-west-1 (127.0.0.1:1) could not be reached: connection refused"},
+		{"a wrong signature may be a wrong region", &calledError{service: "STS", region: "eu-west-2", cause: answer("STS", "GetCallerIdentity", "SignatureDoesNotMatch", "x")}, state.Retry, "CredentialsInvalid", "whether spec.region eu-west-2 is right"},
 		{"anything else keeps its code", answer("EKS", "UpdateClusterConfig", "ResourceInUseException", "an update is in progress"), state.Retry, "Refused", "ResourceInUseException: an update is in progress"},
 		{"an error of our own", errors.New("reading queue: no number"), state.Retry, "Failed", "no number"},
 	}
@@ -58,7 +67,7 @@ func TestRefusalsBecomeSentences(t *testing.T) {
 			if class != tt.class || reason != tt.word || !strings.Contains(err.Error(), tt.says) || !strings.HasPrefix(err.Error(), "reading it: ") {
 				t.Errorf("got %s %s: %v", class, reason, err)
 			}
-			for _, secret := range []string{"eks-pod-0123456789", "AbCd-123"} {
+			for _, secret := range []string{"eks-pod-0123456789", "AbCd-123", "hunter2"} {
 				if strings.Contains(err.Error(), secret) {
 					t.Errorf("leaks: %v", err)
 				}
@@ -141,6 +150,17 @@ func TestPollsAreSpreadByATenth(t *testing.T) {
 	for range 1000 {
 		if d := jittered(5 * time.Minute); d < 270*time.Second || d > 330*time.Second {
 			t.Fatalf("%s", d)
+		}
+	}
+}
+
+func TestEveryPartitionIsKnownByItsRegions(t *testing.T) {
+	for region, want := range map[string]string{
+		"eu-west-1": "aws", "us-east-1": "aws", "cn-north-1": "aws-cn", "us-gov-west-1": "aws-us-gov", "us-iso-east-1": "aws-iso",
+		"us-isob-east-1": "aws-iso-b", "eu-isoe-west-1": "aws-iso-e", "us-isof-south-1": "aws-iso-f", "eusc-de-east-1": "aws-eusc",
+	} {
+		if got := partitionOf(region); got != want {
+			t.Errorf("%s is in %s", region, got)
 		}
 	}
 }

@@ -17,7 +17,7 @@ import (
 
 const (
 	// callTimeout bounds one call with its retries.
-	callTimeout = 20 * time.Second
+	callTimeout = 10 * time.Second
 	// attempts is how often one call is tried. What fails then is unknown
 	// until the next look, and costs nobody more patience.
 	attempts = 3
@@ -107,19 +107,30 @@ func (m marked) Retrieve(ctx context.Context) (sdk.Credentials, error) {
 // write any more.
 var errNotFresh = errors.New("nothing may be written at this moment")
 
-// guard stands before every call: it bounds its time, and lets no write pass
-// that this process may not make any more.
+// guard stands around every call and bounds its time, and in every attempt lets
+// no write pass that this process may not make any more: it may have been
+// frozen between two attempts.
 func (l *lines) guard(stack *middleware.Stack) error {
-	return stack.Initialize.Add(middleware.InitializeMiddlewareFunc("PoolwrightGuard",
+	err := stack.Initialize.Add(middleware.InitializeMiddlewareFunc("PoolwrightPatience",
 		func(ctx context.Context, in middleware.InitializeInput, next middleware.InitializeHandler) (middleware.InitializeOutput, middleware.Metadata, error) {
+			call, done, err := begin(ctx)
+			if err != nil {
+				return middleware.InitializeOutput{}, middleware.Metadata{}, err
+			}
+			out, data, err := next.HandleInitialize(call, in)
+			return out, data, done(err)
+		}), middleware.After)
+	if err != nil {
+		return err
+	}
+	return stack.Finalize.Add(middleware.FinalizeMiddlewareFunc("PoolwrightFence",
+		func(ctx context.Context, in middleware.FinalizeInput, next middleware.FinalizeHandler) (middleware.FinalizeOutput, middleware.Metadata, error) {
 			if !reads(awsmiddleware.GetOperationName(ctx)) {
 				if err := l.fresh(); err != nil {
-					return middleware.InitializeOutput{}, middleware.Metadata{}, err
+					return middleware.FinalizeOutput{}, middleware.Metadata{}, err
 				}
 			}
-			ctx, cancel := context.WithTimeout(ctx, callTimeout)
-			defer cancel()
-			return next.HandleInitialize(ctx, in)
+			return next.HandleFinalize(ctx, in)
 		}), middleware.After)
 }
 
