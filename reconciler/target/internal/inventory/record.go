@@ -36,6 +36,13 @@ type Record struct {
 	// Scope is what else the target must know to find the thing again; empty
 	// in a cluster.
 	Scope string
+	// Wave, Policy and Reserved are what the deletion of the object needs of a
+	// declaration that is gone: its place in the order of work, what was to
+	// become of it, and whether only an operator may write it. All are zero in
+	// a cluster.
+	Wave     int
+	Policy   string
+	Reserved bool
 }
 
 // line is a Record as it is stored. ResourceVersion is left out: it moves with
@@ -47,6 +54,7 @@ type line struct {
 	Rebuilt bool   `json:"rebuilt,omitempty"`
 	Leaving bool   `json:"leaving,omitempty"`
 	Scope   string `json:"scope,omitempty"`
+	last
 }
 
 // subject names the object.
@@ -66,6 +74,13 @@ type left struct {
 	Meta       string `json:"meta,omitempty"`
 	Values     string `json:"values,omitempty"`
 	Spec       string `json:"spec,omitempty"`
+}
+
+// last is what was declared of the object's end.
+type last struct {
+	Wave     int    `json:"wave,omitempty"`
+	Policy   string `json:"policy,omitempty"`
+	Reserved bool   `json:"reserved,omitempty"`
 }
 
 // document is one shard's content.
@@ -135,6 +150,7 @@ func toLine(r Record) line {
 			Values: r.Print.Values, Spec: r.Print.Spec,
 		},
 		Desired: r.Desired, Rebuilt: r.Rebuilt, Leaving: r.Leaving, Scope: r.Scope,
+		last: last{Wave: r.Wave, Policy: r.Policy, Reserved: r.Reserved},
 	}
 }
 
@@ -181,6 +197,7 @@ func Decode(targetName, text string) (records []Record, shards int, err error) {
 		out = append(out, Record{
 			Key:     state.Key{Target: targetName, Group: l.Group, Kind: l.Kind, Namespace: l.Namespace, Name: l.Name},
 			Version: l.Version, Desired: l.Desired, Rebuilt: l.Rebuilt, Leaving: l.Leaving, Scope: l.Scope,
+			Wave: l.Wave, Policy: l.Policy, Reserved: l.Reserved,
 			Print: fields.Print{UID: l.UID, Generation: l.Generation, Fields: l.Fields, Meta: l.Meta, Values: l.Values, Spec: l.Spec},
 		})
 	}

@@ -18,6 +18,7 @@ func records(n int) []Record {
 		out[i] = Record{
 			Key:     state.Key{Target: "cluster", Group: "apps", Kind: "Deployment", Namespace: fmt.Sprintf("namespace-%d", i%7), Name: fmt.Sprintf("object-%d", i)},
 			Version: "v1", Desired: state.Hash(i), Rebuilt: i%5 == 0, Leaving: i%3 == 0,
+			Scope: "somewhere", Wave: i % 4, Policy: "Delete", Reserved: i%2 == 0,
 			Print: fields.Print{UID: fmt.Sprintf("00000000-0000-0000-0000-%012d", i), Generation: int64(i), Fields: state.Hash(i), Meta: state.Hash(i), Values: state.Hash(i)},
 		}
 	}
