@@ -15,7 +15,7 @@ import (
 // what has moved since it was observed is left to the next run, unless it is as
 // wanted by now.
 func (w *World) Correct(ctx context.Context, change plan.Change) error {
-	doing := fmt.Sprintf("%s %s", gerund(change.Action), change.Key)
+	doing := gerund(change.Action) + " it" // Whoever shows the error names the thing.
 	if change.Hold != "" || change.Standing() {
 		return state.Failf(state.Fix, "Held", "%s: it is only compared", doing)
 	}
@@ -139,7 +139,9 @@ func (j *job) compare(live sighting) error {
 		return j.changed("it is gone by now")
 	case live.uid != before.Live.UID:
 		return j.changed("another one has its name by now")
-	case !state.Equal(before.Object, project(j.change.After.Object, live.object)):
+	}
+	shown, wanted := project(j.change.After.Object, live.object), j.change.After
+	if live.object != nil && !state.Equal(before.Object, shown) && (live.ours || wanted.Adopt || !state.Equal(before.Object, asMarked(wanted.Object, shown))) {
 		return j.changed("somebody else has changed it")
 	}
 	return nil
@@ -150,10 +152,12 @@ func (j *job) compare(live sighting) error {
 const (
 	firstRetry = 500 * time.Millisecond
 	lastRetry  = 5 * time.Second
+	patience   = 20 * time.Second
 )
 
 // send writes, again and again while AWS has not caught up.
 func (j *job) send(ctx context.Context, live sighting) error {
+	began := j.cfg.Clock.Now()
 	for wait := firstRetry; ; wait = min(2*wait, lastRetry) {
 		err := j.of.write(ctx, j.to.clients, *j.change.After, live)
 		switch {
@@ -171,7 +175,7 @@ func (j *job) send(ctx context.Context, live sighting) error {
 		default:
 			return j.failed(err)
 		}
-		if !pause(ctx, j.cfg.Clock, wait) {
+		if j.cfg.Clock.Since(began) >= patience || !pause(ctx, j.cfg.Clock, wait) {
 			return j.failed(err)
 		}
 		// A part of it may have been done.

@@ -36,6 +36,13 @@ type kind interface {
 	remove(ctx context.Context, c *clients, k state.Key, live sighting) error
 }
 
+// giver is a kind that gives what it makes more than the owner of a thing who
+// never asked for Poolwright could know of.
+type giver interface {
+	// given is the projection of a thing of others as if it had that, too.
+	given(at place, wanted, found map[string]any) map[string]any
+}
+
 // sighting is what was read of one thing.
 type sighting struct {
 	// object is the thing in the shape in which want writes it, with all the
@@ -55,6 +62,9 @@ type sighting struct {
 	// missing says that the thing does not exist, that Poolwright never makes
 	// it, and which command does; object is nil then.
 	missing string
+	// held says why a difference must not be corrected by writing, and with which
+	// commands a person does it.
+	held string
 	// moot says that there is nothing to tell of the thing, because another is
 	// missing that says it all; object is nil then, and nothing differs.
 	moot bool

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/target/internal/inventory"
@@ -25,9 +26,12 @@ func (w *World) Observe(ctx context.Context, wanted state.Set) (state.Set, error
 	if _, err := w.store.Load(ctx); err != nil {
 		return state.Set{}, err
 	}
-	o := w.observation(w.current(), wanted)
+	w.recall(ctx)
+	now := w.turn()
+	o := w.observation(now.wish, wanted)
+	o.keep = now.keep
 	for _, rec := range w.store.Records() {
-		if _, keep := wanted.Get(rec.Key); !keep {
+		if _, keep := wanted.Get(rec.Key); !keep && !now.blind {
 			o.left = append(o.left, rec)
 		}
 	}
@@ -35,13 +39,69 @@ func (w *World) Observe(ctx context.Context, wanted state.Set) (state.Set, error
 	if err != nil {
 		return state.Set{}, err
 	}
+	if now.doubt != "" {
+		found = state.NewSet(append(found.Items(), state.Item{Key: clusterKey(now.object), Findings: state.Findings{
+			Unknown: "not compared: the declaration has mistakes, the first: " + now.doubt,
+		}})...)
+	}
+	p := plan.Compute(wanted, found)
 	o.wish.wanted = wanted
 	w.mu.Lock()
-	w.seen = o.wish
+	w.seen, w.past.absent, w.past.states = o.wish, o.absent, statesOf(p)
 	w.mu.Unlock()
-	w.tale.observed(o.wish, plan.Compute(wanted, found), o.sights, true)
+	w.tale.observed(o.wish, p, o.sights, true)
+	if now.missing {
+		w.tale.missing()
+	}
 	w.tell()
 	return found, nil
+}
+
+// clusterKey stands for a Cluster object as a whole among the things of AWS.
+func clusterKey(object string) state.Key {
+	return state.Key{Target: Name, Group: v1alpha1.GroupVersion.Group, Kind: "Cluster", Name: object}
+}
+
+// turn is what one observation goes by.
+type turn struct {
+	wish
+	// keep is true when nothing that is recorded may be forgotten: what is
+	// declared may be other than it seems.
+	keep bool
+	// missing is true when no Cluster is declared.
+	missing bool
+	// blind is true when nobody knows what is declared.
+	blind bool
+}
+
+// turn finds out what an observation goes by. A Cluster that is not among what
+// is declared may be in a file that cannot be read: the first observation
+// without it forgets nothing.
+func (w *World) turn() turn {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	now := turn{wish: w.wish}
+	if now.Region == "" {
+		now.wish = w.seen
+	}
+	now.pools, now.doubt = w.wish.pools, ""
+	if !w.past.asked {
+		return now // Everything is given up.
+	}
+	w.past.asked = false
+	switch {
+	case w.wish.doubt != "":
+		now.wish, now.keep, now.blind = w.wish, true, w.wish.Region == ""
+	case w.wish.object == "":
+		w.past.without++
+		now.missing, now.keep = true, w.past.without == 1
+		if !now.keep {
+			w.past.good = wish{}
+		}
+	default:
+		w.past.without = 0
+	}
+	return now
 }
 
 // ObserveOnly reports on the wanted things alone: what is not in wanted is left
@@ -61,10 +121,14 @@ type observation struct {
 	mu sync.Mutex
 	// sights holds what was seen of each key that exists or is unknown.
 	sights map[state.Key]sighting
+	// keep is true when nothing is forgotten; absent are the recorded things
+	// that were not found.
+	keep   bool
+	absent map[state.Key]bool
 }
 
 func (w *World) observation(m wish, wanted state.Set) *observation {
-	return &observation{World: w, wish: m, wanted: wanted, sights: map[state.Key]sighting{}}
+	return &observation{World: w, wish: m, wanted: wanted, sights: map[state.Key]sighting{}, absent: map[state.Key]bool{}}
 }
 
 // question is one read of one kind in one place.
@@ -78,7 +142,9 @@ func (o *observation) run(ctx context.Context) (state.Set, error) {
 	if o.wanted.Len() == 0 && len(o.left) == 0 {
 		return state.Set{}, ctx.Err()
 	}
-	o.ask(ctx, o.questions())
+	look, cancel := patiently(ctx)
+	defer cancel()
+	o.ask(look, o.questions())
 	if err := ctx.Err(); err != nil {
 		return state.Set{}, fmt.Errorf("observing AWS: %w", err)
 	}
@@ -200,11 +266,22 @@ func (o *observation) judge(item state.Item) (state.Item, bool) {
 		return found, true
 	}
 	found.Notes = slices.Sorted(slices.Values(live.notes))
+	if live.moot {
+		found.Object = item.Object
+		return found, true
+	}
 	if !seen || live.object == nil {
 		found.Hold = live.missing // What is never made here is missed, and that is all.
 		return found, rec.Desired != "" || len(found.Notes) > 0 || live.missing != ""
 	}
 	found.Object = project(item.Object, live.object)
+	theirs := !live.ours && !item.Adopt
+	if theirs && (rec.Print.UID == "" || rec.Print.UID != live.uid) {
+		found.Object = asMarked(item.Object, found.Object)
+		if k, ok := o.kinds[kindOf{item.Key.Group, item.Key.Kind}].(giver); ok {
+			found.Object = k.given(o.wish.place, item.Object, found.Object)
+		}
+	}
 	found.Live = state.Identity{UID: live.uid}
 	same := state.Equal(item.Object, found.Object)
 	switch {
@@ -215,7 +292,9 @@ func (o *observation) judge(item state.Item) (state.Item, bool) {
 		fresh.Desired = state.Hash(item.Object)
 		o.store.Put(fresh)
 		found.Applied = fresh.Desired
-	case !same && item.Hold == "" && !live.ours && !item.Adopt:
+	case !same && item.Hold == "" && live.held != "":
+		found.Hold = live.held
+	case theirs && item.Hold == "":
 		found.Hold = o.wish.foreign(item.Key)
 	}
 	return found, true
@@ -235,24 +314,60 @@ func (m wish) foreign(k state.Key) string {
 func (o *observation) leave(rec inventory.Record) (state.Item, bool) {
 	live, seen := o.sights[rec.Key]
 	found := state.Item{
-		Key: rec.Key, Version: rec.Version, Applied: rec.Desired, Leaving: rec.Leaving, Wave: int(rec.Print.Generation),
+		Key: rec.Key, Version: rec.Version, Applied: rec.Desired, Leaving: rec.Leaving, Wave: rec.Wave,
 	}
 	switch {
 	case live.err != nil && !errors.Is(live.err, errNoSuch):
 		found.Unknown = live.err.Error()
 		return found, true
 	case !seen || live.object == nil:
-		o.store.Forget(rec.Key)
+		o.miss(rec.Key)
 		return found, false
 	case !deletable(rec, live):
-		o.cfg.Log.Info("leaving alone what is not wanted any more", "resource", rec.Key.String())
-		o.store.Forget(rec.Key)
+		if !o.keep {
+			o.cfg.Log.Info("leaving alone what is not wanted any more", "resource", rec.Key.String())
+			o.store.Forget(rec.Key)
+		}
 		return found, false
 	}
+	found.Grave = grave(rec.Key.Kind, len(o.wish.pools))
 	found.Object = live.object
 	found.Live = state.Identity{UID: live.uid}
-	if rec.Print.Values == reservedMark && !o.cfg.Bootstrap {
-		found.Hold = "deleted only by `poolwright uninstall`: the controller never writes its own role"
+	if rec.Reserved && !o.cfg.Bootstrap {
+		found.Hold = "the running controller never writes what bounds its own power: delete it by hand once nothing uses it"
 	}
 	return found, true
+}
+
+// miss forgets what is recorded and was not found, the second time: one answer
+// of AWS may be older than the thing.
+func (o *observation) miss(k state.Key) {
+	o.World.mu.Lock()
+	before := o.past.absent[k]
+	o.World.mu.Unlock()
+	if before && !o.keep {
+		o.store.Forget(k)
+		return
+	}
+	o.absent[k] = true
+}
+
+// grave says what goes with a thing on which the nodes of declared pools live.
+func grave(kind string, pools int) string {
+	if pools == 0 {
+		return ""
+	}
+	nodes := "the nodes of 1 NodePool"
+	if pools > 1 {
+		nodes = fmt.Sprintf("the nodes of %d NodePools", pools)
+	}
+	switch kind {
+	case "AccessEntry":
+		return nodes + " lose their access to the cluster"
+	case "Role", "InstanceProfile":
+		return nodes + " lose their permissions in AWS"
+	case "Queue":
+		return nodes + " are not drained any more before AWS takes them away"
+	}
+	return ""
 }

@@ -1,6 +1,14 @@
 package aws
 
-import "github.com/poolwright/poolwright/reconciler/state"
+import (
+	"maps"
+	"strings"
+
+	"github.com/poolwright/poolwright/reconciler/state"
+)
+
+// ownTags begin the keys of the tags that only Poolwright sets.
+const ownTags = "poolwright.dev/"
 
 // project is the live object as far as the wanted one speaks of it, so that the
 // two are equal exactly where AWS is as declared:
@@ -43,6 +51,29 @@ func projectTags(wanted, live any) any {
 			out[k] = v
 		}
 	}
+	return out
+}
+
+// asMarked is the projection of a thing of others as if it had the tags that
+// only Poolwright gives: its owner could not set them to any avail, so their
+// absence is no difference.
+func asMarked(wanted, found map[string]any) map[string]any {
+	want, ok := wanted["tags"].(map[string]any)
+	if !ok {
+		return found
+	}
+	tags := map[string]any{}
+	if have, ok := found["tags"].(map[string]any); ok {
+		maps.Copy(tags, have)
+	}
+	_, made := want[clusterTag] // then all of them are those of what we make
+	for k, v := range want {
+		if made || strings.HasPrefix(k, ownTags) {
+			tags[k] = v
+		}
+	}
+	out := maps.Clone(found)
+	out["tags"] = tags
 	return out
 }
 

@@ -2,6 +2,7 @@ package aws
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -21,8 +22,9 @@ import (
 type Status struct {
 	// Cluster is the Cluster object's name.
 	Cluster string
-	// AWS is what was last found; its zero value where AWS was not asked
-	// anything.
+	// AWS is what was last found; its zero value where nothing is asked of AWS.
+	// With a mistake in the declaration it says that the Cluster itself is
+	// unknown, and ObservedAt may then be zero.
 	AWS v1alpha1.AWSStatus
 }
 
@@ -37,6 +39,9 @@ type tale struct {
 	differences map[state.Key]string
 	unknown     map[state.Key]mystery
 	quotas      []v1alpha1.Quota
+	// since is when an earlier process found unknown what nobody has seen
+	// known since, by what reports call it.
+	since map[string]time.Time
 	// untold is true when something has changed since the last telling.
 	untold bool
 }
@@ -57,9 +62,13 @@ func (t *tale) observed(m wish, p plan.Plan, sights map[state.Key]sighting, all 
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := t.clock.Now()
-	t.cluster, t.untold, t.at = m.object, true, time.Time{}
-	if m.wanted.Len() > 0 || len(sights) > 0 {
+	t.untold = true
+	t.cluster = cmp.Or(m.object, t.cluster)
+	switch {
+	case m.wanted.Len() > 0 || len(sights) > 0:
 		t.at = now
+	case m.doubt == "":
+		t.at = time.Time{} // Nothing is asked of AWS.
 	}
 	old, differences := t.unknown, t.differences
 	t.unknown, t.differences = map[state.Key]mystery{}, map[state.Key]string{}
@@ -80,6 +89,8 @@ func (t *tale) observed(m wish, p plan.Plan, sights map[state.Key]sighting, all 
 		since := now
 		if before, known := old[u.Key]; known {
 			since = before.since
+		} else if before, known := t.since[u.Key.String()]; known {
+			since = before
 		}
 		t.unknown[u.Key] = mystery{reason: u.Reason, since: since}
 	}
@@ -87,6 +98,46 @@ func (t *tale) observed(m wish, p plan.Plan, sights map[state.Key]sighting, all 
 		t.differences[c.Key] = message(c)
 	}
 	t.quotas = quotasIn(sights)
+	if all {
+		t.since = nil
+	}
+}
+
+// missing says that the Cluster of which the story is, is not declared any
+// more, as far as can be read.
+func (t *tale) missing() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	k := clusterKey(t.cluster)
+	t.unknown[k] = mystery{reason: "not compared: no Cluster is declared any more, or its file cannot be read", since: t.clock.Now()}
+}
+
+// recall takes up the story where an earlier process left it.
+func (t *tale) recall(s Status) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.cluster, t.at = s.Cluster, s.AWS.ObservedAt.Time
+	t.since = map[string]time.Time{}
+	for _, u := range s.AWS.Unknown {
+		t.since[u.Resource] = u.Since.Time
+	}
+}
+
+// recall asks once what was told last. Who does not hear it starts anew.
+func (w *World) recall(ctx context.Context) {
+	w.mu.Lock()
+	before := w.past.recalled
+	w.past.recalled = true
+	w.mu.Unlock()
+	if before || w.cfg.Last == nil {
+		return
+	}
+	last, err := w.cfg.Last(ctx)
+	if err != nil {
+		w.cfg.Log.Info("not knowing since when things are unknown", "reason", quiet(err.Error()))
+		return
+	}
+	w.tale.recall(last)
 }
 
 // message says in one line what differs.
@@ -162,10 +213,10 @@ func (t *tale) take() (Status, bool) {
 	}
 	t.untold = false
 	s := Status{Cluster: t.cluster}
-	if t.at.IsZero() {
+	if t.at.IsZero() && len(t.unknown) == 0 {
 		return s, true
 	}
-	s.AWS.ObservedAt = metav1.NewTime(t.at)
+	s.AWS.ObservedAt = metav1.Time{Time: t.at}
 	for _, k := range first(t.differences) {
 		s.AWS.Differences = append(s.AWS.Differences, v1alpha1.Difference{Resource: k.String(), Message: t.differences[k]})
 	}

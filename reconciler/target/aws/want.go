@@ -21,6 +21,9 @@ type wish struct {
 	// object is the Cluster object's name; empty where there is none.
 	object string
 	wanted state.Set
+	// doubt is the first mistake in what is declared now; the rest is then of
+	// what was declared before, if anything was.
+	doubt string
 	// parts say which part of the Cluster asks for a thing, as a field's path;
 	// a thing that several parts need is not in it. Most never need to know.
 	parts func() map[state.Key]string
@@ -30,22 +33,97 @@ type wish struct {
 
 // Want implements target.Target: the AWS things that the declared Cluster asks
 // for. It sends no request. Without a Cluster, or with one that asks AWS for
-// nothing, the Set is empty.
+// nothing, the Set is empty. With any mistake in the Cluster it is what the
+// last Cluster without one asked for, since half a cluster's prerequisites help
+// no node; none before means an empty Set.
 func (w *World) Want(_ context.Context, declared state.Set) (state.Set, error) {
-	made, problems := w.read(declared)
+	made, problems := w.kinds.read(declared, w.cfg.Bootstrap, w.findings)
 	w.mu.Lock()
-	w.wish = made
-	w.mu.Unlock()
+	defer w.mu.Unlock()
+	switch {
+	case len(problems) > 0:
+		doubted := w.past.good
+		doubted.object = cmp.Or(doubted.object, made.object)
+		doubted.pools, doubted.doubt = made.pools, problems[0].String()
+		made = doubted
+	case made.object != "":
+		w.past.good = made
+	}
+	w.wish, w.past.asked = made, true
 	if len(problems) > 0 {
 		return made.wanted, &target.ProblemsError{Problems: problems}
 	}
 	return made.wanted, nil
 }
 
-// read turns a declaration into a wish. With any mistake in the Cluster nothing
-// is wanted: half a cluster's prerequisites help no node.
-func (w *World) read(declared state.Set) (wish, []state.Problem) {
-	var clusters, pools []state.Item
+// Check lists the mistakes in the declared Cluster that can be seen without a
+// request, beyond those that its schema sees: a Cluster that does not fit the
+// schema so far that it cannot be read is passed over.
+func Check(declared state.Set) []state.Problem {
+	_, problems := table(kinds()).read(declared, false, func(state.Item, v1alpha1.ClusterSpec, error) []state.Problem { return nil })
+	return problems
+}
+
+// findings are those of the schema, as far as this World knows it.
+func (w *World) findings(item state.Item, spec v1alpha1.ClusterSpec, unreadable error) []state.Problem {
+	var found []state.Problem
+	if w.cfg.Check != nil {
+		found = w.cfg.Check(item)
+	}
+	if len(found) > 0 {
+		return found
+	}
+	if unreadable != nil {
+		return []state.Problem{{Origin: item.Origin, Message: fmt.Sprintf("Cluster %s cannot be read: %s", item.Key.Name, unreadable)}}
+	}
+	return identified(item, spec)
+}
+
+// table lists the kinds of things that there are.
+type table map[kindOf]kind
+
+// read turns a declaration into a wish; schema finds what its schema does. With
+// any mistake, the wish holds no more than names.
+func (t table) read(declared state.Set, bootstrap bool, schema func(state.Item, v1alpha1.ClusterSpec, error) []state.Problem) (wish, []state.Problem) {
+	clusters, pools := declarations(declared)
+	none := wish{scope: scope{pools: pools}}
+	if len(clusters) == 0 {
+		return none, nil
+	}
+	item := clusters[0]
+	none.object = item.Key.Name
+	if problems := surplus(clusters); len(problems) > 0 {
+		return none, problems
+	}
+	spec, err := decode(item)
+	problems := schema(item, spec, err)
+	if err == nil {
+		problems = append(slices.Clip(problems), check(item, spec)...)
+	}
+	if err != nil || len(problems) > 0 {
+		return none, problems
+	}
+	spec = withDefaults(spec)
+	s := scope{
+		place: place{Partition: partitionOf(spec.Region), Region: spec.Region, Account: spec.Account, Cluster: spec.Name},
+		spec:  spec, origin: item.Origin, pools: pools, bootstrap: bootstrap,
+	}
+	out := wish{scope: s, object: item.Key.Name}
+	if !asks(spec) {
+		return out, nil
+	}
+	items, problems := t.items(s)
+	if len(problems) > 0 {
+		return none, problems
+	}
+	out.wanted = state.NewSet(items...)
+	out.parts = sync.OnceValue(func() map[state.Key]string { return t.parts(s) })
+	out.reserved = sync.OnceValue(func() map[state.Key]bool { return t.reserved(s) })
+	return out, nil
+}
+
+// declarations are the Clusters and NodePools that are declared.
+func declarations(declared state.Set) (clusters, pools []state.Item) {
 	for _, item := range declared.Items() {
 		switch {
 		case item.Key.Target != "cluster":
@@ -55,40 +133,17 @@ func (w *World) read(declared state.Set) (wish, []state.Problem) {
 			pools = append(pools, item)
 		}
 	}
-	switch len(clusters) {
-	case 0:
-		return wish{}, nil
-	case 1:
-	default:
-		var problems []state.Problem
-		for _, c := range clusters[1:] {
-			problems = append(problems, state.Problem{Origin: c.Origin, Message: fmt.Sprintf(
-				"Cluster %s: there is another Cluster, %s (%s), and an API server has one: remove one of them", c.Key.Name, clusters[0].Key.Name, clusters[0].Origin)})
-		}
-		return wish{}, problems
+	return clusters, pools
+}
+
+// surplus finds the Clusters after the first.
+func surplus(clusters []state.Item) []state.Problem {
+	var problems []state.Problem
+	for _, c := range clusters[1:] {
+		problems = append(problems, state.Problem{Origin: c.Origin, Message: fmt.Sprintf(
+			"Cluster %s: there is another Cluster, %s (%s), and an API server has one: remove one of them", c.Key.Name, clusters[0].Key.Name, clusters[0].Origin)})
 	}
-	item := clusters[0]
-	spec, err := decode(item)
-	if err != nil {
-		return wish{}, []state.Problem{{Origin: item.Origin, Message: fmt.Sprintf("Cluster %s cannot be read: %s", item.Key.Name, err)}}
-	}
-	if problems := check(item, spec); len(problems) > 0 {
-		return wish{}, problems
-	}
-	spec = withDefaults(spec)
-	s := scope{
-		place: place{Partition: partitionOf(spec.Region), Region: spec.Region, Account: spec.Account, Cluster: spec.Name},
-		spec:  spec, origin: item.Origin, pools: pools, bootstrap: w.cfg.Bootstrap,
-	}
-	out := wish{scope: s, object: item.Key.Name}
-	if !asks(spec) {
-		return out, nil
-	}
-	items, problems := w.items(s)
-	out.wanted = state.NewSet(items...)
-	out.parts = sync.OnceValue(func() map[state.Key]string { return w.parts(s) })
-	out.reserved = sync.OnceValue(func() map[state.Key]bool { return w.reserved(s) })
-	return out, problems
+	return problems
 }
 
 // decode reads a Cluster's spec; a field that it does not have is an error.
@@ -111,12 +166,12 @@ func asks(s v1alpha1.ClusterSpec) bool {
 }
 
 // items asks every kind what a declaration wants, in a fixed order.
-func (w *World) items(s scope) ([]state.Item, []state.Problem) {
+func (t table) items(s scope) ([]state.Item, []state.Problem) {
 	var out []state.Item
 	var problems []state.Problem
 	hashes := map[state.Key]string{}
-	for _, of := range w.order() {
-		for _, item := range w.kinds[of].want(s) {
+	for _, of := range t.order() {
+		for _, item := range t[of].want(s) {
 			hash := state.Hash(item.Object)
 			if other, twice := hashes[item.Key]; twice {
 				if other != hash {
@@ -132,16 +187,16 @@ func (w *World) items(s scope) ([]state.Item, []state.Problem) {
 	return out, problems
 }
 
-func (w *World) order() []kindOf {
-	return slices.SortedFunc(maps.Keys(w.kinds), func(a, b kindOf) int {
+func (t table) order() []kindOf {
+	return slices.SortedFunc(maps.Keys(t), func(a, b kindOf) int {
 		return cmp.Or(cmp.Compare(a.service, b.service), cmp.Compare(a.kind, b.kind))
 	})
 }
 
 // keys are the keys of what a declaration wants.
-func (w *World) keys(s scope) map[state.Key]bool {
+func (t table) keys(s scope) map[state.Key]bool {
 	out := map[state.Key]bool{}
-	items, _ := w.items(s)
+	items, _ := t.items(s)
 	for _, item := range items {
 		out[item.Key] = true
 	}
@@ -150,8 +205,8 @@ func (w *World) keys(s scope) map[state.Key]bool {
 
 // parts finds out which part asks for what: a thing belongs to the part without
 // which it would not be wanted.
-func (w *World) parts(s scope) map[state.Key]string {
-	all := w.keys(s)
+func (t table) parts(s scope) map[state.Key]string {
+	all := t.keys(s)
 	out := map[state.Key]string{}
 	for name, leave := range map[string]func(*v1alpha1.ClusterSpec){
 		"spec.discovery":         func(c *v1alpha1.ClusterSpec) { c.Discovery = nil },
@@ -164,7 +219,7 @@ func (w *World) parts(s scope) map[state.Key]string {
 		less := s
 		less.spec = *s.spec.DeepCopy()
 		leave(&less.spec)
-		rest := w.keys(less)
+		rest := t.keys(less)
 		for k := range all {
 			if !rest[k] {
 				out[k] = name
@@ -175,11 +230,11 @@ func (w *World) parts(s scope) map[state.Key]string {
 }
 
 // reserved finds the things that are held unless bootstrap writes.
-func (w *World) reserved(s scope) map[state.Key]bool {
+func (t table) reserved(s scope) map[state.Key]bool {
 	held := func(bootstrap bool) map[state.Key]bool {
 		s.bootstrap = bootstrap
 		out := map[state.Key]bool{}
-		items, _ := w.items(s)
+		items, _ := t.items(s)
 		for _, item := range items {
 			out[item.Key] = item.Hold != ""
 		}

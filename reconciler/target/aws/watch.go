@@ -2,7 +2,9 @@ package aws
 
 import (
 	"context"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/poolwright/poolwright/reconciler/plan"
@@ -10,8 +12,9 @@ import (
 )
 
 // Watch looks at AWS again and again until ctx ends, and reports the keys of
-// the things that are not as wanted; those that are only ever compared are left
-// out. A key means "look at it". Nothing is asked while nothing is wanted, or
+// the things that are not as wanted; those that are only ever compared, and
+// those of which nothing is known, when they have become so, differ in another
+// way, or are not so any more. A key means "look at it". Nothing is asked while nothing is wanted, or
 // while changes are being made. drifted is called from one goroutine.
 func (w *World) Watch(ctx context.Context, drifted func([]state.Key)) error {
 	for pause(ctx, w.cfg.Clock, jittered(w.cfg.Poll)) {
@@ -45,11 +48,45 @@ func (w *World) poll(ctx context.Context) []state.Key {
 	p := plan.Compute(m.wanted, found)
 	w.tale.observed(o.wish, p, o.sights, false)
 	w.tell()
-	var keys []state.Key
+	return w.news(p)
+}
+
+// news are the keys of what can be corrected, and of what has changed since the
+// last look among the rest.
+func (w *World) news(p plan.Plan) []state.Key {
+	now := statesOf(p)
+	w.mu.Lock()
+	before := w.past.states
+	w.past.states = now
+	w.mu.Unlock()
+	tell := map[state.Key]bool{}
+	for k, is := range now {
+		tell[k] = before[k] != is
+	}
+	for k := range before {
+		tell[k] = tell[k] || now[k] == ""
+	}
 	for _, c := range p.Changes {
-		if !c.Standing() {
-			keys = append(keys, c.Key)
+		tell[c.Key] = tell[c.Key] || !c.Standing()
+	}
+	maps.DeleteFunc(tell, func(_ state.Key, is bool) bool { return !is })
+	return slices.SortedFunc(maps.Keys(tell), state.Key.Compare)
+}
+
+// statesOf are the states that no correction ends: the unknown, and how a thing
+// differs that is only ever compared. Cluster objects are left out, which Watch
+// does not look at.
+func statesOf(p plan.Plan) map[state.Key]string {
+	out := map[state.Key]string{}
+	for _, u := range p.Unknown {
+		if u.Key != clusterKey(u.Key.Name) {
+			out[u.Key] = "unknown"
 		}
 	}
-	return keys
+	for _, c := range p.Changes {
+		if c.Standing() {
+			out[c.Key] = string(c.Action) + state.Hash(c.Fields)
+		}
+	}
+	return out
 }

@@ -12,6 +12,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/target/internal/api"
 	"github.com/poolwright/poolwright/reconciler/target/internal/inventory"
 )
@@ -43,6 +44,13 @@ type Config struct {
 	// Tell is called after each complete observation, and after corrections;
 	// may be nil. It should return soon.
 	Tell func(Status)
+	// Check finds mistakes in the declared Cluster object beyond the World's
+	// own, such as those that its schema sees; may be nil.
+	Check func(cluster state.Item) []state.Problem
+	// Last returns what was told last, maybe by an earlier process, and the
+	// zero Status where nothing was: what is unknown keeps its time over
+	// restarts. It is asked once, before the first observation; may be nil.
+	Last func(ctx context.Context) (Status, error)
 	// Poll is how often Watch looks, give or take a tenth; five minutes where
 	// zero.
 	Poll time.Duration
@@ -53,7 +61,7 @@ type Config struct {
 type World struct {
 	cfg   Config
 	store *inventory.Store
-	kinds map[kindOf]kind
+	kinds table
 	lines *lines
 	tale  *tale
 
@@ -66,6 +74,24 @@ type World struct {
 	seen wish
 	// applying is true between Begin and End: what differs then is on its way.
 	applying bool
+	past     past
+}
+
+// past is what one look leaves to the next.
+type past struct {
+	// good is the last wish that had no mistake.
+	good wish
+	// asked is true when Want was called since the last observation.
+	asked bool
+	// recalled is true when Last has been asked.
+	recalled bool
+	// without counts the observations in a row without a Cluster.
+	without int
+	// absent are the recorded, unwanted things that the last observation did
+	// not find.
+	absent map[state.Key]bool
+	// states are how the wanted things were, as far as no correction ends it.
+	states map[state.Key]string
 }
 
 // defaultPoll is how often drift is looked for.
