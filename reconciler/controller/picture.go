@@ -94,7 +94,7 @@ func (p picture) after(done run) picture {
 func replaced(old, fresh []leftover, looked []state.Key) []leftover {
 	var out []leftover
 	for _, l := range old {
-		if !slices.Contains(looked, l.key) {
+		if !slices.Contains(looked, l.key) || l.change.Action == string(plan.Delete) { // Which no look at some things asks about.
 			out = append(out, l)
 		} else if at := slices.IndexFunc(fresh, func(f leftover) bool { return f.key == l.key }); at >= 0 {
 			out = append(out, fresh[at])

@@ -219,6 +219,9 @@ func (s *session) note(sync *v1alpha1.Sync, done run, v verdict) {
 // nextVisit backs off exponentially from one second while something is wrong,
 // and otherwise comes back when the source is to be asked again.
 func (s *session) nextVisit(now time.Time, every time.Duration, v verdict) time.Duration {
+	if v.cleared && v.ready {
+		return time.Second // Nothing is unknown any more: compare the rest, too.
+	}
 	if v.ready && s.failures == 0 {
 		if left := s.nextFetch.Sub(now); left > 0 {
 			return left

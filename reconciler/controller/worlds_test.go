@@ -58,6 +58,7 @@ func TestWhatIsUnknownIsNeverCalledInSync(t *testing.T) {
 
 	delete(s.aws.unknown, "queue")
 	s.drift(at("aws", "queue")) // Watches tell it, too.
+	s.clock.Step(time.Second)
 	s.visit()
 	s.says("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
 	s.says("Drifted", metav1.ConditionFalse, "InSync")

@@ -239,3 +239,17 @@ func TestAConfirmationIsNotSpoiledByWhatIsUnknownOrOnlyReported(t *testing.T) {
 		t.Errorf("%d held, hash %s, want 1 and %s: %v", got, plan.ConfirmHash(p), hash, p.Holds)
 	}
 }
+
+func TestWhatIsLookedAtForItsNotesAloneCountsNowhere(t *testing.T) {
+	quota, ours := inAWS("quota", object{}), inAWS("queue", nil)
+	seen := noted(quota, "Warning: too small")
+	p := plan.Compute(state.NewSet(quota, ours), state.NewSet(seen, ours))
+	if p.Unchanged != 1 || p.Managed != 1 || len(p.Notes) != 1 || !p.Empty() {
+		t.Errorf("%d unchanged, %d managed, notes %v, changes %v", p.Unchanged, p.Managed, p.Notes, steps(p))
+	}
+	lost := unknown(quota, "denied")
+	lost.Applied = state.Hash(quota.Object)
+	if p = plan.Compute(state.NewSet(quota, ours), state.NewSet(lost, ours)); p.Managed != 1 || len(p.Unknown) != 1 {
+		t.Errorf("%d managed, unknown %v", p.Managed, p.Unknown)
+	}
+}

@@ -65,7 +65,9 @@ type Plan struct {
 	// Changes are sorted in the order of work: creations and updates by wave
 	// and key, then deletions by falling wave and key.
 	Changes []Change
-	// Unchanged counts the things that are as wanted.
+	// Unchanged counts the things that are as wanted. One that is wanted without
+	// any content, and not even compared, is looked at for its notes alone. It
+	// counts nowhere: nothing of it could be otherwise, or is there to manage.
 	Unchanged int
 	// Managed counts the things that are ours today; of the unknown ones those
 	// that are known to have been (Unknown.Ours). What is only compared by its
@@ -109,8 +111,8 @@ func Compute(wanted, observed state.Set, policies ...Policy) Plan {
 	var p Plan
 	for _, w := range wanted.Items() {
 		o, exists := observed.Get(w.Key)
-		ours := 1
-		if w.Hold != "" || o.Hold != "" {
+		ours, looked := 1, w.Object != nil && len(w.Object) == 0 && w.Hold == ""
+		if w.Hold != "" || o.Hold != "" || looked {
 			ours = 0
 		}
 		p.note(o, w.Origin, ours == 1 && o.Applied != "")
@@ -122,8 +124,10 @@ func Compute(wanted, observed state.Set, policies ...Policy) Plan {
 			w.Hold = cmp.Or(o.Hold, w.Hold)
 			p.Changes = append(p.Changes, Change{Key: w.Key, Action: Create, After: &w, Drift: drifted(o, w)})
 		case state.Equal(w.Object, o.Object):
-			p.Unchanged++
 			p.Managed += ours
+			if !looked {
+				p.Unchanged++
+			}
 		default:
 			p.Managed += ours
 			p.Changes = append(p.Changes, Change{Key: w.Key, Action: Update, Before: &o, After: &w, Fields: Diff(o.Object, w.Object), Drift: drifted(o, w)})

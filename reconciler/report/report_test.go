@@ -166,8 +166,8 @@ func TestReportsReadAsTheGoldenFiles(t *testing.T) {
 	for form, got := range all(t, NewOutcome(p, problems, done(p))) {
 		golden(t, "outcome."+form, got)
 	}
-	empty := plan.Compute(state.NewSet(item("cluster", "", "Namespace", "a", "a.yaml", 1, object{})),
-		state.NewSet(item("cluster", "", "Namespace", "a", "", 0, object{})))
+	empty := plan.Compute(state.NewSet(item("cluster", "", "Namespace", "a", "a.yaml", 1, object{"kind": "Namespace"})),
+		state.NewSet(item("cluster", "", "Namespace", "a", "", 0, object{"kind": "Namespace"})))
 	for form, got := range all(t, New(empty, nil)) {
 		golden(t, "empty."+form, got)
 	}
