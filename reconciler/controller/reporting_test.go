@@ -231,3 +231,20 @@ func TestAChangeIsCountedByItsCause(t *testing.T) {
 		}
 	}
 }
+
+func TestADeletionThatWaitsIsNotForgottenWhenItsThingIsEdited(t *testing.T) {
+	s := newStage(t, nil)
+	s.commit("cluster/a=1", "cluster/b=1", "aws/queue=1")
+	s.visit()
+	s.aws.unknown["queue"] = denied
+	s.commit("aws/queue=1")
+	s.later()
+	s.says("Ready", metav1.ConditionFalse, "PruneHeld")
+	before := s.pending()
+	s.cluster.live["a"] = "edited"
+	s.drift(at("cluster", "a"))
+	if d := cmp.Diff(before, s.pending()); d != "" || len(before) != 2 {
+		t.Errorf("pending (-before +after):\n%s", d)
+	}
+	s.objects(3)
+}

@@ -76,7 +76,11 @@ func (p *place) Observe(_ context.Context, wanted state.Set) (state.Set, error) 
 	var items []state.Item
 	for name := range names {
 		if why := p.unknown[name]; why != "" {
-			items = append(items, state.Item{Key: at(p.name, name), Findings: state.Findings{Unknown: why}})
+			lost := state.Item{Key: at(p.name, name), Findings: state.Findings{Unknown: why}}
+			if applied, ours := p.applied[name]; ours {
+				lost.Applied = state.Hash(p.item(name, applied).Object)
+			}
+			items = append(items, lost)
 			continue
 		}
 		i := p.item(name, p.live[name])
