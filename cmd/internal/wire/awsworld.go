@@ -16,11 +16,12 @@ import (
 )
 
 // awsWorld is the AWS half of a Sync, fenced like the rest of our writes.
-func (a *attempt) awsWorld(sync *v1alpha1.Sync) (*aws.World, error) {
+func (a *attempt) awsWorld(sync *v1alpha1.Sync, said *verdicts) (*aws.World, error) {
 	return aws.New(aws.Config{
 		AWS: engine.LoadAWS, REST: a.cfg.REST, Sync: sync.Name, Namespace: a.cfg.Namespace,
-		Fresh: a.lease.fresh, Tell: a.aws.tell,
-		Log: a.cfg.Logger.WithName("aws").WithValues("sync", sync.Name),
+		Fresh: a.lease.fresh, Check: said.of,
+		Tell: func(s aws.Status) { a.aws.tell(sync.Name, s) },
+		Log:  a.cfg.Logger.WithName("aws").WithValues("sync", sync.Name),
 	})
 }
 
@@ -46,50 +47,92 @@ func together(all ...watchFunc) watchFunc {
 	}
 }
 
-// awsNews is what the AWS worlds told last, on its way to the Cluster's status,
-// which the Cluster watcher writes alone.
+// awsNews is what the AWS world of each Sync told last, on its way to the
+// Cluster's status, which the Cluster watcher writes alone.
 type awsNews struct {
 	wake chan event.GenericEvent
 
 	mu   sync.Mutex
-	last *aws.Status
+	last map[teller]v1alpha1.AWSStatus
 }
 
-func newAWSNews() *awsNews { return &awsNews{wake: make(chan event.GenericEvent, 1)} }
+// teller names a Sync and the Cluster that it told of.
+type teller struct{ sync, cluster string }
+
+func newAWSNews() *awsNews {
+	return &awsNews{wake: make(chan event.GenericEvent, 1), last: map[teller]v1alpha1.AWSStatus{}}
+}
 
 // tell takes over a status and wakes the watcher.
-func (n *awsNews) tell(s aws.Status) {
+func (n *awsNews) tell(sync string, s aws.Status) {
 	n.mu.Lock()
-	n.last = &s
+	n.last[teller{sync, s.Cluster}] = s.AWS
 	n.mu.Unlock()
+	n.rouse()
+}
+
+func (n *awsNews) rouse() {
 	select {
 	case n.wake <- event.GenericEvent{Object: &v1alpha1.Cluster{}}:
 	default: // It is awake, and will find the newest.
 	}
 }
 
-// into puts the news into the status of the Cluster that they are of.
-func (n *awsNews) into(c *v1alpha1.Cluster) {
+// drop makes the news of a Sync that is gone empty ones: what it told last is
+// nobody's to keep true.
+func (n *awsNews) drop(sync string) {
+	n.mu.Lock()
+	for who := range n.last {
+		if who.sync == sync {
+			n.last[who] = v1alpha1.AWSStatus{}
+		}
+	}
+	n.mu.Unlock()
+	n.rouse()
+}
+
+// of is the newest that any Sync told of a Cluster; false where none did. A Sync
+// that asks AWS for nothing does not hide what another one found.
+func (n *awsNews) of(cluster string) (v1alpha1.AWSStatus, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.last == nil || n.last.Cluster != c.Name {
+	var newest v1alpha1.AWSStatus
+	told := false
+	for who, s := range n.last {
+		if who.cluster != cluster {
+			continue
+		}
+		if told = true; newest.ObservedAt.Before(&s.ObservedAt) {
+			newest = s
+		}
+	}
+	return *newest.DeepCopy(), told
+}
+
+// into puts the news into the status of the Cluster that they are of.
+func (n *awsNews) into(c *v1alpha1.Cluster) {
+	news, told := n.of(c.Name)
+	if !told {
 		return
 	}
-	if n.last.AWS.ObservedAt.IsZero() {
+	if news.ObservedAt.IsZero() {
 		c.Status.AWS = nil
 		meta.RemoveStatusCondition(&c.Status.Conditions, "AWSInSync")
 		return
 	}
-	c.Status.AWS = n.last.AWS.DeepCopy()
+	c.Status.AWS = &news
 	// The API server keeps whole seconds.
-	c.Status.AWS.ObservedAt = c.Status.AWS.ObservedAt.Rfc3339Copy()
-	for i, u := range c.Status.AWS.Unknown {
-		c.Status.AWS.Unknown[i].Since = u.Since.Rfc3339Copy()
+	news.ObservedAt = news.ObservedAt.Rfc3339Copy()
+	for i, u := range news.Unknown {
+		news.Unknown[i].Since = u.Since.Rfc3339Copy()
 	}
-	condition := awsCondition(c.Status.AWS)
+	condition := awsCondition(&news)
 	condition.ObservedGeneration = c.Generation
 	meta.SetStatusCondition(&c.Status.Conditions, condition)
 }
+
+// mostTold is how many things each list of the status holds at most.
+const mostTold = 50
 
 // awsCondition sums the status up.
 func awsCondition(s *v1alpha1.AWSStatus) metav1.Condition {
@@ -97,12 +140,24 @@ func awsCondition(s *v1alpha1.AWSStatus) metav1.Condition {
 	if len(s.Unknown) > 0 {
 		first := s.Unknown[0]
 		c.Status, c.Reason = metav1.ConditionUnknown, "PartlyUnknown"
-		c.Message = count(len(s.Unknown), "resource") + " unknown since " + first.Since.UTC().Format("2006-01-02 15:04:05 MST") + ", the first: " + first.Resource + ": " + first.Reason
+		c.Message = atLeast(len(s.Unknown)) + " unknown since " + first.Since.UTC().Format("2006-01-02 15:04:05 MST") + ", the first: " + first.Resource + ": " + first.Reason
 	}
 	if len(s.Differences) > 0 {
 		first := s.Differences[0]
 		c.Status, c.Reason = metav1.ConditionFalse, "Different"
-		c.Message = count(len(s.Differences), "resource") + " not as declared, the first: " + first.Resource + ": " + first.Message
+		c.Message = atLeast(len(s.Differences)) + " not as declared"
+		if len(s.Unknown) > 0 {
+			c.Message += ", " + atLeast(len(s.Unknown)) + " unknown"
+		}
+		c.Message += ", the first: " + first.Resource + ": " + first.Message
 	}
 	return c
+}
+
+// atLeast counts resources in a list that may have been cut.
+func atLeast(n int) string {
+	if n >= mostTold {
+		return "at least " + count(n, "resource")
+	}
+	return count(n, "resource")
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/controller"
 	"github.com/poolwright/poolwright/reconciler/declared"
+	"github.com/poolwright/poolwright/reconciler/declared/lint"
 	"github.com/poolwright/poolwright/reconciler/report"
 	"github.com/poolwright/poolwright/reconciler/target/aws"
 	"github.com/poolwright/poolwright/reconciler/target/cluster"
@@ -31,7 +32,8 @@ type PlanRequest struct {
 }
 
 // Plan says what applying a folder would change in the live cluster and in AWS,
-// which is asked with the user's own credentials. It writes nothing.
+// which is asked with the user's own credentials. It writes nothing. The mistakes
+// that Lint finds without a cluster, advice apart, are problems of the report.
 func Plan(ctx context.Context, req PlanRequest) (report.Report, error) {
 	root, path, err := dir.Locate(req.Dir)
 	if err != nil {
@@ -41,17 +43,18 @@ func Plan(ctx context.Context, req PlanRequest) (report.Report, error) {
 	if err != nil {
 		return report.Report{}, err
 	}
-	sky, err := aws.New(aws.Config{AWS: engine.LoadAWS, REST: req.REST, Sync: req.Sync.Name, Namespace: req.Namespace})
+	said := onAll()
+	sky, err := aws.New(aws.Config{AWS: engine.LoadAWS, REST: req.REST, Sync: req.Sync.Name, Namespace: req.Namespace, Check: said.of})
 	if err != nil {
 		return report.Report{}, err
 	}
-	loop := reconciler.NewLoop(dir.New(root, dir.Limits{}), loader(declared.NewCache(1), path),
-		reconciler.World{Name: aws.Name, Target: sky}, reconciler.World{Name: cluster.Name, Target: world})
+	loop := reconciler.NewLoop(dir.New(root, dir.Limits{}), said.listening(loader(declared.NewCache(1), path)),
+		reconciler.World{Name: aws.Name, Target: sky}, reconciler.World{Name: cluster.Name, Target: admitted{world, said}})
 	result, err := loop.Plan(ctx, reconciler.Options{Policies: controller.Policies(req.Sync)})
 	if err != nil {
 		return report.Report{}, fmt.Errorf("planning %s: %w", req.Dir, err)
 	}
-	return report.New(result.Plan, result.Problems), nil
+	return report.New(result.Plan, lint.Sorted(result.Problems)), nil
 }
 
 // load reads a folder of a working copy without a cluster.

@@ -61,13 +61,14 @@ func (a *attempt) builder(renders *declared.Cache) controller.Builder {
 		if err != nil {
 			return controller.Assembly{}, fmt.Errorf("connecting Sync %s to the cluster: %w", sync.Name, err)
 		}
-		sky, err := a.awsWorld(sync)
+		said := onClusters()
+		sky, err := a.awsWorld(sync, said)
 		if err != nil {
 			return controller.Assembly{}, fmt.Errorf("connecting Sync %s to AWS: %w", sync.Name, err)
 		}
 		// AWS first: the engine needs its queue, and nodes their role.
-		loop := reconciler.NewLoop(source, loader(renders, sync.Spec.Path),
-			reconciler.World{Name: aws.Name, Target: sky}, reconciler.World{Name: cluster.Name, Target: world})
+		loop := reconciler.NewLoop(source, said.listening(loader(renders, sync.Spec.Path)),
+			reconciler.World{Name: aws.Name, Target: sky}, reconciler.World{Name: cluster.Name, Target: admitted{world, said}})
 		return controller.Assembly{Loop: loop, Watch: together(world.Watch, sky.Watch), Forget: a.forget(sync, world, sky)}, nil
 	}
 }
@@ -79,6 +80,7 @@ func (a *attempt) forget(sync *v1alpha1.Sync, world *cluster.World, sky *aws.Wor
 		if err := errors.Join(world.Forget(ctx), sky.Forget(ctx)); err != nil {
 			return err
 		}
+		a.aws.drop(sync.Name)
 		if err := os.RemoveAll(a.mirror(sync)); err != nil {
 			return fmt.Errorf("removing the mirror of Sync %s: %w", sync.Name, err)
 		}

@@ -1,0 +1,79 @@
+package wire
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/target/aws"
+)
+
+func told(cluster string, second int64, differences, unknown int) aws.Status {
+	s := aws.Status{Cluster: cluster}
+	if second > 0 {
+		s.AWS.ObservedAt = metav1.Unix(second, 0)
+	}
+	for range differences {
+		s.AWS.Differences = append(s.AWS.Differences, v1alpha1.Difference{Resource: "Queue.sqs/q", Message: "retention differs"})
+	}
+	for range unknown {
+		s.AWS.Unknown = append(s.AWS.Unknown, v1alpha1.UnknownResource{Resource: "Role.iam/r", Reason: "denied", Since: metav1.NewTime(time.Unix(0, 0))})
+	}
+	return s
+}
+
+func TestNewsOfOneSyncDoNotHideThoseOfAnother(t *testing.T) {
+	n := newAWSNews()
+	c := eks(nil)
+	now := func() string {
+		n.into(c)
+		if got := meta.FindStatusCondition(c.Status.Conditions, "AWSInSync"); got != nil && c.Status.AWS != nil {
+			return got.Reason
+		}
+		return ""
+	}
+	for i, step := range []struct {
+		tell func()
+		want string
+	}{
+		{func() { n.tell("other", told("", 0, 0, 0)) }, ""},
+		{func() { n.tell("dev", told(c.Name, 1, 1, 0)) }, "Different"},
+		{func() { n.tell("apps", told("elsewhere", 2, 0, 0)) }, "Different"},
+		{func() { n.tell("other", told(c.Name, 0, 0, 0)) }, "Different"},
+		{func() { n.tell("dev", told(c.Name, 3, 0, 0)) }, "InSync"},
+		{func() { n.tell("second", told(c.Name, 4, 0, 1)) }, "PartlyUnknown"},
+		{func() { n.drop("second") }, "InSync"},
+		{func() { n.drop("dev") }, ""},
+	} {
+		step.tell()
+		if got := now(); got != step.want {
+			t.Errorf("step %d: %q, want %q", i, got, step.want)
+		}
+	}
+}
+
+func TestTheConditionCountsBothSidesAndAdmitsItsLimit(t *testing.T) {
+	for name, c := range map[string]struct {
+		differences, unknown int
+		reason               string
+		want                 string
+	}{
+		"all as declared":       {0, 0, "InSync", "AWS holds what is declared"},
+		"one unknown":           {0, 1, "PartlyUnknown", "1 resource unknown since"},
+		"as many as can be":     {0, 50, "PartlyUnknown", "at least 50 resources unknown since"},
+		"one different":         {1, 0, "Different", "1 resource not as declared, the first: Queue.sqs/q: retention differs"},
+		"both":                  {2, 3, "Different", "2 resources not as declared, 3 resources unknown, the first: Queue"},
+		"more than can be told": {50, 50, "Different", "at least 50 resources not as declared, at least 50 resources unknown"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := told("c", 1, c.differences, c.unknown).AWS
+			if got := awsCondition(&s); got.Reason != c.reason || !strings.HasPrefix(got.Message, c.want) {
+				t.Errorf("%s: %s", got.Reason, got.Message)
+			}
+		})
+	}
+}

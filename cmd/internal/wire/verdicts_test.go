@@ -1,0 +1,120 @@
+package wire
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/poolwright/poolwright/gitsource"
+	"github.com/poolwright/poolwright/reconciler/declared"
+	"github.com/poolwright/poolwright/reconciler/state"
+)
+
+// folder writes files, given as name, content, name, content …
+func folder(t *testing.T, files ...string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for i := 0; i+1 < len(files); i += 2 {
+		path := filepath.Join(dir, files[i])
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(files[i+1]), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+func clusterYAML(name, spec string) string {
+	return "apiVersion: poolwright.dev/v1alpha1\nkind: Cluster\nmetadata: {name: " + name + "}\nspec:\n  name: dev\n  region: eu-west-1\n  account: \"111122223333\"\n" + spec
+}
+
+func TestLintFindsWhatAWSWouldBeAskedInVain(t *testing.T) {
+	for name, c := range map[string]struct {
+		files []string
+		want  []string
+	}{
+		"nothing": {[]string{"a.yaml", clusterYAML("a", "  interruptionQueue: {}\n")}, nil},
+		"a tag that only AWS may set": {
+			[]string{"a.yaml", clusterYAML("a", "  tags: {\"aws:foo\": bar}\n  interruptionQueue: {}\n")},
+			[]string{"a.yaml:", "spec.tags", "aws:foo"},
+		},
+		"a second Cluster": {
+			[]string{"a.yaml", clusterYAML("a", ""), "b.yaml", clusterYAML("b", "")},
+			[]string{"b.yaml:1", "there is another Cluster", "a.yaml:1"},
+		},
+		"sizes out of order": {
+			[]string{"a.yaml", clusterYAML("a", "  systemNodeGroups: [{name: s, minSize: 5, maxSize: 3}]\n")},
+			[]string{"a.yaml:", "minSize 5 above maxSize 3"},
+		},
+		"a value that the schema refuses, in its line": {
+			[]string{"a.yaml", clusterYAML("a", "  interruptionQueue:\n    retention: 5s\n")},
+			[]string{"a.yaml:9", "retention must be between 1m and 336h"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			found, _, err := Lint(t.Context(), folder(t, c.files...))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if (len(found) > 0) != (len(c.want) > 0) {
+				t.Fatalf("findings: %v", found)
+			}
+			for _, word := range c.want {
+				if !strings.Contains(found[0].String(), word) {
+					t.Errorf("%q lacks %q", found[0], word)
+				}
+			}
+		})
+	}
+}
+
+func TestAClusterIsJudgedBeforeItsValuesReachAnyWorld(t *testing.T) {
+	dir := folder(t, "a.yaml", clusterYAML("a", "  interruptionQueue:\n    retention: 5s\n"),
+		"b.yaml", "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: p}\nspec: {weight: 0}\n")
+	for name, c := range map[string]struct {
+		verdicts *verdicts
+		admitted []string
+		problems int
+	}{
+		"the controller leaves pools to the API server": {onClusters(), []string{"NodePool.karpenter.sh/p"}, 0},
+		"a plan judges everything":                      {onAll(), nil, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			read := c.verdicts.listening(func(ctx context.Context, _ gitsource.Snapshot) (declared.Declared, error) { return load(ctx, dir) })
+			d, err := read(t.Context(), gitsource.Snapshot{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(d.Problems) < c.problems || c.problems == 0 && len(d.Problems) > 0 {
+				t.Errorf("problems of others than the Cluster: %v", d.Problems)
+			}
+			var got []string
+			for _, item := range admit(d.Set, c.verdicts.of).Items() {
+				got = append(got, item.Key.String())
+			}
+			if diff := cmp.Diff(c.admitted, got); diff != "" {
+				t.Errorf("admitted (-want +got):\n%s", diff)
+			}
+			eks, _ := d.Set.Get(state.Key{Target: "cluster", Group: "poolwright.dev", Kind: "Cluster", Name: "a"})
+			if said := c.verdicts.of(eks); len(said) != 1 || said[0].Origin.Line != 9 {
+				t.Errorf("of the Cluster it says %v", said)
+			}
+		})
+	}
+}
+
+func TestOfSeveralClustersNoneIsAdmitted(t *testing.T) {
+	pass := func(state.Item) []state.Problem { return nil }
+	if got := admit(declaredItems(t, map[string]any{}), pass).Len(); got != 1 {
+		t.Errorf("of one, %d", got)
+	}
+	if got := admit(declaredItems(t, map[string]any{}, map[string]any{}), pass).Len(); got != 0 {
+		t.Errorf("of two, %d", got)
+	}
+}
