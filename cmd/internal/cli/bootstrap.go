@@ -62,6 +62,9 @@ func (f *bootstrapFlags) run(cmd *cobra.Command, req wire.BootstrapRequest, stre
 		return err
 	}
 	if err := f.answer.possible(streams); err != nil {
+		if req.Image == "" {
+			return fmt.Errorf("%w; and where nothing is installed yet, name the controller's image with --image", err)
+		}
 		return err
 	}
 	if req.REST, err = f.conn.restConfig(); err != nil {
@@ -110,7 +113,7 @@ func planned(ctx context.Context, req wire.BootstrapRequest, streams Streams) (*
 		for _, p := range mistakes.Problems {
 			fmt.Fprintln(streams.Out, p)
 		}
-		return nil, fmt.Errorf("%d findings in %s: nothing was installed", len(mistakes.Problems), req.Dir)
+		return nil, fmt.Errorf("%s in %s: nothing was installed", counted(len(mistakes.Problems), "finding"), req.Dir)
 	}
 	return b, err
 }
@@ -122,7 +125,7 @@ func (f *bootstrapFlags) apply(ctx context.Context, b *wire.Bootstrap, streams S
 	if err != nil {
 		return err
 	}
-	if err := f.answer.ask(ctx, streams, fmt.Sprintf("Make %s?", changes(b.Todo()))); err != nil {
+	if err := f.answer.ask(ctx, streams, fmt.Sprintf("Make %s?", counted(b.Todo(), "change"))); err != nil {
 		return err
 	}
 	r, err := b.Apply(ctx)
@@ -134,15 +137,16 @@ func (f *bootstrapFlags) apply(ctx context.Context, b *wire.Bootstrap, streams S
 	if err != nil {
 		return fmt.Errorf("installing: %w; run the same command again to go on", err)
 	}
-	fmt.Fprintf(streams.Err, "made %s\n", changes(b.Todo()))
+	fmt.Fprintf(streams.Err, "made %s\n", counted(b.Todo(), "change"))
 	return nil
 }
 
-func changes(n int) string {
+// counted writes a number of things.
+func counted(n int, what string) string {
 	if n == 1 {
-		return "1 change"
+		return "1 " + what
 	}
-	return fmt.Sprintf("%d changes", n)
+	return fmt.Sprintf("%d %ss", n, what)
 }
 
 // sayTo writes progress, one line at a time.

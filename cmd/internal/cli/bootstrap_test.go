@@ -33,6 +33,7 @@ func TestMistakesInInstalling(t *testing.T) {
 	}{
 		"bootstrap without a folder":           {[]string{"bootstrap"}, "accepts 1 arg(s), received 0"},
 		"bootstrap without anybody to ask":     {[]string{"bootstrap", "."}, "pass --yes"},
+		"bootstrap without anybody, or image":  {[]string{"bootstrap", "."}, "with --image"},
 		"bootstrap without a cluster":          {[]string{"bootstrap", ".", "--yes"}, "set --kubeconfig or KUBECONFIG"},
 		"bootstrap with an unknown output":     {[]string{"bootstrap", ".", "--yes", "-o", "xml"}, `-o "xml" is not one of text, json, markdown`},
 		"uninstall without anybody to ask":     {[]string{"uninstall"}, "pass --yes"},

@@ -103,11 +103,14 @@ func TestMistakesOnTheCommandLine(t *testing.T) {
 func TestLint(t *testing.T) {
 	for name, c := range map[string]struct {
 		files map[string]string
+		in    string
 		code  int
 		out   []string
+		err   string
 	}{
 		"a clean folder has no findings": {
 			files: map[string]string{"a.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"},
+			err:   "1 object, nothing found",
 		},
 		"each finding has its file and line": {
 			files: map[string]string{
@@ -117,6 +120,13 @@ func TestLint(t *testing.T) {
 			code: exitDifferent,
 			out:  []string{"a.yaml:5:", "declared twice", "b.yaml:1:"},
 		},
+		"one finding is not findings": {
+			files: map[string]string{".git": "", "clusters/dev/a.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {a: 1}\n"},
+			code:  exitDifferent,
+			out:   []string{"clusters/dev/a.yaml:4: "},
+			err:   "1 finding in ",
+			in:    "clusters/dev",
+		},
 		"an empty folder is an error, not a clean one": {
 			files: map[string]string{"README.md": "nothing"},
 			code:  exitError,
@@ -125,13 +135,19 @@ func TestLint(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			for file, text := range c.files {
+				if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, file)), 0o700); err != nil {
+					t.Fatal(err)
+				}
 				if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600); err != nil {
 					t.Fatal(err)
 				}
 			}
-			r := execute(t, "lint", dir)
+			r := execute(t, "lint", filepath.Join(dir, c.in))
 			if r.code != c.code {
 				t.Errorf("exit %d, want %d; stderr %q", r.code, c.code, r.err)
+			}
+			if !strings.Contains(r.err, c.err) {
+				t.Errorf("stderr %q lacks %q", r.err, c.err)
 			}
 			for _, want := range c.out {
 				if !strings.Contains(r.out, want) {

@@ -12,8 +12,8 @@ func newLint(streams Streams) *cobra.Command {
 	return &cobra.Command{
 		Use:   "lint DIR",
 		Short: "Check a folder without a cluster, with file and line for each finding",
-		Long: `Check a folder without a cluster: that it renders, that every object is well formed, and that
-Karpenter's and our own kinds satisfy their schemas and rules.
+		Long: `Check a folder without a cluster: that it renders, that every object is well formed, that Karpenter's
+and our own kinds satisfy their schemas and rules, and that the Cluster asks nothing of AWS in vain.
 
 Exit codes: 0 nothing found, 1 findings, 2 an error.`,
 		Args: cobra.ExactArgs(1),
@@ -26,9 +26,9 @@ Exit codes: 0 nothing found, 1 findings, 2 an error.`,
 				fmt.Fprintln(streams.Out, p)
 			}
 			if len(problems) > 0 {
-				return &exit{code: exitDifferent, err: fmt.Errorf("%d findings in %s", len(problems), args[0])}
+				return &exit{code: exitDifferent, err: fmt.Errorf("%s in %s", counted(len(problems), "finding"), args[0])}
 			}
-			fmt.Fprintf(streams.Err, "%d objects, nothing found\n", objects)
+			fmt.Fprintf(streams.Err, "%s, nothing found\n", counted(objects, "object"))
 			return nil
 		},
 	}

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/poolwright/poolwright/cmd/internal/wire"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 )
 
@@ -57,6 +58,9 @@ func newResume(conn *connection, streams Streams) *cobra.Command {
 		Args:  cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return onSync(cmd.Context(), conn, args, func(ctx context.Context, cl client.WithWatch, sync *v1alpha1.Sync) error {
+				if err := raisePools(ctx, conn, streams.Err); err != nil {
+					return err
+				}
 				return request(ctx, cl, sync, wait, streams.Err, func(s *v1alpha1.Sync) { s.Spec.Suspend = false })
 			})
 		},
@@ -64,6 +68,23 @@ func newResume(conn *connection, streams Streams) *cobra.Command {
 	conn.addFlags(cmd.Flags())
 	wait.add(cmd)
 	return cmd
+}
+
+// raisePools takes back what an uninstall --drain did that was cut off: whoever
+// takes up a Sync again has decided against it.
+func raisePools(ctx context.Context, conn *connection, progress io.Writer) error {
+	cfg, err := conn.restConfig()
+	if err != nil {
+		return err
+	}
+	n, err := wire.RaisePools(ctx, cfg)
+	if err != nil {
+		return fmt.Errorf("giving NodePools the limits back that an uninstall had lowered: %w", err)
+	}
+	if n > 0 {
+		fmt.Fprintf(progress, "gave %s the limits back that an uninstall had lowered\n", counted(n, "NodePool"))
+	}
+	return nil
 }
 
 func newSuspend(conn *connection, streams Streams) *cobra.Command {

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,6 +27,9 @@ type UninstallRequest struct {
 	Namespace string
 	// Drain removes the pools' nodes first, while the engine still runs.
 	Drain bool
+	// ReleaseFinalizers takes Karpenter's finalizers off also where nothing says
+	// that they are the embedded engine's.
+	ReleaseFinalizers bool
 	// Timeout bounds each wait.
 	Timeout time.Duration
 	// Say is told what happens, a line at a time.
@@ -51,9 +55,20 @@ type Uninstall struct {
 // step is one part of a removal.
 type step struct {
 	// text says in the imperative what is done.
-	text string
-	do   func(context.Context) error
+	text  string
+	stage stage
+	do    func(context.Context) error
 }
+
+// stage marks the steps after which somebody who stops has something to know.
+type stage int
+
+const (
+	_ stage = iota
+	suspending
+	draining
+	stopping
+)
 
 // PlanUninstall looks at what there is of Poolwright. It writes nothing.
 func PlanUninstall(ctx context.Context, req UninstallRequest) (*Uninstall, error) {
@@ -76,7 +91,7 @@ func PlanUninstall(ctx context.Context, req UninstallRequest) (*Uninstall, error
 		return nil, err
 	}
 	u.schedule()
-	u.Stays, u.Warnings = u.found.stays(), u.found.warnings(req.Drain)
+	u.Stays, u.Warnings = u.found.stays(u.releases()), u.found.warnings(req.Drain, u.releases())
 	return u, nil
 }
 
@@ -111,13 +126,36 @@ func (u *Uninstall) Steps() []string {
 
 // Run takes Poolwright out. It can be run again after it failed or was cut off.
 func (u *Uninstall) Run(ctx context.Context) error {
-	for _, s := range u.steps {
+	for i, s := range u.steps {
 		u.req.Say(s.text)
 		if err := s.do(ctx); err != nil {
-			return err
+			return fmt.Errorf("%w%s", err, u.halfway(i))
 		}
 	}
 	return nil
+}
+
+// halfway says in what state a removal that ends at a step leaves the cluster,
+// and how a person goes on or back.
+func (u *Uninstall) halfway(at int) string {
+	reached := func(kind stage) bool {
+		return slices.ContainsFunc(u.steps[:at+1], func(s step) bool { return s.stage == kind })
+	}
+	switch {
+	case reached(stopping):
+		return "; run poolwright uninstall again to finish"
+	case reached(draining):
+		return "; the Syncs are suspended, and the NodePools may make no node: run poolwright uninstall --drain again to finish, or poolwright resume for each Sync to go back, which gives the pools their limits back, too"
+	case reached(suspending):
+		return "; the Syncs are suspended: run poolwright uninstall again to finish, or poolwright resume for each Sync to go back"
+	}
+	return ""
+}
+
+// releases reports whether Karpenter's finalizers are ours to remove: there was
+// an embedded engine to set them, and no other Karpenter leads.
+func (u *Uninstall) releases() bool {
+	return u.found.otherKarpenter == "" && (u.found.embedded() || u.req.ReleaseFinalizers)
 }
 
 // schedule lists the steps that what was found asks for. The order is what
@@ -130,12 +168,23 @@ func (u *Uninstall) schedule() {
 			u.steps = append(u.steps, step{text: fmt.Sprintf(format, values...), do: do})
 		}
 	}
+	mark := func(s stage, before int) {
+		if len(u.steps) > before {
+			u.steps[len(u.steps)-1].stage = s
+		}
+	}
+	n := len(u.steps)
 	add(len(f.syncs) > 0, u.suspend, "suspend %s, so that nothing is put back", names("Sync", f.syncs))
+	mark(suspending, n)
+	n = len(u.steps)
 	add(u.req.Drain && len(f.claims) > 0, u.drain, "drain and terminate %s, and let no new one come", count(len(f.claims), "node"))
+	mark(draining, n)
 	add(!u.req.Drain && f.leaving() > 0 && f.lease.engineRuns(), u.finish, "wait for %s that the engine is terminating", count(f.leaving(), "node"))
+	n = len(u.steps)
 	add(f.has("Deployment") || f.lease.exists, u.stop, "stop the controller and wait until it has given up its lease")
+	mark(stopping, n)
 	add(u.req.Drain || f.lowered > 0, u.restorePools, "give the NodePools their limits back")
-	add(f.otherKarpenter == "", u.release, "remove Karpenter's finalizers from %s, which stay as they are", f.finalized(u.req.Drain))
+	add(u.releases(), u.release, "remove Karpenter's finalizers from %s, which stay as they are", cmp.Or(f.finalized(u.req.Drain), "whatever has one then"))
 	add(len(f.syncs) > 0, u.deleteSyncs, "delete %s; what they applied stays", names("Sync", f.syncs))
 	add(len(f.memory) > 0, u.forgetAll, "delete what the Syncs remembered (%s)", count(len(f.memory), "object"))
 	add(f.objects() > 0, u.removeObjects, "delete the installation: %s%s", count(f.objects(), "object"), f.kinds())

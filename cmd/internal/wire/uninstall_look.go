@@ -48,8 +48,9 @@ type traces struct {
 	own    bool
 	lease  leaseFound
 	claims []karpv1.NodeClaim
-	// holding counts what carries a finalizer of Karpenter's, by kind.
-	holding map[string]int
+	// holding counts what carries a finalizer of Karpenter's, by kind, and
+	// going those of them that are being deleted.
+	holding, going map[string]int
 	// lowered is how many NodePools wait for their limits.
 	lowered int
 	// otherKarpenter says who else provisions nodes here, or is empty.
@@ -58,7 +59,7 @@ type traces struct {
 
 // look reads everything. A kind that the cluster does not know has no objects.
 func (u *Uninstall) look(ctx context.Context) (traces, error) {
-	f := traces{namespace: u.req.Namespace, holding: map[string]int{}}
+	f := traces{namespace: u.req.Namespace, holding: map[string]int{}, going: map[string]int{}}
 	var syncs v1alpha1.SyncList
 	var clusters v1alpha1.ClusterList
 	err := errors.Join(known(u.direct.List(ctx, &syncs)), known(u.direct.List(ctx, &clusters)))
@@ -101,6 +102,9 @@ func (u *Uninstall) lookAtNodes(ctx context.Context, f *traces) error {
 	}
 	for _, h := range held {
 		f.holding[h.kind]++
+		if h.object.GetDeletionTimestamp() != nil {
+			f.going[h.kind]++
+		}
 	}
 	pools, err := u.pools(ctx)
 	if err != nil {
@@ -266,4 +270,12 @@ func (f *traces) has(kind string) bool {
 // leaving is how many nodes are being terminated.
 func (f *traces) leaving() int {
 	return len(slices.DeleteFunc(slices.Clone(f.claims), func(c karpv1.NodeClaim) bool { return c.DeletionTimestamp.IsZero() }))
+}
+
+// embedded reports whether Karpenter's finalizers were set by an engine of
+// ours: the lease of a controller says so, or a Cluster asks for one.
+func (f *traces) embedded() bool {
+	return f.lease.exists && f.lease.engine || slices.ContainsFunc(f.clusters, func(c v1alpha1.Cluster) bool {
+		return c.Spec.Engine.Mode == v1alpha1.EngineEmbedded || c.Spec.Engine.Mode == ""
+	})
 }

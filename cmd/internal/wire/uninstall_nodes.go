@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -133,8 +134,31 @@ func (u *Uninstall) lower(ctx context.Context, pool *karpv1.NodePool) error {
 	})
 }
 
+// RaisePools gives NodePools back the limits that an uninstall that was cut off
+// had lowered, and returns their number. Whoever may not read NodePools raises
+// none.
+func RaisePools(ctx context.Context, cfg *rest.Config) (int, error) {
+	direct, err := directClient(cfg)
+	if err != nil {
+		return 0, err
+	}
+	u := &Uninstall{direct: direct}
+	pools, err := u.pools(ctx)
+	if apierrors.IsForbidden(err) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	pools = slices.DeleteFunc(pools, func(p karpv1.NodePool) bool { return p.Annotations[beforeDrain] == "" })
+	if len(pools) == 0 {
+		return 0, nil
+	}
+	return len(pools), u.restorePools(ctx)
+}
+
 // restorePools takes back what drain did to the pools. By then nobody makes
-// nodes from them.
+// nodes from them, or somebody has thought better of it.
 func (u *Uninstall) restorePools(ctx context.Context) error {
 	pools, err := u.pools(ctx)
 	if err != nil {

@@ -32,22 +32,28 @@ func names(kind string, syncs []v1alpha1.Sync) string {
 	return kind + "s " + strings.Join(out, ", ")
 }
 
-// finalized says what carries Karpenter's finalizers; what is drained before is
-// not counted.
+// finalized says what will carry Karpenter's finalizers when they are removed:
+// not the nodes that the engine terminates before. It is empty for nothing.
 func (f *traces) finalized(drain bool) string {
 	var out []string
 	for _, kind := range slices.Sorted(maps.Keys(f.holding)) {
-		if drain && (kind == "Node" || kind == "NodeClaim") {
+		left := f.holding[kind]
+		if kind == "Node" || kind == "NodeClaim" {
+			switch {
+			case drain && len(f.claims) > 0:
+				left = 0
+			case f.lease.engineRuns():
+				left -= f.going[kind]
+			}
+		}
+		if left <= 0 {
 			continue
 		}
-		part := count(f.holding[kind], kind)
+		part := count(left, kind)
 		if strings.HasSuffix(part, "Classs") {
 			part = strings.TrimSuffix(part, "s") + "es"
 		}
 		out = append(out, part)
-	}
-	if len(out) == 0 {
-		return "whatever has one then"
 	}
 	return strings.Join(out, ", ")
 }
@@ -64,11 +70,15 @@ func (f *traces) kinds() string {
 	return out
 }
 
-// stays says what uninstall leaves as it is.
-func (f *traces) stays() []string {
+// stays says what uninstall leaves as it is; released tells whether Karpenter's
+// finalizers go.
+func (f *traces) stays(released bool) []string {
 	out := []string{"everything that Syncs applied: NodePools, node classes, workloads; and Karpenter's kinds"}
-	if f.otherKarpenter != "" {
+	switch held := f.finalized(false); {
+	case f.otherKarpenter != "":
 		out = append(out, "Karpenter's finalizers: "+f.otherKarpenter)
+	case !released && held != "":
+		out = append(out, fmt.Sprintf("Karpenter's finalizers on %s: no Cluster here says engine.mode: Embedded, so they may be those of a Karpenter that does not run at this moment; where none will run again, --release-finalizers takes them off", held))
 	}
 	if len(f.elsewhere) > 0 {
 		out = append(out, fmt.Sprintf("the kinds Sync and Cluster: there are Syncs in other namespaces (%s/%s)", f.elsewhere[0].Namespace, f.elsewhere[0].Name))
@@ -87,35 +97,41 @@ func inAWS(spec v1alpha1.ClusterSpec) []string {
 			parts = append(parts, fmt.Sprintf(format, values...))
 		}
 	}
+	names := iam.NamesOf(spec.Name, spec.Region)
+	boundary := ""
 	if role := spec.ControllerRole; role != nil {
-		add(true, "controller role %s", cmp.Or(role.Name, iam.NamesOf(spec.Name, spec.Region).Role))
+		add(true, "controller role %s with its policies %s, %s and %s", cmp.Or(role.Name, names.Role), names.Loop, names.Limits, names.Engine)
+		add(role.Identity != v1alpha1.IdentityIRSA, "its Pod Identity association")
+		boundary = names.Boundary
 	}
 	if role := spec.NodeRole; role != nil {
 		add(true, "node role %s with its access entry", role.Name)
 		add(role.InstanceProfile != "", "instance profile %s", role.InstanceProfile)
+		boundary = cmp.Or(role.PermissionsBoundary, names.Boundary)
 	}
+	add(boundary != "", "permissions boundary %s", boundary)
 	if queue := spec.InterruptionQueue; queue != nil {
 		add(true, "queue %s and the rules that fill it", cmp.Or(queue.Name, spec.Name))
 	}
 	add(spec.Discovery != nil, "discovery tags")
-	add(spec.Logging != nil, "logging")
+	add(spec.Logging != nil, "logging and log group /aws/eks/%s/cluster", spec.Name)
 	if len(parts) == 0 {
 		return nil
 	}
 	return []string{
 		fmt.Sprintf("in AWS, for EKS cluster %s: %s", spec.Name, strings.Join(parts, ", ")),
-		fmt.Sprintf("to find what Poolwright made there: aws resourcegroupstaggingapi get-resources --region %[1]s --tag-filters Key=poolwright.dev/cluster,Values=%[1]s/%[2]s; to have it deleted, set deletionPolicy: Delete on the parts, then take them out of the repository, before you uninstall", spec.Region, spec.Name),
+		fmt.Sprintf("to find what Poolwright made there: aws resourcegroupstaggingapi get-resources --region %[1]s --tag-filters Key=poolwright.dev/cluster,Values=%[1]s/%[2]s; to have it deleted, set deletionPolicy: Delete on the parts, then take them out of the repository, before you uninstall; what the controller itself runs with, its role and policies, is deleted by hand after that", spec.Region, spec.Name),
 	}
 }
 
 // warnings say what may cost something.
-func (f *traces) warnings(drain bool) []string {
+func (f *traces) warnings(drain, released bool) []string {
 	var out []string
 	staying := len(f.claims) - f.leaving()
 	if !drain && staying > 0 && f.otherKarpenter == "" {
 		out = append(out, fmt.Sprintf("%s of the pools would go on running, and cost, with nobody to terminate them: use --drain to remove them first", count(staying, "node")))
 	}
-	if f.otherKarpenter != "" || f.lease.engineRuns() {
+	if !released || f.lease.engineRuns() {
 		return out
 	}
 	var ids []string

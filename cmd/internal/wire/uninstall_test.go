@@ -1,6 +1,8 @@
 package wire
 
 import (
+	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -91,6 +93,14 @@ func TestARemovalIsToldAsItsGolden(t *testing.T) {
 			f.elsewhere = []v1alpha1.Sync{{ObjectMeta: metav1.ObjectMeta{Namespace: "other", Name: "dev"}}}
 			f.installed = state.NewSet(f.installed.Items()[0])
 		}},
+		{"nothing says that the engine was ours", false, func(f *traces) { f.lease, f.clusters = leaseFound{}, nil }},
+		{"a drain was cut off, and the nodes are on their way", false, func(f *traces) {
+			f.lowered, f.going = 2, map[string]int{"NodeClaim": 2, "Node": 1}
+			f.claims = []karpv1.NodeClaim{*claim("a", nodeClassGroup, true), *claim("b", nodeClassGroup, true)}
+		}},
+		{"a drain was cut off after the last node", true, func(f *traces) {
+			f.lowered, f.claims, f.holding = 2, nil, map[string]int{"NodePool": 2}
+		}},
 		{"only the inventory is left", false, func(f *traces) { *f = traces{own: true} }},
 	} {
 		u := removal(t)
@@ -104,10 +114,10 @@ func TestARemovalIsToldAsItsGolden(t *testing.T) {
 		for i, s := range u.Steps() {
 			fmt.Fprintf(&all, "%d. %s\n", i+1, s)
 		}
-		for _, s := range u.found.stays() {
+		for _, s := range u.found.stays(u.releases()) {
 			fmt.Fprintf(&all, "stays: %s\n", s)
 		}
-		for _, s := range u.found.warnings(c.drain) {
+		for _, s := range u.found.warnings(c.drain, u.releases()) {
 			fmt.Fprintf(&all, "warning: %s\n", s)
 		}
 		all.WriteString("\n")
@@ -127,6 +137,70 @@ func TestARemovalIsToldAsItsGolden(t *testing.T) {
 	}
 	if d := cmp.Diff(string(want), all.String()); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
+	}
+}
+
+func TestWhoeverStopsHalfwayIsToldTheWayBack(t *testing.T) {
+	for name, c := range map[string]struct {
+		at   string
+		want []string
+		not  string
+	}{
+		"while Syncs are suspended":  {"suspend", []string{"Syncs are suspended:", "uninstall again", "poolwright resume"}, "NodePools"},
+		"while nodes are drained":    {"drain", []string{"NodePools may make no node", "uninstall --drain again", "poolwright resume"}, ""},
+		"while the controller stops": {"stop", []string{"run poolwright uninstall again to finish"}, "resume"},
+		"after that":                 {"delete the installation", []string{"run poolwright uninstall again to finish"}, "resume"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			u := removal(t)
+			u.req.Drain, u.found = true, installedTraces()
+			u.schedule()
+			for i := range u.steps {
+				u.steps[i].do = func(context.Context) error { return nil }
+				if strings.HasPrefix(u.steps[i].text, c.at) {
+					u.steps[i].do = func(context.Context) error { return context.Canceled }
+				}
+			}
+			err := u.Run(t.Context())
+			if !errors.Is(err, context.Canceled) {
+				t.Fatal(err)
+			}
+			for _, word := range c.want {
+				if !strings.Contains(err.Error(), word) {
+					t.Errorf("%q lacks %q", err, word)
+				}
+			}
+			if c.not != "" && strings.Contains(err.Error(), c.not) {
+				t.Errorf("%q says %q", err, c.not)
+			}
+		})
+	}
+}
+
+func TestFinalizersStayWhereTheyMayBeAnothers(t *testing.T) {
+	for name, c := range map[string]struct {
+		mode   v1alpha1.EngineMode
+		lease  leaseFound
+		forced bool
+		other  string
+		want   bool
+	}{
+		"the Cluster says Embedded":         {mode: v1alpha1.EngineEmbedded, want: true},
+		"which is the default":              {want: true},
+		"the engine is off":                 {mode: v1alpha1.EngineOff},
+		"but has run":                       {mode: v1alpha1.EngineOff, lease: leaseFound{exists: true, engine: true}, want: true},
+		"our lease is one without engine":   {mode: v1alpha1.EngineOff, lease: leaseFound{exists: true}},
+		"somebody insists":                  {mode: v1alpha1.EngineOff, forced: true, want: true},
+		"not where another Karpenter leads": {mode: v1alpha1.EngineOff, forced: true, other: "it leads"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			u := removal(t)
+			u.req.ReleaseFinalizers, u.found = c.forced, installedTraces()
+			u.found.clusters[0].Spec.Engine.Mode, u.found.lease, u.found.otherKarpenter = c.mode, c.lease, c.other
+			if got := u.releases(); got != c.want {
+				t.Errorf("released: %t, want %t", got, c.want)
+			}
+		})
 	}
 }
 
