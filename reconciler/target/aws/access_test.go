@@ -12,6 +12,7 @@ import (
 	sdk "github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/eks"
 	"github.com/aws/aws-sdk-go-v2/service/iam"
+	"github.com/aws/smithy-go"
 	"github.com/google/go-cmp/cmp"
 
 	sandbox "github.com/poolwright/poolwright/provision/sandbox/aws"
@@ -71,9 +72,9 @@ func TestAnAccessEntryIsMadeOfNothingAndPutRightWhereItIsBroken(t *testing.T) {
 		l.do(l.c.eks.DeleteAccessEntry(t.Context(), &eks.DeleteAccessEntryInput{ClusterName: sdk.String("sandbox"), PrincipalArn: l.principal()}))
 	}
 	l.broken("no entry", drop)
-	l.broken("an entry of another type", func() {
+	l.broken("an entry of another type that is ours", func() {
 		drop()
-		l.do(l.c.eks.CreateAccessEntry(t.Context(), &eks.CreateAccessEntryInput{ClusterName: sdk.String("sandbox"), PrincipalArn: l.principal()}))
+		l.do(l.c.eks.CreateAccessEntry(t.Context(), &eks.CreateAccessEntryInput{ClusterName: sdk.String("sandbox"), PrincipalArn: l.principal(), Tags: tagsOf(l.wanted()[0])}))
 	})
 	l.broken("a missing tag", func() {
 		arn, _, _ := strings.Cut(l.see(l.wanted()[0]).uid, "#")
@@ -89,14 +90,83 @@ func TestAnEntryThatEKSMadeItselfIsNotOurs(t *testing.T) {
 	}
 }
 
-func TestTheEntryOfARoleWithAPathIsFound(t *testing.T) {
+func TestAnEntryOfAnotherTypeThatOthersMadeIsNeverReplaced(t *testing.T) {
+	for name, tags := range map[string]map[string]string{
+		"of others":              nil,
+		"of the other region":    {clusterTag: "us-west-2/sandbox", policyTag: "Delete"},
+		"that was adopted once":  {clusterTag: sandboxMark},
+		"with a tag of the team": {"team": "ml"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLife(t, accessEntries{}, func(c *sandbox.Config) { c.Roles = []string{"nodes"} }, nodes(func(n *v1alpha1.NodeRole) { n.Adopt = true }))
+			l.do(l.c.eks.CreateAccessEntry(t.Context(), &eks.CreateAccessEntryInput{ClusterName: sdk.String("sandbox"), PrincipalArn: l.principal(), Tags: tags}))
+			item := l.wanted()[0]
+			got := l.see(item)
+			for _, command := range []string{"`aws eks delete-access-entry --cluster-name sandbox --principal-arn " + *l.principal(), "`aws eks create-access-entry ", "--type EC2_LINUX"} {
+				if !strings.Contains(got.held, command) {
+					t.Errorf("%q is not said: %s", command, got.held)
+				}
+			}
+			if err := l.write(t.Context(), l.c, item, got); err == nil {
+				t.Error("it was written")
+			}
+			if after := l.see(item); after.object["type"] != "STANDARD" || after.uid != got.uid {
+				t.Errorf("it was replaced: %v", after.object)
+			}
+		})
+	}
+}
+
+func TestTheEntryOfARoleWithAPathIsFoundAndNeverMade(t *testing.T) {
 	l := newLife(t, accessEntries{}, nil, nodes(func(n *v1alpha1.NodeRole) { n.Adopt = true }))
 	l.role("nodes", "/eks/", nodeTrustText)
+	item, principal := l.wanted()[0], l.c.place.iamARN("role/eks/nodes")
+	missing := l.see(item)
+	if missing.object != nil || !strings.Contains(missing.missing, "`aws eks create-access-entry --cluster-name sandbox --principal-arn "+principal+" --type EC2_LINUX --region us-east-1`") {
+		t.Errorf("it is not made, and %q is said", missing.missing)
+	}
+	if err := l.write(t.Context(), l.c, item, sighting{}); err == nil || !strings.Contains(err.Error(), "has a path") {
+		t.Errorf("making it: %v", err)
+	}
+	l.do(l.c.eks.CreateAccessEntry(t.Context(), &eks.CreateAccessEntryInput{ClusterName: sdk.String("sandbox"), PrincipalArn: &principal, Type: sdk.String("EC2_LINUX")}))
 	l.settle()
-	shown, err := l.c.eks.ListAccessEntries(t.Context(), &eks.ListAccessEntriesInput{ClusterName: sdk.String("sandbox")})
-	l.do(shown, err)
-	if !slices.Contains(shown.AccessEntries, l.c.place.iamARN("role/eks/nodes")) {
-		t.Errorf("the entries are %v", shown.AccessEntries)
+	if got := l.see(item); !got.ours || !strings.Contains(got.uid, "/nodes/") {
+		t.Errorf("ours %v, %v", got.ours, got.uid)
+	}
+}
+
+func TestOnlyARoleThatEKSHasNotHeardOfIsWaitedFor(t *testing.T) {
+	for message, want := range map[string]bool{
+		"The specified principalArn is invalid: invalid principal.":                    true,
+		"Role provided in the request does not exist.":                                 true,
+		"The role arn:aws:iam::000000000000:role/nodes cannot be found.":               true,
+		"The username is reserved.":                                                    false,
+		"The tag key aws:x is not allowed.":                                            false,
+		"The kubernetesGroups must be empty for an access entry of the type EC2_LINUX": false,
+	} {
+		err := &smithy.GenericAPIError{Code: "InvalidParameterException", Message: message}
+		if unheard(err) != want {
+			t.Errorf("%q: waited for: %v", message, !want)
+		}
+	}
+	if unheard(&smithy.GenericAPIError{Code: "InvalidRequestException", Message: "role not found"}) {
+		t.Error("another code is waited for")
+	}
+}
+
+func TestARoleStaysInItsProfileUntilTheOtherMayComeIn(t *testing.T) {
+	l := newLife(t, profiles{}, func(c *sandbox.Config) {
+		c.Roles, c.Profiles = []string{"nodes", "other"}, map[string]string{"nodes": "other"}
+	}, controlled(v1alpha1.IdentityPod))
+	item := l.wanted()[0]
+	if _, err := l.cloud.Inject(sandbox.Fault{Service: "iam", Operation: "AddRoleToInstanceProfile", Code: "AccessDenied", Message: "not authorized to perform: iam:PassRole on resource: nodes", Status: http.StatusForbidden}); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.write(t.Context(), l.c, item, l.see(item)); !denied(err) {
+		t.Errorf("got %v", err)
+	}
+	if got := l.see(item); got.object["role"] != "other" {
+		t.Errorf("the profile holds %v", got.object["role"])
 	}
 }
 

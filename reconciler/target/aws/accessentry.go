@@ -2,6 +2,7 @@ package aws
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -16,13 +17,16 @@ import (
 // that lets EC2 Linux nodes join.
 type accessEntries struct{}
 
+// nodeEntry is the type that lets EC2 Linux nodes join, and nothing else.
+const nodeEntry = "EC2_LINUX"
+
 func (accessEntries) want(s scope) []state.Item {
 	node := s.spec.NodeRole
 	if node == nil {
 		return nil
 	}
 	return []state.Item{s.made(s.regional("eks", "AccessEntry", s.Cluster+"/"+node.Name), waveThird, node.Part, map[string]any{
-		"principalArn": s.iamARN("role/" + node.Name), "type": "EC2_LINUX",
+		"principalArn": s.iamARN("role/" + node.Name), "type": nodeEntry,
 	})}
 }
 
@@ -35,11 +39,32 @@ func (accessEntries) read(ctx context.Context, c *clients, keys []state.Key) map
 		}
 		// An adopted role may have a path, which only the list tells.
 		principal, err := entryOf(ctx, c, cluster, role)
-		if err != nil || principal == "" {
+		if err != nil {
 			return sighting{}, err
+		}
+		if principal == "" {
+			return unentered(ctx, c, cluster, role)
 		}
 		return readEntry(ctx, c, cluster, principal)
 	})
+}
+
+// unentered is an entry that does not exist. Those of roles with a path are not
+// made by Poolwright: its policy names the role, not its path.
+func unentered(ctx context.Context, c *clients, cluster, role string) (sighting, error) {
+	principal, err := c.roleARN(ctx, role)
+	if errors.Is(err, errNotYet) || denied(err) { // the role's own sighting tells it
+		return sighting{}, nil
+	}
+	if err != nil || principal == c.place.iamARN("role/"+role) {
+		return sighting{}, err
+	}
+	return sighting{missing: fmt.Sprintf("role %s has a path, and Poolwright makes access entries only for roles without one: `%s`", principal, c.entering(cluster, principal))}, nil
+}
+
+// entering is the command that makes an entry.
+func (c *clients) entering(cluster, principal string) string {
+	return fmt.Sprintf("aws eks create-access-entry --cluster-name %s --principal-arn %s --type %s --region %s", cluster, principal, nodeEntry, c.place.Region)
 }
 
 func readEntry(ctx context.Context, c *clients, cluster, principal string) (sighting, error) {
@@ -59,6 +84,12 @@ func readEntry(ctx context.Context, c *clients, cluster, principal string) (sigh
 	seen.object = map[string]any{
 		"principalArn": c.place.iamARN("role/" + c.place.roleName(sdk.ToString(e.PrincipalArn))),
 		"type":         sdk.ToString(e.Type), "tags": tagObject(seen.tags),
+	}
+	_, made := seen.tags[policyTag]
+	plain := principal == c.place.iamARN("role/"+c.place.roleName(principal))
+	if sdk.ToString(e.Type) != nodeEntry && !(seen.ours && made && plain) {
+		seen.held = fmt.Sprintf("the type of an access entry cannot be changed, and Poolwright replaces only what it made itself: `aws eks delete-access-entry --cluster-name %s --principal-arn %s --region %s`, "+
+			"then `%s`; in between nobody comes in by it", cluster, principal, c.place.Region, c.entering(cluster, principal))
 	}
 	return seen, nil
 }
@@ -102,16 +133,23 @@ func withoutEntries(ctx context.Context, c *clients, cluster string, err error) 
 		"`aws eks update-cluster-config --name %s --access-config authenticationMode=API_AND_CONFIG_MAP`", cluster)
 }
 
-// write makes the entry. The type of an entry cannot be changed: it is made
-// anew, and whoever comes in by it is refused for a moment.
+// write makes the entry. The type of an entry cannot be changed: one that
+// Poolwright made is made anew, and whoever comes in by it is refused for a
+// moment. Others are held.
 func (accessEntries) write(ctx context.Context, c *clients, wanted state.Item, live sighting) error {
 	cluster, role, _ := strings.Cut(wanted.Key.Name, "/")
 	if live.object != nil && live.object["type"] == wanted.Object["type"] {
 		return c.tagEKS(ctx, wanted, live)
 	}
+	if live.held != "" || live.missing != "" {
+		return errors.New(live.held + live.missing)
+	}
 	principal, err := c.roleARN(ctx, role)
 	if err != nil {
 		return err
+	}
+	if principal != c.place.iamARN("role/"+role) {
+		return fmt.Errorf("role %s has a path, and Poolwright makes access entries only for roles without one: `%s`", principal, c.entering(cluster, principal))
 	}
 	if live.object != nil {
 		if err := deleteEntry(ctx, c, cluster, principal); err != nil {
@@ -122,8 +160,7 @@ func (accessEntries) write(ctx context.Context, c *clients, wanted state.Item, l
 	_, err = c.eks.CreateAccessEntry(ctx, &eks.CreateAccessEntryInput{
 		ClusterName: sdk.String(cluster), PrincipalArn: sdk.String(principal), Type: sdk.String(kind), Tags: tagsOf(wanted),
 	})
-	// EKS answers so for a role that it has not heard of yet.
-	if codeOf(err) == "InvalidParameterException" || exists(err) {
+	if unheard(err) || exists(err) {
 		return notYet(err)
 	}
 	if gone(err) {

@@ -152,7 +152,7 @@ func (j *job) compare(live sighting) error {
 const (
 	firstRetry = 500 * time.Millisecond
 	lastRetry  = 5 * time.Second
-	patience   = 20 * time.Second
+	tryFor     = 20 * time.Second
 )
 
 // send writes, again and again while AWS has not caught up.
@@ -175,7 +175,7 @@ func (j *job) send(ctx context.Context, live sighting) error {
 		default:
 			return j.failed(err)
 		}
-		if j.cfg.Clock.Since(began) >= patience || !pause(ctx, j.cfg.Clock, wait) {
+		if j.cfg.Clock.Since(began) >= tryFor || !pause(ctx, j.cfg.Clock, wait) {
 			return j.failed(err)
 		}
 		// A part of it may have been done.

@@ -2,8 +2,10 @@ package aws
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -11,6 +13,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/eks"
 	"github.com/aws/aws-sdk-go-v2/service/iam"
 	iamtypes "github.com/aws/aws-sdk-go-v2/service/iam/types"
+	"github.com/aws/smithy-go"
 
 	permissions "github.com/poolwright/poolwright/config/iam"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
@@ -22,7 +25,7 @@ import (
 
 // onlyBootstrap is why the controller's own identity is only compared: who
 // could write it could give itself any power.
-const onlyBootstrap = "written only by `poolwright bootstrap` (least power)"
+const onlyBootstrap = "run `poolwright bootstrap` again: the running controller never writes its own role"
 
 // needsNodes is why nothing of the controller's identity is written for a
 // Cluster without a node role.
@@ -68,6 +71,16 @@ func (c *clients) roleARN(ctx context.Context, name string) (string, error) {
 		return "", fmt.Errorf("reading role %q: %w", name, err)
 	}
 	return sdk.ToString(out.Role.Arn), nil
+}
+
+// unknownRole is how EKS words that it has not heard of a role; the code alone
+// is that of every mistake.
+var unknownRole = regexp.MustCompile(`(?i)(role|principal).*(does not exist|not found|cannot be found|could not be found|invalid principal|is invalid)`)
+
+// unheard reports whether EKS refuses a role that was made a moment ago.
+func unheard(err error) bool {
+	var said smithy.APIError
+	return errors.As(err, &said) && said.ErrorCode() == "InvalidParameterException" && unknownRole.MatchString(said.ErrorMessage())
 }
 
 // issuer is the cluster's OIDC issuer without its scheme.

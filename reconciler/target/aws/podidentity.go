@@ -127,8 +127,7 @@ func (podIdentities) write(ctx context.Context, c *clients, wanted state.Item, l
 			ClusterName: sdk.String(cluster), Namespace: sdk.String(namespace), ServiceAccount: sdk.String(account), RoleArn: sdk.String(arn), Tags: tagsOf(wanted),
 		})
 	}
-	// EKS answers so for a role that it has not heard of yet.
-	if codeOf(err) == "InvalidParameterException" || exists(err) {
+	if unheard(err) || exists(err) {
 		return notYet(err)
 	}
 	if err != nil {

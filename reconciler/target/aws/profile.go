@@ -64,6 +64,9 @@ func (profiles) write(ctx context.Context, c *clients, wanted state.Item, live s
 		return nil
 	}
 	if have != "" {
+		if err := replaceable(ctx, c, name, role); err != nil {
+			return err
+		}
 		if err := takeOut(ctx, c, name, have); err != nil {
 			return err
 		}
@@ -76,6 +79,20 @@ func (profiles) write(ctx context.Context, c *clients, wanted state.Item, live s
 		return fmt.Errorf("putting role %q into instance profile %q: %w", role, name, err)
 	}
 	return nil
+}
+
+// replaceable makes sure that the role may be put into a profile before another
+// is taken out of it: IAM says whether that is allowed before it says that the
+// profile is full.
+func replaceable(ctx context.Context, c *clients, profile, role string) error {
+	_, err := c.iam.AddRoleToInstanceProfile(ctx, &iam.AddRoleToInstanceProfileInput{InstanceProfileName: sdk.String(profile), RoleName: sdk.String(role)})
+	switch {
+	case err == nil || codeOf(err) == "LimitExceeded":
+		return nil
+	case gone(err):
+		return notYet(err)
+	}
+	return fmt.Errorf("putting role %q into instance profile %q, before another is taken out of it: %w", role, profile, err)
 }
 
 func tagProfile(ctx context.Context, c *clients, wanted state.Item, live sighting) error {
