@@ -16,6 +16,7 @@ import (
 
 	sandbox "github.com/poolwright/poolwright/provision/sandbox/aws"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/state"
 )
 
 const (
@@ -75,6 +76,10 @@ func TestTheNodeRoleIsMadeOfNothingAndPutRightWhereItIsBroken(t *testing.T) {
 			"Effect": "Allow", "Principal": map[string]any{"Service": []any{"ec2.amazonaws.com"}}, "Action": []any{"sts:AssumeRole"},
 		}}},
 		"policies": []any{
+			"arn:aws:iam::aws:policy/AmazonEC2ContainerRegistryPullOnly", "arn:aws:iam::aws:policy/AmazonEKSWorkerNodePolicy",
+			"arn:aws:iam::aws:policy/AmazonEKS_CNI_Policy", "arn:aws:iam::aws:policy/AmazonSSMManagedInstanceCore",
+		},
+		"managedPolicies": []any{
 			"arn:aws:iam::aws:policy/AmazonEC2ContainerRegistryPullOnly", "arn:aws:iam::aws:policy/AmazonEKSWorkerNodePolicy",
 			"arn:aws:iam::aws:policy/AmazonEKS_CNI_Policy", "arn:aws:iam::aws:policy/AmazonSSMManagedInstanceCore",
 		},
@@ -173,13 +178,44 @@ func TestAnAdoptedRoleKeepsItsBoundaryItsPathAndItsInlinePolicies(t *testing.T) 
 	l.do(l.c.iam.PutRolePolicy(t.Context(), &iam.PutRolePolicyInput{RoleName: l.node(), PolicyName: sdk.String("cache"), PolicyDocument: sdk.String(someDocument)}))
 	admin := "arn:aws:iam::aws:policy/ReadOnlyAccess"
 	l.do(l.c.iam.PutRolePermissionsBoundary(t.Context(), &iam.PutRolePermissionsBoundaryInput{RoleName: l.node(), PermissionsBoundary: &admin}))
+	own, all := "arn:aws:iam::000000000000:policy/cache-reader", "arn:aws:iam::aws:policy/AdministratorAccess"
+	l.do(l.c.iam.CreatePolicy(t.Context(), &iam.CreatePolicyInput{PolicyName: sdk.String("cache-reader"), PolicyDocument: sdk.String(someDocument)}))
+	for _, arn := range []string{own, all} {
+		l.do(l.c.iam.AttachRolePolicy(t.Context(), &iam.AttachRolePolicyInput{RoleName: l.node(), PolicyArn: &arn}))
+	}
 	l.settle()
 	got := l.see(l.wanted()[0])
+	if have := listed(got.object["policies"]); !slices.Contains(have, own) || slices.Contains(have, all) || len(have) != 5 {
+		t.Errorf("the policies are %q", have)
+	}
 	if !got.ours || got.object["permissionsBoundary"] != admin || fmt.Sprint(got.object["inlinePolicies"]) != "[cache]" || got.tags[policyTag] != "" {
 		t.Errorf("ours %v, %v", got.ours, got.object)
 	}
-	if !slices.Equal(got.notes, []string{"it has inline policies that Poolwright does not know: cache"}) {
+	if !slices.Equal(got.notes, []string{"it has inline policies that Poolwright does not know: cache", "it has policies of this account that Poolwright does not know: cache-reader"}) {
 		t.Errorf("notes %q", got.notes)
+	}
+}
+
+func TestTheBoundaryThatPoolwrightGivesIsNotAskedOfRolesOfOthers(t *testing.T) {
+	for _, tt := range []struct {
+		name, declared string
+		differs        bool
+	}{
+		{"the default", "", false},
+		{"a boundary that is declared", "own", true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			l := newLife(t, roles{}, nil, nodes(func(n *v1alpha1.NodeRole) { n.PermissionsBoundary = tt.declared }))
+			l.role("nodes", "/", nodeTrustText)
+			item := l.wanted()[0]
+			for _, arn := range listed(item.Object["policies"]) {
+				l.do(l.c.iam.AttachRolePolicy(t.Context(), &iam.AttachRolePolicyInput{RoleName: l.node(), PolicyArn: &arn}))
+			}
+			found := roles{}.given(l.c.place, item.Object, asMarked(item.Object, project(item.Object, l.see(item).object)))
+			if same := state.Equal(item.Object, found); same == tt.differs {
+				t.Errorf("equal: %v: %v", same, found)
+			}
+		})
 	}
 }
 
@@ -308,9 +344,11 @@ func TestEveryLifeOfAnIdentityMayEndAtAnyRequest(t *testing.T) {
 		{"an access entry is made", func(t *testing.T) *life {
 			return bootstrapped(t, accessEntries{}, nil, controlled(v1alpha1.IdentityPod))
 		}},
-		{"an access entry of another type is adopted", func(t *testing.T) *life {
-			l := newLife(t, accessEntries{}, func(c *sandbox.Config) { c.Roles = []string{"nodes"} }, adopted)
-			l.do(l.c.eks.CreateAccessEntry(t.Context(), &eks.CreateAccessEntryInput{ClusterName: sdk.String("sandbox"), PrincipalArn: sdk.String(l.c.place.iamARN("role/nodes"))}))
+		{"an access entry of ours has another type", func(t *testing.T) *life {
+			l := newLife(t, accessEntries{}, func(c *sandbox.Config) { c.Roles = []string{"nodes"} }, nodes(nil))
+			l.do(l.c.eks.CreateAccessEntry(t.Context(), &eks.CreateAccessEntryInput{
+				ClusterName: sdk.String("sandbox"), PrincipalArn: sdk.String(l.c.place.iamARN("role/nodes")), Tags: tagsOf(l.wanted()[0]),
+			}))
 			return l
 		}},
 		{"a pod identity association is made", func(t *testing.T) *life {

@@ -2,7 +2,6 @@ package aws
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -317,7 +316,7 @@ func (o *observation) leave(rec inventory.Record) (state.Item, bool) {
 		Key: rec.Key, Version: rec.Version, Applied: rec.Desired, Leaving: rec.Leaving, Wave: rec.Wave,
 	}
 	switch {
-	case live.err != nil && !errors.Is(live.err, errNoSuch):
+	case live.err != nil:
 		found.Unknown = live.err.Error()
 		return found, true
 	case !seen || live.object == nil:

@@ -3,6 +3,7 @@ package aws
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -19,7 +20,7 @@ type roles struct{}
 
 // issuerWord stands for the cluster's OIDC issuer in a wanted trust document:
 // only AWS knows it.
-const issuerWord = "<issuer>"
+const issuerWord = "<the cluster's OIDC issuer>"
 
 func (roles) want(s scope) []state.Item {
 	var out []state.Item
@@ -49,11 +50,12 @@ func (s scope) nodeRole(node v1alpha1.NodeRole) state.Item {
 		arns = append(arns, s.awsPolicyARN(path))
 	}
 	slices.Sort(arns)
-	object := map[string]any{"trust": s.nodeTrust(), "policies": strs(slices.Compact(arns))}
-	if !node.Adopt {
+	attached := strs(slices.Compact(arns))
+	object := map[string]any{"trust": s.nodeTrust(), "policies": attached, "inlinePolicies": []any{}}
+	if node.Adopt {
 		// Who adopts a role keeps what else its owner gave it: no field of the
 		// declaration could name those policies.
-		object["inlinePolicies"] = []any{}
+		object = map[string]any{"trust": s.nodeTrust(), "managedPolicies": attached}
 	}
 	if node.PermissionsBoundary != "" {
 		object["permissionsBoundary"] = s.iamARN("policy/" + node.PermissionsBoundary)
@@ -94,8 +96,13 @@ func (s scope) controllerTrust(own v1alpha1.ControllerRole) map[string]any {
 		})
 	}
 	return trust(map[string]any{"Service": []any{"pods.eks.amazonaws.com"}}, []any{"sts:AssumeRole", "sts:TagSession"}, map[string]any{
-		"StringEquals": map[string]any{"aws:SourceAccount": []any{s.Account}},
-		"ArnEquals":    map[string]any{"aws:SourceArn": []any{s.arn("eks", "cluster/"+s.Cluster)}},
+		"StringEquals": map[string]any{
+			"aws:SourceAccount":                         []any{s.Account},
+			"aws:RequestTag/eks-cluster-arn":            []any{s.arn("eks", "cluster/"+s.Cluster)},
+			"aws:RequestTag/kubernetes-namespace":       []any{own.Namespace},
+			"aws:RequestTag/kubernetes-service-account": []any{own.ServiceAccount},
+		},
+		"ArnEquals": map[string]any{"aws:SourceArn": []any{s.arn("eks", "cluster/"+s.Cluster)}},
 	})
 }
 
@@ -111,7 +118,7 @@ func oneByOne(keys []state.Key, read func(state.Key) (sighting, error)) map[stat
 		switch {
 		case err != nil:
 			out[k] = sighting{err: err}
-		case seen.object != nil || len(seen.notes) > 0:
+		case seen.object != nil || seen.missing != "" || len(seen.notes) > 0:
 			out[k] = seen
 		}
 	}
@@ -142,15 +149,46 @@ func readRole(ctx context.Context, c *clients, name string) (sighting, error) {
 	if doc, seen.notes, err = c.unissued(ctx, doc); err != nil {
 		return sighting{}, err
 	}
-	seen.object = map[string]any{"trust": doc, "policies": strs(attached), "inlinePolicies": strs(inline), "tags": tagObject(seen.tags)}
+	managed := slices.DeleteFunc(slices.Clone(attached), func(arn string) bool { return !strings.HasPrefix(arn, c.place.awsPolicyARN("")) })
+	seen.object = map[string]any{
+		"trust": doc, "policies": strs(attached), "managedPolicies": strs(managed), "inlinePolicies": strs(inline), "tags": tagObject(seen.tags),
+	}
 	if b := out.Role.PermissionsBoundary; b != nil {
 		seen.object["permissionsBoundary"] = sdk.ToString(b.PermissionsBoundaryArn)
 	}
-	if _, made := seen.tags[policyTag]; len(inline) > 0 && !(made && seen.ours) {
-		seen.notes = append(seen.notes, fmt.Sprintf("it has inline policies that Poolwright does not know: %s", strings.Join(inline, ", ")))
+	if _, made := seen.tags[policyTag]; !made || !seen.ours {
+		seen.notes = append(seen.notes, c.strangers(attached, managed, inline)...)
 	}
 	slices.Sort(seen.notes)
 	return seen, nil
+}
+
+// strangers names the policies of a role of others that no field of a
+// declaration could name.
+func (c *clients) strangers(attached, managed, inline []string) []string {
+	var out, names []string
+	for _, arn := range without(without(attached, managed), c.place.powers()) {
+		names = append(names, arn[strings.LastIndex(arn, "/")+1:])
+	}
+	if slices.Sort(names); len(names) > 0 {
+		out = append(out, "it has policies of this account that Poolwright does not know: "+strings.Join(names, ", "))
+	}
+	if len(inline) > 0 {
+		out = append(out, "it has inline policies that Poolwright does not know: "+strings.Join(inline, ", "))
+	}
+	return out
+}
+
+// given: the boundary of what Poolwright makes is not asked of a role that
+// somebody else made. One that the declaration names is.
+func (roles) given(at place, wanted, found map[string]any) map[string]any {
+	ours := at.iamARN("policy/" + at.names().Boundary)
+	if wanted["permissionsBoundary"] != ours {
+		return found
+	}
+	out := maps.Clone(found)
+	out["permissionsBoundary"] = ours
+	return out
 }
 
 // rolePolicies lists the ARNs of the attached policies and the names of the

@@ -16,8 +16,11 @@ import (
 // that no role of ours ever exists without them; policies come after. Where a
 // role exists, what takes power away comes before what gives it.
 func (roles) write(ctx context.Context, c *clients, wanted state.Item, live sighting) error {
-	name := wanted.Key.Name
-	policies := listed(wanted.Object["policies"])
+	name, which := wanted.Key.Name, "policies"
+	if _, adopted := wanted.Object["managedPolicies"]; adopted {
+		which = "managedPolicies"
+	}
+	policies := listed(wanted.Object[which])
 	for _, arn := range policies {
 		if err := c.place.attachable(arn); err != nil {
 			return err
@@ -39,7 +42,7 @@ func (roles) write(ctx context.Context, c *clients, wanted state.Item, live sigh
 	if err := boundRole(ctx, c, wanted, live); err != nil {
 		return err
 	}
-	have := listed(live.object["policies"])
+	have := listed(live.object[which])
 	if err := detach(ctx, c, name, without(have, policies)); err != nil {
 		return err
 	}
