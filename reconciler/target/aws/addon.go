@@ -39,7 +39,7 @@ func (addons) read(ctx context.Context, c *clients, keys []state.Key) map[state.
 		case noCluster(err):
 			out[k] = sighting{missing: c.place.missingCluster()}
 		case gone(err):
-			out[k] = sighting{missing: "the add-on is not installed, and Poolwright installs none: " +
+			out[k] = sighting{missing: "Poolwright installs no add-ons: " +
 				c.place.command("eks create-addon", "--cluster-name", c.place.Cluster, "--addon-name", k.Name) +
 				", with --addon-version where a version is declared"}
 		case err != nil:

@@ -2,7 +2,6 @@ package aws
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -35,9 +34,6 @@ type (
 	subnets        struct{}
 	securityGroups struct{}
 )
-
-// errNoSuch marks that nothing can be told of what does not exist.
-var errNoSuch = errors.New("it does not exist")
 
 const (
 	discoveryKey = "karpenter.sh/discovery"

@@ -173,7 +173,7 @@ func eachNodeGroup(ctx context.Context, c *clients, keys []state.Key, look func(
 		case noCluster(err):
 			out[k] = sighting{missing: c.place.missingCluster()}
 		case gone(err):
-			out[k] = sighting{missing: "the node group does not exist, and Poolwright makes none: " +
+			out[k] = sighting{missing: "Poolwright makes no node groups: " +
 				c.place.command("eks create-nodegroup", "--cluster-name", c.place.Cluster, "--nodegroup-name", k.Name, "…") +
 				", or take it out of spec.systemNodeGroups"}
 		case err != nil:
