@@ -29,12 +29,16 @@ const (
 // lines are the ways to AWS, one for each place.
 type lines struct {
 	cfg Config
+	// limit bounds one call with its retries.
+	limit time.Duration
 
 	mu   sync.Mutex
 	open map[place]*line
 }
 
-func newLines(cfg Config) *lines { return &lines{cfg: cfg, open: map[place]*line{}} }
+func newLines(cfg Config) *lines {
+	return &lines{cfg: cfg, limit: callTimeout, open: map[place]*line{}}
+}
 
 // line is the way to one place: its clients, and who they are.
 type line struct {
@@ -113,7 +117,7 @@ var errNotFresh = errors.New("nothing may be written at this moment")
 func (l *lines) guard(stack *middleware.Stack) error {
 	err := stack.Initialize.Add(middleware.InitializeMiddlewareFunc("PoolwrightPatience",
 		func(ctx context.Context, in middleware.InitializeInput, next middleware.InitializeHandler) (middleware.InitializeOutput, middleware.Metadata, error) {
-			call, done, err := begin(ctx)
+			call, done, err := begin(ctx, l.limit)
 			if err != nil {
 				return middleware.InitializeOutput{}, middleware.Metadata{}, err
 			}

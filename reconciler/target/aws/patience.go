@@ -48,13 +48,13 @@ func (e *calledError) Error() string {
 func (e *calledError) Unwrap() error { return e.cause }
 
 // begin bounds one call; done, which must be called, makes its error known.
-func begin(ctx context.Context) (call context.Context, done func(error) error, err error) {
+func begin(ctx context.Context, limit time.Duration) (call context.Context, done func(error) error, err error) {
 	service, region := awsmiddleware.GetServiceID(ctx), awsmiddleware.GetRegion(ctx)
 	p, _ := ctx.Value(patienceKey{}).(*patience)
 	if p.lost(service) {
 		return nil, nil, &calledError{service: service, region: region, cause: errSilent}
 	}
-	call, cancel := context.WithTimeout(ctx, callTimeout)
+	call, cancel := context.WithTimeout(ctx, limit)
 	return call, func(err error) error {
 		defer cancel()
 		if err == nil {
