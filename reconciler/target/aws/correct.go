@@ -15,7 +15,7 @@ import (
 // what has moved since it was observed is left to the next run, unless it is as
 // wanted by now.
 func (w *World) Correct(ctx context.Context, change plan.Change) error {
-	doing := gerund(change.Action) + " it" // Whoever shows the error names the thing.
+	doing := fmt.Sprintf("%s %s", gerund(change.Action), change.Key)
 	if change.Hold != "" || change.Standing() {
 		return state.Failf(state.Fix, "Held", "%s: it is only compared", doing)
 	}
