@@ -102,6 +102,10 @@ func (f *bootstrapFlags) settle(ctx context.Context, b *wire.Bootstrap, streams 
 	if err := b.WaitAvailable(ctx, f.timeout); err != nil {
 		return err
 	}
+	if waits := b.Waits(ctx); waits != "" {
+		fmt.Fprintf(streams.Err, "Sync %s does not follow the repository yet: %s\n", b.SyncName, waits)
+		return nil
+	}
 	fmt.Fprintf(streams.Err, "Sync %s follows the repository; see: kubectl -n %s get sync %s\n", b.SyncName, f.conn.namespace, b.SyncName)
 	return nil
 }

@@ -152,7 +152,7 @@ func TestInstallingAndUninstallingFromALaptop(t *testing.T) {
 	if err := l.hand.Get(l.Context(), client.ObjectKey{Name: engineSystem}, &corev1.Namespace{}); !apierrors.IsNotFound(err) {
 		t.Fatalf("a dry run made the namespace: %v", err)
 	}
-	l.expect(l.bootstrap("--yes"), 0, "Secret git is not in namespace", "2 of 2 replicas are available", "Sync dev follows")
+	l.expect(l.bootstrap("--yes"), 0, "Secret git is not in namespace", "2 of 2 replicas are available", "Sync dev does not follow the repository yet")
 	l.expect(l.bootstrap("--yes"), 0, "nothing to change")
 	l.expect(l.types("bootstrap", "clusters/dev", "--yes"), 0, "nothing to change")
 	l.installed()

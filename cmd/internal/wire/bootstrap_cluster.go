@@ -17,6 +17,7 @@ import (
 	"github.com/poolwright/poolwright/config/iam"
 	"github.com/poolwright/poolwright/provision/engine"
 	"github.com/poolwright/poolwright/provision/engine/gate"
+	"github.com/poolwright/poolwright/provision/engine/preflight"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/state"
 )
@@ -98,6 +99,9 @@ func (d declaredEKS) prove(ctx context.Context, cfg *rest.Config, c client.Clien
 	if err != nil {
 		return nil, err
 	}
+	if err := preflight.Credentials(ctx, credentials); err != nil {
+		return nil, err
+	}
 	closed, err := gate.Gates{
 		Cluster: settings.Cluster, Region: settings.Region, Account: settings.Account,
 		REST: cfg, Kube: c, AWS: credentials,
@@ -117,6 +121,10 @@ func (d declaredEKS) prove(ctx context.Context, cfg *rest.Config, c client.Clien
 	}
 	if len(refused) > 0 {
 		return nil, fmt.Errorf("%s: this is not proven to be EKS cluster %s in %s of account %s, so nothing is installed: %w", d.origin, d.spec.Name, d.spec.Region, d.spec.Account, errors.Join(refused...))
+	}
+	// Where it cannot be found out, Karpenter's events will tell.
+	if missing, err := preflight.SpotRoleMissing(ctx, credentials); err == nil && missing {
+		warnings = append(warnings, fmt.Sprintf("account %s has no role %s, without which EC2 launches no spot instance for Karpenter; make it once with: aws iam create-service-linked-role --aws-service-name spot.amazonaws.com", d.spec.Account, preflight.SpotRole))
 	}
 	if d.spec.ControllerRole == nil {
 		warnings = append(warnings, fmt.Sprintf("%s: the Cluster has no spec.controllerRole: give the service account %s/%s an IAM role yourself, or declare it and let bootstrap make it", d.origin, namespace, shippedName))

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/go-git/go-git/v5"
@@ -50,6 +51,35 @@ func readOrigin(root string) (origin, error) {
 	theirs, err := repo.Reference(plumbing.NewRemoteReferenceName("origin", o.branch), true)
 	o.ahead = err != nil || theirs.Hash() != mine.Hash()
 	return o, nil
+}
+
+// uncommitted lists the files in a folder of a working copy that differ from the
+// commit that is checked out, ignored ones apart; none where there is no Git.
+func uncommitted(root, folder string) ([]string, error) {
+	repo, err := git.PlainOpenWithOptions(root, &git.PlainOpenOptions{EnableDotGitCommonDir: true})
+	if errors.Is(err, git.ErrRepositoryNotExists) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the Git repository in %s: %w", root, err)
+	}
+	tree, err := repo.Worktree()
+	if err != nil {
+		return nil, fmt.Errorf("reading the working copy in %s: %w", root, err)
+	}
+	status, err := tree.Status()
+	if err != nil {
+		return nil, fmt.Errorf("comparing the working copy in %s: %w", root, err)
+	}
+	var out []string
+	for name, file := range status {
+		changed := file.Worktree != git.Unmodified || file.Staging != git.Unmodified
+		if changed && (folder == "." || strings.HasPrefix(name, folder+"/")) {
+			out = append(out, name)
+		}
+	}
+	slices.Sort(out)
+	return out, nil
 }
 
 // scpLike matches user@host:path, Git's short form of ssh.

@@ -55,6 +55,10 @@ func (r *SyncRequest) follow(ctx context.Context, c client.Client, namespace, ro
 	if err != nil {
 		return nil, nil, err
 	}
+	// A working copy that Git cannot compare is no reason not to install.
+	if files, err := uncommitted(root, sub); err == nil && len(files) > 0 {
+		warnings = append(warnings, fmt.Sprintf("%s not committed (%s): the controller follows what was pushed, and this plan shows what is here", isOrAre(len(files), "file"), firstFew(files)))
+	}
 	source := map[string]any{"url": r.URL}
 	if !pinned {
 		source["ref"] = map[string]any{"branch": r.Branch}
@@ -66,10 +70,44 @@ func (r *SyncRequest) follow(ctx context.Context, c client.Client, namespace, ro
 			return nil, nil, err
 		}
 		if missing {
-			warnings = append(warnings, fmt.Sprintf("Secret %s is not in namespace %s yet: the Sync waits for it; make it with: kubectl -n %s create secret generic %s --from-literal=password=TOKEN", r.Secret, namespace, namespace, r.Secret))
+			warnings = append(warnings, waitsFor(namespace, r.Secret))
 		}
 	}
 	return map[string]any{"source": map[string]any{"git": source}, "path": r.Path}, warnings, nil
+}
+
+// waitsFor says what a Sync whose Secret is missing needs.
+func waitsFor(namespace, secret string) string {
+	return fmt.Sprintf("Secret %s is not in namespace %s yet: the Sync waits for it; make it with: kubectl -n %s create secret generic %s --from-literal=password=TOKEN", secret, namespace, namespace, secret)
+}
+
+// Waits says what the Sync waits for before it can follow the repository, or is
+// empty. What cannot be read is taken for there.
+func (b *Bootstrap) Waits(ctx context.Context) string {
+	secret := b.req.Sync.Secret
+	if secret == "" {
+		return ""
+	}
+	if missing, err := secretIsMissing(ctx, b.direct, b.req.Namespace, secret); err != nil || !missing {
+		return ""
+	}
+	return waitsFor(b.req.Namespace, secret)
+}
+
+// isOrAre writes "1 file is" or "2 files are".
+func isOrAre(n int, what string) string {
+	if n == 1 {
+		return count(n, what) + " is"
+	}
+	return count(n, what) + " are"
+}
+
+// firstFew names the first three.
+func firstFew(names []string) string {
+	if len(names) > 3 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:3], ", "), len(names)-3)
+	}
+	return strings.Join(names, ", ")
 }
 
 // asBefore fills in what no flag says and the live Sync has. It reports whether

@@ -182,17 +182,6 @@ func TestTheRootsSyncIsCalledDefault(t *testing.T) {
 	}
 }
 
-func TestAWorktreesCopyIsReadToo(t *testing.T) {
-	dir, _ := clone(t, "https://git.example.com/team/nodes.git", true)
-	if err := os.MkdirAll(filepath.Join(dir, "sub"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	got, err := readOrigin(dir)
-	if d := cmp.Diff(origin{address: "https://git.example.com/team/nodes.git", branch: "trunk"}, got, cmp.AllowUnexported(origin{})); d != "" || err != nil {
-		t.Error(d, err)
-	}
-}
-
 func declaredItems(t *testing.T, specs ...map[string]any) state.Set {
 	t.Helper()
 	var items []state.Item

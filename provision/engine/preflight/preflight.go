@@ -1,0 +1,56 @@
+// Package preflight asks AWS what a person should know before an installation:
+// whether there are credentials at all, and whether EC2 may launch spot
+// instances in the account.
+//
+// It refuses to judge which cluster the credentials are for: the engine's gates
+// do. It writes nothing. Start reading at Credentials.
+package preflight
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/iam"
+	"github.com/aws/smithy-go"
+)
+
+// patience bounds one question, the SDK's retries included.
+const patience = 20 * time.Second
+
+// SpotRole is the service-linked role by which EC2 launches spot instances. AWS
+// makes it for an account at the first request that may make roles, which
+// Karpenter's may not.
+const SpotRole = "AWSServiceRoleForEC2Spot"
+
+// Credentials returns an error that says what to do where the configuration
+// leads to no credentials. The SDK's own words, of which it has many, name
+// places that a person on a laptop has never heard of.
+func Credentials(ctx context.Context, cfg aws.Config) error {
+	bounded, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	if cfg.Credentials != nil {
+		_, err := cfg.Credentials.Retrieve(bounded)
+		if err == nil || ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+	return errors.New("no AWS credentials were found: set AWS_PROFILE on a laptop (and log in, where the profile needs it), or give this pod's service account a role (EKS Pod Identity or IRSA)")
+}
+
+// SpotRoleMissing reports whether the account has no SpotRole. An error means
+// that this could not be found out.
+func SpotRoleMissing(ctx context.Context, cfg aws.Config) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	_, err := iam.NewFromConfig(cfg).GetRole(ctx, &iam.GetRoleInput{RoleName: aws.String(SpotRole)})
+	if answer, ok := errors.AsType[smithy.APIError](err); ok && answer.ErrorCode() == "NoSuchEntity" {
+		return true, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("looking for the role %s: %w", SpotRole, err)
+	}
+	return false, nil
+}
