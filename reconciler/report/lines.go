@@ -113,8 +113,14 @@ func outline(object map[string]any) string {
 		name := visible(k)
 		switch v := object[k].(type) {
 		case map[string]any:
+			if len(v) == 0 {
+				continue
+			}
 			name += fmt.Sprintf(" (%d)", len(v))
 		case []any:
+			if len(v) == 0 {
+				continue
+			}
 			name += fmt.Sprintf(" (%d)", len(v))
 		default:
 			if s := text(v); utf8.RuneCountInString(s) <= outlineWidth {
