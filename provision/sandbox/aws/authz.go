@@ -142,8 +142,9 @@ func authorizations() map[string]map[string]authorization {
 		"ssm":     {"GetParameter": getParameterAsks},
 		"pricing": {"GetProducts": anything("pricing:GetProducts")},
 		"servicequotas": {
-			"ListServiceQuotas": anything("servicequotas:ListServiceQuotas"),
-			"GetServiceQuota":   anything("servicequotas:GetServiceQuota"),
+			"ListServiceQuotas":           anything("servicequotas:ListServiceQuotas"),
+			"ListAWSDefaultServiceQuotas": anything("servicequotas:ListAWSDefaultServiceQuotas"),
+			"GetServiceQuota":             anything("servicequotas:GetServiceQuota"),
 		},
 		"arc-zonal-shift": {"GetManagedResource": func(in *call) []question {
 			return []question{{action: "arc-zonal-shift:GetManagedResource", resource: in.segment(1), tags: in.st.eks.tags}}

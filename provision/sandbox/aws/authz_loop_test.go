@@ -200,6 +200,9 @@ func readingSteps() []step {
 		{"read the quotas", func(ctx context.Context, w *world) error {
 			return drop(servicequotas.NewFromConfig(w.cfg).ListServiceQuotas(ctx, &servicequotas.ListServiceQuotasInput{ServiceCode: s("ec2")}))
 		}},
+		{"read AWS's defaults", func(ctx context.Context, w *world) error {
+			return drop(servicequotas.NewFromConfig(w.cfg).ListAWSDefaultServiceQuotas(ctx, &servicequotas.ListAWSDefaultServiceQuotasInput{ServiceCode: s("ec2")}))
+		}},
 		{"read what is used of them", func(ctx context.Context, w *world) error {
 			return drop(w.ec2.DescribeInstances(ctx, &ec2.DescribeInstancesInput{}))
 		}},

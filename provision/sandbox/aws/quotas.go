@@ -112,7 +112,7 @@ func (st *state) overQuota(kind catalog.InstanceType, capacityType string) *apiE
 			used += i.kind.VCPUs
 		}
 	}
-	if float64(used) <= st.quotas[quotas[n].name] {
+	if float64(used) <= st.quotaValue(quotas[n]) {
 		return nil
 	}
 	code := "VcpuLimitExceeded"
@@ -134,6 +134,27 @@ func (c *Cloud) SetQuota(name string, value float64) error {
 	return nil
 }
 
+// ForgetQuota takes away the value that EC2's quota of that name has in this
+// account: Service Quotas then lists it only among AWS's defaults, as it does
+// with quotas of which the account has used nothing yet.
+func (c *Cloud) ForgetQuota(name string) error {
+	if err := checkQuota(name, 0); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.st.quotas, name)
+	return nil
+}
+
+// quotaValue is what counts: the account's own value, or AWS's.
+func (st *state) quotaValue(q quota) float64 {
+	if own, ok := st.quotas[q.name]; ok {
+		return own
+	}
+	return q.value
+}
+
 func checkQuota(name string, value float64) error {
 	if value < 0 || !slices.ContainsFunc(ec2Quotas(), func(q quota) bool { return q.name == name }) {
 		return fmt.Errorf("setting EC2's quota %q to %g: there is none of that name, or it is below zero", name, value)
@@ -143,15 +164,16 @@ func checkQuota(name string, value float64) error {
 
 func quotaOperations() map[string]operation {
 	return map[string]operation{
-		"ListServiceQuotas": {read: true, run: listQuotas},
-		"GetServiceQuota":   {read: true, run: getQuota},
+		"ListServiceQuotas":           {read: true, run: listQuotas},
+		"ListAWSDefaultServiceQuotas": {read: true, run: listDefaultQuotas},
+		"GetServiceQuota":             {read: true, run: getQuota},
 	}
 }
 
-func (in *call) quotaJSON(q quota) map[string]any {
+func (in *call) quotaJSON(q quota, value float64) map[string]any {
 	out := map[string]any{
 		"ServiceCode": "ec2", "ServiceName": "Amazon Elastic Compute Cloud (Amazon EC2)", "QuotaArn": in.cloud.localARN("servicequotas", "ec2/"+q.code),
-		"QuotaCode": q.code, "QuotaName": q.name, "Value": in.st.quotas[q.name], "Unit": "None", "Adjustable": true, "GlobalQuota": false,
+		"QuotaCode": q.code, "QuotaName": q.name, "Value": value, "Unit": "None", "Adjustable": true, "GlobalQuota": false,
 		"QuotaAppliedAtLevel": "ACCOUNT",
 	}
 	if q.class != "" {
@@ -171,7 +193,19 @@ func checkService(code string) error {
 	return nil
 }
 
+// listQuotas lists those that have a value in this account.
 func listQuotas(in *call) (any, error) {
+	return in.listQuotas(func(q quota) (float64, bool) {
+		value, applied := in.st.quotas[q.name]
+		return value, applied
+	})
+}
+
+func listDefaultQuotas(in *call) (any, error) {
+	return in.listQuotas(func(q quota) (float64, bool) { return q.value, true })
+}
+
+func (in *call) listQuotas(of func(quota) (float64, bool)) (any, error) {
 	var ask struct {
 		ServiceCode, NextToken, QuotaCode string
 		MaxResults                        *int
@@ -191,7 +225,7 @@ func listQuotas(in *call) (any, error) {
 	}
 	byCode, codes := map[string]quota{}, []string{}
 	for _, q := range ec2Quotas() {
-		if ask.QuotaCode == "" || ask.QuotaCode == q.code {
+		if _, has := of(q); has && (ask.QuotaCode == "" || ask.QuotaCode == q.code) {
 			byCode[q.code], codes = q, append(codes, q.code)
 		}
 	}
@@ -202,7 +236,8 @@ func listQuotas(in *call) (any, error) {
 	}
 	quotas := []map[string]any{}
 	for _, code := range rows {
-		quotas = append(quotas, in.quotaJSON(byCode[code]))
+		value, _ := of(byCode[code])
+		quotas = append(quotas, in.quotaJSON(byCode[code], value))
 	}
 	out := map[string]any{"Quotas": quotas}
 	if next != "" {
@@ -220,8 +255,8 @@ func getQuota(in *call) (any, error) {
 		return nil, err
 	}
 	for _, q := range ec2Quotas() {
-		if q.code == ask.QuotaCode {
-			return map[string]any{"Quota": in.quotaJSON(q)}, nil
+		if value, applied := in.st.quotas[q.name]; applied && q.code == ask.QuotaCode {
+			return map[string]any{"Quota": in.quotaJSON(q, value)}, nil
 		}
 	}
 	return nil, refuse("NoSuchResourceException", "The request failed because the specified quota does not exist: %q.", ask.QuotaCode)

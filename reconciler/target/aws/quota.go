@@ -13,6 +13,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	"github.com/aws/aws-sdk-go-v2/service/servicequotas"
+	quotatypes "github.com/aws/aws-sdk-go-v2/service/servicequotas/types"
 
 	"github.com/poolwright/poolwright/provision/catalog"
 	"github.com/poolwright/poolwright/reconciler/state"
@@ -48,9 +49,9 @@ func (l *latest) get() []pool {
 
 // of works out what the declared pools can draw on.
 func (l *latest) of(items []state.Item, types *catalog.Catalog) []pool {
-	declared := make([]any, 0, 2*len(items))
+	declared := make([]any, 0, 3*len(items))
 	for _, item := range items {
-		declared = append(declared, item.Key.Name, item.Object)
+		declared = append(declared, item.Key.Name, item.Origin.String(), item.Object)
 	}
 	hash := state.Hash(declared)
 	l.mu.Lock()
@@ -175,12 +176,14 @@ func (q quotas) want(s scope) []state.Item {
 type limit struct {
 	code  string
 	vcpus int64
+	// byDefault is true for what is AWS's, not the account's own.
+	byDefault bool
 	// others are the names of further quotas that match.
 	others []string
 }
 
 func (q quotas) read(ctx context.Context, c *clients, keys []state.Key) map[state.Key]sighting {
-	limits, err := readLimits(ctx, c)
+	limits, err := readLimits(ctx, c, keys)
 	used := map[string]int64{}
 	if err == nil {
 		used, err = q.readUse(ctx, c)
@@ -199,7 +202,12 @@ func (q quotas) read(ctx context.Context, c *clients, keys []state.Key) map[stat
 			continue
 		}
 		seen.object = map[string]any{"limitVCPUs": found.vcpus, "usedVCPUs": used[k.Name]}
-		seen.notes = append(advice(pools, k.Name, limits), fmt.Sprintf("%d vCPUs, %d used", found.vcpus, used[k.Name]))
+		// In small letters, so that warnings come first.
+		text := fmt.Sprintf("of %d vCPUs, %d are used", found.vcpus, used[k.Name])
+		if found.byDefault {
+			text += "; the account has no value of its own yet, so this is AWS's default, and a new account may have less"
+		}
+		seen.notes = append(advice(pools, k.Name, limits), text)
 		if len(found.others) > 0 {
 			seen.notes = append(seen.notes, "there are other quotas that may count as well: "+strings.Join(found.others, ", "))
 		}
@@ -209,23 +217,53 @@ func (q quotas) read(ctx context.Context, c *clients, keys []state.Key) map[stat
 	return out
 }
 
-// readLimits finds the classes' quotas by their names.
-func readLimits(ctx context.Context, c *clients) (map[string]limit, error) {
-	type entry struct {
-		name string
-		limit
-	}
-	var all []entry
+// readLimits finds the classes' quotas by their names; those that the account
+// has no value of, among AWS's defaults.
+func readLimits(ctx context.Context, c *clients, keys []state.Key) (map[string]limit, error) {
+	var listed []quotatypes.ServiceQuota
 	pages := servicequotas.NewListServiceQuotasPaginator(c.quotas, &servicequotas.ListServiceQuotasInput{ServiceCode: sdk.String("ec2"), MaxResults: sdk.Int32(100)})
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
 		if err != nil {
 			return nil, fmt.Errorf("listing the quotas of EC2: %w", err)
 		}
-		for _, q := range page.Quotas {
-			if q.Value != nil {
-				all = append(all, entry{sdk.ToString(q.QuotaName), limit{code: sdk.ToString(q.QuotaCode), vcpus: int64(*q.Value)}})
-			}
+		listed = append(listed, page.Quotas...)
+	}
+	out := byClass(listed)
+	if !slices.ContainsFunc(keys, func(k state.Key) bool { _, ok := out[k.Name]; return !ok }) {
+		return out, nil
+	}
+	listed = nil
+	defaults := servicequotas.NewListAWSDefaultServiceQuotasPaginator(c.quotas, &servicequotas.ListAWSDefaultServiceQuotasInput{ServiceCode: sdk.String("ec2"), MaxResults: sdk.Int32(100)})
+	for defaults.HasMorePages() {
+		page, err := defaults.NextPage(ctx)
+		if denied(err) {
+			return out, nil // A note says that they are unknown.
+		}
+		if err != nil {
+			return nil, fmt.Errorf("listing AWS's default quotas of EC2: %w", err)
+		}
+		listed = append(listed, page.Quotas...)
+	}
+	for name, found := range byClass(listed) {
+		if _, own := out[name]; !own {
+			found.byDefault = true
+			out[name] = found
+		}
+	}
+	return out, nil
+}
+
+// byClass finds the quota of each class.
+func byClass(listed []quotatypes.ServiceQuota) map[string]limit {
+	type entry struct {
+		name string
+		limit
+	}
+	var all []entry
+	for _, q := range listed {
+		if q.Value != nil {
+			all = append(all, entry{sdk.ToString(q.QuotaName), limit{code: sdk.ToString(q.QuotaCode), vcpus: int64(*q.Value)}})
 		}
 	}
 	slices.SortFunc(all, func(a, b entry) int { return strings.Compare(a.name, b.name) })
@@ -250,7 +288,7 @@ func readLimits(ctx context.Context, c *clients) (map[string]limit, error) {
 		}
 		out[class.name] = found
 	}
-	return out, nil
+	return out
 }
 
 // readUse adds up the vCPUs of the instances that count against each class.

@@ -189,7 +189,7 @@ func TestPoolsThatAQuotaIsTooSmallForAreWarnedOf(t *testing.T) {
 				return nodePool(t, "gpu", `{"nvidia.com/gpu":8}`, `{"key":"node.kubernetes.io/instance-type","operator":"In","values":["g5.48xlarge","g5.12xlarge"]}`, onDemandOnly)
 			},
 			map[string]float64{gOnDemand: 64},
-			map[string][]string{gOnDemand: {"64 vCPUs, 0 used", "NodePool gpu needs at least 96 vCPUs to reach its limit of 8 nvidia.com/gpu, the quota allows 64: ask AWS for more (quota code L-DB2E81BA) or lower the limit"}},
+			map[string][]string{gOnDemand: {"Warning: NodePool gpu needs at least 96 vCPUs to reach its limit of 8 nvidia.com/gpu, the quota allows 64: ask AWS for more (quota code L-DB2E81BA) or lower the limit", "of 64 vCPUs, 0 are used"}},
 		},
 		{
 			"a limit of GPUs within the quota",
@@ -197,13 +197,13 @@ func TestPoolsThatAQuotaIsTooSmallForAreWarnedOf(t *testing.T) {
 				return nodePool(t, "gpu", `{"nvidia.com/gpu":"8"}`, family("g5"), onDemandOnly)
 			},
 			map[string]float64{gOnDemand: 64},
-			map[string][]string{gOnDemand: {"64 vCPUs, 0 used"}},
+			map[string][]string{gOnDemand: {"of 64 vCPUs, 0 are used"}},
 		},
 		{
 			"a limit of CPUs beyond the quota",
 			func(t *testing.T) state.Item { return nodePool(t, "web", `{"cpu":"1k"}`, family("m5"), onDemandOnly) },
 			map[string]float64{standardOnDemand: 500},
-			map[string][]string{standardOnDemand: {"500 vCPUs, 0 used", "NodePool web needs at least 1000 vCPUs to reach its limit of 1000 CPUs, the quota allows 500: ask AWS for more (quota code L-1216C47A) or lower the limit"}},
+			map[string][]string{standardOnDemand: {"Warning: NodePool web needs at least 1000 vCPUs to reach its limit of 1000 CPUs, the quota allows 500: ask AWS for more (quota code L-1216C47A) or lower the limit", "of 500 vCPUs, 0 are used"}},
 		},
 		{
 			"one of two limits within the quota",
@@ -211,34 +211,34 @@ func TestPoolsThatAQuotaIsTooSmallForAreWarnedOf(t *testing.T) {
 				return nodePool(t, "gpu", `{"cpu":"1000","nvidia.com/gpu":2}`, family("g5"), onDemandOnly)
 			},
 			map[string]float64{gOnDemand: 64},
-			map[string][]string{gOnDemand: {"64 vCPUs, 0 used"}},
+			map[string][]string{gOnDemand: {"of 64 vCPUs, 0 are used"}},
 		},
 		{
 			"two quotas that suffice together",
 			func(t *testing.T) state.Item { return nodePool(t, "gpu", `{"cpu":100}`, family("g5")) },
 			map[string]float64{gOnDemand: 64, gSpot: 64},
-			map[string][]string{gOnDemand: {"64 vCPUs, 0 used"}, gSpot: {"64 vCPUs, 0 used"}},
+			map[string][]string{gOnDemand: {"of 64 vCPUs, 0 are used"}, gSpot: {"of 64 vCPUs, 0 are used"}},
 		},
 		{
 			"two quotas that do not",
 			func(t *testing.T) state.Item { return nodePool(t, "gpu", `{"cpu":100}`, family("g5")) },
 			map[string]float64{gOnDemand: 32, gSpot: 64},
 			map[string][]string{
-				gOnDemand: {"32 vCPUs, 0 used", "NodePool gpu needs at least 100 vCPUs to reach its limit of 100 CPUs, its quotas allow 96 in all: ask AWS for more (quota codes L-3819A6DF, L-DB2E81BA) or lower the limit"},
-				gSpot:     {"64 vCPUs, 0 used", "NodePool gpu needs at least 100 vCPUs to reach its limit of 100 CPUs, its quotas allow 96 in all: ask AWS for more (quota codes L-3819A6DF, L-DB2E81BA) or lower the limit"},
+				gOnDemand: {"Warning: NodePool gpu needs at least 100 vCPUs to reach its limit of 100 CPUs, its quotas allow 96 in all: ask AWS for more (quota codes L-3819A6DF, L-DB2E81BA) or lower the limit", "of 32 vCPUs, 0 are used"},
+				gSpot:     {"Warning: NodePool gpu needs at least 100 vCPUs to reach its limit of 100 CPUs, its quotas allow 96 in all: ask AWS for more (quota codes L-3819A6DF, L-DB2E81BA) or lower the limit", "of 64 vCPUs, 0 are used"},
 			},
 		},
 		{
 			"no node at all",
 			func(t *testing.T) state.Item { return nodePool(t, "gpu", "", family("p5"), onDemandOnly) },
 			map[string]float64{pOnDemand: 0},
-			map[string][]string{pOnDemand: {"0 vCPUs, 0 used", "NodePool gpu can have no node: its smallest instance type p5.4xlarge has 16 vCPUs, the quota allows 0: ask AWS for more (quota code L-417A185B)"}},
+			map[string][]string{pOnDemand: {"Warning: NodePool gpu can have no node: its smallest instance type p5.4xlarge has 16 vCPUs, the quota allows 0: ask AWS for more (quota code L-417A185B)", "of 0 vCPUs, 0 are used"}},
 		},
 		{
 			"no limit",
 			func(t *testing.T) state.Item { return nodePool(t, "gpu", "", family("g5"), onDemandOnly) },
 			map[string]float64{gOnDemand: 4},
-			map[string][]string{gOnDemand: {"4 vCPUs, 0 used"}},
+			map[string][]string{gOnDemand: {"of 4 vCPUs, 0 are used"}},
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -269,7 +269,7 @@ func TestQuotasAreComparedAndNeverDiffer(t *testing.T) {
 	if got.object["limitVCPUs"] != int64(64) || got.object["usedVCPUs"] != int64(2) || got.ours || got.uid != "" {
 		t.Errorf("ours %v, %v", got.ours, got.object)
 	}
-	if !slices.Equal(got.notes, []string{"64 vCPUs, 2 used"}) {
+	if !slices.Equal(got.notes, []string{"of 64 vCPUs, 2 are used"}) {
 		t.Errorf("notes %q", got.notes)
 	}
 	if bad := l.differences(); len(bad) > 0 {
@@ -283,6 +283,41 @@ func TestQuotasAreComparedAndNeverDiffer(t *testing.T) {
 	}
 	if err := l.remove(t.Context(), l.c, item.Key, got); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestAQuotaThatTheAccountHasNoValueOfIsAWSsDefault(t *testing.T) {
+	l := newLife(t, newQuotas(), func(c *sandbox.Config) { c.Limits.Quotas = map[string]float64{standardSpot: 64} }, v1alpha1.ClusterSpec{Version: "1.33"})
+	l.scope.pools = []state.Item{nodePool(t, "gpu", "", family("m5"))}
+	if err := l.cloud.ForgetQuota(standardOnDemand); err != nil {
+		t.Fatal(err)
+	}
+	for k, got := range l.look() {
+		if byDefault := strings.Contains(fmt.Sprint(got.notes), "AWS's default"); got.err != nil || byDefault != (k.Name == standardOnDemand) || got.object["limitVCPUs"] == nil {
+			t.Errorf("%s: %v, %v, %q", k.Name, got.err, got.object, got.notes)
+		}
+	}
+	if _, err := l.cloud.Inject(sandbox.Fault{Service: "servicequotas", Operation: "ListAWSDefaultServiceQuotas", Code: "AccessDeniedException"}); err != nil {
+		t.Fatal(err)
+	}
+	for k, got := range l.look() {
+		if unknown := strings.Contains(fmt.Sprint(got.notes), "is unknown"); got.err != nil || unknown != (k.Name == standardOnDemand) {
+			t.Errorf("%s, denied: %v, %q", k.Name, got.err, got.notes)
+		}
+	}
+}
+
+func TestAWarningSaysWhereItsPoolIsDeclared(t *testing.T) {
+	l := newLife(t, newQuotas(), func(c *sandbox.Config) { c.Limits.Quotas = map[string]float64{pOnDemand: 0} }, v1alpha1.ClusterSpec{Version: "1.33"})
+	pool := nodePool(t, "gpu", "", family("p5"), onDemandOnly)
+	for _, line := range []int{3, 7} { // of the same pool, which moved
+		pool.Origin = state.Origin{File: "pools/gpu.yaml", Line: line}
+		l.scope.pools = []state.Item{pool}
+		for _, got := range l.look() {
+			if want := fmt.Sprintf("Warning: NodePool gpu (pools/gpu.yaml:%d) can have no node", line); got.err != nil || !strings.HasPrefix(got.notes[0], want) {
+				t.Errorf("%v, %q", got.err, got.notes)
+			}
+		}
 	}
 }
 

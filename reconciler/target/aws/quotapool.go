@@ -16,6 +16,7 @@ import (
 
 // pool is what a NodePool can ask of the vCPU quotas.
 type pool struct {
+	// name is the pool's, with the file and line that declare it.
 	name string
 	// cpus and gpus are its limits; nil where it has none.
 	cpus, gpus *float64
@@ -80,6 +81,9 @@ func readPool(item state.Item, offers []offer) pool {
 		} `json:"spec"`
 	}
 	p := pool{name: item.Key.Name, demands: map[string]demand{}}
+	if at := item.Origin.String(); at != "" {
+		p.name += " (" + at + ")"
+	}
 	raw, err := json.Marshal(item.Object)
 	if err != nil || json.Unmarshal(raw, &object) != nil {
 		return p
@@ -268,14 +272,14 @@ func (p pool) shortage(limits map[string]limit) string {
 		allows, ask = fmt.Sprintf("its quotas allow %.0f in all", vcpus), "quota codes "+strings.Join(codes, ", ")
 	}
 	if !fits {
-		return fmt.Sprintf("NodePool %s can have no node: its smallest instance type %s has %d vCPUs, %s: ask AWS for more (%s)",
+		return fmt.Sprintf("Warning: NodePool %s can have no node: its smallest instance type %s has %d vCPUs, %s: ask AWS for more (%s)",
 			p.name, smallest.Name, smallest.VCPUs, allows, ask)
 	}
 	needs, what := p.unreached(vcpus, gpus, perGPU)
 	if what == "" {
 		return ""
 	}
-	return fmt.Sprintf("NodePool %s needs at least %.0f vCPUs to reach its limit of %s, %s: ask AWS for more (%s) or lower the limit", p.name, needs, what, allows, ask)
+	return fmt.Sprintf("Warning: NodePool %s needs at least %.0f vCPUs to reach its limit of %s, %s: ask AWS for more (%s) or lower the limit", p.name, needs, what, allows, ask)
 }
 
 // unreached says which limit cannot be reached and how many vCPUs it takes. A
