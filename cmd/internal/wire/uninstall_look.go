@@ -48,18 +48,21 @@ type traces struct {
 	own    bool
 	lease  leaseFound
 	claims []karpv1.NodeClaim
-	// holding counts what carries a finalizer of Karpenter's, by kind, and
-	// going those of them that are being deleted.
-	holding, going map[string]int
+	// holding counts what carries a finalizer of Karpenter's, by kind.
+	holding map[string]held
 	// lowered is how many NodePools wait for their limits.
 	lowered int
 	// otherKarpenter says who else provisions nodes here, or is empty.
 	otherKarpenter string
 }
 
+// held counts objects with a finalizer, and those of them that are being
+// deleted.
+type held struct{ all, going int }
+
 // look reads everything. A kind that the cluster does not know has no objects.
 func (u *Uninstall) look(ctx context.Context) (traces, error) {
-	f := traces{namespace: u.req.Namespace, holding: map[string]int{}, going: map[string]int{}}
+	f := traces{namespace: u.req.Namespace, holding: map[string]held{}}
 	var syncs v1alpha1.SyncList
 	var clusters v1alpha1.ClusterList
 	err := errors.Join(known(u.direct.List(ctx, &syncs)), known(u.direct.List(ctx, &clusters)))
@@ -101,10 +104,12 @@ func (u *Uninstall) lookAtNodes(ctx context.Context, f *traces) error {
 		return err
 	}
 	for _, h := range held {
-		f.holding[h.kind]++
+		n := f.holding[h.kind]
+		n.all++
 		if h.object.GetDeletionTimestamp() != nil {
-			f.going[h.kind]++
+			n.going++
 		}
+		f.holding[h.kind] = n
 	}
 	pools, err := u.pools(ctx)
 	if err != nil {

@@ -37,13 +37,13 @@ func names(kind string, syncs []v1alpha1.Sync) string {
 func (f *traces) finalized(drain bool) string {
 	var out []string
 	for _, kind := range slices.Sorted(maps.Keys(f.holding)) {
-		left := f.holding[kind]
+		left := f.holding[kind].all
 		if kind == "Node" || kind == "NodeClaim" {
 			switch {
 			case drain && len(f.claims) > 0:
 				left = 0
 			case f.lease.engineRuns():
-				left -= f.going[kind]
+				left -= f.holding[kind].going
 			}
 		}
 		if left <= 0 {

@@ -70,7 +70,7 @@ func installedTraces() traces {
 		memory:    []client.Object{&corev1.ConfigMap{}},
 		lease:     leaseFound{exists: true, holder: "pod-1", engine: true, renewed: time.Now()},
 		claims:    []karpv1.NodeClaim{*claim("a", nodeClassGroup, false), *claim("b", nodeClassGroup, true)},
-		holding:   map[string]int{"NodeClaim": 2, "Node": 1, "EC2NodeClass": 2},
+		holding:   map[string]held{"NodeClaim": {all: 2}, "Node": {all: 1}, "EC2NodeClass": {all: 2}},
 	}
 	f.clusters[0].Spec.NodeRole = &v1alpha1.NodeRole{Name: "nodes", InstanceProfile: "profile"}
 	f.clusters[0].Spec.InterruptionQueue = &v1alpha1.InterruptionQueue{}
@@ -95,11 +95,11 @@ func TestARemovalIsToldAsItsGolden(t *testing.T) {
 		}},
 		{"nothing says that the engine was ours", false, func(f *traces) { f.lease, f.clusters = leaseFound{}, nil }},
 		{"a drain was cut off, and the nodes are on their way", false, func(f *traces) {
-			f.lowered, f.going = 2, map[string]int{"NodeClaim": 2, "Node": 1}
+			f.lowered, f.holding = 2, map[string]held{"NodeClaim": {2, 2}, "Node": {1, 1}, "EC2NodeClass": {all: 2}}
 			f.claims = []karpv1.NodeClaim{*claim("a", nodeClassGroup, true), *claim("b", nodeClassGroup, true)}
 		}},
 		{"a drain was cut off after the last node", true, func(f *traces) {
-			f.lowered, f.claims, f.holding = 2, nil, map[string]int{"NodePool": 2}
+			f.lowered, f.claims, f.holding = 2, nil, map[string]held{"NodePool": {all: 2}}
 		}},
 		{"only the inventory is left", false, func(f *traces) { *f = traces{own: true} }},
 	} {
