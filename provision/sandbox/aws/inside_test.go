@@ -100,7 +100,7 @@ func TestTheTablesAreComplete(t *testing.T) {
 			"ListTargetsByRule", "PutRule", "PutTargets", "RemoveTargets", "TagResource", "UntagResource"},
 		"logs": {"CreateLogGroup", "DeleteLogGroup", "DeleteRetentionPolicy", "DescribeLogGroups", "ListTagsForResource", "PutRetentionPolicy",
 			"TagResource", "UntagResource"},
-		"servicequotas": {"GetServiceQuota", "ListServiceQuotas"}, "arc-zonal-shift": {"GetManagedResource"},
+		"servicequotas": {"GetServiceQuota", "ListAWSDefaultServiceQuotas", "ListServiceQuotas"}, "arc-zonal-shift": {"GetManagedResource"},
 	} {
 		if have := len(cloud.services[service].ops); have != len(operations) {
 			t.Errorf("%s has %d operations, want %d", service, have, len(operations))
