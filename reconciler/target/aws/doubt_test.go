@@ -84,6 +84,7 @@ func TestAClusterThatIsNotThereIsMissedTwiceBeforeItsThingsAreForgotten(t *testi
 	b := newBench(t, nil)
 	good := b.declare(queued(v1alpha1.Part{}))
 	b.reconcile(good)
+	var since metav1.Time
 	for _, records := range []int{6, 0} {
 		if _, p, _ := b.look(state.Set{}); len(p.Changes) > 0 {
 			t.Errorf("got %s", show(p))
@@ -93,6 +94,10 @@ func TestAClusterThatIsNotThereIsMissedTwiceBeforeItsThingsAreForgotten(t *testi
 		}
 		if u := b.status().Unknown; len(u) != 1 || !strings.Contains(u[0].Reason, "no Cluster is declared any more") {
 			t.Errorf("the status is %+v", b.status())
+		} else if !since.IsZero() && !u[0].Since.Equal(&since) {
+			t.Errorf("since %s became %s", since, u[0].Since)
+		} else {
+			since = u[0].Since
 		}
 	}
 	b.reconcile(good)

@@ -48,10 +48,10 @@ func (w *World) Observe(ctx context.Context, wanted state.Set) (state.Set, error
 	w.mu.Lock()
 	w.seen, w.past.absent, w.past.states = o.wish, o.absent, statesOf(p)
 	w.mu.Unlock()
-	w.tale.observed(o.wish, p, o.sights, true)
 	if now.missing {
-		w.tale.missing()
+		p.Unknown = append(p.Unknown, w.tale.missing()...)
 	}
+	w.tale.observed(o.wish, p, o.sights, true)
 	w.tell()
 	return found, nil
 }

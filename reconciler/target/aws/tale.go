@@ -104,12 +104,14 @@ func (t *tale) observed(m wish, p plan.Plan, sights map[state.Key]sighting, all 
 }
 
 // missing says that the Cluster of which the story is, is not declared any
-// more, as far as can be read.
-func (t *tale) missing() {
+// more, as far as can be read; nothing where there is no story.
+func (t *tale) missing() []plan.Unknown {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	k := clusterKey(t.cluster)
-	t.unknown[k] = mystery{reason: "not compared: no Cluster is declared any more, or its file cannot be read", since: t.clock.Now()}
+	if t.cluster == "" {
+		return nil
+	}
+	return []plan.Unknown{{Key: clusterKey(t.cluster), Reason: "not compared: no Cluster is declared any more, or its file cannot be read"}}
 }
 
 // recall takes up the story where an earlier process left it.
