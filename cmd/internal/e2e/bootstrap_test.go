@@ -191,7 +191,7 @@ func (l *laptop) installed() {
 	if err := l.hand.Get(l.Context(), client.ObjectKey{Namespace: engineSystem, Name: "poolwright"}, &account); err != nil {
 		l.Fatal(err)
 	}
-	if got := account.Annotations["eks.amazonaws.com/role-arn"]; got != "arn:aws:iam::111122223333:role/poolwright-altanova-dev-euw1-eks" {
+	if got := account.Annotations["eks.amazonaws.com/role-arn"]; got != "arn:aws:iam::111122223333:role/poolwright-altanova-dev-euw1-eks-eu-west-1" {
 		l.Errorf("the service account has role %q", got)
 	}
 	var deployment appsv1.Deployment
