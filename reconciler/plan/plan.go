@@ -110,28 +110,8 @@ type Note struct {
 func Compute(wanted, observed state.Set, policies ...Policy) Plan {
 	var p Plan
 	for _, w := range wanted.Items() {
-		o, exists := observed.Get(w.Key)
-		ours, looked := 1, w.Object != nil && len(w.Object) == 0 && w.Hold == ""
-		if w.Hold != "" || o.Hold != "" || looked {
-			ours = 0
-		}
-		p.note(o, w.Origin, ours == 1 && o.Applied != "")
-		switch {
-		case o.Unknown != "":
-		case !exists || o.Object == nil:
-			// What a world never makes is missed, and that is all; it knows
-			// best who makes it.
-			w.Hold = cmp.Or(o.Hold, w.Hold)
-			p.Changes = append(p.Changes, Change{Key: w.Key, Action: Create, After: &w, Drift: drifted(o, w)})
-		case state.Equal(w.Object, o.Object):
-			p.Managed += ours
-			if !looked {
-				p.Unchanged++
-			}
-		default:
-			p.Managed += ours
-			p.Changes = append(p.Changes, Change{Key: w.Key, Action: Update, Before: &o, After: &w, Fields: Diff(o.Object, w.Object), Drift: drifted(o, w)})
-		}
+		o, _ := observed.Get(w.Key)
+		p.compare(w, o)
 	}
 	for _, o := range observed.Items() {
 		if _, keep := wanted.Get(o.Key); keep {
@@ -151,6 +131,32 @@ func Compute(wanted, observed state.Set, policies ...Policy) Plan {
 		p = policy(p)
 	}
 	return p
+}
+
+// compare holds a wanted thing against what was observed of it; a zero observed
+// Item is one that is not there.
+func (p *Plan) compare(w, o state.Item) {
+	// A thing that asks for nothing is only looked at, such as a quota.
+	looked := w.Object != nil && len(w.Object) == 0 && w.Hold == ""
+	ours := w.Hold == "" && o.Hold == "" && !looked
+	p.note(o, w.Origin, ours && o.Applied != "")
+	switch {
+	case o.Unknown != "":
+		return
+	case o.Object == nil:
+		// What a world never makes is missed, and that is all; it knows best
+		// who makes it.
+		w.Hold = cmp.Or(o.Hold, w.Hold)
+		p.Changes = append(p.Changes, Change{Key: w.Key, Action: Create, After: &w, Drift: drifted(o, w)})
+		return
+	case !state.Equal(w.Object, o.Object):
+		p.Changes = append(p.Changes, Change{Key: w.Key, Action: Update, Before: &o, After: &w, Fields: Diff(o.Object, w.Object), Drift: drifted(o, w)})
+	case !looked:
+		p.Unchanged++
+	}
+	if ours {
+		p.Managed++
+	}
 }
 
 // note takes over what an observed thing tells beside its content.

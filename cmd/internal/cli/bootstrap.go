@@ -61,10 +61,7 @@ func (f *bootstrapFlags) run(cmd *cobra.Command, req wire.BootstrapRequest, stre
 	if err != nil {
 		return err
 	}
-	if err := f.answer.possible(streams); err != nil {
-		if req.Image == "" {
-			return fmt.Errorf("%w; and where nothing is installed yet, name the controller's image with --image", err)
-		}
+	if err := f.possible(req, streams); err != nil {
 		return err
 	}
 	if req.REST, err = f.conn.restConfig(); err != nil {
@@ -95,6 +92,15 @@ func (f *bootstrapFlags) run(cmd *cobra.Command, req wire.BootstrapRequest, stre
 		return nil
 	}
 	return f.settle(cmd.Context(), b, streams)
+}
+
+// possible reports whether somebody can be asked, with all that is missing.
+func (f *bootstrapFlags) possible(req wire.BootstrapRequest, streams Streams) error {
+	err := f.answer.possible(streams)
+	if err != nil && req.Image == "" {
+		return fmt.Errorf("%w; and where nothing is installed yet, name the controller's image with --image", err)
+	}
+	return err
 }
 
 // settle waits for the controller and says how to go on.

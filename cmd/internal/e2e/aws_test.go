@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -23,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/poolwright/poolwright/provision/sandbox/aws"
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 )
 
 // Names in the account of the test.
@@ -120,7 +122,7 @@ func TestTheAWSHalfIsMadeReportedAndCorrected(t *testing.T) {
 // isMade is a user's first day.
 func (s *sky) isMade() {
 	s.Helper()
-	s.expect(s.types("plan", "clusters/dev"), 2, "Role.iam/"+awsNodeRole, "Queue.sqs/eu-west-1/"+awsCluster, "written only by `poolwright bootstrap`")
+	s.expect(s.types("plan", "clusters/dev"), 2, "Role.iam/"+awsNodeRole, "Queue.sqs/eu-west-1/"+awsCluster, "run `poolwright bootstrap`")
 	s.expect(s.bootstrap("--dry-run", "--branch=live"), 1, "Role.iam/poolwright-"+awsCluster+"-", "Policy.iam/poolwright-boundary-"+awsCluster+"-")
 	s.expect(s.bootstrap("--yes", "--branch=live"), 0)
 	s.secret()
@@ -291,6 +293,8 @@ func (s *sky) isGivenUp() {
 	without := strings.Replace(everyPart, "  interruptionQueue: {deletionPolicy: Delete}\n", "", 1)
 	s.declare(strings.Replace(without, "    instanceProfile: "+awsNodeRole+"\n", "", 1), "Give up the queue and the instance profile")
 	s.eventually("the queue and its rules are gone", func() error {
+		// The word changes as soon as the rules, which need none, are gone.
+		s.confirm("Queue.sqs/eu-west-1/" + awsCluster)
 		queues, err := s.account.sqs.ListQueues(s.Context(), &sqs.ListQueuesInput{QueueNamePrefix: sdk.String(awsCluster)})
 		rules, more := s.account.events.ListRules(s.Context(), &eventbridge.ListRulesInput{NamePrefix: sdk.String("poolwright-")})
 		if err := errors.Join(err, more); err != nil {
@@ -305,6 +309,22 @@ func (s *sky) isGivenUp() {
 	s.eventually("AWS is in sync without them", s.inSync)
 	if _, err := s.account.iam.GetInstanceProfile(s.Context(), &iam.GetInstanceProfileInput{InstanceProfileName: sdk.String(awsNodeRole)}); err != nil {
 		s.Errorf("the instance profile, which nothing said to delete: %v", err)
+	}
+}
+
+// confirm allows a grave deletion with the word that the Sync names, where it does.
+func (s *sky) confirm(resource string) {
+	s.Helper()
+	word := regexp.MustCompile(`poolwright\.dev/confirm: ([0-9a-f]+)`)
+	for _, p := range s.sync().Status.Pending {
+		m := word.FindStringSubmatch(p.Reason)
+		if !strings.HasSuffix(p.Object, resource) || m == nil {
+			continue
+		}
+		patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, v1alpha1.ConfirmAnnotation, m[1])
+		if err := s.hand.Patch(s.Context(), s.sync(), mergePatch(patch)); err != nil {
+			s.Fatal(err)
+		}
 	}
 }
 

@@ -21,8 +21,19 @@ func (a *attempt) awsWorld(sync *v1alpha1.Sync, said *verdicts) (*aws.World, err
 		AWS: engine.LoadAWS, REST: a.cfg.REST, Sync: sync.Name, Namespace: a.cfg.Namespace,
 		Fresh: a.lease.fresh, Check: said.of,
 		Tell: func(s aws.Status) { a.aws.tell(sync.Name, s) },
+		Last: a.toldBefore,
 		Log:  a.cfg.Logger.WithName("aws").WithValues("sync", sync.Name),
 	})
+}
+
+// toldBefore is what the live Cluster's status tells of AWS, from this process or
+// one before it.
+func (a *attempt) toldBefore(ctx context.Context) (aws.Status, error) {
+	now, err := readStance(ctx, a.direct)
+	if err != nil || now.cluster == nil || now.cluster.Status.AWS == nil {
+		return aws.Status{}, err
+	}
+	return aws.Status{Cluster: now.cluster.Name, AWS: *now.cluster.Status.AWS}, nil
 }
 
 // watchFunc reports drift until its context ends.
@@ -102,12 +113,16 @@ func (n *awsNews) of(cluster string) (v1alpha1.AWSStatus, bool) {
 		if who.cluster != cluster {
 			continue
 		}
-		if told = true; newest.ObservedAt.Before(&s.ObservedAt) {
+		if told = true; newest.ObservedAt.Before(&s.ObservedAt) || silent(newest) {
 			newest = s
 		}
 	}
 	return *newest.DeepCopy(), told
 }
+
+// silent reports whether a status tells nothing. One that knows only what it does
+// not know tells something, although AWS was not asked.
+func silent(s v1alpha1.AWSStatus) bool { return s.ObservedAt.IsZero() && len(s.Unknown) == 0 }
 
 // into puts the news into the status of the Cluster that they are of.
 func (n *awsNews) into(c *v1alpha1.Cluster) {
@@ -115,7 +130,7 @@ func (n *awsNews) into(c *v1alpha1.Cluster) {
 	if !told {
 		return
 	}
-	if news.ObservedAt.IsZero() {
+	if silent(news) {
 		c.Status.AWS = nil
 		meta.RemoveStatusCondition(&c.Status.Conditions, "AWSInSync")
 		return

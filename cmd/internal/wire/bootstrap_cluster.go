@@ -78,13 +78,7 @@ func (d declaredEKS) roleARN() string {
 	if role == nil || role.Identity != v1alpha1.IdentityIRSA {
 		return ""
 	}
-	partition := "aws"
-	for prefix, other := range map[string]string{"cn-": "aws-cn", "us-gov-": "aws-us-gov"} {
-		if strings.HasPrefix(d.spec.Region, prefix) {
-			partition = other
-		}
-	}
-	return fmt.Sprintf("arn:%s:iam::%s:role/%s", partition, d.spec.Account, cmp.Or(role.Name, iam.NamesOf(d.spec.Name, d.spec.Region).Role))
+	return fmt.Sprintf("arn:%s:iam::%s:role/%s", iam.PartitionOf(d.spec.Region), d.spec.Account, cmp.Or(role.Name, iam.NamesOf(d.spec.Name, d.spec.Region).Role))
 }
 
 // prove makes sure that the kubeconfig, the AWS credentials and the declaration

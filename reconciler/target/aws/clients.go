@@ -1,8 +1,6 @@
 package aws
 
 import (
-	"strings"
-
 	sdk "github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
@@ -21,17 +19,4 @@ func newClients(cfg sdk.Config, p place, c clock.Clock) *clients {
 		sqs: sqs.NewFromConfig(cfg), events: eventbridge.NewFromConfig(cfg), logs: cloudwatchlogs.NewFromConfig(cfg),
 		quotas: servicequotas.NewFromConfig(cfg), clock: c, place: p,
 	}
-}
-
-// partitionOf is the partition of a region.
-func partitionOf(region string) string {
-	for _, p := range []struct{ prefix, partition string }{
-		{"cn-", "aws-cn"}, {"us-gov-", "aws-us-gov"}, {"us-iso-", "aws-iso"}, {"us-isob-", "aws-iso-b"},
-		{"eu-isoe-", "aws-iso-e"}, {"us-isof-", "aws-iso-f"}, {"eusc-", "aws-eusc"},
-	} {
-		if strings.HasPrefix(region, p.prefix) {
-			return p.partition
-		}
-	}
-	return "aws"
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/aws/smithy-go"
 
+	iampolicy "github.com/poolwright/poolwright/config/iam"
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
@@ -159,7 +160,7 @@ func TestEveryPartitionIsKnownByItsRegions(t *testing.T) {
 		"eu-west-1": "aws", "us-east-1": "aws", "cn-north-1": "aws-cn", "us-gov-west-1": "aws-us-gov", "us-iso-east-1": "aws-iso",
 		"us-isob-east-1": "aws-iso-b", "eu-isoe-west-1": "aws-iso-e", "us-isof-south-1": "aws-iso-f", "eusc-de-east-1": "aws-eusc",
 	} {
-		if got := partitionOf(region); got != want {
+		if got := iampolicy.PartitionOf(region); got != want {
 			t.Errorf("%s is in %s", region, got)
 		}
 	}

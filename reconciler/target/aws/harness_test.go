@@ -11,6 +11,7 @@ import (
 	sdk "github.com/aws/aws-sdk-go-v2/aws"
 	"k8s.io/utils/clock"
 
+	iampolicy "github.com/poolwright/poolwright/config/iam"
 	sandbox "github.com/poolwright/poolwright/provision/sandbox/aws"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 )
@@ -34,7 +35,7 @@ func newCloud(t *testing.T, change func(*sandbox.Config)) (*clients, *sandbox.Cl
 	}
 	server := httptest.NewServer(cloud)
 	t.Cleanup(server.Close)
-	p := place{Partition: partitionOf(cfg.Region), Region: cfg.Region, Account: cfg.Account, Cluster: cfg.Cluster.Name}
+	p := place{Partition: iampolicy.PartitionOf(cfg.Region), Region: cfg.Region, Account: cfg.Account, Cluster: cfg.Cluster.Name}
 	return newClients(sdkConfig(server, cfg.Region), p, clock.RealClock{}), cloud
 }
 

@@ -273,30 +273,46 @@ func (o *observation) judge(item state.Item) (state.Item, bool) {
 		found.Hold = live.missing // What is never made here is missed, and that is all.
 		return found, rec.Desired != "" || len(found.Notes) > 0 || live.missing != ""
 	}
-	found.Object = project(item.Object, live.object)
-	theirs := !live.ours && !item.Adopt
-	if theirs && (rec.Print.UID == "" || rec.Print.UID != live.uid) {
-		found.Object = asMarked(item.Object, found.Object)
-		if k, ok := o.kinds[kindOf{item.Key.Group, item.Key.Kind}].(giver); ok {
-			found.Object = k.given(o.wish.place, item.Object, found.Object)
-		}
-	}
+	found.Object = o.comparable(item, live, rec)
 	found.Live = state.Identity{UID: live.uid}
-	same := state.Equal(item.Object, found.Object)
+	o.terms(item, live, &found)
+	return found, true
+}
+
+// comparable is what of a live thing counts: of somebody else's not what only
+// we would give it.
+func (o *observation) comparable(item state.Item, live sighting, rec inventory.Record) map[string]any {
+	object := project(item.Object, live.object)
+	if live.ours || item.Adopt || (rec.Print.UID != "" && rec.Print.UID == live.uid) {
+		return object
+	}
+	object = asMarked(item.Object, object)
+	if k, ok := o.kinds[kindOf{item.Key.Group, item.Key.Kind}].(giver); ok {
+		object = k.given(o.wish.place, item.Object, object)
+	}
+	return object
+}
+
+// terms say whether what was found may be corrected, and know a thing again that
+// is as it should be.
+func (o *observation) terms(item state.Item, live sighting, found *state.Item) {
+	if item.Hold != "" {
+		return
+	}
+	same, may := state.Equal(item.Object, found.Object), live.ours || item.Adopt
 	switch {
-	case same && item.Hold == "" && (live.ours || item.Adopt):
+	case same && may:
 		// Known again where the inventory was lost, or a life ended before it
 		// could say what it had done.
 		fresh := o.wish.record(item, live.uid)
 		fresh.Desired = state.Hash(item.Object)
 		o.store.Put(fresh)
 		found.Applied = fresh.Desired
-	case !same && item.Hold == "" && live.held != "":
+	case !same && live.held != "":
 		found.Hold = live.held
-	case theirs && item.Hold == "":
+	case !may:
 		found.Hold = o.wish.foreign(item.Key)
 	}
-	return found, true
 }
 
 // foreign says why a thing that exists is only compared.

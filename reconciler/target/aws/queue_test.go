@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	iampolicy "github.com/poolwright/poolwright/config/iam"
 	sandbox "github.com/poolwright/poolwright/provision/sandbox/aws"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/state"
@@ -143,7 +144,7 @@ func TestAQueueDeletedAMomentAgoIsRefusedAsSuch(t *testing.T) {
 
 func TestTheQueuePolicyIsCanonical(t *testing.T) {
 	for _, region := range []string{"us-east-1", "cn-north-1", "us-gov-west-1"} {
-		p := place{Partition: partitionOf(region), Region: region, Account: "111122223333", Cluster: "c"}
+		p := place{Partition: iampolicy.PartitionOf(region), Region: region, Account: "111122223333", Cluster: "c"}
 		policy := queuePolicy(p, "c")
 		text, err := documentText(policy)
 		if err != nil {

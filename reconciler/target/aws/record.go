@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	iampolicy "github.com/poolwright/poolwright/config/iam"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/target/internal/inventory"
@@ -48,7 +49,7 @@ func placeIn(scope string) (place, error) {
 	if len(parts) != 3 || parts[0] == "" || parts[1] == "" || parts[2] == "" {
 		return place{}, fmt.Errorf("the inventory says that it is in %q, which is not account/region/cluster: another release may have written it", scope)
 	}
-	return place{Partition: partitionOf(parts[1]), Account: parts[0], Region: parts[1], Cluster: parts[2]}, nil
+	return place{Partition: iampolicy.PartitionOf(parts[1]), Account: parts[0], Region: parts[1], Cluster: parts[2]}, nil
 }
 
 // deletable reports whether a thing that nobody wants any more may be deleted:

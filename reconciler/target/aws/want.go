@@ -10,6 +10,7 @@ import (
 	"slices"
 	"sync"
 
+	iampolicy "github.com/poolwright/poolwright/config/iam"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/target"
@@ -105,7 +106,7 @@ func (t table) read(declared state.Set, bootstrap bool, schema func(state.Item, 
 	}
 	spec = withDefaults(spec)
 	s := scope{
-		place: place{Partition: partitionOf(spec.Region), Region: spec.Region, Account: spec.Account, Cluster: spec.Name},
+		place: place{Partition: iampolicy.PartitionOf(spec.Region), Region: spec.Region, Account: spec.Account, Cluster: spec.Name},
 		spec:  spec, origin: item.Origin, pools: pools, bootstrap: bootstrap,
 	}
 	out := wish{scope: s, object: item.Key.Name}

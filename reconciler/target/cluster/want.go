@@ -16,6 +16,19 @@ import (
 	"github.com/poolwright/poolwright/reconciler/target/cluster/internal/kinds"
 )
 
+// adopt takes over what Want found out, and keeps what Observe did.
+func (w *World) adopt(memos map[state.Key]memo) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for k, old := range w.memos {
+		if m, still := memos[k]; still && old.seen != "" {
+			m.seen, m.clientSide, m.rivals = old.seen, old.clientSide, old.rivals
+			memos[k] = m
+		}
+	}
+	w.memos = memos
+}
+
 // Want implements target.Target: the declared Kubernetes objects as they will
 // be sent, labelled, in their waves, without what only a live object has.
 func (w *World) Want(ctx context.Context, declared state.Set) (state.Set, error) {
@@ -58,15 +71,7 @@ func (w *World) Want(ctx context.Context, declared state.Set) (state.Set, error)
 		b.memos[item.Key] = m
 		items = append(items, item)
 	}
-	w.mu.Lock()
-	for k, old := range w.memos {
-		if m, still := b.memos[k]; still && old.seen != "" {
-			m.seen, m.clientSide, m.rivals = old.seen, old.clientSide, old.rivals
-			b.memos[k] = m
-		}
-	}
-	w.memos = b.memos
-	w.mu.Unlock()
+	w.adopt(b.memos)
 	if len(b.problems) > 0 {
 		return state.NewSet(items...), &target.ProblemsError{Problems: b.problems}
 	}
