@@ -1,9 +1,11 @@
 package e2e
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
@@ -86,7 +88,18 @@ func (s scene) nodeNeverJoins() {
 	})
 	first := s.living(pool)[0]
 	s.deaf.Delete(kind) // a machine that was asked to join already stays deaf
-	s.age(claim.Name, 16*time.Minute)
+	s.eventually("the NodeClaim is given up", func() error {
+		now := &karpv1.NodeClaim{}
+		err := s.hand.Get(s.Context(), client.ObjectKeyFromObject(&claim), now)
+		if apierrors.IsNotFound(err) || err == nil && !now.DeletionTimestamp.IsZero() {
+			return nil
+		}
+		// A status that the engine was just writing may bring the old time back.
+		if waits := now.StatusConditions().Get(karpv1.ConditionTypeRegistered); err == nil && time.Since(waits.LastTransitionTime.Time) < 15*time.Minute {
+			s.age(claim.Name, 16*time.Minute)
+		}
+		return errors.Join(err, errors.New("it is still there"))
+	})
 	second := s.movesFrom(pool, first)
 	if len(s.terminations(first.ID)) == 0 {
 		s.Errorf("%v was replaced by %v and not terminated", first, second)
