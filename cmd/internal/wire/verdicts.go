@@ -49,13 +49,10 @@ func (v *verdicts) listening(load reconciler.Loader) reconciler.Loader {
 		if err != nil {
 			return d, err
 		}
-		schemas, err := v.schemas()
+		found, err := v.judge(d)
 		if err != nil {
 			return d, err
 		}
-		some := d
-		some.Set = state.NewSet(slices.DeleteFunc(d.Set.Items(), func(i state.Item) bool { return !v.judged(i) })...)
-		found := lint.Refused(some, schemas)
 		problems := slices.Clone(d.Problems)
 		for key, of := range found {
 			// The AWS world tells of Clusters itself.
@@ -69,6 +66,21 @@ func (v *verdicts) listening(load reconciler.Loader) reconciler.Loader {
 		v.mu.Unlock()
 		return d, nil
 	}
+}
+
+// judge says what is refused. Without anything to judge it reads no schema:
+// compiled, they are most of what a small controller would hold.
+func (v *verdicts) judge(d declared.Declared) (map[state.Key][]state.Problem, error) {
+	items := slices.DeleteFunc(d.Set.Items(), func(i state.Item) bool { return !v.judged(i) })
+	if len(items) == 0 {
+		return nil, nil
+	}
+	schemas, err := v.schemas()
+	if err != nil {
+		return nil, err
+	}
+	d.Set = state.NewSet(items...)
+	return lint.Refused(d, schemas), nil
 }
 
 // of is the verdict on an item: nothing where it may pass.
@@ -94,6 +106,9 @@ func (a admitted) Want(ctx context.Context, declared state.Set) (state.Set, erro
 // admit leaves out what was refused, and all Clusters but an only one.
 func admit(declared state.Set, refused func(state.Item) []state.Problem) state.Set {
 	items := declared.Items()
+	if !slices.ContainsFunc(items, func(i state.Item) bool { return isCluster(i) || len(refused(i)) > 0 }) {
+		return declared
+	}
 	rest := slices.DeleteFunc(slices.Clone(items), isCluster)
 	if len(items)-len(rest) > 1 {
 		items = rest
