@@ -54,10 +54,13 @@ func (c Change) Origin() state.Origin {
 
 // Wave is the change's place in the order of work.
 func (c Change) Wave() int {
-	if c.After != nil {
-		return c.After.Wave
+	switch {
+	case c.After == nil:
+		return c.Before.Wave
+	case c.Before != nil && c.After.Shrink != nil && shrinks(c.After.Shrink.Field, c.Before.Object, c.After.Object):
+		return c.After.Shrink.Wave
 	}
-	return c.Before.Wave
+	return c.After.Wave
 }
 
 // Plan is everything that separates what is wanted from what was observed.

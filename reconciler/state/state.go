@@ -107,12 +107,25 @@ type Item struct {
 	// Wave orders changes: lower waves are applied and ready before higher
 	// ones start; deletions go in reverse.
 	Wave int
+	// Shrink, where it is set on a wanted Item, orders a change that makes less
+	// of something: room must be given up before what fills it is taken away.
+	Shrink *Shrink
 	// Grave says, for things whose removal costs more than themselves, what
 	// dies with them ("3 nodes, 7 pods"), or why their removal always waits
 	// for confirmation. Empty for ordinary things.
 	Grave string
 	Terms
 	Findings
+}
+
+// Shrink is another place in the order of work, for a change that lowers a number.
+type Shrink struct {
+	// Field is the path of a map of numbers in the Object, such as spec and
+	// capacity. Numbers may be written as text, as Kubernetes quantities are;
+	// one that is not an integer counts as not lowered.
+	Field []string
+	// Wave takes the place of the Item's when any of them becomes lower.
+	Wave int
 }
 
 // Terms say how a thing may be corrected. The zero value lets everything pass

@@ -1,6 +1,6 @@
 // Package v1alpha1 holds Poolwright's own kinds, group poolwright.dev: Sync
-// (what to follow) and Cluster (which EKS cluster this is and how its engine
-// runs).
+// (what to follow), Cluster (which EKS cluster this is and how its engine runs)
+// and DevicePlugin (how its GPUs are shared).
 //
 // It refuses behaviour: types, defaults and validation only, importing nothing
 // but apimachinery. The CRDs in config/crd are generated from here. Start
@@ -34,6 +34,10 @@ const (
 	PruneAnnotation = "poolwright.dev/prune"
 	// SyncLabel on an applied object names the Sync that it belongs to.
 	SyncLabel = "poolwright.dev/sync"
+	// GPULimitAnnotation on a NodePool in the repository is its limit in physical
+	// GPUs. It is written into spec.limits as the number of shares that they are
+	// under the pool's profile.
+	GPULimitAnnotation = "poolwright.dev/gpu-limit"
 )
 
 // Finalizer is on every Sync, so that its deletion policy can be honoured.
@@ -44,7 +48,7 @@ const FieldManager = "poolwright"
 
 // AddToScheme registers the kinds.
 func AddToScheme(s *runtime.Scheme) error {
-	s.AddKnownTypes(GroupVersion, &Sync{}, &SyncList{}, &Cluster{}, &ClusterList{})
+	s.AddKnownTypes(GroupVersion, &Sync{}, &SyncList{}, &Cluster{}, &ClusterList{}, &DevicePlugin{}, &DevicePluginList{})
 	metav1.AddToGroupVersion(s, GroupVersion)
 	return nil
 }

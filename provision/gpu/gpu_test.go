@@ -1,0 +1,114 @@
+package gpu_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/poolwright/poolwright/provision/gpu"
+)
+
+func TestAPoolHasTheProfileThatNamesItOrTheDefault(t *testing.T) {
+	sharing := gpu.Sharing{Default: "rest", Profiles: []gpu.Profile{
+		{Name: "sliced", Pools: []string{"a", "b"}}, {Name: "rest"}, {Name: "mps", Pools: []string{"c"}},
+	}}
+	for pool, want := range map[string]string{"a": "sliced", "b": "sliced", "c": "mps", "d": "rest"} {
+		if got, ok := sharing.For(pool); !ok || got.Name != want {
+			t.Errorf("pool %s has %q, %t; want %s", pool, got.Name, ok, want)
+		}
+	}
+	if diff := cmp.Diff([]string{"a", "b", "c"}, sharing.Others("rest")); diff != "" {
+		t.Error(diff)
+	}
+	sharing.Default = ""
+	if got, ok := sharing.For("d"); ok {
+		t.Errorf("without a default, pool d has %q", got.Name)
+	}
+	if _, ok := (gpu.Sharing{}).For("a"); ok {
+		t.Error("the empty sharing serves a pool")
+	}
+}
+
+func TestAnOfferIsTheProfilesSharesOfAllGPUs(t *testing.T) {
+	for name, c := range map[string]struct {
+		profile gpu.Profile
+		gpus    int
+		want    string
+	}{
+		"whole GPUs":    {gpu.Profile{Strategy: gpu.Whole}, 4, "nvidia.com/gpu=4,nvidia.com/gpu.shared=0"},
+		"time slices":   {gpu.Profile{Strategy: gpu.TimeSlicing, Replicas: 10}, 4, "nvidia.com/gpu=40,nvidia.com/gpu.shared=0"},
+		"renamed ones":  {gpu.Profile{Strategy: gpu.MPS, Replicas: 3, Renamed: true}, 8, "nvidia.com/gpu=0,nvidia.com/gpu.shared=24"},
+		"no GPU at all": {gpu.Profile{Strategy: gpu.TimeSlicing, Replicas: 10}, 0, "nvidia.com/gpu=0,nvidia.com/gpu.shared=0"},
+	} {
+		offer := c.profile.Offer(c.gpus)
+		if got := offer.String(); got != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+		back, err := gpu.ParseOffer(offer.String())
+		if diff := cmp.Diff(offer, back); diff != "" || err != nil {
+			t.Errorf("%s: read back: %v %s", name, err, diff)
+		}
+		if differs := offer.Differs(offer.Into(nil)); differs != "" {
+			t.Errorf("%s: the offer differs from itself: %s", name, differs)
+		}
+	}
+}
+
+func TestANodeDiffersFromItsOffer(t *testing.T) {
+	offer := gpu.Profile{Replicas: 10, Renamed: true}.Offer(4)
+	list := func(pairs ...any) corev1.ResourceList {
+		out := corev1.ResourceList{}
+		for i := 0; i < len(pairs); i += 2 {
+			out[corev1.ResourceName(pairs[i].(string))] = *resource.NewQuantity(int64(pairs[i+1].(int)), resource.DecimalSI)
+		}
+		return out
+	}
+	for name, c := range map[string]struct {
+		has  corev1.ResourceList
+		want string
+	}{
+		"nothing yet":            {nil, "nvidia.com/gpu.shared: 0 of 40"},
+		"whole GPUs first":       {list("nvidia.com/gpu", 4), "nvidia.com/gpu: 4 of 0, nvidia.com/gpu.shared: 0 of 40"},
+		"a GPU is missing":       {list("nvidia.com/gpu.shared", 30), "nvidia.com/gpu.shared: 30 of 40"},
+		"both names":             {list("nvidia.com/gpu", 4, "nvidia.com/gpu.shared", 40), "nvidia.com/gpu: 4 of 0"},
+		"as it should be":        {list("nvidia.com/gpu", 0, "nvidia.com/gpu.shared", 40, "cpu", 3), ""},
+		"the other name is gone": {list("nvidia.com/gpu.shared", 40), ""},
+	} {
+		if got := offer.Differs(c.has); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+func TestTheLeastOfTwoOffers(t *testing.T) {
+	ten, five := gpu.Profile{Replicas: 10}.Offer(4), gpu.Profile{Replicas: 5, Renamed: true}.Offer(4)
+	if got := ten.Least(five).String(); got != "nvidia.com/gpu=0,nvidia.com/gpu.shared=0" {
+		t.Error(got)
+	}
+	if got := ten.Least(gpu.Profile{Replicas: 20}.Offer(4)).String(); got != "nvidia.com/gpu=40,nvidia.com/gpu.shared=0" {
+		t.Error(got)
+	}
+}
+
+func FuzzParseOffer(f *testing.F) {
+	for _, seed := range []string{"nvidia.com/gpu=40", "nvidia.com/gpu=4,nvidia.com/gpu.shared=0", "", "cpu=1", "nvidia.com/gpu=99999999", "nvidia.com/gpu=1,nvidia.com/gpu=2"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		offer, err := gpu.ParseOffer(text)
+		if err != nil {
+			return
+		}
+		again, err := gpu.ParseOffer(offer.String())
+		if diff := cmp.Diff(offer, again); diff != "" || err != nil {
+			t.Errorf("%q read as %v, then as %v, %v", text, offer, again, err)
+		}
+		for name, n := range offer {
+			if n < 0 || n > 16_000 || (name != gpu.Resource && name != gpu.SharedResource) {
+				t.Errorf("%q claims %d of %s", text, n, name)
+			}
+		}
+	})
+}

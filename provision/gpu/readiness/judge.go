@@ -1,0 +1,184 @@
+package readiness
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/poolwright/poolwright/provision/gpu"
+)
+
+// Reasons why a node does not offer what its profile says.
+const (
+	// NoPluginPod: no pod of the plugin is on the node.
+	NoPluginPod = "NoPluginPod"
+	// PluginFailing: the plugin's pod does not become ready.
+	PluginFailing = "PluginFailing"
+	// InvalidConfig: the plugin refuses its configuration.
+	InvalidConfig = "InvalidConfig"
+	// NoDriver: the plugin finds no NVIDIA driver on the node.
+	NoDriver = "NoDriver"
+	// MissingGPUs: fewer GPUs are found than the instance type has.
+	MissingGPUs = "MissingGPUs"
+	// Mismatch: something else is offered than the profile says.
+	Mismatch = "Mismatch"
+)
+
+// Labels that Karpenter puts on a node.
+const (
+	gpuCountLabel        = "karpenter.k8s.aws/instance-gpu-count"
+	gpuManufacturerLabel = "karpenter.k8s.aws/instance-gpu-manufacturer"
+)
+
+// View is a node with all that decides about its GPUs.
+type View struct {
+	Node *corev1.Node
+	// Profile serves the node's pool.
+	Profile gpu.Profile
+	// Plugin is the plugin's pod on the node, or nil. Where there are several, it
+	// is the newest that is not being deleted.
+	Plugin *corev1.Pod
+	// Revision is the RevisionAnnotation of the profile's DaemonSet.
+	Revision string
+}
+
+// Verdict is what a View says.
+type Verdict struct {
+	// Offer is what the node must offer.
+	Offer gpu.Offer
+	// Current is true when the plugin on the node is the declared one.
+	Current bool
+	// Agrees is true when the plugin is current and ready, and the node's
+	// allocatable resources are the offer: pods may come.
+	Agrees bool
+	// Reason and Message diagnose a node that does not agree; both are empty
+	// where it does. The message is one line.
+	Reason, Message string
+}
+
+// GPUs is how many NVIDIA GPUs the node's instance type has; 0 where its labels
+// name none.
+func GPUs(node *corev1.Node) int {
+	if node.Labels[gpuManufacturerLabel] != "nvidia" {
+		return 0
+	}
+	n, err := strconv.Atoi(node.Labels[gpuCountLabel])
+	if err != nil {
+		return 0
+	}
+	return max(n, 0)
+}
+
+// Builtin tells whether the node's image runs a device plugin of its own, beside
+// which no pod of ours comes: Bottlerocket.
+func Builtin(node *corev1.Node) bool {
+	return strings.HasPrefix(node.Status.NodeInfo.OSImage, "Bottlerocket")
+}
+
+// Judge compares a node with GPUs with its profile.
+func Judge(v View) Verdict {
+	out := Verdict{Offer: v.Profile.Offer(GPUs(v.Node))}
+	differs := out.Offer.Differs(v.Node.Status.Allocatable)
+	if Builtin(v.Node) {
+		out.Current = true
+		out.Agrees = differs == ""
+		if !out.Agrees {
+			out.Reason, out.Message = Mismatch, "Bottlerocket's own plugin offers "+differs+": set settings.kubelet-device-plugins.nvidia in the EC2NodeClass's userData to what the profile says"
+		}
+		return out
+	}
+	if v.Plugin == nil {
+		out.Reason, out.Message = NoPluginPod, "no pod of the device plugin is on the node: its DaemonSet must tolerate the node's taints"
+		return out
+	}
+	out.Current = v.Plugin.Annotations[gpu.RevisionAnnotation] == v.Revision
+	switch {
+	case !ready(v.Plugin):
+		out.Reason, out.Message = failing(v.Plugin)
+	case !out.Current:
+		out.Reason, out.Message = Mismatch, "the plugin of an earlier version or configuration still runs"
+	case differs == "":
+		out.Agrees = true
+	default:
+		out.Reason, out.Message = v.short(out.Offer), "the node offers "+differs
+	}
+	return out
+}
+
+// short tells a node that misses GPUs from one that offers something else.
+func (v View) short(offer gpu.Offer) string {
+	resource := v.Profile.Resource()
+	quantity := v.Node.Status.Allocatable[resource]
+	share := int64(max(v.Profile.Replicas, 1))
+	if got := quantity.Value(); got < offer[resource] && got%share == 0 {
+		return MissingGPUs
+	}
+	return Mismatch
+}
+
+func ready(pod *corev1.Pod) bool {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodReady {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
+
+// maxMessage is the longest part of a container's last words that is repeated.
+const maxMessage = 300
+
+// failing diagnoses a pod that is not ready from its containers' last words,
+// which the kubelet keeps because the pods ask for it
+// (terminationMessagePolicy: FallbackToLogsOnError).
+func failing(pod *corev1.Pod) (reason, message string) {
+	all := append(append([]corev1.ContainerStatus(nil), pod.Status.InitContainerStatuses...), pod.Status.ContainerStatuses...)
+	for _, c := range all {
+		if c.Ready {
+			continue
+		}
+		words := lastWords(c)
+		if w := c.State.Waiting; w != nil && w.Reason != "" && w.Reason != "ContainerCreating" && w.Reason != "PodInitializing" {
+			return classify(words), fmt.Sprintf("the plugin's container %s waits: %s%s", c.Name, w.Reason, said(words))
+		}
+		if words != "" {
+			return classify(words), fmt.Sprintf("the plugin's container %s ended%s", c.Name, said(words))
+		}
+	}
+	return PluginFailing, fmt.Sprintf("the plugin's pod %s is not ready yet", pod.Name)
+}
+
+func lastWords(c corev1.ContainerStatus) string {
+	for _, t := range []*corev1.ContainerStateTerminated{c.State.Terminated, c.LastTerminationState.Terminated} {
+		if t != nil && t.ExitCode != 0 {
+			return strings.Join(strings.Fields(t.Message), " ")
+		}
+	}
+	return ""
+}
+
+func said(words string) string {
+	if words == "" {
+		return ""
+	}
+	if len(words) > maxMessage {
+		words = "…" + strings.ToValidUTF8(words[len(words)-maxMessage:], "")
+	}
+	return ": " + words
+}
+
+// classify reads the plugin's last words.
+func classify(words string) string {
+	words = strings.ToLower(words)
+	for _, known := range []struct{ part, reason string }{
+		{"libnvidia-ml", NoDriver}, {"nvml", NoDriver}, {"driver/library version mismatch", NoDriver}, {"no nvidia driver", NoDriver},
+		{"config", InvalidConfig},
+	} {
+		if strings.Contains(words, known.part) {
+			return known.reason
+		}
+	}
+	return PluginFailing
+}

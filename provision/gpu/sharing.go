@@ -1,0 +1,123 @@
+package gpu
+
+import (
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+const (
+	// Resource is the name under which the plugin offers GPUs.
+	Resource corev1.ResourceName = "nvidia.com/gpu"
+	// SharedResource is the name of shares that are renamed.
+	SharedResource corev1.ResourceName = "nvidia.com/gpu.shared"
+
+	// StartupTaint keeps pods from a node until what it offers is what its
+	// profile says. Its effect is NoSchedule. Karpenter takes taints with this
+	// prefix for passing ones: it counts the node's capacity all the same, and
+	// does not call the node initialized while it is there.
+	StartupTaint = "readiness.k8s.io/poolwright-gpu"
+	// OfferAnnotation on a Node is what we vouch that it offers, as Offer.String
+	// writes it. The engine believes it over the node's status, so that a plugin
+	// that restarts makes nobody buy a node.
+	OfferAnnotation = "poolwright.dev/gpu-offer"
+	// ProfileLabel on the plugin's DaemonSets and pods names their profile.
+	ProfileLabel = "poolwright.dev/gpu-profile"
+	// RevisionAnnotation on the plugin's DaemonSets and on their pods is the hash
+	// of the pod template and its configuration: a pod whose value is another's
+	// runs an old plugin.
+	RevisionAnnotation = "poolwright.dev/gpu-revision"
+	// PluginNamespace is where the plugin's DaemonSets and ConfigMaps are.
+	PluginNamespace = "kube-system"
+)
+
+// Strategy is how GPUs are shared.
+type Strategy string
+
+// The strategies.
+const (
+	// Whole GPUs, one pod each.
+	Whole Strategy = "whole"
+	// TimeSlicing lets pods take turns.
+	TimeSlicing Strategy = "time-slicing"
+	// MPS divides a GPU's memory and threads.
+	MPS Strategy = "MPS"
+)
+
+// Profile is one way of offering GPUs.
+type Profile struct {
+	// Name is unique in a Sharing.
+	Name string
+	// Pools are the NodePools that name this profile, sorted.
+	Pools []string
+	// Strategy is Whole, TimeSlicing or MPS.
+	Strategy Strategy
+	// Replicas is how many shares each GPU has; 1 for Whole.
+	Replicas int
+	// Renamed is true when shares are offered as SharedResource.
+	Renamed bool
+	// OnePerRequest is true when the plugin refuses requests for more than one.
+	OnePerRequest bool
+	// ReadyTimeout is how long a registered node may take to offer its GPUs.
+	ReadyTimeout time.Duration
+}
+
+// Sharing is what a DevicePlugin says of a cluster's GPUs. The zero value serves
+// no pool.
+type Sharing struct {
+	// Name is the DevicePlugin's.
+	Name string
+	// Profiles in the order of the DevicePlugin.
+	Profiles []Profile
+	// Default is the profile of all pools that no profile names; "" is none.
+	Default string
+}
+
+// For returns the profile that serves a pool.
+func (s Sharing) For(pool string) (Profile, bool) {
+	for _, p := range s.Profiles {
+		if slices.Contains(p.Pools, pool) {
+			return p, true
+		}
+	}
+	return s.Profile(s.Default)
+}
+
+// Profile returns the profile of that name.
+func (s Sharing) Profile(name string) (Profile, bool) {
+	for _, p := range s.Profiles {
+		if name != "" && p.Name == name {
+			return p, true
+		}
+	}
+	return Profile{}, false
+}
+
+// Others are the pools that other profiles name: what the default profile does
+// not serve. Sorted.
+func (s Sharing) Others(name string) []string {
+	var out []string
+	for _, p := range s.Profiles {
+		if p.Name != name {
+			out = append(out, p.Pools...)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// Resource is the name under which the profile offers its GPUs or shares.
+func (p Profile) Resource() corev1.ResourceName {
+	if p.Renamed {
+		return SharedResource
+	}
+	return Resource
+}
+
+// Offer is what a node with that many GPUs offers under the profile.
+func (p Profile) Offer(gpus int) Offer {
+	offer := Offer{Resource: 0, SharedResource: 0}
+	offer[p.Resource()] = int64(gpus * max(p.Replicas, 1))
+	return offer
+}

@@ -1,0 +1,35 @@
+package gpu
+
+import "time"
+
+// PoolState is what was last seen of a pool's nodes with GPUs.
+type PoolState struct {
+	// Pool and Profile are names.
+	Pool, Profile string
+	// Nodes counts the pool's nodes with GPUs; Updated those that run the
+	// declared plugin and offer what the profile says.
+	Nodes, Updated int
+	// Offered adds up what the nodes' allocatable resources hold.
+	Offered Offer
+	// Troubles are the nodes that do not offer what they should, by name.
+	Troubles []Trouble
+	// Failures counts the nodes replaced in a row because they never offered
+	// their GPUs; HeldUntil is until when none is launched, zero for not held.
+	Failures  int
+	HeldUntil time.Time
+	// LastFailure is the diagnosis of the last one that was replaced.
+	LastFailure string
+	// Rollout says what the replacement of plugins does or waits for; "" when
+	// there is nothing to replace.
+	Rollout string
+}
+
+// Trouble is a node that does not offer what its profile says.
+type Trouble struct {
+	// Node and Claim are names; Claim may be empty.
+	Node, Claim string
+	// Reason is one of package readiness's words, Message a line for a person.
+	Reason, Message string
+	// Since is when it was first seen so.
+	Since time.Time
+}

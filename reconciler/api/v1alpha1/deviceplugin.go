@@ -1,0 +1,245 @@
+package v1alpha1
+
+import (
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// DevicePlugin says how the cluster's NVIDIA GPUs are offered to pods: which
+// version of NVIDIA's device plugin runs, and which NodePools share their GPUs
+// how. There is one per API server, named "nvidia" by convention.
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:scope=Cluster,categories=poolwright
+// +kubebuilder:printcolumn:name="Version",type=string,JSONPath=`.spec.version`
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Nodes",type=integer,JSONPath=`.status.nodes`
+// +kubebuilder:printcolumn:name="Updated",type=integer,JSONPath=`.status.updatedNodes`
+// +kubebuilder:printcolumn:name="Status",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type DevicePlugin struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Spec DevicePluginSpec `json:"spec"`
+	// +optional
+	Status DevicePluginStatus `json:"status,omitzero"`
+}
+
+// DevicePluginSpec is the plugin and the ways in which it shares GPUs.
+// +kubebuilder:validation:XValidation:rule="!has(self.defaultProfile) || self.profiles.exists(p, p.name == self.defaultProfile)",message="defaultProfile must be the name of one of the profiles"
+// +kubebuilder:validation:XValidation:rule="self.profiles.all(p, has(p.nodePools) && size(p.nodePools) > 0 || has(self.defaultProfile) && self.defaultProfile == p.name)",message="each profile must name its nodePools, or be the defaultProfile"
+type DevicePluginSpec struct {
+	// Version is the tag of NVIDIA's device plugin.
+	// +kubebuilder:validation:Pattern="^v[0-9]+\\.[0-9]+\\.[0-9]+([-.][0-9A-Za-z.-]+)?$"
+	// +kubebuilder:default="v0.19.3"
+	// +optional
+	Version string `json:"version,omitempty"`
+	// Image is the plugin's image without its tag, for a mirror of your own.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=255
+	// +kubebuilder:validation:Pattern="^[a-z0-9][a-z0-9._:/-]*$"
+	// +kubebuilder:default="nvcr.io/nvidia/k8s-device-plugin"
+	// +optional
+	Image string `json:"image,omitempty"`
+	// Tolerations of the plugin's pods, beside those that every new node asks for.
+	// They must cover the taints of the pools.
+	// +kubebuilder:default={{key: nvidia.com/gpu, operator: Exists}}
+	// +kubebuilder:validation:MaxItems=20
+	// +listType=atomic
+	// +optional
+	Tolerations []Toleration `json:"tolerations,omitempty"`
+	// Resources of the plugin's container. Default: none.
+	// +optional
+	Resources *Resources `json:"resources,omitempty"`
+	// DefaultProfile is the profile of the NodePools that no profile names.
+	// Default: none; such pools get no plugin from here.
+	// +optional
+	DefaultProfile string `json:"defaultProfile,omitempty"`
+	// Profiles are the ways in which GPUs are offered.
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=20
+	// +listType=map
+	// +listMapKey=name
+	Profiles []GPUProfile `json:"profiles"`
+}
+
+// GPUProfile is one way of offering GPUs, and the NodePools that use it. Without
+// timeSlicing and mps, pods get whole GPUs.
+// +kubebuilder:validation:XValidation:rule="!(has(self.timeSlicing) && has(self.mps))",message="choose timeSlicing or mps, not both"
+type GPUProfile struct {
+	// Name is unique among the profiles; it is part of the names of what is made.
+	// +kubebuilder:validation:MaxLength=30
+	// +kubebuilder:validation:Pattern="^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
+	Name string `json:"name"`
+	// NodePools that this profile serves. Each pool has one profile.
+	// +kubebuilder:validation:MaxItems=100
+	// +kubebuilder:validation:items:MaxLength=63
+	// +kubebuilder:validation:items:MinLength=1
+	// +listType=set
+	// +optional
+	NodePools []string `json:"nodePools,omitempty"`
+	// TimeSlicing lets pods take turns on a GPU.
+	// +optional
+	TimeSlicing *TimeSlicing `json:"timeSlicing,omitempty"`
+	// MPS lets pods run on a GPU at the same time, by NVIDIA's Multi-Process
+	// Service, each with its part of the memory.
+	// +optional
+	MPS *MPS `json:"mps,omitempty"`
+	// ReadyTimeout is how long a registered node may take until it offers its
+	// GPUs before it is replaced.
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:Pattern="^([0-9]+(s|m|h))+$"
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1m')",message="give at least one minute: drivers and plugin need that to start"
+	// +kubebuilder:default="10m"
+	// +optional
+	ReadyTimeout *metav1.Duration `json:"readyTimeout,omitempty"`
+}
+
+// TimeSlicing shares a GPU in time. Memory is not divided.
+type TimeSlicing struct {
+	// Replicas is how many pods share each GPU.
+	// +kubebuilder:validation:Minimum=2
+	// +kubebuilder:validation:Maximum=1000
+	Replicas int32 `json:"replicas"`
+	// RenameByDefault offers the shares as nvidia.com/gpu.shared instead of
+	// nvidia.com/gpu.
+	// +optional
+	RenameByDefault bool `json:"renameByDefault,omitempty"`
+	// FailRequestsGreaterThanOne makes the kubelet refuse pods that ask for more
+	// than one share: two shares are no more than one.
+	// +optional
+	FailRequestsGreaterThanOne bool `json:"failRequestsGreaterThanOne,omitempty"`
+}
+
+// MPS shares a GPU in space: memory and threads are divided evenly. The plugin
+// always refuses pods that ask for more than one share.
+type MPS struct {
+	// Replicas is how many pods share each GPU; the service allows 48 clients.
+	// +kubebuilder:validation:Minimum=2
+	// +kubebuilder:validation:Maximum=48
+	Replicas int32 `json:"replicas"`
+	// RenameByDefault offers the shares as nvidia.com/gpu.shared instead of
+	// nvidia.com/gpu.
+	// +optional
+	RenameByDefault bool `json:"renameByDefault,omitempty"`
+}
+
+// Toleration is a pod's toleration of a taint, as in the core API.
+type Toleration struct {
+	// Key is the taint's key; empty with operator Exists means every taint.
+	// +optional
+	Key string `json:"key,omitempty"`
+	// Operator is Equal (the default) or Exists.
+	// +kubebuilder:validation:Enum=Equal;Exists
+	// +optional
+	Operator string `json:"operator,omitempty"`
+	// Value is the taint's value, for Equal.
+	// +optional
+	Value string `json:"value,omitempty"`
+	// Effect is the taint's effect; empty means every effect.
+	// +kubebuilder:validation:Enum=NoSchedule;PreferNoSchedule;NoExecute
+	// +optional
+	Effect string `json:"effect,omitempty"`
+}
+
+// Resources are a container's compute resources, as in the core API.
+type Resources struct {
+	// Limits, by resource name.
+	// +optional
+	Limits map[string]resource.Quantity `json:"limits,omitempty"`
+	// Requests, by resource name.
+	// +optional
+	Requests map[string]resource.Quantity `json:"requests,omitempty"`
+}
+
+// DevicePluginStatus is what Poolwright last saw of the GPUs.
+type DevicePluginStatus struct {
+	// ObservedGeneration is the generation of the spec that the status is about.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// Conditions: Ready is false while an overlay is not in force, a node does
+	// not offer its GPUs in time, or the offerings of a pool are held back;
+	// Progressing is true while nodes start or plugins are replaced.
+	// +listType=map
+	// +listMapKey=type
+	// +optional
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+	// Nodes counts the nodes with GPUs in pools that a profile serves.
+	// +optional
+	Nodes int32 `json:"nodes"`
+	// UpdatedNodes counts those whose plugin runs as declared and that offer what
+	// their profile says.
+	// +optional
+	UpdatedNodes int32 `json:"updatedNodes"`
+	// Pools tell the same pool by pool, sorted by name. Pools without nodes and
+	// without trouble are left out.
+	// +listType=map
+	// +listMapKey=name
+	// +optional
+	Pools []GPUPoolStatus `json:"pools,omitempty"`
+}
+
+// GPUPoolStatus is the state of one NodePool's GPUs.
+type GPUPoolStatus struct {
+	// Name of the NodePool.
+	Name string `json:"name"`
+	// Profile that serves it.
+	Profile string `json:"profile"`
+	// Nodes with GPUs in the pool.
+	Nodes int32 `json:"nodes"`
+	// UpdatedNodes are those of them that run the plugin as declared and offer
+	// what the profile says.
+	// +optional
+	UpdatedNodes int32 `json:"updatedNodes"`
+	// Offered are the pool's allocatable GPU resources, added up.
+	// +optional
+	Offered map[string]int64 `json:"offered,omitempty"`
+	// Rollout says what the replacement of plugins is doing, or waits for; empty
+	// when there is nothing to replace.
+	// +optional
+	Rollout string `json:"rollout,omitempty"`
+	// Troubles name nodes that do not offer what they should, with the reason; at
+	// most ten.
+	// +kubebuilder:validation:MaxItems=10
+	// +listType=map
+	// +listMapKey=node
+	// +optional
+	Troubles []GPUTrouble `json:"troubles,omitempty"`
+	// Failures counts the nodes that were replaced in a row because they never
+	// offered their GPUs. One that does ends the row.
+	// +optional
+	Failures int32 `json:"failures,omitempty"`
+	// HeldUntil is until when no GPU node of the pool is launched, because too
+	// many in a row never offered their GPUs.
+	// +optional
+	HeldUntil *metav1.Time `json:"heldUntil,omitempty"`
+	// LastFailure is the diagnosis of the last node that was replaced.
+	// +optional
+	LastFailure string `json:"lastFailure,omitempty"`
+}
+
+// GPUTrouble is a node that does not offer its GPUs as it should.
+type GPUTrouble struct {
+	// Node is its name.
+	Node string `json:"node"`
+	// NodeClaim is the name of its claim.
+	// +optional
+	NodeClaim string `json:"nodeClaim,omitempty"`
+	// Reason is NoPluginPod, PluginFailing, InvalidConfig, NoDriver, MissingGPUs
+	// or Mismatch.
+	Reason string `json:"reason"`
+	// Message says what was seen.
+	// +optional
+	Message string `json:"message,omitempty"`
+	// Since is when it was first seen.
+	Since metav1.Time `json:"since"`
+}
+
+// DevicePluginList is a list of DevicePlugins.
+// +kubebuilder:object:root=true
+type DevicePluginList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []DevicePlugin `json:"items"`
+}
