@@ -25,6 +25,7 @@ var sandboxBinary = sync.OnceValues(func() (string, error) {
 	path := filepath.Join(filepath.Dir(binary), "poolwright-sandbox")
 	cmd := exec.Command("go", "build", "-buildvcs=false", "-o", path, "./cmd/poolwright-sandbox")
 	cmd.Dir = filepath.Join("..", "..", "..")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("building poolwright-sandbox: %w\n%s", err, out)
 	}

@@ -92,6 +92,7 @@ func build(ctx context.Context, dir string) error {
 	binary = filepath.Join(dir, "poolwright")
 	cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-o", binary, "./cmd/poolwright")
 	cmd.Dir = filepath.Join("..", "..", "..")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0") // as it is shipped
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("building poolwright: %w\n%s", err, out)
 	}
