@@ -164,6 +164,34 @@ func TestTheControllersRolesGrantWhatTheProcessUses(t *testing.T) {
 	}
 }
 
+// The same for GPU sharing, which must work where the engine's role is left out.
+func TestTheRoleForGPUsGrantsWhatItsControllersUse(t *testing.T) {
+	everywhere := one[rbacv1.ClusterRole](t, "ClusterRole", "poolwright-gpu").Rules
+	plugins := one[rbacv1.Role](t, "Role", "poolwright-gpu-plugins").Rules
+	for _, c := range []struct {
+		rules           []rbacv1.PolicyRule
+		group, resource string
+		verbs           []string
+	}{
+		{everywhere, "poolwright.dev", "deviceplugins", []string{"get", "list", "watch"}},
+		{everywhere, "poolwright.dev", "deviceplugins/status", []string{"patch"}},
+		{everywhere, "", "nodes", []string{"get", "list", "watch", "patch"}},
+		{everywhere, "", "pods", []string{"get", "list", "watch"}},
+		{everywhere, "apps", "daemonsets", []string{"get", "list", "watch"}},
+		{everywhere, "karpenter.sh", "nodeclaims", []string{"get", "list", "watch", "patch", "delete"}},
+		{everywhere, "karpenter.sh", "nodeoverlays", []string{"get", "list", "watch"}},
+		{everywhere, "", "events", []string{"create", "patch"}},
+		{plugins, "", "pods", []string{"delete"}},
+	} {
+		for _, verb := range c.verbs {
+			want := rbacv1.PolicyRule{APIGroups: []string{c.group}, Resources: []string{c.resource}, Verbs: []string{verb}}
+			if !slices.ContainsFunc(c.rules, func(r rbacv1.PolicyRule) bool { return grants(r, want) }) {
+				t.Errorf("config/rbac/gpu.yaml does not grant %s on %s.%s", verb, c.resource, c.group)
+			}
+		}
+	}
+}
+
 func TestOnlyTheLoopsRoleIsWide(t *testing.T) {
 	for _, r := range build(t).Resources() {
 		if r.GetKind() != "ClusterRole" && r.GetKind() != "Role" {

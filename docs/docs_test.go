@@ -15,7 +15,7 @@ import (
 )
 
 func TestAKindsPageTellsEveryFieldAndNoOther(t *testing.T) {
-	for page, crd := range map[string]string{"sync.md": "poolwright.dev_syncs.yaml", "cluster.md": "poolwright.dev_clusters.yaml"} {
+	for page, crd := range map[string]string{"sync.md": "poolwright.dev_syncs.yaml", "cluster.md": "poolwright.dev_clusters.yaml", "deviceplugin.md": "poolwright.dev_deviceplugins.yaml"} {
 		t.Run(page, func(t *testing.T) {
 			var definition apiextensionsv1.CustomResourceDefinition
 			if err := yaml.Unmarshal([]byte(read(t, "../config/crd/"+crd)), &definition); err != nil {
@@ -72,6 +72,9 @@ func TestThePagesTellEveryNameOfTheCode(t *testing.T) {
 		{"kinds/cluster.md", "annotation", "../provision/engine/gate", `(poolwright\.dev/[a-z-]+)`},
 		{"kinds/cluster.md", "gate", "../provision/engine/gate/gate.go", `Name = "(\w+)"`},
 		{"kinds/cluster.md", "feature gate", "../provision/engine/featuregates.go", `"([A-Z]\w+)"`},
+		{"kinds/deviceplugin.md", "reason", "../reconciler/deviceplugin/status", `(?:metav1\.Condition(?:True|False), )"([A-Z]\w+)"`},
+		{"kinds/deviceplugin.md", "trouble", "../provision/gpu/readiness", `(?m)^\s+([A-Z]\w+) = "[A-Z]\w+"$`},
+		{"kinds/deviceplugin.md", "name", "../provision/gpu/sharing.go", `= "(\w+\.[a-z.]+/[a-z-]+)"`},
 		{"commands.md", "command", "../cmd/internal/cli", `Use:\s+"([a-z-]+)`},
 		{"commands.md", "flag", "../cmd/internal/cli", `lags(?:\(\))?\.\w+VarP?\([^,]+, "([a-z-]+)"`},
 		{"commands.md", "command", "../cmd/poolwright-sandbox", `Use:\s+"([a-z-]+)`},

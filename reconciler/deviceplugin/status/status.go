@@ -1,0 +1,254 @@
+// Package status writes the status of DevicePlugins: what the nodes offer, which
+// are in trouble, what is held back, and whether Karpenter honours the overlays.
+//
+// It only tells. What it tells comes from the packages that act on nodes, through
+// the functions of a Reconciler; it refuses to conclude anything of its own. Start
+// reading at Reconciler.
+package status
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+	overlayv1alpha1 "sigs.k8s.io/karpenter/pkg/apis/v1alpha1"
+
+	"github.com/poolwright/poolwright/provision/gpu"
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/deviceplugin"
+)
+
+// Reconciler keeps the status of every DevicePlugin true. All fields are required.
+type Reconciler struct {
+	// Cache reads DevicePlugins and the NodeOverlays that carry gpu.ProfileLabel.
+	Cache cache.Cache
+	// Writer patches the status.
+	Writer client.StatusClient
+	// Pools is what the nodes show, pool by pool, and Rollouts what the
+	// replacement of plugins does in each.
+	Pools    func(context.Context) ([]gpu.PoolState, error)
+	Rollouts func() map[string]string
+	// Changed wakes the Reconciler when either may tell something else.
+	Changed <-chan event.GenericEvent
+	// Clock decides what is still held.
+	Clock clock.PassiveClock
+}
+
+// SetupWithManager registers the controller, for the leader only.
+func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
+	all := func(context.Context, *overlayv1alpha1.NodeOverlay) []reconcile.Request {
+		return []reconcile.Request{{}}
+	}
+	err := ctrl.NewControllerManagedBy(mgr).
+		Named("poolwright.deviceplugin").
+		WatchesRawSource(source.Kind(r.Cache, &v1alpha1.DevicePlugin{}, handler.TypedEnqueueRequestsFromMapFunc(
+			func(context.Context, *v1alpha1.DevicePlugin) []reconcile.Request { return []reconcile.Request{{}} }))).
+		WatchesRawSource(source.Kind(r.Cache, &overlayv1alpha1.NodeOverlay{}, handler.TypedEnqueueRequestsFromMapFunc(all))).
+		WatchesRawSource(source.Channel(r.Changed, handler.EnqueueRequestsFromMapFunc(
+			func(context.Context, client.Object) []reconcile.Request { return []reconcile.Request{{}} }))).
+		Complete(r)
+	if err != nil {
+		return fmt.Errorf("registering the DevicePlugin's status: %w", err)
+	}
+	return nil
+}
+
+// Reconcile writes the status of all DevicePlugins, whichever one was asked for.
+func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
+	counts, others, err := deviceplugin.Live(ctx, r.Cache)
+	if err != nil || counts == nil {
+		return ctrl.Result{}, err
+	}
+	for i := range others {
+		other := others[i].DeepCopy()
+		other.Status.Nodes, other.Status.UpdatedNodes, other.Status.Pools = 0, 0, nil
+		conclude(other, metav1.ConditionFalse, "NotTheOne", fmt.Sprintf("DevicePlugin %s is older and counts; keep one", counts.Name))
+		if err := r.write(ctx, &others[i], other); err != nil {
+			return ctrl.Result{}, err
+		}
+	}
+	pools, err := r.Pools(ctx)
+	if err != nil {
+		return ctrl.Result{}, fmt.Errorf("reading what the nodes offer: %w", err)
+	}
+	refused, err := r.refusedOverlays(ctx)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	now := r.Clock.Now()
+	told := counts.DeepCopy()
+	fill(&told.Status, pools, r.Rollouts())
+	status, reason, message := verdict(told.Status, refused, now)
+	conclude(told, status, reason, message)
+	if err := r.write(ctx, counts, told); err != nil {
+		return ctrl.Result{}, err
+	}
+	return ctrl.Result{RequeueAfter: untilNext(pools, now)}, nil
+}
+
+// write sends what changed of a status.
+func (r *Reconciler) write(ctx context.Context, was, is *v1alpha1.DevicePlugin) error {
+	if equality.Semantic.DeepEqual(was.Status, is.Status) {
+		return nil
+	}
+	if err := r.Writer.Status().Patch(ctx, is, client.MergeFrom(was)); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("writing the status of DevicePlugin %s: %w", was.Name, err)
+	}
+	return nil
+}
+
+// refusedOverlays names our overlays that Karpenter refuses, with its reasons. One
+// of which it has not spoken yet is not refused.
+func (r *Reconciler) refusedOverlays(ctx context.Context) ([]string, error) {
+	var list overlayv1alpha1.NodeOverlayList
+	if err := r.Cache.List(ctx, &list, client.HasLabels{gpu.ProfileLabel}); err != nil {
+		return nil, fmt.Errorf("listing NodeOverlays: %w", err)
+	}
+	var out []string
+	for i := range list.Items {
+		overlay := &list.Items[i]
+		for _, condition := range overlay.GetConditions() {
+			if condition.Type != "Ready" && condition.Status == metav1.ConditionFalse {
+				out = append(out, fmt.Sprintf("%s (%s)", overlay.Name, condition.Reason))
+			}
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out), nil
+}
+
+// maxTroubles is how many nodes a pool's status names.
+const maxTroubles = 10
+
+func fill(status *v1alpha1.DevicePluginStatus, pools []gpu.PoolState, rollouts map[string]string) {
+	status.Nodes, status.UpdatedNodes, status.Pools = 0, 0, nil
+	for _, p := range pools {
+		status.Nodes += int32(p.Nodes)
+		status.UpdatedNodes += int32(p.Updated)
+		if p.Nodes == 0 && p.Failures == 0 && p.HeldUntil.IsZero() {
+			continue
+		}
+		out := v1alpha1.GPUPoolStatus{
+			Name: p.Pool, Profile: p.Profile, Nodes: int32(p.Nodes), UpdatedNodes: int32(p.Updated),
+			Rollout: rollouts[p.Pool], Failures: int32(p.Failures), LastFailure: p.LastFailure,
+		}
+		for name, n := range p.Offered {
+			if out.Offered == nil {
+				out.Offered = map[string]int64{}
+			}
+			if n > 0 {
+				out.Offered[string(name)] = n
+			}
+		}
+		if !p.HeldUntil.IsZero() {
+			out.HeldUntil = &metav1.Time{Time: p.HeldUntil}
+		}
+		for _, t := range p.Troubles[:min(len(p.Troubles), maxTroubles)] {
+			out.Troubles = append(out.Troubles, v1alpha1.GPUTrouble{
+				Node: t.Node, NodeClaim: t.Claim, Reason: t.Reason, Message: t.Message, Since: metav1.NewTime(t.Since.Truncate(time.Second)),
+			})
+		}
+		status.Pools = append(status.Pools, out)
+	}
+}
+
+// verdict is the condition Ready.
+func verdict(s v1alpha1.DevicePluginStatus, refused []string, now time.Time) (metav1.ConditionStatus, string, string) {
+	var held, troubled, rolling []string
+	for _, p := range s.Pools {
+		if p.HeldUntil != nil && p.HeldUntil.After(now) {
+			held = append(held, fmt.Sprintf("%s until %s", p.Name, p.HeldUntil.UTC().Format(time.RFC3339)))
+		}
+		for _, t := range p.Troubles {
+			troubled = append(troubled, fmt.Sprintf("%s: %s", t.Node, t.Reason))
+		}
+		if p.Rollout != "" {
+			rolling = append(rolling, p.Name+": "+p.Rollout)
+		}
+	}
+	switch {
+	case len(refused) > 0:
+		return metav1.ConditionFalse, "OverlayNotReady", "Karpenter does not honour " + strings.Join(refused, ", ") + ", so it would count other numbers than the nodes offer; look for another NodeOverlay on the same resources"
+	case len(held) > 0:
+		return metav1.ConditionFalse, "PoolsHeld", "No GPU node is launched for " + strings.Join(held, ", ") + ", because nodes never offered their GPUs: see status.pools"
+	case len(troubled) > 0:
+		return metav1.ConditionFalse, "NodesInTrouble", few(troubled)
+	case s.UpdatedNodes < s.Nodes || len(rolling) > 0:
+		message := fmt.Sprintf("%d of %d nodes run the declared plugin and offer what their profile says", s.UpdatedNodes, s.Nodes)
+		if len(rolling) > 0 {
+			message += "; " + few(rolling)
+		}
+		return metav1.ConditionTrue, "Progressing", message
+	}
+	return metav1.ConditionTrue, "Offered", fmt.Sprintf("%d of %d nodes offer what their profile says", s.UpdatedNodes, s.Nodes)
+}
+
+// few shows three of a list and counts the others.
+func few(list []string) string {
+	const shown = 3
+	if len(list) <= shown {
+		return strings.Join(list, "; ")
+	}
+	return fmt.Sprintf("%s; and %d more", strings.Join(list[:shown], "; "), len(list)-shown)
+}
+
+// conclude sets the conditions and what generation they are about.
+func conclude(plugin *v1alpha1.DevicePlugin, ready metav1.ConditionStatus, reason, message string) {
+	progressing := metav1.Condition{Type: "Progressing", Status: metav1.ConditionFalse, Reason: "Settled", Message: "No node starts and no plugin is replaced"}
+	if reason == "Progressing" || plugin.Status.UpdatedNodes < plugin.Status.Nodes {
+		progressing.Status, progressing.Reason, progressing.Message = metav1.ConditionTrue, "Progressing", message
+	}
+	for _, condition := range []metav1.Condition{{Type: "Ready", Status: ready, Reason: reason, Message: message}, progressing} {
+		condition.ObservedGeneration = plugin.Generation
+		meta.SetStatusCondition(&plugin.Status.Conditions, condition)
+	}
+	plugin.Status.ObservedGeneration = plugin.Generation
+}
+
+// untilNext is when a hold ends, which changes the verdict without an event; 0
+// where none does.
+func untilNext(pools []gpu.PoolState, now time.Time) time.Duration {
+	var next time.Duration
+	for _, p := range pools {
+		if left := p.HeldUntil.Sub(now); left > 0 && (next == 0 || left < next) {
+			next = left
+		}
+	}
+	return next
+}
+
+// Held is what a status remembers of pools' failures, for the process that comes
+// after the one that wrote it; sorted by pool.
+func Held(status v1alpha1.DevicePluginStatus) []gpu.PoolState {
+	byPool := map[string]gpu.PoolState{}
+	for _, p := range status.Pools {
+		if p.Failures == 0 {
+			continue
+		}
+		state := gpu.PoolState{Pool: p.Name, Profile: p.Profile, Failures: int(p.Failures), LastFailure: p.LastFailure}
+		if p.HeldUntil != nil {
+			state.HeldUntil = p.HeldUntil.Time
+		}
+		byPool[p.Name] = state
+	}
+	var out []gpu.PoolState
+	for _, name := range slices.Sorted(maps.Keys(byPool)) {
+		out = append(out, byPool[name])
+	}
+	return out
+}

@@ -1,0 +1,201 @@
+package status_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	awsstatus "github.com/awslabs/operatorpkg/status"
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	testclock "k8s.io/utils/clock/testing"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	overlayv1alpha1 "sigs.k8s.io/karpenter/pkg/apis/v1alpha1"
+
+	"github.com/poolwright/poolwright/provision/gpu"
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/deviceplugin/status"
+)
+
+// read is a cache that only reads.
+type read struct {
+	cache.Cache
+	from client.Client
+}
+
+func (r read) Get(ctx context.Context, key client.ObjectKey, into client.Object, opts ...client.GetOption) error {
+	return r.from.Get(ctx, key, into, opts...)
+}
+
+func (r read) List(ctx context.Context, into client.ObjectList, opts ...client.ListOption) error {
+	return r.from.List(ctx, into, opts...)
+}
+
+func now() time.Time { return time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC) }
+
+func plugin(name string, age time.Duration) *v1alpha1.DevicePlugin {
+	return &v1alpha1.DevicePlugin{ObjectMeta: metav1.ObjectMeta{Name: name, Generation: 3, CreationTimestamp: metav1.NewTime(now().Add(-age))}}
+}
+
+func overlay(name string, labels map[string]string, conditions ...metav1.Condition) *overlayv1alpha1.NodeOverlay {
+	o := &overlayv1alpha1.NodeOverlay{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}
+	for _, c := range conditions {
+		c.LastTransitionTime = metav1.NewTime(now())
+		o.Status.Conditions = append(o.Status.Conditions, awsstatus.Condition(c))
+	}
+	return o
+}
+
+type fixture struct {
+	client   client.Client
+	pools    []gpu.PoolState
+	rollouts map[string]string
+}
+
+func newFixture(t *testing.T, objects ...client.Object) *fixture {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	overlays := schema.GroupVersion{Group: "karpenter.sh", Version: "v1alpha1"}
+	scheme.AddKnownTypes(overlays, &overlayv1alpha1.NodeOverlay{}, &overlayv1alpha1.NodeOverlayList{})
+	metav1.AddToGroupVersion(scheme, overlays)
+	return &fixture{client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
+		WithStatusSubresource(&v1alpha1.DevicePlugin{}).Build()}
+}
+
+func (f *fixture) run(t *testing.T) ctrl.Result {
+	t.Helper()
+	r := &status.Reconciler{
+		Cache: read{from: f.client}, Writer: f.client,
+		Pools:    func(context.Context) ([]gpu.PoolState, error) { return f.pools, nil },
+		Rollouts: func() map[string]string { return f.rollouts },
+		Clock:    testclock.NewFakePassiveClock(now()),
+	}
+	result, err := r.Reconcile(t.Context(), ctrl.Request{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return result
+}
+
+func (f *fixture) status(t *testing.T, name string) v1alpha1.DevicePluginStatus {
+	t.Helper()
+	var got v1alpha1.DevicePlugin
+	if err := f.client.Get(t.Context(), client.ObjectKey{Name: name}, &got); err != nil {
+		t.Fatal(err)
+	}
+	return got.Status
+}
+
+func TestTheConditionReadyNamesTheWorst(t *testing.T) {
+	fine := gpu.PoolState{Pool: "a", Profile: "sliced", Nodes: 2, Updated: 2, Offered: gpu.Offer{gpu.Resource: 80, gpu.SharedResource: 0}}
+	starting := gpu.PoolState{Pool: "b", Profile: "sliced", Nodes: 2, Updated: 1}
+	trouble := gpu.PoolState{Pool: "c", Profile: "whole", Nodes: 1, Troubles: []gpu.Trouble{{Node: "n1", Claim: "c-1", Reason: "NoDriver", Message: "no libnvidia-ml", Since: now()}}}
+	held := gpu.PoolState{Pool: "d", Profile: "whole", Failures: 2, HeldUntil: now().Add(5 * time.Minute), LastFailure: "NoDriver: x"}
+	freed := gpu.PoolState{Pool: "d", Profile: "whole", Failures: 2, HeldUntil: now().Add(-time.Minute)}
+	ours := map[string]string{gpu.ProfileLabel: "sliced"}
+	refused := metav1.Condition{Type: "ValidationSucceeded", Status: metav1.ConditionFalse, Reason: "Conflict"}
+	for name, c := range map[string]struct {
+		pools    []gpu.PoolState
+		rollouts map[string]string
+		overlay  client.Object
+		want     string
+	}{
+		"no node at all":               {nil, nil, nil, "True Offered: 0 of 0 nodes offer what their profile says"},
+		"all is offered":               {[]gpu.PoolState{fine}, nil, nil, "True Offered: 2 of 2 nodes offer what their profile says"},
+		"a node starts":                {[]gpu.PoolState{fine, starting}, nil, nil, "True Progressing: 3 of 4 nodes run the declared plugin and offer what their profile says"},
+		"a rollout waits":              {[]gpu.PoolState{fine}, map[string]string{"a": "1 of 2 replaced"}, nil, "True Progressing: 2 of 2 nodes run the declared plugin and offer what their profile says; a: 1 of 2 replaced"},
+		"a node is in trouble":         {[]gpu.PoolState{starting, trouble}, nil, nil, "False NodesInTrouble: n1: NoDriver"},
+		"a pool is held":               {[]gpu.PoolState{trouble, held}, nil, nil, "False PoolsHeld: No GPU node is launched for d until 2026-11-20T12:05:00Z, because nodes never offered their GPUs: see status.pools"},
+		"a hold is over":               {[]gpu.PoolState{freed}, nil, nil, "True Offered: 0 of 0 nodes offer what their profile says"},
+		"an overlay is refused":        {[]gpu.PoolState{held}, nil, overlay("poolwright-gpu-sliced-4", ours, refused), "False OverlayNotReady: Karpenter does not honour poolwright-gpu-sliced-4 (Conflict), so it would count other numbers than the nodes offer; look for another NodeOverlay on the same resources"},
+		"an overlay is not judged yet": {nil, nil, overlay("poolwright-gpu-sliced-4", ours, metav1.Condition{Type: "ValidationSucceeded", Status: metav1.ConditionUnknown, Reason: "AwaitingReconciliation"}), "True Offered: 0 of 0 nodes offer what their profile says"},
+		"another's overlay is refused": {nil, nil, overlay("theirs", nil, refused), "True Offered: 0 of 0 nodes offer what their profile says"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			objects := []client.Object{plugin("nvidia", time.Hour)}
+			if c.overlay != nil {
+				objects = append(objects, c.overlay)
+			}
+			f := newFixture(t, objects...)
+			f.pools, f.rollouts = c.pools, c.rollouts
+			f.run(t)
+			got := f.status(t, "nvidia")
+			ready := meta.FindStatusCondition(got.Conditions, "Ready")
+			if said := string(ready.Status) + " " + ready.Reason + ": " + ready.Message; said != c.want {
+				t.Errorf("got  %s\nwant %s", said, c.want)
+			}
+			if got.ObservedGeneration != 3 || ready.ObservedGeneration != 3 {
+				t.Errorf("the status is about generation %d, the condition about %d", got.ObservedGeneration, ready.ObservedGeneration)
+			}
+		})
+	}
+}
+
+func TestPoolsAreToldWithTheirNodesTroublesAndHolds(t *testing.T) {
+	f := newFixture(t, plugin("nvidia", time.Hour))
+	until := now().Add(5 * time.Minute)
+	var troubles []gpu.Trouble
+	for i := range 12 {
+		troubles = append(troubles, gpu.Trouble{Node: string(rune('a' + i)), Reason: "Mismatch", Since: now()})
+	}
+	f.pools = []gpu.PoolState{
+		{Pool: "gpu", Profile: "sliced", Nodes: 12, Updated: 1, Offered: gpu.Offer{gpu.Resource: 40, gpu.SharedResource: 0}, Troubles: troubles},
+		{Pool: "held", Profile: "sliced", Failures: 2, HeldUntil: until, LastFailure: "NoDriver: x"},
+		{Pool: "quiet", Profile: "sliced"},
+	}
+	f.rollouts = map[string]string{"gpu": "1 of 12 plugins replaced"}
+	if result := f.run(t); result.RequeueAfter != 5*time.Minute {
+		t.Errorf("it looks again after %s, want the end of the hold", result.RequeueAfter)
+	}
+	got := f.status(t, "nvidia")
+	if got.Nodes != 12 || got.UpdatedNodes != 1 || len(got.Pools) != 2 {
+		t.Fatalf("%+v", got)
+	}
+	first := got.Pools[0]
+	if diff := cmp.Diff(map[string]int64{"nvidia.com/gpu": 40}, first.Offered); diff != "" || first.Rollout != "1 of 12 plugins replaced" || len(first.Troubles) != 10 {
+		t.Errorf("%+v %s", first, diff)
+	}
+	if diff := cmp.Diff([]gpu.PoolState{{Pool: "held", Profile: "sliced", Failures: 2, HeldUntil: until, LastFailure: "NoDriver: x"}},
+		status.Held(got), cmp.Comparer(func(a, b time.Time) bool { return a.Equal(b) })); diff != "" {
+		t.Errorf("what the next process would remember: %s", diff)
+	}
+}
+
+func TestOfSeveralDevicePluginsTheOldestCounts(t *testing.T) {
+	f := newFixture(t, plugin("new", time.Minute), plugin("old", time.Hour))
+	f.pools = []gpu.PoolState{{Pool: "gpu", Profile: "sliced", Nodes: 1, Updated: 1}}
+	f.run(t)
+	if got := f.status(t, "old"); got.Nodes != 1 {
+		t.Errorf("the older one has %d nodes", got.Nodes)
+	}
+	got := f.status(t, "new")
+	if ready := meta.FindStatusCondition(got.Conditions, "Ready"); ready == nil || ready.Reason != "NotTheOne" || got.Nodes != 0 {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestAStatusThatIsTrueIsNotWrittenAgain(t *testing.T) {
+	f := newFixture(t, plugin("nvidia", time.Hour))
+	f.run(t)
+	version := func() string {
+		var got v1alpha1.DevicePlugin
+		if err := f.client.Get(t.Context(), client.ObjectKey{Name: "nvidia"}, &got); err != nil {
+			t.Fatal(err)
+		}
+		return got.ResourceVersion
+	}
+	before := version()
+	f.run(t)
+	if after := version(); after != before {
+		t.Errorf("version %s became %s", before, after)
+	}
+}
