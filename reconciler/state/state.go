@@ -107,9 +107,6 @@ type Item struct {
 	// Wave orders changes: lower waves are applied and ready before higher
 	// ones start; deletions go in reverse.
 	Wave int
-	// Shrink, where it is set on a wanted Item, orders a change that makes less
-	// of something: room must be given up before what fills it is taken away.
-	Shrink *Shrink
 	// Grave says, for things whose removal costs more than themselves, what
 	// dies with them ("3 nodes, 7 pods"), or why their removal always waits
 	// for confirmation. Empty for ordinary things.
@@ -139,6 +136,9 @@ type Terms struct {
 	// it on a wanted Item that is not ours to write, and on an observed Item
 	// that is somebody else's.
 	Hold string
+	// Shrink, where it is set on a wanted Item, orders a change that makes less
+	// of something: room must be given up before what fills it is taken away.
+	Shrink *Shrink
 }
 
 // Findings are what a world tells of a thing beside its content; only on
