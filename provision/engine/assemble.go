@@ -54,6 +54,8 @@ type parts struct {
 	cluster      *state.Cluster
 	store        *nodeoverlay.InstanceTypeStore
 	providers    *providers
+	// hooks are asked before a node registers, beside Karpenter's own.
+	hooks []cloudprovider.NodeLifecycleHook
 	// fresh and collection must return nil before nodes are disrupted, and
 	// before instances without a NodeClaim are terminated.
 	fresh, collection func(context.Context) error
@@ -76,6 +78,7 @@ func (e *Engine) assemble(ctx context.Context, mgr manager.Manager) (*parts, err
 		clock:    e.clock,
 		recorder: from.recorder,
 		store:    nodeoverlay.NewInstanceTypeStore(),
+		hooks:    e.hooks,
 		fresh:    e.fresh.Check,
 	}
 	if p.providers, err = newProviders(ctx, config, from); err != nil {

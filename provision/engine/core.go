@@ -135,14 +135,16 @@ func removalControllers(p *parts, provisioner *provisioning.Provisioner, costs *
 // NodeClaims' registration in step with them.
 func poolControllers(p *parts) []controller.Controller {
 	outcomes := nodepoolhealth.NewState()
-	hook := registrationhooks.NewPlacementGroupRegistrationHook(p.providers.machines.instances)
+	hooks := append([]cloudprovider.NodeLifecycleHook{
+		registrationhooks.NewPlacementGroupRegistrationHook(p.providers.machines.instances),
+	}, p.hooks...)
 	return []controller.Controller{
 		poolhash.NewController(p.client, p.cloud),
 		readiness.NewController(p.clock, p.client, p.cloud),
 		registrationhealth.NewController(p.clock, p.client, p.cloud, outcomes),
 		counter.NewController(p.client, p.cloud, p.cluster),
 		poolvalidation.NewController(p.clock, p.client, p.cloud),
-		lifecycle.NewController(p.clock, p.client, p.cloud, p.recorder, outcomes, []cloudprovider.NodeLifecycleHook{hook}),
+		lifecycle.NewController(p.clock, p.client, p.cloud, p.recorder, outcomes, hooks),
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -47,6 +48,8 @@ type Engine struct {
 	log        logr.Logger
 	clock      clock.Clock
 	decorators []Decorator
+	hooks      []cloudprovider.NodeLifecycleHook
+	showNode   func(*corev1.Node)
 	collection func(context.Context) error
 	leads      func() error
 	fresh      *fresh.Monitor
@@ -90,6 +93,17 @@ func structured(logger logr.Logger) logr.Logger {
 // Decorate wraps the cloud provider; the last one given is the outermost. Call it
 // before AddTo.
 func (e *Engine) Decorate(d ...Decorator) { e.decorators = append(e.decorators, d...) }
+
+// Hook adds to what must agree before a node registers, beside Karpenter's own. A
+// hook is asked in a goroutine of its own, for every NodeClaim whose node is there
+// and not registered, until it returns an empty result. Call it before AddTo.
+func (e *Engine) Hook(h ...cloudprovider.NodeLifecycleHook) { e.hooks = append(e.hooks, h...) }
+
+// ShowNodes sets what is made of every Node before it enters the manager's cache,
+// so that all that reads Nodes from it, Karpenter first, sees what the function
+// made of them. It may be called again for a Node that it has changed already, and
+// must leave that as it is. Call it before ManagerOptions.
+func (e *Engine) ShowNodes(show func(*corev1.Node)) { e.showNode = show }
 
 // GuardCollection sets what must return nil before each round in which instances
 // without a NodeClaim are terminated: the gates' look at orphans. Without it AddTo
@@ -136,11 +150,7 @@ func (e *Engine) ManagerOptions(own manager.Options) manager.Options {
 		}
 		return e.options.into(ctx, e.log)
 	}
-	objects := make(map[client.Object]cache.ByObject, len(own.Cache.ByObject)+2)
-	maps.Copy(objects, own.Cache.ByObject)
-	objects[&coordinationv1.Lease{}] = cache.ByObject{Field: fields.OneTermEqualSelector("metadata.namespace", "kube-node-lease")}
-	objects[&awsv1.EC2NodeClass{}] = cache.ByObject{Transform: tameTransform(e.log, own.Cache.DefaultTransform)}
-	own.Cache.ByObject = objects
+	own.Cache.ByObject = e.cached(own.Cache)
 	own.NewClient = newClientFunc(own.NewClient, e.readBack.Created)
 	if own.LeaderElection {
 		own.LeaderElectionResourceLock = resourcelock.LeasesResourceLock
@@ -157,6 +167,18 @@ func (e *Engine) ManagerOptions(own manager.Options) manager.Options {
 		own.Controller.EnableWarmup = &warm
 	}
 	return own
+}
+
+// cached adds to what the caller keeps in the cache, and how, what the engine does.
+func (e *Engine) cached(own cache.Options) map[client.Object]cache.ByObject {
+	objects := make(map[client.Object]cache.ByObject, len(own.ByObject)+3)
+	maps.Copy(objects, own.ByObject)
+	objects[&coordinationv1.Lease{}] = cache.ByObject{Field: fields.OneTermEqualSelector("metadata.namespace", "kube-node-lease")}
+	objects[&awsv1.EC2NodeClass{}] = cache.ByObject{Transform: tameTransform(e.log, own.DefaultTransform)}
+	if e.showNode != nil {
+		objects[&corev1.Node{}] = cache.ByObject{Transform: showTransform(e.showNode, own.DefaultTransform)}
+	}
+	return objects
 }
 
 // completeScheme adds to a scheme every type that Karpenter registered with

@@ -1,0 +1,165 @@
+package hold
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+	"sigs.k8s.io/karpenter/pkg/cloudprovider"
+	"sigs.k8s.io/karpenter/pkg/scheduling"
+
+	"github.com/poolwright/poolwright/provision/gpu"
+)
+
+// Config is what the decorator works with. All fields are needed.
+type Config struct {
+	// Sharing reads the live DevicePlugin; it is asked at every launch.
+	Sharing func(context.Context) (gpu.Sharing, error)
+	// Book says which pools are held back.
+	Book *Book
+	// Reader reads NodePools, best from a cache.
+	Reader client.Reader
+}
+
+// Decorate returns what wraps Karpenter's cloud provider. It belongs outside of
+// the NodeOverlays' decorator, so that it sees the GPUs as profiles offer them.
+func Decorate(cfg Config) func(cloudprovider.CloudProvider) cloudprovider.CloudProvider {
+	return func(inner cloudprovider.CloudProvider) cloudprovider.CloudProvider {
+		return &decorator{CloudProvider: inner, cfg: cfg}
+	}
+}
+
+type decorator struct {
+	cloudprovider.CloudProvider
+	cfg    Config
+	sulked once
+}
+
+// Create launches the claim. Where the node may have GPUs that a profile serves,
+// it launches a copy with the startup taint: the provider writes taints into the
+// node's user data from the claim that it is given, and takes nothing else from
+// its spec. Karpenter keeps, of what is returned, labels, annotations and status,
+// so neither the stored claim nor any hash ever shows the taint.
+func (d *decorator) Create(ctx context.Context, claim *karpv1.NodeClaim) (*karpv1.NodeClaim, error) {
+	if !d.mayHaveSharedGPUs(ctx, claim) {
+		return d.CloudProvider.Create(ctx, claim)
+	}
+	copied := claim.DeepCopy()
+	copied.Spec.StartupTaints = append(copied.Spec.StartupTaints, taint())
+	created, err := d.CloudProvider.Create(ctx, copied)
+	if created != nil && slices.ContainsFunc(created.Spec.StartupTaints, ours) {
+		// A provider that hands the claim back must not hand back the taint.
+		created = created.DeepCopy()
+		created.Spec.StartupTaints = slices.DeleteFunc(created.Spec.StartupTaints, ours)
+	}
+	return created, err
+}
+
+// mayHaveSharedGPUs tells whether the node may come with GPUs that a profile
+// serves. In doubt it says yes where GPUs are asked for and no otherwise; the
+// hook sees the nodes that come with GPUs all the same.
+func (d *decorator) mayHaveSharedGPUs(ctx context.Context, claim *karpv1.NodeClaim) bool {
+	pool := claim.Labels[karpv1.NodePoolLabelKey]
+	if pool == "" || slices.ContainsFunc(claim.Spec.StartupTaints, ours) || !d.serves(ctx, pool) {
+		return false
+	}
+	return offersGPU(claim.Spec.Resources.Requests) || d.hasCandidate(ctx, pool, claim)
+}
+
+// serves tells whether a profile serves the pool. While that cannot be read it
+// says yes: package readiness releases a node that no profile serves.
+func (d *decorator) serves(ctx context.Context, pool string) bool {
+	sharing, err := d.cfg.Sharing(ctx)
+	if d.sulked.news(err) {
+		log.FromContext(ctx).Error(err, "cannot read the DevicePlugin: nodes with GPUs wait until it says what they must offer")
+	}
+	if err != nil {
+		return true
+	}
+	_, ok := sharing.For(pool)
+	return ok
+}
+
+// hasCandidate tells whether any instance type that the claim allows has GPUs.
+func (d *decorator) hasCandidate(ctx context.Context, pool string, claim *karpv1.NodeClaim) bool {
+	object := &karpv1.NodePool{}
+	if err := d.cfg.Reader.Get(ctx, types.NamespacedName{Name: pool}, object); err != nil {
+		return false
+	}
+	all, err := d.CloudProvider.GetInstanceTypes(ctx, object)
+	if err != nil {
+		return false
+	}
+	wanted := scheduling.NewNodeSelectorRequirementsWithMinValues(claim.Spec.Requirements...)
+	return slices.ContainsFunc(all, func(it *cloudprovider.InstanceType) bool {
+		return hasGPU(it) && it.Requirements.Intersects(wanted) == nil
+	})
+}
+
+// GetInstanceTypes shows the GPU offerings of a pool that is held back as
+// unavailable. The types and their offerings stay in the list: a node whose type
+// or offering is missing would count as drifted. Only copies are changed, because
+// Karpenter shares what it returns.
+func (d *decorator) GetInstanceTypes(ctx context.Context, pool *karpv1.NodePool) ([]*cloudprovider.InstanceType, error) {
+	all, err := d.CloudProvider.GetInstanceTypes(ctx, pool)
+	if err != nil || pool == nil {
+		return all, err
+	}
+	if _, held := d.cfg.Book.Held(pool.Name); !held || !d.serves(ctx, pool.Name) {
+		return all, nil
+	}
+	out := make([]*cloudprovider.InstanceType, len(all))
+	for i, it := range all {
+		if out[i] = it; hasGPU(it) {
+			out[i] = unavailable(it)
+		}
+	}
+	return out, nil
+}
+
+// unavailable is a copy of the type with nothing to launch. What cannot be told
+// from the original stays shared.
+func unavailable(it *cloudprovider.InstanceType) *cloudprovider.InstanceType {
+	out := &cloudprovider.InstanceType{
+		Name: it.Name, Requirements: it.Requirements, Capacity: it.Capacity,
+		DynamicResources: it.DynamicResources, Overhead: it.Overhead,
+		Offerings: make(cloudprovider.Offerings, len(it.Offerings)),
+	}
+	if it.IsCapacityOverlayApplied() {
+		out.ApplyCapacityOverlay(nil) // only sets the mark
+	}
+	for i, o := range it.Offerings {
+		if o != nil {
+			copied := *o
+			copied.Available = false
+			out.Offerings[i] = &copied
+		}
+	}
+	return out
+}
+
+// hasGPU tells whether a type has a GPU of NVIDIA's under any name.
+func hasGPU(it *cloudprovider.InstanceType) bool {
+	return it != nil && offersGPU(it.Capacity)
+}
+
+// offersGPU tells whether any resource of NVIDIA's is there.
+func offersGPU(list corev1.ResourceList) bool {
+	for name, quantity := range list {
+		if strings.HasPrefix(string(name), "nvidia.com/") && !quantity.IsZero() {
+			return true
+		}
+	}
+	return false
+}
+
+func taint() corev1.Taint {
+	return corev1.Taint{Key: gpu.StartupTaint, Effect: corev1.TaintEffectNoSchedule}
+}
+
+func ours(t corev1.Taint) bool { return t.Key == gpu.StartupTaint }

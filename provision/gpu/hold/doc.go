@@ -1,0 +1,18 @@
+// Package hold stands between Karpenter and the nodes with shared GPUs. It has
+// four parts, each of which is given to the engine and none of which ever stops
+// it:
+//
+//   - Decorate wraps the cloud provider: a node that may have GPUs of a profile
+//     starts with gpu.StartupTaint, and the GPU offerings of a pool that is held
+//     back are shown as unavailable;
+//   - Book counts the nodes that never offered their GPUs and says how long their
+//     pool is held back;
+//   - NewHook puts the taint on a node that came without it, as nodes with an
+//     image of the user's own do;
+//   - Vouched makes a Node in the engine's cache offer what its annotation vouches
+//     for, and Reported gives back what its kubelet said.
+//
+// It refuses to fail a launch, to change an object of Karpenter's or of its cache,
+// and to taint a node that is registered. Whether a node offers what it should is
+// package readiness's business. Start reading at Decorate.
+package hold
