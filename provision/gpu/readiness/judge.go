@@ -135,12 +135,18 @@ const maxMessage = 300
 // (terminationMessagePolicy: FallbackToLogsOnError).
 func failing(pod *corev1.Pod) (reason, message string) {
 	all := append(append([]corev1.ContainerStatus(nil), pod.Status.InitContainerStatuses...), pod.Status.ContainerStatuses...)
+	if c := scheduled(pod); c != nil && c.Status == corev1.ConditionFalse {
+		return PluginFailing, fmt.Sprintf("the plugin's pod %s is not scheduled: %s", pod.Name, cut(c.Reason+": "+c.Message))
+	}
 	for _, c := range all {
 		if c.Ready {
 			continue
 		}
 		words := lastWords(c)
 		if w := c.State.Waiting; w != nil && w.Reason != "" && w.Reason != "ContainerCreating" && w.Reason != "PodInitializing" {
+			if words == "" { // An image that cannot be pulled has none.
+				words = oneLine(w.Message)
+			}
 			return classify(words), fmt.Sprintf("the plugin's container %s waits: %s%s", c.Name, w.Reason, said(words))
 		}
 		if words != "" {
@@ -150,10 +156,19 @@ func failing(pod *corev1.Pod) (reason, message string) {
 	return PluginFailing, fmt.Sprintf("the plugin's pod %s is not ready yet", pod.Name)
 }
 
+func scheduled(pod *corev1.Pod) *corev1.PodCondition {
+	for i := range pod.Status.Conditions {
+		if pod.Status.Conditions[i].Type == corev1.PodScheduled {
+			return &pod.Status.Conditions[i]
+		}
+	}
+	return nil
+}
+
 func lastWords(c corev1.ContainerStatus) string {
 	for _, t := range []*corev1.ContainerStateTerminated{c.State.Terminated, c.LastTerminationState.Terminated} {
 		if t != nil && t.ExitCode != 0 {
-			return strings.Join(strings.Fields(t.Message), " ")
+			return oneLine(t.Message)
 		}
 	}
 	return ""
@@ -163,18 +178,44 @@ func said(words string) string {
 	if words == "" {
 		return ""
 	}
-	if len(words) > maxMessage {
-		words = "…" + strings.ToValidUTF8(words[len(words)-maxMessage:], "")
-	}
-	return ": " + words
+	return ": " + cut(words)
 }
 
-// classify reads the plugin's last words.
+// oneLine drops line breaks and what else is invisible.
+func oneLine(text string) string {
+	return strings.Join(strings.Fields(strings.ToValidUTF8(text, "")), " ")
+}
+
+// cut keeps the end of a long text, where programs say what ended them.
+func cut(text string) string {
+	text = oneLine(text)
+	if len(text) > maxMessage {
+		text = "…" + strings.ToValidUTF8(text[len(text)-maxMessage:], "")
+	}
+	return text
+}
+
+// classify reads the plugin's last words. They hold more than the error: the
+// plugin prints its whole configuration at each start, so the word alone says
+// nothing.
 func classify(words string) string {
 	words = strings.ToLower(words)
-	for _, known := range []struct{ part, reason string }{
-		{"libnvidia-ml", NoDriver}, {"nvml", NoDriver}, {"driver/library version mismatch", NoDriver}, {"no nvidia driver", NoDriver},
-		{"config", InvalidConfig},
+	for _, known := range []struct{ reason, part string }{
+		{NoDriver, "libnvidia-ml"},
+		{NoDriver, "could not load nvml"},
+		{NoDriver, "initialize nvml"},
+		{NoDriver, "driver/library version mismatch"},
+		{NoDriver, "driver not loaded"},
+		{NoDriver, "no nvidia driver"},
+		{NoDriver, "incompatible strategy detected"},
+		{NoDriver, "invalid device discovery strategy"},
+		{InvalidConfig, "finalize config"},
+		{InvalidConfig, "unable to load config"},
+		{InvalidConfig, "validate flags"},
+		{InvalidConfig, "config file"},
+		{InvalidConfig, "invalid config"},
+		{InvalidConfig, "parsing config"},
+		{InvalidConfig, "unmarshal"},
 	} {
 		if strings.Contains(words, known.part) {
 			return known.reason

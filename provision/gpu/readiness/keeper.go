@@ -1,0 +1,188 @@
+package readiness
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/poolwright/poolwright/provision/gpu"
+)
+
+const (
+	controllerName = "poolwright.gpu.readiness"
+	// grace is how long a node may offer something else than we vouch for before
+	// we take our word back: longer than a plugin takes to restart.
+	grace = 2 * time.Minute
+	// conflictRetry is when a write is tried again that met another's.
+	conflictRetry = 200 * time.Millisecond
+	// defaultTimeout is for a profile that gives none: to replace nodes at once
+	// would be the worst reading of a zero.
+	defaultTimeout = 10 * time.Minute
+)
+
+// Book keeps account of the nodes that never offered their GPUs, and holds the
+// offerings of a pool back where that repeats.
+type Book interface {
+	// Failed notes one more of them. It returns how many there were in a row, and
+	// until when no node of the pool is launched; zero when that is not held.
+	Failed(pool, diagnosis string) (int, time.Time)
+	// Offered notes that a node of the pool offers its GPUs, which ends the row.
+	Offered(pool string)
+	// State is the row's length, the end of the hold and the last diagnosis.
+	State(pool string) (int, time.Time, string)
+	// Pools names the pools with a row or a hold.
+	Pools() []string
+}
+
+// Config is what a Keeper works with. All but Tell must be given.
+type Config struct {
+	// Cache shows Nodes and NodeClaims as they are, and DaemonSets and Pods that
+	// bear gpu.ProfileLabel. It must not be one whose Nodes show what is vouched.
+	Cache cache.Cache
+	// Client writes Nodes and NodeClaims.
+	Client client.Client
+	// Live reads past all caches, right before a node is replaced.
+	Live client.Reader
+	// Sharing reads the cluster's DevicePlugin.
+	Sharing func(context.Context) (gpu.Sharing, error)
+	// Book keeps account of failures.
+	Book Book
+	// Recorder writes events on Nodes and NodeClaims.
+	Recorder record.EventRecorder
+	// Registry takes the metrics.
+	Registry prometheus.Registerer
+	// Clock tells the time.
+	Clock clock.Clock
+	// Tell is called when something changed that Pools shows. It must not block.
+	Tell func()
+	// Log receives what is done to nodes.
+	Log logr.Logger
+}
+
+// Keeper releases nodes that offer their GPUs, and replaces those that never do.
+type Keeper struct {
+	cfg     Config
+	memory  *memory
+	series  *series
+	refresh chan event.TypedGenericEvent[struct{}]
+	leading atomic.Bool
+}
+
+// New makes a Keeper and registers its metrics. A second one on the same
+// registry is an error.
+func New(cfg Config) (*Keeper, error) {
+	if cfg.Cache == nil || cfg.Client == nil || cfg.Live == nil || cfg.Sharing == nil || cfg.Book == nil ||
+		cfg.Recorder == nil || cfg.Registry == nil || cfg.Clock == nil {
+		return nil, errors.New("building the keeper of GPU nodes: all of its Config but Tell must be given")
+	}
+	if cfg.Tell == nil {
+		cfg.Tell = func() {}
+	}
+	k := &Keeper{cfg: cfg, memory: newMemory(), refresh: make(chan event.TypedGenericEvent[struct{}], 1)}
+	var err error
+	if k.series, err = newSeries(cfg.Registry, k); err != nil {
+		return nil, err
+	}
+	return k, nil
+}
+
+// SetupWithManager adds the controller, which runs on the leader only.
+func (k *Keeper) SetupWithManager(mgr manager.Manager) error {
+	c := k.cfg.Cache
+	err := ctrl.NewControllerManagedBy(mgr).
+		Named(controllerName).
+		WatchesRawSource(source.Func(func(context.Context, workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+			k.leading.Store(true)
+			return nil
+		})).
+		WatchesRawSource(source.Kind(c, &corev1.Node{}, &handler.TypedEnqueueRequestForObject[*corev1.Node]{})).
+		WatchesRawSource(source.Kind(c, &corev1.Pod{}, handler.TypedEnqueueRequestsFromMapFunc(nodeOfPlugin))).
+		WatchesRawSource(source.Kind(c, &appsv1.DaemonSet{}, handler.TypedEnqueueRequestsFromMapFunc(k.nodesOfSet))).
+		WatchesRawSource(source.Kind(c, &karpv1.NodeClaim{}, handler.TypedEnqueueRequestsFromMapFunc(nodeOfClaim))).
+		WatchesRawSource(source.Channel(k.refresh, handler.TypedEnqueueRequestsFromMapFunc(k.allNodes))).
+		Complete(k)
+	if err != nil {
+		return fmt.Errorf("registering the keeper of GPU nodes: %w", err)
+	}
+	return nil
+}
+
+// Refresh looks at every node again: the DevicePlugin changed. It never blocks.
+func (k *Keeper) Refresh() {
+	select {
+	case k.refresh <- event.TypedGenericEvent[struct{}]{}:
+	default: // One that waits will see this change, too.
+	}
+}
+
+func nodeOfPlugin(_ context.Context, pod *corev1.Pod) []reconcile.Request {
+	if pod.Namespace != gpu.PluginNamespace || pod.Labels[gpu.ProfileLabel] == "" {
+		return nil
+	}
+	return named(nodeOf(pod))
+}
+
+func nodeOfClaim(_ context.Context, claim *karpv1.NodeClaim) []reconcile.Request {
+	return named(claim.Status.NodeName)
+}
+
+// nodesOfSet are the nodes of the pools that the DaemonSet's profile serves.
+func (k *Keeper) nodesOfSet(ctx context.Context, set *appsv1.DaemonSet) []reconcile.Request {
+	name := set.Labels[gpu.ProfileLabel]
+	if set.Namespace != gpu.PluginNamespace || name == "" {
+		return nil
+	}
+	sharing, err := k.cfg.Sharing(ctx)
+	if err != nil {
+		return k.allNodes(ctx, struct{}{}) // Each of them meets the error, and is tried again.
+	}
+	return k.requests(ctx, func(pool string) bool {
+		profile, ok := sharing.For(pool)
+		return ok && profile.Name == name
+	})
+}
+
+func (k *Keeper) allNodes(ctx context.Context, _ struct{}) []reconcile.Request {
+	return k.requests(ctx, func(string) bool { return true })
+}
+
+func (k *Keeper) requests(ctx context.Context, of func(pool string) bool) []reconcile.Request {
+	nodes, err := listNodes(ctx, k.cfg.Cache)
+	if err != nil {
+		k.cfg.Log.Error(err, "Looking for the nodes that a change concerns")
+		return nil
+	}
+	var out []reconcile.Request
+	for i := range nodes {
+		if of(nodes[i].Labels[karpv1.NodePoolLabelKey]) {
+			out = append(out, named(nodes[i].Name)...)
+		}
+	}
+	return out
+}
+
+func named(name string) []reconcile.Request {
+	if name == "" {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: client.ObjectKey{Name: name}}}
+}
