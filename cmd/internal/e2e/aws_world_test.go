@@ -23,7 +23,6 @@ import (
 	"github.com/poolwright/poolwright/provision/sandbox"
 	"github.com/poolwright/poolwright/provision/sandbox/aws"
 	"github.com/poolwright/poolwright/provision/sandbox/aws/policy"
-	"github.com/poolwright/poolwright/provision/sandbox/process"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 )
 
@@ -104,7 +103,7 @@ func newSky(t *testing.T) *sky {
 	l.repo.write("base/nodepools.yaml", strings.ReplaceAll(string(text), "consolidateAfter: 5m", "consolidateAfter: 5s"))
 	t.Cleanup(func() {
 		if l.now != nil && t.Failed() {
-			t.Logf("the controller's last words:\n%s", process.Tail(l.now.Log(), 60))
+			t.Log(lastWords(l.now.Log()))
 		}
 	})
 	return &sky{laptop: l, account: newAccount(l.Endpoint(), l.aws.Region)}

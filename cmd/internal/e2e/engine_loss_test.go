@@ -35,13 +35,21 @@ func (s scene) spotIsInterrupted() {
 	s.addDeployment(pool, 1)
 	first := s.settles(pool)
 	queue := s.aws.Queues[0]
+	interrupt := func() error { return s.AWS.Interrupt(first.ID) }
+	// The engine may have ended the instance before the second warning.
+	again := func() error {
+		if err := interrupt(); err != nil && len(s.terminations(first.ID)) == 0 {
+			return err
+		}
+		return nil
+	}
 	for _, send := range []func() error{
 		func() error { return s.AWS.SendMessage(queue, "{ this is no JSON") },
-		func() error { return s.AWS.Interrupt(first.ID) },
+		interrupt,
 		func() error {
 			return s.AWS.SendMessage(queue, `{"source":"example.com","detail-type":"Something Else","detail":{}}`)
 		},
-		func() error { return s.AWS.Interrupt(first.ID) },
+		again,
 	} {
 		if err := send(); err != nil {
 			s.Fatal(err)
@@ -70,56 +78,58 @@ func (s scene) nodeNeverJoins() {
 	s.deaf.Store(kind, true)
 	s.addPool(pool, []string{onDemand}, kind)
 	s.addPod(pool)
-	var claim karpv1.NodeClaim
+	var claim string
+	var first aws.Instance
 	s.eventually("an instance runs and no node comes of it", func() error {
+		if _, waits := s.deaf.Load(kind); waits {
+			return errors.New("no machine has tried to join")
+		}
 		claims, err := s.claims(pool)
 		if err != nil {
 			return err
 		}
 		living := s.living(pool)
-		if len(claims) != 1 || len(living) != 1 || living[0].State != aws.Running {
+		if len(claims) != 1 || len(living) != 1 {
 			return fmt.Errorf("%d NodeClaims, instances %v", len(claims), living)
 		}
-		claim = claims[0]
-		if registered := claim.StatusConditions().Get(karpv1.ConditionTypeRegistered); !registered.IsUnknown() || !claim.StatusConditions().Get(karpv1.ConditionTypeLaunched).IsTrue() {
-			return fmt.Errorf("its conditions are %+v", claim.Status.Conditions)
+		claim, first = claims[0].Name, living[0]
+		if now := claims[0].StatusConditions(); !now.Get(karpv1.ConditionTypeRegistered).IsUnknown() || !now.Get(karpv1.ConditionTypeLaunched).IsTrue() {
+			return fmt.Errorf("its conditions are %+v", claims[0].Status.Conditions)
 		}
 		return nil
 	})
-	first := s.living(pool)[0]
-	s.deaf.Delete(kind) // a machine that was asked to join already stays deaf
-	s.eventually("the NodeClaim is given up", func() error {
-		now := &karpv1.NodeClaim{}
-		err := s.hand.Get(s.Context(), client.ObjectKeyFromObject(&claim), now)
-		if apierrors.IsNotFound(err) || err == nil && !now.DeletionTimestamp.IsZero() {
-			return nil
-		}
-		// A status that the engine was just writing may bring the old time back.
-		if waits := now.StatusConditions().Get(karpv1.ConditionTypeRegistered); err == nil && time.Since(waits.LastTransitionTime.Time) < 15*time.Minute {
-			s.age(claim.Name, 16*time.Minute)
-		}
-		return errors.Join(err, errors.New("it is still there"))
-	})
+	// A status that the engine was just writing may bring the old time back, so
+	// the clock is turned for as long as it takes.
+	s.eventually("the NodeClaim is given up", func() error { return s.outlived(claim, 16*time.Minute) })
 	second := s.movesFrom(pool, first)
-	if len(s.terminations(first.ID)) == 0 {
-		s.Errorf("%v was replaced by %v and not terminated", first, second)
-	}
+	s.eventually("the first instance is ended by the engine", func() error {
+		if ended := s.terminations(first.ID); len(ended) == 0 || len(s.living(pool)) != 1 {
+			return fmt.Errorf("%v was replaced by %v and terminated by %v", first, second, ended)
+		}
+		return nil
+	})
 }
 
-// age puts the time at which a NodeClaim began to wait for its node back.
-func (s scene) age(name string, d time.Duration) {
-	s.Helper()
-	s.eventually("the NodeClaim is older", func() error {
-		var claim karpv1.NodeClaim
-		if err := s.hand.Get(s.Context(), client.ObjectKey{Name: name}, &claim); err != nil {
-			return err
+// outlived makes a NodeClaim wait for its node since so long ago. It returns nil
+// once the NodeClaim goes or is gone.
+func (s scene) outlived(name string, d time.Duration) error {
+	var claim karpv1.NodeClaim
+	err := s.hand.Get(s.Context(), client.ObjectKey{Name: name}, &claim)
+	if apierrors.IsNotFound(err) || err == nil && !claim.DeletionTimestamp.IsZero() {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	before, since := claim.DeepCopy(), metav1.NewTime(time.Now().Add(-d))
+	turned := false
+	for i, c := range claim.Status.Conditions {
+		if c.Type == karpv1.ConditionTypeRegistered && c.LastTransitionTime.After(since.Add(time.Minute)) {
+			claim.Status.Conditions[i].LastTransitionTime, turned = since, true
 		}
-		before := claim.DeepCopy()
-		for i, c := range claim.Status.Conditions {
-			if c.Type == karpv1.ConditionTypeRegistered {
-				claim.Status.Conditions[i].LastTransitionTime = metav1.NewTime(c.LastTransitionTime.Add(-d))
-			}
-		}
-		return s.hand.Status().Patch(s.Context(), &claim, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
-	})
+	}
+	if turned {
+		err = s.hand.Status().Patch(s.Context(), &claim, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	}
+	return errors.Join(err, fmt.Errorf("it is still there: %+v", claim.Status.Conditions))
 }

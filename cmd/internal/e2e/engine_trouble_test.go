@@ -86,10 +86,14 @@ func (s scene) looks(n int) {
 func (s scene) apiServerIsAway() {
 	const pool, kind = "midway", "c5.2xlarge"
 	s.addPool(pool, []string{onDemand}, kind)
-	s.setConsolidation("5s")
 	s.addPod(gpuPool)
 	empty := s.settles(gpuPool)
 	s.dropPod(gpuPool)
+	s.inject(aws.Fault{Service: "ec2", Operation: "CreateFleet", Match: kind, Delay: 20 * time.Second, Times: 1})
+	s.addPod(pool)
+	s.eventually("the launch is made", func() error { return more(len(s.living(pool)), 0) })
+	// From here on Karpenter takes fifteen seconds to make sure that it is empty.
+	s.setConsolidation("5s")
 	s.eventually("the empty node may be consolidated", func() error {
 		claims, err := s.claims(gpuPool)
 		if err != nil {
@@ -100,9 +104,6 @@ func (s scene) apiServerIsAway() {
 		}
 		return nil
 	})
-	s.inject(aws.Fault{Service: "ec2", Operation: "CreateFleet", Match: kind, Delay: 5 * time.Second, Times: 1})
-	s.addPod(pool)
-	s.eventually("the launch is made", func() error { return more(len(s.living(pool)), 0) })
 
 	if err := s.KillAPIServer(); err != nil {
 		s.Fatal(err)

@@ -35,7 +35,8 @@ type engineWorld struct {
 	hand client.WithWatch
 	// pools are the example's, by name.
 	pools map[string]*karpv1.NodePool
-	// deaf holds the instance types whose machines never join.
+	// deaf holds the instance types of which the next machine will never join. It
+	// is taken out when that machine has tried, so that only that one is meant.
 	deaf *sync.Map
 	// now is the controller's newest life.
 	now *process.Process
@@ -64,7 +65,7 @@ func newEngineWorld(t *testing.T) scene {
 	config.Nodes = nodes.Delays{Join: 500 * time.Millisecond, NodeGone: time.Second}
 	deaf := &sync.Map{}
 	config.Fault = func(m nodes.Machine) nodes.Fault {
-		_, never := deaf.Load(m.Type)
+		_, never := deaf.LoadAndDelete(m.Type)
 		return nodes.Fault{NeverJoins: never}
 	}
 	started, err := sandbox.Start(t.Context(), config)
@@ -74,7 +75,7 @@ func newEngineWorld(t *testing.T) scene {
 	s := scene{t, &engineWorld{World: started, aws: config.AWS, deaf: deaf, pools: map[string]*karpv1.NodePool{}}}
 	t.Cleanup(func() {
 		if s.now != nil && t.Failed() {
-			t.Logf("the controller's last words:\n%s", process.Tail(s.now.Log(), 30))
+			t.Log(lastWords(s.now.Log()))
 		}
 		if err := started.Stop(); err != nil {
 			t.Error(err)

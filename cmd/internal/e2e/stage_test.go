@@ -234,9 +234,8 @@ func (s *stage) eventually(what string, check func() error) {
 		if err == nil {
 			return
 		}
-		log := ""
 		if s.now != nil {
-			ended, log = s.now.Done(), "\nthe controller's last words:\n"+process.Tail(s.now.Log(), 12)
+			ended = s.now.Done()
 		}
 		select {
 		case <-tick.C:
@@ -245,7 +244,11 @@ func (s *stage) eventually(what string, check func() error) {
 		case <-world.Done():
 			s.Fatalf("%s: %v", what, world.Err())
 		case <-deadline:
-			s.Fatalf("waited %s in vain until %s: %v%s", patience, what, err, log)
+			log := "no controller was started"
+			if s.now != nil {
+				log = lastWords(s.now.Log())
+			}
+			s.Fatalf("waited %s in vain until %s: %v\n%s", patience, what, err, log)
 		}
 	}
 }

@@ -1,0 +1,235 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/poolwright/poolwright/provision/sandbox"
+	"github.com/poolwright/poolwright/provision/sandbox/nodes"
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+)
+
+// gpuScene is a world for examples/timeslicing: its classes, and pools of
+// g4dn.12xlarge, which has four GPUs. All that the cluster holds comes through a
+// Sync, except pods.
+type gpuScene struct {
+	scene
+	git *gitLoop
+	*gpuMachines
+}
+
+// gpuMachines is what goes on in the machines of a gpuScene.
+type gpuMachines struct {
+	// faults are what goes wrong on a pool's machines, by its name.
+	faults sync.Map
+	mu     sync.Mutex
+	seen   []nodes.Notice
+}
+
+// The machine of all GPU pools here, and how many GPUs it has.
+const (
+	gpuMachine     = "g4dn.12xlarge"
+	gpusPerMachine = 4
+	gpuRegion      = "us-east-1"
+)
+
+// poolLabel finds the NodePool in the user data of a machine.
+var poolLabel = regexp.MustCompile(regexp.QuoteMeta(karpv1.NodePoolLabelKey) + `=([a-z0-9-]+)`)
+
+func (m *gpuMachines) fault(machine nodes.Machine) nodes.Fault {
+	if found := poolLabel.FindStringSubmatch(machine.UserData); found != nil {
+		if f, ok := m.faults.Load(found[1]); ok {
+			return f.(nodes.Fault)
+		}
+	}
+	return nodes.Fault{}
+}
+
+func (m *gpuMachines) notify(n nodes.Notice) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.seen = append(m.seen, n)
+}
+
+// notices are those of an event whose message holds the words.
+func (m *gpuMachines) notices(event nodes.Event, words string) (found []nodes.Notice) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, n := range m.seen {
+		if n.Event == event && strings.Contains(n.Message, words) {
+			found = append(found, n)
+		}
+	}
+	return found
+}
+
+// refused counts the pods of that name's beginning that a kubelet did not admit.
+func (m *gpuMachines) refused(prefix string) int {
+	return len(m.notices(nodes.Rejected, "pod default/"+prefix))
+}
+
+// newGPUWorld starts the world, a controller with the given further arguments and
+// a Sync, and returns when the repository's first commit, which holds a Cluster,
+// the classes and the given files, is applied and the engine runs.
+func newGPUWorld(t *testing.T, name string, files map[string]string, args ...string) gpuScene {
+	t.Helper()
+	config := sandbox.DefaultConfig()
+	config.WithoutGit = true // the other world's serves
+	config.AWS.Region, config.AWS.Account = gpuRegion, "111122223333"
+	config.AWS.Cluster.Name = "gpu-timeslicing"
+	config.AWS.Roles = []string{"KarpenterNodeRole-gpu-timeslicing"}
+	config.AWS.Delays.Fleet, config.AWS.Delays.Running, config.AWS.Delays.Shutdown = 500*time.Millisecond, time.Second, time.Second
+	config.Nodes = nodes.Delays{Join: 500 * time.Millisecond, NodeGone: time.Second}
+	machines := &gpuMachines{}
+	config.Fault, config.Notify = machines.fault, machines.notify
+	started, err := sandbox.Start(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := gpuScene{scene: scene{t, &engineWorld{World: started, aws: config.AWS, deaf: &sync.Map{}}}, gpuMachines: machines}
+	t.Cleanup(func() {
+		if g.now != nil && t.Failed() {
+			t.Log(lastWords(g.now.Log()))
+		}
+		if err := started.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	if g.hand, err = client.NewWithWatch(started.REST(), client.Options{Scheme: clientgoscheme.Scheme}); err != nil {
+		t.Fatal(err)
+	}
+	g.runs(args...)
+	g.eventually("the controller has brought its namespace and kinds", func() error {
+		var syncs v1alpha1.SyncList
+		if err := g.hand.List(t.Context(), &syncs); err != nil {
+			return err
+		}
+		return g.hand.Get(t.Context(), client.ObjectKey{Name: engineSystem}, &corev1.Namespace{})
+	})
+	g.git = g.followGit(name)
+	g.declare("Declare the cluster", files, map[string]string{"cluster.yaml": gpuCluster, "classes.yaml": g.example("nodeclasses.yaml")})
+	g.engineRuns()
+	return g
+}
+
+// gpuCluster declares nothing of AWS: what the nodes need is there.
+const gpuCluster = `apiVersion: poolwright.dev/v1alpha1
+kind: Cluster
+metadata: {name: cluster}
+spec: {name: gpu-timeslicing, region: us-east-1, account: "111122223333"}
+`
+
+// example reads a file of examples/timeslicing.
+func (g gpuScene) example(name string) string {
+	g.Helper()
+	text, err := os.ReadFile(filepath.Join("..", "..", "..", "examples", "timeslicing", "clusters", "dev", name))
+	if err != nil {
+		g.Fatal(err)
+	}
+	return string(text)
+}
+
+// in is the scene as a subtest sees it.
+func (g gpuScene) in(s scene) gpuScene {
+	g.scene = s
+	return g
+}
+
+// runs begins the controller's next life, with further arguments.
+func (g gpuScene) runs(args ...string) {
+	g.Helper()
+	args = append([]string{"run", "--namespace=" + engineSystem, "--cache-dir=" + filepath.Join(g.Dir, "mirrors-poolwright"), "--health-addr=0"}, args...)
+	if !slices.ContainsFunc(args, func(a string) bool { return strings.HasPrefix(a, "--metrics-addr=") }) {
+		args = append(args, "--metrics-addr=0")
+	}
+	var err error
+	if g.now, err = g.World.Run("poolwright", binary, args...); err != nil {
+		g.Fatal(err)
+	}
+}
+
+// declare commits files, where an empty one means none, and waits until the Sync
+// has applied them.
+func (g gpuScene) declare(message string, files ...map[string]string) {
+	g.Helper()
+	g.commits(message, files...)
+	g.eventually("the Sync is ready: "+message, func() error {
+		sync, err := g.sync()
+		if err != nil {
+			return err
+		}
+		return isReady(sync, g.git.repo.revision())
+	})
+}
+
+// commits is declare without the wait.
+func (g gpuScene) commits(message string, files ...map[string]string) {
+	g.Helper()
+	for _, some := range files {
+		for name, text := range some {
+			if text == "" {
+				g.git.repo.remove("config/" + name)
+				continue
+			}
+			g.git.repo.write("config/"+name, text)
+		}
+	}
+	g.git.repo.commit(message)
+	g.asks()
+}
+
+// asks has the Sync look now, as `poolwright reconcile` does.
+func (g gpuScene) asks() string {
+	g.Helper()
+	token := time.Now().Format(time.RFC3339Nano)
+	sync := &v1alpha1.Sync{ObjectMeta: metav1.ObjectMeta{Name: g.git.name, Namespace: engineSystem}}
+	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, v1alpha1.ReconcileAnnotation, token)
+	if err := g.hand.Patch(g.Context(), sync, mergePatch(patch)); err != nil {
+		g.Fatal(err)
+	}
+	return token
+}
+
+func (g gpuScene) sync() (*v1alpha1.Sync, error) {
+	var sync v1alpha1.Sync
+	return &sync, g.hand.Get(g.Context(), client.ObjectKey{Namespace: engineSystem, Name: g.git.name}, &sync)
+}
+
+// until is eventually for many pods: it asks less often.
+func (g gpuScene) until(what string, check func() error) {
+	g.Helper()
+	late := time.After(2 * patience)
+	tick := time.NewTicker(500 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := check()
+		if err == nil {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-g.now.Done():
+			g.Fatalf("%s: the controller ended: %v", what, g.now.Err())
+		case <-g.World.Done():
+			g.Fatalf("%s: %v", what, g.World.Err())
+		case <-g.Context().Done():
+			g.Fatalf("%s: %v", what, context.Cause(g.Context()))
+		case <-late:
+			g.Fatalf("waited %s in vain until %s: %v", 2*patience, what, err)
+		}
+	}
+}
