@@ -1,6 +1,7 @@
 package hold
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -95,6 +96,20 @@ func (b *Book) State(pool string) (failures int, until time.Time, last string) {
 	defer b.mu.Unlock()
 	r := b.rows[pool]
 	return r.failures, r.until, r.last
+}
+
+// Pools names the pools with a failure that nothing has ended, sorted.
+func (b *Book) Pools() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var out []string
+	for pool, r := range b.rows {
+		if r.failures > 0 {
+			out = append(out, pool)
+		}
+	}
+	slices.Sort(out)
+	return out
 }
 
 // Restore takes over what State said in an earlier process. It does nothing where

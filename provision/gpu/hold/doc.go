@@ -10,7 +10,7 @@
 //   - NewHook puts the taint on a node that came without it, as nodes with an
 //     image of the user's own do;
 //   - Vouched makes a Node in the engine's cache offer what its annotation vouches
-//     for, and Reported gives back what its kubelet said.
+//     for.
 //
 // It refuses to fail a launch, to change an object of Karpenter's or of its cache,
 // and to taint a node that is registered. Whether a node offers what it should is
