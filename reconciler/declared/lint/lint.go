@@ -84,17 +84,25 @@ type groupKind struct{ group, kind string }
 
 // report adds a finding about a field of an item; an empty path is the item.
 func (c *checker) report(item state.Item, path, format string, args ...any) {
-	at := item.Origin
-	if doc, ok := c.declared.Document(item.Origin); ok && path != "" {
-		if line, _ := doc.Find(segments(path)); line > 0 {
-			at.Line = line
-		}
-	}
+	at := At(c.declared, item, path)
 	message := fmt.Sprintf(format, args...)
 	if path != "" {
 		message = path + ": " + message
 	}
 	c.problems = append(c.problems, state.Problem{Origin: at, Message: item.Key.String() + ": " + message})
+}
+
+// At is the place of a field of an item, of its deepest part that is written
+// where it is not. The path is as in spec.list[0].map[a.b/c].field; an empty one
+// is the item.
+func At(d declared.Declared, item state.Item, path string) state.Origin {
+	at := item.Origin
+	if doc, ok := d.Document(item.Origin); ok && path != "" {
+		if line, _ := doc.Find(segments(path)); line > 0 {
+			at.Line = line
+		}
+	}
+	return at
 }
 
 // segments splits a path such as spec.list[0].map[a.b/c].field.

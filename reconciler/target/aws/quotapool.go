@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -34,6 +33,9 @@ type demand struct {
 	perGPU float64
 }
 
+// marketLabel says what a node is bought as, on-demand or spot.
+const marketLabel = "karpenter.sh/capacity-type"
+
 // offer is an instance type in one market that a vCPU quota limits.
 type offer struct {
 	of     catalog.InstanceType
@@ -49,19 +51,12 @@ func offersOf(types *catalog.Catalog) []offer {
 			if !ok || !slices.Contains(t.UsageClasses, market) {
 				continue
 			}
-			labels := typeLabels(t)
-			labels["karpenter.sh/capacity-type"] = market
+			labels := t.Labels()
+			labels[marketLabel] = market
 			out = append(out, offer{of: t, class: class.name, labels: labels})
 		}
 	}
 	return out
-}
-
-// requirement is one line of a NodePool's requirements.
-type requirement struct {
-	Key      string   `json:"key"`
-	Operator string   `json:"operator"`
-	Values   []string `json:"values"`
 }
 
 // readPool reads what matters of a NodePool. What it cannot read it leaves out:
@@ -75,7 +70,7 @@ func readPool(item state.Item, offers []offer) pool {
 					Labels map[string]string `json:"labels"`
 				} `json:"metadata"`
 				Spec struct {
-					Requirements []requirement `json:"requirements"`
+					Requirements []catalog.Requirement `json:"requirements"`
 				} `json:"spec"`
 			} `json:"template"`
 		} `json:"spec"`
@@ -96,7 +91,7 @@ func readPool(item state.Item, offers []offer) pool {
 	}
 	requirements := object.Spec.Template.Spec.Requirements
 	for k, v := range object.Spec.Template.Metadata.Labels {
-		requirements = append(requirements, requirement{Key: k, Operator: "In", Values: []string{v}})
+		requirements = append(requirements, catalog.Requirement{Key: k, Operator: "In", Values: []string{v}})
 	}
 	for _, o := range offers {
 		if allowed(requirements, o.labels) {
@@ -132,96 +127,12 @@ func (d demand) with(t catalog.InstanceType, gpu string) demand {
 	return d
 }
 
-// typeLabels are the labels of an instance type that requirements choose by and
-// that decide about its quota.
-func typeLabels(t catalog.InstanceType) map[string]string {
-	const aws = "karpenter.k8s.aws/instance-"
-	out := map[string]string{
-		"node.kubernetes.io/instance-type": t.Name,
-		"kubernetes.io/arch":               "amd64",
-		aws + "family":                     t.Family(),
-		aws + "size":                       t.Size(),
-		aws + "cpu":                        strconv.Itoa(t.VCPUs),
-		aws + "memory":                     strconv.Itoa(t.MemoryMiB),
-		aws + "cpu-manufacturer":           strings.ToLower(t.Processor.Manufacturer),
-	}
-	if t.Hypervisor != "" {
-		out[aws+"hypervisor"] = t.Hypervisor
-	}
-	if slices.Contains(t.Processor.Architectures, "arm64") {
-		out["kubernetes.io/arch"] = "arm64"
-	}
-	if m := typeForm.FindStringSubmatch(t.Name); m != nil {
-		out[aws+"category"], out[aws+"generation"] = m[1], m[2]
-	}
-	if t.HasGPU() {
-		out[aws+"gpu-name"] = strings.ReplaceAll(strings.ToLower(t.GPU.Name), " ", "-")
-		out[aws+"gpu-manufacturer"] = strings.ToLower(t.GPU.Manufacturer)
-		out[aws+"gpu-count"] = strconv.Itoa(t.GPU.Count)
-		out[aws+"gpu-memory"] = strconv.Itoa(t.GPU.MemoryMiB)
-	}
-	return out
-}
-
-// chooses reports whether typeLabels tells all of a key: where a type has no
-// such label, it has none at all.
-func chooses(key string) bool {
-	for _, suffix := range []string{
-		"family", "size", "cpu", "memory", "cpu-manufacturer", "hypervisor", "category", "generation", "gpu-name", "gpu-manufacturer", "gpu-count", "gpu-memory",
-	} {
-		if key == "karpenter.k8s.aws/instance-"+suffix {
-			return true
-		}
-	}
-	return key == "node.kubernetes.io/instance-type" || key == "kubernetes.io/arch" || key == "karpenter.sh/capacity-type"
-}
-
-// allowed reports whether an instance type with these labels meets the
-// requirements; those by other labels are passed over.
-func allowed(requirements []requirement, labels map[string]string) bool {
-	for _, r := range requirements {
-		if !chooses(r.Key) {
-			continue
-		}
-		value, has := labels[r.Key]
-		ok := true
-		switch r.Operator {
-		case "In":
-			ok = has && slices.Contains(r.Values, value)
-		case "NotIn":
-			ok = !has || !slices.Contains(r.Values, value)
-		case "Exists":
-			ok = has
-		case "DoesNotExist":
-			ok = !has
-		case "Gt", "Lt", "Gte", "Lte":
-			ok = has && compares(r, value)
-		}
-		if !ok {
-			return false
-		}
-	}
-	return true
-}
-
-func compares(r requirement, value string) bool {
-	if len(r.Values) != 1 {
-		return false
-	}
-	have, errHave := strconv.ParseInt(value, 10, 64)
-	bound, errBound := strconv.ParseInt(r.Values[0], 10, 64)
-	if errHave != nil || errBound != nil {
-		return false
-	}
-	switch r.Operator {
-	case "Gt":
-		return have > bound
-	case "Lt":
-		return have < bound
-	case "Gte":
-		return have >= bound
-	}
-	return have <= bound
+// allowed reports whether an instance type with these labels, its market among
+// them, meets the requirements; those by other labels are passed over.
+func allowed(requirements []catalog.Requirement, labels map[string]string) bool {
+	return !slices.ContainsFunc(requirements, func(r catalog.Requirement) bool {
+		return (r.ByType() || r.Key == marketLabel) && !r.Met(labels)
+	})
 }
 
 // advice says for which pools a quota is too small. A pool that may draw on
