@@ -3,6 +3,7 @@
 // tell Karpenter the same numbers, and limits of NodePools in shares.
 //
 // It is pure. It refuses what cannot be carried out (a pool with two profiles, a
-// second DevicePlugin, somebody else's overlay on the same resources) as Problems
-// with their place; advice is package lint/gpu's. Start reading at Expand.
+// second DevicePlugin, a limit in GPUs where nothing says what a GPU is) as
+// Problems with their place; advice is package lint/gpu's. Start reading at
+// Expand.
 package deviceplugin

@@ -1,0 +1,59 @@
+package deviceplugin
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/poolwright/poolwright/provision/gpu"
+)
+
+// configKey is the file's name in the ConfigMap and in the containers.
+const configKey = "config.yaml"
+
+// config is a profile in the plugin's own configuration format.
+type config struct {
+	profile string
+	text    string
+}
+
+// configure writes the profile's configuration. The same profile gives the same
+// text, byte by byte: the ConfigMap's name depends on it.
+func configure(p gpu.Profile) config {
+	lines := []string{
+		"version: v1",
+		"flags:",
+		"  migStrategy: none",
+		// A node without a driver must show it. The plugin would wait in silence.
+		"  failOnInitError: true",
+	}
+	strategy := map[gpu.Strategy]string{gpu.TimeSlicing: "timeSlicing", gpu.MPS: "mps"}[p.Strategy]
+	if strategy != "" {
+		lines = append(lines,
+			"sharing:",
+			"  "+strategy+":",
+			fmt.Sprintf("    renameByDefault: %t", p.Renamed),
+			fmt.Sprintf("    failRequestsGreaterThanOne: %t", p.OnePerRequest),
+			"    resources:",
+			"      - name: "+string(gpu.Resource),
+			fmt.Sprintf("        replicas: %d", p.Replicas),
+		)
+	}
+	return config{profile: p.Name, text: strings.Join(lines, "\n") + "\n"}
+}
+
+// name changes with the content, so that the pods of a DaemonSet read the file that
+// belongs to their template and no other, whenever they start.
+//
+// The ConfigMap of an earlier content is deleted when the last pod that mounts it is
+// gone, not at once (target/cluster sees to it). A pod keeps its volume for its life,
+// and a container that only restarts would not notice; but after a reboot of the
+// node, or a restart of its kubelet, the volume is set up anew, which fails without
+// the ConfigMap, and a rollout that waits can leave old pods for a long time.
+func (c config) name() string { return pluginName + "-" + c.profile + "-" + short(c.text, 8) }
+
+func (c config) object() map[string]any {
+	object := named("v1", "ConfigMap", gpu.PluginNamespace, c.name(), c.profile)
+	object["immutable"] = true
+	object["data"] = map[string]any{configKey: c.text}
+	return object
+}

@@ -1,0 +1,148 @@
+package deviceplugin
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/poolwright/poolwright/provision/gpu"
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/state"
+)
+
+// cluster is the target of everything that is read and made here.
+const cluster = "cluster"
+
+// Expand returns what a repository declares together with what its DevicePlugin
+// makes of it; the origin of whatever is made is the DevicePlugin's. A Set without
+// a DevicePlugin and without a limit in GPUs comes back as it is.
+//
+// Problems are mistakes that leave no doubt. What they are about is left out of the
+// result, a NodePool as well as the DevicePlugin, so that it stays in the cluster as
+// it is: a pool would otherwise lose the limit that it has, and nodes would follow a
+// DevicePlugin without its plugin. That nothing of it is deleted either is the
+// caller's part, as with every Problem.
+func Expand(declared state.Set) (state.Set, []state.Problem) {
+	e := survey(declared)
+	if len(e.plugins) == 0 && !slices.ContainsFunc(e.pools, limited) {
+		return declared, nil
+	}
+	if len(e.plugins) > 0 {
+		e.expand()
+	}
+	for _, pool := range e.pools {
+		if limited(pool) {
+			e.limit(pool)
+		}
+	}
+	return e.result(), e.problems
+}
+
+// expansion is one Expand at work.
+type expansion struct {
+	declared []state.Item
+	// plugins, pools and bottlerocket (by the name of the EC2NodeClass) are what of
+	// the declared things matters here.
+	plugins, pools []state.Item
+	bottlerocket   map[string]bool
+
+	// sharing is the DevicePlugin's, the zero value without one. It means nothing
+	// where invalid is true.
+	sharing gpu.Sharing
+	invalid bool
+
+	// made are the new items; replaced holds what takes the place of a declared
+	// item, nil for nothing.
+	made     []state.Item
+	replaced map[state.Key]*state.Item
+	problems []state.Problem
+}
+
+// survey looks once at everything.
+func survey(declared state.Set) *expansion {
+	e := &expansion{declared: declared.Items(), bottlerocket: map[string]bool{}, replaced: map[state.Key]*state.Item{}}
+	for _, item := range e.declared {
+		switch k := item.Key; {
+		case k.Target != cluster:
+		case k.Group == v1alpha1.GroupVersion.Group && k.Kind == "DevicePlugin":
+			e.plugins = append(e.plugins, item)
+		case k.Group == "karpenter.sh" && k.Kind == "NodePool":
+			e.pools = append(e.pools, item)
+		case k.Group == "karpenter.k8s.aws" && k.Kind == "EC2NodeClass" && isBottlerocket(item.Object):
+			e.bottlerocket[k.Name] = true
+		}
+	}
+	return e
+}
+
+func (e *expansion) problem(item state.Item, format string, args ...any) {
+	e.problems = append(e.problems, state.Problem{Origin: item.Origin, Message: fmt.Sprintf(format, args...)})
+}
+
+// leave takes a declared item out of the result.
+func (e *expansion) leave(item state.Item) { e.replaced[item.Key] = nil }
+
+// expand makes what the DevicePlugin asks for, or says why that cannot be.
+func (e *expansion) expand() {
+	first := e.plugins[0]
+	for _, more := range e.plugins[1:] {
+		e.problem(more, "%s is a second DevicePlugin beside %s (%s), and a cluster has one: move its profiles there and remove it",
+			more.Key, first.Key.Name, first.Origin)
+	}
+	plugin := e.read(first)
+	if len(e.problems) > 0 {
+		e.invalid = true
+		for _, item := range e.plugins {
+			e.leave(item)
+		}
+		return
+	}
+	e.sharing = Sharing(plugin)
+	for _, profile := range e.sharing.Profiles {
+		e.profile(first, plugin.Spec, profile)
+	}
+}
+
+// profile makes everything of one profile.
+func (e *expansion) profile(from state.Item, spec v1alpha1.DevicePluginSpec, profile gpu.Profile) {
+	pools := e.selection(profile)
+	if on, some := pools.without(e.builtin()); some {
+		config := configure(profile)
+		e.make(from, "", "ConfigMap", "v1", config.object())
+		e.make(from, "apps", "DaemonSet", "v1", daemonSet(spec, profile, config, on))
+	}
+	for _, count := range gpuCounts() {
+		e.make(from, "karpenter.sh", "NodeOverlay", "v1alpha1", overlay(profile, pools, count))
+	}
+}
+
+// make adds an object.
+func (e *expansion) make(from state.Item, group, kind, version string, object map[string]any) {
+	metadata, _ := object["metadata"].(map[string]any)
+	name, _ := metadata["name"].(string)
+	namespace, _ := metadata["namespace"].(string)
+	e.made = append(e.made, state.Item{
+		Key:     state.Key{Target: cluster, Group: group, Kind: kind, Namespace: namespace, Name: name},
+		Version: version, Object: object, Origin: from.Origin,
+	})
+}
+
+// result puts it all together.
+func (e *expansion) result() state.Set {
+	made := map[state.Key]bool{}
+	for _, item := range e.made {
+		made[item.Key] = true
+	}
+	all := make([]state.Item, 0, len(e.declared)+len(e.made))
+	for _, item := range e.declared {
+		instead, otherwise := e.replaced[item.Key]
+		switch {
+		case made[item.Key]:
+			e.problem(item, "%s is made by the DevicePlugin %s (%s): remove it here", item.Key, e.sharing.Name, e.plugins[0].Origin)
+		case !otherwise:
+			all = append(all, item)
+		case instead != nil:
+			all = append(all, *instead)
+		}
+	}
+	return state.NewSet(append(all, e.made...)...)
+}

@@ -1,0 +1,250 @@
+package deviceplugin_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	"github.com/poolwright/poolwright/reconciler/deviceplugin"
+	"github.com/poolwright/poolwright/reconciler/state"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// read declares the documents of a text; each is on a line of its own number.
+func read(t testing.TB, text string) state.Set {
+	t.Helper()
+	var items []state.Item
+	for i, doc := range strings.Split(text, "\n---\n") {
+		raw, err := yaml.YAMLToJSON([]byte(doc))
+		if err != nil {
+			t.Fatal(err)
+		}
+		u := &unstructured.Unstructured{}
+		if err := u.UnmarshalJSON(raw); err != nil {
+			t.Fatal(err)
+		}
+		gvk := u.GroupVersionKind()
+		items = append(items, state.Item{
+			Key:     state.Key{Target: "cluster", Group: gvk.Group, Kind: gvk.Kind, Namespace: u.GetNamespace(), Name: u.GetName()},
+			Version: gvk.Version, Object: u.Object, Origin: state.Origin{File: "gpu.yaml", Line: i + 1},
+		})
+	}
+	return state.NewSet(items...)
+}
+
+func file(t testing.TB, name string) state.Set {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("testdata", name+".yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return read(t, string(text))
+}
+
+// expand is Expand where no problem is expected.
+func expand(t testing.TB, declared state.Set) state.Set {
+	t.Helper()
+	out, problems := deviceplugin.Expand(declared)
+	if len(problems) > 0 {
+		t.Fatalf("problems: %v", problems)
+	}
+	return out
+}
+
+// fresh are the items that Expand made or changed.
+func fresh(before, after state.Set) []state.Item {
+	return slices.DeleteFunc(after.Items(), func(item state.Item) bool {
+		old, was := before.Get(item.Key)
+		return was && state.Equal(old.Object, item.Object)
+	})
+}
+
+func TestAnExpansionIsAsInTheGoldenFile(t *testing.T) {
+	for _, name := range []string{"whole", "timeslicing", "mps-renamed", "bottlerocket", "gpu-limit"} {
+		t.Run(name, func(t *testing.T) {
+			declared := file(t, name)
+			var got bytes.Buffer
+			for _, item := range fresh(declared, expand(t, declared)) {
+				text, err := yaml.Marshal(item.Object)
+				if err != nil {
+					t.Fatal(err)
+				}
+				fmt.Fprintf(&got, "# from %s\n%s---\n", item.Origin, text)
+			}
+			golden := filepath.Join("testdata", name+".golden.yaml")
+			if *update {
+				if err := os.WriteFile(golden, got.Bytes(), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(golden)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d := cmp.Diff(string(want), got.String()); d != "" {
+				t.Error(d)
+			}
+		})
+	}
+}
+
+func TestTheSameDeclarationExpandsToTheSameBytes(t *testing.T) {
+	var first []byte
+	for range 20 {
+		text, err := json.Marshal(expand(t, file(t, "timeslicing")).Items())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if first == nil {
+			first = text
+		}
+		if !bytes.Equal(first, text) {
+			t.Fatal(cmp.Diff(string(first), string(text)))
+		}
+	}
+}
+
+func TestWithoutADevicePluginNothingChanges(t *testing.T) {
+	declared := read(t, `
+apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata: {name: gpu}
+spec: {limits: {nvidia.com/gpu: "3"}}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: a, namespace: b}
+`)
+	if d := cmp.Diff(declared.Items(), expand(t, declared).Items()); d != "" {
+		t.Error(d)
+	}
+}
+
+// whole is a declaration that tests vary.
+const whole = `
+apiVersion: poolwright.dev/v1alpha1
+kind: DevicePlugin
+metadata: {name: nvidia}
+spec: {defaultProfile: whole, profiles: [{name: whole}, {name: sliced, nodePools: [gpu], timeSlicing: {replicas: 10}}]}`
+
+const limitedPool = `
+---
+apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata: {name: gpu, annotations: {poolwright.dev/gpu-limit: "4"}}
+spec: {limits: {cpu: "4"}}`
+
+func TestMistakesAreSaidWithTheirPlace(t *testing.T) {
+	pool := func(text string) string {
+		return whole + strings.Replace(limitedPool, "spec: {limits: {cpu: \"4\"}}", text, 1)
+	}
+	limit := func(text string) string { return whole + strings.Replace(limitedPool, `"4"}`, text+"}", 1) }
+	spec := func(text string) string { return whole[:strings.Index(whole, "spec:")] + "spec: " + text + limitedPool }
+	for name, c := range map[string]struct{ text, want string }{
+		"a second DevicePlugin":         {whole + "\n---" + strings.Replace(whole, "nvidia", "other", 1), "gpu.yaml:2: DevicePlugin.poolwright.dev/other is a second DevicePlugin beside nvidia (gpu.yaml:1), and a cluster has one: move its profiles there and remove it"},
+		"a pool of two profiles":        {spec(`{profiles: [{name: a, nodePools: [x, z]}, {name: b, nodePools: [z]}]}`), `gpu.yaml:1: DevicePlugin.poolwright.dev/nvidia: the pool "z" is named by the profiles "a" and "b": each pool has one`},
+		"a pool named twice":            {spec(`{profiles: [{name: a, nodePools: [x, x]}]}`), `gpu.yaml:1: DevicePlugin.poolwright.dev/nvidia: profile "a" names the pool "x" twice`},
+		"replicas as a word":            {spec(`{profiles: [{name: a, nodePools: [x], mps: {replicas: many}}]}`), `gpu.yaml:1: DevicePlugin.poolwright.dev/nvidia cannot be read, and the API server would refuse it: `},
+		"no profiles":                   {spec(`{profiles: []}`), `gpu.yaml:1: DevicePlugin.poolwright.dev/nvidia: spec.profiles is empty: name at least one way of offering GPUs`},
+		"no spec":                       {spec(`null`), `gpu.yaml:1: DevicePlugin.poolwright.dev/nvidia: spec.profiles is empty: name at least one way of offering GPUs`},
+		"two profiles of one name":      {spec(`{profiles: [{name: a, nodePools: [x]}, {name: a, nodePools: [z]}]}`), `gpu.yaml:1: DevicePlugin.poolwright.dev/nvidia: there are two profiles "a"`},
+		"a profile without pools":       {spec(`{profiles: [{name: a}]}`), `gpu.yaml:1: DevicePlugin.poolwright.dev/nvidia: profile "a" serves no pool: name its nodePools, or make it the defaultProfile`},
+		"an unknown default":            {spec(`{defaultProfile: b, profiles: [{name: a, nodePools: [x]}]}`), `gpu.yaml:1: DevicePlugin.poolwright.dev/nvidia: spec.defaultProfile "b" is none of the profiles`},
+		"two strategies":                {spec(`{profiles: [{name: a, nodePools: [x], mps: {replicas: 2}, timeSlicing: {replicas: 2}}]}`), `gpu.yaml:1: DevicePlugin.poolwright.dev/nvidia: profile "a" has timeSlicing and mps: choose one`},
+		"one slice":                     {spec(`{profiles: [{name: a, nodePools: [x], timeSlicing: {replicas: 1}}]}`), `gpu.yaml:1: DevicePlugin.poolwright.dev/nvidia: profile "a": timeSlicing.replicas must be from 2 to 1000`},
+		"too many MPS clients":          {spec(`{profiles: [{name: a, nodePools: [x], mps: {replicas: 49}}]}`), `gpu.yaml:1: DevicePlugin.poolwright.dev/nvidia: profile "a": mps.replicas must be from 2 to 48`},
+		"a name that is no name":        {spec(`{profiles: [{name: A/b, nodePools: [x]}]}`), `gpu.yaml:1: DevicePlugin.poolwright.dev/nvidia: the profile name "A/b" must be of lower case letters, digits and dashes, 30 at most`},
+		"a pool that is no name":        {spec(`{profiles: [{name: a, nodePools: ["x, y"]}]}`), `gpu.yaml:1: DevicePlugin.poolwright.dev/nvidia: profile "a" names "x, y", which can be no NodePool's name`},
+		"an image with a tag and space": {spec(`{image: "a b", profiles: [{name: a, nodePools: [x]}]}`), `gpu.yaml:1: DevicePlugin.poolwright.dev/nvidia: spec.image is no image without its tag, such as nvcr.io/nvidia/k8s-device-plugin`},
+		"a version that is no tag":      {spec(`{version: latest, profiles: [{name: a, nodePools: [x]}]}`), `gpu.yaml:1: DevicePlugin.poolwright.dev/nvidia: spec.version "latest" is no version of NVIDIA's plugin such as v0.19.3`},
+		"a limit of words":              {limit(`"four"`), `gpu.yaml:2: NodePool.karpenter.sh/gpu: the annotation poolwright.dev/gpu-limit is "four" and must be a number of GPUs, "1" or more`},
+		"a limit of none":               {limit(`"0"`), `gpu.yaml:2: NodePool.karpenter.sh/gpu: the annotation poolwright.dev/gpu-limit is "0" and must be a number of GPUs, "1" or more`},
+		"a limit below":                 {limit(`"-4"`), `gpu.yaml:2: NodePool.karpenter.sh/gpu: the annotation poolwright.dev/gpu-limit is "-4" and must be a number of GPUs, "1" or more`},
+		"a limit in parts":              {limit(`"1.5"`), `gpu.yaml:2: NodePool.karpenter.sh/gpu: the annotation poolwright.dev/gpu-limit is "1.5" and must be a number of GPUs, "1" or more`},
+		"a limit beyond all":            {limit(`"9223372036854775807"`), `gpu.yaml:2: NodePool.karpenter.sh/gpu: the annotation poolwright.dev/gpu-limit is "9223372036854775807" and must be a number of GPUs, "1" or more`},
+		"two limits":                    {pool(`spec: {limits: {nvidia.com/gpu: "40"}}`), `gpu.yaml:2: NodePool.karpenter.sh/gpu has the annotation poolwright.dev/gpu-limit and spec.limits[nvidia.com/gpu], which would be two limits on the same GPUs: keep one`},
+		"a limit by the other name":     {pool(`spec: {limits: {nvidia.com/gpu.shared: "40"}}`), `gpu.yaml:2: NodePool.karpenter.sh/gpu has the annotation poolwright.dev/gpu-limit and spec.limits[nvidia.com/gpu.shared], which would be two limits on the same GPUs: keep one`},
+		"limits that are none":          {pool(`spec: {limits: all}`), `gpu.yaml:2: NodePool.karpenter.sh/gpu: spec.limits cannot be read, and the API server would refuse it`},
+		"a limit without a profile": {spec(`{profiles: [{name: a, nodePools: [x]}]}`),
+			`gpu.yaml:2: NodePool.karpenter.sh/gpu has the annotation poolwright.dev/gpu-limit, and no profile of a DevicePlugin in the repository serves the pool: add it to one, or write the limit into spec.limits`},
+		"a limit without a DevicePlugin": {strings.TrimPrefix(limitedPool, "\n---\n"),
+			`gpu.yaml:1: NodePool.karpenter.sh/gpu has the annotation poolwright.dev/gpu-limit, and no profile of a DevicePlugin in the repository serves the pool: add it to one, or write the limit into spec.limits`},
+		"an object of our names": {whole + "\n---\napiVersion: apps/v1\nkind: DaemonSet\nmetadata: {name: nvidia-device-plugin-whole, namespace: kube-system}\n",
+			`gpu.yaml:2: DaemonSet.apps/kube-system/nvidia-device-plugin-whole is made by the DevicePlugin nvidia (gpu.yaml:1): remove it here`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, problems := deviceplugin.Expand(read(t, c.text))
+			var got []string
+			for _, p := range problems {
+				got = append(got, p.String())
+			}
+			if len(got) != 1 || !strings.HasPrefix(got[0], c.want) || len(got[0]) > len(c.want) && !strings.HasSuffix(c.want, ": ") {
+				t.Errorf("got %q\nwant %q", got, c.want)
+			}
+		})
+	}
+}
+
+func TestWhatIsWrongStaysInTheClusterAsItIs(t *testing.T) {
+	for name, c := range map[string]struct {
+		text string
+		left []string
+	}{
+		"a broken DevicePlugin takes its pools' limits along": {strings.Replace(whole, "replicas: 10", "replicas: 1", 1) + limitedPool, nil},
+		"two DevicePlugins are both left":                     {whole + "\n---" + strings.Replace(whole, "nvidia", "other", 1) + limitedPool, nil},
+		"a pool without a limit is no matter": {strings.Replace(whole, "replicas: 10", "replicas: 1", 1) +
+			strings.Replace(limitedPool, "gpu-limit", "other", 1), []string{"NodePool.karpenter.sh/gpu"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			out, problems := deviceplugin.Expand(read(t, c.text))
+			var left []string
+			for _, item := range out.Items() {
+				left = append(left, item.Key.String())
+			}
+			if d := cmp.Diff(c.left, left); d != "" || len(problems) == 0 {
+				t.Errorf("%d problems; %s", len(problems), d)
+			}
+		})
+	}
+}
+
+func TestAWrongLimitLeavesTheOthersAlone(t *testing.T) {
+	out, problems := deviceplugin.Expand(read(t, whole+limitedPool+strings.NewReplacer("name: gpu,", "name: wrong,", `"4"}`, `"x"}`).Replace(limitedPool)))
+	if len(problems) != 1 {
+		t.Fatal(problems)
+	}
+	right, ok := out.Get(state.Key{Target: "cluster", Group: "karpenter.sh", Kind: "NodePool", Name: "gpu"})
+	if limits, _, _ := unstructured.NestedStringMap(right.Object, "spec", "limits"); !ok || limits["nvidia.com/gpu"] != "40" || limits["cpu"] != "4" {
+		t.Errorf("limits %v", limits)
+	}
+	if _, ok := out.Get(state.Key{Target: "cluster", Group: "karpenter.sh", Kind: "NodePool", Name: "wrong"}); ok {
+		t.Error("a pool whose limit is unknown would be changed")
+	}
+}
+
+func TestTheDeclarationIsNotChangedInPlace(t *testing.T) {
+	declared := read(t, whole+limitedPool)
+	before, err := json.Marshal(declared.Items())
+	if err != nil {
+		t.Fatal(err)
+	}
+	expand(t, declared)
+	after, err := json.Marshal(declared.Items())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(string(before), string(after)); d != "" {
+		t.Error(d)
+	}
+}

@@ -1,0 +1,61 @@
+package deviceplugin
+
+import (
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/poolwright/poolwright/provision/gpu"
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/state"
+)
+
+// maxLimit is far above any quota, and far from where a product of it with the
+// shares of a GPU would overflow.
+const maxLimit = 100_000
+
+// limited reports whether a NodePool has a limit in physical GPUs.
+func limited(pool state.Item) bool {
+	_, ok := at(pool.Object, "metadata", "annotations")[v1alpha1.GPULimitAnnotation]
+	return ok
+}
+
+// limit writes a pool's limit in GPUs as the number of shares that Karpenter
+// counts. A pool whose limit cannot be told is left as it is in the cluster: any
+// number, and none, could let it buy what the limit is there to forbid.
+func (e *expansion) limit(pool state.Item) {
+	e.leave(pool)
+	if e.invalid {
+		return // It was said what is wrong.
+	}
+	profile, ok := e.sharing.For(pool.Key.Name)
+	if !ok {
+		e.problem(pool, "%s has the annotation %s, and no profile of a DevicePlugin in the repository serves the pool: add it to one, or write the limit into spec.limits",
+			pool.Key, v1alpha1.GPULimitAnnotation)
+		return
+	}
+	text, _ := at(pool.Object, "metadata", "annotations")[v1alpha1.GPULimitAnnotation].(string)
+	gpus, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || gpus < 1 || gpus > maxLimit || strconv.FormatInt(gpus, 10) != text {
+		e.problem(pool, "%s: the annotation %s is %.40q and must be a number of GPUs, \"1\" or more",
+			pool.Key, v1alpha1.GPULimitAnnotation, text)
+		return
+	}
+	spec, isMap := pool.Object["spec"].(map[string]any)
+	limits, limitsAreMap := spec["limits"].(map[string]any)
+	if !isMap || spec["limits"] != nil && !limitsAreMap {
+		e.problem(pool, "%s: spec.limits cannot be read, and the API server would refuse it", pool.Key)
+		return
+	}
+	for _, name := range []corev1.ResourceName{gpu.Resource, gpu.SharedResource} {
+		if _, twice := limits[string(name)]; twice {
+			e.problem(pool, "%s has the annotation %s and spec.limits[%s], which would be two limits on the same GPUs: keep one",
+				pool.Key, v1alpha1.GPULimitAnnotation, name)
+			return
+		}
+	}
+	resource := profile.Resource()
+	shares := profile.Offer(int(gpus))[resource]
+	pool.Object = with(pool.Object, string(resource), strconv.FormatInt(shares, 10), "spec", "limits")
+	e.replaced[pool.Key] = &pool
+}

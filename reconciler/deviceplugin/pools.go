@@ -1,0 +1,145 @@
+package deviceplugin
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/poolwright/poolwright/provision/gpu"
+	"github.com/poolwright/poolwright/reconciler/state"
+)
+
+// Labels that Karpenter puts on nodes, and knows as requirements.
+const (
+	poolLabel         = "karpenter.sh/nodepool"
+	manufacturerLabel = "karpenter.k8s.aws/instance-gpu-manufacturer"
+	countLabel        = "karpenter.k8s.aws/instance-gpu-count"
+	manufacturer      = "nvidia"
+)
+
+// selection is a set of NodePools: those that are named, or all but those.
+type selection struct {
+	allBut bool
+	names  []string
+}
+
+// selection are the pools that a profile serves.
+func (e *expansion) selection(p gpu.Profile) selection {
+	if p.Name == e.sharing.Default {
+		return selection{allBut: true, names: e.sharing.Others(p.Name)}
+	}
+	return selection{names: p.Pools}
+}
+
+// without takes pools out. It reports false when none is left.
+func (s selection) without(out []string) (selection, bool) {
+	if s.allBut {
+		names := slices.Concat(s.names, out)
+		slices.Sort(names)
+		return selection{allBut: true, names: slices.Compact(names)}, true
+	}
+	left := slices.DeleteFunc(slices.Clone(s.names), func(name string) bool { return slices.Contains(out, name) })
+	return selection{names: left}, len(left) > 0
+}
+
+// requirements select the pools' nodes. A label that must not have a value need not
+// be there either: where that matters, it is asked for too.
+func (s selection) requirements(labelled bool) []any {
+	var out []any
+	if s.allBut && (labelled || len(s.names) == 0) {
+		out = append(out, map[string]any{"key": poolLabel, "operator": "Exists"})
+	}
+	switch {
+	case !s.allBut:
+		out = append(out, oneOf(poolLabel, s.names...))
+	case len(s.names) > 0:
+		out = append(out, map[string]any{"key": poolLabel, "operator": "NotIn", "values": list(s.names)})
+	}
+	return out
+}
+
+func oneOf(key string, values ...string) map[string]any {
+	return map[string]any{"key": key, "operator": "In", "values": list(values)}
+}
+
+func list(values []string) []any {
+	out := make([]any, 0, len(values))
+	for _, v := range values {
+		out = append(out, v)
+	}
+	return out
+}
+
+// builtin are the declared pools whose nodes run a plugin of their own: two on one
+// node would register the same resource in turns.
+func (e *expansion) builtin() []string {
+	var out []string
+	for _, pool := range e.pools {
+		ref := at(pool.Object, "spec", "template", "spec", "nodeClassRef")
+		kind, _ := ref["kind"].(string)
+		name, _ := ref["name"].(string)
+		if (kind == "" || kind == "EC2NodeClass") && e.bottlerocket[name] {
+			out = append(out, pool.Key.Name)
+		}
+	}
+	return out
+}
+
+// isBottlerocket tells it from an EC2NodeClass. Its family goes before the alias,
+// as in Karpenter.
+func isBottlerocket(class map[string]any) bool {
+	spec := at(class, "spec")
+	if family, _ := spec["amiFamily"].(string); family != "" {
+		return strings.EqualFold(family, "Bottlerocket")
+	}
+	terms, _ := spec["amiSelectorTerms"].([]any)
+	for _, t := range terms {
+		term, _ := t.(map[string]any)
+		alias, _ := term["alias"].(string)
+		if family, _, _ := strings.Cut(alias, "@"); strings.EqualFold(family, "bottlerocket") {
+			return true
+		}
+	}
+	return false
+}
+
+// at is the map at a path, nil where there is none.
+func at(object map[string]any, path ...string) map[string]any {
+	for _, step := range path {
+		object, _ = object[step].(map[string]any)
+	}
+	return object
+}
+
+// with is a copy of an object in which the map at a path has one value more; only
+// what changes is copied.
+func with(object map[string]any, key string, value any, path ...string) map[string]any {
+	out := maps.Clone(object)
+	if out == nil {
+		out = map[string]any{}
+	}
+	if len(path) == 0 {
+		out[key] = value
+		return out
+	}
+	inner, _ := out[path[0]].(map[string]any)
+	out[path[0]] = with(inner, key, value, path[1:]...)
+	return out
+}
+
+// named is an object's head.
+func named(apiVersion, kind, namespace, name, profile string) map[string]any {
+	metadata := map[string]any{
+		"name": name,
+		"labels": map[string]any{
+			nameLabel: pluginName, managedByLabel: "poolwright", gpu.ProfileLabel: profile,
+		},
+	}
+	if namespace != "" {
+		metadata["namespace"] = namespace
+	}
+	return map[string]any{"apiVersion": apiVersion, "kind": kind, "metadata": metadata}
+}
+
+// short is a digest that fits into a name.
+func short(v any, length int) string { return state.Hash(v)[:length] }

@@ -1,0 +1,136 @@
+package deviceplugin
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/state"
+)
+
+// Defaults and bounds of the CustomResourceDefinition, for objects that no API
+// server has seen yet. A test holds them against config/crd.
+const (
+	defaultVersion = "v0.19.3"
+	defaultImage   = "nvcr.io/nvidia/k8s-device-plugin"
+
+	maxProfiles    = 20
+	maxPools       = 100
+	maxName        = 30
+	maxImage       = 255
+	minReplicas    = 2
+	maxSlices      = 1000
+	maxMPSReplicas = 48
+)
+
+var (
+	profileName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`)
+	versionForm = regexp.MustCompile(`^v[0-9]+\.[0-9]+\.[0-9]+([-.][0-9A-Za-z.-]+)?$`)
+	imageForm   = regexp.MustCompile(`^[a-z0-9][a-z0-9._:/-]*$`)
+)
+
+// read decodes and checks a DevicePlugin. What the API server would refuse is
+// refused here too: nothing may be made of an object that will never be there, and
+// names, images and numbers go from it into others.
+func (e *expansion) read(item state.Item) *v1alpha1.DevicePlugin {
+	plugin := &v1alpha1.DevicePlugin{}
+	// Only these matter; the rest of a hostile object is the API server's.
+	raw, err := json.Marshal(map[string]any{"metadata": map[string]any{"name": item.Key.Name}, "spec": item.Object["spec"]})
+	if err == nil {
+		err = json.Unmarshal(raw, plugin)
+	}
+	if err != nil {
+		e.problem(item, "%s cannot be read, and the API server would refuse it: %v", item.Key, err)
+		return plugin
+	}
+	r := reading{expansion: e, item: item, spec: &plugin.Spec, owners: map[string]string{}, names: map[string]bool{}}
+	r.defaults()
+	r.check()
+	return plugin
+}
+
+// reading is one DevicePlugin's check.
+type reading struct {
+	*expansion
+	item state.Item
+	spec *v1alpha1.DevicePluginSpec
+	// owners has the profile of each pool so far, names the profiles so far.
+	owners map[string]string
+	names  map[string]bool
+}
+
+func (r *reading) wrong(format string, args ...any) {
+	r.problem(r.item, "%s: %s", r.item.Key, fmt.Sprintf(format, args...))
+}
+
+func (r *reading) defaults() {
+	if r.spec.Version == "" {
+		r.spec.Version = defaultVersion
+	}
+	if r.spec.Image == "" {
+		r.spec.Image = defaultImage
+	}
+	if r.spec.Tolerations == nil {
+		r.spec.Tolerations = []v1alpha1.Toleration{{Key: "nvidia.com/gpu", Operator: "Exists"}}
+	}
+}
+
+func (r *reading) check() {
+	if !versionForm.MatchString(r.spec.Version) {
+		r.wrong("spec.version %q is no version of NVIDIA's plugin such as %s", r.spec.Version, defaultVersion)
+	}
+	if len(r.spec.Image) > maxImage || !imageForm.MatchString(r.spec.Image) {
+		r.wrong("spec.image is no image without its tag, such as %s", defaultImage)
+	}
+	switch n := len(r.spec.Profiles); {
+	case n == 0:
+		r.wrong("spec.profiles is empty: name at least one way of offering GPUs")
+	case n > maxProfiles:
+		r.wrong("there are %d profiles and may be %d", n, maxProfiles)
+		return
+	}
+	for _, p := range r.spec.Profiles {
+		r.profile(p)
+	}
+	if name := r.spec.DefaultProfile; name != "" && !r.names[name] {
+		r.wrong("spec.defaultProfile %q is none of the profiles", name)
+	}
+}
+
+func (r *reading) profile(p v1alpha1.GPUProfile) {
+	switch {
+	case len(p.Name) > maxName || !profileName.MatchString(p.Name):
+		r.wrong("the profile name %.40q must be of lower case letters, digits and dashes, %d at most", p.Name, maxName)
+	case r.names[p.Name]:
+		r.wrong("there are two profiles %q", p.Name)
+	case len(p.NodePools) == 0 && p.Name != r.spec.DefaultProfile:
+		r.wrong("profile %q serves no pool: name its nodePools, or make it the defaultProfile", p.Name)
+	case len(p.NodePools) > maxPools:
+		r.wrong("profile %q names %d pools and may name %d", p.Name, len(p.NodePools), maxPools)
+	}
+	r.names[p.Name] = true
+	if p.TimeSlicing != nil && p.MPS != nil {
+		r.wrong("profile %q has timeSlicing and mps: choose one", p.Name)
+	}
+	if s := p.TimeSlicing; s != nil && (s.Replicas < minReplicas || s.Replicas > maxSlices) {
+		r.wrong("profile %q: timeSlicing.replicas must be from %d to %d", p.Name, minReplicas, maxSlices)
+	}
+	if s := p.MPS; s != nil && (s.Replicas < minReplicas || s.Replicas > maxMPSReplicas) {
+		r.wrong("profile %q: mps.replicas must be from %d to %d", p.Name, minReplicas, maxMPSReplicas)
+	}
+	for _, pool := range p.NodePools {
+		other, taken := r.owners[pool]
+		r.owners[pool] = p.Name
+		switch {
+		case taken && other == p.Name:
+			r.wrong("profile %q names the pool %q twice", p.Name, pool)
+		case taken:
+			r.wrong("the pool %q is named by the profiles %q and %q: each pool has one", pool, other, p.Name)
+		case len(pool) > validation.LabelValueMaxLength || len(validation.IsDNS1123Subdomain(pool)) > 0:
+			r.wrong("profile %q names %.80q, which can be no NodePool's name", p.Name, pool)
+		}
+	}
+}
