@@ -121,31 +121,34 @@ func (v Values) fields() map[string]string {
 	}
 }
 
-// forms are what the values may look like. None lets a quote, a backslash, a
+// forms are what the values may look like, and how long they may be where the
+// form leaves that open: a count within it would be compiled into that many
+// steps, at every start of the controller. None lets a quote, a backslash, a
 // dollar sign, a wildcard or a separator of ARNs through.
 var forms = []struct {
 	field string
 	form  *regexp.Regexp
+	most  int // bytes
 	words string
 }{
-	{"Partition", regexp.MustCompile(`^aws(-[a-z]+)*$`), "a partition such as aws or aws-us-gov"},
-	{"Region", regexp.MustCompile(`^[a-z]{2}(-[a-z]+)+-\d{1,2}$`), "a region such as eu-west-1"},
-	{"Account", regexp.MustCompile(`^\d{12}$`), "an account of twelve digits"},
-	{"Cluster", regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z_-]{0,99}$`), "an EKS cluster's name: 1 to 100 letters, digits, - and _"},
-	{"NodeRole", regexp.MustCompile(`^[0-9A-Za-z+=,.@_-]{1,64}$`), "a role's name without its path: 1 to 64 letters, digits and +=,.@_-"},
-	{"Queue", regexp.MustCompile(`^[0-9A-Za-z_-]{1,80}$`), "a queue's name: 1 to 80 letters, digits, - and _"},
-	{"InstanceProfile", regexp.MustCompile(`^[0-9A-Za-z+=,.@_-]{1,128}$`), "an instance profile's name without its path: 1 to 128 letters, digits and +=,.@_-"},
-	{"PermissionsBoundary", regexp.MustCompile(`^[0-9A-Za-z+=,.@_-]{1,128}$`), "a policy's name without its path: 1 to 128 letters, digits and +=,.@_-"},
-	{"ControllerRole", regexp.MustCompile(`^[0-9A-Za-z+=,.@_-]{1,64}$`), "a role's name without its path: 1 to 64 letters, digits and +=,.@_-"},
-	{"DiscoveryValue", regexp.MustCompile(`^[0-9A-Za-z+=._:/@ -]{1,256}$`), "a tag's value: 1 to 256 letters, digits, spaces and +=._:/@-"},
-	{"DiscoveryOld", regexp.MustCompile(`^(\*|[0-9A-Za-z+=._:/@ -]{1,256})$`), "a tag's value, or * for any"},
-	{"DiscoveryKey", regexp.MustCompile(`^[0-9A-Za-z+=._:/@-]{1,128}$`), "a tag's key: 1 to 128 letters, digits and +=._:/@-"},
+	{"Partition", regexp.MustCompile(`^aws(-[a-z]+)*$`), 0, "a partition such as aws or aws-us-gov"},
+	{"Region", regexp.MustCompile(`^[a-z]{2}(-[a-z]+)+-\d{1,2}$`), 0, "a region such as eu-west-1"},
+	{"Account", regexp.MustCompile(`^\d{12}$`), 0, "an account of twelve digits"},
+	{"Cluster", regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z_-]*$`), 100, "an EKS cluster's name: 1 to 100 letters, digits, - and _"},
+	{"NodeRole", regexp.MustCompile(`^[0-9A-Za-z+=,.@_-]+$`), 64, "a role's name without its path: 1 to 64 letters, digits and +=,.@_-"},
+	{"Queue", regexp.MustCompile(`^[0-9A-Za-z_-]+$`), 80, "a queue's name: 1 to 80 letters, digits, - and _"},
+	{"InstanceProfile", regexp.MustCompile(`^[0-9A-Za-z+=,.@_-]+$`), 128, "an instance profile's name without its path: 1 to 128 letters, digits and +=,.@_-"},
+	{"PermissionsBoundary", regexp.MustCompile(`^[0-9A-Za-z+=,.@_-]+$`), 128, "a policy's name without its path: 1 to 128 letters, digits and +=,.@_-"},
+	{"ControllerRole", regexp.MustCompile(`^[0-9A-Za-z+=,.@_-]+$`), 64, "a role's name without its path: 1 to 64 letters, digits and +=,.@_-"},
+	{"DiscoveryValue", regexp.MustCompile(`^[0-9A-Za-z+=._:/@ -]+$`), 256, "a tag's value: 1 to 256 letters, digits, spaces and +=._:/@-"},
+	{"DiscoveryOld", regexp.MustCompile(`^(\*|[0-9A-Za-z+=._:/@ -]+)$`), 256, "a tag's value, or * for any"},
+	{"DiscoveryKey", regexp.MustCompile(`^[0-9A-Za-z+=._:/@-]+$`), 128, "a tag's key: 1 to 128 letters, digits and +=._:/@-"},
 }
 
 func (v Values) validate() error {
 	fields := v.fields()
 	for _, f := range forms {
-		if value := fields[f.field]; !f.form.MatchString(value) {
+		if value := fields[f.field]; f.most > 0 && len(value) > f.most || !f.form.MatchString(value) {
 			return fmt.Errorf("reading the values of the IAM policies: %s %q is not %s", f.field, value, f.words)
 		}
 	}
