@@ -180,13 +180,14 @@ func (s scope) compared(k state.Key, how string, object map[string]any) state.It
 	return item
 }
 
-// regional names a thing of this region; global one of the whole account.
+// regional names a thing of this region.
 func (p place) regional(service, kind, name string) state.Key {
 	return state.Key{Target: Name, Group: service, Kind: kind, Namespace: p.Region, Name: name}
 }
 
-func (p place) global(service, kind, name string) state.Key { //nolint:unparam // the twin of regional
-	return state.Key{Target: Name, Group: service, Kind: kind, Name: name}
+// global names a thing of IAM, which has no regions.
+func global(kind, name string) state.Key {
+	return state.Key{Target: Name, Group: "iam", Kind: kind, Name: name}
 }
 
 // The waves: a thing comes after all that it needs, and goes before them.

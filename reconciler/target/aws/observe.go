@@ -138,14 +138,8 @@ type question struct {
 }
 
 func (o *observation) run(ctx context.Context) (state.Set, error) {
-	if o.wanted.Len() == 0 && len(o.left) == 0 {
-		return state.Set{}, ctx.Err()
-	}
-	look, cancel := patiently(ctx)
-	defer cancel()
-	o.ask(look, o.questions())
-	if err := ctx.Err(); err != nil {
-		return state.Set{}, fmt.Errorf("observing AWS: %w", err)
+	if !o.look(ctx) {
+		return state.Set{}, fmt.Errorf("observing AWS: %w", ctx.Err())
 	}
 	var items []state.Item
 	for _, item := range o.wanted.Items() {
@@ -159,6 +153,17 @@ func (o *observation) run(ctx context.Context) (state.Set, error) {
 		}
 	}
 	return state.NewSet(items...), nil
+}
+
+// look asks AWS about all that is wanted or left. It returns false where ctx has
+// ended before the answers came.
+func (o *observation) look(ctx context.Context) bool {
+	if o.wanted.Len() > 0 || len(o.left) > 0 {
+		patient, cancel := patiently(ctx)
+		defer cancel()
+		o.ask(patient, o.questions())
+	}
+	return ctx.Err() == nil
 }
 
 // questions groups what is to be looked at by place and kind.

@@ -175,7 +175,7 @@ func TestTheControllersOwnRoleIsLeftToBootstrap(t *testing.T) {
 	b.mod = func(*Config) {}
 	b.restart()
 	b.settled(declared)
-	role := b.hand.place.global("iam", "Role", permissions.NamesOf(b.config.Cluster.Name, b.hand.place.Region).Role)
+	role := global("Role", permissions.NamesOf(b.config.Cluster.Name, b.hand.place.Region).Role)
 	other := b.declare(func(s *v1alpha1.ClusterSpec) { everything(false)(s); s.ControllerRole.Identity = v1alpha1.IdentityIRSA })
 	for _, c := range b.plan(other).Changes {
 		if c.Key == role && !c.Standing() {

@@ -36,7 +36,7 @@ func (policies) want(s scope) []state.Item {
 
 func (s scope) policy(name string, part v1alpha1.Part, write func(permissions.Values) (string, error)) state.Item {
 	doc, err := s.permissions(name, write)
-	item := s.own(s.made(s.global("iam", "Policy", name), waveFirst, part, map[string]any{"document": doc}))
+	item := s.own(s.made(global("Policy", name), waveFirst, part, map[string]any{"document": doc}))
 	if err != nil {
 		item.Hold = err.Error()
 	}

@@ -18,7 +18,7 @@ func (profiles) want(s scope) []state.Item {
 	if node == nil || node.InstanceProfile == "" {
 		return nil
 	}
-	return []state.Item{s.made(s.global("iam", "InstanceProfile", node.InstanceProfile), waveThird, node.Part, map[string]any{"role": node.Name})}
+	return []state.Item{s.made(global("InstanceProfile", node.InstanceProfile), waveThird, node.Part, map[string]any{"role": node.Name})}
 }
 
 func (profiles) read(ctx context.Context, c *clients, keys []state.Key) map[state.Key]sighting {

@@ -23,8 +23,8 @@ func (w *World) Ready(ctx context.Context, keys []state.Key) (map[state.Key]stri
 	late := map[state.Key]string{}
 	for wait := firstLook; wanted.Len() > 0; wait = min(2*wait, lastLook) {
 		o := w.observation(m, wanted)
-		if _, err := o.run(ctx); err != nil {
-			return w.late(wanted, late), nil //nolint:nilerr // ctx has ended: what is not ready is the answer.
+		if !o.look(ctx) {
+			return w.late(wanted, late), nil
 		}
 		var again []state.Key
 		for _, item := range wanted.Items() {

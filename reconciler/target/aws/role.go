@@ -28,7 +28,7 @@ func (roles) want(s scope) []state.Item {
 		out = append(out, s.nodeRole(*node))
 	}
 	if own := s.spec.ControllerRole; own != nil {
-		out = append(out, s.own(s.made(s.global("iam", "Role", own.Name), waveSecond, v1alpha1.Part{Adopt: own.Adopt}, map[string]any{
+		out = append(out, s.own(s.made(global("Role", own.Name), waveSecond, v1alpha1.Part{Adopt: own.Adopt}, map[string]any{
 			"trust":          s.controllerTrust(*own),
 			"policies":       strs(s.powers()),
 			"inlinePolicies": []any{},
@@ -60,7 +60,7 @@ func (s scope) nodeRole(node v1alpha1.NodeRole) state.Item {
 	if node.PermissionsBoundary != "" {
 		object["permissionsBoundary"] = s.iamARN("policy/" + node.PermissionsBoundary)
 	}
-	item := s.made(s.global("iam", "Role", node.Name), waveSecond, node.Part, object)
+	item := s.made(global("Role", node.Name), waveSecond, node.Part, object)
 	if len(refused) > 0 {
 		item.Hold = fmt.Sprintf("spec.nodeRole.policies: %s is not allowed for nodes: choose from %s", strings.Join(refused, ", "), allowList())
 	}

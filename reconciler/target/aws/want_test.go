@@ -118,7 +118,7 @@ func TestPartsAndReservedThingsAreFoundByWhatAsksForThem(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := w.wish.place
-	queue, controller, nodes := p.regional("sqs", "Queue", "sandbox"), p.global("iam", "Role", "poolwright-sandbox-us-east-1"), p.global("iam", "Role", "nodes")
+	queue, controller, nodes := p.regional("sqs", "Queue", "sandbox"), global("Role", "poolwright-sandbox-us-east-1"), global("Role", "nodes")
 	for k, want := range map[state.Key]string{queue: "spec.interruptionQueue", controller: "spec.controllerRole", nodes: "spec.nodeRole"} {
 		if got := w.wish.parts()[k]; got != want {
 			t.Errorf("%s belongs to %q", k, got)
