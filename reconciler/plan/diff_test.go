@@ -124,7 +124,7 @@ func FuzzDiff(f *testing.F) {
 	f.Fuzz(func(t *testing.T, left, right string) {
 		var before, after object
 		if json.Unmarshal([]byte(left), &before) != nil || json.Unmarshal([]byte(right), &after) != nil {
-			t.Skip()
+			t.Skip("not two JSON objects")
 		}
 		checkDiff(t, before, after)
 	})

@@ -377,7 +377,7 @@ func FuzzRequest(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, service, target, body string) {
 		if strings.Contains(body, "WaitTimeSeconds") || strings.ContainsAny(target, "\r\n\x00") {
-			t.Skip()
+			t.Skip("a long poll takes its time, and no client sends such a header")
 		}
 		req := httptest.NewRequestWithContext(context.Background(), http.MethodPost, "http://x/", strings.NewReader(body))
 		req.Header.Set("Authorization", fmt.Sprintf("Credential=A/20261120/us-east-1/%s/aws4_request", service))
