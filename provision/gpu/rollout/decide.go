@@ -1,0 +1,179 @@
+package rollout
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// step is what there is to do now. Everything in it but next harms no pod.
+type step struct {
+	// lower are nodes that are vouched for with more than is coming.
+	lower []*member
+	// done are nodes whose new plugin has settled.
+	done []*member
+	// late are nodes whose new plugin is out of time, which nobody was told yet.
+	late []*member
+	// idle are nodes with an old plugin and no pod that it matters to.
+	idle []*member
+	// able are the nodes of which one may have its plugin replaced while pods use
+	// it, unless pods wait for its GPUs: the first of each pool, in order. None while
+	// others must come to rest first.
+	able []*member
+	// next is the one of them that is taken.
+	next *member
+	// middle is the node that all wait for, or nil; stopped tells that it is out of
+	// time.
+	middle  *member
+	stopped bool
+	// queue are all nodes to come, in their order.
+	queue []*member
+	// reasons say, by profile, why its working plugins may not be touched.
+	reasons map[string]string
+	// waiting says, by pool, which pods wait for GPUs.
+	waiting map[string]string
+	// again is when to look again though nothing happens; zero for never.
+	again time.Duration
+}
+
+// decide is the whole rollout: what to do about a fleet at a moment.
+func decide(f fleet, now time.Time) *step {
+	s := &step{reasons: map[string]string{}, waiting: map[string]string{}}
+	var astray []*member
+	for _, m := range f {
+		marked := m.mark != (mark{})
+		if m.overvouched() {
+			s.lower = append(s.lower, m)
+		}
+		if marked && m.settled() {
+			s.done = append(s.done, m)
+			marked = false
+		}
+		switch {
+		case m.set == nil, !m.node.DeletionTimestamp.IsZero():
+		case m.idle():
+			if m.old() {
+				s.idle = append(s.idle, m)
+			}
+		case !m.reachable(): // nobody waits for it; it has its turn when it is back
+		case m.old():
+			s.queue = append(s.queue, m)
+		case marked:
+			s.inTheMiddle(m, now)
+		case !m.agrees():
+			astray = append(astray, m)
+		}
+	}
+	slices.SortFunc(s.queue, before)
+	s.judge(f, astray, now)
+	s.choose()
+	return s
+}
+
+// before orders the nodes to come: one that is already marked, whose plugin is
+// about to go or failed at an earlier revision; one whose GPUs are of no use as
+// they are; then the oldest plugin.
+func before(a, b *member) int {
+	rank := func(m *member) int {
+		switch {
+		case m.mark != (mark{}):
+			return 0
+		case !m.works():
+			return 1
+		}
+		return 2
+	}
+	return cmp.Or(cmp.Compare(rank(a), rank(b)), a.created().Compare(b.created()), cmp.Compare(a.node.Name, b.node.Name))
+}
+
+// inTheMiddle notes a node whose old plugin is gone and whose new one has not
+// settled.
+func (s *step) inTheMiddle(m *member, now time.Time) {
+	left := m.since().Add(m.profile.ReadyTimeout).Sub(now)
+	stopped := left <= 0 && !m.agrees()
+	switch {
+	case m.agrees():
+		s.lookIn(settleTime - m.agreed)
+	case !stopped:
+		s.lookIn(left)
+	case !m.mark.stopped || m.mark.revision != m.revision():
+		s.late = append(s.late, m)
+	}
+	// A stop is what people must hear of; otherwise the first one by name is as good
+	// as any other.
+	if s.middle == nil || stopped && !s.stopped {
+		s.middle, s.stopped = m, stopped
+	}
+}
+
+// judge finds what keeps working plugins of each profile from being replaced.
+//
+// Nodes that do not offer what they should, for whatever reason, use up the budget
+// of their profile, which is one: what broke them (a driver, a configuration, the
+// new plugin itself) is likely to break the next one too, and the profile's pods
+// have less to go to already. Of other profiles only a plugin that has just come
+// counts, because that may well be the same change: a GPU that is broken for good
+// must not keep the whole cluster from an upgrade.
+func (s *step) judge(f fleet, astray []*member, now time.Time) {
+	for _, m := range f {
+		if m.set == nil {
+			continue
+		}
+		if set := m.set; set.Status.ObservedGeneration < set.Generation {
+			s.because(m.profile.Name, fmt.Sprintf("waits: the DaemonSet controller has not seen DaemonSet %s/%s yet", set.Namespace, set.Name))
+		}
+	}
+	for _, m := range astray {
+		reason := fmt.Sprintf("waits: node %s does not offer its GPUs: %s", m.node.Name, m.verdict.Message)
+		s.because(m.profile.Name, reason)
+		young := m.profile.ReadyTimeout - now.Sub(m.created())
+		if m.plugin == nil || young <= 0 {
+			continue
+		}
+		s.lookIn(young)
+		for _, other := range f {
+			s.because(other.profile.Name, reason)
+		}
+	}
+}
+
+// because keeps the first reason.
+func (s *step) because(profile, reason string) {
+	if s.reasons[profile] == "" {
+		s.reasons[profile] = reason
+	}
+}
+
+// choose finds the nodes that may be next. A node that is marked goes before all
+// others may. Nodes of one pool are so alike that the first stands for all of them
+// when it comes to pods that wait.
+func (s *step) choose() {
+	if s.middle != nil {
+		return
+	}
+	pools := map[string]bool{}
+	for _, m := range s.queue {
+		// A plugin that does not work is no loss, so it waits for nobody who is
+		// broken too: replacing it may be the cure.
+		free := s.reasons[m.profile.Name] == "" || !m.works() && observed(m)
+		if free && !pools[m.pool] {
+			pools[m.pool] = true
+			s.able = append(s.able, m)
+		}
+		if m.mark != (mark{}) {
+			return
+		}
+	}
+}
+
+// observed tells whether a pod that is deleted comes back as declared.
+func observed(m *member) bool {
+	return m.set.Status.ObservedGeneration >= m.set.Generation
+}
+
+func (s *step) lookIn(d time.Duration) {
+	if s.again == 0 || d < s.again {
+		s.again = max(d, time.Second)
+	}
+}

@@ -1,0 +1,47 @@
+// Package rollout replaces device plugins of an earlier version or configuration
+// on running nodes, one node at a time in the whole cluster. The plugin's
+// DaemonSets only act when a pod is deleted (updateStrategy OnDelete); this
+// package decides whose pod, and when.
+//
+// Why one at a time, and not the DaemonSet controller's own rolling update: while
+// a plugin restarts, its node offers no GPU at all, and Karpenter would buy
+// another node for whoever asks in those seconds; and a DaemonSet calls a plugin
+// available before the kubelet has its devices. So, for each node, in this order:
+//
+//	no pod that could be put there waits for GPUs   or the rollout waits
+//	the node is vouched for with the lesser of its old and new numbers
+//	(gpu.OfferAnnotation) and marked as being worked on, in one patch
+//	the pod is deleted
+//	the new pod is ready, the node offers what its profile says, and goes on so
+//	                                                or the rollout stops
+//
+// Pods that run keep their GPUs all the while: the kubelet remembers which devices
+// it gave to whom in a checkpoint of its own, and asks the plugin only when a pod
+// is admitted. For the same reason a pod that is put on the node in the seconds
+// before the kubelet tells the API server that its devices are gone (it does so
+// every 10 s) fails admission. Waiting pods pause the rollout because of that; one
+// that is created in just those seconds can still be hit, and its controller makes
+// another.
+//
+// A node that no GPU pod can be on (not initialized, still with gpu.StartupTaint,
+// or without GPUs) has its plugin replaced at once.
+//
+// Everything is derived from objects, so a restart at any point goes on where the
+// last process was: the mark on the node (markAnnotation) names the revision and
+// the pod that was, or is about to be, deleted.
+//
+// What it refuses: to touch a second node while one is in the middle; to go on
+// after a node whose new plugin does not come to agree within the profile's
+// ReadyTimeout, until it does or another revision is declared, for which that node
+// then goes first; to take a working plugin while another node of its profile does
+// not offer what it should, as with the maxUnavailable of a DaemonSet, where
+// unavailable pods use up the budget; to delete a second pod on a node for the same
+// revision. Nodes that are not ready, cordoned or going are passed over.
+//
+// What it cannot do: when a NodePool moves to another profile, the DaemonSet
+// controller itself, at once and on all nodes of the pool, deletes the plugins that
+// the node affinity no longer allows, whatever the updateStrategy. The nodes are
+// then vouched for with the lesser numbers as soon as that is seen.
+//
+// Start reading at decide.
+package rollout

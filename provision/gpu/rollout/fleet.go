@@ -1,0 +1,262 @@
+package rollout
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/poolwright/poolwright/provision/gpu"
+	"github.com/poolwright/poolwright/provision/gpu/readiness"
+)
+
+// What Karpenter puts on nodes.
+const (
+	poolLabel        = "karpenter.sh/nodepool"
+	initializedLabel = "karpenter.sh/initialized"
+	disruptedTaint   = "karpenter.sh/disrupted"
+)
+
+// fleet is every node that a profile serves, sorted by name.
+type fleet []*member
+
+// member is such a node. Its objects are the cache's own: nothing here writes to
+// them.
+type member struct {
+	node    *corev1.Node
+	pool    string
+	profile gpu.Profile
+	// set is the profile's DaemonSet, nil while it is not there.
+	set *appsv1.DaemonSet
+	// plugin is the newest pod of that DaemonSet on the node that is not being
+	// deleted, or nil.
+	plugin *corev1.Pod
+	// others counts the plugin pods beside it, of whatever profile: they go, or
+	// have to.
+	others  int
+	mark    mark
+	verdict readiness.Verdict
+	// agreed is for how long the node has agreed, as far as this process saw.
+	agreed time.Duration
+}
+
+// look reads the fleet.
+func (r *Roller) look(ctx context.Context) (fleet, error) {
+	sharing, err := r.Sharing(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("reading how GPUs are shared: %w", err)
+	}
+	var (
+		nodes corev1.NodeList
+		pods  corev1.PodList
+		sets  appsv1.DaemonSetList
+		ours  = []client.ListOption{client.UnsafeDisableDeepCopy, client.InNamespace(gpu.PluginNamespace), client.HasLabels{gpu.ProfileLabel}}
+	)
+	if err := r.Cache.List(ctx, &pods, ours...); err != nil {
+		return nil, fmt.Errorf("listing the device plugin's pods: %w", err)
+	}
+	if err := r.Cache.List(ctx, &sets, ours...); err != nil {
+		return nil, fmt.Errorf("listing the device plugin's DaemonSets: %w", err)
+	}
+	if err := r.Cache.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing nodes: %w", err)
+	}
+	on := map[string][]*corev1.Pod{}
+	for i := range pods.Items {
+		on[pods.Items[i].Spec.NodeName] = append(on[pods.Items[i].Spec.NodeName], &pods.Items[i])
+	}
+	var out fleet
+	for i := range nodes.Items {
+		if m := newMember(&nodes.Items[i], sharing, sets.Items, on[nodes.Items[i].Name]); m != nil {
+			out = append(out, m)
+		}
+	}
+	slices.SortFunc(out, func(a, b *member) int { return cmp.Compare(a.node.Name, b.node.Name) })
+	r.observe(out)
+	return out, nil
+}
+
+// newMember is nil for a node that no profile serves, and for one whose image has
+// a plugin of its own.
+func newMember(node *corev1.Node, sharing gpu.Sharing, sets []appsv1.DaemonSet, pods []*corev1.Pod) *member {
+	pool := node.Labels[poolLabel]
+	profile, served := sharing.For(pool)
+	if pool == "" || !served || readiness.Builtin(node) {
+		return nil
+	}
+	m := &member{node: node, pool: pool, profile: profile, mark: readMark(node.Annotations[markAnnotation])}
+	for i := range sets {
+		if sets[i].Labels[gpu.ProfileLabel] == profile.Name && sets[i].DeletionTimestamp.IsZero() {
+			m.set = &sets[i]
+		}
+	}
+	for _, pod := range pods {
+		m.others++
+		if pod.Labels[gpu.ProfileLabel] != profile.Name || !pod.DeletionTimestamp.IsZero() {
+			continue
+		}
+		if m.plugin == nil || newer(pod, m.plugin) {
+			m.plugin = pod
+		}
+	}
+	if m.plugin != nil {
+		m.others--
+	}
+	m.verdict = readiness.Judge(readiness.View{Node: node, Profile: profile, Plugin: m.plugin, Revision: m.revision()})
+	return m
+}
+
+func newer(a, b *corev1.Pod) bool {
+	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name)) > 0
+}
+
+// observe keeps since when each node agrees, and forgets pods that are gone.
+func (r *Roller) observe(f fleet) {
+	now, seen := r.Clock.Now(), map[types.UID]time.Time{}
+	for _, m := range f {
+		if !m.agrees() {
+			continue
+		}
+		since, known := r.agreed[m.plugin.UID]
+		if !known {
+			since = now
+		}
+		seen[m.plugin.UID] = since
+		m.agreed = now.Sub(since)
+	}
+	r.agreed = seen
+}
+
+// revision is what a pod made now would carry. It is the template's, which the
+// DaemonSet's own annotation only repeats: were they ever to differ, pods compared
+// with the latter would be old for ever.
+func (m *member) revision() string {
+	if m.set == nil {
+		return ""
+	}
+	return m.set.Spec.Template.Annotations[gpu.RevisionAnnotation]
+}
+
+// old tells whether the plugin is to be replaced. A pod that came for the very
+// revision that is declared, and still carries another, is not: something between
+// us and the node changes it, and would change the next one too.
+func (m *member) old() bool {
+	if m.plugin == nil || m.revision() == "" || m.verdict.Current {
+		return false
+	}
+	return m.mark.revision != m.revision() || m.mark.pod == m.plugin.UID
+}
+
+// agrees tells whether the declared plugin runs alone and the node offers what its
+// profile says.
+func (m *member) agrees() bool {
+	return m.plugin != nil && m.others == 0 && m.verdict.Agrees
+}
+
+// settled is agrees, for long enough.
+func (m *member) settled() bool {
+	return m.agrees() && (m.agreed >= settleTime || m.idle())
+}
+
+// works tells whether pods can use the node's GPUs by whatever plugin is there.
+func (m *member) works() bool {
+	if m.plugin == nil || !podReady(m.plugin) || m.mark != (mark{}) {
+		return false
+	}
+	vouched, _ := m.vouched()
+	return m.offers() && vouched.Differs(m.node.Status.Allocatable) == ""
+}
+
+// idle tells that no GPU pod can be on the node.
+func (m *member) idle() bool {
+	if m.node.Labels[initializedLabel] != "true" || hasTaint(m.node, gpu.StartupTaint) {
+		return true
+	}
+	return readiness.GPUs(m.node) == 0 && !m.offers()
+}
+
+// reachable tells whether a plugin that is deleted there would come back soon, and
+// be of use.
+func (m *member) reachable() bool {
+	return m.node.DeletionTimestamp.IsZero() && !m.node.Spec.Unschedulable && !hasTaint(m.node, disruptedTaint) &&
+		nodeReady(m.node).Status == corev1.ConditionTrue
+}
+
+// since is from when the new plugin's time counts.
+func (m *member) since() time.Time {
+	since := m.mark.at
+	for _, t := range []time.Time{nodeReady(m.node).LastTransitionTime.Time, m.created()} {
+		if t.After(since) {
+			since = t
+		}
+	}
+	return since
+}
+
+// created is zero without a plugin.
+func (m *member) created() time.Time {
+	if m.plugin == nil {
+		return time.Time{}
+	}
+	return m.plugin.CreationTimestamp.Time
+}
+
+// has is what the node offers just now.
+func (m *member) has() gpu.Offer {
+	out := gpu.Offer{}
+	for _, name := range []corev1.ResourceName{gpu.Resource, gpu.SharedResource} {
+		quantity := m.node.Status.Allocatable[name]
+		out[name] = quantity.Value()
+	}
+	return out
+}
+
+// offers tells whether that is anything.
+func (m *member) offers() bool {
+	has := m.has()
+	return has[gpu.Resource]+has[gpu.SharedResource] > 0
+}
+
+// vouched is what the node is believed to offer: what was vouched for, or else
+// what it says itself.
+func (m *member) vouched() (offer gpu.Offer, annotated bool) {
+	offer, err := gpu.ParseOffer(m.node.Annotations[gpu.OfferAnnotation])
+	if err != nil {
+		return m.has(), false
+	}
+	return offer, true
+}
+
+// overvouched tells that more is vouched for than is coming: the plugin that
+// offered it is gone, or is being taken by the DaemonSet controller.
+func (m *member) overvouched() bool {
+	vouched, annotated := m.vouched()
+	return annotated && !m.old() && !m.agrees() && !maps.Equal(vouched, vouched.Least(m.verdict.Offer))
+}
+
+func hasTaint(node *corev1.Node, key string) bool {
+	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == key })
+}
+
+// nodeReady is the node's condition Ready, zero where it has none.
+func nodeReady(node *corev1.Node) corev1.NodeCondition {
+	for _, c := range node.Status.Conditions {
+		if c.Type == corev1.NodeReady {
+			return c
+		}
+	}
+	return corev1.NodeCondition{}
+}
+
+func podReady(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
+}

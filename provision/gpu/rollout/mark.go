@@ -1,0 +1,52 @@
+package rollout
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// markAnnotation on a Node tells that its plugin is being replaced, so that any
+// later process knows: "<revision> <UID of the pod that goes> <time>", and a
+// fourth word once the new plugin is out of time.
+const markAnnotation = "poolwright.dev/gpu-rollout"
+
+// stoppedWord is that fourth word.
+const stoppedWord = "stopped"
+
+// mark is the value of markAnnotation. The zero value is no mark.
+type mark struct {
+	// revision is what the plugin is replaced by.
+	revision string
+	// pod is the one that goes.
+	pod types.UID
+	at  time.Time
+	// stopped tells that the new plugin did not come to agree in time, and that
+	// this has been said.
+	stopped bool
+}
+
+func (m mark) String() string {
+	text := fmt.Sprintf("%s %s %s", m.revision, m.pod, m.at.UTC().Format(time.RFC3339))
+	if m.stopped {
+		text += " " + stoppedWord
+	}
+	return text
+}
+
+// readMark reads what String wrote. Anything else is no mark: the worst that comes
+// of it is one more restart of a plugin.
+func readMark(text string) mark {
+	words := strings.Split(text, " ")
+	stopped := len(words) == 4 && words[3] == stoppedWord
+	if len(words) != 3 && !stopped {
+		return mark{}
+	}
+	at, err := time.Parse(time.RFC3339, words[2])
+	if err != nil || words[0] == "" || words[1] == "" {
+		return mark{}
+	}
+	return mark{revision: words[0], pod: types.UID(words[1]), at: at, stopped: stopped}
+}

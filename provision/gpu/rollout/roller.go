@@ -1,0 +1,146 @@
+package rollout
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/poolwright/poolwright/provision/gpu"
+)
+
+const (
+	controllerName = "poolwright.gpu.rollout"
+	// settleTime is how long a new plugin must have agreed without a break. The
+	// kubelet tells what a node offers every 10 s; before that, the numbers may
+	// still be those of the plugin that was.
+	settleTime = 15 * time.Second
+	// lookAgain is when waiting pods, which nothing tells us of, are read again.
+	lookAgain = 10 * time.Second
+)
+
+// Config is what a Roller works with. All fields but Tell are needed.
+type Config struct {
+	// Cache holds the true state (not what the engine shows Karpenter) of Nodes
+	// and, in gpu.PluginNamespace, of the DaemonSets and Pods with
+	// gpu.ProfileLabel.
+	Cache cache.Cache
+	// Client patches Nodes and deletes plugin pods.
+	Client client.Client
+	// Live reads past every cache: pending pods everywhere, and the Node and pod
+	// just before they are touched.
+	Live client.Reader
+	// Sharing is the live DevicePlugin's; an error is tried again.
+	Sharing func(context.Context) (gpu.Sharing, error)
+	// Recorder writes a Warning on the DaemonSet when the rollout stops.
+	Recorder record.EventRecorder
+	Clock    clock.PassiveClock
+	Log      logr.Logger
+	// Tell, if there is one, is called after States has changed. It must not block.
+	Tell func()
+}
+
+// Roller is the controller.
+type Roller struct {
+	Config
+
+	mu     sync.Mutex
+	states map[string]string
+	queue  workqueue.TypedRateLimitingInterface[reconcile.Request]
+
+	// agreed is since when a pod's node agrees, by the pod's UID. It is this
+	// process's own observation, on this machine's clock; a restart observes anew.
+	// Only Reconcile, of which one runs at a time, uses it.
+	agreed map[types.UID]time.Time
+}
+
+// New is a Roller that does nothing until its manager leads.
+func New(config Config) *Roller {
+	return &Roller{Config: config, states: map[string]string{}, agreed: map[types.UID]time.Time{}}
+}
+
+// SetupWithManager adds the controller. It runs in the leader only.
+func (r *Roller) SetupWithManager(mgr manager.Manager) error {
+	err := ctrl.NewControllerManagedBy(mgr).
+		Named(controllerName).
+		WatchesRawSource(source.Kind(r.Cache, &corev1.Node{}, wake[*corev1.Node](), nodeChanges())).
+		WatchesRawSource(source.Kind(r.Cache, &corev1.Pod{}, wake[*corev1.Pod](), ofPlugin[*corev1.Pod]())).
+		WatchesRawSource(source.Kind(r.Cache, &appsv1.DaemonSet{}, wake[*appsv1.DaemonSet](), ofPlugin[*appsv1.DaemonSet]())).
+		WatchesRawSource(source.Func(r.start)).
+		WithOptions(controller.Options{MaxConcurrentReconciles: 1}).
+		Complete(r)
+	if err != nil {
+		return fmt.Errorf("adding the controller that replaces device plugins: %w", err)
+	}
+	return nil
+}
+
+func (r *Roller) start(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.queue = queue
+	queue.Add(reconcile.Request{})
+	return nil
+}
+
+// Refresh has all nodes looked at again, because the DevicePlugin has changed. It
+// does not wait.
+func (r *Roller) Refresh() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.queue != nil {
+		r.queue.Add(reconcile.Request{})
+	}
+}
+
+// States says, for each pool with plugins to replace, how far that is and what it
+// waits for: "2 of 5 plugins replaced; waits: pod ml/train waits for GPUs". Pools
+// with nothing to replace are not in it. The map is the caller's.
+func (r *Roller) States() map[string]string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return maps.Clone(r.states)
+}
+
+// publish makes the states known if they are news.
+func (r *Roller) publish(states map[string]string) {
+	r.mu.Lock()
+	news := !maps.Equal(r.states, states)
+	r.states = states
+	r.mu.Unlock()
+	if news && r.Tell != nil {
+		r.Tell()
+	}
+}
+
+// Reconcile takes the next step, if there is one to take: at most one working
+// plugin is deleted by it.
+func (r *Roller) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+	fleet, err := r.look(ctx)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	step := decide(fleet, r.Clock.Now())
+	again, err := r.take(ctx, step)
+	r.publish(step.states(fleet))
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	return reconcile.Result{RequeueAfter: again}, nil
+}

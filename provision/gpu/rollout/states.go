@@ -1,0 +1,81 @@
+package rollout
+
+import "fmt"
+
+// states tells each pool with plugins to replace how far that is.
+func (s *step) states(f fleet) map[string]string {
+	members, out := map[string][]*member{}, map[string]string{}
+	for _, m := range f {
+		members[m.pool] = append(members[m.pool], m)
+	}
+	for pool, all := range members {
+		replaced := 0
+		for _, m := range all {
+			if s.replaced(m) {
+				replaced++
+			}
+		}
+		if replaced == len(all) {
+			continue
+		}
+		out[pool] = fmt.Sprintf("%d of %d plugins replaced", replaced, len(all))
+		if why := s.why(pool, all); why != "" {
+			out[pool] += "; " + why
+		}
+	}
+	return out
+}
+
+// replaced counts a node without a DaemonSet too: nothing is known to be wrong
+// with it.
+func (s *step) replaced(m *member) bool {
+	return m.set == nil || m.verdict.Current && m.others == 0 && (m.mark == (mark{}) || m.settled())
+}
+
+// why says what a pool's rollout does, or what it waits for.
+func (s *step) why(pool string, all []*member) string {
+	if m := s.middle; m != nil {
+		switch where := name(m, pool); {
+		case s.stopped:
+			return fmt.Sprintf("stopped: %s does not offer its GPUs with the new plugin: %s", where, m.verdict.Message)
+		default:
+			return "waits for the new plugin of " + where
+		}
+	}
+	for _, m := range s.queue {
+		if m.pool != pool {
+			continue
+		}
+		for _, why := range []string{s.waiting[pool], s.reasons[m.profile.Name]} {
+			if why != "" && (s.next == nil || s.next.pool != pool) {
+				return why
+			}
+		}
+		if s.next == nil {
+			return "waits for " + name(s.queue[0], pool)
+		}
+		return "replaces the plugin of " + name(s.next, pool)
+	}
+	away := 0
+	for _, m := range all {
+		switch {
+		case s.replaced(m):
+		case m.idle():
+			return "replaces those of nodes that are starting"
+		case m.reachable():
+			return fmt.Sprintf("waits for the DaemonSet controller on node %s", m.node.Name)
+		default:
+			away++
+		}
+	}
+	return fmt.Sprintf("waits: %d not ready, cordoned or going", away)
+}
+
+// name is a node's name, with its pool where that is another than the one that is
+// spoken of.
+func name(m *member, pool string) string {
+	if m.pool == pool {
+		return "node " + m.node.Name
+	}
+	return fmt.Sprintf("node %s of pool %s", m.node.Name, m.pool)
+}

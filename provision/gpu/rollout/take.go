@@ -1,0 +1,159 @@
+package rollout
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/poolwright/poolwright/provision/gpu"
+	"github.com/poolwright/poolwright/provision/gpu/readiness"
+)
+
+// stoppedReason is the reason of the Warning on a DaemonSet.
+const stoppedReason = "RolloutStopped"
+
+// soon is when to look again after a cache turned out to be behind.
+const soon = time.Second
+
+// take does what the step says, and tells when to look again.
+func (r *Roller) take(ctx context.Context, s *step) (time.Duration, error) {
+	var errs []error
+	for _, m := range s.lower {
+		errs = append(errs, r.annotate(ctx, m.node, func(node *corev1.Node) { lower(node, m) }))
+	}
+	for _, m := range s.done {
+		errs = append(errs, r.annotate(ctx, m.node, func(node *corev1.Node) { delete(node.Annotations, markAnnotation) }))
+		r.Log.Info("replaced the device plugin of a node", "Node", m.node.Name, "profile", m.profile.Name, "revision", m.revision())
+	}
+	for _, m := range s.late {
+		errs = append(errs, r.stop(ctx, m))
+	}
+	for _, m := range s.idle {
+		errs = append(errs, r.replace(ctx, m))
+	}
+	errs = append(errs, r.pick(ctx, s))
+	if s.next != nil {
+		errs = append(errs, r.replace(ctx, s.next))
+	}
+	err := errors.Join(errs...)
+	if onlyConflicts(err) {
+		s.lookIn(soon)
+		err = nil
+	}
+	return s.again, err
+}
+
+// errBehind tells that a cache does not show the newest state yet.
+var errBehind = errors.New("the cache is behind")
+
+// onlyConflicts tells that all that went wrong is to have looked at an old state.
+func onlyConflicts(err error) bool {
+	if err == nil {
+		return false
+	}
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		for _, one := range joined.Unwrap() {
+			if !onlyConflicts(one) {
+				return false
+			}
+		}
+		return true
+	}
+	return apierrors.IsConflict(err) || errors.Is(err, errBehind)
+}
+
+// lower vouches for the lesser of what is believed of the node and what is coming.
+func lower(node *corev1.Node, m *member) {
+	vouched, _ := m.vouched()
+	node.Annotations[gpu.OfferAnnotation] = vouched.Least(m.verdict.Offer).String()
+}
+
+// annotate patches a node's annotations if it is still as it was seen. A node that
+// is gone needs nothing.
+func (r *Roller) annotate(ctx context.Context, seen *corev1.Node, change func(*corev1.Node)) error {
+	node := seen.DeepCopy()
+	if node.Annotations == nil {
+		node.Annotations = map[string]string{}
+	}
+	change(node)
+	err := r.Client.Patch(ctx, node, client.MergeFromWithOptions(seen, client.MergeFromWithOptimisticLock{}))
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("annotating Node %q: %w", seen.Name, err)
+	}
+	return nil
+}
+
+// stop says once that a node's new plugin is out of time. That the rollout stands
+// still follows from the node, not from this.
+func (r *Roller) stop(ctx context.Context, m *member) error {
+	said := m.mark
+	said.stopped, said.revision = true, m.revision()
+	if err := r.annotate(ctx, m.node, func(node *corev1.Node) { node.Annotations[markAnnotation] = said.String() }); err != nil {
+		return err
+	}
+	r.Recorder.Eventf(m.set, corev1.EventTypeWarning, stoppedReason,
+		"node %s of pool %s does not offer its GPUs %s after its plugin was replaced (%s: %s): no other plugin is replaced until it does, or until another version or configuration is declared",
+		m.node.Name, m.pool, m.profile.ReadyTimeout, m.verdict.Reason, m.verdict.Message)
+	r.Log.Info("stopped replacing device plugins", "Node", m.node.Name, "profile", m.profile.Name, "revision", m.revision(), "reason", m.verdict.Reason)
+	return nil
+}
+
+// replace deletes a node's plugin pod, after looking once more, past the cache, at
+// everything that decided so.
+func (r *Roller) replace(ctx context.Context, seen *member) error {
+	m, err := r.recheck(ctx, seen)
+	if m == nil || err != nil {
+		return err
+	}
+	intent := mark{revision: m.revision(), pod: m.plugin.UID, at: r.Clock.Now()}
+	err = r.annotate(ctx, m.node, func(node *corev1.Node) {
+		node.Annotations[markAnnotation] = intent.String()
+		if !m.idle() {
+			lower(node, m)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	// The grace time is the pod's own, and only this very pod is meant.
+	err = r.Client.Delete(ctx, m.plugin, client.Preconditions{UID: &m.plugin.UID})
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("deleting pod %q, the device plugin on node %q: %w", m.plugin.Name, m.node.Name, err)
+	}
+	r.Log.Info("replacing the device plugin of a node", "Node", m.node.Name, "profile", m.profile.Name, "pod", m.plugin.Name, "revision", m.revision())
+	return nil
+}
+
+// recheck is the member as the API server has it; nil if there is nothing to
+// replace any more.
+func (r *Roller) recheck(ctx context.Context, seen *member) (*member, error) {
+	node, set, pod := &corev1.Node{}, &appsv1.DaemonSet{}, &corev1.Pod{}
+	for _, read := range []struct {
+		what string
+		key  client.Object
+		into client.Object
+	}{{"Node", seen.node, node}, {"DaemonSet", seen.set, set}, {"pod", seen.plugin, pod}} {
+		if err := r.Live.Get(ctx, client.ObjectKeyFromObject(read.key), read.into); err != nil {
+			if apierrors.IsNotFound(err) {
+				return nil, errBehind
+			}
+			return nil, fmt.Errorf("reading %s %q: %w", read.what, read.key.GetName(), err)
+		}
+	}
+	if pod.UID != seen.plugin.UID || !pod.DeletionTimestamp.IsZero() {
+		return nil, errBehind
+	}
+	m := *seen
+	m.node, m.set, m.plugin, m.mark = node, set, pod, readMark(node.Annotations[markAnnotation])
+	m.verdict = readiness.Judge(readiness.View{Node: node, Profile: m.profile, Plugin: pod, Revision: m.revision()})
+	if m.revision() != seen.revision() || m.mark != seen.mark || m.idle() != seen.idle() || !m.old() || !m.idle() && !m.reachable() {
+		return nil, errBehind
+	}
+	return &m, nil
+}

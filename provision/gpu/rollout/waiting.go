@@ -1,0 +1,140 @@
+package rollout
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	schedulecorev1 "k8s.io/component-helpers/scheduling/corev1"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/poolwright/poolwright/provision/gpu"
+)
+
+// pageSize bounds how many pending pods are in memory at a time.
+const pageSize = 200
+
+// pick takes the first able node that no waiting pod could be put on.
+func (r *Roller) pick(ctx context.Context, s *step) error {
+	if len(s.able) == 0 {
+		return nil
+	}
+	found := map[*member]*tally{}
+	for _, m := range s.able {
+		found[m] = &tally{}
+	}
+	if err := r.count(ctx, found); err != nil {
+		s.lookIn(lookAgain)
+		return err
+	}
+	for _, m := range s.able {
+		if found[m].pods > 0 {
+			s.waiting[m.pool] = found[m].String()
+			s.lookIn(lookAgain)
+		} else if s.next == nil {
+			s.next = m
+		}
+	}
+	return nil
+}
+
+// tally counts the pods that wait, and keeps the first by name.
+type tally struct {
+	first string
+	pods  int
+}
+
+func (t *tally) add(pod *corev1.Pod) {
+	t.pods++
+	if full := pod.Namespace + "/" + pod.Name; t.first == "" || full < t.first {
+		t.first = full
+	}
+}
+
+func (t *tally) String() string {
+	if t.pods == 1 {
+		return fmt.Sprintf("waits: pod %s waits for GPUs", t.first)
+	}
+	return fmt.Sprintf("waits: pod %s and %d more wait for GPUs", t.first, t.pods-1)
+}
+
+// count adds up, for each node, the pending pods that the replacement of its plugin
+// could hit.
+func (r *Roller) count(ctx context.Context, into map[*member]*tally) error {
+	var pods corev1.PodList
+	for {
+		err := r.Live.List(ctx, &pods, client.Limit(pageSize), client.Continue(pods.Continue),
+			client.MatchingFieldsSelector{Selector: fields.OneTermEqualSelector("status.phase", string(corev1.PodPending))})
+		if err != nil {
+			return fmt.Errorf("listing pending pods: %w", err)
+		}
+		for i := range pods.Items {
+			pod := &pods.Items[i]
+			asks := gpu.Requests(pod.Spec)
+			if len(asks) == 0 {
+				continue
+			}
+			for m, t := range into {
+				if hits(m, pod, asks) {
+					t.add(pod)
+				}
+			}
+		}
+		if pods.Continue == "" {
+			return nil
+		}
+	}
+}
+
+// hits tells whether a pending pod could be put on the node, or already is and not
+// yet admitted, just when its GPUs are gone.
+//
+// A pod that asks for more than the node offers, or for what it does not offer,
+// cannot; were it waited for, nobody could ever rename the shares, or make more of
+// them, because of the very pods that need it.
+func hits(m *member, pod *corev1.Pod, asks gpu.Offer) bool {
+	if !pod.DeletionTimestamp.IsZero() || len(pod.Spec.SchedulingGates) > 0 {
+		return false
+	}
+	if pod.Spec.NodeName != "" {
+		// The kubelet sets the start time once it has given the pod its devices.
+		return pod.Spec.NodeName == m.node.Name && pod.Status.StartTime == nil
+	}
+	helped := unschedulable(pod)
+	has := m.has()
+	for name, n := range asks {
+		if n > has[name] {
+			return false
+		}
+		helped = helped && m.verdict.Offer[name] > has[name]
+	}
+	// The scheduler found no room for it on any node, and there will be more room
+	// on this one.
+	if helped {
+		return false
+	}
+	return fits(m.node, pod)
+}
+
+func unschedulable(pod *corev1.Pod) bool {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodScheduled {
+			return c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable
+		}
+	}
+	return false
+}
+
+// fits tells whether the node's taints and labels let the pod in. What cannot be
+// read counts as fitting.
+func fits(node *corev1.Node, pod *corev1.Pod) bool {
+	if matches, err := nodeaffinity.GetRequiredNodeAffinity(pod).Match(node); err == nil && !matches {
+		return false
+	}
+	_, kept := schedulecorev1.FindMatchingUntoleratedTaint(klog.Background(), node.Spec.Taints, pod.Spec.Tolerations,
+		func(t *corev1.Taint) bool { return t.Effect != corev1.TaintEffectPreferNoSchedule }, true)
+	return !kept
+}
