@@ -23,9 +23,9 @@ type Config struct {
 	// System are machines that run from the start: a managed node group, without
 	// which a cluster is not like EKS. Each needs a Group.
 	System []Machine
-	// Fault is asked about a machine when it joins, when its Node changes and when
-	// the device plugin starts on it, so a fault may come and go; nil means none. It
-	// must be fast and safe for concurrent use.
+	// Fault is asked about a machine when it joins, when its Node changes and, while a
+	// device plugin runs on it, every second, so a fault may come and go; nil means
+	// none. It must be fast and safe for concurrent use.
 	Fault func(Machine) Fault
 	// Notify is told what happens on machines; it must not block. May be nil.
 	Notify func(Notice)
@@ -53,6 +53,15 @@ type Delays struct {
 	Plugin        time.Duration // device plugin's pod runs → GPUs; 500 ms
 	BuiltinPlugin time.Duration // Bottlerocket node registered → GPUs; 500 ms
 	NodeGone      time.Duration // instance terminated → its Node is deleted; 5 s
+	// NodeStatus is the time from a change of devices to the Node's status; none. A
+	// real kubelet posts every 10 s, so that what a plugin that restarts does in
+	// between is never seen, and pods are refused for devices that the Node still has.
+	NodeStatus time.Duration
+	// PluginRetry is how long a plugin without its MPS daemon waits; 30 s.
+	PluginRetry time.Duration
+	// CrashBackOff is how long a container that crashed a second time waits; it is
+	// doubled up to 30 times as much; 10 s.
+	CrashBackOff time.Duration
 }
 
 func (d Delays) withDefaults() Delays {
@@ -62,6 +71,7 @@ func (d Delays) withDefaults() Delays {
 	}{
 		{&d.Join, 2 * time.Second}, {&d.Ready, 0}, {&d.PodStart, 50 * time.Millisecond},
 		{&d.Plugin, 500 * time.Millisecond}, {&d.BuiltinPlugin, 500 * time.Millisecond}, {&d.NodeGone, 5 * time.Second},
+		{&d.NodeStatus, 0}, {&d.PluginRetry, 30 * time.Second}, {&d.CrashBackOff, 10 * time.Second},
 	} {
 		if *p.value == 0 {
 			*p.value = p.standard
@@ -73,10 +83,17 @@ func (d Delays) withDefaults() Delays {
 
 // Fault is what goes wrong on a machine.
 type Fault struct {
-	NeverJoins  bool // the kubelet never reaches the API server
-	NeverReady  bool // the node registers and stays not ready
-	NoPlugin    bool // the device plugin runs and never registers
-	MissingGPUs int  // GPUs that the driver does not find
+	NeverJoins bool // the kubelet never reaches the API server
+	NeverReady bool // the node registers and stays not ready
+	NoPlugin   bool // the device plugin ends with an error each time it starts
+	// MissingGPUs are not found by the driver. One that goes missing under a running
+	// plugin stays unhealthy until the plugin is started anew: allocatable shrinks and
+	// capacity does not. A plugin that starts does not list it at all.
+	MissingGPUs int
+	// PluginCrashes is how often the device plugin's container crashes after it
+	// registered, counted for each pod since the fault was set; negative means again
+	// and again while it is set.
+	PluginCrashes int
 }
 
 // Event says what a Notice is about.

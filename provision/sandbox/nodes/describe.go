@@ -35,6 +35,9 @@ func (k *kubelet) describe() (*corev1.Node, error) {
 		return nil, err
 	}
 	k.sharing = join.Sharing
+	if k.image.family == userdata.Unknown {
+		k.image.adopt(join.Family)
+	}
 	hw := k.machine.Hardware
 	storage := hw.VolumeGiB
 	if storage == 0 {

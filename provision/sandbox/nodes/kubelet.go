@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/poolwright/poolwright/provision/sandbox/nodes/internal/devicemanager"
 	"github.com/poolwright/poolwright/provision/sandbox/nodes/internal/userdata"
 )
 
@@ -31,12 +32,12 @@ type kubelet struct {
 	mu          sync.Mutex
 	node        *corev1.Node // as registered; nil before
 	pods        map[types.UID]*podRecord
-	devices     deviceTable
+	devices     devicemanager.Table
 	wakeDevices chan struct{}
 }
 
 func newKubelet(p *Player, m Machine) *kubelet {
-	k := &kubelet{player: p, machine: m, pods: map[types.UID]*podRecord{}, devices: deviceTable{},
+	k := &kubelet{player: p, machine: m, pods: map[types.UID]*podRecord{}, devices: devicemanager.Table{},
 		wakeDevices: make(chan struct{}, 1)}
 	k.ctx, k.cancel = context.WithCancel(p.ctx)
 	return k

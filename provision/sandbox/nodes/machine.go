@@ -71,13 +71,13 @@ func readImage(name string) (image, error) {
 	case strings.HasPrefix(name, "Windows"):
 		return i, fmt.Errorf("the sandbox plays no Windows nodes (image %q); use AL2, AL2023 or Bottlerocket", name)
 	case strings.HasPrefix(name, "bottlerocket-aws-k8s-"):
-		i = image{family: userdata.Bottlerocket, os: "Bottlerocket OS"}
+		i.adopt(userdata.Bottlerocket)
 	case strings.HasPrefix(name, "amazon-eks-node-al2023-"):
-		i = image{family: userdata.AL2023, os: "Amazon Linux 2023"}
+		i.adopt(userdata.AL2023)
 	case strings.HasPrefix(name, "amazon-eks-"):
-		i = image{family: userdata.AL2, os: "Amazon Linux 2"}
+		i.adopt(userdata.AL2)
 	default:
-		i.os = "Linux"
+		i.adopt(userdata.Unknown)
 	}
 	words := strings.FieldsFunc(strings.ToLower(name), func(r rune) bool { return r == '-' || r == '_' || r == '/' || r == ' ' })
 	for _, w := range words {
@@ -89,4 +89,19 @@ func readImage(name string) (image, error) {
 		i.version = match[1]
 	}
 	return i, nil
+}
+
+// adopt makes the image one of a family.
+func (i *image) adopt(family userdata.Family) {
+	i.family = family
+	switch family {
+	case userdata.Bottlerocket:
+		i.os = "Bottlerocket OS"
+	case userdata.AL2023:
+		i.os = "Amazon Linux 2023"
+	case userdata.AL2:
+		i.os = "Amazon Linux 2"
+	default:
+		i.os = "Linux"
+	}
 }

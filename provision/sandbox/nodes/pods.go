@@ -113,7 +113,7 @@ func (k *kubelet) losePod(pod *corev1.Pod) {
 
 // view is the node as admission sees it. The caller holds the lock.
 func (k *kubelet) view() admission.Node {
-	view := admission.Node{Allocatable: k.node.Status.Allocatable, Devices: k.devices.admission()}
+	view := admission.Node{Allocatable: k.node.Status.Allocatable, Devices: k.admissionDevices()}
 	for _, r := range k.pods {
 		if !r.ended() {
 			view.Others = append(view.Others, r.pod)

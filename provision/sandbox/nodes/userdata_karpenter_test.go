@@ -18,17 +18,18 @@ import (
 func TestWhatKarpenterWritesIsRead(t *testing.T) {
 	unregistered := corev1.Taint{Key: "karpenter.sh/unregistered", Effect: corev1.TaintEffectNoExecute}
 	gpu := corev1.Taint{Key: "nvidia.com/gpu", Value: "true", Effect: corev1.TaintEffectNoSchedule}
+	startup := corev1.Taint{Key: "readiness.k8s.io/poolwright-gpu", Effect: corev1.TaintEffectNoSchedule}
 	ca := base64.StdEncoding.EncodeToString([]byte("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"))
 	options := bootstrap.Options{
 		ClusterName: "dev", ClusterEndpoint: "https://127.0.0.1:6443", ClusterCIDR: new("10.100.0.0/16"), CABundle: &ca,
 		Labels: map[string]string{"karpenter.sh/nodepool": "gpu", "karpenter.sh/capacity-type": "spot", "eks-node": "gpu"},
-		Taints: []corev1.Taint{gpu, unregistered}, InstanceStorePolicy: new(v1.InstanceStorePolicyRAID0),
+		Taints: []corev1.Taint{gpu, unregistered, startup}, InstanceStorePolicy: new(v1.InstanceStorePolicyRAID0),
 		KubeletConfig: &v1.KubeletConfiguration{ClusterDNS: []string{"10.100.0.10"}, MaxPods: new(int32(42)),
 			KubeReserved: map[string]string{"cpu": "123m"}, SystemReserved: map[string]string{"memory": "200Mi"},
 			EvictionHard: map[string]string{"memory.available": "5%"}},
 	}
 	want := userdata.Join{Cluster: "dev", Endpoint: "https://127.0.0.1:6443", CA: ca, RAID0: true, Kubelet: userdata.Kubelet{
-		Labels: options.Labels, Taints: []corev1.Taint{unregistered, gpu}, MaxPods: 42, KubeReserved: map[string]string{"cpu": "123m"},
+		Labels: options.Labels, Taints: []corev1.Taint{unregistered, gpu, startup}, MaxPods: 42, KubeReserved: map[string]string{"cpu": "123m"},
 		SystemReserved: map[string]string{"memory": "200Mi"}, EvictionHard: map[string]string{"memory.available": "5%"}}}
 
 	for name, c := range map[string]struct {

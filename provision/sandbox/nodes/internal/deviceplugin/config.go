@@ -43,6 +43,9 @@ type Config struct {
 	OnePerRequest bool
 	// MPSRoot tells whether the file gives the folder that MPS needs.
 	MPSRoot bool
+	// Patient is true when the plugin waits where it finds no driver
+	// (failOnInitError: false), instead of ending with an error.
+	Patient bool
 }
 
 // file is the plugin's configuration file.
@@ -51,6 +54,7 @@ type file struct {
 	Flags   struct {
 		MigStrategy *string `json:"migStrategy"`
 		MPSRoot     *string `json:"mpsRoot"`
+		FailOnInit  *bool   `json:"failOnInitError"`
 	} `json:"flags"`
 	Sharing struct {
 		TimeSlicing *sharing `json:"timeSlicing"`
@@ -77,7 +81,8 @@ func ParseConfig(text []byte) (Config, error) {
 	if f.Version != "" && f.Version != "v1" {
 		return Config{}, fmt.Errorf("the device plugin's configuration has the unknown version %q; it knows v1", f.Version)
 	}
-	config := Config{Strategy: Whole, Resource: GPU, MPSRoot: f.Flags.MPSRoot != nil && *f.Flags.MPSRoot != ""}
+	config := Config{Strategy: Whole, Resource: GPU, MPSRoot: f.Flags.MPSRoot != nil && *f.Flags.MPSRoot != "",
+		Patient: f.Flags.FailOnInit != nil && !*f.Flags.FailOnInit}
 	if f.Flags.MigStrategy != nil {
 		switch *f.Flags.MigStrategy {
 		case "none", "single", "mixed":
@@ -120,7 +125,7 @@ func (c *Config) share(strategy Strategy, s *sharing) error {
 			replicas = max(replicas, *r.Replicas)
 		}
 	}
-	*c = Config{Strategy: strategy, Replicas: replicas, Resource: GPU, MPSRoot: c.MPSRoot}
+	*c = Config{Strategy: strategy, Replicas: replicas, Resource: GPU, MPSRoot: c.MPSRoot, Patient: c.Patient}
 	c.OnePerRequest = strategy == MPS
 	if s.FailMany != nil {
 		c.OnePerRequest = *s.FailMany

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -20,10 +21,28 @@ const (
 )
 
 // Runs tells whether a pod holds the device plugin itself.
-func Runs(pod *corev1.Pod) bool { return container(pod.Spec.Containers, programPlugin) != nil }
+func Runs(pod *corev1.Pod) bool { return PluginContainer(pod) != "" }
 
-// RunsMPS tells whether a pod holds the daemon that MPS sharing needs.
-func RunsMPS(pod *corev1.Pod) bool { return container(pod.Spec.Containers, programMPS) != nil }
+// PluginContainer names the container of a pod that runs the plugin; "" is none.
+func PluginContainer(pod *corev1.Pod) string {
+	if c := container(pod.Spec.Containers, programPlugin); c != nil {
+		return c.Name
+	}
+	return ""
+}
+
+// DaemonContainer names the container of a pod that runs the daemon that MPS
+// sharing needs; "" is none. An init container is one only if it goes on beside the
+// others: the plugin's pods also mount the daemon's memory in one that ends.
+func DaemonContainer(pod *corev1.Pod) string {
+	stays := slices.DeleteFunc(slices.Clone(pod.Spec.InitContainers), func(c corev1.Container) bool {
+		return c.RestartPolicy == nil || *c.RestartPolicy != corev1.ContainerRestartPolicyAlways
+	})
+	if c := container(append(stays, pod.Spec.Containers...), programMPS); c != nil {
+		return c.Name
+	}
+	return ""
+}
 
 // WatchedLabel returns the node label that makes a pod's config manager switch the
 // plugin's configuration while it runs; "" when nothing watches one.
@@ -52,6 +71,10 @@ func Locate(pod *corev1.Pod, nodeLabels map[string]string, get ConfigMaps) (Conf
 	if err != nil {
 		return Config{}, err
 	}
+	fails, given, err := toggle(plugin, "fail-on-init-error", "FAIL_ON_INIT_ERROR")
+	if err != nil {
+		return Config{}, err
+	}
 	config := Config{Strategy: Whole, Resource: GPU}
 	if file != "" {
 		text, err := readFile(pod, plugin, file, nodeLabels, get)
@@ -61,6 +84,9 @@ func Locate(pod *corev1.Pod, nodeLabels map[string]string, get ConfigMaps) (Conf
 		if config, err = ParseConfig(text); err != nil {
 			return Config{}, err
 		}
+	}
+	if given {
+		config.Patient = !fails
 	}
 	if config.Strategy == MPS && !config.MPSRoot {
 		if root, err := option(plugin, "mps-root", "MPS_ROOT"); err != nil || root == "" {
@@ -106,6 +132,24 @@ func runs(c *corev1.Container) string {
 func baseImage(image string) string {
 	image, _, _ = strings.Cut(image, "@")
 	return path.Base(image)
+}
+
+// toggle returns a setting that is true or false; given is false when neither flag
+// nor environment has it. As a flag without a value it is true.
+func toggle(c *corev1.Container, flag, env string) (value, given bool, err error) {
+	for _, arg := range append(slices.Clone(c.Command), c.Args...) {
+		if strings.TrimLeft(arg, "-") == flag && strings.HasPrefix(arg, "-") {
+			return true, true, nil
+		}
+	}
+	text, err := option(c, flag, env)
+	if err != nil || text == "" {
+		return false, false, err
+	}
+	if value, err = strconv.ParseBool(text); err != nil {
+		return false, false, fmt.Errorf("the device plugin's --%s is neither true nor false", flag)
+	}
+	return value, true, nil
 }
 
 // option returns a setting: the flag wins over the environment.

@@ -35,9 +35,10 @@ func slicing(replicas int) string {
 // stored are the ConfigMaps of kube-system.
 func stored(namespace, name string) (*corev1.ConfigMap, error) {
 	data := map[string]map[string]string{
-		"one":    {"any": slicing(10)},
-		"many":   {"default": slicing(2), "t4": slicing(7), "mps": "sharing: {mps: {resources: [{name: nvidia.com/gpu, replicas: 5}]}}"},
-		"broken": {"config.yaml": "a: ["},
+		"one":     {"any": slicing(10)},
+		"many":    {"default": slicing(2), "t4": slicing(7), "mps": "sharing: {mps: {resources: [{name: nvidia.com/gpu, replicas: 5}]}}"},
+		"broken":  {"config.yaml": "a: ["},
+		"patient": {"patient": "flags: {failOnInitError: false}\n" + slicing(2)},
 	}[name]
 	switch {
 	case name == "unreachable":
@@ -124,6 +125,7 @@ func TestAPluginThatCannotStartSaysWhy(t *testing.T) {
 		"no default among many":  {chart("many", `{name: FALLBACK_STRATEGIES, value: "single"}`), "no fallback"},
 		"a default that is not":  {chart("many", `{name: DEFAULT_CONFIG, value: a100}`), `"a100"`},
 		"an unknown fallback":    {chart("many", `{name: FALLBACK_STRATEGIES, value: "first"}`), `"first"`},
+		"a setting of neither":   {image + "  env: [{name: FAIL_ON_INIT_ERROR, value: sometimes}]", "neither true nor false"},
 		"MPS without its folder": {image + "  args: [--config-file=/config/mps]" + fmt.Sprintf(mount, "many", ""), "--mps-root"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -135,11 +137,57 @@ func TestAPluginThatCannotStartSaysWhy(t *testing.T) {
 	}
 }
 
+func TestWhetherThePluginWaitsWithoutADriver(t *testing.T) {
+	const (
+		image = "containers:\n- name: p\n  image: k8s-device-plugin\n"
+		file  = "  args: [--config-file=/config/patient%s]"
+	)
+	for name, c := range map[string]struct {
+		spec string
+		want bool
+	}{
+		"unless told, it ends":               {image, false},
+		"by flag":                            {image + "  args: [--fail-on-init-error=false]", true},
+		"by flag without a value, it ends":   {image + "  args: [--fail-on-init-error]", false},
+		"by environment":                     {image + "  env: [{name: FAIL_ON_INIT_ERROR, value: 'false'}]", true},
+		"an empty environment says nothing":  {image + "  env: [{name: FAIL_ON_INIT_ERROR, value: ''}]", false},
+		"the flag wins over the environment": {image + "  args: [--fail-on-init-error=true]\n  env: [{name: FAIL_ON_INIT_ERROR, value: 'false'}]", false},
+		"by file":                            {image + fmt.Sprintf(file, "") + fmt.Sprintf(mount, "patient", ""), true},
+		"the flag wins over the file":        {image + fmt.Sprintf(file, ", --fail-on-init-error") + fmt.Sprintf(mount, "patient", ""), false},
+		"the environment wins over the file": {image + fmt.Sprintf(file, "") + "\n  env: [{name: FAIL_ON_INIT_ERROR, value: 'true'}]" + fmt.Sprintf(mount, "patient", ""), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			config, err := deviceplugin.Locate(spec(t, c.spec), nil, stored)
+			if err != nil || config.Patient != c.want {
+				t.Errorf("patient %t (%v), want %t", config.Patient, err, c.want)
+			}
+		})
+	}
+}
+
+func TestTheMPSDaemonIsFoundBesideThePlugin(t *testing.T) {
+	const plugin = "\ncontainers:\n- {name: plugin, image: k8s-device-plugin, command: [nvidia-device-plugin]}"
+	for name, c := range map[string]struct{ spec, want string }{
+		"as another container":     {plugin + "\n- {name: mps, image: k8s-device-plugin, command: [mps-control-daemon]}", "mps"},
+		"as a sidecar before it":   {"initContainers: [{name: mps, image: k8s-device-plugin, command: [mps-control-daemon], restartPolicy: Always}]" + plugin, "mps"},
+		"not what mounts its part": {"initContainers: [{name: mounts, image: k8s-device-plugin, command: [mps-control-daemon, mount-shm]}]" + plugin, ""},
+		"not the plugin itself":    {plugin, ""},
+	} {
+		pod := spec(t, c.spec)
+		if got := deviceplugin.DaemonContainer(pod); got != c.want {
+			t.Errorf("%s: daemon %q, want %q", name, got, c.want)
+		}
+		if got := deviceplugin.PluginContainer(pod); got != "plugin" {
+			t.Errorf("%s: plugin %q", name, got)
+		}
+	}
+}
+
 func TestOtherProgramsOfTheSameImageAreNotThePlugin(t *testing.T) {
 	for command, mps := range map[string]bool{"mps-control-daemon": true, "/usr/bin/gpu-feature-discovery": false, "config-manager": false} {
 		pod := spec(t, "containers:\n- {name: x, image: nvcr.io/nvidia/k8s-device-plugin:v0.17.0, command: ["+command+"]}")
-		if deviceplugin.Runs(pod) || deviceplugin.RunsMPS(pod) != mps {
-			t.Errorf("%s: plugin %t, MPS daemon %t", command, deviceplugin.Runs(pod), deviceplugin.RunsMPS(pod))
+		if deviceplugin.Runs(pod) || deviceplugin.DaemonContainer(pod) != "" != mps {
+			t.Errorf("%s: plugin %t, MPS daemon %t", command, deviceplugin.Runs(pod), deviceplugin.DaemonContainer(pod) != "")
 		}
 	}
 	if deviceplugin.Runs(spec(t, "containers: [{name: x, image: example.com/device-plugin:1}]")) {

@@ -99,7 +99,15 @@ func TestEachStateOfAPodHasAtMostOneStage(t *testing.T) {
 		"a removed pod waits for finalizers":  {running(func(p *corev1.Pod) { deleted(p, 0); p.Status.Phase = corev1.PodFailed }), "", 0},
 		"a pending pod that is deleted stops": {pod(func(p *corev1.Pod) { deleted(p, 30) }), "pod-stop", 0},
 		"a pod marked not ready is put right": {running(func(p *corev1.Pod) { p.Status.Conditions[0].Status = corev1.ConditionFalse }), "pod-recover", 0},
-		"a finished pod is left alone":        {running(func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }), "", 0},
+		"a pod with a container that is not ready stays not ready": {running(func(p *corev1.Pod) {
+			p.Status.Conditions[0].Status = corev1.ConditionFalse
+			p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "sidecar", Ready: true}, {Name: "main"}}
+		}), "", 0},
+		"a pod marked not ready whose containers are ready is put right": {running(func(p *corev1.Pod) {
+			p.Status.Conditions[0].Status = corev1.ConditionFalse
+			p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "main", Ready: true}}
+		}), "pod-recover", 0},
+		"a finished pod is left alone": {running(func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }), "", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			stages, err := loadStages("Pod", map[string]time.Duration{"pod-start": 50 * time.Millisecond})

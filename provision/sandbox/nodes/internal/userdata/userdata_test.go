@@ -167,9 +167,41 @@ func TestUnreadableUserDataIsRefusedWithAReason(t *testing.T) {
 	}
 }
 
+// TestAStartupTaintIsRead holds that a taint without a value is read however the
+// family writes it, beside another one.
+func TestAStartupTaintIsRead(t *testing.T) {
+	want := []corev1.Taint{
+		{Key: "nvidia.com/gpu", Value: "true", Effect: corev1.TaintEffectNoSchedule},
+		{Key: "readiness.k8s.io/poolwright-gpu", Effect: corev1.TaintEffectNoSchedule},
+	}
+	for name, c := range map[string]struct {
+		family userdata.Family
+		text   string
+	}{
+		"a kubelet flag on AL2": {userdata.AL2, "#!/bin/sh\n/etc/eks/bootstrap.sh c --kubelet-extra-args '--register-with-taints=\"nvidia.com/gpu=true:NoSchedule,readiness.k8s.io/poolwright-gpu:NoSchedule\"'"},
+		"with an equals sign":   {userdata.AL2, "#!/bin/sh\n/etc/eks/bootstrap.sh c --kubelet-extra-args '--register-with-taints=nvidia.com/gpu=true:NoSchedule,readiness.k8s.io/poolwright-gpu=:NoSchedule'"},
+		"kubelet config on AL2023": {userdata.AL2023, archive(nodeConfig(cluster + "\nkubelet: {config: {registerWithTaints: [{key: nvidia.com/gpu, value: \"true\", effect: NoSchedule}, " +
+			"{key: readiness.k8s.io/poolwright-gpu, effect: NoSchedule}]}}"))},
+		"a kubelet flag on AL2023": {userdata.AL2023, archive(nodeConfig(cluster + "\nkubelet: {flags: ['--register-with-taints=nvidia.com/gpu=true:NoSchedule,readiness.k8s.io/poolwright-gpu:NoSchedule']}"))},
+		"node-taints on Bottlerocket": {userdata.Bottlerocket, "[settings.kubernetes]\ncluster-name = \"c\"\napi-server = \"e\"\ncluster-certificate = \"x\"\n" +
+			"[settings.kubernetes.node-taints]\n\"nvidia.com/gpu\" = [\"true:NoSchedule\"]\n\"readiness.k8s.io/poolwright-gpu\" = [\":NoSchedule\"]\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := userdata.Parse(c.family, c.text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(want, got.Kubelet.Taints); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 func TestDomainsThatAKubeletMayLabel(t *testing.T) {
 	for _, label := range []string{"feature.node.kubernetes.io/pci-10de.present", "kubelet.kubernetes.io/x", "node.kubernetes.io/instance-type",
-		"topology.kubernetes.io/zone", "karpenter.sh/nodepool", "karpenter.k8s.aws/ec2nodeclass", "plain"} {
+		"topology.kubernetes.io/zone", "karpenter.sh/nodepool", "karpenter.k8s.aws/ec2nodeclass",
+		"karpenter.k8s.aws/instance-gpu-count", "karpenter.k8s.aws/instance-gpu-manufacturer", "plain"} {
 		if _, err := userdata.Parse(userdata.AL2, "#!/bin/sh\n/etc/eks/bootstrap.sh c --kubelet-extra-args --node-labels="+label+"=x"); err != nil {
 			t.Errorf("%s: %v", label, err)
 		}

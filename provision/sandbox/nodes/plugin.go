@@ -1,0 +1,226 @@
+package nodes
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/poolwright/poolwright/provision/sandbox/nodes/internal/devicemanager"
+	"github.com/poolwright/poolwright/provision/sandbox/nodes/internal/deviceplugin"
+	"github.com/poolwright/poolwright/provision/sandbox/nodes/internal/pluginlife"
+	"github.com/poolwright/poolwright/provision/sandbox/nodes/internal/userdata"
+)
+
+// builtin names Bottlerocket's own plugin among the sources.
+const builtin = "builtin"
+
+// source is the plugin that runs: a pod, or the image's own.
+type source struct {
+	id    string      // "" is none
+	pod   *corev1.Pod // as last seen; nil for the image's own
+	label string      // what its config manager reads on the Node
+}
+
+// pluginRun is how far the device worker has come with its source.
+type pluginRun struct {
+	source    source
+	life      *pluginlife.Life // nil without a source
+	complaint string           // told last
+	posted    devicemanager.Table
+	changed   time.Time // when the devices first differed from posted; zero if they do not
+}
+
+// served is what the plugin lists, for the kubelet's device manager.
+func (r *pluginRun) served() devicemanager.Table {
+	if r.life == nil {
+		return nil
+	}
+	offer, listed, healthy, ok := r.life.Offer()
+	if !ok {
+		return nil
+	}
+	return devicemanager.Table{corev1.ResourceName(offer.Resource): {Capacity: listed, Healthy: healthy, OnePerRequest: offer.OnePerRequest}}
+}
+
+// stepPlugin follows the plugin that runs now by a step, and returns how long
+// nothing more is due.
+func (k *kubelet) stepPlugin(run *pluginRun, now time.Time) time.Duration {
+	found := k.source()
+	switch {
+	case found.id != run.source.id:
+		run.life = nil
+		if found.id != "" {
+			run.life = pluginlife.Begin(k.timing(found), now)
+		}
+	case found.label != run.source.label:
+		run.life.Reload(now)
+	}
+	run.source = found
+	if run.life == nil {
+		return resync
+	}
+	fault := k.player.config.Fault(k.machine)
+	next, due := run.life.Step(now, pluginlife.Facts{Missing: fault.MissingGPUs, Crashes: fault.PluginCrashes,
+		Start: func() (pluginlife.Offer, *pluginlife.Failure) { return k.startPlugin(found, fault) }})
+	if complaint := run.life.Complaint(); complaint != run.complaint {
+		run.complaint = complaint
+		if complaint != "" {
+			k.tell(NoDevices, complaint)
+		}
+	}
+	if !due {
+		return faultPoll
+	}
+	return min(faultPoll, max(next.Sub(now), time.Millisecond))
+}
+
+// source finds the plugin that runs on this machine now.
+func (k *kubelet) source() source {
+	k.mu.Lock()
+	pod := k.newest(deviceplugin.Runs)
+	k.mu.Unlock()
+	if pod != nil {
+		found := source{id: string(pod.UID), pod: pod}
+		if label := deviceplugin.WatchedLabel(pod); label != "" {
+			found.label = k.nodeLabels()[label]
+		}
+		return found
+	}
+	if k.machine.Hardware.GPUs > 0 && k.image.nvidia && k.image.family == userdata.Bottlerocket {
+		return source{id: builtin}
+	}
+	return source{}
+}
+
+// newest returns the youngest running pod of a kind, or nil. The caller holds the
+// lock.
+func (k *kubelet) newest(kind func(*corev1.Pod) bool) *corev1.Pod {
+	pods := k.boundPods()
+	for _, p := range slices.Backward(pods) {
+		if p.Status.Phase == corev1.PodRunning && p.DeletionTimestamp == nil && kind(p) {
+			return p
+		}
+	}
+	return nil
+}
+
+func (k *kubelet) timing(of source) pluginlife.Timing {
+	d := k.player.config.Delays
+	t := pluginlife.Timing{Start: d.Plugin, Retry: d.PluginRetry, BackOff: d.CrashBackOff, Restart: d.PodStart}
+	if of.pod == nil {
+		t.Start = d.BuiltinPlugin
+	} else {
+		t.Never = of.pod.Spec.RestartPolicy == corev1.RestartPolicyNever
+	}
+	return t
+}
+
+func (k *kubelet) nodeLabels() map[string]string {
+	if node, ok := cached[*corev1.Node](k.player.nodes, k.machine.DNSName); ok {
+		return node.Labels
+	}
+	return nil
+}
+
+// startPlugin looks for devices as the plugin does, in its order: it watches the
+// kubelet's folder, reads its configuration, loads the driver, counts GPUs, and asks
+// the MPS daemon.
+func (k *kubelet) startPlugin(from source, fault Fault) (pluginlife.Offer, *pluginlife.Failure) {
+	if fault.NoPlugin {
+		return pluginlife.Offer{}, &pluginlife.Failure{Code: 1, Why: "a fault keeps the device plugin from starting",
+			Words: "Starting the device plugin\nno watch can be set on /var/lib/kubelet/device-plugins/: too many open files"}
+	}
+	config := builtinConfig(k.sharing)
+	if from.pod != nil {
+		var failure *pluginlife.Failure
+		if config, failure = k.readConfig(from); failure != nil {
+			return pluginlife.Offer{}, failure
+		}
+	}
+	if failure := k.loadDriver(config); failure != nil {
+		return pluginlife.Offer{}, failure
+	}
+	gpus := k.machine.Hardware.GPUs - fault.MissingGPUs
+	if gpus <= 0 {
+		return pluginlife.Offer{}, &pluginlife.Failure{Then: pluginlife.Idles, Why: "the driver finds no GPU: the device plugin waits for ever"}
+	}
+	if config.Strategy == deviceplugin.MPS && !k.runsMPS() {
+		return pluginlife.Offer{}, &pluginlife.Failure{Then: pluginlife.Retries,
+			Why: "the device plugin waits for the MPS control daemon, which does not run on the node"}
+	}
+	name, _ := config.Offer(gpus)
+	return pluginlife.Offer{Resource: name, GPUs: gpus, Replicas: max(config.Replicas, 1), OnePerRequest: config.OnePerRequest}, nil
+}
+
+func (k *kubelet) readConfig(from source) (deviceplugin.Config, *pluginlife.Failure) {
+	labels := k.nodeLabels()
+	config, err := deviceplugin.Locate(from.pod, labels, k.configMap)
+	if err == nil {
+		return config, nil
+	}
+	if errors.As(err, new(unreachableError)) {
+		return config, &pluginlife.Failure{Then: pluginlife.Unknown}
+	}
+	return config, &pluginlife.Failure{Code: 1, Why: err.Error(), Daemon: true,
+		Words: "Loading configuration.\nerror starting plugins: unable to load config: " + err.Error()}
+}
+
+// loadDriver fails where NVIDIA's library does not load. The MPS daemon needs it too.
+func (k *kubelet) loadDriver(config deviceplugin.Config) *pluginlife.Failure {
+	f := pluginlife.Failure{Code: 1, Daemon: true}
+	switch {
+	case !k.image.nvidia:
+		f.Why = fmt.Sprintf("the image %q has no NVIDIA driver; use one of its family's NVIDIA variant", k.machine.Image)
+		f.Words = "could not load libnvidia-ml.so.1: no such file"
+	case k.machine.Hardware.GPUs == 0:
+		f.Why = fmt.Sprintf("the instance type %s has no NVIDIA GPU: its driver is not loaded", k.machine.Type)
+		f.Words = "the kernel's driver is not loaded"
+	default:
+		return nil
+	}
+	f.Words = "Loading configuration.\nNVML does not start: " + f.Words + "\nIs this a node with GPUs, and NVIDIA's container runtime its default?\n" +
+		"error starting plugins: no resource managers: NVML does not start"
+	if config.Patient {
+		f.Then = pluginlife.Idles
+	}
+	return &f
+}
+
+func builtinConfig(s userdata.Sharing) deviceplugin.Config {
+	config := deviceplugin.Config{Replicas: s.Replicas, Resource: deviceplugin.GPU, OnePerRequest: s.FailRequestsGreaterThanOne}
+	if s.RenameByDefault {
+		config.Resource = deviceplugin.SharedGPU
+	}
+	return config
+}
+
+// runsMPS tells whether the MPS control daemon runs: in a pod of its own or beside
+// the plugin.
+func (k *kubelet) runsMPS() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.newest(func(p *corev1.Pod) bool { return deviceplugin.DaemonContainer(p) != "" }) != nil
+}
+
+// unreachableError is an API server that did not answer: a mounted file is there all
+// the same, so the plugin does not fail for it.
+type unreachableError struct{ error }
+
+// Unwrap returns what the client said.
+func (e unreachableError) Unwrap() error { return e.error }
+
+func (k *kubelet) configMap(namespace, name string) (*corev1.ConfigMap, error) {
+	cm, err := k.player.config.Client.CoreV1().ConfigMaps(namespace).Get(k.ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, unreachableError{err}
+	}
+	return cm, nil
+}
