@@ -265,11 +265,14 @@ func deleteRule(in *call) (any, error) {
 	return map[string]any{}, nil
 }
 
-// ruleAt finds a rule by its ARN.
-func (in *call) ruleAt(arn string) (*rule, error) {
-	name, ok := strings.CutPrefix(arn, in.cloud.ruleARN(""))
+// aboutRule reads a request, and finds the rule whose ARN is then in it.
+func (in *call) aboutRule(ask any, arn *string) (*rule, error) {
+	if err := in.into(ask); err != nil {
+		return nil, err
+	}
+	name, ok := strings.CutPrefix(*arn, in.cloud.ruleARN(""))
 	if !ok {
-		return nil, refuse("ValidationException", "Provided Arn %s is not that of a rule here.", arn)
+		return nil, refuse("ValidationException", "Provided Arn %s is not that of a rule here.", *arn)
 	}
 	return in.findRule(name, "")
 }
@@ -279,10 +282,7 @@ func tagRule(in *call) (any, error) {
 		ResourceARN string
 		Tags        []tagPair
 	}
-	if err := in.into(&ask); err != nil {
-		return nil, err
-	}
-	r, err := in.ruleAt(ask.ResourceARN)
+	r, err := in.aboutRule(&ask, &ask.ResourceARN)
 	if err != nil {
 		return nil, err
 	}
@@ -303,10 +303,7 @@ func untagRule(in *call) (any, error) {
 		ResourceARN string
 		TagKeys     []string
 	}
-	if err := in.into(&ask); err != nil {
-		return nil, err
-	}
-	r, err := in.ruleAt(ask.ResourceARN)
+	r, err := in.aboutRule(&ask, &ask.ResourceARN)
 	if err != nil {
 		return nil, err
 	}
@@ -318,10 +315,7 @@ func untagRule(in *call) (any, error) {
 
 func listRuleTags(in *call) (any, error) {
 	var ask struct{ ResourceARN string }
-	if err := in.into(&ask); err != nil {
-		return nil, err
-	}
-	r, err := in.ruleAt(ask.ResourceARN)
+	r, err := in.aboutRule(&ask, &ask.ResourceARN)
 	if err != nil {
 		return nil, err
 	}

@@ -131,6 +131,24 @@ func (in *call) iamPath() (string, error) {
 	return path, nil
 }
 
+// iamEntity is what all that is made in IAM has.
+type iamEntity struct {
+	name, path string
+	tags       map[string]string
+}
+
+// iamEntity reads it, with the name in the given parameter.
+func (in *call) iamEntity(param string, most int) (e iamEntity, err error) {
+	if e.name, err = in.iamName(param, most); err != nil {
+		return e, err
+	}
+	if e.path, err = in.iamPath(); err != nil {
+		return e, err
+	}
+	e.tags, err = in.iamTags()
+	return e, err
+}
+
 // escapeDocument writes a policy document as IAM's answers do.
 func escapeDocument(doc string) string {
 	return strings.ReplaceAll(url.QueryEscape(doc), "+", "%20")

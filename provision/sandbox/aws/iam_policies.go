@@ -139,15 +139,7 @@ func (p *managedPolicy) add(doc string, now time.Time) policyVersion {
 }
 
 func createPolicy(in *call) (any, error) {
-	name, err := in.iamName("PolicyName", 128)
-	if err != nil {
-		return nil, err
-	}
-	path, err := in.iamPath()
-	if err != nil {
-		return nil, err
-	}
-	tags, err := in.iamTags()
+	e, err := in.iamEntity("PolicyName", 128)
 	if err != nil {
 		return nil, err
 	}
@@ -156,14 +148,14 @@ func createPolicy(in *call) (any, error) {
 		return nil, err
 	}
 	for _, p := range in.st.iam.policies {
-		if strings.EqualFold(p.name, name) {
-			return nil, conflict("EntityAlreadyExists", "A policy called %s already exists. Duplicate names are not allowed.", name)
+		if strings.EqualFold(p.name, e.name) {
+			return nil, conflict("EntityAlreadyExists", "A policy called %s already exists. Duplicate names are not allowed.", e.name)
 		}
 	}
-	p := &managedPolicy{name: name, path: path, id: in.st.iamID("ANPA"), description: in.form.Get("Description"), created: in.now, tags: tags}
+	p := &managedPolicy{name: e.name, path: e.path, id: in.st.iamID("ANPA"), description: in.form.Get("Description"), created: in.now, tags: e.tags}
 	p.standard = p.add(doc, in.now).id
-	in.st.iam.policies[in.cloud.iamARN("policy", path, name)] = p
-	return []query.Node{in.policyNode(p, iamTagsNode(tags))}, nil
+	in.st.iam.policies[in.cloud.iamARN("policy", e.path, e.name)] = p
+	return []query.Node{in.policyNode(p, iamTagsNode(e.tags))}, nil
 }
 
 func getPolicy(in *call) (any, error) {

@@ -70,23 +70,15 @@ func getProfile(in *call) (any, error) {
 }
 
 func createProfile(in *call) (any, error) {
-	name, err := in.iamName("InstanceProfileName", 128)
+	e, err := in.iamEntity("InstanceProfileName", 128)
 	if err != nil {
 		return nil, err
 	}
-	path, err := in.iamPath()
-	if err != nil {
-		return nil, err
+	if taken(in.st.iam.profiles, e.name) {
+		return nil, conflict("EntityAlreadyExists", "Instance Profile %s already exists.", e.name)
 	}
-	tags, err := in.iamTags()
-	if err != nil {
-		return nil, err
-	}
-	if taken(in.st.iam.profiles, name) {
-		return nil, conflict("EntityAlreadyExists", "Instance Profile %s already exists.", name)
-	}
-	p := &profile{name: name, path: path, id: in.st.iamID("AIPA"), created: in.now, seen: in.now.Add(in.cloud.cfg.Delays.Visible), tags: tags}
-	in.st.iam.profiles[name] = p
+	p := &profile{name: e.name, path: e.path, id: in.st.iamID("AIPA"), created: in.now, seen: in.now.Add(in.cloud.cfg.Delays.Visible), tags: e.tags}
+	in.st.iam.profiles[e.name] = p
 	return []query.Node{in.profileNode(p, iamTagsNode(p.tags))}, nil
 }
 

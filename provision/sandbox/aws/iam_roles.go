@@ -94,18 +94,12 @@ func getRole(in *call) (any, error) {
 
 // createRole answers with less than getRole shows, as IAM does.
 func createRole(in *call) (any, error) {
-	name, err := in.iamName("RoleName", 64)
+	e, err := in.iamEntity("RoleName", 64)
 	if err != nil {
 		return nil, err
 	}
-	r := &role{name: name, trust: in.form.Get("AssumeRolePolicyDocument"), boundary: in.form.Get("PermissionsBoundary"),
+	r := &role{name: e.name, path: e.path, tags: e.tags, trust: in.form.Get("AssumeRolePolicyDocument"), boundary: in.form.Get("PermissionsBoundary"),
 		created: in.now, seen: in.now.Add(in.cloud.cfg.Delays.Visible), attached: map[string]string{}, inline: map[string]string{}}
-	if r.path, err = in.iamPath(); err != nil {
-		return nil, err
-	}
-	if r.tags, err = in.iamTags(); err != nil {
-		return nil, err
-	}
 	if err := in.settings(r); err != nil {
 		return nil, err
 	}
@@ -117,11 +111,11 @@ func createRole(in *call) (any, error) {
 			return nil, err
 		}
 	}
-	if taken(in.st.iam.roles, name) {
-		return nil, conflict("EntityAlreadyExists", "Role with name %s already exists.", name)
+	if taken(in.st.iam.roles, e.name) {
+		return nil, conflict("EntityAlreadyExists", "Role with name %s already exists.", e.name)
 	}
 	r.id = in.st.iamID("AROA")
-	in.st.iam.roles[name] = r
+	in.st.iam.roles[e.name] = r
 	nodes := in.roleBasics(r)
 	if len(r.tags) > 0 {
 		nodes = append(nodes, iamTagsNode(r.tags))
