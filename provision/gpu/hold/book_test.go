@@ -1,9 +1,11 @@
 package hold_test
 
 import (
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/poolwright/poolwright/provision/gpu/hold"
@@ -41,5 +43,121 @@ func TestAPoolIsHeldLongerEachTimeItFailsAgain(t *testing.T) {
 	}
 	if _, held := book.Held("another"); held {
 		t.Error("another pool is held")
+	}
+}
+
+func TestABatchOfFailuresIsOneLesson(t *testing.T) {
+	clock := clocktesting.NewFakeClock(time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC))
+	book := hold.NewBook(clock)
+	var failures int
+	var until time.Time
+	for range 10 {
+		failures, until = book.Failed("gpu", "no driver")
+		clock.Step(time.Second)
+	}
+	// The second of them began the hold, one second after the first.
+	if want := clock.Now().Add(-9*time.Second + 5*time.Minute); failures != 10 || !until.Equal(want) {
+		t.Errorf("ten at once: %d failures, held until %s, want %s", failures, until, want)
+	}
+	clock.SetTime(until)
+	if failures, again := book.Failed("gpu", "no driver"); failures != 11 || again.Sub(until) != 10*time.Minute {
+		t.Errorf("the next after the hold: %d failures, held for %s", failures, again.Sub(until))
+	}
+}
+
+func TestANodeThatOffersItsGPUsEndsTheRowAndTheHold(t *testing.T) {
+	clock := clocktesting.NewFakeClock(time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC))
+	book := hold.NewBook(clock)
+	for _, pool := range []string{"b", "a", "b"} {
+		book.Failed(pool, "no driver")
+	}
+	if diff := cmp.Diff([]string{"a", "b"}, book.Pools()); diff != "" {
+		t.Error(diff)
+	}
+	if _, held := book.Held("b"); !held {
+		t.Fatal("not held after two failures")
+	}
+	book.Offered("b")
+	if _, held := book.Held("b"); held {
+		t.Error("still held")
+	}
+	if failures, until, last := book.State("b"); failures != 0 || !until.IsZero() || last != "" {
+		t.Errorf("the row goes on with %d, %s, %q", failures, until, last)
+	}
+	if diff := cmp.Diff([]string{"a"}, book.Pools()); diff != "" {
+		t.Error(diff)
+	}
+	if failures, until := book.Failed("b", "no driver"); failures != 1 || !until.IsZero() {
+		t.Errorf("the first of the next row is number %d and holds until %s", failures, until)
+	}
+}
+
+func TestAnotherProcessGoesOnWithTheRow(t *testing.T) {
+	now := time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)
+	clock := clocktesting.NewFakeClock(now)
+	for name, c := range map[string]struct {
+		failures int
+		until    time.Time
+		held     bool
+		next     time.Duration
+	}{
+		"after one failure, the next begins a hold":             {1, time.Time{}, false, 5 * time.Minute},
+		"a hold goes on, and a failure in it adds nothing":      {3, now.Add(time.Minute), true, time.Minute},
+		"a hold that is over is followed by a longer one":       {3, now.Add(-time.Minute), false, 20 * time.Minute},
+		"a time that no hold can reach is cut":                  {3, now.Add(1000 * time.Hour), true, 2 * time.Hour},
+		"a number of failures beyond reason is the longest one": {1 << 40, now, false, 2 * time.Hour},
+	} {
+		t.Run(name, func(t *testing.T) {
+			book := hold.NewBook(clock)
+			book.Restore("gpu", c.failures, c.until, "before")
+			if _, held := book.Held("gpu"); held != c.held {
+				t.Errorf("held is %t", held)
+			}
+			if failures, _, last := book.State("gpu"); failures != c.failures || last != "before" {
+				t.Errorf("took over %d, %q", failures, last)
+			}
+			if failures, until := book.Failed("gpu", "now"); failures != c.failures+1 || until.Sub(now) != c.next {
+				t.Errorf("the next failure is number %d and holds for %s, want %s", failures, until.Sub(now), c.next)
+			}
+		})
+	}
+}
+
+func TestAnEarlierProcessKnowsLess(t *testing.T) {
+	now := time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)
+	for name, c := range map[string]struct {
+		saw  func(*hold.Book)
+		told int
+	}{
+		"than one that saw a node fail":                 {func(b *hold.Book) { b.Failed("gpu", "now") }, 7},
+		"than one that saw a node offer its GPUs":       {func(b *hold.Book) { b.Offered("gpu") }, 7},
+		"than one that was told before":                 {func(b *hold.Book) { b.Restore("gpu", 1, time.Time{}, "now") }, 7},
+		"where it knew of no failure, whatever it adds": {func(*hold.Book) {}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			book := hold.NewBook(clocktesting.NewFakeClock(now))
+			c.saw(book)
+			failures, until, last := book.State("gpu")
+			book.Restore("gpu", c.told, now.Add(time.Hour), "before")
+			if f, u, l := book.State("gpu"); f != failures || !u.Equal(until) || l != last {
+				t.Errorf("became %d, %s, %q", f, u, l)
+			}
+		})
+	}
+}
+
+func TestTheBookMayBeUsedFromManyGoroutines(t *testing.T) {
+	book := hold.NewBook(clocktesting.NewFakeClock(time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)))
+	var all sync.WaitGroup
+	for range 50 {
+		all.Go(func() {
+			book.Failed("gpu", "no driver")
+			book.Held("gpu")
+			book.Pools()
+		})
+	}
+	all.Wait()
+	if failures, _, _ := book.State("gpu"); failures != 50 {
+		t.Errorf("counted %d of 50", failures)
 	}
 }
