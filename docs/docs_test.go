@@ -81,6 +81,8 @@ func TestThePagesTellEveryNameOfTheCode(t *testing.T) {
 		{"commands.md", "flag", "../cmd/poolwright-sandbox", `lags(?:\(\))?\.\w+VarP?\([^,]+, "([a-z-]+)"`},
 		{"metrics.md", "metric", "../reconciler", `Name: "(poolwright_\w+)"`},
 		{"metrics.md", "metric", "../provision/engine", `Name: "(poolwright_\w+)"`},
+		{"metrics.md", "metric", "../provision/gpu", `Name: "(poolwright_\w+)"`},
+		{"events.md", "event", "../provision/gpu", `Event\w?\([^,]+, corev1\.EventType\w+, "([A-Z]\w+)"`},
 		{"events.md", "event", "../reconciler/controller", `Event\w?\(sync, [^,]+, "([A-Z]\w+)"`},
 		{"events.md", "event", "../cmd/poolwright-sandbox", `= "([a-z]+(?:\.[a-z]+)+)"`},
 		{"events.md", "summary field", "../cmd/poolwright-sandbox", "json:\"([a-z]+[A-Z]\\w+)\""},

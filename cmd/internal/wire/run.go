@@ -78,6 +78,9 @@ func Run(ctx context.Context, cfg Config) error {
 	a.cfg.REST, a.lease = fenced(cfg.REST, cfg.Namespace)
 	ctx, a.cancel = context.WithCancelCause(ctx)
 	defer a.cancel(nil)
+	if a.gpus, err = newGPUs(ctx, a); err != nil {
+		return ignoreEnd(ctx, err)
+	}
 	mgr, err := a.manager(ctx)
 	if err != nil {
 		return err
@@ -193,6 +196,8 @@ type attempt struct {
 	cancel context.CancelCauseFunc
 	// aws is what the AWS worlds told.
 	aws *awsNews
+	// gpus looks after what nodes offer.
+	gpus *gpus
 	// held says why the engine does not run although it is wanted.
 	held *hold
 	// running is true once the engine is on the manager.
@@ -244,10 +249,12 @@ func (a *attempt) withEngine(ctx context.Context) (manager.Manager, *hold) {
 	}
 	eng.GuardCollection(gates.CheckOrphans)
 	eng.FenceAWS(a.lease.fresh)
+	a.gpus.show(eng, a.cfg.Logger.WithName("gpu"))
 	mgr, err := ctrl.NewManager(eng.RESTConfig(), eng.ManagerOptions(a.managerOptions(true)))
 	if err != nil {
 		return nil, holdOf("EngineFailed", fmt.Errorf("building the engine's manager: %w", err))
 	}
+	a.gpus.within(eng, mgr.GetClient())
 	if err := eng.AddTo(ctx, mgr); err != nil {
 		return nil, holdOf("EngineFailed", err)
 	}
@@ -284,7 +291,7 @@ func (a *attempt) addOurs(mgr manager.Manager) error {
 	); err != nil {
 		return fmt.Errorf("registering probes: %w", err)
 	}
-	if err := a.addSyncs(mgr); err != nil {
+	if err := errors.Join(a.addSyncs(mgr), a.gpus.addTo(mgr, a)); err != nil {
 		return err
 	}
 	return a.addWatcher(mgr)

@@ -19,6 +19,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/poolwright/poolwright/provision/gpu"
 )
 
 // beforeDrain, on a NodePool, keeps the limits and replicas that it had before
@@ -295,6 +297,13 @@ func (u *Uninstall) held(ctx context.Context) ([]holder, error) {
 	return out, nil
 }
 
+// letIn takes from a node what only the controller would have taken off: the taint
+// that waits for its GPUs, and our word for them.
+func letIn(node *corev1.Node) {
+	node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == gpu.StartupTaint })
+	delete(node.Annotations, gpu.OfferAnnotation)
+}
+
 // release takes the finalizers off and deletes nothing. What was being deleted
 // already goes now.
 func (u *Uninstall) release(ctx context.Context) error {
@@ -305,6 +314,9 @@ func (u *Uninstall) release(ctx context.Context) error {
 	for _, h := range held {
 		err := u.edit(ctx, h.object, "removing the finalizer of "+h.kind, func() error {
 			controllerutil.RemoveFinalizer(h.object, h.finalizer)
+			if node, ok := h.object.(*corev1.Node); ok {
+				letIn(node)
+			}
 			return nil
 		})
 		if err != nil {

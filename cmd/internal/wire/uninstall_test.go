@@ -22,6 +22,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/poolwright/poolwright/provision/engine/gate"
+	"github.com/poolwright/poolwright/provision/gpu"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/state"
 )
@@ -229,6 +230,28 @@ func TestWhatCannotEndWellIsRefused(t *testing.T) {
 				t.Errorf("got %v", err)
 			}
 		})
+	}
+}
+
+func TestANodeThatWaitsForItsGPUsIsLetIn(t *testing.T) {
+	waiting := node("waiting", nil)
+	waiting.Annotations = map[string]string{gpu.OfferAnnotation: "nvidia.com/gpu=4", "example.com/mine": "stays"}
+	waiting.Spec.Taints = []corev1.Taint{
+		{Key: "nvidia.com/gpu", Effect: corev1.TaintEffectNoSchedule}, {Key: gpu.StartupTaint, Effect: corev1.TaintEffectNoSchedule},
+	}
+	u := removal(t, waiting)
+	if err := u.release(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var got corev1.Node
+	if err := u.direct.Get(t.Context(), client.ObjectKey{Name: "waiting"}, &got); err != nil {
+		t.Fatal(err)
+	}
+	if len(got.Spec.Taints) != 1 || got.Spec.Taints[0].Key != "nvidia.com/gpu" {
+		t.Errorf("its taints are %v", got.Spec.Taints)
+	}
+	if diff := cmp.Diff(map[string]string{"example.com/mine": "stays"}, got.Annotations); diff != "" {
+		t.Error(diff)
 	}
 }
 

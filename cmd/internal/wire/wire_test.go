@@ -151,7 +151,7 @@ func crdDigests() map[int]string {
 	return map[int]string{
 		1: "9ec0bde82c7ee2632425fa4eb6ccaa26",
 		2: "ebb70e44090f98a01ca147a4d152194b",
-		3: "a15810b629f92546b61357212dcdf3de",
+		3: "ba20eb1d6ee63cf8e076db9943804b0e",
 	}
 }
 

@@ -226,8 +226,8 @@ type GPUTrouble struct {
 	// NodeClaim is the name of its claim.
 	// +optional
 	NodeClaim string `json:"nodeClaim,omitempty"`
-	// Reason is NoPluginPod, PluginFailing, InvalidConfig, NoDriver, MissingGPUs
-	// or Mismatch.
+	// Reason is NoPluginPod, PluginFailing, InvalidConfig, NoDriver, MissingGPUs,
+	// NodeNotReady or Mismatch.
 	Reason string `json:"reason"`
 	// Message says what was seen.
 	// +optional

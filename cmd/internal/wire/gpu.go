@@ -1,0 +1,181 @@
+package wire
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/go-logr/logr"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
+	"k8s.io/client-go/kubernetes/scheme"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/cluster"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	crmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
+	overlayv1alpha1 "sigs.k8s.io/karpenter/pkg/apis/v1alpha1"
+
+	"github.com/poolwright/poolwright/provision/engine"
+	"github.com/poolwright/poolwright/provision/gpu"
+	gpuhold "github.com/poolwright/poolwright/provision/gpu/hold"
+	"github.com/poolwright/poolwright/provision/gpu/readiness"
+	"github.com/poolwright/poolwright/provision/gpu/rollout"
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/deviceplugin"
+	"github.com/poolwright/poolwright/reconciler/deviceplugin/status"
+)
+
+// gpus is what looks after nodes' GPUs, with the engine and without.
+type gpus struct {
+	// seen shows nodes as they are. The engine's own cache shows them as we vouch
+	// for them, and there is none where the engine is off.
+	seen    cluster.Cluster
+	book    *gpuhold.Book
+	sharing func(context.Context) (gpu.Sharing, error)
+	// changed wakes the writer of the status.
+	changed chan event.GenericEvent
+}
+
+// newGPUs prepares the view of nodes and plugins, and remembers which pools an
+// earlier process held back.
+func newGPUs(ctx context.Context, a *attempt) (*gpus, error) {
+	ours, err := labels.NewRequirement(gpu.ProfileLabel, selection.Exists, nil)
+	if err != nil {
+		return nil, fmt.Errorf("selecting the plugin's objects: %w", err)
+	}
+	labelled := labels.NewSelector().Add(*ours)
+	inside := map[string]cache.Config{gpu.PluginNamespace: {LabelSelector: labelled}}
+	seen, err := cluster.New(a.cfg.REST, func(o *cluster.Options) {
+		o.Scheme, o.Logger = scheme.Scheme, a.cfg.Logger
+		o.Cache.DefaultTransform = cache.TransformStripManagedFields()
+		o.Cache.ByObject = map[client.Object]cache.ByObject{
+			&corev1.Node{}:                 {Transform: slim},
+			&corev1.Pod{}:                  {Namespaces: inside},
+			&appsv1.DaemonSet{}:            {Namespaces: inside},
+			&overlayv1alpha1.NodeOverlay{}: {Label: labelled},
+		}
+	})
+	if err != nil {
+		return nil, fmt.Errorf("preparing the view of GPU nodes: %w", err)
+	}
+	g := &gpus{
+		seen: seen, book: gpuhold.NewBook(clock.RealClock{}),
+		sharing: deviceplugin.LiveSharing(seen.GetCache()), changed: make(chan event.GenericEvent, 1),
+	}
+	return g, g.remember(ctx, a.direct)
+}
+
+// slim drops of a node what nobody here reads and what there is much of.
+func slim(object any) (any, error) {
+	if node, ok := object.(*corev1.Node); ok {
+		node.ManagedFields, node.Status.Images = nil, nil
+	}
+	return object, nil
+}
+
+// remember takes over the failures and holds that the status tells of.
+func (g *gpus) remember(ctx context.Context, live client.Reader) error {
+	counts, _, err := deviceplugin.Live(ctx, live)
+	if err != nil || counts == nil {
+		return err
+	}
+	for _, p := range status.Held(counts.Status) {
+		g.book.Restore(p.Pool, p.Failures, p.HeldUntil, p.LastFailure)
+	}
+	return nil
+}
+
+// show lets the engine believe what we vouch for. Call it before the engine's
+// manager is made.
+func (g *gpus) show(eng *engine.Engine, log logr.Logger) { eng.ShowNodes(gpuhold.Vouched(log)) }
+
+// within lets the engine hold nodes and pools.
+func (g *gpus) within(eng *engine.Engine, c client.Client) {
+	eng.Decorate(gpuhold.Decorate(gpuhold.Config{Sharing: g.sharing, Book: g.book, Reader: c}))
+	eng.Hook(gpuhold.NewHook(c, g.sharing))
+}
+
+// addTo puts on the manager what releases and replaces nodes, replaces plugins,
+// and tells of it.
+func (g *gpus) addTo(mgr manager.Manager, a *attempt) error {
+	log := a.cfg.Logger.WithName("gpu")
+	//nolint:staticcheck // As for Syncs: the newer events API drops repeated notes into one series.
+	recorder := mgr.GetEventRecorderFor("poolwright")
+	keeper, err := readiness.New(readiness.Config{
+		Cache: g.seen.GetCache(), Client: g.seen.GetClient(), Live: g.seen.GetAPIReader(),
+		Sharing: g.sharing, Book: g.book, Recorder: recorder, Registry: crmetrics.Registry,
+		Clock: clock.RealClock{}, Tell: g.tell, Log: log,
+	})
+	if err != nil {
+		return err
+	}
+	roller := rollout.New(rollout.Config{
+		Cache: g.seen.GetCache(), Client: g.seen.GetClient(), Live: g.seen.GetAPIReader(),
+		Sharing: g.sharing, Recorder: recorder, Clock: clock.RealClock{}, Tell: g.tell, Log: log,
+	})
+	teller := &status.Reconciler{
+		Cache: g.seen.GetCache(), Writer: g.seen.GetClient(), Clock: clock.RealClock{},
+		Pools: keeper.Pools, Rollouts: roller.States, Changed: g.changed,
+	}
+	if err := mgr.Add(g.seen); err != nil {
+		return fmt.Errorf("registering the view of GPU nodes: %w", err)
+	}
+	err = mgr.Add(leading(func(ctx context.Context) error {
+		// Another replica may have led since this process began.
+		if err := g.remember(ctx, g.seen.GetAPIReader()); err != nil {
+			log.Error(err, "Reading which pools are held back")
+		}
+		return g.follow(ctx, keeper.Refresh, roller.Refresh)
+	}))
+	if err != nil {
+		return fmt.Errorf("registering the look at the DevicePlugin: %w", err)
+	}
+	for _, add := range []func(manager.Manager) error{keeper.SetupWithManager, roller.SetupWithManager, teller.SetupWithManager} {
+		if err := add(mgr); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// follow has all nodes looked at again when a DevicePlugin's spec changes.
+func (g *gpus) follow(ctx context.Context, refresh ...func()) error {
+	informer, err := g.seen.GetCache().GetInformer(ctx, &v1alpha1.DevicePlugin{})
+	if err != nil {
+		return fmt.Errorf("watching DevicePlugins: %w", err)
+	}
+	all := func() {
+		for _, again := range refresh {
+			again()
+		}
+		g.tell()
+	}
+	_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+		AddFunc:    func(any) { all() },
+		DeleteFunc: func(any) { all() },
+		UpdateFunc: func(was, is any) {
+			before, ok := was.(*v1alpha1.DevicePlugin)
+			after, same := is.(*v1alpha1.DevicePlugin)
+			if !ok || !same || before.Generation != after.Generation || before.DeletionTimestamp == nil && after.DeletionTimestamp != nil {
+				all()
+			}
+		},
+	})
+	if err != nil {
+		return fmt.Errorf("watching DevicePlugins: %w", err)
+	}
+	<-ctx.Done()
+	return nil
+}
+
+func (g *gpus) tell() {
+	select {
+	case g.changed <- event.GenericEvent{Object: &v1alpha1.DevicePlugin{}}:
+	default: // It is awake, and will find the newest.
+	}
+}
