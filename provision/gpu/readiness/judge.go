@@ -24,6 +24,9 @@ const (
 	MissingGPUs = "MissingGPUs"
 	// Mismatch: something else is offered than the profile says.
 	Mismatch = "Mismatch"
+	// NodeNotReady: the node's kubelet does not report it ready. Judge does not
+	// look at that; a node that is replaced may have it for a reason.
+	NodeNotReady = "NodeNotReady"
 )
 
 // Labels that Karpenter puts on a node.

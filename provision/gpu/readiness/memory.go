@@ -131,7 +131,7 @@ func (m *memory) forget(name string) (known, last bool) {
 	return true, !m.has(gone.pool)
 }
 
-// pools returns whether a pool has nodes, for many.
+// empty are those of the pools that have no nodes.
 func (m *memory) empty(pools []string) []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -77,8 +77,8 @@ func settled(wait time.Duration, err error) (reconcile.Result, error) {
 	switch {
 	case apierrors.IsConflict(err):
 		return reconcile.Result{RequeueAfter: conflictRetry}, nil
-	case apierrors.IsNotFound(err):
-		return reconcile.Result{}, nil // Its deletion is on the way to the cache.
+	case apierrors.IsNotFound(err): // Its deletion is on the way to the cache.
+		return reconcile.Result{RequeueAfter: time.Second}, nil
 	case err != nil:
 		return reconcile.Result{}, err
 	}

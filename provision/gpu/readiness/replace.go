@@ -11,9 +11,6 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 )
 
-// NodeNotReady: the node's kubelet does not report it ready.
-const NodeNotReady = "NodeNotReady"
-
 // failedAnnotation on a NodeClaim says why it is replaced. It is written before
 // the failure is counted, so that a claim is counted once however often its
 // deletion is tried: a crash right after it loses a count, and never adds one.

@@ -1,0 +1,156 @@
+package readiness_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/poolwright/poolwright/provision/gpu"
+)
+
+func TestANodeIsReleasedOnceItOffersItsGPUs(t *testing.T) {
+	node, claim, pod, set := starting()
+	b := newBench(t, node, claim, pod, set)
+	if wait := b.step(); wait != 10*time.Minute-7*time.Second {
+		t.Errorf("it is looked at again after %s, not at its deadline", wait)
+	}
+	if b.taints() != "nvidia.com/gpu "+gpu.StartupTaint+" team" || b.offer() != "" {
+		t.Fatalf("released before it offers anything: %s, %q", b.taints(), b.offer())
+	}
+	b.edit(offering(4))
+	if b.step(); b.offer() != "" {
+		t.Fatal("released with whole GPUs before the plugin shared them")
+	}
+	b.edit(offering(40))
+	if wait := b.step(); wait != 0 {
+		t.Errorf("it is looked at again after %s", wait)
+	}
+	if b.taints() != "nvidia.com/gpu team" || b.offer() != offered40 {
+		t.Errorf("taints %s, offer %q", b.taints(), b.offer())
+	}
+	want := []string{"Normal GPUsOffered GPUs are offered: nvidia.com/gpu 40 (profile sliced), 7s after registration"}
+	if diff := cmp.Diff(want, b.said()); diff != "" {
+		t.Error(diff)
+	}
+	if len(b.book.offered) != 1 || b.metric("poolwright_gpu_node_offer_seconds") != "nodepool=shared 1" {
+		t.Errorf("the book heard %v, the histogram has %q", b.book.offered, b.metric("poolwright_gpu_node_offer_seconds"))
+	}
+	b.fails = func(verb string, _ client.Object) error { return errors.New("another " + verb) }
+	if b.step(); len(b.said()) != 0 || len(b.book.offered) != 1 {
+		t.Error("a released node was released again")
+	}
+}
+
+func TestWhatIsNotOursIsLeftAlone(t *testing.T) {
+	without := func(label string) func(*corev1.Node) {
+		return func(n *corev1.Node) { delete(n.Labels, label) }
+	}
+	for name, c := range map[string]struct {
+		edit    func(*corev1.Node)
+		sharing gpu.Sharing
+		gone    bool
+	}{
+		"a node of no pool":              {edit: without(karpv1.NodePoolLabelKey)},
+		"a node before its registration": {edit: without(karpv1.NodeRegisteredLabelKey)},
+		"a node that is being deleted": {edit: func(n *corev1.Node) {
+			n.Finalizers = []string{"karpenter.sh/termination"}
+			n.DeletionTimestamp = &metav1.Time{Time: epoch}
+		}},
+		"a node that turns out without GPUs loses both": {edit: without("karpenter.k8s.aws/instance-gpu-count"), gone: true},
+		"a node with another maker's GPUs loses both":   {edit: func(n *corev1.Node) { n.Labels["karpenter.k8s.aws/instance-gpu-manufacturer"] = "amd" }, gone: true},
+		"without a profile for its pool it loses both":  {sharing: gpu.Sharing{Profiles: []gpu.Profile{{Name: "x", Pools: []string{"other"}}}}, gone: true},
+		"without any DevicePlugin it loses both":        {sharing: gpu.Sharing{Name: "none"}, gone: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			node, claim, pod, set := starting()
+			node.Annotations = map[string]string{gpu.OfferAnnotation: offered40, "other": "stays"}
+			if c.edit != nil {
+				c.edit(node)
+			}
+			b := newBench(t, node, claim, pod, set)
+			if c.sharing.Name+c.sharing.Default != "" || c.sharing.Profiles != nil {
+				b.sharing = c.sharing
+			}
+			b.clock.Step(time.Hour)
+			if wait := b.step(); wait != 0 {
+				t.Errorf("it is looked at again after %s", wait)
+			}
+			gone := !strings.Contains(b.taints(), gpu.StartupTaint) && b.offer() == ""
+			if gone != c.gone || !gone && b.offer() != offered40 || b.node().Annotations["other"] != "stays" {
+				t.Errorf("taints %s, annotations %v", b.taints(), b.node().Annotations)
+			}
+			if b.claim() == nil || len(b.book.failed)+len(b.book.offered)+len(b.said()) > 0 {
+				t.Error("more was done to it")
+			}
+		})
+	}
+}
+
+func TestAReleaseNeverUndoesAnothersEditOfTheTaints(t *testing.T) {
+	node, claim, pod, set := starting()
+	offering(40)(node)
+	b := newBench(t, node, claim, pod, set)
+	thaw := b.freeze()
+	b.edit(func(n *corev1.Node) {
+		n.Spec.Taints = append([]corev1.Taint{{Key: "fresh", Effect: corev1.TaintEffectNoExecute}}, n.Spec.Taints[:2]...)
+	})
+	if wait := b.step(); wait <= 0 || wait > time.Second {
+		t.Errorf("after a conflict it is looked at again after %s", wait)
+	}
+	if b.taints() != "fresh nvidia.com/gpu "+gpu.StartupTaint || len(b.book.offered)+len(b.said()) > 0 {
+		t.Errorf("taints %s, book %v", b.taints(), b.book.offered)
+	}
+	thaw()
+	if b.step(); b.taints() != "fresh nvidia.com/gpu" || len(b.book.offered) != 1 {
+		t.Errorf("taints %s, book %v", b.taints(), b.book.offered)
+	}
+}
+
+func TestANodeWhoseKubeletIsInTroubleIsNotReleased(t *testing.T) {
+	node, claim, pod, set := starting()
+	offering(40)(node)
+	node.Status.Conditions[0].Status = corev1.ConditionUnknown
+	b := newBench(t, node, claim, pod, set)
+	if wait := b.step(); b.offer() != "" || wait != 10*time.Minute-7*time.Second {
+		t.Errorf("offer %q, wait %s", b.offer(), wait)
+	}
+}
+
+func TestOfTwoPluginPodsTheOneThatStaysCounts(t *testing.T) {
+	node, claim, pod, set := starting()
+	offering(40)(node)
+	old := plugin("plugin-0", "r0", true)
+	old.Finalizers, old.DeletionTimestamp = []string{"x/y"}, &metav1.Time{Time: epoch.Add(time.Minute)}
+	b := newBench(t, node, claim, pod, set, old)
+	if b.step(); b.offer() != offered40 {
+		t.Error("a pod that goes kept the node from being released")
+	}
+}
+
+func TestAFailedReadDecidesNothing(t *testing.T) {
+	for name, fail := range map[string]func(*bench){
+		"of the cache":            func(b *bench) { b.cache.fails = errors.New("down") },
+		"of what is offered next": func(b *bench) { b.fails = func(string, client.Object) error { return errors.New("down") } },
+	} {
+		t.Run(name, func(t *testing.T) {
+			node, claim, pod, set := starting()
+			offering(40)(node)
+			b := newBench(t, node, claim, pod, set)
+			fail(b)
+			b.clock.Step(time.Hour)
+			if _, err := b.reconcile(); err == nil {
+				t.Error("no error")
+			}
+			if b.offer() != "" || b.claim() == nil || len(b.book.failed)+len(b.book.offered) > 0 {
+				t.Error("something was done")
+			}
+		})
+	}
+}

@@ -1,0 +1,330 @@
+package readiness_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/poolwright/poolwright/provision/gpu"
+	"github.com/poolwright/poolwright/provision/gpu/readiness"
+)
+
+func TestANodeThatNeverOffersItsGPUsIsReplacedAtItsDeadline(t *testing.T) {
+	node, claim, pod, set := starting()
+	offering(30)(node)
+	b := newBench(t, node, claim, pod, set)
+	b.clock.SetTime(epoch.Add(10*time.Minute - time.Nanosecond))
+	if wait := b.step(); wait != time.Nanosecond || b.claim() == nil {
+		t.Fatalf("before its deadline: wait %s, claim %v", wait, b.claim())
+	}
+	if got := b.pools(); len(got) != 1 || got[0].Nodes != 1 || got[0].Updated != 0 || got[0].Troubles != nil {
+		t.Errorf("while it starts: %+v", got)
+	}
+	b.clock.Step(time.Nanosecond)
+	if wait := b.step(); wait != 0 || b.claim() != nil {
+		t.Fatalf("wait %s, claim %v", wait, b.claim())
+	}
+	if b.taints() != "nvidia.com/gpu "+gpu.StartupTaint+" team" {
+		t.Errorf("its taints are %s", b.taints())
+	}
+	words := "Warning MissingGPUs The node does not offer nvidia.com/gpu=40,nvidia.com/gpu.shared=0 (profile sliced) 10m0s after registration and is replaced: the node offers nvidia.com/gpu: 30 of 40"
+	if diff := cmp.Diff([]string{words, words}, b.said()); diff != "" {
+		t.Error(diff)
+	}
+	if b.book.last != "MissingGPUs: the node offers nvidia.com/gpu: 30 of 40" || len(b.book.failed) != 1 || len(b.book.offered) != 0 {
+		t.Errorf("the book: %+v", b.book)
+	}
+	if got := b.metric("poolwright_gpu_nodes_replaced_total"); got != "nodepool=shared,reason=MissingGPUs 1" {
+		t.Error(got)
+	}
+}
+
+func TestARepeatedFailureSaysUntilWhenThePoolIsHeld(t *testing.T) {
+	node, claim, pod, set := starting()
+	b := newBench(t, node, claim, pod, set)
+	b.clock.SetTime(epoch.Add(11 * time.Minute))
+	b.book.failed, b.book.until = []string{"shared"}, epoch.Add(64*time.Minute)
+	b.step()
+	if said := b.said(); len(said) != 2 || !strings.HasSuffix(said[0], "; it is number 2 in a row: no GPU node of pool shared is launched until 15:04 UTC") {
+		t.Errorf("%q", said)
+	}
+	b.drop(node)
+	want := []gpu.PoolState{{Pool: "shared", Profile: "sliced", Offered: gpu.Offer{gpu.Resource: 0}, Failures: 2,
+		HeldUntil: b.book.until, LastFailure: "MissingGPUs: the node offers nvidia.com/gpu: 0 of 40"}}
+	if diff := cmp.Diff(want, b.pools()); diff != "" {
+		t.Error(diff)
+	}
+	b.clock.SetTime(b.book.until)
+	if got := b.pools(); len(got) != 1 || !got[0].HeldUntil.IsZero() || got[0].Failures != 2 {
+		t.Errorf("after the hold: %+v", got)
+	}
+}
+
+func TestEveryCauseIsDiagnosed(t *testing.T) {
+	crashed := func(words string) func(*bench) {
+		return func(b *bench) {
+			pod := plugin("plugin-1", "r1", false)
+			pod.Status.ContainerStatuses = []corev1.ContainerStatus{{
+				Name:                 "plugin",
+				State:                corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}},
+				LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1, Message: words}},
+			}}
+			b.put(pod)
+		}
+	}
+	noPod := func(b *bench) { b.drop(plugin("plugin-1", "", false)) }
+	logs := "Loading configuration.\nRunning with config:\n{ \"version\": \"v1\" }\n"
+	for name, c := range map[string]struct {
+		change          func(*bench)
+		reason, message string
+	}{
+		"no DaemonSet for the profile": {func(b *bench) { noPod(b); b.drop(daemonSet()) },
+			readiness.NoPluginPod, "no DaemonSet of the device plugin for profile sliced"},
+		"tolerations that do not cover the pool's taints": {noPod, readiness.NoPluginPod, "tolerations do not cover team=ml:NoSchedule"},
+		"no pod although it is tolerated": {func(b *bench) { noPod(b); b.edit(func(n *corev1.Node) { n.Spec.Taints = n.Spec.Taints[:2] }) },
+			readiness.NoPluginPod, "DaemonSet nvidia-device-plugin-sliced has none for it"},
+		"a pod that finds no place": {func(b *bench) {
+			pod := plugin("plugin-1", "r1", false)
+			pod.Spec.NodeName = ""
+			pod.Spec.Affinity = pinned(nodeName)
+			pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{
+				Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable", Message: "1 Insufficient memory"})
+			b.put(pod)
+		}, readiness.PluginFailing, "pod plugin-1 is not scheduled: Unschedulable: 1 Insufficient memory"},
+		"an image that cannot be pulled": {func(b *bench) {
+			pod := plugin("plugin-1", "r1", false)
+			pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "plugin", State: corev1.ContainerState{
+				Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "manifest unknown,\nsorry"}}}}
+			b.put(pod)
+		}, readiness.PluginFailing, "container plugin waits: ImagePullBackOff: manifest unknown, sorry"},
+		"a plugin that only crashes":      {crashed(logs + "panic: nil pointer"), readiness.PluginFailing, "CrashLoopBackOff: Loading"},
+		"a plugin that refuses its file":  {crashed(logs + "unable to load config: unable to finalize config: replicas"), readiness.InvalidConfig, "replicas"},
+		"an image without driver":         {crashed(logs + "E1 factory.go:112] Incompatible strategy detected auto"), readiness.NoDriver, "Incompatible strategy"},
+		"a runtime without the library":   {crashed("nvidia-container-cli: load library failed: libnvidia-ml.so.1"), readiness.NoDriver, "libnvidia-ml.so.1"},
+		"a plugin that has not come up":   {func(b *bench) { b.put(plugin("plugin-1", "r1", false)) }, readiness.PluginFailing, "plugin-1 is not ready yet"},
+		"a plugin of another revision":    {func(b *bench) { b.put(plugin("plugin-1", "r0", true)) }, readiness.Mismatch, "earlier version"},
+		"GPUs that are missing":           {func(b *bench) { b.edit(offering(20)) }, readiness.MissingGPUs, "20 of 40"},
+		"shares of another configuration": {func(b *bench) { b.edit(offering(80)) }, readiness.Mismatch, "80 of 40"},
+		"an image with a plugin of its own": {func(b *bench) {
+			b.edit(func(n *corev1.Node) { offering(4)(n); n.Status.NodeInfo.OSImage = "Bottlerocket OS 1.30" })
+		}, readiness.Mismatch, "Bottlerocket's own plugin offers nvidia.com/gpu: 4 of 40"},
+		"a kubelet in trouble": {func(b *bench) {
+			b.edit(func(n *corev1.Node) {
+				offering(40)(n)
+				n.Status.Conditions[0] = corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionFalse, Reason: "KubeletNotReady", Message: "cni plugin\nnot initialized"}
+			})
+		}, readiness.NodeNotReady, "the node is not ready: KubeletNotReady: cni plugin not initialized"},
+		"a kubelet that never spoke": {func(b *bench) { b.edit(func(n *corev1.Node) { n.Status.Conditions = nil }) },
+			readiness.NodeNotReady, "never reported"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			node, claim, pod, set := starting()
+			b := newBench(t, node, claim, pod, set)
+			c.change(b)
+			b.step()
+			b.clock.Step(10 * time.Minute)
+			b.fails = func(verb string, _ client.Object) error {
+				if verb == "delete" {
+					return errors.New("down")
+				}
+				return nil
+			}
+			if _, err := b.reconcile(); err == nil {
+				t.Fatal("it is not replaced")
+			}
+			reason, message, _ := strings.Cut(b.book.last, ": ")
+			if reason != c.reason || !strings.Contains(message, c.message) || strings.Contains(message, "\n") {
+				t.Errorf("%s: %s", reason, message)
+			}
+			if got := b.claim().Annotations["poolwright.dev/gpu-failed"]; got != reason {
+				t.Errorf("the claim is marked %q", got)
+			}
+			troubles := b.pools()[0].Troubles
+			want := []gpu.Trouble{{Node: nodeName, Claim: claimName, Reason: reason, Message: message, Since: epoch.Add(10 * time.Minute)}}
+			if c.reason == readiness.NoPluginPod && strings.Contains(name, "no DaemonSet") {
+				want[0].Since = epoch.Add(7*time.Second + 10*time.Minute)
+			}
+			if diff := cmp.Diff(want, troubles); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func daemonSet() *appsv1.DaemonSet {
+	_, _, _, set := starting()
+	return set
+}
+
+func pinned(node string) *corev1.Affinity {
+	return &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
+		NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchFields: []corev1.NodeSelectorRequirement{
+			{Key: "metadata.name", Operator: corev1.NodeSelectorOpIn, Values: []string{node}}}}},
+	}}}
+}
+
+func TestAClaimCountsAsOneFailureHoweverOftenItsDeletionIsTried(t *testing.T) {
+	node, claim, pod, set := starting()
+	b := newBench(t, node, claim, pod, set)
+	b.clock.SetTime(epoch.Add(time.Hour))
+	down := true
+	b.fails = func(verb string, _ client.Object) error {
+		if down && verb == "delete" {
+			return errors.New("down")
+		}
+		return nil
+	}
+	for range 3 {
+		if _, err := b.reconcile(); err == nil || b.claim() == nil {
+			t.Fatal("the deletion did not fail")
+		}
+	}
+	b.restart()
+	if _, err := b.reconcile(); err == nil {
+		t.Fatal("the deletion did not fail")
+	}
+	down = false
+	b.step()
+	if len(b.book.failed) != 1 || b.claim() != nil || len(b.said()) != 0 {
+		t.Errorf("%d failures, claim %v", len(b.book.failed), b.claim())
+	}
+}
+
+func TestACrashBetweenMarkAndCountLosesTheCountOnly(t *testing.T) {
+	node, claim, pod, set := starting()
+	claim.Annotations = map[string]string{"poolwright.dev/gpu-failed": readiness.NoDriver}
+	b := newBench(t, node, claim, pod, set)
+	b.clock.SetTime(epoch.Add(time.Hour))
+	if b.step(); len(b.book.failed) != 0 || b.claim() != nil {
+		t.Errorf("%d failures, claim %v", len(b.book.failed), b.claim())
+	}
+}
+
+func TestWhatTheCacheDoesNotKnowYetSavesANode(t *testing.T) {
+	for name, change := range map[string]func(*bench){
+		"it offers its GPUs now": func(b *bench) { b.edit(offering(40)) },
+		"it was initialized":     func(b *bench) { b.edit(func(n *corev1.Node) { n.Labels[karpv1.NodeInitializedLabelKey] = "true" }) },
+		"it is gone":             func(b *bench) { b.drop(b.node()) },
+		"it is another of the name": func(b *bench) {
+			node := b.node()
+			node.UID, node.OwnerReferences[0].UID = "node-2", "claim-2"
+			b.put(node)
+		},
+		"its claim registered again": func(b *bench) {
+			claim := b.claim()
+			claim.Status.Conditions[0].LastTransitionTime = metav1.NewTime(epoch.Add(time.Hour))
+			b.put(claim)
+		},
+		"its claim is another of the name": func(b *bench) {
+			claim := b.claim()
+			claim.UID = "claim-2"
+			b.put(claim)
+		},
+		"its claim is going already": func(b *bench) {
+			claim := b.claim()
+			claim.Finalizers = []string{"karpenter.sh/termination"}
+			b.put(claim)
+			b.drop(claim)
+		},
+		"its pool has no profile any more": func(b *bench) { b.sharing = gpu.Sharing{} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			node, claim, pod, set := starting()
+			b := newBench(t, node, claim, pod, set)
+			b.step()
+			thaw := b.freeze()
+			change(b)
+			b.clock.SetTime(epoch.Add(10 * time.Minute))
+			for range 2 {
+				b.step()
+			}
+			thaw()
+			if claim := b.claim(); claim == nil || claim.Annotations["poolwright.dev/gpu-failed"] != "" || len(b.book.failed) != 0 {
+				t.Errorf("claim %v, book %v", claim, b.book.failed)
+			}
+		})
+	}
+}
+
+func TestAClaimThatChangesUnderOurHandsIsReadAgainFirst(t *testing.T) {
+	for _, at := range []string{"patch", "delete"} {
+		node, claim, pod, set := starting()
+		b := newBench(t, node, claim, pod, set)
+		b.clock.SetTime(epoch.Add(10 * time.Minute))
+		b.fails = func(verb string, o client.Object) error {
+			if verb == at {
+				b.fails = nil
+				other := b.claim()
+				other.Labels["touched"] = "by another"
+				return b.api.Update(t.Context(), other)
+			}
+			return nil
+		}
+		if wait := b.step(); wait <= 0 || wait > time.Second || b.claim() == nil {
+			t.Fatalf("at %s: wait %s, claim %v", at, wait, b.claim())
+		}
+		if b.step(); b.claim() != nil || len(b.book.failed) != 1 {
+			t.Errorf("at %s: claim %v, book %v", at, b.claim(), b.book.failed)
+		}
+	}
+}
+
+func TestTheDeadlineBeginsWhenThePluginCouldCome(t *testing.T) {
+	t.Run("with a DaemonSet that is younger than the node", func(t *testing.T) {
+		node, claim, pod, set := starting()
+		set.CreationTimestamp = metav1.NewTime(epoch.Add(time.Hour))
+		b := newBench(t, node, claim, pod, set)
+		b.clock.SetTime(epoch.Add(61 * time.Minute))
+		if wait := b.step(); wait != 9*time.Minute {
+			t.Errorf("it has %s left", wait)
+		}
+	})
+	t.Run("without a DaemonSet, when this process first saw the node", func(t *testing.T) {
+		node, claim, _, _ := starting()
+		b := newBench(t, node, claim)
+		b.clock.SetTime(epoch.Add(time.Hour))
+		if wait := b.step(); wait != 10*time.Minute {
+			t.Errorf("it has %s left", wait)
+		}
+		b.clock.Step(10 * time.Minute)
+		if b.step(); b.claim() != nil {
+			t.Error("it is there for ever")
+		}
+	})
+	t.Run("and for a profile without a timeout lasts ten minutes", func(t *testing.T) {
+		node, claim, pod, set := starting()
+		b := newBench(t, node, claim, pod, set)
+		b.sharing.Profiles[0].ReadyTimeout = 0
+		if wait := b.step(); wait != 10*time.Minute-7*time.Second {
+			t.Errorf("it has %s left", wait)
+		}
+	})
+	t.Run("and not before registration", func(t *testing.T) {
+		node, claim, pod, set := starting()
+		claim.Status.Conditions = nil
+		b := newBench(t, node, claim, pod, set)
+		b.clock.Step(time.Hour)
+		if wait := b.step(); wait != 0 || b.claim() == nil {
+			t.Errorf("it has %s left", wait)
+		}
+	})
+}
+
+func TestANodeThatWaitsForSomethingElseIsNotReplaced(t *testing.T) {
+	node, claim, pod, set := starting()
+	offering(40)(node)
+	b := newBench(t, node, claim, pod, set)
+	b.step()
+	b.clock.SetTime(epoch.Add(time.Hour))
+	if wait := b.step(); wait != 0 || b.claim() == nil {
+		t.Errorf("released, not initialized: wait %s, claim %v", wait, b.claim())
+	}
+}

@@ -1,0 +1,206 @@
+package readiness_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/poolwright/poolwright/provision/gpu"
+)
+
+const grace = 2 * time.Minute
+
+func TestWeVouchForARunningNodeUntilItHasFailedForLongerThanARestart(t *testing.T) {
+	node, claim, pod, set := running()
+	b := newBench(t, node, claim, pod, set)
+	writes := 0
+	b.fails = func(string, client.Object) error { writes++; return nil }
+	b.clock.SetTime(epoch.Add(time.Hour))
+	if wait := b.step(); wait != 0 || writes > 0 {
+		t.Fatalf("a node in order: wait %s, %d writes", wait, writes)
+	}
+	b.edit(offering(0))
+	if wait := b.step(); wait != grace || b.offer() != offered40 {
+		t.Fatalf("wait %s, offer %q", wait, b.offer())
+	}
+	b.clock.Step(grace - time.Second)
+	if wait := b.step(); wait != time.Second || b.offer() != offered40 || b.pools()[0].Troubles != nil {
+		t.Fatalf("wait %s, offer %q", wait, b.offer())
+	}
+	b.clock.Step(time.Second)
+	if wait := b.step(); wait != 0 || b.offer() != "" {
+		t.Fatalf("wait %s, offer %q", wait, b.offer())
+	}
+	b.clock.Step(time.Hour)
+	b.step()
+	want := []string{"Warning MissingGPUs The node does not offer nvidia.com/gpu=40,nvidia.com/gpu.shared=0 (profile sliced): the node offers nvidia.com/gpu: 0 of 40"}
+	if diff := cmp.Diff(want, b.said()); diff != "" {
+		t.Error(diff)
+	}
+	trouble := []gpu.Trouble{{Node: nodeName, Claim: claimName, Reason: "MissingGPUs", Message: "the node offers nvidia.com/gpu: 0 of 40", Since: epoch.Add(time.Hour)}}
+	if diff := cmp.Diff(trouble, b.pools()[0].Troubles); diff != "" {
+		t.Error(diff)
+	}
+	if writes != 1 || b.claim() == nil || len(b.book.failed) > 0 {
+		t.Errorf("%d writes, claim %v, book %v: a running node is never replaced", writes, b.claim(), b.book.failed)
+	}
+	b.edit(offering(40))
+	if b.step(); b.offer() != offered40 || len(b.book.offered) > 0 || b.pools()[0].Troubles != nil || b.pools()[0].Updated != 1 {
+		t.Errorf("once more in order: offer %q, book %v, %+v", b.offer(), b.book.offered, b.pools())
+	}
+}
+
+func TestATroubleThatEndsInTimeWasNone(t *testing.T) {
+	node, claim, pod, set := running()
+	b := newBench(t, node, claim, pod, set)
+	for range 3 {
+		b.edit(offering(0))
+		b.step()
+		b.clock.Step(grace - time.Second)
+		b.step()
+		b.edit(offering(40))
+		b.step()
+	}
+	if b.offer() != offered40 || len(b.said()) > 0 {
+		t.Errorf("offer %q", b.offer())
+	}
+	b.edit(offering(0))
+	b.step()
+	b.clock.Step(grace - time.Second)
+	b.restart()
+	if wait := b.step(); wait != grace || b.offer() != offered40 {
+		t.Errorf("a new process gives %s, the offer is %q", wait, b.offer())
+	}
+}
+
+func TestARunningNodeOutsideOfTheOrdinary(t *testing.T) {
+	drop := func(n *corev1.Node) { delete(n.Annotations, gpu.OfferAnnotation) }
+	for name, c := range map[string]struct {
+		edit    func(*corev1.Node)
+		pod     *corev1.Pod
+		wait    time.Duration
+		offer   string
+		trouble string
+		events  int
+	}{
+		"one from before our time is vouched for": {edit: drop, offer: offered40},
+		"one from before our time that offers something else is told of, not tainted": {
+			edit: func(n *corev1.Node) { drop(n); offering(4)(n) }, wait: grace, trouble: "Mismatch", events: 1},
+		"one whose annotation nobody can read is corrected when it is in order": {
+			edit: func(n *corev1.Node) { n.Annotations[gpu.OfferAnnotation] = "lots" }, offer: offered40},
+		"one whose annotation nobody can read loses it when it is not": {
+			edit: func(n *corev1.Node) { n.Annotations[gpu.OfferAnnotation] = "lots"; offering(10)(n) }, wait: grace, trouble: "MissingGPUs", events: 1},
+		"one with an old plugin that offers what we vouch for waits for the rollout": {
+			pod: plugin("plugin-1", "r0", true), offer: offered40},
+		"one with an old plugin that offers less is in trouble": {
+			edit: offering(30), pod: plugin("plugin-1", "r0", true), wait: grace, trouble: "Mismatch", events: 1},
+		"one with an old plugin that nobody vouched for waits, too": {
+			edit: func(n *corev1.Node) { drop(n); offering(80)(n) }, pod: plugin("plugin-1", "r0", true)},
+		"one whose plugin is down while its devices stay is no trouble": {
+			pod: plugin("plugin-1", "r1", false), offer: offered40},
+	} {
+		t.Run(name, func(t *testing.T) {
+			node, claim, pod, set := running()
+			if c.edit != nil {
+				c.edit(node)
+			}
+			if c.pod != nil {
+				pod = c.pod
+			}
+			b := newBench(t, node, claim, pod, set)
+			b.clock.Step(time.Hour)
+			if wait := b.step(); wait != c.wait {
+				t.Errorf("wait %s, want %s", wait, c.wait)
+			}
+			b.clock.Step(grace)
+			b.step()
+			if b.offer() != c.offer || b.taints() != "nvidia.com/gpu team" || b.claim() == nil {
+				t.Errorf("offer %q, taints %s", b.offer(), b.taints())
+			}
+			got := ""
+			for _, trouble := range b.pools()[0].Troubles {
+				got += trouble.Reason
+			}
+			if got != c.trouble || len(b.said()) != c.events {
+				t.Errorf("trouble %q, want %q", got, c.trouble)
+			}
+		})
+	}
+}
+
+func TestPoolsAreToldSortedWithWhatTheyOffer(t *testing.T) {
+	node, claim, pod, set := running()
+	second, _, _, _ := starting()
+	second.Name, second.UID, second.OwnerReferences = "b", "node-b", nil
+	third, _, _, _ := running()
+	third.Name, third.UID, third.Labels[karpv1.NodePoolLabelKey] = "c", "node-c", "alone"
+	offering(2)(third)
+	going, _, _, _ := running()
+	going.Name, going.UID, going.Finalizers, going.DeletionTimestamp = "d", "node-d", []string{"x/y"}, &metav1.Time{Time: epoch}
+	b := newBench(t, node, claim, pod, set, second, third, going)
+	b.sharing.Profiles = append(b.sharing.Profiles, gpu.Profile{Name: "whole", Pools: []string{"alone", "zzz"}, Strategy: gpu.Whole, Replicas: 1})
+	b.book.failed, b.book.last = []string{"zzz", "unserved"}, "NoDriver: none"
+	want := []gpu.PoolState{
+		{Pool: "alone", Profile: "whole", Nodes: 1, Offered: gpu.Offer{gpu.Resource: 2}},
+		{Pool: "shared", Profile: "sliced", Nodes: 2, Updated: 1, Offered: gpu.Offer{gpu.Resource: 40}},
+		{Pool: "zzz", Profile: "whole", Offered: gpu.Offer{gpu.Resource: 0}, Failures: 1, LastFailure: "NoDriver: none"},
+	}
+	if diff := cmp.Diff(want, b.pools()); diff != "" {
+		t.Error(diff)
+	}
+	b.cache.fails = errors.New("down")
+	if _, err := b.keeper.Pools(context.Background()); err == nil {
+		t.Error("a cache that does not answer shows no pools, and no error")
+	}
+}
+
+func TestNewsIsToldOnce(t *testing.T) {
+	node, claim, pod, set := running()
+	b := newBench(t, node, claim, pod, set)
+	for _, c := range []struct {
+		name   string
+		change func()
+		told   int
+	}{
+		{"the node is new", func() {}, 1},
+		{"nothing changed", func() {}, 0},
+		{"it offers less", func() { b.edit(offering(30)) }, 1},
+		{"a label of no interest changed", func() { b.edit(func(n *corev1.Node) { n.Labels["x"] = "y" }) }, 0},
+		{"it is in trouble", func() { b.clock.Step(grace) }, 1},
+		{"it is gone", func() { b.drop(node) }, 1},
+		{"it is still gone", func() {}, 0},
+	} {
+		b.told = 0
+		c.change()
+		if b.step(); b.told != c.told {
+			t.Errorf("%s: told %d times, want %d", c.name, b.told, c.told)
+		}
+	}
+}
+
+func TestCountsOfAPoolThatIsGoneAreDropped(t *testing.T) {
+	node, claim, pod, set := starting()
+	offering(40)(node)
+	pool := &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: "shared"}}
+	b := newBench(t, node, claim, pod, set, pool)
+	b.step()
+	b.drop(node)
+	if b.step(); b.metric("poolwright_gpu_node_offer_seconds") == "" {
+		t.Error("a pool that is only empty lost its counts")
+	}
+	b.drop(pool)
+	node.Labels[karpv1.NodePoolLabelKey] = "shared"
+	b.put(node)
+	b.step()
+	b.drop(node)
+	if b.step(); b.metric("poolwright_gpu_node_offer_seconds") != "" {
+		t.Error("a pool that is gone still has counts")
+	}
+}
