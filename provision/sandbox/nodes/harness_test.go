@@ -61,7 +61,8 @@ func newWorld(t *testing.T) *world {
 	system.Group = &nodes.Group{Name: "system", Labels: map[string]string{"role": "system"},
 		Taints: []corev1.Taint{{Key: "CriticalAddonsOnly", Value: "true", Effect: corev1.TaintEffectNoSchedule}}}
 	w.player, err = nodes.New(nodes.Config{REST: w.plane.REST(), Cluster: w.cluster(), System: []nodes.Machine{system},
-		Delays: nodes.Delays{Join: 50 * time.Millisecond, Plugin: 100 * time.Millisecond, NodeGone: 100 * time.Millisecond},
+		Delays: nodes.Delays{Join: 50 * time.Millisecond, Plugin: 100 * time.Millisecond, NodeGone: 100 * time.Millisecond,
+			PluginRetry: 300 * time.Millisecond, CrashBackOff: 200 * time.Millisecond},
 		Fault: func(m nodes.Machine) nodes.Fault {
 			w.mu.Lock()
 			defer w.mu.Unlock()
@@ -308,7 +309,7 @@ func workload(name, on string, gpus int64) *corev1.Pod {
 func plugin(name, on, configMap string) *corev1.Pod {
 	pod := workload(name, on, 0)
 	c := &pod.Spec.Containers[0]
-	c.Image = pluginImage
+	c.Image, c.TerminationMessagePolicy = pluginImage, corev1.TerminationMessageFallbackToLogsOnError
 	if configMap == "" {
 		return pod
 	}
@@ -317,6 +318,13 @@ func plugin(name, on, configMap string) *corev1.Pod {
 	pod.Spec.Volumes = []corev1.Volume{{Name: "config", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
 		LocalObjectReference: corev1.LocalObjectReference{Name: configMap}}}}}
 	return pod
+}
+
+// fault sets what goes wrong on a machine from now on.
+func (w *world) fault(id string, f nodes.Fault) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.faults[id] = f
 }
 
 func (w *world) delete(t *testing.T, pod *corev1.Pod) {

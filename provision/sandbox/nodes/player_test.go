@@ -32,7 +32,14 @@ func TestAgainstARealControlPlane(t *testing.T) {
 		{"a kubelet refuses a pod that asks for more than is left", admission},
 		{"Bottlerocket brings its own device plugin", bottlerocket},
 		{"a machine whose user data is for another cluster never joins", wrongCluster},
-		{"faults keep nodes away, not ready or without GPUs", faults},
+		{"faults keep nodes away, not ready or without all their GPUs", faults},
+		{"a plugin that cannot start crashes again and again, until it can", crashLoop},
+		{"a plugin without a driver ends, or waits where it was told to", noDriver},
+		{"a plugin that crashes takes the devices with it for a while", crashes},
+		{"a GPU that falls off the bus is missing until the plugin starts anew", fallen},
+		{"a configuration is read when a container starts, and not before", configuration},
+		{"another configuration brings another resource, and running pods stay", reconfigured},
+		{"MPS needs its daemon, in the plugin's pod or in another", mps},
 		{"a node and a pod that the node controller gave up are put right", recovered},
 		{"pods wait for the network of a node that registers not ready", slowNetwork},
 		{"the pods of the node that was taken away are gone too", orphans},
@@ -203,12 +210,9 @@ func wrongCluster(t *testing.T, w *world) {
 }
 
 func faults(t *testing.T, w *world) {
-	w.mu.Lock()
-	w.faults["i-mute"] = nodes.Fault{NeverJoins: true}
-	w.faults["i-broken"] = nodes.Fault{NeverReady: true}
-	w.faults["i-fewer"] = nodes.Fault{MissingGPUs: 3}
-	w.faults["i-noplugin"] = nodes.Fault{NoPlugin: true}
-	w.mu.Unlock()
+	w.fault("i-mute", nodes.Fault{NeverJoins: true})
+	w.fault("i-broken", nodes.Fault{NeverReady: true})
+	w.fault("i-fewer", nodes.Fault{MissingGPUs: 3})
 	w.player.Launch(w.machine("i-mute", "m5.large", imageAL2023, w.nodeConfig("a=b")))
 	w.tells(t, "i-mute", nodes.NeverJoins)
 	w.player.Launch(w.machine("i-broken", "m5.large", imageAL2023, w.nodeConfig("a=b")))
@@ -216,24 +220,12 @@ func faults(t *testing.T, w *world) {
 	fewer := w.joined(t, w.machine("i-fewer", "g4dn.12xlarge", imageNVIDIA, w.nodeConfig("a=b")))
 	w.create(t, plugin("plugin-fewer", fewer.Name, ""))
 	w.hasGPUs(t, fewer.Name, "nvidia.com/gpu", "1 of 1")
-	none := w.joined(t, w.machine("i-noplugin", "g5.xlarge", imageNVIDIA, w.nodeConfig("a=b")))
-	w.create(t, plugin("plugin-none", none.Name, ""))
-	w.tells(t, "i-noplugin", nodes.NoDevices)
-	plain := w.joined(t, w.machine("i-plain", "g5.xlarge", imageAL2023, w.nodeConfig("a=b")))
-	w.create(t, plugin("plugin-plain", plain.Name, ""))
-	if got := w.tells(t, "i-plain", nodes.NoDevices); !strings.Contains(got, "driver") {
-		t.Errorf("a node without a driver says %q", got)
-	}
 	broken := w.node(t, "broken.ec2.internal")
 	for _, c := range broken.Status.Conditions {
 		if c.Type == corev1.NodeReady && c.Status != corev1.ConditionFalse {
 			t.Errorf("the broken node is ready: %s", c.Status)
 		}
 	}
-	w.mu.Lock()
-	delete(w.faults, "i-noplugin")
-	w.mu.Unlock()
-	w.hasGPUs(t, none.Name, "nvidia.com/gpu", "1 of 1")
 }
 
 func terminated(t *testing.T, w *world) {
