@@ -285,8 +285,9 @@ func (u *Uninstall) held(ctx context.Context) ([]holder, error) {
 	for i := range classes.Items {
 		note("EC2NodeClass", awsv1.TerminationFinalizer, &classes.Items[i])
 	}
-	nodes := metadataList("Node")
-	if err := u.direct.List(ctx, nodes); err != nil {
+	// Whole Nodes, because their taints are looked at too.
+	var nodes corev1.NodeList
+	if err := u.direct.List(ctx, &nodes); err != nil {
 		return nil, fmt.Errorf("listing Nodes: %w", err)
 	}
 	for i := range nodes.Items {
