@@ -13,6 +13,7 @@ import (
 
 	"github.com/poolwright/poolwright/gitsource/dir"
 	"github.com/poolwright/poolwright/reconciler/declared"
+	"github.com/poolwright/poolwright/reconciler/deviceplugin"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/report"
 	"github.com/poolwright/poolwright/reconciler/state"
@@ -54,8 +55,12 @@ func compare(t *testing.T, folder string) {
 	for _, problem := range d.Problems {
 		t.Errorf("the example has a mistake: %s", problem)
 	}
+	wanted, problems := deviceplugin.Expand(d.Set)
+	for _, problem := range problems {
+		t.Errorf("the example has a mistake: %s", problem)
+	}
 	var got bytes.Buffer
-	fresh := plan.Compute(d.Set, state.Set{})
+	fresh := plan.Compute(wanted, state.Set{})
 	if err := report.New(fresh, d.Problems).Text(&got, report.Options{Lines: -1}); err != nil {
 		t.Fatal(err)
 	}
