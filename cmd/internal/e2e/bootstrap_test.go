@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -101,39 +100,16 @@ func (l *laptop) secret() {
 // types runs a command in the clone. Nobody is there to be asked.
 func (l *laptop) types(args ...string) said {
 	l.Helper()
-	var out, errOut strings.Builder
-	cmd := exec.CommandContext(l.Context(), binary, args...)
-	cmd.Dir, cmd.Stdout, cmd.Stderr = l.repo.dir, &out, &errOut
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + l.Dir}
-	for name, value := range l.Env() {
-		cmd.Env = append(cmd.Env, name+"="+value)
-	}
-	err := cmd.Run()
-	var exit *exec.ExitError
-	if err != nil && !errors.As(err, &exit) {
-		l.Fatal(err)
-	}
-	if strings.Contains(out.String()+errOut.String(), l.repo.token) {
+	got := typed(l.T, l.World, l.repo.dir, args...)
+	if strings.Contains(got.out+got.err, l.repo.token) {
 		l.Errorf("poolwright %s shows the token", strings.Join(args, " "))
 	}
-	l.Logf("poolwright %s: exit %d\n%s\n%s", strings.Join(args, " "), cmd.ProcessState.ExitCode(), out.String(), errOut.String())
-	return said{out.String(), errOut.String(), cmd.ProcessState.ExitCode()}
+	return got
 }
 
-// expect checks an exit code and words that must be among what was printed.
 func (l *laptop) expect(got said, code int, words ...string) {
 	l.Helper()
-	if got.code != code {
-		l.Errorf("exit code %d, want %d", got.code, code)
-	}
-	for _, word := range words {
-		if !strings.Contains(got.out+got.err, word) {
-			l.Errorf("it does not say %q", word)
-		}
-	}
-	if l.Failed() {
-		l.FailNow()
-	}
+	got.expect(l.T, code, words...)
 }
 
 // bootstrap is the whole command.

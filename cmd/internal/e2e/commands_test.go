@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+
+	"github.com/poolwright/poolwright/provision/sandbox"
 )
 
 // said is what a command printed and how it ended.
@@ -19,43 +21,57 @@ type said struct {
 	code     int
 }
 
-// command runs the product as a person does, in the world's shell.
-func (s *stage) command(args ...string) said {
-	s.Helper()
+// typed runs the product as a person does, in a folder and a world's shell.
+func typed(t *testing.T, w *sandbox.World, folder string, args ...string) said {
+	t.Helper()
 	var out, errOut strings.Builder
-	cmd := exec.CommandContext(s.Context(), binary, append(args, "--namespace="+s.system)...)
-	cmd.Dir, cmd.Stdout, cmd.Stderr = s.repo.dir, &out, &errOut
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + world.Dir}
-	for name, value := range world.Env() {
+	cmd := exec.CommandContext(t.Context(), binary, args...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = folder, &out, &errOut
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + w.Dir}
+	for name, value := range w.Env() {
 		cmd.Env = append(cmd.Env, name+"="+value)
 	}
 	err := cmd.Run()
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
-		s.Fatal(err)
-	}
-	for _, word := range s.hidden {
-		if strings.Contains(out.String()+errOut.String(), word) {
-			s.Errorf("poolwright %s shows a secret that begins with %.4s", strings.Join(args, " "), word)
-		}
+		t.Fatal(err)
 	}
 	return said{out.String(), errOut.String(), cmd.ProcessState.ExitCode()}
 }
 
-// expect checks an exit code and words that must be among what was printed.
-func (s *stage) expect(got said, code int, words ...string) {
-	s.Helper()
+// expect checks an exit code and words that must be among what was printed. What
+// was printed is shown first, so that a failure ends with its reason.
+func (got said) expect(t *testing.T, code int, words ...string) {
+	t.Helper()
+	var wrong []string
 	if got.code != code {
-		s.Errorf("exit code %d, want %d", got.code, code)
+		wrong = append(wrong, fmt.Sprintf("exit code %d, want %d", got.code, code))
 	}
 	for _, word := range words {
 		if !strings.Contains(got.out+got.err, word) {
-			s.Errorf("it does not say %q", word)
+			wrong = append(wrong, fmt.Sprintf("it does not say %q", word))
 		}
 	}
-	if s.Failed() {
-		s.Fatalf("stdout:\n%s\nstderr:\n%s", got.out, got.err)
+	if len(wrong) > 0 {
+		t.Fatalf("stdout:\n%s\nstderr:\n%s\n%s", got.out, got.err, strings.Join(wrong, "\n"))
 	}
+}
+
+// command is what a person types in the clone.
+func (s *stage) command(args ...string) said {
+	s.Helper()
+	got := typed(s.T, world, s.repo.dir, append(args, "--namespace="+s.system)...)
+	for _, word := range s.hidden {
+		if strings.Contains(got.out+got.err, word) {
+			s.Errorf("poolwright %s shows a secret that begins with %.4s", strings.Join(args, " "), word)
+		}
+	}
+	return got
+}
+
+func (s *stage) expect(got said, code int, words ...string) {
+	s.Helper()
+	got.expect(s.T, code, words...)
 }
 
 func (s *stage) secret(name, word string) string {
