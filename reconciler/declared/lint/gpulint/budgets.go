@@ -1,0 +1,111 @@
+package gpulint
+
+import (
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/poolwright/poolwright/provision/catalog"
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+)
+
+// budgets finds GPU pools so small that a budget in percent is one node: a node
+// that is not ready counts as disrupted, and the others then stay whatever they
+// cost.
+func (c *checker) budgets() {
+	for _, p := range c.pools {
+		most, bounded := p.mostNodes()
+		if !p.forGPUs() || !bounded || most < 2 {
+			continue
+		}
+		given := p.Spec.Disruption.Budgets
+		if len(given) == 0 {
+			c.budget(p, "spec.disruption.budgets", "there is none, and the default is 10%", most, 10)
+		}
+		for i, b := range given {
+			percent, ok := strings.CutSuffix(b.Nodes, "%")
+			n, err := strconv.Atoi(percent)
+			if ok && err == nil && n > 0 && len(b.Reasons) == 0 && b.Schedule == "" {
+				c.budget(p, "spec.disruption.budgets["+strconv.Itoa(i)+"]", b.Nodes, most, n)
+			}
+		}
+	}
+}
+
+func (c *checker) budget(p *pool, path, text string, most, percent int) {
+	if math.Ceil(float64(most*percent)/100) > 1 {
+		return
+	}
+	c.advise(p.item, path, "%s: of the %d nodes that the limits allow, that is 1, and a single node that is not ready uses it up, so that no idle one is removed meanwhile: "+
+		"write e.g. budgets: [{nodes: \"100%%\", reasons: [Empty]}, {nodes: \"1\", reasons: [Drifted, Underutilized]}]", text, most)
+}
+
+// mostNodes is how many nodes the pool's limits allow; false where they set no
+// bound.
+func (p *pool) mostNodes() (int, bool) {
+	most := math.Inf(1)
+	bound := func(limit, each float64) {
+		if each > 0 {
+			most = min(most, math.Floor(limit/each))
+		}
+	}
+	smallest := func(of func(catalog.InstanceType) float64) float64 {
+		least := math.Inf(1)
+		for _, t := range p.types {
+			least = min(least, of(t))
+		}
+		return least
+	}
+	if n, ok := p.limit("nodes"); ok {
+		bound(n, 1)
+	}
+	if n, ok := p.limit("cpu"); ok && len(p.types) > 0 {
+		bound(n, smallest(func(t catalog.InstanceType) float64 { return float64(t.VCPUs) }))
+	}
+	if n, ok := p.limit("memory"); ok && len(p.types) > 0 {
+		bound(n, smallest(func(t catalog.InstanceType) float64 { return float64(t.MemoryMiB) * (1 << 20) }))
+	}
+	if n, ok := p.gpuLimit(); ok {
+		bound(n, smallest(func(t catalog.InstanceType) float64 {
+			if t.GPU.Manufacturer != "NVIDIA" {
+				return 0
+			}
+			return float64(t.GPU.Count)
+		}))
+	}
+	// Beyond this it is not small, and the number is near what an int holds.
+	const many = 1 << 20
+	return int(max(0, min(most, many))), most < many
+}
+
+// gpuLimit is the pool's limit in physical GPUs.
+func (p *pool) gpuLimit() (float64, bool) {
+	if text, ok := p.Metadata.Annotations[v1alpha1.GPULimitAnnotation]; ok {
+		return amount(text)
+	}
+	least, found := math.Inf(1), false
+	for _, name := range []string{whole, shared} {
+		n, ok := p.limit(name)
+		if offered, known := p.resource(); ok && (!known && name == whole || offered == name) {
+			least, found = min(least, n/float64(max(1, p.profile.Replicas))), true
+		}
+	}
+	return least, found
+}
+
+// cheapest is the type with the lowest price; of none, the zero type.
+func cheapest(types []catalog.InstanceType) catalog.InstanceType {
+	if len(types) == 0 {
+		return catalog.InstanceType{}
+	}
+	return slices.MinFunc(types, func(a, b catalog.InstanceType) int {
+		switch {
+		case a.OnDemandUSD < b.OnDemandUSD:
+			return -1
+		case a.OnDemandUSD > b.OnDemandUSD:
+			return 1
+		}
+		return strings.Compare(a.Name, b.Name)
+	})
+}

@@ -1,0 +1,113 @@
+package gpulint
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/declared/manifest"
+)
+
+// limits finds limits that count something else than they seem to, or nothing.
+func (c *checker) limits() {
+	for _, p := range c.pools {
+		for _, key := range sortedKeys(p.Spec.Limits) {
+			n, ok := p.limit(key)
+			switch _, annotated := p.Metadata.Annotations[v1alpha1.GPULimitAnnotation]; {
+			case !ok || n == 0:
+				// 0 forbids, and does so in every unit.
+			case annotated && (key == whole || key == shared):
+				// Two limits on the same GPUs: that is refused elsewhere.
+			case p.served && len(p.gpus) > 0 && key == whole && p.profile.Replicas > 1:
+				c.shares(p, n)
+			case p.served && len(p.gpus) > 0 && key == shared && !p.profile.Renamed:
+				c.advise(p.item, limitPath(key), "limits nothing: nodes of this pool offer %s (profile %s)%s", whole, p.profile.Name, inGPUs(p, n/float64(p.profile.Replicas)))
+			default:
+				c.nowhere(p, key)
+			}
+		}
+	}
+}
+
+func limitPath(key string) string { return "spec.limits[" + key + "]" }
+
+// shares tells what a limit on GPUs means where they are shared.
+func (c *checker) shares(p *pool, n float64) {
+	path, replicas := limitPath(whole), float64(p.profile.Replicas)
+	if p.profile.Renamed {
+		c.advise(p.item, path, "limits nothing: nodes of this pool offer %s, %d for each GPU (profile %s)%s",
+			shared, p.profile.Replicas, p.profile.Name, inGPUs(p, n))
+		return
+	}
+	text := fmt.Sprintf("counts shares, not GPUs, %d for each GPU (profile %s): %s are %s%s",
+		p.profile.Replicas, p.profile.Name, counted(n, "share"), counted(n/replicas, "GPU"), inGPUs(p, n))
+	if gpus := n / replicas; gpus >= 1 && gpus == math.Trunc(gpus) {
+		text += fmt.Sprintf(", and for %s write %q there", counted(gpus, "GPU"), number(gpus))
+	}
+	if least := float64(p.fewestGPUs()) * replicas; n < least {
+		c.mistake(p.item, path, "%s. As it is, no node is ever launched: the smallest of this pool offers %s", text, counted(least, "share"))
+		return
+	}
+	c.advise(p.item, path, "%s", text)
+}
+
+// inGPUs is how a limit of so many physical GPUs is written.
+func inGPUs(p *pool, gpus float64) string {
+	if gpus < 1 || gpus != math.Trunc(gpus) {
+		return fmt.Sprintf(": write the limit in physical GPUs, as the annotation %s", v1alpha1.GPULimitAnnotation)
+	}
+	return fmt.Sprintf(": for %s write the annotation %s: %q instead, which is written as %s: %q",
+		counted(gpus, "physical GPU"), v1alpha1.GPULimitAnnotation, number(gpus), p.profile.Resource(), number(gpus*float64(p.profile.Replicas)))
+}
+
+// nowhere finds limits on what no node of the pool has.
+func (c *checker) nowhere(p *pool, key string) {
+	switch {
+	case key == whole && len(p.types) > 0 && len(p.gpus) == 0:
+		c.advise(p.item, limitPath(key), "limits nothing: none of the %d instance types that this pool allows has an NVIDIA GPU", len(p.types))
+	case !knownResource(key) && !c.overlaid(key):
+		if suspect(key) {
+			c.advise(p.item, limitPath(key), "limits nothing: no node offers a resource of that name%s", c.meant(p, key))
+		}
+	}
+}
+
+// meant names the resource that a limit is probably about.
+func (c *checker) meant(p *pool, key string) string {
+	if s := manifest.Suggest(key, knownResources()); s != "" && len(p.gpus) == 0 {
+		return s
+	}
+	n, _ := p.limit(key)
+	switch {
+	case len(p.gpus) == 0:
+		return "; take it out"
+	case p.served && p.profile.Replicas > 1:
+		return inGPUs(p, n)
+	}
+	return fmt.Sprintf("; for %s write %s: %q", counted(n, "GPU"), whole, number(n))
+}
+
+// knownResources are those that nodes have by themselves or by well-known plugins.
+func knownResources() []string {
+	return []string{
+		"cpu", "memory", "nodes", "pods", "ephemeral-storage", whole, shared, "amd.com/gpu",
+		"habana.ai/gaudi", "vpc.amazonaws.com/efa", "aws.amazon.com/neuron",
+	}
+}
+
+func knownResource(key string) bool {
+	if slices.Contains(knownResources(), key) {
+		return true
+	}
+	return slices.ContainsFunc([]string{"hugepages-", "aws.amazon.com/neuron", "vpc.amazonaws.com/", "habana.ai/", "attachable-volumes-", "nvidia.com/mig-"},
+		func(prefix string) bool { return strings.HasPrefix(key, prefix) })
+}
+
+// suspect reports whether a name that is not known cannot be that of some plugin
+// outside the repository: those have the domain of their maker in them.
+func suspect(key string) bool {
+	domain, _, qualified := strings.Cut(key, "/")
+	return !qualified || !strings.Contains(domain, ".") || domain == "nvidia.com" || manifest.Suggest(key, knownResources()) != ""
+}

@@ -1,0 +1,118 @@
+package gpulint
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/poolwright/poolwright/provision/catalog"
+	"github.com/poolwright/poolwright/reconciler/state"
+)
+
+// MIG cuts a GPU into parts. What asks for it are labels of nodes and resources of
+// pods.
+const (
+	migResource = "nvidia.com/mig-"
+	migConfig   = "nvidia.com/mig.config"
+	migStrategy = "nvidia.com/mig.strategy"
+)
+
+// withoutMIG are the models that cannot be cut; others may.
+var withoutMIG = []string{"K80", "K520", "M60", "V100", "T4", "T4g", "A10", "A10G", "L4", "L40", "L40S"}
+
+// cuttable are the types whose GPUs MIG can cut.
+func cuttable(types []catalog.InstanceType) []catalog.InstanceType {
+	return slices.DeleteFunc(slices.Clone(types), func(t catalog.InstanceType) bool { return slices.Contains(withoutMIG, t.GPU.Name) })
+}
+
+// mig finds what asks for parts of GPUs that nothing makes.
+func (c *checker) mig() {
+	for _, p := range c.pools {
+		for _, label := range []string{migConfig, migStrategy} {
+			if value := p.labels()[label]; value == "" || value == "none" || value == "all-disabled" || len(p.gpus) == 0 {
+				continue
+			}
+			path := "spec.template.metadata.labels[" + label + "]"
+			switch {
+			case len(cuttable(p.gpus)) == 0:
+				c.mistake(p.item, path, "MIG cannot cut the GPUs of this pool (%s): take the label out, or allow instance types with A100, H100 or later", models(p.gpus))
+			case p.served && !c.classOf(p).bottlerocket:
+				c.mistake(p.item, path, "profile %s of DevicePlugin %s offers the pool's GPUs whole or in shares, and no MIG devices: take the label out, or the pool out of the profile", p.profile.Name, c.sharing.Name)
+			default:
+				c.uncut(p.item, path, []landing{{pool: p}})
+			}
+		}
+	}
+	for _, w := range c.workloads {
+		for _, a := range w.asks() {
+			if on := c.landings(w); strings.HasPrefix(a.resource, migResource) && len(on) > 0 {
+				c.part(w, a, on)
+			}
+		}
+	}
+}
+
+// part is a request for a part of a GPU.
+func (c *checker) part(w workload, a ask, on []landing) {
+	var types []catalog.InstanceType
+	for _, l := range on {
+		types = append(types, l.on...)
+	}
+	switch {
+	case len(cuttable(types)) == 0:
+		c.mistake(w.item, a.path, "MIG cannot cut the GPUs that these pods can run on (%s in NodePool %s), so that they wait for ever: ask for %s, which a DevicePlugin can share by timeSlicing, or run them on A100, H100 or later",
+			models(types), names(on), whole)
+	case !slices.ContainsFunc(on, func(l landing) bool { return !l.served || c.classOf(l.pool).bottlerocket }):
+		c.mistake(w.item, a.path, "the DevicePlugin offers whole GPUs or shares of them in NodePool %s, and no MIG devices, so that these pods wait for ever: ask for %s",
+			names(on), on[0].profile.Resource())
+	default:
+		c.uncut(w.item, a.path, on)
+	}
+}
+
+// uncut says so where nothing in the repository cuts the GPUs.
+func (c *checker) uncut(item state.Item, path string, on []landing) {
+	cuts := func(l landing) bool { return strings.Contains(c.classOf(l.pool).Spec.UserData, "mig") }
+	if c.installs("gpu-operator", "mig-manager") || slices.ContainsFunc(on, cuts) {
+		return
+	}
+	c.advise(item, path, "nothing in this repository cuts GPUs by MIG: it takes NVIDIA's GPU operator, or its MIG manager, on the nodes")
+}
+
+// models lists the GPUs of types.
+func models(types []catalog.InstanceType) string {
+	var out []string
+	for _, t := range types {
+		out = append(out, t.GPU.Name)
+	}
+	slices.Sort(out)
+	return strings.Join(slices.Compact(out), ", ")
+}
+
+// installs reports whether the repository runs an image with one of these in its
+// name, or has somebody else install such a chart.
+func (c *checker) installs(parts ...string) bool {
+	has := func(text string) bool {
+		return slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(text, part) })
+	}
+	for _, w := range c.workloads {
+		if slices.ContainsFunc(slices.Concat(w.pod.InitContainers, w.pod.Containers), func(o corev1.Container) bool { return has(o.Image) }) {
+			return true
+		}
+	}
+	for _, item := range c.declared.Set.Items() {
+		switch item.Key.Kind {
+		case "ClusterPolicy", "NVIDIADriver":
+			if item.Key.Group == "nvidia.com" {
+				return true
+			}
+		case "HelmRelease", "HelmChart", "Application", "ApplicationSet":
+			if raw, err := json.Marshal(item.Object["spec"]); err == nil && has(string(raw)) {
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -1,0 +1,72 @@
+package gpulint
+
+import (
+	"slices"
+
+	"github.com/poolwright/poolwright/provision/catalog"
+	"github.com/poolwright/poolwright/reconciler/state"
+)
+
+// nodeOverlay is what matters of a NodeOverlay.
+type nodeOverlay struct {
+	Spec struct {
+		Weight       int64                 `json:"weight"`
+		Requirements []catalog.Requirement `json:"requirements"`
+		Capacity     map[string]any        `json:"capacity"`
+	} `json:"spec"`
+}
+
+// overlay is a NodeOverlay that the repository declares.
+type overlay struct {
+	nodeOverlay
+	item state.Item
+}
+
+// topWeight is that of the overlays which a DevicePlugin makes.
+const topWeight = 10_000
+
+func (c *checker) readOverlay(item state.Item) {
+	o := overlay{item: item}
+	if read(item.Object, &o.nodeOverlay) {
+		c.overlay = append(c.overlay, o)
+	}
+}
+
+// overlaid reports whether some overlay adds a resource.
+func (c *checker) overlaid(resource string) bool {
+	return slices.ContainsFunc(c.overlay, func(o overlay) bool { _, ok := o.Spec.Capacity[resource]; return ok })
+}
+
+// overlays finds overlays that say of the same GPUs what a DevicePlugin says.
+func (c *checker) overlays() {
+	for _, o := range c.overlay {
+		for _, resource := range []string{whole, shared} {
+			if _, names := o.Spec.Capacity[resource]; !names {
+				continue
+			}
+			if p := c.overlaidPool(o); p != nil {
+				c.mistake(o.item, "spec.capacity["+resource+"]", "profile %s of DevicePlugin %s (%s) already says how many GPUs nodes of NodePool %s offer, %s: take it out, or keep the overlay off the pool",
+					p.profile.Name, c.sharing.Name, c.pluginItem.Origin, p.name, conflict(o.Spec.Weight))
+				break
+			}
+		}
+	}
+}
+
+// conflict says what becomes of an overlay beside a DevicePlugin's.
+func conflict(weight int64) string {
+	if weight >= topWeight {
+		return "by overlays of the same weight, so that Karpenter honours one of both and calls the other invalid"
+	}
+	return "by overlays of weight 10000, so that this one has no effect"
+}
+
+// overlaidPool is the first pool with a profile that the overlay can apply to.
+func (c *checker) overlaidPool(o overlay) *pool {
+	for _, p := range c.pools {
+		if p.served && p.mayHave(o.Spec.Requirements) && slices.ContainsFunc(p.gpus, func(t catalog.InstanceType) bool { return allows(o.Spec.Requirements, t) }) {
+			return p
+		}
+	}
+	return nil
+}

@@ -1,0 +1,178 @@
+package gpulint
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/poolwright/poolwright/provision/catalog"
+)
+
+// dearer is how much more one large node must cost than small ones to be worth a
+// word.
+const dearer = 1.5
+
+// packing finds pods with one GPU each that come together: Karpenter puts as many
+// of them on a node as some instance type can hold, and buys the cheapest that
+// holds them all, which may cost far more than several small ones. It compares the
+// number of nodes, not their price, and consolidation never splits a node.
+func (c *checker) packing() {
+	worst := map[string]packed{}
+	for _, w := range c.workloads {
+		if p, found := c.pack(w); found {
+			if before, seen := worst[p.pool.name]; !seen || p.extra() > before.extra() {
+				worst[p.pool.name] = p
+			}
+		}
+	}
+	for _, name := range sortedKeys(worst) {
+		p := worst[name]
+		c.advise(p.pool.item, "spec.template.spec.requirements",
+			"Karpenter buys the fewest nodes, not the cheapest: the %d pods of %s (%s), a GPU each, get %s at $%.2f an hour, where %d × %s cost $%.2f (on-demand, %s, %s), and it never splits a node later; "+
+				"add {key: %s, operator: In, values: [\"1\"]}",
+			p.by.atOnce, p.by.item.Key, p.by.item.Origin, p.nodes, p.price, p.by.atOnce, p.small.Name, p.small.price*float64(p.by.atOnce),
+			c.priceRegion(), c.types.PriceDate(), gpuCount)
+	}
+}
+
+const gpuCount = "karpenter.k8s.aws/instance-gpu-count"
+
+// packed is what becomes of a workload in a pool.
+type packed struct {
+	pool *pool
+	by   workload
+	// nodes names what is bought, price is what it costs an hour.
+	nodes string
+	price float64
+	small priced
+}
+
+func (p packed) extra() float64 { return p.price - p.small.price*float64(p.by.atOnce) }
+
+// priced is a type with its price an hour and how many of the pods it holds.
+type priced struct {
+	catalog.InstanceType
+	price float64
+	holds int
+}
+
+// pack works out what a workload's pods get. False where there is nothing to say.
+func (c *checker) pack(w workload) (packed, bool) {
+	asks := w.asks()
+	if w.atOnce < 2 || len(asks) != 1 || asks[0].resource != whole || asks[0].amount != 1 || spread(w.pod) {
+		return packed{}, false
+	}
+	on := c.landings(w)
+	// A pool that names counts of GPUs has chosen, and of shares one node is
+	// what is wanted.
+	if len(on) == 0 || on[0].profile.Replicas > 1 || slices.ContainsFunc(on[0].Spec.Template.Spec.Requirements, func(r catalog.Requirement) bool { return r.Key == gpuCount }) {
+		return packed{}, false
+	}
+	types := c.holding(w, on[0])
+	if len(types) == 0 {
+		return packed{}, false
+	}
+	out := packed{pool: on[0].pool, by: w, small: cheapestOf(types, 1)}
+	most := slices.MaxFunc(types, func(a, b priced) int { return cmp.Compare(a.holds, b.holds) }).holds
+	var names []string
+	for left := w.atOnce; left > 0; {
+		each := min(most, left)
+		t, n := cheapestOf(types, each), left/each
+		out.price += t.price * float64(n)
+		names = append(names, fmt.Sprintf("%d × %s", n, t.Name))
+		left -= n * each
+	}
+	out.nodes = strings.Join(names, " and ")
+	return out, most > 1 && out.price > dearer*out.small.price*float64(w.atOnce)
+}
+
+// spread reports whether something keeps the pods apart.
+func spread(pod corev1.PodSpec) bool {
+	if pod.Affinity != nil && pod.Affinity.PodAntiAffinity != nil && len(pod.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0 {
+		return true
+	}
+	return slices.ContainsFunc(pod.TopologySpreadConstraints, func(t corev1.TopologySpreadConstraint) bool {
+		return t.WhenUnsatisfiable != corev1.ScheduleAnyway && t.TopologyKey == corev1.LabelHostname
+	})
+}
+
+// holding are the types that the pool's limits leave and that hold at least one of
+// the pods, with their prices.
+func (c *checker) holding(w workload, on landing) []priced {
+	var out []priced
+	cpu, memory := needs(w.pod)
+	for _, t := range on.on {
+		price, err := c.types.OnDemand(c.priceRegion(), t.Name)
+		if err != nil || on.exceeded(t) {
+			continue
+		}
+		if n := min(holds(t, cpu, memory), w.atOnce); n > 0 {
+			out = append(out, priced{t, price.USDPerHour, n})
+		}
+	}
+	return out
+}
+
+// cheapestOf is the cheapest type that holds so many pods. There must be one.
+func cheapestOf(types []priced, pods int) priced {
+	var best priced
+	for _, t := range types {
+		if t.holds >= pods && (best.Name == "" || t.price < best.price || t.price == best.price && t.Name < best.Name) {
+			best = t
+		}
+	}
+	return best
+}
+
+// priceRegion is the Cluster's region if the catalog has its prices.
+func (c *checker) priceRegion() string {
+	if all := c.types.Types(); len(all) > 0 {
+		if price, err := c.types.OnDemand(c.region, all[0].Name); err == nil && price.Basis == catalog.Listed {
+			return c.region
+		}
+	}
+	return "us-east-1"
+}
+
+// exceeded reports whether one node of the type is beyond the pool's limits.
+func (p *pool) exceeded(t catalog.InstanceType) bool {
+	beyond := func(name string, has float64) bool { n, ok := p.limit(name); return ok && has > n }
+	gpus, limited := p.gpuLimit()
+	return beyond("cpu", float64(t.VCPUs)) || beyond("memory", float64(t.MemoryMiB)*(1<<20)) || limited && float64(t.GPU.Count) > gpus
+}
+
+// needs are the CPUs and bytes that one pod asks for.
+func needs(pod corev1.PodSpec) (cpu, memory float64) {
+	for _, o := range pod.Containers {
+		list := o.Resources.Requests
+		cpu += asked(list, o.Resources.Limits, corev1.ResourceCPU)
+		memory += asked(list, o.Resources.Limits, corev1.ResourceMemory)
+	}
+	return cpu, memory
+}
+
+// asked is a request, which is the limit where only that is written.
+func asked(requests, limits corev1.ResourceList, name corev1.ResourceName) float64 {
+	q, ok := requests[name]
+	if !ok {
+		q = limits[name]
+	}
+	return q.AsApproximateFloat64()
+}
+
+// holds is how many of the pods fit on a node, by the rough share of it that is
+// left beside the system and the kubelet.
+func holds(t catalog.InstanceType, cpu, memory float64) int {
+	out := float64(t.GPU.Count)
+	if cpu > 0 {
+		out = min(out, math.Floor((float64(t.VCPUs)-0.25)/cpu))
+	}
+	if memory > 0 {
+		out = min(out, math.Floor((float64(t.MemoryMiB)*0.92-1024)*(1<<20)/memory))
+	}
+	return int(max(0, out))
+}

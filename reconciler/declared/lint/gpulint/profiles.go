@@ -1,0 +1,137 @@
+package gpulint
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/pelletier/go-toml/v2"
+
+	"github.com/poolwright/poolwright/provision/gpu"
+	"github.com/poolwright/poolwright/reconciler/declared/manifest"
+)
+
+// profiles finds profiles of pools that there are not, and of pools without GPUs.
+// Where the repository declares no pool at all, they are declared elsewhere.
+func (c *checker) profiles() {
+	if c.plugin == nil || len(c.pools) == 0 {
+		return
+	}
+	var declared []string
+	for _, p := range c.pools {
+		declared = append(declared, p.name)
+	}
+	for i, profile := range c.plugin.Spec.Profiles {
+		for j, name := range profile.NodePools {
+			path := fmt.Sprintf("spec.profiles[%d].nodePools[%d]", i, j)
+			at := slices.IndexFunc(c.pools, func(p *pool) bool { return p.name == name })
+			switch {
+			case at < 0:
+				c.advise(c.pluginItem, path, "NodePool %q is not declared here%s", name, manifest.Suggest(name, declared))
+			case len(c.pools[at].types) > 0 && len(c.pools[at].gpus) == 0:
+				c.advise(c.pluginItem, path, "none of the %d instance types that NodePool %s (%s) allows has an NVIDIA GPU", len(c.pools[at].types), name, c.pools[at].item.Origin)
+			}
+		}
+	}
+}
+
+// sharingSettings are Bottlerocket's settings of its own plugin. What is left out
+// has a default that is Bottlerocket's to change.
+type sharingSettings struct {
+	Settings struct {
+		Plugins struct {
+			NVIDIA struct {
+				Strategy    string `toml:"device-sharing-strategy"`
+				TimeSlicing struct {
+					Replicas *int64 `toml:"replicas"`
+					Rename   *bool  `toml:"rename-by-default"`
+					FailMany *bool  `toml:"fail-requests-greater-than-one"`
+				} `toml:"time-slicing"`
+				MPS struct {
+					Replicas *int64 `toml:"replicas"`
+					Rename   *bool  `toml:"rename-by-default"`
+				} `toml:"mps"`
+			} `toml:"nvidia"`
+		} `toml:"kubelet-device-plugins"`
+	} `toml:"settings"`
+}
+
+// bottlerocket finds pools whose nodes have the plugin built in, and set otherwise
+// than their profile. Nothing of the user data is repeated: it may be secret.
+func (c *checker) bottlerocket() {
+	for _, p := range c.pools {
+		k := c.classOf(p)
+		if !p.served || !p.forGPUs() || !k.bottlerocket {
+			continue
+		}
+		differs, err := unlike(k.Spec.UserData, p.profile)
+		if err != nil {
+			c.mistake(k.item, "spec.userData", "%v", err)
+			continue
+		}
+		if differs != "" {
+			c.mistake(k.item, "spec.userData", "Bottlerocket runs a device plugin of its own, and %s, unlike profile %s of DevicePlugin %s, which serves NodePool %s: the numbers never agree, and its nodes are replaced again and again; write %s",
+				differs, p.profile.Name, c.sharing.Name, p.name, settingsOf(p.profile))
+		}
+	}
+}
+
+// maxUserData is above what EC2 takes.
+const maxUserData = 64 << 10
+
+// unlike says in which setting the user data is not what the profile asks for.
+func unlike(userData string, p gpu.Profile) (string, error) {
+	var s sharingSettings
+	if len(userData) > maxUserData || toml.Unmarshal([]byte(userData), &s) != nil {
+		return "", errors.New("this is not TOML with Bottlerocket's settings, so that no node of this class starts")
+	}
+	n := s.Settings.Plugins.NVIDIA
+	want := strategyOf(p)
+	if n.Strategy == "" {
+		n.Strategy = "none"
+	}
+	if n.Strategy != want {
+		return "device-sharing-strategy is not " + want, nil
+	}
+	replicas, rename := n.TimeSlicing.Replicas, n.TimeSlicing.Rename
+	if p.Strategy == gpu.MPS {
+		replicas, rename = n.MPS.Replicas, n.MPS.Rename
+	}
+	switch {
+	case p.Strategy == gpu.Whole:
+		return "", nil
+	case replicas == nil || *replicas != int64(p.Replicas):
+		return fmt.Sprintf("replicas is not %d", p.Replicas), nil
+	case rename == nil || *rename != p.Renamed:
+		return fmt.Sprintf("rename-by-default is not %t", p.Renamed), nil
+	case p.Strategy == gpu.TimeSlicing && (n.TimeSlicing.FailMany == nil || *n.TimeSlicing.FailMany != p.OnePerRequest):
+		return fmt.Sprintf("fail-requests-greater-than-one is not %t", p.OnePerRequest), nil
+	}
+	return "", nil
+}
+
+func strategyOf(p gpu.Profile) string {
+	switch p.Strategy {
+	case gpu.TimeSlicing:
+		return "time-slicing"
+	case gpu.MPS:
+		return "mps"
+	}
+	return "none"
+}
+
+// settingsOf is the profile in Bottlerocket's settings, each table in a line.
+func settingsOf(p gpu.Profile) string {
+	const table = "settings.kubelet-device-plugins.nvidia"
+	strategy := strategyOf(p)
+	out := []string{fmt.Sprintf("%s.device-sharing-strategy = %q", table, strategy)}
+	if p.Strategy == gpu.Whole {
+		return out[0]
+	}
+	out = append(out, fmt.Sprintf("%s.%s.replicas = %d", table, strategy, p.Replicas), fmt.Sprintf("%s.%s.rename-by-default = %t", table, strategy, p.Renamed))
+	if p.Strategy == gpu.TimeSlicing {
+		out = append(out, fmt.Sprintf("%s.%s.fail-requests-greater-than-one = %t", table, strategy, p.OnePerRequest))
+	}
+	return strings.Join(out, ", ")
+}

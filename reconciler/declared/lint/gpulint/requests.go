@@ -1,0 +1,57 @@
+package gpulint
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/poolwright/poolwright/provision/gpu"
+)
+
+// requests finds pods that no pool of the repository can serve, whatever its size:
+// they wait for ever, or are refused by every node. It speaks only where all pools
+// that the pods can run in have a profile: of others it cannot tell what they offer.
+func (c *checker) requests() {
+	for _, w := range c.workloads {
+		asks := slices.DeleteFunc(w.asks(), func(a ask) bool { return a.resource != whole && a.resource != shared })
+		if len(asks) == 0 {
+			continue
+		}
+		on := c.landings(w)
+		if len(on) == 0 || slices.ContainsFunc(on, func(l landing) bool { return !l.served }) {
+			continue
+		}
+		for _, a := range asks {
+			c.request(w, a, on)
+		}
+	}
+}
+
+func (c *checker) request(w workload, a ask, on []landing) {
+	offering := slices.DeleteFunc(slices.Clone(on), func(l landing) bool { return string(l.profile.Resource()) != a.resource })
+	switch {
+	case len(offering) == 0:
+		c.mistake(w.item, a.path, "no node that these pods can run on offers %s, so that they wait for ever: NodePool %s offers %s; ask for that, or let another pool take them",
+			a.resource, names(on), on[0].profile.Resource())
+	case a.amount > 1 && !slices.ContainsFunc(offering, func(l landing) bool { return !l.profile.OnePerRequest }):
+		c.mistake(w.item, a.path, "the kubelet refuses these pods (UnexpectedAdmissionError): NodePool %s gives a container one share at most (%s), because %d shares are no more of a GPU than one; ask for 1, or run them in a pool with whole GPUs",
+			names(offering), rule(offering[0].profile), a.amount)
+	}
+}
+
+// rule names what refuses requests for more than one share.
+func rule(p gpu.Profile) string {
+	if p.Strategy == gpu.MPS {
+		return "MPS always does"
+	}
+	return "failRequestsGreaterThanOne"
+}
+
+// names lists pools with their profiles.
+func names(on []landing) string {
+	var out []string
+	for _, l := range on {
+		out = append(out, l.called())
+	}
+	slices.Sort(out)
+	return strings.Join(out, ", ")
+}

@@ -1,0 +1,107 @@
+package gpulint
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+)
+
+// taints finds pools on whose nodes the plugin cannot run, and GPU nodes that are
+// open to everyone.
+func (c *checker) taints() {
+	for _, p := range c.pools {
+		if !p.forGPUs() {
+			continue
+		}
+		// Bottlerocket's nodes have the plugin built in, and no pod of it.
+		if p.served && !c.classOf(p).bottlerocket {
+			c.untolerated(p)
+		}
+		if len(p.taintList()) == 0 && len(p.gpus) == len(p.types) && (p.served || c.hasOtherPools()) {
+			taint, who := corev1.Taint{Key: whole, Value: "true", Effect: corev1.TaintEffectNoSchedule}, "the pods that need a GPU"
+			if p.served && !c.toleratesAll(pluginTolerations(c.plugin), []corev1.Taint{taint}) {
+				who += " and to DevicePlugin " + c.plugin.Name
+			}
+			c.advise(p.item, "spec.template.spec.taints",
+				"there is none, so that pods which ask for no GPU run on these nodes too, at $%.2f an hour and more, and keep them from going when the GPUs are idle: "+
+					"add {key: %s, value: \"true\", effect: NoSchedule}, and the toleration to %s", cheapest(p.gpus).OnDemandUSD, whole, who)
+		}
+	}
+}
+
+// hasOtherPools reports whether pods without GPUs have a pool of their own.
+func (c *checker) hasOtherPools() bool {
+	return slices.ContainsFunc(c.pools, func(p *pool) bool { return len(p.gpus) < len(p.types) })
+}
+
+func (c *checker) untolerated(p *pool) {
+	given := pluginTolerations(c.plugin)
+	for i, t := range p.taintList() {
+		if c.toleratesAll(given, []corev1.Taint{t}) {
+			continue
+		}
+		c.mistake(p.item, fmt.Sprintf("spec.template.spec.taints[%d]", i),
+			"the device plugin does not tolerate %s, so that it runs on no node of this pool, and nodes that never offer their GPUs are replaced again and again: "+
+				"write in DevicePlugin %s (%s) spec.tolerations: [%s]",
+			taintText(t), c.plugin.Name, c.pluginItem.Origin, tolerationsText(append(slices.Clone(given), tolerationOf(t))))
+	}
+}
+
+// pluginTolerations are those of the plugin's pods. Taints of nodes in trouble are
+// tolerated by every DaemonSet, those that vanish by themselves hold nobody up.
+func pluginTolerations(plugin *v1alpha1.DevicePlugin) []corev1.Toleration {
+	if plugin.Spec.Tolerations == nil {
+		return []corev1.Toleration{{Key: whole, Operator: corev1.TolerationOpExists}}
+	}
+	var out []corev1.Toleration
+	for _, t := range plugin.Spec.Tolerations {
+		out = append(out, corev1.Toleration{
+			Key: t.Key, Operator: corev1.TolerationOperator(t.Operator), Value: t.Value, Effect: corev1.TaintEffect(t.Effect),
+		})
+	}
+	return out
+}
+
+func tolerationOf(t corev1.Taint) corev1.Toleration {
+	out := corev1.Toleration{Key: t.Key, Operator: corev1.TolerationOpExists, Effect: t.Effect}
+	if t.Value != "" {
+		out.Operator, out.Value = corev1.TolerationOpEqual, t.Value
+	}
+	return out
+}
+
+func taintText(t corev1.Taint) string {
+	if t.Value == "" {
+		return fmt.Sprintf("%s:%s", t.Key, t.Effect)
+	}
+	return fmt.Sprintf("%s=%s:%s", t.Key, t.Value, t.Effect)
+}
+
+// tolerationsText writes tolerations as in YAML.
+func tolerationsText(list []corev1.Toleration) string {
+	var out []string
+	for _, t := range list {
+		var fields []string
+		for _, f := range []struct{ name, value string }{
+			{"key", t.Key}, {"operator", string(t.Operator)}, {"value", quoted(t.Value)}, {"effect", string(t.Effect)},
+		} {
+			if f.value != "" {
+				fields = append(fields, f.name+": "+f.value)
+			}
+		}
+		out = append(out, "{"+strings.Join(fields, ", ")+"}")
+	}
+	return strings.Join(out, ", ")
+}
+
+// quoted puts a text in quotes, an empty one not.
+func quoted(s string) string {
+	if s == "" {
+		return ""
+	}
+	return fmt.Sprintf("%q", s)
+}

@@ -1,0 +1,139 @@
+package gpulint
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/poolwright/poolwright/reconciler/state"
+)
+
+// workload is something that makes pods.
+type workload struct {
+	item state.Item
+	// path is that of the pods' spec in the object.
+	path string
+	pod  corev1.PodSpec
+	// atOnce is how many pods come at once.
+	atOnce int
+}
+
+// controller is what matters of an object that makes pods: of any of the kinds.
+type controller struct {
+	Spec struct {
+		Replicas            *int64    `json:"replicas"`
+		Parallelism         *int64    `json:"parallelism"`
+		Completions         *int64    `json:"completions"`
+		PodManagementPolicy string    `json:"podManagementPolicy"`
+		Template            podSpecOf `json:"template"`
+		JobTemplate         struct {
+			Spec struct {
+				Parallelism *int64    `json:"parallelism"`
+				Completions *int64    `json:"completions"`
+				Template    podSpecOf `json:"template"`
+			} `json:"spec"`
+		} `json:"jobTemplate"`
+	} `json:"spec"`
+}
+
+type podSpecOf struct {
+	Spec corev1.PodSpec `json:"spec"`
+}
+
+func (c *checker) readWorkload(item state.Item) {
+	w := workload{item: item, path: "spec.template.spec", atOnce: 1}
+	if item.Key.Group+"/"+item.Key.Kind == "/Pod" {
+		var pod podSpecOf
+		if read(item.Object, &pod) {
+			w.path, w.pod = "spec", pod.Spec
+			c.workloads = append(c.workloads, w)
+		}
+		return
+	}
+	var o controller
+	known := item.Key.Group + "/" + item.Key.Kind
+	switch known {
+	case "apps/Deployment", "apps/StatefulSet", "apps/ReplicaSet", "apps/DaemonSet", "/ReplicationController", "batch/Job", "batch/CronJob":
+	default:
+		return
+	}
+	if !read(item.Object, &o) {
+		return
+	}
+	w.pod = o.Spec.Template.Spec
+	switch known {
+	case "batch/CronJob":
+		job := o.Spec.JobTemplate.Spec
+		w.path, w.pod, w.atOnce = "spec.jobTemplate.spec.template.spec", job.Template.Spec, parallel(job.Parallelism, job.Completions)
+	case "batch/Job":
+		w.atOnce = parallel(o.Spec.Parallelism, o.Spec.Completions)
+	case "apps/DaemonSet": // Its pods bring no nodes.
+	case "apps/StatefulSet":
+		// Otherwise each pod waits for the one before.
+		if o.Spec.PodManagementPolicy == "Parallel" {
+			w.atOnce = bounded(o.Spec.Replicas)
+		}
+	default:
+		w.atOnce = bounded(o.Spec.Replicas)
+	}
+	c.workloads = append(c.workloads, w)
+}
+
+func parallel(parallelism, completions *int64) int {
+	if completions == nil {
+		return bounded(parallelism)
+	}
+	return min(bounded(parallelism), bounded(completions))
+}
+
+// bounded is a number of pods; nil is one, and nobody's pods are counted beyond
+// what one batch of the scheduler may hold.
+func bounded(n *int64) int {
+	const most = 10_000
+	if n == nil {
+		return 1
+	}
+	return int(max(0, min(*n, most)))
+}
+
+// ask is what one container asks of one resource.
+type ask struct {
+	// path is the field's.
+	path     string
+	resource string
+	amount   int64
+}
+
+// asks lists what the containers ask of NVIDIA's resources. The kubelet gives
+// devices to each container by itself, so that they are not added up.
+func (w workload) asks() []ask {
+	var out []ask
+	add := func(field string, containers []corev1.Container) {
+		for i, c := range containers {
+			where, list := "limits", c.Resources.Limits
+			if len(list) == 0 {
+				where, list = "requests", c.Resources.Requests
+			}
+			for _, name := range nvidia(list) {
+				out = append(out, ask{
+					path:     fmt.Sprintf("%s.%s[%d].resources.%s[%s]", w.path, field, i, where, name),
+					resource: name, amount: amountOf(list, name),
+				})
+			}
+		}
+	}
+	add("containers", w.pod.Containers)
+	add("initContainers", w.pod.InitContainers)
+	return out
+}
+
+// nvidia are the names of NVIDIA's resources that a list asks for.
+func nvidia(list corev1.ResourceList) []string {
+	named := map[string]bool{}
+	for name, q := range list {
+		if isNVIDIA(string(name)) && q.Sign() > 0 {
+			named[string(name)] = true
+		}
+	}
+	return sortedKeys(named)
+}
