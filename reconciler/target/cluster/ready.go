@@ -23,6 +23,9 @@ type readiness struct {
 }
 
 func readinessOf(live *unstructured.Unstructured) readiness {
+	if replacedByHand(live) {
+		return accepted(live)
+	}
 	result, err := status.Compute(live)
 	if err != nil {
 		return readiness{failed: true, reason: "its status cannot be read: " + err.Error()}
@@ -32,6 +35,23 @@ func readinessOf(live *unstructured.Unstructured) readiness {
 		reason = result.Status.String()
 	}
 	return readiness{ready: result.Status == status.CurrentStatus, failed: result.Status == status.FailedStatus, reason: reason}
+}
+
+// replacedByHand tells a DaemonSet whose pods its controller does not replace: who
+// does so takes their time, one node after the other in the case of device plugins,
+// and nothing else has to wait for the last of them.
+func replacedByHand(live *unstructured.Unstructured) bool {
+	strategy, _, _ := unstructured.NestedString(live.Object, "spec", "updateStrategy", "type")
+	return live.GetKind() == "DaemonSet" && live.GroupVersionKind().Group == "apps" && strategy == "OnDelete" && live.GetDeletionTimestamp() == nil
+}
+
+// accepted is the readiness of what its controller only has to know.
+func accepted(live *unstructured.Unstructured) readiness {
+	observed, found, _ := unstructured.NestedInt64(live.Object, "status", "observedGeneration")
+	if found && observed >= live.GetGeneration() {
+		return readiness{ready: true, reason: "its controller knows it; pods are replaced one by one"}
+	}
+	return readiness{reason: "its controller has not seen it yet"}
 }
 
 func (w *World) noteReadiness(k state.Key, live *unstructured.Unstructured) {

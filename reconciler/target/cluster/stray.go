@@ -52,7 +52,7 @@ func (o *observation) stray(k state.Key, kind kinds.Kind, live *unstructured.Uns
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.strays = append(o.strays, doubt{item: state.Item{
-		Key: k, Version: kind.Version, Applied: rec.Desired, Wave: kinds.Wave(k.Group, k.Kind), Owner: owner,
+		Key: k, Version: kind.Version, Applied: rec.Desired, Wave: wave(k, live.Object), Owner: owner,
 	}, live: live})
 }
 
@@ -87,6 +87,9 @@ func (o *observation) bury(ctx context.Context) {
 		dying[s.item.Key] = true
 	}
 	parallel.Each(requests, o.strays, func(s doubt) {
+		if o.stillMounted(ctx, s.live) {
+			return
+		}
 		item := observed(s.item, s.live, strip(s.live.Object), s.item.Applied)
 		if isSecret(item.Key) {
 			if err := o.world.mask.load(ctx); err != nil {
@@ -96,6 +99,9 @@ func (o *observation) bury(ctx context.Context) {
 			item.Object = o.world.mask.secret(item.Object)
 		}
 		item.Grave = o.world.grave(ctx, s.live, item.Key, dying)
+		if item.Grave == "" {
+			item.Grave = o.lostGPUs(ctx, s.live)
+		}
 		rec, _ := o.world.store.Get(item.Key)
 		item.Leaving = rec.Leaving && rec.Print.UID == item.Live.UID
 		if rec.Rebuilt && item.Grave == "" {

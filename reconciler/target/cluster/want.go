@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/deviceplugin"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/target"
 	"github.com/poolwright/poolwright/reconciler/target/cluster/internal/kinds"
@@ -29,11 +30,13 @@ func (w *World) adopt(memos map[state.Key]memo) {
 	w.memos = memos
 }
 
-// Want implements target.Target: the declared Kubernetes objects as they will
-// be sent, labelled, in their waves, without what only a live object has.
+// Want implements target.Target: the declared Kubernetes objects, and those that a
+// DevicePlugin stands for, as they will be sent, labelled, in their waves, without
+// what only a live object has.
 func (w *World) Want(ctx context.Context, declared state.Set) (state.Set, error) {
+	expanded, mistakes := deviceplugin.Expand(declared)
 	var mine []state.Item
-	for _, item := range declared.Items() {
+	for _, item := range expanded.Items() {
 		if item.Key.Target == Name {
 			mine = append(mine, item)
 		}
@@ -44,7 +47,7 @@ func (w *World) Want(ctx context.Context, declared state.Set) (state.Set, error)
 	if err := w.maskIfNeeded(ctx, mine); err != nil {
 		return state.Set{}, err
 	}
-	b := &wish{world: w, memos: map[state.Key]memo{}, origins: map[state.Key]state.Origin{}}
+	b := &wish{world: w, memos: map[state.Key]memo{}, origins: map[state.Key]state.Origin{}, problems: mistakes}
 	for _, item := range mine {
 		if err := b.add(item); err != nil {
 			return state.Set{}, err
@@ -157,7 +160,7 @@ func (b *wish) add(item state.Item) error {
 	}
 	b.origins[item.Key] = item.Origin
 	item.Object = b.world.clean(item)
-	item.Wave = kinds.Wave(item.Key.Group, item.Key.Kind)
+	item.Wave, item.Shrink = wave(item.Key, item.Object), kinds.Shrink(item.Key.Group, item.Key.Kind)
 	item.Grave, item.Live, item.Owner, item.Applied = "", state.Identity{}, "", ""
 	b.items = append(b.items, item)
 	return nil
@@ -170,35 +173,6 @@ func unknownKind(item state.Item, versions []string) string {
 	}
 	return fmt.Sprintf("%s: the cluster does not know the kind %s; commit its CustomResourceDefinition too, or install it first",
 		item.Key, gvkOf(item).GroupKind())
-}
-
-// installedGroups are the groups whose kinds our installation brings.
-func installedGroups() []string {
-	return []string{v1alpha1.GroupVersion.Group, "karpenter.sh", "karpenter.k8s.aws"}
-}
-
-// notInstalled says once, for all objects of such kinds, that the installation
-// is missing: a new user's first plan should not tell it of every object.
-func (b *wish) notInstalled() error {
-	if len(b.uninstalled) == 0 {
-		return nil
-	}
-	var missing []string
-	for _, item := range b.uninstalled {
-		missing = append(missing, gvkOf(item).GroupKind().String())
-	}
-	slices.Sort(missing)
-	list := strings.Join(slices.Compact(missing), ", ")
-	_, ours, err := b.world.kinds.Find(v1alpha1.GroupVersion.WithKind("Sync"))
-	if err != nil {
-		return err
-	}
-	if ours {
-		b.problem(b.uninstalled[0], "kinds of Poolwright's installation are missing in this cluster: the controller installs them when it starts, and so does `poolwright bootstrap DIR`: %s", list)
-		return nil
-	}
-	b.problem(b.uninstalled[0], "Poolwright is not installed in this cluster: run `poolwright bootstrap DIR`, which brings these kinds: %s", list)
-	return nil
 }
 
 // stripped are the annotations that exported copies carry and that belong to

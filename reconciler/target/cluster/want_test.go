@@ -127,7 +127,7 @@ status: {nodes: 3}
 	if d := cmp.Diff(want, got.Object); d != "" {
 		t.Error(d)
 	}
-	if got.Key.Namespace != "" || got.Wave != 2 {
+	if got.Key.Namespace != "" || got.Wave != 5 {
 		t.Errorf("key %v, wave %d", got.Key, got.Wave)
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/poolwright/poolwright/reconciler/state"
 )
 
 // Defined lists the kinds, one per served version, that a
@@ -49,11 +51,19 @@ func Whole(group, kind string) bool {
 	return false
 }
 
-// Waves of work: what defines, what others refer to, what works, and what can
-// stand in the others' way.
+// Waves of work: what defines, what others refer to, room that is given up, what
+// fills room, room, what works, and what can stand in the others' way.
+//
+// NodeOverlays say how many pods go on a node's GPUs and device plugins make it
+// true. Where there is to be less, the overlay goes first, so that no node is bought
+// for pods that it will not take; else the plugin. Both go before pods and NodePools:
+// a pool without its overlay would buy a node for each share.
 const (
 	waveDefinitions = iota
 	waveClasses
+	waveShrink
+	wavePlugin
+	waveOverlays
 	waveRest
 	waveGates
 )
@@ -63,9 +73,13 @@ func Wave(group, kind string) int {
 	switch kind {
 	case "CustomResourceDefinition", "Namespace":
 		return waveDefinitions
-	case "Cluster":
+	case "Cluster", "DevicePlugin":
 		if group == "poolwright.dev" {
-			return waveClasses
+			return map[string]int{"Cluster": waveClasses, "DevicePlugin": wavePlugin}[kind]
+		}
+	case "NodeOverlay":
+		if group == "karpenter.sh" {
+			return waveOverlays
 		}
 	case "ServiceAccount", "ResourceQuota", "LimitRange":
 		// Pods are refused without the first, and escape the others.
@@ -79,4 +93,24 @@ func Wave(group, kind string) int {
 		return waveClasses
 	}
 	return waveRest
+}
+
+// PluginWave is the place of what is made for a profile of GPUs: the plugin, and
+// before it the configuration that its pods mount.
+func PluginWave(group, kind string) int {
+	switch {
+	case group == "" && kind == "ConfigMap":
+		return waveClasses
+	case group == "apps" && kind == "DaemonSet":
+		return wavePlugin
+	}
+	return Wave(group, kind)
+}
+
+// Shrink is where a kind gives up room; nil for the kinds that hold none.
+func Shrink(group, kind string) *state.Shrink {
+	if group != "karpenter.sh" || kind != "NodeOverlay" {
+		return nil
+	}
+	return &state.Shrink{Field: []string{"spec", "capacity"}, Wave: waveShrink}
 }

@@ -91,13 +91,28 @@ func TestWavesPutFirstWhatOthersNeed(t *testing.T) {
 	order := [][2]string{
 		{"", "Namespace"}, {"apiextensions.k8s.io", "CustomResourceDefinition"},
 		{"poolwright.dev", "Cluster"}, {"karpenter.k8s.aws", "EC2NodeClass"}, {"scheduling.k8s.io", "PriorityClass"}, {"", "ServiceAccount"},
-		{"karpenter.sh", "NodePool"}, {"apps", "Deployment"}, {"other.example.com", "Cluster"},
+		{"poolwright.dev", "DevicePlugin"}, {"karpenter.sh", "NodeOverlay"},
+		{"karpenter.sh", "NodePool"}, {"apps", "Deployment"}, {"other.example.com", "Cluster"}, {"other.example.com", "NodeOverlay"},
 		{"admissionregistration.k8s.io", "ValidatingWebhookConfiguration"},
 	}
-	want := []int{0, 0, 1, 1, 1, 1, 2, 2, 2, 3}
+	want := []int{0, 0, 1, 1, 1, 1, 3, 4, 5, 5, 5, 5, 6}
 	for i, k := range order {
 		if got := Wave(k[0], k[1]); got != want[i] {
 			t.Errorf("%v is in wave %d, want %d", k, got, want[i])
 		}
+	}
+}
+
+func TestAnOverlayGivesUpRoomBeforeThePluginTakesItAway(t *testing.T) {
+	plugin, overlay := PluginWave("apps", "DaemonSet"), Wave("karpenter.sh", "NodeOverlay")
+	shrink := Shrink("karpenter.sh", "NodeOverlay")
+	if shrink == nil || shrink.Wave >= plugin || plugin >= overlay || overlay >= Wave("karpenter.sh", "NodePool") {
+		t.Errorf("shrink %v, plugin %d, overlay %d", shrink, plugin, overlay)
+	}
+	if config := PluginWave("", "ConfigMap"); config >= plugin {
+		t.Errorf("the configuration comes in wave %d, the pods that mount it in %d", config, plugin)
+	}
+	if PluginWave("karpenter.sh", "NodeOverlay") != overlay || Shrink("karpenter.sh", "NodePool") != nil || Shrink("example.com", "NodeOverlay") != nil {
+		t.Error("other kinds have another place")
 	}
 }
