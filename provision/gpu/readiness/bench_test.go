@@ -55,6 +55,8 @@ type bench struct {
 	events   *record.FakeRecorder
 	registry *prometheus.Registry
 	sharing  gpu.Sharing
+	// unknown is returned instead of sharing.
+	unknown error
 	// fails answers writes and live reads instead of the server.
 	fails func(verb string, object client.Object) error
 	told  int
@@ -150,7 +152,7 @@ func (b *bench) restart() {
 	var err error
 	b.keeper, err = readiness.New(readiness.Config{
 		Cache: b.cache, Client: b.api, Live: b.api, Book: b.book, Recorder: b.events, Registry: b.registry, Clock: b.clock,
-		Sharing: func(context.Context) (gpu.Sharing, error) { return b.sharing, nil },
+		Sharing: func(context.Context) (gpu.Sharing, error) { return b.sharing, b.unknown },
 		Tell:    func() { b.told++ }, Log: logr.Discard(),
 	})
 	if err != nil {

@@ -30,7 +30,8 @@ import (
 const (
 	controllerName = "poolwright.gpu.readiness"
 	// grace is how long a node may offer something else than we vouch for before
-	// we take our word back: longer than a plugin takes to restart.
+	// we take our word back, and how long a process watches a node before it
+	// replaces it: longer than a plugin takes to restart.
 	grace = 2 * time.Minute
 	// conflictRetry is when a write is tried again that met another's.
 	conflictRetry = 200 * time.Millisecond

@@ -48,7 +48,7 @@ func (k *Keeper) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 // attend does what a node needs; it returns when it must be looked at again, or 0.
 func (k *Keeper) attend(ctx context.Context, s sight) (time.Duration, error) {
 	ready := nodeReady(s.node)
-	if s.verdict.Agrees && (ready || !tainted(s.node)) {
+	if s.verdict.Agrees && (ready || initialized(s.node) && !tainted(s.node)) {
 		k.memory.settle(s.node.Name)
 		if err := k.vouch(ctx, s); err != nil {
 			return 0, err

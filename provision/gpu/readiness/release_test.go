@@ -13,6 +13,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/poolwright/poolwright/provision/gpu"
+	"github.com/poolwright/poolwright/provision/gpu/readiness"
 )
 
 func TestANodeIsReleasedOnceItOffersItsGPUs(t *testing.T) {
@@ -152,5 +153,58 @@ func TestAFailedReadDecidesNothing(t *testing.T) {
 				t.Error("something was done")
 			}
 		})
+	}
+}
+
+func TestANodeWithAPluginOfItsOwnNeedsNoneOfOurs(t *testing.T) {
+	node, claim, _, _ := starting()
+	offering(40)(node)
+	node.Status.NodeInfo.OSImage = "Bottlerocket OS 1.30"
+	b := newBench(t, node, claim)
+	if b.step(); b.offer() != offered40 || b.taints() != "nvidia.com/gpu team" {
+		t.Errorf("offer %q, taints %s", b.offer(), b.taints())
+	}
+}
+
+func TestANodeThatCameWithoutTheTaintEndsTheRowOfFailuresToo(t *testing.T) {
+	node, claim, pod, set := starting()
+	offering(40)(node)
+	node.Spec.Taints = node.Spec.Taints[:1]
+	b := newBench(t, node, claim, pod, set)
+	for range 2 {
+		b.step()
+	}
+	if b.offer() != offered40 || len(b.book.offered) != 1 || len(b.said()) != 0 {
+		t.Errorf("offer %q, book %v", b.offer(), b.book.offered)
+	}
+	b.edit(offering(0))
+	b.step()
+	b.clock.Step(grace)
+	if b.step(); b.offer() != "" || b.claim() == nil {
+		t.Errorf("it failed before it was initialized, and we vouch for %q", b.offer())
+	}
+	b.clock.SetTime(epoch.Add(10 * time.Minute))
+	if b.step(); b.claim() != nil {
+		t.Error("it is there for ever")
+	}
+}
+
+func TestWhileNobodyKnowsHowGPUsAreSharedNothingIsDone(t *testing.T) {
+	node, claim, pod, set := starting()
+	offering(40)(node)
+	b := newBench(t, node, claim, pod, set)
+	b.unknown = errors.New("down")
+	b.clock.Step(time.Hour)
+	if _, err := b.reconcile(); !errors.Is(err, b.unknown) || !strings.Contains(b.taints(), gpu.StartupTaint) || b.claim() == nil {
+		t.Errorf("error %v, taints %s", err, b.taints())
+	}
+	if _, err := b.keeper.Pools(t.Context()); !errors.Is(err, b.unknown) {
+		t.Errorf("pools: %v", err)
+	}
+}
+
+func TestAKeeperNeedsAllOfItsParts(t *testing.T) {
+	if _, err := readiness.New(readiness.Config{}); err == nil {
+		t.Error("one with none was built")
 	}
 }

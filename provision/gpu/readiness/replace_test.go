@@ -21,6 +21,7 @@ func TestANodeThatNeverOffersItsGPUsIsReplacedAtItsDeadline(t *testing.T) {
 	node, claim, pod, set := starting()
 	offering(30)(node)
 	b := newBench(t, node, claim, pod, set)
+	b.step()
 	b.clock.SetTime(epoch.Add(10*time.Minute - time.Nanosecond))
 	if wait := b.step(); wait != time.Nanosecond || b.claim() == nil {
 		t.Fatalf("before its deadline: wait %s, claim %v", wait, b.claim())
@@ -50,6 +51,7 @@ func TestANodeThatNeverOffersItsGPUsIsReplacedAtItsDeadline(t *testing.T) {
 func TestARepeatedFailureSaysUntilWhenThePoolIsHeld(t *testing.T) {
 	node, claim, pod, set := starting()
 	b := newBench(t, node, claim, pod, set)
+	b.step()
 	b.clock.SetTime(epoch.Add(11 * time.Minute))
 	b.book.failed, b.book.until = []string{"shared"}, epoch.Add(64*time.Minute)
 	b.step()
@@ -174,6 +176,7 @@ func pinned(node string) *corev1.Affinity {
 func TestAClaimCountsAsOneFailureHoweverOftenItsDeletionIsTried(t *testing.T) {
 	node, claim, pod, set := starting()
 	b := newBench(t, node, claim, pod, set)
+	b.step()
 	b.clock.SetTime(epoch.Add(time.Hour))
 	down := true
 	b.fails = func(verb string, _ client.Object) error {
@@ -188,6 +191,8 @@ func TestAClaimCountsAsOneFailureHoweverOftenItsDeletionIsTried(t *testing.T) {
 		}
 	}
 	b.restart()
+	b.step()
+	b.clock.Step(grace)
 	if _, err := b.reconcile(); err == nil {
 		t.Fatal("the deletion did not fail")
 	}
@@ -202,6 +207,7 @@ func TestACrashBetweenMarkAndCountLosesTheCountOnly(t *testing.T) {
 	node, claim, pod, set := starting()
 	claim.Annotations = map[string]string{"poolwright.dev/gpu-failed": readiness.NoDriver}
 	b := newBench(t, node, claim, pod, set)
+	b.step()
 	b.clock.SetTime(epoch.Add(time.Hour))
 	if b.step(); len(b.book.failed) != 0 || b.claim() != nil {
 		t.Errorf("%d failures, claim %v", len(b.book.failed), b.claim())
@@ -258,6 +264,7 @@ func TestAClaimThatChangesUnderOurHandsIsReadAgainFirst(t *testing.T) {
 	for _, at := range []string{"patch", "delete"} {
 		node, claim, pod, set := starting()
 		b := newBench(t, node, claim, pod, set)
+		b.step()
 		b.clock.SetTime(epoch.Add(10 * time.Minute))
 		b.fails = func(verb string, o client.Object) error {
 			if verb == at {
@@ -305,6 +312,18 @@ func TestTheDeadlineBeginsWhenThePluginCouldCome(t *testing.T) {
 		b.sharing.Profiles[0].ReadyTimeout = 0
 		if wait := b.step(); wait != 10*time.Minute-7*time.Second {
 			t.Errorf("it has %s left", wait)
+		}
+	})
+	t.Run("and a process that finds it passed watches the node for a while", func(t *testing.T) {
+		node, claim, pod, set := starting()
+		b := newBench(t, node, claim, pod, set)
+		b.clock.SetTime(epoch.Add(time.Hour))
+		if wait := b.step(); wait != grace {
+			t.Errorf("it has %s left", wait)
+		}
+		b.clock.Step(grace)
+		if b.step(); b.claim() != nil {
+			t.Error("it is there for ever")
 		}
 	})
 	t.Run("and not before registration", func(t *testing.T) {

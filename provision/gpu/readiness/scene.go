@@ -107,11 +107,17 @@ func (s *sight) explain() {
 	v.Message = fmt.Sprintf("no pod of the device plugin is on the node: DaemonSet %s has none for it", s.set.Name)
 }
 
-// deadline is when a node must offer its GPUs that registered then, and that
-// this process met then. A DaemonSet that came after the node gives it the whole
-// time again: before that nothing could start. So does the process's own start
-// where there is no DaemonSet at all.
+// deadline is when a node must offer its GPUs that registered at one time, and
+// that this process met at another. A DaemonSet that came after the node gives it
+// the whole time again: before that nothing could start. So does the process's own
+// start where there is no DaemonSet at all. And every process watches a node for a
+// while before it judges: the one that follows an outage of the API server finds
+// nodes that had no way to start.
 func (s *sight) deadline(registered, met time.Time) time.Time {
+	timeout := s.profile.ReadyTimeout
+	if timeout <= 0 {
+		timeout = defaultTimeout
+	}
 	start := met
 	if s.set != nil {
 		start = s.set.CreationTimestamp.Time
@@ -119,11 +125,11 @@ func (s *sight) deadline(registered, met time.Time) time.Time {
 	if start.Before(registered) || Builtin(s.node) {
 		start = registered
 	}
-	timeout := s.profile.ReadyTimeout
-	if timeout <= 0 {
-		timeout = defaultTimeout
+	due, watched := start.Add(timeout), met.Add(min(grace, timeout))
+	if due.Before(watched) {
+		return watched
 	}
-	return start.Add(timeout)
+	return due
 }
 
 // untolerated lists the node's taints that keep the DaemonSet's pods away.

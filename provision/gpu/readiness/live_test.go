@@ -1,0 +1,252 @@
+package readiness_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/retry"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/poolwright/poolwright/provision/gpu"
+	"github.com/poolwright/poolwright/provision/gpu/readiness"
+)
+
+// live is a control plane with the Keeper on a manager, and everything else
+// played by hand but the DaemonSet controller.
+type live struct {
+	*testing.T
+	api      client.Client
+	keeper   *readiness.Keeper
+	registry *prometheus.Registry
+
+	mu      sync.Mutex
+	sharing gpu.Sharing
+	book    book
+}
+
+func (l *live) Failed(pool, diagnosis string) (int, time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.book.Failed(pool, diagnosis)
+}
+
+func (l *live) Offered(pool string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.book.Offered(pool)
+}
+
+func (l *live) State(pool string) (int, time.Time, string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.book.State(pool)
+}
+
+func (l *live) Pools() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.book.Pools()
+}
+
+func (l *live) share(s gpu.Sharing) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.sharing = s
+}
+
+func startLive(t *testing.T, server *rest.Config) *live {
+	t.Helper()
+	l := &live{T: t, registry: prometheus.NewRegistry()}
+	var err error
+	if l.api, err = client.New(server, client.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	mgr, err := ctrl.NewManager(server, ctrl.Options{Scheme: scheme.Scheme, Metrics: metricsserver.Options{BindAddress: "0"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.keeper, err = readiness.New(readiness.Config{
+		Cache: mgr.GetCache(), Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Book: l, Registry: l.registry, Clock: clock.RealClock{},
+		Sharing: func(context.Context) (gpu.Sharing, error) {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			return l.sharing, nil
+		},
+		//nolint:staticcheck // As in the controller.
+		Recorder: mgr.GetEventRecorderFor("poolwright"), Log: logr.Discard(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.keeper.SetupWithManager(mgr); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- mgr.Start(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	return l
+}
+
+// eventually polls until what returns "", and fails with its last word.
+func (l *live) eventually(what func() string) {
+	l.Helper()
+	word := ""
+	err := wait.PollUntilContextTimeout(l.Context(), 50*time.Millisecond, 30*time.Second, true, func(context.Context) (bool, error) {
+		word = what()
+		return word == "", nil
+	})
+	if err != nil {
+		l.Fatal(word)
+	}
+}
+
+func (l *live) must(err error) {
+	l.Helper()
+	if err != nil {
+		l.Fatal(err)
+	}
+}
+
+func (l *live) node(name string) *corev1.Node {
+	l.Helper()
+	node := &corev1.Node{}
+	l.must(l.api.Get(l.Context(), client.ObjectKey{Name: name}, node))
+	return node
+}
+
+// edit changes a node as kubelets and operators do: read, change, write, again
+// after a conflict.
+func (l *live) edit(name string, status bool, change func(*corev1.Node)) {
+	l.Helper()
+	l.must(retry.OnError(wait.Backoff{Steps: 50, Duration: 5 * time.Millisecond, Factor: 1.1}, func(error) bool { return true }, func() error {
+		node := &corev1.Node{}
+		if err := l.api.Get(l.Context(), client.ObjectKey{Name: name}, node); err != nil {
+			return err
+		}
+		change(node)
+		if status {
+			return l.api.Status().Update(l.Context(), node)
+		}
+		return l.api.Update(l.Context(), node)
+	}))
+}
+
+// join makes a DaemonSet, a claim and its registered node, all named after a
+// profile. The claim has a finalizer, as Karpenter gives it.
+func (l *live) join(profile string, timeout time.Duration, taints ...corev1.Taint) {
+	l.Helper()
+	ctx := l.Context()
+	l.share(gpu.Sharing{Name: "nvidia", Profiles: []gpu.Profile{{
+		Name: profile, Pools: []string{profile}, Strategy: gpu.TimeSlicing, Replicas: 10, ReadyTimeout: timeout,
+	}}})
+	claim := &karpv1.NodeClaim{
+		ObjectMeta: metav1.ObjectMeta{Name: profile, Labels: map[string]string{karpv1.NodePoolLabelKey: profile}, Finalizers: []string{"karpenter.sh/termination"}},
+		Spec: karpv1.NodeClaimSpec{
+			NodeClassRef: &karpv1.NodeClassReference{Group: "karpenter.k8s.aws", Kind: "EC2NodeClass", Name: "x"},
+			Requirements: []karpv1.NodeSelectorRequirementWithMinValues{{Key: corev1.LabelArchStable, Operator: corev1.NodeSelectorOpIn, Values: []string{"amd64"}}},
+		},
+	}
+	l.must(l.api.Create(ctx, claim))
+	l.must(l.api.Create(ctx, liveSet(profile)))
+	node, _, _, _ := starting()
+	node.ObjectMeta = metav1.ObjectMeta{Name: profile, Labels: node.Labels,
+		OwnerReferences: []metav1.OwnerReference{{APIVersion: "karpenter.sh/v1", Kind: "NodeClaim", Name: profile, UID: claim.UID}}}
+	node.Labels[karpv1.NodePoolLabelKey] = profile
+	node.Spec.Taints = append(taints, corev1.Taint{Key: gpu.StartupTaint, Effect: corev1.TaintEffectNoSchedule})
+	l.must(l.api.Create(ctx, node))
+	l.edit(profile, true, func(n *corev1.Node) {
+		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "KubeletReady", LastHeartbeatTime: metav1.Now()}}
+	})
+	claim.Status.NodeName, claim.Status.ProviderID = profile, "aws:///us-east-1a/i-"+profile
+	claim.StatusConditions().SetTrue(karpv1.ConditionTypeRegistered)
+	l.must(l.api.Status().Update(ctx, claim))
+}
+
+func liveSet(profile string) *appsv1.DaemonSet {
+	ours := map[string]string{gpu.ProfileLabel: profile}
+	revision := map[string]string{gpu.RevisionAnnotation: "r1"}
+	return &appsv1.DaemonSet{
+		ObjectMeta: metav1.ObjectMeta{Name: "plugin-" + profile, Namespace: gpu.PluginNamespace, Labels: ours, Annotations: revision},
+		Spec: appsv1.DaemonSetSpec{
+			Selector: &metav1.LabelSelector{MatchLabels: ours},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: ours, Annotations: revision},
+				Spec: corev1.PodSpec{
+					Containers:   []corev1.Container{{Name: "plugin", Image: "plugin"}},
+					NodeSelector: map[string]string{karpv1.NodePoolLabelKey: profile},
+					Tolerations:  []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
+				},
+			},
+		},
+	}
+}
+
+// serve plays the plugin: its pod, which the DaemonSet controller makes, becomes
+// ready, and the kubelet reports the shares.
+func (l *live) serve(profile string, shares int64) {
+	l.Helper()
+	l.eventually(func() string {
+		pods := &corev1.PodList{}
+		if err := l.api.List(l.Context(), pods, client.InNamespace(gpu.PluginNamespace), client.MatchingLabels{gpu.ProfileLabel: profile}); err != nil || len(pods.Items) != 1 {
+			return fmt.Sprintf("%d plugin pods, error %v", len(pods.Items), err)
+		}
+		pod := &pods.Items[0]
+		pod.Status.Phase = corev1.PodRunning
+		pod.Status.Conditions = append(slices.DeleteFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodReady }),
+			corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionTrue})
+		if err := l.api.Status().Update(l.Context(), pod); err != nil {
+			return err.Error()
+		}
+		return ""
+	})
+	l.edit(profile, true, func(n *corev1.Node) {
+		list := n.Status.Allocatable
+		offering(shares)(n)
+		for name, quantity := range list {
+			if name != gpu.Resource {
+				n.Status.Allocatable[name] = quantity
+			}
+		}
+		n.Status.Capacity = n.Status.Allocatable
+	})
+}
+
+func (l *live) startupTaint(name string) bool {
+	return slices.ContainsFunc(l.node(name).Spec.Taints, func(t corev1.Taint) bool { return t.Key == gpu.StartupTaint })
+}
+
+// events are what was said about a NodeClaim.
+func (l *live) events(claim string) []string {
+	l.Helper()
+	list := &corev1.EventList{}
+	l.must(l.api.List(l.Context(), list))
+	var out []string
+	for _, e := range list.Items {
+		if e.InvolvedObject.Kind == "NodeClaim" && e.InvolvedObject.Name == claim {
+			out = append(out, fmt.Sprintf("%s %s %s", e.Type, e.Reason, e.Message))
+		}
+	}
+	return out
+}
