@@ -26,6 +26,7 @@ import (
 
 	"github.com/poolwright/poolwright/provision/engine"
 	"github.com/poolwright/poolwright/provision/engine/gate"
+	"github.com/poolwright/poolwright/provision/gpu/hold"
 	"github.com/poolwright/poolwright/provision/sandbox"
 	"github.com/poolwright/poolwright/provision/sandbox/aws"
 	"github.com/poolwright/poolwright/provision/sandbox/aws/policy"
@@ -52,6 +53,7 @@ func TestTheEngineInAWorld(t *testing.T) {
 	w.holdToPolicy(t)
 	w.startEngine(t)
 	t.Run("the engine's policy is enough for a node's whole life", w.aNodesLife)
+	t.Run("nodes with GPUs are held until they are released", w.gpuNodes)
 	t.Run("an alias that the CRD lets through does not end the process", w.badAlias)
 	t.Run("after an outage disruption waits until the caches are proven", w.outage)
 	t.Run("the engine was denied nothing", w.nothingWasDenied)
@@ -150,12 +152,14 @@ func (w *world) startEngine(t *testing.T) {
 		t.Fatal(err)
 	}
 	eng.GuardCollection(w.gates(t).CheckOrphans)
+	eng.ShowNodes(hold.Vouched(w.logger()))
 	mgr, err := ctrl.NewManager(eng.RESTConfig(), eng.ManagerOptions(manager.Options{
 		Metrics: server.Options{BindAddress: "0"}, HealthProbeBindAddress: "0",
 	}))
 	if err != nil {
 		t.Fatal(err)
 	}
+	w.holdNodes(eng, mgr)
 	ctx, stop := context.WithCancel(context.Background())
 	if err := eng.AddTo(ctx, mgr); err != nil {
 		t.Fatal(err)
