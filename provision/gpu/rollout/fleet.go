@@ -47,7 +47,8 @@ type member struct {
 	agreed time.Duration
 }
 
-// look reads the fleet.
+// look reads the fleet. It is errBehind while the cache does not show what this
+// process did.
 func (r *Roller) look(ctx context.Context) (fleet, error) {
 	sharing, err := r.Sharing(ctx)
 	if err != nil {
@@ -67,6 +68,9 @@ func (r *Roller) look(ctx context.Context) (fleet, error) {
 	}
 	if err := r.Cache.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing nodes: %w", err)
+	}
+	if !r.caughtUp(nodes.Items) {
+		return nil, errBehind
 	}
 	on := map[string][]*corev1.Pod{}
 	for i := range pods.Items {

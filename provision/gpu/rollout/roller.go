@@ -2,6 +2,7 @@ package rollout
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"sync"
@@ -64,15 +65,17 @@ type Roller struct {
 	states map[string]string
 	queue  workqueue.TypedRateLimitingInterface[reconcile.Request]
 
+	// wrote holds the nodes whose newest version, ours, the cache has yet to show.
+	wrote map[string]written
 	// agreed is since when a pod's node agrees, by the pod's UID. It is this
 	// process's own observation, on this machine's clock; a restart observes anew.
-	// Only Reconcile, of which one runs at a time, uses it.
+	// Only Reconcile, of which one runs at a time, uses these two.
 	agreed map[types.UID]time.Time
 }
 
 // New is a Roller that does nothing until its manager leads.
 func New(config Config) *Roller {
-	return &Roller{Config: config, states: map[string]string{}, agreed: map[types.UID]time.Time{}}
+	return &Roller{Config: config, states: map[string]string{}, wrote: map[string]written{}, agreed: map[types.UID]time.Time{}}
 }
 
 // SetupWithManager adds the controller. It runs in the leader only.
@@ -133,6 +136,9 @@ func (r *Roller) publish(states map[string]string) {
 // plugin is deleted by it.
 func (r *Roller) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
 	fleet, err := r.look(ctx)
+	if errors.Is(err, errBehind) {
+		return reconcile.Result{RequeueAfter: soon}, nil
+	}
 	if err != nil {
 		return reconcile.Result{}, err
 	}

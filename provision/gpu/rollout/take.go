@@ -83,6 +83,9 @@ func (r *Roller) annotate(ctx context.Context, seen *corev1.Node, change func(*c
 	}
 	change(node)
 	err := r.Client.Patch(ctx, node, client.MergeFromWithOptions(seen, client.MergeFromWithOptimisticLock{}))
+	if err == nil {
+		r.wrote[node.Name] = written{uid: node.UID, version: node.ResourceVersion}
+	}
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("annotating Node %q: %w", seen.Name, err)
 	}

@@ -1,0 +1,35 @@
+package rollout
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+)
+
+// written is a version of a Node that this process made.
+type written struct {
+	uid     types.UID
+	version string
+}
+
+// caughtUp tells whether the nodes, as the cache has them, show all that this
+// process wrote. Until they do, a node whose plugin has just been deleted can look
+// as if nobody had touched it, and another would be taken beside it. After a
+// restart there is nothing to remember: a new cache begins with the newest state.
+func (r *Roller) caughtUp(nodes []corev1.Node) bool {
+	if len(r.wrote) == 0 {
+		return true
+	}
+	waits := map[string]written{}
+	for i := range nodes {
+		w, ok := r.wrote[nodes[i].Name]
+		if !ok || w.uid != nodes[i].UID {
+			continue
+		}
+		if order, err := resourceversion.CompareResourceVersion(nodes[i].ResourceVersion, w.version); err == nil && order < 0 {
+			waits[nodes[i].Name] = w
+		}
+	}
+	r.wrote = waits
+	return len(waits) == 0
+}
