@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -33,6 +34,10 @@ const (
 	waveSize    = 40
 	gpuReplicas = 10
 )
+
+// karpenterFails is how Karpenter's event begins about a pod that no pool is for;
+// those of kube-scheduler have the same reason.
+const karpenterFails = "Failed to schedule pod"
 
 func contenders() (all []*contender) {
 	for _, strategy := range []gpu.Strategy{gpu.TimeSlicing, gpu.MPS} {
@@ -78,7 +83,7 @@ func TestSharedGPUsTakeFewNodes(t *testing.T) {
 	for _, c := range all {
 		files[c.pool()+".yaml"] = gpuPoolText(c.pool())
 		if c.ours {
-			profiles = append(profiles, profileText(c.pool(), c.strategy, gpuReplicas, c.renamed, c.pool()))
+			profiles = append(profiles, profileText(gpu.Profile{Name: c.pool(), Pools: []string{c.pool()}, Strategy: c.strategy, Replicas: gpuReplicas, Renamed: c.renamed}))
 		} else {
 			files[c.pool()+"-plugin.yaml"] = stockPlugin(c)
 		}
@@ -101,23 +106,26 @@ func TestSharedGPUsTakeFewNodes(t *testing.T) {
 // compete has the pods come in two waves, the second while no node has offered
 // anything yet: the plugins start only after Karpenter has done its part.
 func (g gpuScene) compete(c *contender) {
-	pool := c.pool()
+	pool, begin := c.pool(), time.Now()
 	g.faults.Store(pool, nodes.Fault{NoPlugin: true})
 	g.gpuPods(pool+"-1", pool, c.resource(), 1, waveSize)
 	if !c.ours && c.renamed {
 		// Karpenter knows no instance type that has any of these.
-		g.hears(pool+"-1-", "FailedScheduling", string(gpu.SharedResource))
+		g.told(pool+"-1-0", "FailedScheduling", karpenterFails)
 		g.gpuPods(pool+"-2", pool, c.resource(), 1, waveSize)
-		g.hears(pool+"-2-", "FailedScheduling", string(gpu.SharedResource))
+		g.told(pool+"-2-0", "FailedScheduling", karpenterFails)
 	} else {
 		c.first = g.provisioned(pool, c.resource(), waveSize)
+		g.Logf("the first wave had its nodes after %s", since(begin))
 		g.gpuPods(pool+"-2", pool, c.resource(), 1, waveSize)
 		c.second = g.provisioned(pool, c.resource(), 2*waveSize)
+		g.Logf("the second wave had its nodes after %s", since(begin))
 		if now, err := g.podCensus(pool); err != nil || now.bound > 0 {
 			g.Errorf("before any GPU is offered the pods are %+v, %v", now, err)
 		}
 		g.faults.Delete(pool)
 		c.running = g.allRun(pool).running
+		g.Logf("the pods ran after %s", since(begin))
 	}
 	c.refused = g.refused(pool + "-")
 	if n := g.launched(pool); n != c.second {

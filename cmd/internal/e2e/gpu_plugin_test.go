@@ -1,8 +1,10 @@
 package e2e
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/poolwright/poolwright/provision/gpu"
 )
@@ -17,14 +19,11 @@ func devicePluginText(version string, profiles ...string) string {
 }
 
 // profileText is one profile of it.
-func profileText(name string, strategy gpu.Strategy, replicas int, renamed bool, pools ...string) string {
-	field := map[gpu.Strategy]string{gpu.TimeSlicing: "timeSlicing", gpu.MPS: "mps"}[strategy]
+func profileText(p gpu.Profile) string {
+	field := map[gpu.Strategy]string{gpu.TimeSlicing: "timeSlicing", gpu.MPS: "mps"}[p.Strategy]
 	return fmt.Sprintf("    - {name: %s, nodePools: [%s], readyTimeout: %s, %s: {replicas: %d, renameByDefault: %t}}\n",
-		name, strings.Join(pools, ", "), gpuTimeout, field, replicas, renamed)
+		p.Name, strings.Join(p.Pools, ", "), cmp.Or(p.ReadyTimeout, 30*time.Minute), field, p.Replicas, p.Renamed)
 }
-
-// gpuTimeout is long: where a test wants it to be over, it turns a clock.
-const gpuTimeout = "30m"
 
 // stockPlugin is what NVIDIA's chart makes of the values of set-up 001: a ConfigMap
 // and a DaemonSet for the nodes of the pool, and the MPS daemon beside it.

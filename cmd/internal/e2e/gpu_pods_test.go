@@ -2,6 +2,8 @@ package e2e
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -37,11 +39,13 @@ spec:
 
 // gpuPods creates so many pods NAME-0, NAME-1, ... for the pool, each of which
 // asks for count of the resource and for next to nothing else.
-func (g gpuScene) gpuPods(name, pool string, ask corev1.ResourceName, count int64, pods int) {
+func (g gpuScene) gpuPods(name, pool string, ask corev1.ResourceName, count int64, pods int, mods ...func(*corev1.Pod)) {
 	g.Helper()
 	need := corev1.ResourceList{
 		corev1.ResourceCPU: resource.MustParse("10m"), corev1.ResourceMemory: resource.MustParse("16Mi"),
-		ask: *resource.NewQuantity(count, resource.DecimalSI),
+	}
+	if count > 0 {
+		need[ask] = *resource.NewQuantity(count, resource.DecimalSI)
 	}
 	grace := int64(1)
 	for i := range pods {
@@ -57,10 +61,22 @@ func (g gpuScene) gpuPods(name, pool string, ask corev1.ResourceName, count int6
 				}},
 			},
 		}
+		for _, mod := range mods {
+			mod(pod)
+		}
 		if err := g.hand.Create(g.Context(), pod); err != nil {
 			g.Fatal(err)
 		}
 	}
+}
+
+// apart keeps a pod from the nodes of the pool's other pods.
+func apart(pod *corev1.Pod) {
+	pod.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
+		RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{
+			LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"for": pod.Labels["for"]}}, TopologyKey: corev1.LabelHostname,
+		}},
+	}}
 }
 
 // dropPods deletes a wave and waits until it is gone.
@@ -85,7 +101,7 @@ func (g gpuScene) labelled(key, value string) ([]corev1.Pod, error) {
 	return list.Items, err
 }
 
-// census counts what a pool's pods are.
+// podCensus counts what a pool's pods are.
 type podCensus struct{ all, bound, running, refused int }
 
 func (g gpuScene) podCensus(pool string) (podCensus, error) {
@@ -158,4 +174,27 @@ func (g gpuScene) gpuNodes(pool string) ([]corev1.Node, error) {
 	var list corev1.NodeList
 	err := g.hand.List(g.Context(), &list, client.MatchingLabels{karpv1.NodePoolLabelKey: pool})
 	return list.Items, err
+}
+
+// told waits for an event of that reason about the object of exactly that name,
+// whose message holds the words. With many pods there are too many events to read
+// them all again and again.
+func (g gpuScene) told(name, reason string, words ...string) {
+	g.Helper()
+	g.until(fmt.Sprintf("an event %s of %s", reason, name), func() error {
+		var events corev1.EventList
+		about := client.MatchingFields{"involvedObject.name": name}
+		if err := g.hand.List(g.Context(), &events, about); err != nil {
+			return err
+		}
+		var seen []string
+		for _, e := range events.Items {
+			lacks := func(word string) bool { return !strings.Contains(e.Message, word) }
+			if e.Reason == reason && !slices.ContainsFunc(words, lacks) {
+				return nil
+			}
+			seen = append(seen, e.Reason+": "+e.Message)
+		}
+		return fmt.Errorf("there are only %q", seen)
+	})
 }

@@ -1,0 +1,144 @@
+package e2e
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	overlayv1alpha1 "sigs.k8s.io/karpenter/pkg/apis/v1alpha1"
+
+	"github.com/poolwright/poolwright/provision/gpu"
+)
+
+// made lists what the DevicePlugin's declaration became, with the number of each
+// thing's spec and its incarnation: by kind and name, for one profile or all.
+func (g gpuScene) made(profile string) (map[string]string, error) {
+	found := map[string]string{}
+	options := []client.ListOption{client.HasLabels{gpu.ProfileLabel}}
+	if profile != "" {
+		options = []client.ListOption{client.MatchingLabels{gpu.ProfileLabel: profile}}
+	}
+	note := func(kind string, o client.Object) {
+		found[kind+"/"+o.GetName()] = fmt.Sprintf("%s, generation %d", o.GetUID(), o.GetGeneration())
+	}
+	var sets appsv1.DaemonSetList
+	var configs corev1.ConfigMapList
+	var overlays overlayv1alpha1.NodeOverlayList
+	for _, list := range []client.ObjectList{&sets, &configs, &overlays} {
+		if err := g.hand.List(g.Context(), list, options...); err != nil {
+			return nil, err
+		}
+	}
+	for i := range sets.Items {
+		note("DaemonSet", &sets.Items[i])
+	}
+	for i := range configs.Items {
+		note("ConfigMap", &configs.Items[i])
+	}
+	for i := range overlays.Items {
+		note("NodeOverlay", &overlays.Items[i])
+	}
+	return found, nil
+}
+
+// declaredRevision is the RevisionAnnotation of a profile's DaemonSet.
+func (g gpuScene) declaredRevision(profile string) (string, error) {
+	var set appsv1.DaemonSet
+	err := g.hand.Get(g.Context(), client.ObjectKey{Namespace: gpu.PluginNamespace, Name: "nvidia-device-plugin-" + profile}, &set)
+	return set.Annotations[gpu.RevisionAnnotation], err
+}
+
+// overlayOffer is what the overlay for our machine says of a profile, as an Offer
+// writes it.
+func (g gpuScene) overlayOffer(profile string) (string, error) {
+	var overlay overlayv1alpha1.NodeOverlay
+	err := g.hand.Get(g.Context(), client.ObjectKey{Name: "poolwright-gpu-" + profile + "-" + strconv.Itoa(gpusPerMachine)}, &overlay)
+	return capacityOf(&overlay).String(), err
+}
+
+func capacityOf(object client.Object) gpu.Offer {
+	out := gpu.Offer{}
+	for name, quantity := range object.(*overlayv1alpha1.NodeOverlay).Spec.Capacity {
+		out[name] = quantity.Value()
+	}
+	return out
+}
+
+// comesThroughGit: one commit with pools and a DevicePlugin made everything, and
+// runs that follow change nothing.
+func (l *gpuLives) comesThroughGit(g gpuScene) {
+	before, err := g.made("")
+	if err != nil {
+		g.Fatal(err)
+	}
+	for _, profile := range l.profiles() {
+		for _, name := range []string{"DaemonSet/nvidia-device-plugin-" + profile, fmt.Sprintf("NodeOverlay/poolwright-gpu-%s-%d", profile, gpusPerMachine)} {
+			if before[name] == "" {
+				g.Errorf("there is no %s among %v", name, before)
+			}
+		}
+		configs := 0
+		for name := range before {
+			if strings.HasPrefix(name, "ConfigMap/nvidia-device-plugin-"+profile+"-") {
+				configs++
+			}
+		}
+		if configs != 1 {
+			g.Errorf("profile %s has %d ConfigMaps: %v", profile, configs, before)
+		}
+	}
+	written := g.metric(l.metrics, "poolwright_changes_total")
+	for range 2 {
+		token := g.asks()
+		g.until("the Sync has looked again", func() error {
+			sync, err := g.sync()
+			if err == nil && sync.Status.LastHandledReconcileAt != token {
+				err = fmt.Errorf("the last request handled is %q", sync.Status.LastHandledReconcileAt)
+			}
+			if err != nil {
+				return err
+			}
+			return isReady(sync, g.git.repo.revision())
+		})
+	}
+	after, err := g.made("")
+	if diff := cmp.Diff(before, after); diff != "" || err != nil {
+		g.Errorf("runs that follow changed something: %v\n%s", err, diff)
+	}
+	if now := g.metric(l.metrics, "poolwright_changes_total"); now != written || written == 0 {
+		g.Errorf("runs that follow wrote %g things, after %g", now-written, written)
+	}
+}
+
+// profileLeaves: what was made of a profile goes with it, and nothing else.
+func (l *gpuLives) profileLeaves(g gpuScene) {
+	const profile = racePool
+	others, err := g.made("")
+	if err != nil {
+		g.Fatal(err)
+	}
+	made, err := g.made(profile)
+	if err != nil || len(made) < 3 {
+		g.Fatalf("profile %s is %v, %v", profile, made, err)
+	}
+	for name := range made {
+		delete(others, name)
+	}
+	l.drop(profile)
+	g.declare("Share GPUs of one pool no longer", map[string]string{"device-plugin.yaml": l.text(), profile + ".yaml": ""})
+	g.until("nothing of the profile is left", func() error {
+		left, err := g.made(profile)
+		if err == nil && len(left) > 0 {
+			err = fmt.Errorf("there is %v", left)
+		}
+		return err
+	})
+	now, err := g.made("")
+	if diff := cmp.Diff(others, now); diff != "" || err != nil {
+		g.Errorf("the other profiles changed: %v\n%s", err, diff)
+	}
+}

@@ -1,0 +1,158 @@
+package e2e
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/poolwright/poolwright/provision/gpu"
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+)
+
+// devicePlugin reads the object.
+func (g gpuScene) devicePlugin() (*v1alpha1.DevicePlugin, error) {
+	var plugin v1alpha1.DevicePlugin
+	return &plugin, g.hand.Get(g.Context(), client.ObjectKey{Name: "nvidia"}, &plugin)
+}
+
+// poolStatus is what the DevicePlugin's status says of a pool; the zero value
+// where it says nothing.
+func (g gpuScene) poolStatus(pool string) (v1alpha1.GPUPoolStatus, error) {
+	plugin, err := g.devicePlugin()
+	if err != nil {
+		return v1alpha1.GPUPoolStatus{}, err
+	}
+	for _, p := range plugin.Status.Pools {
+		if p.Name == pool {
+			return p, nil
+		}
+	}
+	return v1alpha1.GPUPoolStatus{}, nil
+}
+
+// agrees waits until all that counts a pool's GPUs has the same numbers: nodes,
+// what we vouch for, Karpenter's overlay and the status; and until each node runs
+// the plugin that its DaemonSet declares.
+func (g gpuScene) agrees(pool, profile string, strategy gpu.Profile, many int) {
+	g.Helper()
+	g.until(fmt.Sprintf("%d nodes of pool %s agree with profile %s", many, pool, profile), func() error {
+		nodes, err := g.gpuNodes(pool)
+		if err != nil {
+			return err
+		}
+		if len(nodes) != many {
+			return fmt.Errorf("there are %d nodes", len(nodes))
+		}
+		offer := strategy.Offer(gpusPerMachine)
+		revision, err := g.declaredRevision(profile)
+		if err != nil {
+			return err
+		}
+		plugins := g.pluginPods(profile)
+		for i := range nodes {
+			node, name := &nodes[i], nodes[i].Name
+			if differs := offer.Differs(node.Status.Allocatable); differs != "" || held(node) || node.Annotations[gpu.OfferAnnotation] != offer.String() {
+				return fmt.Errorf("node %s differs: %q, is held: %t, and we vouch for %q", name, differs, held(node), node.Annotations[gpu.OfferAnnotation])
+			}
+			if got := plugins[name].Annotations[gpu.RevisionAnnotation]; got != revision {
+				return fmt.Errorf("the plugin on %s is of revision %q, declared is %q", name, got, revision)
+			}
+		}
+		got, err := g.overlayOffer(profile)
+		if err != nil || got != offer.String() {
+			return fmt.Errorf("the overlay says %q, %w", got, err)
+		}
+		return g.tells(pool, many, offer)
+	})
+}
+
+// tells compares the status of a pool that has no trouble.
+func (g gpuScene) tells(pool string, many int, each gpu.Offer) error {
+	p, err := g.poolStatus(pool)
+	if err != nil {
+		return err
+	}
+	for name, n := range each {
+		if p.Offered[string(name)] != n*int64(many) {
+			return fmt.Errorf("the status of pool %s is %+v", pool, p)
+		}
+	}
+	if int(p.Nodes) != many || int(p.UpdatedNodes) != many || len(p.Troubles) > 0 || p.Rollout != "" {
+		return fmt.Errorf("the status of pool %s is %+v", pool, p)
+	}
+	return nil
+}
+
+// pluginReady waits until the DevicePlugin, as it is declared now, is or is not
+// ready for the reason, and returns the message.
+func (g gpuScene) pluginReady(status metav1.ConditionStatus, reason string) (message string) {
+	g.Helper()
+	g.until("the DevicePlugin's Ready is "+string(status)+", "+reason, func() error {
+		plugin, err := g.devicePlugin()
+		if err != nil {
+			return err
+		}
+		ready := meta.FindStatusCondition(plugin.Status.Conditions, "Ready")
+		if ready == nil || ready.Status != status || ready.Reason != reason || ready.ObservedGeneration != plugin.Generation {
+			return fmt.Errorf("at generation %d it is %+v", plugin.Generation, ready)
+		}
+		message = ready.Message
+		return nil
+	})
+	return message
+}
+
+// freeAddress is one of this machine's that nobody listens on.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = listener.Close() }()
+	return listener.Addr().String()
+}
+
+// metric adds up the series of a name whose labels hold all the words.
+func (g gpuScene) metric(address, name string, words ...string) (sum float64) {
+	g.Helper()
+	request, err := http.NewRequestWithContext(g.Context(), http.MethodGet, "http://"+address+"/metrics", nil)
+	if err != nil {
+		g.Fatal(err)
+	}
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		g.Fatal(err)
+	}
+	defer func() { _ = answer.Body.Close() }()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil || answer.StatusCode != http.StatusOK {
+		g.Fatalf("reading metrics: %s, %v", answer.Status, err)
+	}
+series:
+	for line := range strings.Lines(string(text)) {
+		labels, found := strings.CutPrefix(strings.TrimSpace(line), name)
+		if !found || labels == "" || labels[0] != '{' && labels[0] != ' ' {
+			continue
+		}
+		for _, word := range words {
+			if !strings.Contains(labels, word) {
+				continue series
+			}
+		}
+		value, err := strconv.ParseFloat(labels[strings.LastIndexByte(labels, ' ')+1:], 64)
+		if err != nil {
+			g.Fatal(err)
+		}
+		sum += value
+	}
+	return sum
+}
