@@ -56,7 +56,7 @@ func (k *kubelet) runDevices() {
 
 // stepDevices does what is due and returns how long nothing more is.
 func (k *kubelet) stepDevices(run *pluginRun, now time.Time) time.Duration {
-	wait := k.stepPlugin(run, now)
+	wait := min(k.mountPlugins(), k.stepPlugin(run, now))
 	k.mu.Lock()
 	k.devices.Sync(now, run.served())
 	k.mu.Unlock()

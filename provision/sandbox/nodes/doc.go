@@ -8,7 +8,10 @@
 // or names another cluster; a Notice then says why. Pods bound to it pass the
 // kubelet's admission, run, and are deleted to the end. GPUs appear when the
 // device plugin's pod runs there, as many as its configuration says, and stop
-// being allocatable when it is gone.
+// being allocatable when it is gone. A plugin that cannot start ends with an error
+// and its last words, and is started again less and less often, as NVIDIA's is: its
+// pod is not ready meanwhile. Where no MPS daemon runs, or no driver was found and
+// it was told to be patient, it runs on without devices.
 //
 // Three annotations on a pod are understood, and nothing else changes its life:
 //
@@ -16,9 +19,11 @@
 //	sandbox.poolwright.dev/exit-code     with which exit code it then ends, 0 if absent
 //	sandbox.poolwright.dev/stop-seconds  how long its containers take to stop, at most the grace period
 //
-// It refuses to guess: no image pulls, no probes, no logs, no exec; taints that
-// only node-lifecycle or Karpenter may take off are left to them.
+// It refuses to guess: no image pulls, no probes, no logs, no exec, no volumes but
+// the ConfigMaps of a device plugin; taints that only node-lifecycle or Karpenter may
+// take off are left to them.
 //
 // It knows nothing of the cloud's emulator: whoever composes the sandbox turns
-// instances into Machines. Start reading at Player, then at kubelet.go.
+// instances into Machines. Start reading at Player, then at kubelet.go;
+// plugin.go is the device plugin.
 package nodes

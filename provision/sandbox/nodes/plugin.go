@@ -7,8 +7,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/poolwright/poolwright/provision/sandbox/nodes/internal/devicemanager"
 	"github.com/poolwright/poolwright/provision/sandbox/nodes/internal/deviceplugin"
@@ -159,7 +157,7 @@ func (k *kubelet) startPlugin(from source, fault Fault) (pluginlife.Offer, *plug
 
 func (k *kubelet) readConfig(from source) (deviceplugin.Config, *pluginlife.Failure) {
 	labels := k.nodeLabels()
-	config, err := deviceplugin.Locate(from.pod, labels, k.configMap)
+	config, err := deviceplugin.Locate(from.pod, labels, k.volumes(from.pod))
 	if err == nil {
 		return config, nil
 	}
@@ -179,7 +177,7 @@ func (k *kubelet) loadDriver(config deviceplugin.Config) *pluginlife.Failure {
 		f.Words = "could not load libnvidia-ml.so.1: no such file"
 	case k.machine.Hardware.GPUs == 0:
 		f.Why = fmt.Sprintf("the instance type %s has no NVIDIA GPU: its driver is not loaded", k.machine.Type)
-		f.Words = "the kernel's driver is not loaded"
+		f.Words = "driver not loaded"
 	default:
 		return nil
 	}
@@ -205,22 +203,4 @@ func (k *kubelet) runsMPS() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.newest(func(p *corev1.Pod) bool { return deviceplugin.DaemonContainer(p) != "" }) != nil
-}
-
-// unreachableError is an API server that did not answer: a mounted file is there all
-// the same, so the plugin does not fail for it.
-type unreachableError struct{ error }
-
-// Unwrap returns what the client said.
-func (e unreachableError) Unwrap() error { return e.error }
-
-func (k *kubelet) configMap(namespace, name string) (*corev1.ConfigMap, error) {
-	cm, err := k.player.config.Client.CoreV1().ConfigMaps(namespace).Get(k.ctx, name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, unreachableError{err}
-	}
-	return cm, nil
 }

@@ -167,14 +167,25 @@ func fallen(t *testing.T, w *world) {
 
 func configuration(t *testing.T, w *world) {
 	node := w.joined(t, w.machine("i-config", "g5.xlarge", imageNVIDIA, w.nodeConfig("a=b")))
-	pod := w.create(t, plugin("plugin-config", node.Name, configMap(t, w, "config", 1)))
+	pod := w.create(t, plugin("plugin-config", node.Name, "config"))
+	w.container(t, pod, "ContainerCreating, ready false, pod ready false", 0)
+	configMap(t, w, "config", 1)
 	if last := w.container(t, pod, isWaiting, 1).LastTerminationState.Terminated; !strings.Contains(last.Message, "unable to load config") {
 		t.Errorf("last words of a plugin with one replica: %q", last.Message)
 	}
 	configMap(t, w, "config", 7)
 	w.hasGPUs(t, node.Name, "nvidia.com/gpu", "7 of 7")
-	configMap(t, w, "config", 9) // that nobody reads it now is held in package pluginlife
+	configMap(t, w, "config", 9) // that nobody reads it before a restart is held by another test
 	w.fault("i-config", nodes.Fault{PluginCrashes: 1})
+	w.hasGPUs(t, node.Name, "nvidia.com/gpu", "9 of 9")
+	if err := w.api.CoreV1().ConfigMaps("default").Delete(t.Context(), "config", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	before := w.container(t, pod, isUp, 2).RestartCount
+	w.fault("i-config", nodes.Fault{})
+	w.fault("i-config", nodes.Fault{PluginCrashes: -1})
+	w.container(t, pod, isWaiting, before+1)
+	w.fault("i-config", nodes.Fault{})
 	w.hasGPUs(t, node.Name, "nvidia.com/gpu", "9 of 9")
 }
 

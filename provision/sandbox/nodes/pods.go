@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/poolwright/poolwright/provision/sandbox/nodes/internal/admission"
+	"github.com/poolwright/poolwright/provision/sandbox/nodes/internal/deviceplugin"
 	"github.com/poolwright/poolwright/provision/sandbox/nodes/internal/kwokbridge"
 )
 
@@ -17,6 +18,9 @@ import (
 type podRecord struct {
 	pod      *corev1.Pod // the last state seen
 	rejected *admission.Rejection
+	// mounted are the ConfigMaps in its volumes, as last read, of a plugin's pod; nil
+	// before all of them could be mounted.
+	mounted map[string]*corev1.ConfigMap
 }
 
 func (r *podRecord) ended() bool {
@@ -64,12 +68,16 @@ func quiet(pod *corev1.Pod) bool {
 	})
 }
 
-// startable is false for a pod that must wait for the node's network.
+// startable is false for a pod that must wait for the node's network, or for the
+// volumes of a device plugin.
 func (k *kubelet) startable(pod *corev1.Pod) bool {
-	if pod.Spec.HostNetwork || pod.DeletionTimestamp != nil || pod.Status.Phase != corev1.PodPending {
+	if pod.DeletionTimestamp != nil || pod.Status.Phase != corev1.PodPending {
 		return true
 	}
-	if !k.registeredNotReady() {
+	if deviceplugin.Runs(pod) && !k.mounted(pod) {
+		return false
+	}
+	if pod.Spec.HostNetwork || !k.registeredNotReady() {
 		return true
 	}
 	node, ok := cached[*corev1.Node](k.player.nodes, pod.Spec.NodeName)
@@ -98,6 +106,9 @@ func (k *kubelet) resume() {
 	}
 	k.mu.Unlock()
 	for _, pod := range waiting {
+		if !k.startable(pod) {
+			continue
+		}
 		k.feed(func(ctx context.Context) { k.player.bridge.Pod(ctx, pod) })
 	}
 }

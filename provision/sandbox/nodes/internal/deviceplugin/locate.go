@@ -3,7 +3,6 @@ package deviceplugin
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"path"
 	"slices"
 	"strconv"
@@ -56,9 +55,6 @@ func WatchedLabel(pod *corev1.Pod) string {
 	}
 	return configLabel
 }
-
-// ConfigMaps reads a ConfigMap; nil without an error when there is none.
-type ConfigMaps func(namespace, name string) (*corev1.ConfigMap, error)
 
 // Locate finds and reads the configuration that the plugin in a pod uses on a
 // node with the given labels. An error is why the plugin would not start.
@@ -221,45 +217,4 @@ func mounted(pod *corev1.Pod, c *corev1.Container, file string) (*corev1.Volume,
 		}
 	}
 	return nil, ""
-}
-
-// configMapFiles returns the files of a volume that comes from ConfigMaps; ok is
-// false when the volume is of another kind.
-func configMapFiles(pod *corev1.Pod, v *corev1.Volume, get ConfigMaps) (files map[string]string, ok bool, err error) {
-	files = map[string]string{}
-	switch {
-	case v.ConfigMap != nil:
-		err = addFiles(files, pod.Namespace, v.ConfigMap.Name, v.ConfigMap.Items, get)
-	case v.Projected != nil:
-		for _, source := range v.Projected.Sources {
-			if source.ConfigMap != nil && err == nil {
-				err = addFiles(files, pod.Namespace, source.ConfigMap.Name, source.ConfigMap.Items, get)
-			}
-		}
-	default:
-		return nil, false, nil
-	}
-	return files, true, err
-}
-
-func addFiles(files map[string]string, namespace, name string, items []corev1.KeyToPath, get ConfigMaps) error {
-	cm, err := get(namespace, name)
-	if err != nil {
-		return err
-	}
-	if cm == nil {
-		return fmt.Errorf("there is no ConfigMap %s/%s", namespace, name)
-	}
-	if len(items) == 0 {
-		maps.Copy(files, cm.Data)
-		return nil
-	}
-	for _, item := range items {
-		text, found := cm.Data[item.Key]
-		if !found {
-			return fmt.Errorf("the ConfigMap %s/%s has no key %q", namespace, name, item.Key)
-		}
-		files[path.Clean(item.Path)] = text
-	}
-	return nil
 }
