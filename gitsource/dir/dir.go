@@ -2,7 +2,7 @@
 // from a working copy and for tests.
 //
 // It opens the folder as an os.Root, so that no symbolic link leads out of it,
-// leaves out Git's own data, and refuses folders beyond its Limits. Start
+// leaves out Git's own data and what .gitignore files name, and refuses folders beyond its Limits. Start
 // reading at Source.Fetch.
 package dir
 
@@ -105,7 +105,11 @@ func (s *Source) Fetch(ctx context.Context) (gitsource.Snapshot, error) {
 	}
 	// The Snapshot keeps the root open for as long as it is in use; the
 	// runtime closes it after that.
-	tree := &treeFS{root.FS().(rootFS)}
+	tree := &treeFS{rootFS: root.FS().(rootFS)}
+	if tree.ignore, err = readIgnore(s.path); err != nil {
+		_ = root.Close()
+		return gitsource.Snapshot{}, fmt.Errorf("reading the .gitignore files of %s: %w", s.path, err)
+	}
 	sum, err := s.digest(ctx, tree)
 	if err != nil {
 		_ = root.Close()
@@ -177,16 +181,10 @@ type rootFS interface {
 	fs.ReadLinkFS
 }
 
-// treeFS hides Git's own data, which no declaration may use.
-type treeFS struct{ rootFS }
-
-func hidden(op, name string) error {
-	for at := name; at != "." && at != "/"; at = path.Dir(at) {
-		if path.Base(at) == ".git" {
-			return &fs.PathError{Op: op, Path: name, Err: fs.ErrNotExist}
-		}
-	}
-	return nil
+// treeFS hides Git's own data, which no declaration may use, and what Git ignores.
+type treeFS struct {
+	rootFS
+	ignore ignore
 }
 
 // Open implements fs.FS. Only folders and regular files can be opened: a named
@@ -199,7 +197,7 @@ func (t *treeFS) Open(name string) (fs.File, error) {
 }
 
 func (t *treeFS) check(op, name string) error {
-	if err := hidden(op, name); err != nil {
+	if err := t.hidden(op, name); err != nil {
 		return err
 	}
 	info, err := t.rootFS.Stat(name)
@@ -231,7 +229,7 @@ func (t *treeFS) ReadFile(name string) ([]byte, error) {
 
 // ReadDir implements fs.ReadDirFS.
 func (t *treeFS) ReadDir(name string) ([]fs.DirEntry, error) {
-	if err := hidden("readdir", name); err != nil {
+	if err := t.hidden("readdir", name); err != nil {
 		return nil, err
 	}
 	all, err := t.rootFS.ReadDir(name)
@@ -240,7 +238,7 @@ func (t *treeFS) ReadDir(name string) ([]fs.DirEntry, error) {
 	}
 	out := all[:0]
 	for _, e := range all {
-		if e.Name() != ".git" {
+		if !t.ignore.hides(path.Join(name, e.Name()), e.IsDir) {
 			out = append(out, e)
 		}
 	}
@@ -249,7 +247,7 @@ func (t *treeFS) ReadDir(name string) ([]fs.DirEntry, error) {
 
 // Stat implements fs.StatFS.
 func (t *treeFS) Stat(name string) (fs.FileInfo, error) {
-	if err := hidden("stat", name); err != nil {
+	if err := t.hidden("stat", name); err != nil {
 		return nil, err
 	}
 	info, err := t.rootFS.Stat(name)
@@ -258,7 +256,7 @@ func (t *treeFS) Stat(name string) (fs.FileInfo, error) {
 
 // Lstat implements fs.ReadLinkFS.
 func (t *treeFS) Lstat(name string) (fs.FileInfo, error) {
-	if err := hidden("lstat", name); err != nil {
+	if err := t.hidden("lstat", name); err != nil {
 		return nil, err
 	}
 	return t.rootFS.Lstat(name)
@@ -266,7 +264,7 @@ func (t *treeFS) Lstat(name string) (fs.FileInfo, error) {
 
 // ReadLink implements fs.ReadLinkFS.
 func (t *treeFS) ReadLink(name string) (string, error) {
-	if err := hidden("readlink", name); err != nil {
+	if err := t.hidden("readlink", name); err != nil {
 		return "", err
 	}
 	return t.rootFS.ReadLink(name)

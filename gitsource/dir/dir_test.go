@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/poolwright/poolwright/gitsource"
 )
 
@@ -54,6 +56,50 @@ func TestRevisionFollowsContentNamesAndKindsAndNothingElse(t *testing.T) {
 		if after := fetch(t, root, Limits{}); after.Revision == before.Revision {
 			t.Errorf("a change of %s did not change the revision", what)
 		}
+	}
+}
+
+func TestWhatGitIgnoresIsNotThere(t *testing.T) {
+	root := t.TempDir()
+	write(t, root, ".git/info/exclude", "local.yaml\n")
+	write(t, root, ".gitignore", "/.cache/\n*.secret\nbuild/\n!keep.secret\n")
+	write(t, root, "app/.gitignore", "/out\n")
+	for _, name := range []string{
+		".cache/huge", "a.secret", "app/b.secret", "app/build/x.yaml", "app/out/x.yaml", "local.yaml", // left out
+		"keep.secret", "app/c.yaml", "out/x.yaml", "builder/x.yaml", "app/x/build", ".github/x.yaml",
+	} {
+		write(t, root, name, "x: 1\n")
+	}
+	s := fetch(t, root, Limits{Files: 20})
+	var got []string
+	err := fs.WalkDir(s.FS, ".", func(name string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			got = append(got, name)
+		}
+		return err
+	})
+	want := []string{".github/x.yaml", ".gitignore", "app/.gitignore", "app/c.yaml", "app/x/build", "builder/x.yaml", "keep.secret", "out/x.yaml"}
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Errorf("%v %s", err, diff)
+	}
+	for _, name := range []string{".cache/huge", ".cache", "app/out/x.yaml", "local.yaml", ".git/info/exclude"} {
+		if _, err := fs.ReadFile(s.FS, name); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("reading %s: %v", name, err)
+		}
+	}
+	before := s.Revision
+	write(t, root, ".cache/huge", "x: 2\n")
+	if after := fetch(t, root, Limits{}); after.Revision != before {
+		t.Error("a change of what Git ignores changed the revision")
+	}
+}
+
+func TestAFolderThatIsNoWorkingCopyIgnoresNothing(t *testing.T) {
+	root := t.TempDir()
+	write(t, root, ".gitignore", "*.yaml\n")
+	write(t, root, "a.yaml", "x: 1\n")
+	if _, err := fs.ReadFile(fetch(t, root, Limits{}).FS, "a.yaml"); err != nil {
+		t.Error(err)
 	}
 }
 
