@@ -125,7 +125,7 @@ func (s *step) judge(f fleet, astray []*member, now time.Time) {
 		}
 	}
 	for _, m := range astray {
-		reason := fmt.Sprintf("waits: node %s does not offer its GPUs: %s", m.node.Name, m.verdict.Message)
+		reason := fmt.Sprintf("waits: node %s does not offer its GPUs: %s", m.node.Name, m.trouble())
 		s.because(m.profile.Name, reason)
 		young := m.profile.ReadyTimeout - now.Sub(m.created())
 		if m.plugin == nil || young <= 0 {

@@ -164,6 +164,11 @@ func (m *member) agrees() bool {
 	return m.plugin != nil && m.others == 0 && m.verdict.Agrees
 }
 
+// trouble is why the node does not agree.
+func (m *member) trouble() string {
+	return cmp.Or(m.verdict.Message, "another pod of the device plugin is still on it")
+}
+
 // settled is agrees, for long enough.
 func (m *member) settled() bool {
 	return m.agrees() && (m.agreed >= settleTime || m.idle())

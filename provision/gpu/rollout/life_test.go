@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -296,6 +297,36 @@ func TestTheCacheIsNotBelieved(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestANodeThatTheCacheShowsLateIsNotTakenForUntouched(t *testing.T) {
+	s := newStage(t, set("ten", "new"), set("five", "new"), node("a1"), plugin("a1", "old", 2*hour), node("b1"), plugin("b1", "old", hour))
+	before := s.copy(t)
+	s.step()
+	s.goes("the first", "a1")
+	now := s.roller.Cache
+	s.roller.Cache = stale{from: mixed{Reader: s.Client, nodes: before}}
+	if again := s.step().RequeueAfter; again != soon {
+		t.Errorf("looks again after %v", again)
+	}
+	s.goes("the pod is gone, and the mark does not show yet")
+	s.roller.Cache = now
+	s.step()
+	s.goes("it shows")
+	s.is("b", "0 of 1 plugins replaced; waits for the new plugin of node a1 of pool a")
+}
+
+// mixed shows Nodes of another time than all the rest.
+type mixed struct {
+	client.Reader
+	nodes client.Reader
+}
+
+func (m mixed) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	if _, ok := list.(*corev1.NodeList); ok {
+		return m.nodes.List(ctx, list, opts...)
+	}
+	return m.Reader.List(ctx, list, opts...)
 }
 
 func TestOnlyConflictsAreNoErrors(t *testing.T) {

@@ -37,7 +37,7 @@ func (s *step) why(pool string, all []*member) string {
 	if m := s.middle; m != nil {
 		switch where := name(m, pool); {
 		case s.stopped:
-			return fmt.Sprintf("stopped: %s does not offer its GPUs with the new plugin: %s", where, m.verdict.Message)
+			return fmt.Sprintf("stopped: %s does not offer its GPUs with the new plugin: %s", where, m.trouble())
 		default:
 			return "waits for the new plugin of " + where
 		}

@@ -161,6 +161,16 @@ func TestOneStep(t *testing.T) {
 			states:  map[string]string{"a": "0 of 2 plugins replaced; replaces the plugin of node a3"},
 		},
 		{
+			name: "two plugins on one node do not agree, whatever it offers",
+			objects: []client.Object{
+				set("ten", "new"), node("a1"), plugin("a1", "new", time.Minute), plugin("a1", "x", hour, ofProfile("five")), node("c1"), plugin("c1", "old", hour),
+			},
+			states: map[string]string{
+				"a": "0 of 1 plugins replaced; waits for the DaemonSet controller on node a1",
+				"c": "0 of 1 plugins replaced; waits: node a1 does not offer its GPUs: another pod of the device plugin is still on it",
+			},
+		},
+		{
 			name: "a DaemonSet that its controller has not seen would bring back the old plugin",
 			objects: []client.Object{
 				func() client.Object { d := set("ten", "new"); d.Generation = 3; return d }(),

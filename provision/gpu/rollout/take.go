@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -102,7 +103,7 @@ func (r *Roller) stop(ctx context.Context, m *member) error {
 	}
 	r.Recorder.Eventf(m.set, corev1.EventTypeWarning, stoppedReason,
 		"node %s of pool %s does not offer its GPUs %s after its plugin was replaced (%s: %s): no other plugin is replaced until it does, or until another version or configuration is declared",
-		m.node.Name, m.pool, m.profile.ReadyTimeout, m.verdict.Reason, m.verdict.Message)
+		m.node.Name, m.pool, m.profile.ReadyTimeout, cmp.Or(m.verdict.Reason, readiness.Mismatch), m.trouble())
 	r.Log.Info("stopped replacing device plugins", "Node", m.node.Name, "profile", m.profile.Name, "revision", m.revision(), "reason", m.verdict.Reason)
 	return nil
 }

@@ -1,0 +1,411 @@
+// Package worldtest runs the rollout of device plugins against a real API server,
+// DaemonSet controller and scheduler; the kubelets are played. It has only tests;
+// they are apart from the rollout's own because they link a whole sandbox. Start
+// reading at TestTheRolloutInAWorld.
+package worldtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/scheme"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/poolwright/poolwright/provision/gpu"
+	"github.com/poolwright/poolwright/provision/gpu/rollout"
+	"github.com/poolwright/poolwright/provision/sandbox"
+)
+
+// patience is how long anything may take.
+const patience = 90 * time.Second
+
+// nodes are by pool.
+var nodes = func() map[string]string { return map[string]string{"a1": "a", "a2": "a", "b1": "b"} }
+
+// world is a control plane with three nodes, two pools and two profiles.
+type world struct {
+	*testing.T
+	client.Client
+	roller *rollout.Roller
+
+	mu      sync.Mutex
+	sharing gpu.Sharing
+	// without are the nodes that had no running plugin at some time.
+	log []string
+}
+
+// quick is a clock on which things settle soon.
+type quick struct{ from time.Time }
+
+func (q quick) Now() time.Time                  { return q.from.Add(20 * time.Since(q.from)) }
+func (q quick) Since(t time.Time) time.Duration { return q.Now().Sub(t) }
+
+func TestTheRolloutInAWorld(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a control plane")
+	}
+	w := newWorld(t)
+	w.apply("ten", "one", "a", "b")
+	w.until("every node has its plugin", func() error { return w.runs(map[string]string{"a1": "ten/one", "a2": "ten/one", "b1": "ten/one"}) })
+
+	w.Run("a new revision goes from node to node, and waits for a pod that is not admitted", w.upgrade)
+	w.Run("a pool that moves to another profile loses all plugins at once, whatever the updateStrategy", w.move)
+}
+
+func (w *world) upgrade(t *testing.T) {
+	w.create(&corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "train"},
+		Spec: corev1.PodSpec{
+			NodeSelector: map[string]string{"karpenter.sh/nodepool": "b"},
+			Containers:   []corev1.Container{{Name: "c", Image: "c", Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{gpu.Resource: resource.MustParse("1")}}}},
+		},
+	})
+	train := &corev1.Pod{}
+	w.until("the pod is bound", func() error {
+		if err := w.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "train"}, train); err != nil || train.Spec.NodeName != "b1" {
+			return fmt.Errorf("bound to %q: %w", train.Spec.NodeName, err)
+		}
+		return nil
+	})
+	w.forget()
+	w.apply("ten", "two", "a", "b")
+	w.until("pool a has gone on, pool b waits", func() error {
+		if got := w.roller.States()["b"]; got != "0 of 1 plugins replaced; waits: pod default/train waits for GPUs" {
+			return fmt.Errorf("pool b: %q", got)
+		}
+		return w.runs(map[string]string{"a1": "ten/two", "a2": "ten/two", "b1": "ten/one"})
+	})
+	train.Status.StartTime = &metav1.Time{Time: time.Now()}
+	if err := w.Status().Update(t.Context(), train); err != nil {
+		t.Fatal(err)
+	}
+	w.until("pool b has gone on", func() error {
+		if got := w.roller.States(); len(got) > 0 {
+			return fmt.Errorf("states %v", got)
+		}
+		return w.runs(map[string]string{"a1": "ten/two", "a2": "ten/two", "b1": "ten/two"})
+	})
+	// One node after the other: gone, come; gone, come; gone, come.
+	said := w.forget()
+	if len(said) != 6 {
+		t.Fatalf("plugins went and came: %v", said)
+	}
+	for i := 0; i < len(said); i += 2 {
+		node, _ := strings.CutPrefix(said[i], "gone ")
+		if said[i] != "gone "+node || said[i+1] != "come "+node {
+			t.Errorf("plugins went and came: %v", said)
+		}
+	}
+	w.vouchedFor(t, map[string]string{"a1": "nvidia.com/gpu=40,nvidia.com/gpu.shared=0", "a2": "nvidia.com/gpu=40,nvidia.com/gpu.shared=0", "b1": "nvidia.com/gpu=40,nvidia.com/gpu.shared=0"})
+}
+
+func (w *world) move(t *testing.T) {
+	w.mu.Lock()
+	w.sharing = gpu.Sharing{Profiles: []gpu.Profile{
+		{Name: "ten", Pools: []string{"b"}, Replicas: 10, ReadyTimeout: time.Hour}, {Name: "five", Pools: []string{"a"}, Replicas: 5, ReadyTimeout: time.Hour},
+	}}
+	w.mu.Unlock()
+	w.apply("ten", "two", "b")
+	w.apply("five", "three", "a")
+	w.until("pool a has the other profile's plugin", func() error {
+		return w.runs(map[string]string{"a1": "five/three", "a2": "five/three", "b1": "ten/two"})
+	})
+	said := w.forget()
+	slices.Sort(said)
+	if got := strings.Join(said, ", "); got != "come a1, come a2, gone a1, gone a2" {
+		t.Errorf("plugins went and came: %s", got)
+	}
+	w.until("what is vouched for is the lesser number", func() error {
+		return w.vouched(map[string]string{"a1": "nvidia.com/gpu=20,nvidia.com/gpu.shared=0", "a2": "nvidia.com/gpu=20,nvidia.com/gpu.shared=0", "b1": "nvidia.com/gpu=40,nvidia.com/gpu.shared=0"})
+	})
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	config := sandbox.DefaultConfig()
+	config.WithoutGit = true
+	ctx, cancel := context.WithTimeout(t.Context(), 25*time.Minute) // a first build included
+	defer cancel()
+	started, err := sandbox.Start(ctx, config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &world{T: t, sharing: gpu.Sharing{Profiles: []gpu.Profile{{Name: "ten", Pools: []string{"a", "b"}, Replicas: 10, ReadyTimeout: time.Hour}}}}
+	life, end := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	t.Cleanup(func() {
+		end()
+		running.Wait()
+		if err := started.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	ctrl.SetLogger(logr.Discard())
+	mgr, err := ctrl.NewManager(started.REST(), ctrl.Options{Scheme: scheme.Scheme, Metrics: server.Options{BindAddress: "0"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if w.Client, err = client.New(started.REST(), client.Options{Scheme: scheme.Scheme}); err != nil {
+		t.Fatal(err)
+	}
+	w.roller = rollout.New(rollout.Config{
+		Cache: mgr.GetCache(), Client: mgr.GetClient(), Live: mgr.GetAPIReader(),
+		Sharing: func(context.Context) (gpu.Sharing, error) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			return w.sharing, nil
+		},
+		Recorder: mgr.GetEventRecorderFor("poolwright"), //nolint:staticcheck // As the controller itself.
+		Clock:    quick{time.Now()}, Log: logr.Discard(),
+	})
+	if err := w.roller.SetupWithManager(mgr); err != nil {
+		t.Fatal(err)
+	}
+	for name, pool := range nodes() {
+		w.create(gpuNode(name, pool))
+	}
+	w.start(life, &running, mgr)
+	return w
+}
+
+// start runs the manager and the kubelets.
+func (w *world) start(life context.Context, running *sync.WaitGroup, mgr manager.Manager) {
+	for _, run := range []func() error{func() error { return mgr.Start(life) }, func() error { return w.play(life) }} {
+		running.Go(func() {
+			if err := run(); err != nil && life.Err() == nil {
+				w.Error(err)
+			}
+		})
+	}
+}
+
+func gpuNode(name, pool string) *corev1.Node {
+	offer := gpu.Profile{Replicas: 10}.Offer(4)
+	return &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: name,
+			Labels: map[string]string{
+				"kubernetes.io/hostname": name, "karpenter.sh/nodepool": pool, "karpenter.sh/initialized": "true",
+				"karpenter.k8s.aws/instance-gpu-count": "4", "karpenter.k8s.aws/instance-gpu-manufacturer": "nvidia",
+			},
+			Annotations: map[string]string{gpu.OfferAnnotation: offer.String()},
+		},
+		Status: corev1.NodeStatus{
+			Capacity:    offer.Into(room()),
+			Allocatable: offer.Into(room()),
+			Conditions:  []corev1.NodeCondition{ready(time.Now())},
+		},
+	}
+}
+
+func room() corev1.ResourceList {
+	return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("48"), corev1.ResourceMemory: resource.MustParse("192Gi"), corev1.ResourcePods: resource.MustParse("100")}
+}
+
+func ready(now time.Time) corev1.NodeCondition {
+	return corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "KubeletReady", LastHeartbeatTime: metav1.NewTime(now), LastTransitionTime: metav1.NewTime(now)}
+}
+
+// apply makes or changes a profile's DaemonSet.
+func (w *world) apply(profile, revision string, pools ...string) {
+	w.Helper()
+	labels, annotations := map[string]string{gpu.ProfileLabel: profile}, map[string]string{gpu.RevisionAnnotation: revision}
+	set := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: gpu.PluginNamespace, Name: "nvidia-device-plugin-" + profile}}
+	_, err := ctrl.CreateOrUpdate(w.Context(), w.Client, set, func() error {
+		set.Labels, set.Annotations = labels, annotations
+		set.Spec.Selector = &metav1.LabelSelector{MatchLabels: labels}
+		set.Spec.UpdateStrategy.Type = appsv1.OnDeleteDaemonSetStrategyType
+		set.Spec.Template.Labels, set.Spec.Template.Annotations = labels, annotations
+		set.Spec.Template.Spec.Containers = []corev1.Container{{Name: "plugin", Image: "plugin:" + revision}}
+		set.Spec.Template.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
+			NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "karpenter.sh/nodepool", Operator: corev1.NodeSelectorOpIn, Values: pools}}}},
+		}}}
+		return nil
+	})
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+// create retries while the control plane's own objects (service accounts) are not
+// there yet.
+func (w *world) create(o client.Object) {
+	w.Helper()
+	w.until("creating "+o.GetName(), func() error {
+		if err := w.Create(w.Context(), o.DeepCopyObject().(client.Object)); !apierrors.IsAlreadyExists(err) {
+			return err
+		}
+		return nil
+	})
+}
+
+// runs says how the running plugins differ from profile/revision by node.
+func (w *world) runs(want map[string]string) error {
+	pods, err := w.plugins(w.Context())
+	if err != nil {
+		return err
+	}
+	got := map[string]string{}
+	for _, p := range pods {
+		if p.DeletionTimestamp.IsZero() && p.Status.Phase == corev1.PodRunning {
+			got[p.Spec.NodeName] = p.Labels[gpu.ProfileLabel] + "/" + p.Annotations[gpu.RevisionAnnotation]
+		}
+	}
+	if !maps.Equal(got, want) {
+		return fmt.Errorf("plugins %v, states %v", got, w.roller.States())
+	}
+	return nil
+}
+
+func (w *world) plugins(ctx context.Context) ([]corev1.Pod, error) {
+	var pods corev1.PodList
+	err := w.List(ctx, &pods, client.InNamespace(gpu.PluginNamespace), client.HasLabels{gpu.ProfileLabel})
+	return pods.Items, err
+}
+
+func (w *world) vouched(want map[string]string) error {
+	var all corev1.NodeList
+	if err := w.List(w.Context(), &all, client.HasLabels{"karpenter.sh/nodepool"}); err != nil {
+		return err
+	}
+	var errs []error
+	for _, n := range all.Items {
+		if got := n.Annotations[gpu.OfferAnnotation]; got != want[n.Name] {
+			errs = append(errs, fmt.Errorf("node %s is vouched for with %s", n.Name, got))
+		}
+		if mark, ok := n.Annotations["poolwright.dev/gpu-rollout"]; ok {
+			errs = append(errs, fmt.Errorf("node %s is marked %s", n.Name, mark))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (w *world) vouchedFor(t *testing.T, want map[string]string) {
+	t.Helper()
+	if err := w.vouched(want); err != nil {
+		t.Error(err)
+	}
+}
+
+// forget returns which plugins went and came since the last call.
+func (w *world) forget() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	out := w.log
+	w.log = nil
+	return out
+}
+
+// until polls, and has the rollout look again: on the quick clock nothing comes at
+// its time by itself.
+func (w *world) until(what string, check func() error) {
+	w.Helper()
+	deadline := time.After(patience)
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := check()
+		if err == nil {
+			return
+		}
+		if w.roller != nil {
+			w.roller.Refresh()
+		}
+		select {
+		case <-deadline:
+			w.Fatalf("%s: %v", what, err)
+		case <-tick.C:
+		}
+	}
+}
+
+// play is the kubelets: plugins run when they are bound, end when they are deleted,
+// and nodes go on being ready.
+func (w *world) play(ctx context.Context) error {
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	serving, beat := map[types.UID]string{}, time.Now()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		pods, err := w.plugins(ctx)
+		if err != nil {
+			return err
+		}
+		for i := range pods {
+			if err := w.playPod(ctx, &pods[i], serving); client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
+				return err
+			}
+		}
+		if time.Since(beat) > 10*time.Second {
+			beat = time.Now()
+			if err := w.beat(ctx); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func (w *world) playPod(ctx context.Context, pod *corev1.Pod, serving map[types.UID]string) error {
+	node := pod.Spec.NodeName
+	switch {
+	case node == "" || nodes()[node] == "": // the sandbox's own node has a kubelet
+		return nil
+	case !pod.DeletionTimestamp.IsZero():
+		if serving[pod.UID] != "" {
+			delete(serving, pod.UID)
+			w.note("gone " + node)
+		}
+		return w.Delete(ctx, pod, client.GracePeriodSeconds(0))
+	case serving[pod.UID] != "":
+		return nil
+	}
+	pod.Status.Phase = corev1.PodRunning
+	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now()}}
+	if err := w.Status().Update(ctx, pod); err != nil {
+		return err
+	}
+	serving[pod.UID] = node
+	w.note("come " + node)
+	return nil
+}
+
+func (w *world) note(what string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.log = append(w.log, what)
+}
+
+func (w *world) beat(ctx context.Context) error {
+	var all corev1.NodeList
+	if err := w.List(ctx, &all, client.HasLabels{"karpenter.sh/nodepool"}); err != nil {
+		return err
+	}
+	for i := range all.Items {
+		all.Items[i].Status.Conditions = []corev1.NodeCondition{ready(time.Now())}
+		if err := w.Status().Update(ctx, &all.Items[i]); err != nil && !apierrors.IsConflict(err) {
+			return err
+		}
+	}
+	return nil
+}
