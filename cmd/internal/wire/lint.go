@@ -3,19 +3,29 @@ package wire
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
+	"github.com/poolwright/poolwright/gitsource"
+	"github.com/poolwright/poolwright/provision/catalog"
 	"github.com/poolwright/poolwright/provision/engine"
+	"github.com/poolwright/poolwright/reconciler"
+	"github.com/poolwright/poolwright/reconciler/declared"
 	"github.com/poolwright/poolwright/reconciler/declared/lint"
+	"github.com/poolwright/poolwright/reconciler/declared/lint/gpulint"
+	"github.com/poolwright/poolwright/reconciler/deviceplugin"
+	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/target/aws"
 )
 
 // Lint checks a folder of a working copy without a cluster, against the schemas
-// of our own kinds and of the embedded Karpenter's, and what the Cluster asks of
-// AWS as far as no request is needed. It returns the findings, sorted by file and
-// line, and how many objects the folder declares.
+// of our own kinds and of the embedded Karpenter's, what the Cluster asks of AWS
+// as far as no request is needed, and what the objects say of GPUs against each
+// other. It returns the findings, sorted by file and line, and how many objects
+// the folder declares.
 func Lint(ctx context.Context, folder string) ([]state.Problem, int, error) {
 	d, err := load(ctx, folder)
 	if err != nil {
@@ -25,7 +35,67 @@ func Lint(ctx context.Context, folder string) ([]state.Problem, int, error) {
 	if err != nil {
 		return nil, 0, err
 	}
-	return lint.Sorted(append(lint.Check(d, crds), aws.Check(d.Set)...)), d.Set.Len(), nil
+	gpus, err := gpuFindings(d)
+	if err != nil {
+		return nil, 0, err
+	}
+	found := lint.Check(d, crds)
+	found = append(found, expanding(d, found)...)
+	found = append(found, aws.Check(d.Set)...)
+	for _, f := range gpus {
+		found = append(found, f.Problem())
+	}
+	return lint.Sorted(found), d.Set.Len(), nil
+}
+
+// gpuFindings are what is wrong about GPUs, and what may be otherwise than meant.
+func gpuFindings(d declared.Declared) ([]gpulint.Finding, error) {
+	types, err := catalog.Load()
+	if err != nil {
+		return nil, err
+	}
+	return gpulint.Check(d, types), nil
+}
+
+// expanding is why nothing can be made of a DevicePlugin. Of one whose schema was
+// already complained about that would be the same again, without the lines.
+func expanding(d declared.Declared, found []state.Problem) []state.Problem {
+	known := map[state.Origin]bool{}
+	for _, item := range d.Set.Items() {
+		if item.Key.Kind == "DevicePlugin" {
+			known[item.Origin] = slices.ContainsFunc(found, func(p state.Problem) bool { return strings.HasPrefix(p.Message, item.Key.String()+": ") })
+		}
+	}
+	_, problems := deviceplugin.Expand(d.Set)
+	return slices.DeleteFunc(problems, func(p state.Problem) bool { return known[p.Origin] })
+}
+
+// remembering loads as load does and leaves what was loaded in last.
+func remembering(load reconciler.Loader, last *declared.Declared) reconciler.Loader {
+	return func(ctx context.Context, s gitsource.Snapshot) (declared.Declared, error) {
+		d, err := load(ctx, s)
+		*last = d
+		return d, err
+	}
+}
+
+// aboutGPUs divides what there is to say about GPUs into problems and warnings.
+// Neither holds anything back: the cluster takes all of it.
+func aboutGPUs(d declared.Declared) ([]state.Problem, []plan.Note, error) {
+	found, err := gpuFindings(d)
+	if err != nil {
+		return nil, nil, err
+	}
+	var problems []state.Problem
+	var notes []plan.Note
+	for _, f := range found {
+		if f.Advice {
+			notes = append(notes, plan.Note{Key: f.Key, Origin: f.Origin, Text: "Warning: " + f.Text})
+		} else {
+			problems = append(problems, f.Problem())
+		}
+	}
+	return problems, notes, nil
 }
 
 // knownCRDs are the definitions of our own kinds and of Karpenter's.

@@ -3,6 +3,7 @@ package wire
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"k8s.io/client-go/rest"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/controller"
 	"github.com/poolwright/poolwright/reconciler/declared"
 	"github.com/poolwright/poolwright/reconciler/declared/lint"
+	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/report"
 	"github.com/poolwright/poolwright/reconciler/target/aws"
 	"github.com/poolwright/poolwright/reconciler/target/cluster"
@@ -33,7 +35,8 @@ type PlanRequest struct {
 
 // Plan says what applying a folder would change in the live cluster and in AWS,
 // which is asked with the user's own credentials. It writes nothing. The mistakes
-// that Lint finds without a cluster, advice apart, are problems of the report.
+// that Lint finds without a cluster are problems of the report; of its advice, that
+// about GPUs is among the warnings.
 func Plan(ctx context.Context, req PlanRequest) (report.Report, error) {
 	root, path, err := dir.Locate(req.Dir)
 	if err != nil {
@@ -48,13 +51,20 @@ func Plan(ctx context.Context, req PlanRequest) (report.Report, error) {
 	if err != nil {
 		return report.Report{}, err
 	}
-	loop := reconciler.NewLoop(dir.New(root, dir.Limits{}), said.listening(loader(declared.NewCache(1), path)),
+	var loaded declared.Declared
+	loop := reconciler.NewLoop(dir.New(root, dir.Limits{}), remembering(said.listening(loader(declared.NewCache(1), path)), &loaded),
 		reconciler.World{Name: aws.Name, Target: sky}, reconciler.World{Name: cluster.Name, Target: admitted{world, said}})
 	result, err := loop.Plan(ctx, reconciler.Options{Policies: controller.Policies(req.Sync)})
 	if err != nil {
 		return report.Report{}, fmt.Errorf("planning %s: %w", req.Dir, err)
 	}
-	return report.New(result.Plan, lint.Sorted(result.Problems)), nil
+	problems, notes, err := aboutGPUs(loaded)
+	if err != nil {
+		return report.Report{}, err
+	}
+	result.Plan.Notes = append(result.Plan.Notes, notes...)
+	slices.SortStableFunc(result.Plan.Notes, func(a, b plan.Note) int { return a.Key.Compare(b.Key) })
+	return report.New(result.Plan, lint.Sorted(append(result.Problems, problems...))), nil
 }
 
 // load reads a folder of a working copy without a cluster.

@@ -119,7 +119,7 @@ func byPath(path string) string {
 	case has("/aws/service/eks/optimized-ami/") && (has("/amazon-linux-2/") || has("/amazon-linux-2-arm64/")):
 		return "the standard variant of an EKS AMI"
 	case has("/aws/service/bottlerocket/aws-k8s-"):
-		return "the Bottlerocket variant without NVIDIA"
+		return "the plain Bottlerocket AMI"
 	case has("/aws/service/ami-windows-latest/"):
 		return "a Windows AMI"
 	}
@@ -140,7 +140,7 @@ func byName(name string) string {
 	case strings.HasPrefix(name, "amazon-eks-node-1.") || strings.HasPrefix(name, "amazon-eks-arm64-node-"):
 		return "the standard variant of an EKS AMI"
 	case strings.HasPrefix(name, "bottlerocket-aws-k8s-") && plainVersion(name):
-		return "the Bottlerocket variant without NVIDIA"
+		return "the plain Bottlerocket AMI"
 	case strings.HasPrefix(name, "windows_server-"):
 		return "a Windows AMI"
 	}

@@ -58,7 +58,7 @@ func conflict(weight int64) string {
 	if weight >= topWeight {
 		return "by overlays of the same weight, so that Karpenter honours one of both and calls the other invalid"
 	}
-	return "by overlays of weight 10000, so that this one has no effect"
+	return "by overlays of weight 10000, so that this number has no effect"
 }
 
 // overlaidPool is the first pool with a profile that the overlay can apply to.
