@@ -11,6 +11,7 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -113,7 +114,7 @@ func startLive(t *testing.T, server *rest.Config) *live {
 func (l *live) eventually(what func() string) {
 	l.Helper()
 	word := ""
-	err := wait.PollUntilContextTimeout(l.Context(), 50*time.Millisecond, 30*time.Second, true, func(context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(l.Context(), 50*time.Millisecond, 2*time.Minute, true, func(context.Context) (bool, error) {
 		word = what()
 		return word == "", nil
 	})
@@ -158,9 +159,7 @@ func (l *live) edit(name string, status bool, change func(*corev1.Node)) {
 func (l *live) join(profile string, timeout time.Duration, taints ...corev1.Taint) {
 	l.Helper()
 	ctx := l.Context()
-	l.share(gpu.Sharing{Name: "nvidia", Profiles: []gpu.Profile{{
-		Name: profile, Pools: []string{profile}, Strategy: gpu.TimeSlicing, Replicas: 10, ReadyTimeout: timeout,
-	}}})
+	l.share(profileFor(profile, timeout))
 	claim := &karpv1.NodeClaim{
 		ObjectMeta: metav1.ObjectMeta{Name: profile, Labels: map[string]string{karpv1.NodePoolLabelKey: profile}, Finalizers: []string{"karpenter.sh/termination"}},
 		Spec: karpv1.NodeClaimSpec{
@@ -176,12 +175,48 @@ func (l *live) join(profile string, timeout time.Duration, taints ...corev1.Tain
 	node.Labels[karpv1.NodePoolLabelKey] = profile
 	node.Spec.Taints = append(taints, corev1.Taint{Key: gpu.StartupTaint, Effect: corev1.TaintEffectNoSchedule})
 	l.must(l.api.Create(ctx, node))
+	l.beat(profile)
 	l.edit(profile, true, func(n *corev1.Node) {
 		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "KubeletReady", LastHeartbeatTime: metav1.Now()}}
 	})
 	claim.Status.NodeName, claim.Status.ProviderID = profile, "aws:///us-east-1a/i-"+profile
 	claim.StatusConditions().SetTrue(karpv1.ConditionTypeRegistered)
 	l.must(l.api.Status().Update(ctx, claim))
+}
+
+func profileFor(name string, timeout time.Duration) gpu.Sharing {
+	return gpu.Sharing{Name: "nvidia", Profiles: []gpu.Profile{{
+		Name: name, Pools: []string{name}, Strategy: gpu.TimeSlicing, Replicas: 10, ReadyTimeout: timeout,
+	}}}
+}
+
+// beat plays a kubelet's lease until the test ends: without it the node
+// controller gives the node up after 40 s.
+func (l *live) beat(name string) {
+	l.Helper()
+	now, seconds := metav1.NowMicro(), int32(40)
+	lease := &coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: corev1.NamespaceNodeLease},
+		Spec:       coordinationv1.LeaseSpec{HolderIdentity: &name, LeaseDurationSeconds: &seconds, RenewTime: &now},
+	}
+	l.must(l.api.Create(l.Context(), lease))
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for every := time.NewTicker(5 * time.Second); ; {
+			select {
+			case <-ctx.Done():
+				every.Stop()
+				return
+			case <-every.C:
+				now := metav1.NowMicro()
+				lease.Spec.RenewTime = &now
+				_ = l.api.Update(ctx, lease) // The next one makes up for it.
+			}
+		}
+	}()
+	l.Cleanup(func() { cancel(); <-ended })
 }
 
 func liveSet(profile string) *appsv1.DaemonSet {

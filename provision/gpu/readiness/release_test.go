@@ -135,6 +135,16 @@ func TestOfTwoPluginPodsTheOneThatStaysCounts(t *testing.T) {
 	}
 }
 
+func TestAPluginOfAnotherProfileDoesNotCount(t *testing.T) {
+	node, claim, pod, set := starting()
+	offering(40)(node)
+	pod.Labels[gpu.ProfileLabel] = "whole"
+	b := newBench(t, node, claim, pod, set)
+	if b.step(); b.offer() != "" {
+		t.Error("the plugin of the profile that was is taken for that of the profile that is")
+	}
+}
+
 func TestAFailedReadDecidesNothing(t *testing.T) {
 	for name, fail := range map[string]func(*bench){
 		"of the cache":            func(b *bench) { b.cache.fails = errors.New("down") },

@@ -54,7 +54,7 @@ func (k *Keeper) replace(ctx context.Context, name string) (time.Duration, error
 		return 0, err
 	}
 	s, ours := scene.look(node)
-	if !ours || !minded(node) || initialized(node) || s.verdict.Agrees && nodeReady(node) {
+	if !ours || initialized(node) || s.verdict.Agrees && nodeReady(node) {
 		return conflictRetry, nil // The cache will tell the same soon.
 	}
 	claim, err := claimOf(ctx, k.cfg.Live, node)

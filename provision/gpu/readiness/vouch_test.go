@@ -80,6 +80,21 @@ func TestATroubleThatEndsInTimeWasNone(t *testing.T) {
 	}
 }
 
+func TestADoubtEndsWhenTheOldPluginOffersEnoughAgain(t *testing.T) {
+	node, claim, _, set := running()
+	b := newBench(t, node, claim, set, plugin("plugin-1", "r0", true))
+	for range 3 {
+		b.edit(offering(0))
+		b.step()
+		b.clock.Step(grace - time.Second)
+		b.edit(offering(40))
+		b.step()
+	}
+	if b.offer() != offered40 {
+		t.Error("two short doubts were taken for a long one")
+	}
+}
+
 func TestARunningNodeOutsideOfTheOrdinary(t *testing.T) {
 	drop := func(n *corev1.Node) { delete(n.Annotations, gpu.OfferAnnotation) }
 	for name, c := range map[string]struct {
