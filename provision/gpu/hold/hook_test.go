@@ -133,7 +133,25 @@ func TestACacheThatLagsLetsNoNodeRegister(t *testing.T) {
 			return nil
 		},
 	})
+	// Somebody else's taint, that the cache does not show either, is not lost.
+	changed := old.Items[0].DeepCopy()
+	changed.Spec.Taints = append(changed.Spec.Taints, corev1.Taint{Key: "else", Effect: corev1.TaintEffectNoSchedule})
+	if err := api.Update(t.Context(), changed); err != nil {
+		t.Fatal(err)
+	}
 	hook := hold.NewHook(lags, sharing("gpu"))
+	for range 3 {
+		if result, err := hook.Registered(t.Context(), launched()); err != nil || result.RequeueAfter == 0 {
+			t.Errorf("answers %+v, %v", result, err)
+		}
+	}
+	stored := &corev1.Node{}
+	if err := api.Get(t.Context(), client.ObjectKey{Name: "node"}, stored); err != nil || len(stored.Spec.Taints) != 2 {
+		t.Errorf("the node has the taints %v, %v", stored.Spec.Taints, err)
+	}
+	if err := api.List(t.Context(), old); err != nil {
+		t.Fatal(err)
+	}
 	for range 3 { // the first time it taints, then it sees the node of before that
 		if result, err := hook.Registered(t.Context(), launched()); err != nil || result.RequeueAfter == 0 {
 			t.Errorf("answers %+v, %v", result, err)
