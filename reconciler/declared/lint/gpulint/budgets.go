@@ -6,7 +6,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/poolwright/poolwright/provision/catalog"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 )
 
@@ -50,7 +49,7 @@ func (p *pool) mostNodes() (int, bool) {
 			most = min(most, math.Floor(limit/each))
 		}
 	}
-	smallest := func(of func(catalog.InstanceType) float64) float64 {
+	smallest := func(of func(instanceType) float64) float64 {
 		least := math.Inf(1)
 		for _, t := range p.types {
 			least = min(least, of(t))
@@ -61,13 +60,13 @@ func (p *pool) mostNodes() (int, bool) {
 		bound(n, 1)
 	}
 	if n, ok := p.limit("cpu"); ok && len(p.types) > 0 {
-		bound(n, smallest(func(t catalog.InstanceType) float64 { return float64(t.VCPUs) }))
+		bound(n, smallest(func(t instanceType) float64 { return float64(t.VCPUs) }))
 	}
 	if n, ok := p.limit("memory"); ok && len(p.types) > 0 {
-		bound(n, smallest(func(t catalog.InstanceType) float64 { return float64(t.MemoryMiB) * (1 << 20) }))
+		bound(n, smallest(func(t instanceType) float64 { return float64(t.MemoryMiB) * (1 << 20) }))
 	}
 	if n, ok := p.gpuLimit(); ok {
-		bound(n, smallest(func(t catalog.InstanceType) float64 {
+		bound(n, smallest(func(t instanceType) float64 {
 			if t.GPU.Manufacturer != "NVIDIA" {
 				return 0
 			}
@@ -95,11 +94,11 @@ func (p *pool) gpuLimit() (float64, bool) {
 }
 
 // cheapest is the type with the lowest price; of none, the zero type.
-func cheapest(types []catalog.InstanceType) catalog.InstanceType {
+func cheapest(types []instanceType) instanceType {
 	if len(types) == 0 {
-		return catalog.InstanceType{}
+		return instanceType{}
 	}
-	return slices.MinFunc(types, func(a, b catalog.InstanceType) int {
+	return slices.MinFunc(types, func(a, b instanceType) int {
 		switch {
 		case a.OnDemandUSD < b.OnDemandUSD:
 			return -1

@@ -67,6 +67,7 @@ func Check(d declared.Declared, types *catalog.Catalog) []Finding {
 type checker struct {
 	declared declared.Declared
 	types    *catalog.Catalog
+	offered  []instanceType
 	region   string
 
 	// plugin is the DevicePlugin, nil without one; sharing what it says.
@@ -83,7 +84,7 @@ type checker struct {
 }
 
 func newChecker(d declared.Declared, types *catalog.Catalog) *checker {
-	c := &checker{declared: d, types: types, classes: map[string]*class{}}
+	c := &checker{declared: d, types: types, offered: offered(types), classes: map[string]*class{}}
 	items := d.Set.Items()
 	for _, item := range items {
 		switch k := item.Key; {

@@ -15,7 +15,7 @@ func isNVIDIA(resource string) bool { return strings.HasPrefix(resource, "nvidia
 // have GPUs and that they can run on.
 type landing struct {
 	*pool
-	on []catalog.InstanceType
+	on []instanceType
 }
 
 // landings are the declared pools whose GPU nodes the pods can run on, by labels
@@ -30,9 +30,9 @@ func (c *checker) landings(w workload) []landing {
 		if !c.toleratesAll(w.pod.Tolerations, p.taintList()) {
 			continue
 		}
-		var on []catalog.InstanceType
+		var on []instanceType
 		for _, t := range p.gpus {
-			if slices.ContainsFunc(choices, func(r []catalog.Requirement) bool { return p.mayHave(r) && allows(r, t) }) {
+			if slices.ContainsFunc(choices, func(r []catalog.Requirement) bool { return p.mayHave(r) && t.meets(r) }) {
 				on = append(on, t)
 			}
 		}

@@ -7,7 +7,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/poolwright/poolwright/provision/catalog"
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
@@ -23,8 +22,8 @@ const (
 var withoutMIG = []string{"K80", "K520", "M60", "V100", "T4", "T4g", "A10", "A10G", "L4", "L40", "L40S"}
 
 // cuttable are the types whose GPUs MIG can cut.
-func cuttable(types []catalog.InstanceType) []catalog.InstanceType {
-	return slices.DeleteFunc(slices.Clone(types), func(t catalog.InstanceType) bool { return slices.Contains(withoutMIG, t.GPU.Name) })
+func cuttable(types []instanceType) []instanceType {
+	return slices.DeleteFunc(slices.Clone(types), func(t instanceType) bool { return slices.Contains(withoutMIG, t.GPU.Name) })
 }
 
 // mig finds what asks for parts of GPUs that nothing makes.
@@ -56,7 +55,7 @@ func (c *checker) mig() {
 
 // part is a request for a part of a GPU.
 func (c *checker) part(w workload, a ask, on []landing) {
-	var types []catalog.InstanceType
+	var types []instanceType
 	for _, l := range on {
 		types = append(types, l.on...)
 	}
@@ -82,7 +81,7 @@ func (c *checker) uncut(item state.Item, path string, on []landing) {
 }
 
 // models lists the GPUs of types.
-func models(types []catalog.InstanceType) string {
+func models(types []instanceType) string {
 	var out []string
 	for _, t := range types {
 		out = append(out, t.GPU.Name)

@@ -64,7 +64,7 @@ func conflict(weight int64) string {
 // overlaidPool is the first pool with a profile that the overlay can apply to.
 func (c *checker) overlaidPool(o overlay) *pool {
 	for _, p := range c.pools {
-		if p.served && p.mayHave(o.Spec.Requirements) && slices.ContainsFunc(p.gpus, func(t catalog.InstanceType) bool { return allows(o.Spec.Requirements, t) }) {
+		if p.served && p.mayHave(o.Spec.Requirements) && slices.ContainsFunc(p.gpus, func(t instanceType) bool { return t.meets(o.Spec.Requirements) }) {
 			return p
 		}
 	}

@@ -55,7 +55,7 @@ func (p packed) extra() float64 { return p.price - p.small.price*float64(p.by.at
 
 // priced is a type with its price an hour and how many of the pods it holds.
 type priced struct {
-	catalog.InstanceType
+	instanceType
 	price float64
 	holds int
 }
@@ -139,7 +139,7 @@ func (c *checker) priceRegion() string {
 }
 
 // exceeded reports whether one node of the type is beyond the pool's limits.
-func (p *pool) exceeded(t catalog.InstanceType) bool {
+func (p *pool) exceeded(t instanceType) bool {
 	beyond := func(name string, has float64) bool { n, ok := p.limit(name); return ok && has > n }
 	gpus, limited := p.gpuLimit()
 	return beyond("cpu", float64(t.VCPUs)) || beyond("memory", float64(t.MemoryMiB)*(1<<20)) || limited && float64(t.GPU.Count) > gpus
@@ -166,7 +166,7 @@ func asked(requests, limits corev1.ResourceList, name corev1.ResourceName) float
 
 // holds is how many of the pods fit on a node, by the rough share of it that is
 // left beside the system and the kubelet.
-func holds(t catalog.InstanceType, cpu, memory float64) int {
+func holds(t instanceType, cpu, memory float64) int {
 	out := float64(t.GPU.Count)
 	if cpu > 0 {
 		out = min(out, math.Floor((float64(t.VCPUs)-0.25)/cpu))

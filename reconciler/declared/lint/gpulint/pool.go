@@ -55,7 +55,7 @@ type pool struct {
 	name string
 	// types are the instance types of its nodes as far as the catalog goes, gpus
 	// those of them with whole NVIDIA GPUs.
-	types, gpus []catalog.InstanceType
+	types, gpus []instanceType
 	// profile serves it; false without one.
 	profile gpu.Profile
 	served  bool
@@ -66,12 +66,15 @@ func (c *checker) readPool(item state.Item) {
 	if !read(item.Object, &p.nodePool) {
 		return
 	}
-	for _, t := range c.types.Types() {
-		if allows(p.requirements(), t) {
+	requirements := p.requirements()
+	for _, t := range c.offered {
+		if t.meets(requirements) {
 			p.types = append(p.types, t)
 		}
 	}
-	p.gpus = withGPUs(p.types)
+	p.gpus = slices.DeleteFunc(slices.Clone(p.types), func(t instanceType) bool {
+		return t.GPU.Manufacturer != "NVIDIA" || t.GPU.Count == 0
+	})
 	p.profile, p.served = c.sharing.For(p.name)
 	c.pools = append(c.pools, p)
 }
@@ -97,7 +100,7 @@ func (p *pool) forGPUs() bool {
 	}
 	_, annotated := p.Metadata.Annotations[v1alpha1.GPULimitAnnotation]
 	ours := func(key string) bool { return strings.HasPrefix(key, "nvidia.com/") }
-	return annotated || len(p.gpus) == len(p.types) || slices.Contains(p.profile.Pools, p.name) ||
+	return annotated || p.onlyGPUs() || slices.Contains(p.profile.Pools, p.name) ||
 		slices.ContainsFunc(sortedKeys(p.Spec.Limits), ours) ||
 		slices.ContainsFunc(p.taintList(), func(t corev1.Taint) bool { return ours(t.Key) }) ||
 		slices.ContainsFunc(p.Spec.Template.Spec.Requirements, func(r catalog.Requirement) bool { return strings.Contains(r.Key, "/instance-gpu-") })
@@ -122,19 +125,31 @@ func (p *pool) called() string {
 
 // fewestGPUs is the least number of GPUs that a GPU node of the pool has.
 func (p *pool) fewestGPUs() int {
-	return slices.MinFunc(p.gpus, func(a, b catalog.InstanceType) int { return cmp.Compare(a.GPU.Count, b.GPU.Count) }).GPU.Count
+	return slices.MinFunc(p.gpus, func(a, b instanceType) int { return cmp.Compare(a.GPU.Count, b.GPU.Count) }).GPU.Count
 }
 
-// allows reports whether nodes of a type can meet the requirements.
-func allows(requirements []catalog.Requirement, t catalog.InstanceType) bool {
-	labels := t.Labels()
-	return !slices.ContainsFunc(requirements, func(r catalog.Requirement) bool { return r.ByType() && !r.Met(labels) })
+// onlyGPUs reports whether every node of the pool has GPUs, of whatever make.
+func (p *pool) onlyGPUs() bool {
+	return len(p.gpus) > 0 && !slices.ContainsFunc(p.types, func(t instanceType) bool { return !t.HasGPU() })
 }
 
-func withGPUs(types []catalog.InstanceType) []catalog.InstanceType {
-	return slices.DeleteFunc(slices.Clone(types), func(t catalog.InstanceType) bool {
-		return t.GPU.Manufacturer != "NVIDIA" || t.GPU.Count == 0
-	})
+// instanceType is a type with its labels, which are asked for often.
+type instanceType struct {
+	catalog.InstanceType
+	labels map[string]string
+}
+
+func offered(types *catalog.Catalog) []instanceType {
+	var out []instanceType
+	for _, t := range types.Types() {
+		out = append(out, instanceType{t, t.Labels()})
+	}
+	return out
+}
+
+// meets reports whether nodes of the type can meet the requirements.
+func (t instanceType) meets(requirements []catalog.Requirement) bool {
+	return !slices.ContainsFunc(requirements, func(r catalog.Requirement) bool { return r.ByType() && !r.Met(t.labels) })
 }
 
 // amount reads a quantity as JSON has it.

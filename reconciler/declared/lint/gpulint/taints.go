@@ -21,7 +21,7 @@ func (c *checker) taints() {
 		if p.served && !c.classOf(p).bottlerocket {
 			c.untolerated(p)
 		}
-		if len(p.taintList()) == 0 && len(p.gpus) == len(p.types) && (p.served || c.hasOtherPools()) {
+		if len(p.taintList()) == 0 && p.onlyGPUs() && (p.served || c.hasOtherPools()) {
 			taint, who := corev1.Taint{Key: whole, Value: "true", Effect: corev1.TaintEffectNoSchedule}, "the pods that need a GPU"
 			if p.served && !c.toleratesAll(pluginTolerations(c.plugin), []corev1.Taint{taint}) {
 				who += " and to DevicePlugin " + c.plugin.Name
@@ -35,7 +35,7 @@ func (c *checker) taints() {
 
 // hasOtherPools reports whether pods without GPUs have a pool of their own.
 func (c *checker) hasOtherPools() bool {
-	return slices.ContainsFunc(c.pools, func(p *pool) bool { return len(p.gpus) < len(p.types) })
+	return slices.ContainsFunc(c.pools, func(p *pool) bool { return len(p.types) > 0 && !p.onlyGPUs() })
 }
 
 func (c *checker) untolerated(p *pool) {
