@@ -19,7 +19,7 @@ import (
 // patches between two versions of the same object (finalizers, labels, taints,
 // annotations), in which the status is the same on both sides; it neither updates
 // whole Nodes nor writes their status, and the API server takes no status from a
-// write of the Node itself. A test holds every such patch to that.
+// write of the Node itself. A test reads such patches.
 //
 // Whoever judges what a node offers must read it past this cache.
 func Vouched(logger logr.Logger) func(*corev1.Node) {
