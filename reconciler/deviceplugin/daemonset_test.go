@@ -2,6 +2,7 @@ package deviceplugin_test
 
 import (
 	"encoding/json"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
@@ -211,6 +213,20 @@ spec: {version: v0.19.0, defaultProfile: whole, profiles: [{name: whole}, {name:
 			t.Errorf("%s: pods are replaced: %t, want %t", name, changed, c.replaced)
 		}
 	}
+}
+
+// ownCRD is the DevicePlugin's definition.
+func ownCRD(t testing.TB) *apiextensionsv1.CustomResourceDefinition {
+	t.Helper()
+	text, err := os.ReadFile("../../config/crd/poolwright.dev_deviceplugins.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	crd := &apiextensionsv1.CustomResourceDefinition{}
+	if err := yaml.UnmarshalStrict(text, crd); err != nil {
+		t.Fatal(err)
+	}
+	return crd
 }
 
 func TestTheDefaultsAreThoseOfTheDefinition(t *testing.T) {

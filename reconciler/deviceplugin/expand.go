@@ -22,10 +22,11 @@ const cluster = "cluster"
 // DevicePlugin without its plugin. That nothing of it is deleted either is the
 // caller's part, as with every Problem.
 func Expand(declared state.Set) (state.Set, []state.Problem) {
-	e := survey(declared)
-	if len(e.plugins) == 0 && !slices.ContainsFunc(e.pools, limited) {
+	items := declared.Items()
+	if !Concerned(items) {
 		return declared, nil
 	}
+	e := survey(items)
 	if len(e.plugins) > 0 {
 		e.expand()
 	}
@@ -35,6 +36,22 @@ func Expand(declared state.Set) (state.Set, []state.Problem) {
 		}
 	}
 	return e.result(), e.problems
+}
+
+// Concerned reports whether Expand would do more with these items than to give them
+// back: a look at each costs next to nothing, and sorting them once more does not.
+func Concerned(items []state.Item) bool {
+	return slices.ContainsFunc(items, func(item state.Item) bool {
+		return isDevicePlugin(item.Key) || isPool(item.Key) && limited(item)
+	})
+}
+
+func isDevicePlugin(k state.Key) bool {
+	return k.Kind == "DevicePlugin" && k.Group == v1alpha1.GroupVersion.Group && k.Target == cluster
+}
+
+func isPool(k state.Key) bool {
+	return k.Kind == "NodePool" && k.Group == "karpenter.sh" && k.Target == cluster
 }
 
 // expansion is one Expand at work.
@@ -58,16 +75,15 @@ type expansion struct {
 }
 
 // survey looks once at everything.
-func survey(declared state.Set) *expansion {
-	e := &expansion{declared: declared.Items(), bottlerocket: map[string]bool{}, replaced: map[state.Key]*state.Item{}}
+func survey(items []state.Item) *expansion {
+	e := &expansion{declared: items, bottlerocket: map[string]bool{}, replaced: map[state.Key]*state.Item{}}
 	for _, item := range e.declared {
 		switch k := item.Key; {
-		case k.Target != cluster:
-		case k.Group == v1alpha1.GroupVersion.Group && k.Kind == "DevicePlugin":
+		case isDevicePlugin(k):
 			e.plugins = append(e.plugins, item)
-		case k.Group == "karpenter.sh" && k.Kind == "NodePool":
+		case isPool(k):
 			e.pools = append(e.pools, item)
-		case k.Group == "karpenter.k8s.aws" && k.Kind == "EC2NodeClass" && isBottlerocket(item.Object):
+		case k.Target == cluster && k.Group == "karpenter.k8s.aws" && k.Kind == "EC2NodeClass" && isBottlerocket(item.Object):
 			e.bottlerocket[k.Name] = true
 		}
 	}

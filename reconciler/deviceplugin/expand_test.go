@@ -52,6 +52,11 @@ func file(t testing.TB, name string) state.Set {
 	return read(t, string(text))
 }
 
+// goldens are the declarations in testdata.
+func goldens() []string {
+	return []string{"whole", "timeslicing", "mps-renamed", "bottlerocket", "gpu-limit"}
+}
+
 // expand is Expand where no problem is expected.
 func expand(t testing.TB, declared state.Set) state.Set {
 	t.Helper()
@@ -71,7 +76,7 @@ func fresh(before, after state.Set) []state.Item {
 }
 
 func TestAnExpansionIsAsInTheGoldenFile(t *testing.T) {
-	for _, name := range []string{"whole", "timeslicing", "mps-renamed", "bottlerocket", "gpu-limit"} {
+	for _, name := range goldens() {
 		t.Run(name, func(t *testing.T) {
 			declared := file(t, name)
 			var got bytes.Buffer

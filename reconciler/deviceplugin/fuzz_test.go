@@ -37,6 +37,9 @@ func FuzzExpand(f *testing.F) {
 			hostile("karpenter.k8s.aws", "EC2NodeClass", "gpu", pool), hostile("karpenter.k8s.aws", "EC2NodeClass", "more", plugin),
 		)
 		out, problems := deviceplugin.Expand(declared)
+		if !deviceplugin.Concerned(declared.Items()) {
+			t.Fatal("a DevicePlugin concerns nobody")
+		}
 		for _, p := range problems {
 			if p.Origin == (state.Origin{}) || p.Message == "" {
 				t.Errorf("a problem without a place or words: %q", p)
@@ -99,9 +102,11 @@ func BenchmarkNothingToExpand(b *testing.B) {
 	for i := range 2000 {
 		items = append(items, hostile("", "ConfigMap", fmt.Sprint("o", i), []byte(`{}`)))
 	}
-	set := state.NewSet(items...)
+	items = state.NewSet(items...).Items()
 	b.ReportAllocs()
 	for b.Loop() {
-		deviceplugin.Expand(set)
+		if deviceplugin.Concerned(items) {
+			b.Fatal("there is nothing to expand")
+		}
 	}
 }

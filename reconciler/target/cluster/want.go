@@ -34,9 +34,13 @@ func (w *World) adopt(memos map[state.Key]memo) {
 // DevicePlugin stands for, as they will be sent, labelled, in their waves, without
 // what only a live object has.
 func (w *World) Want(ctx context.Context, declared state.Set) (state.Set, error) {
-	expanded, mistakes := deviceplugin.Expand(declared)
+	items, mistakes := declared.Items(), []state.Problem(nil)
+	if deviceplugin.Concerned(items) {
+		declared, mistakes = deviceplugin.Expand(declared)
+		items = declared.Items()
+	}
 	var mine []state.Item
-	for _, item := range expanded.Items() {
+	for _, item := range items {
 		if item.Key.Target == Name {
 			mine = append(mine, item)
 		}
@@ -60,7 +64,7 @@ func (w *World) Want(ctx context.Context, declared state.Set) (state.Set, error)
 	if err != nil {
 		return state.Set{}, err
 	}
-	items := make([]state.Item, 0, len(b.items))
+	items = make([]state.Item, 0, len(b.items))
 	for _, item := range b.items {
 		m := b.memos[item.Key]
 		if aims[item.Key] {

@@ -1,8 +1,9 @@
-package deviceplugin_test
+package agreement_test
 
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	karpenterv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 	"sigs.k8s.io/karpenter/pkg/apis/v1alpha1"
@@ -31,6 +33,42 @@ import (
 // goldens are the declarations in testdata.
 func goldens() []string {
 	return []string{"whole", "timeslicing", "mps-renamed", "bottlerocket", "gpu-limit"}
+}
+
+// file declares the documents of a file in the package's testdata.
+func file(t testing.TB, name string) state.Set {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("..", "testdata", name+".yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var items []state.Item
+	for doc := range strings.SplitSeq(string(text), "\n---\n") {
+		raw, err := yaml.YAMLToJSON([]byte(doc))
+		if err != nil {
+			t.Fatal(err)
+		}
+		u := &unstructured.Unstructured{}
+		if err := u.UnmarshalJSON(raw); err != nil {
+			t.Fatal(err)
+		}
+		gvk := u.GroupVersionKind()
+		items = append(items, state.Item{
+			Key:     state.Key{Target: "cluster", Group: gvk.Group, Kind: gvk.Kind, Name: u.GetName()},
+			Version: gvk.Version, Object: u.Object, Origin: state.Origin{File: name, Line: 1},
+		})
+	}
+	return state.NewSet(items...)
+}
+
+// expand is Expand where no problem is expected.
+func expand(t testing.TB, declared state.Set) state.Set {
+	t.Helper()
+	out, problems := deviceplugin.Expand(declared)
+	if len(problems) > 0 {
+		t.Fatalf("problems: %v", problems)
+	}
+	return out
 }
 
 // overlays are the NodeOverlays of a Set, as Karpenter reads them.
@@ -53,7 +91,7 @@ func overlays(t testing.TB, set state.Set) []v1alpha1.NodeOverlay {
 // ownCRD is the DevicePlugin's definition.
 func ownCRD(t testing.TB) *apiextensionsv1.CustomResourceDefinition {
 	t.Helper()
-	text, err := os.ReadFile("../../config/crd/poolwright.dev_deviceplugins.yaml")
+	text, err := os.ReadFile("../../../config/crd/poolwright.dev_deviceplugins.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
