@@ -90,7 +90,7 @@ func before(a, b *member) int {
 // inTheMiddle notes a node whose old plugin is gone and whose new one has not
 // settled.
 func (s *step) inTheMiddle(m *member, now time.Time) {
-	left := m.since().Add(m.profile.ReadyTimeout).Sub(now)
+	left := m.since().Add(m.timeout()).Sub(now)
 	stopped := left <= 0 && !m.agrees()
 	switch {
 	case m.agrees():
@@ -127,8 +127,8 @@ func (s *step) judge(f fleet, astray []*member, now time.Time) {
 	for _, m := range astray {
 		reason := fmt.Sprintf("waits: node %s does not offer its GPUs: %s", m.node.Name, m.trouble())
 		s.because(m.profile.Name, reason)
-		young := m.profile.ReadyTimeout - now.Sub(m.created())
-		if m.plugin == nil || young <= 0 {
+		young := m.timeout() - now.Sub(m.created())
+		if young <= 0 { // or there is no plugin at all
 			continue
 		}
 		s.lookIn(young)

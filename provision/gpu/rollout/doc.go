@@ -23,8 +23,8 @@
 // that is created in just those seconds can still be hit, and its controller makes
 // another.
 //
-// A node that no GPU pod can be on (not initialized, still with gpu.StartupTaint,
-// or without GPUs) has its plugin replaced at once.
+// A node that no GPU pod can be on (not initialized, or still with
+// gpu.StartupTaint) has its plugin replaced at once.
 //
 // Everything is derived from objects, so a restart at any point goes on where the
 // last process was: the mark on the node (markAnnotation) names the revision and

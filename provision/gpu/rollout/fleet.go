@@ -24,7 +24,7 @@ const (
 	disruptedTaint   = "karpenter.sh/disrupted"
 )
 
-// fleet is every node that a profile serves, sorted by name.
+// fleet is every node with GPUs that a profile serves, sorted by name.
 type fleet []*member
 
 // member is such a node. Its objects are the cache's own: nothing here writes to
@@ -87,12 +87,12 @@ func (r *Roller) look(ctx context.Context) (fleet, error) {
 	return out, nil
 }
 
-// newMember is nil for a node that no profile serves, and for one whose image has
-// a plugin of its own.
+// newMember is nil for a node that no profile serves, for one without GPUs, to which
+// no plugin comes, and for one whose image has a plugin of its own.
 func newMember(node *corev1.Node, sharing gpu.Sharing, sets []appsv1.DaemonSet, pods []*corev1.Pod) *member {
 	pool := node.Labels[poolLabel]
 	profile, served := sharing.For(pool)
-	if pool == "" || !served || readiness.Builtin(node) {
+	if pool == "" || !served || readiness.GPUs(node) == 0 || readiness.Builtin(node) {
 		return nil
 	}
 	m := &member{node: node, pool: pool, profile: profile, mark: readMark(node.Annotations[markAnnotation])}
@@ -185,10 +185,7 @@ func (m *member) works() bool {
 
 // idle tells that no GPU pod can be on the node.
 func (m *member) idle() bool {
-	if m.node.Labels[initializedLabel] != "true" || hasTaint(m.node, gpu.StartupTaint) {
-		return true
-	}
-	return readiness.GPUs(m.node) == 0 && !m.offers()
+	return m.node.Labels[initializedLabel] != "true" || hasTaint(m.node, gpu.StartupTaint)
 }
 
 // reachable tells whether a plugin that is deleted there would come back soon, and
@@ -196,6 +193,12 @@ func (m *member) idle() bool {
 func (m *member) reachable() bool {
 	return m.node.DeletionTimestamp.IsZero() && !m.node.Spec.Unschedulable && !hasTaint(m.node, disruptedTaint) &&
 		nodeReady(m.node).Status == corev1.ConditionTrue
+}
+
+// timeout is how long a new plugin may take. A profile that says nothing gets the
+// DevicePlugin's default: to stop at once would be the worst reading of a zero.
+func (m *member) timeout() time.Duration {
+	return cmp.Or(m.profile.ReadyTimeout, defaultTimeout)
 }
 
 // since is from when the new plugin's time counts.

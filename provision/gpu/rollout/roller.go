@@ -34,6 +34,8 @@ const (
 	settleTime = 15 * time.Second
 	// lookAgain is when waiting pods, which nothing tells us of, are read again.
 	lookAgain = 10 * time.Second
+	// defaultTimeout is for profiles without a ReadyTimeout.
+	defaultTimeout = 10 * time.Minute
 )
 
 // Config is what a Roller works with. All fields but Tell are needed.

@@ -26,10 +26,16 @@ func (s *step) states(f fleet) map[string]string {
 	return out
 }
 
-// replaced counts a node without a DaemonSet too: nothing is known to be wrong
-// with it.
+// replaced tells that nothing is left to do about a node, or known to be. One
+// whose first plugin has yet to come is no matter of a rollout.
 func (s *step) replaced(m *member) bool {
-	return m.set == nil || m.verdict.Current && m.others == 0 && (m.mark == (mark{}) || m.settled())
+	switch {
+	case m.set == nil:
+		return true
+	case m.old(), m.mark != (mark{}) && !m.settled():
+		return false
+	}
+	return m.others == 0 || m.idle()
 }
 
 // why says what a pool's rollout does, or what it waits for.

@@ -57,6 +57,25 @@ func TestOneStep(t *testing.T) {
 			states:  map[string]string{"a": "1 of 3 plugins replaced; replaces those of nodes that are starting"},
 		},
 		{
+			name: "nodes without GPUs, and nodes whose first plugin has yet to come, are no rollout",
+			objects: []client.Object{
+				set("ten", "new"), node("a1", func(n *corev1.Node) {
+					delete(n.Labels, "karpenter.k8s.aws/instance-gpu-count")
+					offering(0, gpu.Resource)(n)
+				}),
+				node("a2", starting), node("a3", starting), plugin("a3", "new", 0, unready), node("a4"), plugin("a4", "new", hour),
+			},
+		},
+		{
+			name: "a node that was away has its time again",
+			objects: []client.Object{
+				set("ten", "new"), node("a1", marking("old", "new", hour), func(n *corev1.Node) {
+					n.Status.Conditions[0].LastTransitionTime = metav1.NewTime(noon.Add(-time.Minute))
+				}), plugin("a1", "new", hour, unready),
+			},
+			states: map[string]string{"a": "0 of 1 plugins replaced; waits for the new plugin of node a1"},
+		},
+		{
 			name: "a node whose startup taint is still there counts as starting",
 			objects: []client.Object{
 				set("ten", "new"), node("a1", starting, func(n *corev1.Node) { n.Labels[initializedLabel] = "true" }), plugin("a1", "old", hour),
@@ -120,6 +139,33 @@ func TestOneStep(t *testing.T) {
 				"a": "0 of 1 plugins replaced; replaces the plugin of node c1 of pool c",
 				"c": "0 of 1 plugins replaced; replaces the plugin of node c1",
 			},
+		},
+		{
+			name: "a node that was marked goes before all others may",
+			objects: []client.Object{
+				set("ten", "new"), node("a1", marking("old", "new", time.Minute)), plugin("a1", "old", hour), node("c1"), plugin("c1", "old", hour),
+				asking("p", 1, gpu.Resource, func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{poolLabel: "a"} }),
+			},
+			states: map[string]string{
+				"a": "0 of 1 plugins replaced; waits: pod ml/p waits for GPUs",
+				"c": "0 of 1 plugins replaced; waits for node a1 of pool a",
+			},
+		},
+		{
+			name: "a node whose new plugin failed gets the next revision before another broken one",
+			objects: []client.Object{
+				set("ten", "new"), node("a1", marking("old", "bad", hour)), plugin("a1", "bad", hour, unready), node("a2"), plugin("a2", "old", 24*hour, unready),
+			},
+			deleted: []string{"a1"},
+			states:  map[string]string{"a": "0 of 2 plugins replaced; replaces the plugin of node a1"},
+		},
+		{
+			name: "of two nodes in the middle the one that is out of time is named",
+			objects: []client.Object{
+				set("ten", "new"), node("a1", marking("old", "new", time.Minute)), plugin("a1", "new", 0, unready),
+				node("a2", marking("old", "new", hour)), plugin("a2", "new", hour, unready),
+			},
+			states: map[string]string{"a": "0 of 2 plugins replaced; stopped: node a2 does not offer its GPUs with the new plugin: the plugin's pod plugin-a2-new is not ready yet"},
 		},
 		{
 			name: "another node of the profile that offers too little is waited for, even by another pool",

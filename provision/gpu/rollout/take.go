@@ -29,8 +29,11 @@ func (r *Roller) take(ctx context.Context, s *step) (time.Duration, error) {
 		errs = append(errs, r.annotate(ctx, m.node, func(node *corev1.Node) { lower(node, m) }))
 	}
 	for _, m := range s.done {
-		errs = append(errs, r.annotate(ctx, m.node, func(node *corev1.Node) { delete(node.Annotations, markAnnotation) }))
-		r.Log.Info("replaced the device plugin of a node", "Node", m.node.Name, "profile", m.profile.Name, "revision", m.revision())
+		err := r.annotate(ctx, m.node, func(node *corev1.Node) { delete(node.Annotations, markAnnotation) })
+		if err == nil {
+			r.Log.Info("replaced the device plugin of a node", "Node", m.node.Name, "profile", m.profile.Name, "revision", m.revision())
+		}
+		errs = append(errs, err)
 	}
 	for _, m := range s.late {
 		errs = append(errs, r.stop(ctx, m))
@@ -103,7 +106,7 @@ func (r *Roller) stop(ctx context.Context, m *member) error {
 	}
 	r.Recorder.Eventf(m.set, corev1.EventTypeWarning, stoppedReason,
 		"node %s of pool %s does not offer its GPUs %s after its plugin was replaced (%s: %s): no other plugin is replaced until it does, or until another version or configuration is declared",
-		m.node.Name, m.pool, m.profile.ReadyTimeout, cmp.Or(m.verdict.Reason, readiness.Mismatch), m.trouble())
+		m.node.Name, m.pool, m.timeout(), cmp.Or(m.verdict.Reason, readiness.Mismatch), m.trouble())
 	r.Log.Info("stopped replacing device plugins", "Node", m.node.Name, "profile", m.profile.Name, "revision", m.revision(), "reason", m.verdict.Reason)
 	return nil
 }
