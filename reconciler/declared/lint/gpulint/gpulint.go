@@ -68,7 +68,9 @@ type checker struct {
 	declared declared.Declared
 	types    *catalog.Catalog
 	offered  []instanceType
-	region   string
+	// partial is true where a pool may be missing that the repository means to
+	// declare: nothing can then be said of all of them.
+	partial bool
 
 	// plugin is the DevicePlugin, nil without one; sharing what it says.
 	plugin     *v1alpha1.DevicePlugin
@@ -84,15 +86,11 @@ type checker struct {
 }
 
 func newChecker(d declared.Declared, types *catalog.Catalog) *checker {
-	c := &checker{declared: d, types: types, offered: offered(types), classes: map[string]*class{}}
+	c := &checker{declared: d, types: types, offered: offered(types), partial: len(d.Problems) > 0, classes: map[string]*class{}}
 	items := d.Set.Items()
 	for _, item := range items {
-		switch k := item.Key; {
-		case k.Group == v1alpha1.GroupVersion.Group && k.Kind == "DevicePlugin":
+		if item.Key.Group == v1alpha1.GroupVersion.Group && item.Key.Kind == "DevicePlugin" {
 			c.readPlugin(item)
-		case k.Group == v1alpha1.GroupVersion.Group && k.Kind == "Cluster":
-			spec, _ := item.Object["spec"].(map[string]any)
-			c.region, _ = spec["region"].(string)
 		}
 	}
 	for _, item := range items {
@@ -105,6 +103,12 @@ func newChecker(d declared.Declared, types *catalog.Catalog) *checker {
 			c.readClass(item)
 		default:
 			c.readWorkload(item)
+		}
+	}
+	for i := range c.workloads {
+		w := &c.workloads[i]
+		if w.asks = w.asked(); len(w.asks) > 0 {
+			w.on = c.landings(*w)
 		}
 	}
 	return c

@@ -98,3 +98,29 @@ func TestGoodSamplesGiveNone(t *testing.T) {
 		})
 	}
 }
+
+func TestOfPoolsThatMayBeMissingNothingIsSaid(t *testing.T) {
+	const plugin = "apiVersion: poolwright.dev/v1alpha1\nkind: DevicePlugin\nmetadata: {name: nvidia}\nspec:\n  profiles: [{name: sliced, nodePools: [gpu, lost], timeSlicing: {replicas: 4, renameByDefault: true}}]\n"
+	const pool = "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: gpu}\nspec:\n  template: {spec: {taints: [{key: nvidia.com/gpu, effect: NoSchedule}], requirements: [{key: node.kubernetes.io/instance-type, operator: In, values: [g5.xlarge]}]}}\n"
+	const pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: p, namespace: ml}\nspec:\n  tolerations: [{operator: Exists}]\n  containers: [{name: a, image: a, resources: {limits: {nvidia.com/gpu: 1}}}]\n"
+	for name, c := range map[string]struct {
+		more string
+		want int
+	}{
+		"all there":                   {"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c, namespace: ml}\n", 2},
+		"a file that cannot be read":  {"broken: [\n", 0},
+		"a pool that cannot be read":  {"apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: lost}\nspec: {template: 7}\n", 0},
+		"a budget that is not a text": {"apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: lost}\nspec: {disruption: {budgets: [{nodes: 1}]}}\n", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			files := fstest.MapFS{"app/a.yaml": {Data: []byte(plugin + "---\n" + pool + "---\n" + pod)}, "app/b.yaml": {Data: []byte(c.more)}}
+			d, err := declared.Load(files, "app", declared.Limits{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if found := gpulint.Check(d, types(t)); len(found) != c.want {
+				t.Errorf("found %v, want %d findings", found, c.want)
+			}
+		})
+	}
+}

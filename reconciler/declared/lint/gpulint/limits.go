@@ -65,8 +65,8 @@ func inGPUs(p *pool, gpus float64) string {
 // nowhere finds limits on what no node of the pool has.
 func (c *checker) nowhere(p *pool, key string) {
 	switch {
-	case key == whole && len(p.types) > 0 && len(p.gpus) == 0:
-		c.advise(p.item, limitPath(key), "limits nothing: none of the %d instance types that this pool allows has an NVIDIA GPU", len(p.types))
+	case key == whole && p.withoutGPUs():
+		c.advise(p.item, limitPath(key), "limits nothing: this pool allows no instance type with an NVIDIA GPU")
 	case !knownResource(key) && !c.overlaid(key):
 		if suspect(key) {
 			c.advise(p.item, limitPath(key), "limits nothing: no node offers a resource of that name%s", c.meant(p, key))

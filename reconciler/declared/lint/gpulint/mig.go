@@ -35,7 +35,7 @@ func (c *checker) mig() {
 			}
 			path := "spec.template.metadata.labels[" + label + "]"
 			switch {
-			case len(cuttable(p.gpus)) == 0:
+			case len(cuttable(p.gpus)) == 0 && p.known:
 				c.mistake(p.item, path, "MIG cannot cut the GPUs of this pool (%s): take the label out, or allow instance types with A100, H100 or later", models(p.gpus))
 			case p.served && !c.classOf(p).bottlerocket:
 				c.mistake(p.item, path, "profile %s of DevicePlugin %s offers the pool's GPUs whole or in shares, and no MIG devices: take the label out, or the pool out of the profile", p.profile.Name, c.sharing.Name)
@@ -45,22 +45,23 @@ func (c *checker) mig() {
 		}
 	}
 	for _, w := range c.workloads {
-		for _, a := range w.asks() {
-			if on := c.landings(w); strings.HasPrefix(a.resource, migResource) && len(on) > 0 {
-				c.part(w, a, on)
+		for _, a := range w.asks {
+			if strings.HasPrefix(a.resource, migResource) && len(w.on) > 0 {
+				c.part(w, a)
 			}
 		}
 	}
 }
 
 // part is a request for a part of a GPU.
-func (c *checker) part(w workload, a ask, on []landing) {
+func (c *checker) part(w workload, a ask) {
+	on := w.on
 	var types []instanceType
 	for _, l := range on {
 		types = append(types, l.on...)
 	}
 	switch {
-	case len(cuttable(types)) == 0:
+	case len(cuttable(types)) == 0 && !c.partial && !slices.ContainsFunc(on, func(l landing) bool { return !l.known }):
 		c.mistake(w.item, a.path, "MIG cannot cut the GPUs that these pods can run on (%s in NodePool %s), so that they wait for ever: ask for %s, which a DevicePlugin can share by timeSlicing, or run them on A100, H100 or later",
 			models(types), names(on), whole)
 	case !slices.ContainsFunc(on, func(l landing) bool { return !l.served || c.classOf(l.pool).bottlerocket }):

@@ -37,6 +37,16 @@ func (c *checker) overlaid(resource string) bool {
 	return slices.ContainsFunc(c.overlay, func(o overlay) bool { _, ok := o.Spec.Capacity[resource]; return ok })
 }
 
+// recounted reports whether an overlay says how many GPUs nodes of a pool have.
+func (c *checker) recounted(p *pool) bool {
+	return slices.ContainsFunc(c.overlay, func(o overlay) bool { _, names := o.Spec.Capacity[whole]; return names && o.canApply(p) })
+}
+
+// canApply reports whether the overlay can apply to GPU nodes of the pool.
+func (o overlay) canApply(p *pool) bool {
+	return p.mayHave(o.Spec.Requirements) && slices.ContainsFunc(p.gpus, func(t instanceType) bool { return t.meets(o.Spec.Requirements) })
+}
+
 // overlays finds overlays that say of the same GPUs what a DevicePlugin says.
 func (c *checker) overlays() {
 	for _, o := range c.overlay {
@@ -64,7 +74,7 @@ func conflict(weight int64) string {
 // overlaidPool is the first pool with a profile that the overlay can apply to.
 func (c *checker) overlaidPool(o overlay) *pool {
 	for _, p := range c.pools {
-		if p.served && p.mayHave(o.Spec.Requirements) && slices.ContainsFunc(p.gpus, func(t instanceType) bool { return t.meets(o.Spec.Requirements) }) {
+		if p.served && o.canApply(p) {
 			return p
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/poolwright/poolwright/provision/catalog"
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 )
 
 // dearer is how much more one large node must cost than small ones to be worth a
@@ -32,8 +33,8 @@ func (c *checker) packing() {
 	for _, name := range sortedKeys(worst) {
 		p := worst[name]
 		c.advise(p.pool.item, "spec.template.spec.requirements",
-			"Karpenter buys the fewest nodes, not the cheapest: the %d pods of %s (%s), a GPU each, get %s at $%.2f an hour, where %d × %s cost $%.2f (on-demand, %s, %s), and it never splits a node later; "+
-				"add {key: %s, operator: In, values: [\"1\"]}",
+			"Karpenter buys the fewest nodes, not the cheapest: the %d pods of %s (%s), a GPU each, get %s at $%.2f an hour, where %d × %s cost $%.2f (on-demand prices of %s, %s), and it never splits a node later; "+
+				"add {key: %s, operator: In, values: [\"1\"]}, or the counts that are meant",
 			p.by.atOnce, p.by.item.Key, p.by.item.Origin, p.nodes, p.price, p.by.atOnce, p.small.Name, p.small.price*float64(p.by.atOnce),
 			c.priceRegion(), c.types.PriceDate(), gpuCount)
 	}
@@ -62,14 +63,13 @@ type priced struct {
 
 // pack works out what a workload's pods get. False where there is nothing to say.
 func (c *checker) pack(w workload) (packed, bool) {
-	asks := w.asks()
-	if w.atOnce < 2 || len(asks) != 1 || asks[0].resource != whole || asks[0].amount != 1 || spread(w.pod) {
+	if w.atOnce < 2 || len(w.asks) != 1 || w.asks[0].resource != whole || w.asks[0].amount != 1 || spread(w.pod) {
 		return packed{}, false
 	}
-	on := c.landings(w)
+	on := w.on
 	// A pool that names counts of GPUs has chosen, and of shares one node is
 	// what is wanted.
-	if len(on) == 0 || on[0].profile.Replicas > 1 || slices.ContainsFunc(on[0].Spec.Template.Spec.Requirements, func(r catalog.Requirement) bool { return r.Key == gpuCount }) {
+	if len(on) == 0 || on[0].profile.Replicas > 1 || c.recounted(on[0].pool) || slices.ContainsFunc(on[0].Spec.Template.Spec.Requirements, func(r catalog.Requirement) bool { return r.Key == gpuCount }) {
 		return packed{}, false
 	}
 	types := c.holding(w, on[0])
@@ -130,9 +130,14 @@ func cheapestOf(types []priced, pods int) priced {
 
 // priceRegion is the Cluster's region if the catalog has its prices.
 func (c *checker) priceRegion() string {
-	if all := c.types.Types(); len(all) > 0 {
-		if price, err := c.types.OnDemand(c.region, all[0].Name); err == nil && price.Basis == catalog.Listed {
-			return c.region
+	for _, item := range c.declared.Set.Items() {
+		if item.Key.Group != v1alpha1.GroupVersion.Group || item.Key.Kind != "Cluster" || len(c.offered) == 0 {
+			continue
+		}
+		spec, _ := item.Object["spec"].(map[string]any)
+		region, _ := spec["region"].(string)
+		if price, err := c.types.OnDemand(region, c.offered[0].Name); err == nil && price.Basis == catalog.Listed {
+			return region
 		}
 	}
 	return "us-east-1"

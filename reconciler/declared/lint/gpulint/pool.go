@@ -56,6 +56,9 @@ type pool struct {
 	// types are the instance types of its nodes as far as the catalog goes, gpus
 	// those of them with whole NVIDIA GPUs.
 	types, gpus []instanceType
+	// known is false where the pool names types that may have GPUs and that the
+	// catalog does not hold.
+	known bool
 	// profile serves it; false without one.
 	profile gpu.Profile
 	served  bool
@@ -64,6 +67,7 @@ type pool struct {
 func (c *checker) readPool(item state.Item) {
 	p := &pool{item: item, name: item.Key.Name}
 	if !read(item.Object, &p.nodePool) {
+		c.partial = true
 		return
 	}
 	requirements := p.requirements()
@@ -75,6 +79,7 @@ func (c *checker) readPool(item state.Item) {
 	p.gpus = slices.DeleteFunc(slices.Clone(p.types), func(t instanceType) bool {
 		return t.GPU.Manufacturer != "NVIDIA" || t.GPU.Count == 0
 	})
+	p.known = c.knows(requirements)
 	p.profile, p.served = c.sharing.For(p.name)
 	c.pools = append(c.pools, p)
 }
@@ -130,7 +135,29 @@ func (p *pool) fewestGPUs() int {
 
 // onlyGPUs reports whether every node of the pool has GPUs, of whatever make.
 func (p *pool) onlyGPUs() bool {
-	return len(p.gpus) > 0 && !slices.ContainsFunc(p.types, func(t instanceType) bool { return !t.HasGPU() })
+	return p.known && len(p.gpus) > 0 && !slices.ContainsFunc(p.types, func(t instanceType) bool { return !t.HasGPU() })
+}
+
+// withoutGPUs reports whether surely no node of the pool has an NVIDIA GPU.
+func (p *pool) withoutGPUs() bool { return p.known && len(p.types) > 0 && len(p.gpus) == 0 }
+
+// knows reports whether the catalog holds all types with GPUs, whose families
+// begin with g or p, that the requirements name.
+func (c *checker) knows(requirements []catalog.Requirement) bool {
+	for _, r := range requirements {
+		if r.Operator != "In" || !r.ByType() || strings.HasSuffix(r.Key, "/arch") {
+			continue
+		}
+		if strings.HasSuffix(r.Key, "instance-type") || strings.HasSuffix(r.Key, "-family") || strings.HasSuffix(r.Key, "-category") {
+			for _, v := range r.Values {
+				one := catalog.Requirement{Key: r.Key, Operator: "In", Values: []string{v}}
+				if strings.IndexAny(v, "gp") == 0 && !slices.ContainsFunc(c.offered, func(t instanceType) bool { return one.Met(t.labels) }) {
+					return false
+				}
+			}
+		}
+	}
+	return true
 }
 
 // instanceType is a type with its labels, which are asked for often.

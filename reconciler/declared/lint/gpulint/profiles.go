@@ -27,10 +27,11 @@ func (c *checker) profiles() {
 			path := fmt.Sprintf("spec.profiles[%d].nodePools[%d]", i, j)
 			at := slices.IndexFunc(c.pools, func(p *pool) bool { return p.name == name })
 			switch {
+			case at < 0 && c.partial:
 			case at < 0:
 				c.advise(c.pluginItem, path, "NodePool %q is not declared here%s", name, manifest.Suggest(name, declared))
-			case len(c.pools[at].types) > 0 && len(c.pools[at].gpus) == 0:
-				c.advise(c.pluginItem, path, "none of the %d instance types that NodePool %s (%s) allows has an NVIDIA GPU", len(c.pools[at].types), name, c.pools[at].item.Origin)
+			case c.pools[at].withoutGPUs():
+				c.advise(c.pluginItem, path, "NodePool %s (%s) allows no instance type with an NVIDIA GPU, so that there is nothing to offer", name, c.pools[at].item.Origin)
 			}
 		}
 	}

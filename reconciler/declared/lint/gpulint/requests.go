@@ -12,26 +12,23 @@ import (
 // that the pods can run in have a profile: of others it cannot tell what they offer.
 func (c *checker) requests() {
 	for _, w := range c.workloads {
-		asks := slices.DeleteFunc(w.asks(), func(a ask) bool { return a.resource != whole && a.resource != shared })
-		if len(asks) == 0 {
+		if c.partial || len(w.on) == 0 || slices.ContainsFunc(w.on, func(l landing) bool { return !l.served }) {
 			continue
 		}
-		on := c.landings(w)
-		if len(on) == 0 || slices.ContainsFunc(on, func(l landing) bool { return !l.served }) {
-			continue
-		}
-		for _, a := range asks {
-			c.request(w, a, on)
+		for _, a := range w.asks {
+			if a.resource == whole || a.resource == shared {
+				c.request(w, a)
+			}
 		}
 	}
 }
 
-func (c *checker) request(w workload, a ask, on []landing) {
-	offering := slices.DeleteFunc(slices.Clone(on), func(l landing) bool { return string(l.profile.Resource()) != a.resource })
+func (c *checker) request(w workload, a ask) {
+	offering := slices.DeleteFunc(slices.Clone(w.on), func(l landing) bool { return string(l.profile.Resource()) != a.resource })
 	switch {
 	case len(offering) == 0:
 		c.mistake(w.item, a.path, "no node that these pods can run on offers %s, so that they wait for ever: NodePool %s offers %s; ask for that, or let another pool take them",
-			a.resource, names(on), on[0].profile.Resource())
+			a.resource, names(w.on), w.on[0].profile.Resource())
 	case a.amount > 1 && !slices.ContainsFunc(offering, func(l landing) bool { return !l.profile.OnePerRequest }):
 		c.mistake(w.item, a.path, "the kubelet refuses these pods (UnexpectedAdmissionError): NodePool %s gives a container one share at most (%s), because %d shares are no more of a GPU than one; ask for 1, or run them in a pool with whole GPUs",
 			names(offering), rule(offering[0].profile), a.amount)

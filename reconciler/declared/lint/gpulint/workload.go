@@ -16,6 +16,9 @@ type workload struct {
 	pod  corev1.PodSpec
 	// atOnce is how many pods come at once.
 	atOnce int
+	// asks are what the pods ask of NVIDIA's resources, on where they can run.
+	asks []ask
+	on   []landing
 }
 
 // controller is what matters of an object that makes pods: of any of the kinds.
@@ -104,9 +107,9 @@ type ask struct {
 	amount   int64
 }
 
-// asks lists what the containers ask of NVIDIA's resources. The kubelet gives
+// asked lists what the containers ask of NVIDIA's resources. The kubelet gives
 // devices to each container by itself, so that they are not added up.
-func (w workload) asks() []ask {
+func (w workload) asked() []ask {
 	var out []ask
 	add := func(field string, containers []corev1.Container) {
 		for i, c := range containers {
