@@ -26,7 +26,6 @@ import (
 	"github.com/poolwright/poolwright/provision/gpu/readiness"
 	"github.com/poolwright/poolwright/provision/gpu/rollout"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
-	"github.com/poolwright/poolwright/reconciler/deviceplugin"
 	"github.com/poolwright/poolwright/reconciler/deviceplugin/status"
 )
 
@@ -65,7 +64,7 @@ func newGPUs(ctx context.Context, a *attempt) (*gpus, error) {
 	}
 	g := &gpus{
 		seen: seen, book: gpuhold.NewBook(clock.RealClock{}),
-		sharing: deviceplugin.LiveSharing(seen.GetCache()), changed: make(chan event.GenericEvent, 1),
+		sharing: status.LiveSharing(seen.GetCache()), changed: make(chan event.GenericEvent, 1),
 	}
 	return g, g.remember(ctx, a.direct)
 }
@@ -80,7 +79,7 @@ func slim(object any) (any, error) {
 
 // remember takes over the failures and holds that the status tells of.
 func (g *gpus) remember(ctx context.Context, live client.Reader) error {
-	counts, _, err := deviceplugin.Live(ctx, live)
+	counts, _, err := status.Live(ctx, live)
 	if err != nil || counts == nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-// Package status writes the status of DevicePlugins: what the nodes offer, which
+// Package status reads the live DevicePlugin and writes its status: what the nodes offer, which
 // are in trouble, what is held back, and whether Karpenter honours the overlays.
 //
 // It only tells. What it tells comes from the packages that act on nodes, through
@@ -30,7 +30,6 @@ import (
 
 	"github.com/poolwright/poolwright/provision/gpu"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
-	"github.com/poolwright/poolwright/reconciler/deviceplugin"
 )
 
 // Reconciler keeps the status of every DevicePlugin true. All fields are required.
@@ -70,7 +69,7 @@ func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
 
 // Reconcile writes the status of all DevicePlugins, whichever one was asked for.
 func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
-	counts, others, err := deviceplugin.Live(ctx, r.Cache)
+	counts, others, err := Live(ctx, r.Cache)
 	if err != nil || counts == nil {
 		return ctrl.Result{}, err
 	}

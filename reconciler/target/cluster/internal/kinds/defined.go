@@ -73,9 +73,13 @@ func Wave(group, kind string) int {
 	switch kind {
 	case "CustomResourceDefinition", "Namespace":
 		return waveDefinitions
-	case "Cluster", "DevicePlugin":
+	case "Cluster":
 		if group == "poolwright.dev" {
-			return map[string]int{"Cluster": waveClasses, "DevicePlugin": wavePlugin}[kind]
+			return waveClasses
+		}
+	case "DevicePlugin":
+		if group == "poolwright.dev" {
+			return wavePlugin
 		}
 	case "NodeOverlay":
 		if group == "karpenter.sh" {

@@ -1,4 +1,4 @@
-package deviceplugin
+package status
 
 import (
 	"cmp"
@@ -10,6 +10,7 @@ import (
 
 	"github.com/poolwright/poolwright/provision/gpu"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/deviceplugin"
 )
 
 // Live returns the DevicePlugin that counts in a cluster, and those that do not:
@@ -37,6 +38,6 @@ func LiveSharing(reader client.Reader) func(context.Context) (gpu.Sharing, error
 		if err != nil || counts == nil || counts.DeletionTimestamp != nil {
 			return gpu.Sharing{}, err
 		}
-		return Sharing(counts), nil
+		return deviceplugin.Sharing(counts), nil
 	}
 }
