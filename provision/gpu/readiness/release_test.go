@@ -135,6 +135,27 @@ func TestOfTwoPluginPodsTheOneThatStaysCounts(t *testing.T) {
 	}
 }
 
+func TestOfTwoThatStayTheNewerCounts(t *testing.T) {
+	node, claim, pod, set := starting()
+	offering(40)(node)
+	older, other := plugin("a-plugin", "r0", true), plugin("z-plugin", "r0", true)
+	for _, p := range []*corev1.Pod{older, other} {
+		p.CreationTimestamp = metav1.NewTime(epoch.Add(-time.Minute))
+	}
+	early, going := daemonSet(), daemonSet()
+	early.Name, early.Annotations[gpu.RevisionAnnotation] = "z-early", "r0"
+	early.CreationTimestamp = metav1.NewTime(epoch.Add(-2 * time.Hour))
+	going.Name, going.Annotations[gpu.RevisionAnnotation] = "z-going", "r2"
+	going.CreationTimestamp = metav1.NewTime(epoch)
+	going.Finalizers, going.DeletionTimestamp = []string{"x/y"}, &metav1.Time{Time: epoch.Add(time.Minute)}
+	first := early.DeepCopy()
+	first.Name = "a-early"
+	b := newBench(t, node, claim, older, pod, other, first, set, early, going)
+	if b.step(); b.offer() != offered40 {
+		t.Error("an older pod, or another DaemonSet than the newest that stays, was asked")
+	}
+}
+
 func TestAPluginOfAnotherProfileDoesNotCount(t *testing.T) {
 	node, claim, pod, set := starting()
 	offering(40)(node)
@@ -171,6 +192,11 @@ func TestANodeWithAPluginOfItsOwnNeedsNoneOfOurs(t *testing.T) {
 	offering(40)(node)
 	node.Status.NodeInfo.OSImage = "Bottlerocket OS 1.30"
 	b := newBench(t, node, claim)
+	b.edit(offering(4))
+	if wait := b.step(); wait != 10*time.Minute-7*time.Second {
+		t.Errorf("it has %s left", wait)
+	}
+	b.edit(offering(40))
 	if b.step(); b.offer() != offered40 || b.taints() != "nvidia.com/gpu team" {
 		t.Errorf("offer %q, taints %s", b.offer(), b.taints())
 	}

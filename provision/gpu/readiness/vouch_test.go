@@ -176,6 +176,41 @@ func TestPoolsAreToldSortedWithWhatTheyOffer(t *testing.T) {
 	}
 }
 
+func TestANodeWhoseKubeletIsSilentIsNotUpdated(t *testing.T) {
+	node, claim, pod, set := running()
+	node.Status.Conditions[0].Status = corev1.ConditionUnknown
+	b := newBench(t, node, claim, pod, set)
+	if got := b.pools(); got[0].Nodes != 1 || got[0].Updated != 0 {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestANodeThatIsAnotherOrHasAnotherProfileBeginsAnew(t *testing.T) {
+	node, claim, pod, set := running()
+	b := newBench(t, node, claim, pod, set)
+	b.edit(offering(0))
+	b.step()
+	b.clock.Step(grace)
+	other := b.node()
+	other.UID = "node-2"
+	b.put(other)
+	b.edit(offering(0))
+	if wait := b.step(); wait != grace || b.offer() != offered40 {
+		t.Errorf("another node of the name has %s left, its offer is %q", wait, b.offer())
+	}
+
+	node, claim, _, _ = starting()
+	b = newBench(t, node, claim)
+	b.step()
+	b.clock.Step(9 * time.Minute)
+	renamed := sliced
+	renamed.Name = "renamed"
+	b.sharing.Profiles = []gpu.Profile{renamed}
+	if wait := b.step(); wait != 10*time.Minute {
+		t.Errorf("under another profile it has %s left", wait)
+	}
+}
+
 func TestNewsIsToldOnce(t *testing.T) {
 	node, claim, pod, set := running()
 	b := newBench(t, node, claim, pod, set)
