@@ -180,6 +180,7 @@ func TestTheRoleForGPUsGrantsWhatItsControllersUse(t *testing.T) {
 		{everywhere, "apps", "daemonsets", []string{"get", "list", "watch"}},
 		{everywhere, "karpenter.sh", "nodeclaims", []string{"get", "list", "watch", "patch", "delete"}},
 		{everywhere, "karpenter.sh", "nodeoverlays", []string{"get", "list", "watch"}},
+		{everywhere, "karpenter.sh", "nodepools", []string{"get"}},
 		{everywhere, "", "events", []string{"create", "patch"}},
 		{plugins, "", "pods", []string{"delete"}},
 	} {
