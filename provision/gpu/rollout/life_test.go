@@ -157,6 +157,15 @@ func TestABrokenPluginStopsTheRolloutOnTheFirstNode(t *testing.T) {
 	})
 }
 
+func TestAStopIsSaidOnceEvenWhereThePodWasReplacedByHand(t *testing.T) {
+	s := newStage(t, set("ten", "new"), node("a1", marking("old", "bad", hour)), plugin("a1", "new", hour, unready))
+	s.step()
+	s.step()
+	if said := s.said(); strings.Count(said, "RolloutStopped") != 1 {
+		t.Errorf("said %q", said)
+	}
+}
+
 // copy is another stage with the same objects at the same time.
 func (s *stage) copy(t *testing.T) *stage {
 	t.Helper()

@@ -66,7 +66,7 @@ func (s *step) why(pool string, all []*member) string {
 	for _, m := range all {
 		switch {
 		case s.replaced(m):
-		case m.idle():
+		case m.idle() && m.node.DeletionTimestamp.IsZero():
 			return "replaces those of nodes that are starting"
 		case m.reachable():
 			return fmt.Sprintf("waits for the DaemonSet controller on node %s", m.node.Name)

@@ -89,11 +89,12 @@ func TestOneStep(t *testing.T) {
 			objects: []client.Object{
 				set("ten", "new"), node("a1", notReady), plugin("a1", "old", hour), node("a2", cordoned), plugin("a2", "old", hour),
 				node("a3", disrupted), plugin("a3", "old", hour), node("a4", going), plugin("a4", "old", hour),
+				node("a5", starting, going), plugin("a5", "old", hour),
 				node("c1"), plugin("c1", "old", time.Minute),
 			},
 			deleted: []string{"c1"},
 			states: map[string]string{
-				"a": "0 of 4 plugins replaced; waits: 4 not ready, cordoned or going",
+				"a": "0 of 5 plugins replaced; waits: 5 not ready, cordoned or going",
 				"c": "0 of 1 plugins replaced; replaces the plugin of node c1",
 			},
 		},
@@ -354,5 +355,12 @@ func TestTheVeryPodsThatNeedMoreSharesDoNotKeepThemAway(t *testing.T) {
 	}
 	if got := s.vouched("a1"); got != "nvidia.com/gpu=40,nvidia.com/gpu.shared=0" {
 		t.Errorf("vouched for %s", got)
+	}
+
+	s = newStage(t, set("ten", "new"), node("a1"), plugin("a1", "old", hour), asking("p", 1, gpu.Resource))
+	s.sharing.Profiles[0].Replicas = 20
+	s.step()
+	if len(s.deleted) > 0 {
+		t.Error("the scheduler may be about to put the pod there: it has not said that there is no room")
 	}
 }

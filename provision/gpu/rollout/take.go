@@ -159,7 +159,7 @@ func (r *Roller) recheck(ctx context.Context, seen *member) (*member, error) {
 	m := *seen
 	m.node, m.set, m.plugin, m.mark = node, set, pod, readMark(node.Annotations[markAnnotation])
 	m.verdict = readiness.Judge(readiness.View{Node: node, Profile: m.profile, Plugin: pod, Revision: m.revision()})
-	if m.revision() != seen.revision() || m.mark != seen.mark || m.idle() != seen.idle() || !m.old() || !m.idle() && !m.reachable() {
+	if m.revision() != seen.revision() || m.idle() != seen.idle() || !m.old() || !m.idle() && !m.reachable() {
 		return nil, errBehind
 	}
 	return &m, nil
