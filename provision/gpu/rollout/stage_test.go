@@ -329,10 +329,6 @@ func marking(from, to string, ago time.Duration) func(*corev1.Node) {
 	}
 }
 
-func withMark(m mark) func(*corev1.Node) {
-	return func(n *corev1.Node) { n.Annotations[markAnnotation] = m.String() }
-}
-
 func unvouched(n *corev1.Node) { delete(n.Annotations, gpu.OfferAnnotation) }
 
 // What is done to pods.

@@ -40,28 +40,37 @@ func (s *step) replaced(m *member) bool {
 
 // why says what a pool's rollout does, or what it waits for.
 func (s *step) why(pool string, all []*member) string {
-	if m := s.middle; m != nil {
-		switch where := name(m, pool); {
-		case s.stopped:
-			return fmt.Sprintf("stopped: %s does not offer its GPUs with the new plugin: %s", where, m.trouble())
-		default:
-			return "waits for the new plugin of " + where
-		}
+	if m := s.middle; m != nil && s.stopped {
+		return fmt.Sprintf("stopped: %s does not offer its GPUs with the new plugin: %s", name(m, pool), m.trouble())
+	} else if m != nil {
+		return "waits for the new plugin of " + name(m, pool)
 	}
 	for _, m := range s.queue {
-		if m.pool != pool {
-			continue
+		if m.pool == pool {
+			return s.whyQueued(m)
 		}
-		for _, why := range []string{s.waiting[pool], s.reasons[m.profile.Name]} {
-			if why != "" && (s.next == nil || s.next.pool != pool) {
+	}
+	return s.whyNotQueued(all)
+}
+
+// whyQueued is about the first of a pool's nodes to come.
+func (s *step) whyQueued(m *member) string {
+	if s.next == nil || s.next.pool != m.pool {
+		for _, why := range []string{s.waiting[m.pool], s.reasons[m.profile.Name]} {
+			if why != "" {
 				return why
 			}
 		}
-		if s.next == nil {
-			return "waits for " + name(s.queue[0], pool)
-		}
-		return "replaces the plugin of " + name(s.next, pool)
 	}
+	if s.next == nil {
+		return "waits for " + name(s.queue[0], m.pool)
+	}
+	return "replaces the plugin of " + name(s.next, m.pool)
+}
+
+// whyNotQueued is about a pool none of whose nodes is to come: somebody else has to
+// act first, or nobody has to wait.
+func (s *step) whyNotQueued(all []*member) string {
 	away := 0
 	for _, m := range all {
 		switch {
@@ -69,7 +78,7 @@ func (s *step) why(pool string, all []*member) string {
 		case m.idle() && m.node.DeletionTimestamp.IsZero():
 			return "replaces those of nodes that are starting"
 		case m.reachable():
-			return fmt.Sprintf("waits for the DaemonSet controller on node %s", m.node.Name)
+			return "waits for the DaemonSet controller on node " + m.node.Name
 		default:
 			away++
 		}
