@@ -37,25 +37,44 @@ type Declared struct {
 
 // Document reads again the document that an origin points to, for whoever
 // needs the line of a single field; false when there is none.
-func (d Declared) Document(at state.Origin) (manifest.Document, bool) {
-	if d.files == nil || at.Line == 0 {
+func (d Declared) Document(at state.Origin) (manifest.Document, bool) { return d.Documents()(at) }
+
+// Documents is Document for whoever asks often: what it returns keeps the file
+// that was asked for last, and is not for concurrent use.
+func (d Declared) Documents() func(at state.Origin) (manifest.Document, bool) {
+	var file string
+	var docs []manifest.Document
+	return func(at state.Origin) (manifest.Document, bool) {
+		if at.Line == 0 {
+			return manifest.Document{}, false
+		}
+		if file != at.File {
+			file, docs = at.File, d.parsed(at.File)
+		}
+		for _, doc := range docs {
+			if part, ok := doc.Part(at.Line); ok {
+				return part, true
+			}
+		}
 		return manifest.Document{}, false
+	}
+}
+
+// parsed are the documents of a file, none where it cannot be read any more.
+func (d Declared) parsed(file string) []manifest.Document {
+	if d.files == nil {
+		return nil
 	}
 	tree := manifest.NewTree(d.files, d.limits)
-	content, err := tree.Read(at.File)
+	content, err := tree.Read(file)
 	if err != nil {
-		return manifest.Document{}, false
+		return nil
 	}
-	docs, _, err := tree.Parse(at.File, content)
+	docs, _, err := tree.Parse(file, content)
 	if err != nil {
-		return manifest.Document{}, false
+		return nil
 	}
-	for _, doc := range docs {
-		if part, ok := doc.Part(at.Line); ok {
-			return part, true
-		}
-	}
-	return manifest.Document{}, false
+	return docs
 }
 
 // Limits bound what a folder may cost. The zero value is the default.

@@ -15,6 +15,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
 	"github.com/poolwright/poolwright/reconciler/declared"
+	"github.com/poolwright/poolwright/reconciler/declared/manifest"
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
@@ -23,7 +24,7 @@ import (
 // CustomResourceDefinitions defines, or one that d itself declares, are
 // checked against its schema; those of other kinds are not.
 func Check(d declared.Declared, crds []*apiextensionsv1.CustomResourceDefinition) []state.Problem {
-	c := &checker{declared: d, kinds: map[groupKind]*kind{}, problems: slices.Clone(d.Problems)}
+	c := &checker{declared: d, documents: d.Documents(), kinds: map[groupKind]*kind{}, problems: slices.Clone(d.Problems)}
 	for _, crd := range crds {
 		c.define(crd)
 	}
@@ -42,7 +43,7 @@ func Check(d declared.Declared, crds []*apiextensionsv1.CustomResourceDefinition
 // object: the findings of Check without its advice, such as about secrets in
 // Git, and without the problems of loading.
 func Refused(d declared.Declared, crds []*apiextensionsv1.CustomResourceDefinition) map[state.Key][]state.Problem {
-	c := &checker{declared: d, kinds: map[groupKind]*kind{}}
+	c := &checker{declared: d, documents: d.Documents(), kinds: map[groupKind]*kind{}}
 	for _, crd := range crds {
 		c.define(crd)
 	}
@@ -76,15 +77,17 @@ func Sorted(problems []state.Problem) []state.Problem {
 
 type checker struct {
 	declared declared.Declared
-	kinds    map[groupKind]*kind
-	problems []state.Problem
+	// documents are declared's, to find the lines of fields.
+	documents func(state.Origin) (manifest.Document, bool)
+	kinds     map[groupKind]*kind
+	problems  []state.Problem
 }
 
 type groupKind struct{ group, kind string }
 
 // report adds a finding about a field of an item; an empty path is the item.
 func (c *checker) report(item state.Item, path, format string, args ...any) {
-	at := At(c.declared, item, path)
+	at := At(c.documents, item, path)
 	message := fmt.Sprintf(format, args...)
 	if path != "" {
 		message = path + ": " + message
@@ -94,10 +97,13 @@ func (c *checker) report(item state.Item, path, format string, args ...any) {
 
 // At is the place of a field of an item, of its deepest part that is written
 // where it is not. The path is as in spec.list[0].map[a.b/c].field; an empty one
-// is the item.
-func At(d declared.Declared, item state.Item, path string) state.Origin {
+// is the item. Documents are those of the item's Declared.
+func At(documents func(state.Origin) (manifest.Document, bool), item state.Item, path string) state.Origin {
 	at := item.Origin
-	if doc, ok := d.Document(item.Origin); ok && path != "" {
+	if path == "" {
+		return at
+	}
+	if doc, ok := documents(at); ok {
 		if line, _ := doc.Find(segments(path)); line > 0 {
 			at.Line = line
 		}

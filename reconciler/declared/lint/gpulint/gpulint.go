@@ -22,6 +22,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/declared"
 	"github.com/poolwright/poolwright/reconciler/declared/lint"
+	"github.com/poolwright/poolwright/reconciler/declared/manifest"
 	"github.com/poolwright/poolwright/reconciler/deviceplugin"
 	"github.com/poolwright/poolwright/reconciler/state"
 )
@@ -65,17 +66,17 @@ func Check(d declared.Declared, types *catalog.Catalog) []Finding {
 
 // checker holds what of a repository matters here.
 type checker struct {
-	declared declared.Declared
-	types    *catalog.Catalog
-	offered  []instanceType
+	items     []state.Item
+	documents func(state.Origin) (manifest.Document, bool)
+	types     *catalog.Catalog
+	offered   []instanceType
 	// partial is true where a pool may be missing that the repository means to
 	// declare: nothing can then be said of all of them.
 	partial bool
 
 	// plugin is the DevicePlugin, nil without one; sharing what it says.
-	plugin     *v1alpha1.DevicePlugin
-	pluginItem state.Item
-	sharing    gpu.Sharing
+	plugin  *devicePlugin
+	sharing gpu.Sharing
 
 	pools     []*pool
 	classes   map[string]*class
@@ -85,15 +86,20 @@ type checker struct {
 	findings []Finding
 }
 
+// devicePlugin is the DevicePlugin as it is declared.
+type devicePlugin struct {
+	v1alpha1.DevicePlugin
+	item state.Item
+}
+
 func newChecker(d declared.Declared, types *catalog.Catalog) *checker {
-	c := &checker{declared: d, types: types, offered: offered(types), partial: len(d.Problems) > 0, classes: map[string]*class{}}
-	items := d.Set.Items()
-	for _, item := range items {
+	c := &checker{items: d.Set.Items(), documents: d.Documents(), types: types, offered: offered(types), partial: len(d.Problems) > 0, classes: map[string]*class{}}
+	for _, item := range c.items {
 		if item.Key.Group == v1alpha1.GroupVersion.Group && item.Key.Kind == "DevicePlugin" {
 			c.readPlugin(item)
 		}
 	}
-	for _, item := range items {
+	for _, item := range c.items {
 		switch k := item.Key; {
 		case k.Group == "karpenter.sh" && k.Kind == "NodePool":
 			c.readPool(item)
@@ -121,7 +127,7 @@ func (c *checker) readPlugin(item state.Item) {
 		return
 	}
 	plugin.Name = item.Key.Name
-	c.plugin, c.pluginItem, c.sharing = &plugin, item, deviceplugin.Sharing(&plugin)
+	c.plugin, c.sharing = &devicePlugin{plugin, item}, deviceplugin.Sharing(&plugin)
 }
 
 // read decodes an object, and reports false where it is not of that form.
@@ -145,9 +151,7 @@ func (c *checker) report(item state.Item, path string, advice bool, text string)
 	if path != "" {
 		text = path + ": " + text
 	}
-	c.findings = append(c.findings, Finding{
-		Key: item.Key, Origin: lint.At(c.declared, item, path), Text: text, Advice: advice,
-	})
+	c.findings = append(c.findings, Finding{Key: item.Key, Origin: lint.At(c.documents, item, path), Text: text, Advice: advice})
 }
 
 // resources of GPUs by their names in objects.

@@ -102,7 +102,7 @@ func (c *checker) installs(parts ...string) bool {
 			return true
 		}
 	}
-	for _, item := range c.declared.Set.Items() {
+	for _, item := range c.items {
 		switch item.Key.Kind {
 		case "ClusterPolicy", "NVIDIADriver":
 			if item.Key.Group == "nvidia.com" {

@@ -56,7 +56,7 @@ func (c *checker) overlays() {
 			}
 			if p := c.overlaidPool(o); p != nil {
 				c.mistake(o.item, "spec.capacity["+resource+"]", "profile %s of DevicePlugin %s (%s) already says how many GPUs nodes of NodePool %s offer, %s: take it out, or keep the overlay off the pool",
-					p.profile.Name, c.sharing.Name, c.pluginItem.Origin, p.name, conflict(o.Spec.Weight))
+					p.profile.Name, c.sharing.Name, c.plugin.item.Origin, p.name, conflict(o.Spec.Weight))
 				break
 			}
 		}

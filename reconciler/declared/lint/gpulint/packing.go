@@ -105,8 +105,9 @@ func spread(pod corev1.PodSpec) bool {
 func (c *checker) holding(w workload, on landing) []priced {
 	var out []priced
 	cpu, memory := needs(w.pod)
+	region := c.priceRegion()
 	for _, t := range on.on {
-		price, err := c.types.OnDemand(c.priceRegion(), t.Name)
+		price, err := c.types.OnDemand(region, t.Name)
 		if err != nil || on.exceeded(t) {
 			continue
 		}
@@ -130,7 +131,7 @@ func cheapestOf(types []priced, pods int) priced {
 
 // priceRegion is the Cluster's region if the catalog has its prices.
 func (c *checker) priceRegion() string {
-	for _, item := range c.declared.Set.Items() {
+	for _, item := range c.items {
 		if item.Key.Group != v1alpha1.GroupVersion.Group || item.Key.Kind != "Cluster" || len(c.offered) == 0 {
 			continue
 		}

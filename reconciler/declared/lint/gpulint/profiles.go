@@ -29,9 +29,9 @@ func (c *checker) profiles() {
 			switch {
 			case at < 0 && c.partial:
 			case at < 0:
-				c.advise(c.pluginItem, path, "NodePool %q is not declared here%s", name, manifest.Suggest(name, declared))
+				c.advise(c.plugin.item, path, "NodePool %q is not declared here%s", name, manifest.Suggest(name, declared))
 			case c.pools[at].withoutGPUs():
-				c.advise(c.pluginItem, path, "NodePool %s (%s) allows no instance type with an NVIDIA GPU, so that there is nothing to offer", name, c.pools[at].item.Origin)
+				c.advise(c.plugin.item, path, "NodePool %s (%s) allows no instance type with an NVIDIA GPU, so that there is nothing to offer", name, c.pools[at].item.Origin)
 			}
 		}
 	}

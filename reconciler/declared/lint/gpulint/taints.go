@@ -6,8 +6,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-
-	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 )
 
 // taints finds pools on whose nodes the plugin cannot run, and GPU nodes that are
@@ -47,13 +45,13 @@ func (c *checker) untolerated(p *pool) {
 		c.mistake(p.item, fmt.Sprintf("spec.template.spec.taints[%d]", i),
 			"the device plugin does not tolerate %s, so that it runs on no node of this pool, and nodes that never offer their GPUs are replaced again and again: "+
 				"write in DevicePlugin %s (%s) spec.tolerations: [%s]",
-			taintText(t), c.plugin.Name, c.pluginItem.Origin, tolerationsText(append(slices.Clone(given), tolerationOf(t))))
+			taintText(t), c.plugin.Name, c.plugin.item.Origin, tolerationsText(append(slices.Clone(given), tolerationOf(t))))
 	}
 }
 
 // pluginTolerations are those of the plugin's pods. Taints of nodes in trouble are
 // tolerated by every DaemonSet, those that vanish by themselves hold nobody up.
-func pluginTolerations(plugin *v1alpha1.DevicePlugin) []corev1.Toleration {
+func pluginTolerations(plugin *devicePlugin) []corev1.Toleration {
 	if plugin.Spec.Tolerations == nil {
 		return []corev1.Toleration{{Key: whole, Operator: corev1.TolerationOpExists}}
 	}
