@@ -30,12 +30,7 @@ func (c *checker) landings(w workload) []landing {
 		if !c.toleratesAll(w.pod.Tolerations, p.taintList()) {
 			continue
 		}
-		var on []instanceType
-		for _, t := range p.gpus {
-			if slices.ContainsFunc(choices, func(r []catalog.Requirement) bool { return p.mayHave(r) && t.meets(r) }) {
-				on = append(on, t)
-			}
-		}
+		on := p.reachable(choices)
 		if len(on) > 0 {
 			out = append(out, landing{p, on})
 		}
@@ -47,6 +42,25 @@ func (c *checker) landings(w workload) []landing {
 		return strings.Compare(b.name, a.name)
 	})
 	return out
+}
+
+// reachable are the pool's types with GPUs that meet one of several lists of
+// requirements.
+func (p *pool) reachable(choices [][]catalog.Requirement) []instanceType {
+	var byType [][]catalog.Requirement
+	for _, r := range choices {
+		switch {
+		case !p.mayHave(r):
+		case !slices.ContainsFunc(r, catalog.Requirement.ByType):
+			return p.gpus
+		default:
+			byType = append(byType, r)
+		}
+	}
+	if len(byType) == 0 {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(p.gpus), func(t instanceType) bool { return !slices.ContainsFunc(byType, t.meets) })
 }
 
 // alternatives are the requirements of a pod on its node, of which one list must
