@@ -23,6 +23,9 @@
 // that is created in just those seconds can still be hit, and its controller makes
 // another.
 //
+// MPS is the exception: pods reach their GPUs through a daemon in the plugin's pod.
+// Such a node has its turn when no pod uses its GPUs.
+//
 // A node that no GPU pod can be on (not initialized, or still with
 // gpu.StartupTaint) has its plugin replaced at once.
 //

@@ -76,6 +76,7 @@ func newStage(t *testing.T, objects ...client.Object) *stage {
 	s := &stage{T: t, clock: clocktesting.NewFakeClock(noon), sharing: shares(), events: record.NewFakeRecorder(100)}
 	s.Client = fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(objects...).
 		WithIndex(&corev1.Pod{}, "status.phase", func(o client.Object) []string { return []string{string(o.(*corev1.Pod).Status.Phase)} }).
+		WithIndex(&corev1.Pod{}, "spec.nodeName", func(o client.Object) []string { return []string{o.(*corev1.Pod).Spec.NodeName} }).
 		WithInterceptorFuncs(interceptor.Funcs{Delete: s.delete, List: s.list}).Build()
 	s.restart()
 	return s
@@ -340,6 +341,12 @@ func ofProfile(name string) func(*corev1.Pod) {
 		p.Name += "-" + name
 		p.Labels[gpu.ProfileLabel] = name
 	}
+}
+
+// serving is a plugin's pod with the MPS daemon in it.
+func serving(p *corev1.Pod) {
+	p.Spec.InitContainers = []corev1.Container{{Name: "shm", Command: []string{"mps-control-daemon", "mount-shm"}}}
+	p.Spec.Containers = []corev1.Container{{Name: "mps", Command: []string{"/usr/bin/mps-control-daemon"}}, {Name: "plugin", Command: []string{"nvidia-device-plugin"}}}
 }
 
 func ending(p *corev1.Pod) {

@@ -364,3 +364,36 @@ func TestTheVeryPodsThatNeedMoreSharesDoNotKeepThemAway(t *testing.T) {
 		t.Error("the scheduler may be about to put the pod there: it has not said that there is no room")
 	}
 }
+
+func TestUnderMPSANodeHasItsTurnWhenNobodyUsesItsGPUs(t *testing.T) {
+	running := func(on string, phase corev1.PodPhase) func(*corev1.Pod) {
+		return func(p *corev1.Pod) {
+			p.Spec.NodeName, p.Status.Phase, p.Status.StartTime = on, phase, &metav1.Time{Time: noon}
+		}
+	}
+	nodes := []client.Object{
+		set("five", "new"), node("b1"), plugin("b1", "old", 2*hour, serving), node("b2"), plugin("b2", "old", hour, serving),
+		asking("over", 1, gpu.SharedResource, running("b2", corev1.PodSucceeded)),
+		asking("plain", 1, corev1.ResourceCPU, running("b2", corev1.PodRunning)),
+	}
+	used := asking("used", 1, gpu.SharedResource, running("b1", corev1.PodRunning))
+	s := newStage(t, append(nodes, used)...)
+	s.step()
+	if !cmp.Equal(s.deleted, []string{"b2"}) {
+		t.Errorf("deleted %v, states %v", s.deleted, s.roller.States())
+	}
+
+	more := asking("more", 1, gpu.SharedResource, running("b2", corev1.PodRunning))
+	s = newStage(t, append(nodes, used, more)...)
+	result := s.step()
+	want := map[string]string{"b": "0 of 2 plugins replaced; waits: pod ml/used uses GPUs on node b1, whose MPS daemon ends with the plugin"}
+	if diff := cmp.Diff(want, s.roller.States()); diff != "" || len(s.deleted) > 0 || result.RequeueAfter != lookAgain {
+		t.Errorf("deleted %v, looks again in %s; states (-want +got):\n%s", s.deleted, result.RequeueAfter, diff)
+	}
+
+	whole := newStage(t, set("five", "new"), node("b1"), plugin("b1", "old", hour), used)
+	whole.step()
+	if !cmp.Equal(whole.deleted, []string{"b1"}) {
+		t.Errorf("without the daemon in its pod: deleted %v, states %v", whole.deleted, whole.roller.States())
+	}
+}

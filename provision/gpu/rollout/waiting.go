@@ -32,9 +32,19 @@ func (r *Roller) pick(ctx context.Context, s *step) error {
 	}
 	for _, m := range s.able {
 		if found[m].pods > 0 {
-			s.waiting[m.pool] = found[m].String()
+			s.waiting[m.pool] = "waits: " + found[m].who("waits for GPUs", "wait for GPUs")
 			s.lookIn(lookAgain)
-		} else if s.next == nil {
+			continue
+		}
+		if s.next != nil {
+			continue
+		}
+		free, err := r.spare(ctx, s, m)
+		if err != nil {
+			s.lookIn(lookAgain)
+			return err
+		}
+		if free {
 			s.next = m
 		}
 	}
@@ -54,11 +64,12 @@ func (t *tally) add(pod *corev1.Pod) {
 	}
 }
 
-func (t *tally) String() string {
+// who names the pods with what one of them does, or several do.
+func (t *tally) who(does, do string) string {
 	if t.pods == 1 {
-		return fmt.Sprintf("waits: pod %s waits for GPUs", t.first)
+		return fmt.Sprintf("pod %s %s", t.first, does)
 	}
-	return fmt.Sprintf("waits: pod %s and %d more wait for GPUs", t.first, t.pods-1)
+	return fmt.Sprintf("pod %s and %d more %s", t.first, t.pods-1, do)
 }
 
 // count adds up, for each node, the pending pods that the replacement of its plugin
