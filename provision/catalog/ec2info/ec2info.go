@@ -1,0 +1,93 @@
+// Package ec2info writes the catalog's instance types as the EC2 API does, for
+// code that was made to read EC2's answers: Karpenter's AWS provider computes a
+// node's capacity from them.
+//
+// It knows no prices and makes no calls. Start reading at Of.
+package ec2info
+
+import (
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/poolwright/poolwright/provision/catalog"
+)
+
+// Of is what DescribeInstanceTypes would answer for the type, as far as the
+// catalog knows it.
+func Of(t catalog.InstanceType) types.InstanceTypeInfo {
+	info := types.InstanceTypeInfo{
+		InstanceType:             types.InstanceType(t.Name),
+		CurrentGeneration:        aws.Bool(t.CurrentGeneration),
+		BareMetal:                aws.Bool(t.BareMetal()),
+		Hypervisor:               types.InstanceTypeHypervisor(t.Hypervisor),
+		SupportedUsageClasses:    words[types.UsageClassType](t.UsageClasses),
+		VCpuInfo:                 &types.VCpuInfo{DefaultVCpus: number(t.VCPUs)},
+		MemoryInfo:               &types.MemoryInfo{SizeInMiB: aws.Int64(int64(t.MemoryMiB))},
+		InstanceStorageSupported: aws.Bool(t.LocalNVMeGB > 0),
+		ProcessorInfo: &types.ProcessorInfo{
+			SupportedArchitectures:   words[types.ArchitectureType](t.Processor.Architectures),
+			Manufacturer:             aws.String(t.Processor.Manufacturer),
+			SustainedClockSpeedInGhz: aws.Float64(float64(t.Processor.ClockMHz) / 1000),
+		},
+		EbsInfo:            &types.EbsInfo{EbsOptimizedSupport: types.EbsOptimizedSupport(t.EBS.Optimized)},
+		NetworkInfo:        network(t),
+		PlacementGroupInfo: placement(t),
+	}
+	if t.EBS.MaxBandwidthMbps > 0 {
+		info.EbsInfo.EbsOptimizedInfo = &types.EbsOptimizedInfo{MaximumBandwidthInMbps: number(t.EBS.MaxBandwidthMbps)}
+	}
+	if t.LocalNVMeGB > 0 {
+		info.InstanceStorageInfo = &types.InstanceStorageInfo{
+			TotalSizeInGB: aws.Int64(int64(t.LocalNVMeGB)), NvmeSupport: types.EphemeralNvmeSupportRequired,
+		}
+	}
+	if t.HasGPU() {
+		info.GpuInfo = &types.GpuInfo{
+			TotalGpuMemoryInMiB: number(t.GPU.MemoryMiB * max(t.GPU.Count, 1)),
+			Gpus: []types.GpuDeviceInfo{{
+				Name: aws.String(t.GPU.Name), Manufacturer: aws.String(t.GPU.Manufacturer), Count: number(t.GPU.Count),
+				MemoryInfo: &types.GpuDeviceMemoryInfo{SizeInMiB: number(t.GPU.MemoryMiB)},
+			}},
+		}
+	}
+	return info
+}
+
+func network(t catalog.InstanceType) *types.NetworkInfo {
+	info := &types.NetworkInfo{
+		MaximumNetworkInterfaces:     number(t.MaxInterfaces()),
+		MaximumNetworkCards:          number(len(t.Network.Cards)),
+		DefaultNetworkCardIndex:      number(t.Network.DefaultCard),
+		Ipv4AddressesPerInterface:    number(t.Network.IPv4PerInterface),
+		Ipv6Supported:                aws.Bool(true),
+		EnaSupport:                   types.EnaSupport(t.Network.ENA),
+		EfaSupported:                 aws.Bool(t.Network.EFAInterfaces > 0),
+		EncryptionInTransitSupported: aws.Bool(t.Network.EncryptionInTransit),
+	}
+	for i, most := range t.Network.Cards {
+		info.NetworkCards = append(info.NetworkCards, types.NetworkCardInfo{NetworkCardIndex: number(i), MaximumNetworkInterfaces: number(most)})
+	}
+	if t.Network.EFAInterfaces > 0 {
+		info.EfaInfo = &types.EfaInfo{MaximumEfaInterfaces: number(t.Network.EFAInterfaces)}
+	}
+	return info
+}
+
+func placement(t catalog.InstanceType) *types.PlacementGroupInfo {
+	strategies := []types.PlacementGroupStrategy{types.PlacementGroupStrategyPartition, types.PlacementGroupStrategySpread}
+	if t.Network.ClusterPlacement {
+		strategies = append([]types.PlacementGroupStrategy{types.PlacementGroupStrategyCluster}, strategies...)
+	}
+	return &types.PlacementGroupInfo{SupportedStrategies: strategies}
+}
+
+// number narrows a count, which EC2 writes in 32 bits.
+func number(n int) *int32 { return aws.Int32(int32(n)) }
+
+func words[T ~string](in []string) []T {
+	out := make([]T, 0, len(in))
+	for _, w := range in {
+		out = append(out, T(w))
+	}
+	return out
+}

@@ -1,0 +1,47 @@
+package provision
+
+import (
+	"time"
+
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+	karpv1alpha1 "sigs.k8s.io/karpenter/pkg/apis/v1alpha1"
+)
+
+// Fleet is a cluster's pools and what runs on them at one moment. Its pools,
+// classes and overlays are a Git revision's or the cluster's own; either way they
+// must carry the defaults that the API server fills in, since Karpenter's hashes
+// cover them (package simulate reads declared objects so). Whoever is given a
+// Fleet reads it only.
+type Fleet struct {
+	// Cluster is what is the same for all nodes.
+	Cluster Cluster
+	// Now is the moment: schedules and ages are told by it and by no other clock.
+	Now time.Time
+
+	NodePools   []*karpv1.NodePool
+	NodeClasses []*awsv1.EC2NodeClass
+	Overlays    []*karpv1alpha1.NodeOverlay
+
+	// What was observed; all empty when nothing but Git is known.
+	NodeClaims []*karpv1.NodeClaim
+	Nodes      []*corev1.Node
+	// Pods are those on the nodes and those that wait for one.
+	Pods       []*corev1.Pod
+	Budgets    []*policyv1.PodDisruptionBudget
+	DaemonSets []*appsv1.DaemonSet
+}
+
+// Cluster is what is the same for all nodes of a cluster.
+type Cluster struct {
+	// Region is the AWS region, "us-east-1". Required.
+	Region string
+	// CABundle is what new nodes are told as the API server's authority: PEM in
+	// base64, as the engine hands it to Karpenter. It is part of every class's hash.
+	// Empty means unknown: then a class's nodes are judged by how its declaration
+	// changes.
+	CABundle string
+}

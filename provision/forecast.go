@@ -1,0 +1,212 @@
+package provision
+
+import "time"
+
+// Forecast is what the step from one Fleet to another does. Its JSON form is
+// stable: fields are added, never renamed or given another meaning. Lists are
+// sorted as their fields say, never null, and equal input gives equal output.
+//
+// All texts but the sentences' fixed words come from a repository or a cluster:
+// whoever shows them must escape them.
+type Forecast struct {
+	// Pools are those that the step changes and those with nodes, by name.
+	Pools []Pool `json:"pools"`
+	// Replaced are the nodes that the step makes Karpenter replace, in the order in
+	// which it turns to them over all pools, see [Rollout]. Those of pools that go
+	// are not among them.
+	Replaced []Node `json:"replaced"`
+	// Drifted are the nodes that are to be replaced without the step, in order.
+	Drifted []Node `json:"drifted"`
+	// Removed are the pools that go, by name.
+	Removed []Removal `json:"removed"`
+	// Rollout is how long the replacing takes.
+	Rollout Rollout `json:"rollout"`
+	// Fit is which pods find a node.
+	Fit Fit `json:"fit"`
+	// Cost is that of all pools together.
+	Cost Cost `json:"cost"`
+	// Unknown are sentences about what cannot be told, sorted.
+	Unknown []string `json:"unknown"`
+}
+
+// Pool is what happens to one NodePool.
+type Pool struct {
+	Name string `json:"name"`
+	// Action is "create", "update" or "delete" where the NodePool itself changes,
+	// else empty.
+	Action string `json:"action,omitempty"`
+	// Changes are what matters of the differences in the pool, in its class and in
+	// the overlays that apply to it, by object and field.
+	Changes []Change `json:"changes"`
+	// Nodes counts the pool's NodeClaims now, Replaced those among them that the
+	// step replaces.
+	Nodes    int `json:"nodes"`
+	Replaced int `json:"replaced"`
+	// Cost is the pool's.
+	Cost Cost `json:"cost"`
+	// Pace is how many nodes may be replaced at once, after the step.
+	Pace Pace `json:"pace"`
+}
+
+// Change is one field that differs.
+type Change struct {
+	// Object is kind and name, "EC2NodeClass/gpu".
+	Object string `json:"object"`
+	// Field is the path of the field, "spec.template.spec.taints"; empty for an
+	// object that comes or goes.
+	Field string `json:"field,omitempty"`
+	// Reason is Karpenter's name for the drift that this causes: NodePoolDrifted,
+	// NodeClassDrift, RequirementsDrifted, AMIDrift, SubnetDrift or
+	// SecurityGroupDrift. Empty where no node is replaced for it.
+	Reason string `json:"reason,omitempty"`
+}
+
+// Node is a node with what stands in the way of its replacement.
+type Node struct {
+	// NodeClaim and Pool are names; Name is the Node's, empty while there is none.
+	NodeClaim string `json:"nodeClaim"`
+	Name      string `json:"node,omitempty"`
+	Pool      string `json:"pool"`
+	// InstanceType, CapacityType and Zone are as the labels say.
+	InstanceType string    `json:"instanceType"`
+	CapacityType string    `json:"capacityType"`
+	Zone         string    `json:"zone"`
+	Created      time.Time `json:"created"`
+	// Reason is Karpenter's name for the drift, as in [Change]; Fields are what
+	// causes it, where that can be told.
+	Reason string   `json:"reason"`
+	Fields []string `json:"fields,omitempty"`
+	// Pods are those that must move, by namespace and name: neither a DaemonSet's
+	// nor finished ones.
+	Pods []Pod `json:"pods"`
+	// Blockers are what keeps Karpenter from replacing the node now.
+	Blockers []Blocker `json:"blockers,omitempty"`
+}
+
+// Pod names a pod.
+type Pod struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+}
+
+// Blocker is something that protects a node.
+type Blocker struct {
+	// Kind is "do-not-disrupt", "pdb" or "node".
+	Kind string `json:"kind"`
+	// Pod is the protected pod; empty when the node itself is protected.
+	Pod Pod `json:"pod,omitzero"`
+	// Budgets are the PodDisruptionBudgets that allow no eviction, as
+	// namespace/name.
+	Budgets []string `json:"budgets,omitempty"`
+	// Forced is when Karpenter goes ahead nevertheless: the termination grace
+	// period's end counted from when the replacing starts. Zero means never.
+	Forced time.Duration `json:"forcedAfterNanoseconds,omitempty"`
+}
+
+// Removal is a pool that goes, with its nodes: at once, by no budget and without
+// replacements started before.
+type Removal struct {
+	Pool  string `json:"pool"`
+	Nodes []Node `json:"nodes"`
+	// Pods counts the pods on them.
+	Pods int `json:"pods"`
+}
+
+// Pace is how many nodes of a pool may be replaced at once.
+type Pace struct {
+	// AtOnce is what the pool's budgets allow for drift now, less the nodes that are
+	// on their way already.
+	AtOnce int `json:"atOnce"`
+	// Limited says which budget that is: "10%", or with its schedule. Empty when
+	// there is none.
+	Limited string `json:"limited,omitempty"`
+	// Waits is when a closed budget opens next; zero when none is closed or none
+	// opens within a year.
+	Waits time.Time `json:"waits,omitzero"`
+}
+
+// Rollout is how long the replacing takes. Karpenter turns to nodes without pods
+// first, then to those marked as drifted for the longest time, over all pools; it
+// marks them within five minutes of the change, and which first is chance, so that
+// nodes of one change are listed oldest first.
+type Rollout struct {
+	// Nodes is how many are replaced, Blocked how many of them cannot be now.
+	Nodes   int `json:"nodes"`
+	Blocked int `json:"blocked"`
+	// Pods is how many pods move.
+	Pods int `json:"pods"`
+	// MinMinutes and MaxMinutes bound the time until the last node that is not
+	// blocked is replaced. Both are zero when there is none.
+	MinMinutes int `json:"minMinutes"`
+	MaxMinutes int `json:"maxMinutes"`
+	// Never is true when a budget of a pool allows none at any time within a year,
+	// or all its nodes are blocked: the end cannot be told.
+	Never bool `json:"never,omitempty"`
+	// Assumed are the sentences under which the minutes hold.
+	Assumed []string `json:"assumed"`
+}
+
+// Fit is which pods find a node, told by Karpenter's scheduler over the catalog's
+// instance types. Lists are by namespace and name.
+type Fit struct {
+	// Scheduled are pods that wait in vain before the step and are scheduled after.
+	Scheduled []Placement `json:"scheduled"`
+	// Unscheduled are pods that find a node before the step and none after it, be
+	// it that they wait or that they run on a node that goes.
+	Unscheduled []Placement `json:"unscheduled"`
+	// Waiting are pods that find none either way.
+	Waiting []Placement `json:"waiting"`
+}
+
+// Placement is a pod with what becomes of it.
+type Placement struct {
+	Pod
+	// Like counts further pods of the same shape of which the same is true.
+	Like int `json:"like,omitempty"`
+	// Pool is the pool of the node that it gets; empty when it gets none or one of
+	// no pool.
+	Pool string `json:"pool,omitempty"`
+	// Why is the scheduler's reason when it gets none.
+	Why string `json:"why,omitempty"`
+}
+
+// Cost is what nodes cost, in US dollars an hour, before tax and discounts.
+type Cost struct {
+	// Now is that of the nodes there are.
+	Now Amount `json:"now"`
+	// After is that of the same nodes once the step is through: a node that is
+	// replaced is counted as its own type where that is still allowed, else as the
+	// cheapest allowed that holds as much; nodes of a pool that goes are gone, and
+	// what their pods need elsewhere is not counted.
+	After Amount `json:"after"`
+	// Floor is what is paid after the step with no pod at all: 0, or the replicas
+	// of a static pool at the cheapest type allowed.
+	Floor float64 `json:"floor"`
+	// Ceiling is the most that the limits allow after the step, every node being of
+	// the type that costs most for each unit of what is limited. Absent without a
+	// limit that bounds it.
+	Ceiling *float64 `json:"ceiling,omitempty"`
+	// CeilingBefore is the same before the step.
+	CeilingBefore *float64 `json:"ceilingBefore,omitempty"`
+	// Prices are where the prices come from, by capacity type.
+	Prices []Price `json:"prices"`
+}
+
+// Amount is money by how it was bought.
+type Amount struct {
+	OnDemand float64 `json:"onDemand"`
+	Spot     float64 `json:"spot"`
+}
+
+// Total is the sum.
+func (a Amount) Total() float64 { return a.OnDemand + a.Spot }
+
+// Price says where prices come from.
+type Price struct {
+	// CapacityType is "on-demand" or "spot".
+	CapacityType string `json:"capacityType"`
+	// Basis is the catalog's: "listed", "other-region" or "estimated".
+	Basis string `json:"basis"`
+	// Date is the day on which the prices were read, as YYYY-MM-DD.
+	Date string `json:"date"`
+}
