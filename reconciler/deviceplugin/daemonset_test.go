@@ -161,7 +161,7 @@ func TestTheConfigurationSaysWhatTheProfileOffers(t *testing.T) {
 	} {
 		set := expand(t, file(t, file_))
 		for _, item := range set.Items() {
-			profile := strings.Split(file_, "-")[0]
+			profile, _, _ := strings.Cut(file_, "-")
 			if profile == "timeslicing" {
 				profile = "sliced"
 			}

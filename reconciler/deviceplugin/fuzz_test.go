@@ -2,6 +2,7 @@ package deviceplugin_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -89,8 +90,11 @@ func sound(item state.Item) error {
 		return err
 	}
 	var again map[string]any
-	if err := json.Unmarshal(raw, &again); err != nil || !state.Equal(item.Object, again) {
-		return fmt.Errorf("it is not canonical: %v", err)
+	if err := json.Unmarshal(raw, &again); err != nil {
+		return err
+	}
+	if !state.Equal(item.Object, again) {
+		return errors.New("it is not canonical")
 	}
 	return nil
 }

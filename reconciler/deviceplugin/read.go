@@ -112,6 +112,12 @@ func (r *reading) profile(p v1alpha1.GPUProfile) {
 		r.wrong("profile %q names %d pools and may name %d", p.Name, len(p.NodePools), maxPools)
 	}
 	r.names[p.Name] = true
+	r.shares(p)
+	r.pools(p)
+}
+
+// shares checks how a profile divides GPUs.
+func (r *reading) shares(p v1alpha1.GPUProfile) {
 	if p.TimeSlicing != nil && p.MPS != nil {
 		r.wrong("profile %q has timeSlicing and mps: choose one", p.Name)
 	}
@@ -121,6 +127,10 @@ func (r *reading) profile(p v1alpha1.GPUProfile) {
 	if s := p.MPS; s != nil && (s.Replicas < minReplicas || s.Replicas > maxMPSReplicas) {
 		r.wrong("profile %q: mps.replicas must be from %d to %d", p.Name, minReplicas, maxMPSReplicas)
 	}
+}
+
+// pools checks which pools a profile names.
+func (r *reading) pools(p v1alpha1.GPUProfile) {
 	for _, pool := range p.NodePools {
 		other, taken := r.owners[pool]
 		r.owners[pool] = p.Name

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -27,12 +28,7 @@ func decorate(t *testing.T, inner *cloud, sharing func(context.Context) (gpu.Sha
 }
 
 func held(claim *karpv1.NodeClaim) bool {
-	for _, taint := range claim.Spec.StartupTaints {
-		if taint == (corev1.Taint{Key: gpu.StartupTaint, Effect: corev1.TaintEffectNoSchedule}) {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(claim.Spec.StartupTaints, corev1.Taint{Key: gpu.StartupTaint, Effect: corev1.TaintEffectNoSchedule})
 }
 
 func TestANodeThatMayHaveSharedGPUsStartsHeld(t *testing.T) {

@@ -2,6 +2,7 @@ package hold_test
 
 import (
 	"context"
+	"maps"
 	"testing"
 
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
@@ -65,9 +66,7 @@ func machine(name string, price float64, gpus corev1.ResourceList) *cloudprovide
 		Capacity: list(corev1.ResourceCPU, 8, corev1.ResourceMemory, 32<<30, corev1.ResourcePods, 50),
 		Overhead: &cloudprovider.InstanceTypeOverhead{},
 	}
-	for name, quantity := range gpus {
-		it.Capacity[name] = quantity
-	}
+	maps.Copy(it.Capacity, gpus)
 	for _, zone := range []string{"a", "b"} {
 		for _, capacity := range []string{karpv1.CapacityTypeOnDemand, karpv1.CapacityTypeSpot} {
 			it.Offerings = append(it.Offerings, &cloudprovider.Offering{

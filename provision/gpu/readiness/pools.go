@@ -127,13 +127,13 @@ func (k *Keeper) show(ctx context.Context, s sight) error {
 
 // forget drops a node that is gone or no longer ours; with the last of its pool,
 // the metrics of pools that are gone, too.
-func (k *Keeper) forget(ctx context.Context, name string) error {
+func (k *Keeper) forget(ctx context.Context, name string) {
 	known, last := k.memory.forget(name)
 	if known {
 		k.cfg.Tell()
 	}
 	if !last {
-		return nil
+		return
 	}
 	for _, pool := range k.memory.empty(k.series.pools()) {
 		err := k.cfg.Live.Get(ctx, client.ObjectKey{Name: pool}, &karpv1.NodePool{})
@@ -145,5 +145,4 @@ func (k *Keeper) forget(ctx context.Context, name string) error {
 			k.cfg.Log.Info("Could not tell whether a pool is gone, its metrics stay", "nodepool", pool, "error", err.Error())
 		}
 	}
-	return nil
 }

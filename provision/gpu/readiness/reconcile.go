@@ -19,12 +19,14 @@ func (k *Keeper) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 	node := &corev1.Node{}
 	if err := k.cfg.Cache.Get(ctx, req.NamespacedName, node); err != nil {
 		if apierrors.IsNotFound(err) {
-			return reconcile.Result{}, k.forget(ctx, req.Name)
+			k.forget(ctx, req.Name)
+			return reconcile.Result{}, nil
 		}
 		return reconcile.Result{}, fmt.Errorf("reading node %q: %w", req.Name, err)
 	}
 	if !minded(node) {
-		return reconcile.Result{}, k.forget(ctx, node.Name)
+		k.forget(ctx, node.Name)
+		return reconcile.Result{}, nil
 	}
 	scene, err := k.scene(ctx, k.cfg.Cache)
 	if err != nil {
@@ -32,9 +34,7 @@ func (k *Keeper) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 	}
 	s, ours := scene.look(node)
 	if !ours {
-		if err := k.forget(ctx, node.Name); err != nil {
-			return reconcile.Result{}, err
-		}
+		k.forget(ctx, node.Name)
 		return k.disown(ctx, node)
 	}
 	k.memory.meet(node, s.pool, s.profile.Name, k.cfg.Clock.Now())

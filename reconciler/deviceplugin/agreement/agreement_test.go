@@ -15,7 +15,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	karpenterv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 	"sigs.k8s.io/karpenter/pkg/apis/v1alpha1"
 	"sigs.k8s.io/karpenter/pkg/scheduling"
 	"sigs.k8s.io/yaml"
@@ -159,7 +159,7 @@ func TestThereIsAnOverlayForEveryNumberOfGPUs(t *testing.T) {
 // them.
 func requirements(pool string, kind catalog.InstanceType) scheduling.Requirements {
 	out := scheduling.NewRequirements(
-		scheduling.NewRequirement(karpenterv1.NodePoolLabelKey, corev1.NodeSelectorOpIn, pool),
+		scheduling.NewRequirement(karpv1.NodePoolLabelKey, corev1.NodeSelectorOpIn, pool),
 		scheduling.NewRequirement(corev1.LabelInstanceTypeStable, corev1.NodeSelectorOpIn, kind.Name),
 	)
 	if kind.GPU.Manufacturer == "" {

@@ -14,20 +14,26 @@ import (
 func (c *checker) limits() {
 	for _, p := range c.pools {
 		for _, key := range sortedKeys(p.Spec.Limits) {
-			n, ok := p.limit(key)
-			switch _, annotated := p.Metadata.Annotations[v1alpha1.GPULimitAnnotation]; {
-			case !ok || n == 0:
-				// 0 forbids, and does so in every unit.
-			case annotated && (key == whole || key == shared):
-				// Two limits on the same GPUs: that is refused elsewhere.
-			case p.served && len(p.gpus) > 0 && key == whole && p.profile.Replicas > 1:
-				c.shares(p, n)
-			case p.served && len(p.gpus) > 0 && key == shared && !p.profile.Renamed:
-				c.advise(p.item, limitPath(key), "limits nothing: nodes of this pool offer %s (profile %s)%s", whole, p.profile.Name, inGPUs(p, n/float64(p.profile.Replicas)))
-			default:
-				c.nowhere(p, key)
+			// 0 forbids, and does so in every unit.
+			if n, ok := p.limit(key); ok && n != 0 {
+				c.limit(p, key, n)
 			}
 		}
+	}
+}
+
+func (c *checker) limit(p *pool, key string, n float64) {
+	_, annotated := p.Metadata.Annotations[v1alpha1.GPULimitAnnotation]
+	serves := p.served && len(p.gpus) > 0
+	switch {
+	case annotated && (key == whole || key == shared):
+		// Two limits on the same GPUs: that is refused elsewhere.
+	case serves && key == whole && p.profile.Replicas > 1:
+		c.shares(p, n)
+	case serves && key == shared && !p.profile.Renamed:
+		c.advise(p.item, limitPath(key), "limits nothing: nodes of this pool offer %s (profile %s)%s", whole, p.profile.Name, inGPUs(p, n/float64(p.profile.Replicas)))
+	default:
+		c.nowhere(p, key)
 	}
 }
 

@@ -30,17 +30,8 @@ func cuttable(types []instanceType) []instanceType {
 func (c *checker) mig() {
 	for _, p := range c.pools {
 		for _, label := range []string{migConfig, migStrategy} {
-			if value := p.labels()[label]; value == "" || value == "none" || value == "all-disabled" || len(p.gpus) == 0 {
-				continue
-			}
-			path := "spec.template.metadata.labels[" + label + "]"
-			switch {
-			case len(cuttable(p.gpus)) == 0 && p.known:
-				c.mistake(p.item, path, "MIG cannot cut the GPUs of this pool (%s): take the label out, or allow instance types with A100, H100 or later", models(p.gpus))
-			case p.served && !c.classOf(p).bottlerocket:
-				c.mistake(p.item, path, "profile %s of DevicePlugin %s offers the pool's GPUs whole or in shares, and no MIG devices: take the label out, or the pool out of the profile", p.profile.Name, c.sharing.Name)
-			default:
-				c.uncut(p.item, path, []landing{{pool: p}})
+			if value := p.labels()[label]; value != "" && value != "none" && value != "all-disabled" && len(p.gpus) > 0 {
+				c.cut(p, "spec.template.metadata.labels["+label+"]")
 			}
 		}
 	}
@@ -50,6 +41,18 @@ func (c *checker) mig() {
 				c.part(w, a)
 			}
 		}
+	}
+}
+
+// cut is a label that asks for a pool's GPUs to be cut.
+func (c *checker) cut(p *pool, path string) {
+	switch {
+	case len(cuttable(p.gpus)) == 0 && p.known:
+		c.mistake(p.item, path, "MIG cannot cut the GPUs of this pool (%s): take the label out, or allow instance types with A100, H100 or later", models(p.gpus))
+	case p.served && !c.classOf(p).bottlerocket:
+		c.mistake(p.item, path, "profile %s of DevicePlugin %s offers the pool's GPUs whole or in shares, and no MIG devices: take the label out, or the pool out of the profile", p.profile.Name, c.sharing.Name)
+	default:
+		c.uncut(p.item, path, []landing{{pool: p}})
 	}
 }
 

@@ -118,6 +118,7 @@ func strategyOf(p gpu.Profile) string {
 		return "time-slicing"
 	case gpu.MPS:
 		return "mps"
+	case gpu.Whole:
 	}
 	return "none"
 }
