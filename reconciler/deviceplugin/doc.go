@@ -4,6 +4,6 @@
 //
 // It is pure. It refuses what cannot be carried out (a pool with two profiles, a
 // second DevicePlugin, a limit in GPUs where nothing says what a GPU is) as
-// Problems with their place; advice is package lint/gpu's. Start reading at
+// Problems with their place; advice is package gpulint's. Start reading at
 // Expand.
 package deviceplugin
