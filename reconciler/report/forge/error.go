@@ -1,0 +1,59 @@
+package forge
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Error is a forge that does not answer, or does not do what was asked. It
+// holds no credential: addresses are without user and query, and what the
+// forge said is one short line with known forms of tokens masked.
+type Error struct {
+	// Doing says what was tried: "listing pull requests of o/r".
+	Doing string
+	// Code is the HTTP status, 0 where there was no answer.
+	Code int
+	// Until is when to ask again, where the forge said so or one of its rate
+	// limits is known to be used up; zero otherwise. Calls before it fail
+	// without a request.
+	Until time.Time
+	// Said is the forge's or the network's own word.
+	Said string
+	// Remedy says what a person can do: which permission is missing and how it
+	// is given. Empty where waiting is all there is to do.
+	Remedy string
+	// Cause is the error below, if any; its text is in Said already.
+	Cause error
+}
+
+// Error tells all but the cause, in one line.
+func (e *Error) Error() string {
+	var b strings.Builder
+	b.WriteString(e.Doing + ": ")
+	switch {
+	case !e.Until.IsZero():
+		fmt.Fprintf(&b, "the forge's rate limit is used up until %s", e.Until.UTC().Format(time.RFC3339))
+	case e.Code == 0:
+		b.WriteString("no answer of the forge")
+	default:
+		fmt.Fprintf(&b, "the forge answered %d", e.Code)
+	}
+	if e.Said != "" {
+		b.WriteString(": " + e.Said)
+	}
+	if e.Remedy != "" {
+		b.WriteString("; " + e.Remedy)
+	}
+	return b.String()
+}
+
+// Unwrap is the cause.
+func (e *Error) Unwrap() error { return e.Cause }
+
+// Permanent reports an error that no waiting heals, only a person: a wrong
+// credential, a missing permission, a repository or pull request that is not
+// there, content that is refused.
+func (e *Error) Permanent() bool {
+	return e.Until.IsZero() && e.Code >= 400 && e.Code < 500 && e.Code != 408 && e.Code != 409 && e.Code != 429
+}

@@ -1,0 +1,140 @@
+// Package forge is how Poolwright speaks with the place where pull requests
+// are made: it reads which are open and merged, keeps one comment on each and
+// sets commit statuses.
+//
+// It refuses everything else. Nothing is read from comments but whether one is
+// our own, so no comment commands anything; nobody else's comment is changed
+// or deleted; no branch, file or setting of a repository is touched. Text of a
+// pull request is handed on as it is: whoever writes it into a comment escapes
+// it, in code spans or with Plain.
+//
+// Start reading at Forge. The packages github and gitea implement it, webhook
+// verifies and reads what forges send, and internal holds what both share: how
+// listings are followed, how one comment stays one, and how limits are kept.
+package forge
+
+import (
+	"context"
+	"strconv"
+	"time"
+)
+
+// Forge is one repository at a forge, seen with one credential. Its methods
+// may be called concurrently. Every error of a call that reached the forge, or
+// failed to, is or wraps an *Error.
+type Forge interface {
+	// PullRequests reads the open and the recently merged pull requests. Given
+	// the listing of the call before, it asks only for what changed since then:
+	// where nothing did, that is one request, conditional where the forge knows
+	// such, whatever the number of pull requests. The zero Listing reads all.
+	// Every page is read; a listing that changes while it is read is read again.
+	PullRequests(ctx context.Context, since Listing) (Listing, error)
+	// Comment makes sure that exactly one comment of our own user begins with
+	// the marker and has this body: it makes the comment, edits it when its
+	// content differs, and writes nothing when it is equal. Where a race has
+	// left several, the oldest stays and our own others are deleted. A comment
+	// that a person deleted is made again.
+	Comment(ctx context.Context, number int, comment Comment) (Posted, error)
+	// Status sets a status of a commit, unless the newest status of this
+	// context is equal already. Description and context are shortened to what
+	// the forge takes.
+	Status(ctx context.Context, sha string, status Status) error
+	// Limit is how many bytes a comment's body may have, the marker not
+	// counted. Comment cuts longer bodies at the end of a line, closes what is
+	// open and says that it did; a report made for the limit reads better.
+	Limit() int
+}
+
+// Listing is a repository's pull requests at one moment.
+type Listing struct {
+	// Open are the open pull requests in the order of their numbers.
+	Open []PullRequest
+	// Merged are those merged in the last 30 days, newest first, at most 50.
+	Merged []PullRequest
+	// Unchanged says that Open and Merged are those of the listing before.
+	Unchanged bool
+	// Mark is the adapter's own note on where to go on.
+	Mark Mark
+}
+
+// Mark is where the next listing goes on. Its fields mean something only to
+// the forge that wrote them; the zero Mark begins anew.
+type Mark struct {
+	Tag     string    // validator of the page of the newest changes
+	Updated time.Time // the newest change that was seen
+	Full    time.Time // when all pull requests were last read
+}
+
+// PullRequest is what a forge says of one. Strings are as their authors wrote
+// them, which may be hostile.
+type PullRequest struct {
+	Number int
+	// Title is the author's, Author the login name.
+	Title, Author string
+	// URL is the page for people.
+	URL string
+	// Head is what is to be merged into Base. A Head without SHA cannot be
+	// fetched: its branch or repository is gone. Base.SHA may be an older commit
+	// of the branch.
+	Head, Base Branch
+	// Fork says that the head lies in another repository, or that the forge no
+	// longer knows where.
+	Fork, Draft bool
+	// Updated is the forge's time of the last change.
+	Updated time.Time
+	// Merged is when it was merged, zero before; MergeCommit what came of it on
+	// the base branch, empty before.
+	Merged      time.Time
+	MergeCommit string
+}
+
+// Branch is a name without refs/heads/ and the commit it stood at, 40 or 64
+// hexadecimal digits in lower case or empty.
+type Branch struct{ Name, SHA string }
+
+// Ref is the reference in the base repository that holds the head, also a
+// fork's. All supported forges keep it.
+func (p PullRequest) Ref() string { return "refs/pull/" + strconv.Itoa(p.Number) + "/head" }
+
+// Comment is what the one comment of a marker is to say.
+type Comment struct {
+	// Marker is made with NewMarker and written before Body.
+	Marker Marker
+	// Body is Markdown. All of it that is not our own is to be escaped before.
+	Body string
+	// EditOnly writes nothing where there is no comment yet.
+	EditOnly bool
+}
+
+// Posted is a comment at the forge.
+type Posted struct {
+	// URL leads to the comment; empty where EditOnly found none.
+	URL string
+	// Written says that the comment was made or changed.
+	Written bool
+}
+
+// State is a commit status's.
+type State string
+
+// The states that every forge knows. Broken is for a plan that could not be
+// made; Failure is for one that was made and is refused.
+const (
+	Pending State = "pending"
+	Success State = "success"
+	Failure State = "failure"
+	Broken  State = "error"
+)
+
+// Status is a line next to a commit.
+type Status struct {
+	// Context tells statuses of one commit apart; a later one replaces an
+	// earlier one of the same context. More than 255 bytes are cut to a name
+	// that stays unique.
+	Context string
+	State   State
+	// Description is plain text. What is longer than 140 characters is cut.
+	Description string
+	// URL is where it leads, if not empty.
+	URL string
+}

@@ -1,0 +1,168 @@
+package gitea
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"code.gitea.io/sdk/gitea"
+
+	"github.com/poolwright/poolwright/reconciler/report/forge"
+	"github.com/poolwright/poolwright/reconciler/report/forge/internal/rest"
+	"github.com/poolwright/poolwright/reconciler/report/forge/internal/upkeep"
+)
+
+// self asks once who we are.
+func (f *Forge) self(ctx context.Context) (int64, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.me != 0 {
+		return f.me, nil
+	}
+	client, err := f.client(ctx)
+	if err != nil {
+		return 0, err
+	}
+	const doing = "asking the forge who we are"
+	user, response, err := client.GetMyUserInfo()
+	if err != nil {
+		return 0, f.failed(doing, identity, response, err)
+	}
+	if user == nil || user.ID <= 0 {
+		return 0, f.failed(doing, identity, nil, errors.New("the answer names no user"))
+	}
+	f.me = user.ID
+	return f.me, nil
+}
+
+// Comment implements forge.Forge.
+func (f *Forge) Comment(ctx context.Context, number int, comment forge.Comment) (forge.Posted, error) {
+	if number <= 0 || comment.Marker == "" {
+		return forge.Posted{}, fmt.Errorf("commenting on pull request %d of %s/%s: it takes a positive number and a marker", number, f.owner, f.name)
+	}
+	me, err := f.self(ctx)
+	if err != nil {
+		return forge.Posted{}, err
+	}
+	return upkeep.Post(ctx, thread{f, me, int64(number)}, &f.comments, number, comment, f.Limit())
+}
+
+// thread is the comments of one pull request.
+type thread struct {
+	forge      *Forge
+	me, number int64
+}
+
+func (t thread) doing(what string) string {
+	return fmt.Sprintf("%s pull request %d of %s/%s", what, t.number, t.forge.owner, t.forge.name)
+}
+
+// All implements upkeep.Thread.
+func (t thread) All(ctx context.Context) ([]upkeep.Item, error) {
+	client, err := t.forge.client(ctx)
+	if err != nil {
+		return nil, err
+	}
+	doing := t.doing("reading the comments of")
+	var out []upkeep.Item
+	for page, pages := 1, 0; page != 0; pages++ {
+		if pages == endless {
+			return nil, t.forge.failed(doing, commenting, nil, fmt.Errorf("more than %d pages", endless))
+		}
+		list, response, err := client.ListIssueComments(t.forge.owner, t.forge.name, t.number,
+			gitea.ListIssueCommentOptions{ListOptions: gitea.ListOptions{Page: page, PageSize: pageSize}})
+		if err != nil {
+			return nil, t.forge.failed(doing, commenting, response, err)
+		}
+		for _, c := range list {
+			if c != nil {
+				out = append(out, t.item(c))
+			}
+		}
+		page = response.NextPage
+	}
+	return out, nil
+}
+
+func (t thread) item(c *gitea.Comment) upkeep.Item {
+	return upkeep.Item{ID: c.ID, Mine: c.Poster != nil && c.Poster.ID == t.me, Body: c.Body, URL: c.HTMLURL}
+}
+
+// Create implements upkeep.Thread.
+func (t thread) Create(ctx context.Context, body string) (upkeep.Item, error) {
+	client, err := t.forge.client(ctx)
+	if err != nil {
+		return upkeep.Item{}, err
+	}
+	c, response, err := client.CreateIssueComment(t.forge.owner, t.forge.name, t.number, gitea.CreateIssueCommentOption{Body: body})
+	return t.written(t.doing("commenting on"), c, response, err)
+}
+
+// Edit implements upkeep.Thread.
+func (t thread) Edit(ctx context.Context, id int64, body string) (upkeep.Item, error) {
+	client, err := t.forge.client(ctx)
+	if err != nil {
+		return upkeep.Item{}, err
+	}
+	c, response, err := client.EditIssueComment(t.forge.owner, t.forge.name, id, gitea.EditIssueCommentOption{Body: body})
+	return t.written(t.doing("editing the comment on"), c, response, err)
+}
+
+// written is what a write says of the comment. It is ours, whatever it says.
+func (t thread) written(doing string, c *gitea.Comment, response *gitea.Response, err error) (upkeep.Item, error) {
+	if err == nil && (c == nil || c.ID <= 0) {
+		response, err = nil, errors.New("the answer holds no comment")
+	}
+	if err != nil {
+		return upkeep.Item{}, t.forge.failed(doing, commenting, response, err)
+	}
+	out := t.item(c)
+	out.Mine = true
+	return out, nil
+}
+
+// Delete implements upkeep.Thread.
+func (t thread) Delete(ctx context.Context, id int64) error {
+	client, err := t.forge.client(ctx)
+	if err != nil {
+		return err
+	}
+	response, err := client.DeleteIssueComment(t.forge.owner, t.forge.name, id)
+	if err != nil {
+		return t.forge.failed(t.doing("deleting our second comment on"), commenting, response, err)
+	}
+	return nil
+}
+
+// need is what a call needs: a scope of the token, and a right of its user.
+type need struct{ scope, right string }
+
+var (
+	reading    = need{"read:repository", "to read the repository"}
+	commenting = need{"write:issue", "to read the repository"}
+	setting    = need{"write:repository", "to write to the repository's code"}
+	identity   = need{"read:user", "nothing else"}
+)
+
+// failed makes the error of a call. response may be nil.
+func (f *Forge) failed(doing string, what need, response *gitea.Response, err error) *forge.Error {
+	var answer rest.Answer
+	if response != nil && response.Response != nil {
+		answer.Code = response.StatusCode
+		answer.Message = err.Error()
+	}
+	out := rest.Explain(doing, err, answer, f.config.Token)
+	if !out.Until.IsZero() || out.Remedy != "" {
+		return out
+	}
+	switch out.Code {
+	case http.StatusUnauthorized:
+		out.Remedy = "the token is wrong, expired or revoked: make a new one and put it into the Secret"
+	case http.StatusForbidden:
+		out.Remedy = fmt.Sprintf("the token needs the scope %q and its user the right %s", what.scope, what.right)
+	case http.StatusNotFound:
+		out.Remedy = fmt.Sprintf("it is not there, or the token's user may not see it: make the user a collaborator of %s/%s", f.owner, f.name)
+	}
+	return out
+}

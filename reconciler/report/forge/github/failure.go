@@ -1,0 +1,119 @@
+package github
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+
+	"github.com/google/go-github/v88/github"
+
+	"github.com/poolwright/poolwright/reconciler/report/forge"
+	"github.com/poolwright/poolwright/reconciler/report/forge/internal/rest"
+)
+
+// need is what a call needs of its credential.
+type need struct{ fine, classic string }
+
+var (
+	reading    = need{"Pull requests: Read-only", "repo"}
+	commenting = need{"Pull requests: Read and write", "repo"}
+	setting    = need{"Commit statuses: Read and write", "repo:status"}
+	identity   = need{"none", "none"}
+)
+
+// failed makes the error of a call. response may be nil.
+func (f *Forge) failed(doing string, what need, response *github.Response, err error) *forge.Error {
+	var answer rest.Answer
+	var header http.Header
+	if response != nil && response.Response != nil {
+		answer.Code, header = response.StatusCode, response.Header
+	}
+	var refused *github.ErrorResponse
+	if errors.As(err, &refused) {
+		answer.Message = refused.Message
+		for _, detail := range refused.Errors {
+			answer.Message += "; " + strings.Join(strings.Fields(strings.Join([]string{detail.Resource, detail.Field, detail.Code, detail.Message}, " ")), " ")
+		}
+	} else if answer.Code >= 300 {
+		answer.Message = http.StatusText(answer.Code)
+	}
+	out := rest.Explain(doing, err, answer, f.secret)
+	if out.Until.IsZero() && out.Remedy == "" {
+		out.Remedy = f.remedy(out, what, rest.Clean(header.Get("X-Accepted-GitHub-Permissions")))
+	}
+	return out
+}
+
+// remedy says what a person can do about an answer.
+func (f *Forge) remedy(e *forge.Error, what need, accepted string) string {
+	switch {
+	case e.Code == http.StatusUnauthorized:
+		return "the credential is wrong, expired or revoked: make a new one and put it into the Secret"
+	case e.Code == http.StatusForbidden && strings.Contains(e.Said, "locked"):
+		return "the conversation is locked: unlock it, or close the pull request"
+	case e.Code == http.StatusForbidden && what == identity:
+		return "this is no personal token: give an installation as App with its ID, installation and private key"
+	case e.Code == http.StatusForbidden:
+		out := fmt.Sprintf("the permission %q is missing: give it to the App (and accept it for the installation) or to the fine-grained token; a classic token needs the scope %q", what.fine, what.classic)
+		if accepted != "" {
+			out += "; GitHub asks for " + accepted
+		}
+		return out
+	case e.Code == http.StatusNotFound:
+		return fmt.Sprintf("it is not there, or the credential may not see it: add %s/%s to the repositories of the token or the installation, with the permission %q", f.owner, f.name, what.fine)
+	}
+	return ""
+}
+
+// tokenGuard looks at the answers that hold installation tokens, because the
+// library takes them as they come: a refusal becomes an error that says what to
+// do, and an answer without a token an error at all.
+type tokenGuard struct {
+	base       http.RoundTripper
+	repository string
+}
+
+// RoundTrip implements http.RoundTripper.
+func (g tokenGuard) RoundTrip(request *http.Request) (*http.Response, error) {
+	response, err := g.base.RoundTrip(request)
+	if err != nil || !strings.HasSuffix(request.URL.Path, "/access_tokens") {
+		return response, err
+	}
+	const tokenBytes = 1 << 20
+	content, err := io.ReadAll(io.LimitReader(response.Body, tokenBytes))
+	if err := errors.Join(err, response.Body.Close()); err != nil {
+		return nil, err
+	}
+	const doing = "getting a token of the GitHub App's installation"
+	var got struct {
+		Token     string `json:"token"`
+		ExpiresAt string `json:"expires_at"`
+		Message   string `json:"message"`
+	}
+	err = json.Unmarshal(content, &got)
+	switch {
+	case response.StatusCode >= 300:
+		return nil, &forge.Error{Doing: doing, Code: response.StatusCode, Said: rest.Clean(got.Message), Remedy: g.remedy(response.StatusCode)}
+	case err != nil || got.Token == "" || got.ExpiresAt == "":
+		return nil, &forge.Error{Doing: doing, Said: "the answer holds no token"}
+	}
+	response.Body = io.NopCloser(strings.NewReader(string(content)))
+	return response, nil
+}
+
+func (g tokenGuard) remedy(code int) string {
+	switch code {
+	case http.StatusUnauthorized:
+		return "the App's ID does not belong to its private key, or this machine's clock is wrong"
+	case http.StatusForbidden:
+		return "the installation is suspended: resume it"
+	case http.StatusNotFound:
+		return "the App has no such installation: take the number at the end of the installation's address"
+	case http.StatusUnprocessableEntity:
+		return fmt.Sprintf("the installation does not reach %s, or lacks a permission: it needs %q and %q", g.repository, commenting.fine, setting.fine)
+	}
+	return ""
+}

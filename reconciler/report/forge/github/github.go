@@ -1,0 +1,197 @@
+// Package github is the forge GitHub, also GitHub Enterprise Server: as an App
+// or with a token.
+//
+// It refuses to ask for more than it needs: an App's installation token is made
+// for the one repository and for pull requests and commit statuses only. It
+// never reads or writes code. Start reading at New.
+package github
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/bradleyfalzon/ghinstallation/v2"
+	"github.com/google/go-github/v88/github"
+
+	"github.com/poolwright/poolwright/reconciler/report/forge"
+	"github.com/poolwright/poolwright/reconciler/report/forge/internal/follow"
+	"github.com/poolwright/poolwright/reconciler/report/forge/internal/rest"
+	"github.com/poolwright/poolwright/reconciler/report/forge/internal/upkeep"
+)
+
+// Address is the API of github.com.
+const Address = "https://api.github.com"
+
+// bodyBytes is GitHub's limit of 65,536 characters, taken as bytes, less room
+// for the marker.
+const bodyBytes = 65536 - 1024
+
+const userAgent = "poolwright"
+
+// Config says which repository is meant and who asks.
+type Config struct {
+	// Address of the API without a trailing slash; of an Enterprise Server it
+	// ends with /api/v3. Empty means Address.
+	Address string
+	// Repository is "owner/name".
+	Repository string
+	// Token is a personal token. Either it or App is required.
+	Token string
+	// App is a GitHub App's installation.
+	App *App
+	// Transport carries the requests; nil means Go's default one.
+	Transport http.RoundTripper
+	// Now is the clock; nil means the system's.
+	Now func() time.Time
+}
+
+// App is a GitHub App that is installed where the repository is.
+type App struct {
+	ID, Installation int64
+	// Key is the App's private key in PEM.
+	Key []byte
+}
+
+// Forge is one repository at GitHub. It implements forge.Forge.
+type Forge struct {
+	owner, name string
+	secret      string
+	now         func() time.Time
+	client      *github.Client
+	app         *github.Client // speaks as the App itself; nil with a token
+
+	comments upkeep.Memory[upkeep.Thing, int64]
+	statuses upkeep.Memory[statusKey, forge.Status]
+
+	mu sync.Mutex
+	me *author
+}
+
+var _ forge.Forge = (*Forge)(nil)
+
+// New makes no request: credentials and permissions show with the first.
+func New(config Config) (*Forge, error) {
+	if config.Address == "" {
+		config.Address = Address
+	}
+	address, err := rest.Address(config.Address)
+	if err != nil {
+		return nil, err
+	}
+	f := &Forge{secret: config.Token, now: config.Now}
+	if f.now == nil {
+		f.now = time.Now
+	}
+	if f.owner, f.name, err = rest.Repository(config.Repository); err != nil {
+		return nil, err
+	}
+	transport := http.RoundTripper(rest.NewTransport(config.Transport, f.now))
+	switch {
+	case (config.Token == "") == (config.App == nil):
+		return nil, errors.New("connecting to GitHub: either a token or an App is needed, not both")
+	case config.App == nil:
+		f.client, err = newClient(address, transport, github.WithAuthToken(config.Token))
+		return f, err
+	}
+	return f, f.asApp(*config.App, address, transport)
+}
+
+func newClient(address string, transport http.RoundTripper, more ...github.ClientOptionsFunc) (*github.Client, error) {
+	base := address + "/"
+	client, err := github.NewClient(append([]github.ClientOptionsFunc{
+		github.WithHTTPClient(rest.NewClient(transport)), github.WithURLs(&base, nil),
+		github.WithUserAgent(userAgent), github.WithDisableRateLimitCheck(), // the transport keeps limits
+	}, more...)...)
+	if err != nil {
+		return nil, fmt.Errorf("connecting to GitHub: %w", err)
+	}
+	return client, nil
+}
+
+// asApp speaks as an installation, with a token that can do no more than is
+// needed here.
+func (f *Forge) asApp(app App, address string, transport http.RoundTripper) error {
+	guarded := tokenGuard{base: transport, repository: f.owner + "/" + f.name}
+	signing, err := ghinstallation.NewAppsTransport(guarded, app.ID, app.Key)
+	if err != nil {
+		// The library's error may quote the key.
+		return errors.New("reading the GitHub App's private key: it is not an RSA key in PEM")
+	}
+	if app.ID <= 0 || app.Installation <= 0 {
+		return fmt.Errorf("connecting to GitHub: App %d and installation %d have to be positive numbers", app.ID, app.Installation)
+	}
+	signing.BaseURL = address
+	installed := ghinstallation.NewFromAppsTransport(signing, app.Installation)
+	installed.InstallationTokenOptions = &github.InstallationTokenOptions{
+		Repositories: []string{f.name},
+		Permissions:  &github.InstallationPermissions{PullRequests: github.Ptr("write"), Statuses: github.Ptr("write")},
+	}
+	if f.client, err = newClient(address, installed); err != nil {
+		return err
+	}
+	f.app, err = newClient(address, signing)
+	return err
+}
+
+// Limit is GitHub's.
+func (f *Forge) Limit() int { return bodyBytes }
+
+// PullRequests implements forge.Forge.
+func (f *Forge) PullRequests(ctx context.Context, since forge.Listing) (forge.Listing, error) {
+	return follow.Next(ctx, since, f.now(), f.page)
+}
+
+// page reads one page of the listing.
+func (f *Forge) page(ctx context.Context, q follow.Query) (follow.Page, error) {
+	path := fmt.Sprintf("repos/%s/%s/pulls?per_page=100&page=%d", f.owner, f.name, q.Number)
+	if q.Recent {
+		path += "&state=all&sort=updated&direction=desc"
+	} else {
+		path += "&state=open&sort=created&direction=asc"
+	}
+	doing := "listing pull requests of " + f.owner + "/" + f.name
+	request, err := f.client.NewRequest(ctx, http.MethodGet, path, nil)
+	if err != nil {
+		return follow.Page{}, f.failed(doing, reading, nil, err)
+	}
+	if q.Tag != "" {
+		request.Header.Set("If-None-Match", q.Tag)
+	}
+	var list []*github.PullRequest
+	response, err := f.client.Do(request, &list)
+	if response != nil && response.Response != nil && response.StatusCode == http.StatusNotModified && q.Tag != "" {
+		return follow.Page{Unchanged: true, Tag: q.Tag}, nil
+	}
+	if err != nil {
+		return follow.Page{}, f.failed(doing, reading, response, err)
+	}
+	page := follow.Page{Next: response.NextPage, Tag: response.Header.Get("ETag"), Items: make([]follow.Item, 0, len(list))}
+	for _, p := range list {
+		if p.GetNumber() <= 0 {
+			return follow.Page{}, f.failed(doing, reading, nil, errors.New("the answer holds a pull request without a number"))
+		}
+		page.Items = append(page.Items, item(p))
+	}
+	return page, nil
+}
+
+func item(p *github.PullRequest) follow.Item {
+	out := follow.Item{Open: p.GetState() == "open", PullRequest: forge.PullRequest{
+		Number: p.GetNumber(), Title: p.GetTitle(), Author: p.GetUser().GetLogin(), URL: p.GetHTMLURL(),
+		Head:    forge.Branch{Name: p.GetHead().GetRef(), SHA: rest.SHA(p.GetHead().GetSHA())},
+		Base:    forge.Branch{Name: p.GetBase().GetRef(), SHA: rest.SHA(p.GetBase().GetSHA())},
+		Draft:   p.GetDraft(),
+		Updated: p.GetUpdatedAt().UTC(),
+	}}
+	from, to := p.GetHead().GetRepo().GetID(), p.GetBase().GetRepo().GetID()
+	out.Fork = from == 0 || from != to
+	if !out.Open && p.MergedAt != nil {
+		// While it is open, GitHub names a commit of its own making here.
+		out.Merged, out.MergeCommit = p.GetMergedAt().UTC(), rest.SHA(p.GetMergeCommitSHA())
+	}
+	return out
+}

@@ -1,0 +1,217 @@
+// Package follow keeps a listing of pull requests up to date with as few
+// requests as can be: it knows the order in which pages are asked for, and
+// nothing of any forge.
+//
+// Sorted by change, newest first and in every state, the first page of a
+// repository's pull requests differs whenever any of them has changed. So one
+// request, conditional where the forge knows that, tells that nothing did; and
+// when something did, pages are read only back to what was seen before. The
+// package refuses to trust that forever: with a change, all open pull requests
+// are read again once an hour. Start reading at Next.
+package follow
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/poolwright/poolwright/reconciler/report/forge"
+)
+
+// Item is a pull request and whether it is open.
+type Item struct {
+	forge.PullRequest
+	Open bool
+}
+
+// Query asks for one page.
+type Query struct {
+	// Recent asks for pull requests in every state, the last changed first;
+	// otherwise for the open ones, oldest first.
+	Recent bool
+	Number int // from 1
+	// Tag is the validator of the page as it was last seen; may be empty.
+	Tag string
+}
+
+// Page is a forge's answer.
+type Page struct {
+	Items []Item
+	// Next is the number of the next page, 0 at the end.
+	Next int
+	// Tag is this page's validator; empty where the forge has none.
+	Tag string
+	// Unchanged says that the page is as Query.Tag knows it; Items is empty.
+	Unchanged bool
+}
+
+// Source reads a page.
+type Source func(context.Context, Query) (Page, error)
+
+const (
+	// fullAge is after what time a change makes all open ones be read again.
+	fullAge = time.Hour
+	// overlap is read once more below the newest change that was seen, because
+	// forges date some changes a little late.
+	overlap = 2 * time.Minute
+	// recentPages bounds how far changes are followed back; more of them are
+	// cheaper to learn by reading all.
+	recentPages = 10
+	// mergedPages bounds how far merged ones are looked for at the start.
+	mergedPages = 3
+	mergedAge   = 30 * 24 * time.Hour
+	mergedCount = 50
+	// openPages is a bound against a forge whose pages never end.
+	openPages = 500
+	attempts  = 3
+)
+
+// Next is the listing that follows since.
+func Next(ctx context.Context, since forge.Listing, now time.Time, source Source) (forge.Listing, error) {
+	if since.Mark.Full.IsZero() {
+		return full(ctx, since, now, source)
+	}
+	first, err := source(ctx, Query{Recent: true, Number: 1, Tag: since.Mark.Tag})
+	if err != nil {
+		return forge.Listing{}, err
+	}
+	if first.Unchanged {
+		since.Unchanged = true
+		return since, nil
+	}
+	changed, reached, err := back(ctx, first, since.Mark.Updated.Add(-overlap), recentPages, source)
+	if err != nil {
+		return forge.Listing{}, err
+	}
+	next := forge.Listing{Mark: forge.Mark{Tag: first.Tag, Updated: newest(first.Items, since.Mark.Updated), Full: since.Mark.Full}}
+	next.Open, next.Merged = apply(since, changed, now)
+	next.Unchanged = slices.Equal(next.Open, since.Open) && slices.Equal(next.Merged, since.Merged)
+	if !reached || !next.Unchanged && now.Sub(since.Mark.Full) > fullAge {
+		return full(ctx, since, now, source)
+	}
+	return next, nil
+}
+
+// back reads on from a page of recent changes to those before the time.
+// It does not reach them when there are too many.
+func back(ctx context.Context, page Page, until time.Time, most int, source Source) (out []Item, reached bool, err error) {
+	for number := 1; ; number++ {
+		out = append(out, page.Items...)
+		last := len(page.Items) - 1
+		if last < 0 || page.Next == 0 || page.Items[last].Updated.Before(until) {
+			return out, true, nil
+		}
+		if number == most {
+			return out, false, nil
+		}
+		if page, err = source(ctx, Query{Recent: true, Number: page.Next}); err != nil {
+			return nil, false, err
+		}
+	}
+}
+
+// full reads everything. Pages shift while they are read when a pull request
+// is closed meanwhile, and one would be missed: so the newest changes are read
+// before and after, and have to be the same. A repository that never rests is
+// taken as it was read, and read in full again the next time.
+func full(ctx context.Context, since forge.Listing, now time.Time, source Source) (forge.Listing, error) {
+	for attempt := 1; ; attempt++ {
+		first, err := source(ctx, Query{Recent: true, Number: 1})
+		if err != nil {
+			return forge.Listing{}, err
+		}
+		recent, _, err := back(ctx, first, now.Add(-mergedAge), mergedPages, source)
+		if err != nil {
+			return forge.Listing{}, err
+		}
+		open, pages, err := allOpen(ctx, source)
+		if err != nil {
+			return forge.Listing{}, err
+		}
+		next := forge.Listing{Mark: forge.Mark{Tag: first.Tag, Updated: newest(first.Items, time.Time{}), Full: now}}
+		next.Open = open
+		_, next.Merged = apply(forge.Listing{Merged: since.Merged}, recent, now)
+		next.Unchanged = !since.Mark.Full.IsZero() && slices.Equal(next.Open, since.Open) && slices.Equal(next.Merged, since.Merged)
+		if pages <= 1 {
+			return next, nil
+		}
+		again, err := source(ctx, Query{Recent: true, Number: 1, Tag: first.Tag})
+		if err != nil {
+			return forge.Listing{}, err
+		}
+		if again.Unchanged || slices.Equal(again.Items, first.Items) {
+			return next, nil
+		}
+		if attempt == attempts {
+			next.Mark.Full = time.Time{}
+			return next, nil
+		}
+	}
+}
+
+func allOpen(ctx context.Context, source Source) (out []forge.PullRequest, pages int, err error) {
+	for number := 1; number != 0; pages++ {
+		if pages == openPages {
+			return nil, pages, fmt.Errorf("listing open pull requests: more than %d pages: close those that are not needed", openPages)
+		}
+		page, err := source(ctx, Query{Number: number})
+		if err != nil {
+			return nil, pages, err
+		}
+		for _, item := range page.Items {
+			if item.Open {
+				out = append(out, item.PullRequest)
+			}
+		}
+		number = page.Next
+	}
+	slices.SortStableFunc(out, func(a, b forge.PullRequest) int { return a.Number - b.Number })
+	// One that moved to a later page while pages were read is there twice.
+	return slices.CompactFunc(out, func(a, b forge.PullRequest) bool { return a.Number == b.Number }), pages, nil
+}
+
+// apply brings changes, newest first, into a listing.
+func apply(before forge.Listing, changed []Item, now time.Time) (open, merged []forge.PullRequest) {
+	current := map[int]bool{}
+	for _, item := range changed {
+		if current[item.Number] {
+			continue
+		}
+		current[item.Number] = true
+		switch {
+		case item.Open:
+			open = append(open, item.PullRequest)
+		case !item.Merged.IsZero():
+			merged = append(merged, item.PullRequest)
+		}
+	}
+	stays := func(list, more []forge.PullRequest) []forge.PullRequest {
+		for _, p := range more {
+			if !current[p.Number] {
+				list = append(list, p)
+			}
+		}
+		return list
+	}
+	open, merged = stays(open, before.Open), stays(merged, before.Merged)
+	slices.SortFunc(open, func(a, b forge.PullRequest) int { return a.Number - b.Number })
+	slices.SortFunc(merged, func(a, b forge.PullRequest) int {
+		if c := b.Merged.Compare(a.Merged); c != 0 {
+			return c
+		}
+		return b.Number - a.Number
+	})
+	merged = slices.DeleteFunc(merged, func(p forge.PullRequest) bool { return now.Sub(p.Merged) > mergedAge })
+	return open, merged[:min(len(merged), mergedCount)]
+}
+
+// newest is the time of the last change among the items, at least floor.
+func newest(items []Item, floor time.Time) time.Time {
+	for _, item := range items {
+		if item.Updated.After(floor) {
+			floor = item.Updated
+		}
+	}
+	return floor
+}

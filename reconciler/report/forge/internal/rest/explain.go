@@ -1,0 +1,102 @@
+package rest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"regexp"
+	"strings"
+	"unicode"
+
+	"github.com/poolwright/poolwright/reconciler/report/forge"
+)
+
+// Answer is an answer that is no success.
+type Answer struct {
+	Code int
+	// Message is what the forge says.
+	Message string
+}
+
+// Explain makes a *forge.Error of what a client returned: of a limit, of an
+// answer (Code is not 0), or of no answer at all. A cancelled context stays
+// recognisable. Secrets are those that must not be in the text, whatever the
+// forge or a proxy says.
+func Explain(doing string, err error, answer Answer, secrets ...string) *forge.Error {
+	var known *forge.Error
+	if errors.As(err, &known) {
+		out := *known
+		if out.Doing == "" {
+			out.Doing = doing
+		}
+		return &out
+	}
+	out := &forge.Error{Doing: doing, Code: answer.Code, Cause: cause(err)}
+	said := answer.Message
+	if answer.Code == 0 || said == "" && answer.Code < 300 {
+		said = words(err)
+	}
+	out.Said = Clean(said, secrets...)
+	return out
+}
+
+// cause keeps only what callers ask for: texts of other errors may hold what
+// the forge sent.
+func cause(err error) error {
+	for _, known := range []error{context.Canceled, context.DeadlineExceeded} {
+		if errors.Is(err, known) {
+			return known
+		}
+	}
+	return nil
+}
+
+// words is an error's text without the URL that Go's client puts in front.
+func words(err error) string {
+	if err == nil {
+		return ""
+	}
+	var at *url.Error
+	if errors.As(err, &at) {
+		err = at.Err
+	}
+	var dns *net.DNSError
+	if errors.As(err, &dns) && dns.IsNotFound {
+		return fmt.Sprintf("no such host %q", dns.Name)
+	}
+	return err.Error()
+}
+
+// tokens are the forms of credentials that forges give out, and what stands
+// before the @ of an address.
+var tokens = regexp.MustCompile(`\bgh[a-z]_[A-Za-z0-9_.-]+|\bgithub_pat_\w+|\beyJ[\w-]+\.[\w.-]+|(?i:bearer|token|basic)\s+[A-Za-z0-9._~+/=-]{16,}|://[^\s/@]*@|\?[^\s"']*`)
+
+const saidRunes = 300
+
+// Clean makes one short line without secrets of what somebody else wrote.
+func Clean(text string, secrets ...string) string {
+	for _, secret := range secrets {
+		if secret != "" {
+			text = strings.ReplaceAll(text, secret, "(masked)")
+		}
+	}
+	text = tokens.ReplaceAllStringFunc(text, func(found string) string {
+		switch {
+		case strings.HasPrefix(found, "://"):
+			return "://(masked)@"
+		case strings.HasPrefix(found, "?"):
+			if len(found) < 3 {
+				return found
+			}
+			return "?(masked)"
+		}
+		return "(masked)"
+	})
+	text = strings.Join(strings.FieldsFunc(text, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) }), " ")
+	if runes := []rune(text); len(runes) > saidRunes {
+		text = string(runes[:saidRunes]) + "…"
+	}
+	return text
+}

@@ -1,0 +1,228 @@
+// Package rest is how adapters of forges use HTTP: limits that forges set are
+// kept, answers are bounded, credentials stay with their host and out of
+// errors.
+//
+// It refuses redirects to another host, because the credential would go along,
+// and redirects of writes, which would arrive as reads. Start reading at
+// NewClient; Explain makes errors of answers.
+package rest
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/poolwright/poolwright/reconciler/report/forge"
+)
+
+const (
+	// requestTimeout bounds a call, answer included.
+	requestTimeout = 30 * time.Second
+	// answerBytes bounds an answer. A page of 100 pull requests is some 2 MB,
+	// and more only where their texts are long.
+	answerBytes = 32 << 20
+	// firstPause is how long to wait where a forge says "too many" but not
+	// until when; it doubles each time.
+	firstPause = time.Minute
+	// longestPause bounds what a forge, or who plays it, can make us wait.
+	longestPause = time.Hour
+)
+
+// Transport keeps a credential's limits: after an answer that there were too
+// many requests, all further ones fail until the time that the forge named.
+type Transport struct {
+	base http.RoundTripper
+	now  func() time.Time
+
+	mu     sync.Mutex
+	until  time.Time
+	refuse int // refusals in a row that named no time
+}
+
+// NewTransport bounds base; nil stands for a transport of Go's defaults.
+func NewTransport(base http.RoundTripper, now func() time.Time) *Transport {
+	if base == nil {
+		base = http.DefaultTransport
+	}
+	if now == nil {
+		now = time.Now
+	}
+	return &Transport{base: base, now: now}
+}
+
+// NewClient uses the transport.
+func NewClient(transport http.RoundTripper) *http.Client {
+	return &http.Client{Transport: transport, Timeout: requestTimeout, CheckRedirect: sameHost}
+}
+
+func sameHost(request *http.Request, via []*http.Request) error {
+	first := via[0]
+	switch {
+	case request.URL.Host != first.URL.Host || request.URL.Scheme != first.URL.Scheme:
+		return fmt.Errorf("the forge sends on to another host, %q: credentials stay with theirs; give the address of that host if it is right", request.URL.Host)
+	case first.Method != http.MethodGet:
+		return errors.New("the forge sends on a write: has the repository been renamed? Give its new name")
+	case len(via) >= 5:
+		return errors.New("the forge sends on without end")
+	}
+	return nil
+}
+
+// RoundTrip sends a request unless a limit forbids it, and notes limits in the
+// answer. A limit is a *forge.Error with Until set.
+func (t *Transport) RoundTrip(request *http.Request) (*http.Response, error) {
+	if until := t.forbidden(); !until.IsZero() {
+		closeBody(request)
+		return nil, &forge.Error{Until: until}
+	}
+	response, err := t.base.RoundTrip(request)
+	if err != nil {
+		return nil, err
+	}
+	response.Body = &bounded{ReadCloser: response.Body, left: answerBytes}
+	until, limited, err := t.limit(response)
+	if err == nil && limited {
+		err = &forge.Error{Code: response.StatusCode, Until: until}
+	}
+	if err != nil {
+		return nil, errors.Join(err, response.Body.Close())
+	}
+	return response, nil
+}
+
+func closeBody(request *http.Request) {
+	if request.Body != nil {
+		_ = request.Body.Close() // nothing was read from it
+	}
+}
+
+func (t *Transport) forbidden() time.Time {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.now().Before(t.until) {
+		return t.until
+	}
+	return time.Time{}
+}
+
+// limit reads what an answer says of limits: Retry-After, a primary limit used
+// up until a time, or only words. It says whether this answer is itself
+// refused for a limit.
+func (t *Transport) limit(response *http.Response) (until time.Time, limited bool, err error) {
+	now := t.now()
+	usedUp := response.Header.Get("X-RateLimit-Remaining") == "0"
+	wait, named := retryAfter(response.Header.Get("Retry-After"), now)
+	switch response.StatusCode {
+	case http.StatusTooManyRequests:
+		limited = true
+	case http.StatusForbidden:
+		limited = usedUp || named
+		if !limited {
+			limited, err = speaksOfLimit(response)
+		}
+	case http.StatusServiceUnavailable:
+		limited = named // maintenance
+	}
+	if err != nil || !limited && !usedUp {
+		t.settle(time.Time{})
+		return time.Time{}, false, err
+	}
+	switch reset, ok := resetTime(response.Header); {
+	case named:
+		until = now.Add(wait)
+	case ok:
+		until = reset.Add(time.Second) // its unit is a second
+	case !limited: // used up, but nobody knows until when
+		return time.Time{}, false, nil
+	default:
+		until = now.Add(t.pause())
+	}
+	if most := now.Add(longestPause); until.After(most) {
+		until = most
+	}
+	if !until.After(now) && limited {
+		until = now.Add(time.Second)
+	}
+	t.settle(until)
+	return until, limited, nil
+}
+
+// settle notes a limit; the zero time is an answer that speaks of none.
+func (t *Transport) settle(until time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if until.IsZero() {
+		t.refuse = 0
+		return
+	}
+	if until.After(t.until) {
+		t.until = until
+	}
+}
+
+// pause grows with each refusal that names no time.
+func (t *Transport) pause() time.Duration {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.refuse = min(t.refuse+1, 10)
+	return firstPause << (t.refuse - 1)
+}
+
+// retryAfter reads seconds or a date.
+func retryAfter(value string, now time.Time) (time.Duration, bool) {
+	if value == "" {
+		return 0, false
+	}
+	if seconds, err := strconv.Atoi(value); err == nil && seconds >= 0 {
+		return time.Duration(min(seconds, int(longestPause/time.Second))) * time.Second, true
+	}
+	if date, err := http.ParseTime(value); err == nil {
+		return max(0, date.Sub(now)), true
+	}
+	return 0, false
+}
+
+func resetTime(header http.Header) (time.Time, bool) {
+	seconds, err := strconv.ParseInt(header.Get("X-RateLimit-Reset"), 10, 64)
+	if err != nil || seconds <= 0 {
+		return time.Time{}, false
+	}
+	return time.Unix(seconds, 0), true
+}
+
+// speaksOfLimit looks into a refusal: GitHub's secondary limits are sometimes
+// told only by words. What was read is put back.
+func speaksOfLimit(response *http.Response) (bool, error) {
+	const enough = 64 << 10
+	start, err := io.ReadAll(io.LimitReader(response.Body, enough))
+	if err != nil {
+		return false, fmt.Errorf("reading a refusal: %w", err)
+	}
+	response.Body = struct {
+		io.Reader
+		io.Closer
+	}{io.MultiReader(bytes.NewReader(start), response.Body), response.Body}
+	said := strings.ToLower(string(start))
+	return strings.Contains(said, "rate limit") || strings.Contains(said, "abuse detection"), nil
+}
+
+// bounded fails when an answer is longer than it may be.
+type bounded struct {
+	io.ReadCloser
+	left int
+}
+
+func (b *bounded) Read(p []byte) (int, error) {
+	if b.left <= 0 {
+		return 0, fmt.Errorf("the forge's answer has more than %d bytes", answerBytes)
+	}
+	n, err := b.ReadCloser.Read(p[:min(len(p), b.left)])
+	b.left -= n
+	return n, err
+}

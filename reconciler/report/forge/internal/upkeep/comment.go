@@ -1,0 +1,130 @@
+// Package upkeep keeps one comment one, and fits texts into what a forge
+// takes. It knows nothing of any forge, and refuses to change a comment that is
+// not our own. Start reading at Keep.
+package upkeep
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/poolwright/poolwright/reconciler/report/forge"
+)
+
+// Item is a comment at a forge. IDs grow with age of the forge, so the
+// smallest is the oldest.
+type Item struct {
+	ID   int64
+	Mine bool // written by our own user
+	Body string
+	URL  string
+}
+
+// Thread is the comments of one pull request. Errors of answers are
+// *forge.Error.
+type Thread interface {
+	// All reads every page.
+	All(ctx context.Context) ([]Item, error)
+	Create(ctx context.Context, body string) (Item, error)
+	Edit(ctx context.Context, id int64, body string) (Item, error)
+	Delete(ctx context.Context, id int64) error
+}
+
+// Wanted is what the one comment is to be.
+type Wanted struct {
+	Marker forge.Marker
+	Body   string // begins with the marker
+	// EditOnly makes no comment where there is none.
+	EditOnly bool
+	// Last is the ID that Keep returned before, if this process knows it.
+	// Forges answer lists from copies that lag behind; with it a comment that
+	// is not in the list yet is not made twice.
+	Last int64
+}
+
+// rounds is how often a comment that disappears under our hands is tried.
+const rounds = 3
+
+// Keep makes sure that exactly one own comment is as wanted. After making one
+// it looks once more: whoever else made one at the same time does so too, both
+// find the same oldest one, and the younger is deleted. The returned comment
+// has no ID where there is none.
+func Keep(ctx context.Context, in Thread, want Wanted) (kept Item, written bool, err error) {
+	var made []Item
+	for range rounds {
+		own, err := find(ctx, in, want.Marker, made)
+		if err != nil {
+			return Item{}, written, err
+		}
+		if len(own) == 0 {
+			item, err := begin(ctx, in, want)
+			if err != nil || item.ID == 0 {
+				return Item{}, written, err
+			}
+			want.Last, made, written = 0, append(made, item), true
+			continue
+		}
+		oldest := own[0]
+		if !equal(oldest.Body, want.Body) {
+			edited, err := in.Edit(ctx, oldest.ID, want.Body)
+			if gone(err) {
+				made, want.Last = nil, 0
+				continue
+			}
+			if err != nil {
+				return Item{}, written, err
+			}
+			written, oldest = true, edited
+		}
+		for _, other := range own[1:] {
+			if err := in.Delete(ctx, other.ID); err != nil && !gone(err) {
+				return Item{}, written, err
+			}
+		}
+		return oldest, written, nil
+	}
+	return Item{}, written, fmt.Errorf("keeping a comment: it was gone %d times while it was written", rounds)
+}
+
+// begin edits the comment of before, should only the list not show it, or
+// makes one.
+func begin(ctx context.Context, in Thread, want Wanted) (Item, error) {
+	if want.Last != 0 {
+		item, err := in.Edit(ctx, want.Last, want.Body)
+		if !gone(err) {
+			return item, err
+		}
+	}
+	if want.EditOnly {
+		return Item{}, nil
+	}
+	return in.Create(ctx, want.Body)
+}
+
+// find lists our comments with the marker, oldest first, those included that
+// were made just now.
+func find(ctx context.Context, in Thread, marker forge.Marker, made []Item) ([]Item, error) {
+	all, err := in.All(ctx)
+	if err != nil {
+		return nil, err
+	}
+	own := slices.DeleteFunc(append(all, made...), func(c Item) bool { return !c.Mine || !marker.Begins(c.Body) })
+	slices.SortStableFunc(own, func(a, b Item) int { return cmp.Compare(a.ID, b.ID) })
+	// Pages that shift while they are read show a comment twice.
+	return slices.CompactFunc(own, func(a, b Item) bool { return a.ID == b.ID }), nil
+}
+
+// equal compares bodies as forges store them: some change line ends or trim.
+func equal(a, b string) bool {
+	settle := func(s string) string { return strings.TrimSpace(strings.ReplaceAll(s, "\r\n", "\n")) }
+	return settle(a) == settle(b)
+}
+
+func gone(err error) bool {
+	var answered *forge.Error
+	return errors.As(err, &answered) && answered.Code == http.StatusNotFound
+}
