@@ -14,7 +14,7 @@ import (
 // Fleet is a cluster's pools and what runs on them at one moment. Its pools,
 // classes and overlays are a Git revision's or the cluster's own; either way they
 // must carry the defaults that the API server fills in, since Karpenter's hashes
-// cover them (package simulate reads declared objects so). Whoever is given a
+// cover them (the Reader of package simulate sees to that). Whoever is given a
 // Fleet reads it only.
 type Fleet struct {
 	// Cluster is what is the same for all nodes.

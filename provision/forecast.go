@@ -72,8 +72,9 @@ type Node struct {
 	CapacityType string    `json:"capacityType"`
 	Zone         string    `json:"zone"`
 	Created      time.Time `json:"created"`
-	// Reason is Karpenter's name for the drift, as in [Change]; Fields are what
-	// causes it, where that can be told.
+	// Reason is Karpenter's name for the drift, as in [Change], or "NodePoolRemoved";
+	// Fields are what causes it, as "EC2NodeClass/gpu spec.userData", where that can
+	// be told.
 	Reason string   `json:"reason"`
 	Fields []string `json:"fields,omitempty"`
 	// Pods are those that must move, by namespace and name: neither a DaemonSet's
@@ -91,9 +92,10 @@ type Pod struct {
 
 // Blocker is something that protects a node.
 type Blocker struct {
-	// Kind is "do-not-disrupt", "pdb" or "node".
+	// Kind is "do-not-disrupt" for an annotated pod, "pdb", "node" for an annotated
+	// node, or "starting" for a node that is not initialized yet.
 	Kind string `json:"kind"`
-	// Pod is the protected pod; empty when the node itself is protected.
+	// Pod is the protected pod; empty when it is the node itself.
 	Pod Pod `json:"pod,omitzero"`
 	// Budgets are the PodDisruptionBudgets that allow no eviction, as
 	// namespace/name.
@@ -123,6 +125,9 @@ type Pace struct {
 	// Waits is when a closed budget opens next; zero when none is closed or none
 	// opens within a year.
 	Waits time.Time `json:"waits,omitzero"`
+	// Full is a sentence that says which limit leaves no room for a replacement
+	// beside the nodes there are; empty where there is room.
+	Full string `json:"full,omitempty"`
 }
 
 // Rollout is how long the replacing takes. Karpenter turns to nodes without pods
@@ -139,8 +144,9 @@ type Rollout struct {
 	// blocked is replaced. Both are zero when there is none.
 	MinMinutes int `json:"minMinutes"`
 	MaxMinutes int `json:"maxMinutes"`
-	// Never is true when a budget of a pool allows none at any time within a year,
-	// or all its nodes are blocked: the end cannot be told.
+	// Never is true when some of the nodes stay as long as nobody does anything:
+	// something blocks them, a budget allows none within a year, or a limit leaves no
+	// room. The minutes are those of the others.
 	Never bool `json:"never,omitempty"`
 	// Assumed are the sentences under which the minutes hold.
 	Assumed []string `json:"assumed"`

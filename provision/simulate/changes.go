@@ -1,0 +1,196 @@
+package simulate
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+	karpv1alpha1 "sigs.k8s.io/karpenter/pkg/apis/v1alpha1"
+
+	"github.com/poolwright/poolwright/provision"
+)
+
+// changes lists what differs in a pool, in its class and in the overlays.
+func (c *comparison) changes(name string) []provision.Change {
+	out := []provision.Change{}
+	was, is := c.before.pools[name], c.after.pools[name]
+	if was == nil || is == nil {
+		return append(out, provision.Change{Object: "NodePool/" + name})
+	}
+	out = append(out, c.poolChanges(was, is)...)
+	out = append(out, c.classChanges(was, is)...)
+	out = append(out, c.overlayChanges(name)...)
+	slices.SortFunc(out, func(a, b provision.Change) int {
+		return strings.Compare(a.Object+"\x00"+a.Field, b.Object+"\x00"+b.Field)
+	})
+	return out
+}
+
+// poolChanges asks Karpenter's own hash, one field at a time, whether it covers
+// the field's difference.
+func (c *comparison) poolChanges(was, is *karpv1.NodePool) []provision.Change {
+	object := "NodePool/" + is.Name
+	var out []provision.Change
+	each := func(prefix string, of func(*karpv1.NodePool) reflect.Value) {
+		for _, f := range fields(of(was), of(is)) {
+			// The field of the new pool, put into the old one.
+			mixed := was.DeepCopy()
+			of(mixed).FieldByIndex(f.index).Set(of(is).FieldByIndex(f.index))
+			change := provision.Change{Object: object, Field: prefix + f.name}
+			switch {
+			case mixed.Hash() != was.Hash():
+				change.Reason = nodePoolDrifted
+			case f.name == "requirements" && c.anyFor(is.Name, requirementsDrifted):
+				change.Reason = requirementsDrifted
+			}
+			out = append(out, change)
+		}
+	}
+	each("spec.template.metadata.", func(p *karpv1.NodePool) reflect.Value {
+		return reflect.ValueOf(&p.Spec.Template.ObjectMeta).Elem()
+	})
+	each("spec.template.spec.", func(p *karpv1.NodePool) reflect.Value {
+		return reflect.ValueOf(&p.Spec.Template.Spec).Elem()
+	})
+	each("spec.disruption.", func(p *karpv1.NodePool) reflect.Value { return reflect.ValueOf(&p.Spec.Disruption).Elem() })
+	for _, f := range fields(reflect.ValueOf(&was.Spec).Elem(), reflect.ValueOf(&is.Spec).Elem()) {
+		if f.name != "template" && f.name != "disruption" {
+			out = append(out, provision.Change{Object: object, Field: "spec." + f.name})
+		}
+	}
+	return out
+}
+
+// anyFor reports whether a node of the pool is replaced for the reason, which is
+// taken for so while no node is known.
+func (c *comparison) anyFor(pool, reason string) bool {
+	return len(c.before.claims[pool]) == 0 || slices.ContainsFunc(c.replaced, func(n provision.Node) bool {
+		return n.Pool == pool && n.Reason == reason
+	})
+}
+
+func (c *comparison) classChanges(was, is *karpv1.NodePool) []provision.Change {
+	old, class := c.before.class(was), c.after.class(is)
+	if class == nil {
+		name := is.Spec.Template.Spec.NodeClassRef.Name
+		c.unknown.say("NodePool %s: there is no usable EC2NodeClass %s, so that Karpenter starts no nodes for it.", is.Name, name)
+		if old != nil && old.Name == name {
+			return []provision.Change{{Object: "EC2NodeClass/" + name}}
+		}
+		return nil
+	}
+	if old == nil || old.Name != class.Name {
+		return nil // The pool's own change of nodeClassRef says so.
+	}
+	var out []provision.Change
+	for _, f := range fields(reflect.ValueOf(&old.Spec).Elem(), reflect.ValueOf(&class.Spec).Elem()) {
+		mixed := old.DeepCopy()
+		reflect.ValueOf(&mixed.Spec).Elem().FieldByIndex(f.index).Set(reflect.ValueOf(&class.Spec).Elem().FieldByIndex(f.index))
+		if strings.HasPrefix(f.name, "ami") {
+			// The hash holds the family that both of these decide.
+			mixed.Spec.AMIFamily, mixed.Spec.AMISelectorTerms = class.Spec.AMIFamily, class.Spec.AMISelectorTerms
+		}
+		change := provision.Change{Object: "EC2NodeClass/" + class.Name, Field: "spec." + f.name}
+		if mixed.Hash(nil) != old.Hash(nil) {
+			change.Reason = nodeClassDrift
+		} else {
+			change.Reason = c.selectorReason(f.name, is.Name)
+		}
+		out = append(out, change)
+	}
+	return out
+}
+
+// selectorReason is the drift that a changed selector has caused.
+func (c *comparison) selectorReason(field, pool string) string {
+	reason := map[string]string{
+		"amiSelectorTerms": amiDrift, "subnetSelectorTerms": subnetDrift, "securityGroupSelectorTerms": securityGroupDrift,
+	}[field]
+	if reason != "" && c.anyFor(pool, reason) {
+		return reason
+	}
+	return ""
+}
+
+// overlayChanges are the overlays that come, go or change and that change what a
+// node of the pool offers or is reckoned to cost.
+func (c *comparison) overlayChanges(pool string) []provision.Change {
+	if c.before.stock[pool].same(c.after.stock[pool]) {
+		return nil
+	}
+	was, is := overlays(c.before), overlays(c.after)
+	var out []provision.Change
+	for name, overlay := range is {
+		old, ok := was[name]
+		switch {
+		case !ok:
+			out = append(out, provision.Change{Object: "NodeOverlay/" + name})
+		default:
+			for _, f := range fields(reflect.ValueOf(&old.Spec).Elem(), reflect.ValueOf(&overlay.Spec).Elem()) {
+				out = append(out, provision.Change{Object: "NodeOverlay/" + name, Field: "spec." + f.name})
+			}
+		}
+	}
+	for name := range was {
+		if is[name] == nil {
+			out = append(out, provision.Change{Object: "NodeOverlay/" + name})
+		}
+	}
+	return out
+}
+
+func overlays(f *fleet) map[string]*karpv1alpha1.NodeOverlay {
+	out := map[string]*karpv1alpha1.NodeOverlay{}
+	for _, overlay := range f.Overlays {
+		out[overlay.Name] = overlay
+	}
+	return out
+}
+
+// differing is a field of a struct.
+type differing struct {
+	name  string
+	index []int
+}
+
+// fields lists the fields in which two structs of one type differ, by their names
+// in JSON. Empty and absent are the same.
+func fields(a, b reflect.Value) []differing {
+	var out []differing
+	for _, f := range reflect.VisibleFields(a.Type()) {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if name == "" || name == "-" || !f.IsExported() {
+			continue
+		}
+		x, y := a.FieldByIndex(f.Index), b.FieldByIndex(f.Index)
+		if !alike(x, y) {
+			out = append(out, differing{name: name, index: f.Index})
+		}
+	}
+	return out
+}
+
+func alike(x, y reflect.Value) bool {
+	if d, ok := x.Interface().(karpv1.NillableDuration); ok {
+		other, _ := y.Interface().(karpv1.NillableDuration)
+		// How the duration was written is no difference.
+		return reflect.DeepEqual(d.Duration, other.Duration)
+	}
+	if k := x.Kind(); (k == reflect.Slice || k == reflect.Map) && x.Len() == 0 && y.Len() == 0 {
+		return true
+	}
+	return equality.Semantic.DeepEqual(x.Interface(), y.Interface())
+}
+
+// causes are the changes behind a drift, as "kind/name field".
+func causes(changes []provision.Change, reason string) []string {
+	var out []string
+	for _, ch := range changes {
+		if ch.Reason == reason {
+			out = append(out, ch.Object+" "+ch.Field)
+		}
+	}
+	return out
+}

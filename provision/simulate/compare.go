@@ -1,0 +1,149 @@
+package simulate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/poolwright/poolwright/provision"
+	"github.com/poolwright/poolwright/provision/catalog"
+)
+
+// Compare tells what the step from before to after does. Nodes, NodeClaims, pods
+// and budgets are taken from before, as what is there when the step is made; after
+// counts with its pools, classes, overlays, DaemonSets and, for what fits, its
+// waiting pods. The two have the same cluster and moment, those of before.
+//
+// The context must be one of engine.Offline: Karpenter's options are in it. An
+// error means that the question cannot be answered at all: a region without
+// prices, an ended context, a panic of Karpenter's over an odd object. Neither
+// Fleet is changed.
+func Compare(ctx context.Context, before, after provision.Fleet, types *catalog.Catalog) (out provision.Forecast, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			out, err = provision.Forecast{}, fmt.Errorf("forecasting a change of pools: Karpenter's code gave up with %v: give a context of engine.Offline, and check the objects with poolwright lint", p)
+		}
+	}()
+	if before.Cluster.Region == "" || before.Now.IsZero() {
+		return out, errors.New("forecasting a change of pools: the fleet says neither region nor time: fill Cluster.Region and Now")
+	}
+	c, err := newComparison(ctx, before, after, types)
+	if err != nil {
+		return out, fmt.Errorf("forecasting a change of pools: %w", err)
+	}
+	if err := c.fit(ctx); err != nil {
+		return out, fmt.Errorf("forecasting what fits: %w", err)
+	}
+	return c.result(), ctx.Err()
+}
+
+// comparison is one Compare at work.
+type comparison struct {
+	before, after *fleet
+	market        *market
+	unknown       unknowns
+	// replaced, drifted and removed are in order.
+	replaced, drifted []provision.Node
+	removed           []provision.Removal
+	found             provision.Fit
+	// sold are the offers of each pool after the step.
+	sold map[string][]offer
+}
+
+func newComparison(ctx context.Context, before, after provision.Fleet, types *catalog.Catalog) (*comparison, error) {
+	after.Cluster, after.Now = before.Cluster, before.Now
+	c := &comparison{unknown: unknowns{}}
+	c.before, c.after = newFleet(before, c.unknown), newFleet(after, c.unknown)
+	c.after.observe(c.before)
+	var err error
+	if c.market, err = newMarket(ctx, before.Cluster.Region, types, c.unknown); err != nil {
+		return nil, err
+	}
+	for _, f := range []*fleet{c.before, c.after} {
+		if err := c.market.stock(ctx, f); err != nil {
+			return nil, err
+		}
+	}
+	if err := c.judge(ctx); err != nil {
+		return nil, err
+	}
+	return c, ctx.Err()
+}
+
+func (c *comparison) result() provision.Forecast {
+	out := provision.Forecast{
+		Replaced: orEmpty(c.replaced), Drifted: orEmpty(c.drifted), Removed: orEmpty(c.removed),
+		Fit: c.found, Pools: []provision.Pool{},
+	}
+	paces := map[string]provision.Pace{}
+	for _, name := range c.poolNames() {
+		pool := c.pool(name)
+		paces[name] = pool.Pace
+		if pool.Action != "" || len(pool.Changes) > 0 || pool.Nodes > 0 {
+			out.Pools = append(out.Pools, pool)
+		}
+	}
+	out.Cost = c.total(out.Pools)
+	out.Rollout = c.rollout(paces)
+	out.Unknown = c.unknown.sorted()
+	return out
+}
+
+// poolNames are those of both sides, sorted.
+func (c *comparison) poolNames() []string {
+	var names []string
+	for name := range c.before.pools {
+		names = append(names, name)
+	}
+	for name := range c.after.pools {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// pool tells everything of one pool.
+func (c *comparison) pool(name string) provision.Pool {
+	out := provision.Pool{Name: name, Changes: c.changes(name), Nodes: len(c.before.claims[name])}
+	_, was := c.before.pools[name]
+	_, is := c.after.pools[name]
+	switch {
+	case !was:
+		out.Action = "create"
+	case !is:
+		out.Action = "delete"
+	case slices.ContainsFunc(out.Changes, func(ch provision.Change) bool { return ch.Object == "NodePool/"+name }):
+		out.Action = "update"
+	}
+	for _, n := range c.replaced {
+		if n.Pool == name {
+			out.Replaced++
+		}
+	}
+	out.Cost = c.cost(name)
+	out.Pace = c.pace(name)
+	return out
+}
+
+// unknowns are sentences, each once.
+type unknowns map[string]bool
+
+func (u unknowns) say(format string, args ...any) { u[fmt.Sprintf(format, args...)] = true }
+
+func (u unknowns) sorted() []string {
+	out := make([]string, 0, len(u))
+	for sentence := range u {
+		out = append(out, sentence)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// orEmpty makes a list that is never null in JSON.
+func orEmpty[T any](list []T) []T {
+	if list == nil {
+		return []T{}
+	}
+	return list
+}

@@ -1,0 +1,303 @@
+package simulate
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+	"sigs.k8s.io/karpenter/pkg/cloudprovider"
+
+	"github.com/poolwright/poolwright/provision"
+	"github.com/poolwright/poolwright/provision/catalog"
+)
+
+// nodesLimit is the resource in which limits count nodes.
+const nodesLimit corev1.ResourceName = "nodes"
+
+// ledger adds prices up and remembers where they are from.
+type ledger struct {
+	market *market
+	prices map[provision.Price]bool
+}
+
+func (c *comparison) ledger() *ledger {
+	return &ledger{market: c.market, prices: map[provision.Price]bool{}}
+}
+
+// pay adds one node. Who has no price was told of when it was looked up.
+func (l *ledger) pay(to *provision.Amount, name, zone, capacity string) {
+	price, err := l.market.price(name, zone, capacity)
+	if err != nil {
+		l.market.unknown.say("Instance type %s: the catalog has no price of it, so that it is left out of the costs.", name)
+		return
+	}
+	if capacity == karpv1.CapacityTypeSpot {
+		to.Spot += price.USDPerHour
+	} else {
+		capacity = karpv1.CapacityTypeOnDemand
+		to.OnDemand += price.USDPerHour
+	}
+	l.note(capacity, price.Basis)
+}
+
+func (l *ledger) note(capacity string, basis catalog.Basis) {
+	l.prices[provision.Price{CapacityType: capacity, Basis: string(basis), Date: l.market.types.PriceDate()}] = true
+}
+
+func (l *ledger) sources() []provision.Price {
+	out := []provision.Price{}
+	for p := range l.prices {
+		out = append(out, p)
+	}
+	slices.SortFunc(out, func(a, b provision.Price) int {
+		return strings.Compare(a.CapacityType+a.Basis, b.CapacityType+b.Basis)
+	})
+	return out
+}
+
+// cost is what the pool's nodes cost.
+func (c *comparison) cost(name string) provision.Cost {
+	book := c.ledger()
+	var out provision.Cost
+	replaced := map[string]bool{}
+	for _, n := range c.replaced {
+		replaced[n.NodeClaim] = true
+	}
+	is := c.after.pools[name]
+	for _, claim := range c.before.claims[name] {
+		kind, zone := claim.Labels[corev1.LabelInstanceTypeStable], claim.Labels[corev1.LabelTopologyZone]
+		capacity := claim.Labels[karpv1.CapacityTypeLabelKey]
+		if kind == "" {
+			continue // It was not launched yet.
+		}
+		book.pay(&out.Now, kind, zone, capacity)
+		switch {
+		case is == nil:
+		case replaced[claim.Name]:
+			if o := c.successor(claim, is); o != nil {
+				book.pay(&out.After, o.kind, o.zone, o.capacity)
+			}
+		default:
+			book.pay(&out.After, kind, zone, capacity)
+		}
+	}
+	out.Now, out.After = rounded(out.Now), rounded(out.After)
+	if was := c.before.pools[name]; was != nil {
+		out.CeilingBefore = c.ceiling(c.before, was, book)
+	}
+	if is != nil {
+		out.Ceiling = c.ceiling(c.after, is, book)
+		out.Floor = c.floor(is, book)
+	}
+	out.Prices = book.sources()
+	return out
+}
+
+// offer is something a pool can buy, at the catalog's price.
+type offer struct {
+	kind, zone, capacity string
+	usd                  float64
+	basis                catalog.Basis
+	it                   *cloudprovider.InstanceType
+}
+
+// offers are all that a pool can buy. An overlay's price is what Karpenter ranks
+// by; what is paid is the catalog's.
+func (m *market) offers(f *fleet, pool *karpv1.NodePool) []offer {
+	wanted := wants(pool)
+	var out []offer
+	for _, it := range f.stock[pool.Name].allowed {
+		for _, of := range it.Offerings.Available().Compatible(wanted) {
+			o := offer{kind: it.Name, zone: of.Zone(), capacity: of.CapacityType(), it: it}
+			if price, err := m.price(o.kind, o.zone, o.capacity); err == nil {
+				o.usd, o.basis = price.USDPerHour, price.Basis
+				out = append(out, o)
+			}
+		}
+	}
+	return out
+}
+
+// successor is what a replaced node is reckoned to become: the same where that is
+// still allowed, else the cheapest that holds as much; nil where nothing does.
+func (c *comparison) successor(claim *karpv1.NodeClaim, pool *karpv1.NodePool) *offer {
+	needs := claim.Status.Capacity
+	var best *offer
+	for _, o := range c.offers(pool) {
+		same := o.kind == claim.Labels[corev1.LabelInstanceTypeStable] && o.capacity == claim.Labels[karpv1.CapacityTypeLabelKey] && o.zone == claim.Labels[corev1.LabelTopologyZone]
+		if same {
+			return &o
+		}
+		if holds(o.it.Capacity, needs) && (best == nil || o.usd < best.usd) {
+			best = &o
+		}
+	}
+	return best
+}
+
+// offers are the pool's after the step, made once.
+func (c *comparison) offers(pool *karpv1.NodePool) []offer {
+	if c.sold == nil {
+		c.sold = map[string][]offer{}
+	}
+	out, ok := c.sold[pool.Name]
+	if !ok {
+		out = c.market.offers(c.after, pool)
+		c.sold[pool.Name] = out
+	}
+	return out
+}
+
+// holds compares processors and GPUs: memory differs by what a kernel keeps.
+func holds(has, needs corev1.ResourceList) bool {
+	for name, quantity := range needs {
+		counted := name == corev1.ResourceCPU || strings.Contains(string(name), "/gpu")
+		if have := has[name]; counted && have.Cmp(quantity) < 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// floor is what a pool costs without pods.
+func (c *comparison) floor(pool *karpv1.NodePool, book *ledger) float64 {
+	if pool.Spec.Replicas == nil {
+		return 0
+	}
+	least := math.Inf(1)
+	for _, o := range c.offers(pool) {
+		if o.usd < least {
+			least = o.usd
+			book.note(o.capacity, o.basis)
+		}
+	}
+	if math.IsInf(least, 1) {
+		return 0
+	}
+	return cents(least * float64(*pool.Spec.Replicas))
+}
+
+// ceiling is the most that the limits allow: for each limit, all of it bought as
+// the type that costs most for a unit; of these the least. Nil without a limit.
+func (c *comparison) ceiling(f *fleet, pool *karpv1.NodePool, book *ledger) *float64 {
+	offers := c.market.offers(f, pool)
+	most := math.Inf(1)
+	for name, limit := range pool.Spec.Limits {
+		dearest := 0.0
+		for _, o := range offers {
+			if per := units(o.it, name); per > 0 {
+				book.note(o.capacity, o.basis)
+				dearest = max(dearest, o.usd/per)
+			} else {
+				dearest = math.Inf(1) // As many of it as one likes.
+			}
+		}
+		if !math.IsInf(dearest, 1) {
+			most = min(most, dearest*limit.AsApproximateFloat64())
+		}
+	}
+	if static := pool.Spec.Replicas; static != nil {
+		dearest := 0.0
+		for _, o := range offers {
+			dearest = max(dearest, o.usd)
+		}
+		most = min(most, dearest*float64(*static))
+	}
+	if math.IsInf(most, 1) {
+		return nil
+	}
+	most = cents(most)
+	return &most
+}
+
+func units(it *cloudprovider.InstanceType, name corev1.ResourceName) float64 {
+	if name == nodesLimit {
+		return 1
+	}
+	quantity := it.Capacity[name]
+	return quantity.AsApproximateFloat64()
+}
+
+// total adds the pools up. Without a limit on one of them there is none on all.
+func (c *comparison) total(pools []provision.Pool) provision.Cost {
+	out := provision.Cost{Ceiling: new(float64), CeilingBefore: new(float64)}
+	all := map[provision.Price]bool{}
+	for _, p := range pools {
+		out.Now, out.After = plus(out.Now, p.Cost.Now), plus(out.After, p.Cost.After)
+		out.Floor += p.Cost.Floor
+		if p.Action != "delete" {
+			out.Ceiling = sum(out.Ceiling, p.Cost.Ceiling)
+		}
+		if p.Action != "create" {
+			out.CeilingBefore = sum(out.CeilingBefore, p.Cost.CeilingBefore)
+		}
+		for _, price := range p.Cost.Prices {
+			all[price] = true
+		}
+	}
+	out.Now, out.After, out.Floor = rounded(out.Now), rounded(out.After), cents(out.Floor)
+	out.Prices = (&ledger{prices: all}).sources()
+	return out
+}
+
+func plus(a, b provision.Amount) provision.Amount {
+	return provision.Amount{OnDemand: a.OnDemand + b.OnDemand, Spot: a.Spot + b.Spot}
+}
+
+func sum(a, b *float64) *float64 {
+	if a == nil || b == nil {
+		return nil
+	}
+	out := cents(*a + *b)
+	return &out
+}
+
+func rounded(a provision.Amount) provision.Amount {
+	return provision.Amount{OnDemand: cents(a.OnDemand), Spot: cents(a.Spot)}
+}
+
+// cents rounds to a hundredth of a cent, as EC2 writes prices.
+func cents(usd float64) float64 { return math.Round(usd*1e4) / 1e4 }
+
+// full says which limit of the pool leaves no room for a replacement, which
+// Karpenter starts before it takes a node away.
+func (c *comparison) full(name string) string {
+	pool := c.after.pools[name]
+	types := c.after.stock[name].allowed
+	if len(types) == 0 || !slices.ContainsFunc(c.replaced, func(n provision.Node) bool { return n.Pool == name && len(n.Pods) > 0 }) {
+		return ""
+	}
+	used := corev1.ResourceList{nodesLimit: *resource.NewQuantity(int64(len(c.before.claims[name])), resource.DecimalSI)}
+	for _, claim := range c.before.claims[name] {
+		for resourceName, quantity := range claim.Status.Capacity {
+			have := used[resourceName]
+			have.Add(quantity)
+			used[resourceName] = have
+		}
+	}
+	for _, resourceName := range sortedNames(corev1.ResourceList(pool.Spec.Limits)) {
+		limit, least := pool.Spec.Limits[resourceName], math.Inf(1)
+		for _, it := range types {
+			least = min(least, units(it, resourceName))
+		}
+		has := used[resourceName]
+		if has.AsApproximateFloat64()+least > limit.AsApproximateFloat64() {
+			return fmt.Sprintf("The limit of %s %s leaves no room for a replacement: %s are in use, and the smallest node allowed has %s.",
+				limit.String(), resourceName, has.String(), resource.NewQuantity(int64(least), has.Format))
+		}
+	}
+	return ""
+}
+
+func sortedNames(list corev1.ResourceList) []corev1.ResourceName {
+	out := make([]corev1.ResourceName, 0, len(list))
+	for name := range list {
+		out = append(out, name)
+	}
+	slices.Sort(out)
+	return out
+}

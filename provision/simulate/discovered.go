@@ -1,0 +1,95 @@
+package simulate
+
+import (
+	"reflect"
+	"slices"
+
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	corev1 "k8s.io/api/core/v1"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+)
+
+// discovered is the drift by what AWS finds for a class's selectors, as far as the
+// objects tell it: by ids, AWS need not be asked.
+func (c *comparison) discovered(claim *karpv1.NodeClaim, old, class *awsv1.EC2NodeClass) string {
+	if c.imageDrifts(claim, old, class) {
+		return amiDrift
+	}
+	if c.groupsDrift(old, class) {
+		return securityGroupDrift
+	}
+	if c.subnetDrifts(claim, old, class) {
+		return subnetDrift
+	}
+	return ""
+}
+
+func (c *comparison) imageDrifts(claim *karpv1.NodeClaim, old, class *awsv1.EC2NodeClass) bool {
+	if reflect.DeepEqual(old.Spec.AMISelectorTerms, class.Spec.AMISelectorTerms) {
+		return false
+	}
+	ids, all := idsOf(class.Spec.AMISelectorTerms, func(t awsv1.AMISelectorTerm) string { return t.ID })
+	if claim.Status.ImageID == "" {
+		return false
+	}
+	if all && !slices.Contains(ids, claim.Status.ImageID) {
+		return true
+	}
+	c.unknown.say("EC2NodeClass %s: spec.amiSelectorTerms changes, and which images it then finds AWS alone can tell: nodes with another image are replaced as well (AMIDrift).", class.Name)
+	return false
+}
+
+func (c *comparison) groupsDrift(old, class *awsv1.EC2NodeClass) bool {
+	if reflect.DeepEqual(old.Spec.SecurityGroupSelectorTerms, class.Spec.SecurityGroupSelectorTerms) {
+		return false
+	}
+	ids, all := idsOf(class.Spec.SecurityGroupSelectorTerms, func(t awsv1.SecurityGroupSelectorTerm) string { return t.ID })
+	var has []string
+	for _, group := range old.Status.SecurityGroups {
+		has = append(has, group.ID)
+	}
+	if !all || len(has) == 0 {
+		c.unknown.say("EC2NodeClass %s: spec.securityGroupSelectorTerms changes, and which groups it then finds AWS alone can tell: if they are others, every node of the class is replaced (SecurityGroupDrift).", class.Name)
+		return false
+	}
+	slices.Sort(ids)
+	slices.Sort(has)
+	return !slices.Equal(slices.Compact(ids), slices.Compact(has))
+}
+
+// subnetDrifts knows a node's zone only, not its subnet.
+func (c *comparison) subnetDrifts(claim *karpv1.NodeClaim, old, class *awsv1.EC2NodeClass) bool {
+	if reflect.DeepEqual(old.Spec.SubnetSelectorTerms, class.Spec.SubnetSelectorTerms) {
+		return false
+	}
+	ids, all := idsOf(class.Spec.SubnetSelectorTerms, func(t awsv1.SubnetSelectorTerm) string { return t.ID })
+	var here, kept int
+	for _, subnet := range old.Status.Subnets {
+		if subnet.Zone == claim.Labels[corev1.LabelTopologyZone] {
+			here++
+			if slices.Contains(ids, subnet.ID) {
+				kept++
+			}
+		}
+	}
+	switch {
+	case all && here > 0 && kept == here:
+		return false
+	case all && here > 0 && kept == 0:
+		return true
+	}
+	c.unknown.say("EC2NodeClass %s: spec.subnetSelectorTerms changes, and which subnets it then finds, and which node is in which, AWS alone can tell: nodes in others are replaced (SubnetDrift).", class.Name)
+	return false
+}
+
+// idsOf lists the ids of selector terms, and whether all of them are ids.
+func idsOf[T any](terms []T, id func(T) string) ([]string, bool) {
+	var ids []string
+	for _, term := range terms {
+		if id(term) == "" {
+			return nil, false
+		}
+		ids = append(ids, id(term))
+	}
+	return ids, true
+}

@@ -1,0 +1,13 @@
+// Package simulate tells what a change of pools does before it is made: which
+// nodes Karpenter replaces and why, in which order and how fast, which pods find a
+// node, and what it costs.
+//
+// The answers are Karpenter's own: its hashes and its requirements say what
+// drifts, its budgets say how fast, its overlays what a node offers, and its
+// scheduler what fits, over instance types that the AWS provider's code makes of
+// the catalog. Nothing is asked of AWS or of a cluster, nothing is written, and
+// equal input gives an equal answer.
+//
+// It refuses to guess: what the objects do not tell becomes a sentence in
+// Forecast.Unknown. Start reading at Compare; a Reader reads declared objects.
+package simulate

@@ -1,0 +1,147 @@
+package simulate
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/clock"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/poolwright/poolwright/provision"
+)
+
+// fleet is a provision.Fleet that can be looked up in.
+type fleet struct {
+	provision.Fleet
+	clock   moment
+	pools   map[string]*karpv1.NodePool
+	classes map[string]*awsv1.EC2NodeClass
+	// claims are by pool, oldest first; nodes by provider id; bound by node name.
+	claims map[string][]*karpv1.NodeClaim
+	nodes  map[string]*corev1.Node
+	bound  map[string][]*corev1.Pod
+	// stock is what each pool can buy, overlays applied; see market.
+	stock map[string]stock
+}
+
+// moment is a clock that stands still.
+type moment struct {
+	clock.RealClock
+	at time.Time
+}
+
+// Now is the moment.
+func (m moment) Now() time.Time { return m.at }
+
+// Since counts to the moment.
+func (m moment) Since(t time.Time) time.Duration { return m.at.Sub(t) }
+
+func newFleet(from provision.Fleet, unknown unknowns) *fleet {
+	f := &fleet{
+		Fleet: from, clock: moment{at: from.Now},
+		pools: map[string]*karpv1.NodePool{}, classes: map[string]*awsv1.EC2NodeClass{},
+		claims: map[string][]*karpv1.NodeClaim{}, nodes: map[string]*corev1.Node{}, bound: map[string][]*corev1.Pod{},
+	}
+	for _, class := range from.NodeClasses {
+		if bad := badAlias(class); bad != "" {
+			unknown.say("EC2NodeClass %s: the AMI alias %q is not a family and a version with one @ between them, so nothing can be told of its nodes.", class.Name, bad)
+			continue
+		}
+		f.classes[class.Name] = class
+	}
+	for _, pool := range from.NodePools {
+		if pool.DeletionTimestamp.IsZero() && pool.Spec.Template.Spec.NodeClassRef != nil {
+			f.pools[pool.Name] = pool
+		}
+	}
+	f.index()
+	return f
+}
+
+// index sorts what was observed.
+func (f *fleet) index() {
+	for _, claim := range f.NodeClaims {
+		name := claim.Labels[karpv1.NodePoolLabelKey]
+		f.claims[name] = append(f.claims[name], claim)
+	}
+	for _, list := range f.claims {
+		slices.SortFunc(list, oldestFirst)
+	}
+	for _, node := range f.Nodes {
+		if node.Spec.ProviderID != "" {
+			f.nodes[node.Spec.ProviderID] = node
+		}
+	}
+	for _, pod := range f.Pods {
+		if pod.Spec.NodeName != "" {
+			f.bound[pod.Spec.NodeName] = append(f.bound[pod.Spec.NodeName], pod)
+		}
+	}
+}
+
+// observe takes over what is there from another fleet, except the pods that wait.
+func (f *fleet) observe(from *fleet) {
+	f.claims, f.nodes, f.bound = from.claims, from.nodes, from.bound
+	f.NodeClaims, f.Nodes, f.Budgets = from.NodeClaims, from.Nodes, from.Budgets
+	pods := slices.Clone(from.Pods)
+	pods = slices.DeleteFunc(pods, func(p *corev1.Pod) bool { return p.Spec.NodeName == "" })
+	for _, pod := range f.Pods {
+		if pod.Spec.NodeName == "" {
+			pods = append(pods, pod)
+		}
+	}
+	f.Pods = pods
+	if f.DaemonSets == nil {
+		f.DaemonSets = from.DaemonSets
+	}
+	// What AWS answered is in a class's status, which no declaration has: it holds
+	// while the question is the same.
+	for name, class := range f.classes {
+		if live, ok := from.classes[name]; ok && len(class.Status.Subnets)+len(class.Status.AMIs)+len(class.Status.SecurityGroups) == 0 {
+			class = class.DeepCopy()
+			class.Status = *live.Status.DeepCopy()
+			f.classes[name] = class
+		}
+	}
+}
+
+// node is the NodeClaim's Node, nil while there is none.
+func (f *fleet) node(claim *karpv1.NodeClaim) *corev1.Node {
+	if claim.Status.ProviderID == "" {
+		return nil
+	}
+	return f.nodes[claim.Status.ProviderID]
+}
+
+// class is the pool's, nil when it is not there.
+func (f *fleet) class(pool *karpv1.NodePool) *awsv1.EC2NodeClass {
+	return f.classes[pool.Spec.Template.Spec.NodeClassRef.Name]
+}
+
+func oldestFirst(a, b *karpv1.NodeClaim) int {
+	if c := a.CreationTimestamp.Compare(b.CreationTimestamp.Time); c != 0 {
+		return c
+	}
+	return strings.Compare(a.Name, b.Name)
+}
+
+// badAlias is the alias on which the provider would end the process, or nothing.
+func badAlias(class *awsv1.EC2NodeClass) string {
+	for _, term := range class.Spec.AMISelectorTerms {
+		if term.Alias == "" {
+			continue
+		}
+		name, version, ok := strings.Cut(term.Alias, "@")
+		known := slices.ContainsFunc([]string{
+			awsv1.AMIFamilyAL2, awsv1.AMIFamilyAL2023, awsv1.AMIFamilyBottlerocket,
+			awsv1.AMIFamilyWindows2019, awsv1.AMIFamilyWindows2022, awsv1.AMIFamilyWindows2025,
+		}, func(family string) bool { return strings.ToLower(family) == name })
+		if !ok || !known || strings.Contains(version, "@") {
+			return term.Alias
+		}
+	}
+	return ""
+}

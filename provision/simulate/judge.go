@@ -1,0 +1,177 @@
+package simulate
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+	"sigs.k8s.io/karpenter/pkg/utils/pdb"
+	podutil "sigs.k8s.io/karpenter/pkg/utils/pod"
+
+	"github.com/poolwright/poolwright/provision"
+)
+
+// marked is a node with what decides about its turn.
+type marked struct {
+	provision.Node
+	// since is when Karpenter marked it as drifted, far ahead for not yet.
+	since time.Time
+}
+
+// judge sorts every NodeClaim into replaced, drifted, removed or none of them.
+func (c *comparison) judge(ctx context.Context) error {
+	limits, err := pdb.NewLimits(ctx, &memory{fleet: c.before})
+	if err != nil {
+		return err
+	}
+	var replaced, drifted []marked
+	for name, claims := range c.before.claims {
+		was, is := c.before.pools[name], c.after.pools[name]
+		if was == nil {
+			c.unknown.say("NodePool %s is not there, and %d nodes are of it: nothing can be told of them.", name, len(claims))
+			continue
+		}
+		if is == nil {
+			c.remove(name, claims, limits)
+			continue
+		}
+		for _, claim := range claims {
+			if !claim.DeletionTimestamp.IsZero() || !claim.StatusConditions().Get(karpv1.ConditionTypeLaunched).IsTrue() {
+				continue // It goes already, or Karpenter does not judge it yet.
+			}
+			already, next := c.now(claim, was), c.then(claim, was, is)
+			node := marked{Node: c.node(claim, limits), since: markedAt(claim)}
+			switch {
+			case already != "":
+				node.Reason = already
+				drifted = append(drifted, node)
+			case next != "":
+				node.Reason = next
+				replaced = append(replaced, node)
+			}
+		}
+	}
+	c.drifted, c.replaced = inTurn(drifted), inTurn(replaced)
+	c.explain()
+	slices.SortFunc(c.removed, func(a, b provision.Removal) int { return strings.Compare(a.Pool, b.Pool) })
+	return nil
+}
+
+// explain adds the fields that cause each replacement.
+func (c *comparison) explain() {
+	changes := map[string][]provision.Change{}
+	for i, node := range c.replaced {
+		if _, ok := changes[node.Pool]; !ok {
+			changes[node.Pool] = c.changes(node.Pool)
+		}
+		c.replaced[i].Fields = causes(changes[node.Pool], node.Reason)
+	}
+}
+
+func (c *comparison) remove(name string, claims []*karpv1.NodeClaim, limits pdb.Limits) {
+	removal := provision.Removal{Pool: name, Nodes: []provision.Node{}}
+	for _, claim := range claims {
+		node := c.node(claim, limits)
+		node.Reason = "NodePoolRemoved"
+		removal.Nodes = append(removal.Nodes, node)
+		removal.Pods += len(node.Pods)
+	}
+	c.removed = append(c.removed, removal)
+}
+
+// node describes a NodeClaim.
+func (c *comparison) node(claim *karpv1.NodeClaim, limits pdb.Limits) provision.Node {
+	out := provision.Node{
+		NodeClaim: claim.Name, Name: claim.Status.NodeName, Pool: claim.Labels[karpv1.NodePoolLabelKey],
+		InstanceType: claim.Labels[corev1.LabelInstanceTypeStable], CapacityType: claim.Labels[karpv1.CapacityTypeLabelKey],
+		Zone: claim.Labels[corev1.LabelTopologyZone], Created: claim.CreationTimestamp.UTC(), Pods: []provision.Pod{},
+	}
+	node := c.before.node(claim)
+	if node == nil {
+		out.Blockers = []provision.Blocker{{Kind: "starting"}}
+		return out
+	}
+	out.Name = node.Name
+	if node.Labels[karpv1.NodeInitializedLabelKey] != "true" {
+		out.Blockers = append(out.Blockers, provision.Blocker{Kind: "starting"})
+	}
+	if node.Annotations[karpv1.DoNotDisruptAnnotationKey] == "true" || claim.Annotations[karpv1.DoNotDisruptAnnotationKey] == "true" {
+		out.Blockers = append(out.Blockers, provision.Blocker{Kind: "node"})
+	}
+	for _, pod := range c.before.bound[node.Name] {
+		if podutil.IsReschedulable(pod) {
+			out.Pods = append(out.Pods, nameOf(pod))
+		}
+		if blocker, ok := c.blocker(pod, claim, limits); ok {
+			out.Blockers = append(out.Blockers, blocker)
+		}
+	}
+	slices.SortFunc(out.Pods, comparePods)
+	slices.SortStableFunc(out.Blockers, func(a, b provision.Blocker) int { return comparePods(a.Pod, b.Pod) })
+	return out
+}
+
+// blocker is what protects a pod from being moved.
+func (c *comparison) blocker(pod *corev1.Pod, claim *karpv1.NodeClaim, limits pdb.Limits) (provision.Blocker, bool) {
+	out := provision.Blocker{Pod: nameOf(pod)}
+	if grace := claim.Spec.TerminationGracePeriod; grace != nil {
+		out.Forced = grace.Duration
+	}
+	if !podutil.IsDisruptable(pod, c.before.clock, nil) {
+		out.Kind = "do-not-disrupt"
+		return out, true
+	}
+	if budgets, free := limits.CanEvictPods([]*corev1.Pod{pod}, c.before.clock, nil); !free {
+		out.Kind = "pdb"
+		for _, b := range budgets {
+			out.Budgets = append(out.Budgets, b.String())
+		}
+		slices.Sort(out.Budgets)
+		return out, true
+	}
+	return provision.Blocker{}, false
+}
+
+// blocked reports whether something keeps Karpenter from a node for good. What a
+// termination grace period overrules does not.
+func blocked(node provision.Node) bool {
+	return slices.ContainsFunc(node.Blockers, func(b provision.Blocker) bool { return b.Forced == 0 })
+}
+
+// inTurn sorts nodes as Karpenter turns to them: those without pods first, then by
+// how long they are marked; those that are not marked yet by age.
+func inTurn(nodes []marked) []provision.Node {
+	slices.SortFunc(nodes, func(a, b marked) int {
+		return cmp.Or(
+			cmp.Compare(min(len(a.Pods), 1), min(len(b.Pods), 1)),
+			a.since.Compare(b.since),
+			a.Created.Compare(b.Created),
+			strings.Compare(a.NodeClaim, b.NodeClaim),
+		)
+	})
+	out := make([]provision.Node, 0, len(nodes))
+	for _, n := range nodes {
+		out = append(out, n.Node)
+	}
+	return out
+}
+
+// markedAt is when Karpenter marked a NodeClaim as drifted.
+func markedAt(claim *karpv1.NodeClaim) time.Time {
+	if found := claim.StatusConditions().Get(karpv1.ConditionTypeDrifted); found.IsTrue() {
+		return found.LastTransitionTime.Time
+	}
+	return time.Unix(1<<40, 0)
+}
+
+func nameOf(pod *corev1.Pod) provision.Pod {
+	return provision.Pod{Namespace: pod.Namespace, Name: pod.Name}
+}
+
+func comparePods(a, b provision.Pod) int {
+	return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
+}

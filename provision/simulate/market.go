@@ -1,0 +1,229 @@
+package simulate
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	"github.com/aws/karpenter-provider-aws/pkg/providers/instancetype"
+	"github.com/aws/karpenter-provider-aws/pkg/providers/instancetype/compatibility"
+	corev1 "k8s.io/api/core/v1"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+	"sigs.k8s.io/karpenter/pkg/cloudprovider"
+	"sigs.k8s.io/karpenter/pkg/scheduling"
+
+	"github.com/poolwright/poolwright/provision/catalog"
+	"github.com/poolwright/poolwright/provision/catalog/ec2info"
+)
+
+// market is what can be bought in the region, made of the catalog by the AWS
+// provider's own code.
+type market struct {
+	region   string
+	types    *catalog.Catalog
+	unknown  unknowns
+	resolver *instancetype.DefaultResolver
+	// made are instance types by what of a class decides about them.
+	made map[string][]*cloudprovider.InstanceType
+}
+
+// stock is what one pool can buy.
+type stock struct {
+	// all are the types with overlays applied, allowed those among them that the
+	// pool's requirements let it buy.
+	all, allowed []*cloudprovider.InstanceType
+	// overlaid says by type what overlays change.
+	overlaid map[string]string
+}
+
+// same reports whether overlays change the same in both.
+func (s stock) same(other stock) bool {
+	if len(s.overlaid) != len(other.overlaid) {
+		return false
+	}
+	for name, text := range s.overlaid {
+		if other.overlaid[name] != text {
+			return false
+		}
+	}
+	return true
+}
+
+func newMarket(_ context.Context, region string, types *catalog.Catalog, unknown unknowns) (*market, error) {
+	all := types.Types()
+	if len(all) == 0 {
+		return nil, fmt.Errorf("the catalog is empty: load one with catalog.Load")
+	}
+	if _, err := types.OnDemand(region, all[0].Name); err != nil {
+		unknown.say("Region %s: the catalog has no prices of it, so that costs are left out.", region)
+	}
+	return &market{
+		region: region, types: types, unknown: unknown,
+		resolver: instancetype.NewDefaultResolver(region), made: map[string][]*cloudprovider.InstanceType{},
+	}, nil
+}
+
+// stock fills in what each pool of the fleet can buy.
+func (m *market) stock(ctx context.Context, f *fleet) error {
+	plain := map[string][]*cloudprovider.InstanceType{}
+	for name, pool := range f.pools {
+		if class := f.class(pool); class != nil {
+			plain[name] = m.of(ctx, class)
+		}
+	}
+	overlaid, err := applyOverlays(ctx, f, plain, m.unknown)
+	if err != nil {
+		return err
+	}
+	f.stock = map[string]stock{}
+	for name, all := range overlaid {
+		f.stock[name] = stock{all: all, allowed: allowed(f.pools[name], all), overlaid: differences(plain[name], all)}
+	}
+	return nil
+}
+
+// of makes the instance types for a class.
+func (m *market) of(ctx context.Context, class *awsv1.EC2NodeClass) []*cloudprovider.InstanceType {
+	zones, ids := m.zones(class)
+	class = class.DeepCopy()
+	class.Status.Subnets = nil
+	for i, zone := range zones {
+		class.Status.Subnets = append(class.Status.Subnets, awsv1.Subnet{ID: "subnet-" + zone, Zone: zone, ZoneID: ids[i]})
+	}
+	key := m.key(class, zones)
+	if made, ok := m.made[key]; ok {
+		return made
+	}
+	var out []*cloudprovider.InstanceType
+	for _, t := range m.types.Types() {
+		info := ec2info.Of(t)
+		if it := m.resolver.Resolve(ctx, info, zones, class); it != nil {
+			fits := compatibility.IsCompatibleWithNodeClass(info, class, nil)
+			it.Offerings = m.offerings(t, zones, ids, fits)
+			out = append(out, it)
+		}
+	}
+	m.made[key] = out
+	return out
+}
+
+// key is what of a class decides about instance types.
+func (m *market) key(class *awsv1.EC2NodeClass, zones []string) string {
+	// These are plain structs, which always marshal.
+	more, _ := json.Marshal([]any{class.Spec.CPUOptions, class.Spec.PlacementGroupSelector, zones})
+	return m.resolver.CacheKey(class) + string(more)
+}
+
+// zones are those of the class's subnets, or the region's usual ones.
+func (m *market) zones(class *awsv1.EC2NodeClass) (names, ids []string) {
+	for _, subnet := range class.Status.Subnets {
+		if !slices.Contains(names, subnet.Zone) {
+			names, ids = append(names, subnet.Zone), append(ids, subnet.ZoneID)
+		}
+	}
+	if len(names) > 0 {
+		return names, ids
+	}
+	known, err := catalog.Zones(m.region)
+	if err != nil {
+		for _, letter := range []string{"a", "b", "c"} {
+			known = append(known, catalog.Zone{Name: m.region + letter})
+		}
+	}
+	for _, zone := range known {
+		names, ids = append(names, zone.Name), append(ids, zone.ID)
+	}
+	m.unknown.say("EC2NodeClass %s: which zones its subnets are in is not known: %s are taken.", class.Name, strings.Join(names, ", "))
+	return names, ids
+}
+
+// offerings are the type's in each zone, on demand and spot as EC2 sells it.
+func (m *market) offerings(t catalog.InstanceType, zones, ids []string, available bool) cloudprovider.Offerings {
+	var out cloudprovider.Offerings
+	for i, zone := range zones {
+		for _, capacity := range []string{karpv1.CapacityTypeOnDemand, karpv1.CapacityTypeSpot} {
+			if !slices.Contains(t.UsageClasses, capacity) {
+				continue
+			}
+			requirements := scheduling.NewRequirements(
+				scheduling.NewRequirement(karpv1.CapacityTypeLabelKey, corev1.NodeSelectorOpIn, capacity),
+				scheduling.NewRequirement(corev1.LabelTopologyZone, corev1.NodeSelectorOpIn, zone),
+				scheduling.NewRequirement(cloudprovider.ReservationIDLabel, corev1.NodeSelectorOpDoesNotExist),
+				scheduling.NewRequirement(awsv1.LabelCapacityReservationType, corev1.NodeSelectorOpDoesNotExist),
+				scheduling.NewRequirement(awsv1.LabelCapacityReservationInterruptible, corev1.NodeSelectorOpDoesNotExist),
+			)
+			if ids[i] != "" {
+				requirements.Add(scheduling.NewRequirement(awsv1.LabelTopologyZoneID, corev1.NodeSelectorOpIn, ids[i]))
+			}
+			out = append(out, &cloudprovider.Offering{Requirements: requirements, Price: m.rank(t, zone, capacity), Available: available})
+		}
+	}
+	return out
+}
+
+// rank is the price by which Karpenter chooses: the catalog's, or where the region
+// has none that of us-east-1, which keeps the order.
+func (m *market) rank(t catalog.InstanceType, zone, capacity string) float64 {
+	if price, err := m.price(t.Name, zone, capacity); err == nil {
+		return price.USDPerHour
+	}
+	if capacity == karpv1.CapacityTypeSpot {
+		return t.OnDemandUSD / 3
+	}
+	return t.OnDemandUSD
+}
+
+// price is the catalog's. Reserved capacity is paid for at the on-demand rate.
+func (m *market) price(name, zone, capacity string) (catalog.Price, error) {
+	if capacity == karpv1.CapacityTypeSpot {
+		return m.types.SpotEstimate(catalog.Zone{Region: m.region, Name: zone}, name)
+	}
+	return m.types.OnDemand(m.region, name)
+}
+
+// allowed are the types that a pool's requirements let it buy.
+func allowed(pool *karpv1.NodePool, all []*cloudprovider.InstanceType) []*cloudprovider.InstanceType {
+	wanted := wants(pool)
+	var out []*cloudprovider.InstanceType
+	for _, it := range all {
+		if it.Requirements.Intersects(wanted) == nil && it.Offerings.Available().HasCompatible(wanted) {
+			out = append(out, it)
+		}
+	}
+	return out
+}
+
+func wants(pool *karpv1.NodePool) scheduling.Requirements {
+	wanted := scheduling.NewNodeSelectorRequirementsWithMinValues(pool.Spec.Template.Spec.Requirements...)
+	wanted.Add(scheduling.NewLabelRequirements(pool.Spec.Template.Labels).Values()...)
+	return wanted
+}
+
+// differences tells by type what overlays change of it.
+func differences(plain, overlaid []*cloudprovider.InstanceType) map[string]string {
+	out := map[string]string{}
+	for i, it := range overlaid {
+		if it == plain[i] {
+			continue // Karpenter copies a type only to change it.
+		}
+		var text []string
+		for name, quantity := range it.Capacity {
+			if had, ok := plain[i].Capacity[name]; !ok || had.Cmp(quantity) != 0 {
+				text = append(text, string(name)+"="+quantity.String())
+			}
+		}
+		for j, offering := range it.Offerings {
+			if had := plain[i].Offerings[j].Price; had != offering.Price {
+				text = append(text, fmt.Sprintf("%d:%g", j, offering.Price))
+			}
+		}
+		slices.Sort(text)
+		if len(text) > 0 {
+			out[it.Name] = strings.Join(text, " ")
+		}
+	}
+	return out
+}

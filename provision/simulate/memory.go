@@ -1,0 +1,108 @@
+package simulate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+	karpv1alpha1 "sigs.k8s.io/karpenter/pkg/apis/v1alpha1"
+)
+
+// memory is a fleet as Karpenter's code reads a cluster. It knows the kinds that
+// are read while pods are scheduled; every other kind is empty. Nothing can be
+// written through it: methods that are not here are nil, and Compare turns what
+// follows into an error.
+type memory struct {
+	client.Client
+	fleet *fleet
+	// gone are the names of Nodes that are taken away, with the pods on them.
+	gone map[string]bool
+	// refused are the overlays that Karpenter found wrong.
+	refused map[string]string
+}
+
+// Get reads a Node; nothing else is read by name.
+func (m *memory) Get(_ context.Context, key client.ObjectKey, into client.Object, _ ...client.GetOption) error {
+	if out, ok := into.(*corev1.Node); ok {
+		for _, node := range m.fleet.Nodes {
+			if node.Name == key.Name && !m.gone[node.Name] {
+				*out = *node
+				return nil
+			}
+		}
+	}
+	return apierrors.NewNotFound(schema.GroupResource{Resource: fmt.Sprintf("%T", into)}, key.Name)
+}
+
+// List reads pods, pools, overlays and disruption budgets.
+func (m *memory) List(_ context.Context, into client.ObjectList, opts ...client.ListOption) error {
+	options := (&client.ListOptions{}).ApplyOptions(opts)
+	switch out := into.(type) {
+	case *corev1.PodList:
+		out.Items = m.pods(options)
+	case *karpv1.NodePoolList:
+		out.Items = nil
+		for _, pool := range m.fleet.sortedPools() {
+			out.Items = append(out.Items, *pool)
+		}
+	case *karpv1alpha1.NodeOverlayList:
+		out.Items = nil
+		for _, overlay := range m.fleet.Overlays {
+			// Its status is written to.
+			out.Items = append(out.Items, *overlay.DeepCopy())
+		}
+	case *policyv1.PodDisruptionBudgetList:
+		out.Items = nil
+		for _, budget := range m.fleet.Budgets {
+			out.Items = append(out.Items, *budget)
+		}
+	}
+	return nil
+}
+
+func (m *memory) pods(options *client.ListOptions) []corev1.Pod {
+	from := m.fleet.Pods
+	if options.FieldSelector != nil {
+		if name, ok := options.FieldSelector.RequiresExactMatch("spec.nodeName"); ok && name != "" {
+			from = m.fleet.bound[name]
+		}
+	}
+	var out []corev1.Pod
+	for _, pod := range from {
+		switch {
+		case m.gone[pod.Spec.NodeName]:
+		case options.Namespace != "" && options.Namespace != pod.Namespace:
+		case options.LabelSelector != nil && !options.LabelSelector.Matches(labelsOf(pod)):
+		default:
+			out = append(out, *bare(pod))
+		}
+	}
+	return out
+}
+
+// Status takes what Karpenter says of overlays.
+func (m *memory) Status() client.SubResourceWriter { return statuses{memory: m} }
+
+// statuses keeps the reason of a refused overlay and forgets all else.
+type statuses struct {
+	client.SubResourceWriter
+	memory *memory
+}
+
+// Patch looks at the object as it is to become.
+func (s statuses) Patch(_ context.Context, object client.Object, _ client.Patch, _ ...client.SubResourcePatchOption) error {
+	overlay, ok := object.(*karpv1alpha1.NodeOverlay)
+	if !ok {
+		return errors.New("a simulation writes nothing")
+	}
+	if found := overlay.StatusConditions().Get(karpv1alpha1.ConditionTypeValidationSucceeded); found.IsFalse() {
+		s.memory.refused[overlay.Name] = found.Message
+	}
+	return nil
+}

@@ -1,0 +1,223 @@
+package simulate
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/robfig/cron/v3"
+	corev1 "k8s.io/api/core/v1"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/poolwright/poolwright/provision"
+)
+
+// How long things take, in minutes: the least and the most that is usual.
+const (
+	minCome, maxCome, maxComeGPU = 1, 5, 10
+	minDrain, maxDrain           = 1, 5
+	// Karpenter looks at each NodeClaim anew within this time.
+	mostUntilMarked = 5
+	// lookahead is how far schedules are followed.
+	lookahead = 366 * 24 * time.Hour
+)
+
+// pace is what the pool's budgets allow after the step.
+func (c *comparison) pace(name string) provision.Pace {
+	pool := c.after.pools[name]
+	if pool == nil {
+		return provision.Pace{}
+	}
+	nodes, busy := c.count(name)
+	allowed := pool.MustGetAllowedDisruptions(c.before.clock, nodes, karpv1.DisruptionReasonDrifted)
+	out := provision.Pace{AtOnce: max(0, min(allowed, nodes)-busy)}
+	if budget := narrowest(pool, c.before.clock, nodes); budget != nil {
+		out.Limited = written(*budget)
+	}
+	if allowed == 0 && nodes > 0 {
+		if opens, ok := opening(pool, nodes, c.before.Now); ok {
+			out.Waits = opens.UTC()
+		}
+	}
+	out.Full = c.full(name)
+	return out
+}
+
+// count counts as Karpenter does for a budget: initialized nodes, and those of
+// them that are not ready or go already.
+func (c *comparison) count(name string) (nodes, busy int) {
+	for _, claim := range c.before.claims[name] {
+		node := c.before.node(claim)
+		if node == nil || node.Labels[karpv1.NodeInitializedLabelKey] != "true" {
+			continue
+		}
+		nodes++
+		ready := slices.ContainsFunc(node.Status.Conditions, func(cond corev1.NodeCondition) bool {
+			return cond.Type == corev1.NodeReady && cond.Status == corev1.ConditionTrue
+		})
+		if !ready || !claim.DeletionTimestamp.IsZero() || !node.DeletionTimestamp.IsZero() {
+			busy++
+		}
+	}
+	return nodes, busy
+}
+
+// narrowest is the budget that allows least now, of those that count for drift.
+func narrowest(pool *karpv1.NodePool, at moment, nodes int) *karpv1.Budget {
+	var least *karpv1.Budget
+	fewest := math.MaxInt32
+	for i, budget := range pool.Spec.Disruption.Budgets {
+		allowed, err := budget.GetAllowedDisruptions(at, nodes)
+		if err != nil {
+			allowed = 0
+		}
+		if concernsDrift(budget) && allowed < fewest {
+			least, fewest = &pool.Spec.Disruption.Budgets[i], allowed
+		}
+	}
+	return least
+}
+
+func concernsDrift(b karpv1.Budget) bool {
+	return b.Reasons == nil || slices.Contains(b.Reasons, karpv1.DisruptionReasonDrifted)
+}
+
+func written(b karpv1.Budget) string {
+	if b.Schedule == nil || b.Duration == nil {
+		return b.Nodes
+	}
+	return fmt.Sprintf("%s (%s for %s)", b.Nodes, *b.Schedule, strings.TrimSuffix(strings.TrimSuffix(b.Duration.Duration.String(), "0s"), "0m"))
+}
+
+// opening is when the pool's budgets allow a node for the first time from now.
+func opening(pool *karpv1.NodePool, nodes int, now time.Time) (time.Time, bool) {
+	for t := now; t.Sub(now) < lookahead; {
+		if pool.MustGetAllowedDisruptions(moment{at: t}, nodes, karpv1.DisruptionReasonDrifted) > 0 {
+			return t, true
+		}
+		next := t
+		for _, budget := range pool.Spec.Disruption.Budgets {
+			allowed, err := budget.GetAllowedDisruptions(moment{at: t}, nodes)
+			if !concernsDrift(budget) || err == nil && allowed > 0 {
+				continue
+			}
+			end, ok := windowEnd(budget, t)
+			if !ok {
+				return time.Time{}, false
+			}
+			if end.After(next) {
+				next = end
+			}
+		}
+		if !next.After(t) {
+			return time.Time{}, false
+		}
+		t = next
+	}
+	return time.Time{}, false
+}
+
+// windowEnd is when the budget's window around t ends; windows that overlap are
+// one. A budget without a schedule never ends.
+func windowEnd(b karpv1.Budget, t time.Time) (time.Time, bool) {
+	if b.Schedule == nil || b.Duration == nil {
+		return time.Time{}, false
+	}
+	schedule, err := cron.ParseStandard("TZ=UTC " + *b.Schedule)
+	if err != nil {
+		return time.Time{}, false
+	}
+	hit := schedule.Next(t.UTC().Add(-b.Duration.Duration))
+	for range 100_000 {
+		next := schedule.Next(hit)
+		if hit.Sub(t) > lookahead {
+			return time.Time{}, false
+		}
+		if next.IsZero() || next.After(hit.Add(b.Duration.Duration)) {
+			return hit.Add(b.Duration.Duration), true
+		}
+		hit = next
+	}
+	return time.Time{}, false
+}
+
+// rollout adds up how long the replacing takes: pools work side by side, each in
+// rounds of as many nodes as its budgets allow.
+func (c *comparison) rollout(paces map[string]provision.Pace) provision.Rollout {
+	out := provision.Rollout{Nodes: len(c.replaced), Assumed: []string{}}
+	free := map[string][]provision.Node{}
+	for _, node := range c.replaced {
+		out.Pods += len(node.Pods)
+		if blocked(node) {
+			out.Blocked++
+			continue
+		}
+		free[node.Pool] = append(free[node.Pool], node)
+	}
+	out.Never = out.Blocked > 0
+	for name, nodes := range free {
+		pace := paces[name]
+		if pace.Full != "" {
+			out.Never = true
+			continue
+		}
+		atOnce, wait := pace.AtOnce, 0
+		if atOnce == 0 {
+			if total, _ := c.count(name); c.after.pools[name] != nil {
+				at := pace.Waits
+				if at.IsZero() {
+					at = c.before.Now
+				}
+				atOnce = min(total, c.after.pools[name].MustGetAllowedDisruptions(moment{at: at}, total, karpv1.DisruptionReasonDrifted))
+				wait = int(math.Ceil(at.Sub(c.before.Now).Minutes()))
+			}
+			if atOnce == 0 {
+				out.Never = true
+				continue
+			}
+		}
+		rounds := (len(nodes) + atOnce - 1) / atOnce
+		out.MinMinutes = max(out.MinMinutes, wait+rounds*(minCome+minDrain))
+		out.MaxMinutes = max(out.MaxMinutes, wait+mostUntilMarked+rounds*(c.longestCome(nodes)+c.longestDrain(nodes)))
+	}
+	if out.Nodes > 0 {
+		out.Assumed = assumptions()
+	}
+	return out
+}
+
+func assumptions() []string {
+	return []string{
+		fmt.Sprintf("Karpenter marks a drifted node within %d minutes.", mostUntilMarked),
+		fmt.Sprintf("A replacement takes %d to %d minutes to come, one with GPUs up to %d, and capacity is there.", minCome, maxCome, maxComeGPU),
+		fmt.Sprintf("A node takes %d to %d minutes to drain, or as long as its slowest pod may take to end.", minDrain, maxDrain),
+		"Pools go on side by side; other disruption takes none of their budgets, and schedules neither open nor close while they go on.",
+	}
+}
+
+func (c *comparison) longestCome(nodes []provision.Node) int {
+	for _, n := range nodes {
+		if t, ok := c.market.types.Lookup(n.InstanceType); ok && t.HasGPU() {
+			return maxComeGPU
+		}
+	}
+	return maxCome
+}
+
+// longestDrain is how long the slowest pod may take, whole minutes.
+func (c *comparison) longestDrain(nodes []provision.Node) int {
+	longest := maxDrain * time.Minute
+	for _, n := range nodes {
+		for _, pod := range c.before.bound[n.Name] {
+			if s := pod.Spec.TerminationGracePeriodSeconds; s != nil {
+				longest = max(longest, time.Duration(min(*s, 1<<30))*time.Second)
+			}
+		}
+		for _, b := range n.Blockers {
+			longest = max(longest, b.Forced)
+		}
+	}
+	return int(math.Ceil(longest.Minutes()))
+}

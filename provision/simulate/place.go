@@ -1,0 +1,130 @@
+package simulate
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+	"sigs.k8s.io/karpenter/pkg/cloudprovider"
+	"sigs.k8s.io/karpenter/pkg/controllers/provisioning/scheduling"
+	"sigs.k8s.io/karpenter/pkg/controllers/state"
+	"sigs.k8s.io/karpenter/pkg/events"
+	"sigs.k8s.io/karpenter/pkg/utils/daemonset"
+	nodepools "sigs.k8s.io/karpenter/pkg/utils/nodepool"
+
+	"github.com/poolwright/poolwright/provision"
+)
+
+// workers is how many candidates the scheduler looks at together.
+const workers = 2
+
+// place lets Karpenter's scheduler find nodes for the pods, with the nodes that
+// are gone left out.
+func (c *comparison) place(ctx context.Context, f *fleet, groups []group, gone map[string]bool) (map[types.UID]*provision.Placement, error) {
+	out := map[types.UID]*provision.Placement{}
+	if len(groups) == 0 {
+		return out, nil
+	}
+	pods := make([]*corev1.Pod, 0, len(groups))
+	for _, g := range groups {
+		pods = append(pods, g.pod)
+		out[g.pod.UID] = &provision.Placement{Pod: nameOf(g.pod)}
+	}
+	reader := &memory{fleet: f, gone: gone}
+	pools, stocks := f.buyers()
+	cluster, err := f.cluster(ctx, reader, shop{types: stocks})
+	if err != nil {
+		return nil, err
+	}
+	nodes := cluster.DeepCopyNodes().Active()
+	topology, err := scheduling.NewTopology(ctx, reader, cluster, nodes, pools, stocks, pods)
+	if err != nil {
+		return nil, fmt.Errorf("reading the pods' topology: %w", err)
+	}
+	scheduler := scheduling.NewScheduler(ctx, reader, pools, cluster, nodes, topology, stocks, f.daemons(), silent{}, f.clock, nil, nil,
+		scheduling.NumConcurrentReconciles(workers))
+	results, err := scheduler.Solve(ctx, pods)
+	if err != nil {
+		return nil, fmt.Errorf("scheduling %d pods: %w", len(pods), err)
+	}
+	results = results.TruncateInstanceTypes(ctx, scheduling.MaxInstanceTypes)
+	for _, node := range results.NewNodeClaims {
+		for _, pod := range node.Pods {
+			out[pod.UID].Pool = node.NodePoolName
+		}
+	}
+	for _, node := range results.ExistingNodes {
+		for _, pod := range node.Pods {
+			out[pod.UID].Pool = node.Labels()[karpv1.NodePoolLabelKey]
+		}
+	}
+	for pod, err := range results.PodErrors {
+		out[pod.UID].Why = why(err)
+	}
+	return out, nil
+}
+
+// buyers are the pools from which Karpenter takes nodes for pods, in the order in
+// which it tries them, with what they can buy.
+func (f *fleet) buyers() ([]*karpv1.NodePool, map[string][]*cloudprovider.InstanceType) {
+	var pools []*karpv1.NodePool
+	stocks := map[string][]*cloudprovider.InstanceType{}
+	for _, pool := range f.sortedPools() {
+		if s, ok := f.stock[pool.Name]; ok && !nodepools.IsStatic(pool) {
+			pools = append(pools, pool)
+			stocks[pool.Name] = s.all
+		}
+	}
+	nodepools.OrderByWeight(pools)
+	return pools, stocks
+}
+
+// cluster is Karpenter's own view of the nodes.
+func (f *fleet) cluster(ctx context.Context, reader *memory, cloud cloudprovider.CloudProvider) (*state.Cluster, error) {
+	out := state.NewCluster(f.clock, reader, cloud)
+	for _, claims := range f.claims {
+		for _, claim := range claims {
+			if !reader.gone[claim.Status.NodeName] {
+				out.UpdateNodeClaim(claim.DeepCopy())
+			}
+		}
+	}
+	for _, node := range f.Nodes {
+		if reader.gone[node.Name] {
+			continue
+		}
+		// A Node without a provider id is given one.
+		if err := out.UpdateNode(ctx, node.DeepCopy()); err != nil {
+			return nil, fmt.Errorf("reading node %s: %w", node.Name, err)
+		}
+	}
+	for _, pod := range f.Pods {
+		if pod.Spec.NodeName == "" || reader.gone[pod.Spec.NodeName] || pod.Spec.Affinity == nil || pod.Spec.Affinity.PodAntiAffinity == nil {
+			continue
+		}
+		// Only what keeps others away must be told one by one; the rest was read
+		// with the nodes. A pod whose node is not there is no concern.
+		_ = out.UpdatePod(ctx, bare(pod))
+	}
+	out.SetSynced(true)
+	return out, nil
+}
+
+// daemons are the pods that every node must hold.
+func (f *fleet) daemons() []*corev1.Pod {
+	var out []*corev1.Pod
+	for _, set := range f.DaemonSets {
+		pod := daemonset.PodForDaemonSet(set.DeepCopy())
+		pod.Spec.Volumes = nil
+		out = append(out, pod)
+	}
+	return out
+}
+
+// silent takes events to nowhere.
+type silent struct{}
+
+// Publish does nothing.
+func (silent) Publish(...events.Event) {}
