@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/poolwright/poolwright/provision"
 	"github.com/poolwright/poolwright/provision/engine"
@@ -34,6 +35,12 @@ func large(tb testing.TB) provision.Fleet {
 				p.Spec.Containers[0].Resources.Limits = nil
 				p.Spec.Containers[0].Resources.Requests = corev1.ResourceList{"cpu": resource.MustParse(fmt.Sprint(100+i%100, "m"))}
 				p.Labels = map[string]string{"app": fmt.Sprint("w", i%100)}
+				if i%4 == 0 {
+					p.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{
+						MaxSkew: 1, TopologyKey: corev1.LabelTopologyZone, WhenUnsatisfiable: corev1.DoNotSchedule,
+						LabelSelector: &metav1.LabelSelector{MatchLabels: p.Labels},
+					}}
+				}
 			})
 		}
 	}

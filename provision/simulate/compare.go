@@ -47,13 +47,14 @@ type comparison struct {
 	replaced, drifted []provision.Node
 	removed           []provision.Removal
 	found             provision.Fit
-	// sold are the offers of each pool after the step.
-	sold map[string][]offer
+	// successors are what replaced nodes become, by pool, type, zone and capacity
+	// type.
+	successors map[string]*offer
 }
 
 func newComparison(ctx context.Context, before, after provision.Fleet, types *catalog.Catalog) (*comparison, error) {
 	after.Cluster, after.Now = before.Cluster, before.Now
-	c := &comparison{unknown: unknowns{}}
+	c := &comparison{unknown: unknowns{}, successors: map[string]*offer{}}
 	c.before, c.after = newFleet(before, c.unknown), newFleet(after, c.unknown)
 	c.after.observe(c.before)
 	var err error

@@ -105,18 +105,15 @@ type offer struct {
 	it                   *cloudprovider.InstanceType
 }
 
-// offers are all that a pool can buy. An overlay's price is what Karpenter ranks
-// by; what is paid is the catalog's.
-func (m *market) offers(f *fleet, pool *karpv1.NodePool) []offer {
-	wanted := wants(pool)
+// priced gives offerings the catalog's prices: an overlay's price is what Karpenter
+// ranks by, not what is paid.
+func (m *market) priced(it *cloudprovider.InstanceType, sold cloudprovider.Offerings) []offer {
 	var out []offer
-	for _, it := range f.stock[pool.Name].allowed {
-		for _, of := range it.Offerings.Available().Compatible(wanted) {
-			o := offer{kind: it.Name, zone: of.Zone(), capacity: of.CapacityType(), it: it}
-			if price, err := m.price(o.kind, o.zone, o.capacity); err == nil {
-				o.usd, o.basis = price.USDPerHour, price.Basis
-				out = append(out, o)
-			}
+	for _, of := range sold {
+		o := offer{kind: it.Name, zone: of.Zone(), capacity: of.CapacityType(), it: it}
+		if price, err := m.price(o.kind, o.zone, o.capacity); err == nil {
+			o.usd, o.basis = price.USDPerHour, price.Basis
+			out = append(out, o)
 		}
 	}
 	return out
@@ -125,31 +122,23 @@ func (m *market) offers(f *fleet, pool *karpv1.NodePool) []offer {
 // successor is what a replaced node is reckoned to become: the same where that is
 // still allowed, else the cheapest that holds as much; nil where nothing does.
 func (c *comparison) successor(claim *karpv1.NodeClaim, pool *karpv1.NodePool) *offer {
-	needs := claim.Status.Capacity
+	kind, zone, capacity := claim.Labels[corev1.LabelInstanceTypeStable], claim.Labels[corev1.LabelTopologyZone], claim.Labels[karpv1.CapacityTypeLabelKey]
+	key := strings.Join([]string{pool.Name, kind, zone, capacity}, " ")
+	if found, ok := c.successors[key]; ok {
+		return found
+	}
 	var best *offer
-	for _, o := range c.offers(pool) {
-		same := o.kind == claim.Labels[corev1.LabelInstanceTypeStable] && o.capacity == claim.Labels[karpv1.CapacityTypeLabelKey] && o.zone == claim.Labels[corev1.LabelTopologyZone]
-		if same {
-			return &o
+	for _, o := range c.after.stock[pool.Name].offers {
+		if o.kind == kind && o.zone == zone && o.capacity == capacity {
+			best = &o
+			break
 		}
-		if holds(o.it.Capacity, needs) && (best == nil || o.usd < best.usd) {
+		if (best == nil || o.usd < best.usd) && holds(o.it.Capacity, claim.Status.Capacity) {
 			best = &o
 		}
 	}
+	c.successors[key] = best
 	return best
-}
-
-// offers are the pool's after the step, made once.
-func (c *comparison) offers(pool *karpv1.NodePool) []offer {
-	if c.sold == nil {
-		c.sold = map[string][]offer{}
-	}
-	out, ok := c.sold[pool.Name]
-	if !ok {
-		out = c.market.offers(c.after, pool)
-		c.sold[pool.Name] = out
-	}
-	return out
 }
 
 // holds compares processors and GPUs: memory differs by what a kernel keeps.
@@ -169,7 +158,7 @@ func (c *comparison) floor(pool *karpv1.NodePool, book *ledger) float64 {
 		return 0
 	}
 	least := math.Inf(1)
-	for _, o := range c.offers(pool) {
+	for _, o := range c.after.stock[pool.Name].offers {
 		if o.usd < least {
 			least = o.usd
 			book.note(o.capacity, o.basis)
@@ -184,7 +173,7 @@ func (c *comparison) floor(pool *karpv1.NodePool, book *ledger) float64 {
 // ceiling is the most that the limits allow: for each limit, all of it bought as
 // the type that costs most for a unit; of these the least. Nil without a limit.
 func (c *comparison) ceiling(f *fleet, pool *karpv1.NodePool, book *ledger) *float64 {
-	offers := c.market.offers(f, pool)
+	offers := f.stock[pool.Name].offers
 	most := math.Inf(1)
 	for name, limit := range pool.Spec.Limits {
 		dearest := 0.0

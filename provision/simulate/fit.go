@@ -169,18 +169,7 @@ func shape(pod *corev1.Pod) string {
 // doubtPods says what of the pods is not considered.
 func (c *comparison) doubtPods(pods []*corev1.Pod) {
 	for _, pod := range pods {
-		affinity := pod.Spec.Affinity
-		if affinity == nil {
-			continue
-		}
-		var terms []corev1.PodAffinityTerm
-		if affinity.PodAffinity != nil {
-			terms = append(terms, affinity.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution...)
-		}
-		if affinity.PodAntiAffinity != nil {
-			terms = append(terms, affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution...)
-		}
-		if slices.ContainsFunc(terms, func(t corev1.PodAffinityTerm) bool { return t.NamespaceSelector != nil }) {
+		if slices.ContainsFunc(podTerms(pod), func(t corev1.PodAffinityTerm) bool { return t.NamespaceSelector != nil }) {
 			c.unknown.say("Some pods choose others by the labels of namespaces, which are not known here: they may fit otherwise than told.")
 		}
 	}

@@ -26,15 +26,18 @@ type market struct {
 	types    *catalog.Catalog
 	unknown  unknowns
 	resolver *instancetype.DefaultResolver
-	// made are instance types by what of a class decides about them.
-	made map[string][]*cloudprovider.InstanceType
+	// made are instance types by what of a class decides about them, shelves what
+	// pools can buy by what decides about that.
+	made    map[string][]*cloudprovider.InstanceType
+	shelves map[string]stock
 }
 
 // stock is what one pool can buy.
 type stock struct {
 	// all are the types with overlays applied, allowed those among them that the
-	// pool's requirements let it buy.
+	// pool's requirements let it buy, offers what these are sold at.
 	all, allowed []*cloudprovider.InstanceType
+	offers       []offer
 	// overlaid says by type what overlays change.
 	overlaid map[string]string
 }
@@ -62,7 +65,8 @@ func newMarket(_ context.Context, region string, types *catalog.Catalog, unknown
 	}
 	return &market{
 		region: region, types: types, unknown: unknown,
-		resolver: instancetype.NewDefaultResolver(region), made: map[string][]*cloudprovider.InstanceType{},
+		resolver: instancetype.NewDefaultResolver(region),
+		made:     map[string][]*cloudprovider.InstanceType{}, shelves: map[string]stock{},
 	}, nil
 }
 
@@ -80,9 +84,34 @@ func (m *market) stock(ctx context.Context, f *fleet) error {
 	}
 	f.stock = map[string]stock{}
 	for name, all := range overlaid {
-		f.stock[name] = stock{all: all, allowed: allowed(f.pools[name], all), overlaid: differences(plain[name], all)}
+		f.stock[name] = m.shelf(f, name, all, differences(plain[name], all))
 	}
 	return nil
+}
+
+// shelf is what a pool can buy of all types. Many pools can buy the same, and most
+// pools the same before and after.
+func (m *market) shelf(f *fleet, name string, all []*cloudprovider.InstanceType, overlaid map[string]string) stock {
+	pool, class := f.pools[name], f.class(f.pools[name])
+	zones, _ := m.zones(class)
+	// These are plain values, which always marshal.
+	key, _ := json.Marshal([]any{m.key(class, zones), overlaid, pool.Spec.Template.Spec.Requirements, pool.Spec.Template.Labels})
+	out, ok := m.shelves[string(key)]
+	if !ok {
+		out = stock{all: all, overlaid: overlaid}
+		wanted := wants(pool)
+		for _, it := range all {
+			if it.Requirements.Intersects(wanted) != nil {
+				continue
+			}
+			if sold := it.Offerings.Available().Compatible(wanted); len(sold) > 0 {
+				out.allowed = append(out.allowed, it)
+				out.offers = append(out.offers, m.priced(it, sold)...)
+			}
+		}
+		m.shelves[string(key)] = out
+	}
+	return out
 }
 
 // of makes the instance types for a class.
@@ -182,18 +211,6 @@ func (m *market) price(name, zone, capacity string) (catalog.Price, error) {
 		return m.types.SpotEstimate(catalog.Zone{Region: m.region, Name: zone}, name)
 	}
 	return m.types.OnDemand(m.region, name)
-}
-
-// allowed are the types that a pool's requirements let it buy.
-func allowed(pool *karpv1.NodePool, all []*cloudprovider.InstanceType) []*cloudprovider.InstanceType {
-	wanted := wants(pool)
-	var out []*cloudprovider.InstanceType
-	for _, it := range all {
-		if it.Requirements.Intersects(wanted) == nil && it.Offerings.Available().HasCompatible(wanted) {
-			out = append(out, it)
-		}
-	}
-	return out
 }
 
 func wants(pool *karpv1.NodePool) scheduling.Requirements {

@@ -39,7 +39,7 @@ func (c *comparison) place(ctx context.Context, f *fleet, groups []group, gone m
 		return nil, err
 	}
 	nodes := cluster.DeepCopyNodes().Active()
-	topology, err := scheduling.NewTopology(ctx, reader, cluster, nodes, pools, stocks, pods)
+	topology, err := scheduling.NewTopology(ctx, reader, cluster, nodes, pools, f.domains(stocks, pods), pods)
 	if err != nil {
 		return nil, fmt.Errorf("reading the pods' topology: %w", err)
 	}
@@ -74,11 +74,67 @@ func (f *fleet) buyers() ([]*karpv1.NodePool, map[string][]*cloudprovider.Instan
 	for _, pool := range f.sortedPools() {
 		if s, ok := f.stock[pool.Name]; ok && !nodepools.IsStatic(pool) {
 			pools = append(pools, pool)
-			stocks[pool.Name] = s.all
+			stocks[pool.Name] = s.allowed
 		}
 	}
 	nodepools.OrderByWeight(pools)
 	return pools, stocks
+}
+
+// domains are the instance types from which the scheduler learns over what pods may
+// spread. The types of a pool are in the same zones and know no hosts, so that one
+// of each is enough for all but unusual labels.
+func (f *fleet) domains(stocks map[string][]*cloudprovider.InstanceType, pods []*corev1.Pod) map[string][]*cloudprovider.InstanceType {
+	out := map[string][]*cloudprovider.InstanceType{}
+	few := usual(pods) && usual(f.Pods)
+	for name, types := range stocks {
+		if few {
+			out[name] = types[:min(len(types), 1)]
+		} else {
+			out[name] = f.stock[name].all
+		}
+	}
+	return out
+}
+
+// usual reports whether pods spread over nothing but hosts and zones.
+func usual(pods []*corev1.Pod) bool {
+	for _, pod := range pods {
+		keys := []string{}
+		for _, spread := range pod.Spec.TopologySpreadConstraints {
+			keys = append(keys, spread.TopologyKey)
+		}
+		for _, term := range podTerms(pod) {
+			keys = append(keys, term.TopologyKey)
+		}
+		for _, key := range keys {
+			if key != corev1.LabelHostname && key != corev1.LabelTopologyZone {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// podTerms are all terms by which a pod seeks or shuns others.
+func podTerms(pod *corev1.Pod) []corev1.PodAffinityTerm {
+	if pod.Spec.Affinity == nil {
+		return nil
+	}
+	var out []corev1.PodAffinityTerm
+	var preferred []corev1.WeightedPodAffinityTerm
+	if near := pod.Spec.Affinity.PodAffinity; near != nil {
+		out = append(out, near.RequiredDuringSchedulingIgnoredDuringExecution...)
+		preferred = append(preferred, near.PreferredDuringSchedulingIgnoredDuringExecution...)
+	}
+	if far := pod.Spec.Affinity.PodAntiAffinity; far != nil {
+		out = append(out, far.RequiredDuringSchedulingIgnoredDuringExecution...)
+		preferred = append(preferred, far.PreferredDuringSchedulingIgnoredDuringExecution...)
+	}
+	for _, term := range preferred {
+		out = append(out, term.PodAffinityTerm)
+	}
+	return out
 }
 
 // cluster is Karpenter's own view of the nodes.
