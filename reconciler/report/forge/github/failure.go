@@ -50,6 +50,8 @@ func (f *Forge) failed(doing string, what need, response *github.Response, err e
 // remedy says what a person can do about an answer.
 func (f *Forge) remedy(e *forge.Error, what need, accepted string) string {
 	switch {
+	case e.Code >= 300 && e.Code < 400:
+		return "has the repository been renamed? Give its new name: reads are sent on, writes are not"
 	case e.Code == http.StatusUnauthorized:
 		return "the credential is wrong, expired or revoked: make a new one and put it into the Secret"
 	case e.Code == http.StatusForbidden && strings.Contains(e.Said, "locked"):

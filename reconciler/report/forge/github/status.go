@@ -2,6 +2,7 @@ package github
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/google/go-github/v88/github"
@@ -49,6 +50,9 @@ func (f *Forge) status(ctx context.Context, doing string, key statusKey) (forge.
 		combined, response, err := f.client.Repositories.GetCombinedStatus(ctx, f.owner, f.name, key.sha, options)
 		if err != nil {
 			return forge.Status{}, f.failed(doing, setting, response, err)
+		}
+		if combined == nil { // the answer was JSON's null
+			return forge.Status{}, f.failed(doing, setting, nil, errors.New("the answer holds no statuses"))
 		}
 		for _, s := range combined.Statuses {
 			if s.GetContext() == key.context {

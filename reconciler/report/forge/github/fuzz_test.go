@@ -1,0 +1,83 @@
+package github_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/poolwright/poolwright/reconciler/report/forge"
+	"github.com/poolwright/poolwright/reconciler/report/forge/github"
+)
+
+// canned answers every request alike, and stops a client that does not end.
+type canned struct {
+	code   int
+	header http.Header
+	body   []byte
+	asked  int
+}
+
+func (c *canned) RoundTrip(r *http.Request) (*http.Response, error) {
+	if c.asked++; c.asked > 2000 {
+		return nil, errors.New("endless")
+	}
+	if r.Body != nil {
+		_, _ = io.Copy(io.Discard, r.Body)
+		_ = r.Body.Close()
+	}
+	return &http.Response{
+		Status: http.StatusText(c.code), StatusCode: c.code, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: c.header.Clone(), Body: io.NopCloser(bytes.NewReader(c.body)), Request: r,
+	}, nil
+}
+
+// FuzzAnswers feeds every call with one answer for all of its requests: it may
+// fail, but neither crash, nor go on without end, nor tell the token.
+func FuzzAnswers(f *testing.F) {
+	f.Add(200, []byte(`[{"number": 1, "state": "open", "updated_at": "2026-01-01T00:00:00Z", "head": {"sha": "x", "repo": null}}]`), "", "")
+	f.Add(200, []byte(`[null]`), "Link", `<https://api.github.com/x?page=2>; rel="next"`)
+	f.Add(200, []byte(`{"id": 7, "statuses": [null, {"context": "c"}]}`), "ETag", `"x"`)
+	f.Add(201, []byte(`{"id": 7}`), "", "")
+	f.Add(304, []byte(``), "", "")
+	f.Add(202, []byte(`null`), "", "")
+	f.Add(403, []byte(`{"message": "You have exceeded a secondary rate limit `+token+`"}`), "Retry-After", "-1")
+	f.Add(403, []byte(`{"message": 1, "errors": [1, "x", {"code": []}]}`), "X-RateLimit-Reset", "99999999999999999")
+	f.Add(422, []byte(`{"message": "Validation Failed", "errors": ["`+token+`"]}`), "X-RateLimit-Remaining", "0")
+	f.Add(301, []byte(``), "Location", "https://evil.example/")
+	f.Add(307, []byte(``), "Location", "/x")
+	f.Add(451, []byte(`{"block": {"created_at": "x"}}`), "Retry-After", "Fri, 31 Dec 9999 23:59:59 GMT")
+	f.Fuzz(func(t *testing.T, code int, body []byte, name, value string) {
+		if code < 200 || code > 599 || strings.ContainsAny(name+value, "\r\n\x00") {
+			t.Skip()
+		}
+		header := http.Header{"Content-Type": {"application/json"}}
+		header.Set(name, value)
+		now := time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC)
+		for what, call := range calls {
+			transport := &canned{code: code, header: header, body: body}
+			g, err := github.New(github.Config{Repository: "ada/nodes", Token: token, Transport: transport, Now: func() time.Time { return now }})
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = call(context.Background(), g)
+			if transport.asked > 1900 {
+				t.Errorf("%s: %d requests", what, transport.asked)
+			}
+			if err == nil {
+				continue
+			}
+			if strings.Contains(err.Error(), token) || strings.ContainsAny(err.Error(), "\n\r\x1b") {
+				t.Errorf("%s: %q", what, err)
+			}
+			var known *forge.Error
+			if errors.As(err, &known) && known.Until.Sub(now) > time.Hour {
+				t.Errorf("%s: it waits until %s", what, known.Until)
+			}
+		}
+	})
+}
