@@ -10,10 +10,11 @@ import (
 	"github.com/poolwright/poolwright/provision/catalog"
 )
 
-// Compare tells what the step from before to after does. Nodes, NodeClaims, pods
-// and budgets are taken from before, as what is there when the step is made; after
-// counts with its pools, classes, overlays, DaemonSets and, for what fits, its
-// waiting pods. The two have the same cluster and moment, those of before.
+// Compare tells what the step from before to after does. Cluster, moment, nodes,
+// NodeClaims, running pods and budgets are those of before, as what is there when
+// the step is made; after counts with its pools, classes and overlays, and with its
+// DaemonSets and waiting pods, which are those of before where it has none. Classes
+// of after without a status have that of before.
 //
 // The context must be one of engine.Offline: Karpenter's options are in it. An
 // error means that the question cannot be answered at all: a region without

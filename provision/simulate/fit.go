@@ -15,7 +15,7 @@ import (
 )
 
 // mostPods are placed one by one; of more, one of each shape.
-const mostPods = 300
+const mostPods = 200
 
 // fit tells which pods find a node, before and after.
 func (c *comparison) fit(ctx context.Context) error {

@@ -86,8 +86,10 @@ func (f *fleet) index() {
 func (f *fleet) observe(from *fleet) {
 	f.claims, f.nodes, f.bound = from.claims, from.nodes, from.bound
 	f.NodeClaims, f.Nodes, f.Budgets = from.NodeClaims, from.Nodes, from.Budgets
-	pods := slices.Clone(from.Pods)
-	pods = slices.DeleteFunc(pods, func(p *corev1.Pod) bool { return p.Spec.NodeName == "" })
+	if f.Pods == nil {
+		f.Pods = from.Pods
+	}
+	pods := slices.DeleteFunc(slices.Clone(from.Pods), func(p *corev1.Pod) bool { return p.Spec.NodeName == "" })
 	for _, pod := range f.Pods {
 		if pod.Spec.NodeName == "" {
 			pods = append(pods, pod)
