@@ -63,7 +63,7 @@ const (
 	mergedAge   = 30 * 24 * time.Hour
 	mergedCount = 50
 	// openPages is a bound against a forge whose pages never end.
-	openPages = 500
+	openPages = 200
 	attempts  = 3
 )
 
@@ -84,7 +84,8 @@ func Next(ctx context.Context, since forge.Listing, now time.Time, source Source
 	if err != nil {
 		return forge.Listing{}, err
 	}
-	next := forge.Listing{Mark: forge.Mark{Tag: first.Tag, Updated: newest(first.Items, since.Mark.Updated), Full: since.Mark.Full}}
+	next := forge.Listing{Mark: mark(first, since.Mark.Updated, now)}
+	next.Mark.Full = since.Mark.Full
 	next.Open, next.Merged = apply(since, changed, now)
 	next.Unchanged = slices.Equal(next.Open, since.Open) && slices.Equal(next.Merged, since.Merged)
 	if !reached || !next.Unchanged && now.Sub(since.Mark.Full) > fullAge {
@@ -129,8 +130,7 @@ func full(ctx context.Context, since forge.Listing, now time.Time, source Source
 		if err != nil {
 			return forge.Listing{}, err
 		}
-		next := forge.Listing{Mark: forge.Mark{Tag: first.Tag, Updated: newest(first.Items, time.Time{}), Full: now}}
-		next.Open = open
+		next := forge.Listing{Open: open, Mark: mark(first, time.Time{}, now)}
 		_, next.Merged = apply(forge.Listing{Merged: since.Merged}, recent, now)
 		next.Unchanged = !since.Mark.Full.IsZero() && slices.Equal(next.Open, since.Open) && slices.Equal(next.Merged, since.Merged)
 		if pages <= 1 {
@@ -206,12 +206,20 @@ func apply(before forge.Listing, changed []Item, now time.Time) (open, merged []
 	return open, merged[:min(len(merged), mergedCount)]
 }
 
-// newest is the time of the last change among the items, at least floor.
-func newest(items []Item, floor time.Time) time.Time {
-	for _, item := range items {
-		if item.Updated.After(floor) {
-			floor = item.Updated
+// mark notes where the next listing goes on after this page of recent changes.
+// Forges date changes to the second: where a whole page is of one second, and
+// that second may not be over, one more change in it may show on a later page
+// only, and the page's validator is no proof.
+func mark(page Page, updated, now time.Time) forge.Mark {
+	out := forge.Mark{Tag: page.Tag, Updated: updated, Full: now}
+	for _, item := range page.Items {
+		if item.Updated.After(out.Updated) {
+			out.Updated = item.Updated
 		}
 	}
-	return floor
+	crowded := page.Next != 0 && !slices.ContainsFunc(page.Items, func(i Item) bool { return !i.Updated.Equal(out.Updated) })
+	if crowded && now.Sub(out.Updated) < overlap {
+		out.Tag = ""
+	}
+	return out
 }

@@ -1,0 +1,190 @@
+package follow_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/poolwright/poolwright/reconciler/report/forge"
+	"github.com/poolwright/poolwright/reconciler/report/forge/internal/follow"
+)
+
+// model is a forge whose times have whole seconds, with small pages.
+type model struct {
+	random *rand.Rand
+	pulls  []follow.Item
+	clock  time.Time
+	tags   bool // it knows conditional requests
+	busy   bool // people go on working between pages
+	asked  int
+	fail   int // the request that fails, counted from 1
+}
+
+const pageSize = 4
+
+// step is something that a person does.
+func (m *model) step() {
+	if m.random.IntN(3) == 0 {
+		m.clock = m.clock.Add(time.Duration(m.random.IntN(1500)) * time.Second)
+	}
+	now := m.clock.Truncate(time.Second)
+	if len(m.pulls) == 0 || m.random.IntN(4) == 0 {
+		m.pulls = append(m.pulls, follow.Item{Open: true, PullRequest: forge.PullRequest{Number: len(m.pulls) + 1, Updated: now}})
+		return
+	}
+	p := &m.pulls[m.random.IntN(len(m.pulls))]
+	p.Updated = now
+	switch m.random.IntN(4) {
+	case 0:
+		p.Head.SHA = fmt.Sprintf("%040x", m.random.Uint64())
+	case 1:
+		p.Title += "!"
+	case 2:
+		p.Open = !p.Open && p.Merged.IsZero()
+	case 3:
+		if p.Open {
+			p.Open, p.Merged, p.MergeCommit = false, now, "made"
+		}
+	}
+}
+
+func (m *model) source(_ context.Context, q follow.Query) (follow.Page, error) {
+	if m.asked++; m.asked == m.fail {
+		return follow.Page{}, errors.New("down")
+	}
+	if m.busy && m.random.IntN(3) == 0 {
+		m.step()
+	}
+	found := slices.Clone(m.pulls)
+	if q.Recent {
+		slices.SortStableFunc(found, func(a, b follow.Item) int { return b.Updated.Compare(a.Updated) })
+	} else {
+		found = slices.DeleteFunc(found, func(p follow.Item) bool { return !p.Open })
+	}
+	from := min(len(found), (q.Number-1)*pageSize)
+	page := follow.Page{Items: found[from:min(len(found), from+pageSize)]}
+	if from+pageSize < len(found) {
+		page.Next = q.Number + 1
+	}
+	if m.tags {
+		page.Tag = fmt.Sprintf("%d %+v", page.Next, page.Items)
+		if q.Tag == page.Tag {
+			return follow.Page{Tag: q.Tag, Unchanged: true}, nil
+		}
+	}
+	return page, nil
+}
+
+func (m *model) open() []forge.PullRequest {
+	var out []forge.PullRequest
+	for _, p := range m.pulls {
+		if p.Open {
+			out = append(out, p.PullRequest)
+		}
+	}
+	return out
+}
+
+func (m *model) merged() int {
+	n := 0
+	for _, p := range m.pulls {
+		if !p.Merged.IsZero() && m.clock.Sub(p.Merged) <= 30*24*time.Hour {
+			n++
+		}
+	}
+	return min(n, 50)
+}
+
+func TestWhateverHappensTheListingFollows(t *testing.T) {
+	for seed := range uint64(300) {
+		m := &model{random: rand.New(rand.NewPCG(seed, 1)), clock: time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC), tags: seed%2 == 0}
+		for range m.random.IntN(60) {
+			m.step()
+		}
+		var listing forge.Listing
+		for round := range 30 {
+			m.busy = m.random.IntN(2) == 0
+			if m.random.IntN(10) == 0 {
+				m.fail = m.asked + 1 + m.random.IntN(4)
+			}
+			for range m.random.IntN(4) {
+				m.step()
+			}
+			if next, err := follow.Next(t.Context(), listing, m.clock, m.source); err == nil {
+				listing = next
+			}
+			if round%5 != 4 {
+				continue
+			}
+			// People rest: one poll later the truth is known, and then there is
+			// no change.
+			m.busy, m.fail = false, 0
+			for i := range 3 {
+				next, err := follow.Next(t.Context(), listing, m.clock, m.source)
+				if err != nil {
+					t.Fatal(err)
+				}
+				listing = next
+				if diff := cmp.Diff(m.open(), listing.Open); diff != "" {
+					t.Fatalf("seed %d, round %d, poll %d: %s", seed, round, i, diff)
+				}
+				if i > 1 && !listing.Unchanged {
+					t.Fatalf("seed %d, round %d: at rest, yet changed", seed, round)
+				}
+			}
+		}
+		if len(listing.Merged) > m.merged() {
+			t.Errorf("seed %d: %d are merged, and %d are told", seed, m.merged(), len(listing.Merged))
+		}
+	}
+}
+
+func TestAPollAtRestIsOneRequest(t *testing.T) {
+	for _, tags := range []bool{true, false} {
+		m := &model{random: rand.New(rand.NewPCG(1, 1)), clock: time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC), tags: tags}
+		for range 200 {
+			m.step()
+		}
+		m.clock = m.clock.Add(time.Hour)
+		listing, err := follow.Next(t.Context(), forge.Listing{}, m.clock, m.source)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.clock, m.asked = m.clock.Add(24*time.Hour), 0
+		listing, err = follow.Next(t.Context(), listing, m.clock, m.source)
+		if err != nil || !listing.Unchanged {
+			t.Errorf("unchanged %v, %v", listing.Unchanged, err)
+		}
+		if tags && m.asked != 1 || m.asked > 2 {
+			t.Errorf("%d requests, tags %v", m.asked, tags)
+		}
+	}
+}
+
+func TestPagesWithoutEndAreAnError(t *testing.T) {
+	endless := func(_ context.Context, q follow.Query) (follow.Page, error) {
+		return follow.Page{Next: q.Number + 1}, nil
+	}
+	if _, err := follow.Next(t.Context(), forge.Listing{}, time.Now(), endless); err == nil {
+		t.Error("it ended")
+	}
+}
+
+func TestARepositoryThatNeverRestsIsReadAgainNextTime(t *testing.T) {
+	n := 0
+	restless := func(_ context.Context, q follow.Query) (follow.Page, error) {
+		n++
+		item := follow.Item{Open: true, PullRequest: forge.PullRequest{Number: q.Number, Title: fmt.Sprint(n)}}
+		return follow.Page{Items: []follow.Item{item}, Next: (q.Number + 1) % 3}, nil
+	}
+	listing, err := follow.Next(t.Context(), forge.Listing{}, time.Now(), restless)
+	if err != nil || len(listing.Open) != 2 || !listing.Mark.Full.IsZero() || n > 20 {
+		t.Errorf("%d requests: %+v, %v", n, listing, err)
+	}
+}
