@@ -9,7 +9,7 @@ import "time"
 // All texts but the sentences' fixed words come from a repository or a cluster:
 // whoever shows them must escape them.
 type Forecast struct {
-	// Pools are those that the step changes and those with nodes, by name.
+	// Pools are all that there are before or after, by name.
 	Pools []Pool `json:"pools"`
 	// Replaced are the nodes that the step makes Karpenter replace, in the order in
 	// which it turns to them over all pools, see [Rollout]. Those of pools that go
@@ -92,8 +92,9 @@ type Pod struct {
 
 // Blocker is something that protects a node.
 type Blocker struct {
-	// Kind is "do-not-disrupt" for an annotated pod, "pdb", "node" for an annotated
-	// node, or "starting" for a node that is not initialized yet.
+	// Kind is "do-not-disrupt" for an annotated pod, "pdb", "unschedulable" for a pod
+	// that would find no other node after the step, "node" for an annotated node, or
+	// "starting" for one that is not initialized yet.
 	Kind string `json:"kind"`
 	// Pod is the protected pod; empty when it is the node itself.
 	Pod Pod `json:"pod,omitzero"`

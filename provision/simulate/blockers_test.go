@@ -185,3 +185,21 @@ func TestNodesWithoutPodsGoFirstThenTheLongestMarked(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+func TestANodeStaysWhileItsPodsHaveNowhereToGo(t *testing.T) {
+	before := three(t, pool, class)
+	before.Pods[0].Spec.Tolerations = append(before.Pods[0].Spec.Tolerations, corev1.Toleration{Key: "x", Operator: corev1.TolerationOpExists})
+	got := compare(t, before, read(t, strings.Replace(pool, "taints: [", "taints: [{key: x, effect: NoSchedule}, ", 1), class))
+	var stay []string
+	for _, n := range got.Replaced {
+		for _, b := range n.Blockers {
+			stay = append(stay, n.NodeClaim+" "+b.Kind+" "+b.Pod.Name)
+		}
+	}
+	if diff := cmp.Diff([]string{"b unschedulable pod-b", "c unschedulable pod-c"}, stay); diff != "" {
+		t.Error(diff)
+	}
+	if got.Rollout.Blocked != 2 || !got.Rollout.Never {
+		t.Errorf("%d blocked, never %t", got.Rollout.Blocked, got.Rollout.Never)
+	}
+}

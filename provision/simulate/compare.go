@@ -82,9 +82,7 @@ func (c *comparison) result() provision.Forecast {
 	for _, name := range c.poolNames() {
 		pool := c.pool(name)
 		paces[name] = pool.Pace
-		if pool.Action != "" || len(pool.Changes) > 0 || pool.Nodes > 0 {
-			out.Pools = append(out.Pools, pool)
-		}
+		out.Pools = append(out.Pools, pool)
 	}
 	out.Cost = c.total(out.Pools)
 	out.Rollout = c.rollout(paces)

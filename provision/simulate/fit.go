@@ -37,7 +37,7 @@ func (c *comparison) fit(ctx context.Context) error {
 	}
 	for _, g := range after {
 		now, then := was[g.pod.UID], is[g.pod.UID]
-		then.Pod, then.Like = nameOf(g.pod), g.like
+		then.Pod, then.Like = nameOf(g.pod), len(g.like)
 		switch {
 		case then.Why != "" && now != nil && now.Why == "":
 			c.found.Unscheduled = append(c.found.Unscheduled, *then)
@@ -47,16 +47,33 @@ func (c *comparison) fit(ctx context.Context) error {
 			c.found.Scheduled = append(c.found.Scheduled, *then)
 		}
 	}
+	stuck := map[provision.Pod]bool{}
 	for _, g := range moving {
 		if then := is[g.pod.UID]; then.Why != "" {
-			then.Pod, then.Like = nameOf(g.pod), g.like
+			then.Pod, then.Like = nameOf(g.pod), len(g.like)
 			c.found.Unscheduled = append(c.found.Unscheduled, *then)
+			for _, pod := range append([]*corev1.Pod{g.pod}, g.like...) {
+				stuck[nameOf(pod)] = true
+			}
 		}
 	}
+	c.hold(stuck)
 	for _, list := range [][]provision.Placement{c.found.Scheduled, c.found.Unscheduled, c.found.Waiting} {
 		slices.SortFunc(list, func(a, b provision.Placement) int { return comparePods(a.Pod, b.Pod) })
 	}
 	return nil
+}
+
+// hold adds what keeps a node whose pods would find no other: Karpenter takes none
+// away before its pods have somewhere to go.
+func (c *comparison) hold(stuck map[provision.Pod]bool) {
+	for i, node := range c.replaced {
+		for _, pod := range node.Pods {
+			if stuck[pod] {
+				c.replaced[i].Blockers = append(c.replaced[i].Blockers, provision.Blocker{Kind: "unschedulable", Pod: pod})
+			}
+		}
+	}
 }
 
 // leaving are the nodes that go, and their pods that must find another.
@@ -118,7 +135,7 @@ func labelsOf(pod *corev1.Pod) labels.Set { return pod.Labels }
 // group stands for a pod and others of its shape.
 type group struct {
 	pod  *corev1.Pod
-	like int
+	like []*corev1.Pod
 }
 
 // groups takes few pods one by one and of many one of each shape.
@@ -135,7 +152,7 @@ func (c *comparison) groups(pods []*corev1.Pod) []group {
 	for _, pod := range pods {
 		key := shape(pod)
 		if i, ok := at[key]; ok {
-			out[i].like++
+			out[i].like = append(out[i].like, pod)
 			continue
 		}
 		at[key] = len(out)

@@ -55,7 +55,9 @@ func (s stock) same(other stock) bool {
 	return true
 }
 
-func newMarket(_ context.Context, region string, types *catalog.Catalog, unknown unknowns) (*market, error) {
+// newMarket fails with a panic when the context has no options, so that this is not
+// taken for the mistake of some class.
+func newMarket(ctx context.Context, region string, types *catalog.Catalog, unknown unknowns) (*market, error) {
 	all := types.Types()
 	if len(all) == 0 {
 		return nil, fmt.Errorf("the catalog is empty: load one with catalog.Load")
@@ -63,20 +65,28 @@ func newMarket(_ context.Context, region string, types *catalog.Catalog, unknown
 	if _, err := types.OnDemand(region, all[0].Name); err != nil {
 		unknown.say("Region %s: the catalog has no prices of it, so that costs are left out.", region)
 	}
-	return &market{
-		region: region, types: types, unknown: unknown,
-		resolver: instancetype.NewDefaultResolver(region),
-		made:     map[string][]*cloudprovider.InstanceType{}, shelves: map[string]stock{},
-	}, nil
+	m := &market{
+		region: region, types: types, unknown: unknown, resolver: instancetype.NewDefaultResolver(region),
+		made: map[string][]*cloudprovider.InstanceType{}, shelves: map[string]stock{},
+	}
+	m.resolver.Resolve(ctx, ec2info.Of(all[0]), nil, &awsv1.EC2NodeClass{})
+	return m, nil
 }
 
 // stock fills in what each pool of the fleet can buy.
 func (m *market) stock(ctx context.Context, f *fleet) error {
 	plain := map[string][]*cloudprovider.InstanceType{}
 	for name, pool := range f.pools {
-		if class := f.class(pool); class != nil {
-			plain[name] = m.of(ctx, class)
+		class := f.class(pool)
+		if class == nil {
+			continue
 		}
+		made, err := m.of(ctx, class)
+		if err != nil {
+			m.unknown.say("EC2NodeClass %s: what its nodes hold cannot be reckoned: %v.", class.Name, err)
+			continue
+		}
+		plain[name] = made
 	}
 	overlaid, err := applyOverlays(ctx, f, plain, m.unknown)
 	if err != nil {
@@ -114,8 +124,14 @@ func (m *market) shelf(f *fleet, name string, all []*cloudprovider.InstanceType,
 	return out
 }
 
-// of makes the instance types for a class.
-func (m *market) of(ctx context.Context, class *awsv1.EC2NodeClass) []*cloudprovider.InstanceType {
+// of makes the instance types for a class. The provider's code panics over some
+// mistakes, such as a kubelet quantity that is none; these are errors here.
+func (m *market) of(ctx context.Context, class *awsv1.EC2NodeClass) (out []*cloudprovider.InstanceType, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			out, err = nil, fmt.Errorf("%v", p)
+		}
+	}()
 	zones, ids := m.zones(class)
 	class = class.DeepCopy()
 	class.Status.Subnets = nil
@@ -124,9 +140,8 @@ func (m *market) of(ctx context.Context, class *awsv1.EC2NodeClass) []*cloudprov
 	}
 	key := m.key(class, zones)
 	if made, ok := m.made[key]; ok {
-		return made
+		return made, nil
 	}
-	var out []*cloudprovider.InstanceType
 	for _, t := range m.types.Types() {
 		info := ec2info.Of(t)
 		if it := m.resolver.Resolve(ctx, info, zones, class); it != nil {
@@ -136,7 +151,7 @@ func (m *market) of(ctx context.Context, class *awsv1.EC2NodeClass) []*cloudprov
 		}
 	}
 	m.made[key] = out
-	return out
+	return out, nil
 }
 
 // key is what of a class decides about instance types.

@@ -88,7 +88,14 @@ func written(b karpv1.Budget) string {
 	if b.Schedule == nil || b.Duration == nil {
 		return b.Nodes
 	}
-	return fmt.Sprintf("%s (%s for %s)", b.Nodes, *b.Schedule, strings.TrimSuffix(strings.TrimSuffix(b.Duration.Duration.String(), "0s"), "0m"))
+	long := b.Duration.Duration.String()
+	if short, ok := strings.CutSuffix(long, "m0s"); ok {
+		long = short + "m"
+	}
+	if short, ok := strings.CutSuffix(long, "h0m"); ok {
+		long = short + "h"
+	}
+	return fmt.Sprintf("%s (%s for %s)", b.Nodes, *b.Schedule, long)
 }
 
 // opening is when the pool's budgets allow a node for the first time from now.

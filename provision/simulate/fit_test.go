@@ -1,0 +1,172 @@
+package simulate_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/poolwright/poolwright/provision"
+)
+
+// slices8 makes eight shares of each GPU of types with one.
+const slices8 = `
+apiVersion: karpenter.sh/v1alpha1
+kind: NodeOverlay
+metadata: {name: shared}
+spec:
+  requirements:
+  - {key: karpenter.k8s.aws/instance-gpu-count, operator: In, values: ["1"]}
+  - {key: karpenter.sh/nodepool, operator: In, values: [gpu]}
+  capacity: {nvidia.com/gpu: "8"}
+`
+
+// fits is the fit as short text.
+func fits(f provision.Fit) map[string][]string {
+	out := map[string][]string{}
+	for name, list := range map[string][]provision.Placement{"scheduled": f.Scheduled, "unscheduled": f.Unscheduled, "waiting": f.Waiting} {
+		for _, p := range list {
+			text := strings.TrimSpace(p.Name + " " + p.Pool)
+			if p.Like > 0 {
+				text += fmt.Sprint(" and ", p.Like, " more")
+			}
+			out[name] = append(out[name], text)
+		}
+	}
+	return out
+}
+
+func asks(n string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		list := corev1.ResourceList{"nvidia.com/gpu": resource.MustParse(n)}
+		p.Spec.Containers[0].Resources = corev1.ResourceRequirements{Requests: list, Limits: list}
+	}
+}
+
+func TestWhichPodsFindANode(t *testing.T) {
+	tests := map[string]struct {
+		before, after []string
+		pods          func(*provision.Fleet)
+		want          map[string][]string
+	}{
+		"a pod that waits and will be served anyway is no news": {
+			[]string{pool, class}, []string{pool, class},
+			func(f *provision.Fleet) { pod(f, "one", "") }, map[string][]string{}},
+		"a pod too large for any node waits either way": {
+			[]string{pool, class}, []string{pool, class},
+			func(f *provision.Fleet) { pod(f, "four", "", asks("4")) }, map[string][]string{"waiting": {"four"}}},
+		"a larger type lets it in": {
+			[]string{pool, class}, []string{strings.Replace(pool, "[g4dn.xlarge,", "[g5.12xlarge,", 1), class},
+			func(f *provision.Fleet) { pod(f, "four", "", asks("4")) }, map[string][]string{"scheduled": {"four gpu"}}},
+		"shares of GPUs let it in": {
+			[]string{pool, class}, []string{pool, class, slices8},
+			func(f *provision.Fleet) { pod(f, "four", "", asks("4")) }, map[string][]string{"scheduled": {"four gpu"}}},
+		"shares that go shut it out": {
+			[]string{pool, class, slices8}, []string{pool, class},
+			func(f *provision.Fleet) { pod(f, "four", "", asks("4")) }, map[string][]string{"unscheduled": {"four"}}},
+		"a limit lowered to nothing shuts it out": {
+			[]string{pool, class}, []string{strings.Replace(pool, "nvidia.com/gpu: 8", "nvidia.com/gpu: 0", 1), class},
+			func(f *provision.Fleet) { pod(f, "one", "") }, map[string][]string{"unscheduled": {"one"}}},
+		"a taint that a running pod does not tolerate drives it out": {
+			[]string{pool, class}, []string{strings.Replace(pool, "taints: [", "taints: [{key: x, effect: NoSchedule}, ", 1), class},
+			func(f *provision.Fleet) {
+				_, node := run(f, "gpu", "a", time.Hour)
+				pod(f, "runs", node.Name)
+			}, map[string][]string{"unscheduled": {"runs"}}},
+		"a pod that runs on a node that stays is no news": {
+			[]string{pool, class}, []string{strings.Replace(pool, "nvidia.com/gpu: 8", "nvidia.com/gpu: 1", 1), class},
+			func(f *provision.Fleet) {
+				_, node := run(f, "gpu", "a", time.Hour)
+				pod(f, "runs", node.Name)
+			}, map[string][]string{}},
+		"pods of a pool that goes find another": {
+			[]string{pool, class, strings.Replace(pool, "metadata: {name: gpu}", "metadata: {name: other}", 1)},
+			[]string{class, strings.Replace(pool, "metadata: {name: gpu}", "metadata: {name: other}", 1)},
+			func(f *provision.Fleet) {
+				_, node := run(f, "gpu", "a", time.Hour)
+				pod(f, "runs", node.Name)
+			}, map[string][]string{}},
+		"two that must not share a host need two": {
+			[]string{pool, class}, []string{strings.Replace(pool, "nvidia.com/gpu: 8", "nvidia.com/gpu: 1", 1), class},
+			func(f *provision.Fleet) {
+				for _, name := range []string{"x", "y"} {
+					pod(f, name, "", func(p *corev1.Pod) {
+						p.Labels = map[string]string{"app": "z"}
+						p.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
+							RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{
+								TopologyKey: corev1.LabelHostname, LabelSelector: &metav1.LabelSelector{MatchLabels: p.Labels}}},
+						}}
+					})
+				}
+			}, map[string][]string{"unscheduled": {"y"}}},
+		"of many alike one is tried": {
+			[]string{pool, class}, []string{pool, class},
+			func(f *provision.Fleet) {
+				for i := range 250 {
+					pod(f, fmt.Sprintf("four-%03d", i), "", asks("4"))
+				}
+			}, map[string][]string{"waiting": {"four-000 and 249 more"}}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			before := read(t, tt.before...)
+			tt.pods(&before)
+			got := compare(t, before, read(t, tt.after...))
+			if diff := cmp.Diff(tt.want, fits(got.Fit)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			for _, p := range append(got.Fit.Waiting, got.Fit.Unscheduled...) {
+				if p.Why == "" {
+					t.Errorf("no reason is given for %s", p.Name)
+				}
+			}
+		})
+	}
+}
+
+func TestPodsThatOnlyTheNewRevisionDeclares(t *testing.T) {
+	after := read(t, pool, class)
+	pod(&after, "new", "")
+	pod(&after, "huge", "", asks("64"))
+	want := map[string][]string{"scheduled": {"new gpu"}, "waiting": {"huge"}}
+	if diff := cmp.Diff(want, fits(compare(t, read(t, pool, class), after).Fit)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestAnOverlayReplacesNothing(t *testing.T) {
+	got := compare(t, three(t, pool, class), read(t, pool, class, slices8))
+	if len(got.Replaced) != 0 {
+		t.Errorf("replaced: %v", told(got.Replaced))
+	}
+	if diff := cmp.Diff([]provision.Change{{Object: "NodeOverlay/shared"}}, got.Pools[0].Changes); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestAnOverlayThatContradictsAnotherIsTold(t *testing.T) {
+	other := strings.NewReplacer("name: shared", "name: again", `"8"`, `"4"`).Replace(slices8)
+	got := compare(t, three(t, pool, class), read(t, pool, class, slices8, other))
+	if len(got.Unknown) != 1 || !strings.Contains(got.Unknown[0], "is refused by Karpenter") {
+		t.Errorf("unknown: %q", got.Unknown)
+	}
+}
+
+func TestAnOverlayOfAnotherPoolIsNoChangeOfThisOne(t *testing.T) {
+	got := compare(t, three(t, pool, class), read(t, pool, class, strings.Replace(slices8, "[gpu]", "[other]", 1)))
+	if len(got.Pools[0].Changes) != 0 {
+		t.Errorf("changes: %+v", got.Pools[0].Changes)
+	}
+}
+
+func TestAPoolWithoutItsClassIsTold(t *testing.T) {
+	got := compare(t, three(t, pool, class), read(t, pool))
+	if len(got.Unknown) != 1 || !strings.HasPrefix(got.Unknown[0], "NodePool gpu: there is no usable EC2NodeClass gpu") {
+		t.Errorf("unknown: %q", got.Unknown)
+	}
+}

@@ -1,0 +1,128 @@
+package simulate_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/poolwright/poolwright/provision"
+	"github.com/poolwright/poolwright/provision/simulate"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+// busy is three nodes, one of them protected, and a pod that waits.
+func busy(t testing.TB, documents ...string) provision.Fleet {
+	fleet := three(t, documents...)
+	budget(&fleet, "pod-b", 0)
+	pod(&fleet, "waits", "", asks("4"))
+	return fleet
+}
+
+func TestForecastsInFull(t *testing.T) {
+	tests := map[string]func(t testing.TB) provision.Fleet{
+		"taints and a volume": func(t testing.TB) provision.Fleet {
+			return read(t, strings.Replace(pool, "taints: [", "taints: [{key: x, effect: NoSchedule}, ", 1), strings.Replace(class, "50Gi", "100Gi", 1))
+		},
+		"a narrower pool with a lower limit and shares": func(t testing.TB) provision.Fleet {
+			return read(t, strings.NewReplacer("[g4dn.xlarge, g5.xlarge]", "[g5.xlarge]", "nvidia.com/gpu: 8", "nvidia.com/gpu: 4").Replace(pool), class, slices8)
+		},
+		"a pool that goes and another that comes": func(t testing.TB) provision.Fleet {
+			return read(t, strings.NewReplacer("metadata: {name: gpu}", "metadata: {name: spot}", "[on-demand]", "[spot]").Replace(pool), class)
+		},
+	}
+	for name, after := range tests {
+		t.Run(name, func(t *testing.T) {
+			got, err := json.MarshalIndent(compare(t, busy(t, pool, class), after(t)), "", "  ")
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, '\n')
+			file := filepath.Join("testdata", strings.ReplaceAll(name, " ", "-")+".json")
+			if *update {
+				if err := os.WriteFile(file, got, 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(string(want), string(got)); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", file, diff)
+			}
+		})
+	}
+}
+
+func TestEqualInputGivesEqualOutputAndIsNotChanged(t *testing.T) {
+	before, after := busy(t, pool, class), read(t, strings.Replace(pool, "{team: ml}", "{team: vision}", 1), strings.Replace(class, "50Gi", "60Gi", 1), slices8)
+	was, err := json.Marshal([]any{before, after})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var first []byte
+	for range 5 {
+		got, err := json.Marshal(compare(t, before, after))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if first == nil {
+			first = got
+		}
+		if diff := cmp.Diff(string(first), string(got)); diff != "" {
+			t.Fatal(diff)
+		}
+	}
+	if is, err := json.Marshal([]any{before, after}); err != nil || !bytes.Equal(was, is) {
+		t.Errorf("the fleets were changed (%v)", err)
+	}
+}
+
+func TestOddObjectsAreToldAndStopNothing(t *testing.T) {
+	tests := map[string]struct{ old, new, want string }{
+		"a kubelet quantity that is none": {
+			"  role: nodes", "  role: nodes\n  kubelet: {evictionHard: {memory.available: 'x%'}}", "EC2NodeClass gpu: what its nodes hold cannot be reckoned"},
+		"a requirement of a number that is none": {
+			"{key: kubernetes.io/os, operator: In, values: [linux]}", "{key: karpenter.k8s.aws/instance-cpu, operator: Gt, values: [many]}", ""},
+		"an operator that there is not": {
+			"{key: kubernetes.io/os, operator: In, values: [linux]}", "{key: kubernetes.io/os, operator: Like, values: [linux]}", ""},
+		"a schedule that is none": {
+			"consolidateAfter: 1m", "consolidateAfter: 1m, budgets: [{nodes: '1', schedule: 'never ever', duration: 1h}]", ""},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			got := compare(t, busy(t, pool, class), read(t, strings.Replace(pool, tt.old, tt.new, 1), strings.Replace(class, tt.old, tt.new, 1)))
+			if all := strings.Join(got.Unknown, "\n"); !strings.Contains(all, tt.want) {
+				t.Errorf("unknown: %s", all)
+			}
+		})
+	}
+}
+
+func TestAContextWithoutOptionsIsAnError(t *testing.T) {
+	before := busy(t, pool, class)
+	_, err := simulate.Compare(t.Context(), before, before, prices(t, "g4dn", "g5"))
+	if err == nil || !strings.Contains(err.Error(), "engine.Offline") {
+		t.Errorf("the error is %v", err)
+	}
+}
+
+func TestTheReasonsAreKarpenters(t *testing.T) {
+	// A claim that Karpenter marked for what only AWS tells is told as it says.
+	before := read(t, pool, class)
+	claim, _ := run(&before, "gpu", "a", time.Hour)
+	claim.StatusConditions().SetTrueWithReason(karpv1.ConditionTypeDrifted, "AMIDrift", "AMIDrift")
+	got := compare(t, before, before)
+	if diff := cmp.Diff([]string{"a AMIDrift []"}, told(got.Drifted)); diff != "" {
+		t.Error(diff)
+	}
+}

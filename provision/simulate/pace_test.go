@@ -1,0 +1,168 @@
+package simulate_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/poolwright/poolwright/provision"
+)
+
+func TestHowFastBudgetsLetItGo(t *testing.T) {
+	type speed struct {
+		AtOnce   int
+		Limited  string
+		Waits    string
+		Min, Max int
+		Never    bool
+	}
+	tests := map[string]struct {
+		budgets string
+		want    speed
+	}{
+		"the default of a tenth is one of three": {"", speed{1, "10%", "", 6, 50, false}},
+		"all at once":                            {"[{nodes: '100%'}]", speed{3, "100%", "", 2, 20, false}},
+		"two at once are two rounds":             {"[{nodes: '2'}]", speed{2, "2", "", 4, 35, false}},
+		"more than there are":                    {"[{nodes: '50'}]", speed{3, "50", "", 2, 20, false}},
+		"none ever":                              {"[{nodes: '0'}]", speed{0, "0", "", 0, 0, true}},
+		"the least of several counts":            {"[{nodes: '3'}, {nodes: '1'}]", speed{1, "1", "", 6, 50, false}},
+		"a budget for other reasons does not count": {
+			"[{nodes: '0', reasons: [Empty, Underutilized]}, {nodes: '3'}]", speed{3, "3", "", 2, 20, false}},
+		"only a budget for other reasons limits nothing": {
+			"[{nodes: '0', reasons: [Empty]}]", speed{3, "", "", 2, 20, false}},
+		"closed during office hours waits for the evening": {
+			"[{nodes: '0', schedule: '0 9 * * mon-fri', duration: 8h}, {nodes: '3'}]",
+			speed{0, "0 (0 9 * * mon-fri for 8h)", "2026-11-20T17:00:00Z", 302, 320, false}},
+		"closed at night is open at noon": {
+			"[{nodes: '0', schedule: '0 22 * * *', duration: 8h}, {nodes: '3'}]", speed{3, "3", "", 2, 20, false}},
+		"windows that follow each other are one": {
+			"[{nodes: '0', schedule: '0 * * * *', duration: 1h30m}]", speed{0, "0 (0 * * * * for 1h30m)", "", 0, 0, true}},
+		"closed at the weekend is open on a Friday, and then nothing limits": {
+			"[{nodes: '0', schedule: '0 0 * * sat', duration: 48h}]", speed{3, "", "", 2, 20, false}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			after := strings.Replace(pool, "{team: ml}", "{team: vision}", 1)
+			if tt.budgets != "" {
+				after = strings.Replace(after, "consolidateAfter: 1m", "consolidateAfter: 1m, budgets: "+tt.budgets, 1)
+			}
+			got := compare(t, three(t, pool, class), read(t, after, class))
+			is := speed{
+				AtOnce: got.Pools[0].Pace.AtOnce, Limited: got.Pools[0].Pace.Limited,
+				Min: got.Rollout.MinMinutes, Max: got.Rollout.MaxMinutes, Never: got.Rollout.Never,
+			}
+			if w := got.Pools[0].Pace.Waits; !w.IsZero() {
+				is.Waits = w.Format(time.RFC3339)
+			}
+			if diff := cmp.Diff(tt.want, is); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			if len(got.Rollout.Assumed) == 0 {
+				t.Error("nothing is said to be assumed")
+			}
+		})
+	}
+}
+
+func TestANodeThatIsNotReadyTakesOfTheBudget(t *testing.T) {
+	before := three(t, pool, class)
+	before.Nodes[0].Status.Conditions[0].Status = corev1.ConditionFalse
+	got := compare(t, before, relabelled(t))
+	if got.Pools[0].Pace.AtOnce != 0 {
+		t.Errorf("one of three may go and one is away, yet %d may", got.Pools[0].Pace.AtOnce)
+	}
+}
+
+func TestALimitWithoutRoomForAReplacementStopsTheRollOut(t *testing.T) {
+	tests := map[string]struct {
+		limit string
+		want  string
+	}{
+		"room for one more":  {"nvidia.com/gpu: 4", ""},
+		"none":               {"nvidia.com/gpu: 3", "The limit of 3 nvidia.com/gpu leaves no room for a replacement: 3 are in use, and the smallest node allowed has 1."},
+		"none by processors": {"cpu: 15", "The limit of 15 cpu leaves no room for a replacement: 12 are in use, and the smallest node allowed has 4."},
+		"none by nodes":      {"nodes: 3", "The limit of 3 nodes leaves no room for a replacement: 3 are in use, and the smallest node allowed has 1."},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			text := strings.Replace(strings.Replace(pool, "{team: ml}", "{team: vision}", 1), "nvidia.com/gpu: 8", tt.limit, 1)
+			got := compare(t, three(t, pool, class), read(t, text, class))
+			if diff := cmp.Diff(tt.want, got.Pools[0].Pace.Full); diff != "" {
+				t.Error(diff)
+			}
+			if got.Rollout.Never != (tt.want != "") {
+				t.Errorf("never is %t", got.Rollout.Never)
+			}
+		})
+	}
+}
+
+func TestWhatNodesCost(t *testing.T) {
+	type bill struct {
+		Now, After, Spot, Floor float64
+		Ceiling, Before         string
+		Prices                  []provision.Price
+	}
+	onDemand := []provision.Price{{CapacityType: "on-demand", Basis: "listed", Date: prices(t).PriceDate()}}
+	both := append(onDemand[:1:1], provision.Price{CapacityType: "spot", Basis: "estimated", Date: prices(t).PriceDate()})
+	tests := map[string]struct {
+		old, new string
+		want     bill
+	}{
+		// A g4dn.xlarge is $0.526, a g5.xlarge $1.006, a g6.xlarge $0.8048 an hour.
+		"nothing changes": {"x", "x", bill{1.578, 1.578, 0, 0, "8.048", "8.048", onDemand}},
+		"replaced nodes are counted as what they were": {
+			"{team: ml}", "{team: vision}", bill{1.578, 1.578, 0, 0, "8.048", "8.048", onDemand}},
+		"or as the cheapest that holds as much": {
+			"[g4dn.xlarge, g5.xlarge]", "[g5.xlarge, g6.xlarge]", bill{1.578, 2.4144, 0, 0, "8.048", "8.048", onDemand}},
+		"a lower limit is a lower ceiling": {
+			"nvidia.com/gpu: 8", "nvidia.com/gpu: 4", bill{1.578, 1.578, 0, 0, "4.024", "8.048", onDemand}},
+		"the narrower of two limits counts": {
+			"nvidia.com/gpu: 8", "nvidia.com/gpu: 8, nodes: 2", bill{1.578, 1.578, 0, 0, "2.012", "8.048", onDemand}},
+		"without a limit there is no ceiling": {
+			"limits: {nvidia.com/gpu: 8}", "weight: 1", bill{1.578, 1.578, 0, 0, "none", "8.048", onDemand}},
+		"a limit of what not every node has is none": {
+			"nvidia.com/gpu: 8", "amd.com/gpu: 8", bill{1.578, 1.578, 0, 0, "none", "8.048", onDemand}},
+		"spot is estimated": {
+			"values: [on-demand]", "values: [spot]", bill{1.578, 0, 0.4875, 0, "2.3104", "8.048", both}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			got := compare(t, three(t, pool, class), read(t, strings.Replace(pool, tt.old, tt.new, 1), class)).Cost
+			is := bill{got.Now.Total(), got.After.OnDemand, got.After.Spot, got.Floor, "none", "none", got.Prices}
+			if got.Ceiling != nil {
+				is.Ceiling = fmt.Sprint(*got.Ceiling)
+			}
+			if got.CeilingBefore != nil {
+				is.Before = fmt.Sprint(*got.CeilingBefore)
+			}
+			if diff := cmp.Diff(tt.want, is); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestAStaticPoolHasAFloor(t *testing.T) {
+	text := strings.Replace(pool, "limits: {nvidia.com/gpu: 8}", "replicas: 2", 1)
+	got := compare(t, read(t, text, class), read(t, text, class)).Cost
+	if got.Floor != 1.052 || got.Ceiling == nil || *got.Ceiling != 2.012 {
+		t.Errorf("floor %v, ceiling %v", got.Floor, *got.Ceiling)
+	}
+}
+
+func TestARegionWithoutPricesCostsUnknown(t *testing.T) {
+	before := three(t, pool, class)
+	before.Cluster.Region = "us-gov-west-1"
+	got := compare(t, before, relabelled(t))
+	if len(got.Replaced) != 3 || got.Cost.Now.Total() != 0 {
+		t.Errorf("%d replaced, $%v", len(got.Replaced), got.Cost.Now.Total())
+	}
+	if len(got.Unknown) == 0 || !strings.HasPrefix(got.Unknown[len(got.Unknown)-1], "Region us-gov-west-1") {
+		t.Errorf("unknown: %q", got.Unknown)
+	}
+}
