@@ -92,6 +92,42 @@ func TestTheLeastOfTwoOffers(t *testing.T) {
 	}
 }
 
+func TestAPodAsksForWhatItsContainersHoldAtOnce(t *testing.T) {
+	container := func(n int64, of corev1.ResourceName) corev1.Container {
+		return corev1.Container{Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{of: *resource.NewQuantity(n, resource.DecimalSI)}}}
+	}
+	always := corev1.ContainerRestartPolicyAlways
+	sidecar := container(1, gpu.Resource)
+	sidecar.RestartPolicy = &always
+	for name, c := range map[string]struct {
+		spec corev1.PodSpec
+		want gpu.Offer
+	}{
+		"nothing of NVIDIA's":                {corev1.PodSpec{Containers: []corev1.Container{container(4, corev1.ResourceCPU)}}, gpu.Offer{}},
+		"containers add up":                  {corev1.PodSpec{Containers: []corev1.Container{container(1, gpu.Resource), container(2, gpu.Resource), container(1, "nvidia.com/mig-1g.5gb")}}, gpu.Offer{gpu.Resource: 3, "nvidia.com/mig-1g.5gb": 1}},
+		"init containers come before":        {corev1.PodSpec{InitContainers: []corev1.Container{container(2, gpu.Resource), container(3, gpu.Resource)}, Containers: []corev1.Container{container(1, gpu.Resource)}}, gpu.Offer{gpu.Resource: 3}},
+		"sidecars run on beside them":        {corev1.PodSpec{InitContainers: []corev1.Container{sidecar}, Containers: []corev1.Container{container(1, gpu.Resource)}}, gpu.Offer{gpu.Resource: 2}},
+		"requests stand where no limits are": {corev1.PodSpec{Containers: []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{gpu.SharedResource: resource.MustParse("1")}}}}}, gpu.Offer{gpu.SharedResource: 1}},
+	} {
+		if diff := cmp.Diff(c.want, gpu.Requests(c.spec)); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+}
+
+func TestAStampTellsHowAGPUIsDivided(t *testing.T) {
+	stamps := map[string]string{}
+	for name, p := range map[string]gpu.Profile{
+		"whole": {Strategy: gpu.Whole, Replicas: 1}, "sliced": {Strategy: gpu.TimeSlicing, Replicas: 10}, "more": {Strategy: gpu.TimeSlicing, Replicas: 20},
+		"renamed": {Strategy: gpu.TimeSlicing, Replicas: 10, Renamed: true}, "mps": {Strategy: gpu.MPS, Replicas: 10},
+	} {
+		if other, twice := stamps[p.Stamp()]; twice {
+			t.Errorf("%s and %s have the stamp %s", name, other, p.Stamp())
+		}
+		stamps[p.Stamp()] = name
+	}
+}
+
 func FuzzParseOffer(f *testing.F) {
 	for _, seed := range []string{"nvidia.com/gpu=40", "nvidia.com/gpu=4,nvidia.com/gpu.shared=0", "", "cpu=1", "nvidia.com/gpu=99999999", "nvidia.com/gpu=1,nvidia.com/gpu=2"} {
 		f.Add(seed)

@@ -108,12 +108,24 @@ func Requests(spec corev1.PodSpec) Offer {
 		}
 		add(limits, out)
 	}
+	first := Offer{}
 	for _, c := range spec.InitContainers {
-		one := Offer{}
-		add(c.Resources.Limits, one)
-		for name, n := range one {
-			out[name] = max(out[name], n)
+		limits := c.Resources.Limits
+		if limits == nil {
+			limits = c.Resources.Requests
 		}
+		if c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
+			add(limits, out) // a sidecar runs on beside the containers
+			continue
+		}
+		one := Offer{}
+		add(limits, one)
+		for name, n := range one {
+			first[name] = max(first[name], n)
+		}
+	}
+	for name, n := range first {
+		out[name] = max(out[name], n)
 	}
 	return out
 }

@@ -28,6 +28,15 @@ const (
 	// of the pod template and its configuration: a pod whose value is another's
 	// runs an old plugin.
 	RevisionAnnotation = "poolwright.dev/gpu-revision"
+	// SharesAnnotation on the plugin's DaemonSets is the Stamp of the profile that
+	// they were made from. Where it is not that of the live DevicePlugin's profile,
+	// the two do not speak of the same thing yet, and nothing may be concluded from
+	// what nodes offer.
+	SharesAnnotation = "poolwright.dev/gpu-shares"
+	// RolloutAnnotation on a Node tells that its plugin is being replaced: the
+	// revision that comes, the UID of the pod that goes, the time in RFC 3339, and a
+	// fourth word once the new plugin is out of time, separated by single spaces.
+	RolloutAnnotation = "poolwright.dev/gpu-rollout"
 	// PluginNamespace is where the plugin's DaemonSets and ConfigMaps are.
 	PluginNamespace = "kube-system"
 )
@@ -114,6 +123,9 @@ func (p Profile) Resource() corev1.ResourceName {
 	}
 	return Resource
 }
+
+// Stamp is how the profile divides a GPU, as one word for SharesAnnotation.
+func (p Profile) Stamp() string { return string(p.Strategy) + ":" + p.Offer(1).String() }
 
 // Offer is what a node with that many GPUs offers under the profile.
 func (p Profile) Offer(gpus int) Offer {

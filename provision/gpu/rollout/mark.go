@@ -6,14 +6,14 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/poolwright/poolwright/provision/gpu"
 )
 
-// markAnnotation on a Node tells that its plugin is being replaced, so that any
-// later process knows: "<revision> <UID of the pod that goes> <time>", and a
-// fourth word once the new plugin is out of time.
-const markAnnotation = "poolwright.dev/gpu-rollout"
+// markAnnotation tells any later process what this one does to a node.
+const markAnnotation = gpu.RolloutAnnotation
 
-// stoppedWord is that fourth word.
+// stoppedWord is its fourth word.
 const stoppedWord = "stopped"
 
 // mark is the value of markAnnotation. The zero value is no mark.
