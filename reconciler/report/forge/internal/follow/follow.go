@@ -136,6 +136,9 @@ func full(ctx context.Context, since forge.Listing, now time.Time, source Source
 		if pages <= 1 {
 			return next, nil
 		}
+		// One that was closed and opened again within a second looks as before.
+		// The next listing reads the newest changes without condition.
+		next.Mark.Tag = ""
 		again, err := source(ctx, Query{Recent: true, Number: 1, Tag: first.Tag})
 		if err != nil {
 			return forge.Listing{}, err
