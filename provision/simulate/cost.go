@@ -173,7 +173,13 @@ func (c *comparison) floor(pool *karpv1.NodePool, book *ledger) float64 {
 // ceiling is the most that the limits allow: for each limit, all of it bought as
 // the type that costs most for a unit; of these the least. Nil without a limit.
 func (c *comparison) ceiling(f *fleet, pool *karpv1.NodePool, book *ledger) *float64 {
-	offers := f.stock[pool.Name].offers
+	// A type of which one is too large for a limit is never bought.
+	var offers []offer
+	for _, o := range f.stock[pool.Name].offers {
+		if !tooLarge(o.it, pool.Spec.Limits) {
+			offers = append(offers, o)
+		}
+	}
 	most := math.Inf(1)
 	for name, limit := range pool.Spec.Limits {
 		dearest := 0.0
@@ -201,6 +207,15 @@ func (c *comparison) ceiling(f *fleet, pool *karpv1.NodePool, book *ledger) *flo
 	}
 	most = cents(most)
 	return &most
+}
+
+func tooLarge(it *cloudprovider.InstanceType, limits karpv1.Limits) bool {
+	for name, limit := range limits {
+		if units(it, name) > limit.AsApproximateFloat64() {
+			return true
+		}
+	}
+	return false
 }
 
 func units(it *cloudprovider.InstanceType, name corev1.ResourceName) float64 {

@@ -60,6 +60,8 @@ func TestEveryRuleIsAbleToFail(t *testing.T) {
 			bad: importing(module + "/reconciler/plan"), good: importing(module + "/reconciler/report")},
 		{rule: "imports go one way", why: "a report observes", file: "reconciler/report/x.go",
 			bad: importing(module + "/reconciler/target"), good: importing(module + "/reconciler/apply")},
+		{rule: "imports go one way", why: "a report forecasts by itself", file: "reconciler/report/x.go",
+			bad: importing(module + "/provision/simulate"), good: importing(module + "/provision")},
 		{rule: "imports go one way", why: "Karpenter's operator leaks", file: "provision/simulate/x.go",
 			bad: importing(karpenter + "/operator/options"), good: importing(karpenter + "/controllers/provisioning")},
 		{rule: "imports go one way", why: "Karpenter's controllers leak", file: "provision/catalog/x.go",

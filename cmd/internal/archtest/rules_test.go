@@ -95,7 +95,7 @@ var directions = []direction{
 		},
 	},
 	{
-		why:     "report needs only plan, state and apply; a forge only report",
+		why:     "report needs only plan, state, apply and the values of provision; a forge only report",
 		from:    func(p *pkg) bool { return p.in("reconciler/report") },
 		forbids: func(p *pkg, i string) bool { dir, ok := ours(i); return ok && !reportMay(p, dir) },
 	},
@@ -145,7 +145,7 @@ func reportMay(p *pkg, dir string) bool {
 	if p.in("reconciler/report/forge") {
 		return within(dir, "reconciler/report")
 	}
-	return within(dir, "reconciler/plan", "reconciler/state", "reconciler/apply")
+	return within(dir, "reconciler/plan", "reconciler/state", "reconciler/apply") || dir == "provision"
 }
 
 // adapter reports whether dir is the inside of an outside world that p is no
