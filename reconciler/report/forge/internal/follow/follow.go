@@ -132,7 +132,7 @@ func full(ctx context.Context, since forge.Listing, now time.Time, source Source
 		}
 		next := forge.Listing{Open: open, Mark: mark(first, time.Time{}, now)}
 		_, next.Merged = apply(forge.Listing{Merged: since.Merged}, recent, now)
-		next.Unchanged = !since.Mark.Full.IsZero() && slices.Equal(next.Open, since.Open) && slices.Equal(next.Merged, since.Merged)
+		next.Unchanged = since.Mark != (forge.Mark{}) && slices.Equal(next.Open, since.Open) && slices.Equal(next.Merged, since.Merged)
 		if pages <= 1 {
 			return next, nil
 		}
@@ -143,7 +143,7 @@ func full(ctx context.Context, since forge.Listing, now time.Time, source Source
 		if err != nil {
 			return forge.Listing{}, err
 		}
-		if again.Unchanged || slices.Equal(again.Items, first.Items) {
+		if (again.Unchanged || slices.Equal(again.Items, first.Items)) && !crowded(first, now) {
 			return next, nil
 		}
 		if attempt == attempts {
@@ -210,19 +210,23 @@ func apply(before forge.Listing, changed []Item, now time.Time) (open, merged []
 }
 
 // mark notes where the next listing goes on after this page of recent changes.
-// Forges date changes to the second: where a whole page is of one second, and
-// that second may not be over, one more change in it may show on a later page
-// only, and the page's validator is no proof.
 func mark(page Page, updated, now time.Time) forge.Mark {
 	out := forge.Mark{Tag: page.Tag, Updated: updated, Full: now}
-	for _, item := range page.Items {
-		if item.Updated.After(out.Updated) {
-			out.Updated = item.Updated
-		}
+	if len(page.Items) > 0 && page.Items[0].Updated.After(updated) {
+		out.Updated = page.Items[0].Updated
 	}
-	crowded := page.Next != 0 && !slices.ContainsFunc(page.Items, func(i Item) bool { return !i.Updated.Equal(out.Updated) })
-	if crowded && now.Sub(out.Updated) < overlap {
+	if crowded(page, now) {
 		out.Tag = ""
 	}
 	return out
+}
+
+// crowded reports a page of recent changes that proves nothing by staying as it
+// is. Forges date changes to the second: where a whole page is of one second,
+// and that second may not be over, one more change in it may show on a later
+// page only.
+func crowded(page Page, now time.Time) bool {
+	last := len(page.Items) - 1
+	return page.Next != 0 && last >= 0 && page.Items[0].Updated.Equal(page.Items[last].Updated) &&
+		now.Sub(page.Items[last].Updated) < overlap
 }
