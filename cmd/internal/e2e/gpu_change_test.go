@@ -125,8 +125,8 @@ func (l *gpuLives) profileChanges(g gpuScene) {
 	g.isNotDrifted(pool)
 }
 
-// pluginIsUpgraded: on three nodes, while a pod waits for more GPUs than any node
-// has, and when it is gone.
+// pluginIsUpgraded: on three nodes, while a pod waits for all GPUs of one of them,
+// and when it is gone. The pool may have no fourth.
 func (l *gpuLives) pluginIsUpgraded(g gpuScene) {
 	const pool, blocker = changedPool, "blocker"
 	profile := *l.profile(pool)
@@ -134,7 +134,7 @@ func (l *gpuLives) pluginIsUpgraded(g gpuScene) {
 	g.allRun(pool)
 	g.agrees(pool, pool, profile, 3)
 	r := g.rolls(pool)
-	g.gpuPods(blocker, pool, gpu.Resource, int64(gpusPerMachine*profile.Replicas)+1, 1, func(p *corev1.Pod) { p.Labels["for"] = blocker })
+	g.gpuPods(blocker, pool, gpu.Resource, int64(gpusPerMachine*profile.Replicas), 1, func(p *corev1.Pod) { p.Labels["for"] = blocker })
 	g.told(blocker+"-0", "FailedScheduling", karpenterFails)
 	l.version = newPlugin
 	l.declares(g, "Upgrade the device plugin")

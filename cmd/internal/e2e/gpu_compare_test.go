@@ -81,7 +81,7 @@ func TestSharedGPUsTakeFewNodes(t *testing.T) {
 	all := contenders()
 	files, profiles := map[string]string{}, []string{}
 	for _, c := range all {
-		files[c.pool()+".yaml"] = gpuPoolText(c.pool())
+		files[c.pool()+".yaml"] = gpuPoolText(c.pool(), 2*waveSize)
 		if c.ours {
 			profiles = append(profiles, profileText(gpu.Profile{Name: c.pool(), Pools: []string{c.pool()}, Strategy: c.strategy, Replicas: gpuReplicas, Renamed: c.renamed}))
 		} else {

@@ -8,10 +8,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	overlayv1alpha1 "sigs.k8s.io/karpenter/pkg/apis/v1alpha1"
 
 	"github.com/poolwright/poolwright/provision/gpu"
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 )
 
 // made lists what the DevicePlugin's declaration became, with the number of each
@@ -91,7 +93,7 @@ func (l *gpuLives) comesThroughGit(g gpuScene) {
 			g.Errorf("profile %s has %d ConfigMaps: %v", profile, configs, before)
 		}
 	}
-	written := g.metric(l.metrics, "poolwright_changes_total")
+	written := g.metric(l.metrics, "poolwright_changes_total") // since the settings restarted the controller
 	for range 2 {
 		token := g.asks()
 		g.until("the Sync has looked again", func() error {
@@ -109,12 +111,13 @@ func (l *gpuLives) comesThroughGit(g gpuScene) {
 	if diff := cmp.Diff(before, after); diff != "" || err != nil {
 		g.Errorf("runs that follow changed something: %v\n%s", err, diff)
 	}
-	if now := g.metric(l.metrics, "poolwright_changes_total"); now != written || written == 0 {
+	if now := g.metric(l.metrics, "poolwright_changes_total"); now != written {
 		g.Errorf("runs that follow wrote %g things, after %g", now-written, written)
 	}
 }
 
-// profileLeaves: what was made of a profile goes with it, and nothing else.
+// profileLeaves: what was made of a profile goes with it and with its pool, once
+// somebody has confirmed it, because a node of it runs; and nothing else goes.
 func (l *gpuLives) profileLeaves(g gpuScene) {
 	const profile = racePool
 	others, err := g.made("")
@@ -128,17 +131,66 @@ func (l *gpuLives) profileLeaves(g gpuScene) {
 	for name := range made {
 		delete(others, name)
 	}
+	running := g.runningPods(profile)
+	if len(running) == 0 {
+		g.gpuPods("race-gpu", profile, gpu.Resource, 1, 1) // this scene is played alone
+		g.allRun(profile)
+		running = g.runningPods(profile)
+	}
 	l.drop(profile)
-	g.declare("Share GPUs of one pool no longer", map[string]string{"device-plugin.yaml": l.text(), profile + ".yaml": ""})
+	g.commits("Have no such pool any longer", map[string]string{"device-plugin.yaml": l.text(), profile + ".yaml": ""})
+	word := g.asksToConfirm("nvidia-device-plugin-"+profile, "NodePool.karpenter.sh/"+profile, "1 node")
+	if diff := cmp.Diff(running, g.runningPods(profile)); diff != "" {
+		g.Errorf("before anybody confirmed, the pods changed:\n%s", diff)
+	}
+	if still, err := g.made(profile); err != nil || still["DaemonSet/nvidia-device-plugin-"+profile] == "" {
+		g.Errorf("before anybody confirmed, of the profile there is %v, %v", still, err)
+	}
+	g.annotates(v1alpha1.ConfirmAnnotation, word)
 	g.until("nothing of the profile is left", func() error {
 		left, err := g.made(profile)
-		if err == nil && len(left) > 0 {
-			err = fmt.Errorf("there is %v", left)
+		if err == nil && len(left)+len(g.living(profile)) > 0 {
+			err = fmt.Errorf("there is %v, instances %v", left, g.living(profile))
 		}
 		return err
+	})
+	g.until("the Sync is ready", func() error {
+		sync, err := g.sync()
+		if err != nil {
+			return err
+		}
+		return isReady(sync, g.git.repo.revision())
 	})
 	now, err := g.made("")
 	if diff := cmp.Diff(others, now); diff != "" || err != nil {
 		g.Errorf("the other profiles changed: %v\n%s", err, diff)
 	}
+}
+
+// asksToConfirm waits until the Sync holds a deletion back, in the words, and
+// returns the word that allows it.
+func (g gpuScene) asksToConfirm(words ...string) (word string) {
+	g.Helper()
+	g.until("the Sync holds back what it would delete", func() error {
+		sync, err := g.sync()
+		if err != nil {
+			return err
+		}
+		ready := meta.FindStatusCondition(sync.Status.Conditions, "Ready")
+		if ready == nil || ready.Reason != "PruneHeld" || sync.Status.LastAttemptedRevision != g.git.repo.revision() {
+			return fmt.Errorf("Ready is %+v", ready)
+		}
+		for _, part := range words {
+			if !strings.Contains(ready.Message, part) {
+				g.Errorf("it does not speak of %q: %s", part, ready.Message)
+			}
+		}
+		found := confirmation.FindStringSubmatch(ready.Message)
+		if found == nil {
+			return fmt.Errorf("there is no word in: %s", ready.Message)
+		}
+		word = found[1]
+		return nil
+	})
+	return word
 }

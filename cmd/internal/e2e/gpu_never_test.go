@@ -38,7 +38,9 @@ func (l *gpuLives) nodesNeverOffer(g gpuScene) {
 	if c := g.allRun(otherPool); c.running != 2 {
 		g.Errorf("the pods of the other pool are %+v", c)
 	}
-	if claims, err := g.claims(pool); err != nil || len(claims) > 0 || g.launched(pool) != 2 {
+	claims, err := g.claims(pool)
+	claims = slices.DeleteFunc(claims, func(c karpv1.NodeClaim) bool { return c.DeletionTimestamp != nil })
+	if err != nil || len(claims) > 0 || g.launched(pool) != 2 {
 		g.Errorf("of the held pool there are %d NodeClaims and were %d instances; %v", len(claims), g.launched(pool), err)
 	}
 
@@ -78,8 +80,9 @@ func (g gpuScene) givesUp(metrics, pool, reason string, next nodes.Fault, words 
 	claim := g.comesInTrouble(pool, reason)
 	series := []string{fmt.Sprintf("nodepool=%q", pool), fmt.Sprintf("reason=%q", reason)}
 	before := g.metric(metrics, replacedMetric, series...)
-	g.faults.Store(pool, next)
+	// Its time begins again with the plugin's DaemonSet, whose age is not turned.
 	g.until("NodeClaim "+claim.Name+" is given up", func() error { return g.outlived(claim.Name, 10*time.Minute) })
+	g.faults.Store(pool, next)
 	g.told(claim.Name, reason, words...)
 	if got := g.metric(metrics, replacedMetric, series...); got != before+1 {
 		g.Errorf("%s went from %g to %g", replacedMetric, before, got)

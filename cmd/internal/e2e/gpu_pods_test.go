@@ -15,12 +15,14 @@ import (
 )
 
 // gpuPoolText is a NodePool as set-up 001 of the examples has it, for pods that
-// ask for the label. Its nodes stay until the test takes them away.
-func gpuPoolText(name string) string {
+// ask for the label, with so many nodes at most. They stay until the test takes
+// them away.
+func gpuPoolText(name string, most int) string {
 	return fmt.Sprintf(`apiVersion: karpenter.sh/v1
 kind: NodePool
 metadata: {name: %[1]s}
 spec:
+  limits: {cpu: "%[2]d"}
   disruption: {consolidationPolicy: WhenEmptyOrUnderutilized, consolidateAfter: Never, budgets: [{nodes: "1"}]}
   template:
     metadata: {labels: {nodepool: %[1]s}}
@@ -34,7 +36,7 @@ spec:
         - {key: kubernetes.io/arch, operator: In, values: [amd64]}
         - {key: karpenter.k8s.aws/instance-family, operator: In, values: [g4dn]}
         - {key: karpenter.k8s.aws/instance-size, operator: In, values: [12xlarge]}
-`, name)
+`, name, most*cpusPerMachine)
 }
 
 // gpuPods creates so many pods NAME-0, NAME-1, ... for the pool, each of which

@@ -40,10 +40,11 @@ type gpuMachines struct {
 	seen   []nodes.Notice
 }
 
-// The machine of all GPU pools here, and how many GPUs it has.
+// The machine of all GPU pools here, and what it has.
 const (
 	gpuMachine     = "g4dn.12xlarge"
 	gpusPerMachine = 4
+	cpusPerMachine = 48
 	gpuRegion      = "us-east-1"
 )
 
@@ -196,12 +197,17 @@ func (g gpuScene) commits(message string, files ...map[string]string) {
 func (g gpuScene) asks() string {
 	g.Helper()
 	token := time.Now().Format(time.RFC3339Nano)
+	g.annotates(v1alpha1.ReconcileAnnotation, token)
+	return token
+}
+
+// annotates writes an annotation of the Sync.
+func (g gpuScene) annotates(key, value string) {
+	g.Helper()
 	sync := &v1alpha1.Sync{ObjectMeta: metav1.ObjectMeta{Name: g.git.name, Namespace: engineSystem}}
-	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, v1alpha1.ReconcileAnnotation, token)
-	if err := g.hand.Patch(g.Context(), sync, mergePatch(patch)); err != nil {
+	if err := g.hand.Patch(g.Context(), sync, mergePatch(fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, key, value))); err != nil {
 		g.Fatal(err)
 	}
-	return token
 }
 
 func (g gpuScene) sync() (*v1alpha1.Sync, error) {
