@@ -39,7 +39,7 @@ func newDemo() *cobra.Command {
 	cmd.Flags().BoolVar(&d.keep, "keep", false, "leave the world up at the end and say how to look around")
 	cmd.Flags().StringVar(&d.poolwright, "poolwright", "", "the poolwright binary (default: the one beside this program)")
 	cmd.Flags().DurationVar(&d.deadline, "deadline", chapterDeadline, "how long each step of the story may take")
-	cmd.Flags().StringVar(&d.example, "example", filepath.Join("examples", "altanova"), "the example to tell the story with")
+	cmd.Flags().StringVar(&d.example, "example", filepath.Join("examples", "altanova"), "a changed copy of examples/altanova; the story is told of its cluster and pools")
 	return cmd
 }
 

@@ -52,7 +52,8 @@ func newNetwork(cfg Config, zones []catalog.Zone) network {
 	}
 	n.groups = []securityGroup{
 		{"sg-0000000000000aaa1", "default", "default VPC security group", map[string]string{}},
-		{"sg-0000000000000bbb2", "eks-cluster-sg-" + name + "-1", "EKS created security group", with(cfg.Tags, "Name", "eks-cluster-sg-"+name+"-1", "aws:eks:cluster-name", name)},
+		{"sg-0000000000000bbb2", "eks-cluster-sg-" + name + "-1", "EKS created security group", with(cfg.Tags,
+			"Name", "eks-cluster-sg-"+name+"-1", "aws:eks:cluster-name", name, "kubernetes.io/cluster/"+name, "owned")},
 		{"sg-0000000000000ccc3", name + "-node", "EKS node security group", with(cfg.Tags, "Name", name+"-node")},
 	}
 	return n
