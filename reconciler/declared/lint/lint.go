@@ -31,6 +31,7 @@ func Check(d declared.Declared, crds []*apiextensionsv1.CustomResourceDefinition
 	c.defineOwn()
 	for _, item := range d.Set.Items() {
 		c.secret(item)
+		c.annotations(item)
 		c.texts(item)
 		if !c.outdated(item) {
 			c.schema(item)
