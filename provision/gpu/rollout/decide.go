@@ -53,7 +53,7 @@ func decide(f fleet, now time.Time) *step {
 		switch {
 		case m.set == nil, !m.node.DeletionTimestamp.IsZero():
 		case m.idle():
-			if m.old() {
+			if m.old() && m.observed() {
 				s.idle = append(s.idle, m)
 			}
 		case !m.reachable(): // nobody waits for it; it has its turn when it is back
@@ -120,7 +120,7 @@ func (s *step) judge(f fleet, astray []*member, now time.Time) {
 		if m.set == nil {
 			continue
 		}
-		if set := m.set; set.Status.ObservedGeneration < set.Generation {
+		if set := m.set; !m.observed() {
 			s.because(m.profile.Name, fmt.Sprintf("waits: the DaemonSet controller has not seen DaemonSet %s/%s yet", set.Namespace, set.Name))
 		}
 	}
@@ -156,7 +156,7 @@ func (s *step) choose() {
 	for _, m := range s.queue {
 		// A plugin that does not work is no loss, so it waits for nobody who is
 		// broken too: replacing it may be the cure.
-		free := s.reasons[m.profile.Name] == "" || !m.works() && observed(m)
+		free := s.reasons[m.profile.Name] == "" || !m.works() && m.observed()
 		if free && !pools[m.pool] {
 			pools[m.pool] = !m.serves()
 			s.able = append(s.able, m)
@@ -165,11 +165,6 @@ func (s *step) choose() {
 			return
 		}
 	}
-}
-
-// observed tells whether a pod that is deleted comes back as declared.
-func observed(m *member) bool {
-	return m.set.Status.ObservedGeneration >= m.set.Generation
 }
 
 func (s *step) lookIn(d time.Duration) {

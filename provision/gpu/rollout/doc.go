@@ -26,8 +26,11 @@
 // MPS is the exception: pods reach their GPUs through a daemon in the plugin's pod.
 // Such a node has its turn when no pod uses its GPUs.
 //
-// A node that no GPU pod can be on (not initialized, or still with
-// gpu.StartupTaint) has its plugin replaced at once.
+// A node that has not been opened to GPU pods (not registered, or still with
+// gpu.StartupTaint) has its plugin replaced at once. One that has been takes its
+// turn, whether Karpenter calls it initialized yet or not. No plugin goes, on
+// whatever node, before the DaemonSet controller has seen the new template: it would
+// make the old one again.
 //
 // Everything is derived from objects, so a restart at any point goes on where the
 // last process was: the mark on the node (markAnnotation) names the revision and

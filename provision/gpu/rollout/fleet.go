@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -19,9 +20,9 @@ import (
 
 // What Karpenter puts on nodes.
 const (
-	poolLabel        = "karpenter.sh/nodepool"
-	initializedLabel = "karpenter.sh/initialized"
-	disruptedTaint   = "karpenter.sh/disrupted"
+	poolLabel       = "karpenter.sh/nodepool"
+	registeredLabel = "karpenter.sh/registered"
+	disruptedTaint  = "karpenter.sh/disrupted"
 )
 
 // fleet is every node with GPUs that a profile serves, sorted by name.
@@ -150,12 +151,33 @@ func (m *member) revision() string {
 
 // old tells whether the plugin is to be replaced. A pod that came for the very
 // revision that is declared, and still carries another, is not: something between
-// us and the node changes it, and would change the next one too.
+// us and the node changes it, and would change the next one too. One that was made
+// from a template of before is; the next is made from this one.
 func (m *member) old() bool {
 	if m.plugin == nil || m.revision() == "" || m.verdict.Current {
 		return false
 	}
-	return m.mark.revision != m.revision() || m.mark.pod == m.plugin.UID
+	return m.mark.revision != m.revision() || m.mark.pod == m.plugin.UID || m.belated()
+}
+
+// templateLabel is what the DaemonSet controller puts on pods: which of the
+// DaemonSet's templates each was made from. The API server counts them.
+const templateLabel = "pod-template-generation"
+
+// belated tells whether the plugin was made from an earlier template, as happens
+// where its predecessor went before the DaemonSet controller had seen the new one.
+func (m *member) belated() bool {
+	made, err := strconv.ParseInt(m.plugin.Labels[templateLabel], 10, 64)
+	if err != nil {
+		return false
+	}
+	declared, err := strconv.ParseInt(m.set.Annotations[appsv1.DeprecatedTemplateGeneration], 10, 64)
+	return err == nil && made < declared
+}
+
+// observed tells whether a plugin that is deleted comes back as declared.
+func (m *member) observed() bool {
+	return m.set.Status.ObservedGeneration >= m.set.Generation
 }
 
 // agrees tells whether the declared plugin runs alone and the node offers what its
@@ -183,9 +205,11 @@ func (m *member) works() bool {
 	return m.offers() && vouched.Differs(m.node.Status.Allocatable) == ""
 }
 
-// idle tells that no GPU pod can be on the node.
+// idle tells that the node has not been opened to GPU pods. It is not whether
+// Karpenter calls it initialized: that comes after the taint has gone, and pods come
+// in between.
 func (m *member) idle() bool {
-	return m.node.Labels[initializedLabel] != "true" || hasTaint(m.node, gpu.StartupTaint)
+	return m.node.Labels[registeredLabel] != "true" || hasTaint(m.node, gpu.StartupTaint)
 }
 
 // reachable tells whether a plugin that is deleted there would come back soon, and

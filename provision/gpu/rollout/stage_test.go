@@ -243,7 +243,7 @@ func node(name string, with ...func(*corev1.Node)) *corev1.Node {
 		ObjectMeta: metav1.ObjectMeta{
 			Name: name, UID: types.UID("node-" + name),
 			Labels: map[string]string{
-				poolLabel: pool, initializedLabel: "true", "kubernetes.io/hostname": name,
+				poolLabel: pool, registeredLabel: "true", "karpenter.sh/initialized": "true", "kubernetes.io/hostname": name,
 				"karpenter.k8s.aws/instance-gpu-count": "4", "karpenter.k8s.aws/instance-gpu-manufacturer": "nvidia",
 			},
 			Annotations: map[string]string{gpu.OfferAnnotation: offer.String()},
@@ -298,7 +298,7 @@ func asking(name string, n int64, of corev1.ResourceName, with ...func(*corev1.P
 // What is done to nodes.
 
 func starting(n *corev1.Node) {
-	delete(n.Labels, initializedLabel)
+	delete(n.Labels, "karpenter.sh/initialized")
 	delete(n.Annotations, gpu.OfferAnnotation)
 	n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: gpu.StartupTaint, Effect: corev1.TaintEffectNoSchedule})
 }

@@ -76,7 +76,7 @@ func (s *step) whyNotQueued(all []*member) string {
 		switch {
 		case s.replaced(m):
 		case m.idle() && m.node.DeletionTimestamp.IsZero():
-			return "replaces those of nodes that are starting"
+			return s.whyIdle(m)
 		case m.reachable():
 			return "waits for the DaemonSet controller on node " + m.node.Name
 		default:
@@ -84,6 +84,17 @@ func (s *step) whyNotQueued(all []*member) string {
 		}
 	}
 	return fmt.Sprintf("waits: %d not ready, cordoned or going", away)
+}
+
+// whyIdle is about a node that is starting.
+func (s *step) whyIdle(m *member) string {
+	switch {
+	case m.old() && !m.observed():
+		return s.reasons[m.profile.Name]
+	case s.waiting[m.pool] != "":
+		return s.waiting[m.pool]
+	}
+	return "replaces those of nodes that are starting"
 }
 
 // name is a node's name, with its pool where that is another than the one that is

@@ -78,7 +78,7 @@ func TestOneStep(t *testing.T) {
 		{
 			name: "a node whose startup taint is still there counts as starting",
 			objects: []client.Object{
-				set("ten", "new"), node("a1", starting, func(n *corev1.Node) { n.Labels[initializedLabel] = "true" }), plugin("a1", "old", hour),
+				set("ten", "new"), node("a1", starting, func(n *corev1.Node) { n.Labels["karpenter.sh/initialized"] = "true" }), plugin("a1", "old", hour),
 				node("a2", starting), plugin("a2", "old", hour),
 			},
 			deleted: []string{"a1", "a2"},

@@ -39,7 +39,12 @@ func (r *Roller) take(ctx context.Context, s *step) (time.Duration, error) {
 		errs = append(errs, r.stop(ctx, m))
 	}
 	for _, m := range s.idle {
-		errs = append(errs, r.replace(ctx, m))
+		// Pods that tolerate everything can be there all the same.
+		free, err := r.spare(ctx, s, m)
+		if free {
+			err = r.replace(ctx, m)
+		}
+		errs = append(errs, err)
 	}
 	errs = append(errs, r.pick(ctx, s))
 	if s.next != nil {
@@ -159,7 +164,7 @@ func (r *Roller) recheck(ctx context.Context, seen *member) (*member, error) {
 	m := *seen
 	m.node, m.set, m.plugin, m.mark = node, set, pod, readMark(node.Annotations[markAnnotation])
 	m.verdict = readiness.Judge(readiness.View{Node: node, Profile: m.profile, Plugin: pod, Revision: m.revision()})
-	if m.revision() != seen.revision() || m.idle() != seen.idle() || !m.old() || !m.idle() && !m.reachable() {
+	if m.revision() != seen.revision() || m.idle() != seen.idle() || !m.old() || !m.observed() || !m.idle() && !m.reachable() {
 		return nil, errBehind
 	}
 	return &m, nil

@@ -26,7 +26,7 @@ func TestOnlyWhatMattersOfANodeWakes(t *testing.T) {
 		"a cordon":            {cordoned, true},
 		"a taint":             {disrupted, true},
 		"its end":             {going, true},
-		"initialization":      {func(n *corev1.Node) { delete(n.Labels, initializedLabel) }, true},
+		"registration":        {func(n *corev1.Node) { delete(n.Labels, registeredLabel) }, true},
 	} {
 		if got := nodeChanges().Update(event.TypedUpdateEvent[*corev1.Node]{ObjectOld: node("a1"), ObjectNew: node("a1", test.change)}); got != test.wakes {
 			t.Errorf("%s: %t", name, got)

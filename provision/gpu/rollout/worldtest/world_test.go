@@ -87,7 +87,7 @@ func (w *world) upgrade(t *testing.T) {
 	w.forget()
 	w.apply("ten", "two", "a", "b")
 	w.until("pool a has gone on, pool b waits", func() error {
-		if got := w.roller.States()["b"]; got != "0 of 1 plugins replaced; waits: pod default/train waits for GPUs" {
+		if got := w.roller.States()["b"]; !strings.HasPrefix(got, "0 of 1 plugins replaced; waits: pod default/train waits for GPUs") {
 			return fmt.Errorf("pool b: %q", got)
 		}
 		return w.runs(map[string]string{"a1": "ten/two", "a2": "ten/two", "b1": "ten/one"})
@@ -113,7 +113,30 @@ func (w *world) upgrade(t *testing.T) {
 			t.Errorf("plugins went and came: %v", said)
 		}
 	}
+	w.madeFrom(t, "2")
 	w.vouchedFor(t, map[string]string{"a1": "nvidia.com/gpu=40,nvidia.com/gpu.shared=0", "a2": "nvidia.com/gpu=40,nvidia.com/gpu.shared=0", "b1": "nvidia.com/gpu=40,nvidia.com/gpu.shared=0"})
+}
+
+// madeFrom checks which of the DaemonSet's templates the plugins say they are of:
+// the rollout tells by it a plugin that was made again from an earlier one.
+func (w *world) madeFrom(t *testing.T, template string) {
+	t.Helper()
+	set := &appsv1.DaemonSet{}
+	if err := w.Get(t.Context(), client.ObjectKey{Namespace: gpu.PluginNamespace, Name: "nvidia-device-plugin-ten"}, set); err != nil {
+		t.Fatal(err)
+	}
+	if got := set.Annotations[appsv1.DeprecatedTemplateGeneration]; got != template {
+		t.Errorf("the DaemonSet's template is %q, want %q", got, template)
+	}
+	pods, err := w.plugins(t.Context())
+	if err != nil || len(pods) == 0 {
+		t.Fatal("no plugins: ", err)
+	}
+	for _, p := range pods {
+		if got := p.Labels["pod-template-generation"]; got != template {
+			t.Errorf("the plugin on %s is of template %q, want %q", p.Spec.NodeName, got, template)
+		}
+	}
 }
 
 func (w *world) move(t *testing.T) {
@@ -202,7 +225,7 @@ func gpuNode(name, pool string) *corev1.Node {
 		ObjectMeta: metav1.ObjectMeta{
 			Name: name,
 			Labels: map[string]string{
-				"kubernetes.io/hostname": name, "karpenter.sh/nodepool": pool, "karpenter.sh/initialized": "true",
+				"kubernetes.io/hostname": name, "karpenter.sh/nodepool": pool, "karpenter.sh/registered": "true", "karpenter.sh/initialized": "true",
 				"karpenter.k8s.aws/instance-gpu-count": "4", "karpenter.k8s.aws/instance-gpu-manufacturer": "nvidia",
 			},
 			Annotations: map[string]string{gpu.OfferAnnotation: offer.String()},
@@ -229,7 +252,7 @@ func (w *world) apply(profile, revision string, pools ...string) {
 	labels, annotations := map[string]string{gpu.ProfileLabel: profile}, map[string]string{gpu.RevisionAnnotation: revision}
 	set := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: gpu.PluginNamespace, Name: "nvidia-device-plugin-" + profile}}
 	_, err := ctrl.CreateOrUpdate(w.Context(), w.Client, set, func() error {
-		set.Labels, set.Annotations = labels, annotations
+		set.Labels = labels
 		set.Spec.Selector = &metav1.LabelSelector{MatchLabels: labels}
 		set.Spec.UpdateStrategy.Type = appsv1.OnDeleteDaemonSetStrategyType
 		set.Spec.Template.Labels, set.Spec.Template.Annotations = labels, annotations
