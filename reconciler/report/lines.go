@@ -27,8 +27,12 @@ type Options struct {
 	// for the caller to know.
 	Color bool
 	// Lines is how many lines are shown of one object, 40 when zero; all when
-	// negative.
+	// negative. Of the consequences it bounds each list for those who want to
+	// know more; of those that everybody reads the first 8 are shown, or fewer
+	// where Lines says so. How many more there are is always said.
 	Lines int
+	// HoursADay is the use for which a month's cost is told, 24 when zero.
+	HoursADay float64
 	// Limit is the length of a Markdown document in bytes, 65,536 when zero:
 	// what the strictest forge takes for a comment.
 	Limit int

@@ -32,15 +32,26 @@ func (r Report) Markdown(w io.Writer, o Options) error {
 		limit = defaultLimit
 	}
 	d := &document{limit: max(limit, minLimit) - noteRoom}
-	d.add("### " + r.headline() + "\n\n")
+	f := r.forecast()
+	if f != nil {
+		d.add("### " + r.verdict(f, markdownVoice()) + "\n\n" + r.headline() + "\n\n")
+	} else {
+		d.add("### " + r.headline() + "\n\n")
+	}
 	if s := r.outcomeLine(); s != "" {
 		d.add(s + "\n\n")
 	}
 	d.section("Problems", lines(r.Problems), d.share(4))
 	d.section("Warnings", lines(r.Notes[:r.Summary.Warnings]), d.share(4))
+	if f != nil {
+		d.parts(o.danger(f, markdownVoice()))
+	}
 	d.section("Unknown, not compared", r.unknownLines(), d.share(4))
 	d.section("Held", r.holdLines(), d.share(4))
 	d.section("Not ready", lines(r.NotReady), d.share(4))
+	if f != nil {
+		d.parts(o.rest(f, markdownVoice()))
+	}
 	d.section("Notes", lines(r.Notes[r.Summary.Warnings:]), d.share(4))
 	// The changes that are made come first.
 	made, compared := r.divided()
@@ -52,6 +63,9 @@ func (r Report) Markdown(w io.Writer, o Options) error {
 			break
 		}
 		details++
+	}
+	if d.leftOut > 0 {
+		fmt.Fprintf(&d.b, "\n_%s of the consequences not shown: this text has reached its limit. `poolwright plan` shows all._\n", count(d.leftOut, "part"))
 	}
 	if left := len(r.Changes) - details; left > 0 {
 		note := fmt.Sprintf("%s of %d not shown in full", count(left, "change"), len(r.Changes))
@@ -68,6 +82,8 @@ func (r Report) Markdown(w io.Writer, o Options) error {
 type document struct {
 	b     strings.Builder
 	limit int
+	// leftOut counts the parts of the consequences without room.
+	leftOut int
 }
 
 // add appends s if it fits.
@@ -186,7 +202,10 @@ func fence(language string, lines []string) string {
 
 // codeSpan is inline code that its content can leave neither by backticks nor
 // by the bars of a table.
-func codeSpan(s string) string {
+func codeSpan(s string) string { return codeLine(s, width) }
+
+// codeLine is inline code of up to width characters.
+func codeLine(s string, width int) string {
 	s = harmless(strings.ReplaceAll(cut(visible(s), width), "|", "│"))
 	if strings.TrimSpace(s) == "" {
 		return ""

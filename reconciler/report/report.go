@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/poolwright/poolwright/provision"
 	"github.com/poolwright/poolwright/reconciler/apply"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
@@ -38,6 +39,10 @@ type Report struct {
 	// NotReady lists what was applied and did not become ready in time. It is
 	// absent from a report of a plan alone.
 	NotReady []NotReady `json:"notReady,omitempty"`
+	// Forecast is what the changes do to nodes, pods and money; nil where nobody
+	// asked for one. It may be set to what provision found: it is masked and
+	// escaped when it is shown.
+	Forecast *provision.Forecast `json:"forecast,omitempty"`
 }
 
 // Summary counts. Held changes count under their action as well; what is only
@@ -58,6 +63,9 @@ type Summary struct {
 	// hash shows other changes. It is made of masked values, so that nobody
 	// can try guesses of a secret on it.
 	Hash string `json:"hash"`
+	// Verdict is the report in one line for a person, see [Report.Verdict]; set
+	// where it is written as JSON with a forecast.
+	Verdict string `json:"verdict,omitempty"`
 	// Outcome counts what became of the changes; absent before they are tried.
 	Outcome *Tally `json:"outcome,omitempty"`
 }

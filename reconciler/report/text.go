@@ -91,12 +91,19 @@ func place(file string, line int) string {
 // Text writes the report for a terminal.
 func (r Report) Text(w io.Writer, o Options) error {
 	var b strings.Builder
+	f := r.forecast()
+	if f != nil {
+		b.WriteString(o.paint("bold", r.verdict(f, plainVoice())) + "\n")
+	}
 	b.WriteString(o.paint("bold", r.headline()) + "\n")
 	if s := r.outcomeLine(); s != "" {
 		b.WriteString(o.paint("bold", s) + "\n")
 	}
 	warnings, notes := r.Notes[:r.Summary.Warnings], r.Notes[r.Summary.Warnings:]
 	o.list(&b, "~", "Warnings", lines(warnings))
+	if f != nil {
+		o.text(&b, slices.Concat(o.danger(f, plainVoice()), o.rest(f, plainVoice())))
+	}
 	made, compared := r.divided()
 	if len(r.Changes) > manyChanges {
 		o.overview(&b, made, compared)
@@ -262,6 +269,9 @@ func (r Report) JSON(w io.Writer) error {
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
+	if r.Forecast = r.forecast(); r.Forecast != nil {
+		r.Summary.Verdict = r.Verdict()
+	}
 	if err := e.Encode(r); err != nil {
 		return fmt.Errorf("encoding the report: %w", err)
 	}

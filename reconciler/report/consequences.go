@@ -1,0 +1,335 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/poolwright/poolwright/provision"
+)
+
+// part is one part of the consequences, in words of ours around names that the
+// voice made harmless. The zero part is none.
+type part struct {
+	title, how string
+	// rows are a table, the first its head.
+	rows [][]string
+	// lines are sentences, short enough to be read by everybody.
+	lines []string
+	// folded are the lines for those who want to know more, below a summary;
+	// without one, below the title. They are plain text in any voice.
+	summary string
+	folded  []string
+}
+
+// few is how many lines are shown of a list that everybody reads, many of one
+// for those who want to know more. Both keep to Options.Lines.
+func (o Options) few() int {
+	if o.Lines < 0 {
+		return o.many()
+	}
+	return min(o.many(), fewLines)
+}
+
+func (o Options) many() int {
+	switch {
+	case o.Lines == 0:
+		return defaultLines
+	case o.Lines < 0:
+		return int(^uint(0) >> 1)
+	}
+	return o.Lines
+}
+
+// first are the first n of lines, and how many more there are.
+func first(lines []string, n int) []string {
+	if o := len(lines) - n; o > 0 {
+		return append(lines[:n:n], more(o))
+	}
+	return lines
+}
+
+func more(n int) string { return fmt.Sprintf("… and %d more (plan -o json has all)", n) }
+
+// rows are the head and the first n others.
+func (o Options) rows(rows [][]string, n int) [][]string {
+	if len(rows)-1 <= n {
+		return rows
+	}
+	return append(rows[:n+1:n+1], []string{fmt.Sprintf("… and %d more", len(rows)-1-n)})
+}
+
+// danger is what a reviewer must have seen.
+func (o Options) danger(f *provision.Forecast, v voice) []part {
+	return []part{o.removed(f, v), o.never(f, v), o.unscheduled(f, v)}
+}
+
+// rest is what else comes of the step, what matters most first.
+func (o Options) rest(f *provision.Forecast, v voice) []part {
+	waiting := part{title: fmt.Sprintf("Pods that find no node either way (%d)", podsIn(f.Fit.Waiting)), how: "bold"}
+	waiting.folded = first(reasons(f.Fit.Waiting, plainVoice()), o.many())
+	unknown := part{title: fmt.Sprintf("Cannot be told (%d)", len(f.Unknown)), how: "?"}
+	for _, s := range f.Unknown {
+		unknown.lines = append(unknown.lines, v.name(s))
+	}
+	unknown.lines = first(unknown.lines, o.few())
+	assumed := part{title: "The time holds if", how: "bold"}
+	for _, s := range f.Rollout.Assumed {
+		assumed.folded = append(assumed.folded, visible(s))
+	}
+	return []part{o.replaced(f, v), o.changed(f, v), o.drifted(f), o.scheduled(f, v), waiting, o.cost(f, v), unknown, assumed}
+}
+
+// empty reports whether there is nothing in it.
+func (p part) empty() bool { return len(p.rows)+len(p.lines)+len(p.folded) == 0 }
+
+// removed are the pools that go and what dies with them.
+func (o Options) removed(f *provision.Forecast, v voice) part {
+	out := part{title: fmt.Sprintf("Pools removed (%d)", len(f.Removed)), how: "-", summary: "The nodes that die"}
+	var nodes []provision.Node
+	for _, r := range f.Removed {
+		l := "pool " + v.name(r.Pool) + ": has no nodes"
+		if len(r.Nodes) > 0 {
+			l = fmt.Sprintf("pool %s: %s with %s at once, by no budget and before replacements are started",
+				v.name(r.Pool), conjugated(len(r.Nodes), "node", "die"), count(r.Pods, "pod"))
+		}
+		out.lines = append(out.lines, l)
+		nodes = append(nodes, r.Nodes...)
+	}
+	out.lines, out.folded = first(out.lines, o.few()), o.nodes(nodes, false)
+	return out
+}
+
+// never are the nodes that stay until somebody acts.
+func (o Options) never(f *provision.Forecast, v voice) part {
+	fate := judge(f)
+	out := part{title: fmt.Sprintf("Never replaced, unless somebody acts (%d)", fate.count()), how: "-"}
+	for _, p := range f.Pools {
+		if n := fate.full[p.Name]; n > 0 {
+			out.lines = append(out.lines, fmt.Sprintf("pool %s, %s: %s", v.name(p.Name), count(n, "node"), v.name(p.Pace.Full)))
+		}
+		if n := fate.closed[p.Name]; n > 0 {
+			out.lines = append(out.lines, fmt.Sprintf("pool %s, %s: its budget %s never allows one", v.name(p.Name), count(n, "node"), v.name(p.Pace.Limited)))
+		}
+	}
+	for _, n := range fate.blocked {
+		who := v.name(n.NodeClaim)
+		if n.Name != "" {
+			who += " (" + v.name(n.Name) + ")"
+		}
+		out.lines = append(out.lines, who+": "+strings.Join(v.blockers(n, func(b provision.Blocker) bool { return b.Forced == 0 && b.Kind != "starting" }), "; "))
+	}
+	out.lines = first(out.lines, o.few())
+	return out
+}
+
+// fewNames is how many names of pods or fields are shown where they are many.
+const fewNames = 3
+
+// blockers says what keeps a node, each reason once for all pods that it concerns.
+func (v voice) blockers(n provision.Node, which func(provision.Blocker) bool) []string {
+	var reasons []string
+	pods := map[string][]string{}
+	for _, b := range n.Blockers {
+		if !which(b) {
+			continue
+		}
+		r := v.blocker(b)
+		if !slices.Contains(reasons, r) {
+			reasons = append(reasons, r)
+		}
+		if b.Pod != (provision.Pod{}) {
+			pods[r] = append(pods[r], v.pod(b.Pod))
+		}
+	}
+	for i, r := range reasons {
+		if concerned := pods[r]; len(concerned) > 0 {
+			reasons[i] += ": " + enough(concerned)
+		}
+	}
+	if len(reasons) > fewNames {
+		reasons = append(reasons[:fewNames:fewNames], fmt.Sprintf("%d reasons more", len(reasons)-fewNames))
+	}
+	return reasons
+}
+
+func (v voice) blocker(b provision.Blocker) string {
+	var out string
+	switch b.Kind {
+	case "do-not-disrupt":
+		out = "annotated do-not-disrupt"
+	case "node":
+		out = "the node is annotated do-not-disrupt"
+	case "starting":
+		out = "the node is starting"
+	case "pdb":
+		names := make([]string, 0, len(b.Budgets))
+		for _, s := range b.Budgets {
+			names = append(names, v.name(s))
+		}
+		out = "PodDisruptionBudget " + enough(names) + " allows no eviction"
+	default:
+		out = v.name(b.Kind)
+	}
+	if b.Forced > 0 {
+		out += ", overruled after " + lasting(b.Forced)
+	}
+	return out
+}
+
+// lasting writes a time without the units that are zero.
+func lasting(d time.Duration) string {
+	s := d.Round(time.Second).String()
+	for _, zero := range []string{"m0s", "h0m"} {
+		if strings.HasSuffix(s, zero) {
+			s = s[:len(s)-2]
+		}
+	}
+	return s
+}
+
+// enough names the first few.
+func enough(names []string) string {
+	if len(names) <= fewNames {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:fewNames], ", "), len(names)-fewNames)
+}
+
+// unscheduled are the pods that lose their place, or never get one.
+func (o Options) unscheduled(f *provision.Forecast, v voice) part {
+	return part{
+		title: fmt.Sprintf("Pods that no longer find a node (%d)", podsIn(f.Fit.Unscheduled)), how: "-",
+		lines: first(reasons(f.Fit.Unscheduled, v), o.few()),
+	}
+}
+
+// reasons says each reason once, after the pods of which it is true.
+func reasons(list []provision.Placement, v voice) []string {
+	var whys []string
+	pods := map[string][]string{}
+	for _, p := range list {
+		if _, ok := pods[p.Why]; !ok {
+			whys = append(whys, p.Why)
+		}
+		pods[p.Why] = append(pods[p.Why], v.alike(p))
+	}
+	out := make([]string, 0, len(whys))
+	for _, why := range whys {
+		out = append(out, enough(pods[why])+": "+v.name(why))
+	}
+	return out
+}
+
+// alike names a pod and counts those of its shape.
+func (v voice) alike(p provision.Placement) string {
+	if p.Like == 0 {
+		return v.pod(p.Pod)
+	}
+	return fmt.Sprintf("%s (and %d like it)", v.pod(p.Pod), p.Like)
+}
+
+// scheduled are the pods that get a node by the step.
+func (o Options) scheduled(f *provision.Forecast, v voice) part {
+	out := part{title: fmt.Sprintf("Pods that find a node now (%d)", podsIn(f.Fit.Scheduled)), how: "+"}
+	for _, p := range f.Fit.Scheduled {
+		where := "on a node of no pool"
+		if p.Pool != "" {
+			where = "in pool " + v.name(p.Pool)
+		}
+		out.lines = append(out.lines, v.alike(p)+" "+where)
+	}
+	out.lines = first(out.lines, o.few())
+	return out
+}
+
+// replaced are the nodes that the step replaces: by pool, then in their order.
+func (o Options) replaced(f *provision.Forecast, v voice) part {
+	out := part{title: fmt.Sprintf("Nodes replaced (%d, with %s)", len(f.Replaced), count(f.Rollout.Pods, "pod")), how: "~", summary: "In this order"}
+	if len(f.Replaced) == 0 {
+		return part{}
+	}
+	rows := [][]string{{"Pool", "Nodes", "At once", "Because of"}}
+	for _, p := range f.Pools {
+		if p.Replaced > 0 {
+			rows = append(rows, []string{v.name(clip(p.Name, nameWidth)), fmt.Sprintf("%d of %d", p.Replaced, p.Nodes), v.pace(p.Pace), v.causes(f, p)})
+		}
+	}
+	out.rows, out.folded = o.rows(rows, o.many()), o.nodes(f.Replaced, false)
+	return out
+}
+
+// causes are Karpenter's reasons for replacing the pool's nodes, with the fields.
+func (v voice) causes(f *provision.Forecast, p provision.Pool) string {
+	var reasons []string
+	fields := map[string][]string{}
+	for _, n := range f.Replaced {
+		if n.Pool == p.Name && !slices.Contains(reasons, n.Reason) {
+			reasons = append(reasons, n.Reason)
+		}
+	}
+	for _, c := range p.Changes {
+		if c.Reason == "" {
+			continue
+		}
+		if !slices.Contains(reasons, c.Reason) {
+			reasons = append(reasons, c.Reason)
+		}
+		fields[c.Reason] = append(fields[c.Reason], v.name(strings.TrimSpace(c.Object+" "+c.Field)))
+	}
+	for i, r := range reasons {
+		reasons[i] = v.name(r)
+		if len(fields[r]) > 0 {
+			reasons[i] += ": " + enough(fields[r])
+		}
+	}
+	return strings.Join(reasons, "; ")
+}
+
+// pace says how many nodes at once, and which budget says so.
+func (v voice) pace(p provision.Pace) string {
+	out := strconv.Itoa(p.AtOnce)
+	if !p.Waits.IsZero() {
+		out += " until " + p.Waits.UTC().Format("2006-01-02 15:04") + " UTC"
+	}
+	if p.Limited != "" {
+		out += " (budget " + v.name(p.Limited) + ")"
+	}
+	return out
+}
+
+// changed are the pools that change without any node being replaced for it.
+func (o Options) changed(f *provision.Forecast, v voice) part {
+	out := part{how: "bold"}
+	for _, p := range f.Pools {
+		if p.Replaced > 0 || p.Action == "delete" || p.Action == "" && len(p.Changes) == 0 {
+			continue
+		}
+		l := "pool " + v.name(p.Name)
+		if p.Action == "create" {
+			out.lines = append(out.lines, l+" is new")
+			continue
+		}
+		var fields []string
+		for _, c := range p.Changes {
+			fields = append(fields, v.name(strings.TrimSpace(c.Object+" "+c.Field)))
+		}
+		if len(fields) > 0 {
+			l += ": " + enough(fields)
+		}
+		out.lines = append(out.lines, l)
+	}
+	out.title = fmt.Sprintf("Pools changed without replacing a node (%d)", len(out.lines))
+	out.lines = first(out.lines, o.few())
+	return out
+}
+
+// drifted are the nodes that are replaced with the step or without.
+func (o Options) drifted(f *provision.Forecast) part {
+	return part{
+		title: fmt.Sprintf("Nodes replaced anyway, as they drifted before (%d)", len(f.Drifted)), how: "bold",
+		folded: o.nodes(f.Drifted, true),
+	}
+}

@@ -1,0 +1,178 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/poolwright/poolwright/provision"
+)
+
+// hoursAMonth is what a month of use around the clock is commonly billed as.
+const hoursAMonth = 730
+
+// money is what the step does to the bill, in few words.
+func money(c provision.Cost, v voice) []string {
+	var out []string
+	if s := v.difference(c.Now, c.After); s != "" {
+		out = append(out, s)
+	}
+	if s := v.ceilings(c); strings.Contains(s, "→") {
+		out = append(out, "ceiling "+s)
+	}
+	return out
+}
+
+// difference is how much more or less is paid in an hour; empty for as much.
+func (v voice) difference(now, after provision.Amount) string {
+	whole, spot := after.Total()-now.Total(), after.Spot-now.Spot
+	switch {
+	case nothing(whole) && nothing(spot):
+		return ""
+	case nothing(spot):
+		return v.signed(whole) + "/h"
+	case nothing(whole - spot):
+		return v.signed(spot) + "/h spot"
+	}
+	return fmt.Sprintf("%s/h (%s spot)", v.signed(whole), v.signed(spot))
+}
+
+// ceilings is the most that the limits allow, before and after where they differ.
+func (v voice) ceilings(c provision.Cost) string {
+	bound := func(x *float64) string {
+		if x == nil {
+			return "none"
+		}
+		return v.dollars(*x)
+	}
+	was, is := bound(c.CeilingBefore), bound(c.Ceiling)
+	switch {
+	case was == is && c.Ceiling == nil:
+		return "none"
+	case was == is:
+		return is + "/h"
+	case c.Ceiling == nil:
+		return was + "/h → none"
+	}
+	return was + " → " + is + "/h"
+}
+
+// nothing reports whether an amount is too small to be one.
+func nothing(usd float64) bool { return math.Abs(usd) < 5e-5 }
+
+func (v voice) signed(usd float64) string {
+	switch {
+	case nothing(usd):
+		return "±" + v.dollars(0)
+	case usd < 0:
+		return "−" + v.dollars(-usd)
+	}
+	return "+" + v.dollars(usd)
+}
+
+// dollars writes an amount in dollars and cents, smaller ones in full.
+func (v voice) dollars(usd float64) string {
+	digits := 2
+	if !nothing(usd) && math.Abs(usd) < 0.01 {
+		digits = 4
+	}
+	whole, cents, _ := strings.Cut(strconv.FormatFloat(usd, 'f', digits, 64), ".")
+	for i := len(whole) - 3; i > 0 && whole[i-1] != '-'; i -= 3 {
+		whole = whole[:i] + "," + whole[i:]
+	}
+	return v.usd + whole + "." + cents
+}
+
+// amount is money with the spot part marked.
+func (v voice) amount(a provision.Amount) string {
+	switch {
+	case nothing(a.Spot):
+		return v.dollars(a.OnDemand)
+	case nothing(a.OnDemand):
+		return v.dollars(a.Spot) + " spot"
+	}
+	return v.dollars(a.OnDemand) + " + " + v.dollars(a.Spot) + " spot"
+}
+
+// cost is the part on money: a row for each pool that comes to cost another sum,
+// or may, and one for all.
+func (o Options) cost(f *provision.Forecast, v voice) part {
+	c := f.Cost
+	if nothing(c.Now.Total()) && nothing(c.After.Total()) && nothing(c.Floor) && c.Ceiling == nil && c.CeilingBefore == nil {
+		return part{}
+	}
+	out := part{title: "Cost in an hour", how: "bold", rows: [][]string{{"Pool", "Now", "After", "Floor", "Ceiling"}}}
+	same := 0
+	for _, p := range f.Pools {
+		changed := p.Action == "create" || p.Action == "delete" || v.difference(p.Cost.Now, p.Cost.After) != "" ||
+			strings.Contains(v.ceilings(p.Cost), "→")
+		if !changed && o.Lines >= 0 {
+			same++
+			continue
+		}
+		out.rows = append(out.rows, v.costRow(v.name(clip(p.Name, nameWidth)), p.Action, p.Cost))
+	}
+	out.rows = o.rows(out.rows, o.many())
+	if same > 0 && len(out.rows) > 1 {
+		out.lines = append(out.lines, count(same, "other pool")+" as before.")
+	}
+	out.rows = append(out.rows, v.costRow("all", "", c))
+	hours := o.hoursADay()
+	if month := hours / 24 * hoursAMonth; !nothing(c.Now.Total()) || !nothing(c.After.Total()) {
+		out.lines = append(out.lines, fmt.Sprintf("A month of %s hours a day: %s → %s.", strconv.FormatFloat(hours, 'g', 4, 64),
+			v.dollars(c.Now.Total()*month), v.dollars(c.After.Total()*month)))
+	}
+	for _, r := range f.Removed {
+		if r.Pods > 0 {
+			out.lines = append(out.lines, "What the pods of removed pools need elsewhere is not counted.")
+			break
+		}
+	}
+	return v.stamped(out, c.Prices)
+}
+
+// costRow is a pool's. A pool that comes had no ceiling before, one that goes has
+// none after: that is not to be without bound.
+func (v voice) costRow(name, action string, c provision.Cost) []string {
+	ceiling := v.ceilings(c)
+	switch {
+	case action == "delete":
+		ceiling = "gone"
+	case action == "create":
+		c.CeilingBefore = c.Ceiling
+		ceiling = v.ceilings(c)
+	}
+	return []string{name, v.amount(c.Now), v.amount(c.After), v.dollars(c.Floor), ceiling}
+}
+
+// stamped adds where the prices come from.
+func (v voice) stamped(out part, prices []provision.Price) part {
+	var said []string
+	for _, p := range prices {
+		basis := map[string]string{
+			"listed": "as listed for the region", "other-region": "of another region, as the region's are not listed",
+			"estimated": "estimated by a model",
+		}[p.Basis]
+		if basis == "" {
+			basis = v.name(p.Basis)
+		}
+		kind := map[string]string{"on-demand": "on-demand", "spot": "spot"}[p.CapacityType]
+		if kind == "" {
+			kind = v.name(p.CapacityType)
+		}
+		said = append(said, fmt.Sprintf("%s %s (%s)", kind, basis, v.name(p.Date)))
+	}
+	if len(said) > 0 {
+		out.lines = append(out.lines, "Prices before tax and discounts: "+strings.Join(said, "; ")+".")
+	}
+	return out
+}
+
+// hoursADay is the stated use, within what a day has.
+func (o Options) hoursADay() float64 {
+	if o.HoursADay <= 0 || o.HoursADay > 24 {
+		return 24
+	}
+	return o.HoursADay
+}

@@ -1,0 +1,103 @@
+package report
+
+import "github.com/poolwright/poolwright/provision"
+
+// forecast is the Forecast as it is shown: secrets masked by their shape, lists
+// never null. Every renderer goes through it, so that the field may be set to
+// whatever provision found. Nil where there is none.
+func (r Report) forecast() *provision.Forecast {
+	if r.Forecast == nil {
+		return nil
+	}
+	f := *r.Forecast
+	f.Pools = each(f.Pools, cleanPool)
+	f.Replaced = each(f.Replaced, cleanNode)
+	f.Drifted = each(f.Drifted, cleanNode)
+	f.Removed = each(f.Removed, func(x provision.Removal) provision.Removal {
+		x.Pool, x.Nodes = clean(x.Pool), each(x.Nodes, cleanNode)
+		return x
+	})
+	f.Rollout.Assumed = each(f.Rollout.Assumed, clean)
+	f.Fit = provision.Fit{
+		Scheduled:   each(f.Fit.Scheduled, cleanPlacement),
+		Unscheduled: each(f.Fit.Unscheduled, cleanPlacement),
+		Waiting:     each(f.Fit.Waiting, cleanPlacement),
+	}
+	f.Cost.Prices = each(f.Cost.Prices, cleanPrice)
+	f.Unknown = each(f.Unknown, clean)
+	return &f
+}
+
+// each is a new list of what f makes of the entries, never nil.
+func each[T any](in []T, f func(T) T) []T {
+	out := make([]T, 0, len(in))
+	for _, e := range in {
+		out = append(out, f(e))
+	}
+	return out
+}
+
+// clean masks what is a secret by its shape.
+func clean(s string) string { return redact(s, func(string) string { return masked }) }
+
+func cleanPool(p provision.Pool) provision.Pool {
+	p.Name = clean(p.Name)
+	p.Changes = each(p.Changes, func(c provision.Change) provision.Change {
+		c.Object, c.Field, c.Reason = clean(c.Object), clean(c.Field), clean(c.Reason)
+		return c
+	})
+	p.Cost.Prices = each(p.Cost.Prices, cleanPrice)
+	p.Pace.Limited, p.Pace.Full = clean(p.Pace.Limited), clean(p.Pace.Full)
+	return p
+}
+
+func cleanNode(n provision.Node) provision.Node {
+	n.NodeClaim, n.Name, n.Pool, n.Reason = clean(n.NodeClaim), clean(n.Name), clean(n.Pool), clean(n.Reason)
+	n.InstanceType, n.CapacityType, n.Zone = clean(n.InstanceType), clean(n.CapacityType), clean(n.Zone)
+	n.Fields, n.Pods = each(n.Fields, clean), each(n.Pods, cleanPod)
+	n.Blockers = each(n.Blockers, func(b provision.Blocker) provision.Blocker {
+		b.Pod, b.Budgets = cleanPod(b.Pod), each(b.Budgets, clean)
+		return b
+	})
+	return n
+}
+
+func cleanPrice(p provision.Price) provision.Price {
+	return provision.Price{CapacityType: clean(p.CapacityType), Basis: clean(p.Basis), Date: clean(p.Date)}
+}
+
+func cleanPod(p provision.Pod) provision.Pod {
+	return provision.Pod{Namespace: clean(p.Namespace), Name: clean(p.Name)}
+}
+
+func cleanPlacement(p provision.Placement) provision.Placement {
+	p.Pod, p.Pool, p.Why = cleanPod(p.Pod), clean(p.Pool), clean(p.Why)
+	return p
+}
+
+// voice is how a format shows what is not ours: a name, a reason, a sentence.
+type voice struct {
+	// name makes a string harmless for the format.
+	name func(string) string
+	// usd is the dollar sign. In Markdown two of them can make a formula of
+	// what is between.
+	usd string
+}
+
+func plainVoice() voice {
+	return voice{name: func(s string) string { return cut(visible(s), lineLimit) }, usd: "$"}
+}
+
+func markdownVoice() voice {
+	return voice{usd: `\$`, name: func(s string) string {
+		if c := codeLine(s, lineLimit); c != "" {
+			return c
+		}
+		return "`?`"
+	}}
+}
+
+// pod names a pod.
+func (v voice) pod(p provision.Pod) string { return v.name(podName(p)) }
+
+func podName(p provision.Pod) string { return p.Namespace + "/" + p.Name }

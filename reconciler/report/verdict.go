@@ -1,0 +1,252 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/poolwright/poolwright/provision"
+)
+
+// Verdict is the report in one harmless line of plain text: what the change is
+// and, with a forecast, what it does to nodes, pods and money. It names at most
+// one thing of a repository, a pool, shortened.
+func (r Report) Verdict() string {
+	f := r.forecast()
+	if f == nil {
+		return r.headline()
+	}
+	return r.verdict(f, plainVoice())
+}
+
+// nameWidth is how much is shown of a name in a line of many.
+const nameWidth = 63
+
+func (r Report) verdict(f *provision.Forecast, v voice) string {
+	parts := r.extent()
+	fate := judge(f)
+	parts = append(parts, fate.nodes(f, v)...)
+	if n := podsIn(f.Fit.Unscheduled); n > 0 {
+		parts = append(parts, count(n, "pod")+" without a node")
+	}
+	parts = append(parts, money(f.Cost, v)...)
+	if n := len(f.Unknown); n > 0 {
+		parts = append(parts, count(n, "thing")+" cannot be told")
+	}
+	return strings.Join(parts, " · ")
+}
+
+// extent is how much the plan changes, and what keeps it from being all.
+func (r Report) extent() []string {
+	objects, inAWS := 0, 0
+	for _, c := range r.Changes {
+		switch {
+		case c.Compared:
+		case c.Target == "aws":
+			inAWS++
+		default:
+			objects++
+		}
+	}
+	var out []string
+	if r.Summary.Problems > 0 {
+		out = append(out, count(r.Summary.Problems, "problem"))
+	}
+	if objects > 0 {
+		out = append(out, count(objects, "object"))
+	}
+	if inAWS > 0 {
+		out = append(out, fmt.Sprintf("%d AWS", inAWS))
+	}
+	if objects+inAWS == 0 {
+		out = append(out, "no changes")
+	}
+	if r.Summary.Held > 0 {
+		out = append(out, fmt.Sprintf("%d held", r.Summary.Held))
+	}
+	if r.Summary.Unknown > 0 {
+		out = append(out, fmt.Sprintf("%d not compared", r.Summary.Unknown))
+	}
+	return out
+}
+
+// fate sorts the nodes that are to be replaced and never are.
+type fate struct {
+	// blocked are those that something on them keeps.
+	blocked []provision.Node
+	// closed and full count the others of a pool whose budgets never allow one,
+	// and of a pool that has no room for a replacement.
+	closed, full map[string]int
+	// unexplained is true when the forecast knows of such nodes and says not which.
+	unexplained bool
+}
+
+func judge(f *provision.Forecast) fate {
+	out := fate{closed: map[string]int{}, full: map[string]int{}}
+	pools := map[string]provision.Pace{}
+	for _, p := range f.Pools {
+		pools[p.Name] = p.Pace
+	}
+	starting := 0
+	for _, n := range f.Replaced {
+		pace := pools[n.Pool]
+		switch {
+		case keptForGood(n):
+			out.blocked = append(out.blocked, n)
+		case pace.Full != "":
+			out.full[n.Pool]++
+		case shut(pace):
+			out.closed[n.Pool]++
+		case len(n.Blockers) > 0:
+			starting++
+		}
+	}
+	out.unexplained = f.Rollout.Never && out.count()+starting == 0
+	return out
+}
+
+// keptForGood reports whether somebody must act before the node is replaced. A
+// node that is starting becomes ready, or Karpenter removes it.
+func keptForGood(n provision.Node) bool {
+	for _, b := range n.Blockers {
+		if b.Forced == 0 && b.Kind != "starting" {
+			return true
+		}
+	}
+	return false
+}
+
+// shut reports whether the pool's budget is one of no nodes that never opens.
+// That none is allowed now may also mean that as many are on their way.
+func shut(p provision.Pace) bool {
+	number, _, _ := strings.Cut(p.Limited, " ")
+	n, err := strconv.Atoi(strings.TrimSuffix(number, "%"))
+	return p.AtOnce == 0 && p.Waits.IsZero() && err == nil && n == 0
+}
+
+func (x fate) count() int { return len(x.blocked) + total(x.closed) + total(x.full) }
+
+func total(counts map[string]int) int {
+	n := 0
+	for _, c := range counts {
+		n += c
+	}
+	return n
+}
+
+// nodes says what becomes of the nodes there are.
+func (x fate) nodes(f *provision.Forecast, v voice) []string {
+	var out []string
+	pools, dying := 0, 0
+	for _, r := range f.Removed {
+		if len(r.Nodes) > 0 {
+			pools, dying = pools+1, dying+len(r.Nodes)
+		}
+	}
+	switch {
+	case pools == 1:
+		out = append(out, fmt.Sprintf("%s with pool %s", conjugated(dying, "node", "die"), v.name(clip(onlyRemoved(f), nameWidth))))
+	case pools > 1:
+		out = append(out, fmt.Sprintf("%s with %s", conjugated(dying, "node", "die"), count(pools, "pool")))
+	}
+	all, stuck := len(f.Replaced), x.count()
+	switch {
+	case all == 0 && dying > 0:
+	case all == 0 && len(f.Unknown) > 0:
+		out = append(out, "no node is known to be replaced")
+	case all == 0:
+		out = append(out, "no node is replaced")
+	case stuck > 0:
+		out = append(out, fmt.Sprintf("%d of %s replaced%s", all-stuck, count(all, "node"), within(f.Rollout)), "never: "+x.why())
+	default:
+		out = append(out, count(all, "node")+" replaced"+within(f.Rollout))
+	}
+	if x.unexplained {
+		out = append(out, "never: some of them")
+	}
+	return out
+}
+
+func onlyRemoved(f *provision.Forecast) string {
+	for _, r := range f.Removed {
+		if len(r.Nodes) > 0 {
+			return r.Pool
+		}
+	}
+	return ""
+}
+
+// why counts the nodes that stay by what keeps them.
+func (x fate) why() string {
+	var out []string
+	for _, c := range []struct {
+		n    int
+		what string
+	}{{len(x.blocked), "blocked"}, {total(x.closed), "closed by a budget"}, {total(x.full), "without room beside"}} {
+		if c.n == x.count() {
+			return count(c.n, "node") + " " + c.what
+		}
+		if c.n > 0 {
+			out = append(out, fmt.Sprintf("%d %s", c.n, c.what))
+		}
+	}
+	return count(x.count(), "node") + " (" + strings.Join(out, ", ") + ")"
+}
+
+// within is the range of time that the replacing takes.
+func within(r provision.Rollout) string {
+	if r.MaxMinutes == 0 {
+		return ""
+	}
+	return " in " + span(r.MinMinutes, r.MaxMinutes)
+}
+
+// span writes a range of minutes in the unit that suits its end, rounded so that
+// it grows wider, never narrower.
+func span(least, most int) string {
+	unit, name := 1, "min"
+	switch {
+	case most > 3*24*60:
+		unit, name = 24*60, "days"
+	case most > 180:
+		unit, name = 60, "h"
+	}
+	tenths := func(minutes int, round func(float64) float64) string {
+		if unit == 1 {
+			return strconv.Itoa(minutes)
+		}
+		return strconv.FormatFloat(round(float64(minutes)*10/float64(unit))/10, 'f', -1, 64)
+	}
+	from, to := tenths(least, math.Floor), tenths(most, math.Ceil)
+	if from == to {
+		return to + " " + name
+	}
+	return from + "–" + to + " " + name
+}
+
+// podsIn counts pods with those of their shape.
+func podsIn(list []provision.Placement) int {
+	n := 0
+	for _, p := range list {
+		n += 1 + p.Like
+	}
+	return n
+}
+
+// conjugated writes a number, its noun and a verb.
+func conjugated(n int, noun, verb string) string {
+	if n == 1 {
+		verb += "s"
+	}
+	return count(n, noun) + " " + verb
+}
+
+// clip shortens s to width runes, the last of which says so.
+func clip(s string, width int) string {
+	r := []rune(s)
+	if len(r) <= width {
+		return s
+	}
+	return string(r[:width-1]) + "…"
+}
