@@ -14,8 +14,9 @@ import (
 )
 
 // Live returns the DevicePlugin that counts in a cluster, and those that do not:
-// of several, the oldest counts, so that a second one changes nothing by coming.
-// It is nil where there is none.
+// of several, the oldest counts that is not being deleted, so that a second
+// one changes nothing by coming, and takes over when the first one goes. It is nil
+// where there is none.
 func Live(ctx context.Context, reader client.Reader) (counts *v1alpha1.DevicePlugin, others []v1alpha1.DevicePlugin, err error) {
 	var list v1alpha1.DevicePluginList
 	if err := reader.List(ctx, &list); err != nil {
@@ -25,9 +26,16 @@ func Live(ctx context.Context, reader client.Reader) (counts *v1alpha1.DevicePlu
 		return nil, nil, nil
 	}
 	slices.SortFunc(list.Items, func(a, b v1alpha1.DevicePlugin) int {
-		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(leaving(a)-leaving(b), a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 	})
 	return &list.Items[0], list.Items[1:], nil
+}
+
+func leaving(p v1alpha1.DevicePlugin) int {
+	if p.DeletionTimestamp.IsZero() {
+		return 0
+	}
+	return 1
 }
 
 // LiveSharing is the Sharing of the DevicePlugin that counts; the zero one where

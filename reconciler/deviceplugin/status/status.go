@@ -187,12 +187,12 @@ func verdict(s v1alpha1.DevicePluginStatus, refused []string, now time.Time) (me
 		return metav1.ConditionFalse, "PoolsHeld", "No GPU node is launched for " + strings.Join(held, ", ") + ", because nodes never offered their GPUs: see status.pools"
 	case len(troubled) > 0:
 		return metav1.ConditionFalse, "NodesInTrouble", few(troubled)
-	case s.UpdatedNodes < s.Nodes || len(rolling) > 0:
-		message := fmt.Sprintf("%d of %d nodes run the declared plugin and offer what their profile says", s.UpdatedNodes, s.Nodes)
-		if len(rolling) > 0 {
-			message += "; " + few(rolling)
-		}
-		return metav1.ConditionTrue, "Progressing", message
+	case len(rolling) > 0:
+		// What is declared is not in force on nodes that pods use: whoever waits for
+		// Ready after a push waits for this.
+		return metav1.ConditionFalse, "RollingOut", few(rolling)
+	case s.UpdatedNodes < s.Nodes:
+		return metav1.ConditionTrue, "NodesStarting", fmt.Sprintf("%d of %d nodes offer what their profile says, the others are starting", s.UpdatedNodes, s.Nodes)
 	}
 	return metav1.ConditionTrue, "Offered", fmt.Sprintf("%d of %d nodes offer what their profile says", s.UpdatedNodes, s.Nodes)
 }
@@ -209,8 +209,8 @@ func few(list []string) string {
 // conclude sets the conditions and what generation they are about.
 func conclude(plugin *v1alpha1.DevicePlugin, ready metav1.ConditionStatus, reason, message string) {
 	progressing := metav1.Condition{Type: "Progressing", Status: metav1.ConditionFalse, Reason: "Settled", Message: "No node starts and no plugin is replaced"}
-	if reason == "Progressing" || plugin.Status.UpdatedNodes < plugin.Status.Nodes {
-		progressing.Status, progressing.Reason, progressing.Message = metav1.ConditionTrue, "Progressing", message
+	if reason == "RollingOut" || plugin.Status.UpdatedNodes < plugin.Status.Nodes {
+		progressing.Status, progressing.Reason, progressing.Message = metav1.ConditionTrue, reason, message
 	}
 	for _, condition := range []metav1.Condition{{Type: "Ready", Status: ready, Reason: reason, Message: message}, progressing} {
 		condition.ObservedGeneration = plugin.Generation

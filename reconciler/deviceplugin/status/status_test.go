@@ -111,8 +111,8 @@ func TestTheConditionReadyNamesTheWorst(t *testing.T) {
 	}{
 		"no node at all":               {nil, nil, nil, "True Offered: 0 of 0 nodes offer what their profile says"},
 		"all is offered":               {[]gpu.PoolState{fine}, nil, nil, "True Offered: 2 of 2 nodes offer what their profile says"},
-		"a node starts":                {[]gpu.PoolState{fine, starting}, nil, nil, "True Progressing: 3 of 4 nodes run the declared plugin and offer what their profile says"},
-		"a rollout waits":              {[]gpu.PoolState{fine}, map[string]string{"a": "1 of 2 replaced"}, nil, "True Progressing: 2 of 2 nodes run the declared plugin and offer what their profile says; a: 1 of 2 replaced"},
+		"a node starts":                {[]gpu.PoolState{fine, starting}, nil, nil, "True NodesStarting: 3 of 4 nodes offer what their profile says, the others are starting"},
+		"a rollout waits":              {[]gpu.PoolState{fine}, map[string]string{"a": "1 of 2 replaced"}, nil, "False RollingOut: a: 1 of 2 replaced"},
 		"a node is in trouble":         {[]gpu.PoolState{starting, trouble}, nil, nil, "False NodesInTrouble: n1: NoDriver"},
 		"a pool is held":               {[]gpu.PoolState{trouble, held}, nil, nil, "False PoolsHeld: No GPU node is launched for d until 2026-11-20T12:05:00Z, because nodes never offered their GPUs: see status.pools"},
 		"a hold is over":               {[]gpu.PoolState{freed}, nil, nil, "True Offered: 0 of 0 nodes offer what their profile says"},
@@ -197,5 +197,21 @@ func TestAStatusThatIsTrueIsNotWrittenAgain(t *testing.T) {
 	f.run(t)
 	if after := version(); after != before {
 		t.Errorf("version %s became %s", before, after)
+	}
+}
+
+func TestOneThatIsBeingDeletedDoesNotCountBesideAnother(t *testing.T) {
+	old := plugin("old", time.Hour)
+	old.Finalizers, old.DeletionTimestamp = []string{"foregroundDeletion"}, &metav1.Time{Time: now()}
+	old.Spec.Profiles = []v1alpha1.GPUProfile{{Name: "old", NodePools: []string{"gpu"}}}
+	successor := plugin("new", time.Minute)
+	successor.Spec.Profiles = []v1alpha1.GPUProfile{{Name: "new", NodePools: []string{"gpu"}}}
+	sharing, err := status.LiveSharing(newFixture(t, old, successor).client)(t.Context())
+	if profile, _ := sharing.For("gpu"); err != nil || profile.Name != "new" {
+		t.Errorf("profile %q counts, %v", profile.Name, err)
+	}
+	sharing, err = status.LiveSharing(newFixture(t, old).client)(t.Context())
+	if _, served := sharing.For("gpu"); err != nil || served {
+		t.Errorf("one that goes alone serves %t, %v", served, err)
 	}
 }
