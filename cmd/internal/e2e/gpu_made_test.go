@@ -139,20 +139,25 @@ func (l *gpuLives) profileLeaves(g gpuScene) {
 	}
 	l.drop(profile)
 	g.commits("Have no such pool any longer", map[string]string{"device-plugin.yaml": l.text(), profile + ".yaml": ""})
-	word := g.asksToConfirm("nvidia-device-plugin-"+profile, "NodePool.karpenter.sh/"+profile, "1 node")
+	g.asksToConfirm("nvidia-device-plugin-"+profile, "NodePool.karpenter.sh/"+profile, "1 node")
 	if diff := cmp.Diff(running, g.runningPods(profile)); diff != "" {
 		g.Errorf("before anybody confirmed, the pods changed:\n%s", diff)
 	}
 	if still, err := g.made(profile); err != nil || still["DaemonSet/nvidia-device-plugin-"+profile] == "" {
 		g.Errorf("before anybody confirmed, of the profile there is %v, %v", still, err)
 	}
-	g.annotates(v1alpha1.ConfirmAnnotation, word)
+	confirmed := ""
 	g.until("nothing of the profile is left", func() error {
 		left, err := g.made(profile)
-		if err == nil && len(left)+len(g.living(profile)) > 0 {
-			err = fmt.Errorf("there is %v, instances %v", left, g.living(profile))
+		if err != nil || len(left)+len(g.living(profile)) == 0 {
+			return err
 		}
-		return err
+		// The word is another when less is to be deleted: it is read again.
+		if word, err := g.wordToConfirm(); err == nil && word != confirmed {
+			g.annotates(v1alpha1.ConfirmAnnotation, word)
+			confirmed = word
+		}
+		return fmt.Errorf("there is %v, instances %v", left, g.living(profile))
 	})
 	g.until("the Sync is ready", func() error {
 		sync, err := g.sync()
@@ -167,30 +172,41 @@ func (l *gpuLives) profileLeaves(g gpuScene) {
 	}
 }
 
-// asksToConfirm waits until the Sync holds a deletion back, in the words, and
-// returns the word that allows it.
-func (g gpuScene) asksToConfirm(words ...string) (word string) {
+// asksToConfirm waits until the Sync holds a deletion back, and says so in the
+// words.
+func (g gpuScene) asksToConfirm(words ...string) {
 	g.Helper()
 	g.until("the Sync holds back what it would delete", func() error {
+		if _, err := g.wordToConfirm(); err != nil {
+			return err
+		}
 		sync, err := g.sync()
 		if err != nil {
 			return err
 		}
-		ready := meta.FindStatusCondition(sync.Status.Conditions, "Ready")
-		if ready == nil || ready.Reason != "PruneHeld" || sync.Status.LastAttemptedRevision != g.git.repo.revision() {
-			return fmt.Errorf("Ready is %+v", ready)
-		}
+		message := meta.FindStatusCondition(sync.Status.Conditions, "Ready").Message
 		for _, part := range words {
-			if !strings.Contains(ready.Message, part) {
-				g.Errorf("it does not speak of %q: %s", part, ready.Message)
+			if !strings.Contains(message, part) {
+				return fmt.Errorf("it does not speak of %q: %s", part, message)
 			}
 		}
-		found := confirmation.FindStringSubmatch(ready.Message)
-		if found == nil {
-			return fmt.Errorf("there is no word in: %s", ready.Message)
-		}
-		word = found[1]
 		return nil
 	})
-	return word
+}
+
+// wordToConfirm is the word that allows what is held back now.
+func (g gpuScene) wordToConfirm() (string, error) {
+	sync, err := g.sync()
+	if err != nil {
+		return "", err
+	}
+	ready := meta.FindStatusCondition(sync.Status.Conditions, "Ready")
+	if ready == nil || ready.Reason != "PruneHeld" || sync.Status.LastAttemptedRevision != g.git.repo.revision() {
+		return "", fmt.Errorf("Ready is %+v", ready)
+	}
+	found := confirmation.FindStringSubmatch(ready.Message)
+	if found == nil {
+		return "", fmt.Errorf("there is no word in: %s", ready.Message)
+	}
+	return found[1], nil
 }
