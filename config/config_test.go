@@ -147,6 +147,8 @@ func TestTheControllersRolesGrantWhatTheProcessUses(t *testing.T) {
 		{everywhere, "poolwright.dev", "syncs/status", []string{"patch"}},
 		{everywhere, "poolwright.dev", "clusters", []string{"get", "list", "watch"}},
 		{everywhere, "poolwright.dev", "clusters/status", []string{"patch"}},
+		{everywhere, "poolwright.dev", "deviceplugins", []string{"get", "list", "watch"}},
+		{everywhere, "poolwright.dev", "deviceplugins/status", []string{"patch"}},
 		{everywhere, "apiextensions.k8s.io", "customresourcedefinitions", []string{"get", "create", "update", "patch"}},
 		{everywhere, "", "namespaces", []string{"get", "create"}},
 		{inside, "poolwright.dev", "syncs", []string{"update"}}, // finalizers
@@ -173,8 +175,6 @@ func TestTheRoleForGPUsGrantsWhatItsControllersUse(t *testing.T) {
 		group, resource string
 		verbs           []string
 	}{
-		{everywhere, "poolwright.dev", "deviceplugins", []string{"get", "list", "watch"}},
-		{everywhere, "poolwright.dev", "deviceplugins/status", []string{"patch"}},
 		{everywhere, "", "nodes", []string{"get", "list", "watch", "patch"}},
 		{everywhere, "", "pods", []string{"get", "list", "watch"}},
 		{everywhere, "apps", "daemonsets", []string{"get", "list", "watch"}},

@@ -41,7 +41,7 @@ type gpus struct {
 }
 
 // newGPUs prepares the view of nodes and plugins, and remembers which pools an
-// earlier process held back.
+// earlier process held back. What it cannot read now it reads on leadership.
 func newGPUs(ctx context.Context, a *attempt) (*gpus, error) {
 	ours, err := labels.NewRequirement(gpu.ProfileLabel, selection.Exists, nil)
 	if err != nil {
@@ -66,7 +66,10 @@ func newGPUs(ctx context.Context, a *attempt) (*gpus, error) {
 		seen: seen, book: gpuhold.NewBook(clock.RealClock{}),
 		sharing: status.LiveSharing(seen.GetCache()), changed: make(chan event.GenericEvent, 1),
 	}
-	return g, g.remember(ctx, a.direct)
+	if err := g.remember(ctx, a.direct); err != nil {
+		a.cfg.Logger.Info("Not known yet which pools were held back", "because", err.Error())
+	}
+	return g, nil
 }
 
 // slim drops of a node what nobody here reads and what there is much of.
