@@ -28,7 +28,7 @@ func daemonSet(spec v1alpha1.DevicePluginSpec, p gpu.Profile, c config, on selec
 	pod["affinity"] = map[string]any{"nodeAffinity": map[string]any{
 		"requiredDuringSchedulingIgnoredDuringExecution": map[string]any{"nodeSelectorTerms": []any{
 			// A pool may have nodes with and without GPUs.
-			map[string]any{"matchExpressions": append(on.requirements(true), oneOf(manufacturerLabel, manufacturer))},
+			map[string]any{"matchExpressions": append(on.requirements(), oneOf(manufacturerLabel, manufacturer))},
 		}},
 	}}
 	pod["tolerations"] = tolerations(spec)

@@ -120,14 +120,13 @@ func (e *expansion) expand() {
 
 // profile makes everything of one profile.
 func (e *expansion) profile(from state.Item, spec v1alpha1.DevicePluginSpec, profile gpu.Profile) {
-	pools := e.selection(profile)
-	if on, some := pools.without(e.builtin()); some {
+	if on, some := e.selection(profile).without(e.builtin()); some {
 		config := configure(profile)
 		e.make(from, "", "ConfigMap", "v1", config.object())
 		e.make(from, "apps", "DaemonSet", "v1", daemonSet(spec, profile, config, on))
 	}
-	for _, count := range gpuCounts() {
-		e.make(from, "karpenter.sh", "NodeOverlay", "v1alpha1", overlay(profile, pools, count))
+	for _, overlay := range e.overlays(profile) {
+		e.make(from, "karpenter.sh", "NodeOverlay", "v1alpha1", overlay)
 	}
 }
 

@@ -80,7 +80,7 @@ func sound(item state.Item) error {
 	switch {
 	case metadata["name"] != item.Key.Name || namespace != item.Key.Namespace || item.Object["kind"] != item.Key.Kind:
 		return fmt.Errorf("the object says %v", metadata)
-	case len(validation.IsDNS1123Subdomain(item.Key.Name)) > 0 || len(item.Key.Name) > validation.LabelValueMaxLength:
+	case len(validation.IsDNS1123Subdomain(item.Key.Name)) > 0 || item.Key.Kind != "NodeOverlay" && len(item.Key.Name) > validation.LabelValueMaxLength:
 		return fmt.Errorf("this is no name")
 	case item.Origin.File != "DevicePlugin" || item.Version == "" || item.Key.Target != "cluster":
 		return fmt.Errorf("it comes from %v in version %q", item.Origin, item.Version)

@@ -13,30 +13,58 @@ import (
 // needs one of its own.
 func gpuCounts() []int { return []int{1, 2, 4, 8, 16} }
 
-// overlayWeight is the highest there is: what the plugin offers is a fact, and no
-// overlay of somebody else's may hide it from the scheduler.
-const overlayWeight = 10_000
+// The weights of overlays. They are the highest there are: what the plugin offers is
+// a fact, and no overlay of somebody else's may hide it from the scheduler. They
+// differ, because Karpenter takes two overlays of one weight over one resource of one
+// pool for a conflict, and then drops one of them in all pools: a pool that is just
+// moving to or from the default profile may have both, and its own must win.
+const (
+	poolWeight = 10_000
+	restWeight = poolWeight - 1
+)
 
-// overlay tells Karpenter what a node with that many GPUs offers under a profile.
-// Profiles of whole GPUs have theirs too: going to shares and back is then a change
-// of numbers, whose order is known.
-func overlay(p gpu.Profile, pools selection, gpus int) map[string]any {
+// overlays tell Karpenter what nodes offer under a profile: those of each pool that
+// it names by overlays of the pool's own, and those of pools that nobody names by
+// the default profile's.
+//
+// A pool that moves between two profiles that name it keeps its overlays, which say
+// other numbers then. So there is no moment in which it has none or two, and whether
+// its numbers change before the plugin or after it is known from the numbers.
+// Profiles of whole GPUs have overlays too: going to shares and back is then such a
+// change. To or from the default profile, a pool's overlays come or go as a whole;
+// who wants that order there too names the pool in the default profile.
+func (e *expansion) overlays(p gpu.Profile) []map[string]any {
+	var out []map[string]any
+	for _, count := range gpuCounts() {
+		for _, pool := range p.Pools {
+			out = append(out, overlay(p, count, "-"+pool, poolWeight, []any{oneOf(poolLabel, pool)}))
+		}
+		if p.Name != e.sharing.Default {
+			continue
+		}
+		// Karpenter asks overlays about pools, which all have a name: nothing but
+		// pools needs to be kept out.
+		var named []any
+		if pools := e.sharing.Others(""); len(pools) > 0 {
+			named = append(named, noneOf(poolLabel, pools...))
+		}
+		out = append(out, overlay(p, count, "", restWeight, named))
+	}
+	return out
+}
+
+// overlay is that of nodes with a number of GPUs in some pools.
+func overlay(p gpu.Profile, gpus int, suffix string, weight int64, pools []any) map[string]any {
 	count := strconv.Itoa(gpus)
-	object := named("karpenter.sh/v1alpha1", "NodeOverlay", "", "poolwright-gpu-"+p.Name+"-"+count, p.Name)
+	object := named("karpenter.sh/v1alpha1", "NodeOverlay", "", "poolwright-gpu-"+count+suffix, p.Name)
 	offer := p.Offer(gpus)
 	capacity := map[string]any{}
 	for _, name := range slices.Sorted(maps.Keys(offer)) {
 		capacity[string(name)] = strconv.FormatInt(offer[name], 10)
 	}
-	// Karpenter asks overlays about pools, which all have a name: nothing but
-	// pools needs to be kept out.
-	requirements := []any{}
-	if !pools.allBut || len(pools.names) > 0 {
-		requirements = pools.requirements(false)
-	}
 	object["spec"] = map[string]any{
-		"weight":       int64(overlayWeight),
-		"requirements": append(requirements, oneOf(manufacturerLabel, manufacturer), oneOf(countLabel, count)),
+		"weight":       weight,
+		"requirements": append(slices.Clone(pools), oneOf(manufacturerLabel, manufacturer), oneOf(countLabel, count)),
 		"capacity":     capacity,
 	}
 	return object

@@ -43,23 +43,24 @@ func (s selection) without(out []string) (selection, bool) {
 }
 
 // requirements select the pools' nodes. A label that must not have a value need not
-// be there either: where that matters, it is asked for too.
-func (s selection) requirements(labelled bool) []any {
-	var out []any
-	if s.allBut && (labelled || len(s.names) == 0) {
-		out = append(out, map[string]any{"key": poolLabel, "operator": "Exists"})
+// be there either, so it is asked for too.
+func (s selection) requirements() []any {
+	if !s.allBut {
+		return []any{oneOf(poolLabel, s.names...)}
 	}
-	switch {
-	case !s.allBut:
-		out = append(out, oneOf(poolLabel, s.names...))
-	case len(s.names) > 0:
-		out = append(out, map[string]any{"key": poolLabel, "operator": "NotIn", "values": list(s.names)})
+	out := []any{map[string]any{"key": poolLabel, "operator": "Exists"}}
+	if len(s.names) > 0 {
+		out = append(out, noneOf(poolLabel, s.names...))
 	}
 	return out
 }
 
 func oneOf(key string, values ...string) map[string]any {
 	return map[string]any{"key": key, "operator": "In", "values": list(values)}
+}
+
+func noneOf(key string, values ...string) map[string]any {
+	return map[string]any{"key": key, "operator": "NotIn", "values": list(values)}
 }
 
 func list(values []string) []any {

@@ -99,7 +99,7 @@ func TestAChangeOfSharesGoesThroughInItsOrder(t *testing.T) {
 			t.Errorf("%s: %s", step.name, got)
 		}
 		b.settled(set)
-		overlay := b.get("karpenter.sh/v1alpha1", "NodeOverlay", "poolwright-gpu-"+b.ns+"-4")
+		overlay := b.get("karpenter.sh/v1alpha1", "NodeOverlay", "poolwright-gpu-4-"+b.ns)
 		if got, _, _ := unstructured.NestedString(overlay.Object, "spec", "capacity", "nvidia.com/gpu"); got != fmt.Sprint(4*step.replicas) {
 			t.Errorf("%s: the overlay says %s", step.name, got)
 		}
@@ -259,7 +259,7 @@ func TestABrokenDevicePluginDeletesNothingAndLiftsNoLimit(t *testing.T) {
 	if limit, _, _ := unstructured.NestedString(live.Object, "spec", "limits", "nvidia.com/gpu"); limit != "40" {
 		t.Errorf("the pool's limit is %q", limit)
 	}
-	b.get("karpenter.sh/v1alpha1", "NodeOverlay", "poolwright-gpu-"+b.ns+"-8")
+	b.get("karpenter.sh/v1alpha1", "NodeOverlay", "poolwright-gpu-8-"+b.ns)
 }
 
 func TestWithoutNodeOverlaysAPersonIsToldWhatIsMissing(t *testing.T) {
@@ -292,7 +292,7 @@ func TestWithoutNodeOverlaysAPersonIsToldWhatIsMissing(t *testing.T) {
 		return err != nil
 	})
 	got := b.problems(set)
-	if len(got) != 1 || !strings.HasPrefix(got[0], "file0.yaml:1: NodeOverlay.karpenter.sh/poolwright-gpu-$NS-1: the cluster has NodePools and no NodeOverlays") {
+	if len(got) != 1 || !strings.HasPrefix(got[0], "file0.yaml:1: NodeOverlay.karpenter.sh/poolwright-gpu-1-$NS: the cluster has NodePools and no NodeOverlays") {
 		t.Errorf("%q", got)
 	}
 }
