@@ -21,7 +21,9 @@ const (
 // the DaemonSet's controller: a plugin that restarts withdraws its node's GPUs for
 // a moment. The revision that tells old pods from new ones is of what they run, and
 // not of where: else a pool that moves between two profiles would have the plugins
-// of all the others replaced.
+// of all the others replaced. Only the pods' template has it, so that it is in one
+// place. How the profile divides GPUs is on the DaemonSet and not in the template:
+// it is for those who compare, and rolls no pods.
 func daemonSet(spec v1alpha1.DevicePluginSpec, p gpu.Profile, c config, on selection) map[string]any {
 	pod := podSpec(spec, p, c)
 	revision := short([]any{pod, c.text}, 16)
@@ -35,7 +37,7 @@ func daemonSet(spec v1alpha1.DevicePluginSpec, p gpu.Profile, c config, on selec
 
 	object := named("apps/v1", "DaemonSet", gpu.PluginNamespace, pluginName+"-"+p.Name, p.Name)
 	metadata := at(object, "metadata")
-	metadata["annotations"] = map[string]any{gpu.RevisionAnnotation: revision}
+	metadata["annotations"] = map[string]any{gpu.SharesAnnotation: p.Stamp()}
 	object["spec"] = map[string]any{
 		"selector":       map[string]any{"matchLabels": map[string]any{nameLabel: pluginName, gpu.ProfileLabel: p.Name}},
 		"updateStrategy": map[string]any{"type": "OnDelete"},

@@ -17,6 +17,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/poolwright/poolwright/provision/gpu"
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/deviceplugin"
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
@@ -100,7 +102,9 @@ func TestAGPUNodeRunsThePluginOfItsPoolsProfile(t *testing.T) {
 func TestAPluginFitsToItself(t *testing.T) {
 	for _, name := range goldens() {
 		set := expand(t, file(t, name))
+		sharing := sharingOf(t, set)
 		for _, d := range daemonSets(t, set) {
+			profile, _ := sharing.Profile(d.Labels[gpu.ProfileLabel])
 			selector, err := metav1.LabelSelectorAsSelector(d.Spec.Selector)
 			if err != nil {
 				t.Fatal(err)
@@ -131,8 +135,10 @@ func TestAPluginFitsToItself(t *testing.T) {
 			switch {
 			case !selector.Matches(labelsOf(template)):
 				t.Errorf("%s: %s does not select its own pods", name, d.Name)
-			case revision == "" || revision != d.Annotations[gpu.RevisionAnnotation]:
-				t.Errorf("%s: %s and its pods have different revisions", name, d.Name)
+			case revision == "" || d.Annotations[gpu.RevisionAnnotation] != "":
+				t.Errorf("%s: %s has its revision elsewhere than in its template", name, d.Name)
+			case d.Annotations[gpu.SharesAnnotation] != profile.Stamp() || template.Annotations[gpu.SharesAnnotation] != "":
+				t.Errorf("%s: %s does not say how GPUs are divided, or rolls its pods for it", name, d.Name)
 			case d.Spec.UpdateStrategy.Type != appsv1.OnDeleteDaemonSetStrategyType:
 				t.Errorf("%s: %s replaces its pods by itself", name, d.Name)
 			case !tolerated:
@@ -140,6 +146,23 @@ func TestAPluginFitsToItself(t *testing.T) {
 			}
 		}
 	}
+}
+
+// sharingOf reads the DevicePlugin of a Set.
+func sharingOf(t testing.TB, set state.Set) gpu.Sharing {
+	t.Helper()
+	for _, item := range set.Items() {
+		if item.Key.Kind != "DevicePlugin" {
+			continue
+		}
+		plugin := &v1alpha1.DevicePlugin{}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(item.Object, plugin); err != nil {
+			t.Fatal(err)
+		}
+		return deviceplugin.Sharing(plugin)
+	}
+	t.Fatal("no DevicePlugin")
+	return gpu.Sharing{}
 }
 
 type labelSet map[string]string
@@ -194,7 +217,7 @@ kind: DevicePlugin
 metadata: {name: nvidia}
 spec: {version: v0.19.0, defaultProfile: whole, profiles: [{name: whole}, {name: sliced, nodePools: [gpu], timeSlicing: {replicas: 10}}]}`
 	of := func(text string) string {
-		return daemonSets(t, expand(t, read(t, text)))["nvidia-device-plugin-sliced"].Annotations[gpu.RevisionAnnotation]
+		return daemonSets(t, expand(t, read(t, text)))["nvidia-device-plugin-sliced"].Spec.Template.Annotations[gpu.RevisionAnnotation]
 	}
 	for name, c := range map[string]struct {
 		old, new string
