@@ -2,6 +2,7 @@ package deviceplugin_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -270,6 +271,22 @@ func TestTheDefaultsAreThoseOfTheDefinition(t *testing.T) {
 		t.Errorf("the image is %s, want %s", got, want)
 	}
 	if d := cmp.Diff(tolerations, pod.Tolerations[1:]); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestTheMPSDaemonHasStartedBeforeThePlugin(t *testing.T) {
+	pod := daemonSets(t, expand(t, file(t, "mps-renamed")))["nvidia-device-plugin-mps"].Spec.Template.Spec
+	var order []string
+	for _, c := range pod.InitContainers {
+		goesOn := c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
+		order = append(order, fmt.Sprintf("%s %t", strings.Join(c.Command[:min(2, len(c.Command))], " "), goesOn))
+	}
+	for _, c := range pod.Containers {
+		order = append(order, c.Command[0])
+	}
+	want := []string{"mps-control-daemon mount-shm false", "mps-control-daemon --config-file=/etc/nvidia-device-plugin/config.yaml true", "nvidia-device-plugin"}
+	if d := cmp.Diff(want, order); d != "" {
 		t.Error(d)
 	}
 }

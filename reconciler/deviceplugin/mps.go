@@ -12,9 +12,10 @@ const (
 )
 
 // addMPS puts the control daemon beside the plugin, in one pod: they read one
-// configuration, and one without the other shares nothing. The daemon is named
-// first, because the plugin that finds none waits half a minute before it looks
-// again.
+// configuration, and one without the other shares nothing. The daemon is a sidecar
+// among the init containers, so that it has started before the plugin does: a plugin
+// that finds none waits half a minute before it looks again. Every version of
+// Kubernetes that EKS offers starts sidecars so.
 func addMPS(pod, plugin map[string]any, image string) {
 	mps := map[string]any{"name": "mps", "mountPath": mpsInside}
 	shm := map[string]any{"name": "mps-shm", "mountPath": shmInside}
@@ -31,11 +32,11 @@ func addMPS(pod, plugin map[string]any, image string) {
 	// It sets the GPUs' compute mode.
 	daemon["securityContext"] = map[string]any{"privileged": true}
 	daemon["volumeMounts"] = []any{configMount(), mps, shm}
+	daemon["restartPolicy"] = "Always"
 
 	// The server finds itself and its clients by their process ids on the host.
 	pod["hostPID"] = true
-	pod["initContainers"] = []any{mount}
-	pod["containers"] = []any{daemon, plugin}
+	pod["initContainers"] = []any{mount, daemon}
 	pod["volumes"] = append(pod["volumes"].([]any),
 		map[string]any{"name": "mps", "hostPath": map[string]any{"path": mpsRoot, "type": "DirectoryOrCreate"}},
 		map[string]any{"name": "mps-shm", "hostPath": map[string]any{"path": mpsShm}},
