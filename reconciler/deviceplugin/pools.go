@@ -73,6 +73,12 @@ func list(values []string) []any {
 
 // builtin are the declared pools whose nodes run a plugin of their own: two on one
 // node would register the same resource in turns.
+//
+// They are known by EC2NodeClasses that are declared beside them. Of a pool or a
+// class that is declared elsewhere nothing is known here, and no label that Karpenter
+// or Bottlerocket gives to a node tells the system that it runs, by which a DaemonSet
+// could keep off: the plugin comes to such nodes too. Their name is in the node's
+// status, so that package readiness passes over our pod there.
 func (e *expansion) builtin() []string {
 	var out []string
 	for _, pool := range e.pools {
