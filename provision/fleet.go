@@ -44,4 +44,7 @@ type Cluster struct {
 	// Empty means unknown: then a class's nodes are judged by how its declaration
 	// changes.
 	CABundle string
+	// IgnorePreferences and RelaxMinValues are the engine's settings of these names,
+	// see engine.Scheduling.
+	IgnorePreferences, RelaxMinValues bool
 }

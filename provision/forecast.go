@@ -1,6 +1,9 @@
 package provision
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Forecast is what the step from one Fleet to another does. Its JSON form is
 // stable: fields are added, never renamed or given another meaning. Lists are
@@ -82,6 +85,12 @@ type Node struct {
 	Pods []Pod `json:"pods"`
 	// Blockers are what keeps Karpenter from replacing the node now.
 	Blockers []Blocker `json:"blockers,omitempty"`
+}
+
+// Blocked reports whether something keeps Karpenter from replacing the node until
+// somebody acts. What a termination grace period overrules does not.
+func (n Node) Blocked() bool {
+	return slices.ContainsFunc(n.Blockers, func(b Blocker) bool { return b.Forced == 0 })
 }
 
 // Pod names a pod.

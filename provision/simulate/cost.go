@@ -277,7 +277,11 @@ func (c *comparison) full(name string) string {
 	}
 	used := corev1.ResourceList{nodesLimit: *resource.NewQuantity(int64(len(c.before.claims[name])), resource.DecimalSI)}
 	for _, claim := range c.before.claims[name] {
-		for resourceName, quantity := range claim.Status.Capacity {
+		capacity := claim.Status.Capacity
+		if node := c.before.node(claim); node != nil && node.Labels[karpv1.NodeInitializedLabelKey] == "true" {
+			capacity = shown(node).Status.Capacity
+		}
+		for resourceName, quantity := range capacity {
 			have := used[resourceName]
 			have.Add(quantity)
 			used[resourceName] = have

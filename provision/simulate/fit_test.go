@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/poolwright/poolwright/provision"
+	"github.com/poolwright/poolwright/provision/gpu"
 )
 
 // slices8 makes eight shares of each GPU of types with one.
@@ -91,6 +92,14 @@ func TestWhichPodsFindANode(t *testing.T) {
 				_, node := run(f, "gpu", "a", time.Hour)
 				pod(f, "runs", node.Name)
 			}, map[string][]string{}},
+		"shares of a node that are vouched for are there while its plugin restarts": {
+			[]string{strings.Replace(pool, "nvidia.com/gpu: 8", "nvidia.com/gpu: 0", 1), class}, []string{pool, class, slices8},
+			func(f *provision.Fleet) {
+				_, node := run(f, "gpu", "a", time.Hour)
+				node.Annotations[gpu.OfferAnnotation] = "nvidia.com/gpu=8"
+				node.Status.Allocatable["nvidia.com/gpu"] = resource.MustParse("0")
+				pod(f, "four", "", asks("4"))
+			}, map[string][]string{}},
 		"two that must not share a host need two": {
 			[]string{pool, class}, []string{strings.Replace(pool, "nvidia.com/gpu: 8", "nvidia.com/gpu: 1", 1), class},
 			func(f *provision.Fleet) {
@@ -136,6 +145,18 @@ func TestPodsThatOnlyTheNewRevisionDeclares(t *testing.T) {
 	want := map[string][]string{"scheduled": {"new gpu"}, "waiting": {"huge"}}
 	if diff := cmp.Diff(want, fits(compare(t, read(t, pool, class), after).Fit)); diff != "" {
 		t.Error(diff)
+	}
+}
+
+func TestTheEnginesOptionsCount(t *testing.T) {
+	text := strings.Replace(pool, "values: [g4dn.xlarge, g5.xlarge]", "values: [g4dn.xlarge, g5.xlarge], minValues: 3", 1)
+	for _, relaxed := range []bool{false, true} {
+		before := read(t, text, class)
+		before.Cluster.RelaxMinValues = relaxed
+		pod(&before, "one", "")
+		if got := compare(t, before, read(t, text, class)); len(got.Fit.Waiting) == 0 != relaxed {
+			t.Errorf("relaxed is %t, and waiting %v", relaxed, got.Fit.Waiting)
+		}
 	}
 }
 

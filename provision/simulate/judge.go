@@ -136,12 +136,6 @@ func (c *comparison) blocker(pod *corev1.Pod, claim *karpv1.NodeClaim, limits pd
 	return provision.Blocker{}, false
 }
 
-// blocked reports whether something keeps Karpenter from a node for good. What a
-// termination grace period overrules does not.
-func blocked(node provision.Node) bool {
-	return slices.ContainsFunc(node.Blockers, func(b provision.Blocker) bool { return b.Forced == 0 })
-}
-
 // inTurn sorts nodes as Karpenter turns to them: those without pods first, then by
 // how long they are marked; those that are not marked yet by age.
 func inTurn(nodes []marked) []provision.Node {

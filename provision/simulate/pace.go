@@ -157,13 +157,20 @@ func (c *comparison) rollout(paces map[string]provision.Pace) provision.Rollout 
 	free := map[string][]provision.Node{}
 	for _, node := range c.replaced {
 		out.Pods += len(node.Pods)
-		if blocked(node) {
+		if node.Blocked() {
 			out.Blocked++
 			continue
 		}
 		free[node.Pool] = append(free[node.Pool], node)
 	}
 	out.Never = out.Blocked > 0
+	// Those that are to go anyway may be before them.
+	queue := map[string]int{}
+	for _, node := range c.drifted {
+		if !node.Blocked() {
+			queue[node.Pool]++
+		}
+	}
 	for name, nodes := range free {
 		pace := paces[name]
 		if pace.Full != "" {
@@ -185,15 +192,17 @@ func (c *comparison) rollout(paces map[string]provision.Pace) provision.Rollout 
 				continue
 			}
 		}
-		rounds := (len(nodes) + atOnce - 1) / atOnce
-		out.MinMinutes = max(out.MinMinutes, wait+rounds*(minCome+minDrain))
-		out.MaxMinutes = max(out.MaxMinutes, wait+mostUntilMarked+rounds*(c.longestCome(nodes)+c.longestDrain(nodes)))
+		least, most := rounds(len(nodes), atOnce), rounds(len(nodes)+queue[name], atOnce)
+		out.MinMinutes = max(out.MinMinutes, wait+least*(minCome+minDrain))
+		out.MaxMinutes = max(out.MaxMinutes, wait+mostUntilMarked+most*(c.longestCome(nodes)+c.longestDrain(nodes)))
 	}
 	if out.Nodes > 0 {
 		out.Assumed = assumptions()
 	}
 	return out
 }
+
+func rounds(nodes, atOnce int) int { return (nodes + atOnce - 1) / atOnce }
 
 func assumptions() []string {
 	return []string{

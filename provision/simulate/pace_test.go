@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/poolwright/poolwright/provision"
 )
@@ -65,6 +66,15 @@ func TestHowFastBudgetsLetItGo(t *testing.T) {
 				t.Error("nothing is said to be assumed")
 			}
 		})
+	}
+}
+
+func TestNodesThatAreToGoAnywayMayGoFirst(t *testing.T) {
+	before := three(t, pool, class)
+	before.NodeClaims[0].StatusConditions().SetTrueWithReason(karpv1.ConditionTypeDrifted, "AMIDrift", "AMIDrift")
+	got := compare(t, before, relabelled(t))
+	if len(got.Drifted) != 1 || got.Rollout.Nodes != 2 || got.Rollout.MinMinutes != 4 || got.Rollout.MaxMinutes != 50 {
+		t.Errorf("drifted %v, roll-out %+v", told(got.Drifted), got.Rollout)
 	}
 }
 

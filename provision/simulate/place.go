@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
@@ -15,6 +16,7 @@ import (
 	nodepools "sigs.k8s.io/karpenter/pkg/utils/nodepool"
 
 	"github.com/poolwright/poolwright/provision"
+	"github.com/poolwright/poolwright/provision/gpu/hold"
 )
 
 // workers is how many candidates the scheduler looks at together.
@@ -39,12 +41,12 @@ func (c *comparison) place(ctx context.Context, f *fleet, groups []group, gone m
 		return nil, err
 	}
 	nodes := cluster.DeepCopyNodes().Active()
-	topology, err := scheduling.NewTopology(ctx, reader, cluster, nodes, pools, f.domains(stocks, pods), pods)
+	options := f.options()
+	topology, err := scheduling.NewTopology(ctx, reader, cluster, nodes, pools, f.domains(stocks, pods), pods, options...)
 	if err != nil {
 		return nil, fmt.Errorf("reading the pods' topology: %w", err)
 	}
-	scheduler := scheduling.NewScheduler(ctx, reader, pools, cluster, nodes, topology, stocks, f.daemons(), silent{}, f.clock, nil, nil,
-		scheduling.NumConcurrentReconciles(workers))
+	scheduler := scheduling.NewScheduler(ctx, reader, pools, cluster, nodes, topology, stocks, f.daemons(), silent{}, f.clock, nil, nil, options...)
 	results, err := scheduler.Solve(ctx, pods)
 	if err != nil {
 		return nil, fmt.Errorf("scheduling %d pods: %w", len(pods), err)
@@ -64,6 +66,18 @@ func (c *comparison) place(ctx context.Context, f *fleet, groups []group, gone m
 		out[pod.UID].Why = why(err)
 	}
 	return out, nil
+}
+
+// options are the scheduler's, as the engine would set them.
+func (f *fleet) options() []scheduling.Options {
+	out := []scheduling.Options{scheduling.NumConcurrentReconciles(workers), scheduling.DisableReservedCapacityFallback}
+	if f.Cluster.IgnorePreferences {
+		out = append(out, scheduling.IgnorePreferences)
+	}
+	if f.Cluster.RelaxMinValues {
+		out = append(out, scheduling.MinValuesPolicy("BestEffort"))
+	}
+	return out
 }
 
 // buyers are the pools from which Karpenter takes nodes for pods, in the order in
@@ -151,8 +165,8 @@ func (f *fleet) cluster(ctx context.Context, reader *memory, cloud cloudprovider
 		if reader.gone[node.Name] {
 			continue
 		}
-		// A Node without a provider id is given one.
-		if err := out.UpdateNode(ctx, node.DeepCopy()); err != nil {
+		// A Node without a provider id is given one there.
+		if err := out.UpdateNode(ctx, shown(node)); err != nil {
 			return nil, fmt.Errorf("reading node %s: %w", node.Name, err)
 		}
 	}
@@ -166,6 +180,14 @@ func (f *fleet) cluster(ctx context.Context, reader *memory, cloud cloudprovider
 	}
 	out.SetSynced(true)
 	return out, nil
+}
+
+// shown is a copy of a Node as the engine shows it to Karpenter, with the GPUs that
+// are vouched for.
+func shown(node *corev1.Node) *corev1.Node {
+	out := node.DeepCopy()
+	hold.Vouched(logr.Discard())(out)
+	return out
 }
 
 // daemons are the pods that every node must hold.
