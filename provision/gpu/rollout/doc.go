@@ -8,7 +8,7 @@
 // another node for whoever asks in those seconds; and a DaemonSet calls a plugin
 // available before the kubelet has its devices. So, for each node, in this order:
 //
-//	no pod that could be put there waits for GPUs   or the rollout waits
+//	no pod that could be put there waits for GPUs   or its pool waits, an hour at most
 //	the node is vouched for with the lesser of its old and new numbers
 //	(gpu.OfferAnnotation) and marked as being worked on, in one patch
 //	the pod is deleted
@@ -19,9 +19,13 @@
 // it gave to whom in a checkpoint of its own, and asks the plugin only when a pod
 // is admitted. For the same reason a pod that is put on the node in the seconds
 // before the kubelet tells the API server that its devices are gone (it does so
-// every 10 s) fails admission. Waiting pods pause the rollout because of that; one
-// that is created in just those seconds can still be hit, and its controller makes
-// another.
+// every 10 s) fails admission. Waiting pods pause the rollout because of that: those
+// that the node has shares for, and that its taints and labels let in, unless more
+// shares are what the new plugin brings them. One that is created in just those
+// seconds can still be hit, and its controller makes another. A pool that has waited
+// for an hour goes on with one node: what waits for so long waits for something
+// else, and a person who does not want to wait can delete those pods, which States
+// names.
 //
 // MPS is the exception: pods reach their GPUs through a daemon in the plugin's pod.
 // Such a node has its turn when no pod uses its GPUs.

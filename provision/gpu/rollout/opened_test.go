@@ -48,7 +48,7 @@ func TestANodeThatIsOpenToPodsTakesItsTurnThoughItIsNotInitialized(t *testing.T)
 	s = newStage(t, append(two, asking("p", 1, gpu.Resource))...)
 	s.step()
 	s.goes("a pod waits")
-	s.is("a", "0 of 2 plugins replaced; waits: pod ml/p waits for GPUs")
+	s.is("a", "0 of 2 plugins replaced; waits: pod ml/p waits for GPUs; goes on with one node at 13:00 UTC")
 
 	s = newStage(t, set("ten", "new"), node("a1", unregistered), plugin("a1", "old", 2*hour), node("a2", unregistered), plugin("a2", "old", hour), asking("p", 1, gpu.Resource))
 	s.step()

@@ -32,8 +32,6 @@ const (
 	// kubelet tells what a node offers every 10 s; before that, the numbers may
 	// still be those of the plugin that was.
 	settleTime = 15 * time.Second
-	// lookAgain is when waiting pods, which nothing tells us of, are read again.
-	lookAgain = 10 * time.Second
 	// defaultTimeout is for profiles without a ReadyTimeout.
 	defaultTimeout = 10 * time.Minute
 )
@@ -71,13 +69,18 @@ type Roller struct {
 	wrote map[string]written
 	// agreed is since when a pod's node agrees, by the pod's UID. It is this
 	// process's own observation, on this machine's clock; a restart observes anew.
-	// Only Reconcile, of which one runs at a time, uses these two.
 	agreed map[types.UID]time.Time
+	// pauses are the pools that wait for pods. Only Reconcile, of which one runs at a
+	// time, uses these three.
+	pauses map[string]pause
 }
 
 // New is a Roller that does nothing until its manager leads.
 func New(config Config) *Roller {
-	return &Roller{Config: config, states: map[string]string{}, wrote: map[string]written{}, agreed: map[types.UID]time.Time{}}
+	return &Roller{
+		Config: config, states: map[string]string{}, wrote: map[string]written{},
+		agreed: map[types.UID]time.Time{}, pauses: map[string]pause{},
+	}
 }
 
 // SetupWithManager adds the controller. It runs in the leader only.
@@ -115,8 +118,8 @@ func (r *Roller) Refresh() {
 }
 
 // States says, for each pool with plugins to replace, how far that is and what it
-// waits for: "2 of 5 plugins replaced; waits: pod ml/train waits for GPUs". Pools
-// with nothing to replace are not in it. The map is the caller's.
+// waits for: "2 of 5 plugins replaced; waits: pod ml/train waits for GPUs; goes on
+// with one node at 15:04 UTC". Pools with nothing to replace are not in it. The map is the caller's.
 func (r *Roller) States() map[string]string {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -54,7 +54,9 @@ type stage struct {
 	onDelete func(pod *corev1.Pod)
 	// pages counts the lists of pending pods.
 	pages int
-	told  int
+	// broken is what these lists fail with.
+	broken error
+	told   int
 }
 
 // stale is a cache; where it is set, it shows another cluster's state.
@@ -125,6 +127,9 @@ func (s *stage) list(ctx context.Context, c client.WithWatch, list client.Object
 	pods, ok := list.(*corev1.PodList)
 	if !ok || options.Limit == 0 {
 		return nil
+	}
+	if s.broken != nil {
+		return s.broken
 	}
 	s.pages++
 	from := 0

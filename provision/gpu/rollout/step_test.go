@@ -148,7 +148,7 @@ func TestOneStep(t *testing.T) {
 				asking("p", 1, gpu.Resource, func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{poolLabel: "a"} }),
 			},
 			states: map[string]string{
-				"a": "0 of 1 plugins replaced; waits: pod ml/p waits for GPUs",
+				"a": "0 of 1 plugins replaced; waits: pod ml/p waits for GPUs; goes on with one node at 13:00 UTC",
 				"c": "0 of 1 plugins replaced; waits for node a1 of pool a",
 			},
 		},
@@ -273,7 +273,7 @@ func TestOneStep(t *testing.T) {
 }
 
 func TestPodsThatWait(t *testing.T) {
-	const waits = "0 of 1 plugins replaced; waits: pod ml/p waits for GPUs"
+	const waits = "0 of 1 plugins replaced; waits: pod ml/p waits for GPUs; goes on with one node at 13:00 UTC"
 	for _, test := range []struct {
 		name  string
 		pods  []client.Object
@@ -283,7 +283,7 @@ func TestPodsThatWait(t *testing.T) {
 		{
 			name:  "several are counted over all pages, the first by name is named",
 			pods:  []client.Object{asking("q", 1, gpu.Resource), asking("p", 2, gpu.Resource), asking("r", 40, gpu.Resource)},
-			state: "0 of 1 plugins replaced; waits: pod ml/p and 2 more wait for GPUs",
+			state: "0 of 1 plugins replaced; waits: pod ml/p and 2 more wait for GPUs; goes on with one node at 13:00 UTC",
 		},
 		{name: "one that the scheduler found no room for pauses, too", pods: []client.Object{asking("p", 1, gpu.Resource, schedulable(false))}, state: waits},
 		{name: "one that asks for more than a node has does not", pods: []client.Object{asking("p", 41, gpu.Resource)}},
@@ -338,7 +338,7 @@ func TestPodsThatWaitForOnePoolDoNotHoldUpAnother(t *testing.T) {
 		asking("p", 1, gpu.Resource, func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{poolLabel: "a"} }))
 	s.step()
 	want := map[string]string{
-		"a": "0 of 1 plugins replaced; waits: pod ml/p waits for GPUs",
+		"a": "0 of 1 plugins replaced; waits: pod ml/p waits for GPUs; goes on with one node at 13:00 UTC",
 		"c": "0 of 1 plugins replaced; replaces the plugin of node c1",
 	}
 	if diff := cmp.Diff(want, s.roller.States()); diff != "" || !cmp.Equal(s.deleted, []string{"c1"}) {

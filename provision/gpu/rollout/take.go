@@ -48,7 +48,11 @@ func (r *Roller) take(ctx context.Context, s *step) (time.Duration, error) {
 	}
 	errs = append(errs, r.pick(ctx, s))
 	if s.next != nil {
-		errs = append(errs, r.replace(ctx, s.next))
+		err := r.replace(ctx, s.next)
+		if err == nil {
+			delete(r.pauses, s.next.pool)
+		}
+		errs = append(errs, err)
 	}
 	err := errors.Join(errs...)
 	if onlyConflicts(err) {

@@ -17,24 +17,34 @@ import (
 // pageSize bounds how many pending pods are in memory at a time.
 const pageSize = 200
 
-// pick takes the first able node that no waiting pod could be put on.
+// pick takes the first able node that no waiting pod could be put on, or one of a
+// pool that has waited for long enough.
 func (r *Roller) pick(ctx context.Context, s *step) error {
-	if len(s.able) == 0 {
-		return nil
-	}
-	found := map[*member]*tally{}
+	now, found := r.Clock.Now(), map[*member]*tally{}
+	r.forget(s)
 	for _, m := range s.able {
-		found[m] = &tally{}
+		if !r.rests(s, m, now) {
+			found[m] = &tally{}
+		}
+	}
+	if len(found) == 0 {
+		return nil
 	}
 	if err := r.count(ctx, found); err != nil {
 		s.lookIn(lookAgain)
 		return err
 	}
+	waits := map[string]bool{}
+	for m, t := range found {
+		waits[m.pool] = waits[m.pool] || t.pods > 0
+	}
 	for _, m := range s.able {
-		if found[m].pods > 0 {
-			s.waiting[m.pool] = "waits: " + found[m].who("waits for GPUs", "wait for GPUs")
-			s.lookIn(lookAgain)
+		t := found[m]
+		switch {
+		case t == nil, t.pods > 0 && r.wait(s, m, t, now):
 			continue
+		case !waits[m.pool]:
+			delete(r.pauses, m.pool)
 		}
 		if s.next != nil {
 			continue
