@@ -1,8 +1,10 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -12,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/selection"
 
 	"github.com/poolwright/poolwright/provision/gpu"
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/target/cluster/internal/kinds"
 	"github.com/poolwright/poolwright/reconciler/target/internal/api"
@@ -46,44 +49,57 @@ func (o *observation) plugins() []state.Item {
 	return out
 }
 
-// stillMounted reports whether a plugin's configuration that is not wanted any more
-// is one that pods live on, until they are replaced: a node that reboots would not
-// get its GPUs back without it. It goes when everything is compared the next time
-// after that. Where the plugin goes too, nobody replaces its pods.
-func (o *observation) stillMounted(ctx context.Context, live *unstructured.Unstructured) bool {
-	profile := profileOf(live.Object)
-	if live.GetKind() != "ConfigMap" || profile == "" {
-		return false
-	}
-	replaced := false
-	for _, plugin := range o.plugins() {
-		replaced = replaced || plugin.Key.Namespace == live.GetNamespace() && profileOf(plugin.Object) == profile
-	}
-	if !replaced {
-		return false
-	}
-	mounted := false
-	pods := api.Ref{Resource: schema.GroupVersionResource{Version: "v1", Resource: "pods"}, Namespace: live.GetNamespace()}
-	_, err := o.world.api.List(ctx, pods, labels.Set{gpu.ProfileLabel: profile}.String(), func(pod *unstructured.Unstructured) {
-		volumes, _, _ := unstructured.NestedSlice(pod.Object, "spec", "volumes")
-		for _, v := range volumes {
-			volume, _ := v.(map[string]any)
-			name, _, _ := unstructured.NestedString(volume, "configMap", "name")
-			mounted = mounted || name == live.GetName()
-		}
-	})
-	// What cannot be seen may well be.
-	return mounted || err != nil
+// losses are what goes with the plugins that go, by profile.
+type losses map[string]loss
+
+// loss are nodes whose GPUs nothing would offer without a plugin, or why they could
+// not be counted.
+type loss struct {
+	nodes int
+	err   error
 }
 
-// lostGPUs counts the nodes whose GPUs nothing would offer without a plugin.
-func (o *observation) lostGPUs(ctx context.Context, live *unstructured.Unstructured) string {
-	if !isPlugin(state.Key{Group: live.GroupVersionKind().Group, Kind: live.GetKind()}, live.Object) {
+func (l loss) String() string {
+	switch {
+	case l.err != nil:
+		return "the nodes that the device plugin runs on could not be counted: " + l.err.Error()
+	case l.nodes == 0:
 		return ""
 	}
+	return "no plugin offers the GPUs of " + count(l.nodes, "node") + " any more"
+}
+
+// lostGPUs looks at the plugins that are not wanted any more.
+func (o *observation) lostGPUs(ctx context.Context) losses {
+	out := losses{}
+	for _, s := range o.strays {
+		if isPlugin(s.item.Key, s.live.Object) {
+			out[profileOf(s.live.Object)] = o.lostWith(ctx, s.live)
+		}
+	}
+	return out
+}
+
+// grave is what goes with an object of a profile, or with the DevicePlugin that
+// they were all made from. They are one thing to whoever is asked: a plugin that
+// waits for an answer needs its configuration for every pod, Karpenter needs its
+// numbers, and whoever watches over nodes needs the DevicePlugin.
+func (l losses) grave(k state.Key, live map[string]any) string {
+	if k.Kind != "DevicePlugin" || k.Group != v1alpha1.GroupVersion.Group {
+		return l[profileOf(live)].String()
+	}
+	all := loss{}
+	for _, one := range l {
+		all.nodes, all.err = all.nodes+one.nodes, cmp.Or(all.err, one.err)
+	}
+	return all.String()
+}
+
+// lostWith counts the nodes that a plugin runs on and no wanted one.
+func (o *observation) lostWith(ctx context.Context, live *unstructured.Unstructured) loss {
 	on, err := nodesOf(live.Object)
 	if err != nil {
-		return "the nodes that it runs on could not be counted: " + err.Error()
+		return loss{err: err}
 	}
 	var others []labels.Selector
 	for _, plugin := range o.plugins() {
@@ -91,23 +107,64 @@ func (o *observation) lostGPUs(ctx context.Context, live *unstructured.Unstructu
 			others = append(others, other)
 		}
 	}
-	n := 0
+	out := loss{}
 	nodes := api.Ref{Resource: schema.GroupVersionResource{Version: "v1", Resource: "nodes"}}
-	err = o.world.api.Names(ctx, nodes, on.String(), "", func(node *metav1.PartialObjectMetadata) {
-		for _, other := range others {
-			if other.Matches(labels.Set(node.Labels)) {
-				return
-			}
+	out.err = o.world.api.Names(ctx, nodes, on.String(), "", func(node *metav1.PartialObjectMetadata) {
+		served := slices.ContainsFunc(others, func(other labels.Selector) bool { return other.Matches(labels.Set(node.Labels)) })
+		if !served {
+			out.nodes++
 		}
-		n++
 	})
-	switch {
-	case err != nil:
-		return "the nodes that it runs on could not be counted: " + err.Error()
-	case n == 0:
-		return ""
+	return out
+}
+
+// stillMounted reports whether a plugin's configuration that is not wanted any more
+// is one that a DaemonSet makes pods with, or that pods live on until they are
+// replaced: a node that comes or reboots would not get its GPUs without it. It goes
+// when everything is compared the next time after that. A DaemonSet that goes too
+// counts for nothing, and neither do its pods: the configuration waits for the same
+// answer.
+func (o *observation) stillMounted(ctx context.Context, live *unstructured.Unstructured, dying map[state.Key]bool) bool {
+	profile := profileOf(live.Object)
+	if live.GetKind() != "ConfigMap" || profile == "" {
+		return false
 	}
-	return "no plugin offers the GPUs of " + count(n, "node") + " any more"
+	goes := func(daemonSet string) bool {
+		return dying[state.Key{Target: Name, Group: "apps", Kind: "DaemonSet", Namespace: live.GetNamespace(), Name: daemonSet}]
+	}
+	mounted := false
+	for _, by := range []struct {
+		of   schema.GroupVersionResource
+		pod  []string
+		goes func(*unstructured.Unstructured) bool
+	}{
+		{schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "daemonsets"}, []string{"spec", "template", "spec"},
+			func(u *unstructured.Unstructured) bool { return goes(u.GetName()) }},
+		{schema.GroupVersionResource{Version: "v1", Resource: "pods"}, []string{"spec"},
+			func(u *unstructured.Unstructured) bool {
+				return slices.ContainsFunc(u.GetOwnerReferences(), func(r metav1.OwnerReference) bool { return r.Kind == "DaemonSet" && goes(r.Name) })
+			}},
+	} {
+		ref := api.Ref{Resource: by.of, Namespace: live.GetNamespace()}
+		_, err := o.world.api.List(ctx, ref, labels.Set{gpu.ProfileLabel: profile}.String(), func(u *unstructured.Unstructured) {
+			left := u.GetDeletionTimestamp() == nil && !by.goes(u)
+			mounted = mounted || left && mounts(u.Object, live.GetName(), by.pod)
+		})
+		if mounted || err != nil {
+			return true // What cannot be seen may well be.
+		}
+	}
+	return false
+}
+
+// mounts reports whether the pod at a path has a ConfigMap for a volume.
+func mounts(object map[string]any, configMap string, pod []string) bool {
+	volumes, _, _ := unstructured.NestedSlice(object, append(slices.Clone(pod), "volumes")...)
+	return slices.ContainsFunc(volumes, func(v any) bool {
+		volume, _ := v.(map[string]any)
+		name, _, _ := unstructured.NestedString(volume, "configMap", "name")
+		return name == configMap
+	})
 }
 
 // nodesOf reads the node affinity of a DaemonSet that was made for a profile, which

@@ -3,6 +3,7 @@ package cluster_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -13,6 +14,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
@@ -98,6 +100,14 @@ func TestAChangeOfSharesGoesThroughInItsOrder(t *testing.T) {
 		if got := inWaves(order(b.wire.take())); got != step.want {
 			t.Errorf("%s: %s", step.name, got)
 		}
+		// The configuration that pods were made with goes when nothing mounts it.
+		p := b.plan(set)
+		for _, c := range p.Changes {
+			if c.Action != plan.Delete || c.Key.Kind != "ConfigMap" {
+				t.Errorf("%s: afterwards there is left to %s %s", step.name, c.Action, c.Key)
+			}
+		}
+		b.applyAll(p)
 		b.settled(set)
 		overlay := b.get("karpenter.sh/v1alpha1", "NodeOverlay", "poolwright-gpu-4-"+b.ns)
 		if got, _, _ := unstructured.NestedString(overlay.Object, "spec", "capacity", "nvidia.com/gpu"); got != fmt.Sprint(4*step.replicas) {
@@ -186,18 +196,34 @@ apiVersion: v1
 kind: Node
 metadata: {name: cpu-$NS, labels: {karpenter.sh/nodepool: $NS}}
 `, "kubectl-create")
-	grave := func(p plan.Plan) string {
+	graves := func(p plan.Plan) map[string]string {
+		out := map[string]string{}
 		for _, c := range p.Changes {
-			if c.Action == plan.Delete && c.Key.Kind == "DaemonSet" {
-				return c.Before.Grave
+			if c.Action == plan.Delete {
+				name := strings.ReplaceAll(c.Key.Name, b.ns, "$NS")
+				if c.Key.Kind == "ConfigMap" {
+					name = name[:strings.LastIndex(name, "-")]
+				}
+				out[c.Key.Kind+" "+name] = c.Before.Grave
 			}
 		}
-		t.Fatalf("no plugin goes:\n%s", show(p))
-		return ""
+		return out
 	}
+	const lost = "no plugin offers the GPUs of 1 node any more"
+	ofTheProfile := map[string]string{"DaemonSet nvidia-device-plugin-$NS": lost, "ConfigMap nvidia-device-plugin-$NS": lost}
+	for _, n := range []string{"1", "2", "4", "8", "16"} {
+		ofTheProfile["NodeOverlay poolwright-gpu-"+n+"-$NS"] = lost
+	}
+	everything := maps.Clone(ofTheProfile)
+	everything["DevicePlugin $NS"] = lost
 	p := b.plan(b.declare())
-	if got, want := grave(p), "no plugin offers the GPUs of 1 node any more"; got != want {
-		t.Errorf("it says %q, want %q", got, want)
+	if d := cmp.Diff(everything, graves(p)); d != "" {
+		t.Errorf("without the DevicePlugin: %s", d)
+	}
+	for _, c := range plan.HoldGrave("")(p).Changes {
+		if c.Hold == "" {
+			t.Errorf("%s goes while the others wait", c.Key)
+		}
 	}
 	var kinds []string
 	for _, c := range p.Changes {
@@ -208,10 +234,54 @@ metadata: {name: cpu-$NS, labels: {karpenter.sh/nodepool: $NS}}
 	if d := cmp.Diff("NodeOverlay DaemonSet DevicePlugin ConfigMap", strings.Join(kinds, " ")); d != "" {
 		t.Error(d)
 	}
+	another := strings.NewReplacer("{name: $NS, nodePools: [$NS]", "{name: x-$NS, nodePools: [x-$NS]").Replace(timeSlices(10))
+	if d := cmp.Diff(ofTheProfile, graves(b.plan(b.declare(another)))); d != "" {
+		t.Errorf("without the profile: %s", d)
+	}
 	// Another name for the same profile loses nobody.
 	renamed := strings.Replace(timeSlices(10), "{name: $NS, nodePools", "{name: x-$NS, nodePools", 1)
-	if got := grave(b.plan(b.declare(renamed))); got != "" {
-		t.Errorf("for a profile that is renamed it says %q", got)
+	nobody := map[string]string{"DaemonSet nvidia-device-plugin-$NS": "", "ConfigMap nvidia-device-plugin-$NS": ""}
+	if d := cmp.Diff(nobody, graves(b.plan(b.declare(renamed)))); d != "" {
+		t.Errorf("for a profile that is renamed: %s", d)
+	}
+	b.applyAll(p)
+	b.settled(b.declare())
+	if left := b.configurations(); len(left) > 0 {
+		t.Errorf("left are %v", left)
+	}
+}
+
+func TestAConfigurationStaysWhileADaemonSetMakesPodsWithIt(t *testing.T) {
+	b := newPluginBench(t)
+	b.applyAll(b.plan(b.declare(timeSlices(10))))
+	changed := b.declare(timeSlices(20))
+	goes := func(p plan.Plan) bool {
+		return slices.ContainsFunc(p.Changes, func(c plan.Change) bool { return c.Action == plan.Delete && c.Key.Kind == "ConfigMap" })
+	}
+	for range 2 {
+		// Nothing is written, as where drift is only reported.
+		b.restart()
+		if p := b.plan(changed); goes(p) {
+			t.Fatalf("the DaemonSet still has it:\n%s", show(p))
+		}
+	}
+	b.applyAll(b.plan(changed))
+	if p := b.plan(changed); !goes(p) {
+		t.Errorf("no DaemonSet has it:\n%s", show(p))
+	}
+	// A DaemonSet that somebody wants to keep is no reason to take its configuration.
+	b.applyAll(b.plan(changed))
+	kept := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "apps/v1", "kind": "DaemonSet"}}
+	kept.SetNamespace("kube-system")
+	kept.SetName("nvidia-device-plugin-" + b.ns)
+	if err := b.hand.Patch(t.Context(), kept, client.RawPatch(types.MergePatchType, []byte(`{"metadata": {"annotations": {"poolwright.dev/prune": "disabled"}}}`))); err != nil {
+		t.Fatal(err)
+	}
+	if p := b.plan(b.declare()); goes(p) {
+		t.Errorf("the DaemonSet is kept:\n%s", show(p))
+	}
+	if err := b.hand.Delete(t.Context(), kept); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -86,8 +86,9 @@ func (o *observation) bury(ctx context.Context) {
 	for _, s := range o.strays {
 		dying[s.item.Key] = true
 	}
+	lost := o.lostGPUs(ctx)
 	parallel.Each(requests, o.strays, func(s doubt) {
-		if o.stillMounted(ctx, s.live) {
+		if o.stillMounted(ctx, s.live, dying) {
 			return
 		}
 		item := observed(s.item, s.live, strip(s.live.Object), s.item.Applied)
@@ -100,7 +101,7 @@ func (o *observation) bury(ctx context.Context) {
 		}
 		item.Grave = o.world.grave(ctx, s.live, item.Key, dying)
 		if item.Grave == "" {
-			item.Grave = o.lostGPUs(ctx, s.live)
+			item.Grave = lost.grave(item.Key, s.live.Object)
 		}
 		rec, _ := o.world.store.Get(item.Key)
 		item.Leaving = rec.Leaving && rec.Print.UID == item.Live.UID
