@@ -45,8 +45,8 @@ func (o Options) many() int {
 
 // first are the first n of lines, and how many more there are.
 func first(lines []string, n int) []string {
-	if o := len(lines) - n; o > 0 {
-		return append(lines[:n:n], more(o))
+	if left := len(lines) - n; left > 0 {
+		return append(lines[:n:n], more(left))
 	}
 	return lines
 }
@@ -98,7 +98,7 @@ func (o Options) removed(f *provision.Forecast, v voice) part {
 		out.lines = append(out.lines, l)
 		nodes = append(nodes, r.Nodes...)
 	}
-	out.lines, out.folded = first(out.lines, o.few()), o.nodes(nodes, false)
+	out.lines, out.folded = first(out.lines, o.few()), o.nodes(nodes, column{})
 	return out
 }
 
@@ -160,6 +160,8 @@ func (v voice) blocker(b provision.Blocker) string {
 	switch b.Kind {
 	case "do-not-disrupt":
 		out = "annotated do-not-disrupt"
+	case "unschedulable":
+		out = "would find no other node"
 	case "node":
 		out = "the node is annotated do-not-disrupt"
 	case "starting":
@@ -247,17 +249,41 @@ func (o Options) scheduled(f *provision.Forecast, v voice) part {
 
 // replaced are the nodes that the step replaces: by pool, then in their order.
 func (o Options) replaced(f *provision.Forecast, v voice) part {
-	out := part{title: fmt.Sprintf("Nodes replaced (%d, with %s)", len(f.Replaced), count(f.Rollout.Pods, "pod")), how: "~", summary: "In this order"}
 	if len(f.Replaced) == 0 {
 		return part{}
 	}
+	fate := judge(f)
+	number := strconv.Itoa(len(f.Replaced))
+	if stuck := fate.count(); stuck > 0 {
+		number = fmt.Sprintf("%d of %d", len(f.Replaced)-stuck, len(f.Replaced))
+	}
+	out := part{title: fmt.Sprintf("Nodes replaced (%s, with %s)", number, count(fate.pods, "pod")), how: "~", summary: "In this order, as far as it can be told"}
 	rows := [][]string{{"Pool", "Nodes", "At once", "Because of"}}
 	for _, p := range f.Pools {
 		if p.Replaced > 0 {
-			rows = append(rows, []string{v.name(clip(p.Name, nameWidth)), fmt.Sprintf("%d of %d", p.Replaced, p.Nodes), v.pace(p.Pace), v.causes(f, p)})
+			rows = append(rows, []string{v.short(p.Name), fmt.Sprintf("%d of %d", p.Replaced, p.Nodes), v.pace(p.Pace), v.causes(f, p)})
 		}
 	}
-	out.rows, out.folded = o.rows(rows, o.many()), o.nodes(f.Replaced, false)
+	out.rows = v.stacked(o.rows(rows, o.many()))
+	out.folded = o.nodes(f.Replaced, column{"Held up by", fate.heldUp})
+	return out
+}
+
+// stacked gives each line of a last cell a row of its own, where the format does.
+func (v voice) stacked(rows [][]string) [][]string {
+	if !v.stacks {
+		return rows
+	}
+	var out [][]string
+	for _, row := range rows {
+		last := len(row) - 1
+		for i, l := range strings.Split(row[last], "\n") {
+			if i > 0 {
+				row = make([]string, last+1)
+			}
+			out = append(out, append(row[:last:last], l))
+		}
+	}
 	return out
 }
 
@@ -285,11 +311,17 @@ func (v voice) causes(f *provision.Forecast, p provision.Pool) string {
 			reasons[i] += ": " + enough(fields[r])
 		}
 	}
-	return strings.Join(reasons, "; ")
+	if v.stacks {
+		return strings.Join(reasons, "\n")
+	}
+	return strings.Join(reasons, "<br>")
 }
 
 // pace says how many nodes at once, and which budget says so.
 func (v voice) pace(p provision.Pace) string {
+	if p.Full != "" {
+		return "0, no room"
+	}
 	out := strconv.Itoa(p.AtOnce)
 	if !p.Waits.IsZero() {
 		out += " until " + p.Waits.UTC().Format("2006-01-02 15:04") + " UTC"
@@ -321,7 +353,10 @@ func (o Options) changed(f *provision.Forecast, v voice) part {
 		}
 		out.lines = append(out.lines, l)
 	}
-	out.title = fmt.Sprintf("Pools changed without replacing a node (%d)", len(out.lines))
+	out.title = fmt.Sprintf("Pools changed, no node replaced (%d)", len(out.lines))
+	if len(f.Unknown) > 0 {
+		out.title = fmt.Sprintf("Pools changed, no node known to be replaced (%d)", len(out.lines))
+	}
 	out.lines = first(out.lines, o.few())
 	return out
 }
@@ -330,6 +365,6 @@ func (o Options) changed(f *provision.Forecast, v voice) part {
 func (o Options) drifted(f *provision.Forecast) part {
 	return part{
 		title: fmt.Sprintf("Nodes replaced anyway, as they drifted before (%d)", len(f.Drifted)), how: "bold",
-		folded: o.nodes(f.Drifted, true),
+		folded: o.nodes(f.Drifted, column{"Reason", cause}),
 	}
 }

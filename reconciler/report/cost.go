@@ -111,18 +111,19 @@ func (o Options) cost(f *provision.Forecast, v voice) part {
 			same++
 			continue
 		}
-		out.rows = append(out.rows, v.costRow(v.name(clip(p.Name, nameWidth)), p.Action, p.Cost))
+		out.rows = append(out.rows, v.costRow(v.short(p.Name), p.Action, p.Cost))
 	}
 	out.rows = o.rows(out.rows, o.many())
 	if same > 0 && len(out.rows) > 1 {
 		out.lines = append(out.lines, count(same, "other pool")+" as before.")
 	}
-	out.rows = append(out.rows, v.costRow("all", "", c))
-	hours := o.hoursADay()
-	if month := hours / 24 * hoursAMonth; !nothing(c.Now.Total()) || !nothing(c.After.Total()) {
-		out.lines = append(out.lines, fmt.Sprintf("A month of %s hours a day: %s → %s.", strconv.FormatFloat(hours, 'g', 4, 64),
-			v.dollars(c.Now.Total()*month), v.dollars(c.After.Total()*month)))
+	if len(out.rows) > 1 || len(money(c, v)) > 0 {
+		out.rows = append(out.rows, v.costRow("all", "", c))
+	} else {
+		out.rows = nil
+		out.lines = append(out.lines, fmt.Sprintf("%s as before; floor %s, ceiling %s.", v.amount(c.Now), v.dollars(c.Floor), v.ceilings(c)))
 	}
+	out.lines = append(out.lines, v.month(c, o.hoursADay())...)
 	for _, r := range f.Removed {
 		if r.Pods > 0 {
 			out.lines = append(out.lines, "What the pods of removed pools need elsewhere is not counted.")
@@ -130,6 +131,19 @@ func (o Options) cost(f *provision.Forecast, v voice) part {
 		}
 	}
 	return v.stamped(out, c.Prices)
+}
+
+// month is the cost of a month's use.
+func (v voice) month(c provision.Cost, hoursADay float64) []string {
+	hours := hoursADay / 24 * hoursAMonth
+	now, after := v.dollars(c.Now.Total()*hours), v.dollars(c.After.Total()*hours)
+	if now != after {
+		now += " → " + after
+	}
+	if nothing(c.Now.Total()) && nothing(c.After.Total()) {
+		return nil
+	}
+	return []string{fmt.Sprintf("A month of %s hours a day (%.0f h): %s.", strconv.FormatFloat(hoursADay, 'g', 4, 64), hours, now)}
 }
 
 // costRow is a pool's. A pool that comes had no ceiling before, one that goes has

@@ -82,10 +82,12 @@ type voice struct {
 	// usd is the dollar sign. In Markdown two of them can make a formula of
 	// what is between.
 	usd string
+	// stacks is true where the last cell of a row may go on in the row below.
+	stacks bool
 }
 
 func plainVoice() voice {
-	return voice{name: func(s string) string { return cut(visible(s), lineLimit) }, usd: "$"}
+	return voice{name: func(s string) string { return cut(visible(s), lineLimit) }, usd: "$", stacks: true}
 }
 
 func markdownVoice() voice {
@@ -96,6 +98,12 @@ func markdownVoice() voice {
 		return "`?`"
 	}}
 }
+
+// short is a name in a table.
+func (v voice) short(s string) string { return v.name(clip(visible(s), nameWidth)) }
+
+// nameWidth is how much is shown of a name in a row of others.
+const nameWidth = 40
 
 // pod names a pod.
 func (v voice) pod(p provision.Pod) string { return v.name(podName(p)) }

@@ -17,8 +17,9 @@ const (
 	noteRoom = 400
 )
 
-// Markdown writes the report as a comment on a pull request: a table of the
-// changes, what is held and what is wrong, then each change in a fenced block.
+// Markdown writes the report as a comment on a pull request: with a forecast the
+// verdict and what comes of the changes, what is dangerous first; then a table of
+// the changes, what is held and what is wrong, and each change in a fenced block.
 // It never exceeds Options.Limit (at least 1,000 bytes) and says how much it
 // leaves out.
 //
@@ -34,7 +35,8 @@ func (r Report) Markdown(w io.Writer, o Options) error {
 	d := &document{limit: max(limit, minLimit) - noteRoom}
 	f := r.forecast()
 	if f != nil {
-		d.add("### " + r.verdict(f, markdownVoice()) + "\n\n" + r.headline() + "\n\n")
+		d.add("### " + r.verdict(f, markdownVoice()) + "\n\n")
+		d.add(r.headline() + "\n\n")
 	} else {
 		d.add("### " + r.headline() + "\n\n")
 	}

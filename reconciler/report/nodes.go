@@ -13,32 +13,53 @@ import (
 // cellWidth is how wide a column of names may be.
 const cellWidth = 48
 
+// column is what a list of nodes says of each beyond what it is. It is left out
+// where there is nothing to say.
+type column struct {
+	title string
+	says  func(provision.Node) string
+}
+
+// heldUp is what keeps a node for a while or for good.
+func (x fate) heldUp(n provision.Node) string {
+	reasons := plainVoice().blockers(n, func(provision.Blocker) bool { return true })
+	switch {
+	case keptForGood(n):
+	case x.closed[n.Pool] > 0:
+		reasons = append(reasons, "the pool's budget")
+	case x.full[n.Pool] > 0:
+		reasons = append(reasons, "the pool's limit")
+	}
+	return strings.Join(reasons, "; ")
+}
+
+// cause is why a node is replaced.
+func cause(n provision.Node) string {
+	return cell(strings.TrimSpace(n.Reason + " " + strings.Join(n.Fields, ", ")))
+}
+
 // nodes lists nodes in columns of plain text, one a line, as many as Options.Lines
-// allows. Columns that would be the same for all nodes of the reader's interest are
-// left out: the reasons unless asked for, what holds nodes up unless there is such.
-func (o Options) nodes(list []provision.Node, withReason bool) []string {
+// allows.
+func (o Options) nodes(list []provision.Node, c column) []string {
 	if len(list) == 0 {
 		return nil
 	}
 	shown := list[:min(len(list), o.many())]
 	rows := [][]string{{"", "NodeClaim", "Pool", "Type", "Zone", "Since", "Pods"}}
-	if withReason {
-		rows[0] = append(rows[0], "Reason")
+	if c.says == nil {
+		c = column{"Held up by", fate{}.heldUp}
 	}
-	held := slices.ContainsFunc(shown, func(n provision.Node) bool { return len(n.Blockers) > 0 })
-	if held {
-		rows[0] = append(rows[0], "Held up by")
+	says := slices.ContainsFunc(shown, func(n provision.Node) bool { return c.says(n) != "" })
+	if says {
+		rows[0] = append(rows[0], c.title)
 	}
 	for i, n := range shown {
 		row := []string{
 			strconv.Itoa(i + 1), cell(n.NodeClaim), cell(n.Pool), cell(strings.TrimSpace(n.InstanceType + " " + n.CapacityType)), cell(n.Zone),
 			n.Created.UTC().Format("2006-01-02"), pods(n.Pods),
 		}
-		if withReason {
-			row = append(row, cell(strings.TrimSpace(n.Reason+" "+strings.Join(n.Fields, ", "))))
-		}
-		if held {
-			row = append(row, strings.Join(plainVoice().blockers(n, func(provision.Blocker) bool { return true }), "; "))
+		if says {
+			row = append(row, c.says(n))
 		}
 		rows = append(rows, row)
 	}

@@ -1,5 +1,5 @@
-// Package report turns a Plan, and the Outcome of applying it, into what a
-// person or a program reads: text, Markdown, JSON.
+// Package report turns a Plan, the Outcome of applying it and the Forecast of
+// what comes of it into what a person or a program reads: text, Markdown, JSON.
 //
 // It refuses to show secrets: New masks before anything is compared or
 // rendered, so that no renderer ever holds one (see mask.go for what counts as

@@ -270,7 +270,7 @@ func (r Report) JSON(w io.Writer) error {
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
 	if r.Forecast = r.forecast(); r.Forecast != nil {
-		r.Summary.Verdict = r.Verdict()
+		r.Summary.Verdict = r.verdict(r.Forecast, plainVoice())
 	}
 	if err := e.Encode(r); err != nil {
 		return fmt.Errorf("encoding the report: %w", err)

@@ -20,15 +20,12 @@ func (r Report) Verdict() string {
 	return r.verdict(f, plainVoice())
 }
 
-// nameWidth is how much is shown of a name in a line of many.
-const nameWidth = 63
-
 func (r Report) verdict(f *provision.Forecast, v voice) string {
 	parts := r.extent()
 	fate := judge(f)
 	parts = append(parts, fate.nodes(f, v)...)
 	if n := podsIn(f.Fit.Unscheduled); n > 0 {
-		parts = append(parts, count(n, "pod")+" without a node")
+		parts = append(parts, conjugated(n, "pod", "fit")+" no node")
 	}
 	parts = append(parts, money(f.Cost, v)...)
 	if n := len(f.Unknown); n > 0 {
@@ -78,6 +75,8 @@ type fate struct {
 	// closed and full count the others of a pool whose budgets never allow one,
 	// and of a pool that has no room for a replacement.
 	closed, full map[string]int
+	// pods counts those on the nodes that are replaced.
+	pods int
 	// unexplained is true when the forecast knows of such nodes and says not which.
 	unexplained bool
 }
@@ -88,7 +87,7 @@ func judge(f *provision.Forecast) fate {
 	for _, p := range f.Pools {
 		pools[p.Name] = p.Pace
 	}
-	starting := 0
+	waiting := 0
 	for _, n := range f.Replaced {
 		pace := pools[n.Pool]
 		switch {
@@ -98,16 +97,20 @@ func judge(f *provision.Forecast) fate {
 			out.full[n.Pool]++
 		case shut(pace):
 			out.closed[n.Pool]++
-		case len(n.Blockers) > 0:
-			starting++
+		default:
+			out.pods += len(n.Pods)
+			if len(n.Blockers) > 0 {
+				waiting++
+			}
 		}
 	}
-	out.unexplained = f.Rollout.Never && out.count()+starting == 0
+	out.unexplained = f.Rollout.Never && out.count()+waiting == 0
 	return out
 }
 
-// keptForGood reports whether somebody must act before the node is replaced. A
-// node that is starting becomes ready, or Karpenter removes it.
+// keptForGood reports whether somebody must act before the node is replaced. Other
+// than [provision.Node.Blocked] it passes over a node that is starting: it becomes
+// ready, or Karpenter removes it.
 func keptForGood(n provision.Node) bool {
 	for _, b := range n.Blockers {
 		if b.Forced == 0 && b.Kind != "starting" {
@@ -146,7 +149,7 @@ func (x fate) nodes(f *provision.Forecast, v voice) []string {
 	}
 	switch {
 	case pools == 1:
-		out = append(out, fmt.Sprintf("%s with pool %s", conjugated(dying, "node", "die"), v.name(clip(onlyRemoved(f), nameWidth))))
+		out = append(out, fmt.Sprintf("%s with pool %s", conjugated(dying, "node", "die"), v.short(onlyRemoved(f))))
 	case pools > 1:
 		out = append(out, fmt.Sprintf("%s with %s", conjugated(dying, "node", "die"), count(pools, "pool")))
 	}
@@ -183,7 +186,7 @@ func (x fate) why() string {
 	for _, c := range []struct {
 		n    int
 		what string
-	}{{len(x.blocked), "blocked"}, {total(x.closed), "closed by a budget"}, {total(x.full), "without room beside"}} {
+	}{{len(x.blocked), "blocked"}, {total(x.closed), "held by a budget"}, {total(x.full), "without room"}} {
 		if c.n == x.count() {
 			return count(c.n, "node") + " " + c.what
 		}
