@@ -55,6 +55,10 @@ type bench struct {
 	events   *record.FakeRecorder
 	registry *prometheus.Registry
 	sharing  gpu.Sharing
+	// live is what LiveSharing says instead of sharing, where it is given.
+	live *gpu.Sharing
+	// foreign is true while another Karpenter's nodes are looked at.
+	foreign bool
 	// unknown is returned instead of sharing.
 	unknown error
 	// fails answers writes and live reads instead of the server.
@@ -153,7 +157,14 @@ func (b *bench) restart() {
 	b.keeper, err = readiness.New(readiness.Config{
 		Cache: b.cache, Client: b.api, Live: b.api, Book: b.book, Recorder: b.events, Registry: b.registry, Clock: b.clock,
 		Sharing: func(context.Context) (gpu.Sharing, error) { return b.sharing, b.unknown },
-		Tell:    func() { b.told++ }, Log: logr.Discard(),
+		LiveSharing: func(context.Context) (gpu.Sharing, error) {
+			if b.live != nil {
+				return *b.live, b.unknown
+			}
+			return b.sharing, b.unknown
+		},
+		Replaces: func() bool { return !b.foreign },
+		Tell:     func() { b.told++ }, Log: logr.Discard(),
 	})
 	if err != nil {
 		b.Fatal(err)
@@ -307,11 +318,14 @@ func starting() (*corev1.Node, *karpv1.NodeClaim, *corev1.Pod, *appsv1.DaemonSet
 	set := &appsv1.DaemonSet{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: "nvidia-device-plugin-sliced", Namespace: gpu.PluginNamespace, CreationTimestamp: metav1.NewTime(epoch.Add(-time.Hour)),
-			Labels: map[string]string{gpu.ProfileLabel: "sliced"}, Annotations: map[string]string{gpu.RevisionAnnotation: "r1"},
+			Labels: map[string]string{gpu.ProfileLabel: "sliced"}, Annotations: map[string]string{gpu.SharesAnnotation: sliced.Stamp()},
 		},
-		Spec: appsv1.DaemonSetSpec{Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
-			Tolerations: []corev1.Toleration{{Key: "nvidia.com/gpu", Operator: corev1.TolerationOpExists}, {Key: gpu.StartupTaint, Operator: corev1.TolerationOpExists}},
-		}}},
+		Spec: appsv1.DaemonSetSpec{Template: corev1.PodTemplateSpec{
+			ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{gpu.RevisionAnnotation: "r1"}},
+			Spec: corev1.PodSpec{
+				Tolerations: []corev1.Toleration{{Key: "nvidia.com/gpu", Operator: corev1.TolerationOpExists}, {Key: gpu.StartupTaint, Operator: corev1.TolerationOpExists}},
+			},
+		}},
 	}
 	return node, claim, plugin("plugin-1", "r1", true), set
 }

@@ -1,7 +1,9 @@
 package readiness
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -14,16 +16,26 @@ import (
 const (
 	// NoPluginPod: no pod of the plugin is on the node.
 	NoPluginPod = "NoPluginPod"
+	// NotScheduled: the plugin's pod finds no place on the node.
+	NotScheduled = "NotScheduled"
+	// ImagePull: the plugin's image cannot be pulled.
+	ImagePull = "ImagePull"
 	// PluginFailing: the plugin's pod does not become ready.
 	PluginFailing = "PluginFailing"
 	// InvalidConfig: the plugin refuses its configuration.
 	InvalidConfig = "InvalidConfig"
 	// NoDriver: the plugin finds no NVIDIA driver on the node.
 	NoDriver = "NoDriver"
-	// MissingGPUs: fewer GPUs are found than the instance type has.
+	// MissingGPUs: some GPUs are found, and fewer than the instance type has.
 	MissingGPUs = "MissingGPUs"
-	// Mismatch: something else is offered than the profile says.
+	// Mismatch: nothing is offered yet, or something else than the profile says.
 	Mismatch = "Mismatch"
+	// NotApplied: the plugin's DaemonSet was not made from the DevicePlugin that
+	// counts, or is not there. Judge does not look at that.
+	NotApplied = "NotApplied"
+	// AnotherPlugin: a device plugin that is not ours serves the node, too. Judge
+	// does not look at that.
+	AnotherPlugin = "AnotherPlugin"
 	// NodeNotReady: the node's kubelet does not report it ready. Judge does not
 	// look at that; a node that is replaced may have it for a reason.
 	NodeNotReady = "NodeNotReady"
@@ -43,7 +55,11 @@ type View struct {
 	// Plugin is the plugin's pod on the node, or nil. Where there are several, it
 	// is the newest that is not being deleted.
 	Plugin *corev1.Pod
-	// Revision is the RevisionAnnotation of the profile's DaemonSet.
+	// Others counts the plugin's pods beside it, of whatever profile, that still
+	// run: all of them serve one socket, and the one that ends takes it along.
+	Others int
+	// Revision is the RevisionAnnotation of the pod template of the profile's
+	// DaemonSet.
 	Revision string
 }
 
@@ -102,12 +118,27 @@ func Judge(v View) Verdict {
 		out.Reason, out.Message = failing(v.Plugin)
 	case !out.Current:
 		out.Reason, out.Message = Mismatch, "the plugin of an earlier version or configuration still runs"
+	case v.Others > 0:
+		out.Reason, out.Message = Mismatch, fmt.Sprintf("two plugins are on the node: beside pod %s, %d more have not ended yet", v.Plugin.Name, v.Others)
 	case differs == "":
 		out.Agrees = true
+	case v.none():
+		out.Reason, out.Message = Mismatch, "the node offers none yet: "+differs
 	default:
 		out.Reason, out.Message = v.short(out.Offer), "the node offers "+differs
 	}
 	return out
+}
+
+// none tells whether the node offers nothing at all: the kubelet has not heard of
+// the plugin, which says nothing about what the plugin finds.
+func (v View) none() bool {
+	for _, name := range []corev1.ResourceName{gpu.Resource, gpu.SharedResource} {
+		if quantity := v.Node.Status.Allocatable[name]; quantity.Value() != 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // short tells a node that misses GPUs from one that offers something else.
@@ -115,7 +146,7 @@ func (v View) short(offer gpu.Offer) string {
 	resource := v.Profile.Resource()
 	quantity := v.Node.Status.Allocatable[resource]
 	share := int64(max(v.Profile.Replicas, 1))
-	if got := quantity.Value(); got < offer[resource] && got%share == 0 {
+	if got := quantity.Value(); got > 0 && got < offer[resource] && got%share == 0 {
 		return MissingGPUs
 	}
 	return Mismatch
@@ -139,24 +170,29 @@ const maxMessage = 300
 func failing(pod *corev1.Pod) (reason, message string) {
 	all := append(append([]corev1.ContainerStatus(nil), pod.Status.InitContainerStatuses...), pod.Status.ContainerStatuses...)
 	if c := scheduled(pod); c != nil && c.Status == corev1.ConditionFalse {
-		return PluginFailing, fmt.Sprintf("the plugin's pod %s is not scheduled: %s", pod.Name, cut(c.Reason+": "+c.Message))
+		return NotScheduled, fmt.Sprintf("the plugin's pod %s is not scheduled: %s", pod.Name, cut(c.Reason+": "+c.Message))
 	}
 	for _, c := range all {
 		if c.Ready {
 			continue
 		}
-		words := lastWords(c)
-		if w := c.State.Waiting; w != nil && w.Reason != "" && w.Reason != "ContainerCreating" && w.Reason != "PodInitializing" {
-			if words == "" { // An image that cannot be pulled has none.
-				words = oneLine(w.Message)
-			}
-			return classify(words), fmt.Sprintf("the plugin's container %s waits: %s%s", c.Name, w.Reason, said(words))
-		}
-		if words != "" {
+		words, waiting := lastWords(c), c.State.Waiting
+		switch {
+		case waiting != nil && unpulled(waiting.Reason):
+			return ImagePull, fmt.Sprintf("the image of the plugin's container %s cannot be pulled: %s%s", c.Name, waiting.Reason, said(waiting.Message))
+		case waiting != nil && waiting.Reason != "" && waiting.Reason != "ContainerCreating" && waiting.Reason != "PodInitializing":
+			// What the kubelet says of a container is not what the plugin says.
+			return classify(words), fmt.Sprintf("the plugin's container %s waits: %s%s", c.Name, waiting.Reason, said(cmp.Or(words, waiting.Message)))
+		case words != "":
 			return classify(words), fmt.Sprintf("the plugin's container %s ended%s", c.Name, said(words))
 		}
 	}
 	return PluginFailing, fmt.Sprintf("the plugin's pod %s is not ready yet", pod.Name)
+}
+
+// unpulled tells whether a container waits for its image in vain.
+func unpulled(reason string) bool {
+	return slices.Contains([]string{"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "RegistryUnavailable"}, reason)
 }
 
 func scheduled(pod *corev1.Pod) *corev1.PodCondition {
@@ -178,10 +214,10 @@ func lastWords(c corev1.ContainerStatus) string {
 }
 
 func said(words string) string {
-	if words == "" {
+	if words = cut(words); words == "" {
 		return ""
 	}
-	return ": " + cut(words)
+	return ": " + words
 }
 
 // oneLine drops line breaks and what else is invisible.

@@ -30,8 +30,8 @@ import (
 const (
 	controllerName = "poolwright.gpu.readiness"
 	// grace is how long a node may offer something else than we vouch for before
-	// we take our word back, and how long a process watches a node before it
-	// replaces it: longer than a plugin takes to restart.
+	// we take our word back, and how long a process watches a node at least before
+	// it replaces it: longer than a plugin takes to restart.
 	grace = 2 * time.Minute
 	// conflictRetry is when a write is tried again that met another's.
 	conflictRetry = 200 * time.Millisecond
@@ -63,8 +63,13 @@ type Config struct {
 	Client client.Client
 	// Live reads past all caches, right before a node is replaced.
 	Live client.Reader
-	// Sharing reads the cluster's DevicePlugin.
-	Sharing func(context.Context) (gpu.Sharing, error)
+	// Sharing reads the cluster's DevicePlugin, LiveSharing past all caches, right
+	// before a node is replaced.
+	Sharing, LiveSharing func(context.Context) (gpu.Sharing, error)
+	// Replaces tells whether nodes are to be replaced: whether they are the
+	// engine's that runs in this process. While it returns false, nodes are
+	// released, diagnosed and reported only. It is called often and must not block.
+	Replaces func() bool
 	// Book keeps account of failures.
 	Book Book
 	// Recorder writes events on Nodes and NodeClaims.
@@ -83,6 +88,7 @@ type Config struct {
 type Keeper struct {
 	cfg     Config
 	memory  *memory
+	turns   *turns
 	series  *series
 	refresh chan event.TypedGenericEvent[struct{}]
 	leading atomic.Bool
@@ -91,14 +97,14 @@ type Keeper struct {
 // New makes a Keeper and registers its metrics. A second one on the same
 // registry is an error.
 func New(cfg Config) (*Keeper, error) {
-	if cfg.Cache == nil || cfg.Client == nil || cfg.Live == nil || cfg.Sharing == nil || cfg.Book == nil ||
+	if cfg.Cache == nil || cfg.Client == nil || cfg.Live == nil || cfg.Sharing == nil || cfg.LiveSharing == nil || cfg.Replaces == nil || cfg.Book == nil ||
 		cfg.Recorder == nil || cfg.Registry == nil || cfg.Clock == nil {
 		return nil, errors.New("building the keeper of GPU nodes: all of its Config but Tell must be given")
 	}
 	if cfg.Tell == nil {
 		cfg.Tell = func() {}
 	}
-	k := &Keeper{cfg: cfg, memory: newMemory(), refresh: make(chan event.TypedGenericEvent[struct{}], 1)}
+	k := &Keeper{cfg: cfg, memory: newMemory(), turns: newTurns(), refresh: make(chan event.TypedGenericEvent[struct{}], 1)}
 	var err error
 	if k.series, err = newSeries(cfg.Registry, k); err != nil {
 		return nil, err

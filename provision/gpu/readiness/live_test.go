@@ -82,13 +82,14 @@ func startLive(t *testing.T, server *rest.Config) *live {
 	if err != nil {
 		t.Fatal(err)
 	}
+	sharing := func(context.Context) (gpu.Sharing, error) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return l.sharing, nil
+	}
 	l.keeper, err = readiness.New(readiness.Config{
 		Cache: mgr.GetCache(), Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Book: l, Registry: l.registry, Clock: clock.RealClock{},
-		Sharing: func(context.Context) (gpu.Sharing, error) {
-			l.mu.Lock()
-			defer l.mu.Unlock()
-			return l.sharing, nil
-		},
+		Sharing: sharing, LiveSharing: sharing, Replaces: func() bool { return true },
 		//nolint:staticcheck // As in the controller.
 		Recorder: mgr.GetEventRecorderFor("poolwright"), Log: logr.Discard(),
 	})
@@ -222,8 +223,9 @@ func (l *live) beat(name string) {
 func liveSet(profile string) *appsv1.DaemonSet {
 	ours := map[string]string{gpu.ProfileLabel: profile}
 	revision := map[string]string{gpu.RevisionAnnotation: "r1"}
+	shares := map[string]string{gpu.SharesAnnotation: profileFor(profile, 0).Profiles[0].Stamp()}
 	return &appsv1.DaemonSet{
-		ObjectMeta: metav1.ObjectMeta{Name: "plugin-" + profile, Namespace: gpu.PluginNamespace, Labels: ours, Annotations: revision},
+		ObjectMeta: metav1.ObjectMeta{Name: "plugin-" + profile, Namespace: gpu.PluginNamespace, Labels: ours, Annotations: shares},
 		Spec: appsv1.DaemonSetSpec{
 			Selector: &metav1.LabelSelector{MatchLabels: ours},
 			Template: corev1.PodTemplateSpec{

@@ -6,6 +6,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/poolwright/poolwright/provision/gpu"
 )
 
 // memory is what this process remembers of nodes. Nothing is decided by it that
@@ -15,18 +17,36 @@ type memory struct {
 	nodes map[string]*impression
 }
 
+// past is what of it others ask for.
+type past struct {
+	// met is when the node was first seen under its present profile.
+	met time.Time
+	// revised is when this process saw another revision of the plugin declared for
+	// it, applied when it saw that the DaemonSet had come to be made from the
+	// profile; zero for never.
+	revised, applied time.Time
+	// vouched is true when we ever vouched for what the node offers: pods may have
+	// come to it.
+	vouched bool
+	// note is what keeps it from being replaced, found when that was tried last.
+	note note
+}
+
 // impression is what is remembered of one node.
 type impression struct {
+	past
 	uid  types.UID
 	pool string
-	// met is when the node was first seen under its present profile.
-	met     time.Time
-	profile string
+	// profile, revision and unapplied are how the node was seen last.
+	profile, revision string
+	unapplied         bool
 	// since is when the node was first seen to offer something else than it
 	// should; zero when it does not.
 	since time.Time
 	// told is true when that was said in an event.
 	told bool
+	// spared is what was last said of a node that is not replaced though it should.
+	spared string
 	// shown is the node's part in Pools, in words.
 	shown string
 }
@@ -36,29 +56,61 @@ func newMemory() *memory {
 }
 
 // meet remembers a node, anew when it is another of the same name.
-func (m *memory) meet(node *corev1.Node, pool, profile string, now time.Time) time.Time {
+func (m *memory) meet(s *sight, now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	i := m.nodes[node.Name]
-	if i == nil || i.uid != node.UID {
-		i = &impression{uid: node.UID, met: now, profile: profile}
-		m.nodes[node.Name] = i
+	revision, unapplied := s.revision(), s.unapplied != ""
+	i := m.nodes[s.node.Name]
+	if i == nil || i.uid != s.node.UID {
+		i = &impression{uid: s.node.UID, profile: s.profile.Name, past: past{met: now}, revision: revision, unapplied: unapplied}
+		m.nodes[s.node.Name] = i
 	}
-	if i.profile != profile {
-		i.profile, i.met = profile, now
+	switch {
+	case i.profile != s.profile.Name:
+		i.met, i.revised, i.applied = now, time.Time{}, time.Time{}
+	case i.unapplied && !unapplied:
+		i.applied = now
+	case i.revision != revision && i.revision != "" && revision != "":
+		i.revised = now
 	}
-	i.pool = pool
-	return i.met
+	i.profile, i.unapplied, i.pool = s.profile.Name, unapplied, s.pool
+	if revision != "" {
+		i.revision = revision
+	}
+	if _, vouched := s.node.Annotations[gpu.OfferAnnotation]; vouched {
+		i.vouched = true
+	}
 }
 
-// metAt is when a node was first seen, or now.
-func (m *memory) metAt(node *corev1.Node, now time.Time) time.Time {
+// past is what is known of a node; one that was never met is met now.
+func (m *memory) past(node *corev1.Node, now time.Time) past {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if i := m.nodes[node.Name]; i != nil && i.uid == node.UID {
-		return i.met
+		return i.past
 	}
-	return now
+	return past{met: now}
+}
+
+// take notes what keeps a node from being replaced; the zero note takes it back.
+func (m *memory) take(name string, n note) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if i := m.nodes[name]; i != nil {
+		i.note = n
+	}
+}
+
+// spare returns true the first time that it is asked about these words.
+func (m *memory) spare(name, words string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	i := m.nodes[name]
+	if i == nil || i.spared == words {
+		return false
+	}
+	i.spared = words
+	return true
 }
 
 // doubt remembers since when a node's offer is not what it should be.

@@ -19,7 +19,7 @@ import (
 // Pools tells how the GPUs of each pool stand, sorted by pool: those with nodes,
 // and those with failures or a hold. Rollout is left empty.
 func (k *Keeper) Pools(ctx context.Context) ([]gpu.PoolState, error) {
-	scene, err := k.scene(ctx, k.cfg.Cache)
+	scene, err := k.scene(ctx, k.cfg.Cache, k.cfg.Sharing)
 	if err != nil {
 		return nil, err
 	}
@@ -84,7 +84,8 @@ func (k *Keeper) add(ctx context.Context, p *gpu.PoolState, s sight) error {
 }
 
 // trouble is a node that has offered something else than it should for too long,
-// or never offered its GPUs in time; else nil.
+// or never offered its GPUs in time, with what keeps it from being replaced; else
+// nil.
 func (k *Keeper) trouble(ctx context.Context, s sight) (*gpu.Trouble, error) {
 	now := k.cfg.Clock.Now()
 	out := &gpu.Trouble{Node: s.node.Name}
@@ -93,11 +94,12 @@ func (k *Keeper) trouble(ctx context.Context, s sight) (*gpu.Trouble, error) {
 			out.Claim = owner.Name
 		}
 	}
-	if since := k.memory.doubted(s.node); !s.verdict.Agrees && !since.IsZero() && now.Sub(since) >= grace {
+	if since := k.memory.doubted(s.node); !s.verdict.Agrees && !since.IsZero() && !now.Before(s.doubtful(since)) {
 		out.Reason, out.Message, out.Since = s.verdict.Reason, s.verdict.Message, since
 		return out, nil
 	}
-	if initialized(s.node) || s.verdict.Agrees && nodeReady(s.node) {
+	past := k.memory.past(s.node, now)
+	if initialized(s.node) || s.verdict.Agrees && nodeReady(s.node) || s.vouched(past) {
 		return nil, nil
 	}
 	claim, err := claimOf(ctx, k.cfg.Cache, s.node)
@@ -110,6 +112,10 @@ func (k *Keeper) trouble(ctx context.Context, s sight) (*gpu.Trouble, error) {
 	}
 	out.Reason, out.Message = s.diagnosis()
 	out.Since = now.Add(left)
+	out.Reason = cmp.Or(past.note.reason, out.Reason)
+	if words := cmp.Or(k.spared(s, claim), past.note.words); words != "" {
+		out.Message += "; " + words
+	}
 	return out, nil
 }
 

@@ -28,7 +28,7 @@ func (k *Keeper) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 		k.forget(ctx, node.Name)
 		return reconcile.Result{}, nil
 	}
-	scene, err := k.scene(ctx, k.cfg.Cache)
+	scene, err := k.scene(ctx, k.cfg.Cache, k.cfg.Sharing)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
@@ -37,7 +37,7 @@ func (k *Keeper) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 		k.forget(ctx, node.Name)
 		return k.disown(ctx, node)
 	}
-	k.memory.meet(node, s.pool, s.profile.Name, k.cfg.Clock.Now())
+	k.memory.meet(&s, k.cfg.Clock.Now())
 	wait, err := k.attend(ctx, s)
 	if err == nil {
 		err = k.show(ctx, s)
@@ -61,7 +61,11 @@ func (k *Keeper) attend(ctx context.Context, s sight) (time.Duration, error) {
 			return 0, err
 		}
 	}
-	if initialized(s.node) || s.verdict.Agrees && ready {
+	if s.verdict.Agrees && ready {
+		k.memory.take(s.node.Name, note{})
+		return wait, k.acquit(ctx, s)
+	}
+	if initialized(s.node) || s.vouched(k.memory.past(s.node, k.cfg.Clock.Now())) {
 		return wait, nil
 	}
 	left, err := k.overdue(ctx, s)
@@ -140,12 +144,12 @@ func (k *Keeper) announce(ctx context.Context, s sight) {
 // doubt takes our word back for a node that has offered something else for
 // longer than a plugin's restart takes. It returns when it is due, or 0.
 func (k *Keeper) doubt(ctx context.Context, s sight) (time.Duration, error) {
-	if s.sound() {
+	now := k.cfg.Clock.Now()
+	if s.sound(k.memory.past(s.node, now)) {
 		k.memory.settle(s.node.Name)
 		return 0, nil
 	}
-	now := k.cfg.Clock.Now()
-	if left := k.memory.doubt(s.node.Name, now).Add(grace).Sub(now); left > 0 {
+	if left := s.doubtful(k.memory.doubt(s.node.Name, now)).Sub(now); left > 0 {
 		return left, nil
 	}
 	_, vouched := s.node.Annotations[gpu.OfferAnnotation]
@@ -162,14 +166,27 @@ func (k *Keeper) doubt(ctx context.Context, s sight) (time.Duration, error) {
 	return 0, nil
 }
 
+// doubtful is when a node's word is taken back that it has not kept since. A
+// rollout may take its whole time with the node: it waits for the new plugin, and
+// so does Karpenter.
+func (s *sight) doubtful(since time.Time) time.Time {
+	return latest(since.Add(grace), s.rolling())
+}
+
+// vouched tells whether we vouch for the node's offer, or ever did.
+func (s *sight) vouched(past past) bool {
+	_, now := s.node.Annotations[gpu.OfferAnnotation]
+	return now || past.vouched
+}
+
 // sound tells whether a node that does not agree is one that nobody need mind:
 // one that is starting, that offers what we vouch for all the same, or whose
 // running plugin will be replaced.
-func (s *sight) sound() bool {
+func (s *sight) sound(past past) bool {
 	text, vouched := s.node.Annotations[gpu.OfferAnnotation]
 	if !vouched {
 		outdated := s.plugin != nil && ready(s.plugin) && !s.verdict.Current
-		return !initialized(s.node) || outdated
+		return !initialized(s.node) && !past.vouched || outdated
 	}
 	offer, err := gpu.ParseOffer(text)
 	return err == nil && offer.Differs(s.node.Status.Allocatable) == ""

@@ -124,35 +124,73 @@ func TestANodeWhoseKubeletIsInTroubleIsNotReleased(t *testing.T) {
 	}
 }
 
-func TestOfTwoPluginPodsTheOneThatStaysCounts(t *testing.T) {
-	node, claim, pod, set := starting()
-	offering(40)(node)
-	old := plugin("plugin-0", "r0", true)
-	old.Finalizers, old.DeletionTimestamp = []string{"x/y"}, &metav1.Time{Time: epoch.Add(time.Minute)}
-	b := newBench(t, node, claim, pod, set, old)
-	if b.step(); b.offer() != offered40 {
-		t.Error("a pod that goes kept the node from being released")
+func TestANodeIsReleasedWhenOnePluginAloneServesIt(t *testing.T) {
+	for name, c := range map[string]struct {
+		edit     func(*corev1.Pod)
+		released bool
+	}{
+		"not beside one that goes": {edit: func(p *corev1.Pod) {
+			p.Finalizers, p.DeletionTimestamp = []string{"x/y"}, &metav1.Time{Time: epoch.Add(time.Minute)}
+		}},
+		"not beside one of another profile": {edit: func(p *corev1.Pod) { p.Labels[gpu.ProfileLabel] = "former" }},
+		"not beside an older one":           {edit: func(*corev1.Pod) {}},
+		"although one has ended": {edit: func(p *corev1.Pod) {
+			p.Status.Phase = corev1.PodFailed
+		}, released: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			node, claim, pod, set := starting()
+			offering(40)(node)
+			other := plugin("a-plugin", "r1", true)
+			other.CreationTimestamp = metav1.NewTime(epoch.Add(-time.Minute))
+			c.edit(other)
+			b := newBench(t, node, claim, pod, set, other)
+			if b.step(); (b.offer() == offered40) != c.released {
+				t.Errorf("offer %q, taints %s", b.offer(), b.taints())
+			}
+			if c.released {
+				return
+			}
+			b.clock.SetTime(epoch.Add(10 * time.Minute))
+			if got := b.pools()[0].Troubles; len(got) != 1 || got[0].Reason != "Mismatch" ||
+				got[0].Message != "two plugins are on the node: beside pod plugin-1, 1 more have not ended yet" {
+				t.Errorf("%+v", got)
+			}
+			other.Finalizers = nil
+			if err := b.api.Update(t.Context(), other); err != nil {
+				b.drop(other)
+			}
+			b.drop(other)
+			b.clock.SetTime(epoch.Add(9 * time.Minute))
+			if b.step(); b.offer() != offered40 {
+				t.Errorf("once it is gone: offer %q", b.offer())
+			}
+		})
 	}
 }
 
-func TestOfTwoThatStayTheNewerCounts(t *testing.T) {
+func TestOfTwoDaemonSetsTheNewerThatStaysCounts(t *testing.T) {
 	node, claim, pod, set := starting()
 	offering(40)(node)
-	older, other := plugin("a-plugin", "r0", true), plugin("z-plugin", "r0", true)
-	for _, p := range []*corev1.Pod{older, other} {
-		p.CreationTimestamp = metav1.NewTime(epoch.Add(-time.Minute))
-	}
-	early, going := daemonSet(), daemonSet()
-	early.Name, early.Annotations[gpu.RevisionAnnotation] = "z-early", "r0"
-	early.CreationTimestamp = metav1.NewTime(epoch.Add(-2 * time.Hour))
-	going.Name, going.Annotations[gpu.RevisionAnnotation] = "z-going", "r2"
-	going.CreationTimestamp = metav1.NewTime(epoch)
+	early, going := revised("r0"), revised("r2")
+	early.Name, early.CreationTimestamp = "z-early", metav1.NewTime(epoch.Add(-2*time.Hour))
+	going.Name, going.CreationTimestamp = "z-going", metav1.NewTime(epoch)
 	going.Finalizers, going.DeletionTimestamp = []string{"x/y"}, &metav1.Time{Time: epoch.Add(time.Minute)}
 	first := early.DeepCopy()
 	first.Name = "a-early"
-	b := newBench(t, node, claim, older, pod, other, first, set, early, going)
+	b := newBench(t, node, claim, pod, first, set, early, going)
 	if b.step(); b.offer() != offered40 {
-		t.Error("an older pod, or another DaemonSet than the newest that stays, was asked")
+		t.Error("another DaemonSet than the newest that stays was asked")
+	}
+}
+
+func TestWhatIsWrittenOnTheDaemonSetItselfIsNoRevision(t *testing.T) {
+	node, claim, pod, set := starting()
+	offering(40)(node)
+	set.Annotations[gpu.RevisionAnnotation] = "r9"
+	b := newBench(t, node, claim, pod, set)
+	if b.step(); b.offer() != offered40 {
+		t.Errorf("offer %q", b.offer())
 	}
 }
 
@@ -212,16 +250,6 @@ func TestANodeThatCameWithoutTheTaintEndsTheRowOfFailuresToo(t *testing.T) {
 	}
 	if b.offer() != offered40 || len(b.book.offered) != 1 || len(b.said()) != 0 {
 		t.Errorf("offer %q, book %v", b.offer(), b.book.offered)
-	}
-	b.edit(offering(0))
-	b.step()
-	b.clock.Step(grace)
-	if b.step(); b.offer() != "" || b.claim() == nil {
-		t.Errorf("it failed before it was initialized, and we vouch for %q", b.offer())
-	}
-	b.clock.SetTime(epoch.Add(10 * time.Minute))
-	if b.step(); b.claim() != nil {
-		t.Error("it is there for ever")
 	}
 }
 

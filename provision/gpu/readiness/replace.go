@@ -12,8 +12,8 @@ import (
 )
 
 // failedAnnotation on a NodeClaim says why it is replaced. It is written before
-// the failure is counted, so that a claim is counted once however often its
-// deletion is tried: a crash right after it loses a count, and never adds one.
+// the deletion, for whoever reads a claim that goes; it is taken away again when
+// the node offers its GPUs after all.
 const failedAnnotation = "poolwright.dev/gpu-failed"
 
 // overdue replaces a node that has not offered its GPUs in time. It returns how
@@ -25,7 +25,21 @@ func (k *Keeper) overdue(ctx context.Context, s sight) (time.Duration, error) {
 	}
 	left, counts := k.left(s, claim)
 	if !counts || left > 0 {
+		k.memory.take(s.node.Name, note{})
 		return left, nil
+	}
+	if words := k.spared(s, claim); words != "" {
+		k.memory.take(s.node.Name, note{})
+		k.say(s, claim, note{words: words})
+		return grace, nil // Not all of what spares it is watched.
+	}
+	wait, err := k.turn(ctx, s, claim)
+	if err != nil {
+		return 0, err
+	}
+	if wait > 0 {
+		k.memory.take(s.node.Name, waits)
+		return wait, nil
 	}
 	return k.replace(ctx, s.node.Name)
 }
@@ -38,18 +52,20 @@ func (k *Keeper) left(s sight, claim *karpv1.NodeClaim) (time.Duration, bool) {
 		return 0, false
 	}
 	now := k.cfg.Clock.Now()
-	return s.deadline(at, k.memory.metAt(s.node, now)).Sub(now), true
+	return s.deadline(at, k.memory.past(s.node, now)).Sub(now), true
 }
 
-// replace deletes a node's claim, if all that speaks for it is still true where
-// no cache is in between. Karpenter drains the node, and buys another when pods
-// need one.
+// replace deletes a node's claim, if all that speaks for it is still true where no
+// cache is in between: the DevicePlugin, the node and its claim, the plugin's pods
+// and DaemonSets, and those of others. Only how many nodes the pool has, which
+// bounds the replacements, is the cache's word. Karpenter drains the node, and buys
+// another when pods need one.
 func (k *Keeper) replace(ctx context.Context, name string) (time.Duration, error) {
 	node := &corev1.Node{}
 	if err := k.cfg.Live.Get(ctx, client.ObjectKey{Name: name}, node); err != nil {
 		return 0, fmt.Errorf("reading node %q again before it is replaced: %w", name, err)
 	}
-	scene, err := k.scene(ctx, k.cfg.Live)
+	scene, err := k.scene(ctx, k.cfg.Live, k.cfg.LiveSharing)
 	if err != nil {
 		return 0, err
 	}
@@ -57,38 +73,45 @@ func (k *Keeper) replace(ctx context.Context, name string) (time.Duration, error
 	if !ours || initialized(node) || s.verdict.Agrees && nodeReady(node) {
 		return conflictRetry, nil // The cache will tell the same soon.
 	}
+	k.memory.meet(&s, k.cfg.Clock.Now()) // What is declared may have changed this moment.
 	claim, err := claimOf(ctx, k.cfg.Live, node)
 	if err != nil || claim == nil {
 		return 0, err
 	}
-	left, counts := k.left(s, claim)
-	if !counts || left > 0 {
+	if left, counts := k.left(s, claim); !counts || left > 0 {
 		return left, nil
 	}
-	if err := k.condemn(ctx, s, claim); err != nil {
+	if k.spared(s, claim) != "" {
+		return conflictRetry, nil // The cache will tell the same soon, and why.
+	}
+	found, err := k.foreign(ctx, node)
+	if err != nil {
 		return 0, err
+	}
+	k.memory.take(name, found)
+	if found != (note{}) {
+		k.say(s, claim, found)
+		return grace, nil
+	}
+	if wait, err := k.turn(ctx, s, claim); wait > 0 || err != nil {
+		k.memory.take(name, waits)
+		return wait, err
+	}
+	k.turns.take(s.pool, claim.UID, k.cfg.Clock.Now())
+	return 0, k.condemn(ctx, s, claim)
+}
+
+// condemn marks and deletes a claim. It is counted and told once it is deleted: a
+// node that is saved by a conflict has not failed. A crash in between loses a
+// count, and never adds one, since nobody deletes a claim twice.
+func (k *Keeper) condemn(ctx context.Context, s sight, claim *karpv1.NodeClaim) error {
+	reason, message := s.diagnosis()
+	if err := k.mark(ctx, claim, reason); err != nil {
+		return err
 	}
 	seen := client.Preconditions{UID: &claim.UID, ResourceVersion: &claim.ResourceVersion}
 	if err := k.cfg.Client.Delete(ctx, claim, seen); err != nil {
-		return 0, fmt.Errorf("deleting NodeClaim %q, whose node does not offer its GPUs: %w", claim.Name, err)
-	}
-	return 0, nil
-}
-
-// condemn writes down, counts and tells, once for each claim, that it is
-// replaced. It leaves the claim as it is after the writing.
-func (k *Keeper) condemn(ctx context.Context, s sight, claim *karpv1.NodeClaim) error {
-	if claim.Annotations[failedAnnotation] != "" {
-		return nil
-	}
-	reason, message := s.diagnosis()
-	before := claim.DeepCopy()
-	if claim.Annotations == nil {
-		claim.Annotations = map[string]string{}
-	}
-	claim.Annotations[failedAnnotation] = reason
-	if err := k.cfg.Client.Patch(ctx, claim, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
-		return fmt.Errorf("marking NodeClaim %q, whose node does not offer its GPUs: %w", claim.Name, err)
+		return fmt.Errorf("deleting NodeClaim %q, whose node does not offer its GPUs: %w", claim.Name, err)
 	}
 	failures, until := k.cfg.Book.Failed(s.pool, reason+": "+message)
 	k.series.replacedOne(s.pool, reason)
@@ -106,8 +129,42 @@ func (k *Keeper) condemn(ctx context.Context, s sight, claim *karpv1.NodeClaim) 
 	return nil
 }
 
-// diagnosis is why a node is replaced. A kubelet in trouble explains all else.
+// mark writes on a claim why it is replaced, and leaves it as it is after the
+// writing; an empty reason takes the mark away.
+func (k *Keeper) mark(ctx context.Context, claim *karpv1.NodeClaim, reason string) error {
+	if claim.Annotations[failedAnnotation] == reason {
+		return nil
+	}
+	before := claim.DeepCopy()
+	if claim.Annotations == nil {
+		claim.Annotations = map[string]string{}
+	}
+	claim.Annotations[failedAnnotation] = reason
+	if reason == "" {
+		delete(claim.Annotations, failedAnnotation)
+	}
+	if err := k.cfg.Client.Patch(ctx, claim, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		return fmt.Errorf("marking NodeClaim %q by whether its node offers its GPUs: %w", claim.Name, err)
+	}
+	return nil
+}
+
+// acquit takes the mark from the claim of a node that agrees: its deletion failed,
+// and then it came to offer its GPUs after all.
+func (k *Keeper) acquit(ctx context.Context, s sight) error {
+	claim, err := claimOf(ctx, k.cfg.Cache, s.node)
+	if err != nil || claim == nil || claim.DeletionTimestamp != nil {
+		return err
+	}
+	return k.mark(ctx, claim, "")
+}
+
+// diagnosis is why a node is replaced, or would be. A kubelet in trouble explains
+// all that is seen of the node; what it is compared with comes first.
 func (s *sight) diagnosis() (reason, message string) {
+	if s.unapplied != "" {
+		return NotApplied, s.unapplied
+	}
 	if nodeReady(s.node) {
 		return s.verdict.Reason, s.verdict.Message
 	}

@@ -9,13 +9,18 @@ import (
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/poolwright/poolwright/provision/gpu"
 	"github.com/poolwright/poolwright/provision/gpu/readiness"
 )
+
+// failed is the mark of a claim whose node never offered its GPUs.
+const failed = "poolwright.dev/gpu-failed"
 
 func TestANodeThatNeverOffersItsGPUsIsReplacedAtItsDeadline(t *testing.T) {
 	node, claim, pod, set := starting()
@@ -60,7 +65,7 @@ func TestARepeatedFailureSaysUntilWhenThePoolIsHeld(t *testing.T) {
 	}
 	b.drop(node)
 	want := []gpu.PoolState{{Pool: "shared", Profile: "sliced", Offered: gpu.Offer{gpu.Resource: 0}, Failures: 2,
-		HeldUntil: b.book.until, LastFailure: "MissingGPUs: the node offers nvidia.com/gpu: 0 of 40"}}
+		HeldUntil: b.book.until, LastFailure: "Mismatch: the node offers none yet: nvidia.com/gpu: 0 of 40"}}
 	if diff := cmp.Diff(want, b.pools()); diff != "" {
 		t.Error(diff)
 	}
@@ -88,8 +93,6 @@ func TestEveryCauseIsDiagnosed(t *testing.T) {
 		change          func(*bench)
 		reason, message string
 	}{
-		"no DaemonSet for the profile": {func(b *bench) { noPod(b); b.drop(daemonSet()) },
-			readiness.NoPluginPod, "no DaemonSet of the device plugin for profile sliced"},
 		"tolerations that do not cover the pool's taints": {noPod, readiness.NoPluginPod, "tolerations do not cover team=ml:NoSchedule"},
 		"no pod although it is tolerated": {func(b *bench) { noPod(b); b.edit(func(n *corev1.Node) { n.Spec.Taints = n.Spec.Taints[:2] }) },
 			readiness.NoPluginPod, "DaemonSet nvidia-device-plugin-sliced has none for it"},
@@ -100,13 +103,33 @@ func TestEveryCauseIsDiagnosed(t *testing.T) {
 			pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{
 				Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable", Message: "1 Insufficient memory"})
 			b.put(pod)
-		}, readiness.PluginFailing, "pod plugin-1 is not scheduled: Unschedulable: 1 Insufficient memory"},
+		}, readiness.NotScheduled, "pod plugin-1 is not scheduled: Unschedulable: 1 Insufficient memory"},
 		"an image that cannot be pulled": {func(b *bench) {
 			pod := plugin("plugin-1", "r1", false)
 			pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "plugin", State: corev1.ContainerState{
-				Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "manifest unknown,\nsorry"}}}}
+				Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "failed to unmarshal manifest,\nconfig file not found"}}}}
 			b.put(pod)
-		}, readiness.PluginFailing, "container plugin waits: ImagePullBackOff: manifest unknown, sorry"},
+		}, readiness.ImagePull, "container plugin cannot be pulled: ImagePullBackOff: failed to unmarshal manifest, config file not found"},
+		"an image whose name nobody can read": {func(b *bench) {
+			pod := plugin("plugin-1", "r1", false)
+			pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "plugin", State: corev1.ContainerState{
+				Waiting: &corev1.ContainerStateWaiting{Reason: "InvalidImageName"}}}}
+			b.put(pod)
+		}, readiness.ImagePull, "cannot be pulled: InvalidImageName"},
+		"a container that cannot be made": {func(b *bench) {
+			pod := plugin("plugin-1", "r1", false)
+			pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "plugin", State: corev1.ContainerState{
+				Waiting: &corev1.ContainerStateWaiting{Reason: "CreateContainerConfigError", Message: "no config file in it"}}}}
+			b.put(pod)
+		}, readiness.PluginFailing, "CreateContainerConfigError: no config file in it"},
+		"a plugin of which the kubelet has not heard": {func(*bench) {}, readiness.Mismatch, "offers none yet: nvidia.com/gpu: 0 of 40"},
+		"whole GPUs instead of renamed shares": {func(b *bench) {
+			b.sharing.Profiles[0].Renamed = true
+			set := daemonSet()
+			set.Annotations[gpu.SharesAnnotation] = b.sharing.Profiles[0].Stamp()
+			b.put(set)
+			b.edit(offering(4))
+		}, readiness.Mismatch, "the node offers nvidia.com/gpu: 4 of 0, nvidia.com/gpu.shared: 0 of 40"},
 		"a plugin that only crashes":      {crashed(logs + "panic: nil pointer"), readiness.PluginFailing, "CrashLoopBackOff: Loading"},
 		"a plugin that refuses its file":  {crashed(logs + "unable to load config: unable to finalize config: replicas"), readiness.InvalidConfig, "replicas"},
 		"an image without driver":         {crashed(logs + "E1 factory.go:112] Incompatible strategy detected auto"), readiness.NoDriver, "Incompatible strategy"},
@@ -129,31 +152,21 @@ func TestEveryCauseIsDiagnosed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			node, claim, pod, set := starting()
+			claim.Finalizers = []string{"karpenter.sh/termination"}
 			b := newBench(t, node, claim, pod, set)
 			c.change(b)
 			b.step()
 			b.clock.Step(10 * time.Minute)
-			b.fails = func(verb string, _ client.Object) error {
-				if verb == "delete" {
-					return errors.New("down")
-				}
-				return nil
-			}
-			if _, err := b.reconcile(); err == nil {
-				t.Fatal("it is not replaced")
-			}
+			troubles := b.pools()[0].Troubles
+			b.step()
 			reason, message, _ := strings.Cut(b.book.last, ": ")
 			if reason != c.reason || !strings.Contains(message, c.message) || strings.Contains(message, "\n") {
 				t.Errorf("%s: %s", reason, message)
 			}
-			if got := b.claim().Annotations["poolwright.dev/gpu-failed"]; got != reason {
-				t.Errorf("the claim is marked %q", got)
+			if claim := b.claim(); claim.DeletionTimestamp == nil || claim.Annotations[failed] != reason {
+				t.Errorf("the claim: %v", claim)
 			}
-			troubles := b.pools()[0].Troubles
 			want := []gpu.Trouble{{Node: nodeName, Claim: claimName, Reason: reason, Message: message, Since: epoch.Add(10 * time.Minute)}}
-			if c.reason == readiness.NoPluginPod && strings.Contains(name, "no DaemonSet") {
-				want[0].Since = epoch.Add(7*time.Second + 10*time.Minute)
-			}
 			if diff := cmp.Diff(want, troubles); diff != "" {
 				t.Error(diff)
 			}
@@ -173,7 +186,7 @@ func pinned(node string) *corev1.Affinity {
 	}}}
 }
 
-func TestAClaimCountsAsOneFailureHoweverOftenItsDeletionIsTried(t *testing.T) {
+func TestAFailureCountsOnceTheClaimIsDeleted(t *testing.T) {
 	node, claim, pod, set := starting()
 	b := newBench(t, node, claim, pod, set)
 	b.step()
@@ -186,7 +199,7 @@ func TestAClaimCountsAsOneFailureHoweverOftenItsDeletionIsTried(t *testing.T) {
 		return nil
 	}
 	for range 3 {
-		if _, err := b.reconcile(); err == nil || b.claim() == nil {
+		if _, err := b.reconcile(); err == nil || b.claim().Annotations[failed] != readiness.Mismatch {
 			t.Fatal("the deletion did not fail")
 		}
 	}
@@ -196,21 +209,38 @@ func TestAClaimCountsAsOneFailureHoweverOftenItsDeletionIsTried(t *testing.T) {
 	if _, err := b.reconcile(); err == nil {
 		t.Fatal("the deletion did not fail")
 	}
+	if len(b.book.failed) != 0 || len(b.said()) != 0 || b.metric("poolwright_gpu_nodes_replaced_total") != "" {
+		t.Errorf("counted or told before it happened: %d failures", len(b.book.failed))
+	}
 	down = false
 	b.step()
-	if len(b.book.failed) != 1 || b.claim() != nil || len(b.said()) != 0 {
+	if len(b.book.failed) != 1 || b.claim() != nil || len(b.said()) != 2 {
 		t.Errorf("%d failures, claim %v", len(b.book.failed), b.claim())
 	}
 }
 
-func TestACrashBetweenMarkAndCountLosesTheCountOnly(t *testing.T) {
+func TestANodeThatIsSavedByAConflictHasNotFailed(t *testing.T) {
 	node, claim, pod, set := starting()
-	claim.Annotations = map[string]string{"poolwright.dev/gpu-failed": readiness.NoDriver}
 	b := newBench(t, node, claim, pod, set)
 	b.step()
-	b.clock.SetTime(epoch.Add(time.Hour))
-	if b.step(); len(b.book.failed) != 0 || b.claim() != nil {
-		t.Errorf("%d failures, claim %v", len(b.book.failed), b.claim())
+	b.clock.SetTime(epoch.Add(10 * time.Minute))
+	b.fails = func(verb string, _ client.Object) error {
+		if verb == "delete" {
+			b.fails = nil
+			b.edit(offering(40))
+			return apierrors.NewConflict(schema.GroupResource{Resource: "nodeclaims"}, claimName, errors.New("it changed"))
+		}
+		return nil
+	}
+	if b.step(); b.claim().Annotations[failed] == "" {
+		t.Fatal("its claim was not marked")
+	}
+	b.step()
+	if _, marked := b.claim().Annotations[failed]; marked || b.offer() != offered40 || len(b.book.failed) != 0 {
+		t.Errorf("marked %v, offer %q, book %v", marked, b.offer(), b.book.failed)
+	}
+	if said := b.said(); len(said) != 1 || !strings.HasPrefix(said[0], "Normal GPUsOffered") {
+		t.Errorf("%q", said)
 	}
 }
 
@@ -240,6 +270,20 @@ func TestWhatTheCacheDoesNotKnowYetSavesANode(t *testing.T) {
 			b.put(claim)
 			b.drop(claim)
 		},
+		"pods were let in": func(b *bench) { b.edit(func(n *corev1.Node) { n.Spec.Taints = nil }) },
+		"it is vouched for": func(b *bench) {
+			b.edit(func(n *corev1.Node) { n.Annotations = map[string]string{gpu.OfferAnnotation: offered40} })
+		},
+		"somebody wants to look at it":        func(b *bench) { b.edit(func(n *corev1.Node) { n.Annotations = keep }) },
+		"its claim is to be kept":             func(b *bench) { claim := b.claim(); claim.Annotations = keep; b.put(claim) },
+		"the DaemonSet is gone":               func(b *bench) { b.drop(daemonSet()) },
+		"the DaemonSet is another profile's":  func(b *bench) { set := daemonSet(); set.Annotations = nil; b.put(set) },
+		"another revision is declared":        func(b *bench) { b.put(revised("r2")) },
+		"the DevicePlugin gives it more time": func(b *bench) { b.live = patient(time.Hour) },
+		"the DevicePlugin says something else": func(b *bench) {
+			b.live = patient(10 * time.Minute)
+			b.live.Profiles[0].Replicas = 8
+		},
 		"its pool has no profile any more": func(b *bench) { b.sharing = gpu.Sharing{} },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -253,11 +297,28 @@ func TestWhatTheCacheDoesNotKnowYetSavesANode(t *testing.T) {
 				b.step()
 			}
 			thaw()
-			if claim := b.claim(); claim == nil || claim.Annotations["poolwright.dev/gpu-failed"] != "" || len(b.book.failed) != 0 {
+			b.live = nil
+			if claim := b.claim(); claim == nil || claim.Annotations[failed] != "" || len(b.book.failed) != 0 {
 				t.Errorf("claim %v, book %v", claim, b.book.failed)
 			}
 		})
 	}
+}
+
+// keep is what keeps Karpenter, and us, from a node.
+var keep = map[string]string{karpv1.DoNotDisruptAnnotationKey: "true"}
+
+// revised is the DaemonSet with another revision.
+func revised(revision string) *appsv1.DaemonSet {
+	set := daemonSet()
+	set.Spec.Template.Annotations[gpu.RevisionAnnotation] = revision
+	return set
+}
+
+func patient(timeout time.Duration) *gpu.Sharing {
+	profile := sliced
+	profile.ReadyTimeout = timeout
+	return &gpu.Sharing{Name: "nvidia", Profiles: []gpu.Profile{profile}}
 }
 
 func TestAClaimThatChangesUnderOurHandsIsReadAgainFirst(t *testing.T) {
@@ -292,18 +353,6 @@ func TestTheDeadlineBeginsWhenThePluginCouldCome(t *testing.T) {
 		b.clock.SetTime(epoch.Add(61 * time.Minute))
 		if wait := b.step(); wait != 9*time.Minute {
 			t.Errorf("it has %s left", wait)
-		}
-	})
-	t.Run("without a DaemonSet, when this process first saw the node", func(t *testing.T) {
-		node, claim, _, _ := starting()
-		b := newBench(t, node, claim)
-		b.clock.SetTime(epoch.Add(time.Hour))
-		if wait := b.step(); wait != 10*time.Minute {
-			t.Errorf("it has %s left", wait)
-		}
-		b.clock.Step(10 * time.Minute)
-		if b.step(); b.claim() != nil {
-			t.Error("it is there for ever")
 		}
 	})
 	t.Run("and for a profile without a timeout lasts ten minutes", func(t *testing.T) {

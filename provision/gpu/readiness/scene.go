@@ -1,10 +1,10 @@
 package readiness
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -32,12 +32,17 @@ type sight struct {
 	profile gpu.Profile
 	plugin  *corev1.Pod
 	// set is the profile's DaemonSet, or nil.
-	set     *appsv1.DaemonSet
-	verdict Verdict
+	set *appsv1.DaemonSet
+	// unapplied says why nothing can be concluded from what the node offers: its
+	// DaemonSet was not made from the profile. Empty when it was.
+	unapplied string
+	verdict   Verdict
 }
 
-func (k *Keeper) scene(ctx context.Context, from client.Reader) (*scene, error) {
-	sharing, err := k.cfg.Sharing(ctx)
+// scene reads the DevicePlugin by one way and all else by another; both are the
+// cache's, or neither.
+func (k *Keeper) scene(ctx context.Context, from client.Reader, share func(context.Context) (gpu.Sharing, error)) (*scene, error) {
+	sharing, err := share(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("reading how GPUs are shared: %w", err)
 	}
@@ -73,7 +78,12 @@ func (s *scene) look(node *corev1.Node) (sight, bool) {
 		return sight{}, false
 	}
 	out := sight{node: node, pool: pool, profile: profile, set: s.sets[profile.Name]}
+	others := 0
 	for _, pod := range s.plugins[node.Name] {
+		if ended(pod) {
+			continue
+		}
+		others++
 		if pod.Labels[gpu.ProfileLabel] != profile.Name || pod.DeletionTimestamp != nil {
 			continue
 		}
@@ -81,23 +91,58 @@ func (s *scene) look(node *corev1.Node) (sight, bool) {
 			out.plugin = pod
 		}
 	}
-	revision := ""
-	if out.set != nil {
-		revision = out.set.Annotations[gpu.RevisionAnnotation]
+	if out.plugin != nil {
+		others--
 	}
-	out.verdict = Judge(View{Node: node, Profile: profile, Plugin: out.plugin, Revision: revision})
+	out.unapplied = out.apart()
+	out.verdict = Judge(View{Node: node, Profile: profile, Plugin: out.plugin, Others: others, Revision: out.revision()})
 	out.explain()
 	return out, true
 }
 
-// explain says why no pod of the plugin is on the node, as far as that shows.
-func (s *sight) explain() {
-	v := &s.verdict
-	if v.Reason != NoPluginPod {
-		return
+// ended tells whether nothing of a pod runs any more. It may stay for a while: the
+// DaemonSet controller waits longer and longer before it takes such a pod away.
+func ended(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
+}
+
+// revision is what a pod made now would carry. It is the template's: what pods are
+// made of, whatever somebody writes on the DaemonSet itself.
+func (s *sight) revision() string {
+	if s.set == nil {
+		return ""
+	}
+	return s.set.Spec.Template.Annotations[gpu.RevisionAnnotation]
+}
+
+// apart says how the DevicePlugin that counts and the DaemonSet differ in what
+// they are about; empty when they do not, and where none of ours is needed.
+func (s *sight) apart() string {
+	if Builtin(s.node) {
+		return ""
 	}
 	if s.set == nil {
-		v.Message = fmt.Sprintf("there is no DaemonSet of the device plugin for profile %s: has the Sync that declares the DevicePlugin been applied?", s.profile.Name)
+		return fmt.Sprintf("there is no DaemonSet of the device plugin for profile %s: has the Sync that declares the DevicePlugin been applied?", s.profile.Name)
+	}
+	declared, made := s.profile.Stamp(), s.set.Annotations[gpu.SharesAnnotation]
+	if made == declared {
+		return ""
+	}
+	return fmt.Sprintf("the DevicePlugin says %s, its DaemonSet %s was made for %s: the Sync has not applied it (drift: Report? another Sync?)",
+		declared, s.set.Name, cmp.Or(cut(made), "nothing that it tells"))
+}
+
+// explain says why the node does not agree, as far as more shows than the node.
+func (s *sight) explain() {
+	v := &s.verdict
+	if v.Agrees {
+		return
+	}
+	if s.unapplied != "" {
+		v.Reason, v.Message = NotApplied, s.unapplied
+		return
+	}
+	if v.Reason != NoPluginPod {
 		return
 	}
 	if taints := untolerated(s.node, s.set); taints != "" {
@@ -105,31 +150,6 @@ func (s *sight) explain() {
 		return
 	}
 	v.Message = fmt.Sprintf("no pod of the device plugin is on the node: DaemonSet %s has none for it", s.set.Name)
-}
-
-// deadline is when a node must offer its GPUs that registered at one time, and
-// that this process met at another. A DaemonSet that came after the node gives it
-// the whole time again: before that nothing could start. So does the process's own
-// start where there is no DaemonSet at all. And every process watches a node for a
-// while before it judges: the one that follows an outage of the API server finds
-// nodes that had no way to start.
-func (s *sight) deadline(registered, met time.Time) time.Time {
-	timeout := s.profile.ReadyTimeout
-	if timeout <= 0 {
-		timeout = defaultTimeout
-	}
-	start := met
-	if s.set != nil {
-		start = s.set.CreationTimestamp.Time
-	}
-	if start.Before(registered) || Builtin(s.node) {
-		start = registered
-	}
-	due, watched := start.Add(timeout), met.Add(min(grace, timeout))
-	if due.Before(watched) {
-		return watched
-	}
-	return due
 }
 
 // untolerated lists the node's taints that keep the DaemonSet's pods away.

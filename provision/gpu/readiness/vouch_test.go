@@ -40,11 +40,11 @@ func TestWeVouchForARunningNodeUntilItHasFailedForLongerThanARestart(t *testing.
 	}
 	b.clock.Step(time.Hour)
 	b.step()
-	want := []string{"Warning MissingGPUs The node does not offer nvidia.com/gpu=40,nvidia.com/gpu.shared=0 (profile sliced): the node offers nvidia.com/gpu: 0 of 40"}
+	want := []string{"Warning Mismatch The node does not offer nvidia.com/gpu=40,nvidia.com/gpu.shared=0 (profile sliced): the node offers none yet: nvidia.com/gpu: 0 of 40"}
 	if diff := cmp.Diff(want, b.said()); diff != "" {
 		t.Error(diff)
 	}
-	trouble := []gpu.Trouble{{Node: nodeName, Claim: claimName, Reason: "MissingGPUs", Message: "the node offers nvidia.com/gpu: 0 of 40", Since: epoch.Add(time.Hour)}}
+	trouble := []gpu.Trouble{{Node: nodeName, Claim: claimName, Reason: "Mismatch", Message: "the node offers none yet: nvidia.com/gpu: 0 of 40", Since: epoch.Add(time.Hour)}}
 	if diff := cmp.Diff(trouble, b.pools()[0].Troubles); diff != "" {
 		t.Error(diff)
 	}

@@ -1,0 +1,89 @@
+package readiness
+
+import (
+	"strings"
+	"time"
+
+	"github.com/poolwright/poolwright/provision/gpu"
+)
+
+// patience bounds how often a node gets its whole time again because another
+// plugin came: a plugin that is made anew all the time never offers anything.
+const patience = 3
+
+// timeout is how long the node may take.
+func (s *sight) timeout() time.Duration {
+	if s.profile.ReadyTimeout <= 0 {
+		return defaultTimeout
+	}
+	return s.profile.ReadyTimeout
+}
+
+// deadline is when a node must offer its GPUs that registered at one time, and
+// of which this process remembers a past.
+//
+// Its time begins when the plugin could come: with its registration, or with a
+// DaemonSet that is younger or was made for something else before; without a
+// DaemonSet, with this process's first look. A plugin of another revision has the
+// whole time, too, since it may be what mends the first, up to a bound.
+//
+// And every process watches a node for a while before it judges: the one that
+// follows an outage of the API server finds nodes that had no way to start. Where
+// the plugin's pod came only after the first look, that while is the whole time.
+// It is not given again by a process that starts later, which finds the pod there.
+func (s *sight) deadline(registered time.Time, past past) time.Time {
+	timeout := s.timeout()
+	begin := registered
+	watch := min(grace, timeout)
+	if !Builtin(s.node) {
+		begin = latest(begin, past.applied, s.installed(past.met))
+		if s.plugin != nil && s.plugin.CreationTimestamp.After(past.met) {
+			watch = timeout
+		}
+	}
+	again := latest(begin, past.revised, s.came())
+	due := again.Add(timeout)
+	if bound := begin.Add(patience * timeout); due.After(bound) {
+		due = bound
+	}
+	return latest(due, past.met.Add(watch))
+}
+
+// installed is when the DaemonSet was created.
+func (s *sight) installed(met time.Time) time.Time {
+	if s.set == nil {
+		return met
+	}
+	return s.set.CreationTimestamp.Time
+}
+
+// came is when the declared plugin's pod was created; zero while it is not there.
+func (s *sight) came() time.Time {
+	if s.plugin == nil || !s.verdict.Current {
+		return time.Time{}
+	}
+	return s.plugin.CreationTimestamp.Time
+}
+
+// rolling tells until when the node's plugin is being replaced by the rollout,
+// which does not mean that it fails; zero when it is not.
+func (s *sight) rolling() time.Time {
+	words := strings.Split(s.node.Annotations[gpu.RolloutAnnotation], " ")
+	if len(words) != 3 { // A fourth says that the rollout gave up.
+		return time.Time{}
+	}
+	at, err := time.Parse(time.RFC3339, words[2])
+	if err != nil {
+		return time.Time{}
+	}
+	return at.Add(s.timeout())
+}
+
+func latest(first time.Time, others ...time.Time) time.Time {
+	for _, t := range others {
+		if t.After(first) {
+			first = t
+		}
+	}
+	return first
+}

@@ -1,0 +1,118 @@
+package readiness
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"path"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/poolwright/poolwright/provision/gpu"
+)
+
+// note is what keeps a node from being replaced that only shows when that is
+// tried. The zero value is nothing.
+type note struct {
+	// reason takes the place of the node's own; empty leaves it.
+	reason string
+	words  string
+}
+
+// waits is the note of a node that is to be replaced after others.
+var waits = note{words: "it waits its turn: no more than one node, or a fifth of the pool's, is replaced within a readyTimeout"}
+
+// spared says why a node that is out of time is not replaced, as far as that
+// shows without another read; empty when it may be.
+func (k *Keeper) spared(s sight, claim *karpv1.NodeClaim) string {
+	switch {
+	case s.released(k.memory.past(s.node, k.cfg.Clock.Now())):
+		return "it is not replaced, since pods may have come to it"
+	case !k.cfg.Replaces():
+		return "it is not replaced, since Poolwright's engine does not run: another Karpenter's nodes are left alone"
+	case kept(s.node.Annotations) || kept(claim.Annotations):
+		return "it is not replaced, since " + karpv1.DoNotDisruptAnnotationKey + " keeps it"
+	case s.unapplied != "":
+		return "it is not replaced, since the node is not to blame"
+	}
+	return ""
+}
+
+func kept(annotations map[string]string) bool {
+	return annotations[karpv1.DoNotDisruptAnnotationKey] == "true"
+}
+
+// released tells whether pods may have come to the node: we let them in, or it was
+// never held. Such a node is only reported on, whatever becomes of its plugin.
+func (s *sight) released(past past) bool {
+	return s.vouched(past) || !tainted(s.node)
+}
+
+// say tells, once for each of its words, of a node that is out of time and stays.
+func (k *Keeper) say(s sight, claim *karpv1.NodeClaim, why note) {
+	if !k.memory.spare(s.node.Name, why.words) {
+		return
+	}
+	reason, message := s.diagnosis()
+	reason = cmp.Or(why.reason, reason)
+	message = fmt.Sprintf("The node does not offer %s (profile %s) in time: %s; %s", s.verdict.Offer, s.profile.Name, message, why.words)
+	k.cfg.Log.Info(message, "node", s.node.Name, "nodeclaim", claim.Name, "nodepool", s.pool, "reason", reason)
+	k.cfg.Recorder.Event(claim, corev1.EventTypeWarning, reason, message)
+	k.cfg.Recorder.Event(s.node, corev1.EventTypeWarning, reason, message)
+}
+
+// foreign finds a device plugin on the node that is not ours: NVIDIA's chart, the
+// GPU operator. Two of them register the same resource in turns, and another node
+// would fare no better.
+func (k *Keeper) foreign(ctx context.Context, node *corev1.Node) (note, error) {
+	sets := &appsv1.DaemonSetList{}
+	if err := k.cfg.Live.List(ctx, sets); err != nil {
+		return note{}, fmt.Errorf("listing DaemonSets, among which another device plugin might be: %w", err)
+	}
+	for i := range sets.Items {
+		set := &sets.Items[i]
+		if set.Labels[gpu.ProfileLabel] != "" || set.DeletionTimestamp != nil {
+			continue
+		}
+		if image := pluginImage(set); image != "" && serves(set, node) {
+			return note{reason: AnotherPlugin, words: fmt.Sprintf(
+				"DaemonSet %s/%s (image %s) brings another device plugin to the node, and the two take each other's place: take one of them away; until then the node is not replaced",
+				set.Namespace, set.Name, cut(image))}, nil
+		}
+	}
+	return note{}, nil
+}
+
+// pluginImage is the image of NVIDIA's device plugin that the DaemonSet runs, or
+// empty. Other programs come in the same image, which offer no GPUs.
+func pluginImage(set *appsv1.DaemonSet) string {
+	for _, c := range set.Spec.Template.Spec.Containers {
+		if !strings.HasPrefix(path.Base(c.Image), "k8s-device-plugin") {
+			continue
+		}
+		if program := path.Base(strings.Join(c.Command[:min(len(c.Command), 1)], "")); besides(program) || besides(c.Name) {
+			continue
+		}
+		return c.Image
+	}
+	return ""
+}
+
+// besides tells whether a program is one that only lies in the plugin's image.
+func besides(program string) bool {
+	return strings.HasPrefix(program, "gpu-feature-discovery") || strings.HasPrefix(program, "config-manager")
+}
+
+// serves tells whether the DaemonSet's pods come to the node. What cannot be told
+// is a yes: it spares a node.
+func serves(set *appsv1.DaemonSet, node *corev1.Node) bool {
+	required := nodeaffinity.GetRequiredNodeAffinity(&corev1.Pod{Spec: set.Spec.Template.Spec})
+	if match, err := required.Match(node); err == nil && !match {
+		return false
+	}
+	return untolerated(node, set) == ""
+}
