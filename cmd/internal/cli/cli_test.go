@@ -110,7 +110,7 @@ func TestLint(t *testing.T) {
 	}{
 		"a clean folder has no findings": {
 			files: map[string]string{"a.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"},
-			err:   "1 object, nothing found",
+			err:   "1 object, 0 mistakes, 0 warnings",
 		},
 		"each finding has its file and line": {
 			files: map[string]string{
@@ -120,12 +120,17 @@ func TestLint(t *testing.T) {
 			code: exitDifferent,
 			out:  []string{"a.yaml:5:", "declared twice", "b.yaml:1:"},
 		},
-		"one finding is not findings": {
+		"one mistake is not mistakes": {
 			files: map[string]string{".git": "", "clusters/dev/a.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {a: 1}\n"},
 			code:  exitDifferent,
 			out:   []string{"clusters/dev/a.yaml:4: "},
-			err:   "1 finding in ",
+			err:   "1 mistake, 0 warnings in ",
 			in:    "clusters/dev",
+		},
+		"a warning fails nothing": {
+			files: map[string]string{"a.yaml": "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: a}\nspec:\n  limits:\n    gpu: 30\n  template:\n    spec:\n      nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: a}\n      requirements:\n        - {key: node.kubernetes.io/instance-type, operator: In, values: [g5.xlarge]}\n"},
+			out:   []string{"a.yaml:6: warning: NodePool.karpenter.sh/a: spec.limits[gpu]: limits nothing"},
+			err:   "1 object, 0 mistakes, 1 warning",
 		},
 		"an empty folder is an error, not a clean one": {
 			files: map[string]string{"README.md": "nothing"},

@@ -13,22 +13,27 @@ func newLint(streams Streams) *cobra.Command {
 		Use:   "lint DIR",
 		Short: "Check a folder without a cluster, with file and line for each finding",
 		Long: `Check a folder without a cluster: that it renders, that every object is well formed, that Karpenter's
-and our own kinds satisfy their schemas and rules, and that the Cluster asks nothing of AWS in vain.
+and our own kinds satisfy their schemas and rules, that the Cluster asks nothing of AWS in vain, and that
+what the objects say of GPUs fits together.
 
-Exit codes: 0 nothing found, 1 findings, 2 an error.`,
+A finding is a mistake, or a warning of what works otherwise or costs more than its author may think; a
+warning's line says so behind file and line.
+
+Exit codes: 0 no mistakes, whatever the warnings, 1 mistakes, 2 an error.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			problems, objects, err := wire.Lint(cmd.Context(), args[0])
+			found, err := wire.Lint(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}
-			for _, p := range problems {
+			for _, p := range found.All() {
 				fmt.Fprintln(streams.Out, p)
 			}
-			if len(problems) > 0 {
-				return &exit{code: exitDifferent, err: fmt.Errorf("%s in %s", counted(len(problems), "finding"), args[0])}
+			mistakes, warnings := counted(len(found.Mistakes), "mistake"), counted(len(found.Warnings), "warning")
+			if len(found.Mistakes) > 0 {
+				return &exit{code: exitDifferent, err: fmt.Errorf("%s, %s in %s", mistakes, warnings, args[0])}
 			}
-			fmt.Fprintf(streams.Err, "%s, nothing found\n", counted(objects, "object"))
+			fmt.Fprintf(streams.Err, "%s, %s, %s\n", counted(found.Objects, "object"), mistakes, warnings)
 			return nil
 		},
 	}

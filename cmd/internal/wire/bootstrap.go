@@ -63,12 +63,12 @@ func PlanBootstrap(ctx context.Context, req BootstrapRequest) (*Bootstrap, error
 	if err != nil {
 		return nil, err
 	}
-	findings, _, err := Lint(ctx, req.Dir)
+	linted, err := Lint(ctx, req.Dir)
 	if err != nil {
 		return nil, err
 	}
-	if len(findings) > 0 {
-		return nil, &target.ProblemsError{Problems: findings}
+	if len(linted.Mistakes) > 0 {
+		return nil, &target.ProblemsError{Problems: linted.Mistakes}
 	}
 	d, err := load(ctx, req.Dir)
 	if err != nil {

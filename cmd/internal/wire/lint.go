@@ -21,31 +21,56 @@ import (
 	"github.com/poolwright/poolwright/reconciler/target/aws"
 )
 
+// Linted is what Lint says of a folder.
+type Linted struct {
+	// Mistakes are what cannot work, and secrets in Git.
+	Mistakes []state.Problem
+	// Warnings are what works, and otherwise or dearer than may be meant.
+	Warnings []state.Problem
+	// Objects is how many the folder declares.
+	Objects int
+}
+
+// All are mistakes and warnings in the order of file and line. The message of a
+// warning begins with that word.
+func (l Linted) All() []state.Problem {
+	all := slices.Clone(l.Mistakes)
+	for _, p := range l.Warnings {
+		all = append(all, state.Problem{Origin: p.Origin, Message: "warning: " + p.Message})
+	}
+	return lint.Sorted(all)
+}
+
 // Lint checks a folder of a working copy without a cluster, against the schemas
 // of our own kinds and of the embedded Karpenter's, what the Cluster asks of AWS
 // as far as no request is needed, and what the objects say of GPUs against each
-// other. It returns the findings, sorted by file and line, and how many objects
-// the folder declares.
-func Lint(ctx context.Context, folder string) ([]state.Problem, int, error) {
+// other.
+func Lint(ctx context.Context, folder string) (Linted, error) {
 	d, err := load(ctx, folder)
 	if err != nil {
-		return nil, 0, fmt.Errorf("checking %s: %w", folder, err)
+		return Linted{}, fmt.Errorf("checking %s: %w", folder, err)
 	}
 	crds, err := knownCRDs()
 	if err != nil {
-		return nil, 0, err
+		return Linted{}, err
 	}
 	gpus, err := gpuFindings(d)
 	if err != nil {
-		return nil, 0, err
+		return Linted{}, err
 	}
+	out := Linted{Objects: d.Set.Len()}
 	found := lint.Check(d, crds)
 	found = append(found, expanding(d, found)...)
 	found = append(found, aws.Check(d.Set)...)
 	for _, f := range gpus {
-		found = append(found, f.Problem())
+		if f.Advice {
+			out.Warnings = append(out.Warnings, f.Problem())
+		} else {
+			found = append(found, f.Problem())
+		}
 	}
-	return lint.Sorted(found), d.Set.Len(), nil
+	out.Mistakes, out.Warnings = lint.Sorted(found), lint.Sorted(out.Warnings)
+	return out, nil
 }
 
 // gpuFindings are what is wrong about GPUs, and what may be otherwise than meant.

@@ -36,7 +36,7 @@ func TestLintFindsWhatIsWrongAboutGPUs(t *testing.T) {
 		"a taint and a limit, in their lines": {
 			[]string{"a.yaml", gpuPool, "b.yaml", pluginYAML("nvidia", "[{name: whole, nodePools: [gpu]}]")},
 			[]string{
-				"a.yaml:7: NodePool.karpenter.sh/gpu: spec.limits[gpu]: limits nothing",
+				"a.yaml:7: warning: NodePool.karpenter.sh/gpu: spec.limits[gpu]: limits nothing",
 				"a.yaml:13: NodePool.karpenter.sh/gpu: spec.template.spec.taints[1]: the device plugin does not tolerate tier=premium:NoSchedule",
 			},
 		},
@@ -50,10 +50,11 @@ func TestLintFindsWhatIsWrongAboutGPUs(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			found, _, err := Lint(t.Context(), folder(t, c.files...))
+			linted, err := Lint(t.Context(), folder(t, c.files...))
 			if err != nil {
 				t.Fatal(err)
 			}
+			found := linted.All()
 			if len(found) != len(c.want) {
 				t.Fatalf("findings: %v", found)
 			}

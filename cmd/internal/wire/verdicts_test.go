@@ -58,10 +58,11 @@ func TestLintFindsWhatAWSWouldBeAskedInVain(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			found, _, err := Lint(t.Context(), folder(t, c.files...))
+			linted, err := Lint(t.Context(), folder(t, c.files...))
 			if err != nil {
 				t.Fatal(err)
 			}
+			found := linted.Mistakes
 			if (len(found) > 0) != (len(c.want) > 0) {
 				t.Fatalf("findings: %v", found)
 			}
