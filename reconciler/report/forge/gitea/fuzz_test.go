@@ -121,6 +121,7 @@ func TestAConnectionThatCannotBeRightIsRefusedAtOnce(t *testing.T) {
 		"no repository": {Address: "https://git.example.org", Token: token},
 	}
 	for name, config := range tests {
+		config.Now = time.Now
 		if _, err := gitea.New(config); err == nil || strings.Contains(err.Error(), token) {
 			t.Errorf("%s: got %v", name, err)
 		}

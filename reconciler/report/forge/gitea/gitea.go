@@ -30,8 +30,8 @@ const (
 	endless = 200
 )
 
-// Config says which repository is meant and who asks. Address, Repository and
-// Token are required.
+// Config says which repository is meant and who asks. All but Transport is
+// required.
 type Config struct {
 	// Address is the forge's, as people open it: https://git.example.org.
 	Address string
@@ -42,7 +42,7 @@ type Config struct {
 	Token string
 	// Transport carries the requests; nil means Go's default one.
 	Transport http.RoundTripper
-	// Now is the clock; nil means the system's.
+	// Now is the clock.
 	Now func() time.Time
 }
 
@@ -67,11 +67,8 @@ func New(config Config) (*Forge, error) {
 	if config.Address, err = rest.Address(config.Address); err != nil {
 		return nil, err
 	}
-	if config.Token == "" {
-		return nil, errors.New("connecting to Gitea: a token is needed")
-	}
-	if config.Now == nil {
-		config.Now = time.Now
+	if config.Token == "" || config.Now == nil {
+		return nil, errors.New("connecting to Gitea: a token and a clock are needed")
 	}
 	f := &Forge{config: config, http: rest.NewClient(rest.NewTransport(config.Transport, config.Now))}
 	if f.owner, f.name, err = rest.Repository(config.Repository); err != nil {

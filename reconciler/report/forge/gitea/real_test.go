@@ -161,7 +161,7 @@ func (p *project) open(t *testing.T, author gitserver.Account, head, title strin
 
 func (p *project) forge(t *testing.T, token string) *gitea.Forge {
 	t.Helper()
-	f, err := gitea.New(gitea.Config{Address: p.server.URL(), Repository: "ada/nodes", Token: token})
+	f, err := gitea.New(gitea.Config{Address: p.server.URL(), Repository: "ada/nodes", Token: token, Now: time.Now})
 	if err != nil {
 		t.Fatal(err)
 	}

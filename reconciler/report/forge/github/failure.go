@@ -31,8 +31,7 @@ func (f *Forge) failed(doing string, what need, response *github.Response, err e
 	if response != nil && response.Response != nil {
 		answer.Code, header = response.StatusCode, response.Header
 	}
-	var refused *github.ErrorResponse
-	if errors.As(err, &refused) {
+	if refused, ok := errors.AsType[*github.ErrorResponse](err); ok {
 		answer.Message = refused.Message
 		for _, detail := range refused.Errors {
 			answer.Message += "; " + strings.Join(strings.Fields(strings.Join([]string{detail.Resource, detail.Field, detail.Code, detail.Message}, " ")), " ")

@@ -194,7 +194,7 @@ func TestWhatIsNoAnswerOfGitHubIsAnErrorWithoutTheToken(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			server := httptest.NewServer(answer)
 			defer server.Close()
-			f, err := github.New(github.Config{Address: server.URL, Repository: "ada/nodes", Token: token})
+			f, err := github.New(github.Config{Address: server.URL, Repository: "ada/nodes", Token: token, Now: time.Now})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -242,6 +242,7 @@ func TestAConnectionThatCannotBeRightIsRefusedAtOnce(t *testing.T) {
 		"a key that is none": {Repository: "ada/nodes", App: &github.App{ID: 1, Installation: 2, Key: []byte(token)}},
 	}
 	for name, config := range tests {
+		config.Now = time.Now
 		if _, err := github.New(config); err == nil || strings.Contains(err.Error(), token) {
 			t.Errorf("%s: got %v", name, err)
 		}

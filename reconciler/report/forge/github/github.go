@@ -45,7 +45,7 @@ type Config struct {
 	App *App
 	// Transport carries the requests; nil means Go's default one.
 	Transport http.RoundTripper
-	// Now is the clock; nil means the system's.
+	// Now is the clock. It is required.
 	Now func() time.Time
 }
 
@@ -83,14 +83,13 @@ func New(config Config) (*Forge, error) {
 		return nil, err
 	}
 	f := &Forge{secret: config.Token, now: config.Now}
-	if f.now == nil {
-		f.now = time.Now
-	}
 	if f.owner, f.name, err = rest.Repository(config.Repository); err != nil {
 		return nil, err
 	}
 	transport := http.RoundTripper(rest.NewTransport(config.Transport, f.now))
 	switch {
+	case f.now == nil:
+		return nil, errors.New("connecting to GitHub: a clock is needed")
 	case (config.Token == "") == (config.App == nil):
 		return nil, errors.New("connecting to GitHub: either a token or an App is needed, not both")
 	case config.App == nil:
@@ -128,7 +127,7 @@ func (f *Forge) asApp(app App, address string, transport http.RoundTripper) erro
 	installed := ghinstallation.NewFromAppsTransport(signing, app.Installation)
 	installed.InstallationTokenOptions = &github.InstallationTokenOptions{
 		Repositories: []string{f.name},
-		Permissions:  &github.InstallationPermissions{PullRequests: github.Ptr("write"), Statuses: github.Ptr("write")},
+		Permissions:  &github.InstallationPermissions{PullRequests: new("write"), Statuses: new("write")},
 	}
 	if f.client, err = newClient(address, installed); err != nil {
 		return err

@@ -32,7 +32,7 @@ func (f *Forge) Status(ctx context.Context, sha string, status forge.Status) err
 	}
 	if current != status {
 		_, response, err := f.client.Repositories.CreateStatus(ctx, f.owner, f.name, sha, github.RepoStatus{
-			State: github.Ptr(string(status.State)), Context: &status.Context,
+			State: new(string(status.State)), Context: &status.Context,
 			Description: &status.Description, TargetURL: optional(status.URL),
 		})
 		if err != nil {

@@ -25,8 +25,7 @@ type Answer struct {
 // recognisable. Secrets are those that must not be in the text, whatever the
 // forge or a proxy says.
 func Explain(doing string, err error, answer Answer, secrets ...string) *forge.Error {
-	var known *forge.Error
-	if errors.As(err, &known) {
+	if known, ok := errors.AsType[*forge.Error](err); ok {
 		out := *known
 		if out.Doing == "" {
 			out.Doing = doing
@@ -58,12 +57,10 @@ func words(err error) string {
 	if err == nil {
 		return ""
 	}
-	var at *url.Error
-	if errors.As(err, &at) {
+	if at, ok := errors.AsType[*url.Error](err); ok {
 		err = at.Err
 	}
-	var dns *net.DNSError
-	if errors.As(err, &dns) && dns.IsNotFound {
+	if dns, ok := errors.AsType[*net.DNSError](err); ok && dns.IsNotFound {
 		return fmt.Sprintf("no such host %q", dns.Name)
 	}
 	return err.Error()

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/poolwright/poolwright/reconciler/report/forge"
 	"github.com/poolwright/poolwright/reconciler/report/forge/internal/rest"
@@ -110,8 +111,8 @@ func TestALimitHoldsBackRequestsThatNeverLeave(t *testing.T) {
 	asked := 0
 	transport := rest.NewTransport(answer(func(r *http.Request) (*http.Response, error) {
 		asked++
-		return &http.Response{StatusCode: 429, Header: http.Header{"Retry-After": {"60"}}, Body: http.NoBody, Request: r}, nil
-	}), nil)
+		return &http.Response{StatusCode: http.StatusTooManyRequests, Header: http.Header{"Retry-After": {"60"}}, Body: http.NoBody, Request: r}, nil
+	}), time.Now)
 	client := rest.NewClient(transport)
 	for range 3 {
 		response, err := client.Post("https://git.example.org", "text/plain", strings.NewReader("x"))

@@ -50,9 +50,6 @@ func NewTransport(base http.RoundTripper, now func() time.Time) *Transport {
 	if base == nil {
 		base = http.DefaultTransport
 	}
-	if now == nil {
-		now = time.Now
-	}
 	return &Transport{base: base, now: now}
 }
 
@@ -118,17 +115,7 @@ func (t *Transport) limit(response *http.Response) (until time.Time, limited boo
 	now := t.now()
 	usedUp := response.Header.Get("X-RateLimit-Remaining") == "0"
 	wait, named := retryAfter(response.Header.Get("Retry-After"), now)
-	switch response.StatusCode {
-	case http.StatusTooManyRequests:
-		limited = true
-	case http.StatusForbidden:
-		limited = usedUp || named
-		if !limited {
-			limited, err = speaksOfLimit(response)
-		}
-	case http.StatusServiceUnavailable:
-		limited = named // maintenance
-	}
+	limited, err = refusedForLimit(response, usedUp || named, named)
 	if err != nil || !limited && !usedUp {
 		t.settle(time.Time{})
 		return time.Time{}, false, err
@@ -151,6 +138,22 @@ func (t *Transport) limit(response *http.Response) (until time.Time, limited boo
 	}
 	t.settle(until)
 	return until, limited, nil
+}
+
+// refusedForLimit tells refusals for a limit, which hint shows, from others.
+func refusedForLimit(response *http.Response, hint, named bool) (bool, error) {
+	switch response.StatusCode {
+	case http.StatusTooManyRequests:
+		return true, nil
+	case http.StatusServiceUnavailable:
+		return named, nil // maintenance
+	case http.StatusForbidden:
+		if hint {
+			return true, nil
+		}
+		return speaksOfLimit(response)
+	}
+	return false, nil
 }
 
 // settle notes a limit; the zero time is an answer that speaks of none.
