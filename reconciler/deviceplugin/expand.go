@@ -30,12 +30,19 @@ func Expand(declared state.Set) (state.Set, []state.Problem) {
 	if len(e.plugins) > 0 {
 		e.expand()
 	}
-	for _, pool := range e.pools {
-		if limited(pool) {
-			e.limit(pool)
-		}
+	return e.finish()
+}
+
+// Refuse is Expand where something outside the repository speaks against carrying
+// the DevicePlugin out: each is a Problem with the reason given, and whatever depends
+// on them stays as it is.
+func Refuse(declared state.Set, why string) (state.Set, []state.Problem) {
+	e := survey(declared.Items())
+	for _, item := range e.plugins {
+		e.problem(item, "%s: %s", item.Key, why)
 	}
-	return e.result(), e.problems
+	e.drop()
+	return e.finish()
 }
 
 // Concerned reports whether Expand would do more with these items than to give them
@@ -106,16 +113,32 @@ func (e *expansion) expand() {
 	}
 	plugin := e.read(first)
 	if len(e.problems) > 0 {
-		e.invalid = true
-		for _, item := range e.plugins {
-			e.leave(item)
-		}
+		e.drop()
 		return
 	}
 	e.sharing = Sharing(plugin)
 	for _, profile := range e.sharing.Profiles {
 		e.profile(first, plugin.Spec, profile)
 	}
+}
+
+// drop leaves the DevicePlugin out, of which it was said what is wrong.
+func (e *expansion) drop() {
+	e.invalid = true
+	for _, item := range e.plugins {
+		e.leave(item)
+	}
+}
+
+// finish counts the pools' limits by the DevicePlugin, and puts everything together.
+func (e *expansion) finish() (state.Set, []state.Problem) {
+	for _, pool := range e.pools {
+		if limited(pool) {
+			e.limit(pool)
+		}
+	}
+	out := e.result()
+	return out, e.problems
 }
 
 // profile makes everything of one profile.

@@ -253,3 +253,14 @@ func TestTheDeclarationIsNotChangedInPlace(t *testing.T) {
 		t.Error(d)
 	}
 }
+
+func TestWhatIsRefusedIsLeftWithAllThatDependsOnIt(t *testing.T) {
+	const unlimited = "\n---\napiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: other}\nspec: {}"
+	out, problems := deviceplugin.Refuse(read(t, whole+limitedPool+unlimited), "there is another")
+	if len(problems) != 1 || problems[0].String() != "gpu.yaml:1: DevicePlugin.poolwright.dev/nvidia: there is another" {
+		t.Errorf("problems: %v", problems)
+	}
+	if items := out.Items(); len(items) != 1 || items[0].Key.Name != "other" {
+		t.Errorf("left are %v", items)
+	}
+}

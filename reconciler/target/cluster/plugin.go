@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/selection"
 
 	"github.com/poolwright/poolwright/provision/gpu"
-	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/target/cluster/internal/kinds"
 	"github.com/poolwright/poolwright/reconciler/target/internal/api"
@@ -85,7 +84,7 @@ func (o *observation) lostGPUs(ctx context.Context) losses {
 // waits for an answer needs its configuration for every pod, Karpenter needs its
 // numbers, and whoever watches over nodes needs the DevicePlugin.
 func (l losses) grave(k state.Key, live map[string]any) string {
-	if k.Kind != "DevicePlugin" || k.Group != v1alpha1.GroupVersion.Group {
+	if !isDevicePlugin(k) {
 		return l[profileOf(live)].String()
 	}
 	all := loss{}

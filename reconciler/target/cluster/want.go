@@ -36,7 +36,10 @@ func (w *World) adopt(memos map[state.Key]memo) {
 func (w *World) Want(ctx context.Context, declared state.Set) (state.Set, error) {
 	items, mistakes := declared.Items(), []state.Problem(nil)
 	if deviceplugin.Concerned(items) {
-		declared, mistakes = deviceplugin.Expand(declared)
+		var err error
+		if declared, mistakes, err = w.expand(ctx, declared); err != nil {
+			return state.Set{}, err
+		}
 		items = declared.Items()
 	}
 	var mine []state.Item
