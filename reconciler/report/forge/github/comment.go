@@ -108,14 +108,22 @@ func (t thread) item(c *github.IssueComment) upkeep.Item {
 
 // Create implements upkeep.Thread.
 func (t thread) Create(ctx context.Context, body string) (upkeep.Item, error) {
+	doing := t.doing("commenting on")
+	if err := t.forge.mayWrite(ctx, doing); err != nil {
+		return upkeep.Item{}, err
+	}
 	c, response, err := t.forge.client.Issues.CreateComment(ctx, t.forge.owner, t.forge.name, t.number, &github.IssueComment{Body: &body})
-	return t.written(t.doing("commenting on"), c, response, err)
+	return t.written(doing, c, response, err)
 }
 
 // Edit implements upkeep.Thread.
 func (t thread) Edit(ctx context.Context, id int64, body string) (upkeep.Item, error) {
+	doing := t.doing("editing the comment on")
+	if err := t.forge.mayWrite(ctx, doing); err != nil {
+		return upkeep.Item{}, err
+	}
 	c, response, err := t.forge.client.Issues.EditComment(ctx, t.forge.owner, t.forge.name, id, &github.IssueComment{Body: &body})
-	return t.written(t.doing("editing the comment on"), c, response, err)
+	return t.written(doing, c, response, err)
 }
 
 // written is what a write says of the comment. It is ours, whatever it says.
@@ -133,9 +141,22 @@ func (t thread) written(doing string, c *github.IssueComment, response *github.R
 
 // Delete implements upkeep.Thread.
 func (t thread) Delete(ctx context.Context, id int64) error {
+	doing := t.doing("deleting our second comment on")
+	if err := t.forge.mayWrite(ctx, doing); err != nil {
+		return err
+	}
 	response, err := t.forge.client.Issues.DeleteComment(ctx, t.forge.owner, t.forge.name, id)
 	if err != nil {
-		return t.forge.failed(t.doing("deleting our second comment on"), commenting, response, err)
+		return t.forge.failed(doing, commenting, response, err)
+	}
+	return nil
+}
+
+// mayWrite waits for this write's turn. It fails at once when ctx would end
+// before.
+func (f *Forge) mayWrite(ctx context.Context, doing string) error {
+	if err := f.pace.Wait(ctx); err != nil {
+		return f.failed(doing, commenting, nil, fmt.Errorf("waiting for its turn among other writes: %w", err))
 	}
 	return nil
 }

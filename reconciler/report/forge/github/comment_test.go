@@ -1,6 +1,8 @@
 package github_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -168,5 +170,22 @@ func TestAStatusIsWrittenOnlyWhenItChanges(t *testing.T) {
 	}
 	if err := f.Status(t.Context(), "main/../..", status); err == nil {
 		t.Error("a path went for a commit")
+	}
+}
+
+func TestWritesKeepToAPaceThatGitHubTakes(t *testing.T) {
+	h := newHub(t)
+	f := h.forge(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	defer cancel()
+	var err error
+	n := 0
+	for err == nil && n < 100 {
+		err = f.Status(ctx, sha(n), forge.Status{Context: "c", State: forge.Pending})
+		n++
+	}
+	var known *forge.Error
+	if made := len(writes(h.counted())); !errors.As(err, &known) || known.Permanent() || made != 20 || ctx.Err() != nil {
+		t.Errorf("%d writes at once, %v", made, err)
 	}
 }

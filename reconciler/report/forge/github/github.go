@@ -16,6 +16,7 @@ import (
 
 	"github.com/bradleyfalzon/ghinstallation/v2"
 	"github.com/google/go-github/v88/github"
+	"golang.org/x/time/rate"
 
 	"github.com/poolwright/poolwright/reconciler/report/forge"
 	"github.com/poolwright/poolwright/reconciler/report/forge/internal/follow"
@@ -29,6 +30,11 @@ const Address = "https://api.github.com"
 // bodyBytes is GitHub's limit of 65,536 characters, taken as bytes, less room
 // for the marker.
 const bodyBytes = 65536 - 1024
+
+// writesAtOnce go out without a pause, all further ones one a second: GitHub
+// takes some 80 writes a minute from one user before its secondary limits, and
+// a base branch that moves changes every comment.
+const writesAtOnce = 20
 
 const userAgent = "poolwright"
 
@@ -64,6 +70,8 @@ type Forge struct {
 	client      *github.Client
 	app         *github.Client // speaks as the App itself; nil with a token
 
+	// pace spaces writes.
+	pace     *rate.Limiter
 	comments upkeep.Memory[upkeep.Thing, int64]
 	statuses upkeep.Memory[statusKey, forge.Status]
 
@@ -82,7 +90,7 @@ func New(config Config) (*Forge, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &Forge{secret: config.Token, now: config.Now}
+	f := &Forge{secret: config.Token, now: config.Now, pace: rate.NewLimiter(1, writesAtOnce)}
 	if f.owner, f.name, err = rest.Repository(config.Repository); err != nil {
 		return nil, err
 	}

@@ -31,6 +31,9 @@ func (f *Forge) Status(ctx context.Context, sha string, status forge.Status) err
 		return err
 	}
 	if current != status {
+		if err := f.mayWrite(ctx, doing); err != nil {
+			return err
+		}
 		_, response, err := f.client.Repositories.CreateStatus(ctx, f.owner, f.name, sha, github.RepoStatus{
 			State: new(string(status.State)), Context: &status.Context,
 			Description: &status.Description, TargetURL: optional(status.URL),
