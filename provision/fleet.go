@@ -12,7 +12,8 @@ import (
 )
 
 // Fleet is a cluster's pools and what runs on them at one moment. Its pools,
-// classes and overlays are a Git revision's or the cluster's own; either way they
+// classes and overlays are a Git revision's together with those of the cluster that
+// no revision declares, or all the cluster's own; either way they
 // must carry the defaults that the API server fills in, since Karpenter's hashes
 // cover them (the Reader of package simulate sees to that). Whoever is given a
 // Fleet reads it only.

@@ -90,7 +90,7 @@ type Node struct {
 // Blocked reports whether something keeps Karpenter from replacing the node until
 // somebody acts. What a termination grace period overrules does not.
 func (n Node) Blocked() bool {
-	return slices.ContainsFunc(n.Blockers, func(b Blocker) bool { return b.Forced == 0 })
+	return slices.ContainsFunc(n.Blockers, func(b Blocker) bool { return b.ForcedAfterSeconds == 0 })
 }
 
 // Pod names a pod.
@@ -110,13 +110,14 @@ type Blocker struct {
 	// Budgets are the PodDisruptionBudgets that allow no eviction, as
 	// namespace/name.
 	Budgets []string `json:"budgets,omitempty"`
-	// Forced is when Karpenter goes ahead nevertheless: the termination grace
-	// period's end counted from when the replacing starts. Zero means never.
-	Forced time.Duration `json:"forcedAfterNanoseconds,omitempty"`
+	// ForcedAfterSeconds is when Karpenter goes ahead nevertheless, counted from when
+	// the replacing starts: the node's termination grace period. Zero means never.
+	ForcedAfterSeconds int `json:"forcedAfterSeconds,omitempty"`
 }
 
-// Removal is a pool that goes, with its nodes: at once, by no budget and without
-// replacements started before.
+// Removal is a pool that goes, with its nodes: all at once, whatever the pool's
+// budgets say, and without replacements started before. PodDisruptionBudgets still
+// slow the draining down.
 type Removal struct {
 	Pool  string `json:"pool"`
 	Nodes []Node `json:"nodes"`

@@ -40,7 +40,7 @@ func TestWhatStandsInTheWay(t *testing.T) {
 			func(f *provision.Fleet, c *karpv1.NodeClaim, _ *corev1.Node) {
 				budget(f, "pod", 0)
 				c.Spec.TerminationGracePeriod = &metav1.Duration{Duration: time.Hour}
-			}, way{[]string{"pdb default/pod [default/pod] 1h0m0s"}, 0, false}},
+			}, way{[]string{"pdb default/pod [default/pod] 3600s"}, 0, false}},
 		"a pod that must not be disrupted": {
 			func(f *provision.Fleet, _ *karpv1.NodeClaim, _ *corev1.Node) {
 				f.Pods[0].Annotations[karpv1.DoNotDisruptAnnotationKey] = "true"
@@ -80,8 +80,8 @@ func TestWhatStandsInTheWay(t *testing.T) {
 			is.Blocked, is.Never = got.Rollout.Blocked, got.Rollout.Never
 			for _, b := range got.Replaced[0].Blockers {
 				text := fmt.Sprint(b.Kind, " ", b.Pod.Namespace, "/", b.Pod.Name, " ", b.Budgets)
-				if b.Forced > 0 {
-					text += " " + b.Forced.String()
+				if b.ForcedAfterSeconds > 0 {
+					text += fmt.Sprint(" ", b.ForcedAfterSeconds, "s")
 				}
 				is.Blockers = append(is.Blockers, text)
 			}

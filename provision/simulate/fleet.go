@@ -19,9 +19,11 @@ type fleet struct {
 	clock   moment
 	pools   map[string]*karpv1.NodePool
 	classes map[string]*awsv1.EC2NodeClass
-	// claims are by pool, oldest first; nodes by provider id; bound by node name.
+	// claims are by pool, oldest first; nodes by provider id; named and bound by the
+	// name of the node.
 	claims map[string][]*karpv1.NodeClaim
 	nodes  map[string]*corev1.Node
+	named  map[string]*corev1.Node
 	bound  map[string][]*corev1.Pod
 	// stock is what each pool can buy, overlays applied; see market.
 	stock map[string]stock
@@ -43,7 +45,7 @@ func newFleet(from provision.Fleet, unknown unknowns) *fleet {
 	f := &fleet{
 		Fleet: from, clock: moment{at: from.Now},
 		pools: map[string]*karpv1.NodePool{}, classes: map[string]*awsv1.EC2NodeClass{},
-		claims: map[string][]*karpv1.NodeClaim{}, nodes: map[string]*corev1.Node{}, bound: map[string][]*corev1.Pod{},
+		claims: map[string][]*karpv1.NodeClaim{}, nodes: map[string]*corev1.Node{}, named: map[string]*corev1.Node{}, bound: map[string][]*corev1.Pod{},
 	}
 	for _, class := range from.NodeClasses {
 		if bad := badAlias(class); bad != "" {
@@ -71,6 +73,7 @@ func (f *fleet) index() {
 		slices.SortFunc(list, oldestFirst)
 	}
 	for _, node := range f.Nodes {
+		f.named[node.Name] = node
 		if node.Spec.ProviderID != "" {
 			f.nodes[node.Spec.ProviderID] = node
 		}
@@ -84,7 +87,7 @@ func (f *fleet) index() {
 
 // observe takes over what is there from another fleet, except the pods that wait.
 func (f *fleet) observe(from *fleet) {
-	f.claims, f.nodes, f.bound = from.claims, from.nodes, from.bound
+	f.claims, f.nodes, f.named, f.bound = from.claims, from.nodes, from.named, from.bound
 	f.NodeClaims, f.Nodes, f.Budgets = from.NodeClaims, from.Nodes, from.Budgets
 	if f.Pods == nil {
 		f.Pods = from.Pods

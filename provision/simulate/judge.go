@@ -3,6 +3,7 @@ package simulate
 import (
 	"cmp"
 	"context"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -119,7 +120,7 @@ func (c *comparison) node(claim *karpv1.NodeClaim, limits pdb.Limits) provision.
 func (c *comparison) blocker(pod *corev1.Pod, claim *karpv1.NodeClaim, limits pdb.Limits) (provision.Blocker, bool) {
 	out := provision.Blocker{Pod: nameOf(pod)}
 	if grace := claim.Spec.TerminationGracePeriod; grace != nil {
-		out.Forced = grace.Duration
+		out.ForcedAfterSeconds = int(math.Ceil(grace.Duration.Seconds()))
 	}
 	if !podutil.IsDisruptable(pod, c.before.clock, nil) {
 		out.Kind = "do-not-disrupt"

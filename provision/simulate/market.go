@@ -81,6 +81,9 @@ func (m *market) stock(ctx context.Context, f *fleet) error {
 		if class == nil {
 			continue
 		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		made, err := m.of(ctx, class)
 		if err != nil {
 			m.unknown.say("EC2NodeClass %s: what its nodes hold cannot be reckoned: %v.", class.Name, err)
@@ -94,6 +97,9 @@ func (m *market) stock(ctx context.Context, f *fleet) error {
 	}
 	f.stock = map[string]stock{}
 	for name, all := range overlaid {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		f.stock[name] = m.shelf(f, name, all, differences(plain[name], all))
 	}
 	return nil

@@ -30,11 +30,9 @@ type memory struct {
 // Get reads a Node; nothing else is read by name.
 func (m *memory) Get(_ context.Context, key client.ObjectKey, into client.Object, _ ...client.GetOption) error {
 	if out, ok := into.(*corev1.Node); ok {
-		for _, node := range m.fleet.Nodes {
-			if node.Name == key.Name && !m.gone[node.Name] {
-				*out = *node
-				return nil
-			}
+		if node, there := m.fleet.named[key.Name]; there && !m.gone[key.Name] {
+			*out = *node
+			return nil
 		}
 	}
 	return apierrors.NewNotFound(schema.GroupResource{Resource: fmt.Sprintf("%T", into)}, key.Name)

@@ -232,7 +232,7 @@ func (c *comparison) longestDrain(nodes []provision.Node) int {
 			}
 		}
 		for _, b := range n.Blockers {
-			longest = max(longest, b.Forced)
+			longest = max(longest, time.Duration(b.ForcedAfterSeconds)*time.Second)
 		}
 	}
 	return int(math.Ceil(longest.Minutes()))
