@@ -1,0 +1,123 @@
+package gpulint
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/poolwright/poolwright/provision/catalog"
+	"github.com/poolwright/poolwright/provision/gpu"
+	"github.com/poolwright/poolwright/reconciler/state"
+)
+
+// twoPlugins is what comes of a second plugin.
+const twoPlugins = "two device plugins on one node offer its GPUs by turns, so that the numbers never agree and its nodes are replaced again and again"
+
+// plugins finds other device plugins for NVIDIA's GPUs that come to nodes which the
+// DevicePlugin serves: NVIDIA's own objects, and its operator's.
+func (c *checker) plugins() {
+	for _, w := range c.workloads {
+		if at := runsPlugin(w.pod); at >= 0 && !ours(w.item) {
+			c.another(w, fmt.Sprintf("%s.containers[%d].image", w.path, at))
+		}
+	}
+	for _, item := range c.items {
+		if item.Key.Group == "nvidia.com" && item.Key.Kind == "ClusterPolicy" {
+			c.operator(item)
+		}
+	}
+}
+
+// runsPlugin is the container that runs NVIDIA's plugin, -1 where none does. The
+// same image has other programs.
+func runsPlugin(pod corev1.PodSpec) int {
+	return slices.IndexFunc(pod.Containers, func(o corev1.Container) bool {
+		image, _, _ := strings.Cut(o.Image, "@")
+		if !strings.HasPrefix(path.Base(image), "k8s-device-plugin") {
+			return false
+		}
+		words := o.Command
+		if len(words) == 0 {
+			words = o.Args
+		}
+		// What the image runs by itself is the plugin.
+		return len(words) == 0 || strings.HasPrefix(words[0], "-") ||
+			slices.ContainsFunc(words, func(word string) bool { return strings.Contains(word, "nvidia-device-plugin") })
+	})
+}
+
+// ours tells an object that was made of a DevicePlugin.
+func ours(item state.Item) bool {
+	var o struct {
+		Metadata struct {
+			Labels map[string]string `json:"labels"`
+		} `json:"metadata"`
+	}
+	return read(item.Object, &o) && o.Metadata.Labels[gpu.ProfileLabel] != ""
+}
+
+// another reports a workload that brings a plugin.
+func (c *checker) another(w workload, path string) {
+	if p := c.servedFor(w, alternatives(w.pod)); p != nil {
+		c.mistake(w.item, path, "this is NVIDIA's device plugin, and DevicePlugin %s (%s) brings one to nodes of NodePool %s: %s; take this one out, or keep it off the pool",
+			c.sharing.Name, c.plugin.item.Origin, p.called(), twoPlugins)
+		return
+	}
+	// Labels that say what a node has come from programs that look at it.
+	discovered := func(r catalog.Requirement) bool {
+		return strings.HasPrefix(r.Key, "feature.node.kubernetes.io/") || isNVIDIA(r.Key)
+	}
+	choices := alternatives(w.pod)
+	for i := range choices {
+		choices[i] = slices.DeleteFunc(choices[i], discovered)
+	}
+	if p := c.servedFor(w, choices); p != nil {
+		c.advise(w.item, path, "this is NVIDIA's device plugin, and DevicePlugin %s (%s) brings one to nodes of NodePool %s: where something gives them the labels that this one selects, %s; take this one out, or keep it off the pool",
+			c.sharing.Name, c.plugin.item.Origin, p.called(), twoPlugins)
+	}
+}
+
+// servedFor is the first pool with a profile that pods can run in which meet one of
+// several lists of requirements; nil if there is none.
+func (c *checker) servedFor(w workload, choices [][]catalog.Requirement) *pool {
+	if w.pod.NodeName != "" {
+		return nil
+	}
+	for _, p := range c.pools {
+		if p.served && c.toleratesAll(w.pod.Tolerations, p.taintList()) && len(p.reachable(choices)) > 0 {
+			return p
+		}
+	}
+	return nil
+}
+
+// deployLabel on a node keeps the plugin of NVIDIA's operator away.
+const deployLabel = "nvidia.com/gpu.deploy.device-plugin"
+
+// operator reports NVIDIA's operator where it runs its plugin, which it does unless
+// it is told not to.
+func (c *checker) operator(item state.Item) {
+	var policy struct {
+		Spec struct {
+			DevicePlugin struct {
+				Enabled *bool `json:"enabled"`
+			} `json:"devicePlugin"`
+		} `json:"spec"`
+	}
+	if !read(item.Object, &policy) {
+		return
+	}
+	if enabled := policy.Spec.DevicePlugin.Enabled; enabled != nil && !*enabled {
+		return
+	}
+	for _, p := range c.pools {
+		if p.served && len(p.gpus) > 0 && p.labels()[deployLabel] != "false" {
+			c.mistake(item, "spec.devicePlugin.enabled", "NVIDIA's operator runs its device plugin on all nodes with GPUs, and DevicePlugin %s (%s) brings one to nodes of NodePool %s: %s; write enabled: false, or give the pool's nodes the label %s: \"false\"",
+				c.sharing.Name, c.plugin.item.Origin, p.called(), twoPlugins, deployLabel)
+			return
+		}
+	}
+}
