@@ -1,6 +1,7 @@
 package gpulint
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/poolwright/poolwright/provision/catalog"
@@ -22,8 +23,13 @@ type overlay struct {
 	item state.Item
 }
 
-// topWeight is that of the overlays which a DevicePlugin makes.
-const topWeight = 10_000
+// The weights of the overlays which a DevicePlugin makes: of pools that a profile
+// names, and of those that have the default profile because none does. A test
+// compares them with what is made.
+const (
+	namedWeight   = 10_000
+	defaultWeight = 9_999
+)
 
 func (c *checker) readOverlay(item state.Item) {
 	o := overlay{item: item}
@@ -56,19 +62,26 @@ func (c *checker) overlays() {
 			}
 			if p := c.overlaidPool(o); p != nil {
 				c.mistake(o.item, "spec.capacity["+resource+"]", "profile %s of DevicePlugin %s (%s) already says how many GPUs nodes of NodePool %s offer, %s: take it out, or keep the overlay off the pool",
-					p.profile.Name, c.sharing.Name, c.plugin.item.Origin, p.name, conflict(o.Spec.Weight))
+					p.profile.Name, c.sharing.Name, c.plugin.item.Origin, p.name, conflict(o.Spec.Weight, p))
 				break
 			}
 		}
 	}
 }
 
-// conflict says what becomes of an overlay beside a DevicePlugin's.
-func conflict(weight int64) string {
-	if weight >= topWeight {
+// conflict says what becomes of an overlay beside a DevicePlugin's for a pool.
+func conflict(weight int64, p *pool) string {
+	theirs := int64(defaultWeight)
+	if slices.Contains(p.profile.Pools, p.name) {
+		theirs = namedWeight
+	}
+	switch {
+	case weight > theirs:
+		return fmt.Sprintf("by overlays of weight %d, so that this number wins, nodes never agree with it, and are replaced again and again", theirs)
+	case weight == theirs:
 		return "by overlays of the same weight, so that Karpenter honours one of both and calls the other invalid"
 	}
-	return "by overlays of weight 10000, so that this number has no effect"
+	return fmt.Sprintf("by overlays of weight %d, so that this number has no effect", theirs)
 }
 
 // overlaidPool is the first pool with a profile that the overlay can apply to.
