@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/pelletier/go-toml/v2"
 
@@ -33,6 +34,23 @@ func (c *checker) profiles() {
 			case c.pools[at].withoutGPUs():
 				c.advise(c.plugin.item, path, "NodePool %s (%s) allows no instance type with an NVIDIA GPU, so that there is nothing to offer", name, c.pools[at].item.Origin)
 			}
+		}
+	}
+}
+
+// leastTimeout is below what a driver that starts and the plugin's image of some 400
+// MB may take together.
+const leastTimeout = 5 * time.Minute
+
+// timeouts finds profiles that give nodes too little time.
+func (c *checker) timeouts() {
+	if c.plugin == nil {
+		return
+	}
+	for i, p := range c.plugin.Spec.Profiles {
+		if t := p.ReadyTimeout; t != nil && t.Duration < leastTimeout {
+			c.advise(c.plugin.item, fmt.Sprintf("spec.profiles[%d].readyTimeout", i), "until a node offers its GPUs, its driver has to start and the plugin's image, some 400 MB, to come: a node that takes longer than %s is replaced by one that takes as long; write 5m or more, or leave it out for 10m",
+				t.Duration)
 		}
 	}
 }
