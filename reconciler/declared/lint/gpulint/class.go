@@ -84,6 +84,28 @@ func (c *checker) images() {
 	}
 }
 
+// unregisteredTaint is what the kubelet must put on a node that Karpenter launched
+// until Karpenter has taken it in. On images that Karpenter knows, it sees to that.
+const unregisteredTaint = "karpenter.sh/unregistered"
+
+// registration finds classes of GPU pools whose nodes are open to pods before
+// Karpenter, and we, see them. Nothing of the user data is repeated.
+func (c *checker) registration() {
+	for _, name := range sortedKeys(c.classes) {
+		k := c.classes[name]
+		if !strings.EqualFold(k.Spec.Family, "Custom") || strings.Contains(k.Spec.UserData, unregisteredTaint) {
+			continue
+		}
+		at := slices.IndexFunc(c.pools, func(p *pool) bool {
+			return p.served && p.forGPUs() && p.Spec.Template.Spec.Class.Name == name
+		})
+		if at >= 0 {
+			c.advise(k.item, "spec.userData", "does not have the kubelet register with the taint %s, so that pods may come to nodes of NodePool %s before their GPUs are what they should be, and be refused: let the kubelet register with %s:NoExecute, which Karpenter takes off, unless the image does so itself",
+				unregisteredTaint, c.pools[at].called(), unregisteredTaint)
+		}
+	}
+}
+
 // withoutDriver names the kind of AMI that a term selects, if that visibly has no
 // NVIDIA driver.
 func (t amiTerm) withoutDriver() string {

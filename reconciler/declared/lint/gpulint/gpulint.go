@@ -51,7 +51,7 @@ func Check(d declared.Declared, types *catalog.Catalog) []Finding {
 	c := newChecker(d, types)
 	for _, check := range []func(){
 		c.profiles, c.plugins, c.taints, c.limits, c.budgets, c.overlays,
-		c.timeouts, c.images, c.bottlerocket, c.mig, c.requests, c.packing,
+		c.timeouts, c.images, c.registration, c.bottlerocket, c.mig, c.requests, c.packing,
 	} {
 		check()
 	}
