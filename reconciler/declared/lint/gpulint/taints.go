@@ -31,6 +31,25 @@ func (c *checker) taints() {
 	}
 }
 
+// renames finds pools of GPU types and others in which renamed shares take Karpenter's
+// guard away: pods that ask for no GPU are given a type without, if there is one, and
+// a type whose GPUs have another name has none in its eyes.
+func (c *checker) renames() {
+	for _, p := range c.pools {
+		if !p.served || !p.profile.Renamed || len(p.gpus) == 0 || slices.ContainsFunc(p.taintList(), guards) ||
+			!slices.ContainsFunc(p.types, func(t instanceType) bool { return !t.HasGPU() }) {
+			continue
+		}
+		c.advise(p.item, "spec.template.spec.requirements", "the pool also allows types without GPUs, and under profile %s nodes offer %s in place of %s, by which alone Karpenter keeps pods that ask for no GPU off types with GPUs: such pods may get one, at $%.2f an hour and more; give types with GPUs a pool of their own, with a taint, or do not rename",
+			p.profile.Name, shared, whole, cheapest(p.gpus).OnDemandUSD)
+	}
+}
+
+// guards reports whether a taint keeps away pods that ask for no GPU.
+func guards(t corev1.Taint) bool {
+	return isNVIDIA(t.Key) && t.Effect != corev1.TaintEffectPreferNoSchedule
+}
+
 // hasOtherPools reports whether pods without GPUs have a pool of their own.
 func (c *checker) hasOtherPools() bool {
 	return slices.ContainsFunc(c.pools, func(p *pool) bool { return len(p.types) > 0 && !p.onlyGPUs() })
