@@ -92,7 +92,7 @@ func (o Options) removed(f *provision.Forecast, v voice) part {
 	for _, r := range f.Removed {
 		l := "pool " + v.name(r.Pool) + ": has no nodes"
 		if len(r.Nodes) > 0 {
-			l = fmt.Sprintf("pool %s: %s with %s at once, by no budget and before replacements are started",
+			l = fmt.Sprintf("pool %s: %s with %s at once, whatever its budgets say and before replacements are started",
 				v.name(r.Pool), conjugated(len(r.Nodes), "node", "die"), count(r.Pods, "pod"))
 		}
 		out.lines = append(out.lines, l)
@@ -119,7 +119,7 @@ func (o Options) never(f *provision.Forecast, v voice) part {
 		if n.Name != "" {
 			who += " (" + v.name(n.Name) + ")"
 		}
-		out.lines = append(out.lines, who+": "+strings.Join(v.blockers(n, func(b provision.Blocker) bool { return b.Forced == 0 && b.Kind != "starting" }), "; "))
+		out.lines = append(out.lines, who+": "+strings.Join(v.blockers(n, func(b provision.Blocker) bool { return b.ForcedAfterSeconds == 0 && b.Kind != "starting" }), "; "))
 	}
 	out.lines = first(out.lines, o.few())
 	return out
@@ -175,15 +175,15 @@ func (v voice) blocker(b provision.Blocker) string {
 	default:
 		out = v.name(b.Kind)
 	}
-	if b.Forced > 0 {
-		out += ", overruled after " + lasting(b.Forced)
+	if b.ForcedAfterSeconds > 0 {
+		out += ", overruled after " + lasting(time.Duration(b.ForcedAfterSeconds)*time.Second)
 	}
 	return out
 }
 
 // lasting writes a time without the units that are zero.
 func lasting(d time.Duration) string {
-	s := d.Round(time.Second).String()
+	s := d.String()
 	for _, zero := range []string{"m0s", "h0m"} {
 		if strings.HasSuffix(s, zero) {
 			s = s[:len(s)-2]

@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -99,38 +100,45 @@ func (v voice) amount(a provision.Amount) string {
 // or may, and one for all.
 func (o Options) cost(f *provision.Forecast, v voice) part {
 	c := f.Cost
-	if nothing(c.Now.Total()) && nothing(c.After.Total()) && nothing(c.Floor) && c.Ceiling == nil && c.CeilingBefore == nil {
+	if free(c) {
 		return part{}
 	}
-	out := part{title: "Cost in an hour", how: "bold", rows: [][]string{{"Pool", "Now", "After", "Floor", "Ceiling"}}}
-	same := 0
+	out := part{title: "Cost in an hour", how: "bold"}
+	rows, same := o.costRows(f, v)
+	switch {
+	case len(rows) == 1 && len(money(c, v)) == 0:
+		out.lines = append(out.lines, fmt.Sprintf("%s as before; floor %s, ceiling %s.", v.amount(c.Now), v.dollars(c.Floor), v.ceilings(c)))
+	default:
+		out.rows = append(rows, v.costRow("all", "", c))
+		if same > 0 && len(rows) > 1 {
+			out.lines = append(out.lines, count(same, "other pool")+" as before.")
+		}
+	}
+	out.lines = append(out.lines, v.month(c, o.hoursADay())...)
+	if slices.ContainsFunc(f.Removed, func(r provision.Removal) bool { return r.Pods > 0 }) {
+		out.lines = append(out.lines, "What the pods of removed pools need elsewhere is not counted.")
+	}
+	return v.stamped(out, c.Prices)
+}
+
+// free reports whether there is nothing to say about money.
+func free(c provision.Cost) bool {
+	return nothing(c.Now.Total()) && nothing(c.After.Total()) && nothing(c.Floor) && c.Ceiling == nil && c.CeilingBefore == nil
+}
+
+// costRows are the head and the pools whose cost changes, all when every line is
+// asked for, and how many others there are.
+func (o Options) costRows(f *provision.Forecast, v voice) (rows [][]string, same int) {
+	rows = [][]string{{"Pool", "Now", "After", "Floor", "Ceiling"}}
 	for _, p := range f.Pools {
-		changed := p.Action == "create" || p.Action == "delete" || v.difference(p.Cost.Now, p.Cost.After) != "" ||
-			strings.Contains(v.ceilings(p.Cost), "→")
+		changed := p.Action == "create" || p.Action == "delete" || len(money(p.Cost, v)) > 0
 		if !changed && o.Lines >= 0 {
 			same++
 			continue
 		}
-		out.rows = append(out.rows, v.costRow(v.short(p.Name), p.Action, p.Cost))
+		rows = append(rows, v.costRow(v.short(p.Name), p.Action, p.Cost))
 	}
-	out.rows = o.rows(out.rows, o.many())
-	if same > 0 && len(out.rows) > 1 {
-		out.lines = append(out.lines, count(same, "other pool")+" as before.")
-	}
-	if len(out.rows) > 1 || len(money(c, v)) > 0 {
-		out.rows = append(out.rows, v.costRow("all", "", c))
-	} else {
-		out.rows = nil
-		out.lines = append(out.lines, fmt.Sprintf("%s as before; floor %s, ceiling %s.", v.amount(c.Now), v.dollars(c.Floor), v.ceilings(c)))
-	}
-	out.lines = append(out.lines, v.month(c, o.hoursADay())...)
-	for _, r := range f.Removed {
-		if r.Pods > 0 {
-			out.lines = append(out.lines, "What the pods of removed pools need elsewhere is not counted.")
-			break
-		}
-	}
-	return v.stamped(out, c.Prices)
+	return o.rows(rows, o.many()), same
 }
 
 // month is the cost of a month's use.

@@ -233,7 +233,8 @@ func TestAForecastOfManyNodesIsCutByAStatedRule(t *testing.T) {
 		rows   int
 		points int
 	}{
-		{"by default", Options{}, 40, 8},
+		{"by default", Options{}, 8, 8},
+		{"more when asked for, but of what everybody reads", Options{Lines: 20}, 20, 8},
 		{"fewer when asked for", Options{Lines: 5}, 5, 5},
 		{"all when asked for", Options{Lines: -1}, 500, 100},
 	}

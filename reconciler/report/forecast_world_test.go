@@ -38,8 +38,6 @@ func nodesOf(pool string, n int, reason string) []provision.Node {
 	return out
 }
 
-func usd(v float64) *float64 { return &v }
-
 // prices are where the sums of the samples come from.
 var prices = []provision.Price{
 	{CapacityType: "on-demand", Basis: "other-region", Date: "2026-10-28"}, {CapacityType: "spot", Basis: "estimated", Date: "2026-10-28"},
@@ -57,12 +55,12 @@ const taints, volumes = "spec.template.spec.taints", "spec.blockDeviceMappings"
 func replacing() *provision.Forecast {
 	gpu := provision.Cost{
 		Now: provision.Amount{OnDemand: 2.424, Spot: 0.81}, After: provision.Amount{OnDemand: 3.636, Spot: 1.118},
-		Ceiling: usd(24.8), CeilingBefore: usd(12.4), Prices: prices,
+		Ceiling: new(24.8), CeilingBefore: new(12.4), Prices: prices,
 	}
-	cpu := provision.Cost{Now: provision.Amount{OnDemand: 4}, After: provision.Amount{OnDemand: 4}, Ceiling: usd(40), CeilingBefore: usd(40)}
+	cpu := provision.Cost{Now: provision.Amount{OnDemand: 4}, After: provision.Amount{OnDemand: 4}, Ceiling: new(40.0), CeilingBefore: new(40.0)}
 	all := provision.Cost{
 		Now: provision.Amount{OnDemand: 6.424, Spot: 0.81}, After: provision.Amount{OnDemand: 7.636, Spot: 1.118},
-		Ceiling: usd(64.8), CeilingBefore: usd(52.4), Prices: prices,
+		Ceiling: new(64.8), CeilingBefore: new(52.4), Prices: prices,
 	}
 	return &provision.Forecast{
 		Pools: []provision.Pool{
@@ -85,13 +83,13 @@ func replacing() *provision.Forecast {
 func removing() *provision.Forecast {
 	f := &provision.Forecast{
 		Pools: []provision.Pool{
-			{Name: "old", Action: "delete", Nodes: 2, Cost: provision.Cost{Now: provision.Amount{OnDemand: 2.424}, CeilingBefore: usd(12.4)}},
-			{Name: "new", Action: "create", Cost: provision.Cost{Ceiling: usd(30), Floor: 1.2}},
+			{Name: "old", Action: "delete", Nodes: 2, Cost: provision.Cost{Now: provision.Amount{OnDemand: 2.424}, CeilingBefore: new(12.4)}},
+			{Name: "new", Action: "create", Cost: provision.Cost{Ceiling: new(30.0), Floor: 1.2}},
 		},
 		Removed: []provision.Removal{{Pool: "old", Nodes: nodesOf("old", 2, "NodePoolRemoved"), Pods: 4}},
-		Cost:    provision.Cost{Now: provision.Amount{OnDemand: 2.424}, Floor: 1.2, Ceiling: usd(30), CeilingBefore: usd(12.4), Prices: prices[:1]},
+		Cost:    provision.Cost{Now: provision.Amount{OnDemand: 2.424}, Floor: 1.2, Ceiling: new(30.0), CeilingBefore: new(12.4), Prices: prices[:1]},
 	}
-	f.Removed[0].Nodes[1].Blockers = []provision.Blocker{{Kind: "pdb", Pod: provision.Pod{Namespace: "ml", Name: "train-2"}, Budgets: []string{"ml/train"}, Forced: 24 * time.Hour}}
+	f.Removed[0].Nodes[1].Blockers = []provision.Blocker{{Kind: "pdb", Pod: provision.Pod{Namespace: "ml", Name: "train-2"}, Budgets: []string{"ml/train"}, ForcedAfterSeconds: 24 * 3600}}
 	f.Fit.Unscheduled = []provision.Placement{{Pod: provision.Pod{Namespace: "ml", Name: "train-0"}, Like: 3,
 		Why: `incompatible with nodepool "new", daemonset overhead={"cpu":"150m"}, did not tolerate taint (taint=nvidia.com/gpu:NoSchedule)`}}
 	return f
@@ -117,7 +115,7 @@ func blocking() *provision.Forecast {
 	f.Replaced[0].Blockers = []provision.Blocker{
 		{Kind: "pdb", Pod: train(0), Budgets: []string{"ml/train"}}, {Kind: "pdb", Pod: train(1), Budgets: []string{"ml/train"}},
 	}
-	f.Replaced[1].Blockers = []provision.Blocker{{Kind: "do-not-disrupt", Pod: train(2), Forced: 90 * time.Minute}}
+	f.Replaced[1].Blockers = []provision.Blocker{{Kind: "do-not-disrupt", Pod: train(2), ForcedAfterSeconds: 5400}}
 	f.Replaced[2].Blockers, f.Replaced[2].Name = []provision.Blocker{{Kind: "starting"}}, ""
 	f.Replaced[3].Blockers = []provision.Blocker{{Kind: "node"}, {Kind: "unschedulable", Pod: train(7)}}
 	change := []provision.Change{{Object: "EC2NodeClass/gpu", Field: volumes, Reason: "NodeClassDrift"}}

@@ -27,9 +27,10 @@ type Options struct {
 	// for the caller to know.
 	Color bool
 	// Lines is how many lines are shown of one object, 40 when zero; all when
-	// negative. Of the consequences it bounds each list for those who want to
-	// know more; of those that everybody reads the first 8 are shown, or fewer
-	// where Lines says so. How many more there are is always said.
+	// negative. Of the consequences it bounds each list that Markdown folds; of
+	// those that everybody reads the first 8 entries are shown, or fewer where
+	// Lines says so. On a terminal nothing folds: 8 of every list when zero. How
+	// many more there are is always said.
 	Lines int
 	// HoursADay is the use for which a month's cost is told, 24 when zero.
 	HoursADay float64

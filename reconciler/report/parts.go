@@ -2,13 +2,20 @@ package report
 
 import (
 	"fmt"
+	"slices"
 	"sort"
 	"strings"
+
+	"github.com/poolwright/poolwright/provision"
 )
 
-// text writes the parts for a terminal.
-func (o Options) text(b *strings.Builder, parts []part) {
-	for _, p := range parts {
+// consequences writes what comes of the step for a terminal. Nothing can be folded
+// there: lists are short unless somebody asks for more.
+func (o Options) consequences(b *strings.Builder, f *provision.Forecast) {
+	if o.Lines == 0 {
+		o.Lines = fewLines
+	}
+	for _, p := range slices.Concat(o.danger(f, plainVoice()), o.rest(f, plainVoice())) {
 		if p.empty() {
 			continue
 		}
@@ -60,7 +67,7 @@ func (p part) grid(room int) string {
 		var b strings.Builder
 		for i, row := range p.rows[:n] {
 			for len(row) < len(p.rows[0]) {
-				row = append(row[:len(row):len(row)], "")
+				row = append(slices.Clip(row), "")
 			}
 			b.WriteString("| " + strings.Join(row, " | ") + " |\n")
 			if i == 0 {

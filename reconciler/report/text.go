@@ -102,7 +102,7 @@ func (r Report) Text(w io.Writer, o Options) error {
 	warnings, notes := r.Notes[:r.Summary.Warnings], r.Notes[r.Summary.Warnings:]
 	o.list(&b, "~", "Warnings", lines(warnings))
 	if f != nil {
-		o.text(&b, slices.Concat(o.danger(f, plainVoice()), o.rest(f, plainVoice())))
+		o.consequences(&b, f)
 	}
 	made, compared := r.divided()
 	if len(r.Changes) > manyChanges {

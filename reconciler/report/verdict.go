@@ -113,7 +113,7 @@ func judge(f *provision.Forecast) fate {
 // ready, or Karpenter removes it.
 func keptForGood(n provision.Node) bool {
 	for _, b := range n.Blockers {
-		if b.Forced == 0 && b.Kind != "starting" {
+		if b.ForcedAfterSeconds == 0 && b.Kind != "starting" {
 			return true
 		}
 	}
