@@ -189,3 +189,25 @@ func TestWritesKeepToAPaceThatGitHubTakes(t *testing.T) {
 		t.Errorf("%d writes at once, %v", made, err)
 	}
 }
+
+func TestOneForgeMayBeAskedByManyAtOnce(t *testing.T) {
+	h := newHub(t)
+	h.add(3)
+	f := h.forge(t)
+	done := make(chan error)
+	const askers = 4
+	for range askers {
+		go func() {
+			_, err := f.Comment(t.Context(), 1, forge.Comment{Marker: marker, Body: "the same"})
+			done <- errors.Join(err, f.Status(t.Context(), sha(1), forge.Status{Context: "c", State: forge.Success}), calls["list"](t.Context(), f))
+		}()
+	}
+	for range askers {
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+	if got := h.bodies(1); len(got) != 1 || !strings.HasSuffix(got[0], "\nthe same") {
+		t.Errorf("got %q", got)
+	}
+}
