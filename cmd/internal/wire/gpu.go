@@ -110,7 +110,8 @@ func (g *gpus) addTo(mgr manager.Manager, a *attempt) error {
 	recorder := mgr.GetEventRecorderFor("poolwright")
 	keeper, err := readiness.New(readiness.Config{
 		Cache: g.seen.GetCache(), Client: g.seen.GetClient(), Live: g.seen.GetAPIReader(),
-		Sharing: g.sharing, Book: g.book, Recorder: recorder, Registry: crmetrics.Registry,
+		Sharing: g.sharing, LiveSharing: status.LiveSharing(g.seen.GetAPIReader()),
+		Replaces: func() bool { return a.running }, Book: g.book, Recorder: recorder, Registry: crmetrics.Registry,
 		Clock: clock.RealClock{}, Tell: g.tell, Log: log,
 	})
 	if err != nil {

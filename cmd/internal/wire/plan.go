@@ -64,7 +64,9 @@ func Plan(ctx context.Context, req PlanRequest) (report.Report, error) {
 	}
 	result.Plan.Notes = append(result.Plan.Notes, notes...)
 	slices.SortStableFunc(result.Plan.Notes, func(a, b plan.Note) int { return a.Key.Compare(b.Key) })
-	return report.New(result.Plan, lint.Sorted(append(result.Problems, problems...))), nil
+	out := report.New(result.Plan, lint.Sorted(append(result.Problems, problems...)))
+	out.Forecast = forecast(ctx, req.REST, result.Plan)
+	return out, nil
 }
 
 // load reads a folder of a working copy without a cluster.
