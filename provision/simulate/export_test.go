@@ -1,0 +1,28 @@
+package simulate
+
+import (
+	"context"
+
+	"sigs.k8s.io/karpenter/pkg/cloudprovider"
+
+	"github.com/poolwright/poolwright/provision"
+	"github.com/poolwright/poolwright/provision/catalog"
+)
+
+// Stock is what the fleet's pools can buy, for tests that run Karpenter's
+// controllers on it.
+func Stock(ctx context.Context, from provision.Fleet, types *catalog.Catalog) (map[string][]*cloudprovider.InstanceType, error) {
+	f := newFleet(from, unknowns{})
+	m, err := newMarket(ctx, from.Cluster.Region, types, unknowns{})
+	if err != nil {
+		return nil, err
+	}
+	if err := m.stock(ctx, f); err != nil {
+		return nil, err
+	}
+	out := map[string][]*cloudprovider.InstanceType{}
+	for name, s := range f.stock {
+		out[name] = s.all
+	}
+	return out, nil
+}
