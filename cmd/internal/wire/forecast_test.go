@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"maps"
 	"testing"
 	"time"
 
@@ -39,6 +40,11 @@ func fleetObjects(t *testing.T) []client.Object {
 		corev1.LabelTopologyZone: "eu-west-1a", corev1.LabelArchStable: "amd64", karpv1.NodeInitializedLabelKey: "true", karpv1.NodeRegisteredLabelKey: "true",
 	}
 	claim := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "gpu-1", Labels: labels, CreationTimestamp: metav1.NewTime(time.Now().Add(-time.Hour))}}
+	// As Karpenter stamps them.
+	class.Annotations = map[string]string{awsv1.AnnotationEC2NodeClassHash: "1", awsv1.AnnotationEC2NodeClassHashVersion: awsv1.EC2NodeClassHashVersion}
+	pool.Annotations = map[string]string{karpv1.NodePoolHashAnnotationKey: pool.Hash(), karpv1.NodePoolHashVersionAnnotationKey: karpv1.NodePoolHashVersion}
+	claim.Annotations = maps.Clone(class.Annotations)
+	maps.Copy(claim.Annotations, pool.Annotations)
 	claim.Spec.NodeClassRef = pool.Spec.Template.Spec.NodeClassRef
 	claim.Status.ProviderID, claim.Status.NodeName = "aws:///eu-west-1a/i-1", "node-1"
 	for _, condition := range []string{karpv1.ConditionTypeLaunched, karpv1.ConditionTypeRegistered, karpv1.ConditionTypeInitialized} {
