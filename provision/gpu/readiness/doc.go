@@ -4,10 +4,14 @@
 // as declared and the node offers what its profile says. A node that never does is
 // diagnosed, reported and replaced; a pool where that repeats is held back.
 //
-// It refuses to touch a node that has been initialized: from then on it only
-// reports, and vouches for the node's offer while a plugin restarts. It never puts
-// a taint on a node, and it concludes nothing from what it could not read. What it
-// does is decided by objects; what it remembers only makes it wait longer.
+// It refuses to replace a node that pods may have come to, one whose DaemonSet was
+// not made from the DevicePlugin that counts, one that another device plugin
+// serves, and one that somebody keeps: it only reports on these. It replaces no
+// more than a few of a pool at a time, and none where another Karpenter rules. It
+// vouches for a released node's offer while a plugin restarts. It never puts a
+// taint on a node, and it concludes nothing from what it could not read. What it
+// does is decided by objects; what it remembers only makes it wait longer, or
+// leave a node alone.
 //
 // Start reading at Judge, which compares one node with its profile; Keeper's
 // Reconcile acts on the verdict.
