@@ -157,9 +157,10 @@ func TestANodeIsReleasedWhenOnePluginAloneServesIt(t *testing.T) {
 				t.Errorf("%+v", got)
 			}
 			b.clock.SetTime(epoch.Add(9 * time.Minute))
-			b.drop(other)
-			if other.Finalizers = nil; other.DeletionTimestamp != nil {
-				_ = b.api.Update(t.Context(), other) // The last finalizer ends it.
+			if other.DeletionTimestamp == nil {
+				b.drop(other)
+			} else if other.Finalizers = nil; b.api.Update(t.Context(), other) != nil { // Its last finalizer goes, and so does it.
+				t.Fatal("the pod stays")
 			}
 			if b.step(); b.offer() != offered40 {
 				t.Errorf("once it is gone: offer %q", b.offer())
