@@ -188,7 +188,7 @@ func TestOneStep(t *testing.T) {
 			objects: []client.Object{
 				set("ten", "new"), set("five", "new"), node("a1", offering(0, gpu.Resource)), plugin("a1", "new", time.Minute), node("b1"), plugin("b1", "old", hour),
 			},
-			states: map[string]string{"b": "0 of 1 plugins replaced; waits: node a1 does not offer its GPUs: the node offers nvidia.com/gpu: 0 of 40"},
+			states: map[string]string{"b": "0 of 1 plugins replaced; waits: node a1 does not offer its GPUs: the node offers none yet: nvidia.com/gpu: 0 of 40"},
 		},
 		{
 			name: "a plugin that does not work goes first, and waits for no other broken node",
