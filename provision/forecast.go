@@ -102,7 +102,8 @@ type Pod struct {
 // Blocker is something that protects a node.
 type Blocker struct {
 	// Kind is "do-not-disrupt" for an annotated pod, "pdb", "unschedulable" for a pod
-	// that would find no other node after the step, "node" for an annotated node, or
+	// that would find no other node after the step, "limit" for a node beside which
+	// its pool has no room for a replacement, "node" for an annotated node, or
 	// "starting" for one that is not initialized yet.
 	Kind string `json:"kind"`
 	// Pod is the protected pod; empty when it is the node itself.
@@ -136,8 +137,8 @@ type Pace struct {
 	// Waits is when a closed budget opens next; zero when none is closed or none
 	// opens within a year.
 	Waits time.Time `json:"waits,omitzero"`
-	// Full is a sentence that says which limit leaves no room for a replacement
-	// beside the nodes there are; empty where there is room.
+	// Full is a sentence that says which limit leaves no room for replacements beside
+	// the other nodes; empty where there is room.
 	Full string `json:"full,omitempty"`
 }
 

@@ -36,6 +36,9 @@ func Compare(ctx context.Context, before, after provision.Fleet, types *catalog.
 	if err := c.fit(ctx); err != nil {
 		return out, fmt.Errorf("forecasting what fits: %w", err)
 	}
+	if err := c.room(ctx); err != nil {
+		return out, fmt.Errorf("forecasting what limits leave room for: %w", err)
+	}
 	return c.result(), ctx.Err()
 }
 
@@ -51,6 +54,8 @@ type comparison struct {
 	// successors are what replaced nodes become, by pool, type, zone and capacity
 	// type.
 	successors map[string]*offer
+	// fullPools are the sentences about limits, by pool.
+	fullPools map[string]string
 }
 
 func newComparison(ctx context.Context, before, after provision.Fleet, types *catalog.Catalog) (*comparison, error) {

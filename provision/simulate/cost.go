@@ -1,13 +1,11 @@
 package simulate
 
 import (
-	"fmt"
 	"math"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 	"sigs.k8s.io/karpenter/pkg/cloudprovider"
 
@@ -266,46 +264,3 @@ func rounded(a provision.Amount) provision.Amount {
 
 // cents rounds to a hundredth of a cent, as EC2 writes prices.
 func cents(usd float64) float64 { return math.Round(usd*1e4) / 1e4 }
-
-// full says which limit of the pool leaves no room for a replacement, which
-// Karpenter starts before it takes a node away.
-func (c *comparison) full(name string) string {
-	pool := c.after.pools[name]
-	types := c.after.stock[name].allowed
-	if len(types) == 0 || !slices.ContainsFunc(c.replaced, func(n provision.Node) bool { return n.Pool == name && len(n.Pods) > 0 }) {
-		return ""
-	}
-	used := corev1.ResourceList{nodesLimit: *resource.NewQuantity(int64(len(c.before.claims[name])), resource.DecimalSI)}
-	for _, claim := range c.before.claims[name] {
-		capacity := claim.Status.Capacity
-		if node := c.before.node(claim); node != nil && node.Labels[karpv1.NodeInitializedLabelKey] == "true" {
-			capacity = shown(node).Status.Capacity
-		}
-		for resourceName, quantity := range capacity {
-			have := used[resourceName]
-			have.Add(quantity)
-			used[resourceName] = have
-		}
-	}
-	for _, resourceName := range sortedNames(corev1.ResourceList(pool.Spec.Limits)) {
-		limit, least := pool.Spec.Limits[resourceName], math.Inf(1)
-		for _, it := range types {
-			least = min(least, units(it, resourceName))
-		}
-		has := used[resourceName]
-		if has.AsApproximateFloat64()+least > limit.AsApproximateFloat64() {
-			return fmt.Sprintf("The limit of %s %s leaves no room for a replacement: %s are in use, and the smallest node allowed has %s.",
-				limit.String(), resourceName, has.String(), resource.NewQuantity(int64(least), has.Format))
-		}
-	}
-	return ""
-}
-
-func sortedNames(list corev1.ResourceList) []corev1.ResourceName {
-	out := make([]corev1.ResourceName, 0, len(list))
-	for name := range list {
-		out = append(out, name)
-	}
-	slices.Sort(out)
-	return out
-}

@@ -41,7 +41,7 @@ func (c *comparison) pace(name string) provision.Pace {
 			out.Waits = opens.UTC()
 		}
 	}
-	out.Full = c.full(name)
+	out.Full = c.fullPools[name]
 	return out
 }
 
@@ -173,10 +173,6 @@ func (c *comparison) rollout(paces map[string]provision.Pace) provision.Rollout 
 	}
 	for name, nodes := range free {
 		pace := paces[name]
-		if pace.Full != "" {
-			out.Never = true
-			continue
-		}
 		atOnce, wait := pace.AtOnce, 0
 		if atOnce == 0 {
 			if total, _ := c.count(name); c.after.pools[name] != nil {

@@ -92,10 +92,11 @@ func TestALimitWithoutRoomForAReplacementStopsTheRollOut(t *testing.T) {
 		limit string
 		want  string
 	}{
-		"room for one more":  {"nvidia.com/gpu: 4", ""},
-		"none":               {"nvidia.com/gpu: 3", "The limit of 3 nvidia.com/gpu leaves no room for a replacement: 3 are in use, and the smallest node allowed has 1."},
-		"none by processors": {"cpu: 15", "The limit of 15 cpu leaves no room for a replacement: 12 are in use, and the smallest node allowed has 4."},
-		"none by nodes":      {"nodes: 3", "The limit of 3 nodes leaves no room for a replacement: 3 are in use, and the smallest node allowed has 1."},
+		"room for one more": {"nvidia.com/gpu: 4", ""},
+		"all used, of which the replaced node is not counted": {"nvidia.com/gpu: 3", ""},
+		"less than is used": {"nvidia.com/gpu: 2", "The limit of 2 nvidia.com/gpu leaves no room for a replacement: the other nodes have 2, and the smallest node allowed has 1."},
+		"by processors":     {"cpu: 11", "The limit of 11 cpu leaves no room for a replacement: the other nodes have 8, and the smallest node allowed has 4."},
+		"by nodes":          {"nodes: 2", "The limit of 2 nodes leaves no room for a replacement: the other nodes have 2, and the smallest node allowed has 1."},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

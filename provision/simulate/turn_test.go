@@ -142,8 +142,18 @@ func TestKarpenterTakesTheNodesThatWereForecastInTheirTurn(t *testing.T) {
 			p.Spec.Tolerations = append(p.Spec.Tolerations, corev1.Toleration{Key: "x", Operator: corev1.TolerationOpExists})
 		}
 	}
+	limit := "nvidia.com/gpu: 8"
 	tests := map[string]func(*provision.Fleet){
-		"nothing in the way": tolerant,
+		"nothing in the way":         tolerant,
+		"a limit that is used up":    func(f *provision.Fleet) { tolerant(f); limit = "nvidia.com/gpu: 3" },
+		"a limit below what is used": func(f *provision.Fleet) { tolerant(f); limit = "nvidia.com/gpu: 2" },
+		"as many nodes as the limit": func(f *provision.Fleet) { tolerant(f); limit = "nodes: 3" },
+		"more nodes than the limit":  func(f *provision.Fleet) { tolerant(f); limit = "nodes: 2" },
+		"a full pool, and pods that need no GPU fit elsewhere": func(f *provision.Fleet) {
+			tolerant(f)
+			limit = "nvidia.com/gpu: 2"
+			f.Pods[0].Spec.Containers[0].Resources = corev1.ResourceRequirements{}
+		},
 		"one without pods": func(f *provision.Fleet) {
 			run(f, "gpu", "empty", time.Minute)
 			tolerant(f)
@@ -168,8 +178,9 @@ func TestKarpenterTakesTheNodesThatWereForecastInTheirTurn(t *testing.T) {
 	for name, arrange := range tests {
 		t.Run(name, func(t *testing.T) {
 			before := three(t, pool, class)
+			limit = "nvidia.com/gpu: 8"
 			arrange(&before)
-			after := read(t, strings.Replace(pool, "taints: [", "taints: [{key: x, effect: NoSchedule}, ", 1), class)
+			after := read(t, strings.NewReplacer("taints: [", "taints: [{key: x, effect: NoSchedule}, ", "nvidia.com/gpu: 8", limit).Replace(pool), class)
 			want := []string{}
 			for _, n := range compare(t, before, after).Replaced {
 				if !n.Blocked() {

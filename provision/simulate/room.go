@@ -1,0 +1,126 @@
+package simulate
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/poolwright/poolwright/provision"
+)
+
+// mostTried is for how many nodes without room it is tried whether their pods find
+// it elsewhere.
+const mostTried = 20
+
+// room marks the nodes that a limit keeps: Karpenter counts a pool without the node
+// that it looks at, and needs room for a replacement then, unless the node's pods
+// fit on others.
+func (c *comparison) room(ctx context.Context) error {
+	c.fullPools = map[string]string{}
+	tried := 0
+	for i, node := range c.replaced {
+		sentence := c.full(node)
+		if sentence == "" || len(node.Pods) == 0 {
+			continue
+		}
+		if tried++; tried <= mostTried {
+			fits, err := c.elsewhere(ctx, node)
+			if err != nil {
+				return err
+			}
+			if fits {
+				continue
+			}
+		}
+		c.replaced[i].Blockers = append(c.replaced[i].Blockers, provision.Blocker{Kind: "limit"})
+		if c.fullPools[node.Pool] == "" {
+			c.fullPools[node.Pool] = sentence
+		}
+	}
+	return nil
+}
+
+// elsewhere reports whether all pods of the node find another, with everything
+// else as it is.
+func (c *comparison) elsewhere(ctx context.Context, node provision.Node) (bool, error) {
+	var groups []group
+	for _, pod := range c.before.bound[node.Name] {
+		if slices.Contains(node.Pods, nameOf(pod)) {
+			groups = append(groups, group{pod: loose(pod)})
+		}
+	}
+	placed, err := c.place(ctx, c.after, groups, map[string]bool{node.Name: true})
+	if err != nil {
+		return false, err
+	}
+	for _, p := range placed {
+		if p.Why != "" {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// full says which limit of its pool leaves no room for the node's replacement.
+func (c *comparison) full(node provision.Node) string {
+	pool, types := c.after.pools[node.Pool], c.after.stock[node.Pool].allowed
+	if len(types) == 0 || len(pool.Spec.Limits) == 0 {
+		return ""
+	}
+	used := c.used(node)
+	for _, name := range sortedNames(corev1.ResourceList(pool.Spec.Limits)) {
+		limit, least := pool.Spec.Limits[name], math.Inf(1)
+		for _, it := range types {
+			least = min(least, units(it, name))
+		}
+		has := used[name]
+		if has.AsApproximateFloat64()+least > limit.AsApproximateFloat64() {
+			return fmt.Sprintf("The limit of %s %s leaves no room for a replacement: the other nodes have %s, and the smallest node allowed has %s.",
+				limit.String(), name, has.String(), resource.NewQuantity(int64(least), has.Format))
+		}
+	}
+	return ""
+}
+
+// used is what the node's pool holds without it, and without the nodes that go
+// before it because they have no pods.
+func (c *comparison) used(but provision.Node) corev1.ResourceList {
+	leaves := map[string]bool{but.NodeClaim: true}
+	for _, n := range c.replaced {
+		if n.Pool == but.Pool && len(n.Pods) == 0 && !n.Blocked() {
+			leaves[n.NodeClaim] = true
+		}
+	}
+	out, nodes := corev1.ResourceList{}, int64(0)
+	for _, claim := range c.before.claims[but.Pool] {
+		if leaves[claim.Name] {
+			continue
+		}
+		nodes++
+		capacity := claim.Status.Capacity
+		if node := c.before.node(claim); node != nil && node.Labels[karpv1.NodeInitializedLabelKey] == "true" {
+			capacity = shown(node).Status.Capacity
+		}
+		for name, quantity := range capacity {
+			have := out[name]
+			have.Add(quantity)
+			out[name] = have
+		}
+	}
+	out[nodesLimit] = *resource.NewQuantity(nodes, resource.DecimalSI)
+	return out
+}
+
+func sortedNames(list corev1.ResourceList) []corev1.ResourceName {
+	out := make([]corev1.ResourceName, 0, len(list))
+	for name := range list {
+		out = append(out, name)
+	}
+	slices.Sort(out)
+	return out
+}
