@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/poolwright/poolwright/provision/catalog"
 	"github.com/poolwright/poolwright/provision/gpu"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/state"
@@ -68,6 +69,8 @@ type expansion struct {
 	// the declared things matters here.
 	plugins, pools []state.Item
 	bottlerocket   map[string]bool
+	// types are the catalog's, nil until they are asked for.
+	types []catalog.InstanceType
 
 	// sharing is the DevicePlugin's, the zero value without one. It means nothing
 	// where invalid is true.

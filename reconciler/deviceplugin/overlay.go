@@ -8,11 +8,6 @@ import (
 	"github.com/poolwright/poolwright/provision/gpu"
 )
 
-// gpuCounts are the numbers of NVIDIA GPUs that an EC2 instance can have. A test
-// compares them with the catalog. An overlay's capacity is absolute, so that each
-// needs one of its own.
-func gpuCounts() []int { return []int{1, 2, 4, 8, 16} }
-
 // The weights of overlays. They are the highest there are: what the plugin offers is
 // a fact, and no overlay of somebody else's may hide it from the scheduler. They
 // differ, because Karpenter takes two overlays of one weight over one resource of one
@@ -35,13 +30,15 @@ const (
 // who wants that order there too names the pool in the default profile.
 func (e *expansion) overlays(p gpu.Profile) []map[string]any {
 	var out []map[string]any
-	for _, count := range gpuCounts() {
-		for _, pool := range p.Pools {
+	for _, pool := range p.Pools {
+		for _, count := range e.counts(pool) {
 			out = append(out, overlay(p, count, "-"+pool, poolWeight, []any{oneOf(poolLabel, pool)}))
 		}
-		if p.Name != e.sharing.Default {
-			continue
-		}
+	}
+	if p.Name != e.sharing.Default {
+		return out
+	}
+	for _, count := range gpuCounts() {
 		// Karpenter asks overlays about pools, which all have a name: nothing but
 		// pools needs to be kept out.
 		var named []any

@@ -1,0 +1,75 @@
+package deviceplugin
+
+import (
+	"encoding/json"
+	"slices"
+
+	"github.com/poolwright/poolwright/provision/catalog"
+	"github.com/poolwright/poolwright/reconciler/state"
+)
+
+// gpuCounts are the numbers of NVIDIA GPUs that an EC2 instance can have. A test
+// compares them with the catalog. An overlay's capacity is absolute, so that each
+// needs one of its own.
+func gpuCounts() []int { return []int{1, 2, 4, 8, 16} }
+
+// counts are the numbers of GPUs that nodes of a pool can have, as far as its
+// declaration and the catalog tell; all there are for a pool that is not declared
+// here, and for one of which the catalog knows no type. Karpenter works through
+// every overlay for every pool and type, and a person through every line of a plan,
+// so that none is made in vain.
+func (e *expansion) counts(pool string) []int {
+	at := slices.IndexFunc(e.pools, func(item state.Item) bool { return item.Key.Name == pool })
+	if at < 0 {
+		return gpuCounts()
+	}
+	if e.types == nil {
+		types, err := catalog.Load()
+		if err != nil {
+			return gpuCounts() // the embedded table is broken, which its own tests tell
+		}
+		e.types = types.Types()
+	}
+	asks := requirements(e.pools[at].Object)
+	var out []int
+	for _, t := range e.types {
+		if n := t.GPU.Count; t.GPU.Manufacturer == "NVIDIA" && n > 0 && !slices.Contains(out, n) && met(asks, t.Labels()) {
+			out = append(out, n)
+		}
+	}
+	if len(out) == 0 {
+		return gpuCounts()
+	}
+	slices.Sort(out)
+	return out
+}
+
+func met(asks []catalog.Requirement, labels map[string]string) bool {
+	return !slices.ContainsFunc(asks, func(r catalog.Requirement) bool { return r.ByType() && !r.Met(labels) })
+}
+
+// requirements are what a NodePool asks of instance types: none where it cannot be
+// read, which allows all.
+func requirements(pool map[string]any) []catalog.Requirement {
+	var read struct {
+		Spec struct {
+			Template struct {
+				Metadata struct {
+					Labels map[string]string `json:"labels"`
+				} `json:"metadata"`
+				Spec struct {
+					Requirements []catalog.Requirement `json:"requirements"`
+				} `json:"spec"`
+			} `json:"template"`
+		} `json:"spec"`
+	}
+	raw, err := json.Marshal(pool)
+	if err != nil || json.Unmarshal(raw, &read) != nil {
+		return nil
+	}
+	out := read.Spec.Template.Spec.Requirements
+	for key, value := range read.Spec.Template.Metadata.Labels {
+		out = append(out, catalog.Requirement{Key: key, Operator: "In", Values: []string{value}})
+	}
+	return out
+}
