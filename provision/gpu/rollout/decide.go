@@ -147,7 +147,7 @@ func (s *step) because(profile, reason string) {
 
 // choose finds the nodes that may be next. A node that is marked goes before all
 // others may. Nodes of one pool are so alike that the first stands for all of them
-// when it comes to pods that wait; under MPS it matters who uses each.
+// when it comes to pods that wait; where pods would be harmed it matters who uses each.
 func (s *step) choose() {
 	if s.middle != nil {
 		return
@@ -158,7 +158,7 @@ func (s *step) choose() {
 		// broken too: replacing it may be the cure.
 		free := s.reasons[m.profile.Name] == "" || !m.works() && m.observed()
 		if free && !pools[m.pool] {
-			pools[m.pool] = !m.serves()
+			pools[m.pool] = m.harm() == ""
 			s.able = append(s.able, m)
 		}
 		if m.mark != (mark{}) {

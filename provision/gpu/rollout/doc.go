@@ -27,8 +27,10 @@
 // else, and a person who does not want to wait can delete those pods, which States
 // names.
 //
-// MPS is the exception: pods reach their GPUs through a daemon in the plugin's pod.
-// Such a node has its turn when no pod uses its GPUs.
+// There are exceptions: under MPS pods reach their GPUs through a daemon in the
+// plugin's pod, MPS takes GPUs that it comes to for itself, and under another name
+// the kubelet would give out once more what pods hold. Such a node has its turn when
+// no pod uses its GPUs.
 //
 // A node that has not been opened to GPU pods (not registered, or still with
 // gpu.StartupTaint) has its plugin replaced at once. One that has been takes its

@@ -392,8 +392,44 @@ func TestUnderMPSANodeHasItsTurnWhenNobodyUsesItsGPUs(t *testing.T) {
 	}
 
 	whole := newStage(t, set("five", "new"), node("b1"), plugin("b1", "old", hour), used)
+	whole.sharing.Profiles[1].Strategy = gpu.TimeSlicing
 	whole.step()
 	if !cmp.Equal(whole.deleted, []string{"b1"}) {
-		t.Errorf("without the daemon in its pod: deleted %v, states %v", whole.deleted, whole.roller.States())
+		t.Errorf("without MPS: deleted %v, states %v", whole.deleted, whole.roller.States())
+	}
+}
+
+func TestANodeInUseIsNeitherTakenByMPSNorGivenOutOnceMore(t *testing.T) {
+	user := asking("user", 1, gpu.Resource, func(p *corev1.Pod) {
+		p.Spec.NodeName, p.Status.Phase, p.Status.StartTime = "a1", corev1.PodRunning, &metav1.Time{Time: noon}
+	})
+	for name, c := range map[string]struct {
+		change func(*gpu.Profile)
+		want   string
+	}{
+		"to MPS":          {func(p *gpu.Profile) { p.Strategy = gpu.MPS }, "whose GPUs MPS would take for itself"},
+		"to another name": {func(p *gpu.Profile) { p.Renamed = true }, "whose GPUs would be given out once more, as nvidia.com/gpu.shared"},
+		"to more shares":  {func(p *gpu.Profile) { p.Replicas = 20 }, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStage(t, set("ten", "new"), node("a1"), plugin("a1", "old", hour), user)
+			c.change(&s.sharing.Profiles[0])
+			s.step()
+			if waits := len(s.deleted) == 0; waits != (c.want != "") {
+				t.Fatalf("deleted %v, states %v", s.deleted, s.roller.States())
+			}
+			if c.want == "" {
+				return
+			}
+			want := map[string]string{"a": "0 of 1 plugins replaced; waits: pod ml/user uses GPUs on node a1, " + c.want}
+			if diff := cmp.Diff(want, s.roller.States()); diff != "" {
+				t.Error(diff)
+			}
+			change(s, user.DeepCopy(), func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded })
+			s.step()
+			if !cmp.Equal(s.deleted, []string{"a1"}) {
+				t.Errorf("with nobody there, deleted %v", s.deleted)
+			}
+		})
 	}
 }

@@ -29,6 +29,25 @@ func (m *member) serves() bool {
 	})
 }
 
+// harm says what the replacement of the node's plugin does to pods that use its
+// GPUs; empty where it does nothing to them.
+func (m *member) harm() string {
+	was := gpu.SharedResource
+	if m.profile.Renamed {
+		was = gpu.Resource
+	}
+	switch {
+	case m.serves():
+		return "whose MPS daemon ends with the plugin"
+	case m.profile.Strategy == gpu.MPS:
+		return "whose GPUs MPS would take for itself"
+	case m.has()[was] > 0:
+		// The kubelet counts each name by itself: what they hold would be free again.
+		return fmt.Sprintf("whose GPUs would be given out once more, as %s", m.profile.Resource())
+	}
+	return ""
+}
+
 // users counts the pods that compute on a node's GPUs.
 func (r *Roller) users(ctx context.Context, m *member) (*tally, error) {
 	found, pods := &tally{}, corev1.PodList{}
@@ -51,10 +70,11 @@ func (r *Roller) users(ctx context.Context, m *member) (*tally, error) {
 	}
 }
 
-// spare tells whether a node's plugin may go as far as MPS is concerned, and notes
-// for its pool who keeps it otherwise.
+// spare tells whether a node's plugin may go as far as the pods there are concerned,
+// and notes for its pool who keeps it otherwise.
 func (r *Roller) spare(ctx context.Context, s *step, m *member) (bool, error) {
-	if !m.serves() {
+	harm := m.harm()
+	if harm == "" {
 		return true, nil
 	}
 	found, err := r.users(ctx, m)
@@ -62,7 +82,7 @@ func (r *Roller) spare(ctx context.Context, s *step, m *member) (bool, error) {
 		return err == nil, err
 	}
 	if s.waiting[m.pool] == "" {
-		s.waiting[m.pool] = fmt.Sprintf("waits: %s on node %s, whose MPS daemon ends with the plugin", found.who("uses GPUs", "use GPUs"), m.node.Name)
+		s.waiting[m.pool] = fmt.Sprintf("waits: %s on node %s, %s", found.who("uses GPUs", "use GPUs"), m.node.Name, harm)
 	}
 	s.lookIn(lookAgain)
 	return false, nil
