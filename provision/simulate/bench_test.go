@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/poolwright/poolwright/provision"
 	"github.com/poolwright/poolwright/provision/engine"
@@ -67,9 +68,18 @@ spec:
   disruption: {consolidateAfter: 1m, budgets: [{nodes: 10%}]}
 `
 
-// BenchmarkALargeFleet changes every class, so that every node is replaced.
+// BenchmarkALargeFleet changes every class, so that every node is replaced, once
+// with room and once under limits that leave none.
 func BenchmarkALargeFleet(b *testing.B) {
+	b.Run("with room", func(b *testing.B) { forecastLarge(b, "10000") })
+	b.Run("without", func(b *testing.B) { forecastLarge(b, "10") })
+}
+
+func forecastLarge(b *testing.B, limit string) {
 	before, after, types := large(b), large(b), prices(b)
+	for _, p := range after.NodePools {
+		p.Spec.Limits = karpv1.Limits{"cpu": resource.MustParse(limit)}
+	}
 	for _, c := range after.NodeClasses {
 		c.Spec.Tags = map[string]string{"cost": "1"}
 	}

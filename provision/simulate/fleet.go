@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/clock"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+	"sigs.k8s.io/karpenter/pkg/controllers/state"
 
 	"github.com/poolwright/poolwright/provision"
 )
@@ -27,6 +28,8 @@ type fleet struct {
 	bound  map[string][]*corev1.Pod
 	// stock is what each pool can buy, overlays applied; see market.
 	stock map[string]stock
+	// whole is Karpenter's view of all nodes, made when first needed.
+	whole *state.Cluster
 }
 
 // moment is a clock that stands still.

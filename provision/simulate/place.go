@@ -3,6 +3,7 @@ package simulate
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
@@ -36,11 +37,11 @@ func (c *comparison) place(ctx context.Context, f *fleet, groups []group, gone m
 	}
 	reader := &memory{fleet: f, gone: gone}
 	pools, stocks := f.buyers()
-	cluster, err := f.cluster(ctx, reader, shop{types: stocks})
+	cluster, err := f.view(ctx, reader, shop{types: stocks})
 	if err != nil {
 		return nil, err
 	}
-	nodes := cluster.DeepCopyNodes().Active()
+	nodes := slices.DeleteFunc(cluster.DeepCopyNodes().Active(), func(n *state.StateNode) bool { return gone[n.Name()] })
 	options := f.options()
 	topology, err := scheduling.NewTopology(ctx, reader, cluster, nodes, pools, f.domains(stocks, pods), pods, options...)
 	if err != nil {
@@ -149,6 +150,22 @@ func podTerms(pod *corev1.Pod) []corev1.PodAffinityTerm {
 		out = append(out, term.PodAffinityTerm)
 	}
 	return out
+}
+
+// view is the cluster that a simulation starts from. One node more or less, as when
+// Karpenter looks at a single one, is no reason to read everything again.
+func (f *fleet) view(ctx context.Context, reader *memory, cloud cloudprovider.CloudProvider) (*state.Cluster, error) {
+	if len(reader.gone) > 1 {
+		return f.cluster(ctx, reader, cloud)
+	}
+	if f.whole == nil {
+		whole, err := f.cluster(ctx, &memory{fleet: f}, cloud)
+		if err != nil {
+			return nil, err
+		}
+		f.whole = whole
+	}
+	return f.whole, nil
 }
 
 // cluster is Karpenter's own view of the nodes.

@@ -15,7 +15,7 @@ import (
 
 // mostTried is for how many nodes without room it is tried whether their pods find
 // it elsewhere.
-const mostTried = 20
+const mostTried = 5
 
 // room marks the nodes that a limit keeps: Karpenter counts a pool without the node
 // that it looks at, and needs room for a replacement then, unless the node's pods
@@ -28,7 +28,8 @@ func (c *comparison) room(ctx context.Context) error {
 		if sentence == "" || len(node.Pods) == 0 {
 			continue
 		}
-		if tried++; tried <= mostTried {
+		lost := slices.ContainsFunc(node.Blockers, func(b provision.Blocker) bool { return b.Kind == "unschedulable" })
+		if tried++; !lost && tried <= mostTried {
 			fits, err := c.elsewhere(ctx, node)
 			if err != nil {
 				return err
