@@ -171,7 +171,7 @@ func TestMistakesAreSaidWithTheirPlace(t *testing.T) {
 		"too many MPS clients":          {spec(`{profiles: [{name: a, nodePools: [x], mps: {replicas: 49}}]}`), `gpu.yaml:1: DevicePlugin.poolwright.dev/nvidia: profile "a": mps.replicas must be from 2 to 48`},
 		"a name that is no name":        {spec(`{profiles: [{name: A/b, nodePools: [x]}]}`), `gpu.yaml:1: DevicePlugin.poolwright.dev/nvidia: the profile name "A/b" must be of lower case letters, digits and dashes, 30 at most`},
 		"a pool that is no name":        {spec(`{profiles: [{name: a, nodePools: ["x, y"]}]}`), `gpu.yaml:1: DevicePlugin.poolwright.dev/nvidia: profile "a" names "x, y", which can be no NodePool's name`},
-		"an image with a tag and space": {spec(`{image: "a b", profiles: [{name: a, nodePools: [x]}]}`), `gpu.yaml:1: DevicePlugin.poolwright.dev/nvidia: spec.image is no image without its tag, such as nvcr.io/nvidia/k8s-device-plugin`},
+		"an image with a tag and space": {spec(`{image: "a b", profiles: [{name: a, nodePools: [x]}]}`), `gpu.yaml:1: DevicePlugin.poolwright.dev/nvidia: spec.image is no image such as nvcr.io/nvidia/k8s-device-plugin: leave its tag out, spec.version is the tag`},
 		"a version that is no tag":      {spec(`{version: latest, profiles: [{name: a, nodePools: [x]}]}`), `gpu.yaml:1: DevicePlugin.poolwright.dev/nvidia: spec.version "latest" is no version of NVIDIA's plugin such as v0.19.3`},
 		"a limit of words":              {limit(`"four"`), `gpu.yaml:2: NodePool.karpenter.sh/gpu: the annotation poolwright.dev/gpu-limit is "four" and must be a number of GPUs, "1" or more`},
 		"a limit of none":               {limit(`"0"`), `gpu.yaml:2: NodePool.karpenter.sh/gpu: the annotation poolwright.dev/gpu-limit is "0" and must be a number of GPUs, "1" or more`},

@@ -29,7 +29,7 @@ const (
 var (
 	profileName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`)
 	versionForm = regexp.MustCompile(`^v[0-9]+\.[0-9]+\.[0-9]+([-.][0-9A-Za-z.-]+)?$`)
-	imageForm   = regexp.MustCompile(`^[a-z0-9][a-z0-9._:/-]*$`)
+	imageForm   = regexp.MustCompile(`^[a-z0-9][a-z0-9.-]*(:[0-9]+)?(/[a-z0-9._-]+)*$`)
 )
 
 // read decodes and checks a DevicePlugin. What the API server would refuse is
@@ -83,7 +83,7 @@ func (r *reading) check() {
 		r.wrong("spec.version %q is no version of NVIDIA's plugin such as %s", r.spec.Version, defaultVersion)
 	}
 	if len(r.spec.Image) > maxImage || !imageForm.MatchString(r.spec.Image) {
-		r.wrong("spec.image is no image without its tag, such as %s", defaultImage)
+		r.wrong("spec.image is no image such as %s: leave its tag out, spec.version is the tag", defaultImage)
 	}
 	switch n := len(r.spec.Profiles); {
 	case n == 0:

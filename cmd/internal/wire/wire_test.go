@@ -151,7 +151,7 @@ func crdDigests() map[int]string {
 	return map[int]string{
 		1: "9ec0bde82c7ee2632425fa4eb6ccaa26",
 		2: "ebb70e44090f98a01ca147a4d152194b",
-		3: "ba20eb1d6ee63cf8e076db9943804b0e",
+		3: "5db8b6ae6196b9f4afb7f7485f5fd10d",
 	}
 }
 

@@ -35,10 +35,11 @@ type DevicePluginSpec struct {
 	// +kubebuilder:default="v0.19.3"
 	// +optional
 	Version string `json:"version,omitempty"`
-	// Image is the plugin's image without its tag, for a mirror of your own.
+	// Image is the plugin's image without its tag, which is version, for a mirror of
+	// your own.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=255
-	// +kubebuilder:validation:Pattern="^[a-z0-9][a-z0-9._:/-]*$"
+	// +kubebuilder:validation:Pattern="^[a-z0-9][a-z0-9.-]*(:[0-9]+)?(/[a-z0-9._-]+)*$"
 	// +kubebuilder:default="nvcr.io/nvidia/k8s-device-plugin"
 	// +optional
 	Image string `json:"image,omitempty"`
@@ -226,8 +227,8 @@ type GPUTrouble struct {
 	// NodeClaim is the name of its claim.
 	// +optional
 	NodeClaim string `json:"nodeClaim,omitempty"`
-	// Reason is NoPluginPod, PluginFailing, InvalidConfig, NoDriver, MissingGPUs,
-	// NodeNotReady or Mismatch.
+	// Reason is one word, such as NoDriver; the documentation of DevicePlugin has
+	// them all.
 	Reason string `json:"reason"`
 	// Message says what was seen.
 	// +optional

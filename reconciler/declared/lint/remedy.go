@@ -29,6 +29,8 @@ func remedy(text string) string {
 		{"^[a-z]{2}(-[a-z]+)+-[0-9]+$", "give a region such as eu-west-1"},
 		{`^1\.[0-9]`, `give major and minor version, as in "1.33"`},
 		{"^(https|http)://[^@", "give an https address without credentials in it"},
+		{"^v[0-9]+\\.[0-9]+", "write the version with its v, as in v0.19.3"},
+		{"(:[0-9]+)?(/[a-z0-9._-]+)*$", "leave the tag out: the version is the tag"},
 		{"^[0-9a-f]{40}$", "give the whole hash of a commit, 40 digits"},
 		{"^[0-9A-Za-z][A-Za-z0-9_-]{0,", "begin with a letter or digit, and use letters, digits, _ and - only"},
 	} {

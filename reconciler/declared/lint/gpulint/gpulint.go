@@ -50,7 +50,7 @@ func (f Finding) Problem() state.Problem {
 func Check(d declared.Declared, types *catalog.Catalog) []Finding {
 	c := newChecker(d, types)
 	for _, check := range []func(){
-		c.profiles, c.plugins, c.taints, c.renames, c.limits, c.budgets, c.overlays,
+		c.profiles, c.engine, c.plugins, c.taints, c.renames, c.limits, c.budgets, c.overlays,
 		c.timeouts, c.images, c.registration, c.bottlerocket, c.mig, c.requests, c.packing,
 	} {
 		check()

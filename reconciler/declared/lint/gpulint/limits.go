@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
@@ -19,6 +20,20 @@ func (c *checker) limits() {
 				c.limit(p, key, n)
 			}
 		}
+		c.annotated(p)
+	}
+}
+
+// annotated finds a limit in GPUs that no node keeps within. What else may be wrong
+// with it is refused elsewhere.
+func (c *checker) annotated(p *pool) {
+	n, err := strconv.Atoi(p.Metadata.Annotations[v1alpha1.GPULimitAnnotation])
+	if err != nil || n < 1 || !p.known || len(p.gpus) == 0 {
+		return
+	}
+	if least := p.fewestGPUs(); n < least {
+		c.mistake(p.item, "metadata.annotations["+v1alpha1.GPULimitAnnotation+"]",
+			"no node is ever launched: the smallest of this pool has %s; write %q, or allow smaller types", counted(float64(least), "GPU"), number(float64(least)))
 	}
 }
 
@@ -49,7 +64,7 @@ func (c *checker) shares(p *pool, n float64) {
 	}
 	text := fmt.Sprintf("counts shares, not GPUs, %d for each GPU (profile %s): %s are %s%s",
 		p.profile.Replicas, p.profile.Name, counted(n, "share"), counted(n/replicas, "GPU"), inGPUs(p, n))
-	if gpus := n / replicas; gpus >= 1 && gpus == math.Trunc(gpus) {
+	if gpus := n / replicas; gpus >= float64(p.fewestGPUs()) && gpus == math.Trunc(gpus) {
 		text += fmt.Sprintf(", and for %s write %q there", counted(gpus, "GPU"), number(gpus))
 	}
 	if least := float64(p.fewestGPUs()) * replicas; n < least {
