@@ -173,8 +173,8 @@ func fields(a, b reflect.Value) []differing {
 }
 
 func alike(x, y reflect.Value) bool {
-	if d, ok := x.Interface().(karpv1.NillableDuration); ok {
-		other, _ := y.Interface().(karpv1.NillableDuration)
+	if d, ok := reflect.TypeAssert[karpv1.NillableDuration](x); ok {
+		other, _ := reflect.TypeAssert[karpv1.NillableDuration](y)
 		// How the duration was written is no difference.
 		return reflect.DeepEqual(d.Duration, other.Duration)
 	}

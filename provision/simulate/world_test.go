@@ -3,6 +3,7 @@ package simulate_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"testing"
 	"time"
 
@@ -101,9 +102,7 @@ func run(fleet *provision.Fleet, poolName, name string, age time.Duration) (*kar
 		corev1.LabelTopologyZone: "us-east-1a", corev1.LabelOSStable: "linux", corev1.LabelArchStable: "amd64",
 		"karpenter.k8s.aws/instance-category": "g", karpv1.NodeRegisteredLabelKey: "true", karpv1.NodeInitializedLabelKey: "true", corev1.LabelHostname: "node-" + name,
 	}
-	for k, v := range p.Spec.Template.Labels {
-		labels[k] = v
-	}
+	maps.Copy(labels, p.Spec.Template.Labels)
 	has := corev1.ResourceList{"cpu": resource.MustParse("4"), "memory": resource.MustParse("15Gi"), "pods": resource.MustParse("29"), "nvidia.com/gpu": resource.MustParse("1")}
 	born := metav1.NewTime(noon.Add(-age))
 	claim := &karpv1.NodeClaim{

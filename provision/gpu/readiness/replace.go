@@ -81,10 +81,16 @@ func (k *Keeper) replace(ctx context.Context, name string) (time.Duration, error
 	if left, counts := k.left(s, claim); !counts || left > 0 {
 		return left, nil
 	}
+	return k.proceed(ctx, s, claim)
+}
+
+// proceed replaces a node whose time is up, unless something stands in its way.
+func (k *Keeper) proceed(ctx context.Context, s sight, claim *karpv1.NodeClaim) (time.Duration, error) {
 	if k.spared(s, claim) != "" {
 		return conflictRetry, nil // The cache will tell the same soon, and why.
 	}
-	found, err := k.foreign(ctx, node)
+	name := s.node.Name
+	found, err := k.foreign(ctx, s.node)
 	if err != nil {
 		return 0, err
 	}
