@@ -113,9 +113,11 @@ func (l *gpuLives) profileChanges(g gpuScene) {
 		l.declares(g, fmt.Sprintf("Share each GPU among %d", replicas))
 		g.agrees(pool, pool, *profile, 2)
 		r.went(2)
-		set, written := sets.first(g, r.after, func(o client.Object) bool { return o.GetAnnotations()[gpu.RevisionAnnotation] != was })
+		set, written := sets.first(g, r.after, func(o client.Object) bool {
+			return o.(*appsv1.DaemonSet).Spec.Template.Annotations[gpu.RevisionAnnotation] != was
+		})
 		overlay, counted := overlays.first(g, r.after, func(o client.Object) bool {
-			return strings.HasSuffix(o.GetName(), fmt.Sprintf("-%d", gpusPerMachine)) && capacityOf(o).String() == profile.Offer(gpusPerMachine).String()
+			return o.GetName() == overlayName(pool) && capacityOf(o).String() == profile.Offer(gpusPerMachine).String()
 		})
 		if !written || !counted || (overlay < set) != shrinks {
 			g.Errorf("with %d shares the overlay was written at revision %d and the plugin at %d; shrinks: %t", replicas, overlay, set, shrinks)

@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 
 	"github.com/google/go-cmp/cmp"
@@ -47,18 +46,22 @@ func (g gpuScene) made(profile string) (map[string]string, error) {
 	return found, nil
 }
 
-// declaredRevision is the RevisionAnnotation of a profile's DaemonSet.
+// declaredRevision is the RevisionAnnotation that a profile's new plugins get.
 func (g gpuScene) declaredRevision(profile string) (string, error) {
 	var set appsv1.DaemonSet
 	err := g.hand.Get(g.Context(), client.ObjectKey{Namespace: gpu.PluginNamespace, Name: "nvidia-device-plugin-" + profile}, &set)
-	return set.Annotations[gpu.RevisionAnnotation], err
+	return set.Spec.Template.Annotations[gpu.RevisionAnnotation], err
 }
 
-// overlayOffer is what the overlay for our machine says of a profile, as an Offer
-// writes it.
+// overlayName is the profile's overlay for our machine.
+func overlayName(profile string) string {
+	return fmt.Sprintf("poolwright-gpu-%d-%s", gpusPerMachine, profile)
+}
+
+// overlayOffer is what that says, as an Offer writes it.
 func (g gpuScene) overlayOffer(profile string) (string, error) {
 	var overlay overlayv1alpha1.NodeOverlay
-	err := g.hand.Get(g.Context(), client.ObjectKey{Name: "poolwright-gpu-" + profile + "-" + strconv.Itoa(gpusPerMachine)}, &overlay)
+	err := g.hand.Get(g.Context(), client.ObjectKey{Name: overlayName(profile)}, &overlay)
 	return capacityOf(&overlay).String(), err
 }
 
@@ -78,7 +81,7 @@ func (l *gpuLives) comesThroughGit(g gpuScene) {
 		g.Fatal(err)
 	}
 	for _, profile := range l.profiles() {
-		for _, name := range []string{"DaemonSet/nvidia-device-plugin-" + profile, fmt.Sprintf("NodeOverlay/poolwright-gpu-%s-%d", profile, gpusPerMachine)} {
+		for _, name := range []string{"DaemonSet/nvidia-device-plugin-" + profile, "NodeOverlay/" + overlayName(profile)} {
 			if before[name] == "" {
 				g.Errorf("there is no %s among %v", name, before)
 			}

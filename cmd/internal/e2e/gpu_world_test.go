@@ -94,7 +94,7 @@ func newGPUWorld(t *testing.T, name string, files map[string]string, args ...str
 	config.AWS.Cluster.Name = "gpu-timeslicing"
 	config.AWS.Roles = []string{"KarpenterNodeRole-gpu-timeslicing"}
 	config.AWS.Delays.Fleet, config.AWS.Delays.Running, config.AWS.Delays.Shutdown = 500*time.Millisecond, time.Second, time.Second
-	config.Nodes = nodes.Delays{Join: 500 * time.Millisecond, NodeGone: time.Second, CrashBackOff: 100 * time.Millisecond}
+	config.Nodes = nodes.Delays{Join: 500 * time.Millisecond, NodeGone: time.Second, PluginRetry: time.Second, CrashBackOff: 100 * time.Millisecond}
 	machines := &gpuMachines{}
 	config.Fault, config.Notify = machines.fault, machines.notify
 	started, err := sandbox.Start(t.Context(), config)
