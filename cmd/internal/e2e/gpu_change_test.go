@@ -142,8 +142,11 @@ func (l *gpuLives) pluginIsUpgraded(g gpuScene) {
 	l.declares(g, "Upgrade the device plugin")
 	g.until("the rollout says for whom it waits", func() error {
 		p, err := g.poolStatus(pool)
-		if err != nil || !strings.Contains(p.Rollout, "default/"+blocker+"-0") {
-			return fmt.Errorf("it says %q, %v", p.Rollout, err)
+		if err != nil {
+			return err
+		}
+		if !strings.Contains(p.Rollout, "default/"+blocker+"-0") {
+			return fmt.Errorf("it says %q", p.Rollout)
 		}
 		return nil
 	})

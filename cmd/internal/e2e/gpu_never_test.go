@@ -24,11 +24,12 @@ const replacedMetric = "poolwright_gpu_nodes_replaced_total"
 // offers its GPUs, all is forgotten.
 func (l *gpuLives) nodesNeverOffer(g gpuScene) {
 	const pool = neverPool
-	profile := l.profile(pool)
+	profile, begin := l.profile(pool), time.Now()
 	g.faults.Store(pool, nodes.Fault{NoPlugin: true})
 	g.gpuPods("never", pool, gpu.SharedResource, 1, 1)
 	g.givesUp(l.metrics, pool, readiness.PluginFailing, nodes.Fault{MissingGPUs: 1}, "is replaced")
 	g.givesUp(l.metrics, pool, readiness.MissingGPUs, nodes.Fault{NoPlugin: true}, "30 of 40", "number 2 in a row", "no GPU node of pool never is launched until")
+	g.Logf("the pool was held after %s", since(begin))
 
 	message := g.pluginReady(metav1.ConditionFalse, "PoolsHeld")
 	if !strings.Contains(message, pool+" until ") {
@@ -58,14 +59,19 @@ func (l *gpuLives) nodesNeverOffer(g gpuScene) {
 		}
 		return nil
 	})
+	g.Logf("the other pool had its pods after %s", since(begin))
 	g.remembersHold(pool, "--metrics-addr="+l.metrics)
+	g.Logf("the next controller had a node after %s", since(begin))
 	g.faults.Delete(pool)
 	g.allRun(pool)
 	g.agrees(pool, pool, *profile, 1)
 	g.until("the row has ended", func() error {
 		p, err := g.poolStatus(pool)
-		if err != nil || p.Failures != 0 || p.HeldUntil != nil {
-			return fmt.Errorf("the status of the pool is %+v, %v", p, err)
+		if err != nil {
+			return err
+		}
+		if p.Failures != 0 || p.HeldUntil != nil {
+			return fmt.Errorf("the status of the pool is %+v", p)
 		}
 		return nil
 	})
@@ -80,9 +86,11 @@ func (g gpuScene) givesUp(metrics, pool, reason string, next nodes.Fault, words 
 	claim := g.comesInTrouble(pool, reason)
 	series := []string{fmt.Sprintf("nodepool=%q", pool), fmt.Sprintf("reason=%q", reason)}
 	before := g.metric(metrics, replacedMetric, series...)
+	troubled := time.Now()
 	// Its time begins again with the plugin's DaemonSet, whose age is not turned.
 	g.until("NodeClaim "+claim.Name+" is given up", func() error { return g.outlived(claim.Name, 10*time.Minute) })
 	g.faults.Store(pool, next)
+	g.Logf("it was given up %s after it had the trouble %s", since(troubled), reason)
 	g.told(claim.Name, reason, words...)
 	if got := g.metric(metrics, replacedMetric, series...); got != before+1 {
 		g.Errorf("%s went from %g to %g", replacedMetric, before, got)
@@ -163,8 +171,11 @@ func (g gpuScene) remembersHold(pool string, args ...string) {
 	g.engineRuns()
 	g.until("a node comes and the failures are remembered", func() error {
 		p, err := g.poolStatus(pool)
-		if err != nil || p.Nodes != 1 || p.Failures != 2 || !strings.HasPrefix(p.LastFailure, readiness.MissingGPUs) {
-			return fmt.Errorf("the status of the pool is %+v, %v", p, err)
+		if err != nil {
+			return err
+		}
+		if p.Nodes != 1 || p.Failures != 2 || !strings.HasPrefix(p.LastFailure, readiness.MissingGPUs) {
+			return fmt.Errorf("the status of the pool is %+v", p)
 		}
 		return nil
 	})

@@ -63,8 +63,11 @@ func (g gpuScene) waitsTainted(pool string) string {
 	var node *corev1.Node
 	g.until("the scheduler has seen the taint", func() error {
 		list, err := g.gpuNodes(pool)
-		if err != nil || len(list) != 1 || !held(&list[0]) {
-			return fmt.Errorf("%d nodes, %v", len(list), err)
+		if err != nil {
+			return err
+		}
+		if len(list) != 1 || !held(&list[0]) {
+			return fmt.Errorf("%d nodes", len(list))
 		}
 		node = &list[0]
 		pods, err := g.labelled("for", pool)
