@@ -78,17 +78,22 @@ func (l *gpuLives) nodesNeverOffer(g gpuScene) {
 	g.pluginReady(metav1.ConditionTrue, "Offered")
 }
 
-// givesUp waits for the pool's node to be in trouble, turns its clock, and waits
-// until it is replaced, or not, and that is told everywhere. The fault is that of
-// the node that comes next.
+// givesUp waits for the pool's node to be in trouble, and until its minute is over
+// and it is replaced, or not, and that is told everywhere. The fault is that of the
+// node that comes next.
 func (g gpuScene) givesUp(metrics, pool, reason string, next nodes.Fault, words ...string) {
 	g.Helper()
 	claim := g.comesInTrouble(pool, reason)
 	series := []string{fmt.Sprintf("nodepool=%q", pool), fmt.Sprintf("reason=%q", reason)}
 	before := g.metric(metrics, replacedMetric, series...)
 	troubled := time.Now()
-	// Its time begins again with the plugin's DaemonSet, whose age is not turned.
-	g.until("NodeClaim "+claim.Name+" is given up", func() error { return g.outlived(claim.Name, 10*time.Minute) })
+	g.until("NodeClaim "+claim.Name+" is given up", func() error {
+		err := g.hand.Get(g.Context(), client.ObjectKeyFromObject(&claim), &claim)
+		if err == nil && claim.DeletionTimestamp == nil {
+			return fmt.Errorf("it is there: %+v", claim.Status.Conditions)
+		}
+		return client.IgnoreNotFound(err)
+	})
 	g.faults.Store(pool, next)
 	g.Logf("it was given up %s after it had the trouble %s", since(troubled), reason)
 	g.told(claim.Name, reason, words...)

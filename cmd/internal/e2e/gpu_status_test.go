@@ -124,21 +124,14 @@ func freeAddress(t *testing.T) string {
 // metric adds up the series of a name whose labels hold all the words.
 func (g gpuScene) metric(address, name string, words ...string) (sum float64) {
 	g.Helper()
-	request, err := http.NewRequestWithContext(g.Context(), http.MethodGet, "http://"+address+"/metrics", nil)
-	if err != nil {
-		g.Fatal(err)
-	}
-	answer, err := http.DefaultClient.Do(request)
-	if err != nil {
-		g.Fatal(err)
-	}
-	defer func() { _ = answer.Body.Close() }()
-	text, err := io.ReadAll(answer.Body)
-	if err != nil || answer.StatusCode != http.StatusOK {
-		g.Fatalf("reading metrics: %s, %v", answer.Status, err)
-	}
+	var text string
+	// A controller that loses its lease, as on a busy machine, is away for a moment.
+	g.until("the metrics are served", func() (err error) {
+		text, err = g.scrape(address)
+		return err
+	})
 series:
-	for line := range strings.Lines(string(text)) {
+	for line := range strings.Lines(text) {
 		labels, found := strings.CutPrefix(strings.TrimSpace(line), name)
 		if !found || labels == "" || labels[0] != '{' && labels[0] != ' ' {
 			continue
@@ -155,4 +148,21 @@ series:
 		sum += value
 	}
 	return sum
+}
+
+func (g gpuScene) scrape(address string) (string, error) {
+	request, err := http.NewRequestWithContext(g.Context(), http.MethodGet, "http://"+address+"/metrics", nil)
+	if err != nil {
+		return "", err
+	}
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = answer.Body.Close() }()
+	text, err := io.ReadAll(answer.Body)
+	if err == nil && answer.StatusCode != http.StatusOK {
+		err = fmt.Errorf("it answers %s", answer.Status)
+	}
+	return string(text), err
 }
