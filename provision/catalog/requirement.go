@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"encoding/json"
 	"regexp"
 	"slices"
 	"strconv"
@@ -17,6 +18,33 @@ type Requirement struct {
 	// Values are one whole number for the last four, none for Exists and
 	// DoesNotExist.
 	Values []string `json:"values"`
+}
+
+// Requirements are what a NodePool, as JSON holds it, asks of its nodes: the
+// requirements of its template, and the template's labels, which every node has. It
+// is nil for what cannot be read: the API server says what is wrong with that.
+func Requirements(pool map[string]any) []Requirement {
+	var read struct {
+		Spec struct {
+			Template struct {
+				Metadata struct {
+					Labels map[string]string `json:"labels"`
+				} `json:"metadata"`
+				Spec struct {
+					Requirements []Requirement `json:"requirements"`
+				} `json:"spec"`
+			} `json:"template"`
+		} `json:"spec"`
+	}
+	raw, err := json.Marshal(pool)
+	if err != nil || json.Unmarshal(raw, &read) != nil {
+		return nil
+	}
+	out := read.Spec.Template.Spec.Requirements
+	for key, value := range read.Spec.Template.Metadata.Labels {
+		out = append(out, Requirement{Key: key, Operator: "In", Values: []string{value}})
+	}
+	return out
 }
 
 const instanceLabel = "karpenter.k8s.aws/instance-"

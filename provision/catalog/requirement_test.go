@@ -53,3 +53,25 @@ func TestRequirementsChooseInstanceTypes(t *testing.T) {
 		})
 	}
 }
+
+func TestAPoolAsksForItsRequirementsAndItsLabels(t *testing.T) {
+	pool := func(template map[string]any) map[string]any {
+		return map[string]any{"spec": map[string]any{"template": template}}
+	}
+	for name, c := range map[string]struct {
+		pool map[string]any
+		want []Requirement
+	}{
+		"both": {pool(map[string]any{
+			"metadata": map[string]any{"labels": map[string]any{"team": "ml"}},
+			"spec":     map[string]any{"requirements": []any{map[string]any{"key": "a", "operator": "Gt", "values": []any{"3"}}}},
+		}), []Requirement{{Key: "a", Operator: "Gt", Values: []string{"3"}}, {Key: "team", Operator: "In", Values: []string{"ml"}}}},
+		"neither":               {pool(map[string]any{}), nil},
+		"what cannot be read":   {pool(map[string]any{"spec": map[string]any{"requirements": "all"}}), nil},
+		"nothing that is there": {nil, nil},
+	} {
+		if diff := cmp.Diff(c.want, Requirements(c.pool)); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+}

@@ -1,7 +1,6 @@
 package deviceplugin
 
 import (
-	"encoding/json"
 	"slices"
 
 	"github.com/poolwright/poolwright/provision/catalog"
@@ -30,7 +29,7 @@ func (e *expansion) counts(pool string) []int {
 		}
 		e.types = types.Types()
 	}
-	asks := requirements(e.pools[at].Object)
+	asks := catalog.Requirements(e.pools[at].Object)
 	var out []int
 	for _, t := range e.types {
 		if n := t.GPU.Count; t.GPU.Manufacturer == "NVIDIA" && n > 0 && !slices.Contains(out, n) && met(asks, t.Labels()) {
@@ -46,30 +45,4 @@ func (e *expansion) counts(pool string) []int {
 
 func met(asks []catalog.Requirement, labels map[string]string) bool {
 	return !slices.ContainsFunc(asks, func(r catalog.Requirement) bool { return r.ByType() && !r.Met(labels) })
-}
-
-// requirements are what a NodePool asks of instance types: none where it cannot be
-// read, which allows all.
-func requirements(pool map[string]any) []catalog.Requirement {
-	var read struct {
-		Spec struct {
-			Template struct {
-				Metadata struct {
-					Labels map[string]string `json:"labels"`
-				} `json:"metadata"`
-				Spec struct {
-					Requirements []catalog.Requirement `json:"requirements"`
-				} `json:"spec"`
-			} `json:"template"`
-		} `json:"spec"`
-	}
-	raw, err := json.Marshal(pool)
-	if err != nil || json.Unmarshal(raw, &read) != nil {
-		return nil
-	}
-	out := read.Spec.Template.Spec.Requirements
-	for key, value := range read.Spec.Template.Metadata.Labels {
-		out = append(out, catalog.Requirement{Key: key, Operator: "In", Values: []string{value}})
-	}
-	return out
 }

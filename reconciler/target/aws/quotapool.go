@@ -64,15 +64,7 @@ func offersOf(types *catalog.Catalog) []offer {
 func readPool(item state.Item, offers []offer) pool {
 	var object struct {
 		Spec struct {
-			Limits   map[string]any `json:"limits"`
-			Template struct {
-				Metadata struct {
-					Labels map[string]string `json:"labels"`
-				} `json:"metadata"`
-				Spec struct {
-					Requirements []catalog.Requirement `json:"requirements"`
-				} `json:"spec"`
-			} `json:"template"`
+			Limits map[string]any `json:"limits"`
 		} `json:"spec"`
 	}
 	p := pool{name: item.Key.Name, demands: map[string]demand{}}
@@ -89,10 +81,7 @@ func readPool(item state.Item, offers []offer) pool {
 			p.gpus, p.gpu = n, gpu
 		}
 	}
-	requirements := object.Spec.Template.Spec.Requirements
-	for k, v := range object.Spec.Template.Metadata.Labels {
-		requirements = append(requirements, catalog.Requirement{Key: k, Operator: "In", Values: []string{v}})
-	}
+	requirements := catalog.Requirements(item.Object)
 	for _, o := range offers {
 		if allowed(requirements, o.labels) {
 			p.demands[o.class] = p.demands[o.class].with(o.of, p.gpu)
