@@ -132,7 +132,7 @@ func (l *gpuLives) profileChanges(g gpuScene) {
 func (l *gpuLives) pluginIsUpgraded(g gpuScene) {
 	const pool, blocker = changedPool, "blocker"
 	profile := *l.profile(pool)
-	g.gpuPods("changed-third", pool, gpu.Resource, 1, 1, apart)
+	g.gpuPods("changed-more", pool, gpu.Resource, 1, 3-len(g.runningPods(pool)), apart)
 	g.allRun(pool)
 	g.agrees(pool, pool, profile, 3)
 	r := g.rolls(pool)
