@@ -19,6 +19,10 @@ func (s *sight) timeout() time.Duration {
 	return s.profile.ReadyTimeout
 }
 
+// worrying is how much of its time a node has left when people are told that it is
+// late: they may mend what it waits for before it is replaced.
+func (s *sight) worrying() time.Duration { return s.timeout() / 2 }
+
 // deadline is when a node must offer its GPUs that registered at one time, and
 // of which this process remembers a past.
 //

@@ -107,11 +107,14 @@ func (k *Keeper) trouble(ctx context.Context, s sight) (*gpu.Trouble, error) {
 		return nil, err
 	}
 	left, counts := k.left(s, claim)
-	if !counts || left > 0 {
+	if !counts || left > s.worrying() {
 		return nil, nil
 	}
 	out.Reason, out.Message = s.diagnosis()
-	out.Since = now.Add(left)
+	out.Since = now.Add(left - s.worrying())
+	if left > 0 {
+		out.Message += "; its time is up at " + now.Add(left).UTC().Format("15:04:05 UTC")
+	}
 	out.Reason = cmp.Or(past.note.reason, out.Reason)
 	if words := cmp.Or(k.spared(s, claim), past.note.words); words != "" {
 		out.Message += "; " + words

@@ -27,12 +27,18 @@ func TestANodeThatNeverOffersItsGPUsIsReplacedAtItsDeadline(t *testing.T) {
 	offering(30)(node)
 	b := newBench(t, node, claim, pod, set)
 	b.step()
+	b.clock.SetTime(epoch.Add(5*time.Minute - time.Nanosecond))
+	if got := b.pools(); len(got) != 1 || got[0].Nodes != 1 || got[0].Updated != 0 || got[0].Troubles != nil {
+		t.Errorf("while it starts: %+v", got)
+	}
 	b.clock.SetTime(epoch.Add(10*time.Minute - time.Nanosecond))
 	if wait := b.step(); wait != time.Nanosecond || b.claim() == nil {
 		t.Fatalf("before its deadline: wait %s, claim %v", wait, b.claim())
 	}
-	if got := b.pools(); len(got) != 1 || got[0].Nodes != 1 || got[0].Updated != 0 || got[0].Troubles != nil {
-		t.Errorf("while it starts: %+v", got)
+	late := gpu.Trouble{Node: nodeName, Claim: claimName, Reason: "MissingGPUs", Since: epoch.Add(5 * time.Minute),
+		Message: "the node offers nvidia.com/gpu: 30 of 40; its time is up at 14:10:00 UTC"}
+	if got := b.pools(); len(got) != 1 || !cmp.Equal(got[0].Troubles, []gpu.Trouble{late}) {
+		t.Errorf("when it is late: %+v", got)
 	}
 	b.clock.Step(time.Nanosecond)
 	if wait := b.step(); wait != 0 || b.claim() != nil {
@@ -166,7 +172,7 @@ func TestEveryCauseIsDiagnosed(t *testing.T) {
 			if claim := b.claim(); claim.DeletionTimestamp == nil || claim.Annotations[failed] != reason {
 				t.Errorf("the claim: %v", claim)
 			}
-			want := []gpu.Trouble{{Node: nodeName, Claim: claimName, Reason: reason, Message: message, Since: epoch.Add(10 * time.Minute)}}
+			want := []gpu.Trouble{{Node: nodeName, Claim: claimName, Reason: reason, Message: message, Since: epoch.Add(5 * time.Minute)}}
 			if diff := cmp.Diff(want, troubles); diff != "" {
 				t.Error(diff)
 			}

@@ -219,11 +219,18 @@ func conclude(plugin *v1alpha1.DevicePlugin, ready metav1.ConditionStatus, reaso
 	plugin.Status.ObservedGeneration = plugin.Generation
 }
 
-// untilNext is when a hold ends, which changes the verdict without an event; 0
-// where none does.
+// lookAgain is how soon nodes that start are looked at again: of those that are late
+// no event tells.
+const lookAgain = 30 * time.Second
+
+// untilNext is when a hold ends, or a node that starts may have become late, which
+// changes the verdict without an event; 0 where neither is to be expected.
 func untilNext(pools []gpu.PoolState, now time.Time) time.Duration {
 	var next time.Duration
 	for _, p := range pools {
+		if p.Updated < p.Nodes && (next == 0 || lookAgain < next) {
+			next = lookAgain
+		}
 		if left := p.HeldUntil.Sub(now); left > 0 && (next == 0 || left < next) {
 			next = left
 		}

@@ -153,8 +153,8 @@ func TestPoolsAreToldWithTheirNodesTroublesAndHolds(t *testing.T) {
 		{Pool: "quiet", Profile: "sliced"},
 	}
 	f.rollouts = map[string]string{"gpu": "1 of 12 plugins replaced"}
-	if result := f.run(t); result.RequeueAfter != 5*time.Minute {
-		t.Errorf("it looks again after %s, want the end of the hold", result.RequeueAfter)
+	if result := f.run(t); result.RequeueAfter != 30*time.Second {
+		t.Errorf("it looks again after %s, and nodes may be late before", result.RequeueAfter)
 	}
 	got := f.status(t, "nvidia")
 	if got.Nodes != 12 || got.UpdatedNodes != 1 || len(got.Pools) != 2 {
@@ -167,6 +167,14 @@ func TestPoolsAreToldWithTheirNodesTroublesAndHolds(t *testing.T) {
 	if diff := cmp.Diff([]gpu.PoolState{{Pool: "held", Profile: "sliced", Failures: 2, HeldUntil: until, LastFailure: "NoDriver: x"}},
 		status.Held(got), cmp.Comparer(func(a, b time.Time) bool { return a.Equal(b) })); diff != "" {
 		t.Errorf("what the next process would remember: %s", diff)
+	}
+}
+
+func TestTheEndOfAHoldIsSeenWithoutAnEvent(t *testing.T) {
+	f := newFixture(t, plugin("nvidia", time.Hour))
+	f.pools = []gpu.PoolState{{Pool: "held", Profile: "sliced", Failures: 2, HeldUntil: now().Add(5 * time.Minute)}}
+	if result := f.run(t); result.RequeueAfter != 5*time.Minute {
+		t.Errorf("it looks again after %s", result.RequeueAfter)
 	}
 }
 
