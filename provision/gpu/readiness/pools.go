@@ -106,9 +106,15 @@ func (k *Keeper) trouble(ctx context.Context, s sight) (*gpu.Trouble, error) {
 	if err != nil || claim == nil {
 		return nil, err
 	}
+	return k.late(s, claim, past, out), nil
+}
+
+// late completes the trouble of a node that starts; nil while it is not late.
+func (k *Keeper) late(s sight, claim *karpv1.NodeClaim, past past, out *gpu.Trouble) *gpu.Trouble {
+	now := k.cfg.Clock.Now()
 	left, counts := k.left(s, claim)
 	if !counts || left > s.worrying() {
-		return nil, nil
+		return nil
 	}
 	out.Reason, out.Message = s.diagnosis()
 	out.Since = now.Add(left - s.worrying())
@@ -119,7 +125,7 @@ func (k *Keeper) trouble(ctx context.Context, s sight) (*gpu.Trouble, error) {
 	if words := cmp.Or(k.spared(s, claim), past.note.words); words != "" {
 		out.Message += "; " + words
 	}
-	return out, nil
+	return out
 }
 
 // show tells when the node's part in Pools changed.
