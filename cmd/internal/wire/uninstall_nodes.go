@@ -299,10 +299,11 @@ func (u *Uninstall) held(ctx context.Context) ([]holder, error) {
 }
 
 // letIn takes from a node what only the controller would have taken off: the taint
-// that waits for its GPUs, and our word for them.
+// that waits for its GPUs, our word for them, and the mark of a rollout.
 func letIn(node *corev1.Node) {
 	node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == gpu.StartupTaint })
 	delete(node.Annotations, gpu.OfferAnnotation)
+	delete(node.Annotations, gpu.RolloutAnnotation)
 }
 
 // release takes the finalizers off and deletes nothing. What was being deleted
