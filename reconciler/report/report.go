@@ -39,6 +39,14 @@ type Report struct {
 	// NotReady lists what was applied and did not become ready in time. It is
 	// absent from a report of a plan alone.
 	NotReady []NotReady `json:"notReady,omitempty"`
+	// Drift is what differs with the changes or without; nil where they are not told
+	// apart.
+	Drift *Drift `json:"drift,omitempty"`
+	// Guards are what the rules of a Sync and lint say of the changes, those that hold
+	// them first.
+	Guards []Guard `json:"guards,omitempty"`
+	// Binding is what the report holds for; nil for a plan of what is at hand.
+	Binding *Binding `json:"binding,omitempty"`
 	// Forecast is what the changes do to nodes, pods and money; nil where nobody
 	// asked for one. It may be set to what provision found: it is masked and
 	// escaped when it is shown.

@@ -23,7 +23,7 @@ import (
 const serialAnnotation = "poolwright.dev/crd-serial"
 
 // crdSerial grows by one with every change of config/crd; a test sees to it.
-const crdSerial = 3
+const crdSerial = 4
 
 // ownCRDs are the CustomResourceDefinitions of our own kinds, as the binary
 // carries them.

@@ -23,8 +23,13 @@ const (
 	// ReconcileAnnotation asks for an immediate run; any new value counts. It
 	// is Flux's, so that existing tools and webhooks work.
 	ReconcileAnnotation = "reconcile.fluxcd.io/requestedAt"
-	// ConfirmAnnotation on a Sync confirms the deletions whose hash it quotes.
+	// ConfirmAnnotation on a Sync confirms the deletions, or the replacing of nodes,
+	// whose hashes it quotes, separated by commas.
 	ConfirmAnnotation = "poolwright.dev/confirm"
+	// WebhookAnnotation on a Sync is when a verified webhook last said that its pull
+	// requests changed, as RFC 3339 with nanoseconds: whichever replica was told, the
+	// leader looks.
+	WebhookAnnotation = "poolwright.dev/webhook-at"
 	// ConfirmOrphansAnnotation on a Cluster lets the engine start although some
 	// of the cluster's EC2 instances have no NodeClaim; they will be terminated.
 	// Its value is the number and digest that the refusal quotes: "3-1a2b3c4d".

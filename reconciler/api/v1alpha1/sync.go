@@ -24,6 +24,7 @@ const (
 // Sync tells the cluster which folder of which repository to follow. It is
 // honoured only in the controller's own namespace.
 // +kubebuilder:validation:XValidation:rule="self.metadata.name != 'poolwright-installation'",message="the name poolwright-installation is reserved for what poolwright bootstrap installs; choose another"
+// +kubebuilder:validation:XValidation:rule="!has(self.spec.pullRequests) || !has(self.spec.source.git.ref) || (!has(self.spec.source.git.ref.tag) && !has(self.spec.source.git.ref.commit))",message="pullRequests needs a branch to follow: set spec.source.git.ref.branch"
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:categories=poolwright
@@ -80,12 +81,17 @@ type SyncSpec struct {
 	// +kubebuilder:default=Orphan
 	// +optional
 	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
+	// PullRequests lets Poolwright tell each open pull request into the followed
+	// branch what its merge would do, in one comment and a commit status, and after
+	// the merge what it did. Nothing is told to a forge without it.
+	// +optional
+	PullRequests *PullRequests `json:"pullRequests,omitempty"`
 	// Suspend stops fetching, applying and correcting. Default false.
 	// +optional
 	Suspend bool `json:"suspend,omitempty"`
 }
 
-// Guard limits deletions.
+// Guard limits what one revision may do unasked: delete things, and replace nodes.
 type Guard struct {
 	// MaxPrunePercent of the managed objects may be deleted by one revision;
 	// more wait for the annotation poolwright.dev/confirm. Fewer than ten
@@ -95,6 +101,13 @@ type Guard struct {
 	// +kubebuilder:validation:Maximum=100
 	// +optional
 	MaxPrunePercent *int32 `json:"maxPrunePercent,omitempty"`
+	// MaxNodesReplaced is how many nodes the changes of pools, classes and overlays
+	// in one revision may make Karpenter replace, or take away with a pool; with more,
+	// or while nobody can tell how many, those changes wait for the annotation
+	// poolwright.dev/confirm. 0 lets none be replaced unasked. Default: no limit.
+	// +kubebuilder:validation:Minimum=0
+	// +optional
+	MaxNodesReplaced *int32 `json:"maxNodesReplaced,omitempty"`
 }
 
 // Source is where declarations come from.
@@ -168,6 +181,13 @@ type SyncStatus struct {
 	// reconcile.fluxcd.io/requestedAt that was acted on.
 	// +optional
 	LastHandledReconcileAt string `json:"lastHandledReconcileAt,omitempty"`
+	// LastAppliedTime is when LastAppliedRevision came into force.
+	// +optional
+	LastAppliedTime *metav1.Time `json:"lastAppliedTime,omitempty"`
+	// PullRequests is what became of the pull requests; absent without
+	// spec.pullRequests.
+	// +optional
+	PullRequests *PullRequestsStatus `json:"pullRequests,omitempty"`
 	// Objects is how many objects the Sync manages.
 	// +optional
 	Objects int32 `json:"objects,omitempty"`

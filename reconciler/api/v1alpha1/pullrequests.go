@@ -1,0 +1,140 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// ForgeProvider names the kind of place where pull requests are made.
+// +kubebuilder:validation:Enum=GitHub;Gitea;Forgejo
+type ForgeProvider string
+
+// The values of ForgeProvider. Forgejo speaks Gitea's API.
+const (
+	ForgeGitHub  ForgeProvider = "GitHub"
+	ForgeGitea   ForgeProvider = "Gitea"
+	ForgeForgejo ForgeProvider = "Forgejo"
+)
+
+// PullRequests says which forge to tell about pull requests, and as whom.
+type PullRequests struct {
+	// Provider is the kind of forge.
+	Provider ForgeProvider `json:"provider"`
+	// SecretRef names a Secret in the Sync's namespace with the credential for the
+	// forge's API: the key token, or for a GitHub App githubAppID,
+	// githubAppInstallationID and githubAppPrivateKey. The key ca.crt holds a private
+	// certificate authority, the key webhookSecret what signs webhooks (and
+	// webhookSecretOld the one before, while they are changed). The Git credential of
+	// spec.source is never used for it.
+	SecretRef SecretRef `json:"secretRef"`
+	// URL is the address of the repository at the forge where it is not that of
+	// spec.source.git.url: https://host/owner/name.
+	// +kubebuilder:validation:MaxLength=2048
+	// +kubebuilder:validation:Pattern="^(https|http)://[^@\\s]+$"
+	// +optional
+	URL string `json:"url,omitempty"`
+	// Interval is how often the forge is asked for pull requests; a webhook makes it
+	// faster. Default 30s, at least 5s.
+	// +kubebuilder:default="30s"
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:Pattern="^([0-9]+(\\.[0-9]+)?(ms|s|m|h))+$"
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('5s')",message="interval must be at least 5s"
+	// +optional
+	Interval metav1.Duration `json:"interval,omitzero"`
+	// Forks lets pull requests from other repositories be planned, too. Anybody can
+	// open one; all that it can do is to have its files rendered in a limited process
+	// without network or credentials, and to read in the comment what of the live
+	// cluster its change touches. Default false.
+	// +optional
+	Forks bool `json:"forks,omitempty"`
+	// HoursADay is the use for which the comment tells a month's cost. Default 24.
+	// +kubebuilder:default=24
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=24
+	// +optional
+	HoursADay int32 `json:"hoursADay,omitempty"`
+}
+
+// PullRequestsStatus is what became of a Sync's pull requests.
+type PullRequestsStatus struct {
+	// Reason is a word for why pull requests cannot be told anything now, such as
+	// ForgeUnavailable, Unauthorized or RateLimited; empty while they can.
+	// +optional
+	Reason string `json:"reason,omitempty"`
+	// Message says what is wrong and what to do about it.
+	// +optional
+	Message string `json:"message,omitempty"`
+	// Open is how many open pull requests ask to be merged into the followed branch,
+	// those that are not planned included.
+	Open int32 `json:"open"`
+	// Items are the planned and the recently merged pull requests, the newest first,
+	// at most fifty.
+	// +listType=map
+	// +listMapKey=number
+	// +optional
+	Items []PullRequestStatus `json:"items,omitempty"`
+}
+
+// PullRequestPhase is how far a pull request has come.
+// +kubebuilder:validation:Enum=Planned;Failed;Merged;RollingOut;Done
+type PullRequestPhase string
+
+// The values of PullRequestPhase.
+const (
+	// PullRequestPlanned is an open one that was told what its merge would do.
+	PullRequestPlanned PullRequestPhase = "Planned"
+	// PullRequestFailed is an open one that cannot be planned; Verdict says why.
+	PullRequestFailed PullRequestPhase = "Failed"
+	// PullRequestMerged is one whose merge is not applied yet.
+	PullRequestMerged PullRequestPhase = "Merged"
+	// PullRequestRollingOut is one that is applied, and nodes are yet to be replaced.
+	PullRequestRollingOut PullRequestPhase = "RollingOut"
+	// PullRequestDone is one of which there is no more to tell.
+	PullRequestDone PullRequestPhase = "Done"
+)
+
+// PullRequestStatus is what one pull request was told.
+type PullRequestStatus struct {
+	// Number is the forge's.
+	Number int64 `json:"number"`
+	// Phase is how far it has come.
+	Phase PullRequestPhase `json:"phase"`
+	// Head and Base are the commits that were compared.
+	// +optional
+	Head string `json:"head,omitempty"`
+	// +optional
+	Base string `json:"base,omitempty"`
+	// Verdict is the comment's first line.
+	// +optional
+	Verdict string `json:"verdict,omitempty"`
+	// Told identifies what the comment says, so that it is not written again.
+	// +optional
+	Told string `json:"told,omitempty"`
+	// Reviewed are the consequences that the comment told, against which the merge is
+	// held.
+	// +optional
+	Reviewed *ReviewedConsequences `json:"reviewed,omitempty"`
+	// MergeCommit is what came of the merge.
+	// +optional
+	MergeCommit string `json:"mergeCommit,omitempty"`
+	// MergedTime is when it was merged, AppliedTime when that was applied,
+	// RolledOutTime when the last node that it made stale was gone.
+	// +optional
+	MergedTime *metav1.Time `json:"mergedTime,omitempty"`
+	// +optional
+	AppliedTime *metav1.Time `json:"appliedTime,omitempty"`
+	// +optional
+	RolledOutTime *metav1.Time `json:"rolledOutTime,omitempty"`
+}
+
+// ReviewedConsequences are what a reviewer was told of nodes.
+type ReviewedConsequences struct {
+	// Changes are the changes of pools, classes and overlays, as Kind/name@hash of
+	// what is wanted after the merge, or Kind/name@deleted; sorted.
+	// +listType=set
+	// +optional
+	Changes []string `json:"changes,omitempty"`
+	// NodesReplaced is how many nodes would be replaced, NodesRemoved how many would
+	// go with their pools.
+	NodesReplaced int32 `json:"nodesReplaced"`
+	NodesRemoved  int32 `json:"nodesRemoved"`
+}

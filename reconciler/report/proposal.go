@@ -1,0 +1,58 @@
+package report
+
+import (
+	"time"
+
+	"github.com/poolwright/poolwright/provision"
+)
+
+// Drift is what differed before the step and does so without it.
+type Drift struct {
+	// Changes are what would put it back, in the order of work.
+	Changes []Change `json:"changes"`
+	// Unknown lists what could not be compared.
+	Unknown []Unknown `json:"unknown"`
+}
+
+// Guard is what one rule says of the step.
+type Guard struct {
+	// Rule is the rule's name, such as "guard.maxNodesReplaced", "quota" or "lint".
+	Rule string `json:"rule"`
+	// Result is "ok", "warning" or "held".
+	Result string `json:"result"`
+	// Text says what was found, and what lets it pass.
+	Text string `json:"text"`
+}
+
+// Binding is what a report of a step holds for: with another head, base or moment it
+// may be another.
+type Binding struct {
+	// Cluster is the name of the cluster; empty where none is known.
+	Cluster string `json:"cluster,omitempty"`
+	// Base is the branch or reference that is merged into, BaseCommit where it stands.
+	Base       string `json:"base,omitempty"`
+	BaseCommit string `json:"baseCommit,omitempty"`
+	// HeadCommit is what would be merged; empty for a working copy.
+	HeadCommit string `json:"headCommit,omitempty"`
+	// Parted is the commit from which both come, against which the step is told.
+	Parted string `json:"parted,omitempty"`
+	// Observed is when the live worlds were looked at; zero where they were not.
+	Observed time.Time `json:"observed,omitzero"`
+}
+
+// Aftermath is what became of a step after its merge.
+type Aftermath struct {
+	// Revision is what was applied, branch@sha1:commit; empty while it is not.
+	Revision string
+	// Merged and Applied are when; Applied is zero while it is not.
+	Merged, Applied time.Time
+	// Held says why the step, or a part of it, was not applied; empty where nothing
+	// keeps it.
+	Held string
+	// Nodes is how many nodes the step made stale, or would have replaced at the
+	// review; Left are those of them that are still there.
+	Nodes int
+	Left  []provision.Node
+	// Done is when the last of them was gone; zero before.
+	Done time.Time
+}
