@@ -102,6 +102,12 @@ type Comment struct {
 	Marker Marker
 	// Body is Markdown. All of it that is not our own is to be escaped before.
 	Body string
+	// Tail is Markdown that stands after a line of its own at the end of the
+	// same comment. With an empty Body, what the comment says above that line is
+	// kept as it is and only the tail is replaced; with both, both are written;
+	// with only a Body, no tail is left. All that is not our own is to be escaped
+	// before.
+	Tail string
 	// EditOnly writes nothing where there is no comment yet.
 	EditOnly bool
 }
