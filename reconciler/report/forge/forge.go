@@ -30,8 +30,8 @@ type Forge interface {
 	// Every page is read; a listing that changes while it is read is read again.
 	PullRequests(ctx context.Context, since Listing) (Listing, error)
 	// Comment makes sure that exactly one comment of our own user begins with
-	// the marker and has this body: it makes the comment, edits it when its
-	// content differs, and writes nothing when it is equal. Where a race has
+	// the marker and has this body and tail: it makes the comment, edits it when
+	// its content differs, and writes nothing when it is equal. Where a race has
 	// left several, the oldest stays and our own others are deleted. A comment
 	// that a person deleted is made again.
 	Comment(ctx context.Context, number int, comment Comment) (Posted, error)
@@ -39,9 +39,10 @@ type Forge interface {
 	// context is equal already. Description and context are shortened to what
 	// the forge takes.
 	Status(ctx context.Context, sha string, status Status) error
-	// Limit is how many bytes a comment's body may have, the marker not
-	// counted. Comment cuts longer bodies at the end of a line, closes what is
-	// open and says that it did; a report made for the limit reads better.
+	// Limit is how many bytes a comment's body and tail may have together, the
+	// marker not counted. Comment cuts longer bodies at the end of a line, closes
+	// what is open and says that it did; a report made for the limit reads
+	// better. A tail is cut only where it alone has more than half of the limit.
 	Limit() int
 }
 
@@ -102,11 +103,12 @@ type Comment struct {
 	Marker Marker
 	// Body is Markdown. All of it that is not our own is to be escaped before.
 	Body string
-	// Tail is Markdown that stands after a line of its own at the end of the
-	// same comment. With an empty Body, what the comment says above that line is
-	// kept as it is and only the tail is replaced; with both, both are written;
-	// with only a Body, no tail is left. All that is not our own is to be escaped
-	// before.
+	// Tail is Markdown that stands below a mark of its own, which no reader
+	// sees, at the end of the same comment. With an empty Body, what the comment
+	// says above that mark is kept as it is and only the tail is replaced, or
+	// taken away by an empty one; with both, both are written; with only a Body,
+	// no tail is left. Where there is no comment, an empty Body and Tail make
+	// none. All that is not our own is to be escaped before.
 	Tail string
 	// EditOnly writes nothing where there is no comment yet.
 	EditOnly bool

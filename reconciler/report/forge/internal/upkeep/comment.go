@@ -37,12 +37,15 @@ type Thread interface {
 // Wanted is what the one comment is to be.
 type Wanted struct {
 	Marker forge.Marker
-	Body   string // begins with the marker
+	// Text is the whole comment, marker included, given what it is now: empty
+	// where there is none. An empty one is not made.
+	Text func(now string) string
 	// EditOnly makes no comment where there is none.
 	EditOnly bool
 	// Last is the ID that Keep returned before, if this process knows it.
 	// Forges answer lists from copies that lag behind; with it a comment that
-	// is not in the list yet is not made twice.
+	// is not in the list yet is not made twice. It is for a Text that does not
+	// depend on what the comment is now.
 	Last int64
 }
 
@@ -69,8 +72,8 @@ func Keep(ctx context.Context, in Thread, want Wanted) (kept Item, written bool,
 			continue
 		}
 		oldest := own[0]
-		if !equal(oldest.Body, want.Body) {
-			edited, err := in.Edit(ctx, oldest.ID, want.Body)
+		if text := want.Text(oldest.Body); !equal(oldest.Body, text) {
+			edited, err := in.Edit(ctx, oldest.ID, text)
 			if gone(err) {
 				made, want.Last = nil, 0
 				continue
@@ -93,16 +96,17 @@ func Keep(ctx context.Context, in Thread, want Wanted) (kept Item, written bool,
 // begin edits the comment of before, should only the list not show it, or
 // makes one.
 func begin(ctx context.Context, in Thread, want Wanted) (Item, error) {
+	text := want.Text("")
 	if want.Last != 0 {
-		item, err := in.Edit(ctx, want.Last, want.Body)
+		item, err := in.Edit(ctx, want.Last, text)
 		if !gone(err) {
 			return item, err
 		}
 	}
-	if want.EditOnly {
+	if want.EditOnly || text == "" {
 		return Item{}, nil
 	}
-	return in.Create(ctx, want.Body)
+	return in.Create(ctx, text)
 }
 
 // find lists our comments with the marker, oldest first, those included that

@@ -40,13 +40,20 @@ func (m *Memory[K, V]) Note(key K, value V) {
 	m.know[key] = value
 }
 
-// Post keeps a comment of a pull request whose body may have limit bytes.
+// Post keeps a comment of a pull request whose body and tail may have limit
+// bytes.
 func Post(ctx context.Context, in Thread, memory *Memory[Thing, int64], number int, c forge.Comment, limit int) (forge.Posted, error) {
 	thing := Thing{number, c.Marker}
-	kept, written, err := Keep(ctx, in, Wanted{
-		Marker: c.Marker, Body: string(c.Marker) + "\n" + Fit(c.Body, limit),
-		EditOnly: c.EditOnly, Last: memory.Recall(thing),
-	})
+	want := Wanted{
+		Marker: c.Marker, EditOnly: c.EditOnly,
+		Text: func(now string) string { return text(c, now, limit) },
+	}
+	if c.Body != "" {
+		// A tail alone is never written to a comment that was not read: what
+		// stands above it would be lost.
+		want.Last = memory.Recall(thing)
+	}
+	kept, written, err := Keep(ctx, in, want)
 	if err != nil {
 		return forge.Posted{}, err
 	}
