@@ -28,18 +28,20 @@ const masked = "(masked)"
 // variable whose name ends in "token"; and what redact.go knows by its shape.
 type mask struct {
 	marks map[string]string
-	// secrets are those of the plan's objects, to be found again in free text,
+	// secrets are those of the plans' objects, to be found again in free text,
 	// such as an API server's refusal that quotes the value.
 	secrets map[string]bool
 	// known finds any of them.
 	known *strings.Replacer
 }
 
-func newMask(p plan.Plan) *mask {
+func newMask(plans ...plan.Plan) *mask {
 	m := &mask{marks: map[string]string{}, secrets: map[string]bool{}}
-	for _, c := range p.Changes {
-		m.item(c.Before)
-		m.item(c.After)
+	for _, p := range plans {
+		for _, c := range p.Changes {
+			m.item(c.Before)
+			m.item(c.After)
+		}
 	}
 	var pairs []string
 	for secret := range m.secrets {

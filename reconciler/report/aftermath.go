@@ -1,0 +1,188 @@
+package report
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/poolwright/poolwright/provision"
+)
+
+// leftNames is how many of the nodes that are left are named, each with what it
+// waits for: whoever wants all of them asks the cluster.
+const leftNames = 3
+
+// lineWidth is how much of a line next to a commit forges show.
+const lineWidth = 140
+
+// Aftermath writes what became of a merged step as Markdown of at most a few lines,
+// for the end of the comment that showed what it would do. Like the comment it holds
+// nothing of a repository or a cluster outside of code.
+func (o Options) Aftermath(a Aftermath) string {
+	v := markdownVoice()
+	a = a.clean()
+	var out []string
+	switch {
+	case a.Held != "" && a.Applied.IsZero():
+		out = append(out, fmt.Sprintf("⛔ %s; held: %s.", a.merged(), v.name(a.Held)))
+	case a.Applied.IsZero():
+		return a.merged() + "; not applied yet.\n"
+	default:
+		out = append(out, a.applied(v)+". "+a.rollout()+a.waiting(v)+".")
+		if a.Held != "" {
+			out = append(out, "⛔ A part of it is held: "+v.name(a.Held)+".")
+		}
+	}
+	if a.Held != "" {
+		out = append(out, "What lets it go on stands in the Sync's status: `kubectl -n poolwright-system describe syncs.poolwright.dev`.")
+	}
+	return strings.Join(out, "\n\n") + "\n"
+}
+
+// Line is what became of the step in one harmless line of plain text, short enough
+// for a commit status.
+func (a Aftermath) Line() string {
+	a = a.clean()
+	v := plainVoice()
+	switch {
+	case a.Held != "" && a.Applied.IsZero():
+		return clip("Held: "+visible(a.Held), lineWidth)
+	case a.Applied.IsZero():
+		return "Merged, not applied yet"
+	case a.Held != "":
+		return clip(a.applied(v)+", a part is held: "+visible(a.Held), lineWidth)
+	}
+	return clip(a.applied(v)+". "+a.rollout(), lineWidth)
+}
+
+// clean is the aftermath as it may be shown.
+func (a Aftermath) clean() Aftermath {
+	a.Revision, a.Held, a.Left = clean(a.Revision), strings.TrimRight(clean(a.Held), "."), each(a.Left, cleanNode)
+	a.Nodes = max(a.Nodes, len(a.Left))
+	return a
+}
+
+func (a Aftermath) merged() string {
+	if a.Merged.IsZero() {
+		return "Merged"
+	}
+	return "Merged " + moment(a.Merged)
+}
+
+// applied says what was applied, and how long after the merge.
+func (a Aftermath) applied(v voice) string {
+	out := "Applied"
+	if a.Revision != "" {
+		out += " " + v.name(revision(a.Revision))
+	}
+	if !a.Merged.IsZero() && !a.Applied.Before(a.Merged) {
+		out += " in " + took(a.Applied.Sub(a.Merged))
+	}
+	return out
+}
+
+// rollout counts the nodes, without naming any.
+func (a Aftermath) rollout() string {
+	switch {
+	case a.Nodes == 0:
+		return "No node had to be replaced"
+	case len(a.Left) > 0:
+		return fmt.Sprintf("Roll-out: %d of %s replaced, %d left", a.Nodes-len(a.Left), count(a.Nodes, "node"), len(a.Left))
+	case a.Done.Before(a.Applied):
+		return "Roll-out: " + count(a.Nodes, "node") + " to replace"
+	}
+	return fmt.Sprintf("Roll-out done in %s: %s replaced", took(a.Done.Sub(a.Applied)), count(a.Nodes, "node"))
+}
+
+// waiting names the nodes that are left, those that wait for something first.
+func (a Aftermath) waiting(v voice) string {
+	if len(a.Left) == 0 {
+		return ""
+	}
+	var held, others []string
+	for _, n := range a.Left {
+		who := v.short(n.NodeClaim)
+		if n.Name != "" {
+			who = v.short(n.Name)
+		}
+		if why := v.waits(n); why != "" {
+			held = append(held, who+" waits for "+why)
+		} else {
+			others = append(others, who)
+		}
+	}
+	all := append(held, others...)
+	if left := len(all) - leftNames; left > 0 {
+		all = append(all[:leftNames:leftNames], strconv.Itoa(left)+" more")
+	}
+	return ": " + strings.Join(all, "; ")
+}
+
+// waits is what keeps a node, in few words.
+func (v voice) waits(n provision.Node) string {
+	var out []string
+	for _, b := range n.Blockers {
+		why := v.blocker(b)
+		switch {
+		case b.Kind == "pdb":
+			names := each(b.Budgets, v.name)
+			why = "PodDisruptionBudget " + enough(names)
+		case b.Kind == "do-not-disrupt" && b.Pod != (provision.Pod{}):
+			why = "do-not-disrupt of " + v.pod(b.Pod)
+		case b.Kind == "unschedulable" && b.Pod != (provision.Pod{}):
+			why = "a place for " + v.pod(b.Pod)
+		case b.Kind == "node":
+			why = "its do-not-disrupt"
+		case b.Kind == "limit":
+			why = "room within the pool's limits"
+		case b.Kind == "starting":
+			why = "its own start"
+		}
+		if len(out) == 0 || out[len(out)-1] != why {
+			out = append(out, why)
+		}
+	}
+	if len(out) > fewNames {
+		out = append(out[:fewNames:fewNames], "more")
+	}
+	return strings.Join(out, ", ")
+}
+
+// revision shortens branch@sha1:commit to what people read.
+func revision(s string) string {
+	at := strings.LastIndex(s, "@")
+	if at < 0 {
+		return shortCommit(s)
+	}
+	_, commit, ok := strings.Cut(s[at+1:], ":")
+	if !ok {
+		commit = s[at+1:]
+	}
+	return clip(s[:at], nameWidth) + "@" + shortCommit(commit)
+}
+
+// shortCommit is the beginning of a commit's name by which people know it.
+func shortCommit(s string) string {
+	const enough = 7
+	if len(s) > enough && strings.Trim(s, "0123456789abcdefABCDEF") == "" {
+		return s[:enough]
+	}
+	return s
+}
+
+// moment is a time as it stands in a text that may be read much later.
+func moment(t time.Time) string { return t.UTC().Format("2006-01-02 15:04") + " UTC" }
+
+// took is how long something lasted, in the unit that suits it.
+func took(d time.Duration) string {
+	switch {
+	case d < 2*time.Minute:
+		return strconv.Itoa(int(d.Round(time.Second)/time.Second)) + " s"
+	case d < 3*time.Hour:
+		return strconv.Itoa(int(d.Round(time.Minute)/time.Minute)) + " min"
+	case d < 72*time.Hour:
+		return strconv.FormatFloat(d.Hours(), 'f', 1, 64) + " h"
+	}
+	return strconv.FormatFloat(d.Hours()/24, 'f', 1, 64) + " days"
+}
