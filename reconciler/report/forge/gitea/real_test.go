@@ -217,6 +217,7 @@ func TestOnARealGitea(t *testing.T) {
 	t.Run("one comment is kept", func(t *testing.T) { oneComment(t, p, f) })
 	t.Run("two replicas leave one comment", func(t *testing.T) { race(t, p) })
 	t.Run("a very long comment is cut and shown", func(t *testing.T) { long(t, p, f) })
+	t.Run("a tail is replaced and what was reviewed stays", func(t *testing.T) { tails(t, p, f) })
 	t.Run("a status is set once", func(t *testing.T) { status(t, p, f) })
 	t.Run("missing permissions are named with the remedy", func(t *testing.T) { permissions(t, p) })
 	t.Run("text of a pull request stays text", func(t *testing.T) { plain(t, p) })

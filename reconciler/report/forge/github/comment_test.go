@@ -139,6 +139,40 @@ func TestALongCommentIsCutToWhatGitHubTakes(t *testing.T) {
 	}
 }
 
+func TestATailIsReplacedAndWhatWasReviewedStays(t *testing.T) {
+	h := newHub(t)
+	h.add(1)
+	f := h.forge(t)
+	const mark = "\n\n<!-- poolwright:tail -->\n"
+	reviewed := "poolwright-bot: " + string(marker) + "\n### 4 nodes replaced ✓"
+	steps := []struct {
+		name   string
+		by     forge.Forge
+		c      forge.Comment
+		want   string
+		writes int
+	}{
+		{"the plan", f, forge.Comment{Body: "### 4 nodes replaced ✓"}, reviewed, 1},
+		{"a tail", f, forge.Comment{Tail: "applied"}, reviewed + mark + "applied", 1},
+		{"the same", f, forge.Comment{Tail: "applied\n"}, reviewed + mark + "applied", 0},
+		{"another process's tail", h.forge(t), forge.Comment{Tail: "rolled out", EditOnly: true}, reviewed + mark + "rolled out", 1},
+		{"no tail", f, forge.Comment{}, reviewed, 1},
+		{"no tail again", f, forge.Comment{}, reviewed, 0},
+	}
+	for _, s := range steps {
+		s.c.Marker = marker
+		post(t, s.by, 1, s.c)
+		if got, made := h.bodies(1), writes(h.counted()); !slices.Equal(got, []string{s.want}) || len(made) != s.writes {
+			t.Errorf("%s: got %q, want %q; wrote %q", s.name, got, s.want, made)
+		}
+	}
+	long := strings.Repeat("+ ümlaut 😀\n", 20_000)
+	post(t, f, 1, forge.Comment{Marker: marker, Body: long, Tail: "applied"})
+	if got := h.bodies(1); len(got) != 1 || !strings.HasSuffix(got[0], "limit._"+mark+"applied") {
+		t.Errorf("the cut one ends with %q", got[0][max(0, len(got[0])-200):])
+	}
+}
+
 func TestAStatusIsWrittenOnlyWhenItChanges(t *testing.T) {
 	h := newHub(t)
 	f := h.forge(t)
