@@ -69,10 +69,11 @@ const pruneFloor = 10
 // Guard holds all deletions when together they are more than maxPercent of
 // what is managed and at least ten, or when they would delete everything, and
 // holds each grave one (see state.Item.Grave) in any case, until confirmation
-// quotes ConfirmHash of the plan's deletions. A deletion that was allowed and
-// begun before goes on: see state.Item.Leaving. Deletions that are only reported
-// count for nothing, and neither do things of which nothing could be told: that
-// they are there proves no more than that they are gone.
+// quotes ConfirmHash of the plan's deletions, alone or among words separated by
+// commas. A deletion that was allowed and begun before goes on: see
+// state.Item.Leaving. Deletions that are only reported count for nothing, and
+// neither do things of which nothing could be told: that they are there proves no
+// more than that they are gone.
 func Guard(maxPercent int, confirmation string) Policy {
 	return func(p Plan) Plan {
 		deletions, managed := 0, p.Managed
@@ -93,7 +94,7 @@ func Guard(maxPercent int, confirmation string) Policy {
 			return p
 		}
 		hash := ConfirmHash(p)
-		if confirmation == hash {
+		if confirmed(confirmation, hash) {
 			return p
 		}
 		reason := ""
@@ -110,7 +111,7 @@ func Guard(maxPercent int, confirmation string) Policy {
 			if !fresh(c) {
 				return ""
 			}
-			return fmt.Sprintf("%s; confirm with poolwright.dev/confirm: %s", reason, hash)
+			return reason + confirmWith + hash
 		})
 	}
 }
@@ -120,14 +121,14 @@ func Guard(maxPercent int, confirmation string) Policy {
 func HoldGrave(confirmation string) Policy {
 	return func(p Plan) Plan {
 		hash := ConfirmHash(p)
-		if confirmation == hash {
+		if confirmed(confirmation, hash) {
 			return p
 		}
 		return hold(p, func(c Change) string {
 			if !fresh(c) || c.Before.Grave == "" {
 				return ""
 			}
-			return fmt.Sprintf("deleting %s: %s; confirm with poolwright.dev/confirm: %s", c.Key, c.Before.Grave, hash)
+			return fmt.Sprintf("deleting %s: %s", c.Key, c.Before.Grave) + confirmWith + hash
 		})
 	}
 }
