@@ -61,25 +61,24 @@ func (o Options) rows(rows [][]string, n int) [][]string {
 	return append(rows[:n+1:n+1], []string{fmt.Sprintf("… and %d more", len(rows)-1-n)})
 }
 
-// danger is what a reviewer must have seen.
-func (o Options) danger(f *provision.Forecast, v voice) []part {
-	return []part{o.removed(f, v), o.never(f, v), o.unscheduled(f, v)}
-}
-
-// rest is what else comes of the step, what matters most first.
-func (o Options) rest(f *provision.Forecast, v voice) []part {
+// consequences are what comes of the changes: what a reviewer must have seen, then
+// what matters most first.
+func (r Report) consequences(o Options, v voice) []part {
+	f := r.Forecast
+	if f == nil || r.idle() {
+		return nil
+	}
 	waiting := part{title: fmt.Sprintf("Pods that find no node either way (%d)", podsIn(f.Fit.Waiting)), how: "bold"}
 	waiting.folded = first(reasons(f.Fit.Waiting, plainVoice()), o.many())
-	unknown := part{title: fmt.Sprintf("Cannot be told (%d)", len(f.Unknown)), how: "?"}
-	for _, s := range f.Unknown {
-		unknown.lines = append(unknown.lines, v.name(s))
-	}
-	unknown.lines = first(unknown.lines, o.few())
 	assumed := part{title: "The time holds if", how: "bold"}
 	for _, s := range f.Rollout.Assumed {
 		assumed.folded = append(assumed.folded, visible(s))
 	}
-	return []part{o.replaced(f, v), o.changed(f, v), o.drifted(f), o.scheduled(f, v), waiting, o.cost(f, v), unknown, assumed}
+	out := []part{o.removed(f, v), o.never(f, v), o.unscheduled(f, v), o.replaced(f, v), assumed, o.changed(f, v)}
+	if !r.proposal() {
+		out = append(out, o.drifted(f))
+	}
+	return append(out, o.scheduled(f, v), waiting, o.cost(f, v))
 }
 
 // empty reports whether there is nothing in it.

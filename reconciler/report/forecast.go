@@ -1,10 +1,42 @@
 package report
 
-import "github.com/poolwright/poolwright/provision"
+import (
+	"slices"
 
-// forecast is the Forecast as it is shown: secrets masked by their shape, lists
-// never null. Every renderer goes through it, so that the field may be set to
-// whatever provision found. Nil where there is none.
+	"github.com/poolwright/poolwright/provision"
+)
+
+// shown is the report as it is shown: what the caller set has secrets masked by their
+// shape and lists that are not null; guards that hold come first. Every renderer goes
+// through it, so that these fields may be set to whatever was found.
+func (r Report) shown() Report {
+	r.Forecast = r.forecast()
+	if r.Guards != nil {
+		r.Guards = each(r.Guards, func(g Guard) Guard {
+			return Guard{Rule: clean(g.Rule), Result: clean(g.Result), Text: clean(g.Text)}
+		})
+		slices.SortStableFunc(r.Guards, func(a, b Guard) int { return severity(a) - severity(b) })
+	}
+	if r.Binding != nil {
+		b := *r.Binding
+		b.Cluster, b.Base, b.Parted = clean(b.Cluster), clean(b.Base), clean(b.Parted)
+		b.BaseCommit, b.HeadCommit = clean(b.BaseCommit), clean(b.HeadCommit)
+		r.Binding = &b
+	}
+	return r
+}
+
+func severity(g Guard) int {
+	switch g.Result {
+	case "held":
+		return 0
+	case "warning":
+		return 1
+	}
+	return 2
+}
+
+// forecast is the Forecast as it is shown; nil where there is none.
 func (r Report) forecast() *provision.Forecast {
 	if r.Forecast == nil {
 		return nil

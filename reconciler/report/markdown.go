@@ -2,10 +2,7 @@ package report
 
 import (
 	"fmt"
-	"html"
 	"io"
-	"slices"
-	"sort"
 	"strings"
 )
 
@@ -17,64 +14,58 @@ const (
 	noteRoom = 400
 )
 
-// Markdown writes the report as a comment on a pull request: with a forecast the
-// verdict and what comes of the changes, what is dangerous first; then a table of
-// the changes, what is held and what is wrong, and each change in a fenced block.
-// It never exceeds Options.Limit (at least 1,000 bytes) and says how much it
-// leaves out.
+// Markdown writes the report as a comment on a pull request: with a forecast, or of
+// a proposal, the verdict and what it holds for; what is wrong, what is held and what
+// will go wrong; what comes of the changes, what is dangerous first; the changes,
+// deletions first, and folded field by field; what had drifted before, and last what
+// cannot be told.
+//
+// It never exceeds Options.Limit (at least 1,000 bytes), each fence and fold in it is
+// closed, and it says how much it leaves out: of each list as many entries as fit
+// into the list's share of the room that is left, and a part without any room at all.
+// What stands first is told first. Of the changes, a table of all takes half of the
+// room, and the rest is for as many as fit whole.
+//
+// The verdict's sign is ⛔ where something must be done about the change as it stands:
+// problems, something held, a quota that is too small, pods without a node, nodes that
+// die with their pool or are never replaced. It is ⚠️ where the change costs something
+// or not all of it is known: nodes replaced, deletions, warnings, what could not be
+// compared or told. Else it is ✅.
 //
 // Everything that comes from a repository or a cluster stands in code: in
-// fences longer than any run of backticks within, in code spans, or escaped
-// in HTML's code element. There nobody is mentioned, no image is loaded and no
-// comment can imitate the mark by which a forge finds its own.
+// fences longer than any run of backticks within, or in code spans. There nobody is
+// mentioned, no image is loaded and no comment can imitate the mark by which a forge
+// finds its own.
 func (r Report) Markdown(w io.Writer, o Options) error {
+	r = r.shown()
+	v := markdownVoice()
 	limit := o.Limit
 	if limit <= 0 {
 		limit = defaultLimit
 	}
 	d := &document{limit: max(limit, minLimit) - noteRoom}
-	f := r.forecast()
-	if f != nil {
-		d.add("### " + r.verdict(f, markdownVoice()) + "\n\n")
-		d.add(r.headline() + "\n\n")
-	} else {
+	if !r.told() || !d.add("### "+r.sign()+" "+r.verdict(v)+"\n\n") {
 		d.add("### " + r.headline() + "\n\n")
 	}
-	if s := r.outcomeLine(); s != "" {
-		d.add(s + "\n\n")
-	}
-	d.section("Problems", lines(r.Problems), d.share(4))
-	d.section("Warnings", lines(r.Notes[:r.Summary.Warnings]), d.share(4))
-	if f != nil {
-		d.parts(o.danger(f, markdownVoice()))
-	}
-	d.section("Unknown, not compared", r.unknownLines(), d.share(4))
-	d.section("Held", r.holdLines(), d.share(4))
-	d.section("Not ready", lines(r.NotReady), d.share(4))
-	if f != nil {
-		d.parts(o.rest(f, markdownVoice()))
-	}
-	d.section("Notes", lines(r.Notes[r.Summary.Warnings:]), d.share(4))
-	// The changes that are made come first.
-	made, compared := r.divided()
-	changes := slices.Concat(made, compared)
-	rows := table(d, changes)
-	details := 0
-	for _, c := range changes {
-		if !d.add(o.detail(c)) {
-			break
+	for _, s := range []string{r.Binding.line(v), r.idleLine(), r.outcomeLine()} {
+		if s != "" {
+			d.add(s + "\n\n")
 		}
-		details++
 	}
-	if d.leftOut > 0 {
-		fmt.Fprintf(&d.b, "\n_%s of the consequences not shown: this text has reached its limit. `poolwright plan` shows all._\n", count(d.leftOut, "part"))
+	d.parts(4, r.alarms(v)...)
+	d.parts(3, r.consequences(o, v)...)
+	end := &document{limit: d.share(3)}
+	end.parts(3, r.remarks(v)...)
+	r.driftMarkdown(end, o)
+	end.parts(2, r.doubts(o, v)...)
+	d.limit -= end.b.Len()
+	left := r.changesMarkdown(d, o)
+	d.b.WriteString(end.b.String())
+	if n := d.leftOut + end.leftOut; n > 0 {
+		left = append(left, count(n, "part")+" not shown")
 	}
-	if left := len(r.Changes) - details; left > 0 {
-		note := fmt.Sprintf("%s of %d not shown in full", count(left, "change"), len(r.Changes))
-		if missing := len(r.Changes) - rows; missing > 0 {
-			note += fmt.Sprintf(", %d of them not listed either", missing)
-		}
-		d.b.WriteString("\n_" + note + ": this text has reached its limit. `poolwright plan` shows all._\n")
+	if len(left) > 0 {
+		d.b.WriteString("_" + strings.Join(left, "; ") + ": this text has reached its limit. `poolwright plan` shows all._\n")
 	}
 	_, err := io.WriteString(w, d.b.String())
 	return err
@@ -84,7 +75,7 @@ func (r Report) Markdown(w io.Writer, o Options) error {
 type document struct {
 	b     strings.Builder
 	limit int
-	// leftOut counts the parts of the consequences without room.
+	// leftOut counts the parts without room.
 	leftOut int
 }
 
@@ -100,140 +91,93 @@ func (d *document) add(s string) bool {
 // share is the n-th part of the room that is left.
 func (d *document) share(n int) int { return (d.limit - d.b.Len()) / n }
 
-// section appends a titled, fenced list of lines, as many as fit into room.
-func (d *document) section(title string, lines []string, room int) {
-	if len(lines) == 0 {
-		return
-	}
-	for i, l := range lines {
-		lines[i] = cut(l, lineLimit)
-	}
-	head := fmt.Sprintf("**%s**\n\n", title)
-	more := func(n int) string { return fmt.Sprintf("… %s", count(n, "more line")) }
-	render := func(n int) string {
-		shown := lines[:n:n]
-		if n < len(lines) {
-			shown = append(shown, more(len(lines)-n))
-		}
-		return head + fence("text", shown) + "\n"
-	}
-	tooMany := sort.Search(len(lines)+1, func(n int) bool { return len(render(n)) > room })
-	d.add(render(max(0, tooMany-1)))
-}
-
-func (r Report) holdLines() []string {
-	var out []string
-	for _, h := range r.Holds {
-		out = append(out, visible(h.Reason))
-		for _, obj := range h.Objects {
-			out = append(out, "    "+cut(visible(obj.String()), width))
-		}
-		if h.Confirm != "" {
-			out = append(out, "    to confirm: "+h.command())
+// parts appends those for which there is room, each at most the n-th part of what is
+// left, and counts those that are left out.
+func (d *document) parts(n int, parts ...part) {
+	for _, p := range parts {
+		if !p.empty() && !d.add(p.markdown(d.share(n))) {
+			d.leftOut++
 		}
 	}
-	return out
 }
 
-// lines are one line for each finding.
-func lines[T interface{ line() string }](findings []T) []string {
-	var out []string
-	for _, f := range findings {
-		out = append(out, f.line())
+// changesMarkdown appends the changes and returns how many of them are missing.
+func (r Report) changesMarkdown(d *document, o Options) []string {
+	if len(r.Changes) == 0 {
+		return nil
 	}
-	return out
-}
-
-// table appends one row for each change, in at most half of the room left,
-// and returns how many there are.
-func table(d *document, changes []Change) int {
-	if len(changes) == 0 {
-		return 0
-	}
-	end := d.b.Len() + d.share(2)
-	if !d.add("| | Object | Declared in | |\n|:-:|---|---|---|\n") {
-		return 0
-	}
+	changes := r.byDanger()
 	rows := 0
-	for _, c := range changes {
-		note := c.Status
-		switch {
-		case c.Compared:
-			note = "only compared"
-		case note == "" && c.Hold != "":
-			note = "held"
-		}
-		if c.Drift {
-			note = strings.TrimPrefix(note+", drift", ", ")
-		}
-		row := fmt.Sprintf("| %s | %s | %s | %s |\n", codeSpan(c.symbol()), codeSpan(c.Object.String()), codeSpan(c.where()), note)
-		if d.b.Len()+len(row) > end || !d.add(row) {
-			break
-		}
-		rows++
+	if d.add("**" + r.tally() + "**\n\n") {
+		rows = d.tables(changes)
 	}
-	d.add("\n")
+	if len(changes) > manyChanges && o.Lines == 0 {
+		o.Lines = fewLines
+	}
+	const summary = "Field by field"
+	block, details := o.hunks(changes, d.limit-d.b.Len()-len(folded(summary, "")))
+	if details > 0 {
+		d.add(folded(summary, block))
+	}
+	if details == len(changes) {
+		return nil
+	}
+	note := fmt.Sprintf("%s of %d not shown in full", count(len(changes)-details, "change"), len(changes))
+	if missing := len(changes) - rows; missing > 0 {
+		note += fmt.Sprintf(", %d of them not listed either", missing)
+	}
+	return []string{note}
+}
+
+// tables appends a row for each change, in at most half of the room left, and returns
+// how many there are. Where there are many, only deletions are in sight.
+func (d *document) tables(changes []Change) int {
+	sight := changes
+	if len(changes) > manyChanges {
+		sight = changes[:min(deletions(changes), fewLines)]
+	}
+	out, rows := table(sight, d.share(2))
+	d.b.WriteString(out)
+	rest := changes[rows:]
+	if rows < len(sight) || len(rest) == 0 {
+		return rows
+	}
+	noun := "change"
+	if rows > 0 {
+		noun = "more change"
+	}
+	summary := func(n int) string {
+		if n < len(rest) {
+			return fmt.Sprintf("%d of %s", n, count(len(rest), noun))
+		}
+		return count(n, noun)
+	}
+	out, n := table(rest, d.share(2)-len(folded(summary(1), "")))
+	if n > 0 && d.add(folded(summary(n), strings.TrimSuffix(out, "\n"))) {
+		rows += n
+	}
 	return rows
 }
 
-// detail is one change, folded.
-func (o Options) detail(c Change) string {
-	body := o.body(c)
-	if len(body) == 0 {
-		return ""
+// driftMarkdown appends what had drifted before, folded: what could not be compared,
+// the nodes and, as many as fit, the things field by field.
+func (r Report) driftMarkdown(d *document, o Options) {
+	title := r.driftTitle()
+	if title == "" {
+		return
 	}
-	lines := make([]string, len(body))
-	for i, l := range body {
-		s := l.symbol
-		if s == "~" {
-			s = "!" // What highlighters of diffs paint as changed.
-		}
-		lines[i] = strings.TrimRight(s+" "+l.text, " ")
+	o = o.brief()
+	room := d.limit - d.b.Len() - noteRoom/2
+	text := driftSays + "\n\n" + part{lines: first(unknownLines(r.Drift.Unknown, markdownVoice()), o.few())}.bullets(room/4)
+	if nodes := r.driftedNodes(o); !nodes.empty() {
+		text += nodes.title + ":\n\n" + fitting(room/4, len(nodes.folded), func(n int) string { return fence("text", upTo(nodes.folded, n)) + "\n" })
 	}
-	title := harmless(html.EscapeString(c.symbol() + " " + cut(c.title(), width)))
-	return "<details><summary><code>" + title + "</code></summary>\n\n" + fence("diff", lines) + "\n</details>\n\n"
-}
-
-// fence puts lines, which hold no line break themselves, into a code block
-// that none of them can close.
-func fence(language string, lines []string) string {
-	content := strings.ReplaceAll(strings.Join(lines, "\n"), "<!--", "<\u200b!--")
-	ticks := strings.Repeat("`", max(3, longestRun(content)+1))
-	return ticks + language + "\n" + content + "\n" + ticks + "\n"
-}
-
-// codeSpan is inline code that its content can leave neither by backticks nor
-// by the bars of a table.
-func codeSpan(s string) string { return codeLine(s, width) }
-
-// codeLine is inline code of up to width characters.
-func codeLine(s string, width int) string {
-	s = harmless(strings.ReplaceAll(cut(visible(s), width), "|", "│"))
-	if strings.TrimSpace(s) == "" {
-		return ""
+	changes := Report{Changes: r.Drift.Changes}.byDanger()
+	block, n := o.hunks(changes, room-len(folded(title, text)))
+	if left := len(changes) - n; left > 0 {
+		block += fmt.Sprintf("\n_%s not shown: this text has reached its limit._\n", count(left, "drifted thing"))
 	}
-	ticks := strings.Repeat("`", longestRun(s)+1)
-	if strings.HasPrefix(s, "`") || strings.HasSuffix(s, "`") {
-		s = " " + s + " "
+	if !d.add(folded(title, text+block)) {
+		d.leftOut++
 	}
-	return ticks + s + ticks
-}
-
-// harmless breaks mentions and comments by an invisible character.
-func harmless(s string) string {
-	return strings.NewReplacer("@", "@\u200b", "<!--", "<\u200b!--").Replace(s)
-}
-
-// longestRun is the length of the longest run of backticks.
-func longestRun(s string) int {
-	longest, run := 0, 0
-	for _, r := range s {
-		if r != '`' {
-			run = 0
-			continue
-		}
-		run++
-		longest = max(longest, run)
-	}
-	return longest
 }

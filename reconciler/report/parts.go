@@ -5,25 +5,19 @@ import (
 	"slices"
 	"sort"
 	"strings"
-
-	"github.com/poolwright/poolwright/provision"
 )
 
-// consequences writes what comes of the step for a terminal. Nothing can be folded
-// there: lists are short unless somebody asks for more.
-func (o Options) consequences(b *strings.Builder, f *provision.Forecast) {
-	if o.Lines == 0 {
-		o.Lines = fewLines
-	}
-	for _, p := range slices.Concat(o.danger(f, plainVoice()), o.rest(f, plainVoice())) {
+// write writes parts for a terminal.
+func (o Options) write(b *strings.Builder, parts ...part) {
+	for _, p := range parts {
 		if p.empty() {
 			continue
 		}
 		b.WriteString("\n" + o.paint(p.how, p.title+":") + "\n")
-		for _, l := range columns(p.rows) {
-			b.WriteString("  " + l + "\n")
-		}
-		for _, l := range p.lines {
+		for _, l := range slices.Concat(columns(p.rows), p.lines) {
+			if p.how == "?" {
+				l = o.paint(p.how, l)
+			}
 			b.WriteString("  " + l + "\n")
 		}
 		if p.summary != "" && len(p.folded) > 0 {
@@ -31,16 +25,6 @@ func (o Options) consequences(b *strings.Builder, f *provision.Forecast) {
 		}
 		for _, l := range p.folded {
 			b.WriteString("    " + l + "\n")
-		}
-	}
-}
-
-// parts appends those for which there is room, each at most a third of what is
-// left, and counts those that are left out.
-func (d *document) parts(parts []part) {
-	for _, p := range parts {
-		if !p.empty() && !d.add(p.markdown(d.share(3))) {
-			d.leftOut++
 		}
 	}
 }
@@ -103,17 +87,24 @@ func (p part) fold(summary string, room int) string {
 	if len(p.folded) == 0 {
 		return ""
 	}
-	return fitting(room, len(p.folded), func(n int) string {
-		shown := p.folded[:n:n]
-		if left := len(p.folded) - n; left > 0 {
-			shown = append(shown, "… "+count(left, "more line"))
-		}
-		return "<details><summary>" + summary + "</summary>\n\n" + fence("text", shown) + "\n</details>\n\n"
-	})
+	return fitting(room, len(p.folded), func(n int) string { return folded(summary, fence("text", upTo(p.folded, n))) })
+}
+
+// upTo are the first n lines and how many more there are.
+func upTo(lines []string, n int) []string {
+	if left := len(lines) - n; left > 0 {
+		return append(lines[:n:n], "… "+count(left, "more line"))
+	}
+	return lines
 }
 
 // fitting is what render makes of as many entries as fit into room.
 func fitting(room, entries int, render func(n int) string) string {
-	tooMany := sort.Search(entries+1, func(n int) bool { return len(render(n)) > room })
-	return render(max(0, tooMany-1))
+	return render(fits(room, entries, func(n int) int { return len(render(n)) }))
+}
+
+// fits is how many entries do, by the length of each number of them.
+func fits(room, entries int, length func(n int) int) int {
+	tooMany := sort.Search(entries+1, func(n int) bool { return length(n) > room })
+	return max(0, tooMany-1)
 }

@@ -1,8 +1,10 @@
 package report
 
 import (
+	"fmt"
 	"regexp"
 	"slices"
+	"strings"
 
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
@@ -21,6 +23,11 @@ func NewProposal(p plan.Proposal, problems []state.Problem) Report {
 	r := build(m, step, problems)
 	was := build(m, drift, nil)
 	r.Drift = &Drift{Changes: was.Changes, Unknown: was.Unknown}
+	if r.Quota == "" {
+		if r.Quota = was.Quota; r.Quota == quotaShort {
+			r.Quota = quotaShortBefore
+		}
+	}
 	return r
 }
 
@@ -30,7 +37,7 @@ var word = regexp.MustCompile(`; confirm with poolwright\.dev/confirm: [0-9a-f]+
 // wordless says of what waits for a confirmation that it will, and not for which.
 func wordless(p plan.Plan) plan.Plan {
 	later := func(reason string) string {
-		return word.ReplaceAllString(reason, "; it will wait until it is confirmed, by a word that the Sync's status will name")
+		return word.ReplaceAllString(reason, "; it will wait until it is confirmed, and the Sync's status will name the word for that")
 	}
 	p.Changes, p.Holds = slices.Clone(p.Changes), slices.Clone(p.Holds)
 	for i := range p.Changes {
@@ -42,4 +49,137 @@ func wordless(p plan.Plan) plan.Plan {
 	slices.Sort(p.Holds)
 	p.Holds = slices.Compact(p.Holds)
 	return p
+}
+
+// What is said of quotas.
+const (
+	quotaOK          = "ok"
+	quotaShort       = "short"
+	quotaShortBefore = "short before"
+)
+
+// quotaOf is what the sightings of quotas come to: nothing where none was looked at,
+// or one of them could not be.
+func quotaOf(r Report) string {
+	isQuota := func(o Object) bool { return o.Target == "aws" && o.Kind == "Quota" }
+	out := ""
+	for _, n := range r.Notes {
+		switch {
+		case !isQuota(n.Object):
+		case n.Warning:
+			return quotaShort
+		default:
+			out = quotaOK
+		}
+	}
+	for _, n := range r.Notes {
+		if isQuota(n.Object) && strings.HasSuffix(n.Text, "is unknown") {
+			return ""
+		}
+	}
+	if slices.ContainsFunc(r.Unknown, func(u Unknown) bool { return isQuota(u.Object) }) {
+		return ""
+	}
+	return out
+}
+
+// proposal reports whether the report is one of a step.
+func (r Report) proposal() bool { return r.Drift != nil }
+
+// idle reports whether a step does nothing that anybody would have to read.
+func (r Report) idle() bool {
+	if !r.proposal() || !r.Empty() || r.Summary.Warnings > 0 || len(r.Holds) > 0 {
+		return false
+	}
+	if slices.ContainsFunc(r.Guards, func(g Guard) bool { return g.Result != "ok" }) {
+		return false
+	}
+	f := r.Forecast
+	return f == nil || len(f.Replaced)+len(f.Removed)+len(f.Fit.Scheduled)+len(f.Fit.Unscheduled) == 0 && len(money(f.Cost, plainVoice())) == 0
+}
+
+func (r Report) idleLine() string {
+	if r.idle() {
+		return "This pull request changes nothing in this cluster."
+	}
+	return ""
+}
+
+// driftSays explains what had drifted.
+const driftSays = "This differs from the base branch with the change or without, and counts nowhere above."
+
+// driftTitle counts what had drifted; empty for nothing.
+func (r Report) driftTitle() string {
+	if !r.proposal() {
+		return ""
+	}
+	var parts []string
+	made, compared := Report{Changes: r.Drift.Changes}.divided()
+	nodes := 0
+	if r.Forecast != nil {
+		nodes = len(r.Forecast.Drifted)
+	}
+	if len(made) > 0 || len(compared)+len(r.Drift.Unknown)+nodes == 0 {
+		parts = append(parts, fmt.Sprint(len(made)))
+	}
+	if nodes > 0 {
+		parts = append(parts, count(nodes, "node"))
+	}
+	for _, p := range []struct {
+		n    int
+		what string
+	}{{len(compared), "only compared"}, {len(r.Drift.Unknown), "not compared"}} {
+		if p.n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", p.n, p.what))
+		}
+	}
+	if len(parts) == 1 && parts[0] == "0" {
+		return ""
+	}
+	return "Already drifted before this change (" + strings.Join(parts, ", ") + ")"
+}
+
+// driftedBefore counts what had drifted and is ours to put back.
+func (r Report) driftedBefore() int {
+	if !r.proposal() {
+		return 0
+	}
+	made, _ := Report{Changes: r.Drift.Changes}.divided()
+	return len(made)
+}
+
+// driftedNodes are the nodes that are replaced with the step or without.
+func (r Report) driftedNodes(o Options) part {
+	if r.Forecast == nil {
+		return part{}
+	}
+	return o.drifted(r.Forecast)
+}
+
+// line says what the report holds for; empty where that is not known.
+func (b *Binding) line(v voice) string {
+	if b == nil {
+		return ""
+	}
+	var out []string
+	if b.Cluster != "" {
+		out = append(out, "Cluster "+v.short(b.Cluster))
+	}
+	if b.Base != "" || b.BaseCommit != "" {
+		base := strings.TrimPrefix(clip(b.Base, nameWidth)+"@"+clip(shortCommit(b.BaseCommit), nameWidth), "@")
+		head := "the working copy"
+		if b.HeadCommit != "" {
+			head = v.short(shortCommit(b.HeadCommit))
+		}
+		out = append(out, v.name(strings.TrimSuffix(base, "@"))+" ← "+head)
+	}
+	if b.Parted != "" && b.Parted != b.BaseCommit {
+		out = append(out, "parted from "+v.short(shortCommit(b.Parted)))
+	}
+	if b.Observed.IsZero() {
+		out = append(out, "offline: neither a cluster nor AWS was looked at")
+	} else {
+		out = append(out, "live state of "+moment(b.Observed))
+	}
+	return strings.Join(out, " · ")
 }

@@ -45,6 +45,9 @@ type Report struct {
 	// Guards are what the rules of a Sync and lint say of the changes, those that hold
 	// them first.
 	Guards []Guard `json:"guards,omitempty"`
+	// Quota is "ok" where quotas were looked at and all suffice, "short" where one will
+	// not, "short before" where that is so without the step too; else absent.
+	Quota string `json:"quota,omitempty"`
 	// Binding is what the report holds for; nil for a plan of what is at hand.
 	Binding *Binding `json:"binding,omitempty"`
 	// Forecast is what the changes do to nodes, pods and money; nil where nobody
@@ -72,7 +75,7 @@ type Summary struct {
 	// can try guesses of a secret on it.
 	Hash string `json:"hash"`
 	// Verdict is the report in one line for a person, see [Report.Verdict]; set
-	// where it is written as JSON with a forecast.
+	// where it is written as JSON with a forecast or of a proposal.
 	Verdict string `json:"verdict,omitempty"`
 	// Outcome counts what became of the changes; absent before they are tried.
 	Outcome *Tally `json:"outcome,omitempty"`
@@ -261,6 +264,7 @@ func build(m *mask, p plan.Plan, problems []state.Problem) Report {
 	for _, p := range problems {
 		r.Problems = append(r.Problems, Problem{File: m.text(p.Origin.File), Line: p.Origin.Line, Message: m.text(p.Message)})
 	}
+	r.Quota = quotaOf(r)
 	return r
 }
 

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -81,52 +80,44 @@ func (c Change) title() string {
 
 func (c Change) where() string { return place(c.File, c.Line) }
 
-func place(file string, line int) string {
-	if line > 0 {
-		return fmt.Sprintf("%s:%d", visible(file), line)
-	}
-	return visible(file)
-}
-
-// Text writes the report for a terminal.
+// Text writes the report for a terminal: in the order of Markdown.
 func (r Report) Text(w io.Writer, o Options) error {
 	var b strings.Builder
-	f := r.forecast()
-	if f != nil {
-		b.WriteString(o.paint("bold", r.verdict(f, plainVoice())) + "\n")
+	r = r.shown()
+	v := plainVoice()
+	var head []string
+	if r.told() {
+		head = append(head, r.verdict(v))
 	}
-	b.WriteString(o.paint("bold", r.headline()) + "\n")
-	if s := r.outcomeLine(); s != "" {
-		b.WriteString(o.paint("bold", s) + "\n")
-	}
-	warnings, notes := r.Notes[:r.Summary.Warnings], r.Notes[r.Summary.Warnings:]
-	o.list(&b, "~", "Warnings", lines(warnings))
-	if f != nil {
-		o.consequences(&b, f)
-	}
-	made, compared := r.divided()
-	if len(r.Changes) > manyChanges {
-		o.overview(&b, made, compared)
-		if o.Lines == 0 {
-			o.Lines = fewLines
+	for _, l := range append(head, r.headline(), r.outcomeLine()) {
+		if l != "" {
+			b.WriteString(o.paint("bold", l) + "\n")
 		}
 	}
-	for _, c := range made {
-		o.change(&b, c)
+	for _, l := range []string{r.Binding.line(v), r.idleLine()} {
+		if l != "" {
+			b.WriteString(l + "\n")
+		}
 	}
-	if len(compared) > 0 {
-		b.WriteString("\n" + o.paint("bold", fmt.Sprintf("Only compared (%d):", len(compared))) + "\n")
+	o.write(&b, r.alarms(v)...)
+	o.write(&b, r.consequences(o.brief(), v)...)
+	if len(r.Changes) > manyChanges {
+		o.overview(&b, r.byDanger())
 	}
-	for _, c := range compared {
-		o.change(&b, c)
-	}
-	r.textUnknown(&b, o)
-	o.list(&b, "bold", "Notes", lines(notes))
-	r.textHolds(&b, o)
-	o.list(&b, "bold", "Not ready", lines(r.NotReady))
-	o.list(&b, "-", "Problems", lines(r.Problems))
+	o.changes(&b, r.Changes)
+	o.write(&b, r.remarks(v)...)
+	r.textDrift(&b, o)
+	o.write(&b, r.doubts(o.brief(), v)...)
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// brief shows a few lines of each list: nothing can be folded on a terminal.
+func (o Options) brief() Options {
+	if o.Lines == 0 {
+		o.Lines = fewLines
+	}
+	return o
 }
 
 // manyChanges is up to how many changes the details alone are easy to survey;
@@ -136,36 +127,42 @@ const (
 	fewLines    = 8
 )
 
-// list writes a section of one line for each entry.
-func (o Options) list(b *strings.Builder, how, title string, lines []string) {
-	if len(lines) == 0 {
+// overview names the changes before their details.
+func (o Options) overview(b *strings.Builder, changes []Change) {
+	b.WriteString("\n" + o.paint("bold", fmt.Sprintf("In short (%d):", len(changes))) + "\n")
+	for _, c := range changes {
+		b.WriteString("  " + o.paint(c.symbol(), c.symbol()+" "+c.title()) + "\n")
+	}
+}
+
+// changes writes the changes, deletions first.
+func (o Options) changes(b *strings.Builder, changes []Change) {
+	if len(changes) > manyChanges {
+		o = o.brief()
+	}
+	made := true
+	all := Report{Changes: changes}.byDanger()
+	for i, c := range all {
+		if made && c.Compared {
+			made = false
+			b.WriteString("\n" + o.paint("bold", fmt.Sprintf("Only compared (%d):", len(all)-i)) + "\n")
+		}
+		o.change(b, c)
+	}
+}
+
+// textDrift writes what had drifted before.
+func (r Report) textDrift(b *strings.Builder, o Options) {
+	title := r.driftTitle()
+	if title == "" {
 		return
 	}
-	b.WriteString("\n" + o.paint(how, fmt.Sprintf("%s (%d):", title, len(lines))) + "\n")
-	for _, l := range lines {
-		b.WriteString("  " + l + "\n")
+	b.WriteString("\n" + o.paint("bold", title+":") + "\n  " + driftSays + "\n")
+	for _, l := range unknownLines(r.Drift.Unknown, plainVoice()) {
+		b.WriteString("  " + o.paint("?", l) + "\n")
 	}
-}
-
-// overview names the changes before their details.
-func (o Options) overview(b *strings.Builder, made, compared []Change) {
-	var names []string
-	for _, c := range slices.Concat(made, compared) {
-		names = append(names, o.paint(c.symbol(), c.symbol()+" "+c.title()))
-	}
-	o.list(b, "bold", "In short", names)
-}
-
-// divided separates the changes that are made from what is only compared.
-func (r Report) divided() (made, compared []Change) {
-	for _, c := range r.Changes {
-		if c.Compared {
-			compared = append(compared, c)
-		} else {
-			made = append(made, c)
-		}
-	}
-	return made, compared
+	o.write(b, r.driftedNodes(o.brief()))
+	o.brief().changes(b, r.Drift.Changes)
 }
 
 // change writes one change and its body.
@@ -175,82 +172,6 @@ func (o Options) change(b *strings.Builder, c Change) {
 	for _, l := range o.body(c) {
 		b.WriteString("    " + o.paint(l.symbol, strings.TrimRight(l.symbol+" "+l.text, " ")) + "\n")
 	}
-}
-
-// textUnknown lists what is unknown.
-func (r Report) textUnknown(b *strings.Builder, o Options) {
-	if len(r.Unknown) == 0 {
-		return
-	}
-	b.WriteString("\n" + o.paint("?", fmt.Sprintf("Unknown, not compared (%d):", len(r.Unknown))) + "\n")
-	for _, l := range r.unknownLines() {
-		b.WriteString("  " + o.paint("?", l) + "\n")
-	}
-}
-
-// unknownLines say each reason once, with the things that it concerns below.
-func (r Report) unknownLines() []string {
-	concerned := map[string][]Unknown{}
-	for _, u := range r.Unknown {
-		concerned[u.Reason] = append(concerned[u.Reason], u)
-	}
-	var out []string
-	for _, u := range r.Unknown {
-		all := concerned[u.Reason]
-		delete(concerned, u.Reason)
-		switch len(all) {
-		case 0: // Said before.
-		case 1:
-			out = append(out, "? "+named(u.Object, u.File, u.Line)+": "+visible(u.Reason))
-		default:
-			out = append(out, fmt.Sprintf("? %d things: %s", len(all), visible(u.Reason)))
-			for _, one := range all {
-				out = append(out, "    "+named(one.Object, one.File, one.Line))
-			}
-		}
-	}
-	return out
-}
-
-func (n Note) line() string { return named(n.Object, n.File, n.Line) + ": " + visible(n.Text) }
-
-func (n NotReady) line() string { return named(n.Object, "", 0) + ": " + visible(n.Reason) }
-
-// named names a thing and its place.
-func named(object Object, file string, line int) string {
-	out := visible(object.String())
-	if at := place(file, line); at != "" {
-		out += " (" + at + ")"
-	}
-	return out
-}
-
-func (r Report) textHolds(b *strings.Builder, o Options) {
-	if len(r.Holds) == 0 {
-		return
-	}
-	b.WriteString("\n" + o.paint("~", fmt.Sprintf("Held (%d):", r.Summary.Held)) + "\n")
-	for _, h := range r.Holds {
-		b.WriteString("  " + visible(h.Reason) + "\n")
-		for _, obj := range h.Objects {
-			b.WriteString("    " + visible(obj.String()) + "\n")
-		}
-		if h.Confirm != "" {
-			b.WriteString("    to confirm: " + h.command() + "\n")
-		}
-	}
-}
-
-// command is what a person types to let the held deletions go on.
-func (h Hold) command() string {
-	return "kubectl -n poolwright-system annotate sync NAME --overwrite poolwright.dev/confirm=" + h.Confirm
-}
-
-func (p Problem) line() string {
-	if at := place(p.File, p.Line); at != "" {
-		return at + ": " + visible(p.Message)
-	}
-	return visible(p.Message)
 }
 
 // paint colours s when colours are asked for.
@@ -269,8 +190,8 @@ func (r Report) JSON(w io.Writer) error {
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
-	if r.Forecast = r.forecast(); r.Forecast != nil {
-		r.Summary.Verdict = r.verdict(r.Forecast, plainVoice())
+	if r = r.shown(); r.told() {
+		r.Summary.Verdict = r.verdict(plainVoice())
 	}
 	if err := e.Encode(r); err != nil {
 		return fmt.Errorf("encoding the report: %w", err)

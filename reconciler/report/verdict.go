@@ -2,40 +2,94 @@ package report
 
 import (
 	"fmt"
-	"math"
-	"strconv"
+	"slices"
 	"strings"
 
 	"github.com/poolwright/poolwright/provision"
 )
 
-// Verdict is the report in one harmless line of plain text: what the change is
-// and, with a forecast, what it does to nodes, pods and money. It names at most
-// one thing of a repository, a pool, shortened.
+// Verdict is the report in one harmless line of plain text: what is wrong with the
+// change and what it is and, with a forecast, what it does to nodes, pods and money;
+// then quotas, and of a proposal how much had drifted before. It names at most one
+// thing of a repository, a pool, shortened, and the rules that hold the change.
 func (r Report) Verdict() string {
-	f := r.forecast()
-	if f == nil {
-		return r.headline()
+	if r = r.shown(); r.told() {
+		return r.verdict(plainVoice())
 	}
-	return r.verdict(f, plainVoice())
+	return r.headline()
 }
 
-func (r Report) verdict(f *provision.Forecast, v voice) string {
-	parts := r.extent()
-	fate := judge(f)
-	parts = append(parts, fate.nodes(f, v)...)
-	if n := podsIn(f.Fit.Unscheduled); n > 0 {
-		parts = append(parts, conjugated(n, "pod", "fit")+" no node")
+// told reports whether there is more to say in a line than how much changes.
+func (r Report) told() bool { return r.Forecast != nil || r.proposal() }
+
+func (r Report) verdict(v voice) string {
+	f := r.Forecast
+	parts := r.extent(v)
+	switch {
+	case r.idle():
+	case f == nil:
+		parts = append(parts, "nodes and money not told")
+	default:
+		fate := judge(f)
+		parts = append(parts, fate.nodes(f, v)...)
+		if n := podsIn(f.Fit.Unscheduled); n > 0 {
+			parts = append(parts, conjugated(n, "pod", "fit")+" no node")
+		}
+		parts = append(parts, money(f.Cost, v)...)
 	}
-	parts = append(parts, money(f.Cost, v)...)
-	if n := len(f.Unknown); n > 0 {
-		parts = append(parts, count(n, "thing")+" cannot be told")
+	if q := r.quota(); q != "" && !r.idle() {
+		parts = append(parts, "quota "+q)
+	}
+	if f != nil && len(f.Unknown) > 0 && !r.idle() {
+		parts = append(parts, count(len(f.Unknown), "thing")+" cannot be told")
+	}
+	if n := r.driftedBefore(); n > 0 {
+		parts = append(parts, fmt.Sprintf("%d drifted before", n))
 	}
 	return strings.Join(parts, " · ")
 }
 
+// quota is what a guard says of quotas, or else the sightings.
+func (r Report) quota() string {
+	for _, g := range r.Guards {
+		switch {
+		case g.Rule == "quota" && g.Result == "ok":
+			return quotaOK
+		case g.Rule == "quota":
+			return quotaShort
+		}
+	}
+	switch r.Quota {
+	case quotaOK, quotaShort, quotaShortBefore:
+		return r.Quota
+	}
+	return ""
+}
+
+// sign stands for the verdict, see [Report.Markdown].
+func (r Report) sign() string {
+	f := r.Forecast
+	if f == nil {
+		f = &provision.Forecast{}
+	}
+	dying := slices.ContainsFunc(f.Removed, func(x provision.Removal) bool { return len(x.Nodes) > 0 })
+	stop := len(r.Problems)+len(r.Holds)+len(f.Fit.Unscheduled)+judge(f).count() > 0 || f.Rollout.Never || dying ||
+		r.quota() == quotaShort || len(r.guardsThatHold(plainVoice())) > 0
+	look := r.Summary.Delete+r.Summary.Warnings+len(r.Unknown)+len(f.Replaced)+len(f.Removed)+len(f.Unknown) > 0 ||
+		slices.ContainsFunc(r.Guards, func(g Guard) bool { return g.Result != "ok" })
+	switch {
+	case r.idle():
+		return "✅"
+	case stop:
+		return "⛔"
+	case look:
+		return "⚠️"
+	}
+	return "✅"
+}
+
 // extent is how much the plan changes, and what keeps it from being all.
-func (r Report) extent() []string {
+func (r Report) extent(v voice) []string {
 	objects, inAWS := 0, 0
 	for _, c := range r.Changes {
 		switch {
@@ -49,6 +103,9 @@ func (r Report) extent() []string {
 	var out []string
 	if r.Summary.Problems > 0 {
 		out = append(out, count(r.Summary.Problems, "problem"))
+	}
+	if rules := r.guardsThatHold(v); len(rules) > 0 {
+		out = append(out, "held by "+enough(rules))
 	}
 	if objects > 0 {
 		out = append(out, count(objects, "object"))
@@ -66,166 +123,6 @@ func (r Report) extent() []string {
 		out = append(out, fmt.Sprintf("%d not compared", r.Summary.Unknown))
 	}
 	return out
-}
-
-// fate sorts the nodes that are to be replaced and never are.
-type fate struct {
-	// blocked are those that something on them keeps.
-	blocked []provision.Node
-	// closed and full count the others of a pool whose budgets never allow one,
-	// and of a pool that has no room for a replacement.
-	closed, full map[string]int
-	// pods counts those on the nodes that are replaced.
-	pods int
-	// unexplained is true when the forecast knows of such nodes and says not which.
-	unexplained bool
-}
-
-func judge(f *provision.Forecast) fate {
-	out := fate{closed: map[string]int{}, full: map[string]int{}}
-	pools := map[string]provision.Pace{}
-	for _, p := range f.Pools {
-		pools[p.Name] = p.Pace
-	}
-	waiting := 0
-	for _, n := range f.Replaced {
-		pace := pools[n.Pool]
-		switch {
-		case keptForGood(n):
-			out.blocked = append(out.blocked, n)
-		case pace.Full != "":
-			out.full[n.Pool]++
-		case shut(pace):
-			out.closed[n.Pool]++
-		default:
-			out.pods += len(n.Pods)
-			if len(n.Blockers) > 0 {
-				waiting++
-			}
-		}
-	}
-	out.unexplained = f.Rollout.Never && out.count()+waiting == 0
-	return out
-}
-
-// keptForGood reports whether somebody must act before the node is replaced. Other
-// than [provision.Node.Blocked] it passes over a node that is starting: it becomes
-// ready, or Karpenter removes it.
-func keptForGood(n provision.Node) bool {
-	for _, b := range n.Blockers {
-		if b.ForcedAfterSeconds == 0 && b.Kind != "starting" {
-			return true
-		}
-	}
-	return false
-}
-
-// shut reports whether the pool's budget is one of no nodes that never opens.
-// That none is allowed now may also mean that as many are on their way.
-func shut(p provision.Pace) bool {
-	number, _, _ := strings.Cut(p.Limited, " ")
-	n, err := strconv.Atoi(strings.TrimSuffix(number, "%"))
-	return p.AtOnce == 0 && p.Waits.IsZero() && err == nil && n == 0
-}
-
-func (x fate) count() int { return len(x.blocked) + total(x.closed) + total(x.full) }
-
-func total(counts map[string]int) int {
-	n := 0
-	for _, c := range counts {
-		n += c
-	}
-	return n
-}
-
-// nodes says what becomes of the nodes there are.
-func (x fate) nodes(f *provision.Forecast, v voice) []string {
-	var out []string
-	pools, dying := 0, 0
-	for _, r := range f.Removed {
-		if len(r.Nodes) > 0 {
-			pools, dying = pools+1, dying+len(r.Nodes)
-		}
-	}
-	switch {
-	case pools == 1:
-		out = append(out, fmt.Sprintf("%s with pool %s", conjugated(dying, "node", "die"), v.short(onlyRemoved(f))))
-	case pools > 1:
-		out = append(out, fmt.Sprintf("%s with %s", conjugated(dying, "node", "die"), count(pools, "pool")))
-	}
-	all, stuck := len(f.Replaced), x.count()
-	switch {
-	case all == 0 && dying > 0:
-	case all == 0 && len(f.Unknown) > 0:
-		out = append(out, "no node is known to be replaced")
-	case all == 0:
-		out = append(out, "no node is replaced")
-	case stuck > 0:
-		out = append(out, fmt.Sprintf("%d of %s replaced%s", all-stuck, count(all, "node"), within(f.Rollout)), "never: "+x.why())
-	default:
-		out = append(out, count(all, "node")+" replaced"+within(f.Rollout))
-	}
-	if x.unexplained {
-		out = append(out, "never: some of them")
-	}
-	return out
-}
-
-func onlyRemoved(f *provision.Forecast) string {
-	for _, r := range f.Removed {
-		if len(r.Nodes) > 0 {
-			return r.Pool
-		}
-	}
-	return ""
-}
-
-// why counts the nodes that stay by what keeps them.
-func (x fate) why() string {
-	var out []string
-	for _, c := range []struct {
-		n    int
-		what string
-	}{{len(x.blocked), "blocked"}, {total(x.closed), "held by a budget"}, {total(x.full), "without room"}} {
-		if c.n == x.count() {
-			return count(c.n, "node") + " " + c.what
-		}
-		if c.n > 0 {
-			out = append(out, fmt.Sprintf("%d %s", c.n, c.what))
-		}
-	}
-	return count(x.count(), "node") + " (" + strings.Join(out, ", ") + ")"
-}
-
-// within is the range of time that the replacing takes.
-func within(r provision.Rollout) string {
-	if r.MaxMinutes == 0 {
-		return ""
-	}
-	return " in " + span(r.MinMinutes, r.MaxMinutes)
-}
-
-// span writes a range of minutes in the unit that suits its end, rounded so that
-// it grows wider, never narrower.
-func span(least, most int) string {
-	unit, name := 1, "min"
-	switch {
-	case most > 3*24*60:
-		unit, name = 24*60, "days"
-	case most > 180:
-		unit, name = 60, "h"
-	}
-	tenths := func(minutes int, round func(float64) float64) string {
-		if unit == 1 {
-			return strconv.Itoa(minutes)
-		}
-		return strconv.FormatFloat(round(float64(minutes)*10/float64(unit))/10, 'f', -1, 64)
-	}
-	from, to := tenths(least, math.Floor), tenths(most, math.Ceil)
-	if from == to {
-		return to + " " + name
-	}
-	return from + "–" + to + " " + name
 }
 
 // podsIn counts pods with those of their shape.

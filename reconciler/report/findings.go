@@ -1,0 +1,175 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+)
+
+// alarms are what a reader must know before all else: what is wrong, what is held and
+// what will go wrong.
+func (r Report) alarms(v voice) []part {
+	problems := part{title: fmt.Sprintf("Problems (%d)", len(r.Problems)), how: "-"}
+	for _, p := range r.Problems {
+		problems.lines = append(problems.lines, v.placed(place(p.File, p.Line), p.Message))
+	}
+	guards := part{title: "Guards", how: "-"}
+	for _, g := range r.Guards {
+		if g.Result == "held" || g.Result == "warning" {
+			guards.lines = append(guards.lines, v.guard(g))
+		}
+	}
+	held := part{title: fmt.Sprintf("Held (%d)", r.Summary.Held), how: "~", lines: r.holdLines(v)}
+	warnings, _ := r.noteParts(v)
+	late := part{title: fmt.Sprintf("Not ready (%d)", len(r.NotReady)), how: "bold"}
+	for _, n := range r.NotReady {
+		late.lines = append(late.lines, v.placed(visible(n.Object.String()), n.Reason))
+	}
+	return []part{problems, guards, held, warnings, late}
+}
+
+// guard is what one rule says.
+func (v voice) guard(g Guard) string {
+	verb := " warns: "
+	if g.Result == "held" {
+		verb = " holds it: "
+	}
+	return v.name(g.Rule) + verb + v.name(g.Text)
+}
+
+// placed is a text after the thing or place of which it is true.
+func (v voice) placed(at, text string) string {
+	if at == "" {
+		return v.name(text)
+	}
+	return v.name(at) + ": " + v.name(text)
+}
+
+// noteParts are the notes that warn, and the others.
+func (r Report) noteParts(v voice) (warnings, notes part) {
+	of := func(list []Note) []string {
+		var out []string
+		for _, n := range list {
+			out = append(out, v.placed(named(n.Object, n.File, n.Line), n.Text))
+		}
+		return out
+	}
+	warned := min(r.Summary.Warnings, len(r.Notes))
+	warnings = part{title: fmt.Sprintf("Warnings (%d)", warned), how: "~", lines: of(r.Notes[:warned])}
+	notes = part{title: fmt.Sprintf("Notes (%d)", len(r.Notes)-warned), how: "bold", lines: of(r.Notes[warned:])}
+	return warnings, notes
+}
+
+// holdLines say each reason with the things that it holds and what lets them go on.
+func (r Report) holdLines(v voice) []string {
+	var out []string
+	for _, h := range r.Holds {
+		names := make([]string, 0, len(h.Objects))
+		for _, obj := range h.Objects {
+			names = append(names, v.name(obj.String()))
+		}
+		if v.stacks {
+			out = append(out, v.name(h.Reason))
+			for _, n := range names {
+				out = append(out, "  "+n)
+			}
+			if h.Confirm != "" {
+				out = append(out, "  to confirm: "+h.command())
+			}
+			continue
+		}
+		l := v.name(h.Reason) + ": " + enough(names)
+		if h.Confirm != "" {
+			l += "<br>to confirm: " + v.name(h.command())
+		}
+		out = append(out, l)
+	}
+	return out
+}
+
+// command is what a person types to let the held deletions go on.
+func (h Hold) command() string {
+	return "kubectl -n poolwright-system annotate sync NAME --overwrite poolwright.dev/confirm=" + h.Confirm
+}
+
+// remarks are what else there is to know.
+func (r Report) remarks(v voice) []part {
+	_, notes := r.noteParts(v)
+	if !v.stacks && len(notes.lines) > 0 {
+		_, plain := r.noteParts(plainVoice())
+		notes.lines, notes.folded = nil, plain.lines
+	}
+	return []part{notes}
+}
+
+// doubts are what could not be compared, and what cannot be told of the rest.
+func (r Report) doubts(o Options, v voice) []part {
+	lost := part{title: fmt.Sprintf("Unknown, not compared (%d)", len(r.Unknown)), how: "?", lines: unknownLines(r.Unknown, v)}
+	untold := part{how: "?"}
+	if f := r.Forecast; f != nil && !r.idle() {
+		untold.title = fmt.Sprintf("Cannot be told (%d)", len(f.Unknown))
+		untold.lines = first(each(f.Unknown, v.name), o.few())
+	}
+	return []part{lost, untold}
+}
+
+// unknownLines say each reason once, with the things that it concerns.
+func unknownLines(list []Unknown, v voice) []string {
+	concerned := map[string][]Unknown{}
+	for _, u := range list {
+		concerned[u.Reason] = append(concerned[u.Reason], u)
+	}
+	mark := ""
+	if v.stacks {
+		mark = "? "
+	}
+	var out []string
+	for _, u := range list {
+		all := concerned[u.Reason]
+		delete(concerned, u.Reason)
+		switch {
+		case len(all) == 0: // Said before.
+		case len(all) == 1:
+			out = append(out, mark+v.placed(named(u.Object, u.File, u.Line), u.Reason))
+		case v.stacks:
+			out = append(out, fmt.Sprintf("%s%d things: %s", mark, len(all), v.name(u.Reason)))
+			for _, one := range all {
+				out = append(out, "    "+named(one.Object, one.File, one.Line))
+			}
+		default:
+			names := make([]string, 0, len(all))
+			for _, one := range all {
+				names = append(names, v.name(named(one.Object, one.File, one.Line)))
+			}
+			out = append(out, fmt.Sprintf("%d things: %s: %s", len(all), v.name(u.Reason), enough(names)))
+		}
+	}
+	return out
+}
+
+// named names a thing and its place.
+func named(object Object, file string, line int) string {
+	out := visible(object.String())
+	if at := place(file, line); at != "" {
+		out += " (" + at + ")"
+	}
+	return out
+}
+
+func place(file string, line int) string {
+	if line > 0 {
+		return fmt.Sprintf("%s:%d", visible(file), line)
+	}
+	return visible(file)
+}
+
+// guardsThatHold are the rules that hold the step, each once.
+func (r Report) guardsThatHold(v voice) []string {
+	var out []string
+	for _, g := range r.Guards {
+		name := v.short(g.Rule)
+		if g.Result == "held" && !slices.Contains(out, name) {
+			out = append(out, name)
+		}
+	}
+	return out
+}
