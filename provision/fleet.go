@@ -6,7 +6,9 @@ import (
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	nodev1 "k8s.io/api/node/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 	karpv1alpha1 "sigs.k8s.io/karpenter/pkg/apis/v1alpha1"
 )
@@ -26,6 +28,11 @@ type Fleet struct {
 	NodePools   []*karpv1.NodePool
 	NodeClasses []*awsv1.EC2NodeClass
 	Overlays    []*karpv1alpha1.NodeOverlay
+	// Workloads are what the revision declares to have pods.
+	Workloads []Workload
+	// RuntimeClasses are those that are declared or there: what they add to pods
+	// counts. Of two objects of one name the last counts, as of DaemonSets.
+	RuntimeClasses []*nodev1.RuntimeClass
 
 	// What was observed; all empty when nothing but Git is known.
 	NodeClaims []*karpv1.NodeClaim
@@ -48,4 +55,20 @@ type Cluster struct {
 	// IgnorePreferences and RelaxMinValues are the engine's settings of these names,
 	// see engine.Scheduling.
 	IgnorePreferences, RelaxMinValues bool
+}
+
+// Workload is a declared object that pods are made for: a Deployment, ReplicaSet,
+// StatefulSet, Job, CronJob or Pod.
+type Workload struct {
+	// Kind is the object's.
+	Kind string
+	// Replicas is how many pods it asks for at a time. Nil means that it does not
+	// say: one, or as many as something else has set. 0 means none now: an
+	// autoscaler starts it from zero, it is suspended, or a schedule starts it.
+	Replicas *int32
+	// Selector chooses the pods that it takes over from nobody; nil for none.
+	Selector *metav1.LabelSelector
+	// Pod is one of its pods as the API server would keep it, under the object's own
+	// namespace and name.
+	Pod *corev1.Pod
 }

@@ -167,18 +167,30 @@ type Rollout struct {
 // Fit is which pods find a node, told by Karpenter's scheduler over the catalog's
 // instance types. Lists are by namespace and name.
 type Fit struct {
-	// Scheduled are pods that wait in vain before the step and are scheduled after.
+	// Scheduled are pods that wait in vain before the step, or are not asked for,
+	// and are scheduled after.
 	Scheduled []Placement `json:"scheduled"`
 	// Unscheduled are pods that find a node before the step and none after it, be
-	// it that they wait or that they run on a node that goes.
+	// it that they wait, that they run on a node that goes, or that their workload
+	// changes what it asks of nodes.
 	Unscheduled []Placement `json:"unscheduled"`
-	// Waiting are pods that find none either way.
+	// Waiting are pods that find none either way: after the step, and before it too
+	// unless they are new.
 	Waiting []Placement `json:"waiting"`
 }
 
 // Placement is a pod with what becomes of it.
 type Placement struct {
 	Pod
+	// Workload is the kind of the declared object whose pod this is to be, and Name
+	// then is that object's; empty for a pod that there is.
+	Workload string `json:"workload,omitempty"`
+	// New is true for a pod that only the step asks for.
+	New bool `json:"new,omitempty"`
+	// Later is true for a pod that nobody asks for now, since its workload is
+	// declared with no replicas, is suspended or waits for its schedule: this is what
+	// would become of one such pod, with nothing else waiting.
+	Later bool `json:"later,omitempty"`
 	// Like counts further pods of the same shape of which the same is true.
 	Like int `json:"like,omitempty"`
 	// Pool is the pool of the node that it gets; empty when it gets none or one of

@@ -8,7 +8,7 @@ import (
 	awsapis "github.com/aws/karpenter-provider-aws/pkg/apis"
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
+	nodev1 "k8s.io/api/node/v1"
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	structural "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
@@ -54,8 +54,9 @@ func NewReader() (*Reader, error) {
 }
 
 // Add adds a declared object to the fleet: a NodePool, EC2NodeClass, NodeOverlay,
-// DaemonSet or Pod. Every other kind is passed over. The object is not changed. An
-// error names what cannot be read; the fleet is then as it was.
+// DaemonSet or RuntimeClass, and as its Workloads each Deployment, ReplicaSet,
+// StatefulSet, Job, CronJob and Pod. Every other kind is passed over. The object is
+// not changed. An error names what cannot be read; the fleet is then as it was.
 func (r *Reader) Add(fleet *provision.Fleet, object map[string]any) error {
 	u := unstructured.Unstructured{Object: object}
 	kind := u.GetAPIVersion() + "/" + u.GetKind()
@@ -69,8 +70,10 @@ func (r *Reader) Add(fleet *provision.Fleet, object map[string]any) error {
 		err = add(&fleet.Overlays, r.complete(kind, object), new(karpv1alpha1.NodeOverlay))
 	case "apps/v1/DaemonSet":
 		err = add(&fleet.DaemonSets, object, new(appsv1.DaemonSet))
-	case "v1/Pod":
-		err = add(&fleet.Pods, object, new(corev1.Pod))
+	case "node.k8s.io/v1/RuntimeClass":
+		err = add(&fleet.RuntimeClasses, object, new(nodev1.RuntimeClass))
+	default:
+		err = addWorkload(fleet, kind, object)
 	}
 	if err != nil {
 		return fmt.Errorf("reading %s %q: %w", u.GetKind(), u.GetName(), err)
@@ -86,8 +89,16 @@ func (r *Reader) complete(kind string, object map[string]any) map[string]any {
 	return object
 }
 
-// add converts through JSON, since some of Karpenter's types read only that.
 func add[T any](list *[]*T, object map[string]any, into *T) error {
+	if err := decode(object, into); err != nil {
+		return err
+	}
+	*list = append(*list, into)
+	return nil
+}
+
+// decode converts through JSON, since some of Karpenter's types read only that.
+func decode(object map[string]any, into any) error {
 	raw, err := json.Marshal(object)
 	if err != nil {
 		return err
@@ -98,6 +109,5 @@ func add[T any](list *[]*T, object map[string]any, into *T) error {
 	if name, ok := object["metadata"].(map[string]any); !ok || name["name"] == nil {
 		return errors.New("it has no metadata.name")
 	}
-	*list = append(*list, into)
 	return nil
 }

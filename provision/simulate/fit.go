@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"slices"
@@ -20,48 +21,81 @@ const mostPods = 200
 // fit tells which pods find a node, before and after.
 func (c *comparison) fit(ctx context.Context) error {
 	c.found = provision.Fit{Scheduled: []provision.Placement{}, Unscheduled: []provision.Placement{}, Waiting: []provision.Placement{}}
-	gone, movers := c.leaving()
-	before, after := c.groups(c.before.waiting()), c.groups(c.after.waiting())
-	moving := c.groups(movers)
-	if len(after)+len(moving) == 0 {
+	was, is := c.before.crews(c.before.Pods, c.unknown), c.after.crews(c.before.Pods, c.unknown)
+	ending := ending(was, is)
+	c.after.lose(ending)
+	gone, movers := c.leaving(ending)
+	before, after := c.queues(was, is)
+	moving := c.alike(movers)
+	if len(after.now)+len(after.later)+len(moving) == 0 {
 		return nil
 	}
-	c.doubtPods(append(slices.Clone(c.after.waiting()), movers...))
-	was, err := c.place(ctx, c.before, before, nil)
+	c.doubtPods(append(slices.Clone(after.now), moving...))
+	then, err := c.placeAll(ctx, c.before, before, nil)
 	if err != nil {
 		return err
 	}
-	is, err := c.place(ctx, c.after, append(slices.Clone(after), moving...), gone)
+	after.now, moving = slices.Clip(after.now), slices.Clip(moving)
+	now, err := c.placeAll(ctx, c.after, queue{now: append(after.now, moving...), later: after.later}, gone)
 	if err != nil {
 		return err
 	}
-	for _, g := range after {
-		now, then := was[g.pod.UID], is[g.pod.UID]
-		then.Pod, then.Like = nameOf(g.pod), len(g.like)
+	c.tell(slices.Concat(after.now, after.later), then, now)
+	c.tellStuck(moving, now)
+	c.doubtNodes()
+	for _, list := range [][]provision.Placement{c.found.Scheduled, c.found.Unscheduled, c.found.Waiting} {
+		slices.SortStableFunc(list, func(a, b provision.Placement) int {
+			return cmp.Or(comparePods(a.Pod, b.Pod), strings.Compare(a.Workload, b.Workload), strings.Compare(a.Pool, b.Pool))
+		})
+	}
+	return nil
+}
+
+// tell sorts those that look for a node by what is news of them.
+func (c *comparison) tell(seekers []seeker, then, now map[types.UID]outcome) {
+	type news struct {
+		list *[]provision.Placement
+		provision.Placement
+	}
+	told := map[news]int{}
+	for _, s := range seekers {
+		had, there := then[s.prior]
+		found, gets := s.runs || there && had.why == "", now[s.pod.UID]
+		list := &c.found.Waiting
 		switch {
-		case then.Why != "" && now != nil && now.Why == "":
-			c.found.Unscheduled = append(c.found.Unscheduled, *then)
-		case then.Why != "":
-			c.found.Waiting = append(c.found.Waiting, *then)
-		case now == nil || now.Why != "":
-			c.found.Scheduled = append(c.found.Scheduled, *then)
+		case gets.why == "" && found:
+			continue
+		case gets.why == "":
+			list = &c.found.Scheduled
+		case found:
+			list = &c.found.Unscheduled
 		}
+		p := provision.Placement{Pod: nameOf(s.pod), Workload: s.kind, New: !s.runs && !there, Later: s.later, Pool: gets.pool}
+		same := news{list, p}
+		if i, ok := told[same]; ok && s.kind != "" {
+			(*list)[i].Like += 1 + s.more
+			continue
+		}
+		told[same] = len(*list)
+		p.Like, p.Why = s.more, gets.why
+		*list = append(*list, p)
 	}
+}
+
+// tellStuck tells of pods that lose their node and find no other.
+func (c *comparison) tellStuck(moving []seeker, now map[types.UID]outcome) {
 	stuck := map[provision.Pod]bool{}
-	for _, g := range moving {
-		if then := is[g.pod.UID]; then.Why != "" {
-			then.Pod, then.Like = nameOf(g.pod), len(g.like)
-			c.found.Unscheduled = append(c.found.Unscheduled, *then)
-			for _, pod := range append([]*corev1.Pod{g.pod}, g.like...) {
-				stuck[nameOf(pod)] = true
-			}
+	for _, s := range moving {
+		gets := now[s.pod.UID]
+		if gets.why == "" {
+			continue
+		}
+		c.found.Unscheduled = append(c.found.Unscheduled, provision.Placement{Pod: nameOf(s.pod), Like: s.more, Why: gets.why})
+		for _, pod := range append([]*corev1.Pod{s.pod}, s.like...) {
+			stuck[nameOf(pod)] = true
 		}
 	}
 	c.hold(stuck)
-	for _, list := range [][]provision.Placement{c.found.Scheduled, c.found.Unscheduled, c.found.Waiting} {
-		slices.SortFunc(list, func(a, b provision.Placement) int { return comparePods(a.Pod, b.Pod) })
-	}
-	return nil
 }
 
 // hold adds what keeps a node whose pods would find no other: Karpenter takes none
@@ -76,8 +110,9 @@ func (c *comparison) hold(stuck map[provision.Pod]bool) {
 	}
 }
 
-// leaving are the nodes that go, and their pods that must find another.
-func (c *comparison) leaving() (map[string]bool, []*corev1.Pod) {
+// leaving are the nodes that go, and their pods that must find another. Those that
+// end need none.
+func (c *comparison) leaving(ending map[provision.Pod]bool) (map[string]bool, []*corev1.Pod) {
 	gone := map[string]bool{}
 	nodes := slices.Clone(c.replaced)
 	for _, removal := range c.removed {
@@ -90,7 +125,7 @@ func (c *comparison) leaving() (map[string]bool, []*corev1.Pod) {
 		}
 		gone[node.Name] = true
 		for _, pod := range c.before.bound[node.Name] {
-			if podutil.IsReschedulable(pod) {
+			if podutil.IsReschedulable(pod) && !ending[nameOf(pod)] {
 				pods = append(pods, loose(pod))
 			}
 		}
@@ -114,7 +149,7 @@ func (f *fleet) waiting() []*corev1.Pod {
 // found again on the other side.
 func loose(pod *corev1.Pod) *corev1.Pod {
 	out := bare(pod)
-	out.UID = types.UID(pod.Namespace + "/" + pod.Name)
+	out.UID = idOf(pod)
 	out.Spec.NodeName = ""
 	out.Status = corev1.PodStatus{Phase: corev1.PodPending}
 	return out
@@ -125,41 +160,15 @@ func bare(pod *corev1.Pod) *corev1.Pod {
 	out := *pod
 	out.Spec.Volumes = nil
 	if out.UID == "" || out.Spec.NodeName != "" {
-		out.UID = types.UID(pod.Namespace + "/" + pod.Name)
+		out.UID = idOf(pod)
 	}
 	return &out
 }
 
+// idOf is the id of a pod that there is.
+func idOf(pod *corev1.Pod) types.UID { return types.UID(pod.Namespace + "/" + pod.Name) }
+
 func labelsOf(pod *corev1.Pod) labels.Set { return pod.Labels }
-
-// group stands for a pod and others of its shape.
-type group struct {
-	pod  *corev1.Pod
-	like []*corev1.Pod
-}
-
-// groups takes few pods one by one and of many one of each shape.
-func (c *comparison) groups(pods []*corev1.Pod) []group {
-	out := make([]group, 0, min(len(pods), mostPods))
-	if len(pods) <= mostPods {
-		for _, pod := range pods {
-			out = append(out, group{pod: pod})
-		}
-		return out
-	}
-	c.unknown.say("More than %d pods look for a node: one of each shape was tried, so that whether there is room for all of them cannot be told.", mostPods)
-	at := map[string]int{}
-	for _, pod := range pods {
-		key := shape(pod)
-		if i, ok := at[key]; ok {
-			out[i].like = append(out[i].like, pod)
-			continue
-		}
-		at[key] = len(out)
-		out = append(out, group{pod: pod})
-	}
-	return out
-}
 
 // shape is what of a pod the scheduler looks at.
 func shape(pod *corev1.Pod) string {
@@ -184,11 +193,18 @@ func shape(pod *corev1.Pod) string {
 }
 
 // doubtPods says what of the pods is not considered.
-func (c *comparison) doubtPods(pods []*corev1.Pod) {
-	for _, pod := range pods {
-		if slices.ContainsFunc(podTerms(pod), func(t corev1.PodAffinityTerm) bool { return t.NamespaceSelector != nil }) {
+func (c *comparison) doubtPods(seekers []seeker) {
+	for _, s := range seekers {
+		if slices.ContainsFunc(podTerms(s.pod), func(t corev1.PodAffinityTerm) bool { return t.NamespaceSelector != nil }) {
 			c.unknown.say("Some pods choose others by the labels of namespaces, which are not known here: they may fit otherwise than told.")
 		}
+	}
+}
+
+// doubtNodes says when nothing but pools was asked for a place.
+func (c *comparison) doubtNodes() {
+	if len(c.before.Nodes) == 0 && len(c.found.Waiting)+len(c.found.Unscheduled) > 0 {
+		c.unknown.say("No node is known here: pods for which no pool has a node may have one that Karpenter did not make.")
 	}
 }
 

@@ -1,12 +1,17 @@
 package simulate
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
 
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	nodev1 "k8s.io/api/node/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 	"sigs.k8s.io/karpenter/pkg/controllers/state"
@@ -28,8 +33,9 @@ type fleet struct {
 	bound  map[string][]*corev1.Pod
 	// stock is what each pool can buy, overlays applied; see market.
 	stock map[string]stock
-	// whole is Karpenter's view of all nodes, made when first needed.
-	whole *state.Cluster
+	// whole is Karpenter's view of all nodes, rest that without those that the step
+	// takes, each made when first needed.
+	whole, rest *state.Cluster
 }
 
 // moment is a clock that stands still.
@@ -62,8 +68,24 @@ func newFleet(from provision.Fleet, unknown unknowns) *fleet {
 			f.pools[pool.Name] = pool
 		}
 	}
+	f.DaemonSets = newest(from.DaemonSets)
 	f.index()
 	return f
+}
+
+// newest drops those of which another of the same name follows.
+func newest(sets []*appsv1.DaemonSet) []*appsv1.DaemonSet {
+	at := map[types.NamespacedName]int{}
+	for i, set := range sets {
+		at[types.NamespacedName{Namespace: cmp.Or(set.Namespace, metav1.NamespaceDefault), Name: set.Name}] = i
+	}
+	out := slices.Clone(sets[:0])
+	for i, set := range sets {
+		if at[types.NamespacedName{Namespace: cmp.Or(set.Namespace, metav1.NamespaceDefault), Name: set.Name}] == i {
+			out = append(out, set)
+		}
+	}
+	return out
 }
 
 // index sorts what was observed.
@@ -105,6 +127,9 @@ func (f *fleet) observe(from *fleet) {
 	if f.DaemonSets == nil {
 		f.DaemonSets = from.DaemonSets
 	}
+	if f.RuntimeClasses == nil {
+		f.RuntimeClasses = from.RuntimeClasses
+	}
 	// What AWS answered is in a class's status, which no declaration has: it holds
 	// while the question is the same.
 	for name, class := range f.classes {
@@ -114,6 +139,26 @@ func (f *fleet) observe(from *fleet) {
 			f.classes[name] = class
 		}
 	}
+}
+
+// crews are the fleet's workloads with those of the pods that are theirs.
+func (f *fleet) crews(pods []*corev1.Pod, unknown unknowns) map[maker]crew {
+	runtimes := map[string]*nodev1.RuntimeClass{}
+	for _, class := range f.RuntimeClasses {
+		runtimes[class.Name] = class
+	}
+	out := crews(f.Workloads, pods)
+	for of, c := range out {
+		if name := c.Pod.Spec.RuntimeClassName; name == nil {
+			continue
+		} else if class, ok := runtimes[*name]; ok {
+			c.Pod = dressed(c.Pod, class)
+		} else {
+			unknown.say("RuntimeClass %s is not known here: what it asks of the nodes of its pods is left out.", *name)
+		}
+		out[of] = c
+	}
+	return out
 }
 
 // node is the NodeClaim's Node, nil while there is none.

@@ -16,7 +16,6 @@ import (
 	"sigs.k8s.io/karpenter/pkg/utils/daemonset"
 	nodepools "sigs.k8s.io/karpenter/pkg/utils/nodepool"
 
-	"github.com/poolwright/poolwright/provision"
 	"github.com/poolwright/poolwright/provision/gpu/hold"
 )
 
@@ -25,15 +24,14 @@ const workers = 2
 
 // place lets Karpenter's scheduler find nodes for the pods, with the nodes that
 // are gone left out.
-func (c *comparison) place(ctx context.Context, f *fleet, groups []group, gone map[string]bool) (map[types.UID]*provision.Placement, error) {
-	out := map[types.UID]*provision.Placement{}
-	if len(groups) == 0 {
+func (c *comparison) place(ctx context.Context, f *fleet, seekers []seeker, gone map[string]bool) (map[types.UID]outcome, error) {
+	out := map[types.UID]outcome{}
+	if len(seekers) == 0 {
 		return out, nil
 	}
-	pods := make([]*corev1.Pod, 0, len(groups))
-	for _, g := range groups {
-		pods = append(pods, g.pod)
-		out[g.pod.UID] = &provision.Placement{Pod: nameOf(g.pod)}
+	pods := make([]*corev1.Pod, 0, len(seekers))
+	for _, s := range seekers {
+		pods = append(pods, s.pod)
 	}
 	reader := &memory{fleet: f, gone: gone}
 	pools, stocks := f.buyers()
@@ -55,16 +53,21 @@ func (c *comparison) place(ctx context.Context, f *fleet, groups []group, gone m
 	results = results.TruncateInstanceTypes(ctx, scheduling.MaxInstanceTypes)
 	for _, node := range results.NewNodeClaims {
 		for _, pod := range node.Pods {
-			out[pod.UID].Pool = node.NodePoolName
+			out[pod.UID] = outcome{pool: node.NodePoolName}
 		}
 	}
 	for _, node := range results.ExistingNodes {
 		for _, pod := range node.Pods {
-			out[pod.UID].Pool = node.Labels()[karpv1.NodePoolLabelKey]
+			out[pod.UID] = outcome{pool: node.Labels()[karpv1.NodePoolLabelKey]}
 		}
 	}
 	for pod, err := range results.PodErrors {
-		out[pod.UID].Why = why(err)
+		out[pod.UID] = outcome{why: why(err)}
+	}
+	for _, s := range seekers {
+		for _, pod := range s.like {
+			out[pod.UID] = out[s.pod.UID]
+		}
 	}
 	return out, nil
 }
@@ -155,17 +158,20 @@ func podTerms(pod *corev1.Pod) []corev1.PodAffinityTerm {
 // view is the cluster that a simulation starts from. One node more or less, as when
 // Karpenter looks at a single one, is no reason to read everything again.
 func (f *fleet) view(ctx context.Context, reader *memory, cloud cloudprovider.CloudProvider) (*state.Cluster, error) {
+	made := &f.whole
 	if len(reader.gone) > 1 {
-		return f.cluster(ctx, reader, cloud)
+		made = &f.rest // There is but one set of nodes that go.
+	} else {
+		reader = &memory{fleet: f}
 	}
-	if f.whole == nil {
-		whole, err := f.cluster(ctx, &memory{fleet: f}, cloud)
+	if *made == nil {
+		cluster, err := f.cluster(ctx, reader, cloud)
 		if err != nil {
 			return nil, err
 		}
-		f.whole = whole
+		*made = cluster
 	}
-	return f.whole, nil
+	return *made, nil
 }
 
 // cluster is Karpenter's own view of the nodes.

@@ -49,18 +49,18 @@ func (c *comparison) room(ctx context.Context) error {
 // elsewhere reports whether all pods of the node find another, with everything
 // else as it is.
 func (c *comparison) elsewhere(ctx context.Context, node provision.Node) (bool, error) {
-	var groups []group
+	var seekers []seeker
 	for _, pod := range c.before.bound[node.Name] {
 		if slices.Contains(node.Pods, nameOf(pod)) {
-			groups = append(groups, group{pod: loose(pod)})
+			seekers = append(seekers, seeker{pod: loose(pod)})
 		}
 	}
-	placed, err := c.place(ctx, c.after, groups, map[string]bool{node.Name: true})
+	placed, err := c.place(ctx, c.after, seekers, map[string]bool{node.Name: true})
 	if err != nil {
 		return false, err
 	}
 	for _, p := range placed {
-		if p.Why != "" {
+		if p.why != "" {
 			return false, nil
 		}
 	}

@@ -1,0 +1,236 @@
+package simulate
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/poolwright/poolwright/provision"
+)
+
+// seeker is a pod that looks for a node, alone or for others of its shape.
+type seeker struct {
+	// pod has an id by which it is found again.
+	pod *corev1.Pod
+	// more counts the others, like are those of them that there are.
+	more int
+	like []*corev1.Pod
+	// kind is that of the workload for a pod that is only declared.
+	kind string
+	// later is a pod that nobody asks for now.
+	later bool
+	// prior is its id before the step, none for a pod that is new; runs says that it
+	// had a node then.
+	prior types.UID
+	runs  bool
+}
+
+// queue is who looks for a node at one moment. Those for later are asked what would
+// become of each without the others.
+type queue struct {
+	now, later []seeker
+}
+
+// mostAlone is how many shapes of pods for later are tried alone.
+const mostAlone = 10
+
+// queues are those of before and after: pods that wait, and pods that are declared
+// and not there yet. Few are listed one by one, of many one of each shape, on both
+// sides alike.
+func (c *comparison) queues(was, is map[maker]crew) (before, after queue) {
+	waiting, waitingAfter := c.before.waiting(), c.after.waiting()
+	whole := len(waiting)+missing(was, was) > mostPods || len(waitingAfter)+missing(is, was) > mostPods
+	if whole {
+		c.unknown.say("%s", manyPods())
+		before.now, after.now = shapes(waiting), shapes(waitingAfter)
+	} else {
+		before.now, after.now = each(waiting), each(waitingAfter)
+	}
+	before.add(was, was, whole)
+	after.add(is, was, whole)
+	return before, after
+}
+
+// missing is how many pods the workloads have made, those that change anew.
+func missing(all, was map[maker]crew) int {
+	n := 0
+	for of, c := range all {
+		n += max(0, c.wanted()-c.kept(was[of]))
+	}
+	return n
+}
+
+// add adds the pods that workloads lack; was is what they were before the step.
+func (q *queue) add(all, was map[maker]crew, whole bool) {
+	for _, of := range sorted(all) {
+		c, old := all[of], was[of]
+		if c.Pod.Spec.NodeName != "" || len(c.Pod.Spec.SchedulingGates) > 0 {
+			continue
+		}
+		if c.later() {
+			q.later = append(q.later, c.seeker(of, 0, 1, c.id(of, 0)))
+			continue
+		}
+		known := 0 // before the step, so many were asked for
+		if old.Pod != nil {
+			known = old.wanted()
+		}
+		from, to := c.kept(old), c.wanted()
+		for from < to {
+			next := from + 1
+			if whole {
+				next = reach(from, to, len(c.live), known)
+			}
+			s := c.seeker(of, from, next, "")
+			switch {
+			case from < len(c.live):
+				s.runs, s.prior = c.live[from].Spec.NodeName != "", idOf(c.live[from])
+			case from < known:
+				s.prior = c.id(of, from)
+			}
+			q.now, from = append(q.now, s), next
+		}
+	}
+}
+
+// reach is up to where pods that are not looked at one by one have the same past.
+func reach(from, to int, cuts ...int) int {
+	for _, cut := range cuts {
+		if from < cut {
+			to = min(to, cut)
+		}
+	}
+	return to
+}
+
+// id is that of a workload's pod by its number.
+func (c crew) id(of maker, number int) types.UID {
+	return types.UID(fmt.Sprintf("%s %s/%s#%d", of.kind, of.namespace, of.name, number))
+}
+
+func (c crew) seeker(of maker, from, to int, prior types.UID) seeker {
+	pod := *c.Pod
+	pod.UID = c.id(of, from)
+	pod.Status = corev1.PodStatus{Phase: corev1.PodPending}
+	return seeker{pod: &pod, more: to - from - 1, kind: of.kind, later: c.later(), prior: prior}
+}
+
+// kept is how many of the pods that there are stay as they are: none of a workload
+// that asks otherwise of nodes than before.
+func (c crew) kept(was crew) int {
+	if was.Pod != nil && shape(was.Pod) != shape(c.Pod) {
+		return 0
+	}
+	return len(c.live)
+}
+
+// ending are the pods that the step ends: those of workloads that it takes away, or
+// that ask otherwise of nodes and so have new ones made.
+func ending(was, is map[maker]crew) map[provision.Pod]bool {
+	out := map[provision.Pod]bool{}
+	for of, old := range was {
+		if c, stays := is[of]; stays && c.kept(old) == len(c.live) {
+			continue
+		}
+		for _, pod := range old.live {
+			out[nameOf(pod)] = true
+		}
+	}
+	return out
+}
+
+// each are pods one by one.
+func each(pods []*corev1.Pod) []seeker {
+	out := make([]seeker, 0, len(pods))
+	for _, pod := range pods {
+		out = append(out, seeker{pod: pod, prior: pod.UID})
+	}
+	return out
+}
+
+// shapes are pods by their shape.
+func shapes(pods []*corev1.Pod) []seeker {
+	var out []seeker
+	at := map[string]int{}
+	for _, pod := range pods {
+		key := shape(pod)
+		if i, ok := at[key]; ok {
+			out[i].like = append(out[i].like, pod)
+			out[i].more++
+			continue
+		}
+		at[key] = len(out)
+		out = append(out, seeker{pod: pod, prior: pod.UID})
+	}
+	return out
+}
+
+// alike takes few pods one by one and of many one of each shape.
+func (c *comparison) alike(pods []*corev1.Pod) []seeker {
+	if len(pods) <= mostPods {
+		return each(pods)
+	}
+	c.unknown.say("%s", manyPods())
+	return shapes(pods)
+}
+
+func manyPods() string {
+	return fmt.Sprintf("More than %d pods look for a node: one of each shape was tried, so that whether there is room for all of them cannot be told.", mostPods)
+}
+
+// outcome is what becomes of a seeker: a node of a pool, of none, or why it gets
+// none.
+type outcome struct{ pool, why string }
+
+// placeAll finds nodes for a queue, and for each of those for later as if it were
+// alone.
+func (c *comparison) placeAll(ctx context.Context, f *fleet, q queue, gone map[string]bool) (map[types.UID]outcome, error) {
+	out, err := c.place(ctx, f, q.now, gone)
+	if err != nil {
+		return nil, err
+	}
+	// What fits beside the others fits alone.
+	together, err := c.place(ctx, f, q.later, gone)
+	if err != nil {
+		return nil, err
+	}
+	alone := map[string]outcome{}
+	for _, s := range q.later {
+		gets := together[s.pod.UID]
+		if gets.why != "" && len(q.later) > 1 {
+			key := shape(s.pod)
+			if _, tried := alone[key]; !tried && len(alone) < mostAlone {
+				one, err := c.place(ctx, f, []seeker{s}, gone)
+				if err != nil {
+					return nil, err
+				}
+				alone[key] = one[s.pod.UID]
+			}
+			if known, ok := alone[key]; ok {
+				gets = known
+			} else {
+				c.unknown.say("More than %d kinds of pods that nobody asks for yet find no node when all come at once: whether each would alone was tried for %d.", mostAlone, mostAlone)
+			}
+		}
+		out[s.pod.UID] = gets
+	}
+	return out, nil
+}
+
+// lose takes away the pods that end.
+func (f *fleet) lose(ending map[provision.Pod]bool) {
+	if len(ending) == 0 {
+		return
+	}
+	stays := func(p *corev1.Pod) bool { return ending[nameOf(p)] }
+	f.Pods = slices.DeleteFunc(slices.Clone(f.Pods), stays)
+	f.bound = map[string][]*corev1.Pod{}
+	for _, pod := range f.Pods {
+		if pod.Spec.NodeName != "" {
+			f.bound[pod.Spec.NodeName] = append(f.bound[pod.Spec.NodeName], pod)
+		}
+	}
+}
