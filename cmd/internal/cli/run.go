@@ -45,6 +45,7 @@ func newRun(conn *connection, streams Streams) *cobra.Command {
 	conn.addFlags(cmd.Flags())
 	cmd.Flags().StringVar(&cfg.MetricsAddress, "metrics-addr", ":8080", `address of the Prometheus metrics; "0" serves none`)
 	cmd.Flags().StringVar(&cfg.HealthAddress, "health-addr", ":8081", `address of /healthz and /readyz; "0" serves none`)
+	cmd.Flags().StringVar(&cfg.WebhookAddress, "webhook-addr", "0", `address where forges send webhooks, to /hook/<Sync>; "0" takes none`)
 	cmd.Flags().StringVar(&cfg.CacheDir, "cache-dir", filepath.Join(os.TempDir(), "poolwright"), "folder for mirrors of Git repositories")
 	cmd.Flags().StringVar(&level, "log-level", "info", "debug, info or error")
 	return cmd

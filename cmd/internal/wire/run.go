@@ -45,6 +45,8 @@ type Config struct {
 	// MetricsAddress and HealthAddress are host:port; "0" turns a server off.
 	MetricsAddress string
 	HealthAddress  string
+	// WebhookAddress is where forges send their webhooks; "0" or empty takes none.
+	WebhookAddress string
 	// CacheDir holds the mirrors of Git repositories.
 	CacheDir string
 	// Logger receives everything that the process has to say.
@@ -291,7 +293,7 @@ func (a *attempt) addOurs(mgr manager.Manager) error {
 	); err != nil {
 		return fmt.Errorf("registering probes: %w", err)
 	}
-	if err := errors.Join(a.addSyncs(mgr), a.gpus.addTo(mgr, a)); err != nil {
+	if err := errors.Join(a.addSyncs(mgr), a.gpus.addTo(mgr, a), a.addHooks(mgr)); err != nil {
 		return err
 	}
 	return a.addWatcher(mgr)
