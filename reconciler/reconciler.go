@@ -60,6 +60,8 @@ type revision struct {
 	// wanted and problems are filled in by the first plan of the revision.
 	wanted   map[string]state.Set
 	problems []state.Problem
+	// withheld is what Consider held when all was planned, with the reasons.
+	withheld map[state.Key]string
 }
 
 // NewLoop makes a Loop over the worlds, which are changed in the given order.
@@ -71,6 +73,11 @@ func NewLoop(source gitsource.Source, load Loader, worlds ...World) *Loop {
 type Options struct {
 	// Policies are applied to the plan in their order.
 	Policies []plan.Policy
+	// Consider is asked after them what the plan's consequences allow, and holds what
+	// they do not. It may take its time and look at the worlds, so it is asked only
+	// where a revision changes what nodes are made from: see plan.Plan.Guarded. Nil
+	// lets everything pass. Release does not ask it.
+	Consider func(ctx context.Context, p plan.Plan) plan.Plan
 	// Apply configures how the plan is carried out.
 	Apply apply.Options
 }
@@ -84,6 +91,8 @@ type Result struct {
 	Problems []state.Problem
 	// Plan is what separates the worlds from the revision.
 	Plan plan.Plan
+	// Withheld are the changes that Consider holds, in the order of work.
+	Withheld []state.Key
 	// Outcome is what became of the plan; zero where nothing was applied.
 	Outcome apply.Outcome
 	// Stale is the reason for which the source could not be read, when the
@@ -153,7 +162,7 @@ func (l *Loop) Correct(ctx context.Context, keys []state.Key, opts Options) (Res
 		wanted, observed = union(wanted, some), union(observed, seen)
 	}
 	result.Plan = plan.Compute(wanted, observed, append([]plan.Policy{plan.NoPrune()}, opts.Policies...)...)
-	return l.apply(ctx, result, opts)
+	return l.apply(ctx, l.planned.reconsider(ctx, result, opts), opts)
 }
 
 // Release deletes everything that is ours, for a source that is given up with
@@ -235,6 +244,8 @@ func (l *Loop) plan(ctx context.Context, result Result, opts Options) (Result, e
 		policies = append([]plan.Policy{plan.NoPrune()}, policies...)
 	}
 	result.Plan = plan.Compute(wanted, observed, policies...)
+	result = consider(ctx, result, opts)
+	l.planned.remember(result)
 	return result, nil
 }
 

@@ -68,8 +68,13 @@ func TestRunGivesEachChangeOneStatus(t *testing.T) {
 			want:    map[string]Status{"gone": Held, "old": Applied},
 		},
 		{
-			name:    "a held update does not stop deletions",
-			changes: []plan.Change{held(change(plan.Update, "w", "theirs", 0)), change(plan.Delete, "w", "old", 0)},
+			name:    "a held update keeps what it may still need",
+			changes: []plan.Change{held(change(plan.Update, "w", "class", 0)), change(plan.Delete, "w", "old", 0)},
+			want:    map[string]Status{"class": Held, "old": Skipped},
+		},
+		{
+			name:    "a held update that is drift does not stop deletions",
+			changes: []plan.Change{drifted(held(change(plan.Update, "w", "theirs", 0))), change(plan.Delete, "w", "old", 0)},
 			want:    map[string]Status{"theirs": Held, "old": Applied},
 		},
 		{

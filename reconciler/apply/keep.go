@@ -9,10 +9,10 @@ import (
 
 // Why deletions are skipped. They are what Result.Err says.
 var (
-	errIncomplete   = errors.New("not deleted: what is wanted is not completely known")
-	errNotReplaced  = errors.New("not deleted: a creation or update failed, and what is left may be needed until it succeeds")
-	errHeldCreation = errors.New("not deleted: a creation is held, and what is left may be needed until it is made")
-	errUnknown      = errors.New("not deleted: something of the same kind could not be compared, and may be what was to replace it")
+	errIncomplete  = errors.New("not deleted: what is wanted is not completely known")
+	errNotReplaced = errors.New("not deleted: a creation or update failed, and what is left may be needed until it succeeds")
+	errHeldChange  = errors.New("not deleted: a creation or update is held, and what is left may be needed until it is made")
+	errUnknown     = errors.New("not deleted: something of the same kind could not be compared, and may be what was to replace it")
 )
 
 // keeper knows what speaks against deletions. What is to be deleted may be what
@@ -28,10 +28,10 @@ var (
 //     with a pool come back only where everything is there that they need;
 //   - while a thing of its own kind is unknown, for that may be its successor.
 //
-// Not made is what failed, was refused or skipped, and a new thing's creation
-// that is held. What is only compared is waited for by nobody, or it would be
-// for ever; and a held creation that only puts back what somebody deleted by
-// hand replaces nothing.
+// Not made is what failed, was refused or skipped, and what a revision asks for
+// and is held: a class that is not updated yet still needs the role that it names.
+// What is only compared is waited for by nobody, or it would be for ever; and what
+// is held and only puts back what somebody changed by hand replaces nothing.
 type keeper struct {
 	order func(a, b string) int
 	// missing has the worlds in which something was not made, and why that
@@ -53,9 +53,9 @@ func (r *run) keeper(p plan.Plan) keeper {
 		case Failed, Conflict, Skipped:
 			k.missing[world] = errNotReplaced
 		case Held:
-			fresh := res.Change.Action == plan.Create && !res.Change.Drift && !res.Change.Standing()
-			if fresh && k.missing[world] == nil {
-				k.missing[world] = errHeldCreation
+			asked := !res.Change.Drift && !res.Change.Standing()
+			if asked && k.missing[world] == nil {
+				k.missing[world] = errHeldChange
 			}
 		case Applied:
 		}

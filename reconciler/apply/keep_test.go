@@ -74,7 +74,16 @@ func TestADeletionWaitsOnlyForWhatMayNeedWhatGoes(t *testing.T) {
 		{
 			name:    "a creation that is held in AWS keeps things in AWS, and not in the cluster",
 			changes: []plan.Change{held(change(plan.Create, "aws", "role", 0)), change(plan.Delete, "cluster", "old-map", 0), change(plan.Delete, "aws", "old-role", 0)},
-			why:     map[string]error{"old-role": errHeldCreation},
+			why:     map[string]error{"old-role": errHeldChange},
+		},
+		{
+			name:    "an update that is held in the cluster keeps what it may still need, there and in AWS",
+			changes: []plan.Change{held(change(plan.Update, "cluster", "class", 0)), change(plan.Delete, "cluster", "old-map", 0), change(plan.Delete, "aws", "old-role", 0)},
+			why:     map[string]error{"old-map": errHeldChange, "old-role": errHeldChange},
+		},
+		{
+			name:    "drift that is held keeps nothing back",
+			changes: []plan.Change{held(drifted(change(plan.Update, "cluster", "class", 0))), change(plan.Delete, "cluster", "old-map", 0), change(plan.Delete, "aws", "old-role", 0)},
 		},
 		{
 			name:    "a failure goes before a held creation in what is said",

@@ -3,6 +3,7 @@ package controller
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/apply"
@@ -40,6 +41,9 @@ type leftover struct {
 	drift string
 	// standing is true for what no run will ever make.
 	standing bool
+	// waits is the reason of a Sync for which a person must let the change pass;
+	// empty where nobody can, or need not.
+	waits string
 	// lacking is true for what would count among the objects, had it been made.
 	lacking bool
 }
@@ -57,6 +61,12 @@ func seen(done run) picture {
 		}}
 		if r.Err != nil {
 			l.change.Reason = r.Why()
+		}
+		switch {
+		case r.Status == apply.Held && slices.Contains(done.Withheld, c.Key):
+			l.waits = rolloutHeld
+		case r.Status == apply.Held && c.Action == plan.Delete && !c.Standing():
+			l.waits = pruneHeld
 		}
 		l.lacking = !c.Standing() && (c.Action == plan.Create || r.Status == apply.Conflict && c.Action == plan.Update)
 		switch {
@@ -158,6 +168,31 @@ func (p picture) drifted() (n int, reason string) {
 		}
 	}
 	return n, reason
+}
+
+// waits reports whether changes wait for a person.
+func (p picture) waits() bool {
+	return slices.ContainsFunc(p.left, func(l leftover) bool { return l.waits != "" })
+}
+
+// waiting is the Sync's reason while changes wait for a person, and why they do. The
+// gist stays the same while only numbers of nodes move.
+func (p picture) waiting(revision string) (reason, message, gist string) {
+	var why, of []string
+	reason = pruneHeld
+	for _, l := range p.left {
+		switch l.waits {
+		case pruneHeld:
+			of = append(of, l.change.Reason)
+		case rolloutHeld:
+			reason, of = rolloutHeld, append(of, l.change.Object, revision)
+		default:
+			continue
+		}
+		why = append(why, l.change.Reason)
+	}
+	slices.Sort(why)
+	return reason, strings.Join(slices.Compact(why), "; "), strings.Join(of, "\x00")
 }
 
 // settled reports whether another full comparison would find nothing to do.

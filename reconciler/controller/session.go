@@ -9,6 +9,7 @@ import (
 
 	"github.com/poolwright/poolwright/reconciler"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
@@ -19,6 +20,9 @@ type Assembly struct {
 	// Watch reports the keys of things that drifted, as soon as they do,
 	// until ctx ends. May be nil.
 	Watch func(ctx context.Context, drifted func([]state.Key)) error
+	// Consider holds what a plan's consequences do not allow, see
+	// reconciler.Options; sync is the Sync as it is then. May be nil.
+	Consider func(ctx context.Context, sync *v1alpha1.Sync, p plan.Plan) plan.Plan
 	// Forget gives up the inventory and leaves the things; called when the
 	// Sync is deleted.
 	Forget func(ctx context.Context) error
@@ -59,10 +63,12 @@ type visits struct {
 	lastLook   time.Time
 	restUntil  time.Time
 	generation int64
-	settled    bool
-	failures   int
-	told       string
-	picture    picture
+	// confirmed is the confirmation that the last full comparison read.
+	confirmed string
+	settled   bool
+	failures  int
+	told      string
+	picture   picture
 }
 
 // get returns the Sync's session, anew when its source or path changed.
@@ -143,6 +149,15 @@ func (s *sessions) close() {
 	}
 }
 
+// options is how careful a run for the Sync must be.
+func (s *session) options(sync *v1alpha1.Sync) reconciler.Options {
+	opts := reconciler.Options{Policies: Policies(sync)}
+	if s.Consider != nil {
+		opts.Consider = func(ctx context.Context, p plan.Plan) plan.Plan { return s.Consider(ctx, sync, p) }
+	}
+	return opts
+}
+
 func (s *session) takeDrift() []state.Key {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -163,12 +178,12 @@ func (s *session) putBack(keys []state.Key) {
 }
 
 // forced reports whether the user asked for more than the routine: a changed
-// spec, the reconcile-now annotation, a confirmation.
+// spec, the reconcile-now annotation, a new confirmation.
 func (s *session) forced(sync *v1alpha1.Sync) bool {
 	asked := sync.Annotations[v1alpha1.ReconcileAnnotation]
 	return sync.Generation != s.generation ||
 		(asked != "" && asked != sync.Status.LastHandledReconcileAt) ||
-		(sync.Annotations[v1alpha1.ConfirmAnnotation] != "" && !s.settled)
+		(sync.Annotations[v1alpha1.ConfirmAnnotation] != s.confirmed && !s.settled)
 }
 
 // look puts what a run saw into the session's picture, and that picture into the
@@ -184,6 +199,9 @@ func (s *session) look(done run, told []v1alpha1.PendingChange, v *verdict) {
 	}
 	if done.kind == partial && done.err == nil {
 		v.picture = s.picture
+		if v.reason == rolloutHeld {
+			v.wait(done.Revision) // With what else waits.
+		}
 	}
 }
 
@@ -198,10 +216,10 @@ func (s *session) note(sync *v1alpha1.Sync, done run, v verdict) {
 	}
 	switch done.kind {
 	case full:
-		s.generation = sync.Generation
+		s.generation, s.confirmed = sync.Generation, sync.Annotations[v1alpha1.ConfirmAnnotation]
 		s.settled = v.settled
 		s.restUntil = s.lastFull.Add(v.after)
-		if v.reason == partlyUnknown {
+		if v.reason == partlyUnknown || v.reason == rolloutHeld {
 			// Everything else is done, and the watches look at what is unknown.
 			s.restUntil = s.lastFull.Add(pause(s.failures, unknownPause))
 		}

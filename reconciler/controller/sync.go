@@ -106,7 +106,7 @@ const (
 // anything is new, or compare everything.
 func (r *SyncReconciler) run(ctx context.Context, sync *v1alpha1.Sync, s *session) run {
 	now := r.Clock.Now()
-	opts := reconciler.Options{Policies: Policies(sync)}
+	opts := s.options(sync)
 	drifted, forced := s.takeDrift(), s.forced(sync)
 	alone := len(drifted) > 0 && !forced
 	if alone && sync.Spec.Drift == v1alpha1.DriftReport {
@@ -239,6 +239,9 @@ func (r *SyncReconciler) conclude(ctx context.Context, sync *v1alpha1.Sync, s *s
 		// Some things are as they should be, or are known to differ; whether
 		// the Sync is ready is not theirs to say.
 		verdict.findings(status, sync, done)
+	}
+	if status.LastAppliedRevision != sync.Status.LastAppliedRevision {
+		status.LastAppliedTime = &metav1.Time{Time: r.Clock.Now()}
 	}
 	if err := r.writeStatus(ctx, sync, status); err != nil {
 		return ctrl.Result{}, err

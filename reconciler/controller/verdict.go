@@ -83,9 +83,8 @@ func judge(done run) verdict {
 		var class state.Class
 		class, v.reason, v.after = state.Classify(applyErr)
 		v.message, v.stalled = applyErr.Error(), class == state.Fix
-	case len(heldPrune(done.Plan)) > 0:
-		v.reason = "PruneHeld"
-		v.message = strings.Join(heldPrune(done.Plan), "; ")
+	case v.picture.waits():
+		v.wait(done.Revision)
 	case len(done.Plan.Unknown) > 0:
 		v.reason = partlyUnknown
 		v.message = unknowns(done.Plan.Unknown) + theRest(done)
@@ -100,6 +99,18 @@ func judge(done run) verdict {
 // partlyUnknown is the reason of a Sync some of whose things could not be looked
 // at. It is never taken for success: what nobody could see may differ.
 const partlyUnknown = "PartlyUnknown"
+
+// The reasons of a Sync of which changes wait for a person: deletions, or what costs
+// nodes.
+const (
+	pruneHeld   = "PruneHeld"
+	rolloutHeld = "RolloutHeld"
+)
+
+// wait says what waits for a person.
+func (v *verdict) wait(revision string) {
+	v.reason, v.message, v.gist = v.picture.waiting(revision)
+}
 
 // The reasons of a true Drifted: what differs is left so on purpose (because
 // the Sync only reports, or because the thing is only compared), or could not be

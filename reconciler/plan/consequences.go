@@ -19,8 +19,11 @@ type Consequences struct {
 	Changes []string
 	// Replaced is how many nodes are replaced, Removed how many go with their pools.
 	Replaced, Removed int
-	// Unknown says why nobody can tell; empty where the numbers hold.
+	// Unknown says why nothing could be told; empty where the numbers hold.
 	Unknown string
+	// Doubt says why it may be more nodes than that, as where AWS alone can tell which
+	// images a class finds. Who reviews is told the same.
+	Doubt string
 }
 
 // nodes is how many are lost, in either way.
@@ -76,7 +79,7 @@ func (p Plan) Guarded() []Change {
 //   - when that is more than the reviewed pull requests told of, by more than two and
 //     a fifth, where the plan is all theirs: what was pushed past the reviews is only
 //     subject to limit;
-//   - when nobody can tell, and either might be so,
+//   - when nothing can be told, and either might be so,
 //
 // until confirmation quotes the word that the reason gives. The word stands for the
 // changes, however many nodes there are of them. foretell is asked at most once, with
@@ -149,6 +152,17 @@ func (p Plan) requote(word string) Plan {
 	return p.retold()
 }
 
+// Withhold holds the changes that a revision makes of the given things, with the
+// reasons from before.
+func (p Plan) Withhold(reasons map[state.Key]string) Plan {
+	return hold(p, func(c Change) string {
+		if !c.rolls() {
+			return ""
+		}
+		return reasons[c.Key]
+	})
+}
+
 // retold makes Holds anew from what the changes say.
 func (p Plan) retold() Plan {
 	p.Holds = nil
@@ -170,7 +184,7 @@ func tooMany(limit *int, reviewed []Consequences, now Consequences) string {
 		numbers = append(numbers, fmt.Sprintf("#%d", r.PullRequest))
 	}
 	var rules []string
-	if limit != nil && (now.nodes() > *limit || now.Unknown != "") {
+	if limit != nil && (now.nodes() > *limit || now.Unknown != "" || now.Doubt != "") {
 		rules = append(rules, fmt.Sprintf("guard.maxNodesReplaced is %d", *limit))
 	}
 	if len(reviewed) > 0 && (now.nodes() > told+max(2, told/5) || now.Unknown != "") {
@@ -187,21 +201,26 @@ func tooMany(limit *int, reviewed []Consequences, now Consequences) string {
 }
 
 func (c Consequences) sentence() string {
+	if c.Unknown != "" {
+		return "may replace any number of nodes, for it cannot be foretold: " + c.Unknown
+	}
 	noun := func(n int) string {
 		if n == 1 {
 			return "1 node"
 		}
 		return fmt.Sprintf("%d nodes", n)
 	}
+	out := "would replace " + noun(c.Replaced)
 	switch {
-	case c.Unknown != "":
-		return "may replace any number of nodes, for it cannot be foretold: " + c.Unknown
-	case c.Removed == 0:
-		return "would replace " + noun(c.Replaced)
-	case c.Replaced == 0:
-		return "would take away " + noun(c.Removed) + " with their pool"
+	case c.Replaced == 0 && c.Removed > 0:
+		out = "would take away " + noun(c.Removed) + " with their pool"
+	case c.Removed > 0:
+		out += fmt.Sprintf(" and take away %d with their pool", c.Removed)
 	}
-	return fmt.Sprintf("would replace %s and take away %d with their pool", noun(c.Replaced), c.Removed)
+	if c.Doubt != "" {
+		out += ", and maybe more: " + c.Doubt
+	}
+	return out
 }
 
 // reviewed picks the pull requests from which the plan comes; none where something

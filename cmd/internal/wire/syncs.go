@@ -69,7 +69,9 @@ func (a *attempt) builder(renders *declared.Cache) controller.Builder {
 		// AWS first: the engine needs its queue, and nodes their role.
 		loop := reconciler.NewLoop(source, said.listening(loader(renders, sync.Spec.Path)),
 			reconciler.World{Name: aws.Name, Target: sky}, reconciler.World{Name: cluster.Name, Target: admitted{world, said}})
-		return controller.Assembly{Loop: loop, Watch: together(world.Watch, sky.Watch), Forget: a.forget(sync, world, sky)}, nil
+		return controller.Assembly{
+			Loop: loop, Watch: together(world.Watch, sky.Watch), Consider: considering(a.direct), Forget: a.forget(sync, world, sky),
+		}, nil
 	}
 }
 

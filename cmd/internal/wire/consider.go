@@ -1,0 +1,74 @@
+package wire
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/poolwright/poolwright/provision"
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/plan"
+)
+
+// foreseeTimeout bounds the look ahead before an apply: what cannot be told by then is
+// unknown, and everything else of the revision is applied.
+const foreseeTimeout = 30 * time.Second
+
+// considering holds those changes of a Sync's plan that would cost more nodes than its
+// guard or the reviews of its pull requests allow. The live cluster is read only where
+// either says something of the plan.
+func considering(live client.Reader) func(context.Context, *v1alpha1.Sync, plan.Plan) plan.Plan {
+	return func(ctx context.Context, sync *v1alpha1.Sync, p plan.Plan) plan.Plan {
+		var limit *int
+		if most := sync.Spec.Guard.MaxNodesReplaced; most != nil {
+			limit = new(int(*most))
+		}
+		return p.GuardNodes(limit, reviews(sync), sync.Annotations[v1alpha1.ConfirmAnnotation], func(changes []plan.Change) plan.Consequences {
+			ctx, cancel := context.WithTimeout(ctx, foreseeTimeout)
+			defer cancel()
+			return consequences(foresee(ctx, live, changes))
+		})
+	}
+}
+
+// reviews are what reviewers were told of pull requests whose merge may still be to be
+// made: one that was just merged is not known to be yet.
+func reviews(sync *v1alpha1.Sync) []plan.Consequences {
+	if sync.Status.PullRequests == nil {
+		return nil
+	}
+	var out []plan.Consequences
+	for _, item := range sync.Status.PullRequests.Items {
+		merged := item.Phase == v1alpha1.PullRequestMerged || item.Phase == v1alpha1.PullRequestRollingOut
+		if item.Reviewed == nil || !merged && item.Phase != v1alpha1.PullRequestPlanned {
+			continue
+		}
+		out = append(out, plan.Consequences{
+			PullRequest: item.Number, Merged: merged, Changes: item.Reviewed.Changes,
+			Replaced: int(item.Reviewed.NodesReplaced), Removed: int(item.Reviewed.NodesRemoved),
+		})
+	}
+	return out
+}
+
+// consequences are what a forecast says of nodes. One that is blocked, or waits for a
+// budget, is replaced all the same once it may be.
+func consequences(told *provision.Forecast, err error) plan.Consequences {
+	switch {
+	case err != nil:
+		return plan.Consequences{Unknown: err.Error()}
+	case told == nil:
+		return plan.Consequences{Unknown: "no Cluster says in which region the nodes are; apply an object of that kind"}
+	}
+	out := plan.Consequences{Replaced: len(told.Replaced)}
+	for _, pool := range told.Removed {
+		out.Removed += len(pool.Nodes)
+	}
+	// Of what the forecast does not know, only this makes it more nodes.
+	doubts := slices.DeleteFunc(slices.Clone(told.Unknown), func(sentence string) bool { return !strings.Contains(sentence, "replaced") })
+	out.Doubt = strings.TrimSuffix(strings.Join(doubts, " "), ".")
+	return out
+}

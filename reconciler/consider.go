@@ -1,0 +1,54 @@
+package reconciler
+
+import (
+	"context"
+	"slices"
+
+	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/state"
+)
+
+// consider has held what the plan's consequences do not allow. A deletion that is
+// held already is asked about, too: a person should read all at once.
+func consider(ctx context.Context, result Result, opts Options) Result {
+	if opts.Consider == nil || len(result.Plan.Guarded()) == 0 {
+		return result
+	}
+	return withholding(result, opts.Consider(ctx, result.Plan))
+}
+
+// reconsider is consider for a plan of some things only, which says too little of
+// what the whole revision does: what was withheld from that stays so until all is
+// planned again, however few nodes a part of it would cost.
+func (r *revision) reconsider(ctx context.Context, result Result, opts Options) Result {
+	result = withholding(result, result.Plan.Withhold(r.withheld))
+	if !slices.ContainsFunc(result.Plan.Guarded(), func(c plan.Change) bool { return c.Hold == "" }) {
+		return result
+	}
+	return consider(ctx, result, opts)
+}
+
+// remember keeps what is withheld for looks at some things only.
+func (r *revision) remember(result Result) {
+	r.withheld = map[state.Key]string{}
+	for _, c := range result.Plan.Changes {
+		if slices.Contains(result.Withheld, c.Key) {
+			r.withheld[c.Key] = c.Hold
+		}
+	}
+}
+
+// withholding is the result with a more careful plan.
+func withholding(result Result, p plan.Plan) Result {
+	before := map[state.Key]string{}
+	for _, c := range result.Plan.Changes {
+		before[c.Key] = c.Hold
+	}
+	for _, c := range p.Guarded() {
+		if c.Hold != before[c.Key] && !slices.Contains(result.Withheld, c.Key) {
+			result.Withheld = append(result.Withheld, c.Key)
+		}
+	}
+	result.Plan = p
+	return result
+}
