@@ -1,14 +1,30 @@
 package plan
 
 // Proposal is what the step from one revision to another does, kept apart from what
-// the worlds differ in already.
+// the worlds differ in already. Package step makes it.
+//
+// Nothing live is shown of a thing that is not in the applied inventory: a note says
+// "exists, not ours". Where a Change of such a thing must have a Before all the same,
+// its Object is that of After, so that no field differs.
+//
+// No word that lets deletions pass may be made of a Proposal (ConfirmHash): it stands
+// for what the apply will delete, which can be more than the Step, as the drift has
+// deletions too, and less, as some wait or are done. Hold quotes the right one, that
+// of the whole live plan after the step. ConfirmHash(Step) is another unless both
+// delete the same, so that to look for it in a Hold finds only a word that holds.
 type Proposal struct {
 	// Step is what the step itself changes, both sides of each field as the two
-	// revisions say. Nothing live is shown of a thing that is not ours: a note says
-	// that it exists. Holds, graves, notes and what is unknown are those of the live
-	// worlds after the step, as far as the step brings them.
+	// revisions say. Holds, graves and owners are those of the live worlds after the
+	// step. Its Notes are those that only the worlds after the step have, also of
+	// things that are only looked at, such as a quota that larger pools do not fit
+	// into; and what else there is to say of a change. What both have is in Drift's.
+	// Unchanged and Managed are those of the whole live plan.
 	Step Plan
 	// Drift is what separates the worlds from the revision before the step, and would
 	// without it; empty where no world was looked at.
 	Drift Plan
 }
+
+// Compare is the order of work: creations and updates by wave and key, then deletions
+// by falling wave and key.
+func (c Change) Compare(other Change) int { return order(c, other) }

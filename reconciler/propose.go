@@ -1,0 +1,115 @@
+package reconciler
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/poolwright/poolwright/reconciler/declared"
+	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/step"
+)
+
+// Proposal is what a step from one revision to another would do.
+type Proposal struct {
+	plan.Proposal
+	// Problems are all mistakes of the revision after the step, those that only a
+	// world sees included. While there are any, nothing is deleted.
+	Problems []state.Problem
+	// Old are those of the Problems that the revision before has as well, with the same
+	// words in the same file: the step is not to blame for them.
+	Old []state.Problem
+}
+
+// Propose asks the worlds what the step from before to after would do; it changes
+// nothing. Offline, the worlds are asked for what they want alone, and the result is
+// what the two revisions tell.
+//
+// A world keeps of its last Want and Observe what the next verbs need: give Propose
+// worlds that no Loop works with, and those for one call at a time.
+func Propose(ctx context.Context, before, after declared.Declared, offline bool, worlds []World, policies ...plan.Policy) (Proposal, error) {
+	was, err := survey(ctx, before, offline, worlds)
+	if err != nil {
+		return Proposal{}, fmt.Errorf("looking at the revision before the step: %w", err)
+	}
+	is, err := survey(ctx, after, offline, worlds)
+	if err != nil {
+		return Proposal{}, fmt.Errorf("looking at the revision after the step: %w", err)
+	}
+	out := Proposal{Problems: is.problems}
+	for _, p := range is.problems {
+		if slices.ContainsFunc(was.problems, func(o state.Problem) bool { return o.Message == p.Message && o.Origin.File == p.Origin.File }) {
+			out.Old = append(out.Old, p)
+		}
+	}
+	out.Proposal = step.Propose(step.Sides{
+		Before: was.wanted, After: is.wanted, SeenBefore: was.seen, SeenAfter: is.seen, Offline: offline,
+		MistakenBefore: len(was.problems) > 0, MistakenAfter: len(is.problems) > 0,
+		Refused: refused(was.wanted, is.wanted, after.Set),
+	}, policies...)
+	return out, nil
+}
+
+// surveyed is a revision as the worlds take it.
+type surveyed struct {
+	wanted, seen state.Set
+	problems     []state.Problem
+}
+
+// survey leads one revision through all worlds. Each is observed right after it was
+// asked what it wants, as it observes by what it was asked last.
+func survey(ctx context.Context, d declared.Declared, offline bool, worlds []World) (surveyed, error) {
+	out := surveyed{problems: slices.Clip(d.Problems)}
+	for _, w := range worlds {
+		wanted, more, err := want(ctx, w.Target, d.Set)
+		if err != nil {
+			return out, fmt.Errorf("preparing %s: %w", w.Name, err)
+		}
+		out.wanted, out.problems = union(out.wanted, wanted), append(out.problems, more...)
+		if offline {
+			continue
+		}
+		seen, err := w.Target.Observe(ctx, wanted)
+		if err != nil {
+			return out, fmt.Errorf("observing %s: %w", w.Name, err)
+		}
+		out.seen = union(out.seen, seen)
+	}
+	return out, nil
+}
+
+// refused finds the things that were wanted and are declared still, in a way that
+// their world does not take: they are mistaken and not removed. What a DevicePlugin
+// stands for shares its fate.
+func refused(before, after, declared state.Set) []state.Key {
+	still := map[state.Key]bool{}
+	for _, item := range declared.Items() {
+		k := item.Key
+		still[k] = true
+		// Worlds put things into namespaces, and take them out.
+		if k.Namespace == "" {
+			k.Namespace = "default"
+		} else {
+			k.Namespace = ""
+		}
+		still[k] = true
+	}
+	var out []state.Key
+	from := map[state.Origin]bool{}
+	gone := slices.DeleteFunc(before.Items(), func(i state.Item) bool { _, wanted := after.Get(i.Key); return wanted })
+	for _, item := range gone {
+		if still[item.Key] {
+			out = append(out, item.Key)
+			if item.Key.Kind == "DevicePlugin" && item.Origin != (state.Origin{}) {
+				from[item.Origin] = true
+			}
+		}
+	}
+	for _, item := range gone {
+		if from[item.Origin] && !still[item.Key] {
+			out = append(out, item.Key)
+		}
+	}
+	return out
+}

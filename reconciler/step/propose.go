@@ -1,0 +1,299 @@
+package step
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/state"
+)
+
+// Sides are two revisions, and the worlds as far as they were looked at.
+type Sides struct {
+	// Before and After are what is wanted before and after the step.
+	Before, After state.Set
+	// SeenBefore and SeenAfter are what was observed of each; left aside when Offline.
+	SeenBefore, SeenAfter state.Set
+	// Offline is true when no world was looked at: they count as being as Before says.
+	Offline bool
+	// MistakenBefore and MistakenAfter are true for a revision with mistakes. Nothing
+	// is deleted while there are any: they may hide what seems to go.
+	MistakenBefore, MistakenAfter bool
+	// Refused are things that the revision after the step declares, and with a
+	// mistake: not being in After, they are not removed by it either.
+	Refused []state.Key
+}
+
+// Propose tells what the step does, apart from what the worlds differ in without it.
+//
+// Step.Changes are the differences of After from Before. Each has what the live plan
+// after the step knows of it: why it is held, what dies with it, who else manages the
+// thing. Where the live world makes something else of it (it is so already, it is gone,
+// it is not ours) a note says that in one sentence. What the live plan after the step
+// changes, and neither the revisions nor the one before it do, is among them as well.
+//
+// The policies see the two live plans as a whole, so that a guard counts everything that
+// will be deleted and not the step's part alone. A deletion that they drop is shown with
+// the reason, as it is what the revision says.
+func Propose(s Sides, policies ...plan.Policy) plan.Proposal {
+	refused := map[state.Key]bool{}
+	for _, k := range s.Refused {
+		refused[k] = true
+	}
+	before, after := told(s.Before, refused), told(s.After, refused)
+	if s.Offline {
+		s.Before, s.After = before, after
+		s.SeenBefore = asObserved(before)
+		s.SeenAfter = s.SeenBefore
+	}
+	was := plan.Compute(s.Before, s.SeenBefore, cautious(policies, s.MistakenBefore)...)
+	live := plan.Compute(s.After, s.SeenAfter, cautious(policies, s.MistakenAfter)...)
+
+	p := &proposer{Sides: s, was: byKey(was), live: byKey(live), changed: map[state.Key]bool{}}
+	for _, c := range plan.Compute(after, undecided(before)).Changes {
+		p.changed[c.Key] = true
+		p.add(c)
+	}
+	for _, c := range live.Changes {
+		if _, without := p.was[c.Key]; !without && !p.changed[c.Key] {
+			p.surplus(c)
+		}
+	}
+	out := plan.Proposal{Step: p.step(live, was)}
+	if !s.Offline {
+		out.Drift = drift(was, s.SeenBefore)
+	}
+	return out
+}
+
+// cautious are the policies for a revision that may have mistakes.
+func cautious(policies []plan.Policy, mistaken bool) []plan.Policy {
+	if !mistaken {
+		return policies
+	}
+	return append([]plan.Policy{plan.NoPrune()}, policies...)
+}
+
+// told are the items of which the revisions tell something by themselves: not those
+// that ask for nothing and are only looked at, nor those of which nobody knows what
+// is meant.
+func told(set state.Set, refused map[state.Key]bool) state.Set {
+	return state.NewSet(slices.DeleteFunc(set.Items(), func(i state.Item) bool {
+		looked := i.Object != nil && len(i.Object) == 0 && i.Hold == ""
+		return looked || refused[i.Key]
+	})...)
+}
+
+// undecided is what a revision wants, as if it had been found: the terms are those of
+// what is wanted afterwards.
+func undecided(set state.Set) state.Set {
+	items := set.Items()
+	for i := range items {
+		items[i].Terms = state.Terms{}
+	}
+	return state.NewSet(items...)
+}
+
+// asObserved is what a world shows that is just as a revision says.
+func asObserved(set state.Set) state.Set {
+	items := set.Items()
+	for i, item := range items {
+		items[i].Terms = state.Terms{Hold: item.Hold}
+		if item.Hold == "" {
+			items[i].Applied = state.Hash(item.Object)
+		}
+	}
+	return state.NewSet(items...)
+}
+
+func byKey(p plan.Plan) map[state.Key]plan.Change {
+	out := make(map[state.Key]plan.Change, len(p.Changes))
+	for _, c := range p.Changes {
+		out[c.Key] = c
+	}
+	return out
+}
+
+// proposer is one Propose at work.
+type proposer struct {
+	Sides
+	// was and live are the live plans without the step and with it.
+	was, live map[state.Key]plan.Change
+	// changed are the keys of what the step changes.
+	changed map[state.Key]bool
+	changes []plan.Change
+	notes   []plan.Note
+}
+
+func (p *proposer) note(c plan.Change, text string) { p.notes = append(p.notes, noteOf(c, text)) }
+
+func noteOf(c plan.Change, text string) plan.Note {
+	return plan.Note{Key: c.Key, Origin: c.Origin(), Text: text}
+}
+
+// notOurs is all that is said of what exists and is not in the applied inventory.
+const notOurs = "exists, not ours"
+
+// ours reports whether what was observed may be shown.
+func ours(seen state.Item) bool { return seen.Applied != "" }
+
+// add takes over a difference of the two revisions.
+func (p *proposer) add(c plan.Change) {
+	if c.Action == plan.Delete {
+		p.remove(c)
+		return
+	}
+	seen, _ := p.SeenAfter.Get(c.Key)
+	planned, will := p.live[c.Key]
+	if c.Before != nil && ours(seen) {
+		was := *c.Before
+		was.Owner, was.Live = seen.Owner, seen.Live
+		c.Before = &was
+	}
+	c.Hold = planned.Hold
+	if reason := cmp.Or(terms(planned), seen.Hold); reason != "" {
+		c = compared(c, reason)
+	}
+	p.changes = append(p.changes, c)
+	switch exists := seen.Object != nil; {
+	case p.Offline, seen.Unknown != "", exists && !will && seen.Live == state.Identity{}:
+		// Nothing is known of the live thing, as its world itself says.
+	case exists && !ours(seen):
+		p.foreign(c, planned)
+	case exists && !will:
+		p.note(c, "is so already in the live world")
+	case exists && c.Action == plan.Create:
+		p.note(c, "exists already, and is ours: it is changed, not made")
+	case exists:
+		p.overlaps(c, planned)
+	case c.Action == plan.Update:
+		p.note(c, "does not exist now: it is made anew")
+	}
+}
+
+// terms are for what reason a change is never made; empty where it may be.
+func terms(c plan.Change) string {
+	reason := ""
+	if c.After != nil {
+		reason = c.After.Hold
+	}
+	if c.Before != nil {
+		reason = cmp.Or(reason, c.Before.Hold)
+	}
+	return reason
+}
+
+// compared gives a change the terms of what is only compared.
+func compared(c plan.Change, reason string) plan.Change {
+	for _, item := range []**state.Item{&c.Before, &c.After} {
+		if *item != nil {
+			held := **item
+			held.Hold = reason
+			*item = &held
+		}
+	}
+	c.Hold = reason
+	return c
+}
+
+// remove takes over that the step does not want a thing any more.
+func (p *proposer) remove(c plan.Change) {
+	wanted, _ := p.Before.Get(c.Key)
+	planned, will := p.live[c.Key]
+	after, _ := p.SeenAfter.Get(c.Key)
+	before, _ := p.SeenBefore.Get(c.Key)
+	switch {
+	case will && !(p.Offline && wanted.Hold != ""):
+		c = buried(c, after)
+		c.Hold = planned.Hold
+		if reason := terms(planned); reason != "" {
+			c = compared(c, reason)
+		}
+	case wanted.Hold != "":
+		p.note(c, "is not compared any more")
+		return
+	case after.Unknown != "" || before.Unknown != "":
+		// Nothing is known of the live thing, as its world itself says.
+	case after.Object != nil && p.MistakenAfter:
+		c = buried(c, after)
+		c.Hold = "nothing is deleted while the repository has mistakes: they may hide what seems to be removed"
+	case after.Object != nil:
+		c = compared(buried(c, after), "nothing is deleted (prune: false)")
+	case before.Object == nil:
+		p.note(c, "is gone already")
+	case leaving(before):
+		p.note(c, "is being deleted already")
+	default:
+		c = compared(c, "is not deleted with it: a deletion policy, another owner or what still uses it keeps it")
+		if !ours(before) {
+			p.note(c, notOurs)
+		}
+	}
+	p.changes = append(p.changes, c)
+}
+
+// buried completes a deletion with what the live world tells of the thing.
+func buried(c plan.Change, seen state.Item) plan.Change {
+	was := *c.Before
+	was.Grave, was.Live, was.Leaving, was.Wave = seen.Grave, seen.Live, seen.Leaving, seen.Wave
+	if ours(seen) {
+		was.Owner = seen.Owner
+	}
+	c.Before = &was
+	return c
+}
+
+// leaving reports whether a Kubernetes object was seen on its way out.
+func leaving(seen state.Item) bool {
+	metadata, _ := seen.Object["metadata"].(map[string]any)
+	return metadata["deletionTimestamp"] != nil
+}
+
+// surplus takes over what the step brings about without changing it, such as a
+// deletion that had to wait for a mistake to be mended.
+func (p *proposer) surplus(c plan.Change) {
+	seen, _ := p.SeenAfter.Get(c.Key)
+	shown, hidden := hide(c, seen)
+	if hidden {
+		p.note(c, notOurs)
+	}
+	if c.Action == plan.Delete && p.MistakenBefore && !p.MistakenAfter {
+		p.note(c, "was removed before, and waited for the repository's mistakes to be mended")
+	}
+	p.changes = append(p.changes, shown)
+}
+
+// hide takes live values out of a change of what is not ours, and tells whether there
+// is something to say of it. That a deletion is about what we made, the world vouches.
+func hide(c plan.Change, seen state.Item) (shown plan.Change, hidden bool) {
+	if c.Before == nil || ours(seen) {
+		return c, false
+	}
+	was := state.Item{Key: c.Key, Version: c.Before.Version, Wave: c.Before.Wave, Terms: c.Before.Terms}
+	c.Fields = nil
+	if c.Action == plan.Delete {
+		c.Before = &was
+		c = buried(c, seen)
+		return c, false
+	}
+	was.Object = c.After.Object
+	c.Before = &was
+	return c, true
+}
+
+// drift is a live plan without what must not be shown.
+func drift(was plan.Plan, seen state.Set) plan.Plan {
+	out := was
+	out.Changes = slices.Clone(was.Changes)
+	out.Notes = tellable(was.Notes, seen)
+	for i, c := range was.Changes {
+		found, _ := seen.Get(c.Key)
+		shown, hidden := hide(c, found)
+		out.Changes[i] = shown
+		if hidden {
+			out.Notes = append(out.Notes, noteOf(c, notOurs))
+		}
+	}
+	slices.SortStableFunc(out.Notes, func(a, b plan.Note) int { return a.Key.Compare(b.Key) })
+	return out
+}

@@ -1,0 +1,147 @@
+package step
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/state"
+)
+
+// step puts together what the step does.
+func (p *proposer) step(live, was plan.Plan) plan.Plan {
+	out := plan.Plan{Unchanged: live.Unchanged, Managed: live.Managed, Changes: p.changes}
+	if p.Offline {
+		for i, c := range out.Changes {
+			// The word counts on live things.
+			out.Changes[i].Hold, _, _ = strings.Cut(c.Hold, "; confirm with ")
+		}
+	}
+	slices.SortFunc(out.Changes, plan.Change.Compare)
+	for _, c := range out.Changes {
+		if c.Hold != "" {
+			out.Holds = append(out.Holds, c.Hold)
+		}
+	}
+	slices.Sort(out.Holds)
+	out.Holds = slices.Compact(out.Holds)
+
+	before := map[state.Key]bool{}
+	for _, u := range was.Unknown {
+		before[u.Key] = true
+	}
+	for _, u := range live.Unknown {
+		if p.changed[u.Key] || !before[u.Key] {
+			out.Unknown = append(out.Unknown, u)
+		}
+	}
+
+	type said struct {
+		key  state.Key
+		text string
+	}
+	old := map[said]bool{}
+	for _, n := range was.Notes {
+		old[said{n.Key, n.Text}] = true
+	}
+	for _, n := range tellable(live.Notes, p.SeenAfter) {
+		if !old[said{n.Key, n.Text}] {
+			out.Notes = append(out.Notes, n)
+		}
+	}
+	out.Notes = append(out.Notes, p.notes...)
+	slices.SortStableFunc(out.Notes, func(a, b plan.Note) int { return a.Key.Compare(b.Key) })
+	return out
+}
+
+// tellable are the notes of what is ours, and of what is only looked at or is not
+// there: a quota has no content, and its notes are all there is of it.
+func tellable(notes []plan.Note, seen state.Set) []plan.Note {
+	var out []plan.Note
+	for _, n := range notes {
+		if item, _ := seen.Get(n.Key); ours(item) || len(item.Object) == 0 {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// foreign says that a thing exists, and whether the API server would take the change.
+func (p *proposer) foreign(c, planned plan.Change) {
+	switch text, _ := remarkOf(planned); {
+	case strings.HasPrefix(text, unreadable):
+		p.note(c, text)
+	case text != "":
+		p.note(c, notOurs)
+		p.note(c, "Warning: a dry run of it is refused")
+	default:
+		p.note(c, notOurs)
+	}
+}
+
+// The target for Kubernetes puts what the API server said of a dry run where a field
+// would be.
+const (
+	remarkField = "dryRun"
+	unreadable  = "unreadable: "
+)
+
+// remarkOf is what the API server said instead of comparing, and the fields without it.
+func remarkOf(c plan.Change) (text string, fields []plan.FieldChange) {
+	for _, f := range c.Fields {
+		if f.Path == remarkField && f.After == nil {
+			text, _ = f.Before.(string)
+			continue
+		}
+		fields = append(fields, f)
+	}
+	return text, fields
+}
+
+// overlaps says where the change of a thing that is ours meets another of the live
+// world. It names fields and no values: the drift has them, masked.
+func (p *proposer) overlaps(c, planned plan.Change) {
+	before, drifted := remarkOf(p.was[c.Key])
+	text, fields := remarkOf(planned)
+	if text != "" && text != before {
+		p.note(c, "Warning: a dry run of it is "+text)
+	}
+	var met, more []string
+	for _, f := range drifted {
+		if touches(c.Fields, f.Path) {
+			met = append(met, f.Path)
+		}
+	}
+	for _, f := range fields {
+		if !touches(c.Fields, f.Path) && !touches(drifted, f.Path) {
+			more = append(more, f.Path)
+		}
+	}
+	if len(met) > 0 {
+		p.note(c, "has drifted live where the step changes it: "+few(met))
+	}
+	if len(more) > 0 {
+		p.note(c, "live, the step changes more of it: "+few(more))
+	}
+}
+
+// touches reports whether any of the fields is the one at a path, holds it or is in it.
+func touches(fields []plan.FieldChange, path string) bool {
+	return slices.ContainsFunc(fields, func(f plan.FieldChange) bool { return within(f.Path, path) || within(path, f.Path) })
+}
+
+func within(path, part string) bool {
+	rest, ok := strings.CutPrefix(part, path)
+	return ok && (rest == "" || rest[0] == '.' || rest[0] == '[')
+}
+
+// few names some of many.
+func few(paths []string) string {
+	const shown = 5
+	rest := len(paths) - shown
+	if rest <= 0 {
+		return strings.Join(paths, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(paths[:shown], ", "), rest)
+}
