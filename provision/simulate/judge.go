@@ -77,7 +77,7 @@ func (c *comparison) remove(name string, claims []*karpv1.NodeClaim, limits pdb.
 	removal := provision.Removal{Pool: name, Nodes: []provision.Node{}}
 	for _, claim := range claims {
 		node := c.node(claim, limits)
-		node.Reason = "NodePoolRemoved"
+		node.Reason = poolRemoved
 		removal.Nodes = append(removal.Nodes, node)
 		removal.Pods += len(node.Pods)
 	}

@@ -1,0 +1,94 @@
+package simulate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	"github.com/awslabs/operatorpkg/status"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+	"sigs.k8s.io/karpenter/pkg/utils/pdb"
+
+	"github.com/poolwright/poolwright/provision"
+)
+
+// poolRemoved is the reason of nodes whose pool goes or has gone.
+const poolRemoved = "NodePoolRemoved"
+
+// Drifted lists the nodes that Karpenter is yet to replace or to take away in a
+// live cluster, in the order in which it turns to them, and says in sentences what
+// cannot be told. While there is such a sentence, an empty list does not mean that
+// all is done.
+//
+// Nodes of pools that are gone or going are among them, first and as
+// "NodePoolRemoved", and nodes that are on their way out are until their NodeClaim
+// is gone. Nodes that go for a reason of their own, as consolidation, are not.
+// Blockers that only a simulation finds, "unschedulable" and "limit", are left to
+// [Compare]: this asks for neither prices nor instance types, and takes
+// milliseconds.
+func Drifted(ctx context.Context, live provision.Fleet) (nodes []provision.Node, unknown []string, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			nodes, unknown, err = nil, nil, fmt.Errorf("looking for drifted nodes: Karpenter's code gave up with %v: check the objects with poolwright lint", p)
+		}
+	}()
+	if live.Now.IsZero() {
+		return nil, nil, errors.New("looking for drifted nodes: the fleet says no time: fill Now")
+	}
+	c := &comparison{unknown: unknowns{}}
+	c.before = newFleet(live, c.unknown)
+	limits, err := pdb.NewLimits(ctx, &memory{fleet: c.before})
+	if err != nil {
+		return nil, nil, fmt.Errorf("looking for drifted nodes: %w", err)
+	}
+	going := map[string]bool{}
+	for _, pool := range live.NodePools {
+		going[pool.Name] = !pool.DeletionTimestamp.IsZero()
+	}
+	var found []marked
+	for name, claims := range c.before.claims {
+		ends, there := going[name]
+		pool := c.before.pools[name]
+		if there && !ends && pool == nil {
+			c.unknown.say("NodePool %s names no class: nothing can be told of its nodes.", name)
+			continue
+		}
+		for _, claim := range claims {
+			reason := poolRemoved
+			if pool != nil {
+				c.doubtFresh(pool)
+				reason = c.now(claim, pool)
+			}
+			if reason != "" {
+				node := marked{Node: c.node(claim, limits), since: markedAt(claim)}
+				node.Reason = reason
+				if pool == nil {
+					node.since = time.Time{}
+				}
+				found = append(found, node)
+			}
+		}
+	}
+	return inTurn(found), c.unknown.sorted(), ctx.Err()
+}
+
+// doubtFresh says when Karpenter has not yet looked at what a pool's class is now:
+// its hash, by which nodes are compared, may be of what it was.
+func (c *comparison) doubtFresh(pool *karpv1.NodePool) {
+	class := c.before.class(pool)
+	if class == nil {
+		c.unknown.say("NodePool %s: there is no usable EC2NodeClass %s: whether its nodes drift cannot be told.", pool.Name, pool.Spec.Template.Spec.NodeClassRef.Name)
+		return
+	}
+	if c.before.Cluster.CABundle == "" && (stale(class) || class.Annotations[awsv1.AnnotationEC2NodeClassHash] == "") {
+		c.unknown.say("EC2NodeClass %s: Karpenter has not looked at its newest state yet: whether its nodes drift cannot be told.", class.Name)
+	}
+}
+
+// stale reports whether the class has changed since Karpenter judged it.
+func stale(class *awsv1.EC2NodeClass) bool {
+	ready := class.StatusConditions().Get(status.ConditionReady)
+	return ready == nil || ready.ObservedGeneration != class.Generation
+}
