@@ -1,0 +1,140 @@
+package pullrequest
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/report/forge"
+)
+
+// entry is what is known of one pull request. Only the item outlives the process:
+// after a restart nothing is written again as long as it says the same.
+type entry struct {
+	item v1alpha1.PullRequestStatus
+	// made is what the last plan of this process was made of.
+	made made
+	// answer is what the last plan came to, nil before; good the last that was no
+	// failure.
+	answer, good *answer
+	// untold is set while the forge does not have the answer.
+	untold bool
+	// retry is when to plan again after a failure that may pass, post when to speak
+	// to the forge again after one of its.
+	retry, post pace
+	// seen is the pull request's last change at which its comment was sure to be
+	// there.
+	seen time.Time
+	tail tail
+}
+
+// made is what a plan was made of: where one of these differs, there may be another.
+type made struct {
+	at time.Time
+	// head is as the listing said.
+	head string
+	// attempted is the Sync's newest revision.
+	attempted  string
+	picture    string
+	generation int64
+}
+
+// answer is what is to be told about one head.
+type answer struct {
+	told, head, base string
+	body             string
+	editOnly         bool
+	verdict          string
+	state            forge.State
+	phase            v1alpha1.PullRequestPhase
+	reviewed         *v1alpha1.ReviewedConsequences
+}
+
+// The beginnings of a status item's Told, by which the next process knows what is
+// at the forge.
+const (
+	// toldPlan is a comment that shows a plan, or why there is none.
+	toldPlan = "plan-"
+	// toldQuiet is a pull request that does not touch this cluster: nobody is told,
+	// unless a comment from before is there to be put right.
+	toldQuiet = "quiet-"
+	// toldTail is a comment whose tail was written.
+	toldTail = "tail-"
+	// toldLate is the same for a pull request that was merged unplanned: only a
+	// comment that is there gets the tail.
+	toldLate = "late-"
+	// toldDrift is a comment whose tail shows drift.
+	toldDrift = "drift-"
+)
+
+func (e *entry) quiet() bool { return strings.HasPrefix(e.item.Told, toldQuiet) }
+
+// merged reports whether the record follows what comes of a merge.
+func (e *entry) merged() bool {
+	switch e.item.Phase {
+	case v1alpha1.PullRequestMerged, v1alpha1.PullRequestRollingOut, v1alpha1.PullRequestDone:
+		return true
+	default:
+		return false
+	}
+}
+
+// remembered are the records that a Sync's status has kept.
+func remembered(sync *v1alpha1.Sync) map[int64]*entry {
+	out := map[int64]*entry{}
+	if sync.Status.PullRequests == nil {
+		return out
+	}
+	for _, item := range sync.Status.PullRequests.Items {
+		out[item.Number] = &entry{item: *item.DeepCopy()}
+	}
+	return out
+}
+
+// unplanned are the records without what this process remembers; every open pull
+// request looks as if its base had moved.
+func unplanned(records map[int64]*entry) map[int64]*entry {
+	out := map[int64]*entry{}
+	for number, r := range records {
+		out[number] = &entry{item: r.item}
+		if !r.merged() {
+			out[number].item.Base = ""
+		}
+	}
+	return out
+}
+
+// itemsKept is how many pull requests a status lists.
+const itemsKept = 50
+
+// items are the records as the status shows them: the newest first, at most fifty.
+// Where there are more, those whose merge is yet to be told to its end stay before
+// the open ones, and those before what is done.
+func items(records map[int64]*entry) []v1alpha1.PullRequestStatus {
+	var out []v1alpha1.PullRequestStatus
+	for _, r := range records {
+		if r.item.Phase != "" {
+			out = append(out, *r.item.DeepCopy())
+		}
+	}
+	newest := func(a, b v1alpha1.PullRequestStatus) int { return cmp.Compare(b.Number, a.Number) }
+	slices.SortFunc(out, func(a, b v1alpha1.PullRequestStatus) int {
+		return cmp.Or(cmp.Compare(weight(a), weight(b)), newest(a, b))
+	})
+	out = out[:min(len(out), itemsKept)]
+	slices.SortFunc(out, newest)
+	return out
+}
+
+func weight(item v1alpha1.PullRequestStatus) int {
+	switch item.Phase {
+	case v1alpha1.PullRequestMerged, v1alpha1.PullRequestRollingOut:
+		return 0
+	case v1alpha1.PullRequestDone:
+		return 2
+	default:
+		return 1
+	}
+}

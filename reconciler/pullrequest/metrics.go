@@ -1,0 +1,54 @@
+package pullrequest
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Metrics are the Prometheus series of pull requests. Labels carry names of Syncs
+// and words of ours only, never anything from a pull request.
+type Metrics struct {
+	open     *prometheus.GaugeVec
+	plans    *prometheus.CounterVec
+	duration *prometheus.HistogramVec
+	errors   *prometheus.CounterVec
+}
+
+// NewMetrics registers the series with registry. A second registration with the
+// same registry is an error.
+func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
+	m := &Metrics{
+		open: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "poolwright_pullrequests_open",
+			Help: "Open pull requests into the branch that the Sync follows, those that are not planned included."}, []string{"sync"}),
+		plans: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "poolwright_pullrequest_plans_total",
+			Help: "Plans of pull requests, by result (planned, refused: the author must mend it, failed: it is tried again, outdated: the pull request moved or closed meanwhile)."},
+			[]string{"sync", "result"}),
+		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "poolwright_pullrequest_plan_duration_seconds",
+			Help: "How long the plan of a pull request took.", Buckets: []float64{.1, .25, .5, 1, 2, 5, 10, 30, 60, 120}}, []string{"sync"}),
+		errors: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "poolwright_forge_errors_total",
+			Help: "Calls of the forge that failed, by reason (RateLimited, Unauthorized, Forbidden, NotFound, Refused, ForgeUnavailable)."},
+			[]string{"sync", "reason"}),
+	}
+	for _, c := range []prometheus.Collector{m.open, m.plans, m.duration, m.errors} {
+		if err := registry.Register(c); err != nil {
+			return nil, fmt.Errorf("registering metrics: %w", err)
+		}
+	}
+	return m, nil
+}
+
+// forget drops the series of a Sync that tells no pull requests any more.
+func (m *Metrics) forget(sync string) {
+	label := prometheus.Labels{"sync": sync}
+	m.open.DeletePartialMatch(label)
+	m.plans.DeletePartialMatch(label)
+	m.duration.DeletePartialMatch(label)
+	m.errors.DeletePartialMatch(label)
+}
+
+func (m *Metrics) planned(sync, result string, took time.Duration) {
+	m.plans.WithLabelValues(sync, result).Inc()
+	m.duration.WithLabelValues(sync).Observe(took.Seconds())
+}

@@ -1,0 +1,109 @@
+package pullrequest
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/report/forge"
+)
+
+// freshFor is how long a plan is taken to hold although nothing is known to have
+// moved: not all that it depends on, such as nodes and quotas, tells us when it does.
+const freshFor = 5 * time.Minute
+
+// need is why a pull request is to be looked at, the most urgent first.
+type need int
+
+const (
+	// forHead: it is new, or was pushed to.
+	forHead need = iota
+	// forBase: what it would be merged into, or the Sync's rules, moved; or it could
+	// not be planned before.
+	forBase
+	// forTelling: it is planned, and the forge does not know yet, or a person may
+	// have deleted the comment.
+	forTelling
+	// forLook: live objects moved, or nobody looked for a while.
+	forLook
+	// forNothing: what was told still holds.
+	forNothing
+)
+
+// task is an open pull request that needs something.
+type task struct {
+	pr   forge.PullRequest
+	rec  *entry
+	need need
+}
+
+// tasks are the open pull requests that need something, in the order of work.
+func (p *pass) tasks() []task {
+	var out []task
+	for _, pr := range p.s.listing.Open {
+		if pr.Base.Name != p.branch() || !p.ours(pr) || pr.Head.SHA == "" {
+			continue
+		}
+		rec := p.s.records[int64(pr.Number)]
+		if rec == nil || rec.merged() {
+			rec = &entry{item: v1alpha1.PullRequestStatus{Number: int64(pr.Number)}}
+			p.s.records[rec.item.Number] = rec
+		}
+		if n := p.need(pr, rec); n != forNothing {
+			out = append(out, task{pr, rec, n})
+		}
+	}
+	slices.SortStableFunc(out, func(a, b task) int {
+		// Among the new the newest is the one that somebody waits for.
+		return cmp.Or(cmp.Compare(a.need, b.need), a.rec.made.at.Compare(b.rec.made.at), cmp.Compare(b.pr.Number, a.pr.Number))
+	})
+	return out
+}
+
+// need says what an open pull request needs now.
+func (p *pass) need(pr forge.PullRequest, rec *entry) need {
+	if rec.made.head != pr.Head.SHA && (rec.item.Head != pr.Head.SHA || !rec.made.at.IsZero()) {
+		return forHead
+	}
+	if wait := max(rec.retry.rest.Sub(p.now), rec.post.rest.Sub(p.now)); wait > 0 {
+		p.wake(wait)
+		return forNothing
+	}
+	switch {
+	case p.baseMoved(rec), rec.made.at.IsZero() && rec.item.Phase == v1alpha1.PullRequestFailed:
+		return forBase
+	case rec.untold:
+		return forTelling
+	case rec.retry.failures > 0:
+		return forBase
+	case rec.answer != nil && !rec.quiet() && pr.Updated.After(rec.seen):
+		return forTelling
+	case rec.refused():
+		return forNothing
+	case p.now.Sub(rec.made.at) >= freshFor:
+		return forLook
+	case !rec.made.at.IsZero() && rec.made.picture != p.s.picture && p.settled():
+		return forLook
+	}
+	return forNothing
+}
+
+// baseMoved reports whether the head would be merged into something else than what
+// it was planned for, or under other rules.
+func (p *pass) baseMoved(rec *entry) bool {
+	attempted := p.sync.Status.LastAttemptedRevision
+	if !rec.made.at.IsZero() && rec.made.generation != p.sync.Generation {
+		return true
+	}
+	if attempted == "" || commit(attempted) == rec.item.Base {
+		return rec.item.Base == "" && rec.made.at.IsZero()
+	}
+	return rec.made.at.IsZero() || attempted != rec.made.attempted
+}
+
+// refused reports that only the author can mend what keeps the head from being
+// planned.
+func (e *entry) refused() bool {
+	return e.answer != nil && e.answer.phase == v1alpha1.PullRequestFailed && e.retry.failures == 0
+}

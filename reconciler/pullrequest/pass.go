@@ -1,0 +1,201 @@
+package pullrequest
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/report/forge"
+	"github.com/poolwright/poolwright/reconciler/state"
+)
+
+const (
+	// stint is how long a pass goes on planning. What is left waits for the next one,
+	// which first looks what has become of it.
+	stint = 10 * time.Second
+	// relooks is how many plans a pass makes again at most only because time has
+	// passed or live objects have moved.
+	relooks = 8
+	// soon is when a pass that did not get through comes back.
+	soon = time.Second
+	// callTime bounds one call of a forge, planTime one of a Planner.
+	callTime = time.Minute
+	planTime = 3 * time.Minute
+)
+
+// pass is one visit to a Sync's pull requests.
+type pass struct {
+	*Reconciler
+	sync *v1alpha1.Sync
+	s    *session
+	// started is when the pass began, now when it last looked at the clock.
+	started, now time.Time
+	// after is when the next pass is due.
+	after time.Duration
+	// suffix is "(cluster)", as statuses show it.
+	suffix string
+	// refused counts the calls that a forge refused for good in this pass.
+	refused int
+	// trouble is what kept the pass from telling something.
+	trouble trouble
+	// open counts the pull requests into the branch.
+	open int
+}
+
+// run looks what there is, plans what has moved, tells it, and follows what was
+// merged.
+func (p *pass) run(ctx context.Context) {
+	p.look()
+	listing, err := p.list(ctx)
+	if err != nil {
+		p.failed(err)
+		return
+	}
+	p.s.listing = listing
+	p.suffix = "(" + p.cluster(ctx) + ")"
+	open, merged := p.scope()
+	p.open = open
+	p.review(ctx)
+	if !p.stopped(ctx) {
+		p.follow(ctx, merged)
+	}
+	if p.trouble.reason == "" {
+		p.s.pace = pace{}
+	}
+	log(ctx).V(1).Info("Looked at pull requests", "open", p.open, "after", p.after)
+}
+
+// list asks the forge what there is.
+func (p *pass) list(ctx context.Context) (forge.Listing, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTime)
+	defer cancel()
+	return p.s.Forge.PullRequests(ctx, p.s.listing)
+}
+
+// stopped reports that the pass must not ask the forge for anything more.
+func (p *pass) stopped(ctx context.Context) bool {
+	return ctx.Err() != nil || p.trouble.passing || p.refused > 1
+}
+
+// scope forgets the pull requests that are none of the Sync's any more. It counts
+// those that are open into its branch, and returns those that were merged into it,
+// the oldest merge first.
+func (p *pass) scope() (open int, merged []forge.PullRequest) {
+	known := map[int64]bool{}
+	for _, pr := range p.s.listing.Open {
+		if pr.Base.Name != p.branch() {
+			continue
+		}
+		open++
+		known[int64(pr.Number)] = p.ours(pr)
+	}
+	for _, pr := range slices.Backward(p.s.listing.Merged) {
+		if pr.Base.Name == p.branch() && p.ours(pr) {
+			known[int64(pr.Number)] = true
+			merged = append(merged, pr)
+		}
+	}
+	for number := range p.s.records {
+		if !known[number] {
+			delete(p.s.records, number)
+		}
+	}
+	return open, merged
+}
+
+// ours reports whether the pull request may be told something.
+func (p *pass) ours(pr forge.PullRequest) bool {
+	return !pr.Fork || p.sync.Spec.PullRequests.Forks
+}
+
+// branch is the one that the Sync follows.
+func (p *pass) branch() string {
+	if b := p.sync.Spec.Source.Git.Ref.Branch; b != "" {
+		return b
+	}
+	return "main"
+}
+
+// look notes what the Sync says of live objects, and since when.
+func (p *pass) look() {
+	c := said(p.sync, "Drifted")
+	picture := state.Hash(struct {
+		Status, Reason, Message string
+		Pending                 []v1alpha1.PendingChange
+	}{string(c.Status), c.Reason, c.Message, p.sync.Status.Pending})
+	if picture != p.s.picture {
+		p.s.picture, p.s.pictureSince = picture, p.now
+	}
+}
+
+// settleTime is how long live objects must have stayed as they are before they are
+// looked at again: what drifts and is put back at once is no news.
+const settleTime = 10 * time.Second
+
+// settled reports whether the Sync has said the same of live objects for a while,
+// and otherwise comes back when it will have.
+func (p *pass) settled() bool {
+	left := p.s.pictureSince.Add(settleTime).Sub(p.now)
+	if left > 0 {
+		p.wake(left)
+	}
+	return left <= 0
+}
+
+// wake lets the next pass come no later than that.
+func (p *pass) wake(after time.Duration) { p.after = min(p.after, max(after, soon)) }
+
+// marker is by what the comments of this Sync are found again.
+func (p *pass) marker() forge.Marker {
+	identity := p.s.Identity
+	if identity == "" {
+		identity = string(p.sync.UID)
+	}
+	return forge.NewMarker("plan", p.sync.Namespace+"/"+p.sync.Name, identity)
+}
+
+// cluster is how statuses name this cluster. Where several of its Syncs tell the
+// pull requests of one repository, all but the oldest add their own names.
+func (p *pass) cluster(ctx context.Context) string {
+	name := p.s.Cluster
+	if name == "" {
+		return p.sync.Name
+	}
+	var list v1alpha1.SyncList
+	if err := p.Client.List(ctx, &list, client.InNamespace(p.sync.Namespace)); err != nil {
+		log(ctx).Error(err, "Listing Syncs")
+	}
+	for i := range list.Items {
+		other := &list.Items[i]
+		if other.Spec.PullRequests != nil && address(other) == p.s.address && older(other, p.sync) {
+			return name + "/" + p.sync.Name
+		}
+	}
+	return name
+}
+
+// older orders Syncs by their age, and those of one second by their names.
+func older(a, b *v1alpha1.Sync) bool {
+	if !a.CreationTimestamp.Equal(&b.CreationTimestamp) {
+		return a.CreationTimestamp.Before(&b.CreationTimestamp)
+	}
+	return a.Name < b.Name
+}
+
+// commit is that of a revision, written branch@sha1:commit.
+func commit(revision string) string { return revision[strings.LastIndex(revision, ":")+1:] }
+
+// short is a commit's name as people know it. Only hexadecimal digits are one.
+func short(sha string) string {
+	if strings.Trim(sha, "0123456789abcdef") != "" {
+		return "?"
+	}
+	return sha[:min(len(sha), 7)]
+}
+
+func name(number int64) string { return "#" + strconv.FormatInt(number, 10) }

@@ -1,0 +1,99 @@
+package pullrequest
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+)
+
+// Reconciler tells the pull requests of each Sync. All fields are needed.
+type Reconciler struct {
+	Client client.Client
+	// Namespace is the only one in which Syncs are honoured.
+	Namespace string
+	// Build makes what a Sync needs.
+	Build    Builder
+	Recorder record.EventRecorder
+	Metrics  *Metrics
+	Clock    clock.PassiveClock
+
+	sessions sessions
+}
+
+// Reconcile makes one pass over the pull requests of one Sync.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	var sync v1alpha1.Sync
+	if err := r.Client.Get(ctx, req.NamespacedName, &sync); err != nil {
+		if client.IgnoreNotFound(err) == nil {
+			r.leave(req)
+			return ctrl.Result{}, nil
+		}
+		return ctrl.Result{}, fmt.Errorf("reading Sync %s: %w", req.Name, err)
+	}
+	switch {
+	case sync.Namespace != r.Namespace:
+		return ctrl.Result{}, nil
+	case !sync.DeletionTimestamp.IsZero(), sync.Spec.Suspend:
+		// What the comments say stays true of the last moment that they name.
+		r.leave(req)
+		return ctrl.Result{}, nil
+	case sync.Spec.PullRequests == nil:
+		r.leave(req)
+		if sync.Status.PullRequests == nil {
+			return ctrl.Result{}, nil
+		}
+		return ctrl.Result{}, r.patch(ctx, &sync, nil)
+	}
+	s, err := r.sessions.get(ctx, &sync, r.Clock.Now(), r.Build)
+	p := &pass{Reconciler: r, sync: &sync, s: s, started: r.Clock.Now(), after: interval(&sync)}
+	p.now = p.started
+	switch {
+	case ctx.Err() != nil:
+		return ctrl.Result{}, nil
+	case err != nil:
+		p.troubled(judgeSetup(err))
+	case p.now.Before(s.pace.rest):
+		// Whoever woke us: the forge is not asked before.
+		return ctrl.Result{RequeueAfter: s.pace.rest.Sub(p.now)}, nil
+	default:
+		p.run(ctx)
+	}
+	if ctx.Err() != nil {
+		// We are stopping: what was cut short says nothing.
+		return ctrl.Result{}, nil
+	}
+	p.record(ctx)
+	return ctrl.Result{RequeueAfter: p.after}, nil
+}
+
+// leave forgets a Sync that has nothing to tell.
+func (r *Reconciler) leave(req ctrl.Request) {
+	r.sessions.stop(req.NamespacedName)
+	r.Metrics.forget(req.Name)
+}
+
+// defaultInterval is how often a forge is asked where the Sync does not say.
+const defaultInterval = 30 * time.Second
+
+// interval is the Sync's, spread over a tenth, so that many clusters do not ask one
+// forge in the same second.
+func interval(sync *v1alpha1.Sync) time.Duration {
+	every := sync.Spec.PullRequests.Interval.Duration
+	if every <= 0 {
+		every = defaultInterval
+	}
+	return every + time.Duration(rand.Float64()*float64(every)/10)
+}
+
+// log is where a pass says what went wrong on our side: never a text of a pull
+// request.
+func log(ctx context.Context) logr.Logger { return logr.FromContextOrDiscard(ctx) }

@@ -1,0 +1,163 @@
+package pullrequest
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/report/forge"
+	"github.com/poolwright/poolwright/reconciler/state"
+)
+
+// slow is how long a plan may take before it is asked again whether anybody still
+// wants to know.
+const slow = 2 * time.Second
+
+// enduring is how many plans in a row must fail by something that may pass before a
+// comment that still holds for its head is marked.
+const enduring = 3
+
+// review plans and tells the open pull requests that need it, for one stint.
+func (p *pass) review(ctx context.Context) {
+	looked := 0
+	for i, t := range p.tasks() {
+		p.now = p.Clock.Now()
+		if p.stopped(ctx) {
+			return
+		}
+		if i > 0 && p.now.Sub(p.started) >= stint {
+			if t.need != forLook {
+				p.wake(soon)
+			}
+			return
+		}
+		if t.need == forLook {
+			if looked++; looked > relooks {
+				return
+			}
+		}
+		if !p.attend(ctx, t) {
+			p.wake(soon)
+			return
+		}
+	}
+}
+
+// attend does what one pull request needs. It returns false when nothing more can be
+// done in this pass, because the Sync is another one by now.
+func (p *pass) attend(ctx context.Context, t task) bool {
+	if t.need == forTelling {
+		p.tell(ctx, t.pr, t.rec)
+		return true
+	}
+	if t.rec.item.Head != t.pr.Head.SHA {
+		err := p.status(ctx, t.pr.Head.SHA, forge.Status{
+			Context: p.planContext(), State: forge.Pending, Description: "planning " + short(t.pr.Head.SHA), URL: t.pr.URL,
+		})
+		if err != nil && p.unspoken(t.rec, err) {
+			return true
+		}
+	}
+	began := p.Clock.Now()
+	plan, err := p.plan(ctx, t.pr)
+	p.now = p.Clock.Now()
+	if ctx.Err() != nil {
+		return false
+	}
+	result := "planned"
+	if err != nil {
+		result = "failed"
+		if class, _, _ := state.Classify(err); class == state.Fix {
+			result = "refused"
+		}
+	}
+	wanted, current := true, true
+	if p.now.Sub(began) >= slow {
+		wanted, current = p.still(ctx, t.pr)
+	}
+	if !wanted {
+		result = "outdated"
+	}
+	p.Metrics.planned(p.sync.Name, result, p.now.Sub(began))
+	if !wanted {
+		// The next pass sees what has become of it.
+		p.wake(soon)
+		return current
+	}
+	p.note(ctx, t, plan, err)
+	if t.rec.untold {
+		p.tell(ctx, t.pr, t.rec)
+	}
+	return current
+}
+
+// plan asks the Planner.
+func (p *pass) plan(ctx context.Context, pr forge.PullRequest) (Plan, error) {
+	ctx, cancel := context.WithTimeout(ctx, planTime)
+	defer cancel()
+	return p.s.Planner.Plan(ctx, pr)
+}
+
+// note keeps what a plan came to, to be told where it says something new.
+func (p *pass) note(ctx context.Context, t task, plan Plan, err error) {
+	rec := t.rec
+	rec.made = made{at: p.now, head: t.pr.Head.SHA, attempted: p.sync.Status.LastAttemptedRevision, picture: p.s.picture, generation: p.sync.Generation}
+	var a *answer
+	if err == nil {
+		rec.retry = pace{}
+		a = p.answer(plan)
+		rec.good = a
+	} else {
+		class, _, after := state.Classify(err)
+		if class == state.Fix {
+			rec.retry = pace{}
+		} else {
+			rec.retry.failed(p.now, p.now.Add(after))
+			p.wake(rec.retry.rest.Sub(p.now))
+			log(ctx).V(1).Info("Cannot plan now", "pullRequest", t.pr.Number)
+			unmoved := rec.item.Head == t.pr.Head.SHA && rec.item.Phase == v1alpha1.PullRequestPlanned
+			if unmoved && rec.retry.failures < enduring {
+				return // What was told holds for what it names.
+			}
+		}
+		a = p.failure(t, err, class)
+	}
+	rec.answer = a
+	rec.untold = a.told != rec.item.Told
+	if !rec.untold {
+		p.settle(rec)
+		rec.seen = t.pr.Updated
+	}
+}
+
+// settle records an answer that the forge has.
+func (p *pass) settle(rec *entry) {
+	a := rec.answer
+	rec.untold, rec.post = false, pace{}
+	rec.item.Phase, rec.item.Head, rec.item.Base = a.phase, a.head, a.base
+	rec.item.Verdict, rec.item.Told, rec.item.Reviewed = a.verdict, a.told, a.reviewed
+}
+
+// still looks once more, after a plan that took its time: wanted is whether the pull
+// request is as it was planned, current whether the Sync is.
+func (p *pass) still(ctx context.Context, pr forge.PullRequest) (wanted, current bool) {
+	var now v1alpha1.Sync
+	if err := p.Client.Get(ctx, types.NamespacedName{Namespace: p.sync.Namespace, Name: p.sync.Name}, &now); err != nil {
+		return false, false
+	}
+	if !now.DeletionTimestamp.IsZero() || now.UID != p.sync.UID || now.Generation != p.sync.Generation {
+		return false, false
+	}
+	listing, err := p.list(ctx)
+	if err != nil {
+		p.failed(err)
+		return false, true
+	}
+	p.s.listing = listing
+	return slices.ContainsFunc(listing.Open, func(o forge.PullRequest) bool {
+		return o.Number == pr.Number && o.Head.SHA == pr.Head.SHA && o.Base.Name == pr.Base.Name
+	}), true
+}

@@ -1,0 +1,188 @@
+package pullrequest
+
+import (
+	"context"
+	"strings"
+	gosync "sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/poolwright/poolwright/provision"
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/report"
+	"github.com/poolwright/poolwright/reconciler/report/forge"
+	"github.com/poolwright/poolwright/reconciler/state"
+)
+
+// Planner answers what pull requests are told. Its errors have a class, see
+// [state.Classify]: Fix is the author's to mend, anything else may pass by itself.
+type Planner interface {
+	// Plan says what merging the pull request would do.
+	Plan(ctx context.Context, pr forge.PullRequest) (Plan, error)
+	// Stale lists the nodes created before the moment that Karpenter is yet to
+	// replace, or whose pool went.
+	Stale(ctx context.Context, since time.Time) ([]provision.Node, error)
+	// Drift is what the live worlds differ in from the applied revision now.
+	Drift(ctx context.Context) (report.Report, error)
+	// Contains reports whether the commit applied has the commit merge in its
+	// history, or is it.
+	Contains(ctx context.Context, applied, merge string) (bool, error)
+}
+
+// Plan is what a Planner says of one pull request.
+type Plan struct {
+	Report report.Report
+	// Head and Base are the commits that were compared, in full.
+	Head, Base string
+	// Reviewed are the consequences that the report tells.
+	Reviewed v1alpha1.ReviewedConsequences
+}
+
+// Session is what a Sync needs to tell its pull requests.
+type Session struct {
+	Forge   forge.Forge
+	Planner Planner
+	// Cluster is the name that commit statuses show: "poolwright/plan (prod)". The
+	// Sync's name stands for an empty one.
+	Cluster string
+	// Identity tells this cluster from all others that may tell the same pull
+	// requests, and must stay for as long as the cluster lives: by it comments are
+	// found again. Such is the UID of the namespace kube-system. The Sync's UID
+	// stands for an empty one.
+	Identity string
+	// Outdated reports that what the Session was built from, such as the
+	// credential in a Secret, has changed since. It is asked before each pass; nil
+	// means never. That it cannot tell is no change.
+	Outdated func(ctx context.Context) bool
+	// Close gives up what the Session holds; may be nil.
+	Close func()
+}
+
+// Builder makes the Session of a Sync. ctx lives as long as the Session. It is
+// called anew when spec.source, spec.path or spec.pullRequests change, and when
+// the Session is Outdated.
+type Builder func(ctx context.Context, sync *v1alpha1.Sync) (Session, error)
+
+// sessions holds what lives between two visits to a Sync.
+type sessions struct {
+	mu   gosync.Mutex
+	open map[types.NamespacedName]*session
+}
+
+// session is one Sync's memory. Visits to one Sync never overlap.
+type session struct {
+	Session
+	fingerprint string
+	// address is that of the repository whose pull requests these are.
+	address string
+	cancel  context.CancelFunc
+
+	listing forge.Listing
+	records map[int64]*entry
+	// picture is what the Sync says of live drift, since when it says so.
+	picture      string
+	pictureSince time.Time
+	drift        drift
+	pace         pace
+	// trouble is the news that was told last.
+	trouble string
+	// written is the status as it was written last, nil before.
+	written *v1alpha1.PullRequestsStatus
+}
+
+// get returns the Sync's session, anew when what it is built from has changed. A
+// session that could not be built is returned with the error, so that it can wait
+// before the next try.
+func (s *sessions) get(ctx context.Context, sync *v1alpha1.Sync, now time.Time, build Builder) (*session, error) {
+	name := types.NamespacedName{Namespace: sync.Namespace, Name: sync.Name}
+	fingerprint := state.Hash(struct {
+		UID          types.UID
+		Source       v1alpha1.Source
+		Path         string
+		PullRequests *v1alpha1.PullRequests
+	}{sync.UID, sync.Spec.Source, sync.Spec.Path, sync.Spec.PullRequests})
+	s.mu.Lock()
+	old := s.open[name]
+	s.mu.Unlock()
+	same := old != nil && old.fingerprint == fingerprint
+	if same && old.built() && (old.Outdated == nil || !old.Outdated(ctx)) {
+		return old, nil
+	}
+	if same && !old.built() && now.Before(old.pace.rest) {
+		return old, nil
+	}
+	s.stop(name)
+	fresh := &session{fingerprint: fingerprint, address: address(sync), records: remembered(sync)}
+	if old != nil {
+		fresh.inherit(old, same)
+	}
+	live, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	fresh.cancel = cancel
+	built, err := build(live, sync)
+	if err == nil {
+		fresh.Session = built
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.open == nil {
+		s.open = map[types.NamespacedName]*session{}
+	}
+	s.open[name] = fresh
+	return fresh, err
+}
+
+// inherit takes over what still holds of a session that was there before.
+func (s *session) inherit(old *session, same bool) {
+	s.written, s.trouble = old.written, old.trouble
+	switch {
+	case same:
+		s.records = old.records
+		if !old.built() {
+			s.pace = old.pace
+		}
+	case s.address != old.address:
+		s.records = map[int64]*entry{}
+	default:
+		// What was told may have been told of another path.
+		s.records = unplanned(old.records)
+	}
+}
+
+// address is where the Sync's pull requests are made, in one way of writing.
+func address(sync *v1alpha1.Sync) string {
+	url := sync.Spec.Source.Git.URL
+	if p := sync.Spec.PullRequests; p != nil && p.URL != "" {
+		url = p.URL
+	}
+	return strings.ToLower(strings.TrimSuffix(strings.TrimRight(url, "/"), ".git"))
+}
+
+func (s *session) built() bool { return s.Forge != nil && s.Planner != nil }
+
+func (s *session) end() {
+	s.cancel()
+	if s.Close != nil {
+		s.Close()
+	}
+}
+
+// stop ends the Sync's session, if there is one.
+func (s *sessions) stop(name types.NamespacedName) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if old := s.open[name]; old != nil {
+		old.end()
+		delete(s.open, name)
+	}
+}
+
+// close ends all sessions.
+func (s *sessions) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for name, old := range s.open {
+		old.end()
+		delete(s.open, name)
+	}
+}

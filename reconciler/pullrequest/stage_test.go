@@ -1,0 +1,375 @@
+package pullrequest
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/record"
+	clocktesting "k8s.io/utils/clock/testing"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/poolwright/poolwright/provision"
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/report"
+	"github.com/poolwright/poolwright/reconciler/report/forge"
+)
+
+// sha is a commit's name made of one letter.
+func sha(letter string) string { return strings.Repeat(letter, 40) }
+
+// board is a forge in memory.
+type board struct {
+	open, merged []forge.PullRequest
+	// comments are bodies and tails by number and marker.
+	comments map[string]forge.Comment
+	statuses map[string]forge.Status
+	// calls are what was asked of the forge since they were last cleared.
+	calls []string
+	// fail says what goes wrong with a call, before it does anything.
+	fail func(call string) error
+}
+
+func (b *board) call(format string, args ...any) error {
+	call := fmt.Sprintf(format, args...)
+	b.calls = append(b.calls, call)
+	if b.fail == nil {
+		return nil
+	}
+	return b.fail(call)
+}
+
+func (b *board) PullRequests(context.Context, forge.Listing) (forge.Listing, error) {
+	return forge.Listing{Open: slices.Clone(b.open), Merged: slices.Clone(b.merged)}, b.call("list")
+}
+
+func place(number int, marker forge.Marker) string { return fmt.Sprintf("#%d %s", number, marker) }
+
+func (b *board) Comment(_ context.Context, number int, c forge.Comment) (forge.Posted, error) {
+	if err := b.call("comment #%d", number); err != nil {
+		return forge.Posted{}, err
+	}
+	before, there := b.comments[place(number, c.Marker)]
+	if !there && c.EditOnly {
+		return forge.Posted{}, nil
+	}
+	c.EditOnly = false
+	if c.Body == "" {
+		c.Body = before.Body
+	}
+	if c != before {
+		b.calls = append(b.calls, fmt.Sprintf("write #%d", number))
+	}
+	b.comments[place(number, c.Marker)] = c
+	return forge.Posted{URL: fmt.Sprintf("https://forge/%d#comment", number), Written: c != before}, nil
+}
+
+func (b *board) Status(_ context.Context, commit string, s forge.Status) error {
+	if err := b.call("status %s %s: %s", short(commit), s.Context, s.State); err != nil {
+		return err
+	}
+	b.statuses[short(commit)+" "+s.Context] = s
+	return nil
+}
+
+func (b *board) Limit() int { return 60000 }
+
+// find returns the open pull request.
+func (b *board) find(number int) *forge.PullRequest {
+	for i := range b.open {
+		if b.open[i].Number == number {
+			return &b.open[i]
+		}
+	}
+	return nil
+}
+
+// oracle is a planner in memory.
+type oracle struct {
+	plan     func(pr forge.PullRequest) (Plan, error)
+	plans    []int
+	stale    []provision.Node
+	since    []time.Time
+	drift    report.Report
+	drifts   int
+	contains map[string]bool
+	err      error
+}
+
+func (o *oracle) Plan(_ context.Context, pr forge.PullRequest) (Plan, error) {
+	o.plans = append(o.plans, pr.Number)
+	return o.plan(pr)
+}
+
+func (o *oracle) Stale(_ context.Context, since time.Time) ([]provision.Node, error) {
+	o.since = append(o.since, since)
+	return o.stale, o.err
+}
+
+func (o *oracle) Drift(context.Context) (report.Report, error) {
+	o.drifts++
+	return o.drift, o.err
+}
+
+func (o *oracle) Contains(_ context.Context, applied, merge string) (bool, error) {
+	return o.contains[applied+merge], o.err
+}
+
+// stage is a Sync, a forge and a planner.
+type stage struct {
+	*testing.T
+	r        *Reconciler
+	board    *board
+	oracle   *oracle
+	clock    *clocktesting.FakeClock
+	events   *record.FakeRecorder
+	registry *prometheus.Registry
+	client   client.Client
+	patches  int
+	// refuse is what a status patch fails with.
+	refuse error
+	// built counts the sessions, stale lets the next one be built.
+	built    int
+	outdated bool
+	noBuild  error
+}
+
+var stageName = types.NamespacedName{Namespace: "poolwright-system", Name: "dev"}
+
+var dawn = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+// newSync is a Sync that tells pull requests.
+func newSync(name string) *v1alpha1.Sync {
+	sync := &v1alpha1.Sync{ObjectMeta: metav1.ObjectMeta{
+		Namespace: stageName.Namespace, Name: name, UID: types.UID("uid-" + name), Generation: 1, CreationTimestamp: metav1.NewTime(dawn),
+	}}
+	sync.Spec.Source.Git.URL = "https://forge/o/r.git"
+	sync.Spec.PullRequests = &v1alpha1.PullRequests{Provider: v1alpha1.ForgeGitea, HoursADay: 24}
+	sync.Status.LastAttemptedRevision = "main@sha1:" + sha("0")
+	sync.Status.LastAppliedRevision = sync.Status.LastAttemptedRevision
+	return sync
+}
+
+func newStage(t *testing.T, syncs ...*v1alpha1.Sync) *stage {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	if len(syncs) == 0 {
+		syncs = []*v1alpha1.Sync{newSync(stageName.Name)}
+	}
+	s := &stage{
+		T: t, clock: clocktesting.NewFakeClock(dawn),
+		board:  &board{comments: map[string]forge.Comment{}, statuses: map[string]forge.Status{}},
+		oracle: &oracle{contains: map[string]bool{}},
+	}
+	s.oracle.plan = s.replacing(4)
+	objects := make([]client.Object, 0, len(syncs))
+	for _, sync := range syncs {
+		objects = append(objects, sync)
+	}
+	s.client = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(&v1alpha1.Sync{}).
+		WithInterceptorFuncs(interceptor.Funcs{SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
+			s.patches++
+			if s.refuse != nil {
+				return s.refuse
+			}
+			return c.SubResource(sub).Patch(ctx, o, patch, opts...)
+		}}).Build()
+	s.restart()
+	return s
+}
+
+// restart makes another process of it.
+func (s *stage) restart() {
+	s.Helper()
+	s.registry, s.events = prometheus.NewRegistry(), record.NewFakeRecorder(100)
+	metrics, err := NewMetrics(s.registry)
+	if err != nil {
+		s.Fatal(err)
+	}
+	s.r = &Reconciler{
+		Client: s.client, Namespace: stageName.Namespace, Recorder: s.events, Metrics: metrics, Clock: s.clock,
+		Build: func(context.Context, *v1alpha1.Sync) (Session, error) {
+			s.built++
+			s.outdated = false
+			return Session{Forge: s.board, Planner: s.oracle, Cluster: "prod", Identity: "cluster-uid",
+				Outdated: func(context.Context) bool { return s.outdated }}, s.noBuild
+		},
+	}
+	r := s.r
+	s.Cleanup(r.sessions.close)
+}
+
+// replacing plans that n nodes are replaced.
+func (s *stage) replacing(n int32) func(forge.PullRequest) (Plan, error) {
+	return func(pr forge.PullRequest) (Plan, error) {
+		base := commit(s.sync().Status.LastAttemptedRevision)
+		change := report.Change{Object: report.Object{Target: "cluster", Group: "karpenter.sh", Kind: "NodePool", Name: "gpu"}, Action: "update",
+			Fields: []report.Field{{Path: "spec.weight", Before: 1, After: n}}}
+		return Plan{
+			Head: pr.Head.SHA, Base: base,
+			Report: report.Report{
+				Changes: []report.Change{change}, Summary: report.Summary{Update: 1},
+				Binding: &report.Binding{Cluster: "prod", BaseCommit: base, HeadCommit: pr.Head.SHA, Observed: s.clock.Now()},
+			},
+			Reviewed: v1alpha1.ReviewedConsequences{Changes: []string{"NodePool/gpu@1"}, NodesReplaced: n},
+		}, nil
+	}
+}
+
+// nothing plans that the cluster is not touched.
+func (s *stage) nothing(pr forge.PullRequest) (Plan, error) {
+	base := commit(s.sync().Status.LastAttemptedRevision)
+	return Plan{Head: pr.Head.SHA, Base: base, Report: report.Report{Binding: &report.Binding{HeadCommit: pr.Head.SHA, BaseCommit: base}}}, nil
+}
+
+// offer opens a pull request.
+func (s *stage) offer(number int, head string) {
+	s.board.open = append(s.board.open, forge.PullRequest{
+		Number: number, Title: "<b>@all</b>", Author: "ada", URL: fmt.Sprintf("https://forge/%d", number),
+		Head: forge.Branch{Name: fmt.Sprintf("b%d", number), SHA: head}, Base: forge.Branch{Name: "main", SHA: sha("0")}, Updated: s.clock.Now(),
+	})
+}
+
+// merge merges an open pull request.
+func (s *stage) merge(number int, commit string) {
+	s.Helper()
+	pr := s.board.find(number)
+	if pr == nil {
+		s.Fatalf("#%d is not open", number)
+	}
+	done := *pr
+	done.Merged, done.MergeCommit = s.clock.Now(), commit
+	s.shut(number)
+	s.board.merged = append([]forge.PullRequest{done}, s.board.merged...)
+}
+
+// shut closes a pull request.
+func (s *stage) shut(number int) {
+	s.board.open = slices.DeleteFunc(s.board.open, func(pr forge.PullRequest) bool { return pr.Number == number })
+}
+
+// pass reconciles once, and says when the next pass is.
+func (s *stage) pass() time.Duration {
+	s.Helper()
+	return s.passOf(stageName.Name)
+}
+
+func (s *stage) passOf(name string) time.Duration {
+	s.Helper()
+	result, err := s.r.Reconcile(s.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Namespace: stageName.Namespace, Name: name}})
+	if err != nil {
+		s.Fatal(err)
+	}
+	return result.RequeueAfter
+}
+
+// later lets time pass, and reconciles.
+func (s *stage) later(d time.Duration) time.Duration {
+	s.Helper()
+	s.clock.Step(d)
+	return s.pass()
+}
+
+func (s *stage) sync() *v1alpha1.Sync {
+	s.Helper()
+	var sync v1alpha1.Sync
+	if err := s.client.Get(s.Context(), stageName, &sync); err != nil {
+		s.Fatal(err)
+	}
+	return &sync
+}
+
+// change edits the Sync's status as the Git loop would.
+func (s *stage) change(edit func(*v1alpha1.Sync)) {
+	s.Helper()
+	sync := s.sync()
+	edit(sync)
+	status := sync.Status
+	if err := s.client.Update(s.Context(), sync); err != nil {
+		s.Fatal(err)
+	}
+	sync.Status = status
+	if err := s.client.Status().Update(s.Context(), sync); err != nil {
+		s.Fatal(err)
+	}
+}
+
+// told is the status, never nil.
+func (s *stage) told() v1alpha1.PullRequestsStatus {
+	s.Helper()
+	if p := s.sync().Status.PullRequests; p != nil {
+		return *p
+	}
+	return v1alpha1.PullRequestsStatus{}
+}
+
+// item is what the status says of a pull request.
+func (s *stage) item(number int64) v1alpha1.PullRequestStatus {
+	s.Helper()
+	for _, i := range s.told().Items {
+		if i.Number == number {
+			return i
+		}
+	}
+	return v1alpha1.PullRequestStatus{}
+}
+
+// comment is the only one of a pull request.
+func (s *stage) comment(number int) forge.Comment {
+	s.Helper()
+	var found []forge.Comment
+	for _, at := range slices.Sorted(maps.Keys(s.board.comments)) {
+		if strings.HasPrefix(at, fmt.Sprintf("#%d ", number)) {
+			found = append(found, s.board.comments[at])
+		}
+	}
+	if len(found) > 1 {
+		s.Errorf("#%d has %d comments", number, len(found))
+	}
+	return cmp.Or(append(found, forge.Comment{})[0], forge.Comment{})
+}
+
+// calls returns what the forge was asked since the last time.
+func (s *stage) calls() string {
+	out := strings.Join(s.board.calls, "\n")
+	s.board.calls = nil
+	return out
+}
+
+// expect compares what the forge was asked since the last time.
+func (s *stage) expect(what string, calls ...string) {
+	s.Helper()
+	if got, want := s.calls(), strings.Join(calls, "\n"); got != want {
+		s.Errorf("%s: the forge was asked\n%s\nwant\n%s", what, got, want)
+	}
+}
+
+func (s *stage) eventually() []string {
+	var out []string
+	for {
+		select {
+		case e := <-s.events.Events:
+			out = append(out, e)
+		default:
+			return out
+		}
+	}
+}
+
+var errBoom = errors.New("boom")

@@ -1,0 +1,120 @@
+package pullrequest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+)
+
+// failed notes an error of the forge. What may pass lets the whole Sync rest; what
+// the forge refuses for good may be a matter of one pull request, and only the
+// second refusal ends the pass.
+func (p *pass) failed(err error) {
+	t := judge(err)
+	p.Metrics.errors.WithLabelValues(p.sync.Name, t.reason).Inc()
+	if !t.passing {
+		p.refused++
+	}
+	if p.trouble.reason == "" || t.passing && !p.trouble.passing {
+		p.trouble = t
+	}
+	if t.passing || p.refused > 1 || len(p.suffix) == 0 {
+		p.rest(t)
+	}
+}
+
+// troubled notes that there is no session to work with.
+func (p *pass) troubled(t trouble) {
+	p.trouble = t
+	p.rest(t)
+}
+
+// rest lets nobody ask the forge for a while.
+func (p *pass) rest(t trouble) {
+	p.now = p.Clock.Now()
+	p.s.pace.failed(p.now, t.until)
+	p.after = max(p.s.pace.rest.Sub(p.now), soon)
+}
+
+// record writes the status where it says something new, and an event where there is
+// news of trouble.
+func (p *pass) record(ctx context.Context) {
+	status := p.outcome()
+	if p.trouble.reason == "" {
+		p.s.trouble = ""
+	} else if p.trouble.reason != p.s.trouble {
+		p.s.trouble = p.trouble.reason
+		p.Recorder.Event(p.sync, corev1.EventTypeWarning, p.trouble.reason, "Pull requests cannot be told: "+p.trouble.message)
+	}
+	before := p.s.written
+	if before == nil {
+		before = p.sync.Status.PullRequests
+	}
+	if equality.Semantic.DeepEqual(before, status) {
+		return
+	}
+	if err := p.patch(ctx, p.sync, status); err != nil {
+		// All of it is in memory; the forge must not be asked again because of it.
+		log(ctx).Info("Cannot record what pull requests were told; it is tried again", "why", err.Error())
+		p.wake(firstPause)
+		return
+	}
+	p.s.written = status
+}
+
+// outcome is the status after the pass.
+func (p *pass) outcome() *v1alpha1.PullRequestsStatus {
+	before := p.s.written
+	if before == nil {
+		before = p.sync.Status.PullRequests
+	}
+	status := &v1alpha1.PullRequestsStatus{Reason: p.trouble.reason, Message: p.trouble.message, Items: items(p.s.records)}
+	switch {
+	case p.listed():
+		status.Open = int32(p.open)
+		p.Metrics.open.WithLabelValues(p.sync.Name).Set(float64(p.open))
+	case before != nil:
+		status.Open = before.Open
+	}
+	if before != nil && p.trouble.passing && before.Reason == status.Reason && status.Reason != rateLimited {
+		// The same trouble in other words, such as another local port, is no news.
+		status.Message = before.Message
+	}
+	return status
+}
+
+// listed reports whether this pass heard from the forge what there is.
+func (p *pass) listed() bool { return p.suffix != "" }
+
+// patch writes status.pullRequests and nothing else: the other fields are the Git
+// loop's. What is to be gone is named, for the copy at hand may be an old one.
+func (r *Reconciler) patch(ctx context.Context, sync *v1alpha1.Sync, status *v1alpha1.PullRequestsStatus) error {
+	var field any
+	if status != nil {
+		fields := map[string]any{"reason": nil, "message": nil, "open": status.Open, "items": nil}
+		if status.Reason != "" {
+			fields["reason"], fields["message"] = status.Reason, status.Message
+		}
+		if len(status.Items) > 0 {
+			fields["items"] = status.Items
+		}
+		field = fields
+	}
+	raw, err := json.Marshal(map[string]any{"status": map[string]any{"pullRequests": field}})
+	if err != nil {
+		return fmt.Errorf("writing the status of Sync %s: %w", sync.Name, err)
+	}
+	target := &v1alpha1.Sync{}
+	target.Namespace, target.Name = sync.Namespace, sync.Name
+	if err := r.Client.Status().Patch(ctx, target, client.RawPatch(types.MergePatchType, raw)); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("writing the status of Sync %s: %w", sync.Name, err)
+	}
+	return nil
+}

@@ -1,0 +1,66 @@
+package pullrequest
+
+import (
+	"cmp"
+	"context"
+	"errors"
+
+	"github.com/poolwright/poolwright/reconciler/report/forge"
+)
+
+func (p *pass) planContext() string    { return "poolwright/plan " + p.suffix }
+func (p *pass) rolloutContext() string { return "poolwright/rollout " + p.suffix }
+
+// tell brings the answer to the forge: the comment, and what stands next to the
+// commit that it holds for.
+func (p *pass) tell(ctx context.Context, pr forge.PullRequest, rec *entry) {
+	a := rec.answer
+	posted, err := p.comment(ctx, pr.Number, forge.Comment{Marker: p.marker(), Body: a.body, EditOnly: a.editOnly})
+	if err != nil && !permanent(err) {
+		p.unspoken(rec, err)
+		return
+	}
+	if a.told != rec.item.Told {
+		// Who may not comment may still set a status, and none must stay pending.
+		also := p.status(ctx, a.head, forge.Status{
+			Context: p.planContext(), State: a.state, Description: a.verdict, URL: cmp.Or(posted.URL, pr.URL),
+		})
+		if err == nil {
+			err = also
+		}
+	}
+	if err != nil {
+		p.unspoken(rec, err)
+		return
+	}
+	rec.seen = pr.Updated
+	p.settle(rec)
+}
+
+func (p *pass) comment(ctx context.Context, number int, c forge.Comment) (forge.Posted, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTime)
+	defer cancel()
+	return p.s.Forge.Comment(ctx, number, c)
+}
+
+func (p *pass) status(ctx context.Context, sha string, s forge.Status) error {
+	ctx, cancel := context.WithTimeout(ctx, callTime)
+	defer cancel()
+	return p.s.Forge.Status(ctx, sha, s)
+}
+
+// unspoken notes that the forge did not take what was to be said. It returns whether
+// to leave this pull request alone for now.
+func (p *pass) unspoken(rec *entry, err error) bool {
+	p.now = p.Clock.Now()
+	p.failed(err)
+	rec.post.failed(p.now, judge(err).until)
+	p.wake(rec.post.rest.Sub(p.now))
+	return true
+}
+
+// permanent reports an error of a forge that no waiting heals.
+func permanent(err error) bool {
+	said, ok := errors.AsType[*forge.Error](err)
+	return ok && said.Permanent()
+}

@@ -1,0 +1,115 @@
+package pullrequest
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"unicode"
+
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/report"
+	"github.com/poolwright/poolwright/reconciler/report/forge"
+	"github.com/poolwright/poolwright/reconciler/state"
+)
+
+// The widths of what is shown of an error: in a comment, and in a status.
+const (
+	reasonWidth  = 1000
+	verdictWidth = 300
+)
+
+// answer is what a plan tells.
+func (p *pass) answer(plan Plan) *answer {
+	hours := p.sync.Spec.PullRequests.HoursADay
+	a := &answer{
+		head: plan.Head, base: plan.Base, verdict: plan.Report.Verdict(), phase: v1alpha1.PullRequestPlanned,
+		state: forge.Success, reviewed: plan.Reviewed.DeepCopy(), editOnly: untouched(plan.Report),
+	}
+	if objects(plan.Report) {
+		a.state = forge.Failure
+	}
+	begin := toldPlan
+	if a.editOnly {
+		begin = toldQuiet
+	}
+	a.told = begin + state.Hash([]any{plan.Head, hours, plan.Report.Content()})[:16]
+	var body strings.Builder
+	options := report.Options{HoursADay: float64(hours), Limit: p.s.Forge.Limit()}
+	if err := plan.Report.Markdown(&body, options); err != nil {
+		return p.sorry(a, err)
+	}
+	a.body = body.String()
+	return a
+}
+
+// sorry is the answer where a report cannot be written.
+func (p *pass) sorry(a *answer, err error) *answer {
+	a.state, a.phase, a.verdict = forge.Broken, v1alpha1.PullRequestFailed, "cannot be shown: "+plainText(err.Error(), verdictWidth)
+	a.body = "### " + forge.Plain(a.verdict, reasonWidth) + "\n"
+	return a
+}
+
+// untouched reports whether the merge does nothing to this cluster. Drift that is
+// there without it is none of the pull request's doing.
+func untouched(r report.Report) bool { return r.Empty() && !objects(r) }
+
+// objects reports whether something forbids the merge: a mistake in what would be
+// merged, or a guard.
+func objects(r report.Report) bool {
+	if len(r.Problems) > 0 || len(r.Holds) > 0 {
+		return true
+	}
+	for _, g := range r.Guards {
+		if g.Result == "held" {
+			return true
+		}
+	}
+	return false
+}
+
+// failure is the answer where there is no plan. What was told of an older head stays
+// below, marked: a reader must not take it for the newer one's.
+func (p *pass) failure(t task, err error, class state.Class) *answer {
+	head := t.pr.Head.SHA
+	what := "cannot be planned"
+	if class != state.Fix {
+		what = "cannot be planned now"
+	}
+	reason := plainText(err.Error(), verdictWidth)
+	a := &answer{
+		head: head, base: commit(p.sync.Status.LastAttemptedRevision), verdict: what + ": " + reason,
+		phase: v1alpha1.PullRequestFailed, state: forge.Broken, editOnly: class != state.Fix,
+	}
+	_, word, _ := state.Classify(err)
+	news := word
+	if class == state.Fix {
+		news = err.Error()
+	}
+	a.told = toldPlan + state.Hash([]any{head, class.String(), news})[:16]
+	var body strings.Builder
+	good := t.rec.good
+	switch {
+	case good == nil || good.editOnly:
+		fmt.Fprintf(&body, "### `%s` %s\n\n%s\n", short(head), what, forge.Plain(err.Error(), reasonWidth))
+	case good.head == head:
+		fmt.Fprintf(&body, "**Stale:** `%s` %s again: %s\n\n%s", short(head), what, forge.Plain(err.Error(), reasonWidth), good.body)
+	default:
+		fmt.Fprintf(&body, "**Stale:** this was planned for `%s`; `%s` %s: %s\n\n%s",
+			short(good.head), short(head), what, forge.Plain(err.Error(), reasonWidth), good.body)
+	}
+	if class != state.Fix {
+		body.WriteString("\nIt is tried again without anybody's doing.\n")
+	}
+	a.body = body.String()
+	return a
+}
+
+// plainText is one line of text without anything that does not print.
+func plainText(s string, width int) string {
+	line := strings.Join(strings.FieldsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) || unicode.IsSpace(r) || r == unicode.ReplacementChar }), " ")
+	runes := []rune(line)
+	if len(runes) > width {
+		return string(runes[:width-1]) + "…"
+	}
+	return cmp.Or(line, "no reason is given")
+}
