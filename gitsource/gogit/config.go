@@ -70,6 +70,9 @@ type Limits struct {
 	Objects int
 	// Files is the number of files in a tree. Default 100,000.
 	Files int
+	// Commits is how much history a Repository fetches to find where two
+	// revisions parted. Default 20,000.
+	Commits int
 	// Depth is how deeply folders may nest. Default 64.
 	Depth int
 	// FileBytes is the size of a file that may be read. Default 8 MiB.
@@ -92,6 +95,7 @@ func (l Limits) withDefaults() Limits {
 	orDefault(&l.UnpackedBytes, 1<<30)
 	orDefault(&l.Objects, 200_000)
 	orDefault(&l.Files, 100_000)
+	orDefault(&l.Commits, 20_000)
 	orDefault(&l.Depth, 64)
 	orDefault(&l.FileBytes, 8<<20)
 	orDefault(&l.Timeout, 5*time.Minute)

@@ -34,17 +34,24 @@ type record struct {
 	Object string
 	// Shallow says that only the newest commit is held.
 	Shallow bool
+	// Filtered says that a Repository fetched commits without their trees.
+	Filtered bool `json:",omitempty"`
+	// Tips are the commits whose history a Repository fetched, Trees those
+	// whose files it holds besides; the latest last.
+	Tips  []string `json:",omitempty"`
+	Trees []string `json:",omitempty"`
 }
 
 // maxPacks is how many transfers a generation collects before a fresh clone
 // replaces it: each lookup asks every pack.
 const maxPacks = 32
 
-func openMirror(dir, url string, ref Ref) (*mirror, error) {
+// openMirror opens the mirror of what the identity says, a URL and a use.
+func openMirror(dir, identity string) (*mirror, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("creating the mirror's folder: %w", err)
 	}
-	sum := sha256.Sum256([]byte(url + "\n" + ref.fullName() + "\n" + ref.Commit))
+	sum := sha256.Sum256([]byte(identity))
 	m := &mirror{dir: dir, identity: hex.EncodeToString(sum[:])}
 	rec, _ := m.last()
 	return m, m.sweep(rec.Generation)

@@ -6,6 +6,7 @@ import (
 	"io"
 	"sync"
 
+	"github.com/go-git/go-billy/v5"
 	"github.com/go-git/go-billy/v5/osfs"
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/cache"
@@ -25,11 +26,26 @@ type objects struct {
 	broken bool
 }
 
+// reindexer is a store that can be told that packs were added.
+type reindexer interface{ Reindex() }
+
 func openObjects(folder string, limits Limits) *objects {
-	fs := osfs.New(folder, osfs.WithBoundOS())
+	return openObjectsIn(osfs.New(folder, osfs.WithBoundOS()), limits)
+}
+
+func openObjectsIn(fs billy.Filesystem, limits Limits) *objects {
 	// A small cache: bases of deltas are read again and again while walking.
 	store := filesystem.NewStorageWithOptions(fs, cache.NewObjectLRU(8*cache.MiByte), filesystem.Options{})
 	return &objects{limits: limits, store: store}
+}
+
+// refresh makes packs readable that were added since the store was opened.
+func (o *objects) refresh() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if s, ok := o.store.(reindexer); ok {
+		s.Reindex()
+	}
 }
 
 // damaged reports whether any read met broken data, so that the next fetch
@@ -74,6 +90,24 @@ func (o *objects) read(t plumbing.ObjectType, h plumbing.Hash, limit int64) ([]b
 		return nil, o.corrupt(h, errors.New("content does not match its id"))
 	}
 	return b, nil
+}
+
+// find is read for an object that need not be there: false when it is not.
+func (o *objects) find(t plumbing.ObjectType, h plumbing.Hash, limit int64) ([]byte, bool, error) {
+	o.mu.Lock()
+	err := o.store.HasEncodedObject(h)
+	switch {
+	case errors.Is(err, plumbing.ErrObjectNotFound):
+		o.mu.Unlock()
+		return nil, false, nil
+	case err != nil:
+		err = o.corrupt(h, err)
+		o.mu.Unlock()
+		return nil, false, err
+	}
+	o.mu.Unlock()
+	b, err := o.read(t, h, limit)
+	return b, err == nil, err
 }
 
 func (o *objects) size(h plumbing.Hash) (int64, error) {
@@ -135,7 +169,7 @@ func (o *objects) commitOrTag(h plumbing.Hash) ([]byte, plumbing.ObjectType, err
 	}
 	switch t := obj.Type(); t {
 	case plumbing.CommitObject, plumbing.TagObject:
-		b, err := o.read(t, h, 1<<20)
+		b, err := o.read(t, h, maxCommitBytes)
 		return b, t, err
 	default:
 		return nil, 0, fmt.Errorf("%w: %s is a %s and not a commit", gitsource.ErrNotFound, h, t)

@@ -20,7 +20,8 @@ import (
 // index and pack their names, the pack last: a pack is looked at only when its
 // index is whole.
 func installPack(f *os.File, folder string, limits Limits) error {
-	if err := inspectPack(f, limits); err != nil {
+	count, err := inspectPack(f, limits)
+	if err != nil || count == 0 {
 		return err
 	}
 	index := new(idxfile.Writer)
@@ -78,17 +79,28 @@ type inspection struct {
 	chain map[int64]int64
 }
 
-func inspectPack(f io.ReadSeeker, limits Limits) error {
+// packHeader is the length of a pack's header: a word, a version, a count.
+const packHeader = 12
+
+// announced is the number of objects that a pack's header names.
+func announced(header []byte) int64 { return int64(binary.BigEndian.Uint32(header[8:packHeader])) }
+
+func tooManyObjects(limits Limits) error {
+	return fmt.Errorf("%w: the newest tree has more than %d objects", gitsource.ErrLimit, limits.Objects)
+}
+
+// inspectPack returns the number of objects.
+func inspectPack(f io.ReadSeeker, limits Limits) (uint32, error) {
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
-		return fmt.Errorf("reading the mirror: %w", err)
+		return 0, fmt.Errorf("reading the mirror: %w", err)
 	}
 	s := packfile.NewScanner(f)
 	_, count, err := s.Header()
 	if err != nil {
-		return fmt.Errorf("reading objects: %w: %w", gitsource.ErrCorrupt, err)
+		return 0, fmt.Errorf("reading objects: %w: %w", gitsource.ErrCorrupt, err)
 	}
 	if int64(count) > int64(limits.Objects) {
-		return fmt.Errorf("%w: the newest tree has more than %d objects", gitsource.ErrLimit, limits.Objects)
+		return 0, tooManyObjects(limits)
 	}
 	in := &inspection{limits: limits, chain: make(map[int64]int64, min(count, 1<<12))}
 	for range count {
@@ -98,15 +110,15 @@ func inspectPack(f io.ReadSeeker, limits Limits) error {
 		}
 		switch {
 		case errors.Is(err, gitsource.ErrLimit):
-			return err
+			return 0, err
 		case err != nil:
-			return fmt.Errorf("reading objects: %w: %w", gitsource.ErrCorrupt, err)
+			return 0, fmt.Errorf("reading objects: %w: %w", gitsource.ErrCorrupt, err)
 		}
 	}
 	if _, err := s.Checksum(); err != nil {
-		return fmt.Errorf("reading objects: %w: %w", gitsource.ErrCorrupt, err)
+		return 0, fmt.Errorf("reading objects: %w: %w", gitsource.ErrCorrupt, err)
 	}
-	return nil
+	return count, nil
 }
 
 func (in *inspection) object(s *packfile.Scanner, h *packfile.ObjectHeader) error {

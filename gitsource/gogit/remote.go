@@ -1,6 +1,7 @@
 package gogit
 
 import (
+	"bufio"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -128,12 +129,17 @@ func (s *Source) transfer(ctx context.Context, sess *session, want plumbing.Hash
 			req.Haves = nil
 		}
 	}
-	res, err := sess.UploadPack(withTap(ctx, sess.tap), req)
+	return shallow, sess.fetch(ctx, req, generation, s.limits)
+}
+
+// fetch sends a request and keeps the answer as one pack in the generation.
+func (s *session) fetch(ctx context.Context, req *packp.UploadPackRequest, generation string, limits Limits) error {
+	res, err := s.UploadPack(withTap(ctx, s.tap), req)
 	if err != nil {
-		return false, sess.classify(ctx, "asking for objects", err)
+		return s.classify(ctx, "asking for objects", err)
 	}
 	defer res.Close()
-	return shallow, s.receive(ctx, sess, demux(req, res), generation)
+	return s.receive(ctx, demux(req, res), generation, limits)
 }
 
 // wants fills in what to ask for: the one object at depth 1 where the server
@@ -185,27 +191,32 @@ func demux(req *packp.UploadPackRequest, res io.Reader) io.Reader {
 }
 
 // receive writes the pack to a temporary file, checks and indexes it there,
-// and gives it its name last.
-func (s *Source) receive(ctx context.Context, sess *session, pack io.Reader, generation string) error {
+// and gives it its name last. A pack that announces too many objects is not
+// read further.
+func (s *session) receive(ctx context.Context, pack io.Reader, generation string, limits Limits) error {
 	f, err := os.CreateTemp(packFolder(generation), "tmp-")
 	if err != nil {
 		return fmt.Errorf("writing the mirror: %w", err)
 	}
 	defer discard(f)
+	in := bufio.NewReader(io.LimitReader(pack, limits.PackBytes+1))
+	if head, err := in.Peek(packHeader); err == nil && announced(head) > int64(limits.Objects) {
+		return tooManyObjects(limits)
+	}
 	w := &faultyWriter{w: f}
-	n, err := io.Copy(w, io.LimitReader(pack, s.limits.PackBytes+1))
+	n, err := io.Copy(w, in)
 	switch {
 	case w.err != nil:
 		return fmt.Errorf("writing the mirror: %w", w.err)
 	case err != nil:
-		return sess.classify(ctx, "receiving objects", err)
-	case n > s.limits.PackBytes:
-		return fmt.Errorf("%w: the newest tree takes more than %d MiB to transfer", gitsource.ErrLimit, s.limits.PackBytes>>20)
+		return s.classify(ctx, "receiving objects", err)
+	case n > limits.PackBytes:
+		return fmt.Errorf("%w: the newest tree takes more than %d MiB to transfer", gitsource.ErrLimit, limits.PackBytes>>20)
 	}
-	if err := installPack(f, packFolder(generation), s.limits); err != nil {
+	if err := installPack(f, packFolder(generation), limits); err != nil {
 		// An incomplete pack is the connection's fault where that had one.
-		if cause := sess.tap.fault(); cause != nil && errors.Is(err, gitsource.ErrCorrupt) {
-			return sess.classify(ctx, "receiving objects", cause)
+		if cause := s.tap.fault(); cause != nil && errors.Is(err, gitsource.ErrCorrupt) {
+			return s.classify(ctx, "receiving objects", cause)
 		}
 		return err
 	}

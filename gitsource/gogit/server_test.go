@@ -13,6 +13,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 )
 
 // gitServer is git http-backend behind net/http, with a place to interfere.
@@ -23,8 +24,10 @@ type gitServer struct {
 	work string
 	// packs counts requests for objects, lists requests for references.
 	packs, lists atomic.Int32
-	mu           sync.Mutex
-	interfere    func(http.ResponseWriter, *http.Request, http.Handler)
+	// date is when commits are made, in seconds; 0 is the same for all.
+	date      int64
+	mu        sync.Mutex
+	interfere func(http.ResponseWriter, *http.Request, http.Handler)
 }
 
 func newGitServer(t *testing.T) *gitServer {
@@ -71,14 +74,20 @@ func (s *gitServer) url() string { return s.Server.URL + "/repo.git" }
 
 func (s *gitServer) git(args ...string) string { return s.gitIn(s.work, args...) }
 
-func (s *gitServer) gitIn(dir string, args ...string) string {
+func (s *gitServer) gitIn(dir string, args ...string) string { return s.run(dir, "", args...) }
+
+// input runs git in the working copy with something to read.
+func (s *gitServer) input(text string, args ...string) string { return s.run(s.work, text, args...) }
+
+func (s *gitServer) run(dir, input string, args ...string) string {
 	s.t.Helper()
 	cmd := exec.Command("git", args...)
-	cmd.Dir = dir
+	cmd.Dir, cmd.Stdin = dir, strings.NewReader(input)
+	date := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).Add(time.Duration(s.date) * time.Second).Format(time.RFC3339)
 	cmd.Env = append(os.Environ(),
 		"GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1", "GIT_TERMINAL_PROMPT=0",
-		"GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@example.com", "GIT_AUTHOR_DATE=2026-01-01T00:00:00Z",
-		"GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@example.com", "GIT_COMMITTER_DATE=2026-01-01T00:00:00Z")
+		"GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@example.com", "GIT_AUTHOR_DATE="+date,
+		"GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@example.com", "GIT_COMMITTER_DATE="+date)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		s.t.Fatalf("git %s: %v\n%s", strings.Join(args, " "), err, out)

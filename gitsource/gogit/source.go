@@ -52,7 +52,7 @@ func New(c Config) (*Source, error) {
 		return nil, fmt.Errorf("opening the mirror: %w: no folder given", gitsource.ErrInvalid)
 	}
 	limits := c.Limits.withDefaults()
-	m, err := openMirror(c.Dir, u.String(), ref)
+	m, err := openMirror(c.Dir, u.String()+"\n"+ref.fullName()+"\n"+ref.Commit)
 	if err != nil {
 		return nil, err
 	}

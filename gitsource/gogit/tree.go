@@ -49,11 +49,21 @@ type indexer struct {
 	limits  Limits
 	done    map[plumbing.Hash]*folder
 	blobs   map[plumbing.Hash]bool
-	entries int
+	entries int // of the present root
+	total   int // of all roots
 }
 
 func indexTree(o *objects, root plumbing.Hash, limits Limits) (*folder, error) {
-	ix := &indexer{objects: o, limits: limits, done: map[plumbing.Hash]*folder{}, blobs: map[plumbing.Hash]bool{}}
+	return newIndexer(o, limits).index(root)
+}
+
+func newIndexer(o *objects, limits Limits) *indexer {
+	return &indexer{objects: o, limits: limits, done: map[plumbing.Hash]*folder{}, blobs: map[plumbing.Hash]bool{}}
+}
+
+// index reads one root; folders that earlier ones had are not read again.
+func (ix *indexer) index(root plumbing.Hash) (*folder, error) {
+	ix.entries = 0
 	return ix.folder(root, ".", 0)
 }
 
@@ -100,6 +110,7 @@ func (ix *indexer) read(h plumbing.Hash, at string, depth int) (*folder, error) 
 			f.height = max(f.height, e.sub.height+1)
 		}
 		ix.entries++
+		ix.total++
 		if f.files > ix.limits.Files || ix.entries > ix.limits.Files {
 			return nil, fmt.Errorf("%w: the tree has more than %d files", gitsource.ErrLimit, ix.limits.Files)
 		}

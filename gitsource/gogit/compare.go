@@ -1,0 +1,300 @@
+package gogit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp/capability"
+
+	"github.com/poolwright/poolwright/gitsource"
+)
+
+// errUnrelated marks two histories that share no commit.
+var errUnrelated = errors.New("they share no commit")
+
+// steps are the depths, in commits, in which history is asked for; the last is
+// Limits.Commits. A young branch needs the first one only.
+func (g *generation) steps() []int {
+	var out []int
+	for _, n := range []int{50, 500, 5000} {
+		if n < g.limits.Commits {
+			out = append(out, n)
+		}
+	}
+	return append(out, g.limits.Commits)
+}
+
+// verdict is what the held history says about a question.
+type verdict struct {
+	// yes is the answer, as far as it can be told.
+	yes bool
+	// open are the cuts that leave it in doubt; settled, that only a wrong
+	// clock could make them matter.
+	open    []plumbing.Hash
+	settled bool
+	// unknown says that a commit is not held that may be behind a cut.
+	unknown bool
+}
+
+func (v verdict) certain() bool { return len(v.open) == 0 && !v.unknown }
+
+// learn fetches history from tips, deeper step by step, until judge is
+// certain. Where the limits forbid more, a settled verdict has to do; any
+// other is an error.
+func (g *generation) learn(ctx context.Context, sess *session, tips []tip, judge func() (verdict, error)) error {
+	asked := 0
+	for {
+		missing, err := g.missing(tips)
+		if err != nil {
+			return err
+		}
+		var v verdict
+		if len(missing) == 0 {
+			if v, err = judge(); err != nil || v.certain() {
+				return err
+			}
+		} else if asked > 0 {
+			return fmt.Errorf("%w: the server did not send what it was asked for", gitsource.ErrCorrupt)
+		}
+		depth, err := g.next(tips, missing, v, asked)
+		if err != nil {
+			return err
+		}
+		if depth == 0 {
+			return g.settle(v)
+		}
+		asked = depth
+		if len(missing) == 0 {
+			missing = tips
+		}
+		err = g.deepen(ctx, sess, missing, depth)
+		if errors.Is(err, gitsource.ErrLimit) {
+			g.refused = depth
+			if v.settled || len(v.open) > 0 {
+				return g.settle(v)
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func (g *generation) missing(tips []tip) ([]tip, error) {
+	var out []tip
+	for _, t := range tips {
+		ok, err := g.history.holds(t.commit)
+		if err != nil {
+			return nil, err
+		}
+		if !ok && !slices.ContainsFunc(out, func(o tip) bool { return o.object == t.object }) {
+			out = append(out, t)
+		}
+	}
+	return out, nil
+}
+
+// next is the depth to ask for, counted from the tips: the smallest step that
+// reaches beyond the nearest cut in question; 0 when there is none.
+func (g *generation) next(tips, missing []tip, v verdict, asked int) (int, error) {
+	nearest := asked
+	if len(missing) == 0 {
+		d, err := g.history.distance(commits(tips), v.open...)
+		if err != nil {
+			return 0, err
+		}
+		nearest = max(nearest, d+1)
+	}
+	for _, n := range g.steps() {
+		if n > nearest && (g.refused == 0 || n < g.refused) {
+			return n, nil
+		}
+	}
+	return 0, nil
+}
+
+// settle ends the search where no more history is to be had.
+func (g *generation) settle(v verdict) error {
+	if v.settled {
+		return nil
+	}
+	return fmt.Errorf("%w: the answer lies more than %d commits back, or in history that the server does not have; rebase the branch onto its base",
+		gitsource.ErrLimit, g.limits.Commits)
+}
+
+func commits(tips []tip) []plumbing.Hash {
+	out := make([]plumbing.Hash, len(tips))
+	for i, t := range tips {
+		out[i] = t.commit
+	}
+	return out
+}
+
+// filtering reports whether the server gives out commits without their trees.
+func filtering(adv *packp.AdvRefs) bool { return adv.Capabilities.Supports(capability.Filter) }
+
+// deepen fetches the newest depth commits that lead to tips, without their
+// trees where the server can do that.
+func (g *generation) deepen(ctx context.Context, sess *session, tips []tip, depth int) error {
+	if err := g.room(); err != nil {
+		return err
+	}
+	req := packp.NewUploadPackRequestFromCapabilities(sess.adv.Capabilities)
+	for _, t := range tips {
+		req.Wants = append(req.Wants, t.object)
+	}
+	limits := g.limits
+	if g.record.Filtered {
+		req.Filter = packp.FilterTreeDepth(0)
+		_ = req.Capabilities.Set(capability.Filter) // fails only for capabilities with arguments
+		limits.Objects = min(limits.Objects, limits.Commits)
+		limits.UnpackedBytes = min(limits.UnpackedBytes, int64(limits.Commits)*4<<10+maxCommitBytes)
+		limits.PackBytes = min(limits.PackBytes, limits.UnpackedBytes)
+	}
+	if sess.adv.Capabilities.Supports(capability.Shallow) {
+		if err := g.offer(req); err != nil {
+			return err
+		}
+		req.Depth = packp.DepthCommits(depth)
+		_ = req.Capabilities.Set(capability.Shallow)
+	}
+	err := sess.fetch(ctx, req, g.folder, limits)
+	if errors.Is(err, gitsource.ErrLimit) && g.record.Filtered {
+		return fmt.Errorf("%w: the newest %d generations of its history are more than %d commits, or very long ones", gitsource.ErrLimit, depth, limits.Objects)
+	}
+	if err != nil {
+		return err
+	}
+	g.added(commits(tips), nil)
+	return nil
+}
+
+// offer tells the server which history is held: that of the tips up to the
+// cuts.
+func (g *generation) offer(req *packp.UploadPackRequest) error {
+	for _, s := range g.record.Tips {
+		id := plumbing.NewHash(s)
+		if ok, err := g.history.holds(id); err != nil {
+			return err
+		} else if ok {
+			req.Haves = append(req.Haves, id)
+		}
+	}
+	var err error
+	req.Shallows, err = g.history.cuts(req.Haves)
+	return err
+}
+
+func (g *generation) added(tips, trees []plumbing.Hash) {
+	g.objects.refresh()
+	g.record.Tips = remember(g.record.Tips, tips...)
+	g.record.Trees = remember(g.record.Trees, trees...)
+	g.dirty = true
+}
+
+// compare answers Repository.Compare within one generation.
+func (g *generation) compare(ctx context.Context, sess *session, base, head tip) (Comparison, error) {
+	key := pair{base.commit, head.commit}
+	at, ok := g.parted[key]
+	if !ok {
+		err := g.learn(ctx, sess, []tip{base, head}, func() (verdict, error) {
+			p, err := g.history.part(ctx, base.commit, head.commit)
+			at = p.at
+			return verdict{open: p.open, settled: p.settled}, err
+		})
+		if err != nil {
+			return Comparison{}, err
+		}
+		if at.IsZero() {
+			return Comparison{}, fmt.Errorf("%w: %w; begin the branch anew from its base, or rebase it onto that", gitsource.ErrNotFound, errUnrelated)
+		}
+		g.parted[key] = at
+	}
+	if err := g.fetchTrees(ctx, sess, base, head, at); err != nil {
+		return Comparison{}, err
+	}
+	return g.comparison(base, head, at)
+}
+
+func (g *generation) comparison(base, head tip, at plumbing.Hash) (c Comparison, err error) {
+	if c.Base, err = g.snapshot(base.commit, snapshotName(base.name)); err != nil {
+		return Comparison{}, fmt.Errorf("reading %s: %w", base.name, err)
+	}
+	if c.Head, err = g.snapshot(head.commit, snapshotName(head.name)); err != nil {
+		return Comparison{}, fmt.Errorf("reading %s: %w", head.name, err)
+	}
+	if c.Parted, err = g.snapshot(at, ""); err != nil {
+		return Comparison{}, fmt.Errorf("reading commit %s, where they parted: %w", at, err)
+	}
+	return c, nil
+}
+
+// fetchTrees transfers what is missing of the files of three commits, in one
+// request.
+func (g *generation) fetchTrees(ctx context.Context, sess *session, base, head tip, at plumbing.Hash) error {
+	req := packp.NewUploadPackRequestFromCapabilities(sess.adv.Capabilities)
+	depth := 1
+	var got []plumbing.Hash
+	for _, t := range []tip{base, head, {object: at, commit: at}} {
+		ok, err := g.hasTree(t.commit)
+		if err != nil {
+			return err
+		}
+		if ok || slices.Contains(got, t.commit) {
+			continue
+		}
+		got = append(got, t.commit)
+		if t.name != "" || advertised(sess.adv, t.object) || gives(sess.adv) {
+			req.Wants = append(req.Wants, t.object)
+			continue
+		}
+		// The server gives out tips only: ask for one with all commits down to it.
+		d, err := g.history.distance([]plumbing.Hash{head.commit}, at)
+		if err != nil {
+			return err
+		}
+		depth = d + 1
+		req.Wants = append(req.Wants, head.object)
+	}
+	if len(got) == 0 {
+		return nil
+	}
+	if err := g.room(); err != nil {
+		return err
+	}
+	if sess.adv.Capabilities.Supports(capability.Shallow) {
+		if depth == 1 {
+			// Offered as commits without a past: their files are held, not those
+			// of their ancestors.
+			req.Haves = g.recentTrees()
+			req.Shallows = slices.Clone(req.Haves)
+		}
+		req.Depth = packp.DepthCommits(depth)
+		_ = req.Capabilities.Set(capability.Shallow)
+	}
+	if err := sess.fetch(ctx, req, g.folder, g.limits); err != nil {
+		return err
+	}
+	g.added(nil, got)
+	return nil
+}
+
+// gives reports whether the server lets commits be asked for that are no tips.
+func gives(adv *packp.AdvRefs) bool {
+	return adv.Capabilities.Supports(capability.AllowReachableSHA1InWant)
+}
+
+// maxOffered is how many trees are offered as bases to a server.
+const maxOffered = 8
+
+func (g *generation) recentTrees() []plumbing.Hash {
+	var out []plumbing.Hash
+	for _, s := range g.record.Trees[max(0, len(g.record.Trees)-maxOffered):] {
+		out = append(out, plumbing.NewHash(s))
+	}
+	return out
+}

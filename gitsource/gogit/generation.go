@@ -1,0 +1,194 @@
+package gogit
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/go-git/go-git/v5/plumbing"
+
+	"github.com/poolwright/poolwright/gitsource"
+)
+
+// generation is one object store of a Repository and what is known of it. It
+// holds commits, mostly without their trees, and the trees of those commits
+// that were compared.
+type generation struct {
+	record  record
+	folder  string
+	limits  Limits
+	objects *objects
+	history *history
+	// trees are the checked trees, by commit; folders is what they share.
+	trees   map[plumbing.Hash]*folder
+	folders *indexer
+	parted  map[pair]plumbing.Hash
+	// refused is the depth of history that broke a limit; 0 means none did.
+	refused int
+	// fresh says that it was begun for the present call; dirty, that it holds
+	// more than the record says.
+	fresh, dirty bool
+}
+
+const (
+	// maxRepositoryPacks is how many transfers a Repository's generation
+	// collects; a comparison takes two.
+	maxRepositoryPacks = 300
+	// maxGenerationTransfers is how often over a generation may hold
+	// Limits.PackBytes, and its graph Limits.Commits.
+	maxGenerationTransfers = 2
+	maxRemembered          = 64
+)
+
+// errAnew asks for a generation of its own: this one is full, or was filled in
+// another way.
+var errAnew = errors.New("a new mirror is due")
+
+func (r *Repository) generation(rec record) *generation {
+	folder := r.mirror.path(rec.Generation)
+	objs := openObjects(folder, r.limits)
+	g := &generation{
+		record: rec, folder: folder, limits: r.limits, objects: objs, history: newHistory(objs),
+		parted: map[pair]plumbing.Hash{},
+	}
+	g.forget()
+	return g
+}
+
+// forget drops the trees that were read; snapshots that were handed out keep
+// theirs.
+func (g *generation) forget() {
+	g.trees = map[plumbing.Hash]*folder{}
+	g.folders = newIndexer(g.objects, g.limits)
+}
+
+// restore returns the current generation, from the mirror after a restart; nil
+// when there is none, or it is damaged.
+func (r *Repository) restore() *generation {
+	if r.current == nil {
+		if rec, ok := r.mirror.last(); ok {
+			r.current = r.generation(rec)
+		}
+	}
+	if r.current != nil && r.current.objects.damaged() {
+		r.current = nil
+	}
+	return r.current
+}
+
+// within runs f on the current generation, or on a new one when there is none,
+// it is damaged, full, or was filled from a server that filters otherwise.
+func (r *Repository) within(filtered bool, f func(*generation) error) error {
+	if g := r.restore(); g != nil && g.record.Filtered == filtered {
+		err := f(g)
+		damaged := errors.Is(err, gitsource.ErrCorrupt) || g.objects.damaged()
+		if !damaged && !errors.Is(err, errAnew) {
+			return errors.Join(err, r.keep(g))
+		}
+		if damaged {
+			// What the mirror held may be what is broken: once more, from nothing.
+			r.current = nil
+		}
+	}
+	name, err := r.mirror.newGeneration()
+	if err != nil {
+		return err
+	}
+	g := r.generation(record{Generation: name, Filtered: filtered})
+	g.fresh = true
+	err = f(g)
+	if errors.Is(err, gitsource.ErrCorrupt) || !g.dirty {
+		r.mirror.drop(name)
+		return err
+	}
+	// What was transferred before a failure serves the next call.
+	g.fresh = false
+	r.current = g
+	return errors.Join(err, r.keep(g))
+}
+
+// keep records what was added to a generation.
+func (r *Repository) keep(g *generation) error {
+	if !g.dirty || len(g.record.Tips) == 0 {
+		return nil
+	}
+	g.record.Object = g.record.Tips[len(g.record.Tips)-1]
+	if err := r.mirror.commit(g.record); err != nil {
+		return err
+	}
+	g.dirty = false
+	return nil
+}
+
+// room reports errAnew when the next transfer should begin a new generation.
+func (g *generation) room() error {
+	if g.fresh {
+		return nil
+	}
+	packs, err := filepath.Glob(filepath.Join(packFolder(g.folder), "*.pack"))
+	if err != nil || len(packs) >= maxRepositoryPacks {
+		return errAnew
+	}
+	var bytes int64
+	for _, p := range packs {
+		if info, err := os.Stat(p); err == nil {
+			bytes += info.Size()
+		}
+	}
+	commits := maxGenerationTransfers * g.limits.Commits
+	if bytes > maxGenerationTransfers*g.limits.PackBytes || len(g.history.nodes) > 2*commits || g.history.edges > 4*commits {
+		return errAnew
+	}
+	return nil
+}
+
+// remember puts an id at the end of a list, the latest last.
+func remember(list []string, ids ...plumbing.Hash) []string {
+	for _, id := range ids {
+		s := id.String()
+		list = append(slices.DeleteFunc(list, func(o string) bool { return o == s }), s)
+	}
+	return list[max(0, len(list)-maxRemembered):]
+}
+
+// hasTree reports whether a commit's files were fetched.
+func (g *generation) hasTree(commit plumbing.Hash) (bool, error) {
+	if slices.Contains(g.record.Trees, commit.String()) {
+		return true, nil
+	}
+	if g.record.Filtered {
+		return false, nil
+	}
+	return g.history.holds(commit)
+}
+
+// snapshot reads and checks the tree of a commit that is held.
+func (g *generation) snapshot(commit plumbing.Hash, name string) (gitsource.Snapshot, error) {
+	n, ok, err := g.history.node(commit)
+	if err != nil {
+		return gitsource.Snapshot{}, err
+	}
+	if !ok {
+		return gitsource.Snapshot{}, fmt.Errorf("reading commit %s: %w: it is missing", commit, gitsource.ErrCorrupt)
+	}
+	root, ok := g.trees[commit]
+	if !ok {
+		if g.folders.total > maxGenerationTransfers*g.limits.Files {
+			g.forget()
+		}
+		if root, err = g.folders.index(n.tree); err != nil {
+			return gitsource.Snapshot{}, err
+		}
+		g.trees[commit] = root
+	}
+	revision := "sha1:" + commit.String()
+	if name != "" {
+		revision = name + "@" + revision
+	}
+	return gitsource.Snapshot{
+		FS:       &treeFS{root: root, objects: g.objects, limit: g.limits.FileBytes},
+		Revision: revision, Commit: commit.String(), TreeID: n.tree.String(),
+	}, nil
+}
