@@ -97,6 +97,7 @@ func newRoot(streams Streams) *cobra.Command {
 		newBootstrap(conn, streams),
 		newUninstall(conn, streams),
 		newVersion(streams),
+		newChild(streams),
 	)
 	return root
 }

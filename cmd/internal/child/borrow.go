@@ -1,0 +1,183 @@
+package child
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
+	"path"
+	"sync"
+	"time"
+)
+
+// borrowed is the parent's tree in the child: every question goes to the parent,
+// so that links, refusals and sizes are what they are there. Each file is asked
+// for once; what ReadFile returns must not be changed. It is safe for concurrent
+// use.
+type borrowed struct {
+	mu    sync.Mutex
+	out   *writer
+	reply func() ([]byte, error)
+	files map[string][]byte
+}
+
+// linked is a borrowed tree whose owner knows symbolic links.
+type linked struct{ *borrowed }
+
+func (b *borrowed) ask(question byte, name string) ([]byte, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if content, ok := b.files[name]; ok && question == askReadFile {
+		return content, nil
+	}
+	if err := b.out.send(markAsk, append([]byte{question}, name...)); err != nil {
+		return nil, err
+	}
+	payload, err := b.reply()
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case len(payload) == 0:
+		return nil, errors.New("the answer about a file is empty")
+	case payload[0] != 0:
+		var r refusal
+		if err := json.Unmarshal(payload[1:], &r); err != nil {
+			return nil, err
+		}
+		return nil, r.err()
+	case question == askReadFile:
+		b.files[name] = payload[1:]
+	}
+	return payload[1:], nil
+}
+
+func (b *borrowed) stat(question byte, name string) (fs.FileInfo, error) {
+	raw, err := b.ask(question, name)
+	if err != nil {
+		return nil, err
+	}
+	info := &fileInfo{}
+	return info, json.Unmarshal(raw, &info.entry)
+}
+
+// Open implements fs.FS.
+func (b *borrowed) Open(name string) (fs.File, error) {
+	info, err := b.Stat(name)
+	if err != nil {
+		return nil, err
+	}
+	f := &openFile{tree: b, name: name, info: info}
+	if !info.IsDir() {
+		content, err := b.ReadFile(name)
+		if err != nil {
+			return nil, err
+		}
+		f.content = bytes.NewReader(content)
+	}
+	return f, nil
+}
+
+// ReadFile implements fs.ReadFileFS.
+func (b *borrowed) ReadFile(name string) ([]byte, error) { return b.ask(askReadFile, name) }
+
+// Stat implements fs.StatFS.
+func (b *borrowed) Stat(name string) (fs.FileInfo, error) { return b.stat(askStat, name) }
+
+// ReadDir implements fs.ReadDirFS.
+func (b *borrowed) ReadDir(name string) ([]fs.DirEntry, error) {
+	raw, err := b.ask(askReadDir, name)
+	if err != nil {
+		return nil, err
+	}
+	var entries []entry
+	if err := json.Unmarshal(raw, &entries); err != nil {
+		return nil, err
+	}
+	out := make([]fs.DirEntry, len(entries))
+	for i, e := range entries {
+		out[i] = &dirEntry{fileInfo: fileInfo{e}, tree: b, folder: name}
+	}
+	return out, nil
+}
+
+// Lstat implements fs.ReadLinkFS.
+func (l linked) Lstat(name string) (fs.FileInfo, error) { return l.stat(askLstat, name) }
+
+// ReadLink implements fs.ReadLinkFS.
+func (l linked) ReadLink(name string) (string, error) {
+	target, err := l.ask(askReadLink, name)
+	return string(target), err
+}
+
+// fileInfo is an entry as fs has it. It knows no times.
+type fileInfo struct{ entry }
+
+func (i *fileInfo) Name() string       { return string(i.entry.Name) }
+func (i *fileInfo) Size() int64        { return i.entry.Size }
+func (i *fileInfo) Mode() fs.FileMode  { return i.entry.Mode }
+func (i *fileInfo) ModTime() time.Time { return time.Time{} }
+func (i *fileInfo) IsDir() bool        { return i.entry.Mode.IsDir() }
+func (i *fileInfo) Sys() any           { return nil }
+
+// dirEntry is an entry of a folder.
+type dirEntry struct {
+	fileInfo
+	tree   *borrowed
+	folder string
+}
+
+func (d *dirEntry) Type() fs.FileMode { return d.Mode().Type() }
+
+// Info asks for the entry itself: a link's is not what it leads to.
+func (d *dirEntry) Info() (fs.FileInfo, error) {
+	question := byte(askStat)
+	if d.Type()&fs.ModeSymlink != 0 {
+		question = askLstat
+	}
+	return d.tree.stat(question, path.Join(d.folder, d.Name()))
+}
+
+// openFile is a file or folder that was opened.
+type openFile struct {
+	tree *borrowed
+	name string
+	info fs.FileInfo
+	// content is a file's, nil of a folder.
+	content *bytes.Reader
+	// rest are the folder's entries that were not read yet, once listed.
+	rest   []fs.DirEntry
+	listed bool
+}
+
+func (f *openFile) Stat() (fs.FileInfo, error) { return f.info, nil }
+func (f *openFile) Close() error               { return nil }
+
+// Read implements fs.File.
+func (f *openFile) Read(p []byte) (int, error) {
+	if f.content == nil {
+		return 0, &fs.PathError{Op: "read", Path: f.name, Err: errors.New("is a directory")}
+	}
+	return f.content.Read(p)
+}
+
+// ReadDir implements fs.ReadDirFile.
+func (f *openFile) ReadDir(n int) ([]fs.DirEntry, error) {
+	if !f.listed {
+		entries, err := f.tree.ReadDir(f.name)
+		if err != nil {
+			return nil, err
+		}
+		f.rest, f.listed = entries, true
+	}
+	if n > 0 && len(f.rest) == 0 {
+		return nil, io.EOF
+	}
+	if n <= 0 || n > len(f.rest) {
+		n = len(f.rest)
+	}
+	out := f.rest[:n]
+	f.rest = f.rest[n:]
+	return out, nil
+}

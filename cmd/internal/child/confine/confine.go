@@ -1,0 +1,37 @@
+// Package confine takes from a process what it needs no more: memory and
+// processor time beyond a limit, its place before others, and the right to open
+// anything.
+//
+// A child calls Self before it reads a byte of what it was given; the parent
+// prepares it with Prepare, so that it begins with nothing of the parent's and
+// does not outlive it. On Linux the kernel keeps all of it; on macOS, which limits no
+// memory, the rest; elsewhere both refuse. It imports nothing of ours. Start reading
+// at Self.
+package confine
+
+import (
+	"fmt"
+	"runtime/debug"
+	"time"
+)
+
+// grace is the part of the memory in which the garbage collector works harder
+// before the kernel refuses more: one in so many.
+const grace = 4
+
+// Self limits this very process for the rest of its life: to so many bytes of
+// memory of its own and so much processor time, which the kernel ends it for. It
+// can open no file and no socket any more, nor write a file, and is the first to go
+// when the machine is short of memory or time. An error means that some of this
+// does not hold: the process should do nothing.
+func Self(memory int64, cpu time.Duration) error {
+	if memory <= 0 || cpu < time.Second {
+		return fmt.Errorf("limiting this process to %d bytes of memory and %s of processor time: give more than no memory, and a second or more", memory, cpu)
+	}
+	debug.SetMemoryLimit(memory - memory/grace)
+	// Of a crash its first line is told, and what goes with it is a lot.
+	debug.SetTraceback("none")
+	// The runtime's timers need files of their own, which it opens with the first.
+	time.NewTimer(time.Hour).Stop()
+	return confine(memory, cpu)
+}

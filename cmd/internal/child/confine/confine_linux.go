@@ -1,0 +1,65 @@
+package confine
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"syscall"
+	"time"
+)
+
+const (
+	// nice is how far the process steps back behind others.
+	nice = 10
+	// noNewPrivileges is prctl's option of that name.
+	noNewPrivileges = 38
+)
+
+// Executable is the program of this process, also when its file was replaced.
+func Executable() (string, error) {
+	const self = "/proc/self/exe"
+	if _, err := os.Stat(self); err == nil {
+		return self, nil
+	}
+	return os.Executable()
+}
+
+// Prepare has a command start without an environment, in the root folder, in a
+// process group of its own, and end when the thread that starts it does.
+func Prepare(cmd *exec.Cmd) error {
+	cmd.Env, cmd.Dir = []string{}, "/"
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	return nil
+}
+
+// Kill ends a command that Prepare prepared and that was started and not waited
+// for yet, with all of its group. That it is gone already is no matter.
+func Kill(cmd *exec.Cmd) { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+
+func confine(memory int64, cpu time.Duration) error {
+	// These only help others, and not every machine has them.
+	_ = os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0)
+	everyThread(syscall.SYS_SETPRIORITY, syscall.PRIO_PROCESS, 0, nice)
+	everyThread(syscall.SYS_PRCTL, noNewPrivileges, 1, 0)
+	for _, l := range []struct {
+		name string
+		what int
+		most uint64
+	}{
+		{"core dumps", syscall.RLIMIT_CORE, 0},
+		{"files written", syscall.RLIMIT_FSIZE, 0},
+		{"memory", syscall.RLIMIT_DATA, uint64(memory)},
+		{"processor time", syscall.RLIMIT_CPU, uint64(cpu / time.Second)},
+		// What is open stays open. Nothing is opened below zero.
+		{"open files", syscall.RLIMIT_NOFILE, 0},
+	} {
+		if err := syscall.Setrlimit(l.what, &syscall.Rlimit{Cur: l.most, Max: l.most}); err != nil {
+			return fmt.Errorf("limiting %s: %w", l.name, err)
+		}
+	}
+	return nil
+}
+
+// everyThread makes a system call that counts for one thread only in each. In a
+// program with C code it cannot, and does nothing.
+func everyThread(call, a, b, c uintptr) { _, _, _ = syscall.AllThreadsSyscall(call, a, b, c) }

@@ -1,0 +1,102 @@
+package child
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// mark says what a frame is.
+type mark byte
+
+const (
+	// From the child: it is limited now; a question about the tree; the result.
+	markReady  mark = 'r'
+	markAsk    mark = 'a'
+	markResult mark = 'z'
+	// To the child: what to do; the answer to a question; one object of a fleet.
+	markRequest mark = 'q'
+	markReply   mark = 'b'
+	markObject  mark = 'o'
+)
+
+// frameHead is a mark and the payload's length, big-endian.
+const frameHead = 5
+
+// errBudget means that more came, or was to go, than is allowed.
+var errBudget = errors.New("more bytes than allowed")
+
+// writer writes frames, and no more bytes than it has left.
+type writer struct {
+	to   io.Writer
+	left int64
+}
+
+func (w *writer) send(m mark, payload []byte) error {
+	if w.left -= frameHead + int64(len(payload)); w.left < 0 || len(payload) > 1<<31 {
+		return errBudget
+	}
+	head := binary.BigEndian.AppendUint32([]byte{byte(m)}, uint32(len(payload)))
+	// One write where it is cheap: the other side waits for all of it.
+	if len(payload) < 1<<12 {
+		_, err := w.to.Write(append(head, payload...))
+		return err
+	}
+	if _, err := w.to.Write(head); err != nil {
+		return err
+	}
+	_, err := w.to.Write(payload)
+	return err
+}
+
+// reader reads frames whose sender is not trusted, and no more bytes than it has
+// left. It takes memory for what came, not for what was announced.
+type reader struct {
+	from io.Reader
+	left int64
+}
+
+// next returns the next frame. At the end, also within a frame, it is io.EOF.
+func (r *reader) next() (mark, []byte, error) {
+	if r.left < frameHead {
+		return 0, nil, errBudget
+	}
+	var head [frameHead]byte
+	if _, err := io.ReadFull(r.from, head[:]); err != nil {
+		return 0, nil, ended(err)
+	}
+	r.left -= frameHead
+	n := int64(binary.BigEndian.Uint32(head[1:]))
+	if n > r.left {
+		return 0, nil, errBudget
+	}
+	r.left -= n
+	var payload bytes.Buffer
+	if n <= 1<<16 {
+		payload.Grow(int(n))
+	}
+	if _, err := io.CopyN(&payload, r.from, n); err != nil {
+		return 0, nil, ended(err)
+	}
+	return mark(head[0]), payload.Bytes(), nil
+}
+
+// want returns the payload of the next frame, which must have that mark.
+func (r *reader) want(m mark) ([]byte, error) {
+	got, payload, err := r.next()
+	if err == nil && got != m {
+		err = unexpected(got)
+	}
+	return payload, err
+}
+
+func unexpected(got mark) error { return fmt.Errorf("a frame %q came out of turn", byte(got)) }
+
+func ended(err error) error {
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		return io.EOF
+	}
+	return err
+}

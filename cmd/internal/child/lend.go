@@ -1,0 +1,141 @@
+package child
+
+import (
+	"encoding/json"
+	"errors"
+	"io/fs"
+
+	"github.com/poolwright/poolwright/gitsource"
+)
+
+// The questions that a child asks about the tree.
+const (
+	askStat     = 's'
+	askLstat    = 'l'
+	askReadLink = 't'
+	askReadDir  = 'd'
+	askReadFile = 'f'
+)
+
+// entry is a file as stat or its folder tells of it. Names may be any bytes.
+type entry struct {
+	Name []byte      `json:"n"`
+	Size int64       `json:"s,omitempty"`
+	Mode fs.FileMode `json:"m,omitempty"`
+}
+
+func entryOf(info fs.FileInfo) entry {
+	return entry{Name: []byte(info.Name()), Size: info.Size(), Mode: info.Mode()}
+}
+
+// refusal is an error of the tree, with all that package declared tells errors
+// apart by.
+type refusal struct {
+	Text string `json:"text"`
+	// Op and Path are those of a fs.PathError; Text is then what it wraps.
+	Op   string `json:"op,omitempty"`
+	Path string `json:"path,omitempty"`
+	// Kinds are the places in errorKinds of what the error is.
+	Kinds []int `json:"kinds,omitempty"`
+}
+
+// errorKinds are the errors by which a source's failure is told from a user's
+// mistake.
+var errorKinds = []error{gitsource.ErrLimit, gitsource.ErrUnsafe, fs.ErrNotExist, fs.ErrInvalid, fs.ErrPermission}
+
+func refusalOf(err error) refusal {
+	out := refusal{Text: err.Error()}
+	// Only an outermost one: what is around it would be lost.
+	if pe, ok := err.(*fs.PathError); ok { //nolint:errorlint // See above.
+		out = refusal{Text: pe.Err.Error(), Op: pe.Op, Path: pe.Path}
+	}
+	for i, kind := range errorKinds {
+		if errors.Is(err, kind) {
+			out.Kinds = append(out.Kinds, i)
+		}
+	}
+	return out
+}
+
+// err is the error again.
+func (r refusal) err() error {
+	inner := &lent{text: r.Text}
+	for _, i := range r.Kinds {
+		if i >= 0 && i < len(errorKinds) {
+			inner.kinds = append(inner.kinds, errorKinds[i])
+		}
+	}
+	if r.Op != "" {
+		return &fs.PathError{Op: r.Op, Path: r.Path, Err: inner}
+	}
+	return inner
+}
+
+// lent is an error that happened in another process.
+type lent struct {
+	text  string
+	kinds []error
+}
+
+func (e *lent) Error() string   { return e.text }
+func (e *lent) Unwrap() []error { return e.kinds }
+
+// answer is what the tree says to a question, as the payload of a reply: a zero
+// byte and the content, or a one and the refusal. A file that is larger than most
+// is not read.
+func answer(tree fs.FS, question []byte, most int64) ([]byte, error) {
+	content, err := look(tree, question, most)
+	if errors.Is(err, errBudget) {
+		return nil, err
+	}
+	if err != nil {
+		raw, err := json.Marshal(refusalOf(err))
+		return append([]byte{1}, raw...), err
+	}
+	return append([]byte{0}, content...), nil
+}
+
+func look(tree fs.FS, question []byte, most int64) ([]byte, error) {
+	if len(question) == 0 {
+		return nil, fs.ErrInvalid
+	}
+	name := string(question[1:])
+	switch question[0] {
+	case askStat:
+		info, err := fs.Stat(tree, name)
+		if err != nil {
+			return nil, err
+		}
+		return json.Marshal(entryOf(info))
+	case askLstat:
+		info, err := fs.Lstat(tree, name)
+		if err != nil {
+			return nil, err
+		}
+		return json.Marshal(entryOf(info))
+	case askReadLink:
+		target, err := fs.ReadLink(tree, name)
+		return []byte(target), err
+	case askReadDir:
+		return list(tree, name)
+	case askReadFile:
+		info, err := fs.Stat(tree, name)
+		if err == nil && info.Size() > most {
+			return nil, errBudget
+		}
+		return fs.ReadFile(tree, name)
+	}
+	return nil, fs.ErrInvalid
+}
+
+func list(tree fs.FS, name string) ([]byte, error) {
+	found, err := fs.ReadDir(tree, name)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]entry, len(found))
+	for i, e := range found {
+		out[i] = entry{Name: []byte(e.Name()), Mode: e.Type()}
+	}
+	return json.Marshal(out)
+}

@@ -1,0 +1,80 @@
+package child
+
+import (
+	"io/fs"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/poolwright/poolwright/gitsource/dir"
+	"github.com/poolwright/poolwright/reconciler/declared"
+)
+
+const repository = "../../.."
+
+// folders are all folders of the examples and of declared's test data that declare
+// something, or try to.
+func folders(t *testing.T) []string {
+	t.Helper()
+	var out []string
+	for _, root := range []string{"examples", "reconciler/declared/testdata", "reconciler/declared/lint/gpulint/testdata"} {
+		err := filepath.WalkDir(filepath.Join(repository, root), func(name string, d fs.DirEntry, err error) error {
+			if err == nil && d.IsDir() {
+				rel, err := filepath.Rel(repository, name)
+				out = append(out, filepath.ToSlash(rel))
+				return err
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return out
+}
+
+func TestAChildLoadsWhatThisProcessLoads(t *testing.T) {
+	root, _, err := dir.Locate(repository)
+	if err != nil {
+		t.Fatal(err)
+	}
+	snapshot, err := dir.New(root, dir.Limits{}).Fetch(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &Runner{}
+	objects := 0
+	for _, folder := range folders(t) {
+		t.Run(folder, func(t *testing.T) {
+			want, wantErr := load(snapshot.FS, folder)
+			got, err := r.Load(t.Context(), snapshot.FS, folder)
+			if d := cmp.Diff(classed(wantErr), classed(err)); d != "" {
+				t.Fatal(d)
+			}
+			if d := cmp.Diff(want.Set.Items(), got.Set.Items(), cmpopts.EquateEmpty()); d != "" {
+				t.Error(d)
+			}
+			if d := cmp.Diff(want, got, cmpopts.IgnoreFields(Loaded{}, "Set"), cmpopts.EquateEmpty()); d != "" {
+				t.Error(d)
+			}
+			raw, err := declared.Load(snapshot.FS, folder, declared.Limits{})
+			if d := cmp.Diff(raw.Set.Items(), got.Set.Items(), cmpopts.EquateEmpty()); err == nil && d != "" {
+				t.Error(d)
+			}
+			objects += got.Set.Len()
+		})
+	}
+	if objects < 100 {
+		t.Errorf("only %d objects were compared", objects)
+	}
+}
+
+// classed is failureOf, and nil for none.
+func classed(err error) *failure {
+	if err == nil {
+		return nil
+	}
+	return failureOf(err)
+}

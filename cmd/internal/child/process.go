@@ -1,0 +1,202 @@
+package child
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/poolwright/poolwright/cmd/internal/child/confine"
+	"github.com/poolwright/poolwright/reconciler/state"
+)
+
+// job is one child's work.
+type job struct {
+	verb string
+	// doing begins the sentences about what went wrong: "rendering".
+	doing string
+	// talk holds the conversation once the child is ready and returns the result.
+	talk func(in *writer, out *reader) ([]byte, error)
+}
+
+// run starts a child, talks with it and sees it end.
+func (r *Runner) run(ctx context.Context, j job) ([]byte, error) {
+	free, err := r.slot(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer free()
+	// The child ends with the thread that started it.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	limits := r.Limits.withDefaults()
+	ctx, stop := context.WithTimeoutCause(ctx, limits.Deadline, errLate)
+	defer stop()
+	p, err := r.start(j.verb, limits)
+	if err != nil {
+		return nil, fmt.Errorf("starting a child: %w", err)
+	}
+	killed := make(chan struct{})
+	calm := context.AfterFunc(ctx, func() {
+		defer close(killed)
+		confine.Kill(p.cmd)
+		for _, pipe := range []*os.File{p.in, p.out, p.stderr} {
+			_ = pipe.SetDeadline(time.Unix(1, 0))
+		}
+	})
+	out := &reader{from: p.out, left: limits.Output}
+	ready := true
+	var raw []byte
+	if _, err = out.want(markReady); err != nil {
+		ready = false
+	} else {
+		raw, err = j.talk(&writer{to: p.in, left: limits.Input}, out)
+	}
+	broken := p.end(err)
+	if !calm() {
+		<-killed
+	}
+	p.wait()
+	switch {
+	case err == nil:
+		return raw, nil
+	case context.Cause(ctx) != nil:
+		return nil, limits.late(j.doing, ready, context.Cause(ctx))
+	case !ready:
+		return nil, fmt.Errorf("starting a child: %s", p.cause())
+	case !broken:
+		return nil, limits.overrun(j.doing, err, out.left)
+	}
+	return nil, limits.verdict(j.doing, p)
+}
+
+// process is a child that runs.
+type process struct {
+	cmd             *exec.Cmd
+	in, out, stderr *os.File
+	said            tail
+}
+
+// start starts a child with three pipes.
+func (r *Runner) start(verb string, limits Limits) (*process, error) {
+	path, args := r.Path, r.Args
+	if path == "" {
+		var err error
+		if path, err = confine.Executable(); err != nil {
+			return nil, err
+		}
+	}
+	if args == nil {
+		args = []string{"child"}
+	}
+	args = append(args[:len(args):len(args)], verb, strconv.FormatInt(limits.Memory, 10), strconv.FormatInt(int64(limits.CPU/time.Second), 10))
+	p := &process{cmd: exec.Command(path, args...)}
+	p.cmd.Args[0] = "poolwright"
+	if err := confine.Prepare(p.cmd); err != nil {
+		return nil, err
+	}
+	var theirs, ours []*os.File
+	closeAll := func(files []*os.File) {
+		for _, f := range files {
+			_ = f.Close()
+		}
+	}
+	for range 3 {
+		r, w, err := os.Pipe()
+		if err != nil {
+			closeAll(append(theirs, ours...))
+			return nil, err
+		}
+		if len(theirs) == 0 {
+			theirs, ours = append(theirs, r), append(ours, w)
+		} else {
+			theirs, ours = append(theirs, w), append(ours, r)
+		}
+	}
+	defer closeAll(theirs)
+	p.in, p.out, p.stderr = ours[0], ours[1], ours[2]
+	p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = theirs[0], theirs[1], theirs[2]
+	if err := p.cmd.Start(); err != nil {
+		closeAll(ours)
+		return nil, err
+	}
+	p.said.follow(p.stderr)
+	return p, nil
+}
+
+// end sees a child off after the conversation, which ended with err: one that broke
+// it off itself is let die, so that it can say of what; any other is ended.
+func (p *process) end(err error) (broken bool) {
+	broken = errors.Is(err, io.EOF) || errors.Is(err, syscall.EPIPE)
+	if broken {
+		// With the last of its streams it is dead, or as good as: nothing that it
+		// might still be doing can be told.
+		_, _ = io.Copy(io.Discard, p.out)
+		<-p.said.over
+	}
+	confine.Kill(p.cmd)
+	return broken
+}
+
+func (p *process) wait() {
+	// How it ended is in the state; that it did not end well is known.
+	_ = p.cmd.Wait()
+	_ = p.in.Close()
+	_ = p.out.Close()
+	<-p.said.over
+	_ = p.stderr.Close()
+}
+
+// late is the error for a child that was ended because its context was.
+func (l Limits) late(doing string, ready bool, cause error) error {
+	switch {
+	case !errors.Is(cause, errLate):
+		return fmt.Errorf("%s: %w", doing, cause)
+	case !ready:
+		return fmt.Errorf("starting a child: it was not ready in %s", l.Deadline)
+	}
+	return state.Failf(state.Fix, "RenderTimeout", "%s was not done in %s", doing, l.Deadline)
+}
+
+// overrun is the error for a conversation that the parent broke off.
+func (l Limits) overrun(doing string, err error, outputLeft int64) error {
+	switch {
+	case !errors.Is(err, errBudget):
+		return fmt.Errorf("%s: talking with the child: %w", doing, err)
+	case outputLeft < l.Output/2:
+		return state.Failf(state.Fix, "LimitExceeded", "%s gave more than %d MiB", doing, l.Output>>20)
+	}
+	return state.Failf(state.Fix, "LimitExceeded", "%s needs more than %d MiB of input", doing, l.Input>>20)
+}
+
+// verdict is the error for a child that ended by itself or by the kernel.
+func (l Limits) verdict(doing string, p *process) error {
+	status, _ := p.cmd.ProcessState.Sys().(syscall.WaitStatus)
+	used := p.cmd.ProcessState.UserTime() + p.cmd.ProcessState.SystemTime()
+	cause := p.cause()
+	switch {
+	case status.Signaled() && used >= l.CPU-l.CPU/20:
+		return state.Failf(state.Fix, "LimitExceeded", "%s took more than %s of processor time", doing, l.CPU)
+	case status.Signaled():
+		// The kernel, short of memory, or a person: not what was rendered.
+		return fmt.Errorf("%s ended unexpectedly: %s", doing, cause)
+	case strings.HasPrefix(p.said.cause(), "fatal error: ") && strings.Contains(p.said.cause(), "out of memory"):
+		return state.Failf(state.Fix, "LimitExceeded", "%s took more than %d MiB of memory", doing, l.Memory>>20)
+	}
+	return state.Failf(state.Fix, "RenderFailed", "%s ended unexpectedly: %s", doing, cause)
+}
+
+// cause says how the child ended, in one line.
+func (p *process) cause() string {
+	if said := p.said.cause(); said != "" {
+		return strconv.Quote(said)
+	}
+	return p.cmd.ProcessState.String()
+}

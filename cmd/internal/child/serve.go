@@ -1,0 +1,169 @@
+package child
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/poolwright/poolwright/cmd/internal/child/confine"
+	"github.com/poolwright/poolwright/provision"
+	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/state"
+)
+
+// The verbs.
+const (
+	verbLoad = "load"
+)
+
+// Confine limits this very process, as the command line of a child says: bytes of
+// memory and seconds of processor time. Call it before Serve.
+func Confine(memory, seconds string) error {
+	bytes, err := strconv.ParseInt(memory, 10, 64)
+	if err != nil {
+		return fmt.Errorf("reading the limit of memory: %w", err)
+	}
+	cpu, err := strconv.ParseInt(seconds, 10, 32)
+	if err != nil {
+		return fmt.Errorf("reading the limit of processor time: %w", err)
+	}
+	return confine.Self(bytes, time.Duration(cpu)*time.Second)
+}
+
+// Serve is the child's side: it reads from in what to do and answers on out. It
+// returns when the answer is written, or when in ends or ctx does: then there is
+// nobody to answer. An error of the work itself is part of the answer.
+func Serve(ctx context.Context, verb string, in io.Reader, out io.Writer) error {
+	verbs := map[string]func(context.Context, *talk) (result, error){verbLoad: serveLoad}
+	do, ok := verbs[verb]
+	if !ok {
+		return fmt.Errorf("a child cannot %q: it knows %s, and is for poolwright itself to start", verb, strings.Join(slices.Sorted(maps.Keys(verbs)), " and "))
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	t := &talk{out: &writer{to: out, left: maxTalk}, frames: make(chan frame), gone: make(chan struct{})}
+	if err := t.out.send(markReady, nil); err != nil {
+		return fmt.Errorf("greeting the parent: %w", err)
+	}
+	go t.listen(ctx, in)
+	done := make(chan error, 1)
+	go func() { done <- t.serve(ctx, do) }()
+	select {
+	case err := <-done:
+		return err
+	case <-t.gone:
+		return errGone
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// maxTalk bounds what a child reads and writes where its parent set nothing
+// narrower: it is limited in memory anyway.
+const maxTalk = 1 << 30
+
+var errGone = errors.New("the input ended before the answer: who asked is gone, or sent what cannot be read")
+
+// talk is the child's end of the conversation.
+type talk struct {
+	out    *writer
+	frames chan frame
+	// gone is closed when the input ends.
+	gone chan struct{}
+}
+
+type frame struct {
+	mark    mark
+	payload []byte
+}
+
+// listen reads also while nobody waits for a frame, to learn of the parent's end.
+func (t *talk) listen(ctx context.Context, in io.Reader) {
+	defer close(t.gone)
+	r := &reader{from: in, left: maxTalk}
+	for {
+		m, payload, err := r.next()
+		if err != nil {
+			return
+		}
+		select {
+		case t.frames <- frame{m, payload}:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// want waits for a frame with that mark.
+func (t *talk) want(m mark) ([]byte, error) {
+	select {
+	case f := <-t.frames:
+		if f.mark != m {
+			return nil, unexpected(f.mark)
+		}
+		return f.payload, nil
+	case <-t.gone:
+		return nil, errGone
+	}
+}
+
+// serve does the work and answers.
+func (t *talk) serve(ctx context.Context, do func(context.Context, *talk) (result, error)) error {
+	found, err := do(ctx, t)
+	if err != nil {
+		found = result{Failure: failureOf(err)}
+	}
+	raw, err := json.Marshal(found)
+	if err != nil {
+		raw, err = json.Marshal(result{Failure: failureOf(fmt.Errorf("writing the answer: %w", err))})
+	}
+	if err != nil {
+		return err
+	}
+	if err := t.out.send(markResult, raw); err != nil {
+		return fmt.Errorf("answering: %w", err)
+	}
+	return nil
+}
+
+// result is the answer to either verb.
+type result struct {
+	Failure  *failure            `json:"failure,omitempty"`
+	Items    []item              `json:"items,omitempty"`
+	Problems []state.Problem     `json:"problems,omitempty"`
+	Notes    []plan.Note         `json:"notes,omitempty"`
+	Forecast *provision.Forecast `json:"forecast,omitempty"`
+}
+
+// failure is an error with its class.
+type failure struct {
+	Class  state.Class   `json:"class"`
+	Reason string        `json:"reason"`
+	After  time.Duration `json:"after,omitempty"`
+	Text   string        `json:"text"`
+}
+
+func failureOf(err error) *failure {
+	class, reason, after := state.Classify(err)
+	return &failure{Class: class, Reason: reason, After: after, Text: err.Error()}
+}
+
+// err is the error again, of the same class.
+func (f *failure) err() error {
+	text := errors.New(f.Text)
+	switch f.Class {
+	case state.Fix:
+		return state.Fail(state.Fix, f.Reason, text)
+	case state.Wait:
+		return state.WaitFor(f.After, f.Reason, text)
+	case state.Retry:
+	}
+	return text
+}
