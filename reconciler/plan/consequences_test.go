@@ -1,0 +1,306 @@
+package plan_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/state"
+)
+
+// kinds are the groups of what the tests change.
+var kinds = map[string]string{"NodePool": "karpenter.sh", "NodeOverlay": "karpenter.sh", "EC2NodeClass": "karpenter.k8s.aws", "NodeClaim": "karpenter.sh", "ConfigMap": ""}
+
+// declared is Kind/name=value as an Item.
+func declared(what string) state.Item {
+	id, value, _ := strings.Cut(what, "=")
+	kind, name, _ := strings.Cut(id, "/")
+	return state.Item{
+		Key:    state.Key{Target: "cluster", Group: kinds[kind], Kind: kind, Name: name},
+		Object: object{"value": value}, Live: state.Identity{UID: "uid-" + name},
+	}
+}
+
+// rolling plans the step between two lists of things; those that end with ! were
+// changed by hand. A pool is grave.
+func rolling(from, to []string, policies ...plan.Policy) plan.Plan {
+	var wanted, observed []state.Item
+	drifted := map[state.Key]bool{}
+	for _, what := range from {
+		item := declared(strings.TrimSuffix(what, "!"))
+		drifted[item.Key] = strings.HasSuffix(what, "!")
+		if item.Key.Kind == "NodePool" {
+			item.Grave = "3 nodes, 7 pods"
+		}
+		observed = append(observed, item)
+	}
+	for _, what := range to {
+		item := declared(what)
+		item.Live = state.Identity{}
+		wanted = append(wanted, item)
+		for i := range observed {
+			if observed[i].Key == item.Key && drifted[item.Key] {
+				observed[i].Applied = state.Hash(item.Object)
+			}
+		}
+	}
+	return plan.Compute(state.NewSet(wanted...), state.NewSet(observed...), policies...)
+}
+
+// told is a review of the step between two lists of things.
+func told(number int64, replaced int, from, to []string) plan.Consequences {
+	c := plan.Consequences{PullRequest: number, Replaced: replaced}
+	for _, change := range rolling(from, to).Changes {
+		if change.Provisions() {
+			c.Changes = append(c.Changes, change.Fingerprint())
+		}
+	}
+	return c
+}
+
+func merged(c plan.Consequences) plan.Consequences {
+	c.Merged = true
+	return c
+}
+
+func heldIn(p plan.Plan) []string {
+	out := []string{}
+	for _, c := range p.Changes {
+		if c.Hold != "" {
+			out = append(out, string(c.Action)+" "+c.Key.Kind+"/"+c.Key.Name)
+		}
+	}
+	return out
+}
+
+// word is what the only reason asks to be quoted.
+func word(t *testing.T, p plan.Plan) string {
+	t.Helper()
+	if len(p.Holds) != 1 {
+		t.Fatalf("reasons %v, want one", p.Holds)
+	}
+	_, words, ok := strings.Cut(p.Holds[0], "; confirm with poolwright.dev/confirm: ")
+	if !ok {
+		t.Fatalf("reason %q asks for no word", p.Holds[0])
+	}
+	return words
+}
+
+var (
+	before = []string{"NodePool/gpu=1", "NodePool/cpu=1", "EC2NodeClass/gpu=1", "ConfigMap/a=1"}
+	after  = []string{"NodePool/gpu=2", "NodePool/cpu=1", "EC2NodeClass/gpu=2", "NodePool/new=1", "ConfigMap/a=2"}
+)
+
+func TestNodesAreGuarded(t *testing.T) {
+	both := []string{"update EC2NodeClass/gpu", "update NodePool/gpu"}
+	review := told(12, 4, before, after)
+	class := told(13, 1, before, []string{"NodePool/gpu=1", "NodePool/cpu=1", "EC2NodeClass/gpu=2", "ConfigMap/a=1"})
+	pool := told(14, 3, before, []string{"NodePool/gpu=2", "NodePool/cpu=1", "EC2NodeClass/gpu=1", "NodePool/new=1", "ConfigMap/a=1"})
+	for name, c := range map[string]struct {
+		limit    int // -1: none
+		reviewed []plan.Consequences
+		now      plan.Consequences
+		held     []string
+		reason   string // without the word
+		unasked  bool
+	}{
+		"without a limit and a review nobody looks ahead":                      {limit: -1, now: plan.Consequences{Replaced: 500}, unasked: true},
+		"as many as the limit pass":                                            {limit: 5, now: plan.Consequences{Replaced: 3, Removed: 2}},
+		"more than the limit are held, and what comes or costs no node is not": {limit: 5, now: plan.Consequences{Replaced: 14}, held: both, reason: "would replace 14 nodes; guard.maxNodesReplaced is 5"},
+		"nodes that go with their pool count, too":                             {limit: 5, now: plan.Consequences{Replaced: 4, Removed: 2}, held: both, reason: "would replace 4 nodes and take away 2 with their pool; guard.maxNodesReplaced is 5"},
+		"and alone": {limit: 0, now: plan.Consequences{Removed: 1}, held: both, reason: "would take away 1 node with their pool; guard.maxNodesReplaced is 0"},
+		"a limit of nought lets through what replaces none": {limit: 0},
+		"with a limit, what cannot be foretold is held": {limit: 5, now: plan.Consequences{Unknown: "timed out"}, held: both,
+			reason: "may replace any number of nodes, for it cannot be foretold: timed out; guard.maxNodesReplaced is 5"},
+		"with a limit, so is what may be more": {limit: 5, now: plan.Consequences{Replaced: 1, Doubt: "only AWS knows the images"}, held: both,
+			reason: "would replace 1 node, and maybe more: only AWS knows the images; guard.maxNodesReplaced is 5"},
+		"what was told in the review passes":              {limit: -1, reviewed: []plan.Consequences{review}, now: plan.Consequences{Replaced: 4}},
+		"two more than told pass":                         {limit: -1, reviewed: []plan.Consequences{review}, now: plan.Consequences{Replaced: 6}},
+		"three more than told are held":                   {limit: -1, reviewed: []plan.Consequences{review}, now: plan.Consequences{Replaced: 7}, held: both, reason: "would replace 7 nodes; 4 were told in the review of #12"},
+		"of many, a fifth more pass":                      {limit: -1, reviewed: []plan.Consequences{told(12, 50, before, after)}, now: plan.Consequences{Replaced: 60}},
+		"and not one above it":                            {limit: -1, reviewed: []plan.Consequences{told(12, 50, before, after)}, now: plan.Consequences{Replaced: 61}, held: both, reason: "would replace 61 nodes; 50 were told in the review of #12"},
+		"a reviewer was told of the doubt":                {limit: -1, reviewed: []plan.Consequences{review}, now: plan.Consequences{Replaced: 4, Doubt: "only AWS knows"}},
+		"after a review, what cannot be foretold is held": {limit: -1, reviewed: []plan.Consequences{review}, now: plan.Consequences{Unknown: "timed out"}, held: both, reason: "may replace any number of nodes, for it cannot be foretold: timed out; 4 were told in the review of #12"},
+		"both rules are named":                            {limit: 5, reviewed: []plan.Consequences{review}, now: plan.Consequences{Replaced: 14}, held: both, reason: "would replace 14 nodes; guard.maxNodesReplaced is 5; 4 were told in the review of #12"},
+		"a review does not open the guard":                {limit: 3, reviewed: []plan.Consequences{review}, now: plan.Consequences{Replaced: 4}, held: both, reason: "would replace 4 nodes; guard.maxNodesReplaced is 3"},
+		"two reviews are added up":                        {limit: -1, reviewed: []plan.Consequences{class, pool}, now: plan.Consequences{Replaced: 7}, held: both, reason: "would replace 7 nodes; 4 were told in the review of #13, #14"},
+		"a plan that is reviewed in part is only guarded": {limit: -1, reviewed: []plan.Consequences{class}, now: plan.Consequences{Replaced: 100}, unasked: true},
+		"a review of other content counts for nothing":    {limit: -1, reviewed: []plan.Consequences{told(12, 4, before, []string{"NodePool/gpu=3", "EC2NodeClass/gpu=3", "NodePool/new=3", "NodePool/cpu=1"})}, now: plan.Consequences{Replaced: 100}, unasked: true},
+		"an open pull request with the same and more takes nothing from the one that is all here": {limit: -1, now: plan.Consequences{Replaced: 7}, held: both, reason: "would replace 7 nodes; 4 were told in the review of #12",
+			reviewed: []plan.Consequences{told(15, 40, before, append([]string{"NodePool/more=1"}, after...)), review}},
+		"what is merged and made in part goes before what only shares a change": {limit: -1, now: plan.Consequences{Replaced: 9}, held: both, reason: "would replace 9 nodes; 5 were told in the review of #11",
+			reviewed: []plan.Consequences{told(15, 40, before, append([]string{"NodePool/more=1"}, after...)), merged(told(11, 5, before, append([]string{"NodePool/made=1"}, after...)))}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			asked := false
+			limit := &c.limit
+			if c.limit < 0 {
+				limit = nil
+			}
+			p := rolling(before, after).GuardNodes(limit, c.reviewed, "", func([]plan.Change) plan.Consequences {
+				asked = true
+				return c.now
+			})
+			if asked == c.unasked {
+				t.Errorf("looked ahead: %v", asked)
+			}
+			if d := cmp.Diff(append([]string{}, c.held...), heldIn(p)); d != "" {
+				t.Errorf("held (-want +got):\n%s", d)
+			}
+			if c.reason != "" && !strings.HasPrefix(strings.Join(p.Holds, ""), c.reason+"; confirm with poolwright.dev/confirm: ") {
+				t.Errorf("reasons %q, want %q", p.Holds, c.reason)
+			}
+		})
+	}
+}
+
+func TestOnlyWhatARevisionChangesOfPoolsIsGuarded(t *testing.T) {
+	for name, c := range map[string]struct {
+		from, to []string
+		want     []string // what is guarded, and what is asked about
+		asked    []string
+	}{
+		"nothing":                         {},
+		"other kinds":                     {from: []string{"ConfigMap/a=1", "NodeClaim/a=1"}, to: []string{"ConfigMap/a=2", "NodeClaim/a=2"}},
+		"what was changed by hand":        {from: []string{"NodePool/gpu=2!", "EC2NodeClass/gpu=2!", "NodeOverlay/o=2!"}, to: []string{"NodePool/gpu=1", "EC2NodeClass/gpu=1", "NodeOverlay/o=1"}},
+		"a pool and a class that come":    {to: []string{"NodePool/gpu=1", "EC2NodeClass/gpu=1"}},
+		"an overlay that comes":           {to: []string{"NodePool/gpu=1", "NodeOverlay/o=1"}, want: []string{"NodeOverlay/o"}, asked: []string{"NodeOverlay/o", "NodePool/gpu"}},
+		"changes, beside what drifted":    {from: []string{"NodePool/a=1", "NodePool/b=2!", "EC2NodeClass/c=1", "NodeOverlay/o=1"}, to: []string{"NodePool/a=2", "NodePool/b=1", "EC2NodeClass/c=2", "NodeOverlay/o=2"}, want: []string{"EC2NodeClass/c", "NodeOverlay/o", "NodePool/a"}, asked: []string{"EC2NodeClass/c", "NodeOverlay/o", "NodePool/a"}},
+		"deletions, with what else comes": {from: []string{"NodePool/a=1", "EC2NodeClass/c=1"}, to: []string{"NodePool/b=1"}, want: []string{"EC2NodeClass/c", "NodePool/a"}, asked: []string{"NodePool/b", "EC2NodeClass/c", "NodePool/a"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var asked []string
+			names := func(changes []plan.Change) []string {
+				var out []string
+				for _, c := range changes {
+					out = append(out, c.Key.Kind+"/"+c.Key.Name)
+				}
+				return out
+			}
+			p := rolling(c.from, c.to)
+			limit := 0
+			p.GuardNodes(&limit, nil, "", func(changes []plan.Change) plan.Consequences {
+				asked = names(changes)
+				return plan.Consequences{}
+			})
+			if d := cmp.Diff([][]string{c.want, c.asked}, [][]string{names(p.Guarded()), asked}); d != "" {
+				t.Errorf("guarded, and asked about (-want +got):\n%s", d)
+			}
+		})
+	}
+}
+
+func TestADeletionOfAPoolThatWasBegunIsNotGuarded(t *testing.T) {
+	pool := declared("NodePool/gpu=1")
+	pool.Leaving = true
+	if p := plan.Compute(state.Set{}, state.NewSet(pool)); len(p.Guarded()) != 0 {
+		t.Errorf("guarded: %v", p.Guarded())
+	}
+}
+
+// roll guards the step with a limit of nought.
+func roll(nodes int, confirmation string, from, to []string) plan.Plan {
+	limit := 0
+	return rolling(from, to, plan.Guard(50, confirmation)).GuardNodes(&limit, nil, confirmation, func([]plan.Change) plan.Consequences {
+		return plan.Consequences{Replaced: nodes}
+	})
+}
+
+func TestAWordStandsForTheChangesAndNotForTheNodes(t *testing.T) {
+	first := word(t, roll(14, "", before, after))
+	for name, c := range map[string]struct {
+		nodes    int
+		from, to []string
+		same     bool
+	}{
+		"fewer nodes":                      {9, before, after, true},
+		"the new pool is there by now":     {14, append([]string{"NodePool/new=1"}, before...), after, true},
+		"other objects change as well":     {14, before, append([]string{"ConfigMap/b=1"}, after...), true},
+		"what is live was changed by hand": {14, []string{"NodePool/gpu=x", "NodePool/cpu=1", "EC2NodeClass/gpu=1", "ConfigMap/a=1"}, after, true},
+		"another pool changes as well":     {14, before, []string{"NodePool/gpu=2", "NodePool/cpu=2", "EC2NodeClass/gpu=2", "ConfigMap/a=2"}, false},
+		"a pool changes otherwise":         {14, before, []string{"NodePool/gpu=3", "NodePool/cpu=1", "EC2NodeClass/gpu=2", "ConfigMap/a=2"}, false},
+		"a class is updated already":       {14, []string{"NodePool/gpu=1", "NodePool/cpu=1", "EC2NodeClass/gpu=2"}, after, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := word(t, roll(c.nodes, "", c.from, c.to)); (got == first) != c.same {
+				t.Errorf("word %s, before %s", got, first)
+			}
+			if held := len(heldIn(roll(c.nodes, first, c.from, c.to))) > 0; held == c.same {
+				t.Errorf("confirmed with the first word and held: %v", held)
+			}
+		})
+	}
+}
+
+func TestAConfirmationSavesTheLookAhead(t *testing.T) {
+	limit := 0
+	quoted := word(t, roll(14, "", before, after))
+	rolling(before, after).GuardNodes(&limit, nil, "another, "+quoted, func([]plan.Change) plan.Consequences {
+		t.Error("looked ahead at what is confirmed")
+		return plan.Consequences{}
+	})
+}
+
+func TestAPoolThatGoesAsksForBothWords(t *testing.T) {
+	without := []string{"NodePool/cpu=1", "EC2NodeClass/gpu=2", "ConfigMap/a=1"}
+	const grave = "deleting NodePool.karpenter.sh/gpu: 3 nodes, 7 pods"
+	const many = "would replace 4 nodes; guard.maxNodesReplaced is 0"
+	const confirm = "; confirm with poolwright.dev/confirm: "
+	prune := plan.ConfirmHash(rolling(before, without))
+	nodes := word(t, roll(4, prune, before, without))
+	nodes = strings.TrimPrefix(nodes, prune+",")
+	if nodes == "" || nodes == prune || strings.Contains(nodes, ",") {
+		t.Fatalf("words %q and %q", prune, nodes)
+	}
+	class, pool := "update EC2NodeClass/gpu", "delete NodePool/gpu"
+	for name, c := range map[string]struct {
+		confirmation string
+		held         []string
+		reasons      []string
+	}{
+		"nothing is confirmed": {"", []string{class, pool}, []string{
+			grave + "; " + many + confirm + prune + "," + nodes, many + confirm + nodes}},
+		"the deletion is, and its word is not taken back by who quotes the other": {prune, []string{class, pool}, []string{many + confirm + prune + "," + nodes}},
+		"the nodes are, and so the other way round":                               {nodes, []string{pool}, []string{grave + confirm + prune + "," + nodes}},
+		"both are":                     {prune + "," + nodes, nil, nil},
+		"in any order, with spaces":    {" " + nodes + " , " + prune, nil, nil},
+		"neither, for they are joined": {prune + nodes, []string{class, pool}, []string{grave + "; " + many + confirm + prune + "," + nodes, many + confirm + nodes}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := roll(4, c.confirmation, before, without)
+			if d := cmp.Diff(append([]string{}, c.held...), heldIn(p)); d != "" {
+				t.Errorf("held (-want +got):\n%s", d)
+			}
+			if d := cmp.Diff(c.reasons, p.Holds); d != "" {
+				t.Errorf("reasons (-want +got):\n%s", d)
+			}
+		})
+	}
+}
+
+func TestAFingerprintTellsWhatIsThereAfterTheChange(t *testing.T) {
+	changed := rolling([]string{"NodePool/gpu=1"}, []string{"NodePool/gpu=2"}).Changes[0].Fingerprint()
+	created := rolling(nil, []string{"NodePool/gpu=2"}).Changes[0].Fingerprint()
+	if changed != created || !strings.HasPrefix(changed, "NodePool/gpu@") || len(changed) != len("NodePool/gpu@")+12 {
+		t.Errorf("fingerprints %s and %s", changed, created)
+	}
+	if gone := rolling([]string{"NodePool/gpu=1"}, nil).Changes[0].Fingerprint(); gone != "NodePool/gpu@deleted" {
+		t.Errorf("of a deletion: %s", gone)
+	}
+}
+
+func TestWhatIsWithheldStaysSoUnlessAHandDidIt(t *testing.T) {
+	p := rolling([]string{"NodePool/a=1", "NodePool/b=2!", "ConfigMap/a=1"}, []string{"NodePool/a=2", "NodePool/b=1", "ConfigMap/a=2"})
+	reasons := map[state.Key]string{}
+	for _, c := range p.Changes {
+		reasons[c.Key] = "would replace 14 nodes"
+	}
+	if d := cmp.Diff([]string{"update NodePool/a"}, heldIn(p.Withhold(reasons))); d != "" {
+		t.Errorf("held (-want +got):\n%s", d)
+	}
+	if len(heldIn(p)) != 0 {
+		t.Error("the plan before was changed, too")
+	}
+}
