@@ -27,10 +27,13 @@ import (
 // Bounds of what anybody who reaches the server can take from the process.
 const (
 	hookConnections = 128
-	// hooksAtOnce are read, of up to 1 MiB each, while others wait for hookWait.
-	hooksAtOnce = 32
-	hookWait    = 2 * time.Second
+	// hooksAtOnce are read, of up to 1 MiB each, while others wait for their turn.
+	hooksAtOnce = 64
 	hookHeaders = 16 << 10
+	// hookPatience is how long a sender may take for its headers, and by half for
+	// its body; and how long one waits for its turn, which is as long as all the
+	// other connections can make it wait by being slow.
+	hookPatience = 5 * time.Second
 	// hookLookup bounds the look for a Sync and its Secret.
 	hookLookup = 5 * time.Second
 )
@@ -49,7 +52,10 @@ type hooks struct {
 	waker   *waker
 	log     logr.Logger
 	results *prometheus.CounterVec
-	slots   chan struct{}
+	// connections and slots have room for what is open and read at once.
+	connections chan struct{}
+	slots       chan struct{}
+	patience    time.Duration
 }
 
 // addHooks puts the webhook server on the manager, if it has an address.
@@ -78,7 +84,7 @@ func newHooks(cfg Config, syncs client.Reader, direct client.Client, now clock.C
 			Name: "poolwright_webhooks_total",
 			Help: "Requests to the webhook server, by what became of them.",
 		}, []string{"result"}),
-		slots: make(chan struct{}, hooksAtOnce),
+		connections: make(chan struct{}, hookConnections), slots: make(chan struct{}, hooksAtOnce), patience: hookPatience,
 	}
 }
 
@@ -104,15 +110,15 @@ func (h *hooks) serve(ctx context.Context, listener net.Listener) error {
 	})
 	server := &http.Server{
 		Handler:           mux,
-		ReadHeaderTimeout: 5 * time.Second,
-		ReadTimeout:       10 * time.Second,
-		WriteTimeout:      20 * time.Second,
-		IdleTimeout:       30 * time.Second,
+		ReadHeaderTimeout: h.patience,
+		ReadTimeout:       3 * h.patience,
+		WriteTimeout:      4 * h.patience,
+		IdleTimeout:       4 * h.patience,
 		MaxHeaderBytes:    hookHeaders,
 		ErrorLog:          log.New(lines{h.log}, "", 0),
 	}
 	ended := make(chan error, 1)
-	go func() { ended <- server.Serve(&narrow{Listener: listener, free: make(chan struct{}, hookConnections)}) }()
+	go func() { ended <- server.Serve(&narrow{Listener: listener, free: h.connections}) }()
 	h.log.Info("Taking webhooks", "address", listener.Addr().String())
 	var err error
 	select {
@@ -151,11 +157,15 @@ func (h *hooks) reply(w http.ResponseWriter, v verdict) {
 }
 
 func (h *hooks) handle(ctx context.Context, w http.ResponseWriter, r *http.Request) {
-	wait, cancel := context.WithTimeout(r.Context(), hookWait)
+	wait, cancel := context.WithTimeout(r.Context(), h.patience)
 	defer cancel()
 	select {
 	case h.slots <- struct{}{}:
 		defer func() { <-h.slots }()
+		late := time.Now().Add(h.patience / 2)
+		if err := http.NewResponseController(w).SetReadDeadline(late); err != nil {
+			h.log.Error(err, "Limiting the time of a webhook")
+		}
 		h.reply(w, h.judge(ctx, r))
 	case <-wait.Done():
 		h.reply(w, verdict{http.StatusTooManyRequests, "busy", "too many webhooks at once"})
