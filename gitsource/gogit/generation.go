@@ -183,12 +183,13 @@ func (g *generation) snapshot(commit plumbing.Hash, name string) (gitsource.Snap
 		}
 		g.trees[commit] = root
 	}
+	return snapshotOf(&treeFS{root: root, objects: g.objects, limit: g.limits.FileBytes}, name, commit, n.tree), nil
+}
+
+func snapshotOf(files *treeFS, name string, commit, tree plumbing.Hash) gitsource.Snapshot {
 	revision := "sha1:" + commit.String()
 	if name != "" {
 		revision = name + "@" + revision
 	}
-	return gitsource.Snapshot{
-		FS:       &treeFS{root: root, objects: g.objects, limit: g.limits.FileBytes},
-		Revision: revision, Commit: commit.String(), TreeID: n.tree.String(),
-	}, nil
+	return gitsource.Snapshot{FS: files, Revision: revision, Commit: commit.String(), TreeID: tree.String()}
 }

@@ -184,8 +184,15 @@ func (h *history) common(ctx context.Context, a, b plumbing.Hash) (common, error
 			return common{}, err
 		}
 	}
+	return p.result(a, b), nil
+}
+
+func (p *painting) result(a, b plumbing.Hash) common {
 	var c common
 	for _, id := range p.found {
+		if id == a || id == b {
+			return common{bases: []plumbing.Hash{id}} // nothing can be better
+		}
 		if p.paint[id]&stale == 0 {
 			c.bases = append(c.bases, id)
 		}
@@ -195,7 +202,7 @@ func (h *history) common(ctx context.Context, a, b plumbing.Hash) (common, error
 			c.open = append(c.open, id)
 		}
 	}
-	return c, nil
+	return c
 }
 
 // add paints a commit; false when it is not held.
@@ -317,7 +324,7 @@ func (h *history) part(ctx context.Context, a, b plumbing.Hash) (parting, error)
 
 func (h *history) allOlder(ids []plumbing.Hash, than int64) bool {
 	for _, id := range ids {
-		if h.nodes[id].when > than {
+		if h.nodes[id].when >= than {
 			return false
 		}
 	}
