@@ -46,6 +46,9 @@ func newPlace(name string) *place {
 }
 
 func at(world, name string) state.Key {
+	if strings.HasPrefix(name, "np-") {
+		return state.Key{Target: world, Group: "karpenter.sh", Kind: "NodePool", Name: name}
+	}
 	return state.Key{Target: world, Group: map[string]string{"aws": "sqs"}[world], Kind: "Thing", Name: name}
 }
 
@@ -137,6 +140,8 @@ type stage struct {
 	mistake  error
 	// problems are the mistakes in single objects of the repository.
 	problems []state.Problem
+	// nodes is what each change of a pool np-* costs, foretold how often it was asked.
+	nodes, foretold int
 }
 
 var stageName = types.NamespacedName{Namespace: "poolwright-system", Name: "dev"}
@@ -165,7 +170,7 @@ func newStage(t *testing.T, edit func(*v1alpha1.Sync)) *stage {
 		Namespace: stageName.Namespace, Recorder: s.events, Metrics: metrics, Clock: s.clock,
 		Build: func(context.Context, *v1alpha1.Sync) (Assembly, error) {
 			loop := reconciler.NewLoop(s, s.load, reconciler.World{Name: "aws", Target: s.aws}, reconciler.World{Name: "cluster", Target: s.cluster})
-			return Assembly{Loop: loop, Forget: func(context.Context) error { return nil }}, nil
+			return Assembly{Loop: loop, Consider: s.consider, Forget: func(context.Context) error { return nil }}, nil
 		},
 	}
 	s.r.sessions.wake = func(types.NamespacedName) {}
@@ -181,6 +186,39 @@ func (s *stage) Fetch(context.Context) (gitsource.Snapshot, error) {
 func (s *stage) load(context.Context, gitsource.Snapshot) (declared.Declared, error) {
 	return declared.Declared{Set: state.NewSet(s.declared...), Problems: s.problems}, s.mistake
 }
+
+// consider holds what the Sync's guard does not allow.
+func (s *stage) consider(_ context.Context, sync *v1alpha1.Sync, p plan.Plan) plan.Plan {
+	var limit *int
+	if most := sync.Spec.Guard.MaxNodesReplaced; most != nil {
+		limit = new(int(*most))
+	}
+	return p.GuardNodes(limit, nil, sync.Annotations[v1alpha1.ConfirmAnnotation], func(changes []plan.Change) plan.Consequences {
+		s.foretold++
+		return plan.Consequences{Replaced: s.nodes * len(changes)}
+	})
+}
+
+// edit changes the Sync as a person does.
+func (s *stage) edit(change func(*v1alpha1.Sync)) {
+	s.Helper()
+	sync := s.sync()
+	change(sync)
+	if err := s.r.Client.Update(s.Context(), sync); err != nil {
+		s.Fatal(err)
+	}
+}
+
+// confirm quotes words on the Sync.
+func (s *stage) confirm(words string) {
+	s.Helper()
+	s.edit(func(sync *v1alpha1.Sync) {
+		sync.Annotations = map[string]string{v1alpha1.ConfirmAnnotation: words}
+	})
+}
+
+// restart forgets all that is not in the cluster.
+func (s *stage) restart() { s.r.sessions.close() }
 
 // commit declares things, each written world/name=value.
 func (s *stage) commit(things ...string) {

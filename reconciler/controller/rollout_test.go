@@ -1,0 +1,240 @@
+package controller
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+)
+
+const confirmWith = "; confirm with poolwright.dev/confirm: "
+
+// heldStage has a revision in force, and another one that costs 14 nodes where five
+// may go unasked.
+func heldStage(t *testing.T) *stage {
+	t.Helper()
+	s := newStage(t, func(sync *v1alpha1.Sync) { sync.Spec.Guard.MaxNodesReplaced = new(int32(5)) })
+	s.commit("cluster/np-gpu=1", "cluster/np-cpu=1", "cluster/map=1", "aws/queue=1")
+	s.visit()
+	s.says("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
+	s.nodes = 14
+	s.commit("cluster/np-gpu=2", "cluster/np-cpu=1", "cluster/map=2", "aws/queue=2")
+	s.later()
+	return s
+}
+
+// asks returns the words that Ready's message asks for.
+func (s *stage) asks() string {
+	s.Helper()
+	message := s.says("Ready", metav1.ConditionFalse, "RolloutHeld")
+	_, words, ok := strings.Cut(message, confirmWith)
+	if !ok || words == "" {
+		s.Fatalf("message %q asks for no word", message)
+	}
+	return words
+}
+
+func TestWhatWouldReplaceTooManyNodesIsHeldAndToldOnce(t *testing.T) {
+	s := heldStage(t)
+	word := s.asks()
+	const why = "would replace 14 nodes; guard.maxNodesReplaced is 5"
+	if got := s.says("Ready", metav1.ConditionFalse, "RolloutHeld"); got != why+confirmWith+word {
+		t.Errorf("message %q", got)
+	}
+	s.says("Reconciling", metav1.ConditionTrue, "ProgressingWithRetry")
+	s.says("Drifted", metav1.ConditionFalse, "NoDrift")
+	if d := cmp.Diff([]string{"update NodePool.karpenter.sh/np-gpu: " + why + confirmWith + word}, s.pending()); d != "" {
+		t.Errorf("pending (-want +got):\n%s", d)
+	}
+	if s.cluster.live["np-gpu"] != "1" || s.cluster.live["map"] != "2" || s.aws.live["queue"] != "2" {
+		t.Errorf("cluster %v, aws %v", s.cluster.live, s.aws.live)
+	}
+	if status := s.sync().Status; status.LastAppliedRevision != "main@sha1:11" || status.LastAttemptedRevision != "main@sha1:111" {
+		t.Errorf("applied %s, attempted %s", status.LastAppliedRevision, status.LastAttemptedRevision)
+	}
+	s.nodes = 12 // Nodes come and go.
+	for range 5 {
+		s.later()
+	}
+	if got := s.says("Ready", metav1.ConditionFalse, "RolloutHeld"); !strings.HasPrefix(got, "would replace 12 nodes; ") || s.asks() != word {
+		t.Errorf("message %q, before it asked for %s", got, word)
+	}
+	if d := cmp.Diff([]string{"Warning RolloutHeld " + why + confirmWith + word}, s.told()); d != "" {
+		t.Errorf("events (-want +got):\n%s", d)
+	}
+	s.nodes = 5 // Now they may.
+	s.clock.Step(unknownPause)
+	s.visit()
+	s.says("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
+	if s.cluster.live["np-gpu"] != "2" {
+		t.Errorf("cluster %v", s.cluster.live)
+	}
+}
+
+func TestHeldNodesAreCountedAgainEverMoreSeldom(t *testing.T) {
+	s := heldStage(t)
+	begun, counted := s.clock.Now(), 0
+	var when []float64 // seconds
+	for s.clock.Since(begun) < 25*time.Minute {
+		wait := s.visit()
+		if s.foretold > counted {
+			counted, when = s.foretold, append(when, s.clock.Since(begun).Seconds())
+		}
+		s.clock.Step(wait)
+	}
+	if d := cmp.Diff([]float64{0, 1, 3, 7, 15, 31, 63, 127, 255, 511, 811, 1111, 1411}, when, cmpopts.EquateApprox(0, 1)); d != "" {
+		t.Errorf("counted (-want +got):\n%s", d)
+	}
+}
+
+func TestAConfirmedRolloutGoesThroughOnce(t *testing.T) {
+	s := heldStage(t)
+	s.confirm(" another," + s.asks() + " ")
+	s.visit()
+	s.says("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
+	writes := len(s.cluster.writes)
+	if s.cluster.live["np-gpu"] != "2" {
+		t.Errorf("cluster %v", s.cluster.live)
+	}
+	foretold := s.foretold
+	for range 3 {
+		s.later()
+	}
+	if len(s.cluster.writes) != writes || s.foretold != foretold {
+		t.Errorf("afterwards wrote %v and looked ahead %d times", s.cluster.writes[writes:], s.foretold-foretold)
+	}
+	s.commit("cluster/np-gpu=3", "cluster/np-cpu=1", "cluster/map=2", "aws/queue=2")
+	s.later()
+	s.asks()
+	if s.cluster.live["np-gpu"] != "2" {
+		t.Error("the old word confirmed another change")
+	}
+}
+
+func TestAWordThatDoesNotFitIsReadOnce(t *testing.T) {
+	s := heldStage(t)
+	word := s.asks()
+	s.clock.Step(time.Second)
+	s.visit() // The pause is two seconds by now, and grows.
+	looks := s.cluster.looks
+	s.confirm("000000000000")
+	s.visit()
+	if s.cluster.looks != looks+1 || s.asks() != word || s.cluster.live["np-gpu"] != "1" {
+		t.Errorf("%d looks, cluster %v", s.cluster.looks-looks, s.cluster.live)
+	}
+	for range 3 {
+		s.visit()
+	}
+	if s.cluster.looks != looks+1 {
+		t.Errorf("the same word was read %d times", s.cluster.looks-looks)
+	}
+}
+
+func TestAHeldRolloutOutlivesARestart(t *testing.T) {
+	s := heldStage(t)
+	word := s.asks()
+	s.restart()
+	s.visit()
+	if s.asks() != word || s.cluster.live["np-gpu"] != "1" {
+		t.Errorf("it asks for %s, before for %s; cluster %v", s.asks(), word, s.cluster.live)
+	}
+	s.restart()
+	s.confirm(word)
+	s.visit()
+	s.says("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
+}
+
+func TestAWiderGuardIsFollowedAtOnce(t *testing.T) {
+	s := heldStage(t)
+	s.edit(func(sync *v1alpha1.Sync) {
+		sync.Generation++
+		sync.Spec.Guard.MaxNodesReplaced = new(int32(14))
+	})
+	s.visit()
+	s.says("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
+}
+
+func TestWhatDriftsBesideAHeldRolloutIsPutBackAlone(t *testing.T) {
+	s := heldStage(t)
+	word, foretold := s.asks(), s.foretold
+	s.told()
+	s.cluster.live["np-gpu"], s.cluster.live["np-cpu"], s.cluster.live["map"] = "x", "x", "x"
+	s.drift(at("cluster", "np-gpu"), at("cluster", "np-cpu"), at("cluster", "map"))
+	want := map[string]string{"np-gpu": "x", "np-cpu": "1", "map": "2"}
+	if d := cmp.Diff(want, s.cluster.live); d != "" {
+		t.Errorf("cluster (-want +got):\n%s", d)
+	}
+	if s.asks() != word || s.foretold != foretold {
+		t.Errorf("it asks for %s, before for %s; looked ahead %d times", s.asks(), word, s.foretold-foretold)
+	}
+	for _, e := range s.told() {
+		if !strings.HasPrefix(e, "Normal DriftCorrected ") {
+			t.Errorf("event %q", e)
+		}
+	}
+}
+
+func TestAPoolThatGoesWithItsNodesAsksForBothWordsAtOnce(t *testing.T) {
+	s := newStage(t, func(sync *v1alpha1.Sync) { sync.Spec.Guard.MaxNodesReplaced = new(int32(5)) })
+	s.commit("cluster/np-gpu=1", "cluster/np-cpu=1")
+	s.visit()
+	s.nodes = 14
+	s.commit("cluster/map=1") // All pools go, which is not done unasked either.
+	s.later()
+	words := s.asks()
+	if !strings.Contains(words, ",") {
+		t.Errorf("it asks for %q", words)
+	}
+	message := s.says("Ready", metav1.ConditionFalse, "RolloutHeld")
+	if !strings.HasPrefix(message, "would delete all 2 objects; would replace 28 nodes; guard.maxNodesReplaced is 5"+confirmWith) {
+		t.Errorf("message %q", message)
+	}
+	s.confirm(words)
+	s.visit()
+	if d := cmp.Diff(map[string]string{"map": "1"}, s.cluster.live); d != "" {
+		t.Errorf("cluster (-want +got):\n%s", d)
+	}
+}
+
+func TestTheTimeOfARevisionIsWhenItCameIntoForce(t *testing.T) {
+	s := newStage(t, nil)
+	s.commit("cluster/map=1")
+	applied := func() time.Time {
+		t.Helper()
+		if s.sync().Status.LastAppliedTime == nil {
+			t.Fatal("no time")
+		}
+		return s.sync().Status.LastAppliedTime.UTC()
+	}
+	s.cluster.refused["map"] = "no"
+	s.visit()
+	if s.sync().Status.LastAppliedTime != nil {
+		t.Error("what was refused has a time")
+	}
+	delete(s.cluster.refused, "map")
+	s.later()
+	first := s.clock.Now()
+	if !applied().Equal(first) {
+		t.Errorf("applied at %s, want %s", applied(), first)
+	}
+	s.cluster.live["map"] = "x"
+	s.drift(at("cluster", "map"))
+	s.later()
+	s.clock.Step(resync)
+	s.visit()
+	s.restart()
+	s.visit()
+	if !applied().Equal(first) {
+		t.Errorf("the same revision is said to be applied at %s, want %s", applied(), first)
+	}
+	s.commit("cluster/map=1") // A commit that changes nothing here comes into force, too.
+	s.later()
+	if !applied().Equal(s.clock.Now()) {
+		t.Errorf("the next one was applied at %s, want %s", applied(), s.clock.Now())
+	}
+}
