@@ -16,23 +16,30 @@ import (
 	"github.com/poolwright/poolwright/provision/simulate"
 )
 
-// large is 20 pools of a class each, 500 nodes and 5,000 pods of 100 workloads.
-func large(tb testing.TB) provision.Fleet {
+// large is 20 pools of a class each, 500 nodes and 5,000 pods of 100 Deployments,
+// and as many that go to zero.
+func large(tb testing.TB) provision.Fleet { return fleetOf(tb, 20, 500) }
+
+func fleetOf(tb testing.TB, pools, nodes int) provision.Fleet {
 	var documents []string
-	for i := range 20 {
+	for i := range pools {
 		name := fmt.Sprintf("name: p%02d", i)
 		documents = append(documents,
 			strings.ReplaceAll(strings.ReplaceAll(wide, "name: gpu", name), "10%", fmt.Sprint(10+i, "%")),
 			strings.ReplaceAll(class, "name: gpu", name))
 	}
+	for i := range 100 {
+		documents = append(documents, deployment(fmt.Sprintf("w%02d", i), nodes/10, i), deployment(fmt.Sprintf("zero%02d", i), 0, i))
+	}
 	fleet := read(tb, documents...)
-	for i := range 500 {
-		claim, node := run(&fleet, fmt.Sprintf("p%02d", i%20), fmt.Sprintf("n%03d", i), time.Duration(i)*time.Hour)
+	for i := range nodes {
+		claim, node := run(&fleet, fmt.Sprintf("p%02d", i%pools), fmt.Sprintf("n%03d", i), time.Duration(i)*time.Hour)
 		for _, list := range []corev1.ResourceList{claim.Status.Capacity, node.Status.Allocatable} {
 			list["cpu"] = resource.MustParse("16")
 		}
 		for j := range 10 {
-			pod(&fleet, fmt.Sprintf("w%02d-%d-%d", i%100, i, j), node.Name, func(p *corev1.Pod) {
+			name := fmt.Sprintf("w%02d", i%100)
+			pod(&fleet, fmt.Sprintf("%s-1f-%d-%d", name, i, j), node.Name, of("ReplicaSet", name+"-1f"), func(p *corev1.Pod) {
 				p.Spec.Containers[0].Resources.Limits = nil
 				p.Spec.Containers[0].Resources.Requests = corev1.ResourceList{"cpu": resource.MustParse(fmt.Sprint(100+i%100, "m"))}
 				p.Labels = map[string]string{"app": fmt.Sprint("w", i%100)}
@@ -54,6 +61,23 @@ func large(tb testing.TB) provision.Fleet {
 	return fleet
 }
 
+// deployment is one of pods that ask for some of a CPU.
+func deployment(name string, replicas, more int) string {
+	return fmt.Sprintf(`
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: %[1]s}
+spec:
+  replicas: %[2]d
+  selector: {matchLabels: {app: %[1]s}}
+  template:
+    metadata: {labels: {app: %[1]s}}
+    spec:
+      tolerations: [{key: nvidia.com/gpu, operator: Exists}]
+      containers: [{name: c, resources: {limits: {cpu: %[3]dm}}}]
+`, name, replicas, 100+more)
+}
+
 const wide = `
 apiVersion: karpenter.sh/v1
 kind: NodePool
@@ -68,21 +92,32 @@ spec:
   disruption: {consolidateAfter: 1m, budgets: [{nodes: 10%}]}
 `
 
-// BenchmarkALargeFleet changes every class, so that every node is replaced, once
-// with room and once under limits that leave none.
+// BenchmarkALargeFleet changes every class, so that every node is replaced: once
+// with room, once under limits that leave none, and once with more pods declared
+// than are looked at one by one.
 func BenchmarkALargeFleet(b *testing.B) {
-	b.Run("with room", func(b *testing.B) { forecastLarge(b, "10000") })
-	b.Run("without", func(b *testing.B) { forecastLarge(b, "10") })
+	b.Run("with room", func(b *testing.B) { forecastLarge(b, "10000", 1) })
+	b.Run("without", func(b *testing.B) { forecastLarge(b, "10", 1) })
+	b.Run("with thousands declared", func(b *testing.B) { forecastLarge(b, "10000", 1000) })
 }
 
-func forecastLarge(b *testing.B, limit string) {
-	before, after, types := large(b), large(b), prices(b)
-	for _, p := range after.NodePools {
+// changedLarge is a fleet after the step: every class differs, and so many replicas
+// of ten more Deployments are declared.
+func changedLarge(tb testing.TB, fleet provision.Fleet, limit string, replicas int) provision.Fleet {
+	for _, p := range fleet.NodePools {
 		p.Spec.Limits = karpv1.Limits{"cpu": resource.MustParse(limit)}
 	}
-	for _, c := range after.NodeClasses {
+	for _, c := range fleet.NodeClasses {
 		c.Spec.Tags = map[string]string{"cost": "1"}
 	}
+	for i := range 10 {
+		fleet.Workloads = append(fleet.Workloads, read(tb, deployment(fmt.Sprint("new", i), replicas, 500+i)).Workloads...)
+	}
+	return fleet
+}
+
+func forecastLarge(b *testing.B, limit string, replicas int) {
+	before, after, types := large(b), changedLarge(b, large(b), limit, replicas), prices(b)
 	ctx := engine.Offline(b.Context(), settings())
 	for b.Loop() {
 		start := time.Now()
@@ -90,11 +125,39 @@ func forecastLarge(b *testing.B, limit string) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		if len(got.Replaced) != 500 || got.Rollout.Pods != 5000 {
-			b.Fatalf("%d nodes and %d pods", len(got.Replaced), got.Rollout.Pods)
+		if len(got.Replaced) != 500 || got.Rollout.Pods != 5000 || len(got.Fit.Scheduled)+len(got.Fit.Waiting) < 10 {
+			b.Fatalf("%d nodes, %d pods, and of those declared %v, %v", len(got.Replaced), got.Rollout.Pods, got.Fit.Scheduled, got.Fit.Waiting)
 		}
 		if took := time.Since(start); took > 2*time.Second {
 			b.Errorf("took %s, more than 2s", took)
 		}
+	}
+}
+
+// TestALargeFleetTakesInProportion holds on any machine: ten times the nodes and
+// pods take about ten times as long, not a hundred times.
+func TestALargeFleetTakesInProportion(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes seconds")
+	}
+	types, ctx := prices(t), engine.Offline(t.Context(), settings())
+	took := func(pools, nodes int) (least time.Duration) {
+		before, after := fleetOf(t, pools, nodes), changedLarge(t, fleetOf(t, pools, nodes), "10000", 2)
+		for range 3 {
+			start := time.Now()
+			if _, err := simulate.Compare(ctx, before, after, types); err != nil {
+				t.Fatal(err)
+			}
+			if d := time.Since(start); least == 0 || d < least {
+				least = d
+			}
+		}
+		return least
+	}
+	small, whole := took(2, 50), took(20, 500)
+	ratio := whole.Seconds() / small.Seconds()
+	t.Logf("a forecast for 500 nodes, 5,000 pods and 20 pools took %s, %.1f times as long as for a tenth (%s)", whole.Round(time.Millisecond), ratio, small.Round(time.Millisecond))
+	if ratio > 30 {
+		t.Errorf("ten times the fleet takes %.1f times as long", ratio)
 	}
 }

@@ -1,0 +1,418 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/poolwright/poolwright/provision"
+	"github.com/poolwright/poolwright/provision/simulate"
+)
+
+// The pools of the prediction. The change gives the first another taint, the class
+// of the second a larger volume, and the third, which shares the first's class,
+// nothing but a weight.
+const (
+	taintsPool  = "taints"
+	volumesPool = "volumes"
+	calmPool    = "calm"
+)
+
+// predicted is a world, and what was said about it.
+type predicted struct {
+	gpuScene
+	claims *film
+	told   provision.Forecast
+}
+
+// TestThePredictedNodesAreReplacedAndNoOther asks the command for the consequences
+// of a change, then makes the change, and compares.
+func TestThePredictedNodesAreReplacedAndNoOther(t *testing.T) {
+	t.Parallel()
+	g := newGPUWorld(t, "predict", map[string]string{"pools.yaml": predictPools("before", 50, 1)})
+	g.settleNodes()
+	g.protect()
+	p := g.predicts(predictPools("after", 60, 2))
+	p.saysWhatAWorldHolds()
+	p.declare("Change a taint and a volume")
+	p.replaced("the nodes that nothing keeps are replaced", func(n provision.Node) bool { return !n.Blocked() })
+	p.keptAreTold()
+	p.free()
+	p.replaced("those that were kept follow", func(provision.Node) bool { return true })
+	p.noOther()
+	g.nothingLeaks()
+}
+
+// predictPools declares the pools and the class of one of them. Nothing but the
+// change takes nodes away.
+func predictPools(taint string, gibibytes, weight int) string {
+	class := fmt.Sprintf(`apiVersion: karpenter.k8s.aws/v1
+kind: EC2NodeClass
+metadata: {name: volumes}
+spec:
+  amiSelectorTerms: [{alias: al2023@latest}]
+  role: KarpenterNodeRole-gpu-timeslicing
+  subnetSelectorTerms: [{tags: {karpenter.sh/discovery: gpu-timeslicing}}]
+  securityGroupSelectorTerms: [{tags: {kubernetes.io/cluster/gpu-timeslicing: owned}}]
+  blockDeviceMappings: [{deviceName: /dev/xvda, ebs: {volumeSize: %dGi, volumeType: gp3}}]
+`, gibibytes)
+	pool := func(name, class, taint string, weight int) string {
+		return fmt.Sprintf(`---
+apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata: {name: %[1]s}
+spec:
+  weight: %[4]d
+  disruption: {consolidationPolicy: WhenEmptyOrUnderutilized, consolidateAfter: Never, budgets: [{nodes: "100%%"}]}
+  template:
+    metadata: {labels: {nodepool: %[1]s}}
+    spec:
+      expireAfter: Never
+      nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: %[2]s}
+      taints: [{key: test, value: %[3]s, effect: NoSchedule}]
+      requirements:
+        - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
+        - {key: node.kubernetes.io/instance-type, operator: In, values: [m5.large]}
+`, name, class, taint, weight)
+	}
+	return class + pool(taintsPool, "default", taint, 1) + pool(volumesPool, "volumes", "same", 1) + pool(calmPool, "default", "same", weight)
+}
+
+// settleNodes has each pool get its nodes: one pod each, and in the first pool one
+// node without any.
+func (g gpuScene) settleNodes() {
+	g.Helper()
+	want := map[string]int{taintsPool: 3, volumesPool: 2, calmPool: 2}
+	for pool, replicas := range want {
+		g.addDeployment(pool, int32(replicas))
+	}
+	g.oneNodeEach(want)
+	g.gpuPods("idle", taintsPool, "", 0, 1, func(p *corev1.Pod) {
+		p.Spec.Tolerations = []corev1.Toleration{{Key: "test", Operator: corev1.TolerationOpExists}}
+		p.Labels["app"] = taintsPool
+		p.Spec.Affinity = podsApart("app", taintsPool)
+	})
+	want[taintsPool]++
+	g.oneNodeEach(want)
+	g.dropPods("idle")
+}
+
+func podsApart(key, value string) *corev1.Affinity {
+	return &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
+		RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{
+			LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{key: value}}, TopologyKey: corev1.LabelHostname,
+		}},
+	}}
+}
+
+// oneNodeEach waits until so many pods of each pool run on as many nodes, and
+// Karpenter is through with these.
+func (g gpuScene) oneNodeEach(want map[string]int) {
+	g.Helper()
+	for pool, many := range want {
+		g.until("pool "+pool+" has its nodes", func() error {
+			claims, err := g.scene.claims(pool)
+			if err != nil {
+				return err
+			}
+			pods, err := g.pods(pool)
+			if err != nil {
+				return err
+			}
+			on := map[string]bool{}
+			for _, pod := range pods {
+				if pod.Status.Phase == corev1.PodRunning {
+					on[pod.Spec.NodeName] = true
+				}
+			}
+			ready := 0
+			for _, claim := range claims {
+				if claim.StatusConditions().Get(karpv1.ConditionTypeInitialized).IsTrue() && on[claim.Status.NodeName] {
+					ready++
+				}
+			}
+			if ready != many || len(claims) != many || len(pods) != many {
+				return fmt.Errorf("%d NodeClaims, of which %d are ready with a pod, and %d pods", len(claims), ready, len(pods))
+			}
+			return nil
+		})
+	}
+}
+
+// protect keeps two nodes: one by its pod's annotation, one by a budget without
+// room.
+func (g gpuScene) protect() {
+	g.Helper()
+	g.patchPod(g.firstPod(taintsPool), `{"metadata":{"annotations":{"`+karpv1.DoNotDisruptAnnotationKey+`":"true"}}}`)
+	g.patchPod(g.firstPod(volumesPool), `{"metadata":{"labels":{"guard":"yes"}}}`)
+	one := intstr.FromInt32(1)
+	budget := &policyv1.PodDisruptionBudget{
+		ObjectMeta: metav1.ObjectMeta{Name: "guard", Namespace: "default"},
+		Spec:       policyv1.PodDisruptionBudgetSpec{MinAvailable: &one, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"guard": "yes"}}},
+	}
+	if err := g.hand.Create(g.Context(), budget); err != nil {
+		g.Fatal(err)
+	}
+	g.eventually("the budget is counted", func() error {
+		if err := g.hand.Get(g.Context(), client.ObjectKeyFromObject(budget), budget); err != nil {
+			return err
+		}
+		if budget.Status.ObservedGeneration != budget.Generation || budget.Status.ExpectedPods != 1 {
+			return fmt.Errorf("its status is %+v", budget.Status)
+		}
+		return nil
+	})
+}
+
+// firstPod is that with the first name, so that all agree which one it is.
+func (g gpuScene) firstPod(pool string) *corev1.Pod {
+	g.Helper()
+	pods, err := g.pods(pool)
+	if err != nil || len(pods) == 0 {
+		g.Fatalf("%d pods, %v", len(pods), err)
+	}
+	return &slices.SortedFunc(slices.Values(pods), func(a, b corev1.Pod) int { return strings.Compare(a.Name, b.Name) })[0]
+}
+
+func (g gpuScene) patchPod(pod *corev1.Pod, patch string) {
+	g.Helper()
+	if err := g.hand.Patch(g.Context(), pod, mergePatch(patch)); err != nil {
+		g.Fatal(err)
+	}
+}
+
+// predicts writes the change to the working copy and asks what it will do.
+func (g gpuScene) predicts(pools string) *predicted {
+	g.Helper()
+	p := &predicted{gpuScene: g, claims: g.films(&karpv1.NodeClaimList{})}
+	g.git.repo.write("config/pools.yaml", pools)
+	got := typed(g.T, g.World, g.git.repo.dir, "plan", "config", "-o", "json", "--namespace="+engineSystem)
+	got.expect(g.T, 1)
+	var said struct{ Forecast *provision.Forecast }
+	if err := json.Unmarshal([]byte(got.out), &said); err != nil || said.Forecast == nil {
+		g.Fatalf("no forecast, %v, in:\n%s", err, got.out)
+	}
+	p.told = *said.Forecast
+	return p
+}
+
+// saysWhatAWorldHolds compares the prediction with what the pools are made of.
+func (p *predicted) saysWhatAWorldHolds() {
+	p.Helper()
+	reasons := map[string]string{taintsPool: "NodePoolDrifted", volumesPool: "NodeClassDrift"}
+	want := map[string]string{}
+	for pool, reason := range reasons {
+		kept := p.firstPod(pool).Spec.NodeName
+		claims, err := p.scene.claims(pool)
+		if err != nil {
+			p.Fatal(err)
+		}
+		for _, claim := range claims {
+			want[claim.Name] = reason
+			if claim.Status.NodeName == kept {
+				want[claim.Name] += map[string]string{taintsPool: " do-not-disrupt", volumesPool: " pdb"}[pool]
+			}
+		}
+	}
+	if diff := cmp.Diff(want, inWords(p.told.Replaced)); diff != "" {
+		p.Errorf("the prediction differs (-want +got):\n%s", diff)
+	}
+	if f := p.told; len(f.Drifted)+len(f.Removed)+len(f.Fit.Unscheduled)+len(f.Unknown) > 0 || f.Rollout.Nodes != 6 || f.Rollout.Blocked != 2 || !f.Rollout.Never {
+		p.Errorf("more is told than there is: drifted %v, removed %v, unscheduled %v, unknown %v, %+v", f.Drifted, f.Removed, f.Fit.Unscheduled, f.Unknown, f.Rollout)
+	}
+	if first := p.told.Replaced[0]; first.Pool != taintsPool || len(first.Pods) > 0 {
+		p.Errorf("the first is to be the node without pods, and is %+v", first)
+	}
+}
+
+// inWords are the reasons of nodes, with what keeps them.
+func inWords(nodes []provision.Node) map[string]string {
+	out := map[string]string{}
+	for _, n := range nodes {
+		out[n.NodeClaim] = n.Reason
+		for _, b := range n.Blockers {
+			out[n.NodeClaim] += " " + b.Kind
+		}
+	}
+	return out
+}
+
+// past is what the API server has shown of the NodeClaims: why each that is gone or
+// goes was marked, and the marks of those that stay.
+func (p *predicted) past() (gone, marked map[string]string) {
+	p.Helper()
+	gone, marked = map[string]string{}, map[string]string{}
+	for _, one := range p.claims.all(p.gpuScene) {
+		claim := one.object.(*karpv1.NodeClaim)
+		if mark := claim.StatusConditions().Get(karpv1.ConditionTypeDrifted); mark.IsTrue() {
+			marked[claim.Name] = mark.Reason
+		}
+		if one.gone {
+			gone[claim.Name] = marked[claim.Name]
+		} else if !claim.DeletionTimestamp.IsZero() {
+			gone[claim.Name] = "is going"
+		}
+	}
+	for name := range gone {
+		delete(marked, name)
+	}
+	return gone, marked
+}
+
+// replaced waits until the engine has taken exactly the predicted nodes, each for
+// the predicted reason, and every other that was predicted is marked. A node that
+// was not predicted ends the test.
+func (p *predicted) replaced(what string, now func(provision.Node) bool) {
+	p.Helper()
+	start := time.Now()
+	goes, stays := map[string]string{}, map[string]string{}
+	for _, n := range p.told.Replaced {
+		if now(n) {
+			goes[n.NodeClaim] = n.Reason
+		} else {
+			stays[n.NodeClaim] = n.Reason
+		}
+	}
+	p.until(what, func() error {
+		gone, marked := p.past()
+		for name, why := range gone {
+			if _, ok := goes[name]; !ok {
+				p.Fatalf("NodeClaim %s goes (%s), which was not predicted", name, why)
+			}
+		}
+		if diff := cmp.Diff([]map[string]string{goes, stays}, []map[string]string{gone, marked}); diff != "" {
+			return fmt.Errorf("gone and marked are (-want +got):\n%s", diff)
+		}
+		return nil
+	})
+	p.Logf("%s: %d nodes after %s", what, len(goes), since(start))
+}
+
+// keptAreTold looks at the live cluster as a rollout's report does.
+func (p *predicted) keptAreTold() {
+	p.Helper()
+	want := slices.DeleteFunc(slices.Clone(p.told.Replaced), func(n provision.Node) bool { return !n.Blocked() })
+	p.eventually("the nodes that are kept are told", func() error {
+		nodes, unknown, err := simulate.Drifted(p.Context(), p.fleet())
+		if err != nil {
+			return err
+		}
+		if diff := cmp.Diff(inWords(want), inWords(nodes)); diff != "" || len(unknown) > 0 {
+			return fmt.Errorf("unknown is %v, and they are (-want +got):\n%s", unknown, diff)
+		}
+		return nil
+	})
+}
+
+// fleet is what is there.
+func (p *predicted) fleet() provision.Fleet {
+	p.Helper()
+	var (
+		pools   karpv1.NodePoolList
+		classes awsv1.EC2NodeClassList
+		claims  karpv1.NodeClaimList
+		nodes   corev1.NodeList
+		pods    corev1.PodList
+		budgets policyv1.PodDisruptionBudgetList
+	)
+	for _, list := range []client.ObjectList{&pools, &classes, &claims, &nodes, &pods, &budgets} {
+		if err := p.hand.List(p.Context(), list); err != nil {
+			p.Fatal(err)
+		}
+	}
+	return provision.Fleet{
+		Cluster: provision.Cluster{Region: gpuRegion}, Now: time.Now(),
+		NodePools: pointers(pools.Items), NodeClasses: pointers(classes.Items), NodeClaims: pointers(claims.Items),
+		Nodes: pointers(nodes.Items), Pods: pointers(pods.Items), Budgets: pointers(budgets.Items),
+	}
+}
+
+func pointers[T any](items []T) (out []*T) {
+	for i := range items {
+		out = append(out, &items[i])
+	}
+	return out
+}
+
+// free takes away what keeps the two nodes.
+func (p *predicted) free() {
+	p.Helper()
+	for _, n := range p.told.Replaced {
+		for _, b := range n.Blockers {
+			if b.Kind == "do-not-disrupt" {
+				pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: b.Pod.Namespace, Name: b.Pod.Name}}
+				p.patchPod(pod, `{"metadata":{"annotations":{"`+karpv1.DoNotDisruptAnnotationKey+`":null}}}`)
+			}
+		}
+	}
+	if err := p.hand.Delete(p.Context(), &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Name: "guard", Namespace: "default"}}); err != nil {
+		p.Fatal(err)
+	}
+}
+
+// noOther looks once more when all is done: nobody else went or is to go, and the
+// pods have all found their way.
+func (p *predicted) noOther() {
+	p.Helper()
+	p.oneNodeEach(map[string]int{volumesPool: 2, calmPool: 2})
+	p.until("the pods of "+taintsPool+" run on new nodes", func() error {
+		pods, err := p.pods(taintsPool)
+		if err != nil {
+			return err
+		}
+		for _, pod := range pods {
+			if pod.Status.Phase != corev1.PodRunning {
+				return fmt.Errorf("pod %s is %s", pod.Name, pod.Status.Phase)
+			}
+		}
+		return nil
+	})
+	gone, marked := p.past()
+	want := maps.Collect(func(yield func(string, string) bool) {
+		for _, n := range p.told.Replaced {
+			if !yield(n.NodeClaim, n.Reason) {
+				return
+			}
+		}
+	})
+	if diff := cmp.Diff([]map[string]string{want, {}}, []map[string]string{gone, marked}); diff != "" {
+		p.Errorf("gone and marked are (-want +got):\n%s", diff)
+	}
+	nodes, unknown, err := simulate.Drifted(p.Context(), p.fleet())
+	if err != nil || len(nodes)+len(unknown) > 0 {
+		p.Errorf("in the end there are still %v, %v, %v", inWords(nodes), unknown, err)
+	}
+	p.terminated(want)
+}
+
+// terminated compares with what AWS was made to end.
+func (p *predicted) terminated(want map[string]string) {
+	p.Helper()
+	name := map[string]string{}
+	for _, one := range p.claims.all(p.gpuScene) {
+		claim := one.object.(*karpv1.NodeClaim)
+		name[claim.Status.ProviderID[strings.LastIndexByte(claim.Status.ProviderID, '/')+1:]] = claim.Name
+	}
+	ended := map[string]string{}
+	for _, i := range p.AWS.Instances() {
+		if over(i.State) {
+			ended[name[i.ID]] = want[name[i.ID]]
+		}
+	}
+	if diff := cmp.Diff(want, ended); diff != "" {
+		p.Errorf("instances were terminated of (-want +got):\n%s", diff)
+	}
+}
