@@ -217,12 +217,16 @@ func (p *post) told(t *testing.T, kind, body string) {
 // await polls for what other goroutines bring about.
 func await(t *testing.T, what string, reached func() bool) {
 	t.Helper()
-	deadline := time.Now().Add(10 * time.Second)
+	late := time.NewTimer(10 * time.Second)
+	defer late.Stop()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
 	for !reached() {
-		if time.Now().After(deadline) {
+		select {
+		case <-tick.C:
+		case <-late.C:
 			t.Fatalf("waited in vain for %s", what)
 		}
-		time.Sleep(time.Millisecond)
 	}
 }
 
