@@ -1,6 +1,7 @@
 package child
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -20,7 +21,8 @@ import (
 
 // The verbs.
 const (
-	verbLoad = "load"
+	verbLoad     = "load"
+	verbForecast = "forecast"
 )
 
 // Confine limits this very process, as the command line of a child says: bytes of
@@ -41,7 +43,7 @@ func Confine(memory, seconds string) error {
 // returns when the answer is written, or when in ends or ctx does: then there is
 // nobody to answer. An error of the work itself is part of the answer.
 func Serve(ctx context.Context, verb string, in io.Reader, out io.Writer) error {
-	verbs := map[string]func(context.Context, *talk) (result, error){verbLoad: serveLoad}
+	verbs := map[string]func(context.Context, *talk) (result, error){verbLoad: serveLoad, verbForecast: serveForecast}
 	do, ok := verbs[verb]
 	if !ok {
 		return fmt.Errorf("a child cannot %q: it knows %s, and is for poolwright itself to start", verb, strings.Join(slices.Sorted(maps.Keys(verbs)), " and "))
@@ -87,7 +89,7 @@ type frame struct {
 // listen reads also while nobody waits for a frame, to learn of the parent's end.
 func (t *talk) listen(ctx context.Context, in io.Reader) {
 	defer close(t.gone)
-	r := &reader{from: in, left: maxTalk}
+	r := &reader{from: bufio.NewReaderSize(in, 64<<10), left: maxTalk}
 	for {
 		m, payload, err := r.next()
 		if err != nil {

@@ -1,0 +1,246 @@
+package child
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	nodev1 "k8s.io/api/node/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+	karpv1alpha1 "sigs.k8s.io/karpenter/pkg/apis/v1alpha1"
+
+	"github.com/poolwright/poolwright/provision"
+	"github.com/poolwright/poolwright/provision/engine"
+)
+
+// forecastRequest is what to compare. The objects of which there are many follow
+// it, each once, and are named by their places.
+type forecastRequest struct {
+	Settings engine.Settings `json:"settings"`
+	Before   fleet           `json:"before"`
+	After    fleet           `json:"after"`
+	// Follow counts the objects that follow, in the order of many's fields.
+	Follow [5]int `json:"follow"`
+}
+
+// fleet is a provision.Fleet whose long lists are places of what follows; -1 is a
+// nil object. A list that is nil stays nil: to package simulate it says something
+// else than an empty one.
+type fleet struct {
+	// Rest is all but the long lists.
+	Rest       provision.Fleet `json:"rest"`
+	NodeClaims []int           `json:"nodeClaims"`
+	Nodes      []int           `json:"nodes"`
+	Pods       []int           `json:"pods"`
+	Budgets    []int           `json:"budgets"`
+	DaemonSets []int           `json:"daemonSets"`
+}
+
+// many are the objects of which there are many.
+type many struct {
+	claims  table[karpv1.NodeClaim]
+	nodes   table[corev1.Node]
+	pods    table[corev1.Pod]
+	budgets table[policyv1.PodDisruptionBudget]
+	sets    table[appsv1.DaemonSet]
+}
+
+// put takes the long lists of a fleet in.
+func (m *many) put(f provision.Fleet) fleet {
+	out := fleet{
+		NodeClaims: m.claims.put(f.NodeClaims), Nodes: m.nodes.put(f.Nodes), Pods: m.pods.put(f.Pods),
+		Budgets: m.budgets.put(f.Budgets), DaemonSets: m.sets.put(f.DaemonSets),
+	}
+	f.NodeClaims, f.Nodes, f.Pods, f.Budgets, f.DaemonSets = nil, nil, nil, nil, nil
+	f.NodePools, f.NodeClasses = slimAll[karpv1.NodePool](f.NodePools), slimAll[awsv1.EC2NodeClass](f.NodeClasses)
+	f.Overlays, f.RuntimeClasses = slimAll[karpv1alpha1.NodeOverlay](f.Overlays), slimAll[nodev1.RuntimeClass](f.RuntimeClasses)
+	out.Rest = f
+	return out
+}
+
+// get is the fleet again.
+func (m *many) get(f fleet) (out provision.Fleet, err error) {
+	out = f.Rest
+	if out.NodeClaims, err = m.claims.get(f.NodeClaims); err != nil {
+		return out, err
+	}
+	if out.Nodes, err = m.nodes.get(f.Nodes); err != nil {
+		return out, err
+	}
+	if out.Pods, err = m.pods.get(f.Pods); err != nil {
+		return out, err
+	}
+	if out.Budgets, err = m.budgets.get(f.Budgets); err != nil {
+		return out, err
+	}
+	out.DaemonSets, err = m.sets.get(f.DaemonSets)
+	return out, err
+}
+
+// send sends two fleets.
+func send(to *writer, settings engine.Settings, before, after provision.Fleet) error {
+	var m many
+	req := forecastRequest{Settings: settings, Before: m.put(before), After: m.put(after)}
+	req.Follow = [...]int{len(m.claims.all), len(m.nodes.all), len(m.pods.all), len(m.budgets.all), len(m.sets.all)}
+	head, err := json.Marshal(req)
+	if err != nil {
+		return fmt.Errorf("writing what to compare: %w", err)
+	}
+	under := to.to
+	buffer := bufio.NewWriterSize(under, 64<<10)
+	to.to = buffer
+	defer func() { to.to = under }()
+	if err := to.send(markRequest, head); err != nil {
+		return err
+	}
+	for _, err := range []error{
+		sendAll[karpv1.NodeClaim](to, m.claims, asJSON), sendAll[corev1.Node](to, m.nodes, (*corev1.Node).Marshal),
+		sendAll[corev1.Pod](to, m.pods, (*corev1.Pod).Marshal), sendAll[policyv1.PodDisruptionBudget](to, m.budgets, (*policyv1.PodDisruptionBudget).Marshal),
+		sendAll[appsv1.DaemonSet](to, m.sets, (*appsv1.DaemonSet).Marshal),
+	} {
+		if err != nil {
+			return err
+		}
+	}
+	return buffer.Flush()
+}
+
+// receive is the other side of send. Want returns the next frame of that mark.
+func receive(want func(mark) ([]byte, error)) (settings engine.Settings, before, after provision.Fleet, err error) {
+	raw, err := want(markRequest)
+	if err != nil {
+		return settings, before, after, err
+	}
+	var req forecastRequest
+	if err := json.Unmarshal(raw, &req); err != nil {
+		return settings, before, after, fmt.Errorf("reading what to compare: %w", err)
+	}
+	settings = req.Settings
+	var m many
+	next := func() ([]byte, error) { return want(markObject) }
+	for i, read := range []func(int) error{
+		func(n int) error { return receiveAll(next, &m.claims, n, fromJSON) },
+		func(n int) error { return receiveAll(next, &m.nodes, n, (*corev1.Node).Unmarshal) },
+		func(n int) error { return receiveAll(next, &m.pods, n, (*corev1.Pod).Unmarshal) },
+		func(n int) error {
+			return receiveAll(next, &m.budgets, n, (*policyv1.PodDisruptionBudget).Unmarshal)
+		},
+		func(n int) error { return receiveAll(next, &m.sets, n, (*appsv1.DaemonSet).Unmarshal) },
+	} {
+		if err := read(req.Follow[i]); err != nil {
+			return settings, before, after, fmt.Errorf("reading what to compare: %w", err)
+		}
+	}
+	if before, err = m.get(req.Before); err == nil {
+		after, err = m.get(req.After)
+	}
+	return settings, before, after, err
+}
+
+// table is objects, each once, with their places.
+type table[T any] struct {
+	at  map[*T]int
+	all []*T
+}
+
+func (t *table[T]) put(list []*T) []int {
+	if list == nil {
+		return nil
+	}
+	if t.at == nil {
+		t.at = make(map[*T]int, len(list))
+	}
+	out := make([]int, len(list))
+	for i, o := range list {
+		at, ok := t.at[o]
+		switch {
+		case o == nil:
+			at = -1
+		case !ok:
+			at = len(t.all)
+			t.at[o], t.all = at, append(t.all, o)
+		}
+		out[i] = at
+	}
+	return out
+}
+
+func (t *table[T]) get(places []int) ([]*T, error) {
+	if places == nil {
+		return nil, nil
+	}
+	out := make([]*T, len(places))
+	for i, at := range places {
+		if at < -1 || at >= len(t.all) {
+			return nil, fmt.Errorf("reading what to compare: there is no object %d", at)
+		}
+		if at >= 0 {
+			out[i] = t.all[at]
+		}
+	}
+	return out, nil
+}
+
+// object is a pointer to a Kubernetes object.
+type object[T any] interface {
+	*T
+	metav1.Object
+}
+
+// slim is the object without its managedFields, which are much and say nothing
+// here. The given one stays as it is.
+func slim[T any, P object[T]](o *T) *T {
+	if o == nil || len(P(o).GetManagedFields()) == 0 {
+		return o
+	}
+	c := *o
+	P(&c).SetManagedFields(nil)
+	return &c
+}
+
+func slimAll[T any, P object[T]](list []*T) []*T {
+	if list == nil {
+		return nil
+	}
+	out := make([]*T, len(list))
+	for i, o := range list {
+		out[i] = slim[T, P](o)
+	}
+	return out
+}
+
+func sendAll[T any, P object[T]](to *writer, t table[T], encode func(*T) ([]byte, error)) error {
+	for _, o := range t.all {
+		raw, err := encode(slim[T, P](o))
+		if err != nil {
+			return fmt.Errorf("writing what to compare: %T %s: %w", o, P(o).GetName(), err)
+		}
+		if err := to.send(markObject, raw); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func receiveAll[T any](next func() ([]byte, error), into *table[T], n int, decode func(*T, []byte) error) error {
+	for range n {
+		raw, err := next()
+		if err != nil {
+			return err
+		}
+		o := new(T)
+		if err := decode(o, raw); err != nil {
+			return fmt.Errorf("%T: %w", o, err)
+		}
+		into.all = append(into.all, o)
+	}
+	return nil
+}
+
+func asJSON[T any](o *T) ([]byte, error)     { return json.Marshal(o) }
+func fromJSON[T any](o *T, raw []byte) error { return json.Unmarshal(raw, o) }

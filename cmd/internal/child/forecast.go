@@ -1,0 +1,53 @@
+package child
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+
+	"github.com/poolwright/poolwright/provision"
+	"github.com/poolwright/poolwright/provision/catalog"
+	"github.com/poolwright/poolwright/provision/engine"
+	"github.com/poolwright/poolwright/provision/simulate"
+)
+
+// Forecast is simulate.Compare with the catalog's prices: what the step from before
+// to after does, under an engine of these settings. Broken limits, and a crash of
+// Karpenter's code over what the fleets hold, are errors as those of Load are.
+func (r *Runner) Forecast(ctx context.Context, settings engine.Settings, before, after provision.Fleet) (provision.Forecast, error) {
+	raw, err := r.run(ctx, job{verb: verbForecast, doing: "forecasting", talk: func(in *writer, out *reader) ([]byte, error) {
+		if err := send(in, settings, before, after); err != nil {
+			return nil, err
+		}
+		return out.want(markResult)
+	}})
+	if err != nil {
+		return provision.Forecast{}, err
+	}
+	var told result
+	if err := utiljson.Unmarshal(raw, &told); err != nil {
+		return provision.Forecast{}, fmt.Errorf("reading what was forecast: %w", err)
+	}
+	switch {
+	case told.Failure != nil:
+		return provision.Forecast{}, told.Failure.err()
+	case told.Forecast == nil:
+		return provision.Forecast{}, errors.New("reading what was forecast: the answer holds no forecast")
+	}
+	return *told.Forecast, nil
+}
+
+func serveForecast(ctx context.Context, t *talk) (result, error) {
+	settings, before, after, err := receive(t.want)
+	if err != nil {
+		return result{}, err
+	}
+	types, err := catalog.Load()
+	if err != nil {
+		return result{}, err
+	}
+	told, err := simulate.Compare(engine.Offline(ctx, settings), before, after, types)
+	return result{Forecast: &told}, err
+}
