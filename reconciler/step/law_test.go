@@ -1,0 +1,150 @@
+package step_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/step"
+)
+
+// randomObject has a few fields with a few values, so that two are often alike.
+func randomObject(r *rand.Rand, values string) m {
+	out := m{"fixed": "1"}
+	for _, field := range []string{"p", "q"} {
+		switch r.IntN(3) {
+		case 0:
+			out[field] = fmt.Sprintf("%s%d", values, r.IntN(2))
+		case 1:
+			out[field] = m{"deep": fmt.Sprintf("%s%d", values, r.IntN(2))}
+		}
+	}
+	return out
+}
+
+func randomRevision(r *rand.Rand) state.Set {
+	var items []state.Item
+	for _, name := range []string{"a", "b", "c", "d"} {
+		if r.IntN(3) > 0 {
+			items = append(items, thing(name, randomObject(r, "git")))
+		}
+	}
+	return set(items...)
+}
+
+// randomWorld holds what is ours, as applied or changed by hand or gone, what is not,
+// and what nobody can tell. Some of it is as a revision says.
+func randomWorld(r *rand.Rand, revision state.Set) world {
+	out := world{}
+	for _, name := range []string{"a", "b", "c", "d", "e"} {
+		object := randomObject(r, "git")
+		if item, ok := revision.Get(key(name)); ok && r.IntN(2) == 0 {
+			object = item.Object
+		}
+		switch r.IntN(7) {
+		case 0, 1:
+			out[name] = ours(object)
+		case 2:
+			out[name] = drifted(object, randomObject(r, "hand"))
+		case 3:
+			out[name] = real{applied: object}
+		case 4:
+			out[name] = foreign(randomObject(r, "foreign"))
+		case 5:
+			out[name] = real{findings: state.Findings{Unknown: "no answer"}}
+		}
+	}
+	return out
+}
+
+// done is what becomes of the things that are ours when changes are made.
+func done(seen state.Set, changes ...plan.Change) map[string]any {
+	out := map[string]any{}
+	for _, item := range seen.Items() {
+		if item.Applied != "" && item.Object != nil {
+			out[item.Key.Name] = item.Object
+		}
+	}
+	for _, c := range changes {
+		item, _ := seen.Get(c.Key)
+		switch {
+		case item.Applied == "":
+		case c.Action == plan.Delete:
+			delete(out, c.Key.Name)
+		default:
+			out[c.Key.Name] = c.After.Object
+		}
+	}
+	return out
+}
+
+// TestNothingIsLostBetweenStepAndDrift: where the worlds stand after the drift has been
+// corrected and the step been made is where the live plan after the step leads, in
+// whatever is ours; and a proposal shows nothing live of what is not.
+func TestNothingIsLostBetweenStepAndDrift(t *testing.T) {
+	for seed := range uint64(4_000) {
+		r := rand.New(rand.NewPCG(seed, 5))
+		before := randomRevision(r)
+		after := before
+		if r.IntN(8) > 0 {
+			after = randomRevision(r)
+		}
+		s := randomWorld(r, before).sides(before, after)
+		got := step.Propose(s)
+		whole := plan.Compute(s.After, s.SeenAfter)
+
+		// What the step says of a thing, counts; the drift is for what it leaves alone.
+		stepped := map[state.Key]bool{}
+		for _, c := range got.Step.Changes {
+			stepped[c.Key] = true
+		}
+		var changes []plan.Change
+		for _, c := range got.Drift.Changes {
+			if !stepped[c.Key] {
+				changes = append(changes, c)
+			}
+		}
+		changes = append(changes, got.Step.Changes...)
+		if d := cmp.Diff(done(s.SeenAfter, whole.Changes...), done(s.SeenAfter, changes...)); d != "" {
+			t.Fatalf("seed %d: %s\nstep %v\ndrift %v\nwhole %v", seed, d, told(got.Step), told(got.Drift), told(whole))
+		}
+		if text := shown(got); strings.Contains(text, "foreign") {
+			t.Fatalf("seed %d shows what is not ours:\n%s", seed, text)
+		}
+		if d := cmp.Diff(told(got.Step), told(step.Propose(s).Step)); d != "" {
+			t.Fatalf("seed %d: the second answer is another: %s", seed, d)
+		}
+	}
+}
+
+// TestEachDifferenceOfTheRevisionsIsToldOnce: whatever the world, each difference of the two
+// revisions is told once.
+func TestEachDifferenceOfTheRevisionsIsToldOnce(t *testing.T) {
+	for seed := range uint64(2_000) {
+		r := rand.New(rand.NewPCG(seed, 6))
+		before, after := randomRevision(r), randomRevision(r)
+		s := randomWorld(r, before).sides(before, after)
+		var policies []plan.Policy
+		switch r.IntN(4) {
+		case 0:
+			policies = append(policies, plan.NoPrune())
+		case 1:
+			policies = append(policies, plan.ReportTarget("cluster"), plan.ReportDrift())
+		}
+		s.MistakenAfter, s.Offline = r.IntN(4) == 0, r.IntN(4) == 0
+		got := map[string]int{}
+		for _, c := range step.Propose(s, policies...).Step.Changes {
+			got[fmt.Sprint(c.Action, c.Key)]++
+		}
+		for _, c := range plan.Compute(after, before).Changes {
+			if name := fmt.Sprint(c.Action, c.Key); got[name] != 1 {
+				t.Fatalf("seed %d: %s is told %d times", seed, name, got[name])
+			}
+		}
+	}
+}

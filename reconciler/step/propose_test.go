@@ -1,0 +1,375 @@
+package step_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/step"
+)
+
+func TestAStepIsToldApartFromTheDrift(t *testing.T) {
+	a1, a2 := m{"x": "1", "y": "1"}, m{"x": "2", "y": "1"}
+	one, two, none := set(thing("a", a1)), set(thing("a", a2)), state.Set{}
+	const kept = "[never: is not deleted with it: a deletion policy, another owner or what still uses it keeps it]"
+	tests := []struct {
+		name          string
+		before, after state.Set
+		world         world
+		step, drift   []string
+	}{
+		{"a change of what is as it should be", one, two, world{"a": ours(a1)}, []string{"update a x=1>2"}, nil},
+		{"a thing that comes", none, one, world{}, []string{"create a"}, nil},
+		{"a thing that goes, and what goes with it", one, none, world{"a": {object: a1, applied: a1, grave: "3 nodes, 7 pods go with it"}}, []string{"delete a {3 nodes, 7 pods go with it}"}, nil},
+		{"a thing that somebody else manages too", one, two, world{"a": {object: a1, applied: a1, owner: "Flux"}}, []string{"update a x=1>2 {also Flux}"}, nil},
+		{"a step that changes nothing", one, one, world{"a": ours(a1)}, nil, nil},
+		{"drift that the step does not touch", one, one, world{"a": drifted(a1, m{"x": "9", "y": "1"})}, nil, []string{"update a x=9>1"}},
+		{
+			"drift in another field of what the step changes", one, two, world{"a": drifted(a1, m{"x": "1", "y": "9"})},
+			[]string{"update a x=1>2"}, []string{"update a y=9>1"},
+		},
+		{
+			"drift in the field that the step changes", one, two, world{"a": drifted(a1, m{"x": "9", "y": "1"})},
+			[]string{"update a x=1>2", "note a: has drifted live where the step changes it: x"}, []string{"update a x=9>1"},
+		},
+		{
+			"somebody has done it by hand", one, two, world{"a": drifted(a1, a2)},
+			[]string{"update a x=1>2", "note a: is so already in the live world"}, []string{"update a x=2>1"},
+		},
+		{
+			"what is changed was deleted by hand", one, two, world{"a": {applied: a1}},
+			[]string{"update a x=1>2", "note a: does not exist now: it is made anew"}, []string{"create a"},
+		},
+		{
+			"what goes was deleted by hand", one, none, world{"a": {applied: a1}},
+			[]string{"delete a", "note a: is gone already"}, []string{"create a"},
+		},
+		{
+			"the revision before was never applied", one, two, world{},
+			[]string{"update a x=1>2", "note a: does not exist now: it is made anew"}, []string{"create a"},
+		},
+		{"what comes exists and is not ours", none, one, world{"a": foreign(m{"x": "9"})}, []string{"create a", "note a: exists, not ours"}, nil},
+		{"what comes exists, is not ours and is the same", none, one, world{"a": foreign(a1)}, []string{"create a", "note a: exists, not ours"}, nil},
+		{
+			"what changes exists and is not ours", one, two, world{"a": foreign(m{"x": "9"})},
+			[]string{"update a x=1>2", "note a: exists, not ours"}, []string{"update a", "note a: exists, not ours"},
+		},
+		{
+			"what comes is there, as a deletion did not come to its end", none, one, world{"a": ours(a2)},
+			[]string{"create a", "note a: exists already, and is ours: it is changed, not made"}, []string{"delete a"},
+		},
+		{"what goes is kept by its world", one, none, world{"a": {object: a1, applied: a1, kept: true}}, []string{"delete a " + kept}, nil},
+		{
+			"what goes is not ours", one, none, world{"a": foreign(m{"x": "9"})},
+			[]string{"delete a " + kept, "note a: exists, not ours"}, []string{"update a", "note a: exists, not ours"},
+		},
+		{
+			"what goes is on its way out", one, none, world{"a": {object: m{"x": "1", "y": "1", "metadata": m{"deletionTimestamp": "now"}}, applied: a1, kept: true}},
+			[]string{"delete a", "note a: is being deleted already"}, []string{"update a metadata.deletionTimestamp=now><nil>"},
+		},
+		{
+			"what nobody can tell", one, two, world{"a": {findings: state.Findings{Unknown: "no answer"}}},
+			[]string{"update a x=1>2", "unknown a: no answer"}, []string{"unknown a: no answer"},
+		},
+		{
+			"what nobody can tell and goes", one, none, world{"a": {findings: state.Findings{Unknown: "no answer"}}},
+			[]string{"delete a", "unknown a: no answer"}, []string{"unknown a: no answer"},
+		},
+		{
+			"what nobody can tell and nobody changes", set(thing("b", a1)), set(thing("b", a1)),
+			world{"a": {findings: state.Findings{Unknown: "no answer"}}, "b": ours(a1)}, nil, []string{"unknown a: no answer"},
+		},
+		{
+			"what is only compared, by the words of its owner", none, one, world{"a": {object: m{"x": "9"}, terms: "adopt it"}},
+			[]string{"create a [never: adopt it]", "note a: exists, not ours"}, nil,
+		},
+		{
+			"what is only compared and the same", none, one, world{"a": {object: a1, terms: "adopt it"}},
+			[]string{"create a [never: adopt it]", "note a: exists, not ours"}, nil,
+		},
+		{
+			"what an API server refuses", one, two, world{"a": {object: m{"x": "1", "y": "1", "dryRun": "refused: x is immutable"}, applied: a1}},
+			[]string{"update a x=1>2"}, []string{"update a dryRun=refused: x is immutable><nil>"},
+		},
+		{
+			"what was to be deleted all the time is no part of the step", one, two, world{"a": ours(a1), "old": ours(m{"z": "1"})},
+			[]string{"update a x=1>2"}, []string{"delete old"},
+		},
+		{
+			"notes of both are the drift's, those of one the step's", set(thing("quota", m{})), set(thing("quota", m{})),
+			world{"quota": {object: m{}, findings: state.Findings{Notes: []string{"used: 3"}}}}, nil, []string{"note quota: used: 3"},
+		},
+		{
+			"a quota that the step asks for", none, set(thing("quota", m{})), world{"quota": {object: m{}, findings: state.Findings{Notes: []string{"Warning: too small"}}}},
+			[]string{"note quota: Warning: too small"}, nil,
+		},
+		{
+			"notes of what is not ours tell of it, and are not told", one, one, world{"a": {object: a1, findings: state.Findings{Notes: []string{"its password is 1"}}}},
+			nil, nil,
+		},
+		{"notes of what is ours", one, two, world{"a": {object: a1, applied: a1, findings: state.Findings{Notes: []string{"three nodes"}}}}, []string{"update a x=1>2"}, []string{"note a: three nodes"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got := step.Propose(tt.world.sides(tt.before, tt.after))
+			if d := cmp.Diff(tt.step, told(got.Step)); d != "" {
+				t.Errorf("the step: %s", d)
+			}
+			if d := cmp.Diff(tt.drift, told(got.Drift)); d != "" {
+				t.Errorf("the drift: %s", d)
+			}
+			for _, c := range got.Step.Changes {
+				if c.Drift {
+					t.Errorf("%s is said to be drift", c.Key)
+				}
+			}
+		})
+	}
+}
+
+func TestARefusalThatTheStepBringsIsTold(t *testing.T) {
+	a1, a2 := m{"x": "1"}, m{"x": "2"}
+	for _, applied := range []m{a1, nil} {
+		before, after := set(thing("a", a1)), set(thing("a", a2))
+		s := world{"a": {object: a1, applied: applied}}.sides(before, after)
+		refused := world{"a": {object: m{"x": "1", "dryRun": "refused: x was 1 and is immutable"}, applied: applied}}
+		s.SeenAfter = refused.observe(after)
+		want := []string{"update a x=1>2", "note a: Warning: a dry run of it is refused: x was 1 and is immutable"}
+		if applied == nil {
+			want = []string{"update a x=1>2", "note a: exists, not ours", "note a: Warning: a dry run of it is refused"}
+		}
+		if d := cmp.Diff(want, told(step.Propose(s).Step)); d != "" {
+			t.Error(d)
+		}
+	}
+}
+
+func TestWhatCannotBeReadIsNotSaidToExist(t *testing.T) {
+	a2 := m{"x": "2"}
+	after := set(thing("a", a2))
+	s := step.Sides{After: after, SeenAfter: set(state.Item{Key: key("a"), Version: "v1", Object: m{"x": "2", "dryRun": "unreadable: forbidden"}})}
+	if d := cmp.Diff([]string{"create a", "note a: unreadable: forbidden"}, told(step.Propose(s).Step)); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestWhatAWorldKeepsToItselfIsNotSaidToBeDone(t *testing.T) {
+	// Another thing is missing that says it all: the world passes this one as wanted.
+	a2 := m{"x": "2"}
+	s := step.Sides{Before: set(thing("a", m{"x": "1"})), After: set(thing("a", a2)), SeenAfter: set(state.Item{Key: key("a"), Object: a2})}
+	if d := cmp.Diff([]string{"update a x=1>2"}, told(step.Propose(s).Step)); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestAStepOfWhatIsOnlyCompared(t *testing.T) {
+	compared := func(x string) state.Item {
+		item := thing("a", m{"x": x})
+		item.Hold = "do it by hand"
+		return item
+	}
+	none := state.Set{}
+	tests := []struct {
+		name          string
+		before, after state.Set
+		want          []string
+	}{
+		{"changes", set(compared("1")), set(compared("2")), []string{"update a x=1>2 [never: do it by hand]"}},
+		{"comes", none, set(compared("1")), []string{"create a [never: do it by hand]"}},
+		{"goes", set(compared("1")), none, []string{"note a: is not compared any more"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got := step.Propose(step.Sides{Before: tt.before, After: tt.after, Offline: true})
+			if d := cmp.Diff(tt.want, told(got.Step)); d != "" {
+				t.Errorf("offline: %s", d)
+			}
+			got = step.Propose(world{}.sides(tt.before, tt.after))
+			live := told(got.Step)
+			if len(live) == 0 || live[0] != tt.want[0] {
+				t.Errorf("live: %v", live)
+			}
+		})
+	}
+}
+
+func TestAReservedThingGoesByHandAlone(t *testing.T) {
+	wanted := thing("a", m{"x": "1"})
+	wanted.Hold = "only bootstrap writes it"
+	got := step.Propose(world{"a": {object: m{"x": "1"}, applied: m{"x": "1"}, terms: "delete it by hand"}}.sides(set(wanted), state.Set{}))
+	if d := cmp.Diff([]string{"delete a [never: delete it by hand]"}, told(got.Step)); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestOfflineAStepIsWhatTheRevisionsSay(t *testing.T) {
+	looked := thing("quota", m{})
+	before := set(thing("a", m{"x": "1"}), thing("b", m{"x": "1"}), thing("c", m{"x": "1"}))
+	after := set(thing("a", m{"x": "2"}), thing("b", m{"x": "1"}), thing("d", m{"x": "1"}), looked)
+	got := step.Propose(step.Sides{Before: before, After: after, Offline: true, SeenAfter: set(thing("a", m{"x": "9"}))})
+	if d := cmp.Diff([]string{"update a x=1>2", "create d", "delete c"}, told(got.Step)); d != "" {
+		t.Error(d)
+	}
+	if got.Step.Managed != 3 || got.Step.Unchanged != 1 {
+		t.Errorf("managed %d, unchanged %d", got.Step.Managed, got.Step.Unchanged)
+	}
+	if d := cmp.Diff(plan.Plan{}, got.Drift); d != "" {
+		t.Errorf("drift where nobody looked: %s", d)
+	}
+}
+
+func TestPoliciesSeeAllThatWillBeDeleted(t *testing.T) {
+	var before []state.Item
+	live := world{}
+	for i := range 20 {
+		name := fmt.Sprintf("t%02d", i)
+		live[name] = ours(m{"x": "1"})
+		if i < 14 {
+			before = append(before, thing(name, m{"x": "1"}))
+		}
+	}
+	// Six deletions are open, the step adds five: neither is more than half or ten.
+	s := live.sides(set(before...), set(before[:9]...))
+	got := step.Propose(s, plan.Guard(50, ""))
+	whole := plan.Compute(s.After, s.SeenAfter)
+	if len(got.Step.Holds) != 1 || !strings.Contains(got.Step.Holds[0], "would delete 11 of 20 objects") || !strings.Contains(got.Step.Holds[0], plan.ConfirmHash(whole)) {
+		t.Errorf("the step's holds: %v", got.Step.Holds)
+	}
+	if strings.Contains(got.Step.Holds[0], plan.ConfirmHash(got.Step)) {
+		t.Error("the step alone gives the word of the whole")
+	}
+	if len(got.Drift.Holds) != 0 || got.Drift.Count(plan.Delete) != 6 || got.Step.Count(plan.Delete) != 5 {
+		t.Errorf("drift: %v", told(got.Drift))
+	}
+	s.Offline = true
+	s.After = set(before[:3]...)
+	for _, hold := range step.Propose(s, plan.Guard(50, "")).Step.Holds {
+		if hold != "would delete 11 of 14 objects, more than 50%" {
+			t.Errorf("offline a word is made of nothing live: %s", hold)
+		}
+	}
+}
+
+func TestDeletionsThatAreNotMadeAreShownWithTheReason(t *testing.T) {
+	a1 := m{"x": "1"}
+	before, after := set(thing("a", a1), thing("b", a1)), set(thing("b", a1))
+	live := world{"a": {object: a1, applied: a1, grave: "3 nodes go with it"}, "b": ours(a1)}
+	const off, mistaken = "nothing is deleted (prune: false)", "nothing is deleted while the repository has mistakes: they may hide what seems to be removed"
+	tests := []struct {
+		name     string
+		change   func(*step.Sides)
+		policies []plan.Policy
+		want     []string
+	}{
+		{"nothing is pruned", nil, []plan.Policy{plan.NoPrune()}, []string{"delete a [never: " + off + "] {3 nodes go with it}"}},
+		{"the revision has mistakes", func(s *step.Sides) { s.MistakenAfter = true }, nil, []string{"delete a [waits: " + mistaken + "] {3 nodes go with it}"}},
+		{"offline nothing is pruned", func(s *step.Sides) { s.Offline = true }, []plan.Policy{plan.NoPrune()}, []string{"delete a [never: " + off + "]"}},
+		{"offline the revision has mistakes", func(s *step.Sides) { s.Offline, s.MistakenAfter = true, true }, nil, []string{"delete a [waits: " + mistaken + "]"}},
+		{"the guard asks", nil, []plan.Policy{plan.HoldGrave("")}, []string{"delete a [waits: deleting NodePool.karpenter.sh/a: 3 nodes go with it; confirm with poolwright.dev/confirm: WORD] {3 nodes go with it}"}},
+		{"nothing is written to the world", nil, []plan.Policy{plan.ReportTarget("cluster")}, []string{"delete a [never: nothing is written to cluster (drift: Report)] {3 nodes go with it}"}},
+		{"it is declared with a mistake", func(s *step.Sides) { s.MistakenAfter, s.Refused = true, []state.Key{key("a")} }, nil, nil},
+		{"offline it is declared with a mistake", func(s *step.Sides) { s.Offline, s.MistakenAfter, s.Refused = true, true, []state.Key{key("a")} }, nil, nil},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			s := live.sides(before, after)
+			if tt.change != nil {
+				tt.change(&s)
+			}
+			got := step.Propose(s, tt.policies...)
+			word := plan.ConfirmHash(plan.Compute(s.After, s.SeenAfter))
+			var lines []string
+			for _, line := range told(got.Step) {
+				lines = append(lines, strings.ReplaceAll(line, word, "WORD"))
+			}
+			if d := cmp.Diff(tt.want, lines); d != "" {
+				t.Error(d)
+			}
+			if len(got.Drift.Changes) != 0 {
+				t.Errorf("drift: %v", told(got.Drift))
+			}
+		})
+	}
+}
+
+func TestAMendedMistakeLetsGoWhatWaitedForIt(t *testing.T) {
+	a1 := m{"x": "1"}
+	live := world{"a": ours(a1), "old": {object: m{"z": "1"}, applied: m{"z": "1"}, grave: "2 nodes go with it"}, "label": {object: m{"z": "secret"}, adopted: true}}
+	s := live.sides(set(thing("a", a1)), set(thing("a", a1)))
+	s.MistakenBefore = true
+	got := step.Propose(s)
+	const why = ": was removed before, and waited for the repository's mistakes to be mended"
+	if d := cmp.Diff([]string{"delete label", "delete old {2 nodes go with it}", "note label" + why, "note old" + why}, told(got.Step)); d != "" {
+		t.Error(d)
+	}
+	if strings.Contains(shown(got), "secret") || len(got.Drift.Changes) != 0 {
+		t.Errorf("shown:\n%s", shown(got))
+	}
+}
+
+func TestWhatTheStepBringsAboutWithoutChangingItIsAPartOfIt(t *testing.T) {
+	a1, b1 := m{"x": "1"}, m{"x": "1"}
+	both := set(thing("a", a1), thing("b", b1))
+	s := world{"a": ours(a1), "b": foreign(b1)}.sides(both, both)
+	s.SeenAfter = world{"a": drifted(a1, m{"x": "8"}), "b": foreign(m{"x": "secret"})}.observe(both)
+	got := step.Propose(s)
+	if d := cmp.Diff([]string{"update a x=8>1", "update b", "note b: exists, not ours"}, told(got.Step)); d != "" {
+		t.Error(d)
+	}
+	if strings.Contains(shown(got), "secret") {
+		t.Errorf("shown:\n%s", shown(got))
+	}
+}
+
+func TestFieldsAreNamedWhereTheStepMeetsTheLiveWorld(t *testing.T) {
+	list := func(n int, value string) m {
+		out := m{}
+		for i := range n {
+			out[fmt.Sprintf("f%d", i)] = value
+		}
+		return out
+	}
+	tests := []struct {
+		name                   string
+		before, after, is, new m
+		want                   []string
+	}{
+		{
+			"a part of what the step replaces", m{"l": []any{"a"}}, m{"l": []any{"b"}}, m{"l": []any{"a", "c"}}, nil,
+			[]string{"has drifted live where the step changes it: l"},
+		},
+		{
+			"a field in one that has drifted as a whole", m{"l": m{"a": "1", "b": "1"}}, m{"l": m{"a": "2", "b": "1"}}, m{"l": "none"}, nil,
+			[]string{"has drifted live where the step changes it: l"},
+		},
+		{"a field that only begins alike", m{"la": "1", "lab": "1"}, m{"la": "2", "lab": "1"}, m{"la": "1", "lab": "9"}, nil, nil},
+		{
+			"more than a few", list(8, "1"), list(8, "2"), list(8, "9"), nil,
+			[]string{"has drifted live where the step changes it: f0, f1, f2, f3, f4 and 3 more"},
+		},
+		{
+			"a field that only the worlds after the step show", m{"a": "1", "b": "1"}, m{"a": "2", "b": "1"}, m{"a": "1", "b": "1"}, m{"a": "1", "b": "9"},
+			[]string{"live, the step changes more of it: b"},
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			before, after := set(thing("a", tt.before)), set(thing("a", tt.after))
+			s := world{"a": drifted(tt.before, tt.is)}.sides(before, after)
+			if tt.new != nil {
+				s.SeenAfter = world{"a": drifted(tt.before, tt.new)}.observe(after)
+			}
+			var got []string
+			for _, n := range step.Propose(s).Step.Notes {
+				got = append(got, n.Text)
+			}
+			if d := cmp.Diff(tt.want, got); d != "" {
+				t.Error(d)
+			}
+		})
+	}
+}

@@ -1,0 +1,120 @@
+package step_test
+
+import (
+	"fmt"
+
+	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/step"
+)
+
+// real is a live thing.
+type real struct {
+	// object is nil for one that was applied and is gone.
+	object m
+	// applied is what was applied of it; nil for a thing that is not ours.
+	applied m
+	// kept is true for what its world does not offer for deletion, adopted for what
+	// it does although nothing vouches for it.
+	kept, adopted bool
+	grave, owner  string
+	terms         string
+	findings      state.Findings
+}
+
+// ours is a live thing that is as it was applied.
+func ours(object m) real { return real{object: object, applied: object} }
+
+// drifted is one that was applied and has been changed since.
+func drifted(applied, object m) real { return real{object: object, applied: applied} }
+
+// foreign is one that we never applied.
+func foreign(object m) real { return real{object: object} }
+
+// world is a live world by names.
+type world map[string]real
+
+// observe looks at a world as a Target does.
+func (w world) observe(wanted state.Set) state.Set {
+	var out []state.Item
+	for name, r := range w {
+		_, want := wanted.Get(key(name))
+		mine := r.applied != nil && r.object != nil && !r.kept || r.adopted
+		if !want && !mine && r.findings.Unknown == "" {
+			continue
+		}
+		item := state.Item{Key: key(name), Version: "v1", Object: r.object, Findings: r.findings, Owner: r.owner, Terms: state.Terms{Hold: r.terms}}
+		if r.object != nil {
+			item.Live = state.Identity{UID: "uid-" + name, ResourceVersion: "1"}
+		}
+		if r.applied != nil {
+			item.Applied = state.Hash(r.applied)
+		}
+		if !want {
+			item.Grave = r.grave
+		}
+		out = append(out, item)
+	}
+	return state.NewSet(out...)
+}
+
+// sides are two revisions of a world.
+func (w world) sides(before, after state.Set) step.Sides {
+	return step.Sides{Before: before, After: after, SeenBefore: w.observe(before), SeenAfter: w.observe(after)}
+}
+
+// told writes a plan, one line for each thing that is told.
+func told(p plan.Plan) []string {
+	var out []string
+	for _, c := range p.Changes {
+		line := fmt.Sprintf("%s %s", c.Action, c.Key.Name)
+		if c.Action == plan.Update {
+			for _, f := range plan.Diff(c.Before.Object, c.After.Object) {
+				line += fmt.Sprintf(" %s=%v>%v", f.Path, f.Before, f.After)
+			}
+		}
+		switch {
+		case c.Standing():
+			line += " [never: " + c.Hold + "]"
+		case c.Hold != "":
+			line += " [waits: " + c.Hold + "]"
+		}
+		if c.Before != nil && c.Before.Grave != "" {
+			line += " {" + c.Before.Grave + "}"
+		}
+		if c.Before != nil && c.Before.Owner != "" {
+			line += " {also " + c.Before.Owner + "}"
+		}
+		out = append(out, line)
+	}
+	for _, u := range p.Unknown {
+		out = append(out, "unknown "+u.Key.Name+": "+u.Reason)
+	}
+	for _, n := range p.Notes {
+		out = append(out, "note "+n.Key.Name+": "+n.Text)
+	}
+	return out
+}
+
+// shown are all values that a proposal holds of things as they are live.
+func shown(p plan.Proposal) string {
+	var out []any
+	for _, of := range []plan.Plan{p.Step, p.Drift} {
+		for _, c := range of.Changes {
+			if c.Before != nil {
+				out = append(out, c.Before)
+			}
+			out = append(out, c.Fields, c.Hold)
+		}
+		out = append(out, of.Notes, of.Unknown, of.Holds)
+	}
+	text := ""
+	for _, v := range out {
+		if i, ok := v.(*state.Item); ok {
+			text += fmt.Sprintf("%+v\n", *i)
+			continue
+		}
+		text += fmt.Sprintf("%+v\n", v)
+	}
+	return text
+}
