@@ -74,7 +74,7 @@ func (a Aftermath) merged() string {
 func (a Aftermath) applied(v voice) string {
 	out := "Applied"
 	if a.Revision != "" {
-		out += " " + v.name(revision(a.Revision))
+		out += " " + v.revision(parted(a.Revision))
 	}
 	if !a.Merged.IsZero() && !a.Applied.Before(a.Merged) {
 		out += " in " + took(a.Applied.Sub(a.Merged))
@@ -149,17 +149,25 @@ func (v voice) waits(n provision.Node) string {
 	return strings.Join(out, ", ")
 }
 
-// revision shortens branch@sha1:commit to what people read.
-func revision(s string) string {
-	at := strings.LastIndex(s, "@")
-	if at < 0 {
-		return shortCommit(s)
+// revision names a commit of a branch as people do.
+func (v voice) revision(branch, commit string) string {
+	var out []string
+	for _, name := range []string{branch, shortCommit(commit)} {
+		if name != "" {
+			out = append(out, v.short(name))
+		}
 	}
-	_, commit, ok := strings.Cut(s[at+1:], ":")
-	if !ok {
-		commit = s[at+1:]
+	return strings.Join(out, v.at)
+}
+
+// parted takes branch@sha1:commit apart; without a branch it is a commit alone.
+func parted(revision string) (branch, commit string) {
+	at := strings.LastIndex(revision, "@")
+	branch, commit = revision[:max(at, 0)], revision[at+1:]
+	if _, digest, ok := strings.Cut(commit, ":"); ok {
+		commit = digest
 	}
-	return clip(s[:at], nameWidth) + "@" + shortCommit(commit)
+	return branch, commit
 }
 
 // shortCommit is the beginning of a commit's name by which people know it.

@@ -123,9 +123,27 @@ func (o Options) hunks(changes []Change, room int) (string, int) {
 	return block(n), n
 }
 
+// openLines is up to how many lines of changes are read as fast as their names.
+const openLines = 12
+
+// brieflyTold is the block of changes that are short enough to need no table; empty
+// for others.
+func (o Options) brieflyTold(changes []Change) string {
+	var lines []string
+	for _, c := range changes {
+		if lines = append(lines, o.hunk(c)...); len(lines) > openLines {
+			return ""
+		}
+	}
+	return fence("diff", lines)
+}
+
 // hunk is one change in the form of a diff.
 func (o Options) hunk(c Change) []string {
 	out := []string{"@@ " + c.symbol() + " " + cut(c.title(), width) + " @@"}
+	if c.Action == "delete" && !c.Compared {
+		out = append(out, "- the whole object")
+	}
 	for _, l := range o.body(c) {
 		s := l.symbol
 		if s == "~" {

@@ -331,15 +331,17 @@ func (v voice) pace(p provision.Pace) string {
 	return out
 }
 
-// changed are the pools that change without any node being replaced for it.
+// changed are the pools that come, or change without any node being replaced for it.
 func (o Options) changed(f *provision.Forecast, v voice) part {
 	out := part{how: "bold"}
+	come := 0
 	for _, p := range f.Pools {
 		if p.Replaced > 0 || p.Action == "delete" || p.Action == "" && len(p.Changes) == 0 {
 			continue
 		}
 		l := "pool " + v.name(p.Name)
 		if p.Action == "create" {
+			come++
 			out.lines = append(out.lines, l+" is new")
 			continue
 		}
@@ -352,9 +354,14 @@ func (o Options) changed(f *provision.Forecast, v voice) part {
 		}
 		out.lines = append(out.lines, l)
 	}
-	out.title = fmt.Sprintf("Pools changed, no node replaced (%d)", len(out.lines))
-	if len(f.Unknown) > 0 {
-		out.title = fmt.Sprintf("Pools changed, no node known to be replaced (%d)", len(out.lines))
+	n := len(out.lines)
+	switch {
+	case come == n:
+		out.title = fmt.Sprintf("Pools that come (%d)", n)
+	case len(f.Unknown) > 0:
+		out.title = fmt.Sprintf("Pools changed, no node known to be replaced (%d)", n)
+	default:
+		out.title = fmt.Sprintf("Pools changed, no node replaced (%d)", n)
 	}
 	out.lines = first(out.lines, o.few())
 	return out

@@ -1,23 +1,114 @@
 package report
 
 import (
+	"regexp"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/poolwright/poolwright/provision"
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
-// Content identifies what the report says apart from when it was observed: while it
-// stays the same, there is nothing new to tell.
+// Content identifies what the report says: while it stays the same, a comment that
+// holds it need not be edited.
+//
+// It is made of everything that Markdown shows, amounts rounded as they are shown
+// there, without what moves in a cluster that nobody changes:
+//   - when it was observed;
+//   - which pods run on a node or keep it, and how many: that something keeps it
+//     counts, and why;
+//   - which pods find a node or none, and how many wait either way: the reasons count,
+//     and the verdict's number of those that no longer find one;
+//   - how many nodes the budgets allow at this moment, and when they open next;
+//   - which nodes had drifted before, of each pool that has some;
+//   - what all nodes together cost now and in a month: the difference counts, and each
+//     pool whose cost changes;
+//   - the day on which prices were read;
+//   - numbers in notes that warn of nothing, such as how much of a quota is in use.
 func (r Report) Content() string {
-	if r.Binding != nil {
+	r = r.shown()
+	if r.Binding != nil && !r.Binding.Observed.IsZero() {
 		b := *r.Binding
-		b.Observed = time.Time{}
+		b.Observed = time.Unix(0, 0)
 		r.Binding = &b
 	}
+	verdict := r.verdict(plainVoice())
+	r.Forecast = steady(r.Forecast)
+	r.Notes = slices.Clone(r.Notes)
+	for i, n := range r.Notes {
+		if !n.Warning {
+			r.Notes[i].Text = digits.ReplaceAllString(n.Text, "#")
+		}
+	}
 	var text strings.Builder
-	if err := r.Markdown(&text, Options{Limit: int(^uint(0) >> 1)}); err != nil {
+	if err := r.Markdown(&text, Options{Limit: int(^uint(0) >> 1), Lines: -1}); err != nil {
 		return ""
 	}
-	return state.Hash(text.String())[:12]
+	return state.Hash([]string{verdict, text.String()})[:12]
+}
+
+var digits = regexp.MustCompile(`[0-9]+`)
+
+// steady is a forecast without what moves by itself.
+func steady(f *provision.Forecast) *provision.Forecast {
+	if f == nil {
+		return nil
+	}
+	out := *f
+	out.Replaced = each(f.Replaced, steadyNode)
+	out.Removed = each(f.Removed, func(r provision.Removal) provision.Removal {
+		r.Nodes, r.Pods = each(r.Nodes, steadyNode), 0
+		return r
+	})
+	out.Drifted = nil
+	for _, n := range f.Drifted {
+		same := func(o provision.Node) bool { return o.Pool == n.Pool && o.Reason == n.Reason }
+		if !slices.ContainsFunc(out.Drifted, same) {
+			out.Drifted = append(out.Drifted, provision.Node{Pool: n.Pool, Reason: n.Reason})
+		}
+	}
+	out.Pools = each(f.Pools, func(p provision.Pool) provision.Pool {
+		p.Pace.AtOnce, p.Pace.Waits = 0, time.Time{}
+		if p.Replaced == 0 {
+			p.Nodes = 0
+		}
+		p.Cost.Prices = nil
+		return p
+	})
+	out.Fit = provision.Fit{Scheduled: steadyPods(f.Fit.Scheduled), Unscheduled: steadyPods(f.Fit.Unscheduled)}
+	// The verdict has the difference, rounded as it is shown.
+	out.Cost.Now, out.Cost.After = provision.Amount{}, provision.Amount{}
+	out.Cost.Prices = each(f.Cost.Prices, func(p provision.Price) provision.Price {
+		p.Date = ""
+		return p
+	})
+	return &out
+}
+
+func steadyNode(n provision.Node) provision.Node {
+	blockers := n.Blockers
+	n.Pods, n.Blockers = nil, nil
+	for _, b := range blockers {
+		b.Pod = provision.Pod{}
+		same := func(o provision.Blocker) bool {
+			return o.Kind == b.Kind && o.ForcedAfterSeconds == b.ForcedAfterSeconds && slices.Equal(o.Budgets, b.Budgets)
+		}
+		if !slices.ContainsFunc(n.Blockers, same) {
+			n.Blockers = append(n.Blockers, b)
+		}
+	}
+	return n
+}
+
+// steadyPods is one placement for each pool and reason.
+func steadyPods(list []provision.Placement) []provision.Placement {
+	var out []provision.Placement
+	for _, p := range list {
+		p.Pod, p.Like = provision.Pod{}, 0
+		if !slices.Contains(out, p) {
+			out = append(out, p)
+		}
+	}
+	return out
 }

@@ -36,6 +36,10 @@ func (v voice) difference(now, after provision.Amount) string {
 	case nothing(whole - spot):
 		return v.signed(spot) + "/h spot"
 	}
+	if (whole-spot)*spot < 0 {
+		// Neither is a part of the sum.
+		return fmt.Sprintf("%s/h (%s on-demand, %s spot)", v.signed(whole), v.signed(whole-spot), v.signed(spot))
+	}
 	return fmt.Sprintf("%s/h (%s spot)", v.signed(whole), v.signed(spot))
 }
 
@@ -105,20 +109,26 @@ func (o Options) cost(f *provision.Forecast, v voice) part {
 	}
 	out := part{title: "Cost in an hour", how: "bold"}
 	rows, same := o.costRows(f, v)
-	switch {
-	case len(rows) == 1 && len(money(c, v)) == 0:
-		out.lines = append(out.lines, fmt.Sprintf("%s as before; floor %s, ceiling %s.", v.amount(c.Now), v.dollars(c.Floor), v.ceilings(c)))
-	default:
-		out.rows = append(rows, v.costRow("all", "", c))
-		if same > 0 && len(rows) > 1 {
-			out.lines = append(out.lines, count(same, "other pool")+" as before.")
-		}
+	if len(rows) == 1 && len(money(c, v)) == 0 {
+		return unpriced(c, o.hoursADay())
+	}
+	out.rows = append(rows, v.costRow("all", "", c))
+	if same > 0 && len(rows) > 1 {
+		out.lines = append(out.lines, count(same, "other pool")+" as before.")
 	}
 	out.lines = append(out.lines, v.month(c, o.hoursADay())...)
 	if slices.ContainsFunc(f.Removed, func(r provision.Removal) bool { return r.Pods > 0 }) {
 		out.lines = append(out.lines, "What the pods of removed pools need elsewhere is not counted.")
 	}
 	return v.stamped(out, c.Prices)
+}
+
+// unpriced is the part on money that stays as it is: nobody has to read it.
+func unpriced(c provision.Cost, hoursADay float64) part {
+	v := plainVoice()
+	out := v.stamped(part{lines: v.month(c, hoursADay)}, c.Prices)
+	return part{title: "Cost in an hour, as before", how: "bold", folded: append(
+		[]string{fmt.Sprintf("%s; floor %s, ceiling %s.", v.amount(c.Now), v.dollars(c.Floor), v.ceilings(c))}, out.lines...)}
 }
 
 // free reports whether there is nothing to say about money.

@@ -88,7 +88,7 @@ func cleanNode(n provision.Node) provision.Node {
 	n.InstanceType, n.CapacityType, n.Zone = clean(n.InstanceType), clean(n.CapacityType), clean(n.Zone)
 	n.Fields, n.Pods = each(n.Fields, clean), each(n.Pods, cleanPod)
 	n.Blockers = each(n.Blockers, func(b provision.Blocker) provision.Blocker {
-		b.Pod, b.Budgets = cleanPod(b.Pod), each(b.Budgets, clean)
+		b.Kind, b.Pod, b.Budgets = clean(b.Kind), cleanPod(b.Pod), each(b.Budgets, clean)
 		return b
 	})
 	return n
@@ -116,14 +116,17 @@ type voice struct {
 	usd string
 	// stacks is true where the last cell of a row may go on in the row below.
 	stacks bool
+	// at stands between a branch and a commit. What follows a plain one may be
+	// taken for somebody's name.
+	at string
 }
 
 func plainVoice() voice {
-	return voice{name: func(s string) string { return cut(visible(s), lineLimit) }, usd: "$", stacks: true}
+	return voice{name: func(s string) string { return cut(visible(s), lineLimit) }, usd: "$", stacks: true, at: "@"}
 }
 
 func markdownVoice() voice {
-	return voice{usd: `\$`, name: func(s string) string {
+	return voice{usd: `\$`, at: " at ", name: func(s string) string {
 		if c := codeLine(s, lineLimit); c != "" {
 			return c
 		}

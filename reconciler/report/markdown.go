@@ -17,8 +17,8 @@ const (
 // Markdown writes the report as a comment on a pull request: with a forecast, or of
 // a proposal, the verdict and what it holds for; what is wrong, what is held and what
 // will go wrong; what comes of the changes, what is dangerous first; the changes,
-// deletions first, and folded field by field; what had drifted before, and last what
-// cannot be told.
+// deletions first, folded field by field unless they are a few lines; notes, what had drifted before, and last
+// what cannot be told.
 //
 // It never exceeds Options.Limit (at least 1,000 bytes), each fence and fold in it is
 // closed, and it says how much it leaves out: of each list as many entries as fit
@@ -29,8 +29,8 @@ const (
 // The verdict's sign is ⛔ where something must be done about the change as it stands:
 // problems, something held, a quota that is too small, pods without a node, nodes that
 // die with their pool or are never replaced. It is ⚠️ where the change costs something
-// or not all of it is known: nodes replaced, deletions, warnings, what could not be
-// compared or told. Else it is ✅.
+// or not all of it is known: nodes replaced, money, deletions, warnings, what could
+// not be compared or told. Else it is ✅.
 //
 // Everything that comes from a repository or a cluster stands in code: in
 // fences longer than any run of backticks within, or in code spans. There nobody is
@@ -107,12 +107,15 @@ func (r Report) changesMarkdown(d *document, o Options) []string {
 		return nil
 	}
 	changes := r.byDanger()
+	if len(changes) > manyChanges && o.Lines == 0 {
+		o.Lines = fewLines
+	}
+	if block := o.brieflyTold(changes); block != "" && d.add("**"+r.tally()+"**\n\n"+block+"\n") {
+		return nil
+	}
 	rows := 0
 	if d.add("**" + r.tally() + "**\n\n") {
 		rows = d.tables(changes)
-	}
-	if len(changes) > manyChanges && o.Lines == 0 {
-		o.Lines = fewLines
 	}
 	const summary = "Field by field"
 	block, details := o.hunks(changes, d.limit-d.b.Len()-len(folded(summary, "")))

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/poolwright/poolwright/reconciler/plan"
@@ -119,8 +120,8 @@ func (r Report) driftTitle() string {
 	if r.Forecast != nil {
 		nodes = len(r.Forecast.Drifted)
 	}
-	if len(made) > 0 || len(compared)+len(r.Drift.Unknown)+nodes == 0 {
-		parts = append(parts, fmt.Sprint(len(made)))
+	if len(made) > 0 {
+		parts = append(parts, count(len(made), "object"))
 	}
 	if nodes > 0 {
 		parts = append(parts, count(nodes, "node"))
@@ -133,8 +134,11 @@ func (r Report) driftTitle() string {
 			parts = append(parts, fmt.Sprintf("%d %s", p.n, p.what))
 		}
 	}
-	if len(parts) == 1 && parts[0] == "0" {
+	switch {
+	case len(parts) == 0:
 		return ""
+	case len(parts) == 1 && len(made) > 0:
+		parts[0] = strconv.Itoa(len(made))
 	}
 	return "Already drifted before this change (" + strings.Join(parts, ", ") + ")"
 }
@@ -166,12 +170,11 @@ func (b *Binding) line(v voice) string {
 		out = append(out, "Cluster "+v.short(b.Cluster))
 	}
 	if b.Base != "" || b.BaseCommit != "" {
-		base := strings.TrimPrefix(clip(b.Base, nameWidth)+"@"+clip(shortCommit(b.BaseCommit), nameWidth), "@")
 		head := "the working copy"
 		if b.HeadCommit != "" {
 			head = v.short(shortCommit(b.HeadCommit))
 		}
-		out = append(out, v.name(strings.TrimSuffix(base, "@"))+" ← "+head)
+		out = append(out, v.revision(b.Base, b.BaseCommit)+" ← "+head)
 	}
 	if b.Parted != "" && b.Parted != b.BaseCommit {
 		out = append(out, "parted from "+v.short(shortCommit(b.Parted)))

@@ -157,12 +157,19 @@ func (r Report) textDrift(b *strings.Builder, o Options) {
 	if title == "" {
 		return
 	}
-	b.WriteString("\n" + o.paint("bold", title+":") + "\n  " + driftSays + "\n")
+	var inner strings.Builder
 	for _, l := range unknownLines(r.Drift.Unknown, plainVoice()) {
-		b.WriteString("  " + o.paint("?", l) + "\n")
+		inner.WriteString(o.paint("?", l) + "\n")
 	}
-	o.write(b, r.driftedNodes(o.brief()))
-	o.brief().changes(b, r.Drift.Changes)
+	o.write(&inner, r.driftedNodes(o.brief()))
+	o.brief().changes(&inner, r.Drift.Changes)
+	b.WriteString("\n" + o.paint("bold", title+":") + "\n  " + driftSays + "\n")
+	for l := range strings.Lines(inner.String()) {
+		if l != "\n" {
+			l = "  " + l
+		}
+		b.WriteString(l)
+	}
 }
 
 // change writes one change and its body.

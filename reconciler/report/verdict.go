@@ -75,7 +75,7 @@ func (r Report) sign() string {
 	dying := slices.ContainsFunc(f.Removed, func(x provision.Removal) bool { return len(x.Nodes) > 0 })
 	stop := len(r.Problems)+len(r.Holds)+len(f.Fit.Unscheduled)+judge(f).count() > 0 || f.Rollout.Never || dying ||
 		r.quota() == quotaShort || len(r.guardsThatHold(plainVoice())) > 0
-	look := r.Summary.Delete+r.Summary.Warnings+len(r.Unknown)+len(f.Replaced)+len(f.Removed)+len(f.Unknown) > 0 ||
+	look := dearer(f.Cost) || r.Summary.Delete+r.Summary.Warnings+len(r.Unknown)+len(f.Replaced)+len(f.Removed)+len(f.Unknown) > 0 ||
 		slices.ContainsFunc(r.Guards, func(g Guard) bool { return g.Result != "ok" })
 	switch {
 	case r.idle():
@@ -86,6 +86,13 @@ func (r Report) sign() string {
 		return "⚠️"
 	}
 	return "✅"
+}
+
+// dearer reports whether more is paid, or may be.
+func dearer(c provision.Cost) bool {
+	more := c.After.Total() - c.Now.Total()
+	unbounded := c.Ceiling == nil && c.CeilingBefore != nil
+	return more > 0 && !nothing(more) || unbounded || c.Ceiling != nil && c.CeilingBefore != nil && *c.Ceiling > *c.CeilingBefore
 }
 
 // extent is how much the plan changes, and what keeps it from being all.

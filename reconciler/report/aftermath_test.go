@@ -1,0 +1,114 @@
+package report
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/poolwright/poolwright/provision"
+)
+
+func TestTheAftermathIsToldInAFewLines(t *testing.T) {
+	merged := time.Date(2026, 11, 20, 19, 2, 0, 0, time.UTC)
+	applied := merged.Add(4 * time.Second)
+	const revision = "main@sha1:abc1234def5678900000000000000000000000aa"
+	left := nodesOf("gpu", 4, "NodePoolDrifted")
+	kept := left[3:]
+	kept[0].Blockers = []provision.Blocker{{Kind: "pdb", Pod: provision.Pod{Namespace: "ml", Name: "train-6"}, Budgets: []string{"ml/train"}}, {Kind: "pdb", Pod: provision.Pod{Namespace: "ml", Name: "train-7"}, Budgets: []string{"ml/train"}}}
+	tests := []struct {
+		name           string
+		a              Aftermath
+		markdown, line string
+	}{
+		{"before it is applied", Aftermath{Merged: merged, Nodes: 4}, "Merged 2026-11-20 19:02 UTC; not applied yet.\n", "Merged, not applied yet"},
+		{"held", Aftermath{Merged: merged, Held: "guard.maxNodesReplaced: 9 nodes, at most 5."},
+			"⛔ Merged 2026-11-20 19:02 UTC; held: `guard.maxNodesReplaced: 9 nodes, at most 5`.\n\nWhat lets it go on stands in the Sync's status: `kubectl -n poolwright-system describe syncs.poolwright.dev`.\n",
+			"Held: guard.maxNodesReplaced: 9 nodes, at most 5"},
+		{"no nodes", Aftermath{Revision: revision, Merged: merged, Applied: applied}, "Applied `main` at `abc1234` in 4 s. No node had to be replaced.\n", "Applied main@abc1234 in 4 s. No node had to be replaced"},
+		{"under way", Aftermath{Revision: revision, Merged: merged, Applied: applied, Nodes: 4, Left: kept},
+			"Applied `main` at `abc1234` in 4 s. Roll-out: 3 of 4 nodes replaced, 1 left: `ip-10-0-3-13.eu-west-1.compute.internal` waits for PodDisruptionBudget `ml/train`.\n",
+			"Applied main@abc1234 in 4 s. Roll-out: 3 of 4 nodes replaced, 1 left"},
+		{"many left, those first that wait", Aftermath{Revision: revision, Merged: merged, Applied: applied, Nodes: 2, Left: left},
+			"Applied `main` at `abc1234` in 4 s. Roll-out: 0 of 4 nodes replaced, 4 left: `ip-10-0-3-13.eu-west-1.compute.internal` waits for PodDisruptionBudget `ml/train`; `ip-10-0-3-10.eu-west-1.compute.internal`; `ip-10-0-3-11.eu-west-1.compute.internal`; 1 more.\n",
+			"Applied main@abc1234 in 4 s. Roll-out: 0 of 4 nodes replaced, 4 left"},
+		{"a part held", Aftermath{Revision: revision, Merged: merged, Applied: merged.Add(5 * time.Minute), Held: "too many"},
+			"Applied `main` at `abc1234` in 5 min. No node had to be replaced.\n\n⛔ A part of it is held: `too many`.\n\nWhat lets it go on stands in the Sync's status: `kubectl -n poolwright-system describe syncs.poolwright.dev`.\n",
+			"Applied main@abc1234 in 5 min, a part is held: too many"},
+		{"done", Aftermath{Revision: revision, Merged: merged, Applied: applied, Nodes: 4, Done: applied.Add(23 * time.Minute)},
+			"Applied `main` at `abc1234` in 4 s. Roll-out done in 23 min: 4 nodes replaced.\n", "Applied main@abc1234 in 4 s. Roll-out done in 23 min: 4 nodes replaced"},
+		{"applied, and nothing seen of the nodes", Aftermath{Revision: revision, Applied: applied, Nodes: 4},
+			"Applied `main` at `abc1234`. Roll-out: 4 nodes to replace.\n", "Applied main@abc1234. Roll-out: 4 nodes to replace"},
+		{"a commit alone, long after", Aftermath{Revision: "abc1234def5678900000000000000000000000aa", Merged: merged, Applied: merged.Add(100 * time.Hour), Nodes: 1, Done: merged.Add(110 * time.Hour)},
+			"Applied `abc1234` in 4.2 days. Roll-out done in 10.0 h: 1 node replaced.\n", "Applied abc1234 in 4.2 days. Roll-out done in 10.0 h: 1 node replaced"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if d := cmp.Diff(tt.markdown, Options{}.Aftermath(tt.a)); d != "" {
+				t.Errorf("Markdown (-want +got):\n%s", d)
+			}
+			if d := cmp.Diff(tt.line, tt.a.Line()); d != "" {
+				t.Errorf("line (-want +got):\n%s", d)
+			}
+		})
+	}
+}
+
+func TestEveryKindOfBlockerIsNamedInTheAftermath(t *testing.T) {
+	pod := provision.Pod{Namespace: "ml", Name: "train-0"}
+	for want, b := range map[string]provision.Blocker{
+		"waits for PodDisruptionBudget `ml/a`, `ml/b`": {Kind: "pdb", Pod: pod, Budgets: []string{"ml/a", "ml/b"}},
+		"waits for do-not-disrupt of `ml/train-0`":     {Kind: "do-not-disrupt", Pod: pod},
+		"waits for its do-not-disrupt":                 {Kind: "node"},
+		"waits for a place for `ml/train-0`":           {Kind: "unschedulable", Pod: pod},
+		"waits for room within the pool's limits":      {Kind: "limit"},
+		"waits for its own start":                      {Kind: "starting"},
+		"waits for `sunrise`":                          {Kind: "sunrise"},
+	} {
+		n := nodesOf("gpu", 1, "x")
+		n[0].Blockers = []provision.Blocker{b}
+		if got := (Options{}).Aftermath(Aftermath{Applied: time.Unix(1, 0), Nodes: 1, Left: n}); !strings.Contains(got, want) {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
+// ruinedAftermath has one string wherever there is content.
+func ruinedAftermath(s string) Aftermath {
+	n := nodesOf("gpu"+s, 2, s)
+	n[0].Name, n[1].Name = "", "node"+s
+	n[0].Blockers = []provision.Blocker{
+		{Kind: "pdb", Budgets: []string{"a" + s}}, {Kind: "do-not-disrupt", Pod: provision.Pod{Namespace: s, Name: s}}, {Kind: "kind" + s},
+	}
+	return Aftermath{Revision: "main" + s + "@sha1:abc" + s, Merged: time.Unix(1, 0), Applied: time.Unix(5, 0), Nodes: 4, Left: n, Held: s + "!"}
+}
+
+func TestHostileNamesOfTheAftermathStayInCode(t *testing.T) {
+	mention := regexp.MustCompile(`@[^\x{200b}]`)
+	want := skeleton(t, Options{}.Aftermath(ruinedAftermath("-x")))
+	for name, s := range hostile {
+		if strings.TrimSpace(s) == "" {
+			continue
+		}
+		s = s[:min(len(s), 3000)]
+		t.Run(name, func(t *testing.T) {
+			a := ruinedAftermath(s)
+			md := Options{}.Aftermath(a)
+			if d := cmp.Diff(want, skeleton(t, md)); d != "" || mention.MatchString(md) || strings.Contains(md, "<!--") {
+				t.Errorf("content stands outside of code: %q\n%s", md, d)
+			}
+			if line := a.Line(); strings.Contains(line, "\n") || len([]rune(line)) > lineWidth {
+				t.Errorf("the line is %q", line)
+			}
+			checkPrintable(t, "line", a.Line())
+			checkPrintable(t, "md", md)
+		})
+	}
+	const token = "ghp_0123456789abcdefABCDEF"
+	a := ruinedAftermath(" " + token)
+	if got := (Options{}).Aftermath(a) + a.Line(); strings.Contains(got, token) {
+		t.Errorf("shows a secret: %q", got)
+	}
+}

@@ -1,0 +1,245 @@
+package report
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/poolwright/poolwright/provision"
+	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/state"
+)
+
+// proposed is a proposal with all that its caller sets.
+type proposed struct {
+	plan.Proposal
+	problems []state.Problem
+	forecast *provision.Forecast
+	guards   []Guard
+	offline  bool
+}
+
+func (p proposed) report() Report {
+	r := NewProposal(p.Proposal, p.problems)
+	r.Forecast, r.Guards = p.forecast, p.guards
+	r.Binding = &Binding{
+		Cluster: "dev", Base: "main", BaseCommit: "abc1234def5678900000000000000000000000aa",
+		HeadCommit: "def5678abc1234900000000000000000000000bb", Parted: "abc1234def5678900000000000000000000000aa",
+		Observed: time.Date(2026, 11, 20, 19, 2, 0, 0, time.UTC),
+	}
+	if p.offline {
+		r.Binding.Observed, r.Binding.HeadCommit = time.Time{}, ""
+		r.Binding.Parted = "0123abc000000000000000000000000000000000"
+	}
+	return r
+}
+
+// between is a plan of one thing that changes from one content to another; a nil one
+// is not there.
+func between(group, kind, name string, before, after object) plan.Plan {
+	i := item("cluster", group, kind, name, kindFile(kind, name), 1, after)
+	var wanted, observed []state.Item
+	if after != nil {
+		wanted = append(wanted, i)
+	}
+	if before != nil {
+		observed = append(observed, live(i, before))
+	}
+	return plan.Compute(state.NewSet(wanted...), state.NewSet(observed...))
+}
+
+func kindFile(kind, name string) string { return "clusters/dev/" + kind + "-" + name + ".yaml" }
+
+func poolOf(spec object) object {
+	return object{"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "spec": spec}
+}
+
+// join is one plan of several.
+func join(plans ...plan.Plan) plan.Plan {
+	var out plan.Plan
+	for _, p := range plans {
+		out.Changes = append(out.Changes, p.Changes...)
+		out.Notes = append(out.Notes, p.Notes...)
+		out.Unknown = append(out.Unknown, p.Unknown...)
+		out.Holds = append(out.Holds, p.Holds...)
+		out.Unchanged += p.Unchanged
+	}
+	return out
+}
+
+// drifting is what somebody changed by hand, a thing nobody could look at, and one
+// that is only compared.
+func drifting() plan.Plan {
+	weight := between("karpenter.sh", "NodePool", "cpu", poolOf(object{"weight": int64(50)}), poolOf(object{"weight": int64(10)}))
+	gone := between("", "ConfigMap", "plugin", nil, object{"data": object{"replicas": "4"}})
+	version := aws("eks", "Version", "eu-west-1", "dev", object{"version": "1.34"})
+	version.Hold = "run: aws eks update-cluster-version --name dev --kubernetes-version 1.34"
+	compared := plan.Compute(state.NewSet(version), state.NewSet(live(version, object{"version": "1.33"})))
+	return join(weight, gone, compared, plan.Plan{Unknown: []plan.Unknown{{Key: state.Key{Target: "aws", Group: "eks", Kind: "Logging", Name: "dev"}, Reason: "denied: eks:DescribeCluster is missing"}}})
+}
+
+// quotaNote is what a quota's sighting says.
+func quotaNote(text string) plan.Plan {
+	return plan.Plan{Notes: []plan.Note{{Key: state.Key{Target: "aws", Group: "servicequotas", Kind: "Quota", Namespace: "eu-west-1", Name: "Running On-Demand G and VT instances"}, Text: text}}}
+}
+
+const quotaUsed = "of 64 vCPUs, 12 are used"
+
+// tainting changes a pool's taints.
+func tainting() plan.Plan {
+	taints := func(effect string) object {
+		return poolOf(object{"template": object{"spec": object{"taints": []any{object{"key": "nvidia.com/gpu", "effect": effect}}}}})
+	}
+	return between("karpenter.sh", "NodePool", "gpu", taints("NoExecute"), taints("NoSchedule"))
+}
+
+// proposals are one of each kind of change.
+func proposals() map[string]proposed {
+	pdb := replacing()
+	pdb.Replaced[0].Blockers = []provision.Blocker{{Kind: "pdb", Pod: provision.Pod{Namespace: "ml", Name: "train-0"}, Budgets: []string{"ml/train"}}}
+	pdb.Replaced[1].Blockers = []provision.Blocker{{Kind: "do-not-disrupt", Pod: provision.Pod{Namespace: "ml", Name: "train-2"}, ForcedAfterSeconds: 5400}}
+	pdb.Rollout.Blocked, pdb.Rollout.Never = 1, true
+	quota := quotaNote(quotaUsed)
+	limits := func(n int64) object { return poolOf(object{"limits": object{"nvidia.com/gpu": n}}) }
+	role := aws("iam", "Role", "", "dev-nodes", object{"policies": []any{"AmazonSSMManagedInstanceCore"}})
+	out := map[string]proposed{
+		"taints": {Proposal: plan.Proposal{Step: join(tainting(), quota), Drift: drifting()}, forecast: pdb,
+			guards: []Guard{{Rule: "guard.maxNodesReplaced", Result: "ok", Text: "4 of at most 10 nodes are replaced"}, {Rule: "lint", Result: "ok", Text: "nothing found"}}},
+		"volume":     {Proposal: plan.Proposal{Step: join(volume(), quota)}, forecast: classReplacing("NodeClassDrift", volumes)},
+		"ami":        {Proposal: plan.Proposal{Step: join(amis(), quota)}, forecast: amiReplacing()},
+		"removed":    {Proposal: plan.Proposal{Step: join(removal(), quota)}, forecast: removing()},
+		"limits":     {Proposal: plan.Proposal{Step: join(between("karpenter.sh", "NodePool", "gpu", limits(8), limits(16)), overlay(), quota)}, forecast: limiting()},
+		"new":        {Proposal: plan.Proposal{Step: join(between("karpenter.sh", "NodePool", "new", nil, limits(8)), plan.Compute(state.NewSet(role), state.Set{}), quota)}, forecast: coming()},
+		"cheaper":    {Proposal: plan.Proposal{Step: join(spot(), quota)}, forecast: cheapening()},
+		"homeless":   {Proposal: plan.Proposal{Step: join(between("karpenter.sh", "NodePool", "gpu", limits(8), limits(1)), quota)}, forecast: placing()},
+		"quota":      {Proposal: plan.Proposal{Step: join(between("karpenter.sh", "NodePool", "gpu", limits(8), limits(48)), quotaNote("Warning: NodePool gpu may ask for 192 vCPUs, the quota is 64; ask for more: aws service-quotas request-service-quota-increase --service-code ec2 --quota-code L-DB2E81BA"), quota)}, forecast: limiting()},
+		"guarded":    {Proposal: plan.Proposal{Step: join(tainting(), quota)}, forecast: replacing(), guards: guards()},
+		"drift-only": {Proposal: plan.Proposal{Step: plan.Plan{Unchanged: 12}, Drift: drifting()}, forecast: &provision.Forecast{Drifted: nodesOf("cpu", 2, "AMIDrift")}},
+		"problems": {Proposal: plan.Proposal{Step: tainting()}, problems: []state.Problem{
+			{Origin: state.Origin{File: "clusters/dev/bad.yaml", Line: 7}, Message: `field "weigth" is unknown; did you mean "weight"?`},
+			{Message: "the folder has no kustomization.yaml"},
+		}, guards: []Guard{{Rule: "lint", Result: "held", Text: "2 problems: nothing is applied before they are mended"}}},
+		"secret":  {Proposal: plan.Proposal{Step: secretly()}, forecast: &provision.Forecast{}},
+		"offline": {Proposal: plan.Proposal{Step: tainting()}, forecast: doubting(), offline: true},
+		"empty":   {Proposal: plan.Proposal{Step: plan.Plan{Unchanged: 12}}, forecast: weighing()},
+		"many":    {Proposal: plan.Proposal{Step: plan.Guard(10, "")(numerous(40)), Drift: drifting()}, forecast: replacing()},
+	}
+	return out
+}
+
+func guards() []Guard {
+	return []Guard{
+		{Rule: "lint", Result: "warning", Text: "NodePool gpu allows one zone only"},
+		{Rule: "guard.maxNodesReplaced", Result: "held", Text: "4 nodes would be replaced, at most 2 are allowed; raise spec.guard.maxNodesReplaced of the Sync, or change fewer pools at once"},
+		{Rule: "quota", Result: "ok", Text: "64 vCPUs suffice"},
+	}
+}
+
+func volume() plan.Plan {
+	of := func(size string) object {
+		return object{"spec": object{"blockDeviceMappings": []any{object{"deviceName": "/dev/xvda", "ebs": object{"volumeSize": size}}}}}
+	}
+	return between("karpenter.k8s.aws", "EC2NodeClass", "gpu", of("100Gi"), of("200Gi"))
+}
+
+// classReplacing replaces four nodes for a field of their class, at no cost.
+func classReplacing(reason, field string) *provision.Forecast {
+	f := replacing()
+	f.Pools[1].Changes = []provision.Change{{Object: "EC2NodeClass/gpu", Field: field, Reason: reason}}
+	f.Pools[1].Action = ""
+	f.Replaced = nodesOf("gpu", 4, reason)
+	f.Cost.After, f.Cost.CeilingBefore = f.Cost.Now, f.Cost.Ceiling
+	f.Pools[1].Cost.After, f.Pools[1].Cost.CeilingBefore = f.Pools[1].Cost.Now, f.Pools[1].Cost.Ceiling
+	return f
+}
+
+func amis() plan.Plan {
+	of := func(alias string) object {
+		return object{"spec": object{"amiSelectorTerms": []any{object{"alias": alias}}}}
+	}
+	return between("karpenter.k8s.aws", "EC2NodeClass", "gpu", of("al2023@v20261001"), of("al2023@v20261101"))
+}
+
+func amiReplacing() *provision.Forecast {
+	f := classReplacing("AMIDrift", "spec.amiSelectorTerms")
+	f.Unknown = doubting().Unknown[:1]
+	return f
+}
+
+// removal deletes a pool, which is grave, with a role and a ConfigMap.
+func removal() plan.Plan {
+	old := item("cluster", "karpenter.sh", "NodePool", "old", "", 0, poolOf(object{"weight": int64(1)}))
+	old.Grave, old.Live.UID = "2 nodes, 4 pods", "uid"
+	config := item("cluster", "", "ConfigMap", "old-settings", "", 0, object{"data": object{"a": "b"}})
+	pool := item("cluster", "karpenter.sh", "NodePool", "new", kindFile("NodePool", "new"), 1, poolOf(object{"limits": object{"nvidia.com/gpu": int64(8)}}))
+	return plan.Compute(state.NewSet(pool), state.NewSet(old, config), plan.Guard(50, ""))
+}
+
+func overlay() plan.Plan {
+	return between("karpenter.sh", "NodeOverlay", "shared-gpus", nil, object{"spec": object{"capacity": object{"nvidia.com/gpu": int64(4)}}})
+}
+
+// limiting raises a limit, so that pods find a node.
+func limiting() *provision.Forecast {
+	f := weighing()
+	f.Pools[0] = provision.Pool{
+		Name: "gpu", Action: "update", Nodes: 6, Cost: provision.Cost{Now: provision.Amount{OnDemand: 7.27}, After: provision.Amount{OnDemand: 7.27}, Ceiling: new(24.8), CeilingBefore: new(12.4)},
+		Changes: []provision.Change{{Object: "NodeOverlay/shared-gpus"}, {Object: "NodePool/gpu", Field: "spec.limits"}},
+	}
+	f.Cost = f.Pools[0].Cost
+	f.Cost.Prices = prices
+	f.Fit.Scheduled = []provision.Placement{{Pod: provision.Pod{Namespace: "ml", Name: "serve-1"}, Like: 3, Pool: "gpu"}}
+	return f
+}
+
+func coming() *provision.Forecast {
+	cost := provision.Cost{Floor: 1.21, Ceiling: new(30.0), Prices: prices[:1]}
+	all := cost
+	all.CeilingBefore = new(0.0)
+	return &provision.Forecast{Pools: []provision.Pool{{Name: "new", Action: "create", Cost: cost, Changes: []provision.Change{{Object: "NodePool/new"}}}}, Cost: all}
+}
+
+func spot() plan.Plan {
+	of := func(types ...any) object {
+		return poolOf(object{"template": object{"spec": object{"requirements": []any{object{"key": "karpenter.sh/capacity-type", "operator": "In", "values": types}}}}})
+	}
+	return between("karpenter.sh", "NodePool", "gpu", of("on-demand"), of("spot"))
+}
+
+// cheapening moves a pool from on-demand to spot.
+func cheapening() *provision.Forecast {
+	f := replacing()
+	f.Pools[1].Changes = []provision.Change{{Object: "NodePool/gpu", Field: "spec.template.spec.requirements", Reason: "RequirementsDrifted"}}
+	f.Replaced = nodesOf("gpu", 4, "RequirementsDrifted")
+	f.Pools[1].Cost = provision.Cost{Now: provision.Amount{OnDemand: 4.848}, After: provision.Amount{Spot: 1.616}, Ceiling: new(8.2), CeilingBefore: new(24.8), Prices: prices}
+	f.Cost = provision.Cost{Now: provision.Amount{OnDemand: 8.848}, After: provision.Amount{OnDemand: 4, Spot: 1.616}, Ceiling: new(48.2), CeilingBefore: new(64.8), Prices: prices}
+	return f
+}
+
+// secretly changes a Secret, and a class by its user data.
+func secretly() plan.Plan {
+	of := func(s string) object {
+		return object{"kind": "Secret", "stringData": object{"password": s}, "metadata": object{"name": "git"}}
+	}
+	class := func(s string) object {
+		return object{"spec": object{"userData": "#!/bin/sh\nexport KEY=" + s}}
+	}
+	return join(between("", "Secret", "git", of(hunter+"old"), of(hunter+"new")), between("karpenter.k8s.aws", "EC2NodeClass", "gpu", class(hunter+"old"), class(hunter+"new")))
+}
+
+// hunter begins every secret of the proposals.
+const hunter = "hunter2-"
+
+// numerous changes n things, of which a third goes.
+func numerous(n int) plan.Plan {
+	var wanted, observed []state.Item
+	for i := range n {
+		c := item("cluster", "", "ConfigMap", fmt.Sprintf("c%04d", i), fmt.Sprintf("clusters/dev/c%04d.yaml", i), 1, object{"data": object{"a": fmt.Sprint(i), "b": "x"}})
+		if i%3 != 0 {
+			wanted = append(wanted, c)
+		}
+		if i%3 != 1 {
+			observed = append(observed, live(c, object{"data": object{"a": "old", "b": "x"}}))
+		}
+	}
+	return plan.Compute(state.NewSet(wanted...), state.NewSet(observed...))
+}
