@@ -60,10 +60,13 @@ func (s *story) bootstrap(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	patch := `{"spec":{"interval":"5s"}}`
+	if err := s.introduceReviewer(ctx); err != nil {
+		return err
+	}
+	patch := `{"spec":{"interval":"5s","pullRequests":{"provider":"Gitea","secretRef":{"name":"` + forgeSecret + `"},"interval":"5s"}}}`
 	_, err = s.dyn.Resource(syncs()).Namespace(systemNamespace).Patch(ctx, syncName, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
 	if err != nil {
-		return fmt.Errorf("hurrying the Sync: %w", err)
+		return fmt.Errorf("hurrying the Sync, and pointing it at pull requests: %w", err)
 	}
 	return nil
 }
@@ -172,31 +175,20 @@ func (s *story) injectDrift(ctx context.Context) error {
 	return nil
 }
 
-// The edit that the commit makes.
+// The edit that is merged.
 const (
 	patience  = "consolidateAfter: 5m"
 	hurry     = "consolidateAfter: 10s"
 	hurryWord = "10s"
 )
 
-// commit shortens the GPU pool's consolidateAfter in Git.
-func (s *story) commit(ctx context.Context) error {
-	err := s.repo.edit(filepath.Join("base", "nodepools.yaml"), func(text string) (string, error) {
-		before, after, ok := strings.Cut(text, "name: "+poolName)
-		if !ok || !strings.Contains(after, patience) {
-			return "", fmt.Errorf("pool %s has no %q to shorten", poolName, patience)
-		}
-		return before + "name: " + poolName + strings.Replace(after, patience, hurry, 1), nil
-	})
-	if err != nil {
-		return err
+// hurryUp shortens the GPU pool's consolidateAfter.
+func (s *story) hurryUp(text string) (string, error) {
+	before, after, ok := strings.Cut(text, "name: "+poolName)
+	if !ok || !strings.Contains(after, patience) {
+		return "", fmt.Errorf("pool %s has no %q to shorten", poolName, patience)
 	}
-	commit, err := s.repo.push(ctx, "Shorten the GPU pool's consolidateAfter to "+hurryWord)
-	if err != nil {
-		return err
-	}
-	s.marks.mark(commitPushed, repository+"@main", "commit "+commit[:8]+": consolidateAfter 5m -> "+hurryWord, time.Now())
-	return nil
+	return before + "name: " + poolName + strings.Replace(after, patience, hurry, 1), nil
 }
 
 // deletePod ends the only workload.

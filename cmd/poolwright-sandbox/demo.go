@@ -126,7 +126,12 @@ func (s *story) makeRepository(ctx context.Context, example string) (*repo, erro
 	if err != nil {
 		return nil, err
 	}
-	return cloneExample(example, filepath.Join(s.world.Dir, "working-copy"), remote.URL, team.Name, token)
+	r, err := cloneExample(example, filepath.Join(s.world.Dir, "working-copy"), remote.URL, team.Name, token)
+	if err != nil {
+		return nil, err
+	}
+	r.team, r.remote = team, remote
+	return r, nil
 }
 
 // exampleWorld is the cluster that examples/altanova is written for.

@@ -12,6 +12,8 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/object"
 	"github.com/go-git/go-git/v5/plumbing/transport/http"
+
+	"github.com/poolwright/poolwright/provision/sandbox/gitserver"
 )
 
 // repo is the platform team's working copy.
@@ -21,6 +23,9 @@ type repo struct {
 	url     string
 	user    string
 	token   string
+	// team owns remote at the forge.
+	team   gitserver.Account
+	remote gitserver.Repository
 
 	dir string
 	git *git.Repository
@@ -39,6 +44,21 @@ func cloneExample(example, dir, url, user, token string) (*repo, error) {
 		return nil, fmt.Errorf("adding the remote: %w", err)
 	}
 	return &repo{example: example, url: url, user: user, token: token, dir: dir, git: g}, nil
+}
+
+// owned is the repository's path in the forge's API.
+func (r *repo) owned() string { return "/repos/" + r.remote.Owner + "/" + r.remote.Name }
+
+// branch goes on in a new branch.
+func (r *repo) branch(name string) error {
+	tree, err := r.git.Worktree()
+	if err != nil {
+		return fmt.Errorf("opening the working copy: %w", err)
+	}
+	if err := tree.Checkout(&git.CheckoutOptions{Branch: plumbing.NewBranchReferenceName(name), Create: true}); err != nil {
+		return fmt.Errorf("branching: %w", err)
+	}
+	return nil
 }
 
 // edit rewrites one file of the working copy.

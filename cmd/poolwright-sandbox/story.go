@@ -34,6 +34,7 @@ type story struct {
 	kube  kubernetes.Interface
 	dyn   dynamic.Interface
 	repo  *repo
+	pull  pull
 	// edited is set once the hand edit has been seen live.
 	edited atomic.Bool
 	marks  *timeline
@@ -64,7 +65,10 @@ func (s *story) run(ctx context.Context) error {
 		{does: s.createPod, then: []string{podPending, nodeClaimCreated, fleetRequested, nodeRegistered, gpuAllocatable, nodeInitialized, podBound, podRunning}},
 		{does: s.injectDrift, then: []string{driftInjected, driftCorrected}},
 		{does: s.injectAWSDrift, then: []string{awsDriftInjected, awsDriftCorrected}},
-		{does: s.commit, then: []string{commitPushed, commitApplied}},
+		{does: s.openPullRequest, then: []string{pullOpened, pullTold}},
+		{does: s.pushAgain, then: []string{pullPushed, pullRetold}},
+		{does: s.merge, then: []string{commitPushed, commitApplied}},
+		{does: s.toldToTheEnd, then: []string{pullDone}},
 		{does: s.deletePod, then: []string{podDeleted, instanceTerminated}},
 		{does: s.zero, then: []string{worldZero}},
 	} {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strings"
 	"sync"
 	"time"
 )
@@ -26,8 +27,13 @@ const (
 	driftCorrected     = "drift.corrected"
 	awsDriftInjected   = "aws.drift.injected"
 	awsDriftCorrected  = "aws.drift.corrected"
+	pullOpened         = "pullrequest.opened"
+	pullTold           = "pullrequest.told"
+	pullPushed         = "pullrequest.pushed"
+	pullRetold         = "pullrequest.retold"
 	commitPushed       = "commit.pushed"
 	commitApplied      = "commit.applied"
+	pullDone           = "pullrequest.done"
 	podDeleted         = "pod.deleted"
 	instanceTerminated = "instance.terminated"
 	worldZero          = "world.zero"
@@ -41,6 +47,8 @@ type event struct {
 	Object string    `json:"object"`
 	// Detail is a sentence, or a summary.
 	Detail any `json:"detail"`
+	// Comment is the Markdown that Poolwright wrote; empty where it wrote none.
+	Comment string `json:"comment,omitempty"`
 }
 
 // summary is the detail of the last event.
@@ -68,12 +76,22 @@ func newTimeline() *timeline {
 
 // mark records that something happened at a time.
 func (t *timeline) mark(name, object, detail string, at time.Time) {
+	t.note(event{Event: name, At: at, Object: object, Detail: detail})
+}
+
+// comment records that Poolwright wrote a comment. Its first line is the detail.
+func (t *timeline) comment(name, object, body string, at time.Time) {
+	verdict, _, _ := strings.Cut(strings.TrimSpace(body), "\n")
+	t.note(event{Event: name, At: at, Object: object, Detail: verdict, Comment: body})
+}
+
+func (t *timeline) note(e event) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if _, twice := t.seen[name]; twice {
+	if _, twice := t.seen[e.Event]; twice {
 		return
 	}
-	t.seen[name] = event{Event: name, At: at, Object: object, Detail: detail}
+	t.seen[e.Event] = e
 	close(t.wake)
 	t.wake = make(chan struct{})
 }
@@ -142,6 +160,14 @@ func (p *textTeller) tell(e event) {
 		p.last = e.At
 	}
 	fmt.Fprintf(p.out, "%7.2fs %s  %-20s %-45s %s\n", e.At.Sub(p.start).Seconds(), since, e.Event, e.Object, e.Detail)
+	if e.Comment != "" {
+		fmt.Fprintln(p.out, indented(e.Comment))
+	}
+}
+
+// indented is a comment below its event.
+func indented(comment string) string {
+	return "\n    | " + strings.ReplaceAll(strings.TrimSpace(comment), "\n", "\n    | ") + "\n"
 }
 
 func (p *textTeller) sums(s summary) {

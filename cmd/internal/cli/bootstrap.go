@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/poolwright/poolwright/cmd/internal/wire"
+	"github.com/poolwright/poolwright/reconciler/report"
 	"github.com/poolwright/poolwright/reconciler/target"
 )
 
@@ -57,7 +58,7 @@ Exit codes: 0 done or nothing to do, 1 not done (--dry-run, or the answer was no
 }
 
 func (f *bootstrapFlags) run(cmd *cobra.Command, req wire.BootstrapRequest, streams Streams) error {
-	print, err := printer(f.output, streams)
+	print, err := printer(f.output, report.Options{}, streams)
 	if err != nil {
 		return err
 	}
@@ -131,7 +132,7 @@ func planned(ctx context.Context, req wire.BootstrapRequest, streams Streams) (*
 // apply asks, makes the changes, and shows what became of them where that was
 // not all, or where nothing was shown before.
 func (f *bootstrapFlags) apply(ctx context.Context, b *wire.Bootstrap, streams Streams, shown bool) error {
-	print, err := printer(f.output, streams)
+	print, err := printer(f.output, report.Options{}, streams)
 	if err != nil {
 		return err
 	}

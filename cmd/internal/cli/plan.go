@@ -1,12 +1,14 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
 	"github.com/poolwright/poolwright/cmd/internal/wire"
@@ -14,88 +16,129 @@ import (
 	"github.com/poolwright/poolwright/reconciler/report"
 )
 
+// planFlags are what plan is asked for.
+type planFlags struct {
+	output, sync string
+	base, head   string
+	offline      bool
+	hours        float64
+}
+
+func (f *planFlags) addTo(flags *pflag.FlagSet) {
+	flags.StringVarP(&f.output, "output", "o", "text", "text, json or markdown")
+	flags.StringVar(&f.sync, "sync", "", "plan as this Sync (default: the only one in the namespace)")
+	flags.StringVar(&f.base, "base", "", "tell only what the step from this revision does: a branch, tag or commit of the working copy's repository")
+	flags.StringVar(&f.head, "head", "", "the revision that the step leads to (default: the working copy as it is; needs --base)")
+	flags.BoolVar(&f.offline, "offline", false, "ask no cluster and no AWS: tell what the two revisions alone say (needs --base)")
+	flags.Float64Var(&f.hours, "hours-a-day", 24, "the use for which a month's cost is told")
+}
+
+// check refuses combinations that mean nothing.
+func (f *planFlags) check() error {
+	switch {
+	case f.head != "" && f.base == "":
+		return errors.New("--head needs --base: name the revision that it would be merged into")
+	case f.offline && f.base == "":
+		return errors.New("--offline needs --base: without a cluster there is nothing but another revision to compare with")
+	case f.hours <= 0 || f.hours > 24:
+		return fmt.Errorf("--hours-a-day %g is not more than 0 and at most 24", f.hours)
+	}
+	return nil
+}
+
 func newPlan(conn *connection, streams Streams) *cobra.Command {
-	var output, name string
+	var flags planFlags
 	cmd := &cobra.Command{
 		Use:   "plan [DIR]",
-		Short: "Show what applying a folder would change in the live cluster",
+		Short: "Show what applying a folder, or merging a revision, would change",
 		Long: `Show what applying a folder would change in the live cluster, field by field. Nothing is written.
 
+With --base it shows what the step from that revision does, apart from what differs already, as the comment
+of a pull request does: from where both parted, merged into the base as it is now. With --offline it does so
+without any cluster or credential, as far as the two revisions alone can tell.
+
 Exit codes: 0 no difference, 1 differences, 2 an error or mistakes in the folder.`,
-		Example: "  poolwright plan clusters/dev\n  poolwright plan clusters/dev -o markdown",
+		Example: "  poolwright plan clusters/dev\n  poolwright plan clusters/dev --base origin/main -o markdown\n  poolwright plan clusters/dev --base origin/main --head HEAD --offline",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			folder := "."
 			if len(args) > 0 {
 				folder = args[0]
 			}
-			print, err := printer(output, streams)
-			if err != nil {
-				return err
-			}
-			req, err := planRequest(cmd, conn, folder, name, streams.Err)
-			if err != nil {
-				return err
-			}
-			r, err := wire.Plan(cmd.Context(), req)
-			if err != nil {
-				return err
-			}
-			if err := print(r); err != nil {
-				return fmt.Errorf("writing the plan: %w", err)
-			}
-			switch {
-			case len(r.Problems) > 0:
-				return &exit{code: exitError}
-			case !r.Empty():
-				return &exit{code: exitDifferent}
-			}
-			return nil
+			return runPlan(cmd, conn, streams, folder, flags)
 		},
 	}
 	conn.addFlags(cmd.Flags())
-	cmd.Flags().StringVarP(&output, "output", "o", "text", "text, json or markdown")
-	cmd.Flags().StringVar(&name, "sync", "", "plan as this Sync (default: the only one in the namespace)")
+	flags.addTo(cmd.Flags())
 	return cmd
 }
 
-// planRequest plans as the Sync that would apply the folder, with its policies.
-func planRequest(cmd *cobra.Command, conn *connection, folder, name string, progress io.Writer) (wire.PlanRequest, error) {
-	cfg, err := conn.restConfig()
+func runPlan(cmd *cobra.Command, conn *connection, streams Streams, folder string, flags planFlags) error {
+	print, err := printer(flags.output, report.Options{HoursADay: flags.hours}, streams)
 	if err != nil {
-		return wire.PlanRequest{}, err
+		return err
+	}
+	if err := flags.check(); err != nil {
+		return err
+	}
+	req, err := planRequest(cmd, conn, folder, flags, streams.Err)
+	if err != nil {
+		return err
+	}
+	r, err := wire.Plan(cmd.Context(), req)
+	if err != nil {
+		return err
+	}
+	if err := print(r); err != nil {
+		return fmt.Errorf("writing the plan: %w", err)
+	}
+	switch {
+	case len(r.Problems) > 0:
+		return &exit{code: exitError}
+	case !r.Empty():
+		return &exit{code: exitDifferent}
+	}
+	return nil
+}
+
+// planRequest plans as the Sync that would apply the folder, with its policies.
+func planRequest(cmd *cobra.Command, conn *connection, folder string, flags planFlags, progress io.Writer) (wire.PlanRequest, error) {
+	req := wire.PlanRequest{Dir: folder, Namespace: conn.namespace, Base: flags.base, Head: flags.head}
+	// Before the first Sync exists, plan as the one that will.
+	first := &v1alpha1.Sync{}
+	first.Name = cmp.Or(flags.sync, "default")
+	if flags.offline {
+		req.Sync = first
+		return req, nil
+	}
+	var err error
+	if req.REST, err = conn.restConfig(); err != nil {
+		return req, err
 	}
 	cl, err := conn.client()
 	if err != nil {
-		return wire.PlanRequest{}, err
-	}
-	req := wire.PlanRequest{REST: cfg, Dir: folder, Namespace: conn.namespace}
-	sync, err := findSync(cmd.Context(), cl, conn.namespace, name)
-	switch {
-	case errors.Is(err, errNoSync):
-		// Before the first Sync exists, plan as the one that will. Nothing is
-		// ours yet, so nothing would be deleted: say so, in case it is the
-		// namespace or context that is wrong.
-		fmt.Fprintf(progress, "%v: planning as a first Sync named default, which deletes nothing\n", err)
-		sync = &v1alpha1.Sync{}
-		sync.Name = "default"
-	case err != nil:
 		return req, err
 	}
-	req.Sync = sync
-	return req, nil
+	req.Sync, err = findSync(cmd.Context(), cl, conn.namespace, flags.sync)
+	if errors.Is(err, errNoSync) {
+		// Nothing is ours yet, so nothing would be deleted: say so, in case it is
+		// the namespace or context that is wrong.
+		fmt.Fprintf(progress, "%v: planning as a first Sync named default, which deletes nothing\n", err)
+		req.Sync, err = first, nil
+	}
+	return req, err
 }
 
 // printer chooses how a report is written to Out.
-func printer(output string, streams Streams) (func(report.Report) error, error) {
+func printer(output string, opts report.Options, streams Streams) (func(report.Report) error, error) {
 	switch output {
 	case "text":
-		opts := report.Options{Color: isTerminal(streams.Out)}
+		opts.Color = isTerminal(streams.Out)
 		return func(r report.Report) error { return r.Text(streams.Out, opts) }, nil
 	case "json":
 		return func(r report.Report) error { return r.JSON(streams.Out) }, nil
 	case "markdown":
-		return func(r report.Report) error { return r.Markdown(streams.Out, report.Options{}) }, nil
+		return func(r report.Report) error { return r.Markdown(streams.Out, opts) }, nil
 	}
 	return nil, fmt.Errorf("-o %q is not one of text, json, markdown", output)
 }

@@ -97,6 +97,8 @@ type told struct {
 	At     time.Time       `json:"at"`
 	Object string          `json:"object"`
 	Detail json.RawMessage `json:"detail"`
+	// Comment is what Poolwright wrote into the pull request.
+	Comment string `json:"comment"`
 }
 
 func (r demoRun) events(t *testing.T) (all []told) {
@@ -159,11 +161,21 @@ func tellsTheStory(t *testing.T) {
 		{"world.ready", "git.pushed"}, {"git.pushed", "sync.ready"}, {"sync.ready", "pod.pending"}, {"pod.pending", "fleet.requested"},
 		{"fleet.requested", "node.registered"}, {"node.registered", "gpu.allocatable"}, {"gpu.allocatable", "node.initialized"},
 		{"gpu.allocatable", "pod.bound"}, {"pod.bound", "pod.running"}, {"pod.running", "drift.injected"}, {"drift.injected", "drift.corrected"},
-		{"drift.corrected", "commit.pushed"}, {"commit.pushed", "commit.applied"}, {"commit.applied", "pod.deleted"},
+		{"drift.corrected", "pullrequest.opened"}, {"pullrequest.opened", "pullrequest.told"}, {"pullrequest.told", "pullrequest.pushed"},
+		{"pullrequest.pushed", "pullrequest.retold"}, {"pullrequest.retold", "commit.pushed"}, {"commit.pushed", "commit.applied"},
+		{"commit.applied", "pullrequest.done"}, {"commit.applied", "pod.deleted"},
 		{"pod.deleted", "instance.terminated"}, {"instance.terminated", "world.zero"}, {"world.zero", "summary"},
 	} {
 		if at[pair[1]].Before(at[pair[0]]) {
 			t.Errorf("%s came %s before %s", pair[1], at[pair[0]].Sub(at[pair[1]]), pair[0])
+		}
+	}
+	for _, one := range events {
+		words := map[string]string{
+			"pullrequest.told": "1 node replaced", "pullrequest.retold": "consolidateAfter", "pullrequest.done": "No node had to be replaced",
+		}[one.Event]
+		if words != "" && !strings.Contains(one.Comment, words) {
+			t.Errorf("%s does not say %q:\n%s", one.Event, words, one.Comment)
 		}
 	}
 	var sums map[string]float64

@@ -15,6 +15,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/poolwright/poolwright/provision/sandbox/aws"
+	"github.com/poolwright/poolwright/provision/sandbox/gitserver"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 )
 
@@ -265,6 +266,7 @@ func (s scene) setAutoMode(on bool) {
 // gitLoop is a Sync in the engine's world. Its repository is in the other one.
 type gitLoop struct {
 	name  string
+	owner gitserver.Account
 	repo  *repo
 	proxy *gitProxy
 }
@@ -285,7 +287,7 @@ func (s scene) followGit(name string) *gitLoop {
 	if err != nil {
 		s.Fatal(err)
 	}
-	g := &gitLoop{name: name, repo: newRepo(s.T, made.URL, owner.Name, token, "live"), proxy: newGitProxy(s.T)}
+	g := &gitLoop{name: name, owner: owner, repo: newRepo(s.T, made.URL, owner.Name, token, "live"), proxy: newGitProxy(s.T)}
 	secret := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: engineSystem},
 		StringData: map[string]string{"username": owner.Name, "password": token},

@@ -62,6 +62,20 @@ func (r *repo) remove(names ...string) {
 // as a Sync's status names it.
 func (r *repo) commit(message string) string {
 	r.t.Helper()
+	id := r.commitOnly(message)
+	if r.committed == "" {
+		// The first branch becomes the default one, which Gitea does not let go.
+		r.push("+refs/heads/main:refs/heads/main")
+	}
+	r.committed = id
+	r.push("+refs/heads/main:refs/heads/" + r.branch)
+	return r.revision()
+}
+
+// commitOnly makes the working copy a commit of the branch that is checked out, and
+// pushes nothing.
+func (r *repo) commitOnly(message string) string {
+	r.t.Helper()
 	tree, err := r.git.Worktree()
 	if err != nil {
 		r.t.Fatal(err)
@@ -74,13 +88,27 @@ func (r *repo) commit(message string) string {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	if r.committed == "" {
-		// The first branch becomes the default one, which Gitea does not let go.
-		r.push("+refs/heads/main:refs/heads/main")
+	return id.String()
+}
+
+// takes makes the followed branch, as the server has it now, the working copy.
+func (r *repo) takes(commit string) {
+	r.t.Helper()
+	err := r.git.FetchContext(r.t.Context(), &git.FetchOptions{
+		RemoteName: "origin", RefSpecs: []config.RefSpec{config.RefSpec("+refs/heads/" + r.branch + ":refs/remotes/origin/" + r.branch)},
+		Auth: &http.BasicAuth{Username: r.user, Password: r.token},
+	})
+	if err != nil {
+		r.t.Fatal(err)
 	}
-	r.committed = id.String()
-	r.push("+refs/heads/main:refs/heads/" + r.branch)
-	return r.revision()
+	tree, err := r.git.Worktree()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if err := tree.Reset(&git.ResetOptions{Commit: plumbing.NewHash(commit), Mode: git.HardReset}); err != nil {
+		r.t.Fatal(err)
+	}
+	r.committed = commit
 }
 
 // revision is the newest commit as a Sync's status names it.

@@ -20,7 +20,7 @@ const foreseeTimeout = 30 * time.Second
 // considering holds those changes of a Sync's plan that would cost more nodes than its
 // guard or the reviews of its pull requests allow. The live cluster is read only where
 // either says something of the plan.
-func considering(live client.Reader) func(context.Context, *v1alpha1.Sync, plan.Plan) plan.Plan {
+func considering(live client.Reader, compare comparing) func(context.Context, *v1alpha1.Sync, plan.Plan) plan.Plan {
 	return func(ctx context.Context, sync *v1alpha1.Sync, p plan.Plan) plan.Plan {
 		var limit *int
 		if most := sync.Spec.Guard.MaxNodesReplaced; most != nil {
@@ -29,7 +29,7 @@ func considering(live client.Reader) func(context.Context, *v1alpha1.Sync, plan.
 		return p.GuardNodes(limit, reviews(sync), sync.Annotations[v1alpha1.ConfirmAnnotation], func(changes []plan.Change) plan.Consequences {
 			ctx, cancel := context.WithTimeout(ctx, foreseeTimeout)
 			defer cancel()
-			return consequences(foresee(ctx, live, changes))
+			return consequences(foresee(ctx, live, compare, change{changes: changes}))
 		})
 	}
 }

@@ -5,41 +5,77 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
-	"k8s.io/client-go/rest"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 	karpv1alpha1 "sigs.k8s.io/karpenter/pkg/apis/v1alpha1"
 
 	"github.com/poolwright/poolwright/provision"
-	"github.com/poolwright/poolwright/provision/catalog"
 	"github.com/poolwright/poolwright/provision/engine"
 	"github.com/poolwright/poolwright/provision/simulate"
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/state"
 )
 
-// forecast tells what a plan's changes of pools do to nodes, pods and money; nil
-// where it changes no pool, class or overlay, or where no Cluster says in which
-// region they are. What only a person may change is not taken as done; what waits
-// for a confirmation is. A plan is worth showing without it, so that whatever keeps
-// it from being made is told in it.
-func forecast(ctx context.Context, cfg *rest.Config, p plan.Plan) *provision.Forecast {
-	changes := slices.DeleteFunc(slices.Clone(p.Changes), func(c plan.Change) bool { return c.Standing() || !provisions(c) })
-	if len(changes) == 0 {
-		return nil
+// change is what a step does, for who foretells what comes of it.
+type change struct {
+	// before and after are what is declared on both sides.
+	before, after state.Set
+	changes       []plan.Change
+}
+
+// pools are the changes of what nodes are made from. What only a person may change is
+// not taken as done; what waits for a confirmation is.
+func (c change) pools() []plan.Change {
+	return slices.DeleteFunc(slices.Clone(c.changes), func(c plan.Change) bool { return c.Standing() || !c.Provisions() })
+}
+
+// foresees reports whether there is anything to foretell: pools change, or workloads.
+func (c change) foresees() bool {
+	return slices.ContainsFunc(c.changes, func(c plan.Change) bool { return !c.Standing() && (c.Provisions() || works(c.Key)) })
+}
+
+// works reports whether pods are made for objects of the kind.
+func works(k state.Key) bool {
+	switch k.Group {
+	case "":
+		return k.Kind == "Pod"
+	case "apps":
+		return k.Kind == "Deployment" || k.Kind == "StatefulSet" || k.Kind == "ReplicaSet" || k.Kind == "DaemonSet"
+	case "batch":
+		return k.Kind == "Job" || k.Kind == "CronJob"
 	}
-	direct, err := directClient(cfg)
-	if err != nil {
-		return untold("What the change does to nodes, pods and money: " + err.Error() + ".")
+	return false
+}
+
+// foresight tells what a change does to nodes, pods and money; nil where it changes
+// nothing of theirs, or where no Cluster says in which region they are. A plan is worth
+// showing without it, so that whatever keeps it from being made is told in it.
+type foresight func(ctx context.Context, c change) *provision.Forecast
+
+// comparing is what makes a forecast of two fleets: simulate.Compare, in a process of
+// its own.
+type comparing func(ctx context.Context, settings engine.Settings, before, after provision.Fleet) (provision.Forecast, error)
+
+// forecasting foretells what changes do to the live cluster.
+func forecasting(live client.Reader, compare comparing) foresight {
+	return func(ctx context.Context, c change) *provision.Forecast {
+		return saying(foresee(ctx, live, compare, c))
 	}
-	told, err := foresee(ctx, direct, changes)
+}
+
+// saying is the forecast, or one that says only why there is none.
+func saying(told *provision.Forecast, err error) *provision.Forecast {
 	if err != nil {
-		return untold("What the change does to nodes, pods and money: " + err.Error() + ".")
+		return untold("What the change does to nodes, pods and money: " + strings.TrimSuffix(err.Error(), ".") + ".")
 	}
 	return told
 }
@@ -55,7 +91,10 @@ func untold(why string) *provision.Forecast {
 }
 
 // foresee reads the live cluster and compares it with what the changes make of it.
-func foresee(ctx context.Context, live client.Reader, changes []plan.Change) (*provision.Forecast, error) {
+func foresee(ctx context.Context, live client.Reader, compare comparing, c change) (*provision.Forecast, error) {
+	if !c.foresees() {
+		return nil, nil
+	}
 	now, err := readStance(ctx, live)
 	if err != nil || now.cluster == nil {
 		return nil, err
@@ -65,33 +104,91 @@ func foresee(ctx context.Context, live client.Reader, changes []plan.Change) (*p
 	if err != nil {
 		return nil, err
 	}
-	after, err := changed(before, changes)
+	reader, err := simulate.NewReader()
 	if err != nil {
 		return nil, err
 	}
-	types, err := catalog.Load()
+	after, err := changed(reader, before, c.pools())
 	if err != nil {
 		return nil, err
 	}
-	told, err := simulate.Compare(engine.Offline(ctx, settings), before, after, types)
+	if err := errors.Join(populate(reader, &before, c.before), populate(reader, &after, c.after)); err != nil {
+		return nil, err
+	}
+	told, err := compare(ctx, settings, before, after)
 	if err != nil {
 		return nil, err
 	}
 	return &told, nil
 }
 
-// provisions tells whether a change is one of what nodes are made from.
-func provisions(c plan.Change) bool {
-	switch c.Key.Group {
-	case karpenterGroup:
-		return c.Key.Kind == "NodePool" || c.Key.Kind == "NodeOverlay"
-	case nodeClassGroup:
-		return c.Key.Kind == "EC2NodeClass"
+// foretelling foretells what two revisions alone say: of pools, and of the pods that
+// are declared. want says what they declare with all that it stands for.
+func foretelling(want func(context.Context, state.Set) (state.Set, error), compare comparing) foresight {
+	return func(ctx context.Context, c change) *provision.Forecast {
+		if !c.foresees() {
+			return nil
+		}
+		return saying(foretell(ctx, want, compare, c))
 	}
-	return false
 }
 
-const karpenterGroup = "karpenter.sh"
+func foretell(ctx context.Context, want func(context.Context, state.Set) (state.Set, error), compare comparing, c change) (*provision.Forecast, error) {
+	settings, known := declaredSettings(c)
+	if !known {
+		return nil, nil
+	}
+	reader, err := simulate.NewReader()
+	if err != nil {
+		return nil, err
+	}
+	var fleets [2]provision.Fleet
+	for i, declared := range []state.Set{c.before, c.after} {
+		wanted, err := want(ctx, declared)
+		if err != nil {
+			return nil, err
+		}
+		fleets[i] = provision.Fleet{Cluster: provision.Cluster{Region: settings.Region}, Now: time.Now()}
+		for _, item := range wanted.Items() {
+			if err := reader.Add(&fleets[i], item.Object); err != nil {
+				return nil, err
+			}
+		}
+	}
+	told, err := compare(ctx, settings, fleets[0], fleets[1])
+	if err != nil {
+		return nil, err
+	}
+	return &told, nil
+}
+
+// declaredSettings are those of the Cluster that the newer side declares, or else the
+// older one.
+func declaredSettings(c change) (engine.Settings, bool) {
+	for _, set := range []state.Set{c.after, c.before} {
+		for _, item := range set.Items() {
+			var declared v1alpha1.Cluster
+			if isCluster(item) && runtime.DefaultUnstructuredConverter.FromUnstructured(item.Object, &declared) == nil {
+				return settingsOf(declared.Spec), true
+			}
+		}
+	}
+	return engine.Settings{}, false
+}
+
+// populate adds what is declared to have pods, and what comes onto every node.
+func populate(reader *simulate.Reader, fleet *provision.Fleet, declared state.Set) error {
+	fleet.Workloads, fleet.DaemonSets = nil, slices.Clone(fleet.DaemonSets)
+	for _, item := range declared.Items() {
+		if !works(item.Key) && item.Key.Kind != "RuntimeClass" {
+			continue
+		}
+		if err := reader.Add(fleet, item.Object); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // liveFleet reads what there is. The authority that nodes were told stays unknown:
 // that of the reader's kubeconfig may be written otherwise than the engine's, and
@@ -130,11 +227,7 @@ func each[T any](items []T) []*T {
 
 // changed is the fleet with the changes made. What a live object's status tells of
 // AWS stays true of it.
-func changed(from provision.Fleet, changes []plan.Change) (provision.Fleet, error) {
-	reader, err := simulate.NewReader()
-	if err != nil {
-		return provision.Fleet{}, err
-	}
+func changed(reader *simulate.Reader, from provision.Fleet, changes []plan.Change) (provision.Fleet, error) {
 	to := from
 	to.NodePools, to.NodeClasses, to.Overlays = slices.Clone(from.NodePools), slices.Clone(from.NodeClasses), slices.Clone(from.Overlays)
 	for _, c := range changes {

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"context"
 	"maps"
 	"testing"
 	"time"
@@ -19,6 +20,9 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/poolwright/poolwright/provision"
+	"github.com/poolwright/poolwright/provision/catalog"
+	"github.com/poolwright/poolwright/provision/engine"
+	"github.com/poolwright/poolwright/provision/simulate"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
 )
@@ -79,7 +83,7 @@ func foretold(t *testing.T, objects []client.Object, changes ...plan.Change) *pr
 	if _, err := directClient(&rest.Config{Host: "http://127.0.0.1:1"}); err != nil { // registers the kinds
 		t.Fatal(err)
 	}
-	f, err := foresee(t.Context(), fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(objects...).Build(), changes)
+	f, err := foresee(t.Context(), fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(objects...).Build(), inProcess, change{changes: changes})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,10 +98,10 @@ func TestAPlanForetellsWhatBecomesOfNodes(t *testing.T) {
 	class, _ := objects[1].DeepCopyObject().(*awsv1.EC2NodeClass)
 	class.Spec.UserData = new("echo changed")
 	changedClass := plan.Change{Key: key(nodeClassGroup, "EC2NodeClass"), Action: plan.Update, Before: &state.Item{}, After: &state.Item{Object: content(t, class)}}
-	gone := plan.Change{Key: key(karpenterGroup, "NodePool"), Action: plan.Delete, Before: &state.Item{}}
+	gone := plan.Change{Key: key("karpenter.sh", "NodePool"), Action: plan.Delete, Before: &state.Item{}}
 	weighed, _ := objects[2].DeepCopyObject().(*karpv1.NodePool)
 	weighed.Spec.Weight = new(int32(7))
-	heavier := plan.Change{Key: key(karpenterGroup, "NodePool"), Action: plan.Update, Before: &state.Item{}, After: &state.Item{Object: content(t, weighed)}}
+	heavier := plan.Change{Key: key("karpenter.sh", "NodePool"), Action: plan.Update, Before: &state.Item{}, After: &state.Item{Object: content(t, weighed)}}
 
 	replaced := func(f *provision.Forecast) (out []string) {
 		for _, n := range f.Replaced {
@@ -119,14 +123,27 @@ func TestAPlanForetellsWhatBecomesOfNodes(t *testing.T) {
 	}
 }
 
+// inProcess compares without a child, which a test's binary cannot be.
+func inProcess(ctx context.Context, settings engine.Settings, before, after provision.Fleet) (provision.Forecast, error) {
+	types, err := catalog.Load()
+	if err != nil {
+		return provision.Forecast{}, err
+	}
+	return simulate.Compare(engine.Offline(ctx, settings), before, after, types)
+}
+
 func TestAPlanWithoutPoolsForetellsNothing(t *testing.T) {
-	unreachable := &rest.Config{Host: "http://127.0.0.1:1"}
-	other := plan.Plan{Changes: []plan.Change{{Key: state.Key{Target: "cluster", Kind: "ConfigMap", Name: "c"}, Action: plan.Create, After: &state.Item{}}}}
-	if f := forecast(t.Context(), unreachable, other); f != nil {
+	unreachable, err := directClient(&rest.Config{Host: "http://127.0.0.1:1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	told := forecasting(unreachable, inProcess)
+	other := change{changes: []plan.Change{{Key: state.Key{Target: "cluster", Kind: "ConfigMap", Name: "c"}, Action: plan.Create, After: &state.Item{}}}}
+	if f := told(t.Context(), other); f != nil {
 		t.Errorf("%+v", f)
 	}
-	pool := plan.Plan{Changes: []plan.Change{{Key: state.Key{Target: "cluster", Group: karpenterGroup, Kind: "NodePool", Name: "p"}, Action: plan.Create, After: &state.Item{}}}}
-	if f := forecast(t.Context(), unreachable, pool); f == nil || len(f.Unknown) != 1 {
+	pool := change{changes: []plan.Change{{Key: state.Key{Target: "cluster", Group: "karpenter.sh", Kind: "NodePool", Name: "p"}, Action: plan.Create, After: &state.Item{}}}}
+	if f := told(t.Context(), pool); f == nil || len(f.Unknown) != 1 {
 		t.Errorf("a cluster that cannot be read is no reason to show no plan, but is told: %+v", f)
 	}
 }

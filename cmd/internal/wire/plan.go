@@ -1,13 +1,17 @@
 package wire
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"k8s.io/client-go/rest"
 
+	"github.com/poolwright/poolwright/cmd/internal/child"
 	"github.com/poolwright/poolwright/gitsource/dir"
+	"github.com/poolwright/poolwright/gitsource/gogit"
 	"github.com/poolwright/poolwright/provision/engine"
 	"github.com/poolwright/poolwright/reconciler"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
@@ -16,13 +20,14 @@ import (
 	"github.com/poolwright/poolwright/reconciler/declared/lint"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/report"
+	"github.com/poolwright/poolwright/reconciler/target"
 	"github.com/poolwright/poolwright/reconciler/target/aws"
 	"github.com/poolwright/poolwright/reconciler/target/cluster"
 )
 
 // PlanRequest says what to compare with what.
 type PlanRequest struct {
-	// REST reaches the live cluster.
+	// REST reaches the live cluster; nil asks none, which needs Base.
 	REST *rest.Config
 	// Dir is the folder to plan, anywhere in a working copy.
 	Dir string
@@ -31,30 +36,41 @@ type PlanRequest struct {
 	Sync *v1alpha1.Sync
 	// Namespace holds the Sync's inventory.
 	Namespace string
+	// Base is the revision from which on the step is told; empty compares Dir with
+	// what is live. Head is the revision that the step leads to; empty for Dir as it is.
+	Base, Head string
 }
 
 // Plan says what applying a folder would change in the live cluster and in AWS,
-// which is asked with the user's own credentials. It writes nothing. The mistakes
-// that Lint finds without a cluster are problems of the report; of its advice, that
-// about GPUs is among the warnings.
+// which is asked with the user's own credentials; or, from a base on, what the step
+// does. It writes nothing. The mistakes that Lint finds without a cluster are problems
+// of the report; of its advice, that about GPUs is among the warnings.
 func Plan(ctx context.Context, req PlanRequest) (report.Report, error) {
+	if req.Base != "" {
+		return planStep(ctx, req)
+	}
 	root, path, err := dir.Locate(req.Dir)
 	if err != nil {
 		return report.Report{}, err
 	}
-	world, err := cluster.New(cluster.Config{REST: req.REST, Sync: req.Sync.Name, Namespace: req.Namespace})
-	if err != nil {
-		return report.Report{}, err
-	}
 	said := onAll()
-	sky, err := aws.New(aws.Config{AWS: engine.LoadAWS, REST: req.REST, Sync: req.Sync.Name, Namespace: req.Namespace, Check: said.of})
+	sky, earth, err := req.worlds(said)
 	if err != nil {
 		return report.Report{}, err
 	}
+	live, err := directClient(req.REST)
+	if err != nil {
+		return report.Report{}, err
+	}
+	children := &child.Runner{}
 	var loaded declared.Declared
 	loop := reconciler.NewLoop(dir.New(root, dir.Limits{}), remembering(said.listening(loader(declared.NewCache(1), path)), &loaded),
-		reconciler.World{Name: aws.Name, Target: sky}, reconciler.World{Name: cluster.Name, Target: admitted{world, said}})
-	result, err := loop.Plan(ctx, reconciler.Options{Policies: controller.Policies(req.Sync)})
+		reconciler.World{Name: aws.Name, Target: sky}, reconciler.World{Name: cluster.Name, Target: earth})
+	guards := considering(live, children.Forecast)
+	result, err := loop.Plan(ctx, reconciler.Options{
+		Policies: controller.Policies(req.Sync),
+		Consider: func(ctx context.Context, p plan.Plan) plan.Plan { return guards(ctx, req.Sync, p) },
+	})
 	if err != nil {
 		return report.Report{}, fmt.Errorf("planning %s: %w", req.Dir, err)
 	}
@@ -65,8 +81,61 @@ func Plan(ctx context.Context, req PlanRequest) (report.Report, error) {
 	result.Plan.Notes = append(result.Plan.Notes, notes...)
 	slices.SortStableFunc(result.Plan.Notes, func(a, b plan.Note) int { return a.Key.Compare(b.Key) })
 	out := report.New(result.Plan, lint.Sorted(append(result.Problems, problems...)))
-	out.Forecast = forecast(ctx, req.REST, result.Plan)
+	out.Forecast = forecasting(live, children.Forecast)(ctx, change{before: loaded.Set, after: loaded.Set, changes: result.Plan.Changes})
 	return out, nil
+}
+
+// worlds are those of the request's Sync.
+func (r PlanRequest) worlds(said *verdicts) (sky, earth target.Target, err error) {
+	if r.REST == nil {
+		return aws.Offline(said.of), unadmitted{cluster.Offline(r.Sync.Name), said}, nil
+	}
+	world, err := cluster.New(cluster.Config{REST: r.REST, Sync: r.Sync.Name, Namespace: r.Namespace})
+	if err != nil {
+		return nil, nil, err
+	}
+	sky, err = aws.New(aws.Config{AWS: engine.LoadAWS, REST: r.REST, Sync: r.Sync.Name, Namespace: r.Namespace, Check: said.of})
+	return sky, admitted{world, said}, err
+}
+
+// planStep tells what the step between two revisions does, as the comment of a pull
+// request does.
+func planStep(ctx context.Context, req PlanRequest) (report.Report, error) {
+	root, path, err := dir.Locate(req.Dir)
+	if err != nil {
+		return report.Report{}, err
+	}
+	repository, err := gogit.OpenLocal(root)
+	if err != nil {
+		return report.Report{}, err
+	}
+	between, err := repository.Compare(ctx, req.Base, cmp.Or(req.Head, "HEAD"))
+	if err != nil {
+		return report.Report{}, err
+	}
+	if req.Head == "" {
+		if between.Head, err = dir.New(root, dir.Limits{}).Fetch(ctx); err != nil {
+			return report.Report{}, err
+		}
+	}
+	said := onClusters()
+	sky, earth, err := req.worlds(said)
+	if err != nil {
+		return report.Report{}, err
+	}
+	children := &child.Runner{}
+	p := &proposer{children: children, renders: &renders{}, worlds: glancing(said, sky, earth), offline: req.REST == nil, now: time.Now}
+	if p.offline {
+		p.foresee = foretelling(earth.Want, children.Forecast)
+	} else {
+		live, err := directClient(req.REST)
+		if err != nil {
+			return report.Report{}, err
+		}
+		p.foresee = forecasting(live, children.Forecast)
+	}
+	out, err := p.tell(ctx, proposal{Comparison: between, base: req.Base, path: path, sync: req.Sync})
+	return out.report, err
 }
 
 // load reads a folder of a working copy without a cluster.

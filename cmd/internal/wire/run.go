@@ -27,6 +27,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	"github.com/poolwright/poolwright/cmd/internal/child"
 	"github.com/poolwright/poolwright/provision/engine"
 	"github.com/poolwright/poolwright/provision/engine/gate"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
@@ -76,7 +77,7 @@ func Run(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return ignoreEnd(ctx, err)
 	}
-	a := &attempt{cfg: cfg, direct: direct, stance: now, started: time.Now(), aws: newAWSNews()}
+	a := &attempt{cfg: cfg, direct: direct, stance: now, started: time.Now(), aws: newAWSNews(), children: &child.Runner{}}
 	a.cfg.REST, a.lease = fenced(cfg.REST, cfg.Namespace)
 	ctx, a.cancel = context.WithCancelCause(ctx)
 	defer a.cancel(nil)
@@ -196,6 +197,8 @@ type attempt struct {
 	// lease tells whether this replica certainly leads.
 	lease  *lease
 	cancel context.CancelCauseFunc
+	// children render what is proposed, and foretell what comes of changes.
+	children *child.Runner
 	// aws is what the AWS worlds told.
 	aws *awsNews
 	// gpus looks after what nodes offer.
@@ -293,7 +296,7 @@ func (a *attempt) addOurs(mgr manager.Manager) error {
 	); err != nil {
 		return fmt.Errorf("registering probes: %w", err)
 	}
-	if err := errors.Join(a.addSyncs(mgr), a.gpus.addTo(mgr, a), a.addHooks(mgr)); err != nil {
+	if err := errors.Join(a.addSyncs(mgr), a.addPullRequests(mgr), a.gpus.addTo(mgr, a), a.addHooks(mgr)); err != nil {
 		return err
 	}
 	return a.addWatcher(mgr)

@@ -70,7 +70,7 @@ func (a *attempt) builder(renders *declared.Cache) controller.Builder {
 		loop := reconciler.NewLoop(source, said.listening(loader(renders, sync.Spec.Path)),
 			reconciler.World{Name: aws.Name, Target: sky}, reconciler.World{Name: cluster.Name, Target: admitted{world, said}})
 		return controller.Assembly{
-			Loop: loop, Watch: together(world.Watch, sky.Watch), Consider: considering(a.direct), Forget: a.forget(sync, world, sky),
+			Loop: loop, Watch: together(world.Watch, sky.Watch), Consider: considering(a.direct, a.children.Forecast), Forget: a.forget(sync, world, sky),
 		}, nil
 	}
 }
@@ -83,8 +83,8 @@ func (a *attempt) forget(sync *v1alpha1.Sync, world *cluster.World, sky *aws.Wor
 			return err
 		}
 		a.aws.drop(sync.Name)
-		if err := os.RemoveAll(a.mirror(sync)); err != nil {
-			return fmt.Errorf("removing the mirror of Sync %s: %w", sync.Name, err)
+		if err := errors.Join(os.RemoveAll(a.mirror(sync)), os.RemoveAll(a.mirror(sync)+pullMirror)); err != nil {
+			return fmt.Errorf("removing the mirrors of Sync %s: %w", sync.Name, err)
 		}
 		return nil
 	}
@@ -94,6 +94,9 @@ func (a *attempt) forget(sync *v1alpha1.Sync, world *cluster.World, sky *aws.Wor
 func (a *attempt) mirror(sync *v1alpha1.Sync) string {
 	return filepath.Join(a.cfg.CacheDir, string(sync.UID))
 }
+
+// pullMirror is added to that for the revisions of its pull requests.
+const pullMirror = "-pulls"
 
 // unusable is a source that its configuration rules out.
 type unusable struct{ err error }
@@ -113,6 +116,11 @@ func loader(renders *declared.Cache, path string) reconciler.Loader {
 // gitSource follows the Sync's repository. The Secret is read at each fetch, so
 // that a rotated token works at once.
 func (a *attempt) gitSource(sync *v1alpha1.Sync) (gitsource.Source, error) {
+	return gogit.New(a.gitConfig(sync))
+}
+
+// gitConfig says how the Sync's repository is read.
+func (a *attempt) gitConfig(sync *v1alpha1.Sync) gogit.Config {
 	git := sync.Spec.Source.Git
 	cfg := gogit.Config{
 		URL: git.URL,
@@ -123,7 +131,7 @@ func (a *attempt) gitSource(sync *v1alpha1.Sync) (gitsource.Source, error) {
 		key := client.ObjectKey{Namespace: sync.Namespace, Name: git.SecretRef.Name}
 		cfg.Credentials = func(ctx context.Context) (gogit.Credentials, error) { return a.credentials(ctx, key) }
 	}
-	return gogit.New(cfg)
+	return cfg
 }
 
 func (a *attempt) credentials(ctx context.Context, key client.ObjectKey) (gogit.Credentials, error) {

@@ -13,6 +13,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/declared"
 	"github.com/poolwright/poolwright/reconciler/declared/lint"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/target"
 	"github.com/poolwright/poolwright/reconciler/target/cluster"
 )
 
@@ -101,6 +102,17 @@ type admitted struct {
 // Want implements target.Target.
 func (a admitted) Want(ctx context.Context, declared state.Set) (state.Set, error) {
 	return a.World.Want(ctx, admit(declared, a.verdicts.of))
+}
+
+// unadmitted is the same where there is no cluster.
+type unadmitted struct {
+	target.Target
+	verdicts *verdicts
+}
+
+// Want implements target.Target.
+func (u unadmitted) Want(ctx context.Context, declared state.Set) (state.Set, error) {
+	return u.Target.Want(ctx, admit(declared, u.verdicts.of))
 }
 
 // admit leaves out what was refused, and all Clusters but an only one.

@@ -1,0 +1,365 @@
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/go-git/go-git/v5"
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/poolwright/poolwright/provision/sandbox/gitserver"
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+)
+
+// pulls is a repository with pull requests, and a Poolwright that is told of them.
+type pulls struct {
+	gpuScene
+	owner gitserver.Account
+	bot   gitserver.Account
+	made  gitserver.Repository
+	// base is the branch that is followed.
+	base string
+}
+
+// The pools of the story: one is changed itself, the other through its class.
+const (
+	taintedPool = "tainted"
+	diskedPool  = "disked"
+)
+
+// TestPullRequestsAreToldWhatTheyDo: opened, planned, pushed again, merged, rolled
+// out, and what comes between.
+func TestPullRequestsAreToldWhatTheyDo(t *testing.T) {
+	t.Parallel()
+	g := newGPUWorld(t, "pulls", map[string]string{
+		"tainted.yaml": pullPoolText(taintedPool, "default", "old"), "disked.yaml": pullPoolText(diskedPool, "gpu-nodeclass", "same"),
+	})
+	p := newPulls(g)
+	for _, pool := range []string{taintedPool, diskedPool} {
+		g.addDeployment(pool, 2)
+		g.nodesAre(pool, 2)
+	}
+	play := func(name string, do func(*pulls)) part {
+		return part{name, func(s scene) { part := *p; part.gpuScene = g.in(s); do(&part) }}
+	}
+	inTurn(g.scene,
+		play("a change of taints and disks is told, pushed again, merged and rolled out to its end", (*pulls).livesToItsEnd),
+		play("what cannot be rendered is said so, and hurts nobody", (*pulls).isABomb),
+		play("a pull request that changes nothing here is not commented", (*pulls).isElsewhere),
+		play("a merge that takes more than was reviewed is held", (*pulls).growsBeyondItsReview),
+	)
+}
+
+// pullPoolText is a pool of small machines.
+func pullPoolText(name, class, taint string) string {
+	return fmt.Sprintf(`apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata: {name: %[1]s}
+spec:
+  disruption: {consolidationPolicy: WhenEmpty, consolidateAfter: Never, budgets: [{nodes: "1"}]}
+  template:
+    metadata: {labels: {nodepool: %[1]s}}
+    spec:
+      expireAfter: Never
+      nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: %[2]s}
+      taints: [{key: test, value: %[3]s, effect: NoSchedule}]
+      requirements:
+        - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
+        - {key: node.kubernetes.io/instance-type, operator: In, values: [c5.large]}
+`, name, class, taint)
+}
+
+// newPulls gives the world's Sync a user at the forge.
+func newPulls(g gpuScene) *pulls {
+	g.Helper()
+	ctx := g.Context()
+	p := &pulls{gpuScene: g, base: g.git.repo.branch}
+	p.owner = g.git.owner
+	p.made = gitserver.Repository{Owner: g.git.repo.user, Name: "nodes"}
+	token, err := world.Git.CreateToken(ctx, g.git.owner, "people", "write:repository", "write:issue", "write:user")
+	if err != nil {
+		g.Fatal(err)
+	}
+	p.owner.Token = token
+	if p.bot, err = world.Git.CreateUser(ctx, "poolwright-"+g.git.name); err != nil {
+		g.Fatal(err)
+	}
+	p.call(http.MethodPut, "/collaborators/"+p.bot.Name, map[string]string{"permission": "write"}, nil)
+	token, err = world.Git.CreateToken(ctx, p.bot, "poolwright", "write:issue", "write:repository")
+	if err != nil {
+		g.Fatal(err)
+	}
+	secret := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: "forge", Namespace: engineSystem}, StringData: map[string]string{"token": token},
+	}
+	if err := g.hand.Create(ctx, secret); err != nil {
+		g.Fatal(err)
+	}
+	p.sets(`{"pullRequests":{"provider":"Gitea","secretRef":{"name":"forge"},"interval":"5s"}}`)
+	return p
+}
+
+// sets patches the Sync's spec.
+func (p *pulls) sets(spec string) {
+	p.Helper()
+	sync := &v1alpha1.Sync{ObjectMeta: metav1.ObjectMeta{Name: p.git.name, Namespace: engineSystem}}
+	if err := p.hand.Patch(p.Context(), sync, mergePatch(`{"spec":`+spec+`}`)); err != nil {
+		p.Fatal(err)
+	}
+}
+
+// call asks Gitea about the repository, as its owner.
+func (p *pulls) call(method, path string, body, result any) {
+	p.Helper()
+	if err := p.calls(method, path, body, result); err != nil {
+		p.Fatal(err)
+	}
+}
+
+func (p *pulls) calls(method, path string, body, result any) error {
+	return world.Git.Call(p.Context(), p.owner, method, "/repos/"+p.made.Owner+"/"+p.made.Name+path, body, result)
+}
+
+// open proposes files in a branch.
+func (p *pulls) open(branch, title string, files map[string]string) int {
+	p.Helper()
+	p.push(branch, title, files)
+	number, err := world.Git.CreatePullRequest(p.Context(), p.owner, p.made, gitserver.PullRequest{Head: branch, Base: p.base, Title: title})
+	if err != nil {
+		p.Fatal(err)
+	}
+	return number
+}
+
+// push adds a commit to a branch, which begins where the followed one is.
+func (p *pulls) push(branch, message string, files map[string]string) string {
+	p.Helper()
+	tree, err := p.git.repo.git.Worktree()
+	if err != nil {
+		p.Fatal(err)
+	}
+	name := plumbing.NewBranchReferenceName(branch)
+	_, err = p.git.repo.git.Reference(name, true)
+	if err := tree.Checkout(&git.CheckoutOptions{Branch: name, Create: err != nil}); err != nil {
+		p.Fatal(err)
+	}
+	for name, text := range files {
+		p.git.repo.write("config/"+name, text)
+	}
+	id := p.git.repo.commitOnly(message)
+	p.git.repo.push("refs/heads/" + branch + ":refs/heads/" + branch)
+	if err := tree.Checkout(&git.CheckoutOptions{Branch: plumbing.Main}); err != nil {
+		p.Fatal(err)
+	}
+	return id
+}
+
+// comment is one of Gitea's.
+type comment struct {
+	ID      int64     `json:"id"`
+	Body    string    `json:"body"`
+	Updated time.Time `json:"updated_at"`
+}
+
+func (p *pulls) comments(number int) (all []comment, err error) {
+	return all, p.calls(http.MethodGet, fmt.Sprintf("/issues/%d/comments", number), nil, &all)
+}
+
+// says waits for the one comment to say all of the words.
+func (p *pulls) says(number int, words ...string) (found comment) {
+	p.Helper()
+	p.eventually(fmt.Sprintf("the comment on #%d says %q", number, words), func() error {
+		all, err := p.comments(number)
+		if err != nil {
+			return err
+		}
+		if len(all) != 1 {
+			return fmt.Errorf("there are %d comments: %v", len(all), all)
+		}
+		found = all[0]
+		for _, word := range words {
+			if !strings.Contains(found.Body, word) {
+				return fmt.Errorf("%q is not in:\n%s", word, found.Body)
+			}
+		}
+		return nil
+	})
+	return found
+}
+
+// stands waits for a commit's status.
+func (p *pulls) stands(sha, context, state string) (description string) {
+	p.Helper()
+	p.eventually(fmt.Sprintf("status %s of %.7s is %s", context, sha, state), func() error {
+		var all []struct{ Context, Status, Description string }
+		if err := p.calls(http.MethodGet, "/commits/"+sha+"/statuses?sort=recentupdate", nil, &all); err != nil {
+			return err
+		}
+		for _, s := range all {
+			if s.Context == context {
+				if s.Status == state {
+					description = s.Description
+					return nil
+				}
+				return fmt.Errorf("it is %s: %s", s.Status, s.Description)
+			}
+		}
+		return fmt.Errorf("there is none among %v", all)
+	})
+	return description
+}
+
+// merge merges, as a person does with the button, and returns the commit.
+func (p *pulls) merge(number int) string {
+	p.Helper()
+	at := fmt.Sprintf("/pulls/%d", number)
+	p.eventually("it is merged", func() error { return p.calls(http.MethodPost, at+"/merge", map[string]string{"Do": "merge"}, nil) })
+	var merged struct {
+		Commit string `json:"merge_commit_sha"`
+	}
+	p.call(http.MethodGet, at, nil, &merged)
+	p.git.repo.takes(merged.Commit)
+	return merged.Commit
+}
+
+// nodesAre waits until a pool has so many nodes that are ready, and names their claims.
+func (g gpuScene) nodesAre(pool string, many int) (names []string) {
+	g.Helper()
+	g.until(fmt.Sprintf("%s has %d nodes", pool, many), func() error {
+		claims, err := g.claims(pool)
+		if err != nil {
+			return err
+		}
+		names = nil
+		for _, c := range claims {
+			if !c.StatusConditions().Root().IsTrue() || !c.DeletionTimestamp.IsZero() {
+				return fmt.Errorf("%s is not ready", c.Name)
+			}
+			names = append(names, c.Name)
+		}
+		slices.Sort(names)
+		if len(names) != many {
+			return fmt.Errorf("there are %v", names)
+		}
+		return nil
+	})
+	return names
+}
+
+// The contexts of the statuses, for this world's cluster.
+const (
+	planStatus    = "poolwright/plan (gpu-timeslicing)"
+	rolloutStatus = "poolwright/rollout (gpu-timeslicing)"
+)
+
+// livesToItsEnd is the life of a pull request that replaces all nodes.
+func (p *pulls) livesToItsEnd() {
+	before := append(p.nodesAre(taintedPool, 2), p.nodesAre(diskedPool, 2)...)
+	opened := time.Now()
+	number := p.open("new-taint", "Taint the pool <img src=x> @everyone", map[string]string{"tainted.yaml": pullPoolText(taintedPool, "default", "new")})
+	first := p.says(number, "2 nodes replaced", "NodePoolDrifted", "taints")
+	p.Logf("commented %s after it was opened", time.Since(opened).Round(100*time.Millisecond))
+	classes := strings.ReplaceAll(p.example("nodeclasses.yaml"), "200Gi", "300Gi")
+	head := p.push("new-taint", "And a bigger disk", map[string]string{"classes.yaml": classes})
+	second := p.says(number, "4 nodes replaced", "300Gi")
+	if second.ID != first.ID {
+		p.Errorf("another comment was made: %d, %d", first.ID, second.ID)
+	}
+	if said := p.stands(head, planStatus, "success"); !strings.Contains(said, "4 nodes replaced") {
+		p.Errorf("the status says %q", said)
+	}
+	for _, name := range before {
+		if !strings.Contains(second.Body, name) {
+			p.Errorf("the comment does not name %s:\n%s", name, second.Body)
+		}
+	}
+	merged := p.merge(number)
+	p.stands(merged, rolloutStatus, "pending")
+	p.says(number, "4 nodes replaced", "Applied", "Roll-out")
+	// Killed in the middle of it.
+	if err := p.now.Kill(); err != nil {
+		p.Fatal(err)
+	}
+	p.runs()
+	last := p.says(number, "Roll-out done")
+	if last.ID != first.ID || !strings.HasPrefix(last.Body, strings.SplitN(second.Body, "\n", 3)[0]) {
+		p.Errorf("what was reviewed did not stay:\n%s", last.Body)
+	}
+	if said := p.stands(merged, rolloutStatus, "success"); !strings.Contains(said, "4 nodes") {
+		p.Errorf("the status says %q", said)
+	}
+	after := append(p.nodesAre(taintedPool, 2), p.nodesAre(diskedPool, 2)...)
+	for _, name := range after {
+		if slices.Contains(before, name) {
+			p.Errorf("%s is still there", name)
+		}
+	}
+}
+
+// isABomb proposes YAML that grows beyond all bounds.
+func (p *pulls) isABomb() {
+	var bomb strings.Builder
+	bomb.WriteString("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: bomb}\na0: &a0 [x, x, x, x, x, x, x, x, x, x]\n")
+	for i := range 12 {
+		fmt.Fprintf(&bomb, "a%d: &a%d [%s]\n", i+1, i+1, strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*a%d, ", i), 10), ", "))
+	}
+	pid := p.now.PID()
+	number := p.open("bomb", "A bomb", map[string]string{"bomb.yaml": bomb.String()})
+	p.says(number, "config/bomb.yaml")
+	if p.now.PID() != pid || p.now.Err() != nil || syscall.Kill(pid, 0) != nil {
+		p.Error("the controller did not outlive it")
+	}
+	p.call(http.MethodPatch, fmt.Sprintf("/pulls/%d", number), map[string]string{"state": "closed"}, nil)
+}
+
+// isElsewhere changes a file of no interest.
+func (p *pulls) isElsewhere() {
+	head := p.push("readme", "Say more", map[string]string{"../README.md": "# Nodes\n"})
+	number, err := world.Git.CreatePullRequest(p.Context(), p.owner, p.made, gitserver.PullRequest{Head: "readme", Base: p.base, Title: "Say more"})
+	if err != nil {
+		p.Fatal(err)
+	}
+	p.stands(head, planStatus, "success")
+	all, err := p.comments(number)
+	if diff := cmp.Diff(0, len(all)); diff != "" || err != nil {
+		p.Errorf("there are comments: %v, %v", all, err)
+	}
+}
+
+// growsBeyondItsReview: between the review and the merge many more nodes came.
+func (p *pulls) growsBeyondItsReview() {
+	number := p.open("newer-taint", "Taint the pool anew", map[string]string{"tainted.yaml": pullPoolText(taintedPool, "default", "newer")})
+	p.says(number, "2 nodes replaced")
+	p.scales(taintedPool, 7)
+	grown := p.nodesAre(taintedPool, 7)
+	merged := p.merge(number)
+	p.says(number, "2 were told", "poolwright.dev/confirm")
+	p.stands(merged, rolloutStatus, "pending")
+	if diff := cmp.Diff(grown, p.nodesAre(taintedPool, 7)); diff != "" {
+		p.Errorf("the nodes are others:\n%s", diff)
+	}
+	word, err := p.wordToConfirm()
+	if err != nil {
+		p.Fatal(err)
+	}
+	p.annotates(v1alpha1.ConfirmAnnotation, word)
+	p.says(number, "Applied", "Roll-out")
+}
+
+// scales changes a Deployment's replicas.
+func (p *pulls) scales(pool string, replicas int) {
+	p.Helper()
+	deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: pool, Namespace: "default"}}
+	if err := p.hand.Patch(p.Context(), deployment, mergePatch(fmt.Sprintf(`{"spec":{"replicas":%d}}`, replicas))); err != nil {
+		p.Fatal(err)
+	}
+}

@@ -1,0 +1,80 @@
+package wire
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/poolwright/poolwright/reconciler"
+	"github.com/poolwright/poolwright/reconciler/declared"
+	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/target"
+	"github.com/poolwright/poolwright/reconciler/target/aws"
+	"github.com/poolwright/poolwright/reconciler/target/cluster"
+)
+
+// glancing are worlds that are asked about many steps from one base: the Clusters of
+// each side are judged before AWS is asked about them, and what was observed a moment
+// ago is not observed again.
+func glancing(said *verdicts, sky, earth target.Target) []reconciler.World {
+	return []reconciler.World{
+		{Name: aws.Name, Target: judged{&glance{Target: sky, lasts: time.Minute}, said}},
+		{Name: cluster.Name, Target: &glance{Target: earth, lasts: 5 * time.Second}},
+	}
+}
+
+// judged has the Clusters of what a world is asked for judged first, whichever side of
+// a step that is.
+type judged struct {
+	target.Target
+	said *verdicts
+}
+
+// Want implements target.Target.
+func (j judged) Want(ctx context.Context, wanted state.Set) (state.Set, error) {
+	found, err := j.said.judge(declared.Declared{Set: wanted})
+	if err != nil {
+		return state.Set{}, err
+	}
+	j.said.mu.Lock()
+	j.said.found = found
+	j.said.mu.Unlock()
+	return j.Target.Want(ctx, wanted)
+}
+
+// glance remembers for a while what was observed of the same wishes. A hundred pull
+// requests into one branch have one base, and most ask for the same of AWS.
+type glance struct {
+	target.Target
+	lasts time.Duration
+
+	mu   sync.Mutex
+	seen map[string]glimpse
+}
+
+type glimpse struct {
+	at  time.Time
+	set state.Set
+}
+
+// Observe implements target.Target.
+func (g *glance) Observe(ctx context.Context, wanted state.Set) (state.Set, error) {
+	key, now := state.Hash(wanted.Items()), time.Now()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if found, ok := g.seen[key]; ok && now.Sub(found.at) < g.lasts {
+		return found.set, nil
+	}
+	set, err := g.Target.Observe(ctx, wanted)
+	if err != nil {
+		return set, err
+	}
+	fresh := map[string]glimpse{key: {now, set}}
+	for k, old := range g.seen {
+		if now.Sub(old.at) < g.lasts {
+			fresh[k] = old
+		}
+	}
+	g.seen = fresh
+	return set, nil
+}

@@ -1,0 +1,236 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	crmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"github.com/poolwright/poolwright/gitsource"
+	"github.com/poolwright/poolwright/gitsource/gogit"
+	"github.com/poolwright/poolwright/provision"
+	"github.com/poolwright/poolwright/provision/engine"
+	"github.com/poolwright/poolwright/provision/simulate"
+	"github.com/poolwright/poolwright/reconciler"
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/pullrequest"
+	"github.com/poolwright/poolwright/reconciler/report"
+	"github.com/poolwright/poolwright/reconciler/report/forge"
+	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/target/aws"
+	"github.com/poolwright/poolwright/reconciler/target/cluster"
+)
+
+// addPullRequests puts the controller that keeps pull requests told on the manager.
+func (a *attempt) addPullRequests(mgr manager.Manager) error {
+	metrics, err := pullrequest.NewMetrics(crmetrics.Registry)
+	if err != nil {
+		return err
+	}
+	r := &pullrequest.Reconciler{
+		Client: mgr.GetClient(), Namespace: a.cfg.Namespace, Build: a.reviews(&renders{}),
+		//nolint:staticcheck // As for Syncs.
+		Recorder: mgr.GetEventRecorderFor("poolwright"),
+		Metrics:  metrics, Clock: clock.RealClock{},
+	}
+	return r.SetupWithManager(mgr)
+}
+
+// reviews connects a Sync with its forge, with the revisions that pull requests lie
+// between, and with worlds of its own: those of the Git loop remember what it asked
+// them last.
+func (a *attempt) reviews(rendered *renders) pullrequest.Builder {
+	return func(ctx context.Context, sync *v1alpha1.Sync) (pullrequest.Session, error) {
+		secret, err := a.forgeSecret(ctx, sync)
+		if err != nil {
+			return pullrequest.Session{}, err
+		}
+		at, err := newForge(sync, secret.Data, time.Now)
+		if err != nil {
+			return pullrequest.Session{}, state.Fail(state.Fix, "InvalidPullRequests", err)
+		}
+		config := a.gitConfig(sync)
+		config.Dir += pullMirror
+		repository, err := gogit.Open(config)
+		if err != nil {
+			return pullrequest.Session{}, state.Fail(state.Fix, "InvalidSource", err)
+		}
+		worlds, err := a.glances(sync)
+		if err != nil {
+			return pullrequest.Session{}, err
+		}
+		identity, name, err := a.whereabouts(ctx)
+		if err != nil {
+			return pullrequest.Session{}, err
+		}
+		p := &reviewer{
+			repository: repository, sync: sync.DeepCopy(), live: a.direct,
+			proposer: &proposer{
+				children: a.children, renders: rendered, worlds: worlds,
+				foresee: forecasting(a.direct, a.children.Forecast), now: time.Now,
+			},
+		}
+		outdated := func(ctx context.Context) bool {
+			now, err := a.forgeSecret(ctx, sync)
+			if err == nil && now.ResourceVersion != secret.ResourceVersion {
+				return true
+			}
+			_, called, err := a.whereabouts(ctx)
+			return err == nil && called != name
+		}
+		return pullrequest.Session{Forge: at, Planner: p, Cluster: name, Identity: identity, Outdated: outdated}, nil
+	}
+}
+
+// forgeSecret reads the credential for the forge.
+func (a *attempt) forgeSecret(ctx context.Context, sync *v1alpha1.Sync) (*corev1.Secret, error) {
+	name := sync.Spec.PullRequests.SecretRef.Name
+	var secret corev1.Secret
+	err := a.direct.Get(ctx, client.ObjectKey{Namespace: sync.Namespace, Name: name}, &secret)
+	if apierrors.IsNotFound(err) {
+		return nil, state.Failf(state.Wait, "SecretNotFound", "spec.pullRequests.secretRef names Secret %s, which is not in namespace %s; create it there", name, sync.Namespace)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading Secret %s: %w", name, err)
+	}
+	return &secret, nil
+}
+
+// whereabouts are the cluster's identity, which no other has, and its name, where an
+// object says it.
+func (a *attempt) whereabouts(ctx context.Context) (identity, name string, err error) {
+	var system corev1.Namespace
+	if err := a.direct.Get(ctx, client.ObjectKey{Name: "kube-system"}, &system); err != nil {
+		return "", "", fmt.Errorf("reading namespace kube-system: %w", err)
+	}
+	now, err := readStance(ctx, a.direct)
+	if err != nil {
+		return "", "", err
+	}
+	if now.cluster != nil {
+		name = now.cluster.Spec.Name
+	}
+	return string(system.UID), name, nil
+}
+
+// glances are the worlds of a Sync for who only looks.
+func (a *attempt) glances(sync *v1alpha1.Sync) ([]reconciler.World, error) {
+	log := a.cfg.Logger.WithName("review").WithValues("sync", sync.Name)
+	world, err := cluster.New(cluster.Config{REST: a.cfg.REST, Sync: sync.Name, Namespace: a.cfg.Namespace, Log: log})
+	if err != nil {
+		return nil, fmt.Errorf("connecting the pull requests of Sync %s to the cluster: %w", sync.Name, err)
+	}
+	said := onClusters()
+	sky, err := aws.New(aws.Config{AWS: engine.LoadAWS, REST: a.cfg.REST, Sync: sync.Name, Namespace: a.cfg.Namespace, Check: said.of, Log: log})
+	if err != nil {
+		return nil, fmt.Errorf("connecting the pull requests of Sync %s to AWS: %w", sync.Name, err)
+	}
+	return glancing(said, sky, admitted{world, said}), nil
+}
+
+// reviewer is the Planner of one Sync's pull requests. It is for one call at a time.
+type reviewer struct {
+	*proposer
+	repository *gogit.Repository
+	sync       *v1alpha1.Sync
+	live       client.Reader
+}
+
+// Plan implements pullrequest.Planner.
+func (r *reviewer) Plan(ctx context.Context, pr forge.PullRequest) (pullrequest.Plan, error) {
+	between, err := r.repository.Compare(ctx, r.base(), pr.Ref())
+	if err != nil {
+		return pullrequest.Plan{}, sourceFailure(err)
+	}
+	sync, err := r.current(ctx)
+	if err != nil {
+		return pullrequest.Plan{}, err
+	}
+	out, err := r.tell(ctx, proposal{Comparison: between, base: r.branch(), path: sync.Spec.Path, sync: sync})
+	if err != nil {
+		return pullrequest.Plan{}, err
+	}
+	return pullrequest.Plan{Report: out.report, Head: between.Head.Commit, Base: between.Base.Commit, Reviewed: out.reviewed}, nil
+}
+
+// Stale implements pullrequest.Planner.
+func (r *reviewer) Stale(ctx context.Context, since time.Time) ([]provision.Node, error) {
+	now, err := readStance(ctx, r.live)
+	if err != nil || now.cluster == nil {
+		return nil, err
+	}
+	settings := settingsOf(now.cluster.Spec)
+	fleet, err := liveFleet(ctx, r.live, provision.Cluster{Region: settings.Region}, time.Now())
+	if err != nil {
+		return nil, err
+	}
+	left, unknown, err := simulate.Drifted(engine.Offline(ctx, settings), fleet)
+	if err != nil {
+		return nil, err
+	}
+	left = slices.DeleteFunc(left, func(n provision.Node) bool { return !n.Created.Before(since) })
+	if len(left) == 0 && len(unknown) > 0 {
+		return nil, state.Failf(state.Retry, "Progressing", "looking for nodes to be replaced: %s", unknown[0])
+	}
+	return left, nil
+}
+
+// Drift implements pullrequest.Planner: a step from the followed branch to itself.
+func (r *reviewer) Drift(ctx context.Context) (report.Report, error) {
+	at, err := r.repository.Compare(ctx, r.base(), r.base())
+	if err != nil {
+		return report.Report{}, sourceFailure(err)
+	}
+	sync, err := r.current(ctx)
+	if err != nil {
+		return report.Report{}, err
+	}
+	out, err := r.tell(ctx, proposal{Comparison: at, base: r.branch(), path: sync.Spec.Path, sync: sync})
+	return out.report, err
+}
+
+// Contains implements pullrequest.Planner.
+func (r *reviewer) Contains(ctx context.Context, applied, merge string) (bool, error) {
+	if applied == merge {
+		return true, nil
+	}
+	return r.repository.Contains(ctx, r.base(), applied, merge)
+}
+
+// current is the Sync with the rules that hold now: guards and policies change more
+// often than sources.
+func (r *reviewer) current(ctx context.Context) (*v1alpha1.Sync, error) {
+	var sync v1alpha1.Sync
+	if err := r.live.Get(ctx, client.ObjectKeyFromObject(r.sync), &sync); err != nil {
+		return nil, fmt.Errorf("reading Sync %s: %w", r.sync.Name, err)
+	}
+	return &sync, nil
+}
+
+func (r *reviewer) branch() string {
+	if b := r.sync.Spec.Source.Git.Ref.Branch; b != "" {
+		return b
+	}
+	return "main"
+}
+
+func (r *reviewer) base() string { return "refs/heads/" + r.branch() }
+
+// sourceFailure says of a Git error who can mend it. What the head's author can mend,
+// such as a tree beyond a limit, is not tried again before the head moves.
+func sourceFailure(err error) error {
+	for _, fix := range []error{gitsource.ErrLimit, gitsource.ErrUnsafe} {
+		if errors.Is(err, fix) {
+			return state.Fail(state.Fix, "UnusableTree", err)
+		}
+	}
+	return state.Fail(state.Retry, "SourceUnavailable", err)
+}
