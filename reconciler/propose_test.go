@@ -1,0 +1,234 @@
+package reconciler_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/poolwright/poolwright/reconciler"
+	"github.com/poolwright/poolwright/reconciler/declared"
+	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/target"
+)
+
+// witness is a world that refuses what has the value "wrong", puts what has no
+// namespace into "default", and is only to be observed by what it was asked last.
+type witness struct {
+	name  string
+	live  []state.Item
+	asked *[]string
+	last  state.Set
+	fail  map[string]error
+}
+
+func (w *witness) say(verb string) error {
+	*w.asked = append(*w.asked, verb+" "+w.name)
+	return w.fail[verb]
+}
+
+func (w *witness) Want(_ context.Context, d state.Set) (state.Set, error) {
+	if err := w.say("want"); err != nil {
+		return state.Set{}, err
+	}
+	var items []state.Item
+	var problems []state.Problem
+	for _, i := range d.Items() {
+		if i.Key.Target != w.name {
+			continue
+		}
+		if i.Object["value"] == "wrong" {
+			problems = append(problems, state.Problem{Origin: i.Origin, Message: i.Key.Name + " is wrong"})
+			continue
+		}
+		if i.Key.Namespace == "" {
+			i.Key.Namespace = "default"
+		}
+		items = append(items, i)
+		if i.Key.Kind == "DevicePlugin" {
+			i.Key.Kind = "DaemonSet"
+			items = append(items, i)
+		}
+	}
+	w.last = state.NewSet(items...)
+	if len(problems) > 0 {
+		return w.last, &target.ProblemsError{Problems: problems}
+	}
+	return w.last, nil
+}
+
+func (w *witness) Observe(_ context.Context, wanted state.Set) (state.Set, error) {
+	if err := w.say("observe"); err != nil {
+		return state.Set{}, err
+	}
+	if d := cmp.Diff(w.last.Items(), wanted.Items()); d != "" {
+		return state.Set{}, fmt.Errorf("asked for something else: %s", d)
+	}
+	return state.NewSet(w.live...), nil
+}
+
+func (w *witness) Correct(context.Context, plan.Change) error { return w.say("correct") }
+
+func (w *witness) key(kind, name string) state.Key {
+	return state.Key{Target: w.name, Kind: kind, Name: name}
+}
+
+// says declares things of this world, by names and values.
+func (w *witness) says(kind string, pairs ...string) []state.Item {
+	var out []state.Item
+	for i := 0; i < len(pairs); i += 2 {
+		out = append(out, state.Item{
+			Key: w.key(kind, pairs[i]), Object: map[string]any{"value": pairs[i+1]}, Origin: state.Origin{File: pairs[i] + ".yaml", Line: 1},
+		})
+	}
+	return out
+}
+
+// has makes the things live, as they were applied.
+func (w *witness) has(items ...state.Item) {
+	for _, i := range items {
+		i.Key.Namespace, i.Origin = "default", state.Origin{}
+		i.Applied, i.Live = state.Hash(i.Object), state.Identity{UID: i.Key.Name}
+		w.live = append(w.live, i)
+	}
+}
+
+// witnesses are two worlds with one journal.
+func witnesses() (aws, cluster *witness, asked *[]string) {
+	asked = &[]string{}
+	return &witness{name: "aws", asked: asked}, &witness{name: "cluster", asked: asked}, asked
+}
+
+func worldsOf(all ...*witness) []reconciler.World {
+	var out []reconciler.World
+	for _, w := range all {
+		out = append(out, reconciler.World{Name: w.name, Target: w})
+	}
+	return out
+}
+
+func lines(p plan.Plan) []string {
+	var out []string
+	for _, c := range p.Changes {
+		line := fmt.Sprintf("%s %s %s", c.Action, c.Key.Target, c.Key.Name)
+		if c.Hold != "" {
+			line += ": held"
+		}
+		out = append(out, line)
+	}
+	return out
+}
+
+func TestAProposalAsksEachWorldOfBothRevisionsAndChangesNothing(t *testing.T) {
+	aws, cluster, asked := witnesses()
+	before := of(aws.says("Role", "role", "1"), cluster.says("Pool", "pool", "1", "drifted", "1", "old", "1"))
+	after := of(aws.says("Role", "role", "2"), cluster.says("Pool", "pool", "1", "drifted", "1", "new", "1"))
+	aws.has(aws.says("Role", "role", "1")...)
+	cluster.has(cluster.says("Pool", "pool", "1", "drifted", "9", "old", "1")...)
+	got, err := reconciler.Propose(t.Context(), before, after, false, worldsOf(aws, cluster))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff([]string{"update aws role", "create cluster new", "delete cluster old"}, lines(got.Step)); d != "" {
+		t.Error(d)
+	}
+	if d := cmp.Diff([]string{"update cluster drifted"}, lines(got.Drift)); d != "" {
+		t.Error(d)
+	}
+	want := []string{
+		"want aws", "observe aws", "want cluster", "observe cluster",
+		"want aws", "observe aws", "want cluster", "observe cluster",
+	}
+	if d := cmp.Diff(want, *asked); d != "" {
+		t.Error(d)
+	}
+	if got.Problems != nil || got.Old != nil {
+		t.Errorf("problems %v, old %v", got.Problems, got.Old)
+	}
+}
+
+func TestOfflineAProposalAsksForWhatIsWantedAlone(t *testing.T) {
+	aws, cluster, asked := witnesses()
+	before, after := of(cluster.says("Pool", "pool", "1", "old", "1")), of(aws.says("Role", "role", "1"), cluster.says("Pool", "pool", "2"))
+	got, err := reconciler.Propose(t.Context(), before, after, true, worldsOf(aws, cluster), plan.NoPrune())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff([]string{"create aws role", "update cluster pool", "delete cluster old: held"}, lines(got.Step)); d != "" {
+		t.Error(d)
+	}
+	if d := cmp.Diff([]string{"want aws", "want cluster", "want aws", "want cluster"}, *asked); d != "" {
+		t.Error(d)
+	}
+	if d := cmp.Diff(plan.Plan{}, got.Drift); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestAProposalTellsWhichMistakesAreOld(t *testing.T) {
+	_, cluster, _ := witnesses()
+	problem := func(file string, line int, message string) state.Problem {
+		return state.Problem{Origin: state.Origin{File: file, Line: line}, Message: message}
+	}
+	before := declared.Declared{
+		Set:      state.NewSet(cluster.says("Pool", "kept", "1", "gone", "1", "worse", "1", "always", "wrong")...),
+		Problems: []state.Problem{problem("a.yaml", 3, "not YAML"), problem("b.yaml", 1, "mended")},
+	}
+	after := declared.Declared{
+		Set:      state.NewSet(cluster.says("Pool", "kept", "1", "worse", "wrong", "always", "wrong")...),
+		Problems: []state.Problem{problem("a.yaml", 9, "not YAML"), problem("c.yaml", 3, "not YAML")},
+	}
+	cluster.has(cluster.says("Pool", "kept", "1", "gone", "1", "worse", "1")...)
+	for _, offline := range []bool{false, true} {
+		got, err := reconciler.Propose(t.Context(), before, after, offline, worldsOf(cluster))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all := []state.Problem{
+			problem("a.yaml", 9, "not YAML"), problem("c.yaml", 3, "not YAML"),
+			problem("always.yaml", 1, "always is wrong"), problem("worse.yaml", 1, "worse is wrong"),
+		}
+		if d := cmp.Diff(all, got.Problems); d != "" {
+			t.Error(d)
+		}
+		if d := cmp.Diff([]state.Problem{all[0], all[2]}, got.Old); d != "" {
+			t.Error(d)
+		}
+		// What is declared with a mistake is not removed, and what is removed waits.
+		if d := cmp.Diff([]string{"delete cluster gone: held"}, lines(got.Step)); d != "" {
+			t.Error(d)
+		}
+	}
+	if len(before.Problems) != 2 || len(after.Problems) != 2 {
+		t.Error("the revisions were changed")
+	}
+}
+
+func TestWhatADevicePluginStandsForSharesItsMistake(t *testing.T) {
+	_, cluster, _ := witnesses()
+	before := of(cluster.says("DevicePlugin", "gpus", "1"), cluster.says("Pool", "gone", "1"))
+	after := of(cluster.says("DevicePlugin", "gpus", "wrong"))
+	got, err := reconciler.Propose(t.Context(), before, after, true, worldsOf(cluster))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff([]string{"delete cluster gone: held"}, lines(got.Step)); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestAWorldThatFailsIsNamedWithTheSideThatWasAsked(t *testing.T) {
+	down := errors.New("connection refused")
+	for _, verb := range []string{"want", "observe"} {
+		aws, cluster, _ := witnesses()
+		cluster.fail = map[string]error{verb: down}
+		_, err := reconciler.Propose(t.Context(), declared.Declared{}, declared.Declared{}, false, worldsOf(aws, cluster))
+		if !errors.Is(err, down) || !strings.Contains(err.Error(), "before the step") || !strings.Contains(err.Error(), "cluster") {
+			t.Errorf("%s: %v", verb, err)
+		}
+	}
+}
