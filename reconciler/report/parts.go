@@ -105,6 +105,9 @@ func fitting(room, entries int, render func(n int) string) string {
 
 // fits is how many entries do, by the length of each number of them.
 func fits(room, entries int, length func(n int) int) int {
-	tooMany := sort.Search(entries+1, func(n int) bool { return length(n) > room })
+	if length(entries) <= room {
+		return entries // As nearly always.
+	}
+	tooMany := sort.Search(entries, func(n int) bool { return length(n) > room })
 	return max(0, tooMany-1)
 }

@@ -97,6 +97,7 @@ func proposals() map[string]proposed {
 	pdb := replacing()
 	pdb.Replaced[0].Blockers = []provision.Blocker{{Kind: "pdb", Pod: provision.Pod{Namespace: "ml", Name: "train-0"}, Budgets: []string{"ml/train"}}}
 	pdb.Replaced[1].Blockers = []provision.Blocker{{Kind: "do-not-disrupt", Pod: provision.Pod{Namespace: "ml", Name: "train-2"}, ForcedAfterSeconds: 5400}}
+	pdb.Pools[1].Changes = pdb.Pools[1].Changes[2:]
 	pdb.Rollout.Blocked, pdb.Rollout.Never = 1, true
 	quota := quotaNote(quotaUsed)
 	limits := func(n int64) object { return poolOf(object{"limits": object{"nvidia.com/gpu": n}}) }
