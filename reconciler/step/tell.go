@@ -107,6 +107,9 @@ func (p *proposer) overlaps(c, planned plan.Change) {
 	if text != "" && text != before {
 		p.note(c, "Warning: a dry run of it is "+text)
 	}
+	if text != "" || before != "" {
+		return // What was not compared differs from its defaults everywhere.
+	}
 	var met, more []string
 	for _, f := range drifted {
 		if touches(c.Fields, f.Path) {
