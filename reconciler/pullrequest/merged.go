@@ -2,19 +2,163 @@ package pullrequest
 
 import (
 	"context"
+	"strings"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/report/forge"
 )
+
+// recent is how long ago a pull request that nobody planned may have been merged to
+// be followed all the same.
+const recent = time.Hour
 
 // tail is what this process knows of the end of a merged pull request's comment.
 type tail struct {
 	// at is when it was written last.
 	at time.Time
+	// asked is the applied commit that is known not to hold the merge, tried the
+	// attempted one, and attempted whether that does.
+	asked, tried string
+	attempted    bool
+	// most is the largest number of nodes that were stale at once.
+	most int
+	// line is what stands next to the commits.
+	line string
+	// gone is set where the tail says that the drift which it showed is gone.
+	gone bool
 }
 
-// drift is what the newest merged pull request tells of live objects.
-type drift struct{}
+// follow tells what came of merges, the oldest first.
+func (p *pass) follow(ctx context.Context, merged []forge.PullRequest) {
+	p.now = p.Clock.Now()
+	found := p.drifted(ctx)
+	carrier := p.carrier(merged, found)
+	type followed struct {
+		pr  forge.PullRequest
+		rec *entry
+	}
+	var all []followed
+	for _, pr := range merged {
+		number := int64(pr.Number)
+		rec := p.s.records[number]
+		switch {
+		case rec != nil:
+		case p.now.Sub(pr.Merged) < recent:
+			rec = &entry{item: v1alpha1.PullRequestStatus{Number: number}}
+		case number == carrier:
+			rec = &entry{item: v1alpha1.PullRequestStatus{Number: number, Phase: v1alpha1.PullRequestDone, Told: toldLate}}
+		default:
+			continue
+		}
+		p.s.records[number] = rec
+		p.arrive(ctx, pr, rec)
+		all = append(all, followed{pr, rec})
+	}
+	left := p.stale(ctx)
+	for _, f := range all {
+		if p.stopped(ctx) {
+			return
+		}
+		shown := drift{known: found.known}
+		if f.rec.item.Number == carrier {
+			shown = found
+		}
+		p.finish(ctx, f.pr, f.rec, left, shown)
+	}
+}
 
-// follow tells what came of merges.
-func (p *pass) follow(context.Context, []forge.PullRequest) {}
+// arrive leads a pull request as far as the merge and its being applied have come.
+func (p *pass) arrive(ctx context.Context, pr forge.PullRequest, rec *entry) {
+	item := &rec.item
+	if item.Phase == v1alpha1.PullRequestDone {
+		return
+	}
+	if !rec.merged() {
+		if rec.untold && rec.answer.head == pr.Head.SHA && !p.stopped(ctx) {
+			// What was reviewed is told, if late: what comes below refers to it.
+			p.tell(ctx, pr, rec)
+		}
+		*rec = entry{item: *item, post: rec.post}
+		item = &rec.item
+		item.Phase = v1alpha1.PullRequestMerged
+		if item.Told == "" {
+			item.Told, item.Head = toldLate, pr.Head.SHA
+		}
+	}
+	if item.MergeCommit == "" {
+		item.MergeCommit = pr.MergeCommit
+	}
+	if item.MergedTime == nil && !pr.Merged.IsZero() {
+		item.MergedTime = &metav1.Time{Time: pr.Merged}
+	}
+	if item.Phase == v1alpha1.PullRequestMerged && p.applied(ctx, rec) {
+		item.Phase = v1alpha1.PullRequestRollingOut
+		at := metav1.NewTime(p.now)
+		if t := p.sync.Status.LastAppliedTime; t != nil {
+			at = *t
+		}
+		item.AppliedTime = &at
+	}
+}
+
+// merge is the commit by which the merge is found again.
+func (e *entry) merge() string {
+	if e.item.MergeCommit != "" {
+		return e.item.MergeCommit
+	}
+	return e.item.Head
+}
+
+// applied reports whether the applied revision holds the merge. An answer of no is
+// asked again only for another revision.
+func (p *pass) applied(ctx context.Context, rec *entry) bool {
+	revision := commit(p.sync.Status.LastAppliedRevision)
+	if revision == "" || revision == rec.tail.asked {
+		return false
+	}
+	holds, ok := p.contains(ctx, revision, rec.merge())
+	if ok && !holds {
+		rec.tail.asked = revision
+	}
+	return holds
+}
+
+func (p *pass) contains(ctx context.Context, revision, merge string) (holds, ok bool) {
+	ctx, cancel := context.WithTimeout(ctx, callTime)
+	defer cancel()
+	holds, err := p.s.Planner.Contains(ctx, revision, merge)
+	if err != nil {
+		log(ctx).Info("Cannot tell whether a merge is applied", "revision", revision, "merge", merge, "why", err.Error())
+	}
+	return holds && err == nil, err == nil
+}
+
+// held says what keeps a merge from being applied, empty where nothing does that
+// waits for a person.
+func (p *pass) held(ctx context.Context, rec *entry) string {
+	ready := said(p.sync, "Ready")
+	if ready.Status != metav1.ConditionFalse || ready.Reason != "RolloutHeld" && ready.Reason != "PruneHeld" {
+		return ""
+	}
+	revision := commit(p.sync.Status.LastAttemptedRevision)
+	if revision == "" {
+		return ""
+	}
+	if rec.tail.tried != revision {
+		holds, ok := p.contains(ctx, revision, rec.merge())
+		if !ok {
+			return ""
+		}
+		rec.tail.tried, rec.tail.attempted = revision, holds
+	}
+	if !rec.tail.attempted {
+		return ""
+	}
+	return ready.Message
+}
+
+// speaksLate reports that nothing was told of the pull request before its merge.
+func (e *entry) speaksLate() bool { return strings.HasPrefix(e.item.Told, toldLate) }

@@ -45,6 +45,8 @@ type pass struct {
 	trouble trouble
 	// open counts the pull requests into the branch.
 	open int
+	// over is set once the Sync is another one than the pass began with.
+	over bool
 }
 
 // run looks what there is, plans what has moved, tells it, and follows what was
@@ -66,6 +68,7 @@ func (p *pass) run(ctx context.Context) {
 	}
 	if p.trouble.reason == "" {
 		p.s.pace = pace{}
+		p.owe()
 	}
 	log(ctx).V(1).Info("Looked at pull requests", "open", p.open, "after", p.after)
 }
@@ -79,7 +82,7 @@ func (p *pass) list(ctx context.Context) (forge.Listing, error) {
 
 // stopped reports that the pass must not ask the forge for anything more.
 func (p *pass) stopped(ctx context.Context) bool {
-	return ctx.Err() != nil || p.trouble.passing || p.refused > 1
+	return ctx.Err() != nil || p.over || p.trouble.passing || p.refused > 1
 }
 
 // scope forgets the pull requests that are none of the Sync's any more. It counts

@@ -39,33 +39,31 @@ func (p *pass) review(ctx context.Context) {
 				return
 			}
 		}
-		if !p.attend(ctx, t) {
-			p.wake(soon)
-			return
-		}
+		p.attend(ctx, t)
 	}
 }
 
-// attend does what one pull request needs. It returns false when nothing more can be
-// done in this pass, because the Sync is another one by now.
-func (p *pass) attend(ctx context.Context, t task) bool {
+// attend does what one pull request needs.
+func (p *pass) attend(ctx context.Context, t task) {
 	if t.need == forTelling {
 		p.tell(ctx, t.pr, t.rec)
-		return true
+		return
 	}
 	if t.rec.item.Head != t.pr.Head.SHA {
 		err := p.status(ctx, t.pr.Head.SHA, forge.Status{
 			Context: p.planContext(), State: forge.Pending, Description: "planning " + short(t.pr.Head.SHA), URL: t.pr.URL,
 		})
-		if err != nil && p.unspoken(t.rec, err) {
-			return true
+		// Who may set no status may still comment; that it is missing is noted at the end.
+		if err != nil && !permanent(err) {
+			p.unspoken(t.rec, err)
+			return
 		}
 	}
 	began := p.Clock.Now()
 	plan, err := p.plan(ctx, t.pr)
 	p.now = p.Clock.Now()
 	if ctx.Err() != nil {
-		return false
+		return
 	}
 	result := "planned"
 	if err != nil {
@@ -74,10 +72,7 @@ func (p *pass) attend(ctx context.Context, t task) bool {
 			result = "refused"
 		}
 	}
-	wanted, current := true, true
-	if p.now.Sub(began) >= slow {
-		wanted, current = p.still(ctx, t.pr)
-	}
+	wanted := p.now.Sub(began) < slow || p.still(ctx, t.pr)
 	if !wanted {
 		result = "outdated"
 	}
@@ -85,13 +80,12 @@ func (p *pass) attend(ctx context.Context, t task) bool {
 	if !wanted {
 		// The next pass sees what has become of it.
 		p.wake(soon)
-		return current
+		return
 	}
 	p.note(ctx, t, plan, err)
 	if t.rec.untold {
 		p.tell(ctx, t.pr, t.rec)
 	}
-	return current
 }
 
 // plan asks the Planner.
@@ -108,7 +102,7 @@ func (p *pass) note(ctx context.Context, t task, plan Plan, err error) {
 	var a *answer
 	if err == nil {
 		rec.retry = pace{}
-		a = p.answer(plan)
+		a = p.answer(t.pr, plan)
 		rec.good = a
 	} else {
 		class, _, after := state.Classify(err)
@@ -128,6 +122,7 @@ func (p *pass) note(ctx context.Context, t task, plan Plan, err error) {
 	rec.answer = a
 	rec.untold = a.told != rec.item.Told
 	if !rec.untold {
+		rec.post = pace{}
 		p.settle(rec)
 		rec.seen = t.pr.Updated
 	}
@@ -136,28 +131,30 @@ func (p *pass) note(ctx context.Context, t task, plan Plan, err error) {
 // settle records an answer that the forge has.
 func (p *pass) settle(rec *entry) {
 	a := rec.answer
-	rec.untold, rec.post = false, pace{}
+	rec.untold = false
 	rec.item.Phase, rec.item.Head, rec.item.Base = a.phase, a.head, a.base
 	rec.item.Verdict, rec.item.Told, rec.item.Reviewed = a.verdict, a.told, a.reviewed
 }
 
-// still looks once more, after a plan that took its time: wanted is whether the pull
-// request is as it was planned, current whether the Sync is.
-func (p *pass) still(ctx context.Context, pr forge.PullRequest) (wanted, current bool) {
+// still looks once more, after a plan that took its time, whether the pull request is
+// as it was planned. A Sync that is another one by now ends the pass.
+func (p *pass) still(ctx context.Context, pr forge.PullRequest) bool {
 	var now v1alpha1.Sync
 	if err := p.Client.Get(ctx, types.NamespacedName{Namespace: p.sync.Namespace, Name: p.sync.Name}, &now); err != nil {
-		return false, false
+		p.over = true
+		return false
 	}
 	if !now.DeletionTimestamp.IsZero() || now.UID != p.sync.UID || now.Generation != p.sync.Generation {
-		return false, false
+		p.over = true
+		return false
 	}
 	listing, err := p.list(ctx)
 	if err != nil {
 		p.failed(err)
-		return false, true
+		return false
 	}
 	p.s.listing = listing
 	return slices.ContainsFunc(listing.Open, func(o forge.PullRequest) bool {
 		return o.Number == pr.Number && o.Head.SHA == pr.Head.SHA && o.Base.Name == pr.Base.Name
-	}), true
+	})
 }

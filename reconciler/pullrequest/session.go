@@ -85,8 +85,8 @@ type session struct {
 	pictureSince time.Time
 	drift        drift
 	pace         pace
-	// trouble is the news that was told last.
-	trouble string
+	// trouble is the one that was told last.
+	trouble trouble
 	// written is the status as it was written last, nil before.
 	written *v1alpha1.PullRequestsStatus
 }

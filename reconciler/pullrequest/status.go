@@ -25,8 +25,19 @@ func (p *pass) failed(err error) {
 	if p.trouble.reason == "" || t.passing && !p.trouble.passing {
 		p.trouble = t
 	}
-	if t.passing || p.refused > 1 || len(p.suffix) == 0 {
+	if t.passing || p.refused > 1 || !p.listed() {
 		p.rest(t)
+	}
+}
+
+// owe keeps the last trouble in the status while something could not be told because
+// of it, although nothing was tried in this pass.
+func (p *pass) owe() {
+	for _, rec := range p.s.records {
+		if rec.post.failures > 0 {
+			p.trouble = p.s.trouble
+			return
+		}
 	}
 }
 
@@ -47,10 +58,9 @@ func (p *pass) rest(t trouble) {
 // news of trouble.
 func (p *pass) record(ctx context.Context) {
 	status := p.outcome()
-	if p.trouble.reason == "" {
-		p.s.trouble = ""
-	} else if p.trouble.reason != p.s.trouble {
-		p.s.trouble = p.trouble.reason
+	known := p.s.trouble.reason
+	p.s.trouble = p.trouble
+	if p.trouble.reason != "" && p.trouble.reason != known {
 		p.Recorder.Event(p.sync, corev1.EventTypeWarning, p.trouble.reason, "Pull requests cannot be told: "+p.trouble.message)
 	}
 	before := p.s.written

@@ -20,7 +20,8 @@ func (p *pass) tell(ctx context.Context, pr forge.PullRequest, rec *entry) {
 		p.unspoken(rec, err)
 		return
 	}
-	if a.told != rec.item.Told {
+	commented := err == nil
+	if rec.untold {
 		// Who may not comment may still set a status, and none must stay pending.
 		also := p.status(ctx, a.head, forge.Status{
 			Context: p.planContext(), State: a.state, Description: a.verdict, URL: cmp.Or(posted.URL, pr.URL),
@@ -29,12 +30,17 @@ func (p *pass) tell(ctx context.Context, pr forge.PullRequest, rec *entry) {
 			err = also
 		}
 	}
+	if commented {
+		// The reviewer knows, whatever is missing beside the commit.
+		rec.seen = pr.Updated
+		p.settle(rec)
+	}
 	if err != nil {
+		rec.untold = true
 		p.unspoken(rec, err)
 		return
 	}
-	rec.seen = pr.Updated
-	p.settle(rec)
+	rec.post = pace{}
 }
 
 func (p *pass) comment(ctx context.Context, number int, c forge.Comment) (forge.Posted, error) {
@@ -49,14 +55,12 @@ func (p *pass) status(ctx context.Context, sha string, s forge.Status) error {
 	return p.s.Forge.Status(ctx, sha, s)
 }
 
-// unspoken notes that the forge did not take what was to be said. It returns whether
-// to leave this pull request alone for now.
-func (p *pass) unspoken(rec *entry, err error) bool {
+// unspoken notes that the forge did not take what was to be said.
+func (p *pass) unspoken(rec *entry, err error) {
 	p.now = p.Clock.Now()
 	p.failed(err)
 	rec.post.failed(p.now, judge(err).until)
 	p.wake(rec.post.rest.Sub(p.now))
-	return true
 }
 
 // permanent reports an error of a forge that no waiting heals.

@@ -3,6 +3,7 @@ package pullrequest
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -19,10 +20,10 @@ const (
 )
 
 // answer is what a plan tells.
-func (p *pass) answer(plan Plan) *answer {
+func (p *pass) answer(pr forge.PullRequest, plan Plan) *answer {
 	hours := p.sync.Spec.PullRequests.HoursADay
 	a := &answer{
-		head: plan.Head, base: plan.Base, verdict: plan.Report.Verdict(), phase: v1alpha1.PullRequestPlanned,
+		head: cmp.Or(plan.Head, pr.Head.SHA), base: plan.Base, verdict: plan.Report.Verdict(), phase: v1alpha1.PullRequestPlanned,
 		state: forge.Success, reviewed: plan.Reviewed.DeepCopy(), editOnly: untouched(plan.Report),
 	}
 	if objects(plan.Report) {
@@ -32,7 +33,7 @@ func (p *pass) answer(plan Plan) *answer {
 	if a.editOnly {
 		begin = toldQuiet
 	}
-	a.told = begin + state.Hash([]any{plan.Head, hours, plan.Report.Content()})[:16]
+	a.told = begin + state.Hash([]any{a.head, hours, plan.Report.Content()})[:16]
 	var body strings.Builder
 	options := report.Options{HoursADay: float64(hours), Limit: p.s.Forge.Limit()}
 	if err := plan.Report.Markdown(&body, options); err != nil {
@@ -56,15 +57,10 @@ func untouched(r report.Report) bool { return r.Empty() && !objects(r) }
 // objects reports whether something forbids the merge: a mistake in what would be
 // merged, or a guard.
 func objects(r report.Report) bool {
-	if len(r.Problems) > 0 || len(r.Holds) > 0 {
+	if len(r.Problems) > 0 {
 		return true
 	}
-	for _, g := range r.Guards {
-		if g.Result == "held" {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(r.Guards, func(g report.Guard) bool { return g.Result == "held" })
 }
 
 // failure is the answer where there is no plan. What was told of an older head stays

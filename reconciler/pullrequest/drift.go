@@ -1,0 +1,98 @@
+package pullrequest
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/report"
+	"github.com/poolwright/poolwright/reconciler/report/forge"
+)
+
+// drift is what the newest merged pull request tells of live objects, while the Sync
+// only reports what differs.
+type drift struct {
+	// known is false while nobody could look.
+	known bool
+	// text is Markdown, empty where nothing differs; content what identifies it.
+	text, content string
+	// picture is what the Sync said when it was looked at, and at when that was.
+	picture string
+	at      time.Time
+}
+
+// driftGone ends a tail that showed drift.
+const driftGone = "The drift that was shown here is gone.\n"
+
+// driftShare is the part of a comment that drift may take.
+const driftShare = 4
+
+// drifted is what differs live and stays so, looked at anew when the Sync says
+// something else about it, and now and then.
+func (p *pass) drifted(ctx context.Context) drift {
+	if p.sync.Spec.Drift != v1alpha1.DriftReport {
+		return drift{known: true}
+	}
+	switch said(p.sync, "Drifted").Status {
+	case metav1.ConditionTrue:
+	case metav1.ConditionFalse:
+		p.s.drift = drift{known: true}
+		return p.s.drift
+	default:
+		return p.s.drift
+	}
+	same := p.s.drift.picture == p.s.picture && p.now.Sub(p.s.drift.at) < freshFor
+	if same || !p.settled() {
+		return p.s.drift
+	}
+	looking, cancel := context.WithTimeout(ctx, planTime)
+	defer cancel()
+	r, err := p.s.Planner.Drift(looking)
+	if err != nil {
+		log(ctx).Info("Cannot look at drift", "why", err.Error())
+		return p.s.drift
+	}
+	fresh := drift{known: true, picture: p.s.picture, at: p.now}
+	if !r.Empty() {
+		fresh.content = r.Content()
+		fresh.text = p.driftText(r)
+	}
+	p.s.drift = fresh
+	return fresh
+}
+
+// driftText shows drift below what is told of a merge.
+func (p *pass) driftText(r report.Report) string {
+	var out strings.Builder
+	out.WriteString("**Live objects differ from what is applied.** This Sync only reports it (`spec.drift: Report`).\n\n")
+	if err := r.Markdown(&out, report.Options{Limit: p.s.Forge.Limit() / driftShare}); err != nil {
+		return "**Live objects differ from what is applied**, and it cannot be shown: " + forge.Plain(err.Error(), reasonWidth) + "\n"
+	}
+	return out.String()
+}
+
+// carrier is the number of the merged pull request that tells of drift, 0 for none:
+// the newest that touched this cluster, or where nothing is known of any, the newest.
+func (p *pass) carrier(merged []forge.PullRequest, found drift) int64 {
+	if p.sync.Spec.Drift != v1alpha1.DriftReport || len(merged) == 0 {
+		return 0
+	}
+	known := false
+	for i := len(merged) - 1; i >= 0; i-- {
+		rec := p.s.records[int64(merged[i].Number)]
+		if rec == nil && p.now.Sub(merged[i].Merged) >= recent {
+			continue
+		}
+		known = true
+		if rec == nil || !rec.quiet() {
+			return int64(merged[i].Number)
+		}
+	}
+	if known || found.text == "" {
+		return 0
+	}
+	return int64(merged[len(merged)-1].Number)
+}

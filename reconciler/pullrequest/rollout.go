@@ -1,0 +1,240 @@
+package pullrequest
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/poolwright/poolwright/provision"
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/report"
+	"github.com/poolwright/poolwright/reconciler/report/forge"
+	"github.com/poolwright/poolwright/reconciler/state"
+)
+
+const (
+	// tailGap is the least time between two edits of one tail.
+	tailGap = 30 * time.Second
+	// doubtTime is how long after it was applied a roll-out that should replace
+	// nodes is not believed to be over only because none is stale yet.
+	doubtTime = 30 * time.Second
+	// lastTry is how often a forge may refuse for good to take the end of a story.
+	lastTry = 5
+)
+
+// stale are the nodes that the roll-outs under way are yet to replace, asked for
+// once. Unknown ones are nil, and known is false.
+func (p *pass) stale(ctx context.Context) leftover {
+	var since time.Time
+	for _, rec := range p.s.records {
+		i := rec.item
+		if i.Phase == v1alpha1.PullRequestRollingOut && i.RolledOutTime == nil && rec.touchesPools() && !rec.quiet() && i.AppliedTime.After(since) {
+			since = i.AppliedTime.Time
+		}
+	}
+	if since.IsZero() {
+		return leftover{known: true}
+	}
+	ctx, cancel := context.WithTimeout(ctx, planTime)
+	defer cancel()
+	nodes, err := p.s.Planner.Stale(ctx, since)
+	if err != nil {
+		log(ctx).Info("Cannot tell which nodes are yet to be replaced", "why", err.Error())
+	}
+	return leftover{nodes: nodes, known: err == nil}
+}
+
+// leftover are nodes that are yet to be replaced.
+type leftover struct {
+	nodes []provision.Node
+	known bool
+}
+
+// touchesPools reports whether the merge can have made nodes stale, as far as
+// anybody knows.
+func (e *entry) touchesPools() bool {
+	return e.item.Reviewed == nil || len(e.item.Reviewed.Changes) > 0
+}
+
+// of are those of the nodes that the merge has to do with: they were there when it
+// was applied, and a pool or a class that it changed is theirs. A node that several
+// merges made stale counts for each: none is told to be over too early.
+func (l leftover) of(e *entry) []provision.Node {
+	var out []provision.Node
+	for _, n := range l.nodes {
+		if n.Created.Before(e.item.AppliedTime.Time) && e.concerns(n) {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+func (e *entry) concerns(n provision.Node) bool {
+	if e.item.Reviewed == nil {
+		return true
+	}
+	return slices.ContainsFunc(e.item.Reviewed.Changes, func(change string) bool {
+		object, _, _ := strings.Cut(change, "@")
+		kind, name, _ := strings.Cut(object, "/")
+		switch {
+		case kind == "NodePool":
+			return n.Pool == name
+		case kind == "EC2NodeClass" && len(n.Fields) == 0:
+			return n.Reason != "NodePoolRemoved" // Nobody says what it is about.
+		}
+		return slices.ContainsFunc(n.Fields, func(f string) bool { return strings.HasPrefix(f, object+" ") })
+	})
+}
+
+// aftermath is what is to be said of a merge now.
+func (p *pass) aftermath(ctx context.Context, rec *entry, left leftover) report.Aftermath {
+	item := &rec.item
+	a := report.Aftermath{Nodes: max(rec.reviewed(), rec.tail.most)}
+	if item.MergedTime != nil {
+		a.Merged = item.MergedTime.Time
+	}
+	if item.AppliedTime == nil {
+		a.Held = p.held(ctx, rec)
+		return a
+	}
+	a.Applied, a.Revision = item.AppliedTime.Time, p.branch()+"@sha1:"+rec.merge()
+	if item.RolledOutTime == nil && left.known {
+		a.Left = left.of(rec)
+		rec.tail.most = max(rec.tail.most, len(a.Left))
+		a.Nodes = max(a.Nodes, rec.tail.most)
+		expected := item.Reviewed == nil || rec.reviewed() > 0
+		certain := rec.tail.most > 0 || !expected || !rec.touchesPools() || p.now.Sub(a.Applied) >= doubtTime
+		switch {
+		case len(a.Left) > 0:
+		case certain:
+			item.RolledOutTime = &metav1.Time{Time: p.now}
+		default:
+			p.wake(a.Applied.Add(doubtTime).Sub(p.now))
+		}
+	}
+	if item.RolledOutTime != nil {
+		a.Done = item.RolledOutTime.Time
+	}
+	return a
+}
+
+// reviewed is how many nodes the reviewer was told that would go.
+func (e *entry) reviewed() int {
+	if e.item.Reviewed == nil {
+		return 0
+	}
+	return int(e.item.Reviewed.NodesReplaced + e.item.Reviewed.NodesRemoved)
+}
+
+// finish tells what there is to tell of a merge, and closes the story at its end.
+func (p *pass) finish(ctx context.Context, pr forge.PullRequest, rec *entry, left leftover, shown drift) {
+	item := &rec.item
+	showed := strings.HasPrefix(item.Told, toldDrift)
+	switch {
+	case rec.quiet() && shown.text == "":
+		if item.Phase == v1alpha1.PullRequestRollingOut {
+			item.Phase = v1alpha1.PullRequestDone
+		}
+		return
+	case item.Phase == v1alpha1.PullRequestDone && (shown.text == "" && !showed || !shown.known):
+		return
+	case showed && !shown.known && p.now.Before(p.s.pictureSince.Add(settleTime)):
+		return // What is shown of drift stays until somebody has looked.
+	case item.Phase == v1alpha1.PullRequestRollingOut && item.RolledOutTime == nil && !left.known:
+		return
+	}
+	var base string
+	var a report.Aftermath
+	if item.Phase != v1alpha1.PullRequestDone || item.AppliedTime != nil {
+		a = p.aftermath(ctx, rec, left)
+		base = report.Options{}.Aftermath(a)
+	}
+	if shown.text == "" && showed && shown.known {
+		rec.tail.gone = true
+	}
+	text, told := rec.compose(base, shown)
+	if p.write(ctx, pr, rec, forge.Comment{Tail: text}, told, a) && item.RolledOutTime != nil {
+		item.Phase, rec.post = v1alpha1.PullRequestDone, pace{}
+	}
+}
+
+// compose puts what is told of the merge and of drift together, and names it.
+func (e *entry) compose(base string, shown drift) (text, told string) {
+	begin, content := toldTail, shown.content
+	switch {
+	case shown.text != "":
+		begin, e.tail.gone = toldDrift, false
+		text = base + "\n" + shown.text
+	case !shown.known && strings.HasPrefix(e.item.Told, toldDrift):
+		begin, text = toldDrift, base
+	case e.tail.gone:
+		content, text = "gone", base+"\n"+driftGone
+	default:
+		text = base
+	}
+	if begin == toldTail && e.speaksLate() {
+		begin = toldLate
+	}
+	return strings.TrimLeft(text, "\n"), begin + state.Hash([]string{base, content})[:16]
+}
+
+// write brings a tail and the line next to the commits to the forge, if they say
+// something new and the last time is long enough ago. It returns whether the forge
+// has what there is to tell.
+func (p *pass) write(ctx context.Context, pr forge.PullRequest, rec *entry, c forge.Comment, told string, a report.Aftermath) bool {
+	item := &rec.item
+	line := ""
+	if item.Phase != v1alpha1.PullRequestDone {
+		line = a.Line()
+	}
+	if told == item.Told && line == rec.tail.line {
+		return true
+	}
+	wait := rec.post.rest.Sub(p.now)
+	if !rec.tail.at.IsZero() {
+		wait = max(wait, rec.tail.at.Add(tailGap).Sub(p.now))
+	}
+	if wait > 0 {
+		p.wake(wait)
+		return false
+	}
+	posted := forge.Posted{URL: pr.URL}
+	var err error
+	if told != item.Told {
+		c.Marker, c.EditOnly = p.marker(), strings.HasPrefix(told, toldLate)
+		posted, err = p.comment(ctx, pr.Number, c)
+	}
+	if line != rec.tail.line && line != "" && (err == nil || permanent(err)) {
+		if also := p.rollout(ctx, rec, a, line, cmp.Or(posted.URL, pr.URL)); err == nil {
+			err = also
+		}
+	}
+	if err != nil {
+		p.unspoken(rec, err)
+		return permanent(err) && rec.post.failures >= lastTry
+	}
+	rec.post, rec.tail.at = pace{}, p.now
+	rec.tail.line, item.Told = line, told
+	return true
+}
+
+// rollout sets the status of the merge and of what was merged.
+func (p *pass) rollout(ctx context.Context, rec *entry, a report.Aftermath, line, url string) error {
+	s := forge.Status{Context: p.rolloutContext(), State: forge.Pending, Description: line, URL: url}
+	if !a.Done.IsZero() {
+		s.State = forge.Success
+	}
+	for _, sha := range slices.Compact([]string{rec.merge(), rec.item.Head}) {
+		if sha == "" {
+			continue
+		}
+		if err := p.status(ctx, sha, s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
