@@ -12,9 +12,14 @@ import (
 
 // Compare tells what the step from before to after does. Cluster, moment, nodes,
 // NodeClaims, running pods and budgets are those of before, as what is there when
-// the step is made; after counts with its pools, classes and overlays, and with its
-// DaemonSets and waiting pods, which are those of before where it has none. Classes
-// of after without a status have that of before.
+// the step is made; after counts with its pools, classes, overlays and workloads,
+// and with its DaemonSets, RuntimeClasses and waiting pods, which are those of before
+// where it has none. Classes of after without a status have that of before.
+//
+// Workloads are what each side declares. Pods of theirs that there are, among those
+// of before, stand for as many replicas; only the others are looked for a node for.
+// Where after asks otherwise of nodes than before did, all are made anew; of a
+// workload that after lacks, they end.
 //
 // The context must be one of engine.Offline: Karpenter's options are in it. An
 // error means that the question cannot be answered at all: a region without

@@ -18,6 +18,8 @@ type crew struct {
 	provision.Workload
 	// live are on nodes first, then by name.
 	live []*corev1.Pod
+	// odd is true when the API server would refuse its pods.
+	odd bool
 }
 
 // maker names a workload: kind, namespace and name.
@@ -121,6 +123,22 @@ func (c crew) wanted() int {
 		return len(c.live)
 	default:
 		return int(*c.Replicas)
+	}
+}
+
+// sleeping finds the workloads that something has put to sleep: they declare no
+// number, and in the cluster, which is known, they have no pod.
+func sleeping(was, is map[maker]crew) {
+	for of, c := range was {
+		if c.Replicas != nil || len(c.live) > 0 {
+			continue
+		}
+		c.Replicas = new(int32)
+		was[of] = c
+		if now, ok := is[of]; ok && now.Replicas == nil {
+			now.Replicas = c.Replicas
+			is[of] = now
+		}
 	}
 }
 

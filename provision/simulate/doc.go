@@ -9,5 +9,6 @@
 // equal input gives an equal answer.
 //
 // It refuses to guess: what the objects do not tell becomes a sentence in
-// Forecast.Unknown. Start reading at Compare; a Reader reads declared objects.
+// Forecast.Unknown. Start reading at Compare; a Reader reads declared objects, and
+// Drifted is what a cluster has yet to replace after the step.
 package simulate

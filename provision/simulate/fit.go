@@ -22,6 +22,9 @@ const mostPods = 200
 func (c *comparison) fit(ctx context.Context) error {
 	c.found = provision.Fit{Scheduled: []provision.Placement{}, Unscheduled: []provision.Placement{}, Waiting: []provision.Placement{}}
 	was, is := c.before.crews(c.before.Pods, c.unknown), c.after.crews(c.before.Pods, c.unknown)
+	if len(c.before.Nodes) > 0 {
+		sleeping(was, is)
+	}
 	ending := ending(was, is)
 	c.after.lose(ending)
 	gone, movers := c.leaving(ending)

@@ -68,7 +68,13 @@ func newFleet(from provision.Fleet, unknown unknowns) *fleet {
 			f.pools[pool.Name] = pool
 		}
 	}
-	f.DaemonSets = newest(from.DaemonSets)
+	f.DaemonSets = slices.DeleteFunc(newest(from.DaemonSets), func(set *appsv1.DaemonSet) bool {
+		err := vet(set.Spec.Template.ObjectMeta, set.Spec.Template.Spec)
+		if err != nil {
+			unknown.say("DaemonSet %s/%s: its pods are left out, since the API server would refuse them: %v.", set.Namespace, set.Name, err)
+		}
+		return err != nil
+	})
 	f.index()
 	return f
 }
@@ -149,12 +155,14 @@ func (f *fleet) crews(pods []*corev1.Pod, unknown unknowns) map[maker]crew {
 	}
 	out := crews(f.Workloads, pods)
 	for of, c := range out {
-		if name := c.Pod.Spec.RuntimeClassName; name == nil {
-			continue
-		} else if class, ok := runtimes[*name]; ok {
-			c.Pod = dressed(c.Pod, class)
-		} else {
+		if name := c.Pod.Spec.RuntimeClassName; name != nil && runtimes[*name] != nil {
+			c.Pod = dressed(c.Pod, runtimes[*name])
+		} else if name != nil {
 			unknown.say("RuntimeClass %s is not known here: what it asks of the nodes of its pods is left out.", *name)
+		}
+		if err := vet(c.Pod.ObjectMeta, c.Pod.Spec); err != nil {
+			unknown.say("%s %s/%s: nothing is told of its pods, since the API server would refuse them: %v.", of.kind, of.namespace, of.name, err)
+			c.odd = true
 		}
 		out[of] = c
 	}

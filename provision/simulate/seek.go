@@ -67,7 +67,7 @@ func missing(all, was map[maker]crew) int {
 func (q *queue) add(all, was map[maker]crew, whole bool) {
 	for _, of := range sorted(all) {
 		c, old := all[of], was[of]
-		if c.Pod.Spec.NodeName != "" || len(c.Pod.Spec.SchedulingGates) > 0 {
+		if c.odd || c.Pod.Spec.NodeName != "" || len(c.Pod.Spec.SchedulingGates) > 0 {
 			continue
 		}
 		if c.later() {
@@ -121,7 +121,7 @@ func (c crew) seeker(of maker, from, to int, prior types.UID) seeker {
 // kept is how many of the pods that there are stay as they are: none of a workload
 // that asks otherwise of nodes than before.
 func (c crew) kept(was crew) int {
-	if was.Pod != nil && shape(was.Pod) != shape(c.Pod) {
+	if was.Pod != nil && !was.odd && !c.odd && shape(was.Pod) != shape(c.Pod) {
 		return 0
 	}
 	return len(c.live)

@@ -117,6 +117,24 @@ func TestDeclaredWorkloads(t *testing.T) {
 				_, node := run(f, "gpu", "a", time.Hour)
 				pod(f, "serve-1f-a", node.Name, of("ReplicaSet", "serve-1f"))
 			}, map[string][]string{}},
+		"without a number of which none is there go to zero": {
+			[]string{pool, class, with("  replicas: 2\n", "")}, []string{tainted, class, with("  replicas: 2\n", "")},
+			func(f *provision.Fleet) { run(f, "gpu", "a", time.Hour) },
+			map[string][]string{"unscheduled": {"Deployment serve later"}}},
+		"that run on a pool that goes": {
+			[]string{pool, class, serve}, []string{class, serve},
+			func(f *provision.Fleet) {
+				_, node := run(f, "gpu", "a", time.Hour)
+				for _, name := range []string{"serve-1f-a", "serve-1f-b"} {
+					pod(f, name, node.Name, of("ReplicaSet", "serve-1f"))
+				}
+			}, map[string][]string{"unscheduled": {"serve-1f-a", "serve-1f-b"}}},
+		"that the API server would refuse are told, and their pods stay": {
+			[]string{pool, class, serve}, []string{pool, class, with("    spec:\n", "    spec:\n      nodeSelector: {'/': x}\n")},
+			func(f *provision.Fleet) {
+				_, node := run(f, "gpu", "a", time.Hour)
+				pod(f, "serve-1f-a", node.Name, of("ReplicaSet", "serve-1f"))
+			}, map[string][]string{}},
 		"of a thousand replicas are told in one line": {
 			[]string{pool, class, with("replicas: 2", "replicas: 1000")}, []string{tainted, class, with("replicas: 2", "replicas: 1000")}, nil,
 			map[string][]string{"unscheduled": {"Deployment serve and 999 more"}}},
