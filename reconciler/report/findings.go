@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // alarms are what a reader must know before all else: what is wrong, what is held and
@@ -12,28 +13,54 @@ func (r Report) alarms(v voice) []part {
 	for _, p := range r.Problems {
 		problems.lines = append(problems.lines, v.placed(place(p.File, p.Line), p.Message))
 	}
-	guards := part{title: "Guards", how: "-"}
-	for _, g := range r.Guards {
-		if g.Result == "held" || g.Result == "warning" {
-			guards.lines = append(guards.lines, v.guard(g))
-		}
+	guards, rest := r.guardLines(v)
+	held := part{how: "~", lines: holdLines(rest, v)}
+	n := 0
+	for _, h := range rest {
+		n += len(h.Objects)
 	}
-	held := part{title: fmt.Sprintf("Held (%d)", r.Summary.Held), how: "~", lines: r.holdLines(v)}
+	held.title = fmt.Sprintf("Held (%d)", n)
 	warnings, _ := r.noteParts(v)
 	late := part{title: fmt.Sprintf("Not ready (%d)", len(r.NotReady)), how: "bold"}
 	for _, n := range r.NotReady {
 		late.lines = append(late.lines, v.placed(visible(n.Object.String()), n.Reason))
 	}
-	return []part{problems, guards, held, warnings, late}
+	return []part{problems, {title: "Guards", how: "-", lines: guards}, held, warnings, late}
 }
 
-// guard is what one rule says.
-func (v voice) guard(g Guard) string {
-	verb := " warns: "
-	if g.Result == "held" {
-		verb = " holds it: "
+// guardLines are what the rules say that hold the changes or warn, with the things
+// that they hold, and the holds of which no rule tells.
+func (r Report) guardLines(v voice) (out []string, rest []Hold) {
+	rest = slices.Clone(r.Holds)
+	for _, g := range r.Guards {
+		l := ""
+		switch g.Result {
+		case "warning":
+			l = v.name(g.Rule) + " warns: " + v.name(g.Text)
+		case "held":
+			l = v.name(g.Rule) + " holds it: "
+			at := slices.IndexFunc(rest, func(h Hold) bool { return g.Text != "" && strings.Contains(h.Reason, g.Text) })
+			if at < 0 {
+				l += v.name(g.Text)
+				break
+			}
+			l += v.name(rest[at].Reason) + ": " + enough(v.objects(rest[at]))
+			rest = slices.Delete(rest, at, at+1)
+		default:
+			continue
+		}
+		out = append(out, l)
 	}
-	return v.name(g.Rule) + verb + v.name(g.Text)
+	return out, rest
+}
+
+// objects are the names of what is held.
+func (v voice) objects(h Hold) []string {
+	out := make([]string, 0, len(h.Objects))
+	for _, obj := range h.Objects {
+		out = append(out, v.name(obj.String()))
+	}
+	return out
 }
 
 // placed is a text after the thing or place of which it is true.
@@ -60,13 +87,10 @@ func (r Report) noteParts(v voice) (warnings, notes part) {
 }
 
 // holdLines say each reason with the things that it holds and what lets them go on.
-func (r Report) holdLines(v voice) []string {
+func holdLines(holds []Hold, v voice) []string {
 	var out []string
-	for _, h := range r.Holds {
-		names := make([]string, 0, len(h.Objects))
-		for _, obj := range h.Objects {
-			names = append(names, v.name(obj.String()))
-		}
+	for _, h := range holds {
+		names := v.objects(h)
 		if v.stacks {
 			out = append(out, v.name(h.Reason))
 			for _, n := range names {
@@ -86,7 +110,7 @@ func (r Report) holdLines(v voice) []string {
 	return out
 }
 
-// command is what a person types to let the held deletions go on.
+// command is what a person types to let the held changes go on.
 func (h Hold) command() string {
 	return "kubectl -n poolwright-system annotate sync NAME --overwrite poolwright.dev/confirm=" + h.Confirm
 }

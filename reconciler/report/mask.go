@@ -309,17 +309,16 @@ func (m *mask) change(c plan.Change) Change {
 // waits for nothing.
 func (m *mask) holds(p plan.Plan) []Hold {
 	out := []Hold{}
-	confirm := plan.ConfirmHash(p)
 	for _, reason := range p.Holds {
 		h := Hold{Reason: m.text(reason), Objects: []Object{}}
+		if asks := word.FindStringSubmatch(reason); asks != nil {
+			h.Confirm = asks[1]
+		}
 		for _, c := range p.Changes {
 			if c.Hold != reason || c.Standing() {
 				continue
 			}
 			h.Objects = append(h.Objects, m.object(c.Key))
-			if c.Action == plan.Delete && strings.Contains(reason, confirm) {
-				h.Confirm = confirm
-			}
 		}
 		if len(h.Objects) > 0 {
 			out = append(out, h)

@@ -67,6 +67,8 @@ func TestTheVerdictOfAProposalNamesGuardsQuotasAndDrift(t *testing.T) {
 	before.Step, before.Drift = tainting(), quotaNote("Warning: NodePool gpu may ask for more")
 	was := before
 	was.Drift = quotaNote(quotaUsed)
+	other := before
+	other.Step = join(tainting(), quotaNote("of 128 vCPUs, 0 are used"))
 	told := before
 	told.guards = []Guard{{Rule: "quota", Result: "warning", Text: "x"}}
 	twice := all["guarded"]
@@ -83,6 +85,7 @@ func TestTheVerdictOfAProposalNamesGuardsQuotasAndDrift(t *testing.T) {
 		{"one that could not be looked at", short, "2 objects · 1 not compared · no node is replaced · ceiling $12.40 → $24.80/h"},
 		{"one that has no name", nameless, "1 object · no node is replaced"},
 		{"one that is too small anyway", before, "1 object · no node is replaced · quota short before"},
+		{"one that is, beside another that the step reaches", other, "1 object · no node is replaced · quota short before"},
 		{"one of which only the drift tells", was, "1 object · no node is replaced · quota ok"},
 		{"one of which a guard tells", told, "1 object · no node is replaced · quota short"},
 		{"problems, and no forecast", all["problems"], "2 problems · held by lint · 1 object · nodes and money not told"},
@@ -337,6 +340,14 @@ func TestMakingAProposalChangesNeitherPlan(t *testing.T) {
 	}
 	if len(r.Holds) != 1 || r.Holds[0].Confirm != "" || !strings.Contains(r.Holds[0].Reason, "the Sync's status will name the word") {
 		t.Errorf("holds %+v", r.Holds)
+	}
+	both := plan.Plan{Changes: removal().Changes[:2], Holds: []string{"x; confirm with poolwright.dev/confirm: 0a1b,2c3d"}}
+	both.Changes[1].Hold = both.Holds[0]
+	if got := NewProposal(plan.Proposal{Step: both}, nil).Holds; len(got) != 1 || strings.Contains(got[0].Reason, "2c3d") {
+		t.Errorf("two words: %+v", got)
+	}
+	if got := New(both, nil).Holds; len(got) != 1 || got[0].Confirm != "0a1b,2c3d" {
+		t.Errorf("two words of a plan: %+v", got)
 	}
 	waits := func(c Change) bool { return c.Hold != "" }
 	if !slices.ContainsFunc(r.Drift.Changes, waits) || slices.ContainsFunc(r.Drift.Changes, func(c Change) bool { return strings.Contains(c.Hold, "confirm with") }) {

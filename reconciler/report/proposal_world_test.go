@@ -107,7 +107,7 @@ func proposals() map[string]proposed {
 			guards: []Guard{{Rule: "guard.maxNodesReplaced", Result: "ok", Text: "4 of at most 10 nodes are replaced"}, {Rule: "lint", Result: "ok", Text: "nothing found"}}},
 		"volume":     {Proposal: plan.Proposal{Step: join(volume(), quota)}, forecast: classReplacing("NodeClassDrift", volumes)},
 		"ami":        {Proposal: plan.Proposal{Step: join(amis(), quota)}, forecast: amiReplacing()},
-		"removed":    {Proposal: plan.Proposal{Step: join(removal(), quota)}, forecast: removing()},
+		"removed":    {Proposal: plan.Proposal{Step: join(removal(), quota)}, forecast: removing(), guards: []Guard{{Rule: "guard.maxPrunePercent", Result: "held", Text: "would delete all 2 objects"}}},
 		"limits":     {Proposal: plan.Proposal{Step: join(between("karpenter.sh", "NodePool", "gpu", limits(8), limits(16)), overlay(), quota)}, forecast: limiting()},
 		"new":        {Proposal: plan.Proposal{Step: join(between("karpenter.sh", "NodePool", "new", nil, limits(8)), plan.Compute(state.NewSet(role), state.Set{}), quota)}, forecast: coming()},
 		"cheaper":    {Proposal: plan.Proposal{Step: join(spot(), quota)}, forecast: cheapening()},

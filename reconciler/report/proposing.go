@@ -24,16 +24,19 @@ func NewProposal(p plan.Proposal, problems []state.Problem) Report {
 	r := build(m, step, problems)
 	was := build(m, drift, nil)
 	r.Drift = &Drift{Changes: was.Changes, Unknown: was.Unknown}
-	if r.Quota == "" {
-		if r.Quota = was.Quota; r.Quota == quotaShort {
-			r.Quota = quotaShortBefore
-		}
+	// What the step does not change about a quota, only the drift tells.
+	switch {
+	case r.Quota == quotaShort:
+	case was.Quota == quotaShort:
+		r.Quota = quotaShortBefore
+	default:
+		r.Quota = quotaOf(slices.Concat(r.Notes, was.Notes), slices.Concat(r.Unknown, was.Unknown))
 	}
 	return r
 }
 
-// word is how the reason of a hold names what confirms it.
-var word = regexp.MustCompile(`; confirm with poolwright\.dev/confirm: [0-9a-f]+`)
+// word is how the reason of a hold ends when something confirms it.
+var word = regexp.MustCompile(`; confirm with poolwright\.dev/confirm: ([0-9a-f]+(?:,[0-9a-f]+)*)$`)
 
 // wordless says of what waits for a confirmation that it will, and not for which.
 func wordless(p plan.Plan) plan.Plan {
@@ -61,27 +64,22 @@ const (
 
 // quotaOf is what the sightings of quotas come to: nothing where none was looked at,
 // or one of them could not be.
-func quotaOf(r Report) string {
+func quotaOf(notes []Note, unknown []Unknown) string {
 	isQuota := func(o Object) bool { return o.Target == "aws" && o.Kind == "Quota" }
-	out := ""
-	for _, n := range r.Notes {
-		switch {
-		case !isQuota(n.Object):
-		case n.Warning:
+	looked, lost := false, slices.ContainsFunc(unknown, func(u Unknown) bool { return isQuota(u.Object) })
+	for _, n := range notes {
+		if !isQuota(n.Object) {
+			continue
+		}
+		if n.Warning {
 			return quotaShort
-		default:
-			out = quotaOK
 		}
+		looked, lost = true, lost || strings.HasSuffix(n.Text, "is unknown")
 	}
-	for _, n := range r.Notes {
-		if isQuota(n.Object) && strings.HasSuffix(n.Text, "is unknown") {
-			return ""
-		}
+	if looked && !lost {
+		return quotaOK
 	}
-	if slices.ContainsFunc(r.Unknown, func(u Unknown) bool { return isQuota(u.Object) }) {
-		return ""
-	}
-	return out
+	return ""
 }
 
 // proposal reports whether the report is one of a step.

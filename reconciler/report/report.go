@@ -194,7 +194,8 @@ type Hold struct {
 	// Objects are the things concerned, in the order of work.
 	Objects []Object `json:"objects"`
 	// Confirm is the value for the annotation poolwright.dev/confirm that lets
-	// the held deletions go on; absent when no confirmation can.
+	// the held changes go on; absent when no confirmation can, or it cannot be known
+	// yet.
 	Confirm string `json:"confirm,omitempty"`
 }
 
@@ -264,7 +265,7 @@ func build(m *mask, p plan.Plan, problems []state.Problem) Report {
 	for _, p := range problems {
 		r.Problems = append(r.Problems, Problem{File: m.text(p.Origin.File), Line: p.Origin.Line, Message: m.text(p.Message)})
 	}
-	r.Quota = quotaOf(r)
+	r.Quota = quotaOf(r.Notes, r.Unknown)
 	return r
 }
 

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -111,8 +112,12 @@ func (r Report) extent(v voice) []string {
 	if r.Summary.Problems > 0 {
 		out = append(out, count(r.Summary.Problems, "problem"))
 	}
+	held := ""
+	if r.Summary.Held > 0 {
+		held = fmt.Sprintf("%d held", r.Summary.Held)
+	}
 	if rules := r.guardsThatHold(v); len(rules) > 0 {
-		out = append(out, "held by "+enough(rules))
+		out, held = append(out, cmp.Or(held, "held")+" by "+enough(rules)), ""
 	}
 	if objects > 0 {
 		out = append(out, count(objects, "object"))
@@ -123,8 +128,8 @@ func (r Report) extent(v voice) []string {
 	if objects+inAWS == 0 {
 		out = append(out, "no changes")
 	}
-	if r.Summary.Held > 0 {
-		out = append(out, fmt.Sprintf("%d held", r.Summary.Held))
+	if held != "" {
+		out = append(out, held)
 	}
 	if r.Summary.Unknown > 0 {
 		out = append(out, fmt.Sprintf("%d not compared", r.Summary.Unknown))
