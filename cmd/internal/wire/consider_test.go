@@ -1,0 +1,197 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/poolwright/poolwright/provision"
+	"github.com/poolwright/poolwright/provision/engine"
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/state"
+)
+
+// runningFleet is fleetObjects as the API server would hold them: with defaults.
+func runningFleet(t *testing.T) []client.Object {
+	t.Helper()
+	objects := fleetObjects(t)
+	class, _ := objects[1].(*awsv1.EC2NodeClass)
+	class.Spec.MetadataOptions = &awsv1.MetadataOptions{HTTPEndpoint: new("enabled"), HTTPProtocolIPv6: new("disabled"), HTTPPutResponseHopLimit: new(int64(1)), HTTPTokens: new("required")}
+	claim, _ := objects[3].(*karpv1.NodeClaim)
+	claim.Status.ImageID = "ami-1"
+	return objects
+}
+
+// classChange is a plan that changes the class of runningFleet, of which there is one
+// node.
+func classChange(t *testing.T, objects []client.Object, edit func(*awsv1.EC2NodeClass)) plan.Plan {
+	t.Helper()
+	was, _ := objects[1].(*awsv1.EC2NodeClass)
+	is := was.DeepCopy()
+	edit(is)
+	key := state.Key{Target: "cluster", Group: nodeClassGroup, Kind: "EC2NodeClass", Name: "gpu"}
+	return plan.Compute(state.NewSet(state.Item{Key: key, Object: content(t, is)}), state.NewSet(state.Item{Key: key, Object: content(t, was)}))
+}
+
+func userData(class *awsv1.EC2NodeClass) { class.Spec.UserData = new("echo changed") }
+
+// reviewed is a pull request whose reviewers were told of the plan and of no node.
+func reviewed(phase v1alpha1.PullRequestPhase, p plan.Plan) v1alpha1.PullRequestStatus {
+	told := &v1alpha1.ReviewedConsequences{}
+	for _, c := range p.Changes {
+		told.Changes = append(told.Changes, c.Fingerprint())
+	}
+	return v1alpha1.PullRequestStatus{Number: 12, Phase: phase, Reviewed: told}
+}
+
+// four adds three nodes of the same kind.
+func four(objects []client.Object) []client.Object {
+	for _, n := range []string{"2", "3", "4"} {
+		claim, _ := objects[3].DeepCopyObject().(*karpv1.NodeClaim)
+		node, _ := objects[4].DeepCopyObject().(*corev1.Node)
+		claim.Name, claim.Status.NodeName, claim.Status.ProviderID = "gpu-"+n, "node-"+n, "aws:///eu-west-1a/i-"+n
+		node.Name, node.Spec.ProviderID = "node-"+n, claim.Status.ProviderID
+		objects = append(objects, claim, node)
+	}
+	return objects
+}
+
+func TestTheApplyIsHeldForTheNodesThatTheLiveClusterWouldLose(t *testing.T) {
+	if _, err := directClient(&rest.Config{Host: "http://127.0.0.1:1"}); err != nil { // registers the kinds
+		t.Fatal(err)
+	}
+	guarded := func(most int32) *v1alpha1.Sync {
+		sync := &v1alpha1.Sync{}
+		sync.Spec.Guard.MaxNodesReplaced = new(most)
+		return sync
+	}
+	protect := func(objects []client.Object) []client.Object {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "train", Annotations: map[string]string{"karpenter.sh/do-not-disrupt": "true"}}}
+		pod.Spec.NodeName, pod.Status.Phase = "node-1", corev1.PodRunning
+		return append(objects, pod)
+	}
+	for name, c := range map[string]struct {
+		sync   *v1alpha1.Sync
+		review v1alpha1.PullRequestPhase // of one whose reviewers were told of no node
+		edit   func(*awsv1.EC2NodeClass)
+		live   func([]client.Object) []client.Object
+		down   bool
+		held   string // the reason without its word
+		unread bool
+	}{
+		"no node may be replaced, and one would":                        {sync: guarded(0), edit: userData, held: "would replace 1 node; guard.maxNodesReplaced is 0"},
+		"one may, and is":                                               {sync: guarded(1), edit: userData},
+		"one that must not be disrupted now is replaced once it may be": {sync: guarded(0), edit: userData, live: protect, held: "would replace 1 node; guard.maxNodesReplaced is 0"},
+		"a change that Karpenter takes for no drift":                    {sync: guarded(0), edit: func(c *awsv1.EC2NodeClass) { c.Labels = map[string]string{"team": "a"} }},
+		"no guard and no review":                                        {sync: &v1alpha1.Sync{}, edit: userData, unread: true},
+		"one node more than was reviewed":                               {sync: &v1alpha1.Sync{}, edit: userData, review: v1alpha1.PullRequestMerged},
+		"four nodes more than were reviewed, right after the merge": {sync: &v1alpha1.Sync{}, edit: userData, review: v1alpha1.PullRequestPlanned, live: four,
+			held: "would replace 4 nodes; 0 were told in the review of #12"},
+		"four more, when the review is no longer of this": {sync: &v1alpha1.Sync{}, edit: userData, review: v1alpha1.PullRequestDone, live: four, unread: true},
+		"a cluster that cannot be read": {sync: guarded(3), edit: userData, down: true,
+			held: "may replace any number of nodes, for it cannot be foretold: reading"},
+		"no Cluster that says where the nodes are": {sync: guarded(3), edit: userData, live: func(o []client.Object) []client.Object { return o[1:] },
+			held: "may replace any number of nodes, for it cannot be foretold: no Cluster says in which region the nodes are; apply an object of that kind; guard.maxNodesReplaced is 3"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			objects := runningFleet(t)
+			p := classChange(t, objects, c.edit)
+			if c.review != "" {
+				item := reviewed(c.review, p)
+				c.sync.Status.PullRequests = &v1alpha1.PullRequestsStatus{Items: []v1alpha1.PullRequestStatus{item}}
+			}
+			if c.live != nil {
+				objects = c.live(objects)
+			}
+			read := false
+			live := interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(objects...).Build(), interceptor.Funcs{
+				List: func(ctx context.Context, to client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+					read = true
+					if c.down {
+						return errors.New("connection refused")
+					}
+					return to.List(ctx, list, opts...)
+				},
+			})
+			got := considering(live, inProcess)(t.Context(), c.sync, p)
+			if read == c.unread {
+				t.Errorf("the cluster was read: %v", read)
+			}
+			if holds := strings.Join(got.Holds, ""); c.held == "" && holds != "" || !strings.HasPrefix(holds, c.held) {
+				t.Errorf("held: %q, want %q", holds, c.held)
+			}
+		})
+	}
+}
+
+func TestTheLookAheadBeforeAnApplyIsBounded(t *testing.T) {
+	objects := runningFleet(t)
+	sync := &v1alpha1.Sync{}
+	sync.Spec.Guard.MaxNodesReplaced = new(int32(5))
+	live := fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(objects...).Build()
+	stuck := func(ctx context.Context, _ engine.Settings, _, _ provision.Fleet) (provision.Forecast, error) {
+		if by, ok := ctx.Deadline(); !ok || time.Until(by) > foreseeTimeout {
+			t.Errorf("it may take until %s", by)
+		}
+		return provision.Forecast{}, context.DeadlineExceeded
+	}
+	p := considering(live, stuck)(t.Context(), sync, classChange(t, objects, userData))
+	if len(p.Holds) != 1 || !strings.Contains(p.Holds[0], "cannot be foretold: context deadline exceeded") {
+		t.Errorf("held: %q", p.Holds)
+	}
+}
+
+func TestWhatAWSAloneCanTellIsHeldByTheGuardAndNotByTheReview(t *testing.T) {
+	objects := runningFleet(t)
+	p := classChange(t, objects, func(c *awsv1.EC2NodeClass) {
+		c.Spec.AMISelectorTerms = []awsv1.AMISelectorTerm{{Alias: "al2023@v20260101"}}
+	})
+	f := foretold(t, objects, p.Changes...)
+	found := consequences(f, nil)
+	if !strings.Contains(found.Doubt, "spec.amiSelectorTerms changes") {
+		t.Errorf("doubt %q", found.Doubt)
+	}
+	limit := 5
+	foresee := func([]plan.Change) plan.Consequences { return found }
+	if held := p.GuardNodes(&limit, nil, "", foresee); len(held.Holds) != 1 || !strings.HasPrefix(held.Holds[0], "would replace 0 nodes, and maybe more: EC2NodeClass gpu: spec.amiSelectorTerms changes") {
+		t.Errorf("with a guard: %q", held.Holds)
+	}
+	if held := p.GuardNodes(nil, []plan.Consequences{{PullRequest: 12, Changes: []string{p.Changes[0].Fingerprint()}}}, "", foresee); len(held.Holds) != 0 {
+		t.Errorf("reviewed: %q", held.Holds)
+	}
+}
+
+func TestOnlyPullRequestsWhoseMergeMayBeToMakeAreReviews(t *testing.T) {
+	sync := &v1alpha1.Sync{Status: v1alpha1.SyncStatus{PullRequests: &v1alpha1.PullRequestsStatus{}}}
+	for i, phase := range []v1alpha1.PullRequestPhase{v1alpha1.PullRequestPlanned, v1alpha1.PullRequestFailed, v1alpha1.PullRequestMerged, v1alpha1.PullRequestRollingOut, v1alpha1.PullRequestDone, v1alpha1.PullRequestMerged} {
+		item := v1alpha1.PullRequestStatus{Number: int64(i), Phase: phase}
+		if i < 5 {
+			item.Reviewed = &v1alpha1.ReviewedConsequences{Changes: []string{"NodePool/gpu@deleted"}, NodesReplaced: 3, NodesRemoved: 4}
+		}
+		sync.Status.PullRequests.Items = append(sync.Status.PullRequests.Items, item)
+	}
+	told := plan.Consequences{Changes: []string{"NodePool/gpu@deleted"}, Replaced: 3, Removed: 4}
+	open, merged, rolling := told, told, told
+	merged.PullRequest, merged.Merged = 2, true
+	rolling.PullRequest, rolling.Merged = 3, true
+	if d := cmp.Diff([]plan.Consequences{open, merged, rolling}, reviews(sync)); d != "" {
+		t.Errorf("reviews (-want +got):\n%s", d)
+	}
+	if got := reviews(&v1alpha1.Sync{}); got != nil {
+		t.Errorf("without pull requests: %v", got)
+	}
+}
