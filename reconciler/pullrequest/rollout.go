@@ -27,7 +27,7 @@ const (
 )
 
 // stale are the nodes that the roll-outs under way are yet to replace, asked for
-// once. Unknown ones are nil, and known is false.
+// once.
 func (p *pass) stale(ctx context.Context) leftover {
 	var since time.Time
 	for _, rec := range p.s.records {
@@ -48,7 +48,8 @@ func (p *pass) stale(ctx context.Context) leftover {
 	return leftover{nodes: nodes, known: err == nil}
 }
 
-// leftover are nodes that are yet to be replaced.
+// leftover are nodes that are yet to be replaced. Unless all is known, there may be
+// more.
 type leftover struct {
 	nodes []provision.Node
 	known bool
@@ -84,7 +85,8 @@ func (e *entry) concerns(n provision.Node) bool {
 		case kind == "NodePool":
 			return n.Pool == name
 		case kind == "EC2NodeClass" && len(n.Fields) == 0:
-			return n.Reason != "NodePoolRemoved" // Nobody says what it is about.
+			// Which class the node is of, nobody says; that it is not its pool's doing is known.
+			return !slices.Contains([]string{"NodePoolDrifted", "RequirementsDrifted", "NodePoolRemoved"}, n.Reason)
 		}
 		return slices.ContainsFunc(n.Fields, func(f string) bool { return strings.HasPrefix(f, object+" ") })
 	})
@@ -102,15 +104,15 @@ func (p *pass) aftermath(ctx context.Context, rec *entry, left leftover) report.
 		return a
 	}
 	a.Applied, a.Revision = item.AppliedTime.Time, p.branch()+"@sha1:"+rec.merge()
-	if item.RolledOutTime == nil && left.known {
+	if item.RolledOutTime == nil {
 		a.Left = left.of(rec)
 		rec.tail.most = max(rec.tail.most, len(a.Left))
 		a.Nodes = max(a.Nodes, rec.tail.most)
 		expected := item.Reviewed == nil || rec.reviewed() > 0
-		certain := rec.tail.most > 0 || !expected || !rec.touchesPools() || p.now.Sub(a.Applied) >= doubtTime
+		certain := rec.tail.most > 0 || !expected || p.now.Sub(a.Applied) >= doubtTime
 		switch {
 		case len(a.Left) > 0:
-		case certain:
+		case !rec.touchesPools(), certain && left.known:
 			item.RolledOutTime = &metav1.Time{Time: p.now}
 		default:
 			p.wake(a.Applied.Add(doubtTime).Sub(p.now))
@@ -144,8 +146,8 @@ func (p *pass) finish(ctx context.Context, pr forge.PullRequest, rec *entry, lef
 		return
 	case showed && !shown.known && p.now.Before(p.s.pictureSince.Add(settleTime)):
 		return // What is shown of drift stays until somebody has looked.
-	case item.Phase == v1alpha1.PullRequestRollingOut && item.RolledOutTime == nil && !left.known:
-		return
+	case item.Phase == v1alpha1.PullRequestRollingOut && item.RolledOutTime == nil && !left.known && len(left.nodes) == 0 && rec.touchesPools():
+		return // Nothing is known that was not told.
 	}
 	var base string
 	var a report.Aftermath

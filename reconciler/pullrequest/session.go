@@ -21,7 +21,8 @@ type Planner interface {
 	// Plan says what merging the pull request would do.
 	Plan(ctx context.Context, pr forge.PullRequest) (Plan, error)
 	// Stale lists the nodes created before the moment that Karpenter is yet to
-	// replace, or whose pool went.
+	// replace, or whose pool went. An error says that there may be more; the nodes
+	// beside it are known all the same.
 	Stale(ctx context.Context, since time.Time) ([]provision.Node, error)
 	// Drift is what the live worlds differ in from the applied revision now.
 	Drift(ctx context.Context) (report.Report, error)
