@@ -71,7 +71,7 @@ func (o Options) body(c Change) []line {
 		out = append(out, fieldLines(f)...)
 	}
 	if c.Action == "update" && len(c.Fields) == 0 {
-		out = append(out, line{" ", "(no field differs)"})
+		out = append(out, line{" ", "(no field differs that may be shown)"})
 	}
 	limit := o.Lines
 	if limit == 0 {
