@@ -41,7 +41,9 @@ type stage struct {
 	// user is as whom controllers reach the API server, by default the
 	// administrator.
 	user string
-	now  *controller
+	// flags are what the next controllers are started with, beside the usual.
+	flags []string
+	now   *controller
 }
 
 // interval is how often the Syncs here ask Git.
@@ -149,8 +151,8 @@ func (s *stage) run(c *controller) {
 	c.lives++
 	log := fmt.Sprintf("%s-%s-%d", s.name, filepath.Base(c.mirrors), c.lives)
 	var err error
-	c.Process, err = world.Run(log, binary, "run",
-		"--namespace="+s.system, "--kubeconfig="+c.api.kubeconfig, "--cache-dir="+c.mirrors, "--metrics-addr=0", "--health-addr=0")
+	c.Process, err = world.Run(log, binary, append([]string{"run",
+		"--namespace=" + s.system, "--kubeconfig=" + c.api.kubeconfig, "--cache-dir=" + c.mirrors, "--metrics-addr=0", "--health-addr=0"}, s.flags...)...)
 	if err != nil {
 		s.Fatal(err)
 	}

@@ -20,7 +20,6 @@ import (
 	"github.com/poolwright/poolwright/reconciler/report/forge"
 	"github.com/poolwright/poolwright/reconciler/report/forge/gitea"
 	"github.com/poolwright/poolwright/reconciler/report/forge/github"
-	"github.com/poolwright/poolwright/reconciler/state"
 )
 
 // The keys of the Secret that spec.pullRequests.secretRef names. Those of a
@@ -37,18 +36,11 @@ const (
 
 // newForge connects a Sync's pull requests with the forge that they are at, by
 // the content of the Secret that spec.pullRequests.secretRef names. It makes no
-// request. Its errors are of class state.Fix: they name the field, or the Secret
-// and its key, and what to do; never a value. A Forge remembers what it wrote, so
-// whoever asks keeps it for as long as the Sync and the Secret stay as they are.
+// request. Its errors are all for a person to mend: they name the field, or the
+// Secret and its key, and what to do; never a value. A Forge remembers what it
+// wrote, so whoever asks keeps it for as long as the Sync and the Secret stay as
+// they are.
 func newForge(sync *v1alpha1.Sync, secret map[string][]byte, now func() time.Time) (forge.Forge, error) {
-	f, err := connectForge(sync, secret, now)
-	if err != nil {
-		return nil, state.Fail(state.Fix, "InvalidForge", err)
-	}
-	return f, nil
-}
-
-func connectForge(sync *v1alpha1.Sync, secret map[string][]byte, now func() time.Time) (forge.Forge, error) {
 	spec := sync.Spec.PullRequests
 	if spec == nil {
 		return nil, errors.New("connecting to the forge: the Sync has no spec.pullRequests")
