@@ -191,8 +191,8 @@ func (g *generation) offer(req *packp.UploadPackRequest) error {
 
 func (g *generation) added(tips, trees []plumbing.Hash) {
 	g.objects.refresh()
-	g.record.Tips = remember(g.record.Tips, tips...)
-	g.record.Trees = remember(g.record.Trees, trees...)
+	g.record.Tips = remember(g.record.Tips, maxTips, tips...)
+	g.record.Trees = remember(g.record.Trees, maxTrees, trees...)
 	g.dirty = true
 }
 
@@ -213,6 +213,7 @@ func (g *generation) compare(ctx context.Context, sess *session, base, head tip)
 			return Comparison{}, fmt.Errorf("%w: %w; begin the branch anew from its base, or rebase it onto that", gitsource.ErrNotFound, errUnrelated)
 		}
 		g.parted[key] = at
+		g.record.Tips = remember(g.record.Tips, maxTips, head.commit, base.commit)
 	}
 	if err := g.fetchTrees(ctx, sess, base, head, at); err != nil {
 		return Comparison{}, err
@@ -272,6 +273,7 @@ func (g *generation) fetchTrees(ctx context.Context, sess *session, base, head t
 			// of their ancestors.
 			req.Haves = g.recentTrees()
 			req.Shallows = slices.Clone(req.Haves)
+			askThin(req, sess.adv)
 		}
 		req.Depth = packp.DepthCommits(depth)
 		_ = req.Capabilities.Set(capability.Shallow)

@@ -2,6 +2,8 @@ package gogit
 
 import (
 	"fmt"
+	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -114,4 +116,215 @@ func TestAYoungBranchIsComparedInTwoTransfers(t *testing.T) {
 	if lists, packs := srv.requests(func() { mustCompare(t, again, "refs/heads/main", "refs/pull/7/head") }); lists != 1 || packs != 0 {
 		t.Errorf("after a restart, it took %d lists and %d transfers", lists, packs)
 	}
+}
+
+// files makes a commit that is not pushed.
+func (s *gitServer) files(files ...string) string {
+	s.t.Helper()
+	s.date++
+	s.write(files...)
+	s.git("add", "-A")
+	s.git("commit", "-q", "--allow-empty", "-m", "change")
+	return s.git("rev-parse", "HEAD")
+}
+
+// topic begins a branch at a revision.
+func (s *gitServer) topic(name, at string) {
+	s.t.Helper()
+	s.git("checkout", "-q", "-B", name, at)
+}
+
+func (s *gitServer) update(branch string) {
+	s.t.Helper()
+	s.git("push", "-q", "--force", "origin", "HEAD:refs/heads/"+branch)
+}
+
+func TestComparisons(t *testing.T) {
+	type story struct {
+		base, head string // references
+		parted     string // the commit
+		packs      int
+	}
+	for name, tell := range map[string]func(*gitServer) story{
+		"a young branch at the tip of its base": func(s *gitServer) story {
+			parted := s.push("a.yaml", "one\n")
+			s.topic("topic", "main")
+			s.files("b.yaml", "b\n")
+			s.pull(1)
+			return story{"refs/heads/main", "refs/pull/1/head", parted, 2}
+		},
+		"a base that moved on": func(s *gitServer) story {
+			parted := s.push("a.yaml", "one\n")
+			s.topic("topic", "main")
+			s.files("b.yaml", "b\n")
+			s.pull(1)
+			s.git("checkout", "-q", "main")
+			s.commits(20, "main")
+			s.update("main")
+			return story{"refs/heads/main", "refs/pull/1/head", parted, 2}
+		},
+		"a base that moved on by more than the first step": func(s *gitServer) story {
+			parted := s.push("a.yaml", "one\n")
+			s.topic("topic", "main")
+			s.files("b.yaml", "b\n")
+			s.pull(1)
+			s.git("checkout", "-q", "main")
+			s.commits(80, "main")
+			s.update("main")
+			return story{"refs/heads/main", "refs/pull/1/head", parted, 3}
+		},
+		"a branch that is longer than the second step": func(s *gitServer) story {
+			parted := s.push("a.yaml", "one\n")
+			s.topic("topic", "main")
+			s.commits(600, "topic")
+			s.pull(1)
+			s.git("checkout", "-q", "main")
+			s.push("a.yaml", "two\n")
+			return story{"refs/heads/main", "refs/pull/1/head", parted, 4}
+		},
+		"a base that was merged into the head": func(s *gitServer) story {
+			s.push("a.yaml", "one\n")
+			s.topic("topic", "main")
+			s.files("b.yaml", "b\n")
+			s.git("checkout", "-q", "main")
+			parted := s.push("a.yaml", "two\n")
+			s.git("checkout", "-q", "topic")
+			s.date++
+			s.git("merge", "-q", "--no-edit", "main")
+			s.pull(1)
+			s.git("checkout", "-q", "main")
+			s.push("a.yaml", "three\n")
+			return story{"refs/heads/main", "refs/pull/1/head", parted, 2}
+		},
+		"a criss-cross of merges": func(s *gitServer) story {
+			s.push("a.yaml", "one\n")
+			s.topic("topic", "main")
+			older := s.files("b.yaml", "b\n")
+			s.git("checkout", "-q", "main")
+			newer := s.files("c.yaml", "c\n")
+			s.date++
+			s.git("merge", "-q", "--no-edit", older)
+			s.update("main")
+			s.git("checkout", "-q", "topic")
+			s.git("merge", "-q", "--no-edit", newer)
+			s.pull(1)
+			return story{"refs/heads/main", "refs/pull/1/head", newer, 2}
+		},
+		"a head that is merged already": func(s *gitServer) story {
+			s.push("a.yaml", "one\n")
+			s.topic("topic", "main")
+			head := s.files("b.yaml", "b\n")
+			s.pull(1)
+			s.git("checkout", "-q", "main")
+			s.git("merge", "-q", "--no-ff", "--no-edit", "topic")
+			s.push("a.yaml", "two\n")
+			return story{"refs/heads/main", "refs/pull/1/head", head, 2}
+		},
+		"a head that is the base": func(s *gitServer) story {
+			parted := s.push("a.yaml", "one\n")
+			s.pull(1)
+			return story{"refs/heads/main", "refs/pull/1/head", parted, 2}
+		},
+		"annotated tags": func(s *gitServer) story {
+			parted := s.push("a.yaml", "one\n")
+			s.git("tag", "-m", "release", "v1")
+			s.push("a.yaml", "two\n")
+			s.git("tag", "-m", "release", "v2")
+			s.git("push", "-q", "origin", "v1", "v2")
+			return story{"refs/tags/v2", "refs/tags/v1", parted, 2}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			srv := newForge(t)
+			s := tell(srv)
+			r := srv.repository()
+			var c Comparison
+			lists, packs := srv.requests(func() { c = mustCompare(t, r, s.base, s.head) })
+			if c.Parted.Commit != s.parted {
+				t.Errorf("parted at %s, want %s", c.Parted.Commit, s.parted)
+			}
+			if lists != 1 || packs != s.packs {
+				t.Errorf("it took %d lists and %d transfers, want 1 and %d", lists, packs, s.packs)
+			}
+			for _, snap := range []struct{ commit, tree string }{
+				{c.Base.Commit, c.Base.TreeID}, {c.Head.Commit, c.Head.TreeID}, {c.Parted.Commit, c.Parted.TreeID},
+			} {
+				if want := srv.git("rev-parse", snap.commit+"^{tree}"); snap.tree != want {
+					t.Errorf("tree %s of %s, want %s", snap.tree, snap.commit, want)
+				}
+			}
+			if lists, packs := srv.requests(func() { mustCompare(t, r, s.base, s.head) }); lists != 1 || packs != 0 {
+				t.Errorf("again it took %d lists and %d transfers", lists, packs)
+			}
+		})
+	}
+}
+
+// pulls makes n pull requests of one commit each, the first at the tip of main
+// and each other one commit further back.
+func (s *gitServer) pulls(n int) {
+	s.t.Helper()
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, "commit refs/heads/p/%d\ncommitter a <a@example.com> %d +0000\ndata 4\npull\n", i+1, 1767225600+s.date)
+		fmt.Fprintf(&b, "from refs/heads/main~%d\nM 100644 inline pull.yaml\ndata 3\n%03d\n", i, i)
+	}
+	s.input(b.String(), "fast-import", "--quiet", "--force")
+	s.git("push", "-q", "origin", "refs/heads/p/*:refs/pull/*/head")
+}
+
+func TestAHundredPullRequestsFetchTheirBaseOnce(t *testing.T) {
+	t.Parallel()
+	srv := newForge(t)
+	random := make([]byte, 1<<20)
+	rand.NewChaCha8([32]byte{}).Read(random)
+	srv.push("big.bin", string(random))
+	srv.commits(150, "old")
+	srv.update("main")
+	const pulls = 100
+	srv.pulls(pulls)
+	parted := strings.Fields(srv.git("rev-list", "--first-parent", "main"))
+	r := srv.repository()
+	mustCompare(t, r, "refs/heads/main", "refs/pull/1/head")
+	first := packBytes(t, r)
+	all := func(r *Repository, n int) func() {
+		return func() {
+			for i := range n {
+				c := mustCompare(t, r, "refs/heads/main", fmt.Sprintf("refs/pull/%d/head", i+1))
+				if c.Parted.Commit != parted[i] {
+					t.Fatalf("pull request %d parted at %s, want %s", i+1, c.Parted.Commit, parted[i])
+				}
+			}
+		}
+	}
+	lists, packs := srv.requests(all(r, pulls))
+	if lists != pulls || packs > 2*pulls+1 {
+		t.Errorf("%d pull requests took %d lists and %d transfers", pulls, lists, packs)
+	}
+	if rest := packBytes(t, r) - first; rest > 1<<20 {
+		t.Errorf("the first took %d bytes, all others %d: the base came again", first, rest)
+	}
+	again := srv.repository(func(c *Config) { c.Dir = r.mirror.dir })
+	if _, packs := srv.requests(all(again, pulls/4)); packs > 0 {
+		t.Errorf("after a restart, they took %d transfers", packs)
+	}
+	srv.git("checkout", "-q", "main")
+	srv.push("a.yaml", "moved\n")
+	if _, packs := srv.requests(all(again, pulls/4)); packs != 2 {
+		t.Errorf("a base that moved cost %d transfers, want its history and its files once", packs)
+	}
+}
+
+func packBytes(t *testing.T, r *Repository) int64 {
+	t.Helper()
+	var n int64
+	for _, p := range packsOf(t, r.mirror.dir) {
+		info, err := os.Stat(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n += info.Size()
+	}
+	return n
 }

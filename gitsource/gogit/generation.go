@@ -35,11 +35,14 @@ type generation struct {
 const (
 	// maxRepositoryPacks is how many transfers a Repository's generation
 	// collects; a comparison takes two.
-	maxRepositoryPacks = 300
+	maxRepositoryPacks = 256
 	// maxGenerationTransfers is how often over a generation may hold
 	// Limits.PackBytes, and its graph Limits.Commits.
 	maxGenerationTransfers = 2
-	maxRemembered          = 64
+	// maxTips is how many commits are offered to a server as held, maxTrees how
+	// many can come with a generation's transfers.
+	maxTips  = 64
+	maxTrees = 3 * maxRepositoryPacks
 )
 
 // errAnew asks for a generation of its own: this one is full, or was filled in
@@ -144,13 +147,14 @@ func (g *generation) room() error {
 	return nil
 }
 
-// remember puts an id at the end of a list, the latest last.
-func remember(list []string, ids ...plumbing.Hash) []string {
+// remember puts ids at the end of a list, the latest last, and forgets the
+// first ones beyond n.
+func remember(list []string, n int, ids ...plumbing.Hash) []string {
 	for _, id := range ids {
 		s := id.String()
 		list = append(slices.DeleteFunc(list, func(o string) bool { return o == s }), s)
 	}
-	return list[max(0, len(list)-maxRemembered):]
+	return list[max(0, len(list)-n):]
 }
 
 // hasTree reports whether a commit's files were fetched.

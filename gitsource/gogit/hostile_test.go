@@ -237,7 +237,10 @@ func FuzzPack(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte) {
 		for _, b := range [][]byte{body, pack(body), pack(body, nil), pack(body, nil, nil)} {
 			folder := t.TempDir()
-			file, err := os.CreateTemp(folder, "tmp-")
+			if err := os.MkdirAll(packFolder(folder), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			file, err := os.CreateTemp(packFolder(folder), "tmp-")
 			if err != nil {
 				t.Fatal(err)
 			}

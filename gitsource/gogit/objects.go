@@ -92,20 +92,24 @@ func (o *objects) read(t plumbing.ObjectType, h plumbing.Hash, limit int64) ([]b
 	return b, nil
 }
 
+// holds reports whether an object is there.
+func (o *objects) holds(h plumbing.Hash) (bool, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	switch err := o.store.HasEncodedObject(h); {
+	case errors.Is(err, plumbing.ErrObjectNotFound):
+		return false, nil
+	case err != nil:
+		return false, o.corrupt(h, err)
+	}
+	return true, nil
+}
+
 // find is read for an object that need not be there: false when it is not.
 func (o *objects) find(t plumbing.ObjectType, h plumbing.Hash, limit int64) ([]byte, bool, error) {
-	o.mu.Lock()
-	err := o.store.HasEncodedObject(h)
-	switch {
-	case errors.Is(err, plumbing.ErrObjectNotFound):
-		o.mu.Unlock()
-		return nil, false, nil
-	case err != nil:
-		err = o.corrupt(h, err)
-		o.mu.Unlock()
+	if held, err := o.holds(h); err != nil || !held {
 		return nil, false, err
 	}
-	o.mu.Unlock()
 	b, err := o.read(t, h, limit)
 	return b, err == nil, err
 }

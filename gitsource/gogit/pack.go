@@ -16,14 +16,24 @@ import (
 	"github.com/poolwright/poolwright/gitsource"
 )
 
-// installPack checks a received pack against the limits, indexes it and gives
-// index and pack their names, the pack last: a pack is looked at only when its
-// index is whole.
-func installPack(f *os.File, folder string, limits Limits) error {
-	count, err := inspectPack(f, limits)
-	if err != nil || count == 0 {
+// installPack checks a received pack against the limits, completes it where it
+// is thin, indexes it and gives index and pack their names, the pack last: a
+// pack is looked at only when its index is whole.
+func installPack(f *os.File, generation string, limits Limits) error {
+	in, err := inspectPack(f, generation, limits)
+	if err != nil || in.count == 0 {
 		return err
 	}
+	if len(in.bases.order) > 0 {
+		if f, err = in.bases.complete(f, in.count); err != nil {
+			return err
+		}
+		defer discard(f)
+	}
+	return indexPack(f, packFolder(generation))
+}
+
+func indexPack(f *os.File, folder string) error {
 	index := new(idxfile.Writer)
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
 		return fmt.Errorf("reading the mirror: %w", err)
@@ -73,6 +83,8 @@ const maxChainBytes = 128 << 20
 // found before the indexer, which unpacks in memory, meets it.
 type inspection struct {
 	limits   Limits
+	count    uint32
+	bases    *bases
 	unpacked int64
 	refDelta int64
 	// chain is, by offset, the bytes that resolving the object there needs.
@@ -89,20 +101,21 @@ func tooManyObjects(limits Limits) error {
 	return fmt.Errorf("%w: the newest tree has more than %d objects", gitsource.ErrLimit, limits.Objects)
 }
 
-// inspectPack returns the number of objects.
-func inspectPack(f io.ReadSeeker, limits Limits) (uint32, error) {
+func inspectPack(f io.ReadSeeker, generation string, limits Limits) (*inspection, error) {
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
-		return 0, fmt.Errorf("reading the mirror: %w", err)
+		return nil, fmt.Errorf("reading the mirror: %w", err)
 	}
 	s := packfile.NewScanner(f)
 	_, count, err := s.Header()
 	if err != nil {
-		return 0, fmt.Errorf("reading objects: %w: %w", gitsource.ErrCorrupt, err)
+		return nil, fmt.Errorf("reading objects: %w: %w", gitsource.ErrCorrupt, err)
 	}
 	if int64(count) > int64(limits.Objects) {
-		return 0, tooManyObjects(limits)
+		return nil, tooManyObjects(limits)
 	}
-	in := &inspection{limits: limits, chain: make(map[int64]int64, min(count, 1<<12))}
+	in := &inspection{
+		limits: limits, count: count, bases: newBases(generation, limits), chain: make(map[int64]int64, min(count, 1<<12)),
+	}
 	for range count {
 		h, err := s.NextObjectHeader()
 		if err == nil {
@@ -110,15 +123,15 @@ func inspectPack(f io.ReadSeeker, limits Limits) (uint32, error) {
 		}
 		switch {
 		case errors.Is(err, gitsource.ErrLimit):
-			return 0, err
+			return nil, err
 		case err != nil:
-			return 0, fmt.Errorf("reading objects: %w: %w", gitsource.ErrCorrupt, err)
+			return nil, fmt.Errorf("reading objects: %w: %w", gitsource.ErrCorrupt, err)
 		}
 	}
 	if _, err := s.Checksum(); err != nil {
-		return 0, fmt.Errorf("reading objects: %w: %w", gitsource.ErrCorrupt, err)
+		return nil, fmt.Errorf("reading objects: %w: %w", gitsource.ErrCorrupt, err)
 	}
-	return count, nil
+	return in, nil
 }
 
 func (in *inspection) object(s *packfile.Scanner, h *packfile.ObjectHeader) error {
@@ -140,13 +153,8 @@ func (in *inspection) object(s *packfile.Scanner, h *packfile.ObjectHeader) erro
 			return in.tooLarge()
 		}
 		size += target
-		if h.Type == plumbing.OFSDeltaObject {
-			parent = in.chain[h.OffsetReference]
-		} else {
-			// The base is known by name only; all such deltas together are
-			// bounded as if they were one chain.
-			in.refDelta += size
-			parent = in.refDelta
+		if parent, err = in.parent(h, size); err != nil {
+			return err
 		}
 	}
 	in.chain[h.Offset] = parent + size
@@ -158,6 +166,21 @@ func (in *inspection) object(s *packfile.Scanner, h *packfile.ObjectHeader) erro
 		return fmt.Errorf("%w: the newest tree unpacks to more than %d MiB", gitsource.ErrLimit, in.limits.UnpackedBytes>>20)
 	}
 	return nil
+}
+
+// parent is what resolving a delta's base needs.
+func (in *inspection) parent(h *packfile.ObjectHeader, size int64) (int64, error) {
+	if h.Type == plumbing.OFSDeltaObject {
+		return in.chain[h.OffsetReference], nil
+	}
+	base, held, err := in.bases.size(h.Reference)
+	if err != nil || held {
+		return base, err
+	}
+	// The base is known by name only; all such deltas together are bounded as
+	// if they were one chain.
+	in.refDelta += size
+	return in.refDelta, nil
 }
 
 func (in *inspection) tooLarge() error {

@@ -129,6 +129,7 @@ func (s *Source) transfer(ctx context.Context, sess *session, want plumbing.Hash
 			req.Haves = nil
 		}
 	}
+	askThin(req, sess.adv)
 	return shallow, sess.fetch(ctx, req, generation, s.limits)
 }
 
@@ -213,7 +214,7 @@ func (s *session) receive(ctx context.Context, pack io.Reader, generation string
 	case n > limits.PackBytes:
 		return fmt.Errorf("%w: the newest tree takes more than %d MiB to transfer", gitsource.ErrLimit, limits.PackBytes>>20)
 	}
-	if err := installPack(f, packFolder(generation), limits); err != nil {
+	if err := installPack(f, generation, limits); err != nil {
 		// An incomplete pack is the connection's fault where that had one.
 		if cause := s.tap.fault(); cause != nil && errors.Is(err, gitsource.ErrCorrupt) {
 			return s.classify(ctx, "receiving objects", cause)

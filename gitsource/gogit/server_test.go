@@ -99,6 +99,15 @@ func (s *gitServer) run(dir, input string, args ...string) string {
 // current branch. It returns the commit.
 func (s *gitServer) push(files ...string) string {
 	s.t.Helper()
+	s.write(files...)
+	s.git("add", "-A")
+	s.git("commit", "-q", "--allow-empty", "-m", "change")
+	s.git("push", "-q", "--force", "origin", "HEAD")
+	return s.git("rev-parse", "HEAD")
+}
+
+func (s *gitServer) write(files ...string) {
+	s.t.Helper()
 	for i := 0; i < len(files); i += 2 {
 		p := filepath.Join(s.work, files[i])
 		if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
@@ -108,10 +117,6 @@ func (s *gitServer) push(files ...string) string {
 			s.t.Fatal(err)
 		}
 	}
-	s.git("add", "-A")
-	s.git("commit", "-q", "--allow-empty", "-m", "change")
-	s.git("push", "-q", "--force", "origin", "HEAD")
-	return s.git("rev-parse", "HEAD")
 }
 
 func (s *gitServer) source(ref Ref, change ...func(*Config)) *Source {

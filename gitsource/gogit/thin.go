@@ -1,0 +1,162 @@
+package gogit
+
+import (
+	"bufio"
+	"bytes"
+	"compress/zlib"
+	"crypto/sha1"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp/capability"
+
+	"github.com/poolwright/poolwright/gitsource"
+)
+
+// askThin asks for a pack that leaves out what the offered commits hold, and
+// may describe what it brings as changes to that. Git leaves out nothing of a
+// commit without a past unless asked so. go-git hides whether a server can do
+// it; all that run Git itself can.
+func askThin(req *packp.UploadPackRequest, adv *packp.AdvRefs) {
+	agent := adv.Capabilities.Get(capability.Agent)
+	if len(req.Haves) > 0 && len(agent) > 0 && strings.HasPrefix(agent[0], "git/") {
+		_ = req.Capabilities.Set(capability.ThinPack) // fails only for capabilities with arguments
+	}
+}
+
+// bases are the held objects that a thin pack describes changes to, in the
+// order in which it names them.
+type bases struct {
+	folder string
+	limits Limits
+	held   *objects
+	sizes  map[plumbing.Hash]int64
+	order  []plumbing.Hash
+	total  int64
+}
+
+func newBases(generation string, limits Limits) *bases {
+	return &bases{folder: generation, limits: limits, sizes: map[plumbing.Hash]int64{}}
+}
+
+// size returns how large a base is; false when it is not held.
+func (b *bases) size(id plumbing.Hash) (int64, bool, error) {
+	if n, ok := b.sizes[id]; ok {
+		return n, true, nil
+	}
+	if b.held == nil {
+		b.held = openObjects(b.folder, b.limits)
+	}
+	if held, err := b.held.holds(id); err != nil || !held {
+		return 0, false, err
+	}
+	n, err := b.held.size(id)
+	if err != nil {
+		return 0, false, err
+	}
+	b.sizes[id] = n
+	b.order = append(b.order, id)
+	if b.total += n; b.total > b.limits.UnpackedBytes || n > b.limits.ObjectBytes {
+		return 0, false, fmt.Errorf("%w: the changes concern more than %d MiB of files", gitsource.ErrLimit, b.limits.UnpackedBytes>>20)
+	}
+	return n, true, nil
+}
+
+// complete writes a thin pack of count objects anew, with the bases in front
+// of it, so that it stands on its own.
+func (b *bases) complete(thin *os.File, count uint32) (*os.File, error) {
+	end, err := thin.Seek(-sha1.Size, io.SeekEnd)
+	if err != nil {
+		return nil, fmt.Errorf("reading the mirror: %w", err)
+	}
+	f, err := os.CreateTemp(filepath.Dir(thin.Name()), "tmp-")
+	if err != nil {
+		return nil, fmt.Errorf("writing the mirror: %w", err)
+	}
+	out := bufio.NewWriter(f)
+	sum := sha1.New()
+	err = b.write(io.MultiWriter(out, sum), io.NewSectionReader(thin, packHeader, end-packHeader), count)
+	if err == nil {
+		err = finish(out, sum)
+	}
+	if err != nil {
+		discard(f)
+		return nil, err
+	}
+	return f, nil
+}
+
+func finish(out *bufio.Writer, sum hash.Hash) error {
+	_, err := out.Write(sum.Sum(nil))
+	if err == nil {
+		err = out.Flush()
+	}
+	if err != nil {
+		return fmt.Errorf("writing the mirror: %w", err)
+	}
+	return nil
+}
+
+func (b *bases) write(w io.Writer, body io.Reader, count uint32) error {
+	header := []byte("PACK\x00\x00\x00\x02")
+	header = binary.BigEndian.AppendUint32(header, count+uint32(len(b.order)))
+	if _, err := w.Write(header); err != nil {
+		return fmt.Errorf("writing the mirror: %w", err)
+	}
+	for _, id := range b.order {
+		kind, content, err := b.held.whole(id, b.limits.ObjectBytes)
+		if err != nil {
+			return err
+		}
+		if err := writeWhole(w, kind, content); err != nil {
+			return fmt.Errorf("writing the mirror: %w", err)
+		}
+	}
+	if _, err := io.Copy(w, body); err != nil {
+		return fmt.Errorf("writing the mirror: %w", err)
+	}
+	return nil
+}
+
+// writeWhole writes one object as a pack holds it: its type and length in
+// groups of bits, the lowest first, then its content.
+func writeWhole(w io.Writer, kind plumbing.ObjectType, content []byte) error {
+	n := uint64(len(content))
+	head := []byte{byte(kind)<<4 | byte(n&0x0f)}
+	for n >>= 4; n > 0; n >>= 7 {
+		head[len(head)-1] |= 0x80
+		head = append(head, byte(n&0x7f))
+	}
+	var packed bytes.Buffer
+	z := zlib.NewWriter(&packed)
+	if _, err := z.Write(content); err != nil {
+		return err
+	}
+	if err := z.Close(); err != nil {
+		return err
+	}
+	_, err := w.Write(append(head, packed.Bytes()...))
+	return err
+}
+
+// whole reads an object of whatever type.
+func (o *objects) whole(id plumbing.Hash, limit int64) (plumbing.ObjectType, []byte, error) {
+	for _, t := range []plumbing.ObjectType{plumbing.BlobObject, plumbing.TreeObject, plumbing.CommitObject, plumbing.TagObject} {
+		b, err := o.read(t, id, limit)
+		if err == nil {
+			return t, b, nil
+		}
+		if !errors.Is(err, plumbing.ErrObjectNotFound) {
+			return 0, nil, err
+		}
+	}
+	return 0, nil, fmt.Errorf("reading object %s: %w: it is gone", id, gitsource.ErrCorrupt)
+}
