@@ -107,12 +107,15 @@ func (p Plan) GuardNodes(limit *int, reviewed []Consequences, confirmation strin
 		if !slices.ContainsFunc(guarded, func(g Change) bool { return g.Key == c.Key }) {
 			continue
 		}
-		switch before, prune, asks := strings.Cut(c.Hold, confirmWith); {
-		case asks:
-			p.Changes[i].Hold = before + "; " + reason + confirmWith + prune + "," + word
-		case c.Hold == "":
-			p.Changes[i].Hold = reason + confirmWith + word
+		before, prune, asks := strings.Cut(c.Hold, confirmWith)
+		words := word
+		if asks {
+			words = prune + "," + word
 		}
+		if before != "" {
+			before += "; "
+		}
+		p.Changes[i].Hold = before + reason + confirmWith + words
 	}
 	return p.retold()
 }

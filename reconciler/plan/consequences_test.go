@@ -280,6 +280,17 @@ func TestAPoolThatGoesAsksForBothWords(t *testing.T) {
 	}
 }
 
+func TestAPoolThatGoesIsGuardedThoughNoWordLetsItGoYet(t *testing.T) {
+	limit := 0
+	p := rolling(before, []string{"NodePool/cpu=1", "EC2NodeClass/gpu=1", "ConfigMap/a=1"}, func(p plan.Plan) plan.Plan {
+		p.Changes[0].Hold, p.Holds = "deleting it: 3 nodes", []string{"deleting it: 3 nodes"}
+		return p
+	}).GuardNodes(&limit, nil, "", func([]plan.Change) plan.Consequences { return plan.Consequences{Removed: 3} })
+	if got := word(t, p); len(got) != 12 || !strings.HasPrefix(p.Holds[0], "deleting it: 3 nodes; would take away 3 nodes with their pool; guard.maxNodesReplaced is 0; ") {
+		t.Errorf("reasons %q", p.Holds)
+	}
+}
+
 func TestAFingerprintTellsWhatIsThereAfterTheChange(t *testing.T) {
 	changed := rolling([]string{"NodePool/gpu=1"}, []string{"NodePool/gpu=2"}).Changes[0].Fingerprint()
 	created := rolling(nil, []string{"NodePool/gpu=2"}).Changes[0].Fingerprint()
