@@ -1,0 +1,176 @@
+package pullrequest
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/report"
+)
+
+// reporting is a Sync that only reports drift.
+func reporting() *v1alpha1.Sync {
+	sync := newSync(stageName.Name)
+	sync.Spec.Drift = v1alpha1.DriftReport
+	return sync
+}
+
+// strays is a report of live objects that differ.
+func strays(names ...string) report.Report {
+	r := report.Report{Summary: report.Summary{Update: len(names)}}
+	for _, n := range names {
+		r.Changes = append(r.Changes, report.Change{Object: report.Object{Target: "cluster", Kind: "NodePool", Name: n}, Action: "update", Drift: true})
+	}
+	return r
+}
+
+// strayed lets the Git loop find drift, and the live objects settle.
+func (s *stage) strayed(names ...string) {
+	s.Helper()
+	s.oracle.drift = strays(names...)
+	s.condition("Drifted", metav1.ConditionTrue, "DriftReported", strings.Join(names, ", "))
+	s.pass()
+	s.later(settleTime)
+}
+
+// settledMerge is a stage on which pull request 1 was merged, applied and rolled out.
+func settledMerge(t *testing.T) *stage {
+	t.Helper()
+	s := merged(t, reporting())
+	s.apply(sha("f"), sha("e"))
+	s.pass()
+	s.later(doubtTime)
+	if got := s.item(1).Phase; got != v1alpha1.PullRequestDone {
+		t.Fatalf("phase %s", got)
+	}
+	s.later(time.Minute)
+	s.calls()
+	return s
+}
+
+func TestTheNewestMergeTellsOfDriftUntilItIsGone(t *testing.T) {
+	s := settledMerge(t)
+	before := s.comment(1)
+	s.strayed("gpu")
+	s.expect("drift", "list", "list", "comment #1", "write #1")
+	c := s.comment(1)
+	if !strings.HasPrefix(c.Tail, before.Tail) || !strings.Contains(c.Tail, "**Live objects differ from what is applied.**") || !strings.Contains(c.Tail, "gpu") || c.Body != before.Body {
+		t.Errorf("it says %s", c.Tail)
+	}
+	for range 5 {
+		s.later(time.Minute + 30*time.Second)
+	}
+	s.restart()
+	s.pass()
+	s.later(settleTime)
+	s.expect("nothing new, over a restart", strings.Split(strings.Repeat("list ", 7), " ")[:7]...)
+	if s.comment(1) != c {
+		t.Errorf("it says %s", s.comment(1).Tail)
+	}
+
+	s.clock.Step(time.Minute)
+	s.strayed("gpu", "cpu")
+	s.expect("more drift", "list", "list", "comment #1", "write #1")
+	if !strings.Contains(s.comment(1).Tail, "cpu") {
+		t.Errorf("it says %s", s.comment(1).Tail)
+	}
+
+	s.clock.Step(time.Minute)
+	s.condition("Drifted", metav1.ConditionUnknown, "NotCompared", "")
+	s.later(time.Minute)
+	s.expect("nobody can tell", "list")
+
+	s.condition("Drifted", metav1.ConditionFalse, "InSync", "")
+	s.later(time.Minute)
+	s.expect("gone", "list", "comment #1", "write #1")
+	if got := s.comment(1).Tail; got != before.Tail+"\n"+driftGone {
+		t.Errorf("it says %s", got)
+	}
+	s.later(time.Minute)
+	s.restart()
+	s.later(time.Minute)
+	s.expect("said once", "list", "list")
+}
+
+func TestWhoTellsOfDrift(t *testing.T) {
+	t.Run("the next merge takes it over", func(t *testing.T) {
+		s := settledMerge(t)
+		s.strayed("gpu")
+		s.offer(2, sha("b"))
+		s.later(time.Minute)
+		s.merge(2, sha("d"))
+		s.later(time.Minute)
+		if one, two := s.comment(1).Tail, s.comment(2).Tail; strings.Contains(one, "differ from") || !strings.Contains(two, "differ from") {
+			t.Errorf("#1 says %s\n#2 says %s", one, two)
+		}
+	})
+	t.Run("a merge that did not touch the cluster does not", func(t *testing.T) {
+		s := settledMerge(t)
+		s.oracle.plan = s.nothing
+		s.offer(2, sha("b"))
+		s.pass()
+		s.merge(2, sha("d"))
+		s.strayed("gpu")
+		if one, two := s.comment(1).Tail, s.comment(2).Tail; !strings.Contains(one, "differ from") || two != "" {
+			t.Errorf("#1 says %s\n#2 says %s", one, two)
+		}
+	})
+	t.Run("where nothing is known of any, the newest gets a comment, and none without drift", func(t *testing.T) {
+		s := newStage(t, reporting())
+		s.offer(1, sha("a"))
+		s.offer(2, sha("b"))
+		s.merge(1, sha("d"))
+		s.merge(2, sha("e"))
+		s.later(48 * time.Hour)
+		s.expect("no drift", "list")
+		s.strayed("gpu")
+		s.expect("drift", "list", "list", "comment #2", "write #2")
+		if got := s.comment(2).Tail; !strings.HasPrefix(got, "**Live objects differ") {
+			t.Errorf("it says %s", got)
+		}
+		s.condition("Drifted", metav1.ConditionFalse, "InSync", "")
+		s.later(time.Minute)
+		if got := s.comment(2).Tail; got != driftGone {
+			t.Errorf("it says %s", got)
+		}
+	})
+	t.Run("a Sync that corrects drift tells none", func(t *testing.T) {
+		s := settledMerge(t)
+		s.change(func(y *v1alpha1.Sync) { y.Spec.Drift = v1alpha1.DriftCorrect })
+		s.strayed("gpu")
+		s.expect("corrected", "list", "list")
+		if s.oracle.drifts > 0 {
+			t.Errorf("looked %d times", s.oracle.drifts)
+		}
+	})
+	t.Run("a roll-out under way keeps its own tail above", func(t *testing.T) {
+		s := merged(t, reporting())
+		s.oracle.stale = nodes("gpu", 2)
+		s.apply(sha("f"), sha("e"))
+		s.pass()
+		s.clock.Step(time.Minute)
+		s.strayed("cpu")
+		s.oracle.stale = nodes("gpu", 1)
+		s.later(time.Minute)
+		got := s.comment(1).Tail
+		if !strings.HasPrefix(got, report.Options{}.Aftermath(after(0, nodes("gpu", 1)))) || !strings.Contains(got, "cpu") {
+			t.Errorf("it says %s", got)
+		}
+		// A restart keeps what is shown until somebody has looked.
+		s.restart()
+		s.pass()
+		if s.comment(1).Tail != got {
+			t.Errorf("it says %s", s.comment(1).Tail)
+		}
+	})
+	t.Run("drift that cannot be looked at changes nothing", func(t *testing.T) {
+		s := settledMerge(t)
+		s.oracle.err = context.DeadlineExceeded
+		s.strayed("gpu")
+		s.expect("blind", "list", "list")
+	})
+}
