@@ -54,9 +54,13 @@ func randomWorld(r *rand.Rand, revision state.Set) world {
 		case 3:
 			out[name] = real{applied: object}
 		case 4:
-			out[name] = foreign(randomObject(r, "foreign"))
+			out[name] = real{object: randomObject(r, "foreign"), owner: "foreign"}
 		case 5:
 			out[name] = real{findings: state.Findings{Unknown: "no answer"}}
+		case 6:
+			if r.IntN(2) == 0 {
+				out[name] = real{object: randomObject(r, "foreign"), owner: "foreign", adopted: true}
+			}
 		}
 	}
 	return out

@@ -43,7 +43,7 @@ func Propose(s Sides, policies ...plan.Policy) plan.Proposal {
 	before, after := told(s.Before, refused), told(s.After, refused)
 	if s.Offline {
 		s.Before, s.After = before, after
-		s.SeenBefore = asObserved(before)
+		s.SeenBefore = asObserved(before, after)
 		s.SeenAfter = s.SeenBefore
 	}
 	was := plan.Compute(s.Before, s.SeenBefore, cautious(policies, s.MistakenBefore)...)
@@ -94,13 +94,17 @@ func undecided(set state.Set) state.Set {
 	return state.NewSet(items...)
 }
 
-// asObserved is what a world shows that is just as a revision says.
-func asObserved(set state.Set) state.Set {
-	items := set.Items()
+// asObserved is what a world shows that is just as a revision says. What was only
+// compared, and is not any more, is nobody's to delete.
+func asObserved(before, after state.Set) state.Set {
+	items := undecided(before).Items()
 	for i, item := range items {
-		items[i].Terms = state.Terms{Hold: item.Hold}
-		if item.Hold == "" {
+		wanted, _ := before.Get(item.Key)
+		if wanted.Hold == "" {
 			items[i].Applied = state.Hash(item.Object)
+		}
+		if _, stays := after.Get(item.Key); !stays {
+			items[i].Hold = wanted.Hold
 		}
 	}
 	return state.NewSet(items...)
@@ -215,8 +219,9 @@ func (p *proposer) remove(c plan.Change) {
 	case after.Unknown != "" || before.Unknown != "":
 		// Nothing is known of the live thing, as its world itself says.
 	case after.Object != nil && p.MistakenAfter:
-		c = buried(c, after)
-		c.Hold = "nothing is deleted while the repository has mistakes: they may hide what seems to be removed"
+		// Nor waited for: mended, it is another revision. Nobody shall count nodes
+		// as lost with a pool that is only misspelled.
+		c = compared(buried(c, after), "nothing is deleted while the repository has mistakes: they may hide what seems to be removed")
 	case after.Object != nil:
 		c = compared(buried(c, after), "nothing is deleted (prune: false)")
 	case before.Object == nil:

@@ -88,6 +88,10 @@ func TestAStepIsToldApartFromTheDrift(t *testing.T) {
 			[]string{"create a [never: adopt it]", "note a: exists, not ours"}, nil,
 		},
 		{
+			"what changes is only compared, by the words of its owner", one, two, world{"a": {object: m{"x": "9"}, terms: "adopt it"}},
+			[]string{"update a x=1>2 [never: adopt it]", "note a: exists, not ours"}, []string{"update a [never: adopt it]", "note a: exists, not ours"},
+		},
+		{
 			"what is only compared and the same", none, one, world{"a": {object: a1, terms: "adopt it"}},
 			[]string{"create a [never: adopt it]", "note a: exists, not ours"}, nil,
 		},
@@ -266,9 +270,9 @@ func TestDeletionsThatAreNotMadeAreShownWithTheReason(t *testing.T) {
 		want     []string
 	}{
 		{"nothing is pruned", nil, []plan.Policy{plan.NoPrune()}, []string{"delete a [never: " + off + "] {3 nodes go with it}"}},
-		{"the revision has mistakes", func(s *step.Sides) { s.MistakenAfter = true }, nil, []string{"delete a [waits: " + mistaken + "] {3 nodes go with it}"}},
+		{"the revision has mistakes", func(s *step.Sides) { s.MistakenAfter = true }, nil, []string{"delete a [never: " + mistaken + "] {3 nodes go with it}"}},
 		{"offline nothing is pruned", func(s *step.Sides) { s.Offline = true }, []plan.Policy{plan.NoPrune()}, []string{"delete a [never: " + off + "]"}},
-		{"offline the revision has mistakes", func(s *step.Sides) { s.Offline, s.MistakenAfter = true, true }, nil, []string{"delete a [waits: " + mistaken + "]"}},
+		{"offline the revision has mistakes", func(s *step.Sides) { s.Offline, s.MistakenAfter = true, true }, nil, []string{"delete a [never: " + mistaken + "]"}},
 		{"the guard asks", nil, []plan.Policy{plan.HoldGrave("")}, []string{"delete a [waits: deleting NodePool.karpenter.sh/a: 3 nodes go with it; confirm with poolwright.dev/confirm: WORD] {3 nodes go with it}"}},
 		{"nothing is written to the world", nil, []plan.Policy{plan.ReportTarget("cluster")}, []string{"delete a [never: nothing is written to cluster (drift: Report)] {3 nodes go with it}"}},
 		{"it is declared with a mistake", func(s *step.Sides) { s.MistakenAfter, s.Refused = true, []state.Key{key("a")} }, nil, nil},
@@ -308,6 +312,38 @@ func TestAMendedMistakeLetsGoWhatWaitedForIt(t *testing.T) {
 	}
 	if strings.Contains(shown(got), "secret") || len(got.Drift.Changes) != 0 {
 		t.Errorf("shown:\n%s", shown(got))
+	}
+}
+
+func TestAStepIsToldInTheOrderOfWork(t *testing.T) {
+	x := m{"x": "1"}
+	live := world{"b": ours(x), "early": ours(x), "late": ours(x), "z": ours(x)}
+	s := live.sides(set(thing("early", x), thing("late", x), thing("z", x)), set(thing("new", x)))
+	s.MistakenBefore = true
+	var seen []state.Item
+	for _, item := range s.SeenAfter.Items() {
+		item.Wave = map[string]int{"early": 1, "b": 2, "z": 2, "late": 3}[item.Key.Name]
+		seen = append(seen, item)
+	}
+	s.SeenAfter = set(seen...)
+	var got []string
+	for _, c := range step.Propose(s).Step.Changes {
+		got = append(got, c.Key.Name)
+	}
+	if d := cmp.Diff([]string{"new", "late", "b", "z", "early"}, got); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestTheTermsAfterTheStepCount(t *testing.T) {
+	before, after := thing("a", m{"x": "1"}), thing("a", m{"x": "2"})
+	before.Hold = "do it by hand"
+	for _, offline := range []bool{false, true} {
+		s := world{"a": ours(m{"x": "1"})}.sides(set(before), set(after))
+		s.Offline = offline
+		if d := cmp.Diff([]string{"update a x=1>2"}, told(step.Propose(s).Step)); d != "" {
+			t.Errorf("offline %v: %s", offline, d)
+		}
 	}
 }
 
