@@ -1,0 +1,39 @@
+package step_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/step"
+)
+
+// BenchmarkPropose is a pull request that changes a tenth of 2,000 things, merged and
+// told.
+func BenchmarkPropose(b *testing.B) {
+	object := func(image string) m {
+		var containers []any
+		for i := range 5 {
+			containers = append(containers, m{"name": fmt.Sprint("c", i), "image": image, "env": []any{m{"name": "A", "value": "1"}, m{"name": "B", "value": "2"}}})
+		}
+		return m{"apiVersion": "v1", "metadata": m{"labels": m{"a": "b", "c": "d"}}, "spec": m{"template": m{"spec": m{"containers": containers}}}}
+	}
+	var parted, head []state.Item
+	live := world{}
+	for i := range 2000 {
+		name, image := fmt.Sprintf("t%04d", i), "one"
+		parted = append(parted, thing(name, object("one")))
+		live[name] = ours(object("one"))
+		if i%10 == 0 {
+			image = "two"
+		}
+		head = append(head, thing(name, object(image)))
+	}
+	for b.Loop() {
+		before := set(parted...)
+		after, _ := step.Merge(before, set(parted...), set(head...))
+		if p := step.Propose(live.sides(before, after)); len(p.Step.Changes) != 200 {
+			b.Fatal(len(p.Step.Changes))
+		}
+	}
+}
