@@ -39,9 +39,12 @@ func TestForecastsInFull(t *testing.T) {
 			return read(t, strings.NewReplacer("metadata: {name: gpu}", "metadata: {name: spot}", "[on-demand]", "[spot]").Replace(pool), class)
 		},
 	}
+	tests["workloads beside a taint"] = func(t testing.TB) provision.Fleet {
+		return read(t, tainted, class, serve, sleeps, strings.ReplaceAll(serve, "serve", "new"), strings.Replace(strings.ReplaceAll(serve, "serve", "bold"), "    spec:\n", "    spec:\n      tolerations: [{operator: Exists}]\n", 1))
+	}
 	for name, after := range tests {
 		t.Run(name, func(t *testing.T) {
-			got, err := json.MarshalIndent(compare(t, busy(t, pool, class), after(t)), "", "  ")
+			got, err := json.MarshalIndent(compare(t, busy(t, pool, class, serve, sleeps), after(t)), "", "  ")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -63,8 +66,13 @@ func TestForecastsInFull(t *testing.T) {
 	}
 }
 
+// sleeps is a Deployment that goes to zero.
+var sleeps = strings.NewReplacer("serve", "sleeps", "replicas: 2", "replicas: 0").Replace(serve)
+
 func TestEqualInputGivesEqualOutputAndIsNotChanged(t *testing.T) {
-	before, after := busy(t, pool, class), read(t, strings.Replace(pool, "{team: ml}", "{team: vision}", 1), strings.Replace(class, "50Gi", "60Gi", 1), slices8)
+	before := busy(t, pool, class, serve, sleeps)
+	after := read(t, strings.Replace(tainted, "{team: ml}", "{team: vision}", 1), strings.Replace(class, "50Gi", "60Gi", 1), slices8, serve, sleeps,
+		strings.ReplaceAll(serve, "serve", "new"), strings.ReplaceAll(sleeps, "sleeps", "rests"))
 	was, err := json.Marshal([]any{before, after})
 	if err != nil {
 		t.Fatal(err)
