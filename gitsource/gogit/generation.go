@@ -75,10 +75,16 @@ func (r *Repository) restore() *generation {
 			r.current = r.generation(rec)
 		}
 	}
-	if r.current != nil && r.current.objects.damaged() {
+	if r.current != nil && (r.current.objects.damaged() || !r.current.there()) {
 		r.current = nil
 	}
 	return r.current
+}
+
+// there reports whether the folder is.
+func (g *generation) there() bool {
+	info, err := os.Stat(packFolder(g.folder))
+	return err == nil && info.IsDir()
 }
 
 // within runs f on the current generation, or on a new one when there is none,
