@@ -12,9 +12,8 @@ import (
 )
 
 // borrowed is the parent's tree in the child: every question goes to the parent,
-// so that links, refusals and sizes are what they are there. Each file is asked
-// for once; what ReadFile returns must not be changed. It is safe for concurrent
-// use.
+// so that links, refusals and sizes are what they are there. Each file is read
+// there once. It is safe for concurrent use.
 type borrowed struct {
 	mu    sync.Mutex
 	out   *writer
@@ -29,7 +28,7 @@ func (b *borrowed) ask(question byte, name string) ([]byte, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if content, ok := b.files[name]; ok && question == askReadFile {
-		return content, nil
+		return bytes.Clone(content), nil
 	}
 	if err := b.out.send(markAsk, append([]byte{question}, name...)); err != nil {
 		return nil, err
@@ -48,7 +47,7 @@ func (b *borrowed) ask(question byte, name string) ([]byte, error) {
 		}
 		return nil, r.err()
 	case question == askReadFile:
-		b.files[name] = payload[1:]
+		b.files[name] = bytes.Clone(payload[1:])
 	}
 	return payload[1:], nil
 }

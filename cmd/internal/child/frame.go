@@ -25,8 +25,11 @@ const (
 // frameHead is a mark and the payload's length, big-endian.
 const frameHead = 5
 
-// errBudget means that more came, or was to go, than is allowed.
-var errBudget = errors.New("more bytes than allowed")
+// More was to go, or came, than is allowed.
+var (
+	errGiven  = errors.New("more bytes to send than allowed")
+	errGotten = errors.New("more bytes received than allowed")
+)
 
 // writer writes frames, and no more bytes than it has left.
 type writer struct {
@@ -36,7 +39,7 @@ type writer struct {
 
 func (w *writer) send(m mark, payload []byte) error {
 	if w.left -= frameHead + int64(len(payload)); w.left < 0 || len(payload) > 1<<31 {
-		return errBudget
+		return errGiven
 	}
 	head := binary.BigEndian.AppendUint32([]byte{byte(m)}, uint32(len(payload)))
 	// One write where it is cheap: the other side waits for all of it.
@@ -61,7 +64,7 @@ type reader struct {
 // next returns the next frame. At the end, also within a frame, it is io.EOF.
 func (r *reader) next() (mark, []byte, error) {
 	if r.left < frameHead {
-		return 0, nil, errBudget
+		return 0, nil, errGotten
 	}
 	var head [frameHead]byte
 	if _, err := io.ReadFull(r.from, head[:]); err != nil {
@@ -70,7 +73,7 @@ func (r *reader) next() (mark, []byte, error) {
 	r.left -= frameHead
 	n := int64(binary.BigEndian.Uint32(head[1:]))
 	if n > r.left {
-		return 0, nil, errBudget
+		return 0, nil, errGotten
 	}
 	r.left -= n
 	var payload bytes.Buffer

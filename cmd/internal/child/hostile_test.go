@@ -1,4 +1,376 @@
 package child
 
-// deeds are what a child of the tests does instead of a verb.
-var deeds = map[string]func(out *writer, in *reader) error{}
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/poolwright/poolwright/reconciler/state"
+)
+
+// deeds are what a child of the tests does instead of a verb, once it is limited
+// and has said that it is ready.
+var deeds = map[string]func(out *writer, in *reader) error{
+	"spin": func(*writer, *reader) error {
+		for n := uint64(0); ; n++ {
+			if n == 1<<63 {
+				return nil
+			}
+		}
+	},
+	"eat": func(*writer, *reader) error {
+		var all [][]byte
+		for {
+			all = append(all, bytes.Repeat([]byte{1}, 8<<20))
+			if len(all) == 1<<20 {
+				return nil
+			}
+		}
+	},
+	"eat at once": func(*writer, *reader) error { _, err := fmt.Println(len(make([]byte, 1<<36))); return err },
+	"write without end": func(out *writer, _ *reader) error {
+		for {
+			if err := out.send(markAsk, append([]byte{askStat}, bytes.Repeat([]byte("a"), 1<<20)...)); err != nil {
+				return err
+			}
+		}
+	},
+	"ask without end": func(out *writer, in *reader) error {
+		for {
+			if err := out.send(markAsk, append([]byte{askStat}, bytes.Repeat([]byte("a"), 1<<20)...)); err != nil {
+				return err
+			}
+			if _, _, err := in.next(); err != nil {
+				return err
+			}
+		}
+	},
+	"answer too much": func(out *writer, _ *reader) error { return out.send(markResult, make([]byte, 64<<20)) },
+	"say nothing":     func(*writer, *reader) error { <-make(chan struct{}); return nil },
+	"sleep for good":  func(*writer, *reader) error { <-time.After(time.Hour); return nil },
+	"tell its id and sleep": func(out *writer, _ *reader) error {
+		if err := out.send(markAsk, []byte(strconv.Itoa(os.Getpid()))); err != nil {
+			return err
+		}
+		<-time.After(time.Hour)
+		return nil
+	},
+	"close its output": func(*writer, *reader) error { _ = os.Stdout.Close(); <-time.After(time.Hour); return nil },
+	"close everything": func(*writer, *reader) error {
+		_, _ = os.Stdout.Close(), os.Stderr.Close()
+		<-time.After(time.Hour)
+		return nil
+	},
+	"talk nonsense":     func(*writer, *reader) error { _, err := os.Stdout.WriteString("nonsense, and more of it"); return err },
+	"answer nonsense":   func(out *writer, _ *reader) error { return out.send(markResult, []byte(`{"items":[1,`)) },
+	"speak out of turn": func(out *writer, _ *reader) error { return out.send(markObject, nil) },
+	"announce too much": func(*writer, *reader) error {
+		_, err := os.Stdout.Write([]byte{byte(markResult), 0xff, 0xff, 0xff, 0xff})
+		<-time.After(time.Hour)
+		return err
+	},
+	"panic": func(*writer, *reader) error {
+		go func() { panic("odd\nfatal error: out of memory \x1b[31m") }()
+		<-time.After(time.Hour)
+		return nil
+	},
+	"dereference nil": func(*writer, *reader) error {
+		var t *talk
+		t.frames = nil
+		return nil
+	},
+	"complain": func(*writer, *reader) error {
+		fmt.Fprint(os.Stderr, strings.Repeat("noise\n", 1<<16))
+		return errors.New("nothing works " + strings.Repeat("x", 1000))
+	},
+	"complain without end": func(*writer, *reader) error {
+		for {
+			fmt.Fprintln(os.Stderr, strings.Repeat("noise", 1000))
+		}
+	},
+	"be killed": func(*writer, *reader) error { return syscall.Kill(os.Getpid(), syscall.SIGKILL) },
+	"be terminated": func(*writer, *reader) error {
+		_ = syscall.Kill(os.Getpid(), syscall.SIGTERM)
+		<-time.After(time.Hour)
+		return nil
+	},
+	"list its environment": told(func() string { return strings.Join(os.Environ(), " ") }),
+	"open a file":          told(func() string { _, err := os.Open("/proc/self/status"); return fmt.Sprint(err) }),
+	"write a file": told(func() string {
+		return fmt.Sprint(os.WriteFile("/tmp/poolwright-child", []byte("x"), 0o600))
+	}),
+	"dial":            told(func() string { _, err := net.Dial("tcp", "127.0.0.1:1"); return fmt.Sprint(err) }),
+	"listen":          told(func() string { _, err := net.Listen("tcp", "127.0.0.1:0"); return fmt.Sprint(err) }),
+	"send a datagram": told(func() string { _, err := net.Dial("udp", "127.0.0.1:1"); return fmt.Sprint(err) }),
+	"start a program": told(func() string { return fmt.Sprint(exec.Command("/bin/true").Run()) }),
+	"raise its limits": told(func() string {
+		var out []string
+		for _, l := range []int{syscall.RLIMIT_CPU, syscall.RLIMIT_DATA, syscall.RLIMIT_NOFILE, syscall.RLIMIT_FSIZE} {
+			var now syscall.Rlimit
+			_ = syscall.Getrlimit(l, &now)
+			out = append(out, fmt.Sprint(now.Cur, "/", now.Max))
+		}
+		return strings.Join(out, " ")
+	}),
+	"tell where it is": told(func() string { d, err := os.Getwd(); return fmt.Sprint(d, " ", err) }),
+	"tell how nice it is": told(func() string {
+		// The system call answers with 20 less the value.
+		n, err := syscall.Getpriority(syscall.PRIO_PROCESS, 0)
+		return fmt.Sprint(20-n, err)
+	}),
+	"tell its group": told(func() string { return fmt.Sprint(syscall.Getpgrp() == os.Getpid()) }),
+}
+
+// told is a deed that answers with a text.
+func told(of func() string) func(*writer, *reader) error {
+	return func(out *writer, _ *reader) error { return out.send(markResult, []byte(of())) }
+}
+
+// do has a child do a deed as if it rendered.
+func (r *Runner) do(ctx context.Context, deed string) (string, error) {
+	raw, err := r.run(ctx, job{verb: deed, doing: "rendering", talk: func(in *writer, out *reader) ([]byte, error) {
+		return lend(fstest.MapFS{}, in, out)
+	}})
+	return string(raw), err
+}
+
+// goesOn proves that this process can still do what it is for.
+func goesOn(t *testing.T, r *Runner) {
+	t.Helper()
+	files := fstest.MapFS{"a/a.yaml": &fstest.MapFile{Data: []byte("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n")}}
+	got, err := (&Runner{Path: r.Path}).Load(t.Context(), files, "a")
+	if err != nil || got.Set.Len() != 1 {
+		t.Errorf("after it: %d objects, %v", got.Set.Len(), err)
+	}
+}
+
+func TestAChildThatMisbehavesIsAnErrorThatAPersonUnderstands(t *testing.T) {
+	const seconds = time.Second
+	for name, c := range map[string]struct {
+		deed   string
+		limits Limits
+		class  state.Class
+		reason string
+		want   string
+	}{
+		"it turns in circles":                   {"spin", Limits{CPU: seconds}, state.Fix, "LimitExceeded", "rendering took more than 1s of processor time"},
+		"it eats memory bit by bit":             {"eat", Limits{Memory: 512 << 20}, state.Fix, "LimitExceeded", "rendering took more than 512 MiB of memory"},
+		"it eats memory at once":                {"eat at once", Limits{}, state.Fix, "LimitExceeded", "rendering took more than 768 MiB of memory"},
+		"it asks and asks and hears no answers": {"write without end", Limits{Deadline: seconds}, state.Fix, "RenderTimeout", "rendering was not done in 1s"},
+		"it asks and asks":                      {"ask without end", Limits{}, state.Fix, "LimitExceeded", "rendering gave more than 16 MiB"},
+		"it asks for more than it may have":     {"ask without end", Limits{Input: 4 << 20}, state.Fix, "LimitExceeded", "rendering needs more than 4 MiB of input"},
+		"it answers too much":                   {"answer too much", Limits{}, state.Fix, "LimitExceeded", "rendering gave more than 16 MiB"},
+		"it announces more than it sends":       {"announce too much", Limits{}, state.Fix, "LimitExceeded", "rendering gave more than 16 MiB"},
+		"it says nothing at all":                {"say nothing", Limits{Deadline: seconds}, state.Fix, "RenderTimeout", "rendering was not done in 1s"},
+		"it does not end":                       {"sleep for good", Limits{Deadline: seconds}, state.Fix, "RenderTimeout", "rendering was not done in 1s"},
+		"it closes its output and does not end": {"close its output", Limits{Deadline: seconds}, state.Fix, "RenderTimeout", "rendering was not done in 1s"},
+		"it closes all it has and does not end": {"close everything", Limits{}, state.Retry, "Failed", "rendering ended unexpectedly: signal: killed"},
+		"it complains without end":              {"complain without end", Limits{Deadline: seconds}, state.Fix, "RenderTimeout", "rendering was not done in 1s"},
+		"it answers what is no frame":           {"talk nonsense", Limits{}, state.Fix, "LimitExceeded", "rendering gave more than 16 MiB"},
+		"it sends what nobody expects":          {"speak out of turn", Limits{}, state.Retry, "Failed", "a frame 'o' came out of turn"},
+		"a goroutine of it panics":              {"panic", Limits{}, state.Fix, "RenderFailed", `rendering ended unexpectedly: "panic: odd"`},
+		"it reads where nothing is":             {"dereference nil", Limits{}, state.Fix, "RenderFailed", "invalid memory address or nil pointer dereference"},
+		"it complains a lot and gives up":       {"complain", Limits{}, state.Fix, "RenderFailed", `rendering ended unexpectedly: "Error: nothing works xxx`},
+		"somebody kills it":                     {"be killed", Limits{}, state.Retry, "Failed", "rendering ended unexpectedly: signal: killed"},
+		"somebody terminates it":                {"be terminated", Limits{}, state.Retry, "Failed", "rendering ended unexpectedly: signal: terminated"},
+		"it knows no such verb":                 {"frobnicate", Limits{}, state.Retry, "Failed", `starting a child: "Error: a child cannot \"frobnicate\": it knows forecast and load`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := &Runner{Limits: c.limits}
+			begin := time.Now()
+			got, err := r.do(t.Context(), c.deed)
+			if err == nil {
+				t.Fatalf("answered %q", got)
+			}
+			class, reason, _ := state.Classify(err)
+			if class != c.class || reason != c.reason || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%s %s: %v\nwant %s %s: %s", class, reason, err, c.class, c.reason, c.want)
+			}
+			if len(err.Error()) > 600 || strings.ContainsAny(err.Error(), "\n\x1b") {
+				t.Errorf("the message is long or odd: %q", err)
+			}
+			if took := time.Since(begin); took > time.Minute {
+				t.Errorf("took %s", took)
+			}
+			goesOn(t, r)
+		})
+	}
+}
+
+func TestAChildHasNothingAndCanOpenNothing(t *testing.T) {
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "hunter2")
+	opened, err := os.Open("load_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer opened.Close()
+	many := syscall.EMFILE.Error()
+	for deed, want := range map[string]string{
+		"list its environment": "",
+		"open a file":          many,
+		"write a file":         many,
+		"dial":                 many,
+		"listen":               many,
+		"send a datagram":      many,
+		"start a program":      many,
+		"raise its limits":     "60/60 805306368/805306368 0/0 0/0",
+		"tell where it is":     "/ <nil>",
+		"tell how nice it is":  "10 <nil>",
+		"tell its group":       "true",
+	} {
+		t.Run(deed, func(t *testing.T) {
+			r := &Runner{}
+			got, err := r.do(t.Context(), deed)
+			if err != nil || !strings.Contains(got, want) || want == "" && got != "" || strings.Contains(got, "hunter2") {
+				t.Errorf("%q, %v, want %q", got, err, want)
+			}
+		})
+	}
+}
+
+func TestACancelledCallEndsItsChild(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	why := errors.New("no leader any more")
+	stopping, stop := context.WithCancelCause(ctx)
+	defer cancel()
+	asked := make(chan struct{})
+	r := &Runner{}
+	done := make(chan error, 1)
+	go func() {
+		_, err := r.run(stopping, job{verb: "sleep for good", doing: "rendering", talk: func(_ *writer, out *reader) ([]byte, error) {
+			close(asked)
+			_, _, err := out.next()
+			return nil, err
+		}})
+		done <- err
+	}()
+	<-asked
+	stop(why)
+	err := <-done
+	if class, _, _ := state.Classify(err); !errors.Is(err, why) || class != state.Retry {
+		t.Errorf("got %v", err)
+	}
+	goesOn(t, r)
+}
+
+func TestAThirdChildWaitsAndItsContextCounts(t *testing.T) {
+	r := &Runner{}
+	ctx, cancel := context.WithCancel(t.Context())
+	ready, done := make(chan struct{}), make(chan error)
+	for range atOnce {
+		go func() {
+			_, err := r.run(ctx, job{verb: "sleep for good", doing: "rendering", talk: func(_ *writer, out *reader) ([]byte, error) {
+				ready <- struct{}{}
+				_, _, err := out.next()
+				return nil, err
+			}})
+			done <- err
+		}()
+	}
+	for range atOnce {
+		<-ready
+	}
+	short, stop := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer stop()
+	if _, err := r.do(short, "tell where it is"); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "waiting for other children") {
+		t.Errorf("got %v", err)
+	}
+	go func() { _, err := r.do(t.Context(), "tell where it is"); done <- err }()
+	cancel()
+	failed := 0
+	for range atOnce + 1 {
+		if err := <-done; err != nil {
+			failed++
+		}
+	}
+	if failed != atOnce {
+		t.Errorf("%d calls failed", failed)
+	}
+}
+
+func TestAChildEndsWithItsParent(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("elsewhere a child learns of it by the end of its input")
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	parent := exec.Command(self, "parent")
+	out, err := parent.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := parent.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var id int
+	_, err = fmt.Fscan(out, &id)
+	if err != nil || !lives(id) {
+		t.Fatalf("the child %d: %v", id, err)
+	}
+	if err := parent.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = parent.Wait()
+	for deadline := time.After(30 * time.Second); lives(id); {
+		select {
+		case <-deadline:
+			t.Fatal("the child outlives its parent")
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+// lives reports whether a process is there and not only waiting to be buried.
+func lives(id int) bool {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", id))
+	return err == nil && !strings.Contains(string(status), "State:\tZ")
+}
+
+func TestAProgramThatIsNotThereIsForAnotherTry(t *testing.T) {
+	for name, r := range map[string]*Runner{
+		"no file":             {Path: "/nowhere/at/all"},
+		"a program that ends": {Path: "/bin/true"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := r.Load(t.Context(), fstest.MapFS{}, ".")
+			if class, _, _ := state.Classify(err); class != state.Retry || !strings.HasPrefix(err.Error(), "starting a child: ") {
+				t.Errorf("%s: %v", class, err)
+			}
+		})
+	}
+}
+
+// broken is a source that fails in the middle.
+type broken struct{ fstest.MapFS }
+
+func (b broken) ReadFile(name string) ([]byte, error) {
+	if strings.HasSuffix(name, ".yaml") {
+		return nil, &fs.PathError{Op: "read", Path: name, Err: io.ErrUnexpectedEOF}
+	}
+	return b.MapFS.ReadFile(name)
+}
+
+func TestASourceThatFailsIsNoRemovedFile(t *testing.T) {
+	files := broken{fstest.MapFS{"a.yaml": &fstest.MapFile{Data: []byte("a: b\n")}}}
+	_, want := load(files, ".")
+	_, got := (&Runner{}).Load(t.Context(), files, ".")
+	if class, _, _ := state.Classify(got); class != state.Retry || fmt.Sprint(want) != fmt.Sprint(got) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}

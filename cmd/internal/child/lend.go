@@ -85,7 +85,7 @@ func (e *lent) Unwrap() []error { return e.kinds }
 // is not read.
 func answer(tree fs.FS, question []byte, most int64) ([]byte, error) {
 	content, err := look(tree, question, most)
-	if errors.Is(err, errBudget) {
+	if errors.Is(err, errGiven) {
 		return nil, err
 	}
 	if err != nil {
@@ -121,7 +121,7 @@ func look(tree fs.FS, question []byte, most int64) ([]byte, error) {
 	case askReadFile:
 		info, err := fs.Stat(tree, name)
 		if err == nil && info.Size() > most {
-			return nil, errBudget
+			return nil, errGiven
 		}
 		return fs.ReadFile(tree, name)
 	}

@@ -17,6 +17,12 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
+	if len(os.Args) == 2 && os.Args[1] == "parent" {
+		if err := beParent(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+		}
+		os.Exit(1)
+	}
 	flag.Parse()
 	os.Exit(m.Run())
 }
@@ -33,4 +39,18 @@ func beChild(verb, memory, seconds string) error {
 		return deed(out, &reader{from: os.Stdin, left: 1 << 40})
 	}
 	return Serve(context.Background(), verb, os.Stdin, os.Stdout)
+}
+
+// beParent starts a child, passes on what it tells of itself, and waits for it.
+func beParent() error {
+	r := &Runner{}
+	_, err := r.run(context.Background(), job{verb: "tell its id and sleep", doing: "sleeping", talk: func(_ *writer, out *reader) ([]byte, error) {
+		id, err := out.want(markAsk)
+		if err != nil {
+			return nil, err
+		}
+		fmt.Println(string(id))
+		return out.want(markResult)
+	}})
+	return err
 }

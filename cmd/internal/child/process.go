@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	"runtime"
 	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
@@ -72,7 +71,7 @@ func (r *Runner) run(ctx context.Context, j job) ([]byte, error) {
 	case !ready:
 		return nil, fmt.Errorf("starting a child: %s", p.cause())
 	case !broken:
-		return nil, limits.overrun(j.doing, err, out.left)
+		return nil, limits.overrun(j.doing, err)
 	}
 	return nil, limits.verdict(j.doing, p)
 }
@@ -166,31 +165,31 @@ func (l Limits) late(doing string, ready bool, cause error) error {
 }
 
 // overrun is the error for a conversation that the parent broke off.
-func (l Limits) overrun(doing string, err error, outputLeft int64) error {
+func (l Limits) overrun(doing string, err error) error {
 	switch {
-	case !errors.Is(err, errBudget):
-		return fmt.Errorf("%s: talking with the child: %w", doing, err)
-	case outputLeft < l.Output/2:
+	case errors.Is(err, errGotten):
 		return state.Failf(state.Fix, "LimitExceeded", "%s gave more than %d MiB", doing, l.Output>>20)
+	case errors.Is(err, errGiven):
+		return state.Failf(state.Fix, "LimitExceeded", "%s needs more than %d MiB of input", doing, l.Input>>20)
 	}
-	return state.Failf(state.Fix, "LimitExceeded", "%s needs more than %d MiB of input", doing, l.Input>>20)
+	return fmt.Errorf("%s: talking with the child: %w", doing, err)
 }
 
 // verdict is the error for a child that ended by itself or by the kernel.
 func (l Limits) verdict(doing string, p *process) error {
 	status, _ := p.cmd.ProcessState.Sys().(syscall.WaitStatus)
 	used := p.cmd.ProcessState.UserTime() + p.cmd.ProcessState.SystemTime()
-	cause := p.cause()
 	switch {
-	case status.Signaled() && used >= l.CPU-l.CPU/20:
+	// The kernel's clock for its limit is coarse and runs ahead of what it tells.
+	case status.Signaled() && used >= l.CPU/2:
 		return state.Failf(state.Fix, "LimitExceeded", "%s took more than %s of processor time", doing, l.CPU)
 	case status.Signaled():
 		// The kernel, short of memory, or a person: not what was rendered.
-		return fmt.Errorf("%s ended unexpectedly: %s", doing, cause)
-	case strings.HasPrefix(p.said.cause(), "fatal error: ") && strings.Contains(p.said.cause(), "out of memory"):
+		return fmt.Errorf("%s ended unexpectedly: %s", doing, p.cause())
+	case p.said.memory():
 		return state.Failf(state.Fix, "LimitExceeded", "%s took more than %d MiB of memory", doing, l.Memory>>20)
 	}
-	return state.Failf(state.Fix, "RenderFailed", "%s ended unexpectedly: %s", doing, cause)
+	return state.Failf(state.Fix, "RenderFailed", "%s ended unexpectedly: %s", doing, p.cause())
 }
 
 // cause says how the child ended, in one line.

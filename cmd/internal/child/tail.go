@@ -1,6 +1,7 @@
 package child
 
 import (
+	"bytes"
 	"io"
 	"strings"
 )
@@ -8,14 +9,18 @@ import (
 const (
 	// tailBytes is how much is kept of what a child says last.
 	tailBytes = 2 << 10
-	// causeBytes is the longest line of it that is passed on.
+	// causeBytes is how much of a line is passed on.
 	causeBytes = 300
 )
 
-// tail keeps the end of a stream.
+// tail keeps the end of a stream, and the line in which the Go runtime said why it
+// gave up: what it says after that is long.
 type tail struct {
-	text []byte
-	// over is closed when the stream ended; text may be read then.
+	text  []byte
+	crash string
+	// line is the beginning of the line that is being written.
+	line []byte
+	// over is closed when the stream ended; the others may be read then.
 	over chan struct{}
 }
 
@@ -34,24 +39,41 @@ func (t *tail) Write(p []byte) (int, error) {
 	if drop := len(t.text) - tailBytes; drop > 0 {
 		t.text = append(t.text[:0], t.text[drop:]...)
 	}
+	for rest := p; t.crash == "" && len(rest) > 0; {
+		line, more, whole := bytes.Cut(rest, []byte("\n"))
+		t.line = append(t.line, line[:min(len(line), causeBytes-min(causeBytes, len(t.line)))]...)
+		if rest = more; whole {
+			t.endLine()
+		}
+	}
 	return len(p), nil
 }
 
-// cause is the line that says why the process ended: the first of a crash, else
-// the last.
-func (t *tail) cause() string {
-	last := ""
-	for line := range strings.SplitSeq(string(t.text), "\n") {
-		line = strings.TrimSpace(line)
-		if len(line) > causeBytes {
-			line = strings.ToValidUTF8(line[:causeBytes], "") + "…"
-		}
-		if strings.HasPrefix(line, "panic: ") || strings.HasPrefix(line, "fatal error: ") {
-			return line
-		}
-		if line != "" {
-			last = line
+func (t *tail) endLine() {
+	for _, start := range []string{"panic: ", "fatal error: ", "SIG"} {
+		if bytes.HasPrefix(t.line, []byte(start)) {
+			t.crash = string(t.line)
 		}
 	}
-	return last
+	t.line = t.line[:0]
+}
+
+// memory reports whether the runtime gave up because it got no more memory.
+func (t *tail) memory() bool {
+	said, ok := strings.CutPrefix(t.crash, "fatal error: ")
+	return ok && (strings.Contains(said, "out of memory") || strings.Contains(said, "cannot allocate memory"))
+}
+
+// cause is the line that says why the process ended: that of a crash, else the
+// last, at most so long as a status can show; empty where it said nothing.
+func (t *tail) cause() string {
+	line := t.crash
+	if line == "" {
+		text := strings.TrimSpace(string(t.text))
+		line = strings.TrimSpace(text[strings.LastIndexByte(text, '\n')+1:])
+	}
+	if len(line) >= causeBytes {
+		line = line[:causeBytes] + "…"
+	}
+	return strings.ToValidUTF8(line, "")
 }
