@@ -51,6 +51,12 @@ func FuzzAnswers(f *testing.F) {
 	f.Add(301, []byte(``), "Location", "https://evil.example/")
 	f.Add(307, []byte(``), "Location", "/x")
 	f.Add(451, []byte(`{"block": {"created_at": "x"}}`), "Retry-After", "Fri, 31 Dec 9999 23:59:59 GMT")
+	f.Add(200, []byte(`<html><body>Sign in</body></html>`), "Content-Type", "text/html")
+	f.Add(200, []byte(`[{"number": 1, "state": "open"}]garbage`), "Content-Type", "text/plain; charset=utf-16")
+	f.Add(200, []byte(`{"id": "seven", "body": {"a": []}, "user": [1]}`), "Content-Encoding", "gzip")
+	f.Add(200, []byte("\x1f\x8b\x08\x00garbage"), "Content-Encoding", "gzip")
+	f.Add(200, bytes.Repeat([]byte(`[`), 20_000), "X-RateLimit-Limit", "x")
+	f.Add(200, []byte(`[{"number": 1e300}, {"number": -1}, 7]`), "Link", `<https://git.example.org/x?page=99999999999999999999>; rel="next"`)
 	f.Fuzz(func(t *testing.T, code int, body []byte, name, value string) {
 		if code < 200 || code > 599 || strings.ContainsAny(name+value, "\r\n\x00") {
 			t.Skip()
@@ -75,7 +81,9 @@ func FuzzAnswers(f *testing.F) {
 				t.Errorf("%s: %q", what, err)
 			}
 			var known *forge.Error
-			if errors.As(err, &known) && known.Until.Sub(now) > time.Hour {
+			if !errors.As(err, &known) {
+				t.Errorf("%s: %v is no *forge.Error", what, err)
+			} else if known.Until.Sub(now) > time.Hour {
 				t.Errorf("%s: it waits until %s", what, known.Until)
 			}
 		}

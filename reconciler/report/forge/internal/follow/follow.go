@@ -14,6 +14,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/poolwright/poolwright/reconciler/report/forge"
@@ -68,7 +69,8 @@ const (
 )
 
 // Next is the listing that follows since.
-func Next(ctx context.Context, since forge.Listing, now time.Time, source Source) (forge.Listing, error) {
+func Next(ctx context.Context, since forge.Listing, now time.Time, from Source) (forge.Listing, error) {
+	source := from.bounded
 	if since.Mark.Full.IsZero() {
 		return full(ctx, since, now, source)
 	}
@@ -92,6 +94,25 @@ func Next(ctx context.Context, since forge.Listing, now time.Time, source Source
 		return full(ctx, since, now, source)
 	}
 	return next, nil
+}
+
+// textBytes is the most that is kept of a title, name or address. Forges allow
+// less; what claims to be one may send pages full of one title, and the listing
+// stays in memory.
+const textBytes = 1024
+
+// bounded is the source without texts that are too long.
+func (s Source) bounded(ctx context.Context, q Query) (Page, error) {
+	page, err := s(ctx, q)
+	for i := range page.Items {
+		p := &page.Items[i].PullRequest
+		for _, text := range []*string{&p.Title, &p.Author, &p.URL, &p.Head.Name, &p.Base.Name} {
+			if len(*text) > textBytes {
+				*text = strings.Clone(strings.ToValidUTF8((*text)[:textBytes], ""))
+			}
+		}
+	}
+	return page, err
 }
 
 // back reads on from a page of recent changes to those before the time.
@@ -156,7 +177,9 @@ func full(ctx context.Context, since forge.Listing, now time.Time, source Source
 func allOpen(ctx context.Context, source Source) (out []forge.PullRequest, pages int, err error) {
 	for number := 1; number != 0; pages++ {
 		if pages == openPages {
-			return nil, pages, fmt.Errorf("listing open pull requests: more than %d pages: close those that are not needed", openPages)
+			return nil, pages, &forge.Error{
+				Doing: "listing open pull requests", Said: fmt.Sprintf("there are more than %d pages", openPages), Remedy: "close those that are not needed",
+			}
 		}
 		page, err := source(ctx, Query{Number: number})
 		if err != nil {

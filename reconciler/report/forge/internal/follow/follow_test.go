@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -171,7 +173,8 @@ func TestPagesWithoutEndAreAnError(t *testing.T) {
 	endless := func(_ context.Context, q follow.Query) (follow.Page, error) {
 		return follow.Page{Next: q.Number + 1}, nil
 	}
-	if _, err := follow.Next(t.Context(), forge.Listing{}, time.Now(), endless); err == nil {
+	var known *forge.Error
+	if _, err := follow.Next(t.Context(), forge.Listing{}, time.Now(), endless); !errors.As(err, &known) {
 		t.Error("it ended")
 	}
 }
@@ -186,5 +189,26 @@ func TestARepositoryThatNeverRestsIsReadAgainNextTime(t *testing.T) {
 	listing, err := follow.Next(t.Context(), forge.Listing{}, time.Now(), restless)
 	if err != nil || len(listing.Open) != 2 || !listing.Mark.Full.IsZero() || n > 20 {
 		t.Errorf("%d requests: %+v, %v", n, listing, err)
+	}
+}
+
+func TestTextsOfAPullRequestThatAreTooLongAreCut(t *testing.T) {
+	long := strings.Repeat("é", 1<<20)
+	source := func(_ context.Context, q follow.Query) (follow.Page, error) {
+		p := forge.PullRequest{Number: 1, Title: long, Author: long, URL: "x" + long, Head: forge.Branch{Name: long}, Base: forge.Branch{Name: "main"}}
+		return follow.Page{Items: []follow.Item{{PullRequest: p, Open: true}}}, nil
+	}
+	listing, err := follow.Next(t.Context(), forge.Listing{}, time.Now(), source)
+	if err != nil || len(listing.Open) != 1 {
+		t.Fatalf("got %d, %v", len(listing.Open), err)
+	}
+	p := listing.Open[0]
+	for _, text := range []string{p.Title, p.Author, p.URL, p.Head.Name} {
+		if len(text) > 1024 || len(text) < 1020 || !utf8.ValidString(text) {
+			t.Errorf("%d bytes, valid %v", len(text), utf8.ValidString(text))
+		}
+	}
+	if p.Base.Name != "main" {
+		t.Errorf("the base is %q", p.Base.Name)
 	}
 }

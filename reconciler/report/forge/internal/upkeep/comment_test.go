@@ -145,7 +145,8 @@ func TestAForgeThatLosesWhatItTakesIsAnError(t *testing.T) {
 		return nil
 	}
 	b.items = []upkeep.Item{{ID: 5, Mine: true, Body: string(marker)}}
-	if _, _, err := upkeep.Keep(t.Context(), b, wanted); err == nil {
-		t.Error("no error")
+	var known *forge.Error
+	if _, _, err := upkeep.Keep(t.Context(), b, wanted); !errors.As(err, &known) || known.Permanent() {
+		t.Errorf("got %v", err)
 	}
 }
