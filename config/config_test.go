@@ -151,7 +151,7 @@ func TestTheControllersRolesGrantWhatTheProcessUses(t *testing.T) {
 		{everywhere, "poolwright.dev", "deviceplugins/status", []string{"patch"}},
 		{everywhere, "apiextensions.k8s.io", "customresourcedefinitions", []string{"get", "create", "update", "patch"}},
 		{everywhere, "", "namespaces", []string{"get", "create"}},
-		{inside, "poolwright.dev", "syncs", []string{"update"}}, // finalizers
+		{inside, "poolwright.dev", "syncs", []string{"update", "patch"}}, // finalizers, and that a webhook came
 		{inside, "", "secrets", []string{"get", "create", "patch", "delete"}},
 		{inside, "", "configmaps", []string{"get", "list", "create", "update", "delete"}},
 		{inside, "coordination.k8s.io", "leases", []string{"create"}},
