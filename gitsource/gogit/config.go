@@ -1,15 +1,18 @@
-// Package gogit is a gitsource.Source that follows one branch, tag or commit
-// of a Git repository over https, with go-git.
+// Package gogit reads Git repositories with go-git: a Source follows one
+// branch, tag or commit over https, a Repository compares two references of
+// one, for pull requests, and a Local compares two revisions on disk.
 //
-// It keeps a bare mirror on disk, asks the server for its references first and
-// fetches only when the wanted one moved, only that one, and only its newest
-// tree. Files are read from Git objects: there is no worktree, nothing is ever
-// written under a name that came from the repository.
+// What comes over the network is kept in a bare mirror on disk. The server is
+// asked for its references first, and for objects only when a wanted one
+// moved, only that one, and only its newest tree; history is asked for without
+// trees, and no deeper than it takes to find where two commits parted. Files
+// are read from Git objects: there is no worktree, nothing is ever written
+// under a name that came from the repository.
 //
 // It refuses ssh, file and git URLs, plain http to anything but this machine,
 // credentials inside a URL, redirects to another host, addresses of instance
 // metadata services, and repositories beyond its Limits. Start reading at
-// Source.Fetch.
+// Source.Fetch, Repository.Compare and Local.Compare.
 package gogit
 
 import (
