@@ -2,6 +2,7 @@ package pullrequest
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
@@ -56,7 +57,7 @@ func (p *pass) drifted(ctx context.Context) drift {
 		return p.s.drift
 	}
 	fresh := drift{known: true, picture: p.s.picture, at: p.now}
-	if !r.Empty() {
+	if r = differing(r); !r.Empty() {
 		fresh.content = r.Content()
 		fresh.text = p.driftText(r)
 	}
@@ -64,10 +65,37 @@ func (p *pass) drifted(ctx context.Context) drift {
 	return fresh
 }
 
+// differing is what a report says of drift, whether it is one of a step or only of
+// live objects, as a report of its own.
+func differing(r report.Report) report.Report {
+	if r.Drift == nil {
+		return r
+	}
+	out := report.Report{Changes: r.Drift.Changes, Unknown: r.Drift.Unknown}
+	out.Summary.Unknown = len(out.Unknown)
+	for _, c := range out.Changes {
+		switch {
+		case c.Compared:
+			out.Summary.Compared++
+			continue
+		case c.Action == "create":
+			out.Summary.Create++
+		case c.Action == "delete":
+			out.Summary.Delete++
+		default:
+			out.Summary.Update++
+		}
+		if c.Hold != "" {
+			out.Summary.Held++
+		}
+	}
+	return out
+}
+
 // driftText shows drift below what is told of a merge.
 func (p *pass) driftText(r report.Report) string {
 	var out strings.Builder
-	out.WriteString("**Live objects differ from what is applied.** This Sync only reports it (`spec.drift: Report`).\n\n")
+	out.WriteString("**Live objects differ from what is applied.** This Sync only reports it (`spec.drift: Report`); to put it back would take this.\n\n")
 	if err := r.Markdown(&out, report.Options{Limit: p.s.Forge.Limit() / driftShare}); err != nil {
 		return "**Live objects differ from what is applied**, and it cannot be shown: " + forge.Plain(err.Error(), reasonWidth) + "\n"
 	}
@@ -81,14 +109,14 @@ func (p *pass) carrier(merged []forge.PullRequest, found drift) int64 {
 		return 0
 	}
 	known := false
-	for i := len(merged) - 1; i >= 0; i-- {
-		rec := p.s.records[int64(merged[i].Number)]
-		if rec == nil && p.now.Sub(merged[i].Merged) >= recent {
+	for _, pr := range slices.Backward(merged) {
+		rec := p.s.records[int64(pr.Number)]
+		if rec == nil && p.now.Sub(pr.Merged) >= recent {
 			continue
 		}
 		known = true
 		if rec == nil || !rec.quiet() {
-			return int64(merged[i].Number)
+			return int64(pr.Number)
 		}
 	}
 	if known || found.text == "" {

@@ -96,6 +96,32 @@ func TestTheNewestMergeTellsOfDriftUntilItIsGone(t *testing.T) {
 	s.expect("said once", "list", "list")
 }
 
+func TestDriftIsTakenFromAStepThatChangesNothing(t *testing.T) {
+	s := settledMerge(t)
+	before := s.comment(1).Tail
+	s.condition("Drifted", metav1.ConditionTrue, "DriftReported", "some")
+	drifted := strays("gpu", "cpu", "big", "small")
+	drifted.Changes[1].Action, drifted.Changes[2].Action = "create", "delete"
+	drifted.Changes[2].Hold, drifted.Changes[3].Compared = "kept", true
+	s.oracle.drift = report.Report{Drift: &report.Drift{Changes: drifted.Changes}, Binding: &report.Binding{Observed: s.clock.Now()}}
+	s.pass()
+	s.later(settleTime)
+	got := s.comment(1).Tail
+	if !strings.HasPrefix(got, before) || !strings.Contains(got, "1 to create, 1 to update, 1 to delete (1 held); 1 only compared") {
+		t.Errorf("it says %s", got)
+	}
+	s.calls()
+	s.oracle.drift.Binding.Observed = s.clock.Now().Add(freshFor)
+	s.later(freshFor)
+	s.expect("only the moment is another", "list")
+	s.oracle.drift.Drift = &report.Drift{}
+	s.later(freshFor)
+	s.expect("gone", "list", "comment #1", "write #1")
+	if got := s.comment(1).Tail; got != before+"\n"+driftGone {
+		t.Errorf("it says %s", got)
+	}
+}
+
 func TestWhoTellsOfDrift(t *testing.T) {
 	t.Run("the next merge takes it over", func(t *testing.T) {
 		s := settledMerge(t)

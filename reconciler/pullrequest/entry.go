@@ -27,7 +27,9 @@ type entry struct {
 	// seen is the pull request's last change at which its comment was sure to be
 	// there.
 	seen time.Time
-	tail tail
+	// spoken is when the comment was last known to say the newest.
+	spoken time.Time
+	tail   tail
 }
 
 // made is what a plan was made of: where one of these differs, there may be another.

@@ -92,16 +92,22 @@ func (p *pass) arrive(ctx context.Context, pr forge.PullRequest, rec *entry) {
 		item.MergeCommit = pr.MergeCommit
 	}
 	if item.MergedTime == nil && !pr.Merged.IsZero() {
-		item.MergedTime = &metav1.Time{Time: pr.Merged}
+		item.MergedTime = stamp(pr.Merged)
 	}
 	if item.Phase == v1alpha1.PullRequestMerged && p.applied(ctx, rec) {
 		item.Phase = v1alpha1.PullRequestRollingOut
-		at := metav1.NewTime(p.now)
+		item.AppliedTime = stamp(p.now)
 		if t := p.sync.Status.LastAppliedTime; t != nil {
-			at = *t
+			item.AppliedTime = stamp(t.Time)
 		}
-		item.AppliedTime = &at
 	}
+}
+
+// stamp is a time as a status keeps it: the next process must read the same.
+func stamp(t time.Time) *metav1.Time {
+	at := metav1.NewTime(t)
+	at = at.Rfc3339Copy()
+	return &at
 }
 
 // merge is the commit by which the merge is found again.

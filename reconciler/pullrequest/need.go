@@ -79,14 +79,22 @@ func (p *pass) need(pr forge.PullRequest, rec *entry) need {
 		return forBase
 	case rec.answer != nil && !rec.quiet() && pr.Updated.After(rec.seen):
 		return forTelling
-	case rec.refused():
-		return forNothing
-	case p.now.Sub(rec.made.at) >= freshFor:
-		return forLook
-	case !rec.made.at.IsZero() && rec.made.picture != p.s.picture && p.settled():
+	case p.worn(rec):
 		return forLook
 	}
 	return forNothing
+}
+
+// worn reports whether live objects may have moved since they were looked at. To
+// what only the author can mend they do not matter.
+func (p *pass) worn(rec *entry) bool {
+	switch {
+	case rec.refused():
+		return false
+	case p.now.Sub(rec.made.at) >= freshFor:
+		return true
+	}
+	return rec.made.picture != p.s.picture && p.settled()
 }
 
 // baseMoved reports whether the head would be merged into something else than what

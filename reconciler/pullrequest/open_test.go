@@ -324,3 +324,45 @@ func TestWhoIsTold(t *testing.T) {
 		s.expect("the older again", "list")
 	})
 }
+
+func TestDetailsThatMoveAllDayAreToldNowAndThen(t *testing.T) {
+	s := newStage(t)
+	s.offer(1, sha("a"))
+	plan := s.oracle.plan
+	n := 0
+	s.oracle.plan = func(pr forge.PullRequest) (Plan, error) {
+		p, err := plan(pr)
+		n++
+		p.Report.Changes[0].Fields[0].Before = n
+		return p, err
+	}
+	s.pass()
+	s.calls()
+	s.later(5 * time.Minute)
+	s.later(5 * time.Minute)
+	s.expect("details", "list", "list")
+	s.later(5 * time.Minute)
+	s.expect("details, after a while", "list", "comment #1", "write #1", "status aaaaaaa poolwright/plan (prod): success")
+	s.later(5 * time.Minute)
+	s.expect("details again", "list")
+	s.restart()
+	s.pass()
+	s.expect("details after a restart", "list")
+	s.oracle.plan = s.replacing(9)
+	s.later(5 * time.Minute)
+	s.expect("more than details", "list", "comment #1", "write #1", "status aaaaaaa poolwright/plan (prod): success")
+}
+
+func TestWhatALaterListingSaysHolds(t *testing.T) {
+	s := newStage(t)
+	s.offer(1, sha("a"))
+	s.offer(2, sha("b"))
+	plan := s.oracle.plan
+	s.oracle.plan = func(pr forge.PullRequest) (Plan, error) {
+		s.clock.Step(3 * time.Second)
+		s.shut(1) // while #2 is planned
+		return plan(pr)
+	}
+	s.pass()
+	s.expect("planned", "list", "status bbbbbbb poolwright/plan (prod): pending", "list", "comment #2", "write #2", "status bbbbbbb poolwright/plan (prod): success")
+}

@@ -3,7 +3,6 @@ package pullrequest
 import (
 	"context"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -200,5 +199,3 @@ func short(sha string) string {
 	}
 	return sha[:min(len(sha), 7)]
 }
-
-func name(number int64) string { return "#" + strconv.FormatInt(number, 10) }

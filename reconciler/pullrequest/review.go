@@ -3,8 +3,10 @@ package pullrequest
 import (
 	"context"
 	"slices"
+	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
@@ -15,6 +17,10 @@ import (
 // slow is how long a plan may take before it is asked again whether anybody still
 // wants to know.
 const slow = 2 * time.Second
+
+// detailGap is the least time between two edits of a comment that a reader would
+// take for the same: nodes and pods come and go all day, and forges count edits.
+const detailGap = 15 * time.Minute
 
 // enduring is how many plans in a row must fail by something that may pass before a
 // comment that still holds for its head is marked.
@@ -39,7 +45,9 @@ func (p *pass) review(ctx context.Context) {
 				return
 			}
 		}
-		p.attend(ctx, t)
+		if p.there(t.pr) {
+			p.attend(ctx, t)
+		}
 	}
 }
 
@@ -120,20 +128,33 @@ func (p *pass) note(ctx context.Context, t task, plan Plan, err error) {
 		a = p.failure(t, err, class)
 	}
 	rec.answer = a
+	if rec.spoken.IsZero() {
+		rec.spoken = p.now
+	}
+	if t.need == forLook && rec.alike(a) && p.now.Sub(rec.spoken) < detailGap {
+		return
+	}
 	rec.untold = a.told != rec.item.Told
 	if !rec.untold {
 		rec.post = pace{}
-		p.settle(rec)
+		rec.settle(p.now)
 		rec.seen = t.pr.Updated
 	}
 }
 
 // settle records an answer that the forge has.
-func (p *pass) settle(rec *entry) {
-	a := rec.answer
-	rec.untold = false
-	rec.item.Phase, rec.item.Head, rec.item.Base = a.phase, a.head, a.base
-	rec.item.Verdict, rec.item.Told, rec.item.Reviewed = a.verdict, a.told, a.reviewed
+func (e *entry) settle(now time.Time) {
+	a := e.answer
+	e.untold, e.spoken = false, now
+	e.item.Phase, e.item.Head, e.item.Base = a.phase, a.head, a.base
+	e.item.Verdict, e.item.Told, e.item.Reviewed = a.verdict, a.told, a.reviewed
+}
+
+// alike reports whether an answer differs from what was told in details at most.
+func (e *entry) alike(a *answer) bool {
+	kind := func(told string) string { return told[:strings.Index(told, "-")+1] }
+	return a.told != e.item.Told && kind(a.told) == kind(e.item.Told) && a.head == e.item.Head && a.base == e.item.Base &&
+		a.phase == e.item.Phase && a.verdict == e.item.Verdict && equality.Semantic.DeepEqual(a.reviewed, e.item.Reviewed)
 }
 
 // still looks once more, after a plan that took its time, whether the pull request is
@@ -154,7 +175,12 @@ func (p *pass) still(ctx context.Context, pr forge.PullRequest) bool {
 		return false
 	}
 	p.s.listing = listing
-	return slices.ContainsFunc(listing.Open, func(o forge.PullRequest) bool {
+	return p.there(pr)
+}
+
+// there reports whether the pull request is as it was, as far as the forge has said.
+func (p *pass) there(pr forge.PullRequest) bool {
+	return slices.ContainsFunc(p.s.listing.Open, func(o forge.PullRequest) bool {
 		return o.Number == pr.Number && o.Head.SHA == pr.Head.SHA && o.Base.Name == pr.Base.Name
 	})
 }

@@ -7,8 +7,6 @@ import (
 	"strings"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/poolwright/poolwright/provision"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/report"
@@ -113,7 +111,7 @@ func (p *pass) aftermath(ctx context.Context, rec *entry, left leftover) report.
 		switch {
 		case len(a.Left) > 0:
 		case !rec.touchesPools(), certain && left.known:
-			item.RolledOutTime = &metav1.Time{Time: p.now}
+			item.RolledOutTime = stamp(p.now)
 		default:
 			p.wake(a.Applied.Add(doubtTime).Sub(p.now))
 		}
@@ -135,19 +133,14 @@ func (e *entry) reviewed() int {
 // finish tells what there is to tell of a merge, and closes the story at its end.
 func (p *pass) finish(ctx context.Context, pr forge.PullRequest, rec *entry, left leftover, shown drift) {
 	item := &rec.item
-	showed := strings.HasPrefix(item.Told, toldDrift)
-	switch {
-	case rec.quiet() && shown.text == "":
+	if rec.quiet() && shown.text == "" {
 		if item.Phase == v1alpha1.PullRequestRollingOut {
 			item.Phase = v1alpha1.PullRequestDone
 		}
 		return
-	case item.Phase == v1alpha1.PullRequestDone && (shown.text == "" && !showed || !shown.known):
+	}
+	if p.nothingNew(rec, left, shown) {
 		return
-	case showed && !shown.known && p.now.Before(p.s.pictureSince.Add(settleTime)):
-		return // What is shown of drift stays until somebody has looked.
-	case item.Phase == v1alpha1.PullRequestRollingOut && item.RolledOutTime == nil && !left.known && len(left.nodes) == 0 && rec.touchesPools():
-		return // Nothing is known that was not told.
 	}
 	var base string
 	var a report.Aftermath
@@ -155,7 +148,7 @@ func (p *pass) finish(ctx context.Context, pr forge.PullRequest, rec *entry, lef
 		a = p.aftermath(ctx, rec, left)
 		base = report.Options{}.Aftermath(a)
 	}
-	if shown.text == "" && showed && shown.known {
+	if shown.text == "" && shown.known && rec.showsDrift() {
 		rec.tail.gone = true
 	}
 	text, told := rec.compose(base, shown)
@@ -164,6 +157,26 @@ func (p *pass) finish(ctx context.Context, pr forge.PullRequest, rec *entry, lef
 	}
 }
 
+// nothingNew reports that what is told of a merge stays as it is, without making it
+// again.
+func (p *pass) nothingNew(rec *entry, left leftover, shown drift) bool {
+	item := &rec.item
+	if rec.showsDrift() && !shown.known && p.now.Before(p.s.pictureSince.Add(settleTime)) {
+		return true // What is shown of drift stays until somebody has looked.
+	}
+	switch item.Phase {
+	case v1alpha1.PullRequestDone:
+		return !shown.known || shown.text == "" && !rec.showsDrift()
+	case v1alpha1.PullRequestRollingOut:
+		return item.RolledOutTime == nil && !left.known && len(left.nodes) == 0 && rec.touchesPools()
+	default:
+		return false
+	}
+}
+
+// showsDrift reports whether the tail at the forge shows drift.
+func (e *entry) showsDrift() bool { return strings.HasPrefix(e.item.Told, toldDrift) }
+
 // compose puts what is told of the merge and of drift together, and names it.
 func (e *entry) compose(base string, shown drift) (text, told string) {
 	begin, content := toldTail, shown.content
@@ -171,7 +184,7 @@ func (e *entry) compose(base string, shown drift) (text, told string) {
 	case shown.text != "":
 		begin, e.tail.gone = toldDrift, false
 		text = base + "\n" + shown.text
-	case !shown.known && strings.HasPrefix(e.item.Told, toldDrift):
+	case !shown.known && e.showsDrift():
 		begin, text = toldDrift, base
 	case e.tail.gone:
 		content, text = "gone", base+"\n"+driftGone

@@ -24,7 +24,8 @@ type Planner interface {
 	// replace, or whose pool went. An error says that there may be more; the nodes
 	// beside it are known all the same.
 	Stale(ctx context.Context, since time.Time) ([]provision.Node, error)
-	// Drift is what the live worlds differ in from the applied revision now.
+	// Drift is what the live worlds differ in from the applied revision now: the
+	// Drift of the report where it has one, else its changes.
 	Drift(ctx context.Context) (report.Report, error)
 	// Contains reports whether the commit applied has the commit merge in its
 	// history, or is it.

@@ -33,7 +33,7 @@ func (p *pass) tell(ctx context.Context, pr forge.PullRequest, rec *entry) {
 	if commented {
 		// The reviewer knows, whatever is missing beside the commit.
 		rec.seen = pr.Updated
-		p.settle(rec)
+		rec.settle(p.now)
 	}
 	if err != nil {
 		rec.untold = true
