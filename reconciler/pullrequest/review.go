@@ -129,7 +129,7 @@ func (p *pass) note(ctx context.Context, t task, plan Plan, err error) {
 	}
 	rec.answer = a
 	if rec.spoken.IsZero() {
-		rec.spoken = p.now
+		rec.spoken, rec.seen = p.now, t.pr.Updated
 	}
 	if t.need == forLook && rec.alike(a) && p.now.Sub(rec.spoken) < detailGap {
 		return
