@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/poolwright/poolwright/provision"
 	"github.com/poolwright/poolwright/provision/catalog"
 )
@@ -61,11 +63,13 @@ type comparison struct {
 	successors map[string]*offer
 	// fullPools are the sentences about limits, by pool.
 	fullPools map[string]string
+	// capacities are what NodeClaims count for, by name.
+	capacities map[string]corev1.ResourceList
 }
 
 func newComparison(ctx context.Context, before, after provision.Fleet, types *catalog.Catalog) (*comparison, error) {
 	after.Cluster, after.Now = before.Cluster, before.Now
-	c := &comparison{unknown: unknowns{}, successors: map[string]*offer{}}
+	c := &comparison{unknown: unknowns{}, successors: map[string]*offer{}, capacities: map[string]corev1.ResourceList{}}
 	c.before, c.after = newFleet(before, c.unknown), newFleet(after, c.unknown)
 	c.after.observe(c.before)
 	var err error

@@ -103,17 +103,26 @@ func (c *comparison) used(but provision.Node) corev1.ResourceList {
 			continue
 		}
 		nodes++
-		capacity := claim.Status.Capacity
-		if node := c.before.node(claim); node != nil && node.Labels[karpv1.NodeInitializedLabelKey] == "true" {
-			capacity = shown(node).Status.Capacity
-		}
-		for name, quantity := range capacity {
+		for name, quantity := range c.capacity(claim) {
 			have := out[name]
 			have.Add(quantity)
 			out[name] = have
 		}
 	}
 	out[nodesLimit] = *resource.NewQuantity(nodes, resource.DecimalSI)
+	return out
+}
+
+// capacity is what Karpenter counts of a NodeClaim.
+func (c *comparison) capacity(claim *karpv1.NodeClaim) corev1.ResourceList {
+	if known, ok := c.capacities[claim.Name]; ok {
+		return known
+	}
+	out := claim.Status.Capacity
+	if node := c.before.node(claim); node != nil && node.Labels[karpv1.NodeInitializedLabelKey] == "true" {
+		out = shown(node).Status.Capacity
+	}
+	c.capacities[claim.Name] = out
 	return out
 }
 
