@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/go-git/go-git/v5/plumbing"
@@ -46,7 +47,7 @@ func (v verdict) certain() bool { return len(v.open) == 0 && !v.unknown }
 // certain. Where the limits forbid more, a settled verdict has to do; any
 // other is an error.
 func (g *generation) learn(ctx context.Context, sess *session, tips []tip, judge func() (verdict, error)) error {
-	asked := 0
+	var reach reach
 	for {
 		missing, err := g.missing(tips)
 		if err != nil {
@@ -57,28 +58,26 @@ func (g *generation) learn(ctx context.Context, sess *session, tips []tip, judge
 			if v, err = judge(); err != nil || v.certain() {
 				return err
 			}
-		} else if asked > 0 {
+		} else if reach.got > 0 {
 			return fmt.Errorf("%w: the server did not send what it was asked for", gitsource.ErrCorrupt)
 		}
-		depth, err := g.next(tips, missing, v, asked)
+		depth, err := g.next(tips, missing, v, reach)
 		if err != nil {
 			return err
 		}
 		if depth == 0 {
 			return g.settle(v)
 		}
-		asked = depth
+		wanted := missing
 		if len(missing) == 0 {
-			missing = tips
+			wanted = tips
 		}
-		err = g.deepen(ctx, sess, missing, depth)
-		if errors.Is(err, gitsource.ErrLimit) {
-			g.refused = depth
-			if v.settled || len(v.open) > 0 {
-				return g.settle(v)
-			}
-		}
-		if err != nil {
+		switch err = g.deepen(ctx, sess, wanted, depth); {
+		case err == nil:
+			reach.got = depth
+		case errors.Is(err, gitsource.ErrLimit) && len(missing) == 0:
+			reach.refused = depth
+		default:
 			return err
 		}
 	}
@@ -98,10 +97,16 @@ func (g *generation) missing(tips []tip) ([]tip, error) {
 	return out, nil
 }
 
+// reach is how deep the transfers of one search went, and what was too deep;
+// 0 means none yet.
+type reach struct{ got, refused int }
+
 // next is the depth to ask for, counted from the tips: the smallest step that
-// reaches beyond the nearest cut in question; 0 when there is none.
-func (g *generation) next(tips, missing []tip, v verdict, asked int) (int, error) {
-	nearest := asked
+// reaches beyond the nearest cut in question, or, where that was too much, one
+// between; 0 when none is left. How many commits a depth has depends on the
+// merges.
+func (g *generation) next(tips, missing []tip, v verdict, r reach) (int, error) {
+	nearest := r.got
 	if len(missing) == 0 {
 		d, err := g.history.distance(commits(tips), v.open...)
 		if err != nil {
@@ -110,9 +115,12 @@ func (g *generation) next(tips, missing []tip, v verdict, asked int) (int, error
 		nearest = max(nearest, d+1)
 	}
 	for _, n := range g.steps() {
-		if n > nearest && (g.refused == 0 || n < g.refused) {
+		if n > nearest && (r.refused == 0 || n < r.refused) {
 			return n, nil
 		}
+	}
+	if between := int(math.Sqrt(float64(nearest) * float64(r.refused))); between > nearest+nearest/4 {
+		return between, nil
 	}
 	return 0, nil
 }

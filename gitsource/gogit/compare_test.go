@@ -51,6 +51,27 @@ func (s *gitServer) commits(n int, prefix string) string {
 	return s.git("rev-parse", "HEAD")
 }
 
+// lanes adds n merges to main, each of one commit, and pushes it.
+func (s *gitServer) lanes(n int) {
+	s.t.Helper()
+	var b strings.Builder
+	last := "refs/heads/main^0"
+	for i := range n {
+		s.date += 2
+		for j, branch := range []string{"side", "main"} {
+			fmt.Fprintf(&b, "commit refs/heads/%s\nmark :%d\ncommitter a <a@example.com> %d +0000\ndata 1\nx\nfrom %s\n", branch, 2*i+j+1, 1767225600+s.date+int64(j), last)
+			if branch == "main" {
+				fmt.Fprintf(&b, "merge :%d\n", 2*i+1)
+			}
+			fmt.Fprintf(&b, "M 100644 inline l.yaml\ndata 3\n%03d\n", i)
+		}
+		last = fmt.Sprintf(":%d", 2*i+2)
+	}
+	s.input(b.String(), "fast-import", "--quiet", "--force")
+	s.git("reset", "-q", "--hard")
+	s.update("main")
+}
+
 func (s *gitServer) repository(change ...func(*Config)) *Repository {
 	s.t.Helper()
 	c := Config{URL: s.url(), Dir: s.t.TempDir()}

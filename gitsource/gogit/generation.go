@@ -25,8 +25,6 @@ type generation struct {
 	trees   map[plumbing.Hash]*folder
 	folders *indexer
 	parted  map[pair]plumbing.Hash
-	// refused is the depth of history that broke a limit; 0 means none did.
-	refused int
 	// fresh says that it was begun for the present call; dirty, that it holds
 	// more than the record says.
 	fresh, dirty bool

@@ -270,6 +270,33 @@ func TestHistoryIsBounded(t *testing.T) {
 			t.Error("a young branch of the same repository is not found")
 		}
 	})
+	t.Run("a branch that is refused holds up no other", func(t *testing.T) {
+		t.Parallel()
+		srv := newForge(t)
+		onePull(srv)
+		srv.commits(300, "more")
+		srv.update("main")
+		srv.topic("other", "main~70")
+		srv.files("d.yaml", "d\n")
+		srv.pull(2)
+		r := srv.repository(few)
+		compareFails(t, r, mainRef, pullRef, gitsource.ErrLimit)
+		if c := mustCompare(t, r, mainRef, "refs/pull/2/head"); c.Parted.Commit != srv.git("rev-parse", "main~70") {
+			t.Errorf("parted at %s", c.Parted.Commit)
+		}
+	})
+	t.Run("a step that has too many commits is made smaller", func(t *testing.T) {
+		t.Parallel()
+		srv := newForge(t)
+		srv.push("a.yaml", "one\n")
+		srv.lanes(200)
+		srv.topic("topic", "main~75")
+		srv.files("d.yaml", "d\n")
+		srv.pull(1)
+		if c := mustCompare(t, srv.repository(few), mainRef, pullRef); c.Parted.Commit != srv.git("rev-parse", "main~75") {
+			t.Errorf("parted at %s", c.Parted.Commit)
+		}
+	})
 	t.Run("old side branches that reach further back than may be fetched", func(t *testing.T) {
 		t.Parallel()
 		srv := newForge(t)
