@@ -75,7 +75,7 @@ func (g *generation) learn(ctx context.Context, sess *session, tips []tip, judge
 		switch err = g.deepen(ctx, sess, wanted, depth); {
 		case err == nil:
 			reach.got = depth
-		case errors.Is(err, gitsource.ErrLimit) && len(missing) == 0:
+		case errors.Is(err, gitsource.ErrLimit):
 			reach.refused = depth
 		default:
 			return err
@@ -106,7 +106,7 @@ type reach struct{ got, refused int }
 // between; 0 when none is left. How many commits a depth has depends on the
 // merges.
 func (g *generation) next(tips, missing []tip, v verdict, r reach) (int, error) {
-	nearest := r.got
+	nearest := max(r.got, 1)
 	if len(missing) == 0 {
 		d, err := g.history.distance(commits(tips), v.open...)
 		if err != nil {

@@ -289,11 +289,12 @@ func TestHistoryIsBounded(t *testing.T) {
 		t.Parallel()
 		srv := newForge(t)
 		srv.push("a.yaml", "one\n")
-		srv.lanes(200)
+		srv.lanes(400)
 		srv.topic("topic", "main~75")
 		srv.files("d.yaml", "d\n")
 		srv.pull(1)
-		if c := mustCompare(t, srv.repository(few), mainRef, pullRef); c.Parted.Commit != srv.git("rev-parse", "main~75") {
+		r := srv.repository(func(c *Config) { c.Limits.Commits = 250 })
+		if c := mustCompare(t, r, mainRef, pullRef); c.Parted.Commit != srv.git("rev-parse", "main~75") {
 			t.Errorf("parted at %s", c.Parted.Commit)
 		}
 	})
