@@ -36,7 +36,7 @@ func (s *story) introduceReviewer(ctx context.Context) error {
 	if err := s.world.Git.Call(ctx, s.repo.team, http.MethodPut, at, map[string]string{"permission": "write"}, nil); err != nil {
 		return err
 	}
-	token, err := s.world.Git.CreateToken(ctx, reviewer, "poolwright", "write:issue", "write:repository")
+	token, err := s.world.Git.CreateToken(ctx, reviewer, "poolwright", "read:user", "write:issue", "write:repository")
 	if err != nil {
 		return err
 	}

@@ -124,8 +124,8 @@ var directions = []direction{
 		forbids: func(_ *pkg, i string) bool { dir, ok := ours(i); return ok && within(dir, "provision/sandbox") },
 	},
 	{
-		why:     "concrete adapters meet only in cmd/internal/wire",
-		from:    func(p *pkg) bool { return !p.in("cmd/internal/wire") },
+		why:     "concrete adapters meet only in cmd/internal/wire, and in the process that wire starts for what is hostile",
+		from:    func(p *pkg) bool { return !p.in("cmd/internal/wire", "cmd/internal/child") },
 		forbids: func(p *pkg, i string) bool { dir, ok := ours(i); return ok && adapter(p, dir) },
 	},
 	{

@@ -94,7 +94,7 @@ func newPulls(g gpuScene) *pulls {
 		g.Fatal(err)
 	}
 	p.call(http.MethodPut, "/collaborators/"+p.bot.Name, map[string]string{"permission": "write"}, nil)
-	token, err = world.Git.CreateToken(ctx, p.bot, "poolwright", "write:issue", "write:repository")
+	token, err = world.Git.CreateToken(ctx, p.bot, "poolwright", "read:user", "write:issue", "write:repository")
 	if err != nil {
 		g.Fatal(err)
 	}

@@ -58,8 +58,8 @@ func works(k state.Key) bool {
 
 // foresight tells what a change does to nodes, pods and money; nil where it changes
 // nothing of theirs, or where no Cluster says in which region they are. A plan is worth
-// showing without it, so that whatever keeps it from being made is told in it.
-type foresight func(ctx context.Context, c change) *provision.Forecast
+// showing without it: see saying.
+type foresight func(ctx context.Context, c change) (*provision.Forecast, error)
 
 // comparing is what makes a forecast of two fleets: simulate.Compare, in a process of
 // its own.
@@ -67,8 +67,8 @@ type comparing func(ctx context.Context, settings engine.Settings, before, after
 
 // forecasting foretells what changes do to the live cluster.
 func forecasting(live client.Reader, compare comparing) foresight {
-	return func(ctx context.Context, c change) *provision.Forecast {
-		return saying(foresee(ctx, live, compare, c))
+	return func(ctx context.Context, c change) (*provision.Forecast, error) {
+		return foresee(ctx, live, compare, c)
 	}
 }
 
@@ -125,11 +125,11 @@ func foresee(ctx context.Context, live client.Reader, compare comparing, c chang
 // foretelling foretells what two revisions alone say: of pools, and of the pods that
 // are declared. want says what they declare with all that it stands for.
 func foretelling(want func(context.Context, state.Set) (state.Set, error), compare comparing) foresight {
-	return func(ctx context.Context, c change) *provision.Forecast {
+	return func(ctx context.Context, c change) (*provision.Forecast, error) {
 		if !c.foresees() {
-			return nil
+			return nil, nil
 		}
-		return saying(foretell(ctx, want, compare, c))
+		return foretell(ctx, want, compare, c)
 	}
 }
 

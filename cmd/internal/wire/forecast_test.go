@@ -139,11 +139,11 @@ func TestAPlanWithoutPoolsForetellsNothing(t *testing.T) {
 	}
 	told := forecasting(unreachable, inProcess)
 	other := change{changes: []plan.Change{{Key: state.Key{Target: "cluster", Kind: "ConfigMap", Name: "c"}, Action: plan.Create, After: &state.Item{}}}}
-	if f := told(t.Context(), other); f != nil {
+	if f, err := told(t.Context(), other); f != nil || err != nil {
 		t.Errorf("%+v", f)
 	}
 	pool := change{changes: []plan.Change{{Key: state.Key{Target: "cluster", Group: "karpenter.sh", Kind: "NodePool", Name: "p"}, Action: plan.Create, After: &state.Item{}}}}
-	if f := told(t.Context(), pool); f == nil || len(f.Unknown) != 1 {
+	if f := saying(told(t.Context(), pool)); f == nil || len(f.Unknown) != 1 {
 		t.Errorf("a cluster that cannot be read is no reason to show no plan, but is told: %+v", f)
 	}
 }

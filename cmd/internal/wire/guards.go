@@ -14,11 +14,11 @@ import (
 
 // guard says what the Sync's rules make of a proposal, and holds in its step what the
 // apply would hold.
-func guard(sync *v1alpha1.Sync, found reconciler.Proposal, f *provision.Forecast) (plan.Plan, []report.Guard) {
+func guard(sync *v1alpha1.Sync, found reconciler.Proposal, foretell func([]plan.Change) plan.Consequences) (plan.Plan, []report.Guard) {
 	var out []report.Guard
 	changed := found.Step
 	if most := sync.Spec.Guard.MaxNodesReplaced; most != nil {
-		changed = found.Step.GuardNodes(new(int(*most)), nil, "", func([]plan.Change) plan.Consequences { return consequences(f, nil) })
+		changed = found.Step.GuardNodes(new(int(*most)), nil, "", foretell)
 		g := report.Guard{Rule: "guard.maxNodesReplaced", Result: "ok", Text: fmt.Sprintf("at most %d nodes may be replaced unasked", *most)}
 		if reason := newHold(found.Step, changed); reason != "" {
 			g.Result, g.Text = "held", reason
@@ -66,11 +66,9 @@ func reviewedOf(p plan.Plan, f *provision.Forecast) v1alpha1.ReviewedConsequence
 		}
 	}
 	slices.Sort(out.Changes)
-	if f != nil {
-		out.NodesReplaced = int32(len(f.Replaced)) //nolint:gosec // No cluster has that many nodes.
-		for _, pool := range f.Removed {
-			out.NodesRemoved += int32(len(pool.Nodes)) //nolint:gosec // As above.
-		}
+	out.NodesReplaced = int32(len(f.Replaced)) //nolint:gosec // No cluster has that many nodes.
+	for _, pool := range f.Removed {
+		out.NodesRemoved += int32(len(pool.Nodes)) //nolint:gosec // As above.
 	}
 	return out
 }

@@ -81,7 +81,7 @@ func Plan(ctx context.Context, req PlanRequest) (report.Report, error) {
 	result.Plan.Notes = append(result.Plan.Notes, notes...)
 	slices.SortStableFunc(result.Plan.Notes, func(a, b plan.Note) int { return a.Key.Compare(b.Key) })
 	out := report.New(result.Plan, lint.Sorted(append(result.Problems, problems...)))
-	out.Forecast = forecasting(live, children.Forecast)(ctx, change{before: loaded.Set, after: loaded.Set, changes: result.Plan.Changes})
+	out.Forecast = saying(forecasting(live, children.Forecast)(ctx, change{before: loaded.Set, after: loaded.Set, changes: result.Plan.Changes}))
 	return out, nil
 }
 

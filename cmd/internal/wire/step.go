@@ -48,7 +48,8 @@ type proposer struct {
 
 // review is what there is to say of a step.
 type review struct {
-	report   report.Report
+	report report.Report
+	// reviewed is empty where nobody could tell what becomes of nodes.
 	reviewed v1alpha1.ReviewedConsequences
 }
 
@@ -65,19 +66,23 @@ func (p *proposer) tell(ctx context.Context, s proposal) (review, error) {
 	seen := p.now()
 	found.Step.Notes = append(found.Step.Notes, sides.notes...)
 	slices.SortStableFunc(found.Step.Notes, func(a, b plan.Note) int { return a.Key.Compare(b.Key) })
-	f := p.foresee(ctx, change{before: sides.before.Set, after: sides.after.Set, changes: found.Step.Changes})
-	guarded, guards := guard(s.sync, found, f)
+	f, unforeseen := p.foresee(ctx, change{before: sides.before.Set, after: sides.after.Set, changes: found.Step.Changes})
+	guarded, guards := guard(s.sync, found, func([]plan.Change) plan.Consequences { return consequences(f, unforeseen) })
 	found.Step = guarded
 	mistakes := slices.Compact(lint.Sorted(slices.DeleteFunc(slices.Clone(found.Problems), func(o state.Problem) bool { return slices.Contains(found.Old, o) })))
 	r := report.NewProposal(found.Proposal, mistakes)
-	r.Forecast, r.Guards = f, guards
+	r.Forecast, r.Guards = saying(f, unforeseen), guards
 	r.Binding = &report.Binding{
 		Cluster: clusterIn(sides.after.Set), Base: s.base, BaseCommit: s.Base.Commit, HeadCommit: s.Head.Commit, Parted: s.Parted.Commit,
 	}
 	if !p.offline {
 		r.Binding.Observed = seen
 	}
-	return review{report: r, reviewed: reviewedOf(found.Step, f)}, nil
+	out := review{report: r}
+	if f != nil && unforeseen == nil {
+		out.reviewed = reviewedOf(found.Step, f)
+	}
+	return out, nil
 }
 
 // sides are both ends of a step as they are declared.
