@@ -79,6 +79,7 @@ func TestMistakesOnTheCommandLine(t *testing.T) {
 		"an unknown output":                  {[]string{"plan", "-o", "xml"}, `-o "xml" is not one of text, json, markdown`},
 		"an unknown log level":               {[]string{"run", "--log-level", "loud"}, `--log-level "loud" is not one of debug, info, error`},
 		"lint without a folder":              {[]string{"lint"}, "accepts 1 arg(s), received 0"},
+		"a child that is started by hand":    {[]string{"child", "load"}, "accepts 3 arg(s), received 1"},
 		"plan without a cluster":             {[]string{"plan", "."}, "set --kubeconfig or KUBECONFIG"},
 		"run without a cluster":              {[]string{"run"}, "set --kubeconfig or KUBECONFIG"},
 		"reconcile without a cluster":        {[]string{"reconcile"}, "set --kubeconfig or KUBECONFIG"},
