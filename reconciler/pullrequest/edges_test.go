@@ -1,0 +1,133 @@
+package pullrequest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/report"
+	"github.com/poolwright/poolwright/reconciler/report/forge"
+	"github.com/poolwright/poolwright/reconciler/state"
+)
+
+func TestWhatForbidsAMerge(t *testing.T) {
+	tests := []struct {
+		name  string
+		edit  func(r *report.Report)
+		state forge.State
+	}{
+		{"a mistake in the head", func(r *report.Report) { r.Problems = []report.Problem{{Message: "unknown field"}} }, forge.Failure},
+		{"a guard that holds", func(r *report.Report) { r.Guards = []report.Guard{{Rule: "guard.maxNodesReplaced", Result: "held"}} }, forge.Failure},
+		{"a guard that only warns does not", func(r *report.Report) { r.Guards = []report.Guard{{Rule: "quota", Result: "warning"}} }, forge.Success},
+		{"a guard that holds what does nothing else", func(r *report.Report) {
+			r.Changes, r.Guards = nil, []report.Guard{{Rule: "lint", Result: "held"}}
+		}, forge.Failure},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			s := newStage(t)
+			s.offer(1, sha("a"))
+			plan := s.oracle.plan
+			s.oracle.plan = func(pr forge.PullRequest) (Plan, error) {
+				p, err := plan(pr)
+				tt.edit(&p.Report)
+				return p, err
+			}
+			s.pass()
+			if got := s.board.statuses["aaaaaaa poolwright/plan (prod)"].State; got != tt.state || s.comment(1).Body == "" {
+				t.Errorf("state %s, comment %q", got, s.comment(1).Body)
+			}
+			if got := s.item(1).Phase; got != v1alpha1.PullRequestPlanned {
+				t.Errorf("phase %s", got)
+			}
+		})
+	}
+}
+
+func TestWhetherAMergeIsAppliedIsAskedOnceARevision(t *testing.T) {
+	s := merged(t)
+	asked := 0
+	s.r.sessions.open[stageName].Planner = asking{s.oracle, &asked}
+	for range 3 {
+		s.later(time.Minute)
+	}
+	s.apply(sha("f"))
+	s.later(time.Minute)
+	s.later(time.Minute)
+	if asked != 2 {
+		t.Errorf("asked %d times", asked)
+	}
+}
+
+// asking counts how often it is asked for a merge.
+type asking struct {
+	*oracle
+	asked *int
+}
+
+func (a asking) Contains(ctx context.Context, applied, merge string) (bool, error) {
+	*a.asked++
+	return a.oracle.Contains(ctx, applied, merge)
+}
+
+func TestTheSameTroubleInOtherWordsIsNoNews(t *testing.T) {
+	s := newStage(t)
+	n := 0
+	s.board.fail = func(string) error {
+		n++
+		return &forge.Error{Doing: "listing", Said: fmt.Sprintf("connection from port %d was reset", n)}
+	}
+	for range 4 {
+		s.later(s.pass())
+	}
+	if s.patches != 1 || !strings.Contains(s.told().Message, "port 1 ") {
+		t.Errorf("%d patches, %q", s.patches, s.told().Message)
+	}
+}
+
+func TestTheOldestPlanIsMadeAgainFirst(t *testing.T) {
+	s := newStage(t)
+	for n := 1; n <= 3; n++ {
+		s.offer(n, fmt.Sprintf("%040x", n))
+		s.later(10 * time.Second)
+	}
+	s.oracle.plans = nil
+	s.change(func(y *v1alpha1.Sync) { y.Status.LastAttemptedRevision = "main@sha1:" + sha("9") })
+	s.pass()
+	if !slices.Equal(s.oracle.plans, []int{1, 2, 3}) {
+		t.Errorf("planned %v", s.oracle.plans)
+	}
+}
+
+func TestASyncThatChangesEndsThePass(t *testing.T) {
+	s := merged(t)
+	s.offer(2, sha("b"))
+	s.offer(3, sha("c"))
+	plan := s.oracle.plan
+	s.oracle.plan = func(pr forge.PullRequest) (Plan, error) {
+		s.clock.Step(3 * time.Second)
+		s.change(func(y *v1alpha1.Sync) { y.Spec.Suspend = true; y.Generation++ })
+		return plan(pr)
+	}
+	s.pass()
+	s.expect("suspended while it plans", "list", "status ccccccc poolwright/plan (prod): pending")
+}
+
+func TestAMistakeAfterAChangeThatNobodyWasToldOf(t *testing.T) {
+	s := newStage(t)
+	s.oracle.plan = s.nothing
+	s.offer(1, sha("a"))
+	s.pass()
+	s.oracle.plan = func(forge.PullRequest) (Plan, error) {
+		return Plan{}, state.Failf(state.Fix, "InvalidManifests", "a.yaml:3: broken")
+	}
+	s.board.find(1).Head.SHA = sha("b")
+	s.later(time.Minute)
+	if got := s.comment(1).Body; !strings.HasPrefix(got, "### `bbbbbbb` cannot be planned\n") {
+		t.Errorf("it says %s", got)
+	}
+}
