@@ -109,7 +109,7 @@ func (h *history) cuts(tips []plumbing.Hash) ([]plumbing.Hash, error) {
 	var out []plumbing.Hash
 	err := h.walk(tips, func(id plumbing.Hash, n node, _ int) (bool, error) {
 		cut, err := h.isCut(n)
-		if false && cut {
+		if cut && err == nil {
 			out = append(out, id)
 		}
 		return false, err

@@ -234,6 +234,73 @@ func TestServersThatCanDoLess(t *testing.T) {
 	}
 }
 
+func TestAServerThatNoLongerFiltersIsFetchedFromOtherwise(t *testing.T) {
+	srv := newForge(t)
+	parted, _ := onePull(srv)
+	r := srv.repository()
+	mustCompare(t, r, mainRef, pullRef)
+	srv.offers(false, true)
+	srv.git("checkout", "-q", "topic")
+	srv.files("c.yaml", "again\n")
+	head := srv.pull(1)
+	if c := mustCompare(t, r, mainRef, pullRef); c.Head.Commit != head || c.Parted.Commit != parted {
+		t.Errorf("head %s, parted %s", c.Head.Commit, c.Parted.Commit)
+	}
+}
+
+// TestAHeadThatBringsBackAnOldFileIsWhole: the files of the base's past are
+// not held, though its newest ones are.
+func TestAHeadThatBringsBackAnOldFileIsWhole(t *testing.T) {
+	srv := newForge(t)
+	srv.push("a.yaml", "old\n")
+	srv.push("a.yaml", "new\n")
+	srv.pull(2)
+	r := srv.repository()
+	mustCompare(t, r, mainRef, "refs/pull/2/head")
+	srv.topic("topic", "main")
+	srv.files("a.yaml", "old\n")
+	srv.pull(1)
+	if got := content(t, mustCompare(t, r, mainRef, pullRef).Head.FS, "a.yaml"); got != "old\n" {
+		t.Errorf("got %q", got)
+	}
+	if entries, _ := filepath.Glob(filepath.Join(r.mirror.dir, "gen-*")); len(entries) != 1 {
+		t.Errorf("the mirror was begun anew: %v", entries)
+	}
+}
+
+func TestAHeadThatIsRefusedIsNotTransferredAgain(t *testing.T) {
+	for name, c := range map[string]struct {
+		files  []string
+		limits Limits
+		want   error
+	}{
+		"too many files":      {[]string{"a/1", "", "a/2", "", "a/3", "", "a/4", ""}, Limits{Files: 4}, gitsource.ErrLimit},
+		"folders too deep":    {[]string{"a/b/c/d/e/f", ""}, Limits{Depth: 3}, gitsource.ErrLimit},
+		"too much to unpack":  {[]string{"a", strings.Repeat("x", 100<<10)}, Limits{UnpackedBytes: 64 << 10}, gitsource.ErrLimit},
+		"too large an object": {[]string{"a", strings.Repeat("x", 100<<10)}, Limits{ObjectBytes: 64 << 10}, gitsource.ErrLimit},
+		"too many objects":    {[]string{"a/1", "1", "a/2", "2", "a/3", "3", "a/4", "4"}, Limits{Objects: 5}, gitsource.ErrLimit},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			srv := newForge(t)
+			srv.push("z.yaml", "z\n")
+			srv.pull(2)
+			r := srv.repository(func(g *Config) { g.Limits = c.limits })
+			mustCompare(t, r, mainRef, "refs/pull/2/head")
+			srv.topic("topic", "main")
+			srv.files(c.files...)
+			srv.pull(1)
+			compareFails(t, r, mainRef, pullRef, c.want)
+			if _, packs := srv.requests(func() { compareFails(t, r, mainRef, pullRef, c.want) }); packs != 0 {
+				t.Errorf("again it took %d transfers", packs)
+			}
+			if _, packs := srv.requests(func() { mustCompare(t, r, mainRef, "refs/pull/2/head") }); packs != 0 {
+				t.Errorf("another pull request was transferred again, %d times", packs)
+			}
+		})
+	}
+}
+
 func readAll(t *testing.T, fsys fs.FS) {
 	t.Helper()
 	err := fs.WalkDir(fsys, ".", func(name string, d fs.DirEntry, err error) error {
