@@ -132,7 +132,7 @@ func TestAHostileServerCannotHoldUpOrFlood(t *testing.T) {
 			_, _ = w.Write(append([]byte("00000008NAK\n"), packet(1, pack())...))
 		}), gitsource.ErrCorrupt},
 		"it sends something else": {only(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "<html>"+password) }), gitsource.ErrCorrupt},
-		"it fails":                {only(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, password, 500) }), gitsource.ErrUnreachable},
+		"it fails":                {only(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, password, http.StatusInternalServerError) }), gitsource.ErrUnreachable},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -202,6 +202,20 @@ func TestALocalRepositoryThatCannotBeReadWholeSaysWhy(t *testing.T) {
 	}
 }
 
+func TestOnlyTheHistorySinceTheyPartedIsRead(t *testing.T) {
+	srv := newForge(t)
+	srv.push("a.yaml", "one\n")
+	srv.commits(400, "old")
+	l := mustOpenLocal(t, srv.work)
+	c, err := l.Compare(t.Context(), "main~3", "main")
+	if err != nil || c.Parted.Commit != c.Base.Commit {
+		t.Fatalf("parted at %s, %v", c.Parted.Commit, err)
+	}
+	if n := len(l.history.nodes); n > 20 {
+		t.Errorf("%d commits were read", n)
+	}
+}
+
 func TestUnrelatedLocalBranchesAreNotFound(t *testing.T) {
 	srv := localStory(t)
 	srv.git("checkout", "-q", "--orphan", "other")
