@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"html"
 	"net/http"
 	"slices"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/poolwright/poolwright/provision/sandbox/gitserver"
@@ -186,8 +188,10 @@ func (p *pulls) says(number int, words ...string) (found comment) {
 			return fmt.Errorf("there are %d comments: %v", len(all), all)
 		}
 		found = all[0]
+		// What is not ours stands in it as entities, broken by invisible characters.
+		text := strings.ReplaceAll(html.UnescapeString(found.Body), "\u200b", "")
 		for _, word := range words {
-			if !strings.Contains(found.Body, word) {
+			if !strings.Contains(text, word) {
 				return fmt.Errorf("%q is not in:\n%s", word, found.Body)
 			}
 		}
@@ -314,7 +318,7 @@ func (p *pulls) isABomb() {
 	}
 	pid := p.now.PID()
 	number := p.open("bomb", "A bomb", map[string]string{"bomb.yaml": bomb.String()})
-	p.says(number, "config/bomb.yaml")
+	p.says(number, "config/bomb.yaml", "limit exceeded")
 	if p.now.PID() != pid || p.now.Err() != nil || syscall.Kill(pid, 0) != nil {
 		p.Error("the controller did not outlive it")
 	}
@@ -347,12 +351,26 @@ func (p *pulls) growsBeyondItsReview() {
 	if diff := cmp.Diff(grown, p.nodesAre(taintedPool, 7)); diff != "" {
 		p.Errorf("the nodes are others:\n%s", diff)
 	}
-	word, err := p.wordToConfirm()
-	if err != nil {
-		p.Fatal(err)
-	}
-	p.annotates(v1alpha1.ConfirmAnnotation, word)
+	p.annotates(v1alpha1.ConfirmAnnotation, p.wordOf("RolloutHeld"))
 	p.says(number, "Applied", "Roll-out")
+}
+
+// wordOf is what confirms what the Sync holds for a reason.
+func (p *pulls) wordOf(reason string) (word string) {
+	p.Helper()
+	p.eventually("the Sync says how to confirm", func() error {
+		sync, err := p.sync()
+		if err != nil {
+			return err
+		}
+		ready := meta.FindStatusCondition(sync.Status.Conditions, "Ready")
+		if ready == nil || ready.Reason != reason {
+			return fmt.Errorf("Ready is %+v", ready)
+		}
+		_, word, _ = strings.Cut(ready.Message, v1alpha1.ConfirmAnnotation+": ")
+		return nil
+	})
+	return word
 }
 
 // scales changes a Deployment's replicas.

@@ -11,6 +11,7 @@ import (
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	nodev1 "k8s.io/api/node/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -112,13 +113,14 @@ func foresee(ctx context.Context, live client.Reader, compare comparing, c chang
 	if err != nil {
 		return nil, err
 	}
-	if err := errors.Join(populate(reader, &before, c.before), populate(reader, &after, c.after)); err != nil {
-		return nil, err
-	}
+	before.Workloads, after.Workloads = nil, nil
+	_ = populate(reader, &before, only(c.before, pods)) // what is wrong with it there is nobody's news
+	unread := populate(reader, &after, only(c.after, pods))
 	told, err := compare(ctx, settings, before, after)
 	if err != nil {
 		return nil, err
 	}
+	told.Unknown = append(told.Unknown, unread...)
 	return &told, nil
 }
 
@@ -143,22 +145,20 @@ func foretell(ctx context.Context, want func(context.Context, state.Set) (state.
 		return nil, err
 	}
 	var fleets [2]provision.Fleet
+	var unread []string // of what is declared after the step
 	for i, declared := range []state.Set{c.before, c.after} {
 		wanted, err := want(ctx, declared)
 		if err != nil {
 			return nil, err
 		}
 		fleets[i] = provision.Fleet{Cluster: provision.Cluster{Region: settings.Region}, Now: time.Now()}
-		for _, item := range wanted.Items() {
-			if err := reader.Add(&fleets[i], item.Object); err != nil {
-				return nil, err
-			}
-		}
+		unread = populate(reader, &fleets[i], wanted)
 	}
 	told, err := compare(ctx, settings, fleets[0], fleets[1])
 	if err != nil {
 		return nil, err
 	}
+	told.Unknown = append(told.Unknown, unread...)
 	return &told, nil
 }
 
@@ -176,18 +176,25 @@ func declaredSettings(c change) (engine.Settings, bool) {
 	return engine.Settings{}, false
 }
 
-// populate adds what is declared to have pods, and what comes onto every node.
-func populate(reader *simulate.Reader, fleet *provision.Fleet, declared state.Set) error {
-	fleet.Workloads, fleet.DaemonSets = nil, slices.Clone(fleet.DaemonSets)
+// pods tells whether an item is one that pods are made for, or that says what comes
+// onto every node or with every pod.
+func pods(item state.Item) bool { return works(item.Key) || item.Key.Kind == "RuntimeClass" }
+
+// only are the items of a set that are wanted.
+func only(set state.Set, wanted func(state.Item) bool) state.Set {
+	return state.NewSet(slices.DeleteFunc(set.Items(), func(i state.Item) bool { return !wanted(i) })...)
+}
+
+// populate adds what is declared to a fleet. One object that cannot be read keeps
+// nothing from being told of the others: a sentence says which it is.
+func populate(reader *simulate.Reader, fleet *provision.Fleet, declared state.Set) (unread []string) {
+	fleet.DaemonSets, fleet.RuntimeClasses = slices.Clone(fleet.DaemonSets), slices.Clone(fleet.RuntimeClasses)
 	for _, item := range declared.Items() {
-		if !works(item.Key) && item.Key.Kind != "RuntimeClass" {
-			continue
-		}
 		if err := reader.Add(fleet, item.Object); err != nil {
-			return err
+			unread = append(unread, "What "+item.Key.String()+" does to nodes: "+strings.TrimSuffix(err.Error(), ".")+".")
 		}
 	}
-	return nil
+	return unread
 }
 
 // liveFleet reads what there is. The authority that nodes were told stays unknown:
@@ -203,9 +210,10 @@ func liveFleet(ctx context.Context, from client.Reader, in provision.Cluster, no
 		pods     corev1.PodList
 		budgets  policyv1.PodDisruptionBudgetList
 		sets     appsv1.DaemonSetList
+		runtimes nodev1.RuntimeClassList
 	)
 	var errs []error
-	for _, list := range []client.ObjectList{&pools, &classes, &overlays, &claims, &nodes, &pods, &budgets, &sets} {
+	for _, list := range []client.ObjectList{&pools, &classes, &overlays, &claims, &nodes, &pods, &budgets, &sets, &runtimes} {
 		if err := known(from.List(ctx, list)); err != nil {
 			errs = append(errs, fmt.Errorf("reading what runs in the cluster: %w", err))
 		}
@@ -214,6 +222,7 @@ func liveFleet(ctx context.Context, from client.Reader, in provision.Cluster, no
 		Cluster: in, Now: now,
 		NodePools: each(pools.Items), NodeClasses: each(classes.Items), Overlays: each(overlays.Items), NodeClaims: each(claims.Items),
 		Nodes: each(nodes.Items), Pods: each(pods.Items), Budgets: each(budgets.Items), DaemonSets: each(sets.Items),
+		RuntimeClasses: each(runtimes.Items),
 	}, errors.Join(errs...)
 }
 

@@ -28,6 +28,9 @@ func Self(memory int64, cpu time.Duration) error {
 	if memory <= 0 || cpu < time.Second {
 		return fmt.Errorf("limiting this process to %d bytes of memory and %s of processor time: give more than no memory, and a second or more", memory, cpu)
 	}
+	// It lives for a second or two: collecting often would be wasted, and the limit
+	// sees to it that it collects where it must.
+	debug.SetGCPercent(400)
 	debug.SetMemoryLimit(memory - memory/grace)
 	// Of a crash its first line is told, and what goes with it is a lot.
 	debug.SetTraceback("none")
