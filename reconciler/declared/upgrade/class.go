@@ -1,0 +1,257 @@
+package upgrade
+
+import (
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// checkClass blocks a class that v1 cannot express.
+func (r *run) checkClass(o *object) {
+	if r.shape(o); o.blocked {
+		return
+	}
+	if other := r.rival(o); other != nil {
+		r.block(o, "metadata.name", "there is an %s of this name, too (%s:%d); remove the one that no longer counts", other.kind, other.file, other.line)
+		return
+	}
+	if o.kind == "AWSNodeTemplate" {
+		r.checkTemplateSpec(o, "spec")
+		return
+	}
+	r.checkIdentity(o, "spec")
+	r.checkVolumes(o, "spec")
+	family := text(get(o.node, "spec.amiFamily"))
+	if absent(get(o.node, "spec.amiSelectorTerms")) {
+		r.checkFamily(o, "spec", family, "amiSelectorTerms")
+	}
+	for _, field := range []string{"subnetSelectorTerms", "securityGroupSelectorTerms", "amiSelectorTerms"} {
+		r.checkList(o, "spec."+field)
+	}
+	r.checkTerms(o, "spec", "subnetSelectorTerms", "securityGroupSelectorTerms", "amiSelectorTerms")
+}
+
+// checkFamily blocks a class without AMI terms whose family has no alias.
+func (r *run) checkFamily(o *object, at, family, field string) {
+	switch {
+	case r.table.Aliases[family] != "":
+	case strings.HasPrefix(family, "Ubuntu"):
+		r.block(o, at+".amiFamily", "Karpenter v1 finds no Ubuntu AMIs by itself; write %s.%s with their ids, or with a name such as ubuntu-eks/k8s_1.32/images/* and owner 099720109477, and upgrade again", at, field)
+	case family == "Custom":
+		r.block(o, at+".amiFamily", "amiFamily Custom needs %s.%s; write which AMIs", at, field)
+	case family == "":
+		r.block(o, at+".amiFamily", "%s.amiFamily is missing, which v1beta1 wanted; write it", at)
+	default:
+		r.block(o, at+".amiFamily", "amiFamily %s is not known; it is one of AL2, AL2023, Bottlerocket, Windows2019, Windows2022, Ubuntu, Custom", family)
+	}
+}
+
+// checkIdentity blocks a class that does not say what its nodes may do.
+func (r *run) checkIdentity(o *object, at string) {
+	role, profile := !absent(get(o.node, at+".role")), !absent(get(o.node, at+".instanceProfile"))
+	switch {
+	case role && profile:
+		r.block(o, at+".role", "%s has role and instanceProfile; remove one", at)
+	case !role && !profile && r.defaultProfile(o) == nil:
+		r.block(o, at, "%s has neither role nor instanceProfile, which v1 wants (aws.defaultInstanceProfile of karpenter-global-settings is gone); write one", at)
+	}
+}
+
+// checkVolumes blocks a class with a volume that has no size.
+func (r *run) checkVolumes(o *object, at string) {
+	r.checkList(o, at+".blockDeviceMappings")
+	mappings := get(o.node, at+".blockDeviceMappings")
+	if mappings == nil || o.blocked {
+		return
+	}
+	for _, m := range mappings.Content {
+		if ebs := get(m, "ebs"); ebs != nil && absent(get(ebs, "volumeSize")) && absent(get(ebs, "snapshotID")) {
+			r.block(o, at+".blockDeviceMappings", "a volume of blockDeviceMappings has neither volumeSize nor snapshotID, one of which v1 wants; write how large it is")
+			return
+		}
+	}
+}
+
+// checkTemplateSpec blocks what the spec of an AWSNodeTemplate, or the provider
+// in a Provisioner, holds and v1 does not have.
+func (r *run) checkTemplateSpec(o *object, at string) {
+	for _, field := range []string{"launchTemplate", "launchTemplateName"} {
+		if !absent(get(o.node, at+"."+field)) {
+			r.block(o, at+"."+field, "Karpenter v1 takes no launch templates; write what it holds into the class instead (amiSelectorTerms, userData, securityGroupSelectorTerms, blockDeviceMappings, metadataOptions, role or instanceProfile), remove %s, and upgrade again", field)
+			return
+		}
+	}
+	for _, field := range []string{"subnetSelector", "securityGroupSelector", "amiSelector"} {
+		n := get(o.node, at+"."+field)
+		if n != nil && !absent(n) && (n.Kind != yaml.MappingNode || slices.ContainsFunc(n.Content, func(c *yaml.Node) bool { return c.Kind != yaml.ScalarNode })) {
+			r.block(o, at+"."+field, "%s.%s must be a mapping of texts; correct it", at, field)
+		} else if absent(n) && field != "amiSelector" {
+			r.block(o, at+"."+field, "%s.%s is missing; write which, by tags or by aws-ids", at, field)
+		}
+	}
+	r.checkTerms(o, at, "subnetSelector", "securityGroupSelector", "amiSelector")
+	r.checkIdentity(o, at)
+	r.checkVolumes(o, at)
+	if family := text(get(o.node, at+".amiFamily")); family != "" && absent(get(o.node, at+".amiSelector")) {
+		r.checkFamily(o, at, family, "amiSelector")
+	}
+}
+
+// defaultProfile is the instance profile that Karpenter's old settings gave to
+// every template without one, if they are among the manifests.
+func (r *run) defaultProfile(o *object) *yaml.Node {
+	var settings []*object
+	for _, s := range r.objects {
+		if s.is("", "ConfigMap") && s.name() == "karpenter-global-settings" {
+			settings = append(settings, s)
+		}
+	}
+	if s, one := r.nearest(o.file, settings); one && o.rules != nil && strings.Contains(o.rules.Old, "alpha") {
+		data := get(s.node, "data")
+		if i := at(data, "aws.defaultInstanceProfile"); i >= 0 && text(data.Content[i+1]) != "" {
+			return data.Content[i+1]
+		}
+	}
+	return nil
+}
+
+// betaClass upgrades an EC2NodeClass of v1beta1.
+func (r *run) betaClass(o *object) {
+	r.apply(o)
+	spec := get(o.node, "spec")
+	for _, field := range []string{"subnetSelectorTerms", "securityGroupSelectorTerms", "amiSelectorTerms"} {
+		r.explode(o, get(spec, field), field)
+	}
+	r.amiFamily(o, spec)
+	r.tags(o, spec)
+	r.defaults(o)
+}
+
+// template upgrades an AWSNodeTemplate to an EC2NodeClass.
+func (r *run) template(o *object) {
+	r.apply(o)
+	r.templateSpec(o, get(o.node, "spec"))
+	r.defaults(o)
+}
+
+// templateSpec upgrades the spec of an AWSNodeTemplate.
+func (r *run) templateSpec(o *object, spec *yaml.Node) {
+	for _, s := range []struct{ old, new string }{
+		{"subnetSelector", "subnetSelectorTerms"}, {"securityGroupSelector", "securityGroupSelectorTerms"}, {"amiSelector", "amiSelectorTerms"},
+	} {
+		r.selector(o, spec, s.old, s.new)
+	}
+	if absent(get(spec, "amiFamily")) {
+		take(spec, "amiFamily")
+		if absent(get(spec, "amiSelectorTerms")) {
+			r.tell(o, Default, "spec", "amiSelectorTerms: alias al2@latest, the default of v1alpha1")
+			set(spec, "amiSelectorTerms", list(mapping(word("alias"), word("al2@latest"))))
+		} else {
+			r.tell(o, Default, "spec", "amiFamily: AL2, the default of v1alpha1")
+			set(spec, "amiFamily", word("AL2"))
+		}
+	} else {
+		r.amiFamily(o, spec)
+	}
+	if absent(get(spec, "instanceProfile")) && absent(get(spec, "role")) {
+		profile := r.defaultProfile(o)
+		r.tell(o, Default, "spec", "instanceProfile: %s, which karpenter-global-settings gave to templates without one", text(profile))
+		set(spec, "instanceProfile", word(text(profile)))
+	}
+	r.tags(o, spec)
+}
+
+// amiFamily turns a family into an alias where the terms do not say which AMIs.
+func (r *run) amiFamily(o *object, spec *yaml.Node) {
+	family, terms := text(get(spec, "amiFamily")), get(spec, "amiSelectorTerms")
+	line := lineOf(spec, "amiFamily")
+	if strings.HasPrefix(family, "Ubuntu") {
+		r.ubuntu(o, spec)
+		return
+	}
+	if family == "Custom" {
+		r.tellAt(o, Person, line, "amiFamily Custom: the user data must register nodes with the taint karpenter.sh/unregistered:NoExecute, which v1 wants; look whether it does")
+	}
+	alias := r.table.Aliases[family]
+	if alias == "" || !absent(terms) {
+		return
+	}
+	take(spec, "amiSelectorTerms")
+	r.tellAt(o, Lossless, line, "amiFamily %s is the alias %s@latest now", family, alias)
+	k, _, i := take(spec, "amiFamily")
+	rename(k, "amiSelectorTerms")
+	put(spec, i, k, list(mapping(word("alias"), word(alias+"@latest"))))
+}
+
+// ubuntu keeps Ubuntu's AMIs, which v1 starts as those of AL2.
+func (r *run) ubuntu(o *object, spec *yaml.Node) {
+	family := get(spec, "amiFamily")
+	r.tellAt(o, Lossless, lineOf(spec, "amiFamily"), "amiFamily %s is AL2 now, which starts such nodes in the same way", text(family))
+	family.Value = "AL2"
+	if absent(get(spec, "blockDeviceMappings")) {
+		take(spec, "blockDeviceMappings")
+		r.tell(o, Default, "spec", "blockDeviceMappings: /dev/sda1 with 20Gi, encrypted, gp3, the default of Ubuntu")
+		set(spec, "blockDeviceMappings", list(mapping(
+			word("deviceName"), word("/dev/sda1"),
+			word("rootVolume"), &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!bool", Value: "true"},
+			word("ebs"), mapping(word("encrypted"), &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!bool", Value: "true"},
+				word("volumeType"), word("gp3"), word("volumeSize"), word("20Gi")),
+		)))
+	}
+}
+
+// tags drops those that Karpenter sets itself.
+func (r *run) tags(o *object, spec *yaml.Node) {
+	tags := get(spec, "tags")
+	if tags == nil || tags.Kind != yaml.MappingNode {
+		return
+	}
+	for i := 0; i+1 < len(tags.Content); {
+		key := tags.Content[i].Value
+		if !slices.ContainsFunc(r.table.OwnTags, func(own string) bool {
+			return key == own || strings.HasSuffix(own, "/") && strings.HasPrefix(key, own)
+		}) {
+			i += 2
+			continue
+		}
+		r.tellAt(o, Lossless, tags.Content[i].Line, "tag %s is dropped: Karpenter sets it itself", key)
+		tags.Content = slices.Delete(tags.Content, i, i+2)
+	}
+	if len(tags.Content) == 0 {
+		take(spec, "tags")
+	}
+}
+
+// inlineProvider moves the provider in a Provisioner to a class of its own.
+func (r *run) inlineProvider(o *object, spec *yaml.Node) {
+	k, provider, i := take(spec, "provider")
+	if k == nil || absent(provider) {
+		return
+	}
+	r.tellAt(o, Lossless, k.Line, "spec.provider is the EC2NodeClass %s now", o.name())
+	rename(k, "providerRef")
+	put(spec, i, k, mapping(word("name"), word(o.name())))
+	take(provider, "apiVersion")
+	take(provider, "kind")
+	n := r.beside(o, mapping(word("apiVersion"), word("karpenter.k8s.aws/v1"), word("kind"), word("EC2NodeClass"),
+		word("metadata"), mapping(word("name"), word(o.name())), word("spec"), provider))
+	r.identify(n)
+	n.rules = r.table.rules("karpenter.k8s.aws/v1alpha1", "AWSNodeTemplate")
+	r.template(n)
+}
+
+// beside adds a new object next to another, in its file.
+func (r *run) beside(o *object, node *yaml.Node) *object {
+	n := &object{file: o.file, line: o.line, node: node, page: o.page, root: node, items: o.items, item: -1}
+	switch {
+	case o.items != nil:
+		i := slices.Index(o.items.Content, o.node)
+		o.items.Content = slices.Insert(o.items.Content, i+1, node)
+		n.root = o.root
+	case o.page != nil:
+		o.page.Add(o.root, node)
+	}
+	r.objects = append(r.objects, n)
+	return n
+}

@@ -1,0 +1,141 @@
+package upgrade
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/poolwright/poolwright/reconciler/state"
+)
+
+// concerns reports whether an item may have to change, or is needed to know how.
+func (r *run) concerns(item state.Item) bool {
+	switch item.Key.Group {
+	case coreGroup, awsGroup:
+		return true
+	case "poolwright.dev":
+		return item.Key.Kind == "Cluster"
+	case "apiextensions.k8s.io":
+		return strings.HasSuffix(item.Key.Name, "."+coreGroup) || strings.HasSuffix(item.Key.Name, "."+awsGroup)
+	case "":
+		if item.Key.Kind == "ConfigMap" && item.Key.Name == "karpenter-global-settings" {
+			return true
+		}
+	}
+	return r.mentioned(item.Object)
+}
+
+// mentioned reports whether an old name stands anywhere in a value.
+func (r *run) mentioned(v any) bool {
+	switch v := v.(type) {
+	case map[string]any:
+		for k, e := range v {
+			if r.mentioned(k) || r.mentioned(e) {
+				return true
+			}
+		}
+	case []any:
+		return slices.ContainsFunc(v, r.mentioned)
+	case string:
+		return r.oldName(v)
+	}
+	return false
+}
+
+// oldName reports whether a text holds a name that is looked for.
+func (r *run) oldName(s string) bool {
+	if !strings.Contains(s, "karpenter.") {
+		return false
+	}
+	return s == "karpenter.sh/disruption" || slices.ContainsFunc(r.table.GoneLabels, func(l string) bool { return l == s }) ||
+		slices.ContainsFunc(r.table.Keys, func(k renamed) bool { return strings.Contains(s, k.Old) })
+}
+
+// fromItem makes an object of an item.
+func (r *run) fromItem(item state.Item, index int) *object {
+	o := &object{file: item.Origin.File, line: item.Origin.Line, node: toNode(item.Object), item: index}
+	r.identify(o)
+	return o
+}
+
+// toNode is a canonical value as a node, keys in their order.
+func toNode(v any) *yaml.Node {
+	switch v := v.(type) {
+	case map[string]any:
+		n := mapping()
+		for _, k := range slices.Sorted(maps.Keys(v)) {
+			n.Content = append(n.Content, word(k), toNode(v[k]))
+		}
+		return n
+	case []any:
+		n := list()
+		for _, e := range v {
+			n.Content = append(n.Content, toNode(e))
+		}
+		return n
+	case string:
+		return word(v)
+	case int64:
+		return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!int", Value: strconv.FormatInt(v, 10)}
+	case float64:
+		return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!float", Value: strconv.FormatFloat(v, 'g', -1, 64)}
+	case bool:
+		return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!bool", Value: strconv.FormatBool(v)}
+	}
+	return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!null", Value: "null"}
+}
+
+// toValue is toNode's reverse.
+func toValue(n *yaml.Node) any {
+	switch n.Kind {
+	case yaml.MappingNode:
+		m := make(map[string]any, len(n.Content)/2)
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			m[n.Content[i].Value] = toValue(n.Content[i+1])
+		}
+		return m
+	case yaml.SequenceNode:
+		l := make([]any, 0, len(n.Content))
+		for _, e := range n.Content {
+			l = append(l, toValue(e))
+		}
+		return l
+	}
+	switch n.Tag {
+	case "!!int":
+		if i, err := strconv.ParseInt(n.Value, 10, 64); err == nil {
+			return i
+		}
+	case "!!float":
+		if f, err := strconv.ParseFloat(n.Value, 64); err == nil {
+			return f
+		}
+	case "!!bool":
+		return n.Value == "true"
+	case "!!null":
+		return nil
+	}
+	return n.Value
+}
+
+// toItem makes an item of an upgraded object.
+func (o *object) toItem(items []state.Item) state.Item {
+	var item state.Item
+	if o.item >= 0 {
+		item = items[o.item]
+	} else {
+		item.Key.Target = "cluster"
+		item.Origin = state.Origin{File: o.file, Line: o.line}
+	}
+	_, version, found := strings.Cut(o.apiVersion, "/")
+	if !found {
+		version = o.apiVersion
+	}
+	item.Key.Group, item.Key.Kind, item.Key.Name, item.Version = o.group(), o.kind, o.name(), version
+	value, _ := toValue(o.node).(map[string]any)
+	item.Object = value
+	return item
+}

@@ -1,0 +1,181 @@
+package upgrade
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// rename gives labels and annotations their new names, in whatever object they
+// are used: as keys of mappings (labels, annotations, nodeSelector, matchLabels)
+// and where key or topologyKey names one (affinity, requirements, spread).
+func (r *run) rename() {
+	for _, o := range r.objects {
+		if !o.blocked {
+			w := walk{run: r, object: o, seen: map[*yaml.Node]bool{}}
+			w.node(o.node, "", "")
+		}
+	}
+}
+
+type walk struct {
+	run    *run
+	object *object
+	seen   map[*yaml.Node]bool
+}
+
+// node looks at a node below a key, which itself is below another.
+func (w *walk) node(n *yaml.Node, key, above string) {
+	if w.seen[n] {
+		return
+	}
+	w.seen[n] = true
+	switch n.Kind {
+	case yaml.MappingNode:
+		w.toleration(n, key)
+		w.keys(n)
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			w.node(n.Content[i+1], n.Content[i].Value, key)
+		}
+	case yaml.SequenceNode:
+		for _, item := range n.Content {
+			w.node(item, key, above)
+		}
+	case yaml.ScalarNode:
+		w.scalar(n, key)
+	}
+}
+
+// keys renames those of a mapping.
+func (w *walk) keys(n *yaml.Node) {
+	for _, renamed := range w.run.table.Keys {
+		i := at(n, renamed.Old)
+		if i < 0 {
+			continue
+		}
+		line := n.Content[i].Line
+		j := at(n, renamed.New)
+		if j < 0 {
+			w.run.tellAt(w.object, Lossless, line, "%s is %s now", renamed.Old, renamed.New)
+			rename(n.Content[i], renamed.New)
+			continue
+		}
+		grade := Lossless
+		if text(n.Content[i+1]) != text(n.Content[j+1]) {
+			grade = Person
+		}
+		w.run.tellAt(w.object, grade, line, "%s is dropped beside %s, its new name", renamed.Old, renamed.New)
+		take(n, renamed.Old)
+	}
+	for _, gone := range w.run.table.GoneLabels {
+		if i := at(n, gone); i >= 0 {
+			w.run.tellAt(w.object, Person, n.Content[i].Line, "no node carries %s any more; choose nodes by another label", gone)
+		}
+	}
+}
+
+// toleration follows the taint of nodes that are about to go, which lost its
+// value with its name.
+func (w *walk) toleration(n *yaml.Node, key string) {
+	const old, now = "karpenter.sh/disruption", "karpenter.sh/disrupted"
+	k := get(n, "key")
+	if key != "tolerations" || text(k) != old {
+		return
+	}
+	w.run.tellAt(w.object, Lossless, k.Line, "toleration of %s is one of %s now", old, now)
+	k.Value = now
+	take(n, "value")
+	if text(get(n, "operator")) == "Equal" {
+		get(n, "operator").Value = "Exists"
+	} else if absent(get(n, "operator")) {
+		set(n, "operator", word("Exists"))
+	}
+}
+
+// scalar renames what a selector names, and remarks on other mentions.
+func (w *walk) scalar(n *yaml.Node, key string) {
+	for _, renamed := range w.run.table.Keys {
+		switch {
+		case n.Value == renamed.Old && (key == "key" || key == "topologyKey"):
+			w.run.tellAt(w.object, Lossless, n.Line, "%s is %s now", renamed.Old, renamed.New)
+			n.Value = renamed.New
+		case strings.Contains(n.Value, renamed.Old) && !w.object.is("", "Secret") && !w.object.is("apiextensions.k8s.io", "CustomResourceDefinition") && !w.old(key):
+			w.run.tellAt(w.object, Person, n.Line, "a text mentions %s, which is %s now; change it where it is read", renamed.Old, renamed.New)
+		}
+	}
+	if key == "key" && slices.Contains(w.run.table.GoneLabels, n.Value) {
+		w.run.tellAt(w.object, Person, n.Line, "no node carries %s any more; choose nodes by another label", n.Value)
+	}
+}
+
+// old reports a key under which kubectl keeps a copy of the object.
+func (w *walk) old(key string) bool { return key == "kubectl.kubernetes.io/last-applied-configuration" }
+
+// remarks tells what no conversion can do.
+func (r *run) remarks() {
+	for _, o := range r.objects {
+		switch {
+		case o.is("apiextensions.k8s.io", "CustomResourceDefinition"):
+			r.definition(o)
+		case o.is("", "ConfigMap") && o.name() == "karpenter-global-settings":
+			r.tell(o, Person, "", "Karpenter no longer reads this ConfigMap; write what it sets to spec.engine of the Cluster, and remove it")
+		case o.class() && !o.blocked:
+			r.refused(o)
+		}
+	}
+}
+
+// definition remarks on a CustomResourceDefinition of an API that is gone.
+func (r *run) definition(o *object) {
+	switch o.name() {
+	case "provisioners.karpenter.sh", "machines.karpenter.sh", "awsnodetemplates.karpenter.k8s.aws":
+		r.tell(o, Person, "", "this API is gone; remove the definition once no object of it is left in the cluster")
+	case "nodepools.karpenter.sh", "nodeclaims.karpenter.sh", "ec2nodeclasses.karpenter.k8s.aws":
+		versions := get(o.node, "spec.versions")
+		if versions != nil && !slices.ContainsFunc(versions.Content, func(v *yaml.Node) bool { return text(get(v, "name")) == "v1" }) {
+			r.tell(o, Person, "", "this definition knows no v1; remove it: Poolwright installs the one of its Karpenter")
+		}
+	}
+}
+
+// lastAL2 is the last minor version of Kubernetes 1 for which AWS publishes
+// images of Amazon Linux 2.
+const lastAL2 = 32
+
+// refused remarks on AMIs that do not exist for the cluster's version.
+func (r *run) refused(o *object) {
+	terms := get(o.node, "spec.amiSelectorTerms")
+	version := r.version(o)
+	_, minor, _ := strings.Cut(version, ".")
+	if m, err := strconv.Atoi(minor); err != nil || m <= lastAL2 || terms == nil || terms.Kind != yaml.SequenceNode {
+		return
+	}
+	for _, t := range terms.Content {
+		if alias := get(t, "alias"); strings.HasPrefix(text(alias), "al2@") {
+			r.tellAt(o, Person, alias.Line, "%s", al2Advice(text(alias), version))
+		}
+	}
+}
+
+func al2Advice(alias, version string) string {
+	return "alias " + alias + " is refused at Kubernetes " + version + ": there are no images of Amazon Linux 2 from 1.33 on; choose al2023@latest or bottlerocket@latest, and rewrite userData, which both read otherwise (nodeadm YAML or TOML in place of a shell script)"
+}
+
+// version is the cluster's minor version, as far as it is known.
+func (r *run) version(o *object) string {
+	if r.opts.KubernetesVersion != "" {
+		return r.opts.KubernetesVersion
+	}
+	var clusters []*object
+	for _, c := range r.objects {
+		if c.is("poolwright.dev", "Cluster") {
+			clusters = append(clusters, c)
+		}
+	}
+	if c, one := r.nearest(o.file, clusters); one {
+		return text(get(c.node, "spec.version"))
+	}
+	return ""
+}

@@ -1,0 +1,239 @@
+package upgrade
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+	sigsyaml "sigs.k8s.io/yaml"
+
+	"github.com/poolwright/poolwright/reconciler/state"
+)
+
+// Kubelet settings belonged to the pool and belong to the class. Pools that share
+// a class and disagree need a class each: the one that has it stays, and copies
+// with other names stand beside it.
+
+// keptAnnotation is where Karpenter 1.0 kept a pool's kubelet settings.
+const keptAnnotation = "compatibility.karpenter.sh/v1beta1-kubelet-conversion"
+
+// kubeletOf are a pool's kubelet settings, wherever its version has them.
+func kubeletOf(o *object) *yaml.Node {
+	for _, field := range []string{"spec.template.spec.kubelet", "spec.kubeletConfiguration", "spec.kubelet"} {
+		if n := get(o.node, field); n != nil {
+			return n
+		}
+	}
+	return keptKubelet(o)
+}
+
+// keptKubelet is the annotation of Karpenter 1.0.
+func keptKubelet(o *object) *yaml.Node {
+	annotations := get(o.node, "metadata.annotations")
+	if i := at(annotations, keptAnnotation); i >= 0 {
+		return annotations.Content[i+1]
+	}
+	return nil
+}
+
+// classOf is the class that a pool names, or the nearest of those with the name,
+// and whether there is any.
+func (r *run) classOf(pool *object, name string) (*object, bool) {
+	class, one := r.nearest(pool.file, r.named(name))
+	return class, class != nil && one
+}
+
+// named are the classes of a name.
+func (r *run) named(name string) []*object {
+	var out []*object
+	for _, o := range r.objects {
+		if o.class() && o.name() == name {
+			out = append(out, o)
+		}
+	}
+	return out
+}
+
+// className is the name of a pool's class, before and after its upgrade.
+func className(o *object) string {
+	if n := get(o.node, "spec.template.spec.nodeClassRef.name"); n != nil {
+		return text(n)
+	}
+	if n := get(o.node, "spec.providerRef.name"); n != nil {
+		return text(n)
+	}
+	return o.name()
+}
+
+// checkKubelet blocks a pool whose kubelet settings have no class to go to.
+func (r *run) checkKubelet(o *object) {
+	if kept := keptKubelet(o); kept != nil && !json.Valid([]byte(text(kept))) {
+		r.block(o, "metadata.annotations", "annotation %s holds no JSON; move what it means to spec.kubelet of the EC2NodeClass and remove it", keptAnnotation)
+		return
+	}
+	if !absent(get(o.node, "spec.provider")) {
+		return // its class is made of that
+	}
+	name := className(o)
+	switch class, one := r.classOf(o, name); {
+	case class == nil:
+		r.block(o, "spec", "the pool's kubelet settings belong to EC2NodeClass %s, which is not here; upgrade both together, or write them to its spec.kubelet and remove them here", name)
+	case !one:
+		r.block(o, "spec", "the pool's kubelet settings belong to EC2NodeClass %s, of which there are several, none nearer than the others; upgrade one cluster's folder at a time", name)
+	case class.blocked:
+		r.block(o, "spec", "the pool's kubelet settings belong to EC2NodeClass %s, which could not be upgraded", name)
+	}
+}
+
+// unfold turns what Karpenter 1.0 kept in an annotation into settings again.
+func (r *run) unfold(o *object) {
+	kept := keptKubelet(o)
+	if kept == nil {
+		return
+	}
+	annotations := get(o.node, "metadata.annotations")
+	take(annotations, keptAnnotation)
+	if len(annotations.Content) == 0 {
+		remove(o.node, "metadata.annotations")
+	}
+	var n yaml.Node
+	if err := yaml.Unmarshal([]byte(text(kept)), &n); err == nil && len(n.Content) == 1 && n.Content[0].Kind == yaml.MappingNode {
+		template := within(o.node, "spec.template.spec", -1)
+		take(template, "kubelet")
+		set(template, "kubelet", unstyled(n.Content[0]))
+	}
+}
+
+// unstyled is a node as YAML would be written by hand.
+func unstyled(n *yaml.Node) *yaml.Node {
+	c := fresh(n)
+	c.Style = 0
+	for i := range c.Content {
+		c.Content[i] = unstyled(c.Content[i])
+	}
+	return c
+}
+
+// want is what one pool wants of its kubelets.
+type want struct {
+	pool     *object
+	settings string // canonical; empty for none
+}
+
+// settleKubelets moves the kubelet settings of pools to their classes.
+func (r *run) settleKubelets(pools, classes []*object) {
+	wants := map[*object][]want{}
+	for _, o := range pools {
+		r.dropRuntime(o)
+		if class, one := r.classOf(o, className(o)); one && !class.blocked {
+			wants[class] = append(wants[class], want{o, canonical(get(o.node, "spec.template.spec.kubelet"))})
+		}
+	}
+	for _, class := range classes {
+		if any := slices.ContainsFunc(wants[class], func(w want) bool { return get(w.pool.node, "spec.template.spec.kubelet") != nil }); any {
+			r.settle(class, wants[class])
+		}
+	}
+}
+
+// dropRuntime drops the one kubelet setting that is gone.
+func (r *run) dropRuntime(o *object) {
+	kubelet := get(o.node, "spec.template.spec.kubelet")
+	if k, _, _ := take(kubelet, "containerRuntime"); k != nil {
+		r.tellAt(o, Lossless, k.Line, "kubelet containerRuntime is dropped: containerd is the only one")
+	}
+	if kubelet != nil && absent(kubelet) {
+		remove(o.node, "spec.template.spec.kubelet")
+	}
+}
+
+// settle gives the pools of one class what they want.
+func (r *run) settle(class *object, wants []want) {
+	base := canonical(get(class.node, "spec.kubelet"))
+	for i := range wants {
+		if wants[i].settings == "" {
+			wants[i].settings = base // a pool that says nothing takes what the class has
+		}
+	}
+	stays := base
+	if base == "" && !slices.ContainsFunc(wants, func(w want) bool { return w.settings == "" }) {
+		stays = wants[0].settings
+	}
+	made := map[string]*object{stays: class}
+	original := get(class.node, "spec.kubelet")
+	for _, w := range wants {
+		template := get(w.pool.node, "spec.template.spec")
+		if at(template, "kubelet") < 0 {
+			continue
+		}
+		line := lineOf(template, "kubelet")
+		target := made[w.settings]
+		if target == nil {
+			if target = r.split(class, w, original); target == nil {
+				continue
+			}
+			made[w.settings] = target
+		}
+		k, v, _ := take(template, "kubelet")
+		if target == class {
+			r.tellAt(w.pool, Lossless, line, "kubelet settings are spec.kubelet of EC2NodeClass %s now", class.name())
+		} else {
+			r.tellAt(w.pool, Lossless, line, "kubelet settings are spec.kubelet of EC2NodeClass %s now, a copy of %s for the pools that want them so", target.name(), class.name())
+			get(template, "nodeClassRef.name").Value = target.name()
+		}
+		if spec := get(target.node, "spec"); at(spec, "kubelet") < 0 {
+			put(spec, -1, k, v)
+		}
+	}
+}
+
+// split makes a copy of a class for kubelet settings that it does not have, or
+// finds the one that an earlier upgrade made.
+func (r *run) split(class *object, w want, original *yaml.Node) *object {
+	name := class.name() + "-" + state.Hash(w.settings)[:8]
+	if there, _ := r.nearest(class.file, r.named(name)); there != nil && r.together(there.file, class.file) {
+		if canonical(get(there.node, "spec.kubelet")) == w.settings {
+			return there
+		}
+		r.block(w.pool, "", "its kubelet settings need a copy of EC2NodeClass %s, and there is another %s already; rename that", class.name(), name)
+		return nil
+	}
+	if class.page != nil && class.page.JSON() && class.items == nil {
+		r.block(w.pool, "", "its kubelet settings need a copy of EC2NodeClass %s, for which there is no room in the JSON file %s; turn it into YAML first", class.name(), class.file)
+		return nil
+	}
+	r.tell(class, Lossless, "metadata.name", "pools that share the class want other kubelet settings; its copy %s is for those", name)
+	node := r.book.Copy(class.node)
+	for _, key := range []string{"metadata", "spec"} {
+		set(node, key, r.book.Copy(get(node, key)))
+	}
+	set(get(node, "metadata"), "name", word(name))
+	spec := get(node, "spec")
+	if original != nil || at(spec, "kubelet") >= 0 {
+		take(spec, "kubelet")
+	}
+	copied := r.beside(class, node)
+	r.identify(copied)
+	copied.rules = nil
+	return copied
+}
+
+// canonical is a text that two nodes of the same meaning share; empty for one that
+// holds nothing.
+func canonical(n *yaml.Node) string {
+	if absent(n) {
+		return ""
+	}
+	c := list(fresh(n))
+	writeOut(c)
+	b, err := yaml.Marshal(c.Content[0])
+	if err != nil {
+		return ""
+	}
+	j, err := sigsyaml.YAMLToJSON(b)
+	if err != nil || strings.TrimSpace(string(j)) == "null" {
+		return ""
+	}
+	return string(j)
+}

@@ -1,0 +1,254 @@
+package upgrade
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// shape blocks an object in which something that must be a mapping is none, so
+// that nothing after it has to ask.
+func (r *run) shape(o *object) {
+	if n := get(o.node, "spec"); n == nil || absent(n) && n.Kind != yaml.MappingNode {
+		set(o.node, "spec", mapping())
+	}
+	paths := []string{"metadata.annotations.", "spec.template.metadata.", "spec.template.spec.nodeClassRef.", "spec.consolidation.", "spec.limits.resources.",
+		"spec.template.spec.kubelet.", "spec.kubeletConfiguration.", "spec.kubelet.", "spec.providerRef.", "spec.provider.", "spec.disruption.", "spec.metadataOptions.", "spec.tags."}
+	for _, p := range paths {
+		for i, c := range p {
+			if c != '.' || o.blocked {
+				continue
+			}
+			if n := get(o.node, p[:i]); n != nil && n.Kind != yaml.MappingNode && !absent(n) {
+				r.block(o, p[:i], "%s must be a mapping; correct it", p[:i])
+			}
+		}
+	}
+	if !o.blocked && o.name() == "" {
+		r.block(o, "metadata", "metadata.name is missing; add it")
+	}
+}
+
+// numbered is a whole number of seconds.
+var numbered = regexp.MustCompile(`^[0-9]{1,10}$`)
+
+// checkPool blocks a pool that v1 cannot express.
+func (r *run) checkPool(o *object) {
+	if o.rules == nil {
+		if keptKubelet(o) != nil {
+			r.checkKubelet(o)
+		}
+		return
+	}
+	if r.shape(o); o.blocked {
+		return
+	}
+	if other := r.rival(o); other != nil {
+		r.block(o, "metadata.name", "there is a %s of this name, too (%s:%d); remove the one that no longer counts", other.kind, other.file, other.line)
+		return
+	}
+	if o.kind == "Provisioner" {
+		r.checkProvisioner(o)
+	} else {
+		r.checkBetaPool(o)
+	}
+	if !o.blocked && kubeletOf(o) != nil {
+		r.checkKubelet(o)
+	}
+}
+
+// rival is an object of v1beta1 or v1 that one of v1alpha would become a second of.
+func (r *run) rival(o *object) *object {
+	_, becomes, _ := strings.Cut(o.rules.New, " ")
+	for _, other := range r.objects {
+		if o.kind != becomes && other.is(o.group(), becomes) && other.name() == o.name() && r.together(other.file, o.file) {
+			return other
+		}
+	}
+	return nil
+}
+
+func (r *run) checkProvisioner(o *object) {
+	for _, field := range []string{"spec.ttlSecondsAfterEmpty", "spec.ttlSecondsUntilExpired"} {
+		if n := get(o.node, field); !absent(n) && !numbered.MatchString(text(n)) {
+			r.block(o, field, "%s must be a number of seconds; correct it", field)
+		}
+	}
+	ref, provider := get(o.node, "spec.providerRef"), get(o.node, "spec.provider")
+	switch {
+	case !absent(provider) && !absent(ref):
+		r.block(o, "spec.provider", "spec.provider and spec.providerRef are both given; remove the one that no longer counts")
+	case !absent(provider):
+		r.checkTemplateSpec(o, "spec.provider")
+		if _, taken := r.classOf(o, o.name()); taken {
+			r.block(o, "spec.provider", "spec.provider becomes an EC2NodeClass with the name of the Provisioner, and there is one already; move it to an AWSNodeTemplate of another name, and name that in spec.providerRef")
+		}
+		if o.page != nil && o.page.JSON() && o.items == nil {
+			r.block(o, "spec.provider", "spec.provider becomes an EC2NodeClass, a second object, for which there is no room in a JSON file; turn it into YAML first")
+		}
+	case text(get(ref, "name")) == "":
+		r.block(o, "spec.providerRef", "spec.providerRef.name is missing; name the AWSNodeTemplate, which becomes an EC2NodeClass")
+	case !slices.Contains([]string{"", "AWSNodeTemplate", "EC2NodeClass"}, text(get(ref, "kind"))):
+		r.block(o, "spec.providerRef.kind", "spec.providerRef.kind is none of AWS; only AWSNodeTemplate can be upgraded")
+	}
+	r.checkList(o, "spec.requirements")
+}
+
+func (r *run) checkBetaPool(o *object) {
+	policy, after := text(get(o.node, "spec.disruption.consolidationPolicy")), get(o.node, "spec.disruption.consolidateAfter")
+	if policy == "WhenEmpty" && absent(after) {
+		r.block(o, "spec.disruption.consolidationPolicy", "WhenEmpty needs spec.disruption.consolidateAfter, which v1beta1 wanted, too; write how long an empty node is kept, such as 30s")
+	}
+	if text(get(o.node, "spec.template.spec.nodeClassRef.name")) == "" {
+		r.block(o, "spec.template.spec.nodeClassRef", "spec.template.spec.nodeClassRef.name is missing; name the EC2NodeClass")
+	}
+	r.checkList(o, "spec.template.spec.requirements")
+}
+
+// checkList blocks an object whose field is not a list of mappings.
+func (r *run) checkList(o *object, field string) {
+	n := get(o.node, field)
+	if absent(n) {
+		return
+	}
+	if n.Kind != yaml.SequenceNode || slices.ContainsFunc(n.Content, func(c *yaml.Node) bool { return c.Kind != yaml.MappingNode }) {
+		r.block(o, field, "%s must be a list of mappings; correct it", field)
+	}
+}
+
+// betaPool upgrades a NodePool of v1beta1.
+func (r *run) betaPool(o *object) {
+	disruption := get(o.node, "spec.disruption")
+	if after := get(disruption, "consolidateAfter"); !absent(after) && text(get(disruption, "consolidationPolicy")) != "WhenEmpty" && text(after) != "Never" {
+		r.tell(o, Lossless, "spec.disruption.consolidateAfter", "consolidateAfter %s takes effect now: v1beta1 refused it beside WhenUnderutilized", text(after))
+	}
+	expires := text(get(disruption, "expireAfter")) != "Never"
+	if budgets := get(disruption, "budgets"); expires && !absent(budgets) {
+		r.tell(o, Person, "spec.disruption.budgets", "budgets no longer hold back expiry: v1 drains a node as soon as it is too old; write expireAfter: Never where that must not be, or spread the ages")
+	}
+	r.apply(o)
+	r.nodeClassRef(o)
+	r.defaults(o)
+}
+
+// nodeClassRef gives the reference of a pool the three fields of v1.
+func (r *run) nodeClassRef(o *object) {
+	ref := get(o.node, "spec.template.spec.nodeClassRef")
+	group := awsGroup
+	if k, v, i := take(ref, "apiVersion"); k != nil {
+		if g, _, ok := strings.Cut(text(v), "/"); ok && g != "" {
+			group = g
+		}
+		r.tellAt(o, Lossless, k.Line, "nodeClassRef.apiVersion is group now")
+		rename(k, "group")
+		put(ref, i, k, word(group))
+	} else if at(ref, "group") < 0 {
+		r.tellAt(o, Default, ref.Line, "nodeClassRef.group: %s", group)
+		put(ref, 0, word("group"), word(group))
+	}
+	switch kind := get(ref, "kind"); {
+	case text(kind) == "AWSNodeTemplate":
+		kind.Value = "EC2NodeClass"
+	case absent(kind):
+		take(ref, "kind")
+		r.tellAt(o, Default, ref.Line, "nodeClassRef.kind: EC2NodeClass")
+		put(ref, at(ref, "group")+2, word("kind"), word("EC2NodeClass"))
+	}
+	for _, field := range []string{"namespace", "uid"} {
+		take(ref, field)
+	}
+}
+
+// provisioner upgrades a Provisioner to a NodePool.
+func (r *run) provisioner(o *object) {
+	spec := get(o.node, "spec")
+	r.inlineProvider(o, spec)
+	r.disruption(o, spec)
+	if limits := get(spec, "limits"); get(limits, "resources") != nil {
+		r.tell(o, Lossless, "spec.limits.resources", "spec.limits.resources is spec.limits now")
+		set(spec, "limits", get(limits, "resources"))
+	}
+	r.apply(o)
+	r.nodeClassRef(o)
+	r.requirements(o)
+	r.defaults(o)
+	disruption := within(spec, "disruption", -1)
+	if absent(get(disruption, "budgets")) {
+		r.tell(o, Default, "spec.disruption", "spec.disruption.budgets: nodes 10%%, the default of v1; v1alpha5 knew no budget, which nodes 100%% would be")
+		set(disruption, "budgets", list(mapping(word("nodes"), word("10%"))))
+	}
+}
+
+// disruption turns the ways in which a Provisioner removed nodes into one policy.
+func (r *run) disruption(o *object, spec *yaml.Node) {
+	empty, consolidates := get(spec, "ttlSecondsAfterEmpty"), isTrue(get(spec, "consolidation.enabled"))
+	policy := func(name string, after *yaml.Node) *yaml.Node {
+		return mapping(word("consolidationPolicy"), word(name), word("consolidateAfter"), after)
+	}
+	if consolidates {
+		r.tell(o, Lossless, "spec.consolidation", "spec.consolidation is spec.disruption.consolidationPolicy WhenEmptyOrUnderutilized now")
+		r.tell(o, Default, "spec.consolidation", "spec.disruption.consolidateAfter: 0s, because v1alpha5 could not be told to wait")
+		if !absent(empty) {
+			r.tell(o, Person, "spec.ttlSecondsAfterEmpty", "spec.ttlSecondsAfterEmpty is dropped: v1alpha5 refused it beside consolidation; write its time to spec.disruption.consolidateAfter if it was meant")
+		}
+		take(spec, "ttlSecondsAfterEmpty")
+		k, _, i := take(spec, "consolidation")
+		rename(k, "disruption")
+		put(spec, i, k, policy("WhenEmptyOrUnderutilized", word("0s")))
+		return
+	}
+	if k, _, _ := take(spec, "consolidation"); k != nil {
+		r.tellAt(o, Lossless, k.Line, "spec.consolidation is dropped: it was not enabled")
+	}
+	if absent(empty) {
+		take(spec, "ttlSecondsAfterEmpty")
+		return
+	}
+	after := seconds(empty)
+	r.tell(o, Lossless, "spec.ttlSecondsAfterEmpty", "spec.ttlSecondsAfterEmpty is spec.disruption now, WhenEmpty after %s", text(after))
+	k, _, i := take(spec, "ttlSecondsAfterEmpty")
+	rename(k, "disruption")
+	put(spec, i, k, policy("WhenEmpty", after))
+}
+
+// requirements writes down those that v1alpha5 added by itself.
+func (r *run) requirements(o *object) {
+	template := within(get(o.node, "spec"), "template.spec", -1)
+	given := get(template, "requirements")
+	has := map[string]bool{}
+	if given != nil {
+		for _, item := range given.Content {
+			has[text(get(item, "key"))] = true
+		}
+	}
+	var added []*yaml.Node
+	for _, q := range r.table.Requirements {
+		if slices.ContainsFunc(q.Unless, func(key string) bool { return has[key] }) {
+			continue
+		}
+		values := list()
+		values.Style = yaml.FlowStyle
+		for _, v := range q.Values {
+			values.Content = append(values.Content, quotedWord(v))
+		}
+		r.tell(o, Default, "spec.template.spec.requirements", "requirement %s %s [%s], which v1alpha5 added by itself", q.Key, q.Operator, strings.Join(q.Values, ", "))
+		added = append(added, mapping(word("key"), word(q.Key), word("operator"), word(q.Operator), word("values"), values))
+	}
+	if len(added) == 0 {
+		return
+	}
+	if absent(given) {
+		set(template, "requirements", list(added...))
+		return
+	}
+	given.Content = append(given.Content, added...)
+}
+
+// quotedWord is a text in quotes.
+func quotedWord(s string) *yaml.Node {
+	n := word(s)
+	n.Style = yaml.DoubleQuotedStyle
+	return n
+}

@@ -1,0 +1,324 @@
+package upgrade
+
+import (
+	"fmt"
+	"math"
+	"path"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/poolwright/poolwright/reconciler/declared/upgrade/inplace"
+	"github.com/poolwright/poolwright/reconciler/state"
+)
+
+// object is one object as it is upgraded.
+type object struct {
+	file string
+	line int
+	node *yaml.Node
+	// page and root are where its text is: nil for an object of Objects. Items
+	// are the list that it is in, if it is in one.
+	page        *inplace.Page
+	root, items *yaml.Node
+
+	title            string // as it was read
+	apiVersion, kind string // as they are
+	rules            *kindRules
+	patch, blocked   bool
+	item             int // its index among those of Objects, -1 for a new one
+}
+
+// name is the object's name.
+func (o *object) name() string { return text(get(o.node, "metadata.name")) }
+
+// group is its API group.
+func (o *object) group() string {
+	group, _, ok := strings.Cut(o.apiVersion, "/")
+	if !ok {
+		return ""
+	}
+	return group
+}
+
+// is reports whether it is of a kind, whatever the version. Patches are of none:
+// they are only parts.
+func (o *object) is(group, kind string) bool {
+	return !o.patch && o.kind == kind && o.group() == group
+}
+
+const (
+	coreGroup = "karpenter.sh"
+	awsGroup  = "karpenter.k8s.aws"
+)
+
+func (o *object) pool() bool { return o.is(coreGroup, "NodePool") || o.is(coreGroup, "Provisioner") }
+func (o *object) class() bool {
+	return o.is(awsGroup, "EC2NodeClass") || o.is(awsGroup, "AWSNodeTemplate")
+}
+
+// run is one upgrade.
+type run struct {
+	table   *table
+	opts    Options
+	book    *inplace.Book
+	objects []*object
+	changes []Change
+	// rendered is true for objects that were rendered together, and so belong
+	// together, whatever files they come from.
+	rendered bool
+}
+
+func newRun(t *table, opts Options) *run { return &run{table: t, opts: opts, book: inplace.NewBook()} }
+
+// tell reports a change at a field of an object.
+func (r *run) tell(o *object, g Grade, field, format string, args ...any) {
+	line := o.line
+	if field != "" {
+		line = max(o.line, lineOf(o.node, field))
+	}
+	r.tellAt(o, g, line, format, args...)
+}
+
+func (r *run) tellAt(o *object, g Grade, line int, format string, args ...any) {
+	if line <= 0 {
+		line = o.line
+	}
+	r.changes = append(r.changes, Change{Origin: state.Origin{File: o.file, Line: line}, Object: o.title, Grade: g, Text: fmt.Sprintf(format, args...)})
+}
+
+// block leaves an object as it is, because of a field.
+func (r *run) block(o *object, field, format string, args ...any) {
+	r.tell(o, Person, field, format, args...)
+	r.changes[len(r.changes)-1].Blocks = true
+	o.blocked = true
+}
+
+// identify reads what an object is.
+func (r *run) identify(o *object) {
+	o.apiVersion, o.kind = text(get(o.node, "apiVersion")), text(get(o.node, "kind"))
+	o.title = o.kind + "/"
+	if ns := text(get(o.node, "metadata.namespace")); ns != "" {
+		o.title += ns + "/"
+	}
+	o.title += o.name()
+	o.rules = r.table.rules(o.apiVersion, o.kind)
+}
+
+// upgrade does all of it. What cannot be done is found before anything is
+// changed, classes first, because pools depend on them.
+func (r *run) upgrade() {
+	for _, o := range r.objects {
+		r.recognise(o)
+	}
+	classes := r.those((*object).class)
+	pools := r.those((*object).pool)
+	for _, o := range classes {
+		if o.rules != nil {
+			r.checkClass(o)
+		}
+	}
+	for _, o := range pools {
+		r.checkPool(o)
+	}
+	for _, o := range r.objects {
+		r.convert(o)
+	}
+	r.settleKubelets(r.those((*object).pool), r.those((*object).class))
+	r.rename()
+	r.remarks()
+}
+
+// those are the objects of some kind that are not blocked, in order.
+func (r *run) those(kind func(*object) bool) []*object {
+	var out []*object
+	for _, o := range r.objects {
+		if kind(o) && !o.blocked {
+			out = append(out, o)
+		}
+	}
+	return out
+}
+
+// recognise refuses what is of Karpenter's groups and of no version that is
+// known, and writes out the aliases of what is to be changed.
+func (r *run) recognise(o *object) {
+	group := o.group()
+	if group != coreGroup && group != awsGroup {
+		return
+	}
+	if slices.Contains(r.table.Made, group+" "+o.kind) {
+		if o.apiVersion != coreGroup+"/v1" {
+			r.tell(o, Person, "", "only the engine makes objects of this kind; remove it from the repository")
+		}
+		return
+	}
+	if o.rules != nil {
+		if !o.patch && writeOut(o.node) {
+			r.tell(o, Lossless, "", "YAML aliases are written out")
+		}
+		return
+	}
+	known := map[string]string{"NodePool": coreGroup, "Provisioner": coreGroup, "EC2NodeClass": awsGroup, "AWSNodeTemplate": awsGroup}
+	if of, ok := known[o.kind]; ok && (of != group || o.apiVersion != group+"/v1" || o.kind == "Provisioner" || o.kind == "AWSNodeTemplate") {
+		var from []string
+		for _, k := range r.table.Kinds {
+			from = append(from, k.Old)
+		}
+		r.block(o, "apiVersion", "%s %s is not known; an upgrade starts from %s", o.apiVersion, o.kind, strings.Join(from, ", "))
+	}
+}
+
+// convert upgrades one object by its rules and its function.
+func (r *run) convert(o *object) {
+	if o.blocked || o.rules == nil {
+		if !o.blocked && (o.pool() || o.class()) && isMapping(o.node, "metadata.annotations") {
+			r.unfold(o)
+			r.dropLeft(o)
+		}
+		return
+	}
+	if o.patch {
+		r.convertPatch(o)
+		return
+	}
+	r.retitle(o)
+	r.unfold(o)
+	switch r.dropLeft(o); o.rules.Old {
+	case "karpenter.sh/v1alpha5 Provisioner":
+		r.provisioner(o)
+	case "karpenter.sh/v1beta1 NodePool":
+		r.betaPool(o)
+	case "karpenter.k8s.aws/v1alpha1 AWSNodeTemplate":
+		r.template(o)
+	case "karpenter.k8s.aws/v1beta1 EC2NodeClass":
+		r.betaClass(o)
+	}
+}
+
+// retitle gives an object its new API version and kind.
+func (r *run) retitle(o *object) {
+	apiVersion, kind, _ := strings.Cut(o.rules.New, " ")
+	r.tell(o, Lossless, "apiVersion", "is now %s %s", apiVersion, kind)
+	get(o.node, "apiVersion").Value, get(o.node, "kind").Value = apiVersion, kind
+	o.apiVersion, o.kind = apiVersion, kind
+}
+
+// dropLeft takes away what webhooks and controllers left in exported manifests.
+func (r *run) dropLeft(o *object) {
+	annotations := get(o.node, "metadata.annotations")
+	for _, key := range r.table.LeftAnnotations {
+		if i := at(annotations, key); i >= 0 {
+			r.tellAt(o, Lossless, annotations.Content[i].Line, "annotation %s is dropped: Karpenter wrote it for itself", key)
+			take(annotations, key)
+		}
+	}
+	if annotations != nil && annotations.Kind == yaml.MappingNode && len(annotations.Content) == 0 {
+		remove(o.node, "metadata.annotations")
+	}
+}
+
+// apply moves and renames by the table.
+func (r *run) apply(o *object) {
+	for _, d := range o.rules.Drops {
+		if get(o.node, d.At) != nil {
+			r.tell(o, Lossless, d.At, "%s is dropped: %s", d.At, d.Because)
+			remove(o.node, d.At)
+		}
+	}
+	for _, m := range o.rules.Moves {
+		r.move(o, m)
+	}
+	for _, v := range o.rules.Values {
+		if n := get(o.node, v.At); text(n) == v.Old {
+			r.tell(o, Lossless, v.At, "%s: %s is called %s now", v.At, v.Old, v.New)
+			n.Value = v.New
+		}
+	}
+}
+
+// move puts an entry where v1 has it. Its key takes the comments along.
+func (r *run) move(o *object, m move) {
+	n := get(o.node, m.From)
+	if n == nil {
+		return
+	}
+	from, key := path2(m.From)
+	to, newKey := path2(m.To)
+	if absent(n) {
+		remove(o.node, m.From)
+		return
+	}
+	if !m.Silent {
+		r.tell(o, Lossless, m.From, "%s is %s now", m.From, m.To)
+	}
+	k, v, i := take(get(o.node, from), key)
+	if m.Seconds {
+		v = seconds(v)
+	}
+	rename(k, newKey)
+	root, rest, _ := strings.Cut(to, ".")
+	put(within(get(o.node, root), rest, i), -1, k, v)
+}
+
+// path2 divides a path into what is before its last key, and that.
+func path2(p string) (string, string) {
+	i := strings.LastIndex(p, ".")
+	return p[:i], p[i+1:]
+}
+
+// seconds is a number of them as a duration.
+func seconds(n *yaml.Node) *yaml.Node {
+	return word(strings.TrimSpace(text(n)) + "s")
+}
+
+// defaults writes down what the old API took for granted.
+func (r *run) defaults(o *object) {
+	had := map[string]bool{}
+	for _, d := range o.rules.Defaults {
+		parent, _ := path2(d.At)
+		if _, asked := had[parent]; !asked {
+			had[parent] = !absent(get(o.node, parent))
+		}
+		if d.Whole && had[parent] || !absent(get(o.node, d.At)) {
+			continue
+		}
+		root, rest, _ := strings.Cut(parent, ".")
+		r.tell(o, Default, d.At, "%s: %s, %s", d.At, d.Value.Value, d.Because)
+		_, key := path2(d.At)
+		set(within(get(o.node, root), rest, -1), key, fresh(&d.Value))
+	}
+}
+
+// nearest is the object among some whose file is nearest to another, and whether
+// there is exactly one: a repository may hold several clusters, each with a class
+// of the same name.
+func (r *run) nearest(file string, among []*object) (*object, bool) {
+	var found *object
+	best, ties := -1, 0
+	for _, o := range among {
+		switch n := r.nearness(file, o.file); {
+		case n > best:
+			found, best, ties = o, n, 1
+		case n == best:
+			ties++
+		}
+	}
+	return found, ties == 1
+}
+
+func (r *run) nearness(a, b string) int {
+	if a == b || r.rendered {
+		return math.MaxInt
+	}
+	as, bs := strings.Split(path.Dir(a), "/"), strings.Split(path.Dir(b), "/")
+	n := 0
+	for n < len(as) && n < len(bs) && as[n] == bs[n] {
+		n++
+	}
+	return n
+}
+
+// together reports whether two files are taken for parts of one cluster.
+func (r *run) together(a, b string) bool { return r.rendered || path.Dir(a) == path.Dir(b) }

@@ -1,0 +1,174 @@
+package upgrade
+
+import (
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Selectors of v1alpha1 were mappings of tags with special keys; a list with
+// commas in a value meant any of them. Terms are or-ed, and so is each list.
+
+// maxTerms is how many terms v1 takes in one selector.
+const maxTerms = 30
+
+// selector turns a selector of v1alpha1 into terms.
+func (r *run) selector(o *object, spec *yaml.Node, old, name string) {
+	k, v, i := take(spec, old)
+	if k == nil || absent(v) {
+		return
+	}
+	r.tellAt(o, Lossless, k.Line, "%s is %s now", old, name)
+	special := map[string][]string{}
+	var tags []*yaml.Node
+	for j := 0; j+1 < len(v.Content); j += 2 {
+		key, value := v.Content[j], v.Content[j+1]
+		switch key.Value {
+		case "aws-ids", "aws::ids":
+			special["id"] = parts(value)
+		case "aws::name", "aws::owners":
+			if name == "amiSelectorTerms" {
+				special[strings.TrimSuffix(strings.TrimPrefix(key.Value, "aws::"), "s")] = parts(value)
+				continue
+			}
+			tags = append(tags, key, value)
+		default:
+			tags = append(tags, key, value)
+		}
+	}
+	var terms []*yaml.Node
+	if ids := special["id"]; len(ids) > 0 {
+		for _, id := range ids {
+			terms = append(terms, mapping(word("id"), word(id)))
+		}
+		if len(tags) > 0 || len(special) > 1 {
+			r.tellAt(o, Person, k.Line, "%s had ids and more; v1 takes ids alone, as v1alpha1 did with tags: look whether they are all that is meant", old)
+		}
+	} else {
+		terms = r.tagTerms(o, k.Line, old, special, tags)
+	}
+	rename(k, name)
+	put(spec, i, k, list(terms...))
+}
+
+// tagTerms are the terms of a selector without ids.
+func (r *run) tagTerms(o *object, line int, old string, special map[string][]string, tags []*yaml.Node) []*yaml.Node {
+	whole := mapping()
+	if len(tags) > 0 {
+		m := mapping(tags...)
+		for j := 1; j < len(m.Content); j += 2 {
+			if strings.TrimSpace(text(m.Content[j])) == "" {
+				r.tellAt(o, Person, line, "%s: tag %s has an empty value, which v1 does not take; * is written, for any value: look whether it is meant", old, m.Content[j-1].Value)
+				m.Content[j] = quotedWord("*")
+			}
+		}
+		whole = mapping(word("tags"), m)
+	}
+	terms := exploded([]*yaml.Node{whole})
+	for _, field := range []string{"name", "owner"} {
+		values := special[field]
+		if len(values) == 0 {
+			continue
+		}
+		var more []*yaml.Node
+		for _, t := range terms {
+			for i, value := range values {
+				c := t
+				if i+1 < len(values) {
+					c = fresh(t)
+				}
+				set(c, field, word(value))
+				more = append(more, c)
+			}
+		}
+		terms = more
+	}
+	return terms
+}
+
+// parts are the elements of a list with commas.
+func parts(n *yaml.Node) []string {
+	var out []string
+	for p := range strings.SplitSeq(text(n), ",") {
+		if p = strings.TrimSpace(p); p != "" {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// explode writes the lists with commas in the tags of terms out, which v1 takes
+// for a value with commas.
+func (r *run) explode(o *object, terms *yaml.Node, field string) {
+	if terms == nil || terms.Kind != yaml.SequenceNode {
+		return
+	}
+	now := exploded(terms.Content)
+	if len(now) != len(terms.Content) {
+		r.tell(o, Lossless, "spec."+field, "%s: lists with commas in tags are a term for each value now", field)
+		terms.Content = now
+	}
+}
+
+func exploded(terms []*yaml.Node) []*yaml.Node {
+	var out []*yaml.Node
+	for _, t := range terms {
+		out = append(out, splitTerm(t)...)
+	}
+	return out
+}
+
+// splitTerm is a term for each combination of the values of its tags. The last of
+// them is the term itself, with its comments.
+func splitTerm(t *yaml.Node) []*yaml.Node {
+	tags := get(t, "tags")
+	if tags == nil || tags.Kind != yaml.MappingNode {
+		return []*yaml.Node{t}
+	}
+	for i := 1; i < len(tags.Content); i += 2 {
+		values := parts(tags.Content[i])
+		if len(values) < 2 {
+			continue
+		}
+		var out []*yaml.Node
+		for j, value := range values {
+			c := t
+			if j+1 < len(values) {
+				c = fresh(t)
+			}
+			get(c, "tags").Content[i] = word(value)
+			if out = append(out, splitTerm(c)...); len(out) > maxTerms {
+				return out[:maxTerms+1]
+			}
+		}
+		return out
+	}
+	return []*yaml.Node{t}
+}
+
+// countTerms is how many terms a selector of v1alpha1, or terms of v1beta1, become.
+func countTerms(n *yaml.Node) int {
+	if n == nil || n.Kind == yaml.SequenceNode {
+		total := 0
+		if n != nil {
+			for _, t := range n.Content {
+				total += min(maxTerms+1, countTerms(get(t, "tags")))
+			}
+		}
+		return total
+	}
+	total := 1
+	for i := 1; n.Kind == yaml.MappingNode && i < len(n.Content); i += 2 {
+		total = min(maxTerms+1, total*max(1, len(parts(n.Content[i]))))
+	}
+	return total
+}
+
+// checkTerms blocks selectors that v1 has no room for.
+func (r *run) checkTerms(o *object, at string, fields ...string) {
+	for _, field := range fields {
+		if n := get(o.node, at+"."+field); !o.blocked && n != nil && countTerms(n) > maxTerms {
+			r.block(o, at+"."+field, "%s.%s becomes more than %d terms, which v1 does not take; choose by one tag", at, field, maxTerms)
+		}
+	}
+}
