@@ -91,6 +91,7 @@ func newRoot(streams Streams) *cobra.Command {
 		newRun(conn, streams),
 		newPlan(conn, streams),
 		newLint(streams),
+		newUpgrade(streams),
 		newReconcile(conn, streams),
 		newSuspend(conn, streams),
 		newResume(conn, streams),

@@ -15,19 +15,19 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
-// Files upgrades all manifests of a folder and below, in place: whatever need not
+// Files upgrades all manifests of a folder of fsys and below, in place: whatever need not
 // change keeps its bytes, comments and order above all. Folders whose names start
 // with a dot are left out, and so are symbolic links, whose targets are upgraded
 // where they are.
 //
 // An error is one of reading the files, or a limit that they break.
-func Files(fsys fs.FS, opts Options) (Result, error) {
+func Files(fsys fs.FS, folder string, opts Options) (Result, error) {
 	t, err := readTable()
 	if err != nil {
 		return Result{}, err
 	}
 	f := &files{run: newRun(t, opts), tree: manifest.NewTree(fsys, manifest.Limits{}), patches: map[string]bool{}}
-	if err := f.folder(fsys, ".", 0); err != nil {
+	if err := f.folder(folder, 0); err != nil {
 		return Result{}, fmt.Errorf("reading the manifests: %w", err)
 	}
 	for _, p := range f.pages {
@@ -64,7 +64,7 @@ type files struct {
 	count   int
 }
 
-func (f *files) folder(fsys fs.FS, folder string, depth int) error {
+func (f *files) folder(folder string, depth int) error {
 	if depth > f.tree.Limits().Depth {
 		return manifest.Exceeded("folder %s is nested deeper than %d", folder, f.tree.Limits().Depth)
 	}
@@ -80,7 +80,7 @@ func (f *files) folder(fsys fs.FS, folder string, depth int) error {
 		switch {
 		case strings.HasPrefix(e.Name(), "."):
 		case e.IsDir():
-			err = f.folder(fsys, name, depth+1)
+			err = f.folder(name, depth+1)
 		case e.Type().IsRegular() && (manifest.IsManifest(name) || e.Name() == "Kustomization"):
 			err = f.file(name)
 		}

@@ -31,7 +31,7 @@ func TestRepositoriesAreUpgradedAsTheirGoldens(t *testing.T) {
 		}
 		t.Run(folder.Name(), func(t *testing.T) {
 			base := filepath.Join("testdata", folder.Name())
-			r, err := upgrade.Files(os.DirFS(filepath.Join(base, "in")), upgrade.Options{})
+			r, err := upgrade.Files(os.DirFS(filepath.Join(base, "in")), ".", upgrade.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -80,7 +80,7 @@ func unchangedBySecond(t *testing.T, before fs.FS, r upgrade.Result) {
 	for name, content := range r.Files {
 		after[name] = &fstest.MapFile{Data: content}
 	}
-	again, err := upgrade.Files(after, upgrade.Options{})
+	again, err := upgrade.Files(after, ".", upgrade.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,153 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/poolwright/poolwright/cmd/internal/wire"
+	"github.com/poolwright/poolwright/reconciler/declared/upgrade"
+	"github.com/poolwright/poolwright/reconciler/declared/upgrade/unified"
+)
+
+// upgradeFlags are what upgrade is asked for.
+type upgradeFlags struct {
+	output, kubernetes string
+	write              bool
+}
+
+func (f *upgradeFlags) addTo(flags *pflag.FlagSet) {
+	flags.StringVarP(&f.output, "output", "o", "text", "text or json")
+	flags.StringVar(&f.kubernetes, "kubernetes-version", "", "minor version of the EKS cluster, such as 1.33 (default: the one that the folder's Cluster declares)")
+	flags.BoolVar(&f.write, "write", false, "write the files instead of showing what would change")
+}
+
+// check refuses flags that mean nothing.
+func (f *upgradeFlags) check() error {
+	if f.output != "text" && f.output != "json" {
+		return fmt.Errorf("-o %q is not one of text, json", f.output)
+	}
+	if f.kubernetes != "" && !regexp.MustCompile(`^1\.[0-9]{1,3}$`).MatchString(f.kubernetes) {
+		return fmt.Errorf("--kubernetes-version %q is not a minor version, such as 1.33", f.kubernetes)
+	}
+	return nil
+}
+
+func newUpgrade(streams Streams) *cobra.Command {
+	var flags upgradeFlags
+	cmd := &cobra.Command{
+		Use:   "upgrade DIR",
+		Short: "Rewrite manifests of Karpenter's old APIs for v1",
+		Long: `Rewrite a folder's manifests of Karpenter's old APIs (Provisioner, AWSNodeTemplate, and NodePool and
+EC2NodeClass of v1beta1) for v1, so that they mean what they meant, and the labels and annotations by which
+workloads name them. Comments, order and formatting stay. Without --write it shows what would change.
+
+Each change is lossless, a default of the old API that is written down, or for a person to look at. Where
+something cannot be upgraded, no file is written.
+
+Exit codes: 0 nothing to do, or written, 1 there are changes, 2 something needs a person, or an error.`,
+		Example: "  poolwright upgrade clusters/dev\n  poolwright upgrade clusters/dev --write --kubernetes-version 1.33",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := flags.check(); err != nil {
+				return err
+			}
+			done, err := wire.Upgrade(cmd.Context(), wire.UpgradeRequest{Dir: args[0], KubernetesVersion: flags.kubernetes, Write: flags.write})
+			if err != nil {
+				return fmt.Errorf("upgrading %s: %w", args[0], err)
+			}
+			print := upgradeText
+			if flags.output == "json" {
+				print = upgradeJSON
+			}
+			if err := print(streams.Out, done); err != nil {
+				return fmt.Errorf("writing the report: %w", err)
+			}
+			return upgradeEnd(streams, args[0], done, flags)
+		},
+	}
+	flags.addTo(cmd.Flags())
+	return cmd
+}
+
+// upgradeEnd sums up, and gives the exit code.
+func upgradeEnd(streams Streams, folder string, done wire.Upgraded, flags upgradeFlags) error {
+	grades := map[upgrade.Grade]int{}
+	for _, c := range done.Changes {
+		grades[c.Grade]++
+	}
+	verb := "would change"
+	if done.Written {
+		verb = "changed"
+	}
+	sum := fmt.Sprintf("%s %s in %s: %d lossless, %s made explicit, %d for a person", counted(len(done.Changed), "file"), verb, folder,
+		grades[upgrade.Lossless], counted(grades[upgrade.Default], "default"), grades[upgrade.Person])
+	switch {
+	case done.Blocked() && flags.write:
+		return &exit{code: exitError, err: errors.New(sum + "; no file was written, because some of it cannot be upgraded")}
+	case done.NeedsPerson():
+		return &exit{code: exitError, err: errors.New(sum)}
+	case len(done.Changed) > 0 && !done.Written:
+		return &exit{code: exitDifferent, err: errors.New(sum)}
+	}
+	fmt.Fprintln(streams.Err, sum)
+	return nil
+}
+
+// upgradeText writes the differences of files that are yet to be written, and the
+// changes.
+func upgradeText(w io.Writer, done wire.Upgraded) error {
+	var b strings.Builder
+	if !done.Written {
+		for _, f := range done.Changed {
+			b.WriteString(unified.Diff(f.Path, f.Before, f.After))
+		}
+		if len(done.Changed) > 0 && len(done.Changes) > 0 {
+			b.WriteString("\n")
+		}
+	}
+	for _, c := range done.Changes {
+		b.WriteString(c.String() + "\n")
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// upgradedFile and upgradedChange are the report in JSON.
+type upgradedFile struct {
+	Path string `json:"path"`
+	Diff string `json:"diff"`
+}
+
+type upgradedChange struct {
+	File   string `json:"file"`
+	Line   int    `json:"line,omitempty"`
+	Object string `json:"object,omitempty"`
+	Grade  string `json:"grade"`
+	Text   string `json:"text"`
+	Blocks bool   `json:"blocks,omitempty"`
+}
+
+func upgradeJSON(w io.Writer, done wire.Upgraded) error {
+	report := struct {
+		Written bool             `json:"written"`
+		Files   []upgradedFile   `json:"files"`
+		Changes []upgradedChange `json:"changes"`
+	}{Written: done.Written, Files: []upgradedFile{}, Changes: []upgradedChange{}}
+	for _, f := range done.Changed {
+		report.Files = append(report.Files, upgradedFile{f.Path, unified.Diff(f.Path, f.Before, f.After)})
+	}
+	for _, c := range done.Changes {
+		report.Changes = append(report.Changes, upgradedChange{c.Origin.File, c.Origin.Line, c.Object, c.Grade.String(), c.Text, c.Blocks})
+	}
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	enc.SetEscapeHTML(false)
+	return enc.Encode(report)
+}
