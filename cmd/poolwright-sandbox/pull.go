@@ -136,11 +136,23 @@ func (s *story) commented(ctx context.Context, event, word string) error {
 				continue
 			}
 			s.pull.said = body
-			s.marks.comment(event, s.pullName(), body, time.Now())
+			s.marks.comment(event, s.pullName(), gist(body), body, time.Now())
 			return nil
 		}
 		return errors.New("it does not say so yet")
 	})
+}
+
+// gist is what a comment says of the merge once that is applied, before that its
+// first line.
+func gist(body string) string {
+	lines := strings.Split(strings.TrimSpace(body), "\n")
+	for i, line := range lines {
+		if strings.HasPrefix(line, "<!-- poolwright:tail") && i+1 < len(lines) {
+			return lines[i+1]
+		}
+	}
+	return strings.TrimLeft(lines[0], "# ")
 }
 
 func (s *story) pullName() string { return fmt.Sprintf("%s#%d", repository, s.pull.number) }

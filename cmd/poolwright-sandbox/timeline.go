@@ -79,10 +79,9 @@ func (t *timeline) mark(name, object, detail string, at time.Time) {
 	t.note(event{Event: name, At: at, Object: object, Detail: detail})
 }
 
-// comment records that Poolwright wrote a comment. Its first line is the detail.
-func (t *timeline) comment(name, object, body string, at time.Time) {
-	verdict, _, _ := strings.Cut(strings.TrimSpace(body), "\n")
-	t.note(event{Event: name, At: at, Object: object, Detail: verdict, Comment: body})
+// comment records that Poolwright wrote a comment, with its most important line.
+func (t *timeline) comment(name, object, line, body string, at time.Time) {
+	t.note(event{Event: name, At: at, Object: object, Detail: line, Comment: body})
 }
 
 func (t *timeline) note(e event) {
@@ -160,7 +159,8 @@ func (p *textTeller) tell(e event) {
 		p.last = e.At
 	}
 	fmt.Fprintf(p.out, "%7.2fs %s  %-20s %-45s %s\n", e.At.Sub(p.start).Seconds(), since, e.Event, e.Object, e.Detail)
-	if e.Comment != "" {
+	// Whoever has read it once wants to know what has changed in it.
+	if e.Event == pullTold {
 		fmt.Fprintln(p.out, indented(e.Comment))
 	}
 }

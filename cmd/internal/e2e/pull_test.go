@@ -204,11 +204,14 @@ func (p *pulls) says(number int, words ...string) (found comment) {
 func (p *pulls) stands(sha, context, state string) (description string) {
 	p.Helper()
 	p.eventually(fmt.Sprintf("status %s of %.7s is %s", context, sha, state), func() error {
-		var all []struct{ Context, Status, Description string }
-		if err := p.calls(http.MethodGet, "/commits/"+sha+"/statuses?sort=recentupdate", nil, &all); err != nil {
+		// The newest of each context.
+		var all struct {
+			Statuses []struct{ Context, Status, Description string }
+		}
+		if err := p.calls(http.MethodGet, "/commits/"+sha+"/status", nil, &all); err != nil {
 			return err
 		}
-		for _, s := range all {
+		for _, s := range all.Statuses {
 			if s.Context == context {
 				if s.Status == state {
 					description = s.Description
