@@ -182,8 +182,11 @@ func (r *run) settle(class *object, wants []want) {
 			r.tellAt(w.pool, Lossless, line, "kubelet settings are spec.kubelet of EC2NodeClass %s now, a copy of %s for the pools that want them so", target.name(), class.name())
 			get(template, "nodeClassRef.name").Value = target.name()
 		}
-		if spec := get(target.node, "spec"); at(spec, "kubelet") < 0 {
+		spec := get(target.node, "spec")
+		if i := at(spec, "kubelet"); i < 0 {
 			put(spec, -1, k, v)
+		} else {
+			r.book.Keep(spec.Content[i], k, v)
 		}
 	}
 }

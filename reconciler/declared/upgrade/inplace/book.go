@@ -24,6 +24,7 @@ type Book struct {
 	parts map[*yaml.Node]part
 	tails map[*yaml.Node][]string
 	pages map[*yaml.Node]*Page
+	kept  map[*yaml.Node][]string // comments to stand above a key
 }
 
 // part is the place of an entry of a mapping, kept by its key, or of an item of
@@ -57,7 +58,7 @@ type leaf struct {
 
 // NewBook returns an empty book.
 func NewBook() *Book {
-	return &Book{was: map[*yaml.Node]yaml.Node{}, parts: map[*yaml.Node]part{}, tails: map[*yaml.Node][]string{}, pages: map[*yaml.Node]*Page{}}
+	return &Book{was: map[*yaml.Node]yaml.Node{}, parts: map[*yaml.Node]part{}, tails: map[*yaml.Node][]string{}, pages: map[*yaml.Node]*Page{}, kept: map[*yaml.Node][]string{}}
 }
 
 const bom = "\xef\xbb\xbf"
@@ -116,10 +117,10 @@ func (p *Page) remember(n *yaml.Node, start, end int) {
 	for i, h := range heads {
 		h.lead = lead
 		if i+1 < len(heads) {
-			h.end = p.above(heads[i+1].head, col, lowest(n.Content[i*step+step-1]))
+			h.end = p.kept(h.value, p.above(heads[i+1].head, col, lowest(h.value)), heads[i+1].head)
 			lead = h.end
 		} else {
-			h.end = p.above(end, col-1, lowest(n.Content[len(n.Content)-1]))
+			h.end = p.kept(h.value, p.above(end, col-1, lowest(h.value)), end)
 			b.tails[n] = p.lines[h.end:end]
 		}
 		b.parts[n.Content[i*step]] = h
@@ -167,6 +168,25 @@ func (p *Page) above(line, col, limit int) int {
 		line--
 	}
 	return line
+}
+
+// kept adds the empty lines behind a value that belong to it: those behind a block
+// text that keeps them.
+func (p *Page) kept(value *yaml.Node, end, limit int) int {
+	for len(value.Content) > 0 {
+		value = value.Content[len(value.Content)-1]
+	}
+	if value.Style&(yaml.LiteralStyle|yaml.FoldedStyle) == 0 {
+		return end
+	}
+	indicator, _, _ := strings.Cut(from(p.line(value.Line-1), value.Column-1), "#")
+	if !strings.Contains(indicator, "+") {
+		return end
+	}
+	for end < min(limit, len(p.lines)-1) && strings.TrimSpace(p.lines[end]) == "" {
+		end++
+	}
+	return end
 }
 
 // lowest is the last line in which a node or one below it starts.
@@ -246,6 +266,18 @@ func (b *Book) Copy(n *yaml.Node) *yaml.Node {
 		b.parts[&c] = at
 	}
 	return &c
+}
+
+// Keep puts the comments of nodes that are taken out above a key that stays.
+func (b *Book) Keep(key *yaml.Node, gone ...*yaml.Node) {
+	for _, n := range gone {
+		for line := range strings.SplitSeq(n.HeadComment+"\n"+n.LineComment+"\n"+n.FootComment, "\n") {
+			if line = strings.TrimSpace(line); line != "" && !slices.Contains(b.kept[key], line) {
+				b.kept[key] = append(b.kept[key], line)
+			}
+		}
+		b.Keep(key, n.Content...)
+	}
 }
 
 // Add puts a document behind the one with the given root.

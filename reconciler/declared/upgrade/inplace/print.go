@@ -85,6 +85,15 @@ func (p *Page) block(n *yaml.Node, col int) []string {
 
 // entry are the lines of one entry of a mapping at a column.
 func (p *Page) entry(k, v *yaml.Node, col int) []string {
+	var out []string
+	for _, comment := range p.book.kept[k] {
+		out = append(out, strings.Repeat(" ", col)+comment+p.eol)
+	}
+	return append(out, p.plain(k, v, col)...)
+}
+
+// plain is entry without the comments that were kept of others.
+func (p *Page) plain(k, v *yaml.Node, col int) []string {
 	at, ok := p.book.parts[k]
 	if !ok {
 		return p.below(p.text(k), "", v, col, p.inner(v, part{}))

@@ -1,0 +1,156 @@
+package upgrade_test
+
+import (
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/poolwright/poolwright/reconciler/declared"
+	"github.com/poolwright/poolwright/reconciler/declared/upgrade"
+	"github.com/poolwright/poolwright/reconciler/state"
+)
+
+func load(t *testing.T, fsys fstest.MapFS) declared.Declared {
+	t.Helper()
+	d, err := declared.Load(fsys, ".", declared.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func contents(items []state.Item) map[string]any {
+	out := map[string]any{}
+	for _, i := range items {
+		out[i.Key.String()+" "+i.Version] = i.Object
+	}
+	return out
+}
+
+// What the loop makes of a repository as it is written, and what it makes of the
+// files that upgrade writes, are the same.
+func TestObjectsAndFilesComeToTheSame(t *testing.T) {
+	folders, err := filepath.Glob("testdata/*/in")
+	if err != nil || len(folders) == 0 {
+		t.Fatal(err, folders)
+	}
+	for _, folder := range folders {
+		t.Run(folder, func(t *testing.T) {
+			before := fstest.MapFS{}
+			if err := fstestCopy(before, folder); err != nil {
+				t.Fatal(err)
+			}
+			agree(t, before)
+		})
+	}
+}
+
+func fstestCopy(to fstest.MapFS, folder string) error {
+	return filepath.WalkDir(folder, func(name string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		content, err := os.ReadFile(name)
+		rel, relErr := filepath.Rel(folder, name)
+		if relErr != nil {
+			return relErr
+		}
+		to[filepath.ToSlash(rel)] = &fstest.MapFile{Data: content}
+		return err
+	})
+}
+
+func agree(t *testing.T, before fstest.MapFS) {
+	t.Helper()
+	r := run(t, before, upgrade.Options{})
+	items, changes, problems, err := upgrade.Objects(load(t, before).Set.Items(), upgrade.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Blocked() != (len(problems) > 0) {
+		t.Errorf("files: %s\nobjects: %v", report(r), problems)
+	}
+	if r.Blocked() {
+		return
+	}
+	if diff := cmp.Diff(contents(load(t, after(before, r)).Set.Items()), contents(items)); diff != "" {
+		t.Errorf("(-files +objects):\n%s", diff)
+	}
+	// Objects know no lines of fields, so that equal changes of one are one.
+	told := func(changes []upgrade.Change) map[string]bool {
+		out := map[string]bool{}
+		for _, c := range changes {
+			if !strings.Contains(c.Text, "formatted anew") && !strings.Contains(c.Text, "aliases") {
+				out[c.Grade.String()+" "+c.Object+" "+c.Text] = true
+			}
+		}
+		return out
+	}
+	if diff := cmp.Diff(told(r.Changes), told(changes)); diff != "" {
+		t.Errorf("changes (-files +objects):\n%s", diff)
+	}
+	again, _, problems, err := upgrade.Objects(items, upgrade.Options{})
+	if err != nil || len(problems) > 0 {
+		t.Fatal(problems, err)
+	}
+	if diff := cmp.Diff(contents(items), contents(again)); diff != "" {
+		t.Errorf("a second upgrade changes objects (-first +second):\n%s", diff)
+	}
+}
+
+func TestWhatTheLoopCannotUpgradeIsAProblemAndLeftOut(t *testing.T) {
+	d := load(t, repo("a.yaml", template+alphaRest+"  launchTemplate: x\n---\n"+oldPool+oldRef+"---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\n"))
+	items, changes, problems, err := upgrade.Objects(d.Set.Items(), upgrade.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(problems) != 1 || problems[0].Origin != (state.Origin{File: "a.yaml", Line: 1}) || !strings.HasPrefix(problems[0].Message, "AWSNodeTemplate/c: Karpenter v1 takes no launch templates") {
+		t.Errorf("problems %v", problems)
+	}
+	var kinds []string
+	for _, i := range items {
+		kinds = append(kinds, i.Key.Kind+" "+i.Version+" "+i.Origin.String())
+	}
+	slices.Sort(kinds)
+	if diff := cmp.Diff([]string{"ConfigMap v1 a.yaml:16", "NodePool v1 a.yaml:10"}, kinds); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	for _, c := range changes {
+		if c.Blocks {
+			t.Errorf("a problem is among the changes: %s", c)
+		}
+	}
+}
+
+func TestItemsThatNeedNothingAreHandedThrough(t *testing.T) {
+	d := load(t, repo("a.yaml", "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: p}\nspec: {weight: 5, x: 1.5, y: null, z: [], template: {}}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\n"))
+	before := d.Set.Items()
+	items, changes, problems, err := upgrade.Objects(before, upgrade.Options{})
+	if err != nil || len(changes) > 0 || len(problems) > 0 {
+		t.Fatal(changes, problems, err)
+	}
+	for i := range before {
+		before[i].Object["seen"] = true
+		if items[i].Object["seen"] != true {
+			t.Errorf("%s was copied", items[i].Key)
+		}
+	}
+}
+
+func TestObjectsAreNotChangedInPlace(t *testing.T) {
+	d := load(t, repo("a.yaml", oldPool+oldRef+"  labels: {karpenter.sh/provisioner-name: p}\n"))
+	before := d.Set.Items()
+	was := maps.Clone(contents(before))
+	if _, _, _, err := upgrade.Objects(before, upgrade.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(was, contents(load(t, repo("a.yaml", oldPool+oldRef+"  labels: {karpenter.sh/provisioner-name: p}\n")).Set.Items())); diff != "" {
+		t.Errorf("(-was +is):\n%s", diff)
+	}
+}
