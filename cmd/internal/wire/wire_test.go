@@ -152,7 +152,7 @@ func crdDigests() map[int]string {
 		1: "9ec0bde82c7ee2632425fa4eb6ccaa26",
 		2: "ebb70e44090f98a01ca147a4d152194b",
 		3: "5db8b6ae6196b9f4afb7f7485f5fd10d",
-		4: "c111fc3252396a698a981afdb75c83c4",
+		4: "b491980879c9e5520d455e3271bee4da",
 	}
 }
 

@@ -137,4 +137,18 @@ type ReviewedConsequences struct {
 	// go with their pools.
 	NodesReplaced int32 `json:"nodesReplaced"`
 	NodesRemoved  int32 `json:"nodesRemoved"`
+	// Pools are the pools that the changes touch, with how many of the nodes above are
+	// of each: 0 for one that loses none. Nodes of other pools were not told.
+	// +listType=map
+	// +listMapKey=name
+	// +optional
+	Pools []ReviewedPool `json:"pools,omitempty"`
+}
+
+// ReviewedPool is what a reviewer was told of one pool's nodes.
+type ReviewedPool struct {
+	// Name is the NodePool's.
+	Name string `json:"name"`
+	// Nodes is how many of its nodes would be replaced, or go with it.
+	Nodes int32 `json:"nodes"`
 }
