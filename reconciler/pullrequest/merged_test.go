@@ -198,7 +198,7 @@ func TestWhatIsToldOfAMerge(t *testing.T) {
 			plan: func(s *stage) func(forge.PullRequest) (Plan, error) {
 				return func(pr forge.PullRequest) (Plan, error) {
 					p, err := s.replacing(0)(pr)
-					p.Reviewed = v1alpha1.ReviewedConsequences{}
+					p.Reviewed = &v1alpha1.ReviewedConsequences{}
 					return p, err
 				}
 			},
@@ -206,6 +206,18 @@ func TestWhatIsToldOfAMerge(t *testing.T) {
 				s.oracle.stale = nodes("gpu", 3)
 				s.apply(sha("f"), sha("e"))
 			}, phase: v1alpha1.PullRequestDone, tail: quick},
+		{name: "one whose consequences nobody could tell is over when no node is stale", phase: v1alpha1.PullRequestRollingOut,
+			plan: func(s *stage) func(forge.PullRequest) (Plan, error) {
+				return func(pr forge.PullRequest) (Plan, error) {
+					p, err := s.replacing(4)(pr)
+					p.Reviewed = nil
+					return p, err
+				}
+			},
+			do: func(s *stage) {
+				s.oracle.stale = nodes("gpu", 4)
+				s.apply(sha("f"), sha("e"))
+			}, tail: after(0, nodes("gpu", 4))},
 		{name: "nodes of other pools are none of its", phase: v1alpha1.PullRequestRollingOut, do: func(s *stage) {
 			s.oracle.stale = append(nodes("cpu", 3), nodes("gpu", 1)...)
 			s.apply(sha("f"), sha("e"))

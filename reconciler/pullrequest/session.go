@@ -37,8 +37,9 @@ type Plan struct {
 	Report report.Report
 	// Head and Base are the commits that were compared, in full.
 	Head, Base string
-	// Reviewed are the consequences that the report tells.
-	Reviewed v1alpha1.ReviewedConsequences
+	// Reviewed are the consequences that the report tells; nil means that nobody
+	// could tell them.
+	Reviewed *v1alpha1.ReviewedConsequences
 }
 
 // Session is what a Sync needs to tell its pull requests.

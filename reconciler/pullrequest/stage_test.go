@@ -227,7 +227,7 @@ func (s *stage) replacing(n int32) func(forge.PullRequest) (Plan, error) {
 				Changes: []report.Change{change}, Summary: report.Summary{Update: 1},
 				Binding: &report.Binding{Cluster: "prod", BaseCommit: base, HeadCommit: pr.Head.SHA, Observed: s.clock.Now()},
 			},
-			Reviewed: v1alpha1.ReviewedConsequences{Changes: []string{"NodePool/gpu@1"}, NodesReplaced: n},
+			Reviewed: &v1alpha1.ReviewedConsequences{Changes: []string{"NodePool/gpu@1"}, NodesReplaced: n},
 		}, nil
 	}
 }
