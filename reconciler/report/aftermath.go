@@ -58,7 +58,7 @@ func (a Aftermath) Line() string {
 
 // clean is the aftermath as it may be shown.
 func (a Aftermath) clean() Aftermath {
-	a.Revision, a.Held, a.Left = clean(a.Revision), strings.TrimRight(clean(a.Held), "."), each(a.Left, cleanNode)
+	a.Revision, a.Held, a.Left = Clean(a.Revision), strings.TrimRight(Clean(a.Held), "."), each(a.Left, cleanNode)
 	a.Nodes = max(a.Nodes, len(a.Left))
 	return a
 }

@@ -13,14 +13,14 @@ func (r Report) shown() Report {
 	r.Forecast = r.forecast()
 	if r.Guards != nil {
 		r.Guards = each(r.Guards, func(g Guard) Guard {
-			return Guard{Rule: clean(g.Rule), Result: clean(g.Result), Text: clean(g.Text)}
+			return Guard{Rule: Clean(g.Rule), Result: Clean(g.Result), Text: Clean(g.Text)}
 		})
 		slices.SortStableFunc(r.Guards, func(a, b Guard) int { return severity(a) - severity(b) })
 	}
 	if r.Binding != nil {
 		b := *r.Binding
-		b.Cluster, b.Base, b.Parted = clean(b.Cluster), clean(b.Base), clean(b.Parted)
-		b.BaseCommit, b.HeadCommit = clean(b.BaseCommit), clean(b.HeadCommit)
+		b.Cluster, b.Base, b.Parted = Clean(b.Cluster), Clean(b.Base), Clean(b.Parted)
+		b.BaseCommit, b.HeadCommit = Clean(b.BaseCommit), Clean(b.HeadCommit)
 		r.Binding = &b
 	}
 	return r
@@ -46,17 +46,17 @@ func (r Report) forecast() *provision.Forecast {
 	f.Replaced = each(f.Replaced, cleanNode)
 	f.Drifted = each(f.Drifted, cleanNode)
 	f.Removed = each(f.Removed, func(x provision.Removal) provision.Removal {
-		x.Pool, x.Nodes = clean(x.Pool), each(x.Nodes, cleanNode)
+		x.Pool, x.Nodes = Clean(x.Pool), each(x.Nodes, cleanNode)
 		return x
 	})
-	f.Rollout.Assumed = each(f.Rollout.Assumed, clean)
+	f.Rollout.Assumed = each(f.Rollout.Assumed, Clean)
 	f.Fit = provision.Fit{
 		Scheduled:   each(f.Fit.Scheduled, cleanPlacement),
 		Unscheduled: each(f.Fit.Unscheduled, cleanPlacement),
 		Waiting:     each(f.Fit.Waiting, cleanPlacement),
 	}
 	f.Cost.Prices = each(f.Cost.Prices, cleanPrice)
-	f.Unknown = each(f.Unknown, clean)
+	f.Unknown = each(f.Unknown, Clean)
 	return &f
 }
 
@@ -69,41 +69,43 @@ func each[T any](in []T, f func(T) T) []T {
 	return out
 }
 
-// clean masks what is a secret by its shape.
-func clean(s string) string { return redact(s, func(string) string { return masked }) }
+// Clean is text that is not ours, such as the message of an error, with what is a secret
+// by its shape replaced by "(masked)": passwords in URLs, tokens, private keys, for
+// callers who show it where no Report does. It escapes nothing.
+func Clean(text string) string { return redact(text, func(string) string { return masked }) }
 
 func cleanPool(p provision.Pool) provision.Pool {
-	p.Name = clean(p.Name)
+	p.Name = Clean(p.Name)
 	p.Changes = each(p.Changes, func(c provision.Change) provision.Change {
-		c.Object, c.Field, c.Reason = clean(c.Object), clean(c.Field), clean(c.Reason)
+		c.Object, c.Field, c.Reason = Clean(c.Object), Clean(c.Field), Clean(c.Reason)
 		return c
 	})
 	p.Cost.Prices = each(p.Cost.Prices, cleanPrice)
-	p.Pace.Limited, p.Pace.Full = clean(p.Pace.Limited), clean(p.Pace.Full)
+	p.Pace.Limited, p.Pace.Full = Clean(p.Pace.Limited), Clean(p.Pace.Full)
 	return p
 }
 
 func cleanNode(n provision.Node) provision.Node {
-	n.NodeClaim, n.Name, n.Pool, n.Reason = clean(n.NodeClaim), clean(n.Name), clean(n.Pool), clean(n.Reason)
-	n.InstanceType, n.CapacityType, n.Zone = clean(n.InstanceType), clean(n.CapacityType), clean(n.Zone)
-	n.Fields, n.Pods = each(n.Fields, clean), each(n.Pods, cleanPod)
+	n.NodeClaim, n.Name, n.Pool, n.Reason = Clean(n.NodeClaim), Clean(n.Name), Clean(n.Pool), Clean(n.Reason)
+	n.InstanceType, n.CapacityType, n.Zone = Clean(n.InstanceType), Clean(n.CapacityType), Clean(n.Zone)
+	n.Fields, n.Pods = each(n.Fields, Clean), each(n.Pods, cleanPod)
 	n.Blockers = each(n.Blockers, func(b provision.Blocker) provision.Blocker {
-		b.Kind, b.Pod, b.Budgets = clean(b.Kind), cleanPod(b.Pod), each(b.Budgets, clean)
+		b.Kind, b.Pod, b.Budgets = Clean(b.Kind), cleanPod(b.Pod), each(b.Budgets, Clean)
 		return b
 	})
 	return n
 }
 
 func cleanPrice(p provision.Price) provision.Price {
-	return provision.Price{CapacityType: clean(p.CapacityType), Basis: clean(p.Basis), Date: clean(p.Date)}
+	return provision.Price{CapacityType: Clean(p.CapacityType), Basis: Clean(p.Basis), Date: Clean(p.Date)}
 }
 
 func cleanPod(p provision.Pod) provision.Pod {
-	return provision.Pod{Namespace: clean(p.Namespace), Name: clean(p.Name)}
+	return provision.Pod{Namespace: Clean(p.Namespace), Name: Clean(p.Name)}
 }
 
 func cleanPlacement(p provision.Placement) provision.Placement {
-	p.Pod, p.Pool, p.Why = cleanPod(p.Pod), clean(p.Pool), clean(p.Why)
+	p.Pod, p.Pool, p.Why = cleanPod(p.Pod), Clean(p.Pool), Clean(p.Why)
 	return p
 }
 
