@@ -135,15 +135,25 @@ func (t thread) Delete(ctx context.Context, id int64) error {
 	return nil
 }
 
-// need is what a call needs: a scope of the token, and a right of its user.
+// need is what a call needs: a scope of the token, and a right of its user, empty
+// where every user has it.
 type need struct{ scope, right string }
 
 var (
 	reading    = need{"read:repository", "to read the repository"}
 	commenting = need{"write:issue", "to read the repository"}
 	setting    = need{"write:repository", "to write to the repository's code"}
-	identity   = need{"read:user", "nothing else"}
+	identity   = need{scope: "read:user"}
 )
+
+// remedy says what is missing where the forge forbids a call.
+func (n need) remedy() string {
+	out := fmt.Sprintf("the token needs the scope %q", n.scope)
+	if n.right != "" {
+		out += " and its user the right " + n.right
+	}
+	return out
+}
 
 // failed makes the error of a call. response may be nil.
 func (f *Forge) failed(doing string, what need, response *gitea.Response, err error) *forge.Error {
@@ -160,7 +170,7 @@ func (f *Forge) failed(doing string, what need, response *gitea.Response, err er
 	case http.StatusUnauthorized:
 		out.Remedy = "the token is wrong, expired or revoked: make a new one and put it into the Secret"
 	case http.StatusForbidden:
-		out.Remedy = fmt.Sprintf("the token needs the scope %q and its user the right %s", what.scope, what.right)
+		out.Remedy = what.remedy()
 	case http.StatusNotFound:
 		out.Remedy = fmt.Sprintf("it is not there, or the token's user may not see it: make the user a collaborator of %s/%s", f.owner, f.name)
 	}
