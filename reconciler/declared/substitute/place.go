@@ -1,0 +1,228 @@
+package substitute
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/poolwright/poolwright/reconciler/declared/manifest"
+	"github.com/poolwright/poolwright/reconciler/state"
+)
+
+// sight is what a first look at an object tells.
+type sight struct {
+	// variable says that it may hold an expression or an escaped one.
+	variable bool
+	// mark is the path of text that has the form of a mark, or nil.
+	mark []string
+}
+
+// look reads each text of an object once, and builds no path where there is
+// nothing to report: most objects have no variable.
+func look(object map[string]any) sight {
+	var s sight
+	var reserved bool
+	glance(object, func(text string) {
+		if i := strings.IndexByte(text, '$'); i >= 0 && !s.variable {
+			s.variable = strings.Contains(text[i:], "${") || strings.Contains(text[i:], "$$")
+		}
+		reserved = reserved || len(text) >= headLen && strings.Contains(text, prefix)
+	})
+	if reserved {
+		walk(object, nil, func(path []string, _ bool, text string) {
+			if s.mark == nil && strings.Contains(text, prefix) {
+				s.mark = slices.Clone(path)
+			}
+		})
+	}
+	return s
+}
+
+func glance(v any, see func(text string)) {
+	switch v := v.(type) {
+	case map[string]any:
+		for k, e := range v {
+			see(k)
+			glance(e, see)
+		}
+	case []any:
+		for _, e := range v {
+			glance(e, see)
+		}
+	case string:
+		see(v)
+	}
+}
+
+// walk visits every key and every text of a value in order, with its path. The
+// path is only valid during the visit.
+func walk(v any, path []string, visit func(path []string, key bool, text string)) {
+	switch v := v.(type) {
+	case map[string]any:
+		keys := make([]string, 0, len(v))
+		for k := range v {
+			keys = append(keys, k)
+		}
+		slices.Sort(keys)
+		for _, k := range keys {
+			path := append(path, k)
+			visit(path, true, k)
+			walk(v[k], path, visit)
+		}
+	case []any:
+		for i, e := range v {
+			walk(e, append(path, strconv.Itoa(i)), visit)
+		}
+	case string:
+		visit(path, false, v)
+	}
+}
+
+// places finds the field that a part of an object's text belongs to.
+type places struct {
+	text    string
+	starts  []int    // of lines
+	scalars []scalar // in the order of the text
+}
+
+// scalar is a key or a value where it stands in the text.
+type scalar struct {
+	path         []string
+	line, column int
+	node         *yaml.Node
+}
+
+func newPlaces(text string) *places {
+	p := &places{text: text, starts: []int{0}}
+	for i := range len(text) {
+		if text[i] == '\n' {
+			p.starts = append(p.starts, i+1)
+		}
+	}
+	var root yaml.Node
+	if yaml.Unmarshal([]byte(text), &root) == nil {
+		p.collect(&root, nil)
+	}
+	return p
+}
+
+func (p *places) collect(n *yaml.Node, path []string) {
+	path = slices.Clip(path)
+	switch n.Kind {
+	case yaml.DocumentNode:
+		for _, c := range n.Content {
+			p.collect(c, path)
+		}
+	case yaml.MappingNode:
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			key := append(path, n.Content[i].Value)
+			p.scalars = append(p.scalars, scalar{path: key, line: n.Content[i].Line, column: n.Content[i].Column})
+			p.collect(n.Content[i+1], key)
+		}
+	case yaml.SequenceNode:
+		for i, c := range n.Content {
+			p.collect(c, append(path, strconv.Itoa(i)))
+		}
+	case yaml.ScalarNode:
+		p.scalars = append(p.scalars, scalar{path: path, line: n.Line, column: n.Column, node: n})
+	}
+}
+
+// field is the place of something in an object: the path of its field and,
+// within a text of several lines, which of them.
+type field struct {
+	path []string
+	text string
+	row  int
+}
+
+// at is the index of the scalar that an offset of the text lies in, or -1.
+func (p *places) at(offset int) int { return p.before(p.position(offset)) }
+
+// position counts lines and letters from 1.
+func (p *places) position(offset int) (line, column int) {
+	row, found := slices.BinarySearch(p.starts, offset)
+	if !found {
+		row--
+	}
+	return row + 1, 1 + utf8.RuneCountInString(p.text[p.starts[row]:offset])
+}
+
+// before is the last scalar that starts at a position or before it, or -1.
+func (p *places) before(line, column int) int {
+	i, found := slices.BinarySearchFunc(p.scalars, [2]int{line, column}, func(s scalar, at [2]int) int {
+		return cmp.Or(cmp.Compare(s.line, at[0]), cmp.Compare(s.column, at[1]))
+	})
+	if found {
+		return i
+	}
+	return i - 1
+}
+
+// fieldAt is the field at an offset of the text.
+func (p *places) fieldAt(offset int) field {
+	line, column := p.position(offset)
+	return p.field(p.before(line, column), line)
+}
+
+// lastField is the last field that starts in a line of the text, or is still
+// in it.
+func lastField(text string, line int) field {
+	p := newPlaces(text)
+	return p.field(p.before(line, len(text)), line)
+}
+
+func (p *places) field(index, line int) field {
+	if index < 0 {
+		return field{}
+	}
+	s := p.scalars[index]
+	f := field{path: s.path}
+	if s.node != nil && s.node.Style&yaml.LiteralStyle != 0 {
+		f.text, f.row = s.node.Value, line-s.line
+	}
+	return f
+}
+
+// line is where a path of an object is written, as well as its document tells.
+func (a *applier) line(at state.Origin, path []string) state.Origin {
+	if a.options.Documents == nil {
+		return at
+	}
+	doc, ok := a.options.Documents(at)
+	if !ok {
+		return at
+	}
+	line, _ := doc.Find(path)
+	return state.Origin{File: at.File, Line: line}
+}
+
+// fieldLine is line for a place in a text of several lines, such as a script,
+// where the document has the same text.
+func (a *applier) fieldLine(o manifest.Object, f field) state.Origin {
+	at := a.line(o.Origin, f.path)
+	if f.row == 0 || a.options.Documents == nil {
+		return at
+	}
+	doc, ok := a.options.Documents(o.Origin)
+	if !ok {
+		return at
+	}
+	n := doc.Node
+	for _, p := range f.path {
+		i, err := strconv.Atoi(p)
+		if items := manifest.Items(n); err == nil && i >= 0 && i < len(items) {
+			n = items[i]
+			continue
+		}
+		n = manifest.Child(n, p)
+	}
+	if n != nil && n.Kind == yaml.ScalarNode && n.Style&yaml.LiteralStyle != 0 && n.Value == f.text {
+		at.Line = n.Line + f.row
+	}
+	return at
+}

@@ -1,0 +1,205 @@
+package substitute
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/poolwright/poolwright/reconciler/state"
+)
+
+// Source is where variables get their values. It never prints them.
+type Source struct {
+	from   string
+	secret bool
+	data   map[string]hidden
+}
+
+// hidden is a value that does not print: the fmt package, which looks into
+// unexported fields and past their methods, does not call functions.
+type hidden func() string
+
+func hide(value string) hidden { return func() string { return value } }
+
+// Plain is a source of values that everybody may see. From names it in
+// messages: "spec.substitute", "ConfigMap ns/name".
+func Plain(from string, data map[string]string) Source {
+	s := Source{from: from, data: make(map[string]hidden, len(data))}
+	for k, v := range data {
+		s.data[k] = hide(v)
+	}
+	return s
+}
+
+// Secret is a source whose values must stay secret. From names it in messages:
+// "Secret ns/name".
+func Secret(from string, data map[string][]byte) Source {
+	s := Source{from: from, secret: true, data: make(map[string]hidden, len(data))}
+	for k, v := range data {
+		s.data[k] = hide(string(v))
+	}
+	return s
+}
+
+// Format keeps the values out of whatever prints a Source.
+func (s Source) Format(f fmt.State, _ rune) {
+	fmt.Fprintf(f, "%d variables of %s", len(s.data), s.from)
+}
+
+// Values are the variables of one Sync. The zero value has none, and neither
+// fills in nor reveals anything. Values are not changed once they are made, and
+// never print.
+type Values struct {
+	language  Language
+	variables map[string]variable
+}
+
+type variable struct {
+	value hidden
+	from  string
+	// ticket stands for the value of a secret: it changes with it and, made
+	// under a key, tells nothing of it. Empty for what is no secret.
+	ticket string
+	// sealed says that the value is not known here.
+	sealed bool
+}
+
+func (v variable) secret() bool { return v.ticket != "" }
+
+// get returns what is known of a variable, and whether it has a value.
+func (v Values) get(name string) (variable, bool) {
+	one, defined := v.variables[name]
+	if !defined {
+		one.value = hide("")
+	}
+	return one, defined
+}
+
+// length is that of a variable's value in bytes.
+func (v Values) length(name string) int {
+	one, _ := v.get(name)
+	return len(one.value())
+}
+
+// minKey is the least length of the key in bytes.
+const minKey = 16
+
+// NewValues joins the sources: a later one wins over an earlier one, so that
+// spec.substitute comes last. The key, of at least 16 bytes where there are
+// Secrets, must be random, and stay the same for as long as unchanged values
+// are to make unchanged objects. An error is for the user to fix.
+func NewValues(language Language, key []byte, sources ...Source) (Values, error) {
+	if language == nil {
+		return Values{}, errors.New("reading variables: there is no language to read expressions in")
+	}
+	v := Values{language: language, variables: map[string]variable{}}
+	var wrong []error
+	for _, s := range sources {
+		if s.secret && len(key) < minKey {
+			return Values{}, fmt.Errorf("reading variables from %s: the key has %d bytes, fewer than %d", s.from, len(key), minKey)
+		}
+		for _, name := range slices.Sorted(maps.Keys(s.data)) {
+			if !isName(name) {
+				wrong = append(wrong, fmt.Errorf("%s: %q cannot be the name of a variable: use letters, digits and _, and do not start with a digit", s.from, name))
+				continue
+			}
+			value := strings.ReplaceAll(s.data[name](), "\n", "")
+			one := variable{from: s.from}
+			if s.secret {
+				one.ticket = digest(key, "variable", name, value)
+			} else {
+				// A file with Windows line ends must not differ by its last one.
+				value = strings.TrimRight(value, "\r")
+			}
+			one.value = hide(value)
+			v.variables[name] = one
+		}
+	}
+	if len(wrong) > 0 {
+		return Values{}, state.Fail(state.Fix, "InvalidVariable", errors.Join(wrong...))
+	}
+	return v, nil
+}
+
+// isName tells whether Flux would take the name too.
+func isName(name string) bool {
+	for i, c := range []byte(name) {
+		letter := c == '_' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
+		if !letter && (i == 0 || c < '0' || c > '9') {
+			return false
+		}
+	}
+	return name != ""
+}
+
+// Format keeps the values out of whatever prints Values.
+func (v Values) Format(f fmt.State, _ rune) { fmt.Fprintf(f, "%d variables", len(v.variables)) }
+
+// Names lists the variables, sorted.
+func (v Values) Names() []string { return slices.Sorted(maps.Keys(v.variables)) }
+
+// Digest changes when any variable, its value or its place does. It tells
+// nothing of a Secret's value to who lacks the key.
+func (v Values) Digest() string {
+	sealed, err := v.Seal()
+	if err != nil {
+		return ""
+	}
+	sum := sha256.Sum256(sealed)
+	return hex.EncodeToString(sum[:16])
+}
+
+// sealed is the form that leaves the process.
+type sealed struct {
+	Name   string `json:"name"`
+	From   string `json:"from"`
+	Value  string `json:"value,omitempty"`
+	Ticket string `json:"ticket,omitempty"`
+}
+
+// Seal writes the values for another process, which is to render what a
+// stranger wrote and must not know secrets: of those it has only what Apply
+// needs. What Apply makes there is what it makes here.
+func (v Values) Seal() ([]byte, error) {
+	out := make([]sealed, 0, len(v.variables))
+	for _, name := range v.Names() {
+		one := v.variables[name]
+		s := sealed{Name: name, From: one.from, Ticket: one.ticket}
+		if !one.secret() {
+			s.Value = one.value()
+		}
+		out = append(out, s)
+	}
+	return json.Marshal(out)
+}
+
+// Restore reads what Seal wrote. It cannot reveal the values of Secrets.
+func Restore(language Language, data []byte) (Values, error) {
+	var in []sealed
+	if err := json.Unmarshal(data, &in); err != nil {
+		return Values{}, errors.New("reading sealed variables: this is not what was written")
+	}
+	v := Values{language: language, variables: make(map[string]variable, len(in))}
+	for _, s := range in {
+		if !isName(s.Name) {
+			return Values{}, fmt.Errorf("reading sealed variables: %q is no name of a variable", s.Name)
+		}
+		v.variables[s.Name] = variable{value: hide(s.Value), from: s.From, ticket: s.Ticket, sealed: s.Ticket != ""}
+	}
+	return v, nil
+}
+
+// digest is a keyed hash of parts, 32 hexadecimal digits long.
+func digest(key []byte, parts ...string) string {
+	mac := hmac.New(sha256.New, key)
+	for _, p := range parts {
+		fmt.Fprintf(mac, "%d:%s", len(p), p)
+	}
+	return hex.EncodeToString(mac.Sum(nil)[:16])
+}
