@@ -2,6 +2,7 @@ package wire
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -70,5 +71,46 @@ func consequences(told *provision.Forecast, err error) plan.Consequences {
 	// Of what the forecast does not know, only this makes it more nodes.
 	doubts := slices.DeleteFunc(slices.Clone(told.Unknown), func(sentence string) bool { return !strings.Contains(sentence, "replaced") })
 	out.Doubt = strings.TrimSuffix(strings.Join(doubts, " "), ".")
+	return out
+}
+
+// reviewedOf are the consequences that a review is told, by which the apply of the
+// merge is measured.
+func reviewedOf(p plan.Plan, f *provision.Forecast) v1alpha1.ReviewedConsequences {
+	out := v1alpha1.ReviewedConsequences{NodesReplaced: int32(len(f.Replaced))} //nolint:gosec // No cluster has that many nodes.
+	for _, pool := range f.Removed {
+		out.NodesRemoved += int32(len(pool.Nodes)) //nolint:gosec // As above.
+	}
+	lost := lostNodes(f)
+	for _, pool := range f.Pools {
+		if pool.Action != "" || len(pool.Changes) > 0 {
+			lost[pool.Name] += 0
+		}
+	}
+	for _, c := range p.Changes {
+		if !c.Provisions() || c.Standing() {
+			continue
+		}
+		out.Changes = append(out.Changes, c.Fingerprint())
+		if c.Key.Kind == "NodePool" {
+			lost[c.Key.Name] += 0
+		}
+	}
+	slices.Sort(out.Changes)
+	for _, name := range slices.Sorted(maps.Keys(lost)) {
+		out.Pools = append(out.Pools, v1alpha1.ReviewedPool{Name: name, Nodes: int32(lost[name])}) //nolint:gosec // As above.
+	}
+	return out
+}
+
+// lostNodes counts by pool the nodes that are replaced or go with it.
+func lostNodes(f *provision.Forecast) map[string]int {
+	out := map[string]int{}
+	for _, node := range f.Replaced {
+		out[node.Pool]++
+	}
+	for _, pool := range f.Removed {
+		out[pool.Pool] += len(pool.Nodes)
+	}
 	return out
 }

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/poolwright/poolwright/provision"
 	"github.com/poolwright/poolwright/reconciler"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/plan"
@@ -54,21 +53,4 @@ func newHold(before, after plan.Plan) string {
 func withoutWord(reason string) string {
 	text, _, _ := strings.Cut(reason, "; confirm with ")
 	return text
-}
-
-// reviewedOf are the consequences that a review is told, by which the apply of the
-// merge is measured.
-func reviewedOf(p plan.Plan, f *provision.Forecast) v1alpha1.ReviewedConsequences {
-	out := v1alpha1.ReviewedConsequences{}
-	for _, c := range p.Changes {
-		if c.Provisions() && !c.Standing() {
-			out.Changes = append(out.Changes, c.Fingerprint())
-		}
-	}
-	slices.Sort(out.Changes)
-	out.NodesReplaced = int32(len(f.Replaced)) //nolint:gosec // No cluster has that many nodes.
-	for _, pool := range f.Removed {
-		out.NodesRemoved += int32(len(pool.Nodes)) //nolint:gosec // As above.
-	}
-	return out
 }
