@@ -10,6 +10,7 @@ import (
 	"github.com/poolwright/poolwright/cmd/internal/child"
 	"github.com/poolwright/poolwright/gitsource"
 	"github.com/poolwright/poolwright/gitsource/gogit"
+	"github.com/poolwright/poolwright/provision"
 	"github.com/poolwright/poolwright/reconciler"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/controller"
@@ -49,8 +50,8 @@ type proposer struct {
 // review is what there is to say of a step.
 type review struct {
 	report report.Report
-	// reviewed is empty where nobody could tell what becomes of nodes.
-	reviewed v1alpha1.ReviewedConsequences
+	// reviewed is nil where nobody could tell what becomes of nodes.
+	reviewed *v1alpha1.ReviewedConsequences
 }
 
 // tell makes the report of a step. It changes nothing.
@@ -78,11 +79,20 @@ func (p *proposer) tell(ctx context.Context, s proposal) (review, error) {
 	if !p.offline {
 		r.Binding.Observed = seen
 	}
-	out := review{report: r}
-	if f != nil && unforeseen == nil {
-		out.reviewed = reviewedOf(found.Step, f)
+	return review{report: r, reviewed: telling(found.Step, f, unforeseen)}, nil
+}
+
+// telling are the consequences of a step that a review is told; nil where pools change
+// and nobody can say what becomes of their nodes.
+func telling(p plan.Plan, f *provision.Forecast, unforeseen error) *v1alpha1.ReviewedConsequences {
+	switch {
+	case unforeseen == nil && f != nil:
+	case len(change{changes: p.Changes}.pools()) > 0:
+		return nil
+	default:
+		f = &provision.Forecast{} // Whatever became of pods, no node is replaced.
 	}
-	return out, nil
+	return new(reviewedOf(p, f))
 }
 
 // sides are both ends of a step as they are declared.
