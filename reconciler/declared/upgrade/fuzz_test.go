@@ -138,7 +138,7 @@ func manifests(choices []byte) string {
 func (c *chooser) class() string {
 	if c.pick("old", "new") == "old" {
 		return "apiVersion: karpenter.k8s.aws/v1alpha1\nkind: AWSNodeTemplate\nmetadata:\n  name: c  #N\nspec:\n" +
-			c.pick("  subnetSelector: {a: b}\n", "  #N above\n  subnetSelector:\n    a: b #N\n", "  subnetSelector:\n    aws-ids: subnet-1,subnet-2\n", "  subnetSelector:\n    x: \"1,2\"\n    y: z\n") +
+			c.pick("  subnetSelector: {a: b}\n", "  #N above\n  subnetSelector:\n    a: b #N\n", "  subnetSelector:\n    #N ids\n    aws-ids: subnet-1,subnet-2 #N\n", "  subnetSelector:\n    x: \"1,2\"\n    y: z\n") +
 			"  securityGroupSelector: {aws-ids: sg-1}\n" + "  instanceProfile: x" + c.pick("\n", " #N\n", "\n\n") +
 			c.pick("", "  amiFamily: AL2 #N\n", "  #N family\n  amiFamily: Bottlerocket\n", "  amiSelector: {aws-ids: \"ami-1,ami-2\"}\n", "  amiFamily: Custom\n  amiSelector:\n    aws::name: a,b\n    aws::owners: self\n") +
 			c.pick("", "  metadataOptions: {httpTokens: required}\n", "  metadataOptions:\n    httpEndpoint: enabled #N\n") +

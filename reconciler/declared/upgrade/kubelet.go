@@ -12,8 +12,9 @@ import (
 )
 
 // Kubelet settings belonged to the pool and belong to the class. Pools that share
-// a class and disagree need a class each: the one that has it stays, and copies
-// with other names stand beside it.
+// a class and disagree need a class each. It stays as it is for those that say
+// nothing; else it takes what the first of them by name wants. Copies with other
+// names stand beside it for the others.
 
 // keptAnnotation is where Karpenter 1.0 kept a pool's kubelet settings.
 const keptAnnotation = "compatibility.karpenter.sh/v1beta1-kubelet-conversion"
@@ -150,6 +151,8 @@ func (r *run) dropRuntime(o *object) {
 
 // settle gives the pools of one class what they want.
 func (r *run) settle(class *object, wants []want) {
+	// By name, so that the loop, which has no order of files, decides the same.
+	slices.SortStableFunc(wants, func(a, b want) int { return strings.Compare(a.pool.name(), b.pool.name()) })
 	base := canonical(get(class.node, "spec.kubelet"))
 	for i := range wants {
 		if wants[i].settings == "" {

@@ -26,9 +26,11 @@ func (r *run) selector(o *object, spec *yaml.Node, old, name string) {
 		switch key.Value {
 		case "aws-ids", "aws::ids":
 			special["id"] = parts(value)
+			r.book.Keep(k, key, value)
 		case "aws::name", "aws::owners":
 			if name == "amiSelectorTerms" {
 				special[strings.TrimSuffix(strings.TrimPrefix(key.Value, "aws::"), "s")] = parts(value)
+				r.book.Keep(k, key, value)
 				continue
 			}
 			tags = append(tags, key, value)

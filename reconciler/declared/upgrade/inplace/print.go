@@ -16,7 +16,7 @@ func (p *Page) Print() []byte {
 		at = l.last
 		out = append(out, p.document(l)...)
 		for _, root := range l.added {
-			out = p.join(out, root)
+			out = p.join(out, root, at == len(p.lines))
 		}
 	}
 	text := strings.Join(append(out, p.lines[at:]...), "\n")
@@ -26,30 +26,29 @@ func (p *Page) Print() []byte {
 	return []byte(text)
 }
 
-// join puts a new document behind the lines so far, before the empty ones.
-func (p *Page) join(out []string, root *yaml.Node) []string {
-	end := filled(out)
-	blank := append([]string{}, out[end:]...)
-	lines := p.flow
-	if root.Style&yaml.FlowStyle == 0 {
-		lines = p.block
+// join puts a new document behind the lines so far. The empty text behind the last
+// line break of a file is no line.
+func (p *Page) join(out []string, root *yaml.Node, last bool) []string {
+	ended := last && len(out) > 0 && out[len(out)-1] == ""
+	if ended {
+		out = out[:len(out)-1]
+	} else if last {
+		out[len(out)-1] += p.eol
 	}
-	added := lines(root, 0)
-	if added = added[:filled(added)]; root.Style&yaml.FlowStyle != 0 {
-		added[len(added)-1] += p.eol
+	out = append(out, "---"+p.eol)
+	if root.Style&yaml.FlowStyle != 0 {
+		out = append(out, p.flow(root, 0)...)
+		out[len(out)-1] += p.eol
+	} else {
+		out = append(out, p.block(root, 0)...)
 	}
-	out = append(append(out[:end:end], "---"+p.eol), added...)
-	return append(out, blank...)
-}
-
-// filled is the number of lines without the empty ones at the end.
-func filled(lines []string) int {
-	for i := len(lines); i > 0; i-- {
-		if strings.TrimSpace(lines[i-1]) != "" {
-			return i
-		}
+	if n := len(out) - 1; last && out[n] == "" {
+		out = out[:n]
 	}
-	return 0
+	if ended {
+		out = append(out, "")
+	}
+	return out
 }
 
 // document are the lines of a document.
@@ -120,7 +119,11 @@ func (p *Page) plain(k, v *yaml.Node, col int) []string {
 	old, inline := from.inline(ofOld(p.book, at.value))
 	if !inline {
 		_, after, _ := strings.Cut(rest, ":")
-		return append(out, p.below(head, comment(after), v, col, p.inner(v, at))...)
+		out = append(out, p.below(head, comment(after), v, col, p.inner(v, at))...)
+		if v != at.value {
+			out = append(out, shifted(p.book.tails[at.value], col-at.col)...)
+		}
+		return out
 	}
 	after := append([]string{from.lines[old.toLine][old.toAt:]}, from.lines[old.toLine+1:at.end]...)
 	if lines, ok := p.behind(v, col); ok {
