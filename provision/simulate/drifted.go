@@ -19,8 +19,8 @@ const poolRemoved = "NodePoolRemoved"
 
 // Drifted lists the nodes that Karpenter is yet to replace or to take away in a
 // live cluster, in the order in which it turns to them, and says in sentences what
-// cannot be told. While there is such a sentence, an empty list does not mean that
-// all is done.
+// cannot be told, by the name of the pool whose nodes it is about. While there is such
+// a sentence of a pool, more of its nodes may be to be replaced than are listed.
 //
 // Nodes of pools that are gone or going are among them, first and as
 // "NodePoolRemoved", and nodes that are on their way out are until their NodeClaim
@@ -28,7 +28,7 @@ const poolRemoved = "NodePoolRemoved"
 // Blockers that only a simulation finds, "unschedulable" and "limit", are left to
 // [Compare]: this asks for neither prices nor instance types, and takes
 // milliseconds.
-func Drifted(ctx context.Context, live provision.Fleet) (nodes []provision.Node, unknown []string, err error) {
+func Drifted(ctx context.Context, live provision.Fleet) (nodes []provision.Node, unknown map[string][]string, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			nodes, unknown, err = nil, nil, fmt.Errorf("looking for drifted nodes: Karpenter's code gave up with %v: check the objects with poolwright lint", p)
@@ -48,11 +48,13 @@ func Drifted(ctx context.Context, live provision.Fleet) (nodes []provision.Node,
 		going[pool.Name] = !pool.DeletionTimestamp.IsZero()
 	}
 	var found []marked
+	unknown = map[string][]string{}
 	for name, claims := range c.before.claims {
+		c.unknown = unknowns{}
 		ends, there := going[name]
 		pool := c.before.pools[name]
 		if there && !ends && pool == nil {
-			c.unknown.say("NodePool %s names no class: nothing can be told of its nodes.", name)
+			unknown[name] = []string{fmt.Sprintf("NodePool %s names no class: nothing can be told of its nodes.", name)}
 			continue
 		}
 		for _, claim := range claims {
@@ -70,8 +72,11 @@ func Drifted(ctx context.Context, live provision.Fleet) (nodes []provision.Node,
 				found = append(found, node)
 			}
 		}
+		if len(c.unknown) > 0 {
+			unknown[name] = c.unknown.sorted()
+		}
 	}
-	return inTurn(found), c.unknown.sorted(), ctx.Err()
+	return inTurn(found), unknown, ctx.Err()
 }
 
 // doubtFresh says when Karpenter has not yet looked at what a pool's class is now:

@@ -65,6 +65,12 @@ func TestDriftedNodesOfALiveCluster(t *testing.T) {
 		"what AWS alone tells is as Karpenter says": {func(_ *testing.T, f *provision.Fleet) {
 			f.NodeClaims[2].StatusConditions().SetTrueWithReason(karpv1.ConditionTypeDrifted, "AMIDrift", "AMIDrift")
 		}, []string{"c AMIDrift"}, ""},
+		"a class of a pool without nodes is nobody's doubt": {func(t *testing.T, f *provision.Fleet) {
+			idle := f.NodePools[0].DeepCopy()
+			idle.Name = "idle"
+			idle.Spec.Template.Spec.NodeClassRef.Name = "nowhere"
+			f.NodePools = append(f.NodePools, idle)
+		}, []string{}, ""},
 		"a class that is not there is told": {func(_ *testing.T, f *provision.Fleet) {
 			f.NodeClasses = nil
 		}, []string{}, "NodePool gpu: there is no usable EC2NodeClass gpu"},
@@ -95,7 +101,12 @@ func TestDriftedNodesOfALiveCluster(t *testing.T) {
 			if diff := cmp.Diff(tt.want, is); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
-			if all := strings.Join(unknown, "\n"); !strings.HasPrefix(all, tt.doubt) || tt.doubt == "" && all != "" {
+			for name := range unknown {
+				if name != "gpu" {
+					t.Errorf("unknown of a pool that has no nodes: %s", name)
+				}
+			}
+			if all := strings.Join(unknown["gpu"], "\n"); !strings.HasPrefix(all, tt.doubt) || tt.doubt == "" && all != "" {
 				t.Errorf("unknown: %s", all)
 			}
 		})

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -16,9 +15,7 @@ import (
 
 	"github.com/poolwright/poolwright/gitsource"
 	"github.com/poolwright/poolwright/gitsource/gogit"
-	"github.com/poolwright/poolwright/provision"
 	"github.com/poolwright/poolwright/provision/engine"
-	"github.com/poolwright/poolwright/provision/simulate"
 	"github.com/poolwright/poolwright/reconciler"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/pullrequest"
@@ -159,28 +156,6 @@ func (r *reviewer) Plan(ctx context.Context, pr forge.PullRequest) (pullrequest.
 		return pullrequest.Plan{}, err
 	}
 	return pullrequest.Plan{Report: out.report, Head: between.Head.Commit, Base: between.Base.Commit, Reviewed: out.reviewed}, nil
-}
-
-// Stale implements pullrequest.Planner.
-func (r *reviewer) Stale(ctx context.Context, since time.Time) ([]provision.Node, error) {
-	now, err := readStance(ctx, r.live)
-	if err != nil || now.cluster == nil {
-		return nil, err
-	}
-	settings := settingsOf(now.cluster.Spec)
-	fleet, err := liveFleet(ctx, r.live, provision.Cluster{Region: settings.Region}, time.Now())
-	if err != nil {
-		return nil, err
-	}
-	left, unknown, err := simulate.Drifted(engine.Offline(ctx, settings), fleet)
-	if err != nil {
-		return nil, err
-	}
-	left = slices.DeleteFunc(left, func(n provision.Node) bool { return !n.Created.Before(since) })
-	if len(left) == 0 && len(unknown) > 0 {
-		return nil, state.Failf(state.Retry, "Progressing", "looking for nodes to be replaced: %s", unknown[0])
-	}
-	return left, nil
 }
 
 // Drift implements pullrequest.Planner: a step from the followed branch to itself.

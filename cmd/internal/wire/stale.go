@@ -1,0 +1,89 @@
+package wire
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/poolwright/poolwright/provision"
+	"github.com/poolwright/poolwright/provision/engine"
+	"github.com/poolwright/poolwright/provision/simulate"
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/state"
+)
+
+// Stale implements pullrequest.Planner. Of what cannot be told, only that of pools
+// which a merge touches is an error: one class that nobody can judge must not hold the
+// stories of all other pools open.
+func (r *reviewer) Stale(ctx context.Context, since time.Time) ([]provision.Node, error) {
+	now, err := readStance(ctx, r.live)
+	if err != nil {
+		return nil, err
+	}
+	if now.cluster == nil {
+		return nil, state.Failf(state.Wait, "NoCluster", "looking for nodes to be replaced: no Cluster says in which region they are; apply an object of that kind")
+	}
+	settings := settingsOf(now.cluster.Spec)
+	fleet, err := liveFleet(ctx, r.live, provision.Cluster{Region: settings.Region}, time.Now())
+	if err != nil {
+		return nil, err
+	}
+	left, unknown, err := simulate.Drifted(engine.Offline(ctx, settings), fleet)
+	if err != nil {
+		return nil, err
+	}
+	left = slices.DeleteFunc(left, func(n provision.Node) bool { return !n.Created.Before(since) })
+	if len(unknown) == 0 {
+		return left, nil
+	}
+	sync, err := r.current(ctx)
+	if err != nil {
+		return left, err
+	}
+	of := classesOf(fleet.NodePools)
+	for _, pool := range slices.Sorted(maps.Keys(unknown)) {
+		if awaited(sync.Status.PullRequests, pool, of[pool]) {
+			return left, state.Failf(state.Retry, "Progressing", "looking for nodes to be replaced: %s", unknown[pool][0])
+		}
+	}
+	return left, nil
+}
+
+// classesOf are the classes of pools, by the pools' names.
+func classesOf(pools []*karpv1.NodePool) map[string]string {
+	out := map[string]string{}
+	for _, pool := range pools {
+		if ref := pool.Spec.Template.Spec.NodeClassRef; ref != nil {
+			out[pool.Name] = ref.Name
+		}
+	}
+	return out
+}
+
+// awaited reports whether a merge whose story is not over touches the pool, as far as
+// anybody knows. The status may be a pass behind: what it calls open may be merged by
+// now, and where it knows of no roll-out, it does not know of the one that is asked for.
+func awaited(told *v1alpha1.PullRequestsStatus, pool, class string) bool {
+	if told == nil || !slices.ContainsFunc(told.Items, func(item v1alpha1.PullRequestStatus) bool { return item.Phase == v1alpha1.PullRequestRollingOut }) {
+		return true
+	}
+	return slices.ContainsFunc(told.Items, func(item v1alpha1.PullRequestStatus) bool {
+		over := item.Phase == v1alpha1.PullRequestDone || item.RolledOutTime != nil
+		return !over && (item.Reviewed == nil || touches(*item.Reviewed, pool, class))
+	})
+}
+
+// touches reports whether nodes of the pool can be made stale by what was reviewed.
+func touches(told v1alpha1.ReviewedConsequences, pool, class string) bool {
+	if slices.ContainsFunc(told.Pools, func(p v1alpha1.ReviewedPool) bool { return p.Name == pool }) {
+		return true
+	}
+	return slices.ContainsFunc(told.Changes, func(change string) bool {
+		object, _, _ := strings.Cut(change, "@")
+		return object == "NodePool/"+pool || object == "EC2NodeClass/"+class
+	})
+}

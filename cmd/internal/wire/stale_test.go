@@ -1,0 +1,102 @@
+package wire
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+)
+
+// twoPools are fleetObjects with a second pool, "cpu", whose one node drifted. Karpenter
+// has not looked yet at what the class of the first one is now.
+func twoPools(t *testing.T) []client.Object {
+	t.Helper()
+	objects := fleetObjects(t)
+	class, _ := objects[1].(*awsv1.EC2NodeClass)
+	class.StatusConditions().SetTrue("Ready")
+	pool, _ := objects[2].DeepCopyObject().(*karpv1.NodePool)
+	fine := class.DeepCopy()
+	claim, _ := objects[3].DeepCopyObject().(*karpv1.NodeClaim)
+	node, _ := objects[4].DeepCopyObject().(client.Object)
+	class.Generation = 2
+	pool.Name, fine.Name, claim.Name = "cpu", "cpu", "cpu-1"
+	pool.Spec.Template.Spec.NodeClassRef.Name = "cpu"
+	claim.Labels[karpv1.NodePoolLabelKey] = "cpu"
+	claim.Annotations[karpv1.NodePoolHashAnnotationKey] = "old"
+	claim.Status.ProviderID, claim.Status.NodeName = "aws:///eu-west-1a/i-9", "node-9"
+	node.SetName("node-9")
+	return append(objects, pool, fine, claim, node)
+}
+
+func TestTheNodesThatAMergeLeavesStale(t *testing.T) {
+	if _, err := directClient(&rest.Config{Host: "http://127.0.0.1:1"}); err != nil { // registers the kinds
+		t.Fatal(err)
+	}
+	rolling := func(changes ...string) v1alpha1.PullRequestStatus {
+		return v1alpha1.PullRequestStatus{Number: 1, Phase: v1alpha1.PullRequestRollingOut, Reviewed: &v1alpha1.ReviewedConsequences{Changes: changes}}
+	}
+	done := rolling("NodePool/gpu@1")
+	done.Phase = v1alpha1.PullRequestDone
+	ended := rolling("NodePool/gpu@1")
+	ended.RolledOutTime = new(metav1.Now())
+	beside := rolling()
+	beside.Reviewed.Pools = []v1alpha1.ReviewedPool{{Name: "gpu"}}
+	blind := rolling()
+	blind.Reviewed = nil
+	open := rolling("EC2NodeClass/gpu@1")
+	open.Phase = v1alpha1.PullRequestPlanned
+	doubt, drifted := "EC2NodeClass gpu: Karpenter has not looked", []string{"cpu-1 NodePoolDrifted"}
+	tests := map[string]struct {
+		edit  func([]client.Object) []client.Object
+		items []v1alpha1.PullRequestStatus
+		want  []string
+		err   string
+	}{
+		"are told beside the doubt about the pool that it touches":      {nil, []v1alpha1.PullRequestStatus{rolling("NodePool/gpu@1")}, drifted, doubt},
+		"are in doubt where it touches the class":                       {nil, []v1alpha1.PullRequestStatus{rolling("EC2NodeClass/gpu@1")}, drifted, doubt},
+		"are in doubt where the review named the pool":                  {nil, []v1alpha1.PullRequestStatus{beside}, drifted, doubt},
+		"are in doubt where nobody could tell what it touches":          {nil, []v1alpha1.PullRequestStatus{blind}, drifted, doubt},
+		"are in doubt where another, which may be merged by now, does":  {nil, []v1alpha1.PullRequestStatus{rolling("NodePool/cpu@1"), open}, drifted, doubt},
+		"are in doubt where the status does not know of a roll-out yet": {nil, []v1alpha1.PullRequestStatus{done}, drifted, doubt},
+		"are known where only a story that is over touched the pool":    {nil, []v1alpha1.PullRequestStatus{rolling("NodePool/cpu@1"), done, ended}, drifted, ""},
+		"are in doubt although none is known": {
+			func(all []client.Object) []client.Object { return all[:5] }, []v1alpha1.PullRequestStatus{rolling("NodePool/gpu@1")}, nil, doubt,
+		},
+		"are unknown without a Cluster": {
+			func(all []client.Object) []client.Object { return all[1:] }, []v1alpha1.PullRequestStatus{rolling("NodePool/cpu@1")}, nil, "no Cluster says in which region",
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			objects := twoPools(t)
+			if tt.edit != nil {
+				objects = tt.edit(objects)
+			}
+			sync := &v1alpha1.Sync{ObjectMeta: metav1.ObjectMeta{Name: "main", Namespace: "poolwright"}}
+			sync.Status.PullRequests = &v1alpha1.PullRequestsStatus{Items: tt.items}
+			r := &reviewer{sync: sync, live: fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(append(objects, sync)...).Build()}
+			left, err := r.Stale(t.Context(), time.Now())
+			var is []string
+			for _, n := range left {
+				is = append(is, n.NodeClaim+" "+n.Reason)
+			}
+			if diff := cmp.Diff(tt.want, is); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			if text := fmt.Sprint(err); tt.err == "" && err != nil || !strings.Contains(text, tt.err) {
+				t.Errorf("the doubt is %v, not %q", err, tt.err)
+			}
+		})
+	}
+}
