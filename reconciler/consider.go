@@ -21,6 +21,7 @@ func consider(ctx context.Context, result Result, opts Options) Result {
 // what the whole revision does: what was withheld from that stays so until all is
 // planned again, however few nodes a part of it would cost.
 func (r *revision) reconsider(ctx context.Context, result Result, opts Options) Result {
+	result.Plan.Wanted = r.provisions
 	result = withholding(result, result.Plan.Withhold(r.withheld))
 	if !slices.ContainsFunc(result.Plan.Guarded(), func(c plan.Change) bool { return c.Hold == "" }) {
 		return result
@@ -28,9 +29,9 @@ func (r *revision) reconsider(ctx context.Context, result Result, opts Options) 
 	return consider(ctx, result, opts)
 }
 
-// remember keeps what is withheld for looks at some things only.
+// remember keeps what is withheld, and what is wanted, for looks at some things only.
 func (r *revision) remember(result Result) {
-	r.withheld = map[state.Key]string{}
+	r.withheld, r.provisions = map[state.Key]string{}, result.Plan.Wanted
 	for _, c := range result.Plan.Changes {
 		if slices.Contains(result.Withheld, c.Key) {
 			r.withheld[c.Key] = c.Hold

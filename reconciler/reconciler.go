@@ -60,8 +60,10 @@ type revision struct {
 	// wanted and problems are filled in by the first plan of the revision.
 	wanted   map[string]state.Set
 	problems []state.Problem
-	// withheld is what Consider held when all was planned, with the reasons.
-	withheld map[state.Key]string
+	// withheld is what Consider held when all was planned, with the reasons, and
+	// provisions what the revision wants of what nodes are made from.
+	withheld   map[state.Key]string
+	provisions []string
 }
 
 // NewLoop makes a Loop over the worlds, which are changed in the given order.

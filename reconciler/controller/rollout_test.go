@@ -191,7 +191,7 @@ func TestAPoolThatGoesWithItsNodesAsksForBothWordsAtOnce(t *testing.T) {
 		t.Errorf("it asks for %q", words)
 	}
 	message := s.says("Ready", metav1.ConditionFalse, "RolloutHeld")
-	if !strings.HasPrefix(message, "would delete all 2 objects; would replace 28 nodes; guard.maxNodesReplaced is 5"+confirmWith) {
+	if !strings.HasPrefix(message, "would delete all 2 objects (guard.maxPrunePercent); would replace 28 nodes; guard.maxNodesReplaced is 5"+confirmWith) {
 		t.Errorf("message %q", message)
 	}
 	s.confirm(words)

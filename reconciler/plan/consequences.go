@@ -17,7 +17,10 @@ type Consequences struct {
 	Merged bool
 	// Changes are the Change.Fingerprints of what the reviewed pull request changes.
 	Changes []string
-	// Replaced is how many nodes are replaced, Removed how many go with their pools.
+	// Pools is how many nodes are replaced, or go, of each pool. A review names every
+	// pool that it told of, with 0 where none is lost; of others it says nothing.
+	Pools map[string]int
+	// Replaced is how many nodes a Plan replaces, Removed how many go with their pools.
 	Replaced, Removed int
 	// Unknown says why nothing could be told; empty where the numbers hold.
 	Unknown string
@@ -31,12 +34,14 @@ func (c Consequences) nodes() int { return c.Replaced + c.Removed }
 
 // Provisions tells whether the change is one of what nodes are made from: a NodePool,
 // an EC2NodeClass or a NodeOverlay.
-func (c Change) Provisions() bool {
-	switch c.Key.Group {
+func (c Change) Provisions() bool { return provisions(c.Key) }
+
+func provisions(key state.Key) bool {
+	switch key.Group {
 	case "karpenter.sh":
-		return c.Key.Kind == "NodePool" || c.Key.Kind == overlayKind
+		return key.Kind == "NodePool" || key.Kind == overlayKind
 	case "karpenter.k8s.aws":
-		return c.Key.Kind == "EC2NodeClass"
+		return key.Kind == "EC2NodeClass"
 	}
 	return false
 }
@@ -46,13 +51,17 @@ const overlayKind = "NodeOverlay"
 // Fingerprint names the change by what is there after it: "NodePool/gpu@" and twelve
 // digits of the wanted content's hash, or "NodePool/gpu@deleted". What is live now
 // makes no difference to it, so that a review and the apply after its merge agree.
-func (c Change) Fingerprint() string {
-	after := "deleted"
-	if c.After != nil {
-		after = state.Hash(c.After.Object)[:12]
+func (c Change) Fingerprint() string { return fingerprint(c.Key, c.After) }
+
+func fingerprint(key state.Key, after *state.Item) string {
+	if after == nil {
+		return key.Kind + "/" + key.Name + deleted
 	}
-	return c.Key.Kind + "/" + c.Key.Name + "@" + after
+	return key.Kind + "/" + key.Name + "@" + state.Hash(after.Object)[:12]
 }
+
+// deleted stands in a fingerprint for the hash of what is there afterwards.
+const deleted = "@deleted"
 
 // rolls tells whether the change is one that a revision makes of what nodes come
 // from. Putting back what a hand changed is nobody's decision to ask for.
@@ -76,9 +85,11 @@ func (p Plan) Guarded() []Change {
 // GuardNodes holds what Guarded lists
 //
 //   - when it would replace or take away more nodes than limit, unless that is nil;
-//   - when that is more than the reviewed pull requests told of, by more than two and
-//     a fifth, where the plan is all theirs: what was pushed past the reviews is only
-//     subject to limit;
+//   - when of the pools that reviews name it would be more nodes than they told of, by
+//     more than two and a fifth. A pull request counts that is merged and not applied
+//     yet, or of which the revision has all, so that its merge was not noticed yet. The
+//     nodes of a pool are the same whoever tells of them: its largest number counts.
+//     Those of pools that no review names are only subject to limit;
 //   - when nothing can be told, and either might be so,
 //
 // until confirmation quotes the word that the reason gives. The word stands for the
@@ -87,7 +98,7 @@ func (p Plan) Guarded() []Change {
 // answer would make no difference.
 func (p Plan) GuardNodes(limit *int, reviewed []Consequences, confirmation string, foretell func([]Change) Consequences) Plan {
 	guarded := p.Guarded()
-	reviewed = p.reviewed(reviewed)
+	reviewed = p.concerning(reviewed)
 	if len(guarded) == 0 || limit == nil && len(reviewed) == 0 {
 		return p
 	}
@@ -95,7 +106,7 @@ func (p Plan) GuardNodes(limit *int, reviewed []Consequences, confirmation strin
 	if confirmed(confirmation, word) {
 		return p.requote(word)
 	}
-	reason := tooMany(limit, reviewed, foretell(slices.DeleteFunc(slices.Clone(p.Changes), func(c Change) bool { return !c.rolls() })))
+	reason, rules := tooMany(limit, reviewed, foretell(slices.DeleteFunc(slices.Clone(p.Changes), func(c Change) bool { return !c.rolls() })))
 	if reason == "" {
 		return p
 	}
@@ -115,7 +126,7 @@ func (p Plan) GuardNodes(limit *int, reviewed []Consequences, confirmation strin
 		if before != "" {
 			before += "; "
 		}
-		p.Changes[i].Hold = before + reason + confirmWith + words
+		p.Changes[i].Hold, p.Changes[i].Rules = before+reason+confirmWith+words, append(slices.Clip(c.Rules), rules...)
 	}
 	return p.retold()
 }
@@ -158,7 +169,7 @@ func (p Plan) requote(word string) Plan {
 // Withhold holds the changes that a revision makes of the given things, with the
 // reasons from before.
 func (p Plan) Withhold(reasons map[state.Key]string) Plan {
-	return hold(p, func(c Change) string {
+	return hold(p, "", func(c Change) string {
 		if !c.rolls() {
 			return ""
 		}
@@ -179,28 +190,53 @@ func (p Plan) retold() Plan {
 	return p
 }
 
-// tooMany says what is wrong with the consequences, or nothing.
-func tooMany(limit *int, reviewed []Consequences, now Consequences) string {
-	told, numbers := 0, []string{}
-	for _, r := range reviewed {
-		told += r.nodes()
-		numbers = append(numbers, fmt.Sprintf("#%d", r.PullRequest))
-	}
-	var rules []string
+// tooMany says what is wrong with the consequences, and which rules say so; nothing
+// where all is well.
+func tooMany(limit *int, reviewed []Consequences, now Consequences) (reason string, rules []string) {
+	out := []string{now.sentence()}
 	if limit != nil && (now.nodes() > *limit || now.Unknown != "" || now.Doubt != "") {
-		rules = append(rules, fmt.Sprintf("guard.maxNodesReplaced is %d", *limit))
+		out, rules = append(out, fmt.Sprintf("%s is %d", ruleNodes, *limit)), append(rules, ruleNodes)
 	}
-	if len(reviewed) > 0 && (now.nodes() > told+max(2, told/5) || now.Unknown != "") {
-		were := "were"
-		if told == 1 {
-			were = "was"
-		}
-		rules = append(rules, fmt.Sprintf("%d %s told in the review of %s", told, were, strings.Join(numbers, ", ")))
+	if grown := now.grown(reviewed); grown != "" {
+		out, rules = append(out, grown), append(rules, ruleReviewed)
 	}
 	if len(rules) == 0 {
+		return "", nil
+	}
+	return strings.Join(out, "; "), rules
+}
+
+// grown says of how many nodes the reviews told where it is many more of their pools by
+// now, or nobody can tell.
+func (c Consequences) grown(reviewed []Consequences) string {
+	pools, numbers := map[string]int{}, []int64{}
+	for _, r := range reviewed {
+		numbers = append(numbers, r.PullRequest)
+		for name, nodes := range r.Pools {
+			pools[name] = max(pools[name], nodes)
+		}
+	}
+	told, now := 0, 0
+	for name, nodes := range pools {
+		told, now = told+nodes, now+c.Pools[name]
+	}
+	if len(reviewed) == 0 || c.Unknown == "" && now <= told+max(2, told/5) {
 		return ""
 	}
-	return now.sentence() + "; " + strings.Join(rules, "; ")
+	slices.Sort(numbers)
+	var names []string
+	for _, number := range numbers {
+		names = append(names, fmt.Sprintf("#%d", number))
+	}
+	were := "were"
+	if told == 1 {
+		were = "was"
+	}
+	out := fmt.Sprintf("%d %s told in the review of %s", told, were, strings.Join(names, ", "))
+	if c.Unknown == "" && now != c.nodes() {
+		return fmt.Sprintf("%d of them where %s", now, out)
+	}
+	return out
 }
 
 func (c Consequences) sentence() string {
@@ -226,47 +262,32 @@ func (c Consequences) sentence() string {
 	return out
 }
 
-// reviewed picks the pull requests from which the plan comes; none where something
-// in it is not from any. Those of which everything is still to be made go first.
-// Others may be made in part already, or not be merged and only share a change.
-func (p Plan) reviewed(all []Consequences) []Consequences {
-	open := map[string]bool{} // whether it is still to be found in a review
+// concerning picks the reviews by which the plan is measured: of pull requests that are
+// merged and not applied yet, whatever another merge made of their content since, and
+// of those that must be merged by now, for the revision has all that they change. What
+// of that is made already counts: creations are not held, and must not lift a hold.
+func (p Plan) concerning(all []Consequences) []Consequences {
+	open, wanted := map[string]bool{}, map[string]bool{}
 	for _, c := range p.Changes {
 		if c.rolls() {
 			open[c.Fingerprint()] = true
 		}
 	}
-	missing := len(open)
+	for _, name := range p.Wanted {
+		thing, _, _ := strings.Cut(name, "@")
+		wanted[name], wanted[thing] = true, true
+	}
+	has := func(change string) bool {
+		thing, gone := strings.CutSuffix(change, deleted)
+		return open[change] || wanted[change] || gone && !wanted[thing]
+	}
 	var out []Consequences
-	for _, fits := range []func(r Consequences, left int) bool{
-		func(r Consequences, left int) bool { return left == len(r.Changes) },
-		func(r Consequences, _ int) bool { return r.Merged },
-		func(Consequences, int) bool { return true },
-	} {
-		for _, r := range all {
-			left, news := 0, 0
-			for _, name := range r.Changes {
-				first, here := open[name]
-				if here {
-					left++
-				}
-				if first {
-					news++
-				}
-			}
-			if news == 0 || !fits(r, left) {
-				continue
-			}
-			out, missing = append(out, r), missing-news
-			for _, name := range r.Changes {
-				if open[name] {
-					open[name] = false
-				}
-			}
-		}
-		if missing == 0 {
-			return out
+	for _, r := range all {
+		noticed := r.Merged || slices.ContainsFunc(r.Changes, func(change string) bool { return open[change] }) &&
+			!slices.ContainsFunc(r.Changes, func(change string) bool { return !has(change) })
+		if noticed && len(r.Pools) > 0 {
+			out = append(out, r)
 		}
 	}
-	return nil
+	return out
 }

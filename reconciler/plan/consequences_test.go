@@ -1,6 +1,7 @@
 package plan_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -49,14 +50,21 @@ func rolling(from, to []string, policies ...plan.Policy) plan.Plan {
 	return plan.Compute(state.NewSet(wanted...), state.NewSet(observed...), policies...)
 }
 
-// told is a review of the step between two lists of things.
-func told(number int64, replaced int, from, to []string) plan.Consequences {
-	c := plan.Consequences{PullRequest: number, Replaced: replaced}
+// told is a review of the step between two lists of things, in which so many nodes of
+// the pool gpu were told.
+func told(number int64, nodes int, from, to []string) plan.Consequences {
+	c := plan.Consequences{PullRequest: number, Pools: map[string]int{"gpu": nodes}}
 	for _, change := range rolling(from, to).Changes {
 		if change.Provisions() {
 			c.Changes = append(c.Changes, change.Fingerprint())
 		}
 	}
+	return c
+}
+
+// of is a review that told of other pools.
+func of(c plan.Consequences, pools map[string]int) plan.Consequences {
+	c.Pools = pools
 	return c
 }
 
@@ -98,6 +106,7 @@ func TestNodesAreGuarded(t *testing.T) {
 	review := told(12, 4, before, after)
 	class := told(13, 1, before, []string{"NodePool/gpu=1", "NodePool/cpu=1", "EC2NodeClass/gpu=2", "ConfigMap/a=1"})
 	pool := told(14, 3, before, []string{"NodePool/gpu=2", "NodePool/cpu=1", "EC2NodeClass/gpu=1", "NodePool/new=1", "ConfigMap/a=1"})
+	other := []string{"NodePool/gpu=3", "EC2NodeClass/gpu=3", "NodePool/new=3", "NodePool/cpu=1"}
 	for name, c := range map[string]struct {
 		limit    int // -1: none
 		reviewed []plan.Consequences
@@ -125,19 +134,32 @@ func TestNodesAreGuarded(t *testing.T) {
 		"after a review, what cannot be foretold is held": {limit: -1, reviewed: []plan.Consequences{review}, now: plan.Consequences{Unknown: "timed out"}, held: both, reason: "may replace any number of nodes, for it cannot be foretold: timed out; 4 were told in the review of #12"},
 		"both rules are named":                            {limit: 5, reviewed: []plan.Consequences{review}, now: plan.Consequences{Replaced: 14}, held: both, reason: "would replace 14 nodes; guard.maxNodesReplaced is 5; 4 were told in the review of #12"},
 		"a review does not open the guard":                {limit: 3, reviewed: []plan.Consequences{review}, now: plan.Consequences{Replaced: 4}, held: both, reason: "would replace 4 nodes; guard.maxNodesReplaced is 3"},
-		"two reviews are added up":                        {limit: -1, reviewed: []plan.Consequences{class, pool}, now: plan.Consequences{Replaced: 7}, held: both, reason: "would replace 7 nodes; 4 were told in the review of #13, #14"},
-		"a plan that is reviewed in part is only guarded": {limit: -1, reviewed: []plan.Consequences{class}, now: plan.Consequences{Replaced: 100}, unasked: true},
-		"a review of other content counts for nothing":    {limit: -1, reviewed: []plan.Consequences{told(12, 4, before, []string{"NodePool/gpu=3", "EC2NodeClass/gpu=3", "NodePool/new=3", "NodePool/cpu=1"})}, now: plan.Consequences{Replaced: 100}, unasked: true},
-		"an open pull request with the same and more takes nothing from the one that is all here": {limit: -1, now: plan.Consequences{Replaced: 7}, held: both, reason: "would replace 7 nodes; 4 were told in the review of #12",
+		"the nodes of a pool are the same in two reviews, and the larger number counts": {limit: -1, reviewed: []plan.Consequences{pool, class}, now: plan.Consequences{Replaced: 6}, held: both, reason: "would replace 6 nodes; 3 were told in the review of #13, #14"},
+		"of a plan that is reviewed in part, the reviewed pools are measured": {limit: -1, reviewed: []plan.Consequences{class}, now: plan.Consequences{Replaced: 104, Pools: map[string]int{"gpu": 4, "cpu": 100}}, held: both,
+			reason: "would replace 104 nodes; 4 of them where 1 was told in the review of #13"},
+		"the others are not":                                         {limit: -1, reviewed: []plan.Consequences{class}, now: plan.Consequences{Replaced: 103, Pools: map[string]int{"gpu": 3, "cpu": 100}}},
+		"and neither told nor lost nodes of them excuse":             {limit: -1, reviewed: []plan.Consequences{of(told(13, 0, before, after), map[string]int{"gpu": 1, "old": 0})}, now: plan.Consequences{Replaced: 4, Pools: map[string]int{"gpu": 4}}, held: both, reason: "would replace 4 nodes; 1 was told in the review of #13"},
+		"the pools that a review names are added up":                 {limit: -1, reviewed: []plan.Consequences{of(review, map[string]int{"gpu": 4, "cpu": 6})}, now: plan.Consequences{Replaced: 9, Removed: 3, Pools: map[string]int{"gpu": 9, "cpu": 3}}},
+		"and so are those of several reviews":                        {limit: -1, reviewed: []plan.Consequences{class, of(pool, map[string]int{"cpu": 3})}, now: plan.Consequences{Replaced: 7, Pools: map[string]int{"gpu": 5, "cpu": 2}}, held: both, reason: "would replace 7 nodes; 4 were told in the review of #13, #14"},
+		"an open pull request with other content counts for nothing": {limit: -1, reviewed: []plan.Consequences{told(12, 4, before, other)}, now: plan.Consequences{Replaced: 100}, unasked: true},
+		"neither does one of which the revision has only a part":     {limit: -1, reviewed: []plan.Consequences{told(15, 40, before, append([]string{"NodePool/more=1"}, after...))}, now: plan.Consequences{Replaced: 100}, unasked: true},
+		"so that it takes nothing from the one that is all here": {limit: -1, now: plan.Consequences{Replaced: 7}, held: both, reason: "would replace 7 nodes; 4 were told in the review of #12",
 			reviewed: []plan.Consequences{told(15, 40, before, append([]string{"NodePool/more=1"}, after...)), review}},
-		"what is merged and made in part goes before what only shares a change": {limit: -1, now: plan.Consequences{Replaced: 9}, held: both, reason: "would replace 9 nodes; 5 were told in the review of #11",
-			reviewed: []plan.Consequences{told(15, 40, before, append([]string{"NodePool/more=1"}, after...)), merged(told(11, 5, before, append([]string{"NodePool/made=1"}, after...)))}},
+		"one that goes as far as to delete what stays counts for nothing": {limit: -1, reviewed: []plan.Consequences{told(15, 40, before, slices.DeleteFunc(slices.Clone(after), func(s string) bool { return s == "NodePool/cpu=1" }))}, now: plan.Consequences{Replaced: 100}, unasked: true},
+		"a merged one counts though another merge changed its content":    {limit: -1, reviewed: []plan.Consequences{merged(told(12, 4, before, other))}, now: plan.Consequences{Replaced: 7}, held: both, reason: "would replace 7 nodes; 4 were told in the review of #12"},
+		"two merges that made of one pool what neither review saw are measured by both": {limit: -1, held: both, reason: "would replace 100 nodes; 1 was told in the review of #13, #15",
+			reviewed: []plan.Consequences{merged(told(15, 1, before, other)), merged(class)}, now: plan.Consequences{Replaced: 100}},
+		"a merged one of no pool says nothing":                        {limit: -1, reviewed: []plan.Consequences{merged(of(class, nil))}, now: plan.Consequences{Replaced: 100}, unasked: true},
+		"a push of another pool passes beside a merge as it was told": {limit: -1, reviewed: []plan.Consequences{merged(of(told(12, 4, before, other), map[string]int{"cpu": 4}))}, now: plan.Consequences{Replaced: 104, Pools: map[string]int{"cpu": 4, "gpu": 100}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			asked := false
 			limit := &c.limit
 			if c.limit < 0 {
 				limit = nil
+			}
+			if c.now.Pools == nil {
+				c.now.Pools = map[string]int{"gpu": c.now.Replaced + c.now.Removed}
 			}
 			p := rolling(before, after).GuardNodes(limit, c.reviewed, "", func([]plan.Change) plan.Consequences {
 				asked = true
@@ -151,6 +173,41 @@ func TestNodesAreGuarded(t *testing.T) {
 			}
 			if c.reason != "" && !strings.HasPrefix(strings.Join(p.Holds, ""), c.reason+"; confirm with poolwright.dev/confirm: ") {
 				t.Errorf("reasons %q, want %q", p.Holds, c.reason)
+			}
+		})
+	}
+}
+
+func TestAHoldOfWhatGrewOutlastsWhatIsMadeBesideIt(t *testing.T) {
+	gone := []string{"NodePool/gpu=2", "EC2NodeClass/gpu=2", "NodePool/new=1", "ConfigMap/a=2"}
+	for name, c := range map[string]struct {
+		reviewed []plan.Consequences
+		from, to []string
+		lifted   bool
+	}{
+		"right after the merge":                                       {[]plan.Consequences{told(12, 4, before, after)}, before, after, false},
+		"and once it is noticed":                                      {[]plan.Consequences{merged(told(12, 4, before, after))}, before, after, false},
+		"the new pool is there by now":                                {[]plan.Consequences{told(12, 4, before, after)}, append([]string{"NodePool/new=1"}, before...), after, false},
+		"so is the new class's content":                               {[]plan.Consequences{told(12, 4, before, after)}, []string{"NodePool/gpu=1", "NodePool/cpu=1", "EC2NodeClass/gpu=2", "NodePool/new=1"}, after, false},
+		"a pool that went is gone by now":                             {[]plan.Consequences{told(12, 4, before, gone)}, []string{"NodePool/gpu=1", "EC2NodeClass/gpu=1"}, gone, false},
+		"a hand changed the new pool":                                 {[]plan.Consequences{told(12, 4, before, after)}, append([]string{"NodePool/new=2!"}, before...), after, false},
+		"all is made":                                                 {[]plan.Consequences{told(12, 4, before, after)}, after, after, true},
+		"all is made, and a push changes another pool":                {[]plan.Consequences{told(12, 4, before, after)}, after, append([]string{"NodePool/cpu=2"}, slices.DeleteFunc(slices.Clone(after), func(s string) bool { return s == "NodePool/cpu=1" })...), true},
+		"it is not merged, and a pool is still there that it deletes": {[]plan.Consequences{told(12, 4, before, gone)}, before, append([]string{"NodePool/cpu=1"}, gone...), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			many := func([]plan.Change) plan.Consequences {
+				return plan.Consequences{Replaced: 7, Pools: map[string]int{"gpu": 7}}
+			}
+			p := rolling(c.from, c.to).GuardNodes(nil, c.reviewed, "", many)
+			if lifted := len(p.Holds) == 0; lifted != c.lifted {
+				t.Fatalf("held %v for %q", heldIn(p), p.Holds)
+			}
+			if c.lifted {
+				return
+			}
+			if p = rolling(c.from, c.to).GuardNodes(nil, c.reviewed, word(t, p), many); len(p.Holds) > 0 {
+				t.Errorf("confirmed, and held for %q", p.Holds)
 			}
 		})
 	}

@@ -195,16 +195,16 @@ func TestAGuardIsDisturbedByNeitherUnknownNorComparedThings(t *testing.T) {
 		held             int
 	}{
 		{name: "the control: something of ours stays", wanted: things("kept", 1), observed: append(things("kept", 1), things("old", 3)...)},
-		{name: "an unknown thing is not what stays", observed: append(in(5, lost), things("old", 3)...), reason: "would delete all 3 objects", held: 3},
+		{name: "an unknown thing is not what stays", observed: append(in(5, lost), things("old", 3)...), reason: "would delete all 3 objects (guard.maxPrunePercent)", held: 3},
 		{name: "nor are they in the share", wanted: things("kept", 8), observed: slices.Concat(in(90, lost), things("kept", 8), things("old", 10)),
-			reason: "would delete 10 of 18 objects, more than 50%", held: 10},
-		{name: "a thing that is only compared is not what stays", wanted: in(5, compared), observed: append(in(5, plain), things("old", 3)...), reason: "would delete all 3 objects", held: 3},
+			reason: "would delete 10 of 18 objects, more than 50% (guard.maxPrunePercent)", held: 10},
+		{name: "a thing that is only compared is not what stays", wanted: in(5, compared), observed: append(in(5, plain), things("old", 3)...), reason: "would delete all 3 objects (guard.maxPrunePercent)", held: 3},
 		{name: "even where it differs", wanted: in(1, compared), observed: append(in(1, func(i state.Item) state.Item { i.Object = object{}; return i }), things("old", 3)...),
-			reason: "would delete all 3 objects", held: 4},
+			reason: "would delete all 3 objects (guard.maxPrunePercent)", held: 4},
 		{name: "deletions that are only reported trip nothing", wanted: things("kept", 1), observed: slices.Concat(in(90, plain), things("kept", 1), things("old", 3)),
 			policies: []plan.Policy{plan.ReportTarget("aws")}, held: 90},
 		{name: "and hide nothing", observed: slices.Concat(in(90, plain), things("old", 3)),
-			policies: []plan.Policy{plan.ReportTarget("aws")}, reason: "would delete all 3 objects", held: 93},
+			policies: []plan.Policy{plan.ReportTarget("aws")}, reason: "would delete all 3 objects (guard.maxPrunePercent)", held: 93},
 		{name: "grave ones among them ask for no confirmation", wanted: things("kept", 1), observed: append(in(1, func(i state.Item) state.Item { i.Grave = "all nodes"; return i }), things("kept", 1)...),
 			policies: []plan.Policy{plan.ReportTarget("aws")}, held: 1},
 	}

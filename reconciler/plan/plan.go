@@ -42,6 +42,11 @@ type Change struct {
 	// Hold says why the change must not be made now, in a sentence for a
 	// person, or is empty. See Policy.
 	Hold string
+	// Rules are the names of the policies that hold the change, in the order of
+	// Hold's reasons: "drift: Report", "guard.maxPrunePercent", "grave deletion",
+	// "guard.maxNodesReplaced", "reviewed". Empty where the thing's own terms hold it,
+	// or Withhold does.
+	Rules []string
 }
 
 // Origin is where the change was declared; zero for a deletion.
@@ -76,6 +81,9 @@ type Plan struct {
 	// that are known to have been (Unknown.Ours). What is only compared by its
 	// own terms is not ours, unless it would be deleted.
 	Managed int
+	// Wanted are the Change.Fingerprints of all pools, classes and overlays that are
+	// wanted, whether they are so already or not.
+	Wanted []string
 	// Holds are the reasons for which changes are held, sorted and unique.
 	Holds []string
 	// Unknown lists the things of which nothing could be told, sorted by key:
@@ -115,6 +123,9 @@ func Compute(wanted, observed state.Set, policies ...Policy) Plan {
 	for _, w := range wanted.Items() {
 		o, _ := observed.Get(w.Key)
 		p.compare(w, o)
+		if provisions(w.Key) {
+			p.Wanted = append(p.Wanted, fingerprint(w.Key, &w))
+		}
 	}
 	for _, o := range observed.Items() {
 		if _, keep := wanted.Get(o.Key); keep {
@@ -129,7 +140,7 @@ func Compute(wanted, observed state.Set, policies ...Policy) Plan {
 	slices.SortStableFunc(p.Changes, order)
 	slices.SortStableFunc(p.Unknown, func(a, b Unknown) int { return a.Key.Compare(b.Key) })
 	slices.SortStableFunc(p.Notes, func(a, b Note) int { return a.Key.Compare(b.Key) })
-	p = hold(p, standing)
+	p = hold(p, "", standing)
 	for _, policy := range policies {
 		p = policy(p)
 	}

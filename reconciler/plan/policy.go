@@ -11,6 +11,15 @@ import (
 // back with a reason. It never adds any.
 type Policy func(Plan) Plan
 
+// The names of the rules that hold, see Change.Rules.
+const (
+	ruleDrift    = "drift: Report"
+	rulePrune    = "guard.maxPrunePercent"
+	ruleGrave    = "grave deletion"
+	ruleNodes    = "guard.maxNodesReplaced"
+	ruleReviewed = "reviewed"
+)
+
 // NoPrune drops every deletion.
 func NoPrune() Policy {
 	return func(p Plan) Plan {
@@ -23,9 +32,9 @@ func NoPrune() Policy {
 // hand; what a new revision asks for goes on.
 func ReportDrift() Policy {
 	return func(p Plan) Plan {
-		return hold(p, func(c Change) string {
+		return hold(p, ruleDrift, func(c Change) string {
 			if c.Drift {
-				return "drift is only reported (drift: Report)"
+				return "drift is only reported (" + ruleDrift + ")"
 			}
 			return ""
 		})
@@ -36,7 +45,7 @@ func ReportDrift() Policy {
 // Change.Standing): there nothing is ever written, neither for drift nor for a
 // new revision nor to delete.
 func ReportTarget(name string) Policy {
-	reason := "nothing is written to " + name + " (drift: Report)"
+	reason := "nothing is written to " + name + " (" + ruleDrift + ")"
 	return func(p Plan) Plan {
 		p.Changes = slices.Clone(p.Changes)
 		for i, c := range p.Changes {
@@ -44,7 +53,7 @@ func ReportTarget(name string) Policy {
 				p.Changes[i] = comparedOnly(c, reason)
 			}
 		}
-		return hold(p, standing)
+		return hold(p, ruleDrift, standing)
 	}
 }
 
@@ -100,14 +109,14 @@ func Guard(maxPercent int, confirmation string) Policy {
 		reason := ""
 		switch {
 		case deletions == managed && deletions > 1:
-			reason = fmt.Sprintf("would delete all %d objects", deletions)
+			reason = fmt.Sprintf("would delete all %d objects (%s)", deletions, rulePrune)
 		case deletions >= pruneFloor && deletions*100 > maxPercent*managed:
-			reason = fmt.Sprintf("would delete %d of %d objects, more than %d%%", deletions, managed, maxPercent)
+			reason = fmt.Sprintf("would delete %d of %d objects, more than %d%% (%s)", deletions, managed, maxPercent, rulePrune)
 		}
 		if reason == "" {
 			return HoldGrave(confirmation)(p)
 		}
-		return hold(p, func(c Change) string {
+		return hold(p, rulePrune, func(c Change) string {
 			if !fresh(c) {
 				return ""
 			}
@@ -124,7 +133,7 @@ func HoldGrave(confirmation string) Policy {
 		if confirmed(confirmation, hash) {
 			return p
 		}
-		return hold(p, func(c Change) string {
+		return hold(p, ruleGrave, func(c Change) string {
 			if !fresh(c) || c.Before.Grave == "" {
 				return ""
 			}
@@ -152,12 +161,16 @@ func ConfirmHash(p Plan) string {
 	return only.Hash()
 }
 
-// hold sets the reason on every change for which why gives one.
-func hold(p Plan, why func(Change) string) Plan {
+// hold sets the reason on every change for which why gives one, and the rule that
+// gives it.
+func hold(p Plan, rule string, why func(Change) string) Plan {
 	p.Changes = slices.Clone(p.Changes)
 	for i, c := range p.Changes {
 		if reason := why(c); reason != "" && c.Hold == "" {
 			p.Changes[i].Hold = reason
+			if rule != "" {
+				p.Changes[i].Rules = []string{rule}
+			}
 			p.Holds = append(p.Holds, reason)
 		}
 	}

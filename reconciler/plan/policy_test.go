@@ -37,12 +37,12 @@ func TestGuardHoldsWhatWouldDeleteTooMuch(t *testing.T) {
 	}{
 		{name: "nothing is deleted", deleted: 0, kept: 5, percent: 50},
 		{name: "few things, whatever their share", deleted: 9, kept: 1, percent: 50},
-		{name: "ten things and more than the share", deleted: 10, kept: 9, percent: 50, held: 10, reason: "would delete 10 of 19 objects, more than 50%"},
+		{name: "ten things and more than the share", deleted: 10, kept: 9, percent: 50, held: 10, reason: "would delete 10 of 19 objects, more than 50% (guard.maxPrunePercent)"},
 		{name: "ten things that are just the share", deleted: 10, kept: 10, percent: 50},
 		{name: "many things of very many", deleted: 100, kept: 300, percent: 50},
-		{name: "a guard of nought holds from ten things on", deleted: 10, kept: 1000, percent: 0, held: 10, reason: "would delete 10 of 1010 objects, more than 0%"},
-		{name: "everything, though it is little", deleted: 2, kept: 0, percent: 50, held: 2, reason: "would delete all 2 objects"},
-		{name: "everything, though the guard is open", deleted: 20, kept: 0, percent: 100, held: 20, reason: "would delete all 20 objects"},
+		{name: "a guard of nought holds from ten things on", deleted: 10, kept: 1000, percent: 0, held: 10, reason: "would delete 10 of 1010 objects, more than 0% (guard.maxPrunePercent)"},
+		{name: "everything, though it is little", deleted: 2, kept: 0, percent: 50, held: 2, reason: "would delete all 2 objects (guard.maxPrunePercent)"},
+		{name: "everything, though the guard is open", deleted: 20, kept: 0, percent: 100, held: 20, reason: "would delete all 20 objects (guard.maxPrunePercent)"},
 		{name: "the only thing there is", deleted: 1, kept: 0, percent: 50},
 	}
 	for _, tt := range tests {
@@ -164,5 +164,48 @@ func TestADeletionThatWasBegunGoesOnUnasked(t *testing.T) {
 	}
 	if held != 5 {
 		t.Errorf("%d deletions are held, want the 5 that were not begun", held)
+	}
+}
+
+func TestAHeldChangeNamesTheRulesThatHoldIt(t *testing.T) {
+	const stays = "ConfigMap/a=1"
+	pools := func(n int) (out []string) {
+		for i := range n {
+			out = append(out, fmt.Sprintf("NodePool/p-%02d=1", i))
+		}
+		return append(out, stays)
+	}
+	limit := 0
+	lost := func([]plan.Change) plan.Consequences {
+		return plan.Consequences{Removed: 3, Pools: map[string]int{"gpu": 3}}
+	}
+	grave := rolling([]string{"NodePool/gpu=1", stays}, []string{stays}, plan.Guard(50, ""))
+	for name, c := range map[string]struct {
+		plan plan.Plan
+		want []string
+	}{
+		"nothing holds it":               {rolling([]string{"NodePool/gpu=1"}, []string{"NodePool/gpu=2"}), nil},
+		"one grave deletion":             {grave, []string{"grave deletion"}},
+		"too many, grave ones as well":   {rolling(pools(20), []string{stays}, plan.Guard(50, "")), []string{"guard.maxPrunePercent"}},
+		"everything":                     {rolling(pools(2), nil, plan.Guard(50, "")), []string{"guard.maxPrunePercent"}},
+		"drift that is reported":         {rolling([]string{"ConfigMap/a=2!"}, []string{stays}, plan.ReportDrift()), []string{"drift: Report"}},
+		"a world that is only compared":  {rolling([]string{"ConfigMap/a=2"}, []string{stays}, plan.ReportTarget("cluster")), []string{"drift: Report"}},
+		"nodes":                          {rolling([]string{"NodePool/gpu=1"}, []string{"NodePool/gpu=2"}).GuardNodes(&limit, nil, "", lost), []string{"guard.maxNodesReplaced"}},
+		"a deletion that also has nodes": {grave.GuardNodes(&limit, nil, "", lost), []string{"grave deletion", "guard.maxNodesReplaced"}},
+		"more than were reviewed": {grave.GuardNodes(nil, []plan.Consequences{merged(told(12, 0, []string{"NodePool/gpu=1"}, nil))}, "", lost),
+			[]string{"grave deletion", "reviewed"}},
+		"all of it": {grave.GuardNodes(&limit, []plan.Consequences{merged(told(12, 0, []string{"NodePool/gpu=1"}, nil))}, "", lost),
+			[]string{"grave deletion", "guard.maxNodesReplaced", "reviewed"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, change := range c.plan.Changes {
+				if d := cmp.Diff(c.want, change.Rules); d != "" {
+					t.Errorf("%s: %q: rules (-want +got):\n%s", change.Key, change.Hold, d)
+				}
+			}
+			if len(c.plan.Changes) == 0 {
+				t.Error("nothing changes")
+			}
+		})
 	}
 }

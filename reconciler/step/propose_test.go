@@ -252,7 +252,7 @@ func TestPoliciesSeeAllThatWillBeDeleted(t *testing.T) {
 	s.Offline = true
 	s.After = set(before[:3]...)
 	for _, hold := range step.Propose(s, plan.Guard(50, "")).Step.Holds {
-		if hold != "would delete 11 of 14 objects, more than 50%" {
+		if hold != "would delete 11 of 14 objects, more than 50% (guard.maxPrunePercent)" {
 			t.Errorf("offline a word is made of nothing live: %s", hold)
 		}
 	}

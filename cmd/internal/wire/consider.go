@@ -43,14 +43,15 @@ func reviews(sync *v1alpha1.Sync) []plan.Consequences {
 	}
 	var out []plan.Consequences
 	for _, item := range sync.Status.PullRequests.Items {
-		merged := item.Phase == v1alpha1.PullRequestMerged || item.Phase == v1alpha1.PullRequestRollingOut
+		merged := item.Phase == v1alpha1.PullRequestMerged
 		if item.Reviewed == nil || !merged && item.Phase != v1alpha1.PullRequestPlanned {
 			continue
 		}
-		out = append(out, plan.Consequences{
-			PullRequest: item.Number, Merged: merged, Changes: item.Reviewed.Changes,
-			Replaced: int(item.Reviewed.NodesReplaced), Removed: int(item.Reviewed.NodesRemoved),
-		})
+		pools := map[string]int{}
+		for _, pool := range item.Reviewed.Pools {
+			pools[pool.Name] = int(pool.Nodes)
+		}
+		out = append(out, plan.Consequences{PullRequest: item.Number, Merged: merged, Changes: item.Reviewed.Changes, Pools: pools})
 	}
 	return out
 }
@@ -64,7 +65,7 @@ func consequences(told *provision.Forecast, err error) plan.Consequences {
 	case told == nil:
 		return plan.Consequences{Unknown: "no Cluster says in which region the nodes are; apply an object of that kind"}
 	}
-	out := plan.Consequences{Replaced: len(told.Replaced)}
+	out := plan.Consequences{Replaced: len(told.Replaced), Pools: lostNodes(told)}
 	for _, pool := range told.Removed {
 		out.Removed += len(pool.Nodes)
 	}
