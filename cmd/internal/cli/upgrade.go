@@ -88,15 +88,15 @@ func upgradeEnd(streams Streams, folder string, done wire.Upgraded, flags upgrad
 	}
 	sum := fmt.Sprintf("%s %s in %s: %d lossless, %s made explicit, %d for a person", counted(len(done.Changed), "file"), verb, folder,
 		grades[upgrade.Lossless], counted(grades[upgrade.Default], "default"), grades[upgrade.Person])
+	fmt.Fprintln(streams.Err, sum)
 	switch {
 	case done.Blocked() && flags.write:
-		return &exit{code: exitError, err: errors.New(sum + "; no file was written, because some of it cannot be upgraded")}
+		return &exit{code: exitError, err: errors.New("no file was written, because some of it cannot be upgraded")}
 	case done.NeedsPerson():
-		return &exit{code: exitError, err: errors.New(sum)}
+		return &exit{code: exitError}
 	case len(done.Changed) > 0 && !done.Written:
-		return &exit{code: exitDifferent, err: errors.New(sum)}
+		return &exit{code: exitDifferent}
 	}
-	fmt.Fprintln(streams.Err, sum)
 	return nil
 }
 

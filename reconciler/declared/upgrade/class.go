@@ -243,7 +243,7 @@ func (r *run) inlineProvider(o *object, spec *yaml.Node) {
 
 // beside adds a new object next to another, in its file.
 func (r *run) beside(o *object, node *yaml.Node) *object {
-	n := &object{file: o.file, line: o.line, node: node, page: o.page, root: node, items: o.items, item: -1}
+	n := &object{file: o.file, line: o.line, node: node, place: place{o.page, node, o.items}, item: -1}
 	switch {
 	case o.items != nil:
 		i := slices.Index(o.items.Content, o.node)

@@ -126,7 +126,7 @@ type want struct {
 func (r *run) settleKubelets(pools, classes []*object) {
 	wants := map[*object][]want{}
 	for _, o := range pools {
-		r.dropRuntime(o)
+		r.respell(o)
 		if class, one := r.classOf(o, className(o)); one && !class.blocked {
 			wants[class] = append(wants[class], want{o, canonical(get(o.node, "spec.template.spec.kubelet"))})
 		}
@@ -138,9 +138,21 @@ func (r *run) settleKubelets(pools, classes []*object) {
 	}
 }
 
-// dropRuntime drops the one kubelet setting that is gone.
-func (r *run) dropRuntime(o *object) {
+// respell drops the one kubelet setting that is gone, and quotes quantities: a pool
+// could write numbers, and a class takes texts alone.
+func (r *run) respell(o *object) {
 	kubelet := get(o.node, "spec.template.spec.kubelet")
+	for _, field := range []string{"systemReserved", "kubeReserved", "evictionHard", "evictionSoft", "evictionSoftGracePeriod"} {
+		m := get(kubelet, field)
+		if m == nil || m.Kind != yaml.MappingNode {
+			continue
+		}
+		for i := 1; i < len(m.Content); i += 2 {
+			if n := m.Content[i]; n.Kind == yaml.ScalarNode && (n.Tag == "!!int" || n.Tag == "!!float") {
+				n.Tag, n.Style = "!!str", yaml.DoubleQuotedStyle
+			}
+		}
+	}
 	if k, _, _ := take(kubelet, "containerRuntime"); k != nil {
 		r.tellAt(o, Lossless, k.Line, "kubelet containerRuntime is dropped: containerd is the only one")
 	}

@@ -18,16 +18,20 @@ type object struct {
 	file string
 	line int
 	node *yaml.Node
-	// page and root are where its text is: nil for an object of Objects. Items
-	// are the list that it is in, if it is in one.
-	page        *inplace.Page
-	root, items *yaml.Node
+	place
 
 	title            string // as it was read
 	apiVersion, kind string // as they are
 	rules            *kindRules
 	patch, blocked   bool
 	item             int // its index among those of Objects, -1 for a new one
+}
+
+// place is where an object's text is: on a page, nil for an object of Objects, in
+// the document with a root, and in a list of items, if it is in one.
+type place struct {
+	page        *inplace.Page
+	root, items *yaml.Node
 }
 
 // name is the object's name.

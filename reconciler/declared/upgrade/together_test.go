@@ -29,7 +29,7 @@ spec:
       kubelet:  # of every node
         maxPods: 29  # c5.large
         # for the system
-        systemReserved: {cpu: 100m}
+        systemReserved: {cpu: 1, memory: 1Gi}
       requirements: []
       nodeClassRef:
         apiVersion: karpenter.k8s.aws/v1beta1
@@ -78,7 +78,7 @@ spec:
     kubelet:  # of every node
       maxPods: 29  # c5.large
       # for the system
-      systemReserved: {cpu: 100m}
+      systemReserved: {cpu: "1", memory: 1Gi}
 `},
 		},
 		"a class splits when its pools disagree, and stays with those that say nothing": {
