@@ -53,7 +53,7 @@ func (p *pass) drifted(ctx context.Context) drift {
 	defer cancel()
 	r, err := p.s.Planner.Drift(looking)
 	if err != nil {
-		log(ctx).Info("Cannot look at drift", "why", err.Error())
+		log(ctx).Info("Cannot look at drift", "why", cleaned(err))
 		return p.s.drift
 	}
 	fresh := drift{known: true, picture: p.s.picture, at: p.now}
@@ -97,7 +97,7 @@ func (p *pass) driftText(r report.Report) string {
 	var out strings.Builder
 	out.WriteString("**Live objects differ from what is applied.** This Sync only reports it (`spec.drift: Report`); to put it back would take this.\n\n")
 	if err := r.Markdown(&out, report.Options{Limit: p.s.Forge.Limit() / driftShare}); err != nil {
-		return "**Live objects differ from what is applied**, and it cannot be shown: " + forge.Plain(err.Error(), reasonWidth) + "\n"
+		return "**Live objects differ from what is applied**, and it cannot be shown: " + forge.Plain(cleaned(err), reasonWidth) + "\n"
 	}
 	return out.String()
 }

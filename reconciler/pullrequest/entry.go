@@ -48,10 +48,11 @@ type answer struct {
 	told, head, base string
 	body             string
 	editOnly         bool
-	verdict          string
-	state            forge.State
-	phase            v1alpha1.PullRequestPhase
-	reviewed         *v1alpha1.ReviewedConsequences
+	// verdict is for the Sync, line for what stands next to the commit.
+	verdict, line string
+	state         forge.State
+	phase         v1alpha1.PullRequestPhase
+	reviewed      *v1alpha1.ReviewedConsequences
 }
 
 // The beginnings of a status item's Told, by which the next process knows what is

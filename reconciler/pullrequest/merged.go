@@ -137,7 +137,7 @@ func (p *pass) contains(ctx context.Context, revision, merge string) (holds, ok 
 	defer cancel()
 	holds, err := p.s.Planner.Contains(ctx, revision, merge)
 	if err != nil {
-		log(ctx).Info("Cannot tell whether a merge is applied", "revision", revision, "merge", merge, "why", err.Error())
+		log(ctx).Info("Cannot tell whether a merge is applied", "revision", revision, "merge", merge, "why", cleaned(err))
 	}
 	return holds && err == nil, err == nil
 }

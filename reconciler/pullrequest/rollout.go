@@ -41,7 +41,7 @@ func (p *pass) stale(ctx context.Context) leftover {
 	defer cancel()
 	nodes, err := p.s.Planner.Stale(ctx, since)
 	if err != nil {
-		log(ctx).Info("Cannot tell which nodes are yet to be replaced", "why", err.Error())
+		log(ctx).Info("Cannot tell which nodes are yet to be replaced", "why", cleaned(err))
 	}
 	return leftover{nodes: nodes, known: err == nil}
 }

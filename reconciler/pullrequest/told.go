@@ -24,7 +24,7 @@ func (p *pass) tell(ctx context.Context, pr forge.PullRequest, rec *entry) {
 	if rec.untold {
 		// Who may not comment may still set a status, and none must stay pending.
 		also := p.status(ctx, a.head, forge.Status{
-			Context: p.planContext(), State: a.state, Description: a.verdict, URL: cmp.Or(posted.URL, pr.URL),
+			Context: p.planContext(), State: a.state, Description: a.line, URL: cmp.Or(posted.URL, pr.URL),
 		})
 		if err == nil {
 			err = also

@@ -60,7 +60,7 @@ const (
 
 // judge is the one place where failures of a forge become reasons.
 func judge(err error) trouble {
-	t := trouble{message: err.Error()}
+	t := trouble{message: cleaned(err)}
 	var said *forge.Error
 	switch {
 	case !errors.As(err, &said):
@@ -90,5 +90,5 @@ func judgeSetup(err error) trouble {
 	if class == state.Retry && reason == "Failed" {
 		reason = setupFailed
 	}
-	return trouble{reason: reason, message: err.Error(), passing: class != state.Fix}
+	return trouble{reason: reason, message: cleaned(err), passing: class != state.Fix}
 }

@@ -26,6 +26,7 @@ func (p *pass) answer(pr forge.PullRequest, plan Plan) *answer {
 		head: cmp.Or(plan.Head, pr.Head.SHA), base: plan.Base, verdict: plan.Report.Verdict(), phase: v1alpha1.PullRequestPlanned,
 		state: forge.Success, reviewed: plan.Reviewed.DeepCopy(), editOnly: untouched(plan.Report),
 	}
+	a.line = a.verdict
 	if objects(plan.Report) {
 		a.state = forge.Failure
 	}
@@ -45,7 +46,8 @@ func (p *pass) answer(pr forge.PullRequest, plan Plan) *answer {
 
 // sorry is the answer where a report cannot be written.
 func (p *pass) sorry(a *answer, err error) *answer {
-	a.state, a.phase, a.verdict = forge.Broken, v1alpha1.PullRequestFailed, "cannot be shown: "+plainText(err.Error(), verdictWidth)
+	a.state, a.phase, a.verdict = forge.Broken, v1alpha1.PullRequestFailed, "cannot be shown: "+plainText(cleaned(err), verdictWidth)
+	a.line = a.verdict
 	a.body = "### " + forge.Plain(a.verdict, reasonWidth) + "\n"
 	return a
 }
@@ -64,41 +66,39 @@ func objects(r report.Report) bool {
 }
 
 // failure is the answer where there is no plan. What was told of an older head stays
-// below, marked: a reader must not take it for the newer one's.
+// below, marked: a reader must not take it for the newer one's. What only the author
+// can mend is told in full. Of anything else the forge gets the reason's word, for
+// what Git, AWS or the API server said is for those who may read the Sync.
 func (p *pass) failure(t task, err error, class state.Class) *answer {
 	head := t.pr.Head.SHA
-	what := "cannot be planned"
-	if class != state.Fix {
-		what = "cannot be planned now"
-	}
-	reason := plainText(err.Error(), verdictWidth)
-	a := &answer{
-		head: head, base: commit(p.sync.Status.LastAttemptedRevision), verdict: what + ": " + reason,
-		phase: v1alpha1.PullRequestFailed, state: forge.Broken, editOnly: class != state.Fix,
-	}
 	_, word, _ := state.Classify(err)
-	news := word
-	if class == state.Fix {
-		news = err.Error()
+	what, why, news, after := "cannot be planned", cleaned(err), cleaned(err), ""
+	if class != state.Fix {
+		what, why, news = "cannot be planned now", word, word
+		after = "\nIt is tried again without anybody's doing. More stands in the Sync's `status.pullRequests`.\n"
+	}
+	a := &answer{
+		head: head, base: commit(p.sync.Status.LastAttemptedRevision), verdict: what + ": " + plainText(cleaned(err), verdictWidth),
+		line: what + ": " + plainText(why, verdictWidth), phase: v1alpha1.PullRequestFailed, state: forge.Broken, editOnly: class != state.Fix,
 	}
 	a.told = toldPlan + state.Hash([]any{head, class.String(), news})[:16]
-	var body strings.Builder
+	why = forge.Plain(why, reasonWidth)
 	good := t.rec.good
 	switch {
 	case good == nil || good.editOnly:
-		fmt.Fprintf(&body, "### `%s` %s\n\n%s\n", short(head), what, forge.Plain(err.Error(), reasonWidth))
+		a.body = fmt.Sprintf("### `%s` %s\n\n%s\n", short(head), what, why)
 	case good.head == head:
-		fmt.Fprintf(&body, "**Stale:** `%s` %s again: %s\n\n%s", short(head), what, forge.Plain(err.Error(), reasonWidth), good.body)
+		a.body = fmt.Sprintf("**Stale:** `%s` %s again: %s\n\n%s", short(head), what, why, good.body)
 	default:
-		fmt.Fprintf(&body, "**Stale:** this was planned for `%s`; `%s` %s: %s\n\n%s",
-			short(good.head), short(head), what, forge.Plain(err.Error(), reasonWidth), good.body)
+		a.body = fmt.Sprintf("**Stale:** this was planned for `%s`; `%s` %s: %s\n\n%s", short(good.head), short(head), what, why, good.body)
 	}
-	if class != state.Fix {
-		body.WriteString("\nIt is tried again without anybody's doing.\n")
-	}
-	a.body = body.String()
+	a.body += after
 	return a
 }
+
+// cleaned is what an error says, as it may be shown: what comes from Git, AWS or a
+// manifest may hold a password or a token.
+func cleaned(err error) string { return report.Clean(err.Error()) }
 
 // plainText is one line of text without anything that does not print.
 func plainText(s string, width int) string {
