@@ -68,17 +68,15 @@ func (r Report) consequences(o Options, v voice) []part {
 	if f == nil || r.idle() {
 		return nil
 	}
-	waiting := part{title: fmt.Sprintf("Pods that find no node either way (%d)", podsIn(f.Fit.Waiting)), how: "bold"}
-	waiting.folded = first(reasons(f.Fit.Waiting, plainVoice()), o.many())
 	assumed := part{title: "The time holds if", how: "bold"}
 	for _, s := range f.Rollout.Assumed {
 		assumed.folded = append(assumed.folded, visible(s))
 	}
-	out := []part{o.removed(f, v), o.never(f, v), o.unscheduled(f, v), o.replaced(f, v), assumed, o.changed(f, v)}
+	out := []part{o.removed(f, v), o.never(f, v), o.unscheduled(f, v), o.replaced(f, v), assumed, o.added(f, v), o.changed(f, v)}
 	if !r.proposal() {
 		out = append(out, o.drifted(f))
 	}
-	return append(out, o.scheduled(f, v), waiting, o.cost(f, v))
+	return append(out, o.scheduled(f, v), o.waiting(f), o.cost(f, v))
 }
 
 // empty reports whether there is nothing in it.
@@ -107,7 +105,11 @@ func (o Options) never(f *provision.Forecast, v voice) part {
 	out := part{title: fmt.Sprintf("Never replaced, unless somebody acts (%d)", fate.count()), how: "-"}
 	for _, p := range f.Pools {
 		if n := fate.full[p.Name]; n > 0 {
-			out.lines = append(out.lines, fmt.Sprintf("pool %s, %s: %s", v.name(p.Name), count(n, "node"), v.name(p.Pace.Full)))
+			why := "its limit leaves no room for a replacement"
+			if p.Pace.Full != "" {
+				why = v.name(p.Pace.Full)
+			}
+			out.lines = append(out.lines, fmt.Sprintf("pool %s, %s: %s", v.name(p.Name), count(n, "node"), why))
 		}
 		if n := fate.closed[p.Name]; n > 0 {
 			out.lines = append(out.lines, fmt.Sprintf("pool %s, %s: its budget %s never allows one", v.name(p.Name), count(n, "node"), v.name(p.Pace.Limited)))
@@ -118,7 +120,7 @@ func (o Options) never(f *provision.Forecast, v voice) part {
 		if n.Name != "" {
 			who += " (" + v.name(n.Name) + ")"
 		}
-		out.lines = append(out.lines, who+": "+strings.Join(v.blockers(n, func(b provision.Blocker) bool { return b.ForcedAfterSeconds == 0 && b.Kind != "starting" }), "; "))
+		out.lines = append(out.lines, who+": "+strings.Join(v.blockers(n, keeps), "; "))
 	}
 	out.lines = first(out.lines, o.few())
 	return out
@@ -165,6 +167,8 @@ func (v voice) blocker(b provision.Blocker) string {
 		out = "the node is annotated do-not-disrupt"
 	case "starting":
 		out = "the node is starting"
+	case "limit":
+		out = "the pool's limit leaves no room for a replacement"
 	case "pdb":
 		names := make([]string, 0, len(b.Budgets))
 		for _, s := range b.Budgets {
@@ -199,69 +203,33 @@ func enough(names []string) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(names[:fewNames], ", "), len(names)-fewNames)
 }
 
-// unscheduled are the pods that lose their place, or never get one.
-func (o Options) unscheduled(f *provision.Forecast, v voice) part {
-	return part{
-		title: fmt.Sprintf("Pods that no longer find a node (%d)", podsIn(f.Fit.Unscheduled)), how: "-",
-		lines: first(reasons(f.Fit.Unscheduled, v), o.few()),
-	}
-}
-
-// reasons says each reason once, after the pods of which it is true.
-func reasons(list []provision.Placement, v voice) []string {
-	var whys []string
-	pods := map[string][]string{}
-	for _, p := range list {
-		if _, ok := pods[p.Why]; !ok {
-			whys = append(whys, p.Why)
-		}
-		pods[p.Why] = append(pods[p.Why], v.alike(p))
-	}
-	out := make([]string, 0, len(whys))
-	for _, why := range whys {
-		out = append(out, enough(pods[why])+": "+v.name(why))
-	}
-	return out
-}
-
-// alike names a pod and counts those of its shape.
-func (v voice) alike(p provision.Placement) string {
-	if p.Like == 0 {
-		return v.pod(p.Pod)
-	}
-	return fmt.Sprintf("%s (and %d like it)", v.pod(p.Pod), p.Like)
-}
-
-// scheduled are the pods that get a node by the step.
-func (o Options) scheduled(f *provision.Forecast, v voice) part {
-	out := part{title: fmt.Sprintf("Pods that find a node now (%d)", podsIn(f.Fit.Scheduled)), how: "+"}
-	for _, p := range f.Fit.Scheduled {
-		where := "on a node of no pool"
-		if p.Pool != "" {
-			where = "in pool " + v.name(p.Pool)
-		}
-		out.lines = append(out.lines, v.alike(p)+" "+where)
-	}
-	out.lines = first(out.lines, o.few())
-	return out
-}
-
 // replaced are the nodes that the step replaces: by pool, then in their order.
 func (o Options) replaced(f *provision.Forecast, v voice) part {
 	if len(f.Replaced) == 0 {
 		return part{}
 	}
 	fate := judge(f)
-	number := strconv.Itoa(len(f.Replaced))
-	if stuck := fate.count(); stuck > 0 {
-		number = fmt.Sprintf("%d of %d", len(f.Replaced)-stuck, len(f.Replaced))
+	number, stuck := "none", fate.count()
+	if n := len(f.Replaced) - stuck; n > 0 {
+		number = fmt.Sprintf("%d, with %s", n, count(fate.pods, "pod"))
 	}
-	out := part{title: fmt.Sprintf("Nodes replaced (%s, with %s)", number, count(fate.pods, "pod")), how: "~", summary: "In this order, as far as it can be told"}
+	if stuck > 0 {
+		number += fmt.Sprintf("; %d never", stuck)
+	}
+	out := part{title: fmt.Sprintf("Nodes replaced (%s)", number), how: "~", summary: "In this order, as far as it can be told"}
 	rows := [][]string{{"Pool", "Nodes", "At once", "Because of"}}
 	for _, p := range f.Pools {
-		if p.Replaced > 0 {
-			rows = append(rows, []string{v.short(p.Name), fmt.Sprintf("%d of %d", p.Replaced, p.Nodes), v.pace(p.Pace), v.causes(f, p)})
+		if p.Replaced == 0 {
+			continue
 		}
+		nodes, pace := fmt.Sprintf("%d of %d", max(0, p.Replaced-fate.in(p.Name)), p.Nodes), v.pace(p.Pace)
+		if n := fate.in(p.Name); n > 0 {
+			nodes += fmt.Sprintf(", %d never", n)
+		}
+		if fate.full[p.Name] >= p.Replaced {
+			pace = "0, no room"
+		}
+		rows = append(rows, []string{v.short(p.Name), nodes, pace, v.causes(f, p)})
 	}
 	out.rows = v.stacked(o.rows(rows, o.many()))
 	out.folded = o.nodes(f.Replaced, column{"Held up by", fate.heldUp})
@@ -318,9 +286,6 @@ func (v voice) causes(f *provision.Forecast, p provision.Pool) string {
 
 // pace says how many nodes at once, and which budget says so.
 func (v voice) pace(p provision.Pace) string {
-	if p.Full != "" {
-		return "0, no room"
-	}
 	out := strconv.Itoa(p.AtOnce)
 	if !p.Waits.IsZero() {
 		out += " until " + p.Waits.UTC().Format("2006-01-02 15:04") + " UTC"
@@ -331,20 +296,25 @@ func (v voice) pace(p provision.Pace) string {
 	return out
 }
 
-// changed are the pools that come, or change without any node being replaced for it.
+// added are the pools that come.
+func (o Options) added(f *provision.Forecast, v voice) part {
+	var names []string
+	for _, p := range f.Pools {
+		if p.Action == "create" {
+			names = append(names, v.name(p.Name))
+		}
+	}
+	return part{title: fmt.Sprintf("Pools added (%d)", len(names)), how: "+", lines: first(names, o.few())}
+}
+
+// changed are the pools that change without any node being replaced for it.
 func (o Options) changed(f *provision.Forecast, v voice) part {
 	out := part{how: "bold"}
-	come := 0
 	for _, p := range f.Pools {
-		if p.Replaced > 0 || p.Action == "delete" || p.Action == "" && len(p.Changes) == 0 {
+		if p.Replaced > 0 || p.Action == "create" || p.Action == "delete" || p.Action == "" && len(p.Changes) == 0 {
 			continue
 		}
 		l := "pool " + v.name(p.Name)
-		if p.Action == "create" {
-			come++
-			out.lines = append(out.lines, l+" is new")
-			continue
-		}
 		var fields []string
 		for _, c := range p.Changes {
 			fields = append(fields, v.name(strings.TrimSpace(c.Object+" "+c.Field)))
@@ -354,15 +324,11 @@ func (o Options) changed(f *provision.Forecast, v voice) part {
 		}
 		out.lines = append(out.lines, l)
 	}
-	n := len(out.lines)
-	switch {
-	case come == n:
-		out.title = fmt.Sprintf("Pools that come (%d)", n)
-	case len(f.Unknown) > 0:
-		out.title = fmt.Sprintf("Pools changed, no node known to be replaced (%d)", n)
-	default:
-		out.title = fmt.Sprintf("Pools changed, no node replaced (%d)", n)
+	known := ""
+	if len(f.Unknown) > 0 {
+		known = "known to be "
 	}
+	out.title = fmt.Sprintf("Pools changed, no node %sreplaced (%d)", known, len(out.lines))
 	out.lines = first(out.lines, o.few())
 	return out
 }

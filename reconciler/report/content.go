@@ -19,7 +19,7 @@ import (
 //   - which pods run on a node or keep it, and how many: that something keeps it
 //     counts, and why;
 //   - which pods find a node or none, and how many wait either way: the reasons count,
-//     and the verdict's number of those that no longer find one;
+//     and the verdict's numbers of those that no longer find one and of new ones;
 //   - how many nodes the budgets allow at this moment, and when they open next;
 //   - which nodes had drifted before, of each pool that has some;
 //   - what all nodes together cost now and in a month: the difference counts, and each
@@ -35,17 +35,27 @@ func (r Report) Content() string {
 	}
 	verdict := r.verdict(plainVoice())
 	r.Forecast = steady(r.Forecast)
-	r.Notes = slices.Clone(r.Notes)
-	for i, n := range r.Notes {
-		if !n.Warning {
-			r.Notes[i].Text = digits.ReplaceAllString(n.Text, "#")
-		}
+	r.Notes = steadyNotes(r.Notes)
+	if r.Drift != nil {
+		d := *r.Drift
+		d.Notes = steadyNotes(d.Notes)
+		r.Drift = &d
 	}
 	var text strings.Builder
 	if err := r.Markdown(&text, Options{Limit: int(^uint(0) >> 1), Lines: -1}); err != nil {
 		return ""
 	}
 	return state.Hash([]string{verdict, text.String()})[:12]
+}
+
+// steadyNotes are notes without the numbers of those that warn of nothing.
+func steadyNotes(notes []Note) []Note {
+	return each(notes, func(n Note) Note {
+		if !n.Warning {
+			n.Text = digits.ReplaceAllString(n.Text, "#")
+		}
+		return n
+	})
 }
 
 var digits = regexp.MustCompile(`[0-9]+`)
@@ -76,7 +86,7 @@ func steady(f *provision.Forecast) *provision.Forecast {
 		p.Cost.Prices = nil
 		return p
 	})
-	out.Fit = provision.Fit{Scheduled: steadyPods(f.Fit.Scheduled), Unscheduled: steadyPods(f.Fit.Unscheduled)}
+	out.Fit = provision.Fit{Scheduled: steadyPods(f.Fit.Scheduled), Unscheduled: steadyPods(f.Fit.Unscheduled), Waiting: steadyPods(newcomers(f))}
 	// The verdict has the difference, rounded as it is shown.
 	out.Cost.Now, out.Cost.After = provision.Amount{}, provision.Amount{}
 	out.Cost.Prices = each(f.Cost.Prices, func(p provision.Price) provision.Price {

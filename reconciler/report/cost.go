@@ -14,13 +14,14 @@ import (
 const hoursAMonth = 730
 
 // money is what the step does to the bill, in few words.
-func money(c provision.Cost, v voice) []string {
-	var out []string
+func money(c provision.Cost, v voice) []clause {
+	var out []clause
 	if s := v.difference(c.Now, c.After); s != "" {
-		out = append(out, s)
+		whole, _, _ := strings.Cut(s, " (")
+		out = append(out, clause{s, whole, rankSpot})
 	}
 	if s := v.ceilings(c); strings.Contains(s, "→") {
-		out = append(out, "ceiling "+s)
+		out = append(out, clause{text: "ceiling " + s, rank: rankCeiling})
 	}
 	return out
 }

@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -13,9 +14,9 @@ import (
 type fate struct {
 	// blocked are those that something on them keeps.
 	blocked []provision.Node
-	// closed and full count the others of a pool whose budgets never allow one,
-	// and of a pool that has no room for a replacement.
-	closed, full map[string]int
+	// full counts the others beside which their pool has no room for a replacement,
+	// closed the rest of a pool whose budgets never allow one.
+	full, closed map[string]int
 	// pods counts those on the nodes that are replaced.
 	pods int
 	// unexplained is true when the forecast knows of such nodes and says not which.
@@ -30,13 +31,12 @@ func judge(f *provision.Forecast) fate {
 	}
 	waiting := 0
 	for _, n := range f.Replaced {
-		pace := pools[n.Pool]
 		switch {
 		case keptForGood(n):
 			out.blocked = append(out.blocked, n)
-		case pace.Full != "":
+		case slices.ContainsFunc(n.Blockers, roomless):
 			out.full[n.Pool]++
-		case shut(pace):
+		case shut(pools[n.Pool]):
 			out.closed[n.Pool]++
 		default:
 			out.pods += len(n.Pods)
@@ -49,17 +49,18 @@ func judge(f *provision.Forecast) fate {
 	return out
 }
 
-// keptForGood reports whether somebody must act before the node is replaced. Other
-// than [provision.Node.Blocked] it passes over a node that is starting: it becomes
-// ready, or Karpenter removes it.
+// keptForGood reports whether something on the node keeps it until somebody acts.
 func keptForGood(n provision.Node) bool {
-	for _, b := range n.Blockers {
-		if b.ForcedAfterSeconds == 0 && b.Kind != "starting" {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(n.Blockers, func(b provision.Blocker) bool { return keeps(b) && !roomless(b) })
 }
+
+// keeps reports whether somebody must act before the node is replaced. Other than
+// [provision.Node.Blocked] it passes over a node that is starting: it becomes ready,
+// or Karpenter removes it.
+func keeps(b provision.Blocker) bool { return b.ForcedAfterSeconds == 0 && b.Kind != "starting" }
+
+// roomless reports whether it is the pool's limit that keeps the node.
+func roomless(b provision.Blocker) bool { return b.Kind == "limit" }
 
 // shut reports whether the pool's budget is one of no nodes that never opens.
 // That none is allowed now may also mean that as many are on their way.
@@ -71,6 +72,17 @@ func shut(p provision.Pace) bool {
 
 func (x fate) count() int { return len(x.blocked) + total(x.closed) + total(x.full) }
 
+// in counts those of one pool.
+func (x fate) in(pool string) int {
+	n := x.closed[pool] + x.full[pool]
+	for _, b := range x.blocked {
+		if b.Pool == pool {
+			n++
+		}
+	}
+	return n
+}
+
 func total(counts map[string]int) int {
 	n := 0
 	for _, c := range counts {
@@ -80,8 +92,8 @@ func total(counts map[string]int) int {
 }
 
 // nodes says what becomes of the nodes there are.
-func (x fate) nodes(f *provision.Forecast, v voice) []string {
-	var out []string
+func (x fate) nodes(f *provision.Forecast, v voice) []clause {
+	var out []clause
 	pools, dying := 0, 0
 	for _, r := range f.Removed {
 		if len(r.Nodes) > 0 {
@@ -90,24 +102,26 @@ func (x fate) nodes(f *provision.Forecast, v voice) []string {
 	}
 	switch {
 	case pools == 1:
-		out = append(out, fmt.Sprintf("%s with pool %s", conjugated(dying, "node", "die"), v.short(onlyRemoved(f))))
+		die := conjugated(dying, "node", "die") + " with "
+		out = append(out, clause{die + "pool " + v.short(onlyRemoved(f)), die + "a pool", rankName})
 	case pools > 1:
-		out = append(out, fmt.Sprintf("%s with %s", conjugated(dying, "node", "die"), count(pools, "pool")))
+		out = append(out, clause{text: fmt.Sprintf("%s with %s", conjugated(dying, "node", "die"), count(pools, "pool"))})
 	}
 	all, stuck := len(f.Replaced), x.count()
 	switch {
 	case all == 0 && dying > 0:
 	case all == 0 && len(f.Unknown) > 0:
-		out = append(out, "no node is known to be replaced")
+		out = append(out, clause{text: "no node is known to be replaced"})
 	case all == 0:
-		out = append(out, "no node is replaced")
+		out = append(out, clause{text: "no node is replaced"})
 	case stuck > 0:
-		out = append(out, fmt.Sprintf("%d of %s replaced%s", all-stuck, count(all, "node"), within(f.Rollout)), "never: "+x.why())
+		out = append(out, clause{text: fmt.Sprintf("%d of %s replaced%s", all-stuck, count(all, "node"), within(f.Rollout))},
+			clause{"never: " + x.why(), "never: " + count(stuck, "node"), rankWhy})
 	default:
-		out = append(out, count(all, "node")+" replaced"+within(f.Rollout))
+		out = append(out, clause{text: count(all, "node") + " replaced" + within(f.Rollout)})
 	}
 	if x.unexplained {
-		out = append(out, "never: some of them")
+		out = append(out, clause{text: "never: some of them"})
 	}
 	return out
 }

@@ -41,10 +41,10 @@ func (r Report) guardLines(v voice) (out []string, rest []Hold) {
 			l = v.name(g.Rule) + " holds it: "
 			at := slices.IndexFunc(rest, func(h Hold) bool { return g.Text != "" && strings.Contains(h.Reason, g.Text) })
 			if at < 0 {
-				l += v.name(g.Text)
+				l += v.name(g.unnamed(g.Text))
 				break
 			}
-			l += v.name(rest[at].Reason) + ": " + enough(v.objects(rest[at]))
+			l += v.name(g.unnamed(rest[at].Reason)) + ": " + enough(v.objects(rest[at]))
 			rest = slices.Delete(rest, at, at+1)
 		default:
 			continue
@@ -53,6 +53,9 @@ func (r Report) guardLines(v voice) (out []string, rest []Hold) {
 	}
 	return out, rest
 }
+
+// unnamed is a reason without the rule's name, which is said before it.
+func (g Guard) unnamed(reason string) string { return strings.ReplaceAll(reason, " ("+g.Rule+")", "") }
 
 // objects are the names of what is held.
 func (v voice) objects(h Hold) []string {

@@ -105,7 +105,7 @@ func cleanPod(p provision.Pod) provision.Pod {
 }
 
 func cleanPlacement(p provision.Placement) provision.Placement {
-	p.Pod, p.Pool, p.Why = cleanPod(p.Pod), Clean(p.Pool), Clean(p.Why)
+	p.Pod, p.Workload, p.Pool, p.Why = cleanPod(p.Pod), Clean(p.Workload), Clean(p.Pool), Clean(p.Why)
 	return p
 }
 

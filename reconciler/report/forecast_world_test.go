@@ -130,7 +130,9 @@ func blocking() *provision.Forecast {
 	)
 	f.Replaced = append(f.Replaced, nodesOf("batch", 3, "NodeClassDrift")...)
 	f.Replaced = append(f.Replaced, nodesOf("nights", 2, "NodeClassDrift")...)
-	f.Replaced = append(f.Replaced, nodesOf("tight", 1, "NodeClassDrift")...)
+	tight := nodesOf("tight", 1, "NodeClassDrift")
+	tight[0].Blockers = []provision.Blocker{{Kind: "limit"}}
+	f.Replaced = append(f.Replaced, tight...)
 	f.Drifted = nodesOf("cpu", 2, "AMIDrift")
 	f.Rollout = provision.Rollout{Nodes: 10, Blocked: 3, Pods: 20, MinMinutes: 184, MaxMinutes: 230, Never: true, Assumed: assumed}
 	return f
@@ -146,6 +148,13 @@ func placing() *provision.Forecast {
 		Unscheduled: []provision.Placement{{Pod: pod("big-1"), Like: 2, Why: why}, {Pod: pod("big-9"), Why: why}, {Pod: pod("gpu-1"), Why: "no pool has nvidia.com/gpu"}},
 		Waiting:     []provision.Placement{{Pod: pod("lost-1"), Why: why}},
 	}
+	// Those of declared workloads.
+	f.Fit.Scheduled = append(f.Fit.Scheduled, provision.Placement{Pod: pod("serve"), Workload: "Deployment", New: true, Like: 1, Pool: "cpu"})
+	f.Fit.Unscheduled = append(f.Fit.Unscheduled, provision.Placement{Pod: pod("batch"), Workload: "StatefulSet", Later: true, Why: why})
+	f.Fit.Waiting = append(f.Fit.Waiting,
+		provision.Placement{Pod: pod("train"), Workload: "Job", New: true, Like: 7, Why: why},
+		provision.Placement{Pod: pod("nightly"), Workload: "CronJob", New: true, Later: true, Why: why},
+		provision.Placement{Pod: pod("one"), Workload: "Pod", Why: why})
 	return f
 }
 

@@ -162,8 +162,8 @@ func (d *document) tables(changes []Change) int {
 	return rows
 }
 
-// driftMarkdown appends what had drifted before, folded: what could not be compared,
-// the nodes and, as many as fit, the things field by field.
+// driftMarkdown appends what had drifted before, folded: what could not be compared
+// and what there is to note, the nodes and, as many as fit, the things field by field.
 func (r Report) driftMarkdown(d *document, o Options) {
 	title := r.driftTitle()
 	if title == "" {
@@ -171,7 +171,7 @@ func (r Report) driftMarkdown(d *document, o Options) {
 	}
 	o = o.brief()
 	room := d.limit - d.b.Len() - noteRoom/2
-	text := driftSays + "\n\n" + part{lines: first(unknownLines(r.Drift.Unknown, markdownVoice()), o.few())}.bullets(room/4)
+	text := driftSays + "\n\n" + part{lines: first(r.Drift.lines(markdownVoice()), o.few())}.bullets(room/4)
 	if nodes := r.driftedNodes(o); !nodes.empty() {
 		text += nodes.title + ":\n\n" + fitting(room/4, len(nodes.folded), func(n int) string { return fence("text", upTo(nodes.folded, n)) + "\n" })
 	}

@@ -23,12 +23,8 @@ type column struct {
 // heldUp is what keeps a node for a while or for good.
 func (x fate) heldUp(n provision.Node) string {
 	reasons := plainVoice().blockers(n, func(provision.Blocker) bool { return true })
-	switch {
-	case keptForGood(n):
-	case x.closed[n.Pool] > 0:
+	if x.closed[n.Pool] > 0 && !keptForGood(n) {
 		reasons = append(reasons, "the pool's budget")
-	case x.full[n.Pool] > 0:
-		reasons = append(reasons, "the pool's limit")
 	}
 	return strings.Join(reasons, "; ")
 }

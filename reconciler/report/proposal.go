@@ -12,11 +12,14 @@ type Drift struct {
 	Changes []Change `json:"changes"`
 	// Unknown lists what could not be compared.
 	Unknown []Unknown `json:"unknown"`
+	// Notes are what else there is to know of things as they are, such as "exists, not
+	// ours", warnings first. That a quota suffices is not among them.
+	Notes []Note `json:"notes"`
 }
 
 // Guard is what one rule says of the step.
 type Guard struct {
-	// Rule is the rule's name, such as "guard.maxNodesReplaced", "quota" or "lint".
+	// Rule is the rule's name, such as "guard.maxNodesReplaced" or "lint".
 	Rule string `json:"rule"`
 	// Result is "ok", "warning" or "held".
 	Result string `json:"result"`

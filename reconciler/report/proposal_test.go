@@ -69,8 +69,6 @@ func TestTheVerdictOfAProposalNamesGuardsQuotasAndDrift(t *testing.T) {
 	was.Drift = quotaNote(quotaUsed)
 	other := before
 	other.Step = join(tainting(), quotaNote("of 128 vCPUs, 0 are used"))
-	told := before
-	told.guards = []Guard{{Rule: "quota", Result: "warning", Text: "x"}}
 	twice := all["guarded"]
 	twice.guards = append(guards(), guards()...)
 	twice.guards = append(twice.guards, Guard{Rule: "reviewed", Result: "held", Text: "x"})
@@ -80,14 +78,13 @@ func TestTheVerdictOfAProposalNamesGuardsQuotasAndDrift(t *testing.T) {
 		want string
 	}{
 		{"a guard that holds", all["guarded"], "held by guard.maxNodesReplaced · 1 object · 4 nodes replaced in 20–60 min · +$1.52/h (+$0.31 spot) · ceiling $52.40 → $64.80/h · quota ok"},
-		{"several, each once", twice, "held by guard.maxNodesReplaced, reviewed · 1 object · 4 nodes replaced in 20–60 min · +$1.52/h (+$0.31 spot) · ceiling $52.40 → $64.80/h · quota ok"},
-		{"a quota that is too small", all["quota"], "1 object · no node is replaced · ceiling $12.40 → $24.80/h · quota short"},
-		{"one that could not be looked at", short, "2 objects · 1 not compared · no node is replaced · ceiling $12.40 → $24.80/h"},
+		{"several, each once", twice, "held by guard.maxNodesReplaced, reviewed · 1 object · 4 nodes replaced in 20–60 min · +$1.52/h (+$0.31 spot) · ceiling $52.40 → $64.80/h"},
+		{"a quota that is too small", all["quota"], "1 object · no node is replaced · quota short · ceiling $12.40 → $24.80/h"},
+		{"one that could not be looked at", short, "2 objects · no node is replaced · ceiling $12.40 → $24.80/h · 1 not compared"},
 		{"one that has no name", nameless, "1 object · no node is replaced"},
 		{"one that is too small anyway", before, "1 object · no node is replaced · quota short before"},
 		{"one that is, beside another that the step reaches", other, "1 object · no node is replaced · quota short before"},
 		{"one of which only the drift tells", was, "1 object · no node is replaced · quota ok"},
-		{"one of which a guard tells", told, "1 object · no node is replaced · quota short"},
 		{"problems, and no forecast", all["problems"], "2 problems · held by lint · 1 object · nodes and money not told"},
 		{"nothing but drift", all["drift-only"], "no changes · 2 drifted before"},
 		{"nothing at all", all["empty"], "no changes"},
@@ -156,7 +153,7 @@ func proposing(s string) Report {
 	p := plan.Compute(state.NewSet(wanted...), state.NewSet(deleted, found), plan.HoldGrave(""))
 	r := NewProposal(plan.Proposal{Step: p, Drift: p}, []state.Problem{{Origin: state.Origin{File: s + ".yaml", Line: 2}, Message: s + "."}})
 	r.Forecast = ruined(s)
-	r.Guards = []Guard{{Rule: "rule" + s, Result: "held", Text: s + "."}, {Rule: "quota" + s, Result: "warning", Text: s + "."}}
+	r.Guards = []Guard{{Rule: "rule" + s, Result: "held", Text: s + "."}, {Rule: "lint" + s, Result: "warning", Text: s + "."}}
 	r.Binding = &Binding{Cluster: "c" + s, Base: "b" + s, BaseCommit: "1" + s, HeadCommit: "2" + s, Parted: "3" + s, Observed: time.Date(2026, 11, 20, 19, 2, 0, 0, time.UTC)}
 	return r
 }
@@ -247,7 +244,7 @@ func TestAHugeProposalKeepsToTheLimitsOfForges(t *testing.T) {
 			if limit < 60_000 {
 				continue
 			}
-			for _, want := range []string{"**Problems (300)**", "Never replaced, unless", "Nodes replaced (400 of 500", "**Changes: 1667 to create", "Field by field", "Already drifted before this change (2000 objects, 300 nodes)", "drifted things not shown", "changes of 5001 not shown in full"} {
+			for _, want := range []string{"**Problems (300)**", "Never replaced, unless", "Nodes replaced (400, with 800 pods; 100 never)", "**Changes: 1667 to create", "Field by field", "Already drifted before this change (2000 objects, 300 nodes)", "drifted things not shown", "changes of 5001 not shown in full"} {
 				if !strings.Contains(md, want) {
 					t.Errorf("limit %d lacks %q", limit, want)
 				}
@@ -282,10 +279,11 @@ func TestContentStaysWhileOnlyTheClusterBreathes(t *testing.T) {
 		"a pool elsewhere grows": func(_ *Report, f *provision.Forecast) {
 			f.Pools[0].Nodes, f.Cost.Now.OnDemand, f.Cost.After.OnDemand = 9, 7, 8.212
 		},
-		"more pods wait either way":       func(_ *Report, f *provision.Forecast) { f.Fit.Waiting = nil },
-		"another pod finds a node":        func(_ *Report, f *provision.Forecast) { f.Fit.Scheduled[0].Name, f.Fit.Scheduled[0].Like = "api-7", 3 },
-		"a node that had drifted is gone": func(_ *Report, f *provision.Forecast) { f.Drifted = f.Drifted[1:] },
-		"more of a quota is in use":       func(r *Report, _ *provision.Forecast) { r.Notes[0].Text = "of 64 vCPUs, 16 are used" },
+		"more pods wait either way":             func(_ *Report, f *provision.Forecast) { f.Fit.Waiting = f.Fit.Waiting[1:] },
+		"another pod finds a node":              func(_ *Report, f *provision.Forecast) { f.Fit.Scheduled[0].Name, f.Fit.Scheduled[0].Like = "api-7", 3 },
+		"a node that had drifted is gone":       func(_ *Report, f *provision.Forecast) { f.Drifted = f.Drifted[1:] },
+		"more of a quota is in use":             func(r *Report, _ *provision.Forecast) { r.Notes[0].Text = "of 64 vCPUs, 16 are used" },
+		"what was there before is counted anew": func(r *Report, _ *provision.Forecast) { r.Drift.Notes[1].Text = "12 others have it" },
 		"prices are read anew": func(_ *Report, f *provision.Forecast) {
 			f.Cost.Prices = []provision.Price{{CapacityType: "on-demand", Basis: "other-region", Date: "2026-11-21"}, {CapacityType: "spot", Basis: "estimated", Date: "2026-11-21"}}
 		},
@@ -312,6 +310,8 @@ func TestContentStaysWhileOnlyTheClusterBreathes(t *testing.T) {
 		"another budget keeps it":   func(_ *Report, f *provision.Forecast) { f.Replaced[0].Blockers[0].Budgets = []string{"ml/other"} },
 		"a cent":                    func(_ *Report, f *provision.Forecast) { f.Cost.After.OnDemand += 0.01 },
 		"a longer roll-out":         func(_ *Report, f *provision.Forecast) { f.Rollout.MaxMinutes = 90 },
+		"more of a warning":         func(r *Report, _ *provision.Forecast) { r.Drift.Notes[0].Text = "needs 65 vCPUs" },
+		"a new pod fits":            func(_ *Report, f *provision.Forecast) { f.Fit.Waiting = f.Fit.Waiting[:1] },
 		"a pod without a node more": func(_ *Report, f *provision.Forecast) { f.Fit.Unscheduled[0].Like++ },
 		"a guard holds": func(r *Report, _ *provision.Forecast) {
 			r.Guards = []Guard{{Rule: "guard.maxNodesReplaced", Result: "held", Text: "x"}}

@@ -74,7 +74,12 @@ func drifting() plan.Plan {
 	version := aws("eks", "Version", "eu-west-1", "dev", object{"version": "1.34"})
 	version.Hold = "run: aws eks update-cluster-version --name dev --kubernetes-version 1.34"
 	compared := plan.Compute(state.NewSet(version), state.NewSet(live(version, object{"version": "1.33"})))
-	return join(weight, gone, compared, plan.Plan{Unknown: []plan.Unknown{{Key: state.Key{Target: "aws", Group: "eks", Kind: "Logging", Name: "dev"}, Reason: "denied: eks:DescribeCluster is missing"}}})
+	notes := plan.Plan{Notes: []plan.Note{
+		{Key: state.Key{Target: "cluster", Group: "karpenter.sh", Kind: "NodePool", Name: "old"}, Text: "11 others have it"},
+		{Key: gone.Changes[0].Key, Origin: gone.Changes[0].After.Origin, Text: "exists, not ours"},
+		{Key: state.Key{Target: "cluster", Group: "karpenter.sh", Kind: "NodePool", Name: "cpu"}, Text: "Warning: needs 64 vCPUs, the quota is 32"},
+	}}
+	return join(weight, gone, compared, notes, quotaNote(quotaUsed), plan.Plan{Unknown: []plan.Unknown{{Key: state.Key{Target: "aws", Group: "eks", Kind: "Logging", Name: "dev"}, Reason: "denied: eks:DescribeCluster is missing"}}})
 }
 
 // quotaNote is what a quota's sighting says.
@@ -131,7 +136,6 @@ func guards() []Guard {
 	return []Guard{
 		{Rule: "lint", Result: "warning", Text: "NodePool gpu allows one zone only"},
 		{Rule: "guard.maxNodesReplaced", Result: "held", Text: "4 nodes would be replaced, at most 2 are allowed; raise spec.guard.maxNodesReplaced of the Sync, or change fewer pools at once"},
-		{Rule: "quota", Result: "ok", Text: "64 vCPUs suffice"},
 	}
 }
 

@@ -23,7 +23,6 @@ func NewProposal(p plan.Proposal, problems []state.Problem) Report {
 	m := newMask(step, drift)
 	r := build(m, step, problems)
 	was := build(m, drift, nil)
-	r.Drift = &Drift{Changes: was.Changes, Unknown: was.Unknown}
 	// What the step does not change about a quota, only the drift tells.
 	switch {
 	case r.Quota == quotaShort:
@@ -32,6 +31,8 @@ func NewProposal(p plan.Proposal, problems []state.Problem) Report {
 	default:
 		r.Quota = quotaOf(slices.Concat(r.Notes, was.Notes), slices.Concat(r.Unknown, was.Unknown))
 	}
+	quiet := func(n Note) bool { return isQuota(n.Object) && !n.Warning }
+	r.Drift = &Drift{Changes: was.Changes, Unknown: was.Unknown, Notes: slices.DeleteFunc(was.Notes, quiet)}
 	return r
 }
 
@@ -62,10 +63,11 @@ const (
 	quotaShortBefore = "short before"
 )
 
+func isQuota(o Object) bool { return o.Target == "aws" && o.Kind == "Quota" }
+
 // quotaOf is what the sightings of quotas come to: nothing where none was looked at,
 // or one of them could not be.
 func quotaOf(notes []Note, unknown []Unknown) string {
-	isQuota := func(o Object) bool { return o.Target == "aws" && o.Kind == "Quota" }
 	looked, lost := false, slices.ContainsFunc(unknown, func(u Unknown) bool { return isQuota(u.Object) })
 	for _, n := range notes {
 		if !isQuota(n.Object) {
@@ -94,7 +96,7 @@ func (r Report) idle() bool {
 		return false
 	}
 	f := r.Forecast
-	return f == nil || len(f.Replaced)+len(f.Removed)+len(f.Fit.Scheduled)+len(f.Fit.Unscheduled) == 0 && len(money(f.Cost, plainVoice())) == 0
+	return f == nil || len(f.Replaced)+len(f.Removed)+len(f.Fit.Scheduled)+len(f.Fit.Unscheduled)+len(newcomers(f)) == 0 && len(money(f.Cost, plainVoice())) == 0
 }
 
 func (r Report) idleLine() string {
@@ -132,13 +134,53 @@ func (r Report) driftTitle() string {
 			parts = append(parts, fmt.Sprintf("%d %s", p.n, p.what))
 		}
 	}
+	said := r.Drift.noted()
 	switch {
-	case len(parts) == 0:
+	case len(parts)+len(said) == 0:
 		return ""
-	case len(parts) == 1 && len(made) > 0:
+	case len(parts) == 0:
+		return "Already so before this change (" + strings.Join(said, ", ") + ")"
+	case len(parts)+len(said) == 1 && len(made) > 0:
 		parts[0] = strconv.Itoa(len(made))
 	}
+	parts = append(parts, said...)
 	return "Already drifted before this change (" + strings.Join(parts, ", ") + ")"
+}
+
+// noted counts the notes.
+func (d *Drift) noted() []string {
+	warnings := 0
+	for _, n := range d.Notes {
+		if n.Warning {
+			warnings++
+		}
+	}
+	var out []string
+	if warnings > 0 {
+		out = append(out, count(warnings, "warning"))
+	}
+	if n := len(d.Notes) - warnings; n > 0 {
+		out = append(out, count(n, "note"))
+	}
+	return out
+}
+
+// lines are what could not be compared, then the notes.
+func (d *Drift) lines(v voice) []string {
+	out := unknownLines(d.Unknown, v)
+	if !v.stacks {
+		for i, l := range out {
+			out[i] = "not compared: " + l
+		}
+	}
+	for _, n := range d.Notes {
+		l := v.placed(named(n.Object, n.File, n.Line), n.Text)
+		if n.Warning {
+			l = warning + l
+		}
+		out = append(out, l)
+	}
+	return out
 }
 
 // driftedBefore counts what had drifted and is ours to put back.
@@ -175,7 +217,7 @@ func (b *Binding) line(v voice) string {
 		out = append(out, v.revision(b.Base, b.BaseCommit)+" ← "+head)
 	}
 	if b.Parted != "" && b.Parted != b.BaseCommit {
-		out = append(out, "parted from "+v.short(shortCommit(b.Parted)))
+		out = append(out, "parted at "+v.short(shortCommit(b.Parted)))
 	}
 	if b.Observed.IsZero() {
 		out = append(out, "offline: neither a cluster nor AWS was looked at")

@@ -158,8 +158,12 @@ func (r Report) textDrift(b *strings.Builder, o Options) {
 		return
 	}
 	var inner strings.Builder
-	for _, l := range unknownLines(r.Drift.Unknown, plainVoice()) {
-		inner.WriteString(o.paint("?", l) + "\n")
+	for _, l := range r.Drift.lines(plainVoice()) {
+		how := ""
+		if strings.HasPrefix(l, "? ") {
+			how = "?"
+		}
+		inner.WriteString(o.paint(how, l) + "\n")
 	}
 	o.write(&inner, r.driftedNodes(o.brief()))
 	o.brief().changes(&inner, r.Drift.Changes)
@@ -198,7 +202,7 @@ func (r Report) JSON(w io.Writer) error {
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
 	if r = r.shown(); r.told() {
-		r.Summary.Verdict = r.verdict(plainVoice())
+		r.Summary.Verdict = briefly(r.clauses(plainVoice()))
 	}
 	if err := e.Encode(r); err != nil {
 		return fmt.Errorf("encoding the report: %w", err)

@@ -5,66 +5,125 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/poolwright/poolwright/provision"
 )
 
 // Verdict is the report in one harmless line of plain text: what is wrong with the
 // change and what it is and, with a forecast, what it does to nodes, pods and money;
-// then quotas, and of a proposal how much had drifted before. It names at most one
-// thing of a repository, a pool, shortened, and the rules that hold the change.
+// then quotas, what is not known, and of a proposal how much had drifted before. It
+// names at most one thing of a repository, a pool, shortened, and the rules that hold
+// the change.
+//
+// It is at most 140 characters long, which is what forges show of a line beside a
+// commit. Of a longer one the parts that matter least are left out or shortened:
+// first what had drifted before, then that quotas suffice, the ceiling, the share of
+// spot, why nodes stay, what is not known, and names.
 func (r Report) Verdict() string {
 	if r = r.shown(); r.told() {
-		return r.verdict(plainVoice())
+		return briefly(r.clauses(plainVoice()))
 	}
-	return r.headline()
+	return clip(r.headline(), lineWidth)
+}
+
+// clause is a part of the verdict.
+type clause struct {
+	text string
+	// brief is what is left of it when there is no room for all; nothing when empty.
+	brief string
+	// rank is how soon that is: the highest first, zero never.
+	rank int
+}
+
+const (
+	rankName = iota + 1
+	rankUnknown
+	rankUntold
+	rankWhy
+	rankSpot
+	rankCeiling
+	rankQuota
+	rankDrift
+)
+
+// briefly writes clauses in a line of a forge.
+func briefly(clauses []clause) string {
+	line := spoken(clauses)
+	for rank := rankDrift; rank > 0 && utf8.RuneCountInString(line) > lineWidth; rank-- {
+		for i, c := range clauses {
+			if c.rank == rank {
+				clauses[i].text = c.brief
+			}
+		}
+		line = spoken(clauses)
+	}
+	for n := len(clauses) - 1; n > 0 && utf8.RuneCountInString(line) > lineWidth; n-- {
+		line = spoken(clauses[:n])
+	}
+	return clip(line, lineWidth)
+}
+
+// spoken joins the clauses that say something.
+func spoken(clauses []clause) string {
+	var out []string
+	for _, c := range clauses {
+		if c.text != "" {
+			out = append(out, c.text)
+		}
+	}
+	return strings.Join(out, " · ")
 }
 
 // told reports whether there is more to say in a line than how much changes.
 func (r Report) told() bool { return r.Forecast != nil || r.proposal() }
 
-func (r Report) verdict(v voice) string {
-	f := r.Forecast
-	parts := r.extent(v)
-	switch {
-	case r.idle():
-	case f == nil:
-		parts = append(parts, "nodes and money not told")
-	default:
-		fate := judge(f)
-		parts = append(parts, fate.nodes(f, v)...)
-		if n := podsIn(f.Fit.Unscheduled); n > 0 {
-			parts = append(parts, conjugated(n, "pod", "fit")+" no node")
-		}
-		parts = append(parts, money(f.Cost, v)...)
+// verdict is the verdict in full.
+func (r Report) verdict(v voice) string { return spoken(r.clauses(v)) }
+
+// clauses are what the verdict says, what matters most first.
+func (r Report) clauses(v voice) []clause {
+	out := r.extent(v)
+	if !r.idle() {
+		out = append(out, r.effects(v)...)
 	}
-	if q := r.quota(); q != "" && !r.idle() {
-		parts = append(parts, "quota "+q)
+	if n := r.Summary.Unknown; n > 0 {
+		out = append(out, clause{text: fmt.Sprintf("%d not compared", n), rank: rankUnknown})
 	}
-	if f != nil && len(f.Unknown) > 0 && !r.idle() {
-		parts = append(parts, count(len(f.Unknown), "thing")+" cannot be told")
+	if f := r.Forecast; f != nil && len(f.Unknown) > 0 && !r.idle() {
+		out = append(out, clause{text: count(len(f.Unknown), "thing") + " cannot be told", rank: rankUntold})
 	}
 	if n := r.driftedBefore(); n > 0 {
-		parts = append(parts, fmt.Sprintf("%d drifted before", n))
+		out = append(out, clause{text: fmt.Sprintf("%d drifted before", n), rank: rankDrift})
 	}
-	return strings.Join(parts, " · ")
+	return out
 }
 
-// quota is what a guard says of quotas, or else the sightings.
-func (r Report) quota() string {
-	for _, g := range r.Guards {
-		switch {
-		case g.Rule == "quota" && g.Result == "ok":
-			return quotaOK
-		case g.Rule == "quota":
-			return quotaShort
+// effects are what the change does to nodes, pods, quotas and money.
+func (r Report) effects(v voice) []clause {
+	var out []clause
+	f := r.Forecast
+	if f == nil {
+		out = append(out, clause{text: "nodes and money not told"})
+	} else {
+		out = judge(f).nodes(f, v)
+		if n := podsIn(f.Fit.Unscheduled); n > 0 {
+			out = append(out, clause{text: conjugated(n, "pod", "fit") + " no node"})
+		}
+		if n := podsIn(newcomers(f)); n > 0 {
+			out = append(out, clause{text: conjugated(n, "new pod", "fit") + " no node"})
 		}
 	}
-	switch r.Quota {
-	case quotaOK, quotaShort, quotaShortBefore:
-		return r.Quota
+	if r.Quota == quotaShort {
+		out = append(out, clause{text: "quota " + quotaShort})
 	}
-	return ""
+	if f != nil {
+		out = append(out, money(f.Cost, v)...)
+	}
+	if r.Quota == quotaOK || r.Quota == quotaShortBefore {
+		out = append(out, clause{text: "quota " + r.Quota, rank: rankQuota})
+	}
+	return out
 }
 
 // sign stands for the verdict, see [Report.Markdown].
@@ -74,9 +133,11 @@ func (r Report) sign() string {
 		f = &provision.Forecast{}
 	}
 	dying := slices.ContainsFunc(f.Removed, func(x provision.Removal) bool { return len(x.Nodes) > 0 })
-	stop := len(r.Problems)+len(r.Holds)+len(f.Fit.Unscheduled)+judge(f).count() > 0 || f.Rollout.Never || dying ||
-		r.quota() == quotaShort || len(r.guardsThatHold(plainVoice())) > 0
-	look := dearer(f.Cost) || r.Summary.Delete+r.Summary.Warnings+len(r.Unknown)+len(f.Replaced)+len(f.Removed)+len(f.Unknown) > 0 ||
+	strange := newcomers(f)
+	asked := slices.ContainsFunc(strange, func(p provision.Placement) bool { return !p.Later })
+	stop := len(r.Problems)+len(r.Holds)+len(f.Fit.Unscheduled)+judge(f).count() > 0 || asked || f.Rollout.Never || dying ||
+		r.Quota == quotaShort || len(r.guardsThatHold(plainVoice())) > 0
+	look := dearer(f.Cost) || r.Summary.Delete+r.Summary.Warnings+len(r.Unknown)+len(f.Replaced)+len(f.Removed)+len(f.Unknown)+len(strange) > 0 ||
 		slices.ContainsFunc(r.Guards, func(g Guard) bool { return g.Result != "ok" })
 	switch {
 	case r.idle():
@@ -97,7 +158,7 @@ func dearer(c provision.Cost) bool {
 }
 
 // extent is how much the plan changes, and what keeps it from being all.
-func (r Report) extent(v voice) []string {
+func (r Report) extent(v voice) []clause {
 	objects, inAWS := 0, 0
 	for _, c := range r.Changes {
 		switch {
@@ -108,42 +169,35 @@ func (r Report) extent(v voice) []string {
 			objects++
 		}
 	}
-	var out []string
+	var out []clause
+	say := func(text string) { out = append(out, clause{text: text}) }
 	if r.Summary.Problems > 0 {
-		out = append(out, count(r.Summary.Problems, "problem"))
+		say(count(r.Summary.Problems, "problem"))
 	}
 	held := ""
 	if r.Summary.Held > 0 {
 		held = fmt.Sprintf("%d held", r.Summary.Held)
 	}
 	if rules := r.guardsThatHold(v); len(rules) > 0 {
-		out, held = append(out, cmp.Or(held, "held")+" by "+enough(rules)), ""
+		by := clause{text: cmp.Or(held, "held") + " by " + enough(rules)}
+		if len(rules) > 1 {
+			by.brief, by.rank = cmp.Or(held, "held")+" by "+count(len(rules), "rule"), rankName
+		}
+		out, held = append(out, by), ""
 	}
 	if objects > 0 {
-		out = append(out, count(objects, "object"))
+		say(count(objects, "object"))
 	}
 	if inAWS > 0 {
-		out = append(out, fmt.Sprintf("%d AWS", inAWS))
+		say(fmt.Sprintf("%d AWS", inAWS))
 	}
 	if objects+inAWS == 0 {
-		out = append(out, "no changes")
+		say("no changes")
 	}
 	if held != "" {
-		out = append(out, held)
-	}
-	if r.Summary.Unknown > 0 {
-		out = append(out, fmt.Sprintf("%d not compared", r.Summary.Unknown))
+		say(held)
 	}
 	return out
-}
-
-// podsIn counts pods with those of their shape.
-func podsIn(list []provision.Placement) int {
-	n := 0
-	for _, p := range list {
-		n += 1 + p.Like
-	}
-	return n
 }
 
 // conjugated writes a number, its noun and a verb.

@@ -1,0 +1,139 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/poolwright/poolwright/provision"
+)
+
+// unscheduled are the pods that lose their place, then those that the step asks for
+// and that never get one.
+func (o Options) unscheduled(f *provision.Forecast, v voice) part {
+	lost, strange := f.Fit.Unscheduled, newcomers(f)
+	out := part{how: "-", lines: first(append(reasons(lost, v), reasons(strange, v)...), o.few())}
+	switch {
+	case len(strange) == 0:
+		out.title = fmt.Sprintf("Pods that no longer find a node (%d)", podsIn(lost))
+	case len(lost) == 0:
+		out.title = fmt.Sprintf("New pods that find no node (%d)", podsIn(strange))
+	default:
+		out.title = fmt.Sprintf("Pods that no longer find a node (%d), and new ones that find none (%d)", podsIn(lost), podsIn(strange))
+	}
+	return out
+}
+
+// newcomers are the pods that only the step asks for and that find no node.
+func newcomers(f *provision.Forecast) []provision.Placement {
+	var out []provision.Placement
+	for _, p := range f.Fit.Waiting {
+		if p.New {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// scheduled are the pods that get a node by the step.
+func (o Options) scheduled(f *provision.Forecast, v voice) part {
+	out := part{title: fmt.Sprintf("Pods that find a node now (%d)", podsIn(f.Fit.Scheduled)), how: "+"}
+	for _, p := range f.Fit.Scheduled {
+		where := "on a node of no pool"
+		if p.Pool != "" {
+			where = "in pool " + v.name(p.Pool)
+		}
+		out.lines = append(out.lines, v.alike(p)+" "+where)
+	}
+	out.lines = first(out.lines, o.few())
+	return out
+}
+
+// waiting are the pods that found no node before and find none after.
+func (o Options) waiting(f *provision.Forecast) part {
+	var old []provision.Placement
+	for _, p := range f.Fit.Waiting {
+		if !p.New {
+			old = append(old, p)
+		}
+	}
+	return part{
+		title: fmt.Sprintf("Pods that find no node either way (%d)", podsIn(old)), how: "bold",
+		folded: first(reasons(old, plainVoice()), o.many()),
+	}
+}
+
+// reasons says each reason once, after the pods of which it is true.
+func reasons(list []provision.Placement, v voice) []string {
+	var whys []string
+	pods := map[string][]string{}
+	for _, p := range list {
+		if _, ok := pods[p.Why]; !ok {
+			whys = append(whys, p.Why)
+		}
+		pods[p.Why] = append(pods[p.Why], v.alike(p))
+	}
+	out := make([]string, 0, len(whys))
+	for _, why := range whys {
+		out = append(out, enough(pods[why])+": "+v.name(why))
+	}
+	return out
+}
+
+// podsIn counts pods with those of their shape.
+func podsIn(list []provision.Placement) int {
+	n := 0
+	for _, p := range list {
+		n += 1 + p.Like
+	}
+	return n
+}
+
+// alike names a pod, or the declared object that has it made, with what else there is
+// to know of it and how many pods it stands for.
+func (v voice) alike(p provision.Placement) string {
+	if p.Workload == "" {
+		if p.Like == 0 {
+			return v.pod(p.Pod)
+		}
+		return fmt.Sprintf("%s (and %d like it)", v.pod(p.Pod), p.Like)
+	}
+	said := ""
+	if p.New {
+		said = "new, "
+	}
+	pods := count(1+p.Like, "pod")
+	if p.Later {
+		said += asleep(p.Workload) + ": "
+		if p.Like == 0 {
+			pods = "one pod"
+		}
+	}
+	if p.Workload == "Pod" && p.Like == 0 {
+		pods = ""
+	}
+	out := v.kind(p.Workload) + " " + v.pod(p.Pod)
+	if said = strings.TrimRight(said+pods, ", "); said != "" {
+		out += " (" + said + ")"
+	}
+	return out
+}
+
+// asleep says why nobody asks for a workload's pods now.
+func asleep(kind string) string {
+	switch kind {
+	case "CronJob":
+		return "not running now"
+	case "Job":
+		return "suspended"
+	}
+	return "scaled to zero"
+}
+
+// kind is the kind of a workload, bare where it is one that we know.
+func (v voice) kind(s string) string {
+	switch s {
+	case "Pod", "Deployment", "ReplicaSet", "StatefulSet", "ReplicationController", "Job", "CronJob":
+		return s
+	}
+	return v.short(s)
+}

@@ -1,0 +1,117 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/poolwright/poolwright/provision"
+)
+
+func TestAVerdictTooLongForAForgeLosesWhatMattersLeast(t *testing.T) {
+	all := proposals()
+	of := func(name string, change func(r *Report)) Report {
+		r := all[name].report()
+		if r.Forecast != nil {
+			f := *r.Forecast
+			r.Forecast = &f
+		}
+		change(&r)
+		return r
+	}
+	blocked := func(r *Report) {
+		r.Forecast = blocking()
+		r.Forecast.Unknown = []string{"x"}
+		r.Guards = []Guard{{Rule: "guard.maxNodesReplaced", Result: "held"}, {Rule: "guard.maxPrunePercent", Result: "held"}}
+	}
+	tests := []struct {
+		name string
+		r    Report
+		want string
+	}{
+		{"what had drifted before goes first", of("taints", func(*Report) {}),
+			"1 object · 3 of 4 nodes replaced in 20–60 min · never: 1 node blocked · +$1.52/h (+$0.31 spot) · ceiling $52.40 → $64.80/h · quota ok"},
+		{"then that a quota suffices, then the ceiling", of("taints", func(r *Report) { r.Summary.Problems = 12 }),
+			"12 problems · 1 object · 3 of 4 nodes replaced in 20–60 min · never: 1 node blocked · +$1.52/h (+$0.31 spot) · ceiling $52.40 → $64.80/h"},
+		{"then the share of spot, why nodes stay, and what is not known", of("taints", blocked),
+			"held by guard.maxNodesReplaced, guard.maxPrunePercent · 1 object · 4 of 10 nodes replaced in 3–3.9 h · never: 6 nodes · +$1.52/h"},
+		{"then names", of("taints", func(r *Report) {
+			blocked(r)
+			r.Forecast.Removed = []provision.Removal{{Pool: "a-pool-of-a-name-that-goes-on", Nodes: nodesOf("x", 123, "")}}
+			r.Summary.Problems, r.Summary.Held = 300, 23
+		}), "300 problems · 23 held by 2 rules · 1 object · 123 nodes die with a pool · 4 of 10 nodes replaced in 3–3.9 h · never: 6 nodes · +$1.52/h"},
+		{"a quota that is too small stays", of("taints", func(r *Report) { r.Quota, r.Summary.Problems, r.Summary.Unknown = "short", 12, 3 }),
+			"12 problems · 1 object · 3 of 4 nodes replaced in 20–60 min · never: 1 node blocked · quota short · +$1.52/h (+$0.31 spot) · 3 not compared"},
+		{"one that fits stays as it is", of("ami", func(*Report) {}), "1 object · 4 nodes replaced in 20–60 min · quota ok · 1 thing cannot be told"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got := tt.r.Verdict()
+			if n := utf8.RuneCountInString(got); got != tt.want || n > 140 {
+				t.Errorf("%d: got  %s\nwant %s", n, got, tt.want)
+			}
+		})
+	}
+}
+
+func TestTheHeadingOfACommentLeavesNothingOut(t *testing.T) {
+	md := all(t, proposals()["taints"].report())["md"]
+	heading, _, _ := strings.Cut(md, "\n")
+	if !strings.HasSuffix(heading, "quota ok · 2 drifted before") {
+		t.Errorf("got %s", heading)
+	}
+}
+
+func TestOnlyNodesWithoutRoomCountAsSuch(t *testing.T) {
+	f := blocking()
+	f.Replaced = append(f.Replaced, nodesOf("tight", 2, "NodeClassDrift")[1])
+	f.Pools[4].Nodes, f.Pools[4].Replaced = 2, 2
+	if got := judge(f); got.full["tight"] != 1 || got.in("tight") != 1 {
+		t.Errorf("%+v", got)
+	}
+	md := all(t, forecasted(step(), f))["md"]
+	for _, want := range []string{"| `tight` | 1 of 2, 1 never | 1 |", "- pool `tight`, 1 node: `The limit of 8"} {
+		if !strings.Contains(md, want) {
+			t.Errorf("lacks %q:\n%s", want, md)
+		}
+	}
+	f.Replaced[len(f.Replaced)-2].Blockers = []provision.Blocker{{Kind: "limit"}, {Kind: "node"}}
+	f.Pools[4].Pace.Full = ""
+	if md = all(t, forecasted(step(), f))["md"]; !strings.Contains(md, "the pool's limit leaves no room for a replacement; the node is annotated do-not-disrupt") {
+		t.Errorf("a node that two things keep:\n%s", md)
+	}
+}
+
+func TestAWorkloadIsNamedWithWhatBecomesOfIt(t *testing.T) {
+	for want, p := range map[string]provision.Placement{
+		"a/x":                          {},
+		"a/x (and 2 like it)":          {Like: 2},
+		"Deployment a/x (new, 2 pods)": {Workload: "Deployment", New: true, Like: 1},
+		"Deployment a/x (scaled to zero: one pod)":                       {Workload: "Deployment", Later: true},
+		"StatefulSet a/x (new, scaled to zero: one pod)":                 {Workload: "StatefulSet", New: true, Later: true},
+		"Job a/x (suspended: 4 pods)":                                    {Workload: "Job", Later: true, Like: 3},
+		"CronJob a/x (not running now: one pod)":                         {Workload: "CronJob", Later: true},
+		"Deployment a/x (1 pod)":                                         {Workload: "Deployment"},
+		"Pod a/x (new)":                                                  {Workload: "Pod", New: true},
+		"Pod a/x":                                                        {Workload: "Pod"},
+		fmt.Sprintf("%s a/x (1 pod)", clip(strings.Repeat("A", 50), 40)): {Workload: strings.Repeat("A", 50)},
+	} {
+		p.Pod = provision.Pod{Namespace: "a", Name: "x"}
+		if got := plainVoice().alike(p); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
+func TestOfTheQuotasTheDriftTellsOnlyWhatWarns(t *testing.T) {
+	p := proposals()["empty"]
+	p.Step, p.Drift = tainting(), join(quotaNote(quotaUsed), quotaNote("Warning: NodePool gpu may ask for more"))
+	r := p.report()
+	if len(r.Drift.Notes) != 1 || !r.Drift.Notes[0].Warning || r.driftTitle() != "Already so before this change (1 warning)" {
+		t.Errorf("%s: %+v", r.driftTitle(), r.Drift.Notes)
+	}
+	if got := all(t, r)["md"]; !strings.Contains(got, "- Warning: `aws Quota.servicequotas/eu-west-1/Running On-Demand G and VT instances`: `NodePool gpu may ask for more`") {
+		t.Error(got)
+	}
+}
