@@ -70,9 +70,20 @@ const (
 	toldLate = "late-"
 	// toldDrift is a comment whose tail shows drift.
 	toldDrift = "drift-"
+	// toldMoved stands before one of the last three, where what was merged is another
+	// head than the comment was made for.
+	toldMoved = "moved-"
 )
 
 func (e *entry) quiet() bool { return strings.HasPrefix(e.item.Told, toldQuiet) }
+
+// moved reports that what was merged is another head than was told.
+func (e *entry) moved() bool { return strings.HasPrefix(e.item.Told, toldMoved) }
+
+// tells reports how the end of a merged pull request's comment began when it was told.
+func (e *entry) tells(begin string) bool {
+	return strings.HasPrefix(strings.TrimPrefix(e.item.Told, toldMoved), begin)
+}
 
 // merged reports whether the record follows what comes of a merge.
 func (e *entry) merged() bool {

@@ -2,7 +2,6 @@ package pullrequest
 
 import (
 	"context"
-	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -84,8 +83,12 @@ func (p *pass) arrive(ctx context.Context, pr forge.PullRequest, rec *entry) {
 		*rec = entry{item: *item, post: rec.post}
 		item = &rec.item
 		item.Phase = v1alpha1.PullRequestMerged
-		if item.Told == "" {
+		switch {
+		case item.Told == "":
 			item.Told, item.Head = toldLate, pr.Head.SHA
+		case pr.Head.SHA != "" && item.Head != pr.Head.SHA:
+			// What was told is of an older head: nobody reviewed what was merged.
+			*item = v1alpha1.PullRequestStatus{Number: item.Number, Phase: item.Phase, Head: pr.Head.SHA, Told: toldMoved + toldLate}
 		}
 	}
 	if item.MergeCommit == "" {
@@ -167,4 +170,4 @@ func (p *pass) held(ctx context.Context, rec *entry) string {
 }
 
 // speaksLate reports that nothing was told of the pull request before its merge.
-func (e *entry) speaksLate() bool { return strings.HasPrefix(e.item.Told, toldLate) }
+func (e *entry) speaksLate() bool { return e.tells(toldLate) }

@@ -3,6 +3,7 @@ package pullrequest
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -151,6 +152,9 @@ func (p *pass) finish(ctx context.Context, pr forge.PullRequest, rec *entry, lef
 	if shown.text == "" && shown.known && rec.showsDrift() {
 		rec.tail.gone = true
 	}
+	if base != "" && rec.moved() {
+		base = fmt.Sprintf(movedTo, short(item.Head)) + base
+	}
 	text, told := rec.compose(base, shown)
 	if p.write(ctx, pr, rec, forge.Comment{Tail: text}, told, a) && item.RolledOutTime != nil {
 		item.Phase, rec.post = v1alpha1.PullRequestDone, pace{}
@@ -175,7 +179,10 @@ func (p *pass) nothingNew(rec *entry, left leftover, shown drift) bool {
 }
 
 // showsDrift reports whether the tail at the forge shows drift.
-func (e *entry) showsDrift() bool { return strings.HasPrefix(e.item.Told, toldDrift) }
+func (e *entry) showsDrift() bool { return e.tells(toldDrift) }
+
+// movedTo begins the tail where another head was merged than the comment was made for.
+const movedTo = "**Merged as `%s`, which nobody planned:** what stands above was planned for a commit before it.\n\n"
 
 // compose puts what is told of the merge and of drift together, and names it.
 func (e *entry) compose(base string, shown drift) (text, told string) {
@@ -193,6 +200,9 @@ func (e *entry) compose(base string, shown drift) (text, told string) {
 	}
 	if begin == toldTail && e.speaksLate() {
 		begin = toldLate
+	}
+	if e.moved() {
+		begin = toldMoved + begin
 	}
 	return strings.TrimLeft(text, "\n"), begin + state.Hash([]string{base, content})[:16]
 }
@@ -220,7 +230,7 @@ func (p *pass) write(ctx context.Context, pr forge.PullRequest, rec *entry, c fo
 	posted := forge.Posted{URL: pr.URL}
 	var err error
 	if told != item.Told {
-		c.Marker, c.EditOnly = p.marker(), strings.HasPrefix(told, toldLate)
+		c.Marker, c.EditOnly = p.marker(), strings.HasPrefix(strings.TrimPrefix(told, toldMoved), toldLate)
 		posted, err = p.comment(ctx, pr.Number, c)
 	}
 	if line != rec.tail.line && line != "" && (err == nil || permanent(err)) {
