@@ -49,9 +49,10 @@ func classChange(t *testing.T, objects []client.Object, edit func(*awsv1.EC2Node
 
 func userData(class *awsv1.EC2NodeClass) { class.Spec.UserData = new("echo changed") }
 
-// reviewed is a pull request whose reviewers were told of the plan and of no node.
+// reviewed is a pull request whose reviewers were told of the plan and of no node of
+// the pool gpu.
 func reviewed(phase v1alpha1.PullRequestPhase, p plan.Plan) v1alpha1.PullRequestStatus {
-	told := &v1alpha1.ReviewedConsequences{}
+	told := &v1alpha1.ReviewedConsequences{Pools: []v1alpha1.ReviewedPool{{Name: "gpu"}}}
 	for _, c := range p.Changes {
 		told.Changes = append(told.Changes, c.Fingerprint())
 	}
@@ -87,6 +88,7 @@ func TestTheApplyIsHeldForTheNodesThatTheLiveClusterWouldLose(t *testing.T) {
 	for name, c := range map[string]struct {
 		sync   *v1alpha1.Sync
 		review v1alpha1.PullRequestPhase // of one whose reviewers were told of no node
+		other  bool                      // and of another content
 		edit   func(*awsv1.EC2NodeClass)
 		live   func([]client.Object) []client.Object
 		down   bool
@@ -101,7 +103,11 @@ func TestTheApplyIsHeldForTheNodesThatTheLiveClusterWouldLose(t *testing.T) {
 		"one node more than was reviewed":                               {sync: &v1alpha1.Sync{}, edit: userData, review: v1alpha1.PullRequestMerged},
 		"four nodes more than were reviewed, right after the merge": {sync: &v1alpha1.Sync{}, edit: userData, review: v1alpha1.PullRequestPlanned, live: four,
 			held: "would replace 4 nodes; 0 were told in the review of #12"},
-		"four more, when the review is no longer of this": {sync: &v1alpha1.Sync{}, edit: userData, review: v1alpha1.PullRequestDone, live: four, unread: true},
+		"four more, when the review is no longer of this":  {sync: &v1alpha1.Sync{}, edit: userData, review: v1alpha1.PullRequestDone, live: four, unread: true},
+		"four more, when its merge is applied":             {sync: &v1alpha1.Sync{}, edit: userData, review: v1alpha1.PullRequestRollingOut, live: four, unread: true},
+		"four more, where it is open and of another class": {sync: &v1alpha1.Sync{}, edit: userData, review: v1alpha1.PullRequestPlanned, other: true, live: four, unread: true},
+		"four more, where another merge changed its class as well": {sync: &v1alpha1.Sync{}, edit: userData, review: v1alpha1.PullRequestMerged, other: true, live: four,
+			held: "would replace 4 nodes; 0 were told in the review of #12"},
 		"a cluster that cannot be read": {sync: guarded(3), edit: userData, down: true,
 			held: "may replace any number of nodes, for it cannot be foretold: reading"},
 		"no Cluster that says where the nodes are": {sync: guarded(3), edit: userData, live: func(o []client.Object) []client.Object { return o[1:] },
@@ -112,6 +118,9 @@ func TestTheApplyIsHeldForTheNodesThatTheLiveClusterWouldLose(t *testing.T) {
 			p := classChange(t, objects, c.edit)
 			if c.review != "" {
 				item := reviewed(c.review, p)
+				if c.other {
+					item.Reviewed.Changes = []string{"EC2NodeClass/gpu@0123456789ab"}
+				}
 				c.sync.Status.PullRequests = &v1alpha1.PullRequestsStatus{Items: []v1alpha1.PullRequestStatus{item}}
 			}
 			if c.live != nil {
@@ -170,7 +179,7 @@ func TestWhatAWSAloneCanTellIsHeldByTheGuardAndNotByTheReview(t *testing.T) {
 	if held := p.GuardNodes(&limit, nil, "", foresee); len(held.Holds) != 1 || !strings.HasPrefix(held.Holds[0], "would replace 0 nodes, and maybe more: EC2NodeClass gpu: spec.amiSelectorTerms changes") {
 		t.Errorf("with a guard: %q", held.Holds)
 	}
-	if held := p.GuardNodes(nil, []plan.Consequences{{PullRequest: 12, Changes: []string{p.Changes[0].Fingerprint()}}}, "", foresee); len(held.Holds) != 0 {
+	if held := p.GuardNodes(nil, []plan.Consequences{{PullRequest: 12, Merged: true, Pools: map[string]int{"gpu": 0}}}, "", foresee); len(held.Holds) != 0 {
 		t.Errorf("reviewed: %q", held.Holds)
 	}
 }
@@ -180,18 +189,85 @@ func TestOnlyPullRequestsWhoseMergeMayBeToMakeAreReviews(t *testing.T) {
 	for i, phase := range []v1alpha1.PullRequestPhase{v1alpha1.PullRequestPlanned, v1alpha1.PullRequestFailed, v1alpha1.PullRequestMerged, v1alpha1.PullRequestRollingOut, v1alpha1.PullRequestDone, v1alpha1.PullRequestMerged} {
 		item := v1alpha1.PullRequestStatus{Number: int64(i), Phase: phase}
 		if i < 5 {
-			item.Reviewed = &v1alpha1.ReviewedConsequences{Changes: []string{"NodePool/gpu@deleted"}, NodesReplaced: 3, NodesRemoved: 4}
+			item.Reviewed = &v1alpha1.ReviewedConsequences{
+				Changes: []string{"NodePool/gpu@deleted"}, NodesReplaced: 3, NodesRemoved: 4, Pools: []v1alpha1.ReviewedPool{{Name: "cpu", Nodes: 3}, {Name: "gpu", Nodes: 4}, {Name: "new"}},
+			}
 		}
 		sync.Status.PullRequests.Items = append(sync.Status.PullRequests.Items, item)
 	}
-	told := plan.Consequences{Changes: []string{"NodePool/gpu@deleted"}, Replaced: 3, Removed: 4}
-	open, merged, rolling := told, told, told
+	open := plan.Consequences{Changes: []string{"NodePool/gpu@deleted"}, Pools: map[string]int{"cpu": 3, "gpu": 4, "new": 0}}
+	merged := open
 	merged.PullRequest, merged.Merged = 2, true
-	rolling.PullRequest, rolling.Merged = 3, true
-	if d := cmp.Diff([]plan.Consequences{open, merged, rolling}, reviews(sync)); d != "" {
+	if d := cmp.Diff([]plan.Consequences{open, merged}, reviews(sync)); d != "" {
 		t.Errorf("reviews (-want +got):\n%s", d)
 	}
 	if got := reviews(&v1alpha1.Sync{}); got != nil {
 		t.Errorf("without pull requests: %v", got)
+	}
+}
+
+func TestAReviewIsToldOfEveryPoolThatTheChangeTouches(t *testing.T) {
+	objects := four(runningFleet(t))
+	class, _ := objects[1].(*awsv1.EC2NodeClass)
+	pool, _ := objects[2].(*karpv1.NodePool)
+	spare := pool.DeepCopy()
+	spare.Name, spare.Spec.Template.Spec.NodeClassRef.Name = "spare", "spare"
+	other := class.DeepCopy()
+	other.Name = "spare"
+	second := pool.DeepCopy()
+	second.Name = "second" // without nodes, from the class gpu
+	objects = append(objects, spare, other, second)
+	item := func(kind string, o client.Object) state.Item {
+		group := map[string]string{"NodePool": "karpenter.sh", "EC2NodeClass": nodeClassGroup}[kind]
+		return state.Item{Key: state.Key{Target: "cluster", Group: group, Kind: kind, Name: o.GetName()}, Object: content(t, o)}
+	}
+	step := func(kind string, was, is client.Object) plan.Plan {
+		before, after := state.Set{}, state.Set{}
+		if was != nil {
+			before = state.NewSet(item(kind, was))
+		}
+		if is != nil {
+			after = state.NewSet(item(kind, is))
+		}
+		return plan.Compute(after, before)
+	}
+	edited := func(edit func(*karpv1.NodePool)) plan.Plan {
+		is := pool.DeepCopy()
+		edit(is)
+		return step("NodePool", pool, is)
+	}
+	added := spare.DeepCopy()
+	added.Name = "new"
+	for name, c := range map[string]struct {
+		plan plan.Plan
+		want v1alpha1.ReviewedConsequences // Changes without hashes
+	}{
+		"a class of two pools, one of which has nodes": {classChange(t, objects, userData), v1alpha1.ReviewedConsequences{
+			Changes: []string{"EC2NodeClass/gpu"}, NodesReplaced: 4, Pools: []v1alpha1.ReviewedPool{{Name: "gpu", Nodes: 4}, {Name: "second"}}}},
+		"a pool, for no node": {edited(func(p *karpv1.NodePool) { p.Spec.Weight = new(int32(7)) }), v1alpha1.ReviewedConsequences{
+			Changes: []string{"NodePool/gpu"}, Pools: []v1alpha1.ReviewedPool{{Name: "gpu"}}}},
+		"a pool, in what is nothing to Karpenter": {edited(func(p *karpv1.NodePool) { p.Labels = map[string]string{"team": "a"} }), v1alpha1.ReviewedConsequences{
+			Changes: []string{"NodePool/gpu"}, Pools: []v1alpha1.ReviewedPool{{Name: "gpu"}}}},
+		"a pool that comes": {step("NodePool", nil, added), v1alpha1.ReviewedConsequences{
+			Changes: []string{"NodePool/new"}, Pools: []v1alpha1.ReviewedPool{{Name: "new"}}}},
+		"a pool that goes with its nodes": {step("NodePool", pool, nil), v1alpha1.ReviewedConsequences{
+			Changes: []string{"NodePool/gpu"}, NodesRemoved: 4, Pools: []v1alpha1.ReviewedPool{{Name: "gpu", Nodes: 4}}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := foretold(t, objects, c.plan.Changes...)
+			got := reviewedOf(c.plan, f)
+			for i, change := range got.Changes {
+				got.Changes[i], _, _ = strings.Cut(change, "@")
+			}
+			if d := cmp.Diff(c.want, got); d != "" {
+				t.Errorf("reviewed (-want +got):\n%s", d)
+			}
+			now := consequences(f, nil)
+			for _, pool := range got.Pools {
+				if now.Pools[pool.Name] != int(pool.Nodes) {
+					t.Errorf("of %s the review is told of %d nodes, and the apply of %d", pool.Name, pool.Nodes, now.Pools[pool.Name])
+				}
+			}
+		})
 	}
 }
