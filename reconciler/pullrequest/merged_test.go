@@ -51,6 +51,13 @@ func nodes(pool string, n int) []provision.Node {
 	return out
 }
 
+// late is the same where the first was made at a time.
+func late(pool string, n int, at time.Time) []provision.Node {
+	out := nodes(pool, n)
+	out[0].Created = at
+	return out
+}
+
 const rollout = "poolwright/rollout (prod)"
 
 // merged is a stage on which pull request 1 was reviewed and is merged as m.
@@ -222,11 +229,10 @@ func TestWhatIsToldOfAMerge(t *testing.T) {
 			s.oracle.stale = append(nodes("cpu", 3), nodes("gpu", 1)...)
 			s.apply(sha("f"), sha("e"))
 		}, tail: after(0, nodes("gpu", 1))},
-		{name: "nodes made after it was applied are none of its", phase: v1alpha1.PullRequestRollingOut, do: func(s *stage) {
-			s.oracle.stale = nodes("gpu", 2)
-			s.oracle.stale[0].Created = dawn.Add(2 * time.Minute)
+		{name: "a node that was launched from the old pool after it was applied is still its", phase: v1alpha1.PullRequestRollingOut, do: func(s *stage) {
+			s.oracle.stale = late("gpu", 2, dawn.Add(2*time.Minute))
 			s.apply(sha("f"), sha("e"))
-		}, tail: after(0, nodes("gpu", 2)[1:])},
+		}, tail: after(0, late("gpu", 2, dawn.Add(2*time.Minute)))},
 		{name: "that no node is stale yet is not taken for the end", phase: v1alpha1.PullRequestRollingOut,
 			do:   func(s *stage) { s.apply(sha("f"), sha("e")) },
 			tail: after(0, nil)},

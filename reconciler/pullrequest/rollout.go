@@ -25,26 +25,32 @@ const (
 	lastTry = 5
 )
 
+// skew is how far the clocks of a cluster's machines may be apart.
+const skew = time.Hour
+
 // stale are the nodes that the roll-outs under way are yet to replace, asked for
-// once.
+// once. Which are stale is known by what they were made from: one that was launched
+// from the old pool after the merge was applied is, too.
 func (p *pass) stale(ctx context.Context) leftover {
-	var since time.Time
+	out := leftover{known: true}
 	for _, rec := range p.s.records {
-		i := rec.item
-		if i.Phase == v1alpha1.PullRequestRollingOut && i.RolledOutTime == nil && rec.touchesPools() && !rec.quiet() && i.AppliedTime.After(since) {
-			since = i.AppliedTime.Time
+		if i := rec.item; i.AppliedTime != nil && rec.touchesPools() && !rec.quiet() {
+			out.applied = append(out.applied, rec)
 		}
 	}
-	if since.IsZero() {
-		return leftover{known: true}
+	if !slices.ContainsFunc(out.applied, func(e *entry) bool {
+		return e.item.Phase == v1alpha1.PullRequestRollingOut && e.item.RolledOutTime == nil
+	}) {
+		return out
 	}
 	ctx, cancel := context.WithTimeout(ctx, planTime)
 	defer cancel()
-	nodes, err := p.s.Planner.Stale(ctx, since)
+	nodes, err := p.s.Planner.Stale(ctx, p.now.Add(skew))
 	if err != nil {
 		log(ctx).Info("Cannot tell which nodes are yet to be replaced", "why", cleaned(err))
 	}
-	return leftover{nodes: nodes, known: err == nil}
+	out.nodes, out.known = nodes, err == nil
+	return out
 }
 
 // leftover are nodes that are yet to be replaced. Unless all is known, there may be
@@ -52,6 +58,8 @@ func (p *pass) stale(ctx context.Context) leftover {
 type leftover struct {
 	nodes []provision.Node
 	known bool
+	// applied are the merges that are applied, also those whose roll-out is over.
+	applied []*entry
 }
 
 // touchesPools reports whether the merge can have made nodes stale, as far as
@@ -60,13 +68,17 @@ func (e *entry) touchesPools() bool {
 	return e.item.Reviewed == nil || len(e.item.Reviewed.Changes) > 0
 }
 
-// of are those of the nodes that the merge has to do with: they were there when it
-// was applied, and a pool or a class that it changed is theirs. A node that several
-// merges made stale counts for each: none is told to be over too early.
+// of are those of the nodes that the merge has to do with: a pool or a class that it
+// changed is theirs, and they were there when the next merge of which that is true was
+// applied. A node that several merges made stale counts for each: none is told to be
+// over too early.
 func (l leftover) of(e *entry) []provision.Node {
 	var out []provision.Node
 	for _, n := range l.nodes {
-		if n.Created.Before(e.item.AppliedTime.Time) && e.concerns(n) {
+		later := func(o *entry) bool {
+			return o.item.AppliedTime.After(e.item.AppliedTime.Time) && !n.Created.Before(o.item.AppliedTime.Time) && o.concerns(n)
+		}
+		if e.concerns(n) && !slices.ContainsFunc(l.applied, later) {
 			out = append(out, n)
 		}
 	}

@@ -1,0 +1,57 @@
+package pullrequest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/poolwright/poolwright/provision"
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+)
+
+func TestWhichNodesAMergeHasToDoWith(t *testing.T) {
+	// applied is a merge that was applied some minutes after dawn; no changes mean that
+	// nobody could tell.
+	applied := func(minutes int, changes ...string) *entry {
+		e := &entry{item: v1alpha1.PullRequestStatus{AppliedTime: &metav1.Time{Time: dawn.Add(time.Duration(minutes) * time.Minute)}}}
+		if len(changes) > 0 {
+			e.item.Reviewed = &v1alpha1.ReviewedConsequences{Changes: changes}
+		}
+		return e
+	}
+	node := func(pool string, minutes int) provision.Node {
+		return provision.Node{Pool: pool, Reason: "NodePoolDrifted", Created: dawn.Add(time.Duration(minutes) * time.Minute)}
+	}
+	tests := []struct {
+		name  string
+		node  provision.Node
+		of    *entry
+		later []*entry
+		want  bool
+	}{
+		{"one that was there before", node("gpu", 1), applied(5, "NodePool/gpu@1"), nil, true},
+		{"one that was launched late", node("gpu", 6), applied(5, "NodePool/gpu@1"), nil, true},
+		{"one of another pool", node("cpu", 1), applied(5, "NodePool/gpu@1"), nil, false},
+		{"one of any pool, where nobody could tell which", node("cpu", 6), applied(5), nil, true},
+		{"one from before a later merge of its pool is both's", node("gpu", 6), applied(5, "NodePool/gpu@1"), []*entry{applied(8, "NodePool/gpu@2")}, true},
+		{"one from after a later merge of its pool is that one's", node("gpu", 8), applied(5, "NodePool/gpu@1"), []*entry{applied(8, "NodePool/gpu@2")}, false},
+		{"a later merge of another pool takes none over", node("gpu", 9), applied(5, "NodePool/gpu@1"), []*entry{applied(8, "NodePool/cpu@2")}, true},
+		{"a later merge of which nobody could tell takes it over", node("gpu", 9), applied(5, "NodePool/gpu@1"), []*entry{applied(8)}, false},
+		{"what was applied with it takes none over", node("gpu", 9), applied(5, "NodePool/gpu@1"), []*entry{applied(5, "NodePool/gpu@2")}, true},
+		{"what was applied before it takes none over", node("gpu", 9), applied(5, "NodePool/gpu@1"), []*entry{applied(3, "NodePool/gpu@2")}, true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			left := leftover{nodes: []provision.Node{tt.node}, known: true, applied: append(tt.later, tt.of)}
+			var want []provision.Node
+			if tt.want {
+				want = left.nodes
+			}
+			if d := cmp.Diff(want, left.of(tt.of)); d != "" {
+				t.Error(d)
+			}
+		})
+	}
+}
