@@ -166,12 +166,9 @@ func (a *applier) fill(one string, e Expression) (*filled, error) {
 	missing := ""
 	text, err := e.Evaluate(func(name string) (string, bool) {
 		one, defined := a.values.get(name)
-		switch {
-		case !defined && a.options.Strict:
+		if !defined && a.options.Strict {
 			missing = name
 			return "", false
-		case one.sealed:
-			return "x", true // whatever it is, it goes under a mark
 		}
 		return one.value(), true
 	})

@@ -2,6 +2,7 @@ package substitute
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -80,6 +81,47 @@ func walk(v any, path []string, visit func(path []string, key bool, text string)
 	case string:
 		visit(path, false, v)
 	}
+}
+
+// within reports whether two values differ only in fields that hold a variable
+// before, and otherwise the path of the first other difference.
+func within(before, after any, path []string) ([]string, bool) {
+	switch before := before.(type) {
+	case map[string]any:
+		now, ok := after.(map[string]any)
+		if !ok || len(now) != len(before) {
+			return path, false
+		}
+		for _, k := range slices.Sorted(maps.Keys(before)) {
+			if strings.Contains(k, "$") {
+				continue // what is under it now has another name
+			}
+			v, ok := now[k]
+			if !ok {
+				return append(path, k), false
+			}
+			if at, ok := within(before[k], v, append(path, k)); !ok {
+				return at, false
+			}
+		}
+	case []any:
+		now, ok := after.([]any)
+		if !ok || len(now) != len(before) {
+			return path, false
+		}
+		for i := range before {
+			if at, ok := within(before[i], now[i], append(path, strconv.Itoa(i))); !ok {
+				return at, false
+			}
+		}
+	case string:
+		if !strings.Contains(before, "$") && before != after {
+			return path, false
+		}
+	case bool, nil:
+		return path, before == after
+	}
+	return path, true // numbers may be written in another form
 }
 
 // places finds the field that a part of an object's text belongs to.

@@ -168,6 +168,7 @@ func TestMarksCannotBeForged(t *testing.T) {
 		"a mark in an object without variables":   configMap("a: " + real),
 		"a mark in two parts":                     secret("stringData: {a: '" + other[:10] + "${X:=" + other[10:] + "}'}"),
 		"a mark in two parts in a plain object":   configMap("a: " + other[:10] + "${X:=" + other[10:] + "}"),
+		"a mark in parts beside a real one":       secret("stringData: {a: '${TOKEN}', b: '" + other[:10] + "${X:=" + other[10:] + "}'}"),
 		"a mark with another expression in parts": secret("stringData: {a: '" + real[:10] + "${X:=" + strings.Replace(real[10:], "54", "55", 1) + "}'}"),
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -18,8 +18,9 @@
 // it, is itself valid base64, and Reveal refuses what is none.
 //
 // It refuses: an expression that it cannot read, or that does not end in the
-// field that it starts in; a value whose line breaks YAML would read (a carriage
-// return is one), the only way in which a value could leave its place; a key
+// field that it starts in; a value that reaches beyond its field, be it by a
+// line break that YAML reads (a carriage return is one), by an open quote or by
+// a merge key, so that no value adds, removes or hides keys beside it; a key
 // that comes out twice; and text that grows without bounds. No value of a
 // Secret is in any message, hash or printed form of what is here.
 //
@@ -36,8 +37,8 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
-// Options say how Apply works. The zero value is Flux's behaviour up to 2.8:
-// what has no value is empty.
+// Options say how Apply works. The zero value is how Flux worked before
+// kustomize-controller 1.9: what has no value is empty.
 type Options struct {
 	// Strict makes a variable that has neither a value nor a default a Problem,
 	// as Flux does today.
@@ -103,7 +104,8 @@ func (a *applier) object(o manifest.Object) (manifest.Object, bool, error) {
 	}
 	text, err := sigsyaml.Marshal(o.Value)
 	if err != nil {
-		return o, false, fmt.Errorf("writing the object of %s as text: %w", o.Origin, err)
+		a.problem(o.Origin, "this holds characters that YAML cannot write as they are, so that no variables can be filled in; remove them, or put the annotation %s: %s on the object", toggle, off)
+		return o, false, nil
 	}
 	r, err := a.expand(string(text))
 	if err != nil {
@@ -141,6 +143,10 @@ func (a *applier) reread(o manifest.Object, before string, r result) (manifest.O
 	}
 	if value == nil {
 		a.problem(o.Origin, "with %s filled in, this is not one Kubernetes object any more; look at the values' quotes", r.names())
+		return o, false, nil
+	}
+	if path, ok := within(o.Value, value, nil); !ok {
+		a.problem(a.line(o.Origin, path), "with %s filled in, a value reaches beyond its own field, up to here; look at the values' quotes and brackets", r.names())
 		return o, false, nil
 	}
 	if !a.placed(o, value) {

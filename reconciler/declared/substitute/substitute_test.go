@@ -249,6 +249,21 @@ func TestProblemsNameThePlaceTheVariableAndTheRemedy(t *testing.T) {
 	}
 }
 
+func TestWhatASecretHoldsIsInNoProblem(t *testing.T) {
+	v := values(t, map[string]string{"colon": "a: b", "one": "swordfish", "two": "swordfish", "quote": `"`, "anchor": "*swordfish", "tag": "!!int"})
+	for _, in := range []string{
+		"a: swordfish ${colon}", "${one}: 1\n${two}: 2", "a: ${anchor}", "a: ${tag} swordfish", "a: swordfish${", "a: swordfish${X:=swordfish}${Y}",
+		"a: ${X/swordfish}", "a: ${quote}swordfish\nb: swordfish${quote}", "a: ${X:swordfish",
+	} {
+		for _, head := range []string{"apiVersion: v1\nkind: Secret\n", "apiVersion: v1\nkind: ${K:=Secret}\n"} {
+			got := problems(t, head+"metadata: {name: s}\nstringData:\n"+indent(in), v, substitute.Options{Strict: true})
+			if got == "" || strings.Contains(got, "swordfish") {
+				t.Errorf("%s: %q", in, got)
+			}
+		}
+	}
+}
+
 func TestAnObjectWithAProblemDoesNotStopTheOthers(t *testing.T) {
 	objects, _ := read(t, configMap("a: ${X}")+"---\n"+configMap("a: ${Y}"))
 	out, found, err := substitute.Apply(objects, values(t, map[string]string{"Y": "1"}), substitute.Options{Strict: true})

@@ -1,0 +1,56 @@
+//go:build envsubst
+
+package substitute_test
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/poolwright/poolwright/reconciler/declared/substitute"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+func TestTheManifestsOfASetUpComeOutAsTheirGoldenFileSays(t *testing.T) {
+	v := values(t, map[string]string{
+		"CLUSTER_NAME": "gpu-sharing", "AMD_AMI_ID": "ami-0a1b2c3d4e5f60718", "GPU_AMI_ID": "ami-08171605f4e3d2c1b",
+		"GPU_WEIGHT": "10", "CLUSTER_NUMBER": "007", "quote": `"`, "GPU_TYPES": "[g4dn.xlarge, g4dn.12xlarge]",
+	}, substitute.Secret("Secret poolwright-system/variables", map[string][]byte{"HF_TOKEN": []byte("hf_golden\n"), "USER_NAME": []byte("karpenter")}))
+	in, err := os.ReadFile("testdata/timeslicing/in.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	objects, documents := read(t, string(in))
+	out, found, err := substitute.Apply(objects, v, substitute.Options{Strict: true, Documents: documents})
+	if err != nil || len(found) > 0 {
+		t.Fatal(found, err)
+	}
+	var b strings.Builder
+	for _, o := range out {
+		fmt.Fprintf(&b, "# from line %d\n%s", o.Origin.Line, yamlOf(t, substitute.Mask(o.Value)))
+	}
+	b.WriteString("# as sent\n")
+	sent, err := substitute.Reveal(out[len(out)-1].Value, v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.WriteString(yamlOf(t, sent))
+	const golden = "testdata/timeslicing/golden.yaml"
+	if *update {
+		if err := os.WriteFile(golden, []byte(b.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(string(want), b.String()); d != "" {
+		t.Errorf("differs from %s; run with -update if that is meant:\n%s", golden, d)
+	}
+}
