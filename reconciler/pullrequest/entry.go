@@ -142,13 +142,18 @@ func items(records map[int64]*entry) []v1alpha1.PullRequestStatus {
 	return out
 }
 
+// weight orders what is kept of more than a status holds, the lightest first.
 func weight(item v1alpha1.PullRequestStatus) int {
 	switch item.Phase {
 	case v1alpha1.PullRequestMerged, v1alpha1.PullRequestRollingOut:
-		return 0
-	case v1alpha1.PullRequestDone:
-		return 2
-	default:
+		if item.Reviewed != nil {
+			// By what was reviewed the apply is held.
+			return 0
+		}
 		return 1
+	case v1alpha1.PullRequestDone:
+		return 3
+	default:
+		return 2
 	}
 }

@@ -14,6 +14,25 @@ import (
 // be followed all the same.
 const recent = time.Hour
 
+// followedFor is how long ago a merge may be to be followed on although the forge's
+// listing has dropped it for newer ones.
+const followedFor = 30 * 24 * time.Hour
+
+// unfinished reports whether there is still something to tell of a merge.
+func (e *entry) unfinished(now time.Time) bool {
+	if e.item.Phase != v1alpha1.PullRequestMerged && e.item.Phase != v1alpha1.PullRequestRollingOut {
+		return false
+	}
+	return e.item.MergedTime != nil && now.Sub(e.item.MergedTime.Time) < followedFor
+}
+
+// unlisted is a merged pull request as the record knows it: without a page.
+func (e *entry) unlisted() forge.PullRequest {
+	return forge.PullRequest{
+		Number: int(e.item.Number), Head: forge.Branch{SHA: e.item.Head}, Merged: e.item.MergedTime.Time, MergeCommit: e.item.MergeCommit,
+	}
+}
+
 // tail is what this process knows of the end of a merged pull request's comment.
 type tail struct {
 	// at is when it was written last.

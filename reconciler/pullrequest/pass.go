@@ -1,7 +1,9 @@
 package pullrequest
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -57,8 +59,13 @@ func (p *pass) run(ctx context.Context) {
 		p.failed(err)
 		return
 	}
+	name, err := p.cluster(ctx)
+	if err != nil {
+		p.troubled(judgeSetup(err))
+		return
+	}
 	p.s.listing = listing
-	p.suffix = "(" + p.cluster(ctx) + ")"
+	p.suffix = "(" + name + ")"
 	open, merged := p.scope()
 	p.open = open
 	p.review(ctx)
@@ -88,25 +95,33 @@ func (p *pass) stopped(ctx context.Context) bool {
 // those that are open into its branch, and returns those that were merged into it,
 // the oldest merge first.
 func (p *pass) scope() (open int, merged []forge.PullRequest) {
-	known := map[int64]bool{}
+	listed, ours := map[int64]bool{}, map[int64]bool{}
 	for _, pr := range p.s.listing.Open {
-		if pr.Base.Name != p.branch() {
-			continue
+		listed[int64(pr.Number)] = true
+		if pr.Base.Name == p.branch() {
+			open++
+			ours[int64(pr.Number)] = p.ours(pr)
 		}
-		open++
-		known[int64(pr.Number)] = p.ours(pr)
 	}
-	for _, pr := range slices.Backward(p.s.listing.Merged) {
+	for _, pr := range p.s.listing.Merged {
+		listed[int64(pr.Number)] = true
 		if pr.Base.Name == p.branch() && p.ours(pr) {
-			known[int64(pr.Number)] = true
+			ours[int64(pr.Number)] = true
 			merged = append(merged, pr)
 		}
 	}
-	for number := range p.s.records {
-		if !known[number] {
+	for number, rec := range p.s.records {
+		switch {
+		case ours[number]:
+		case !listed[number] && rec.unfinished(p.now):
+			merged = append(merged, rec.unlisted())
+		default:
 			delete(p.s.records, number)
 		}
 	}
+	slices.SortFunc(merged, func(a, b forge.PullRequest) int {
+		return cmp.Or(a.Merged.Compare(b.Merged), cmp.Compare(a.Number, b.Number))
+	})
 	return open, merged
 }
 
@@ -162,23 +177,24 @@ func (p *pass) marker() forge.Marker {
 }
 
 // cluster is how statuses name this cluster. Where several of its Syncs tell the
-// pull requests of one repository, all but the oldest add their own names.
-func (p *pass) cluster(ctx context.Context) string {
+// pull requests of one repository, all but the oldest add their own names: that it
+// does not know the others is an error, for it would write over what they say.
+func (p *pass) cluster(ctx context.Context) (string, error) {
 	name := p.s.Cluster
 	if name == "" {
-		return p.sync.Name
+		return p.sync.Name, nil
 	}
 	var list v1alpha1.SyncList
 	if err := p.Client.List(ctx, &list, client.InNamespace(p.sync.Namespace)); err != nil {
-		log(ctx).Error(err, "Listing Syncs")
+		return "", fmt.Errorf("listing Syncs: %w", err)
 	}
 	for i := range list.Items {
 		other := &list.Items[i]
 		if other.Spec.PullRequests != nil && address(other) == p.s.address && older(other, p.sync) {
-			return name + "/" + p.sync.Name
+			return name + "/" + p.sync.Name, nil
 		}
 	}
-	return name
+	return name, nil
 }
 
 // older orders Syncs by their age, and those of one second by their names.

@@ -242,7 +242,10 @@ func (p *pass) write(ctx context.Context, pr forge.PullRequest, rec *entry, c fo
 	posted := forge.Posted{URL: pr.URL}
 	var err error
 	if told != item.Told {
-		c.Marker, c.EditOnly = p.marker(), strings.HasPrefix(strings.TrimPrefix(told, toldMoved), toldLate)
+		// Where the forge does not list it, whether there is such a pull request is for
+		// its comment to say.
+		late := strings.HasPrefix(strings.TrimPrefix(told, toldMoved), toldLate)
+		c.Marker, c.EditOnly = p.marker(), late || pr.URL == ""
 		posted, err = p.comment(ctx, pr.Number, c)
 	}
 	if line != rec.tail.line && line != "" && (err == nil || permanent(err)) {

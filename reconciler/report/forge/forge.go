@@ -50,7 +50,8 @@ type Forge interface {
 type Listing struct {
 	// Open are the open pull requests in the order of their numbers.
 	Open []PullRequest
-	// Merged are those merged in the last 30 days, newest first, at most 50.
+	// Merged are those merged in the last 30 days, newest first, at most 50 of a base
+	// branch and 1000 of all.
 	Merged []PullRequest
 	// Unchanged says that Open and Merged are those of the listing before.
 	Unchanged bool

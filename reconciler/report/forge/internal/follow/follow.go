@@ -62,7 +62,10 @@ const (
 	// mergedPages bounds how far merged ones are looked for at the start.
 	mergedPages = 3
 	mergedAge   = 30 * 24 * time.Hour
+	// mergedCount is how many merged ones are kept of each base branch, mergedTotal of
+	// all: of a busy branch none may push out those of a quiet one.
 	mergedCount = 50
+	mergedTotal = 1000
 	// openPages is a bound against a forge whose pages never end.
 	openPages = 200
 	attempts  = 3
@@ -229,7 +232,12 @@ func apply(before forge.Listing, changed []Item, now time.Time) (open, merged []
 		return b.Number - a.Number
 	})
 	merged = slices.DeleteFunc(merged, func(p forge.PullRequest) bool { return now.Sub(p.Merged) > mergedAge })
-	return open, merged[:min(len(merged), mergedCount)]
+	into := map[string]int{}
+	merged = slices.DeleteFunc(merged, func(p forge.PullRequest) bool {
+		into[p.Base.Name]++
+		return into[p.Base.Name] > mergedCount
+	})
+	return open, merged[:min(len(merged), mergedTotal)]
 }
 
 // mark notes where the next listing goes on after this page of recent changes.

@@ -212,3 +212,38 @@ func TestTextsOfAPullRequestThatAreTooLongAreCut(t *testing.T) {
 		t.Errorf("the base is %q", p.Base.Name)
 	}
 }
+
+func TestMergesIntoOneBranchPushOutNoneOfAnother(t *testing.T) {
+	now := time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC)
+	var items []follow.Item
+	for n := 2000; n > 0; n-- {
+		// One in forty goes into a branch of its own, all others into a busy one.
+		base := "busy"
+		if n%40 == 0 {
+			base = "quiet"
+		}
+		at := now.Add(time.Duration(n-2000) * time.Minute)
+		items = append(items, follow.Item{PullRequest: forge.PullRequest{Number: n, Base: forge.Branch{Name: base}, Updated: at, Merged: at}})
+	}
+	source := func(context.Context, follow.Query) (follow.Page, error) { return follow.Page{Items: items}, nil }
+	listing, err := follow.Next(t.Context(), forge.Listing{}, now, source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept := map[string]int{}
+	for _, p := range listing.Merged {
+		kept[p.Base.Name]++
+	}
+	if diff := cmp.Diff(map[string]int{"busy": 50, "quiet": 50}, kept); diff != "" {
+		t.Error(diff)
+	}
+	if first, last := listing.Merged[0].Number, listing.Merged[len(listing.Merged)-1].Number; first != 2000 || last != 40 {
+		t.Errorf("from #%d to #%d", first, last)
+	}
+	for i := range items {
+		items[i].Base.Name = fmt.Sprint(i)
+	}
+	if listing, err = follow.Next(t.Context(), forge.Listing{}, now, source); err != nil || len(listing.Merged) != 1000 {
+		t.Errorf("%d of as many branches, %v", len(listing.Merged), err)
+	}
+}
