@@ -1,5 +1,3 @@
-//go:build envsubst
-
 package substitute_test
 
 import (

@@ -1,5 +1,3 @@
-//go:build envsubst
-
 // Package fluxexpr reads and evaluates expressions such as ${NAME:=default}
 // with the library that Flux itself uses, so that they mean what they mean
 // there.

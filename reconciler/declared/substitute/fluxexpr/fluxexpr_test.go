@@ -1,5 +1,3 @@
-//go:build envsubst
-
 package fluxexpr_test
 
 import (
