@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/plan"
 )
 
 const confirmWith = "; confirm with poolwright.dev/confirm: "
@@ -147,6 +148,52 @@ func TestAHeldRolloutOutlivesARestart(t *testing.T) {
 	s.confirm(word)
 	s.visit()
 	s.says("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
+}
+
+func TestAMergeThatGrewWaitsOverRecountsAndRestartsUntilItIsConfirmed(t *testing.T) {
+	review := func(merged bool, things ...string) plan.Consequences {
+		out := plan.Consequences{PullRequest: 12, Merged: merged, Pools: map[string]int{"np-gpu": 1, "np-new": 0}}
+		for _, thing := range things {
+			name, value, _ := strings.Cut(thing, "=")
+			i := newPlace("cluster").item(name, value)
+			out.Changes = append(out.Changes, plan.Change{Key: i.Key, After: &i}.Fingerprint())
+		}
+		return out
+	}
+	for name, c := range map[string]plan.Consequences{
+		"its merge was not noticed yet": review(false, "np-gpu=2", "np-new=1"),
+		"it was":                        review(true, "np-gpu=2", "np-new=1"),
+		"it was, and another merge changed the pool as well": review(true, "np-gpu=3", "np-new=1"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStage(t, nil)
+			s.commit("cluster/np-gpu=1")
+			s.visit()
+			s.reviews, s.nodes = []plan.Consequences{c}, 4
+			s.commit("cluster/np-gpu=2", "cluster/np-new=1")
+			s.later()
+			word := s.asks()
+			for range 4 {
+				s.later()
+				s.restart()
+				s.visit()
+			}
+			want := map[string]string{"np-gpu": "1", "np-new": "1"}
+			if d := cmp.Diff(want, s.cluster.live); d != "" || s.asks() != word {
+				t.Fatalf("it asks for %s, before for %s; cluster (-want +got):\n%s", s.asks(), word, d)
+			}
+			s.drift(at("cluster", "np-gpu"), at("cluster", "np-new"))
+			if s.cluster.live["np-gpu"] != "1" {
+				t.Error("a look at some things made the change")
+			}
+			s.confirm(word)
+			s.visit()
+			s.says("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
+			if s.cluster.live["np-gpu"] != "2" {
+				t.Errorf("confirmed: cluster %v", s.cluster.live)
+			}
+		})
+	}
 }
 
 func TestAWiderGuardIsFollowedAtOnce(t *testing.T) {

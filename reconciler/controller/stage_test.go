@@ -140,8 +140,10 @@ type stage struct {
 	mistake  error
 	// problems are the mistakes in single objects of the repository.
 	problems []state.Problem
-	// nodes is what each change of a pool np-* costs, foretold how often it was asked.
+	// nodes is what each change of a pool np-* that is there costs, foretold how often it was asked.
 	nodes, foretold int
+	// reviews are what was told of pull requests.
+	reviews []plan.Consequences
 }
 
 var stageName = types.NamespacedName{Namespace: "poolwright-system", Name: "dev"}
@@ -187,15 +189,21 @@ func (s *stage) load(context.Context, gitsource.Snapshot) (declared.Declared, er
 	return declared.Declared{Set: state.NewSet(s.declared...), Problems: s.problems}, s.mistake
 }
 
-// consider holds what the Sync's guard does not allow.
+// consider holds what the Sync's guard and the reviews do not allow.
 func (s *stage) consider(_ context.Context, sync *v1alpha1.Sync, p plan.Plan) plan.Plan {
 	var limit *int
 	if most := sync.Spec.Guard.MaxNodesReplaced; most != nil {
 		limit = new(int(*most))
 	}
-	return p.GuardNodes(limit, nil, sync.Annotations[v1alpha1.ConfirmAnnotation], func(changes []plan.Change) plan.Consequences {
+	return p.GuardNodes(limit, s.reviews, sync.Annotations[v1alpha1.ConfirmAnnotation], func(changes []plan.Change) plan.Consequences {
 		s.foretold++
-		return plan.Consequences{Replaced: s.nodes * len(changes)}
+		out := plan.Consequences{Pools: map[string]int{}}
+		for _, c := range changes {
+			if c.Action != plan.Create {
+				out.Replaced, out.Pools[c.Key.Name] = out.Replaced+s.nodes, s.nodes
+			}
+		}
+		return out
 	})
 }
 
