@@ -106,7 +106,7 @@ func upgradeText(w io.Writer, done wire.Upgraded) error {
 	var b strings.Builder
 	if !done.Written {
 		for _, f := range done.Changed {
-			b.WriteString(unified.Diff(f.Path, f.Before, f.After))
+			b.WriteString(difference(f))
 		}
 		if len(done.Changed) > 0 && len(done.Changes) > 0 {
 			b.WriteString("\n")
@@ -117,6 +117,12 @@ func upgradeText(w io.Writer, done wire.Upgraded) error {
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// difference is what changes in a file, as it may be shown.
+func difference(f wire.UpgradedFile) string {
+	before, after := f.Shown()
+	return unified.Diff(f.Path, before, after)
 }
 
 // upgradedFile and upgradedChange are the report in JSON.
@@ -141,7 +147,7 @@ func upgradeJSON(w io.Writer, done wire.Upgraded) error {
 		Changes []upgradedChange `json:"changes"`
 	}{Written: done.Written, Files: []upgradedFile{}, Changes: []upgradedChange{}}
 	for _, f := range done.Changed {
-		report.Files = append(report.Files, upgradedFile{f.Path, unified.Diff(f.Path, f.Before, f.After)})
+		report.Files = append(report.Files, upgradedFile{f.Path, difference(f)})
 	}
 	for _, c := range done.Changes {
 		report.Changes = append(report.Changes, upgradedChange{c.Origin.File, c.Origin.Line, c.Object, c.Grade.String(), c.Text, c.Blocks})

@@ -153,6 +153,19 @@ func TestUpgradeInJSON(t *testing.T) {
 	}
 }
 
+func TestUpgradeShowsNeitherSecretsNorUserData(t *testing.T) {
+	secret := "apiVersion: v1\nkind: Secret\nmetadata: {name: s}\nstringData:\n  token: hunter2\n"
+	class := strings.Replace(oldClass, "  role: nodes\n", "  userData: |\n    export TOKEN=hunter2\n  role: nodes\n", 1)
+	dir := folder(t, "class.yaml", secret+"---\n"+class+"---\n"+secret+"---\napiVersion: v1\nkind: List\nitems:\n- kind: Secret\n  apiVersion: v1\n  metadata: {name: x, labels: {karpenter.sh/provisioner-name: p}}\n  data: {a: hunter2}\n",
+		"one.yaml", "{kind: Secret, stringData: {a: hunter2}, apiVersion: v1, metadata: {name: y, annotations: {karpenter.sh/do-not-evict: a}}}\n")
+	for _, output := range []string{"text", "json"} {
+		r := execute(t, "upgrade", dir, "-o", output)
+		if strings.Contains(r.out+r.err, "hunter2") || !strings.Contains(r.out, "userData: ***") || !strings.Contains(r.out, "one.yaml") || r.code != exitDifferent {
+			t.Errorf("exit %d: %s%s", r.code, r.out, r.err)
+		}
+	}
+}
+
 func TestUpgradeFollowsNoLink(t *testing.T) {
 	outside := folder(t, "class.yaml", oldClass)
 	dir := folder(t, "a.yaml", "a: b\n")

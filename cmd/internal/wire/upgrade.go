@@ -34,6 +34,12 @@ type UpgradedFile struct {
 	Before, After []byte
 }
 
+// Shown are both contents as they may be shown: without the values of Secrets and
+// without user data, none of which an upgrade changes.
+func (f UpgradedFile) Shown() (before, after []byte) {
+	return masked(f.Path, f.Before), masked(f.Path, f.After)
+}
+
 // Upgraded is what an upgrade comes to.
 type Upgraded struct {
 	upgrade.Result

@@ -1,6 +1,7 @@
 package upgrade_test
 
 import (
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -152,5 +153,28 @@ func TestObjectsAreNotChangedInPlace(t *testing.T) {
 	}
 	if diff := cmp.Diff(was, contents(load(t, repo("a.yaml", oldPool+oldRef+"  labels: {karpenter.sh/provisioner-name: p}\n")).Set.Items())); diff != "" {
 		t.Errorf("(-was +is):\n%s", diff)
+	}
+}
+
+func TestTheLoopTellsOfWhatItsClusterRefuses(t *testing.T) {
+	d := load(t, repo("a.yaml", "apiVersion: karpenter.k8s.aws/v1\nkind: EC2NodeClass\nmetadata: {name: c}\nspec: {amiSelectorTerms: [{alias: al2@latest}]}\n---\napiVersion: poolwright.dev/v1alpha1\nkind: Cluster\nmetadata: {name: dev}\nspec: {version: \"1.33\"}\n"))
+	_, changes, problems, err := upgrade.Objects(d.Set.Items(), upgrade.Options{})
+	if err != nil || len(problems) > 0 || len(changes) != 1 || changes[0].Grade != upgrade.Person || !strings.Contains(changes[0].Text, "alias al2@latest is refused at Kubernetes 1.33") {
+		t.Error(changes, problems, err)
+	}
+}
+
+func BenchmarkObjectsOfARepositoryThatNeedsNothing(b *testing.B) {
+	var items []state.Item
+	for i := range 2000 {
+		items = append(items, state.Item{
+			Key:    state.Key{Target: "cluster", Group: "apps", Kind: "Deployment", Namespace: "x", Name: fmt.Sprint(i)},
+			Object: map[string]any{"spec": map[string]any{"template": map[string]any{"spec": map[string]any{"nodeSelector": map[string]any{"karpenter.sh/nodepool": "gpu"}, "containers": []any{map[string]any{"name": "a", "image": "b", "args": []any{"c", "d", "e"}}}}}}},
+		})
+	}
+	for b.Loop() {
+		if _, changes, _, err := upgrade.Objects(items, upgrade.Options{}); err != nil || len(changes) > 0 {
+			b.Fatal(changes, err)
+		}
 	}
 }

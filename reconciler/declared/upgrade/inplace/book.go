@@ -41,6 +41,7 @@ type part struct {
 type Page struct {
 	book  *Book
 	lines []string
+	odd   bool // its lines cannot be told apart as YAML does
 	bom   bool
 	eol   string
 	json  bool
@@ -71,9 +72,11 @@ func (b *Book) Read(name string, content []byte, docs []manifest.Document) *Page
 	if strings.Contains(text, "\r\n") {
 		p.eol = "\r"
 	}
+	// YAML takes these for line breaks, too.
+	p.odd = strings.ContainsAny(strings.ReplaceAll(text, "\r\n", "\n"), "\r\u0085\u2028\u2029")
 	for i, d := range docs {
 		l := &leaf{root: d.Node, last: len(p.lines)}
-		if i > 0 {
+		if i > 0 && !p.odd {
 			l.first = p.separator(p.docs[i-1].first, d.Node.Line-1)
 			p.docs[i-1].last = l.first
 		}
@@ -133,7 +136,7 @@ func (p *Page) remember(n *yaml.Node, start, end int) {
 // heads are the first lines and the values of the parts of a block collection,
 // nil for every other node, and how many nodes make a part.
 func (p *Page) heads(n *yaml.Node) ([]part, int) {
-	if n.Style&yaml.FlowStyle != 0 || len(n.Content) == 0 {
+	if n.Style&yaml.FlowStyle != 0 || len(n.Content) == 0 || p.odd {
 		return nil, 0
 	}
 	var out []part

@@ -1,17 +1,25 @@
 package inplace
 
 import (
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
 )
 
 // Print writes the page with its trees as they are now. Where nothing changed it
-// is the content that was read.
+// is the content that was read; nil is a page that can only be written anew.
 func (p *Page) Print() []byte {
+	changed := p.changed()
+	if p.odd && changed {
+		return nil
+	}
 	var out []string
 	at := 0
 	for _, l := range p.docs {
+		if !changed {
+			break
+		}
 		out = append(out, p.lines[at:l.first]...)
 		at = l.last
 		out = append(out, p.document(l)...)
@@ -24,6 +32,11 @@ func (p *Page) Print() []byte {
 		text = bom + text
 	}
 	return []byte(text)
+}
+
+// changed reports whether any of the page's trees is another than was read.
+func (p *Page) changed() bool {
+	return slices.ContainsFunc(p.docs, func(l *leaf) bool { return len(l.added) > 0 || !p.book.Unchanged(l.root) })
 }
 
 // join puts a new document behind the lines so far. The empty text behind the last
