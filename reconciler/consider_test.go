@@ -92,6 +92,8 @@ func (f *fleet) Correct(_ context.Context, c plan.Change) error {
 type guard struct {
 	limit int
 	asked [][]string
+	// wanted is how many pools, classes and overlays it was told that are wanted.
+	wanted int
 }
 
 func (g *guard) consider(_ context.Context, p plan.Plan) plan.Plan {
@@ -100,7 +102,7 @@ func (g *guard) consider(_ context.Context, p plan.Plan) plan.Plan {
 		for _, c := range p.Guarded() {
 			names = append(names, nameOf(c.Key))
 		}
-		g.asked = append(g.asked, names)
+		g.asked, g.wanted = append(g.asked, names), len(p.Wanted)
 		return plan.Consequences{Replaced: 4 * len(names)}
 	})
 }
@@ -239,8 +241,8 @@ func TestCorrectAsksAboutWhatIsNoDriftAndWasNotPlanned(t *testing.T) {
 		"it is held": {limit: 3, asked: [][]string{{"NodePool/a"}}, live: "edited"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f, g := newFleet("NodePool/a=1", "ConfigMap/m=1"), &guard{limit: c.limit}
-			loop, opts := f.guarded(&source{revision: "r"}, revisions{"r": declaring("NodePool/a=1", "ConfigMap/m=1")}, g)
+			f, g := newFleet("NodePool/a=1", "NodePool/b=1", "ConfigMap/m=1"), &guard{limit: c.limit}
+			loop, opts := f.guarded(&source{revision: "r"}, revisions{"r": declaring("NodePool/a=1", "NodePool/b=1", "ConfigMap/m=1")}, g)
 			if _, err := loop.RunOnce(t.Context(), opts); err != nil {
 				t.Fatal(err)
 			}
@@ -252,6 +254,9 @@ func TestCorrectAsksAboutWhatIsNoDriftAndWasNotPlanned(t *testing.T) {
 			}
 			if d := cmp.Diff(c.asked, g.asked); d != "" {
 				t.Errorf("asked about (-want +got):\n%s", d)
+			}
+			if g.wanted != 2 {
+				t.Errorf("%d pools are said to be wanted, of two", g.wanted)
 			}
 			if f.live["NodePool/a"] != c.live || f.live["ConfigMap/m"] != "1" {
 				t.Errorf("live %v", f.live)
