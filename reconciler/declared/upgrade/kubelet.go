@@ -133,6 +133,7 @@ func (r *run) settleKubelets(pools, classes []*object) {
 	}
 	for _, class := range classes {
 		if any := slices.ContainsFunc(wants[class], func(w want) bool { return get(w.pool.node, "spec.template.spec.kubelet") != nil }); any {
+			r.spellOut(class)
 			r.settle(class, wants[class])
 		}
 	}

@@ -159,9 +159,7 @@ func (r *run) recognise(o *object) {
 		return
 	}
 	if o.rules != nil {
-		if !o.patch && writeOut(o.node) {
-			r.tell(o, Lossless, "", "YAML aliases are written out")
-		}
+		r.spellOut(o)
 		return
 	}
 	known := map[string]string{"NodePool": coreGroup, "Provisioner": coreGroup, "EC2NodeClass": awsGroup, "AWSNodeTemplate": awsGroup}
@@ -171,6 +169,14 @@ func (r *run) recognise(o *object) {
 			from = append(from, k.Old)
 		}
 		r.block(o, "apiVersion", "%s %s is not known; an upgrade starts from %s", o.apiVersion, o.kind, strings.Join(from, ", "))
+	}
+}
+
+// spellOut writes out the aliases of an object that is to be changed: a change in
+// one place must not be one in another.
+func (r *run) spellOut(o *object) {
+	if writeOut(o.node) {
+		r.tell(o, Lossless, "", "YAML aliases are written out")
 	}
 }
 

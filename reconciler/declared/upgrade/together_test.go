@@ -345,6 +345,52 @@ spec:
 `},
 			told: []string{"YAML aliases are written out"},
 		},
+		"aliases are written out in a patch, and in a class that takes settings": {
+			before: []string{"kustomization.yaml", "resources: [base.yaml]\npatches:\n- path: patch.yaml\n", "patch.yaml", `apiVersion: karpenter.sh/v1beta1
+kind: NodePool
+metadata: {name: p, labels: &l {a: b}}
+spec:
+  template: {metadata: {labels: *l}}
+  disruption: {expireAfter: 24h}
+`, "base.yaml", `apiVersion: karpenter.sh/v1beta1
+kind: NodePool
+metadata: {name: p}
+spec:
+  template: {spec: {requirements: [], nodeClassRef: {name: c}, kubelet: {maxPods: 3}}}
+  disruption: {consolidationPolicy: WhenEmpty, consolidateAfter: 1m, expireAfter: 1h}
+---
+apiVersion: karpenter.k8s.aws/v1
+kind: EC2NodeClass
+metadata: {name: c}
+spec:
+  role: r
+  subnetSelectorTerms: &t [{tags: {a: b}}]
+  securityGroupSelectorTerms: *t
+  amiSelectorTerms: [{alias: al2023@latest}]
+`},
+			after: []string{"patch.yaml", `apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata: {name: p, labels: &l {a: b}}
+spec:
+  template: {metadata: {labels: {a: b}}, spec: {expireAfter: 24h}}
+`, "base.yaml", `apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata: {name: p}
+spec:
+  template: {spec: {requirements: [], nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: c}, expireAfter: 1h}}
+  disruption: {consolidationPolicy: WhenEmpty, consolidateAfter: 1m}
+---
+apiVersion: karpenter.k8s.aws/v1
+kind: EC2NodeClass
+metadata: {name: c}
+spec:
+  role: r
+  subnetSelectorTerms: &t [{tags: {a: b}}]
+  securityGroupSelectorTerms: [{tags: {a: b}}]
+  amiSelectorTerms: [{alias: al2023@latest}]
+  kubelet: {maxPods: 3}
+`},
+		},
 		"what Karpenter 1.0 kept of kubelet settings": {
 			before: []string{"a.yaml", `apiVersion: karpenter.sh/v1
 kind: NodePool
