@@ -23,7 +23,7 @@ import (
 
 // Observe implements target.Target. It costs one paged List per kind, and
 // nothing more for objects that are as we left them; see compare for the
-// others. With nothing wanted everything of ours is given up, and its inventory
+// others, and homeless for those that are missing. With nothing wanted everything of ours is given up, and its inventory
 // perhaps with it: then it is an error that something of ours cannot be seen.
 func (w *World) Observe(ctx context.Context, wanted state.Set) (state.Set, error) {
 	complete, err := w.store.Load(ctx)
@@ -41,6 +41,7 @@ func (w *World) Observe(ctx context.Context, wanted state.Set) (state.Set, error
 	parallel.Each(requests, listed, func(k listing) { o.list(ctx, k) })
 	o.seek(ctx, o.missing())
 	o.settle(ctx)
+	o.homeless(ctx)
 	o.bury(ctx)
 	w.watch.refresh()
 	return o.result(ctx)
