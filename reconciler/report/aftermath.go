@@ -22,6 +22,8 @@ const lineWidth = 140
 func (o Options) Aftermath(a Aftermath) string {
 	v := markdownVoice()
 	a = a.clean()
+	said := word.FindStringSubmatch(a.Held)
+	a.Held = word.ReplaceAllString(a.Held, "")
 	var out []string
 	switch {
 	case a.Held != "" && a.Applied.IsZero():
@@ -34,7 +36,10 @@ func (o Options) Aftermath(a Aftermath) string {
 			out = append(out, "⛔ A part of it is held: "+v.name(a.Held)+".")
 		}
 	}
-	if a.Held != "" {
+	switch {
+	case said != nil:
+		out = append(out, "To let it go on: "+v.name(Hold{Confirm: said[1]}.commandFor(a.Sync))+".")
+	case a.Held != "":
 		out = append(out, "What lets it go on stands in the Sync's status: `kubectl -n poolwright-system describe syncs.poolwright.dev`.")
 	}
 	return strings.Join(out, "\n\n") + "\n"

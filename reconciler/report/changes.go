@@ -66,7 +66,7 @@ func (r Report) tally() string {
 func table(changes []Change, room int) (string, int) {
 	var b strings.Builder
 	for i, c := range changes {
-		row := fmt.Sprintf("| %s | %s | %s | %s |\n", codeSpan(c.symbol()), codeSpan(c.Object.String()), codeSpan(c.where()), c.remark())
+		row := cells(codeSpan(c.symbol()), codeSpan(c.Object.String()), codeSpan(c.where()), c.remark())
 		if i == 0 {
 			row = "| | Object | Declared in | |\n|:-:|---|---|---|\n" + row
 		}

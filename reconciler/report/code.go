@@ -15,13 +15,12 @@ func folded(summary, body string) string {
 	return "<details><summary>" + summary + "</summary>\n\n" + body + "\n</details>\n\n"
 }
 
-// codeSpan is inline code that its content can leave neither by backticks nor
-// by the bars of a table.
+// codeSpan is inline code that its content cannot leave by backticks.
 func codeSpan(s string) string { return codeLine(s, width) }
 
 // codeLine is inline code of up to width characters.
 func codeLine(s string, width int) string {
-	s = harmless(strings.ReplaceAll(cut(visible(s), width), "|", "│"))
+	s = harmless(cut(visible(s), width))
 	if strings.TrimSpace(s) == "" {
 		return ""
 	}
@@ -30,6 +29,15 @@ func codeLine(s string, width int) string {
 		s = " " + s + " "
 	}
 	return ticks + s + ticks
+}
+
+// cells is a row of a table that no content of a cell can leave by a bar.
+func cells(row ...string) string {
+	out := "|"
+	for _, c := range row {
+		out += " " + strings.ReplaceAll(c, "|", "│") + " |"
+	}
+	return out + "\n"
 }
 
 // harmless breaks mentions and comments by an invisible character.

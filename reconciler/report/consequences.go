@@ -69,10 +69,10 @@ func (r Report) consequences(o Options, v voice) []part {
 		return nil
 	}
 	assumed := part{title: "The time holds if", how: "bold"}
-	for _, s := range f.Rollout.Assumed {
-		assumed.folded = append(assumed.folded, visible(s))
+	if f.Rollout.MaxMinutes > 0 {
+		assumed.folded = append(assumed.folded, each(f.Rollout.Assumed, visible)...)
 	}
-	out := []part{o.removed(f, v), o.never(f, v), o.unscheduled(f, v), o.replaced(f, v), assumed, o.added(f, v), o.changed(f, v)}
+	out := []part{o.removed(f, v), o.never(f, v), o.unscheduled(f, v), o.replaced(f, v), r.uncountedPart(o, v), assumed, o.added(f, v), r.changed(o, v)}
 	if !r.proposal() {
 		out = append(out, o.drifted(f))
 	}
@@ -90,13 +90,41 @@ func (o Options) removed(f *provision.Forecast, v voice) part {
 		l := "pool " + v.name(r.Pool) + ": has no nodes"
 		if len(r.Nodes) > 0 {
 			l = fmt.Sprintf("pool %s: %s with %s at once, whatever its budgets say and before replacements are started",
-				v.name(r.Pool), conjugated(len(r.Nodes), "node", "die"), count(r.Pods, "pod"))
+				v.name(r.Pool), conjugated(len(r.Nodes), "node", "die"), count(r.Pods, "pod")) + v.lingering(r.Nodes)
 		}
 		out.lines = append(out.lines, l)
 		nodes = append(nodes, r.Nodes...)
 	}
 	out.lines, out.folded = first(out.lines, o.few()), o.nodes(nodes, column{})
 	return out
+}
+
+// lingering says what slows down the end of nodes whose pool goes: budgets and pods
+// that are not to be disrupted still count when a node is drained.
+func (v voice) lingering(nodes []provision.Node) string {
+	var all provision.Node
+	wait := 0
+	for _, n := range nodes {
+		before := len(all.Blockers)
+		for _, b := range n.Blockers {
+			if b.Kind == "pdb" || b.Kind == "do-not-disrupt" {
+				b.Pod = provision.Pod{}
+				all.Blockers = append(all.Blockers, b)
+			}
+		}
+		if len(all.Blockers) > before {
+			wait++
+		}
+	}
+	if wait == 0 {
+		return ""
+	}
+	why := v.blockers(all, func(provision.Blocker) bool { return true })
+	who := "1 of them waits for its pods"
+	if wait > 1 {
+		who = fmt.Sprintf("%d of them wait for their pods", wait)
+	}
+	return "; " + who + ": " + strings.Join(why, "; ")
 }
 
 // never are the nodes that stay until somebody acts.
@@ -217,6 +245,9 @@ func (o Options) replaced(f *provision.Forecast, v voice) part {
 		number += fmt.Sprintf("; %d never", stuck)
 	}
 	out := part{title: fmt.Sprintf("Nodes replaced (%s)", number), how: "~", summary: "In this order, as far as it can be told"}
+	if stuck == len(f.Replaced) {
+		out.summary = "Node by node"
+	}
 	rows := [][]string{{"Pool", "Nodes", "At once", "Because of"}}
 	for _, p := range f.Pools {
 		if p.Replaced == 0 {
@@ -307,10 +338,27 @@ func (o Options) added(f *provision.Forecast, v voice) part {
 	return part{title: fmt.Sprintf("Pools added (%d)", len(names)), how: "+", lines: first(names, o.few())}
 }
 
+// uncountedPart are the pools of which only a cluster can tell how many nodes are
+// replaced.
+func (r Report) uncountedPart(o Options, v voice) part {
+	pools := r.uncounted()
+	out := part{title: fmt.Sprintf("Pools whose nodes are replaced; how many, only the cluster can tell (%d)", len(pools)), how: "~"}
+	v.stacks = false // One line a pool.
+	for _, p := range pools {
+		causes := strings.ReplaceAll(v.causes(&provision.Forecast{}, p), "<br>", "; ")
+		out.lines = append(out.lines, "pool "+v.name(p.Name)+", "+causes)
+	}
+	out.lines = first(out.lines, o.few())
+	return out
+}
+
 // changed are the pools that change without any node being replaced for it.
-func (o Options) changed(f *provision.Forecast, v voice) part {
-	out := part{how: "bold"}
+func (r Report) changed(o Options, v voice) part {
+	out, f, uncounted := part{how: "bold"}, r.Forecast, r.uncounted()
 	for _, p := range f.Pools {
+		if slices.ContainsFunc(uncounted, func(u provision.Pool) bool { return u.Name == p.Name }) {
+			continue
+		}
 		if p.Replaced > 0 || p.Action == "create" || p.Action == "delete" || p.Action == "" && len(p.Changes) == 0 {
 			continue
 		}

@@ -118,6 +118,9 @@ func (o Options) cost(f *provision.Forecast, v voice) part {
 		out.lines = append(out.lines, count(same, "other pool")+" as before.")
 	}
 	out.lines = append(out.lines, v.month(c, o.hoursADay())...)
+	if judge(f).count() > 0 && slices.ContainsFunc(f.Pools, func(p provision.Pool) bool { return p.Replaced > 0 && len(money(p.Cost, v)) > 0 }) {
+		out.lines = append(out.lines, "After is once the nodes that are never replaced by themselves are replaced as well.")
+	}
 	if slices.ContainsFunc(f.Removed, func(r provision.Removal) bool { return r.Pods > 0 }) {
 		out.lines = append(out.lines, "What the pods of removed pools need elsewhere is not counted.")
 	}
@@ -197,7 +200,7 @@ func (v voice) stamped(out part, prices []provision.Price) part {
 		said = append(said, fmt.Sprintf("%s %s (%s)", kind, basis, v.name(p.Date)))
 	}
 	if len(said) > 0 {
-		out.lines = append(out.lines, "Prices before tax and discounts: "+strings.Join(said, "; ")+".")
+		out.lines = append(out.lines, "Prices of instances, without disks, before tax and discounts: "+strings.Join(said, "; ")+".")
 	}
 	return out
 }

@@ -20,12 +20,16 @@ func (r Report) alarms(v voice) []part {
 		n += len(h.Objects)
 	}
 	held.title = fmt.Sprintf("Held (%d)", n)
+	foreign := part{title: fmt.Sprintf("Exists already, and is not ours (%d)", len(r.foreign())), how: "~"}
+	for _, c := range r.foreign() {
+		foreign.lines = append(foreign.lines, v.name(named(c.Object, c.File, c.Line))+": what is live is not shown; once this is applied, whoever made it may put it back")
+	}
 	warnings, _ := r.noteParts(v)
 	late := part{title: fmt.Sprintf("Not ready (%d)", len(r.NotReady)), how: "bold"}
 	for _, n := range r.NotReady {
 		late.lines = append(late.lines, v.placed(visible(n.Object.String()), n.Reason))
 	}
-	return []part{problems, {title: "Guards", how: "-", lines: guards}, held, warnings, late}
+	return []part{problems, {title: "Guards", how: "-", lines: guards}, held, foreign, warnings, late}
 }
 
 // guardLines are what the rules say that hold the changes or warn, with the things
@@ -74,7 +78,7 @@ func (v voice) placed(at, text string) string {
 	return v.name(at) + ": " + v.name(text)
 }
 
-// noteParts are the notes that warn, and the others.
+// noteParts are the notes that warn, and the others that are not told as alarms.
 func (r Report) noteParts(v voice) (warnings, notes part) {
 	of := func(list []Note) []string {
 		var out []string
@@ -85,7 +89,11 @@ func (r Report) noteParts(v voice) (warnings, notes part) {
 	}
 	warned := min(r.Summary.Warnings, len(r.Notes))
 	warnings = part{title: fmt.Sprintf("Warnings (%d)", warned), how: "~", lines: of(r.Notes[:warned])}
-	notes = part{title: fmt.Sprintf("Notes (%d)", len(r.Notes)-warned), how: "bold", lines: of(r.Notes[warned:])}
+	theirs := r.foreign()
+	others := slices.DeleteFunc(slices.Clone(r.Notes[warned:]), func(n Note) bool {
+		return n.Text == notOurs && slices.ContainsFunc(theirs, func(c Change) bool { return c.Object == n.Object })
+	})
+	notes = part{title: fmt.Sprintf("Notes (%d)", len(others)), how: "bold", lines: of(others)}
 	return warnings, notes
 }
 
@@ -114,8 +122,15 @@ func holdLines(holds []Hold, v voice) []string {
 }
 
 // command is what a person types to let the held changes go on.
-func (h Hold) command() string {
-	return "kubectl -n poolwright-system annotate sync NAME --overwrite poolwright.dev/confirm=" + h.Confirm
+func (h Hold) command() string { return h.commandFor("") }
+
+// commandFor is the same for a Sync of a known name.
+func (h Hold) commandFor(sync string) string {
+	namespace, name, ok := strings.Cut(sync, "/")
+	if !ok {
+		namespace, name = "poolwright-system", "NAME"
+	}
+	return fmt.Sprintf("kubectl -n %s annotate sync %s --overwrite poolwright.dev/confirm=%s", namespace, name, h.Confirm)
 }
 
 // remarks are what else there is to know.

@@ -71,7 +71,7 @@ func (o Options) body(c Change) []line {
 		out = append(out, fieldLines(f)...)
 	}
 	if c.Action == "update" && len(c.Fields) == 0 {
-		out = append(out, line{" ", "(no field differs that may be shown)"})
+		out = append(out, line{" ", "(it differs in what is not shown)"})
 	}
 	limit := o.Lines
 	if limit == 0 {

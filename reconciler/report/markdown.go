@@ -27,10 +27,11 @@ const (
 // room, and the rest is for as many as fit whole.
 //
 // The verdict's sign is ⛔ where something must be done about the change as it stands:
-// problems, something held, a quota that is too small, pods without a node, nodes that
-// die with their pool or are never replaced. It is ⚠️ where the change costs something
-// or not all of it is known: nodes replaced, money, deletions, warnings, what could
-// not be compared or told. Else it is ✅.
+// problems, something held, a quota that is too small, pods that lose their node, nodes
+// that die with their pool or are never replaced. It is ⚠️ where the change costs
+// something or not all of it is done or known: nodes replaced, money, deletions, new
+// pods without a node, things that are not ours, warnings, what is only compared, and
+// what could not be compared or told. Else it is ✅.
 //
 // Everything that comes from a repository or a cluster stands in code: in
 // fences longer than any run of backticks within, or in code spans. There nobody is

@@ -296,7 +296,7 @@ func (m *mask) change(c plan.Change) Change {
 		}
 	case plan.Delete:
 		if c.Before != nil && c.Before.Grave != "" {
-			out.Notes = append(out.Notes, "goes with it: "+m.text(c.Before.Grave))
+			out.Notes = append(out.Notes, going(m.text(c.Before.Grave)))
 		}
 	}
 	if c.Before != nil && c.Before.Owner != "" {
@@ -325,4 +325,12 @@ func (m *mask) holds(p plan.Plan) []Hold {
 		}
 	}
 	return out
+}
+
+// going says what a deletion takes with it; a target may have said so itself.
+func going(grave string) string {
+	if strings.Contains(grave, " with it") || strings.Contains(grave, " lose ") || strings.HasPrefix(grave, "it is ") {
+		return grave
+	}
+	return "goes with it: " + grave
 }

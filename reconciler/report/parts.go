@@ -53,7 +53,7 @@ func (p part) grid(room int) string {
 			for len(row) < len(p.rows[0]) {
 				row = append(slices.Clip(row), "")
 			}
-			b.WriteString("| " + strings.Join(row, " | ") + " |\n")
+			b.WriteString(cells(row...))
 			if i == 0 {
 				b.WriteString(strings.Repeat("|---", len(row)) + "|\n")
 			}

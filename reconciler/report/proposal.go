@@ -49,6 +49,9 @@ type Aftermath struct {
 	Revision string
 	// Merged and Applied are when; Applied is zero while it is not.
 	Merged, Applied time.Time
+	// Sync is the namespace and the name of the Sync, with a slash between them, for the
+	// command that lets held changes go on; may be empty.
+	Sync string
 	// Held says why the step, or a part of it, was not applied; empty where nothing
 	// keeps it.
 	Held string

@@ -126,10 +126,60 @@ func proposals() map[string]proposed {
 		}, guards: []Guard{{Rule: "lint", Result: "held", Text: "2 problems: nothing is applied before they are mended"}}},
 		"secret":  {Proposal: plan.Proposal{Step: secretly()}, forecast: &provision.Forecast{}},
 		"offline": {Proposal: plan.Proposal{Step: tainting()}, forecast: doubting(), offline: true},
-		"empty":   {Proposal: plan.Proposal{Step: plan.Plan{Unchanged: 12}}, forecast: weighing()},
-		"many":    {Proposal: plan.Proposal{Step: plan.Guard(10, "")(numerous(40)), Drift: drifting()}, forecast: replacing()},
+		// What the two revisions tell without any cluster.
+		"offline-taints": {Proposal: plan.Proposal{Step: join(tainting(), volume())}, forecast: uncounted(), offline: true},
+		"foreign":        {Proposal: plan.Proposal{Step: foreign()}},
+		"stuck":          {Proposal: plan.Proposal{Step: join(tainting(), quota)}, forecast: stuck()},
+		"workload":       {Proposal: plan.Proposal{Step: join(between("apps", "Deployment", "train", nil, object{"spec": object{"replicas": int64(3)}}), quota)}, forecast: working()},
+		"empty":          {Proposal: plan.Proposal{Step: plan.Plan{Unchanged: 12}}, forecast: weighing()},
+		"many":           {Proposal: plan.Proposal{Step: plan.Guard(10, "")(numerous(40)), Drift: drifting()}, forecast: replacing()},
 	}
 	return out
+}
+
+// foreign changes what somebody else made, and what the API server refuses.
+func foreign() plan.Plan {
+	made := between("", "ConfigMap", "kube-root-ca.crt", nil, object{"data": object{"ca.crt": "other"}})
+	node := aws("eks", "Nodegroup", "eu-west-1", "system", object{"desiredSize": int64(3)})
+	node.Hold = "run: aws eks update-nodegroup-config --nodegroup-name system --scaling-config desiredSize=3"
+	compared := plan.Compute(state.NewSet(node), state.NewSet(live(node, object{"desiredSize": int64(2)})))
+	return join(made, compared, plan.Plan{Notes: []plan.Note{
+		{Key: made.Changes[0].Key, Origin: made.Changes[0].After.Origin, Text: "exists, not ours"},
+		{Key: made.Changes[0].Key, Origin: made.Changes[0].After.Origin, Text: "Warning: a dry run of it is refused"},
+	}})
+}
+
+// uncounted is a change of a pool with no cluster to tell its nodes.
+func uncounted() *provision.Forecast {
+	f := replacing()
+	f.Pools[1].Nodes, f.Pools[1].Replaced, f.Replaced, f.Rollout = 0, 0, nil, provision.Rollout{}
+	f.Pools[0].Nodes = 0
+	f.Cost = provision.Cost{Ceiling: new(64.8), CeilingBefore: new(64.8), Prices: prices}
+	f.Pools[0].Cost, f.Pools[1].Cost = provision.Cost{}, provision.Cost{}
+	f.Unknown = []string{"Which zones the subnets of EC2NodeClass gpu are in: only AWS can tell."}
+	return f
+}
+
+// stuck replaces four nodes, none of which may go.
+func stuck() *provision.Forecast {
+	f := replacing()
+	for i := range f.Replaced {
+		f.Replaced[i].Blockers = []provision.Blocker{{Kind: "do-not-disrupt", Pod: f.Replaced[i].Pods[0]}}
+	}
+	f.Rollout = provision.Rollout{Nodes: 4, Blocked: 4, Pods: 8, Never: true, Assumed: assumed}
+	return f
+}
+
+// working asks for pods that find no node, and for others that do.
+func working() *provision.Forecast {
+	f := weighing()
+	f.Pools[0].Changes, f.Pools[0].Action = nil, ""
+	pod := func(name string) provision.Pod { return provision.Pod{Namespace: "ml", Name: name} }
+	f.Fit = provision.Fit{
+		Scheduled: []provision.Placement{{Pod: pod("serve"), Workload: "Deployment", New: true, Later: true, Pool: "cpu"}},
+		Waiting:   []provision.Placement{{Pod: pod("train"), Workload: "Deployment", New: true, Like: 2, Why: "the pools offer at most 1 nvidia.com/gpu a node"}},
+	}
+	return f
 }
 
 func guards() []Guard {

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/poolwright/poolwright/provision"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
 )
@@ -107,7 +108,7 @@ func (r Report) idleLine() string {
 }
 
 // driftSays explains what had drifted.
-const driftSays = "This differs from the base branch with the change or without, and counts nowhere above."
+const driftSays = "This differs from the base branch with the change or without, and counts nowhere above. It reads from what is live to what the base branch says."
 
 // driftTitle counts what had drifted; empty for nothing.
 func (r Report) driftTitle() string {
@@ -145,6 +146,45 @@ func (r Report) driftTitle() string {
 	}
 	parts = append(parts, said...)
 	return "Already drifted before this change (" + strings.Join(parts, ", ") + ")"
+}
+
+// notOurs is the note of a thing that exists and that we did not make.
+const notOurs = "exists, not ours"
+
+// foreign are the changes of a step that meet something that is not ours.
+func (r Report) foreign() []Change {
+	if !r.proposal() {
+		return nil
+	}
+	theirs := map[Object]bool{}
+	for _, n := range r.Notes {
+		if n.Text == notOurs {
+			theirs[n.Object] = true
+		}
+	}
+	var out []Change
+	for _, c := range r.Changes {
+		if !c.Compared && c.Action != "delete" && theirs[c.Object] {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// uncounted are the pools whose nodes the step replaces, where no cluster was looked
+// at that could tell how many there are.
+func (r Report) uncounted() []provision.Pool {
+	if r.Forecast == nil || r.Binding == nil || !r.Binding.Observed.IsZero() {
+		return nil
+	}
+	var out []provision.Pool
+	for _, p := range r.Forecast.Pools {
+		replaced := func(c provision.Change) bool { return c.Reason != "" }
+		if p.Nodes == 0 && p.Action != "create" && p.Action != "delete" && slices.ContainsFunc(p.Changes, replaced) {
+			out = append(out, p)
+		}
+	}
+	return out
 }
 
 // noted counts the notes.

@@ -24,7 +24,10 @@ func (r Report) headline() string {
 	case s.Unknown > 0:
 		out = fmt.Sprintf("Plan: incomplete, %d of %d objects could not be compared; %d as declared", s.Unknown, s.Unknown+known, s.Unchanged)
 	default:
-		out = fmt.Sprintf("Plan: no changes, %s as declared", count(s.Unchanged, "object"))
+		out = "Plan: no changes"
+		if s.Unchanged > 0 {
+			out += ", " + count(s.Unchanged, "object") + " as declared"
+		}
 	}
 	if s.Held > 0 {
 		out += fmt.Sprintf(" (%d held)", s.Held)

@@ -84,8 +84,14 @@ func (r Report) verdict(v voice) string { return spoken(r.clauses(v)) }
 // clauses are what the verdict says, what matters most first.
 func (r Report) clauses(v voice) []clause {
 	out := r.extent(v)
+	if n := len(r.foreign()); n > 0 {
+		out = append(out, clause{text: fmt.Sprintf("%d not ours", n)})
+	}
 	if !r.idle() {
 		out = append(out, r.effects(v)...)
+	}
+	if n := r.Summary.Compared; n > 0 {
+		out = append(out, clause{text: fmt.Sprintf("%d only compared", n), rank: rankUnknown})
 	}
 	if n := r.Summary.Unknown; n > 0 {
 		out = append(out, clause{text: fmt.Sprintf("%d not compared", n), rank: rankUnknown})
@@ -103,19 +109,23 @@ func (r Report) clauses(v voice) []clause {
 func (r Report) effects(v voice) []clause {
 	var out []clause
 	f := r.Forecast
-	if f == nil {
-		out = append(out, clause{text: "nodes and money not told"})
-	} else {
-		out = judge(f).nodes(f, v)
+	switch {
+	case f != nil:
+		out = r.nodes(f, v)
 		if n := podsIn(f.Fit.Unscheduled); n > 0 {
 			out = append(out, clause{text: conjugated(n, "pod", "fit") + " no node"})
 		}
 		if n := podsIn(newcomers(f)); n > 0 {
 			out = append(out, clause{text: conjugated(n, "new pod", "fit") + " no node"})
 		}
+	case slices.ContainsFunc(r.Changes, Change.provisions):
+		out = append(out, clause{text: "nodes and money not told"})
 	}
 	if r.Quota == quotaShort {
 		out = append(out, clause{text: "quota " + quotaShort})
+	}
+	if n := r.warned(); n > 0 {
+		out = append(out, clause{text: count(n, "warning"), rank: rankUntold})
 	}
 	if f != nil {
 		out = append(out, money(f.Cost, v)...)
@@ -126,6 +136,34 @@ func (r Report) effects(v voice) []clause {
 	return out
 }
 
+// nodes says what becomes of nodes: of those that can be counted, or of pools.
+func (r Report) nodes(f *provision.Forecast, v voice) []clause {
+	switch pools := r.uncounted(); len(pools) {
+	case 0:
+		return judge(f).nodes(f, v)
+	case 1:
+		return []clause{{"nodes of pool " + v.short(pools[0].Name) + " replaced", "nodes of a pool replaced", rankName}}
+	default:
+		return []clause{{text: fmt.Sprintf("nodes of %d pools replaced", len(pools))}}
+	}
+}
+
+// provisions reports whether nodes may come or go for the change.
+func (c Change) provisions() bool {
+	return !c.Compared && (c.Group == "karpenter.sh" || c.Group == "karpenter.k8s.aws")
+}
+
+// warned counts the warnings that the verdict does not name: not those of quotas.
+func (r Report) warned() int {
+	n := 0
+	for _, note := range r.Notes {
+		if note.Warning && !isQuota(note.Object) {
+			n++
+		}
+	}
+	return n
+}
+
 // sign stands for the verdict, see [Report.Markdown].
 func (r Report) sign() string {
 	f := r.Forecast
@@ -134,10 +172,9 @@ func (r Report) sign() string {
 	}
 	dying := slices.ContainsFunc(f.Removed, func(x provision.Removal) bool { return len(x.Nodes) > 0 })
 	strange := newcomers(f)
-	asked := slices.ContainsFunc(strange, func(p provision.Placement) bool { return !p.Later })
-	stop := len(r.Problems)+len(r.Holds)+len(f.Fit.Unscheduled)+judge(f).count() > 0 || asked || f.Rollout.Never || dying ||
+	stop := len(r.Problems)+len(r.Holds)+len(f.Fit.Unscheduled)+judge(f).count() > 0 || judge(f).unexplained || dying ||
 		r.Quota == quotaShort || len(r.guardsThatHold(plainVoice())) > 0
-	look := dearer(f.Cost) || r.Summary.Delete+r.Summary.Warnings+len(r.Unknown)+len(f.Replaced)+len(f.Removed)+len(f.Unknown)+len(strange) > 0 ||
+	look := dearer(f.Cost) || r.Summary.Delete+r.Summary.Warnings+len(r.Unknown)+len(f.Replaced)+len(f.Removed)+len(f.Unknown)+len(strange)+r.Summary.Compared+len(r.foreign())+len(r.uncounted()) > 0 ||
 		slices.ContainsFunc(r.Guards, func(g Guard) bool { return g.Result != "ok" })
 	switch {
 	case r.idle():

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
 	"testing"
@@ -113,5 +114,47 @@ func TestOfTheQuotasTheDriftTellsOnlyWhatWarns(t *testing.T) {
 	}
 	if got := all(t, r)["md"]; !strings.Contains(got, "- Warning: `aws Quota.servicequotas/eu-west-1/Running On-Demand G and VT instances`: `NodePool gpu may ask for more`") {
 		t.Error(got)
+	}
+}
+
+func TestADeletionSaysOnceWhatGoesWithIt(t *testing.T) {
+	for grave, want := range map[string]string{
+		"2 nodes, 4 pods":                                "goes with it: 2 nodes, 4 pods",
+		"2 nodes, 4 pods go with it":                     "2 nodes, 4 pods go with it",
+		"the nodes of 1 NodePool lose their permissions": "the nodes of 1 NodePool lose their permissions",
+		"it is known only by its label":                  "it is known only by its label",
+	} {
+		if got := going(grave); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
+func TestBarsOfContentNeverEndACell(t *testing.T) {
+	md := render(t, func(b *bytes.Buffer) error { return proposing("x|y|").Markdown(b, Options{}) })
+	columns := 0
+	for l := range strings.Lines(md) {
+		n := strings.Count(l, "|")
+		switch table := strings.HasPrefix(l, "|"); {
+		case !table:
+			columns = 0
+		case columns == 0:
+			columns = n
+		case n != columns:
+			t.Errorf("%d bars of %d in %s", n, columns, l)
+		}
+	}
+	if !strings.Contains(md, "- `rulex|y|` holds it") {
+		t.Error("a bar outside of tables is not shown as it is")
+	}
+}
+
+func TestANodeThatIsOnlyStartingStopsNobody(t *testing.T) {
+	f := replacing()
+	f.Replaced[0].Blockers = []provision.Blocker{{Kind: "starting"}}
+	f.Rollout.Never = true
+	r := proposals()["volume"].report()
+	if r.Forecast = f; r.sign() != "⚠️" {
+		t.Errorf("got %s", r.sign())
 	}
 }
