@@ -59,8 +59,8 @@ var deeds = map[string]func(out *writer, in *reader) error{
 		}
 	},
 	"answer too much": func(out *writer, _ *reader) error { return out.send(markResult, make([]byte, 64<<20)) },
-	"say nothing":     func(*writer, *reader) error { <-make(chan struct{}); return nil },
-	"sleep for good":  func(*writer, *reader) error { <-time.After(time.Hour); return nil },
+	"say nothing":     func(*writer, *reader) error { <-time.After(time.Hour); return nil }, // Without a timer, Go may end it as deadlocked.
+	"sleep for good":  func(_ *writer, in *reader) error { _, _, _ = in.next(); <-time.After(time.Hour); return nil },
 	"tell its id and sleep": func(out *writer, _ *reader) error {
 		if err := out.send(markAsk, []byte(strconv.Itoa(os.Getpid()))); err != nil {
 			return err

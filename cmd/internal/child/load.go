@@ -16,13 +16,13 @@ import (
 	"github.com/poolwright/poolwright/config/crd"
 	"github.com/poolwright/poolwright/provision/catalog"
 	"github.com/poolwright/poolwright/provision/engine"
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/declared"
 	"github.com/poolwright/poolwright/reconciler/declared/lint"
 	"github.com/poolwright/poolwright/reconciler/declared/lint/gpulint"
 	"github.com/poolwright/poolwright/reconciler/deviceplugin"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
-	"github.com/poolwright/poolwright/reconciler/target/aws"
 )
 
 // Loaded is what a folder declares, and all that is wrong with it.
@@ -30,10 +30,16 @@ type Loaded struct {
 	// Set holds the objects that have no problem of their form; see
 	// declared.Declared.
 	Set state.Set
-	// Problems are the mistakes of its author that show without a cluster, in the
-	// order of file and line.
+	// Problems are what the loop refuses by the revision alone: while there are any it
+	// deletes nothing. What it refuses by asking its worlds what they want (the Cluster,
+	// a DevicePlugin of which nothing can be made) is not among them: whoever asks the
+	// worlds is told by them. They are in the order of file and line, as Refused are.
 	Problems []state.Problem
-	// Notes are advice about GPUs: each begins with "Warning: ".
+	// Refused are the mistakes that only lint tells before they are applied: the API
+	// server refuses them, or they cannot work. They keep nothing else from being
+	// applied, or deleted.
+	Refused []state.Problem
+	// Notes are advice, as about GPUs and secrets in Git: each begins with "Warning: ".
 	Notes []plan.Note
 }
 
@@ -70,7 +76,7 @@ func serveLoad(_ context.Context, t *talk) (result, error) {
 	if err != nil {
 		return result{}, err
 	}
-	out := result{Problems: found.Problems, Notes: found.Notes}
+	out := result{Problems: found.Problems, Refused: found.Refused, Notes: found.Notes}
 	for _, i := range found.Set.Items() {
 		object, _ := fractional(i.Object).(map[string]any)
 		out.Items = append(out.Items, item{Key: i.Key, Version: i.Version, Object: object, Origin: i.Origin})
@@ -120,32 +126,69 @@ func load(tree fs.FS, folder string) (Loaded, error) {
 	if err != nil {
 		return Loaded{}, err
 	}
-	found := lint.Check(d, crds)
-	found = append(found, expanding(d, found)...)
-	found = append(found, aws.Check(d.Set)...)
-	out := Loaded{Set: d.Set}
-	for _, f := range gpulint.Check(d, types) {
-		if f.Advice {
-			out.Notes = append(out.Notes, plan.Note{Key: f.Key, Origin: f.Origin, Text: "Warning: " + f.Text})
-		} else {
-			found = append(found, f.Problem())
+	out := Loaded{Set: d.Set, Problems: lint.Sorted(d.Problems)}
+	refused := lint.Refused(d, crds)
+	out.Notes = advice(d, refused)
+	for key, of := range refused {
+		if !toldByWorlds(d.Set, key) {
+			out.Refused = append(out.Refused, of...)
 		}
 	}
-	out.Problems = lint.Sorted(found)
+	for _, f := range gpulint.Check(d, types) {
+		if f.Advice {
+			out.Notes = append(out.Notes, plan.Note{Key: f.Key, Origin: f.Origin, Text: warning + f.Text})
+		} else {
+			out.Refused = append(out.Refused, f.Problem())
+		}
+	}
+	out.Refused = lint.Sorted(out.Refused)
 	return out, nil
 }
 
-// expanding is why nothing can be made of a DevicePlugin, but of one whose schema
-// was complained about already.
-func expanding(d declared.Declared, found []state.Problem) []state.Problem {
-	known := map[state.Origin]bool{}
-	for _, i := range d.Set.Items() {
-		if i.Key.Kind == "DevicePlugin" {
-			known[i.Origin] = slices.ContainsFunc(found, func(p state.Problem) bool { return strings.HasPrefix(p.Message, i.Key.String()+": ") })
+// warning begins each note.
+const warning = "Warning: "
+
+// advice is what lint finds beyond what is refused: what an API server takes, and a
+// person should not commit. It needs no schemas.
+func advice(d declared.Declared, refused map[state.Key][]state.Problem) []plan.Note {
+	known := map[state.Problem]bool{}
+	for _, p := range d.Problems {
+		known[p] = true
+	}
+	for _, of := range refused {
+		for _, p := range of {
+			known[p] = true
 		}
 	}
-	_, problems := deviceplugin.Expand(d.Set)
-	return slices.DeleteFunc(problems, func(p state.Problem) bool { return known[p.Origin] })
+	found := slices.DeleteFunc(lint.Check(d, nil), func(p state.Problem) bool { return known[p] })
+	if len(found) == 0 {
+		return nil
+	}
+	var out []plan.Note
+	items := d.Set.Items()
+	for _, p := range found {
+		// A finding of an object begins with its key, and is in its document or below.
+		note := plan.Note{Origin: p.Origin, Text: warning + p.Message}
+		for _, item := range items {
+			text, its := strings.CutPrefix(p.Message, item.Key.String()+": ")
+			if its && item.Origin.File == p.Origin.File && item.Origin.Line <= p.Origin.Line {
+				note.Key, note.Text = item.Key, warning+text
+			}
+		}
+		out = append(out, note)
+	}
+	return out
+}
+
+// toldByWorlds reports whether a world refuses an object when it is asked what it
+// wants: every mistaken Cluster, and a DevicePlugin of which nothing can be made.
+func toldByWorlds(set state.Set, key state.Key) bool {
+	if key.Group != v1alpha1.GroupVersion.Group || key.Kind != "DevicePlugin" {
+		return key.Group == v1alpha1.GroupVersion.Group && key.Kind == "Cluster"
+	}
+	item, _ := set.Get(key)
+	_, problems := deviceplugin.Expand(set)
+	return slices.ContainsFunc(problems, func(p state.Problem) bool { return p.Origin == item.Origin })
 }
 
 // knownCRDs are the definitions of our own kinds and of Karpenter's.

@@ -96,7 +96,7 @@ func (r *Runner) Load(ctx context.Context, tree fs.FS, folder string) (Loaded, e
 	for i, f := range found.Items {
 		items[i] = state.Item{Key: f.Key, Version: f.Version, Object: f.Object, Origin: f.Origin}
 	}
-	return Loaded{Set: state.NewSet(items...), Problems: found.Problems, Notes: found.Notes}, nil
+	return Loaded{Set: state.NewSet(items...), Problems: found.Problems, Refused: found.Refused, Notes: found.Notes}, nil
 }
 
 // lend answers questions about the tree until the result comes.

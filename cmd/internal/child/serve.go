@@ -140,6 +140,7 @@ type result struct {
 	Failure  *failure            `json:"failure,omitempty"`
 	Items    []item              `json:"items,omitempty"`
 	Problems []state.Problem     `json:"problems,omitempty"`
+	Refused  []state.Problem     `json:"refused,omitempty"`
 	Notes    []plan.Note         `json:"notes,omitempty"`
 	Forecast *provision.Forecast `json:"forecast,omitempty"`
 }
