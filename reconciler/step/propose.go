@@ -154,7 +154,7 @@ func (p *proposer) add(c plan.Change) {
 		was.Owner, was.Live = seen.Owner, seen.Live
 		c.Before = &was
 	}
-	c.Hold = planned.Hold
+	c.Hold, c.Rules = planned.Hold, planned.Rules
 	if reason := cmp.Or(terms(planned), seen.Hold); reason != "" {
 		c = compared(c, reason)
 	}
@@ -196,7 +196,7 @@ func compared(c plan.Change, reason string) plan.Change {
 			*item = &held
 		}
 	}
-	c.Hold = reason
+	c.Hold, c.Rules = reason, nil
 	return c
 }
 
@@ -209,7 +209,7 @@ func (p *proposer) remove(c plan.Change) {
 	switch {
 	case will && !(p.Offline && wanted.Hold != ""):
 		c = buried(c, after)
-		c.Hold = planned.Hold
+		c.Hold, c.Rules = planned.Hold, planned.Rules
 		if reason := terms(planned); reason != "" {
 			c = compared(c, reason)
 		}

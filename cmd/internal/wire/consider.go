@@ -9,14 +9,24 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/poolwright/poolwright/cmd/internal/child"
 	"github.com/poolwright/poolwright/provision"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/plan"
 )
 
-// foreseeTimeout bounds the look ahead before an apply: what cannot be told by then is
-// unknown, and everything else of the revision is applied.
-const foreseeTimeout = 30 * time.Second
+// foreseeTimeout bounds the look ahead before an apply, and what of it comes before the
+// child that foretells runs: other Syncs' applies may have their turn first. What cannot
+// be told by then is unknown, and everything else of the revision is applied.
+const (
+	foreseeTimeout = 30 * time.Second
+	turnTimeout    = 2 * time.Minute
+)
+
+// foretellers are the children that look ahead of an apply.
+func foretellers() *child.Runner {
+	return &child.Runner{Limits: child.Limits{Deadline: foreseeTimeout}}
+}
 
 // considering holds those changes of a Sync's plan that would cost more nodes than its
 // guard or the reviews of its pull requests allow. The live cluster is read only where
@@ -28,9 +38,9 @@ func considering(live client.Reader, compare comparing) func(context.Context, *v
 			limit = new(int(*most))
 		}
 		return p.GuardNodes(limit, reviews(sync), sync.Annotations[v1alpha1.ConfirmAnnotation], func(changes []plan.Change) plan.Consequences {
-			ctx, cancel := context.WithTimeout(ctx, foreseeTimeout)
+			ctx, cancel := context.WithTimeout(ctx, turnTimeout+foreseeTimeout)
 			defer cancel()
-			return consequences(foresee(ctx, live, compare, change{changes: changes}))
+			return consequences(foresee(ctx, &stock{reader: live}, compare, change{changes: changes}))
 		})
 	}
 }

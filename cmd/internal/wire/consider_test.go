@@ -153,7 +153,7 @@ func TestTheLookAheadBeforeAnApplyIsBounded(t *testing.T) {
 	sync.Spec.Guard.MaxNodesReplaced = new(int32(5))
 	live := fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(objects...).Build()
 	stuck := func(ctx context.Context, _ engine.Settings, _, _ provision.Fleet) (provision.Forecast, error) {
-		if by, ok := ctx.Deadline(); !ok || time.Until(by) > foreseeTimeout {
+		if by, ok := ctx.Deadline(); !ok || time.Until(by) > turnTimeout+foreseeTimeout {
 			t.Errorf("it may take until %s", by)
 		}
 		return provision.Forecast{}, context.DeadlineExceeded

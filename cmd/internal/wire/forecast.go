@@ -2,21 +2,11 @@ package wire
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
 
-	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
-	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
-	nodev1 "k8s.io/api/node/v1"
-	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
-	karpv1alpha1 "sigs.k8s.io/karpenter/pkg/apis/v1alpha1"
 
 	"github.com/poolwright/poolwright/provision"
 	"github.com/poolwright/poolwright/provision/engine"
@@ -67,7 +57,7 @@ type foresight func(ctx context.Context, c change) (*provision.Forecast, error)
 type comparing func(ctx context.Context, settings engine.Settings, before, after provision.Fleet) (provision.Forecast, error)
 
 // forecasting foretells what changes do to the live cluster.
-func forecasting(live client.Reader, compare comparing) foresight {
+func forecasting(live *stock, compare comparing) foresight {
 	return func(ctx context.Context, c change) (*provision.Forecast, error) {
 		return foresee(ctx, live, compare, c)
 	}
@@ -92,16 +82,16 @@ func untold(why string) *provision.Forecast {
 }
 
 // foresee reads the live cluster and compares it with what the changes make of it.
-func foresee(ctx context.Context, live client.Reader, compare comparing, c change) (*provision.Forecast, error) {
+func foresee(ctx context.Context, live *stock, compare comparing, c change) (*provision.Forecast, error) {
 	if !c.foresees() {
 		return nil, nil
 	}
-	now, err := readStance(ctx, live)
+	now, err := readStance(ctx, live.reader)
 	if err != nil || now.cluster == nil {
 		return nil, err
 	}
 	settings := settingsOf(now.cluster.Spec)
-	before, err := liveFleet(ctx, live, provision.Cluster{Region: settings.Region}, time.Now())
+	before, err := live.fleet(ctx, provision.Cluster{Region: settings.Region})
 	if err != nil {
 		return nil, err
 	}
@@ -116,6 +106,7 @@ func foresee(ctx context.Context, live client.Reader, compare comparing, c chang
 	before.Workloads, after.Workloads = nil, nil
 	_ = populate(reader, &before, only(c.before, pods)) // what is wrong with it there is nobody's news
 	unread := populate(reader, &after, only(c.after, pods))
+	unread = append(unread, employ(reader, &after, c)...)
 	told, err := compare(ctx, settings, before, after)
 	if err != nil {
 		return nil, err
@@ -195,83 +186,4 @@ func populate(reader *simulate.Reader, fleet *provision.Fleet, declared state.Se
 		}
 	}
 	return unread
-}
-
-// liveFleet reads what there is. The authority that nodes were told stays unknown:
-// that of the reader's kubeconfig may be written otherwise than the engine's, and
-// every node would seem to drift.
-func liveFleet(ctx context.Context, from client.Reader, in provision.Cluster, now time.Time) (provision.Fleet, error) {
-	var (
-		pools    karpv1.NodePoolList
-		classes  awsv1.EC2NodeClassList
-		overlays karpv1alpha1.NodeOverlayList
-		claims   karpv1.NodeClaimList
-		nodes    corev1.NodeList
-		pods     corev1.PodList
-		budgets  policyv1.PodDisruptionBudgetList
-		sets     appsv1.DaemonSetList
-		runtimes nodev1.RuntimeClassList
-	)
-	var errs []error
-	for _, list := range []client.ObjectList{&pools, &classes, &overlays, &claims, &nodes, &pods, &budgets, &sets, &runtimes} {
-		if err := known(from.List(ctx, list)); err != nil {
-			errs = append(errs, fmt.Errorf("reading what runs in the cluster: %w", err))
-		}
-	}
-	return provision.Fleet{
-		Cluster: in, Now: now,
-		NodePools: each(pools.Items), NodeClasses: each(classes.Items), Overlays: each(overlays.Items), NodeClaims: each(claims.Items),
-		Nodes: each(nodes.Items), Pods: each(pods.Items), Budgets: each(budgets.Items), DaemonSets: each(sets.Items),
-		RuntimeClasses: each(runtimes.Items),
-	}, errors.Join(errs...)
-}
-
-func each[T any](items []T) []*T {
-	out := make([]*T, len(items))
-	for i := range items {
-		out[i] = &items[i]
-	}
-	return out
-}
-
-// changed is the fleet with the changes made. What a live object's status tells of
-// AWS stays true of it.
-func changed(reader *simulate.Reader, from provision.Fleet, changes []plan.Change) (provision.Fleet, error) {
-	to := from
-	to.NodePools, to.NodeClasses, to.Overlays = slices.Clone(from.NodePools), slices.Clone(from.NodeClasses), slices.Clone(from.Overlays)
-	for _, c := range changes {
-		drop(&to, c.Key.Kind, c.Key.Name)
-		if c.After == nil {
-			continue
-		}
-		if err := reader.Add(&to, c.After.Object); err != nil {
-			return provision.Fleet{}, err
-		}
-	}
-	for _, was := range from.NodePools {
-		for _, is := range to.NodePools {
-			if is != was && is.Name == was.Name {
-				is.Status, is.UID = was.Status, was.UID
-			}
-		}
-	}
-	for _, was := range from.NodeClasses {
-		for _, is := range to.NodeClasses {
-			if is != was && is.Name == was.Name {
-				is.Status, is.UID = was.Status, was.UID
-			}
-		}
-	}
-	return to, nil
-}
-
-func drop(fleet *provision.Fleet, kind, name string) {
-	switch kind {
-	case "NodePool":
-		fleet.NodePools = slices.DeleteFunc(fleet.NodePools, func(o *karpv1.NodePool) bool { return o.Name == name })
-	case "EC2NodeClass":
-		fleet.NodeClasses = slices.DeleteFunc(fleet.NodeClasses, func(o *awsv1.EC2NodeClass) bool { return o.Name == name })
-	case "NodeOverlay":
-		fleet.Overlays = slices.DeleteFunc(fleet.Overlays, func(o *karpv1alpha1.NodeOverlay) bool { return o.Name == name })
-	}
 }

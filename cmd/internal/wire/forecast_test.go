@@ -83,7 +83,7 @@ func foretold(t *testing.T, objects []client.Object, changes ...plan.Change) *pr
 	if _, err := directClient(&rest.Config{Host: "http://127.0.0.1:1"}); err != nil { // registers the kinds
 		t.Fatal(err)
 	}
-	f, err := foresee(t.Context(), fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(objects...).Build(), inProcess, change{changes: changes})
+	f, err := foresee(t.Context(), &stock{reader: fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(objects...).Build()}, inProcess, change{changes: changes})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,7 +137,7 @@ func TestAPlanWithoutPoolsForetellsNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	told := forecasting(unreachable, inProcess)
+	told := forecasting(&stock{reader: unreachable}, inProcess)
 	other := change{changes: []plan.Change{{Key: state.Key{Target: "cluster", Kind: "ConfigMap", Name: "c"}, Action: plan.Create, After: &state.Item{}}}}
 	if f, err := told(t.Context(), other); f != nil || err != nil {
 		t.Errorf("%+v", f)

@@ -16,11 +16,39 @@ import (
 // glancing are worlds that are asked about many steps from one base: the Clusters of
 // each side are judged before AWS is asked about them, and what was observed a moment
 // ago is not observed again.
-func glancing(said *verdicts, sky, earth target.Target) []reconciler.World {
+func glancing(said *verdicts, sky, earth target.Target, at *sighting) []reconciler.World {
 	return []reconciler.World{
-		{Name: aws.Name, Target: judged{&glance{Target: sky, lasts: time.Minute}, said}},
-		{Name: cluster.Name, Target: &glance{Target: earth, lasts: 5 * time.Second}},
+		{Name: aws.Name, Target: judged{&glance{Target: sky, lasts: time.Minute, sighting: at}, said}},
+		{Name: cluster.Name, Target: &glance{Target: earth, lasts: 5 * time.Second, sighting: at}},
 	}
+}
+
+// sighting is when the oldest of what one report tells was looked at.
+type sighting struct {
+	mu sync.Mutex
+	at time.Time
+}
+
+// begin starts a new report.
+func (s *sighting) begin(now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.at = now
+}
+
+// note adds something that was looked at then.
+func (s *sighting) note(at time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if at.Before(s.at) {
+		s.at = at
+	}
+}
+
+func (s *sighting) oldest() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.at
 }
 
 // judged has the Clusters of what a world is asked for judged first, whichever side of
@@ -47,6 +75,7 @@ func (j judged) Want(ctx context.Context, wanted state.Set) (state.Set, error) {
 type glance struct {
 	target.Target
 	lasts time.Duration
+	*sighting
 
 	mu   sync.Mutex
 	seen map[string]glimpse
@@ -63,6 +92,7 @@ func (g *glance) Observe(ctx context.Context, wanted state.Set) (state.Set, erro
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if found, ok := g.seen[key]; ok && now.Sub(found.at) < g.lasts {
+		g.note(found.at)
 		return found.set, nil
 	}
 	set, err := g.Target.Observe(ctx, wanted)

@@ -9,41 +9,96 @@ import (
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/report"
+	"github.com/poolwright/poolwright/reconciler/state"
 )
 
 // guard says what the Sync's rules make of a proposal, and holds in its step what the
 // apply would hold.
 func guard(sync *v1alpha1.Sync, found reconciler.Proposal, foretell func([]plan.Change) plan.Consequences) (plan.Plan, []report.Guard) {
-	var out []report.Guard
-	changed := found.Step
-	if most := sync.Spec.Guard.MaxNodesReplaced; most != nil {
-		changed = found.Step.GuardNodes(new(int(*most)), nil, "", foretell)
-		g := report.Guard{Rule: "guard.maxNodesReplaced", Result: "ok", Text: fmt.Sprintf("at most %d nodes may be replaced unasked", *most)}
-		if reason := newHold(found.Step, changed); reason != "" {
-			g.Result, g.Text = "held", reason
+	changed, out := guardNodes(sync.Spec.Guard.MaxNodesReplaced, found, foretell)
+	for _, c := range found.Step.Changes {
+		if c.Action != plan.Delete || c.Hold == "" || c.Standing() || len(c.Rules) == 0 {
+			continue
 		}
-		if len(changed.Guarded()) > 0 {
+		g := report.Guard{Rule: c.Rules[0], Result: "held", Text: withoutWord(c.Hold)}
+		if !slices.Contains(out, g) {
 			out = append(out, g)
 		}
-	}
-	if at := slices.IndexFunc(found.Step.Changes, func(c plan.Change) bool { return c.Action == plan.Delete && c.Hold != "" && !c.Standing() }); at >= 0 {
-		out = append(out, report.Guard{Rule: "guard.maxPrunePercent", Result: "held", Text: withoutWord(found.Step.Changes[at].Hold)})
 	}
 	if n := len(found.Problems) - len(found.Old); n > 0 {
 		out = append(out, report.Guard{Rule: "lint", Result: "held", Text: "what the mistakes are in is not applied, and nothing is deleted while there are any"})
 	}
 	if len(found.Old) > 0 {
+		// Its words may quote what is in the file.
 		out = append(out, report.Guard{Rule: "lint", Result: "warning",
-			Text: fmt.Sprintf("the base has mistakes already (%d), which keep things from being deleted; the first: %s", len(found.Old), found.Old[0])})
+			Text: fmt.Sprintf("the base has mistakes already (%d), which keep things from being deleted; the first: %s", len(found.Old), placeOf(found.Old[0]))})
 	}
 	return changed, out
+}
+
+// placeOf is where a mistake is.
+func placeOf(o state.Problem) string {
+	if o.Origin == (state.Origin{}) {
+		return "of the repository as a whole"
+	}
+	return o.Origin.String()
+}
+
+// guardNodes holds changes of pools that would cost more nodes than the limit. The apply
+// counts what the base has yet to replace as well, for it makes both.
+func guardNodes(limit *int32, found reconciler.Proposal, foretell func([]plan.Change) plan.Consequences) (plan.Plan, []report.Guard) {
+	if limit == nil || len(found.Step.Guarded()) == 0 {
+		return found.Step, nil
+	}
+	whole, before := found.Step, waiting(found)
+	whole.Changes = slices.Concat(found.Step.Changes, before)
+	whole = whole.GuardNodes(new(int(*limit)), nil, "", foretell)
+	changed := found.Step
+	changed.Changes = whole.Changes[:len(found.Step.Changes)]
+	changed.Holds = nil
+	for _, c := range changed.Changes {
+		if c.Hold != "" {
+			changed.Holds = append(changed.Holds, c.Hold)
+		}
+	}
+	slices.Sort(changed.Holds)
+	changed.Holds = slices.Compact(changed.Holds)
+	g := report.Guard{Rule: "guard.maxNodesReplaced", Result: "ok", Text: fmt.Sprintf("at most %d nodes may be replaced unasked", *limit)}
+	if reason := newHold(found.Step, changed); reason != "" {
+		g.Result, g.Text = "held", reason
+	}
+	out := []report.Guard{g}
+	if len(before) > 0 {
+		out = append(out, report.Guard{Rule: g.Rule, Result: "warning", Text: share(before)})
+	}
+	return changed, out
+}
+
+// waiting are the changes of pools that the base asks for and that are not made yet.
+func waiting(found reconciler.Proposal) []plan.Change {
+	return slices.DeleteFunc(slices.Clone(found.Drift.Changes), func(c plan.Change) bool {
+		again := slices.ContainsFunc(found.Step.Changes, func(o plan.Change) bool { return o.Key == c.Key })
+		return again || !c.Provisions() || c.Drift || c.Standing()
+	})
+}
+
+// share says with what the step was counted.
+func share(before []plan.Change) string {
+	var names []string
+	for _, c := range before[:min(len(before), 3)] {
+		names = append(names, c.Key.Kind+" "+c.Key.Name)
+	}
+	if rest := len(before) - len(names); rest > 0 {
+		names = append(names, fmt.Sprintf("%d more", rest))
+	}
+	return "the nodes of what the base branch asks for and is not made yet count as well: " + strings.Join(names, ", ")
 }
 
 // newHold is the reason that only the second plan gives.
 func newHold(before, after plan.Plan) string {
 	for i, c := range after.Changes {
 		if c.Hold != before.Changes[i].Hold {
-			return withoutWord(strings.TrimPrefix(strings.TrimPrefix(c.Hold, before.Changes[i].Hold), "; "))
+			return withoutWord(strings.TrimPrefix(strings.TrimPrefix(c.Hold, withoutWord(before.Changes[i].Hold)), "; "))
 		}
 	}
 	return ""

@@ -20,6 +20,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/declared/lint"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/report"
+	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/target"
 	"github.com/poolwright/poolwright/reconciler/target/aws"
 	"github.com/poolwright/poolwright/reconciler/target/cluster"
@@ -81,8 +82,34 @@ func Plan(ctx context.Context, req PlanRequest) (report.Report, error) {
 	result.Plan.Notes = append(result.Plan.Notes, notes...)
 	slices.SortStableFunc(result.Plan.Notes, func(a, b plan.Note) int { return a.Key.Compare(b.Key) })
 	out := report.New(result.Plan, lint.Sorted(append(result.Problems, problems...)))
-	out.Forecast = saying(forecasting(live, children.Forecast)(ctx, change{before: loaded.Set, after: loaded.Set, changes: result.Plan.Changes}))
+	out.Forecast = saying(foresee(ctx, &stock{reader: live}, children.Forecast, change{before: before(loaded.Set, result.Plan.Changes), after: loaded.Set, changes: result.Plan.Changes}))
 	return out, nil
+}
+
+// before is what is declared as it is now, as far as the changes show that: what they
+// make is not there yet, and what they change is otherwise.
+func before(declared state.Set, changes []plan.Change) state.Set {
+	was := map[state.Key]*state.Item{}
+	for _, c := range changes {
+		was[c.Key] = c.Before
+		// Worlds put things into namespaces.
+		if k := c.Key; k.Namespace == "default" {
+			k.Namespace = ""
+			was[k] = c.Before
+		}
+	}
+	var items []state.Item
+	for _, item := range declared.Items() {
+		old, changes := was[item.Key]
+		switch {
+		case !changes:
+			items = append(items, item)
+		case old != nil && old.Object != nil:
+			item.Object = old.Object
+			items = append(items, item)
+		}
+	}
+	return state.NewSet(items...)
 }
 
 // worlds are those of the request's Sync.
@@ -124,7 +151,8 @@ func planStep(ctx context.Context, req PlanRequest) (report.Report, error) {
 		return report.Report{}, err
 	}
 	children := &child.Runner{}
-	p := &proposer{children: children, renders: &renders{}, worlds: glancing(said, sky, earth), offline: req.REST == nil, now: time.Now}
+	seen := &sighting{}
+	p := &proposer{children: children, renders: &renders{}, worlds: glancing(said, sky, earth, seen), offline: req.REST == nil, now: time.Now, seen: seen}
 	if p.offline {
 		p.foresee = foretelling(earth.Want, children.Forecast)
 	} else {
@@ -132,7 +160,7 @@ func planStep(ctx context.Context, req PlanRequest) (report.Report, error) {
 		if err != nil {
 			return report.Report{}, err
 		}
-		p.foresee = forecasting(live, children.Forecast)
+		p.foresee = forecasting(&stock{reader: live, seen: seen}, children.Forecast)
 	}
 	out, err := p.tell(ctx, proposal{Comparison: between, base: req.Base, path: path, sync: req.Sync})
 	return out.report, err

@@ -1,8 +1,15 @@
 package wire
 
 import (
+	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io/fs"
+	"path"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/poolwright/poolwright/cmd/internal/child"
@@ -25,6 +32,16 @@ type rendered struct {
 	tree, path string
 	loaded     child.Loaded
 	err        error
+	// folder is what the child was given.
+	folder contents
+}
+
+// contents is what is known of files without rendering them.
+type contents struct {
+	// files stands for their names and contents.
+	files string
+	// kustomized is true where a kustomization is among them.
+	kustomized bool
 }
 
 // load renders a folder of a snapshot in a child process, or remembers it. What only
@@ -38,10 +55,46 @@ func (r *renders) load(ctx context.Context, in *child.Runner, at gitsource.Snaps
 	if at.TreeID != "" && (err == nil || class == state.Fix) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		r.kept = append(r.kept, rendered{at.TreeID, path, loaded, err})
+		r.kept = append(r.kept, rendered{tree: at.TreeID, path: path, loaded: loaded, err: err, folder: lookInto(at.FS, path)})
 		r.kept = r.kept[max(0, len(r.kept)-proposalsKept):]
 	}
 	return loaded, err
+}
+
+// folder is what a folder of a snapshot holds.
+func (r *renders) folder(at gitsource.Snapshot, below string) contents {
+	if found, ok := r.find(at.TreeID, below); ok {
+		return found.folder
+	}
+	return lookInto(at.FS, below)
+}
+
+// lookInto reads the files of a folder. Of one that is not there, nothing is known;
+// what cannot be read is told by who renders it.
+func lookInto(tree fs.FS, at string) contents {
+	var out contents
+	if tree == nil {
+		return out
+	}
+	sum := sha256.New()
+	root := cmp.Or(strings.Trim(path.Clean("/"+at), "/"), ".")
+	_ = fs.WalkDir(tree, root, func(name string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		content, err := fs.ReadFile(tree, name)
+		if err != nil {
+			return nil //nolint:nilerr // A broken link is as good as its name.
+		}
+		_, _ = fmt.Fprintf(sum, "%q %x\n", name, sha256.Sum256(content))
+		switch e.Name() {
+		case "kustomization.yaml", "kustomization.yml", "Kustomization":
+			out.kustomized = true
+		}
+		return nil
+	})
+	out.files = hex.EncodeToString(sum.Sum(nil))
+	return out
 }
 
 // find makes what it finds the newest.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -60,7 +61,8 @@ func (a *attempt) reviews(rendered *renders) pullrequest.Builder {
 		if err != nil {
 			return pullrequest.Session{}, state.Fail(state.Fix, "InvalidSource", err)
 		}
-		worlds, err := a.glances(sync)
+		seen := &sighting{}
+		worlds, err := a.glances(sync, seen)
 		if err != nil {
 			return pullrequest.Session{}, err
 		}
@@ -71,8 +73,8 @@ func (a *attempt) reviews(rendered *renders) pullrequest.Builder {
 		p := &reviewer{
 			repository: repository, sync: sync.DeepCopy(), live: a.direct,
 			proposer: &proposer{
-				children: a.children, renders: rendered, worlds: worlds,
-				foresee: forecasting(a.direct, a.children.Forecast), now: time.Now,
+				children: a.children, renders: rendered, worlds: worlds, now: time.Now, seen: seen,
+				foresee: forecasting(&stock{reader: a.direct, lasts: fleetLasts, seen: seen}, a.children.Forecast),
 			},
 		}
 		outdated := func(ctx context.Context) bool {
@@ -83,7 +85,23 @@ func (a *attempt) reviews(rendered *renders) pullrequest.Builder {
 			_, called, err := a.whereabouts(ctx)
 			return err == nil && called != name
 		}
-		return pullrequest.Session{Forge: at, Planner: p, Cluster: name, Identity: identity, Outdated: outdated}, nil
+		leave := func() { a.unmirror(sync, config.Dir) }
+		return pullrequest.Session{Forge: at, Planner: p, Cluster: name, Identity: identity, Outdated: outdated, Close: leave}, nil
+	}
+}
+
+// unmirror removes the copy of a repository, which may be private, once the Sync has
+// nothing to do with pull requests any more. A session that is only built anew, or ends
+// with the process, leaves it to the next.
+func (a *attempt) unmirror(sync *v1alpha1.Sync, dir string) {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	var now v1alpha1.Sync
+	if err := a.direct.Get(ctx, client.ObjectKeyFromObject(sync), &now); err != nil || now.Spec.PullRequests != nil {
+		return
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		a.cfg.Logger.Error(err, "Removing the mirror for pull requests", "sync", sync.Name)
 	}
 }
 
@@ -119,7 +137,7 @@ func (a *attempt) whereabouts(ctx context.Context) (identity, name string, err e
 }
 
 // glances are the worlds of a Sync for who only looks.
-func (a *attempt) glances(sync *v1alpha1.Sync) ([]reconciler.World, error) {
+func (a *attempt) glances(sync *v1alpha1.Sync, seen *sighting) ([]reconciler.World, error) {
 	log := a.cfg.Logger.WithName("review").WithValues("sync", sync.Name)
 	world, err := cluster.New(cluster.Config{REST: a.cfg.REST, Sync: sync.Name, Namespace: a.cfg.Namespace, Log: log})
 	if err != nil {
@@ -130,29 +148,34 @@ func (a *attempt) glances(sync *v1alpha1.Sync) ([]reconciler.World, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connecting the pull requests of Sync %s to AWS: %w", sync.Name, err)
 	}
-	return glancing(said, sky, admitted{world, said}), nil
+	return glancing(said, sky, admitted{world, said}, seen), nil
 }
 
 // reviewer is the Planner of one Sync's pull requests. It is for one call at a time.
 type reviewer struct {
 	*proposer
-	repository *gogit.Repository
+	repository revisions
 	sync       *v1alpha1.Sync
 	live       client.Reader
+
+	// compared are what was compared by numbers of pull requests, all with tip.
+	compared map[int]compared
+	tip      string
 }
 
 // Plan implements pullrequest.Planner.
 func (r *reviewer) Plan(ctx context.Context, pr forge.PullRequest) (pullrequest.Plan, error) {
-	between, err := r.repository.Compare(ctx, r.base(), pr.Ref())
-	if err != nil {
-		return pullrequest.Plan{}, sourceFailure(err)
-	}
 	sync, err := r.current(ctx)
+	if err != nil {
+		return pullrequest.Plan{}, err
+	}
+	between, err := r.compare(ctx, pr, sync)
 	if err != nil {
 		return pullrequest.Plan{}, err
 	}
 	out, err := r.tell(ctx, proposal{Comparison: between, base: r.branch(), path: sync.Spec.Path, sync: sync})
 	if err != nil {
+		delete(r.compared, pr.Number) // It may be the mirror's fault.
 		return pullrequest.Plan{}, err
 	}
 	return pullrequest.Plan{Report: out.report, Head: between.Head.Commit, Base: between.Base.Commit, Reviewed: out.reviewed}, nil

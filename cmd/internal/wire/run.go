@@ -77,7 +77,8 @@ func Run(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return ignoreEnd(ctx, err)
 	}
-	a := &attempt{cfg: cfg, direct: direct, stance: now, started: time.Now(), aws: newAWSNews(), children: &child.Runner{}}
+	a := &attempt{cfg: cfg, direct: direct, stance: now, started: time.Now(), aws: newAWSNews()}
+	a.children, a.foretellers = &child.Runner{}, foretellers()
 	a.cfg.REST, a.lease = fenced(cfg.REST, cfg.Namespace)
 	ctx, a.cancel = context.WithCancelCause(ctx)
 	defer a.cancel(nil)
@@ -197,8 +198,9 @@ type attempt struct {
 	// lease tells whether this replica certainly leads.
 	lease  *lease
 	cancel context.CancelCauseFunc
-	// children render what is proposed, and foretell what comes of changes.
-	children *child.Runner
+	// children render what is proposed, and foretell what comes of that. The foretellers
+	// look ahead of an apply: nobody who may open a pull request makes it wait.
+	children, foretellers *child.Runner
 	// aws is what the AWS worlds told.
 	aws *awsNews
 	// gpus looks after what nodes offer.

@@ -2,24 +2,20 @@ package wire
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
 
 	"github.com/poolwright/poolwright/cmd/internal/child"
-	"github.com/poolwright/poolwright/gitsource"
 	"github.com/poolwright/poolwright/gitsource/gogit"
 	"github.com/poolwright/poolwright/provision"
 	"github.com/poolwright/poolwright/reconciler"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/controller"
-	"github.com/poolwright/poolwright/reconciler/declared"
 	"github.com/poolwright/poolwright/reconciler/declared/lint"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/report"
 	"github.com/poolwright/poolwright/reconciler/state"
-	revision "github.com/poolwright/poolwright/reconciler/step"
 )
 
 // proposal is what lies between two revisions of a Sync's folder.
@@ -45,6 +41,8 @@ type proposer struct {
 	// foresee tells what changes do to nodes, pods and money.
 	foresee foresight
 	now     func() time.Time
+	// seen is when what the worlds and the forecast tell was looked at.
+	seen *sighting
 }
 
 // review is what there is to say of a step.
@@ -56,6 +54,7 @@ type review struct {
 
 // tell makes the report of a step. It changes nothing.
 func (p *proposer) tell(ctx context.Context, s proposal) (review, error) {
+	p.seen.begin(p.now())
 	sides, err := p.load(ctx, s)
 	if err != nil {
 		return review{}, err
@@ -64,20 +63,25 @@ func (p *proposer) tell(ctx context.Context, s proposal) (review, error) {
 	if err != nil {
 		return review{}, fmt.Errorf("comparing the revisions: %w", err)
 	}
-	seen := p.now()
 	found.Step.Notes = append(found.Step.Notes, sides.notes...)
 	slices.SortStableFunc(found.Step.Notes, func(a, b plan.Note) int { return a.Key.Compare(b.Key) })
-	f, unforeseen := p.foresee(ctx, change{before: sides.before.Set, after: sides.after.Set, changes: found.Step.Changes})
-	guarded, guards := guard(s.sync, found, func([]plan.Change) plan.Consequences { return consequences(f, unforeseen) })
+	c := change{before: sides.before.Set, after: sides.after.Set, changes: found.Step.Changes}
+	f, unforeseen := p.foresee(ctx, c)
+	guarded, guards := guard(s.sync, found, func(changes []plan.Change) plan.Consequences {
+		if len(waiting(found)) == 0 {
+			return consequences(f, unforeseen)
+		}
+		return consequences(p.foresee(ctx, change{changes: changes}))
+	})
 	found.Step = guarded
 	mistakes := slices.Compact(lint.Sorted(slices.DeleteFunc(slices.Clone(found.Problems), func(o state.Problem) bool { return slices.Contains(found.Old, o) })))
 	r := report.NewProposal(found.Proposal, mistakes)
-	r.Forecast, r.Guards = saying(f, unforeseen), guards
+	r.Forecast, r.Guards = saying(f, unforeseen), append(guards, sides.doubts...)
 	r.Binding = &report.Binding{
 		Cluster: clusterIn(sides.after.Set), Base: s.base, BaseCommit: s.Base.Commit, HeadCommit: s.Head.Commit, Parted: s.Parted.Commit,
 	}
 	if !p.offline {
-		r.Binding.Observed = seen
+		r.Binding.Observed = p.seen.oldest()
 	}
 	return review{report: r, reviewed: telling(found.Step, f, unforeseen)}, nil
 }
@@ -93,80 +97,4 @@ func telling(p plan.Plan, f *provision.Forecast, unforeseen error) *v1alpha1.Rev
 		f = &provision.Forecast{} // Whatever became of pods, no node is replaced.
 	}
 	return new(reviewedOf(p, f))
-}
-
-// sides are both ends of a step as they are declared.
-type sides struct {
-	before, after declared.Declared
-	// notes are advice on what is declared after the step.
-	notes []plan.Note
-}
-
-// load renders the three revisions, each in a child process, and merges them as Git
-// will.
-func (p *proposer) load(ctx context.Context, s proposal) (sides, error) {
-	base, err := p.older(ctx, s.Base, s.path)
-	if err != nil {
-		return sides{}, fmt.Errorf("reading %s: %w", s.base, err)
-	}
-	parted, err := p.older(ctx, s.Parted, s.path)
-	if err != nil {
-		return sides{}, fmt.Errorf("reading the commit where %s and the head parted: %w", s.base, err)
-	}
-	head, err := p.renders.load(ctx, p.children, s.Head, s.path)
-	if err != nil {
-		return sides{}, err
-	}
-	declares := head.Set
-	if len(head.Problems) > len(parted.Problems) {
-		// What a mistake hides is not what is taken away.
-		declares = state.NewSet(append(parted.Set.Items(), head.Set.Items()...)...)
-	}
-	merged, both := revision.Merge(parted.Set, base.Set, declares)
-	out := sides{
-		before: declared.Declared{Set: base.Set, Problems: base.Problems},
-		after:  declared.Declared{Set: merged, Problems: head.Problems},
-		notes:  slices.Clone(head.Notes),
-	}
-	for _, key := range both {
-		item, _ := merged.Get(key)
-		out.notes = append(out.notes, plan.Note{Key: key, Origin: item.Origin, Text: "Warning: " + s.base +
-			" changed it as well since the two parted: Git may merge it otherwise, or ask; rebase to be sure"})
-	}
-	return out, nil
-}
-
-// older loads a revision that is not the one proposed. A folder that is not in it, or
-// declares nothing, is one that the step brings.
-func (p *proposer) older(ctx context.Context, at gitsource.Snapshot, path string) (child.Loaded, error) {
-	out, err := p.renders.load(ctx, p.children, at, path)
-	if err == nil {
-		return out, nil
-	}
-	class, reason, _ := state.Classify(err)
-	switch {
-	case reason == "PathNotFound", reason == "NoManifests":
-		return child.Loaded{}, nil
-	case class == state.Fix:
-		// Whoever proposes something else cannot mend it.
-		return out, state.Fail(state.Retry, reason, errors.New(err.Error()))
-	}
-	return out, err
-}
-
-// clusterIn is the name of the cluster that a revision declares; empty where it
-// declares none, or several.
-func clusterIn(set state.Set) string {
-	var names []string
-	for _, item := range set.Items() {
-		if isCluster(item) {
-			spec, _ := item.Object["spec"].(map[string]any)
-			name, _ := spec["name"].(string)
-			names = append(names, name)
-		}
-	}
-	if len(names) != 1 {
-		return ""
-	}
-	return names[0]
 }

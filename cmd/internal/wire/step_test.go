@@ -54,6 +54,8 @@ type steps struct {
 	live               state.Set
 	foresee            foresight
 	sync               v1alpha1.SyncSpec
+	// folders are the files of base, parted and head.
+	folders [3]contents
 }
 
 func loaded(items ...state.Item) child.Loaded { return child.Loaded{Set: state.NewSet(items...)} }
@@ -63,8 +65,10 @@ func (s steps) proposer() *proposer {
 		s.foresee = func(context.Context, change) (*provision.Forecast, error) { return &provision.Forecast{}, nil }
 	}
 	return &proposer{
-		children: &child.Runner{}, now: time.Now, foresee: s.foresee, worlds: []reconciler.World{{Name: "cluster", Target: stillWorld{s.live}}},
-		renders: &renders{kept: []rendered{{"base", "p", s.base, nil}, {"parted", "p", s.parted, nil}, {"head", "p", s.head, nil}}},
+		seen: &sighting{}, children: &child.Runner{}, now: time.Now, foresee: s.foresee, worlds: []reconciler.World{{Name: "cluster", Target: stillWorld{s.live}}},
+		renders: &renders{kept: []rendered{
+			{tree: "base", path: "p", loaded: s.base, folder: s.folders[0]}, {tree: "parted", path: "p", loaded: s.parted, folder: s.folders[1]}, {tree: "head", path: "p", loaded: s.head, folder: s.folders[2]},
+		}},
 	}
 }
 

@@ -70,7 +70,7 @@ func (a *attempt) builder(renders *declared.Cache) controller.Builder {
 		loop := reconciler.NewLoop(source, said.listening(loader(renders, sync.Spec.Path)),
 			reconciler.World{Name: aws.Name, Target: sky}, reconciler.World{Name: cluster.Name, Target: admitted{world, said}})
 		return controller.Assembly{
-			Loop: loop, Watch: together(world.Watch, sky.Watch), Consider: considering(a.direct, a.children.Forecast), Forget: a.forget(sync, world, sky),
+			Loop: loop, Watch: together(world.Watch, sky.Watch), Consider: considering(a.direct, a.foretellers.Forecast), Forget: a.forget(sync, world, sky),
 		}, nil
 	}
 }

@@ -1,0 +1,55 @@
+package wire
+
+import (
+	"context"
+	"strings"
+
+	"github.com/poolwright/poolwright/gitsource/gogit"
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/report/forge"
+)
+
+// revisions are those of a repository.
+type revisions interface {
+	Compare(ctx context.Context, base, head string) (gogit.Comparison, error)
+	Contains(ctx context.Context, ref, commit, ancestor string) (bool, error)
+}
+
+// standing is what the forge and the Sync say of where a head and its base stand.
+type standing struct{ head, base, attempted string }
+
+// compared is what was compared while they said so.
+type compared struct {
+	standing
+	between gogit.Comparison
+}
+
+// comparisonsKept is how many are remembered. Their trees are shared as far as they are
+// the same.
+const comparisonsKept = 256
+
+// compare is what lies between the followed branch and the pull request's head. Plans
+// are made again now and then because live objects move; of a hundred idle pull requests
+// none asks Git for that. A Sync that does not look at its branch cannot tell that it
+// moved: then Git is asked each time.
+func (r *reviewer) compare(ctx context.Context, pr forge.PullRequest, sync *v1alpha1.Sync) (gogit.Comparison, error) {
+	_, attempted, _ := strings.Cut(sync.Status.LastAttemptedRevision, "sha1:")
+	now := standing{head: pr.Head.SHA, base: pr.Base.SHA, attempted: attempted}
+	if was, ok := r.compared[pr.Number]; ok && was.standing == now && attempted != "" && !sync.Spec.Suspend {
+		return was.between, nil
+	}
+	between, err := r.repository.Compare(ctx, r.base(), pr.Ref())
+	if err != nil {
+		return between, sourceFailure(err)
+	}
+	if len(r.compared) >= comparisonsKept || between.Base.Commit != r.tip {
+		r.compared = nil // The others are to be compared with the new tip as well.
+	}
+	if between.Head.Commit == pr.Head.SHA {
+		if r.compared == nil {
+			r.compared = map[int]compared{}
+		}
+		r.compared[pr.Number], r.tip = compared{now, between}, between.Base.Commit
+	}
+	return between, nil
+}

@@ -1,0 +1,138 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/poolwright/poolwright/cmd/internal/child"
+	"github.com/poolwright/poolwright/gitsource"
+	"github.com/poolwright/poolwright/reconciler/declared"
+	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/report"
+	"github.com/poolwright/poolwright/reconciler/state"
+	revision "github.com/poolwright/poolwright/reconciler/step"
+)
+
+// sides are both ends of a step as they are declared.
+type sides struct {
+	before, after declared.Declared
+	// notes are advice on what is declared after the step.
+	notes []plan.Note
+	// doubts are what keeps the merge from being told for certain.
+	doubts []report.Guard
+}
+
+// load renders the three revisions, each in a child process, and merges them as Git
+// will.
+func (p *proposer) load(ctx context.Context, s proposal) (sides, error) {
+	base, err := p.older(ctx, s.Base, s.path)
+	if err != nil {
+		return sides{}, fmt.Errorf("reading %s: %w", s.base, err)
+	}
+	parted, err := p.older(ctx, s.Parted, s.path)
+	if err != nil {
+		return sides{}, fmt.Errorf("reading the commit where %s and the head parted: %w", s.base, err)
+	}
+	head, err := p.renders.load(ctx, p.children, s.Head, s.path)
+	if err != nil {
+		return sides{}, err
+	}
+	declares := head.Set
+	if slices.ContainsFunc(head.Problems, func(o state.Problem) bool { return !mistaken(parted.Problems, o) }) {
+		// What a mistake hides is not what is taken away.
+		declares = state.NewSet(append(parted.Set.Items(), head.Set.Items()...)...)
+	}
+	merged, both := revision.Merge(parted.Set, base.Set, declares)
+	out := sides{
+		before: declared.Declared{Set: base.Set, Problems: base.Problems},
+		after:  declared.Declared{Set: merged, Problems: mergeProblems(parted.Problems, base.Problems, head.Problems)},
+		notes:  slices.Clone(head.Notes),
+	}
+	for _, key := range both {
+		item, _ := merged.Get(key)
+		out.notes = append(out.notes, plan.Note{Key: key, Origin: item.Origin, Text: "Warning: " + s.base +
+			" changed it as well since the two parted: Git may merge it otherwise, or ask; rebase to be sure"})
+	}
+	if p.tangled(s, parted.Set, base.Set, head.Set) {
+		out.doubts = append(out.doubts, report.Guard{Rule: "merge", Result: "warning",
+			Text: s.base + " changed this folder as well since the two parted, and it has a kustomization: the merge is told object by object, and what one side's kustomization makes of the other side's objects is not seen; rebase to be sure"})
+	}
+	return out, nil
+}
+
+// mistaken reports whether the mistake is among others, with the same words in the same
+// file: lines move.
+func mistaken(among []state.Problem, o state.Problem) bool {
+	return slices.ContainsFunc(among, func(p state.Problem) bool { return p.Message == o.Message && p.Origin.File == o.Origin.File })
+}
+
+// mergeProblems are the mistakes that the merge will have: those that head brings, and
+// those of base, unless head mended them. What base mended is no mistake any more.
+func mergeProblems(parted, base, head []state.Problem) []state.Problem {
+	var out []state.Problem
+	for _, o := range head {
+		if mistaken(base, o) || !mistaken(parted, o) {
+			out = append(out, o)
+		}
+	}
+	for _, o := range base {
+		if !mistaken(head, o) && !mistaken(parted, o) {
+			out = append(out, o)
+		}
+	}
+	return out
+}
+
+// tangled reports whether the merge of two renderings may be another than the rendering
+// of the merge: both sides changed the folder, or what it is rendered to, and there is
+// a kustomization in it, which reaches objects that it does not name.
+func (p *proposer) tangled(s proposal, parted, base, head state.Set) bool {
+	if s.Base.TreeID == s.Parted.TreeID || s.Head.TreeID == s.Parted.TreeID {
+		return false
+	}
+	was, is, will := p.renders.folder(s.Parted, s.path), p.renders.folder(s.Base, s.path), p.renders.folder(s.Head, s.path)
+	if !is.kustomized && !will.kustomized {
+		return false
+	}
+	moved := func(to contents, set state.Set) bool {
+		return to.files != was.files || state.Hash(set.Items()) != state.Hash(parted.Items())
+	}
+	return moved(is, base) && moved(will, head)
+}
+
+// older loads a revision that is not the one proposed. A folder that is not in it, or
+// declares nothing, is one that the step brings.
+func (p *proposer) older(ctx context.Context, at gitsource.Snapshot, path string) (child.Loaded, error) {
+	out, err := p.renders.load(ctx, p.children, at, path)
+	if err == nil {
+		return out, nil
+	}
+	class, reason, _ := state.Classify(err)
+	switch {
+	case reason == "PathNotFound", reason == "NoManifests":
+		return child.Loaded{}, nil
+	case class == state.Fix:
+		// Whoever proposes something else cannot mend it.
+		return out, state.Fail(state.Retry, reason, errors.New(err.Error()))
+	}
+	return out, err
+}
+
+// clusterIn is the name of the cluster that a revision declares; empty where it
+// declares none, or several.
+func clusterIn(set state.Set) string {
+	var names []string
+	for _, item := range set.Items() {
+		if isCluster(item) {
+			spec, _ := item.Object["spec"].(map[string]any)
+			name, _ := spec["name"].(string)
+			names = append(names, name)
+		}
+	}
+	if len(names) != 1 {
+		return ""
+	}
+	return names[0]
+}
