@@ -45,7 +45,7 @@ func (p *pass) drifted(ctx context.Context) drift {
 	default:
 		return p.s.drift
 	}
-	same := p.s.drift.picture == p.s.picture && p.now.Sub(p.s.drift.at) < freshFor
+	same := p.s.drift.picture == p.s.live.says && p.now.Sub(p.s.drift.at) < freshFor
 	if same || !p.settled() {
 		return p.s.drift
 	}
@@ -56,7 +56,7 @@ func (p *pass) drifted(ctx context.Context) drift {
 		log(ctx).Info("Cannot look at drift", "why", cleaned(err))
 		return p.s.drift
 	}
-	fresh := drift{known: true, picture: p.s.picture, at: p.now}
+	fresh := drift{known: true, picture: p.s.live.says, at: p.now}
 	if r = differing(r); !r.Empty() {
 		fresh.content = r.Content()
 		fresh.text = p.driftText(r)

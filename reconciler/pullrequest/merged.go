@@ -41,6 +41,8 @@ type tail struct {
 	// attempted one, and attempted whether that does.
 	asked, tried string
 	attempted    bool
+	// doubted is when it was last asked in vain whether a revision holds the merge.
+	doubted time.Time
 	// most is the largest number of nodes that were stale at once.
 	most int
 	// line is what stands next to the commits.
@@ -54,10 +56,37 @@ func (p *pass) follow(ctx context.Context, merged []forge.PullRequest) {
 	p.now = p.Clock.Now()
 	found := p.drifted(ctx)
 	carrier := p.carrier(merged, found)
-	type followed struct {
-		pr  forge.PullRequest
-		rec *entry
+	all := p.followed(merged, carrier)
+	p.s.history = history{pace: p.s.history.pace}
+	for _, f := range doubtedLast(all) {
+		p.arrive(ctx, f.pr, f.rec)
 	}
+	left := p.stale(ctx)
+	begun := p.Clock.Now()
+	for i, f := range all {
+		if p.stopped(ctx) {
+			return
+		}
+		if i > 0 && p.Clock.Now().Sub(begun) >= stint {
+			p.wake(soon)
+			return
+		}
+		shown := drift{known: found.known}
+		if f.rec.item.Number == carrier {
+			shown = found
+		}
+		p.finish(ctx, f.pr, f.rec, left, shown)
+	}
+}
+
+// followed is a merged pull request that something is told of.
+type followed struct {
+	pr  forge.PullRequest
+	rec *entry
+}
+
+// followed are those of the merged ones, in their order.
+func (p *pass) followed(merged []forge.PullRequest, carrier int64) []followed {
 	var all []followed
 	for _, pr := range merged {
 		number := int64(pr.Number)
@@ -72,20 +101,9 @@ func (p *pass) follow(ctx context.Context, merged []forge.PullRequest) {
 			continue
 		}
 		p.s.records[number] = rec
-		p.arrive(ctx, pr, rec)
 		all = append(all, followed{pr, rec})
 	}
-	left := p.stale(ctx)
-	for _, f := range all {
-		if p.stopped(ctx) {
-			return
-		}
-		shown := drift{known: found.known}
-		if f.rec.item.Number == carrier {
-			shown = found
-		}
-		p.finish(ctx, f.pr, f.rec, left, shown)
-	}
+	return all
 }
 
 // arrive leads a pull request as far as the merge and its being applied have come.
@@ -147,21 +165,11 @@ func (p *pass) applied(ctx context.Context, rec *entry) bool {
 	if revision == "" || revision == rec.tail.asked {
 		return false
 	}
-	holds, ok := p.contains(ctx, revision, rec.merge())
+	holds, ok := p.contains(ctx, revision, rec)
 	if ok && !holds {
 		rec.tail.asked = revision
 	}
 	return holds
-}
-
-func (p *pass) contains(ctx context.Context, revision, merge string) (holds, ok bool) {
-	ctx, cancel := context.WithTimeout(ctx, callTime)
-	defer cancel()
-	holds, err := p.s.Planner.Contains(ctx, revision, merge)
-	if err != nil {
-		log(ctx).Info("Cannot tell whether a merge is applied", "revision", revision, "merge", merge, "why", cleaned(err))
-	}
-	return holds && err == nil, err == nil
 }
 
 // held says what keeps a merge from being applied, empty where nothing does that
@@ -176,11 +184,10 @@ func (p *pass) held(ctx context.Context, rec *entry) string {
 		return ""
 	}
 	if rec.tail.tried != revision {
-		holds, ok := p.contains(ctx, revision, rec.merge())
-		if !ok {
-			return ""
+		// Where nobody can tell now, what was known of the revision before holds on.
+		if holds, ok := p.contains(ctx, revision, rec); ok {
+			rec.tail.tried, rec.tail.attempted = revision, holds
 		}
-		rec.tail.tried, rec.tail.attempted = revision, holds
 	}
 	if !rec.tail.attempted {
 		return ""

@@ -94,7 +94,7 @@ func (p *pass) worn(rec *entry) bool {
 	case p.now.Sub(rec.made.at) >= freshFor:
 		return true
 	}
-	return rec.made.picture != p.s.picture && p.settled()
+	return rec.made.picture != p.s.live.says && p.settled()
 }
 
 // baseMoved reports whether the head would be merged into something else than what

@@ -141,12 +141,12 @@ func (p *pass) branch() string {
 // look notes what the Sync says of live objects, and since when.
 func (p *pass) look() {
 	c := said(p.sync, "Drifted")
-	picture := state.Hash(struct {
+	says := state.Hash(struct {
 		Status, Reason, Message string
 		Pending                 []v1alpha1.PendingChange
 	}{string(c.Status), c.Reason, c.Message, p.sync.Status.Pending})
-	if picture != p.s.picture {
-		p.s.picture, p.s.pictureSince = picture, p.now
+	if says != p.s.live.says {
+		p.s.live = picture{says, p.now}
 	}
 }
 
@@ -157,7 +157,7 @@ const settleTime = 10 * time.Second
 // settled reports whether the Sync has said the same of live objects for a while,
 // and otherwise comes back when it will have.
 func (p *pass) settled() bool {
-	left := p.s.pictureSince.Add(settleTime).Sub(p.now)
+	left := p.s.live.since.Add(settleTime).Sub(p.now)
 	if left > 0 {
 		p.wake(left)
 	}

@@ -106,7 +106,7 @@ func (p *pass) plan(ctx context.Context, pr forge.PullRequest) (Plan, error) {
 // note keeps what a plan came to, to be told where it says something new.
 func (p *pass) note(ctx context.Context, t task, plan Plan, err error) {
 	rec := t.rec
-	rec.made = made{at: p.now, head: t.pr.Head.SHA, attempted: p.sync.Status.LastAttemptedRevision, picture: p.s.picture, generation: p.sync.Generation}
+	rec.made = made{at: p.now, head: t.pr.Head.SHA, attempted: p.sync.Status.LastAttemptedRevision, picture: p.s.live.says, generation: p.sync.Generation}
 	var a *answer
 	if err == nil {
 		rec.retry = pace{}

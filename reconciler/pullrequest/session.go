@@ -83,15 +83,22 @@ type session struct {
 
 	listing forge.Listing
 	records map[int64]*entry
-	// picture is what the Sync says of live drift, since when it says so.
-	picture      string
-	pictureSince time.Time
-	drift        drift
-	pace         pace
+	// live is what the Sync says of live drift.
+	live  picture
+	drift drift
+	// history is how it went to ask for it.
+	history history
+	pace    pace
 	// trouble is the one that was told last.
 	trouble trouble
 	// written is the status as it was written last, nil before.
 	written *v1alpha1.PullRequestsStatus
+}
+
+// picture is what a Sync says of live objects, and since when it says so.
+type picture struct {
+	says  string
+	since time.Time
 }
 
 // get returns the Sync's session, anew when what it is built from has changed. A

@@ -1,0 +1,59 @@
+package pullrequest
+
+import (
+	"context"
+	"slices"
+	"time"
+)
+
+// history is how questions went whether a revision holds a merge. Each may have to wait
+// for Git, and all open pull requests wait with it.
+type history struct {
+	// pace is that of asking again what had no answer.
+	pace pace
+	// took is how long the questions of this pass took; failed is set once one of them
+	// had no answer.
+	took   time.Duration
+	failed bool
+}
+
+// contains reports whether the revision holds the merge. It is not asked for after a
+// question of this pass had no answer, or when they have taken a stint; what has had no
+// answer before is asked again ever more slowly.
+func (p *pass) contains(ctx context.Context, revision string, rec *entry) (holds, ok bool) {
+	h := &p.s.history
+	began := p.Clock.Now()
+	rest := h.pace.rest.Sub(began)
+	switch {
+	case h.failed || ctx.Err() != nil:
+		return false, false
+	case h.took >= stint:
+		p.wake(soon)
+		return false, false
+	case !rec.tail.doubted.IsZero() && rest > 0:
+		p.wake(rest)
+		return false, false
+	}
+	asking, cancel := context.WithTimeout(ctx, callTime)
+	defer cancel()
+	holds, err := p.s.Planner.Contains(asking, revision, rec.merge())
+	now := p.Clock.Now()
+	h.took += now.Sub(began)
+	if err != nil {
+		log(ctx).Info("Cannot tell whether a merge is applied", "revision", revision, "merge", rec.merge(), "why", cleaned(err))
+		h.failed, rec.tail.doubted = true, now
+		h.pace.failed(now, time.Time{})
+		p.wake(h.pace.rest.Sub(now))
+		return false, false
+	}
+	h.pace, rec.tail.doubted = pace{}, time.Time{}
+	return holds, true
+}
+
+// doubtedLast puts those of which it was asked in vain behind all others, the longest
+// ago first: one that nobody can ever tell must not keep the others from being asked.
+func doubtedLast(all []followed) []followed {
+	out := slices.Clone(all)
+	slices.SortStableFunc(out, func(a, b followed) int { return a.rec.tail.doubted.Compare(b.rec.tail.doubted) })
+	return out
+}
