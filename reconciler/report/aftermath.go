@@ -65,6 +65,7 @@ func (a Aftermath) Line() string {
 func (a Aftermath) clean() Aftermath {
 	a.Revision, a.Held, a.Left = Clean(a.Revision), strings.TrimRight(Clean(a.Held), "."), each(a.Left, cleanNode)
 	a.Nodes = max(a.Nodes, len(a.Left))
+	a.Removed = min(a.Removed, a.Nodes)
 	return a
 }
 
@@ -93,11 +94,30 @@ func (a Aftermath) rollout() string {
 	case a.Nodes == 0:
 		return "No node had to be replaced"
 	case len(a.Left) > 0:
-		return fmt.Sprintf("Roll-out: %d of %s replaced, %d left", a.Nodes-len(a.Left), count(a.Nodes, "node"), len(a.Left))
+		verb := "replaced"
+		switch {
+		case a.Removed >= a.Nodes:
+			verb = "gone with their pool"
+		case a.Removed > 0:
+			verb = "replaced or gone with their pool"
+		}
+		return fmt.Sprintf("Roll-out: %d of %s %s, %d left", a.Nodes-len(a.Left), count(a.Nodes, "node"), verb, len(a.Left))
 	case a.Done.Before(a.Applied):
-		return "Roll-out: " + count(a.Nodes, "node") + " to replace"
+		return "Roll-out: " + a.kinds("to replace", "to go with their pool")
 	}
-	return fmt.Sprintf("Roll-out done in %s: %s replaced", took(a.Done.Sub(a.Applied)), count(a.Nodes, "node"))
+	return fmt.Sprintf("Roll-out done in %s: %s", took(a.Done.Sub(a.Applied)), a.kinds("replaced", "gone with their pool"))
+}
+
+// kinds counts the nodes that are replaced and those that go with their pool.
+func (a Aftermath) kinds(replaced, removed string) string {
+	var out []string
+	if n := a.Nodes - a.Removed; n > 0 {
+		out = append(out, count(n, "node")+" "+replaced)
+	}
+	if a.Removed > 0 {
+		out = append(out, count(a.Removed, "node")+" "+removed)
+	}
+	return strings.Join(out, ", ")
 }
 
 // waiting names the nodes that are left, those that wait for something first.

@@ -33,11 +33,7 @@ func codeLine(s string, width int) string {
 
 // cells is a row of a table that no content of a cell can leave by a bar.
 func cells(row ...string) string {
-	out := "|"
-	for _, c := range row {
-		out += " " + strings.ReplaceAll(c, "|", "│") + " |"
-	}
-	return out + "\n"
+	return "| " + strings.Join(each(row, func(c string) string { return strings.ReplaceAll(c, "|", "│") }), " | ") + " |\n"
 }
 
 // harmless breaks mentions and comments by an invisible character.

@@ -37,7 +37,7 @@ func (r Report) alarms(v voice) []part {
 func (r Report) guardLines(v voice) (out []string, rest []Hold) {
 	rest = slices.Clone(r.Holds)
 	for _, g := range r.Guards {
-		l := ""
+		var l string
 		switch g.Result {
 		case "warning":
 			l = v.name(g.Rule) + " warns: " + v.name(g.Text)

@@ -113,7 +113,7 @@ var outside = []*regexp.Regexp{
 	regexp.MustCompile(`^<details><summary>(Field by field|Notes \([0-9]+\)|([0-9]+ of )?[0-9]+ (more )?changes?|Already drifted before this change \([a-z0-9 ,]+\))</summary>$`),
 	regexp.MustCompile(`^</details>$`),
 	regexp.MustCompile(`^Nodes replaced anyway, as they drifted before \([0-9]+\):$`),
-	regexp.MustCompile("^_[a-z0-9, ;]+: this text has reached its limit\\.( \\(code\\) shows all\\.)?_$"),
+	regexp.MustCompile(`^_[a-z0-9, ;]+: this text has reached its limit\.( \(code\) shows all\.)?_$`),
 }
 
 // checkMarkdown reads the text as a forge does and fails where content stands

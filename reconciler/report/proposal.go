@@ -59,6 +59,8 @@ type Aftermath struct {
 	// review; Left are those of them that are still there.
 	Nodes int
 	Left  []provision.Node
+	// Removed is how many of Nodes go with their pool and get no replacement.
+	Removed int
 	// Done is when the last of them was gone; zero before.
 	Done time.Time
 }
