@@ -21,6 +21,9 @@ type entry struct {
 	answer, good *answer
 	// untold is set while the forge does not have the answer.
 	untold bool
+	// pending is set while the forge has been told that the head is planned for another
+	// base: it must be told what came of it, whatever that is.
+	pending bool
 	// retry is when to plan again after a failure that may pass, post when to speak
 	// to the forge again after one of its.
 	retry, post pace

@@ -42,7 +42,7 @@ type task struct {
 func (p *pass) tasks() []task {
 	var out []task
 	for _, pr := range p.s.listing.Open {
-		if pr.Base.Name != p.branch() || !p.ours(pr) || pr.Head.SHA == "" {
+		if !p.plans(pr) {
 			continue
 		}
 		rec := p.s.records[int64(pr.Number)]
@@ -61,9 +61,19 @@ func (p *pass) tasks() []task {
 	return out
 }
 
+// plans reports whether an open pull request is one to plan.
+func (p *pass) plans(pr forge.PullRequest) bool {
+	return pr.Base.Name == p.branch() && p.ours(pr) && pr.Head.SHA != ""
+}
+
+// unseen reports whether the pull request has a head that nobody looked at.
+func (e *entry) unseen(pr forge.PullRequest) bool {
+	return e.made.head != pr.Head.SHA && (e.item.Head != pr.Head.SHA || !e.made.at.IsZero())
+}
+
 // need says what an open pull request needs now.
 func (p *pass) need(pr forge.PullRequest, rec *entry) need {
-	if rec.made.head != pr.Head.SHA && (rec.item.Head != pr.Head.SHA || !rec.made.at.IsZero()) {
+	if rec.unseen(pr) {
 		return forHead
 	}
 	if wait := max(rec.retry.rest.Sub(p.now), rec.post.rest.Sub(p.now)); wait > 0 {
@@ -75,7 +85,7 @@ func (p *pass) need(pr forge.PullRequest, rec *entry) need {
 		return forBase
 	case rec.untold:
 		return forTelling
-	case rec.retry.failures > 0:
+	case rec.retry.failures > 0, rec.pending:
 		return forBase
 	case rec.answer != nil && !rec.quiet() && pr.Updated.After(rec.seen):
 		return forTelling
@@ -108,6 +118,13 @@ func (p *pass) baseMoved(rec *entry) bool {
 		return rec.item.Base == "" && rec.made.at.IsZero()
 	}
 	return rec.made.at.IsZero() || attempted != rec.made.attempted
+}
+
+// overtaken reports whether what was planned stands beside the head and holds for
+// another base than the head would be merged into now.
+func (p *pass) overtaken(rec *entry) bool {
+	return rec.item.Phase == v1alpha1.PullRequestPlanned && rec.item.Base != "" && !rec.pending &&
+		commit(p.sync.Status.LastAttemptedRevision) != rec.item.Base && p.baseMoved(rec)
 }
 
 // refused reports that only the author can mend what keeps the head from being

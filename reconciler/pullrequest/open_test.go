@@ -130,7 +130,7 @@ func TestWhenAPullRequestIsPlannedAnew(t *testing.T) {
 	}{
 		{"its base moves", func(s *stage) {
 			s.change(func(y *v1alpha1.Sync) { y.Status.LastAttemptedRevision = "main@sha1:" + sha("9") })
-		}, retold},
+		}, []string{"list", "status aaaaaaa poolwright/plan (prod): pending", "comment #1", "write #1", "status aaaaaaa poolwright/plan (prod): success"}},
 		{"the Sync's rules change", func(s *stage) {
 			s.oracle.plan = s.replacing(5)
 			s.change(func(y *v1alpha1.Sync) { y.Generation++ })

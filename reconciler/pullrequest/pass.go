@@ -46,6 +46,8 @@ type pass struct {
 	trouble trouble
 	// open counts the pull requests into the branch.
 	open int
+	// heard is when the forge last said what there is.
+	heard time.Time
 	// over is set once the Sync is another one than the pass began with.
 	over bool
 }
@@ -83,7 +85,9 @@ func (p *pass) run(ctx context.Context) {
 func (p *pass) list(ctx context.Context) (forge.Listing, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
-	return p.s.Forge.PullRequests(ctx, p.s.listing)
+	listing, err := p.s.Forge.PullRequests(ctx, p.s.listing)
+	p.heard = p.Clock.Now()
+	return listing, err
 }
 
 // stopped reports that the pass must not ask the forge for anything more.

@@ -18,6 +18,9 @@ import (
 // wants to know.
 const slow = 2 * time.Second
 
+// long is how long anything may take before somebody new is looked for.
+const long = time.Second
+
 // detailGap is the least time between two edits of a comment that a reader would
 // take for the same: nodes and pods come and go all day, and forges count edits.
 const detailGap = 15 * time.Minute
@@ -29,7 +32,8 @@ const enduring = 3
 // review plans and tells the open pull requests that need it, for one stint.
 func (p *pass) review(ctx context.Context) {
 	looked := 0
-	for i, t := range p.tasks() {
+	tasks := p.tasks()
+	for i, t := range tasks {
 		p.now = p.Clock.Now()
 		if p.stopped(ctx) {
 			return
@@ -38,6 +42,7 @@ func (p *pass) review(ctx context.Context) {
 			if t.need != forLook {
 				p.wake(soon)
 			}
+			p.mark(ctx, tasks[i:])
 			return
 		}
 		if t.need == forLook {
@@ -45,10 +50,79 @@ func (p *pass) review(ctx context.Context) {
 				return
 			}
 		}
+		if i > 0 && t.need != forHead && p.called(ctx) {
+			return
+		}
 		if p.there(t.pr) {
 			p.attend(ctx, t)
 		}
 	}
+}
+
+// called reports whether somebody waits for something more urgent than a head that was
+// planned before: a webhook came, or, after what took its time, there is a new head.
+func (p *pass) called(ctx context.Context) bool {
+	var now v1alpha1.Sync
+	err := p.Client.Get(ctx, types.NamespacedName{Namespace: p.sync.Namespace, Name: p.sync.Name}, &now)
+	if err == nil && now.Annotations[v1alpha1.WebhookAnnotation] != p.sync.Annotations[v1alpha1.WebhookAnnotation] {
+		p.wake(soon)
+		return true
+	}
+	if p.now.Sub(p.heard) <= long {
+		return false
+	}
+	listing, err := p.list(ctx)
+	if err != nil {
+		p.failed(err)
+		return true
+	}
+	p.s.listing = listing
+	fresh := slices.ContainsFunc(listing.Open, func(pr forge.PullRequest) bool {
+		rec := p.s.records[int64(pr.Number)]
+		return p.plans(pr) && (rec == nil || rec.unseen(pr))
+	})
+	if fresh {
+		p.wake(soon)
+	}
+	return fresh
+}
+
+// mark lets no verdict for another base stand beside the heads whose turn is yet to
+// come, for one more stint, and not before somebody who is new.
+func (p *pass) mark(ctx context.Context, tasks []task) {
+	for _, t := range tasks {
+		if t.need != forBase || !p.overtaken(t.rec) || !p.there(t.pr) {
+			continue
+		}
+		p.now = p.Clock.Now()
+		if p.stopped(ctx) || p.now.Sub(p.started) >= 2*stint || p.called(ctx) || p.announce(ctx, t) != nil {
+			return
+		}
+	}
+}
+
+// announce says beside the head that it is being planned, where what stands there is
+// of another head or another base. To be looked at again is nothing to announce.
+func (p *pass) announce(ctx context.Context, t task) error {
+	s := forge.Status{Context: p.planContext(), State: forge.Pending, URL: t.pr.URL}
+	moved := false
+	switch {
+	case t.rec.item.Head != t.pr.Head.SHA:
+		s.Description = "planning " + short(t.pr.Head.SHA)
+	case t.need == forBase && p.overtaken(t.rec):
+		moved = true
+		s.Description = "planning for " + p.branch() + " at " + short(commit(p.sync.Status.LastAttemptedRevision))
+	default:
+		return nil
+	}
+	err := p.status(ctx, t.pr.Head.SHA, s)
+	switch {
+	case err == nil:
+		t.rec.pending = moved
+	case !permanent(err):
+		p.unspoken(t.rec, err)
+	}
+	return err
 }
 
 // attend does what one pull request needs.
@@ -57,15 +131,9 @@ func (p *pass) attend(ctx context.Context, t task) {
 		p.tell(ctx, t.pr, t.rec)
 		return
 	}
-	if t.rec.item.Head != t.pr.Head.SHA {
-		err := p.status(ctx, t.pr.Head.SHA, forge.Status{
-			Context: p.planContext(), State: forge.Pending, Description: "planning " + short(t.pr.Head.SHA), URL: t.pr.URL,
-		})
-		// Who may set no status may still comment; that it is missing is noted at the end.
-		if err != nil && !permanent(err) {
-			p.unspoken(t.rec, err)
-			return
-		}
+	// Who may set no status may still comment; that it is missing is noted at the end.
+	if err := p.announce(ctx, t); err != nil && !permanent(err) {
+		return
 	}
 	began := p.Clock.Now()
 	plan, err := p.plan(ctx, t.pr)
@@ -134,7 +202,7 @@ func (p *pass) note(ctx context.Context, t task, plan Plan, err error) {
 	if t.need == forLook && rec.alike(a) && p.now.Sub(rec.spoken) < detailGap {
 		return
 	}
-	rec.untold = a.told != rec.item.Told
+	rec.untold = a.told != rec.item.Told || rec.pending
 	if !rec.untold {
 		rec.post = pace{}
 		rec.settle(p.now)

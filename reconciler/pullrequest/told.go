@@ -40,7 +40,7 @@ func (p *pass) tell(ctx context.Context, pr forge.PullRequest, rec *entry) {
 		p.unspoken(rec, err)
 		return
 	}
-	rec.post = pace{}
+	rec.post, rec.pending = pace{}, false
 }
 
 func (p *pass) comment(ctx context.Context, number int, c forge.Comment) (forge.Posted, error) {

@@ -260,7 +260,7 @@ func TestWhatCannotBePlanned(t *testing.T) {
 		s.change(func(y *v1alpha1.Sync) { y.Status.LastAttemptedRevision = "main@sha1:" + sha("9") })
 		s.pass()
 		s.later(5 * time.Second)
-		s.expect("twice", "list", "list")
+		s.expect("twice", "list", "status aaaaaaa poolwright/plan (prod): pending", "list")
 		s.later(10 * time.Second)
 		s.expect("enduring", "list", "comment #1", "write #1", "status aaaaaaa poolwright/plan (prod): error")
 		if body := s.comment(1).Body; !strings.HasPrefix(body, "**Stale:** `aaaaaaa` cannot be planned now again: ") {
