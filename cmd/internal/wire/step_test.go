@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -16,6 +18,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/report"
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
@@ -123,5 +126,208 @@ func TestWhatAReviewIsToldOfNodes(t *testing.T) {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// toldChanges are the changes of a report in a line each.
+func toldChanges(r report.Report) []string {
+	out := []string{}
+	for _, c := range r.Changes {
+		line := c.Action + " " + c.Object.Name
+		if c.Compared {
+			line += " compared"
+		}
+		out = append(out, line)
+	}
+	return out
+}
+
+func TestMistakesAreMergedAsObjectsAre(t *testing.T) {
+	a, b, c, heavier := poolItem("a", 1), poolItem("b", 1), poolItem("c", 1), poolItem("a", 2)
+	broken := func(l child.Loaded, files ...string) child.Loaded {
+		for i, file := range files {
+			l.Problems = append(l.Problems, state.Problem{Origin: state.Origin{File: file, Line: len(l.Set.Items()) + i + 1}, Message: "it is misspelled"})
+		}
+		return l
+	}
+	tests := map[string]struct {
+		parted, base, head child.Loaded
+		want, blamed, old  []string
+		foretold           []string
+	}{
+		"one that the base mended keeps nothing from being deleted": {
+			broken(loaded(a, c), "b.yaml"), loaded(a, b, c), broken(loaded(a), "b.yaml"), []string{"delete c"}, nil, nil, []string{"c"},
+		},
+		"one that the base made hides what the head never touched": {
+			loaded(a, b), broken(loaded(a), "b.yaml"), loaded(heavier, b), []string{"update a"}, nil, []string{"b.yaml"}, []string{"a"},
+		},
+		"one that the head mends is gone": {
+			broken(loaded(a), "b.yaml"), broken(loaded(a), "b.yaml"), loaded(a, b), []string{"create b"}, nil, nil, []string{"b"},
+		},
+		"one that the head makes hides what it seems to take away, and is its own": {
+			loaded(a, b), loaded(a, b), broken(loaded(heavier), "b.yaml"), []string{"update a"}, []string{"b.yaml"}, nil, []string{"a"},
+		},
+		"one that the head makes while it mends another hides as well": {
+			broken(loaded(a, b), "c.yaml"), broken(loaded(a, b), "c.yaml"), broken(loaded(a, c), "b.yaml"), []string{"create c"}, []string{"b.yaml"}, nil, []string{"c"},
+		},
+		"one that all have is nobody's, and nothing is deleted": {
+			broken(loaded(a, c), "b.yaml"), broken(loaded(a, c), "b.yaml"), broken(loaded(a), "b.yaml"), []string{"delete c compared"}, nil, []string{"b.yaml"}, nil,
+		},
+		"one that both made is the base's": {
+			loaded(a, b), broken(loaded(a), "b.yaml"), broken(loaded(heavier), "b.yaml"), []string{"update a"}, nil, []string{"b.yaml"}, []string{"a"},
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			var foretold []string
+			out := steps{parted: tt.parted, base: tt.base, head: tt.head, live: seen(tt.base.Set.Items()...), foresee: func(_ context.Context, c change) (*provision.Forecast, error) {
+				for _, p := range c.pools() {
+					foretold = append(foretold, p.Key.Name)
+				}
+				return &provision.Forecast{}, nil
+			}}.tell(t)
+			var blamed, old []string
+			for _, p := range out.report.Problems {
+				blamed = append(blamed, p.File)
+			}
+			for _, g := range out.report.Guards {
+				if g.Rule == "lint" && g.Result == "warning" {
+					_, file, _ := strings.Cut(g.Text, "the first: ")
+					file, _, _ = strings.Cut(file, ":")
+					old = append(old, file)
+				}
+			}
+			got := [][]string{toldChanges(out.report), blamed, old, foretold}
+			if diff := cmp.Diff([][]string{tt.want, tt.blamed, tt.old, tt.foretold}, got); diff != "" {
+				t.Errorf("changes, blamed, old and foretold (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestADeletionIsHeldByTheRuleThatHoldsIt(t *testing.T) {
+	a, b := poolItem("a", 1), poolItem("b", 1)
+	out := steps{parted: loaded(a, b), base: loaded(a, b), head: loaded(a), live: seen(a, b)}.tell(t)
+	want := []report.Guard{{Rule: "grave deletion", Result: "held", Text: "deleting NodePool.karpenter.sh/b: 3 nodes, 7 pods"}}
+	if diff := cmp.Diff(want, out.report.Guards); diff != "" {
+		t.Errorf("below every percentage (-want +got):\n%s", diff)
+	}
+	out = steps{parted: loaded(a, b), base: loaded(a, b), head: loaded(), live: seen(a, b)}.tell(t)
+	if g := out.report.Guards; len(g) != 1 || g[0].Rule != "guard.maxPrunePercent" || g[0].Result != "held" {
+		t.Errorf("all of them: %+v", g)
+	}
+}
+
+func TestTheNodesThatTheBaseHasYetToReplaceCountAsWell(t *testing.T) {
+	a, b, heavier := poolItem("a", 1), poolItem("b", 1), poolItem("a", 2)
+	lost := func(_ context.Context, c change) (*provision.Forecast, error) {
+		f := &provision.Forecast{}
+		for _, p := range c.pools() {
+			f.Replaced = append(f.Replaced, provision.Node{Pool: p.Key.Name}, provision.Node{Pool: p.Key.Name})
+		}
+		return f, nil
+	}
+	tests := map[string]struct {
+		limit int32
+		live  state.Set
+		want  []report.Guard
+		holds int
+	}{
+		"nothing waits, and the limit is kept": {2, seen(a, b), []report.Guard{
+			{Rule: "guard.maxNodesReplaced", Result: "ok", Text: "at most 2 nodes may be replaced unasked"},
+		}, 0},
+		"nothing waits, and the step is beyond the limit": {1, seen(a, b), []report.Guard{
+			{Rule: "guard.maxNodesReplaced", Result: "held", Text: "would replace 2 nodes; guard.maxNodesReplaced is 1"},
+		}, 1},
+		"another pool waits, and both are beyond the limit": {3, seen(a, poolItem("b", 7)), []report.Guard{
+			{Rule: "guard.maxNodesReplaced", Result: "held", Text: "would replace 4 nodes; guard.maxNodesReplaced is 3"},
+			{Rule: "guard.maxNodesReplaced", Result: "warning", Text: "the nodes of what the base branch asks for and is not made yet count as well: NodePool b"},
+		}, 1},
+		"another pool waits, and both are within the limit": {4, seen(a, poolItem("b", 7)), []report.Guard{
+			{Rule: "guard.maxNodesReplaced", Result: "ok", Text: "at most 4 nodes may be replaced unasked"},
+			{Rule: "guard.maxNodesReplaced", Result: "warning", Text: "the nodes of what the base branch asks for and is not made yet count as well: NodePool b"},
+		}, 0},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			live := tt.live.Items()
+			for i := range live {
+				live[i].Applied = "of another revision" // What differs is asked for, and no drift.
+			}
+			out := steps{
+				parted: loaded(a, b), base: loaded(a, b), head: loaded(heavier, b), live: state.NewSet(live...), foresee: lost,
+				sync: v1alpha1.SyncSpec{Guard: v1alpha1.Guard{MaxNodesReplaced: &tt.limit}},
+			}.tell(t)
+			if diff := cmp.Diff(tt.want, out.report.Guards); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			if len(out.report.Holds) != tt.holds || len(out.report.Changes) != 1 || len(out.report.Forecast.Replaced) != 2 {
+				t.Errorf("the step alone is told: %+v, holds %+v", toldChanges(out.report), out.report.Holds)
+			}
+		})
+	}
+}
+
+func TestAMergeOfTwoRenderingsIsDoubted(t *testing.T) {
+	a, b, heavier := poolItem("a", 1), poolItem("b", 1), poolItem("a", 2)
+	tests := map[string]struct {
+		base, head    []state.Item
+		files         [3]contents
+		wantsATelling bool
+	}{
+		"where both sides changed a kustomized folder": {[]state.Item{heavier}, []state.Item{a, b}, [3]contents{{"1", true}, {"0", true}, {"2", true}}, true},
+		"where only files of it changed":               {[]state.Item{a}, []state.Item{a, b}, [3]contents{{"1", true}, {"0", true}, {"2", true}}, true},
+		"where both changed what lies beside it":       {[]state.Item{heavier}, []state.Item{a, b}, [3]contents{{"0", true}, {"0", true}, {"0", true}}, true},
+		"not where only the head did":                  {[]state.Item{a}, []state.Item{a, b}, [3]contents{{"0", true}, {"0", true}, {"2", true}}, false},
+		"not where only the base did":                  {[]state.Item{heavier}, []state.Item{a}, [3]contents{{"1", true}, {"0", true}, {"0", true}}, false},
+		"not in a folder of plain manifests":           {[]state.Item{heavier}, []state.Item{a, b}, [3]contents{{"1", false}, {"0", false}, {"2", false}}, false},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			out := steps{parted: loaded(a), base: loaded(tt.base...), head: loaded(tt.head...), live: seen(tt.base...), folders: tt.files}.tell(t)
+			doubted := slices.ContainsFunc(out.report.Guards, func(g report.Guard) bool { return g.Rule == "merge" && g.Result == "warning" })
+			if doubted != tt.wantsATelling {
+				t.Errorf("%+v", out.report.Guards)
+			}
+		})
+	}
+}
+
+func TestWhatAFolderHoldsIsKnownByItsFiles(t *testing.T) {
+	tree := fstest.MapFS{"p/a.yaml": {Data: []byte("a")}, "p/sub/b.yaml": {Data: []byte("b")}, "q/kustomization.yaml": {Data: []byte("x")}}
+	was := lookInto(tree, "./p/")
+	if was.kustomized || was.files == "" || was != lookInto(tree, "p") {
+		t.Errorf("%+v", was)
+	}
+	if whole := lookInto(tree, ""); !whole.kustomized || whole.files == was.files {
+		t.Errorf("of the whole repository: %+v", whole)
+	}
+	tree["q/other.yaml"] = &fstest.MapFile{Data: []byte("other")}
+	if is := lookInto(tree, "p"); is != was {
+		t.Error("what lies beside it changed it")
+	}
+	tree["p/sub/b.yaml"] = &fstest.MapFile{Data: []byte("c")}
+	if is := lookInto(tree, "p"); is == was {
+		t.Error("a changed file below it did not change it")
+	}
+}
+
+func TestAReportIsAsOldAsItsOldestLook(t *testing.T) {
+	a := poolItem("a", 1)
+	p := steps{parted: loaded(a), base: loaded(a), head: loaded(a), live: seen(a)}.proposer()
+	p.worlds = []reconciler.World{{Name: "cluster", Target: &glance{Target: stillWorld{seen(a)}, lasts: time.Hour, sighting: p.seen}}}
+	start := time.Now()
+	later := start.Add(time.Minute)
+	p.now = func() time.Time { return later }
+	var told [2]time.Time
+	for i := range told {
+		out, err := p.tell(t.Context(), proposal{Comparison: between(), base: "main", path: "p", sync: &v1alpha1.Sync{}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		told[i] = out.report.Binding.Observed
+	}
+	if told[0].Before(start) || told[0].After(time.Now()) || !told[1].Equal(told[0]) {
+		t.Errorf("looked at once, at %s, told are %v", start, told)
 	}
 }
