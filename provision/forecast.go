@@ -45,10 +45,30 @@ type Pool struct {
 	// step replaces.
 	Nodes    int `json:"nodes"`
 	Replaced int `json:"replaced"`
+	// Drifts is true where the step makes Karpenter replace every node that the pool
+	// may have, as far as pool and class alone tell, and SomeDrift where it replaces
+	// some of them, or all, by what they are or by what AWS alone tells. Both are
+	// about nodes whether any is known or not, so that they tell what a step does
+	// where nothing but Git is known; where nodes are known, Replaced counts.
+	Drifts    bool `json:"drifts,omitempty"`
+	SomeDrift bool `json:"someDrift,omitempty"`
+	// OverLimit are the limits that the step sets below what the pool's nodes use
+	// now, by resource: no node comes until enough have gone.
+	OverLimit []Excess `json:"overLimit,omitempty"`
 	// Cost is the pool's.
 	Cost Cost `json:"cost"`
 	// Pace is how many nodes may be replaced at once, after the step.
 	Pace Pace `json:"pace"`
+}
+
+// Excess is a limit below what is in use.
+type Excess struct {
+	// Resource is as in spec.limits: "nvidia.com/gpu", or "nodes".
+	Resource string `json:"resource"`
+	// Used is what the nodes hold now, Limit what they may after the step, both as
+	// Kubernetes writes quantities.
+	Used  string `json:"used"`
+	Limit string `json:"limit"`
 }
 
 // Change is one field that differs.
@@ -83,7 +103,8 @@ type Node struct {
 	// Pods are those that must move, by namespace and name: neither a DaemonSet's
 	// nor finished ones.
 	Pods []Pod `json:"pods"`
-	// Blockers are what keeps Karpenter from replacing the node now.
+	// Blockers are what keeps Karpenter from replacing the node now, or a node of a
+	// pool that goes from being drained.
 	Blockers []Blocker `json:"blockers,omitempty"`
 }
 
@@ -97,6 +118,9 @@ func (n Node) Blocked() bool {
 type Pod struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
+	// Alone is true in [Node.Pods] for a pod that has no owner and that no revision
+	// declares: once it is evicted, nothing makes it again.
+	Alone bool `json:"alone,omitempty"`
 }
 
 // Blocker is something that protects a node.
@@ -118,12 +142,19 @@ type Blocker struct {
 
 // Removal is a pool that goes, with its nodes: all at once, whatever the pool's
 // budgets say, and without replacements started before. PodDisruptionBudgets still
-// slow the draining down.
+// and pods that must not be disrupted still hold their nodes until the node's
+// termination grace period is over, or for good where it has none: those nodes have
+// Blockers, and [Node.Blocked] tells which of the two.
 type Removal struct {
 	Pool  string `json:"pool"`
 	Nodes []Node `json:"nodes"`
 	// Pods counts the pods on them.
 	Pods int `json:"pods"`
+	// Moving counts those of the pods that find another node, Homeless those that are
+	// wanted and find none. Pods that end with the step or that nothing makes again
+	// are in neither.
+	Moving   int `json:"moving,omitempty"`
+	Homeless int `json:"homeless,omitempty"`
 }
 
 // Pace is how many nodes of a pool may be replaced at once.
@@ -204,11 +235,18 @@ type Placement struct {
 type Cost struct {
 	// Now is that of the nodes there are.
 	Now Amount `json:"now"`
-	// After is that of the same nodes once the step is through: a node that is
-	// replaced is counted as its own type where that is still allowed, else as the
-	// cheapest allowed that holds as much; nodes of a pool that goes are gone, and
-	// what their pods need elsewhere is not counted.
+	// After is that of the same nodes once the step has done what it can by itself:
+	// a node that is replaced is counted as its own type where that is still allowed,
+	// else as the cheapest allowed that holds as much; one without pods that come
+	// back is not counted where its replacement does not come or goes again, being
+	// empty. What keeps a node for good keeps its cost. Nodes of a pool that goes are
+	// gone, and what their pods need elsewhere is not counted, see Notes.
 	After Amount `json:"after"`
+	// Unblocked is what After would be if somebody let the nodes go that something
+	// keeps; absent where there are none, or where it makes no difference.
+	Unblocked *Amount `json:"unblocked,omitempty"`
+	// Notes are sentences about what After leaves out.
+	Notes []string `json:"notes,omitempty"`
 	// Floor is what is paid after the step with no pod at all: 0, or the replicas
 	// of a static pool at the cheapest type allowed.
 	Floor float64 `json:"floor"`

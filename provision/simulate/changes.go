@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 	karpv1alpha1 "sigs.k8s.io/karpenter/pkg/apis/v1alpha1"
@@ -42,7 +43,7 @@ func (c *comparison) poolChanges(was, is *karpv1.NodePool) []provision.Change {
 			switch {
 			case mixed.Hash() != was.Hash():
 				change.Reason = nodePoolDrifted
-			case f.name == "requirements" && c.anyFor(is.Name, requirementsDrifted):
+			case f.name == "requirements" && c.anyFor(is.Name, requirementsDrifted) && c.narrowed(was, is) > none:
 				change.Reason = requirementsDrifted
 			}
 			out = append(out, change)
@@ -96,7 +97,7 @@ func (c *comparison) classChanges(was, is *karpv1.NodePool) []provision.Change {
 		if mixed.Hash(nil) != old.Hash(nil) {
 			change.Reason = nodeClassDrift
 		} else {
-			change.Reason = c.selectorReason(f.name, is.Name)
+			change.Reason = c.selectorReason(f.name, is.Name, old, class)
 		}
 		out = append(out, change)
 	}
@@ -104,11 +105,11 @@ func (c *comparison) classChanges(was, is *karpv1.NodePool) []provision.Change {
 }
 
 // selectorReason is the drift that a changed selector has caused.
-func (c *comparison) selectorReason(field, pool string) string {
+func (c *comparison) selectorReason(field, pool string, old, class *awsv1.EC2NodeClass) string {
 	reason := map[string]string{
 		"amiSelectorTerms": amiDrift, "subnetSelectorTerms": subnetDrift, "securityGroupSelectorTerms": securityGroupDrift,
 	}[field]
-	if reason != "" && c.anyFor(pool, reason) {
+	if reason != "" && c.anyFor(pool, reason) && reselected(old, class) > none {
 		return reason
 	}
 	return ""

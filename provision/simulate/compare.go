@@ -65,6 +65,8 @@ type comparison struct {
 	fullPools map[string]string
 	// capacities are what NodeClaims count for, by name.
 	capacities map[string]corev1.ResourceList
+	// tended are pods without an owner that somebody makes again; see alone.
+	tended map[provision.Pod]bool
 }
 
 func newComparison(ctx context.Context, before, after provision.Fleet, types *catalog.Catalog) (*comparison, error) {
@@ -92,14 +94,11 @@ func (c *comparison) result() provision.Forecast {
 		Replaced: orEmpty(c.replaced), Drifted: orEmpty(c.drifted), Removed: orEmpty(c.removed),
 		Fit: c.found, Pools: []provision.Pool{},
 	}
-	paces := map[string]provision.Pace{}
 	for _, name := range c.poolNames() {
-		pool := c.pool(name)
-		paces[name] = pool.Pace
-		out.Pools = append(out.Pools, pool)
+		out.Pools = append(out.Pools, c.pool(name))
 	}
 	out.Cost = c.total(out.Pools)
-	out.Rollout = c.rollout(paces)
+	out.Rollout = c.rollout()
 	out.Unknown = c.unknown.sorted()
 	return out
 }
@@ -135,6 +134,8 @@ func (c *comparison) pool(name string) provision.Pool {
 			out.Replaced++
 		}
 	}
+	out.Drifts, out.SomeDrift = c.drifts(name)
+	out.OverLimit = c.over(name)
 	out.Cost = c.cost(name)
 	out.Pace = c.pace(name)
 	return out

@@ -57,44 +57,6 @@ func (l *ledger) sources() []provision.Price {
 	return out
 }
 
-// cost is what the pool's nodes cost.
-func (c *comparison) cost(name string) provision.Cost {
-	book := c.ledger()
-	var out provision.Cost
-	replaced := map[string]bool{}
-	for _, n := range c.replaced {
-		replaced[n.NodeClaim] = true
-	}
-	is := c.after.pools[name]
-	for _, claim := range c.before.claims[name] {
-		kind, zone := claim.Labels[corev1.LabelInstanceTypeStable], claim.Labels[corev1.LabelTopologyZone]
-		capacity := claim.Labels[karpv1.CapacityTypeLabelKey]
-		if kind == "" {
-			continue // It was not launched yet.
-		}
-		book.pay(&out.Now, kind, zone, capacity)
-		switch {
-		case is == nil:
-		case replaced[claim.Name]:
-			if o := c.successor(claim, is); o != nil {
-				book.pay(&out.After, o.kind, o.zone, o.capacity)
-			}
-		default:
-			book.pay(&out.After, kind, zone, capacity)
-		}
-	}
-	out.Now, out.After = rounded(out.Now), rounded(out.After)
-	if was := c.before.pools[name]; was != nil {
-		out.CeilingBefore = c.ceiling(c.before, was, book)
-	}
-	if is != nil {
-		out.Ceiling = c.ceiling(c.after, is, book)
-		out.Floor = c.floor(is, book)
-	}
-	out.Prices = book.sources()
-	return out
-}
-
 // offer is something a pool can buy, at the catalog's price.
 type offer struct {
 	kind, zone, capacity string
@@ -222,28 +184,6 @@ func units(it *cloudprovider.InstanceType, name corev1.ResourceName) float64 {
 	}
 	quantity := it.Capacity[name]
 	return quantity.AsApproximateFloat64()
-}
-
-// total adds the pools up. Without a limit on one of them there is none on all.
-func (c *comparison) total(pools []provision.Pool) provision.Cost {
-	out := provision.Cost{Ceiling: new(float64), CeilingBefore: new(float64)}
-	all := map[provision.Price]bool{}
-	for _, p := range pools {
-		out.Now, out.After = plus(out.Now, p.Cost.Now), plus(out.After, p.Cost.After)
-		out.Floor += p.Cost.Floor
-		if p.Action != "delete" {
-			out.Ceiling = sum(out.Ceiling, p.Cost.Ceiling)
-		}
-		if p.Action != "create" {
-			out.CeilingBefore = sum(out.CeilingBefore, p.Cost.CeilingBefore)
-		}
-		for _, price := range p.Cost.Prices {
-			all[price] = true
-		}
-	}
-	out.Now, out.After, out.Floor = rounded(out.Now), rounded(out.After), cents(out.Floor)
-	out.Prices = (&ledger{prices: all}).sources()
-	return out
 }
 
 func plus(a, b provision.Amount) provision.Amount {

@@ -27,7 +27,11 @@ func (c *comparison) fit(ctx context.Context) error {
 	}
 	ending := ending(was, is)
 	c.after.lose(ending)
-	gone, movers := c.leaving(ending)
+	c.release(ending)
+	gone, movers, lonely := c.leaving(ending)
+	if err := c.holdLonely(ctx, movers, lonely, gone); err != nil {
+		return err
+	}
 	before, after := c.queues(was, is)
 	moving := c.alike(movers)
 	if len(after.now)+len(after.later)+len(moving) == 0 {
@@ -87,53 +91,30 @@ func (c *comparison) tell(seekers []seeker, then, now map[types.UID]outcome) {
 
 // tellStuck tells of pods that lose their node and find no other.
 func (c *comparison) tellStuck(moving []seeker, now map[types.UID]outcome) {
-	stuck := map[provision.Pod]bool{}
+	stuck := map[provision.Pod]bool{} // false for those that find one
 	for _, s := range moving {
 		gets := now[s.pod.UID]
-		if gets.why == "" {
-			continue
-		}
-		c.found.Unscheduled = append(c.found.Unscheduled, provision.Placement{Pod: nameOf(s.pod), Like: s.more, Why: gets.why})
 		for _, pod := range append([]*corev1.Pod{s.pod}, s.like...) {
-			stuck[nameOf(pod)] = true
+			stuck[nameOf(pod)] = gets.why != ""
+		}
+		if gets.why != "" {
+			c.found.Unscheduled = append(c.found.Unscheduled, provision.Placement{Pod: nameOf(s.pod), Like: s.more, Why: gets.why})
 		}
 	}
 	c.hold(stuck)
-}
-
-// hold adds what keeps a node whose pods would find no other: Karpenter takes none
-// away before its pods have somewhere to go.
-func (c *comparison) hold(stuck map[provision.Pod]bool) {
-	for i, node := range c.replaced {
-		for _, pod := range node.Pods {
-			if stuck[pod] {
-				c.replaced[i].Blockers = append(c.replaced[i].Blockers, provision.Blocker{Kind: "unschedulable", Pod: pod})
+	for i, removal := range c.removed {
+		for _, node := range removal.Nodes {
+			for _, pod := range node.Pods {
+				pod.Alone = false
+				switch lost, sought := stuck[pod]; {
+				case lost:
+					c.removed[i].Homeless++
+				case sought && !keptFor(node, pod):
+					c.removed[i].Moving++
+				}
 			}
 		}
 	}
-}
-
-// leaving are the nodes that go, and their pods that must find another. Those that
-// end need none.
-func (c *comparison) leaving(ending map[provision.Pod]bool) (map[string]bool, []*corev1.Pod) {
-	gone := map[string]bool{}
-	nodes := slices.Clone(c.replaced)
-	for _, removal := range c.removed {
-		nodes = append(nodes, removal.Nodes...)
-	}
-	var pods []*corev1.Pod
-	for _, node := range nodes {
-		if node.Name == "" {
-			continue
-		}
-		gone[node.Name] = true
-		for _, pod := range c.before.bound[node.Name] {
-			if podutil.IsReschedulable(pod) && !ending[nameOf(pod)] {
-				pods = append(pods, loose(pod))
-			}
-		}
-	}
-	return gone, pods
 }
 
 // waiting are the pods that have no node and want one.

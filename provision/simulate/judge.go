@@ -78,6 +78,7 @@ func (c *comparison) remove(name string, claims []*karpv1.NodeClaim, limits pdb.
 	for _, claim := range claims {
 		node := c.node(claim, limits)
 		node.Reason = poolRemoved
+		node.Blockers = c.draining(node)
 		removal.Nodes = append(removal.Nodes, node)
 		removal.Pods += len(node.Pods)
 	}
@@ -105,7 +106,9 @@ func (c *comparison) node(claim *karpv1.NodeClaim, limits pdb.Limits) provision.
 	}
 	for _, pod := range c.before.bound[node.Name] {
 		if podutil.IsReschedulable(pod) {
-			out.Pods = append(out.Pods, nameOf(pod))
+			named := nameOf(pod)
+			named.Alone = c.alone(pod)
+			out.Pods = append(out.Pods, named)
 		}
 		if blocker, ok := c.blocker(pod, claim, limits); ok {
 			out.Blockers = append(out.Blockers, blocker)
@@ -135,6 +138,18 @@ func (c *comparison) blocker(pod *corev1.Pod, claim *karpv1.NodeClaim, limits pd
 		return out, true
 	}
 	return provision.Blocker{}, false
+}
+
+// draining are the blockers that hold a node even though it is deleted: pods that
+// are waited for. What keeps Karpenter from choosing a node is no more asked then.
+func (c *comparison) draining(node provision.Node) []provision.Blocker {
+	waited := map[provision.Pod]bool{}
+	for _, pod := range c.before.bound[node.Name] {
+		if podutil.IsDrainable(pod, c.before.clock) {
+			waited[nameOf(pod)] = true
+		}
+	}
+	return slices.DeleteFunc(node.Blockers, func(b provision.Blocker) bool { return !waited[b.Pod] })
 }
 
 // inTurn sorts nodes as Karpenter turns to them: those without pods first, then by

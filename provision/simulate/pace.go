@@ -152,7 +152,7 @@ func windowEnd(b karpv1.Budget, t time.Time) (time.Time, bool) {
 
 // rollout adds up how long the replacing takes: pools work side by side, each in
 // rounds of as many nodes as its budgets allow.
-func (c *comparison) rollout(paces map[string]provision.Pace) provision.Rollout {
+func (c *comparison) rollout() provision.Rollout {
 	out := provision.Rollout{Nodes: len(c.replaced), Assumed: []string{}}
 	free := map[string][]provision.Node{}
 	for _, node := range c.replaced {
@@ -172,21 +172,10 @@ func (c *comparison) rollout(paces map[string]provision.Pace) provision.Rollout 
 		}
 	}
 	for name, nodes := range free {
-		pace := paces[name]
-		atOnce, wait := pace.AtOnce, 0
+		atOnce, wait, _ := c.turn(name)
 		if atOnce == 0 {
-			if total, _ := c.count(name); c.after.pools[name] != nil {
-				at := pace.Waits
-				if at.IsZero() {
-					at = c.before.Now
-				}
-				atOnce = min(total, c.after.pools[name].MustGetAllowedDisruptions(moment{at: at}, total, karpv1.DisruptionReasonDrifted))
-				wait = int(math.Ceil(at.Sub(c.before.Now).Minutes()))
-			}
-			if atOnce == 0 {
-				out.Never = true
-				continue
-			}
+			out.Never = true
+			continue
 		}
 		least, most := rounds(len(nodes), atOnce), rounds(len(nodes)+queue[name], atOnce)
 		out.MinMinutes = max(out.MinMinutes, wait+least*(minCome+minDrain))
@@ -196,6 +185,22 @@ func (c *comparison) rollout(paces map[string]provision.Pace) provision.Rollout 
 		out.Assumed = assumptions()
 	}
 	return out
+}
+
+// turn is how many nodes of a pool are replaced at once and after how many minutes
+// of waiting for a budget to open; never is that budgets allow none within a year.
+func (c *comparison) turn(name string) (atOnce, wait int, never bool) {
+	pool, pace := c.after.pools[name], c.pace(name)
+	if pool == nil || pace.AtOnce > 0 {
+		return pace.AtOnce, 0, false
+	}
+	at := pace.Waits
+	if at.IsZero() {
+		at = c.before.Now
+	}
+	total, _ := c.count(name)
+	atOnce = min(total, pool.MustGetAllowedDisruptions(moment{at: at}, total, karpv1.DisruptionReasonDrifted))
+	return atOnce, int(math.Ceil(at.Sub(c.before.Now).Minutes())), atOnce == 0 && total > 0
 }
 
 func rounds(nodes, atOnce int) int { return (nodes + atOnce - 1) / atOnce }

@@ -51,7 +51,7 @@ func (c *comparison) room(ctx context.Context) error {
 func (c *comparison) elsewhere(ctx context.Context, node provision.Node) (bool, error) {
 	var seekers []seeker
 	for _, pod := range c.before.bound[node.Name] {
-		if slices.Contains(node.Pods, nameOf(pod)) {
+		if slices.ContainsFunc(node.Pods, func(p provision.Pod) bool { return comparePods(p, nameOf(pod)) == 0 }) {
 			seekers = append(seekers, seeker{pod: loose(pod)})
 		}
 	}
@@ -88,6 +88,24 @@ func (c *comparison) full(node provision.Node) string {
 	return ""
 }
 
+// over lists the limits that the step sets below what the pool uses.
+func (c *comparison) over(name string) []provision.Excess {
+	was, is := c.before.pools[name], c.after.pools[name]
+	if was == nil || is == nil || len(c.before.claims[name]) == 0 {
+		return nil
+	}
+	used := c.held(name, nil)
+	var out []provision.Excess
+	for _, resource := range sortedNames(corev1.ResourceList(is.Spec.Limits)) {
+		limit, has := is.Spec.Limits[resource], used[resource]
+		if old, ok := was.Spec.Limits[resource]; ok && old.Cmp(limit) == 0 || has.Cmp(limit) <= 0 {
+			continue
+		}
+		out = append(out, provision.Excess{Resource: string(resource), Used: has.String(), Limit: limit.String()})
+	}
+	return out
+}
+
 // used is what the node's pool holds without it, and without the nodes that go
 // before it because they have no pods.
 func (c *comparison) used(but provision.Node) corev1.ResourceList {
@@ -97,8 +115,13 @@ func (c *comparison) used(but provision.Node) corev1.ResourceList {
 			leaves[n.NodeClaim] = true
 		}
 	}
+	return c.held(but.Pool, leaves)
+}
+
+// held is what a pool's nodes hold without those that leave.
+func (c *comparison) held(pool string, leaves map[string]bool) corev1.ResourceList {
 	out, nodes := corev1.ResourceList{}, int64(0)
-	for _, claim := range c.before.claims[but.Pool] {
+	for _, claim := range c.before.claims[pool] {
 		if leaves[claim.Name] {
 			continue
 		}

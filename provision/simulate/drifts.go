@@ -1,0 +1,138 @@
+package simulate
+
+import (
+	"reflect"
+	"slices"
+
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+	"sigs.k8s.io/karpenter/pkg/scheduling"
+)
+
+// extent is how many of the nodes that there may be a change replaces.
+type extent int
+
+const (
+	none extent = iota
+	some
+	every
+)
+
+// drifts tells how many of the nodes that the pool may have the step replaces.
+func (c *comparison) drifts(name string) (all, part bool) {
+	was, is := c.before.pools[name], c.after.pools[name]
+	if was == nil || is == nil {
+		return false, false
+	}
+	reaches := none
+	if was.Hash() != is.Hash() {
+		reaches = every
+	}
+	reaches = max(reaches, c.narrowed(was, is))
+	if old, class := c.before.class(was), c.after.class(is); old != nil && class != nil {
+		if old.Hash(nil) != class.Hash(nil) {
+			reaches = every
+		}
+		reaches = max(reaches, reselected(old, class))
+	}
+	return reaches == every, reaches == some
+}
+
+// reselected is what other selectors of a class reach. Ids tell it by themselves.
+func reselected(old, class *awsv1.EC2NodeClass) extent {
+	image := func(t awsv1.AMISelectorTerm) string { return t.ID }
+	subnet := func(t awsv1.SubnetSelectorTerm) string { return t.ID }
+	group := func(t awsv1.SecurityGroupSelectorTerm) string { return t.ID }
+	return max(
+		chosen(old.Spec.AMISelectorTerms, class.Spec.AMISelectorTerms, image, false),
+		chosen(old.Spec.SubnetSelectorTerms, class.Spec.SubnetSelectorTerms, subnet, false),
+		chosen(old.Spec.SecurityGroupSelectorTerms, class.Spec.SecurityGroupSelectorTerms, group, true),
+	)
+}
+
+// chosen compares the terms of a selector. Of images and subnets a node has one, of
+// groups it has all together.
+func chosen[T any](old, terms []T, id func(T) string, together bool) extent {
+	if reflect.DeepEqual(old, terms) {
+		return none
+	}
+	had, known := idsOf(old, id)
+	has, all := idsOf(terms, id)
+	if !known || !all {
+		return some
+	}
+	for _, list := range []*[]string{&had, &has} {
+		slices.Sort(*list)
+		*list = slices.Compact(*list)
+	}
+	kept := 0
+	for _, one := range had {
+		if slices.Contains(has, one) {
+			kept++
+		}
+	}
+	switch {
+	case together && kept == len(had) && len(had) == len(has), !together && kept == len(had):
+		return none
+	case together || kept == 0:
+		return every
+	}
+	return some
+}
+
+// narrowed is what other requirements reach: the nodes that the pool may have
+// bought before and that they no longer allow.
+func (c *comparison) narrowed(was, is *karpv1.NodePool) extent {
+	var wanted []karpv1.NodeSelectorRequirementWithMinValues
+	for _, r := range is.Spec.Template.Spec.Requirements {
+		if !slices.ContainsFunc(was.Spec.Template.Spec.Requirements, func(old karpv1.NodeSelectorRequirementWithMinValues) bool {
+			return equality.Semantic.DeepEqual(r, old)
+		}) {
+			wanted = append(wanted, r)
+		}
+	}
+	if len(wanted) == 0 {
+		return none
+	}
+	stock, ok := c.before.stock[was.Name]
+	if !ok {
+		return some // What it bought is not known.
+	}
+	now, had := scheduling.NewNodeSelectorRequirementsWithMinValues(wanted...), wants(was)
+	lost, kept := false, false
+	for _, it := range stock.allowed {
+		for _, of := range it.Offerings.Available().Compatible(had) {
+			labels := scheduling.NewRequirements(it.Requirements.Values()...)
+			labels.Add(of.Requirements.Values()...)
+			labels.Add(had.Values()...)
+			labels.Add(scheduling.NewRequirement(karpv1.NodePoolLabelKey, corev1.NodeSelectorOpIn, was.Name))
+			if labels.Compatible(now) != nil {
+				lost = true
+				continue
+			}
+			kept = true
+			lost = lost || loses(labels, now)
+		}
+	}
+	switch {
+	case lost && !kept:
+		return every
+	case lost:
+		return some
+	}
+	return none
+}
+
+// loses reports whether some of the values that a label may have are no longer
+// wanted.
+func loses(labels, wanted scheduling.Requirements) bool {
+	for key := range wanted {
+		has := labels.Get(key)
+		if has.Operator() == corev1.NodeSelectorOpIn && slices.ContainsFunc(has.Values(), func(v string) bool { return !wanted.Get(key).Has(v) }) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,109 @@
+package simulate
+
+import (
+	"context"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	podutil "sigs.k8s.io/karpenter/pkg/utils/pod"
+
+	"github.com/poolwright/poolwright/provision"
+)
+
+// alone reports whether nothing makes the pod again once it is evicted: it has no
+// owner, no workload takes it for its own, and no revision declares it.
+func (c *comparison) alone(pod *corev1.Pod) bool {
+	if len(pod.OwnerReferences) > 0 {
+		return false
+	}
+	if c.tended == nil {
+		c.tended = map[provision.Pod]bool{}
+		for _, f := range []*fleet{c.before, c.after} {
+			if f == nil {
+				continue
+			}
+			for _, crew := range crews(f.Workloads, c.before.Pods) {
+				for _, live := range crew.live {
+					c.tended[nameOf(live)] = true
+				}
+			}
+		}
+	}
+	return !c.tended[nameOf(pod)]
+}
+
+// leaving are the nodes that go, their pods that must find another, and those that
+// are replaced nodes' and that nothing makes again. Those that end need none.
+func (c *comparison) leaving(ending map[provision.Pod]bool) (gone map[string]bool, movers, lonely []*corev1.Pod) {
+	gone = map[string]bool{}
+	leave := func(node provision.Node, replaced bool) {
+		if node.Name == "" {
+			return
+		}
+		gone[node.Name] = true
+		for _, pod := range c.before.bound[node.Name] {
+			switch {
+			case !podutil.IsReschedulable(pod) || ending[nameOf(pod)]:
+			case !c.alone(pod):
+				movers = append(movers, loose(pod))
+			case replaced:
+				lonely = append(lonely, loose(pod))
+			}
+		}
+	}
+	for _, node := range c.replaced {
+		leave(node, true)
+	}
+	for _, removal := range c.removed {
+		for _, node := range removal.Nodes {
+			leave(node, false)
+		}
+	}
+	return gone, movers, lonely
+}
+
+// release drops what holds nodes of pools that go where the pod ends with the step.
+func (c *comparison) release(ending map[provision.Pod]bool) {
+	for _, removal := range c.removed {
+		for i, node := range removal.Nodes {
+			removal.Nodes[i].Blockers = slices.DeleteFunc(node.Blockers, func(b provision.Blocker) bool { return ending[b.Pod] })
+		}
+	}
+}
+
+// hold adds what keeps a node whose pods would find no other: Karpenter takes none
+// away before its pods have somewhere to go.
+func (c *comparison) hold(stuck map[provision.Pod]bool) {
+	for i, node := range c.replaced {
+		for _, pod := range node.Pods {
+			pod.Alone = false
+			if stuck[pod] {
+				c.replaced[i].Blockers = append(c.replaced[i].Blockers, provision.Blocker{Kind: "unschedulable", Pod: pod})
+			}
+		}
+	}
+}
+
+// holdLonely holds the nodes of pods that nothing makes again: Karpenter does not
+// ask that, and looks for a place for them as for all others, which is never taken.
+func (c *comparison) holdLonely(ctx context.Context, movers, lonely []*corev1.Pod, gone map[string]bool) error {
+	if len(lonely) == 0 {
+		return nil
+	}
+	seekers := c.alike(slices.Concat(movers, lonely))
+	placed, err := c.place(ctx, c.after, seekers, gone)
+	if err != nil {
+		return err
+	}
+	stuck := map[provision.Pod]bool{}
+	for _, pod := range lonely {
+		stuck[nameOf(pod)] = placed[pod.UID].why != ""
+	}
+	c.hold(stuck)
+	return nil
+}
+
+// keptFor reports whether the pod is one that holds its node for good.
+func keptFor(node provision.Node, pod provision.Pod) bool {
+	return slices.ContainsFunc(node.Blockers, func(b provision.Blocker) bool { return b.ForcedAfterSeconds == 0 && b.Pod == pod })
+}

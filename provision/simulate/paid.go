@@ -1,0 +1,162 @@
+package simulate
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/poolwright/poolwright/provision"
+)
+
+// cost is what the pool's nodes cost.
+func (c *comparison) cost(name string) provision.Cost {
+	book := c.ledger()
+	var out provision.Cost
+	var unblocked provision.Amount
+	is, fates := c.after.pools[name], c.fates(name)
+	for _, claim := range c.before.claims[name] {
+		kind, zone := claim.Labels[corev1.LabelInstanceTypeStable], claim.Labels[corev1.LabelTopologyZone]
+		capacity := claim.Labels[karpv1.CapacityTypeLabelKey]
+		if kind == "" {
+			continue // It was not launched yet.
+		}
+		fate := fates[claim.Name]
+		own := &offer{kind: kind, zone: zone, capacity: capacity}
+		next := own
+		switch {
+		case is == nil || fate.vanishes:
+			next = nil
+		case fate.replaced:
+			next = c.successor(claim, is)
+		}
+		final := next
+		if fate.stays {
+			next = own
+		}
+		book.pay(&out.Now, kind, zone, capacity)
+		for to, o := range map[*provision.Amount]*offer{&out.After: next, &unblocked: final} {
+			if o != nil {
+				book.pay(to, o.kind, o.zone, o.capacity)
+			}
+		}
+	}
+	out.Now, out.After, unblocked = rounded(out.Now), rounded(out.After), rounded(unblocked)
+	if unblocked != out.After {
+		out.Unblocked = &unblocked
+	}
+	if was := c.before.pools[name]; was != nil {
+		out.CeilingBefore = c.ceiling(c.before, was, book)
+	}
+	if is != nil {
+		out.Ceiling = c.ceiling(c.after, is, book)
+		out.Floor = c.floor(is, book)
+	}
+	out.Prices, out.Notes = book.sources(), c.notes(name)
+	return out
+}
+
+// fate is what the step does to a node.
+type fate struct {
+	// replaced is a node of a pool that stays.
+	replaced bool
+	// stays is a node that something keeps for good.
+	stays bool
+	// vanishes is a node after which none is left in its place.
+	vanishes bool
+}
+
+// fates are by the names of NodeClaims.
+func (c *comparison) fates(pool string) map[string]fate {
+	out := map[string]fate{}
+	_, _, never := c.turn(pool)
+	for _, n := range c.replaced {
+		if n.Pool == pool {
+			out[n.NodeClaim] = fate{replaced: true, stays: never || kept(n), vanishes: c.vanishes(n)}
+		}
+	}
+	for _, removal := range c.removed {
+		for _, n := range removal.Nodes {
+			if removal.Pool == pool {
+				out[n.NodeClaim] = fate{stays: kept(n)}
+			}
+		}
+	}
+	return out
+}
+
+// kept reports whether something keeps the node until somebody acts. One that is
+// about to start is kept by nothing for long.
+func kept(n provision.Node) bool {
+	return slices.ContainsFunc(n.Blockers, func(b provision.Blocker) bool { return b.ForcedAfterSeconds == 0 && b.Kind != "starting" })
+}
+
+// vanishes reports whether nothing is left in the place of a node that is replaced.
+// For one without pods Karpenter starts no other. For pods that nothing makes again
+// it does, and finds that one empty once they are gone.
+func (c *comparison) vanishes(n provision.Node) bool {
+	pool := c.after.pools[n.Pool]
+	starts := slices.ContainsFunc(n.Blockers, func(b provision.Blocker) bool { return b.Kind == "starting" })
+	if pool == nil || pool.Spec.Replicas != nil || starts {
+		return false
+	}
+	return !slices.ContainsFunc(n.Pods, func(p provision.Pod) bool { return !p.Alone }) &&
+		(len(n.Pods) == 0 || pool.Spec.Disruption.ConsolidateAfter.Duration != nil)
+}
+
+// notes say what the pool's cost after the step leaves out.
+func (c *comparison) notes(pool string) []string {
+	var out []string
+	for _, removal := range c.removed {
+		if removal.Pool != pool {
+			continue
+		}
+		if removal.Homeless > 0 {
+			out = append(out, fmt.Sprintf("NodePool %[2]s goes: %[1]s no other node, and what is no longer paid for their nodes is saved only while they do not run.", counted(removal.Homeless, "of it finds", "of it find"), pool))
+		}
+		if removal.Moving > 0 {
+			out = append(out, fmt.Sprintf("NodePool %[2]s goes: %[1]s to other nodes, and what new nodes for that cost is left out.", counted(removal.Moving, "of it moves", "of it move"), pool))
+		}
+	}
+	return out
+}
+
+func counted(pods int, one, many string) string {
+	if pods == 1 {
+		return "1 pod " + one
+	}
+	return fmt.Sprintf("%d pods %s", pods, many)
+}
+
+// total adds the pools up. Without a limit on one of them there is none on all.
+func (c *comparison) total(pools []provision.Pool) provision.Cost {
+	out := provision.Cost{Ceiling: new(float64), CeilingBefore: new(float64)}
+	all := map[provision.Price]bool{}
+	var unblocked provision.Amount
+	for _, p := range pools {
+		out.Now, out.After = plus(out.Now, p.Cost.Now), plus(out.After, p.Cost.After)
+		final := p.Cost.After
+		if p.Cost.Unblocked != nil {
+			final = *p.Cost.Unblocked
+		}
+		unblocked = plus(unblocked, final)
+		out.Notes = append(out.Notes, p.Cost.Notes...)
+		out.Floor += p.Cost.Floor
+		if p.Action != "delete" {
+			out.Ceiling = sum(out.Ceiling, p.Cost.Ceiling)
+		}
+		if p.Action != "create" {
+			out.CeilingBefore = sum(out.CeilingBefore, p.Cost.CeilingBefore)
+		}
+		for _, price := range p.Cost.Prices {
+			all[price] = true
+		}
+	}
+	out.Now, out.After, out.Floor = rounded(out.Now), rounded(out.After), cents(out.Floor)
+	if unblocked = rounded(unblocked); unblocked != out.After {
+		out.Unblocked = &unblocked
+	}
+	out.Prices = (&ledger{prices: all}).sources()
+	return out
+}
