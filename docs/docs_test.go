@@ -84,6 +84,9 @@ func TestThePagesTellEveryNameOfTheCode(t *testing.T) {
 		{"metrics.md", "metric", "../provision/gpu", `Name: "(poolwright_\w+)"`},
 		{"events.md", "event", "../provision/gpu", `Event\w?\([^,]+, corev1\.EventType\w+, "([A-Z]\w+)"`},
 		{"events.md", "event", "../reconciler/controller", `Event\w?\(sync, [^,]+, "([A-Z]\w+)"`},
+		{"events.md", "event", "../reconciler/pullrequest/trouble.go", `\w\s+= "([A-Z]\w+)"`},
+		{"events.md", "event", "../cmd/internal/wire", `pullrequest\.Session\{\}, state\.Fail\w*\(state\.\w+, "(\w+)"`},
+		{"pull-requests.md", "reason", "../reconciler/pullrequest/trouble.go", `\w\s+= "([A-Z]\w+)"`},
 		{"events.md", "event", "../cmd/poolwright-sandbox", `= "([a-z]+(?:\.[a-z]+)+)"`},
 		{"events.md", "summary field", "../cmd/poolwright-sandbox", "json:\"([a-z]+[A-Z]\\w+)\""},
 	} {
