@@ -72,7 +72,7 @@ func (r Report) consequences(o Options, v voice) []part {
 	if f.Rollout.MaxMinutes > 0 {
 		assumed.folded = append(assumed.folded, each(f.Rollout.Assumed, visible)...)
 	}
-	out := []part{o.removed(f, v), o.never(f, v), o.unscheduled(f, v), o.replaced(f, v), r.uncountedPart(o, v), assumed, o.added(f, v), r.changed(o, v)}
+	out := []part{o.removed(f, v), o.lost(f, v), o.never(f, v), o.unscheduled(f, v), o.over(f, v), o.replaced(f, v), r.uncountedPart(o, v), assumed, o.added(f, v), r.changed(o, v)}
 	if !r.proposal() {
 		out = append(out, o.drifted(f))
 	}
@@ -90,41 +90,13 @@ func (o Options) removed(f *provision.Forecast, v voice) part {
 		l := "pool " + v.name(r.Pool) + ": has no nodes"
 		if len(r.Nodes) > 0 {
 			l = fmt.Sprintf("pool %s: %s with %s at once, whatever its budgets say and before replacements are started",
-				v.name(r.Pool), conjugated(len(r.Nodes), "node", "die"), count(r.Pods, "pod")) + v.lingering(r.Nodes)
+				v.name(r.Pool), conjugated(len(r.Nodes), "node", "die"), count(r.Pods, "pod")) + whither(r) + v.lingering(r.Nodes)
 		}
 		out.lines = append(out.lines, l)
 		nodes = append(nodes, r.Nodes...)
 	}
 	out.lines, out.folded = first(out.lines, o.few()), o.nodes(nodes, column{})
 	return out
-}
-
-// lingering says what slows down the end of nodes whose pool goes: budgets and pods
-// that are not to be disrupted still count when a node is drained.
-func (v voice) lingering(nodes []provision.Node) string {
-	var all provision.Node
-	wait := 0
-	for _, n := range nodes {
-		before := len(all.Blockers)
-		for _, b := range n.Blockers {
-			if b.Kind == "pdb" || b.Kind == "do-not-disrupt" {
-				b.Pod = provision.Pod{}
-				all.Blockers = append(all.Blockers, b)
-			}
-		}
-		if len(all.Blockers) > before {
-			wait++
-		}
-	}
-	if wait == 0 {
-		return ""
-	}
-	why := v.blockers(all, func(provision.Blocker) bool { return true })
-	who := "1 of them waits for its pods"
-	if wait > 1 {
-		who = fmt.Sprintf("%d of them wait for their pods", wait)
-	}
-	return "; " + who + ": " + strings.Join(why, "; ")
 }
 
 // never are the nodes that stay until somebody acts.
@@ -336,20 +308,6 @@ func (o Options) added(f *provision.Forecast, v voice) part {
 		}
 	}
 	return part{title: fmt.Sprintf("Pools added (%d)", len(names)), how: "+", lines: first(names, o.few())}
-}
-
-// uncountedPart are the pools of which only a cluster can tell how many nodes are
-// replaced.
-func (r Report) uncountedPart(o Options, v voice) part {
-	pools := r.uncounted()
-	out := part{title: fmt.Sprintf("Pools whose nodes are replaced; how many, only the cluster can tell (%d)", len(pools)), how: "~"}
-	v.stacks = false // One line a pool.
-	for _, p := range pools {
-		causes := strings.ReplaceAll(v.causes(&provision.Forecast{}, p), "<br>", "; ")
-		out.lines = append(out.lines, "pool "+v.name(p.Name)+", "+causes)
-	}
-	out.lines = first(out.lines, o.few())
-	return out
 }
 
 // changed are the pools that change without any node being replaced for it.

@@ -68,7 +68,7 @@ func steady(f *provision.Forecast) *provision.Forecast {
 	out := *f
 	out.Replaced = each(f.Replaced, steadyNode)
 	out.Removed = each(f.Removed, func(r provision.Removal) provision.Removal {
-		r.Nodes, r.Pods = each(r.Nodes, steadyNode), 0
+		r.Nodes, r.Pods, r.Moving, r.Homeless = each(r.Nodes, steadyNode), 0, 0, 0
 		return r
 	})
 	out.Drifted = nil
@@ -83,12 +83,19 @@ func steady(f *provision.Forecast) *provision.Forecast {
 		if p.Replaced == 0 {
 			p.Nodes = 0
 		}
-		p.Cost.Prices = nil
+		p.Cost.Prices, p.Cost.Unblocked = nil, nil
+		if len(p.OverLimit) > 0 {
+			p.OverLimit = each(p.OverLimit, func(e provision.Excess) provision.Excess {
+				e.Used = ""
+				return e
+			})
+		}
 		return p
 	})
 	out.Fit = provision.Fit{Scheduled: steadyPods(f.Fit.Scheduled), Unscheduled: steadyPods(f.Fit.Unscheduled), Waiting: steadyPods(newcomers(f))}
 	// The verdict has the difference, rounded as it is shown.
 	out.Cost.Now, out.Cost.After = provision.Amount{}, provision.Amount{}
+	out.Cost.Unblocked, out.Cost.Notes = nil, nil
 	out.Cost.Prices = each(f.Cost.Prices, func(p provision.Price) provision.Price {
 		p.Date = ""
 		return p

@@ -118,10 +118,13 @@ func (o Options) cost(f *provision.Forecast, v voice) part {
 		out.lines = append(out.lines, count(same, "other pool")+" as before.")
 	}
 	out.lines = append(out.lines, v.month(c, o.hoursADay())...)
-	if judge(f).count() > 0 && slices.ContainsFunc(f.Pools, func(p provision.Pool) bool { return p.Replaced > 0 && len(money(p.Cost, v)) > 0 }) {
-		out.lines = append(out.lines, "After is once the nodes that are never replaced by themselves are replaced as well.")
+	if c.Unblocked != nil {
+		out.lines = append(out.lines, "Once somebody lets the nodes go that stay: "+v.amount(*c.Unblocked)+".")
 	}
-	if slices.ContainsFunc(f.Removed, func(r provision.Removal) bool { return r.Pods > 0 }) {
+	switch {
+	case len(c.Notes) > 0:
+		out.lines = append(out.lines, first(each(c.Notes, v.name), o.few())...)
+	case slices.ContainsFunc(f.Removed, func(r provision.Removal) bool { return r.Pods > 0 }):
 		out.lines = append(out.lines, "What the pods of removed pools need elsewhere is not counted.")
 	}
 	return v.stamped(out, c.Prices)

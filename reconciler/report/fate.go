@@ -17,8 +17,10 @@ type fate struct {
 	// full counts the others beside which their pool has no room for a replacement,
 	// closed the rest of a pool whose budgets never allow one.
 	full, closed map[string]int
-	// pods counts those on the nodes that are replaced.
+	// pods counts those on the nodes that are replaced, lost are those of them and of
+	// pools that go which nothing makes again.
 	pods int
+	lost []provision.Pod
 	// unexplained is true when the forecast knows of such nodes and says not which.
 	unexplained bool
 }
@@ -40,13 +42,26 @@ func judge(f *provision.Forecast) fate {
 			out.closed[n.Pool]++
 		default:
 			out.pods += len(n.Pods)
+			out.lost = append(out.lost, alone(n)...)
 			if len(n.Blockers) > 0 {
 				waiting++
 			}
 		}
 	}
+	for _, r := range f.Removed {
+		for _, n := range r.Nodes {
+			if !keptForGood(n) {
+				out.lost = append(out.lost, alone(n)...)
+			}
+		}
+	}
 	out.unexplained = f.Rollout.Never && out.count()+waiting == 0
 	return out
+}
+
+// alone are the node's pods that nothing makes again.
+func alone(n provision.Node) []provision.Pod {
+	return slices.DeleteFunc(slices.Clone(n.Pods), func(p provision.Pod) bool { return !p.Alone })
 }
 
 // keptForGood reports whether something on the node keeps it until somebody acts.
@@ -110,6 +125,9 @@ func (x fate) nodes(f *provision.Forecast, v voice) []clause {
 	all, stuck := len(f.Replaced), x.count()
 	switch {
 	case all == 0 && dying > 0:
+	case all == 0 && atMost(f) > 0:
+		n := atMost(f)
+		out = append(out, clause{text: fmt.Sprintf("up to %s may be replaced", count(n, "node"))})
 	case all == 0 && len(f.Unknown) > 0:
 		out = append(out, clause{text: "no node is known to be replaced"})
 	case all == 0:
@@ -124,6 +142,18 @@ func (x fate) nodes(f *provision.Forecast, v voice) []clause {
 		out = append(out, clause{text: "never: some of them"})
 	}
 	return out
+}
+
+// atMost counts the nodes that may be replaced where something that decides it cannot
+// be told.
+func atMost(f *provision.Forecast) int {
+	n := 0
+	for _, p := range f.Pools {
+		if p.SomeDrift && p.Replaced == 0 && len(f.Unknown) > 0 {
+			n += p.Nodes
+		}
+	}
+	return n
 }
 
 func onlyRemoved(f *provision.Forecast) string {

@@ -56,6 +56,7 @@ func (r Report) forecast() *provision.Forecast {
 		Waiting:     each(f.Fit.Waiting, cleanPlacement),
 	}
 	f.Cost.Prices = each(f.Cost.Prices, cleanPrice)
+	f.Cost.Notes = cleanNotes(f.Cost.Notes)
 	f.Unknown = each(f.Unknown, Clean)
 	return &f
 }
@@ -81,6 +82,11 @@ func cleanPool(p provision.Pool) provision.Pool {
 		return c
 	})
 	p.Cost.Prices = each(p.Cost.Prices, cleanPrice)
+	p.Cost.Notes = cleanNotes(p.Cost.Notes)
+	p.OverLimit = slices.Clone(p.OverLimit)
+	for i, e := range p.OverLimit {
+		p.OverLimit[i] = provision.Excess{Resource: Clean(e.Resource), Used: Clean(e.Used), Limit: Clean(e.Limit)}
+	}
 	p.Pace.Limited, p.Pace.Full = Clean(p.Pace.Limited), Clean(p.Pace.Full)
 	return p
 }
@@ -96,12 +102,21 @@ func cleanNode(n provision.Node) provision.Node {
 	return n
 }
 
+// cleanNotes are notes of a cost, which are left out where there are none.
+func cleanNotes(notes []string) []string {
+	if len(notes) == 0 {
+		return nil
+	}
+	return each(notes, Clean)
+}
+
 func cleanPrice(p provision.Price) provision.Price {
 	return provision.Price{CapacityType: Clean(p.CapacityType), Basis: Clean(p.Basis), Date: Clean(p.Date)}
 }
 
 func cleanPod(p provision.Pod) provision.Pod {
-	return provision.Pod{Namespace: Clean(p.Namespace), Name: Clean(p.Name)}
+	p.Namespace, p.Name = Clean(p.Namespace), Clean(p.Name)
+	return p
 }
 
 func cleanPlacement(p provision.Placement) provision.Placement {

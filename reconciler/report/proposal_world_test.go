@@ -125,9 +125,10 @@ func proposals() map[string]proposed {
 			{Message: "the folder has no kustomization.yaml"},
 		}, guards: []Guard{{Rule: "lint", Result: "held", Text: "2 problems: nothing is applied before they are mended"}}},
 		"secret":  {Proposal: plan.Proposal{Step: secretly()}, forecast: &provision.Forecast{}},
-		"offline": {Proposal: plan.Proposal{Step: tainting()}, forecast: doubting(), offline: true},
+		"offline": {Proposal: plan.Proposal{Step: tainting()}, forecast: perhaps(), offline: true},
 		// What the two revisions tell without any cluster.
 		"offline-taints": {Proposal: plan.Proposal{Step: join(tainting(), volume())}, forecast: uncounted(), offline: true},
+		"lossy":          {Proposal: plan.Proposal{Step: volume()}, forecast: lossy()},
 		"foreign":        {Proposal: plan.Proposal{Step: foreign()}},
 		"stuck":          {Proposal: plan.Proposal{Step: join(tainting(), quota)}, forecast: stuck()},
 		"workload":       {Proposal: plan.Proposal{Step: join(between("apps", "Deployment", "train", nil, object{"spec": object{"replicas": int64(3)}}), quota)}, forecast: working()},
@@ -153,10 +154,31 @@ func foreign() plan.Plan {
 func uncounted() *provision.Forecast {
 	f := replacing()
 	f.Pools[1].Nodes, f.Pools[1].Replaced, f.Replaced, f.Rollout = 0, 0, nil, provision.Rollout{}
-	f.Pools[0].Nodes = 0
+	f.Pools[0].Nodes, f.Pools[1].Drifts = 0, true
 	f.Cost = provision.Cost{Ceiling: new(64.8), CeilingBefore: new(64.8), Prices: prices}
 	f.Pools[0].Cost, f.Pools[1].Cost = provision.Cost{}, provision.Cost{}
 	f.Unknown = []string{"Which zones the subnets of EC2NodeClass gpu are in: only AWS can tell."}
+	return f
+}
+
+// lossy ends pods that nothing makes again, and sets a limit below what is in use.
+func lossy() *provision.Forecast {
+	f := removing()
+	f.Replaced, f.Pools = nodesOf("gpu", 2, "NodeClassDrift"), append(f.Pools, classReplacing("NodeClassDrift", volumes).Pools[1])
+	f.Pools[2].Replaced, f.Pools[2].OverLimit = 2, []provision.Excess{{Resource: "nvidia.com/gpu", Used: "4", Limit: "2"}}
+	f.Replaced[0].Pods[1].Alone, f.Removed[0].Nodes[0].Pods[0].Alone = true, true
+	f.Removed[0].Moving, f.Removed[0].Homeless = 1, 2
+	f.Rollout = provision.Rollout{Nodes: 2, Pods: 4, MinMinutes: 4, MaxMinutes: 40, Assumed: assumed}
+	f.Cost.Unblocked = &provision.Amount{OnDemand: 1.5}
+	f.Cost.Notes = []string{"NodePool old goes: 2 pods of it find no other node, and what is no longer paid for their nodes is saved only while they do not run."}
+	return f
+}
+
+// perhaps is a change of which AWS alone can tell which nodes it reaches.
+func perhaps() *provision.Forecast {
+	f := doubting()
+	f.Pools[0].Nodes, f.Pools[0].SomeDrift = 0, true
+	f.Pools[0].Changes[0].Reason = "AMIDrift"
 	return f
 }
 

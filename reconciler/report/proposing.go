@@ -171,16 +171,18 @@ func (r Report) foreign() []Change {
 	return out
 }
 
+// offline reports whether no cluster was looked at.
+func (r Report) offline() bool { return r.Binding != nil && r.Binding.Observed.IsZero() }
+
 // uncounted are the pools whose nodes the step replaces, where no cluster was looked
 // at that could tell how many there are.
 func (r Report) uncounted() []provision.Pool {
-	if r.Forecast == nil || r.Binding == nil || !r.Binding.Observed.IsZero() {
+	if r.Forecast == nil || !r.offline() {
 		return nil
 	}
 	var out []provision.Pool
 	for _, p := range r.Forecast.Pools {
-		replaced := func(c provision.Change) bool { return c.Reason != "" }
-		if p.Nodes == 0 && p.Action != "create" && p.Action != "delete" && slices.ContainsFunc(p.Changes, replaced) {
+		if p.Nodes == 0 && (p.Drifts || p.SomeDrift) {
 			out = append(out, p)
 		}
 	}

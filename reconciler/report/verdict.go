@@ -112,11 +112,17 @@ func (r Report) effects(v voice) []clause {
 	switch {
 	case f != nil:
 		out = r.nodes(f, v)
+		if n := len(judge(f).lost); n > 0 {
+			out = append(out, clause{text: count(n, "pod") + " lost for good"})
+		}
 		if n := podsIn(f.Fit.Unscheduled); n > 0 {
 			out = append(out, clause{text: conjugated(n, "pod", "fit") + " no node"})
 		}
 		if n := podsIn(newcomers(f)); n > 0 {
 			out = append(out, clause{text: conjugated(n, "new pod", "fit") + " no node"})
+		}
+		if n := len(overLimit(f)); n > 0 {
+			out = append(out, clause{text: count(n, "pool") + " over the limit"})
 		}
 	case slices.ContainsFunc(r.Changes, Change.provisions):
 		out = append(out, clause{text: "nodes and money not told"})
@@ -138,14 +144,22 @@ func (r Report) effects(v voice) []clause {
 
 // nodes says what becomes of nodes: of those that can be counted, or of pools.
 func (r Report) nodes(f *provision.Forecast, v voice) []clause {
-	switch pools := r.uncounted(); len(pools) {
-	case 0:
-		return judge(f).nodes(f, v)
-	case 1:
-		return []clause{{"nodes of pool " + v.short(pools[0].Name) + " replaced", "nodes of a pool replaced", rankName}}
-	default:
+	pools := r.uncounted()
+	switch {
+	case len(pools) == 1:
+		all, fate := "nodes of ", " may be replaced"
+		if pools[0].Drifts {
+			all, fate = "all nodes of ", " replaced"
+		}
+		return []clause{{all + "pool " + v.short(pools[0].Name) + fate, all + "a pool" + fate, rankName}}
+	case slices.ContainsFunc(pools, func(p provision.Pool) bool { return p.Drifts }):
 		return []clause{{text: fmt.Sprintf("nodes of %d pools replaced", len(pools))}}
+	case len(pools) > 1:
+		return []clause{{text: fmt.Sprintf("nodes of %d pools may be replaced", len(pools))}}
+	case r.offline() && len(f.Pools) > 0 && len(f.Replaced)+len(f.Removed) == 0:
+		return []clause{{text: "no node is replaced"}} // Whatever else is not known.
 	}
+	return judge(f).nodes(f, v)
 }
 
 // provisions reports whether nodes may come or go for the change.
@@ -172,9 +186,9 @@ func (r Report) sign() string {
 	}
 	dying := slices.ContainsFunc(f.Removed, func(x provision.Removal) bool { return len(x.Nodes) > 0 })
 	strange := newcomers(f)
-	stop := len(r.Problems)+len(r.Holds)+len(f.Fit.Unscheduled)+judge(f).count() > 0 || judge(f).unexplained || dying ||
+	stop := len(r.Problems)+len(r.Holds)+len(f.Fit.Unscheduled)+judge(f).count() > 0 || judge(f).unexplained || dying || len(judge(f).lost) > 0 ||
 		r.Quota == quotaShort || len(r.guardsThatHold(plainVoice())) > 0
-	look := dearer(f.Cost) || r.Summary.Delete+r.Summary.Warnings+len(r.Unknown)+len(f.Replaced)+len(f.Removed)+len(f.Unknown)+len(strange)+r.Summary.Compared+len(r.foreign())+len(r.uncounted()) > 0 ||
+	look := dearer(f.Cost) || r.Summary.Delete+r.Summary.Warnings+len(r.Unknown)+len(f.Replaced)+len(f.Removed)+len(f.Unknown)+len(strange)+r.Summary.Compared+len(r.foreign())+len(r.uncounted())+len(overLimit(f))+atMost(f) > 0 ||
 		slices.ContainsFunc(r.Guards, func(g Guard) bool { return g.Result != "ok" })
 	switch {
 	case r.idle():

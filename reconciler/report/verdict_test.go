@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"github.com/poolwright/poolwright/provision"
@@ -156,5 +157,38 @@ func TestANodeThatIsOnlyStartingStopsNobody(t *testing.T) {
 	r := proposals()["volume"].report()
 	if r.Forecast = f; r.sign() != "⚠️" {
 		t.Errorf("got %s", r.sign())
+	}
+}
+
+func TestWhatNobodyCountedIsStillTold(t *testing.T) {
+	tests := []struct {
+		name   string
+		change func(r *Report)
+		want   string
+	}{
+		{"one pool", func(*Report) {}, "1 object · nodes of pool cpu may be replaced · 2 things cannot be told"},
+		{"of two, one for certain", func(r *Report) {
+			r.Forecast.Pools = append(r.Forecast.Pools, provision.Pool{Name: "gpu", Drifts: true})
+		}, "1 object · nodes of 2 pools replaced · 2 things cannot be told"},
+		{"of two, none for certain", func(r *Report) {
+			r.Forecast.Pools = append(r.Forecast.Pools, provision.Pool{Name: "gpu", SomeDrift: true})
+		}, "1 object · nodes of 2 pools may be replaced · 2 things cannot be told"},
+		{"no pool, whatever else is not known", func(r *Report) { r.Forecast.Pools[0].SomeDrift = false }, "1 object · no node is replaced · 2 things cannot be told"},
+		{"nothing is known", func(r *Report) { r.Forecast = &provision.Forecast{Unknown: []string{"why"}} }, "1 object · no node is known to be replaced · 1 thing cannot be told"},
+		{"live nodes that only AWS can judge", func(r *Report) {
+			r.Binding.Observed, r.Forecast.Pools[0].Nodes = time.Unix(1, 0), 2
+		}, "1 object · up to 2 nodes may be replaced · 2 things cannot be told"},
+		{"live nodes, all judged", func(r *Report) {
+			r.Binding.Observed, r.Forecast.Pools[0].Nodes, r.Forecast.Unknown = time.Unix(1, 0), 2, nil
+		}, "1 object · no node is replaced"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			r := proposals()["offline"].report()
+			tt.change(&r)
+			if got := r.Verdict(); got != tt.want {
+				t.Errorf("got  %s\nwant %s", got, tt.want)
+			}
+		})
 	}
 }
