@@ -32,7 +32,7 @@ type rendered struct {
 	tree, path string
 	loaded     child.Loaded
 	err        error
-	// folder is what the child was given.
+	// folder is what the child was given, once somebody asked.
 	folder contents
 }
 
@@ -55,23 +55,31 @@ func (r *renders) load(ctx context.Context, in *child.Runner, at gitsource.Snaps
 	if at.TreeID != "" && (err == nil || class == state.Fix) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		r.kept = append(r.kept, rendered{tree: at.TreeID, path: path, loaded: loaded, err: err, folder: lookInto(at.FS, path)})
+		r.kept = append(r.kept, rendered{tree: at.TreeID, path: path, loaded: loaded, err: err})
 		r.kept = r.kept[max(0, len(r.kept)-proposalsKept):]
 	}
 	return loaded, err
 }
 
-// folder is what a folder of a snapshot holds.
-func (r *renders) folder(at gitsource.Snapshot, below string) contents {
-	if found, ok := r.find(at.TreeID, below); ok {
+// folder is what a folder of a snapshot holds, looked into when somebody asks.
+func (r *renders) folder(ctx context.Context, at gitsource.Snapshot, below string) contents {
+	if found, ok := r.find(at.TreeID, below); ok && found.folder.files != "" {
 		return found.folder
 	}
-	return lookInto(at.FS, below)
+	out := lookInto(ctx, at.FS, below)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i, k := range r.kept {
+		if k.tree == at.TreeID && k.path == below && ctx.Err() == nil {
+			r.kept[i].folder = out
+		}
+	}
+	return out
 }
 
 // lookInto reads the files of a folder. Of one that is not there, nothing is known;
 // what cannot be read is told by who renders it.
-func lookInto(tree fs.FS, at string) contents {
+func lookInto(ctx context.Context, tree fs.FS, at string) contents {
 	var out contents
 	if tree == nil {
 		return out
@@ -80,7 +88,7 @@ func lookInto(tree fs.FS, at string) contents {
 	root := cmp.Or(strings.Trim(path.Clean("/"+at), "/"), ".")
 	_ = fs.WalkDir(tree, root, func(name string, e fs.DirEntry, err error) error {
 		if err != nil || e.IsDir() {
-			return err
+			return cmp.Or(err, ctx.Err())
 		}
 		content, err := fs.ReadFile(tree, name)
 		if err != nil {

@@ -55,7 +55,7 @@ func (p *proposer) load(ctx context.Context, s proposal) (sides, error) {
 		out.notes = append(out.notes, plan.Note{Key: key, Origin: item.Origin, Text: "Warning: " + s.base +
 			" changed it as well since the two parted: Git may merge it otherwise, or ask; rebase to be sure"})
 	}
-	if p.tangled(s, parted.Set, base.Set, head.Set) {
+	if p.tangled(ctx, s, parted.Set, base.Set, head.Set) {
 		out.doubts = append(out.doubts, report.Guard{Rule: "merge", Result: "warning",
 			Text: s.base + " changed this folder as well since the two parted, and it has a kustomization: the merge is told object by object, and what one side's kustomization makes of the other side's objects is not seen; rebase to be sure"})
 	}
@@ -88,11 +88,11 @@ func mergeProblems(parted, base, head []state.Problem) []state.Problem {
 // tangled reports whether the merge of two renderings may be another than the rendering
 // of the merge: both sides changed the folder, or what it is rendered to, and there is
 // a kustomization in it, which reaches objects that it does not name.
-func (p *proposer) tangled(s proposal, parted, base, head state.Set) bool {
+func (p *proposer) tangled(ctx context.Context, s proposal, parted, base, head state.Set) bool {
 	if s.Base.TreeID == s.Parted.TreeID || s.Head.TreeID == s.Parted.TreeID {
 		return false
 	}
-	was, is, will := p.renders.folder(s.Parted, s.path), p.renders.folder(s.Base, s.path), p.renders.folder(s.Head, s.path)
+	was, is, will := p.renders.folder(ctx, s.Parted, s.path), p.renders.folder(ctx, s.Base, s.path), p.renders.folder(ctx, s.Head, s.path)
 	if !is.kustomized && !will.kustomized {
 		return false
 	}

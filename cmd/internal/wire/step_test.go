@@ -295,19 +295,19 @@ func TestAMergeOfTwoRenderingsIsDoubted(t *testing.T) {
 
 func TestWhatAFolderHoldsIsKnownByItsFiles(t *testing.T) {
 	tree := fstest.MapFS{"p/a.yaml": {Data: []byte("a")}, "p/sub/b.yaml": {Data: []byte("b")}, "q/kustomization.yaml": {Data: []byte("x")}}
-	was := lookInto(tree, "./p/")
-	if was.kustomized || was.files == "" || was != lookInto(tree, "p") {
+	was := lookInto(t.Context(), tree, "./p/")
+	if was.kustomized || was.files == "" || was != lookInto(t.Context(), tree, "p") {
 		t.Errorf("%+v", was)
 	}
-	if whole := lookInto(tree, ""); !whole.kustomized || whole.files == was.files {
+	if whole := lookInto(t.Context(), tree, ""); !whole.kustomized || whole.files == was.files {
 		t.Errorf("of the whole repository: %+v", whole)
 	}
 	tree["q/other.yaml"] = &fstest.MapFile{Data: []byte("other")}
-	if is := lookInto(tree, "p"); is != was {
+	if is := lookInto(t.Context(), tree, "p"); is != was {
 		t.Error("what lies beside it changed it")
 	}
 	tree["p/sub/b.yaml"] = &fstest.MapFile{Data: []byte("c")}
-	if is := lookInto(tree, "p"); is == was {
+	if is := lookInto(t.Context(), tree, "p"); is == was {
 		t.Error("a changed file below it did not change it")
 	}
 }
