@@ -34,6 +34,7 @@ func (c *comparison) fit(ctx context.Context) error {
 	}
 	before, after := c.queues(was, is)
 	moving := c.alike(movers)
+	c.doubtZones(slices.Concat(after.now, after.later, moving))
 	if len(after.now)+len(after.later)+len(moving) == 0 {
 		return nil
 	}

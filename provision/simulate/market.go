@@ -30,6 +30,8 @@ type market struct {
 	// pools can buy by what decides about that.
 	made    map[string][]*cloudprovider.InstanceType
 	shelves map[string]stock
+	// guessed are the zones taken for those of classes whose subnets are not known.
+	guessed map[string][]string
 }
 
 // stock is what one pool can buy.
@@ -67,7 +69,7 @@ func newMarket(ctx context.Context, region string, types *catalog.Catalog, unkno
 	}
 	m := &market{
 		region: region, types: types, unknown: unknown, resolver: instancetype.NewDefaultResolver(region),
-		made: map[string][]*cloudprovider.InstanceType{}, shelves: map[string]stock{},
+		made: map[string][]*cloudprovider.InstanceType{}, shelves: map[string]stock{}, guessed: map[string][]string{},
 	}
 	m.resolver.Resolve(ctx, ec2info.Of(all[0]), nil, &awsv1.EC2NodeClass{})
 	return m, nil
@@ -186,7 +188,7 @@ func (m *market) zones(class *awsv1.EC2NodeClass) (names, ids []string) {
 	for _, zone := range known {
 		names, ids = append(names, zone.Name), append(ids, zone.ID)
 	}
-	m.unknown.say("EC2NodeClass %s: which zones its subnets are in is not known: %s are taken.", class.Name, strings.Join(names, ", "))
+	m.guessed[class.Name] = names
 	return names, ids
 }
 

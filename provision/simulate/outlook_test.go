@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -263,4 +264,36 @@ func reasons(p provision.Pool) (out []string) {
 		}
 	}
 	return out
+}
+
+func TestZonesAreInDoubtOnlyWhereSomethingAsksForThem(t *testing.T) {
+	spec := func(text string) string {
+		return strings.Replace(serve, "    spec:\n", "    spec:\n      "+text+"\n", 1)
+	}
+	zoned := func(zone string) string {
+		return strings.Replace(pool, "      - {key: kubernetes.io/os,", "      - {key: topology.kubernetes.io/zone, operator: In, values: ["+zone+"]}\n      - {key: kubernetes.io/os,", 1)
+	}
+	tests := map[string]struct {
+		after []string
+		doubt bool
+	}{
+		"nothing asks":                  {[]string{tainted, class, serve}, false},
+		"a pod asks for one":            {[]string{pool, class, spec("nodeSelector: {topology.kubernetes.io/zone: us-east-1b}")}, true},
+		"a pod spreads over what is":    {[]string{pool, class, spec("topologySpreadConstraints: [{maxSkew: 1, topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: DoNotSchedule}]")}, false},
+		"a pod spreads over so many":    {[]string{pool, class, spec("topologySpreadConstraints: [{maxSkew: 1, minDomains: 3, topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: DoNotSchedule}]")}, true},
+		"a pool asks for one of them":   {[]string{zoned("us-east-1b"), class}, false},
+		"a pool asks for one of others": {[]string{zoned("us-west-2-lax-1a"), class}, true},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			before, after := read(t, pool, class), read(t, tt.after...)
+			for _, c := range []*awsv1.EC2NodeClass{before.NodeClasses[0], after.NodeClasses[0]} {
+				c.Status = awsv1.EC2NodeClassStatus{}
+			}
+			got := strings.Join(compare(t, before, after).Unknown, "\n")
+			if strings.Contains(got, "which zones its subnets are in") != tt.doubt {
+				t.Errorf("unknown: %q", got)
+			}
+		})
+	}
 }

@@ -1,0 +1,48 @@
+package simulate
+
+import (
+	"slices"
+	"strings"
+
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/karpenter/pkg/scheduling"
+)
+
+// doubtZones says where zones were taken for those of a class's subnets and
+// something asks for zones: where nothing does, others give the same answer.
+func (c *comparison) doubtZones(seekers []seeker) {
+	asked := slices.ContainsFunc(seekers, func(s seeker) bool { return zonal(s.pod) })
+	for _, f := range []*fleet{c.before, c.after} {
+		for _, pool := range f.pools {
+			class := f.class(pool)
+			if class == nil || c.market.guessed[class.Name] == nil {
+				continue
+			}
+			taken := c.market.guessed[class.Name]
+			wanted := wants(pool).Get(corev1.LabelTopologyZone)
+			other := wanted.Operator() == corev1.NodeSelectorOpIn && slices.ContainsFunc(wanted.Values(), func(zone string) bool { return !slices.Contains(taken, zone) })
+			if asked || other || wants(pool).Has(awsv1.LabelTopologyZoneID) {
+				c.unknown.say("EC2NodeClass %s: which zones its subnets are in is not known: %s are taken.", class.Name, strings.Join(taken, ", "))
+			}
+		}
+	}
+}
+
+// zonal reports whether the number or the names of zones decide about a pod.
+func zonal(pod *corev1.Pod) bool {
+	wanted := scheduling.NewStrictPodRequirements(pod)
+	if wanted.Has(corev1.LabelTopologyZone) || wanted.Has(awsv1.LabelTopologyZoneID) {
+		return true
+	}
+	for _, spread := range pod.Spec.TopologySpreadConstraints {
+		if spread.TopologyKey == corev1.LabelTopologyZone && spread.MinDomains != nil && spread.WhenUnsatisfiable == corev1.DoNotSchedule {
+			return true
+		}
+	}
+	if pod.Spec.Affinity == nil || pod.Spec.Affinity.PodAntiAffinity == nil {
+		return false
+	}
+	return slices.ContainsFunc(pod.Spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution,
+		func(t corev1.PodAffinityTerm) bool { return t.TopologyKey == corev1.LabelTopologyZone })
+}
