@@ -1,6 +1,7 @@
 package pullrequest
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 
 	"github.com/poolwright/poolwright/provision"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/report/forge"
 )
 
 func TestWhichNodesAMergeHasToDoWith(t *testing.T) {
@@ -54,4 +56,37 @@ func TestWhichNodesAMergeHasToDoWith(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestWhatIsToldOfNodesThatGoWithTheirPool(t *testing.T) {
+	s := newStage(t)
+	plan := s.oracle.plan
+	s.oracle.plan = func(pr forge.PullRequest) (Plan, error) {
+		p, err := plan(pr)
+		p.Reviewed.NodesReplaced, p.Reviewed.NodesRemoved = 1, 3
+		return p, err
+	}
+	s.offer(1, sha("a"))
+	s.pass()
+	s.clock.Step(time.Minute)
+	s.merge(1, sha("e"))
+	s.oracle.contains[sha("f")+sha("e")] = true
+	s.change(func(y *v1alpha1.Sync) { y.Status.LastAttemptedRevision = "main@sha1:" + sha("f") })
+	s.condition("Ready", metav1.ConditionFalse, "PruneHeld", "3 nodes go with it; confirm with poolwright.dev/confirm: 3ae3f00d,1234")
+	s.pass()
+	held := waiting("3 nodes go with it; confirm with poolwright.dev/confirm: 3ae3f00d,1234")
+	held.Sync, held.Removed = "poolwright-system/dev", 3
+	s.says("held", 1, held)
+	if got := s.comment(1).Tail; !strings.Contains(got, "sync dev") && !strings.Contains(got, " dev ") {
+		t.Errorf("whose confirmation it is stands nowhere: %s", got)
+	}
+	s.condition("Ready", metav1.ConditionTrue, "Applied", "")
+	s.oracle.stale = nodes("gpu", 4)
+	s.apply(sha("f"), sha("e"))
+	s.later(time.Minute)
+	s.oracle.stale = nil
+	s.later(time.Minute)
+	want := done(0, 2*time.Minute)
+	want.Removed = 3
+	s.says("done", 1, want)
 }

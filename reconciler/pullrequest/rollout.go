@@ -106,7 +106,10 @@ func (e *entry) concerns(n provision.Node) bool {
 // aftermath is what is to be said of a merge now.
 func (p *pass) aftermath(ctx context.Context, rec *entry, left leftover) report.Aftermath {
 	item := &rec.item
-	a := report.Aftermath{Nodes: max(rec.reviewed(), rec.tail.most)}
+	a := report.Aftermath{Sync: p.sync.Namespace + "/" + p.sync.Name, Nodes: max(rec.reviewed(), rec.tail.most)}
+	if item.Reviewed != nil {
+		a.Removed = int(item.Reviewed.NodesRemoved)
+	}
 	if item.MergedTime != nil {
 		a.Merged = item.MergedTime.Time
 	}
