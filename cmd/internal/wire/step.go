@@ -77,6 +77,7 @@ func (p *proposer) tell(ctx context.Context, s proposal) (review, error) {
 	mistakes := slices.Compact(lint.Sorted(slices.DeleteFunc(slices.Clone(found.Problems), func(o state.Problem) bool { return slices.Contains(found.Old, o) })))
 	r := report.NewProposal(found.Proposal, mistakes)
 	r.Forecast, r.Guards = saying(f, unforeseen), append(guards, sides.doubts...)
+	veil(found.Proposal, &r)
 	r.Binding = &report.Binding{
 		Cluster: clusterIn(sides.after.Set), Base: s.base, BaseCommit: s.Base.Commit, HeadCommit: s.Head.Commit, Parted: s.Parted.Commit,
 	}
@@ -84,6 +85,35 @@ func (p *proposer) tell(ctx context.Context, s proposal) (review, error) {
 		r.Binding.Observed = p.seen.oldest()
 	}
 	return review{report: r, reviewed: telling(found.Step, f, unforeseen)}, nil
+}
+
+// veil takes what the step's objects keep secret out of those texts of the report that
+// were added to it: they may quote errors, which may quote objects. A report masks the
+// words of problems so, and one of nothing else is made for that.
+func veil(p plan.Proposal, r *report.Report) {
+	var texts []*string
+	r.Guards = slices.Clone(r.Guards)
+	for i := range r.Guards {
+		texts = append(texts, &r.Guards[i].Text)
+	}
+	if r.Forecast != nil && len(r.Forecast.Unknown) > 0 {
+		told := *r.Forecast
+		told.Unknown = slices.Clone(told.Unknown)
+		for i := range told.Unknown {
+			texts = append(texts, &told.Unknown[i])
+		}
+		r.Forecast = &told
+	}
+	if len(texts) == 0 {
+		return
+	}
+	said := make([]state.Problem, len(texts))
+	for i, text := range texts {
+		said[i].Message = *text
+	}
+	for i, problem := range report.NewProposal(p, said).Problems {
+		*texts[i] = problem.Message
+	}
 }
 
 // telling are the consequences of a step that a review is told; nil where pools change

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
@@ -215,6 +216,27 @@ func TestADeletionIsHeldByTheRuleThatHoldsIt(t *testing.T) {
 	out = steps{parted: loaded(a, b), base: loaded(a, b), head: loaded(), live: seen(a, b)}.tell(t)
 	if g := out.report.Guards; len(g) != 1 || g[0].Rule != "guard.maxPrunePercent" || g[0].Result != "held" {
 		t.Errorf("all of them: %+v", g)
+	}
+}
+
+func TestWhatAStepKeepsSecretIsQuotedNowhere(t *testing.T) {
+	a, heavier := poolItem("a", 1), poolItem("a", 2)
+	secret := state.Item{Key: state.Key{Target: "cluster", Kind: "Secret", Name: "s"}, Version: "v1", Object: map[string]any{
+		"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"name": "s"}, "stringData": map[string]any{"password": "swordfish"},
+	}}
+	out := steps{
+		parted: loaded(a), base: loaded(a), head: loaded(heavier, secret), live: seen(a), sync: v1alpha1.SyncSpec{Guard: v1alpha1.Guard{MaxNodesReplaced: new(int32(1))}},
+		foresee: func(context.Context, change) (*provision.Forecast, error) {
+			return nil, errors.New("reading swordfish")
+		},
+	}.tell(t)
+	raw, err := json.Marshal(out.report)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(raw)
+	if strings.Contains(text, "swordfish") || strings.Count(text, "reading (masked)") < 2 || len(out.report.Guards) != 1 || len(out.report.Forecast.Unknown) != 1 {
+		t.Errorf("%s", text)
 	}
 }
 
