@@ -227,7 +227,8 @@ type Placement struct {
 	// Pool is the pool of the node that it gets; empty when it gets none or one of
 	// no pool.
 	Pool string `json:"pool,omitempty"`
-	// Why is the scheduler's reason when it gets none.
+	// Why is the reason when it gets none: what the pool that comes closest to what
+	// the pod asks for lacks, and at most one other that comes as close.
 	Why string `json:"why,omitempty"`
 }
 

@@ -193,9 +193,9 @@ func (c *comparison) doubtNodes() {
 	}
 }
 
-// why cuts the scheduler's reason to what a person reads.
-func why(err error) string {
-	text := strings.Join(strings.Fields(err.Error()), " ")
+// why cuts a reason to what a person reads.
+func why(reason string) string {
+	text := strings.Join(strings.Fields(reason), " ")
 	const most = 400
 	if len(text) > most {
 		cut := most

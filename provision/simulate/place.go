@@ -61,8 +61,18 @@ func (c *comparison) place(ctx context.Context, f *fleet, seekers []seeker, gone
 			out[pod.UID] = outcome{pool: node.Labels()[karpv1.NodePoolLabelKey]}
 		}
 	}
+	told := map[string]string{}
 	for pod, err := range results.PodErrors {
-		out[pod.UID] = outcome{why: why(err)}
+		// Only of what is after the step the reasons are told.
+		if f != c.after {
+			out[pod.UID] = outcome{why: why(err.Error())}
+			continue
+		}
+		key := shape(pod) + err.Error()
+		if told[key] == "" {
+			told[key] = f.reasons(pod, err)
+		}
+		out[pod.UID] = outcome{why: told[key]}
 	}
 	for _, s := range seekers {
 		for _, pod := range s.like {

@@ -1,0 +1,164 @@
+package simulate
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+	"sigs.k8s.io/karpenter/pkg/scheduling"
+	nodepools "sigs.k8s.io/karpenter/pkg/utils/nodepool"
+	"sigs.k8s.io/karpenter/pkg/utils/resources"
+)
+
+// mostReasons is of how many pools it is said why they have no node for a pod.
+const mostReasons = 2
+
+// nearness is how close a pool comes to what a pod asks for.
+type nearness struct {
+	pool string
+	// misses are labels that the pod asks for and the pool has not, offers the
+	// extended resources it asks for and the pool has, bears and loathes the pool's
+	// taints that it does and does not tolerate.
+	misses, offers, bears, loathes int
+	// why is the first thing in the way, empty when only the scheduler knows.
+	why string
+}
+
+// reasons says why no pool has a node for the pod: of the pool that comes closest
+// to what the pod asks for, and of another that comes as close. The scheduler names
+// all pools alike.
+func (f *fleet) reasons(pod *corev1.Pod, err error) string {
+	var all []nearness
+	for _, pool := range f.sortedPools() {
+		if !nodepools.IsStatic(pool) && f.class(pool) != nil {
+			all = append(all, f.near(pool, pod))
+		}
+	}
+	if len(all) == 0 {
+		return "there is no NodePool that has nodes for pods"
+	}
+	slices.SortStableFunc(all, func(a, b nearness) int {
+		return cmp.Or(a.compare(b), cmp.Compare(a.loathes, b.loathes), cmp.Compare(b.bears, a.bears), strings.Compare(a.pool, b.pool))
+	})
+	var out []string
+	raw := strings.Join(strings.Fields(err.Error()), " ")
+	for _, n := range all {
+		if n.compare(all[0]) != 0 || len(out) == mostReasons {
+			break
+		}
+		out = append(out, "NodePool "+n.pool+" "+cmp.Or(n.why, f.limited(n.pool, raw), "has no node for it"+plain(n.pool, raw)))
+	}
+	return why(strings.Join(out, "; "))
+}
+
+func (n nearness) compare(other nearness) int {
+	return cmp.Or(cmp.Compare(n.misses, other.misses), cmp.Compare(other.offers, n.offers))
+}
+
+// near compares a pool with what a pod asks for.
+func (f *fleet) near(pool *karpv1.NodePool, pod *corev1.Pod) nearness {
+	out := nearness{pool: pool.Name}
+	has, asked := wants(pool), scheduling.NewStrictPodRequirements(pod)
+	has.Add(scheduling.NewRequirement(karpv1.NodePoolLabelKey, corev1.NodeSelectorOpIn, pool.Name))
+	var label, taint string
+	for _, key := range sortedKeys(asked) {
+		if has.Compatible(scheduling.NewRequirements(asked.Get(key)), scheduling.AllowUndefinedWellKnownLabels) != nil {
+			out.misses++
+			label = cmp.Or(label, fmt.Sprintf("has no nodes with %s, as the pod asks for", asked.Get(key)))
+		}
+	}
+	for _, t := range pool.Spec.Template.Spec.Taints {
+		if scheduling.Taints([]corev1.Taint{t}).ToleratesPod(pod) != nil {
+			out.loathes++
+			taint = cmp.Or(taint, fmt.Sprintf("has the taint %s, which the pod does not tolerate", t.ToString()))
+		} else {
+			out.bears++
+		}
+	}
+	short, offers := f.short(pool.Name, pod)
+	out.offers, out.why = offers, cmp.Or(label, short, taint)
+	return out
+}
+
+// short says of which resource no node of the pool has enough, extended ones first,
+// and of how many of these that the pod asks for the pool has some.
+func (f *fleet) short(pool string, pod *corev1.Pod) (why string, offers int) {
+	types := f.stock[pool].allowed
+	if len(types) == 0 {
+		return "offers no instance type", 0
+	}
+	asked := resources.RequestsForPods(pod)
+	names := sortedNames(asked)
+	slices.SortStableFunc(names, func(a, b corev1.ResourceName) int {
+		return cmp.Compare(rank(a), rank(b))
+	})
+	for _, name := range names {
+		var most resource.Quantity
+		for _, it := range types {
+			if has := it.Allocatable()[name]; has.Cmp(most) > 0 {
+				most = has
+			}
+		}
+		if extended(name) && !most.IsZero() {
+			offers++
+		}
+		if wanted := asked[name]; most.IsZero() && wanted.Sign() > 0 {
+			why = cmp.Or(why, fmt.Sprintf("offers no %s", name))
+		} else if wanted.Cmp(most) > 0 {
+			why = cmp.Or(why, fmt.Sprintf("offers at most %s %s a node, and the pod asks for %s", readable(most), name, readable(wanted)))
+		}
+	}
+	return why, offers
+}
+
+func rank(name corev1.ResourceName) int {
+	if extended(name) {
+		return 0
+	}
+	return 1
+}
+
+// readable writes bytes in whole MiB, which no kernel's share makes longer.
+func readable(q resource.Quantity) string {
+	if bytes := q.Value(); q.Format == resource.BinarySI && bytes >= 1<<20 {
+		return resource.NewQuantity(bytes>>20<<20, resource.BinarySI).String()
+	}
+	return q.String()
+}
+
+// limited says that the scheduler found the pool's limits used up.
+func (f *fleet) limited(pool, raw string) string {
+	if !strings.Contains(raw, "(NodePool="+pool+")") {
+		return ""
+	}
+	var limits []string
+	list := corev1.ResourceList(f.pools[pool].Spec.Limits)
+	for _, name := range sortedNames(list) {
+		limit := list[name]
+		limits = append(limits, limit.String()+" "+string(name))
+	}
+	return fmt.Sprintf("has no room for another node under its limit of %s", strings.Join(limits, ", "))
+}
+
+// plain is what the scheduler says of one pool where it can be told from what it
+// says of others, without the list of all that the pod asks for.
+func plain(pool, raw string) string {
+	parts := strings.Split(raw, "; ")
+	for _, part := range parts {
+		if len(parts) == 1 || strings.Contains(part, karpv1.NodePoolLabelKey+" In ["+pool+"]") {
+			short, _, _ := strings.Cut(part, ", requirements=")
+			return ": " + short
+		}
+	}
+	return ""
+}
+
+func sortedKeys(of scheduling.Requirements) []string {
+	out := of.Keys().UnsortedList()
+	slices.Sort(out)
+	return out
+}
