@@ -7,6 +7,7 @@ import (
 	"github.com/poolwright/poolwright/gitsource/gogit"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/report/forge"
+	"github.com/poolwright/poolwright/reconciler/state"
 )
 
 // revisions are those of a repository.
@@ -41,6 +42,10 @@ func (r *reviewer) compare(ctx context.Context, pr forge.PullRequest, sync *v1al
 	between, err := r.repository.Compare(ctx, r.base(), pr.Ref())
 	if err != nil {
 		return between, sourceFailure(err)
+	}
+	if between.Head.Commit == between.Parted.Commit {
+		// The forge still lists it as open: what it was told must not be lost.
+		return between, state.Failf(state.Retry, "AlreadyMerged", "planning the merge: %s has the head already", r.branch())
 	}
 	if len(r.compared) >= comparisonsKept || between.Base.Commit != r.tip {
 		r.compared = nil // The others are to be compared with the new tip as well.

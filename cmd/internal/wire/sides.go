@@ -18,6 +18,9 @@ import (
 // sides are both ends of a step as they are declared.
 type sides struct {
 	before, after declared.Declared
+	// refused are the mistakes that only the API server will refuse, and that the step
+	// brings: nothing else waits for them.
+	refused []state.Problem
 	// notes are advice on what is declared after the step.
 	notes []plan.Note
 	// doubts are what keeps the merge from being told for certain.
@@ -49,6 +52,8 @@ func (p *proposer) load(ctx context.Context, s proposal) (sides, error) {
 		before: declared.Declared{Set: base.Set, Problems: base.Problems},
 		after:  declared.Declared{Set: merged, Problems: mergeProblems(parted.Problems, base.Problems, head.Problems)},
 		notes:  slices.Clone(head.Notes),
+		refused: slices.DeleteFunc(mergeProblems(parted.Refused, base.Refused, head.Refused),
+			func(o state.Problem) bool { return mistaken(base.Refused, o) }),
 	}
 	for _, key := range both {
 		item, _ := merged.Get(key)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/poolwright/poolwright/cmd/internal/child"
@@ -74,8 +75,7 @@ func (p *proposer) tell(ctx context.Context, s proposal) (review, error) {
 		return consequences(p.foresee(ctx, change{changes: changes}))
 	})
 	found.Step = guarded
-	mistakes := slices.Compact(lint.Sorted(slices.DeleteFunc(slices.Clone(found.Problems), func(o state.Problem) bool { return slices.Contains(found.Old, o) })))
-	r := report.NewProposal(found.Proposal, mistakes)
+	r := report.NewProposal(found.Proposal, mistakes(found, sides.refused))
 	r.Forecast, r.Guards = saying(f, unforeseen), append(guards, sides.doubts...)
 	veil(found.Proposal, &r)
 	r.Binding = &report.Binding{
@@ -85,6 +85,21 @@ func (p *proposer) tell(ctx context.Context, s proposal) (review, error) {
 		r.Binding.Observed = p.seen.oldest()
 	}
 	return review{report: r, reviewed: telling(found.Step, f, unforeseen)}, nil
+}
+
+// mistakes are those that the step brings. What the worlds say of an object already is
+// not said once more in the words of its schema.
+func mistakes(found reconciler.Proposal, refused []state.Problem) []state.Problem {
+	out := slices.DeleteFunc(slices.Clone(found.Problems), func(o state.Problem) bool { return slices.Contains(found.Old, o) })
+	for _, o := range refused {
+		of, _, _ := strings.Cut(o.Message, ": ")
+		if !slices.ContainsFunc(found.Problems, func(p state.Problem) bool {
+			return p.Origin.File == o.Origin.File && strings.HasPrefix(p.Message, of+": ")
+		}) {
+			out = append(out, o)
+		}
+	}
+	return slices.Compact(lint.Sorted(out))
 }
 
 // veil takes what the step's objects keep secret out of those texts of the report that
