@@ -62,12 +62,7 @@ func seen(done run) picture {
 		if r.Err != nil {
 			l.change.Reason = r.Why()
 		}
-		switch {
-		case r.Status == apply.Held && slices.Contains(done.Withheld, c.Key):
-			l.waits = rolloutHeld
-		case r.Status == apply.Held && c.Action == plan.Delete && !c.Standing():
-			l.waits = pruneHeld
-		}
+		l.waits = awaited(done, r)
 		l.lacking = !c.Standing() && (c.Action == plan.Create || r.Status == apply.Conflict && c.Action == plan.Update)
 		switch {
 		case l.standing, c.Drift && r.Status == apply.Held:
@@ -78,6 +73,20 @@ func seen(done run) picture {
 		p.left = append(p.left, l)
 	}
 	return p
+}
+
+// awaited is the reason of a Sync that waits for a person to let a change go on; empty
+// where the change waits for nobody.
+func awaited(done run, r apply.Result) string {
+	switch {
+	case r.Status != apply.Held:
+		return ""
+	case slices.Contains(done.Withheld, r.Change.Key):
+		return rolloutHeld
+	case r.Change.Action == plan.Delete && !r.Change.Standing():
+		return pruneHeld
+	}
+	return ""
 }
 
 // after is the picture after one more run: a full one paints it anew, a partial

@@ -159,6 +159,12 @@ func (p *proposer) add(c plan.Change) {
 		c = compared(c, reason)
 	}
 	p.changes = append(p.changes, c)
+	p.remark(c, seen, planned, will)
+}
+
+// remark says what the live world makes of a change; will is whether it is among those
+// that are planned there.
+func (p *proposer) remark(c plan.Change, seen state.Item, planned plan.Change, will bool) {
 	switch exists := seen.Object != nil; {
 	case p.Offline, seen.Unknown != "", exists && !will && seen.Live == state.Identity{}:
 		// Nothing is known of the live thing, as its world itself says.

@@ -145,7 +145,7 @@ func launch(fleet *provision.Fleet, of int, name string, age time.Duration) *cor
 			karpv1.NodePoolHashAnnotationKey: p.Hash(), karpv1.NodePoolHashVersionAnnotationKey: karpv1.NodePoolHashVersion,
 			awsv1.AnnotationEC2NodeClassHash: c.Hash(&fleet.Cluster.CABundle), awsv1.AnnotationEC2NodeClassHashVersion: awsv1.EC2NodeClassHashVersion,
 		},
-		ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "karpenter", FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:spec":{}}`)}}},
+		ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "karpenter", FieldsV1: metav1.NewFieldsV1(`{"f:spec":{}}`)}},
 	}
 	claim := &karpv1.NodeClaim{
 		ObjectMeta: meta, Spec: karpv1.NodeClaimSpec{NodeClassRef: p.Spec.Template.Spec.NodeClassRef},

@@ -172,8 +172,8 @@ func TestSettingsAndFleetsArriveInFull(t *testing.T) {
 func fill(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Struct:
-		for i := range v.NumField() {
-			fill(v.Field(i))
+		for _, field := range v.Fields() {
+			fill(field)
 		}
 	case reflect.String:
 		v.SetString("text")
@@ -185,6 +185,8 @@ func fill(v reflect.Value) {
 		v.SetFloat(0.0751)
 	case reflect.Map:
 		v.Set(reflect.ValueOf(map[string]bool{"A": true, "B": false}))
+	default:
+		panic("settings have a field of a new kind: " + v.Kind().String())
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strconv"
 	"syscall"
 	"time"
@@ -95,7 +96,7 @@ func (r *Runner) start(verb string, limits Limits) (*process, error) {
 	if args == nil {
 		args = []string{"child"}
 	}
-	args = append(args[:len(args):len(args)], verb, strconv.FormatInt(limits.Memory, 10), strconv.FormatInt(int64(limits.CPU/time.Second), 10))
+	args = append(slices.Clip(args), verb, strconv.FormatInt(limits.Memory, 10), strconv.FormatInt(int64(limits.CPU/time.Second), 10))
 	p := &process{cmd: exec.Command(path, args...)}
 	p.cmd.Args[0] = "poolwright"
 	if err := confine.Prepare(p.cmd); err != nil {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -104,9 +105,7 @@ func TestRefusalsLinksAndLimitsAreAsInThisProcess(t *testing.T) {
 		return files("k/kustomization.yaml", "resources: ["+resource+"]\n", "k/a.yaml", configMap, "b/b.yaml", strings.Replace(configMap, "name: a", "name: b", 1))
 	}
 	with := func(tree fstest.MapFS, pairs ...string) fstest.MapFS {
-		for name, f := range files(pairs...) {
-			tree[name] = f
-		}
+		maps.Copy(tree, files(pairs...))
 		return tree
 	}
 	for name, c := range map[string]struct {

@@ -136,13 +136,9 @@ func repositoryOf(sync *v1alpha1.Sync) (place, error) {
 			at.field, raw = "spec.pullRequests.url", spec.URL
 		}
 	}
-	// Its text may hold a credential, so no error repeats it.
-	u, err := url.Parse(raw)
-	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" || u.RawPath != "" {
-		return place{}, fmt.Errorf("reading %s: it is not of the form https://host/owner/name", at.field)
-	}
-	if u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-		return place{}, fmt.Errorf("reading %s: it may hold neither credentials nor a query or fragment", at.field)
+	u, err := bare(raw)
+	if err != nil {
+		return place{}, fmt.Errorf("reading %s: %w", at.field, err)
 	}
 	parts := strings.Split(strings.TrimSuffix(strings.Trim(u.Path, "/"), ".git"), "/")
 	if len(parts) < 2 || parts[len(parts)-1] == "" || parts[len(parts)-2] == "" {
@@ -158,6 +154,19 @@ func repositoryOf(sync *v1alpha1.Sync) (place, error) {
 		at.api = githubAPI(u)
 	}
 	return at, nil
+}
+
+// bare reads an address of a repository. Its text may hold a credential, so no error
+// repeats it.
+func bare(raw string) (*url.URL, error) {
+	u, err := url.Parse(raw)
+	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" || u.RawPath != "" {
+		return nil, errors.New("it is not of the form https://host/owner/name")
+	}
+	if u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		return nil, errors.New("it may hold neither credentials nor a query or fragment")
+	}
+	return u, nil
 }
 
 // githubAPI is where GitHub's API is: beside github.com and beside a company's

@@ -8,6 +8,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -147,9 +148,7 @@ func listening(t *testing.T, start func(http.Handler) *httptest.Server) (*httpte
 func asked(t *testing.T, provider v1alpha1.ForgeProvider, url string, more map[string][]byte) error {
 	t.Helper()
 	secret := map[string][]byte{"token": []byte("s3cret")}
-	for key, value := range more {
-		secret[key] = value
-	}
+	maps.Copy(secret, more)
 	f, err := newForge(pullingSync(provider, url, ""), secret, time.Now)
 	if err != nil {
 		t.Fatal(err)

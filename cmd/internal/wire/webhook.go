@@ -179,25 +179,9 @@ func (h *hooks) judge(ctx context.Context, r *http.Request) verdict {
 	if r.Method != http.MethodPost {
 		return verdict{http.StatusMethodNotAllowed, "refused", "only POST is taken"}
 	}
-	unknown := verdict{http.StatusNotFound, "unknown", "no Sync of this name takes webhooks: it needs spec.pullRequests, and the key " +
-		keyWebhook + " in the Secret that it names"}
-	failed := verdict{http.StatusServiceUnavailable, "failed", "the API server does not answer"}
-	lookup, cancel := context.WithTimeout(r.Context(), hookLookup)
-	defer cancel()
-	var sync v1alpha1.Sync
-	switch err := h.syncs.Get(lookup, client.ObjectKey{Namespace: h.namespace, Name: r.PathValue("sync")}, &sync); {
-	case apierrors.IsNotFound(err) || err == nil && sync.Spec.PullRequests == nil:
-		return unknown
-	case err != nil:
-		h.log.Error(err, "Looking for the Sync of a webhook")
-		return failed
-	}
-	keys, err := h.signers.of(lookup, sync.Spec.PullRequests.SecretRef.Name)
-	if err != nil {
-		return failed
-	}
-	if len(keys) == 0 {
-		return unknown
+	sync, keys, missing := h.meant(r)
+	if missing != nil {
+		return *missing
 	}
 	event, err := webhook.Read(r, keys...)
 	var refusal *webhook.Refusal
@@ -211,12 +195,37 @@ func (h *hooks) judge(ctx context.Context, r *http.Request) verdict {
 	case event.Ignored:
 		return verdict{http.StatusOK, "ignored", "there is nothing to do for such an event"}
 	}
-	at, err := repositoryOf(&sync)
+	at, err := repositoryOf(sync)
 	if err != nil || !strings.EqualFold(at.name, event.Repository) {
 		return verdict{http.StatusOK, "ignored", "this Sync is for another repository"}
 	}
-	h.waker.wake(ctx, sync.Name, event.Branch != "" && event.Branch == followed(&sync))
+	h.waker.wake(ctx, sync.Name, event.Branch != "" && event.Branch == followed(sync))
 	return verdict{http.StatusAccepted, "accepted", "accepted"}
+}
+
+// meant is the Sync that a request is for, with what may sign it; or why there is none.
+func (h *hooks) meant(r *http.Request) (*v1alpha1.Sync, [][]byte, *verdict) {
+	unknown := &verdict{http.StatusNotFound, "unknown", "no Sync of this name takes webhooks: it needs spec.pullRequests, and the key " +
+		keyWebhook + " in the Secret that it names"}
+	failed := &verdict{http.StatusServiceUnavailable, "failed", "the API server does not answer"}
+	lookup, cancel := context.WithTimeout(r.Context(), hookLookup)
+	defer cancel()
+	sync := &v1alpha1.Sync{}
+	switch err := h.syncs.Get(lookup, client.ObjectKey{Namespace: h.namespace, Name: r.PathValue("sync")}, sync); {
+	case apierrors.IsNotFound(err) || err == nil && sync.Spec.PullRequests == nil:
+		return nil, nil, unknown
+	case err != nil:
+		h.log.Error(err, "Looking for the Sync of a webhook")
+		return nil, nil, failed
+	}
+	keys, err := h.signers.of(lookup, sync.Spec.PullRequests.SecretRef.Name)
+	switch {
+	case err != nil:
+		return nil, nil, failed
+	case len(keys) == 0:
+		return nil, nil, unknown
+	}
+	return sync, keys, nil
 }
 
 // followed is the branch that a Sync follows; empty for a tag or a commit.

@@ -4,7 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
-	"strings"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -143,29 +143,31 @@ func (w *offlineWish) namespaced(kind schema.GroupKind) (namespaced, known bool)
 }
 
 // unnamespaced reports whether a kind of Kubernetes is one whose objects live in no
-// namespace.
+// namespace. Of a group that is not among these all do.
 func unnamespaced(kind schema.GroupKind) bool {
-	switch kind.Group {
-	case "":
-		return kind.Kind == "Namespace" || kind.Kind == "Node" || kind.Kind == "PersistentVolume" || kind.Kind == "ComponentStatus"
-	case "admissionregistration.k8s.io", "flowcontrol.apiserver.k8s.io", "internal.apiserver.k8s.io", "node.k8s.io", "storagemigration.k8s.io":
-		return true
-	case "authentication.k8s.io":
-		return kind.Kind == "TokenReview" || kind.Kind == "SelfSubjectReview"
-	case "authorization.k8s.io":
-		return kind.Kind != "LocalSubjectAccessReview"
-	case "certificates.k8s.io":
-		return kind.Kind == "CertificateSigningRequest" || kind.Kind == "ClusterTrustBundle"
-	case "networking.k8s.io":
-		return kind.Kind == "IngressClass" || kind.Kind == "IPAddress" || kind.Kind == "ServiceCIDR"
-	case "rbac.authorization.k8s.io":
-		return kind.Kind == "ClusterRole" || kind.Kind == "ClusterRoleBinding"
-	case "resource.k8s.io":
-		return !strings.HasPrefix(kind.Kind, "ResourceClaim")
-	case "scheduling.k8s.io":
-		return kind.Kind == "PriorityClass"
-	case "storage.k8s.io":
-		return kind.Kind != "CSIStorageCapacity"
-	}
-	return false
+	outside := map[string]func(kind string) bool{
+		"":                             oneOf("Namespace", "Node", "PersistentVolume", "ComponentStatus"),
+		"admissionregistration.k8s.io": allBut(),
+		"authentication.k8s.io":        oneOf("TokenReview", "SelfSubjectReview"),
+		"authorization.k8s.io":         allBut("LocalSubjectAccessReview"),
+		"certificates.k8s.io":          oneOf("CertificateSigningRequest", "ClusterTrustBundle"),
+		"flowcontrol.apiserver.k8s.io": allBut(),
+		"internal.apiserver.k8s.io":    allBut(),
+		"networking.k8s.io":            oneOf("IngressClass", "IPAddress", "ServiceCIDR"),
+		"node.k8s.io":                  allBut(),
+		"rbac.authorization.k8s.io":    oneOf("ClusterRole", "ClusterRoleBinding"),
+		"resource.k8s.io":              allBut("ResourceClaim", "ResourceClaimTemplate"),
+		"scheduling.k8s.io":            oneOf("PriorityClass"),
+		"storage.k8s.io":               allBut("CSIStorageCapacity"),
+		"storagemigration.k8s.io":      allBut(),
+	}[kind.Group]
+	return outside != nil && outside(kind.Kind)
+}
+
+func oneOf(kinds ...string) func(string) bool {
+	return func(kind string) bool { return slices.Contains(kinds, kind) }
+}
+
+func allBut(kinds ...string) func(string) bool {
+	return func(kind string) bool { return !slices.Contains(kinds, kind) }
 }

@@ -96,8 +96,8 @@ func FuzzAnswers(f *testing.F) {
 			if strings.Contains(err.Error(), token) || strings.ContainsAny(err.Error(), "\n\r\x1b") {
 				t.Errorf("%s: %q", what, err)
 			}
-			var known *forge.Error
-			if !errors.As(err, &known) {
+			known, is := errors.AsType[*forge.Error](err)
+			if !is {
 				t.Errorf("%s: %v is no *forge.Error", what, err)
 			} else if known.Until.Sub(now) > time.Hour {
 				t.Errorf("%s: it waits until %s", what, known.Until)
