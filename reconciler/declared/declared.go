@@ -1,5 +1,6 @@
 // Package declared reads what a repository declares: it renders a folder of
-// it, checks every object and knows the file and line of each.
+// it, checks every object and knows the file and line of each. What is written for
+// an old API of Karpenter is declared as what it means in v1.
 //
 // It is pure: files in, values out; no network, no program, no cluster. The
 // files are not trusted. A user's mistake is a Problem and leaves the other
@@ -19,6 +20,7 @@ import (
 
 	"github.com/poolwright/poolwright/reconciler/declared/manifest"
 	"github.com/poolwright/poolwright/reconciler/declared/render"
+	"github.com/poolwright/poolwright/reconciler/declared/upgrade"
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
@@ -30,6 +32,10 @@ type Declared struct {
 	Set state.Set
 	// Problems are the user's mistakes, in the order of file and line.
 	Problems []state.Problem
+	// Upgraded are the changes by which objects of Karpenter's old APIs became
+	// those of v1, by file and line; empty where none is declared. They hold
+	// nothing back.
+	Upgraded []upgrade.Change
 
 	files  fs.FS
 	limits manifest.Limits
@@ -118,7 +124,10 @@ func Load(fsys fs.FS, folder string, limits Limits) (Declared, error) {
 		return Declared{}, state.Failf(state.Fix, "NoManifests",
 			"%s declares no object; put manifests or a kustomization.yaml into it, or correct the path", called(folder))
 	}
-	d := collect(found)
+	d, err := collect(found)
+	if err != nil {
+		return Declared{}, fmt.Errorf("reading %s: %w", called(folder), err)
+	}
 	d.files, d.limits = fsys, limits.Limits
 	return d, nil
 }
@@ -159,8 +168,8 @@ func locate(tree *manifest.Tree, folder string) (string, error) {
 	return real, nil
 }
 
-// collect checks objects and refuses the second of each key.
-func collect(found render.Result) Declared {
+// collect checks objects, refuses the second of each key, and upgrades old ones.
+func collect(found render.Result) (Declared, error) {
 	d := Declared{Problems: found.Problems}
 	first := map[state.Key]manifest.Object{}
 	var items []state.Item
@@ -181,9 +190,14 @@ func collect(found render.Result) Declared {
 		items = append(items, item)
 	}
 	d.Set = state.NewSet(items...)
+	if slices.ContainsFunc(items, old) {
+		if err := d.follow(); err != nil {
+			return Declared{}, err
+		}
+	}
 	slices.SortStableFunc(d.Problems, compareProblems)
 	d.Problems = slices.Compact(d.Problems)
-	return d
+	return d, nil
 }
 
 // twice says where an object was met first, and what to do.

@@ -44,7 +44,7 @@ func (l Linted) All() []state.Problem {
 // Lint checks a folder of a working copy without a cluster, against the schemas
 // of our own kinds and of the embedded Karpenter's, what the Cluster asks of AWS
 // as far as no request is needed, and what the objects say of GPUs against each
-// other.
+// other. Of Karpenter's old APIs it warns: they are followed as what they mean.
 func Lint(ctx context.Context, folder string) (Linted, error) {
 	d, err := load(ctx, folder)
 	if err != nil {
@@ -58,7 +58,11 @@ func Lint(ctx context.Context, folder string) (Linted, error) {
 	if err != nil {
 		return Linted{}, err
 	}
-	out := Linted{Objects: d.Set.Len()}
+	old, err := lint.Upgrades(d, folder)
+	if err != nil {
+		return Linted{}, err
+	}
+	out := Linted{Objects: d.Set.Len(), Warnings: old}
 	found := lint.Check(d, crds)
 	found = append(found, expanding(d, found)...)
 	found = append(found, aws.Check(d.Set)...)

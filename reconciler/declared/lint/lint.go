@@ -33,7 +33,7 @@ func Check(d declared.Declared, crds []*apiextensionsv1.CustomResourceDefinition
 		c.secret(item)
 		c.annotations(item)
 		c.texts(item)
-		if !c.outdated(item) {
+		if !c.machine(item) {
 			c.schema(item)
 		}
 	}
@@ -53,7 +53,7 @@ func Refused(d declared.Declared, crds []*apiextensionsv1.CustomResourceDefiniti
 	for _, item := range d.Set.Items() {
 		c.problems = nil
 		c.texts(item)
-		if !c.outdated(item) {
+		if !c.machine(item) {
 			c.schema(item)
 		}
 		if len(c.problems) > 0 {
@@ -148,26 +148,4 @@ func (c *checker) secret(item state.Item) {
 			return
 		}
 	}
-}
-
-// outdated names manifests of Karpenter versions that no API server serves any
-// more.
-func (c *checker) outdated(item state.Item) bool {
-	var want string
-	switch {
-	case item.Key.Group == "karpenter.sh" && item.Key.Kind == "Provisioner":
-		want = "karpenter.sh/v1 NodePool"
-	case item.Key.Group == "karpenter.sh" && item.Key.Kind == "Machine":
-		want = "nothing: machines are made by the engine (NodeClaim) and not declared"
-	case item.Key.Group == "karpenter.k8s.aws" && item.Key.Kind == "AWSNodeTemplate":
-		want = "karpenter.k8s.aws/v1 EC2NodeClass"
-	case item.Key.Group == "karpenter.sh" && item.Key.Kind == "NodePool" && item.Version != "v1":
-		want = "karpenter.sh/v1"
-	case item.Key.Group == "karpenter.k8s.aws" && item.Key.Kind == "EC2NodeClass" && item.Version != "v1":
-		want = "karpenter.k8s.aws/v1"
-	default:
-		return false
-	}
-	c.report(item, "apiVersion", "%s/%s is an old version of Karpenter's API, which is no longer served; upgrade it to %s", item.Key.Group, item.Version, want)
-	return true
 }

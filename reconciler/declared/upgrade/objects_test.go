@@ -12,18 +12,44 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/poolwright/poolwright/reconciler/declared"
+	"github.com/poolwright/poolwright/reconciler/declared/manifest"
 	"github.com/poolwright/poolwright/reconciler/declared/upgrade"
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
-func load(t *testing.T, fsys fstest.MapFS) declared.Declared {
+// written are the objects of files as they are written: declared.Load upgrades them.
+func written(fsys fstest.MapFS) (state.Set, error) {
+	tree := manifest.NewTree(fsys, manifest.Limits{})
+	var items []state.Item
+	for _, name := range slices.Sorted(maps.Keys(fsys)) {
+		docs, problems, err := tree.Parse(name, fsys[name].Data)
+		if err != nil || len(problems) > 0 {
+			return state.Set{}, fmt.Errorf("%v %w", problems, err)
+		}
+		for _, doc := range docs {
+			objects, problems := doc.Objects()
+			if len(problems) > 0 {
+				return state.Set{}, fmt.Errorf("%v", problems)
+			}
+			for _, o := range objects {
+				item, err := o.Item()
+				if err != nil {
+					return state.Set{}, err
+				}
+				items = append(items, item)
+			}
+		}
+	}
+	return state.NewSet(items...), nil
+}
+
+func load(t *testing.T, fsys fstest.MapFS) []state.Item {
 	t.Helper()
-	d, err := declared.Load(fsys, ".", declared.Limits{})
+	set, err := written(fsys)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return d
+	return set.Items()
 }
 
 func contents(items []state.Item) map[string]any {
@@ -70,7 +96,7 @@ func fstestCopy(to fstest.MapFS, folder string) error {
 func agree(t *testing.T, before fstest.MapFS) {
 	t.Helper()
 	r := run(t, before, upgrade.Options{})
-	items, changes, problems, err := upgrade.Objects(load(t, before).Set.Items(), upgrade.Options{})
+	items, changes, problems, err := upgrade.Objects(load(t, before), upgrade.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +106,7 @@ func agree(t *testing.T, before fstest.MapFS) {
 	if r.Blocked() {
 		return
 	}
-	if diff := cmp.Diff(contents(load(t, after(before, r)).Set.Items()), contents(items)); diff != "" {
+	if diff := cmp.Diff(contents(load(t, after(before, r))), contents(items)); diff != "" {
 		t.Errorf("(-files +objects):\n%s", diff)
 	}
 	// Objects know no lines of fields, so that equal changes of one are one.
@@ -106,8 +132,8 @@ func agree(t *testing.T, before fstest.MapFS) {
 }
 
 func TestWhatTheLoopCannotUpgradeIsAProblemAndLeftOut(t *testing.T) {
-	d := load(t, repo("a.yaml", template+alphaRest+"  launchTemplate: x\n---\n"+oldPool+oldRef+"---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\n"))
-	items, changes, problems, err := upgrade.Objects(d.Set.Items(), upgrade.Options{})
+	was := load(t, repo("a.yaml", template+alphaRest+"  launchTemplate: x\n---\n"+oldPool+oldRef+"---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\n"))
+	items, changes, problems, err := upgrade.Objects(was, upgrade.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,8 +156,7 @@ func TestWhatTheLoopCannotUpgradeIsAProblemAndLeftOut(t *testing.T) {
 }
 
 func TestItemsThatNeedNothingAreHandedThrough(t *testing.T) {
-	d := load(t, repo("a.yaml", "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: p}\nspec: {weight: 5, x: 1.5, y: null, z: [], template: {}}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\n"))
-	before := d.Set.Items()
+	before := load(t, repo("a.yaml", "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: p}\nspec: {weight: 5, x: 1.5, y: null, z: [], template: {}}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\n"))
 	items, changes, problems, err := upgrade.Objects(before, upgrade.Options{})
 	if err != nil || len(changes) > 0 || len(problems) > 0 {
 		t.Fatal(changes, problems, err)
@@ -145,20 +170,19 @@ func TestItemsThatNeedNothingAreHandedThrough(t *testing.T) {
 }
 
 func TestObjectsAreNotChangedInPlace(t *testing.T) {
-	d := load(t, repo("a.yaml", oldPool+oldRef+"  labels: {karpenter.sh/provisioner-name: p}\n"))
-	before := d.Set.Items()
+	before := load(t, repo("a.yaml", oldPool+oldRef+"  labels: {karpenter.sh/provisioner-name: p}\n"))
 	was := maps.Clone(contents(before))
 	if _, _, _, err := upgrade.Objects(before, upgrade.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(was, contents(load(t, repo("a.yaml", oldPool+oldRef+"  labels: {karpenter.sh/provisioner-name: p}\n")).Set.Items())); diff != "" {
+	if diff := cmp.Diff(was, contents(load(t, repo("a.yaml", oldPool+oldRef+"  labels: {karpenter.sh/provisioner-name: p}\n")))); diff != "" {
 		t.Errorf("(-was +is):\n%s", diff)
 	}
 }
 
 func TestTheLoopTellsOfWhatItsClusterRefuses(t *testing.T) {
-	d := load(t, repo("a.yaml", "apiVersion: karpenter.k8s.aws/v1\nkind: EC2NodeClass\nmetadata: {name: c}\nspec: {amiSelectorTerms: [{alias: al2@latest}]}\n---\napiVersion: poolwright.dev/v1alpha1\nkind: Cluster\nmetadata: {name: dev}\nspec: {version: \"1.33\"}\n"))
-	_, changes, problems, err := upgrade.Objects(d.Set.Items(), upgrade.Options{})
+	was := load(t, repo("a.yaml", "apiVersion: karpenter.k8s.aws/v1\nkind: EC2NodeClass\nmetadata: {name: c}\nspec: {amiSelectorTerms: [{alias: al2@latest}]}\n---\napiVersion: poolwright.dev/v1alpha1\nkind: Cluster\nmetadata: {name: dev}\nspec: {version: \"1.33\"}\n"))
+	_, changes, problems, err := upgrade.Objects(was, upgrade.Options{})
 	if err != nil || len(problems) > 0 || len(changes) != 1 || changes[0].Grade != upgrade.Person || !strings.Contains(changes[0].Text, "alias al2@latest is refused at Kubernetes 1.33") {
 		t.Error(changes, problems, err)
 	}
