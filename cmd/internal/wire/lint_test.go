@@ -67,6 +67,69 @@ func TestLintFindsWhatIsWrongAboutGPUs(t *testing.T) {
 	}
 }
 
+const (
+	oldClass = "apiVersion: karpenter.k8s.aws/v1beta1\nkind: EC2NodeClass\nmetadata: {name: gpu}\nspec:\n  amiFamily: AL2\n  role: nodes\n" +
+		"  subnetSelectorTerms: [{id: subnet-0123456789abcdef0}]\n  securityGroupSelectorTerms: [{id: sg-0123456789abcdef0}]\n"
+	oldPool = "apiVersion: karpenter.sh/v1beta1\nkind: NodePool\nmetadata: {name: gpu}\nspec:\n  template:\n    spec:\n      nodeClassRef: {name: gpu}\n" +
+		"      requirements: [{key: node.kubernetes.io/instance-type, operator: In, values: [g5.xlarge]}]\n"
+	newClass = "apiVersion: karpenter.k8s.aws/v1\nkind: EC2NodeClass\nmetadata: {name: gpu}\nspec:\n  amiSelectorTerms: [{alias: al2@latest}]\n  role: nodes\n" +
+		"  subnetSelectorTerms: [{id: subnet-0123456789abcdef0}]\n  securityGroupSelectorTerms: [{id: sg-0123456789abcdef0}]\n"
+)
+
+func clusterOf(version string) string {
+	return "apiVersion: poolwright.dev/v1alpha1\nkind: Cluster\nmetadata: {name: dev}\nspec: {name: dev, account: \"123456789012\", region: eu-west-1, version: \"" + version + "\"}\n"
+}
+
+func TestLintTellsOfOldAPIs(t *testing.T) {
+	const al2 = "alias al2@latest is refused at Kubernetes 1.33: there are no images of Amazon Linux 2 from 1.33 on; choose al2023@latest or bottlerocket@latest, and rewrite userData"
+	for name, c := range map[string]struct {
+		files []string
+		want  []string // the beginning of each finding, DIR for the folder
+	}{
+		"that are followed, in one line a file": {
+			[]string{"a.yaml", "# the GPU nodes\n" + oldClass + "---\n" + oldPool, "b.yaml", clusterOf("1.32")},
+			[]string{"a.yaml:2: warning: an old API of Karpenter, followed as v1 with 9 defaults made explicit and 3 lossless changes; `poolwright upgrade DIR` shows them, and with --write writes them"},
+		},
+		"that are followed, and whose images there are no more": {
+			[]string{"a.yaml", oldClass, "b.yaml", clusterOf("1.33")},
+			[]string{
+				"a.yaml:1: warning: an old API of Karpenter, followed as v1 with 4 defaults made explicit and 2 lossless changes; `poolwright",
+				"a.yaml:1: warning: needs a person: EC2NodeClass/gpu: " + al2,
+			},
+		},
+		"of which only the images are left": {
+			[]string{"a.yaml", newClass, "b.yaml", clusterOf("1.33")},
+			[]string{"a.yaml:1: warning: needs a person: EC2NodeClass/gpu: " + al2},
+		},
+		"but not of images that there are": {[]string{"a.yaml", newClass, "b.yaml", clusterOf("1.32")}, nil},
+		"of which a label is left beside v1": {
+			[]string{"a.yaml", newClass, "b.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: job, annotations: {karpenter.sh/do-not-evict: \"true\"}}\n"},
+			[]string{"b.yaml:1: warning: 1 mention of an old API of Karpenter, of which nothing comes in v1; `poolwright upgrade DIR` shows what v1 calls them, and with --write renames them"},
+		},
+		"that nothing comes of, as mistakes": {
+			[]string{"a.yaml", "apiVersion: karpenter.k8s.aws/v1alpha1\nkind: AWSNodeTemplate\nmetadata: {name: gpu}\nspec:\n  launchTemplate: x\n  instanceProfile: p\n  subnetSelector: {a: b}\n  securityGroupSelector: {a: b}\n"},
+			[]string{"a.yaml:1: AWSNodeTemplate/gpu: Karpenter v1 takes no launch templates; write what it holds into the class instead"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := folder(t, c.files...)
+			linted, err := Lint(t.Context(), dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			found := linted.All()
+			if len(found) != len(c.want) {
+				t.Fatalf("findings: %v", found)
+			}
+			for i, want := range c.want {
+				if got := strings.ReplaceAll(found[i].String(), "poolwright upgrade "+dir, "poolwright upgrade DIR"); !strings.HasPrefix(got, want) {
+					t.Errorf("%q does not begin with %q", got, want)
+				}
+			}
+		})
+	}
+}
+
 func TestAPlanWarnsOfWhatWorksOtherwiseAndCallsTheRestAProblem(t *testing.T) {
 	dir := folder(t, "a.yaml", gpuPool, "b.yaml", pluginYAML("nvidia", "[{name: whole, nodePools: [gpu]}]"))
 	d, err := load(t.Context(), dir)

@@ -102,8 +102,8 @@ func (r *run) checkTemplateSpec(o *object, at string) {
 // every template without one, if they are among the manifests.
 func (r *run) defaultProfile(o *object) *yaml.Node {
 	var settings []*object
-	for _, s := range r.objects {
-		if s.is("", "ConfigMap") && s.name() == "karpenter-global-settings" {
+	for _, s := range r.called("karpenter-global-settings") {
+		if s.is("", "ConfigMap") {
 			settings = append(settings, s)
 		}
 	}

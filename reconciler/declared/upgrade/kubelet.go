@@ -48,8 +48,8 @@ func (r *run) classOf(pool *object, name string) (*object, bool) {
 // named are the classes of a name.
 func (r *run) named(name string) []*object {
 	var out []*object
-	for _, o := range r.objects {
-		if o.class() && o.name() == name {
+	for _, o := range r.called(name) {
+		if o.class() {
 			out = append(out, o)
 		}
 	}

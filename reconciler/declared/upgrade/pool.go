@@ -62,8 +62,8 @@ func (r *run) checkPool(o *object) {
 // rival is an object of v1beta1 or v1 that one of v1alpha would become a second of.
 func (r *run) rival(o *object) *object {
 	_, becomes, _ := strings.Cut(o.rules.New, " ")
-	for _, other := range r.objects {
-		if o.kind != becomes && other.is(o.group(), becomes) && other.name() == o.name() && r.together(other.file, o.file) {
+	for _, other := range r.called(o.name()) {
+		if o.kind != becomes && other.is(o.group(), becomes) && r.together(other.file, o.file) {
 			return other
 		}
 	}

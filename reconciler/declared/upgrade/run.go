@@ -72,9 +72,22 @@ type run struct {
 	// rendered is true for objects that were rendered together, and so belong
 	// together, whatever files they come from.
 	rendered bool
+	// names are the first objects, as many as indexed, by their names, which no
+	// upgrade changes.
+	names   map[string][]*object
+	indexed int
 }
 
-func newRun(t *table, opts Options) *run { return &run{table: t, opts: opts, book: inplace.NewBook()} }
+// called are the objects of a name, in their order.
+func (r *run) called(name string) []*object {
+	for ; r.indexed < len(r.objects); r.indexed++ {
+		o := r.objects[r.indexed]
+		r.names[o.name()] = append(r.names[o.name()], o)
+	}
+	return r.names[name]
+}
+
+func newRun(t *table, opts Options) *run { return &run{table: t, opts: opts, book: inplace.NewBook(), names: map[string][]*object{}} }
 
 // tell reports a change at a field of an object.
 func (r *run) tell(o *object, g Grade, field, format string, args ...any) {
