@@ -207,6 +207,19 @@ func (r *run) settle(class *object, wants []want) {
 	}
 }
 
+// maxCopied is how many values the copies of classes may hold together, so that a
+// small repository does not become one that no memory holds.
+const maxCopied = 500_000
+
+// values counts a node and all within it.
+func values(n *yaml.Node) int {
+	count := 1
+	for _, c := range n.Content {
+		count += values(c)
+	}
+	return count
+}
+
 // split makes a copy of a class for kubelet settings that it does not have, or
 // finds the one that an earlier upgrade made.
 func (r *run) split(class *object, w want, original *yaml.Node) *object {
@@ -220,6 +233,10 @@ func (r *run) split(class *object, w want, original *yaml.Node) *object {
 	}
 	if class.page != nil && class.page.JSON() && class.items == nil {
 		r.block(w.pool, "", "its kubelet settings need a copy of EC2NodeClass %s, for which there is no room in the JSON file %s; turn it into YAML first", class.name(), class.file)
+		return nil
+	}
+	if r.copied += values(class.node); r.copied > maxCopied {
+		r.block(w.pool, "", "its kubelet settings need one more copy of EC2NodeClass %s, and the copies hold more than %d values already; let pools share their kubelet settings", class.name(), maxCopied)
 		return nil
 	}
 	r.tell(class, Lossless, "metadata.name", "pools that share the class want other kubelet settings; its copy %s is for those", name)

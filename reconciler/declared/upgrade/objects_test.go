@@ -202,3 +202,27 @@ func BenchmarkObjectsOfARepositoryThatNeedsNothing(b *testing.B) {
 		}
 	}
 }
+
+func TestASmallRepositoryDoesNotGrowWithoutEnd(t *testing.T) {
+	var tags, pools strings.Builder
+	for i := range 5_000 {
+		fmt.Fprintf(&tags, "    t%d: x\n", i)
+	}
+	for i := range 200 {
+		pools.WriteString("---\n" + strings.Replace(betaPool, "{name: p}", fmt.Sprintf("{name: p%d}", i), 1) + fmt.Sprintf("  template: {spec: {nodeClassRef: {name: c}, kubelet: {maxPods: %d}}}\n", i+1))
+	}
+	for name, c := range map[string]struct{ text, want string }{
+		"copies of a large class": {betaClass + "  amiFamily: AL2\n" + betaRest + "  tags:\n" + tags.String() + pools.String(), "the copies hold more than 500000 values already; let pools share"},
+		"terms with many tags": {
+			strings.Replace(betaClass, "spec:\n", "spec:\n  amiFamily: AL2\n  role: r\n  securityGroupSelectorTerms: [{id: sg-1}]\n  subnetSelectorTerms:\n  - tags:\n", 1) + strings.ReplaceAll("      a: 1,2,3\n"+tags.String(), "    t", "      t"),
+			"spec.subnetSelectorTerms has more than 20 tags",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			items, _, problems, err := upgrade.Objects(load(t, repo("a.yaml", c.text)), upgrade.Options{})
+			if err != nil || len(problems) == 0 || !strings.Contains(problems[0].Message, c.want) {
+				t.Errorf("%d items, %.300v, %v", len(items), problems, err)
+			}
+		})
+	}
+}

@@ -76,6 +76,8 @@ type run struct {
 	// upgrade changes.
 	names   map[string][]*object
 	indexed int
+	// copied is how many values the copies of classes hold.
+	copied int
 }
 
 // called are the objects of a name, in their order.
@@ -87,7 +89,9 @@ func (r *run) called(name string) []*object {
 	return r.names[name]
 }
 
-func newRun(t *table, opts Options) *run { return &run{table: t, opts: opts, book: inplace.NewBook(), names: map[string][]*object{}} }
+func newRun(t *table, opts Options) *run {
+	return &run{table: t, opts: opts, book: inplace.NewBook(), names: map[string][]*object{}}
+}
 
 // tell reports a change at a field of an object.
 func (r *run) tell(o *object, g Grade, field, format string, args ...any) {

@@ -166,11 +166,31 @@ func countTerms(n *yaml.Node) int {
 	return total
 }
 
+// maxTags is how many tags v1 takes in one term.
+const maxTags = 20
+
+// tagged is how many tags a term of some selector has, at most.
+func tagged(n *yaml.Node) int {
+	most := 0
+	switch {
+	case n == nil:
+		return 0
+	case n.Kind == yaml.MappingNode:
+		return len(n.Content) / 2
+	}
+	for _, t := range n.Content {
+		most = max(most, tagged(get(t, "tags")))
+	}
+	return most
+}
+
 // checkTerms blocks selectors that v1 has no room for.
 func (r *run) checkTerms(o *object, at string, fields ...string) {
 	for _, field := range fields {
 		if n := get(o.node, at+"."+field); !o.blocked && n != nil && countTerms(n) > maxTerms {
 			r.block(o, at+"."+field, "%s.%s becomes more than %d terms, which v1 does not take; choose by one tag", at, field, maxTerms)
+		} else if !o.blocked && tagged(n) > maxTags {
+			r.block(o, at+"."+field, "%s.%s has more than %d tags, which v1 does not take in a term; choose by fewer", at, field, maxTags)
 		}
 	}
 }
