@@ -80,6 +80,8 @@ func FuzzPlainManifests(f *testing.F) {
 	} {
 		f.Add(s)
 	}
+	f.Add(oldClass + "---\n" + oldNodePool + "---\n" + oldPod)
+	f.Add("apiVersion: karpenter.sh/v1alpha5\nkind: Provisioner\nmetadata: {name: gpu}\nspec: {provider: {instanceProfile: p, subnetSelector: {a: b}, securityGroupSelector: {a: \"b,c\"}}}\n")
 	f.Fuzz(func(t *testing.T, content string) {
 		fsys := tree("x/a.yaml", content)
 		d, err := Load(fsys, "x", fuzzLimits())
