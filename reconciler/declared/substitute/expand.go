@@ -62,59 +62,81 @@ type fault struct {
 
 // expand fills the values into the text of one object.
 func (a *applier) expand(text string) (result, error) {
-	var r result
-	var b strings.Builder
-	var p *places
+	x := expansion{source: text}
 	limits := a.tree.Limits()
 	for at := 0; ; {
 		i := strings.IndexByte(text[at:], '$')
 		if i < 0 {
-			b.WriteString(text[at:])
+			x.out.WriteString(text[at:])
 			break
 		}
-		b.WriteString(text[at : at+i])
+		x.out.WriteString(text[at : at+i])
 		at += i
 		switch {
 		case strings.HasPrefix(text[at:], "$$"):
-			b.WriteByte('$')
+			x.out.WriteByte('$')
 			at += 2
 		case strings.HasPrefix(text[at:], "${"):
 			f, length, err := a.expression(text[at:])
 			if err != nil {
 				return result{}, err
 			}
-			message := f.fault
-			if message == "" && strings.ContainsAny(text[at:at+length], " \n") {
-				if p == nil {
-					p = newPlaces(text)
-				}
-				if p.at(at) != p.at(at+length-1) {
-					message, length = unreadable(text[at:]), 0
-				}
+			if !x.add(at, length, f) {
+				return x.result, nil
 			}
-			if message != "" {
-				r.faults = append(r.faults, fault{offset: at, message: message})
-				if length == 0 || len(r.faults) >= maxFaults {
-					return r, nil
-				}
-			}
-			b.WriteString(f.text)
-			r.used = append(r.used, f)
-			r.secret = r.secret || len(f.secrets) > 0
 			at += length
 		default:
-			b.WriteByte('$')
+			x.out.WriteByte('$')
 			at++
 		}
-		if int64(b.Len()) > limits.FileBytes {
+		if int64(x.out.Len()) > limits.FileBytes {
 			return result{}, manifest.Exceeded("it grows to more than %d KiB", limits.FileBytes>>10)
 		}
 	}
-	r.text = b.String()
-	if a.bytes += int64(len(r.text)); a.bytes > limits.TotalBytes {
+	x.text = x.out.String()
+	if a.bytes += int64(len(x.text)); a.bytes > limits.TotalBytes {
 		return result{}, manifest.Exceeded("all objects grow to more than %d MiB together", limits.TotalBytes>>20)
 	}
-	return r, nil
+	return x.result, nil
+}
+
+// expansion is a text while its expressions are filled in.
+type expansion struct {
+	result
+	source string
+	out    strings.Builder
+	places *places // of source; made for the first expression that needs them
+}
+
+// add takes in the expression at an offset, and reports whether the rest of the
+// text is worth reading: not behind one without an end, nor behind many faults.
+func (x *expansion) add(at, length int, f *filled) bool {
+	message := f.fault
+	if message == "" && x.crosses(at, length) {
+		message, length = unreadable(x.source[at:]), 0
+	}
+	if message != "" {
+		x.faults = append(x.faults, fault{offset: at, message: message})
+		if length == 0 || len(x.faults) >= maxFaults {
+			return false
+		}
+	}
+	x.out.WriteString(f.text)
+	x.used = append(x.used, f)
+	x.secret = x.secret || len(f.secrets) > 0
+	return true
+}
+
+// crosses reports whether an expression ends in another field than it starts in.
+// One without white space cannot.
+func (x *expansion) crosses(at, length int) bool {
+	if !strings.ContainsAny(x.source[at:at+length], " \n") {
+		return false
+	}
+	if x.places == nil {
+		x.places = newPlaces(x.source)
+	}
+	return x.places.at(at) != x.places.at(at+length-1)
 }
 
 // expression reads the expression that text starts with. It is the shortest

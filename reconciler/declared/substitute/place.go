@@ -88,40 +88,48 @@ func walk(v any, path []string, visit func(path []string, key bool, text string)
 func within(before, after any, path []string) ([]string, bool) {
 	switch before := before.(type) {
 	case map[string]any:
-		now, ok := after.(map[string]any)
-		if !ok || len(now) != len(before) {
-			return path, false
-		}
-		for _, k := range slices.Sorted(maps.Keys(before)) {
-			if strings.Contains(k, "$") {
-				continue // what is under it now has another name
-			}
-			v, ok := now[k]
-			if !ok {
-				return append(path, k), false
-			}
-			if at, ok := within(before[k], v, append(path, k)); !ok {
-				return at, false
-			}
-		}
+		return withinMapping(before, after, path)
 	case []any:
-		now, ok := after.([]any)
-		if !ok || len(now) != len(before) {
-			return path, false
-		}
-		for i := range before {
-			if at, ok := within(before[i], now[i], append(path, strconv.Itoa(i))); !ok {
-				return at, false
-			}
-		}
+		return withinList(before, after, path)
 	case string:
-		if !strings.Contains(before, "$") && before != after {
-			return path, false
-		}
+		return path, strings.Contains(before, "$") || before == after
 	case bool, nil:
 		return path, before == after
 	}
 	return path, true // numbers may be written in another form
+}
+
+func withinMapping(before map[string]any, after any, path []string) ([]string, bool) {
+	now, ok := after.(map[string]any)
+	if !ok || len(now) != len(before) {
+		return path, false
+	}
+	for _, k := range slices.Sorted(maps.Keys(before)) {
+		if strings.Contains(k, "$") {
+			continue // what is under it now has another name
+		}
+		v, ok := now[k]
+		if !ok {
+			return append(path, k), false
+		}
+		if at, ok := within(before[k], v, append(path, k)); !ok {
+			return at, false
+		}
+	}
+	return path, true
+}
+
+func withinList(before []any, after any, path []string) ([]string, bool) {
+	now, ok := after.([]any)
+	if !ok || len(now) != len(before) {
+		return path, false
+	}
+	for i := range before {
+		if at, ok := within(before[i], now[i], append(path, strconv.Itoa(i))); !ok {
+			return at, false
+		}
+	}
+	return path, true
 }
 
 // places finds the field that a part of an object's text belongs to.
@@ -171,6 +179,8 @@ func (p *places) collect(n *yaml.Node, path []string) {
 		}
 	case yaml.ScalarNode:
 		p.scalars = append(p.scalars, scalar{path: path, line: n.Line, column: n.Column, node: n})
+	case yaml.AliasNode:
+		// No field is written here: what it shows is written at its anchor.
 	}
 }
 

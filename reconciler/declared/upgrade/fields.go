@@ -2,7 +2,6 @@ package upgrade
 
 import (
 	"slices"
-	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -78,9 +77,6 @@ func isMapping(n *yaml.Node, path string) bool {
 }
 
 func word(s string) *yaml.Node { return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: s} }
-func number(i int) *yaml.Node {
-	return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!int", Value: strconv.Itoa(i)}
-}
 
 // mapping makes one of keys and values in turn.
 func mapping(content ...*yaml.Node) *yaml.Node {
@@ -128,13 +124,12 @@ func set(n *yaml.Node, key string, v *yaml.Node) {
 }
 
 // remove takes an entry out by its path.
-func remove(n *yaml.Node, path string) bool {
+func remove(n *yaml.Node, path string) {
 	parent, key := n, path
 	if i := strings.LastIndex(path, "."); i >= 0 {
 		parent, key = get(n, path[:i]), path[i+1:]
 	}
-	k, _, _ := take(parent, key)
-	return k != nil
+	take(parent, key)
 }
 
 // within is the mapping at a path, made where it is missing. Where the first

@@ -36,11 +36,7 @@ func Files(fsys fs.FS, folder string, opts Options) (Result, error) {
 	f.run.upgrade()
 	out := Result{Files: map[string][]byte{}}
 	for _, p := range f.pages {
-		content, err := f.print(p)
-		if err != nil {
-			return Result{}, err
-		}
-		if !bytes.Equal(content, p.content) {
+		if content := f.print(p); !bytes.Equal(content, p.content) {
 			out.Files[p.name] = content
 		}
 	}
@@ -158,22 +154,22 @@ func (f *files) object(p *page, n, root, items *yaml.Node, depth int) {
 
 // print is the new content of a page. It is read again, and must mean what was
 // meant; where text and tree disagree, the tree is written anew.
-func (f *files) print(p *page) ([]byte, error) {
+func (f *files) print(p *page) []byte {
 	content := p.text.Print()
 	if bytes.Equal(content, p.content) {
-		return content, nil
+		return content
 	}
 	want := p.text.Roots()
 	if same(p.name, content, want) {
-		return content, nil
+		return content
 	}
 	content, err := rewritten(want)
 	if err == nil && same(p.name, content, want) {
 		f.run.changes = append(f.run.changes, Change{Origin: state.Origin{File: p.name, Line: 1}, Grade: Lossless, Text: "the file is formatted anew: it is written in a way that cannot be changed in place"})
-		return content, nil
+		return content
 	}
 	f.run.changes = append(f.run.changes, Change{Origin: state.Origin{File: p.name, Line: 1}, Grade: Person, Blocks: true, Text: "the file is written in a way that cannot be changed; write it more simply, without tags and anchors, and upgrade again"})
-	return p.content, nil
+	return p.content
 }
 
 // same reports whether a text reads as these documents.

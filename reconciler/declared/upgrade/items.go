@@ -103,7 +103,12 @@ func toValue(n *yaml.Node) any {
 			l = append(l, toValue(e))
 		}
 		return l
+	default: // a scalar: toNode makes nothing else
+		return scalarValue(n)
 	}
+}
+
+func scalarValue(n *yaml.Node) any {
 	switch n.Tag {
 	case "!!int":
 		if i, err := strconv.ParseInt(n.Value, 10, 64); err == nil {

@@ -15,7 +15,7 @@ func (r *run) rename() {
 	for _, o := range r.objects {
 		if !o.blocked {
 			w := walk{run: r, object: o, seen: map[*yaml.Node]bool{}}
-			w.node(o.node, "", "")
+			w.node(o.node, "")
 		}
 	}
 }
@@ -26,8 +26,8 @@ type walk struct {
 	seen   map[*yaml.Node]bool
 }
 
-// node looks at a node below a key, which itself is below another.
-func (w *walk) node(n *yaml.Node, key, above string) {
+// node looks at a node below a key.
+func (w *walk) node(n *yaml.Node, key string) {
 	if w.seen[n] {
 		return
 	}
@@ -37,14 +37,15 @@ func (w *walk) node(n *yaml.Node, key, above string) {
 		w.toleration(n, key)
 		w.keys(n)
 		for i := 0; i+1 < len(n.Content); i += 2 {
-			w.node(n.Content[i+1], n.Content[i].Value, key)
+			w.node(n.Content[i+1], n.Content[i].Value)
 		}
 	case yaml.SequenceNode:
 		for _, item := range n.Content {
-			w.node(item, key, above)
+			w.node(item, key)
 		}
 	case yaml.ScalarNode:
 		w.scalar(n, key)
+	default: // an alias shows a node that is looked at where it stands
 	}
 }
 

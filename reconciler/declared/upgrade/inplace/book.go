@@ -156,8 +156,9 @@ func (p *Page) heads(n *yaml.Node) ([]part, int) {
 			out = append(out, part{page: p, head: head, col: n.Column - 1, value: item})
 		}
 		return out, 1
+	default:
+		return nil, 0
 	}
-	return nil, 0
 }
 
 // above is the first of the lines right above a line that hold nothing but a

@@ -16,7 +16,7 @@ type span struct{ line, at, toLine, toAt int }
 func (p *Page) inline(n *yaml.Node) (span, bool) {
 	before, rest := cut(p.line(n.Line-1), n.Column-1)
 	s := span{line: n.Line - 1, at: len(before), toLine: n.Line - 1}
-	length := 0
+	var length int
 	switch {
 	case p.odd || n.Anchor != "" || n.Style&yaml.TaggedStyle != 0 || n.Kind == yaml.AliasNode:
 		return span{}, false
@@ -63,27 +63,36 @@ func (p *Page) bracketed(s span) (span, bool) {
 	for line := s.line; line < len(p.lines); line, at = line+1, 0 {
 		text := p.lines[line]
 		for at < len(text) {
-			switch c := text[at]; {
-			case c == '{' || c == '[':
+			switch text[at] {
+			case '{', '[':
 				depth++
-			case c == '}' || c == ']':
+			case '}', ']':
 				if depth--; depth == 0 {
 					s.toLine, s.toAt = line, at+1
 					return s, true
 				}
-			case c == '#' && (at == 0 || text[at-1] == ' ' || text[at-1] == '\t'):
-				at = len(text)
-			case (c == '"' || c == '\'') && opens(text[:at]):
-				n := quoted(text[at:], c)
-				if n == 0 {
-					return span{}, false
-				}
-				at += n - 1
 			}
-			at++
+			n := token(text, at)
+			if n == 0 {
+				return span{}, false
+			}
+			at += n
 		}
 	}
 	return span{}, false
+}
+
+// token is the length of what stands in a line between brackets: a comment or a
+// quoted text as a whole, whose brackets count for nothing, and one byte of all
+// else. It is 0 for a quoted text that does not end in the line.
+func token(text string, at int) int {
+	switch c := text[at]; {
+	case c == '#' && (at == 0 || text[at-1] == ' ' || text[at-1] == '\t'):
+		return len(text) - at
+	case (c == '"' || c == '\'') && opens(text[:at]):
+		return quoted(text[at:], c)
+	}
+	return 1
 }
 
 // opens reports whether a quote behind this text starts a quoted text, and is not

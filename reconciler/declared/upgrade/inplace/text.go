@@ -95,20 +95,14 @@ func (p *Page) flow(n *yaml.Node, col int) []string {
 	var old span
 	known := false
 	if from != nil {
-		if old, known = from.inline(ofOld(p.book, n)); known && p.book.Unchanged(n) && from.json == p.json {
-			text := from.source(old)
-			return append(text[:1:1], shifted(text[1:], col-indent(from.lines[old.line]))...)
-		}
+		old, known = from.inline(ofOld(p.book, n))
 	}
-	switch {
-	case n.Kind == yaml.AliasNode:
-		return []string{"*" + n.Value}
-	case n.Kind == yaml.ScalarNode:
-		return []string{p.word(n)}
-	case n.Kind == yaml.MappingNode && len(n.Content) == 0:
-		return []string{"{}"}
-	case len(n.Content) == 0:
-		return []string{"[]"}
+	if known && p.book.Unchanged(n) && from.json == p.json {
+		text := from.source(old)
+		return append(text[:1:1], shifted(text[1:], col-indent(from.lines[old.line]))...)
+	}
+	if text, ok := p.single(n); ok {
+		return []string{text}
 	}
 	open, end, parts := "[", "]", 1
 	if n.Kind == yaml.MappingNode {
@@ -121,14 +115,32 @@ func (p *Page) flow(n *yaml.Node, col int) []string {
 	if known && strings.HasPrefix(from.lines[old.line][old.at+1:], " ") {
 		pad = " "
 	}
-	out := []string{open + pad}
+	return p.joined(n, col, parts, open+pad, pad+end)
+}
+
+// single is the text, within brackets, of a node that holds no others.
+func (p *Page) single(n *yaml.Node) (string, bool) {
+	switch {
+	case n.Kind == yaml.AliasNode:
+		return "*" + n.Value, true
+	case n.Kind == yaml.ScalarNode:
+		return p.word(n), true
+	case n.Kind == yaml.MappingNode && len(n.Content) == 0:
+		return "{}", true
+	}
+	return "[]", len(n.Content) == 0
+}
+
+// joined writes a collection in one line, but for parts that have several.
+func (p *Page) joined(n *yaml.Node, col, parts int, open, end string) []string {
+	out := []string{open}
 	for i := 0; i+parts <= len(n.Content); i += parts {
 		if i > 0 {
 			out[len(out)-1] += ", "
 		}
 		out = glue(out, p.pair(n.Content[i:i+parts], col))
 	}
-	out[len(out)-1] += pad + end
+	out[len(out)-1] += end
 	return out
 }
 
@@ -151,7 +163,7 @@ func (p *Page) spreadOut(n *yaml.Node, col, parts int, open, end string) []strin
 	out := []string{open + p.eol}
 	for i := 0; i+parts <= len(n.Content); i += parts {
 		c := n.Content[i : i+parts]
-		for _, text := range strings.Split(c[0].HeadComment, "\n") {
+		for text := range strings.SplitSeq(c[0].HeadComment, "\n") {
 			if text != "" && !p.json {
 				out = append(out, pad+text+p.eol)
 			}

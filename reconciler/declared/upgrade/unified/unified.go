@@ -164,8 +164,8 @@ func next(far []int, zero, k, d int) int {
 // before round d.
 func walk(trace [][]int, x, y int) []byte {
 	var out []byte
-	for d := len(trace) - 1; d >= 0; d-- {
-		far, k := trace[d], x-y
+	for d, far := range slices.Backward(trace) {
+		k := x - y
 		if d == 0 {
 			out = append(out, slices.Repeat([]byte{' '}, x)...)
 			break
