@@ -152,7 +152,7 @@ func gist(body string) string {
 			return lines[i+1]
 		}
 	}
-	return strings.TrimLeft(lines[0], "# ")
+	return strings.ReplaceAll(strings.TrimLeft(lines[0], "# "), `\$`, "$") // a terminal knows no formulas
 }
 
 func (s *story) pullName() string { return fmt.Sprintf("%s#%d", repository, s.pull.number) }

@@ -72,7 +72,7 @@ func (r Report) consequences(o Options, v voice) []part {
 	if f.Rollout.MaxMinutes > 0 {
 		assumed.folded = append(assumed.folded, each(f.Rollout.Assumed, visible)...)
 	}
-	out := []part{o.removed(f, v), o.lost(f, v), o.never(f, v), o.unscheduled(f, v), o.over(f, v), o.replaced(f, v), r.uncountedPart(o, v), assumed, o.added(f, v), r.changed(o, v)}
+	out := []part{r.removed(o, v), o.lost(f, v), o.never(f, v), o.unscheduled(f, v), o.over(f, v), o.replaced(f, v), r.uncountedPart(o, v), assumed, o.added(f, v), r.changed(o, v)}
 	if !r.proposal() {
 		out = append(out, o.drifted(f))
 	}
@@ -83,17 +83,21 @@ func (r Report) consequences(o Options, v voice) []part {
 func (p part) empty() bool { return len(p.rows)+len(p.lines)+len(p.folded) == 0 }
 
 // removed are the pools that go and what dies with them.
-func (o Options) removed(f *provision.Forecast, v voice) part {
+func (r Report) removed(o Options, v voice) part {
+	f := r.Forecast
 	out := part{title: fmt.Sprintf("Pools removed (%d)", len(f.Removed)), how: "-", summary: "The nodes that die"}
 	var nodes []provision.Node
-	for _, r := range f.Removed {
-		l := "pool " + v.name(r.Pool) + ": has no nodes"
-		if len(r.Nodes) > 0 {
+	for _, gone := range f.Removed {
+		l := "pool " + v.name(gone.Pool) + ": has no nodes"
+		switch {
+		case len(gone.Nodes) == 0 && r.offline():
+			l = "pool " + v.name(gone.Pool) + ": all nodes that it has die with their pods; how many, only the cluster can tell"
+		case len(gone.Nodes) > 0:
 			l = fmt.Sprintf("pool %s: %s with %s at once, whatever its budgets say and before replacements are started",
-				v.name(r.Pool), conjugated(len(r.Nodes), "node", "die"), count(r.Pods, "pod")) + whither(r) + v.lingering(r.Nodes)
+				v.name(gone.Pool), conjugated(len(gone.Nodes), "node", "die"), count(gone.Pods, "pod")) + whither(gone) + v.lingering(gone.Nodes)
 		}
 		out.lines = append(out.lines, l)
-		nodes = append(nodes, r.Nodes...)
+		nodes = append(nodes, gone.Nodes...)
 	}
 	out.lines, out.folded = first(out.lines, o.few()), o.nodes(nodes, column{})
 	return out

@@ -107,7 +107,7 @@ func TestTheVerdictOfAProposalNamesGuardsQuotasAndDrift(t *testing.T) {
 func TestTheSignTellsWhetherSomethingMustBeDone(t *testing.T) {
 	for name, want := range map[string]string{
 		"taints": "⛔", "volume": "⚠️", "ami": "⚠️", "removed": "⛔", "limits": "⚠️", "cheaper": "⚠️", "homeless": "⛔", "quota": "⛔",
-		"guarded": "⛔", "offline-taints": "⚠️", "foreign": "⚠️", "lossy": "⛔", "stuck": "⛔", "workload": "⚠️", "drift-only": "✅", "problems": "⛔", "secret": "✅", "offline": "⚠️", "empty": "✅", "many": "⛔",
+		"guarded": "⛔", "offline-taints": "⚠️", "offline-removed": "⛔", "foreign": "⚠️", "lossy": "⛔", "stuck": "⛔", "workload": "⚠️", "drift-only": "✅", "problems": "⛔", "secret": "✅", "offline": "⚠️", "empty": "✅", "many": "⛔",
 	} {
 		if got := proposals()[name].report().sign(); got != want {
 			t.Errorf("%s: got %s, want %s", name, got, want)

@@ -127,13 +127,14 @@ func proposals() map[string]proposed {
 		"secret":  {Proposal: plan.Proposal{Step: secretly()}, forecast: &provision.Forecast{}},
 		"offline": {Proposal: plan.Proposal{Step: tainting()}, forecast: perhaps(), offline: true},
 		// What the two revisions tell without any cluster.
-		"offline-taints": {Proposal: plan.Proposal{Step: join(tainting(), volume())}, forecast: uncounted(), offline: true},
-		"lossy":          {Proposal: plan.Proposal{Step: volume()}, forecast: lossy()},
-		"foreign":        {Proposal: plan.Proposal{Step: foreign()}},
-		"stuck":          {Proposal: plan.Proposal{Step: join(tainting(), quota)}, forecast: stuck()},
-		"workload":       {Proposal: plan.Proposal{Step: join(between("apps", "Deployment", "train", nil, object{"spec": object{"replicas": int64(3)}}), quota)}, forecast: working()},
-		"empty":          {Proposal: plan.Proposal{Step: plan.Plan{Unchanged: 12}}, forecast: weighing()},
-		"many":           {Proposal: plan.Proposal{Step: plan.Guard(10, "")(numerous(40)), Drift: drifting()}, forecast: replacing()},
+		"offline-taints":  {Proposal: plan.Proposal{Step: join(tainting(), volume())}, forecast: uncounted(), offline: true},
+		"offline-removed": {Proposal: plan.Proposal{Step: removal()}, offline: true, forecast: &provision.Forecast{Removed: []provision.Removal{{Pool: "gpu"}}}},
+		"lossy":           {Proposal: plan.Proposal{Step: volume()}, forecast: lossy()},
+		"foreign":         {Proposal: plan.Proposal{Step: foreign()}},
+		"stuck":           {Proposal: plan.Proposal{Step: join(tainting(), quota)}, forecast: stuck()},
+		"workload":        {Proposal: plan.Proposal{Step: join(between("apps", "Deployment", "train", nil, object{"spec": object{"replicas": int64(3)}}), quota)}, forecast: working()},
+		"empty":           {Proposal: plan.Proposal{Step: plan.Plan{Unchanged: 12}}, forecast: weighing()},
+		"many":            {Proposal: plan.Proposal{Step: plan.Guard(10, "")(numerous(40)), Drift: drifting()}, forecast: replacing()},
 	}
 	return out
 }

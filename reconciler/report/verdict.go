@@ -146,6 +146,10 @@ func (r Report) effects(v voice) []clause {
 func (r Report) nodes(f *provision.Forecast, v voice) []clause {
 	pools := r.uncounted()
 	switch {
+	case r.offline() && len(f.Removed) == 1:
+		return []clause{{"all nodes of pool " + v.short(f.Removed[0].Pool) + " die", "all nodes of a pool die", rankName}}
+	case r.offline() && len(f.Removed) > 1:
+		return []clause{{text: fmt.Sprintf("all nodes of %d pools die", len(f.Removed))}}
 	case len(pools) == 1:
 		all, fate := "nodes of ", " may be replaced"
 		if pools[0].Drifts {
@@ -184,7 +188,7 @@ func (r Report) sign() string {
 	if f == nil {
 		f = &provision.Forecast{}
 	}
-	dying := slices.ContainsFunc(f.Removed, func(x provision.Removal) bool { return len(x.Nodes) > 0 })
+	dying := slices.ContainsFunc(f.Removed, func(x provision.Removal) bool { return len(x.Nodes) > 0 || r.offline() })
 	strange := newcomers(f)
 	stop := len(r.Problems)+len(r.Holds)+len(f.Fit.Unscheduled)+judge(f).count() > 0 || judge(f).unexplained || dying || len(judge(f).lost) > 0 ||
 		r.Quota == quotaShort || len(r.guardsThatHold(plainVoice())) > 0

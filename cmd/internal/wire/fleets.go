@@ -100,18 +100,22 @@ func each[T any](items []T) []*T {
 }
 
 // changed is the fleet with the changes made. What a live object's status tells of
-// AWS stays true of it.
-func changed(reader *simulate.Reader, from provision.Fleet, changes []plan.Change) (provision.Fleet, error) {
-	to := from
+// AWS stays true of it. What cannot be read stays as it is live, as the API server will
+// refuse it; a sentence says which that is.
+func changed(reader *simulate.Reader, from provision.Fleet, changes []plan.Change) (to provision.Fleet, unread []string) {
+	to = from
 	to.NodePools, to.NodeClasses, to.Overlays = slices.Clone(from.NodePools), slices.Clone(from.NodeClasses), slices.Clone(from.Overlays)
 	for _, c := range changes {
-		drop(&to, c.Key.Kind, c.Key.Name)
 		if c.After == nil {
+			drop(&to, c.Key.Kind, c.Key.Name)
 			continue
 		}
-		if err := reader.Add(&to, c.After.Object); err != nil {
-			return provision.Fleet{}, err
+		if err := reader.Add(&provision.Fleet{}, c.After.Object); err != nil {
+			unread = append(unread, unreadable(c.Key, err))
+			continue
 		}
+		drop(&to, c.Key.Kind, c.Key.Name)
+		_ = reader.Add(&to, c.After.Object) // it was just read
 	}
 	for _, was := range from.NodePools {
 		for _, is := range to.NodePools {
@@ -127,7 +131,7 @@ func changed(reader *simulate.Reader, from provision.Fleet, changes []plan.Chang
 			}
 		}
 	}
-	return to, nil
+	return to, unread
 }
 
 // employ makes those changes to what comes onto every node or with every pod that the

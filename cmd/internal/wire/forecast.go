@@ -99,13 +99,10 @@ func foresee(ctx context.Context, live *stock, compare comparing, c change) (*pr
 	if err != nil {
 		return nil, err
 	}
-	after, err := changed(reader, before, c.pools())
-	if err != nil {
-		return nil, err
-	}
+	after, unread := changed(reader, before, c.pools())
 	before.Workloads, after.Workloads = nil, nil
 	_ = populate(reader, &before, only(c.before, pods)) // what is wrong with it there is nobody's news
-	unread := populate(reader, &after, only(c.after, pods))
+	unread = append(unread, populate(reader, &after, only(c.after, pods))...)
 	unread = append(unread, employ(reader, &after, c)...)
 	told, err := compare(ctx, settings, before, after)
 	if err != nil {
@@ -176,13 +173,18 @@ func only(set state.Set, wanted func(state.Item) bool) state.Set {
 	return state.NewSet(slices.DeleteFunc(set.Items(), func(i state.Item) bool { return !wanted(i) })...)
 }
 
+// unreadable says of which thing it cannot be told what it does.
+func unreadable(k state.Key, err error) string {
+	return "What " + k.String() + " does to nodes: " + strings.TrimSuffix(err.Error(), ".") + "."
+}
+
 // populate adds what is declared to a fleet. One object that cannot be read keeps
 // nothing from being told of the others: a sentence says which it is.
 func populate(reader *simulate.Reader, fleet *provision.Fleet, declared state.Set) (unread []string) {
 	fleet.DaemonSets, fleet.RuntimeClasses = slices.Clone(fleet.DaemonSets), slices.Clone(fleet.RuntimeClasses)
 	for _, item := range declared.Items() {
 		if err := reader.Add(fleet, item.Object); err != nil {
-			unread = append(unread, "What "+item.Key.String()+" does to nodes: "+strings.TrimSuffix(err.Error(), ".")+".")
+			unread = append(unread, unreadable(item.Key, err))
 		}
 	}
 	return unread

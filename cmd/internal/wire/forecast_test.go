@@ -3,6 +3,8 @@ package wire
 import (
 	"context"
 	"maps"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -117,6 +119,11 @@ func TestAPlanForetellsWhatBecomesOfNodes(t *testing.T) {
 	}
 	if f := foretold(t, objects, gone); len(f.Removed) != 1 || f.Removed[0].Pool != "gpu" || len(f.Removed[0].Nodes) != 1 {
 		t.Errorf("a pool that goes: %+v", f.Removed)
+	}
+	broken := plan.Change{Key: state.Key{Target: "cluster", Group: "karpenter.sh", Kind: "NodePool", Name: "other"}, Action: plan.Create,
+		After: &state.Item{Object: map[string]any{"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": map[string]any{"name": "other"}, "spec": "none"}}}
+	if f := foretold(t, objects, broken, changedClass); len(f.Replaced) != 1 || !slices.ContainsFunc(f.Unknown, func(s string) bool { return strings.Contains(s, "NodePool.karpenter.sh/other") }) {
+		t.Errorf("one pool that cannot be read takes away what is told of the other: %+v", f)
 	}
 	if f := foretold(t, objects[1:], changedClass); f != nil {
 		t.Errorf("without a Cluster nobody knows the region, and yet: %+v", f)

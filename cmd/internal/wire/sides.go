@@ -51,7 +51,10 @@ func (p *proposer) load(ctx context.Context, s proposal) (sides, error) {
 	out := sides{
 		before: declared.Declared{Set: base.Set, Problems: base.Problems},
 		after:  declared.Declared{Set: merged, Problems: mergeProblems(parted.Problems, base.Problems, head.Problems)},
-		notes:  slices.Clone(head.Notes),
+		// What the base is advised already is no news of the step.
+		notes: slices.DeleteFunc(slices.Clone(head.Notes), func(n plan.Note) bool {
+			return slices.ContainsFunc(base.Notes, func(o plan.Note) bool { return o.Key == n.Key && o.Text == n.Text })
+		}),
 		refused: slices.DeleteFunc(mergeProblems(parted.Refused, base.Refused, head.Refused),
 			func(o state.Problem) bool { return mistaken(base.Refused, o) }),
 	}
