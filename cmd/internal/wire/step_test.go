@@ -206,6 +206,34 @@ func TestMistakesAreMergedAsObjectsAre(t *testing.T) {
 	}
 }
 
+func TestAdviceAndRefusalsAreThoseThatTheStepBrings(t *testing.T) {
+	a, heavier := poolItem("a", 1), poolItem("a", 2)
+	advised := func(l child.Loaded, texts ...string) child.Loaded {
+		for _, text := range texts {
+			l.Notes = append(l.Notes, plan.Note{Key: a.Key, Text: "Warning: " + text})
+			l.Refused = append(l.Refused, state.Problem{Origin: state.Origin{File: text + ".yaml", Line: 1}, Message: a.Key.String() + ": " + text})
+		}
+		return l
+	}
+	out := steps{
+		parted: advised(loaded(a), "known"), base: advised(loaded(a), "known", "newer"), head: advised(loaded(heavier), "known", "mine"),
+		live: seen(a), foresee: func(context.Context, change) (*provision.Forecast, error) { return &provision.Forecast{}, nil },
+	}.tell(t)
+	var notes, refused []string
+	for _, n := range out.report.Notes {
+		notes = append(notes, n.Text)
+	}
+	for _, p := range out.report.Problems {
+		refused = append(refused, p.File)
+	}
+	if diff := cmp.Diff([]string{"mine"}, notes); diff != "" {
+		t.Errorf("advice: %s", diff)
+	}
+	if diff := cmp.Diff([]string{"mine.yaml"}, refused); diff != "" {
+		t.Errorf("refusals: %s", diff)
+	}
+}
+
 func TestADeletionIsHeldByTheRuleThatHoldsIt(t *testing.T) {
 	a, b := poolItem("a", 1), poolItem("b", 1)
 	out := steps{parted: loaded(a, b), base: loaded(a, b), head: loaded(a), live: seen(a, b)}.tell(t)
