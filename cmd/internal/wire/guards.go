@@ -36,6 +36,16 @@ func guard(sync *v1alpha1.Sync, found reconciler.Proposal, foretell func([]plan.
 	return changed, out
 }
 
+// stopped says what it means that nothing of a folder can be rendered, where only its
+// mistakes are told.
+func stopped(guards []report.Guard) {
+	for i, g := range guards {
+		if g.Rule == "lint" && g.Result == "held" {
+			guards[i].Text = "nothing of the folder can be rendered: once merged, neither this nor any later commit is applied until that is mended"
+		}
+	}
+}
+
 // placeOf is where a mistake is.
 func placeOf(o state.Problem) string {
 	if o.Origin == (state.Origin{}) {

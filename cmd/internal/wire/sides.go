@@ -21,6 +21,8 @@ type sides struct {
 	// refused are the mistakes that only the API server will refuse, and that the step
 	// brings: nothing else waits for them.
 	refused []state.Problem
+	// blank is true where the mistakes leave nothing of the head to be applied.
+	blank bool
 	// notes are advice on what is declared after the step.
 	notes []plan.Note
 	// doubts are what keeps the merge from being told for certain.
@@ -51,6 +53,7 @@ func (p *proposer) load(ctx context.Context, s proposal) (sides, error) {
 	out := sides{
 		before: declared.Declared{Set: base.Set, Problems: base.Problems},
 		after:  declared.Declared{Set: merged, Problems: mergeProblems(parted.Problems, base.Problems, head.Problems)},
+		blank:  head.Set.Len() == 0 && len(head.Problems) > 0,
 		// What the base is advised already is no news of the step.
 		notes: slices.DeleteFunc(slices.Clone(head.Notes), func(n plan.Note) bool {
 			return slices.ContainsFunc(base.Notes, func(o plan.Note) bool { return o.Key == n.Key && o.Text == n.Text })

@@ -75,6 +75,9 @@ func (p *proposer) tell(ctx context.Context, s proposal) (review, error) {
 		return consequences(p.foresee(ctx, change{changes: changes}))
 	})
 	found.Step = guarded
+	if sides.blank {
+		stopped(guards)
+	}
 	r := report.NewProposal(found.Proposal, mistakes(found, sides.refused))
 	r.Forecast, r.Guards = saying(f, unforeseen), append(guards, sides.doubts...)
 	veil(found.Proposal, &r)

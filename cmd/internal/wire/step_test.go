@@ -234,6 +234,18 @@ func TestAdviceAndRefusalsAreThoseThatTheStepBrings(t *testing.T) {
 	}
 }
 
+func TestAFolderThatCannotBeRenderedStopsAllLaterCommits(t *testing.T) {
+	a := poolItem("a", 1)
+	blank := child.Loaded{Problems: []state.Problem{{Origin: state.Origin{File: "kustomization.yaml"}, Message: "kustomize: no such file"}}}
+	out := steps{
+		parted: loaded(a), base: loaded(a), head: blank,
+		live: seen(a), foresee: func(context.Context, change) (*provision.Forecast, error) { return &provision.Forecast{}, nil },
+	}.tell(t)
+	if len(out.report.Changes) != 0 || len(out.report.Guards) != 1 || !strings.Contains(out.report.Guards[0].Text, "nor any later commit is applied") {
+		t.Errorf("changes %v, guards %v", out.report.Changes, out.report.Guards)
+	}
+}
+
 func TestADeletionIsHeldByTheRuleThatHoldsIt(t *testing.T) {
 	a, b := poolItem("a", 1), poolItem("b", 1)
 	out := steps{parted: loaded(a, b), base: loaded(a, b), head: loaded(a), live: seen(a, b)}.tell(t)
