@@ -228,7 +228,7 @@ func (p *predicted) free() {
 // pods have all found their way.
 func (p *predicted) noOther() {
 	p.Helper()
-	p.oneNodeEach(map[string]int{volumesPool: 2, calmPool: 2})
+	p.oneNodeEach(map[string]int{volumesPool: 2, calmPool: 2}, true)
 	p.until("the pods of "+taintsPool+" run on new nodes", func() error {
 		pods, err := p.pods(taintsPool)
 		if err != nil {
