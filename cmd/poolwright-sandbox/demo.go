@@ -14,8 +14,8 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/setups"
 	"github.com/poolwright/poolwright/provision/sandbox"
-	"github.com/poolwright/poolwright/provision/sandbox/aws"
 )
 
 // demo is what the user asked for.
@@ -135,19 +135,7 @@ func (s *story) makeRepository(ctx context.Context, example string) (*repo, erro
 }
 
 // exampleWorld is the cluster that examples/altanova is written for.
-func exampleWorld() sandbox.Config {
-	cfg := sandbox.DefaultConfig()
-	const cluster = "altanova-dev-euw1-eks"
-	cfg.AWS.Region, cfg.AWS.Account = "eu-west-1", "111122223333"
-	// What Terraform made: the cluster, its network and its system nodes. The
-	// rest is for the repository to declare and for bootstrap to make.
-	cfg.AWS.Cluster.Name, cfg.AWS.Cluster.OIDC = cluster, true
-	cfg.AWS.Cluster.NodeGroups = []aws.NodeGroup{{
-		Name: "system", Min: 2, Desired: 2, Max: 2, InstanceTypes: []string{"t3.small"}, Taints: []string{"CriticalAddonsOnly=true:NO_SCHEDULE"},
-	}}
-	cfg.AWS.Roles, cfg.AWS.Queues, cfg.AWS.Tags = nil, nil, map[string]string{}
-	return cfg
-}
+func exampleWorld() sandbox.Config { return setups.All()[0].World() }
 
 // binary finds the product: beside this program, where make puts both.
 func (d *demo) binary() (string, error) {

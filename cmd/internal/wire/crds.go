@@ -23,7 +23,7 @@ import (
 const serialAnnotation = "poolwright.dev/crd-serial"
 
 // crdSerial grows by one with every change of config/crd; a test sees to it.
-const crdSerial = 4
+const crdSerial = 5
 
 // ownCRDs are the CustomResourceDefinitions of our own kinds, as the binary
 // carries them.

@@ -30,6 +30,9 @@ const (
 	// requests changed, as RFC 3339 with nanoseconds: whichever replica was told, the
 	// leader looks.
 	WebhookAnnotation = "poolwright.dev/webhook-at"
+	// UpdateParametersAnnotation on a Sync takes the newest values of the SSM
+	// parameters of spec.substituteFrom; any new value counts.
+	UpdateParametersAnnotation = "poolwright.dev/update-parameters"
 	// ConfirmOrphansAnnotation on a Cluster lets the engine start although some
 	// of the cluster's EC2 instances have no NodeClaim; they will be terminated.
 	// Its value is the number and digest that the refusal quotes: "3-1a2b3c4d".

@@ -86,6 +86,18 @@ type SyncSpec struct {
 	// the merge what it did. Nothing is told to a forge without it.
 	// +optional
 	PullRequests *PullRequests `json:"pullRequests,omitempty"`
+	// Substitute gives variables their values: ${NAME} in the repository's manifests
+	// becomes the value, after rendering and by the rules of Flux's post-build
+	// substitution. It wins over SubstituteFrom. Values that are no secrets only.
+	// +kubebuilder:validation:MaxProperties=256
+	// +optional
+	Substitute map[string]string `json:"substitute,omitempty"`
+	// SubstituteFrom takes variables from elsewhere; a later entry wins over an
+	// earlier one.
+	// +kubebuilder:validation:MaxItems=64
+	// +listType=atomic
+	// +optional
+	SubstituteFrom []SubstituteReference `json:"substituteFrom,omitempty"`
 	// Suspend stops fetching, applying and correcting. Default false.
 	// +optional
 	Suspend bool `json:"suspend,omitempty"`
@@ -188,6 +200,12 @@ type SyncStatus struct {
 	// spec.pullRequests.
 	// +optional
 	PullRequests *PullRequestsStatus `json:"pullRequests,omitempty"`
+	// Parameters are the values of SSM parameters that spec.substituteFrom names, as
+	// they are in use.
+	// +listType=map
+	// +listMapKey=variable
+	// +optional
+	Parameters []PinnedParameter `json:"parameters,omitempty"`
 	// Objects is how many objects the Sync manages.
 	// +optional
 	Objects int32 `json:"objects,omitempty"`
