@@ -48,7 +48,7 @@ func compare(t *testing.T, folder string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, err := declared.Load(snapshot.FS, filepath.ToSlash(path), declared.Limits{})
+	d, err := declared.Load(snapshot.FS, filepath.ToSlash(path), declared.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

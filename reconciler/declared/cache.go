@@ -4,7 +4,9 @@ import (
 	"io/fs"
 	"slices"
 	"sync"
+	"time"
 
+	"github.com/poolwright/poolwright/reconciler/declared/manifest"
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
@@ -18,32 +20,41 @@ type Cache struct {
 }
 
 type entry struct {
+	asked    question
+	declared Declared
+	err      error
+}
+
+// question is what a result depends on.
+type question struct {
 	tree, folder string
-	limits       Limits
-	declared     Declared
-	err          error
+	limits       manifest.Limits
+	timeout      time.Duration
+	// values is the digest of the variables.
+	values string
 }
 
 // NewCache keeps the given number of results; at least one.
 func NewCache(size int) *Cache { return &Cache{size: max(size, 1)} }
 
 // Load is Load, unless this folder of the tree with this id (of a
-// gitsource.Snapshot) has been loaded before. Errors that another try may cure
-// are not remembered, nor is anything of a tree without an id.
-func (c *Cache) Load(treeID string, fsys fs.FS, folder string, limits Limits) (Declared, error) {
+// gitsource.Snapshot) has been loaded before, with the same variables. Errors that
+// another try may cure are not remembered, nor is anything of a tree without an id.
+func (c *Cache) Load(treeID string, fsys fs.FS, folder string, options Options) (Declared, error) {
+	asked := question{treeID, folder, options.Limits, options.Timeout, options.Values.Digest()}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for i, e := range c.entries {
-		if treeID != "" && e.tree == treeID && e.folder == folder && e.limits == limits {
+		if treeID != "" && e.asked == asked {
 			c.entries = append(slices.Delete(c.entries, i, i+1), e)
 			return e.declared, e.err
 		}
 	}
-	d, err := Load(fsys, folder, limits)
+	d, err := Load(fsys, folder, options)
 	if treeID == "" || !lasting(err) {
 		return d, err
 	}
-	c.entries = append(c.entries, entry{tree: treeID, folder: folder, limits: limits, declared: d, err: err})
+	c.entries = append(c.entries, entry{asked: asked, declared: d, err: err})
 	if len(c.entries) > c.size {
 		c.entries = slices.Delete(c.entries, 0, 1)
 	}

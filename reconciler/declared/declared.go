@@ -1,6 +1,6 @@
 // Package declared reads what a repository declares: it renders a folder of
-// it, checks every object and knows the file and line of each. What is written for
-// an old API of Karpenter is declared as what it means in v1.
+// it, fills in variables, checks every object and knows the file and line of each.
+// What is written for an old API of Karpenter is declared as what it means in v1.
 //
 // It is pure: files in, values out; no network, no program, no cluster. The
 // files are not trusted. A user's mistake is a Problem and leaves the other
@@ -20,6 +20,7 @@ import (
 
 	"github.com/poolwright/poolwright/reconciler/declared/manifest"
 	"github.com/poolwright/poolwright/reconciler/declared/render"
+	"github.com/poolwright/poolwright/reconciler/declared/substitute"
 	"github.com/poolwright/poolwright/reconciler/declared/upgrade"
 	"github.com/poolwright/poolwright/reconciler/state"
 )
@@ -83,11 +84,16 @@ func (d Declared) parsed(file string) []manifest.Document {
 	return docs
 }
 
-// Limits bound what a folder may cost. The zero value is the default.
-type Limits struct {
+// Options say how a folder is read. The zero value is the default.
+type Options struct {
+	// Limits bound what the folder may cost.
 	manifest.Limits
 	// Timeout is for rendering. Default 1 minute.
 	Timeout time.Duration
+	// Values are those of the Sync's variables, which are filled in after rendering,
+	// and before anything is made of an object. A variable that has neither a value
+	// nor a default is a Problem. Without any, text such as ${NAME} stays as it is.
+	Values substitute.Values
 }
 
 // Load reads the folder at the given path of a tree. A folder with a
@@ -98,11 +104,11 @@ type Limits struct {
 // An error is classified (state.Classify): PathNotFound, NoManifests,
 // LimitExceeded and RenderTimeout are for the user to fix; a source that fails
 // while being read is for another try.
-func Load(fsys fs.FS, folder string, limits Limits) (Declared, error) {
-	if limits.Timeout <= 0 {
-		limits.Timeout = time.Minute
+func Load(fsys fs.FS, folder string, options Options) (Declared, error) {
+	if options.Timeout <= 0 {
+		options.Timeout = time.Minute
 	}
-	tree := manifest.NewTree(fsys, limits.Limits)
+	tree := manifest.NewTree(fsys, options.Limits)
 	folder, err := locate(tree, folder)
 	if err != nil {
 		return Declared{}, err
@@ -113,9 +119,9 @@ func Load(fsys fs.FS, folder string, limits Limits) (Declared, error) {
 	}
 	var found render.Result
 	if err != nil || kustomization != "" {
-		found, err = render.Run(tree, folder, limits.Timeout)
+		found, err = render.Run(tree, folder, options.Timeout)
 	} else {
-		found, err = plain(tree, folder, limits.Timeout)
+		found, err = plain(tree, folder, options.Timeout)
 	}
 	if err != nil {
 		return Declared{}, fmt.Errorf("reading %s: %w", called(folder), err)
@@ -124,12 +130,22 @@ func Load(fsys fs.FS, folder string, limits Limits) (Declared, error) {
 		return Declared{}, state.Failf(state.Fix, "NoManifests",
 			"%s declares no object; put manifests or a kustomization.yaml into it, or correct the path", called(folder))
 	}
-	d, err := collect(found)
+	d := Declared{files: fsys, limits: options.Limits}
+	if found, err = d.fill(found, options.Values); err == nil {
+		err = d.collect(found)
+	}
 	if err != nil {
 		return Declared{}, fmt.Errorf("reading %s: %w", called(folder), err)
 	}
-	d.files, d.limits = fsys, limits.Limits
 	return d, nil
+}
+
+// fill puts the variables' values into what was rendered.
+func (d *Declared) fill(found render.Result, values substitute.Values) (render.Result, error) {
+	objects, problems, err := substitute.Apply(found.Objects, values, substitute.Options{
+		Strict: true, Documents: d.Documents(), Limits: d.limits,
+	})
+	return render.Result{Objects: objects, Problems: append(found.Problems, problems...)}, err
 }
 
 // called names a folder in a message. The root is not called ".": whoever
@@ -169,8 +185,8 @@ func locate(tree *manifest.Tree, folder string) (string, error) {
 }
 
 // collect checks objects, refuses the second of each key, and upgrades old ones.
-func collect(found render.Result) (Declared, error) {
-	d := Declared{Problems: found.Problems}
+func (d *Declared) collect(found render.Result) error {
+	d.Problems = found.Problems
 	first := map[state.Key]manifest.Object{}
 	var items []state.Item
 	for _, o := range found.Objects {
@@ -192,12 +208,12 @@ func collect(found render.Result) (Declared, error) {
 	d.Set = state.NewSet(items...)
 	if slices.ContainsFunc(items, old) {
 		if err := d.follow(); err != nil {
-			return Declared{}, err
+			return err
 		}
 	}
 	slices.SortStableFunc(d.Problems, compareProblems)
 	d.Problems = slices.Compact(d.Problems)
-	return d, nil
+	return nil
 }
 
 // twice says where an object was met first, and what to do.

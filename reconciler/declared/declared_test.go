@@ -29,7 +29,7 @@ spec:
 
 func load(t *testing.T, fs fstest.MapFS, folder string) Declared {
 	t.Helper()
-	d, err := Load(fs, folder, Limits{})
+	d, err := Load(fs, folder, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +88,7 @@ func TestAFileThatIsIncludedTwiceIsSaidToBe(t *testing.T) {
 			"x/a.yaml:1: Node/one is declared twice, first in x/a.yaml:1; remove one",
 		},
 	} {
-		if _, got := problemsOf(tree(c.files...), "x", Limits{}); got != c.want {
+		if _, got := problemsOf(tree(c.files...), "x", Options{}); got != c.want {
 			t.Errorf("%s:\n got %s\nwant %s", name, got, c.want)
 		}
 	}
@@ -99,7 +99,7 @@ func TestTheRootIsNotCalledADot(t *testing.T) {
 		".":   "fix NoManifests: the folder declares no object; put manifests or a kustomization.yaml into it, or correct the path",
 		"sub": `fix NoManifests: folder "sub" declares no object; put manifests or a kustomization.yaml into it, or correct the path`,
 	} {
-		if _, got := problemsOf(tree("sub/README.md", "x"), folder, Limits{}); !strings.EqualFold(got, want) {
+		if _, got := problemsOf(tree("sub/README.md", "x"), folder, Options{}); !strings.EqualFold(got, want) {
 			t.Errorf("%s: %s", folder, got)
 		}
 	}

@@ -12,8 +12,8 @@ import (
 )
 
 // fuzzLimits keep one hostile input cheap.
-func fuzzLimits() Limits {
-	return Limits{Limits: manifest.Limits{FileBytes: 64 << 10, TotalBytes: 256 << 10, Objects: 200, Nodes: 5000}, Timeout: 20 * time.Second}
+func fuzzLimits() Options {
+	return Options{Limits: manifest.Limits{FileBytes: 64 << 10, TotalBytes: 256 << 10, Objects: 200, Nodes: 5000}, Timeout: 20 * time.Second}
 }
 
 // holds fails when what was loaded breaks a promise of Load.

@@ -39,12 +39,12 @@ func TestTreesDeclareWhatTheirGoldenFileSays(t *testing.T) {
 	for _, tree := range cases {
 		folder := filepath.Dir(tree)
 		t.Run(filepath.Base(folder), func(t *testing.T) {
-			d, err := Load(os.DirFS(tree), "app", Limits{})
+			d, err := Load(os.DirFS(tree), "app", Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
 			got := describe(t, d)
-			if again, _ := Load(os.DirFS(tree), "./app/", Limits{}); describe(t, again) != got {
+			if again, _ := Load(os.DirFS(tree), "./app/", Options{}); describe(t, again) != got {
 				t.Error("a second load gives something else")
 			}
 			golden := filepath.Join(folder, "golden.txt")

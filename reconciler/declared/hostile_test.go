@@ -52,7 +52,7 @@ func (tr *trap) sprung() string {
 }
 
 // problemsOf loads and returns what is wrong, errors included, as lines.
-func problemsOf(fsys fs.FS, folder string, l Limits) (Declared, string) {
+func problemsOf(fsys fs.FS, folder string, l Options) (Declared, string) {
 	d, err := Load(fsys, folder, l)
 	var lines []string
 	for _, p := range d.Problems {
@@ -132,7 +132,7 @@ func TestKustomizationsThatReachOutAreRefusedByName(t *testing.T) {
 					fsys[c.more[i]] = &fstest.MapFile{Data: []byte(target), Mode: fs.ModeSymlink | 0o777}
 				}
 			}
-			d, got := problemsOf(fsys, "k", Limits{})
+			d, got := problemsOf(fsys, "k", Options{})
 			if what := tr.sprung(); what != "" {
 				t.Fatalf("something reached out: %s", what)
 			}
@@ -173,24 +173,24 @@ func TestBombsAndFloodsAreLimited(t *testing.T) {
 	for name, c := range map[string]struct {
 		files  []string
 		folder string
-		limits Limits
+		limits Options
 	}{
-		"an alias bomb in a manifest":      {[]string{"m/a.yaml", lol}, "m", Limits{}},
-		"an alias bomb in a kustomization": {[]string{"m/kustomization.yaml", lol}, "m", Limits{}},
-		"an alias bomb in a resource":      {[]string{"m/kustomization.yaml", "resources: [a.yaml]", "m/a.yaml", lol}, "m", Limits{}},
-		"an alias bomb in a patch":         {[]string{"m/kustomization.yaml", "resources: [b.yaml]\npatches: [{path: a.yaml}]", "m/a.yaml", lol, "m/b.yaml", pool}, "m", Limits{}},
-		"an alias bomb in an inline patch": {[]string{"m/kustomization.yaml", "resources: [b.yaml]\npatches:\n- patch: |\n    " + strings.ReplaceAll(lol, "\n", "\n    "), "m/b.yaml", pool}, "m", Limits{}},
-		"many small alias bombs":           {[]string{"m/a.yaml", aliases.String()}, "m", Limits{}},
-		"one file in many config maps":     {[]string{"m/kustomization.yaml", "configMapGenerator:\n" + generators.String(), "m/big", strings.Repeat("x", 2<<20)}, "m", Limits{}},
-		"a document that refers to itself": {[]string{"m/a.yaml", "a: &a [*a]\n"}, "m", Limits{}},
-		"deep nesting":                     {[]string{"m/a.yaml", strings.Repeat("[", 5000) + strings.Repeat("]", 5000)}, "m", Limits{}},
-		"many objects":                     {[]string{"m/a.yaml", strings.Repeat(pool+"---\n", 30)}, "m", limited(func(l *Limits) { l.Objects = 20 })},
-		"many objects by kustomize":        {[]string{"m/kustomization.yaml", "resources: [a.yaml]", "m/a.yaml", strings.Repeat(pool+"---\n", 30)}, "m", limited(func(l *Limits) { l.Objects = 20 })},
-		"a large file":                     {[]string{"m/a.yaml", pool + strings.Repeat("#", 4000)}, "m", limited(func(l *Limits) { l.FileBytes = 1000 })},
-		"large files":                      {[]string{"m/a.yaml", pool, "m/b.yaml", pool}, "m", limited(func(l *Limits) { l.TotalBytes = 150 })},
-		"many files":                       {[]string{"m/a.yaml", pool, "m/b.yaml", pool}, "m", limited(func(l *Limits) { l.Files = 1 })},
-		"kustomizations of kustomizations": {diamonds, "d0/both", Limits{}},
-		"a long chain of kustomizations":   {chain, "c0", Limits{}},
+		"an alias bomb in a manifest":      {[]string{"m/a.yaml", lol}, "m", Options{}},
+		"an alias bomb in a kustomization": {[]string{"m/kustomization.yaml", lol}, "m", Options{}},
+		"an alias bomb in a resource":      {[]string{"m/kustomization.yaml", "resources: [a.yaml]", "m/a.yaml", lol}, "m", Options{}},
+		"an alias bomb in a patch":         {[]string{"m/kustomization.yaml", "resources: [b.yaml]\npatches: [{path: a.yaml}]", "m/a.yaml", lol, "m/b.yaml", pool}, "m", Options{}},
+		"an alias bomb in an inline patch": {[]string{"m/kustomization.yaml", "resources: [b.yaml]\npatches:\n- patch: |\n    " + strings.ReplaceAll(lol, "\n", "\n    "), "m/b.yaml", pool}, "m", Options{}},
+		"many small alias bombs":           {[]string{"m/a.yaml", aliases.String()}, "m", Options{}},
+		"one file in many config maps":     {[]string{"m/kustomization.yaml", "configMapGenerator:\n" + generators.String(), "m/big", strings.Repeat("x", 2<<20)}, "m", Options{}},
+		"a document that refers to itself": {[]string{"m/a.yaml", "a: &a [*a]\n"}, "m", Options{}},
+		"deep nesting":                     {[]string{"m/a.yaml", strings.Repeat("[", 5000) + strings.Repeat("]", 5000)}, "m", Options{}},
+		"many objects":                     {[]string{"m/a.yaml", strings.Repeat(pool+"---\n", 30)}, "m", limited(func(l *Options) { l.Objects = 20 })},
+		"many objects by kustomize":        {[]string{"m/kustomization.yaml", "resources: [a.yaml]", "m/a.yaml", strings.Repeat(pool+"---\n", 30)}, "m", limited(func(l *Options) { l.Objects = 20 })},
+		"a large file":                     {[]string{"m/a.yaml", pool + strings.Repeat("#", 4000)}, "m", limited(func(l *Options) { l.FileBytes = 1000 })},
+		"large files":                      {[]string{"m/a.yaml", pool, "m/b.yaml", pool}, "m", limited(func(l *Options) { l.TotalBytes = 150 })},
+		"many files":                       {[]string{"m/a.yaml", pool, "m/b.yaml", pool}, "m", limited(func(l *Options) { l.Files = 1 })},
+		"kustomizations of kustomizations": {diamonds, "d0/both", Options{}},
+		"a long chain of kustomizations":   {chain, "c0", Options{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			start := time.Now()
@@ -234,7 +234,7 @@ func TestReplacementsThatDoubleWhatTheyCopyAreRefused(t *testing.T) {
 		"a few maps":                     {many(5, "- source: {kind: NodePool, fieldPath: spec.limits}\n  targets: [{select: {kind: NodePool}, fieldPaths: [spec.l#], "+options+"}]\n"), nil, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d, got := problemsOf(tree(append(c.more, "x/kustomization.yaml", c.kustomization, "x/a.yaml", pool)...), "x", Limits{})
+			d, got := problemsOf(tree(append(c.more, "x/kustomization.yaml", c.kustomization, "x/a.yaml", pool)...), "x", Options{})
 			if refused := strings.Contains(got, "can double the size"); refused != c.refused || (d.Set.Len() == 1) == c.refused {
 				t.Errorf("%d objects: %s", d.Set.Len(), got)
 			}
@@ -242,8 +242,8 @@ func TestReplacementsThatDoubleWhatTheyCopyAreRefused(t *testing.T) {
 	}
 }
 
-func limited(f func(*Limits)) Limits {
-	var l Limits
+func limited(f func(*Options)) Options {
+	var l Options
 	f(&l)
 	return l
 }
@@ -254,7 +254,7 @@ func TestASourceThatBreaksIsNotARepositoryThatShrank(t *testing.T) {
 		"kustomize": {"m/kustomization.yaml", "resources: [b.yaml]", "m/b.yaml", "x"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d, err := Load(brokenFS{tree(files...)}, "m", Limits{})
+			d, err := Load(brokenFS{tree(files...)}, "m", Options{})
 			class, _, _ := state.Classify(err)
 			if !errors.Is(err, errDisk) || class != state.Retry || d.Set.Len() > 0 {
 				t.Errorf("got %v of class %s with %d objects", err, class, d.Set.Len())

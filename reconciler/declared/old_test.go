@@ -170,11 +170,11 @@ func TestTheDeclaredClusterSaysWhichImagesThereAre(t *testing.T) {
 
 func TestACacheKeepsWhatAnOldAPIMeans(t *testing.T) {
 	c := NewCache(1)
-	first, err := c.Load("t", tree("x/a.yaml", oldNodePool), "x", Limits{})
+	first, err := c.Load("t", tree("x/a.yaml", oldNodePool), "x", Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, err := c.Load("t", nil, "x", Limits{})
+	again, err := c.Load("t", nil, "x", Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -114,7 +114,7 @@ func fractional(v any) any {
 
 // load loads and checks a folder.
 func load(tree fs.FS, folder string) (Loaded, error) {
-	d, err := declared.Load(tree, folder, declared.Limits{})
+	d, err := declared.Load(tree, folder, declared.Options{})
 	if err != nil {
 		return Loaded{}, err
 	}

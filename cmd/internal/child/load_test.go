@@ -59,7 +59,7 @@ func TestAChildLoadsWhatThisProcessLoads(t *testing.T) {
 			if d := cmp.Diff(want, got, cmpopts.IgnoreFields(Loaded{}, "Set"), cmpopts.EquateEmpty()); d != "" {
 				t.Error(d)
 			}
-			raw, err := declared.Load(snapshot.FS, folder, declared.Limits{})
+			raw, err := declared.Load(snapshot.FS, folder, declared.Options{})
 			if d := cmp.Diff(raw.Set.Items(), got.Set.Items(), cmpopts.EquateEmpty()); err == nil && d != "" {
 				t.Error(d)
 			}

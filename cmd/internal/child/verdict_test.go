@@ -158,7 +158,7 @@ func TestNothingThatLintKnowsIsLostOrToldTwice(t *testing.T) {
 	}
 	met := 0
 	for _, folder := range folders(t) {
-		d, err := declared.Load(snapshot.FS, folder, declared.Limits{})
+		d, err := declared.Load(snapshot.FS, folder, declared.Options{})
 		if err != nil {
 			continue // Nothing is told of such a folder but that.
 		}

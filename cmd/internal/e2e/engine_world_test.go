@@ -114,7 +114,7 @@ func (s scene) startReplica(name string) {
 // short batch window: no test here has pods to wait for.
 func (s scene) createExample() {
 	s.Helper()
-	found, err := declared.Load(os.DirFS(filepath.Join("..", "..", "..", "examples", "altanova")), "clusters/dev", declared.Limits{})
+	found, err := declared.Load(os.DirFS(filepath.Join("..", "..", "..", "examples", "altanova")), "clusters/dev", declared.Options{})
 	if err != nil || len(found.Problems) > 0 {
 		s.Fatal(err, found.Problems)
 	}

@@ -44,7 +44,7 @@ type install struct {
 // objects are the rendered manifests. They have no origin: it would be a file
 // of this repository, not of the reader's.
 func (in install) objects() ([]state.Item, error) {
-	found, err := declared.Load(config.Files, "default", declared.Limits{})
+	found, err := declared.Load(config.Files, "default", declared.Options{})
 	if err == nil && len(found.Problems) > 0 {
 		err = errors.New(found.Problems[0].String())
 	}

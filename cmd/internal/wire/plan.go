@@ -176,5 +176,5 @@ func load(ctx context.Context, folder string) (declared.Declared, error) {
 	if err != nil {
 		return declared.Declared{}, err
 	}
-	return declared.Load(snapshot.FS, path, declared.Limits{})
+	return declared.Load(snapshot.FS, path, declared.Options{})
 }

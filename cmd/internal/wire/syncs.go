@@ -109,7 +109,7 @@ func (u unusable) Fetch(context.Context) (gitsource.Snapshot, error) {
 // loader renders a snapshot's folder, remembering trees that it has seen.
 func loader(renders *declared.Cache, path string) reconciler.Loader {
 	return func(_ context.Context, s gitsource.Snapshot) (declared.Declared, error) {
-		return renders.Load(s.TreeID, s.FS, path, declared.Limits{})
+		return renders.Load(s.TreeID, s.FS, path, declared.Options{})
 	}
 }
 

@@ -34,7 +34,7 @@ func check(t *testing.T, crds []*apiextensionsv1.CustomResourceDefinition, files
 	for i := 0; i+1 < len(files); i += 2 {
 		fsys[files[i]] = &fstest.MapFile{Data: []byte(files[i+1])}
 	}
-	d, err := declared.Load(fsys, "x", declared.Limits{})
+	d, err := declared.Load(fsys, "x", declared.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,7 +151,7 @@ func TestAdviceIsNoRefusal(t *testing.T) {
 		"x/b.yaml": &fstest.MapFile{Data: []byte("apiVersion: v1\nkind: Secret\nmetadata: {name: s}\nstringData:\n  password: hunter2\n")},
 		"x/c.yaml": &fstest.MapFile{Data: []byte(strings.Replace(head, "name: p", "name: good", 1) + "spec:\n  template: {}\n")},
 	}
-	d, err := declared.Load(fsys, "x", declared.Limits{})
+	d, err := declared.Load(fsys, "x", declared.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -78,7 +78,13 @@ func strictGroup(group string) bool {
 
 // Item checks what every Kubernetes object must have and makes it an Item of
 // the target "cluster". The message of an error ends in what to do.
-func (o Object) Item() (state.Item, error) {
+func (o Object) Item() (state.Item, error) { return o.item(false) }
+
+// Draft is Item for an object whose variables have no values yet: a name and a
+// namespace that hold a variable, such as ${NAME}, are not judged.
+func (o Object) Draft() (state.Item, error) { return o.item(true) }
+
+func (o Object) item(draft bool) (state.Item, error) {
 	apiVersion, _ := o.Value["apiVersion"].(string)
 	kind, _ := o.Value["kind"].(string)
 	switch {
@@ -97,11 +103,11 @@ func (o Object) Item() (state.Item, error) {
 	if !ok {
 		return state.Item{}, fmt.Errorf("%s has no metadata.name; add it", kind)
 	}
-	name, err := checkName(kind, gv.Group, meta)
+	name, err := checkName(kind, gv.Group, meta, draft)
 	if err != nil {
 		return state.Item{}, err
 	}
-	namespace, err := checkNamespace(meta)
+	namespace, err := checkNamespace(meta, draft)
 	if err != nil {
 		return state.Item{}, fmt.Errorf("%s/%s: %w", kind, name, err)
 	}
@@ -117,7 +123,7 @@ func (o Object) Item() (state.Item, error) {
 }
 
 // checkNamespace returns the namespace, which may be left out, null or empty.
-func checkNamespace(meta map[string]any) (string, error) {
+func checkNamespace(meta map[string]any, draft bool) (string, error) {
 	given := meta["namespace"]
 	if given == nil {
 		return "", nil
@@ -126,8 +132,8 @@ func checkNamespace(meta map[string]any) (string, error) {
 	if !isText {
 		return "", fmt.Errorf("metadata.namespace must be text; quote it")
 	}
-	if namespace == "" {
-		return "", nil
+	if namespace == "" || draft && variable(namespace) {
+		return namespace, nil
 	}
 	if msgs := content.IsDNS1123Label(namespace); len(msgs) > 0 {
 		return "", fmt.Errorf("namespace %q is not valid: %s", namespace, brief(msgs[0]))
@@ -135,7 +141,7 @@ func checkNamespace(meta map[string]any) (string, error) {
 	return namespace, nil
 }
 
-func checkName(kind, group string, meta map[string]any) (string, error) {
+func checkName(kind, group string, meta map[string]any, draft bool) (string, error) {
 	name, isText := meta["name"].(string)
 	if _, given := meta["generateName"]; given && name == "" {
 		return "", fmt.Errorf("%s uses generateName, so that every apply would create another one; give it a metadata.name", kind)
@@ -145,6 +151,9 @@ func checkName(kind, group string, meta map[string]any) (string, error) {
 	}
 	if name == "" {
 		return "", fmt.Errorf("%s has no metadata.name; add it", kind)
+	}
+	if draft && variable(name) {
+		return name, nil
 	}
 	msgs := content.IsPathSegmentName(name)
 	if len(msgs) == 0 && strictGroup(group) {
@@ -158,6 +167,8 @@ func checkName(kind, group string, meta map[string]any) (string, error) {
 	}
 	return name, nil
 }
+
+func variable(text string) bool { return strings.Contains(text, "${") }
 
 // brief leaves out the examples and the expression of a validation message.
 func brief(message string) string {

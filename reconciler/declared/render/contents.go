@@ -85,7 +85,7 @@ func (s *survey) duplicates(k *kustomization, e *yaml.Node, first map[state.Key]
 	for _, d := range s.documents[name] {
 		objects, _ := d.Objects()
 		for _, o := range objects {
-			item, err := o.Item()
+			item, err := o.Draft()
 			if err != nil {
 				continue
 			}
@@ -104,7 +104,7 @@ func (s *survey) checkResource(d manifest.Document) int {
 	objects, problems := d.Objects()
 	s.problems = append(s.problems, problems...)
 	for _, o := range objects {
-		if _, err := o.Item(); err != nil {
+		if _, err := o.Draft(); err != nil {
 			s.problem(o.Origin, "%v", err)
 		}
 	}

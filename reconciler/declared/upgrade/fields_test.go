@@ -55,7 +55,7 @@ func valid(t *testing.T, fsys fs.FS) {
 
 func faults(t *testing.T, fsys fs.FS) []string {
 	t.Helper()
-	d, err := declared.Load(fsys, ".", declared.Limits{})
+	d, err := declared.Load(fsys, ".", declared.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

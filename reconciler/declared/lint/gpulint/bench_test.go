@@ -20,7 +20,7 @@ func BenchmarkCheck(b *testing.B) {
 	for i := range 500 {
 		fmt.Fprintf(&content, "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: d%d, namespace: ml}\nspec:\n  replicas: 4\n  template:\n    spec:\n      tolerations: [{operator: Exists}]\n      containers: [{name: a, image: a, resources: {limits: {nvidia.com/gpu: 1}}}]\n---\n", i)
 	}
-	d, err := declared.Load(fstest.MapFS{"app/objects.yaml": {Data: []byte(content.String())}}, "app", declared.Limits{})
+	d, err := declared.Load(fstest.MapFS{"app/objects.yaml": {Data: []byte(content.String())}}, "app", declared.Options{})
 	if err != nil {
 		b.Fatal(err)
 	}

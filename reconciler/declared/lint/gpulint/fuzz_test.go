@@ -44,7 +44,7 @@ func FuzzCheck(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Fuzz(func(t *testing.T, content []byte) {
-		d, err := declared.Load(fstest.MapFS{"app/objects.yaml": {Data: content}}, "app", declared.Limits{})
+		d, err := declared.Load(fstest.MapFS{"app/objects.yaml": {Data: content}}, "app", declared.Options{})
 		if err != nil {
 			return
 		}

@@ -30,7 +30,7 @@ func types(t testing.TB) *catalog.Catalog {
 // check writes the findings about one file, called app/objects.yaml.
 func check(t testing.TB, c *catalog.Catalog, content string) string {
 	t.Helper()
-	d, err := declared.Load(fstest.MapFS{"app/objects.yaml": {Data: []byte(content)}}, "app", declared.Limits{})
+	d, err := declared.Load(fstest.MapFS{"app/objects.yaml": {Data: []byte(content)}}, "app", declared.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +114,7 @@ func TestOfPoolsThatMayBeMissingNothingIsSaid(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			files := fstest.MapFS{"app/a.yaml": {Data: []byte(plugin + "---\n" + pool + "---\n" + pod)}, "app/b.yaml": {Data: []byte(c.more)}}
-			d, err := declared.Load(files, "app", declared.Limits{})
+			d, err := declared.Load(files, "app", declared.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -13,7 +13,7 @@ import (
 // TestTheWeightsAreThoseOfTheOverlaysThatAreMade keeps what is said of overlays true.
 func TestTheWeightsAreThoseOfTheOverlaysThatAreMade(t *testing.T) {
 	const plugin = "apiVersion: poolwright.dev/v1alpha1\nkind: DevicePlugin\nmetadata: {name: nvidia}\nspec: {image: plugin, version: v1.2.3, defaultProfile: rest, profiles: [{name: sliced, nodePools: [gpu], timeSlicing: {replicas: 4}}, {name: rest}]}\n"
-	d, err := declared.Load(fstest.MapFS{"app/plugin.yaml": {Data: []byte(plugin)}}, "app", declared.Limits{})
+	d, err := declared.Load(fstest.MapFS{"app/plugin.yaml": {Data: []byte(plugin)}}, "app", declared.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,118 @@
+package declared
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/poolwright/poolwright/reconciler/declared/substitute"
+	"github.com/poolwright/poolwright/reconciler/declared/substitute/fluxexpr"
+)
+
+// valuesOf are variables as a Sync gives them.
+func valuesOf(t *testing.T, plain map[string]string) substitute.Values {
+	t.Helper()
+	values, err := substitute.NewValues(fluxexpr.Parse, nil, substitute.Plain("spec.substitute", plain))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return values
+}
+
+// objectsOf are the declared objects by key, as JSON.
+func objectsOf(t *testing.T, d Declared) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	for _, i := range d.Set.Items() {
+		object, err := json.Marshal(i.Object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out[i.Key.String()] = string(object)
+	}
+	return out
+}
+
+const variableMap = `apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: ${name}-settings
+  namespace: ${space}
+data:
+  count: "${count} nodes"
+`
+
+func TestVariablesAreFilledInBeforeAnObjectIsKnown(t *testing.T) {
+	filled := map[string]string{
+		"ConfigMap/team/gpu-settings": `{"apiVersion":"v1","data":{"count":"3 nodes"},"kind":"ConfigMap","metadata":{"name":"gpu-settings","namespace":"team"}}`,
+	}
+	for name, c := range map[string]struct {
+		files []string
+		want  map[string]string
+	}{
+		"in plain manifests": {[]string{"x/a.yaml", variableMap}, filled},
+		"in a kustomization": {[]string{"x/kustomization.yaml", "resources: [a.yaml]\n", "x/a.yaml", variableMap}, filled},
+		"in what a kustomization sets": {[]string{
+			"x/kustomization.yaml", "namespace: ${space}\nnamePrefix: ${name}-\nresources: [a.yaml]\npatches:\n- target: {kind: ConfigMap, name: settings}\n  patch: |\n    - op: replace\n      path: /data/count\n      value: '${count} nodes'\n",
+			"x/a.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings}\ndata: {count: '0'}\n",
+		}, filled},
+		"in a number, and in an old API of Karpenter": {
+			[]string{"x/a.yaml", "apiVersion: karpenter.sh/v1beta1\nkind: NodePool\nmetadata: {name: '${name}'}\nspec:\n  weight: ${count}\n  limits: {cpu: '${count}'}\n  template:\n    spec:\n      nodeClassRef: {name: '${name}'}\n      requirements: [{key: karpenter.sh/capacity-type, operator: In, values: ['${kind:=spot}']}]\n"},
+			map[string]string{"NodePool.karpenter.sh/gpu": ""},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d, problems := problemsOf(tree(c.files...), "x", Options{Values: valuesOf(t, map[string]string{"name": "gpu", "space": "team", "count": "3"})})
+			got := objectsOf(t, d)
+			for key, object := range c.want {
+				if object == "" {
+					c.want[key] = got[key]
+				}
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" || problems != "" {
+				t.Fatalf("%s\n%s", problems, diff)
+			}
+			for _, i := range d.Set.Items() {
+				if spec, ok := i.Object["spec"].(map[string]any); ok && spec["weight"] != int64(3) {
+					t.Errorf("the weight is %#v", spec["weight"])
+				}
+			}
+		})
+	}
+}
+
+func TestAVariableWithoutAValueIsAProblemWithItsLine(t *testing.T) {
+	for name, files := range map[string][]string{
+		"in plain manifests": {"x/a.yaml", variableMap},
+		"in a kustomization": {"x/kustomization.yaml", "resources: [a.yaml]\n", "x/a.yaml", variableMap},
+	} {
+		d, got := problemsOf(tree(files...), "x", Options{Values: valuesOf(t, map[string]string{"name": "gpu", "space": "team"})})
+		if want := "x/a.yaml:7: "; len(got) < len(want) || got[:len(want)] != want || d.Set.Len() != 0 {
+			t.Errorf("%s: %q, %d objects", name, got, d.Set.Len())
+		}
+	}
+}
+
+func TestWithoutVariablesTextStaysAsItIs(t *testing.T) {
+	const script = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {run: 'echo ${HOME} $$'}\n"
+	d, problems := problemsOf(tree("x/a.yaml", script), "x", Options{Values: valuesOf(t, nil)})
+	want := map[string]string{"ConfigMap/a": `{"apiVersion":"v1","data":{"run":"echo ${HOME} $$"},"kind":"ConfigMap","metadata":{"name":"a"}}`}
+	if diff := cmp.Diff(want, objectsOf(t, d)); diff != "" || problems != "" {
+		t.Errorf("%s\n%s", problems, diff)
+	}
+}
+
+func TestTheCacheTellsValuesApart(t *testing.T) {
+	cache := NewCache(4)
+	load := func(count string) string {
+		d, err := cache.Load("tree", tree("x/a.yaml", variableMap), "x", Options{Values: valuesOf(t, map[string]string{"name": "a", "space": "b", "count": count})})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return objectsOf(t, d)["ConfigMap/b/a-settings"]
+	}
+	if first, second, again := load("1"), load("2"), load("1"); first == second || first != again {
+		t.Errorf("%s\n%s\n%s", first, second, again)
+	}
+}
