@@ -188,8 +188,11 @@ func unknownLines(list []Unknown, v voice) []string {
 	return out
 }
 
-// named names a thing and its place.
+// named names a thing and its place; a place alone where the thing is no object.
 func named(object Object, file string, line int) string {
+	if object == (Object{}) {
+		return place(file, line)
+	}
 	out := visible(object.String())
 	if at := place(file, line); at != "" {
 		out += " (" + at + ")"

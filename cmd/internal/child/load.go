@@ -39,7 +39,8 @@ type Loaded struct {
 	// server refuses them, or they cannot work. They keep nothing else from being
 	// applied, or deleted.
 	Refused []state.Problem
-	// Notes are advice, as about GPUs and secrets in Git: each begins with "Warning: ".
+	// Notes are advice, as about GPUs and secrets in Git, which begins with "Warning: ",
+	// and what is followed of Karpenter's old APIs.
 	Notes []plan.Note
 }
 
@@ -128,7 +129,10 @@ func load(tree fs.FS, folder string) (Loaded, error) {
 	}
 	out := Loaded{Set: d.Set, Problems: lint.Sorted(d.Problems)}
 	refused := lint.Refused(d, crds)
-	out.Notes = advice(d, refused)
+	if out.Notes, err = Upgrades(d, folder); err != nil {
+		return Loaded{}, err
+	}
+	out.Notes = append(out.Notes, advice(d, refused)...)
 	for key, of := range refused {
 		if !toldByWorlds(d.Set, key) {
 			out.Refused = append(out.Refused, of...)

@@ -56,7 +56,7 @@ func (p *proposer) load(ctx context.Context, s proposal) (sides, error) {
 		blank:  head.Set.Len() == 0 && len(head.Problems) > 0,
 		// What the base is advised already is no news of the step.
 		notes: slices.DeleteFunc(slices.Clone(head.Notes), func(n plan.Note) bool {
-			return slices.ContainsFunc(base.Notes, func(o plan.Note) bool { return o.Key == n.Key && o.Text == n.Text })
+			return slices.ContainsFunc(base.Notes, func(o plan.Note) bool { return o.Key == n.Key && o.Text == n.Text && o.Origin.File == n.Origin.File })
 		}),
 		refused: slices.DeleteFunc(mergeProblems(parted.Refused, base.Refused, head.Refused),
 			func(o state.Problem) bool { return mistaken(base.Refused, o) }),

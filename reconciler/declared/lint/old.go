@@ -9,6 +9,9 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
+// NeedsPerson begins each message of Upgrades that asks somebody to look, and no other.
+const NeedsPerson = "needs a person: "
+
 // machine names the one kind of Karpenter's old APIs that is no declaration, and so
 // becomes nothing in v1.
 func (c *checker) machine(item state.Item) bool {
@@ -41,7 +44,7 @@ func Upgrades(d declared.Declared, folder string) ([]state.Problem, error) {
 	files := map[string]*rest{}
 	for _, c := range changes {
 		if c.Grade == upgrade.Person {
-			out = append(out, state.Problem{Origin: c.Origin, Message: "needs a person: " + strings.TrimPrefix(c.Object+": ", ": ") + c.Text})
+			out = append(out, state.Problem{Origin: c.Origin, Message: NeedsPerson + strings.TrimPrefix(c.Object+": ", ": ") + c.Text})
 			continue
 		}
 		f := files[c.Origin.File]

@@ -1,0 +1,37 @@
+package wire
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/poolwright/poolwright/cmd/internal/child"
+	"github.com/poolwright/poolwright/provision"
+	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/report"
+	"github.com/poolwright/poolwright/reconciler/state"
+)
+
+func TestAdviceOnAFileIsNewWhereAnotherFileHadTheSame(t *testing.T) {
+	a, heavier := poolItem("a", 1), poolItem("a", 2)
+	old := func(l child.Loaded, files ...string) child.Loaded {
+		for _, file := range files {
+			l.Notes = append(l.Notes, plan.Note{Origin: state.Origin{File: file, Line: 3}, Text: "an old API of Karpenter"})
+		}
+		return l
+	}
+	out := steps{
+		parted: old(loaded(a), "a.yaml"), base: old(loaded(a), "a.yaml"), head: old(loaded(heavier), "a.yaml", "b.yaml"),
+		live: seen(a), foresee: func(context.Context, change) (*provision.Forecast, error) { return &provision.Forecast{}, nil },
+	}.tell(t)
+	want := []report.Note{{File: "b.yaml", Line: 3, Text: "an old API of Karpenter"}}
+	if diff := cmp.Diff(want, out.report.Notes); diff != "" {
+		t.Errorf("advice (-want +got):\n%s", diff)
+	}
+	var text strings.Builder
+	if err := out.report.Text(&text, report.Options{}); err != nil || !strings.Contains(text.String(), "\n  b.yaml:3: an old API") {
+		t.Errorf("%v, not by its place alone: %s", err, text.String())
+	}
+}
