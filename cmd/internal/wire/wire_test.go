@@ -153,7 +153,7 @@ func crdDigests() map[int]string {
 		2: "ebb70e44090f98a01ca147a4d152194b",
 		3: "5db8b6ae6196b9f4afb7f7485f5fd10d",
 		4: "b491980879c9e5520d455e3271bee4da",
-		5: "ae61bfa7bf2692cb70d40cc513144d33",
+		5: "a79ba06d8194bd898683a6cc856d7537",
 	}
 }
 

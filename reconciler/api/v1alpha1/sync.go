@@ -206,6 +206,10 @@ type SyncStatus struct {
 	// +listMapKey=variable
 	// +optional
 	Parameters []PinnedParameter `json:"parameters,omitempty"`
+	// LastHandledUpdateParameters is the value of the annotation
+	// poolwright.dev/update-parameters that all of Parameters were last taken anew for.
+	// +optional
+	LastHandledUpdateParameters string `json:"lastHandledUpdateParameters,omitempty"`
 	// Objects is how many objects the Sync manages.
 	// +optional
 	Objects int32 `json:"objects,omitempty"`
