@@ -38,6 +38,8 @@ type World struct {
 type Loop struct {
 	source gitsource.Source
 	load   Loader
+	// beside is what a load depends on beside the snapshot; may be nil.
+	beside func(ctx context.Context) (string, error)
 	worlds []World
 
 	fetching sync.Mutex // held while the source is asked; taken before mu
@@ -55,7 +57,9 @@ type Loop struct {
 
 // revision is the newest snapshot that could be loaded.
 type revision struct {
-	name     string
+	snapshot gitsource.Snapshot
+	// beside is what else it was loaded with.
+	beside   string
 	declared declared.Declared
 	// wanted and problems are filled in by the first plan of the revision.
 	wanted   map[string]state.Set
@@ -69,6 +73,15 @@ type revision struct {
 // NewLoop makes a Loop over the worlds, which are changed in the given order.
 func NewLoop(source gitsource.Source, load Loader, worlds ...World) *Loop {
 	return &Loop{source: source, load: load, worlds: worlds}
+}
+
+// LoadsWith makes loads depend on something beside the snapshot, such as variables'
+// values: digest is asked at each Fetch, just before a load, and where it says another
+// thing than at the last one, the same snapshot is loaded again, and is a change. It
+// returns the Loop, and is called before any other method.
+func (l *Loop) LoadsWith(digest func(ctx context.Context) (string, error)) *Loop {
+	l.beside = digest
+	return l
 }
 
 // Options says how careful a run must be.
@@ -153,7 +166,7 @@ func (l *Loop) Correct(ctx context.Context, keys []state.Key, opts Options) (Res
 	if l.planned == nil {
 		return Result{}, state.Failf(state.Retry, "Progressing", "correcting drift: no revision has been planned yet")
 	}
-	result := Result{Revision: l.planned.name, Problems: l.planned.problems}
+	result := Result{Revision: l.planned.snapshot.Revision, Problems: l.planned.problems}
 	wanted, observed := state.Set{}, state.Set{}
 	for _, w := range l.worlds {
 		some := l.planned.wanted[w.Name].Only(keys)
@@ -194,33 +207,46 @@ type remembering interface {
 // take loads what the source gave, or what it gave last.
 func (l *Loop) take(ctx context.Context, snapshot gitsource.Snapshot, stale error) (Result, bool, error) {
 	if stale != nil {
-		if l.last != nil {
-			return Result{Revision: l.last.name, Stale: stale}, l.last != l.planned, nil
-		}
-		mem, ok := l.source.(remembering)
-		if !ok {
-			return Result{}, false, stale
-		}
-		if snapshot, ok = mem.Last(); !ok {
+		var ok bool
+		if snapshot, ok = l.good(); !ok {
 			return Result{}, false, stale
 		}
 	}
-	if l.last != nil && l.last.name == snapshot.Revision {
-		return Result{Revision: snapshot.Revision, Stale: stale}, l.last != l.planned, nil
+	result := Result{Revision: snapshot.Revision, Stale: stale}
+	beside := ""
+	if l.beside != nil {
+		var err error
+		if beside, err = l.beside(ctx); err != nil {
+			return result, false, fmt.Errorf("loading %s: %w", snapshot.Revision, err)
+		}
+	}
+	if l.last != nil && l.last.snapshot.Revision == snapshot.Revision && l.last.beside == beside {
+		return result, l.last != l.planned, nil
 	}
 	d, err := l.load(ctx, snapshot)
 	if err != nil {
-		return Result{Revision: snapshot.Revision, Stale: stale}, false, fmt.Errorf("loading %s: %w", snapshot.Revision, err)
+		return result, false, fmt.Errorf("loading %s: %w", snapshot.Revision, err)
 	}
-	l.last = &revision{name: snapshot.Revision, declared: d}
-	return Result{Revision: snapshot.Revision, Stale: stale}, true, nil
+	l.last = &revision{snapshot: snapshot, beside: beside, declared: d}
+	return result, true, nil
+}
+
+// good is the last good snapshot, of this Loop or of an earlier life of its source.
+func (l *Loop) good() (gitsource.Snapshot, bool) {
+	if l.last != nil {
+		return l.last.snapshot, true
+	}
+	if mem, ok := l.source.(remembering); ok {
+		return mem.Last()
+	}
+	return gitsource.Snapshot{}, false
 }
 
 func (l *Loop) plan(ctx context.Context, result Result, opts Options) (Result, error) {
 	if l.last == nil {
 		return result, state.Failf(state.Retry, "Progressing", "planning: no revision has been fetched yet")
 	}
-	result.Revision = l.last.name
+	result.Revision = l.last.snapshot.Revision
 	all := map[string]state.Set{}
 	wanted, observed := state.Set{}, state.Set{}
 	problems := l.last.declared.Problems

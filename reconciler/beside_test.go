@@ -1,0 +1,60 @@
+package reconciler_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/poolwright/poolwright/gitsource"
+	"github.com/poolwright/poolwright/reconciler"
+	"github.com/poolwright/poolwright/reconciler/declared"
+)
+
+// variable is what a load depends on beside the snapshot.
+type variable struct {
+	value string
+	err   error
+	loads int
+}
+
+func (v *variable) digest(context.Context) (string, error) { return v.value, v.err }
+
+func (v *variable) load(_ context.Context, s gitsource.Snapshot) (declared.Declared, error) {
+	v.loads++
+	return things("a", s.Revision+" with "+v.value), nil
+}
+
+func TestAChangedVariableIsLoadedWithTheSameRevision(t *testing.T) {
+	w, v, s := &world{objects: map[string]string{}}, &variable{value: "1"}, &source{revision: "r1"}
+	loop := reconciler.NewLoop(s, v.load, reconciler.World{Name: "memory", Target: w}).LoadsWith(v.digest)
+	step := func(want string, loads int) {
+		t.Helper()
+		if _, err := loop.RunOnce(t.Context(), reconciler.Options{}); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(map[string]string{"a": want}, w.objects); diff != "" || v.loads != loads {
+			t.Fatalf("after %d loads:\n%s", v.loads, diff)
+		}
+	}
+	step("r1 with 1", 1)
+	step("r1 with 1", 1)
+	v.value = "2"
+	if _, changed, err := loop.Fetch(t.Context()); err != nil || !changed {
+		t.Fatal(changed, err)
+	}
+	step("r1 with 2", 2)
+	s.err = errors.New("down")
+	v.value = "3"
+	step("r1 with 3", 3)
+}
+
+func TestWithoutItsVariablesARevisionIsNotLoaded(t *testing.T) {
+	w, v := &world{objects: map[string]string{"a": "old", "b": "old"}}, &variable{err: errors.New("no such ConfigMap")}
+	loop := reconciler.NewLoop(&source{revision: "r1"}, v.load, reconciler.World{Name: "memory", Target: w}).LoadsWith(v.digest)
+	result, err := loop.RunOnce(t.Context(), reconciler.Options{})
+	if !errors.Is(err, v.err) || result.Revision != "r1" || v.loads != 0 || len(w.writes) != 0 {
+		t.Errorf("%v, revision %q, %d loads, %v written", err, result.Revision, v.loads, w.writes)
+	}
+}
