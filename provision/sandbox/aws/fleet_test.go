@@ -177,6 +177,10 @@ func TestANodesLife(t *testing.T) {
 	if len(seen) != 1 || seen[0].UserData != "hello node" || strings.Contains(fmt.Sprintf("%+v %v %s", seen[0], seen[0], seen[0]), "hello") {
 		t.Errorf("an observer must get the user data, and no print of it: %v", seen)
 	}
+	template := w.cloud.Template(id)
+	if _, shown := template["UserData"]; shown || template["MetadataOptions.HttpTokens"] != "required" || w.cloud.Template("i-1") != nil {
+		t.Errorf("an observer must see the launch template without user data: %v", template)
+	}
 
 	w.clock.advance(2 * time.Second)
 	if i := show(); i.State.Name != types.InstanceStateNameRunning {

@@ -1,0 +1,326 @@
+package e2e
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/iam"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/setups"
+	"github.com/poolwright/poolwright/provision/sandbox"
+	"github.com/poolwright/poolwright/provision/sandbox/nodes"
+)
+
+// setupScene is the world of one reference set-up, with its example brought in as
+// a user does: pushed, bootstrapped, reconciled. It is a gpuScene, so pools can be
+// given faults and objects be filmed; git.name is the Sync's name.
+type setupScene struct {
+	gpuScene
+	of      setups.Setup
+	account account
+	// made are the workloads.
+	made *[]client.Object
+}
+
+// setupOptions are what a test does to a set-up before it is brought in. The zero
+// value is the example as it is written.
+type setupOptions struct {
+	// edit changes the copy of the example before it is pushed.
+	edit func(*repo)
+	// world changes the sandbox before it starts.
+	world func(*sandbox.Config)
+	// bootstrap are further arguments of `poolwright bootstrap`.
+	bootstrap []string
+}
+
+// newSetup returns when the example is applied, AWS holds what its Cluster
+// declares, the engine runs and all pools can be launched from.
+func newSetup(t *testing.T, name string, options setupOptions) setupScene {
+	t.Helper()
+	of, err := setups.Named(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := of.World()
+	config.WithoutGit = true // the other world's serves
+	config.AWS.Delays.Fleet, config.AWS.Delays.Running, config.AWS.Delays.Shutdown = 500*time.Millisecond, time.Second, time.Second
+	config.Nodes = nodes.Delays{Join: 500 * time.Millisecond, NodeGone: time.Second}
+	machines := &gpuMachines{}
+	config.Fault, config.Notify = machines.fault, machines.notify
+	if options.world != nil {
+		options.world(&config)
+	}
+	begin := time.Now()
+	started, err := sandbox.Start(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := setupScene{
+		gpuScene: gpuScene{scene: scene{t, &engineWorld{World: started, aws: config.AWS, deaf: &sync.Map{}}}, gpuMachines: machines},
+		of:       of, account: newAccount(started.Endpoint(), config.AWS.Region), made: &[]client.Object{},
+	}
+	t.Cleanup(func() {
+		if s.now != nil && t.Failed() {
+			t.Log(lastWords(s.now.Log()))
+		}
+		if err := started.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	if s.hand, err = client.NewWithWatch(started.REST(), client.Options{Scheme: clientgoscheme.Scheme}); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("the world of %s stands after %s", name, since(begin))
+	s.git = s.pushes(options.edit)
+	s.bootstraps(options.bootstrap)
+	s.runs()
+	s.applied()
+	t.Logf("it is applied after %s", since(begin))
+	s.engineRuns()
+	s.hasAWS()
+	t.Logf("it is ready after %s", since(begin))
+	return s
+}
+
+// pushes makes the example the first commit of a repository of its own.
+func (s setupScene) pushes(edit func(*repo)) *gitLoop {
+	s.Helper()
+	owner, err := world.Git.CreateUser(s.Context(), "setup-"+s.of.Name)
+	if err != nil {
+		s.Fatal(err)
+	}
+	made, err := world.Git.CreateRepository(s.Context(), owner, "nodes", true)
+	if err != nil {
+		s.Fatal(err)
+	}
+	token, err := world.Git.CreateToken(s.Context(), owner, "poolwright", "write:repository")
+	if err != nil {
+		s.Fatal(err)
+	}
+	r := newRepo(s.T, made.URL, owner.Name, token, "live")
+	if err := os.CopyFS(r.dir, os.DirFS(s.example())); err != nil {
+		s.Fatal(err)
+	}
+	if edit != nil {
+		edit(r)
+	}
+	r.commit("Add the node pools")
+	return &gitLoop{name: path.Base(s.of.Path), owner: owner, repo: r}
+}
+
+// example is the set-up's folder.
+func (s setupScene) example() string {
+	return filepath.Join("..", "..", "..", "examples", s.of.Name)
+}
+
+// bootstraps runs the command of a user's first day, with the repository's token
+// where it tells to put it.
+func (s setupScene) bootstraps(more []string) {
+	s.Helper()
+	secret := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: "git", Namespace: engineSystem},
+		StringData: map[string]string{"username": s.git.owner.Name, "password": s.git.repo.token},
+	}
+	for _, object := range []client.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: engineSystem}}, secret} {
+		if err := s.hand.Create(s.Context(), object); err != nil {
+			s.Fatal(err)
+		}
+	}
+	// The kubelets are played, so the pods of the Deployment do nothing: the
+	// controller that works is started beside the world.
+	args := []string{"bootstrap", s.of.Path, "--image=registry.example.com/poolwright:1", "--secret=git", "--branch=live", "--wait=false", "--yes"}
+	typed(s.T, s.World, s.git.repo.dir, append(args, more...)...).expect(s.T, 0)
+}
+
+// applied waits until the Sync is ready at the newest commit.
+func (s setupScene) applied() {
+	s.Helper()
+	s.eventually("the Sync is ready", func() error {
+		sync, err := s.sync()
+		if err != nil {
+			return err
+		}
+		return isReady(sync, s.git.repo.revision())
+	})
+}
+
+// edits replaces a text in a file of the example, where it must be, and returns
+// when the commit is applied.
+func (s setupScene) edits(message, file, before, after string) {
+	s.Helper()
+	s.git.repo.replace(file, before, after)
+	s.git.repo.commit(message)
+	s.asks()
+	s.applied()
+}
+
+// replace edits a file of the working copy.
+func (r *repo) replace(file, before, after string) {
+	r.t.Helper()
+	text, err := os.ReadFile(filepath.Join(r.dir, file))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if !bytes.Contains(text, []byte(before)) {
+		r.t.Fatalf("%s does not say %q", file, before)
+	}
+	r.write(file, strings.ReplaceAll(string(text), before, after))
+}
+
+// hasAWS looks in AWS for what the Cluster declares, and was not there before.
+func (s setupScene) hasAWS() {
+	s.Helper()
+	cluster, err := s.cluster()
+	if err != nil {
+		s.Fatal(err)
+	}
+	spec := cluster.Spec
+	var missing []error
+	if role := spec.NodeRole; role != nil {
+		_, err := s.account.iam.GetRole(s.Context(), &iam.GetRoleInput{RoleName: &role.Name})
+		missing = append(missing, err)
+		if role.InstanceProfile != "" {
+			_, err := s.account.iam.GetInstanceProfile(s.Context(), &iam.GetInstanceProfileInput{InstanceProfileName: &role.InstanceProfile})
+			missing = append(missing, err)
+		}
+	}
+	if queue := spec.InterruptionQueue; queue != nil {
+		name := queue.Name
+		if name == "" {
+			name = spec.Name
+		}
+		_, err := s.account.sqs.GetQueueUrl(s.Context(), &sqs.GetQueueUrlInput{QueueName: &name})
+		missing = append(missing, err)
+	}
+	if d := spec.Discovery; d != nil {
+		want := slices.Concat(d.Subnets, d.SecurityGroups)
+		slices.Sort(want)
+		if got := s.discovered(d.Key, d.Value, spec.Name); !slices.Equal(got, want) {
+			missing = append(missing, fmt.Errorf("the discovery tag is on %v, not on %v", got, want))
+		}
+	}
+	if err := errors.Join(missing...); err != nil {
+		s.Errorf("AWS lacks what the Cluster declares: %v", err)
+	}
+}
+
+// discovered are the subnets and security groups that carry the discovery tag.
+func (s setupScene) discovered(key, value, cluster string) (ids []string) {
+	s.Helper()
+	if key == "" {
+		key = "karpenter.sh/discovery"
+	}
+	if value == "" {
+		value = cluster
+	}
+	out, err := s.account.ec2.DescribeSubnets(s.Context(), &ec2.DescribeSubnetsInput{})
+	if err != nil {
+		s.Fatal(err)
+	}
+	groups, err := s.account.ec2.DescribeSecurityGroups(s.Context(), &ec2.DescribeSecurityGroupsInput{})
+	if err != nil {
+		s.Fatal(err)
+	}
+	for _, o := range out.Subnets {
+		for _, tag := range o.Tags {
+			if *tag.Key == key && *tag.Value == value {
+				ids = append(ids, *o.SubnetId)
+			}
+		}
+	}
+	for _, o := range groups.SecurityGroups {
+		for _, tag := range o.Tags {
+			if *tag.Key == key && *tag.Value == value {
+				ids = append(ids, *o.GroupId)
+			}
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// creates makes the objects of a file of the example, as kubectl apply does, and
+// returns the first. Changes are made to each of them before.
+func (s setupScene) creates(file string, changes ...func(*unstructured.Unstructured)) *unstructured.Unstructured {
+	s.Helper()
+	text, err := os.ReadFile(filepath.Join(s.example(), file))
+	if err != nil {
+		s.Fatal(err)
+	}
+	var all []*unstructured.Unstructured
+	for decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), 4096); ; {
+		object := &unstructured.Unstructured{}
+		if err := decoder.Decode(object); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			s.Fatal(err)
+		}
+		for _, change := range changes {
+			change(object)
+		}
+		s.makes(object)
+		all = append(all, object)
+	}
+	if len(all) == 0 {
+		s.Fatalf("%s holds no object", file)
+	}
+	return all[0]
+}
+
+// makes creates a workload, which zero deletes. The default service account of
+// a new namespace may not be there at once.
+func (s setupScene) makes(object client.Object) {
+	s.Helper()
+	s.eventually("there is "+object.GetName(), func() error { return s.hand.Create(s.Context(), object) })
+	*s.made = append(*s.made, object)
+}
+
+// zero deletes the workloads and waits until nothing is left that Karpenter made.
+func (s setupScene) zero() {
+	s.Helper()
+	begin := time.Now()
+	for _, object := range *s.made {
+		if err := s.hand.Delete(s.Context(), object, client.PropagationPolicy(metav1.DeletePropagationBackground)); client.IgnoreNotFound(err) != nil {
+			s.Fatal(err)
+		}
+	}
+	*s.made = nil
+	s.until("there is no node of Karpenter's", func() error {
+		var claims karpv1.NodeClaimList
+		var list corev1.NodeList
+		if err := errors.Join(s.hand.List(s.Context(), &claims), s.hand.List(s.Context(), &list, client.HasLabels{karpv1.NodePoolLabelKey})); err != nil {
+			return err
+		}
+		living := map[string]string{}
+		for _, i := range s.AWS.Instances() {
+			if pool := i.Tags[karpv1.NodePoolLabelKey]; pool != "" && !over(i.State) {
+				living[i.ID] = pool
+			}
+		}
+		if len(claims.Items)+len(list.Items)+len(living) > 0 {
+			return fmt.Errorf("there are %d NodeClaims, %d nodes, instances %v", len(claims.Items), len(list.Items), slices.Sorted(maps.Keys(living)))
+		}
+		return nil
+	})
+	s.Logf("zero came %s after the workloads went", since(begin))
+}
