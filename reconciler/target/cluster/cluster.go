@@ -43,6 +43,10 @@ type Config struct {
 	Sync string
 	// Namespace holds the inventory: the controller's own namespace.
 	Namespace string
+	// Reveal puts the values of variables into a declared Secret, which has marks in
+	// their place; nil knows of none. What it fails with for good (state.Fix) is a
+	// Problem of that Secret alone.
+	Reveal func(object map[string]any) (map[string]any, error)
 	// Clock is the time; nil is the real one.
 	Clock clock.Clock
 	// Log gets one line for each thing worth knowing; the zero value is

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"bytes"
 	"context"
 	"crypto/hmac"
 	"crypto/rand"
@@ -70,6 +71,17 @@ func (m *masker) load(ctx context.Context) error {
 	}
 	m.key = key
 	return nil
+}
+
+// Key is the random key, of 32 bytes, under which the values of this Sync's Secrets
+// are masked. It stays the same for the life of the Sync, once something is applied.
+func (w *World) Key(ctx context.Context) ([]byte, error) {
+	if err := w.mask.load(ctx); err != nil {
+		return nil, err
+	}
+	w.mask.mu.Lock()
+	defer w.mask.mu.Unlock()
+	return bytes.Clone(w.mask.key), nil
 }
 
 // keep stores a key that was drawn. It is not an error when that is refused or

@@ -166,6 +166,14 @@ func (b *wish) add(item state.Item) error {
 		return nil
 	}
 	b.origins[item.Key] = item.Origin
+	if revealed, err := b.world.reveal(item); err == nil {
+		item.Object = revealed
+	} else if class, _, _ := state.Classify(err); class == state.Fix {
+		b.problem(item, "%s: %v", item.Key, err)
+		return nil
+	} else {
+		return fmt.Errorf("preparing %s: %w", item.Key, err)
+	}
 	item.Object = b.world.clean(item)
 	item.Wave, item.Shrink = wave(item.Key, item.Object), kinds.Shrink(item.Key.Group, item.Key.Kind)
 	item.Grave, item.Live, item.Owner, item.Applied = "", state.Identity{}, "", ""
@@ -235,6 +243,15 @@ func (w *World) clean(item state.Item) map[string]any {
 		binary(out)
 	}
 	return out
+}
+
+// reveal is a declared object as it is sent. Only a Secret may hold marks: what is
+// revealed is masked before anybody sees it.
+func (w *World) reveal(item state.Item) (map[string]any, error) {
+	if w.cfg.Reveal == nil || !isSecret(item.Key) {
+		return item.Object, nil
+	}
+	return w.cfg.Reveal(item.Object)
 }
 
 // binary moves a Secret's stringData into data, as the API server would, so
