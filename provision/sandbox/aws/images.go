@@ -23,7 +23,9 @@ type image struct {
 	id, name, arch, owner string
 	created, deprecated   time.Time
 	params                []string
-	tags                  map[string]string
+	// version is that of the parameter that recommends the image.
+	version int
+	tags    map[string]string
 }
 
 // kubernetesVersions are those for which images exist; Amazon Linux 2 ended
@@ -43,16 +45,49 @@ func newImages(cfg Config) []*image {
 	var out []*image
 	for _, k8s := range kubernetesVersions(cfg.Cluster.Version) {
 		for n, release := range cfg.Releases {
-			latest := n == len(cfg.Releases)-1
-			out = append(out, amazonLinux2023(k8s, release, latest)...)
-			if k8s < "1.33" {
-				out = append(out, amazonLinux2(k8s, release, latest)...)
-			}
+			out = append(out, amazonLinux(k8s, release, n+1, n == len(cfg.Releases)-1)...)
 		}
 		out = append(out, bottlerocket(k8s)...)
 	}
 	return out
 }
+
+// amazonLinux are the images of a release for a Kubernetes version.
+func amazonLinux(k8s, release string, version int, latest bool) []*image {
+	out := amazonLinux2023(k8s, release, latest)
+	if k8s < "1.33" {
+		out = append(out, amazonLinux2(k8s, release, latest)...)
+	}
+	for _, i := range out {
+		i.version = version
+	}
+	return out
+}
+
+// Publish makes a release of the Amazon Linux images, as in "v20261120", which the
+// parameters recommend from now on. The older images stay.
+func (c *Cloud) Publish(release string) error {
+	if !releaseForm.MatchString(release) {
+		return fmt.Errorf("publishing release %q: it is not of the form v20261120", release)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	version := 0
+	for _, i := range c.st.images {
+		if strings.HasSuffix(i.name, "-"+release) {
+			return fmt.Errorf("publishing release %q: it is there already", release)
+		}
+		version = max(version, i.version)
+		i.params = slices.DeleteFunc(slices.Clone(i.params), func(name string) bool { return i.version > 0 && strings.HasSuffix(name, recommended) })
+	}
+	for _, k8s := range kubernetesVersions(c.cfg.Cluster.Version) {
+		c.st.images = append(c.st.images, amazonLinux(k8s, release, version+1, true)...)
+	}
+	return nil
+}
+
+// recommended ends the name of the parameter that leads to the newest release.
+const recommended = "/recommended/image_id"
 
 func newImage(name, arch, owner string, created time.Time) *image {
 	sum := sha256.Sum256([]byte(name))
@@ -122,7 +157,7 @@ func bottlerocket(k8s string) []*image {
 func (i *image) point(root, release string, latest bool) {
 	i.params = append(i.params, root+release+"/image_id")
 	if latest {
-		i.params = append(i.params, root+"recommended/image_id")
+		i.params = append(i.params, strings.TrimSuffix(root, "/")+recommended)
 	}
 }
 
@@ -236,8 +271,12 @@ func getParameter(in *call) (any, error) {
 	}
 	for _, i := range in.st.images {
 		if slices.Contains(i.params, ask.Name) {
+			version := 1
+			if strings.HasSuffix(ask.Name, recommended) {
+				version = i.version
+			}
 			return map[string]any{"Parameter": map[string]any{
-				"Name": ask.Name, "Type": "String", "Value": i.id, "Version": 1, "DataType": "aws:ec2:image",
+				"Name": ask.Name, "Type": "String", "Value": i.id, "Version": version, "DataType": "aws:ec2:image",
 				"ARN":              fmt.Sprintf("arn:%s:ssm:%s::parameter%s", in.cloud.partition(), in.cloud.cfg.Region, ask.Name),
 				"LastModifiedDate": i.created.Unix(),
 			}}, nil

@@ -1,0 +1,154 @@
+package pin_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/pin"
+)
+
+const (
+	gpu = "/aws/service/eks/optimized-ami/1.33/amazon-linux-2023/x86_64/nvidia/recommended/image_id"
+	cpu = "/aws/service/eks/optimized-ami/1.33/amazon-linux-2023/x86_64/standard/recommended/image_id"
+)
+
+var (
+	then = metav1.Date(2026, 11, 1, 9, 0, 0, 0, time.UTC)
+	now  = time.Date(2026, 11, 22, 9, 0, 0, 700, time.UTC)
+	at   = metav1.NewTime(now.Truncate(time.Second))
+)
+
+func entry(as, name string) v1alpha1.SubstituteReference {
+	return v1alpha1.SubstituteReference{Kind: v1alpha1.SubstituteSSMParameter, Name: name, As: as}
+}
+
+func pinned(as, name, value string, version int64) v1alpha1.PinnedParameter {
+	return v1alpha1.PinnedParameter{Variable: as, Name: name, Value: value, Version: version, PinnedAt: then}
+}
+
+// fresh is the pin as it is taken now, late with a newest value beside it.
+func fresh(p v1alpha1.PinnedParameter) v1alpha1.PinnedParameter { p.PinnedAt = at; return p }
+func late(p v1alpha1.PinnedParameter, latest string) v1alpha1.PinnedParameter {
+	p.Latest = latest
+	return p
+}
+
+type pins = []v1alpha1.PinnedParameter
+
+func TestResolve(t *testing.T) {
+	both := []v1alpha1.SubstituteReference{entry("GPU", gpu), entry("CPU", cpu)}
+	was := pins{pinned("CPU", cpu, "ami-c1", 1), pinned("GPU", gpu, "ami-g1", 1)}
+	newest := map[string]pin.Reading{gpu: {Value: "ami-g2", Version: 2}, cpu: {Value: "ami-c1", Version: 1}}
+	tests := []struct {
+		name           string
+		entries        []v1alpha1.SubstituteReference
+		pins           pins
+		asked, handled string
+		read           map[string]pin.Reading
+		want           pin.Resolution
+	}{
+		{name: "what was never read is taken as it is now, by variable", entries: both, read: newest,
+			want: pin.Resolution{Pins: pins{fresh(pinned("CPU", cpu, "ami-c1", 1)), fresh(pinned("GPU", gpu, "ami-g2", 2))}}},
+		{name: "what cannot be read and has no value is missing, once", entries: append(both, entry("SAME", gpu)), read: map[string]pin.Reading{cpu: newest[cpu]},
+			want: pin.Resolution{Pins: pins{fresh(pinned("CPU", cpu, "ami-c1", 1))}, Missing: []string{gpu}}},
+		{name: "pins are used while nothing can be read", entries: both, pins: was,
+			want: pin.Resolution{Pins: was}},
+		{name: "a newer value is told and not used", entries: both, pins: was, read: newest,
+			want: pin.Resolution{Pins: pins{was[0], late(was[1], "ami-g2")}, Outdated: pins{late(was[1], "ami-g2")}}},
+		{name: "a newer value that was told is no news", entries: both, pins: pins{was[0], late(was[1], "ami-g2")}, read: newest,
+			want: pin.Resolution{Pins: pins{was[0], late(was[1], "ami-g2")}}},
+		{name: "a newer value stays told while nothing can be read", entries: both, pins: pins{was[0], late(was[1], "ami-g2")},
+			want: pin.Resolution{Pins: pins{was[0], late(was[1], "ami-g2")}}},
+		{name: "a value that AWS takes back is not the newest any more", entries: both, pins: pins{was[0], late(was[1], "ami-g2")},
+			read: map[string]pin.Reading{gpu: {Value: "ami-g1", Version: 3}},
+			want: pin.Resolution{Pins: was}},
+		{name: "an update takes the newest, and leaves alone what is the newest", entries: both, pins: pins{was[0], late(was[1], "ami-g2")}, asked: "b", handled: "a", read: newest,
+			want: pin.Resolution{Pins: pins{was[0], fresh(pinned("GPU", gpu, "ami-g2", 2))}, Handled: "b", Updated: pins{fresh(pinned("GPU", gpu, "ami-g2", 2))}}},
+		{name: "an update that was answered is not answered again", entries: both, pins: was, asked: "a", handled: "a", read: newest,
+			want: pin.Resolution{Pins: pins{was[0], late(was[1], "ami-g2")}, Handled: "a", Outdated: pins{late(was[1], "ami-g2")}}},
+		{name: "an update takes nothing while something cannot be read", entries: both, pins: was, asked: "b", handled: "a", read: map[string]pin.Reading{gpu: newest[gpu]},
+			want: pin.Resolution{Pins: pins{was[0], late(was[1], "ami-g2")}, Handled: "a", Outdated: pins{late(was[1], "ami-g2")}}},
+		{name: "an update that is taken back asks for nothing", entries: both, pins: was, handled: "a",
+			want: pin.Resolution{Pins: was, Handled: "a"}},
+		{name: "an update of a Sync without parameters is answered", asked: "b",
+			want: pin.Resolution{Handled: "b"}},
+		{name: "another parameter is another value", entries: []v1alpha1.SubstituteReference{entry("GPU", cpu)}, pins: was, read: newest,
+			want: pin.Resolution{Pins: pins{fresh(pinned("GPU", cpu, "ami-c1", 1))}}},
+		{name: "another parameter does not keep the old one's value", entries: []v1alpha1.SubstituteReference{entry("GPU", cpu)}, pins: was,
+			want: pin.Resolution{Missing: []string{cpu}}},
+		{name: "another variable is taken anew", entries: []v1alpha1.SubstituteReference{entry("ACCELERATED", gpu)}, pins: was, read: newest,
+			want: pin.Resolution{Pins: pins{fresh(pinned("ACCELERATED", gpu, "ami-g2", 2))}}},
+		{name: "the last entry of a variable counts", entries: []v1alpha1.SubstituteReference{entry("GPU", cpu), entry("GPU", gpu)}, pins: was,
+			want: pin.Resolution{Pins: was[1:]}},
+		{name: "other kinds are no parameters", entries: []v1alpha1.SubstituteReference{{Kind: v1alpha1.SubstituteSecret, Name: "secret"}}, pins: was},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var sync v1alpha1.Sync
+			sync.Spec.SubstituteFrom = tt.entries
+			sync.Status.Parameters, sync.Status.LastHandledUpdateParameters = tt.pins, tt.handled
+			if tt.asked != "" {
+				sync.Annotations = map[string]string{v1alpha1.UpdateParametersAnnotation: tt.asked}
+			}
+			before := sync.DeepCopy()
+			got := pin.Resolve(&sync, tt.read, now)
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(before, &sync); diff != "" {
+				t.Errorf("the Sync was changed:\n%s", diff)
+			}
+			// Writing it down and asking again with the same answers changes nothing.
+			sync.Status.Parameters, sync.Status.LastHandledUpdateParameters = got.Pins, got.Handled
+			again := pin.Resolve(&sync, tt.read, now.Add(time.Hour))
+			want := pin.Resolution{Pins: got.Pins, Handled: got.Handled, Missing: got.Missing}
+			if diff := cmp.Diff(want, again); diff != "" {
+				t.Errorf("it does not settle (-first +second):\n%s", diff)
+			}
+			if len(got.Missing) > 0 != pin.Due(&sync) && tt.asked == "" {
+				t.Errorf("due %v, missing %v", pin.Due(&sync), got.Missing)
+			}
+			if diff := cmp.Diff(got.Values(), pin.Pinned(&sync).Values()); diff != "" {
+				t.Errorf("who only looks sees other values:\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestDue(t *testing.T) {
+	settled := func() *v1alpha1.Sync {
+		var sync v1alpha1.Sync
+		sync.Spec.SubstituteFrom = []v1alpha1.SubstituteReference{entry("GPU", gpu), entry("ALSO", gpu), entry("CPU", cpu)}
+		sync.Status.Parameters = pins{pinned("ALSO", gpu, "ami-g1", 1), pinned("CPU", cpu, "ami-c1", 1), pinned("GPU", gpu, "ami-g1", 1)}
+		return &sync
+	}
+	tests := map[string]struct {
+		change func(*v1alpha1.Sync)
+		want   bool
+	}{
+		"not while all have values": {func(*v1alpha1.Sync) {}, false},
+		"for an entry that is new":  {func(s *v1alpha1.Sync) { s.Status.Parameters = s.Status.Parameters[1:] }, true},
+		"for an update":             {func(s *v1alpha1.Sync) { s.Annotations = map[string]string{v1alpha1.UpdateParametersAnnotation: "x"} }, true},
+		"not for an update that was answered": {func(s *v1alpha1.Sync) {
+			s.Annotations = map[string]string{v1alpha1.UpdateParametersAnnotation: "x"}
+			s.Status.LastHandledUpdateParameters = "x"
+		}, false},
+		"not for a pin that is not used again": {func(s *v1alpha1.Sync) { s.Spec.SubstituteFrom = s.Spec.SubstituteFrom[:1] }, false},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			sync := settled()
+			tt.change(sync)
+			if got := pin.Due(sync); got != tt.want {
+				t.Errorf("due: %v", got)
+			}
+		})
+	}
+	if diff := cmp.Diff([]string{gpu, cpu}, pin.Names(settled())); diff != "" {
+		t.Errorf("names (-want +got):\n%s", diff)
+	}
+}
