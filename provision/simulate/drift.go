@@ -30,10 +30,15 @@ func (c *comparison) now(claim *karpv1.NodeClaim, pool *karpv1.NodePool) string 
 	// What Karpenter has found out from AWS is in the condition. What it said about
 	// hashes was just told from the hashes, which may be of another revision.
 	found := claim.StatusConditions().Get(karpv1.ConditionTypeDrifted)
-	if found.IsTrue() && !slices.Contains([]string{nodePoolDrifted, requirementsDrifted, nodeClassDrift}, found.Reason) {
+	if found.IsTrue() && !hashesTell(found.Reason) {
 		return found.Reason
 	}
 	return ""
+}
+
+// hashesTell reports whether a reason is one that the declarations alone tell.
+func hashesTell(reason string) bool {
+	return slices.Contains([]string{nodePoolDrifted, requirementsDrifted, nodeClassDrift}, reason)
 }
 
 // then is why a NodeClaim is to be replaced after the step.

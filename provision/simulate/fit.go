@@ -34,6 +34,22 @@ func (c *comparison) fit(ctx context.Context) error {
 	}
 	before, after := c.queues(was, is)
 	moving := c.alike(movers)
+	if err := c.anyway(ctx, before.now, slices.Concat(after.now, moving), gone, ending); err != nil {
+		return err
+	}
+	if err := c.seek(ctx, before, after, moving, gone); err != nil {
+		return err
+	}
+	for _, list := range [][]provision.Placement{c.found.Scheduled, c.found.Unscheduled, c.found.Waiting} {
+		slices.SortStableFunc(list, func(a, b provision.Placement) int {
+			return cmp.Or(comparePods(a.Pod, b.Pod), strings.Compare(a.Workload, b.Workload), strings.Compare(a.Pool, b.Pool))
+		})
+	}
+	return nil
+}
+
+// seek finds nodes for the queues, and for those whose nodes the step takes.
+func (c *comparison) seek(ctx context.Context, before, after queue, moving []seeker, gone map[string]bool) error {
 	c.doubtZones(slices.Concat(after.now, after.later, moving))
 	if len(after.now)+len(after.later)+len(moving) == 0 {
 		return nil
@@ -51,11 +67,6 @@ func (c *comparison) fit(ctx context.Context) error {
 	c.tell(slices.Concat(after.now, after.later), then, now)
 	c.tellStuck(moving, now)
 	c.doubtNodes()
-	for _, list := range [][]provision.Placement{c.found.Scheduled, c.found.Unscheduled, c.found.Waiting} {
-		slices.SortStableFunc(list, func(a, b provision.Placement) int {
-			return cmp.Or(comparePods(a.Pod, b.Pod), strings.Compare(a.Workload, b.Workload), strings.Compare(a.Pool, b.Pool))
-		})
-	}
 	return nil
 }
 
@@ -102,7 +113,7 @@ func (c *comparison) tellStuck(moving []seeker, now map[types.UID]outcome) {
 			c.found.Unscheduled = append(c.found.Unscheduled, provision.Placement{Pod: nameOf(s.pod), Like: s.more, Why: gets.why})
 		}
 	}
-	c.hold(stuck)
+	keep(c.replaced, stuck)
 	for i, removal := range c.removed {
 		for _, node := range removal.Nodes {
 			for _, pod := range node.Pods {

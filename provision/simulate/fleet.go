@@ -33,9 +33,10 @@ type fleet struct {
 	bound  map[string][]*corev1.Pod
 	// stock is what each pool can buy, overlays applied; see market.
 	stock map[string]stock
-	// whole is Karpenter's view of all nodes, rest that without those that the step
-	// takes, each made when first needed.
+	// whole is Karpenter's view of all nodes, rest that without those that are gone,
+	// each made when first needed.
 	whole, rest *state.Cluster
+	gone        map[string]bool
 }
 
 // moment is a clock that stands still.

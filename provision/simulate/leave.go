@@ -71,14 +71,14 @@ func (c *comparison) release(ending map[provision.Pod]bool) {
 	}
 }
 
-// hold adds what keeps a node whose pods would find no other: Karpenter takes none
+// keep adds what keeps a node whose pods would find no other: Karpenter takes none
 // away before its pods have somewhere to go.
-func (c *comparison) hold(stuck map[provision.Pod]bool) {
-	for i, node := range c.replaced {
+func keep(nodes []provision.Node, stuck map[provision.Pod]bool) {
+	for i, node := range nodes {
 		for _, pod := range node.Pods {
 			pod.Alone = false
 			if stuck[pod] {
-				c.replaced[i].Blockers = append(c.replaced[i].Blockers, provision.Blocker{Kind: "unschedulable", Pod: pod})
+				nodes[i].Blockers = append(nodes[i].Blockers, provision.Blocker{Kind: "unschedulable", Pod: pod})
 			}
 		}
 	}
@@ -99,7 +99,7 @@ func (c *comparison) holdLonely(ctx context.Context, movers, lonely []*corev1.Po
 	for _, pod := range lonely {
 		stuck[nameOf(pod)] = placed[pod.UID].why != ""
 	}
-	c.hold(stuck)
+	keep(c.replaced, stuck)
 	return nil
 }
 

@@ -3,6 +3,7 @@ package simulate
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/go-logr/logr"
@@ -169,10 +170,14 @@ func podTerms(pod *corev1.Pod) []corev1.PodAffinityTerm {
 // Karpenter looks at a single one, is no reason to read everything again.
 func (f *fleet) view(ctx context.Context, reader *memory, cloud cloudprovider.CloudProvider) (*state.Cluster, error) {
 	made := &f.whole
-	if len(reader.gone) > 1 {
-		made = &f.rest // There is but one set of nodes that go.
-	} else {
+	switch {
+	case len(reader.gone) <= 1:
 		reader = &memory{fleet: f}
+	case !maps.Equal(reader.gone, f.gone):
+		f.rest, f.gone = nil, reader.gone
+		fallthrough
+	default:
+		made = &f.rest
 	}
 	if *made == nil {
 		cluster, err := f.cluster(ctx, reader, cloud)

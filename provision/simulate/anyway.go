@@ -1,0 +1,84 @@
+package simulate
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	podutil "sigs.k8s.io/karpenter/pkg/utils/pod"
+
+	"github.com/poolwright/poolwright/provision"
+)
+
+// anyway judges the pods of nodes that go without the step: those that an earlier
+// change made drift, and those that are on their way out. The step decides what takes
+// their place: pods that would have found one of the pools as they were, and find none
+// of the pools as they become, are its doing. They are tried beside all others that
+// look for a node, on both sides with those nodes gone.
+func (c *comparison) anyway(ctx context.Context, before, after []seeker, gone map[string]bool, ending map[provision.Pod]bool) error {
+	leave := c.passing()
+	var movers []*corev1.Pod
+	for _, name := range slices.Sorted(maps.Keys(leave)) {
+		for _, pod := range c.before.bound[name] {
+			if !gone[name] && podutil.IsReschedulable(pod) && !ending[nameOf(pod)] && !c.alone(pod) {
+				movers = append(movers, loose(pod))
+			}
+		}
+	}
+	if len(movers) == 0 {
+		return nil
+	}
+	moving := c.alike(movers)
+	c.doubtPods(moving)
+	c.doubtZones(moving)
+	then, err := c.place(ctx, c.before, slices.Concat(before, moving), leave)
+	if err != nil {
+		return err
+	}
+	all := maps.Clone(leave)
+	maps.Copy(all, gone)
+	now, err := c.place(ctx, c.after, slices.Concat(after, moving), all)
+	if err != nil {
+		return err
+	}
+	stuck := map[provision.Pod]bool{}
+	for _, s := range moving {
+		had, gets := then[s.pod.UID], now[s.pod.UID]
+		for _, pod := range append([]*corev1.Pod{s.pod}, s.like...) {
+			stuck[nameOf(pod)] = gets.why != ""
+		}
+		if gets.why != "" && had.why == "" {
+			c.found.Unscheduled = append(c.found.Unscheduled, provision.Placement{Pod: nameOf(s.pod), Like: s.more, Why: gets.why})
+		}
+	}
+	keep(c.drifted, stuck)
+	return nil
+}
+
+// passing are the names of the nodes that go without the step and still go after it:
+// what it puts back as it was makes no node drift any more.
+func (c *comparison) passing() map[string]bool {
+	drifted := map[string]bool{}
+	for _, node := range c.drifted {
+		drifted[node.NodeClaim] = true
+	}
+	out := map[string]bool{}
+	for name, claims := range c.before.claims {
+		was, is := c.before.pools[name], c.after.pools[name]
+		if was == nil || is == nil {
+			continue
+		}
+		for _, claim := range claims {
+			node := c.before.node(claim)
+			if node == nil {
+				continue
+			}
+			ends := !claim.DeletionTimestamp.IsZero() || !node.DeletionTimestamp.IsZero()
+			if ends || drifted[claim.Name] && (c.then(claim, was, is) != "" || !hashesTell(c.now(claim, was))) {
+				out[node.Name] = true
+			}
+		}
+	}
+	return out
+}
