@@ -108,10 +108,11 @@ func (g *gpus) addTo(mgr manager.Manager, a *attempt) error {
 	log := a.cfg.Logger.WithName("gpu")
 	//nolint:staticcheck // As for Syncs: the newer events API drops repeated notes into one series.
 	recorder := mgr.GetEventRecorderFor("poolwright")
+	running := a.running()
 	keeper, err := readiness.New(readiness.Config{
 		Cache: g.seen.GetCache(), Client: g.seen.GetClient(), Live: g.seen.GetAPIReader(),
 		Sharing: g.sharing, LiveSharing: status.LiveSharing(g.seen.GetAPIReader()),
-		Replaces: func() bool { return a.running }, Book: g.book, Recorder: recorder, Registry: crmetrics.Registry,
+		Replaces: func() bool { return running }, Book: g.book, Recorder: recorder, Registry: crmetrics.Registry,
 		Clock: clock.RealClock{}, Tell: g.tell, Log: log,
 	})
 	if err != nil {

@@ -207,9 +207,12 @@ type attempt struct {
 	gpus *gpus
 	// held says why the engine does not run although it is wanted.
 	held *hold
-	// running is true once the engine is on the manager.
-	running bool
+	// pins keeps the values of Syncs' SSM parameters.
+	pins *pinner
 }
+
+// running reports whether the engine is on the manager.
+func (a *attempt) running() bool { return a.stance.on && a.held == nil }
 
 // manager builds the manager with the engine on it, or without when the engine
 // is off or held.
@@ -217,7 +220,6 @@ func (a *attempt) manager(ctx context.Context) (manager.Manager, error) {
 	if a.stance.on {
 		mgr, held := a.withEngine(ctx)
 		if held == nil {
-			a.running = true
 			return mgr, a.addOurs(mgr)
 		}
 		a.held = held
@@ -298,6 +300,8 @@ func (a *attempt) addOurs(mgr manager.Manager) error {
 	); err != nil {
 		return fmt.Errorf("registering probes: %w", err)
 	}
+	//nolint:staticcheck // As for Syncs.
+	a.pins = newPinner(a.direct, a.lease.fresh, mgr.GetEventRecorderFor("poolwright"))
 	if err := errors.Join(a.addSyncs(mgr), a.addPullRequests(mgr), a.gpus.addTo(mgr, a), a.addHooks(mgr)); err != nil {
 		return err
 	}

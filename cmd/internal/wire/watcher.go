@@ -112,7 +112,7 @@ func (w *watcher) settle(now stance) (ctrl.Result, error) {
 		w.changed, w.changedAt = hash, time.Now()
 	}
 	rest := settleIdle
-	if w.attempt.running {
+	if w.attempt.running() {
 		rest = settleRunning
 	}
 	if left := rest - time.Since(w.changedAt); left > 0 {
