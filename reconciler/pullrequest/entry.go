@@ -24,6 +24,8 @@ type entry struct {
 	// pending is set while the forge has been told that the head is planned for another
 	// base: it must be told what came of it, whatever that is.
 	pending bool
+	// announced is the new head beside which the forge shows that it is being planned.
+	announced string
 	// retry is when to plan again after a failure that may pass, post when to speak
 	// to the forge again after one of its.
 	retry, post pace

@@ -45,8 +45,13 @@ type tail struct {
 	doubted time.Time
 	// most is the largest number of nodes that were stale at once.
 	most int
-	// line is what stands next to the commits.
-	line string
+	// line is what stands next to the commits, kinds are the turns of the story that
+	// were told.
+	line  string
+	kinds map[turn]bool
+	// failing is the reason that the Sync has given since a time for not being ready.
+	failing string
+	since   time.Time
 	// gone is set where the tail says that the drift which it showed is gone.
 	gone bool
 }
@@ -113,9 +118,8 @@ func (p *pass) arrive(ctx context.Context, pr forge.PullRequest, rec *entry) {
 		return
 	}
 	if !rec.merged() {
-		if rec.untold && rec.answer.head == pr.Head.SHA && !p.stopped(ctx) {
-			// What was reviewed is told, if late: what comes below refers to it.
-			p.tell(ctx, pr, rec)
+		if !p.concluded(ctx, pr, rec) {
+			return // The next pass tries again.
 		}
 		*rec = entry{item: *item, post: rec.post}
 		item = &rec.item
@@ -170,29 +174,6 @@ func (p *pass) applied(ctx context.Context, rec *entry) bool {
 		rec.tail.asked = revision
 	}
 	return holds
-}
-
-// held says what keeps a merge from being applied, empty where nothing does that
-// waits for a person.
-func (p *pass) held(ctx context.Context, rec *entry) string {
-	ready := said(p.sync, "Ready")
-	if ready.Status != metav1.ConditionFalse || ready.Reason != "RolloutHeld" && ready.Reason != "PruneHeld" {
-		return ""
-	}
-	revision := commit(p.sync.Status.LastAttemptedRevision)
-	if revision == "" {
-		return ""
-	}
-	if rec.tail.tried != revision {
-		// Where nobody can tell now, what was known of the revision before holds on.
-		if holds, ok := p.contains(ctx, revision, rec); ok {
-			rec.tail.tried, rec.tail.attempted = revision, holds
-		}
-	}
-	if !rec.tail.attempted {
-		return ""
-	}
-	return ready.Message
 }
 
 // speaksLate reports that nothing was told of the pull request before its merge.

@@ -196,7 +196,8 @@ func TestWhatIsToldOfAMerge(t *testing.T) {
 			tail: waiting(why)},
 		{name: "one whose deletions are held says why", do: held("PruneHeld"), phase: v1alpha1.PullRequestMerged,
 			tail: waiting(why)},
-		{name: "another trouble holds nothing", do: held("ApplyFailed"), phase: v1alpha1.PullRequestMerged, tail: waiting("")},
+		{name: "one of which something failed says the reason", do: held("ApplyFailed"), phase: v1alpha1.PullRequestMerged, tail: failing("ApplyFailed")},
+		{name: "what is not ready yet mostly is soon", do: held("NotReady"), phase: v1alpha1.PullRequestMerged, tail: waiting("")},
 		{name: "what is held before the merge does not concern it", phase: v1alpha1.PullRequestMerged, tail: waiting(""), do: func(s *stage) {
 			held("RolloutHeld")(s)
 			clear(s.oracle.contains)

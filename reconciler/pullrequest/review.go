@@ -119,6 +119,9 @@ func (p *pass) announce(ctx context.Context, t task) error {
 	switch {
 	case err == nil:
 		t.rec.pending = moved
+		if !moved {
+			t.rec.announced = t.pr.Head.SHA
+		}
 	case !permanent(err):
 		p.unspoken(t.rec, err)
 	}

@@ -16,7 +16,8 @@ import (
 )
 
 const (
-	// tailGap is the least time between two edits of one tail.
+	// tailGap is the least time between two edits of one tail, unless its story takes a
+	// new turn.
 	tailGap = 30 * time.Second
 	// doubtTime is how long after it was applied a roll-out that should replace
 	// nodes is not believed to be over only because none is stale yet.
@@ -114,7 +115,7 @@ func (p *pass) aftermath(ctx context.Context, rec *entry, left leftover) report.
 		a.Merged = item.MergedTime.Time
 	}
 	if item.AppliedTime == nil {
-		a.Held = p.held(ctx, rec)
+		p.blocked(ctx, rec, &a)
 		return a
 	}
 	a.Applied, a.Revision = item.AppliedTime.Time, p.branch()+"@sha1:"+rec.merge()
@@ -235,7 +236,8 @@ func (p *pass) write(ctx context.Context, pr forge.PullRequest, rec *entry, c fo
 		return true
 	}
 	wait := rec.post.rest.Sub(p.now)
-	if !rec.tail.at.IsZero() {
+	now := turnOf(a)
+	if !rec.tail.at.IsZero() && (line == "" || rec.tail.kinds[now]) {
 		wait = max(wait, rec.tail.at.Add(tailGap).Sub(p.now))
 	}
 	if wait > 0 {
@@ -262,14 +264,21 @@ func (p *pass) write(ctx context.Context, pr forge.PullRequest, rec *entry, c fo
 	}
 	rec.post, rec.tail.at = pace{}, p.now
 	rec.tail.line, item.Told = line, told
+	if rec.tail.kinds == nil {
+		rec.tail.kinds = map[turn]bool{}
+	}
+	rec.tail.kinds[now] = true
 	return true
 }
 
 // rollout sets the status of the merge and of what was merged.
 func (p *pass) rollout(ctx context.Context, rec *entry, a report.Aftermath, line, url string) error {
 	s := forge.Status{Context: p.rolloutContext(), State: forge.Pending, Description: line, URL: url}
-	if !a.Done.IsZero() {
+	switch {
+	case !a.Done.IsZero():
 		s.State = forge.Success
+	case turnOf(a) == "failed":
+		s.State = forge.Failure
 	}
 	for _, sha := range slices.Compact([]string{rec.merge(), rec.item.Head}) {
 		if sha == "" {

@@ -28,6 +28,8 @@ func (o Options) Aftermath(a Aftermath) string {
 	switch {
 	case a.Held != "" && a.Applied.IsZero():
 		out = append(out, fmt.Sprintf("⛔ %s; held: %s.", a.merged(), v.name(a.Held)))
+	case a.Applied.IsZero() && a.Failed != "":
+		return a.failed(v)
 	case a.Applied.IsZero():
 		return a.merged() + "; not applied yet.\n"
 	default:
@@ -53,6 +55,8 @@ func (a Aftermath) Line() string {
 	switch {
 	case a.Held != "" && a.Applied.IsZero():
 		return clip("Held: "+visible(a.Held), lineWidth)
+	case a.Applied.IsZero() && a.Failed != "":
+		return clip("Merged, not applied in full: "+visible(a.Failed), lineWidth)
 	case a.Applied.IsZero():
 		return "Merged, not applied yet"
 	case a.Held != "":
@@ -64,9 +68,24 @@ func (a Aftermath) Line() string {
 // clean is the aftermath as it may be shown.
 func (a Aftermath) clean() Aftermath {
 	a.Revision, a.Held, a.Left = Clean(a.Revision), strings.TrimRight(Clean(a.Held), "."), each(a.Left, cleanNode)
+	a.Failed = Clean(a.Failed)
 	a.Nodes = max(a.Nodes, len(a.Left))
 	a.Removed = min(a.Removed, a.Nodes)
 	return a
+}
+
+// failed says that an apply failed, and where why stands: what Git, AWS or the API
+// server said of it is for those who may read the Sync.
+func (a Aftermath) failed(v voice) string {
+	next := "It is tried again."
+	if a.Stalled {
+		next = "It waits for somebody to mend it."
+	}
+	describe := "kubectl -n poolwright-system describe syncs.poolwright.dev"
+	if namespace, name, ok := strings.Cut(a.Sync, "/"); ok {
+		describe = fmt.Sprintf("kubectl -n %s describe syncs.poolwright.dev %s", namespace, name)
+	}
+	return fmt.Sprintf("❌ %s; not applied in full: %s. %s What failed stands in the Sync's status: %s.\n", a.merged(), v.name(a.Failed), next, v.name(describe))
 }
 
 func (a Aftermath) merged() string {

@@ -55,6 +55,11 @@ type Aftermath struct {
 	// Held says why the step, or a part of it, was not applied; empty where nothing
 	// keeps it.
 	Held string
+	// Failed is the reason for which the step was not applied, or not all of it, in the
+	// one word of the Sync's status; empty where nothing failed. Stalled is true where
+	// no other try can help.
+	Failed  string
+	Stalled bool
 	// Nodes is how many nodes the step made stale, or would have replaced at the
 	// review; Left are those of them that are still there.
 	Nodes int

@@ -1,0 +1,108 @@
+package pullrequest
+
+import (
+	"context"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/report"
+	"github.com/poolwright/poolwright/reconciler/report/forge"
+)
+
+// turn is a turn that the story of a merge takes.
+type turn string
+
+// turnOf is the turn that a story has taken. Each is told as soon as it comes: what a
+// reader takes for the state of things must not be older than it need be.
+func turnOf(a report.Aftermath) turn {
+	switch {
+	case !a.Applied.IsZero():
+		return "applied"
+	case a.Held != "":
+		return "held"
+	case a.Failed != "":
+		return "failed"
+	}
+	return "merged"
+}
+
+// blocked fills in what keeps a merge from being applied: what waits for a person, or
+// the reason for which the last try failed.
+func (p *pass) blocked(ctx context.Context, rec *entry, a *report.Aftermath) {
+	ready := said(p.sync, "Ready")
+	if ready.Status != metav1.ConditionFalse || !p.attempted(ctx, rec) {
+		rec.tail.failing = ""
+		return
+	}
+	if ready.Reason == "RolloutHeld" || ready.Reason == "PruneHeld" {
+		rec.tail.failing, a.Held = "", ready.Message
+		return
+	}
+	stalled := said(p.sync, "Stalled").Status == metav1.ConditionTrue
+	if rec.tail.failing != ready.Reason {
+		rec.tail.failing, rec.tail.since = ready.Reason, p.now
+	}
+	// What is not ready yet, or was changed by somebody else meanwhile, mostly is the
+	// next moment.
+	left := rec.tail.since.Add(doubtTime).Sub(p.now)
+	if left > 0 && !stalled && !slices.Contains([]string{"ApplyFailed", "InvalidManifests"}, ready.Reason) {
+		p.wake(left)
+		return
+	}
+	a.Failed, a.Stalled = ready.Reason, stalled
+}
+
+// attempted reports whether the revision that the Sync tried last holds the merge.
+func (p *pass) attempted(ctx context.Context, rec *entry) bool {
+	revision := commit(p.sync.Status.LastAttemptedRevision)
+	if revision == "" {
+		return false
+	}
+	if rec.tail.tried != revision {
+		// Where nobody can tell now, what was known of the revision before holds on.
+		if holds, ok := p.contains(ctx, revision, rec); ok {
+			rec.tail.tried, rec.tail.attempted = revision, holds
+		}
+	}
+	return rec.tail.attempted
+}
+
+// concluded leaves no plan pending beside a head that is merged by now: it says what
+// was planned last, or that nothing was. It returns false where the forge cannot be
+// told now.
+func (p *pass) concluded(ctx context.Context, pr forge.PullRequest, rec *entry) bool {
+	head, s := pr.Head.SHA, forge.Status{Context: p.planContext(), State: forge.Broken, URL: pr.URL}
+	planned := rec.answer != nil && rec.answer.head == head
+	switch {
+	case planned && rec.untold:
+		if p.stopped(ctx) {
+			return false
+		}
+		// What was reviewed is told, if late: what comes below refers to it.
+		p.tell(ctx, pr, rec)
+		return !rec.untold || !p.trouble.passing || rec.post.failures >= lastTry
+	case head == "":
+		return true
+	case rec.item.Head != head && (rec.item.Told != "" || rec.announced == head):
+		s.Description = "merged before it was planned"
+	case !rec.pending:
+		return true
+	case planned:
+		s.State, s.Description = rec.answer.state, rec.answer.line
+	case rec.item.Phase == v1alpha1.PullRequestFailed:
+		s.Description = "cannot be planned"
+	default:
+		s.Description = "merged while it was planned anew; before: " + rec.item.Verdict
+	}
+	if p.stopped(ctx) {
+		return false
+	}
+	s.Description = plainText(s.Description, verdictWidth)
+	if err := p.status(ctx, head, s); err != nil {
+		p.unspoken(rec, err)
+		return permanent(err) || rec.post.failures >= lastTry
+	}
+	return true
+}
