@@ -71,14 +71,17 @@ type visits struct {
 	picture   picture
 }
 
-// get returns the Sync's session, anew when its source or path changed.
+// get returns the Sync's session, anew when its source, its path or where its variables
+// come from changed.
 func (s *sessions) get(ctx context.Context, sync *v1alpha1.Sync, build Builder) (*session, error) {
 	name := types.NamespacedName{Namespace: sync.Namespace, Name: sync.Name}
 	fingerprint := state.Hash(struct {
 		UID    types.UID
 		Source v1alpha1.Source
 		Path   string
-	}{sync.UID, sync.Spec.Source, sync.Spec.Path})
+		From   []v1alpha1.SubstituteReference
+		Given  bool
+	}{sync.UID, sync.Spec.Source, sync.Spec.Path, sync.Spec.SubstituteFrom, len(sync.Spec.Substitute) > 0})
 	s.mu.Lock()
 	old := s.open[name]
 	s.mu.Unlock()

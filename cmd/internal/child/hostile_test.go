@@ -18,6 +18,7 @@ import (
 	"testing/fstest"
 	"time"
 
+	"github.com/poolwright/poolwright/reconciler/declared/substitute"
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
@@ -151,7 +152,7 @@ func (r *Runner) do(ctx context.Context, deed string) (string, error) {
 func goesOn(t *testing.T, r *Runner) {
 	t.Helper()
 	files := fstest.MapFS{"a/a.yaml": &fstest.MapFile{Data: []byte("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n")}}
-	got, err := (&Runner{Path: r.Path}).Load(t.Context(), files, "a")
+	got, err := (&Runner{Path: r.Path}).Load(t.Context(), files, "a", substitute.Values{})
 	if err != nil || got.Set.Len() != 1 {
 		t.Errorf("after it: %d objects, %v", got.Set.Len(), err)
 	}
@@ -348,7 +349,7 @@ func TestAProgramThatIsNotThereIsForAnotherTry(t *testing.T) {
 		"a program that ends": {Path: "/bin/true"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := r.Load(t.Context(), fstest.MapFS{}, ".")
+			_, err := r.Load(t.Context(), fstest.MapFS{}, ".", substitute.Values{})
 			if class, _, _ := state.Classify(err); class != state.Retry || !strings.HasPrefix(err.Error(), "starting a child: ") {
 				t.Errorf("%s: %v", class, err)
 			}
@@ -368,8 +369,8 @@ func (b broken) ReadFile(name string) ([]byte, error) {
 
 func TestASourceThatFailsIsNoRemovedFile(t *testing.T) {
 	files := broken{fstest.MapFS{"a.yaml": &fstest.MapFile{Data: []byte("a: b\n")}}}
-	_, want := load(files, ".")
-	_, got := (&Runner{}).Load(t.Context(), files, ".")
+	_, want := load(files, ".", substitute.Values{})
+	_, got := (&Runner{}).Load(t.Context(), files, ".", substitute.Values{})
 	if class, _, _ := state.Classify(got); class != state.Retry || fmt.Sprint(want) != fmt.Sprint(got) {
 		t.Errorf("got %v, want %v", got, want)
 	}

@@ -20,6 +20,8 @@ import (
 	"github.com/poolwright/poolwright/reconciler/declared"
 	"github.com/poolwright/poolwright/reconciler/declared/lint"
 	"github.com/poolwright/poolwright/reconciler/declared/lint/gpulint"
+	"github.com/poolwright/poolwright/reconciler/declared/substitute"
+	"github.com/poolwright/poolwright/reconciler/declared/substitute/fluxexpr"
 	"github.com/poolwright/poolwright/reconciler/deviceplugin"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
@@ -49,6 +51,8 @@ type loadRequest struct {
 	Folder string `json:"folder"`
 	// Links says whether the tree knows symbolic links.
 	Links bool `json:"links"`
+	// Values are the variables', sealed: the child knows no value of a Secret.
+	Values []byte `json:"values,omitempty"`
 }
 
 // item is the part of a state.Item that a declaration fills.
@@ -73,7 +77,13 @@ func serveLoad(_ context.Context, t *talk) (result, error) {
 	if req.Links {
 		files = linked{tree}
 	}
-	found, err := load(files, req.Folder)
+	var values substitute.Values
+	if len(req.Values) > 0 {
+		if values, err = substitute.Restore(fluxexpr.Parse, req.Values); err != nil {
+			return result{}, err
+		}
+	}
+	found, err := load(files, req.Folder, values)
 	if err != nil {
 		return result{}, err
 	}
@@ -114,8 +124,8 @@ func fractional(v any) any {
 }
 
 // load loads and checks a folder.
-func load(tree fs.FS, folder string) (Loaded, error) {
-	d, err := declared.Load(tree, folder, declared.Options{})
+func load(tree fs.FS, folder string, values substitute.Values) (Loaded, error) {
+	d, err := declared.Load(tree, folder, declared.Options{Values: values})
 	if err != nil {
 		return Loaded{}, err
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/poolwright/poolwright/gitsource/dir"
 	"github.com/poolwright/poolwright/reconciler/declared"
+	"github.com/poolwright/poolwright/reconciler/declared/substitute"
 )
 
 const repository = "../../.."
@@ -48,8 +49,8 @@ func TestAChildLoadsWhatThisProcessLoads(t *testing.T) {
 	objects := 0
 	for _, folder := range folders(t) {
 		t.Run(folder, func(t *testing.T) {
-			want, wantErr := load(snapshot.FS, folder)
-			got, err := r.Load(t.Context(), snapshot.FS, folder)
+			want, wantErr := load(snapshot.FS, folder, substitute.Values{})
+			got, err := r.Load(t.Context(), snapshot.FS, folder, substitute.Values{})
 			if d := cmp.Diff(classed(wantErr), classed(err)); d != "" {
 				t.Fatal(d)
 			}

@@ -11,6 +11,7 @@ import (
 
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 
+	"github.com/poolwright/poolwright/reconciler/declared/substitute"
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
@@ -66,13 +67,18 @@ type Runner struct {
 // atOnce is how many children there may be.
 const atOnce = 2
 
-// Load renders and checks the folder at the given path of a tree. A broken limit is
+// Load renders and checks the folder at the given path of a tree, with variables whose
+// values of Secrets stay in this process: see substitute.Values.Seal. A broken limit is
 // an error for the tree's author to mend (state.Fix), with the reason LimitExceeded
 // or RenderTimeout; a child that cannot be started, and one that somebody else ends,
 // are for another try. Errors of the rendering itself are those of declared.Load.
-func (r *Runner) Load(ctx context.Context, tree fs.FS, folder string) (Loaded, error) {
+func (r *Runner) Load(ctx context.Context, tree fs.FS, folder string, values substitute.Values) (Loaded, error) {
 	_, links := tree.(fs.ReadLinkFS)
-	request, err := json.Marshal(loadRequest{Folder: folder, Links: links})
+	sealed, err := values.Seal()
+	if err != nil {
+		return Loaded{}, fmt.Errorf("sealing the variables: %w", err)
+	}
+	request, err := json.Marshal(loadRequest{Folder: folder, Links: links, Values: sealed})
 	if err != nil {
 		return Loaded{}, fmt.Errorf("writing what to load: %w", err)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/poolwright/poolwright/gitsource"
+	"github.com/poolwright/poolwright/reconciler/declared/substitute"
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
@@ -144,8 +145,8 @@ func TestRefusalsLinksAndLimitsAreAsInThisProcess(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			want, wantErr := load(c.tree, c.folder)
-			got, err := (&Runner{}).Load(t.Context(), c.tree, c.folder)
+			want, wantErr := load(c.tree, c.folder, substitute.Values{})
+			got, err := (&Runner{}).Load(t.Context(), c.tree, c.folder, substitute.Values{})
 			if d := cmp.Diff(classed(wantErr), classed(err)); d != "" {
 				t.Fatal(d)
 			}

@@ -5,6 +5,8 @@ import (
 	"testing/fstest"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/poolwright/poolwright/reconciler/declared/substitute"
 )
 
 const (
@@ -34,7 +36,7 @@ func TestNotesOfAChildTellOfOldAPIs(t *testing.T) {
 			for file, text := range c.files {
 				tree["gpus/"+file] = &fstest.MapFile{Data: []byte(text)}
 			}
-			loaded, err := (&Runner{}).Load(t.Context(), tree, "gpus")
+			loaded, err := (&Runner{}).Load(t.Context(), tree, "gpus", substitute.Values{})
 			if err != nil {
 				t.Fatal(err)
 			}

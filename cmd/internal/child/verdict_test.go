@@ -16,6 +16,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/declared"
 	"github.com/poolwright/poolwright/reconciler/declared/lint"
 	"github.com/poolwright/poolwright/reconciler/declared/lint/gpulint"
+	"github.com/poolwright/poolwright/reconciler/declared/substitute"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/target"
 	"github.com/poolwright/poolwright/reconciler/target/aws"
@@ -69,7 +70,7 @@ func TestMistakesAreToldApartByWhoRefusesThem(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			tree := fstest.MapFS{"a.yaml": &fstest.MapFile{Data: []byte(tt.yaml)}}
-			got, err := (&Runner{}).Load(t.Context(), tree, ".")
+			got, err := (&Runner{}).Load(t.Context(), tree, ".", substitute.Values{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -162,7 +163,7 @@ func TestNothingThatLintKnowsIsLostOrToldTwice(t *testing.T) {
 		if err != nil {
 			continue // Nothing is told of such a folder but that.
 		}
-		l, err := load(snapshot.FS, folder)
+		l, err := load(snapshot.FS, folder, substitute.Values{})
 		if err != nil {
 			t.Fatal(err)
 		}

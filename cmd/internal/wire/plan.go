@@ -65,7 +65,7 @@ func Plan(ctx context.Context, req PlanRequest) (report.Report, error) {
 	}
 	children := &child.Runner{}
 	var loaded declared.Declared
-	loop := reconciler.NewLoop(dir.New(root, dir.Limits{}), remembering(said.listening(loader(declared.NewCache(1), path)), &loaded),
+	loop := reconciler.NewLoop(dir.New(root, dir.Limits{}), remembering(said.listening(loader(declared.NewCache(1), path, &variables{})), &loaded),
 		reconciler.World{Name: aws.Name, Target: sky}, reconciler.World{Name: cluster.Name, Target: earth})
 	guards := considering(live, children.Forecast)
 	result, err := loop.Plan(ctx, reconciler.Options{
@@ -156,7 +156,7 @@ func planStep(ctx context.Context, req PlanRequest) (report.Report, error) {
 	}
 	children := &child.Runner{}
 	seen := &sighting{}
-	p := &proposer{children: children, renders: &renders{}, worlds: glancing(said, sky, earth, seen), offline: req.REST == nil, now: time.Now, seen: seen}
+	p := &proposer{children: children, renders: &renders{}, vars: &variables{}, worlds: glancing(said, sky, earth, seen), offline: req.REST == nil, now: time.Now, seen: seen}
 	if p.offline {
 		p.foresee = foretelling(earth.Want, children.Forecast)
 	} else {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/poolwright/poolwright/cmd/internal/child"
 	"github.com/poolwright/poolwright/gitsource"
+	"github.com/poolwright/poolwright/reconciler/declared/substitute"
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
@@ -29,12 +30,16 @@ type renders struct {
 }
 
 type rendered struct {
-	tree, path string
-	loaded     child.Loaded
-	err        error
+	asked  folderAt
+	loaded child.Loaded
+	err    error
 	// folder is what the child was given, once somebody asked.
 	folder contents
 }
+
+// folderAt is what a rendering depends on: a folder of a tree, and the digest of the
+// variables' values.
+type folderAt struct{ tree, path, values string }
 
 // contents is what is known of files without rendering them.
 type contents struct {
@@ -46,31 +51,33 @@ type contents struct {
 
 // load renders a folder of a snapshot in a child process, or remembers it. What only
 // the author can mend is remembered, too.
-func (r *renders) load(ctx context.Context, in *child.Runner, at gitsource.Snapshot, path string) (child.Loaded, error) {
-	if found, ok := r.find(at.TreeID, path); ok {
+func (r *renders) load(ctx context.Context, in *child.Runner, at gitsource.Snapshot, path string, values substitute.Values) (child.Loaded, error) {
+	asked := folderAt{at.TreeID, path, values.Digest()}
+	if found, ok := r.find(asked); ok {
 		return found.loaded, found.err
 	}
-	loaded, err := in.Load(ctx, at.FS, path)
+	loaded, err := in.Load(ctx, at.FS, path, values)
 	class, _, _ := state.Classify(err)
 	if at.TreeID != "" && (err == nil || class == state.Fix) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		r.kept = append(r.kept, rendered{tree: at.TreeID, path: path, loaded: loaded, err: err})
+		r.kept = append(r.kept, rendered{asked: asked, loaded: loaded, err: err})
 		r.kept = r.kept[max(0, len(r.kept)-proposalsKept):]
 	}
 	return loaded, err
 }
 
 // folder is what a folder of a snapshot holds, looked into when somebody asks.
-func (r *renders) folder(ctx context.Context, at gitsource.Snapshot, below string) contents {
-	if found, ok := r.find(at.TreeID, below); ok && found.folder.files != "" {
+func (r *renders) folder(ctx context.Context, at gitsource.Snapshot, below string, values substitute.Values) contents {
+	asked := folderAt{at.TreeID, below, values.Digest()}
+	if found, ok := r.find(asked); ok && found.folder.files != "" {
 		return found.folder
 	}
 	out := lookInto(ctx, at.FS, below)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for i, k := range r.kept {
-		if k.tree == at.TreeID && k.path == below && ctx.Err() == nil {
+		if k.asked == asked && ctx.Err() == nil {
 			r.kept[i].folder = out
 		}
 	}
@@ -106,11 +113,11 @@ func lookInto(ctx context.Context, tree fs.FS, at string) contents {
 }
 
 // find makes what it finds the newest.
-func (r *renders) find(tree, path string) (rendered, bool) {
+func (r *renders) find(asked folderAt) (rendered, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	at := slices.IndexFunc(r.kept, func(k rendered) bool { return k.tree == tree && k.path == path })
-	if at < 0 || tree == "" {
+	at := slices.IndexFunc(r.kept, func(k rendered) bool { return k.asked == asked })
+	if at < 0 || asked.tree == "" {
 		return rendered{}, false
 	}
 	found := r.kept[at]

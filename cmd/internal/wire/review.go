@@ -24,7 +24,6 @@ import (
 	"github.com/poolwright/poolwright/reconciler/report/forge"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/target/aws"
-	"github.com/poolwright/poolwright/reconciler/target/cluster"
 )
 
 // addPullRequests puts the controller that keeps pull requests told on the manager.
@@ -62,7 +61,7 @@ func (a *attempt) reviews(rendered *renders) pullrequest.Builder {
 			return pullrequest.Session{}, state.Fail(state.Fix, "InvalidSource", err)
 		}
 		seen := &sighting{}
-		worlds, err := a.glances(sync, seen)
+		worlds, vars, err := a.glances(sync, seen)
 		if err != nil {
 			return pullrequest.Session{}, err
 		}
@@ -73,7 +72,7 @@ func (a *attempt) reviews(rendered *renders) pullrequest.Builder {
 		p := &reviewer{
 			repository: repository, sync: sync.DeepCopy(), live: a.direct,
 			proposer: &proposer{
-				children: a.children, renders: rendered, worlds: worlds, now: time.Now, seen: seen,
+				children: a.children, renders: rendered, vars: vars, worlds: worlds, now: time.Now, seen: seen,
 				foresee: forecasting(&stock{reader: a.direct, lasts: fleetLasts, seen: seen}, a.children.Forecast),
 			},
 		}
@@ -136,19 +135,19 @@ func (a *attempt) whereabouts(ctx context.Context) (identity, name string, err e
 	return string(system.UID), name, nil
 }
 
-// glances are the worlds of a Sync for who only looks.
-func (a *attempt) glances(sync *v1alpha1.Sync, seen *sighting) ([]reconciler.World, error) {
+// glances are the worlds of a Sync for who only looks, and its variables.
+func (a *attempt) glances(sync *v1alpha1.Sync, seen *sighting) ([]reconciler.World, *variables, error) {
 	log := a.cfg.Logger.WithName("review").WithValues("sync", sync.Name)
-	world, err := cluster.New(cluster.Config{REST: a.cfg.REST, Sync: sync.Name, Namespace: a.cfg.Namespace, Log: log})
+	world, vars, err := a.inhabited(sync, log, a.pinnedParameters)
 	if err != nil {
-		return nil, fmt.Errorf("connecting the pull requests of Sync %s to the cluster: %w", sync.Name, err)
+		return nil, nil, err
 	}
 	said := onClusters()
 	sky, err := aws.New(aws.Config{AWS: engine.LoadAWS, REST: a.cfg.REST, Sync: sync.Name, Namespace: a.cfg.Namespace, Check: said.of, Log: log})
 	if err != nil {
-		return nil, fmt.Errorf("connecting the pull requests of Sync %s to AWS: %w", sync.Name, err)
+		return nil, nil, fmt.Errorf("connecting the pull requests of Sync %s to AWS: %w", sync.Name, err)
 	}
-	return glancing(said, sky, admitted{world, said}, seen), nil
+	return glancing(said, sky, admitted{world, said}, seen), vars, nil
 }
 
 // reviewer is the Planner of one Sync's pull requests. It is for one call at a time.

@@ -32,15 +32,15 @@ type sides struct {
 // load renders the three revisions, each in a child process, and merges them as Git
 // will.
 func (p *proposer) load(ctx context.Context, s proposal) (sides, error) {
-	base, err := p.older(ctx, s.Base, s.path)
+	base, err := p.older(ctx, s.Base, s)
 	if err != nil {
 		return sides{}, fmt.Errorf("reading %s: %w", s.base, err)
 	}
-	parted, err := p.older(ctx, s.Parted, s.path)
+	parted, err := p.older(ctx, s.Parted, s)
 	if err != nil {
 		return sides{}, fmt.Errorf("reading the commit where %s and the head parted: %w", s.base, err)
 	}
-	head, err := p.renders.load(ctx, p.children, s.Head, s.path)
+	head, err := p.renders.load(ctx, p.children, s.Head, s.path, s.values)
 	if err != nil {
 		return sides{}, err
 	}
@@ -103,7 +103,8 @@ func (p *proposer) tangled(ctx context.Context, s proposal, parted, base, head s
 	if s.Base.TreeID == s.Parted.TreeID || s.Head.TreeID == s.Parted.TreeID {
 		return false
 	}
-	was, is, will := p.renders.folder(ctx, s.Parted, s.path), p.renders.folder(ctx, s.Base, s.path), p.renders.folder(ctx, s.Head, s.path)
+	look := func(at gitsource.Snapshot) contents { return p.renders.folder(ctx, at, s.path, s.values) }
+	was, is, will := look(s.Parted), look(s.Base), look(s.Head)
 	if !is.kustomized && !will.kustomized {
 		return false
 	}
@@ -115,8 +116,8 @@ func (p *proposer) tangled(ctx context.Context, s proposal, parted, base, head s
 
 // older loads a revision that is not the one proposed. A folder that is not in it, or
 // declares nothing, is one that the step brings.
-func (p *proposer) older(ctx context.Context, at gitsource.Snapshot, path string) (child.Loaded, error) {
-	out, err := p.renders.load(ctx, p.children, at, path)
+func (p *proposer) older(ctx context.Context, at gitsource.Snapshot, s proposal) (child.Loaded, error) {
+	out, err := p.renders.load(ctx, p.children, at, s.path, s.values)
 	if err == nil {
 		return out, nil
 	}

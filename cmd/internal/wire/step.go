@@ -14,6 +14,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/controller"
 	"github.com/poolwright/poolwright/reconciler/declared/lint"
+	"github.com/poolwright/poolwright/reconciler/declared/substitute"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/report"
 	"github.com/poolwright/poolwright/reconciler/state"
@@ -28,6 +29,8 @@ type proposal struct {
 	path string
 	// sync is the one that would apply it.
 	sync *v1alpha1.Sync
+	// values are those of its variables, for all revisions alike; told by tell.
+	values substitute.Values
 }
 
 // proposer tells what a step would do, to a pull request and to who plans by hand:
@@ -35,6 +38,7 @@ type proposal struct {
 type proposer struct {
 	children *child.Runner
 	renders  *renders
+	vars     *variables
 	// worlds are what the step would change; offline, they are asked what they want
 	// and nothing else.
 	worlds  []reconciler.World
@@ -56,6 +60,11 @@ type review struct {
 // tell makes the report of a step. It changes nothing.
 func (p *proposer) tell(ctx context.Context, s proposal) (review, error) {
 	p.seen.begin(p.now())
+	if _, err := p.vars.refresh(ctx); err != nil {
+		return review{}, err
+	}
+	s.values = p.vars.take()
+	p.vars.use(s.values)
 	sides, err := p.load(ctx, s)
 	if err != nil {
 		return review{}, err

@@ -18,6 +18,7 @@ import (
 	"github.com/poolwright/poolwright/provision"
 	"github.com/poolwright/poolwright/reconciler"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/declared/substitute"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/report"
 	"github.com/poolwright/poolwright/reconciler/state"
@@ -68,10 +69,11 @@ func (s steps) proposer() *proposer {
 	if s.foresee == nil {
 		s.foresee = func(context.Context, change) (*provision.Forecast, error) { return &provision.Forecast{}, nil }
 	}
+	at := func(tree string) folderAt { return folderAt{tree, "p", substitute.Values{}.Digest()} }
 	return &proposer{
-		seen: &sighting{}, children: &child.Runner{}, now: time.Now, foresee: s.foresee, worlds: []reconciler.World{{Name: "cluster", Target: stillWorld{s.live}}},
+		seen: &sighting{}, vars: &variables{}, children: &child.Runner{}, now: time.Now, foresee: s.foresee, worlds: []reconciler.World{{Name: "cluster", Target: stillWorld{s.live}}},
 		renders: &renders{kept: []rendered{
-			{tree: "base", path: "p", loaded: s.base, folder: s.folders[0]}, {tree: "parted", path: "p", loaded: s.parted, folder: s.folders[1]}, {tree: "head", path: "p", loaded: s.head, folder: s.folders[2]},
+			{asked: at("base"), loaded: s.base, folder: s.folders[0]}, {asked: at("parted"), loaded: s.parted, folder: s.folders[1]}, {asked: at("head"), loaded: s.head, folder: s.folders[2]},
 		}},
 	}
 }

@@ -54,12 +54,9 @@ func (a *attempt) builder(renders *declared.Cache) controller.Builder {
 			// The Sync must still be suspended, repaired or deleted like any other.
 			source = unusable{state.Fail(state.Fix, "InvalidSource", err)}
 		}
-		world, err := cluster.New(cluster.Config{
-			REST: a.cfg.REST, Sync: sync.Name, Namespace: a.cfg.Namespace,
-			Log: a.cfg.Logger.WithName("cluster").WithValues("sync", sync.Name),
-		})
+		world, vars, err := a.inhabited(sync, a.cfg.Logger.WithName("cluster").WithValues("sync", sync.Name), a.parameters)
 		if err != nil {
-			return controller.Assembly{}, fmt.Errorf("connecting Sync %s to the cluster: %w", sync.Name, err)
+			return controller.Assembly{}, err
 		}
 		said := onClusters()
 		sky, err := a.awsWorld(sync, said)
@@ -67,10 +64,15 @@ func (a *attempt) builder(renders *declared.Cache) controller.Builder {
 			return controller.Assembly{}, fmt.Errorf("connecting Sync %s to AWS: %w", sync.Name, err)
 		}
 		// AWS first: the engine needs its queue, and nodes their role.
-		loop := reconciler.NewLoop(source, said.listening(loader(renders, sync.Spec.Path)),
+		loop := reconciler.NewLoop(source, said.listening(loader(renders, sync.Spec.Path, vars)),
 			reconciler.World{Name: aws.Name, Target: sky}, reconciler.World{Name: cluster.Name, Target: admitted{world, said}})
+		watches := []watchFunc{world.Watch, sky.Watch}
+		if substitutes(sync) {
+			loop.LoadsWith(vars.refresh)
+			watches = append(watches, a.watchVariables(sync)...)
+		}
 		return controller.Assembly{
-			Loop: loop, Watch: together(world.Watch, sky.Watch), Consider: considering(a.direct, a.foretellers.Forecast), Forget: a.forget(sync, world, sky),
+			Loop: loop, Watch: together(watches...), Consider: considering(a.direct, a.foretellers.Forecast), Forget: a.forget(sync, world, sky),
 		}, nil
 	}
 }
@@ -106,10 +108,16 @@ func (u unusable) Fetch(context.Context) (gitsource.Snapshot, error) {
 	return gitsource.Snapshot{}, u.err
 }
 
-// loader renders a snapshot's folder, remembering trees that it has seen.
-func loader(renders *declared.Cache, path string) reconciler.Loader {
+// loader renders a snapshot's folder with the newest values of the variables,
+// remembering trees that it has seen.
+func loader(renders *declared.Cache, path string, vars *variables) reconciler.Loader {
 	return func(_ context.Context, s gitsource.Snapshot) (declared.Declared, error) {
-		return renders.Load(s.TreeID, s.FS, path, declared.Options{})
+		values := vars.take()
+		d, err := renders.Load(s.TreeID, s.FS, path, declared.Options{Values: values})
+		if err == nil {
+			vars.use(values)
+		}
+		return d, err
 	}
 }
 
