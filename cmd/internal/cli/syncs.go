@@ -32,6 +32,7 @@ func (w *waitFlags) add(cmd *cobra.Command) {
 
 func newReconcile(conn *connection, streams Streams) *cobra.Command {
 	var wait waitFlags
+	var update bool
 	cmd := &cobra.Command{
 		Use:   "reconcile [SYNC]",
 		Short: "Fetch, compare and apply now instead of at the next interval",
@@ -41,12 +42,16 @@ func newReconcile(conn *connection, streams Streams) *cobra.Command {
 				if sync.Spec.Suspend {
 					return fmt.Errorf("Sync %s is suspended; run: poolwright resume %s", sync.Name, sync.Name)
 				}
+				if update {
+					return updateParameters(ctx, cl, sync, wait, streams.Err)
+				}
 				return request(ctx, cl, sync, wait, streams.Err, func(*v1alpha1.Sync) {})
 			})
 		},
 	}
 	conn.addFlags(cmd.Flags())
 	wait.add(cmd)
+	cmd.Flags().BoolVar(&update, "update-parameters", false, "take the newest values of the SSM parameters of spec.substituteFrom")
 	return cmd
 }
 

@@ -1,0 +1,58 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+)
+
+// updateParameters asks the controller for the newest values of the Sync's SSM
+// parameters, follows it, and says which values changed.
+func updateParameters(ctx context.Context, cl client.WithWatch, sync *v1alpha1.Sync, wait waitFlags, progress io.Writer) error {
+	if !slices.ContainsFunc(sync.Spec.SubstituteFrom, func(s v1alpha1.SubstituteReference) bool { return s.Kind == v1alpha1.SubstituteSSMParameter }) {
+		return fmt.Errorf("Sync %s has no SSM parameter in spec.substituteFrom to update", sync.Name)
+	}
+	was := slices.Clone(sync.Status.Parameters)
+	token := time.Now().Format(time.RFC3339Nano)
+	failed := request(ctx, cl, sync, wait, progress, func(s *v1alpha1.Sync) { s.Annotations[v1alpha1.UpdateParametersAnnotation] = token })
+	if !wait.wait {
+		return failed
+	}
+	var now v1alpha1.Sync
+	if err := cl.Get(ctx, client.ObjectKeyFromObject(sync), &now); err != nil {
+		return fmt.Errorf("reading Sync %s: %w", sync.Name, err)
+	}
+	switch {
+	case now.Status.LastHandledUpdateParameters != token && failed == nil:
+		return fmt.Errorf("the values in use stay until all parameters can be read; see: kubectl -n %s get events --field-selector reason=ParametersUnreadable", now.Namespace)
+	case now.Status.LastHandledUpdateParameters == token:
+		tellParameters(progress, was, now.Status.Parameters)
+	}
+	return failed
+}
+
+// tellParameters says what became of the values.
+func tellParameters(progress io.Writer, was, is []v1alpha1.PinnedParameter) {
+	news := 0
+	for _, p := range is {
+		at := slices.IndexFunc(was, func(o v1alpha1.PinnedParameter) bool { return o.Variable == p.Variable })
+		switch {
+		case at < 0:
+			fmt.Fprintf(progress, "${%s} is %s\n", p.Variable, p.Value)
+		case was[at].Value != p.Value:
+			fmt.Fprintf(progress, "${%s} is %s now, it was %s\n", p.Variable, p.Value, was[at].Value)
+		default:
+			continue
+		}
+		news++
+	}
+	if news == 0 {
+		fmt.Fprintln(progress, "the parameters have the newest values already")
+	}
+}
