@@ -73,7 +73,7 @@ func (p *proposer) tell(ctx context.Context, s proposal) (review, error) {
 	if err != nil {
 		return review{}, fmt.Errorf("comparing the revisions: %w", err)
 	}
-	found.Step.Notes = append(found.Step.Notes, sides.notes...)
+	found.Step.Notes = slices.Concat(found.Step.Notes, sides.notes, parameterNotes(s.sync))
 	slices.SortStableFunc(found.Step.Notes, func(a, b plan.Note) int { return a.Key.Compare(b.Key) })
 	c := change{before: sides.before.Set, after: sides.after.Set, changes: found.Step.Changes}
 	f, unforeseen := p.foresee(ctx, c)
@@ -87,7 +87,7 @@ func (p *proposer) tell(ctx context.Context, s proposal) (review, error) {
 	if sides.blank {
 		stopped(guards)
 	}
-	r := report.NewProposal(found.Proposal, mistakes(found, sides.refused))
+	r := report.NewProposal(found.Proposal, mistakes(found, append(sides.refused, relocated(found.Step.Changes)...)))
 	r.Forecast, r.Guards = saying(f, unforeseen), append(guards, sides.doubts...)
 	veil(found.Proposal, &r)
 	r.Binding = &report.Binding{
