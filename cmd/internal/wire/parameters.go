@@ -23,44 +23,47 @@ func (a *attempt) parameters(ctx context.Context, sync *v1alpha1.Sync) (map[stri
 }
 
 // pinned are the values of the Sync's SSM parameters as its status has them, for who
-// must not change it; with what there is to know of them.
-func pinned(sync *v1alpha1.Sync) (map[string]string, []plan.Note, error) {
+// must not change it.
+func pinned(sync *v1alpha1.Sync) (map[string]string, error) {
 	found := pin.Pinned(sync)
 	if len(found.Missing) > 0 {
-		return nil, nil, state.Failf(state.Retry, "ParametersPending",
-			"the Sync has no value of SSM parameter %s yet: it takes one when it next reads its repository", strings.Join(found.Missing, ", "))
+		return nil, state.Failf(state.Retry, "ParametersPending",
+			"Sync %s has no value of SSM parameter %s yet: it takes one when it next reads its repository", sync.Name, strings.Join(found.Missing, ", "))
 	}
-	return found.Values(), parameterNotes(sync, found.Pins), nil
+	return found.Values(), nil
 }
 
-// lookedUp is pinned for a Sync that may be new, or changed in a file: what has no
-// value yet is read as the Sync would read it.
-func lookedUp(ctx context.Context, live client.Client, sync *v1alpha1.Sync) (map[string]string, []plan.Note, error) {
+// lookedUp is a Sync of a file, which may be new or differ from the live one, with the
+// values that its SSM parameters would have: those of the live one, and as SSM says now
+// where it has none. Its status is made up.
+func lookedUp(ctx context.Context, live client.Client, sync *v1alpha1.Sync) (*v1alpha1.Sync, error) {
 	if len(pin.Names(sync)) == 0 {
-		return nil, nil, nil
+		return sync, nil
 	}
 	now, err := liveSync(ctx, live, sync.Namespace, sync.Name)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	as := sync.DeepCopy()
-	as.Status, as.Annotations = now.Status, nil
-	found := pin.Pinned(as)
+	out := sync.DeepCopy()
+	out.Status.Parameters = now.Status.Parameters
+	found := pin.Pinned(out)
 	if len(found.Missing) > 0 {
 		read, err := askParameters(ctx, live, found.Missing)
 		if err != nil {
-			return nil, nil, fmt.Errorf("looking up the variables of Sync %s: %w", sync.Name, err)
+			return nil, fmt.Errorf("looking up the variables of Sync %s: %w", sync.Name, err)
 		}
-		found = pin.Resolve(as, read, time.Time{})
+		found = pin.Resolve(out, read, time.Time{})
 	}
-	return found.Values(), parameterNotes(sync, found.Pins), nil
+	out.Status.Parameters = found.Pins
+	return out, nil
 }
 
-// parameterNotes say which variable has which value of which parameter.
-func parameterNotes(sync *v1alpha1.Sync, pins []v1alpha1.PinnedParameter) []plan.Note {
+// parameterNotes say which variable has which value of which parameter, by the status
+// of the Sync.
+func parameterNotes(sync *v1alpha1.Sync) []plan.Note {
 	key := state.Key{Target: cluster.Name, Group: v1alpha1.GroupVersion.Group, Kind: "Sync", Namespace: sync.Namespace, Name: sync.Name}
 	var out []plan.Note
-	for _, p := range pins {
+	for _, p := range pin.Pinned(sync).Pins {
 		text := fmt.Sprintf("${%s} is %s, from SSM parameter %s", p.Variable, p.Value, p.Name)
 		switch {
 		case p.PinnedAt.IsZero():

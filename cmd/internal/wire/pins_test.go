@@ -228,28 +228,34 @@ func TestAPinIsDecidedByWhatTheSyncSaysWhenItIsWritten(t *testing.T) {
 
 func TestWhoOnlyLooksUsesThePinsAndSaysWhatIsNewer(t *testing.T) {
 	b := newPinBench(t)
-	if _, _, err := pinned(b.sync()); err == nil || !strings.Contains(err.Error(), gpuParameter) {
+	if _, err := pinned(b.sync()); err == nil || !strings.Contains(err.Error(), gpuParameter) {
 		t.Errorf("before there are any: %v", err)
 	}
+	if got := parameterNotes(b.sync()); len(got) > 0 {
+		t.Errorf("notes of values that nobody knows: %v", got)
+	}
 	b.expect("first", "ami-1", 1)
-	values, notes, err := pinned(b.sync())
-	if err != nil || values["GPU"] != "ami-1" || len(notes) != 1 || notes[0].Text != "${GPU} is ami-1, from SSM parameter "+gpuParameter+" on 2026-11-22" {
-		t.Errorf("%v, %v, %v", values, notes, err)
-	}
-	if got := notes[0].Key.String(); got != "Sync.poolwright.dev/poolwright/dev" {
-		t.Errorf("the note is of %s", got)
-	}
+	b.looks("${GPU} is ami-1, from SSM parameter " + gpuParameter + " on 2026-11-22")
 	b.ssm[gpuParameter] = pin.Reading{Value: "ami-2", Version: 2}
 	b.now.SetTime(b.now.Now().Add(time.Hour))
 	b.visit()
-	want := "${GPU} is ami-1, from SSM parameter " + gpuParameter + " on 2026-11-22; the newest is ami-2: poolwright reconcile dev --update-parameters takes it"
-	if _, notes, err = pinned(b.sync()); err != nil || len(notes) != 1 || notes[0].Text != want {
-		t.Errorf("%v, %v", notes, err)
-	}
-	// A plan of a file takes the live pins, too.
+	b.looks("${GPU} is ami-1, from SSM parameter " + gpuParameter + " on 2026-11-22; the newest is ami-2: poolwright reconcile dev --update-parameters takes it")
+}
+
+// looks plans as the live Sync, and as one of a file that was never applied.
+func (b *pinBench) looks(want string) {
+	b.Helper()
 	file := b.sync()
 	file.Status = v1alpha1.SyncStatus{}
-	if values, notes, err = lookedUp(t.Context(), b.live, file); err != nil || values["GPU"] != "ami-1" || len(notes) != 1 || notes[0].Text != want {
-		t.Errorf("of a file: %v, %v, %v", values, notes, err)
+	as, err := lookedUp(b.Context(), b.live, file)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, sync := range []*v1alpha1.Sync{b.sync(), as} {
+		values, err := pinned(sync)
+		notes := parameterNotes(sync)
+		if err != nil || values["GPU"] != "ami-1" || len(notes) != 1 || notes[0].Text != want || notes[0].Key.String() != "Sync.poolwright.dev/poolwright/dev" {
+			b.Errorf("%v, %v, %v; want %s", values, notes, err, want)
+		}
 	}
 }

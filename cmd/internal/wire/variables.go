@@ -183,6 +183,5 @@ func (a *attempt) inhabited(sync *v1alpha1.Sync, log logr.Logger, parameters par
 
 // pinnedParameters are the values of a Sync's SSM parameters for who only looks.
 func (a *attempt) pinnedParameters(_ context.Context, sync *v1alpha1.Sync) (map[string]string, error) {
-	values, _, err := pinned(sync)
-	return values, err
+	return pinned(sync)
 }
