@@ -5,10 +5,12 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/discovery"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
@@ -147,5 +149,50 @@ func metadataOf(template map[string]string) metadata {
 	return metadata{
 		Endpoint: template[options+"HttpEndpoint"], Tokens: template[options+"HttpTokens"],
 		HopLimit: template[options+"HttpPutResponseHopLimit"], IPv6: template[options+"HttpProtocolIpv6"],
+	}
+}
+
+// al2023 is the name of an image for the API server's version of Kubernetes, which
+// is the one that a node must have; in EKS it is that of the cluster.
+func (s setupScene) al2023(variant, release string) string {
+	s.Helper()
+	client, err := discovery.NewDiscoveryClientForConfig(s.REST())
+	if err != nil {
+		s.Fatal(err)
+	}
+	version, err := client.ServerVersion()
+	if err != nil {
+		s.Fatal(err)
+	}
+	return fmt.Sprintf("amazon-eks-node-al2023-x86_64-%s-%s.%s-%s", variant, version.Major, version.Minor, release)
+}
+
+// latest is the newest release of images.
+func (s setupScene) latest() string { return s.aws.Releases[len(s.aws.Releases)-1] }
+
+// lasted proves that no node of the pool was ended before it was so long without
+// any coming or going of pods. How long it lasted at most is nobody's promise.
+func (s setupScene) lasted(pool string, least time.Duration) {
+	s.Helper()
+	last := map[string]*karpv1.NodeClaim{}
+	for _, one := range s.history.all(s.gpuScene) {
+		if claim := one.object.(*karpv1.NodeClaim); claim.Labels[karpv1.NodePoolLabelKey] == pool {
+			last[claim.Name] = claim
+		}
+	}
+	ended := 0
+	for name, claim := range last {
+		_, id, _ := strings.Cut(strings.TrimPrefix(claim.Status.ProviderID, "aws:///"), "/")
+		for _, call := range s.terminations(id) {
+			ended++
+			if idle := call.Time.Sub(claim.Status.LastPodEventTime.Time); idle < least {
+				s.Errorf("NodeClaim %s was ended %s after its last pod, not %s", name, idle, least)
+			} else {
+				s.Logf("NodeClaim %s was ended %s after its last pod", name, idle.Round(100*time.Millisecond))
+			}
+		}
+	}
+	if ended == 0 {
+		s.Errorf("no node of pool %s was ended", pool)
 	}
 }

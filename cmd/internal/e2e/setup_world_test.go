@@ -10,7 +10,6 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -19,6 +18,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/iam"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/yaml"
@@ -29,6 +29,7 @@ import (
 	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/setups"
 	"github.com/poolwright/poolwright/provision/sandbox"
 	"github.com/poolwright/poolwright/provision/sandbox/nodes"
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 )
 
 // setupScene is the world of one reference set-up, with its example brought in as
@@ -40,6 +41,8 @@ type setupScene struct {
 	account account
 	// made are the workloads.
 	made *[]client.Object
+	// history is every state of every NodeClaim.
+	history *film
 }
 
 // setupOptions are what a test does to a set-up before it is brought in. The zero
@@ -98,6 +101,7 @@ func newSetup(t *testing.T, name string, options setupOptions) setupScene {
 	t.Logf("it is applied after %s", since(begin))
 	s.engineRuns()
 	s.hasAWS()
+	s.history = s.films(&karpv1.NodeClaimList{})
 	t.Logf("it is ready after %s", since(begin))
 	return s
 }
@@ -164,37 +168,48 @@ func (s setupScene) applied() {
 	})
 }
 
-// edits replaces a text in a file of the example, where it must be, and returns
-// when the commit is applied.
-func (s setupScene) edits(message, file, before, after string) {
+// edits replaces texts in a file of the example, where they must be, and returns
+// when the commit is applied. The texts are pairs: before, after.
+func (s setupScene) edits(message, file string, texts ...string) {
 	s.Helper()
-	s.git.repo.replace(file, before, after)
+	s.git.repo.replace(file, texts...)
 	s.git.repo.commit(message)
 	s.asks()
 	s.applied()
 }
 
-// replace edits a file of the working copy.
-func (r *repo) replace(file, before, after string) {
+// replace edits a file of the working copy, for setupOptions.edit, too.
+func (r *repo) replace(file string, texts ...string) {
 	r.t.Helper()
 	text, err := os.ReadFile(filepath.Join(r.dir, file))
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	if !bytes.Contains(text, []byte(before)) {
-		r.t.Fatalf("%s does not say %q", file, before)
+	for i := 0; i < len(texts); i += 2 {
+		if !bytes.Contains(text, []byte(texts[i])) {
+			r.t.Fatalf("%s does not say %q", file, texts[i])
+		}
+		text = bytes.ReplaceAll(text, []byte(texts[i]), []byte(texts[i+1]))
 	}
-	r.write(file, strings.ReplaceAll(string(text), before, after))
+	r.write(file, string(text))
 }
 
-// hasAWS looks in AWS for what the Cluster declares, and was not there before.
+// hasAWS looks in AWS for what the Cluster declares, and was not there before, and
+// waits until its status says that all of it is.
 func (s setupScene) hasAWS() {
 	s.Helper()
-	cluster, err := s.cluster()
-	if err != nil {
-		s.Fatal(err)
-	}
-	spec := cluster.Spec
+	var spec v1alpha1.ClusterSpec
+	s.eventually("AWS is as declared", func() error {
+		cluster, err := s.cluster()
+		if err != nil {
+			return err
+		}
+		spec = cluster.Spec
+		if !meta.IsStatusConditionTrue(cluster.Status.Conditions, "AWSInSync") {
+			return fmt.Errorf("the Cluster says %+v, of AWS %+v", cluster.Status.Conditions, cluster.Status.AWS)
+		}
+		return nil
+	})
 	var missing []error
 	if role := spec.NodeRole; role != nil {
 		_, err := s.account.iam.GetRole(s.Context(), &iam.GetRoleInput{RoleName: &role.Name})
