@@ -17,6 +17,8 @@ export CGO_ENABLED := 0
 CACHE := $(abspath $(or $(POOLWRIGHT_CACHE),.cache))
 FOLDERS := cmd reconciler provision gitsource config examples docs
 
+# The set-up that the demo tells of: a folder below examples. Empty is altanova.
+SETUP ?=
 # Extra arguments: for the demo (ARGS="-o json", ARGS=--keep), or for go test.
 ARGS ?=
 # How long each fuzz target runs.
@@ -40,8 +42,8 @@ build: ## Build bin/poolwright and bin/poolwright-sandbox
 	@go build -o bin/ ./cmd/poolwright ./cmd/poolwright-sandbox
 
 .PHONY: demo
-demo: build ## Run the whole story on this machine (ARGS="-o json", ARGS=--keep)
-	@bin/poolwright-sandbox demo $(ARGS)
+demo: build ## Run the whole story on this machine (SETUP=piksel, ARGS="-o json", ARGS=--keep)
+	@bin/poolwright-sandbox demo $(if $(SETUP),--setup '$(SETUP)') $(ARGS)
 
 .PHONY: test
 test: ## Run every test; the first time this also builds the sandbox's programs

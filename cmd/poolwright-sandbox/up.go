@@ -11,12 +11,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/setups"
 	"github.com/poolwright/poolwright/provision/sandbox"
 	"github.com/poolwright/poolwright/provision/sandbox/process"
 )
 
 func newUp() *cobra.Command {
-	cfg := exampleWorld()
+	cfg := setups.All()[0].World()
 	cmd := &cobra.Command{
 		Use:   "up",
 		Short: "Start a world and keep it until Ctrl-C; prints export lines for a shell",

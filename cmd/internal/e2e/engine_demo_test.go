@@ -129,6 +129,7 @@ func documentedEvents(t *testing.T) (names []string) {
 	if !found {
 		t.Fatal("docs/events.md has no section on the demo")
 	}
+	demo, _, _ = strings.Cut(demo, "### Of the other set-ups")
 	for _, row := range regexp.MustCompile("(?m)^\\| `([a-z.]+)` \\|").FindAllStringSubmatch(demo, -1) {
 		names = append(names, row[1])
 	}
@@ -139,7 +140,9 @@ func documentedEvents(t *testing.T) (names []string) {
 func TestTheDemo(t *testing.T) {
 	t.Parallel()
 	t.Run("tells the story", tellsTheStory)
+	t.Run("tells of a set-up that is asked for", tellsOfAnother)
 	t.Run("says why it cannot go on", saysWhy)
+	t.Run("refuses what it cannot tell of", refusesOthers)
 }
 
 func tellsTheStory(t *testing.T) {
@@ -191,6 +194,59 @@ func tellsTheStory(t *testing.T) {
 		t.Errorf("the sums are %v", sums)
 	}
 	t.Logf("the demo took %s: %v", run.ended.Sub(run.began).Round(time.Second), sums)
+}
+
+// tellsOfAnother: of the other set-ups this one takes the shortest time.
+func tellsOfAnother(t *testing.T) {
+	run := demo(t, "--deadline=3m", "--setup=timeslicing")
+	if run.exit != 0 {
+		t.Fatalf("exit %d\n%s\n%s", run.exit, run.stdout, run.stderr)
+	}
+	var names []string
+	details := map[string]string{}
+	events := run.events(t)
+	for _, one := range events {
+		names = append(names, one.Event)
+		details[one.Event] = string(one.Detail)
+	}
+	want := []string{
+		"world.ready", "git.pushed", "sync.ready",
+		"pod.pending", "nodeclaim.created", "fleet.requested", "node.registered", "gpu.allocatable", "node.initialized", "pod.bound", "pod.running",
+		"gpu.shared", "commit.pushed", "commit.applied", "pod.deleted", "instance.terminated", "world.zero", "summary",
+	}
+	if diff := cmp.Diff(want, names); diff != "" {
+		t.Fatalf("the story is another (-want +told):\n%s", diff)
+	}
+	for event, words := range map[string]string{
+		"fleet.requested": "g4dn.12xlarge, on-demand", "gpu.allocatable": "nvidia.com/gpu: 40", "gpu.shared": "40 pods", "commit.applied": "10s",
+	} {
+		if !strings.Contains(details[event], words) {
+			t.Errorf("%s does not say %q: %s", event, words, details[event])
+		}
+	}
+	var sums map[string]float64
+	if err := json.Unmarshal([]byte(details["summary"]), &sums); err != nil {
+		t.Fatal(err)
+	}
+	if len(sums) != 6 || sums["gpuNodes"] != 0 || sums["commitSeconds"] <= 0 || sums["costUSD"] <= 0 || sums["costUSD"] > 1 {
+		t.Errorf("the sums are %v", sums)
+	}
+	t.Logf("the demo took %s: %v", run.ended.Sub(run.began).Round(time.Second), sums)
+}
+
+func refusesOthers(t *testing.T) {
+	for _, c := range []struct {
+		args  []string
+		words string
+	}{
+		{[]string{"--setup=timesharing"}, `there is no set-up "timesharing"; choose one of altanova, timeslicing, piksel, pingvas, baseten`},
+		{[]string{"--setup=piksel", "--example=mine"}, "--example mine is a copy of examples/altanova, and --setup piksel names an example: give one of them"},
+		{[]string{"--example=mine"}, "the example mine has no folder clusters/dev"},
+	} {
+		if run := demo(t, c.args...); run.exit != 1 || run.stdout != "" || !strings.Contains(run.stderr, c.words) {
+			t.Errorf("%v: exit %d, %s%s", c.args, run.exit, run.stdout, run.stderr)
+		}
+	}
 }
 
 // saysWhy: nothing can be launched from the pool, and the demo must not wait for

@@ -1,11 +1,10 @@
-package main
+package story
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"net/http"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -25,9 +24,9 @@ type pull struct {
 	said string
 }
 
-// introduceReviewer makes a user at the forge as whom Poolwright comments, and
-// leaves its token where the Sync will look for it.
-func (s *story) introduceReviewer(ctx context.Context) error {
+// watchPullRequests makes a user at the forge as whom Poolwright comments, leaves
+// its token in a Secret, and has the Sync look after pull requests.
+func (s *Story) watchPullRequests(ctx context.Context) error {
 	reviewer, err := s.world.Git.CreateUser(ctx, "poolwright")
 	if err != nil {
 		return err
@@ -47,56 +46,25 @@ func (s *story) introduceReviewer(ctx context.Context) error {
 	if _, err := s.kube.CoreV1().Secrets(systemNamespace).Create(ctx, secret, metav1.CreateOptions{}); err != nil {
 		return fmt.Errorf("creating the forge's credential: %w", err)
 	}
-	return nil
+	return s.changeSync(ctx, `{"spec":{"pullRequests":{"provider":"Gitea","secretRef":{"name":"`+forgeSecret+`"},"interval":"5s"}}}`)
 }
 
-// The edits of the pull request: the second is merged, the first taken back.
-const (
-	disk       = "volumeSize: 200Gi"
-	biggerDisk = "volumeSize: 300Gi"
-)
-
-// openPullRequest proposes a shorter consolidateAfter and, in passing, a bigger
-// disk, which would replace the node under the running pod.
-func (s *story) openPullRequest(ctx context.Context) error {
-	if err := s.repo.branch("hurry"); err != nil {
-		return err
-	}
-	if err := s.repo.edit(filepath.Join("base", "nodeclasses.yaml"), swap(disk, biggerDisk)); err != nil {
-		return err
-	}
-	if err := s.repo.edit(filepath.Join("base", "nodepools.yaml"), s.hurryUp); err != nil {
-		return err
-	}
-	if _, err := s.repo.push(ctx, "Remove idle GPU nodes sooner, and give them bigger disks"); err != nil {
-		return err
-	}
+// propose opens a pull request of the branch and waits for the comment on it.
+func (s *Story) propose(ctx context.Context, title, body, change string) error {
 	at := time.Now()
 	number, err := s.world.Git.CreatePullRequest(ctx, s.repo.team, s.repo.remote, gitserver.PullRequest{
-		Head: "hurry", Base: "main", Title: "Remove idle GPU nodes sooner", Body: "Five minutes of an idle GPU are dear.",
+		Head: "hurry", Base: "main", Title: title, Body: body,
 	})
 	if err != nil {
 		return err
 	}
 	s.pull = pull{number: number}
-	s.marks.mark(pullOpened, s.pullName(), "consolidateAfter 5m -> "+hurryWord+", and a disk of 300 Gi instead of 200", at)
+	s.marks.mark(pullOpened, s.pullName(), change, at)
 	return s.commented(ctx, pullTold, "")
 }
 
-// pushAgain takes back what the comment warned of.
-func (s *story) pushAgain(ctx context.Context) error {
-	if err := s.repo.edit(filepath.Join("base", "nodeclasses.yaml"), swap(biggerDisk, disk)); err != nil {
-		return err
-	}
-	if _, err := s.repo.push(ctx, "Leave the disks as they are: no node needs to be replaced now"); err != nil {
-		return err
-	}
-	s.marks.mark(pullPushed, s.pullName(), "the disk stays: the node under the pod must not be replaced now", time.Now())
-	return s.commented(ctx, pullRetold, s.pull.said)
-}
-
 // merge merges the pull request, which is the commit that is applied.
-func (s *story) merge(ctx context.Context) error {
+func (s *Story) merge(ctx context.Context) error {
 	at := fmt.Sprintf("%s/pulls/%d", s.repo.owned(), s.pull.number)
 	started := time.Now()
 	if err := s.retry(ctx, "merging", func() error {
@@ -116,11 +84,11 @@ func (s *story) merge(ctx context.Context) error {
 }
 
 // toldToTheEnd waits for the comment to say what came of the merge.
-func (s *story) toldToTheEnd(ctx context.Context) error { return s.commented(ctx, pullDone, "Applied") }
+func (s *Story) toldToTheEnd(ctx context.Context) error { return s.commented(ctx, pullDone, "Applied") }
 
 // commented waits for Poolwright's comment to be another than the one that was said
 // last, or with a word to hold it, and marks that.
-func (s *story) commented(ctx context.Context, event, word string) error {
+func (s *Story) commented(ctx context.Context, event, word string) error {
 	return s.retry(ctx, "waiting for the comment on "+s.pullName(), func() error {
 		var comments []struct {
 			Body string `json:"body"`
@@ -155,14 +123,4 @@ func gist(body string) string {
 	return strings.ReplaceAll(strings.TrimLeft(lines[0], "# "), `\$`, "$") // a terminal knows no formulas
 }
 
-func (s *story) pullName() string { return fmt.Sprintf("%s#%d", repository, s.pull.number) }
-
-// swap replaces a text that must be there.
-func swap(old, by string) func(string) (string, error) {
-	return func(text string) (string, error) {
-		if !strings.Contains(text, old) {
-			return "", fmt.Errorf("there is no %q", old)
-		}
-		return strings.ReplaceAll(text, old, by), nil
-	}
-}
+func (s *Story) pullName() string { return fmt.Sprintf("%s#%d", repository, s.pull.number) }

@@ -1,0 +1,121 @@
+package story
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// altanova is the whole job: a GPU pod, edits by hand in the cluster and in AWS,
+// a pull request, zero.
+func (s *Story) altanova(roles []*role) []chapter {
+	worker := roles[0]
+	return []chapter{
+		{does: s.watchPullRequests},
+		s.launch(worker),
+		{does: func(ctx context.Context) error { return s.injectDrift(ctx, worker) }, then: []string{driftInjected, driftCorrected}},
+		{does: s.injectAWSDrift, then: []string{awsDriftInjected, awsDriftCorrected}},
+		{does: s.openPullRequest, then: []string{pullOpened, pullTold}},
+		{does: s.pushAgain, then: []string{pullPushed, pullRetold}},
+		{does: s.merge, then: []string{commitPushed}},
+		{does: func(ctx context.Context) error { return s.hurried(ctx, worker) }, then: []string{commitApplied}},
+		{does: s.toldToTheEnd, then: []string{pullDone}},
+		s.leave(worker),
+	}
+}
+
+// handEdit is the limit that somebody writes into the live pool.
+const handEdit = "64"
+
+// injectDrift edits the live pool by hand, as kubectl edit would, and watches it.
+func (s *Story) injectDrift(ctx context.Context, r *role) error {
+	at := time.Now()
+	limit := func(pool *unstructured.Unstructured) string {
+		value, _, _ := unstructured.NestedFieldNoCopy(pool.Object, "spec", "limits", gpuResource)
+		return fmt.Sprint(value)
+	}
+	patch := fmt.Sprintf(`{"spec":{"limits":{%q:%q}}}`, gpuResource, handEdit)
+	edited, err := s.dyn.Resource(nodePools()).Patch(ctx, r.pool, types.MergePatchType, []byte(patch), metav1.PatchOptions{FieldManager: "kubectl-edit"})
+	if err != nil {
+		return fmt.Errorf("editing NodePool %s by hand: %w", r.pool, err)
+	}
+	s.marks.mark(driftInjected, "nodepool/"+r.pool, "by hand: limits["+gpuResource+"] 4 -> "+limit(edited), at)
+	return s.poolBecomes(ctx, edited, func(pool *unstructured.Unstructured) bool {
+		if limit(pool) == handEdit {
+			return false
+		}
+		s.marks.mark(driftCorrected, "nodepool/"+r.pool, fmt.Sprintf("limits[%s] is %v again, as in Git", gpuResource, limit(pool)), time.Now())
+		return true
+	})
+}
+
+// spotRule is the EventBridge rule that tells of spot interruptions.
+const spotRule = "poolwright-altanova-dev-euw1-eks-SpotInterruption"
+
+// injectAWSDrift disables the rule, as somebody does in the console, and asks
+// the Sync to look: by itself it asks AWS every five minutes.
+func (s *Story) injectAWSDrift(ctx context.Context) error {
+	at := time.Now()
+	if err := s.eventBridge(ctx, "DisableRule", spotRule, nil); err != nil {
+		return err
+	}
+	s.marks.mark(awsDriftInjected, "rule/"+spotRule, "by hand: disabled; spot nodes would end without warning", at)
+	ask := fmt.Sprintf(`{"metadata":{"annotations":{"reconcile.fluxcd.io/requestedAt":%q}}}`, at.Format(time.RFC3339Nano))
+	if err := s.changeSync(ctx, ask); err != nil {
+		return err
+	}
+	return s.retry(ctx, "waiting for the rule", func() error {
+		var rule struct{ State string }
+		if err := s.eventBridge(ctx, "DescribeRule", spotRule, &rule); err != nil {
+			return err
+		}
+		if rule.State != "ENABLED" {
+			return fmt.Errorf("rule %s is %s", spotRule, rule.State)
+		}
+		s.marks.mark(awsDriftCorrected, "rule/"+spotRule, "enabled again, as declared in the Cluster", time.Now())
+		return nil
+	})
+}
+
+// The edits of the pull request: the second is merged, the first taken back.
+const (
+	disk       = "volumeSize: 200Gi"
+	biggerDisk = "volumeSize: 300Gi"
+	patience   = "5m"
+)
+
+// openPullRequest proposes a shorter consolidateAfter and, in passing, a bigger
+// disk, which would replace the node under the running pod.
+func (s *Story) openPullRequest(ctx context.Context) error {
+	if err := s.repo.branch("hurry"); err != nil {
+		return err
+	}
+	if err := s.repo.edit(filepath.Join("base", "nodeclasses.yaml"), swap(disk, biggerDisk)); err != nil {
+		return err
+	}
+	if err := s.repo.edit(filepath.Join("base", "nodepools.yaml"), hurryUp("gpu-inference", patience)); err != nil {
+		return err
+	}
+	if _, err := s.repo.push(ctx, "Remove idle GPU nodes sooner, and give them bigger disks"); err != nil {
+		return err
+	}
+	return s.propose(ctx, "Remove idle GPU nodes sooner", "Five minutes of an idle GPU are dear.",
+		"consolidateAfter "+patience+" -> "+hurry+", and a disk of 300 Gi instead of 200")
+}
+
+// pushAgain takes back what the comment warned of.
+func (s *Story) pushAgain(ctx context.Context) error {
+	if err := s.repo.edit(filepath.Join("base", "nodeclasses.yaml"), swap(biggerDisk, disk)); err != nil {
+		return err
+	}
+	if _, err := s.repo.push(ctx, "Leave the disks as they are: no node needs to be replaced now"); err != nil {
+		return err
+	}
+	s.marks.mark(pullPushed, s.pullName(), "the disk stays: the node under the pod must not be replaced now", time.Now())
+	return s.commented(ctx, pullRetold, s.pull.said)
+}

@@ -1,0 +1,83 @@
+package story
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// baseten is a pod that chooses its provisioner by label, beside a node group of
+// Cluster Autoscaler's.
+func (s *Story) baseten(roles []*role) []chapter {
+	var before group
+	return []chapter{
+		{does: func(ctx context.Context) (err error) {
+			before, err = s.group(ctx)
+			return err
+		}},
+		s.followed(),
+		s.launch(roles[0]),
+		s.leave(roles[0]),
+		{does: func(ctx context.Context) error { return s.untouched(ctx, before) }, then: []string{nodeGroupUntouched}},
+	}
+}
+
+// group is a managed node group as EKS shows it, and the nodes that are not
+// Karpenter's, by name and UID.
+type group struct {
+	name  string
+	shown json.RawMessage
+	nodes string
+}
+
+// group reads the set-up's only node group.
+func (s *Story) group(ctx context.Context) (group, error) {
+	if len(s.Setup.Groups) != 1 {
+		return group{}, fmt.Errorf("set-up %s has %d node groups, and the story is of one", s.Setup.Name, len(s.Setup.Groups))
+	}
+	g := group{name: s.Setup.Groups[0].Name}
+	if err := s.eks(ctx, "/node-groups/"+g.name, &g.shown); err != nil {
+		return group{}, err
+	}
+	nodes, err := s.kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: "!" + poolLabel})
+	if err != nil {
+		return group{}, fmt.Errorf("listing nodes: %w", err)
+	}
+	for _, n := range nodes.Items {
+		g.nodes += fmt.Sprintf("%s/%s ", n.Name, n.UID)
+	}
+	return g, nil
+}
+
+// untouched holds the node group against what it was.
+func (s *Story) untouched(ctx context.Context, before group) error {
+	now, err := s.group(ctx)
+	if err != nil {
+		return err
+	}
+	if !bytes.Equal(now.shown, before.shown) || now.nodes != before.nodes {
+		return fmt.Errorf("node group %s is not what it was:\n%s %s\n%s %s", now.name, before.shown, before.nodes, now.shown, now.nodes)
+	}
+	for _, c := range s.world.AWS.Calls() {
+		if strings.Contains(c.Operation, "Nodegroup") && !strings.HasPrefix(c.Operation, "Describe") && !strings.HasPrefix(c.Operation, "List") {
+			return fmt.Errorf("somebody asked EKS for %s", c.Operation)
+		}
+	}
+	var eks struct {
+		Nodegroup struct {
+			ScalingConfig struct{ MinSize, MaxSize, DesiredSize int }
+		}
+	}
+	if err := json.Unmarshal(now.shown, &eks); err != nil {
+		return fmt.Errorf("reading node group %s: %w", now.name, err)
+	}
+	sizes := eks.Nodegroup.ScalingConfig
+	s.marks.mark(nodeGroupUntouched, "nodegroup/"+now.name, fmt.Sprintf("%d nodes of %d to %d, as Cluster Autoscaler left it; nobody wrote to a node group",
+		sizes.DesiredSize, sizes.MinSize, sizes.MaxSize), time.Now())
+	return nil
+}

@@ -1,0 +1,331 @@
+package story
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/poolwright/poolwright/provision/sandbox/aws"
+)
+
+const (
+	systemNamespace = "poolwright-system"
+	repository      = "nodes"
+)
+
+// opening is what every story begins with: from the push to an engine that runs. What is
+// watched from then on is watched until ctx ends.
+func (s *Story) opening(ctx context.Context) []chapter {
+	return []chapter{
+		{then: []string{worldReady}},
+		{does: s.push, then: []string{gitPushed}},
+		{does: s.bootstrap},
+		{does: s.startController},
+		{does: func(context.Context) error { return s.witnessCRDs(ctx) }, then: []string{syncReady}},
+		// The engine starts when the Cluster object has come from Git.
+		{does: s.engineReady},
+	}
+}
+
+// closing is what every story ends with.
+func (s *Story) closing() []chapter {
+	return []chapter{{does: s.zero, then: []string{worldZero}}}
+}
+
+// launch creates a role's workload; then comes what brings its first node.
+func (s *Story) launch(r *role) chapter {
+	return chapter{does: func(ctx context.Context) error { return s.create(ctx, r) }, of: r, then: arrival(r)}
+}
+
+// arrival is how a node comes for a pod.
+func arrival(r *role) []string {
+	events := []string{podPending, nodeClaimCreated, fleetRequested, nodeRegistered, gpuAllocatable, nodeInitialized, podBound, podRunning}
+	if !r.needsGPU {
+		events = slices.DeleteFunc(events, func(e string) bool { return e == gpuAllocatable })
+	}
+	return events
+}
+
+// leave deletes a role's workload; then comes what ends its last node.
+func (s *Story) leave(r *role) chapter {
+	return chapter{does: func(ctx context.Context) error { return s.remove(ctx, r) }, of: r, then: []string{podDeleted, instanceTerminated}}
+}
+
+// prepare is what a platform team has done before: a namespace, a user, a token,
+// an empty repository and a working copy of the example.
+func (s *Story) prepare(ctx context.Context) error {
+	if err := s.namespace(ctx, systemNamespace); err != nil {
+		return err
+	}
+	team, err := s.world.Git.CreateUser(ctx, "platform-team")
+	if err != nil {
+		return err
+	}
+	remote, err := s.world.Git.CreateRepository(ctx, team, repository, true)
+	if err != nil {
+		return err
+	}
+	token, err := s.world.Git.CreateToken(ctx, team, "poolwright", "write:repository")
+	if err != nil {
+		return err
+	}
+	s.repo, err = cloneExample(s.Folder, filepath.Join(s.world.Dir, "working-copy"), remote.URL, team.Name, token)
+	if err != nil {
+		return err
+	}
+	s.repo.team, s.repo.remote = team, remote
+	return s.witness(ctx)
+}
+
+func (s *Story) namespace(ctx context.Context, name string) error {
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	if _, err := s.kube.CoreV1().Namespaces().Create(ctx, ns, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("creating namespace %s: %w", name, err)
+	}
+	return nil
+}
+
+// push makes the example the first commit of a new repository.
+func (s *Story) push(ctx context.Context) error {
+	commit, err := s.repo.push(ctx, "Add the node pools")
+	if err != nil {
+		return err
+	}
+	s.marks.mark(gitPushed, repository+"@main", "first commit "+commit[:8]+": "+s.tale.holds, time.Now())
+	return nil
+}
+
+// bootstrap makes the AWS half, installs Poolwright and points the cluster at
+// the repository, with the command of a user's first day.
+func (s *Story) bootstrap(ctx context.Context) error {
+	secret := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: "git", Namespace: systemNamespace},
+		StringData: map[string]string{"username": s.repo.user, "password": s.repo.token},
+	}
+	if _, err := s.kube.CoreV1().Secrets(systemNamespace).Create(ctx, secret, metav1.CreateOptions{}); err != nil {
+		return fmt.Errorf("creating the Git credentials: %w", err)
+	}
+	// The kubelets here are played: no image is pulled, and nothing to wait for.
+	_, err := s.product(ctx, "bootstrap", filepath.Join(s.repo.dir, s.Setup.Path),
+		"--name="+s.syncName(), "--url="+s.repo.url, "--secret=git", "--image=sandbox.invalid/poolwright:demo", "--yes", "--wait=false")
+	if err != nil {
+		return err
+	}
+	return s.changeSync(ctx, `{"spec":{"interval":"5s"}}`)
+}
+
+// changeSync is a merge patch of the Sync.
+func (s *Story) changeSync(ctx context.Context, patch string) error {
+	_, err := s.dyn.Resource(syncs()).Namespace(systemNamespace).Patch(ctx, s.syncName(), types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+	if err != nil {
+		return fmt.Errorf("changing the Sync: %w", err)
+	}
+	return nil
+}
+
+// product runs one of poolwright's commands to its end, as a user would in a shell
+// with the world's exports, and returns its standard output. An *exec.ExitError
+// among its errors holds the exit code.
+func (s *Story) product(ctx context.Context, args ...string) ([]byte, error) {
+	cmd := exec.CommandContext(ctx, s.Product, args...)
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH")}
+	for name, value := range s.world.Env() {
+		cmd.Env = append(cmd.Env, name+"="+value)
+	}
+	out, err := cmd.Output()
+	if err != nil {
+		said := out
+		if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+			said = append(slices.Clone(out), exit.Stderr...)
+		}
+		return out, fmt.Errorf("poolwright %s: %w\n%s", args[0], err, said)
+	}
+	return out, nil
+}
+
+// startController runs the product beside the world, in the place of the pods
+// that the played kubelets only pretend to run. It brings Karpenter's kinds, which
+// the story watches.
+func (s *Story) startController(ctx context.Context) (err error) {
+	s.controller, err = s.world.Run("poolwright", s.Product, "run",
+		"--metrics-addr=127.0.0.1:0", "--health-addr=0", "--cache-dir="+filepath.Join(s.world.Dir, "mirrors"))
+	if err != nil {
+		return err
+	}
+	return s.retry(ctx, "waiting for Karpenter's kinds", func() error {
+		_, err := s.dyn.Resource(nodePools()).List(ctx, metav1.ListOptions{Limit: 1})
+		return err
+	})
+}
+
+// engineReady waits for the engine and its pools. The engine starts only after
+// the Cluster object has come from Git, so this is part of the first apply.
+func (s *Story) engineReady(ctx context.Context) error {
+	return s.retry(ctx, "waiting for the engine", func() error {
+		list, err := s.dyn.Resource(clusters()).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		if len(list.Items) != 1 {
+			return fmt.Errorf("%d Cluster objects", len(list.Items))
+		}
+		if reason, message := condition(list.Items[0].Object, "Ready"); reason != "EngineRunning" {
+			return fmt.Errorf("cluster is %s: %s", reason, message)
+		}
+		for _, r := range s.tale.roles {
+			if err := s.poolReady(ctx, r.pool); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// poolReady is nil once a pool can be launched from, and else says what its class
+// lacks.
+func (s *Story) poolReady(ctx context.Context, name string) error {
+	pool, err := s.dyn.Resource(nodePools()).Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	if conditionTrue(pool.Object, "Ready") {
+		return nil
+	}
+	ref, _, _ := unstructured.NestedString(pool.Object, "spec", "template", "spec", "nodeClassRef", "name")
+	class, err := s.dyn.Resource(nodeClasses()).Get(ctx, ref, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	_, ofPool := condition(pool.Object, "Ready")
+	_, ofClass := condition(class.Object, "Ready")
+	return fmt.Errorf("NodePool %s is not ready: %s; EC2NodeClass %s: %s", name, ofPool, ref, ofClass)
+}
+
+// create creates the workload, with one pod where it starts with none: whatever
+// would scale it is not here.
+func (s *Story) create(ctx context.Context, r *role) error {
+	if err := s.namespace(ctx, r.maker.GetNamespace()); err != nil {
+		return err
+	}
+	for _, object := range r.objects {
+		object = object.DeepCopy()
+		if replicas, found, _ := unstructured.NestedInt64(object.Object, "spec", "replicas"); found && replicas == 0 {
+			if err := unstructured.SetNestedField(object.Object, int64(r.pods()), "spec", "replicas"); err != nil {
+				return fmt.Errorf("scaling %s: %w", object.GetName(), err)
+			}
+		}
+		err := s.retry(ctx, "creating "+object.GetKind()+" "+object.GetName(), func() error {
+			_, err := s.resource(object).Create(ctx, object, metav1.CreateOptions{})
+			if apierrors.IsAlreadyExists(err) {
+				return nil
+			}
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// resource is where an object is created and deleted.
+func (s *Story) resource(object *unstructured.Unstructured) dynamic.ResourceInterface {
+	kind, _ := meta.UnsafeGuessKindToResource(object.GroupVersionKind())
+	return s.dyn.Resource(kind).Namespace(object.GetNamespace())
+}
+
+// remove deletes what makes the workload's pods, and waits until these are gone.
+func (s *Story) remove(ctx context.Context, r *role) error {
+	background := metav1.DeletePropagationBackground
+	if err := s.resource(r.maker).Delete(ctx, r.maker.GetName(), metav1.DeleteOptions{PropagationPolicy: &background}); err != nil {
+		return fmt.Errorf("deleting %s: %w", r.title(), err)
+	}
+	err := s.retry(ctx, "waiting for the pods' end", func() error {
+		pods, err := s.podsOf(ctx, r)
+		if err == nil && len(pods) > 0 {
+			err = fmt.Errorf("%d pods are left", len(pods))
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	what := "the last one that needs a GPU"
+	if !r.needsGPU {
+		what = "the last one of its pool"
+	}
+	r.marks.mark(podDeleted, r.title(), what, time.Now())
+	return nil
+}
+
+// podsOf lists the pods of a role's workload.
+func (s *Story) podsOf(ctx context.Context, r *role) ([]corev1.Pod, error) {
+	list, err := s.kube.CoreV1().Pods(r.maker.GetNamespace()).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("listing pods: %w", err)
+	}
+	return slices.DeleteFunc(list.Items, func(p corev1.Pod) bool { return !r.makes(&p) }), nil
+}
+
+// zero waits until nothing is left that Karpenter made.
+func (s *Story) zero(ctx context.Context) error {
+	err := s.retry(ctx, "waiting for zero", func() error {
+		var left []string
+		claims, err := s.dyn.Resource(nodeClaims()).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		for _, c := range claims.Items {
+			left = append(left, "nodeclaim/"+c.GetName())
+		}
+		if n := s.gpuNodes(ctx); n != 0 {
+			left = append(left, fmt.Sprintf("%d nodes of Karpenter's", n))
+		}
+		for _, i := range s.world.AWS.Instances() {
+			if i.State != aws.Terminated {
+				left = append(left, "instance/"+i.ID)
+			}
+		}
+		if len(left) > 0 {
+			return fmt.Errorf("still there: %s", strings.Join(left, ", "))
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	s.marks.mark(worldZero, s.pools(), "no NodeClaim, no node, no instance: $0/h", time.Now())
+	return nil
+}
+
+// pools names the pools that the story is about.
+func (s *Story) pools() string {
+	var names []string
+	for _, r := range s.tale.roles {
+		names = append(names, "nodepool/"+r.pool)
+	}
+	return strings.Join(names, " ")
+}
+
+// gpuNodes counts the nodes of Karpenter's; -1 where they cannot be listed.
+func (s *Story) gpuNodes(ctx context.Context) int {
+	nodes, err := s.kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: "karpenter.sh/nodepool"})
+	if err != nil {
+		return -1
+	}
+	return len(nodes.Items)
+}

@@ -1,0 +1,71 @@
+package story
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// hurry is what stories shorten a pool's consolidateAfter to, so that nobody has
+// to wait for minutes to see a node go.
+const hurry = "10s"
+
+// hasten commits a shorter consolidateAfter of a role's pool, and waits until the
+// live pool has it. The file is below the cluster's folder.
+func (s *Story) hasten(r *role, file, patience string) chapter {
+	return chapter{then: []string{commitPushed, commitApplied}, does: func(ctx context.Context) error {
+		if err := s.repo.edit(filepath.Join(s.Setup.Path, file), hurryUp(r.pool, patience)); err != nil {
+			return err
+		}
+		at := time.Now()
+		commit, err := s.repo.push(ctx, "Remove idle nodes of "+r.pool+" sooner")
+		if err != nil {
+			return err
+		}
+		s.marks.mark(commitPushed, repository+"@main", fmt.Sprintf("commit %.8s: consolidateAfter %s -> %s", commit, patience, hurry), at)
+		return s.hurried(ctx, r)
+	}}
+}
+
+// hurried waits until the live pool has what was committed.
+func (s *Story) hurried(ctx context.Context, r *role) error {
+	live, err := s.dyn.Resource(nodePools()).Get(ctx, r.pool, metav1.GetOptions{})
+	if err != nil {
+		return fmt.Errorf("reading NodePool %s: %w", r.pool, err)
+	}
+	return s.poolBecomes(ctx, live, func(pool *unstructured.Unstructured) bool {
+		after, _, _ := unstructured.NestedString(pool.Object, "spec", "disruption", "consolidateAfter")
+		if after != hurry {
+			return false
+		}
+		s.marks.mark(commitApplied, "nodepool/"+r.pool, "consolidateAfter is "+after, time.Now())
+		return true
+	})
+}
+
+// hurryUp shortens a pool's consolidateAfter.
+func hurryUp(pool, patience string) func(string) (string, error) {
+	return func(text string) (string, error) {
+		name, old := "name: "+pool+"\n", "consolidateAfter: "+patience
+		before, after, ok := strings.Cut(text, name)
+		if !ok || !strings.Contains(after, old) {
+			return "", fmt.Errorf("pool %s has no %q to shorten", pool, old)
+		}
+		return before + name + strings.Replace(after, old, "consolidateAfter: "+hurry, 1), nil
+	}
+}
+
+// swap replaces a text that must be there.
+func swap(old, by string) func(string) (string, error) {
+	return func(text string) (string, error) {
+		if !strings.Contains(text, old) {
+			return "", fmt.Errorf("there is no %q", old)
+		}
+		return strings.ReplaceAll(text, old, by), nil
+	}
+}

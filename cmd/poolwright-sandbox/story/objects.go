@@ -1,0 +1,78 @@
+package story
+
+import (
+	"context"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	apiwatch "k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/watch"
+)
+
+// The resources that the story touches by name.
+func nodePools() schema.GroupVersionResource {
+	return schema.GroupVersionResource{Group: "karpenter.sh", Version: "v1", Resource: "nodepools"}
+}
+
+func nodeClaims() schema.GroupVersionResource {
+	return schema.GroupVersionResource{Group: "karpenter.sh", Version: "v1", Resource: "nodeclaims"}
+}
+
+func nodeClasses() schema.GroupVersionResource {
+	return schema.GroupVersionResource{Group: "karpenter.k8s.aws", Version: "v1", Resource: "ec2nodeclasses"}
+}
+
+func syncs() schema.GroupVersionResource {
+	return schema.GroupVersionResource{Group: "poolwright.dev", Version: "v1alpha1", Resource: "syncs"}
+}
+
+func clusters() schema.GroupVersionResource {
+	return schema.GroupVersionResource{Group: "poolwright.dev", Version: "v1alpha1", Resource: "clusters"}
+}
+
+// poolBecomes waits until a live pool is as wanted, counting from a state of it on
+// that was seen.
+func (s *Story) poolBecomes(ctx context.Context, from *unstructured.Unstructured, wanted func(*unstructured.Unstructured) bool) error {
+	if wanted(from) {
+		return nil
+	}
+	one := fields.OneTermEqualSelector("metadata.name", from.GetName()).String()
+	watcher := &cache.ListWatch{WatchFuncWithContext: func(_ context.Context, o metav1.ListOptions) (apiwatch.Interface, error) {
+		o.FieldSelector = one
+		return s.dyn.Resource(nodePools()).Watch(ctx, o)
+	}}
+	_, err := watch.Until(ctx, from.GetResourceVersion(), watcher, func(e apiwatch.Event) (bool, error) {
+		live, ok := e.Object.(*unstructured.Unstructured)
+		return ok && wanted(live), nil
+	})
+	if err != nil {
+		return fmt.Errorf("watching NodePool %s: %w (%w)", from.GetName(), err, context.Cause(ctx))
+	}
+	return nil
+}
+
+// condition returns the reason and message of an object's condition.
+func condition(object map[string]any, kind string) (reason, message string) {
+	c := findCondition(object, kind)
+	reason, _ = c["reason"].(string)
+	message, _ = c["message"].(string)
+	return reason, message
+}
+
+func conditionTrue(object map[string]any, kind string) bool {
+	return findCondition(object, kind)["status"] == "True"
+}
+
+func findCondition(object map[string]any, kind string) map[string]any {
+	list, _, _ := unstructured.NestedSlice(object, "status", "conditions")
+	for _, e := range list {
+		if c, ok := e.(map[string]any); ok && c["type"] == kind {
+			return c
+		}
+	}
+	return nil
+}

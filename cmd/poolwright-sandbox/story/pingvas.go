@@ -1,0 +1,69 @@
+package story
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/poolwright/poolwright/provision/sandbox/aws"
+)
+
+// pingvas is a worker on a spot node that EC2 takes back: another node comes for
+// it, and the old one is drained and ended before EC2 would.
+func (s *Story) pingvas(roles []*role) []chapter {
+	worker := roles[0]
+	again := worker.again()
+	drained := func(ctx context.Context) error { return s.drained(ctx, worker, again) }
+	return []chapter{
+		s.followed(),
+		s.launch(worker),
+		{does: func(context.Context) error { return s.interrupt(worker, again) }, of: again, then: append([]string{spotInterrupted}, arrival(again)...)},
+		{of: worker, then: []string{instanceTerminated}},
+		{does: drained, of: worker, then: []string{nodeDrained}},
+		s.leave(again),
+	}
+}
+
+// interrupt has EC2 announce that it takes the worker's instance back. From then on
+// again is about what comes in its place.
+func (s *Story) interrupt(worker, again *role) error {
+	for _, i := range s.world.AWS.Instances() {
+		if i.Tags[poolLabel] != worker.pool || i.State != aws.Running {
+			continue
+		}
+		again.follow(worker)
+		s.cast.enter(again)
+		at := time.Now()
+		if err := s.world.AWS.Interrupt(i.ID); err != nil {
+			return err
+		}
+		again.marks.mark(spotInterrupted, "instance/"+i.ID, "EC2's notice: it takes this "+i.Type+" back in two minutes", at)
+		return nil
+	}
+	return fmt.Errorf("pool %s has no running instance to interrupt", worker.pool)
+}
+
+// drained waits until the worker's first node is gone.
+func (s *Story) drained(ctx context.Context, worker, again *role) error {
+	warned, err := again.marks.await(ctx, spotInterrupted)
+	if err != nil {
+		return err
+	}
+	node, err := worker.marks.await(ctx, nodeRegistered)
+	if err != nil {
+		return err
+	}
+	name := node.Object[len("node/"):]
+	return s.retry(ctx, "waiting for the end of node "+name, func() error {
+		_, err := s.kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+		if !apierrors.IsNotFound(err) {
+			return fmt.Errorf("it is there: %w", err)
+		}
+		now := time.Now()
+		worker.marks.mark(nodeDrained, node.Object, fmt.Sprintf("gone %.0f s after the notice", now.Sub(warned.At).Seconds()), now)
+		return nil
+	})
+}

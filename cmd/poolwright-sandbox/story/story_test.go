@@ -1,0 +1,148 @@
+package story
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/setups"
+)
+
+func TestEverySetUpHasAStoryThatItsExampleCanPlay(t *testing.T) {
+	known := tales()
+	for _, setup := range setups.All() {
+		t.Run(setup.Name, func(t *testing.T) {
+			told, ok := known[setup.Name]
+			if !ok {
+				t.Fatal("there is no story of it")
+			}
+			example := filepath.Join("..", "..", "..", "examples", setup.Name)
+			manifests := manifestsOf(t, example)
+			for _, r := range told.roles {
+				if err := r.load(example); err != nil {
+					t.Error(err)
+				}
+				if !regexp.MustCompile(`(?m)^kind: (?:NodePool|Provisioner)\nmetadata:\n  name: ` + r.pool + `$`).MatchString(manifests) {
+					t.Errorf("the example has no pool %s", r.pool)
+				}
+			}
+			if len(told.chapters(&Story{}, told.roles)) == 0 {
+				t.Error("it has no chapters")
+			}
+		})
+	}
+	if len(known) != len(setups.All()) {
+		t.Errorf("there are %d stories for %d set-ups", len(known), len(setups.All()))
+	}
+}
+
+func manifestsOf(t *testing.T, example string) string {
+	t.Helper()
+	var all strings.Builder
+	err := filepath.WalkDir(example, func(path string, entry os.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || filepath.Ext(path) != ".yaml" {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		all.Write(text)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all.String()
+}
+
+func TestTheWorkloadSaysWhichPodsAreItsOwn(t *testing.T) {
+	examples := filepath.Join("..", "..", "..", "examples")
+	pod := func(namespace, name, app string) *corev1.Pod {
+		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{"app": app}}}
+	}
+	for name, c := range map[string]struct {
+		setup       string
+		pods        int
+		title       string
+		gpu         bool
+		ours, other *corev1.Pod
+	}{
+		"a pod by its name": {
+			"altanova", 1, "pod/tinyllama-inference", true,
+			pod("default", "tinyllama-inference", "any"), pod("default", "another", "tinyllama"),
+		},
+		"a Deployment's by their labels": {
+			"timeslicing", 40, "deployment/inference", true,
+			pod("default", "inference-1", "inference"), pod("default", "inference", "another"),
+		},
+		"one that starts with none has one, in its namespace": {
+			"pingvas", 1, "deployment/ai-worker", true,
+			pod("prod", "ai-worker-1", "ai-worker"), pod("default", "ai-worker-1", "ai-worker"),
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := tales()[c.setup].roles[0]
+			if err := r.load(filepath.Join(examples, c.setup)); err != nil {
+				t.Fatal(err)
+			}
+			if r.pods() != c.pods || r.title() != c.title || r.needsGPU != c.gpu {
+				t.Errorf("it has %d pods of %s, GPUs: %t", r.pods(), r.title(), r.needsGPU)
+			}
+			if !r.makes(c.ours) || r.makes(c.other) {
+				t.Errorf("it knows its own: %t, and another as its own: %t", r.makes(c.ours), r.makes(c.other))
+			}
+		})
+	}
+}
+
+func TestARoleThatFollowsIsBlindForWhatTheFirstHasSeen(t *testing.T) {
+	first := newRole("gpu", "1 GPU")
+	first.concerns("i-1")
+	next := first.again()
+	next.follow(first)
+	if next.concerns("i-1") || !next.concerns("i-2") || !first.concerns("i-2") {
+		t.Error("it must know what is new, and that alone")
+	}
+}
+
+func TestASummaryHoldsTheTimesThatTheStoryHas(t *testing.T) {
+	at := time.Unix(0, 0)
+	marks := newTimeline()
+	marks.mark(podPending, "pod/p", "", at)
+	marks.mark(podRunning, "pod/p", "", at.Add(7*time.Second))
+	marks.mark(podDeleted, "pod/p", "", at.Add(9*time.Second)) // and nothing terminated
+	sum := summary{spans: taken([]*timeline{newTimeline(), marks}), costUSD: 0.5}
+	raw, err := json.Marshal(sum)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got map[string]float64
+	if err := json.Unmarshal(raw, &got); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(map[string]float64{"pendingToRunningSeconds": 7, "gpuNodes": 0, "costUSD": 0.5}, got); diff != "" {
+		t.Errorf("the summary (-want +got):\n%s", diff)
+	}
+	var text strings.Builder
+	sum.print(&text)
+	if !strings.Contains(text.String(), "  pod pending  -> pod running on its GPU      7.00 s\n") || strings.Contains(text.String(), "terminated") {
+		t.Errorf("the text is\n%s", &text)
+	}
+}
+
+func TestOnlyTheNamedPoolIsHurried(t *testing.T) {
+	const text = "name: first\nconsolidateAfter: 1m\n---\nname: gpu\nconsolidateAfter: 1m\n---\nname: gpu-class\nconsolidateAfter: 1m\n"
+	got, err := hurryUp("gpu", "1m")(text)
+	if want := "name: first\nconsolidateAfter: 1m\n---\nname: gpu\nconsolidateAfter: 10s\n---\nname: gpu-class\nconsolidateAfter: 1m\n"; err != nil || got != want {
+		t.Errorf("got %q, %v", got, err)
+	}
+	if _, err := hurryUp("other", "1m")(text); err == nil {
+		t.Error("a pool that is not there was hurried")
+	}
+}

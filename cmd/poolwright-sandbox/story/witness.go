@@ -1,0 +1,153 @@
+package story
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic/dynamicinformer"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/poolwright/poolwright/provision/sandbox/aws"
+)
+
+const (
+	// gpuResource is what the device plugin offers.
+	gpuResource = "nvidia.com/gpu"
+	// poolLabel is on Karpenter's claims and nodes, and a tag of its instances.
+	poolLabel = "karpenter.sh/nodepool"
+)
+
+// witness marks the story's events as the API server and AWS show them. The
+// kinds of our CRDs are watched once the controller has brought them.
+func (s *Story) witness(ctx context.Context) error {
+	factory := informers.NewSharedInformerFactory(s.kube, 0)
+	if err := see(factory.Core().V1().Pods().Informer(), s.pod); err != nil {
+		return err
+	}
+	if err := see(factory.Core().V1().Nodes().Informer(), s.node); err != nil {
+		return err
+	}
+	factory.Start(ctx.Done())
+	factory.WaitForCacheSync(ctx.Done())
+	go s.watchCloud(ctx)
+	return nil
+}
+
+// witnessCRDs watches the custom kinds, until ctx ends.
+func (s *Story) witnessCRDs(ctx context.Context) error {
+	factory := dynamicinformer.NewDynamicSharedInformerFactory(s.dyn, 0)
+	for kind, seen := range map[schema.GroupVersionResource]func(any){nodeClaims(): s.nodeClaim, syncs(): s.sync} {
+		if err := see(factory.ForResource(kind).Informer(), seen); err != nil {
+			return err
+		}
+	}
+	factory.Start(ctx.Done())
+	factory.WaitForCacheSync(ctx.Done())
+	return nil
+}
+
+func see(informer cache.SharedIndexInformer, seen func(any)) error {
+	handler := cache.ResourceEventHandlerFuncs{AddFunc: seen, UpdateFunc: func(_, now any) { seen(now) }}
+	if _, err := informer.AddEventHandler(handler); err != nil {
+		return fmt.Errorf("watching: %w", err)
+	}
+	return nil
+}
+
+// of are the roles that an object of a pool concerns.
+func (s *Story) of(pool, name string) (roles []*role) {
+	for _, r := range s.cast.all() {
+		if r.pool == pool && r.concerns(name) {
+			roles = append(roles, r)
+		}
+	}
+	return roles
+}
+
+func (s *Story) pod(o any) {
+	pod := o.(*corev1.Pod)
+	name, now := "pod/"+pod.Name, time.Now()
+	for _, r := range s.cast.all() {
+		if !r.makes(pod) || !r.concerns(pod.Name) {
+			continue
+		}
+		for _, c := range pod.Status.Conditions {
+			// A pod that waits for its volume does not wait for a node yet.
+			if c.Type == corev1.PodScheduled && c.Reason == corev1.PodReasonUnschedulable && !strings.Contains(c.Message, "PersistentVolumeClaim") {
+				r.marks.mark(podPending, name, "asks for "+r.asks+"; no node offers it", now)
+			}
+		}
+		if pod.Spec.NodeName != "" {
+			r.marks.mark(podBound, name, "to "+pod.Spec.NodeName, now)
+		}
+		if pod.Status.Phase == corev1.PodRunning {
+			r.marks.mark(podRunning, name, "on a node that did not exist", now)
+		}
+	}
+}
+
+func (s *Story) node(o any) {
+	node := o.(*corev1.Node)
+	name, now := "node/"+node.Name, time.Now()
+	for _, r := range s.of(node.Labels[poolLabel], node.Name) {
+		without := ""
+		if r.needsGPU {
+			without = ", without GPUs yet"
+		}
+		r.marks.mark(nodeRegistered, name, fmt.Sprintf("%s in %s%s", node.Labels[corev1.LabelInstanceTypeStable], node.Labels[corev1.LabelTopologyZone], without), now)
+		if gpus := node.Status.Allocatable[gpuResource]; !gpus.IsZero() {
+			r.marks.mark(gpuAllocatable, name, gpuResource+": "+gpus.String()+", from the device plugin", now)
+		}
+		if node.Labels["karpenter.sh/initialized"] == "true" {
+			r.marks.mark(nodeInitialized, name, "ready for Karpenter", now)
+		}
+	}
+}
+
+func (s *Story) nodeClaim(o any) {
+	claim := o.(*unstructured.Unstructured)
+	for _, r := range s.of(claim.GetLabels()[poolLabel], claim.GetName()) {
+		r.marks.mark(nodeClaimCreated, "nodeclaim/"+claim.GetName(), "by the embedded Karpenter", time.Now())
+	}
+}
+
+func (s *Story) sync(o any) {
+	sync := o.(*unstructured.Unstructured)
+	if sync.GetName() == s.syncName() && conditionTrue(sync.Object, "Ready") {
+		_, message := condition(sync.Object, "Ready")
+		s.marks.mark(syncReady, "sync/"+sync.GetName(), message, time.Now())
+	}
+}
+
+// watchCloud marks what AWS sees of Karpenter's instances.
+func (s *Story) watchCloud(ctx context.Context) {
+	for e := range s.world.AWS.Watch(ctx) {
+		object := "instance/" + e.Instance.ID
+		for _, r := range s.of(e.Instance.Tags[poolLabel], e.Instance.ID) {
+			switch e.Kind {
+			case aws.Pending:
+				r.marks.mark(fleetRequested, object, fmt.Sprintf("%s, %s, in %s", e.Instance.Type, e.Instance.CapacityType, e.Instance.Zone), s.fleetCall())
+			case aws.ShuttingDown:
+				r.marks.mark(instanceTerminated, object, "TerminateInstances; EC2 stops charging", e.Time)
+			case aws.Running, aws.Terminated:
+			}
+		}
+	}
+}
+
+// fleetCall is when the newest CreateFleet arrived, before AWS took its time.
+func (s *Story) fleetCall() time.Time {
+	at := time.Now()
+	for _, c := range s.world.AWS.Calls() {
+		if c.Operation == "CreateFleet" && !c.Dry {
+			at = c.Time
+		}
+	}
+	return at
+}
