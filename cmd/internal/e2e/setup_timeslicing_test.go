@@ -26,7 +26,11 @@ func TestSetupTimeslicing(t *testing.T) {
 	at := s.lands(pods[0].Name)
 	at.is(machine{
 		Pool: "gpu", Type: "g4dn.12xlarge", Capacity: onDemand,
-		Labels: map[string]string{"eks-node": "gpu"}, Taints: []string{"nvidia.com/gpu=true:NoSchedule"},
+		Labels: map[string]string{
+			"eks-node": "gpu", "nvidia.com/mps.capable": "true",
+			"feature.node.kubernetes.io/pci-10de.present": "true", "feature.node.kubernetes.io/cpu-model.vendor_id": "NVIDIA",
+		},
+		Taints:   []string{"nvidia.com/gpu=true:NoSchedule"},
 		Volume:   volume{Device: "/dev/xvda", Size: "200", Type: "gp3"},
 		Metadata: metadata{Endpoint: "enabled", Tokens: "required", HopLimit: "1", IPv6: "disabled"},
 		Image:    s.al2023("nvidia", s.latest()),
