@@ -54,21 +54,20 @@ func (p *proposer) load(ctx context.Context, s proposal) (sides, error) {
 		before: declared.Declared{Set: base.Set, Problems: base.Problems},
 		after:  declared.Declared{Set: merged, Problems: mergeProblems(parted.Problems, base.Problems, head.Problems)},
 		blank:  head.Set.Len() == 0 && len(head.Problems) > 0,
-		// What the base is advised already is no news of the step.
-		notes: slices.DeleteFunc(slices.Clone(head.Notes), func(n plan.Note) bool {
-			return slices.ContainsFunc(base.Notes, func(o plan.Note) bool { return o.Key == n.Key && o.Text == n.Text && o.Origin.File == n.Origin.File })
-		}),
-		refused: slices.DeleteFunc(mergeProblems(parted.Refused, base.Refused, head.Refused),
-			func(o state.Problem) bool { return mistaken(base.Refused, o) }),
+		notes:  fresh(head.Notes, base.Notes), refused: unknownTo(base.Refused, mergeProblems(parted.Refused, base.Refused, head.Refused)),
+	}
+	tangled := p.tangled(ctx, s, parted.Set, base.Set, head.Set)
+	if (tangled || len(both) > 0) && out.render(ctx, p, s, base) {
+		return out, nil
 	}
 	for _, key := range both {
 		item, _ := merged.Get(key)
 		out.notes = append(out.notes, plan.Note{Key: key, Origin: item.Origin, Text: "Warning: " + s.base +
 			" changed it as well since the two parted: Git may merge it otherwise, or ask; rebase to be sure"})
 	}
-	if p.tangled(ctx, s, parted.Set, base.Set, head.Set) {
+	if tangled {
 		out.doubts = append(out.doubts, report.Guard{Rule: "merge", Result: "warning",
-			Text: s.base + " changed this folder as well since the two parted, and it has a kustomization: the merge is told object by object, and what one side's kustomization makes of the other side's objects is not seen; rebase to be sure"})
+			Text: s.base + " changed this folder as well since the two parted, and it has a kustomization. Files that both changed, or that may be renamed, are not merged here but object by object: what one side's kustomization makes of the other side's objects is not seen; rebase to be sure"})
 	}
 	return out, nil
 }

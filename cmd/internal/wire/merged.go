@@ -1,0 +1,53 @@
+package wire
+
+import (
+	"context"
+	"slices"
+
+	"github.com/poolwright/poolwright/cmd/internal/child"
+	"github.com/poolwright/poolwright/reconciler/declared"
+	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/report"
+	"github.com/poolwright/poolwright/reconciler/state"
+)
+
+// render takes what the merged files are rendered to for what is declared after the
+// step, where it is beyond doubt what Git makes of them: nothing is to be put together
+// object by object then. It reports whether it did.
+func (s *sides) render(ctx context.Context, p *proposer, of proposal, base child.Loaded) bool {
+	merged, known := of.Merged()
+	if !known {
+		return false
+	}
+	loaded, err := p.renders.load(ctx, p.children, merged, of.path, of.values)
+	class, _, _ := state.Classify(err)
+	switch {
+	case err != nil && class == state.Fix:
+		s.doubts = append(s.doubts, report.Guard{Rule: "merge", Result: "warning",
+			Text: "what " + of.base + " and this make together cannot be rendered, so that nothing of it would be applied: " + err.Error() + "; rebase to mend it"})
+		return false
+	case err != nil:
+		return false
+	}
+	set := loaded.Set
+	if slices.ContainsFunc(loaded.Problems, func(o state.Problem) bool { return !mistaken(base.Problems, o) }) {
+		// What a mistake hides is not what is taken away.
+		set = state.NewSet(append(base.Set.Items(), set.Items()...)...)
+	}
+	s.after = declared.Declared{Set: set, Problems: loaded.Problems}
+	s.blank = loaded.Set.Len() == 0 && len(loaded.Problems) > 0
+	s.notes, s.refused = fresh(loaded.Notes, base.Notes), unknownTo(base.Refused, loaded.Refused)
+	return true
+}
+
+// fresh is the advice that the base was not given: the rest is no news of the step.
+func fresh(notes, known []plan.Note) []plan.Note {
+	return slices.DeleteFunc(slices.Clone(notes), func(n plan.Note) bool {
+		return slices.ContainsFunc(known, func(o plan.Note) bool { return o.Key == n.Key && o.Text == n.Text && o.Origin.File == n.Origin.File })
+	})
+}
+
+// unknownTo are the mistakes that are not among others.
+func unknownTo(known, list []state.Problem) []state.Problem {
+	return slices.DeleteFunc(slices.Clone(list), func(o state.Problem) bool { return mistaken(known, o) })
+}
