@@ -53,7 +53,7 @@ func golden(t *testing.T, name, got string) {
 
 func TestHelpReadsAsItsGolden(t *testing.T) {
 	t.Setenv("TMPDIR", "/tmp")
-	for _, command := range []string{"", "run", "plan", "lint", "reconcile", "suspend", "resume"} {
+	for _, command := range []string{"", "run", "plan", "lint", "cost", "reconcile", "suspend", "resume"} {
 		name, args := "help", []string{"--help"}
 		if command != "" {
 			name, args = "help-"+command, []string{command, "--help"}

@@ -92,6 +92,7 @@ func newRoot(streams Streams) *cobra.Command {
 		newPlan(conn, streams),
 		newLint(streams),
 		newUpgrade(streams),
+		newCost(streams),
 		newReconcile(conn, streams),
 		newSuspend(conn, streams),
 		newResume(conn, streams),

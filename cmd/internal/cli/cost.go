@@ -1,0 +1,80 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/poolwright/poolwright/cmd/internal/wire/costing"
+)
+
+// costFlags are what cost is asked for.
+type costFlags struct {
+	output  string
+	request costing.Request
+}
+
+func (f *costFlags) addTo(flags *pflag.FlagSet) {
+	flags.StringVarP(&f.output, "output", "o", "text", "text, json or markdown")
+	flags.Float64Var(&f.request.HoursADay, "hours-a-day", 8, "the use that is told beside a month around the clock")
+	flags.StringVar(&f.request.Region, "region", "", "whose prices are meant, for a folder whose Cluster does not say")
+	flags.StringVar(&f.request.Document, "document", "", "file that states what a document says of costs (default: the nearest cost.yaml in the folder or above it)")
+}
+
+func newCost(streams Streams) *cobra.Command {
+	var flags costFlags
+	cmd := &cobra.Command{
+		Use:   "cost DIR",
+		Short: "Tell what the nodes of a folder's pools cost, and do a document's cost table again",
+		Long: `Tell what one node of each pool costs in a month: around the clock on demand and on spot, for some hours
+a day, and with no pod at all. For a pool with GPUs that is the node that comes for a pod with one GPU, the
+cheapest that the pool allows, and the dearest that it may become. Prices are those of the built-in catalog:
+no cluster and no AWS is asked.
+
+Where a file cost.yaml states what a document says of costs, its figures are done again from its own unit
+prices and held against today's, and each difference is named.
+
+Exit codes: 0 told, 2 an error or mistakes in the folder or in that file.`,
+		Example: "  poolwright cost clusters/dev\n  poolwright cost clusters/dev --hours-a-day 2 -o markdown",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			flags.request.Dir = args[0]
+			return runCost(cmd, streams, flags)
+		},
+	}
+	flags.addTo(cmd.Flags())
+	return cmd
+}
+
+func runCost(cmd *cobra.Command, streams Streams, flags costFlags) error {
+	write := map[string]func(costing.Result, io.Writer) error{
+		"text":     func(c costing.Result, w io.Writer) error { return c.Text(w) },
+		"json":     func(c costing.Result, w io.Writer) error { return c.JSON(w) },
+		"markdown": func(c costing.Result, w io.Writer) error { return c.Markdown(w) },
+	}[flags.output]
+	if write == nil {
+		return fmt.Errorf("-o %q is not one of text, json, markdown", flags.output)
+	}
+	if h := flags.request.HoursADay; !(h > 0 && h <= 24) {
+		return fmt.Errorf("--hours-a-day %g is not more than 0 and at most 24", h)
+	}
+	told, err := costing.Run(cmd.Context(), flags.request)
+	if err != nil {
+		return fmt.Errorf("costing %s: %w", flags.request.Dir, err)
+	}
+	if err := write(told, streams.Out); err != nil {
+		return err
+	}
+	if len(told.Pools) == 0 && len(told.Problems) == 0 {
+		fmt.Fprintf(streams.Err, "%s declares no NodePool\n", flags.request.Dir)
+	}
+	for _, p := range told.Problems {
+		fmt.Fprintln(streams.Err, p)
+	}
+	if n := len(told.Problems); n > 0 {
+		return &exit{code: exitError, err: fmt.Errorf("%s in %s: what it is about may be missing above", counted(n, "mistake"), flags.request.Dir)}
+	}
+	return nil
+}

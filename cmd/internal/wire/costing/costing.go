@@ -1,0 +1,187 @@
+// Package costing puts the table of costs together: a folder of a working copy, the
+// built-in prices, and the file in which the repository says what a document states.
+//
+// It asks no cluster and no AWS, and refuses to choose a region for a folder that
+// names none. Start reading at Run.
+package costing
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/poolwright/poolwright/gitsource/dir"
+	"github.com/poolwright/poolwright/provision/catalog"
+	"github.com/poolwright/poolwright/provision/cost"
+	"github.com/poolwright/poolwright/provision/gpu"
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/declared"
+	"github.com/poolwright/poolwright/reconciler/declared/costdoc"
+	"github.com/poolwright/poolwright/reconciler/declared/lint"
+	"github.com/poolwright/poolwright/reconciler/deviceplugin"
+	"github.com/poolwright/poolwright/reconciler/state"
+)
+
+// Request says what Run is to be about.
+type Request struct {
+	// Dir is the folder on disk.
+	Dir string
+	// Region is for folders whose Cluster names none; another than the Cluster's is
+	// an error.
+	Region string
+	// Document is a file on disk that states what a document says; where it is empty,
+	// the nearest cost.yaml in Dir or above it in the repository is taken, if any.
+	Document string
+	// HoursADay is more than 0, at most 24.
+	HoursADay float64
+}
+
+// Result is what Run found.
+type Result struct {
+	cost.Table
+	// Problems are the mistakes in the folder and in the document's file, by file and
+	// line; what they are about may be missing from the table.
+	Problems []state.Problem
+}
+
+// Run says what the nodes of a folder's pools cost, by the catalog, and does a
+// document's cost table again.
+func Run(ctx context.Context, req Request) (Result, error) {
+	root, folder, err := dir.Locate(req.Dir)
+	if err != nil {
+		return Result{}, err
+	}
+	snapshot, err := dir.New(root, dir.Limits{}).Fetch(ctx)
+	if err != nil {
+		return Result{}, err
+	}
+	d, err := declared.Load(snapshot.FS, folder, declared.Options{})
+	if err != nil {
+		return Result{}, err
+	}
+	question := cost.Question{HoursADay: req.HoursADay, Pools: pools(d.Set)}
+	if question.Region, err = region(req, d.Set); err != nil {
+		return Result{}, err
+	}
+	doc, err := read(req.Document, snapshot.FS, folder)
+	if err != nil {
+		return Result{}, err
+	}
+	if doc.file != "" && len(doc.problems) == 0 {
+		question.Document = &doc.content
+	}
+	problems := doc.problems
+	for _, p := range d.Problems {
+		// In a folder of plain manifests the document's file is taken for one.
+		if p.Origin.File != doc.file {
+			problems = append(problems, p)
+		}
+	}
+	types, err := catalog.Load()
+	if err != nil {
+		return Result{}, err
+	}
+	return Result{Table: cost.Of(question, types), Problems: lint.Sorted(problems)}, nil
+}
+
+// region is the Cluster's, or else the one asked for. A variable that nobody has
+// filled in is not said.
+func region(req Request, set state.Set) (string, error) {
+	for _, item := range set.Items() {
+		var c v1alpha1.Cluster
+		if item.Key.Group != v1alpha1.GroupVersion.Group || item.Key.Kind != "Cluster" {
+			continue
+		}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(item.Object, &c); err != nil {
+			return "", fmt.Errorf("reading the Cluster in %s: %w", item.Origin, err)
+		}
+		switch said := c.Spec.Region; {
+		case said == "" || strings.Contains(said, "${"):
+		case req.Region != "" && req.Region != said:
+			return "", fmt.Errorf("--region %s contradicts %s, where the Cluster is in %s: leave the flag out", req.Region, item.Origin, said)
+		default:
+			return said, nil
+		}
+	}
+	if req.Region == "" {
+		return "", fmt.Errorf("%s declares no Cluster with a spec.region: say with --region whose prices are meant", req.Dir)
+	}
+	return req.Region, nil
+}
+
+// pools are the folder's NodePools, with the sharing of GPUs that its DevicePlugin
+// declares.
+func pools(set state.Set) []cost.Pool {
+	sharing := sharing(set)
+	var out []cost.Pool
+	for _, item := range set.Items() {
+		if item.Key.Group != "karpenter.sh" || item.Key.Kind != "NodePool" {
+			continue
+		}
+		pool := cost.Pool{Name: item.Key.Name, Requirements: catalog.Requirements(item.Object)}
+		if spec, ok := item.Object["spec"].(map[string]any); ok {
+			if replicas, ok := spec["replicas"].(int64); ok && replicas > 0 {
+				pool.Replicas = int(replicas)
+			}
+		}
+		if profile, ok := sharing.For(pool.Name); ok {
+			pool.Profile = profile
+		}
+		out = append(out, pool)
+	}
+	return out
+}
+
+// sharing is that of the first DevicePlugin; of a second, lint tells.
+func sharing(set state.Set) gpu.Sharing {
+	for _, item := range set.Items() {
+		var plugin v1alpha1.DevicePlugin
+		if item.Key.Group == v1alpha1.GroupVersion.Group && item.Key.Kind == "DevicePlugin" &&
+			runtime.DefaultUnstructuredConverter.FromUnstructured(item.Object, &plugin) == nil {
+			return deviceplugin.Sharing(&plugin)
+		}
+	}
+	return gpu.Sharing{}
+}
+
+// document is the file about a document; file is empty where there is none.
+type document struct {
+	file     string
+	content  cost.Document
+	problems []state.Problem
+}
+
+// read reads the file that is named, or the nearest one in the tree.
+func read(given string, tree fs.FS, folder string) (document, error) {
+	var out document
+	var err error
+	if given == "" {
+		if out.file = costdoc.Find(tree, folder); out.file != "" {
+			out.content, out.problems, err = costdoc.Read(tree, out.file)
+		}
+		return out, err
+	}
+	out.file = filepath.ToSlash(filepath.Clean(given))
+	beside, err := os.OpenRoot(filepath.Dir(given))
+	if err == nil {
+		defer beside.Close()
+		out.content, out.problems, err = costdoc.Read(beside.FS(), filepath.Base(given))
+	}
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return document{}, fmt.Errorf("reading --document %s: there is no such file", given)
+	case err != nil:
+		return document{}, fmt.Errorf("reading --document %s: %w", given, err)
+	}
+	out.content.Name = out.file
+	for i := range out.problems {
+		out.problems[i].Origin.File = out.file
+	}
+	return out, nil
+}

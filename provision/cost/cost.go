@@ -1,0 +1,264 @@
+// Package cost is the arithmetic of a cost table: what one node of each NodePool
+// costs in a month around the clock, for some hours a day and with no pod at all,
+// and what a document's own table of costs says, done again from the document's
+// unit prices and held against today's.
+//
+// It is pure: values in, values out, sorted, the same for the same input. It
+// refuses to guess: what the catalog has no price of has none here, and a price
+// that is estimated, or another region's, says so. How many nodes there will be is
+// no business of its; what a change does to those that run is package simulate's.
+//
+// Start reading at [Of]; document.go is a document's table, text.go and markdown.go
+// write the result.
+package cost
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/poolwright/poolwright/provision"
+	"github.com/poolwright/poolwright/provision/catalog"
+	"github.com/poolwright/poolwright/provision/gpu"
+)
+
+// HoursAMonth is what a month around the clock is commonly billed as: a twelfth of
+// a year of 365 days.
+const HoursAMonth = 730
+
+const (
+	onDemand = "on-demand"
+	spot     = "spot"
+
+	capacityLabel = "karpenter.sh/capacity-type"
+	zoneLabel     = "topology.kubernetes.io/zone"
+)
+
+// Question is what the table is to be about.
+type Question struct {
+	// Region is the cluster's, "eu-west-1".
+	Region string
+	// HoursADay is the use that the table tells beside a month around the clock;
+	// more than 0, at most 24.
+	HoursADay float64
+	// Pools are the cluster's, in any order.
+	Pools []Pool
+	// Document is a table to do again; nil for none.
+	Document *Document
+}
+
+// Pool is a NodePool as far as the cost of its nodes goes.
+type Pool struct {
+	// Name is the NodePool's.
+	Name string
+	// Requirements are those of its template, see [catalog.Requirements].
+	Requirements []catalog.Requirement
+	// Replicas is how many nodes a static pool keeps without any pod; 0 for others.
+	Replicas int
+	// Profile is how its GPUs are shared; the zero value for whole GPUs.
+	Profile gpu.Profile
+}
+
+// Table is the answer. Its JSON form is stable: fields are added, never renamed or
+// given another meaning.
+//
+// Names come from a repository: they are shown with a question mark for each
+// character that no name in Kubernetes has.
+type Table struct {
+	// Region is the one whose prices these are, or are to stand for.
+	Region string `json:"region"`
+	// HoursAMonth is the month of Pools, and HoursADay the shorter use in them.
+	HoursAMonth float64 `json:"hoursAMonth"`
+	HoursADay   float64 `json:"hoursADay"`
+	// Pools are by name; one whose nodes can be with and without GPUs is there twice.
+	Pools []Row `json:"pools"`
+	// Document is the document's table; absent where there is none.
+	Document *Redone `json:"document,omitempty"`
+	// Prices are where the prices come from, by capacity type.
+	Prices []provision.Price `json:"prices"`
+	// Notes are sentences about what cannot be told, sorted.
+	Notes []string `json:"notes"`
+}
+
+// Row is what one node of a pool costs.
+type Row struct {
+	Pool string `json:"pool"`
+	// For is "gpu" for a node that comes for a pod with one GPU, "pod" for one that
+	// comes for a pod without.
+	For string `json:"for"`
+	// Types is how many instance types of the catalog the node may be.
+	Types int `json:"types"`
+	// Cheapest is the type that Karpenter asks EC2 for first, Dearest the other end
+	// of what it may become; absent where no type is known. By price, then by name.
+	Cheapest *Node `json:"cheapest,omitempty"`
+	Dearest  *Node `json:"dearest,omitempty"`
+	// Nodes is how many of them are kept without any pod, a static pool's replicas.
+	Nodes int `json:"idleNodes"`
+}
+
+// Node is what a node of one instance type costs, in US dollars.
+type Node struct {
+	InstanceType string `json:"instanceType"`
+	// GPUs is how many there are; Shares how many pods can have a GPU or a slice of
+	// one at once, and Sharing how: "whole", "time-slicing" or "MPS"; empty without.
+	GPUs    int    `json:"gpus"`
+	Shares  int    `json:"shares"`
+	Sharing string `json:"sharing,omitempty"`
+	// OnDemand and Spot are absent where the pool does not buy so, or where no price
+	// is known.
+	OnDemand *Rate `json:"onDemand,omitempty"`
+	Spot     *Rate `json:"spot,omitempty"`
+	// Buys is what the pool buys first, "spot" wherever it may; the costs below are
+	// at that rate, and absent without one.
+	Buys string `json:"buys"`
+	// PartTime is a month of Table.HoursADay hours a day.
+	PartTime *float64 `json:"usdPartTimeMonth,omitempty"`
+	// Idle is a month without any pod.
+	Idle *float64 `json:"usdIdleMonth,omitempty"`
+}
+
+// Rate is a price, in US dollars.
+type Rate struct {
+	PerHour  float64 `json:"usdPerHour"`
+	PerMonth float64 `json:"usdPerMonth"`
+	// PerShare is the hour divided by Node.Shares; 0 without GPUs.
+	PerShare float64 `json:"usdPerShareHour,omitempty"`
+	// Basis is the catalog's: "listed", "other-region" or "estimated".
+	Basis catalog.Basis `json:"basis"`
+}
+
+// Of answers a question from a catalog. What has no price is in Notes.
+func Of(q Question, types *catalog.Catalog) Table {
+	m := &market{region: q.Region, types: types, notes: map[string]bool{}, prices: map[provision.Price]bool{}}
+	out := Table{Region: name(q.Region), HoursAMonth: HoursAMonth, HoursADay: q.HoursADay, Pools: []Row{}}
+	if all := types.Types(); len(all) == 0 || !m.sells(all[0].Name) {
+		m.note("Region %s: the catalog of %s has no prices of it, so that costs are left out.", name(q.Region), types.PriceDate())
+	}
+	pools := slices.SortedFunc(slices.Values(q.Pools), func(a, b Pool) int { return strings.Compare(a.Name, b.Name) })
+	for _, p := range pools {
+		out.Pools = append(out.Pools, m.rows(p, q.HoursADay)...)
+	}
+	if q.Document != nil {
+		out.Document = m.redo(*q.Document)
+	}
+	out.Prices, out.Notes = m.sources(), m.told()
+	return out
+}
+
+// rows are those of a pool: one for each need that its types serve.
+func (m *market) rows(p Pool, hoursADay float64) []Row {
+	gpus, plain := m.choose(p)
+	if len(gpus)+len(plain) == 0 {
+		m.note("NodePool %s: the catalog of %s has no instance type that it allows.", name(p.Name), m.types.PriceDate())
+		return []Row{{Pool: name(p.Name), For: "pod", Nodes: p.Replicas}}
+	}
+	var out []Row
+	for _, need := range []struct {
+		of    string
+		types []catalog.InstanceType
+	}{{"pod", plain}, {"gpu", gpus}} {
+		if len(need.types) > 0 {
+			out = append(out, m.row(p, need.of, need.types, hoursADay))
+		}
+	}
+	return out
+}
+
+func (m *market) row(p Pool, need string, types []catalog.InstanceType, hoursADay float64) Row {
+	out := Row{Pool: name(p.Name), For: need, Types: len(types), Nodes: p.Replicas}
+	var nodes []Node
+	for _, t := range types {
+		nodes = append(nodes, m.node(p, t, hoursADay))
+	}
+	slices.SortFunc(nodes, func(a, b Node) int {
+		return cmp.Or(cmp.Compare(a.hour(), b.hour()), strings.Compare(a.InstanceType, b.InstanceType))
+	})
+	// One without a price is not the dearest of those with.
+	priced := slices.IndexFunc(nodes, func(n Node) bool { return math.IsInf(n.hour(), 1) })
+	if priced < 1 {
+		priced = len(nodes)
+	}
+	out.Cheapest, out.Dearest = &nodes[0], &nodes[priced-1]
+	for _, n := range []*Node{out.Cheapest, out.Dearest} {
+		m.quote(n)
+	}
+	return out
+}
+
+// hour is the price by which nodes are ranked: of an hour of what the pool buys
+// first, else the on-demand price, which has the same order; infinite without any.
+func (n Node) hour() float64 {
+	if r := n.first(); r != nil {
+		return r.PerHour
+	}
+	if n.OnDemand != nil {
+		return n.OnDemand.PerHour
+	}
+	return math.Inf(1)
+}
+
+func (n Node) first() *Rate {
+	if n.Buys == spot {
+		return n.Spot
+	}
+	return n.OnDemand
+}
+
+func (m *market) node(p Pool, t catalog.InstanceType, hoursADay float64) Node {
+	out := Node{InstanceType: t.Name, GPUs: t.GPU.Count, Shares: t.GPU.Count, Buys: onDemand}
+	if t.GPU.Count > 0 {
+		out.Sharing = string(gpu.Whole)
+	}
+	if t.GPU.Manufacturer == "NVIDIA" && p.Profile.Strategy != "" && p.Profile.Strategy != gpu.Whole {
+		out.Shares, out.Sharing = int(p.Profile.Offer(t.GPU.Count)[p.Profile.Resource()]), string(p.Profile.Strategy)
+	}
+	if p.buys(t, onDemand) {
+		out.OnDemand = rate(m.onDemand(t.Name), out.Shares)
+	}
+	if p.buys(t, spot) {
+		out.Buys = spot
+		out.Spot = rate(m.spot(p, t.Name), out.Shares)
+	}
+	if r := out.first(); r != nil {
+		out.PartTime = cents(r.PerHour * hoursADay / 24 * HoursAMonth)
+		out.Idle = cents(r.PerHour * float64(p.Replicas) * HoursAMonth)
+	}
+	return out
+}
+
+func rate(price *catalog.Price, shares int) *Rate {
+	if price == nil {
+		return nil
+	}
+	out := &Rate{PerHour: price.USDPerHour, PerMonth: *cents(price.USDPerHour * HoursAMonth), Basis: price.Basis}
+	if shares > 0 {
+		out.PerShare = math.Round(price.USDPerHour/float64(shares)*1e6) / 1e6
+	}
+	return out
+}
+
+// cents rounds a sum of money; hourly prices stay as they are.
+func cents(usd float64) *float64 {
+	out := math.Round(usd*100) / 100
+	return &out
+}
+
+// unnamable are the characters that no name, label or instance type has.
+var unnamable = regexp.MustCompile(`[^A-Za-z0-9./_-]`)
+
+// longestName bounds what is shown of a name.
+const longestName = 63
+
+// name is a name as it may be shown anywhere.
+func name(s string) string {
+	s = unnamable.ReplaceAllString(s, "?")
+	if len(s) > longestName {
+		s = s[:longestName] + "…"
+	}
+	return s
+}
+
+func (m *market) note(format string, args ...any) { m.notes[fmt.Sprintf(format, args...)] = true }

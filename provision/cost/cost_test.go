@@ -1,0 +1,231 @@
+package cost_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/poolwright/poolwright/provision/catalog"
+	"github.com/poolwright/poolwright/provision/cost"
+	"github.com/poolwright/poolwright/provision/gpu"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+func types(t testing.TB, families ...string) *catalog.Catalog {
+	t.Helper()
+	c, err := catalog.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(families) > 0 {
+		if c, err = c.Subset(families...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return c
+}
+
+func in(key string, values ...string) catalog.Requirement {
+	return catalog.Requirement{Key: key, Operator: "In", Values: values}
+}
+
+func kinds(values ...string) catalog.Requirement {
+	return in("node.kubernetes.io/instance-type", values...)
+}
+
+func buys(values ...string) catalog.Requirement { return in("karpenter.sh/capacity-type", values...) }
+
+func asks(list ...catalog.Requirement) []catalog.Requirement { return list }
+
+// pools are one of each sort.
+func pools() []cost.Pool {
+	return []cost.Pool{
+		{Name: "whole", Requirements: asks(kinds("g4dn.xlarge", "g5.12xlarge"), buys("spot", "on-demand"))},
+		{Name: "sliced", Requirements: asks(kinds("g4dn.12xlarge"), buys("on-demand")), Profile: gpu.Profile{Name: "any", Strategy: gpu.TimeSlicing, Replicas: 10}},
+		{Name: "divided", Requirements: asks(kinds("g4dn.xlarge"), buys("spot")), Profile: gpu.Profile{Name: "mps", Strategy: gpu.MPS, Replicas: 4, Renamed: true}},
+		{Name: "many-gpus", Requirements: asks(kinds("g5.48xlarge"), buys("on-demand"))},
+		{Name: "plain", Requirements: asks(in("karpenter.k8s.aws/instance-family", "t3"), buys("on-demand"))},
+		{Name: "mixed", Requirements: asks(in("karpenter.k8s.aws/instance-family", "t3", "g4dn"))},
+		{Name: "static", Replicas: 3, Requirements: asks(kinds("g4dn.xlarge"), buys("on-demand"))},
+		{Name: "half-known", Requirements: asks(kinds("g4dn.xlarge", "g99.xlarge", "bad\x1b[31mname`|"), buys("on-demand"))},
+		{Name: "unknown", Requirements: asks(kinds("g99.xlarge"))},
+		{Name: "fraction", Requirements: asks(in("karpenter.k8s.aws/instance-family", "g6f"), buys("on-demand"))},
+		{Name: "one-zone", Requirements: asks(kinds("g5.xlarge"), buys("spot"), in("topology.kubernetes.io/zone", "eu-west-1b"))},
+		{Name: "fast-disks", Requirements: asks(kinds("g5.xlarge"), buys("spot"), catalog.Requirement{Key: "karpenter.k8s.aws/instance-local-nvme", Operator: "Gt", Values: []string{"100"}})},
+		{Name: "reserved", Requirements: asks(kinds("g5.xlarge"), buys("reserved"))},
+		{Name: "anything"},
+	}
+}
+
+func one(usd float64, decimals int) cost.Range {
+	return cost.Range{From: usd, To: usd, Decimals: decimals}
+}
+
+// document has a scenario for each cause of a difference.
+func document() *cost.Document {
+	saving := one(50, 0)
+	wrong := one(99, 0)
+	row := func(name, kind, capacity string, hours float64, stated cost.Range) cost.Scenario {
+		return cost.Scenario{Name: name, InstanceType: kind, CapacityType: capacity, Hours: hours, Stated: stated}
+	}
+	half, most := row("saves as stated", "g4dn.xlarge", "on-demand", 360, one(189.36, 2)), row("saves otherwise", "g4dn.xlarge", "on-demand", 180, one(95, 0))
+	half.Saving, most.Saving = &saving, &wrong
+	return &cost.Document{
+		Name: "cost.yaml", Region: "eu-west-1", HoursAMonth: 720,
+		Prices: []cost.Quote{
+			{InstanceType: "g4dn.xlarge", CapacityType: "on-demand", USDPerHour: 0.526},
+			{InstanceType: "g4dn.xlarge", CapacityType: "spot", USDPerHour: 0.16},
+			{InstanceType: "g5.xlarge", CapacityType: "spot", USDPerHour: 1.006},
+			{InstanceType: "g5.xlarge", CapacityType: "on-demand", USDPerHour: 1.1},
+			{InstanceType: "g99.xlarge", CapacityType: "on-demand", USDPerHour: 2},
+		},
+		Scenarios: []cost.Scenario{
+			row("as its price makes", "g4dn.xlarge", "on-demand", 720, one(378.72, 2)),
+			row("rounded", "g4dn.xlarge", "spot", 720, one(115, 0)),
+			row("cut off", "g5.xlarge", "spot", 100, one(100, 0)),
+			row("of another month", "g4dn.xlarge", "on-demand", 720, one(384, 0)),
+			row("wrong", "g4dn.xlarge", "spot", 60, one(20, 0)),
+			row("a range", "g4dn.xlarge", "spot", 60, cost.Range{From: 10, To: 30}),
+			row("dearer today", "g5.xlarge", "on-demand", 10, one(11, 0)),
+			row("no price", "g5.2xlarge", "on-demand", 720, one(800, 0)),
+			row("no price, a range", "g5.2xlarge", "spot", 720, cost.Range{From: 8, To: 10}),
+			row("a type that nobody knows", "g99.xlarge", "on-demand", 100, one(200, 0)),
+			row("그것도 아무도 모른다", "g99.2xlarge", "spot", 100, one(1234567, 0)),
+			row("free", "g5.2xlarge", "on-demand", 1, one(0, 0)),
+			half, most,
+		},
+	}
+}
+
+func TestTheTableReadsAsTheGoldenFiles(t *testing.T) {
+	small := types(t, "g4dn", "g5", "g6f", "t3")
+	for name, q := range map[string]cost.Question{
+		"pools":                      {Region: "eu-west-1", HoursADay: 8, Pools: pools()},
+		"home":                       {Region: "us-east-1", HoursADay: 2.5, Pools: pools()[:3]},
+		"document":                   {Region: "eu-west-1", HoursADay: 8, Document: document()},
+		"document-of-another-region": {Region: "us-east-1", HoursADay: 8, Document: document()},
+		"region-without-prices":      {Region: "cn-north-1", HoursADay: 8, Pools: pools()[:2], Document: document()},
+		"region-without-zones": {Region: "eu-north-1", HoursADay: 8, Pools: append(pools()[:2:2],
+			cost.Pool{Name: "named-zone", Requirements: asks(kinds("g5.xlarge"), buys("spot"), in("topology.kubernetes.io/zone", "eu-north-1a"))})},
+		"no-pools": {Region: "eu-west-1", HoursADay: 8},
+	} {
+		t.Run(name, func(t *testing.T) {
+			told := cost.Of(q, small)
+			for format, write := range writers(told) {
+				golden(t, name+"."+format, write(t))
+			}
+		})
+	}
+}
+
+func writers(told cost.Table) map[string]func(testing.TB) string {
+	out := map[string]func(testing.TB) string{}
+	for format, write := range map[string]func(*bytes.Buffer) error{
+		"txt": func(b *bytes.Buffer) error { return told.Text(b) }, "md": func(b *bytes.Buffer) error { return told.Markdown(b) },
+		"json": func(b *bytes.Buffer) error { return told.JSON(b) },
+	} {
+		out[format] = func(t testing.TB) string {
+			t.Helper()
+			var b bytes.Buffer
+			if err := write(&b); err != nil {
+				t.Fatal(err)
+			}
+			return b.String()
+		}
+	}
+	return out
+}
+
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.MkdirAll("testdata", 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", path, diff)
+	}
+}
+
+func TestTheSamePoolsGiveTheSameBytesInAnyOrder(t *testing.T) {
+	all := types(t)
+	var first string
+	for range 10 {
+		shuffled := pools()
+		rand.Shuffle(len(shuffled), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
+		told := cost.Of(cost.Question{Region: "eu-west-1", HoursADay: 8, Pools: shuffled, Document: document()}, all)
+		got := ""
+		for _, format := range []string{"txt", "md", "json"} {
+			got += writers(told)[format](t)
+		}
+		if first == "" {
+			first = got
+		}
+		if got != first {
+			t.Fatal(cmp.Diff(first, got))
+		}
+	}
+}
+
+func TestJSONHasNoNullAndCanBeReadBack(t *testing.T) {
+	told := cost.Of(cost.Question{Region: "eu-west-1", HoursADay: 8, Pools: pools(), Document: document()}, types(t))
+	text := writers(told)["json"](t)
+	if strings.Contains(text, "null") {
+		t.Error("a list is null")
+	}
+	var again cost.Table
+	if err := json.Unmarshal([]byte(text), &again); err != nil {
+		t.Fatal(err)
+	}
+	if got := writers(again)["json"](t); got != text {
+		t.Error(cmp.Diff(text, got))
+	}
+}
+
+func TestTheCheapestNodeIsTheOneThatIsPaidLeastFor(t *testing.T) {
+	all := types(t)
+	for _, row := range cost.Of(cost.Question{Region: "us-east-1", HoursADay: 8, Pools: pools()}, all).Pools {
+		if row.Cheapest == nil {
+			continue
+		}
+		if row.Dearest.InstanceType == "" || row.Types < 1 {
+			t.Errorf("pool %s: %+v", row.Pool, row)
+		}
+		if row.For == "gpu" && row.Cheapest.GPUs == 0 || row.For == "pod" && row.Cheapest.GPUs > 0 {
+			t.Errorf("pool %s: a %s is no node for a %s", row.Pool, row.Cheapest.InstanceType, row.For)
+		}
+	}
+	named := cost.Of(cost.Question{Region: "us-east-1", HoursADay: 8, Pools: pools()[:1]}, all).Pools[0]
+	if named.Cheapest.InstanceType != "g4dn.xlarge" || named.Dearest.InstanceType != "g5.12xlarge" || named.Types != 2 {
+		t.Errorf("%+v to %+v of %d", named.Cheapest, named.Dearest, named.Types)
+	}
+}
+
+func TestTextOfUsualNamesFitsATerminal(t *testing.T) {
+	d := document()
+	d.Scenarios = d.Scenarios[:8]
+	told := cost.Of(cost.Question{Region: "ap-northeast-2", HoursADay: 8, Pools: pools()[1:5], Document: d}, types(t, "g4dn", "g5", "t3"))
+	for line := range strings.Lines(writers(told)["txt"](t)) {
+		if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 80 {
+			t.Errorf("%d columns: %s", n, line)
+		}
+	}
+}

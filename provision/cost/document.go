@@ -1,0 +1,262 @@
+package cost
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+
+	"github.com/poolwright/poolwright/provision/catalog"
+)
+
+// Document is the cost table of some document, as it states it.
+type Document struct {
+	// Name is what the table is called where it is shown, a file's name.
+	Name string
+	// Region is the one that the document's prices are to be of; empty where it does
+	// not say.
+	Region string
+	// HoursAMonth is the month that it counts, 720 or 730.
+	HoursAMonth float64
+	// Prices are its unit prices, Scenarios its figures, both in its order. Savings
+	// are of the first scenario.
+	Prices    []Quote
+	Scenarios []Scenario
+}
+
+// Quote is a unit price that the document states.
+type Quote struct {
+	InstanceType string `json:"instanceType"`
+	// CapacityType is what the document calls it, "on-demand" or "spot".
+	CapacityType string  `json:"capacityType"`
+	USDPerHour   float64 `json:"usdPerHour"`
+}
+
+// Scenario is one row of the document's table.
+type Scenario struct {
+	Name         string
+	InstanceType string
+	CapacityType string
+	// Hours is how many of the document's month it counts.
+	Hours float64
+	// Stated is a month's cost in US dollars.
+	Stated Range
+	// Saving is how many percent less than the first scenario that is; nil where the
+	// document does not say.
+	Saving *Range
+}
+
+// Range is a stated figure: From and To are equal unless it was written as a range.
+type Range struct {
+	From float64 `json:"from"`
+	To   float64 `json:"to"`
+	// Decimals is how many digits after the point were written, so that a rounded
+	// figure can be told from a wrong one.
+	Decimals int `json:"-"`
+}
+
+// holds reports whether a value, rounded or cut off as the range is written, is
+// within it: $100.60 is told as $100 as often as it is as $101.
+func (r Range) holds(value float64) bool {
+	unit := math.Pow10(-r.Decimals) - 1e-9
+	return value > r.From-unit && value < r.To+unit
+}
+
+// nearest is the figure of the range that is closest to a value.
+func (r Range) nearest(value float64) float64 { return min(max(value, r.From), r.To) }
+
+// Redone is a document's table done again.
+type Redone struct {
+	Name string `json:"name"`
+	// Region is what the document says of it; empty where it does not.
+	Region      string         `json:"region,omitempty"`
+	HoursAMonth float64        `json:"hoursAMonth"`
+	Prices      []RedonePrice  `json:"prices"`
+	Scenarios   []RedoneFigure `json:"scenarios"`
+}
+
+// RedonePrice is a unit price of the document, and what an hour costs today.
+type RedonePrice struct {
+	Quote
+	// OnDemand and Spot are today's, in the cluster's region; absent where unknown.
+	OnDemand *float64 `json:"onDemandToday,omitempty"`
+	Spot     *float64 `json:"spotToday,omitempty"`
+	Why      []Why    `json:"why"`
+}
+
+// RedoneFigure is a scenario of the document with what it comes to.
+type RedoneFigure struct {
+	Name         string  `json:"name"`
+	InstanceType string  `json:"instanceType"`
+	CapacityType string  `json:"capacityType"`
+	Hours        float64 `json:"hours"`
+	// Stated is the document's figure in US dollars, Redone what its own unit price
+	// makes for these hours, absent where it states no such price, and Today what
+	// today's price makes, absent where none is known.
+	Stated Range    `json:"statedUSD"`
+	Redone *float64 `json:"redoneUSD,omitempty"`
+	Today  *float64 `json:"todayUSD,omitempty"`
+	// Agrees is false where Redone is not what is stated, rounding apart.
+	Agrees bool `json:"agrees"`
+	// Difference is Today less what is stated, of a range its nearest figure.
+	Difference *Difference `json:"difference,omitempty"`
+	// Saving is absent where the document states none.
+	Saving *Saving `json:"saving,omitempty"`
+	Why    []Why   `json:"why"`
+	// Estimated is true where Today comes from a model and from no price list.
+	Estimated bool `json:"estimated"`
+}
+
+// Difference is how much more, or less, is paid today.
+type Difference struct {
+	USD float64 `json:"usd"`
+	// Percent is absent where the document states nothing at all, $0.
+	Percent *float64 `json:"percent,omitempty"`
+}
+
+// Saving is by how many percent a scenario is cheaper than the first one.
+type Saving struct {
+	Stated Range `json:"stated"`
+	// Redone is by the document's unit prices, a stated figure standing in where it
+	// has none; Today by today's, absent where one is unknown.
+	Redone float64  `json:"redone"`
+	Today  *float64 `json:"today,omitempty"`
+	Agrees bool     `json:"agrees"`
+}
+
+// Why names one cause of a difference.
+type Why struct {
+	// Word is "unstated", "rounding", "hours", "arithmetic", "range", "saving",
+	// "capacity", "region", "price" or "unknown".
+	Word string `json:"word"`
+	// Text says it with its figures.
+	Text string `json:"text"`
+}
+
+func because(word, format string, args ...any) Why { return Why{word, fmt.Sprintf(format, args...)} }
+
+func (m *market) redo(d Document) *Redone {
+	out := &Redone{Name: d.Name, Region: name(d.Region), HoursAMonth: d.HoursAMonth, Prices: []RedonePrice{}, Scenarios: []RedoneFigure{}}
+	for _, quote := range d.Prices {
+		out.Prices = append(out.Prices, m.price(d, quote))
+	}
+	for _, s := range d.Scenarios {
+		out.Scenarios = append(out.Scenarios, m.figure(d, s))
+	}
+	for i, s := range d.Scenarios {
+		if s.Saving != nil {
+			out.Scenarios[i].save(*s.Saving, out.Scenarios[0])
+		}
+	}
+	return out
+}
+
+// price holds a unit price against today's.
+func (m *market) price(d Document, q Quote) RedonePrice {
+	out := RedonePrice{Quote: q, Why: []Why{}}
+	for capacity, to := range map[string]**float64{onDemand: &out.OnDemand, spot: &out.Spot} {
+		if price := m.today(q.InstanceType, capacity); price != nil {
+			*to = &price.USDPerHour
+		}
+	}
+	out.Why = append(out.Why, m.moved(d, q)...)
+	return out
+}
+
+// figure does a scenario again.
+func (m *market) figure(d Document, s Scenario) RedoneFigure {
+	out := RedoneFigure{
+		Name: s.Name, InstanceType: s.InstanceType, CapacityType: s.CapacityType,
+		Hours: s.Hours, Stated: s.Stated, Agrees: true, Why: []Why{},
+	}
+	quote := d.quoted(s)
+	if quote == nil {
+		out.Why = append(out.Why, implied(s))
+	} else {
+		out.Redone = cents(quote.USDPerHour * s.Hours)
+		out.Agrees = s.Stated.holds(*out.Redone)
+		out.Why = append(out.Why, own(s, d.HoursAMonth, quote.USDPerHour)...)
+		out.Why = append(out.Why, m.moved(d, *quote)...)
+	}
+	today := m.today(s.InstanceType, s.CapacityType)
+	if today == nil {
+		if quote == nil {
+			out.Why = append(out.Why, m.missing(s.InstanceType, s.CapacityType))
+		}
+		return out
+	}
+	out.Today, out.Estimated = cents(today.USDPerHour*s.Hours), today.Basis == catalog.Estimated
+	near := s.Stated.nearest(*out.Today)
+	out.Difference = &Difference{USD: *cents(*out.Today - near)}
+	if near > 0 {
+		percent := tenth((*out.Today - near) / near * 100)
+		out.Difference.Percent = &percent
+	}
+	if quote == nil {
+		out.Why = append(out.Why, m.drifted(s, *today)...)
+	}
+	return out
+}
+
+// save works out what a scenario saves against the first.
+func (f *RedoneFigure) save(stated Range, first RedoneFigure) {
+	own := func(f RedoneFigure) float64 {
+		if f.Redone != nil {
+			return *f.Redone
+		}
+		return (f.Stated.From + f.Stated.To) / 2
+	}
+	percent := func(part, whole float64) float64 {
+		if whole <= 0 {
+			return 0
+		}
+		return tenth((1 - part/whole) * 100)
+	}
+	f.Saving = &Saving{Stated: stated, Redone: percent(own(*f), own(first))}
+	if f.Today != nil && first.Today != nil {
+		today := percent(*f.Today, *first.Today)
+		f.Saving.Today = &today
+	}
+	if f.Saving.Agrees = stated.holds(f.Saving.Redone); !f.Saving.Agrees {
+		f.Why = append(f.Why, because("saving", "its own figures make %s%%, not %s%%", digits(f.Saving.Redone, 1), stated.plain()))
+	}
+}
+
+// quoted is the document's unit price for a scenario; nil where it states none.
+func (d Document) quoted(s Scenario) *Quote {
+	for _, q := range d.Prices {
+		if q.InstanceType == s.InstanceType && q.CapacityType == s.CapacityType {
+			return &q
+		}
+	}
+	return nil
+}
+
+// today is the price in the cluster's region, wherever in it that is least.
+func (m *market) today(kind, capacity string) *catalog.Price {
+	var price *catalog.Price
+	if capacity == spot {
+		price = m.spot(Pool{}, kind)
+	} else {
+		price = m.onDemand(kind)
+	}
+	if price != nil {
+		m.source(capacity, price.Basis)
+	}
+	return price
+}
+
+func tenth(x float64) float64 { return math.Round(x*10) / 10 }
+
+// digits writes a number with at most that many digits after the point.
+func digits(x float64, most int) string {
+	shift := math.Pow10(most)
+	return strconv.FormatFloat(math.Round(x*shift)/shift, 'f', -1, 64)
+}
+
+// plain writes a range without a unit.
+func (r Range) plain() string {
+	if r.From == r.To {
+		return digits(r.From, 2)
+	}
+	return digits(r.From, 2) + "–" + digits(r.To, 2)
+}

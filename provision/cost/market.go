@@ -1,0 +1,165 @@
+package cost
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/poolwright/poolwright/provision"
+	"github.com/poolwright/poolwright/provision/catalog"
+)
+
+// homeRegion is the only region whose on-demand prices the catalog has.
+const homeRegion = "us-east-1"
+
+// market looks prices up, and remembers whose they are and what was missing.
+type market struct {
+	region string
+	types  *catalog.Catalog
+	notes  map[string]bool
+	prices map[provision.Price]bool
+}
+
+// choose divides what the pool's requirements allow by whether pods find whole GPUs
+// on it, and notes what that leaves open. A type with a fraction of a GPU offers
+// Kubernetes none: such nodes count only where the pool has no others.
+func (m *market) choose(p Pool) (gpus, plain []catalog.InstanceType) {
+	var fractions []catalog.InstanceType
+	for _, t := range m.types.Types() {
+		if !p.allows(t) {
+			continue
+		}
+		switch {
+		case t.GPU.Count > 0:
+			gpus = append(gpus, t)
+		case t.HasGPU():
+			fractions = append(fractions, t)
+		default:
+			plain = append(plain, t)
+		}
+	}
+	if len(gpus)+len(plain) == 0 {
+		plain = fractions
+	}
+	for _, r := range p.Requirements {
+		m.open(p, r)
+	}
+	return gpus, plain
+}
+
+// open notes what of a requirement the catalog cannot answer.
+func (m *market) open(p Pool, r catalog.Requirement) {
+	if r.Key == "node.kubernetes.io/instance-type" && r.Operator == "In" {
+		for _, value := range r.Values {
+			if _, known := m.types.Lookup(value); !known {
+				m.note("NodePool %s: the catalog of %s does not know instance type %s, so that it is left out.", name(p.Name), m.types.PriceDate(), name(value))
+			}
+		}
+	}
+	if strings.HasPrefix(r.Key, "karpenter.k8s.aws/instance-") && !r.ByType() {
+		m.note("NodePool %s: the catalog does not tell which types meet the requirement of %s, so that it is passed over.", name(p.Name), name(r.Key))
+	}
+}
+
+// allows reports whether the pool may buy the type at all.
+func (p Pool) allows(t catalog.InstanceType) bool {
+	labels := t.Labels()
+	for _, r := range p.Requirements {
+		if r.ByType() && !r.Met(labels) {
+			return false
+		}
+	}
+	return p.buys(t, onDemand) || p.buys(t, spot)
+}
+
+// buys reports whether the pool may buy the type so, and EC2 sells it so.
+func (p Pool) buys(t catalog.InstanceType, capacity string) bool {
+	for _, r := range p.Requirements {
+		if r.Key == capacityLabel && !r.Met(map[string]string{capacityLabel: capacity}) {
+			return false
+		}
+	}
+	return slices.Contains(t.UsageClasses, capacity)
+}
+
+func (m *market) sells(kind string) bool {
+	_, err := m.types.OnDemand(m.region, kind)
+	return err == nil
+}
+
+// onDemand is the price in the region; nil where the catalog has none.
+func (m *market) onDemand(kind string) *catalog.Price {
+	price, err := m.types.OnDemand(m.region, kind)
+	if err != nil {
+		return nil
+	}
+	return &price
+}
+
+// home is the on-demand price that us-east-1 lists.
+func (m *market) home(kind string) (float64, bool) {
+	price, err := m.types.OnDemand(homeRegion, kind)
+	return price.USDPerHour, err == nil
+}
+
+// spot is the least of the zones that the pool may use. In a region whose zones the
+// catalog does not know, only those that the pool names are priced: the estimate is
+// made for a zone, and one that is made up would make up the price.
+func (m *market) spot(p Pool, kind string) *catalog.Price {
+	var least *catalog.Price
+	zones := m.zones(p)
+	for _, zone := range zones {
+		price, err := m.types.SpotEstimate(zone, kind)
+		if err == nil && (least == nil || price.USDPerHour < least.USDPerHour) {
+			least = &price
+		}
+	}
+	if len(zones) == 0 && m.sells(kind) {
+		m.note("Region %s: the catalog knows none of its zones, so that it has no estimate of spot prices there.", name(m.region))
+	}
+	return least
+}
+
+func (m *market) zones(p Pool) []catalog.Zone {
+	zones, err := catalog.Zones(m.region)
+	if err != nil {
+		for _, r := range p.Requirements {
+			for _, value := range r.Values {
+				if r.Key == zoneLabel && r.Operator == "In" && strings.HasPrefix(value, m.region) {
+					zones = append(zones, catalog.Zone{Region: m.region, Name: value})
+				}
+			}
+		}
+	}
+	return slices.DeleteFunc(zones, func(zone catalog.Zone) bool {
+		return slices.ContainsFunc(p.Requirements, func(r catalog.Requirement) bool {
+			return r.Key == zoneLabel && !r.Met(map[string]string{zoneLabel: zone.Name})
+		})
+	})
+}
+
+// quote remembers where the prices of a node that is shown come from.
+func (m *market) quote(n *Node) {
+	if n.OnDemand != nil {
+		m.source(onDemand, n.OnDemand.Basis)
+	}
+	if n.Spot != nil {
+		m.source(spot, n.Spot.Basis)
+	}
+}
+
+func (m *market) source(capacity string, basis catalog.Basis) {
+	m.prices[provision.Price{CapacityType: capacity, Basis: string(basis), Date: m.types.PriceDate()}] = true
+}
+
+func (m *market) sources() []provision.Price {
+	out := slices.AppendSeq([]provision.Price{}, maps.Keys(m.prices))
+	slices.SortFunc(out, func(a, b provision.Price) int {
+		return strings.Compare(a.CapacityType+a.Basis, b.CapacityType+b.Basis)
+	})
+	return out
+}
+
+func (m *market) told() []string {
+	return append([]string{}, slices.Sorted(maps.Keys(m.notes))...)
+}

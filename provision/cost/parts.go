@@ -1,0 +1,311 @@
+package cost
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/poolwright/poolwright/provision/catalog"
+)
+
+// about marks an estimate. A tilde would strike text through in Markdown.
+const about = "≈"
+
+// part is a piece of the table as it is shown: a title, rows under a head, lines.
+type part struct {
+	title string
+	// head and rows are cells; the first left columns hold words, the others figures.
+	head []string
+	rows [][]cell
+	left int
+	// lines are sentences below the rows.
+	lines [][]cell
+}
+
+// cell is a piece of text: names are quoted where a format has a way to.
+type cell struct {
+	text  string
+	quote bool
+}
+
+func say(format string, args ...any) cell { return cell{text: fmt.Sprintf(format, args...)} }
+
+func named(s string) cell { return cell{s, s != ""} }
+
+func line(cells ...cell) []cell { return cells }
+
+// parts are all there is to show.
+func (t Table) parts() []part {
+	out := []part{t.nodes()}
+	if t.Document != nil {
+		out = append(out, t.Document.quotes(t.Region), t.Document.figures(), t.Document.savings())
+	}
+	out = append(out, part{lines: t.remarks()})
+	return slices.DeleteFunc(out, func(p part) bool { return len(p.rows)+len(p.lines) == 0 })
+}
+
+// nodes is the table of the pools.
+func (t Table) nodes() part {
+	short := hours(t.HoursADay) + " H A DAY"
+	out := part{
+		title: fmt.Sprintf("One node of each pool in %s, a month of %s hours", t.Region, hours(t.HoursAMonth)),
+		head:  []string{"POOL", "NODE", "ON DEMAND", "SPOT", short, "IDLE", "AN HOUR"}, left: 2,
+	}
+	for i, r := range t.Pools {
+		pool := named(r.Pool)
+		if i > 0 && t.Pools[i-1].Pool == r.Pool {
+			pool = say("  with a GPU")
+		}
+		if r.Cheapest == nil {
+			out.rows = append(out.rows, []cell{pool, say("?"), say("?"), say("?"), say("?"), say("?"), say("?")})
+			continue
+		}
+		out.rows = append(out.rows, r.Cheapest.cells(pool, ""))
+		if r.Dearest.InstanceType != r.Cheapest.InstanceType {
+			out.rows = append(out.rows, r.Dearest.cells(cell{}, "to "))
+		}
+		out.lines = append(out.lines, r.shares()...)
+	}
+	if len(out.rows) > 0 {
+		out.lines = append(out.lines, line(say("ON DEMAND and SPOT are around the clock; %s, IDLE (no pod at all) and AN HOUR (of use) are at what the pool buys first, spot where it may. - is not for sale to the pool, ? has no known price.", short)))
+	}
+	return out
+}
+
+func (n Node) cells(pool cell, before string) []cell {
+	month := func(r *Rate, buys bool) cell {
+		switch {
+		case r != nil:
+			return say("%s", r.mark()+dollars(r.PerMonth))
+		case buys:
+			return say("?")
+		}
+		return say("-")
+	}
+	first := n.first()
+	sum := func(usd *float64) cell {
+		if usd == nil {
+			return say("?")
+		}
+		if *usd == 0 {
+			return say("$0")
+		}
+		return say("%s", first.mark()+dollars(*usd))
+	}
+	hour := say("?")
+	if first != nil {
+		hour = say("%s", first.mark()+hourly(first.PerHour))
+	}
+	kind := cell{before + n.InstanceType, true}
+	return []cell{pool, kind, month(n.OnDemand, n.Buys == onDemand), month(n.Spot, n.Buys == spot), sum(n.PartTime), sum(n.Idle), hour}
+}
+
+func (r *Rate) mark() string {
+	if r.Basis == catalog.Estimated {
+		return about
+	}
+	return ""
+}
+
+// shares says what a GPU or a slice costs on a node that has several.
+func (r Row) shares() [][]cell {
+	n := r.Cheapest
+	if n.Shares < 2 {
+		return nil
+	}
+	what := "a GPU"
+	text := fmt.Sprintf(": a %s has %d GPUs", n.InstanceType, n.GPUs)
+	if n.Sharing != "whole" {
+		what = "a slice"
+		text = fmt.Sprintf(": a %s has %d slices of %s (%s)", n.InstanceType, n.Shares, count(n.GPUs, "GPU"), n.Sharing)
+	}
+	var prices []string
+	for _, x := range []struct {
+		r    *Rate
+		name string
+	}{{n.OnDemand, "on demand"}, {n.Spot, spot}} {
+		if x.r != nil {
+			prices = append(prices, fmt.Sprintf("%s%s/h %s", x.r.mark(), hourly(x.r.PerShare), x.name))
+		}
+	}
+	if len(prices) > 0 {
+		text += ": " + what + " is " + strings.Join(prices, ", ")
+	}
+	return [][]cell{line(named(r.Pool), say("%s.", text))}
+}
+
+// quotes are the document's unit prices beside today's.
+func (d Redone) quotes(region string) part {
+	out := part{
+		title: "Prices of an hour in the document and today in " + region,
+		head:  []string{"NODE", "CALLED", "DOCUMENT", "ON DEMAND", "SPOT"}, left: 2,
+	}
+	today := func(usd *float64, mark string) cell {
+		if usd == nil {
+			return say("?")
+		}
+		return say("%s", mark+hourly(*usd))
+	}
+	for _, p := range d.Prices {
+		out.rows = append(out.rows, []cell{named(p.InstanceType), say("%s", p.CapacityType), say("%s", hourly(p.USDPerHour)), today(p.OnDemand, ""), today(p.Spot, about)})
+		if len(p.Why) > 0 {
+			out.lines = append(out.lines, line(named(p.InstanceType), say(", %s: %s.", p.CapacityType, reasons(p.Why, nil))))
+		}
+	}
+	return out
+}
+
+// figures are the document's rows.
+func (d Redone) figures() part {
+	title := fmt.Sprintf("The document's table, a month of %s hours", hours(d.HoursAMonth))
+	if d.Region != "" {
+		title += ", " + d.Region
+	}
+	out := part{title: title, head: []string{"SCENARIO", "HOURS", "STATED", "REDONE", "TODAY", "DIFFERENCE"}, left: 1}
+	told := map[Why]bool{}
+	for _, p := range d.Prices {
+		for _, w := range p.Why {
+			told[w] = true
+		}
+	}
+	for _, f := range d.Scenarios {
+		out.rows = append(out.rows, f.cells())
+		if len(f.Why) > 0 {
+			out.lines = append(out.lines, line(named(f.Name), say(" (%s, %s): %s.", f.InstanceType, f.CapacityType, reasons(f.Why, told))))
+		}
+	}
+	return out
+}
+
+func (f RedoneFigure) cells() []cell {
+	redone, today, difference := "-", "?", "?"
+	if f.Redone != nil {
+		redone = dollars(*f.Redone)
+	}
+	if !f.Agrees {
+		redone = "≠ " + redone
+	}
+	if f.Today != nil {
+		today = dollars(*f.Today)
+		if f.Estimated {
+			today = about + today
+		}
+	}
+	if d := f.Difference; d != nil {
+		difference = signed(dollars(math.Abs(d.USD)), d.USD)
+		if p := d.Percent; p != nil {
+			difference += fmt.Sprintf(" (%s%%)", signed(digits(math.Abs(*p), 1), *p))
+		}
+	}
+	return []cell{named(f.Name), say("%s", hours(f.Hours)), say("%s", f.Stated.dollars()), say("%s", redone), say("%s", today), say("%s", difference)}
+}
+
+// savings are those that the document states.
+func (d Redone) savings() part {
+	out := part{title: "What the document says is saved", head: []string{"SCENARIO", "STATED", "REDONE", "TODAY"}, left: 1}
+	for _, f := range d.Scenarios {
+		s := f.Saving
+		if s == nil {
+			continue
+		}
+		redone, today := digits(s.Redone, 1)+"%", "?"
+		if !s.Agrees {
+			redone = "≠ " + redone
+		}
+		if s.Today != nil {
+			today = digits(*s.Today, 1) + "%"
+		}
+		out.rows = append(out.rows, []cell{named(f.Name), say("%s%%", s.Stated.plain()), say("%s", redone), say("%s", today)})
+	}
+	return out
+}
+
+// reasons are words with what they are about; of what is told already, the word.
+func reasons(why []Why, told map[Why]bool) string {
+	var out []string
+	for _, w := range why {
+		text := w.Word
+		if !told[w] {
+			text += " (" + w.Text + ")"
+		}
+		out = append(out, text)
+	}
+	return strings.Join(out, ", ")
+}
+
+// remarks say what is unknown and where the prices come from.
+func (t Table) remarks() [][]cell {
+	var out [][]cell
+	for _, n := range t.Notes {
+		out = append(out, line(say("%s", n)))
+	}
+	var said []string
+	for _, p := range t.Prices {
+		basis := map[string]string{
+			"listed": "as listed for the region", "other-region": "of us-east-1, as the region's are not known",
+			"estimated": "estimated by a model (" + about + "), as no list of them is published",
+		}[p.Basis]
+		said = append(said, fmt.Sprintf("%s %s, %s", p.CapacityType, basis, p.Date))
+	}
+	if len(said) > 0 {
+		out = append(out, line(say("Prices of instances from the built-in catalog, without disks, before tax and discounts: %s.", strings.Join(said, "; "))))
+	}
+	return out
+}
+
+// dollars writes a sum, dollars with cents, and none where it is nothing.
+func dollars(usd float64) string {
+	whole, fraction, _ := strings.Cut(strconv.FormatFloat(usd, 'f', 2, 64), ".")
+	for i := len(whole) - 3; i > 0; i -= 3 {
+		whole = whole[:i] + "," + whole[i:]
+	}
+	return "$" + whole + "." + fraction
+}
+
+// dollars writes a stated figure as it was stated.
+func (r Range) dollars() string {
+	one := func(usd float64) string {
+		if r.Decimals > 0 {
+			return dollars(usd)
+		}
+		return strings.TrimSuffix(dollars(usd), ".00")
+	}
+	if r.From == r.To {
+		return one(r.From)
+	}
+	return one(r.From) + "–" + one(r.To)
+}
+
+// hourly writes a price of an hour: cents at least, and four decimals at most.
+func hourly(usd float64) string {
+	text := digits(usd, 4)
+	if usd < 0.001 {
+		text = digits(usd, 6)
+	}
+	_, fraction, _ := strings.Cut(text, ".")
+	if len(fraction) < 2 {
+		text = strconv.FormatFloat(usd, 'f', 2, 64)
+	}
+	return "$" + text
+}
+
+func hours(h float64) string { return digits(h, 1) }
+
+func signed(text string, of float64) string {
+	switch {
+	case of > 0:
+		return "+" + text
+	case of < 0:
+		return "−" + text
+	}
+	return "±" + text
+}
+
+func count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}

@@ -1,0 +1,96 @@
+package cost
+
+import (
+	"math"
+
+	"github.com/poolwright/poolwright/provision/catalog"
+)
+
+// same reports whether two prices of an hour are one: price lists have four
+// decimals.
+func same(a, b float64) bool { return math.Abs(a-b) < 5e-5 }
+
+// implied says that a figure comes without a price of an hour.
+func implied(s Scenario) Why {
+	return because("unstated", "the document has no %s price of %s", s.CapacityType, s.InstanceType)
+}
+
+// own says how a figure comes from the document's own unit price, or why not.
+func own(s Scenario, month, price float64) []Why {
+	makes := price * s.Hours
+	stated := s.Stated
+	switch {
+	case stated.holds(makes) && stated.From < stated.To:
+		return []Why{because("range", "%s/h for %s h make %s; %s would be %s h", hourly(price), hours(s.Hours), dollars(makes), Range{From: stated.To, To: stated.To, Decimals: stated.Decimals}.dollars(), hours(stated.To/price))}
+	case stated.holds(makes) && math.Abs(stated.From-makes) < 0.005:
+		return nil
+	case stated.holds(makes):
+		return []Why{because("rounding", "%s is stated as %s", dollars(makes), stated.dollars())}
+	}
+	for _, other := range []float64{720, 730, 744} {
+		if other != month && stated.holds(makes/month*other) {
+			return []Why{because("hours", "%s is of a month of %s hours, the document counts %s", stated.dollars(), hours(other), hours(month))}
+		}
+	}
+	return []Why{because("arithmetic", "%s/h for %s h make %s, not %s", hourly(price), hours(s.Hours), dollars(makes), stated.dollars())}
+}
+
+// moved says why a unit price of the document is not today's.
+func (m *market) moved(d Document, q Quote) []Why {
+	listed, known := m.home(q.InstanceType)
+	today := m.today(q.InstanceType, q.CapacityType)
+	region := d.Region
+	if region == "" {
+		region = m.region
+	}
+	switch {
+	case q.CapacityType == spot && known && same(q.USDPerHour, listed):
+		return []Why{because("capacity", "%s/h is called spot, and is the on-demand price of %s", hourly(q.USDPerHour), homeRegion)}
+	case today == nil:
+		return []Why{m.missing(q.InstanceType, q.CapacityType)}
+	}
+	var out []Why
+	if d.Region != "" && d.Region != m.region {
+		out = append(out, because("region", "the document is about %s, the cluster is in %s", name(d.Region), name(m.region)))
+	}
+	switch {
+	case q.CapacityType == onDemand && same(q.USDPerHour, listed) && region != homeRegion:
+		return append(out, because("region", "%s/h is the price of %s; that of %s is not known", hourly(q.USDPerHour), homeRegion, name(region)))
+	case same(q.USDPerHour, today.USDPerHour):
+		return out
+	}
+	return append(out, m.since(hourly(q.USDPerHour)+"/h then", *today)...)
+}
+
+// drifted says why a figure without a unit price is not today's.
+func (m *market) drifted(s Scenario, today catalog.Price) []Why {
+	if s.Stated.holds(today.USDPerHour * s.Hours) {
+		return nil
+	}
+	was := hourly(s.Stated.From / s.Hours)
+	if s.Stated.From < s.Stated.To {
+		was += " to " + hourly(s.Stated.To/s.Hours)
+	}
+	return m.since(was+"/h by its figure", today)
+}
+
+// since says that the price is another today, and whose that is.
+func (m *market) since(was string, today catalog.Price) []Why {
+	now := hourly(today.USDPerHour) + "/h"
+	if today.Basis == catalog.Estimated {
+		return []Why{because("price", "%s, an estimate of %s%s today", was, about, now)}
+	}
+	out := []Why{because("price", "%s, %s today", was, now)}
+	if today.Basis == catalog.OtherRegion {
+		out = append(out, because("region", "today's is the price of %s; that of %s is not known", homeRegion, name(m.region)))
+	}
+	return out
+}
+
+// missing says why there is no price of today.
+func (m *market) missing(kind, capacity string) Why {
+	if _, known := m.types.Lookup(kind); !known {
+		return because("unknown", "the catalog of %s does not know instance type %s", m.types.PriceDate(), kind)
+	}
+	return because("unknown", "the catalog of %s has no %s price of %s in %s", m.types.PriceDate(), capacity, kind, name(m.region))
+}
