@@ -116,4 +116,15 @@ spec:
 		t.Errorf("the status says %+v", now)
 	}
 	s.expect(s.command("reconcile", s.name, "--update-parameters"), 0, "the parameters have the newest values already")
+
+	s.change(func(sync *v1alpha1.Sync) {
+		sync.Spec.SubstituteFrom, sync.Spec.Substitute = nil, map[string]string{"GPU_AMI_ID": old}
+	})
+	s.images(old)
+	s.eventually("the parameter is forgotten", func() error {
+		if left := s.sync().Status.Parameters; len(left) > 0 {
+			return fmt.Errorf("the status has %+v", left)
+		}
+		return nil
+	})
 }

@@ -196,6 +196,19 @@ func TestAChangedEntryIsTakenAnewAndItsMistakeStopsNothingButItself(t *testing.T
 	}
 }
 
+func TestAParameterThatNobodyNamesAnyMoreIsForgotten(t *testing.T) {
+	b := newPinBench(t)
+	b.expect("first", "ami-1", 1)
+	b.edit(func(s *v1alpha1.Sync) { s.Spec.SubstituteFrom = nil })
+	if !substitutes(b.sync()) {
+		t.Error("nobody would look at the parameters again")
+	}
+	b.expect("without it", "", 0)
+	if got := b.sync(); got.Status.Parameters != nil || substitutes(got) {
+		t.Errorf("the status has %+v", got.Status.Parameters)
+	}
+}
+
 // What is decided is on record before anybody can use it, or it is not decided.
 func TestAPinThatCannotBeWrittenIsNotUsed(t *testing.T) {
 	b := newPinBench(t)

@@ -94,9 +94,9 @@ func valuesOf(ctx context.Context, sync *v1alpha1.Sync, from supply, key func(co
 	return substitute.NewValues(fluxexpr.Parse, secret, sources...)
 }
 
-// substitutes reports whether a Sync has variables.
+// substitutes reports whether a Sync has variables, or had parameters.
 func substitutes(sync *v1alpha1.Sync) bool {
-	return len(sync.Spec.Substitute) > 0 || len(sync.Spec.SubstituteFrom) > 0
+	return len(sync.Spec.Substitute) > 0 || len(sync.Spec.SubstituteFrom) > 0 || len(sync.Status.Parameters) > 0
 }
 
 // inCluster finds ConfigMaps and Secrets of a namespace, and no other.
@@ -140,7 +140,8 @@ func (a *attempt) readVariables(name client.ObjectKey, parameters parametersOf, 
 			return substitute.Values{}, fmt.Errorf("reading Sync %s: %w", name.Name, err)
 		}
 		from := inCluster(a.direct, now.Namespace)
-		if slices.ContainsFunc(now.Spec.SubstituteFrom, isParameter) {
+		// Without any, those that it had are forgotten.
+		if slices.ContainsFunc(now.Spec.SubstituteFrom, isParameter) || len(now.Status.Parameters) > 0 {
 			found, err := parameters(ctx, &now)
 			if err != nil {
 				return substitute.Values{}, err
