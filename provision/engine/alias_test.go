@@ -31,7 +31,7 @@ func TestTameAliases(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			class := classWith(test.alias)
-			bad := tameAliases(class)
+			bad := TameAliases(class)
 			if diff := cmp.Diff([]awsv1.AMISelectorTerm{test.want}, class.Spec.AMISelectorTerms); diff != "" {
 				t.Error(diff)
 			}
@@ -50,7 +50,7 @@ func TestTameAliases(t *testing.T) {
 
 func TestATypingMistakeReplacesNoNode(t *testing.T) {
 	right, wrong := classWith("al2023@v20250505"), classWith("al2023@v20250505@")
-	tameAliases(wrong)
+	TameAliases(wrong)
 	if right.Hash(nil) != wrong.Hash(nil) {
 		t.Error("the drift hash changed")
 	}
@@ -62,10 +62,10 @@ func FuzzTameAliasesLeavesNothingThatEndsTheProcess(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, alias string) {
 		class := classWith(alias)
-		tameAliases(class)
+		TameAliases(class)
 		class.Alias()
 		class.AMIFamily()
-		if again := tameAliases(class); len(again) > 0 {
+		if again := TameAliases(class); len(again) > 0 {
 			t.Errorf("%q is not settled after once: %q", alias, again)
 		}
 	})

@@ -18,13 +18,12 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-const (
-	// crdVersion is the embedded Karpenter's version; a test compares it with the
-	// module that is linked.
-	crdVersion = "1.14.1"
-	// crdAnnotation, on a CRD, says which Karpenter it was written for.
-	crdAnnotation = "poolwright.dev/karpenter-version"
-)
+// KarpenterVersion is the embedded Karpenter's version, core and AWS provider; a
+// test compares it with the module that is linked.
+const KarpenterVersion = "1.14.1"
+
+// crdAnnotation, on a CRD, says which Karpenter it was written for.
+const crdAnnotation = "poolwright.dev/karpenter-version"
 
 // CRDKept is a CRD that InstallCRDs left as it is because it is newer.
 type CRDKept struct {
@@ -52,7 +51,7 @@ func CRDs(s Settings) ([]*apiextensionsv1.CustomResourceDefinition, error) {
 		if crd.Annotations == nil {
 			crd.Annotations = map[string]string{}
 		}
-		crd.Annotations[crdAnnotation] = crdVersion
+		crd.Annotations[crdAnnotation] = KarpenterVersion
 		all = append(all, crd)
 	}
 	return all, nil
@@ -145,7 +144,7 @@ func newer(live, want *apiextensionsv1.CustomResourceDefinition) string {
 		schema, known := ours[v.Name]
 		if !known {
 			if v.Storage || slices.Contains(live.Status.StoredVersions, v.Name) {
-				return fmt.Sprintf("it stores version %s, which Karpenter %s does not know", v.Name, crdVersion)
+				return fmt.Sprintf("it stores version %s, which Karpenter %s does not know", v.Name, KarpenterVersion)
 			}
 			continue
 		}
@@ -153,7 +152,7 @@ func newer(live, want *apiextensionsv1.CustomResourceDefinition) string {
 			continue
 		}
 		if field := lacking(v.Schema.OpenAPIV3Schema, schema, v.Name); field != "" {
-			return fmt.Sprintf("it has the field %s, which Karpenter %s does not know", field, crdVersion)
+			return fmt.Sprintf("it has the field %s, which Karpenter %s does not know", field, KarpenterVersion)
 		}
 	}
 	return ""

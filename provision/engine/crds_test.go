@@ -135,8 +135,8 @@ func TestTheCRDsAreOfTheLinkedKarpenter(t *testing.T) {
 		t.Skip("this test binary has no module list")
 	}
 	for _, dep := range info.Deps {
-		if strings.HasSuffix(dep.Path, "/karpenter-provider-aws") && dep.Version != "v"+crdVersion {
-			t.Errorf("crdVersion is %s, the linked provider is %s", crdVersion, dep.Version)
+		if strings.HasSuffix(dep.Path, "/karpenter-provider-aws") && dep.Version != "v"+KarpenterVersion {
+			t.Errorf("KarpenterVersion is %s, the linked provider is %s", KarpenterVersion, dep.Version)
 		}
 	}
 }

@@ -69,7 +69,7 @@ func New(s Settings, config *rest.Config, logger logr.Logger) (*Engine, error) {
 	// Whatever would parse os.Args on Karpenter's behalf finds nothing to parse.
 	coreoptions.Injectables = nil
 	if coreoperator.Version == "unspecified" { // no linker flag set it
-		coreoperator.Version = crdVersion
+		coreoperator.Version = KarpenterVersion
 	}
 	return &Engine{
 		settings: s,

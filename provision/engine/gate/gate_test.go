@@ -82,7 +82,7 @@ func TestGates(t *testing.T) {
 
 		{name: "another Karpenter's renewed lease is refused",
 			breakIt: func(w *world) { w.objects = []client.Object{lease("karpenter", "pod-1", 59*time.Second)} },
-			closed:  []string{"OtherKarpenter"}, says: []string{"karpenter/karpenter-leader-election", "scale the other Karpenter to zero"}},
+			closed:  []string{"OtherKarpenter"}, says: []string{"lease karpenter/karpenter-leader-election of pod-1", "scale the Deployment behind it to zero", "External"}},
 		{name: "a lease that nobody renews is ignored",
 			breakIt: func(w *world) { w.objects = []client.Object{lease("karpenter", "pod-1", 61*time.Second)} }},
 		{name: "a lease that its holder gave back is ignored",

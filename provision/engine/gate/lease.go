@@ -9,6 +9,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -69,29 +70,34 @@ func (g Gates) otherKarpenter(ctx context.Context) *Refusal {
 		if err != nil {
 			return unproven(OtherKarpenter, check, err)
 		}
-		for at, renewed := range again {
-			if before, ok := held[at]; !ok || !before.Equal(renewed) {
+		for at, now := range again {
+			if before, ok := held[at]; !ok || !before.renewed.Equal(now.renewed) {
 				alive = append(alive, at)
 			}
 		}
+		held = again
 	}
-	return refuseOthers(alive)
+	return refuseOthers(alive, held)
 }
 
-func refuseOthers(alive []types.NamespacedName) *Refusal {
+func refuseOthers(alive []types.NamespacedName, held map[types.NamespacedName]leadership) *Refusal {
 	var karpenters, poolwrights []string
 	for _, at := range alive {
+		said := at.String()
+		if holder := held[at].holder; holder != "" {
+			said += " of " + holder
+		}
 		if at.Name == karpenterLease {
-			karpenters = append(karpenters, at.String())
+			karpenters = append(karpenters, said)
 		} else {
-			poolwrights = append(poolwrights, at.String())
+			poolwrights = append(poolwrights, said)
 		}
 	}
 	slices.Sort(karpenters)
 	slices.Sort(poolwrights)
 	switch {
 	case len(karpenters) > 0:
-		return refuse(OtherKarpenter, "scale the other Karpenter to zero and wait a minute, or set spec.engine.mode to External",
+		return refuse(OtherKarpenter, "to take its nodes over, scale the Deployment behind it to zero replicas; to leave them to it, set spec.engine.mode to External",
 			"another Karpenter leads in this cluster: lease %s is being renewed", some(append(karpenters, poolwrights...)))
 	case len(poolwrights) > 0:
 		return refuse(OtherKarpenter, "keep one Poolwright per cluster: scale the other to zero and wait a minute",
@@ -102,9 +108,9 @@ func refuseOthers(alive []types.NamespacedName) *Refusal {
 
 // judge splits held leases into those surely alive and tells whether any of the
 // others is worth a second look.
-func (g Gates) judge(held map[types.NamespacedName]time.Time) (alive []types.NamespacedName, doubtful bool) {
-	for at, renewed := range held {
-		if g.Clock.Since(renewed) < leaseAlive {
+func (g Gates) judge(held map[types.NamespacedName]leadership) (alive []types.NamespacedName, doubtful bool) {
+	for at, l := range held {
+		if g.Clock.Since(l.renewed) < leaseAlive {
 			alive = append(alive, at)
 		} else {
 			doubtful = true
@@ -113,10 +119,16 @@ func (g Gates) judge(held map[types.NamespacedName]time.Time) (alive []types.Nam
 	return alive, doubtful
 }
 
+// leadership is when a lease was renewed last, and by whom.
+type leadership struct {
+	renewed time.Time
+	holder  string
+}
+
 // heldLeases are the renewals of others' leases behind which a Karpenter may run:
 // those named as stock Karpenter's, and those named as ours in other namespaces.
-func (g Gates) heldLeases(ctx context.Context) (map[types.NamespacedName]time.Time, error) {
-	held := map[types.NamespacedName]time.Time{}
+func (g Gates) heldLeases(ctx context.Context) (map[types.NamespacedName]leadership, error) {
+	held := map[types.NamespacedName]leadership{}
 	for _, name := range []string{karpenterLease, g.OwnLease.Name} {
 		if name == "" {
 			continue
@@ -129,7 +141,7 @@ func (g Gates) heldLeases(ctx context.Context) (map[types.NamespacedName]time.Ti
 		for _, lease := range leases.Items {
 			at := types.NamespacedName{Namespace: lease.Namespace, Name: lease.Name}
 			if lease.Name == name && at != g.OwnLease && lease.Spec.RenewTime != nil && g.mayAct(lease) {
-				held[at] = lease.Spec.RenewTime.Time
+				held[at] = leadership{lease.Spec.RenewTime.Time, ptr.Deref(lease.Spec.HolderIdentity, "")}
 			}
 		}
 	}

@@ -1,0 +1,136 @@
+// Package takeover looks at a Karpenter that runs in a cluster already, and says
+// what would change for its nodes if the embedded one ran them from now on: whose
+// version is newer, which settings differ, and which nodes would be replaced.
+//
+// It refuses to write, and to judge who leads at this moment: the engine's gate
+// OtherKarpenter does. Start reading at Find, then Karpenter.Compare.
+package takeover
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/version"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+const (
+	nameLabel    = "app.kubernetes.io/name"
+	versionLabel = "app.kubernetes.io/version"
+	chartLabel   = "helm.sh/chart"
+	stockName    = "karpenter"
+	// caBundle is the variable whose text is part of every node's drift hash.
+	caBundle = "CLUSTER_CA_BUNDLE"
+)
+
+// Karpenter is one that was installed in the cluster, by a chart or by hand.
+type Karpenter struct {
+	// Deployment is where its pods come from.
+	Deployment types.NamespacedName
+	// Replicas is how many pods the Deployment asks for; none means that it was
+	// stopped.
+	Replicas int32
+	// Version is what its image or its labels say, such as "1.14.1"; empty where
+	// they say nothing that is a version.
+	Version string
+	// CABundle is its CLUSTER_CA_BUNDLE, as it is written: another way to write
+	// the same certificate is another drift hash. Empty means that it takes the
+	// API server's.
+	CABundle string
+	// environment is what its container is told; unread names the variables whose
+	// values lie elsewhere.
+	environment map[string]string
+	unread      []string
+	elsewhere   bool
+}
+
+// Find returns the Karpenters of a cluster, sorted by namespace and name: the
+// Deployments that are labelled as its chart does, or run its image.
+func Find(ctx context.Context, c client.Reader) ([]Karpenter, error) {
+	var list appsv1.DeploymentList
+	if err := c.List(ctx, &list); err != nil {
+		return nil, fmt.Errorf("looking for a Karpenter that runs already: %w", err)
+	}
+	var found []Karpenter
+	for i := range list.Items {
+		if k, ok := karpenterOf(&list.Items[i]); ok {
+			found = append(found, k)
+		}
+	}
+	slices.SortFunc(found, func(a, b Karpenter) int {
+		return strings.Compare(a.Deployment.String(), b.Deployment.String())
+	})
+	return found, nil
+}
+
+// karpenterOf reads a Deployment, if it is a Karpenter's.
+func karpenterOf(d *appsv1.Deployment) (Karpenter, bool) {
+	container := controllerOf(d)
+	if container == nil {
+		return Karpenter{}, false
+	}
+	k := Karpenter{
+		Deployment: client.ObjectKeyFromObject(d), Replicas: 1,
+		Version: versionOf(d, container), environment: map[string]string{},
+		elsewhere: len(container.EnvFrom) > 0,
+	}
+	if d.Spec.Replicas != nil {
+		k.Replicas = *d.Spec.Replicas
+	}
+	for _, e := range container.Env {
+		if e.ValueFrom != nil {
+			k.unread = append(k.unread, e.Name)
+			continue
+		}
+		k.environment[e.Name] = e.Value
+	}
+	k.CABundle = k.environment[caBundle]
+	return k, true
+}
+
+// controllerOf is the container that runs Karpenter, or nil.
+func controllerOf(d *appsv1.Deployment) *corev1.Container {
+	containers := d.Spec.Template.Spec.Containers
+	for i := range containers {
+		image, _, _ := strings.Cut(containers[i].Image, "@")
+		if strings.HasSuffix(withoutTag(image), "/karpenter/controller") {
+			return &containers[i]
+		}
+	}
+	// Its image may come from a mirror of another name.
+	if d.Labels[nameLabel] != stockName {
+		return nil
+	}
+	for i := range containers {
+		if slices.ContainsFunc(containers[i].Env, func(e corev1.EnvVar) bool { return e.Name == "CLUSTER_NAME" || e.Name == "KARPENTER_SERVICE" }) {
+			return &containers[i]
+		}
+	}
+	return nil
+}
+
+// withoutTag cuts the tag off an image: the part behind a colon that is not a
+// registry's port.
+func withoutTag(image string) string {
+	if at := strings.LastIndexByte(image, ':'); at > strings.LastIndexByte(image, '/') {
+		return image[:at]
+	}
+	return image
+}
+
+// versionOf asks the image's tag first, which is what runs.
+func versionOf(d *appsv1.Deployment, c *corev1.Container) string {
+	image, _, _ := strings.Cut(c.Image, "@")
+	tag := strings.TrimPrefix(strings.TrimPrefix(image, withoutTag(image)), ":")
+	for _, said := range []string{tag, d.Labels[versionLabel], strings.TrimPrefix(d.Labels[chartLabel], "karpenter-")} {
+		if v, err := version.ParseSemantic(said); err == nil {
+			return v.String()
+		}
+	}
+	return ""
+}

@@ -1,0 +1,158 @@
+package takeover
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	coreoptions "sigs.k8s.io/karpenter/pkg/operator/options"
+
+	"github.com/poolwright/poolwright/provision/engine"
+)
+
+// variable is one that Karpenter reads, with its default, and what would be here
+// in its place.
+type variable struct {
+	name, standard string
+	// ours is the value of the engine's setting, written like theirs.
+	ours string
+	// field is where the Cluster object says it; empty where it says nothing.
+	field string
+	// same compares two values; nil compares their text.
+	same func(a, b string) bool
+}
+
+// environment compares what the two are told. Ports, logs, leases and limits of
+// the process are left out: they are the installation's.
+func (w *world) environment() {
+	k := w.karpenter
+	if name := k.environment["CLUSTER_NAME"]; name != "" && name != w.settings.Cluster {
+		w.obstacle("declare that cluster, or look at the right one", "its CLUSTER_NAME is %q, and the Cluster's spec.name is %q", name, w.settings.Cluster)
+	}
+	w.queue()
+	for _, v := range variables(w.settings) {
+		theirs, told := k.environment[v.name]
+		theirs = cmp.Or(theirs, v.standard)
+		same := v.same
+		if same == nil {
+			same = func(a, b string) bool { return a == b }
+		}
+		if same(theirs, v.ours) {
+			if told {
+				w.out.Equal = append(w.out.Equal, v.name)
+			}
+			continue
+		}
+		do := "nothing can be done: Poolwright has no field for it; nodes that are there keep what they have"
+		if v.field != "" {
+			do = fmt.Sprintf("to keep it, set %s: %s", v.field, theirs)
+		}
+		w.differs(do, "its %s is %s, and would be %s", v.name, theirs, v.ours)
+	}
+	w.gates()
+	w.bundle()
+	if len(k.unread) > 0 || k.elsewhere {
+		names := slices.DeleteFunc(slices.Clone(k.unread), func(n string) bool {
+			return n == "SYSTEM_NAMESPACE" || n == "CPU_REQUESTS" || n == "MEMORY_LIMIT"
+		})
+		if k.elsewhere {
+			names = append(names, "all of its envFrom")
+		}
+		if len(names) > 0 {
+			w.differs("compare them yourself", "not read, for they come from ConfigMaps or Secrets: %s", strings.Join(names, ", "))
+		}
+	}
+}
+
+// queue is an obstacle, because nodes would end without a warning.
+func (w *world) queue() {
+	theirs, ours := w.karpenter.environment["INTERRUPTION_QUEUE"], w.settings.InterruptionQueue
+	const remedy = "declare spec.interruptionQueue: {name: %[1]s}, or only read it with spec.engine.interruptionQueue: %[1]s"
+	switch {
+	case theirs == ours && theirs != "":
+		w.out.Equal = append(w.out.Equal, "INTERRUPTION_QUEUE")
+	case theirs != "" && ours == "":
+		w.obstacle(fmt.Sprintf(remedy, theirs), "it reads the queue %s, and nobody would: nodes would end unwarned", theirs)
+	case theirs != "" && theirs != ours:
+		w.obstacle(fmt.Sprintf(remedy, theirs), "it reads the queue %s, and %s would be read", theirs, ours)
+	case ours != "":
+		w.differs("nothing: nodes are drained in time from then on", "it reads no interruption queue, and %s would be read", ours)
+	}
+}
+
+// gates compares the feature gates one by one.
+func (w *world) gates() {
+	told := w.karpenter.environment["FEATURE_GATES"]
+	theirs, err := coreoptions.ParseFeatureGates(cmp.Or(told, "NodeOverlay=false"))
+	if err != nil {
+		w.differs("compare them with spec.engine.featureGates", "its FEATURE_GATES cannot be read: %s", told)
+		return
+	}
+	ours := w.settings.Gates()
+	for _, g := range []struct {
+		name string
+		on   bool
+	}{
+		{"CapacityBuffer", theirs.CapacityBuffer}, {"NodeOverlay", theirs.NodeOverlay}, {"NodeRepair", theirs.NodeRepair},
+		{"ReservedCapacity", theirs.ReservedCapacity}, {"SpotToSpotConsolidation", theirs.SpotToSpotConsolidation}, {"StaticCapacity", theirs.StaticCapacity},
+	} {
+		switch {
+		case g.on == ours[g.name]:
+		case g.name == "NodeOverlay":
+			w.differs("nothing, unless there are NodeOverlays that are not meant", "its feature gate NodeOverlay is off, and would be on: sharing GPUs depends on it")
+		default:
+			w.differs(fmt.Sprintf("to keep it, set spec.engine.featureGates: {%s: %t}", g.name, g.on),
+				"its feature gate %s is %t, and would be %t", g.name, g.on, ours[g.name])
+		}
+	}
+}
+
+// bundle says what becomes of the text that every drift hash contains.
+func (w *world) bundle() {
+	if w.karpenter.CABundle != "" {
+		w.differs("nothing: bootstrap gives it to the controller, letter by letter, for it is part of every node's drift hash", "it has a %s of its own", caBundle)
+	}
+}
+
+// variables are those that are compared, with Karpenter's own defaults.
+func variables(s engine.Settings) []variable {
+	const noField = ""
+	return []variable{
+		{"BATCH_IDLE_DURATION", "1s", s.Batch.Idle.String(), "spec.engine.batchIdle", sameDuration},
+		{"BATCH_MAX_DURATION", "10s", s.Batch.Max.String(), "spec.engine.batchMax", sameDuration},
+		{"PREFERENCE_POLICY", "Respect", choose(s.Scheduling.IgnorePreferences, "Ignore", "Respect"), noField, nil},
+		{"MIN_VALUES_POLICY", "Strict", choose(s.Scheduling.RelaxMinValues, "BestEffort", "Strict"), noField, nil},
+		{"IGNORE_DRA_REQUESTS", "true", strconv.FormatBool(!s.Scheduling.DynamicResources), noField, nil},
+		{"VM_MEMORY_OVERHEAD_PERCENT", "0.075", strconv.FormatFloat(s.Nodes.MemoryOverhead, 'g', -1, 64), noField, sameNumber},
+		{"RESERVED_ENIS", "0", strconv.Itoa(s.Nodes.ReservedENIs), noField, sameNumber},
+		{"CLUSTER_ENDPOINT", "EKS's", cmp.Or(s.Nodes.Endpoint, "EKS's"), noField, nil},
+		{"ISOLATED_VPC", "false", strconv.FormatBool(s.AWS.Isolated), noField, nil},
+		{"EKS_CONTROL_PLANE", "false", strconv.FormatBool(s.AWS.VersionFromEKS), noField, nil},
+		{"ENABLE_ZONAL_SHIFT", "false", strconv.FormatBool(s.AWS.ZonalShift), noField, nil},
+		{"DISABLE_DRY_RUN", "false", strconv.FormatBool(s.AWS.SkipDryRun), noField, nil},
+		{"AMI_REFRESH_INTERVAL", "1m", s.AWS.AMIRefresh.String(), noField, sameDuration},
+		{"SUBNET_REFRESH_INTERVAL", "1m", s.AWS.SubnetRefresh.String(), noField, sameDuration},
+	}
+}
+
+func choose(on bool, yes, no string) string {
+	if on {
+		return yes
+	}
+	return no
+}
+
+func sameDuration(a, b string) bool {
+	x, errX := time.ParseDuration(a)
+	y, errY := time.ParseDuration(b)
+	return errX == nil && errY == nil && x == y
+}
+
+func sameNumber(a, b string) bool {
+	x, errX := strconv.ParseFloat(a, 64)
+	y, errY := strconv.ParseFloat(b, 64)
+	return errX == nil && errY == nil && x == y
+}

@@ -1,0 +1,49 @@
+package takeover
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Text tells what was found of a Karpenter, for a person's terminal: first what
+// it is, then what stands in the way, then what else differs.
+func (k Karpenter) Text(c Comparison) string {
+	var out strings.Builder
+	title := "Karpenter"
+	if k.Version != "" {
+		title += " " + k.Version
+	}
+	fmt.Fprintf(&out, "%s runs here already: Deployment %s", title, k.Deployment)
+	if k.Replicas == 0 {
+		out.WriteString(", scaled to zero")
+	}
+	if c.Nodes > 0 {
+		fmt.Fprintf(&out, ", with %s", nodeClaims(c.Nodes))
+	}
+	out.WriteString(".\n")
+	list := func(title string, findings []Finding) {
+		if len(findings) == 0 {
+			return
+		}
+		fmt.Fprintf(&out, "  %s:\n", title)
+		for _, f := range findings {
+			fmt.Fprintf(&out, "    - %s\n      %s\n", f.What, f.Do)
+		}
+	}
+	list("In the way of taking over", c.Obstacles)
+	list("Different, and in nobody's way", c.Differences)
+	if len(c.Equal) > 0 {
+		fmt.Fprintf(&out, "  The same: %s.\n", strings.Join(c.Equal, ", "))
+	}
+	if len(c.Obstacles) == 0 && c.Nodes > 0 && k.Replicas > 0 {
+		out.WriteString("  No node would be replaced.\n")
+	}
+	return out.String()
+}
+
+func nodeClaims(n int) string {
+	if n == 1 {
+		return "1 NodeClaim"
+	}
+	return fmt.Sprintf("%d NodeClaims", n)
+}
