@@ -207,26 +207,27 @@ func (g *generation) added(tips, trees []plumbing.Hash) {
 // compare answers Repository.Compare within one generation.
 func (g *generation) compare(ctx context.Context, sess *session, base, head tip) (Comparison, error) {
 	key := pair{base.commit, head.commit}
-	at, ok := g.parted[key]
+	p, ok := g.parted[key]
 	if !ok {
-		err := g.learn(ctx, sess, []tip{base, head}, func() (verdict, error) {
-			p, err := g.history.part(ctx, base.commit, head.commit)
-			at = p.at
+		err := g.learn(ctx, sess, []tip{base, head}, func() (_ verdict, err error) {
+			p, err = g.history.part(ctx, base.commit, head.commit)
 			return verdict{open: p.open, settled: p.settled}, err
 		})
 		if err != nil {
 			return Comparison{}, err
 		}
-		if at.IsZero() {
+		if p.at.IsZero() {
 			return Comparison{}, fmt.Errorf("%w: %w; begin the branch anew from its base, or rebase it onto that", gitsource.ErrNotFound, errUnrelated)
 		}
-		g.parted[key] = at
+		g.parted[key] = p
 		g.record.Tips = remember(g.record.Tips, maxTips, head.commit, base.commit)
 	}
-	if err := g.fetchTrees(ctx, sess, base, head, at); err != nil {
+	if err := g.fetchTrees(ctx, sess, base, head, p.at); err != nil {
 		return Comparison{}, err
 	}
-	return g.comparison(base, head, at)
+	c, err := g.comparison(base, head, p.at)
+	c.alone = p.alone
+	return c, err
 }
 
 func (g *generation) comparison(base, head tip, at plumbing.Hash) (c Comparison, err error) {

@@ -24,7 +24,7 @@ type generation struct {
 	// trees are the checked trees, by commit; folders is what they share.
 	trees   map[plumbing.Hash]*folder
 	folders *indexer
-	parted  map[pair]plumbing.Hash
+	parted  map[pair]parting
 	// fresh says that it was begun for the present call; dirty, that it holds
 	// more than the record says.
 	fresh, dirty bool
@@ -52,7 +52,7 @@ func (r *Repository) generation(rec record) *generation {
 	objs := openObjects(folder, r.limits)
 	g := &generation{
 		record: rec, folder: folder, limits: r.limits, objects: objs, history: newHistory(objs),
-		parted: map[pair]plumbing.Hash{},
+		parted: map[pair]parting{},
 	}
 	g.forget()
 	return g

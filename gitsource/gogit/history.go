@@ -285,6 +285,8 @@ type parting struct {
 	// settled says that whatever the cuts hide is older than at, if the
 	// committers' clocks were right.
 	settled bool
+	// alone says that at is the only merge base, for certain.
+	alone bool
 }
 
 // maxBases bounds how many of several merge bases are weighed.
@@ -319,6 +321,7 @@ func (h *history) part(ctx context.Context, a, b plumbing.Hash) (parting, error)
 		p.open = append(p.open, between.open...)
 	}
 	p.settled = !p.at.IsZero() && h.allOlder(p.open, at.when)
+	p.alone = len(c.bases) == 1 && len(p.open) == 0
 	return p, nil
 }
 

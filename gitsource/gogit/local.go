@@ -173,18 +173,18 @@ func (l *Local) Compare(ctx context.Context, base, head string) (Comparison, err
 	if err != nil {
 		return Comparison{}, err
 	}
-	at, err := l.part(ctx, b, h)
+	p, err := l.part(ctx, b, h)
 	if err != nil {
 		return Comparison{}, fmt.Errorf("comparing %q with %q in the repository at %s: %w", head, base, l.folder, err)
 	}
-	var c Comparison
+	c := Comparison{alone: p.alone}
 	// One indexer, so that what they share is read once.
 	ix := newIndexer(l.objects, l.limits)
 	for _, s := range []struct {
 		to         *gitsource.Snapshot
 		expression string
 		commit     plumbing.Hash
-	}{{&c.Base, base, b}, {&c.Head, head, h}, {&c.Parted, at.String(), at}} {
+	}{{&c.Base, base, b}, {&c.Head, head, h}, {&c.Parted, p.at.String(), p.at}} {
 		if *s.to, err = l.snapshot(ix, s.expression, s.commit); err != nil {
 			return Comparison{}, fmt.Errorf("reading revision %q of the repository at %s: %w", s.expression, l.folder, hint(err))
 		}
@@ -194,17 +194,17 @@ func (l *Local) Compare(ctx context.Context, base, head string) (Comparison, err
 
 const unshallow = "fetch all of it with git fetch --unshallow (fetch-depth: 0 for GitHub's actions/checkout)"
 
-func (l *Local) part(ctx context.Context, base, head plumbing.Hash) (plumbing.Hash, error) {
+func (l *Local) part(ctx context.Context, base, head plumbing.Hash) (parting, error) {
 	p, err := l.history.part(ctx, base, head)
 	switch {
 	case err != nil:
-		return plumbing.ZeroHash, hint(err)
+		return parting{}, hint(err)
 	case len(p.open) > 0 && !p.settled:
-		return plumbing.ZeroHash, fmt.Errorf("%w: the commit where they parted is not here: the history was fetched in part only; %s", gitsource.ErrNotFound, unshallow)
+		return parting{}, fmt.Errorf("%w: the commit where they parted is not here: the history was fetched in part only; %s", gitsource.ErrNotFound, unshallow)
 	case p.at.IsZero():
-		return plumbing.ZeroHash, fmt.Errorf("%w: %w; name revisions of one history", gitsource.ErrNotFound, errUnrelated)
+		return parting{}, fmt.Errorf("%w: %w; name revisions of one history", gitsource.ErrNotFound, errUnrelated)
 	}
-	return p.at, nil
+	return p, nil
 }
 
 // hint adds what to do about objects that are not there.

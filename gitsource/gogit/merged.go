@@ -10,14 +10,13 @@ import (
 // Merged is what Git makes of merging Head into Base, and true, where that is beyond
 // doubt: no path was changed on both sides, and nothing is there of which Git may think
 // that it was renamed on one side and changed on the other. It is false in all other
-// cases, such as for files of which Git would merge lines, and where one of the three is
-// not of a repository. It transfers nothing. Of several merge bases only the newest is
-// looked at, as by Repository.Compare.
+// cases, such as for files of which Git would merge lines, where one of the three is not
+// of a repository, and where they parted more than once. It transfers nothing.
 func (c Comparison) Merged() (gitsource.Snapshot, bool) {
 	base, ok := c.Base.FS.(*treeFS)
 	head, also := c.Head.FS.(*treeFS)
 	parted, too := c.Parted.FS.(*treeFS)
-	if !ok || !also || !too {
+	if !ok || !also || !too || !c.alone {
 		return gitsource.Snapshot{}, false
 	}
 	if base.objects != head.objects || base.objects != parted.objects {

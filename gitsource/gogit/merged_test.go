@@ -110,6 +110,21 @@ func TestWhatGitMakesOfAMergeIsKnownWhereItIsBeyondDoubt(t *testing.T) {
 	}
 }
 
+func TestAMergeOfTwoThatPartedTwiceIsNotTold(t *testing.T) {
+	srv := newForge(t)
+	srv.sides(map[string]string{"d/a": text("a")}, map[string]string{"d/x": "x"}, map[string]string{"d/y": "y"})
+	srv.git("branch", "before", "main")
+	srv.git("merge", "-q", "--no-edit", "topic")
+	srv.git("checkout", "-q", "topic")
+	srv.git("merge", "-q", "--no-edit", "before")
+	srv.put(map[string]string{"d/b": text("b")})
+	srv.git("checkout", "-q", "main")
+	srv.put(map[string]string{"d/c": text("c")})
+	if srv.tellsAsGit() {
+		t.Error("it is told")
+	}
+}
+
 // tellsAsGit compares what we tell of the merge with what Git makes of it, and reports
 // whether we tell anything.
 func (s *gitServer) tellsAsGit() bool {

@@ -35,6 +35,8 @@ type Comparison struct {
 	// Parted is the newest commit that both have in their history (the merge
 	// base). It may be Base's commit, or Head's.
 	Parted gitsource.Snapshot
+	// alone says that there is no other merge base, which Git would look at as well.
+	alone bool
 }
 
 // pair is two commits, base first.
