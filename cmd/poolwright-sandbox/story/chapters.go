@@ -183,7 +183,7 @@ func (s *Story) engineReady(ctx context.Context) error {
 		if len(list.Items) != 1 {
 			return fmt.Errorf("%d Cluster objects", len(list.Items))
 		}
-		if reason, message := condition(list.Items[0].Object, "Ready"); reason != "EngineRunning" {
+		if _, reason, message := ready(&list.Items[0]); reason != "EngineRunning" {
 			return fmt.Errorf("cluster is %s: %s", reason, message)
 		}
 		for _, r := range s.tale.roles {
@@ -202,7 +202,8 @@ func (s *Story) poolReady(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	if conditionTrue(pool.Object, "Ready") {
+	is, _, ofPool := ready(pool)
+	if is {
 		return nil
 	}
 	ref, _, _ := unstructured.NestedString(pool.Object, "spec", "template", "spec", "nodeClassRef", "name")
@@ -210,8 +211,7 @@ func (s *Story) poolReady(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	_, ofPool := condition(pool.Object, "Ready")
-	_, ofClass := condition(class.Object, "Ready")
+	_, _, ofClass := ready(class)
 	return fmt.Errorf("NodePool %s is not ready: %s; EC2NodeClass %s: %s", name, ofPool, ref, ofClass)
 }
 

@@ -55,24 +55,15 @@ func (s *Story) poolBecomes(ctx context.Context, from *unstructured.Unstructured
 	return nil
 }
 
-// condition returns the reason and message of an object's condition.
-func condition(object map[string]any, kind string) (reason, message string) {
-	c := findCondition(object, kind)
-	reason, _ = c["reason"].(string)
-	message, _ = c["message"].(string)
-	return reason, message
-}
-
-func conditionTrue(object map[string]any, kind string) bool {
-	return findCondition(object, kind)["status"] == "True"
-}
-
-func findCondition(object map[string]any, kind string) map[string]any {
-	list, _, _ := unstructured.NestedSlice(object, "status", "conditions")
+// ready tells whether an object's condition Ready is true, and what that says.
+func ready(object *unstructured.Unstructured) (is bool, reason, message string) {
+	list, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
 	for _, e := range list {
-		if c, ok := e.(map[string]any); ok && c["type"] == kind {
-			return c
+		if c, ok := e.(map[string]any); ok && c["type"] == "Ready" {
+			reason, _ = c["reason"].(string)
+			message, _ = c["message"].(string)
+			return c["status"] == "True", reason, message
 		}
 	}
-	return nil
+	return false, "", ""
 }

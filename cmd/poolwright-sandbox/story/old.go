@@ -40,16 +40,16 @@ func (s *Story) followed() chapter {
 		if err != nil {
 			return err
 		}
-		s.marks.mark(apiFollowed, repository+"@main", fmt.Sprintf("Git has %s, the cluster %s of %s: %d changes (%d lossless, %d defaults written out, %d for a person)",
-			strings.Join(old, ", "), strings.Join(pools, ", "), live.GetAPIVersion(),
-			grades["lossless"]+grades["default"]+grades["person"], grades["lossless"], grades["default"], grades["person"]), time.Now())
+		s.marks.mark(apiFollowed, repository+"@main", fmt.Sprintf("Git has %s, the cluster %s in %s: %d changes, %d of them defaults written out, %d for a person",
+			strings.Join(old, " and "), strings.Join(pools, ", "), live.GetAPIVersion(),
+			grades["lossless"]+grades["default"]+grades["person"], grades["default"], grades["person"]), time.Now())
 		return nil
 	}}
 }
 
 // apisIn are Karpenter's old API versions in a folder's files.
 func apisIn(folder string) ([]string, error) {
-	old := regexp.MustCompile(`(?m)^apiVersion: (karpenter\.\S+/v1(?:alpha|beta)\d+)`)
+	old := regexp.MustCompile(`(?m)^apiVersion: karpenter\.\S+/(v1(?:alpha|beta)\d+)`)
 	found := map[string]bool{}
 	err := filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {

@@ -136,6 +136,19 @@ func TestASummaryHoldsTheTimesThatTheStoryHas(t *testing.T) {
 	}
 }
 
+func TestANodeThatWasKeptDidNotEndWithItsPod(t *testing.T) {
+	at := time.Unix(0, 0)
+	kept, gone := newTimeline(), newTimeline()
+	for marks, after := range map[*timeline]time.Duration{kept: time.Minute, gone: 50 * time.Second} {
+		marks.mark(podDeleted, "pod/p", "", at)
+		marks.mark(instanceTerminated, "instance/i", "", at.Add(after))
+	}
+	kept.mark(nodeKept, "node/n", "", at)
+	if spans := taken([]*timeline{kept, gone}); len(spans) != 1 || spans[0].seconds != 50 {
+		t.Errorf("taken was %v", spans)
+	}
+}
+
 func TestOnlyTheNamedPoolIsHurried(t *testing.T) {
 	const text = "name: first\nconsolidateAfter: 1m\n---\nname: gpu\nconsolidateAfter: 1m\n---\nname: gpu-class\nconsolidateAfter: 1m\n"
 	got, err := hurryUp("gpu", "1m")(text)

@@ -8,17 +8,18 @@ import (
 	"time"
 )
 
-// measure is a time between two events, by its field and in words.
-type measure struct{ field, words, from, to string }
+// measure is a time between two events, by its field and in words. It is not taken
+// where unless was seen: a node that is kept does not end because its pod did.
+type measure struct{ field, words, from, to, unless string }
 
 func measures() []measure {
 	return []measure{
-		{"pendingToFleetSeconds", "pod pending  -> EC2 asked for a node", podPending, fleetRequested},
-		{"pendingToRunningSeconds", "pod pending  -> pod running on its GPU", podPending, podRunning},
-		{"driftSeconds", "hand edit    -> put back", driftInjected, driftCorrected},
-		{"commitSeconds", "commit       -> applied", commitPushed, commitApplied},
-		{"interruptedToRunningSeconds", "spot warning -> pod running elsewhere", spotInterrupted, podRunning},
-		{"deletedToTerminatedSeconds", "pod deleted  -> instance terminated", podDeleted, instanceTerminated},
+		{"pendingToFleetSeconds", "pod pending  -> EC2 asked for a node", podPending, fleetRequested, ""},
+		{"pendingToRunningSeconds", "pod pending  -> pod running on its GPU", podPending, podRunning, ""},
+		{"driftSeconds", "hand edit    -> put back", driftInjected, driftCorrected, ""},
+		{"commitSeconds", "commit       -> applied", commitPushed, commitApplied, ""},
+		{"interruptedToRunningSeconds", "spot warning -> pod running elsewhere", spotInterrupted, podRunning, ""},
+		{"deletedToTerminatedSeconds", "pod deleted  -> instance terminated", podDeleted, instanceTerminated, nodeKept},
 	}
 }
 
@@ -51,7 +52,7 @@ func (s *Story) summary(ctx context.Context) Event {
 func taken(timelines []*timeline) (spans []span) {
 	for _, m := range measures() {
 		for _, t := range timelines {
-			if seconds, both := t.between(m.from, m.to); both {
+			if seconds, both := t.between(m.from, m.to); both && !t.has(m.unless) {
 				spans = append(spans, span{m, seconds})
 				break
 			}

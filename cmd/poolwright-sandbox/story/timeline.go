@@ -110,6 +110,14 @@ func (t *timeline) await(ctx context.Context, name string) (Event, error) {
 	}
 }
 
+// has tells whether an event has been seen.
+func (t *timeline) has(name string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	_, seen := t.seen[name]
+	return seen
+}
+
 // between is the time from one event to another, in seconds; false where not both
 // have been seen.
 func (t *timeline) between(from, to string) (float64, bool) {

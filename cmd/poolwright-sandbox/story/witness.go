@@ -119,8 +119,7 @@ func (s *Story) nodeClaim(o any) {
 
 func (s *Story) sync(o any) {
 	sync := o.(*unstructured.Unstructured)
-	if sync.GetName() == s.syncName() && conditionTrue(sync.Object, "Ready") {
-		_, message := condition(sync.Object, "Ready")
+	if is, _, message := ready(sync); is && sync.GetName() == s.syncName() {
 		s.marks.mark(syncReady, "sync/"+sync.GetName(), message, time.Now())
 	}
 }
@@ -134,11 +133,21 @@ func (s *Story) watchCloud(ctx context.Context) {
 			case aws.Pending:
 				r.marks.mark(fleetRequested, object, fmt.Sprintf("%s, %s, in %s", e.Instance.Type, e.Instance.CapacityType, e.Instance.Zone), s.fleetCall())
 			case aws.ShuttingDown:
-				r.marks.mark(instanceTerminated, object, "TerminateInstances; EC2 stops charging", e.Time)
+				r.marks.mark(instanceTerminated, object, s.endOf(e.Instance.ID)+"; EC2 stops charging", e.Time)
 			case aws.Running, aws.Terminated:
 			}
 		}
 	}
+}
+
+// endOf says who ended an instance.
+func (s *Story) endOf(id string) string {
+	for _, c := range s.world.AWS.Calls() {
+		if c.Operation == "TerminateInstances" && strings.Contains(c.Params, id) {
+			return c.Operation
+		}
+	}
+	return "EC2 took it back"
 }
 
 // fleetCall is when the newest CreateFleet arrived, before AWS took its time.
