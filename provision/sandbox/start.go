@@ -165,7 +165,9 @@ func (w *World) awsConfig() string { return filepath.Join(w.Dir, "aws-config") }
 
 func (w *World) startPlane(ctx context.Context, binaries build.Built) error {
 	begin := time.Now()
-	plane, err := kube.Start(ctx, kube.Config{Binaries: binaries, Group: w.group, Dir: filepath.Join(w.Dir, "kube")})
+	plane, err := kube.Start(ctx, kube.Config{
+		Binaries: binaries, Group: w.group, Dir: filepath.Join(w.Dir, "kube"), Version: w.config.AWS.Cluster.Version,
+	})
 	if err != nil {
 		return err
 	}

@@ -105,6 +105,15 @@ func TestAWorldHasAllItsPartsAndLeavesNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Run("the API server shows the EKS cluster's version", func(t *testing.T) {
+		version, err := api.Discovery().ServerVersion()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, want := version.Major+"."+version.Minor, sandbox.DefaultConfig().AWS.Cluster.Version; got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	})
 	t.Run("there is one node, and no engine owns it", func(t *testing.T) {
 		found, err := api.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
 		if err != nil || len(found.Items) != 1 {

@@ -25,7 +25,6 @@ import (
 	_ "k8s.io/component-base/metrics/prometheus/version"
 	kubectl "k8s.io/kubectl/pkg/cmd"
 	kubectlutil "k8s.io/kubectl/pkg/cmd/util"
-	apiserver "k8s.io/kubernetes/cmd/kube-apiserver/app"
 	manager "k8s.io/kubernetes/cmd/kube-controller-manager/app"
 	scheduler "k8s.io/kubernetes/cmd/kube-scheduler/app"
 )
@@ -61,7 +60,7 @@ func names() []string {
 func parts() map[string]func() int {
 	return map[string]func() int{
 		"etcd":                    runEtcd,
-		"kube-apiserver":          func() int { return cli.Run(apiserver.NewAPIServerCommand()) },
+		"kube-apiserver":          runAPIServer,
 		"kube-controller-manager": func() int { return cli.Run(manager.NewControllerManagerCommand()) },
 		"kube-scheduler":          func() int { return cli.Run(scheduler.NewSchedulerCommand()) },
 		"kubectl":                 runKubectl,

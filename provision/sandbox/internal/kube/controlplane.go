@@ -24,7 +24,7 @@ import (
 	"github.com/poolwright/poolwright/provision/sandbox/process"
 )
 
-// Config says with what and where to run. All fields are required.
+// Config says with what and where to run. All fields but Version are required.
 type Config struct {
 	// Binaries holds etcd, kube-apiserver and the others by their names.
 	Binaries build.Built
@@ -32,6 +32,9 @@ type Config struct {
 	Group *process.Group
 	// Dir takes data, keys, logs and the kubeconfig. It must be private.
 	Dir string
+	// Version is what the API server shows at /version, such as "1.32"; what it
+	// serves is what it is. Empty means that it shows its own.
+	Version string
 }
 
 // ControlPlane is a running control plane.
@@ -143,7 +146,7 @@ const grace = 3 * time.Second
 func (c *ControlPlane) run(ctx context.Context, name string, flags []string, probe func(context.Context) error) (*process.Process, error) {
 	p, err := c.config.Group.Start(process.Spec{
 		Name: name, Path: c.config.Binaries.Tool(name), Args: flags, Dir: c.config.Dir,
-		Env: []string{"HOME=" + c.config.Dir, "TMPDIR=" + c.config.Dir},
+		Env: []string{"HOME=" + c.config.Dir, "TMPDIR=" + c.config.Dir, "SANDBOX_KUBERNETES_VERSION=" + c.config.Version},
 		Log: logFile(c.config.Dir, name), Trial: true, Grace: grace,
 	})
 	if err != nil {
