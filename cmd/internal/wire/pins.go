@@ -3,6 +3,7 @@ package wire
 import (
 	"context"
 	"fmt"
+	"maps"
 	"strings"
 	"sync"
 	"time"
@@ -117,9 +118,7 @@ func (p *pinner) read(ctx context.Context, sync *v1alpha1.Sync) (map[string]pin.
 	}
 	if len(rest) > 0 {
 		found, err := p.ask(ctx, p.live, rest)
-		for name, reading := range found {
-			out[name] = reading
-		}
+		maps.Copy(out, found)
 		if err != nil {
 			next.trouble = err.Error()
 		}
