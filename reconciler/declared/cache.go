@@ -32,6 +32,7 @@ type question struct {
 	timeout      time.Duration
 	// values is the digest of the variables.
 	values string
+	draft  bool
 }
 
 // NewCache keeps the given number of results; at least one.
@@ -41,7 +42,7 @@ func NewCache(size int) *Cache { return &Cache{size: max(size, 1)} }
 // gitsource.Snapshot) has been loaded before, with the same variables. Errors that
 // another try may cure are not remembered, nor is anything of a tree without an id.
 func (c *Cache) Load(treeID string, fsys fs.FS, folder string, options Options) (Declared, error) {
-	asked := question{treeID, folder, options.Limits, options.Timeout, options.Values.Digest()}
+	asked := question{treeID, folder, options.Limits, options.Timeout, options.Values.Digest(), options.Draft}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for i, e := range c.entries {

@@ -40,6 +40,15 @@ type Declared struct {
 
 	files  fs.FS
 	limits manifest.Limits
+	draft  bool
+}
+
+// item is an object as it is checked.
+func (d *Declared) item(o manifest.Object) (state.Item, error) {
+	if d.draft {
+		return o.Draft()
+	}
+	return o.Item()
 }
 
 // Document reads again the document that an origin points to, for whoever
@@ -94,6 +103,9 @@ type Options struct {
 	// and before anything is made of an object. A variable that has neither a value
 	// nor a default is a Problem. Without any, text such as ${NAME} stays as it is.
 	Values substitute.Values
+	// Draft says that variables have no values yet: names that hold one are not judged.
+	// What comes of it may be looked at, and is not to be applied.
+	Draft bool
 }
 
 // Load reads the folder at the given path of a tree. A folder with a
@@ -130,7 +142,7 @@ func Load(fsys fs.FS, folder string, options Options) (Declared, error) {
 		return Declared{}, state.Failf(state.Fix, "NoManifests",
 			"%s declares no object; put manifests or a kustomization.yaml into it, or correct the path", called(folder))
 	}
-	d := Declared{files: fsys, limits: options.Limits}
+	d := Declared{files: fsys, limits: options.Limits, draft: options.Draft}
 	if found, err = d.fill(found, options.Values); err == nil {
 		err = d.collect(found)
 	}
@@ -190,7 +202,7 @@ func (d *Declared) collect(found render.Result) error {
 	first := map[state.Key]manifest.Object{}
 	var items []state.Item
 	for _, o := range found.Objects {
-		item, err := o.Item()
+		item, err := d.item(o)
 		if err != nil {
 			d.Problems = append(d.Problems, state.Problem{Origin: o.Origin, Message: err.Error()})
 			continue

@@ -17,6 +17,7 @@ import (
 // bootstrapFlags are what bootstrap is told beside the request.
 type bootstrapFlags struct {
 	conn    *connection
+	given   variableFlags
 	answer  answer
 	wait    bool
 	timeout time.Duration
@@ -40,6 +41,10 @@ Exit codes: 0 done or nothing to do, 1 not done (--dry-run, or the answer was no
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			req.Dir, req.Namespace = args[0], conn.namespace
+			var err error
+			if req.Sync.Variables, err = f.given.given(); err != nil {
+				return err
+			}
 			return f.run(cmd, req, streams)
 		},
 	}
@@ -54,6 +59,7 @@ Exit codes: 0 done or nothing to do, 1 not done (--dry-run, or the answer was no
 	cmd.Flags().DurationVar(&f.timeout, "timeout", 5*time.Minute, "how long to wait")
 	cmd.Flags().StringVarP(&f.output, "output", "o", "text", "text, json or markdown")
 	f.answer.addFlags(cmd.Flags())
+	f.given.addTo(cmd.Flags())
 	return cmd
 }
 

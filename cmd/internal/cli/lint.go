@@ -9,12 +9,16 @@ import (
 )
 
 func newLint(streams Streams) *cobra.Command {
-	return &cobra.Command{
+	var variables variableFlags
+	cmd := &cobra.Command{
 		Use:   "lint DIR",
 		Short: "Check a folder without a cluster, with file and line for each finding",
 		Long: `Check a folder without a cluster: that it renders, that every object is well formed, that Karpenter's
 and our own kinds satisfy their schemas and rules, that the Cluster asks nothing of AWS in vain, and that
 what the objects say of GPUs fits together.
+
+Variables such as ${CLUSTER_NAME} are filled in as the Sync will, where values are given. Without any, fields
+that hold one are not judged, and a warning names each variable.
 
 A finding is a mistake, or a warning of what works otherwise or costs more than its author may think; a
 warning's line says so behind file and line.
@@ -22,7 +26,11 @@ warning's line says so behind file and line.
 Exit codes: 0 no mistakes, whatever the warnings, 1 mistakes, 2 an error.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			found, err := wire.Lint(cmd.Context(), args[0])
+			given, err := variables.given()
+			if err != nil {
+				return err
+			}
+			found, err := wire.Lint(cmd.Context(), args[0], given)
 			if err != nil {
 				return err
 			}
@@ -37,4 +45,6 @@ Exit codes: 0 no mistakes, whatever the warnings, 1 mistakes, 2 an error.`,
 			return nil
 		},
 	}
+	variables.addTo(cmd.Flags())
+	return cmd
 }

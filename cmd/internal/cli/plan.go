@@ -22,6 +22,7 @@ type planFlags struct {
 	base, head   string
 	offline      bool
 	hours        float64
+	variables    variableFlags
 }
 
 func (f *planFlags) addTo(flags *pflag.FlagSet) {
@@ -31,6 +32,7 @@ func (f *planFlags) addTo(flags *pflag.FlagSet) {
 	flags.StringVar(&f.head, "head", "", "the revision that the step leads to (default: the working copy as it is; needs --base)")
 	flags.BoolVar(&f.offline, "offline", false, "ask no cluster and no AWS: tell what the two revisions alone say (needs --base)")
 	flags.Float64Var(&f.hours, "hours-a-day", 24, "the use for which a month's cost is told")
+	f.variables.addTo(flags)
 }
 
 // check refuses combinations that mean nothing.
@@ -40,6 +42,8 @@ func (f *planFlags) check() error {
 		return errors.New("--head needs --base: name the revision that it would be merged into")
 	case f.offline && f.base == "":
 		return errors.New("--offline needs --base: without a cluster there is nothing but another revision to compare with")
+	case f.sync != "" && f.variables.file != "":
+		return errors.New("--sync names a Sync of the cluster and --sync-file one of a file: choose one of them")
 	case f.hours <= 0 || f.hours > 24:
 		return fmt.Errorf("--hours-a-day %g is not more than 0 and at most 24", f.hours)
 	}
@@ -56,6 +60,8 @@ func newPlan(conn *connection, streams Streams) *cobra.Command {
 With --base it shows what the step from that revision does, apart from what differs already, as the comment
 of a pull request does: from where both parted, merged into the base as it is now. With --offline it does so
 without any cluster or credential, as far as the two revisions alone can tell.
+
+Variables have the values of the Sync; --substitute and --sync-file win over them.
 
 Exit codes: 0 no difference, 1 differences, 2 an error or mistakes in the folder.`,
 		Example: "  poolwright plan clusters/dev\n  poolwright plan clusters/dev --base origin/main -o markdown\n  poolwright plan clusters/dev --base origin/main --head HEAD --offline",
@@ -107,13 +113,16 @@ func planRequest(cmd *cobra.Command, conn *connection, folder string, flags plan
 	// Before the first Sync exists, plan as the one that will.
 	first := &v1alpha1.Sync{}
 	first.Name = cmp.Or(flags.sync, "default")
-	if flags.offline {
-		req.Sync = first
-		return req, nil
-	}
+	req.Sync = first
 	var err error
+	if req.Variables, err = flags.variables.given(); err != nil || flags.offline {
+		return req, err
+	}
 	if req.REST, err = conn.restConfig(); err != nil {
 		return req, err
+	}
+	if req.Variables.SyncFile != "" {
+		return req, nil // The file says which Sync it is.
 	}
 	cl, err := conn.client()
 	if err != nil {

@@ -63,14 +63,14 @@ func PlanBootstrap(ctx context.Context, req BootstrapRequest) (*Bootstrap, error
 	if err != nil {
 		return nil, err
 	}
-	linted, err := Lint(ctx, req.Dir)
+	linted, err := Lint(ctx, req.Dir, req.Sync.Variables)
 	if err != nil {
 		return nil, err
 	}
 	if len(linted.Mistakes) > 0 {
 		return nil, &target.ProblemsError{Problems: linted.Mistakes}
 	}
-	d, err := load(ctx, req.Dir)
+	d, err := loadGiven(ctx, req.Dir, req.Sync.Variables)
 	if err != nil {
 		return nil, err
 	}

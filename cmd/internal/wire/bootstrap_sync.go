@@ -11,9 +11,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/poolwright/poolwright/cmd/internal/given"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 )
 
@@ -32,6 +34,8 @@ type SyncRequest struct {
 	Path string
 	// Secret names the Secret with the token. Default: none.
 	Secret string
+	// Variables become the Sync's. Default: those that it has.
+	Variables given.Variables
 }
 
 // follow completes what is asked for from the live Sync and the working copy,
@@ -73,7 +77,30 @@ func (r *SyncRequest) follow(ctx context.Context, c client.Client, namespace, ro
 			warnings = append(warnings, waitsFor(namespace, r.Secret))
 		}
 	}
-	return map[string]any{"source": map[string]any{"git": source}, "path": r.Path}, warnings, nil
+	spec = map[string]any{"source": map[string]any{"git": source}, "path": r.Path}
+	return spec, warnings, r.substitute(live, spec)
+}
+
+// substitute puts the variables into the Sync's spec.
+func (r *SyncRequest) substitute(live *v1alpha1.Sync, spec map[string]any) error {
+	if !r.Variables.None() {
+		file, err := r.Variables.Read()
+		if err != nil {
+			return err
+		}
+		live = r.Variables.As(live, file)
+	}
+	some := v1alpha1.SyncSpec{Substitute: live.Spec.Substitute, SubstituteFrom: live.Spec.SubstituteFrom}
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&some)
+	if err != nil {
+		return fmt.Errorf("writing the Sync's variables: %w", err)
+	}
+	for _, name := range []string{"substitute", "substituteFrom"} {
+		if value, ok := fields[name]; ok {
+			spec[name] = value
+		}
+	}
+	return nil
 }
 
 // waitsFor says what a Sync whose Secret is missing needs.

@@ -8,6 +8,7 @@ import (
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
+	"github.com/poolwright/poolwright/cmd/internal/given"
 	"github.com/poolwright/poolwright/gitsource"
 	"github.com/poolwright/poolwright/provision/catalog"
 	"github.com/poolwright/poolwright/provision/engine"
@@ -45,8 +46,16 @@ func (l Linted) All() []state.Problem {
 // of our own kinds and of the embedded Karpenter's, what the Cluster asks of AWS
 // as far as no request is needed, and what the objects say of GPUs against each
 // other. Of Karpenter's old APIs it warns: they are followed as what they mean.
-func Lint(ctx context.Context, folder string) (Linted, error) {
-	d, err := load(ctx, folder)
+//
+// With variables it judges what they make of the objects, as a Sync would; without any
+// it does not judge the fields that hold one, and warns of each variable.
+func Lint(ctx context.Context, folder string, variables given.Variables) (Linted, error) {
+	values, err := offlineValues(ctx, variables)
+	if err != nil {
+		return Linted{}, fmt.Errorf("checking %s: %w", folder, err)
+	}
+	draft := variables.None()
+	d, err := loadWith(ctx, folder, declared.Options{Values: values, Draft: draft})
 	if err != nil {
 		return Linted{}, fmt.Errorf("checking %s: %w", folder, err)
 	}
@@ -72,6 +81,9 @@ func Lint(ctx context.Context, folder string) (Linted, error) {
 		} else {
 			found = append(found, f.Problem())
 		}
+	}
+	if draft {
+		found, out.Warnings = judgeable(d, found), append(judgeable(d, out.Warnings), valueless(d)...)
 	}
 	out.Mistakes, out.Warnings = lint.Sorted(found), lint.Sorted(out.Warnings)
 	return out, nil

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/poolwright/poolwright/cmd/internal/given"
 )
 
 const gpuPool = `apiVersion: karpenter.sh/v1
@@ -50,7 +52,7 @@ func TestLintFindsWhatIsWrongAboutGPUs(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			linted, err := Lint(t.Context(), folder(t, c.files...))
+			linted, err := Lint(t.Context(), folder(t, c.files...), given.Variables{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -113,7 +115,7 @@ func TestLintTellsOfOldAPIs(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := folder(t, c.files...)
-			linted, err := Lint(t.Context(), dir)
+			linted, err := Lint(t.Context(), dir, given.Variables{})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -10,6 +10,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/poolwright/poolwright/cmd/internal/child"
+	"github.com/poolwright/poolwright/cmd/internal/given"
 	"github.com/poolwright/poolwright/gitsource/dir"
 	"github.com/poolwright/poolwright/gitsource/gogit"
 	"github.com/poolwright/poolwright/provision/engine"
@@ -18,6 +19,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/controller"
 	"github.com/poolwright/poolwright/reconciler/declared"
 	"github.com/poolwright/poolwright/reconciler/declared/lint"
+	"github.com/poolwright/poolwright/reconciler/declared/substitute"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/report"
 	"github.com/poolwright/poolwright/reconciler/state"
@@ -40,6 +42,12 @@ type PlanRequest struct {
 	// Base is the revision from which on the step is told; empty compares Dir with
 	// what is live. Head is the revision that the step leads to; empty for Dir as it is.
 	Base, Head string
+	// Variables are given beside those of the Sync, and win over them. A Sync's manifest
+	// in a file takes the place of Sync.
+	Variables given.Variables
+
+	// supply is what variables come from in a live cluster.
+	supply supply
 }
 
 // Plan says what applying a folder would change in the live cluster and in AWS,
@@ -47,6 +55,9 @@ type PlanRequest struct {
 // does. It writes nothing. The mistakes that Lint finds without a cluster are problems
 // of the report; of its advice, that about GPUs is among the warnings.
 func Plan(ctx context.Context, req PlanRequest) (report.Report, error) {
+	if err := req.settle(ctx); err != nil {
+		return report.Report{}, err
+	}
 	if req.Base != "" {
 		return planStep(ctx, req)
 	}
@@ -55,7 +66,7 @@ func Plan(ctx context.Context, req PlanRequest) (report.Report, error) {
 		return report.Report{}, err
 	}
 	said := onAll()
-	sky, earth, err := req.worlds(said)
+	sky, earth, vars, err := req.worlds(said)
 	if err != nil {
 		return report.Report{}, err
 	}
@@ -65,10 +76,10 @@ func Plan(ctx context.Context, req PlanRequest) (report.Report, error) {
 	}
 	children := &child.Runner{}
 	var loaded declared.Declared
-	loop := reconciler.NewLoop(dir.New(root, dir.Limits{}), remembering(said.listening(loader(declared.NewCache(1), path, &variables{})), &loaded),
+	loop := reconciler.NewLoop(dir.New(root, dir.Limits{}), remembering(said.listening(loader(declared.NewCache(1), path, vars)), &loaded),
 		reconciler.World{Name: aws.Name, Target: sky}, reconciler.World{Name: cluster.Name, Target: earth})
 	guards := considering(live, children.Forecast)
-	result, err := loop.Plan(ctx, reconciler.Options{
+	result, err := loop.LoadsWith(vars.refresh).Plan(ctx, reconciler.Options{
 		Policies: controller.Policies(req.Sync),
 		Consider: func(ctx context.Context, p plan.Plan) plan.Plan { return guards(ctx, req.Sync, p) },
 	})
@@ -116,17 +127,22 @@ func before(declared state.Set, changes []plan.Change) state.Set {
 	return state.NewSet(items...)
 }
 
-// worlds are those of the request's Sync.
-func (r PlanRequest) worlds(said *verdicts) (sky, earth target.Target, err error) {
+// worlds are those of the request's Sync, with its variables.
+func (r PlanRequest) worlds(said *verdicts) (sky, earth target.Target, vars *variables, err error) {
+	vars = &variables{}
 	if r.REST == nil {
-		return aws.Offline(said.of), unadmitted{cluster.Offline(r.Sync.Name), said}, nil
+		vars.read = func(ctx context.Context) (substitute.Values, error) { return offlineValues(ctx, r.Variables) }
+		return aws.Offline(said.of), unadmitted{cluster.Offline(r.Sync.Name), said}, vars, nil
 	}
-	world, err := cluster.New(cluster.Config{REST: r.REST, Sync: r.Sync.Name, Namespace: r.Namespace})
+	world, err := cluster.New(cluster.Config{REST: r.REST, Sync: r.Sync.Name, Namespace: r.Namespace, Reveal: vars.reveal})
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
+	}
+	vars.read = func(ctx context.Context) (substitute.Values, error) {
+		return valuesOf(ctx, r.Sync, r.supply, world.Key)
 	}
 	sky, err = aws.New(aws.Config{AWS: engine.LoadAWS, REST: r.REST, Sync: r.Sync.Name, Namespace: r.Namespace, Check: said.of})
-	return sky, admitted{world, said}, err
+	return sky, admitted{world, said}, vars, err
 }
 
 // planStep tells what the step between two revisions does, as the comment of a pull
@@ -150,13 +166,13 @@ func planStep(ctx context.Context, req PlanRequest) (report.Report, error) {
 		}
 	}
 	said := onClusters()
-	sky, earth, err := req.worlds(said)
+	sky, earth, vars, err := req.worlds(said)
 	if err != nil {
 		return report.Report{}, err
 	}
 	children := &child.Runner{}
 	seen := &sighting{}
-	p := &proposer{children: children, renders: &renders{}, vars: &variables{}, worlds: glancing(said, sky, earth, seen), offline: req.REST == nil, now: time.Now, seen: seen}
+	p := &proposer{children: children, renders: &renders{}, vars: vars, worlds: glancing(said, sky, earth, seen), offline: req.REST == nil, now: time.Now, seen: seen}
 	if p.offline {
 		p.foresee = foretelling(earth.Want, children.Forecast)
 	} else {
@@ -170,8 +186,13 @@ func planStep(ctx context.Context, req PlanRequest) (report.Report, error) {
 	return out.report, err
 }
 
-// load reads a folder of a working copy without a cluster.
+// load reads a folder of a working copy without a cluster and without variables.
 func load(ctx context.Context, folder string) (declared.Declared, error) {
+	return loadWith(ctx, folder, declared.Options{})
+}
+
+// loadWith is load with options.
+func loadWith(ctx context.Context, folder string, options declared.Options) (declared.Declared, error) {
 	root, path, err := dir.Locate(folder)
 	if err != nil {
 		return declared.Declared{}, err
@@ -180,5 +201,5 @@ func load(ctx context.Context, folder string) (declared.Declared, error) {
 	if err != nil {
 		return declared.Declared{}, err
 	}
-	return declared.Load(snapshot.FS, path, declared.Options{})
+	return declared.Load(snapshot.FS, path, options)
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/poolwright/poolwright/cmd/internal/given"
 	"github.com/poolwright/poolwright/gitsource"
 	"github.com/poolwright/poolwright/reconciler/declared"
 	"github.com/poolwright/poolwright/reconciler/state"
@@ -58,7 +59,7 @@ func TestLintFindsWhatAWSWouldBeAskedInVain(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			linted, err := Lint(t.Context(), folder(t, c.files...))
+			linted, err := Lint(t.Context(), folder(t, c.files...), given.Variables{})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -9,6 +9,7 @@ package lint
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -16,6 +17,7 @@ import (
 
 	"github.com/poolwright/poolwright/reconciler/declared"
 	"github.com/poolwright/poolwright/reconciler/declared/manifest"
+	"github.com/poolwright/poolwright/reconciler/declared/substitute"
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
@@ -143,9 +145,17 @@ func (c *checker) secret(item state.Item) {
 		return
 	}
 	for _, field := range []string{"data", "stringData"} {
-		if m, _ := item.Object[field].(map[string]any); len(m) > 0 {
+		m, _ := item.Object[field].(map[string]any)
+		if slices.ContainsFunc(slices.Collect(maps.Values(m)), inGit) {
 			c.report(item, field, "this secret is in Git for everyone who may read the repository; keep it in a secret store, and rotate it")
 			return
 		}
 	}
+}
+
+// inGit reports whether a Secret's value is in the repository: not where a variable gives
+// it, or a part of it.
+func inGit(value any) bool {
+	text, _ := value.(string)
+	return !strings.Contains(text, "${") && substitute.MaskText(text) == text
 }

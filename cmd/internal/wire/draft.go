@@ -1,0 +1,145 @@
+package wire
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/poolwright/poolwright/reconciler/declared"
+	"github.com/poolwright/poolwright/reconciler/declared/manifest"
+	"github.com/poolwright/poolwright/reconciler/state"
+)
+
+// judgeable leaves out the findings about fields that hold variables: nobody knows here
+// what they will be.
+func judgeable(d declared.Declared, found []state.Problem) []state.Problem {
+	documents, items := d.Documents(), d.Set.Items()
+	return slices.DeleteFunc(found, func(p state.Problem) bool {
+		doc, ok := documents(begins(items, p.Origin))
+		return ok && holdsVariable(fieldIn(doc.Node, p.Origin.Line))
+	})
+}
+
+// begins is where the object begins in which a line is.
+func begins(items []state.Item, at state.Origin) state.Origin {
+	out := state.Origin{File: at.File}
+	for _, item := range items {
+		if o := item.Origin; o.File == at.File && o.Line <= at.Line && o.Line > out.Line {
+			out = o
+		}
+	}
+	return out
+}
+
+// fieldIn is what is written in a line: the value of its key, or the item of its list;
+// nil where neither begins there.
+func fieldIn(n *yaml.Node, line int) *yaml.Node {
+	switch n.Kind {
+	case yaml.MappingNode:
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			if n.Content[i].Line == line {
+				if i == 0 && n.Line == line {
+					return n // The object itself, or an item of a list.
+				}
+				return n.Content[i+1]
+			}
+			if found := fieldIn(n.Content[i+1], line); found != nil {
+				return found
+			}
+		}
+	case yaml.SequenceNode, yaml.DocumentNode:
+		for _, c := range n.Content {
+			if found := fieldIn(c, line); found != nil {
+				return found
+			}
+		}
+	case yaml.ScalarNode:
+		if n.Line == line {
+			return n
+		}
+	}
+	return nil
+}
+
+// holdsVariable reports whether a text of a node, or a key, holds a variable.
+func holdsVariable(n *yaml.Node) bool {
+	if n == nil {
+		return false
+	}
+	return n.Kind == yaml.ScalarNode && strings.Contains(n.Value, "${") || slices.ContainsFunc(n.Content, holdsVariable)
+}
+
+// valueless warns of the variables that have neither a value here nor a default, of each
+// where it is first used.
+func valueless(d declared.Declared) []state.Problem {
+	// Group 1 is an escape, 2 the name, 3 what follows it.
+	expression := regexp.MustCompile(`(\$\$)|\$\{([A-Za-z_][A-Za-z0-9_]*)([:=-]?[=-]?)`)
+	first := map[string]state.Origin{}
+	documents := d.Documents()
+	for _, item := range d.Set.Items() {
+		if unfilled(item.Object) {
+			continue
+		}
+		texts(item.Object, nil, func(path []string, text string) {
+			for _, m := range expression.FindAllStringSubmatch(text, -1) {
+				if m[2] == "" || strings.ContainsAny(m[3], "=-") {
+					continue
+				}
+				at := lineOf(documents, item.Origin, path)
+				if was, known := first[m[2]]; !known || at.File < was.File || at.File == was.File && at.Line < was.Line {
+					first[m[2]] = at
+				}
+			}
+		})
+	}
+	var out []state.Problem
+	for _, name := range slices.Sorted(maps.Keys(first)) {
+		out = append(out, state.Problem{Origin: first[name], Message: fmt.Sprintf(
+			"${%s} has no value here, and fields that hold it are not judged; give it one with --substitute %s=VALUE, or name the Sync's manifest with --sync-file", name, name)})
+	}
+	return out
+}
+
+// unfilled reports whether an object asks for its text to stay as it is.
+func unfilled(object map[string]any) bool {
+	metadata, _ := object["metadata"].(map[string]any)
+	for _, field := range []string{"labels", "annotations"} {
+		if m, ok := metadata[field].(map[string]any); ok && m["kustomize.toolkit.fluxcd.io/substitute"] == "disabled" {
+			return true
+		}
+	}
+	return false
+}
+
+// texts visits all texts and keys of a value, in order.
+func texts(v any, path []string, visit func(path []string, text string)) {
+	switch v := v.(type) {
+	case map[string]any:
+		for _, k := range slices.Sorted(maps.Keys(v)) {
+			at := append(slices.Clip(path), k)
+			visit(at, k)
+			texts(v[k], at, visit)
+		}
+	case []any:
+		for i, e := range v {
+			texts(e, append(slices.Clip(path), strconv.Itoa(i)), visit)
+		}
+	case string:
+		visit(path, v)
+	}
+}
+
+// lineOf is where a path of an object is written.
+func lineOf(documents func(state.Origin) (manifest.Document, bool), at state.Origin, path []string) state.Origin {
+	if doc, ok := documents(at); ok {
+		if line, _ := doc.Find(path); line > 0 {
+			at.Line = line
+		}
+	}
+	return at
+}

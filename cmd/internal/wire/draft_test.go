@@ -1,0 +1,80 @@
+package wire
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/poolwright/poolwright/cmd/internal/given"
+)
+
+const variablePool = `apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata:
+  name: ${POOL}
+spec:
+  weight: ${WEIGHT}
+  limits: {cpu: "${CPU:=10}"}
+  template:
+    spec:
+      nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: "${POOL}"}
+      requirements:
+        - {key: karpenter.sh/capacity-type, operator: In, values: ["${KIND}"]}
+---
+apiVersion: karpenter.k8s.aws/v1
+kind: EC2NodeClass
+metadata: {name: "${POOL}"}
+spec:
+  role: KarpenterNodeRole-${CLUSTER_NAME}
+  amiSelectorTerms: [{alias: "${ALIAS}"}]
+  subnetSelectorTerms: [{tags: {karpenter.sh/discovery: "${CLUSTER_NAME}"}}]
+  securityGroupSelectorTerms: [{tags: {karpenter.sh/discovery: "${CLUSTER_NAME}"}}]
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: token, namespace: "${SPACE}"}
+stringData: {token: "Bearer ${TOKEN}"}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: script
+  annotations: {kustomize.toolkit.fluxcd.io/substitute: disabled}
+data: {run: "echo ${HOME}"}
+`
+
+func TestLintJudgesNoFieldThatHoldsAVariableWithoutAValue(t *testing.T) {
+	linted, err := Lint(t.Context(), folder(t, "a.yaml", variablePool), given.Variables{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, p := range linted.All() {
+		got = append(got, p.String())
+	}
+	var want []string
+	for _, one := range []string{"4 POOL", "6 WEIGHT", "12 KIND", "18 CLUSTER_NAME", "19 ALIAS", "25 SPACE", "26 TOKEN"} {
+		line, name, _ := strings.Cut(one, " ")
+		want = append(want, "a.yaml:"+line+": warning: ${"+name+"} has no value here, and fields that hold it are not judged; give it one with --substitute "+name+"=VALUE, or name the Sync's manifest with --sync-file")
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestLintJudgesWhatValuesMakeOfAnObject(t *testing.T) {
+	values := map[string]string{"POOL": "gpu", "WEIGHT": "500", "KIND": "spot", "CLUSTER_NAME": "dev", "ALIAS": "al2023@v20250101", "SPACE": "default"}
+	linted, err := Lint(t.Context(), folder(t, "a.yaml", variablePool), given.Variables{Values: values})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, p := range linted.Mistakes {
+		got = append(got, strings.Join(strings.Fields(p.String())[:4], " "))
+	}
+	want := []string{"a.yaml:6: NodePool.karpenter.sh/gpu: spec.weight: 500:", "a.yaml:26: ${TOKEN} has no"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("%v\n%s", linted.Mistakes, diff)
+	}
+}

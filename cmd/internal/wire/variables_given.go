@@ -1,0 +1,81 @@
+package wire
+
+import (
+	"context"
+	"crypto/rand"
+	"slices"
+
+	"github.com/poolwright/poolwright/cmd/internal/given"
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/declared"
+	"github.com/poolwright/poolwright/reconciler/declared/substitute"
+	"github.com/poolwright/poolwright/reconciler/state"
+)
+
+// ownKey is for a command without a cluster: nothing that it makes outlives it.
+func ownKey(context.Context) ([]byte, error) {
+	key := make([]byte, 32)
+	_, _ = rand.Read(key) // It never fails: the process would end.
+	return key, nil
+}
+
+// offlineValues are those of the variables that a person gives, and of no other. Where
+// some are named, what else a Sync takes them from may be missing: a variable without a
+// value is told with its line.
+func offlineValues(ctx context.Context, g given.Variables) (substitute.Values, error) {
+	file, err := g.Read()
+	if err != nil {
+		return substitute.Values{}, err
+	}
+	sync := g.As(&v1alpha1.Sync{}, file)
+	from := file.Supply(nil)
+	return valuesOf(ctx, sync, func(ctx context.Context, ref v1alpha1.SubstituteReference) (substitute.Source, bool, error) {
+		source, found, err := from(ctx, ref)
+		if found || err != nil || ref.Optional {
+			return source, found, err
+		}
+		if isParameter(ref) {
+			if i := slices.IndexFunc(file.Sync.Status.Parameters, func(p v1alpha1.PinnedParameter) bool { return p.Variable == ref.As && p.Name == ref.Name }); i >= 0 {
+				return substitute.Plain("SSM parameter "+ref.Name, map[string]string{ref.As: file.Sync.Status.Parameters[i].Value}), true, nil
+			}
+		}
+		if len(g.Values) > 0 {
+			return substitute.Plain(ref.Kind+" "+ref.Name, nil), true, nil
+		}
+		return source, false, state.Failf(state.Fix, "VariablesNotFound", "the Sync takes variables from %s %s, which is not in %s: put it there, or give its variables with --substitute NAME=VALUE",
+			ref.Kind, ref.Name, g.SyncFile)
+	}, ownKey)
+}
+
+// loadGiven reads a folder of a working copy with the variables that a person gives.
+func loadGiven(ctx context.Context, folder string, g given.Variables) (declared.Declared, error) {
+	values, err := offlineValues(ctx, g)
+	if err != nil {
+		return declared.Declared{}, err
+	}
+	return loadWith(ctx, folder, declared.Options{Values: values})
+}
+
+// settle makes the request's Sync what the given variables make of it, with the values
+// that its SSM parameters have, and finds out where its variables come from.
+func (r *PlanRequest) settle(ctx context.Context) error {
+	file, err := r.Variables.Read()
+	if err != nil {
+		return err
+	}
+	r.Sync = r.Variables.As(r.Sync, file)
+	if r.REST == nil {
+		return nil
+	}
+	live, err := directClient(r.REST)
+	if err != nil {
+		return err
+	}
+	r.Sync.Namespace = r.Namespace
+	if r.Sync, err = lookedUp(ctx, live, r.Sync); err != nil {
+		return err
+	}
+	parameters, err := pinned(r.Sync)
+	r.supply = file.Supply(withParameters(parameters, inCluster(live, r.Namespace)))
+	return err
+}
