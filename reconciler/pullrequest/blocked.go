@@ -28,6 +28,14 @@ func turnOf(a report.Aftermath) turn {
 	return "merged"
 }
 
+// took notes that a turn was told.
+func (t *tail) took(now turn) {
+	if t.kinds == nil {
+		t.kinds = map[turn]bool{}
+	}
+	t.kinds[now] = true
+}
+
 // blocked fills in what keeps a merge from being applied: what waits for a person, or
 // the reason for which the last try failed.
 func (p *pass) blocked(ctx context.Context, rec *entry, a *report.Aftermath) {
@@ -73,36 +81,47 @@ func (p *pass) attempted(ctx context.Context, rec *entry) bool {
 // was planned last, or that nothing was. It returns false where the forge cannot be
 // told now.
 func (p *pass) concluded(ctx context.Context, pr forge.PullRequest, rec *entry) bool {
-	head, s := pr.Head.SHA, forge.Status{Context: p.planContext(), State: forge.Broken, URL: pr.URL}
-	planned := rec.answer != nil && rec.answer.head == head
+	s, pending := p.conclusion(pr, rec)
 	switch {
-	case planned && rec.untold:
-		if p.stopped(ctx) {
-			return false
-		}
+	case !pending && !rec.toldLate(pr):
+		return true
+	case p.stopped(ctx):
+		return false
+	case rec.toldLate(pr):
 		// What was reviewed is told, if late: what comes below refers to it.
 		p.tell(ctx, pr, rec)
 		return !rec.untold || !p.trouble.passing || rec.post.failures >= lastTry
+	}
+	if err := p.status(ctx, pr.Head.SHA, s); err != nil {
+		p.unspoken(rec, err)
+		return permanent(err) || rec.post.failures >= lastTry
+	}
+	return true
+}
+
+// toldLate reports that the merged head is planned, and the forge does not know.
+func (e *entry) toldLate(pr forge.PullRequest) bool {
+	return e.untold && e.answer != nil && e.answer.head == pr.Head.SHA
+}
+
+// conclusion is what to say beside a merged head instead of that it is being planned;
+// false where that is not said there.
+func (p *pass) conclusion(pr forge.PullRequest, rec *entry) (forge.Status, bool) {
+	head, s := pr.Head.SHA, forge.Status{Context: p.planContext(), State: forge.Broken, URL: pr.URL}
+	switch {
 	case head == "":
-		return true
+		return s, false
 	case rec.item.Head != head && (rec.item.Told != "" || rec.announced == head):
 		s.Description = "merged before it was planned"
 	case !rec.pending:
-		return true
-	case planned:
+		return s, false
+	case rec.answer != nil && rec.answer.head == head:
 		s.State, s.Description = rec.answer.state, rec.answer.line
 	case rec.item.Phase == v1alpha1.PullRequestFailed:
 		s.Description = "cannot be planned"
 	default:
 		s.Description = "merged while it was planned anew; before: " + rec.item.Verdict
 	}
-	if p.stopped(ctx) {
-		return false
-	}
-	s.Description = plainText(s.Description, verdictWidth)
-	if err := p.status(ctx, head, s); err != nil {
-		p.unspoken(rec, err)
-		return permanent(err) || rec.post.failures >= lastTry
-	}
-	return true
+	s.Description = plainText(s.Description)
+	return s, true
 }

@@ -236,9 +236,8 @@ func (p *pass) write(ctx context.Context, pr forge.PullRequest, rec *entry, c fo
 		return true
 	}
 	wait := rec.post.rest.Sub(p.now)
-	now := turnOf(a)
-	if !rec.tail.at.IsZero() && (line == "" || rec.tail.kinds[now]) {
-		wait = max(wait, rec.tail.at.Add(tailGap).Sub(p.now))
+	if line == "" || rec.tail.kinds[turnOf(a)] {
+		wait = max(wait, rec.tail.at.Add(tailGap).Sub(p.now)) // Long ago where it never was.
 	}
 	if wait > 0 {
 		p.wake(wait)
@@ -264,10 +263,7 @@ func (p *pass) write(ctx context.Context, pr forge.PullRequest, rec *entry, c fo
 	}
 	rec.post, rec.tail.at = pace{}, p.now
 	rec.tail.line, item.Told = line, told
-	if rec.tail.kinds == nil {
-		rec.tail.kinds = map[turn]bool{}
-	}
-	rec.tail.kinds[now] = true
+	rec.tail.took(turnOf(a))
 	return true
 }
 

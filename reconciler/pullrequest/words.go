@@ -46,7 +46,7 @@ func (p *pass) answer(pr forge.PullRequest, plan Plan) *answer {
 
 // sorry is the answer where a report cannot be written.
 func (p *pass) sorry(a *answer, err error) *answer {
-	a.state, a.phase, a.verdict = forge.Broken, v1alpha1.PullRequestFailed, "cannot be shown: "+plainText(cleaned(err), verdictWidth)
+	a.state, a.phase, a.verdict = forge.Broken, v1alpha1.PullRequestFailed, "cannot be shown: "+plainText(cleaned(err))
 	a.line = a.verdict
 	a.body = "### " + forge.Plain(a.verdict, reasonWidth) + "\n"
 	return a
@@ -78,8 +78,8 @@ func (p *pass) failure(t task, err error, class state.Class) *answer {
 		after = "\nIt is tried again without anybody's doing. More stands in the Sync's `status.pullRequests`.\n"
 	}
 	a := &answer{
-		head: head, base: commit(p.sync.Status.LastAttemptedRevision), verdict: what + ": " + plainText(cleaned(err), verdictWidth),
-		line: what + ": " + plainText(why, verdictWidth), phase: v1alpha1.PullRequestFailed, state: forge.Broken, editOnly: class != state.Fix,
+		head: head, base: commit(p.sync.Status.LastAttemptedRevision), verdict: what + ": " + plainText(cleaned(err)),
+		line: what + ": " + plainText(why), phase: v1alpha1.PullRequestFailed, state: forge.Broken, editOnly: class != state.Fix,
 	}
 	a.told = toldPlan + state.Hash([]any{head, class.String(), news})[:16]
 	why = forge.Plain(why, reasonWidth)
@@ -101,11 +101,11 @@ func (p *pass) failure(t task, err error, class state.Class) *answer {
 func cleaned(err error) string { return report.Clean(err.Error()) }
 
 // plainText is one line of text without anything that does not print.
-func plainText(s string, width int) string {
+func plainText(s string) string {
 	line := strings.Join(strings.FieldsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) || unicode.IsSpace(r) || r == unicode.ReplacementChar }), " ")
 	runes := []rune(line)
-	if len(runes) > width {
-		return string(runes[:width-1]) + "…"
+	if len(runes) > verdictWidth {
+		return string(runes[:verdictWidth-1]) + "…"
 	}
 	return cmp.Or(line, "no reason is given")
 }
