@@ -55,6 +55,7 @@ Exit codes: 0 done or nothing to do, 1 not done (--dry-run, or the answer was no
 	cmd.Flags().StringVar(&req.Sync.Branch, "branch", "", "branch to follow (default: the one that is checked out)")
 	cmd.Flags().StringVar(&req.Sync.Path, "path", "", "folder in the repository (default: where DIR is in its clone)")
 	cmd.Flags().StringVar(&req.Sync.Secret, "secret", "", "name of the Secret with the repository's token")
+	cmd.Flags().BoolVar(&req.TakeOver, "take-over", false, "scale a Karpenter that runs already to zero once the engine waits only for it")
 	cmd.Flags().BoolVar(&f.wait, "wait", true, "wait until the controller is available")
 	cmd.Flags().DurationVar(&f.timeout, "timeout", 5*time.Minute, "how long to wait")
 	cmd.Flags().StringVarP(&f.output, "output", "o", "text", "text, json or markdown")
@@ -87,18 +88,29 @@ func (f *bootstrapFlags) run(cmd *cobra.Command, req wire.BootstrapRequest, stre
 			return fmt.Errorf("writing the plan: %w", err)
 		}
 	}
+	fmt.Fprint(streams.Err, b.Others())
 	for _, w := range b.Warnings {
 		fmt.Fprintln(streams.Err, "Warning:", w)
 	}
-	if b.Todo() == 0 {
-		fmt.Fprintln(streams.Err, "nothing to change")
-	} else if err := f.apply(cmd.Context(), b, streams, planFirst); err != nil {
+	takes, err := b.TakesOver()
+	if err != nil {
 		return err
 	}
-	if !f.wait || f.answer.dryRun {
+	if b.Todo() == 0 {
+		fmt.Fprintln(streams.Err, "nothing to change")
+	}
+	if b.Todo() > 0 || takes != "" {
+		if err := f.apply(cmd.Context(), b, streams, planFirst); err != nil {
+			return err
+		}
+	}
+	if !f.wait && takes == "" || f.answer.dryRun {
 		return nil
 	}
-	return f.settle(cmd.Context(), b, streams)
+	if err := f.settle(cmd.Context(), b, streams); err != nil || takes == "" {
+		return err
+	}
+	return b.TakeOver(cmd.Context(), f.timeout)
 }
 
 // possible reports whether somebody can be asked, with all that is missing.
@@ -142,8 +154,11 @@ func (f *bootstrapFlags) apply(ctx context.Context, b *wire.Bootstrap, streams S
 	if err != nil {
 		return err
 	}
-	if err := f.answer.ask(ctx, streams, fmt.Sprintf("Make %s?", counted(b.Todo(), "change"))); err != nil {
+	if err := f.answer.ask(ctx, streams, question(b)); err != nil {
 		return err
+	}
+	if b.Todo() == 0 {
+		return nil
 	}
 	r, err := b.Apply(ctx)
 	if err != nil || !shown {
@@ -156,6 +171,19 @@ func (f *bootstrapFlags) apply(ctx context.Context, b *wire.Bootstrap, streams S
 	}
 	fmt.Fprintf(streams.Err, "made %s\n", counted(b.Todo(), "change"))
 	return nil
+}
+
+// question asks for all that is going to be done.
+func question(b *wire.Bootstrap) string {
+	var parts []string
+	if n := b.Todo(); n > 0 {
+		parts = append(parts, "make "+counted(n, "change"))
+	}
+	if name, err := b.TakesOver(); err == nil && name != "" {
+		parts = append(parts, "take over from Deployment "+name)
+	}
+	asked := strings.Join(parts, " and ")
+	return strings.ToUpper(asked[:1]) + asked[1:] + "?"
 }
 
 // counted writes a number of things.

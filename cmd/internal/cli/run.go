@@ -35,6 +35,8 @@ func newRun(conn *connection, streams Streams) *cobra.Command {
 				return err
 			}
 			cfg.Namespace, cfg.Logger = conn.namespace, logger
+			// As Karpenter reads it: it comes from a Karpenter that ran before.
+			cfg.CABundle = os.Getenv("CLUSTER_CA_BUNDLE")
 			err = wire.Run(cmd.Context(), cfg)
 			if errors.Is(err, wire.ErrRestart) {
 				return restart()

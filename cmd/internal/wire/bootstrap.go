@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -36,6 +37,8 @@ type BootstrapRequest struct {
 	Image string
 	// Sync is what the Sync that is made follows.
 	Sync SyncRequest
+	// TakeOver asks to take over from a Karpenter that runs already.
+	TakeOver bool
 	// Say is told what happens, a line at a time.
 	Say func(line string)
 }
@@ -54,6 +57,10 @@ type Bootstrap struct {
 	direct client.Client
 	worlds map[string]target.Target
 	plan   plan.Plan
+	// others are the Karpenters that run already, and caBundle what the engine
+	// must be given for the sake of their nodes' drift hashes.
+	others   []predecessor
+	caBundle string
 }
 
 // PlanBootstrap compares what a folder needs with AWS and the cluster. It
@@ -89,6 +96,9 @@ func PlanBootstrap(ctx context.Context, req BootstrapRequest) (*Bootstrap, error
 	if b.Warnings, err = eks.prove(ctx, req.REST, b.direct, req.Namespace); err != nil {
 		return nil, err
 	}
+	if err := b.lookForOthers(ctx, eks); err != nil {
+		return nil, err
+	}
 	ours, err := b.installation(ctx, eks, root, sub)
 	if err != nil {
 		return nil, err
@@ -105,16 +115,17 @@ func silence() {
 
 // installation are the objects of the installation, the Sync among them.
 func (b *Bootstrap) installation(ctx context.Context, eks declaredEKS, root, sub string) (state.Set, error) {
-	in := install{namespace: b.req.Namespace, image: b.req.Image, roleARN: eks.roleARN()}
+	in := install{namespace: b.req.Namespace, image: b.req.Image, roleARN: eks.roleARN(), caBundle: b.caBundle}
 	if err := onlyHere(ctx, b.direct, in.namespace); err != nil {
 		return state.Set{}, err
 	}
+	live, err := liveController(ctx, b.direct, in.namespace)
+	if err != nil {
+		return state.Set{}, err
+	}
+	in.caBundle = cmp.Or(in.caBundle, live.caBundle)
 	if in.image == "" {
-		live, err := liveImage(ctx, b.direct, in.namespace)
-		if err != nil {
-			return state.Set{}, err
-		}
-		if in.image = live; live == "" {
+		if in.image = live.image; in.image == "" {
 			return state.Set{}, errors.New("which image is the controller's? Build and push it with make image IMAGE=REGISTRY/poolwright:TAG, and name it with --image")
 		}
 	}

@@ -39,6 +39,9 @@ type install struct {
 	// roleARN is the IAM role of the service account; empty where Pod Identity
 	// gives it, or nobody does.
 	roleARN string
+	// caBundle is the CA as another Karpenter has told it to the nodes that the
+	// engine takes over; empty where it was the API server's own.
+	caBundle string
 }
 
 // objects are the rendered manifests. They have no origin: it would be a file
@@ -102,6 +105,10 @@ func (in install) fill(o *unstructured.Unstructured) error {
 			return errors.New("its container is no object")
 		}
 		container["image"] = in.image
+		if in.caBundle != "" {
+			env, _ := container["env"].([]any)
+			container["env"] = append(env, map[string]any{"name": caBundleVariable, "value": in.caBundle})
+		}
 		return unstructured.SetNestedSlice(o.Object, containers, "spec", "template", "spec", "containers")
 	}
 	return nil
@@ -139,22 +146,33 @@ func withoutNewerCRDs(ctx context.Context, c client.Client, items []state.Item) 
 	return kept, newer, nil
 }
 
-// liveImage is the image of the controller that is installed already, or empty.
-func liveImage(ctx context.Context, c client.Client, namespace string) (string, error) {
+// liveInstall is what an installation keeps where nobody says otherwise.
+type liveInstall struct{ image, caBundle string }
+
+// liveController reads what the controller that is installed already has; where
+// none is, all is empty.
+func liveController(ctx context.Context, c client.Client, namespace string) (liveInstall, error) {
 	var d appsv1.Deployment
 	err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: shippedName}, &d)
 	if apierrors.IsNotFound(err) {
-		return "", nil
+		return liveInstall{}, nil
 	}
 	if err != nil {
-		return "", fmt.Errorf("reading Deployment %s/%s: %w", namespace, shippedName, err)
+		return liveInstall{}, fmt.Errorf("reading Deployment %s/%s: %w", namespace, shippedName, err)
 	}
 	for _, container := range d.Spec.Template.Spec.Containers {
-		if container.Name == shippedName {
-			return container.Image, nil
+		if container.Name != shippedName {
+			continue
 		}
+		live := liveInstall{image: container.Image}
+		for _, e := range container.Env {
+			if e.Name == caBundleVariable {
+				live.caBundle = e.Value
+			}
+		}
+		return live, nil
 	}
-	return "", nil
+	return liveInstall{}, nil
 }
 
 // syncItem is a Sync as an object of the installation: only the fields that

@@ -319,11 +319,11 @@ func TestASecondInstallationElsewhereIsRefused(t *testing.T) {
 
 func TestWithoutAnImageTheInstalledOneStays(t *testing.T) {
 	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "gpu", Name: "poolwright"}}
-	d.Spec.Template.Spec.Containers = []corev1.Container{{Name: "sidecar", Image: "s"}, {Name: "poolwright", Image: "p:1"}}
-	if got, err := liveImage(t.Context(), live(t, d), "gpu"); got != "p:1" || err != nil {
+	d.Spec.Template.Spec.Containers = []corev1.Container{{Name: "sidecar", Image: "s"}, {Name: "poolwright", Image: "p:1", Env: []corev1.EnvVar{{Name: caBundleVariable, Value: "Y2E="}}}}
+	if got, err := liveController(t.Context(), live(t, d), "gpu"); got != (liveInstall{image: "p:1", caBundle: "Y2E="}) || err != nil {
 		t.Errorf("got %q, %v", got, err)
 	}
-	if got, err := liveImage(t.Context(), live(t), "gpu"); got != "" || err != nil {
+	if got, err := liveController(t.Context(), live(t), "gpu"); got != (liveInstall{}) || err != nil {
 		t.Errorf("got %q, %v", got, err)
 	}
 }

@@ -50,6 +50,9 @@ type Config struct {
 	WebhookAddress string
 	// CacheDir holds the mirrors of Git repositories.
 	CacheDir string
+	// CABundle is the API server's CA as nodes are told it, PEM in base64. Empty
+	// means the one of REST. A change replaces every node, in how it is written, too.
+	CABundle string
 	// Logger receives everything that the process has to say.
 	Logger logr.Logger
 }
@@ -252,7 +255,9 @@ func (a *attempt) withEngine(ctx context.Context) (manager.Manager, *hold) {
 	if held := gates.check(ctx); held != nil {
 		return nil, held
 	}
-	eng, err := engine.New(a.stance.settings, a.cfg.REST, a.cfg.Logger.WithName("engine"))
+	settings := a.stance.settings
+	settings.Nodes.CABundle = a.cfg.CABundle
+	eng, err := engine.New(settings, a.cfg.REST, a.cfg.Logger.WithName("engine"))
 	if err != nil {
 		return nil, holdOf("InvalidSettings", err)
 	}

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
+	"github.com/poolwright/poolwright/provision/engine/gate"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 )
 
@@ -26,6 +27,10 @@ const (
 	settleIdle    = 2 * time.Second
 	// holdRetry is how often the gates of a held engine are tried again.
 	holdRetry = 30 * time.Second
+	// leaveRetry is how often it is looked whether another Karpenter still leads
+	// that holds the engine: from its end on nobody provisions. It costs no request
+	// to AWS.
+	leaveRetry = 3 * time.Second
 )
 
 // hold is why the engine does not run although it is wanted.
@@ -125,18 +130,23 @@ func (w *watcher) settle(now stance) (ctrl.Result, error) {
 
 // retry tries the gates of a held engine again, and restarts when they open.
 func (w *watcher) retry(ctx context.Context) (ctrl.Result, error) {
-	if left := holdRetry - time.Since(w.triedAt); left > 0 {
+	leads := w.attempt.held.reason == string(gate.OtherKarpenter)
+	left := holdRetry - time.Since(w.triedAt)
+	if left > 0 && !leads {
 		return ctrl.Result{RequeueAfter: left}, nil
 	}
-	w.triedAt = time.Now()
 	gates, err := newGates(ctx, w.attempt)
+	if err == nil && left > 0 && gates.CheckOthers(ctx) != nil {
+		return ctrl.Result{RequeueAfter: min(left, leaveRetry)}, nil
+	}
+	w.triedAt = time.Now()
 	if err != nil {
 		w.attempt.held = holdOf("AWSUnavailable", err)
 		return ctrl.Result{RequeueAfter: holdRetry}, nil
 	}
 	if held := gates.check(ctx); held != nil {
 		w.attempt.held = held
-		return ctrl.Result{RequeueAfter: holdRetry}, nil
+		return ctrl.Result{RequeueAfter: leaveRetry}, nil
 	}
 	w.attempt.cfg.Logger.Info("Restarting: the gates that held the engine are open")
 	w.attempt.cancel(ErrRestart)
@@ -162,10 +172,12 @@ func (w *watcher) report(ctx context.Context, now stance) error {
 	switch {
 	case now.invalid:
 		ready, reason, message = metav1.ConditionFalse, now.reason, now.message
+	case now.hash() != w.attempt.stance.hash():
+		// Also where no engine is asked for: until the next life this one's runs,
+		// and whoever hands over to another Karpenter waits for its end.
+		ready, reason, message = metav1.ConditionFalse, "Restarting", "The controller restarts to follow the changed settings"
 	case !now.on:
 		reason, message = now.reason, now.message
-	case now.hash() != w.attempt.stance.hash():
-		ready, reason, message = metav1.ConditionFalse, "Restarting", "The controller restarts to follow the changed settings"
 	case held != nil:
 		ready, reason, message = metav1.ConditionFalse, held.reason, held.message
 		heldValue, heldReason, heldMessage = metav1.ConditionTrue, held.reason, held.message

@@ -130,7 +130,6 @@ func variables(s engine.Settings) []variable {
 		{"RESERVED_ENIS", "0", strconv.Itoa(s.Nodes.ReservedENIs), noField, sameNumber},
 		{"CLUSTER_ENDPOINT", "EKS's", cmp.Or(s.Nodes.Endpoint, "EKS's"), noField, nil},
 		{"ISOLATED_VPC", "false", strconv.FormatBool(s.AWS.Isolated), noField, nil},
-		{"EKS_CONTROL_PLANE", "false", strconv.FormatBool(s.AWS.VersionFromEKS), noField, nil},
 		{"ENABLE_ZONAL_SHIFT", "false", strconv.FormatBool(s.AWS.ZonalShift), noField, nil},
 		{"DISABLE_DRY_RUN", "false", strconv.FormatBool(s.AWS.SkipDryRun), noField, nil},
 		{"AMI_REFRESH_INTERVAL", "1m", s.AWS.AMIRefresh.String(), noField, sameDuration},

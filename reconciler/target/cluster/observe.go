@@ -247,7 +247,7 @@ func observed(item state.Item, live *unstructured.Unstructured, object map[strin
 	return state.Item{
 		Key: item.Key, Version: item.Version, Object: object, Wave: item.Wave, Applied: applied,
 		Live:  state.Identity{UID: string(live.GetUID()), ResourceVersion: live.GetResourceVersion()},
-		Owner: ownerOf(live, item.Object),
+		Owner: OwnerOf(live, item.Object),
 	}
 }
 

@@ -14,9 +14,9 @@ import (
 	"github.com/poolwright/poolwright/reconciler/target/internal/inventory"
 )
 
-// ownerOf names the other GitOps tool that manages a live object, or is
+// OwnerOf names the other GitOps tool that manages a live object, or is
 // empty. Marks that Git itself declares say nothing: they may be a copy.
-func ownerOf(live *unstructured.Unstructured, wanted map[string]any) string {
+func OwnerOf(live *unstructured.Unstructured, wanted map[string]any) string {
 	declared := &unstructured.Unstructured{Object: wanted}
 	labels, ours := live.GetLabels(), declared.GetLabels()
 	for _, flux := range []struct{ prefix, kind string }{

@@ -58,7 +58,7 @@ func (j *job) still(live *unstructured.Unstructured) bool {
 	return string(live.GetUID()) == j.change.Before.Live.UID &&
 		(label == j.label || label == "") &&
 		live.GetAnnotations()[v1alpha1.PruneAnnotation] != "disabled" &&
-		ownerOf(live, nil) == j.change.Before.Owner
+		OwnerOf(live, nil) == j.change.Before.Owner
 }
 
 // lingers reports whether an object stays a while after its deletion was

@@ -29,7 +29,7 @@ func (o *observation) stray(k state.Key, kind kinds.Kind, live *unstructured.Uns
 	label := live.GetLabels()[v1alpha1.SyncLabel]
 	claimed := label == o.world.label && fields.Claims(fields.Applied(live.Object, v1alpha1.FieldManager),
 		"metadata", "labels", v1alpha1.SyncLabel)
-	owner := ownerOf(live, nil)
+	owner := OwnerOf(live, nil)
 	switch {
 	case !recorded && !claimed, label != "" && label != o.world.label:
 		o.world.store.Forget(k)

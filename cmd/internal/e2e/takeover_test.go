@@ -1,0 +1,212 @@
+package e2e
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/poolwright/poolwright/provision/sandbox/aws"
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+)
+
+// The real Karpenter, of its own module, runs the nodes of a cluster; Poolwright
+// takes over from it, and gives them back.
+func TestTakingOverFromAKarpenterAndBack(t *testing.T) {
+	t.Parallel()
+	s := newStocked(t)
+	for _, pool := range []string{"general", gpuPool} {
+		s.addPod(pool)
+	}
+	for _, pool := range []string{"general", gpuPool} {
+		s.settles(pool)
+	}
+	before, err := s.incarnations()
+	if err != nil || len(before) != 2 {
+		t.Fatalf("%v, %v", before, err)
+	}
+	calls := len(s.AWS.Calls())
+
+	s.installedBeside()
+	s.takesOver()
+	s.same(before, calls)
+	s.adopted()
+	s.provisions(before)
+
+	s.handsBack()
+}
+
+// same proves that no node was replaced or is about to be.
+func (s *stocked) same(before map[string]string, calls int) {
+	s.Helper()
+	after, err := s.incarnations()
+	if err != nil {
+		s.Fatal(err)
+	}
+	if diff := cmp.Diff(before, after); diff != "" {
+		s.Fatalf("nodes (-before +after):\n%s", diff)
+	}
+	if made := s.launchesAndEnds(calls); len(made) > 0 {
+		s.Fatalf("instances came or went: %q", made)
+	}
+}
+
+// installedBeside installs Poolwright while Karpenter leads, which holds the
+// engine and nothing else: the Sync adopts what kubectl applied.
+func (s *stocked) installedBeside() {
+	s.Helper()
+	s.expect(s.bootstrap("--dry-run", "--branch=live"), 1, "Karpenter "+stockVersion+" runs here already: Deployment kube-system/karpenter, with 2 NodeClaims",
+		"No node would be replaced", "to keep it, set spec.engine.batchIdle: 500ms", "--take-over")
+	s.expect(s.bootstrap("--yes", "--branch=live"), 0, "made ")
+	s.expect(s.bootstrap("--yes", "--branch=live", "--take-over"), 2, "not taking over yet", "Secret git")
+	s.secret()
+	s.startInstalled()
+	s.within(time.Minute, "the engine is held", func() error { return s.isReady("OtherKarpenter", metav1.ConditionFalse) })
+	c, err := s.cluster()
+	if err != nil {
+		s.Fatal(err)
+	}
+	held := meta.FindStatusCondition(c.Status.Conditions, "EngineHeld")
+	s.Logf("EngineHeld says: %s", held.Message)
+	for _, word := range []string{stockNamespace + "/" + stockLease, "scale"} {
+		if !strings.Contains(held.Message, word) {
+			s.Errorf("EngineHeld does not say %q: %s", word, held.Message)
+		}
+	}
+	s.applied()
+}
+
+// applied waits until the newest commit is.
+func (s *stocked) applied() {
+	s.Helper()
+	s.eventually("the newest commit is applied", func() error {
+		sync := &v1alpha1.Sync{}
+		if err := s.hand.Get(s.Context(), client.ObjectKey{Namespace: engineSystem, Name: "dev"}, sync); err != nil {
+			return err
+		}
+		return isReady(sync, s.repo.revision())
+	})
+}
+
+// takesOver has the command stop Karpenter and wait for the engine.
+func (s *stocked) takesOver() {
+	s.Helper()
+	got := s.bootstrap("--yes", "--branch=live", "--take-over")
+	s.expect(got, 0, "all gates of the engine are open but one", "from 1 to 0 replicas", "the engine runs", "to go back", "--replicas=1")
+	s.engineRuns()
+	s.expect(s.bootstrap("--yes", "--branch=live", "--take-over"), 0, "nothing to change")
+}
+
+// adopted proves that the pools are the Sync's, with what Karpenter wrote on them.
+func (s *stocked) adopted() {
+	s.Helper()
+	var pools karpv1.NodePoolList
+	if err := s.hand.List(s.Context(), &pools); err != nil {
+		s.Fatal(err)
+	}
+	for _, pool := range pools.Items {
+		managers := map[string]bool{}
+		for _, m := range pool.ManagedFields {
+			managers[m.Manager] = true
+		}
+		if !managers[v1alpha1.FieldManager] {
+			s.Errorf("NodePool %s is managed by %v", pool.Name, slices.Sorted(maps.Keys(managers)))
+		}
+		if pool.Annotations[karpv1.NodePoolHashAnnotationKey] != pool.Hash() || pool.Annotations[karpv1.NodePoolHashVersionAnnotationKey] != karpv1.NodePoolHashVersion {
+			s.Errorf("NodePool %s has the annotations %v", pool.Name, pool.Annotations)
+		}
+	}
+}
+
+// provisions has the engine make a node of its own, and remove an empty one that
+// it has not made.
+func (s *stocked) provisions(before map[string]string) {
+	s.Helper()
+	empty := s.living("general")[0]
+	s.dropPod("general")
+	s.addCritical()
+	s.settles("critical")
+	s.within(2*time.Minute, "the empty node is gone", func() error {
+		if left := s.living("general"); len(left) > 0 {
+			return fmt.Errorf("%v", left)
+		}
+		return nil
+	})
+	if ends := s.terminations(empty.ID); len(ends) == 0 || !slices.ContainsFunc(ends, func(c aws.Call) bool { return c.Code == "" }) {
+		s.Errorf("%v was ended by %v", empty, ends)
+	}
+	now, err := s.incarnations()
+	if err != nil {
+		s.Fatal(err)
+	}
+	if now[gpuPool] != before[gpuPool] {
+		s.Errorf("the GPU node was %s and is %s", before[gpuPool], now[gpuPool])
+	}
+}
+
+// addCritical adds a pod that only the pool for critical workloads takes.
+func (s *stocked) addCritical() {
+	s.Helper()
+	spec := podSpec("critical")
+	spec.Tolerations = append(spec.Tolerations, corev1.Toleration{Key: "workload", Operator: corev1.TolerationOpExists})
+	if err := s.hand.Create(s.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "critical", Namespace: "default"}, Spec: spec}); err != nil {
+		s.Fatal(err)
+	}
+}
+
+// handsBack gives the nodes to Karpenter again, in the order of the guide.
+func (s *stocked) handsBack() {
+	s.Helper()
+	s.eventually("no NodeClaim is leaving", func() error {
+		var claims karpv1.NodeClaimList
+		if err := s.hand.List(s.Context(), &claims); err != nil {
+			return err
+		}
+		if len(claims.Items) != 2 {
+			return fmt.Errorf("%d NodeClaims", len(claims.Items))
+		}
+		return nil
+	})
+	before, err := s.incarnations()
+	if err != nil {
+		s.Fatal(err)
+	}
+	calls := len(s.AWS.Calls())
+	const file = "clusters/dev/cluster.yaml"
+	text, err := os.ReadFile(filepath.Join(s.repo.dir, file))
+	if err != nil {
+		s.Fatal(err)
+	}
+	s.repo.write(file, strings.ReplaceAll(string(text), "mode: Embedded", "mode: External"))
+	s.repo.commit("Leave the nodes to Karpenter")
+	s.expect(s.types("reconcile", "dev"), 0)
+	s.within(time.Minute, "the engine has stopped", func() error { return s.isReady("External", metav1.ConditionTrue) })
+	stopped := time.Now()
+	s.scaleStock(1)
+	s.within(time.Minute, "Karpenter leads again", func() error { return s.stockLeads(true) })
+	s.Logf("nobody provisioned for %s", since(stopped))
+	s.addPod("general")
+	s.settles("general")
+	after, err := s.incarnations()
+	if err != nil {
+		s.Fatal(err)
+	}
+	delete(after, "general")
+	if diff := cmp.Diff(before, after); diff != "" {
+		s.Errorf("nodes (-before +after):\n%s", diff)
+	}
+	if calls := s.launchesAndEnds(calls); len(calls) != 1 {
+		s.Errorf("instances came or went: %q", calls)
+	}
+}

@@ -1,0 +1,79 @@
+package wire
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+const (
+	// otherLease is the lease by which stock Karpenters elect a leader, in their
+	// own namespace.
+	otherLease = "karpenter-leader-election"
+	// otherLeaseLasts is how long one lasts that does not say it, and leaseMargin
+	// what is added: a standby of Karpenter's would lead before.
+	otherLeaseLasts = 15 * time.Second
+	leaseMargin     = 3 * time.Second
+)
+
+// vigil watches a lease whose holder should be gone.
+type vigil struct {
+	client.Client
+	key   client.ObjectKey
+	now   func() time.Time
+	moved time.Time // as the holder wrote it last
+	since time.Time // when that was seen first, by our own clock
+}
+
+// inherit waits until nobody renews the other Karpenter's lease any more, and
+// takes its holder's name off. Karpenter dies of SIGTERM without doing so itself,
+// and the engine's gate would wait for a minute, for want of a clock that it
+// shares with the holder. This is the rule by which Karpenter's own standbys take
+// over: no renewal for as long as the lease lasts.
+func (b *Bootstrap) inherit(ctx context.Context, k predecessor, timeout time.Duration) error {
+	v := &vigil{Client: b.direct, now: time.Now, key: client.ObjectKey{Namespace: k.Deployment.Namespace, Name: otherLease}}
+	if err := follow(ctx, timeout, b.req.Say, v.look); err != nil {
+		return fmt.Errorf("waiting for the end of lease %s: %w", v.key, err)
+	}
+	return nil
+}
+
+// look reports whether the lease is nobody's.
+func (v *vigil) look(ctx context.Context) (bool, string, error) {
+	var lease coordinationv1.Lease
+	err := v.Get(ctx, v.key, &lease)
+	if apierrors.IsNotFound(err) {
+		return true, "", nil
+	}
+	if err != nil {
+		return false, "", fmt.Errorf("reading lease %s: %w", v.key, err)
+	}
+	spec := &lease.Spec
+	if spec.HolderIdentity == nil || *spec.HolderIdentity == "" || spec.RenewTime == nil {
+		return true, "", nil
+	}
+	if !spec.RenewTime.Time.Equal(v.moved) {
+		v.moved, v.since = spec.RenewTime.Time, v.now()
+	}
+	lasts := otherLeaseLasts
+	if s := spec.LeaseDurationSeconds; s != nil && *s > 0 {
+		lasts = time.Duration(*s) * time.Second
+	}
+	if v.now().Sub(v.since) < lasts+leaseMargin {
+		return false, fmt.Sprintf("waiting until lease %s of %s was not renewed for %s", v.key, *spec.HolderIdentity, lasts+leaseMargin), nil
+	}
+	before, nobody := lease.DeepCopy(), ""
+	spec.HolderIdentity = &nobody
+	err = v.Patch(ctx, &lease, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	if apierrors.IsConflict(err) {
+		return false, "lease " + v.key.String() + " is being renewed again", nil
+	}
+	if err != nil {
+		return false, "", fmt.Errorf("taking the holder's name off lease %s: %w", v.key, err)
+	}
+	return true, "", nil
+}

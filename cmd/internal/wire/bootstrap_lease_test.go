@@ -1,0 +1,64 @@
+package wire
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// The holder's clock says nothing: it is an hour ahead, and what counts is how
+// long the lease does not move by ours.
+func TestALeaseIsInheritedOnlyWhenNobodyRenewsIt(t *testing.T) {
+	key := client.ObjectKey{Namespace: "kube-system", Name: otherLease}
+	holder, lasts := "pod-1_x", int32(15)
+	ahead := metav1.NewMicroTime(time.Now().Add(time.Hour))
+	lease := &coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name},
+		Spec:       coordinationv1.LeaseSpec{HolderIdentity: &holder, RenewTime: &ahead, LeaseDurationSeconds: &lasts},
+	}
+	now := time.Now()
+	v := &vigil{Client: live(t, lease), key: key, now: func() time.Time { return now }}
+	look := func(want bool, word string) {
+		t.Helper()
+		done, said, err := v.look(t.Context())
+		if done != want || err != nil || !strings.Contains(said, word) {
+			t.Fatalf("done %t, %q, %v", done, said, err)
+		}
+	}
+	renew := func() {
+		t.Helper()
+		var l coordinationv1.Lease
+		if err := v.Get(t.Context(), key, &l); err != nil {
+			t.Fatal(err)
+		}
+		later := metav1.NewMicroTime(l.Spec.RenewTime.Add(2 * time.Second))
+		l.Spec.RenewTime = &later
+		if err := v.Update(t.Context(), &l); err != nil {
+			t.Fatal(err)
+		}
+	}
+	look(false, "of pod-1_x")
+	now = now.Add(17 * time.Second)
+	look(false, "not renewed for 18s")
+	renew()
+	now = now.Add(2 * time.Second)
+	look(false, "waiting")
+	now = now.Add(18 * time.Second)
+	look(true, "")
+	var after coordinationv1.Lease
+	if err := v.Get(t.Context(), key, &after); err != nil || *after.Spec.HolderIdentity != "" {
+		t.Errorf("the holder is %q, %v", *after.Spec.HolderIdentity, err)
+	}
+	look(true, "")
+}
+
+func TestALeaseThatIsNotThereIsNobodys(t *testing.T) {
+	v := &vigil{Client: live(t), key: client.ObjectKey{Namespace: "kube-system", Name: otherLease}, now: time.Now}
+	if done, _, err := v.look(t.Context()); !done || err != nil {
+		t.Errorf("done %t, %v", done, err)
+	}
+}

@@ -1,0 +1,208 @@
+package wire
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/poolwright/poolwright/provision/engine/gate"
+	"github.com/poolwright/poolwright/provision/engine/takeover"
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/target/cluster"
+)
+
+// caBundleVariable is Karpenter's, and ours for the same: the API server's CA as
+// nodes are told it, PEM in base64, and part of every drift hash.
+const caBundleVariable = "CLUSTER_CA_BUNDLE"
+
+// predecessor is a Karpenter that runs in the cluster already.
+type predecessor struct {
+	takeover.Karpenter
+	compared takeover.Comparison
+}
+
+// lookForOthers finds the Karpenters that run already, and compares them with
+// the engine that the folder asks for. One that was scaled to zero runs no more.
+func (b *Bootstrap) lookForOthers(ctx context.Context, eks declaredEKS) error {
+	if mode := eks.spec.Engine.Mode; mode != v1alpha1.EngineEmbedded && mode != "" {
+		if b.req.TakeOver {
+			return fmt.Errorf("%s: spec.engine.mode is %s, so there is nothing to take over: set it to Embedded, or leave --take-over out", eks.origin, mode)
+		}
+		return nil
+	}
+	found, err := takeover.Find(ctx, b.direct)
+	if err != nil {
+		return err
+	}
+	for _, k := range found {
+		if k.CABundle != "" {
+			b.caBundle = k.CABundle
+		}
+		if k.Replicas == 0 {
+			continue
+		}
+		authority, err := b.authority(ctx, k)
+		if err != nil {
+			return err
+		}
+		compared, err := k.Compare(ctx, b.direct, eks.settings(), authority)
+		if err != nil {
+			return fmt.Errorf("comparing with the Karpenter of Deployment %s: %w", k.Deployment, err)
+		}
+		other := predecessor{k, compared}
+		if err := b.owned(ctx, &other); err != nil {
+			return err
+		}
+		b.others = append(b.others, other)
+	}
+	return nil
+}
+
+// authority is the text by which the controller's pods will know the API server:
+// the other's own, which they are given, or what every pod finds beside its token.
+func (b *Bootstrap) authority(ctx context.Context, k takeover.Karpenter) (string, error) {
+	if k.CABundle != "" {
+		return k.CABundle, nil
+	}
+	var root corev1.ConfigMap
+	err := b.direct.Get(ctx, client.ObjectKey{Namespace: metav1.NamespaceSystem, Name: "kube-root-ca.crt"}, &root)
+	if apierrors.IsNotFound(err) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("reading the CA that pods are given: %w", err)
+	}
+	return base64.StdEncoding.EncodeToString([]byte(root.Data["ca.crt"])), nil
+}
+
+// owned makes it an obstacle where a tool would scale another Karpenter up again
+// that was scaled down.
+func (b *Bootstrap) owned(ctx context.Context, k *predecessor) error {
+	live := &unstructured.Unstructured{}
+	live.SetGroupVersionKind(appsv1.SchemeGroupVersion.WithKind("Deployment"))
+	if err := b.direct.Get(ctx, client.ObjectKey{Namespace: k.Deployment.Namespace, Name: k.Deployment.Name}, live); err != nil {
+		return fmt.Errorf("looking for whoever manages Deployment %s: %w", k.Deployment, err)
+	}
+	if owner := cluster.OwnerOf(live, nil); owner != "" {
+		k.compared.Obstacles = append(k.compared.Obstacles, takeover.Finding{
+			What: fmt.Sprintf("its Deployment is managed by %s, which would scale it up again", owner),
+			Do:   "set its replicas to 0 there, instead of using --take-over",
+		})
+	}
+	return nil
+}
+
+// Others tells of the Karpenters that run already, or nothing.
+func (b *Bootstrap) Others() string {
+	var out strings.Builder
+	for _, k := range b.others {
+		out.WriteString(k.Text(k.compared))
+		if !b.req.TakeOver {
+			fmt.Fprintf(&out, "  The engine waits while it leads. To take its nodes over, run this command with --take-over,\n  or scale it down yourself: %s\n", scaling(k, 0))
+		}
+	}
+	return out.String()
+}
+
+// scaling is the command that gives a Deployment so many replicas.
+func scaling(k predecessor, replicas int32) string {
+	return fmt.Sprintf("kubectl -n %s scale deployment %s --replicas=%d", k.Deployment.Namespace, k.Deployment.Name, replicas)
+}
+
+// TakesOver names the Deployment that TakeOver would scale to zero, or is empty
+// where there is nothing to take over. Its error says what stands in the way.
+func (b *Bootstrap) TakesOver() (string, error) {
+	if !b.req.TakeOver || len(b.others) == 0 {
+		return "", nil
+	}
+	if len(b.others) > 1 {
+		return "", fmt.Errorf("%s run here: two Karpenters must never run at a time; scale all but one to zero first", count(len(b.others), "Karpenter"))
+	}
+	k := b.others[0]
+	if n := len(k.compared.Obstacles); n > 0 {
+		return "", fmt.Errorf("not taking over from Deployment %s: %s in the way (see above); nothing was changed", k.Deployment, isOrAre(n, "thing"))
+	}
+	return k.Deployment.String(), nil
+}
+
+// TakeOver scales the other Karpenter to zero once it alone keeps the engine
+// waiting, and returns when the engine runs. It scales nothing back: by then the
+// engine may be about to start, and two must never run. Its error says how to go
+// back.
+func (b *Bootstrap) TakeOver(ctx context.Context, timeout time.Duration) error {
+	k := b.others[0]
+	if waits := b.Waits(ctx); waits != "" {
+		return fmt.Errorf("not taking over yet: %s; then run the same command again", waits)
+	}
+	if err := follow(ctx, timeout, b.req.Say, b.onlyOneWaits); err != nil {
+		return fmt.Errorf("not taking over from Deployment %s, which goes on: %w", k.Deployment, err)
+	}
+	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: k.Deployment.Namespace, Name: k.Deployment.Name}}
+	if err := b.direct.Patch(ctx, d, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"replicas":0}}`))); err != nil {
+		return fmt.Errorf("scaling Deployment %s to zero: %w", k.Deployment, err)
+	}
+	b.req.Say(fmt.Sprintf("scaled Deployment %s from %d to 0 replicas", k.Deployment, k.Replicas))
+	err := b.inherit(ctx, k, timeout)
+	if err == nil {
+		err = follow(ctx, timeout, b.req.Say, b.engineRuns)
+	}
+	if err != nil {
+		return fmt.Errorf("Deployment %s is scaled to zero and the engine does not run, so nobody provisions nodes: %w; mend that, or go back: set spec.engine.mode to External, wait for that, then %s", k.Deployment, err, scaling(k, k.Replicas))
+	}
+	b.req.Say("to go back: set spec.engine.mode to External, wait until the engine has stopped, then " + scaling(k, k.Replicas))
+	return nil
+}
+
+// engineReady is the Cluster's condition Ready, if it speaks of the newest spec.
+func (b *Bootstrap) engineReady(ctx context.Context) (*metav1.Condition, error) {
+	now, err := readStance(ctx, b.direct)
+	if err != nil || now.cluster == nil {
+		return nil, err
+	}
+	ready := meta.FindStatusCondition(now.cluster.Status.Conditions, "Ready")
+	if ready == nil || ready.ObservedGeneration != now.cluster.Generation {
+		return nil, nil
+	}
+	return ready, nil
+}
+
+// onlyOneWaits reports whether the other Karpenter is all that holds the engine.
+func (b *Bootstrap) onlyOneWaits(ctx context.Context) (bool, string, error) {
+	ready, err := b.engineReady(ctx)
+	switch {
+	case err != nil:
+		return false, "", err
+	case ready == nil:
+		return false, "waiting until the Sync has brought the Cluster and the controller has looked at it", nil
+	case ready.Reason != string(gate.OtherKarpenter) || strings.Contains(ready.Message, "gate "+string(gate.Orphans)):
+		return false, "the engine is not ready to take over: " + ready.Message, nil
+	}
+	return true, "all gates of the engine are open but one: " + ready.Message, nil
+}
+
+// engineRuns reports whether it does.
+func (b *Bootstrap) engineRuns(ctx context.Context) (bool, string, error) {
+	ready, err := b.engineReady(ctx)
+	switch {
+	case err != nil:
+		return false, "", err
+	case ready == nil:
+		return false, "the controller has yet to look at the Cluster", nil
+	case ready.Reason == "EngineRunning":
+		return true, "the engine runs", nil
+	case ready.Reason == string(gate.OtherKarpenter):
+		return false, "waiting until the other Karpenter has given its lease back", nil
+	}
+	return false, ready.Message, nil
+}
