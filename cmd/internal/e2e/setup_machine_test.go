@@ -10,7 +10,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/discovery"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
@@ -152,19 +151,9 @@ func metadataOf(template map[string]string) metadata {
 	}
 }
 
-// al2023 is the name of an image for the API server's version of Kubernetes, which
-// is the one that a node must have; in EKS it is that of the cluster.
+// al2023 is the name of an image for the EKS cluster's version of Kubernetes.
 func (s setupScene) al2023(variant, release string) string {
-	s.Helper()
-	client, err := discovery.NewDiscoveryClientForConfig(s.REST())
-	if err != nil {
-		s.Fatal(err)
-	}
-	version, err := client.ServerVersion()
-	if err != nil {
-		s.Fatal(err)
-	}
-	return fmt.Sprintf("amazon-eks-node-al2023-x86_64-%s-%s.%s-%s", variant, version.Major, version.Minor, release)
+	return fmt.Sprintf("amazon-eks-node-al2023-x86_64-%s-%s-%s", variant, s.of.Version, release)
 }
 
 // latest is the newest release of images.

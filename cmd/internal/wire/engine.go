@@ -76,6 +76,9 @@ func stanceOf(c *v1alpha1.Cluster) stance {
 func settingsOf(spec v1alpha1.ClusterSpec) engine.Settings {
 	s := engine.DefaultSettings()
 	s.Cluster, s.Region, s.Account = spec.Name, spec.Region, spec.Account
+	// Images are those for the version of which EKS makes nodes: while EKS upgrades a
+	// cluster, its API servers answer with either version.
+	s.AWS.VersionFromEKS = true
 	s.InterruptionQueue = spec.Engine.InterruptionQueue
 	if queue := spec.InterruptionQueue; queue != nil && s.InterruptionQueue == "" {
 		s.InterruptionQueue = cmp.Or(queue.Name, spec.Name)
