@@ -228,10 +228,7 @@ func (e *entry) compose(base string, shown drift) (text, told string) {
 // has what there is to tell.
 func (p *pass) write(ctx context.Context, pr forge.PullRequest, rec *entry, c forge.Comment, told string, a report.Aftermath) bool {
 	item := &rec.item
-	line := ""
-	if item.Phase != v1alpha1.PullRequestDone {
-		line = a.Line()
-	}
+	line := rec.beside(a)
 	if told == item.Told && line == rec.tail.line {
 		return true
 	}
@@ -265,6 +262,14 @@ func (p *pass) write(ctx context.Context, pr forge.PullRequest, rec *entry, c fo
 	rec.tail.line, item.Told = line, told
 	rec.tail.took(turnOf(a))
 	return true
+}
+
+// beside is what stands next to the commits; nothing new once the story is over.
+func (e *entry) beside(a report.Aftermath) string {
+	if e.item.Phase == v1alpha1.PullRequestDone {
+		return ""
+	}
+	return a.Line()
 }
 
 // rollout sets the status of the merge and of what was merged.
