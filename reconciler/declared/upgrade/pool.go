@@ -124,6 +124,9 @@ func (r *run) betaPool(o *object) {
 	if after := get(disruption, "consolidateAfter"); !absent(after) && text(get(disruption, "consolidationPolicy")) != "WhenEmpty" && text(after) != "Never" {
 		r.tell(o, Lossless, "spec.disruption.consolidateAfter", "consolidateAfter %s takes effect now: v1beta1 refused it beside WhenUnderutilized", text(after))
 	}
+	if policy := text(get(disruption, "consolidationPolicy")); strings.Contains(policy, "${") {
+		r.tell(o, Person, "spec.disruption.consolidationPolicy", "%s is kept as it is written: where its value is WhenUnderutilized, make that WhenEmptyOrUnderutilized, which is its name in v1", policy)
+	}
 	expires := text(get(disruption, "expireAfter")) != "Never"
 	if budgets := get(disruption, "budgets"); expires && !absent(budgets) {
 		r.tell(o, Person, "spec.disruption.budgets", "budgets no longer hold back expiry: v1 drains a node as soon as it is too old; write expireAfter: Never where that must not be, or spread the ages")
