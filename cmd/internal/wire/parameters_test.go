@@ -1,0 +1,37 @@
+package wire
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/report"
+)
+
+// Who reads the comment of a pull request sees which image its merge takes.
+func TestACommentTellsTheValuesOfParameters(t *testing.T) {
+	sync := &v1alpha1.Sync{ObjectMeta: metav1.ObjectMeta{Name: "dev", Namespace: "poolwright"}}
+	sync.Spec.SubstituteFrom = []v1alpha1.SubstituteReference{{Kind: v1alpha1.SubstituteSSMParameter, Name: gpuParameter, As: "GPU"}}
+	sync.Status.Parameters = []v1alpha1.PinnedParameter{
+		{Variable: "GPU", Name: gpuParameter, Value: "ami-1", PinnedAt: metav1.Date(2026, 11, 22, 9, 0, 0, 0, time.UTC), Latest: "ami-2"},
+		{Variable: "LEFT", Name: gpuParameter, Value: "ami-0"},
+	}
+	was := poolItem("gpu", 1)
+	p := steps{parted: loaded(was), base: loaded(was), head: loaded(poolItem("gpu", 2)), live: seen(was)}.proposer()
+	got, err := p.tell(t.Context(), proposal{Comparison: between(), base: "main", path: "p", sync: sync})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var comment strings.Builder
+	if err := got.report.Markdown(&comment, report.Options{HoursADay: 24}); err != nil {
+		t.Fatal(err)
+	}
+	for _, words := range []string{"Notes (1)", "${GPU} is ami-1, from SSM parameter " + gpuParameter + " on 2026-11-22", "the newest is ami-2"} {
+		if !strings.Contains(strings.ReplaceAll(comment.String(), `\`, ""), words) {
+			t.Errorf("the comment does not say %q:\n%s", words, comment.String())
+		}
+	}
+}
