@@ -108,7 +108,11 @@ func (b *Bootstrap) Others() string {
 	var out strings.Builder
 	for _, k := range b.others {
 		out.WriteString(k.Text(k.compared))
-		if !b.req.TakeOver {
+		switch {
+		case b.req.TakeOver:
+		case len(k.compared.Obstacles) > 0:
+			out.WriteString("  The engine waits while it leads.\n")
+		default:
 			fmt.Fprintf(&out, "  The engine waits while it leads. To take its nodes over, run this command with --take-over,\n  or scale it down yourself: %s\n", scaling(k, 0))
 		}
 	}

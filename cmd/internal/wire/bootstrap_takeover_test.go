@@ -1,0 +1,88 @@
+package wire
+
+import (
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/poolwright/poolwright/provision/engine"
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/state"
+)
+
+// karpenters are Deployments of those names, told the same as eks declares.
+func karpenters(names ...string) (out []*appsv1.Deployment) {
+	for _, name := range names {
+		d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: name}}
+		d.Spec.Template.Spec.Containers = []corev1.Container{{
+			Name: "controller", Image: "public.ecr.aws/karpenter/controller:" + engine.KarpenterVersion,
+			Env: []corev1.EnvVar{{Name: "CLUSTER_NAME", Value: eks(nil).Spec.Name}, {Name: caBundleVariable, Value: "Y2E=\n"}},
+		}}
+		out = append(out, d)
+	}
+	return out
+}
+
+func TestAKarpenterIsTakenOverFromOnlyWhereThatEndsWell(t *testing.T) {
+	one := func(edit func(*appsv1.Deployment)) []*appsv1.Deployment {
+		all := karpenters("karpenter")
+		edit(all[0])
+		return all
+	}
+	for name, c := range map[string]struct {
+		there   []*appsv1.Deployment
+		mode    v1alpha1.EngineMode
+		not     bool   // --take-over is not asked for
+		takes   string // the Deployment
+		refuses string
+		says    []string
+		bundle  string
+	}{
+		"nothing runs": {},
+		"one runs": {there: karpenters("karpenter"), takes: "kube-system/karpenter", bundle: "Y2E=\n",
+			says: []string{"Karpenter " + engine.KarpenterVersion + " runs here already"}},
+		"nobody asks to take over": {there: karpenters("karpenter"), not: true, bundle: "Y2E=\n",
+			says: []string{"with --take-over", "kubectl -n kube-system scale deployment karpenter --replicas=0"}},
+		"two run": {there: karpenters("a", "b"), refuses: "2 Karpenters run here", bundle: "Y2E=\n"},
+		"its queue would be read by nobody": {refuses: "1 thing is in the way", bundle: "Y2E=\n", says: []string{"spec.engine.interruptionQueue: q"},
+			there: one(func(d *appsv1.Deployment) {
+				env := &d.Spec.Template.Spec.Containers[0].Env
+				*env = append(*env, corev1.EnvVar{Name: "INTERRUPTION_QUEUE", Value: "q"})
+			})},
+		"Flux would scale it up again": {refuses: "1 thing is in the way", bundle: "Y2E=\n", says: []string{"Flux HelmRelease flux-system/karpenter", "set its replicas to 0 there"},
+			there: one(func(d *appsv1.Deployment) {
+				d.Labels = map[string]string{"helm.toolkit.fluxcd.io/name": "karpenter", "helm.toolkit.fluxcd.io/namespace": "flux-system"}
+			})},
+		"it was stopped before, and its nodes live on": {there: one(func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32) }), bundle: "Y2E=\n"},
+		"the engine is not to run":                     {there: karpenters("karpenter"), mode: v1alpha1.EngineExternal, refuses: "spec.engine.mode is External"},
+		"the engine is not to run, and nobody asks":    {there: karpenters("karpenter"), mode: v1alpha1.EngineExternal, not: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var objects []client.Object
+			for _, d := range c.there {
+				objects = append(objects, d)
+			}
+			b := &Bootstrap{direct: live(t, objects...), req: BootstrapRequest{TakeOver: !c.not}}
+			d := declaredEKS{spec: eks(nil).Spec, origin: state.Origin{File: "cluster.yaml", Line: 3}}
+			d.spec.Engine.Mode = c.mode
+			err := b.lookForOthers(t.Context(), d)
+			takes := ""
+			if err == nil {
+				takes, err = b.TakesOver()
+			}
+			if (err == nil) != (c.refuses == "") || err != nil && !strings.Contains(err.Error(), c.refuses) || takes != c.takes || b.caBundle != c.bundle {
+				t.Errorf("takes over from %q with the CA %q, %v", takes, b.caBundle, err)
+			}
+			said := b.Others()
+			for _, word := range c.says {
+				if !strings.Contains(said, word) {
+					t.Errorf("it does not say %q:\n%s", word, said)
+				}
+			}
+		})
+	}
+}
