@@ -105,8 +105,7 @@ spec:
 		t.Errorf("the status says %+v", now)
 	}
 	s.images(old)
-	got := s.command("plan", "config", "--sync="+s.name)
-	s.expect(got, got.code, "${GPU_AMI_ID} is "+old+", from SSM parameter "+gpuImage, "the newest is "+fresh)
+	s.expect(s.command("plan", "config", "--sync="+s.name), 0, "${GPU_AMI_ID} is "+old+", from SSM parameter "+gpuImage, "the newest is "+fresh)
 
 	s.expect(s.command("reconcile", s.name, "--update-parameters"), 0, "${GPU_AMI_ID} is "+fresh+" now, it was "+old)
 	s.images(fresh)
