@@ -75,6 +75,11 @@ func TestVariablesComeFromTheSyncAndFromObjectsBesideIt(t *testing.T) {
 		t.Errorf("a settled Sync with variables writes: %v", writes)
 	}
 
+	// A person's plan has the same values, unless others are given.
+	s.expect(s.command("plan", "config"), 0)
+	s.expect(s.command("plan", "config", "--substitute", "VALUE=planned"), 1, "v1", "planned")
+	typed(t, world, s.repo.dir, "lint", "config").expect(t, 0, "config/a.yaml:5: warning: ${VALUE} has no value here")
+
 	// Another value is applied without a commit.
 	settings := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.system, Name: "settings"}}
 	if err := hand.Patch(t.Context(), settings, mergePatch(`{"data":{"VALUE":"v2","OWNER":"us"}}`)); err != nil {
