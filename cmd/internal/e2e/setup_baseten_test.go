@@ -25,8 +25,7 @@ import (
 
 // Set-up 004: three provisioners of v1alpha5 as they are written, at EKS 1.32,
 // that pods choose by label, beside nodes of Cluster Autoscaler. The 30 seconds until
-// an empty node goes are real ones for memory and cpu; those of gpu, whose two nodes
-// go one by one, are made shorter by a commit, when the pods run.
+// an empty node goes are made shorter by a commit, when the pods run.
 func TestSetupBaseten(t *testing.T) {
 	t.Parallel()
 	s := newSetup(t, "baseten", setupOptions{})
@@ -54,14 +53,18 @@ func TestSetupBaseten(t *testing.T) {
 		}
 		s.landsOf(deployments[i]).is(want)
 	}
-	for _, pool := range []string{"memory", "cpu", "gpu"} {
+	pools := []string{"memory", "cpu", "gpu"}
+	for _, pool := range pools {
 		s.waitsFor(pool, "30s")
+		s.git.repo.replace("clusters/dev/provisioner-"+pool+".yaml", "ttlSecondsAfterEmpty: 30", "ttlSecondsAfterEmpty: 5")
 	}
-	s.edits("Let empty GPU nodes go sooner", "clusters/dev/provisioner-gpu.yaml", "ttlSecondsAfterEmpty: 30", "ttlSecondsAfterEmpty: 5")
+	s.git.repo.commit("Let empty nodes go sooner")
+	s.asks()
+	s.applied()
 	s.zero()
-	s.lasted("memory", 30*time.Second)
-	s.lasted("cpu", 30*time.Second)
-	s.lasted("gpu", 5*time.Second)
+	for _, pool := range pools {
+		s.lasted(pool, 5*time.Second)
+	}
 	if diff := cmp.Diff(before, others.state()); diff != "" {
 		t.Errorf("Cluster Autoscaler's nodes were touched (-before +after):\n%s", diff)
 	}
