@@ -62,6 +62,8 @@ func fieldIn(n *yaml.Node, line int) *yaml.Node {
 		if n.Line == line {
 			return n
 		}
+	case yaml.AliasNode:
+		// What it shows is written at its anchor.
 	}
 	return nil
 }
