@@ -253,7 +253,7 @@ func (s *stocked) kubectl(input string, args ...string) string {
 func (s *stocked) kubectlApply() {
 	s.Helper()
 	var known []string
-	for _, object := range strings.Split(s.kubectl("", "kustomize", "clusters/dev"), "\n---\n") {
+	for object := range strings.SplitSeq(s.kubectl("", "kustomize", "clusters/dev"), "\n---\n") {
 		if !strings.Contains(object, "kind: Cluster\n") {
 			known = append(known, object)
 		}
