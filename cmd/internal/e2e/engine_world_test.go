@@ -17,6 +17,7 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+	"sigs.k8s.io/yaml"
 
 	"github.com/poolwright/poolwright/provision/sandbox"
 	"github.com/poolwright/poolwright/provision/sandbox/aws"
@@ -128,6 +129,9 @@ func (s scene) createExample() {
 				s.Fatal(err)
 			}
 			s.pools[pool.Name] = pool
+		case "DevicePlugin":
+			// No Sync makes anything of it here.
+			object = &unstructured.Unstructured{Object: s.stockPlugin()}
 		case "Cluster":
 			if err := unstructured.SetNestedField(object.Object, "100ms", "spec", "engine", "batchIdle"); err != nil {
 				s.Fatal(err)
@@ -136,6 +140,19 @@ func (s scene) createExample() {
 		// The controller brings the kinds.
 		s.eventually("the kind of "+object.GetKind()+" is there", func() error { return s.hand.Create(s.Context(), object.DeepCopy()) })
 	}
+}
+
+// stockPlugin is NVIDIA's plugin as a plain DaemonSet.
+func (s scene) stockPlugin() (object map[string]any) {
+	s.Helper()
+	text, err := os.ReadFile(filepath.Join("testdata", "device-plugin.yaml"))
+	if err == nil {
+		err = yaml.Unmarshal(text, &object)
+	}
+	if err != nil {
+		s.Fatal(err)
+	}
+	return object
 }
 
 // engineRuns waits until the newest settings run and the example's pools can be
