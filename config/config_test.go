@@ -209,7 +209,9 @@ func TestOnlyTheLoopsRoleIsWide(t *testing.T) {
 			}
 			own := r.GetKind() == "Role" && r.GetNamespace() == "poolwright-system"
 			// A watch is of the metadata of one: see variables in cmd/internal/wire.
-			byName := !slices.ContainsFunc(rule.Verbs, func(verb string) bool { return !slices.Contains([]string{"get", "watch", "create", "patch", "delete"}, verb) })
+			byName := !slices.ContainsFunc(rule.Verbs, func(verb string) bool {
+				return !slices.Contains([]string{"get", "watch", "create", "patch", "delete"}, verb)
+			})
 			if slices.Contains(rule.Resources, "secrets") && !(own && byName) {
 				t.Errorf("%s %s does more with secrets than to handle those of its own namespace by their names: %v", r.GetKind(), role.Name, rule)
 			}

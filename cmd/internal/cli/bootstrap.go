@@ -80,37 +80,53 @@ func (f *bootstrapFlags) run(cmd *cobra.Command, req wire.BootstrapRequest, stre
 	if err != nil {
 		return err
 	}
+	planFirst, err := f.shows(b, print, streams)
+	if err != nil {
+		return err
+	}
+	takes, err := b.TakesOver()
+	if err != nil {
+		return err
+	}
+	return f.carriesOut(cmd.Context(), b, takes != "", planFirst, streams)
+}
+
+// shows writes the plan, where a person is asked by it or it is all that there will
+// be, and what else is to be known before. It reports whether the plan was written.
+func (f *bootstrapFlags) shows(b *wire.Bootstrap, print func(report.Report) error, streams Streams) (bool, error) {
 	// A program gets one document: what became of the plan, where it is carried
 	// out unasked.
 	planFirst := f.output == "text" || !f.answer.yes || f.answer.dryRun || b.Todo() == 0
 	if planFirst {
 		if err := print(b.Report()); err != nil {
-			return fmt.Errorf("writing the plan: %w", err)
+			return false, fmt.Errorf("writing the plan: %w", err)
 		}
 	}
 	fmt.Fprint(streams.Err, b.Others())
 	for _, w := range b.Warnings {
 		fmt.Fprintln(streams.Err, "Warning:", w)
 	}
-	takes, err := b.TakesOver()
-	if err != nil {
-		return err
-	}
+	return planFirst, nil
+}
+
+// carriesOut does what there is to do, waits where that is wanted, and takes over
+// from another Karpenter last.
+func (f *bootstrapFlags) carriesOut(ctx context.Context, b *wire.Bootstrap, takes, planFirst bool, streams Streams) error {
 	if b.Todo() == 0 {
 		fmt.Fprintln(streams.Err, "nothing to change")
 	}
-	if b.Todo() > 0 || takes != "" {
-		if err := f.apply(cmd.Context(), b, streams, planFirst); err != nil {
+	if b.Todo() > 0 || takes {
+		if err := f.apply(ctx, b, streams, planFirst); err != nil {
 			return err
 		}
 	}
-	if !f.wait && takes == "" || f.answer.dryRun {
+	if f.answer.dryRun || !f.wait && !takes {
 		return nil
 	}
-	if err := f.settle(cmd.Context(), b, streams); err != nil || takes == "" {
+	if err := f.settle(ctx, b, streams); err != nil || !takes {
 		return err
 	}
-	return b.TakeOver(cmd.Context(), f.timeout)
+	return b.TakeOver(ctx, f.timeout)
 }
 
 // possible reports whether somebody can be asked, with all that is missing.
