@@ -14,6 +14,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/poolwright/poolwright/cmd/internal/given"
 	"github.com/poolwright/poolwright/gitsource/dir"
 	"github.com/poolwright/poolwright/provision/engine"
 	"github.com/poolwright/poolwright/reconciler/apply"
@@ -70,18 +71,7 @@ func PlanBootstrap(ctx context.Context, req BootstrapRequest) (*Bootstrap, error
 	if err != nil {
 		return nil, err
 	}
-	linted, err := Lint(ctx, req.Dir, req.Sync.Variables)
-	if err != nil {
-		return nil, err
-	}
-	if len(linted.Mistakes) > 0 {
-		return nil, &target.ProblemsError{Problems: linted.Mistakes}
-	}
-	d, err := loadGiven(ctx, req.Dir, req.Sync.Variables)
-	if err != nil {
-		return nil, err
-	}
-	eks, err := declaredCluster(req.Dir, d.Set)
+	set, eks, err := req.declares(ctx, req.Sync.Variables)
 	if err != nil {
 		return nil, err
 	}
@@ -96,6 +86,13 @@ func PlanBootstrap(ctx context.Context, req BootstrapRequest) (*Bootstrap, error
 	if b.Warnings, err = eks.prove(ctx, req.REST, b.direct, req.Namespace); err != nil {
 		return nil, err
 	}
+	if read, err := b.parameters(ctx, eks.spec.Region, sub); err != nil {
+		return nil, err
+	} else if !read.None() {
+		if set, eks, err = req.declares(ctx, read); err != nil {
+			return nil, err
+		}
+	}
 	if err := b.lookForOthers(ctx, eks); err != nil {
 		return nil, err
 	}
@@ -103,7 +100,25 @@ func PlanBootstrap(ctx context.Context, req BootstrapRequest) (*Bootstrap, error
 	if err != nil {
 		return nil, err
 	}
-	return b, b.compute(ctx, d.Set, ours)
+	return b, b.compute(ctx, set, ours)
+}
+
+// declares is what the folder declares with variables, and its Cluster. Mistakes are a
+// *target.ProblemsError.
+func (r BootstrapRequest) declares(ctx context.Context, variables given.Variables) (state.Set, declaredEKS, error) {
+	linted, err := Lint(ctx, r.Dir, variables)
+	if err != nil {
+		return state.Set{}, declaredEKS{}, err
+	}
+	if len(linted.Mistakes) > 0 {
+		return state.Set{}, declaredEKS{}, &target.ProblemsError{Problems: linted.Mistakes}
+	}
+	d, err := loadGiven(ctx, r.Dir, variables)
+	if err != nil {
+		return state.Set{}, declaredEKS{}, err
+	}
+	eks, err := declaredCluster(r.Dir, d.Set)
+	return d.Set, eks, err
 }
 
 // silence keeps the logs of libraries away from a person's terminal: what there

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"path"
 	"strings"
 
@@ -41,12 +42,8 @@ type SyncRequest struct {
 // follow completes what is asked for from the live Sync and the working copy,
 // and returns the Sync's spec and what a person should know of it.
 func (r *SyncRequest) follow(ctx context.Context, c client.Client, namespace, root, sub string) (spec map[string]any, warnings []string, err error) {
-	if r.Path == "" {
-		r.Path = sub
-	}
-	if r.Name == "" {
-		r.Name = nameOf(r.Path)
-	}
+	r.Path = cmp.Or(r.Path, sub)
+	r.Name = cmp.Or(r.Name, nameOf(r.Path))
 	if err := r.checkName(); err != nil {
 		return nil, nil, err
 	}
@@ -101,6 +98,29 @@ func (r *SyncRequest) substitute(live *v1alpha1.Sync, spec map[string]any) error
 		}
 	}
 	return nil
+}
+
+// parameters are the given variables, and as such the values that the Sync's SSM
+// parameters have or get, in a region; none where it has no parameters. They are for
+// planning: the Sync that is made names the parameters, and reads them itself.
+func (b *Bootstrap) parameters(ctx context.Context, region, sub string) (given.Variables, error) {
+	out, r := b.req.Sync.Variables, b.req.Sync
+	file, err := out.Read()
+	if err != nil {
+		return given.Variables{}, err
+	}
+	sync := out.As(&v1alpha1.Sync{}, file)
+	sync.Namespace, sync.Name = b.req.Namespace, cmp.Or(r.Name, nameOf(cmp.Or(r.Path, sub)))
+	if sync, err = lookedUp(ctx, b.direct, sync, region); err != nil {
+		return given.Variables{}, err
+	}
+	found, err := pinned(sync)
+	if err != nil || len(found) == 0 {
+		return given.Variables{}, err
+	}
+	maps.Copy(found, sync.Spec.Substitute)
+	out.Values = found
+	return out, nil
 }
 
 // waitsFor says what a Sync whose Secret is missing needs.

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"fmt"
+	"io/fs"
 	"maps"
 	"regexp"
 	"slices"
@@ -15,13 +16,57 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
-// judgeable leaves out the findings about fields that hold variables: nobody knows here
-// what they will be.
-func judgeable(d declared.Declared, found []state.Problem) []state.Problem {
+// draft are the variables without a value here: any, or those of some SSM parameters.
+type draft struct {
+	any    bool
+	unread unread
+}
+
+// some reports whether there are any.
+func (of draft) some() bool { return of.any || len(of.unread) > 0 }
+
+// has reports whether a variable is one of them.
+func (of draft) has(variable string) bool {
+	_, unread := of.unread[variable]
+	return of.any || unread
+}
+
+// says what a warning says of a variable.
+func (of draft) says(variable string) string {
+	if !of.any {
+		return of.unread.says(variable)
+	}
+	return fmt.Sprintf("${%s} has no value here, and fields that hold it are not judged; give it one with --substitute %s=VALUE, or name the Sync's manifest with --sync-file", variable, variable)
+}
+
+// says what a warning says of a variable.
+func (u unread) says(variable string) string {
+	return fmt.Sprintf("${%s} is the value of SSM parameter %s, which is not read here, and fields that hold it are not judged; give it one with --substitute %s=VALUE", variable, u[variable], variable)
+}
+
+// judgeable leaves out the findings about fields that hold such variables: nobody knows
+// here what they will be.
+func (of draft) judgeable(d declared.Declared, found []state.Problem) []state.Problem {
 	documents, items := d.Documents(), d.Set.Items()
 	return slices.DeleteFunc(found, func(p state.Problem) bool {
 		doc, ok := documents(begins(items, p.Origin))
-		return ok && holdsVariable(fieldIn(doc.Node, p.Origin.Line))
+		return ok && of.holds(fieldIn(doc.Node, p.Origin.Line))
+	})
+}
+
+// judgeableIn is judgeable where nothing but the files is at hand.
+func (of draft) judgeableIn(files fs.FS, found []state.Problem) []state.Problem {
+	if !of.some() {
+		return found
+	}
+	tree := manifest.NewTree(nil, manifest.Limits{})
+	return slices.DeleteFunc(slices.Clone(found), func(p state.Problem) bool {
+		content, err := fs.ReadFile(files, p.Origin.File)
+		if err != nil {
+			return false
+		}
+		documents, _, err := tree.Parse(p.Origin.File, content)
+		return err == nil && slices.ContainsFunc(documents, func(d manifest.Document) bool { return of.holds(fieldIn(d.Node, p.Origin.Line)) })
 	})
 }
 
@@ -68,19 +113,40 @@ func fieldIn(n *yaml.Node, line int) *yaml.Node {
 	return nil
 }
 
-// holdsVariable reports whether a text of a node, or a key, holds a variable.
-func holdsVariable(n *yaml.Node) bool {
+// holds reports whether a text of a node, or a key, holds such a variable.
+func (of draft) holds(n *yaml.Node) bool {
 	if n == nil {
 		return false
 	}
-	return n.Kind == yaml.ScalarNode && strings.Contains(n.Value, "${") || slices.ContainsFunc(n.Content, holdsVariable)
+	held := n.Kind == yaml.ScalarNode && strings.Contains(n.Value, "${")
+	if held && !of.any {
+		held = slices.ContainsFunc(variablesIn(n.Value), func(v used) bool { return of.has(v.name) })
+	}
+	return held || slices.ContainsFunc(n.Content, of.holds)
+}
+
+// used is a variable as a text uses it.
+type used struct {
+	name      string
+	defaulted bool
+}
+
+// variablesIn are the variables of a text, in order. What is escaped is none.
+func variablesIn(text string) []used {
+	// Group 1 is an escape, 2 the name, 3 what follows it.
+	expression := regexp.MustCompile(`(\$\$)|\$\{([A-Za-z_][A-Za-z0-9_]*)([:=-]?[=-]?)`)
+	var out []used
+	for _, m := range expression.FindAllStringSubmatch(text, -1) {
+		if m[2] != "" {
+			out = append(out, used{m[2], strings.ContainsAny(m[3], "=-")})
+		}
+	}
+	return out
 }
 
 // valueless warns of the variables that have neither a value here nor a default, of each
 // where it is first used.
-func valueless(d declared.Declared) []state.Problem {
-	// Group 1 is an escape, 2 the name, 3 what follows it.
-	expression := regexp.MustCompile(`(\$\$)|\$\{([A-Za-z_][A-Za-z0-9_]*)([:=-]?[=-]?)`)
+func (of draft) valueless(d declared.Declared) []state.Problem {
 	first := map[string]state.Origin{}
 	documents := d.Documents()
 	for _, item := range d.Set.Items() {
@@ -88,21 +154,20 @@ func valueless(d declared.Declared) []state.Problem {
 			continue
 		}
 		texts(item.Object, nil, func(path []string, text string) {
-			for _, m := range expression.FindAllStringSubmatch(text, -1) {
-				if m[2] == "" || strings.ContainsAny(m[3], "=-") {
+			for _, v := range variablesIn(text) {
+				if v.defaulted || !of.has(v.name) {
 					continue
 				}
 				at := lineOf(documents, item.Origin, path)
-				if was, known := first[m[2]]; !known || at.File < was.File || at.File == was.File && at.Line < was.Line {
-					first[m[2]] = at
+				if was, known := first[v.name]; !known || at.File < was.File || at.File == was.File && at.Line < was.Line {
+					first[v.name] = at
 				}
 			}
 		})
 	}
 	var out []state.Problem
 	for _, name := range slices.Sorted(maps.Keys(first)) {
-		out = append(out, state.Problem{Origin: first[name], Message: fmt.Sprintf(
-			"${%s} has no value here, and fields that hold it are not judged; give it one with --substitute %s=VALUE, or name the Sync's manifest with --sync-file", name, name)})
+		out = append(out, state.Problem{Origin: first[name], Message: of.says(name)})
 	}
 	return out
 }

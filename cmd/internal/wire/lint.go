@@ -48,14 +48,15 @@ func (l Linted) All() []state.Problem {
 // other. Of Karpenter's old APIs it warns: they are followed as what they mean.
 //
 // With variables it judges what they make of the objects, as a Sync would; without any
-// it does not judge the fields that hold one, and warns of each variable.
+// it does not judge the fields that hold one, and warns of each variable. So it does of
+// those that are SSM parameters, which it does not read.
 func Lint(ctx context.Context, folder string, variables given.Variables) (Linted, error) {
-	values, err := offlineValues(ctx, variables)
+	values, left, err := offlineValues(ctx, variables)
 	if err != nil {
 		return Linted{}, fmt.Errorf("checking %s: %w", folder, err)
 	}
-	draft := variables.None()
-	d, err := loadWith(ctx, folder, declared.Options{Values: values, Draft: draft})
+	open := draft{any: variables.None(), unread: left}
+	d, err := loadWith(ctx, folder, declared.Options{Values: values, Draft: open.some()})
 	if err != nil {
 		return Linted{}, fmt.Errorf("checking %s: %w", folder, err)
 	}
@@ -82,8 +83,8 @@ func Lint(ctx context.Context, folder string, variables given.Variables) (Linted
 			found = append(found, f.Problem())
 		}
 	}
-	if draft {
-		found, out.Warnings = judgeable(d, found), append(judgeable(d, out.Warnings), valueless(d)...)
+	if open.some() {
+		found, out.Warnings = open.judgeable(d, found), append(open.judgeable(d, out.Warnings), open.valueless(d)...)
 	}
 	out.Mistakes, out.Warnings = lint.Sorted(found), lint.Sorted(out.Warnings)
 	return out, nil

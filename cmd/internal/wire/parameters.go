@@ -3,6 +3,8 @@ package wire
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -35,8 +37,9 @@ func pinned(sync *v1alpha1.Sync) (map[string]string, error) {
 
 // lookedUp is a Sync of a file, which may be new or differ from the live one, with the
 // values that its SSM parameters would have: those of the live one, and as SSM says now
-// where it has none. Its status is made up.
-func lookedUp(ctx context.Context, live client.Client, sync *v1alpha1.Sync) (*v1alpha1.Sync, error) {
+// where it has none, in a region; where that is empty, as a controller chooses it. Its
+// status is made up.
+func lookedUp(ctx context.Context, live client.Client, sync *v1alpha1.Sync, region string) (*v1alpha1.Sync, error) {
 	if len(pin.Names(sync)) == 0 {
 		return sync, nil
 	}
@@ -48,7 +51,13 @@ func lookedUp(ctx context.Context, live client.Client, sync *v1alpha1.Sync) (*v1
 	out.Status.Parameters = now.Status.Parameters
 	found := pin.Pinned(out)
 	if len(found.Missing) > 0 {
-		read, err := askParameters(ctx, live, found.Missing)
+		if region == "" {
+			region, err = regionOf(ctx, live)
+		}
+		var read map[string]pin.Reading
+		if err == nil {
+			read, err = askIn(ctx, region, found.Missing)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("looking up the variables of Sync %s: %w", sync.Name, err)
 		}
@@ -59,7 +68,7 @@ func lookedUp(ctx context.Context, live client.Client, sync *v1alpha1.Sync) (*v1
 }
 
 // parameterNotes say which variable has which value of which parameter, by the status
-// of the Sync.
+// of the Sync, and which has none.
 func parameterNotes(sync *v1alpha1.Sync) []plan.Note {
 	key := state.Key{Target: cluster.Name, Group: v1alpha1.GroupVersion.Group, Kind: "Sync", Namespace: sync.Namespace, Name: sync.Name}
 	var out []plan.Note
@@ -74,6 +83,10 @@ func parameterNotes(sync *v1alpha1.Sync) []plan.Note {
 			text += " on " + p.PinnedAt.UTC().Format(time.DateOnly)
 		}
 		out = append(out, plan.Note{Key: key, Text: text})
+	}
+	left := unreadOf(sync)
+	for _, variable := range slices.Sorted(maps.Keys(left)) {
+		out = append(out, plan.Note{Key: key, Text: "Warning: " + left.says(variable)})
 	}
 	return out
 }

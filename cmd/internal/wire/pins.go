@@ -160,6 +160,11 @@ func askParameters(ctx context.Context, live client.Reader, names []string) (map
 	if err != nil {
 		return nil, err
 	}
+	return askIn(ctx, region, names)
+}
+
+// askIn reads parameters in a region.
+func askIn(ctx context.Context, region string, names []string) (map[string]pin.Reading, error) {
 	found, err := aws.ReadParameters(ctx, engine.LoadAWS, region, names)
 	out := make(map[string]pin.Reading, len(found))
 	for name, one := range found {

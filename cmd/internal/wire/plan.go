@@ -131,7 +131,10 @@ func before(declared state.Set, changes []plan.Change) state.Set {
 func (r PlanRequest) worlds(said *verdicts) (sky, earth target.Target, vars *variables, err error) {
 	vars = &variables{}
 	if r.REST == nil {
-		vars.read = func(ctx context.Context) (substitute.Values, error) { return offlineValues(ctx, r.Variables) }
+		vars.read = func(ctx context.Context) (substitute.Values, error) {
+			values, _, err := offlineValues(ctx, r.Variables)
+			return values, err
+		}
 		return aws.Offline(said.of), unadmitted{cluster.Offline(r.Sync.Name), said}, vars, nil
 	}
 	world, err := cluster.New(cluster.Config{REST: r.REST, Sync: r.Sync.Name, Namespace: r.Namespace, Reveal: vars.reveal})

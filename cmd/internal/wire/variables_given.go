@@ -1,14 +1,15 @@
 package wire
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
-	"slices"
 
 	"github.com/poolwright/poolwright/cmd/internal/given"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/declared"
 	"github.com/poolwright/poolwright/reconciler/declared/substitute"
+	"github.com/poolwright/poolwright/reconciler/pin"
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
@@ -21,23 +22,23 @@ func ownKey(context.Context) ([]byte, error) {
 
 // offlineValues are those of the variables that a person gives, and of no other. Where
 // some are named, what else a Sync takes them from may be missing: a variable without a
-// value is told with its line.
-func offlineValues(ctx context.Context, g given.Variables) (substitute.Values, error) {
+// value is told with its line. Nobody asks AWS: variables whose SSM parameters have no
+// value here are unread, and stay in the text as they are written.
+func offlineValues(ctx context.Context, g given.Variables) (values substitute.Values, left unread, err error) {
 	file, err := g.Read()
 	if err != nil {
-		return substitute.Values{}, err
+		return substitute.Values{}, nil, err
 	}
 	sync := g.As(&v1alpha1.Sync{}, file)
+	left = unreadOf(sync)
 	from := file.Supply(nil)
-	return valuesOf(ctx, sync, func(ctx context.Context, ref v1alpha1.SubstituteReference) (substitute.Source, bool, error) {
+	values, err = valuesOf(ctx, sync, func(ctx context.Context, ref v1alpha1.SubstituteReference) (substitute.Source, bool, error) {
+		if isParameter(ref) {
+			return substitute.Plain("SSM parameter "+ref.Name, map[string]string{ref.As: cmp.Or(pin.Pinned(sync).Values()[ref.As], "${"+ref.As+"}")}), true, nil
+		}
 		source, found, err := from(ctx, ref)
 		if found || err != nil || ref.Optional {
 			return source, found, err
-		}
-		if isParameter(ref) {
-			if i := slices.IndexFunc(file.Sync.Status.Parameters, func(p v1alpha1.PinnedParameter) bool { return p.Variable == ref.As && p.Name == ref.Name }); i >= 0 {
-				return substitute.Plain("SSM parameter "+ref.Name, map[string]string{ref.As: file.Sync.Status.Parameters[i].Value}), true, nil
-			}
 		}
 		if len(g.Values) > 0 {
 			return substitute.Plain(ref.Kind+" "+ref.Name, nil), true, nil
@@ -45,15 +46,32 @@ func offlineValues(ctx context.Context, g given.Variables) (substitute.Values, e
 		return source, false, state.Failf(state.Fix, "VariablesNotFound", "the Sync takes variables from %s %s, which is not in %s: put it there, or give its variables with --substitute NAME=VALUE",
 			ref.Kind, ref.Name, g.SyncFile)
 	}, ownKey)
+	return values, left, err
+}
+
+// unread are the names of SSM parameters whose values nobody here knows, by variable.
+type unread map[string]string
+
+// unreadOf are those of a Sync: its status has no value of them, nor has
+// spec.substitute one of their variables.
+func unreadOf(sync *v1alpha1.Sync) unread {
+	pinned, out := pin.Pinned(sync).Values(), unread{}
+	for _, ref := range sync.Spec.SubstituteFrom {
+		_, known := pinned[ref.As]
+		if _, given := sync.Spec.Substitute[ref.As]; isParameter(ref) && !known && !given {
+			out[ref.As] = ref.Name
+		}
+	}
+	return out
 }
 
 // loadGiven reads a folder of a working copy with the variables that a person gives.
 func loadGiven(ctx context.Context, folder string, g given.Variables) (declared.Declared, error) {
-	values, err := offlineValues(ctx, g)
+	values, left, err := offlineValues(ctx, g)
 	if err != nil {
 		return declared.Declared{}, err
 	}
-	return loadWith(ctx, folder, declared.Options{Values: values})
+	return loadWith(ctx, folder, declared.Options{Values: values, Draft: len(left) > 0})
 }
 
 // settle makes the request's Sync what the given variables make of it, with the values
@@ -72,7 +90,7 @@ func (r *PlanRequest) settle(ctx context.Context) error {
 		return err
 	}
 	r.Sync.Namespace = r.Namespace
-	if r.Sync, err = lookedUp(ctx, live, r.Sync); err != nil {
+	if r.Sync, err = lookedUp(ctx, live, r.Sync, ""); err != nil {
 		return err
 	}
 	parameters, err := pinned(r.Sync)
