@@ -161,7 +161,7 @@ func (r *run) refused(o *object) {
 }
 
 func al2Advice(alias, version string) string {
-	return "alias " + alias + " is refused at Kubernetes " + version + ": there are no images of Amazon Linux 2 from 1.33 on; choose al2023@latest or bottlerocket@latest, and rewrite userData, which both read otherwise (nodeadm YAML or TOML in place of a shell script)"
+	return "alias " + alias + " is refused at Kubernetes " + version + ": there are no images of Amazon Linux 2 from 1.33 on; choose al2023@latest or bottlerocket@latest; userData may stay a shell script on AL2023 where it does not call bootstrap.sh, and is TOML on Bottlerocket"
 }
 
 // version is the cluster's minor version, as far as it is known.
