@@ -4,15 +4,23 @@ package examples_test
 
 import (
 	"bytes"
+	"errors"
 	"flag"
+	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/yaml"
 
 	"github.com/poolwright/poolwright/gitsource/dir"
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/declared"
+	"github.com/poolwright/poolwright/reconciler/declared/substitute"
+	"github.com/poolwright/poolwright/reconciler/declared/substitute/fluxexpr"
 	"github.com/poolwright/poolwright/reconciler/deviceplugin"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/report"
@@ -48,7 +56,7 @@ func compare(t *testing.T, folder string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, err := declared.Load(snapshot.FS, filepath.ToSlash(path), declared.Options{})
+	d, err := declared.Load(snapshot.FS, filepath.ToSlash(path), declared.Options{Values: variables(t, repository)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,6 +66,11 @@ func compare(t *testing.T, folder string) {
 	wanted, problems := deviceplugin.Expand(d.Set)
 	for _, problem := range problems {
 		t.Errorf("the example has a mistake: %s", problem)
+	}
+	for _, item := range wanted.Items() {
+		if text := fmt.Sprint(item.Object); strings.Contains(text, "${") {
+			t.Errorf("%s has a variable without a value: %s", item.Key, text)
+		}
 	}
 	var got bytes.Buffer
 	fresh := plan.Compute(wanted, state.Set{})
@@ -80,4 +93,39 @@ func compare(t *testing.T, folder string) {
 	if diff := cmp.Diff(string(want), got.String()); diff != "" {
 		t.Errorf("the example plans otherwise than its golden; if that is meant run go test ./examples -update (-golden +plan):\n%s", diff)
 	}
+}
+
+// images are the values of SSM parameters that are taken for AWS's newest.
+func images() map[string]string {
+	const al2023 = "/aws/service/eks/optimized-ami/1.33/amazon-linux-2023/x86_64/"
+	return map[string]string{
+		al2023 + "standard/recommended/image_id": "ami-0a1b2c3d4e5f60001",
+		al2023 + "nvidia/recommended/image_id":   "ami-0a1b2c3d4e5f60002",
+	}
+}
+
+// variables are those of the Sync beside the clusters, where there is one.
+func variables(t *testing.T, repository string) substitute.Values {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(repository, "sync.yaml"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return substitute.Values{}
+	}
+	var sync v1alpha1.Sync
+	if err := errors.Join(err, yaml.UnmarshalStrict(text, &sync)); err != nil {
+		t.Fatal(err)
+	}
+	values := map[string]string{}
+	for _, from := range sync.Spec.SubstituteFrom {
+		image, known := images()[from.Name]
+		if !known || from.Kind != v1alpha1.SubstituteSSMParameter {
+			t.Fatalf("nobody here knows %s %s; give it a value in images", from.Kind, from.Name)
+		}
+		values[from.As] = image
+	}
+	out, err := substitute.NewValues(fluxexpr.Parse, nil, substitute.Plain("SSM", values), substitute.Plain("spec.substitute", sync.Spec.Substitute))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
 }

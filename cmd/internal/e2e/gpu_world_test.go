@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -17,6 +18,7 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+	"sigs.k8s.io/yaml"
 
 	"github.com/poolwright/poolwright/provision/sandbox"
 	"github.com/poolwright/poolwright/provision/sandbox/nodes"
@@ -122,7 +124,8 @@ func newGPUWorld(t *testing.T, name string, files map[string]string, args ...str
 		return g.hand.Get(t.Context(), client.ObjectKey{Name: engineSystem}, &corev1.Namespace{})
 	})
 	g.git = g.followGit(name)
-	g.declare("Declare the cluster", files, map[string]string{"cluster.yaml": gpuCluster, "classes.yaml": g.example("nodeclasses.yaml")})
+	g.variables()
+	g.declare("Declare the cluster", files, map[string]string{"cluster.yaml": gpuCluster, "classes.yaml": g.example("clusters/dev/nodeclasses.yaml")})
 	g.engineRuns()
 	return g
 }
@@ -137,11 +140,28 @@ spec: {name: gpu-timeslicing, region: us-east-1, account: "111122223333"}
 // example reads a file of examples/timeslicing.
 func (g gpuScene) example(name string) string {
 	g.Helper()
-	text, err := os.ReadFile(filepath.Join("..", "..", "..", "examples", "timeslicing", "clusters", "dev", name))
+	text, err := os.ReadFile(filepath.Join("..", "..", "..", "examples", "timeslicing", name))
 	if err != nil {
 		g.Fatal(err)
 	}
 	return string(text)
+}
+
+// variables gives the Sync those of the example's, images of SSM parameters among them.
+func (g gpuScene) variables() {
+	g.Helper()
+	var of v1alpha1.Sync
+	if err := yaml.Unmarshal([]byte(g.example("sync.yaml")), &of); err != nil {
+		g.Fatal(err)
+	}
+	spec, err := json.Marshal(map[string]any{"spec": map[string]any{"substitute": of.Spec.Substitute, "substituteFrom": of.Spec.SubstituteFrom}})
+	if err != nil {
+		g.Fatal(err)
+	}
+	sync := &v1alpha1.Sync{ObjectMeta: metav1.ObjectMeta{Name: g.git.name, Namespace: engineSystem}}
+	if err := g.hand.Patch(g.Context(), sync, mergePatch(string(spec))); err != nil {
+		g.Fatal(err)
+	}
 }
 
 // in is the scene as a subtest sees it.

@@ -275,7 +275,7 @@ func (p *pulls) livesToItsEnd() {
 	number := p.open("new-taint", "Taint the pool <img src=x> @everyone", map[string]string{"tainted.yaml": pullPoolText(taintedPool, "default", "new")})
 	first := p.says(number, "2 nodes replaced", "NodePoolDrifted", "taints")
 	p.Logf("commented %s after it was opened, by polling", time.Since(opened).Round(100*time.Millisecond))
-	classes := strings.ReplaceAll(p.example("nodeclasses.yaml"), "200Gi", "300Gi")
+	classes := strings.ReplaceAll(p.example("clusters/dev/nodeclasses.yaml"), "200Gi", "300Gi")
 	head := p.push("new-taint", "And a bigger disk", map[string]string{"classes.yaml": classes})
 	second := p.says(number, "4 nodes replaced", "300Gi")
 	if second.ID != first.ID {

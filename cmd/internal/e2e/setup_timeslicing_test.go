@@ -8,7 +8,11 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs"
 	"github.com/aws/aws-sdk-go-v2/service/eks"
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 )
 
 // Set-up 001: each of a g4dn.12xlarge's four GPUs is shared by ten pods, so forty
@@ -17,6 +21,7 @@ import (
 func TestSetupTimeslicing(t *testing.T) {
 	t.Parallel()
 	s := newSetup(t, "timeslicing", setupOptions{})
+	images := s.pins()
 	s.logs("api", "audit", "authenticator", "controllerManager", "scheduler")
 	begin := time.Now()
 	s.creates("workloads/inference.yaml")
@@ -40,6 +45,9 @@ func TestSetupTimeslicing(t *testing.T) {
 			t.Errorf("pod %s runs on %s, not on %s", pod.Name, pod.Spec.NodeName, at.node.Name)
 		}
 	}
+	if got := at.template["ImageId"]; got != images["GPU_AMI_ID"] {
+		t.Errorf("the node was launched with image %s, and the Sync has pinned %v", got, images)
+	}
 	if n := len(s.AWS.Instances()); n != 1 {
 		t.Errorf("%d instances were launched: %v", n, s.AWS.Instances())
 	}
@@ -48,10 +56,54 @@ func TestSetupTimeslicing(t *testing.T) {
 	}
 	s.countsGPUs("gpu", "120", "40")
 
+	// A node of the other class has the other image.
+	s.makes(&corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "report", Namespace: "default"},
+		Spec: corev1.PodSpec{
+			NodeSelector: map[string]string{karpv1.NodePoolLabelKey: "default"},
+			Containers:   []corev1.Container{{Name: "main", Image: "registry.example.com/report:1"}},
+		},
+	})
+	general := s.lands("report")
+	if got := general.template["ImageId"]; got != images["AMD_AMI_ID"] || s.AWS.ImageName(got) != s.al2023("standard", s.latest()) {
+		t.Errorf("the general node was launched with image %s, and the Sync has pinned %v", got, images)
+	}
+
 	s.waitsFor("gpu", "1m")
 	s.edits("Let empty nodes go sooner", "clusters/dev/nodepools.yaml", "consolidateAfter: 1m", "consolidateAfter: 5s")
 	s.zero()
 	s.lasted("gpu", 5*time.Second)
+}
+
+// pins are the images that the Sync has pinned, by variable: each is the newest of
+// its SSM parameter, and what a class selects.
+func (s setupScene) pins() map[string]string {
+	s.Helper()
+	sync, err := s.sync()
+	if err != nil {
+		s.Fatal(err)
+	}
+	out := map[string]string{}
+	for _, p := range sync.Status.Parameters {
+		if newest := newestImage(s.T, s.World, p.Name); p.Value != newest || p.Latest != "" || p.PinnedAt.IsZero() {
+			s.Errorf("the Sync has pinned %+v, and the parameter says %s", p, newest)
+		}
+		out[p.Variable] = p.Value
+	}
+	for name, variable := range map[string]string{"default": "AMD_AMI_ID", "gpu-nodeclass": "GPU_AMI_ID"} {
+		var class awsv1.EC2NodeClass
+		if err := s.hand.Get(s.Context(), client.ObjectKey{Name: name}, &class); err != nil {
+			s.Fatal(err)
+		}
+		terms := class.Spec.AMISelectorTerms
+		if len(terms) != 1 || terms[0].ID == "" || terms[0].ID != out[variable] || class.Spec.Role != "KarpenterNodeRole-"+s.of.Cluster {
+			s.Errorf("class %s has images %+v and role %s, and the Sync has pinned %v", name, terms, class.Spec.Role, out)
+		}
+	}
+	if len(out) != 2 {
+		s.Errorf("the Sync has pinned %v", out)
+	}
+	return out
 }
 
 // allLand waits until so many pods of an app run, and no other is there.

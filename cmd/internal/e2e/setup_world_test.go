@@ -153,6 +153,9 @@ func (s setupScene) bootstraps(more []string) {
 	// The kubelets are played, so the pods of the Deployment do nothing: the
 	// controller that works is started beside the world.
 	args := []string{"bootstrap", s.of.Path, "--image=registry.example.com/poolwright:1", "--secret=git", "--branch=live", "--wait=false", "--yes"}
+	if s.of.SyncFile != "" {
+		args = append(args, "--sync-file="+s.of.SyncFile)
+	}
 	typed(s.T, s.World, s.git.repo.dir, append(args, more...)...).expect(s.T, 0)
 }
 

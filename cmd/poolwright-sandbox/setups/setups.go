@@ -20,6 +20,9 @@ type Setup struct {
 	Name string
 	// Path is the folder in it that the cluster follows, as a Sync's spec.path.
 	Path string
+	// SyncFile is the file in it with the Sync's manifest, which gives its variables;
+	// empty where it has none.
+	SyncFile string
 	// Cluster, Region and Version are the EKS cluster's; Version is Kubernetes'.
 	Cluster, Region, Version string
 	// Groups are the managed node groups that are there and stay.
@@ -35,7 +38,7 @@ func All() []Setup {
 		{Name: "altanova", Path: "clusters/dev", Cluster: "altanova-dev-euw1-eks", Region: "eu-west-1", Version: "1.33", Groups: []aws.NodeGroup{
 			{Name: "system", Min: 2, Desired: 2, Max: 2, InstanceTypes: []string{"t3.small"}, Taints: []string{"CriticalAddonsOnly=true:NO_SCHEDULE"}},
 		}},
-		{Name: "timeslicing", Path: "clusters/dev", Cluster: "gpu-timeslicing", Region: "us-east-1", Version: "1.33"},
+		{Name: "timeslicing", Path: "clusters/dev", SyncFile: "sync.yaml", Cluster: "gpu-timeslicing", Region: "us-east-1", Version: "1.33"},
 		{Name: "piksel", Path: "clusters/dev", Cluster: "piksel-dev-cluster", Region: "ap-southeast-3", Version: "1.33"},
 		{Name: "pingvas", Path: "clusters/studio", Cluster: "pingvas-studio-cluster", Region: "ap-northeast-2", Version: "1.32", Groups: []aws.NodeGroup{
 			{Name: "system-nodes", Min: 2, Desired: 3, Max: 6, Labels: map[string]string{"role": "system"}, InstanceTypes: []string{"t4g.medium", "t4g.large"}, CapacityType: "SPOT"},

@@ -120,9 +120,12 @@ func (s *Story) bootstrap(ctx context.Context) error {
 		return fmt.Errorf("creating the Git credentials: %w", err)
 	}
 	// The kubelets here are played: no image is pulled, and nothing to wait for.
-	_, err := s.product(ctx, "bootstrap", filepath.Join(s.repo.dir, s.Setup.Path),
-		"--name="+s.syncName(), "--url="+s.repo.url, "--secret=git", "--image=sandbox.invalid/poolwright:demo", "--yes", "--wait=false")
-	if err != nil {
+	args := []string{"bootstrap", filepath.Join(s.repo.dir, s.Setup.Path),
+		"--name=" + s.syncName(), "--url=" + s.repo.url, "--secret=git", "--image=sandbox.invalid/poolwright:demo", "--yes", "--wait=false"}
+	if s.Setup.SyncFile != "" {
+		args = append(args, "--sync-file="+filepath.Join(s.repo.dir, s.Setup.SyncFile))
+	}
+	if _, err := s.product(ctx, args...); err != nil {
 		return err
 	}
 	return s.changeSync(ctx, `{"spec":{"interval":"5s"}}`)
