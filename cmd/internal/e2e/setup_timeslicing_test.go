@@ -22,6 +22,8 @@ func TestSetupTimeslicing(t *testing.T) {
 	t.Parallel()
 	s := newSetup(t, "timeslicing", setupOptions{})
 	images := s.pins()
+	// Who runs the command again need not name the variables again.
+	typed(t, s.World, s.git.repo.dir, "bootstrap", s.of.Path, "--wait=false", "--yes").expect(t, 0, "nothing to change")
 	s.logs("api", "audit", "authenticator", "controllerManager", "scheduler")
 	begin := time.Now()
 	s.creates("workloads/inference.yaml")
