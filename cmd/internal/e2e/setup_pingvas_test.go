@@ -10,11 +10,13 @@ import (
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/poolwright/poolwright/provision/gpu"
 	"github.com/poolwright/poolwright/provision/sandbox/aws"
 )
 
@@ -34,6 +36,11 @@ func TestSetupPingvas(t *testing.T) {
 	s.refusesZero(standard)
 	s.scales(standard, 1)
 	s.scales(premium, 1)
+	s.plainPod("either", func(pod *corev1.Pod) {
+		pod.Spec.NodeSelector = map[string]string{"role": "gpu-worker"}
+		pod.Spec.Tolerations = []corev1.Toleration{{Key: "nvidia.com/gpu", Operator: corev1.TolerationOpExists}, {Key: "tier", Value: "premium", Effect: corev1.TaintEffectNoSchedule}}
+		pod.Spec.Containers[0].Resources.Limits[gpu.Resource] = resource.MustParse("1")
+	})
 
 	first, paid := s.landsOf(standard), s.landsOf(premium)
 	want := machine{
@@ -48,6 +55,9 @@ func TestSetupPingvas(t *testing.T) {
 	want.Pool, want.Capacity, want.Labels["tier"], want.Taints = "gpu-premium", onDemand, "premium", []string{"tier=premium:NoSchedule"}
 	paid.is(want)
 	paid.mountsModels()
+	if pool := s.lands("either").claim.Labels[karpv1.NodePoolLabelKey]; pool != "gpu-premium" {
+		t.Errorf("a pod that tolerates both taints got a node of %s, not of the pool with the weight of 100", pool)
+	}
 	first.lives(7 * 24 * time.Hour)
 	paid.lives(30 * 24 * time.Hour)
 
@@ -187,6 +197,15 @@ func (s setupScene) expires(weekly landing, deployment *unstructured.Unstructure
 	now := s.landsOf(deployment, weekly.claim.Name, old.claim.Name)
 	if lived := now.claim.CreationTimestamp.Sub(old.claim.CreationTimestamp.Time); lived < after {
 		s.Errorf("NodeClaim %s was replaced after %s, before it expired", old.claim.Name, lived)
+	}
+	// Karpenter notes every other reason on the NodeClaim before it ends it.
+	for _, one := range s.history.all(s.gpuScene) {
+		for _, reason := range []string{karpv1.ConditionTypeDisruptionReason, karpv1.ConditionTypeDrifted} {
+			claim := one.object.(*karpv1.NodeClaim)
+			if claim.Name == old.claim.Name && claim.StatusConditions().Get(reason).IsTrue() {
+				s.Fatalf("NodeClaim %s was to go because of %v, not because it expired", claim.Name, claim.StatusConditions().Get(reason))
+			}
+		}
 	}
 	s.Logf("NodeClaim %s has taken the place of %s, which expired", now.claim.Name, old.claim.Name)
 }
