@@ -9,25 +9,35 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/poolwright/poolwright/reconciler/declared"
 )
 
 // Folders beside clusters/ hold what is applied by hand or by a Sync of its own.
 func TestWhatIsNotSyncedIsWithoutMistakes(t *testing.T) {
-	folders, err := filepath.Glob("*/*/")
+	folders, err := filepath.Glob("*/*")
 	if err != nil {
 		t.Fatal(err)
 	}
-	apart := []string{"workloads", "scaling", "monitoring"}
+	var looked []string
 	for _, folder := range folders {
 		repository, name := filepath.Dir(folder), filepath.Base(folder)
-		if !slices.Contains(apart, name) || repository == "testdata" {
+		if !slices.Contains([]string{"workloads", "scaling", "monitoring"}, name) || repository == "testdata" {
 			continue
 		}
+		looked = append(looked, folder)
 		d, err := declared.Load(os.DirFS(repository), name, declared.Options{})
 		if err != nil || len(d.Problems) > 0 || len(d.Set.Items()) == 0 {
 			t.Errorf("%s: %d objects, %v, %v", folder, len(d.Set.Items()), err, d.Problems)
 		}
+	}
+	want := []string{
+		"altanova/workloads", "baseten/workloads", "piksel/workloads",
+		"pingvas/monitoring", "pingvas/scaling", "pingvas/workloads", "timeslicing/workloads",
+	}
+	if diff := cmp.Diff(want, looked); diff != "" {
+		t.Errorf("folders that were looked at (-want +got):\n%s", diff)
 	}
 }
 
