@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -138,7 +137,6 @@ func (b *Bootstrap) installation(ctx context.Context, eks declaredEKS, root, sub
 	if err != nil {
 		return state.Set{}, err
 	}
-	in.caBundle = cmp.Or(in.caBundle, live.caBundle)
 	if in.image == "" {
 		if in.image = live.image; in.image == "" {
 			return state.Set{}, errors.New("which image is the controller's? Build and push it with make image IMAGE=REGISTRY/poolwright:TAG, and name it with --image")

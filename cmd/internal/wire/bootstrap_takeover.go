@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"fmt"
@@ -34,33 +35,45 @@ type predecessor struct {
 
 // lookForOthers finds the Karpenters that run already, and compares them with
 // the engine that the folder asks for. One that was scaled to zero runs no more.
+// The CA bundle is taken in every mode: a later commit may start the engine, and
+// nobody runs bootstrap again for that.
 func (b *Bootstrap) lookForOthers(ctx context.Context, eks declaredEKS) error {
-	if mode := eks.spec.Engine.Mode; mode != v1alpha1.EngineEmbedded && mode != "" {
-		if b.req.TakeOver {
-			return fmt.Errorf("%s: spec.engine.mode is %s, so there is nothing to take over: set it to Embedded, or leave --take-over out", eks.origin, mode)
-		}
-		return nil
+	mode := eks.spec.Engine.Mode
+	embedded := mode == v1alpha1.EngineEmbedded || mode == ""
+	if !embedded && b.req.TakeOver {
+		return fmt.Errorf("%s: spec.engine.mode is %s, so there is nothing to take over: set it to Embedded, or leave --take-over out", eks.origin, mode)
 	}
 	found, err := takeover.Find(ctx, b.direct)
 	if err != nil {
 		return err
 	}
+	live, err := liveController(ctx, b.direct, b.req.Namespace)
+	if err != nil {
+		return err
+	}
+	root, err := b.rootCA(ctx)
+	if err != nil {
+		return err
+	}
+	b.caBundle = b.bundleFor(found, live)
+	if !embedded {
+		return nil
+	}
 	for _, k := range found {
-		if k.CABundle != "" {
-			b.caBundle = k.CABundle
-		}
 		if k.Replicas == 0 {
 			continue
 		}
-		authority, err := b.authority(ctx, k)
-		if err != nil {
-			return err
-		}
-		compared, err := k.Compare(ctx, b.direct, eks.settings(), authority)
+		compared, err := k.Compare(ctx, b.direct, eks.settings(), cmp.Or(b.caBundle, root))
 		if err != nil {
 			return fmt.Errorf("comparing with the Karpenter of Deployment %s: %w", k.Deployment, err)
 		}
 		other := predecessor{k, compared}
+		if k.CABundle == "" && b.caBundle != "" && b.caBundle != root {
+			other.compared.Obstacles = append(other.compared.Obstacles, takeover.Finding{
+				What: fmt.Sprintf("it has no %s, and the controller that is installed has one: every node would be replaced", caBundleVariable),
+				Do:   fmt.Sprintf("kubectl -n %s set env deployment %s %s-, then run the same command again", b.req.Namespace, shippedName, caBundleVariable),
+			})
+		}
 		if err := b.owned(ctx, &other); err != nil {
 			return err
 		}
@@ -69,12 +82,36 @@ func (b *Bootstrap) lookForOthers(ctx context.Context, eks declaredEKS) error {
 	return nil
 }
 
-// authority is the text by which the controller's pods will know the API server:
-// the other's own, which they are given, or what every pod finds beside its token.
-func (b *Bootstrap) authority(ctx context.Context, k takeover.Karpenter) (string, error) {
-	if k.CABundle != "" {
-		return k.CABundle, nil
+// bundleFor is the CA bundle that the controller is given, by which nodes are
+// compared too; empty stands for what every pod finds beside its token. Whoever
+// makes nodes at this moment knows best: the Karpenter that runs, then the
+// controller that is installed, and one that was stopped only where there is
+// neither.
+func (b *Bootstrap) bundleFor(found []takeover.Karpenter, live liveInstall) string {
+	bundle, runs := live.caBundle, false
+	for _, k := range found {
+		if k.Replicas > 0 && !runs {
+			bundle, runs = cmp.Or(k.CABundle, bundle), true
+		}
 	}
+	if runs {
+		return bundle
+	}
+	for _, k := range found {
+		switch {
+		case k.CABundle == "" || k.CABundle == bundle:
+		case bundle == "" && live.image == "":
+			bundle = k.CABundle
+		default:
+			b.Warnings = append(b.Warnings, fmt.Sprintf("Deployment %s is scaled to zero and has another %s than the controller is given: nodes that it made would be replaced when the engine starts; delete the Deployment if it made none", k.Deployment, caBundleVariable))
+		}
+	}
+	return bundle
+}
+
+// rootCA is the text by which every pod knows the API server that is told nothing
+// else, or empty where the cluster does not say it.
+func (b *Bootstrap) rootCA(ctx context.Context) (string, error) {
 	var root corev1.ConfigMap
 	err := b.direct.Get(ctx, client.ObjectKey{Namespace: metav1.NamespaceSystem, Name: "kube-root-ca.crt"}, &root)
 	if apierrors.IsNotFound(err) {

@@ -59,7 +59,7 @@ func TestAKarpenterIsTakenOverFromOnlyWhereThatEndsWell(t *testing.T) {
 			})},
 		"it was stopped before, and its nodes live on": {there: one(func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32) }), bundle: "Y2E=\n"},
 		"the engine is not to run":                     {there: karpenters("karpenter"), mode: v1alpha1.EngineExternal, refuses: "spec.engine.mode is External"},
-		"the engine is not to run, and nobody asks":    {there: karpenters("karpenter"), mode: v1alpha1.EngineExternal, not: true},
+		"the engine is not to run, and nobody asks":    {there: karpenters("karpenter"), mode: v1alpha1.EngineExternal, not: true, bundle: "Y2E=\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var objects []client.Object
@@ -82,6 +82,51 @@ func TestAKarpenterIsTakenOverFromOnlyWhereThatEndsWell(t *testing.T) {
 				if !strings.Contains(said, word) {
 					t.Errorf("it does not say %q:\n%s", word, said)
 				}
+			}
+		})
+	}
+}
+
+// What nodes are compared by is what the controller is given.
+func TestOneCABundleIsComparedAndInstalled(t *testing.T) {
+	const theirs, other, root = "dGhlaXJz\n", "b3RoZXI=", "cm9vdA=="
+	stock := func(name string, replicas int32, bundle string) *appsv1.Deployment {
+		d := karpenters(name)[0]
+		d.Spec.Replicas = &replicas
+		d.Spec.Template.Spec.Containers[0].Env[1].Value = bundle
+		return d
+	}
+	ours := func(bundle string) *appsv1.Deployment {
+		d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "poolwright-system", Name: shippedName}}
+		d.Spec.Template.Spec.Containers = []corev1.Container{{Name: shippedName, Image: "poolwright:1", Env: []corev1.EnvVar{{Name: caBundleVariable, Value: bundle}}}}
+		return d
+	}
+	for name, c := range map[string]struct {
+		there    []*appsv1.Deployment
+		bundle   string
+		obstacle string
+		warns    bool
+	}{
+		"one that runs without outweighs one that was stopped":     {there: []*appsv1.Deployment{stock("a-old", 0, other), stock("b", 1, "")}},
+		"one that runs outweighs the controller":                   {there: []*appsv1.Deployment{stock("a", 1, theirs), ours(other)}, bundle: theirs},
+		"the controller has one, and the Karpenter that runs none": {there: []*appsv1.Deployment{stock("a", 1, ""), ours(other)}, bundle: other, obstacle: "set env deployment poolwright CLUSTER_CA_BUNDLE-"},
+		"the controller has the cluster's own":                     {there: []*appsv1.Deployment{stock("a", 1, ""), ours(root)}, bundle: root},
+		"none runs, and nothing is installed":                      {there: []*appsv1.Deployment{stock("a", 0, theirs)}, bundle: theirs},
+		"two were stopped":                                         {there: []*appsv1.Deployment{stock("a", 0, theirs), stock("b", 0, other)}, bundle: theirs, warns: true},
+		"the controller outweighs one that was stopped":            {there: []*appsv1.Deployment{stock("a", 0, theirs), ours("")}, warns: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			objects := []client.Object{&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "kube-root-ca.crt"}, Data: map[string]string{"ca.crt": "root"}}}
+			for _, d := range c.there {
+				objects = append(objects, d)
+			}
+			b := &Bootstrap{direct: live(t, objects...), req: BootstrapRequest{Namespace: "poolwright-system"}}
+			if err := b.lookForOthers(t.Context(), declaredEKS{spec: eks(nil).Spec}); err != nil {
+				t.Fatal(err)
+			}
+			said := b.Others()
+			if b.caBundle != c.bundle || (len(b.Warnings) > 0) != c.warns || strings.Contains(said, "In the way") != (c.obstacle != "") || !strings.Contains(said, c.obstacle) {
+				t.Errorf("the controller is given %q, with the warnings %q:\n%s", b.caBundle, b.Warnings, said)
 			}
 		})
 	}
