@@ -39,7 +39,7 @@ func All() []Setup {
 			{Name: "system", Min: 2, Desired: 2, Max: 2, InstanceTypes: []string{"t3.small"}, Taints: []string{"CriticalAddonsOnly=true:NO_SCHEDULE"}},
 		}},
 		{Name: "timeslicing", Path: "clusters/dev", SyncFile: "sync.yaml", Cluster: "gpu-timeslicing", Region: "us-east-1", Version: "1.33"},
-		{Name: "piksel", Path: "clusters/dev", Cluster: "piksel-dev-cluster", Region: "ap-southeast-3", Version: "1.33"},
+		{Name: "piksel", Path: "clusters/dev", Cluster: "piksel-dev-cluster", Region: "ap-southeast-3", Version: "1.32"},
 		{Name: "pingvas", Path: "clusters/studio", Cluster: "pingvas-studio-cluster", Region: "ap-northeast-2", Version: "1.32", Groups: []aws.NodeGroup{
 			{Name: "system-nodes", Min: 2, Desired: 3, Max: 6, Labels: map[string]string{"role": "system"}, InstanceTypes: []string{"t4g.medium", "t4g.large"}, CapacityType: "SPOT"},
 		}},

@@ -45,11 +45,23 @@ func newImages(cfg Config) []*image {
 	var out []*image
 	for _, k8s := range kubernetesVersions(cfg.Cluster.Version) {
 		for n, release := range cfg.Releases {
+			if day(release).Before(since(k8s)) {
+				continue
+			}
 			out = append(out, amazonLinux(k8s, release, n+1, n == len(cfg.Releases)-1)...)
 		}
 		out = append(out, bottlerocket(k8s)...)
 	}
 	return out
+}
+
+// since is the day on which EKS began to offer a Kubernetes version, before which
+// no image of it was published; zero where no release here is older than that.
+func since(k8s string) time.Time {
+	return map[string]time.Time{
+		"1.33": time.Date(2025, 5, 29, 0, 0, 0, 0, time.UTC),
+		"1.34": time.Date(2025, 10, 2, 0, 0, 0, 0, time.UTC),
+	}[k8s]
 }
 
 // amazonLinux are the images of a release for a Kubernetes version.

@@ -216,7 +216,7 @@ func TestImagesOfEveryFamily(t *testing.T) {
 		root + "1.33/amazon-linux-2023/x86_64/neuron/recommended/image_id":                                         "x86_64",
 		root + "1.33/amazon-linux-2023/arm64/standard/recommended/image_id":                                        "arm64",
 		root + "1.33/amazon-linux-2023/arm64/nvidia/recommended/image_id":                                          "arm64",
-		root + "1.33/amazon-linux-2023/x86_64/nvidia/amazon-eks-node-al2023-x86_64-nvidia-1.33-v20250505/image_id": "x86_64",
+		root + "1.33/amazon-linux-2023/x86_64/nvidia/amazon-eks-node-al2023-x86_64-nvidia-1.33-v20250904/image_id": "x86_64",
 		root + "1.32/amazon-linux-2/recommended/image_id":                                                          "x86_64",
 		root + "1.32/amazon-linux-2-arm64/recommended/image_id":                                                    "arm64",
 		root + "1.32/amazon-linux-2-gpu/amazon-eks-gpu-node-1.32-v20250505/image_id":                               "x86_64",
