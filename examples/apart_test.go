@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/yaml"
 
 	"github.com/poolwright/poolwright/reconciler/declared"
 )
@@ -38,6 +39,37 @@ func TestWhatIsNotSyncedIsWithoutMistakes(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, looked); diff != "" {
 		t.Errorf("folders that were looked at (-want +got):\n%s", diff)
+	}
+}
+
+// kubectl applies the files of a folder by name, each from its beginning.
+func TestWorkloadsComeAfterTheirNamespace(t *testing.T) {
+	files, err := filepath.Glob("*/workloads/*.yaml")
+	if err != nil || len(files) < 5 {
+		t.Fatalf("found %v, %v", files, err)
+	}
+	there := map[string]bool{}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		example := filepath.Dir(file)
+		for _, one := range strings.Split(string(text), "\n---\n") {
+			var object struct {
+				Kind     string
+				Metadata struct{ Name, Namespace string }
+			}
+			if err := yaml.Unmarshal([]byte(one), &object); err != nil {
+				t.Fatalf("%s: %v", file, err)
+			}
+			if namespace := object.Metadata.Namespace; namespace != "" && namespace != "default" && !there[example+"/"+namespace] {
+				t.Errorf("%s: %s %s comes before its namespace %s", file, object.Kind, object.Metadata.Name, namespace)
+			}
+			if object.Kind == "Namespace" {
+				there[example+"/"+object.Metadata.Name] = true
+			}
+		}
 	}
 }
 

@@ -31,6 +31,7 @@ func TestSetupPingvas(t *testing.T) {
 	for _, kind := range []string{"g4dn.xlarge", "g4dn.2xlarge"} {
 		s.limit(aws.Offering{Type: kind, CapacityType: spot}, 0)
 	}
+	s.creates("workloads/00-namespace.yaml")
 	s.creates("workloads/models.yaml")
 	standard, premium := s.creates("workloads/ai-worker.yaml"), s.creates("workloads/ai-worker-premium.yaml")
 	s.refusesZero(standard)
