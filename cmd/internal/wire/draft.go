@@ -2,14 +2,11 @@ package wire
 
 import (
 	"fmt"
-	"io/fs"
 	"maps"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-
-	"go.yaml.in/yaml/v3"
 
 	"github.com/poolwright/poolwright/reconciler/declared"
 	"github.com/poolwright/poolwright/reconciler/declared/manifest"
@@ -44,87 +41,6 @@ func (u unread) says(variable string) string {
 	return fmt.Sprintf("${%s} is the value of SSM parameter %s, which is not read here, and fields that hold it are not judged; give it one with --substitute %s=VALUE", variable, u[variable], variable)
 }
 
-// judgeable leaves out the findings about fields that hold such variables: nobody knows
-// here what they will be.
-func (of draft) judgeable(d declared.Declared, found []state.Problem) []state.Problem {
-	documents, items := d.Documents(), d.Set.Items()
-	return slices.DeleteFunc(found, func(p state.Problem) bool {
-		doc, ok := documents(begins(items, p.Origin))
-		return ok && of.holds(fieldIn(doc.Node, p.Origin.Line))
-	})
-}
-
-// judgeableIn is judgeable where nothing but the files is at hand.
-func (of draft) judgeableIn(files fs.FS, found []state.Problem) []state.Problem {
-	if !of.some() {
-		return found
-	}
-	tree := manifest.NewTree(nil, manifest.Limits{})
-	return slices.DeleteFunc(slices.Clone(found), func(p state.Problem) bool {
-		content, err := fs.ReadFile(files, p.Origin.File)
-		if err != nil {
-			return false
-		}
-		documents, _, err := tree.Parse(p.Origin.File, content)
-		return err == nil && slices.ContainsFunc(documents, func(d manifest.Document) bool { return of.holds(fieldIn(d.Node, p.Origin.Line)) })
-	})
-}
-
-// begins is where the object begins in which a line is.
-func begins(items []state.Item, at state.Origin) state.Origin {
-	out := state.Origin{File: at.File}
-	for _, item := range items {
-		if o := item.Origin; o.File == at.File && o.Line <= at.Line && o.Line > out.Line {
-			out = o
-		}
-	}
-	return out
-}
-
-// fieldIn is what is written in a line: the value of its key, or the item of its list;
-// nil where neither begins there.
-func fieldIn(n *yaml.Node, line int) *yaml.Node {
-	switch n.Kind {
-	case yaml.MappingNode:
-		for i := 0; i+1 < len(n.Content); i += 2 {
-			if n.Content[i].Line == line {
-				if i == 0 && n.Line == line {
-					return n // The object itself, or an item of a list.
-				}
-				return n.Content[i+1]
-			}
-			if found := fieldIn(n.Content[i+1], line); found != nil {
-				return found
-			}
-		}
-	case yaml.SequenceNode, yaml.DocumentNode:
-		for _, c := range n.Content {
-			if found := fieldIn(c, line); found != nil {
-				return found
-			}
-		}
-	case yaml.ScalarNode:
-		if n.Line == line {
-			return n
-		}
-	case yaml.AliasNode:
-		// What it shows is written at its anchor.
-	}
-	return nil
-}
-
-// holds reports whether a text of a node, or a key, holds such a variable.
-func (of draft) holds(n *yaml.Node) bool {
-	if n == nil {
-		return false
-	}
-	held := n.Kind == yaml.ScalarNode && strings.Contains(n.Value, "${")
-	if held && !of.any {
-		held = slices.ContainsFunc(variablesIn(n.Value), func(v used) bool { return of.has(v.name) })
-	}
-	return held || slices.ContainsFunc(n.Content, of.holds)
-}
-
 // used is a variable as a text uses it.
 type used struct {
 	name      string
@@ -145,25 +61,34 @@ func variablesIn(text string) []used {
 }
 
 // valueless warns of the variables that have neither a value here nor a default, of each
-// where it is first used.
+// where it is first used: in what is declared, or in what could not be read as an object.
 func (of draft) valueless(d declared.Declared) []state.Problem {
-	first := map[string]state.Origin{}
-	documents := d.Documents()
-	for _, item := range d.Set.Items() {
-		if unfilled(item.Object) {
-			continue
+	first, documents := map[string]state.Origin{}, d.Documents()
+	look := func(object map[string]any, origin state.Origin) {
+		if unfilled(object) {
+			return
 		}
-		texts(item.Object, nil, func(path []string, text string) {
+		texts(object, nil, func(path []string, text string) {
 			for _, v := range variablesIn(text) {
 				if v.defaulted || !of.has(v.name) {
 					continue
 				}
-				at := lineOf(documents, item.Origin, path)
+				at := lineOf(documents, origin, path)
 				if was, known := first[v.name]; !known || at.File < was.File || at.File == was.File && at.Line < was.Line {
 					first[v.name] = at
 				}
 			}
 		})
+	}
+	for _, item := range d.Set.Items() {
+		look(item.Object, item.Origin)
+	}
+	for _, p := range d.Problems {
+		if doc, ok := documents(p.Origin); ok {
+			value, _ := doc.Value()
+			object, _ := value.(map[string]any)
+			look(object, p.Origin)
+		}
 	}
 	var out []state.Problem
 	for _, name := range slices.Sorted(maps.Keys(first)) {

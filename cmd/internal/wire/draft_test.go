@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/poolwright/poolwright/cmd/internal/given"
+	"github.com/poolwright/poolwright/reconciler/declared"
 )
 
 const variablePool = `apiVersion: karpenter.sh/v1
@@ -131,10 +132,61 @@ func TestParametersAreNotJudgedWhereNobodyReadsThem(t *testing.T) {
 					t.Errorf("%q does not begin with %q", found[i], want)
 				}
 			}
-			judged := draft{unread: unread{"AMI": "x"}}.judgeableIn(os.DirFS(dir), linted.Mistakes)
+			written, err := declared.Load(os.DirFS(dir), ".", declared.Options{Draft: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			judged := draft{unread: unread{"AMI": "x"}}.judgeableIn(written.Set, os.DirFS(dir), linted.Mistakes)
 			if diff := cmp.Diff(1, len(judged)); diff != "" {
 				t.Errorf("%v\n%s", judged, diff)
 			}
+		})
+	}
+}
+
+// What is found of other fields than those that hold a variable does not depend on it.
+func TestLintJudgesAllOtherFieldsOfAnObjectWithAVariable(t *testing.T) {
+	class := func(version, rest string) string {
+		return "apiVersion: karpenter.k8s.aws/" + version + "\nkind: EC2NodeClass\nmetadata: {name: a}\nspec:\n" + rest
+	}
+	pool := func(version, rest string) string {
+		return "apiVersion: karpenter.sh/" + version + "\nkind: NodePool\nmetadata: {name: a}\nspec:\n  template: {spec: {nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: a}, requirements: []}}\n" + rest
+	}
+	const (
+		terms   = "  subnetSelectorTerms: [{tags: {Name: \"${X}\"}}]\n  securityGroupSelectorTerms: [{tags: {Name: \"${X}\"}}]\n"
+		cluster = "---\napiVersion: poolwright.dev/v1alpha1\nkind: Cluster\nmetadata: {name: c}\nspec: {name: c, region: eu-west-1, accountID: \"111122223333\", version: \"1.33\"}\n"
+	)
+	for name, c := range map[string]struct{ text, want string }{
+		"a required field is missing":           {class("v1", "  role: r\n  tags: {team: \"${X}\"}\n  subnetSelectorTerms: [{tags: {Name: x}}]\n  amiSelectorTerms: [{alias: al2@latest}]\n"), "spec.securityGroupSelectorTerms: this field is required"},
+		"an alias is refused":                   {class("v1", "  role: r\n  amiSelectorTerms: [{alias: al2@latest}]\n"+terms) + cluster, "alias al2@latest is refused at Kubernetes 1.33"},
+		"a rule between other fields":           {class("v1", "  role: r\n  instanceProfile: p\n  amiSelectorTerms: [{alias: al2023@latest}]\n"+terms), "must specify exactly one of ['role', 'instanceProfile']"},
+		"a rule about which fields there are":   {class("v1", "  role: r-${X}\n  instanceProfile: p\n  amiSelectorTerms: [{alias: al2023@latest}]\n"+terms), "must specify exactly one of ['role', 'instanceProfile']"},
+		"a rule on a field that is none":        {class("v1", "  role: r\n  tags: {team: \"${X}\"}\n  amiSelectorTerms: [{id: ami-0123456789abcdef0}]\n"+terms), "must specify amiFamily"},
+		"a field that is not known":             {class("v1", "  role: r\n  tag: {team: \"${X}\"}\n  amiSelectorTerms: [{alias: al2023@latest}]\n"+terms), "spec.tag: unknown field"},
+		"an old API":                            {class("v1beta1", "  role: r\n  amiFamily: AL2023\n"+terms), "an old API of Karpenter, followed as v1"},
+		"budgets of an old API":                 {pool("v1beta1", "  limits: {nvidia.com/gpu: \"${X}\"}\n  disruption: {budgets: [{nodes: \"1\"}]}\n"), "budgets no longer hold back expiry"},
+		"a launch template":                     {"apiVersion: karpenter.k8s.aws/v1alpha1\nkind: AWSNodeTemplate\nmetadata: {name: a}\nspec: {launchTemplate: x, tags: {a: \"${X}\"}}\n", "Karpenter v1 takes no launch templates"},
+		"a version that is not served":          {pool("v7", "  weight: ${X}\n"), "v7 NodePool is not known"},
+		"something declared twice":              {"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {a: \"${X}\"}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {a: \"${X}\"}\n", "is declared twice"},
+		"text that asks to stay as it is":       {"apiVersion: poolwright.dev/v1alpha1\nkind: Cluster\nmetadata: {name: c, annotations: {kustomize.toolkit.fluxcd.io/substitute: disabled}}\nspec: {name: c, region: \"${X}\", accountID: \"111122223333\"}\n", "spec.region:"},
+		"not the number of an old API":          {"apiVersion: karpenter.sh/v1alpha5\nkind: Provisioner\nmetadata: {name: a}\nspec: {ttlSecondsAfterEmpty: \"${X}\", ttlSecondsUntilExpired: 600, providerRef: {name: a}}\n", "warning: ${X} has no value here"},
+		"not a rule about values of some field": {strings.Replace(pool("v1", ""), "requirements: []", "requirements: [{key: karpenter.k8s.aws/instance-cpu, operator: Gt, values: [\"${X}\"]}]", 1), "warning: ${X} has no value here"},
+		"not what is made of a family":          {class("v1", "  role: r\n  amiFamily: AL2023\n  amiSelectorTerms: [{alias: \"al2${X}@latest\"}]\n"+terms), "warning: ${X} has no value here"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			linted, err := Lint(t.Context(), folder(t, "a.yaml", c.text), given.Variables{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if strings.HasPrefix(name, "not ") && len(linted.Mistakes) > 0 {
+				t.Errorf("mistakes: %v", linted.Mistakes)
+			}
+			for _, p := range linted.All() {
+				if strings.Contains(p.Message, c.want) {
+					return
+				}
+			}
+			t.Errorf("%q is not among %v", c.want, linted.All())
 		})
 	}
 }

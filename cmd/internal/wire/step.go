@@ -87,7 +87,7 @@ func (p *proposer) tell(ctx context.Context, s proposal) (review, error) {
 	if sides.blank {
 		stopped(guards)
 	}
-	problems := draft{unread: unreadOf(s.sync)}.judgeableIn(s.Head.FS, mistakes(found, append(sides.refused, relocated(found.Step.Changes)...)))
+	problems := draft{unread: unreadOf(s.sync)}.judgeableIn(sides.after.Set, s.Head.FS, mistakes(found, append(sides.refused, relocated(found.Step.Changes)...)))
 	r := report.NewProposal(found.Proposal, problems)
 	r.Forecast, r.Guards = saying(f, unforeseen), append(guards, sides.doubts...)
 	veil(found.Proposal, &r)

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -133,6 +134,33 @@ func segments(path string) []string {
 		path = path[end:]
 	}
 	return out
+}
+
+// Field is the value at a path of an object, in the form that findings name it in, and
+// whether it is there.
+func Field(object map[string]any, path string) (any, bool) {
+	value, rest := any(object), segments(path)
+	for len(rest) > 0 {
+		used := 0
+		switch v := value.(type) {
+		case map[string]any:
+			// Keys may have dots in them.
+			for n := len(rest); n > 0 && used == 0; n-- {
+				if next, ok := v[strings.Join(rest[:n], ".")]; ok {
+					value, used = next, n
+				}
+			}
+		case []any:
+			if i, err := strconv.Atoi(rest[0]); err == nil && i >= 0 && i < len(v) {
+				value, used = v[i], 1
+			}
+		}
+		if used == 0 {
+			return nil, false
+		}
+		rest = rest[used:]
+	}
+	return value, true
 }
 
 // secret finds secrets that anyone who may read the repository can read. Their
