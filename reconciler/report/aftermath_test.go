@@ -1,7 +1,6 @@
 package report
 
 import (
-	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -101,7 +100,6 @@ func ruinedAftermath(s string) Aftermath {
 }
 
 func TestHostileNamesOfTheAftermathStayInCode(t *testing.T) {
-	mention := regexp.MustCompile(`@[^\x{200b}]`)
 	want := skeleton(t, Options{}.Aftermath(ruinedAftermath("-x")))
 	for name, s := range hostile {
 		if strings.TrimSpace(s) == "" {
@@ -111,7 +109,7 @@ func TestHostileNamesOfTheAftermathStayInCode(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			a := ruinedAftermath(s)
 			md := Options{}.Aftermath(a)
-			if d := cmp.Diff(want, skeleton(t, md)); d != "" || mention.MatchString(md) || strings.Contains(md, "<!--") {
+			if d := cmp.Diff(want, skeleton(t, md)); d != "" || strings.Contains(skeleton(t, md), "@") || strings.Contains(md, "<!--") {
 				t.Errorf("content stands outside of code: %q\n%s", md, d)
 			}
 			if line := a.Line(); strings.Contains(line, "\n") || len([]rune(line)) > lineWidth {

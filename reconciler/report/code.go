@@ -5,7 +5,7 @@ import "strings"
 // fence puts lines, which hold no line break themselves, into a code block
 // that none of them can close.
 func fence(language string, lines []string) string {
-	content := strings.ReplaceAll(strings.Join(lines, "\n"), "<!--", "<\u200b!--")
+	content := commentless(strings.Join(lines, "\n"))
 	ticks := strings.Repeat("`", max(3, longestRun(content)+1))
 	return ticks + language + "\n" + content + "\n" + ticks + "\n"
 }
@@ -18,9 +18,14 @@ func folded(summary, body string) string {
 // codeSpan is inline code that its content cannot leave by backticks.
 func codeSpan(s string) string { return codeLine(s, width) }
 
-// codeLine is inline code of up to width characters.
+// codeLine is inline code of up to width characters. Nobody is mentioned in code, so
+// that whoever copies from it gets what was written: no character is put in that
+// cannot be seen.
 func codeLine(s string, width int) string {
-	s = harmless(cut(visible(s), width))
+	s = commentless(cut(visible(s), width))
+	if longestRun(s) >= maxTicks {
+		s = strings.ReplaceAll(s, "`", "ˋ")
+	}
 	if strings.TrimSpace(s) == "" {
 		return ""
 	}
@@ -36,10 +41,12 @@ func cells(row ...string) string {
 	return "| " + strings.Join(each(row, func(c string) string { return strings.ReplaceAll(c, "|", "│") }), " | ") + " |\n"
 }
 
-// harmless breaks mentions and comments by an invisible character.
-func harmless(s string) string {
-	return strings.NewReplacer("@", "@\u200b", "<!--", "<\u200b!--").Replace(s)
-}
+// maxTicks is how many backticks forges take for the beginning of a code span: some
+// read a run of more than 80 as text, and what stands behind it as Markdown.
+const maxTicks = 64
+
+// commentless breaks comments, by a space that everybody sees.
+func commentless(s string) string { return strings.ReplaceAll(s, "<!--", "<! --") }
 
 // longestRun is the length of the longest run of backticks.
 func longestRun(s string) int {
