@@ -7,9 +7,11 @@
 package takeover
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -28,6 +30,10 @@ const (
 	caBundle = "CLUSTER_CA_BUNDLE"
 )
 
+// Lease is the name of the lease by which Karpenters elect a leader unless they
+// are told another.
+const Lease = "karpenter-leader-election"
+
 // Karpenter is one that was installed in the cluster, by a chart or by hand.
 type Karpenter struct {
 	// Deployment is where its pods come from.
@@ -35,6 +41,9 @@ type Karpenter struct {
 	// Replicas is how many pods the Deployment asks for; none means that it was
 	// stopped.
 	Replicas int32
+	// Before is how many pods it had before a take-over scaled it to zero, by its
+	// BeforeAnnotation; none where it was not taken over from, or runs again.
+	Before int32
 	// Version is what its image or its labels say, such as "1.14.1"; empty where
 	// they say nothing that is a version.
 	Version string
@@ -42,12 +51,14 @@ type Karpenter struct {
 	// the same certificate is another drift hash. Empty means that it takes the
 	// API server's.
 	CABundle string
-	// environment is what its container is told; unread names the variables whose
-	// values lie elsewhere.
-	environment map[string]string
-	unread      []string
-	elsewhere   bool
+	// Election is the lease by which it elects a leader, if Unseen says nothing.
+	Election types.NamespacedName
+	options  options
 }
+
+// BeforeAnnotation notes on a Deployment how many replicas it had when it was
+// scaled to zero for a take-over.
+const BeforeAnnotation = "poolwright.dev/replicas-before-take-over"
 
 // Find returns the Karpenters of a cluster, sorted by namespace and name: the
 // Deployments that are labelled as its chart does, or run its image.
@@ -58,9 +69,15 @@ func Find(ctx context.Context, c client.Reader) ([]Karpenter, error) {
 	}
 	var found []Karpenter
 	for i := range list.Items {
-		if k, ok := karpenterOf(&list.Items[i]); ok {
-			found = append(found, k)
+		container := controllerOf(&list.Items[i])
+		if container == nil {
+			continue
 		}
+		k, err := karpenterOf(ctx, c, &list.Items[i], container)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, k)
 	}
 	slices.SortFunc(found, func(a, b Karpenter) int {
 		return strings.Compare(a.Deployment.String(), b.Deployment.String())
@@ -68,29 +85,25 @@ func Find(ctx context.Context, c client.Reader) ([]Karpenter, error) {
 	return found, nil
 }
 
-// karpenterOf reads a Deployment, if it is a Karpenter's.
-func karpenterOf(d *appsv1.Deployment) (Karpenter, bool) {
-	container := controllerOf(d)
-	if container == nil {
-		return Karpenter{}, false
+// karpenterOf reads a Karpenter's Deployment.
+func karpenterOf(ctx context.Context, c client.Reader, d *appsv1.Deployment, container *corev1.Container) (Karpenter, error) {
+	told, err := optionsOf(ctx, c, d.Namespace, container)
+	if err != nil {
+		return Karpenter{}, err
 	}
 	k := Karpenter{
 		Deployment: client.ObjectKeyFromObject(d), Replicas: 1,
-		Version: versionOf(d, container), environment: map[string]string{},
-		elsewhere: len(container.EnvFrom) > 0,
+		Version: versionOf(d, container), CABundle: told.told[caBundle],
+		Election: types.NamespacedName{Namespace: cmp.Or(told.told[electionNamespace], d.Namespace), Name: Lease},
+		options:  told,
 	}
 	if d.Spec.Replicas != nil {
 		k.Replicas = *d.Spec.Replicas
 	}
-	for _, e := range container.Env {
-		if e.ValueFrom != nil {
-			k.unread = append(k.unread, e.Name)
-			continue
-		}
-		k.environment[e.Name] = e.Value
+	if before, err := strconv.ParseInt(d.Annotations[BeforeAnnotation], 10, 32); err == nil && k.Replicas == 0 {
+		k.Before = int32(before)
 	}
-	k.CABundle = k.environment[caBundle]
-	return k, true
+	return k, nil
 }
 
 // controllerOf is the container that runs Karpenter, or nil.

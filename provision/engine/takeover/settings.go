@@ -29,12 +29,15 @@ type variable struct {
 // the process are left out: they are the installation's.
 func (w *world) environment() {
 	k := w.karpenter
-	if name := k.environment["CLUSTER_NAME"]; name != "" && name != w.settings.Cluster {
+	if name := k.options.told["CLUSTER_NAME"]; name != "" && name != w.settings.Cluster {
 		w.obstacle("declare that cluster, or look at the right one", "its CLUSTER_NAME is %q, and the Cluster's spec.name is %q", name, w.settings.Cluster)
 	}
 	w.queue()
 	for _, v := range variables(w.settings) {
-		theirs, told := k.environment[v.name]
+		if slices.Contains(k.options.unread, v.name) {
+			continue
+		}
+		theirs, told := k.options.told[v.name]
 		theirs = cmp.Or(theirs, v.standard)
 		same := v.same
 		if same == nil {
@@ -54,24 +57,32 @@ func (w *world) environment() {
 	}
 	w.gates()
 	w.bundle()
-	if len(k.unread) > 0 || k.elsewhere {
-		names := slices.DeleteFunc(slices.Clone(k.unread), func(n string) bool {
-			return n == "SYSTEM_NAMESPACE" || n == "CPU_REQUESTS" || n == "MEMORY_LIMIT"
-		})
-		if k.elsewhere {
-			names = append(names, "all of its envFrom")
+	w.unread()
+}
+
+// unread tells of what is not compared. What decides whose the nodes are, and
+// whether they stay, must be known.
+func (w *world) unread() {
+	o := w.karpenter.options
+	for _, name := range []string{"CLUSTER_NAME", "INTERRUPTION_QUEUE", caBundle} {
+		if o.unknown(name) {
+			w.obstacle("write it into the Deployment's env, or into a ConfigMap", "its %s is not known, or may come from where it cannot be read", name)
 		}
-		if len(names) > 0 {
-			w.differs("compare them yourself", "not read, for they come from ConfigMaps or Secrets: %s", strings.Join(names, ", "))
-		}
+	}
+	names := slices.DeleteFunc(slices.Clone(o.unread), func(n string) bool {
+		return slices.Contains([]string{"SYSTEM_NAMESPACE", "CPU_REQUESTS", "MEMORY_LIMIT", "CLUSTER_NAME", "INTERRUPTION_QUEUE", caBundle}, n)
+	})
+	if names = append(names, o.elsewhere...); len(names) > 0 {
+		w.differs("compare them yourself", "not read, for they come from Secrets or are put together in the pod: %s", strings.Join(names, ", "))
 	}
 }
 
 // queue is an obstacle, because nodes would end without a warning.
 func (w *world) queue() {
-	theirs, ours := w.karpenter.environment["INTERRUPTION_QUEUE"], w.settings.InterruptionQueue
+	theirs, ours := w.karpenter.options.told["INTERRUPTION_QUEUE"], w.settings.InterruptionQueue
 	const remedy = "declare spec.interruptionQueue: {name: %[1]s}, or only read it with spec.engine.interruptionQueue: %[1]s"
 	switch {
+	case w.karpenter.options.unknown("INTERRUPTION_QUEUE"): // told by unread
 	case theirs == ours && theirs != "":
 		w.out.Equal = append(w.out.Equal, "INTERRUPTION_QUEUE")
 	case theirs != "" && ours == "":
@@ -85,7 +96,10 @@ func (w *world) queue() {
 
 // gates compares the feature gates one by one.
 func (w *world) gates() {
-	told := w.karpenter.environment["FEATURE_GATES"]
+	if slices.Contains(w.karpenter.options.unread, "FEATURE_GATES") {
+		return
+	}
+	told := w.karpenter.options.told["FEATURE_GATES"]
 	theirs, err := coreoptions.ParseFeatureGates(cmp.Or(told, "NodeOverlay=false"))
 	if err != nil {
 		w.differs("compare them with spec.engine.featureGates", "its FEATURE_GATES cannot be read: %s", told)
@@ -129,6 +143,7 @@ func variables(s engine.Settings) []variable {
 		{"VM_MEMORY_OVERHEAD_PERCENT", "0.075", strconv.FormatFloat(s.Nodes.MemoryOverhead, 'g', -1, 64), noField, sameNumber},
 		{"RESERVED_ENIS", "0", strconv.Itoa(s.Nodes.ReservedENIs), noField, sameNumber},
 		{"CLUSTER_ENDPOINT", "EKS's", cmp.Or(s.Nodes.Endpoint, "EKS's"), noField, nil},
+		{"EKS_CONTROL_PLANE", "false", strconv.FormatBool(s.AWS.VersionFromEKS), noField, nil},
 		{"ISOLATED_VPC", "false", strconv.FormatBool(s.AWS.Isolated), noField, nil},
 		{"ENABLE_ZONAL_SHIFT", "false", strconv.FormatBool(s.AWS.ZonalShift), noField, nil},
 		{"DISABLE_DRY_RUN", "false", strconv.FormatBool(s.AWS.SkipDryRun), noField, nil},

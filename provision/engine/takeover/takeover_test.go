@@ -36,6 +36,7 @@ type cluster struct {
 	class      *awsv1.EC2NodeClass
 	claims     []*karpv1.NodeClaim
 	settings   engine.Settings
+	told       map[string]string // by ConfigMap settings
 }
 
 // env sets a variable of the Deployment's container.
@@ -87,7 +88,8 @@ func (c *cluster) client(t *testing.T) client.Client {
 	if err := apiextensionsv1.AddToScheme(scheme.Scheme); err != nil {
 		t.Fatal(err)
 	}
-	objects := []client.Object{c.deployment, c.crd, c.pool, c.class}
+	settings := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: c.deployment.Namespace, Name: "settings"}, Data: c.told}
+	objects := []client.Object{c.deployment, c.crd, c.pool, c.class, settings}
 	for _, claim := range c.claims {
 		objects = append(objects, claim)
 	}
@@ -135,6 +137,33 @@ func TestWhatIsToldOfAKarpenterThatRunsAlready(t *testing.T) {
 			container.Image = "public.ecr.aws/karpenter/controller@sha256:2"
 			container.Env = append(container.Env, corev1.EnvVar{Name: "BATCH_IDLE_DURATION", ValueFrom: &corev1.EnvVarSource{}}, corev1.EnvVar{Name: "SYSTEM_NAMESPACE", ValueFrom: &corev1.EnvVarSource{}})
 			container.EnvFrom = []corev1.EnvFromSource{{}}
+		}},
+		{"a queue from a Secret", func(c *cluster) {
+			env := c.deployment.Spec.Template.Spec.Containers[0].Env
+			for i := range env {
+				if env[i].Name == "INTERRUPTION_QUEUE" {
+					env[i] = corev1.EnvVar{Name: env[i].Name, ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{Key: "queue"}}}
+				}
+			}
+		}},
+		{"a queue and a cluster from a ConfigMap, and a duration from all of one", func(c *cluster) {
+			container := &c.deployment.Spec.Template.Spec.Containers[0]
+			container.Env = nil
+			settings := corev1.LocalObjectReference{Name: "settings"}
+			for name, key := range map[string]string{"CLUSTER_NAME": "cluster", "INTERRUPTION_QUEUE": "queue"} {
+				container.Env = append(container.Env, corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{ConfigMapKeyRef: &corev1.ConfigMapKeySelector{LocalObjectReference: settings, Key: key}}})
+			}
+			container.EnvFrom = []corev1.EnvFromSource{{Prefix: "BATCH_", ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: settings}}}
+			c.told = map[string]string{"cluster": "prod", "queue": "theirs", "IDLE_DURATION": "7s"}
+		}},
+		{"flags outweigh variables", func(c *cluster) {
+			c.deployment.Spec.Template.Spec.Containers[0].Args = []string{"--interruption-queue=theirs", "-cluster-name", "prod", "--isolated-vpc", "--batch-idle-duration=$(IDLE)"}
+		}},
+		{"a shell starts it", func(c *cluster) {
+			container := &c.deployment.Spec.Template.Spec.Containers[0]
+			container.Command = []string{"sh", "-c", "exec karpenter --interruption-queue=theirs"}
+			container.Args = []string{"x"}
+			container.Env = nil
 		}},
 		{"objects that may be stored as v1beta1", func(c *cluster) { c.crd.Status.StoredVersions = []string{"v1beta1", "v1"} }},
 		{"a queue that nobody would read", func(c *cluster) { c.settings.InterruptionQueue = "" }},
@@ -213,5 +242,41 @@ func TestOnlyKarpentersAreFound(t *testing.T) {
 	}
 	if diff := cmp.Diff(map[string]string{"image": "", "labels": "1.5.0"}, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// Another name, or none, is a Karpenter beside which the engine would start.
+func TestAKarpenterIsSeenByItsLeaseOnly(t *testing.T) {
+	for name, c := range map[string]struct {
+		env    map[string]string
+		args   []string
+		unseen string
+		lease  string
+	}{
+		"by default":                   {lease: "kube-system/karpenter-leader-election"},
+		"in another namespace":         {env: map[string]string{"LEADER_ELECTION_NAMESPACE": "leases"}, lease: "leases/karpenter-leader-election"},
+		"by the name that is standard": {env: map[string]string{"LEADER_ELECTION_NAME": Lease, "DISABLE_LEADER_ELECTION": "false", "LEADER_ELECT": "true"}},
+		"by another name":              {env: map[string]string{"LEADER_ELECTION_NAME": "mine"}, unseen: "LEADER_ELECTION_NAME is mine"},
+		"by another name in a flag":    {args: []string{"--leader-election-name=mine"}, unseen: "LEADER_ELECTION_NAME is mine"},
+		"without an election":          {env: map[string]string{"DISABLE_LEADER_ELECTION": "true"}, unseen: "DISABLE_LEADER_ELECTION is set"},
+		"without an election, by flag": {args: []string{"--disable-leader-election"}, unseen: "DISABLE_LEADER_ELECTION is set"},
+		"without, as it was once said": {env: map[string]string{"LEADER_ELECT": "false"}, unseen: "LEADER_ELECT is false"},
+		"by a name put together":       {env: map[string]string{"LEADER_ELECTION_NAME": "$(X)"}, unseen: "cannot be read"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			world := newCluster()
+			for variable, value := range c.env {
+				world.env(variable, value)
+			}
+			world.deployment.Spec.Template.Spec.Containers[0].Args = c.args
+			found, err := Find(t.Context(), world.client(t))
+			if err != nil || len(found) != 1 {
+				t.Fatalf("%v, %v", found, err)
+			}
+			got := found[0].Unseen()
+			if (got == "") != (c.unseen == "") || !strings.Contains(got, c.unseen) || c.lease != "" && found[0].Election.String() != c.lease {
+				t.Errorf("unseen %q, lease %s", got, found[0].Election)
+			}
+		})
 	}
 }

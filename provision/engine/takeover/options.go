@@ -1,0 +1,147 @@
+package takeover
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// options are what a Karpenter is told, by the names of its variables: each of
+// them is a flag, too.
+type options struct {
+	told map[string]string
+	// unread are variables of which the values cannot be known here, and elsewhere
+	// what may hold any of them.
+	unread, elsewhere []string
+}
+
+// unknown tells whether a variable may have a value that was not read.
+func (o options) unknown(name string) bool {
+	_, told := o.told[name]
+	return slices.Contains(o.unread, name) || len(o.elsewhere) > 0 && !told
+}
+
+// set notes a value. One that names other variables is put together in the pod.
+func (o *options) set(name, value string) {
+	o.unread = slices.DeleteFunc(o.unread, func(n string) bool { return n == name })
+	delete(o.told, name)
+	if strings.Contains(value, "$(") {
+		o.unread = append(o.unread, name)
+		return
+	}
+	o.told[name] = value
+}
+
+// leave notes a value that cannot be read.
+func (o *options) leave(name string) {
+	delete(o.told, name)
+	if !slices.Contains(o.unread, name) {
+		o.unread = append(o.unread, name)
+	}
+}
+
+// optionsOf reads them in the order in which one outweighs the other: envFrom,
+// env, then arguments. ConfigMaps are read, Secrets never.
+func optionsOf(ctx context.Context, c client.Reader, namespace string, container *corev1.Container) (options, error) {
+	o := options{told: map[string]string{}}
+	for _, from := range container.EnvFrom {
+		if from.ConfigMapRef == nil {
+			o.elsewhere = append(o.elsewhere, "all of a Secret in its envFrom")
+			continue
+		}
+		data, err := configMap(ctx, c, namespace, from.ConfigMapRef.Name)
+		if err != nil {
+			return o, err
+		}
+		for name, value := range data {
+			o.told[from.Prefix+name] = value
+		}
+	}
+	for _, e := range container.Env {
+		switch {
+		case e.ValueFrom == nil:
+			o.set(e.Name, e.Value)
+		case e.ValueFrom.ConfigMapKeyRef == nil:
+			o.leave(e.Name)
+		default:
+			data, err := configMap(ctx, c, namespace, e.ValueFrom.ConfigMapKeyRef.Name)
+			if err != nil {
+				return o, err
+			}
+			if value, ok := data[e.ValueFrom.ConfigMapKeyRef.Key]; ok {
+				o.told[e.Name] = value
+			}
+		}
+	}
+	args := container.Args
+	if len(container.Command) > 1 {
+		args = append(slices.Clone(container.Command[1:]), args...)
+	}
+	o.arguments(args)
+	return o, nil
+}
+
+// arguments reads flags as Karpenter does: one dash or two, the value behind an
+// equals sign or as the next argument.
+func (o *options) arguments(args []string) {
+	for i := 0; i < len(args); i++ {
+		name, value, has := strings.Cut(strings.TrimLeft(args[i], "-"), "=")
+		if !strings.HasPrefix(args[i], "-") || name == "" {
+			o.elsewhere = append(o.elsewhere, "its arguments")
+			return
+		}
+		if next := i + 1; !has {
+			if value = "true"; next < len(args) && !strings.HasPrefix(args[next], "-") {
+				value, i = args[next], next
+			}
+		}
+		o.set(strings.ToUpper(strings.ReplaceAll(name, "-", "_")), value)
+	}
+}
+
+// configMap reads one; where there is none, nothing is told by it.
+func configMap(ctx context.Context, c client.Reader, namespace, name string) (map[string]string, error) {
+	var m corev1.ConfigMap
+	err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &m)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading what a Karpenter is told by ConfigMap %s/%s: %w", namespace, name, err)
+	}
+	return m.Data, nil
+}
+
+const (
+	electionName      = "LEADER_ELECTION_NAME"
+	electionNamespace = "LEADER_ELECTION_NAMESPACE"
+	electionOff       = "DISABLE_LEADER_ELECTION"
+	// electionOn is electionOff's elder name, of the other sense.
+	electionOn = "LEADER_ELECT"
+)
+
+// Unseen says why the engine's gate OtherKarpenter, which knows others by their
+// lease, would not see that this one runs, so that two would; empty where it would.
+func (k Karpenter) Unseen() string {
+	o := k.options
+	off, _ := strconv.ParseBool(o.told[electionOff])
+	on, err := strconv.ParseBool(o.told[electionOn])
+	name := o.told[electionName]
+	switch {
+	case off:
+		return electionOff + " is set"
+	case err == nil && !on:
+		return electionOn + " is false"
+	case name != "" && name != Lease:
+		return electionName + " is " + name
+	case slices.ContainsFunc([]string{electionOff, electionName}, func(n string) bool { return slices.Contains(o.unread, n) }):
+		return electionOff + " or " + electionName + " comes from where it cannot be read"
+	}
+	return ""
+}
