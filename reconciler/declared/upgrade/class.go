@@ -42,6 +42,10 @@ func (r *run) checkFamily(o *object, at, family, field string) {
 		r.block(o, at+".amiFamily", "amiFamily Custom needs %s.%s; write which AMIs", at, field)
 	case family == "":
 		r.block(o, at+".amiFamily", "%s.amiFamily is missing, which v1beta1 wanted; write it", at)
+	case variable(get(o.node, at+".amiFamily")):
+		if !r.opts.Draft {
+			r.block(o, at+".amiFamily", "amiFamily is %s, and what becomes of it depends on its value; write AL2, AL2023 or Bottlerocket, upgrade, and put a variable into the alias of spec.amiSelectorTerms, whose value is such as al2023@latest", family)
+		}
 	default:
 		r.block(o, at+".amiFamily", "amiFamily %s is not known; it is one of AL2, AL2023, Bottlerocket, Windows2019, Windows2022, Ubuntu, Custom", family)
 	}
@@ -85,9 +89,11 @@ func (r *run) checkTemplateSpec(o *object, at string) {
 	for _, field := range []string{"subnetSelector", "securityGroupSelector", "amiSelector"} {
 		n := get(o.node, at+"."+field)
 		if n != nil && !absent(n) && (n.Kind != yaml.MappingNode || slices.ContainsFunc(n.Content, func(c *yaml.Node) bool { return c.Kind != yaml.ScalarNode })) {
-			r.block(o, at+"."+field, "%s.%s must be a mapping of texts; correct it", at, field)
+			r.block(o, at+"."+field, "%s.%s must be a mapping of texts%s", at, field, remedy(n))
 		} else if absent(n) && field != "amiSelector" {
 			r.block(o, at+"."+field, "%s.%s is missing; write which, by tags or by aws-ids", at, field)
+		} else if n != nil {
+			r.checkValues(o, at, field, n)
 		}
 	}
 	r.checkTerms(o, at, "subnetSelector", "securityGroupSelector", "amiSelector")
@@ -171,9 +177,15 @@ func (r *run) amiFamily(o *object, spec *yaml.Node) {
 		return
 	}
 	if family == "Custom" {
-		r.tellAt(o, Person, line, "amiFamily Custom: the user data must register nodes with the taint karpenter.sh/unregistered:NoExecute, which v1 wants; look whether it does")
+		r.ask(o, line, "amiFamily Custom: the user data must register nodes with the taint karpenter.sh/unregistered:NoExecute, which v1 wants; look whether it does")
+	}
+	if !absent(terms) && r.unknown(get(spec, "amiFamily")) {
+		r.ask(o, line, "amiFamily %s is kept as it is written: where its value is Ubuntu, make that AL2, and where it is Custom, the user data must register nodes with the taint karpenter.sh/unregistered:NoExecute, both of which v1 wants", family)
 	}
 	alias := r.table.Aliases[family]
+	if alias == "" && variable(get(spec, "amiFamily")) {
+		alias = family // of a draft alone
+	}
 	if alias == "" || !absent(terms) {
 		return
 	}

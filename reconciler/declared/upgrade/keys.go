@@ -63,11 +63,11 @@ func (w *walk) keys(n *yaml.Node) {
 			rename(n.Content[i], renamed.New)
 			continue
 		}
-		grade := Lossless
-		if text(n.Content[i+1]) != text(n.Content[j+1]) {
-			grade = Person
+		if text(n.Content[i+1]) == text(n.Content[j+1]) {
+			w.run.tellAt(w.object, Lossless, line, "%s is dropped beside %s, its new name", renamed.Old, renamed.New)
+		} else {
+			w.run.ask(w.object, line, "%s is dropped beside %s, its new name", renamed.Old, renamed.New)
 		}
-		w.run.tellAt(w.object, grade, line, "%s is dropped beside %s, its new name", renamed.Old, renamed.New)
 		take(n, renamed.Old)
 	}
 	for _, gone := range w.run.table.GoneLabels {
@@ -155,13 +155,20 @@ func (r *run) refused(o *object) {
 	}
 	for _, t := range terms.Content {
 		if alias := get(t, "alias"); strings.HasPrefix(text(alias), "al2@") {
-			r.tellAt(o, Person, alias.Line, "%s", al2Advice(text(alias), version))
+			r.tellAt(o, Person, alias.Line, "%s", al2Advice(o, text(alias), version))
 		}
 	}
 }
 
-func al2Advice(alias, version string) string {
-	return "alias " + alias + " is refused at Kubernetes " + version + ": there are no images of Amazon Linux 2 from 1.33 on; choose al2023@latest or bottlerocket@latest; userData may stay a shell script on AL2023 where it does not call bootstrap.sh, and is TOML on Bottlerocket"
+// al2Advice speaks of user data where there is any. It is the same for a class of
+// an old API and for the one that an upgrade makes of it, so that the commit of an
+// upgrade brings no new warning.
+func al2Advice(o *object, alias, version string) string {
+	userData := ""
+	if !absent(get(o.node, "spec.userData")) {
+		userData = "; userData may stay a shell script on AL2023 where it does not call bootstrap.sh, and is TOML on Bottlerocket"
+	}
+	return "alias " + alias + " is refused at Kubernetes " + version + ": there are no images of Amazon Linux 2 from 1.33 on; choose al2023@latest or bottlerocket@latest" + userData
 }
 
 // version is the cluster's minor version, as far as it is known.

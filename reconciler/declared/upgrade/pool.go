@@ -22,7 +22,7 @@ func (r *run) shape(o *object) {
 				continue
 			}
 			if n := get(o.node, p[:i]); n != nil && n.Kind != yaml.MappingNode && !absent(n) {
-				r.block(o, p[:i], "%s must be a mapping; correct it", p[:i])
+				r.block(o, p[:i], "%s must be a mapping%s", p[:i], remedy(n))
 			}
 		}
 	}
@@ -71,11 +71,8 @@ func (r *run) rival(o *object) *object {
 }
 
 func (r *run) checkProvisioner(o *object) {
-	for _, field := range []string{"spec.ttlSecondsAfterEmpty", "spec.ttlSecondsUntilExpired"} {
-		if n := get(o.node, field); !absent(n) && !numbered.MatchString(text(n)) {
-			r.block(o, field, "%s must be a number of seconds; correct it", field)
-		}
-	}
+	r.checkSeconds(o, "spec.ttlSecondsAfterEmpty", "spec.disruption.consolidateAfter")
+	r.checkSeconds(o, "spec.ttlSecondsUntilExpired", "spec.template.spec.expireAfter")
 	ref, provider := get(o.node, "spec.providerRef"), get(o.node, "spec.provider")
 	switch {
 	case !absent(provider) && !absent(ref):
@@ -94,6 +91,7 @@ func (r *run) checkProvisioner(o *object) {
 		r.block(o, "spec.providerRef.kind", "spec.providerRef.kind is none of AWS; only AWSNodeTemplate can be upgraded")
 	}
 	r.checkList(o, "spec.requirements")
+	r.checkDecided(o)
 }
 
 func (r *run) checkBetaPool(o *object) {
@@ -114,22 +112,23 @@ func (r *run) checkList(o *object, field string) {
 		return
 	}
 	if n.Kind != yaml.SequenceNode || slices.ContainsFunc(n.Content, func(c *yaml.Node) bool { return c.Kind != yaml.MappingNode }) {
-		r.block(o, field, "%s must be a list of mappings; correct it", field)
+		r.block(o, field, "%s must be a list of mappings%s", field, remedy(n))
 	}
 }
 
 // betaPool upgrades a NodePool of v1beta1.
 func (r *run) betaPool(o *object) {
 	disruption := get(o.node, "spec.disruption")
-	if after := get(disruption, "consolidateAfter"); !absent(after) && text(get(disruption, "consolidationPolicy")) != "WhenEmpty" && text(after) != "Never" {
-		r.tell(o, Lossless, "spec.disruption.consolidateAfter", "consolidateAfter %s takes effect now: v1beta1 refused it beside WhenUnderutilized", text(after))
+	policy := get(disruption, "consolidationPolicy")
+	if after := get(disruption, "consolidateAfter"); !absent(after) && text(policy) != "WhenEmpty" && !variable(policy) && text(after) != "Never" {
+		r.tell(o, Default, "spec.disruption.consolidateAfter", "consolidateAfter %s takes effect now: v1beta1 refused it beside WhenUnderutilized, and did not wait; write 0s where that is meant", text(after))
 	}
-	if policy := text(get(disruption, "consolidationPolicy")); strings.Contains(policy, "${") {
-		r.tell(o, Person, "spec.disruption.consolidationPolicy", "%s is kept as it is written: where its value is WhenUnderutilized, make that WhenEmptyOrUnderutilized, which is its name in v1", policy)
+	if r.unknown(policy) {
+		r.ask(o, lineOf(o.node, "spec.disruption.consolidationPolicy"), "%s is kept as it is written: where its value is WhenUnderutilized, make that WhenEmptyOrUnderutilized, which is its name in v1", text(policy))
 	}
 	expires := text(get(disruption, "expireAfter")) != "Never"
 	if budgets := get(disruption, "budgets"); expires && !absent(budgets) {
-		r.tell(o, Person, "spec.disruption.budgets", "budgets no longer hold back expiry: v1 drains a node as soon as it is too old; write expireAfter: Never where that must not be, or spread the ages")
+		r.ask(o, lineOf(o.node, "spec.disruption.budgets"), "budgets no longer hold back expiry: v1 drains a node as soon as it is too old; write expireAfter: Never where that must not be, or spread the ages")
 	}
 	r.apply(o)
 	r.nodeClassRef(o)
@@ -194,7 +193,7 @@ func (r *run) disruption(o *object, spec *yaml.Node) {
 		r.tell(o, Lossless, "spec.consolidation", "spec.consolidation is spec.disruption.consolidationPolicy WhenEmptyOrUnderutilized now")
 		r.tell(o, Default, "spec.consolidation", "spec.disruption.consolidateAfter: 0s, because v1alpha5 could not be told to wait")
 		if !absent(empty) {
-			r.tell(o, Person, "spec.ttlSecondsAfterEmpty", "spec.ttlSecondsAfterEmpty is dropped: v1alpha5 refused it beside consolidation; write its time to spec.disruption.consolidateAfter if it was meant")
+			r.ask(o, lineOf(o.node, "spec.ttlSecondsAfterEmpty"), "spec.ttlSecondsAfterEmpty is dropped: v1alpha5 refused it beside consolidation; write its time to spec.disruption.consolidateAfter if it was meant")
 		}
 		take(spec, "ttlSecondsAfterEmpty")
 		k, _, i := take(spec, "consolidation")

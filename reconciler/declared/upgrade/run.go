@@ -76,6 +76,9 @@ type run struct {
 	// upgrade changes.
 	names   map[string][]*object
 	indexed int
+	// asks are the remarks that are written into files, by file: nothing in an
+	// upgraded manifest shows any more what they ask.
+	asks map[string][]string
 	// copied is how many values the copies of classes hold.
 	copied int
 }
@@ -90,7 +93,7 @@ func (r *run) called(name string) []*object {
 }
 
 func newRun(t *table, opts Options) *run {
-	return &run{table: t, opts: opts, book: inplace.NewBook(), names: map[string][]*object{}}
+	return &run{table: t, opts: opts, book: inplace.NewBook(), names: map[string][]*object{}, asks: map[string][]string{}}
 }
 
 // tell reports a change at a field of an object.
@@ -107,6 +110,12 @@ func (r *run) tellAt(o *object, g Grade, line int, format string, args ...any) {
 		line = o.line
 	}
 	r.changes = append(r.changes, Change{Origin: state.Origin{File: o.file, Line: line}, Object: o.title, Grade: g, Text: fmt.Sprintf(format, args...)})
+}
+
+// ask reports what somebody has to look at and a second upgrade would not find.
+func (r *run) ask(o *object, line int, format string, args ...any) {
+	r.tellAt(o, Person, line, format, args...)
+	r.asks[o.file] = append(r.asks[o.file], o.title+": "+fmt.Sprintf(format, args...))
 }
 
 // block leaves an object as it is, because of a field.

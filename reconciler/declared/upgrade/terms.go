@@ -19,6 +19,7 @@ func (r *run) selector(o *object, spec *yaml.Node, old, name string) {
 		return
 	}
 	r.tellAt(o, Lossless, k.Line, "%s is %s now", old, name)
+	r.listed(o, k.Line, old, v)
 	special := map[string][]string{}
 	var tags []*yaml.Node
 	for j := 0; j+1 < len(v.Content); j += 2 {
@@ -44,7 +45,7 @@ func (r *run) selector(o *object, spec *yaml.Node, old, name string) {
 			terms = append(terms, mapping(word("id"), word(id)))
 		}
 		if len(tags) > 0 || len(special) > 1 {
-			r.tellAt(o, Person, k.Line, "%s had ids and more; v1 takes ids alone, as v1alpha1 did with tags: look whether they are all that is meant", old)
+			r.ask(o, k.Line, "%s had ids and more; v1 takes ids alone, as v1alpha1 did with tags: look whether they are all that is meant", old)
 		}
 	} else {
 		terms = r.tagTerms(o, k.Line, old, special, tags)
@@ -60,7 +61,7 @@ func (r *run) tagTerms(o *object, line int, old string, special map[string][]str
 		m := mapping(tags...)
 		for j := 1; j < len(m.Content); j += 2 {
 			if strings.TrimSpace(text(m.Content[j])) == "" {
-				r.tellAt(o, Person, line, "%s: tag %s has an empty value, which v1 does not take; * is written, for any value: look whether it is meant", old, m.Content[j-1].Value)
+				r.ask(o, line, "%s: tag %s has an empty value, which v1 does not take; * is written, for any value: look whether it is meant", old, m.Content[j-1].Value)
 				m.Content[j] = quotedWord("*")
 			}
 		}
@@ -88,22 +89,14 @@ func (r *run) tagTerms(o *object, line int, old string, special map[string][]str
 	return terms
 }
 
-// parts are the elements of a list with commas.
-func parts(n *yaml.Node) []string {
-	var out []string
-	for p := range strings.SplitSeq(text(n), ",") {
-		if p = strings.TrimSpace(p); p != "" {
-			out = append(out, p)
-		}
-	}
-	return out
-}
-
 // explode writes the lists with commas in the tags of terms out, which v1 takes
 // for a value with commas.
 func (r *run) explode(o *object, terms *yaml.Node, field string) {
 	if terms == nil || terms.Kind != yaml.SequenceNode {
 		return
+	}
+	for _, t := range terms.Content {
+		r.listed(o, lineOf(o.node, "spec."+field), field, get(t, "tags"))
 	}
 	now := exploded(terms.Content)
 	if len(now) != len(terms.Content) {
@@ -191,6 +184,19 @@ func (r *run) checkTerms(o *object, at string, fields ...string) {
 			r.block(o, at+"."+field, "%s.%s becomes more than %d terms, which v1 does not take; choose by one tag", at, field, maxTerms)
 		} else if !o.blocked && tagged(n) > maxTags {
 			r.block(o, at+"."+field, "%s.%s has more than %d tags, which v1 does not take in a term; choose by fewer", at, field, maxTags)
+		}
+	}
+}
+
+// checkValues blocks a selector of v1alpha1 that names ids, names or owners and none
+// of them: v1 has no term for nothing.
+func (r *run) checkValues(o *object, at, field string, selector *yaml.Node) {
+	for i := 0; i+1 < len(selector.Content); i += 2 {
+		key := selector.Content[i].Value
+		special := key == "aws-ids" || key == "aws::ids" || field == "amiSelector" && (key == "aws::name" || key == "aws::owners")
+		if special && len(parts(selector.Content[i+1])) == 0 {
+			r.block(o, at+"."+field, "%s.%s: %s is empty; write its value, or remove it and choose by tags", at, field, key)
+			return
 		}
 	}
 }

@@ -24,6 +24,9 @@ type Options struct {
 	// for what a version refuses. Where it is empty the version of the nearest
 	// Cluster among the manifests is taken; where that has none, nothing is said.
 	KubernetesVersion string
+	// Draft says of Objects that variables in them have no values yet: nothing is
+	// said of what depends on one.
+	Draft bool
 }
 
 // Grade is how sure a change is.
