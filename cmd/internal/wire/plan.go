@@ -137,7 +137,7 @@ func (r PlanRequest) worlds(said *verdicts) (sky, earth target.Target, vars *var
 		}
 		return aws.Offline(said.of), unadmitted{cluster.Offline(r.Sync.Name), said}, vars, nil
 	}
-	world, err := cluster.New(cluster.Config{REST: r.REST, Sync: r.Sync.Name, Namespace: r.Namespace, Reveal: vars.reveal})
+	world, err := connected(cluster.Config{REST: r.REST, Sync: r.Sync.Name, Namespace: r.Namespace}, vars, r.Base != "")
 	if err != nil {
 		return nil, nil, nil, err
 	}

@@ -138,7 +138,7 @@ func (a *attempt) whereabouts(ctx context.Context) (identity, name string, err e
 // glances are the worlds of a Sync for who only looks, and its variables.
 func (a *attempt) glances(sync *v1alpha1.Sync, seen *sighting) ([]reconciler.World, *variables, error) {
 	log := a.cfg.Logger.WithName("review").WithValues("sync", sync.Name)
-	world, vars, err := a.inhabited(sync, log, a.pinnedParameters)
+	world, vars, err := a.inhabited(sync, log, a.pinnedParameters, true)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -54,7 +54,7 @@ func (a *attempt) builder(renders *declared.Cache) controller.Builder {
 			// The Sync must still be suspended, repaired or deleted like any other.
 			source = unusable{state.Fail(state.Fix, "InvalidSource", err)}
 		}
-		world, vars, err := a.inhabited(sync, a.cfg.Logger.WithName("cluster").WithValues("sync", sync.Name), a.parameters)
+		world, vars, err := a.inhabited(sync, a.cfg.Logger.WithName("cluster").WithValues("sync", sync.Name), a.parameters, false)
 		if err != nil {
 			return controller.Assembly{}, err
 		}

@@ -24,6 +24,9 @@ import (
 type variables struct {
 	// read reads them anew; nil where the Sync has none.
 	read func(ctx context.Context) (substitute.Values, error)
+	// begin is nil, or tells a world that looks at strangers' revisions that the next
+	// comparison starts; nothing is revealed to that one.
+	begin func()
 
 	mu             sync.Mutex
 	newest, loaded substitute.Values
@@ -56,6 +59,9 @@ func (v *variables) use(values substitute.Values) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.loaded = values
+	if v.begin != nil {
+		v.begin()
+	}
 }
 
 // reveal puts the values of Secrets into a declared Secret.
@@ -172,14 +178,27 @@ func withParameters(values map[string]string, other supply) supply {
 }
 
 // inhabited makes the world of a Sync in the cluster, and gives it the Sync's variables.
-func (a *attempt) inhabited(sync *v1alpha1.Sync, log logr.Logger, parameters parametersOf) (*cluster.World, *variables, error) {
+// One for a review never gets to know what is secret of them.
+func (a *attempt) inhabited(sync *v1alpha1.Sync, log logr.Logger, parameters parametersOf, review bool) (*cluster.World, *variables, error) {
 	vars := &variables{}
-	world, err := cluster.New(cluster.Config{REST: a.cfg.REST, Sync: sync.Name, Namespace: a.cfg.Namespace, Reveal: vars.reveal, Log: log})
+	world, err := connected(cluster.Config{REST: a.cfg.REST, Sync: sync.Name, Namespace: a.cfg.Namespace, Log: log}, vars, review)
 	if err != nil {
 		return nil, nil, fmt.Errorf("connecting Sync %s to the cluster: %w", sync.Name, err)
 	}
 	vars.read = a.readVariables(client.ObjectKeyFromObject(sync), parameters, world.Key)
 	return world, vars, nil
+}
+
+// connected makes a world in the cluster with variables.
+func connected(config cluster.Config, vars *variables, review bool) (*cluster.World, error) {
+	if config.Review = review; !review {
+		config.Reveal = vars.reveal
+	}
+	world, err := cluster.New(config)
+	if err == nil && review {
+		vars.begin = world.StartReview
+	}
+	return world, err
 }
 
 // pinnedParameters are the values of a Sync's SSM parameters for who only looks.

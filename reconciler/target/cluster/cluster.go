@@ -47,6 +47,10 @@ type Config struct {
 	// their place; nil knows of none. What it fails with for good (state.Fix) is a
 	// Problem of that Secret alone.
 	Reveal func(object map[string]any) (map[string]any, error)
+	// Review is true for who compares revisions that a stranger may have written:
+	// values of Secrets are neither filled in, so that Reveal is left aside, nor
+	// compared with live ones. See World.StartReview.
+	Review bool
 	// Clock is the time; nil is the real one.
 	Clock clock.Clock
 	// Log gets one line for each thing worth knowing; the zero value is
@@ -71,6 +75,8 @@ type World struct {
 	memos map[state.Key]memo
 	// states holds the readiness that the last answer showed.
 	states map[state.Key]readiness
+	// presumed are the Secrets that live ones count as in a review.
+	presumed map[state.Key]map[string]any
 }
 
 // memo is what one verb tells the next about an object.

@@ -53,7 +53,7 @@ func (w *World) compare(ctx context.Context, item state.Item, live *unstructured
 	}
 	found.Object = object
 	w.noteSeen(item, live, object)
-	if state.Equal(object, item.Object) {
+	if state.Equal(object, item.Object) && !w.blind(item.Key) {
 		w.store.Put(inventory.Record{
 			Key: item.Key, Version: item.Version, Desired: state.Hash(item.Object),
 			Print: fields.Take(live.Object, w.options(item.Key)),
@@ -152,7 +152,7 @@ func unscaled(spec any, scaled bool) any {
 // compareSecret compares digests, without a request.
 func (w *World) compareSecret(item state.Item, live *unstructured.Unstructured) map[string]any {
 	ours := fields.Applied(live.Object, v1alpha1.FieldManager)
-	bare := w.mask.secret(strip(live.Object))
+	bare := w.veiled(item.Key, live)
 	object := fields.Project(bare, fields.Overlay(bare, item.Object, ours), item.Object, ours)
 	if !state.Equal(object, item.Object) {
 		return object

@@ -222,7 +222,7 @@ func (o *observation) visit(kind kinds.Kind, live *unstructured.Unstructured) {
 // meet compares a wanted object with memory.
 func (o *observation) meet(item state.Item, live *unstructured.Unstructured) {
 	rec, known := o.world.store.Get(item.Key)
-	if known && live.GetDeletionTimestamp() == nil && rec.Version == item.Version && rec.Desired == state.Hash(item.Object) {
+	if known && !o.world.blind(item.Key) && live.GetDeletionTimestamp() == nil && rec.Version == item.Version && rec.Desired == state.Hash(item.Object) {
 		print := fields.Take(live.Object, o.world.options(item.Key))
 		if rec.Print.Same(print) {
 			rec.Print, rec.Leaving = print, false

@@ -116,3 +116,85 @@ func TestASecretsVariableThatIsNoBase64IsAProblemOfItsSecretAlone(t *testing.T) 
 		t.Error(diff)
 	}
 }
+
+// Whatever a stranger's revision makes of a Secret's variable, a review says the same of
+// it for any two values.
+func TestAReviewSaysTheSameWhateverTheValueOfASecretIs(t *testing.T) {
+	const base = "apiVersion: v1\nkind: Secret\nmetadata: {name: token, namespace: $NS}\nstringData: {a: \"${TOKEN}\"}\n---\n" +
+		"apiVersion: v1\nkind: Secret\nmetadata: {name: known, namespace: $NS}\nstringData: {a: h}\n"
+	head := func(text string) string { return strings.Replace(base, "stringData: {a: h}", text, 1) }
+	heads := map[string]string{
+		"the same":                      base,
+		"a pattern that must be base64": head(`data: {a: "${TOKEN##hu*}"}`),
+		"the whole as base64":           head(`data: {a: "${TOKEN}"}`),
+		"a part against a known value":  head(`stringData: {a: "${TOKEN:0:1}"}`),
+		"a length beyond the limit":     head(`stringData: {a: "${MANY//a/${TOKEN}}"}`),
+		"a guess":                       strings.Replace(base, `"${TOKEN}"`, "hunter2", 1),
+		"a guess as base64":             strings.Replace(base, `stringData: {a: "${TOKEN}"}`, "data: {a: aHVudGVyMg==}", 1),
+		"an expression of equal value":  strings.Replace(base, `"${TOKEN}"`, `"${TOKEN/x/x}"`, 1),
+		"another Secret":                base + "---\napiVersion: v1\nkind: Secret\nmetadata: {name: other, namespace: $NS}\ndata: {a: \"${TOKEN}\"}\n",
+	}
+	digests := regexp.MustCompile("masked:[0-9a-f]{32}")
+	told := func(token string) map[string][]string {
+		var values substitute.Values
+		review := false
+		b := newBench(t, func(c *cluster.Config) {
+			c.Review = review
+			c.Reveal = func(object map[string]any) (map[string]any, error) {
+				if review {
+					t.Errorf("%v is revealed to a review", object["metadata"])
+				}
+				return substitute.Reveal(object, values)
+			}
+		})
+		key, err := b.world.Key(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		values, err = substitute.NewValues(fluxexpr.Parse, key, substitute.Secret("Secret ns/vars", map[string][]byte{"TOKEN": []byte(token)}),
+			substitute.Plain("spec.substitute", map[string]string{"MANY": strings.Repeat("a", 60_000)}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		sealed, err := values.Seal()
+		if err != nil {
+			t.Fatal(err)
+		}
+		stranger, err := substitute.Restore(fluxexpr.Parse, sealed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.reconcile(b.filled(base, values))
+		review = true
+		out := map[string][]string{}
+		for name, text := range heads {
+			got := b.propose(b.filled(base, stranger), b.filled(text, stranger))
+			lines := append(b.remarks(got.Step), b.remarks(got.Drift)...)
+			for _, p := range got.Problems {
+				lines = append(lines, p.String())
+			}
+			for i, line := range lines {
+				lines[i] = digests.ReplaceAllString(line, "masked")
+			}
+			out[name] = lines
+		}
+		return out
+	}
+	short := told("hunter2")
+	for _, other := range []string{"aaaa", strings.Repeat("x", 4000)} {
+		if diff := cmp.Diff(short, told(other)); diff != "" {
+			t.Error(diff)
+		}
+	}
+	// It says something, nevertheless.
+	want := map[string][]string{
+		"the same":            nil,
+		"a guess":             {"update Secret/$NS/token", "  data.a: masked -> masked"},
+		"the whole as base64": {"update Secret/$NS/known", "  data.a: masked -> masked"},
+	}
+	for name, lines := range want {
+		if diff := cmp.Diff(lines, short[name]); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+}

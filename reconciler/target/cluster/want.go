@@ -82,6 +82,7 @@ func (w *World) Want(ctx context.Context, declared state.Set) (state.Set, error)
 		items = append(items, item)
 	}
 	w.adopt(b.memos)
+	w.presume(items)
 	if len(b.problems) > 0 {
 		return state.NewSet(items...), &target.ProblemsError{Problems: b.problems}
 	}
@@ -248,7 +249,7 @@ func (w *World) clean(item state.Item) map[string]any {
 // reveal is a declared object as it is sent. Only a Secret may hold marks: what is
 // revealed is masked before anybody sees it.
 func (w *World) reveal(item state.Item) (map[string]any, error) {
-	if w.cfg.Reveal == nil || !isSecret(item.Key) {
+	if w.cfg.Reveal == nil || w.cfg.Review || !isSecret(item.Key) {
 		return item.Object, nil
 	}
 	return w.cfg.Reveal(item.Object)
