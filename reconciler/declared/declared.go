@@ -101,7 +101,8 @@ type Options struct {
 	Timeout time.Duration
 	// Values are those of the Sync's variables, which are filled in after rendering,
 	// and before anything is made of an object. A variable that has neither a value
-	// nor a default is a Problem. Without any, text such as ${NAME} stays as it is.
+	// nor a default is a Problem. Without any, text such as ${NAME} stays as it is, but is
+	// a Problem in the kinds that nodes are made of.
 	Values substitute.Values
 	// Draft says that variables have no values yet: names that hold one are not judged.
 	// What comes of it may be looked at, and is not to be applied.
@@ -143,6 +144,9 @@ func Load(fsys fs.FS, folder string, options Options) (Declared, error) {
 			"%s declares no object; put manifests or a kustomization.yaml into it, or correct the path", called(folder))
 	}
 	d := Declared{files: fsys, limits: options.Limits, draft: options.Draft}
+	if len(options.Values.Names()) == 0 && !options.Draft {
+		found = d.refuseUnfilled(found)
+	}
 	if found, err = d.fill(found, options.Values); err == nil {
 		err = d.collect(found)
 	}

@@ -2,6 +2,7 @@ package declared
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -114,5 +115,36 @@ func TestTheCacheTellsValuesApart(t *testing.T) {
 	}
 	if first, second, again := load("1"), load("2"), load("1"); first == second || first != again {
 		t.Errorf("%s\n%s\n%s", first, second, again)
+	}
+}
+
+func TestWithoutVariablesNoNodeIsMadeOfTextThatHoldsOne(t *testing.T) {
+	const class = "apiVersion: karpenter.k8s.aws/v1\nkind: EC2NodeClass\nmetadata: {name: gpu}\nspec:\n"
+	const told = " has no variables: set CLUSTER_NAME in its spec.substitute, or on a command line with --substitute CLUSTER_NAME=VALUE or --sync-file; " +
+		"where the text is meant as it is, put the annotation kustomize.toolkit.fluxcd.io/substitute: disabled on the object"
+	const wanted = "x/a.yaml:6: EC2NodeClass gpu holds ${CLUSTER_NAME}, and the Sync" + told
+	for name, c := range map[string]struct {
+		file, want string
+		options    Options
+	}{
+		"a text":                           {file: class + "  role: a\n  tags: {a: 'x-${CLUSTER_NAME}'}\n", want: wanted},
+		"a key":                            {file: class + "  role: a\n  tags: {'k/${CLUSTER_NAME}': a}\n", want: wanted},
+		"a default":                        {file: class + "  role: a\n  tags: {'k/${CLUSTER_NAME:=a}': a}\n", want: wanted},
+		"the second text of a list":        {file: class + "  subnetSelectorTerms:\n  - id: a\n    tags: {a: '${CLUSTER_NAME}'}\n", want: strings.Replace(wanted, ":6:", ":7:", 1)},
+		"a name":                           {file: "apiVersion: poolwright.dev/v1alpha1\nkind: Cluster\nmetadata:\n  name: ${CLUSTER_NAME}\n", want: "x/a.yaml:4: Cluster ${CLUSTER_NAME} holds ${CLUSTER_NAME}, and the Sync" + told},
+		"an old API":                       {file: "apiVersion: karpenter.sh/v1alpha5\nkind: Provisioner\nmetadata: {name: gpu}\nspec:\n  labels: {a: '${CLUSTER_NAME}'}\n", want: "x/a.yaml:5: Provisioner gpu holds ${CLUSTER_NAME}, and the Sync" + told},
+		"not user data":                    {file: class + "  userData: 'echo ${HOME}'\n"},
+		"not the sign of an escaped one":   {file: class + "  role: 'a-$${HOME}-$HOME-${'\n"},
+		"not where it is said to be meant": {file: strings.Replace(class, "gpu}", "gpu, annotations: {kustomize.toolkit.fluxcd.io/substitute: disabled}}", 1) + "  role: '${CLUSTER_NAME}'\n"},
+		"not another kind":                 {file: "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {a: '${CLUSTER_NAME}'}\n"},
+		"not a draft":                      {file: class + "  role: '${CLUSTER_NAME}'\n", options: Options{Draft: true}},
+		"not a Sync that has variables":    {file: class + "  role: '${CLUSTER_NAME}'\n", options: Options{Values: valuesOf(t, map[string]string{"CLUSTER_NAME": "dev"})}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d, got := problemsOf(tree("x/a.yaml", c.file, "x/b.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: b}\n"), "x", c.options)
+			if want := map[bool]int{true: 2, false: 1}[c.want == ""]; strings.TrimSpace(got) != c.want || d.Set.Len() != want {
+				t.Errorf("%d objects\n%s\nwant\n%s", d.Set.Len(), got, c.want)
+			}
+		})
 	}
 }

@@ -61,7 +61,7 @@ func Run(ctx context.Context, req Request) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	d, err := declared.Load(snapshot.FS, folder, declared.Options{})
+	d, err := declared.Load(snapshot.FS, folder, declared.Options{Draft: true})
 	if err != nil {
 		return Result{}, err
 	}
