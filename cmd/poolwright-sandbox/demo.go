@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -41,8 +42,8 @@ func newDemo() *cobra.Command {
 	cmd.Flags().BoolVar(&d.keep, "keep", false, "leave the world up at the end and say how to look around")
 	cmd.Flags().StringVar(&d.poolwright, "poolwright", "", "the poolwright binary (default: the one beside this program)")
 	cmd.Flags().DurationVar(&d.deadline, "deadline", stepDeadline, "how long each step of the story may take")
-	cmd.Flags().StringVar(&d.setup, "setup", "", "the set-up to tell of: a folder below examples (default altanova)")
-	cmd.Flags().StringVar(&d.example, "example", "", "a changed copy of examples/altanova; the story is told of its cluster and pools")
+	cmd.Flags().StringVar(&d.setup, "setup", "", "the set-up to tell of (default altanova): one of "+strings.Join(setups.Names(), ", "))
+	cmd.Flags().StringVar(&d.example, "example", "", "a changed copy of examples/altanova; the story is told of its cluster and pools; not with --setup")
 	return cmd
 }
 

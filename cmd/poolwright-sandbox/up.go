@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/setups"
 	"github.com/poolwright/poolwright/provision/sandbox"
@@ -17,12 +18,16 @@ import (
 )
 
 func newUp() *cobra.Command {
-	cfg := setups.All()[0].World()
+	setup := setups.All()[0]
+	cfg, name := setup.World(), setup.Name
 	cmd := &cobra.Command{
 		Use:   "up",
 		Short: "Start a world and keep it until Ctrl-C; prints export lines for a shell",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			if err := playSetup(cmd, &cfg, name); err != nil {
+				return err
+			}
 			cfg.Progress = cmd.ErrOrStderr()
 			world, err := sandbox.Start(cmd.Context(), cfg)
 			if err != nil {
@@ -34,7 +39,25 @@ func newUp() *cobra.Command {
 		},
 	}
 	addWorldFlags(cmd, &cfg)
+	cmd.Flags().StringVar(&name, "setup", name, "the set-up whose world it is, with its Kubernetes version and node groups: one of "+strings.Join(setups.Names(), ", "))
 	return cmd
+}
+
+// playSetup makes the world that of a set-up, but for what other flags say.
+func playSetup(cmd *cobra.Command, cfg *sandbox.Config, name string) error {
+	setup, err := setups.Named(name)
+	if err != nil {
+		return err
+	}
+	said := map[*pflag.Flag]string{}
+	cmd.Flags().Visit(func(f *pflag.Flag) { said[f] = f.Value.String() })
+	*cfg = setup.World()
+	for f, value := range said {
+		if err := f.Value.Set(value); err != nil {
+			return fmt.Errorf("--%s: %w", f.Name, err)
+		}
+	}
+	return nil
 }
 
 // addWorldFlags lets a user choose the cluster that the world plays.

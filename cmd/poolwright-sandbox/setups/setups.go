@@ -49,16 +49,22 @@ func All() []Setup {
 	}
 }
 
+// Names are the names of the set-ups, in the same order.
+func Names() (names []string) {
+	for _, s := range All() {
+		names = append(names, s.Name)
+	}
+	return names
+}
+
 // Named finds a set-up by its name; the error lists those that there are.
 func Named(name string) (Setup, error) {
-	var names []string
 	for _, s := range All() {
 		if s.Name == name {
 			return s, nil
 		}
-		names = append(names, s.Name)
 	}
-	return Setup{}, fmt.Errorf("there is no set-up %q; choose one of %s", name, strings.Join(names, ", "))
+	return Setup{}, fmt.Errorf("there is no set-up %q; choose one of %s", name, strings.Join(Names(), ", "))
 }
 
 // World is the sandbox as the set-up's Terraform or eksctl left it: the cluster,

@@ -1,0 +1,29 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/setups"
+)
+
+func TestTheWorldOfASetUpYieldsToFlags(t *testing.T) {
+	cfg := setups.All()[0].World()
+	cmd := &cobra.Command{}
+	addWorldFlags(cmd, &cfg)
+	if err := cmd.ParseFlags([]string{"--region=eu-north-1", "--join-delay=3s"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := playSetup(cmd, &cfg, "pingvas"); err != nil {
+		t.Fatal(err)
+	}
+	c := cfg.AWS.Cluster
+	if c.Name != "pingvas-studio-cluster" || c.Version != "1.32" || len(c.NodeGroups) != 1 || cfg.AWS.Region != "eu-north-1" || cfg.Nodes.Join.Seconds() != 3 {
+		t.Errorf("the world is %+v in %s, nodes join after %s", c, cfg.AWS.Region, cfg.Nodes.Join)
+	}
+	if err := playSetup(cmd, &cfg, "nope"); err == nil || !strings.Contains(err.Error(), "baseten") {
+		t.Errorf("a set-up that is not there: %v", err)
+	}
+}
