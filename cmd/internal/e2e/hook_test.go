@@ -32,7 +32,16 @@ func (s *stage) hooked() (c *controller, address string) {
 	}
 	s.flags = []string{"--webhook-addr=" + address}
 	defer func() { s.flags = nil }()
-	return s.start(), address
+	c = s.start()
+	// Gitea sends a webhook once.
+	s.eventually("webhooks are taken", func() error {
+		connection, err := net.Dial("tcp", address)
+		if err != nil {
+			return err
+		}
+		return connection.Close()
+	})
+	return c, address
 }
 
 // sends has Gitea send its webhooks there, and nowhere else.
