@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/declared/substitute"
 	"github.com/poolwright/poolwright/reconciler/pin"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
@@ -68,13 +69,16 @@ func lookedUp(ctx context.Context, live client.Client, sync *v1alpha1.Sync, regi
 }
 
 // parameterNotes say which variable has which value of which parameter, by the status
-// of the Sync, and which has none.
-func parameterNotes(sync *v1alpha1.Sync) []plan.Note {
+// of the Sync, and which has none. The values tell where another source wins.
+func parameterNotes(sync *v1alpha1.Sync, values substitute.Values) []plan.Note {
 	key := state.Key{Target: cluster.Name, Group: v1alpha1.GroupVersion.Group, Kind: "Sync", Namespace: sync.Namespace, Name: sync.Name}
 	var out []plan.Note
 	for _, p := range pin.Pinned(sync).Pins {
 		text := fmt.Sprintf("${%s} is %s, from SSM parameter %s", p.Variable, p.Value, p.Name)
+		other := elsewhere(values, p.Variable, p.Name)
 		switch {
+		case other != "":
+			text = fmt.Sprintf("${%s} comes from %s: SSM parameter %s, of which the Sync has the value %s, is not used", p.Variable, other, p.Name, p.Value)
 		case p.PinnedAt.IsZero():
 			text += ", and stays that once the Sync has read it"
 		case p.Latest != "":
@@ -86,7 +90,21 @@ func parameterNotes(sync *v1alpha1.Sync) []plan.Note {
 	}
 	left := unreadOf(sync)
 	for _, variable := range slices.Sorted(maps.Keys(left)) {
+		if elsewhere(values, variable, left[variable]) != "" {
+			continue
+		}
 		out = append(out, plan.Note{Key: key, Text: "Warning: " + left.says(variable)})
 	}
 	return out
 }
+
+// elsewhere is what a variable gets its value from where that is not the SSM parameter.
+func elsewhere(values substitute.Values, variable, parameter string) string {
+	if from := values.From(variable); from != parameterSource(parameter) {
+		return from
+	}
+	return ""
+}
+
+// parameterSource is what an SSM parameter is called as a source of variables.
+func parameterSource(name string) string { return "SSM parameter " + name }

@@ -145,12 +145,20 @@ func (p *pinner) remember(of client.ObjectKey, a asking) {
 // announce says what became of parameters: once, for it stands in the status now.
 func (p *pinner) announce(sync *v1alpha1.Sync, found pin.Resolution) {
 	for _, one := range found.Updated {
-		p.tell.Eventf(sync, corev1.EventTypeNormal, "ParametersUpdated", "${%s} is %s now, the newest value of SSM parameter %s", one.Variable, one.Value, one.Name)
+		p.tell.Eventf(sync, corev1.EventTypeNormal, "ParametersUpdated", "SSM parameter %s is %s for ${%s} now, its newest value%s", one.Name, one.Value, one.Variable, unused(sync, one))
 	}
 	for _, one := range found.Outdated {
-		p.tell.Eventf(sync, corev1.EventTypeNormal, "ParameterOutdated", "${%s} stays %s; SSM parameter %s has the newer value %s: poolwright reconcile %s --update-parameters takes it",
-			one.Variable, one.Value, one.Name, one.Latest, sync.Name)
+		p.tell.Eventf(sync, corev1.EventTypeNormal, "ParameterOutdated", "SSM parameter %s stays %s for ${%s}; it has the newer value %s: poolwright reconcile %s --update-parameters takes it%s",
+			one.Name, one.Value, one.Variable, one.Latest, sync.Name, unused(sync, one))
 	}
+}
+
+// unused says so where the Sync itself has another value of a parameter's variable.
+func unused(sync *v1alpha1.Sync, one v1alpha1.PinnedParameter) string {
+	if _, set := sync.Spec.Substitute[one.Variable]; set {
+		return "; nothing uses it: spec.substitute sets ${" + one.Variable + "}"
+	}
+	return ""
 }
 
 // askParameters reads parameters in the region of the live Cluster; before there is one,

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/declared/substitute"
 	"github.com/poolwright/poolwright/reconciler/pin"
 	"github.com/poolwright/poolwright/reconciler/state"
 )
@@ -244,7 +245,7 @@ func TestWhoOnlyLooksUsesThePinsAndSaysWhatIsNewer(t *testing.T) {
 	if _, err := pinned(b.sync()); err == nil || !strings.Contains(err.Error(), gpuParameter) {
 		t.Errorf("before there are any: %v", err)
 	}
-	if got := parameterNotes(b.sync()); len(got) != 1 || !strings.HasPrefix(got[0].Text, "Warning: ${GPU} is the value of SSM parameter "+gpuParameter+", which is not read here") {
+	if got := parameterNotes(b.sync(), substitute.Values{}); len(got) != 1 || !strings.HasPrefix(got[0].Text, "Warning: ${GPU} is the value of SSM parameter "+gpuParameter+", which is not read here") {
 		t.Errorf("a value that nobody knows is noted as %v", got)
 	}
 	b.expect("first", "ami-1", 1)
@@ -266,9 +267,61 @@ func (b *pinBench) looks(want string) {
 	}
 	for _, sync := range []*v1alpha1.Sync{b.sync(), as} {
 		values, err := pinned(sync)
-		notes := parameterNotes(sync)
+		notes := parameterNotes(sync, substitute.Values{})
 		if err != nil || values["GPU"] != "ami-1" || len(notes) != 1 || notes[0].Text != want || notes[0].Key.String() != "Sync.poolwright.dev/poolwright/dev" {
 			b.Errorf("%v, %v, %v; want %s", values, notes, err, want)
+		}
+	}
+}
+
+func TestANoteNamesTheValueOfAParameterThatAnotherSourceWinsOver(t *testing.T) {
+	ssm := v1alpha1.SubstituteReference{Kind: v1alpha1.SubstituteSSMParameter, Name: gpuParameter, As: "GPU"}
+	settings := v1alpha1.SubstituteReference{Kind: v1alpha1.SubstituteConfigMap, Name: "settings"}
+	const used = "${GPU} is ami-1, from SSM parameter " + gpuParameter + ", and stays that once the Sync has read it"
+	const unused = ": SSM parameter " + gpuParameter + ", of which the Sync has the value ami-1, is not used"
+	for name, tt := range map[string]struct {
+		substitute map[string]string
+		from       []v1alpha1.SubstituteReference
+		want       string
+	}{
+		"nothing wins over it":        {from: []v1alpha1.SubstituteReference{settings, ssm}, want: used},
+		"spec.substitute wins":        {map[string]string{"GPU": "ami-hand"}, []v1alpha1.SubstituteReference{settings, ssm}, "${GPU} comes from spec.substitute" + unused},
+		"a later ConfigMap wins":      {from: []v1alpha1.SubstituteReference{ssm, settings}, want: "${GPU} comes from ConfigMap settings" + unused},
+		"the same value says so, too": {map[string]string{"GPU": "ami-1"}, []v1alpha1.SubstituteReference{ssm}, "${GPU} comes from spec.substitute" + unused},
+	} {
+		sync := &v1alpha1.Sync{}
+		sync.Spec.Substitute, sync.Spec.SubstituteFrom = tt.substitute, tt.from
+		sync.Status.Parameters = []v1alpha1.PinnedParameter{{Variable: "GPU", Name: gpuParameter, Value: "ami-1", Version: 1}}
+		values, err := valuesOf(t.Context(), sync, withParameters(map[string]string{"GPU": "ami-1"}, func(context.Context, v1alpha1.SubstituteReference) (substitute.Source, bool, error) {
+			return substitute.Plain("ConfigMap settings", map[string]string{"GPU": "ami-settings"}), true, nil
+		}), ownKey)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if notes := parameterNotes(sync, values); len(notes) != 1 || notes[0].Text != tt.want {
+			t.Errorf("%s: %v; want %s", name, notes, tt.want)
+		}
+		// One that nobody has read is no matter where it is not used.
+		sync.Status.Parameters = nil
+		if notes := parameterNotes(sync, values); (len(notes) == 1) != (tt.want == used) {
+			t.Errorf("%s, unread: %v", name, notes)
+		}
+	}
+}
+
+func TestAnEventSaysThatAParameterIsNotUsed(t *testing.T) {
+	one := v1alpha1.PinnedParameter{Variable: "GPU", Name: gpuParameter, Value: "ami-2", Latest: "ami-3"}
+	sync := &v1alpha1.Sync{}
+	for _, set := range []bool{false, true} {
+		if set {
+			sync.Spec.Substitute = map[string]string{"GPU": "ami-hand"}
+		}
+		tell := record.NewFakeRecorder(2)
+		newPinner(nil, nil, tell).announce(sync, pin.Resolution{Updated: []v1alpha1.PinnedParameter{one}, Outdated: []v1alpha1.PinnedParameter{one}})
+		for range 2 {
+			if said := <-tell.Events; strings.Contains(said, "nothing uses it: spec.substitute sets ${GPU}") != set || !strings.Contains(said, "ami-2 for ${GPU}") {
+				t.Errorf("set %v: %s", set, said)
+			}
 		}
 	}
 }

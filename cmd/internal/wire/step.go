@@ -73,7 +73,7 @@ func (p *proposer) tell(ctx context.Context, s proposal) (review, error) {
 	if err != nil {
 		return review{}, fmt.Errorf("comparing the revisions: %w", err)
 	}
-	found.Step.Notes = slices.Concat(found.Step.Notes, sides.notes, parameterNotes(s.sync))
+	found.Step.Notes = slices.Concat(found.Step.Notes, sides.notes, parameterNotes(s.sync, s.values))
 	slices.SortStableFunc(found.Step.Notes, func(a, b plan.Note) int { return a.Key.Compare(b.Key) })
 	c := change{before: sides.before.Set, after: sides.after.Set, changes: found.Step.Changes}
 	f, unforeseen := p.foresee(ctx, c)

@@ -173,7 +173,7 @@ func withParameters(values map[string]string, other supply) supply {
 		if !known {
 			return substitute.Source{}, false, state.Failf(state.Wait, "VariablesNotFound", "the SSM parameter %s has no value yet for the variable %s", ref.Name, ref.As)
 		}
-		return substitute.Plain("SSM parameter "+ref.Name, map[string]string{ref.As: value}), true, nil
+		return substitute.Plain(parameterSource(ref.Name), map[string]string{ref.As: value}), true, nil
 	}
 }
 

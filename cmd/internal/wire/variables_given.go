@@ -34,7 +34,7 @@ func offlineValues(ctx context.Context, g given.Variables) (values substitute.Va
 	from := file.Supply(nil)
 	values, err = valuesOf(ctx, sync, func(ctx context.Context, ref v1alpha1.SubstituteReference) (substitute.Source, bool, error) {
 		if isParameter(ref) {
-			return substitute.Plain("SSM parameter "+ref.Name, map[string]string{ref.As: cmp.Or(pin.Pinned(sync).Values()[ref.As], "${"+ref.As+"}")}), true, nil
+			return substitute.Plain(parameterSource(ref.Name), map[string]string{ref.As: cmp.Or(pin.Pinned(sync).Values()[ref.As], "${"+ref.As+"}")}), true, nil
 		}
 		source, found, err := from(ctx, ref)
 		if found || err != nil || ref.Optional {
@@ -47,6 +47,13 @@ func offlineValues(ctx context.Context, g given.Variables) (values substitute.Va
 			ref.Kind, ref.Name, g.SyncFile)
 	}, ownKey)
 	return values, left, err
+}
+
+// GivenValues are the values of the variables that a person gives, for a command without a
+// cluster. Those of SSM parameters that nobody knows here stay in the text as written.
+func GivenValues(ctx context.Context, g given.Variables) (substitute.Values, error) {
+	values, _, err := offlineValues(ctx, g)
+	return values, err
 }
 
 // unread are the names of SSM parameters whose values nobody here knows, by variable.

@@ -141,6 +141,10 @@ func isName(name string) bool {
 // Format keeps the values out of whatever prints Values.
 func (v Values) Format(f fmt.State, _ rune) { fmt.Fprintf(f, "%d variables", len(v.variables)) }
 
+// From is what a variable got its value from, as its Source is called; empty where it
+// has none.
+func (v Values) From(name string) string { return v.variables[name].from }
+
 // Names lists the variables, sorted.
 func (v Values) Names() []string { return slices.Sorted(maps.Keys(v.variables)) }
 
