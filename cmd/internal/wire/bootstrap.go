@@ -61,6 +61,8 @@ type Bootstrap struct {
 	// must be given for the sake of their nodes' drift hashes.
 	others   []predecessor
 	caBundle string
+	// stopped is the Karpenter that a take-over scaled to zero before, or nil.
+	stopped *predecessor
 }
 
 // PlanBootstrap compares what a folder needs with AWS and the cluster. It

@@ -11,9 +11,6 @@ import (
 )
 
 const (
-	// otherLease is the lease by which stock Karpenters elect a leader, in their
-	// own namespace.
-	otherLease = "karpenter-leader-election"
 	// otherLeaseLasts is how long one lasts that does not say it, and leaseMargin
 	// what is added: a standby of Karpenter's would lead before.
 	otherLeaseLasts = 15 * time.Second
@@ -35,7 +32,7 @@ type vigil struct {
 // shares with the holder. This is the rule by which Karpenter's own standbys take
 // over: no renewal for as long as the lease lasts.
 func (b *Bootstrap) inherit(ctx context.Context, k predecessor, timeout time.Duration) error {
-	v := &vigil{Client: b.direct, now: time.Now, key: client.ObjectKey{Namespace: k.Deployment.Namespace, Name: otherLease}}
+	v := &vigil{Client: b.direct, now: time.Now, key: k.Election}
 	if err := follow(ctx, timeout, b.req.Say, v.look); err != nil {
 		return fmt.Errorf("waiting for the end of lease %s: %w", v.key, err)
 	}
@@ -48,6 +45,9 @@ func (v *vigil) look(ctx context.Context) (bool, string, error) {
 	err := v.Get(ctx, v.key, &lease)
 	if apierrors.IsNotFound(err) {
 		return true, "", nil
+	}
+	if apierrors.IsForbidden(err) {
+		return true, "you may not read lease " + v.key.String() + ", so that the engine's gate waits for a minute more", nil
 	}
 	if err != nil {
 		return false, "", fmt.Errorf("reading lease %s: %w", v.key, err)
@@ -71,6 +71,9 @@ func (v *vigil) look(ctx context.Context) (bool, string, error) {
 	err = v.Patch(ctx, &lease, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 	if apierrors.IsConflict(err) {
 		return false, "lease " + v.key.String() + " is being renewed again", nil
+	}
+	if apierrors.IsForbidden(err) {
+		return true, "you may not patch lease " + v.key.String() + ", so that the engine's gate waits for a minute more", nil
 	}
 	if err != nil {
 		return false, "", fmt.Errorf("taking the holder's name off lease %s: %w", v.key, err)

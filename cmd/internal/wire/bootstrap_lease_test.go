@@ -8,12 +8,14 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/poolwright/poolwright/provision/engine/takeover"
 )
 
 // The holder's clock says nothing: it is an hour ahead, and what counts is how
 // long the lease does not move by ours.
 func TestALeaseIsInheritedOnlyWhenNobodyRenewsIt(t *testing.T) {
-	key := client.ObjectKey{Namespace: "kube-system", Name: otherLease}
+	key := client.ObjectKey{Namespace: "kube-system", Name: takeover.Lease}
 	holder, lasts := "pod-1_x", int32(15)
 	ahead := metav1.NewMicroTime(time.Now().Add(time.Hour))
 	lease := &coordinationv1.Lease{
@@ -57,7 +59,7 @@ func TestALeaseIsInheritedOnlyWhenNobodyRenewsIt(t *testing.T) {
 }
 
 func TestALeaseThatIsNotThereIsNobodys(t *testing.T) {
-	v := &vigil{Client: live(t), key: client.ObjectKey{Namespace: "kube-system", Name: otherLease}, now: time.Now}
+	v := &vigil{Client: live(t), key: client.ObjectKey{Namespace: "kube-system", Name: takeover.Lease}, now: time.Now}
 	if done, _, err := v.look(t.Context()); !done || err != nil {
 		t.Errorf("done %t, %v", done, err)
 	}

@@ -27,6 +27,10 @@ import (
 // nodes are told it, PEM in base64, and part of every drift hash.
 const caBundleVariable = "CLUSTER_CA_BUNDLE"
 
+// engineRunning is the reason of the Cluster's condition Ready while the engine
+// runs.
+const engineRunning = "EngineRunning"
+
 // predecessor is a Karpenter that runs in the cluster already.
 type predecessor struct {
 	takeover.Karpenter
@@ -60,8 +64,14 @@ func (b *Bootstrap) lookForOthers(ctx context.Context, eks declaredEKS) error {
 		return nil
 	}
 	for _, k := range found {
+		if k.Before > 0 && b.req.TakeOver {
+			b.stopped = &predecessor{Karpenter: k}
+		}
 		if k.Replicas == 0 {
 			continue
+		}
+		if why := k.Unseen(); why != "" {
+			return fmt.Errorf("Deployment %s runs a Karpenter that the engine would not see, and both would run: %s, and the engine knows others by their lease %s; take that setting out and wait until it holds that lease, or scale it down first: %s; or set spec.engine.mode to External", k.Deployment, why, takeover.Lease, scaling(k, 0))
 		}
 		compared, err := k.Compare(ctx, b.direct, eks.settings(), cmp.Or(b.caBundle, root))
 		if err != nil {
@@ -150,21 +160,27 @@ func (b *Bootstrap) Others() string {
 		case len(k.compared.Obstacles) > 0:
 			out.WriteString("  The engine waits while it leads.\n")
 		default:
-			fmt.Fprintf(&out, "  The engine waits while it leads. To take its nodes over, run this command with --take-over,\n  or scale it down yourself: %s\n", scaling(k, 0))
+			fmt.Fprintf(&out, "  The engine waits while it leads. To take its nodes over, run this command with --take-over,\n  or scale it down yourself: %s\n", scaling(k.Karpenter, 0))
 		}
 	}
 	return out.String()
 }
 
 // scaling is the command that gives a Deployment so many replicas.
-func scaling(k predecessor, replicas int32) string {
+func scaling(k takeover.Karpenter, replicas int32) string {
 	return fmt.Sprintf("kubectl -n %s scale deployment %s --replicas=%d", k.Deployment.Namespace, k.Deployment.Name, replicas)
 }
 
 // TakesOver names the Deployment that TakeOver would scale to zero, or is empty
 // where there is nothing to take over. Its error says what stands in the way.
 func (b *Bootstrap) TakesOver() (string, error) {
-	if !b.req.TakeOver || len(b.others) == 0 {
+	if !b.req.TakeOver {
+		return "", nil
+	}
+	if len(b.others) == 0 {
+		if b.stopped != nil {
+			return b.stopped.Deployment.String(), nil
+		}
 		return "", nil
 	}
 	if len(b.others) > 1 {
@@ -181,7 +197,11 @@ func (b *Bootstrap) TakesOver() (string, error) {
 // waiting, and returns when the engine runs. It scales nothing back: by then the
 // engine may be about to start, and two must never run. Its error says how to go
 // back.
+// One that was killed after it had scaled goes on from there.
 func (b *Bootstrap) TakeOver(ctx context.Context, timeout time.Duration) error {
+	if len(b.others) == 0 {
+		return b.succeed(ctx, *b.stopped, b.stopped.Before, timeout)
+	}
 	k := b.others[0]
 	if waits := b.Waits(ctx); waits != "" {
 		return fmt.Errorf("not taking over yet: %s; then run the same command again", waits)
@@ -190,18 +210,25 @@ func (b *Bootstrap) TakeOver(ctx context.Context, timeout time.Duration) error {
 		return fmt.Errorf("not taking over from Deployment %s, which goes on: %w", k.Deployment, err)
 	}
 	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: k.Deployment.Namespace, Name: k.Deployment.Name}}
-	if err := b.direct.Patch(ctx, d, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"replicas":0}}`))); err != nil {
+	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:"%d"}},"spec":{"replicas":0}}`, takeover.BeforeAnnotation, k.Replicas)
+	if err := b.direct.Patch(ctx, d, client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
 		return fmt.Errorf("scaling Deployment %s to zero: %w", k.Deployment, err)
 	}
 	b.req.Say(fmt.Sprintf("scaled Deployment %s from %d to 0 replicas", k.Deployment, k.Replicas))
+	return b.succeed(ctx, k, k.Replicas, timeout)
+}
+
+// succeed waits until the engine runs in the place of a Karpenter that was scaled
+// to zero, and says how to give it back its replicas.
+func (b *Bootstrap) succeed(ctx context.Context, k predecessor, replicas int32, timeout time.Duration) error {
 	err := b.inherit(ctx, k, timeout)
 	if err == nil {
 		err = follow(ctx, timeout, b.req.Say, b.engineRuns)
 	}
 	if err != nil {
-		return fmt.Errorf("Deployment %s is scaled to zero and the engine does not run, so nobody provisions nodes: %w; mend that, or go back: set spec.engine.mode to External, wait for that, then %s", k.Deployment, err, scaling(k, k.Replicas))
+		return fmt.Errorf("Deployment %s is scaled to zero and the engine does not run, so nobody provisions nodes: %w; mend that and run the same command again, or go back: set spec.engine.mode to External, wait for that, then %s", k.Deployment, err, scaling(k.Karpenter, replicas))
 	}
-	b.req.Say("to go back: set spec.engine.mode to External, wait until the engine has stopped, then " + scaling(k, k.Replicas))
+	b.req.Say("to go back: set spec.engine.mode to External, wait until the engine has stopped, then " + scaling(k.Karpenter, replicas))
 	return nil
 }
 
@@ -219,6 +246,8 @@ func (b *Bootstrap) engineReady(ctx context.Context) (*metav1.Condition, error) 
 }
 
 // onlyOneWaits reports whether the other Karpenter is all that holds the engine.
+// An engine that runs waits for nobody: the other's pods do not, and must not
+// start now.
 func (b *Bootstrap) onlyOneWaits(ctx context.Context) (bool, string, error) {
 	ready, err := b.engineReady(ctx)
 	switch {
@@ -226,6 +255,8 @@ func (b *Bootstrap) onlyOneWaits(ctx context.Context) (bool, string, error) {
 		return false, "", err
 	case ready == nil:
 		return false, "waiting until the Sync has brought the Cluster and the controller has looked at it", nil
+	case ready.Reason == engineRunning:
+		return true, "the engine runs already, for the other Karpenter holds no lease", nil
 	case ready.Reason != string(gate.OtherKarpenter) || strings.Contains(ready.Message, "gate "+string(gate.Orphans)):
 		return false, "the engine is not ready to take over: " + ready.Message, nil
 	}
@@ -240,7 +271,7 @@ func (b *Bootstrap) engineRuns(ctx context.Context) (bool, string, error) {
 		return false, "", err
 	case ready == nil:
 		return false, "the controller has yet to look at the Cluster", nil
-	case ready.Reason == "EngineRunning":
+	case ready.Reason == engineRunning:
 		return true, "the engine runs", nil
 	case ready.Reason == string(gate.OtherKarpenter):
 		return false, "waiting until the other Karpenter has given its lease back", nil

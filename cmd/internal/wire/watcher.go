@@ -166,7 +166,7 @@ func (w *watcher) report(ctx context.Context, now stance) error {
 	before := now.cluster.DeepCopy()
 	c := now.cluster
 	ready, heldValue := metav1.ConditionTrue, metav1.ConditionFalse
-	reason, message := "EngineRunning", "Karpenter runs inside the controller"
+	reason, message := engineRunning, "Karpenter runs inside the controller"
 	heldReason, heldMessage := "NotHeld", "No safety gate holds the engine"
 	held := w.attempt.held
 	switch {

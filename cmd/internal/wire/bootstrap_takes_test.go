@@ -1,0 +1,100 @@
+package wire
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/poolwright/poolwright/provision/engine/takeover"
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+)
+
+// unseenKarpenter elects no leader.
+func unseenKarpenter(replicas int32) *appsv1.Deployment {
+	d := karpenters("karpenter")[0]
+	d.Spec.Replicas = &replicas
+	env := &d.Spec.Template.Spec.Containers[0].Env
+	*env = append(*env, corev1.EnvVar{Name: "DISABLE_LEADER_ELECTION", Value: "true"})
+	return d
+}
+
+func TestNoEngineIsInstalledBesideAKarpenterThatItWouldNotSee(t *testing.T) {
+	for name, c := range map[string]struct {
+		replicas int32
+		mode     v1alpha1.EngineMode
+		refuses  bool
+	}{
+		"it runs":                  {1, v1alpha1.EngineEmbedded, true},
+		"it was scaled down":       {0, v1alpha1.EngineEmbedded, false},
+		"the engine is not to run": {1, v1alpha1.EngineExternal, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			spec := eks(nil).Spec
+			spec.Engine.Mode = c.mode
+			b := &Bootstrap{direct: live(t, unseenKarpenter(c.replicas))}
+			err := b.lookForOthers(t.Context(), declaredEKS{spec: spec})
+			if (err != nil) != c.refuses || err != nil && !strings.Contains(err.Error(), "DISABLE_LEADER_ELECTION is set") {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+}
+
+// The pods of the Deployment do not start, so that the engine runs already: what
+// might start them is taken away at once. Who comes back later goes on.
+func TestATakeOverNotesTheReplicasAndCanBeRunAgain(t *testing.T) {
+	d, three := karpenters("karpenter")[0], int32(3)
+	d.Spec.Replicas = &three
+	running := eks(func(c *v1alpha1.Cluster) {
+		c.Status.Conditions = []metav1.Condition{{Type: "Ready", Status: metav1.ConditionTrue, Reason: engineRunning, LastTransitionTime: metav1.Now()}}
+	})
+	kube := live(t, d, running)
+	for _, turn := range []string{"first", "again"} {
+		var said []string
+		b := &Bootstrap{direct: kube, req: BootstrapRequest{TakeOver: true, Say: func(line string) { said = append(said, line) }}}
+		if err := b.lookForOthers(t.Context(), declaredEKS{spec: running.Spec}); err != nil {
+			t.Fatal(err)
+		}
+		if takes, err := b.TakesOver(); takes != "kube-system/karpenter" || err != nil {
+			t.Fatalf("%s: takes over from %q, %v", turn, takes, err)
+		}
+		if err := b.TakeOver(t.Context(), time.Minute); err != nil {
+			t.Fatalf("%s: %v", turn, err)
+		}
+		if all := strings.Join(said, "\n"); !strings.Contains(all, "--replicas=3") {
+			t.Errorf("%s: it said\n%s", turn, all)
+		}
+		var now appsv1.Deployment
+		if err := kube.Get(t.Context(), client.ObjectKeyFromObject(d), &now); err != nil || *now.Spec.Replicas != 0 || now.Annotations[takeover.BeforeAnnotation] != "3" {
+			t.Errorf("%s: %d replicas, %v, %v", turn, *now.Spec.Replicas, now.Annotations, err)
+		}
+	}
+}
+
+func TestALeaseThatMayNotBePatchedOnlyTakesLonger(t *testing.T) {
+	key := client.ObjectKey{Namespace: "leases", Name: takeover.Lease}
+	holder, renewed := "pod-1_x", metav1.NowMicro()
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}, Spec: coordinationv1.LeaseSpec{HolderIdentity: &holder, RenewTime: &renewed}}
+	forbidden := func(context.Context, client.WithWatch, client.Object, client.Patch, ...client.PatchOption) error {
+		return apierrors.NewForbidden(schema.GroupResource{Resource: "leases"}, key.Name, nil)
+	}
+	now := time.Now()
+	v := &vigil{Client: interceptor.NewClient(live(t, lease).(client.WithWatch), interceptor.Funcs{Patch: forbidden}), key: key, now: func() time.Time { return now }}
+	if done, _, err := v.look(t.Context()); done || err != nil {
+		t.Fatalf("done %t, %v", done, err)
+	}
+	now = now.Add(time.Minute)
+	if done, said, err := v.look(t.Context()); !done || err != nil || !strings.Contains(said, "a minute more") {
+		t.Errorf("done %t, %q, %v", done, said, err)
+	}
+}
