@@ -25,6 +25,8 @@ type Comparison struct {
 	Differences []Finding
 	// Equal are the settings that are the same here and there.
 	Equal []string
+	// kept is how many NodeClaims have both hashes as the engine would write them.
+	kept int
 }
 
 // Finding is one thing that differs.

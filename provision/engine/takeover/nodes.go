@@ -42,6 +42,8 @@ func (w *world) nodes(ctx context.Context, authority string) error {
 		w.out.Nodes++
 		if reason := f.replaced(claim); reason != "" {
 			why[reason] = append(why[reason], claim.Name)
+		} else if f.knows(claim) {
+			w.out.kept++
 		}
 	}
 	for _, reason := range slices.Sorted(maps.Keys(why)) {
@@ -49,7 +51,10 @@ func (w *world) nodes(ctx context.Context, authority string) error {
 		slices.Sort(names)
 		w.tellReplaced(reason, names)
 	}
-	if len(why) == 0 && w.out.Nodes > 0 {
+	if left := w.out.Nodes - w.out.kept; len(why) == 0 && left > 0 {
+		w.differs("see that their NodePools and EC2NodeClasses are there, and kube-system's ConfigMap kube-root-ca.crt",
+			"not compared, for what %s were made from, or the cluster's CA, is not there", nodeClaims(left))
+	} else if len(why) == 0 && w.out.Nodes > 0 {
 		w.out.Equal = append(w.out.Equal, fmt.Sprintf("drift hashes (NodePools %s, EC2NodeClasses %s)", karpv1.NodePoolHashVersion, awsv1.EC2NodeClassHashVersion))
 	}
 	return nil
@@ -128,6 +133,11 @@ func (f fleet) replaced(claim *karpv1.NodeClaim) string {
 		return byVersion
 	}
 	return ""
+}
+
+// knows tells whether all is there that a node was made from.
+func (f fleet) knows(claim *karpv1.NodeClaim) bool {
+	return f.authority != nil && f.pools[claim.Labels[karpv1.NodePoolLabelKey]] != nil && f.classes[claim.Spec.NodeClassRef.Name] != nil
 }
 
 // firstFew names the first three of a sorted list.

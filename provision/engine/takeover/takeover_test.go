@@ -36,6 +36,7 @@ type cluster struct {
 	class      *awsv1.EC2NodeClass
 	claims     []*karpv1.NodeClaim
 	settings   engine.Settings
+	nameless   bool              // has no CA
 	told       map[string]string // by ConfigMap settings
 }
 
@@ -184,6 +185,11 @@ func TestWhatIsToldOfAKarpenterThatRunsAlready(t *testing.T) {
 			c.claims[0].StatusConditions().SetTrueWithReason(karpv1.ConditionTypeDrifted, "AMIDrift", "")
 		}},
 		{"nodes of EKS Auto Mode are not ours", func(c *cluster) { c.claims[0].Spec.NodeClassRef.Group = "eks.amazonaws.com" }},
+		{"a node that drifts already, beside one that stays", func(c *cluster) {
+			c.claims[0].StatusConditions().SetTrueWithReason(karpv1.ConditionTypeDrifted, "AMIDrift", "")
+		}},
+		{"nodes of a class that is gone", func(c *cluster) { c.class.Name = "gone" }},
+		{"a cluster that does not say its CA", func(c *cluster) { c.nameless = true }},
 		{"one that was stopped", func(c *cluster) { c.deployment.Spec.Replicas = new(int32) }},
 	} {
 		c := newCluster()
@@ -193,7 +199,11 @@ func TestWhatIsToldOfAKarpenterThatRunsAlready(t *testing.T) {
 		if err != nil || len(found) != 1 {
 			t.Fatalf("%s: found %v, %v", k.name, found, err)
 		}
-		compared, err := found[0].Compare(t.Context(), kube, c.settings, stdcmp.Or(found[0].CABundle, authority))
+		ca := stdcmp.Or(found[0].CABundle, authority)
+		if c.nameless {
+			ca = ""
+		}
+		compared, err := found[0].Compare(t.Context(), kube, c.settings, ca)
 		if err != nil {
 			t.Fatalf("%s: %v", k.name, err)
 		}

@@ -35,8 +35,8 @@ func (k Karpenter) Text(c Comparison) string {
 	if len(c.Equal) > 0 {
 		fmt.Fprintf(&out, "  The same: %s.\n", strings.Join(c.Equal, ", "))
 	}
-	if len(c.Obstacles) == 0 && c.Nodes > 0 && k.Replicas > 0 {
-		out.WriteString("  No node would be replaced.\n")
+	if len(c.Obstacles) == 0 && c.Nodes > 0 && c.kept == c.Nodes && k.Replicas > 0 {
+		out.WriteString("  No node would be replaced, by the drift hashes of all. Images and requirements are not compared:\n  whoever runs the nodes replaces those that do not fit.\n")
 	}
 	return out.String()
 }
