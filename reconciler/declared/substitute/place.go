@@ -2,6 +2,7 @@ package substitute
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -251,6 +252,34 @@ func (a *applier) line(at state.Origin, path []string) state.Origin {
 	}
 	line, _ := doc.Find(path)
 	return state.Origin{File: at.File, Line: line}
+}
+
+// named reports whether values left what makes the object this one, and tells what they
+// emptied: without its namespace it would be moved to another, and deleted here.
+func (a *applier) named(o manifest.Object, value map[string]any, r result) bool {
+	before := len(a.problems)
+	for _, path := range [][]string{{"apiVersion"}, {"kind"}, {"metadata", "name"}, {"metadata", "namespace"}} {
+		if was := textAt(o.Value, path); was == "" {
+			continue
+		}
+		if now := textAt(value, path); now == "" {
+			a.problem(a.line(o.Origin, path), "with %s filled in, %s is empty; give the variable a value, or write the field without", r.names(), strings.Join(path, "."))
+		}
+	}
+	return len(a.problems) == before
+}
+
+// textAt is what a path of an object leads to, as text; empty where there is nothing.
+func textAt(object map[string]any, path []string) string {
+	var at any = object
+	for _, name := range path {
+		m, _ := at.(map[string]any)
+		at = m[name]
+	}
+	if at == nil {
+		return ""
+	}
+	return fmt.Sprint(at)
 }
 
 // fieldLine is line for a place in a text of several lines, such as a script,

@@ -149,7 +149,7 @@ func (a *applier) reread(o manifest.Object, before string, r result) (manifest.O
 		a.problem(a.line(o.Origin, path), "with %s filled in, a value reaches beyond its own field, up to here; look at the values' quotes and brackets", r.names())
 		return o, false, nil
 	}
-	if !a.placed(o, value) {
+	if !a.placed(o, value) || !a.named(o, value, r) {
 		return o, false, nil
 	}
 	return manifest.Object{Value: value, Origin: o.Origin, Via: o.Via}, true, nil

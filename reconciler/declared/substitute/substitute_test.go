@@ -310,3 +310,25 @@ func yamlOf(t testing.TB, v any) string {
 	}
 	return string(b)
 }
+
+func TestAValueThatEmptiesWhatAnObjectIsKnownByIsRefused(t *testing.T) {
+	v := values(t, map[string]string{"EMPTY": "", "TILDE": "~", "NS": "team", "QUOTE": `"`})
+	for name, tt := range map[string]struct{ text, want string }{
+		"the namespace":                {"apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\n  namespace: ${EMPTY}", "a.yaml:5: with ${EMPTY} filled in, metadata.namespace is empty"},
+		"the namespace, quoted":        {"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: '${QUOTE}${EMPTY}${QUOTE}'}", "metadata.namespace is empty"},
+		"the namespace, null":          {"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: '${TILDE}'}", "metadata.namespace is empty"},
+		"the name":                     {"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: '${EMPTY}'}", "metadata.name is empty"},
+		"the kind":                     {"apiVersion: v1\nkind: '${EMPTY}'\nmetadata: {name: a}", "kind is empty"},
+		"the version":                  {"apiVersion: '${EMPTY}'\nkind: ConfigMap\nmetadata: {name: a}", "apiVersion is empty"},
+		"a value that is not empty":    {"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: '${NS}'}", ""},
+		"a part that is empty":         {"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: '${NS}${EMPTY}'}", ""},
+		"a namespace that Git empties": {"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: '', labels: {a: '${NS}'}}", ""},
+	} {
+		objects, documents := read(t, tt.text)
+		out, problems, err := substitute.Apply(objects, v, substitute.Options{Strict: true, Documents: documents})
+		switch {
+		case err != nil, tt.want == "" && len(problems) > 0, tt.want != "" && (len(out) > 0 || len(problems) != 1 || !strings.Contains(problems[0].String(), tt.want)):
+			t.Errorf("%s: %v, %v", name, problems, err)
+		}
+	}
+}
