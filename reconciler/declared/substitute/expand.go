@@ -177,7 +177,7 @@ func (a *applier) expression(text string) (*filled, int, error) {
 func (a *applier) fill(one string, e Expression) (*filled, error) {
 	f := &filled{names: e.Variables()}
 	f.secrets = a.values.secrets(f.names)
-	size, steps := e.Cost(a.values.length)
+	size, steps := e.Cost(a.values.told)
 	if size > maxValue {
 		f.fault = head(one) + " comes to more than 1 MiB of text; use a shorter value"
 		return f, nil
@@ -191,6 +191,9 @@ func (a *applier) fill(one string, e Expression) (*filled, error) {
 		if !defined && a.options.Strict {
 			missing = name
 			return "", false
+		}
+		if one.secret() {
+			return "", true // As in a process that does not know it.
 		}
 		return one.value(), true
 	})

@@ -267,3 +267,28 @@ func TestSecretsNeedAKey(t *testing.T) {
 		t.Error("no language was taken")
 	}
 }
+
+func TestWhatASecretHoldsIsNotAskedForBeforeItIsSent(t *testing.T) {
+	const text = "apiVersion: v1\nkind: Secret\nmetadata: {name: a}\nstringData: {a: \"${MANY//a/${TOKEN}}\", b: \"${TOKEN:4:2}\", c: \"${TOKEN:=d}\"}\n"
+	made := func(token string, sealed bool) string {
+		v := values(t, map[string]string{"MANY": strings.Repeat("a", 60_000)}, substitute.Secret("Secret ns/s", map[string][]byte{"TOKEN": []byte(token)}))
+		if sealed {
+			data, err := v.Seal()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if v, err = substitute.Restore(fluxexpr.Parse, data); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return yamlOf(t, substitute.Mask(apply(t, text, v, substitute.Options{Strict: true})))
+	}
+	short := made("x", false)
+	for _, token := range []string{"", "x", strings.Repeat("x", 4000)} {
+		for _, sealed := range []bool{false, true} {
+			if d := cmp.Diff(short, made(token, sealed)); d != "" {
+				t.Errorf("%d bytes, sealed %v: %s", len(token), sealed, d)
+			}
+		}
+	}
+}

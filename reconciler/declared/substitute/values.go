@@ -87,6 +87,14 @@ func (v Values) length(name string) int {
 	return len(one.value())
 }
 
+// told is length as a process knows it that must not know secrets.
+func (v Values) told(name string) int {
+	if one, _ := v.get(name); one.secret() {
+		return 0
+	}
+	return v.length(name)
+}
+
 // minKey is the least length of the key in bytes.
 const minKey = 16
 
