@@ -49,7 +49,7 @@ EC2NodeClass of v1beta1) for v1, so that they mean what they meant, and the labe
 workloads name them. Comments, order and formatting stay. Without --write it shows what would change.
 
 Each change is lossless, a default of the old API that is written down, or for a person to look at. Where
-something cannot be upgraded, no file is written.
+something cannot be upgraded, its file and those of the pools and classes that belong to it stay as they are.
 
 Exit codes: 0 nothing to do, or written, 1 there are changes, 2 something needs a person, or an error.`,
 		Example: "  poolwright upgrade clusters/dev\n  poolwright upgrade clusters/dev --write --kubernetes-version 1.33",
@@ -91,13 +91,24 @@ func upgradeEnd(streams Streams, folder string, done wire.Upgraded, flags upgrad
 	fmt.Fprintln(streams.Err, sum)
 	switch {
 	case done.Blocked() && flags.write:
-		return &exit{code: exitError, err: errors.New("no file was written, because some of it cannot be upgraded")}
+		return &exit{code: exitError, err: unwritten(done)}
 	case done.NeedsPerson():
 		return &exit{code: exitError}
 	case len(done.Changed) > 0 && !done.Written:
 		return &exit{code: exitDifferent}
 	}
 	return nil
+}
+
+// unwritten says which files stay as they are because some of it cannot be upgraded.
+func unwritten(done wire.Upgraded) error {
+	switch {
+	case !done.Written:
+		return errors.New("no file was written, because some of it cannot be upgraded")
+	case len(done.Held) == 0:
+		return errors.New("the rest was written; some of it cannot be upgraded, and is as it was")
+	}
+	return fmt.Errorf("the rest was written; some of it cannot be upgraded, and because of that these files are as they were: %s", strings.Join(done.Held, ", "))
 }
 
 // upgradeText writes the differences of files that are yet to be written, and the

@@ -103,15 +103,43 @@ func TestUpgradeWritesWholeFilesAndThenHasNothingToDo(t *testing.T) {
 	}
 }
 
-func TestUpgradeWritesNothingWhereSomethingIsLeft(t *testing.T) {
+func TestUpgradeLeavesWhatCannotBeUpgradedWithAllThatBelongsToIt(t *testing.T) {
 	left := "apiVersion: karpenter.k8s.aws/v1alpha1\nkind: AWSNodeTemplate\nmetadata: {name: x}\nspec: {launchTemplate: y}\n"
-	dir := folder(t, "class.yaml", oldClass, "left.yaml", left)
+	pool := "apiVersion: karpenter.sh/v1alpha5\nkind: Provisioner\nmetadata: {name: p}\nspec: {providerRef: {name: x}}\n"
+	dir := folder(t, "class.yaml", oldClass, "left.yaml", left, "pool.yaml", pool)
 	r := execute(t, "upgrade", dir, "--write")
-	if r.code != exitError || !strings.Contains(r.err, "no file was written, because some of it cannot be upgraded") || !strings.Contains(r.out, "left.yaml:4: person: AWSNodeTemplate/x: Karpenter v1 takes no launch templates") {
+	want := "the rest was written; some of it cannot be upgraded, and because of that these files are as they were: pool.yaml"
+	if r.code != exitError || !strings.Contains(r.err, want) || !strings.Contains(r.out, "left.yaml:4: person: AWSNodeTemplate/x: Karpenter v1 takes no launch templates") {
 		t.Errorf("exit %d: %s%s", r.code, r.out, r.err)
 	}
-	if read(t, dir, "class.yaml") != oldClass || read(t, dir, "left.yaml") != left {
-		t.Error("a file was written")
+	if read(t, dir, "class.yaml") != newClass || read(t, dir, "left.yaml") != left || read(t, dir, "pool.yaml") != pool {
+		t.Error("other files were written")
+	}
+	if r = execute(t, "upgrade", dir, "--write"); r.code != exitError || !strings.Contains(r.err, "no file was written, because some of it cannot be upgraded") {
+		t.Errorf("a second time: exit %d: %s%s", r.code, r.out, r.err)
+	}
+}
+
+func TestUpgradeAsksUntilItsCommentIsRemoved(t *testing.T) {
+	pool := "apiVersion: karpenter.sh/v1beta1\nkind: NodePool\nmetadata: {name: p}\nspec:\n  template: {spec: {nodeClassRef: {name: x}, requirements: []}}\n  disruption: {budgets: [{nodes: \"1\"}]}\n"
+	dir := folder(t, "pool.yaml", pool)
+	const asks = "NodePool/p: budgets no longer hold back expiry"
+	if r := execute(t, "upgrade", dir, "--write"); r.code != exitError || !strings.Contains(r.out, "pool.yaml:6: person: "+asks) {
+		t.Errorf("exit %d: %s%s", r.code, r.out, r.err)
+	}
+	written := read(t, dir, "pool.yaml")
+	if !strings.HasPrefix(written, "# poolwright upgrade asks: "+asks) {
+		t.Errorf("written:\n%s", written)
+	}
+	if r := execute(t, "upgrade", dir, "--write"); r.code != exitError || !strings.Contains(r.out, "pool.yaml:1: person: "+asks) || read(t, dir, "pool.yaml") != written {
+		t.Errorf("a second time: exit %d: %s%s", r.code, r.out, r.err)
+	}
+	_, settled, _ := strings.Cut(written, "\n")
+	if err := os.WriteFile(filepath.Join(dir, "pool.yaml"), []byte(settled), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if r := execute(t, "upgrade", dir); r.code != exitSame || r.out != "" {
+		t.Errorf("once it is settled: exit %d: %s%s", r.code, r.out, r.err)
 	}
 }
 

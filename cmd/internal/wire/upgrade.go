@@ -23,7 +23,7 @@ type UpgradeRequest struct {
 	// KubernetesVersion is the minor version of the EKS cluster, such as "1.33";
 	// where it is empty, that of the Cluster in the folder.
 	KubernetesVersion string
-	// Write writes the files, where nothing had to be left as it was.
+	// Write writes the files, all but those of what cannot be upgraded.
 	Write bool
 }
 
@@ -72,7 +72,7 @@ func Upgrade(ctx context.Context, req UpgradeRequest) (Upgraded, error) {
 		}
 		out.Changed = append(out.Changed, UpgradedFile{Path: name, Before: before, After: out.Files[name]})
 	}
-	if !req.Write || out.Blocked() || len(out.Changed) == 0 {
+	if !req.Write || len(out.Changed) == 0 {
 		return out, nil
 	}
 	if err := replaceAll(root, out.Changed); err != nil {

@@ -40,6 +40,7 @@ func Files(fsys fs.FS, folder string, opts Options) (Result, error) {
 			out.Files[p.name] = content
 		}
 	}
+	f.settle(&out)
 	out.Changes = sorted(f.run.changes)
 	return out, nil
 }
@@ -113,6 +114,7 @@ func (f *files) file(name string) error {
 	}
 	p := &page{name: name, content: content, docs: docs, text: f.run.book.Read(name, content, docs)}
 	f.pages = append(f.pages, p)
+	f.reminders(name, content)
 	if isKustomization(name) {
 		f.kustomization(p)
 	}
@@ -159,11 +161,13 @@ func (f *files) print(p *page) []byte {
 	if bytes.Equal(content, p.content) {
 		return content
 	}
+	content = f.remind(p, content)
 	want := p.text.Roots()
 	if same(p.name, content, want) {
 		return content
 	}
 	content, err := rewritten(want)
+	content = f.remind(p, content)
 	if err == nil && same(p.name, content, want) {
 		f.run.changes = append(f.run.changes, Change{Origin: state.Origin{File: p.name, Line: 1}, Grade: Lossless, Text: "the file is formatted anew: it is written in a way that cannot be changed in place"})
 		return content

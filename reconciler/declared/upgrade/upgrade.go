@@ -72,13 +72,15 @@ func (c Change) String() string {
 type Result struct {
 	// Files are the new contents of the files that change, by name.
 	Files map[string][]byte
+	// Held are the files that stay as they are although some of them could change,
+	// because of what cannot be upgraded in them, or in what belongs to them.
+	Held []string
 	// Changes are all changes and remarks, by file and line.
 	Changes []Change
 }
 
-// Blocked reports whether something could not be upgraded. The files that could
-// are in the Result nevertheless; to apply them without the others would leave
-// pools without their classes.
+// Blocked reports whether something could not be upgraded. The Files are those that
+// have nothing to do with it, and can be written without the others.
 func (r Result) Blocked() bool {
 	return slices.ContainsFunc(r.Changes, func(c Change) bool { return c.Blocks })
 }
