@@ -58,6 +58,9 @@ type Pool struct {
 	Requirements []catalog.Requirement
 	// Replicas is how many nodes a static pool keeps without any pod; 0 for others.
 	Replicas int
+	// Stays says that a node stays once it has come, whether there are pods for it or
+	// not: spec.disruption.consolidateAfter is Never.
+	Stays bool
 	// Profile is how its GPUs are shared; the zero value for whole GPUs.
 	Profile gpu.Profile
 }
@@ -97,6 +100,9 @@ type Row struct {
 	Dearest  *Node `json:"dearest,omitempty"`
 	// Nodes is how many of them are kept without any pod, a static pool's replicas.
 	Nodes int `json:"idleNodes"`
+	// Stays says that a node that has come stays without any pod, too, so that any use
+	// costs the month around the clock.
+	Stays bool `json:"stays,omitempty"`
 }
 
 // Node is what a node of one instance type costs, in US dollars.
@@ -116,7 +122,7 @@ type Node struct {
 	Buys string `json:"buys"`
 	// PartTime is a month of Table.HoursADay hours a day.
 	PartTime *float64 `json:"usdPartTimeMonth,omitempty"`
-	// Idle is a month without any pod.
+	// Idle is a month without any pod; where nodes stay, once one has come.
 	Idle *float64 `json:"usdIdleMonth,omitempty"`
 }
 
@@ -168,7 +174,7 @@ func (m *market) rows(p Pool, hoursADay float64) []Row {
 }
 
 func (m *market) row(p Pool, need string, types []catalog.InstanceType, hoursADay float64) Row {
-	out := Row{Pool: name(p.Name), For: need, Types: len(types), Nodes: p.Replicas}
+	out := Row{Pool: name(p.Name), For: need, Types: len(types), Nodes: p.Replicas, Stays: p.stays()}
 	var nodes []Node
 	for _, t := range types {
 		nodes = append(nodes, m.node(p, t, hoursADay))
@@ -225,9 +231,15 @@ func (m *market) node(p Pool, t catalog.InstanceType, hoursADay float64) Node {
 	if r := out.first(); r != nil {
 		out.PartTime = cents(r.PerHour * hoursADay / 24 * HoursAMonth)
 		out.Idle = cents(r.PerHour * float64(p.Replicas) * HoursAMonth)
+		if p.stays() {
+			out.PartTime, out.Idle = cents(r.PerHour*HoursAMonth), cents(r.PerHour*HoursAMonth)
+		}
 	}
 	return out
 }
+
+// stays is Stays of a pool that is not static: nodes of one that is are counted.
+func (p Pool) stays() bool { return p.Stays && p.Replicas == 0 }
 
 func rate(price *catalog.Price, shares int) *Rate {
 	if price == nil {

@@ -2,6 +2,7 @@ package cost
 
 import (
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -51,6 +52,10 @@ func (m *market) choose(p Pool) (gpus, plain []catalog.InstanceType) {
 func (m *market) open(p Pool, r catalog.Requirement) {
 	if r.Key == "node.kubernetes.io/instance-type" && r.Operator == "In" {
 		for _, value := range r.Values {
+			if found := variable().FindStringSubmatch(value); found != nil {
+				m.note("NodePool %s: ${%s} has no value here, so that the instance types that it stands for are left out; give it one with --substitute %s=VALUE or --sync-file.", name(p.Name), name(found[1]), name(found[1]))
+				continue
+			}
 			if _, known := m.types.Lookup(value); !known {
 				m.note("NodePool %s: the catalog of %s does not know instance type %s, so that it is left out.", name(p.Name), m.types.PriceDate(), name(value))
 			}
@@ -60,6 +65,9 @@ func (m *market) open(p Pool, r catalog.Requirement) {
 		m.note("NodePool %s: the catalog does not tell which types meet the requirement of %s, so that it is passed over.", name(p.Name), name(r.Key))
 	}
 }
+
+// variable finds a variable that nobody has filled in.
+func variable() *regexp.Regexp { return regexp.MustCompile(`\$\{([A-Za-z_][A-Za-z0-9_]*)`) }
 
 // allows reports whether the pool may buy the type at all.
 func (p Pool) allows(t catalog.InstanceType) bool {

@@ -67,6 +67,9 @@ func (t Table) nodes() part {
 			out.rows = append(out.rows, r.Dearest.cells(cell{}, "to "))
 		}
 		out.lines = append(out.lines, r.shares()...)
+		if r.Stays {
+			out.lines = append(out.lines, line(named(r.Pool), say(": consolidateAfter is Never, so that a node that has come stays without any pod, too, and costs the month; before the first one comes it is nothing.")))
+		}
 	}
 	if len(out.rows) > 0 {
 		out.lines = append(out.lines, line(say("ON DEMAND and SPOT are around the clock; %s, IDLE (no pod at all) and AN HOUR (of use) are at what the pool buys first, spot where it may. - is not for sale to the pool, ? has no known price.", short)))

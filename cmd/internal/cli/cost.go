@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/poolwright/poolwright/cmd/internal/wire"
 	"github.com/poolwright/poolwright/cmd/internal/wire/costing"
 )
 
@@ -14,12 +15,14 @@ import (
 type costFlags struct {
 	output  string
 	request costing.Request
+	given   variableFlags
 }
 
 func (f *costFlags) addTo(flags *pflag.FlagSet) {
 	flags.StringVarP(&f.output, "output", "o", "text", "text, json or markdown")
 	flags.Float64Var(&f.request.HoursADay, "hours-a-day", 8, "the use that is told beside a month around the clock")
 	flags.StringVar(&f.request.Region, "region", "", "whose prices are meant, for a folder whose Cluster does not say")
+	f.given.addTo(flags)
 	flags.StringVar(&f.request.Document, "document", "", "file that states what a document says of costs (default: the nearest cost.yaml in the folder or above it)")
 }
 
@@ -31,7 +34,10 @@ func newCost(streams Streams) *cobra.Command {
 		Long: `Tell what one node of each pool costs in a month: around the clock on demand and on spot, for some hours
 a day, and with no pod at all. For a pool with GPUs that is the node that comes for a pod with one GPU, the
 cheapest that the pool allows, and the dearest that it may become. Prices are those of the built-in catalog:
-no cluster and no AWS is asked.
+no cluster and no AWS is asked. Where DIR is no kustomization and has one below clusters/, that one is told.
+
+Variables such as ${CLUSTER_NAME} are filled in as the Sync will, where values are given; what holds one
+without a value is left out, and said.
 
 Where a file cost.yaml states what a document says of costs, its figures are done again from its own unit
 prices and held against today's, and each difference is named.
@@ -59,6 +65,13 @@ func runCost(cmd *cobra.Command, streams Streams, flags costFlags) error {
 	}
 	if h := flags.request.HoursADay; !(h > 0 && h <= 24) {
 		return fmt.Errorf("--hours-a-day %g is not more than 0 and at most 24", h)
+	}
+	given, err := flags.given.given()
+	if err != nil {
+		return err
+	}
+	if flags.request.Values, err = wire.GivenValues(cmd.Context(), given); err != nil {
+		return fmt.Errorf("costing %s: %w", flags.request.Dir, err)
 	}
 	told, err := costing.Run(cmd.Context(), flags.request)
 	if err != nil {

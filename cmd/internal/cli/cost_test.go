@@ -46,6 +46,52 @@ func TestEveryExampleHasItsCosts(t *testing.T) {
 	}
 }
 
+func TestCostTakesTheOnlyClusterOfARoot(t *testing.T) {
+	withoutCluster(t)
+	for _, name := range []string{"altanova", "piksel", "timeslicing", "baseten"} {
+		dir := example(t, name)
+		r, want := execute(t, "cost", dir), execute(t, "cost", filepath.Join(dir, "clusters", "dev"))
+		if r.code != exitSame || r.out != want.out || r.err != "" {
+			t.Errorf("%s: exit %d: %s", name, r.code, r.err)
+		}
+		if err := os.CopyFS(filepath.Join(dir, "clusters", "live"), os.DirFS(filepath.Join(dir, "clusters", "dev"))); err != nil {
+			t.Fatal(err)
+		}
+		if r := execute(t, "cost", dir); r.code != exitError || !strings.Contains(r.err, "choose the folder of one of clusters/dev, clusters/live") {
+			t.Errorf("%s: exit %d: %s", name, r.code, r.err)
+		}
+	}
+}
+
+func TestCostOfNodesThatStayIsTheMonth(t *testing.T) {
+	withoutCluster(t)
+	r := execute(t, "cost", example(t, "piksel"))
+	if !strings.Contains(r.out, "gpu: consolidateAfter is Never") {
+		t.Error(r.out)
+	}
+}
+
+func TestCostFillsVariablesInOrNamesThem(t *testing.T) {
+	withoutCluster(t)
+	dir := t.TempDir()
+	text := strings.Replace(oldPool, "[g4dn.xlarge]", `["${TYPE}"]`, 1) + "---\n" + strings.Replace(inIreland, "REGION", `"${REGION}"`, 1)
+	for name, content := range map[string]string{".git": "", "a.yaml": text} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for args, want := range map[string]string{
+		"":                   "has ${REGION} for its region, which has no value here",
+		"--region eu-west-1": "${TYPE} has no value here",
+		"--substitute REGION=eu-west-1 --substitute TYPE=g5.xlarge": "g5.xlarge",
+	} {
+		r := execute(t, append([]string{"cost", dir}, strings.Fields(args)...)...)
+		if !strings.Contains(strings.Join(strings.Fields(r.out+r.err), " "), want) {
+			t.Errorf("%q: exit %d: %s%s", args, r.code, r.out, r.err)
+		}
+	}
+}
+
 // The how-to shows what the two documents come to: nothing else.
 func TestTheHowToShowsWhatCostPrints(t *testing.T) {
 	page := read(t, "../../../docs/howto/cost.md")

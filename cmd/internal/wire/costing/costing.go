@@ -11,7 +11,9 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -24,6 +26,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/declared"
 	"github.com/poolwright/poolwright/reconciler/declared/costdoc"
 	"github.com/poolwright/poolwright/reconciler/declared/lint"
+	"github.com/poolwright/poolwright/reconciler/declared/substitute"
 	"github.com/poolwright/poolwright/reconciler/deviceplugin"
 	"github.com/poolwright/poolwright/reconciler/state"
 )
@@ -40,6 +43,9 @@ type Request struct {
 	Document string
 	// HoursADay is more than 0, at most 24.
 	HoursADay float64
+	// Values are those of the folder's variables; what depends on one without a value is
+	// left out, with a note.
+	Values substitute.Values
 }
 
 // Result is what Run found.
@@ -61,7 +67,10 @@ func Run(ctx context.Context, req Request) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	d, err := declared.Load(snapshot.FS, folder, declared.Options{Draft: true})
+	if folder, err = cluster(snapshot.FS, folder); err != nil {
+		return Result{}, err
+	}
+	d, err := declared.Load(snapshot.FS, folder, declared.Options{Values: req.Values, Draft: true})
 	if err != nil {
 		return Result{}, err
 	}
@@ -90,6 +99,30 @@ func Run(ctx context.Context, req Request) (Result, error) {
 	return Result{Table: cost.Of(question, types), Problems: lint.Sorted(problems)}, nil
 }
 
+// cluster is the folder to tell of: the one asked for, or where that is the root of
+// several folders, the only one below clusters/ that has a kustomization.
+func cluster(tree fs.FS, folder string) (string, error) {
+	if kustomized(tree, folder) {
+		return folder, nil
+	}
+	below, _ := fs.Glob(tree, path.Join(folder, "clusters", "*"))
+	below = slices.DeleteFunc(below, func(name string) bool { return !kustomized(tree, name) })
+	switch len(below) {
+	case 0:
+		return folder, nil
+	case 1:
+		return below[0], nil
+	}
+	return "", fmt.Errorf("it holds several clusters: choose the folder of one of %s", strings.Join(below, ", "))
+}
+
+func kustomized(tree fs.FS, folder string) bool {
+	return slices.ContainsFunc([]string{"kustomization.yaml", "kustomization.yml", "Kustomization"}, func(name string) bool {
+		_, err := fs.Stat(tree, path.Join(folder, name))
+		return err == nil
+	})
+}
+
 // region is the Cluster's, or else the one asked for. A variable that nobody has
 // filled in is not said.
 func region(req Request, set state.Set) (string, error) {
@@ -102,6 +135,8 @@ func region(req Request, set state.Set) (string, error) {
 			return "", fmt.Errorf("reading the Cluster in %s: %w", item.Origin, err)
 		}
 		switch said := c.Spec.Region; {
+		case strings.Contains(said, "${") && req.Region == "":
+			return "", fmt.Errorf("the Cluster in %s has %s for its region, which has no value here: give it one with --substitute NAME=VALUE or --sync-file, or say with --region whose prices are meant", item.Origin, said)
 		case said == "" || strings.Contains(said, "${"):
 		case req.Region != "" && req.Region != said:
 			return "", fmt.Errorf("--region %s contradicts %s, where the Cluster is in %s: leave the flag out", req.Region, item.Origin, said)
@@ -129,6 +164,8 @@ func pools(set state.Set) []cost.Pool {
 			if replicas, ok := spec["replicas"].(int64); ok && replicas > 0 {
 				pool.Replicas = int(replicas)
 			}
+			disruption, _ := spec["disruption"].(map[string]any)
+			pool.Stays = disruption["consolidateAfter"] == "Never"
 		}
 		if profile, ok := sharing.For(pool.Name); ok {
 			pool.Profile = profile
