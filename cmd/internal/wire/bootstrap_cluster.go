@@ -99,7 +99,7 @@ func (d declaredEKS) prove(ctx context.Context, cfg *rest.Config, c client.Clien
 	closed, err := gate.Gates{
 		Cluster: settings.Cluster, Region: settings.Region, Account: settings.Account,
 		REST: cfg, Kube: c, AWS: credentials,
-		OwnLease: types.NamespacedName{Namespace: namespace, Name: LeaseName},
+		OwnLease: types.NamespacedName{Namespace: namespace, Name: leaseName},
 	}.Check(ctx)
 	if err != nil {
 		return nil, err

@@ -74,7 +74,7 @@ func (f *fence) RoundTrip(r *http.Request) (*http.Response, error) {
 // is reports whether a path is that of the lease or, for its creation, of the
 // leases beside it.
 func (l *lease) is(path string) bool {
-	return strings.HasSuffix(path, l.path+"/"+LeaseName) || strings.HasSuffix(path, l.path)
+	return strings.HasSuffix(path, l.path+"/"+leaseName) || strings.HasSuffix(path, l.path)
 }
 
 func (l *lease) renew(at time.Time) {

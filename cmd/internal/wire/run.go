@@ -33,9 +33,9 @@ import (
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 )
 
-// LeaseName is the one lease that the loop and the engine share: two replicas,
+// leaseName is the one lease that the loop and the engine share: two replicas,
 // one acts.
-const LeaseName = "poolwright"
+const leaseName = "poolwright"
 
 // Config is what the controller is told at its start.
 type Config struct {
@@ -288,7 +288,7 @@ func (a *attempt) managerOptions(engine bool) manager.Options {
 		Metrics:                       metricsserver.Options{BindAddress: a.cfg.MetricsAddress},
 		HealthProbeBindAddress:        a.cfg.HealthAddress,
 		LeaderElection:                true,
-		LeaderElectionID:              LeaseName,
+		LeaderElectionID:              leaseName,
 		LeaderElectionNamespace:       a.cfg.Namespace,
 		LeaderElectionLabels:          gate.LeaseLabels(engine),
 		LeaderElectionReleaseOnCancel: true,

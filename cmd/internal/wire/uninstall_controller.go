@@ -103,10 +103,10 @@ func (u *Uninstall) leaseFree(ctx context.Context) error {
 			seen, since, moved = now.renewed, time.Now(), moved+1
 		}
 		if moved > 1 {
-			return false, "", fmt.Errorf("lease %s/%s is being renewed by %s, which this installation did not start: stop that poolwright run, then run uninstall again", u.req.Namespace, LeaseName, now.holder)
+			return false, "", fmt.Errorf("lease %s/%s is being renewed by %s, which this installation did not start: stop that poolwright run, then run uninstall again", u.req.Namespace, leaseName, now.holder)
 		}
 		return time.Since(since) > leaseDuration+lookEvery,
-			fmt.Sprintf("lease %s/%s was not given up by %s: waiting until it expires", u.req.Namespace, LeaseName, now.holder), nil
+			fmt.Sprintf("lease %s/%s was not given up by %s: waiting until it expires", u.req.Namespace, leaseName, now.holder), nil
 	})
 	if err != nil {
 		return fmt.Errorf("waiting for the controller's end: %w", err)
@@ -153,7 +153,7 @@ func (u *Uninstall) forgetAll(ctx context.Context) error {
 // others keep something in it.
 func (u *Uninstall) leave(ctx context.Context) error {
 	var lease coordinationv1.Lease
-	err := u.direct.Get(ctx, client.ObjectKey{Namespace: u.req.Namespace, Name: LeaseName}, &lease)
+	err := u.direct.Get(ctx, client.ObjectKey{Namespace: u.req.Namespace, Name: leaseName}, &lease)
 	if err == nil {
 		err = u.remover(ctx, &lease)
 	}

@@ -130,7 +130,7 @@ func (u *Uninstall) lookAtNodes(ctx context.Context, f *traces) error {
 	// cluster it guards all the same.
 	g := gate.Gates{
 		Cluster: "any", Region: "any", Account: "any", REST: u.req.REST, Kube: u.direct,
-		OwnLease: types.NamespacedName{Namespace: f.namespace, Name: LeaseName},
+		OwnLease: types.NamespacedName{Namespace: f.namespace, Name: leaseName},
 	}
 	g.AWS.Region = "any"
 	err = g.CheckOthers(ctx)
@@ -237,7 +237,7 @@ func (l leaseFound) engineRuns() bool {
 
 func (u *Uninstall) lease(ctx context.Context) (leaseFound, error) {
 	var lease coordinationv1.Lease
-	err := u.direct.Get(ctx, client.ObjectKey{Namespace: u.req.Namespace, Name: LeaseName}, &lease)
+	err := u.direct.Get(ctx, client.ObjectKey{Namespace: u.req.Namespace, Name: leaseName}, &lease)
 	if apierrors.IsNotFound(err) {
 		return leaseFound{}, nil
 	}

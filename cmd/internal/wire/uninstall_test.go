@@ -368,7 +368,7 @@ func TestALeaseTellsWhetherTheEngineRuns(t *testing.T) {
 	holder, nobody := "pod-1", ""
 	lease := func(holder *string, renewed *metav1.MicroTime, labels map[string]string) *coordinationv1.Lease {
 		return &coordinationv1.Lease{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "gpu", Name: LeaseName, Labels: labels},
+			ObjectMeta: metav1.ObjectMeta{Namespace: "gpu", Name: leaseName, Labels: labels},
 			Spec:       coordinationv1.LeaseSpec{HolderIdentity: holder, RenewTime: renewed},
 		}
 	}
