@@ -88,6 +88,9 @@ func upgradeEnd(streams Streams, folder string, done wire.Upgraded, flags upgrad
 	}
 	sum := fmt.Sprintf("%s %s in %s: %d lossless, %s made explicit, %d for a person", counted(len(done.Changed), "file"), verb, folder,
 		grades[upgrade.Lossless], counted(grades[upgrade.Default], "default"), grades[upgrade.Person])
+	if len(done.Changed)+len(done.Changes) == 0 {
+		sum = "nothing to upgrade in " + folder
+	}
 	fmt.Fprintln(streams.Err, sum)
 	switch {
 	case done.Blocked() && flags.write:

@@ -97,7 +97,7 @@ func TestUpgradeWritesWholeFilesAndThenHasNothingToDo(t *testing.T) {
 		t.Errorf("left behind: %v, %v", entries, err)
 	}
 	for _, args := range [][]string{{"upgrade", dir}, {"upgrade", dir, "--write"}} {
-		if r := execute(t, args...); r.code != exitSame || r.out != "" {
+		if r := execute(t, args...); r.code != exitSame || r.out != "" || r.err != "nothing to upgrade in "+dir+"\n" {
 			t.Errorf("%v: exit %d: %s%s", args, r.code, r.out, r.err)
 		}
 	}
