@@ -55,7 +55,7 @@ func TestWorkloadsComeAfterTheirNamespace(t *testing.T) {
 			t.Fatal(err)
 		}
 		example := filepath.Dir(file)
-		for _, one := range strings.Split(string(text), "\n---\n") {
+		for one := range strings.SplitSeq(string(text), "\n---\n") {
 			var object struct {
 				Kind     string
 				Metadata struct{ Name, Namespace string }

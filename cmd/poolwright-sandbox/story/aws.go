@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
+	"strings"
 	"time"
 )
 
@@ -23,6 +25,40 @@ func (s *Story) eventBridge(ctx context.Context, operation, rule string, answer 
 	r.Header.Set("Content-Type", "application/x-amz-json-1.1")
 	r.Header.Set("X-Amz-Target", "AWSEvents."+operation)
 	return send(r, answer)
+}
+
+// ssm reads a public parameter.
+func (s *Story) ssm(ctx context.Context, name string) (string, error) {
+	body, err := json.Marshal(map[string]string{"Name": name})
+	if err != nil {
+		return "", fmt.Errorf("writing the request: %w", err)
+	}
+	r, err := s.request(ctx, "ssm", http.MethodPost, "", bytes.NewReader(body))
+	if err != nil {
+		return "", err
+	}
+	r.Header.Set("Content-Type", "application/x-amz-json-1.1")
+	r.Header.Set("X-Amz-Target", "AmazonSSM.GetParameter")
+	var answer struct{ Parameter struct{ Value string } }
+	err = send(r, &answer)
+	return answer.Parameter.Value, err
+}
+
+// ec2 asks EC2 to do something.
+func (s *Story) ec2(ctx context.Context, operation string, params map[string]string) error {
+	form := url.Values{"Action": {operation}, "Version": {"2016-11-15"}}
+	for name, value := range params {
+		form.Set(name, value)
+	}
+	r, err := s.request(ctx, "ec2", http.MethodPost, "", strings.NewReader(form.Encode()))
+	if err != nil {
+		return err
+	}
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	if err := send(r, nil); err != nil {
+		return fmt.Errorf("%s: %w", operation, err)
+	}
+	return nil
 }
 
 // eks reads something below the cluster.

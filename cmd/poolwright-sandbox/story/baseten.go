@@ -5,10 +5,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/poolwright/poolwright/provision/sandbox/aws"
 )
 
 // baseten is a pod that chooses its provisioner by label, beside a node group of
@@ -16,8 +19,13 @@ import (
 func (s *Story) baseten(roles []*role) []chapter {
 	var before group
 	return []chapter{
-		{does: func(ctx context.Context) (err error) {
+		{does: func(ctx context.Context) error {
+			instances, err := s.autoscale(ctx)
+			if err != nil {
+				return err
+			}
 			before, err = s.group(ctx)
+			before.instances = instances
 			return err
 		}},
 		s.followed(),
@@ -33,6 +41,8 @@ type group struct {
 	name  string
 	shown json.RawMessage
 	nodes string
+	// instances are those that Cluster Autoscaler brought.
+	instances []string
 }
 
 // group reads the set-up's only node group.
@@ -63,21 +73,34 @@ func (s *Story) untouched(ctx context.Context, before group) error {
 	if !bytes.Equal(now.shown, before.shown) || now.nodes != before.nodes {
 		return fmt.Errorf("node group %s is not what it was:\n%s %s\n%s %s", now.name, before.shown, before.nodes, now.shown, now.nodes)
 	}
-	for _, c := range s.world.AWS.Calls() {
-		if strings.Contains(c.Operation, "Nodegroup") && !strings.HasPrefix(c.Operation, "Describe") && !strings.HasPrefix(c.Operation, "List") {
-			return fmt.Errorf("somebody asked EKS for %s", c.Operation)
-		}
+	if err := unnamed(s.world.AWS.Calls(), before.instances); err != nil {
+		return err
 	}
 	var eks struct {
 		Nodegroup struct {
-			ScalingConfig struct{ MinSize, MaxSize, DesiredSize int }
+			ScalingConfig struct{ MinSize, MaxSize int }
 		}
 	}
 	if err := json.Unmarshal(now.shown, &eks); err != nil {
 		return fmt.Errorf("reading node group %s: %w", now.name, err)
 	}
 	sizes := eks.Nodegroup.ScalingConfig
-	s.marks.mark(nodeGroupUntouched, "nodegroup/"+now.name, fmt.Sprintf("%d nodes of %d to %d, as Cluster Autoscaler left it; nobody wrote to a node group",
-		sizes.DesiredSize, sizes.MinSize, sizes.MaxSize), time.Now())
+	s.marks.mark(nodeGroupUntouched, "nodegroup/"+now.name, fmt.Sprintf("%d nodes of %d to %d, as Cluster Autoscaler left them; no call named them or changed a group",
+		len(before.instances), sizes.MinSize, sizes.MaxSize), time.Now())
+	return nil
+}
+
+// unnamed fails where anybody but the person by hand named one of the instances to
+// AWS, or changed a node group.
+func unnamed(calls []aws.Call, instances []string) error {
+	for _, c := range calls {
+		if strings.Contains(c.Operation, "Nodegroup") && !strings.HasPrefix(c.Operation, "Describe") && !strings.HasPrefix(c.Operation, "List") {
+			return fmt.Errorf("somebody asked EKS for %s", c.Operation)
+		}
+		named := slices.ContainsFunc(instances, func(id string) bool { return strings.Contains(c.Params, id) })
+		if named && c.Key != personKey {
+			return fmt.Errorf("%s named an instance of Cluster Autoscaler's: %s", c.Operation, c.Params)
+		}
+	}
 	return nil
 }

@@ -267,11 +267,7 @@ func (s *Story) remove(ctx context.Context, r *role) error {
 	if err != nil {
 		return err
 	}
-	what := "the last one that needs a GPU"
-	if !r.needsGPU {
-		what = "the last one of its pool"
-	}
-	r.marks.mark(podDeleted, r.title(), what, time.Now())
+	r.marks.mark(podDeleted, r.title(), "the last one of its pool", time.Now())
 	return nil
 }
 
@@ -299,7 +295,8 @@ func (s *Story) zero(ctx context.Context) error {
 			left = append(left, fmt.Sprintf("%d nodes of Karpenter's", n))
 		}
 		for _, i := range s.world.AWS.Instances() {
-			if i.State != aws.Terminated {
+			// Nobody but Karpenter gives its instances a pool.
+			if i.State != aws.Terminated && i.Tags[poolLabel] != "" {
 				left = append(left, "instance/"+i.ID)
 			}
 		}

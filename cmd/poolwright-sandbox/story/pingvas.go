@@ -12,18 +12,22 @@ import (
 )
 
 // pingvas is a worker on a spot node that EC2 takes back: another node comes for
-// it, and the old one is drained and ended before EC2 would.
+// it, and the old one is drained and ended before EC2 would. Beside it a premium
+// worker gets a node on demand, which idles for its minute meanwhile.
 func (s *Story) pingvas(roles []*role) []chapter {
-	worker := roles[0]
+	worker, premium := roles[0], roles[1]
 	again := worker.again()
 	drained := func(ctx context.Context) error { return s.drained(ctx, worker, again) }
 	return []chapter{
 		s.followed(),
 		s.launch(worker),
+		s.launch(premium),
+		{does: func(ctx context.Context) error { return s.remove(ctx, premium) }, of: premium, then: []string{podDeleted}},
 		{does: func(context.Context) error { return s.interrupt(worker, again) }, of: again, then: append([]string{spotInterrupted}, arrival(again)...)},
 		{of: worker, then: []string{instanceTerminated}},
 		{does: drained, of: worker, then: []string{nodeDrained}},
 		s.leave(again),
+		{of: premium, then: []string{instanceTerminated}},
 	}
 }
 

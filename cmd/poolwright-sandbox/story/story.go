@@ -16,6 +16,7 @@ import (
 
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
+	listers "k8s.io/client-go/listers/core/v1"
 
 	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/setups"
 	"github.com/poolwright/poolwright/provision/sandbox"
@@ -42,6 +43,7 @@ type Story struct {
 	world *sandbox.World
 	kube  kubernetes.Interface
 	dyn   dynamic.Interface
+	nodes listers.NodeLister
 	repo  *repo
 	pull  pull
 	tale  tale

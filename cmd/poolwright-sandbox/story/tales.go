@@ -31,8 +31,11 @@ func tales() map[string]tale {
 			chapters: (*Story).piksel,
 		},
 		"pingvas": {
-			holds:    "two pools and a class in v1beta1, the device plugin",
-			roles:    []*role{newRole("gpu-spot", "1 GPU", "models.yaml", "ai-worker.yaml")},
+			holds: "two pools and a class in v1beta1, the device plugin",
+			roles: []*role{
+				newRole("gpu-spot", "1 GPU", "models.yaml", "ai-worker.yaml"),
+				newRole("gpu-premium", "1 GPU on demand", "models.yaml", "ai-worker-premium.yaml"),
+			},
 			chapters: (*Story).pingvas,
 		},
 		"baseten": {

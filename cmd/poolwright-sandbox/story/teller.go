@@ -4,8 +4,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // Teller is given a story's events, one after the other.
@@ -50,11 +52,42 @@ func (p *textTeller) Tell(e Event) {
 	if e.At.After(p.last) {
 		p.last = e.At
 	}
-	fmt.Fprintf(p.out, "%7.2fs %s  %-20s %-45s %s\n", e.At.Sub(p.start).Seconds(), since, e.Event, e.Object, e.Detail)
+	row := fmt.Sprintf("%7.2fs %s  %-20s %-31s ", e.At.Sub(p.start).Seconds(), since, e.Event, brief(e.Object))
+	details := wrapped(brief(fmt.Sprint(e.Detail)), pageWidth-detailColumn)
+	if utf8.RuneCountInString(row) > detailColumn {
+		fmt.Fprintln(p.out, strings.TrimRight(row, " "))
+		row = strings.Repeat(" ", detailColumn)
+	}
+	fmt.Fprintln(p.out, row+strings.Join(details, "\n"+strings.Repeat(" ", detailColumn)))
 	// Whoever has read it once wants to know what has changed in it.
 	if e.Event == pullTold {
 		fmt.Fprintln(p.out, indented(e.Comment))
 	}
+}
+
+// The text's columns; what is longer goes on in the next line.
+const (
+	pageWidth    = 120
+	detailColumn = 71
+)
+
+// brief leaves out what a reader need not have: the end of a commit's hash and the
+// domain of a node's name.
+func brief(text string) string {
+	text = regexp.MustCompile(`\b([0-9a-f]{8})[0-9a-f]{32}\b`).ReplaceAllString(text, "$1")
+	return regexp.MustCompile(`\b(ip-[0-9-]+)(?:\.[a-z0-9-]+)+`).ReplaceAllString(text, "$1")
+}
+
+// wrapped breaks a text between words. A single word may be longer than the width.
+func wrapped(text string, width int) (lines []string) {
+	line := ""
+	for word := range strings.FieldsSeq(text) {
+		if line != "" && utf8.RuneCountInString(line+" "+word) > width {
+			lines, line = append(lines, line), ""
+		}
+		line = strings.TrimSpace(line + " " + word)
+	}
+	return append(lines, line)
 }
 
 // indented is a comment below its event.

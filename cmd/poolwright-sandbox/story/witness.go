@@ -3,6 +3,7 @@ package story
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -27,6 +28,7 @@ const (
 // kinds of our CRDs are watched once the controller has brought them.
 func (s *Story) witness(ctx context.Context) error {
 	factory := informers.NewSharedInformerFactory(s.kube, 0)
+	s.nodes = factory.Core().V1().Nodes().Lister()
 	if err := see(factory.Core().V1().Pods().Informer(), s.pod); err != nil {
 		return err
 	}
@@ -87,7 +89,9 @@ func (s *Story) pod(o any) {
 			r.marks.mark(podBound, name, "to "+pod.Spec.NodeName, now)
 		}
 		if pod.Status.Phase == corev1.PodRunning {
-			r.marks.mark(podRunning, name, "on a node that did not exist", now)
+			// Where it is not known yet, nothing is said of its age.
+			node, _ := s.nodes.Get(pod.Spec.NodeName)
+			r.marks.mark(podRunning, name, younger(node, pod), now)
 		}
 	}
 }
@@ -113,7 +117,7 @@ func (s *Story) node(o any) {
 func (s *Story) nodeClaim(o any) {
 	claim := o.(*unstructured.Unstructured)
 	for _, r := range s.of(claim.GetLabels()[poolLabel], claim.GetName()) {
-		r.marks.mark(nodeClaimCreated, "nodeclaim/"+claim.GetName(), "by the embedded Karpenter", time.Now())
+		r.marks.mark(nodeClaimCreated, "nodeclaim/"+claim.GetName(), "for a node of "+r.pool, time.Now())
 	}
 }
 
@@ -131,7 +135,7 @@ func (s *Story) watchCloud(ctx context.Context) {
 		for _, r := range s.of(e.Instance.Tags[poolLabel], e.Instance.ID) {
 			switch e.Kind {
 			case aws.Pending:
-				r.marks.mark(fleetRequested, object, fmt.Sprintf("%s, %s, in %s", e.Instance.Type, e.Instance.CapacityType, e.Instance.Zone), s.fleetCall())
+				r.marks.mark(fleetRequested, object, fmt.Sprintf("%s, %s, in %s", e.Instance.Type, e.Instance.CapacityType, e.Instance.Zone), fleetCall(s.world.AWS.Calls(), e.Instance))
 			case aws.ShuttingDown:
 				r.marks.mark(instanceTerminated, object, s.endOf(e.Instance.ID)+"; EC2 stops charging", e.Time)
 			case aws.Running, aws.Terminated:
@@ -150,13 +154,21 @@ func (s *Story) endOf(id string) string {
 	return "EC2 took it back"
 }
 
-// fleetCall is when the newest CreateFleet arrived, before AWS took its time.
-func (s *Story) fleetCall() time.Time {
-	at := time.Now()
-	for _, c := range s.world.AWS.Calls() {
-		if c.Operation == "CreateFleet" && !c.Dry {
-			at = c.Time
+// fleetCall is when the request arrived that launched an instance, before AWS took
+// its time.
+func fleetCall(calls []aws.Call, launched aws.Instance) time.Time {
+	for _, c := range calls {
+		if slices.Contains(c.Launched, launched.ID) {
+			return c.Time
 		}
 	}
-	return at
+	return launched.Launched
+}
+
+// younger says whether a node is younger than the pod that runs on it.
+func younger(node *corev1.Node, pod *corev1.Pod) string {
+	if node != nil && pod.CreationTimestamp.Before(&node.CreationTimestamp) {
+		return "on a node that did not exist when it was created"
+	}
+	return "on " + pod.Spec.NodeName
 }

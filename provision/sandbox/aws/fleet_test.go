@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -176,6 +177,10 @@ func TestANodesLife(t *testing.T) {
 	seen := w.cloud.Instances()
 	if len(seen) != 1 || seen[0].UserData != "hello node" || strings.Contains(fmt.Sprintf("%+v %v %s", seen[0], seen[0], seen[0]), "hello") {
 		t.Errorf("an observer must get the user data, and no print of it: %v", seen)
+	}
+	calls := w.cloud.Calls()
+	if n := slices.IndexFunc(calls, func(c aws.Call) bool { return slices.Contains(c.Launched, id) }); n < 0 || calls[n].Operation != "CreateFleet" {
+		t.Errorf("no call is said to have launched it: %v", calls)
 	}
 	template := w.cloud.Template(id)
 	if _, shown := template["UserData"]; shown || template["MetadataOptions.HttpTokens"] != "required" || w.cloud.Template("i-1") != nil {

@@ -27,6 +27,8 @@ type Call struct {
 	Params    string // parameters, without user data
 	Code      string // AWS error code, "" for success or while it runs
 	Done      bool   // the answer was made
+	// Launched are the ids of the instances that it made.
+	Launched []string
 	// Asked is what the call asked of IAM, with the tags that things had then.
 	Asked []policy.Request
 }

@@ -151,6 +151,7 @@ func (in *call) start(l launch, tags map[string]string, rate float64) (*instance
 		group, _ := st.network.group(g)
 		i.groups = append(i.groups, group)
 	}
+	in.record.Launched = append(in.record.Launched, i.ID)
 	c.begin(i)
 	return i, nil
 }
