@@ -148,8 +148,5 @@ func (w *World) Env() map[string]string {
 		"AWS_CONFIG_FILE":             w.awsConfig(),
 		"AWS_SHARED_CREDENTIALS_FILE": "/dev/null",
 		"AWS_EC2_METADATA_DISABLED":   "true",
-		// A stock Karpenter asks EKS for the cluster's version then. The API server
-		// here is of one version, whichever cluster the world plays.
-		"EKS_CONTROL_PLANE": "true",
 	}
 }

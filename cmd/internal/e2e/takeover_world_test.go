@@ -105,6 +105,9 @@ func (s *stocked) installStock() {
 		{Name: "CLUSTER_CA_BUNDLE", Value: base64.StdEncoding.EncodeToString(s.REST().CAData) + "\n"},
 		{Name: "CLUSTER_NAME", Value: awsCluster},
 		{Name: "INTERRUPTION_QUEUE", Value: awsCluster},
+		// It asks EKS for the cluster's version, as the engine does: the API server
+		// here is of one version, whichever cluster the world plays.
+		{Name: "EKS_CONTROL_PLANE", Value: "true"},
 	}
 	one := int32(1)
 	err := s.hand.Create(s.Context(), &appsv1.Deployment{
@@ -248,13 +251,13 @@ func (s *stocked) kubectl(input string, args ...string) string {
 	return string(out)
 }
 
-// kubectlApply applies the folder as whoever has no Poolwright does: all but the
-// Cluster, of which the API server knows nothing yet.
+// kubectlApply applies the folder as whoever has no Poolwright does: all but
+// the kinds of Poolwright, of which the API server knows nothing yet.
 func (s *stocked) kubectlApply() {
 	s.Helper()
 	var known []string
 	for object := range strings.SplitSeq(s.kubectl("", "kustomize", "clusters/dev"), "\n---\n") {
-		if !strings.Contains(object, "kind: Cluster\n") {
+		if !strings.Contains(object, "apiVersion: poolwright.dev/") {
 			known = append(known, object)
 		}
 	}
