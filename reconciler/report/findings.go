@@ -78,22 +78,35 @@ func (v voice) placed(at, text string) string {
 	return v.name(at) + ": " + v.name(text)
 }
 
+// warned is placed for a sentence that says what to do: a reader is to read it, and to
+// copy from it.
+func (v voice) warned(at, text string) string {
+	told := ""
+	if !v.stacks {
+		told = prose(text)
+	}
+	if told == "" || at == "" {
+		return v.placed(at, text)
+	}
+	return v.name(at) + ": " + told
+}
+
 // noteParts are the notes that warn, and the others that are not told as alarms.
 func (r Report) noteParts(v voice) (warnings, notes part) {
-	of := func(list []Note) []string {
+	of := func(list []Note, placed func(at, text string) string) []string {
 		var out []string
 		for _, n := range list {
-			out = append(out, v.placed(named(n.Object, n.File, n.Line), n.Text))
+			out = append(out, placed(named(n.Object, n.File, n.Line), n.Text))
 		}
 		return out
 	}
 	warned := min(r.Summary.Warnings, len(r.Notes))
-	warnings = part{title: fmt.Sprintf("Warnings (%d)", warned), how: "~", lines: of(r.Notes[:warned])}
+	warnings = part{title: fmt.Sprintf("Warnings (%d)", warned), how: "~", lines: of(r.Notes[:warned], v.warned)}
 	theirs := r.foreign()
 	others := slices.DeleteFunc(slices.Clone(r.Notes[warned:]), func(n Note) bool {
 		return n.Text == notOurs && slices.ContainsFunc(theirs, func(c Change) bool { return c.Object == n.Object })
 	})
-	notes = part{title: fmt.Sprintf("Notes (%d)", len(others)), how: "bold", lines: of(others)}
+	notes = part{title: fmt.Sprintf("Notes (%d)", len(others)), how: "bold", lines: of(others, v.placed)}
 	return warnings, notes
 }
 

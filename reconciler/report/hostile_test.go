@@ -20,13 +20,14 @@ import (
 )
 
 var hostile = map[string]string{
-	"backticks":      "```\n# out\n````````` x",
-	"a fence":        "```````",
-	"html":           `</code></summary></details><script>alert(1)</script><img src="https://evil.example/p.png">`,
-	"a comment mark": "<!-- poolwright:plan --> <!--",
-	"mentions":       "@everyone @org/team",
+	"backticks":        "```\n# out\n````````` x",
+	"a fence":          "```````",
+	"html":             `</code></summary></details><script>alert(1)</script><img src="https://evil.example/p.png">`,
+	"a comment mark":   "<!-- poolwright:plan --> <!--",
+	"mentions":         "@everyone @org/team",
 	"many ticks":       strings.Repeat("`", 100) + " @everyone",
 	"table bars":       `a | b \| c \\| d`,
+	"references":       "see #1, GH-1 and deadbeefcafe, org/repo#2 :smile: https://evil.example www.evil.example a@b.c *x* _y_ [a](b) ![i](u) 1. x ~~s~~ $x$ (@a) &lt; \\` 1)",
 	"ansi escapes":     "\x1b[2J\x1b]0;owned\x07 \x9b31m \u009b31m",
 	"bidi overrides":   "user\u202egnp.exe \u2066x\u2069 \u200bzero",
 	"line ends":        "a\rb\r\nc\vd\fe\u2028f\u2029g\u0085h",
@@ -55,7 +56,7 @@ func planted(s string) Report {
 	deleted := state.Item{Key: key("old"), Object: content, Grave: s + "!"}
 	compared := state.Item{Key: key("compared"), Object: content, Origin: state.Origin{File: s}, Terms: state.Terms{Hold: s + "!"}}
 	lost := state.Item{Key: key("lost"), Object: content, Origin: state.Origin{File: s, Line: 4}}
-	found := state.Item{Key: lost.Key, Findings: state.Findings{Unknown: s + "?", Notes: []string{s}}}
+	found := state.Item{Key: lost.Key, Findings: state.Findings{Unknown: s + "?", Notes: []string{s, "Warning: " + s}}}
 	p := plan.Compute(state.NewSet(created, updated, compared, lost), state.NewSet(before, deleted, found), plan.Guard(50, ""))
 	o := apply.Outcome{NotReady: []apply.NotReady{{Key: key("new"), Reason: s}}}
 	for _, c := range p.Changes {
@@ -94,6 +95,9 @@ func checkPrintable(t *testing.T, form, got string) {
 	}
 }
 
+// prosaic is what prose may hold beside code: nothing that is markup or refers to anything.
+const prosaic = `( \(?(\(code\)|[A-Za-z]+([-'][A-Za-z]+)*|[0-9]{1,5})[,;:.)]*)+`
+
 // outside is what may stand outside of fences, code spans taken out.
 var outside = []*regexp.Regexp{
 	regexp.MustCompile(`^$`),
@@ -106,6 +110,7 @@ var outside = []*regexp.Regexp{
 	regexp.MustCompile(`^\*\*(Guards|Changes: [a-z0-9 ,()]+)\*\*$`),
 	regexp.MustCompile(`^- \(code\)(( holds it| warns)?: \(code\))?(<br>to confirm: \(code\))?$`),
 	regexp.MustCompile(`^- ([0-9]+ things: )?\(code\): (\(code\)(, | and [0-9]+ more)?)+(<br>to confirm: \(code\))?$`),
+	regexp.MustCompile(`^- \(code\):` + prosaic + `$`),
 	regexp.MustCompile(`^- … [0-9]+ more lines?$`),
 	regexp.MustCompile(`^- … and [0-9]+ more \(plan -o json has all\)$`),
 	regexp.MustCompile(`^\| \| Object \| Declared in \| \|$`),

@@ -89,7 +89,11 @@ func (o Options) body(c Change) []line {
 	}
 	if c.Compared {
 		how := map[string]string{"create": "missing", "update": "differs", "delete": "not declared"}[c.Action]
-		out = append(out, line{" ", how + ", only compared: " + visible(c.Hold)})
+		how += ", only compared"
+		if c.Hold != "" {
+			how += ": " + visible(c.Hold)
+		}
+		out = append(out, line{" ", how})
 	}
 	if c.Error != "" {
 		out = append(out, line{" ", c.Status + ": " + cut(visible(c.Error), 5*width)})

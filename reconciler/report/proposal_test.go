@@ -163,7 +163,7 @@ func TestHostileNamesOfAProposalStayInCode(t *testing.T) {
 		return render(t, func(b *bytes.Buffer) error { return proposing(s).Markdown(b, Options{Limit: limit}) })
 	}
 	const ample = 100_000_000
-	want := skeleton(t, markdown("-x", ample))
+	want := bones(t, markdown("-x", ample))
 	for name, s := range hostile {
 		if strings.TrimSpace(s) == "" {
 			continue // Names of nothing are left out.
@@ -171,7 +171,7 @@ func TestHostileNamesOfAProposalStayInCode(t *testing.T) {
 		s = s[:min(len(s), 3000)]
 		t.Run(name, func(t *testing.T) {
 			md := markdown(s, ample)
-			if d := cmp.Diff(want, skeleton(t, md)); d != "" {
+			if d := cmp.Diff(want, bones(t, md)); d != "" {
 				t.Errorf("content stands outside of code (-harmless +hostile):\n%s", d)
 			}
 			if strings.Contains(md, "<!--") {
@@ -205,7 +205,7 @@ func FuzzNamesOfAProposalNeverLeaveTheirCode(f *testing.F) {
 			return render(t, func(b *bytes.Buffer) error { return proposing(s).Markdown(b, Options{Limit: limit}) })
 		}
 		const ample = 100_000_000
-		if d := cmp.Diff(skeleton(t, markdown("-x", ample)), skeleton(t, markdown(s, ample))); d != "" {
+		if d := cmp.Diff(bones(t, markdown("-x", ample)), bones(t, markdown(s, ample))); d != "" {
 			t.Errorf("content stands outside of code (-harmless +hostile):\n%s", d)
 		}
 		limit := minLimit + int(spare)

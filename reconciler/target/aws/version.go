@@ -30,7 +30,7 @@ func (versions) want(s scope) []state.Item {
 	if s.spec.Version == "" {
 		return nil
 	}
-	how := fmt.Sprintf("EKS versions are changed by the tool that owns the control plane: %s; they only ever go up, so where the cluster is newer, change spec.version",
+	how := fmt.Sprintf("EKS versions only ever go up: where the cluster is newer, change spec.version, and where it is older, let the tool that owns the control plane do it, as by %s",
 		s.command("eks update-cluster-version", "--name", s.Cluster, "--kubernetes-version", s.spec.Version))
 	return []state.Item{s.compared(s.regional("eks", "Version", s.Cluster), how, map[string]any{"version": s.spec.Version})}
 }

@@ -1,6 +1,7 @@
 package aws
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -20,6 +21,9 @@ func TestTheVersionIsCompared(t *testing.T) {
 	l.declare(func(c *v1alpha1.ClusterSpec) { c.Version = "1.34" })
 	if diff := cmp.Diff([]string{"sandbox"}, l.differences()); diff != "" {
 		t.Errorf("differences (-want +got):\n%s", diff)
+	}
+	if how := l.wanted()[0].Hold; !strings.Contains(how, "where the cluster is newer, change spec.version, and where it is older, let the tool") {
+		t.Errorf("the hint does not tell an older cluster from a newer one: %s", how)
 	}
 	if seen := l.see(l.wanted()[0]); len(seen.notes) > 0 {
 		t.Errorf("notes %q", seen.notes)
