@@ -88,17 +88,21 @@ func (o Options) body(c Change) []line {
 		out = append(out, line{" ", visible(n)})
 	}
 	if c.Compared {
-		how := map[string]string{"create": "missing", "update": "differs", "delete": "not declared"}[c.Action]
-		how += ", only compared"
-		if c.Hold != "" {
-			how += ": " + visible(c.Hold)
-		}
-		out = append(out, line{" ", how})
+		out = append(out, line{" ", c.onlyCompared()})
 	}
 	if c.Error != "" {
 		out = append(out, line{" ", c.Status + ": " + cut(visible(c.Error), 5*width)})
 	}
 	return out
+}
+
+// onlyCompared says how what is only compared differs, and why nothing is done.
+func (c Change) onlyCompared() string {
+	how := map[string]string{"create": "missing", "update": "differs", "delete": "not declared"}[c.Action] + ", only compared"
+	if c.Hold == "" {
+		return how
+	}
+	return how + ": " + visible(c.Hold)
 }
 
 // creation is a whole object as YAML.

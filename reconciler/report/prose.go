@@ -23,7 +23,7 @@ func prose(s string) string {
 		switch {
 		case core == "":
 			code = append(code, w)
-		case !command && core != "aws" && core != "kubectl" && isWord(core) && (i > 0 || !isDigit(core[0])):
+		case !command && !isTool(core) && isWord(core) && (i > 0 || !isDigit(core[0])):
 			flush("")
 			out = append(out, w)
 		default:
@@ -32,7 +32,7 @@ func prose(s string) string {
 				out = append(out, before+codeLine(core, lineLimit)+behind)
 				continue
 			}
-			if !command && (core == "aws" || core == "kubectl") {
+			if !command && isTool(core) {
 				flush("")
 				command = true
 			}
@@ -62,5 +62,8 @@ func isWord(s string) bool {
 	}
 	return len(s) < 7 || strings.Trim(s, "abcdefABCDEF") != ""
 }
+
+// isTool reports what a command begins with.
+func isTool(s string) bool { return s == "aws" || s == "kubectl" }
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
