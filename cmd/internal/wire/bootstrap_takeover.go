@@ -70,25 +70,33 @@ func (b *Bootstrap) lookForOthers(ctx context.Context, eks declaredEKS) error {
 		if k.Replicas == 0 {
 			continue
 		}
-		if why := k.Unseen(); why != "" {
-			return fmt.Errorf("Deployment %s runs a Karpenter that the engine would not see, and both would run: %s, and the engine knows others by their lease %s; take that setting out and wait until it holds that lease, or scale it down first: %s; or set spec.engine.mode to External", k.Deployment, why, takeover.Lease, scaling(k, 0))
-		}
-		compared, err := k.Compare(ctx, b.direct, eks.settings(), cmp.Or(b.caBundle, root))
-		if err != nil {
-			return fmt.Errorf("comparing with the Karpenter of Deployment %s: %w", k.Deployment, err)
-		}
-		other := predecessor{k, compared}
-		if k.CABundle == "" && b.caBundle != "" && b.caBundle != root {
-			other.compared.Obstacles = append(other.compared.Obstacles, takeover.Finding{
-				What: fmt.Sprintf("it has no %s, and the controller that is installed has one: every node would be replaced", caBundleVariable),
-				Do:   fmt.Sprintf("kubectl -n %s set env deployment %s %s-, then run the same command again", b.req.Namespace, shippedName, caBundleVariable),
-			})
-		}
-		if err := b.owned(ctx, &other); err != nil {
+		if err := b.compares(ctx, k, eks, root); err != nil {
 			return err
 		}
-		b.others = append(b.others, other)
 	}
+	return nil
+}
+
+// compares compares one that runs with the engine, which must be able to see it.
+func (b *Bootstrap) compares(ctx context.Context, k takeover.Karpenter, eks declaredEKS, root string) error {
+	if why := k.Unseen(); why != "" {
+		return fmt.Errorf("Deployment %s runs a Karpenter that the engine would not see, and both would run: %s, and the engine knows others by their lease %s; take that setting out and wait until it holds that lease, or scale it down first: %s; or set spec.engine.mode to External", k.Deployment, why, takeover.Lease, scaling(k, 0))
+	}
+	compared, err := k.Compare(ctx, b.direct, eks.settings(), cmp.Or(b.caBundle, root))
+	if err != nil {
+		return fmt.Errorf("comparing with the Karpenter of Deployment %s: %w", k.Deployment, err)
+	}
+	other := predecessor{k, compared}
+	if k.CABundle == "" && b.caBundle != "" && b.caBundle != root {
+		other.compared.Obstacles = append(other.compared.Obstacles, takeover.Finding{
+			What: fmt.Sprintf("it has no %s, and the controller that is installed has one: every node would be replaced", caBundleVariable),
+			Do:   fmt.Sprintf("kubectl -n %s set env deployment %s %s-, then run the same command again", b.req.Namespace, shippedName, caBundleVariable),
+		})
+	}
+	if err := b.owned(ctx, &other); err != nil {
+		return err
+	}
+	b.others = append(b.others, other)
 	return nil
 }
 
