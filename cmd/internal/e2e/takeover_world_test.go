@@ -78,6 +78,12 @@ func newStocked(t *testing.T) *stocked {
 	changed := strings.NewReplacer("WhenEmptyOrUnderutilized", "WhenEmpty", "consolidateAfter: 1m", "consolidateAfter: 1s",
 		"consolidateAfter: 5m", "consolidateAfter: 1s").Replace(string(text))
 	s.repo.write("base/nodepools.yaml", changed)
+	// What offers GPUs runs already, and is no Poolwright's.
+	plugin, err := os.ReadFile(filepath.Join("testdata", "device-plugin.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.repo.write("base/device-plugin.yaml", string(plugin))
 	s.repo.commit("Let empty nodes go at once")
 	for _, crd := range [][]byte{awsapis.NodePoolCRD, awsapis.NodeClaimCRD, awsapis.NodeOverlayCRD, awsapis.EC2NodeClassCRD} {
 		s.kubectl(string(crd), "create", "-f", "-")
