@@ -47,7 +47,7 @@ demo: build ## Run the whole story on this machine (SETUP=piksel, ARGS="-o json"
 
 .PHONY: test
 test: ## Run every test; the first time this also builds the sandbox's programs
-	go test -p $(PARALLEL) -timeout 30m $(ARGS) ./...
+	go test -p $(PARALLEL) -timeout 60m $(ARGS) ./...
 
 .PHONY: lint
 lint: vet golangci ## Check formatting, vet and the linters of .golangci.yml
