@@ -32,7 +32,7 @@ var (
 
 // together is how many tests run at a time. They wait for intervals more than
 // they work.
-const together = "8"
+const together = "6"
 
 func TestMain(m *testing.M) {
 	flag.Parse()
