@@ -123,7 +123,10 @@ func Judge(v View) Verdict {
 	case differs == "":
 		out.Agrees = true
 	case v.none():
-		out.Reason, out.Message = Mismatch, "the node offers none yet: "+differs
+		out.Reason, out.Message = crashed(v.Plugin)
+		if out.Reason == "" {
+			out.Reason, out.Message = Mismatch, "the node offers none yet: "+differs
+		}
 	default:
 		out.Reason, out.Message = v.short(out.Offer), "the node offers "+differs
 	}
@@ -188,6 +191,18 @@ func failing(pod *corev1.Pod) (reason, message string) {
 		}
 	}
 	return PluginFailing, fmt.Sprintf("the plugin's pod %s is not ready yet", pod.Name)
+}
+
+// crashed diagnoses a plugin that runs again after it crashed: it counts as ready
+// until the next time. The reason is empty where it has not crashed.
+func crashed(pod *corev1.Pod) (reason, message string) {
+	for _, c := range pod.Status.ContainerStatuses {
+		if t := c.LastTerminationState.Terminated; t != nil && t.ExitCode != 0 {
+			words := oneLine(t.Message)
+			return classify(words), fmt.Sprintf("the plugin's container %s ended, and was started again%s", c.Name, said(words))
+		}
+	}
+	return "", ""
 }
 
 // unpulled tells whether a container waits for its image in vain.

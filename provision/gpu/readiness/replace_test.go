@@ -136,7 +136,13 @@ func TestEveryCauseIsDiagnosed(t *testing.T) {
 			b.put(set)
 			b.edit(offering(4))
 		}, readiness.Mismatch, "the node offers nvidia.com/gpu: 4 of 0, nvidia.com/gpu.shared: 0 of 40"},
-		"a plugin that only crashes":      {crashed(logs + "panic: nil pointer"), readiness.PluginFailing, "CrashLoopBackOff: Loading"},
+		"a plugin that only crashes": {crashed(logs + "panic: nil pointer"), readiness.PluginFailing, "CrashLoopBackOff: Loading"},
+		"a plugin that is between two crashes": {func(b *bench) {
+			pod := plugin("plugin-1", "r1", true)
+			pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "plugin", Ready: true, RestartCount: 3, LastTerminationState: corev1.ContainerState{
+				Terminated: &corev1.ContainerStateTerminated{ExitCode: 1, Message: "panic: nil pointer"}}}}
+			b.put(pod)
+		}, readiness.PluginFailing, "ended, and was started again: panic: nil pointer"},
 		"a plugin that refuses its file":  {crashed(logs + "unable to load config: unable to finalize config: replicas"), readiness.InvalidConfig, "replicas"},
 		"an image without driver":         {crashed(logs + "E1 factory.go:112] Incompatible strategy detected auto"), readiness.NoDriver, "Incompatible strategy"},
 		"a runtime without the library":   {crashed("nvidia-container-cli: load library failed: libnvidia-ml.so.1"), readiness.NoDriver, "libnvidia-ml.so.1"},
