@@ -37,13 +37,14 @@ func TestSetupPingvas(t *testing.T) {
 	s.refusesZero(standard)
 	s.scales(standard, 1)
 	s.scales(premium, 1)
+	first, paid := s.landsOf(standard), s.landsOf(premium)
+	// Only now: before, it might take the node that was made for one of these.
 	s.plainPod("either", func(pod *corev1.Pod) {
 		pod.Spec.NodeSelector = map[string]string{"role": "gpu-worker"}
 		pod.Spec.Tolerations = []corev1.Toleration{{Key: "nvidia.com/gpu", Operator: corev1.TolerationOpExists}, {Key: "tier", Value: "premium", Effect: corev1.TaintEffectNoSchedule}}
 		pod.Spec.Containers[0].Resources.Limits[gpu.Resource] = resource.MustParse("1")
 	})
 
-	first, paid := s.landsOf(standard), s.landsOf(premium)
 	want := machine{
 		Pool: "gpu-spot", Type: "g5.xlarge", Capacity: spot,
 		Labels: map[string]string{"role": "gpu-worker", "tier": "standard"}, Taints: []string{"nvidia.com/gpu=true:NoSchedule"},
