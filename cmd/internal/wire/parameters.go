@@ -22,7 +22,7 @@ import (
 // variable. They stand in its status before this returns, so that no crash lets
 // anything be applied twice with two values.
 func (a *attempt) parameters(ctx context.Context, sync *v1alpha1.Sync) (map[string]string, error) {
-	return a.pins.values(ctx, sync)
+	return a.pins.Values(ctx, sync)
 }
 
 // pinned are the values of the Sync's SSM parameters as its status has them, for who

@@ -31,6 +31,8 @@ import (
 	"github.com/poolwright/poolwright/provision/engine"
 	"github.com/poolwright/poolwright/provision/engine/gate"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/pin"
+	"github.com/poolwright/poolwright/reconciler/pin/keeper"
 )
 
 // leaseName is the one lease that the loop and the engine share: two replicas,
@@ -211,7 +213,7 @@ type attempt struct {
 	// held says why the engine does not run although it is wanted.
 	held *hold
 	// pins keeps the values of Syncs' SSM parameters.
-	pins *pinner
+	pins *keeper.Keeper
 }
 
 // running reports whether the engine is on the manager.
@@ -305,8 +307,13 @@ func (a *attempt) addOurs(mgr manager.Manager) error {
 	); err != nil {
 		return fmt.Errorf("registering probes: %w", err)
 	}
-	//nolint:staticcheck // As for Syncs.
-	a.pins = newPinner(a.direct, a.lease.fresh, mgr.GetEventRecorderFor("poolwright"))
+	a.pins = keeper.New(keeper.Config{
+		Live: a.direct, MayWrite: a.lease.fresh,
+		Ask: func(ctx context.Context, names []string) (map[string]pin.Reading, error) {
+			return askParameters(ctx, a.direct, names)
+		},
+		Events: mgr.GetEventRecorderFor("poolwright"), //nolint:staticcheck // As for Syncs.
+	})
 	if err := errors.Join(a.addSyncs(mgr), a.addPullRequests(mgr), a.gpus.addTo(mgr, a), a.addHooks(mgr)); err != nil {
 		return err
 	}

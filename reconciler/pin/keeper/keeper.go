@@ -1,0 +1,178 @@
+// Package keeper keeps the values of Syncs' SSM parameters in their status, as package
+// pin decides them, and tells by events what became of them.
+//
+// It refuses to give out a value that is not on record: a crash must not let anything be
+// applied twice with two values. It does not know how SSM is asked. Start reading at
+// Keeper.Values.
+package keeper
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/client-go/util/retry"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/pin"
+	"github.com/poolwright/poolwright/reconciler/state"
+)
+
+// newestEvery is how often SSM is asked whether pinned parameters have newer values.
+const newestEvery = time.Hour
+
+// Config is what a Keeper works with. All fields are needed but Clock.
+type Config struct {
+	// Live reads Syncs past every cache, and writes their status.
+	Live client.Client
+	// MayWrite says why this replica may not write now, or nothing.
+	MayWrite func() error
+	// Ask reads SSM parameters by name. What it returns beside an error holds.
+	Ask func(ctx context.Context, names []string) (map[string]pin.Reading, error)
+	// Events tells users, beside the Sync.
+	Events record.EventRecorder
+	// Clock is the process's where it is nil.
+	Clock clock.PassiveClock
+}
+
+// Keeper keeps the values of Syncs' SSM parameters. It may be used by many at a time.
+type Keeper struct {
+	cfg Config
+
+	mu    sync.Mutex
+	known map[client.ObjectKey]asking
+}
+
+// asking is what one reading of a Sync's parameters leaves to the next.
+type asking struct {
+	// at is when all of them were asked for, and whose and which they were.
+	at  time.Time
+	who string
+	// trouble is what was wrong with them, and told.
+	trouble string
+}
+
+// New returns a Keeper that has asked for nothing yet.
+func New(cfg Config) *Keeper {
+	if cfg.Clock == nil {
+		cfg.Clock = clock.RealClock{}
+	}
+	return &Keeper{cfg: cfg, known: map[client.ObjectKey]asking{}}
+}
+
+// Values are those of the Sync's parameters, by variable. What is decided anew is in
+// its status before this returns. SSM is asked for what has no value, for an update,
+// and once an hour for what is newer: only the first of these can fail.
+func (k *Keeper) Values(ctx context.Context, sync *v1alpha1.Sync) (map[string]string, error) {
+	now := sync.DeepCopy()
+	name := client.ObjectKeyFromObject(sync)
+	read, err := k.read(ctx, now)
+	if err != nil {
+		return nil, fmt.Errorf("looking up the variables of Sync %s: %w", name.Name, err)
+	}
+	var found pin.Resolution
+	err = retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		if found = pin.Resolve(now, read, k.cfg.Clock.Now()); len(found.Missing) > 0 {
+			return state.Failf(state.Retry, "ParametersPending", "spec.substituteFrom changed while its parameters were read: SSM parameter %s has no value yet", strings.Join(found.Missing, ", "))
+		}
+		before := now.DeepCopy()
+		now.Status.Parameters, now.Status.LastHandledUpdateParameters = found.Pins, found.Handled
+		if equality.Semantic.DeepEqual(before.Status, now.Status) {
+			return nil
+		}
+		if err := k.cfg.MayWrite(); err != nil {
+			return err
+		}
+		err := k.cfg.Live.Status().Patch(ctx, now, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+		if err == nil {
+			return nil
+		}
+		if again := k.cfg.Live.Get(ctx, name, now); again != nil {
+			return again
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("keeping the parameters of Sync %s: %w", name.Name, err)
+	}
+	k.announce(now, found)
+	return found.Values(), nil
+}
+
+// read asks SSM for what Resolve needs to know, and once an hour for everything. What
+// has values already is not worth an error.
+func (k *Keeper) read(ctx context.Context, sync *v1alpha1.Sync) (map[string]pin.Reading, error) {
+	names := pin.Names(sync)
+	missing := pin.Pinned(sync).Missing
+	out := map[string]pin.Reading{}
+	if len(missing) > 0 {
+		found, err := k.cfg.Ask(ctx, missing)
+		if err != nil {
+			return nil, err
+		}
+		out = found
+	}
+	next := asking{at: k.cfg.Clock.Now(), who: string(sync.UID) + " " + strings.Join(names, " ")}
+	last := k.last(client.ObjectKeyFromObject(sync))
+	due := pin.Due(sync) || last.who != next.who || !k.cfg.Clock.Now().Before(last.at.Add(newestEvery))
+	if !due || len(names) == 0 {
+		return out, nil
+	}
+	var rest []string
+	for _, name := range names {
+		if _, known := out[name]; !known {
+			rest = append(rest, name)
+		}
+	}
+	if len(rest) > 0 {
+		found, err := k.cfg.Ask(ctx, rest)
+		maps.Copy(out, found)
+		if err != nil {
+			next.trouble = err.Error()
+		}
+	}
+	if next.trouble != "" && next.trouble != last.trouble {
+		k.cfg.Events.Event(sync, corev1.EventTypeWarning, "ParametersUnreadable", "The values in use stay, and it is not known whether there are newer ones: "+next.trouble)
+	}
+	k.remember(client.ObjectKeyFromObject(sync), next)
+	return out, nil
+}
+
+func (k *Keeper) last(of client.ObjectKey) asking {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.known[of]
+}
+
+func (k *Keeper) remember(of client.ObjectKey, a asking) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.known[of] = a
+}
+
+// announce says what became of parameters: once, for it stands in the status now.
+func (k *Keeper) announce(sync *v1alpha1.Sync, found pin.Resolution) {
+	for _, one := range found.Updated {
+		k.cfg.Events.Eventf(sync, corev1.EventTypeNormal, "ParametersUpdated", "SSM parameter %s is %s for ${%s} now, its newest value%s", one.Name, one.Value, one.Variable, unused(sync, one))
+	}
+	for _, one := range found.Outdated {
+		k.cfg.Events.Eventf(sync, corev1.EventTypeNormal, "ParameterOutdated", "SSM parameter %s stays %s for ${%s}; it has the newer value %s: poolwright reconcile %s --update-parameters takes it%s",
+			one.Name, one.Value, one.Variable, one.Latest, sync.Name, unused(sync, one))
+	}
+}
+
+// unused says so where the Sync itself has another value of a parameter's variable.
+func unused(sync *v1alpha1.Sync, one v1alpha1.PinnedParameter) string {
+	if _, set := sync.Spec.Substitute[one.Variable]; set {
+		return "; nothing uses it: spec.substitute sets ${" + one.Variable + "}"
+	}
+	return ""
+}
