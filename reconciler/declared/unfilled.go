@@ -2,13 +2,12 @@ package declared
 
 import (
 	"fmt"
-	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/poolwright/poolwright/reconciler/declared/manifest"
 	"github.com/poolwright/poolwright/reconciler/declared/render"
+	"github.com/poolwright/poolwright/reconciler/declared/substitute"
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
@@ -30,14 +29,11 @@ func (d *Declared) refuseUnfilled(found render.Result) render.Result {
 		}
 		found.Problems = append(found.Problems, state.Problem{Origin: at, Message: fmt.Sprintf(
 			"%v %s holds ${%s}, and the Sync has no variables: set %s in its spec.substitute, or on a command line with --substitute %s=VALUE or --sync-file; "+
-				"where the text is meant as it is, put the annotation %s: disabled on the object", o.Value["kind"], named(o.Value), name, name, name, toggle)})
+				"where the text is meant as it is, put the annotation %s: disabled on the object", o.Value["kind"], named(o.Value), name, name, name, substitute.Toggle)})
 	}
 	found.Objects = kept
 	return found
 }
-
-// toggle is the label or annotation by which Flux and we leave an object's text alone.
-const toggle = "kustomize.toolkit.fluxcd.io/substitute"
 
 // unfilled is the first field of an object of Karpenter's or ours that holds a variable,
 // and the variable's name; empty where none does. User data is a script, and has
@@ -53,42 +49,18 @@ func unfilled(object map[string]any) (path []string, name string) {
 	default:
 		return nil, ""
 	}
-	meta, _ := object["metadata"].(map[string]any)
-	for _, field := range []string{"labels", "annotations"} {
-		if m, ok := meta[field].(map[string]any); ok && m[toggle] == "disabled" {
-			return nil, ""
-		}
+	if substitute.Disabled(object) {
+		return nil, ""
 	}
-	return firstVariable(object, nil)
-}
-
-// firstVariable looks for a variable in keys and texts, in the order of the keys.
-func firstVariable(v any, path []string) ([]string, string) {
-	path = slices.Clip(path)
-	switch v := v.(type) {
-	case string:
-		return path, variableOf(v)
-	case []any:
-		for i, e := range v {
-			if at, name := firstVariable(e, append(path, strconv.Itoa(i))); name != "" {
-				return at, name
-			}
+	substitute.Walk(object, func(at []string, _ bool, text string) {
+		if name != "" || script(at) {
+			return
 		}
-	case map[string]any:
-		for _, k := range slices.Sorted(maps.Keys(v)) {
-			below := append(path, k)
-			if script(below) {
-				continue
-			}
-			if name := variableOf(k); name != "" {
-				return below, name
-			}
-			if at, name := firstVariable(v[k], below); name != "" {
-				return at, name
-			}
+		if uses := substitute.Uses(text); len(uses) > 0 {
+			path, name = slices.Clone(at), uses[0].Name
 		}
-	}
-	return nil, ""
+	})
+	return path, name
 }
 
 // script reports the fields that may hold a shell's variables: user data, and kubectl's
@@ -101,38 +73,6 @@ func script(path []string) bool {
 		return path[0] == "metadata" && path[2] == "kubectl.kubernetes.io/last-applied-configuration"
 	}
 	return false
-}
-
-// variableOf is the name of the first variable in a text. $${NAME} is none: it stands
-// for the text ${NAME}.
-func variableOf(text string) string {
-	for {
-		i := strings.IndexByte(text, '$')
-		if i < 0 {
-			return ""
-		}
-		text = text[i+1:]
-		if strings.HasPrefix(text, "$") {
-			text = text[1:]
-			continue
-		}
-		if rest, ok := strings.CutPrefix(text, "{"); ok {
-			if n := nameLen(rest); n > 0 {
-				return rest[:n]
-			}
-		}
-	}
-}
-
-// nameLen is how much of a text is the name of a variable.
-func nameLen(text string) int {
-	for i, c := range []byte(text) {
-		letter := c == '_' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
-		if !letter && (i == 0 || c < '0' || c > '9') {
-			return i
-		}
-	}
-	return len(text)
 }
 
 // named is an object's name as it is written.

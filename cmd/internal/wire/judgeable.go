@@ -11,6 +11,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/declared"
 	"github.com/poolwright/poolwright/reconciler/declared/lint"
 	"github.com/poolwright/poolwright/reconciler/declared/manifest"
+	"github.com/poolwright/poolwright/reconciler/declared/substitute"
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
@@ -55,7 +56,7 @@ func (of draft) sift(set state.Set, written documents, found []state.Problem) []
 	return slices.DeleteFunc(slices.Clone(found), func(p state.Problem) bool {
 		for _, item := range files[p.Origin.File] {
 			if text, ok := strings.CutPrefix(p.Message, item.Key.String()+": "); ok {
-				return !unfilled(item.Object) && of.open(item.Object, text)
+				return !substitute.Disabled(item.Object) && of.open(item.Object, text)
 			}
 		}
 		return of.openIn(written, p)
@@ -95,7 +96,7 @@ func aboutPresence(said string) bool {
 // inside reports whether a text or a key in a value holds such a variable.
 func (of draft) inside(value any) bool {
 	held := false
-	texts(value, nil, func(_ []string, text string) { held = held || of.inText(text) })
+	substitute.Walk(value, func(_ []string, _ bool, text string) { held = held || of.inText(text) })
 	return held
 }
 
@@ -104,7 +105,7 @@ func (of draft) inside(value any) bool {
 func (of draft) about(value any, said string) bool {
 	words := regexp.MustCompile(`[A-Za-z]+`).FindAllString(said, -1)
 	held := false
-	texts(value, nil, func(path []string, text string) {
+	substitute.Walk(value, func(path []string, _ bool, text string) {
 		named := slices.ContainsFunc(path, func(key string) bool { return key == text }) || slices.Contains(words, nearest(path))
 		held = held || named && of.inText(text)
 	})
@@ -152,5 +153,5 @@ func (of draft) inText(text string) bool {
 	if of.any {
 		return strings.Contains(text, "${")
 	}
-	return slices.ContainsFunc(variablesIn(text), func(v used) bool { return of.has(v.name) })
+	return slices.ContainsFunc(substitute.Uses(text), func(v substitute.Use) bool { return of.has(v.Name) })
 }

@@ -242,19 +242,17 @@ func (a *applier) placesOf(names []string) string {
 
 func unreadable(text string) string {
 	return head(text) + " starts an expression that cannot be filled in: known are forms such as ${NAME}, ${NAME:=default}, ${NAME:0:8} and ${NAME/from/to}, " +
-		"closed in the field where they start; write $${ where ${ is meant as it is, or put the annotation " + toggle + ": " + off + " on the object"
+		"closed in the field where they start; write $${ where ${ is meant as it is, or put the annotation " + Toggle + ": " + off + " on the object"
 }
 
 // head is as much of an expression as a message may repeat: the name and no
 // default, which may stand in a Secret or in user data.
 func head(text string) string {
-	name := strings.TrimPrefix(text, "${")
-	end := 0
-	for end < len(name) && end < 64 && isName(name[:end+1]) {
-		end++
+	const most = 64
+	text = strings.TrimPrefix(text, "${")
+	name := nameOf(text[:min(len(text), most)])
+	if strings.HasPrefix(text[len(name):], "}") {
+		return "${" + name + "}"
 	}
-	if end < len(name) && name[end] == '}' {
-		return "${" + name[:end] + "}"
-	}
-	return "${" + name[:end] + "…}"
+	return "${" + name + "…}"
 }

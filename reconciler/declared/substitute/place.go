@@ -35,7 +35,7 @@ func look(object map[string]any) sight {
 		reserved = reserved || len(text) >= headLen && strings.Contains(text, prefix)
 	})
 	if reserved {
-		walk(object, nil, func(path []string, _ bool, text string) {
+		Walk(object, func(path []string, _ bool, text string) {
 			if s.mark == nil && strings.Contains(text, prefix) {
 				s.mark = slices.Clone(path)
 			}
@@ -57,30 +57,6 @@ func glance(v any, see func(text string)) {
 		}
 	case string:
 		see(v)
-	}
-}
-
-// walk visits every key and every text of a value in order, with its path. The
-// path is only valid during the visit.
-func walk(v any, path []string, visit func(path []string, key bool, text string)) {
-	switch v := v.(type) {
-	case map[string]any:
-		keys := make([]string, 0, len(v))
-		for k := range v {
-			keys = append(keys, k)
-		}
-		slices.Sort(keys)
-		for _, k := range keys {
-			path := append(path, k)
-			visit(path, true, k)
-			walk(v[k], path, visit)
-		}
-	case []any:
-		for i, e := range v {
-			walk(e, append(path, strconv.Itoa(i)), visit)
-		}
-	case string:
-		visit(path, false, v)
 	}
 }
 

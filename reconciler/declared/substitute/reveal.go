@@ -30,7 +30,7 @@ func Reveal(object map[string]any, values Values) (map[string]any, error) {
 	}
 	out := object
 	var wrong error
-	walk(object, nil, func(path []string, key bool, text string) {
+	Walk(object, func(path []string, key bool, text string) {
 		if wrong != nil || !strings.Contains(text, prefix) {
 			return
 		}
@@ -160,10 +160,5 @@ func MaskText(text string) string {
 // label is a mark as a reader sees it. A default is not shown: it may stand in
 // a Secret.
 func label(expression string) string {
-	name := strings.TrimPrefix(strings.TrimPrefix(expression, "${"), "#")
-	end := 0
-	for end < len(name) && isName(name[:end+1]) {
-		end++
-	}
-	return "(secret ${" + name[:end] + "})"
+	return "(secret ${" + nameOf(strings.TrimPrefix(strings.TrimPrefix(expression, "${"), "#")) + "})"
 }

@@ -52,9 +52,6 @@ type Options struct {
 	Limits manifest.Limits
 }
 
-// toggle is the label or annotation that turns substitution off.
-const toggle, off = "kustomize.toolkit.fluxcd.io/substitute", "disabled"
-
 // Apply fills the values into the objects. Objects without variables come back
 // as they are; those with a Problem are left out. Nothing is changed in place.
 // The error is a broken limit, which only a new commit or other values help.
@@ -99,12 +96,12 @@ func (a *applier) object(o manifest.Object) (manifest.Object, bool, error) {
 		return o, false, nil
 	}
 	none := a.values.language == nil || len(a.values.variables) == 0 && !a.options.Always
-	if none || !seen.variable || disabled(o.Value) {
+	if none || !seen.variable || Disabled(o.Value) {
 		return o, true, nil
 	}
 	text, err := sigsyaml.Marshal(o.Value)
 	if err != nil {
-		a.problem(o.Origin, "this holds characters that YAML cannot write as they are, so that no variables can be filled in; remove them, or put the annotation %s: %s on the object", toggle, off)
+		a.problem(o.Origin, "this holds characters that YAML cannot write as they are, so that no variables can be filled in; remove them, or put the annotation %s: %s on the object", Toggle, off)
 		return o, false, nil
 	}
 	r, err := a.expand(string(text))
@@ -184,7 +181,7 @@ func maybeSecret(object map[string]any) bool {
 // only now.
 func (a *applier) placed(o manifest.Object, value map[string]any) bool {
 	before := len(a.problems)
-	walk(value, nil, func(path []string, key bool, text string) {
+	Walk(value, func(path []string, key bool, text string) {
 		if !strings.Contains(text, prefix) {
 			return
 		}
@@ -217,14 +214,4 @@ func (a *applier) misplaced(at state.Origin, names []string) {
 func inSecretData(object map[string]any, path []string) bool {
 	return object["apiVersion"] == "v1" && object["kind"] == "Secret" &&
 		len(path) == 2 && (path[0] == "data" || path[0] == "stringData")
-}
-
-func disabled(object map[string]any) bool {
-	meta, _ := object["metadata"].(map[string]any)
-	for _, field := range []string{"labels", "annotations"} {
-		if m, ok := meta[field].(map[string]any); ok && m[toggle] == off {
-			return true
-		}
-	}
-	return false
 }

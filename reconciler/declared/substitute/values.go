@@ -136,15 +136,7 @@ func NewValues(language Language, key []byte, sources ...Source) (Values, error)
 }
 
 // isName tells whether Flux would take the name too.
-func isName(name string) bool {
-	for i, c := range []byte(name) {
-		letter := c == '_' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
-		if !letter && (i == 0 || c < '0' || c > '9') {
-			return false
-		}
-	}
-	return name != ""
-}
+func isName(name string) bool { return name != "" && nameOf(name) == name }
 
 // Format keeps the values out of whatever prints Values.
 func (v Values) Format(f fmt.State, _ rune) { fmt.Fprintf(f, "%d variables", len(v.variables)) }
