@@ -22,7 +22,7 @@ import (
 // empty nodes stay is made shorter by a commit, when the pods run.
 func TestSetupAltanova(t *testing.T) {
 	t.Parallel()
-	s := newSetup(t, "altanova", setupOptions{})
+	s := newSetup(t, "altanova")
 	launches := s.AWS.Watch(t.Context())
 	pods, list := s.films(&corev1.PodList{}, client.InNamespace("default")), s.films(&corev1.NodeList{})
 	s.creates("workloads/tinyllama.yaml")

@@ -45,20 +45,9 @@ type setupScene struct {
 	history *film
 }
 
-// setupOptions are what a test does to a set-up before it is brought in. The zero
-// value is the example as it is written.
-type setupOptions struct {
-	// edit changes the copy of the example before it is pushed.
-	edit func(*repo)
-	// world changes the sandbox before it starts.
-	world func(*sandbox.Config)
-	// bootstrap are further arguments of `poolwright bootstrap`.
-	bootstrap []string
-}
-
 // newSetup returns when the example is applied, AWS holds what its Cluster
 // declares, the engine runs and all pools can be launched from.
-func newSetup(t *testing.T, name string, options setupOptions) setupScene {
+func newSetup(t *testing.T, name string) setupScene {
 	t.Helper()
 	of, err := setups.Named(name)
 	if err != nil {
@@ -70,9 +59,6 @@ func newSetup(t *testing.T, name string, options setupOptions) setupScene {
 	config.Nodes = nodes.Delays{Join: 500 * time.Millisecond, NodeGone: time.Second}
 	machines := &gpuMachines{}
 	config.Fault, config.Notify = machines.fault, machines.notify
-	if options.world != nil {
-		options.world(&config)
-	}
 	begin := time.Now()
 	started, err := sandbox.Start(t.Context(), config)
 	if err != nil {
@@ -94,8 +80,8 @@ func newSetup(t *testing.T, name string, options setupOptions) setupScene {
 		t.Fatal(err)
 	}
 	t.Logf("the world of %s stands after %s", name, since(begin))
-	s.git = s.pushes(options.edit)
-	s.bootstraps(options.bootstrap)
+	s.git = s.pushes()
+	s.bootstraps()
 	s.runs()
 	s.applied()
 	t.Logf("it is applied after %s", since(begin))
@@ -107,7 +93,7 @@ func newSetup(t *testing.T, name string, options setupOptions) setupScene {
 }
 
 // pushes makes the example the first commit of a repository of its own.
-func (s setupScene) pushes(edit func(*repo)) *gitLoop {
+func (s setupScene) pushes() *gitLoop {
 	s.Helper()
 	owner, err := world.Git.CreateUser(s.Context(), "setup-"+s.of.Name)
 	if err != nil {
@@ -125,9 +111,6 @@ func (s setupScene) pushes(edit func(*repo)) *gitLoop {
 	if err := os.CopyFS(r.dir, os.DirFS(s.example())); err != nil {
 		s.Fatal(err)
 	}
-	if edit != nil {
-		edit(r)
-	}
 	r.commit("Add the node pools")
 	return &gitLoop{name: path.Base(s.of.Path), owner: owner, repo: r}
 }
@@ -139,7 +122,7 @@ func (s setupScene) example() string {
 
 // bootstraps runs the command of a user's first day, with the repository's token
 // where it tells to put it.
-func (s setupScene) bootstraps(more []string) {
+func (s setupScene) bootstraps() {
 	s.Helper()
 	secret := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Name: "git", Namespace: engineSystem},
@@ -156,7 +139,7 @@ func (s setupScene) bootstraps(more []string) {
 	if s.of.SyncFile != "" {
 		args = append(args, "--sync-file="+s.of.SyncFile)
 	}
-	typed(s.T, s.World, s.git.repo.dir, append(args, more...)...).expect(s.T, 0)
+	typed(s.T, s.World, s.git.repo.dir, args...).expect(s.T, 0)
 }
 
 // applied waits until the Sync is ready at the newest commit.
@@ -181,7 +164,7 @@ func (s setupScene) edits(message, file string, texts ...string) {
 	s.applied()
 }
 
-// replace edits a file of the working copy, for setupOptions.edit, too.
+// replace edits a file of the working copy.
 func (r *repo) replace(file string, texts ...string) {
 	r.t.Helper()
 	text, err := os.ReadFile(filepath.Join(r.dir, file))
