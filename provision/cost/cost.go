@@ -8,8 +8,8 @@
 // that is estimated, or another region's, says so. How many nodes there will be is
 // no business of its; what a change does to those that run is package simulate's.
 //
-// Start reading at [Of]; document.go is a document's table, text.go and markdown.go
-// write the result.
+// Start reading at [Of]; document.go is a document's table, parts.go says what is shown
+// of either, and write.go writes it.
 package cost
 
 import (

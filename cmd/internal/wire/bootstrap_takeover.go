@@ -74,6 +74,9 @@ func (b *Bootstrap) lookForOthers(ctx context.Context, eks declaredEKS) error {
 			return err
 		}
 	}
+	if b.req.TakeOver && len(b.others) == 0 && b.stopped == nil {
+		b.Warnings = append(b.Warnings, "no Karpenter runs here, so --take-over has nothing to take over")
+	}
 	return nil
 }
 
@@ -204,8 +207,7 @@ func (b *Bootstrap) TakesOver() (string, error) {
 // TakeOver scales the other Karpenter to zero once it alone keeps the engine
 // waiting, and returns when the engine runs. It scales nothing back: by then the
 // engine may be about to start, and two must never run. Its error says how to go
-// back.
-// One that was killed after it had scaled goes on from there.
+// back. One that was killed after it had scaled goes on from there.
 func (b *Bootstrap) TakeOver(ctx context.Context, timeout time.Duration) error {
 	if len(b.others) == 0 {
 		return b.succeed(ctx, *b.stopped, b.stopped.Before, timeout)

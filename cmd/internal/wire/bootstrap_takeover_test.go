@@ -41,8 +41,9 @@ func TestAKarpenterIsTakenOverFromOnlyWhereThatEndsWell(t *testing.T) {
 		refuses string
 		says    []string
 		bundle  string
+		warns   string
 	}{
-		"nothing runs": {},
+		"nothing runs": {warns: "nothing to take over"},
 		"one runs": {there: karpenters("karpenter"), takes: "kube-system/karpenter", bundle: "Y2E=\n",
 			says: []string{"Karpenter " + engine.KarpenterVersion + " runs here already"}},
 		"nobody asks to take over": {there: karpenters("karpenter"), not: true, bundle: "Y2E=\n",
@@ -57,7 +58,7 @@ func TestAKarpenterIsTakenOverFromOnlyWhereThatEndsWell(t *testing.T) {
 			there: one(func(d *appsv1.Deployment) {
 				d.Labels = map[string]string{"helm.toolkit.fluxcd.io/name": "karpenter", "helm.toolkit.fluxcd.io/namespace": "flux-system"}
 			})},
-		"it was stopped before, and its nodes live on": {there: one(func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32) }), bundle: "Y2E=\n"},
+		"it was stopped before, and its nodes live on": {there: one(func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32) }), bundle: "Y2E=\n", warns: "nothing to take over"},
 		"the engine is not to run":                     {there: karpenters("karpenter"), mode: v1alpha1.EngineExternal, refuses: "spec.engine.mode is External"},
 		"the engine is not to run, and nobody asks":    {there: karpenters("karpenter"), mode: v1alpha1.EngineExternal, not: true, bundle: "Y2E=\n"},
 	} {
@@ -76,6 +77,9 @@ func TestAKarpenterIsTakenOverFromOnlyWhereThatEndsWell(t *testing.T) {
 			}
 			if (err == nil) != (c.refuses == "") || err != nil && !strings.Contains(err.Error(), c.refuses) || takes != c.takes || b.caBundle != c.bundle {
 				t.Errorf("takes over from %q with the CA %q, %v", takes, b.caBundle, err)
+			}
+			if warned := strings.Join(b.Warnings, "\n"); (warned != "") != (c.warns != "") || !strings.Contains(warned, c.warns) {
+				t.Errorf("it warns %q, not %q", warned, c.warns)
 			}
 			said := b.Others()
 			for _, word := range c.says {

@@ -88,9 +88,9 @@ func consequences(told *provision.Forecast, err error) plan.Consequences {
 // reviewedOf are the consequences that a review is told, by which the apply of the
 // merge is measured.
 func reviewedOf(p plan.Plan, f *provision.Forecast) v1alpha1.ReviewedConsequences {
-	out := v1alpha1.ReviewedConsequences{NodesReplaced: int32(len(f.Replaced))} //nolint:gosec // No cluster has that many nodes.
+	out := v1alpha1.ReviewedConsequences{NodesReplaced: int32(len(f.Replaced))} // No cluster has more nodes than that holds.
 	for _, pool := range f.Removed {
-		out.NodesRemoved += int32(len(pool.Nodes)) //nolint:gosec // As above.
+		out.NodesRemoved += int32(len(pool.Nodes))
 	}
 	lost := lostNodes(f)
 	for _, pool := range f.Pools {
@@ -109,7 +109,7 @@ func reviewedOf(p plan.Plan, f *provision.Forecast) v1alpha1.ReviewedConsequence
 	}
 	slices.Sort(out.Changes)
 	for _, name := range slices.Sorted(maps.Keys(lost)) {
-		out.Pools = append(out.Pools, v1alpha1.ReviewedPool{Name: name, Nodes: int32(lost[name])}) //nolint:gosec // As above.
+		out.Pools = append(out.Pools, v1alpha1.ReviewedPool{Name: name, Nodes: int32(lost[name])})
 	}
 	return out
 }

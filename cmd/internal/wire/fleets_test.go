@@ -148,7 +148,7 @@ func TestWhatIsDeclaredAndNotLiveYetIsNew(t *testing.T) {
 		[]plan.Change{change(plan.Create, nil, item("new", "n")), change(plan.Update, &was, item("changed", "newer"))})
 	var got []string
 	for _, i := range set.Items() {
-		got = append(got, strings.Join([]string{i.Key.Name, i.Object["spec"].(string)}, " ")) //nolint:forcetypeassert // As above.
+		got = append(got, strings.Join([]string{i.Key.Name, i.Object["spec"].(string)}, " "))
 	}
 	if diff := cmp.Diff([]string{"changed old", "same s"}, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
