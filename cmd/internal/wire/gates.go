@@ -87,19 +87,30 @@ func (g gates) keepChecking(a *attempt) manager.Runnable {
 	}
 }
 
+// othersInterval is how often a leader looks for another Karpenter. It asks nobody but
+// the API server, so it need not wait as long as for all gates.
+const othersInterval = 30 * time.Second
+
 // lookAround looks for another Karpenter once this replica leads, when its own
-// lease says so to the others: of two that start at once, one sees the other.
+// lease says so to the others: of two that start at once, one sees the other. It goes
+// on for as long as this one leads: somebody may start another any day.
 func (g gates) lookAround(a *attempt) manager.Runnable {
 	return leading(func(ctx context.Context) error {
-		err := g.CheckOthers(ctx)
-		if err == nil || ctx.Err() != nil {
-			return nil
+		again := time.NewTicker(othersInterval)
+		defer again.Stop()
+		for {
+			err := g.CheckOthers(ctx)
+			refusal, _ := errors.AsType[gate.Refusal](err)
+			if err != nil && ctx.Err() == nil && !refusal.Unproven { // keepChecking counts those
+				a.cfg.Logger.Error(err, "Somebody else leads as well: stopping the engine")
+				a.cancel(ErrRestart)
+				return nil
+			}
+			select {
+			case <-again.C:
+			case <-ctx.Done():
+				return nil
+			}
 		}
-		if refusal, ok := errors.AsType[gate.Refusal](err); ok && refusal.Unproven {
-			return nil // keepChecking counts those
-		}
-		a.cfg.Logger.Error(err, "Somebody else began to lead at the same time: stopping the engine")
-		a.cancel(ErrRestart)
-		return nil
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -90,6 +91,14 @@ func TestGates(t *testing.T) {
 		{name: "our own lease is not another Karpenter's",
 			breakIt: func(w *world) { w.objects = []client.Object{lease("karpenter", "us", time.Second)} },
 			adjust:  func(g *Gates) { g.OwnLease = client.ObjectKey{Namespace: "karpenter", Name: karpenterLease} }},
+		{name: "a Karpenter of another lease, or of none, is refused while its pods are ready",
+			breakIt: func(w *world) { w.objects = []client.Object{stock("ops", 2), stock("kube-system", 1)} },
+			closed:  []string{"OtherKarpenter"}, says: []string{"Deployment kube-system/karpenter, ops/karpenter has ready pods", "scale it to zero", "External"}},
+		{name: "a Karpenter without a ready pod is none",
+			breakIt: func(w *world) { w.objects = []client.Object{stock("kube-system", 0)} }},
+		{name: "Deployments that cannot be listed prove nothing",
+			breakIt: func(w *world) { w.listErr["DeploymentList"] = forbidden("deployments") },
+			closed:  []string{"OtherKarpenter?"}, says: []string{"deployments.apps"}},
 		{name: "another Poolwright whose engine runs is refused",
 			breakIt: func(w *world) { w.objects = []client.Object{poolwright("other", "pod-1", "on", time.Second)} },
 			closed:  []string{"OtherKarpenter"}, says: []string{"other/poolwright", "another Poolwright", "scale the other to zero"}},
@@ -371,6 +380,14 @@ func lease(namespace, holder string, age time.Duration) *coordinationv1.Lease {
 	return &coordinationv1.Lease{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: karpenterLease},
 		Spec:       coordinationv1.LeaseSpec{HolderIdentity: &holder, RenewTime: &renewed},
+	}
+}
+
+// stock is a Karpenter as its chart names it.
+func stock(namespace string, ready int32) *appsv1.Deployment {
+	return &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "karpenter", Labels: map[string]string{"app.kubernetes.io/name": "karpenter"}},
+		Status:     appsv1.DeploymentStatus{Replicas: 1, ReadyReplicas: ready},
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
@@ -77,7 +78,32 @@ func (g Gates) otherKarpenter(ctx context.Context) *Refusal {
 		}
 		held = again
 	}
-	return refuseOthers(alive, held)
+	if refusal := refuseOthers(alive, held); refusal != nil {
+		return refusal
+	}
+	return g.unled(ctx)
+}
+
+// unled refuses while a Karpenter's pods are ready although nobody renews the lease by
+// which one is known: told another name for it, or to do without, it runs all the same.
+// A chart names its Deployments by this label, under which few are to be listed.
+func (g Gates) unled(ctx context.Context) *Refusal {
+	list := &appsv1.DeploymentList{}
+	if err := g.Kube.List(ctx, list, client.MatchingLabels{"app.kubernetes.io/name": "karpenter"}); err != nil {
+		return unproven(OtherKarpenter, "allow list on deployments.apps in all namespaces", fmt.Errorf("listing Deployments: %w", err))
+	}
+	var ready []string
+	for _, d := range list.Items {
+		if d.Status.ReadyReplicas > 0 {
+			ready = append(ready, client.ObjectKeyFromObject(&d).String())
+		}
+	}
+	if len(ready) == 0 {
+		return nil
+	}
+	slices.Sort(ready)
+	return refuse(OtherKarpenter, "to take its nodes over, scale it to zero replicas; to leave them to it, set spec.engine.mode to External",
+		"another Karpenter runs in this cluster, by whatever lease: Deployment %s has ready pods", some(ready))
 }
 
 func refuseOthers(alive []types.NamespacedName, held map[types.NamespacedName]leadership) *Refusal {

@@ -126,8 +126,8 @@ const (
 	electionOn = "LEADER_ELECT"
 )
 
-// Unseen says why the engine's gate OtherKarpenter, which knows others by their
-// lease, would not see that this one runs, so that two would; empty where it would.
+// Unseen says why the engine's gate OtherKarpenter would not see by a lease that this
+// one runs, so that two might; empty where it would.
 func (k Karpenter) Unseen() string {
 	o := k.options
 	off, _ := strconv.ParseBool(o.told[electionOff])
