@@ -15,7 +15,7 @@ export CGO_ENABLED := 0
 
 # The sandbox keeps its programs in the same folder; see its package build.
 CACHE := $(abspath $(or $(POOLWRIGHT_CACHE),.cache))
-FOLDERS := cmd reconciler provision gitsource config examples docs
+FOLDERS := cmd reconciler provision gitsource internal config examples docs
 
 # The set-up that the demo tells of: a folder below examples. Empty is altanova.
 SETUP ?=
@@ -29,7 +29,7 @@ PARALLEL ?= 2
 CONTROLLER_GEN := go run sigs.k8s.io/controller-tools/cmd/controller-gen@v0.19.0
 LINT_VERSION := $(shell sed -n 's|.*golangci/golangci-lint/v2 \(v[^ ]*\).*|\1|p' .ci/lint/go.mod)
 
-# Test files that declare something, as package paths.
+# Test files that declare or import something, as package paths.
 packages_with = $(shell grep -rlE --include='*_test.go' '$(1)' $(FOLDERS) | xargs -rn1 dirname | sort -u | sed 's|^|./|')
 
 .PHONY: help
@@ -83,7 +83,7 @@ generate: ## Make deep copies and CRDs from reconciler/api
 
 .PHONY: golden
 golden: ## Rewrite every golden file; look at the diff before you commit it
-	go test -p $(PARALLEL) -timeout 30m $(call packages_with,flag\.Bool."update") -update
+	go test -p $(PARALLEL) -timeout 30m $(call packages_with,poolwright/internal/golden"$$) -update
 
 .PHONY: fuzz
 fuzz: ## Run every fuzz target for FUZZTIME each

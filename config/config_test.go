@@ -3,7 +3,6 @@ package config_test
 
 import (
 	"bytes"
-	"flag"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,7 +11,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -20,9 +18,9 @@ import (
 	"sigs.k8s.io/kustomize/api/resmap"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 	"sigs.k8s.io/yaml"
-)
 
-var update = flag.Bool("update", false, "rewrite the golden files")
+	"github.com/poolwright/poolwright/internal/golden"
+)
 
 func TestTheDefaultInstallationRendersAsItsGolden(t *testing.T) {
 	var all bytes.Buffer
@@ -37,19 +35,7 @@ func TestTheDefaultInstallationRendersAsItsGolden(t *testing.T) {
 		all.WriteString("---\n")
 		all.Write(raw)
 	}
-	golden := filepath.Join("testdata", "default.yaml")
-	if *update {
-		if err := os.WriteFile(golden, all.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), all.String()); diff != "" {
-		t.Errorf("config/default renders otherwise than its golden; run go test ./config -update and look (-golden +rendered):\n%s", diff)
-	}
+	golden.Compare(t, "testdata/default.yaml", all.Bytes())
 }
 
 func TestTheDefaultInstallationBringsEveryCRD(t *testing.T) {

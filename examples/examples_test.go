@@ -5,7 +5,6 @@ package examples_test
 import (
 	"bytes"
 	"errors"
-	"flag"
 	"fmt"
 	"io/fs"
 	"os"
@@ -13,10 +12,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
 
 	"github.com/poolwright/poolwright/gitsource/dir"
+	"github.com/poolwright/poolwright/internal/golden"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/declared"
 	"github.com/poolwright/poolwright/reconciler/declared/substitute"
@@ -26,8 +25,6 @@ import (
 	"github.com/poolwright/poolwright/reconciler/report"
 	"github.com/poolwright/poolwright/reconciler/state"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 func TestEveryClusterOfEveryExamplePlansAsItsGolden(t *testing.T) {
 	folders, err := filepath.Glob("*/clusters/*")
@@ -77,22 +74,7 @@ func compare(t *testing.T, folder string) {
 	if err := report.New(fresh, d.Problems).Text(&got, report.Options{Lines: -1}); err != nil {
 		t.Fatal(err)
 	}
-	golden := filepath.Join("testdata", repository, filepath.Base(folder)+".txt")
-	if *update {
-		if err := os.MkdirAll(filepath.Dir(golden), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(golden, got.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got.String()); diff != "" {
-		t.Errorf("the example plans otherwise than its golden; if that is meant run go test ./examples -update (-golden +plan):\n%s", diff)
-	}
+	golden.Compare(t, filepath.Join("testdata", repository, filepath.Base(folder)+".txt"), got.Bytes())
 }
 
 // images are the values of SSM parameters that are taken for AWS's newest.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/poolwright/poolwright/internal/golden"
 	"github.com/poolwright/poolwright/reconciler/declared"
 	"github.com/poolwright/poolwright/reconciler/declared/upgrade"
 )
@@ -35,7 +36,7 @@ func TestExamplesOfOldAPIsAreUpgradedAsTheirGoldens(t *testing.T) {
 				got.WriteString("\n== " + name + "\n" + string(r.Files[name]))
 				after[name] = &fstest.MapFile{Data: r.Files[name]}
 			}
-			hold(t, filepath.Join("testdata", repository, "upgrade.txt"), got.String())
+			golden.Compare(t, filepath.Join("testdata", repository, "upgrade.txt"), got.String())
 			if diff := cmp.Diff(objects(t, before, path), objects(t, after, path)); diff != "" {
 				t.Errorf("the upgraded repository declares something else (-before +after):\n%s", diff)
 			}
@@ -76,20 +77,4 @@ func objects(t *testing.T, repository fs.FS, path string) map[string]map[string]
 		all[item.Key.String()] = item.Object
 	}
 	return all
-}
-
-func hold(t *testing.T, golden, got string) {
-	t.Helper()
-	if *update {
-		if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s (-golden +got); if that is meant run go test ./examples -update:\n%s", golden, diff)
-	}
 }

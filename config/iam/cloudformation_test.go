@@ -2,7 +2,6 @@ package iam
 
 import (
 	"encoding/json"
-	"flag"
 	"fmt"
 	"maps"
 	"os"
@@ -13,9 +12,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"go.yaml.in/yaml/v3"
-)
 
-var update = flag.Bool("update", false, "rewrite the policies in the CloudFormation template")
+	"github.com/poolwright/poolwright/internal/golden"
+)
 
 const template = "poolwright.cloudformation.yaml"
 
@@ -26,7 +25,7 @@ var pseudo = map[string]string{"Partition": "AWS::Partition", "Region": "AWS::Re
 var resources = map[string]string{"loop.json": "LoopPolicy", "limits.json": "LimitsPolicy", "engine.json": "EnginePolicy", "report.json": "ReportPolicy", "boundary.json": "BoundaryPolicy"}
 
 func TestTheTemplateHoldsThePolicies(t *testing.T) {
-	if *update {
+	if golden.Updating() {
 		rewrite(t)
 	}
 	root := parsed(t)

@@ -3,22 +3,18 @@ package cost_test
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/poolwright/poolwright/internal/golden"
 	"github.com/poolwright/poolwright/provision/catalog"
 	"github.com/poolwright/poolwright/provision/cost"
 	"github.com/poolwright/poolwright/provision/gpu"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 func types(t testing.TB, families ...string) *catalog.Catalog {
 	t.Helper()
@@ -124,7 +120,7 @@ func TestTheTableReadsAsTheGoldenFiles(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			told := cost.Of(q, small)
 			for format, write := range writers(told) {
-				golden(t, name+"."+format, write(t))
+				golden.Compare(t, "testdata/"+name+"."+format, write(t))
 			}
 		})
 	}
@@ -146,26 +142,6 @@ func writers(told cost.Table) map[string]func(testing.TB) string {
 		}
 	}
 	return out
-}
-
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *update {
-		if err := os.MkdirAll("testdata", 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", path, diff)
-	}
 }
 
 func TestTheSamePoolsGiveTheSameBytesInAnyOrder(t *testing.T) {

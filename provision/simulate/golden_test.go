@@ -3,9 +3,6 @@ package simulate_test
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -13,11 +10,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/poolwright/poolwright/internal/golden"
 	"github.com/poolwright/poolwright/provision"
 	"github.com/poolwright/poolwright/provision/simulate"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
 
 // busy is three nodes, one of them protected, and a pod that waits.
 func busy(t testing.TB, documents ...string) provision.Fleet {
@@ -48,20 +44,7 @@ func TestForecastsInFull(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got = append(got, '\n')
-			file := filepath.Join("testdata", strings.ReplaceAll(name, " ", "-")+".json")
-			if *update {
-				if err := os.WriteFile(file, got, 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(string(want), string(got)); diff != "" {
-				t.Errorf("%s (-want +got):\n%s", file, diff)
-			}
+			golden.Compare(t, "testdata/"+strings.ReplaceAll(name, " ", "-")+".json", append(got, '\n'))
 		})
 	}
 }

@@ -2,17 +2,14 @@ package declared
 
 import (
 	"encoding/json"
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/poolwright/poolwright/internal/golden"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 // describe writes everything that a folder declares.
 func describe(t *testing.T, d Declared) string {
@@ -47,19 +44,7 @@ func TestTreesDeclareWhatTheirGoldenFileSays(t *testing.T) {
 			if again, _ := Load(os.DirFS(tree), "./app/", Options{}); describe(t, again) != got {
 				t.Error("a second load gives something else")
 			}
-			golden := filepath.Join(folder, "golden.txt")
-			if *update {
-				if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(golden)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(string(want), got); diff != "" {
-				t.Errorf("(-golden +now):\n%s", diff)
-			}
+			golden.Compare(t, filepath.Join(folder, "golden.txt"), got)
 		})
 	}
 }

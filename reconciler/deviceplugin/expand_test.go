@@ -3,7 +3,6 @@ package deviceplugin_test
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -15,11 +14,10 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
+	"github.com/poolwright/poolwright/internal/golden"
 	"github.com/poolwright/poolwright/reconciler/deviceplugin"
 	"github.com/poolwright/poolwright/reconciler/state"
 )
-
-var update = flag.Bool("update", false, "write the golden files anew")
 
 // read declares the documents of a text; each is on a line of its own number.
 func read(t testing.TB, text string) state.Set {
@@ -87,19 +85,7 @@ func TestAnExpansionIsAsInTheGoldenFile(t *testing.T) {
 				}
 				fmt.Fprintf(&got, "# from %s\n%s---\n", item.Origin, text)
 			}
-			golden := filepath.Join("testdata", name+".golden.yaml")
-			if *update {
-				if err := os.WriteFile(golden, got.Bytes(), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(golden)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if d := cmp.Diff(string(want), got.String()); d != "" {
-				t.Error(d)
-			}
+			golden.Compare(t, filepath.Join("testdata", name+".golden.yaml"), got.Bytes())
 		})
 	}
 }

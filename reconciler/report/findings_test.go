@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/poolwright/poolwright/internal/golden"
 	"github.com/poolwright/poolwright/reconciler/apply"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
@@ -56,7 +57,7 @@ func account() plan.Plan {
 func TestWhatIsUnknownNotedAndComparedReadsAsTheGoldenFiles(t *testing.T) {
 	p := account()
 	for form, got := range all(t, New(p, nil)) {
-		golden(t, "aws."+form, got)
+		golden.Compare(t, "testdata/aws."+form, got)
 	}
 	o := apply.Outcome{}
 	for _, c := range p.Changes {
@@ -67,11 +68,11 @@ func TestWhatIsUnknownNotedAndComparedReadsAsTheGoldenFiles(t *testing.T) {
 		o.Results = append(o.Results, r)
 	}
 	for form, got := range all(t, NewOutcome(p, nil, o)) {
-		golden(t, "aws-outcome."+form, got)
+		golden.Compare(t, "testdata/aws-outcome."+form, got)
 	}
 	reported := plan.ReportTarget("aws")(p)
 	for form, got := range all(t, New(reported, nil)) {
-		golden(t, "aws-reported."+form, got)
+		golden.Compare(t, "testdata/aws-reported."+form, got)
 	}
 }
 
@@ -104,7 +105,7 @@ func TestManyChangesReadAsTheGoldenFiles(t *testing.T) {
 		observed = append(observed, state.Item{Key: tag.Key, Findings: state.Findings{Unknown: "denied: poolwright-controller may not call ec2:DescribeSubnets; add config/iam/loop.json to it"}})
 	}
 	for form, got := range all(t, New(plan.Compute(state.NewSet(wanted...), state.NewSet(observed...)), nil)) {
-		golden(t, "many."+form, got)
+		golden.Compare(t, "testdata/many."+form, got)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/poolwright/poolwright/internal/golden"
 	"github.com/poolwright/poolwright/provision"
 	"github.com/poolwright/poolwright/reconciler/plan"
 )
@@ -27,7 +28,7 @@ func TestForecastsReadAsTheGoldenFiles(t *testing.T) {
 		"hostile": ruined(`x|y @org/team <!-- a --> </details><b>*_[l](http://e)` + "`` \x1b[31m\u202e"), "none": {},
 	} {
 		for form, got := range all(t, forecasted(step(), f)) {
-			golden(t, "forecast-"+name+"."+form, got)
+			golden.Compare(t, "testdata/forecast-"+name+"."+form, got)
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/poolwright/poolwright/internal/golden"
 	"github.com/poolwright/poolwright/provision"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
@@ -22,7 +23,7 @@ func TestProposalsReadAsTheGoldenFiles(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			forms := all(t, p.report())
 			for form, got := range forms {
-				golden(t, "proposal-"+name+"."+form, got)
+				golden.Compare(t, "testdata/proposal-"+name+"."+form, got)
 				if strings.Contains(got, hunter) || strings.Contains(form, "json") && strings.Contains(got, "null") {
 					t.Errorf("%s shows a secret, or has a null", form)
 				}

@@ -4,41 +4,16 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"flag"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/poolwright/poolwright/internal/golden"
 	"github.com/poolwright/poolwright/reconciler/apply"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
-
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	file := filepath.Join("testdata", name)
-	if *update {
-		if err := os.MkdirAll("testdata", 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if d := cmp.Diff(string(want), got); d != "" {
-		t.Errorf("%s (-want +got), rewrite with -update:\n%s", name, d)
-	}
-}
 
 type object = map[string]any
 
@@ -161,15 +136,15 @@ func all(t *testing.T, r Report) map[string]string {
 func TestReportsReadAsTheGoldenFiles(t *testing.T) {
 	p, problems := sample()
 	for form, got := range all(t, New(p, problems)) {
-		golden(t, "plan."+form, got)
+		golden.Compare(t, "testdata/plan."+form, got)
 	}
 	for form, got := range all(t, NewOutcome(p, problems, done(p))) {
-		golden(t, "outcome."+form, got)
+		golden.Compare(t, "testdata/outcome."+form, got)
 	}
 	empty := plan.Compute(state.NewSet(item("cluster", "", "Namespace", "a", "a.yaml", 1, object{"kind": "Namespace"})),
 		state.NewSet(item("cluster", "", "Namespace", "a", "", 0, object{"kind": "Namespace"})))
 	for form, got := range all(t, New(empty, nil)) {
-		golden(t, "empty."+form, got)
+		golden.Compare(t, "testdata/empty."+form, got)
 	}
 }
 

@@ -76,6 +76,8 @@ func TestEveryRuleIsAbleToFail(t *testing.T) {
 			bad: importing(module + "/provision/engine"), good: importing(module + "/reconciler/target")},
 		{rule: "imports go one way", why: "a library imports a command", file: "reconciler/x.go",
 			bad: importing(module + "/cmd/internal/wire"), good: importing(module + "/gitsource")},
+		{rule: "imports go one way", why: "the product compares golden files", file: "reconciler/declared/x.go",
+			bad: importing(module + "/internal/golden"), good: importing("flag", module+"/reconciler/state")},
 		{rule: "files have at most 400 lines", why: "one more", file: "a/x.go",
 			bad: "package x\n" + lines(400, "// #"), good: "package x\n" + lines(399, "// #")},
 		{rule: "functions have at most 60 lines", why: "one more", file: "a/x.go",

@@ -129,6 +129,11 @@ var directions = []direction{
 		forbids: func(p *pkg, i string) bool { dir, ok := ours(i); return ok && adapter(p, dir) },
 	},
 	{
+		why:     "golden files are for tests, and the flag that rewrites them is none of the product's",
+		from:    func(*pkg) bool { return true },
+		forbids: func(_ *pkg, i string) bool { dir, ok := ours(i); return ok && within(dir, "internal/golden") },
+	},
+	{
 		why:     "the product's libraries know no command",
 		from:    func(p *pkg) bool { return !p.in("cmd") },
 		forbids: func(_ *pkg, i string) bool { dir, ok := ours(i); return ok && within(dir, "cmd") },

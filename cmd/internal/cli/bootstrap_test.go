@@ -8,6 +8,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/poolwright/poolwright/internal/golden"
 )
 
 func TestHelpOfInstallingReadsAsItsGolden(t *testing.T) {
@@ -16,7 +18,7 @@ func TestHelpOfInstallingReadsAsItsGolden(t *testing.T) {
 		if r.code != 0 || r.err != "" {
 			t.Fatalf("exit %d, stderr %q", r.code, r.err)
 		}
-		golden(t, "help-"+command, r.out)
+		golden.Compare(t, "testdata/help-"+command+".golden", r.out)
 	}
 }
 

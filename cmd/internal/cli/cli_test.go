@@ -2,16 +2,13 @@ package cli
 
 import (
 	"bytes"
-	"flag"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/poolwright/poolwright/internal/golden"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 // result is what a user sees of a command.
 type result struct {
@@ -34,23 +31,6 @@ func withoutCluster(t *testing.T) {
 	t.Setenv("HOME", t.TempDir())
 }
 
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	path := filepath.Join("testdata", name+".golden")
-	if *update {
-		if err := os.WriteFile(path, []byte(got), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", path, diff)
-	}
-}
-
 func TestHelpReadsAsItsGolden(t *testing.T) {
 	t.Setenv("TMPDIR", "/tmp")
 	for _, command := range []string{"", "run", "plan", "lint", "cost", "reconcile", "suspend", "resume"} {
@@ -63,7 +43,7 @@ func TestHelpReadsAsItsGolden(t *testing.T) {
 			if r.code != 0 || r.err != "" {
 				t.Fatalf("exit %d, stderr %q", r.code, r.err)
 			}
-			golden(t, name, r.out)
+			golden.Compare(t, "testdata/"+name+".golden", r.out)
 		})
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/poolwright/poolwright/internal/golden"
 )
 
 // example is a copy of an example as a repository of its own.
@@ -29,7 +31,7 @@ func TestCostOfTheExamplesReadsAsItsGolden(t *testing.T) {
 			if r.code != exitSame || r.err != "" {
 				t.Fatalf("%s: exit %d: %s", name, r.code, r.err)
 			}
-			golden(t, "cost-"+name+"-"+format, r.out)
+			golden.Compare(t, "testdata/cost-"+name+"-"+format+".golden", r.out)
 		}
 	}
 }

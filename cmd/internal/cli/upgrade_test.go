@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/poolwright/poolwright/internal/golden"
 )
 
 const oldClass = `apiVersion: karpenter.k8s.aws/v1beta1
@@ -70,7 +72,7 @@ func TestUpgradeShowsWhatWouldChange(t *testing.T) {
 	if r.code != exitDifferent {
 		t.Errorf("exit %d", r.code)
 	}
-	golden(t, "upgrade", r.out+"--- on standard error\n"+strings.ReplaceAll(r.err, dir, "DIR"))
+	golden.Compare(t, "testdata/upgrade.golden", r.out+"--- on standard error\n"+strings.ReplaceAll(r.err, dir, "DIR"))
 	if got := read(t, dir, "class.yaml"); got != oldClass {
 		t.Errorf("the file was changed:\n%s", got)
 	}
@@ -226,5 +228,5 @@ func TestMistakesOnTheCommandLineOfUpgrade(t *testing.T) {
 		})
 	}
 	r := execute(t, "upgrade", "--help")
-	golden(t, "help-upgrade", r.out)
+	golden.Compare(t, "testdata/help-upgrade.golden", r.out)
 }

@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -12,12 +11,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/poolwright/poolwright/internal/golden"
 	"github.com/poolwright/poolwright/provision/catalog"
 	"github.com/poolwright/poolwright/provision/gpu"
 	"github.com/poolwright/poolwright/provision/sandbox/nodes"
 )
-
-var rewrite = flag.Bool("update", false, "rewrite the table in docs/gpu-sharing.md")
 
 // contender is a pool in the comparison, and what came of it.
 type contender struct {
@@ -184,7 +182,7 @@ func compareDoc(t *testing.T, table string) {
 	if !found || !closed {
 		t.Fatalf("%s lacks the lines %q and %q", path, begin, end)
 	}
-	if *rewrite {
+	if golden.Updating() {
 		if err := os.WriteFile(path, []byte(before+begin+table+end+after), 0o644); err != nil {
 			t.Fatal(err)
 		}

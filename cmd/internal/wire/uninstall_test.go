@@ -3,10 +3,7 @@ package wire
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -21,13 +18,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/poolwright/poolwright/internal/golden"
 	"github.com/poolwright/poolwright/provision/engine/gate"
 	"github.com/poolwright/poolwright/provision/gpu"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/state"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 func claim(name, group string, leaving bool) *karpv1.NodeClaim {
 	c := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: name, Finalizers: []string{karpv1.TerminationFinalizer}}}
@@ -123,22 +119,7 @@ func TestARemovalIsToldAsItsGolden(t *testing.T) {
 		}
 		all.WriteString("\n")
 	}
-	golden := filepath.Join("testdata", "uninstall.golden")
-	if *update {
-		if err := os.MkdirAll("testdata", 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(golden, []byte(all.String()), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if d := cmp.Diff(string(want), all.String()); d != "" {
-		t.Errorf("(-want +got):\n%s", d)
-	}
+	golden.Compare(t, "testdata/uninstall.golden", all.String())
 }
 
 func TestWhoeverStopsHalfwayIsToldTheWayBack(t *testing.T) {

@@ -2,10 +2,7 @@ package takeover
 
 import (
 	stdcmp "cmp"
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -21,10 +18,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/poolwright/poolwright/internal/golden"
 	"github.com/poolwright/poolwright/provision/engine"
 )
-
-var update = flag.Bool("update", false, "write the golden files anew")
 
 const authority = "Q0E="
 
@@ -209,24 +205,7 @@ func TestWhatIsToldOfAKarpenterThatRunsAlready(t *testing.T) {
 		}
 		fmt.Fprintf(&all, "# %s\n%s\n", k.name, found[0].Text(compared))
 	}
-	golden(t, all.String())
-}
-
-func golden(t *testing.T, got string) {
-	t.Helper()
-	path := filepath.Join("testdata", "takeover.golden")
-	if *update {
-		if err := os.WriteFile(path, []byte(got), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	golden.Compare(t, "testdata/takeover.golden", all.String())
 }
 
 func TestOnlyKarpentersAreFound(t *testing.T) {

@@ -1,18 +1,14 @@
 package substitute_test
 
 import (
-	"flag"
 	"fmt"
 	"os"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
+	"github.com/poolwright/poolwright/internal/golden"
 	"github.com/poolwright/poolwright/reconciler/declared/substitute"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 func TestTheManifestsOfASetUpComeOutAsTheirGoldenFileSays(t *testing.T) {
 	v := values(t, map[string]string{
@@ -38,17 +34,5 @@ func TestTheManifestsOfASetUpComeOutAsTheirGoldenFileSays(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.WriteString(yamlOf(t, sent))
-	const golden = "testdata/timeslicing/golden.yaml"
-	if *update {
-		if err := os.WriteFile(golden, []byte(b.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if d := cmp.Diff(string(want), b.String()); d != "" {
-		t.Errorf("differs from %s; run with -update if that is meant:\n%s", golden, d)
-	}
+	golden.Compare(t, "testdata/timeslicing/golden.yaml", b.String())
 }

@@ -1,7 +1,6 @@
 package upgrade_test
 
 import (
-	"flag"
 	"io/fs"
 	"maps"
 	"os"
@@ -13,10 +12,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/poolwright/poolwright/internal/golden"
 	"github.com/poolwright/poolwright/reconciler/declared/upgrade"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 // Each folder of testdata holds a repository as it was written (in), as it is
 // upgraded (want: the files that change), and the report.
@@ -35,9 +33,9 @@ func TestRepositoriesAreUpgradedAsTheirGoldens(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			golden(t, filepath.Join(base, "report.golden"), report(r))
+			golden.Compare(t, filepath.Join(base, "report.golden"), report(r))
 			for _, name := range slices.Sorted(maps.Keys(r.Files)) {
-				golden(t, filepath.Join(base, "want", filepath.FromSlash(name)), string(r.Files[name]))
+				golden.Compare(t, filepath.Join(base, "want", filepath.FromSlash(name)), string(r.Files[name]))
 			}
 			var want []string
 			if err := fs.WalkDir(os.DirFS(filepath.Join(base, "want")), ".", func(name string, d fs.DirEntry, err error) error {
@@ -86,24 +84,5 @@ func unchangedBySecond(t *testing.T, before fs.FS, r upgrade.Result) {
 	}
 	for name := range again.Files {
 		t.Errorf("a second upgrade changes %s (-first +second):\n%s", name, cmp.Diff(string(after[name].Data), string(again.Files[name])))
-	}
-}
-
-func golden(t *testing.T, path, got string) {
-	t.Helper()
-	if *update {
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", path, diff)
 	}
 }

@@ -1,7 +1,6 @@
 package gpulint_test
 
 import (
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,12 +10,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/poolwright/poolwright/internal/golden"
 	"github.com/poolwright/poolwright/provision/catalog"
 	"github.com/poolwright/poolwright/reconciler/declared"
 	"github.com/poolwright/poolwright/reconciler/declared/lint/gpulint"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 func types(t testing.TB) *catalog.Catalog {
 	t.Helper()
@@ -60,18 +58,10 @@ func TestBadSamplesGiveTheFindingsOfTheirGoldens(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, golden := check(t, c, string(content)), strings.TrimSuffix(sample, ".yaml")+".txt"
-			if *update {
-				if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(golden)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(string(want), got); diff != "" || got == "" {
-				t.Errorf("if that is meant run go test ./reconciler/declared/lint/gpulint -update (-golden +found):\n%s", diff)
+			got := check(t, c, string(content))
+			golden.Compare(t, strings.TrimSuffix(sample, ".yaml")+".txt", got)
+			if got == "" {
+				t.Error("nothing was found")
 			}
 			if again := check(t, c, string(content)); again != got {
 				t.Errorf("a second look finds something else:\n%s", cmp.Diff(got, again))

@@ -3,9 +3,6 @@ package kwokbridge
 import (
 	"context"
 	"encoding/json"
-	"flag"
-	"os"
-	"path/filepath"
 	"regexp"
 	"testing"
 	"time"
@@ -15,9 +12,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/kwok/pkg/utils/gotpl"
 	"sigs.k8s.io/kwok/pkg/utils/lifecycle"
-)
 
-var update = flag.Bool("update", false, "rewrite the goldens")
+	"github.com/poolwright/poolwright/internal/golden"
+)
 
 var started = metav1.NewTime(time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC))
 
@@ -202,17 +199,5 @@ func TestPatchesAreAsAKubeletWritesThem(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	golden := filepath.Join("testdata", "patches.json")
-	if *update {
-		if err := os.WriteFile(golden, append(text, '\n'), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), string(text)+"\n"); diff != "" {
-		t.Errorf("run with -update if this is meant (-want +got):\n%s", diff)
-	}
+	golden.Compare(t, "testdata/patches.json", append(text, '\n'))
 }

@@ -1,0 +1,130 @@
+package golden
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// played is a test that Compare fails, instead of the one that runs.
+type played struct {
+	testing.TB
+
+	said          []string
+	failed, ended bool
+}
+
+func (p *played) Helper() {}
+
+func (p *played) Errorf(format string, args ...any) {
+	p.said, p.failed = append(p.said, fmt.Sprintf(format, args...)), true
+}
+
+func (p *played) Fatalf(format string, args ...any) {
+	p.Errorf(format, args...)
+	p.ended = true
+	runtime.Goexit()
+}
+
+// compared is what comes of a test that compares got with the file at path.
+func compared(t *testing.T, updating bool, path, got string) *played {
+	t.Helper()
+	set(t, updating)
+	p, done := &played{TB: t}, make(chan struct{})
+	go func() { // Fatalf ends only this goroutine
+		defer close(done)
+		Compare(p, path, got)
+	}()
+	<-done
+	return p
+}
+
+// set gives the flag a value, whatever the command line says, until the test ends.
+func set(t *testing.T, updating bool) {
+	t.Helper()
+	was := strconv.FormatBool(Updating())
+	t.Cleanup(func() { flag.Set("update", was) })
+	if err := flag.Set("update", strconv.FormatBool(updating)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// kept writes a golden file and returns its path.
+func kept(t *testing.T, content string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "a.golden")
+	if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func content(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func TestTextThatIsEqualPasses(t *testing.T) {
+	path := kept(t, "one\ntwo\n")
+	if p := compared(t, false, path, "one\ntwo\n"); p.failed {
+		t.Errorf("it failed: %q", p.said)
+	}
+	Compare(t, path, []byte("one\ntwo\n"))
+}
+
+func TestTextThatDiffersFailsAndTellsHowToRewriteIt(t *testing.T) {
+	path := kept(t, "one\ntwo\n")
+	p := compared(t, false, path, "one\nthree\n")
+	if !p.failed || p.ended || len(p.said) != 1 {
+		t.Fatalf("failed %t, ended %t: %q", p.failed, p.ended, p.said)
+	}
+	for _, want := range []string{path, "-update", "make golden", "two", "three"} {
+		if !strings.Contains(p.said[0], want) {
+			t.Errorf("%q does not say %q", p.said[0], want)
+		}
+	}
+	if got := content(t, path); got != "one\ntwo\n" {
+		t.Errorf("the golden file became %q", got)
+	}
+}
+
+func TestAMissingFileFailsAndIsNotMade(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "missing.golden")
+	p := compared(t, false, path, "")
+	if !p.failed || !p.ended || len(p.said) != 1 || !strings.Contains(p.said[0], "there is no golden file "+path) || !strings.Contains(p.said[0], "-update") {
+		t.Errorf("failed %t, ended %t: %q", p.failed, p.ended, p.said)
+	}
+	if _, err := os.Stat(path); err == nil {
+		t.Error("the golden file was made")
+	}
+}
+
+func TestAFileThatCannotBeReadOrWrittenEndsTheTest(t *testing.T) {
+	for _, updating := range []bool{false, true} {
+		folder := t.TempDir()
+		p := compared(t, updating, folder, "one\n")
+		if !p.ended || len(p.said) != 1 || !strings.Contains(p.said[0], folder) {
+			t.Errorf("updating %t: ended %t: %q", updating, p.ended, p.said)
+		}
+	}
+}
+
+func TestUpdatingRewritesAndMakesFolders(t *testing.T) {
+	for name, path := range map[string]string{"a file that differs": kept(t, "longer than before\n"), "no folder": filepath.Join(t.TempDir(), "a", "b", "new.golden")} {
+		if p := compared(t, true, path, "one\n"); p.failed {
+			t.Errorf("%s: it failed: %q", name, p.said)
+		}
+		if got := content(t, path); got != "one\n" {
+			t.Errorf("%s: the golden file became %q", name, got)
+		}
+	}
+}
