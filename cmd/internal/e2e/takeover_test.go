@@ -46,6 +46,8 @@ func TestTakingOverFromAKarpenterAndBack(t *testing.T) {
 	s.same(before, calls)
 	s.adopted()
 	s.provisions(before)
+	s.nobodyLeaves()
+	s.startsAgain()
 
 	s.handsBack()
 }
@@ -166,8 +168,8 @@ func (s *stocked) addCritical() {
 	}
 }
 
-// handsBack gives the nodes to Karpenter again, in the order of the guide.
-func (s *stocked) handsBack() {
+// nobodyLeaves waits until two nodes are there, and none on its way out.
+func (s *stocked) nobodyLeaves() {
 	s.Helper()
 	s.eventually("no NodeClaim is leaving", func() error {
 		var claims karpv1.NodeClaimList
@@ -179,6 +181,28 @@ func (s *stocked) handsBack() {
 		}
 		return nil
 	})
+}
+
+// startsAgain starts Karpenter beside the engine, as a forgotten helm upgrade does.
+// The engine sees it, stops, and is the only one again after another take-over, with
+// not a node touched by all of it.
+func (s *stocked) startsAgain() {
+	s.Helper()
+	before, err := s.incarnations()
+	if err != nil {
+		s.Fatal(err)
+	}
+	calls, begin := len(s.AWS.Calls()), time.Now()
+	s.scaleStock(1)
+	s.within(2*time.Minute, "the engine is held", func() error { return s.isReady("OtherKarpenter", metav1.ConditionFalse) })
+	s.Logf("two ran for at most %s", since(begin))
+	s.takesOver()
+	s.same(before, calls)
+}
+
+// handsBack gives the nodes to Karpenter again, in the order of the guide.
+func (s *stocked) handsBack() {
+	s.Helper()
 	before, err := s.incarnations()
 	if err != nil {
 		s.Fatal(err)
