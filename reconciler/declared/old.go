@@ -24,7 +24,7 @@ func old(item state.Item) bool {
 // follow takes what is written for an old API of Karpenter for what it means in v1.
 // What depends on Kubernetes' version goes by the declared Cluster's.
 func (d *Declared) follow() error {
-	after, changes, problems, err := upgrade.Objects(d.Set.Items(), upgrade.Options{Draft: d.draft})
+	after, changes, problems, err := upgrade.Objects(d.Set.Items(), upgrade.Options{Draft: d.draft, Documents: d.Documents()})
 	if err != nil {
 		return fmt.Errorf("upgrading Karpenter's old APIs: %w", err)
 	}

@@ -91,7 +91,7 @@ func TestWhatIsWrittenForAnOldAPI(t *testing.T) {
 		"and cannot be upgraded is a problem, and the rest is there": {
 			[]string{"x/a.yaml", strings.Replace(oldClass, "AL2", "Ubuntu", 1) + "---\n" + oldNodePool, "x/b.yaml", oldPod},
 			map[string]string{"NodePool.karpenter.sh/gpu v1": "x/a.yaml:10", "Pod/job v1": "x/b.yaml:1"},
-			[]string{"x/a.yaml:1: EC2NodeClass/gpu: Karpenter v1 finds no Ubuntu AMIs by itself; write spec.amiSelectorTerms with"},
+			[]string{"x/a.yaml:5: EC2NodeClass/gpu: Karpenter v1 finds no Ubuntu AMIs by itself; write spec.amiSelectorTerms with"},
 		},
 		"in no version that is known is a problem": {
 			[]string{"x/a.yaml", strings.Replace(oldNodePool, "v1beta1", "v1alpha6", 1), "x/b.yaml", pool},
@@ -180,5 +180,24 @@ func TestACacheKeepsWhatAnOldAPIMeans(t *testing.T) {
 	}
 	if diff := cmp.Diff(first.Upgraded, again.Upgraded); diff != "" || len(again.Upgraded) == 0 || again.Set.Items()[0].Version != "v1" {
 		t.Errorf("%v (-first +again):\n%s", again.Set.Items(), diff)
+	}
+}
+
+func TestWhatIsToldOfAnOldAPINamesTheLineOfTheField(t *testing.T) {
+	base := strings.Replace(oldClass, "  amiFamily: ", "  # A comment.\n  amiFamily: ", 1)
+	d := load(t, tree(
+		"x/kustomization.yaml", "resources: [class.yaml]\npatches:\n- target: {kind: EC2NodeClass}\n  patch: |\n    - {op: add, path: /spec/detailedMonitoring, value: true}\n",
+		"x/class.yaml", base,
+	), "x")
+	lines := map[int]bool{}
+	for _, c := range d.Upgraded {
+		if c.Origin.File != "x/class.yaml" {
+			t.Errorf("%v is in %s", c, c.Origin)
+		}
+		lines[c.Origin.Line] = true
+	}
+	// What the patch has put there is of no line of its own.
+	if len(d.Problems) > 0 || !lines[1] || !lines[1+strings.Count(base[:strings.Index(base, "amiFamily")], "\n")] {
+		t.Errorf("%v, %v", d.Problems, d.Upgraded)
 	}
 }

@@ -61,6 +61,44 @@ func (r *run) fromItem(item state.Item, index int) *object {
 	return o
 }
 
+// locate gives the fields of objects the lines on which they are written, file by
+// file, since whoever finds documents keeps one file at hand.
+func (r *run) locate() {
+	if r.opts.Documents == nil {
+		return
+	}
+	byFile := slices.SortedStableFunc(slices.Values(r.objects), func(a, b *object) int { return strings.Compare(a.file, b.file) })
+	for _, o := range byFile {
+		if doc, ok := r.opts.Documents(state.Origin{File: o.file, Line: o.line}); ok {
+			number(o.node, doc.Node)
+		}
+	}
+}
+
+// number copies lines to what stands in the same place. What rendering has put there
+// has none, and goes by what is around it.
+func number(n, written *yaml.Node) {
+	if written.Kind == yaml.AliasNode {
+		written = written.Alias
+	}
+	if n.Line = written.Line; n.Kind != written.Kind {
+		return
+	}
+	switch {
+	case n.Kind == yaml.MappingNode:
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			if j := at(written, n.Content[i].Value); j >= 0 {
+				n.Content[i].Line = written.Content[j].Line
+				number(n.Content[i+1], written.Content[j+1])
+			}
+		}
+	case n.Kind == yaml.SequenceNode && len(n.Content) == len(written.Content):
+		for i := range n.Content {
+			number(n.Content[i], written.Content[i])
+		}
+	}
+}
+
 // toNode is a canonical value as a node, keys in their order.
 func toNode(v any) *yaml.Node {
 	switch v := v.(type) {

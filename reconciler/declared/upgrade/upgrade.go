@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/poolwright/poolwright/reconciler/declared/manifest"
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
@@ -27,6 +28,9 @@ type Options struct {
 	// Draft says of Objects that variables in them have no values yet: nothing is
 	// said of what depends on one.
 	Draft bool
+	// Documents finds for Objects where an object is written, so that what is told
+	// names the line of a field. Without it the object's is named.
+	Documents func(at state.Origin) (manifest.Document, bool)
 }
 
 // Grade is how sure a change is.
@@ -118,6 +122,7 @@ func Objects(items []state.Item, opts Options) ([]state.Item, []Change, []state.
 			r.objects = append(r.objects, r.fromItem(item, i))
 		}
 	}
+	r.locate()
 	r.upgrade()
 	gone := map[int]bool{}
 	for _, o := range r.objects {
