@@ -3,6 +3,11 @@ package e2e
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -70,6 +75,8 @@ func TestSetupPingvas(t *testing.T) {
 	if second.claim.Labels[karpv1.CapacityTypeLabelKey] != spot {
 		t.Errorf("%v is not spot", second.instance)
 	}
+
+	s.charts("monitoring/dashboard.yaml", 5)
 
 	s.waitsFor("gpu-spot", "30s")
 	s.waitsFor("gpu-premium", "1m")
@@ -210,4 +217,38 @@ func (s setupScene) expires(weekly landing, deployment *unstructured.Unstructure
 		}
 	}
 	s.Logf("NodeClaim %s has taken the place of %s, which expired", now.claim.Name, old.claim.Name)
+}
+
+// charts: the controller serves what the dashboard asks it for, under these names and
+// labels, when all of it has happened: so many series.
+func (s setupScene) charts(file string, want int) {
+	s.Helper()
+	text, err := os.ReadFile(filepath.Join(s.example(), file))
+	if err != nil {
+		s.Fatal(err)
+	}
+	asked := map[string]bool{}
+	for line := range strings.Lines(string(text)) {
+		_, expression, found := strings.Cut(line, `"expr": "`)
+		if !found {
+			continue
+		}
+		by := regexp.MustCompile(`by \((nodepool)\)`).FindStringSubmatch(expression)
+		for _, series := range regexp.MustCompile(`((?:karpenter|poolwright)_\w+)(?:\{([^}]*)\})?`).FindAllStringSubmatch(expression, -1) {
+			asked[series[1]] = true
+			labels := strings.FieldsFunc(strings.ReplaceAll(series[2], `\"`, `"`), func(r rune) bool { return r == ',' || r == ' ' })
+			for _, label := range by[min(1, len(by)):] {
+				labels = append(labels, label+"=")
+			}
+			s.eventually(fmt.Sprintf("%s with %v is served", series[1], labels), func() error {
+				if s.metric(s.metrics, series[1], labels...) <= 0 {
+					return errors.New("it is not, or 0")
+				}
+				return nil
+			})
+		}
+	}
+	if len(asked) != want {
+		s.Errorf("the dashboard asks for %v", slices.Sorted(maps.Keys(asked)))
+	}
 }

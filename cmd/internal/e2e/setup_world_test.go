@@ -43,6 +43,8 @@ type setupScene struct {
 	made *[]client.Object
 	// history is every state of every NodeClaim.
 	history *film
+	// metrics is where the controller shows its own.
+	metrics string
 }
 
 // newSetup returns when the example is applied, AWS holds what its Cluster
@@ -67,6 +69,7 @@ func newSetup(t *testing.T, name string) setupScene {
 	s := setupScene{
 		gpuScene: gpuScene{scene: scene{t, &engineWorld{World: started, aws: config.AWS, deaf: &sync.Map{}}}, gpuMachines: machines},
 		of:       of, account: newAccount(started.Endpoint(), config.AWS.Region), made: &[]client.Object{},
+		metrics: freeAddress(t),
 	}
 	t.Cleanup(func() {
 		if s.now != nil && t.Failed() {
@@ -82,7 +85,7 @@ func newSetup(t *testing.T, name string) setupScene {
 	t.Logf("the world of %s stands after %s", name, since(begin))
 	s.git = s.pushes()
 	s.bootstraps()
-	s.runs()
+	s.runs("--metrics-addr=" + s.metrics)
 	s.applied()
 	t.Logf("it is applied after %s", since(begin))
 	s.engineRuns()
