@@ -1,6 +1,7 @@
 // Package crd carries the CustomResourceDefinitions of Poolwright's own kinds,
 // generated from reconciler/api, so that the binary can install them and the
-// kustomization beside them can, too. It holds nothing else.
+// kustomization beside them can, too; and the serial that tells which release's
+// they are. It holds nothing else. Start reading at Files.
 package crd
 
 import "embed"
@@ -9,3 +10,11 @@ import "embed"
 //
 //go:embed poolwright.dev_*.yaml
 var Files embed.FS
+
+// SerialAnnotation on a definition in a cluster holds the Serial of the binary
+// that wrote it, so that an old replica in a rolling update does not take the new
+// one's fields away. The Files do not have it: whoever installs them sets it.
+const SerialAnnotation = "poolwright.dev/crd-serial"
+
+// Serial grows by one with every change of the Files; a test sees to it.
+const Serial = 5

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/poolwright/poolwright/config"
+	"github.com/poolwright/poolwright/config/crd"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/declared"
 	"github.com/poolwright/poolwright/reconciler/state"
@@ -90,7 +91,7 @@ func (in install) fill(o *unstructured.Unstructured) error {
 	switch o.GetKind() {
 	case "CustomResourceDefinition":
 		// The running controller looks at the serial, and leaves its own alone.
-		annotate(o, serialAnnotation, strconv.Itoa(crdSerial))
+		annotate(o, crd.SerialAnnotation, strconv.Itoa(crd.Serial))
 	case "ServiceAccount":
 		if in.roleARN != "" {
 			annotate(o, roleAnnotation, in.roleARN)
@@ -137,7 +138,7 @@ func withoutNewerCRDs(ctx context.Context, c client.Client, items []state.Item) 
 		if client.IgnoreNotFound(err) != nil {
 			return nil, nil, fmt.Errorf("reading CRD %s: %w", item.Key.Name, err)
 		}
-		if serial, err := strconv.Atoi(live.GetAnnotations()[serialAnnotation]); err == nil && serial > crdSerial {
+		if serial, err := strconv.Atoi(live.GetAnnotations()[crd.SerialAnnotation]); err == nil && serial > crd.Serial {
 			newer = append(newer, item.Key.Name)
 			continue
 		}

@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
+	"github.com/poolwright/poolwright/config/crd"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
@@ -281,8 +282,8 @@ func TestAnInstallationIsRenderedForItsPlace(t *testing.T) {
 			t.Errorf("%s does not say that it is part of Poolwright, so uninstall would not find it", item.Key)
 		}
 	}
-	crd := find("CustomResourceDefinition", "", "syncs.poolwright.dev")
-	if crd.GetAnnotations()[serialAnnotation] == "" {
+	definition := find("CustomResourceDefinition", "", "syncs.poolwright.dev")
+	if definition.GetAnnotations()[crd.SerialAnnotation] == "" {
 		t.Error("the running controller would write the CRDs again")
 	}
 }
@@ -293,7 +294,7 @@ func TestTheDefinitionsOfANewerReleaseStay(t *testing.T) {
 		t.Fatal(err)
 	}
 	definition := func(name, serial string) *apiextensionsv1.CustomResourceDefinition {
-		return &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{serialAnnotation: serial}}}
+		return &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{crd.SerialAnnotation: serial}}}
 	}
 	kept, newer, err := withoutNewerCRDs(t.Context(), live(t, definition("syncs.poolwright.dev", "9999"), definition("clusters.poolwright.dev", "1")), items)
 	if d := cmp.Diff([]string{"syncs.poolwright.dev"}, newer); d != "" || err != nil || len(kept) != len(items)-1 {

@@ -17,14 +17,6 @@ import (
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 )
 
-// serialAnnotation, on our CRDs, holds the serial of the binary that wrote them,
-// so that an old replica in a rolling update does not take the new one's fields
-// away.
-const serialAnnotation = "poolwright.dev/crd-serial"
-
-// crdSerial grows by one with every change of config/crd; a test sees to it.
-const crdSerial = 5
-
 // ownCRDs are the CustomResourceDefinitions of our own kinds, as the binary
 // carries them.
 func ownCRDs() ([]*apiextensionsv1.CustomResourceDefinition, error) {
@@ -45,7 +37,7 @@ func ownCRDs() ([]*apiextensionsv1.CustomResourceDefinition, error) {
 		if c.Annotations == nil {
 			c.Annotations = map[string]string{}
 		}
-		c.Annotations[serialAnnotation] = strconv.Itoa(crdSerial)
+		c.Annotations[crd.SerialAnnotation] = strconv.Itoa(crd.Serial)
 		out = append(out, &c)
 	}
 	return out, nil
@@ -76,8 +68,8 @@ func installOwnCRD(ctx context.Context, c client.Client, want *apiextensionsv1.C
 	err := c.Get(ctx, client.ObjectKeyFromObject(want), &live)
 	switch {
 	case err == nil:
-		serial, err := strconv.Atoi(live.Annotations[serialAnnotation])
-		if err == nil && serial >= crdSerial {
+		serial, err := strconv.Atoi(live.Annotations[crd.SerialAnnotation])
+		if err == nil && serial >= crd.Serial {
 			return nil
 		}
 	case !apierrors.IsNotFound(err):

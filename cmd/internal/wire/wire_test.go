@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"io/fs"
 	"strings"
 	"testing"
 	"time"
@@ -12,10 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
-	"github.com/poolwright/poolwright/config/crd"
 	"github.com/poolwright/poolwright/provision/engine/gate"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
-	"github.com/poolwright/poolwright/reconciler/state"
 )
 
 func eks(edit func(*v1alpha1.Cluster)) *v1alpha1.Cluster {
@@ -142,38 +139,5 @@ func TestAHoldNamesEveryClosedGateAndItsRemedy(t *testing.T) {
 	}
 	if holdFrom(nil) != nil {
 		t.Error("open gates hold")
-	}
-}
-
-// crdDigests are the CRDs' contents by serial. When a CRD changes, add a line
-// and raise crdSerial: an old replica must know that the new CRD is newer.
-func crdDigests() map[int]string {
-	return map[int]string{
-		1: "9ec0bde82c7ee2632425fa4eb6ccaa26",
-		2: "ebb70e44090f98a01ca147a4d152194b",
-		3: "5db8b6ae6196b9f4afb7f7485f5fd10d",
-		4: "b491980879c9e5520d455e3271bee4da",
-		5: "a79ba06d8194bd898683a6cc856d7537",
-	}
-}
-
-func TestTheSerialGrowsWithEveryChangeOfOurCRDs(t *testing.T) {
-	files, err := fs.Glob(crd.Files, "*.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var all []string
-	for _, name := range files {
-		raw, err := crd.Files.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, name, string(raw))
-	}
-	if diff := cmp.Diff(crdDigests()[crdSerial], state.Hash(all)); diff != "" {
-		t.Errorf("config/crd changed: raise crdSerial and note the digest (-noted +is):\n%s", diff)
-	}
-	if len(crdDigests()) != crdSerial {
-		t.Errorf("%d digests for serial %d", len(crdDigests()), crdSerial)
 	}
 }

@@ -1,0 +1,43 @@
+package crd
+
+import (
+	"io/fs"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/poolwright/poolwright/reconciler/state"
+)
+
+// digests are the definitions' contents by serial. When a CRD changes, add a line
+// and raise Serial: an old replica must know that the new CRD is newer.
+func digests() map[int]string {
+	return map[int]string{
+		1: "9ec0bde82c7ee2632425fa4eb6ccaa26",
+		2: "ebb70e44090f98a01ca147a4d152194b",
+		3: "5db8b6ae6196b9f4afb7f7485f5fd10d",
+		4: "b491980879c9e5520d455e3271bee4da",
+		5: "a79ba06d8194bd898683a6cc856d7537",
+	}
+}
+
+func TestTheSerialGrowsWithEveryChangeOfOurCRDs(t *testing.T) {
+	files, err := fs.Glob(Files, "*.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	for _, name := range files {
+		raw, err := Files.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, name, string(raw))
+	}
+	if diff := cmp.Diff(digests()[Serial], state.Hash(all)); diff != "" {
+		t.Errorf("config/crd changed: raise Serial and note the digest (-noted +is):\n%s", diff)
+	}
+	if len(digests()) != Serial {
+		t.Errorf("%d digests for serial %d", len(digests()), Serial)
+	}
+}
