@@ -72,6 +72,8 @@ func TestEveryRuleIsAbleToFail(t *testing.T) {
 			bad: importing(module + "/provision/sandbox"), good: importing(module + "/cmd/internal/cli")},
 		{rule: "imports go one way", why: "a command picks its own Git client", file: "cmd/internal/cli/x.go",
 			bad: importing(module + "/gitsource/gogit"), good: importing(module+"/gitsource", module+"/reconciler/target", module+"/cmd/internal/wire")},
+		{rule: "imports go one way", why: "a command's package takes an adapter that is not of its task", file: "cmd/internal/migrate/x.go",
+			bad: importing(module + "/reconciler/target/cluster"), good: importing(module+"/gitsource/dir", module+"/reconciler/declared/upgrade")},
 		{rule: "imports go one way", why: "the loop starts the engine", file: "reconciler/controller/x.go",
 			bad: importing(module + "/provision/engine"), good: importing(module + "/reconciler/target")},
 		{rule: "imports go one way", why: "a library imports a command", file: "reconciler/x.go",

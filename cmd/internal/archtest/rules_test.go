@@ -124,9 +124,12 @@ var directions = []direction{
 		forbids: func(_ *pkg, i string) bool { dir, ok := ours(i); return ok && within(dir, "provision/sandbox") },
 	},
 	{
-		why:     "concrete adapters meet only in cmd/internal/wire, and in the process that wire starts for what is hostile",
-		from:    func(p *pkg) bool { return !p.in("cmd/internal/wire", "cmd/internal/child") },
-		forbids: func(p *pkg, i string) bool { dir, ok := ours(i); return ok && adapter(p, dir) },
+		why:  "concrete adapters meet only in cmd/internal/wire, and in the process that wire starts for what is hostile; a command's package has those of its one task",
+		from: func(p *pkg) bool { return !p.in("cmd/internal/wire", "cmd/internal/child") },
+		forbids: func(p *pkg, i string) bool {
+			dir, ok := ours(i)
+			return ok && adapter(p, dir) && !within(dir, tasks[p.dir]...)
+		},
 	},
 	{
 		why:     "golden files are for tests, and the flag that rewrites them is none of the product's",
@@ -138,6 +141,11 @@ var directions = []direction{
 		from:    func(p *pkg) bool { return !p.in("cmd") },
 		forbids: func(_ *pkg, i string) bool { dir, ok := ours(i); return ok && within(dir, "cmd") },
 	},
+}
+
+// tasks are the adapters that the packages of single commands may import, by package.
+var tasks = map[string][]string{
+	"cmd/internal/migrate": {"gitsource/dir"},
 }
 
 // targetOf is the name of the target in whose folder dir lies.

@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/poolwright/poolwright/cmd/internal/wire"
+	"github.com/poolwright/poolwright/cmd/internal/migrate"
 	"github.com/poolwright/poolwright/reconciler/declared/upgrade"
 	"github.com/poolwright/poolwright/reconciler/declared/upgrade/unified"
 )
@@ -58,7 +58,7 @@ Exit codes: 0 nothing to do, or written, 1 there are changes, 2 something needs 
 			if err := flags.check(); err != nil {
 				return err
 			}
-			done, err := wire.Upgrade(cmd.Context(), wire.UpgradeRequest{Dir: args[0], KubernetesVersion: flags.kubernetes, Write: flags.write})
+			done, err := migrate.Folder(cmd.Context(), migrate.Request{Dir: args[0], KubernetesVersion: flags.kubernetes, Write: flags.write})
 			if err != nil {
 				return fmt.Errorf("upgrading %s: %w", args[0], err)
 			}
@@ -77,7 +77,7 @@ Exit codes: 0 nothing to do, or written, 1 there are changes, 2 something needs 
 }
 
 // upgradeEnd sums up, and gives the exit code.
-func upgradeEnd(streams Streams, folder string, done wire.Upgraded, flags upgradeFlags) error {
+func upgradeEnd(streams Streams, folder string, done migrate.Outcome, flags upgradeFlags) error {
 	grades := map[upgrade.Grade]int{}
 	for _, c := range done.Changes {
 		grades[c.Grade]++
@@ -104,7 +104,7 @@ func upgradeEnd(streams Streams, folder string, done wire.Upgraded, flags upgrad
 }
 
 // unwritten says which files stay as they are because some of it cannot be upgraded.
-func unwritten(done wire.Upgraded) error {
+func unwritten(done migrate.Outcome) error {
 	switch {
 	case !done.Written:
 		return errors.New("no file was written, because some of it cannot be upgraded")
@@ -116,7 +116,7 @@ func unwritten(done wire.Upgraded) error {
 
 // upgradeText writes the differences of files that are yet to be written, and the
 // changes.
-func upgradeText(w io.Writer, done wire.Upgraded) error {
+func upgradeText(w io.Writer, done migrate.Outcome) error {
 	var b strings.Builder
 	if !done.Written {
 		for _, f := range done.Changed {
@@ -134,7 +134,7 @@ func upgradeText(w io.Writer, done wire.Upgraded) error {
 }
 
 // difference is what changes in a file, as it may be shown.
-func difference(f wire.UpgradedFile) string {
+func difference(f migrate.File) string {
 	before, after := f.Shown()
 	return unified.Diff(f.Path, before, after)
 }
@@ -154,7 +154,7 @@ type upgradedChange struct {
 	Blocks bool   `json:"blocks,omitempty"`
 }
 
-func upgradeJSON(w io.Writer, done wire.Upgraded) error {
+func upgradeJSON(w io.Writer, done migrate.Outcome) error {
 	report := struct {
 		Written bool             `json:"written"`
 		Files   []upgradedFile   `json:"files"`

@@ -1,4 +1,11 @@
-package wire
+// Package migrate rewrites the manifests of a folder on disk from Karpenter's old
+// APIs to v1: what `poolwright upgrade DIR` does. What becomes of a manifest is
+// reconciler/declared/upgrade's to say; here files are read, shown and replaced.
+//
+// It refuses to write half of them, over what somebody changed meanwhile, or to
+// where a symbolic link leads, and shows no value of a Secret. It asks no cluster.
+// Start reading at Folder.
+package migrate
 
 import (
 	"bytes"
@@ -16,8 +23,8 @@ import (
 	"github.com/poolwright/poolwright/reconciler/declared/upgrade"
 )
 
-// UpgradeRequest is what Upgrade needs to know.
-type UpgradeRequest struct {
+// Request is what Folder needs to know.
+type Request struct {
 	// Dir is the folder on disk; the folders below it belong to it.
 	Dir string
 	// KubernetesVersion is the minor version of the EKS cluster, such as "1.33";
@@ -27,8 +34,8 @@ type UpgradeRequest struct {
 	Write bool
 }
 
-// UpgradedFile is one file that changes, before and after.
-type UpgradedFile struct {
+// File is one file that changes, before and after.
+type File struct {
 	// Path is relative to the clone's root, with slashes.
 	Path          string
 	Before, After []byte
@@ -36,47 +43,49 @@ type UpgradedFile struct {
 
 // Shown are both contents as they may be shown: without the values of Secrets and
 // without user data, none of which an upgrade changes.
-func (f UpgradedFile) Shown() (before, after []byte) {
+func (f File) Shown() (before, after []byte) {
 	return masked(f.Path, f.Before), masked(f.Path, f.After)
 }
 
-// Upgraded is what an upgrade comes to.
-type Upgraded struct {
+// Outcome is what a migration comes to.
+type Outcome struct {
 	upgrade.Result
 	// Changed are the files that change, by path.
-	Changed []UpgradedFile
+	Changed []File
 	// Written says whether they were written.
 	Written bool
 }
 
-// Upgrade rewrites the manifests of a folder for Karpenter v1. All of it is
+// Folder rewrites the manifests of a folder for Karpenter v1. All of it is
 // computed before the first file is touched, and each file is replaced as a whole.
 // Files that .gitignore names are left alone, and so is what symbolic links lead to.
-func Upgrade(ctx context.Context, req UpgradeRequest) (Upgraded, error) {
+// What a person must look at is in the Outcome; an error means that no file was
+// changed, unless it says which could not be put back.
+func Folder(ctx context.Context, req Request) (Outcome, error) {
 	root, folder, err := dir.Locate(req.Dir)
 	if err != nil {
-		return Upgraded{}, err
+		return Outcome{}, err
 	}
 	snapshot, err := dir.New(root, dir.Limits{}).Fetch(ctx)
 	if err != nil {
-		return Upgraded{}, err
+		return Outcome{}, err
 	}
-	var out Upgraded
+	var out Outcome
 	if out.Result, err = upgrade.Files(snapshot.FS, folder, upgrade.Options{KubernetesVersion: req.KubernetesVersion}); err != nil {
-		return Upgraded{}, err
+		return Outcome{}, err
 	}
 	for _, name := range slices.Sorted(maps.Keys(out.Files)) {
 		before, err := fs.ReadFile(snapshot.FS, name)
 		if err != nil {
-			return Upgraded{}, fmt.Errorf("reading %s: %w", name, err)
+			return Outcome{}, fmt.Errorf("reading %s: %w", name, err)
 		}
-		out.Changed = append(out.Changed, UpgradedFile{Path: name, Before: before, After: out.Files[name]})
+		out.Changed = append(out.Changed, File{Path: name, Before: before, After: out.Files[name]})
 	}
 	if !req.Write || len(out.Changed) == 0 {
 		return out, nil
 	}
 	if err := replaceAll(root, out.Changed); err != nil {
-		return Upgraded{}, err
+		return Outcome{}, err
 	}
 	out.Written = true
 	return out, nil
@@ -84,14 +93,14 @@ func Upgrade(ctx context.Context, req UpgradeRequest) (Upgraded, error) {
 
 // replacement is one file whose new content lies beside it.
 type replacement struct {
-	UpgradedFile
+	File
 	beside string
 }
 
 // replaceAll replaces files of a folder, all or none of them: the new contents are
 // laid beside the old ones first, and what was replaced is put back if the next
 // cannot be. No symbolic link is followed out of the folder.
-func replaceAll(folder string, files []UpgradedFile) (err error) {
+func replaceAll(folder string, files []File) (err error) {
 	root, err := os.OpenRoot(folder)
 	if err != nil {
 		return fmt.Errorf("opening %s: %w", folder, err)
@@ -124,7 +133,7 @@ func replaceAll(folder string, files []UpgradedFile) (err error) {
 
 // lay writes a file's new content beside it, with its mode. A file that is not what
 // was read any more is somebody else's work, and refused.
-func lay(root *os.Root, f UpgradedFile) (beside string, err error) {
+func lay(root *os.Root, f File) (beside string, err error) {
 	info, err := root.Lstat(f.Path)
 	if err != nil {
 		return "", err
@@ -158,7 +167,7 @@ func lay(root *os.Root, f UpgradedFile) (beside string, err error) {
 func putBack(root *os.Root, done []replacement) error {
 	var errs []error
 	for _, r := range done {
-		beside, err := lay(root, UpgradedFile{Path: r.Path, Before: r.After, After: r.Before})
+		beside, err := lay(root, File{Path: r.Path, Before: r.After, After: r.Before})
 		if err == nil {
 			err = root.Rename(beside, r.Path)
 		}
