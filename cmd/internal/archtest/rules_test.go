@@ -137,6 +137,14 @@ var directions = []direction{
 		forbids: func(_ *pkg, i string) bool { dir, ok := ours(i); return ok && within(dir, "internal/golden") },
 	},
 	{
+		why:  "what is put together knows none of the commands that use it",
+		from: func(p *pkg) bool { return p.in("cmd/internal/wire", "cmd/internal/child", "cmd/internal/given") },
+		forbids: func(_ *pkg, i string) bool {
+			dir, ok := ours(i)
+			return ok && within(dir, "cmd/internal/cli", "cmd/internal/install", "cmd/internal/migrate")
+		},
+	},
+	{
 		why:     "the product's libraries know no command",
 		from:    func(p *pkg) bool { return !p.in("cmd") },
 		forbids: func(_ *pkg, i string) bool { dir, ok := ours(i); return ok && within(dir, "cmd") },
@@ -145,6 +153,7 @@ var directions = []direction{
 
 // tasks are the adapters that the packages of single commands may import, by package.
 var tasks = map[string][]string{
+	"cmd/internal/install": {"gitsource/dir", "reconciler/target/aws", "reconciler/target/cluster", "provision/engine"},
 	"cmd/internal/migrate": {"gitsource/dir"},
 }
 

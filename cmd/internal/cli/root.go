@@ -1,8 +1,9 @@
 // Package cli is the command line of poolwright, one file per subcommand,
 // built by constructors: kubectl's habits in flags, streams and exit codes.
 //
-// It refuses logic of its own: commands parse, call the packages that do the
-// work through cmd/internal/wire, and print. Start reading at Main.
+// It refuses logic of its own: commands parse, call the packages that do the work
+// (cmd/internal/install, cmd/internal/migrate, and all others by cmd/internal/wire),
+// and print. Start reading at Main.
 package cli
 
 import (

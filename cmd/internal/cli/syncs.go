@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/poolwright/poolwright/cmd/internal/wire"
+	"github.com/poolwright/poolwright/cmd/internal/install"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 )
 
@@ -82,7 +82,7 @@ func raisePools(ctx context.Context, conn *connection, progress io.Writer) error
 	if err != nil {
 		return err
 	}
-	n, err := wire.RaisePools(ctx, cfg)
+	n, err := install.RaisePools(ctx, cfg)
 	if err != nil {
 		return fmt.Errorf("giving NodePools the limits back that an uninstall had lowered: %w", err)
 	}

@@ -7,11 +7,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/poolwright/poolwright/cmd/internal/wire"
+	"github.com/poolwright/poolwright/cmd/internal/install"
 )
 
 func newUninstall(conn *connection, streams Streams) *cobra.Command {
-	var req wire.UninstallRequest
+	var req install.UninstallRequest
 	var answered answer
 	cmd := &cobra.Command{
 		Use:   "uninstall",
@@ -33,7 +33,7 @@ Exit codes: 0 done or nothing to do, 1 not done (--dry-run, or the answer was no
 				return err
 			}
 			req.Namespace, req.Say = conn.namespace, sayTo(streams)
-			u, err := wire.PlanUninstall(cmd.Context(), req)
+			u, err := install.PlanUninstall(cmd.Context(), req)
 			if err != nil {
 				return err
 			}
@@ -64,7 +64,7 @@ Exit codes: 0 done or nothing to do, 1 not done (--dry-run, or the answer was no
 }
 
 // tellRemoval lists what would be done and what stays.
-func tellRemoval(out io.Writer, u *wire.Uninstall, req wire.UninstallRequest) {
+func tellRemoval(out io.Writer, u *install.Uninstall, req install.UninstallRequest) {
 	fmt.Fprintf(out, "Uninstalling Poolwright from %s, namespace %s:\n", req.REST.Host, req.Namespace)
 	for i, text := range u.Steps() {
 		fmt.Fprintf(out, "%3d. %s\n", i+1, text)

@@ -3,6 +3,7 @@ package wire
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -171,8 +172,11 @@ func awsCondition(s *v1alpha1.AWSStatus) metav1.Condition {
 
 // atLeast counts resources in a list that may have been cut.
 func atLeast(n int) string {
-	if n >= mostTold {
-		return "at least " + count(n, "resource")
+	switch {
+	case n >= mostTold:
+		return fmt.Sprintf("at least %d resources", n)
+	case n == 1:
+		return "1 resource"
 	}
-	return count(n, "resource")
+	return fmt.Sprintf("%d resources", n)
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	awsapis "github.com/aws/karpenter-provider-aws/pkg/apis"
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -43,7 +44,7 @@ func classChange(t *testing.T, objects []client.Object, edit func(*awsv1.EC2Node
 	was, _ := objects[1].(*awsv1.EC2NodeClass)
 	is := was.DeepCopy()
 	edit(is)
-	key := state.Key{Target: "cluster", Group: nodeClassGroup, Kind: "EC2NodeClass", Name: "gpu"}
+	key := state.Key{Target: "cluster", Group: awsapis.Group, Kind: "EC2NodeClass", Name: "gpu"}
 	return plan.Compute(state.NewSet(state.Item{Key: key, Object: content(t, is)}), state.NewSet(state.Item{Key: key, Object: content(t, was)}))
 }
 
@@ -72,7 +73,7 @@ func four(objects []client.Object) []client.Object {
 }
 
 func TestTheApplyIsHeldForTheNodesThatTheLiveClusterWouldLose(t *testing.T) {
-	if _, err := directClient(&rest.Config{Host: "http://127.0.0.1:1"}); err != nil { // registers the kinds
+	if _, err := DirectClient(&rest.Config{Host: "http://127.0.0.1:1"}); err != nil { // registers the kinds
 		t.Fatal(err)
 	}
 	guarded := func(most int32) *v1alpha1.Sync {
@@ -218,7 +219,7 @@ func TestAReviewIsToldOfEveryPoolThatTheChangeTouches(t *testing.T) {
 	second.Name = "second" // without nodes, from the class gpu
 	objects = append(objects, spare, other, second)
 	item := func(kind string, o client.Object) state.Item {
-		group := map[string]string{"NodePool": "karpenter.sh", "EC2NodeClass": nodeClassGroup}[kind]
+		group := map[string]string{"NodePool": "karpenter.sh", "EC2NodeClass": awsapis.Group}[kind]
 		return state.Item{Key: state.Key{Target: "cluster", Group: group, Kind: kind, Name: o.GetName()}, Object: content(t, o)}
 	}
 	step := func(kind string, was, is client.Object) plan.Plan {

@@ -63,7 +63,7 @@ func stanceOf(c *v1alpha1.Cluster) stance {
 		return s
 	case v1alpha1.EngineEmbedded:
 	}
-	s.settings = settingsOf(c.Spec)
+	s.settings = EngineSettings(c.Spec)
 	if err := s.settings.Validate(); err != nil {
 		s.invalid, s.reason, s.message = true, "InvalidSettings", err.Error()
 		return s
@@ -72,8 +72,9 @@ func stanceOf(c *v1alpha1.Cluster) stance {
 	return s
 }
 
-// settingsOf translates the Cluster's fields into the engine's settings.
-func settingsOf(spec v1alpha1.ClusterSpec) engine.Settings {
+// EngineSettings translates the Cluster's fields into the engine's settings, with
+// the engine's defaults for what is left out. They may be invalid: see their Validate.
+func EngineSettings(spec v1alpha1.ClusterSpec) engine.Settings {
 	s := engine.DefaultSettings()
 	s.Cluster, s.Region, s.Account = spec.Name, spec.Region, spec.Account
 	// Images are those for the version of which EKS makes nodes: while EKS upgrades a

@@ -11,9 +11,9 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// leaseDuration is how long a lease holds without being renewed:
+// LeaseDuration is how long the lease called LeaseName holds without being renewed:
 // controller-runtime's default, which all replicas share.
-const leaseDuration = 15 * time.Second
+const LeaseDuration = 15 * time.Second
 
 // errFenced is what a write gets from the fence.
 var errFenced = errors.New("not sent: this replica has not renewed its leader lease in time, so that another one may lead by now")
@@ -74,7 +74,7 @@ func (f *fence) RoundTrip(r *http.Request) (*http.Response, error) {
 // is reports whether a path is that of the lease or, for its creation, of the
 // leases beside it.
 func (l *lease) is(path string) bool {
-	return strings.HasSuffix(path, l.path+"/"+leaseName) || strings.HasSuffix(path, l.path)
+	return strings.HasSuffix(path, l.path+"/"+LeaseName) || strings.HasSuffix(path, l.path)
 }
 
 func (l *lease) renew(at time.Time) {
@@ -89,7 +89,7 @@ func (l *lease) renew(at time.Time) {
 func (l *lease) fresh() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.clock.Since(l.renewed) < leaseDuration {
+	if l.clock.Since(l.renewed) < LeaseDuration {
 		return nil
 	}
 	return errFenced

@@ -53,7 +53,7 @@ func TestOnlyAReplicaWithAFreshLeaseWrites(t *testing.T) {
 	passes(true, http.MethodGet, write)
 	passes(true, http.MethodPut, "/apis/coordination.k8s.io/v1/namespaces/ours/leases/poolwright")
 	passes(true, http.MethodPatch, write)
-	clock.SetTime(clock.Now().Add(leaseDuration - time.Millisecond))
+	clock.SetTime(clock.Now().Add(LeaseDuration - time.Millisecond))
 	passes(true, http.MethodDelete, write)
 	clock.SetTime(clock.Now().Add(time.Millisecond))
 	passes(false, http.MethodDelete, write)

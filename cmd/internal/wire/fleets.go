@@ -14,6 +14,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	nodev1 "k8s.io/api/node/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
@@ -176,4 +178,12 @@ func drop(fleet *provision.Fleet, kind, name string) {
 	case "NodeOverlay":
 		fleet.Overlays = slices.DeleteFunc(fleet.Overlays, func(o *karpv1alpha1.NodeOverlay) bool { return o.Name == name })
 	}
+}
+
+// known forgives a kind that the cluster does not know.
+func known(err error) error {
+	if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
 }

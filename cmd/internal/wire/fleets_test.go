@@ -43,7 +43,7 @@ func agentItem(t *testing.T, name, namespace, cpu string) state.Item {
 }
 
 func TestWhatRunsOnEveryNodeAfterAStep(t *testing.T) {
-	if _, err := directClient(&rest.Config{Host: "http://127.0.0.1:1"}); err != nil { // registers the kinds
+	if _, err := DirectClient(&rest.Config{Host: "http://127.0.0.1:1"}); err != nil { // registers the kinds
 		t.Fatal(err)
 	}
 	stays, small, big := agentItem(t, "stays", "", "1"), agentItem(t, "agent", "", "1"), agentItem(t, "agent", "", "2")

@@ -90,7 +90,7 @@ func foresee(ctx context.Context, live *stock, compare comparing, c change) (*pr
 	if err != nil || now.cluster == nil {
 		return nil, err
 	}
-	settings := settingsOf(now.cluster.Spec)
+	settings := EngineSettings(now.cluster.Spec)
 	before, err := live.fleet(ctx, provision.Cluster{Region: settings.Region})
 	if err != nil {
 		return nil, err
@@ -157,7 +157,7 @@ func declaredSettings(c change) (engine.Settings, bool) {
 		for _, item := range set.Items() {
 			var declared v1alpha1.Cluster
 			if isCluster(item) && runtime.DefaultUnstructuredConverter.FromUnstructured(item.Object, &declared) == nil {
-				return settingsOf(declared.Spec), true
+				return EngineSettings(declared.Spec), true
 			}
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	awsapis "github.com/aws/karpenter-provider-aws/pkg/apis"
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -38,7 +39,7 @@ func fleetObjects(t *testing.T) []client.Object {
 	pool := &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: "gpu"}}
 	pool.Spec.Disruption = karpv1.Disruption{ConsolidateAfter: karpv1.MustParseNillableDuration("1m"), Budgets: []karpv1.Budget{{Nodes: "1"}}}
 	pool.Spec.Template.Spec = karpv1.NodeClaimTemplateSpec{
-		NodeClassRef: &karpv1.NodeClassReference{Group: nodeClassGroup, Kind: "EC2NodeClass", Name: "gpu"},
+		NodeClassRef: &karpv1.NodeClassReference{Group: awsapis.Group, Kind: "EC2NodeClass", Name: "gpu"},
 		Requirements: []karpv1.NodeSelectorRequirementWithMinValues{{Key: corev1.LabelInstanceTypeStable, Operator: corev1.NodeSelectorOpIn, Values: []string{"g4dn.xlarge"}}},
 	}
 	labels := map[string]string{
@@ -82,7 +83,7 @@ func content(t *testing.T, o runtime.Object) map[string]any {
 
 func foretold(t *testing.T, objects []client.Object, changes ...plan.Change) *provision.Forecast {
 	t.Helper()
-	if _, err := directClient(&rest.Config{Host: "http://127.0.0.1:1"}); err != nil { // registers the kinds
+	if _, err := DirectClient(&rest.Config{Host: "http://127.0.0.1:1"}); err != nil { // registers the kinds
 		t.Fatal(err)
 	}
 	f, err := foresee(t.Context(), &stock{reader: fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(objects...).Build()}, inProcess, change{changes: changes})
@@ -99,7 +100,7 @@ func TestAPlanForetellsWhatBecomesOfNodes(t *testing.T) {
 	}
 	class, _ := objects[1].DeepCopyObject().(*awsv1.EC2NodeClass)
 	class.Spec.UserData = new("echo changed")
-	changedClass := plan.Change{Key: key(nodeClassGroup, "EC2NodeClass"), Action: plan.Update, Before: &state.Item{}, After: &state.Item{Object: content(t, class)}}
+	changedClass := plan.Change{Key: key(awsapis.Group, "EC2NodeClass"), Action: plan.Update, Before: &state.Item{}, After: &state.Item{Object: content(t, class)}}
 	gone := plan.Change{Key: key("karpenter.sh", "NodePool"), Action: plan.Delete, Before: &state.Item{}}
 	weighed, _ := objects[2].DeepCopyObject().(*karpv1.NodePool)
 	weighed.Spec.Weight = new(int32(7))
@@ -140,7 +141,7 @@ func inProcess(ctx context.Context, settings engine.Settings, before, after prov
 }
 
 func TestAPlanWithoutPoolsForetellsNothing(t *testing.T) {
-	unreachable, err := directClient(&rest.Config{Host: "http://127.0.0.1:1"})
+	unreachable, err := DirectClient(&rest.Config{Host: "http://127.0.0.1:1"})
 	if err != nil {
 		t.Fatal(err)
 	}

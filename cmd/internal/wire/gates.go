@@ -34,7 +34,7 @@ func newGates(ctx context.Context, a *attempt) (gates, error) {
 		REST:     a.cfg.REST,
 		Kube:     a.direct,
 		AWS:      aws,
-		OwnLease: types.NamespacedName{Namespace: a.cfg.Namespace, Name: leaseName},
+		OwnLease: types.NamespacedName{Namespace: a.cfg.Namespace, Name: LeaseName},
 		ConfirmOrphans: func() string {
 			return confirmedOrphans(ctx, a.direct, name)
 		},

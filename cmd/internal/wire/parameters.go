@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
@@ -44,7 +46,7 @@ func lookedUp(ctx context.Context, live client.Client, sync *v1alpha1.Sync, regi
 	if len(pin.Names(sync)) == 0 {
 		return sync, nil
 	}
-	now, err := liveSync(ctx, live, sync.Namespace, sync.Name)
+	now, err := LiveSync(ctx, live, sync.Namespace, sync.Name)
 	if err != nil {
 		return nil, err
 	}
@@ -66,6 +68,29 @@ func lookedUp(ctx context.Context, live client.Client, sync *v1alpha1.Sync, regi
 	}
 	out.Status.Parameters = found.Pins
 	return out, nil
+}
+
+// ParameterValues are the values of the SSM parameters of a Sync of a file, by variable:
+// those that the live Sync of its name has, and where that has none, as SSM says now in a
+// region; an empty one is chosen as a controller does it. A parameter without a value is
+// an error. Nothing is written.
+func ParameterValues(ctx context.Context, live client.Client, sync *v1alpha1.Sync, region string) (map[string]string, error) {
+	found, err := lookedUp(ctx, live, sync, region)
+	if err != nil {
+		return nil, err
+	}
+	return pinned(found)
+}
+
+// LiveSync reads a Sync; one that does not exist, or whose kind does not, is
+// empty, and no error.
+func LiveSync(ctx context.Context, c client.Client, namespace, name string) (*v1alpha1.Sync, error) {
+	var sync v1alpha1.Sync
+	err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &sync)
+	if err != nil && !apierrors.IsNotFound(err) && !meta.IsNoMatchError(err) {
+		return nil, fmt.Errorf("reading Sync %s: %w", name, err)
+	}
+	return &sync, nil
 }
 
 // parameterNotes say which variable has which value of which parameter, by the status

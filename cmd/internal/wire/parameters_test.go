@@ -19,7 +19,7 @@ import (
 const gpuParameter = "/aws/service/eks/optimized-ami/1.33/amazon-linux-2023/x86_64/nvidia/recommended/image_id"
 
 func TestWhoOnlyLooksUsesThePinsAndSaysWhatIsNewer(t *testing.T) {
-	if _, err := directClient(&rest.Config{Host: "http://127.0.0.1:1"}); err != nil { // registers the kinds
+	if _, err := DirectClient(&rest.Config{Host: "http://127.0.0.1:1"}); err != nil { // registers the kinds
 		t.Fatal(err)
 	}
 	sync := &v1alpha1.Sync{ObjectMeta: metav1.ObjectMeta{Name: "dev", Namespace: "poolwright"}}

@@ -70,7 +70,7 @@ func Plan(ctx context.Context, req PlanRequest) (report.Report, error) {
 	if err != nil {
 		return report.Report{}, err
 	}
-	live, err := directClient(req.REST)
+	live, err := DirectClient(req.REST)
 	if err != nil {
 		return report.Report{}, err
 	}
@@ -179,7 +179,7 @@ func planStep(ctx context.Context, req PlanRequest) (report.Report, error) {
 	if p.offline {
 		p.foresee = foretelling(earth.Want, children.Forecast)
 	} else {
-		live, err := directClient(req.REST)
+		live, err := DirectClient(req.REST)
 		if err != nil {
 			return report.Report{}, err
 		}

@@ -47,7 +47,7 @@ func (c *fewRevisions) Contains(context.Context, string, string, string) (bool, 
 // last when it stood at base1. pods counts how often all pods were read.
 func stageReview(t *testing.T, edit func(*v1alpha1.Sync)) (r *reviewer, git *fewRevisions, pods *int) {
 	t.Helper()
-	if _, err := directClient(&rest.Config{Host: "http://127.0.0.1:1"}); err != nil { // registers the kinds
+	if _, err := DirectClient(&rest.Config{Host: "http://127.0.0.1:1"}); err != nil { // registers the kinds
 		t.Fatal(err)
 	}
 	sync := &v1alpha1.Sync{ObjectMeta: metav1.ObjectMeta{Name: "main", Namespace: "poolwright"}}

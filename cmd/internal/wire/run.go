@@ -1,8 +1,11 @@
-// Package wire is the composition root: the only place where the concrete
-// adapters of Git, Kubernetes, AWS and Karpenter meet.
+// Package wire is the composition root: where the concrete adapters of Git,
+// Kubernetes, AWS and Karpenter are put together, for the controller and for the
+// commands plan and lint, which say what it would do.
 //
 // It refuses logic that belongs to one of them; what is here is the order of a
-// start, and what must end the process. Start reading at Run.
+// start, and what must end the process. It knows no command: cmd/internal/install,
+// which brings it into a cluster, asks it how its lease is called, what it says of
+// its engine, and how it reads a folder. Start reading at Run.
 package wire
 
 import (
@@ -35,9 +38,9 @@ import (
 	"github.com/poolwright/poolwright/reconciler/pin/keeper"
 )
 
-// leaseName is the one lease that the loop and the engine share: two replicas,
-// one acts.
-const leaseName = "poolwright"
+// LeaseName is the one lease that the loop and the engine share, in the controller's
+// namespace: two replicas, one acts.
+const LeaseName = "poolwright"
 
 // Config is what the controller is told at its start.
 type Config struct {
@@ -74,7 +77,7 @@ func Run(ctx context.Context, cfg Config) error {
 	ctrl.SetLogger(cfg.Logger)
 	// client-go speaks through klog, which would write lines of its own form.
 	klog.SetLogger(cfg.Logger.WithName("client-go"))
-	direct, err := directClient(cfg.REST)
+	direct, err := DirectClient(cfg.REST)
 	if err != nil {
 		return err
 	}
@@ -118,9 +121,10 @@ func ignoreEnd(ctx context.Context, err error) error {
 	return err
 }
 
-// directClient reads and writes without a cache: at the start there is none,
-// and safety gates must not believe one.
-func directClient(cfg *rest.Config) (client.Client, error) {
+// DirectClient reads and writes without a cache: at the start there is none,
+// and safety gates must not believe one. It knows our kinds, CRDs, and what is in
+// client-go's scheme, where Karpenter's packages put theirs. The host need not answer.
+func DirectClient(cfg *rest.Config) (client.Client, error) {
 	if err := errors.Join(v1alpha1.AddToScheme(scheme.Scheme), apiextensionsv1.AddToScheme(scheme.Scheme)); err != nil {
 		return nil, fmt.Errorf("building the scheme: %w", err)
 	}
@@ -155,7 +159,7 @@ func prepare(ctx context.Context, direct client.Client, cfg Config) (stance, err
 
 func prepareOnce(ctx context.Context, direct client.Client, cfg Config) (stance, error) {
 	if err := errors.Join(
-		ensureNamespace(ctx, direct, cfg.Namespace),
+		EnsureNamespace(ctx, direct, cfg.Namespace),
 		installOwnCRDs(ctx, direct),
 		installKarpenterCRDs(ctx, direct, cfg.Logger),
 	); err != nil {
@@ -183,7 +187,9 @@ func installKarpenterCRDs(ctx context.Context, direct client.Client, log logr.Lo
 	return err
 }
 
-func ensureNamespace(ctx context.Context, direct client.Client, name string) error {
+// EnsureNamespace makes a namespace where none of that name is; whoever makes it
+// at the same time is welcome to.
+func EnsureNamespace(ctx context.Context, direct client.Client, name string) error {
 	if direct.Get(ctx, client.ObjectKey{Name: name}, &corev1.Namespace{}) == nil {
 		return nil
 	}
@@ -283,14 +289,14 @@ func (a *attempt) withEngine(ctx context.Context) (manager.Manager, *hold) {
 // managerOptions are our ports and our lease, which tells other Poolwrights
 // whether this one has the engine.
 func (a *attempt) managerOptions(engine bool) manager.Options {
-	grace, lasts := 20*time.Second, leaseDuration
+	grace, lasts := 20*time.Second, LeaseDuration
 	return manager.Options{
 		Scheme:                        scheme.Scheme,
 		Logger:                        a.cfg.Logger,
 		Metrics:                       metricsserver.Options{BindAddress: a.cfg.MetricsAddress},
 		HealthProbeBindAddress:        a.cfg.HealthAddress,
 		LeaderElection:                true,
-		LeaderElectionID:              leaseName,
+		LeaderElectionID:              LeaseName,
 		LeaderElectionNamespace:       a.cfg.Namespace,
 		LeaderElectionLabels:          gate.LeaseLabels(engine),
 		LeaderElectionReleaseOnCancel: true,

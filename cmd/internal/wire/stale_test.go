@@ -40,7 +40,7 @@ func twoPools(t *testing.T) []client.Object {
 }
 
 func TestTheNodesThatAMergeLeavesStale(t *testing.T) {
-	if _, err := directClient(&rest.Config{Host: "http://127.0.0.1:1"}); err != nil { // registers the kinds
+	if _, err := DirectClient(&rest.Config{Host: "http://127.0.0.1:1"}); err != nil { // registers the kinds
 		t.Fatal(err)
 	}
 	rolling := func(changes ...string) v1alpha1.PullRequestStatus {

@@ -72,8 +72,10 @@ func unreadOf(sync *v1alpha1.Sync) unread {
 	return out
 }
 
-// loadGiven reads a folder of a working copy with the variables that a person gives.
-func loadGiven(ctx context.Context, folder string, g given.Variables) (declared.Declared, error) {
+// LoadGiven reads a folder of a working copy with the variables that a person gives, for
+// a command without a cluster: as GivenValues has them. What is wrong in the folder are
+// the Problems of what is declared, and no error.
+func LoadGiven(ctx context.Context, folder string, g given.Variables) (declared.Declared, error) {
 	values, left, err := offlineValues(ctx, g)
 	if err != nil {
 		return declared.Declared{}, err
@@ -92,7 +94,7 @@ func (r *PlanRequest) settle(ctx context.Context) error {
 	if r.REST == nil {
 		return nil
 	}
-	live, err := directClient(r.REST)
+	live, err := DirectClient(r.REST)
 	if err != nil {
 		return err
 	}

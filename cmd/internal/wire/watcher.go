@@ -20,6 +20,10 @@ import (
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 )
 
+// EngineRunning is the reason of the Cluster's condition Ready while the engine
+// runs.
+const EngineRunning = "EngineRunning"
+
 // How long changed settings must rest before the process follows them: a burst
 // of edits is one restart. Where no engine runs there is less to lose.
 const (
@@ -166,7 +170,7 @@ func (w *watcher) report(ctx context.Context, now stance) error {
 	before := now.cluster.DeepCopy()
 	c := now.cluster
 	ready, heldValue := metav1.ConditionTrue, metav1.ConditionFalse
-	reason, message := engineRunning, "Karpenter runs inside the controller"
+	reason, message := EngineRunning, "Karpenter runs inside the controller"
 	heldReason, heldMessage := "NotHeld", "No safety gate holds the engine"
 	held := w.attempt.held
 	switch {
@@ -198,4 +202,19 @@ func (w *watcher) report(ctx context.Context, now stance) error {
 		return fmt.Errorf("writing the status of Cluster %s: %w", c.Name, err)
 	}
 	return nil
+}
+
+// EngineReady is what the controller says of the engine: the live Cluster's condition
+// Ready, with the reason EngineRunning, why there is none, or the gate that holds it. It is
+// nil while there is no Cluster, and while nothing was said of its newest spec.
+func EngineReady(ctx context.Context, reader client.Reader) (*metav1.Condition, error) {
+	now, err := readStance(ctx, reader)
+	if err != nil || now.cluster == nil {
+		return nil, err
+	}
+	ready := meta.FindStatusCondition(now.cluster.Status.Conditions, "Ready")
+	if ready == nil || ready.ObservedGeneration != now.cluster.Generation {
+		return nil, nil
+	}
+	return ready, nil
 }

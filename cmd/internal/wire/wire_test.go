@@ -59,6 +59,34 @@ func TestStance(t *testing.T) {
 	}
 }
 
+func TestTheEngineIsSpokenOfOnlyForTheNewestSpec(t *testing.T) {
+	said := func(generation int64) *v1alpha1.Cluster {
+		return eks(func(c *v1alpha1.Cluster) {
+			c.Generation = 2
+			c.Status.Conditions = []metav1.Condition{
+				{Type: "EngineHeld", Status: metav1.ConditionFalse, Reason: "NotHeld", ObservedGeneration: generation},
+				{Type: "Ready", Status: metav1.ConditionTrue, Reason: EngineRunning, ObservedGeneration: generation},
+			}
+		})
+	}
+	for name, c := range map[string]struct {
+		objects []client.Object
+		runs    bool
+	}{
+		"without a Cluster nothing is said":   {},
+		"nothing was said yet":                {objects: []client.Object{eks(nil)}},
+		"what was said of an older spec":      {objects: []client.Object{said(1)}},
+		"what was said of the one that is it": {objects: []client.Object{said(2)}, runs: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := EngineReady(t.Context(), reader(t, c.objects...))
+			if err != nil || (got != nil) != c.runs || got != nil && got.Reason != EngineRunning {
+				t.Errorf("condition %+v, %v", got, err)
+			}
+		})
+	}
+}
+
 func TestOnlySettingsThatMatterAskForARestart(t *testing.T) {
 	base := stanceOf(eks(nil)).hash()
 	idle := metav1.Duration{Duration: 100 * time.Millisecond}
@@ -92,7 +120,7 @@ func TestTheEngineReadsTheDeclaredQueue(t *testing.T) {
 			spec := eks(nil).Spec
 			spec.Engine.InterruptionQueue = c.engine
 			spec.InterruptionQueue = &v1alpha1.InterruptionQueue{Name: c.declared}
-			if got := settingsOf(spec).InterruptionQueue; got != c.want {
+			if got := EngineSettings(spec).InterruptionQueue; got != c.want {
 				t.Errorf("the engine reads %q, want %q", got, c.want)
 			}
 		})

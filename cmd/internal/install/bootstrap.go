@@ -1,4 +1,13 @@
-package wire
+// Package install brings Poolwright into a cluster and takes it out again: what
+// `poolwright bootstrap`, its --take-over and `poolwright uninstall` do. Each is
+// planned, shown, and carried out when somebody has said yes.
+//
+// It refuses a cluster that is not proven to be the one that the folder names, a
+// second installation beside another, a take-over by which two Karpenters could run
+// at a time, and to take out what another tool would bring back. What was cut off is
+// finished by the next run. What it installs is put together in cmd/internal/wire.
+// Start reading at PlanBootstrap, and at PlanUninstall for the way out.
+package install
 
 import (
 	"context"
@@ -7,13 +16,11 @@ import (
 	"slices"
 	"time"
 
-	"github.com/go-logr/logr"
 	"k8s.io/client-go/rest"
-	"k8s.io/klog/v2"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/poolwright/poolwright/cmd/internal/given"
+	"github.com/poolwright/poolwright/cmd/internal/wire"
 	"github.com/poolwright/poolwright/gitsource/dir"
 	"github.com/poolwright/poolwright/provision/engine"
 	"github.com/poolwright/poolwright/reconciler/apply"
@@ -78,7 +85,7 @@ func PlanBootstrap(ctx context.Context, req BootstrapRequest) (*Bootstrap, error
 	}
 	silence()
 	b := &Bootstrap{req: req}
-	if b.direct, err = directClient(req.REST); err != nil {
+	if b.direct, err = wire.DirectClient(req.REST); err != nil {
 		return nil, err
 	}
 	if err := eks.checkAccount(req.Namespace); err != nil {
@@ -107,14 +114,14 @@ func PlanBootstrap(ctx context.Context, req BootstrapRequest) (*Bootstrap, error
 // declares is what the folder declares with variables, and its Cluster. Mistakes are a
 // *target.ProblemsError.
 func (r BootstrapRequest) declares(ctx context.Context, variables given.Variables) (state.Set, declaredEKS, error) {
-	linted, err := Lint(ctx, r.Dir, variables)
+	linted, err := wire.Lint(ctx, r.Dir, variables)
 	if err != nil {
 		return state.Set{}, declaredEKS{}, err
 	}
 	if len(linted.Mistakes) > 0 {
 		return state.Set{}, declaredEKS{}, &target.ProblemsError{Problems: linted.Mistakes}
 	}
-	d, err := loadGiven(ctx, r.Dir, variables)
+	d, err := wire.LoadGiven(ctx, r.Dir, variables)
 	if err != nil {
 		return state.Set{}, declaredEKS{}, err
 	}
@@ -122,16 +129,9 @@ func (r BootstrapRequest) declares(ctx context.Context, variables given.Variable
 	return d.Set, eks, err
 }
 
-// silence keeps the logs of libraries away from a person's terminal: what there
-// is to say comes as an error, or by Say.
-func silence() {
-	ctrl.SetLogger(logr.Discard())
-	klog.SetLogger(logr.Discard())
-}
-
 // installation are the objects of the installation, the Sync among them.
 func (b *Bootstrap) installation(ctx context.Context, eks declaredEKS, root, sub string) (state.Set, error) {
-	in := install{namespace: b.req.Namespace, image: b.req.Image, roleARN: eks.roleARN(), caBundle: b.caBundle}
+	in := manifests{namespace: b.req.Namespace, image: b.req.Image, roleARN: eks.roleARN(), caBundle: b.caBundle}
 	if err := onlyHere(ctx, b.direct, in.namespace); err != nil {
 		return state.Set{}, err
 	}
@@ -229,7 +229,7 @@ func (b *Bootstrap) Todo() int {
 func (b *Bootstrap) Apply(ctx context.Context) (report.Report, error) {
 	// The inventories are written before anything else, and have to lie
 	// somewhere.
-	if err := ensureNamespace(ctx, b.direct, b.req.Namespace); err != nil {
+	if err := wire.EnsureNamespace(ctx, b.direct, b.req.Namespace); err != nil {
 		return b.Report(), err
 	}
 	told := map[string]target.Target{}
@@ -242,39 +242,4 @@ func (b *Bootstrap) Apply(ctx context.Context) (report.Report, error) {
 		ReadyTimeout: 5 * time.Minute, ChangeTimeout: 5 * time.Minute,
 	})
 	return report.NewOutcome(b.plan, nil, outcome), outcome.Err()
-}
-
-// world is a target with the abilities that both of ours have.
-type world interface {
-	target.Target
-	target.Recorder
-	target.Waiter
-}
-
-// narration is a world whose changes are told while they are made.
-type narration struct {
-	world
-	say func(string)
-}
-
-func narrated(t target.Target, say func(string)) target.Target {
-	if w, ok := t.(world); ok {
-		return narration{w, say}
-	}
-	return t
-}
-
-// Correct implements target.Target.
-func (n narration) Correct(ctx context.Context, c plan.Change) error {
-	err := n.world.Correct(ctx, c)
-	done := map[plan.Action]string{plan.Create: "created", plan.Update: "updated", plan.Delete: "deleted"}[c.Action]
-	if err != nil {
-		done = "failed to " + string(c.Action)
-	}
-	where := ""
-	if c.Key.Target == aws.Name {
-		where = "in AWS: "
-	}
-	n.say(where + done + " " + c.Key.String())
-	return err
 }

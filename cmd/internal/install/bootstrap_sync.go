@@ -1,4 +1,4 @@
-package wire
+package install
 
 import (
 	"cmp"
@@ -11,12 +11,12 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/poolwright/poolwright/cmd/internal/given"
+	"github.com/poolwright/poolwright/cmd/internal/wire"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 )
 
@@ -47,7 +47,7 @@ func (r *SyncRequest) follow(ctx context.Context, c client.Client, namespace, ro
 	if err := r.checkName(); err != nil {
 		return nil, nil, err
 	}
-	live, err := liveSync(ctx, c, namespace, r.Name)
+	live, err := wire.LiveSync(ctx, c, namespace, r.Name)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -111,10 +111,7 @@ func (b *Bootstrap) parameters(ctx context.Context, region, sub string) (given.V
 	}
 	sync := out.As(&v1alpha1.Sync{}, file)
 	sync.Namespace, sync.Name = b.req.Namespace, cmp.Or(r.Name, nameOf(cmp.Or(r.Path, sub)))
-	if sync, err = lookedUp(ctx, b.direct, sync, region); err != nil {
-		return given.Variables{}, err
-	}
-	found, err := pinned(sync)
+	found, err := wire.ParameterValues(ctx, b.direct, sync, region)
 	if err != nil || len(found) == 0 {
 		return given.Variables{}, err
 	}
@@ -218,17 +215,6 @@ func (r *SyncRequest) fromWorkingCopy(root string, pinned bool) (warnings []stri
 func fetchable(address string) bool {
 	plain := strings.HasPrefix(address, "https://") || strings.HasPrefix(address, "http://")
 	return plain && !strings.ContainsAny(address, "@ \t\n")
-}
-
-// liveSync reads a Sync; one that does not exist, or whose kind does not, is
-// empty.
-func liveSync(ctx context.Context, c client.Client, namespace, name string) (*v1alpha1.Sync, error) {
-	var sync v1alpha1.Sync
-	err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &sync)
-	if err != nil && !apierrors.IsNotFound(err) && !meta.IsNoMatchError(err) {
-		return nil, fmt.Errorf("reading Sync %s: %w", name, err)
-	}
-	return &sync, nil
 }
 
 func secretIsMissing(ctx context.Context, c client.Client, namespace, name string) (bool, error) {

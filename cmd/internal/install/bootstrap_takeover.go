@@ -1,4 +1,4 @@
-package wire
+package install
 
 import (
 	"cmp"
@@ -11,12 +11,12 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/poolwright/poolwright/cmd/internal/wire"
 	"github.com/poolwright/poolwright/provision/engine/gate"
 	"github.com/poolwright/poolwright/provision/engine/takeover"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
@@ -26,10 +26,6 @@ import (
 // caBundleVariable is Karpenter's, and ours for the same: the API server's CA as
 // nodes are told it, PEM in base64, and part of every drift hash.
 const caBundleVariable = "CLUSTER_CA_BUNDLE"
-
-// engineRunning is the reason of the Cluster's condition Ready while the engine
-// runs.
-const engineRunning = "EngineRunning"
 
 // predecessor is a Karpenter that runs in the cluster already.
 type predecessor struct {
@@ -242,30 +238,17 @@ func (b *Bootstrap) succeed(ctx context.Context, k predecessor, replicas int32, 
 	return nil
 }
 
-// engineReady is the Cluster's condition Ready, if it speaks of the newest spec.
-func (b *Bootstrap) engineReady(ctx context.Context) (*metav1.Condition, error) {
-	now, err := readStance(ctx, b.direct)
-	if err != nil || now.cluster == nil {
-		return nil, err
-	}
-	ready := meta.FindStatusCondition(now.cluster.Status.Conditions, "Ready")
-	if ready == nil || ready.ObservedGeneration != now.cluster.Generation {
-		return nil, nil
-	}
-	return ready, nil
-}
-
 // onlyOneWaits reports whether the other Karpenter is all that holds the engine.
 // An engine that runs waits for nobody: the other's pods do not, and must not
 // start now.
 func (b *Bootstrap) onlyOneWaits(ctx context.Context) (bool, string, error) {
-	ready, err := b.engineReady(ctx)
+	ready, err := wire.EngineReady(ctx, b.direct)
 	switch {
 	case err != nil:
 		return false, "", err
 	case ready == nil:
 		return false, "waiting until the Sync has brought the Cluster and the controller has looked at it", nil
-	case ready.Reason == engineRunning:
+	case ready.Reason == wire.EngineRunning:
 		return true, "the engine runs already, for the other Karpenter holds no lease", nil
 	case ready.Reason != string(gate.OtherKarpenter) || strings.Contains(ready.Message, "gate "+string(gate.Orphans)):
 		return false, "the engine is not ready to take over: " + ready.Message, nil
@@ -275,13 +258,13 @@ func (b *Bootstrap) onlyOneWaits(ctx context.Context) (bool, string, error) {
 
 // engineRuns reports whether it does.
 func (b *Bootstrap) engineRuns(ctx context.Context) (bool, string, error) {
-	ready, err := b.engineReady(ctx)
+	ready, err := wire.EngineReady(ctx, b.direct)
 	switch {
 	case err != nil:
 		return false, "", err
 	case ready == nil:
 		return false, "the controller has yet to look at the Cluster", nil
-	case ready.Reason == engineRunning:
+	case ready.Reason == wire.EngineRunning:
 		return true, "the engine runs", nil
 	case ready.Reason == string(gate.OtherKarpenter):
 		return false, "waiting until the other Karpenter has given its lease back", nil

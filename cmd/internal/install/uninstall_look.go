@@ -1,4 +1,4 @@
-package wire
+package install
 
 import (
 	"context"
@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/poolwright/poolwright/cmd/internal/wire"
 	"github.com/poolwright/poolwright/provision/engine/gate"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/state"
@@ -130,7 +131,7 @@ func (u *Uninstall) lookAtNodes(ctx context.Context, f *traces) error {
 	// cluster it guards all the same.
 	g := gate.Gates{
 		Cluster: "any", Region: "any", Account: "any", REST: u.req.REST, Kube: u.direct,
-		OwnLease: types.NamespacedName{Namespace: f.namespace, Name: leaseName},
+		OwnLease: types.NamespacedName{Namespace: f.namespace, Name: wire.LeaseName},
 	}
 	g.AWS.Region = "any"
 	err = g.CheckOthers(ctx)
@@ -152,7 +153,7 @@ func known(err error) error {
 // inventory, and those that config/ would make here and that say that they are
 // part of Poolwright, by whatever tool they came.
 func (u *Uninstall) installed(ctx context.Context) (state.Set, error) {
-	items, err := install{namespace: u.req.Namespace, image: shippedName}.objects()
+	items, err := manifests{namespace: u.req.Namespace, image: shippedName}.objects()
 	if err != nil {
 		return state.Set{}, err
 	}
@@ -237,7 +238,7 @@ func (l leaseFound) engineRuns() bool {
 
 func (u *Uninstall) lease(ctx context.Context) (leaseFound, error) {
 	var lease coordinationv1.Lease
-	err := u.direct.Get(ctx, client.ObjectKey{Namespace: u.req.Namespace, Name: leaseName}, &lease)
+	err := u.direct.Get(ctx, client.ObjectKey{Namespace: u.req.Namespace, Name: wire.LeaseName}, &lease)
 	if apierrors.IsNotFound(err) {
 		return leaseFound{}, nil
 	}

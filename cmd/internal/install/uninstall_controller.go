@@ -1,4 +1,4 @@
-package wire
+package install
 
 import (
 	"context"
@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
+	"github.com/poolwright/poolwright/cmd/internal/wire"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/state"
 )
@@ -94,7 +95,7 @@ func (u *Uninstall) stop(ctx context.Context) error {
 // installation's pods are gone, is another process.
 func (u *Uninstall) leaseFree(ctx context.Context) error {
 	seen, since, moved := time.Time{}, time.Now(), -1
-	err := follow(ctx, max(u.req.Timeout, 2*leaseDuration), u.req.Say, func(ctx context.Context) (bool, string, error) {
+	err := follow(ctx, max(u.req.Timeout, 2*wire.LeaseDuration), u.req.Say, func(ctx context.Context) (bool, string, error) {
 		now, err := u.lease(ctx)
 		if err != nil || now.holder == "" {
 			return err == nil, "", err
@@ -103,10 +104,10 @@ func (u *Uninstall) leaseFree(ctx context.Context) error {
 			seen, since, moved = now.renewed, time.Now(), moved+1
 		}
 		if moved > 1 {
-			return false, "", fmt.Errorf("lease %s/%s is being renewed by %s, which this installation did not start: stop that poolwright run, then run uninstall again", u.req.Namespace, leaseName, now.holder)
+			return false, "", fmt.Errorf("lease %s/%s is being renewed by %s, which this installation did not start: stop that poolwright run, then run uninstall again", u.req.Namespace, wire.LeaseName, now.holder)
 		}
-		return time.Since(since) > leaseDuration+lookEvery,
-			fmt.Sprintf("lease %s/%s was not given up by %s: waiting until it expires", u.req.Namespace, leaseName, now.holder), nil
+		return time.Since(since) > wire.LeaseDuration+lookEvery,
+			fmt.Sprintf("lease %s/%s was not given up by %s: waiting until it expires", u.req.Namespace, wire.LeaseName, now.holder), nil
 	})
 	if err != nil {
 		return fmt.Errorf("waiting for the controller's end: %w", err)
@@ -153,7 +154,7 @@ func (u *Uninstall) forgetAll(ctx context.Context) error {
 // others keep something in it.
 func (u *Uninstall) leave(ctx context.Context) error {
 	var lease coordinationv1.Lease
-	err := u.direct.Get(ctx, client.ObjectKey{Namespace: u.req.Namespace, Name: leaseName}, &lease)
+	err := u.direct.Get(ctx, client.ObjectKey{Namespace: u.req.Namespace, Name: wire.LeaseName}, &lease)
 	if err == nil {
 		err = u.remover(ctx, &lease)
 	}

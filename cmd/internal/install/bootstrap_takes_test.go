@@ -1,4 +1,4 @@
-package wire
+package install
 
 import (
 	"context"
@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"github.com/poolwright/poolwright/cmd/internal/wire"
 	"github.com/poolwright/poolwright/provision/engine/takeover"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 )
@@ -56,7 +57,7 @@ func TestATakeOverNotesTheReplicasAndCanBeRunAgain(t *testing.T) {
 	d, three := karpenters("karpenter")[0], int32(3)
 	d.Spec.Replicas = &three
 	running := eks(func(c *v1alpha1.Cluster) {
-		c.Status.Conditions = []metav1.Condition{{Type: "Ready", Status: metav1.ConditionTrue, Reason: engineRunning, LastTransitionTime: metav1.Now()}}
+		c.Status.Conditions = []metav1.Condition{{Type: "Ready", Status: metav1.ConditionTrue, Reason: wire.EngineRunning, LastTransitionTime: metav1.Now()}}
 	})
 	kube := live(t, d, running)
 	for _, turn := range []string{"first", "again"} {

@@ -1,71 +1,16 @@
-package wire
+package install
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
-
-// lookEvery is how often something is looked at while it is waited for.
-const lookEvery = time.Second
-
-// follow asks look again and again until it is done or the time is up. Each new
-// sentence of look is said once; the last one ends the error.
-func follow(ctx context.Context, timeout time.Duration, say func(string), look func(context.Context) (done bool, sentence string, err error)) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, timeout, errTimeUp)
-	defer cancel()
-	tick := time.NewTicker(lookEvery)
-	defer tick.Stop()
-	last := ""
-	for {
-		done, sentence, err := look(ctx)
-		if err != nil && ctx.Err() == nil && !passing(err) {
-			return err
-		}
-		if err != nil && ctx.Err() == nil {
-			sentence = err.Error()
-		}
-		if sentence != "" && sentence != last {
-			say(sentence)
-			last = sentence
-		}
-		if err == nil && done {
-			return nil
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			if errors.Is(context.Cause(ctx), errTimeUp) {
-				return fmt.Errorf("after %s still: %s", timeout, last)
-			}
-			return context.Cause(ctx)
-		}
-	}
-}
-
-var errTimeUp = errors.New("the time is up")
-
-// passing reports whether an error says only that the API server is busy or
-// away for a moment.
-func passing(err error) bool {
-	var status apierrors.APIStatus
-	if errors.As(err, &status) {
-		code := status.Status().Code
-		return code == http.StatusTooManyRequests || code >= http.StatusInternalServerError
-	}
-	_, unreachable := errors.AsType[net.Error](err)
-	return unreachable
-}
 
 // WaitAvailable returns once all replicas of the controller are of the newest
 // form and available. Its error says what keeps them.

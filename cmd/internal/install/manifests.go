@@ -1,4 +1,4 @@
-package wire
+package install
 
 import (
 	"context"
@@ -32,8 +32,8 @@ const (
 	roleAnnotation   = "eks.amazonaws.com/role-arn"
 )
 
-// install says how the manifests of config/ become those of one installation.
-type install struct {
+// manifests says how those of config/ become those of one installation.
+type manifests struct {
 	namespace string
 	// image is the controller's.
 	image string
@@ -47,7 +47,7 @@ type install struct {
 
 // objects are the rendered manifests. They have no origin: it would be a file
 // of this repository, not of the reader's.
-func (in install) objects() ([]state.Item, error) {
+func (in manifests) objects() ([]state.Item, error) {
 	found, err := declared.Load(config.Files, "default", declared.Options{})
 	if err == nil && len(found.Problems) > 0 {
 		err = errors.New(found.Problems[0].String())
@@ -71,7 +71,7 @@ func (in install) objects() ([]state.Item, error) {
 
 // relocate moves an object into the chosen namespace. What lies in another one,
 // as the role for the cluster's DNS, stays there.
-func (in install) relocate(o *unstructured.Unstructured) {
+func (in manifests) relocate(o *unstructured.Unstructured) {
 	if o.GetNamespace() == shippedNamespace {
 		o.SetNamespace(in.namespace)
 	}
@@ -87,7 +87,7 @@ func (in install) relocate(o *unstructured.Unstructured) {
 }
 
 // fill sets what config/ leaves to the one who installs.
-func (in install) fill(o *unstructured.Unstructured) error {
+func (in manifests) fill(o *unstructured.Unstructured) error {
 	switch o.GetKind() {
 	case "CustomResourceDefinition":
 		// The running controller looks at the serial, and leaves its own alone.

@@ -1,4 +1,4 @@
-package wire
+package install
 
 import (
 	"context"
@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/poolwright/poolwright/cmd/internal/wire"
 	"github.com/poolwright/poolwright/internal/golden"
 	"github.com/poolwright/poolwright/provision/engine/gate"
 	"github.com/poolwright/poolwright/provision/gpu"
@@ -349,7 +350,7 @@ func TestALeaseTellsWhetherTheEngineRuns(t *testing.T) {
 	holder, nobody := "pod-1", ""
 	lease := func(holder *string, renewed *metav1.MicroTime, labels map[string]string) *coordinationv1.Lease {
 		return &coordinationv1.Lease{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "gpu", Name: leaseName, Labels: labels},
+			ObjectMeta: metav1.ObjectMeta{Namespace: "gpu", Name: wire.LeaseName, Labels: labels},
 			Spec:       coordinationv1.LeaseSpec{HolderIdentity: holder, RenewTime: renewed},
 		}
 	}

@@ -1,4 +1,4 @@
-package wire
+package install
 
 import (
 	"cmp"
@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/poolwright/poolwright/cmd/internal/wire"
 	"github.com/poolwright/poolwright/config/iam"
 	"github.com/poolwright/poolwright/provision/engine"
 	"github.com/poolwright/poolwright/provision/engine/gate"
@@ -54,7 +55,7 @@ func declaredCluster(folder string, set state.Set) (declaredEKS, error) {
 	return declaredEKS{spec: c.Spec, origin: found[0].Origin}, nil
 }
 
-func (d declaredEKS) settings() engine.Settings { return settingsOf(d.spec) }
+func (d declaredEKS) settings() engine.Settings { return wire.EngineSettings(d.spec) }
 
 // checkAccount refuses a controllerRole for other pods than those that are
 // about to be installed: they would start without credentials.
@@ -99,7 +100,7 @@ func (d declaredEKS) prove(ctx context.Context, cfg *rest.Config, c client.Clien
 	closed, err := gate.Gates{
 		Cluster: settings.Cluster, Region: settings.Region, Account: settings.Account,
 		REST: cfg, Kube: c, AWS: credentials,
-		OwnLease: types.NamespacedName{Namespace: namespace, Name: leaseName},
+		OwnLease: types.NamespacedName{Namespace: namespace, Name: wire.LeaseName},
 	}.Check(ctx)
 	if err != nil {
 		return nil, err

@@ -1,4 +1,4 @@
-package wire
+package install
 
 import (
 	"context"
@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/poolwright/poolwright/cmd/internal/wire"
 	"github.com/poolwright/poolwright/provision/sandbox"
 )
 
@@ -132,7 +133,7 @@ func TestWhereverItIsCutOffTheNextRunFinishes(t *testing.T) {
 			t.Fatalf("%s, cut at write %d, has %d things to do when all was done", what, k, *left)
 		}
 	}
-	c, err := directClient(world.REST())
+	c, err := wire.DirectClient(world.REST())
 	if err != nil {
 		t.Fatal(err)
 	}

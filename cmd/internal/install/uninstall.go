@@ -1,4 +1,4 @@
-package wire
+package install
 
 import (
 	"cmp"
@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/poolwright/poolwright/cmd/internal/wire"
 	"github.com/poolwright/poolwright/reconciler/apply"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
@@ -75,7 +76,7 @@ func PlanUninstall(ctx context.Context, req UninstallRequest) (*Uninstall, error
 	silence()
 	u := &Uninstall{req: req}
 	var err error
-	if u.direct, err = directClient(req.REST); err != nil {
+	if u.direct, err = wire.DirectClient(req.REST); err != nil {
 		return nil, err
 	}
 	if u.world, err = cluster.New(cluster.Config{REST: req.REST, Sync: installation, Namespace: req.Namespace}); err != nil {

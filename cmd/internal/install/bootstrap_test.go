@@ -1,4 +1,4 @@
-package wire
+package install
 
 import (
 	"context"
@@ -38,6 +38,16 @@ func live(t *testing.T, objects ...client.Object) client.Client {
 		t.Fatal(err)
 	}
 	return fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithObjects(objects...).Build()
+}
+
+// eks is a Cluster with the embedded engine, which edit may change.
+func eks(edit func(*v1alpha1.Cluster)) *v1alpha1.Cluster {
+	c := &v1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "cluster"}}
+	c.Spec = v1alpha1.ClusterSpec{Name: "dev", Region: "eu-west-1", Account: "111122223333", Engine: v1alpha1.EngineSpec{Mode: v1alpha1.EngineEmbedded}}
+	if edit != nil {
+		edit(c)
+	}
+	return c
 }
 
 func TestARemoteBecomesAnAddressThatTheControllerCanFetch(t *testing.T) {
@@ -240,7 +250,7 @@ func TestTheControllersRole(t *testing.T) {
 }
 
 func TestAnInstallationIsRenderedForItsPlace(t *testing.T) {
-	items, err := install{namespace: "gpu", image: "registry.example.com/p@sha256:1", roleARN: "arn:aws:iam::111122223333:role/p"}.objects()
+	items, err := manifests{namespace: "gpu", image: "registry.example.com/p@sha256:1", roleARN: "arn:aws:iam::111122223333:role/p"}.objects()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -289,7 +299,7 @@ func TestAnInstallationIsRenderedForItsPlace(t *testing.T) {
 }
 
 func TestTheDefinitionsOfANewerReleaseStay(t *testing.T) {
-	items, err := install{namespace: "gpu", image: "x"}.objects()
+	items, err := manifests{namespace: "gpu", image: "x"}.objects()
 	if err != nil {
 		t.Fatal(err)
 	}
