@@ -57,6 +57,11 @@ func declaredCluster(folder string, set state.Set) (declaredEKS, error) {
 
 func (d declaredEKS) settings() engine.Settings { return wire.EngineSettings(d.spec) }
 
+// embedded reports whether the engine is to run here, which is the default.
+func (d declaredEKS) embedded() bool {
+	return d.spec.Engine.Mode == v1alpha1.EngineEmbedded || d.spec.Engine.Mode == ""
+}
+
 // checkAccount refuses a controllerRole for other pods than those that are
 // about to be installed: they would start without credentials.
 func (d declaredEKS) checkAccount(namespace string) error {
@@ -110,7 +115,7 @@ func (d declaredEKS) prove(ctx context.Context, cfg *rest.Config, c client.Clien
 		switch {
 		case refusal.Gate == gate.Identity || refusal.Gate == gate.Account:
 			refused = append(refused, errors.New(refusal.Message+": "+refusal.Remedy))
-		case d.spec.Engine.Mode == v1alpha1.EngineEmbedded || d.spec.Engine.Mode == "":
+		case d.embedded():
 			warnings = append(warnings, fmt.Sprintf("the engine would be held: %s: %s", refusal.Message, refusal.Remedy))
 		}
 	}

@@ -19,7 +19,6 @@ import (
 	"github.com/poolwright/poolwright/cmd/internal/wire"
 	"github.com/poolwright/poolwright/provision/engine/gate"
 	"github.com/poolwright/poolwright/provision/engine/takeover"
-	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/target/cluster"
 )
 
@@ -38,10 +37,8 @@ type predecessor struct {
 // The CA bundle is taken in every mode: a later commit may start the engine, and
 // nobody runs bootstrap again for that.
 func (b *Bootstrap) lookForOthers(ctx context.Context, eks declaredEKS) error {
-	mode := eks.spec.Engine.Mode
-	embedded := mode == v1alpha1.EngineEmbedded || mode == ""
-	if !embedded && b.req.TakeOver {
-		return fmt.Errorf("%s: spec.engine.mode is %s, so there is nothing to take over: set it to Embedded, or leave --take-over out", eks.origin, mode)
+	if !eks.embedded() && b.req.TakeOver {
+		return fmt.Errorf("%s: spec.engine.mode is %s, so there is nothing to take over: set it to Embedded, or leave --take-over out", eks.origin, eks.spec.Engine.Mode)
 	}
 	found, err := takeover.Find(ctx, b.direct)
 	if err != nil {
@@ -56,7 +53,7 @@ func (b *Bootstrap) lookForOthers(ctx context.Context, eks declaredEKS) error {
 		return err
 	}
 	b.caBundle = b.bundleFor(found, live)
-	if !embedded {
+	if !eks.embedded() {
 		return nil
 	}
 	for _, k := range found {
