@@ -238,10 +238,23 @@ func (p *pulls) merge(number int) string {
 	return merged.Commit
 }
 
-// nodesAre waits until a pool has so many nodes that are ready, and names their claims.
-func (g gpuScene) nodesAre(pool string, many int) (names []string) {
+// nodesAre waits until a pool has so many nodes, all ready, and names their claims.
+func (g gpuScene) nodesAre(pool string, many int) []string {
 	g.Helper()
-	g.until(fmt.Sprintf("%s has %d nodes", pool, many), func() error {
+	return g.nodesBetween(pool, many, many)
+}
+
+// nodesSettle is nodesAre after a roll-out, which may leave one node more, where nothing
+// consolidates: on a busy machine Karpenter counts an evicted pod and the one in its
+// place, and makes a node for either.
+func (g gpuScene) nodesSettle(pool string, many int) []string {
+	g.Helper()
+	return g.nodesBetween(pool, many, many+1)
+}
+
+func (g gpuScene) nodesBetween(pool string, least, most int) (names []string) {
+	g.Helper()
+	g.until(fmt.Sprintf("%s has %d nodes", pool, least), func() error {
 		claims, err := g.claims(pool)
 		if err != nil {
 			return err
@@ -254,7 +267,7 @@ func (g gpuScene) nodesAre(pool string, many int) (names []string) {
 			names = append(names, c.Name)
 		}
 		slices.Sort(names)
-		if len(names) != many {
+		if len(names) < least || len(names) > most {
 			return fmt.Errorf("there are %v", names)
 		}
 		return nil
@@ -304,8 +317,7 @@ func (p *pulls) livesToItsEnd() {
 	if said := p.stands(merged, rolloutStatus, "success"); !strings.Contains(said, "4 nodes") {
 		p.Errorf("the status says %q", said)
 	}
-	after := append(p.nodesAre(taintedPool, 2), p.nodesAre(diskedPool, 2)...)
-	for _, name := range after {
+	for _, name := range append(p.nodesSettle(taintedPool, 2), p.nodesSettle(diskedPool, 2)...) {
 		if slices.Contains(before, name) {
 			p.Errorf("%s is still there", name)
 		}
@@ -345,11 +357,12 @@ func (p *pulls) isElsewhere() {
 // growsBeyondItsReview: between the review and the merge many more nodes came.
 func (p *pulls) growsBeyondItsReview() {
 	number := p.open("newer-taint", "Taint the pool anew", map[string]string{"tainted.yaml": pullPoolText(taintedPool, "default", "newer")})
-	p.says(number, "2 nodes replaced")
+	told := len(p.nodesSettle(taintedPool, 2))
+	p.says(number, fmt.Sprintf("%d nodes replaced", told))
 	p.scales(taintedPool, 7)
 	grown := p.nodesAre(taintedPool, 7)
 	merged := p.merge(number)
-	p.says(number, "2 were told", "poolwright.dev/confirm")
+	p.says(number, fmt.Sprintf("%d were told", told), "poolwright.dev/confirm")
 	p.stands(merged, rolloutStatus, "pending")
 	if diff := cmp.Diff(grown, p.nodesAre(taintedPool, 7)); diff != "" {
 		p.Errorf("the nodes are others:\n%s", diff)

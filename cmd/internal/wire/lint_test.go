@@ -110,7 +110,7 @@ func TestLintTellsOfOldAPIs(t *testing.T) {
 		},
 		"that nothing comes of, as mistakes": {
 			[]string{"a.yaml", "apiVersion: karpenter.k8s.aws/v1alpha1\nkind: AWSNodeTemplate\nmetadata: {name: gpu}\nspec:\n  launchTemplate: x\n  instanceProfile: p\n  subnetSelector: {a: b}\n  securityGroupSelector: {a: b}\n"},
-			[]string{"a.yaml:1: AWSNodeTemplate/gpu: Karpenter v1 takes no launch templates; write what it holds into the class instead"},
+			[]string{"a.yaml:5: AWSNodeTemplate/gpu: Karpenter v1 takes no launch templates; write what it holds into the class instead"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

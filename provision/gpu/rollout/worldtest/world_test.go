@@ -102,7 +102,7 @@ func (w *world) upgrade(t *testing.T) {
 		return w.runs(map[string]string{"a1": "ten/two", "a2": "ten/two", "b1": "ten/two"})
 	})
 	// One node after the other: gone, come; gone, come; gone, come.
-	said := w.forget()
+	said := w.hears(6)
 	if len(said) != 6 {
 		t.Fatalf("plugins went and came: %v", said)
 	}
@@ -149,7 +149,7 @@ func (w *world) move(t *testing.T) {
 	w.until("pool a has the other profile's plugin", func() error {
 		return w.runs(map[string]string{"a1": "five/three", "a2": "five/three", "b1": "ten/two"})
 	})
-	said := w.forget()
+	said := w.hears(4)
 	slices.Sort(said)
 	if got := strings.Join(said, ", "); got != "come a1, come a2, gone a1, gone a2" {
 		t.Errorf("plugins went and came: %s", got)
@@ -333,6 +333,21 @@ func (w *world) forget() []string {
 	out := w.log
 	w.log = nil
 	return out
+}
+
+// hears waits until so many plugins went or came since the last call: the watch that
+// notes them is not the client that sees them run. It returns what there is by then.
+func (w *world) hears(many int) []string {
+	w.Helper()
+	w.until(fmt.Sprintf("%d plugins went or came", many), func() error {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if len(w.log) < many {
+			return fmt.Errorf("there are %v", w.log)
+		}
+		return nil
+	})
+	return w.forget()
 }
 
 // until polls, and has the rollout look again: on the quick clock nothing comes at
