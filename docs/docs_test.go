@@ -66,6 +66,7 @@ func TestThePagesTellEveryNameOfTheCode(t *testing.T) {
 		{"kinds/sync.md", "reason", "../reconciler/controller/sync.go", `(?:set\w+\([^)]*|const \w+ = )"([A-Z]\w+)"`},
 		{"kinds/sync.md", "reason", "../reconciler/declared", `state\.Fail\w*\(state\.Fix, "(\w+)"`},
 		{"kinds/sync.md", "reason", "../reconciler/pin/keeper/keeper.go", `state\.Fail\w*\(state\.\w+, "(\w+)"`},
+		{"kinds/sync.md", "reason", "../cmd/internal/wire/ssm.go", `state\.Fail\w*\(state\.\w+, "(\w+)"`},
 		{"kinds/sync.md", "annotation or label", "../reconciler/api/v1alpha1", `= "([a-z.]+/[a-zA-Z]+)"`},
 		{"kinds/cluster.md", "reason", "../cmd/internal/wire/watcher.go", `(?:metav1\.Condition(?:True|False), |eason = )"([A-Z]\w+)"`},
 		{"kinds/cluster.md", "reason", "../cmd/internal/wire/engine.go", `(?:invalid: true, reason: |reason, s\.message = (?:true, )?)"([A-Z]\w+)"`},

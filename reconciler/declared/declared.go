@@ -51,7 +51,7 @@ func (d *Declared) item(o manifest.Object) (state.Item, error) {
 	return o.Item()
 }
 
-// Document reads again the document that an origin points to, for whoever
+// Document reads again the document that an origin points into, for whoever
 // needs the line of a single field; false when there is none.
 func (d Declared) Document(at state.Origin) (manifest.Document, bool) { return d.Documents()(at) }
 
@@ -67,12 +67,7 @@ func (d Declared) Documents() func(at state.Origin) (manifest.Document, bool) {
 		if file != at.File {
 			file, docs = at.File, d.parsed(at.File)
 		}
-		for _, doc := range docs {
-			if part, ok := doc.Part(at.Line); ok {
-				return part, true
-			}
-		}
-		return manifest.Document{}, false
+		return manifest.Around(docs, at.Line)
 	}
 }
 

@@ -26,7 +26,7 @@ func TestNotesOfAChildTellOfOldAPIs(t *testing.T) {
 			map[string]string{"class.yaml": oldClass, "cluster.yaml": cluster133},
 			[]string{
 				"gpus/class.yaml:1: an old API of Karpenter, followed as v1 with 4 defaults made explicit and 2 lossless changes; `poolwright upgrade gpus` shows them, and with --write writes them",
-				"gpus/class.yaml:1: Warning: needs a person: EC2NodeClass/gpu: alias al2@latest is refused at Kubernetes 1.33: there are no images of Amazon Linux 2 from 1.33 on; choose al2023@latest or bottlerocket@latest",
+				"gpus/class.yaml:4: Warning: needs a person: EC2NodeClass/gpu: alias al2@latest is refused at Kubernetes 1.33: there are no images of Amazon Linux 2 from 1.33 on; choose al2023@latest or bottlerocket@latest",
 			},
 		},
 		"and where nothing is old, nothing": {map[string]string{"pool.yaml": newPool, "cluster.yaml": cluster133}, nil},

@@ -244,12 +244,30 @@ func (g gpuScene) nodesAre(pool string, many int) []string {
 	return g.nodesBetween(pool, many, many)
 }
 
-// nodesSettle is nodesAre after a roll-out, which may leave one node more, where nothing
-// consolidates: on a busy machine Karpenter counts an evicted pod and the one in its
-// place, and makes a node for either.
+// nodesSettle is nodesAre after a roll-out, which may leave one empty node more where
+// nothing consolidates: on a busy machine Karpenter counts an evicted pod and the one in
+// its place, and makes a node for either.
 func (g gpuScene) nodesSettle(pool string, many int) []string {
 	g.Helper()
-	return g.nodesBetween(pool, many, many+1)
+	names := g.nodesBetween(pool, many, many+1)
+	if len(names) == many {
+		return names
+	}
+	g.until("one node of "+pool+" is empty", func() error {
+		pods, err := g.labelled("app", pool)
+		used := map[string]bool{}
+		for _, pod := range pods {
+			if pod.Status.Phase == corev1.PodRunning && pod.DeletionTimestamp == nil {
+				used[pod.Spec.NodeName] = true
+			}
+		}
+		if err == nil && (len(used) != many || len(pods) != many) {
+			err = fmt.Errorf("%d pods are on %d nodes", len(pods), len(used))
+		}
+		return err
+	})
+	g.Logf("%s has a node more than its pods need: %v", pool, names)
+	return names
 }
 
 func (g gpuScene) nodesBetween(pool string, least, most int) (names []string) {

@@ -233,7 +233,8 @@ func (s setupScene) charts(file string, want int) {
 		if !found {
 			continue
 		}
-		by := regexp.MustCompile(`by \((nodepool)\)`).FindStringSubmatch(expression)
+		_, legend, _ := strings.Cut(expression, `"legendFormat": "`)
+		by := regexp.MustCompile(`^\{\{(\w+)\}\}"`).FindStringSubmatch(legend)
 		for _, series := range regexp.MustCompile(`((?:karpenter|poolwright)_\w+)(?:\{([^}]*)\})?`).FindAllStringSubmatch(expression, -1) {
 			asked[series[1]] = true
 			labels := strings.FieldsFunc(strings.ReplaceAll(series[2], `\"`, `"`), func(r rune) bool { return r == ',' || r == ' ' })

@@ -196,6 +196,14 @@ func (s *stocked) startsAgain() {
 	s.scaleStock(1)
 	s.within(2*time.Minute, "the engine is held", func() error { return s.isReady("OtherKarpenter", metav1.ConditionFalse) })
 	s.Logf("two ran for at most %s", since(begin))
+	// Noticed by the look around, and not because all gates happened to be due.
+	words, err := os.ReadFile(s.now.Log())
+	if err != nil {
+		s.Fatal(err)
+	}
+	if !strings.Contains(string(words), "Somebody else leads as well") {
+		s.Error("the engine did not say why it stopped")
+	}
 	s.takesOver()
 	s.same(before, calls)
 }

@@ -76,7 +76,7 @@ func (b *Bootstrap) lookForOthers(ctx context.Context, eks declaredEKS) error {
 // compares compares one that runs with the engine, which must be able to see it.
 func (b *Bootstrap) compares(ctx context.Context, k takeover.Karpenter, eks declaredEKS, root string) error {
 	if why := k.Unseen(); why != "" {
-		return fmt.Errorf("Deployment %s runs a Karpenter that the engine would not see, and both would run: %s, and the engine knows others by their lease %s; take that setting out and wait until it holds that lease, or scale it down first: %s; or set spec.engine.mode to External", k.Deployment, why, takeover.Lease, scaling(k, 0))
+		return fmt.Errorf("Deployment %s runs a Karpenter that the engine may see too late, and both would run: %s, and the engine knows others first by their lease %s; take that setting out and wait until it holds that lease, or scale it down first: %s; or set spec.engine.mode to External", k.Deployment, why, takeover.Lease, scaling(k, 0))
 	}
 	compared, err := k.Compare(ctx, b.direct, eks.settings(), cmp.Or(b.caBundle, root))
 	if err != nil {
@@ -246,8 +246,8 @@ func (b *Bootstrap) onlyOneWaits(ctx context.Context) (bool, string, error) {
 	case ready == nil:
 		return false, "waiting until the Sync has brought the Cluster and the controller has looked at it", nil
 	case ready.Reason == wire.EngineRunning:
-		return true, "the engine runs already, for the other Karpenter holds no lease", nil
-	case ready.Reason != string(gate.OtherKarpenter) || strings.Contains(ready.Message, "gate "+string(gate.Orphans)):
+		return true, "the engine runs already, for the other Karpenter holds no lease and has no ready pod", nil
+	case ready.Reason != string(gate.OtherKarpenter) || strings.Contains(ready.Message, "gate "+string(gate.Orphans)) || strings.Contains(ready.Message, gate.NotProven):
 		return false, "the engine is not ready to take over: " + ready.Message, nil
 	}
 	return true, "all gates of the engine are open but one: " + ready.Message, nil
@@ -264,7 +264,7 @@ func (b *Bootstrap) engineRuns(ctx context.Context) (bool, string, error) {
 	case ready.Reason == wire.EngineRunning:
 		return true, "the engine runs", nil
 	case ready.Reason == string(gate.OtherKarpenter):
-		return false, "waiting until the other Karpenter has given its lease back", nil
+		return false, "waiting until the other Karpenter is gone: " + ready.Message, nil
 	}
 	return false, ready.Message, nil
 }

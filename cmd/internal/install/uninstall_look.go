@@ -127,7 +127,7 @@ func (u *Uninstall) lookAtNodes(ctx context.Context, f *traces) error {
 			return nil
 		}
 	}
-	// The gate asks only the API server who leads; it wants to be told which
+	// The gate asks only the API server who else runs; it wants to be told which
 	// cluster it guards all the same.
 	g := gate.Gates{
 		Cluster: "any", Region: "any", Account: "any", REST: u.req.REST, Kube: u.direct,

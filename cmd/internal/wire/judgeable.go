@@ -36,12 +36,7 @@ func (of draft) judgeableIn(set state.Set, files fs.FS, found []state.Problem) [
 		if err != nil {
 			return manifest.Document{}, false
 		}
-		for _, doc := range all {
-			if part, ok := doc.Part(at.Line); ok {
-				return part, true
-			}
-		}
-		return manifest.Document{}, false
+		return manifest.Around(all, at.Line)
 	}, found)
 }
 
@@ -150,8 +145,5 @@ func (of draft) openIn(written documents, p state.Problem) bool {
 
 // inText reports whether a text holds such a variable.
 func (of draft) inText(text string) bool {
-	if of.any {
-		return strings.Contains(text, "${")
-	}
 	return slices.ContainsFunc(substitute.Uses(text), func(v substitute.Use) bool { return of.has(v.Name) })
 }

@@ -96,17 +96,17 @@ func TestLintTellsOfOldAPIs(t *testing.T) {
 			[]string{"a.yaml", oldClass, "b.yaml", clusterOf("1.33")},
 			[]string{
 				"a.yaml:1: warning: an old API of Karpenter, followed as v1 with 4 defaults made explicit and 2 lossless changes; `poolwright",
-				"a.yaml:1: warning: needs a person: EC2NodeClass/gpu: " + al2,
+				"a.yaml:5: warning: needs a person: EC2NodeClass/gpu: " + al2,
 			},
 		},
 		"of which only the images are left": {
 			[]string{"a.yaml", newClass, "b.yaml", clusterOf("1.33")},
-			[]string{"a.yaml:1: warning: needs a person: EC2NodeClass/gpu: " + al2},
+			[]string{"a.yaml:5: warning: needs a person: EC2NodeClass/gpu: " + al2},
 		},
 		"but not of images that there are": {[]string{"a.yaml", newClass, "b.yaml", clusterOf("1.32")}, nil},
 		"of which a label is left beside v1": {
 			[]string{"a.yaml", newClass, "b.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: job, annotations: {karpenter.sh/do-not-evict: \"true\"}}\n"},
-			[]string{"b.yaml:1: warning: 1 mention of an old API of Karpenter, of which nothing comes in v1; `poolwright upgrade DIR` shows what v1 calls them, and with --write renames them"},
+			[]string{"b.yaml:3: warning: 1 mention of an old API of Karpenter, of which nothing comes in v1; `poolwright upgrade DIR` shows what v1 calls them, and with --write renames them"},
 		},
 		"that nothing comes of, as mistakes": {
 			[]string{"a.yaml", "apiVersion: karpenter.k8s.aws/v1alpha1\nkind: AWSNodeTemplate\nmetadata: {name: gpu}\nspec:\n  launchTemplate: x\n  instanceProfile: p\n  subnetSelector: {a: b}\n  securityGroupSelector: {a: b}\n"},

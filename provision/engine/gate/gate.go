@@ -4,7 +4,7 @@
 // no NodeClaim in the API server that it talks to. So before it runs, five things
 // must be proven: that the API server is the one of the named EKS cluster, that
 // the credentials belong to the named account and region, that EKS Auto Mode does
-// not run the same kinds, that no other Karpenter leads in this cluster, and that
+// not run the same kinds, that no other Karpenter runs in this cluster, and that
 // no instance in use would be taken for an orphan.
 //
 // What it refuses: what contradicts one of these, and what cannot be checked. A
@@ -97,7 +97,7 @@ func (g Gates) Check(ctx context.Context) ([]Refusal, error) {
 		func(ctx context.Context) *Refusal { return g.identity(ctx, cluster, describeErr) },
 		func(ctx context.Context) *Refusal { return g.account(ctx, cluster, describeErr) },
 		func(ctx context.Context) *Refusal { return g.autoMode(ctx, cluster, describeErr) },
-		g.otherKarpenter,
+		func(ctx context.Context) *Refusal { return g.otherKarpenter(ctx) },
 		g.orphans,
 	} {
 		bounded, cancel := context.WithTimeout(ctx, patience)
@@ -144,8 +144,11 @@ func refuse(gate Name, remedy, format string, values ...any) *Refusal {
 	return &Refusal{Gate: gate, Message: fmt.Sprintf(format, values...), Remedy: remedy}
 }
 
+// NotProven begins the Message of a Refusal that is Unproven.
+const NotProven = "not proven"
+
 func unproven(gate Name, remedy string, err error) *Refusal {
-	return &Refusal{Gate: gate, Message: "not proven: " + err.Error(), Remedy: remedy, Unproven: true}
+	return &Refusal{Gate: gate, Message: NotProven + ": " + err.Error(), Remedy: remedy, Unproven: true}
 }
 
 // brief leaves of an AWS error what helps and stays the same from try to try:

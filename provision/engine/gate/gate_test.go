@@ -94,6 +94,19 @@ func TestGates(t *testing.T) {
 		{name: "a Karpenter of another lease, or of none, is refused while its pods are ready",
 			breakIt: func(w *world) { w.objects = []client.Object{stock("ops", 2), stock("kube-system", 1)} },
 			closed:  []string{"OtherKarpenter"}, says: []string{"Deployment kube-system/karpenter, ops/karpenter has ready pods", "scale it to zero", "External"}},
+		{name: "a Karpenter that is named otherwise is refused by its image",
+			breakIt: func(w *world) {
+				d := stock("ops", 1)
+				d.Name, d.Labels = "scaler", map[string]string{"app.kubernetes.io/name": "scaler"}
+				w.objects = []client.Object{d}
+			},
+			closed: []string{"OtherKarpenter"}, says: []string{"Deployment ops/scaler has ready pods"}},
+		{name: "what is only labelled like a Karpenter is none",
+			breakIt: func(w *world) {
+				d := stock("monitoring", 1)
+				d.Spec.Template.Spec.Containers[0].Image = "registry.example.com/exporter:1"
+				w.objects = []client.Object{d}
+			}},
 		{name: "a Karpenter without a ready pod is none",
 			breakIt: func(w *world) { w.objects = []client.Object{stock("kube-system", 0)} }},
 		{name: "Deployments that cannot be listed prove nothing",
@@ -282,7 +295,7 @@ func TestALeaseThatMovesIsALeaderWhateverItsClockSays(t *testing.T) {
 	}
 }
 
-func TestCheckOthersLooksAtLeasesOnly(t *testing.T) {
+func TestCheckOthersAsksOnlyTheAPIServer(t *testing.T) {
 	w := newWorld(t)
 	w.autoMode, w.deny = true, "DescribeInstances"
 	if err := w.gates().CheckOthers(t.Context()); err != nil {
@@ -291,6 +304,10 @@ func TestCheckOthersLooksAtLeasesOnly(t *testing.T) {
 	w.objects = []client.Object{poolwright("other", "pod-1", "on", time.Second)}
 	var refusal Refusal
 	if err := w.gates().CheckOthers(t.Context()); !errors.As(err, &refusal) || refusal.Gate != OtherKarpenter || refusal.Unproven {
+		t.Errorf("got %v", err)
+	}
+	w.objects = []client.Object{stock("ops", 1)}
+	if err := w.gates().CheckOthers(t.Context()); !errors.As(err, &refusal) || !strings.Contains(refusal.Message, "Deployment ops/karpenter") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -385,10 +402,12 @@ func lease(namespace, holder string, age time.Duration) *coordinationv1.Lease {
 
 // stock is a Karpenter as its chart names it.
 func stock(namespace string, ready int32) *appsv1.Deployment {
-	return &appsv1.Deployment{
+	d := &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "karpenter", Labels: map[string]string{"app.kubernetes.io/name": "karpenter"}},
 		Status:     appsv1.DeploymentStatus{Replicas: 1, ReadyReplicas: ready},
 	}
+	d.Spec.Template.Spec.Containers = []corev1.Container{{Name: "controller", Image: "public.ecr.aws/karpenter/controller:1.14.1@sha256:0"}}
+	return d
 }
 
 // poolwright is the lease of a Poolwright; without a word about its engine when

@@ -38,8 +38,10 @@ func LeaseLabels(engine bool) map[string]string {
 }
 
 // CheckOthers is the gate OtherKarpenter alone: for the moment after this process
-// has begun to lead. Two that start at the same time both find nobody before;
-// whoever leads last sees the other after. It returns nil or a Refusal.
+// has begun to lead, and often from then on. Two that start at the same time both find
+// nobody before; whoever leads last sees the other after. Of Deployments it lists only
+// those with the chart's label, which are few; Check looks at all. It returns nil or a
+// Refusal.
 func (g Gates) CheckOthers(ctx context.Context) error {
 	g, err := g.complete()
 	if err != nil {
@@ -47,16 +49,31 @@ func (g Gates) CheckOthers(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	if refusal := g.otherKarpenter(ctx); refusal != nil {
+	if refusal := g.otherKarpenter(ctx, client.MatchingLabels{nameLabel: stockName}); refusal != nil {
 		return *refusal
 	}
 	return nil
 }
 
-// otherKarpenter refuses while another Karpenter leads, be it a stock one or
+// otherKarpenter refuses while another Karpenter runs, known by its lease or by its
+// pods among the Deployments.
+func (g Gates) otherKarpenter(ctx context.Context, among ...client.ListOption) *Refusal {
+	led := g.led(ctx)
+	if led != nil && !led.Unproven {
+		return led
+	}
+	// Asked for in any case: a right that is missing is to be told before anybody has
+	// scaled the other one down.
+	if unled := g.unled(ctx, among...); unled != nil {
+		return unled
+	}
+	return led
+}
+
+// led refuses while another Karpenter leads, be it a stock one or
 // another Poolwright's. A lease whose renewal looks old is read twice: its
 // holder's clock may be wrong, but a renewal that moves is a leader.
-func (g Gates) otherKarpenter(ctx context.Context) *Refusal {
+func (g Gates) led(ctx context.Context) *Refusal {
 	const check = "allow list on leases.coordination.k8s.io in all namespaces"
 	held, err := g.heldLeases(ctx)
 	if err != nil {
@@ -78,24 +95,20 @@ func (g Gates) otherKarpenter(ctx context.Context) *Refusal {
 		}
 		held = again
 	}
-	if refusal := refuseOthers(alive, held); refusal != nil {
-		return refusal
-	}
-	return g.unled(ctx)
+	return refuseOthers(alive, held)
 }
 
 // unled refuses while a Karpenter's pods are ready although nobody renews the lease by
 // which one is known: told another name for it, or to do without, it runs all the same.
-// A chart names its Deployments by this label, under which few are to be listed.
-func (g Gates) unled(ctx context.Context) *Refusal {
+func (g Gates) unled(ctx context.Context, among ...client.ListOption) *Refusal {
 	list := &appsv1.DeploymentList{}
-	if err := g.Kube.List(ctx, list, client.MatchingLabels{"app.kubernetes.io/name": "karpenter"}); err != nil {
+	if err := g.Kube.List(ctx, list, among...); err != nil {
 		return unproven(OtherKarpenter, "allow list on deployments.apps in all namespaces", fmt.Errorf("listing Deployments: %w", err))
 	}
 	var ready []string
-	for _, d := range list.Items {
-		if d.Status.ReadyReplicas > 0 {
-			ready = append(ready, client.ObjectKeyFromObject(&d).String())
+	for i := range list.Items {
+		if d := &list.Items[i]; d.Status.ReadyReplicas > 0 && Controller(d) != nil {
+			ready = append(ready, client.ObjectKeyFromObject(d).String())
 		}
 	}
 	if len(ready) == 0 {

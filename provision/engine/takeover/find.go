@@ -19,13 +19,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/version"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/poolwright/poolwright/provision/engine/gate"
 )
 
 const (
-	nameLabel    = "app.kubernetes.io/name"
 	versionLabel = "app.kubernetes.io/version"
 	chartLabel   = "helm.sh/chart"
-	stockName    = "karpenter"
 	// caBundle is the variable whose text is part of every node's drift hash.
 	caBundle = "CLUSTER_CA_BUNDLE"
 )
@@ -69,7 +69,7 @@ func Find(ctx context.Context, c client.Reader) ([]Karpenter, error) {
 	}
 	var found []Karpenter
 	for i := range list.Items {
-		container := controllerOf(&list.Items[i])
+		container := gate.Controller(&list.Items[i])
 		if container == nil {
 			continue
 		}
@@ -104,27 +104,6 @@ func karpenterOf(ctx context.Context, c client.Reader, d *appsv1.Deployment, con
 		k.Before = int32(before)
 	}
 	return k, nil
-}
-
-// controllerOf is the container that runs Karpenter, or nil.
-func controllerOf(d *appsv1.Deployment) *corev1.Container {
-	containers := d.Spec.Template.Spec.Containers
-	for i := range containers {
-		image, _, _ := strings.Cut(containers[i].Image, "@")
-		if strings.HasSuffix(withoutTag(image), "/karpenter/controller") {
-			return &containers[i]
-		}
-	}
-	// Its image may come from a mirror of another name.
-	if d.Labels[nameLabel] != stockName {
-		return nil
-	}
-	for i := range containers {
-		if slices.ContainsFunc(containers[i].Env, func(e corev1.EnvVar) bool { return e.Name == "CLUSTER_NAME" || e.Name == "KARPENTER_SERVICE" }) {
-			return &containers[i]
-		}
-	}
-	return nil
 }
 
 // withoutTag cuts the tag off an image: the part behind a colon that is not a

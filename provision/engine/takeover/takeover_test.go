@@ -22,6 +22,9 @@ import (
 	"github.com/poolwright/poolwright/provision/engine"
 )
 
+// The label of Karpenter's chart, and its value.
+const nameLabel, stockName = "app.kubernetes.io/name", "karpenter"
+
 const authority = "Q0E="
 
 // cluster is what a case changes before it is compared.

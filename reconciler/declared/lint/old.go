@@ -31,7 +31,7 @@ func (c *checker) machine(item state.Item) bool {
 func Upgrades(d declared.Declared, folder string) ([]state.Problem, error) {
 	changes, summary := d.Upgraded, followed
 	if len(changes) == 0 {
-		_, left, blocked, err := upgrade.Objects(d.Set.Items(), upgrade.Options{})
+		_, left, blocked, err := upgrade.Objects(d.Set.Items(), upgrade.Options{Documents: d.Documents()})
 		if err != nil {
 			return nil, fmt.Errorf("looking for Karpenter's old APIs: %w", err)
 		}

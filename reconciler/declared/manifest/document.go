@@ -42,21 +42,28 @@ func (d Document) At(n *yaml.Node) state.Origin {
 	return state.Origin{File: d.File, Line: n.Line}
 }
 
-// Part is the object that starts in a line: the document itself, or an item of
-// its list.
-func (d Document) Part(line int) (Document, bool) {
-	if d.Line == line {
-		return d, true
-	}
-	for _, item := range Items(Child(d.Node, "items")) {
-		if item = follow(item); item == nil {
-			continue
-		}
-		if part, ok := (Document{File: d.File, Line: item.Line, Node: item}).Part(line); ok {
-			return part, true
+// Around is the object that a line belongs to, in the documents of one file: a
+// document, or an item of its list. It is false for a line before the first.
+func Around(docs []Document, line int) (Document, bool) {
+	var found Document
+	for _, d := range docs {
+		if d.Line <= line && d.Line > found.Line {
+			found = d
 		}
 	}
-	return Document{}, false
+	if found.Line == 0 {
+		return Document{}, false
+	}
+	var items []Document
+	for _, item := range Items(Child(found.Node, "items")) {
+		if item = follow(item); item != nil {
+			items = append(items, Document{File: found.File, Line: item.Line, Node: item})
+		}
+	}
+	if item, ok := Around(items, line); ok {
+		return item, true
+	}
+	return found, true
 }
 
 // Value returns the content in canonical JSON form, read as kubectl reads it

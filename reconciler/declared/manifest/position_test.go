@@ -48,3 +48,30 @@ func TestInvalidYAMLIsReportedInTheLineOfTheMistake(t *testing.T) {
 		}
 	}
 }
+
+func TestALineBelongsToTheObjectThatStartsLastBeforeIt(t *testing.T) {
+	const text = `# A comment.
+kind: A
+a:
+  b: 1
+---
+kind: List
+items:
+- kind: B
+  a: 1
+- kind: C
+  a: 1
+---
+kind: D
+`
+	docs, problems, err := NewTree(nil, Limits{}).Parse("a.yaml", []byte(text))
+	if err != nil || len(problems) > 0 {
+		t.Fatal(problems, err)
+	}
+	for line, want := range map[int]string{0: "", 1: "", 2: "A", 4: "A", 5: "A", 6: "List", 7: "List", 8: "B", 9: "B", 10: "C", 11: "C", 13: "D", 99: "D"} {
+		doc, ok := Around(docs, line)
+		if got := Text(Child(doc.Node, "kind")); ok != (want != "") || got != want {
+			t.Errorf("line %d is of %q (%t), not %q", line, got, ok, want)
+		}
+	}
+}

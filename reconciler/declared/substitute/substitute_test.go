@@ -43,12 +43,7 @@ func read(t testing.TB, text string) ([]manifest.Object, func(state.Origin) (man
 		objects = append(objects, o...)
 	}
 	return objects, func(at state.Origin) (manifest.Document, bool) {
-		for _, d := range docs {
-			if part, ok := d.Part(at.Line); ok {
-				return part, true
-			}
-		}
-		return manifest.Document{}, false
+		return manifest.Around(docs, at.Line)
 	}
 }
 

@@ -90,6 +90,16 @@ func TestEveryFieldMeansWhatItMeant(t *testing.T) {
 			map[string]string{"spec.disruption": "{consolidateAfter: 0s, consolidationPolicy: WhenEmptyOrUnderutilized}"},
 			[]string{"lossless: NodePool/p: spec.disruption.consolidationPolicy: WhenUnderutilized is called WhenEmptyOrUnderutilized now", "default: NodePool/p: spec.disruption.consolidateAfter: 0s"},
 		},
+		"the accelerators under names that changed": {
+			betaPool + "  template: {spec: {nodeClassRef: {name: c}, requirements: [{key: karpenter.k8s.aws/instance-accelerator-name, operator: In, values: [inferentia]}]}}\n",
+			map[string]string{"spec.template.spec.requirements": "[{key: karpenter.k8s.aws/instance-accelerator-name, operator: In, values: [inferentia]}]"},
+			[]string{"person: NodePool/p: Karpenter 1.1 gave values of karpenter.k8s.aws/instance-accelerator-name other names"},
+		},
+		"the accelerators of a Provisioner, too": {
+			oldPool + oldRef + "  requirements: [{key: karpenter.k8s.aws/instance-accelerator-name, operator: NotIn, values: [inferentia]}]\n",
+			nil,
+			[]string{"person: Provisioner/p: Karpenter 1.1 gave values of karpenter.k8s.aws/instance-accelerator-name other names"},
+		},
 		"no policy at all is v1beta1's default": {
 			betaPool + betaRef,
 			map[string]string{"spec.disruption": "{consolidateAfter: 0s, consolidationPolicy: WhenEmptyOrUnderutilized}", "spec.template.spec.expireAfter": "720h"},

@@ -155,7 +155,8 @@ func (r *run) refused(o *object) {
 	}
 	for _, t := range terms.Content {
 		if alias := get(t, "alias"); strings.HasPrefix(text(alias), "al2@") {
-			r.tellAt(o, Person, alias.Line, "%s", al2Advice(o, text(alias), version))
+			// One that an upgrade made stands where its family was.
+			r.tellAt(o, Person, max(alias.Line, lineOf(o.node, "spec.amiSelectorTerms")), "%s", al2Advice(o, text(alias), version))
 		}
 	}
 }

@@ -118,6 +118,7 @@ func (r *run) checkList(o *object, field string) {
 
 // betaPool upgrades a NodePool of v1beta1.
 func (r *run) betaPool(o *object) {
+	r.revalued(o)
 	disruption := get(o.node, "spec.disruption")
 	policy := get(disruption, "consolidationPolicy")
 	if after := get(disruption, "consolidateAfter"); !absent(after) && text(policy) != "WhenEmpty" && !variable(policy) && text(after) != "Never" {
@@ -175,6 +176,7 @@ func (r *run) provisioner(o *object) {
 	r.apply(o)
 	r.nodeClassRef(o)
 	r.requirements(o)
+	r.revalued(o)
 	r.defaults(o)
 	disruption := within(spec, "disruption", -1)
 	if absent(get(disruption, "budgets")) {
@@ -213,6 +215,19 @@ func (r *run) disruption(o *object, spec *yaml.Node) {
 	k, _, i := take(spec, "ttlSecondsAfterEmpty")
 	rename(k, "disruption")
 	put(spec, i, k, policy("WhenEmpty", after))
+}
+
+// revalued asks about requirements that name other nodes than they did.
+func (r *run) revalued(o *object) {
+	requirements := get(o.node, "spec.template.spec.requirements")
+	if requirements == nil || requirements.Kind != yaml.SequenceNode {
+		return
+	}
+	for _, q := range requirements.Content {
+		if key := get(q, "key"); slices.Contains(r.table.Revalued, text(key)) && !absent(get(q, "values")) {
+			r.ask(o, key.Line, "Karpenter 1.1 gave values of %s other names, such as inferentia2 and trainium beside inferentia; look whether all that are meant are named", text(key))
+		}
+	}
 }
 
 // requirements writes down those that v1alpha5 added by itself.

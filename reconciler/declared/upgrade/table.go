@@ -18,6 +18,7 @@ type table struct {
 	LeftAnnotations []string          `yaml:"leftAnnotations"`
 	Keys            []renamed         `yaml:"keys"`
 	GoneLabels      []string          `yaml:"goneLabels"`
+	Revalued        []string          `yaml:"revalued"`
 	Aliases         map[string]string `yaml:"aliases"`
 	OwnTags         []string          `yaml:"ownTags"`
 	Requirements    []requirement     `yaml:"requirements"`
