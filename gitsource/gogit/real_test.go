@@ -20,7 +20,7 @@ import (
 // pull requests have, with the capabilities that it offers by default.
 func TestPullRequestsOfARealGiteaAreCompared(t *testing.T) {
 	if testing.Short() {
-		t.Skip("a real Gitea takes seconds to start")
+		t.Skip("left out by -short: a real Gitea takes seconds to start")
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute) // a first build
 	defer cancel()

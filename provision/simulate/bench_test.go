@@ -139,7 +139,7 @@ func forecastLarge(b *testing.B, limit string, replicas int) {
 // pods take about ten times as long, not a hundred times.
 func TestALargeFleetTakesInProportion(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it takes seconds")
+		t.Skip("left out by -short: it takes seconds")
 	}
 	types, ctx := prices(t), engine.Offline(t.Context(), settings())
 	took := func(pools, nodes int) (least time.Duration) {

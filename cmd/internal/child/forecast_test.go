@@ -193,7 +193,7 @@ func fill(v reflect.Value) {
 // TestALargeFleetIsForecastInTime bounds what the child costs beside the work.
 func TestALargeFleetIsForecastInTime(t *testing.T) {
 	if testing.Short() {
-		t.Skip("takes seconds")
+		t.Skip("left out by -short: it takes seconds")
 	}
 	s := step{before: large(t), settings: settings()}
 	s.after = s.before

@@ -305,7 +305,7 @@ func TestAThirdChildWaitsAndItsContextCounts(t *testing.T) {
 
 func TestAChildEndsWithItsParent(t *testing.T) {
 	if runtime.GOOS != "linux" {
-		t.Skip("elsewhere a child learns of it by the end of its input")
+		t.Skip("only Linux can have a child killed with its parent; elsewhere it learns by the end of its input")
 	}
 	self, err := os.Executable()
 	if err != nil {

@@ -46,7 +46,7 @@ var errorKinds = []error{gitsource.ErrLimit, gitsource.ErrUnsafe, fs.ErrNotExist
 func refusalOf(err error) refusal {
 	out := refusal{Text: err.Error()}
 	// Only an outermost one: what is around it would be lost.
-	if pe, ok := err.(*fs.PathError); ok { //nolint:errorlint // See above.
+	if pe, ok := err.(*fs.PathError); ok { //nolint:errorlint // Only the outermost error may match, as said above.
 		out = refusal{Text: pe.Err.Error(), Op: pe.Op, Path: pe.Path}
 	}
 	for i, kind := range errorKinds {

@@ -74,7 +74,7 @@ const stride = 3
 
 func TestWhereverItIsCutOffTheNextRunFinishes(t *testing.T) {
 	if testing.Short() {
-		t.Skip("starts a control plane")
+		t.Skip("left out by -short: it starts a control plane")
 	}
 	config := sandbox.DefaultConfig()
 	config.WithoutGit = true

@@ -106,13 +106,12 @@ func (g *gpus) within(eng *engine.Engine, c client.Client) {
 // and tells of it.
 func (g *gpus) addTo(mgr manager.Manager, a *attempt) error {
 	log := a.cfg.Logger.WithName("gpu")
-	//nolint:staticcheck // As for Syncs: the newer events API drops repeated notes into one series.
-	recorder := mgr.GetEventRecorderFor("poolwright")
+	events := recorder(mgr)
 	running := a.running()
 	keeper, err := readiness.New(readiness.Config{
 		Cache: g.seen.GetCache(), Client: g.seen.GetClient(), Live: g.seen.GetAPIReader(),
 		Sharing: g.sharing, LiveSharing: status.LiveSharing(g.seen.GetAPIReader()),
-		Replaces: func() bool { return running }, Book: g.book, Recorder: recorder, Registry: crmetrics.Registry,
+		Replaces: func() bool { return running }, Book: g.book, Recorder: events, Registry: crmetrics.Registry,
 		Clock: clock.RealClock{}, Tell: g.tell, Log: log,
 	})
 	if err != nil {
@@ -120,7 +119,7 @@ func (g *gpus) addTo(mgr manager.Manager, a *attempt) error {
 	}
 	roller := rollout.New(rollout.Config{
 		Cache: g.seen.GetCache(), Client: g.seen.GetClient(), Live: g.seen.GetAPIReader(),
-		Sharing: g.sharing, Recorder: recorder, Clock: clock.RealClock{}, Tell: g.tell, Log: log,
+		Sharing: g.sharing, Recorder: events, Clock: clock.RealClock{}, Tell: g.tell, Log: log,
 	})
 	teller := &status.Reconciler{
 		Cache: g.seen.GetCache(), Writer: g.seen.GetClient(), Clock: clock.RealClock{},

@@ -34,8 +34,7 @@ func (a *attempt) addPullRequests(mgr manager.Manager) error {
 	}
 	r := &pullrequest.Reconciler{
 		Client: mgr.GetClient(), Namespace: a.cfg.Namespace, Build: a.reviews(&renders{}),
-		//nolint:staticcheck // As for Syncs.
-		Recorder: mgr.GetEventRecorderFor("poolwright"),
+		Recorder: recorder(mgr),
 		Metrics:  metrics, Clock: clock.RealClock{},
 	}
 	return r.SetupWithManager(mgr)

@@ -318,7 +318,7 @@ func (a *attempt) addOurs(mgr manager.Manager) error {
 		Ask: func(ctx context.Context, names []string) (map[string]pin.Reading, error) {
 			return askParameters(ctx, a.direct, names)
 		},
-		Events: mgr.GetEventRecorderFor("poolwright"), //nolint:staticcheck // As for Syncs.
+		Events: recorder(mgr),
 	})
 	if err := errors.Join(a.addSyncs(mgr), a.addPullRequests(mgr), a.gpus.addTo(mgr, a), a.addHooks(mgr)); err != nil {
 		return err

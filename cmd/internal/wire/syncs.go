@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -38,12 +39,17 @@ func (a *attempt) addSyncs(mgr manager.Manager) error {
 		Client:    mgr.GetClient(),
 		Namespace: a.cfg.Namespace,
 		Build:     a.builder(declared.NewCache(rendersKept)),
-		//nolint:staticcheck // The events API that replaces it drops repeated notes into one series.
-		Recorder: mgr.GetEventRecorderFor("poolwright"),
-		Metrics:  metrics,
-		Clock:    clock.RealClock{},
+		Recorder:  recorder(mgr),
+		Metrics:   metrics,
+		Clock:     clock.RealClock{},
 	}
 	return r.SetupWithManager(mgr)
+}
+
+// recorder tells users by events, under our name. The newer events API drops repeated
+// notes into one series, which hides that something happens again.
+func recorder(mgr manager.Manager) record.EventRecorder {
+	return mgr.GetEventRecorderFor("poolwright") //nolint:staticcheck // See why above: the newer API hides repetitions.
 }
 
 // builder assembles Git, the renderer and the cluster for a Sync.

@@ -44,7 +44,7 @@ type world struct {
 
 func TestTheEngineInAWorld(t *testing.T) {
 	if testing.Short() {
-		t.Skip("starts a control plane")
+		t.Skip("left out by -short: it starts a control plane")
 	}
 	w := newWorld(t)
 	t.Run("the CRDs are installed once", w.installCRDs)

@@ -90,7 +90,7 @@ func startLive(t *testing.T, server *rest.Config) *live {
 	l.keeper, err = readiness.New(readiness.Config{
 		Cache: mgr.GetCache(), Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Book: l, Registry: l.registry, Clock: clock.RealClock{},
 		Sharing: sharing, LiveSharing: sharing, Replaces: func() bool { return true },
-		//nolint:staticcheck // As in the controller.
+		//nolint:staticcheck // The newer events API drops repeated notes into one series.
 		Recorder: mgr.GetEventRecorderFor("poolwright"), Log: logr.Discard(),
 	})
 	if err != nil {

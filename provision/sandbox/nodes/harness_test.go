@@ -49,7 +49,7 @@ type world struct {
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	if testing.Short() {
-		t.Skip("it starts a control plane")
+		t.Skip("left out by -short: it starts a control plane")
 	}
 	w := &world{t: t, faults: map[string]nodes.Fault{}}
 	w.startPlane()

@@ -58,7 +58,7 @@ func (q quick) Since(t time.Time) time.Duration { return q.Now().Sub(t) }
 
 func TestTheRolloutInAWorld(t *testing.T) {
 	if testing.Short() {
-		t.Skip("starts a control plane")
+		t.Skip("left out by -short: it starts a control plane")
 	}
 	w := newWorld(t)
 	w.apply("ten", "one", "a", "b")
@@ -194,7 +194,7 @@ func newWorld(t *testing.T) *world {
 			defer w.mu.Unlock()
 			return w.sharing, nil
 		},
-		Recorder: mgr.GetEventRecorderFor("poolwright"), //nolint:staticcheck // As the controller itself.
+		Recorder: mgr.GetEventRecorderFor("poolwright"), //nolint:staticcheck // The newer events API drops repeated notes into one series.
 		Clock:    quick{time.Now()}, Log: logr.Discard(),
 	})
 	if err := w.roller.SetupWithManager(mgr); err != nil {

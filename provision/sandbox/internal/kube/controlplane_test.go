@@ -200,7 +200,7 @@ func processesIn(t *testing.T, folder string) map[int][]string {
 	t.Helper()
 	links, err := filepath.Glob("/proc/[0-9]*/cwd")
 	if err != nil || len(links) == 0 {
-		t.Skip("needs /proc to look at processes")
+		t.Skip("only Linux has /proc, by which it looks at processes")
 	}
 	found := map[int][]string{}
 	for _, link := range links {

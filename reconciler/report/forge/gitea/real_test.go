@@ -43,7 +43,7 @@ const repositoryPath = "/repos/ada/nodes"
 func start(t *testing.T) *project {
 	t.Helper()
 	if testing.Short() {
-		t.Skip("a real Gitea takes seconds to start")
+		t.Skip("left out by -short: a real Gitea takes seconds to start")
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute) // a first build
 	defer cancel()
