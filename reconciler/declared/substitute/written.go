@@ -46,6 +46,7 @@ func Uses(text string) []Use {
 			continue
 		}
 		inside, ok := strings.CutPrefix(text, "{")
+		inside = strings.TrimPrefix(inside, "#") // ${#NAME} is a value's length.
 		if name := nameOf(inside); ok && name != "" {
 			text = inside[len(name):]
 			operator := strings.TrimPrefix(text, ":")
