@@ -61,10 +61,7 @@ func (a *attempt) addWatcher(mgr manager.Manager) error {
 	led := make(chan event.GenericEvent, 1)
 	// Whoever begins to lead looks again at once: settings may have changed
 	// while it stood by, and the status is now its own to write.
-	err := mgr.Add(leading(func(context.Context) error {
-		led <- event.GenericEvent{Object: &v1alpha1.Cluster{}}
-		return nil
-	}))
+	err := mgr.Add(onceElected(mgr.Elected(), func() { led <- event.GenericEvent{Object: &v1alpha1.Cluster{}} }))
 	if err != nil {
 		return fmt.Errorf("registering the look at the Cluster on leadership: %w", err)
 	}
@@ -91,6 +88,20 @@ func (l leading) Start(ctx context.Context) error { return l(ctx) }
 
 // NeedLeaderElection implements manager.LeaderElectionRunnable.
 func (leading) NeedLeaderElection() bool { return true }
+
+// onceElected does something when elected is closed. A manager starts what only the
+// leader runs first and closes elected last: whoever is woken in between reports
+// nothing, as a standby does, and nobody would wake it again.
+func onceElected(elected <-chan struct{}, do func()) leading {
+	return func(ctx context.Context) error {
+		select {
+		case <-elected:
+			do()
+		case <-ctx.Done():
+		}
+		return nil
+	}
+}
 
 // Reconcile compares the settings that run with those that are asked for.
 func (w *watcher) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {

@@ -73,6 +73,17 @@ func newAPI(t *testing.T) *api {
 		*n++
 		return a.fail
 	}
+	// A write counts once it is done, since who waits for it reads what it wrote.
+	done := func(write func() error) error {
+		a.mu.Lock()
+		err := a.fail
+		a.mu.Unlock()
+		if err == nil {
+			err = write()
+		}
+		_ = count(&a.patches)
+		return err
+	}
 	a.WithWatch = fake.NewClientBuilder().WithScheme(scheme).WithObjects(
 		followingSync("dev", hooked), followingSync("plain", nil), followingSync("unsigned", unsigned), followingSync("absent", absent),
 		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "ours", Name: "forge"}, Data: map[string][]byte{
@@ -88,10 +99,7 @@ func newAPI(t *testing.T) *api {
 			return c.Get(ctx, key, o, opts...)
 		},
 		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
-			if err := count(&a.patches); err != nil {
-				return err
-			}
-			return c.Patch(ctx, o, p, opts...)
+			return done(func() error { return c.Patch(ctx, o, p, opts...) })
 		},
 	}).Build()
 	return a

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
@@ -138,6 +139,23 @@ func TestTheWordAboutOrphansIsReadFromTheLiveCluster(t *testing.T) {
 	}
 	if got := confirmedOrphans(t.Context(), reader(t), client.ObjectKey{Name: "gone"}); got != "" {
 		t.Errorf("a Cluster that cannot be read confirms %q", got)
+	}
+}
+
+// A manager starts what only its leader runs before it calls itself elected. Whoever
+// looked at the Cluster in between wrote nothing, and nothing woke it again.
+func TestTheLookOfANewLeaderWaitsUntilItMayWrite(t *testing.T) {
+	looks := 0
+	elected := make(chan struct{})
+	look := onceElected(elected, func() { looks++ })
+	stopped, stop := context.WithCancel(t.Context())
+	stop()
+	if err := look(stopped); err != nil || looks != 0 {
+		t.Errorf("a replica that never led looked %d times, %v", looks, err)
+	}
+	close(elected)
+	if err := look(t.Context()); err != nil || looks != 1 {
+		t.Errorf("a leader looked %d times, %v", looks, err)
 	}
 }
 
