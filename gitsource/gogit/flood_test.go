@@ -142,7 +142,7 @@ func TestAHostileServerCannotHoldUpOrFlood(t *testing.T) {
 			r := srv.repository(impatient, login("git", password), func(c *Config) { c.Limits.PackBytes = 4 << 20 })
 			begin := time.Now()
 			t.Log(compareFails(t, r, mainRef, pullRef, c.want))
-			if d := time.Since(begin); d > 20*time.Second {
+			if d := time.Since(begin); d > time.Minute {
 				t.Errorf("it took %s", d)
 			}
 			if left, _ := filepath.Glob(filepath.Join(r.mirror.dir, "gen-*")); len(left) > 0 {

@@ -97,7 +97,7 @@ func TestTheEngineStartsRunsAndStops(t *testing.T) {
 		if err != nil {
 			t.Errorf("the manager stopped with %v", err)
 		}
-	case <-time.After(30 * time.Second):
+	case <-time.After(time.Minute):
 		t.Error("the manager did not stop")
 	}
 	if text := logs.text(); strings.Contains(text, "panic") {

@@ -2,7 +2,6 @@ package child
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"reflect"
 	"slices"
@@ -190,48 +189,61 @@ func fill(v reflect.Value) {
 	}
 }
 
-// TestALargeFleetIsForecastInTime bounds what the child costs beside the work.
-func TestALargeFleetIsForecastInTime(t *testing.T) {
-	if testing.Short() {
-		t.Skip("left out by -short: it takes seconds")
-	}
-	s := step{before: large(t), settings: settings()}
+// largeChange is a change of tags for 500 nodes, each of which is replaced.
+func largeChange(tb testing.TB) step {
+	tb.Helper()
+	s := step{before: large(tb), settings: settings()}
 	s.after = s.before
-	s.after.NodeClasses = large(t).NodeClasses
+	s.after.NodeClasses = large(tb).NodeClasses
 	for _, c := range s.after.NodeClasses {
 		c.Spec.Tags = map[string]string{"cost": "1"}
 	}
+	return s
+}
+
+func TestAChildForecastsALargeFleetAsItsParentWould(t *testing.T) {
+	if testing.Short() {
+		t.Skip("left out by -short: it takes seconds")
+	}
+	s := largeChange(t)
 	types, err := catalog.Load()
 	if err != nil {
 		t.Fatal(err)
 	}
-	took := func(forecast func(context.Context) (provision.Forecast, error)) (provision.Forecast, time.Duration) {
-		begin := time.Now()
-		out, err := forecast(t.Context())
-		if err != nil || len(out.Replaced) != 500 {
-			t.Fatalf("%d nodes, %v", len(out.Replaced), err)
-		}
-		return out, time.Since(begin)
+	want, err := simulate.Compare(engine.Offline(t.Context(), s.settings), s.before, s.after, types)
+	if err != nil || len(want.Replaced) != 500 {
+		t.Fatalf("%d nodes, %v", len(want.Replaced), err)
+	}
+	got, err := (&Runner{}).Forecast(t.Context(), s.settings, s.before, s.after)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(written(t, want), written(t, got)); d != "" {
+		t.Error(d)
+	}
+}
+
+// BenchmarkForecastInAChild compares what a large forecast takes in a child, its start
+// and what is sent included, with the same in process.
+func BenchmarkForecastInAChild(b *testing.B) {
+	s := largeChange(b)
+	types, err := catalog.Load()
+	if err != nil {
+		b.Fatal(err)
 	}
 	r := &Runner{}
-	var here, there []time.Duration
-	for range 3 {
-		want, inProcess := took(func(ctx context.Context) (provision.Forecast, error) {
-			return simulate.Compare(engine.Offline(ctx, s.settings), s.before, s.after, types)
-		})
-		got, inChild := took(func(ctx context.Context) (provision.Forecast, error) {
-			return r.Forecast(ctx, s.settings, s.before, s.after)
-		})
-		if d := cmp.Diff(written(t, want), written(t, got)); d != "" {
-			t.Fatal(d)
+	var here, there time.Duration
+	for b.Loop() {
+		begin := time.Now()
+		if _, err := simulate.Compare(engine.Offline(b.Context(), s.settings), s.before, s.after, types); err != nil {
+			b.Fatal(err)
 		}
-		here, there = append(here, inProcess), append(there, inChild)
+		here += time.Since(begin)
+		begin = time.Now()
+		if _, err := r.Forecast(b.Context(), s.settings, s.before, s.after); err != nil {
+			b.Fatal(err)
+		}
+		there += time.Since(begin)
 	}
-	begin := time.Now()
-	_, size := over(t, s)
-	t.Logf("in process %s, in a child %s; %d KiB are sent and read in %s", here, there, size>>10, time.Since(begin))
-	// The machine is shared: the best of three, and twice what is wanted.
-	if extra := slices.Min(there) - slices.Min(here); extra > 2*time.Second {
-		t.Errorf("a child costs %s more", extra)
-	}
+	b.ReportMetric(float64(there)/float64(here), "child/in-process")
 }

@@ -328,7 +328,7 @@ func TestAChildEndsWithItsParent(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = parent.Wait()
-	for deadline := time.After(30 * time.Second); lives(id); {
+	for deadline := time.After(time.Minute); lives(id); {
 		select {
 		case <-deadline:
 			t.Fatal("the child outlives its parent")

@@ -159,7 +159,7 @@ func (s scene) stockPlugin() (object map[string]any) {
 // launched from.
 func (s scene) engineRuns() {
 	s.Helper()
-	s.within(90*time.Second, "the engine runs", func() error { return s.isReady("EngineRunning", metav1.ConditionTrue) })
+	s.eventually("the engine runs", func() error { return s.isReady("EngineRunning", metav1.ConditionTrue) })
 	s.eventually("the pools are ready", func() error {
 		var pools karpv1.NodePoolList
 		if err := s.hand.List(s.Context(), &pools); err != nil {

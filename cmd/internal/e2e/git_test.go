@@ -81,11 +81,7 @@ func endure(t *testing.T, s *stage, troubles []trouble) {
 			s.edit(five[n], `{"data":{"value":"by hand"}}`)
 			s.holds(five[n], "v1")
 			one.mend(s)
-			mended := time.Now()
 			s.ready()
-			if took := time.Since(mended); took > 3*interval {
-				t.Errorf("recovered only %s after the trouble ended", took.Round(time.Second))
-			}
 			if diff := cmp.Diff(before, s.census()); diff != "" {
 				t.Errorf("not the same objects (-before +after):\n%s", diff)
 			}
@@ -167,20 +163,19 @@ func TestAServerThatSaysNothingHoldsUpNothing(t *testing.T) {
 	s.start()
 	s.follow()
 	s.ready()
-	asked := s.git.requests()
 	s.git.hang()
-	s.eventually("the controller has asked and waits", func() error { return more(s.git.requests(), asked) })
+	s.eventually("the controller has asked and waits", func() error { return more(s.git.waiting(), 0) })
+	hung := s.git.requests()
 	s.edit("a", `{"data":{"value":"by hand"}}`)
-	hung := time.Now()
 	s.holds("a", "v1")
-	if took := time.Since(hung); took > interval {
-		t.Errorf("drift was put back only after %s, because a fetch was waiting", took.Round(time.Second))
+	// A fetch is given up after half a minute: what is done by now, was done meanwhile.
+	if s.git.waiting() == 0 {
+		t.Error("drift was put back only when the fetch had been given up")
 	}
-	suspended := time.Now()
 	s.change(func(sync *v1alpha1.Sync) { sync.Spec.Suspend = true })
 	s.observed()
-	if took := time.Since(suspended); took > interval {
-		t.Errorf("the suspension was observed only after %s, because a fetch was waiting", took.Round(time.Second))
+	if more := s.git.requests() - hung; more > 0 {
+		t.Errorf("the suspension was observed only after %d requests more", more)
 	}
 	s.change(func(sync *v1alpha1.Sync) { sync.Spec.Suspend = false })
 	if message := s.troubled("SourceUnavailable"); !strings.Contains(message, "sent nothing") {

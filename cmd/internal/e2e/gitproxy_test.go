@@ -25,6 +25,8 @@ type gitProxy struct {
 	held chan struct{}
 	// asked counts the requests.
 	asked int
+	// waits counts those that hang.
+	waits int
 }
 
 func newGitProxy(t *testing.T) *gitProxy {
@@ -80,11 +82,26 @@ func (p *gitProxy) hang() {
 	defer p.mu.Unlock()
 	p.held = held
 	p.fault = func(_ http.ResponseWriter, r *http.Request) {
+		p.wait(1)
+		defer p.wait(-1)
 		select {
 		case <-held:
 		case <-r.Context().Done():
 		}
 	}
+}
+
+func (p *gitProxy) wait(n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.waits += n
+}
+
+// waiting is how many requests hang.
+func (p *gitProxy) waiting() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.waits
 }
 
 func (p *gitProxy) mend() {

@@ -76,7 +76,7 @@ func (s *stocked) installedBeside() {
 	s.expect(s.bootstrap("--yes", "--branch=live", "--take-over"), 2, "made ", "not taking over yet", "Secret git")
 	s.secret()
 	s.startInstalled()
-	s.within(time.Minute, "the engine is held", func() error { return s.isReady("OtherKarpenter", metav1.ConditionFalse) })
+	s.eventually("the engine is held", func() error { return s.isReady("OtherKarpenter", metav1.ConditionFalse) })
 	c, err := s.cluster()
 	if err != nil {
 		s.Fatal(err)
@@ -140,7 +140,7 @@ func (s *stocked) provisions(before map[string]string) {
 	s.dropPod("general")
 	s.addCritical()
 	s.settles("critical")
-	s.within(2*time.Minute, "the empty node is gone", func() error {
+	s.eventually("the empty node is gone", func() error {
 		if left := s.living("general"); len(left) > 0 {
 			return fmt.Errorf("%v", left)
 		}
@@ -194,7 +194,7 @@ func (s *stocked) startsAgain() {
 	}
 	calls, begin := len(s.AWS.Calls()), time.Now()
 	s.scaleStock(1)
-	s.within(2*time.Minute, "the engine is held", func() error { return s.isReady("OtherKarpenter", metav1.ConditionFalse) })
+	s.eventually("the engine is held", func() error { return s.isReady("OtherKarpenter", metav1.ConditionFalse) })
 	s.Logf("two ran for at most %s", since(begin))
 	// Noticed by the look around, and not because all gates happened to be due.
 	words, err := os.ReadFile(s.now.Log())
@@ -228,7 +228,7 @@ func (s *stocked) handsBack() {
 	s.kubectl("", "wait", "clusters.poolwright.dev", "cluster", `--for=jsonpath={.status.conditions[?(@.type=="Ready")].reason}=External`, "--timeout=5m")
 	stopped := time.Now()
 	s.scaleStock(1)
-	s.within(time.Minute, "Karpenter leads again", func() error { return s.stockLeads(true) })
+	s.eventually("Karpenter leads again", func() error { return s.stockLeads(true) })
 	s.Logf("nobody provisioned for %s", since(stopped))
 	s.addPod("general")
 	s.settles("general")

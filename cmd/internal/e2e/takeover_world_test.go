@@ -90,7 +90,7 @@ func newStocked(t *testing.T) *stocked {
 	}
 	s.installStock()
 	s.play()
-	s.within(time.Minute, "Karpenter leads", func() error { return s.stockLeads(true) })
+	s.eventually("Karpenter leads", func() error { return s.stockLeads(true) })
 	s.kubectlApply()
 	return s
 }

@@ -153,7 +153,7 @@ func asked(t *testing.T, provider v1alpha1.ForgeProvider, url string, more map[s
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	_, err = f.PullRequests(ctx, forge.Listing{})
 	if err != nil && strings.Contains(err.Error(), "s3cret") {

@@ -530,7 +530,7 @@ func TestSlowSendersDoNotKeepOthersOut(t *testing.T) {
 	slow := open(head + "{")
 	p.told(t, "pull_request", pullBody)
 	// The one whose body never ends is sent away.
-	if err := slow.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
+	if err := slow.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
 		t.Fatal(err)
 	}
 	response, err := http.ReadResponse(bufio.NewReader(slow), nil)

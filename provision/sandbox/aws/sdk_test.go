@@ -182,7 +182,7 @@ func (c *fakeClock) advance(d time.Duration) {
 // waitTimers returns once n timers are set.
 func (c *fakeClock) waitTimers(t *testing.T, n int) {
 	t.Helper()
-	deadline := time.After(10 * time.Second)
+	deadline := time.After(time.Minute)
 	for {
 		c.mu.Lock()
 		have, added := len(c.timers), c.added

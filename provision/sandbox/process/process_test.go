@@ -135,7 +135,7 @@ func start(t *testing.T, group *process.Group, s process.Spec) *process.Process 
 // eventually polls: other processes cannot be waited for by channel.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	deadline := time.After(20 * time.Second)
+	deadline := time.After(time.Minute)
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for !holds() {
@@ -229,7 +229,7 @@ func TestAnUnexpectedEndIsReportedWithTheLastLogLines(t *testing.T) {
 	p := start(t, group, spec(folder, "crash"))
 	select {
 	case <-group.Failed():
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("the crash was not reported")
 	}
 	var exit *process.ExitError

@@ -237,7 +237,7 @@ func (b *bench) apply(ctx context.Context, p plan.Plan) map[string]error {
 		}
 		cancel()
 		if c.Action != plan.Delete && (i+1 == len(todo) || todo[i+1].Wave() != c.Wave()) {
-			wait, cancel := context.WithTimeout(ctx, 20*time.Second)
+			wait, cancel := context.WithTimeout(ctx, time.Minute)
 			if _, err := b.world.Ready(wait, []state.Key{c.Key}); err != nil {
 				b.alive(ctx, err)
 			}

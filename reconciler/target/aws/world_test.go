@@ -250,7 +250,7 @@ func TestWatchReportsWhatDriftedAndNotWhatIsOnlyCompared(t *testing.T) {
 	if errs := b.apply(t.Context(), p); len(errs) > 0 {
 		t.Fatal(errs)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	var got []state.Key
 	rule := ruleNames(b.config.Cluster.Name)[2]

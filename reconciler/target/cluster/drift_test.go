@@ -78,7 +78,7 @@ func (w *watching) putBack(ctx context.Context, keys []state.Key) {
 // next waits for the keys of objects with these names, in any order.
 func (w *watching) next(names ...string) {
 	w.Helper()
-	deadline := time.After(10 * time.Second)
+	deadline := time.After(time.Minute)
 	for len(names) > 0 {
 		select {
 		case k := <-w.keys:
@@ -101,7 +101,7 @@ func (w *watching) quiet() {
 		if k.Name != "settings" {
 			w.Fatalf("drift of %s was reported, and there was none", k)
 		}
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		w.Fatal("the canary's drift was not reported")
 	}
 }
@@ -122,7 +122,7 @@ func (w *wire) peek() []string {
 
 func eventually(t testing.TB, ok func() bool) {
 	t.Helper()
-	deadline := time.After(10 * time.Second)
+	deadline := time.After(time.Minute)
 	again := time.NewTicker(2 * time.Millisecond)
 	defer again.Stop()
 	for !ok() {
@@ -214,7 +214,7 @@ func TestAnEventThatOvertakesItsAnswerIsNotDrift(t *testing.T) {
 			if k.Name != "canary" {
 				t.Errorf("our own write of %s was taken for drift", k.Name)
 			}
-		case <-time.After(10 * time.Second):
+		case <-time.After(time.Minute):
 			t.Error("the canary was not seen")
 		}
 	}

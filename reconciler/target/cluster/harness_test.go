@@ -193,7 +193,7 @@ func (b *bench) apply(p plan.Plan) map[string]error {
 			errs[c.Key.String()] = err
 		}
 		if c.Action != plan.Delete && i+1 < len(p.Changes) && p.Changes[i+1].Wave() > c.Wave() {
-			ctx, cancel := context.WithTimeout(b.Context(), 20*time.Second)
+			ctx, cancel := context.WithTimeout(b.Context(), time.Minute)
 			if _, err := b.world.Ready(ctx, []state.Key{c.Key}); err != nil {
 				b.Fatal(err)
 			}

@@ -314,7 +314,7 @@ func TestReadyWaitsForWhatOthersNeed(t *testing.T) {
 		if len(late) != 0 {
 			t.Errorf("late: %v", late)
 		}
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		t.Error("a Deployment that became ready was not noticed")
 	}
 	for _, line := range b.wire.take() {

@@ -42,7 +42,7 @@ func hooks(t *testing.T, p *project) {
 				if is(o) {
 					return
 				}
-			case <-time.After(20 * time.Second):
+			case <-time.After(time.Minute):
 				t.Fatalf("no webhook for %s", what)
 			}
 		}

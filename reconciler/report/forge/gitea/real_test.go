@@ -172,7 +172,7 @@ func (p *project) forge(t *testing.T, token string) *gitea.Forge {
 // a moment after it has taken them.
 func await(t *testing.T, f forge.Forge, since forge.Listing, what string, is func(forge.Listing) bool) forge.Listing {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
@@ -277,7 +277,7 @@ func follow(t *testing.T, p *project, f *gitea.Forge) {
 // moment after a pull request is made.
 func (p *project) merge(t *testing.T, number int) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()

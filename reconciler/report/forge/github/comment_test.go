@@ -210,8 +210,8 @@ func TestAStatusIsWrittenOnlyWhenItChanges(t *testing.T) {
 func TestWritesKeepToAPaceThatGitHubTakes(t *testing.T) {
 	h := newHub(t)
 	f := h.forge(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
-	defer cancel()
+	ctx := hurried{t.Context()}
+	begin := time.Now()
 	var err error
 	n := 0
 	for err == nil && n < 100 {
@@ -219,10 +219,19 @@ func TestWritesKeepToAPaceThatGitHubTakes(t *testing.T) {
 		n++
 	}
 	var known *forge.Error
-	if made := len(writes(h.counted())); !errors.As(err, &known) || known.Permanent() || made != 20 || ctx.Err() != nil {
+	// One more for each second that this machine took.
+	most := 20 + int(time.Since(begin)/time.Second)
+	if made := len(writes(h.counted())); !errors.As(err, &known) || known.Permanent() || made < 20 || made > most {
 		t.Errorf("%d writes at once, %v", made, err)
 	}
 }
+
+// hurried never has more than half a second left, and never ends: no slow machine
+// makes it.
+type hurried struct{ context.Context }
+
+// Deadline implements context.Context.
+func (hurried) Deadline() (time.Time, bool) { return time.Now().Add(500 * time.Millisecond), true }
 
 func TestOneForgeMayBeAskedByManyAtOnce(t *testing.T) {
 	h := newHub(t)
