@@ -13,14 +13,15 @@ import (
 // such a minute could do harm to is guarded where it happens.
 const tolerated = 3
 
-// Watch checks the gates again and again, as a manager's Runnable. It runs on
-// every replica: one that does not lead has to know as well whether to build an
+// Watch checks the gates again and again, as a manager's Runnable. It takes them
+// for open when it starts, since an engine is built only behind open gates. It runs
+// on every replica: one that does not lead has to know as well whether to build an
 // engine.
 type Watch struct {
 	// Check is Gates.Check.
 	Check func(context.Context) ([]Refusal, error)
-	// Report is called with the closed gates whenever they change, first after
-	// the first check; with none when all are open. It must not block for long.
+	// Report is called with the closed gates whenever they change; with none when
+	// all are open again. It must not block for long.
 	Report func([]Refusal)
 	// Every is the time between checks while all gates are open.
 	Every time.Duration
@@ -64,9 +65,8 @@ func (w Watch) Start(ctx context.Context) error {
 	}
 }
 
-// verdict is what was reported last.
+// verdict is what was reported last; at the start that all gates are open.
 type verdict struct {
-	any    bool
 	closed []Refusal
 	// doubts counts checks in a row that only could not be made.
 	doubts int
@@ -80,13 +80,10 @@ func (v *verdict) changes(closed []Refusal) bool {
 	} else {
 		v.doubts = 0
 	}
-	open := v.any && len(v.closed) == 0
-	if open && doubt && v.doubts < tolerated {
+	open := len(v.closed) == 0
+	if open && doubt && v.doubts < tolerated || slices.Equal(v.closed, closed) {
 		return false
 	}
-	if v.any && slices.Equal(v.closed, closed) {
-		return false
-	}
-	v.any, v.closed = true, closed
+	v.closed = closed
 	return true
 }
