@@ -244,6 +244,10 @@ func (r *SyncReconciler) conclude(ctx context.Context, sync *v1alpha1.Sync, s *s
 		status.LastAppliedTime = &metav1.Time{Time: r.Clock.Now()}
 	}
 	if err := r.writeStatus(ctx, sync, status); err != nil {
+		if s != nil {
+			// Only a full run says again all that was not written.
+			s.generation = 0
+		}
 		return ctrl.Result{}, err
 	}
 	after := interval(sync)
