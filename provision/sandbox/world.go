@@ -20,6 +20,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"time"
 
 	"k8s.io/client-go/rest"
 
@@ -109,6 +110,8 @@ func (w *World) Run(name, binary string, args ...string) (*process.Process, erro
 	p, err := w.group.Start(process.Spec{
 		Name: name, Path: binary, Args: args, Env: env, Dir: w.Dir,
 		Log: filepath.Join(w.Dir, "logs", name+".log"), Trial: true,
+		// A controller gives its lease back when it has ended its work.
+		Grace: 30 * time.Second,
 	})
 	if err != nil {
 		return nil, err

@@ -3,6 +3,7 @@ package simulate_test
 import (
 	"fmt"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -145,11 +146,11 @@ func TestALargeFleetTakesInProportion(t *testing.T) {
 	took := func(pools, nodes int) (least time.Duration) {
 		before, after := fleetOf(t, pools, nodes), changedLarge(t, fleetOf(t, pools, nodes), "10000", 2)
 		for range 2 {
-			start := time.Now()
+			start := worked(t)
 			if _, err := simulate.Compare(ctx, before, after, types); err != nil {
 				t.Fatal(err)
 			}
-			if d := time.Since(start); least == 0 || d < least {
+			if d := worked(t) - start; least == 0 || d < least {
 				least = d
 			}
 		}
@@ -161,4 +162,15 @@ func TestALargeFleetTakesInProportion(t *testing.T) {
 	if ratio > 30 {
 		t.Errorf("ten times the fleet takes %.1f times as long", ratio)
 	}
+}
+
+// worked is the processor time of this process: what else the machine does is no part
+// of it.
+func worked(t *testing.T) time.Duration {
+	t.Helper()
+	var used syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }

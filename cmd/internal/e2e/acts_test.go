@@ -17,7 +17,7 @@ func TestSharedGPUsLive(t *testing.T) {
 	l := &gpuLives{version: oldPlugin, all: []*gpu.Profile{
 		{Name: racePool, Pools: []string{racePool}, Strategy: gpu.TimeSlicing, Replicas: 10},
 		{Name: changedPool, Pools: []string{changedPool}, Strategy: gpu.TimeSlicing, Replicas: 10},
-		{Name: neverPool, Pools: []string{neverPool}, Strategy: gpu.TimeSlicing, Replicas: 10, Renamed: true, ReadyTimeout: time.Minute},
+		{Name: neverPool, Pools: []string{neverPool}, Strategy: gpu.TimeSlicing, Replicas: 10, Renamed: true, ReadyTimeout: 90 * time.Second},
 		{Name: otherPool, Pools: []string{otherPool}, Strategy: gpu.MPS, Replicas: 10},
 	}}
 	files := map[string]string{"device-plugin.yaml": l.text()}

@@ -154,9 +154,12 @@ func (s *sky) isReportedThenCorrected() {
 	}
 	s.looked()
 	for _, w := range all {
-		if got := s.difference(w.resource); !strings.Contains(got, w.word) {
-			s.Errorf("%s: the status says %q of %s", w.what, got, w.resource)
-		}
+		s.eventually(w.what+" is reported", func() error {
+			if got := s.difference(w.resource); !strings.Contains(got, w.word) {
+				return fmt.Errorf("the status says %q of %s", got, w.resource)
+			}
+			return nil
+		})
 	}
 	if c := meta.FindStatusCondition(s.sync().Status.Conditions, "Drifted"); c == nil || c.Status != "True" || len(s.sync().Status.Pending) < len(all) {
 		s.Errorf("the Sync tells %+v and lists %v", c, s.sync().Status.Pending)

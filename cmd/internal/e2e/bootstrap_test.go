@@ -115,7 +115,7 @@ func (l *laptop) expect(got said, code int, words ...string) {
 // bootstrap is the whole command.
 func (l *laptop) bootstrap(more ...string) said {
 	l.Helper()
-	return l.types(append([]string{"bootstrap", "clusters/dev", "--image=registry.example.com/poolwright:1", "--secret=git", "--timeout=1m"}, more...)...)
+	return l.types(append([]string{"bootstrap", "clusters/dev", "--image=registry.example.com/poolwright:1", "--secret=git", "--timeout=10m"}, more...)...)
 }
 
 func TestInstallingAndUninstallingFromALaptop(t *testing.T) {
@@ -224,7 +224,7 @@ func (l *laptop) drained() {
 	l.Helper()
 	before := l.limits()
 	l.expect(l.types("uninstall", "--drain", "--dry-run"), 1, "drain and terminate 1 node", "What stays", "deletionPolicy")
-	l.expect(l.types("uninstall", "--drain", "--yes", "--timeout=3m"), 2, "no node is left", "is being renewed", "stop that poolwright run")
+	l.expect(l.types("uninstall", "--drain", "--yes", "--timeout=10m"), 2, "no node is left", "is being renewed", "stop that poolwright run")
 	if err := l.nodes(0)(); err != nil {
 		l.Fatal(err)
 	}
@@ -236,7 +236,7 @@ func (l *laptop) drained() {
 	if err := l.now.Stop(l.Context()); err != nil {
 		l.Fatal(err)
 	}
-	l.expect(l.types("uninstall", "--yes", "--timeout=2m"), 0, "Poolwright is uninstalled", "Secret git")
+	l.expect(l.types("uninstall", "--yes", "--timeout=10m"), 0, "Poolwright is uninstalled", "Secret git")
 	l.nothingOfOurs()
 	if after := l.limits(); after != before {
 		l.Errorf("the pools' limits were\n%s and are\n%s", before, after)
@@ -272,7 +272,7 @@ func (l *laptop) kept() {
 	if err := l.hand.Delete(l.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "git", Namespace: engineSystem}}); err != nil {
 		l.Fatal(err)
 	}
-	l.expect(l.types("uninstall", "--yes", "--timeout=2m"), 0, "was not given up", "1 node of the pools would go on running")
+	l.expect(l.types("uninstall", "--yes", "--timeout=10m"), 0, "was not given up", "1 node of the pools would go on running")
 	l.nothingOfOurs()
 	if err := l.nodes(1)(); err != nil {
 		l.Error(err)

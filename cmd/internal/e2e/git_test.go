@@ -68,9 +68,15 @@ func endure(t *testing.T, s *stage, troubles []trouble) {
 			s := s.within(t)
 			good := s.sync().Status.LastAppliedRevision
 			one.inflict(s)
-			if message := s.troubled(one.reason); !strings.Contains(message, one.says) {
-				t.Errorf("the message does not hold %q: %s", one.says, message)
-			}
+			s.troubled(one.reason)
+			// The first failure may have been cut short by what was done to the server.
+			s.eventually("the message holds "+one.says, func() error {
+				ready := meta.FindStatusCondition(s.sync().Status.Conditions, "Ready")
+				if ready == nil || ready.Reason != one.reason || !strings.Contains(ready.Message, one.says) {
+					return fmt.Errorf("Ready is %+v", ready)
+				}
+				return nil
+			})
 			if applied := s.sync().Status.LastAppliedRevision; applied != good {
 				t.Errorf("%s was applied and is now said to be %s", good, applied)
 			}

@@ -35,7 +35,7 @@ func newGitProxy(t *testing.T) *gitProxy {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &gitProxy{t: t, address: "127.0.0.1:0", forward: &httputil.ReverseProxy{
+	p := &gitProxy{t: t, address: freeAddress(t), forward: &httputil.ReverseProxy{
 		Rewrite:  func(r *httputil.ProxyRequest) { r.SetURL(to) },
 		ErrorLog: log.New(io.Discard, "", 0),
 	}}

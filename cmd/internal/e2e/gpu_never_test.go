@@ -27,24 +27,19 @@ func (l *gpuLives) nodesNeverOffer(g gpuScene) {
 	profile, begin := l.profile(pool), time.Now()
 	g.faults.Store(pool, nodes.Fault{NoPlugin: true})
 	g.gpuPods("never", pool, gpu.SharedResource, 1, 1)
-	g.givesUp(l.metrics, pool, readiness.PluginFailing, nodes.Fault{MissingGPUs: 1}, "is replaced")
-	g.givesUp(l.metrics, pool, readiness.MissingGPUs, nodes.Fault{NoPlugin: true}, "30 of 40", "number 2 in a row", "no GPU node of pool never is launched until")
+	// The next node's minute begins by itself: the ends are awaited after it.
+	first := g.givesUp(l.metrics, pool, readiness.PluginFailing, nodes.Fault{MissingGPUs: 1}, "is replaced")
+	second := g.givesUp(l.metrics, pool, readiness.MissingGPUs, nodes.Fault{NoPlugin: true}, "30 of 40", "number 2 in a row", "no GPU node of pool never is launched until")
 	g.Logf("the pool was held after %s", since(begin))
 
 	message := g.pluginReady(metav1.ConditionFalse, "PoolsHeld")
 	if !strings.Contains(message, pool+" until ") {
 		g.Errorf("the DevicePlugin says: %s", message)
 	}
-	g.gpuPods("other", otherPool, gpu.Resource, 1, 2)
-	if c := g.allRun(otherPool); c.running != 2 {
-		g.Errorf("the pods of the other pool are %+v", c)
+	held, err := g.poolStatus(pool)
+	if err != nil || held.HeldUntil == nil {
+		g.Fatalf("the status of the pool is %+v, %v", held, err)
 	}
-	claims, err := g.claims(pool)
-	claims = slices.DeleteFunc(claims, func(c karpv1.NodeClaim) bool { return c.DeletionTimestamp != nil })
-	if err != nil || len(claims) > 0 || g.launched(pool) != 2 {
-		g.Errorf("of the held pool there are %d NodeClaims and were %d instances; %v", len(claims), g.launched(pool), err)
-	}
-
 	profile.ReadyTimeout = 30 * time.Minute // a slow machine has time from here on
 	l.declares(g, "Give the nodes time")
 	g.until("the DevicePlugin is applied", func() error {
@@ -59,6 +54,19 @@ func (l *gpuLives) nodesNeverOffer(g gpuScene) {
 		}
 		return nil
 	})
+	g.gpuPods("other", otherPool, gpu.Resource, 1, 2)
+	if c := g.allRun(otherPool); c.running != 2 {
+		g.Errorf("the pods of the other pool are %+v", c)
+	}
+	claims, err := g.claims(pool)
+	claims = slices.DeleteFunc(claims, func(c karpv1.NodeClaim) bool { return c.DeletionTimestamp != nil })
+	launched := g.launched(pool)
+	if lasts := time.Now().Before(held.HeldUntil.Time); err != nil || lasts && (len(claims) > 0 || launched != 2) {
+		g.Errorf("of the held pool there are %d NodeClaims and were %d instances; %v", len(claims), launched, err)
+	}
+
+	g.terminated(first)
+	g.terminated(second)
 	g.Logf("the other pool had its pods after %s", since(begin))
 	g.remembersHold(pool, "--metrics-addr="+l.metrics)
 	g.Logf("the next controller had a node after %s", since(begin))
@@ -81,11 +89,11 @@ func (l *gpuLives) nodesNeverOffer(g gpuScene) {
 // givesUp waits for the pool's node to be in trouble, and until its minute is over
 // and it is replaced, or not, and that is told everywhere. The fault is that of the
 // node that comes next.
-func (g gpuScene) givesUp(metrics, pool, reason string, next nodes.Fault, words ...string) {
+func (g gpuScene) givesUp(metrics, pool, reason string, next nodes.Fault, words ...string) (claim karpv1.NodeClaim) {
 	g.Helper()
-	claim := g.comesInTrouble(pool, reason)
+	claim = g.comesInTrouble(pool, reason)
 	series := []string{fmt.Sprintf("nodepool=%q", pool), fmt.Sprintf("reason=%q", reason)}
-	before := g.metric(metrics, replacedMetric, series...)
+	before, lives := g.metric(metrics, replacedMetric, series...), len(g.logged(lostLease))
 	troubled := time.Now()
 	g.until("NodeClaim "+claim.Name+" is given up", func() error {
 		err := g.hand.Get(g.Context(), client.ObjectKeyFromObject(&claim), &claim)
@@ -97,7 +105,7 @@ func (g gpuScene) givesUp(metrics, pool, reason string, next nodes.Fault, words 
 	g.faults.Store(pool, next)
 	g.Logf("it was given up %s after it had the trouble %s", since(troubled), reason)
 	g.told(claim.Name, reason, words...)
-	if got := g.metric(metrics, replacedMetric, series...); got != before+1 {
+	if got := g.metric(metrics, replacedMetric, series...); got != before+1 && len(g.logged(lostLease)) == lives {
 		g.Errorf("%s went from %g to %g", replacedMetric, before, got)
 	}
 	g.until("the status of the pool says why", func() error {
@@ -107,6 +115,12 @@ func (g gpuScene) givesUp(metrics, pool, reason string, next nodes.Fault, words 
 		}
 		return err
 	})
+	return claim
+}
+
+// terminated waits until the engine has ended the NodeClaim's instance.
+func (g gpuScene) terminated(claim karpv1.NodeClaim) {
+	g.Helper()
 	g.until("the instance is ended", func() error {
 		_, id, _ := strings.Cut(strings.TrimPrefix(claim.Status.ProviderID, "aws:///"), "/")
 		if len(g.terminations(id)) == 0 {
@@ -163,7 +177,7 @@ func (g gpuScene) remembersHold(pool string, args ...string) {
 	before := plugin.DeepCopy()
 	for i, p := range plugin.Status.Pools {
 		if p.Name == pool {
-			if p.HeldUntil == nil || p.Failures != 2 || p.LastFailure == "" {
+			if p.Failures != 2 || p.LastFailure == "" {
 				g.Errorf("the status of the pool is %+v", p)
 			}
 			plugin.Status.Pools[i].HeldUntil = &metav1.Time{Time: time.Now().Add(-time.Second).Truncate(time.Second)}

@@ -32,10 +32,16 @@ func (l *gpuLives) podsCannotBeFirst(g gpuScene) {
 	before := g.hashes(pool)
 	node := g.waitsTainted(pool)
 	g.claimsWhole(node)
-	p, err := g.poolStatus(pool)
-	if err != nil || p.Nodes != 1 || p.UpdatedNodes != 0 {
-		g.Errorf("the status of the pool is %+v, %v", p, err)
-	}
+	g.until("the status counts the node", func() error {
+		p, err := g.poolStatus(pool)
+		if err == nil && p.Nodes != 1 {
+			err = fmt.Errorf("it is %+v", p)
+		}
+		if p.UpdatedNodes != 0 {
+			g.Errorf("the status of the pool is %+v", p)
+		}
+		return err
+	})
 	if c, err := g.podCensus(pool); err != nil || c.all != 4 || c.bound > 0 {
 		g.Errorf("before the numbers agree, the pods are %+v, %v", c, err)
 	}

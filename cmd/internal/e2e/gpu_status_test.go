@@ -3,6 +3,7 @@ package e2e
 import (
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"strconv"
@@ -110,15 +111,19 @@ func (g gpuScene) pluginReady(status metav1.ConditionStatus, reason string) (mes
 	return message
 }
 
-// freeAddress is one of this machine's that nobody listens on.
+// freeAddress is one of this machine's that nobody listens on, and that nobody is given
+// who listens on any port: those come from 32768 on.
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for range 1000 {
+		listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 20000+rand.IntN(12000)))
+		if err == nil {
+			defer func() { _ = listener.Close() }()
+			return listener.Addr().String()
+		}
 	}
-	defer func() { _ = listener.Close() }()
-	return listener.Addr().String()
+	t.Fatal("no port is free")
+	return ""
 }
 
 // metric adds up the series of a name whose labels hold all the words.

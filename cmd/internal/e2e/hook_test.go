@@ -70,7 +70,10 @@ func (s *stage) commented(number int, word string) {
 	s.Helper()
 	s.eventually(fmt.Sprintf("the comment on #%d says %q", number, word), func() error {
 		var all []struct{ Body string }
-		s.call(http.MethodGet, fmt.Sprintf("/issues/%d/comments", number), nil, &all)
+		err := world.Git.Call(s.Context(), s.owner, http.MethodGet, fmt.Sprintf("/repos/%s/nodes/issues/%d/comments", s.owner.Name, number), nil, &all)
+		if err != nil {
+			return err
+		}
 		if len(all) != 1 || !strings.Contains(all[0].Body, word) {
 			return fmt.Errorf("there are %v", all)
 		}
@@ -102,6 +105,21 @@ func TestAWebhookThatAnyReplicaIsToldIsActedUponByTheLeader(t *testing.T) {
 		return nil
 	})
 	_, address := s.hooked()
+	s.eventually("the standby knows the Sync", func() error {
+		unsigned, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+address+"/hook/"+s.name, strings.NewReader("{}"))
+		if err != nil {
+			return err
+		}
+		unsigned.Header.Set("Content-Type", "application/json")
+		answer, err := http.DefaultClient.Do(unsigned)
+		if err != nil {
+			return err
+		}
+		if err := answer.Body.Close(); err != nil || answer.StatusCode != http.StatusUnauthorized {
+			return fmt.Errorf("it answers %s; %w", answer.Status, err)
+		}
+		return nil
+	})
 	s.sends(address, signs)
 
 	// The standby is told, and the leader looks.

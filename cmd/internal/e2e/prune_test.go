@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
 	"strings"
@@ -195,7 +196,11 @@ func TestADeletedSyncPrunesWhereItIsToldTo(t *testing.T) {
 	}
 	s.eventually("the right hash is told", func() error {
 		// It changes once a and b are gone.
-		patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, v1alpha1.ConfirmAnnotation, s.hashIn(s.lastTold("DeletionFailed")))
+		told := confirmation.FindStringSubmatch(s.lastTold("DeletionFailed"))
+		if told == nil {
+			return errors.New("no hash is told yet")
+		}
+		patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, v1alpha1.ConfirmAnnotation, told[1])
 		sync := &v1alpha1.Sync{ObjectMeta: metav1.ObjectMeta{Name: s.name, Namespace: s.system}}
 		return absent(hand.Patch(t.Context(), sync, mergePatch(patch)))
 	})

@@ -77,6 +77,8 @@ func (s setupScene) startsCold(l landing, pods, nodes *film, launch aws.Instance
 	ofClaim := func(is func(*karpv1.NodeClaim) bool) func(client.Object) bool {
 		return func(o client.Object) bool { return o.GetName() == l.claim.Name && is(o.(*karpv1.NodeClaim)) }
 	}
+	offered := ofNode(func(n *corev1.Node) bool { return offers(n)[gpu.Resource] == 1 })
+	isInitialized := ofNode(func(n *corev1.Node) bool { return n.Labels[karpv1.NodeInitializedLabelKey] == "true" })
 	steps := []struct {
 		name string
 		in   *film
@@ -86,12 +88,20 @@ func (s setupScene) startsCold(l landing, pods, nodes *film, launch aws.Instance
 			return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool { return c.Reason == corev1.PodReasonUnschedulable })
 		})},
 		{"Karpenter decides on a node", s.history, ofClaim(func(*karpv1.NodeClaim) bool { return true })},
-		{"EC2 has launched it", s.history, ofClaim(func(c *karpv1.NodeClaim) bool { return c.Status.ProviderID != "" })},
 		{"the node registers without a GPU", nodes, ofNode(func(n *corev1.Node) bool { return offers(n)[gpu.Resource] == 0 })},
-		{"the device plugin offers its GPU", nodes, ofNode(func(n *corev1.Node) bool { return offers(n)[gpu.Resource] == 1 })},
+		{"the device plugin offers its GPU", nodes, offered},
 		{"the pod is bound", pods, ofPod(func(p *corev1.Pod) bool { return p.Spec.NodeName == l.node.Name })},
 		{"the pod runs", pods, ofPod(func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodRunning })},
 	}
+	s.until("the films show the end", func() error {
+		last := steps[len(steps)-1]
+		_, runs := last.in.first(s.gpuScene, 0, last.is)
+		_, ready := nodes.first(s.gpuScene, 0, isInitialized)
+		if !runs || !ready {
+			return fmt.Errorf("the pod runs: %t; the node is initialized: %t", runs, ready)
+		}
+		return nil
+	})
 	at := uint64(0)
 	for _, step := range steps {
 		revision, seen := step.in.first(s.gpuScene, 0, step.is)
@@ -102,12 +112,13 @@ func (s setupScene) startsCold(l landing, pods, nodes *film, launch aws.Instance
 	}
 	// The engine calls the node initialized beside the pod's start, but never
 	// before the GPU is there.
-	gpuAt, _ := nodes.first(s.gpuScene, 0, steps[4].is)
-	initialized, seen := nodes.first(s.gpuScene, 0, ofNode(func(n *corev1.Node) bool { return n.Labels[karpv1.NodeInitializedLabelKey] == "true" }))
+	gpuAt, _ := nodes.first(s.gpuScene, 0, offered)
+	initialized, seen := nodes.first(s.gpuScene, 0, isInitialized)
 	if !seen || initialized < gpuAt {
 		s.Errorf("the node was initialized at %d (%t), its GPU came at %d", initialized, seen, gpuAt)
 	}
-	if launch.ID != l.instance.ID {
+	// When EC2 launched it, the NodeClaim tells beside the node's own start.
+	if l.claim.Status.ProviderID == "" || launch.ID != l.instance.ID {
 		s.Errorf("EC2 launched %v, and the node is %v", launch, l.instance)
 	}
 }

@@ -81,7 +81,7 @@ func TestSetupPingvas(t *testing.T) {
 	s.waitsFor("gpu-spot", "30s")
 	s.waitsFor("gpu-premium", "1m")
 	s.scales(premium, 0)
-	s.expires(second, standard, 20*time.Second)
+	s.expires(second, standard, 45*time.Second)
 	s.zero()
 	s.lasted("gpu-premium", 5*time.Second)
 }

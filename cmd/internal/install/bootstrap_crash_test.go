@@ -116,7 +116,7 @@ func TestWhereverItIsCutOffTheNextRunFinishes(t *testing.T) {
 	}
 	steps := 0
 	remove := func(ctx context.Context, cfg *rest.Config) error {
-		u, err := PlanUninstall(ctx, UninstallRequest{REST: cfg, Namespace: "gpu", Timeout: time.Minute, Say: quiet})
+		u, err := PlanUninstall(ctx, UninstallRequest{REST: cfg, Namespace: "gpu", Timeout: 10 * time.Minute, Say: quiet})
 		if err != nil {
 			return err
 		}

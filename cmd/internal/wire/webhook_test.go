@@ -225,7 +225,7 @@ func (p *post) told(t *testing.T, kind, body string) {
 // await polls for what other goroutines bring about.
 func await(t *testing.T, what string, reached func() bool) {
 	t.Helper()
-	late := time.NewTimer(10 * time.Second)
+	late := time.NewTimer(time.Minute)
 	defer late.Stop()
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
@@ -352,7 +352,7 @@ func TestAWebhookIsWrittenOnTheSync(t *testing.T) {
 }
 
 func TestAFloodOfWebhooksIsAFewWritesAndTheLastOneCounts(t *testing.T) {
-	p := newAPI(t).replica(t, nil)
+	p := newAPI(t).replica(t, func(h *hooks) { h.patience = time.Minute })
 	const many = 200
 	var senders sync.WaitGroup
 	for range many {
@@ -505,7 +505,7 @@ func TestAChangedWebhookSecretIsFollowed(t *testing.T) {
 
 func TestSlowSendersDoNotKeepOthersOut(t *testing.T) {
 	p := newAPI(t).replica(t, func(h *hooks) {
-		h.connections, h.slots, h.patience = make(chan struct{}, 8), make(chan struct{}, 4), 400*time.Millisecond
+		h.connections, h.slots, h.patience = make(chan struct{}, 8), make(chan struct{}, 4), 2*time.Second
 	})
 	address := strings.TrimPrefix(p.url, "http://")
 	open := func(first string) net.Conn {
@@ -543,7 +543,7 @@ func TestSlowSendersDoNotKeepOthersOut(t *testing.T) {
 }
 
 func TestTooManyAtOnceAreToldSo(t *testing.T) {
-	p := newAPI(t).replica(t, func(h *hooks) { h.slots, h.patience = make(chan struct{}), 100*time.Millisecond })
+	p := newAPI(t).replica(t, func(h *hooks) { h.slots, h.patience = make(chan struct{}), 2*time.Second })
 	if r, _ := send(t, p.signed(t, "/hook/dev", "pull_request", hookSecret, pullBody)); r.StatusCode != http.StatusTooManyRequests || r.Header.Get("Retry-After") == "" {
 		t.Errorf("got %s", r.Status)
 	}

@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -50,17 +49,17 @@ func (w *world) aNodesLife(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	eventually(t, "the pod to run on a node of its own", 2*time.Minute, func() bool {
+	eventually(t, "the pod to run on a node of its own", func() bool {
 		err := w.client.Get(t.Context(), client.ObjectKeyFromObject(pod), pod)
 		return err == nil && pod.Status.Phase == corev1.PodRunning
 	})
-	eventually(t, "the instance to get its late tags", time.Minute, func() bool { return w.called("ec2", "CreateTags") })
+	eventually(t, "the instance to get its late tags", func() bool { return w.called("ec2", "CreateTags") })
 	for _, o := range []client.Object{pod, pool, class} {
 		if err := w.client.Delete(t.Context(), o); err != nil {
 			t.Fatal(err)
 		}
 	}
-	eventually(t, "the class to go with all that was made for it", 3*time.Minute, func() bool {
+	eventually(t, "the class to go with all that was made for it", func() bool {
 		return apierrors.IsNotFound(w.client.Get(t.Context(), client.ObjectKeyFromObject(class), class))
 	})
 	for _, write := range []string{

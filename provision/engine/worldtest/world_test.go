@@ -190,7 +190,7 @@ func (w *world) badAlias(t *testing.T) {
 			w.said.show(t)
 		}
 	})
-	eventually(t, "the class to say that it found no image", 30*time.Second, func() bool {
+	eventually(t, "the class to say that it found no image", func() bool {
 		if err := w.client.Get(t.Context(), client.ObjectKeyFromObject(class), class); err != nil {
 			return false
 		}
@@ -205,21 +205,22 @@ func (w *world) badAlias(t *testing.T) {
 }
 
 func (w *world) outage(t *testing.T) {
-	if w.said.contains(`"holding back" "controller"="disruption"`) {
-		t.Fatal("disruption was held without an outage")
-	}
+	// A slow look at a busy API server may have held it before, for a while.
+	const held, goesOn = `"holding back" "controller"="disruption"`, `"going on" "controller"="disruption"`
+	eventually(t, "disruption not to be held", func() bool { return w.said.count(held) == w.said.count(goesOn) })
+	before := w.said.count(held)
 	if err := w.KillAPIServer(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "disruption to be held", 30*time.Second, func() bool {
-		return w.said.contains(`"holding back" "controller"="disruption"`)
+	eventually(t, "disruption to be held", func() bool {
+		return w.said.count(held) > before
 	})
 	began := time.Now()
 	if err := w.StartAPIServer(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "disruption to go on", 2*time.Minute, func() bool {
-		return w.said.contains(`"going on" "controller"="disruption"`)
+	eventually(t, "disruption to go on", func() bool {
+		return w.said.count(goesOn) == w.said.count(held)
 	})
 	t.Logf("the view was proven again %s after the API server began to come back", time.Since(began).Round(time.Second))
 	if !w.said.contains("not yet proven newer") {
@@ -250,14 +251,19 @@ func (l *logs) show(t *testing.T) {
 	t.Log(strings.Join(lines[max(0, len(lines)-40):], "\n"))
 }
 
-func (l *logs) contains(part string) bool {
+func (l *logs) contains(part string) bool { return l.count(part) > 0 }
+
+func (l *logs) count(part string) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	// funcr writes keys in their order: level, msg, then ours.
-	return strings.Contains(strings.ReplaceAll(l.text.String(), `"msg"=`, ""), part)
+	return strings.Count(strings.ReplaceAll(l.text.String(), `"msg"=`, ""), part)
 }
 
-func eventually(t *testing.T, what string, patience time.Duration, holds func() bool) {
+// patience is how long anything may take on a busy machine.
+const patience = 10 * time.Minute
+
+func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	deadline, tick := time.After(patience), time.NewTicker(50*time.Millisecond)
 	defer tick.Stop()

@@ -95,10 +95,10 @@ func (s *Server) CreateRepository(ctx context.Context, owner Account, name strin
 
 // AwaitBranch returns once Gitea knows the branch. It takes note of a push a
 // moment after it has accepted it; until then its API says that there is no
-// such branch, or that the repository is empty. Ten seconds without the branch
-// are an error.
+// such branch, or that the repository is empty. A minute without the branch
+// is an error.
 func (s *Server) AwaitBranch(ctx context.Context, user Account, in Repository, branch string) error {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()

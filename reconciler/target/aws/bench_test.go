@@ -229,7 +229,7 @@ func (b *bench) apply(ctx context.Context, p plan.Plan) map[string]error {
 		if ctx.Err() != nil {
 			return errs
 		}
-		one, cancel := context.WithTimeout(ctx, 15*time.Second)
+		one, cancel := context.WithTimeout(ctx, time.Minute)
 		if err := b.world.Correct(one, c); err != nil {
 			errs[c.Key.String()] = err
 			cancel()

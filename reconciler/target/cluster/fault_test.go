@@ -1,13 +1,11 @@
 package cluster_test
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/poolwright/poolwright/reconciler/state"
 )
@@ -85,9 +83,7 @@ func TestAnAPIServerThatGoesAwayIsFoundAgain(t *testing.T) {
 	if _, err := b.world.Observe(t.Context(), b.declare()); err == nil {
 		t.Error("Observe concluded something without an API server")
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	if err := sandboxed.StartAPIServer(ctx); err != nil {
+	if err := sandboxed.StartAPIServer(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	b.edit("v1", "ConfigMap", "settings", func(o map[string]any) { set(o, "x", "data", "a") })

@@ -2,6 +2,7 @@ package cluster_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -23,6 +24,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/declared"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/target"
 	"github.com/poolwright/poolwright/reconciler/target/cluster"
 )
 
@@ -359,7 +361,8 @@ func TestWithoutNodeOverlaysAPersonIsToldWhatIsMissing(t *testing.T) {
 	eventually(t, func() bool {
 		b.restart()
 		_, err := b.world.Want(t.Context(), set)
-		return err != nil
+		var mistakes *target.ProblemsError
+		return errors.As(err, &mistakes)
 	})
 	got := b.problems(set)
 	if len(got) != 1 || !strings.HasPrefix(got[0], "file0.yaml:1: NodeOverlay.karpenter.sh/poolwright-gpu-1-$NS: the cluster has NodePools and no NodeOverlays") {

@@ -68,10 +68,8 @@ func start(t *testing.T) world {
 			t.Errorf("stopping the control plane: %v", err)
 		}
 	})
-	ready, cancelReady := context.WithTimeout(ctx, 2*time.Minute)
-	defer cancelReady()
 	begin := time.Now()
-	plane, err := kube.Start(ready, kube.Config{Binaries: binaries, Group: group, Dir: folder})
+	plane, err := kube.Start(ctx, kube.Config{Binaries: binaries, Group: group, Dir: folder})
 	if err != nil {
 		t.Fatal(err)
 	}
