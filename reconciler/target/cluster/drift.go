@@ -123,7 +123,7 @@ func (t *tracker) followAll(ctx context.Context, running map[schema.GroupVersion
 		}
 		one, stop := context.WithCancel(ctx)
 		running[gvk] = stop
-		all.Go(func() { t.world.follow(one, kind, &watcher{tracker: t, kind: kind, seen: map[state.Key]bool{}}) })
+		all.Go(func() { t.world.follow(one, kind, &watcher{tracker: t, kind: kind}) })
 	}
 }
 
@@ -246,15 +246,10 @@ func newer(a, b string) bool {
 type watcher struct {
 	*tracker
 	kind kinds.Kind
-	// seen collects the keys of a list until it is complete.
-	seen map[state.Key]bool
 }
 
 func (v *watcher) see(live *unstructured.Unstructured) {
 	k := keyOf(v.kind, live)
-	if v.seen != nil {
-		v.seen[k] = true
-	}
 	full := func() fields.Print { return fields.Take(live.Object, v.world.options(k)) }
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -304,14 +299,13 @@ func (v *watcher) gone(live *unstructured.Unstructured) {
 }
 
 // listed finds what was there and is not in the list any more.
-func (v *watcher) listed() {
+func (v *watcher) listed(all map[state.Key]bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for _, r := range v.world.store.Records() {
 		ofKind := r.Key.Group == v.kind.Group && r.Key.Kind == v.kind.Kind && r.Version == v.kind.Version
-		if ofKind && r.Print.UID != "" && !v.seen[r.Key] && v.flights[r.Key] == nil {
+		if ofKind && r.Print.UID != "" && !all[r.Key] && v.flights[r.Key] == nil {
 			v.queue(r.Key)
 		}
 	}
-	v.seen = map[state.Key]bool{}
 }

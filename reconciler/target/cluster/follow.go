@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/watch"
 
+	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/target/cluster/internal/kinds"
 	"github.com/poolwright/poolwright/reconciler/target/internal/api"
 )
@@ -18,9 +19,9 @@ import (
 type eyes interface {
 	// see gets an object that exists or has changed. It must not keep it.
 	see(live *unstructured.Unstructured)
-	// listed says that everything that exists has been seen since the last
-	// call, or since the beginning.
-	listed()
+	// listed gets the keys of everything that existed a moment ago, all of which
+	// have just been seen.
+	listed(all map[state.Key]bool)
 	// gone gets the last state of an object that no longer matches: deleted,
 	// or without our label.
 	gone(live *unstructured.Unstructured)
@@ -35,16 +36,20 @@ func (w *World) follow(ctx context.Context, kind kinds.Kind, to eyes) {
 	for ctx.Err() == nil {
 		if version == "" {
 			var err error
-			version, err = w.api.List(ctx, ref, w.selector(), to.see)
+			all := map[state.Key]bool{}
+			version, err = w.api.List(ctx, ref, w.selector(), func(live *unstructured.Unstructured) {
+				all[keyOf(kind, live)] = true
+				to.see(live)
+			})
 			if apierrors.IsNotFound(err) {
-				to.listed() // The kind itself is gone, or not served yet.
+				to.listed(nil) // The kind itself is gone, or not served yet.
 			}
 			if err != nil {
 				version = ""
 				wait.sleep(ctx)
 				continue
 			}
-			to.listed()
+			to.listed(all)
 		}
 		started := time.Now()
 		next, err := w.stream(ctx, ref, version, to)

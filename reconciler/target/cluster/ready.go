@@ -178,7 +178,7 @@ func (v *waiter) see(live *unstructured.Unstructured) {
 	}
 }
 
-func (v *waiter) listed() {}
+func (v *waiter) listed(map[state.Key]bool) {}
 
 func (v *waiter) gone(live *unstructured.Unstructured) {
 	k := keyOf(v.kind, live)
