@@ -37,6 +37,8 @@ type sessions struct {
 	// wake asks for a visit.
 	wake func(types.NamespacedName)
 	open map[types.NamespacedName]*session
+	// last are the statuses that were written last, by Sync.
+	last map[types.NamespacedName]written
 }
 
 // session is one Sync's memory. Only its drift is shared between goroutines:
@@ -140,6 +142,14 @@ func (s *sessions) stop(name types.NamespacedName) {
 		old.source.drain()
 		delete(s.open, name)
 	}
+}
+
+// forget ends the session of a Sync that is gone.
+func (s *sessions) forget(name types.NamespacedName) {
+	s.stop(name)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.last, name)
 }
 
 // close ends all sessions.

@@ -49,11 +49,14 @@ func (r *SyncReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.
 	var sync v1alpha1.Sync
 	if err := r.Client.Get(ctx, req.NamespacedName, &sync); err != nil {
 		if client.IgnoreNotFound(err) == nil {
-			r.sessions.stop(req.NamespacedName)
+			r.sessions.forget(req.NamespacedName)
 			r.Metrics.forget(req.Name)
 			return ctrl.Result{}, nil
 		}
 		return ctrl.Result{}, fmt.Errorf("reading Sync %s: %w", req.Name, err)
+	}
+	if r.sessions.behind(&sync, r.Clock.Now()) {
+		return ctrl.Result{RequeueAfter: lag}, nil
 	}
 	switch {
 	case sync.Namespace != r.Namespace:
@@ -258,19 +261,6 @@ func (r *SyncReconciler) conclude(ctx context.Context, sync *v1alpha1.Sync, s *s
 	return ctrl.Result{RequeueAfter: after}, nil
 }
 
-// writeStatus patches the status if it differs.
-func (r *SyncReconciler) writeStatus(ctx context.Context, sync *v1alpha1.Sync, status *v1alpha1.SyncStatus) error {
-	if equality.Semantic.DeepEqual(&sync.Status, status) {
-		return nil
-	}
-	before := sync.DeepCopy()
-	sync.Status = *status
-	if err := r.Client.Status().Patch(ctx, sync, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("writing the status of Sync %s: %w", sync.Name, err)
-	}
-	return nil
-}
-
 // release honours the deletion policy and lets the Sync go.
 func (r *SyncReconciler) release(ctx context.Context, sync *v1alpha1.Sync) (ctrl.Result, error) {
 	if !controllerutil.ContainsFinalizer(sync, v1alpha1.Finalizer) {
@@ -319,7 +309,7 @@ func (r *SyncReconciler) detained(ctx context.Context, sync *v1alpha1.Sync, why 
 // catches up by itself.
 func again(err error) (ctrl.Result, error) {
 	if apierrors.IsConflict(err) {
-		return ctrl.Result{RequeueAfter: 50 * time.Millisecond}, nil
+		return ctrl.Result{RequeueAfter: lag}, nil
 	}
 	return ctrl.Result{}, err
 }

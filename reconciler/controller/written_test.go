@@ -4,13 +4,17 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
@@ -83,4 +87,96 @@ func TestWhatCouldNotBeWrittenIsSaidByTheNextVisit(t *testing.T) {
 		s.says("Ready", metav1.ConditionFalse, "PartlyUnknown")
 		s.says("Drifted", metav1.ConditionUnknown, "PartlyUnknown")
 	})
+}
+
+// cached has the cache show the Sync as it was, until it catches up.
+func (s *stage) cached(old *v1alpha1.Sync) (catchUp func()) {
+	s.Helper()
+	api := s.r.Client
+	s.intercept(interceptor.Funcs{Get: func(_ context.Context, _ client.WithWatch, _ client.ObjectKey, into client.Object, _ ...client.GetOption) error {
+		old.DeepCopyInto(into.(*v1alpha1.Sync))
+		return nil
+	}})
+	return func() { s.r.Client = api }
+}
+
+// A Sync that is visited right after its status was written may come from a cache
+// that has not heard of that yet.
+func TestAStatusIsNotComparedWithOneOlderThanTheLast(t *testing.T) {
+	for name, c := range map[string]struct {
+		// first makes what the status says before, second what is written over
+		// that, third what a visit finds before the cache knows.
+		first, second, third func(s *stage)
+		drifted              string
+	}{
+		"what is as in the old status is written all the same": {
+			first:   func(s *stage) { s.cluster.live["version"] = "1" },
+			second:  func(s *stage) { s.cluster.live["version"] = "2" },
+			third:   func(s *stage) { s.cluster.live["version"] = "1" },
+			drifted: "InSync",
+		},
+		"what a look at some things does not say stays as it was written last": {
+			first:   func(s *stage) { s.cluster.live["version"], s.aws.refused["queue"] = "1", "AccessDenied" },
+			second:  func(s *stage) { delete(s.aws.refused, "queue") },
+			third:   func(s *stage) { s.cluster.live["version"] = "2" },
+			drifted: "OnlyCompared",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStage(t, nil)
+			s.cluster.compared["version"] = byHand
+			c.first(s)
+			s.commit("cluster/version=1", "aws/queue=1")
+			s.visit()
+			old := s.sync()
+			c.second(s)
+			s.clock.Step(resync)
+			s.drift(at("cluster", "version"))
+			catchUp := s.cached(old)
+			c.third(s)
+			s.r.sessions.open[stageName].putBack([]state.Key{at("cluster", "version")})
+			if after := s.visit(); after != lag {
+				t.Errorf("looks again after %s", after)
+			}
+			catchUp()
+			s.says("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
+			s.visit()
+			s.says("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
+			if got := meta.FindStatusCondition(s.sync().Status.Conditions, "Drifted").Reason; got != c.drifted {
+				t.Errorf("Drifted says %s, want %s", got, c.drifted)
+			}
+		})
+	}
+}
+
+func TestWhenACacheIsBehind(t *testing.T) {
+	wrote := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	for name, c := range map[string]struct {
+		uid     types.UID
+		version string
+		after   time.Duration
+		want    bool
+	}{
+		"an older version is behind, by its number":               {"sync", "999", 0, true},
+		"what we wrote is not":                                    {"sync", "1000", 0, false},
+		"nor what somebody wrote since":                           {"sync", "1001", 0, false},
+		"a Sync that was made again is another one":               {"again", "7", 0, false},
+		"versions that are no numbers cannot be ordered":          {"sync", "v9", 0, false},
+		"a cache that does not catch up is awaited for a while":   {"sync", "999", cutOff - 1, true},
+		"a cache that never catches up does not hold up the Sync": {"sync", "999", cutOff, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var all sessions
+			sync := &v1alpha1.Sync{ObjectMeta: metav1.ObjectMeta{Namespace: stageName.Namespace, Name: stageName.Name, UID: "sync", ResourceVersion: "1000"}}
+			all.wrote(sync, wrote)
+			sync.UID, sync.ResourceVersion = c.uid, c.version
+			if got := all.behind(sync, wrote.Add(c.after)); got != c.want {
+				t.Errorf("behind: %v, want %v", got, c.want)
+			}
+			all.forget(stageName)
+			if all.behind(sync, wrote) || len(all.last) > 0 {
+				t.Error("it is remembered though it is gone")
+			}
+		})
+	}
 }

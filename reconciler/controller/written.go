@@ -1,0 +1,70 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+)
+
+const (
+	// lag is when to look again whether the cache has caught up.
+	lag = 50 * time.Millisecond
+	// cutOff is how long a cache may be behind before its watch is taken for
+	// broken: an old copy is better than a Sync that nobody visits.
+	cutOff = 10 * time.Second
+)
+
+// written is the version of a Sync that our last status made.
+type written struct {
+	uid     types.UID
+	version string
+	at      time.Time
+}
+
+// writeStatus patches the status if it differs.
+func (r *SyncReconciler) writeStatus(ctx context.Context, sync *v1alpha1.Sync, status *v1alpha1.SyncStatus) error {
+	if equality.Semantic.DeepEqual(&sync.Status, status) {
+		return nil
+	}
+	before := sync.DeepCopy()
+	sync.Status = *status
+	err := r.Client.Status().Patch(ctx, sync, client.MergeFrom(before))
+	if err == nil {
+		r.sessions.wrote(sync, r.Clock.Now())
+	}
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("writing the status of Sync %s: %w", sync.Name, err)
+	}
+	return nil
+}
+
+func (s *sessions) wrote(sync *v1alpha1.Sync, at time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.last == nil {
+		s.last = map[types.NamespacedName]written{}
+	}
+	s.last[client.ObjectKeyFromObject(sync)] = written{sync.UID, sync.ResourceVersion, at}
+}
+
+// behind reports whether a Sync, as the cache has it, lacks the status that we wrote
+// last: compared with an older one, a new status can look as if it stood there
+// already, and a patch would bring old conditions back. After a restart there is
+// nothing to remember: a new cache begins with the newest state.
+func (s *sessions) behind(sync *v1alpha1.Sync, now time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	last, ok := s.last[client.ObjectKeyFromObject(sync)]
+	if !ok || last.uid != sync.UID || !now.Before(last.at.Add(cutOff)) {
+		return false
+	}
+	order, err := resourceversion.CompareResourceVersion(sync.ResourceVersion, last.version)
+	return err == nil && order < 0
+}
