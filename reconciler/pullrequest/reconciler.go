@@ -47,11 +47,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		r.leave(req)
 		return ctrl.Result{}, nil
 	case sync.Spec.PullRequests == nil:
-		r.leave(req)
-		if sync.Status.PullRequests == nil {
-			return ctrl.Result{}, nil
+		// The copy at hand may not know yet what the last pass has written.
+		if sync.Status.PullRequests != nil || r.sessions.has(req.NamespacedName) {
+			if err := r.patch(ctx, &sync, nil); err != nil {
+				return ctrl.Result{}, err
+			}
 		}
-		return ctrl.Result{}, r.patch(ctx, &sync, nil)
+		r.leave(req)
+		return ctrl.Result{}, nil
 	}
 	s, err := r.sessions.get(ctx, &sync, r.Clock.Now(), r.Build)
 	p := &pass{Reconciler: r, sync: &sync, s: s, started: r.Clock.Now(), after: interval(&sync)}

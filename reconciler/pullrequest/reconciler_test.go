@@ -2,12 +2,15 @@ package pullrequest
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
@@ -33,6 +36,29 @@ func TestWhatBecomesOfASync(t *testing.T) {
 		s.expect("cleared")
 		if s.patches != patches+1 || len(s.r.sessions.open) > 0 || s.metric("poolwright_pullrequests_open", "") != 0 {
 			t.Errorf("%d patches", s.patches-patches)
+		}
+	})
+	t.Run("without pullRequests the status is cleared though the cache does not know it yet", func(t *testing.T) {
+		s := newStage(t)
+		edited := s.sync()
+		edited.Spec.PullRequests = nil
+		s.pass()
+		s.r.Client = interceptor.NewClient(s.client.(client.WithWatch), interceptor.Funcs{
+			Get: func(_ context.Context, _ client.WithWatch, _ client.ObjectKey, into client.Object, _ ...client.GetOption) error {
+				edited.DeepCopyInto(into.(*v1alpha1.Sync))
+				return nil
+			},
+		})
+		s.refuse = errBoom
+		if _, err := s.r.Reconcile(t.Context(), ctrl.Request{NamespacedName: stageName}); !errors.Is(err, errBoom) {
+			t.Errorf("a status that cannot be cleared: %v", err)
+		}
+		s.refuse = nil
+		s.pass()
+		patches := s.patches
+		s.pass()
+		if got := s.sync().Status.PullRequests; got != nil || s.patches != patches || len(s.r.sessions.open) > 0 {
+			t.Errorf("%+v, %d patches more", got, s.patches-patches)
 		}
 	})
 	t.Run("suspended it leaves comments and status alone", func(t *testing.T) {

@@ -177,6 +177,13 @@ func (s *session) end() {
 	}
 }
 
+// has reports whether the Sync has a session.
+func (s *sessions) has(name types.NamespacedName) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.open[name] != nil
+}
+
 // stop ends the Sync's session, if there is one.
 func (s *sessions) stop(name types.NamespacedName) {
 	s.mu.Lock()
