@@ -74,7 +74,7 @@ func New(cfg Config) *Keeper {
 func (k *Keeper) Values(ctx context.Context, sync *v1alpha1.Sync) (map[string]string, error) {
 	now := sync.DeepCopy()
 	name := client.ObjectKeyFromObject(sync)
-	read, err := k.read(ctx, now)
+	read, asked, err := k.read(ctx, now)
 	if err != nil {
 		return nil, fmt.Errorf("looking up the variables of Sync %s: %w", name.Name, err)
 	}
@@ -103,20 +103,24 @@ func (k *Keeper) Values(ctx context.Context, sync *v1alpha1.Sync) (map[string]st
 	if err != nil {
 		return nil, fmt.Errorf("keeping the parameters of Sync %s: %w", name.Name, err)
 	}
+	if asked != nil {
+		k.remember(now, *asked)
+	}
 	k.announce(now, found)
 	return found.Values(), nil
 }
 
 // read asks SSM for what Resolve needs to know, and once an hour for everything. What
-// has values already is not worth an error.
-func (k *Keeper) read(ctx context.Context, sync *v1alpha1.Sync) (map[string]pin.Reading, error) {
+// has values already is not worth an error. Where everything was asked for, that is to
+// be remembered once the answer is on record.
+func (k *Keeper) read(ctx context.Context, sync *v1alpha1.Sync) (map[string]pin.Reading, *asking, error) {
 	names := pin.Names(sync)
 	missing := pin.Pinned(sync).Missing
 	out := map[string]pin.Reading{}
 	if len(missing) > 0 {
 		found, err := k.cfg.Ask(ctx, missing)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		out = found
 	}
@@ -124,7 +128,7 @@ func (k *Keeper) read(ctx context.Context, sync *v1alpha1.Sync) (map[string]pin.
 	last := k.last(client.ObjectKeyFromObject(sync))
 	due := pin.Due(sync) || last.who != next.who || !k.cfg.Clock.Now().Before(last.at.Add(newestEvery))
 	if !due || len(names) == 0 {
-		return out, nil
+		return out, nil, nil
 	}
 	var rest []string
 	for _, name := range names {
@@ -139,11 +143,7 @@ func (k *Keeper) read(ctx context.Context, sync *v1alpha1.Sync) (map[string]pin.
 			next.trouble = err.Error()
 		}
 	}
-	if next.trouble != "" && next.trouble != last.trouble {
-		k.cfg.Events.Event(sync, corev1.EventTypeWarning, "ParametersUnreadable", "The values in use stay, and it is not known whether there are newer ones: "+next.trouble)
-	}
-	k.remember(client.ObjectKeyFromObject(sync), next)
-	return out, nil
+	return out, &next, nil
 }
 
 func (k *Keeper) last(of client.ObjectKey) asking {
@@ -152,10 +152,17 @@ func (k *Keeper) last(of client.ObjectKey) asking {
 	return k.known[of]
 }
 
-func (k *Keeper) remember(of client.ObjectKey, a asking) {
+// remember keeps an asking whose answer is on record for the next one, and tells what
+// was wrong with it.
+func (k *Keeper) remember(sync *v1alpha1.Sync, a asking) {
+	name := client.ObjectKeyFromObject(sync)
+	last := k.last(name)
+	if a.trouble != "" && a.trouble != last.trouble {
+		k.cfg.Events.Event(sync, corev1.EventTypeWarning, "ParametersUnreadable", "The values in use stay, and it is not known whether there are newer ones: "+a.trouble)
+	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.known[of] = a
+	k.known[name] = a
 }
 
 // announce says what became of parameters: once, for it stands in the status now.

@@ -217,6 +217,24 @@ func TestAPinThatCannotBeWrittenIsNotUsed(t *testing.T) {
 	}
 }
 
+func TestANewerValueThatCouldNotBeWrittenIsAskedForAgain(t *testing.T) {
+	b := newBench(t)
+	b.expect("first", "ami-1", 1)
+	b.ssm[gpuParameter] = pin.Reading{Value: "ami-2", Version: 2}
+	b.now.SetTime(b.now.Now().Add(time.Hour))
+	fenced := errors.New("another replica leads")
+	b.cfg.MayWrite = func() error { return fenced }
+	if _, err := b.Values(t.Context(), b.sync()); !errors.Is(err, fenced) || b.told() != nil {
+		t.Errorf("without the lease: %v", err)
+	}
+	b.cfg.MayWrite = func() error { return nil }
+	b.expect("with the lease", "ami-1", 1, "ParameterOutdated")
+	if got := b.sync().Status.Parameters[0].Latest; got != "ami-2" {
+		t.Errorf("the newest value is %q", got)
+	}
+	b.expect("at once again", "ami-1", 0)
+}
+
 func TestAPinIsDecidedByWhatTheSyncSaysWhenItIsWritten(t *testing.T) {
 	b := newBench(t)
 	old := b.sync()
