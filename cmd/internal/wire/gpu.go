@@ -3,12 +3,14 @@ package wire
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/go-logr/logr"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes/scheme"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
@@ -36,9 +38,14 @@ type gpus struct {
 	seen    cluster.Cluster
 	book    *gpuhold.Book
 	sharing func(context.Context) (gpu.Sharing, error)
+	// remembered is closed once the book is the one that the last leader left.
+	remembered chan struct{}
 	// changed wakes the writer of the status.
 	changed chan event.GenericEvent
 }
+
+// rememberRetry is how soon a new leader asks again which pools are held back.
+const rememberRetry = time.Second
 
 // newGPUs prepares the view of nodes and plugins, and remembers which pools an
 // earlier process held back. What it cannot read now it reads on leadership.
@@ -64,7 +71,7 @@ func newGPUs(ctx context.Context, a *attempt) (*gpus, error) {
 	}
 	g := &gpus{
 		seen: seen, book: gpuhold.NewBook(clock.RealClock{}),
-		sharing: status.LiveSharing(seen.GetCache()), changed: make(chan event.GenericEvent, 1),
+		sharing: status.LiveSharing(seen.GetCache()), remembered: make(chan struct{}), changed: make(chan event.GenericEvent, 1),
 	}
 	if err := g.remember(ctx, a.direct); err != nil {
 		a.cfg.Logger.Info("Not known yet which pools were held back", "because", err.Error())
@@ -83,13 +90,43 @@ func slim(object any) (any, error) {
 // remember takes over the failures and holds that the status tells of.
 func (g *gpus) remember(ctx context.Context, live client.Reader) error {
 	counts, _, err := status.Live(ctx, live)
-	if err != nil || counts == nil {
+	if err != nil {
 		return err
 	}
-	for _, p := range status.Held(counts.Status) {
-		g.book.Restore(p.Pool, p.Failures, p.HeldUntil, p.LastFailure)
+	var held []gpu.PoolState
+	if counts != nil {
+		held = status.Held(counts.Status)
 	}
+	g.book.Restore(held)
 	return nil
+}
+
+// lead remembers once more, because another replica may have led since this process
+// began, and asks until it is told. It returns false when ctx ends before.
+func (g *gpus) lead(ctx context.Context, live client.Reader, log logr.Logger) bool {
+	err := wait.PollUntilContextCancel(ctx, rememberRetry, true, func(ctx context.Context) (bool, error) {
+		err := g.remember(ctx, live)
+		if err != nil && ctx.Err() == nil {
+			log.Error(err, "Reading which pools are held back, trying again", "after", rememberRetry)
+		}
+		return err == nil, nil
+	})
+	if err != nil {
+		return false
+	}
+	close(g.remembered)
+	return true
+}
+
+// ledSharing is sharing for whoever acts by the book or writes down what it says:
+// they ask for it first, and it keeps them waiting until lead has remembered.
+func (g *gpus) ledSharing(ctx context.Context) (gpu.Sharing, error) {
+	select {
+	case <-g.remembered:
+		return g.sharing(ctx)
+	case <-ctx.Done():
+		return gpu.Sharing{}, ctx.Err()
+	}
 }
 
 // show lets the engine believe what we vouch for. Call it before the engine's
@@ -110,7 +147,7 @@ func (g *gpus) addTo(mgr manager.Manager, a *attempt) error {
 	running := a.running()
 	keeper, err := readiness.New(readiness.Config{
 		Cache: g.seen.GetCache(), Client: g.seen.GetClient(), Live: g.seen.GetAPIReader(),
-		Sharing: g.sharing, LiveSharing: status.LiveSharing(g.seen.GetAPIReader()),
+		Sharing: g.ledSharing, LiveSharing: status.LiveSharing(g.seen.GetAPIReader()),
 		Replaces: func() bool { return running }, Book: g.book, Recorder: events, Registry: crmetrics.Registry,
 		Clock: clock.RealClock{}, Tell: g.tell, Log: log,
 	})
@@ -129,9 +166,8 @@ func (g *gpus) addTo(mgr manager.Manager, a *attempt) error {
 		return fmt.Errorf("registering the view of GPU nodes: %w", err)
 	}
 	err = mgr.Add(leading(func(ctx context.Context) error {
-		// Another replica may have led since this process began.
-		if err := g.remember(ctx, g.seen.GetAPIReader()); err != nil {
-			log.Error(err, "Reading which pools are held back")
+		if !g.lead(ctx, g.seen.GetAPIReader(), log) {
+			return nil
 		}
 		return g.follow(ctx, keeper.Refresh, roller.Refresh)
 	}))

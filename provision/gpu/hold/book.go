@@ -1,11 +1,14 @@
 package hold
 
 import (
+	"maps"
 	"slices"
 	"sync"
 	"time"
 
 	"k8s.io/utils/clock"
+
+	"github.com/poolwright/poolwright/provision/gpu"
 )
 
 const (
@@ -25,8 +28,7 @@ type Book struct {
 	rows map[string]row
 }
 
-// row is what is known of a pool. One without failures is kept: it says that
-// this process knows better than what it may be told of an earlier one.
+// row is what is known of a pool with failures.
 type row struct {
 	failures int
 	// holds counts the failures that began a hold or made it longer.
@@ -77,7 +79,7 @@ func holdAfter(holds int) time.Duration {
 func (b *Book) Offered(pool string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.rows[pool] = row{}
+	delete(b.rows, pool)
 }
 
 // Held tells whether nothing with GPUs is launched for the pool now, and until
@@ -102,28 +104,28 @@ func (b *Book) State(pool string) (failures int, until time.Time, last string) {
 func (b *Book) Pools() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	var out []string
-	for pool, r := range b.rows {
-		if r.failures > 0 {
-			out = append(out, pool)
-		}
-	}
-	slices.Sort(out)
-	return out
+	return slices.Sorted(maps.Keys(b.rows))
 }
 
-// Restore takes over what State said in an earlier process. It does nothing where
-// this one has seen a node of the pool fail or succeed. How many of the failures
-// came during a hold is not told, so the next hold may be longer than it would
-// have been. A time that no hold can reach is cut to the longest hold.
-func (b *Book) Restore(pool string, failures int, until time.Time, last string) {
+// Restore makes the book say what Pools and State said in an earlier process, and
+// nothing else: that one knew better than whatever this one was told before. Of each
+// pool it reads the name, the failures, the hold and the diagnosis; one without
+// failures is left out. How many of the failures came during a hold is not told, so the
+// next hold may be longer than it would have been. A time that no hold can reach is cut
+// to the longest hold.
+func (b *Book) Restore(pools []gpu.PoolState) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if _, known := b.rows[pool]; known || failures <= 0 {
-		return
+	clear(b.rows)
+	latest := b.clock.Now().Add(longestHold)
+	for _, p := range pools {
+		if p.Failures <= 0 {
+			continue
+		}
+		until := p.HeldUntil
+		if until.After(latest) {
+			until = latest
+		}
+		b.rows[p.Pool] = row{failures: p.Failures, holds: p.Failures - 1, until: until, last: p.LastFailure}
 	}
-	if latest := b.clock.Now().Add(longestHold); until.After(latest) {
-		until = latest
-	}
-	b.rows[pool] = row{failures: failures, holds: failures - 1, until: until, last: last}
 }

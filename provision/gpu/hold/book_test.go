@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	clocktesting "k8s.io/utils/clock/testing"
 
+	"github.com/poolwright/poolwright/provision/gpu"
 	"github.com/poolwright/poolwright/provision/gpu/hold"
 )
 
@@ -109,7 +110,7 @@ func TestAnotherProcessGoesOnWithTheRow(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			book := hold.NewBook(clock)
-			book.Restore("gpu", c.failures, c.until, "before")
+			book.Restore([]gpu.PoolState{{Pool: "gpu", Failures: c.failures, HeldUntil: c.until, LastFailure: "before"}})
 			if _, held := book.Held("gpu"); held != c.held {
 				t.Errorf("held is %t", held)
 			}
@@ -123,24 +124,29 @@ func TestAnotherProcessGoesOnWithTheRow(t *testing.T) {
 	}
 }
 
-func TestAnEarlierProcessKnowsLess(t *testing.T) {
+// A standby was told when it began; whoever led since knows better.
+func TestWhatIsRestoredReplacesWhatWasBefore(t *testing.T) {
 	now := time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)
+	until := now.Add(10 * time.Minute)
 	for name, c := range map[string]struct {
-		saw  func(*hold.Book)
-		told int
+		told     []gpu.PoolState
+		failures int
+		until    time.Time
 	}{
-		"than one that saw a node fail":                 {func(b *hold.Book) { b.Failed("gpu", "now") }, 7},
-		"than one that saw a node offer its GPUs":       {func(b *hold.Book) { b.Offered("gpu") }, 7},
-		"than one that was told before":                 {func(b *hold.Book) { b.Restore("gpu", 1, time.Time{}, "now") }, 7},
-		"where it knew of no failure, whatever it adds": {func(*hold.Book) {}, 0},
+		"a row that grew":             {[]gpu.PoolState{{Pool: "gpu", Failures: 3, HeldUntil: until}}, 3, until},
+		"a row that was ended":        {[]gpu.PoolState{{Pool: "other", Failures: 1}}, 0, time.Time{}},
+		"a pool without failures":     {[]gpu.PoolState{{Pool: "gpu", HeldUntil: until}}, 0, time.Time{}},
+		"nothing is to be remembered": {nil, 0, time.Time{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			book := hold.NewBook(clocktesting.NewFakeClock(now))
-			c.saw(book)
-			failures, until, last := book.State("gpu")
-			book.Restore("gpu", c.told, now.Add(time.Hour), "before")
-			if f, u, l := book.State("gpu"); f != failures || !u.Equal(until) || l != last {
-				t.Errorf("became %d, %s, %q", f, u, l)
+			book.Restore([]gpu.PoolState{{Pool: "gpu", Failures: 2, HeldUntil: now.Add(time.Minute)}})
+			book.Restore(c.told)
+			if failures, until, _ := book.State("gpu"); failures != c.failures || !until.Equal(c.until) {
+				t.Errorf("%d failures, held until %s", failures, until)
+			}
+			if _, held := book.Held("gpu"); held != (c.failures > 0) {
+				t.Errorf("held is %t", held)
 			}
 		})
 	}

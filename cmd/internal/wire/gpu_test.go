@@ -1,0 +1,152 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/cache/informertest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/poolwright/poolwright/provision/gpu"
+	gpuhold "github.com/poolwright/poolwright/provision/gpu/hold"
+	"github.com/poolwright/poolwright/provision/gpu/readiness"
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+)
+
+func bookkeeping() *gpus {
+	return &gpus{
+		book: gpuhold.NewBook(clock.RealClock{}), remembered: make(chan struct{}),
+		sharing: func(context.Context) (gpu.Sharing, error) {
+			return gpu.Sharing{Profiles: []gpu.Profile{{Name: "sliced", Pools: []string{"held", "recovered", "failing"}, Strategy: gpu.TimeSlicing, Replicas: 10}}}, nil
+		},
+	}
+}
+
+// plugin is a DevicePlugin whose status tells of the failures of pools.
+func plugin(failures map[string]int32, until time.Time) *v1alpha1.DevicePlugin {
+	p := &v1alpha1.DevicePlugin{ObjectMeta: metav1.ObjectMeta{Name: "nvidia"}}
+	for pool, n := range failures {
+		p.Status.Pools = append(p.Status.Pools, v1alpha1.GPUPoolStatus{Name: pool, Failures: n, HeldUntil: &metav1.Time{Time: until}})
+	}
+	return p
+}
+
+// The standby began when the status said something else than at the moment when it
+// leads.
+func TestANewLeaderGoesByTheBookThatTheLastOneLeft(t *testing.T) {
+	g, until := bookkeeping(), time.Now().Add(time.Hour)
+	began := reader(t, plugin(map[string]int32{"failing": 1, "recovered": 3}, until))
+	if err := g.remember(t.Context(), began); err != nil {
+		t.Fatal(err)
+	}
+	leads := reader(t, plugin(map[string]int32{"failing": 3, "held": 2}, until))
+	if !g.lead(t.Context(), leads, logr.Discard()) {
+		t.Fatal("it does not lead")
+	}
+	for pool, want := range map[string]int{"failing": 3, "held": 2, "recovered": 0} {
+		failures, _, _ := g.book.State(pool)
+		if _, held := g.book.Held(pool); failures != want || held != (want > 0) {
+			t.Errorf("%s: %d failures, held is %t", pool, failures, held)
+		}
+	}
+}
+
+// cached reads from a client as a cache does.
+type cached struct {
+	*informertest.FakeInformers
+	client.Reader
+}
+
+func (c cached) Get(ctx context.Context, key client.ObjectKey, into client.Object, opts ...client.GetOption) error {
+	return c.Reader.Get(ctx, key, into, opts...)
+}
+
+func (c cached) List(ctx context.Context, into client.ObjectList, opts ...client.ListOption) error {
+	return c.Reader.List(ctx, into, opts...)
+}
+
+// caretaker looks after a node with GPUs.
+func caretaker(t *testing.T, g *gpus) *readiness.Keeper {
+	t.Helper()
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: map[string]string{
+		karpv1.NodePoolLabelKey: "held", karpv1.NodeRegisteredLabelKey: "true",
+		"karpenter.k8s.aws/instance-gpu-count": "4", "karpenter.k8s.aws/instance-gpu-manufacturer": "nvidia",
+	}}}
+	kube := fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(node).Build()
+	k, err := readiness.New(readiness.Config{
+		Cache: cached{&informertest.FakeInformers{}, kube}, Client: kube, Live: kube, Sharing: g.ledSharing, LiveSharing: g.sharing,
+		Replaces: func() bool { return false }, Book: g.book, Recorder: record.NewFakeRecorder(10),
+		Registry: prometheus.NewRegistry(), Clock: clock.RealClock{}, Log: logr.Discard(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+// Whoever acted by the book before, or wrote down what it says, would end holds. It is
+// the keeper who does, and who says what the status tells.
+func TestNobodyGoesByTheBookBeforeItWasRead(t *testing.T) {
+	for name, c := range map[string]struct{ refused, failures int }{
+		"it is read at once":                {0, 3},
+		"it is read after a while":          {3, 3},
+		"it never is, and the process ends": {1 << 30, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, stop := context.WithCancel(t.Context())
+				defer stop()
+				g := bookkeeping()
+				keeper, asked, told := caretaker(t, g), 0, plugin(map[string]int32{"failing": 3}, time.Now().Add(time.Hour))
+				live := interceptor.NewClient(reader(t, told).(client.WithWatch), interceptor.Funcs{
+					List: func(ctx context.Context, kube client.WithWatch, into client.ObjectList, opts ...client.ListOption) error {
+						if asked++; asked <= c.refused {
+							return errors.New("the API server is away")
+						}
+						return kube.List(ctx, into, opts...)
+					},
+				})
+				acted, failures, led := make(chan error, 1), make(chan int, 1), make(chan bool, 1)
+				go func() {
+					_, err := keeper.Reconcile(ctx, reconcile.Request{NamespacedName: client.ObjectKey{Name: "n"}})
+					acted <- err
+				}()
+				go func() {
+					pools, _ := keeper.Pools(ctx)
+					n := 0
+					for _, p := range pools {
+						n += p.Failures
+					}
+					failures <- n
+				}()
+				synctest.Wait()
+				go func() { led <- g.lead(ctx, live, logr.Discard()) }()
+				synctest.Wait()
+				if c.refused > 0 && len(acted)+len(failures) > 0 {
+					t.Error("somebody went by the book before it was read")
+				}
+				if c.failures == 0 {
+					time.Sleep(time.Hour)
+					stop()
+				}
+				if ok, err, n := <-led, <-acted, <-failures; ok != (c.failures > 0) || (err == nil) != ok || n != c.failures {
+					t.Errorf("it leads: %t, acts: %v, and tells of %d failures", ok, err, n)
+				}
+			})
+		})
+	}
+}
