@@ -90,6 +90,21 @@ func (n *awsNews) rouse() {
 	}
 }
 
+// disown makes what was told of AWS for a Sync that is gone nobody's word: in this life,
+// and in one before it, of which only the Cluster's status knows. The Cluster's label
+// says whose it is.
+func (a *attempt) disown(ctx context.Context, sync string) error {
+	now, err := readStance(ctx, a.direct)
+	if err != nil {
+		return err
+	}
+	if c := now.cluster; c != nil && c.Labels[v1alpha1.SyncLabel] == sync {
+		a.aws.tell(sync, aws.Status{Cluster: c.Name})
+	}
+	a.aws.drop(sync)
+	return nil
+}
+
 // drop makes the news of a Sync that is gone empty ones: what it told last is
 // nobody's to keep true.
 func (n *awsNews) drop(sync string) {

@@ -77,3 +77,43 @@ func TestTheConditionCountsBothSidesAndAdmitsItsLimit(t *testing.T) {
 		})
 	}
 }
+
+// A Sync may be deleted before it looks at AWS: it was suspended, or its repository is
+// out of reach, since this process began or another one leads.
+func TestASyncThatGoesTakesWhatAnEarlierLifeToldWithIt(t *testing.T) {
+	for name, c := range map[string]struct {
+		label string
+		told  func(*awsNews)
+		want  string
+	}{
+		"nobody told anything yet":        {"dev", func(*awsNews) {}, ""},
+		"it told something else itself":   {"dev", func(n *awsNews) { n.tell("dev", told("before", 1, 1, 0)) }, ""},
+		"another one told of the Cluster": {"dev", func(n *awsNews) { n.tell("other", told("cluster", 3, 1, 0)) }, "Different"},
+		"the Cluster is another one's":    {"other", func(*awsNews) {}, "InSync"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			live := eks(func(e *v1alpha1.Cluster) {
+				e.Labels = map[string]string{v1alpha1.SyncLabel: c.label}
+				before := newAWSNews()
+				before.tell("dev", told(e.Name, 2, 0, 0))
+				before.into(e)
+			})
+			a := &attempt{direct: reader(t, live), aws: newAWSNews()}
+			c.told(a.aws)
+			if err := a.disown(t.Context(), "dev"); err != nil {
+				t.Fatal(err)
+			}
+			a.aws.into(live)
+			got := ""
+			if condition := meta.FindStatusCondition(live.Status.Conditions, "AWSInSync"); condition != nil {
+				got = condition.Reason
+			}
+			if got != c.want || (live.Status.AWS != nil) != (c.want != "") {
+				t.Errorf("AWSInSync is %q, want %q; status %+v", got, c.want, live.Status.AWS)
+			}
+			if len(a.aws.wake) == 0 {
+				t.Error("nobody is woken to write it")
+			}
+		})
+	}
+}

@@ -90,7 +90,9 @@ func (a *attempt) forget(sync *v1alpha1.Sync, world *cluster.World, sky *aws.Wor
 		if err := errors.Join(world.Forget(ctx), sky.Forget(ctx)); err != nil {
 			return err
 		}
-		a.aws.drop(sync.Name)
+		if err := a.disown(ctx, sync.Name); err != nil {
+			return err
+		}
 		if err := errors.Join(os.RemoveAll(a.mirror(sync)), os.RemoveAll(a.mirror(sync)+pullMirror)); err != nil {
 			return fmt.Errorf("removing the mirrors of Sync %s: %w", sync.Name, err)
 		}
