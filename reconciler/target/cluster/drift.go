@@ -304,7 +304,12 @@ func (v *watcher) listed(all map[state.Key]bool) {
 	defer v.mu.Unlock()
 	for _, r := range v.world.store.Records() {
 		ofKind := r.Key.Group == v.kind.Group && r.Key.Kind == v.kind.Kind && r.Version == v.kind.Version
-		if ofKind && r.Print.UID != "" && !all[r.Key] && v.flights[r.Key] == nil {
+		if !ofKind || r.Print.UID == "" || all[r.Key] {
+			continue
+		}
+		if f := v.flights[r.Key]; f != nil {
+			f.seen, f.gone = &r.Print, true
+		} else {
 			v.queue(r.Key)
 		}
 	}
