@@ -239,12 +239,12 @@ func (b *Bootstrap) succeed(ctx context.Context, k predecessor, replicas int32, 
 // An engine that runs waits for nobody: the other's pods do not, and must not
 // start now.
 func (b *Bootstrap) onlyOneWaits(ctx context.Context) (bool, string, error) {
-	ready, err := wire.EngineReady(ctx, b.direct)
+	ready, err := b.engineReady(ctx)
 	switch {
 	case err != nil:
 		return false, "", err
 	case ready == nil:
-		return false, "waiting until the Sync has brought the Cluster and the controller has looked at it", nil
+		return false, "waiting until the Sync has brought the Cluster and a controller that leads has looked at it", nil
 	case ready.Reason == wire.EngineRunning:
 		return true, "the engine runs already, for the other Karpenter holds no lease and has no ready pod", nil
 	case ready.Reason != string(gate.OtherKarpenter) || strings.Contains(ready.Message, "gate "+string(gate.Orphans)) || strings.Contains(ready.Message, gate.NotProven):
@@ -255,16 +255,30 @@ func (b *Bootstrap) onlyOneWaits(ctx context.Context) (bool, string, error) {
 
 // engineRuns reports whether it does.
 func (b *Bootstrap) engineRuns(ctx context.Context) (bool, string, error) {
-	ready, err := wire.EngineReady(ctx, b.direct)
+	ready, err := b.engineReady(ctx)
 	switch {
 	case err != nil:
 		return false, "", err
 	case ready == nil:
-		return false, "the controller has yet to look at the Cluster", nil
+		return false, "waiting until a controller that leads has looked at the Cluster", nil
 	case ready.Reason == wire.EngineRunning:
 		return true, "the engine runs", nil
 	case ready.Reason == string(gate.OtherKarpenter):
 		return false, "waiting until the other Karpenter is gone: " + ready.Message, nil
 	}
 	return false, ready.Message, nil
+}
+
+// engineReady is wire.EngineReady as the controller says it that leads now: nobody takes
+// back what one said that is gone. Only one with the engine can say that it runs.
+func (b *Bootstrap) engineReady(ctx context.Context) (*metav1.Condition, error) {
+	ready, err := wire.EngineReady(ctx, b.direct)
+	if err != nil || ready == nil {
+		return nil, err
+	}
+	lease, err := findLease(ctx, b.direct, b.req.Namespace)
+	if err != nil || !lease.leads() || ready.Reason == wire.EngineRunning && !lease.engine {
+		return nil, err
+	}
+	return ready, nil
 }

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/poolwright/poolwright/cmd/internal/wire"
+	"github.com/poolwright/poolwright/provision/engine/gate"
 	"github.com/poolwright/poolwright/provision/engine/takeover"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 )
@@ -51,6 +52,51 @@ func TestNoEngineIsInstalledBesideAKarpenterThatItWouldNotSee(t *testing.T) {
 	}
 }
 
+// leading is the controller's lease, of the empty namespace.
+func leading(holder string, age time.Duration, engine bool) *coordinationv1.Lease {
+	renewed := metav1.NewMicroTime(time.Now().Add(-age))
+	return &coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{Name: wire.LeaseName, Labels: gate.LeaseLabels(engine)},
+		Spec:       coordinationv1.LeaseSpec{HolderIdentity: &holder, RenewTime: &renewed},
+	}
+}
+
+// Whoever scaled the other Karpenter down on the word of a controller that is gone would
+// do so with the engine's gates unasked.
+func TestATakeOverBelievesOnlyAControllerThatLeads(t *testing.T) {
+	const waits = "waiting until"
+	for name, c := range map[string]struct {
+		reason      string
+		lease       *coordinationv1.Lease
+		scales, run bool
+	}{
+		"the engine runs":                                 {wire.EngineRunning, leading("pod-1", 0, true), true, true},
+		"it ran, and nobody ever led":                     {wire.EngineRunning, nil, false, false},
+		"it ran, and the controller was scaled to zero":   {wire.EngineRunning, leading("", 0, true), false, false},
+		"it ran, and the controller crashed":              {wire.EngineRunning, leading("pod-1", 2*time.Minute, true), false, false},
+		"it ran, and who leads now does without":          {wire.EngineRunning, leading("pod-2", 0, false), false, false},
+		"another Karpenter holds it":                      {string(gate.OtherKarpenter), leading("pod-1", 0, false), true, false},
+		"another Karpenter held it, and nobody leads now": {string(gate.OtherKarpenter), leading("", 0, false), false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			objects := []client.Object{eks(func(e *v1alpha1.Cluster) {
+				e.Status.Conditions = []metav1.Condition{{Type: "Ready", Reason: c.reason, LastTransitionTime: metav1.Now()}}
+			})}
+			if c.lease != nil {
+				objects = append(objects, c.lease)
+			}
+			b := &Bootstrap{direct: live(t, objects...)}
+			scales, said, err := b.onlyOneWaits(t.Context())
+			if scales != c.scales || err != nil || strings.HasPrefix(said, waits) == scales {
+				t.Errorf("it scales the other one down: %t, %q, %v", scales, said, err)
+			}
+			if runs, said, err := b.engineRuns(t.Context()); runs != c.run || err != nil || strings.HasPrefix(said, waits) == runs {
+				t.Errorf("the engine runs: %t, %q, %v", runs, said, err)
+			}
+		})
+	}
+}
+
 // The pods of the Deployment do not start, so that the engine runs already: what
 // might start them is taken away at once. Who comes back later goes on.
 func TestATakeOverNotesTheReplicasAndCanBeRunAgain(t *testing.T) {
@@ -59,7 +105,7 @@ func TestATakeOverNotesTheReplicasAndCanBeRunAgain(t *testing.T) {
 	running := eks(func(c *v1alpha1.Cluster) {
 		c.Status.Conditions = []metav1.Condition{{Type: "Ready", Status: metav1.ConditionTrue, Reason: wire.EngineRunning, LastTransitionTime: metav1.Now()}}
 	})
-	kube := live(t, d, running)
+	kube := live(t, d, running, leading("pod-1", 0, true))
 	for _, turn := range []string{"first", "again"} {
 		var said []string
 		b := &Bootstrap{direct: kube, req: BootstrapRequest{TakeOver: true, Say: func(line string) { said = append(said, line) }}}

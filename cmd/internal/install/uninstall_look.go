@@ -231,14 +231,20 @@ type leaseFound struct {
 	renewed time.Time
 }
 
-// engineRuns reports whether a controller with the engine led a minute ago.
-func (l leaseFound) engineRuns() bool {
-	return l.holder != "" && l.engine && time.Since(l.renewed) < time.Minute
-}
+// leads reports whether a controller led a minute ago.
+func (l leaseFound) leads() bool { return l.holder != "" && time.Since(l.renewed) < time.Minute }
+
+// engineRuns reports whether that was one with the engine.
+func (l leaseFound) engineRuns() bool { return l.leads() && l.engine }
 
 func (u *Uninstall) lease(ctx context.Context) (leaseFound, error) {
+	return findLease(ctx, u.direct, u.req.Namespace)
+}
+
+// findLease reads the lease of the controller in a namespace.
+func findLease(ctx context.Context, reader client.Reader, namespace string) (leaseFound, error) {
 	var lease coordinationv1.Lease
-	err := u.direct.Get(ctx, client.ObjectKey{Namespace: u.req.Namespace, Name: wire.LeaseName}, &lease)
+	err := reader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: wire.LeaseName}, &lease)
 	if apierrors.IsNotFound(err) {
 		return leaseFound{}, nil
 	}
