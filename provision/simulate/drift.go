@@ -73,6 +73,11 @@ func static(claim *karpv1.NodeClaim, pool *karpv1.NodePool) string {
 			return nodePoolDrifted
 		}
 	}
+	// Before its launch a NodeClaim lacks the labels of what it will be, and Karpenter
+	// does not compare them either.
+	if !claim.StatusConditions().Get(karpv1.ConditionTypeLaunched).IsTrue() {
+		return ""
+	}
 	wanted := scheduling.NewNodeSelectorRequirementsWithMinValues(pool.Spec.Template.Spec.Requirements...)
 	if scheduling.NewLabelRequirements(claim.Labels).Compatible(wanted) != nil {
 		return requirementsDrifted

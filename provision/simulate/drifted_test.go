@@ -56,6 +56,11 @@ func TestDriftedNodesOfALiveCluster(t *testing.T) {
 			f.NodeClaims, f.Nodes, f.Pods = f.NodeClaims[:1], nil, nil
 			f.NodeClaims[0].Status = karpv1.NodeClaimStatus{}
 		}, []string{"a NodePoolDrifted starting"}, ""},
+		"not one that is being launched, of whose type nobody knows yet": {func(t *testing.T, f *provision.Fleet) {
+			f.NodeClaims, f.Nodes, f.Pods = f.NodeClaims[:1], nil, nil
+			f.NodeClaims[0].Status = karpv1.NodeClaimStatus{}
+			f.NodeClaims[0].Labels = map[string]string{karpv1.NodePoolLabelKey: "gpu"}
+		}, []string{}, ""},
 		"all of a pool that is gone": {func(_ *testing.T, f *provision.Fleet) {
 			f.NodePools = nil
 		}, []string{"a NodePoolRemoved", "b NodePoolRemoved", "c NodePoolRemoved"}, ""},
