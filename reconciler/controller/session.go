@@ -71,6 +71,8 @@ type visits struct {
 	failures  int
 	told      string
 	picture   picture
+	// unsaid counts the full comparisons in a row whose words could not be written.
+	unsaid int
 }
 
 // get returns the Sync's session, anew when its source, its path or where its variables
@@ -191,10 +193,11 @@ func (s *session) putBack(keys []state.Key) {
 }
 
 // forced reports whether the user asked for more than the routine: a changed
-// spec, the reconcile-now annotation, a new confirmation.
-func (s *session) forced(sync *v1alpha1.Sync) bool {
+// spec, the reconcile-now annotation, a new confirmation; or whether it is time to
+// find out again what could not be written.
+func (s *session) forced(sync *v1alpha1.Sync, now time.Time) bool {
 	asked := sync.Annotations[v1alpha1.ReconcileAnnotation]
-	return sync.Generation != s.generation ||
+	return sync.Generation != s.generation || s.unsaid > 0 && s.sayAgain(now) <= 0 ||
 		(asked != "" && asked != sync.Status.LastHandledReconcileAt) ||
 		(sync.Annotations[v1alpha1.ConfirmAnnotation] != s.confirmed && !s.settled)
 }
@@ -247,9 +250,30 @@ func (s *session) note(sync *v1alpha1.Sync, done run, v verdict) {
 	}
 }
 
+// recorded remembers whether a run's status was written, and returns how long to wait if not.
+// Only a full run says again all that is missing.
+func (s *session) recorded(done run, err error, now time.Time) time.Duration {
+	switch {
+	case err == nil && done.kind == full:
+		s.unsaid = 0
+	case err != nil && (done.kind == full || s.unsaid == 0):
+		s.unsaid++
+	}
+	return max(s.sayAgain(now), time.Second)
+}
+
+// sayAgain is how long after now everything is compared again because a status could
+// not be written.
+func (s *session) sayAgain(now time.Time) time.Duration {
+	return s.lastFull.Add(pause(s.unsaid, unknownPause)).Sub(now)
+}
+
 // nextVisit backs off exponentially from one second while something is wrong,
 // and otherwise comes back when the source is to be asked again.
 func (s *session) nextVisit(now time.Time, every time.Duration, v verdict) time.Duration {
+	if s.unsaid > 0 {
+		return max(min(s.sayAgain(now), every), time.Second)
+	}
 	if v.cleared && v.ready {
 		return time.Second // Nothing is unknown any more: compare the rest, too.
 	}

@@ -220,6 +220,7 @@ func TestNextVisit(t *testing.T) {
 }
 
 func TestForced(t *testing.T) {
+	full := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	base := func() *v1alpha1.Sync {
 		s := &v1alpha1.Sync{ObjectMeta: metav1.ObjectMeta{Generation: 2, Annotations: map[string]string{}}}
 		return s
@@ -236,12 +237,14 @@ func TestForced(t *testing.T) {
 			s.Annotations[v1alpha1.ReconcileAnnotation] = "now"
 			s.Status.LastHandledReconcileAt = "now"
 		}, &session{visits: visits{generation: 2, settled: true}}, false},
-		"a confirmation while something waits": {func(s *v1alpha1.Sync) { s.Annotations[v1alpha1.ConfirmAnnotation] = "abc" }, &session{visits: visits{generation: 2}}, true},
+		"what could not be written, once it is time": {func(*v1alpha1.Sync) {}, &session{visits: visits{generation: 2, settled: true, unsaid: 7, lastFull: full}}, true},
+		"what could not be written, before its time": {func(*v1alpha1.Sync) {}, &session{visits: visits{generation: 2, settled: true, unsaid: 8, lastFull: full}}, false},
+		"a confirmation while something waits":       {func(s *v1alpha1.Sync) { s.Annotations[v1alpha1.ConfirmAnnotation] = "abc" }, &session{visits: visits{generation: 2}}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			sync := base()
 			c.edit(sync)
-			if got := c.s.forced(sync); got != c.want {
+			if got := c.s.forced(sync, full.Add(90*time.Second)); got != c.want {
 				t.Errorf("forced = %t", got)
 			}
 		})

@@ -110,7 +110,7 @@ const (
 func (r *SyncReconciler) run(ctx context.Context, sync *v1alpha1.Sync, s *session) run {
 	now := r.Clock.Now()
 	opts := s.options(sync)
-	drifted, forced := s.takeDrift(), s.forced(sync)
+	drifted, forced := s.takeDrift(), s.forced(sync, now)
 	alone := len(drifted) > 0 && !forced
 	if alone && sync.Spec.Drift == v1alpha1.DriftReport {
 		if left := s.lastLook.Add(reportGap).Sub(now); left > 0 {
@@ -246,17 +246,15 @@ func (r *SyncReconciler) conclude(ctx context.Context, sync *v1alpha1.Sync, s *s
 	if status.LastAppliedRevision != sync.Status.LastAppliedRevision {
 		status.LastAppliedTime = &metav1.Time{Time: r.Clock.Now()}
 	}
-	if err := r.writeStatus(ctx, sync, status); err != nil {
-		if s != nil {
-			// Only a full run says again all that was not written.
-			s.generation = 0
-		}
-		return ctrl.Result{}, err
+	err := r.writeStatus(ctx, sync, status)
+	if s == nil {
+		return ctrl.Result{RequeueAfter: interval(sync)}, err
 	}
-	after := interval(sync)
-	if s != nil {
-		after = s.nextVisit(r.Clock.Now(), interval(sync), verdict)
+	if after := s.recorded(done, err, r.Clock.Now()); err != nil {
+		logr.FromContextOrDiscard(ctx).Error(err, "The status could not be written", "after", after)
+		return ctrl.Result{RequeueAfter: after}, nil
 	}
+	after := s.nextVisit(r.Clock.Now(), interval(sync), verdict)
 	logr.FromContextOrDiscard(ctx).V(1).Info("Reconciled", "revision", done.Revision, "reason", verdict.reason, "after", after)
 	return ctrl.Result{RequeueAfter: after}, nil
 }

@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
@@ -28,17 +27,49 @@ func (s *stage) intercept(funcs interceptor.Funcs) {
 	s.r.Client = interceptor.NewClient(api, funcs)
 }
 
-// unwritten visits while no status can be written.
+// unwritten visits while no status can be written, and at the time that is asked for.
 func (s *stage) unwritten() {
+	s.Helper()
+	s.clock.Step(s.fails())
+}
+
+// fails visits while no status can be written, and returns when to come back.
+func (s *stage) fails() time.Duration {
 	s.Helper()
 	api, down := s.r.Client, errors.New("the API server is away")
 	s.intercept(interceptor.Funcs{SubResourcePatch: func(context.Context, client.Client, string, client.Object, client.Patch, ...client.SubResourcePatchOption) error {
 		return down
 	}})
-	if _, err := s.r.Reconcile(s.Context(), ctrl.Request{NamespacedName: stageName}); !errors.Is(err, down) {
-		s.Fatalf("a status that cannot be written: %v", err)
+	defer func() { s.r.Client = api }()
+	return s.visit()
+}
+
+// AWS bills by the call: what nobody could be told is not found out again and again.
+func TestWhatCannotBeWrittenIsFoundOutLessAndLessOften(t *testing.T) {
+	s := newStage(t, nil)
+	s.commit("cluster/np-gpu=1", "aws/queue=1")
+	s.visit()
+	s.commit("cluster/np-gpu=2", "aws/queue=1")
+	s.clock.Step(2 * resync)
+	before := s.cluster.looks
+	for n, want := range []time.Duration{1, 2, 4, 8} {
+		after := s.fails()
+		if after != want*time.Second {
+			t.Errorf("after %d failures it waits %s", n+1, after)
+		}
+		if looks := s.cluster.looks - before; looks != n+1 {
+			t.Errorf("%d comparisons after %d failures", looks, n+1)
+		}
+		s.clock.Step(after - time.Millisecond)
+		if s.fails(); s.cluster.looks-before != n+1 {
+			t.Error("a visit before its time compared everything")
+		}
+		s.clock.Step(time.Millisecond)
 	}
-	s.r.Client = api
+	s.visit()
+	if looks := s.cluster.looks - before; looks != 5 {
+		t.Errorf("%d comparisons until it was written", looks)
+	}
 }
 
 func TestWhatCouldNotBeWrittenIsSaidByTheNextVisit(t *testing.T) {
