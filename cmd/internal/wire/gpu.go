@@ -147,7 +147,7 @@ func (g *gpus) addTo(mgr manager.Manager, a *attempt) error {
 	running := a.running()
 	keeper, err := readiness.New(readiness.Config{
 		Cache: g.seen.GetCache(), Client: g.seen.GetClient(), Live: g.seen.GetAPIReader(),
-		Sharing: g.ledSharing, LiveSharing: status.LiveSharing(g.seen.GetAPIReader()),
+		Sharing: g.ledSharing, Peek: g.sharing, LiveSharing: status.LiveSharing(g.seen.GetAPIReader()),
 		Replaces: func() bool { return running }, Book: g.book, Recorder: events, Registry: crmetrics.Registry,
 		Clock: clock.RealClock{}, Tell: g.tell, Log: log,
 	})
