@@ -39,7 +39,8 @@ type Reconciler struct {
 	// Writer patches the status.
 	Writer client.StatusClient
 	// Pools is what the nodes show, pool by pool, and Rollouts what the
-	// replacement of plugins does in each.
+	// replacement of plugins does in each. Nothing is written before Pools has told,
+	// which may take as long as it likes.
 	Pools    func(context.Context) ([]gpu.PoolState, error)
 	Rollouts func() map[string]string
 	// Changed wakes the Reconciler when either may tell something else.
@@ -69,6 +70,11 @@ func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
 
 // Reconcile writes the status of all DevicePlugins, whichever one was asked for.
 func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
+	// First, because it may wait for what an earlier process wrote into any of them.
+	pools, err := r.Pools(ctx)
+	if err != nil {
+		return ctrl.Result{}, fmt.Errorf("reading what the nodes offer: %w", err)
+	}
 	counts, others, err := Live(ctx, r.Cache)
 	if err != nil || counts == nil {
 		return ctrl.Result{}, err
@@ -80,10 +86,6 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 		if err := r.write(ctx, &others[i], other); err != nil {
 			return ctrl.Result{}, err
 		}
-	}
-	pools, err := r.Pools(ctx)
-	if err != nil {
-		return ctrl.Result{}, fmt.Errorf("reading what the nodes offer: %w", err)
 	}
 	refused, err := r.refusedOverlays(ctx)
 	if err != nil {

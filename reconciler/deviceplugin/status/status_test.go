@@ -2,6 +2,7 @@ package status_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -188,6 +189,28 @@ func TestOfSeveralDevicePluginsTheOldestCounts(t *testing.T) {
 	got := f.status(t, "new")
 	if ready := meta.FindStatusCondition(got.Conditions, "Ready"); ready == nil || ready.Reason != "NotTheOne" || got.Nodes != 0 {
 		t.Errorf("%+v", got)
+	}
+}
+
+// What an earlier process wrote is what a new one remembers its failures by.
+func TestNoStatusIsWrittenWhileNobodyKnowsThePools(t *testing.T) {
+	objects := []client.Object{plugin("new", time.Minute), plugin("old", time.Hour)}
+	for _, o := range objects {
+		o.(*v1alpha1.DevicePlugin).Status.Pools = []v1alpha1.GPUPoolStatus{{Name: "gpu", Failures: 3}}
+	}
+	f, away := newFixture(t, objects...), errors.New("the book is not read yet")
+	r := &status.Reconciler{
+		Cache: read{from: f.client}, Writer: f.client, Clock: testclock.NewFakePassiveClock(now()),
+		Pools:    func(context.Context) ([]gpu.PoolState, error) { return nil, away },
+		Rollouts: func() map[string]string { return nil },
+	}
+	if _, err := r.Reconcile(t.Context(), ctrl.Request{}); !errors.Is(err, away) {
+		t.Errorf("returned %v", err)
+	}
+	for _, o := range objects {
+		if diff := cmp.Diff(v1alpha1.DevicePluginStatus{Pools: []v1alpha1.GPUPoolStatus{{Name: "gpu", Failures: 3}}}, f.status(t, o.GetName())); diff != "" {
+			t.Errorf("%s: %s", o.GetName(), diff)
+		}
 	}
 }
 
