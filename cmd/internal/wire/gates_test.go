@@ -1,0 +1,90 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/poolwright/poolwright/provision/engine/gate"
+)
+
+// around is an API server in which a stock Karpenter may lead.
+type around struct {
+	client.Reader
+	// leads and fails tell what is so at the time of a look.
+	leads, fails func() bool
+}
+
+func (a around) List(_ context.Context, into client.ObjectList, _ ...client.ListOption) error {
+	if a.fails() {
+		return errors.New("the API server is away")
+	}
+	if leases, ok := into.(*coordinationv1.LeaseList); ok && a.leads() {
+		leases.Items = []coordinationv1.Lease{{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "karpenter", Name: "karpenter-leader-election"},
+			Spec:       coordinationv1.LeaseSpec{HolderIdentity: ptr.To("another"), RenewTime: ptr.To(metav1.NowMicro())},
+		}}
+	}
+	return nil
+}
+
+// The how-to of a take-over promises half a minute.
+func TestALeaderStopsWithinHalfAMinuteOfAnother(t *testing.T) {
+	const never = 24 * time.Hour
+	for name, c := range map[string]struct {
+		// leads is when the other begins to, fails until when no look proves anything.
+		leads, fails time.Duration
+		// ends is when the life of this one has ended at the latest; never is not at all.
+		ends time.Duration
+	}{
+		"it was there before":                       {0, 0, 0},
+		"it comes right after the first look":       {time.Nanosecond, 0, 30 * time.Second},
+		"it comes some day":                         {time.Hour + time.Second, 0, time.Hour + 31*time.Second},
+		"looks before it came proved nothing":       {time.Hour, time.Minute, time.Hour + 30*time.Second},
+		"it is there, and looks prove it late":      {0, 5 * time.Minute, 5*time.Minute + 30*time.Second},
+		"nobody comes, and some looks say nothing":  {never, time.Minute, never},
+		"nobody comes, and all looks prove nothing": {never, never, never},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithCancelCause(t.Context())
+				defer cancel(nil)
+				start := time.Now()
+				look := gates{gate.Gates{
+					Cluster: "gpu", Region: "eu-central-1", Account: "111122223333", REST: &rest.Config{}, AWS: aws.Config{Region: "eu-central-1"},
+					Kube: around{
+						leads: func() bool { return time.Since(start) >= c.leads },
+						fails: func() bool { return time.Since(start) < c.fails },
+					},
+				}}.lookAround(&attempt{cancel: cancel})
+				ended := make(chan error, 1)
+				go func() { ended <- look.Start(ctx) }()
+				select {
+				case <-ctx.Done():
+				case <-time.After(never - time.Second):
+				}
+				lived, cause := time.Since(start), context.Cause(ctx)
+				if c.ends == never {
+					if cause != nil {
+						t.Errorf("it ended after %s: %v", lived, cause)
+					}
+				} else if !errors.Is(cause, ErrRestart) || lived < c.leads || lived > c.ends {
+					t.Errorf("after %s it has ended because of %v, want it after %s, by %s", lived, cause, c.leads, c.ends)
+				}
+				cancel(nil)
+				if err := <-ended; err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
