@@ -47,9 +47,9 @@ type gpus struct {
 // rememberRetry is how soon a new leader asks again which pools are held back.
 const rememberRetry = time.Second
 
-// newGPUs prepares the view of nodes and plugins, and remembers which pools an
-// earlier process held back. What it cannot read now it reads on leadership.
-func newGPUs(ctx context.Context, a *attempt) (*gpus, error) {
+// newGPUs prepares the view of nodes and plugins. Which pools an earlier process held
+// back is read on leadership: another replica may lead until then.
+func newGPUs(a *attempt) (*gpus, error) {
 	ours, err := labels.NewRequirement(gpu.ProfileLabel, selection.Exists, nil)
 	if err != nil {
 		return nil, fmt.Errorf("selecting the plugin's objects: %w", err)
@@ -69,14 +69,10 @@ func newGPUs(ctx context.Context, a *attempt) (*gpus, error) {
 	if err != nil {
 		return nil, fmt.Errorf("preparing the view of GPU nodes: %w", err)
 	}
-	g := &gpus{
+	return &gpus{
 		seen: seen, book: gpuhold.NewBook(clock.RealClock{}),
 		sharing: status.LiveSharing(seen.GetCache()), remembered: make(chan struct{}), changed: make(chan event.GenericEvent, 1),
-	}
-	if err := g.remember(ctx, a.direct); err != nil {
-		a.cfg.Logger.Info("Not known yet which pools were held back", "because", err.Error())
-	}
-	return g, nil
+	}, nil
 }
 
 // slim drops of a node what nobody here reads and what there is much of.
@@ -101,8 +97,7 @@ func (g *gpus) remember(ctx context.Context, live client.Reader) error {
 	return nil
 }
 
-// lead remembers once more, because another replica may have led since this process
-// began, and asks until it is told. It returns false when ctx ends before.
+// lead remembers, and asks until it is told. It returns false when ctx ends before.
 func (g *gpus) lead(ctx context.Context, live client.Reader, log logr.Logger) bool {
 	err := wait.PollUntilContextCancel(ctx, rememberRetry, true, func(ctx context.Context) (bool, error) {
 		err := g.remember(ctx, live)
@@ -118,8 +113,19 @@ func (g *gpus) lead(ctx context.Context, live client.Reader, log logr.Logger) bo
 	return true
 }
 
-// ledSharing is sharing for whoever acts by the book or writes down what it says:
-// they ask for it first, and it keeps them waiting until lead has remembered.
+// known tells whether lead has remembered. It is for the engine, which must not wait,
+// and launches no node for the pools of profiles before.
+func (g *gpus) known() bool {
+	select {
+	case <-g.remembered:
+		return true
+	default:
+		return false
+	}
+}
+
+// ledSharing is sharing for the keeper, which acts by the book and says what it says:
+// it asks for this first, and is kept waiting until lead has remembered.
 func (g *gpus) ledSharing(ctx context.Context) (gpu.Sharing, error) {
 	select {
 	case <-g.remembered:
@@ -135,8 +141,12 @@ func (g *gpus) show(eng *engine.Engine, log logr.Logger) { eng.ShowNodes(gpuhold
 
 // within lets the engine hold nodes and pools.
 func (g *gpus) within(eng *engine.Engine, c client.Client) {
-	eng.Decorate(gpuhold.Decorate(gpuhold.Config{Sharing: g.sharing, Book: g.book, Reader: c}))
+	eng.Decorate(gpuhold.Decorate(g.holding(c)))
 	eng.Hook(gpuhold.NewHook(c, g.sharing))
+}
+
+func (g *gpus) holding(c client.Client) gpuhold.Config {
+	return gpuhold.Config{Sharing: g.sharing, Book: g.book, Known: g.known, Reader: c}
 }
 
 // addTo puts on the manager what releases and replaces nodes, replaces plugins,

@@ -45,14 +45,8 @@ func plugin(failures map[string]int32, until time.Time) *v1alpha1.DevicePlugin {
 	return p
 }
 
-// The standby began when the status said something else than at the moment when it
-// leads.
 func TestANewLeaderGoesByTheBookThatTheLastOneLeft(t *testing.T) {
 	g, until := bookkeeping(), time.Now().Add(time.Hour)
-	began := reader(t, plugin(map[string]int32{"failing": 1, "recovered": 3}, until))
-	if err := g.remember(t.Context(), began); err != nil {
-		t.Fatal(err)
-	}
 	leads := reader(t, plugin(map[string]int32{"failing": 3, "held": 2}, until))
 	if !g.lead(t.Context(), leads, logr.Discard()) {
 		t.Fatal("it does not lead")
@@ -99,7 +93,7 @@ func caretaker(t *testing.T, g *gpus) *readiness.Keeper {
 }
 
 // Whoever acted by the book before, or wrote down what it says, would end holds. It is
-// the keeper who does, and who says what the status tells.
+// the keeper who does, and who says what the status tells; and the engine launches by it.
 func TestNobodyGoesByTheBookBeforeItWasRead(t *testing.T) {
 	for name, c := range map[string]struct{ refused, failures int }{
 		"it is read at once":                {0, 3},
@@ -139,11 +133,14 @@ func TestNobodyGoesByTheBookBeforeItWasRead(t *testing.T) {
 				synctest.Wait()
 				go func() { led <- g.lead(ctx, live, logr.Discard()) }()
 				synctest.Wait()
-				if c.refused > 0 && len(acted)+len(failures) > 0 {
+				if c.refused > 0 && (len(acted)+len(failures) > 0 || g.holding(nil).Known()) {
 					t.Error("somebody went by the book before it was read")
 				}
 				if ok, err, n := <-led, <-acted, <-failures; ok != (c.failures > 0) || (err == nil) != ok || n != c.failures {
 					t.Errorf("it leads: %t, acts: %v, and tells of %d failures", ok, err, n)
+				}
+				if known := g.holding(nil).Known(); known != (c.failures > 0) {
+					t.Errorf("the engine launches by the book: %t", known)
 				}
 			})
 		})

@@ -90,7 +90,7 @@ func Run(ctx context.Context, cfg Config) error {
 	a.cfg.REST, a.lease = fenced(cfg.REST, cfg.Namespace)
 	ctx, a.cancel = context.WithCancelCause(ctx)
 	defer a.cancel(nil)
-	if a.gpus, err = newGPUs(ctx, a); err != nil {
+	if a.gpus, err = newGPUs(a); err != nil {
 		return ignoreEnd(ctx, err)
 	}
 	mgr, err := a.manager(ctx)

@@ -124,7 +124,7 @@ func TestAnotherProcessGoesOnWithTheRow(t *testing.T) {
 	}
 }
 
-// A standby was told when it began; whoever led since knows better.
+// Whoever led last knows better than this process.
 func TestWhatIsRestoredReplacesWhatWasBefore(t *testing.T) {
 	now := time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)
 	until := now.Add(10 * time.Minute)

@@ -16,12 +16,16 @@ import (
 	"github.com/poolwright/poolwright/provision/gpu"
 )
 
-// Config is what the decorator works with. All fields are needed.
+// Config is what the decorator works with. All fields but Known are needed.
 type Config struct {
 	// Sharing reads the live DevicePlugin; it is asked at every launch.
 	Sharing func(context.Context) (gpu.Sharing, error)
 	// Book says which pools are held back.
 	Book *Book
+	// Known tells whether the Book knows by now what an earlier process wrote into its
+	// own; until then every pool that a profile serves is held back. It must not block.
+	// Nil is yes: there was none.
+	Known func() bool
 	// Reader reads NodePools, best from a cache.
 	Reader client.Reader
 }
@@ -101,7 +105,7 @@ func (d *decorator) hasCandidate(ctx context.Context, pool string, claim *karpv1
 	})
 }
 
-// GetInstanceTypes shows the GPU offerings of a pool that is held back as
+// GetInstanceTypes shows the GPU offerings of a pool that is held back, or may be, as
 // unavailable. The types and their offerings stay in the list: a node whose type
 // or offering is missing would count as drifted. Only copies are changed, because
 // Karpenter shares what it returns.
@@ -110,7 +114,7 @@ func (d *decorator) GetInstanceTypes(ctx context.Context, pool *karpv1.NodePool)
 	if err != nil || pool == nil {
 		return all, err
 	}
-	if _, held := d.cfg.Book.Held(pool.Name); !held || !d.serves(ctx, pool.Name) {
+	if !d.mayBeHeld(pool.Name) || !d.serves(ctx, pool.Name) {
 		return all, nil
 	}
 	out := make([]*cloudprovider.InstanceType, len(all))
@@ -120,6 +124,14 @@ func (d *decorator) GetInstanceTypes(ctx context.Context, pool *karpv1.NodePool)
 		}
 	}
 	return out, nil
+}
+
+func (d *decorator) mayBeHeld(pool string) bool {
+	if d.cfg.Known != nil && !d.cfg.Known() {
+		return true
+	}
+	_, held := d.cfg.Book.Held(pool)
+	return held
 }
 
 // unavailable is a copy of the type with nothing to launch. What cannot be told

@@ -171,6 +171,36 @@ func TestAHeldPoolHasNoGPUsToOffer(t *testing.T) {
 	}
 }
 
+func TestUntilTheBookIsKnownEveryPoolOfAProfileIsHeld(t *testing.T) {
+	known, book := false, hold.NewBook(clocktesting.NewFakeClock(time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)))
+	provider := hold.Decorate(hold.Config{
+		Sharing: sharing("gpu"), Book: book, Known: func() bool { return known }, Reader: kube(t),
+	})(&cloud{types: machines()})
+	offered := func(name string) []string {
+		t.Helper()
+		types, err := provider.GetInstanceTypes(t.Context(), pool(name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out []string
+		for _, it := range types {
+			if len(it.Offerings.Available()) > 0 {
+				out = append(out, it.Name)
+			}
+		}
+		return out
+	}
+	for _, want := range []map[string][]string{
+		{"gpu": {"plain"}, "unserved": {"plain", "one", "shared"}},
+		{"gpu": {"plain", "one", "shared"}, "unserved": {"plain", "one", "shared"}},
+	} {
+		if diff := cmp.Diff(want, map[string][]string{"gpu": offered("gpu"), "unserved": offered("unserved")}); diff != "" {
+			t.Errorf("while it is known %t: %s", known, diff)
+		}
+		known = true
+	}
+}
+
 func TestAPoolThatNoProfileServesIsNotHeld(t *testing.T) {
 	served := []string{"gpu"}
 	provider, book := decorate(t, &cloud{types: machines()}, func(ctx context.Context) (gpu.Sharing, error) { return sharing(served...)(ctx) })

@@ -4,7 +4,7 @@
 //
 //   - Decorate wraps the cloud provider: a node that may have GPUs of a profile
 //     starts with gpu.StartupTaint, and the GPU offerings of a pool that is held
-//     back are shown as unavailable;
+//     back, or may be while the Book is not known, are shown as unavailable;
 //   - Book counts the nodes that never offered their GPUs and says how long their
 //     pool is held back;
 //   - NewHook puts the taint on a node that came without it, as nodes with an
