@@ -70,6 +70,8 @@ type Bootstrap struct {
 	caBundle string
 	// stopped is the Karpenter that a take-over scaled to zero before, or nil.
 	stopped *predecessor
+	// leader tells a take-over whether a controller leads.
+	leader leaderWatch
 }
 
 // PlanBootstrap compares what a folder needs with AWS and the cluster. It
@@ -84,7 +86,7 @@ func PlanBootstrap(ctx context.Context, req BootstrapRequest) (*Bootstrap, error
 		return nil, err
 	}
 	silence()
-	b := &Bootstrap{req: req}
+	b := &Bootstrap{req: req, leader: leaderWatch{now: time.Now}}
 	if b.direct, err = wire.DirectClient(req.REST); err != nil {
 		return nil, err
 	}

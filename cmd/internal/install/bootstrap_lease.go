@@ -8,6 +8,8 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/poolwright/poolwright/cmd/internal/wire"
 )
 
 const (
@@ -79,4 +81,31 @@ func (v *vigil) look(ctx context.Context) (bool, string, error) {
 		return false, "", fmt.Errorf("taking the holder's name off lease %s: %w", v.key, err)
 	}
 	return true, "", nil
+}
+
+// leaderWatch tells from the controller's lease whether somebody leads, without a clock
+// that is shared with the holder: only one who renews it while we look leads, and for no
+// longer than the lease lasts by our own clock.
+type leaderWatch struct {
+	now     func() time.Time
+	seen    leaseFound // as it was read last
+	asked   time.Time  // when that was, by our own clock
+	renewed time.Time  // not later than its holder renewed it, by our own clock; zero until we saw that
+}
+
+// look reads the lease and reports whether its holder leads. Who takes it from another has
+// yet to renew it: what a Cluster says at that moment was said by the one before.
+func (w *leaderWatch) look(ctx context.Context, reader client.Reader, namespace string) (lease leaseFound, leads bool, err error) {
+	asked := w.now()
+	if lease, err = findLease(ctx, reader, namespace); err != nil {
+		return lease, false, err
+	}
+	switch {
+	case lease.holder != w.seen.holder:
+		w.renewed = time.Time{}
+	case !lease.renewed.Equal(w.seen.renewed):
+		w.renewed = w.asked // it may have been right after we looked last
+	}
+	w.seen, w.asked = lease, asked
+	return lease, lease.holder != "" && w.now().Sub(w.renewed) < wire.LeaseDuration, nil
 }

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/poolwright/poolwright/cmd/internal/wire"
 	"github.com/poolwright/poolwright/provision/engine/takeover"
 )
 
@@ -62,5 +63,51 @@ func TestALeaseThatIsNotThereIsNobodys(t *testing.T) {
 	v := &vigil{Client: live(t), key: client.ObjectKey{Namespace: "kube-system", Name: takeover.Lease}, now: time.Now}
 	if done, _, err := v.look(t.Context()); !done || err != nil {
 		t.Errorf("done %t, %v", done, err)
+	}
+}
+
+// The holder's clock says nothing here either: a leader is one whose lease moves while we
+// look, and not for longer than it lasts by ours.
+func TestALeaderIsOneWhoRenewsWhileWeLook(t *testing.T) {
+	for name, ahead := range map[string]time.Duration{
+		"its clock is ours":       0,
+		"its clock is far ahead":  5 * time.Minute,
+		"its clock is far behind": -5 * time.Minute,
+	} {
+		t.Run(name, func(t *testing.T) {
+			lease := leading("pod-1", ahead, true)
+			kube, now := live(t, lease), time.Now()
+			w := leaderWatch{now: func() time.Time { return now }}
+			for _, step := range []struct {
+				what   string
+				after  time.Duration
+				renews string // who, or nobody
+				leads  bool
+			}{
+				{"is seen first", 0, "", false},
+				{"has not moved", 2 * time.Second, "", false},
+				{"moves", 2 * time.Second, "pod-1", true},
+				{"may still last", wire.LeaseDuration - 3*time.Second, "", true},
+				{"may have ended", time.Second, "", false},
+				{"moves again", time.Second, "pod-1", true},
+				{"moved while we did not look", 2 * wire.LeaseDuration, "pod-1", false},
+				{"moves as we look", time.Second, "pod-1", true},
+				{"is taken by another", time.Second, "pod-2", false},
+				{"does not move for that one", time.Second, "", false},
+				{"moves for that one", time.Second, "pod-2", true},
+			} {
+				now = now.Add(step.after)
+				if step.renews != "" {
+					later := metav1.NewMicroTime(lease.Spec.RenewTime.Add(step.after))
+					lease.Spec.HolderIdentity, lease.Spec.RenewTime = &step.renews, &later
+					if err := kube.Update(t.Context(), lease); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if _, leads, err := w.look(t.Context(), kube, ""); leads != step.leads || err != nil {
+					t.Errorf("when the lease %s: somebody leads: %t, %v", step.what, leads, err)
+				}
+			}
+		})
 	}
 }

@@ -276,8 +276,8 @@ func (b *Bootstrap) engineReady(ctx context.Context) (*metav1.Condition, error) 
 	if err != nil || ready == nil {
 		return nil, err
 	}
-	lease, err := findLease(ctx, b.direct, b.req.Namespace)
-	if err != nil || !lease.leads() || ready.Reason == wire.EngineRunning && !lease.engine {
+	lease, leads, err := b.leader.look(ctx, b.direct, b.req.Namespace)
+	if err != nil || !leads || ready.Reason == wire.EngineRunning && !lease.engine {
 		return nil, err
 	}
 	return ready, nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -52,13 +53,30 @@ func TestNoEngineIsInstalledBesideAKarpenterThatItWouldNotSee(t *testing.T) {
 	}
 }
 
-// leading is the controller's lease, of the empty namespace.
-func leading(holder string, age time.Duration, engine bool) *coordinationv1.Lease {
-	renewed := metav1.NewMicroTime(time.Now().Add(-age))
+// leading is the controller's lease, of the empty namespace, renewed by a clock that is so
+// far ahead of ours.
+func leading(holder string, ahead time.Duration, engine bool) *coordinationv1.Lease {
+	renewed := metav1.NewMicroTime(time.Now().Add(ahead))
 	return &coordinationv1.Lease{
 		ObjectMeta: metav1.ObjectMeta{Name: wire.LeaseName, Labels: gate.LeaseLabels(engine)},
 		Spec:       coordinationv1.LeaseSpec{HolderIdentity: &holder, RenewTime: &renewed},
 	}
+}
+
+// renewing is an API server on which whoever holds the controller's lease renews it
+// between any two looks.
+func renewing(kube client.Client) client.Client {
+	var passed time.Duration
+	get := func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+		err := c.Get(ctx, key, o, opts...)
+		if lease, ok := o.(*coordinationv1.Lease); ok && err == nil && key.Name == wire.LeaseName {
+			passed += 2 * time.Second
+			later := metav1.NewMicroTime(lease.Spec.RenewTime.Add(passed))
+			lease.Spec.RenewTime = &later
+		}
+		return err
+	}
+	return interceptor.NewClient(kube.(client.WithWatch), interceptor.Funcs{Get: get})
 }
 
 // Whoever scaled the other Karpenter down on the word of a controller that is gone would
@@ -68,15 +86,22 @@ func TestATakeOverBelievesOnlyAControllerThatLeads(t *testing.T) {
 	for name, c := range map[string]struct {
 		reason      string
 		lease       *coordinationv1.Lease
+		crashed     bool // nobody renews
 		scales, run bool
 	}{
-		"the engine runs":                                 {wire.EngineRunning, leading("pod-1", 0, true), true, true},
-		"it ran, and nobody ever led":                     {wire.EngineRunning, nil, false, false},
-		"it ran, and the controller was scaled to zero":   {wire.EngineRunning, leading("", 0, true), false, false},
-		"it ran, and the controller crashed":              {wire.EngineRunning, leading("pod-1", 2*time.Minute, true), false, false},
-		"it ran, and who leads now does without":          {wire.EngineRunning, leading("pod-2", 0, false), false, false},
-		"another Karpenter holds it":                      {string(gate.OtherKarpenter), leading("pod-1", 0, false), true, false},
-		"another Karpenter held it, and nobody leads now": {string(gate.OtherKarpenter), leading("", 0, false), false, false},
+		"the engine runs":                                   {wire.EngineRunning, leading("pod-1", 0, true), false, true, true},
+		"it runs, and its clock is ahead of ours":           {wire.EngineRunning, leading("pod-1", 5*time.Minute, true), false, true, true},
+		"it runs, and its clock is behind ours":             {wire.EngineRunning, leading("pod-1", -5*time.Minute, true), false, true, true},
+		"it ran, and nobody ever led":                       {wire.EngineRunning, nil, false, false, false},
+		"it ran, and the controller was scaled to zero":     {wire.EngineRunning, leading("", 0, true), false, false, false},
+		"it ran, and the controller crashed just now":       {wire.EngineRunning, leading("pod-1", 0, true), true, false, false},
+		"it ran, and its clock was ahead when it crashed":   {wire.EngineRunning, leading("pod-1", 5*time.Minute, true), true, false, false},
+		"it ran, and its clock was behind when it crashed":  {wire.EngineRunning, leading("pod-1", -5*time.Minute, true), true, false, false},
+		"it ran, and who leads now does without":            {wire.EngineRunning, leading("pod-2", 0, false), false, false, false},
+		"another Karpenter holds it":                        {string(gate.OtherKarpenter), leading("pod-1", 0, false), false, true, false},
+		"another Karpenter holds it, by a clock behind":     {string(gate.OtherKarpenter), leading("pod-1", -5*time.Minute, false), false, true, false},
+		"another Karpenter held it, and nobody leads now":   {string(gate.OtherKarpenter), leading("", 0, false), false, false, false},
+		"another Karpenter held it when our leader crashed": {string(gate.OtherKarpenter), leading("pod-1", 5*time.Minute, false), true, false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			objects := []client.Object{eks(func(e *v1alpha1.Cluster) {
@@ -85,10 +110,18 @@ func TestATakeOverBelievesOnlyAControllerThatLeads(t *testing.T) {
 			if c.lease != nil {
 				objects = append(objects, c.lease)
 			}
-			b := &Bootstrap{direct: live(t, objects...)}
-			scales, said, err := b.onlyOneWaits(t.Context())
-			if scales != c.scales || err != nil || strings.HasPrefix(said, waits) == scales {
-				t.Errorf("it scales the other one down: %t, %q, %v", scales, said, err)
+			kube, now := live(t, objects...), time.Now()
+			if !c.crashed {
+				kube = renewing(kube)
+			}
+			b := &Bootstrap{direct: kube, leader: leaderWatch{now: func() time.Time { return now }}}
+			for _, look := range []string{"first", "second"} {
+				want := c.scales && look == "second"
+				scales, said, err := b.onlyOneWaits(t.Context())
+				if scales != want || err != nil || strings.HasPrefix(said, waits) == scales {
+					t.Errorf("at the %s look it scales the other one down: %t, %q, %v", look, scales, said, err)
+				}
+				now = now.Add(lookEvery)
 			}
 			if runs, said, err := b.engineRuns(t.Context()); runs != c.run || err != nil || strings.HasPrefix(said, waits) == runs {
 				t.Errorf("the engine runs: %t, %q, %v", runs, said, err)
@@ -100,15 +133,20 @@ func TestATakeOverBelievesOnlyAControllerThatLeads(t *testing.T) {
 // The pods of the Deployment do not start, so that the engine runs already: what
 // might start them is taken away at once. Who comes back later goes on.
 func TestATakeOverNotesTheReplicasAndCanBeRunAgain(t *testing.T) {
+	synctest.Test(t, takesOverTwice)
+}
+
+func takesOverTwice(t *testing.T) {
 	d, three := karpenters("karpenter")[0], int32(3)
 	d.Spec.Replicas = &three
 	running := eks(func(c *v1alpha1.Cluster) {
 		c.Status.Conditions = []metav1.Condition{{Type: "Ready", Status: metav1.ConditionTrue, Reason: wire.EngineRunning, LastTransitionTime: metav1.Now()}}
 	})
-	kube := live(t, d, running, leading("pod-1", 0, true))
+	kube := renewing(live(t, d, running, leading("pod-1", 0, true)))
 	for _, turn := range []string{"first", "again"} {
 		var said []string
-		b := &Bootstrap{direct: kube, req: BootstrapRequest{TakeOver: true, Say: func(line string) { said = append(said, line) }}}
+		b := &Bootstrap{direct: kube, leader: leaderWatch{now: time.Now}}
+		b.req = BootstrapRequest{TakeOver: true, Say: func(line string) { said = append(said, line) }}
 		if err := b.lookForOthers(t.Context(), declaredEKS{spec: running.Spec}); err != nil {
 			t.Fatal(err)
 		}

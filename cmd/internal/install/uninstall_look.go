@@ -231,11 +231,10 @@ type leaseFound struct {
 	renewed time.Time
 }
 
-// leads reports whether a controller led a minute ago.
-func (l leaseFound) leads() bool { return l.holder != "" && time.Since(l.renewed) < time.Minute }
-
-// engineRuns reports whether that was one with the engine.
-func (l leaseFound) engineRuns() bool { return l.leads() && l.engine }
+// engineRuns reports whether a controller with the engine led a minute ago.
+func (l leaseFound) engineRuns() bool {
+	return l.holder != "" && l.engine && time.Since(l.renewed) < time.Minute
+}
 
 func (u *Uninstall) lease(ctx context.Context) (leaseFound, error) {
 	return findLease(ctx, u.direct, u.req.Namespace)
