@@ -155,12 +155,13 @@ func (g *gpus) addTo(mgr manager.Manager, a *attempt) error {
 	log := a.cfg.Logger.WithName("gpu")
 	events := recorder(mgr)
 	running := a.running()
-	keeper, err := readiness.New(readiness.Config{
+	cfg := readiness.Config{
 		Cache: g.seen.GetCache(), Client: g.seen.GetClient(), Live: g.seen.GetAPIReader(),
-		Sharing: g.ledSharing, Peek: g.sharing, LiveSharing: status.LiveSharing(g.seen.GetAPIReader()),
 		Replaces: func() bool { return running }, Book: g.book, Recorder: events, Registry: crmetrics.Registry,
 		Clock: clock.RealClock{}, Tell: g.tell, Log: log,
-	})
+	}
+	cfg.Sharing.Read, cfg.Sharing.Peek, cfg.Sharing.Live = g.ledSharing, g.sharing, status.LiveSharing(g.seen.GetAPIReader())
+	keeper, err := readiness.New(cfg)
 	if err != nil {
 		return err
 	}

@@ -81,11 +81,13 @@ func caretaker(t *testing.T, g *gpus) *readiness.Keeper {
 		"karpenter.k8s.aws/instance-gpu-count": "4", "karpenter.k8s.aws/instance-gpu-manufacturer": "nvidia",
 	}}}
 	kube := fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(node).Build()
-	k, err := readiness.New(readiness.Config{
-		Cache: cached{&informertest.FakeInformers{}, kube}, Client: kube, Live: kube, Sharing: g.ledSharing, LiveSharing: g.sharing,
+	cfg := readiness.Config{
+		Cache: cached{&informertest.FakeInformers{}, kube}, Client: kube, Live: kube,
 		Replaces: func() bool { return false }, Book: g.book, Recorder: record.NewFakeRecorder(10),
 		Registry: prometheus.NewRegistry(), Clock: clock.RealClock{}, Log: logr.Discard(),
-	})
+	}
+	cfg.Sharing.Read, cfg.Sharing.Peek, cfg.Sharing.Live = g.ledSharing, g.sharing, g.sharing
+	k, err := readiness.New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

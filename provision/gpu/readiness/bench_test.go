@@ -55,7 +55,7 @@ type bench struct {
 	events   *record.FakeRecorder
 	registry *prometheus.Registry
 	sharing  gpu.Sharing
-	// live is what LiveSharing says instead of sharing, where it is given.
+	// live is what is read past caches instead of sharing, where it is given.
 	live *gpu.Sharing
 	// foreign is true while another Karpenter's nodes are looked at.
 	foreign bool
@@ -153,19 +153,21 @@ func newBench(t *testing.T, objects ...client.Object) *bench {
 func (b *bench) restart() {
 	b.Helper()
 	b.events, b.registry = record.NewFakeRecorder(100), prometheus.NewRegistry()
-	var err error
-	b.keeper, err = readiness.New(readiness.Config{
+	cached := func(context.Context) (gpu.Sharing, error) { return b.sharing, b.unknown }
+	cfg := readiness.Config{
 		Cache: b.cache, Client: b.api, Live: b.api, Book: b.book, Recorder: b.events, Registry: b.registry, Clock: b.clock,
-		Sharing: func(context.Context) (gpu.Sharing, error) { return b.sharing, b.unknown },
-		LiveSharing: func(context.Context) (gpu.Sharing, error) {
-			if b.live != nil {
-				return *b.live, b.unknown
-			}
-			return b.sharing, b.unknown
-		},
 		Replaces: func() bool { return !b.foreign },
 		Tell:     func() { b.told++ }, Log: logr.Discard(),
-	})
+	}
+	cfg.Sharing.Read, cfg.Sharing.Peek = cached, cached
+	cfg.Sharing.Live = func(context.Context) (gpu.Sharing, error) {
+		if b.live != nil {
+			return *b.live, b.unknown
+		}
+		return b.sharing, b.unknown
+	}
+	var err error
+	b.keeper, err = readiness.New(cfg)
 	if err != nil {
 		b.Fatal(err)
 	}

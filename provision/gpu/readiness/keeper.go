@@ -54,7 +54,7 @@ type Book interface {
 	Pools() []string
 }
 
-// Config is what a Keeper works with. All but Peek and Tell must be given.
+// Config is what a Keeper works with. All but Tell must be given.
 type Config struct {
 	// Cache shows Nodes and NodeClaims as they are, and DaemonSets and Pods that
 	// bear gpu.ProfileLabel. It must not be one whose Nodes show what is vouched.
@@ -63,12 +63,13 @@ type Config struct {
 	Client client.Client
 	// Live reads past all caches, right before a node is replaced.
 	Live client.Reader
-	// Sharing reads the cluster's DevicePlugin, LiveSharing past all caches, right
-	// before a node is replaced.
-	Sharing, LiveSharing func(context.Context) (gpu.Sharing, error)
-	// Peek is Sharing for an informer's handler, which only chooses the nodes that a
-	// change concerns: it must not wait for the Book, as Sharing may. Nil is Sharing.
-	Peek func(context.Context) (gpu.Sharing, error)
+	// Sharing are the ways to read the cluster's DevicePlugin.
+	Sharing struct {
+		// Read is for whoever goes by the Book, and may wait for it. Peek is for an
+		// informer's handler, which only chooses the nodes that a change concerns: it
+		// must not wait. Live reads past all caches, right before a node is replaced.
+		Read, Peek, Live func(context.Context) (gpu.Sharing, error)
+	}
 	// Replaces tells whether nodes are to be replaced: whether they are the
 	// engine's that runs in this process. While it returns false, nodes are
 	// released, diagnosed and reported only. It is called often and must not block.
@@ -100,15 +101,12 @@ type Keeper struct {
 // New makes a Keeper and registers its metrics. A second one on the same
 // registry is an error.
 func New(cfg Config) (*Keeper, error) {
-	if cfg.Cache == nil || cfg.Client == nil || cfg.Live == nil || cfg.Sharing == nil || cfg.LiveSharing == nil || cfg.Replaces == nil || cfg.Book == nil ||
+	if cfg.Cache == nil || cfg.Client == nil || cfg.Live == nil || cfg.Sharing.Read == nil || cfg.Sharing.Peek == nil || cfg.Sharing.Live == nil || cfg.Replaces == nil || cfg.Book == nil ||
 		cfg.Recorder == nil || cfg.Registry == nil || cfg.Clock == nil {
-		return nil, errors.New("building the keeper of GPU nodes: all of its Config but Peek and Tell must be given")
+		return nil, errors.New("building the keeper of GPU nodes: all of its Config but Tell must be given")
 	}
 	if cfg.Tell == nil {
 		cfg.Tell = func() {}
-	}
-	if cfg.Peek == nil {
-		cfg.Peek = cfg.Sharing
 	}
 	k := &Keeper{cfg: cfg, memory: newMemory(), turns: newTurns(), refresh: make(chan event.TypedGenericEvent[struct{}], 1)}
 	var err error
@@ -164,7 +162,7 @@ func (k *Keeper) nodesOfSet(ctx context.Context, set *appsv1.DaemonSet) []reconc
 	if set.Namespace != gpu.PluginNamespace || name == "" {
 		return nil
 	}
-	sharing, err := k.cfg.Peek(ctx)
+	sharing, err := k.cfg.Sharing.Peek(ctx)
 	if err != nil {
 		return k.allNodes(ctx, struct{}{}) // Each of them meets the error, and is tried again.
 	}

@@ -46,17 +46,18 @@ func TestAChangedDaemonSetConcernsItsNodesWithoutAWaitForTheBook(t *testing.T) {
 	}
 	kube := builder.Build()
 	shared := gpu.Sharing{Profiles: []gpu.Profile{{Name: "sliced", Pools: []string{"gpu"}}, {Name: "whole", Pools: []string{"another"}}}}
-	k, err := New(Config{
+	cfg := Config{
 		Cache: listed{&informertest.FakeInformers{}, kube}, Client: kube, Live: kube, Book: noBook{},
-		Sharing: func(context.Context) (gpu.Sharing, error) {
-			t.Error("it waits for the book")
-			return gpu.Sharing{}, nil
-		},
-		Peek:        func(context.Context) (gpu.Sharing, error) { return shared, nil },
-		LiveSharing: func(context.Context) (gpu.Sharing, error) { return shared, nil },
-		Replaces:    func() bool { return false }, Recorder: record.NewFakeRecorder(1),
+		Replaces: func() bool { return false }, Recorder: record.NewFakeRecorder(1),
 		Registry: prometheus.NewRegistry(), Clock: clock.RealClock{}, Log: logr.Discard(),
-	})
+	}
+	cfg.Sharing.Read = func(context.Context) (gpu.Sharing, error) {
+		t.Error("it waits for the book")
+		return gpu.Sharing{}, nil
+	}
+	cfg.Sharing.Peek = func(context.Context) (gpu.Sharing, error) { return shared, nil }
+	cfg.Sharing.Live = cfg.Sharing.Peek
+	k, err := New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

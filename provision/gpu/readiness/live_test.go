@@ -87,12 +87,14 @@ func startLive(t *testing.T, server *rest.Config) *live {
 		defer l.mu.Unlock()
 		return l.sharing, nil
 	}
-	l.keeper, err = readiness.New(readiness.Config{
+	cfg := readiness.Config{
 		Cache: mgr.GetCache(), Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Book: l, Registry: l.registry, Clock: clock.RealClock{},
-		Sharing: sharing, LiveSharing: sharing, Replaces: func() bool { return true },
+		Replaces: func() bool { return true },
 		//nolint:staticcheck // The newer events API drops repeated notes into one series.
 		Recorder: mgr.GetEventRecorderFor("poolwright"), Log: logr.Discard(),
-	})
+	}
+	cfg.Sharing.Read, cfg.Sharing.Peek, cfg.Sharing.Live = sharing, sharing, sharing
+	l.keeper, err = readiness.New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,7 +19,7 @@ import (
 // Pools tells how the GPUs of each pool stand, sorted by pool: those with nodes,
 // and those with failures or a hold. Rollout is left empty.
 func (k *Keeper) Pools(ctx context.Context) ([]gpu.PoolState, error) {
-	scene, err := k.scene(ctx, k.cfg.Cache, k.cfg.Sharing)
+	scene, err := k.scene(ctx, k.cfg.Cache, k.cfg.Sharing.Read)
 	if err != nil {
 		return nil, err
 	}

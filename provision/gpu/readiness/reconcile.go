@@ -28,7 +28,7 @@ func (k *Keeper) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 		k.forget(ctx, node.Name)
 		return reconcile.Result{}, nil
 	}
-	scene, err := k.scene(ctx, k.cfg.Cache, k.cfg.Sharing)
+	scene, err := k.scene(ctx, k.cfg.Cache, k.cfg.Sharing.Read)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
