@@ -11,7 +11,6 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/poolwright/poolwright/provision/engine/gate"
@@ -31,7 +30,7 @@ func (a around) List(_ context.Context, into client.ObjectList, _ ...client.List
 	if leases, ok := into.(*coordinationv1.LeaseList); ok && a.leads() {
 		leases.Items = []coordinationv1.Lease{{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "karpenter", Name: "karpenter-leader-election"},
-			Spec:       coordinationv1.LeaseSpec{HolderIdentity: ptr.To("another"), RenewTime: ptr.To(metav1.NowMicro())},
+			Spec:       coordinationv1.LeaseSpec{HolderIdentity: new("another"), RenewTime: new(metav1.NowMicro())},
 		}}
 	}
 	return nil
