@@ -52,9 +52,9 @@ func TestWhatCannotBeWrittenIsFoundOutLessAndLessOften(t *testing.T) {
 	s.commit("cluster/np-gpu=2", "aws/queue=1")
 	s.clock.Step(2 * resync)
 	before := s.cluster.looks
-	for n, want := range []time.Duration{1, 2, 4, 8} {
+	for n, want := range []time.Duration{time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second} {
 		after := s.fails()
-		if after != want*time.Second {
+		if after != want {
 			t.Errorf("after %d failures it waits %s", n+1, after)
 		}
 		if looks := s.cluster.looks - before; looks != n+1 {
