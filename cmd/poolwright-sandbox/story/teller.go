@@ -92,5 +92,6 @@ func wrapped(text string, width int) (lines []string) {
 
 // indented is a comment below its event.
 func indented(comment string) string {
-	return "\n    | " + strings.ReplaceAll(strings.TrimSpace(comment), "\n", "\n    | ") + "\n"
+	quoted := "\n    | " + strings.ReplaceAll(strings.TrimSpace(comment), "\n", "\n    | ") + "\n"
+	return strings.ReplaceAll(quoted, "| \n", "|\n") // What is copied from a terminal keeps no blanks.
 }
