@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/poolwright/poolwright/gitsource"
 )
@@ -144,7 +145,11 @@ func TestAHostileServerCannotHoldUpOrFlood(t *testing.T) {
 				patience = impatient
 			}
 			r := srv.repository(patience, login("git", password), func(c *Config) { c.Limits.PackBytes = 4 << 20 })
+			begin := time.Now()
 			t.Log(compareFails(t, r, mainRef, pullRef, c.want))
+			if d := time.Since(begin); d > 20*time.Second {
+				t.Errorf("it took %s", d)
+			}
 			if left, _ := filepath.Glob(filepath.Join(r.mirror.dir, "gen-*")); len(left) > 0 {
 				t.Errorf("left behind: %v", left)
 			}

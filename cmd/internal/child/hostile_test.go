@@ -159,7 +159,7 @@ func goesOn(t *testing.T, r *Runner) {
 }
 
 func TestAChildThatMisbehavesIsAnErrorThatAPersonUnderstands(t *testing.T) {
-	const seconds, late = time.Second, 5 * time.Second
+	const seconds, late = time.Second, 5 * time.Second // A busy machine needs a while to start a child.
 	for name, c := range map[string]struct {
 		deed   string
 		limits Limits
@@ -167,7 +167,7 @@ func TestAChildThatMisbehavesIsAnErrorThatAPersonUnderstands(t *testing.T) {
 		reason string
 		want   string
 	}{
-		"it turns in circles":                   {"spin", Limits{CPU: seconds, Deadline: 10 * time.Minute}, state.Fix, "LimitExceeded", "rendering took more than 1s of processor time"},
+		"it turns in circles":                   {"spin", Limits{CPU: seconds}, state.Fix, "LimitExceeded", "rendering took more than 1s of processor time"},
 		"it eats memory bit by bit":             {"eat", Limits{Memory: 512 << 20}, state.Fix, "LimitExceeded", "rendering took more than 512 MiB of memory"},
 		"it eats memory at once":                {"eat at once", Limits{}, state.Fix, "LimitExceeded", "rendering took more than 768 MiB of memory"},
 		"it asks and asks and hears no answers": {"write without end", Limits{Deadline: late}, state.Fix, "RenderTimeout", "rendering was not done in 5s"},
@@ -192,22 +192,20 @@ func TestAChildThatMisbehavesIsAnErrorThatAPersonUnderstands(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := &Runner{Limits: c.limits}
+			begin := time.Now()
 			got, err := r.do(t.Context(), c.deed)
-			// The time to start counts too, and a busy machine needs a while for it.
-			for r.Limits.Deadline > 0 && r.Limits.Deadline < 5*time.Minute && err != nil && strings.Contains(err.Error(), "it was not ready in") {
-				r.Limits.Deadline *= 2
-				got, err = r.do(t.Context(), c.deed)
-			}
-			want := strings.ReplaceAll(c.want, late.String(), r.Limits.Deadline.String())
 			if err == nil {
 				t.Fatalf("answered %q", got)
 			}
 			class, reason, _ := state.Classify(err)
-			if class != c.class || reason != c.reason || !strings.Contains(err.Error(), want) {
-				t.Errorf("%s %s: %v\nwant %s %s: %s", class, reason, err, c.class, c.reason, want)
+			if class != c.class || reason != c.reason || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%s %s: %v\nwant %s %s: %s", class, reason, err, c.class, c.reason, c.want)
 			}
 			if len(err.Error()) > 600 || strings.ContainsAny(err.Error(), "\n\x1b") {
 				t.Errorf("the message is long or odd: %q", err)
+			}
+			if took := time.Since(begin); took > time.Minute {
+				t.Errorf("took %s", took)
 			}
 			goesOn(t, r)
 		})
@@ -330,7 +328,7 @@ func TestAChildEndsWithItsParent(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = parent.Wait()
-	for deadline := time.After(time.Minute); lives(id); {
+	for deadline := time.After(30 * time.Second); lives(id); {
 		select {
 		case <-deadline:
 			t.Fatal("the child outlives its parent")

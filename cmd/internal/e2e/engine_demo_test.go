@@ -282,4 +282,10 @@ func saysWhy(t *testing.T) {
 			t.Errorf("it does not say %q:\n%s", words, run.stderr)
 		}
 	}
+	// After its last event, the demo had the deadline, and the time to stop a world.
+	if len(events) > 0 {
+		if gaveUp := run.ended.Sub(events[len(events)-1].At); gaveUp > deadline+time.Minute {
+			t.Errorf("it gave up only after %s", gaveUp)
+		}
+	}
 }

@@ -63,7 +63,6 @@ func newEngineWorld(t *testing.T) scene {
 	config.AWS.Roles = []string{"altanova-dev-euw1-eks-karpenter-node"}
 	config.AWS.Queues = []string{"altanova-dev-euw1-eks"}
 	config.AWS.Delays.Fleet, config.AWS.Delays.Running, config.AWS.Delays.Shutdown = 500*time.Millisecond, time.Second, time.Second
-	config.AWS.Delays.Interrupt = time.Hour // Only the engine ends what EC2 has warned of.
 	config.Nodes = nodes.Delays{Join: 500 * time.Millisecond, NodeGone: time.Second}
 	deaf := &sync.Map{}
 	config.Fault = func(m nodes.Machine) nodes.Fault {
@@ -244,10 +243,6 @@ func (s scene) pass(d time.Duration) {
 		s.Fatal(s.World.Err())
 	}
 }
-
-// lostLease is said where a starved controller lost its lease and begins anew, its
-// counters with it: no test is about that.
-const lostLease = "Lost the leader lease"
 
 // logged returns the lines of all controllers' logs that hold all the words, log
 // by log.

@@ -87,7 +87,11 @@ func endure(t *testing.T, s *stage, troubles []trouble) {
 			s.edit(five[n], `{"data":{"value":"by hand"}}`)
 			s.holds(five[n], "v1")
 			one.mend(s)
+			mended := time.Now()
 			s.ready()
+			if took := time.Since(mended); took > 3*interval {
+				t.Errorf("recovered only %s after the trouble ended", took.Round(time.Second))
+			}
 			if diff := cmp.Diff(before, s.census()); diff != "" {
 				t.Errorf("not the same objects (-before +after):\n%s", diff)
 			}

@@ -93,7 +93,7 @@ func (g gpuScene) givesUp(metrics, pool, reason string, next nodes.Fault, words 
 	g.Helper()
 	claim = g.comesInTrouble(pool, reason)
 	series := []string{fmt.Sprintf("nodepool=%q", pool), fmt.Sprintf("reason=%q", reason)}
-	before, lives := g.metric(metrics, replacedMetric, series...), len(g.logged(lostLease))
+	before := g.metric(metrics, replacedMetric, series...)
 	troubled := time.Now()
 	g.until("NodeClaim "+claim.Name+" is given up", func() error {
 		err := g.hand.Get(g.Context(), client.ObjectKeyFromObject(&claim), &claim)
@@ -105,7 +105,7 @@ func (g gpuScene) givesUp(metrics, pool, reason string, next nodes.Fault, words 
 	g.faults.Store(pool, next)
 	g.Logf("it was given up %s after it had the trouble %s", since(troubled), reason)
 	g.told(claim.Name, reason, words...)
-	if got := g.metric(metrics, replacedMetric, series...); got != before+1 && len(g.logged(lostLease)) == lives {
+	if got := g.metric(metrics, replacedMetric, series...); got != before+1 {
 		g.Errorf("%s went from %g to %g", replacedMetric, before, got)
 	}
 	g.until("the status of the pool says why", func() error {

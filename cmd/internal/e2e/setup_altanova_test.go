@@ -117,7 +117,11 @@ func (s setupScene) startsCold(l landing, pods, nodes *film, launch aws.Instance
 	if !seen || initialized < gpuAt {
 		s.Errorf("the node was initialized at %d (%t), its GPU came at %d", initialized, seen, gpuAt)
 	}
-	// When EC2 launched it, the NodeClaim tells beside the node's own start.
+	// EC2 launches it after the decision and before the node is there. The NodeClaim
+	// tells of the launch beside the node's own start; times in the API are whole seconds.
+	if at := launch.Launched.Truncate(time.Second); at.Before(l.claim.CreationTimestamp.Time) || at.After(l.node.CreationTimestamp.Time) {
+		s.Errorf("decided at %s, launched at %s, registered at %s", l.claim.CreationTimestamp, launch.Launched, l.node.CreationTimestamp)
+	}
 	if l.claim.Status.ProviderID == "" || launch.ID != l.instance.ID {
 		s.Errorf("EC2 launched %v, and the node is %v", launch, l.instance)
 	}
