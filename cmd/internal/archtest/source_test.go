@@ -73,6 +73,8 @@ func load(root fs.FS) (*source, error) {
 			return err
 		case d.IsDir() && skipped(d.Name()):
 			return fs.SkipDir
+		case d.Name() == ".git":
+			return nil // Of a worktree it is a file that names the clone's folder.
 		case !d.Type().IsRegular():
 			return nil
 		}
