@@ -3,17 +3,16 @@
 // table with a date, so simulations, cost reports and the sandbox work offline
 // and give the same answer every time; live data may only improve on them.
 //
-// It holds the general purpose, compute, memory, burstable and NVIDIA or AMD GPU
-// families (categories c, m, r, t, g, gr and p) that run on a current EKS image
-// and have a public us-east-1 price. It refuses to guess: a type outside the table
-// is unknown, never zero, and a price taken over from another region or from the
-// spot model says so in [Price.Basis].
+// It holds every type on Karpenter's reference page, which are those of EC2 that a
+// NodePool can ask for. It refuses to guess: a type outside the table is unknown,
+// never zero, a type without a published us-east-1 price has none, and a price
+// taken over from another region or from the spot model says so in [Price.Basis].
 //
 // Start reading at [Load] and [InstanceType]; table.go is the file format, and
 // internal/generate makes types.csv from its sources.
 package catalog
 
-//go:generate go run ./internal/generate -docs $CATALOG_DOCS -api $CATALOG_API -api $CATALOG_API_P3 -out types.csv
+//go:generate go run ./internal/generate -docs $CATALOG_DOCS -api $CATALOG_API -prices $CATALOG_PRICES -out types.csv
 
 import (
 	_ "embed"

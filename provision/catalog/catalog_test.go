@@ -40,7 +40,10 @@ func TestWellKnownTypesHaveTheirPublishedFigures(t *testing.T) {
 		"g5g.xlarge":    {4, 8192, gpu("T4g", 1, 16384), 0, 4, 15, 0, 58, "arm64", "AWS", "nitro", 0.42},
 		"g6.xlarge":     {4, 16384, gpu("L4", 1, 22888), 250, 4, 15, 0, 58, "x86_64", "AMD", "nitro", 0.8048},
 		"g6e.xlarge":    {4, 32768, gpu("L40S", 1, 45776), 250, 4, 15, 0, 58, "x86_64", "AMD", "nitro", 1.861},
-		"p3.2xlarge":    {8, 62464, gpu("V100", 1, 16384), 0, 4, 15, 0, 58, "x86_64", "Intel", "xen", 3.06},
+		"g7.2xlarge":    {8, 32768, gpu("RTX PRO 4500", 1, 32768), 440, 4, 64, 0, 254, "x86_64", "Intel", "nitro", 2.52},
+		"p5e.48xlarge":  {192, 2097152, gpu("H200", 8, 144384), 30400, 64, 50, 32, 100, "x86_64", "AMD", "nitro", 0},
+		"inf2.xlarge":   {4, 16384, GPU{}, 0, 4, 15, 0, 58, "x86_64", "AMD", "nitro", 0.7582},
+		"c3.large":      {2, 3840, GPU{}, 32, 3, 10, 0, 29, "i386", "Intel", "xen", 0.105},
 		"p4d.24xlarge":  {96, 1179648, gpu("A100", 8, 40960), 8000, 60, 50, 4, 737, "x86_64", "Intel", "nitro", 21.957642},
 		"p4de.24xlarge": {96, 1179648, gpu("A100", 8, 81920), 8000, 60, 50, 4, 737, "x86_64", "Intel", "nitro", 27.44705},
 		"p5.48xlarge":   {192, 2097152, gpu("H100", 8, 81920), 30400, 64, 50, 32, 100, "x86_64", "AMD", "nitro", 55.04},
@@ -56,7 +59,7 @@ func TestWellKnownTypesHaveTheirPublishedFigures(t *testing.T) {
 			if !ok {
 				t.Fatal("it is not in the catalog")
 			}
-			got := figures{it.VCPUs, it.MemoryMiB, it.GPU, it.LocalNVMeGB, it.MaxInterfaces(), it.Network.IPv4PerInterface,
+			got := figures{it.VCPUs, it.MemoryMiB, it.GPU, it.Storage.LocalGB, it.MaxInterfaces(), it.Network.IPv4PerInterface,
 				it.Network.EFAInterfaces, it.MaxPods(), it.Processor.Architectures[0], it.Processor.Manufacturer, it.Hypervisor, it.OnDemandUSD}
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("figures (-want +got):\n%s", diff)
@@ -86,8 +89,10 @@ func TestFamiliesThatSetUpsNameHaveAllTheirSizes(t *testing.T) {
 		"m7i":  "large xlarge 2xlarge 4xlarge 8xlarge 12xlarge 16xlarge 24xlarge 48xlarge metal-24xl metal-48xl",
 		"g4dn": "xlarge 2xlarge 4xlarge 8xlarge 12xlarge 16xlarge metal",
 		"g5":   gpu, "g6": gpu, "g6e": gpu,
-		"p3": "2xlarge 8xlarge 16xlarge", "p3dn": "24xlarge",
-		"p4d": "24xlarge", "p4de": "24xlarge", "p5": "4xlarge 48xlarge",
+		"g7":   "2xlarge 4xlarge 8xlarge 12xlarge 24xlarge 48xlarge",
+		"p3dn": "24xlarge", "p4d": "24xlarge", "p4de": "24xlarge", "p5": "4xlarge 48xlarge", "p5e": "48xlarge",
+		"inf1": "xlarge 2xlarge 6xlarge 24xlarge", "inf2": "xlarge 8xlarge 24xlarge 48xlarge",
+		"trn1": "2xlarge 32xlarge", "trn1n": "32xlarge", "trn2": "48xlarge", "dl2q": "24xlarge", "vt1": "3xlarge 6xlarge 24xlarge",
 	} {
 		expected := strings.Fields(want)
 		slices.Sort(expected)
@@ -99,7 +104,7 @@ func TestFamiliesThatSetUpsNameHaveAllTheirSizes(t *testing.T) {
 
 func TestTypesAreSortedUniqueAndWithoutGaps(t *testing.T) {
 	types := load(t).Types()
-	if len(types) < 1000 {
+	if len(types) < 1300 {
 		t.Errorf("the catalog has only %d types", len(types))
 	}
 	for i, it := range types {
@@ -107,6 +112,10 @@ func TestTypesAreSortedUniqueAndWithoutGaps(t *testing.T) {
 			t.Errorf("%s follows %s", it.Name, types[i-1].Name)
 		}
 		gpuFamily := strings.HasPrefix(it.Name, "g") || strings.HasPrefix(it.Name, "p")
+		neuron := strings.HasPrefix(it.Name, "inf") || strings.HasPrefix(it.Name, "trn")
+		if neuron != (it.Accelerator.NeuronCores > 0) || (neuron || it.Family() == "dl2q") != (it.Accelerator.Count > 0) {
+			t.Errorf("%s has accelerators %+v", it.Name, it.Accelerator)
+		}
 		if it.HasGPU() != gpuFamily {
 			t.Errorf("%s has a GPU: %t", it.Name, it.HasGPU())
 		}
@@ -114,7 +123,7 @@ func TestTypesAreSortedUniqueAndWithoutGaps(t *testing.T) {
 		if gpuFamily && (it.GPU.Count == 0) != fraction {
 			t.Errorf("%s has %d GPUs", it.Name, it.GPU.Count)
 		}
-		if it.Hypervisor == "nitro" && (it.Network.BandwidthMbps == 0 || it.EBS.MaxBandwidthMbps == 0 || it.Network.ENA != "required") {
+		if it.Hypervisor == "nitro" && (it.Network.BandwidthMbps == 0 || it.Storage.EBSMbps == 0 || it.Network.ENA != "required") {
 			t.Errorf("%s is a Nitro type without network, EBS or ENA figures", it.Name)
 		}
 		if !slices.Contains(it.UsageClasses, "on-demand") {
@@ -188,8 +197,11 @@ func TestNewNamesWhatIsWrong(t *testing.T) {
 		"a default card that is missing": {change: func(t *InstanceType) { t.Network.DefaultCard = 1 }, want: "default network card 1"},
 		"a GPU without memory":           {change: func(t *InstanceType) { t.GPU.MemoryMiB = 0 }, want: "GPU"},
 		"a usage class nobody knows":     {change: func(t *InstanceType) { t.UsageClasses = []string{"free"} }, want: `"free"`},
-		"EBS without bandwidth":          {change: func(t *InstanceType) { t.EBS.MaxBandwidthMbps = 0 }, want: "EBS"},
-		"a type for nothing":             {change: func(t *InstanceType) { t.OnDemandUSD = 0 }, want: `"on_demand_usd"`},
+		"EBS without bandwidth":          {change: func(t *InstanceType) { t.Storage.EBSMbps = 0 }, want: "EBS"},
+		"NVMe disks without a size":      {change: func(t *InstanceType) { t.Storage.LocalGB = 0 }, want: "NVMe"},
+		"an accelerator without memory":  {change: func(t *InstanceType) { t.Accelerator = Accelerator{Name: "A", Manufacturer: "AWS", Count: 1} }, want: "accelerator"},
+		"a feature nobody knows":         {change: func(t *InstanceType) { t.Processor.Features = []string{"warp"} }, want: `"warp"`},
+		"a type for less than nothing":   {change: func(t *InstanceType) { t.OnDemandUSD = -1 }, want: `"on_demand_usd"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			it, date, sources := good, "2026-07-06", []string(nil)

@@ -29,12 +29,18 @@ func columns() []column {
 		intColumn("memory_mib", 1, func(t *InstanceType) *int { return &t.MemoryMiB }),
 		listColumn("architectures", []string{"arm64", "i386", "x86_64"}, func(t *InstanceType) *[]string { return &t.Processor.Architectures }),
 		wordColumn("cpu_manufacturer", []string{"AMD", "AWS", "Intel"}, func(t *InstanceType) *string { return &t.Processor.Manufacturer }),
-		intColumn("clock_mhz", 1, func(t *InstanceType) *int { return &t.Processor.ClockMHz }),
+		intColumn("clock_mhz", 0, func(t *InstanceType) *int { return &t.Processor.ClockMHz }),
+		setColumn("cpu_features", []string{"amd-sev-snp", "nested-virtualization"}, func(t *InstanceType) *[]string { return &t.Processor.Features }),
 		wordColumn("hypervisor", []string{"", "nitro", "xen"}, func(t *InstanceType) *string { return &t.Hypervisor }),
-		gpuNameColumn("gpu"),
+		modelColumn("gpu", func(t *InstanceType) *string { return &t.GPU.Name }),
 		wordColumn("gpu_manufacturer", []string{"", "AMD", "NVIDIA"}, func(t *InstanceType) *string { return &t.GPU.Manufacturer }),
 		intColumn("gpu_count", 0, func(t *InstanceType) *int { return &t.GPU.Count }),
 		intColumn("gpu_memory_mib", 0, func(t *InstanceType) *int { return &t.GPU.MemoryMiB }),
+		modelColumn("accelerator", func(t *InstanceType) *string { return &t.Accelerator.Name }),
+		wordColumn("accelerator_manufacturer", []string{"", "AWS", "Qualcomm"}, func(t *InstanceType) *string { return &t.Accelerator.Manufacturer }),
+		intColumn("accelerator_count", 0, func(t *InstanceType) *int { return &t.Accelerator.Count }),
+		intColumn("accelerator_memory_mib", 0, func(t *InstanceType) *int { return &t.Accelerator.MemoryMiB }),
+		intColumn("neuron_cores", 0, func(t *InstanceType) *int { return &t.Accelerator.NeuronCores }),
 		cardsColumn("network_cards"),
 		intColumn("default_card", 0, func(t *InstanceType) *int { return &t.Network.DefaultCard }),
 		intColumn("ipv4_per_interface", 1, func(t *InstanceType) *int { return &t.Network.IPv4PerInterface }),
@@ -43,9 +49,10 @@ func columns() []column {
 		boolColumn("encryption_in_transit", func(t *InstanceType) *bool { return &t.Network.EncryptionInTransit }),
 		boolColumn("cluster_placement", func(t *InstanceType) *bool { return &t.Network.ClusterPlacement }),
 		intColumn("network_mbps", 0, func(t *InstanceType) *int { return &t.Network.BandwidthMbps }),
-		intColumn("local_nvme_gb", 0, func(t *InstanceType) *int { return &t.LocalNVMeGB }),
-		wordColumn("ebs_optimized", []string{"default", "supported", "unsupported"}, func(t *InstanceType) *string { return &t.EBS.Optimized }),
-		intColumn("ebs_mbps", 0, func(t *InstanceType) *int { return &t.EBS.MaxBandwidthMbps }),
+		intColumn("local_gb", 0, func(t *InstanceType) *int { return &t.Storage.LocalGB }),
+		boolColumn("local_nvme", func(t *InstanceType) *bool { return &t.Storage.NVMe }),
+		wordColumn("ebs_optimized", []string{"default", "supported", "unsupported"}, func(t *InstanceType) *string { return &t.Storage.EBSOptimized }),
+		intColumn("ebs_mbps", 0, func(t *InstanceType) *int { return &t.Storage.EBSMbps }),
 		listColumn("usage_classes", []string{"capacity-block", "on-demand", "spot"}, func(t *InstanceType) *[]string { return &t.UsageClasses }),
 		boolColumn("current_generation", func(t *InstanceType) *bool { return &t.CurrentGeneration }),
 		priceColumn("on_demand_usd"),
@@ -79,15 +86,16 @@ func nameColumn(name string) column {
 	}
 }
 
-func gpuNameColumn(name string) column {
+// modelColumn holds the name of a GPU or an accelerator, "" for none.
+func modelColumn(name string, field func(*InstanceType) *string) column {
 	return column{
 		name: name,
-		get:  func(t *InstanceType) string { return t.GPU.Name },
+		get:  func(t *InstanceType) string { return *field(t) },
 		set: func(t *InstanceType, s string) error {
 			if strings.TrimSpace(s) != s || strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' }) {
-				return fmt.Errorf("%q is not a GPU model", s)
+				return fmt.Errorf("%q is not the name of a model", s)
 			}
-			t.GPU.Name = s
+			*field(t) = s
 			return nil
 		},
 	}
@@ -154,6 +162,20 @@ func listColumn(name string, allowed []string, field func(*InstanceType) *[]stri
 	}
 }
 
+// setColumn is a listColumn that may be empty.
+func setColumn(name string, allowed []string, field func(*InstanceType) *[]string) column {
+	col := listColumn(name, allowed, field)
+	set := col.set
+	col.set = func(t *InstanceType, s string) error {
+		if s == "" {
+			*field(t) = nil
+			return nil
+		}
+		return set(t, s)
+	}
+	return col
+}
+
 // cardsColumn writes cards with equal limits together: "1x15+31x2" is one card of
 // 15 interfaces and 31 of two.
 func cardsColumn(name string) column {
@@ -198,11 +220,21 @@ func formatCards(cards []int) string {
 	return strings.Join(parts, "+")
 }
 
+// priceColumn is empty where there is no price.
 func priceColumn(name string) column {
 	return column{
 		name: name,
-		get:  func(t *InstanceType) string { return strconv.FormatFloat(t.OnDemandUSD, 'f', -1, 64) },
+		get: func(t *InstanceType) string {
+			if t.OnDemandUSD == 0 {
+				return ""
+			}
+			return strconv.FormatFloat(t.OnDemandUSD, 'f', -1, 64)
+		},
 		set: func(t *InstanceType, s string) error {
+			if s == "" {
+				t.OnDemandUSD = 0
+				return nil
+			}
 			usd, err := strconv.ParseFloat(s, 64)
 			if err != nil || !(usd > 0) || usd > mostUSD {
 				return fmt.Errorf("%q is not a price in US dollars", s)

@@ -21,21 +21,21 @@ type InstanceType struct {
 	Hypervisor string
 	// GPU is the zero value on a type without GPUs; see [InstanceType.HasGPU].
 	GPU GPU
+	// Accelerator is the zero value on a type without Inferentia, Trainium or
+	// another inference accelerator.
+	Accelerator Accelerator
 	// Network is what decides pod density, bandwidth and EFA.
 	Network Network
-	// LocalNVMeGB is the total of the local NVMe disks in GB (10^9 bytes), 0 for
-	// none. Every type in the catalog that has local disks has NVMe disks only,
-	// which the EC2 API reports as nvmeSupport "required".
-	LocalNVMeGB int
-	// EBS is the connection to block storage.
-	EBS EBS
+	// Storage is the local disks and the connection to block storage.
+	Storage Storage
 	// UsageClasses lists "capacity-block", "on-demand" and "spot" as offered.
 	UsageClasses []string
 	// CurrentGeneration is EC2's own word. It is false for families as common as
 	// m5, c5 and g5 since 2026: do not read it as "still for sale".
 	CurrentGeneration bool
-	// OnDemandUSD is the Linux on-demand price of one hour in us-east-1. Use
-	// [Catalog.OnDemand] for other regions.
+	// OnDemandUSD is the Linux on-demand price of one hour in us-east-1, 0 where
+	// none is published: the type is sold in other regions only, or in capacity
+	// blocks. Use [Catalog.OnDemand], which makes an error of that.
 	OnDemandUSD float64
 }
 
@@ -45,8 +45,12 @@ type Processor struct {
 	Architectures []string
 	// Manufacturer is "Intel", "AMD" or "AWS".
 	Manufacturer string
-	// ClockMHz is the sustained clock speed.
+	// ClockMHz is the sustained clock speed, 0 where EC2 reports none (the oldest
+	// families).
 	ClockMHz int
+	// Features lists what EC2 calls supported features of the processor:
+	// "amd-sev-snp" and "nested-virtualization".
+	Features []string
 }
 
 // GPU describes the GPUs of a type, which are all alike.
@@ -60,6 +64,22 @@ type GPU struct {
 	Count int
 	// MemoryMiB is the memory of each GPU, or of the fraction.
 	MemoryMiB int
+}
+
+// Accelerator describes what a type has for machine learning besides GPUs; all of
+// them are alike.
+type Accelerator struct {
+	// Name is the model, "Inferentia2", "Trainium" or "Qualcomm AI100".
+	Name string
+	// Manufacturer is "AWS" or "Qualcomm".
+	Manufacturer string
+	// Count is the number of accelerators.
+	Count int
+	// MemoryMiB is the memory of each.
+	MemoryMiB int
+	// NeuronCores is the number of NeuronCores of each, 0 on one that is not a
+	// Neuron device.
+	NeuronCores int
 }
 
 // Network is the network side of an instance type.
@@ -85,13 +105,19 @@ type Network struct {
 	BandwidthMbps int
 }
 
-// EBS is the connection of an instance type to Elastic Block Store.
-type EBS struct {
-	// Optimized is "default", "supported" or "unsupported".
-	Optimized string
-	// MaxBandwidthMbps is the burst bandwidth, 0 only where Optimized is
+// Storage is the local disks of an instance type and its connection to Elastic
+// Block Store.
+type Storage struct {
+	// LocalGB is the total of the local disks in GB (10^9 bytes), 0 for none.
+	LocalGB int
+	// NVMe tells whether the local disks are NVMe disks, which EC2 reports as
+	// nvmeSupport "required"; those of the oldest families are not.
+	NVMe bool
+	// EBSOptimized is "default", "supported" or "unsupported".
+	EBSOptimized string
+	// EBSMbps is the burst bandwidth to EBS, 0 only where EBSOptimized is
 	// "unsupported".
-	MaxBandwidthMbps int
+	EBSMbps int
 }
 
 // Family is the part of the name before the dot, "g4dn".
@@ -139,8 +165,23 @@ func (t InstanceType) check() error {
 		return fmt.Errorf("default network card %d is not among its %d cards", n.DefaultCard, len(n.Cards))
 	case t.HasGPU() && (t.GPU.Name == "" || t.GPU.Manufacturer == "" || t.GPU.MemoryMiB == 0):
 		return errors.New("the GPU lacks a name, manufacturer or memory")
-	case (t.EBS.Optimized == "unsupported") != (t.EBS.MaxBandwidthMbps == 0):
-		return fmt.Errorf("EBS optimization %q contradicts a bandwidth of %d Mbps", t.EBS.Optimized, t.EBS.MaxBandwidthMbps)
+	}
+	return errors.Join(t.Accelerator.check(), t.Storage.check())
+}
+
+func (a Accelerator) check() error {
+	if a != (Accelerator{}) && (a.Name == "" || a.Manufacturer == "" || a.Count == 0 || a.MemoryMiB == 0) {
+		return errors.New("the accelerator lacks a name, manufacturer, count or memory")
+	}
+	return nil
+}
+
+func (s Storage) check() error {
+	switch {
+	case s.NVMe && s.LocalGB == 0:
+		return errors.New("its local disks are NVMe disks, and it has none")
+	case (s.EBSOptimized == "unsupported") != (s.EBSMbps == 0):
+		return fmt.Errorf("EBS optimization %q contradicts a bandwidth of %d Mbps", s.EBSOptimized, s.EBSMbps)
 	}
 	return nil
 }

@@ -38,11 +38,14 @@ type Price struct {
 // listed; every other commercial region gets the same figure, marked
 // [OtherRegion]. Regions of other partitions (China, GovCloud, isolated ones) have
 // price lists of their own, China's not in dollars: they, and a word that is no
-// region, are errors, as is a type that the catalog does not know.
+// region, are errors, as is a type that the catalog does not know or has no price of.
 func (c *Catalog) OnDemand(region, name string) (Price, error) {
 	t, ok := c.Lookup(name)
 	if !ok {
 		return Price{}, fmt.Errorf("pricing instance type %q: not in the catalog of %s", name, c.priceDate)
+	}
+	if t.OnDemandUSD == 0 {
+		return Price{}, fmt.Errorf("pricing instance type %q: no on-demand price of %s is published", name, homeRegion)
 	}
 	switch {
 	case region == homeRegion:

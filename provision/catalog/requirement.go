@@ -49,8 +49,7 @@ func Requirements(pool map[string]any) []Requirement {
 
 const instanceLabel = "karpenter.k8s.aws/instance-"
 
-// byType are the ends of the labels that Labels gives, and of those that no type
-// in the table has, because it holds no accelerators.
+// byType are the ends of the labels that Labels gives.
 var byType = []string{
 	"family", "size", "cpu", "memory", "cpu-manufacturer", "hypervisor", "category", "generation",
 	"gpu-name", "gpu-manufacturer", "gpu-count", "gpu-memory",
@@ -136,6 +135,11 @@ func (t InstanceType) Labels() map[string]string {
 		out[instanceLabel+"gpu-manufacturer"] = strings.ToLower(t.GPU.Manufacturer)
 		out[instanceLabel+"gpu-count"] = strconv.Itoa(t.GPU.Count)
 		out[instanceLabel+"gpu-memory"] = strconv.Itoa(t.GPU.MemoryMiB)
+	}
+	if a := t.Accelerator; a.Count > 0 {
+		out[instanceLabel+"accelerator-name"] = strings.ReplaceAll(strings.ToLower(a.Name), " ", "-")
+		out[instanceLabel+"accelerator-manufacturer"] = strings.ToLower(a.Manufacturer)
+		out[instanceLabel+"accelerator-count"] = strconv.Itoa(a.Count)
 	}
 	return out
 }

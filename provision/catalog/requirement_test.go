@@ -30,14 +30,17 @@ func TestRequirementsChooseInstanceTypes(t *testing.T) {
 		"by what is not there": {[]Requirement{
 			in(aws+"category", "g"), in("kubernetes.io/arch", "arm64"), {Key: aws + "size", Operator: "NotIn", Values: []string{"metal", "16xlarge", "8xlarge", "4xlarge"}},
 		}, "g5g.2xlarge g5g.xlarge"},
-		"with a bound that is no number":  {[]Requirement{{Key: aws + "cpu", Operator: "Gt", Values: []string{"many"}}}, ""},
-		"with two bounds":                 {[]Requirement{{Key: aws + "cpu", Operator: "Gt", Values: []string{"1", "2"}}}, ""},
-		"by accelerators, which none has": {[]Requirement{{Key: aws + "accelerator-count", Operator: "Exists"}}, ""},
-		"a model with spaces in its name": {[]Requirement{in(aws+"gpu-name", "rtx-pro-server-6000"), in(aws+"gpu-count", "8")}, "g7e.48xlarge"},
+		"with a bound that is no number": {[]Requirement{{Key: aws + "cpu", Operator: "Gt", Values: []string{"many"}}}, ""},
+		"with two bounds":                {[]Requirement{{Key: aws + "cpu", Operator: "Gt", Values: []string{"1", "2"}}}, ""},
+		"by accelerators": {[]Requirement{
+			in(aws+"accelerator-name", "trainium"), {Key: aws + "accelerator-count", Operator: "Gt", Values: []string{"1"}},
+		}, "trn1.32xlarge trn1n.32xlarge"},
+		"by accelerators that are not Neuron devices": {[]Requirement{in(aws+"accelerator-manufacturer", "qualcomm")}, "dl2q.24xlarge"},
+		"a model with spaces in its name":             {[]Requirement{in(aws+"gpu-name", "rtx-pro-server-6000"), in(aws+"gpu-count", "8")}, "g7e.48xlarge"},
 		"by a zone, of which types tell nothing": {
 			[]Requirement{in("topology.kubernetes.io/zone", "eu-west-1a"), in("node.kubernetes.io/instance-type", "m5.large")}, "m5.large",
 		},
-		"by an operator that there is not": {[]Requirement{{Key: aws + "cpu", Operator: "About"}, in(aws+"family", "p5e", "p5en")}, "p5en.48xlarge"},
+		"by an operator that there is not": {[]Requirement{{Key: aws + "cpu", Operator: "About"}, in(aws+"family", "p5e", "p5en")}, "p5e.48xlarge p5en.48xlarge"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got []string

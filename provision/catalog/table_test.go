@@ -18,7 +18,7 @@ func TestWrittenTableIsTheEmbeddedOne(t *testing.T) {
 }
 
 // goodRow has every column, so that each case below breaks exactly one.
-const goodRow = "g4dn.xlarge,4,16384,x86_64,Intel,2500,nitro,T4,NVIDIA,1,16384,1x3,0,10,0,required,true,true,5000,125,default,3500,on-demand spot,true,0.526"
+const goodRow = "g4dn.xlarge,4,16384,x86_64,Intel,2500,nested-virtualization,nitro,T4,NVIDIA,1,16384,,,0,0,0,1x3,0,10,0,required,true,true,5000,125,true,default,3500,on-demand spot,true,0.526"
 
 func tableOf(rows ...string) string {
 	return "# prices: 2026-07-06\n" + strings.Join(names(columns()), ",") + "\n" + strings.Join(rows, "\n") + "\n"
@@ -41,6 +41,8 @@ func TestBrokenTablesNameLineAndField(t *testing.T) {
 		"network cards without interfaces": {tableOf(replace("1x3", "1x")), []string{"line 3", `"network_cards"`}},
 		"more network cards than exist":    {tableOf(replace("1x3", "9999999x3")), []string{"line 3", `"network_cards"`}},
 		"network cards written two ways":   {tableOf(replace("1x3", "1x3+1x3")), []string{"line 3", `"network_cards"`}},
+		"a feature twice":                  {tableOf(replace("nested-virtualization", "amd-sev-snp amd-sev-snp")), []string{"line 3", `"cpu_features"`}},
+		"an accelerator without a maker":   {tableOf(replace(",,,0,0,0,", ",A,,1,1,0,")), []string{"line 3", "accelerator"}},
 		"a price that is none":             {tableOf(replace("0.526", "NaN")), []string{"line 3", `"on_demand_usd"`, "NaN"}},
 		"a name with a capital":            {tableOf(replace("g4dn", "G4dn")), []string{"line 3", `"type"`, "G4dn"}},
 		"a name without size":              {tableOf(replace("g4dn.xlarge", "g4dn")), []string{"line 3", `"g4dn"`}},
@@ -119,8 +121,8 @@ func FuzzParse(f *testing.F) {
 			if it.MaxPods() < 2 || it.MaxInterfaces() < 1 || it.Family() == "" || it.Size() == "" {
 				t.Fatalf("%+v: %d pods on %d interfaces", it, it.MaxPods(), it.MaxInterfaces())
 			}
-			if _, err := c.OnDemand("us-east-1", it.Name); err != nil {
-				t.Fatal(err)
+			if price, err := c.OnDemand("us-east-1", it.Name); (err != nil) != (it.OnDemandUSD == 0) || price.USDPerHour < 0 {
+				t.Fatal(price, err)
 			}
 		}
 	})

@@ -110,7 +110,7 @@ func hardwareOf(types *catalog.Catalog, name string) (nodes.Hardware, error) {
 		VCPU: int64(t.VCPUs), MemoryMiB: int64(t.MemoryMiB), Architecture: "amd64",
 		Interfaces:            int64(t.Network.Cards[t.Network.DefaultCard]),
 		AddressesPerInterface: int64(t.Network.IPv4PerInterface),
-		StoreGiB:              int64(t.LocalNVMeGB) * 1_000_000_000 >> 30,
+		StoreGiB:              int64(t.Storage.LocalGB) * 1_000_000_000 >> 30,
 	}
 	if slices.Contains(t.Processor.Architectures, "arm64") {
 		hardware.Architecture = "arm64"

@@ -40,6 +40,9 @@ type stock struct {
 	// pool's requirements let it buy, offers what these are sold at.
 	all, allowed []*cloudprovider.InstanceType
 	offers       []offer
+	// unpriced are the types that would be among allowed if the catalog had a price
+	// of them, without which Karpenter buys nothing.
+	unpriced []string
 	// overlaid says by type what overlays change.
 	overlaid map[string]string
 }
@@ -125,9 +128,15 @@ func (m *market) shelf(f *fleet, name string, all []*cloudprovider.InstanceType,
 			if sold := it.Offerings.Available().Compatible(wanted); len(sold) > 0 {
 				out.allowed = append(out.allowed, it)
 				out.offers = append(out.offers, m.priced(it, sold)...)
+			} else if t, _ := m.types.Lookup(it.Name); t.OnDemandUSD == 0 && len(it.Offerings.Compatible(wanted)) > 0 &&
+				compatibility.IsCompatibleWithNodeClass(ec2info.Of(t), class, nil) {
+				out.unpriced = append(out.unpriced, it.Name)
 			}
 		}
 		m.shelves[string(key)] = out
+	}
+	if len(out.allowed) == 0 && len(out.unpriced) > 0 {
+		m.unknown.say("NodePool %s: the catalog has no price of %s, and without a price Karpenter starts no node: whether it has one in region %s cannot be told.", name, strings.Join(out.unpriced, ", "), m.region)
 	}
 	return out
 }
@@ -154,7 +163,7 @@ func (m *market) of(ctx context.Context, class *awsv1.EC2NodeClass) (out []*clou
 		info := ec2info.Of(t)
 		if it := m.resolver.Resolve(ctx, info, zones, class); it != nil {
 			fits := compatibility.IsCompatibleWithNodeClass(info, class, nil)
-			it.Offerings = m.offerings(t, zones, ids, fits)
+			it.Offerings = m.offerings(t, zones, ids, fits && t.OnDemandUSD > 0)
 			out = append(out, it)
 		}
 	}

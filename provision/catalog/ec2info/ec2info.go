@@ -6,6 +6,8 @@
 package ec2info
 
 import (
+	"strings"
+
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
@@ -23,24 +25,29 @@ func Of(t catalog.InstanceType) types.InstanceTypeInfo {
 		SupportedUsageClasses:    words[types.UsageClassType](t.UsageClasses),
 		VCpuInfo:                 &types.VCpuInfo{DefaultVCpus: number(t.VCPUs)},
 		MemoryInfo:               &types.MemoryInfo{SizeInMiB: aws.Int64(int64(t.MemoryMiB))},
-		InstanceStorageSupported: aws.Bool(t.LocalNVMeGB > 0),
+		InstanceStorageSupported: aws.Bool(t.Storage.LocalGB > 0),
 		ProcessorInfo: &types.ProcessorInfo{
 			SupportedArchitectures:   words[types.ArchitectureType](t.Processor.Architectures),
 			Manufacturer:             aws.String(t.Processor.Manufacturer),
+			SupportedFeatures:        words[types.SupportedAdditionalProcessorFeature](t.Processor.Features),
 			SustainedClockSpeedInGhz: aws.Float64(float64(t.Processor.ClockMHz) / 1000),
 		},
-		EbsInfo:            &types.EbsInfo{EbsOptimizedSupport: types.EbsOptimizedSupport(t.EBS.Optimized)},
+		EbsInfo:            &types.EbsInfo{EbsOptimizedSupport: types.EbsOptimizedSupport(t.Storage.EBSOptimized)},
 		NetworkInfo:        network(t),
 		PlacementGroupInfo: placement(t),
 	}
-	if t.EBS.MaxBandwidthMbps > 0 {
-		info.EbsInfo.EbsOptimizedInfo = &types.EbsOptimizedInfo{MaximumBandwidthInMbps: number(t.EBS.MaxBandwidthMbps)}
+	if t.Storage.EBSMbps > 0 {
+		info.EbsInfo.EbsOptimizedInfo = &types.EbsOptimizedInfo{MaximumBandwidthInMbps: number(t.Storage.EBSMbps)}
 	}
-	if t.LocalNVMeGB > 0 {
+	if t.Storage.LocalGB > 0 {
 		info.InstanceStorageInfo = &types.InstanceStorageInfo{
-			TotalSizeInGB: aws.Int64(int64(t.LocalNVMeGB)), NvmeSupport: types.EphemeralNvmeSupportRequired,
+			TotalSizeInGB: aws.Int64(int64(t.Storage.LocalGB)), NvmeSupport: types.EphemeralNvmeSupportUnsupported,
 		}
 	}
+	if t.Storage.NVMe {
+		info.InstanceStorageInfo.NvmeSupport = types.EphemeralNvmeSupportRequired
+	}
+	accelerate(&info, t.Accelerator)
 	if t.HasGPU() {
 		info.GpuInfo = &types.GpuInfo{
 			TotalGpuMemoryInMiB: number(t.GPU.MemoryMiB * max(t.GPU.Count, 1)),
@@ -51,6 +58,33 @@ func Of(t catalog.InstanceType) types.InstanceTypeInfo {
 		}
 	}
 	return info
+}
+
+// accelerate adds the accelerators. EC2 reports Inferentia both as an inference
+// accelerator and as a Neuron device, Trainium as the latter only.
+func accelerate(info *types.InstanceTypeInfo, a catalog.Accelerator) {
+	if a.Count == 0 {
+		return
+	}
+	if a.NeuronCores == 0 || strings.HasPrefix(a.Name, "Inferentia") {
+		info.InferenceAcceleratorInfo = &types.InferenceAcceleratorInfo{
+			TotalInferenceMemoryInMiB: number(a.MemoryMiB * a.Count),
+			Accelerators: []types.InferenceDeviceInfo{{
+				Name: aws.String(a.Name), Manufacturer: aws.String(a.Manufacturer), Count: number(a.Count),
+				MemoryInfo: &types.InferenceDeviceMemoryInfo{SizeInMiB: number(a.MemoryMiB)},
+			}},
+		}
+	}
+	if a.NeuronCores > 0 {
+		info.NeuronInfo = &types.NeuronInfo{
+			TotalNeuronDeviceMemoryInMiB: number(a.MemoryMiB * a.Count),
+			NeuronDevices: []types.NeuronDeviceInfo{{
+				Name: aws.String(a.Name), Count: number(a.Count),
+				CoreInfo:   &types.NeuronDeviceCoreInfo{Count: number(a.NeuronCores)},
+				MemoryInfo: &types.NeuronDeviceMemoryInfo{SizeInMiB: number(a.MemoryMiB)},
+			}},
+		}
+	}
 }
 
 func network(t catalog.InstanceType) *types.NetworkInfo {

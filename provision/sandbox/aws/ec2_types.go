@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/poolwright/poolwright/provision/catalog"
@@ -20,7 +21,7 @@ func describeInstanceTypes(in *call) (any, error) {
 		"supported-virtualization-type":         one(func(catalog.InstanceType) string { return "hvm" }),
 		"processor-info.supported-architecture": func(t catalog.InstanceType) []string { return t.Processor.Architectures },
 		"supported-usage-class":                 func(t catalog.InstanceType) []string { return t.UsageClasses },
-		"current-generation":                    one(func(catalog.InstanceType) string { return "true" }),
+		"current-generation":                    one(func(t catalog.InstanceType) string { return strconv.FormatBool(t.CurrentGeneration) }),
 		"bare-metal":                            one(func(t catalog.InstanceType) string { return strconv.FormatBool(t.BareMetal()) }),
 		"hypervisor":                            one(func(t catalog.InstanceType) string { return t.Hypervisor }),
 		"vcpu-info.default-vcpus":               one(func(t catalog.InstanceType) string { return strconv.Itoa(t.VCPUs) }),
@@ -41,24 +42,22 @@ func describeInstanceTypes(in *call) (any, error) {
 func typeNode(t catalog.InstanceType) query.Node {
 	kids := []query.Node{
 		query.Text("instanceType", t.Name),
-		query.Bool("currentGeneration", true),
+		query.Bool("currentGeneration", t.CurrentGeneration),
 		query.Values("supportedUsageClasses", "item", t.UsageClasses),
 		query.Values("supportedVirtualizationTypes", "item", []string{"hvm"}),
 		query.Values("supportedRootDeviceTypes", "item", []string{"ebs"}),
 		query.Bool("bareMetal", t.BareMetal()),
 		query.Opt("hypervisor", t.Hypervisor),
-		query.Group("processorInfo",
-			query.Values("supportedArchitectures", "item", t.Processor.Architectures),
-			query.Text("sustainedClockSpeedInGhz", fmt.Sprintf("%.2f", float64(t.Processor.ClockMHz)/1000)),
-			query.Text("manufacturer", t.Processor.Manufacturer)),
+		processorNode(t.Processor),
 		query.Group("vCpuInfo", query.Int("defaultVCpus", t.VCPUs)),
 		query.Group("memoryInfo", query.Int("sizeInMiB", t.MemoryMiB)),
-		query.Bool("instanceStorageSupported", t.LocalNVMeGB > 0),
+		query.Bool("instanceStorageSupported", t.Storage.LocalGB > 0),
 		ebsNode(t), networkNode(t), placementNode(t),
 	}
-	if t.LocalNVMeGB > 0 {
+	if t.Storage.LocalGB > 0 {
+		nvme := map[bool]string{true: "required", false: "unsupported"}[t.Storage.NVMe]
 		kids = append(kids, query.Group("instanceStorageInfo",
-			query.Int("totalSizeInGB", t.LocalNVMeGB), query.Text("nvmeSupport", "required")))
+			query.Int("totalSizeInGB", t.Storage.LocalGB), query.Text("nvmeSupport", nvme)))
 	}
 	if t.HasGPU() {
 		kids = append(kids, query.Group("gpuInfo",
@@ -67,13 +66,49 @@ func typeNode(t catalog.InstanceType) query.Node {
 				query.Group("memoryInfo", query.Int("sizeInMiB", t.GPU.MemoryMiB)))}),
 			query.Int("totalGpuMemoryInMiB", t.GPU.MemoryMiB*max(t.GPU.Count, 1))))
 	}
-	return query.Group("item", kids...)
+	return query.Group("item", append(kids, acceleratorNodes(t.Accelerator)...)...)
+}
+
+func processorNode(p catalog.Processor) query.Node {
+	kids := []query.Node{query.Values("supportedArchitectures", "item", p.Architectures), query.Text("manufacturer", p.Manufacturer)}
+	if p.ClockMHz > 0 {
+		kids = append(kids, query.Text("sustainedClockSpeedInGhz", fmt.Sprintf("%.2f", float64(p.ClockMHz)/1000)))
+	}
+	if len(p.Features) > 0 {
+		kids = append(kids, query.Values("supportedFeatures", "item", p.Features))
+	}
+	return query.Group("processorInfo", kids...)
+}
+
+// acceleratorNodes are those of a type with accelerators. EC2 reports Inferentia
+// both as an inference accelerator and as a Neuron device, Trainium as the latter
+// only.
+func acceleratorNodes(a catalog.Accelerator) []query.Node {
+	if a.Count == 0 {
+		return nil
+	}
+	memory := query.Group("memoryInfo", query.Int("sizeInMiB", a.MemoryMiB))
+	var out []query.Node
+	if a.NeuronCores == 0 || strings.HasPrefix(a.Name, "Inferentia") {
+		out = append(out, query.Group("inferenceAcceleratorInfo",
+			query.List("accelerators", "member", []query.Node{query.Group("member",
+				query.Text("name", a.Name), query.Text("manufacturer", a.Manufacturer), query.Int("count", a.Count), memory)}),
+			query.Int("totalInferenceMemoryInMiB", a.MemoryMiB*a.Count)))
+	}
+	if a.NeuronCores > 0 {
+		out = append(out, query.Group("neuronInfo",
+			query.List("neuronDevices", "item", []query.Node{query.Group("item",
+				query.Text("name", a.Name), query.Int("count", a.Count),
+				query.Group("coreInfo", query.Int("count", a.NeuronCores)), memory)}),
+			query.Int("totalNeuronDeviceMemoryInMiB", a.MemoryMiB*a.Count)))
+	}
+	return out
 }
 
 func ebsNode(t catalog.InstanceType) query.Node {
-	kids := []query.Node{query.Text("ebsOptimizedSupport", t.EBS.Optimized), query.Text("encryptionSupport", "supported")}
-	if t.EBS.MaxBandwidthMbps > 0 {
-		kids = append(kids, query.Group("ebsOptimizedInfo", query.Int("maximumBandwidthInMbps", t.EBS.MaxBandwidthMbps)))
+	kids := []query.Node{query.Text("ebsOptimizedSupport", t.Storage.EBSOptimized), query.Text("encryptionSupport", "supported")}
+	if t.Storage.EBSMbps > 0 {
+		kids = append(kids, query.Group("ebsOptimizedInfo", query.Int("maximumBandwidthInMbps", t.Storage.EBSMbps)))
 	}
 	return query.Group("ebsInfo", kids...)
 }
@@ -192,8 +227,8 @@ func describeSpotPrices(in *call) (any, error) {
 func (in *call) quotes() ([]quote, error) {
 	var out []quote
 	for _, t := range in.cloud.offers.types {
-		if !usage(t, spot) {
-			continue
+		if !usage(t, spot) || t.OnDemandUSD == 0 {
+			continue // Without a list price of this region there is none of spot to be made up.
 		}
 		for _, z := range in.cloud.offers.zones {
 			dollars, err := in.cloud.offers.price(t, z, spot)

@@ -46,7 +46,7 @@ func getProducts(in *call) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		if t.Name <= after || !wanted {
+		if t.Name <= after || !wanted || t.OnDemandUSD == 0 {
 			continue
 		}
 		if len(products) == most {

@@ -78,7 +78,7 @@ type quotaClass struct {
 	from, to int
 }
 
-// quotaClasses are the quotas of the families that the catalogue holds.
+// quotaClasses are the quotas of the families that most pools are made of.
 func quotaClasses() []quotaClass {
 	const all = 1 << 10
 	return []quotaClass{
@@ -122,7 +122,7 @@ func (q quotaClass) matches(name string) bool {
 var typeForm = regexp.MustCompile(`^([a-z]+)(?:-[0-9]+tb)?([0-9]+)`)
 
 // classOf finds the quota that an instance counts against; false for families
-// with quotas of their own that the catalogue does not hold.
+// with quotas of their own, which are not looked at.
 func classOf(instanceType string, spot bool) (quotaClass, bool) {
 	m := typeForm.FindStringSubmatch(instanceType)
 	if m == nil {

@@ -24,6 +24,7 @@ type apiType struct {
 		Manufacturer             string
 		SupportedArchitectures   []string
 		SustainedClockSpeedInGhz float64
+		SupportedFeatures        []string
 	}
 	apiDevices
 }
@@ -33,6 +34,22 @@ type apiMemory struct{ SizeInMiB int }
 type apiDevices struct {
 	GpuInfo struct {
 		Gpus []struct {
+			Name         string
+			Manufacturer string
+			Count        int
+			MemoryInfo   apiMemory
+		}
+	}
+	NeuronInfo struct {
+		NeuronDevices []struct {
+			Name       string
+			Count      int
+			CoreInfo   struct{ Count int }
+			MemoryInfo apiMemory
+		}
+	}
+	InferenceAcceleratorInfo struct {
+		Accelerators []struct {
 			Name         string
 			Manufacturer string
 			Count        int
@@ -121,6 +138,7 @@ func (a apiType) convert() (catalog.InstanceType, error) {
 			Architectures: a.ProcessorInfo.SupportedArchitectures,
 			Manufacturer:  a.ProcessorInfo.Manufacturer,
 			ClockMHz:      int(math.Round(a.ProcessorInfo.SustainedClockSpeedInGhz * 1000)),
+			Features:      a.ProcessorInfo.SupportedFeatures,
 		},
 		Hypervisor: a.Hypervisor,
 		Network: catalog.Network{
@@ -131,8 +149,10 @@ func (a apiType) convert() (catalog.InstanceType, error) {
 			EncryptionInTransit: a.NetworkInfo.EncryptionInTransitSupported,
 			ClusterPlacement:    slices.Contains(a.PlacementGroupInfo.SupportedStrategies, "cluster"),
 		},
-		LocalNVMeGB:       a.InstanceStorageInfo.TotalSizeInGB,
-		EBS:               catalog.EBS{Optimized: a.EbsInfo.EbsOptimizedSupport, MaxBandwidthMbps: a.EbsInfo.EbsOptimizedInfo.MaximumBandwidthInMbps},
+		Storage: catalog.Storage{
+			LocalGB: a.InstanceStorageInfo.TotalSizeInGB, NVMe: a.InstanceStorageInfo.NvmeSupport == "required",
+			EBSOptimized: a.EbsInfo.EbsOptimizedSupport, EBSMbps: a.EbsInfo.EbsOptimizedInfo.MaximumBandwidthInMbps,
+		},
 		UsageClasses:      a.SupportedUsageClasses,
 		CurrentGeneration: a.CurrentGeneration,
 	}
@@ -145,19 +165,32 @@ func (a apiType) convert() (catalog.InstanceType, error) {
 	if a.BareMetal != t.BareMetal() {
 		return t, fmt.Errorf("bare metal is %t but the hypervisor is %q", a.BareMetal, a.Hypervisor)
 	}
-	if t.LocalNVMeGB > 0 && a.InstanceStorageInfo.NvmeSupport != "required" {
-		return t, fmt.Errorf("its local disks have NVMe support %q", a.InstanceStorageInfo.NvmeSupport)
+	if nvme := a.InstanceStorageInfo.NvmeSupport; t.Storage.LocalGB > 0 && nvme != "required" && nvme != "unsupported" {
+		return t, fmt.Errorf("its local disks have NVMe support %q", nvme)
 	}
 	for _, strategy := range []string{"partition", "spread"} {
 		if !slices.Contains(a.PlacementGroupInfo.SupportedStrategies, strategy) {
 			return t, fmt.Errorf("no %s placement group takes it", strategy)
 		}
 	}
-	switch gpus := a.GpuInfo.Gpus; {
-	case len(gpus) > 1:
-		return t, errors.New("it has GPUs of several models")
-	case len(gpus) == 1:
-		t.GPU = catalog.GPU{Name: gpus[0].Name, Manufacturer: gpus[0].Manufacturer, Count: gpus[0].Count, MemoryMiB: gpus[0].MemoryInfo.SizeInMiB}
+	return t, a.devices(&t)
+}
+
+// devices fills in GPUs and accelerators. EC2 reports Inferentia twice, as an
+// inference accelerator and as a Neuron device, which is the more exact.
+func (a apiDevices) devices(t *catalog.InstanceType) error {
+	gpus, neuron, inference := a.GpuInfo.Gpus, a.NeuronInfo.NeuronDevices, a.InferenceAcceleratorInfo.Accelerators
+	if len(gpus) > 1 || len(neuron) > 1 || len(inference) > 1 {
+		return errors.New("it has GPUs or accelerators of several models")
 	}
-	return t, nil
+	for _, gpu := range gpus {
+		t.GPU = catalog.GPU{Name: gpu.Name, Manufacturer: gpu.Manufacturer, Count: gpu.Count, MemoryMiB: gpu.MemoryInfo.SizeInMiB}
+	}
+	for _, it := range inference {
+		t.Accelerator = catalog.Accelerator{Name: it.Name, Manufacturer: it.Manufacturer, Count: it.Count, MemoryMiB: it.MemoryInfo.SizeInMiB}
+	}
+	for _, it := range neuron {
+		t.Accelerator = catalog.Accelerator{Name: it.Name, Manufacturer: "AWS", Count: it.Count, MemoryMiB: it.MemoryInfo.SizeInMiB, NeuronCores: it.CoreInfo.Count}
+	}
+	return nil
 }

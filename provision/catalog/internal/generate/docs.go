@@ -56,11 +56,7 @@ func readDocs(path string) (map[string]map[string]string, error) {
 }
 
 // compareDocs lists where the page and the type differ, as "label: docs x, API y".
-// A type that is not on the page has nothing to compare.
 func compareDocs(t catalog.InstanceType, labels map[string]string) []string {
-	if labels == nil {
-		return nil
-	}
 	wants := map[string]string{
 		"cpu":                             strconv.Itoa(t.VCPUs),
 		"memory":                          strconv.Itoa(t.MemoryMiB),
@@ -69,15 +65,22 @@ func compareDocs(t catalog.InstanceType, labels map[string]string) []string {
 		"hypervisor":                      t.Hypervisor,
 		"encryption-in-transit-supported": strconv.FormatBool(t.Network.EncryptionInTransit),
 		"network-bandwidth":               positive(t.Network.BandwidthMbps),
-		"local-nvme":                      positive(t.LocalNVMeGB),
 		"pods":                            strconv.Itoa(t.MaxPods()),
 		"vpc.amazonaws.com/efa":           positive(t.Network.EFAInterfaces),
 		"gpu-name":                        label(t.GPU.Name),
 		"gpu-manufacturer":                label(t.GPU.Manufacturer),
 		"gpu-memory":                      positive(t.GPU.MemoryMiB),
+		"accelerator-name":                label(t.Accelerator.Name),
+		"accelerator-manufacturer":        label(t.Accelerator.Manufacturer),
+		"accelerator-count":               positive(t.Accelerator.Count),
+		"aws.amazon.com/neuroncore":       positive(t.Accelerator.Count * t.Accelerator.NeuronCores),
 	}
-	if t.EBS.Optimized == "default" {
-		wants["ebs-bandwidth"] = positive(t.EBS.MaxBandwidthMbps)
+	wants["local-nvme"], wants["ebs-bandwidth"] = "", ""
+	if t.Storage.NVMe {
+		wants["local-nvme"] = positive(t.Storage.LocalGB)
+	}
+	if t.Storage.EBSOptimized == "default" {
+		wants["ebs-bandwidth"] = positive(t.Storage.EBSMbps)
 	}
 	if t.HasGPU() {
 		wants["gpu-count"] = strconv.Itoa(t.GPU.Count)

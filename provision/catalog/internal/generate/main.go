@@ -6,29 +6,32 @@
 //
 //   - -docs FILE: the provider's reference page of instance types, the file
 //     website/content/en/v1.14/reference/instance-types.md in the repository
-//     github.com/aws/karpenter-provider-aws (table of 2026-07-11).
+//     github.com/aws/karpenter-provider-aws (commit 1d927085dd81).
 //   - -api DATE=FILE, repeatable, newest first: an EC2 DescribeInstanceTypes answer
-//     of us-east-1 of that day, either as `aws ec2 describe-instance-types` prints it or as an
+//     of that day, either as `aws ec2 describe-instance-types` prints it or as an
 //     object keyed by type. Public copies lie in github.com/getmoto/moto at
-//     moto/ec2/resources/instance_types.json; the table was made from commits
-//     34d6cad5abbb (2026-08-02) and, for p3, which EC2 has stopped reporting,
-//     95a01280bd2c (2026-04-01).
+//     moto/ec2/resources/instance_types.json; the table was made from commit
+//     34d6cad5abbb (2026-08-02).
+//   - -prices FILE, optional: a newer table of prices of the provider's, the file
+//     pkg/providers/pricing/zz_generated.pricing_aws.go of its repository, for
+//     types that the module has no price of; the table was made with that of
+//     commit 6fc13b523 (2026-07-20), for g7.
 //   - the module github.com/aws/karpenter-provider-aws that go.mod names: its
 //     on-demand prices, network limits and network bandwidths.
 //
-// A type is taken if its family belongs to the catalog (see wanted), the module has
-// a price for it and an API answer describes it; types that lack one of these are
-// listed on standard error. The API answer gives the figures. Every label on the
-// documentation page and every limit in the module must then agree with them; only
+// The types are those of the reference page. Of what only an API answer describes
+// (Macs, and types that none of the page's regions has) standard error has a list, as
+// it has of types without a price. The API answer gives the figures. Every label on the
+// reference page and every limit in the module must then agree with them; only
 // the clock speed may differ, because EC2 revised some after the page was made, and
 // each such difference is listed.
 //
 // Run it from the repository's root:
 //
-//	go run ./provision/catalog/internal/generate -docs instance-types.md -api 2026-08-02=new.json -api 2026-04-01=old.json
+//	go run ./provision/catalog/internal/generate -docs instance-types.md -api 2026-08-02=new.json -prices prices.go
 //
 // or `go generate ./provision/catalog` with CATALOG_DOCS, CATALOG_API and
-// CATALOG_API_P3 set to the values of the three flags.
+// CATALOG_PRICES set to the values of the three flags.
 package main
 
 import (
@@ -37,7 +40,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -65,6 +67,7 @@ func run(args []string, log io.Writer) error {
 		answers = append(answers, apiAnswer{date: date, path: path})
 		return nil
 	})
+	prices := flags.String("prices", "", "a newer table of the provider's prices (Go), for types that its module has no price of")
 	out := flags.String("out", "provision/catalog/types.csv", "the table to write")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -84,33 +87,42 @@ func run(args []string, log io.Writer) error {
 	if err != nil {
 		return err
 	}
+	sources := sourcesOf(answers, module)
+	if *prices != "" {
+		date, err := module.addPrices(*prices)
+		if err != nil {
+			return fmt.Errorf("reading the newer prices: %w", err)
+		}
+		sources = append(sources, "on-demand prices that the module lacks: the provider's table of "+date)
+	}
 	types, err := combine(docs, api, module, log)
 	if err != nil {
 		return err
 	}
-	return write(*out, module, answers, types)
-}
-
-// wanted tells whether the catalog carries a family: the categories that the
-// package comment names, from the first generation that current EKS images run on.
-func wanted(name string) bool {
-	return regexp.MustCompile(`^([cmr]([4-9]|\d\d)|t([2-9]|\d\d)|(g|gr)([4-9]|\d\d)|p([3-9]|\d\d))[a-z0-9-]*\.`).MatchString(name)
+	c, err := catalog.New(module.priceDate, sources, types)
+	if err != nil {
+		return err
+	}
+	return write(*out, c)
 }
 
 func combine(docs map[string]map[string]string, api map[string]apiType, module moduleTables, log io.Writer) ([]catalog.InstanceType, error) {
 	var types []catalog.InstanceType
 	var problems []string
-	candidates := append(sortedKeys(api), sortedKeys(module.prices)...)
-	slices.Sort(candidates)
-	for _, name := range slices.Compact(candidates) {
-		if !wanted(name) {
+	for _, name := range sortedKeys(api) {
+		if _, ok := docs[name]; !ok {
+			fmt.Fprintf(log, "left out %s: the reference page has no such type\n", name)
+		}
+	}
+	for _, name := range sortedKeys(docs) {
+		described, ok := api[name]
+		if !ok {
+			problems = append(problems, name+" is on the reference page, and no API answer describes it")
 			continue
 		}
-		described, ok := api[name]
 		price, priced := module.prices[name]
-		if !ok || !priced {
-			fmt.Fprintf(log, "left out %s: described by the API: %t, priced by the module: %t\n", name, ok, priced)
-			continue
+		if !priced {
+			fmt.Fprintf(log, "without a price: %s\n", name)
 		}
 		t, err := described.convert()
 		if err != nil {
@@ -133,22 +145,22 @@ func combine(docs map[string]map[string]string, api map[string]apiType, module m
 	return types, nil
 }
 
-func write(path string, module moduleTables, answers []apiAnswer, types []catalog.InstanceType) error {
+// sourcesOf are the lines of the table that say where its figures come from.
+func sourcesOf(answers []apiAnswer, module moduleTables) []string {
 	var sources []string
 	for i, answer := range answers {
-		what := "figures: EC2 DescribeInstanceTypes of us-east-1, " + answer.date
+		what := "figures: EC2 DescribeInstanceTypes of all regions, " + answer.date
 		if i > 0 {
 			what += ", for types that newer answers lack"
 		}
 		sources = append(sources, what)
 	}
-	sources = append(sources,
+	return append(sources,
 		"on-demand prices of us-east-1 and network bandwidths: "+module.version,
 		"checked against: instance type reference and network limits of the same")
-	c, err := catalog.New(module.priceDate, sources, types)
-	if err != nil {
-		return err
-	}
+}
+
+func write(path string, c *catalog.Catalog) error {
 	file, err := os.Create(path)
 	if err != nil {
 		return fmt.Errorf("creating the table: %w", err)

@@ -78,6 +78,21 @@ func readPrices(path string) (map[string]float64, string, error) {
 	return prices, date[1], nil
 }
 
+// addPrices takes prices that the module lacks from another table of the provider's,
+// and returns the day of that.
+func (m moduleTables) addPrices(path string) (string, error) {
+	prices, date, err := readPrices(path)
+	if err != nil {
+		return "", err
+	}
+	for name, usd := range prices {
+		if _, ok := m.prices[name]; !ok {
+			m.prices[name] = usd
+		}
+	}
+	return date, nil
+}
+
 func readBandwidths(path string) (map[string]int, error) {
 	table, _, err := readTable(path, "InstanceTypeBandwidthMegabits")
 	if err != nil {

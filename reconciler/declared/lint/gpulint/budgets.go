@@ -1,6 +1,7 @@
 package gpulint
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"strconv"
@@ -93,8 +94,18 @@ func (p *pool) gpuLimit() (float64, bool) {
 	return least, found
 }
 
-// cheapest is the type with the lowest price; of none, the zero type.
+// from says what a node of the cheapest of the types costs.
+func from(types []instanceType) string {
+	usd := cheapest(types).OnDemandUSD
+	if usd == 0 {
+		return "at a price that no list has"
+	}
+	return fmt.Sprintf("at $%.2f an hour and more", usd)
+}
+
+// cheapest is the type with the lowest price; of none that has one, the zero type.
 func cheapest(types []instanceType) instanceType {
+	types = slices.DeleteFunc(slices.Clone(types), func(t instanceType) bool { return t.OnDemandUSD == 0 })
 	if len(types) == 0 {
 		return instanceType{}
 	}
