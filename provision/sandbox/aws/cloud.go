@@ -104,6 +104,9 @@ func (c *Cloud) serve(in *call) (any, error) {
 	if err := in.check(op); err != nil {
 		return nil, err
 	}
+	if err := in.require(); err != nil {
+		return nil, err
+	}
 	if err := c.authorize(in); err != nil {
 		return nil, err
 	}

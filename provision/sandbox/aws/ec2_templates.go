@@ -169,8 +169,11 @@ func deleteTemplate(in *call) (any, error) {
 // findTemplate resolves a reference by id or by name. There is one version of
 // each template.
 func (in *call) findTemplate(id, name, version string) (*template, error) {
-	if (id == "") == (name == "") {
-		return nil, refuse("InvalidParameterCombination", "Exactly one of launch template id and name must be given.")
+	switch {
+	case id == "" && name == "":
+		return nil, refuse("MissingParameter", "Either a launch template ID or a launch template name must be specified in the request.")
+	case id != "" && name != "":
+		return nil, refuse("InvalidParameterCombination", "Only one of launch template ID and launch template name can be specified in the request.")
 	}
 	t := in.st.template(id, name)
 	switch {

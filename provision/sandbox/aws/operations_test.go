@@ -73,7 +73,7 @@ func refusals() []refusal {
 		}, "InvalidLaunchTemplateName.NotFoundException"},
 		{"running instances for real", func(ctx context.Context, w *world) error {
 			return drop(w.ec2.RunInstances(ctx, &ec2.RunInstancesInput{MinCount: sdk.Int32(1), MaxCount: sdk.Int32(1)}))
-		}, "InvalidParameterCombination"},
+		}, "MissingParameter"},
 		{"an instance that does not exist", func(ctx context.Context, w *world) error {
 			return drop(w.ec2.DescribeInstances(ctx, &ec2.DescribeInstancesInput{InstanceIds: []string{"i-00000000000000000"}}))
 		}, "InvalidInstanceID.NotFound"},

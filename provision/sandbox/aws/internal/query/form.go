@@ -56,7 +56,7 @@ func (f Form) Names() []string { return slices.Sorted(maps.Keys(f.values)) }
 // List reads prefix.1, prefix.2 … in the order of their numbers.
 func (f Form) List(prefix string) []string {
 	var out []string
-	for _, i := range f.indexes(prefix) {
+	for _, i := range f.Positions(prefix) {
 		if v, ok := f.values[prefix+"."+strconv.Itoa(i)]; ok {
 			out = append(out, v)
 		}
@@ -68,7 +68,7 @@ func (f Form) List(prefix string) []string {
 // numbers, with that prefix taken off the names.
 func (f Form) Each(prefix string) []Form {
 	var out []Form
-	for _, i := range f.indexes(prefix) {
+	for _, i := range f.Positions(prefix) {
 		if s := f.Sub(prefix + "." + strconv.Itoa(i)); len(s.values) > 0 {
 			out = append(out, s)
 		}
@@ -87,8 +87,8 @@ func (f Form) Sub(prefix string) Form {
 	return out
 }
 
-// indexes finds the numbers that follow prefix, each once, ascending.
-func (f Form) indexes(prefix string) []int {
+// Positions finds the numbers that follow prefix, each once, ascending.
+func (f Form) Positions(prefix string) []int {
 	seen := map[int]bool{}
 	for name := range f.values {
 		rest, ok := strings.CutPrefix(name, prefix+".")

@@ -1,0 +1,279 @@
+package aws
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"net/http/httptest"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	sdk "github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/arczonalshift"
+	"github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/eks"
+	"github.com/aws/aws-sdk-go-v2/service/eventbridge"
+	"github.com/aws/aws-sdk-go-v2/service/iam"
+	"github.com/aws/aws-sdk-go-v2/service/pricing"
+	"github.com/aws/aws-sdk-go-v2/service/servicequotas"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/aws/aws-sdk-go-v2/service/ssm"
+	"github.com/aws/aws-sdk-go-v2/service/sts"
+	"github.com/aws/smithy-go"
+	"github.com/aws/smithy-go/middleware"
+)
+
+// sdkClients are the SDK's clients of all services that are played, by name.
+func sdkClients(url string, options ...func(*middleware.Stack) error) map[string]any {
+	c := sdk.Config{Region: "us-east-1", BaseEndpoint: &url, RetryMaxAttempts: 1, APIOptions: options,
+		Credentials: sdk.CredentialsProviderFunc(func(context.Context) (sdk.Credentials, error) {
+			return sdk.Credentials{AccessKeyID: "EMULATED", SecretAccessKey: "EMULATED"}, nil
+		})}
+	return map[string]any{
+		"ec2": ec2.NewFromConfig(c), "iam": iam.NewFromConfig(c), "sts": sts.NewFromConfig(c), "ssm": ssm.NewFromConfig(c),
+		"sqs": sqs.NewFromConfig(c), "events": eventbridge.NewFromConfig(c), "logs": cloudwatchlogs.NewFromConfig(c),
+		"servicequotas": servicequotas.NewFromConfig(c), "pricing": pricing.NewFromConfig(c), "eks": eks.NewFromConfig(c),
+		"arc-zonal-shift": arczonalshift.NewFromConfig(c),
+	}
+}
+
+// sdkMethod is an operation of a client, with a fresh input.
+type sdkMethod struct{ call, input reflect.Value }
+
+func method(t *testing.T, client any, op string) sdkMethod {
+	t.Helper()
+	m := reflect.ValueOf(client).MethodByName(op)
+	if !m.IsValid() {
+		t.Fatalf("the SDK has no operation %s", op)
+	}
+	return sdkMethod{m, reflect.New(m.Type().In(1).Elem())}
+}
+
+// run makes the call with the input.
+func (m sdkMethod) run(ctx context.Context) error {
+	out := m.call.Call([]reflect.Value{reflect.ValueOf(ctx), m.input})
+	err, _ := out[1].Interface().(error)
+	return err
+}
+
+var requiredForm = regexp.MustCompile(`missing required field, \w+\.([^ ]+)\.\n`)
+
+// lacking are the paths, as in Tags[0].Key, that the SDK's validator misses in
+// the input. It sends nothing: a call whose validation passes ends with its
+// context.
+func (m sdkMethod) lacking() []string {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	var invalid smithy.InvalidParamsError
+	if !errors.As(m.run(ctx), &invalid) {
+		return nil
+	}
+	var out []string
+	for _, found := range requiredForm.FindAllStringSubmatch(invalid.Error()+"\n", -1) {
+		out = append(out, found[1])
+	}
+	return out
+}
+
+// filled gives a struct's members of the kinds that hold others one empty
+// value, down to a depth, so that a validator enters them.
+func filled(v reflect.Value, depth int) {
+	for n := range v.NumField() {
+		f := v.Field(n)
+		if !f.CanSet() || depth == 0 {
+			continue
+		}
+		switch {
+		case f.Kind() == reflect.Pointer && f.Type().Elem().Kind() == reflect.Struct && f.Type() != reflect.TypeFor[*time.Time]():
+			f.Set(reflect.New(f.Type().Elem()))
+			filled(f.Elem(), depth-1)
+		case f.Kind() == reflect.Slice && f.Type().Elem().Kind() == reflect.Struct:
+			f.Set(reflect.MakeSlice(f.Type(), 1, 1))
+			filled(f.Index(0), depth-1)
+		}
+	}
+}
+
+// satisfy fills in what the validator misses, but for one path.
+func (m sdkMethod) satisfy(but string) {
+	for {
+		paths := slices.DeleteFunc(m.lacking(), func(p string) bool { return p == but })
+		if len(paths) == 0 {
+			return
+		}
+		for _, p := range paths {
+			set(at(m.input.Elem(), p))
+		}
+	}
+}
+
+// at is the value at a path; what is on the way there is made.
+func at(v reflect.Value, path string) reflect.Value {
+	for _, step := range strings.Split(path, ".") {
+		name, index, inList := strings.Cut(strings.TrimSuffix(step, "]"), "[")
+		if v.Kind() == reflect.Pointer {
+			if v.IsNil() {
+				v.Set(reflect.New(v.Type().Elem()))
+			}
+			v = v.Elem()
+		}
+		v = v.FieldByName(name)
+		if n, err := strconv.Atoi(index); inList && err == nil {
+			if v.Len() <= n {
+				v.Set(reflect.MakeSlice(v.Type(), n+1, n+1))
+			}
+			v = v.Index(n)
+		}
+	}
+	return v
+}
+
+// set gives a member any value of its kind.
+func set(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		set(v.Elem())
+	case reflect.String:
+		v.SetString("x")
+	case reflect.Int32, reflect.Int64:
+		v.SetInt(1)
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
+		set(v.Index(0))
+	case reflect.Map:
+		v.Set(reflect.MakeMap(v.Type()))
+		value := reflect.New(v.Type().Elem()).Elem()
+		set(value)
+		v.SetMapIndex(reflect.ValueOf("x").Convert(v.Type().Key()), value)
+	case reflect.Struct:
+		if v.Type() == reflect.TypeFor[time.Time]() {
+			v.Set(reflect.ValueOf(time.Date(2027, 1, 2, 3, 4, 5, 0, time.UTC)))
+		}
+		setMembers(v)
+	default:
+	}
+}
+
+// setMembers fills in a struct's plain members, or the first of the others, so
+// that the struct is not empty at the wire.
+func setMembers(v reflect.Value) {
+	plain := false
+	for n := range v.NumField() {
+		f := v.Field(n)
+		if f.CanSet() && (f.Kind() == reflect.String || f.Kind() == reflect.Pointer && f.Type().Elem().Kind() != reflect.Struct) {
+			set(f)
+			plain = true
+		}
+	}
+	for n := 0; n < v.NumField() && !plain; n++ {
+		if f := v.Field(n); f.CanSet() && f.Kind() == reflect.Pointer {
+			set(f)
+			plain = true
+		}
+	}
+}
+
+// unchecked lets a client send what its own validator would refuse.
+func unchecked(stack *middleware.Stack) error {
+	_, _ = stack.Initialize.Remove("OperationInputValidation") // some operations have none
+	return nil
+}
+
+var lackForm = regexp.MustCompile(`^(The request must contain the parameter|1 validation error detected: Value (null|'') at) `)
+
+// inURL tells of an error that the SDK cannot even write the path without that
+// member.
+func inURL(err error) bool {
+	return err != nil && strings.Contains(err.Error(), "must not be empty")
+}
+
+// TestALackingMemberIsAValidationError asks every operation, without one of the
+// members that the SDK's model requires, each in its turn: the answer must be the
+// service's error for an invalid request, and never that something is not there.
+func TestALackingMemberIsAValidationError(t *testing.T) {
+	cloud, err := New(DefaultConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(cloud)
+	defer server.Close()
+	validating, sending := sdkClients(server.URL), sdkClients(server.URL, unchecked)
+	codes := map[string]string{"ec2": "MissingParameter", "sqs": "MissingParameter", "iam": "ValidationError", "logs": "InvalidParameterException", "eks": "InvalidParameterException"}
+	tried := 0
+	for _, name := range slices.Sorted(maps.Keys(cloud.services)) {
+		want := codes[name]
+		if want == "" {
+			want = "ValidationException"
+		}
+		for _, op := range slices.Sorted(maps.Keys(cloud.services[name].ops)) {
+			all := method(t, validating[name], op)
+			paths := all.lacking()
+			filled(all.input.Elem(), 6)
+			for _, path := range append(paths, all.lacking()...) {
+				m := method(t, validating[name], op)
+				if cut := strings.LastIndexByte(path, '.'); cut > 0 {
+					parent := at(m.input.Elem(), path[:cut])
+					set(parent)
+					at(m.input.Elem(), path).SetZero()
+					if reflect.Indirect(parent).NumField() == 2 && cloud.services[name].protocol < jsonProtocol {
+						continue // it had nothing but that member, so a form has nothing of it
+					}
+				}
+				m.satisfy(path)
+				send := sdkMethod{method(t, sending[name], op).call, m.input}
+				err := send.run(t.Context())
+				var api smithy.APIError
+				switch {
+				case inURL(err):
+					continue
+				case !errors.As(err, &api):
+					t.Errorf("%s %s without %s: no error of the service: %v", name, op, path, err)
+				case api.ErrorCode() == "UnknownParameter", strings.Contains(api.ErrorMessage(), "unknown field"):
+					continue // a setting that is not played
+				case api.ErrorCode() != want || !lackForm.MatchString(api.ErrorMessage()):
+					t.Errorf("%s %s without %s: %v", name, op, path, err)
+				}
+				tried++
+			}
+		}
+	}
+	if tried < 150 {
+		t.Errorf("%d members were tried: the SDK's validators were not read", tried)
+	}
+}
+
+// TestNothingElseIsRequired finds a name in the table of required members that
+// the model does not have: with all that the model requires no member lacks.
+func TestNothingElseIsRequired(t *testing.T) {
+	cloud, err := New(DefaultConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(cloud)
+	defer server.Close()
+	clients := sdkClients(server.URL)
+	for _, name := range slices.Sorted(maps.Keys(cloud.services)) {
+		for _, op := range slices.Sorted(maps.Keys(cloud.services[name].ops)) {
+			m := method(t, clients[name], op)
+			m.satisfy("")
+			var api smithy.APIError
+			if err := m.run(t.Context()); errors.As(err, &api) && lackForm.MatchString(api.ErrorMessage()) {
+				t.Errorf("%s %s with all that its model requires: %v", name, op, err)
+			}
+		}
+	}
+	for service, ops := range required() {
+		for op := range ops {
+			if _, played := cloud.services[service].ops[op]; !played {
+				t.Errorf("the table of required members has %s %s, which is not played", service, op)
+			}
+		}
+	}
+}

@@ -1,0 +1,205 @@
+package aws
+
+import (
+	"encoding/json"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// require refuses a request that lacks a member that the service's model
+// requires: first of all else, since an operation that went on would search for
+// something without a name and not find it.
+func (in *call) require() error {
+	for _, path := range required()[in.svc.name][in.op] {
+		found := in.formMembers(path)
+		if in.svc.protocol == jsonProtocol || in.svc.protocol == restProtocol {
+			found = in.jsonMembers(path)
+		}
+		for _, m := range found {
+			// A tag may have an empty value, nothing else that is required.
+			if !m.present || m.empty && !strings.HasSuffix(path, ".Value") {
+				return in.svc.lacks(m)
+			}
+		}
+	}
+	return nil
+}
+
+// member is what a request has at the place of a required member.
+type member struct {
+	path           string // with the positions in lists
+	present, empty bool
+}
+
+// lacks words the refusal as the service does.
+func (s service) lacks(m member) error {
+	if s.protocol == ec2Protocol || s.name == "sqs" {
+		return refuse("MissingParameter", "The request must contain the parameter %s.", m.path)
+	}
+	code := "ValidationException"
+	switch s.name {
+	case "iam":
+		code = "ValidationError"
+	case "logs", "eks":
+		code = "InvalidParameterException"
+	}
+	steps := strings.Split(m.path, ".")
+	for n, step := range steps {
+		steps[n] = strings.ToLower(step[:1]) + step[1:]
+	}
+	if m.empty {
+		return refuse(code, "1 validation error detected: Value '' at '%s' failed to satisfy constraint: Member must have length greater than or equal to 1", strings.Join(steps, "."))
+	}
+	return refuse(code, "1 validation error detected: Value null at '%s' failed to satisfy constraint: Member must not be null", strings.Join(steps, "."))
+}
+
+// formMembers are the places of a path in a form: one for each element of the
+// lists in it.
+func (in *call) formMembers(path string) []member {
+	list, rest, nested := strings.Cut(path, ".#.")
+	if !nested {
+		m := member{path: path, present: in.form.Has(path) || len(in.form.Sub(path).Names()) > 0}
+		m.empty = in.form.Has(path) && in.form.Get(path) == ""
+		return []member{m}
+	}
+	var out []member
+	for _, n := range in.form.Positions(list) {
+		out = append(out, in.formMembers(list+"."+strconv.Itoa(n)+"."+rest)...)
+	}
+	return out
+}
+
+// jsonMembers are the places of a path in a body, or behind the path of a REST
+// request. What is no JSON object is left to the operation's own reading.
+func (in *call) jsonMembers(path string) []member {
+	if in.svc.protocol == restProtocol && in.asked.Has(path) {
+		return []member{{path: path, present: true, empty: in.asked.Get(path) == ""}}
+	}
+	var body map[string]any
+	if len(in.body) > 0 && json.Unmarshal(in.body, &body) != nil {
+		return nil
+	}
+	return membersOf(body, "", strings.Split(path, "."))
+}
+
+func membersOf(object map[string]any, at string, path []string) []member {
+	value := object[path[0]]
+	text, isText := value.(string)
+	if len(path) == 1 {
+		return []member{{path: at + path[0], present: value != nil, empty: isText && text == ""}}
+	}
+	elements, _ := value.([]any) // path[1] is #
+	var out []member
+	for n, e := range elements {
+		object, isObject := e.(map[string]any)
+		if !isObject {
+			continue // of a wrong type, which the operation refuses
+		}
+		out = append(out, membersOf(object, at+path[0]+"."+strconv.Itoa(n+1)+".", path[2:])...)
+	}
+	return out
+}
+
+// required lists, by service and operation, the members that the service's model
+// marks as required, by their names at the wire; # stands for a position in a
+// list, whose elements must have what follows. What a REST path holds is not
+// here: a path without it is no operation's.
+func required() map[string]map[string][]string {
+	return map[string]map[string][]string{
+		"ec2": requiredOfEC2(), "iam": requiredOfIAM(), "sqs": requiredOfSQS(), "events": requiredOfEvents(),
+		"logs": {
+			"CreateLogGroup": {"logGroupName"}, "DeleteLogGroup": {"logGroupName"},
+			"PutRetentionPolicy": {"logGroupName", "retentionInDays"}, "DeleteRetentionPolicy": {"logGroupName"},
+			"TagResource": {"resourceArn", "tags"}, "UntagResource": {"resourceArn", "tagKeys"}, "ListTagsForResource": {"resourceArn"},
+		},
+		"servicequotas": {
+			"GetServiceQuota":   {"ServiceCode", "QuotaCode"},
+			"ListServiceQuotas": {"ServiceCode"}, "ListAWSDefaultServiceQuotas": {"ServiceCode"},
+		},
+		"pricing": {"GetProducts": {"ServiceCode", "Filters.#.Type", "Filters.#.Field", "Filters.#.Value"}},
+		"ssm":     {"GetParameter": {"Name"}},
+		"eks": {
+			"CreateAccessEntry":            {"principalArn"},
+			"CreatePodIdentityAssociation": {"namespace", "serviceAccount", "roleArn"},
+			"TagResource":                  {"tags"}, "UntagResource": {"tagKeys"},
+		},
+	}
+}
+
+func requiredOfEC2() map[string][]string {
+	return map[string][]string{
+		"CreateFleet": {"TargetCapacitySpecification.TotalTargetCapacity", "LaunchTemplateConfigs",
+			// The model requires it by word only: "otherwise the request fails".
+			"LaunchTemplateConfigs.#.LaunchTemplateSpecification.Version"},
+		"CreateLaunchTemplate": {"LaunchTemplateName", "LaunchTemplateData"},
+		"RunInstances":         {"MinCount", "MaxCount"},
+		"TerminateInstances":   {"InstanceId"},
+		"CreateTags":           {"ResourceId", "Tag"},
+		"DeleteTags":           {"ResourceId"},
+	}
+}
+
+func requiredOfSQS() map[string][]string {
+	out := map[string][]string{
+		"CreateQueue": {"QueueName"}, "GetQueueUrl": {"QueueName"}, "DeleteMessage": {"QueueUrl", "ReceiptHandle"},
+		"SetQueueAttributes": {"QueueUrl", "Attributes"}, "TagQueue": {"QueueUrl", "Tags"}, "UntagQueue": {"QueueUrl", "TagKeys"},
+	}
+	for _, op := range []string{"DeleteQueue", "GetQueueAttributes", "ListQueueTags", "ReceiveMessage"} {
+		out[op] = []string{"QueueUrl"}
+	}
+	return out
+}
+
+func requiredOfEvents() map[string][]string {
+	out := map[string][]string{
+		"PutRule":           {"Name", "Tags.#.Key", "Tags.#.Value"},
+		"PutTargets":        {"Rule", "Targets", "Targets.#.Id", "Targets.#.Arn"},
+		"RemoveTargets":     {"Rule", "Ids"},
+		"ListTargetsByRule": {"Rule"}, "ListRuleNamesByTarget": {"TargetArn"},
+		"TagResource":   {"ResourceARN", "Tags", "Tags.#.Key", "Tags.#.Value"},
+		"UntagResource": {"ResourceARN", "TagKeys"}, "ListTagsForResource": {"ResourceARN"},
+	}
+	for _, op := range []string{"DeleteRule", "DescribeRule", "DisableRule", "EnableRule"} {
+		out[op] = []string{"Name"}
+	}
+	return out
+}
+
+func requiredOfIAM() map[string][]string {
+	tags := []string{"Tags.member.#.Key", "Tags.member.#.Value"}
+	out := map[string][]string{
+		"CreateRole":                    append([]string{"RoleName", "AssumeRolePolicyDocument"}, tags...),
+		"UpdateAssumeRolePolicy":        {"RoleName", "PolicyDocument"},
+		"PutRolePermissionsBoundary":    {"RoleName", "PermissionsBoundary"},
+		"PutRolePolicy":                 {"RoleName", "PolicyName", "PolicyDocument"},
+		"CreatePolicy":                  append([]string{"PolicyName", "PolicyDocument"}, tags...),
+		"CreatePolicyVersion":           {"PolicyArn", "PolicyDocument"},
+		"CreateInstanceProfile":         append([]string{"InstanceProfileName"}, tags...),
+		"AddRoleToInstanceProfile":      {"InstanceProfileName", "RoleName"},
+		"RemoveRoleFromInstanceProfile": {"InstanceProfileName", "RoleName"},
+		"GetOpenIDConnectProvider":      {"OpenIDConnectProviderArn"},
+	}
+	for kind, name := range map[string]string{"Role": "RoleName", "Policy": "PolicyArn", "InstanceProfile": "InstanceProfileName"} {
+		out["Tag"+kind] = slices.Concat([]string{name, "Tags"}, tags)
+		out["Untag"+kind] = []string{name, "TagKeys"}
+		for _, verb := range []string{"Get", "Delete"} {
+			out[verb+kind] = []string{name}
+		}
+		out["List"+kind+"Tags"] = []string{name}
+	}
+	for _, op := range []string{"UpdateRole", "DeleteRolePermissionsBoundary", "ListAttachedRolePolicies", "ListRolePolicies", "ListInstanceProfilesForRole"} {
+		out[op] = []string{"RoleName"}
+	}
+	for _, op := range []string{"AttachRolePolicy", "DetachRolePolicy"} {
+		out[op] = []string{"RoleName", "PolicyArn"}
+	}
+	for _, op := range []string{"GetRolePolicy", "DeleteRolePolicy"} {
+		out[op] = []string{"RoleName", "PolicyName"}
+	}
+	for _, op := range []string{"GetPolicyVersion", "DeletePolicyVersion"} {
+		out[op] = []string{"PolicyArn", "VersionId"}
+	}
+	out["ListPolicyVersions"] = []string{"PolicyArn"}
+	return out
+}
