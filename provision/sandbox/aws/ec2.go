@@ -1,7 +1,9 @@
 package aws
 
 import (
+	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/query"
@@ -110,6 +112,27 @@ type item struct {
 // pageLimits are the bounds of MaxResults; above most it is lowered in silence,
 // as EC2 does.
 type pageLimits struct{ least, most int }
+
+// idForms are the ids of which EC2 says that they are no ids, by their prefix, and
+// the code by which it says so. Other kinds are only ever not found.
+func idForms() map[string]string {
+	return map[string]string{
+		"i": "InvalidInstanceID.Malformed", "sg": "InvalidGroupId.Malformed", "ami": "InvalidAMIID.Malformed",
+		"vol": "InvalidVolumeID.Malformed", "eni": "InvalidNetworkInterfaceId.Malformed", "sir": "InvalidSpotInstanceRequestID.Malformed",
+	}
+}
+
+var idForm = regexp.MustCompile(`^[a-z]+-([0-9a-f]{8}|[0-9a-f]{17})$`)
+
+// wellFormed refuses the first id that is none of the kind with that prefix.
+func wellFormed(prefix string, ids []string) error {
+	for _, id := range ids {
+		if !strings.HasPrefix(id, prefix+"-") || !idForm.MatchString(id) {
+			return refuse(idForms()[prefix], "Invalid id: \"%s\" (expecting \"%s-...\")", id, prefix)
+		}
+	}
+	return nil
+}
 
 // ids checks that everything that was asked for by id is there.
 func missing(asked []string, has func(string) bool) string {

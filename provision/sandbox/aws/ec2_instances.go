@@ -2,23 +2,20 @@ package aws
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 
 	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/query"
 )
 
-var instanceID = regexp.MustCompile(`^i-([0-9a-f]{8}|[0-9a-f]{17})$`)
-
 // askedInstances reads InstanceId.N and refuses ids that are no ids or of which
 // there is no instance.
 func (in *call) askedInstances() ([]string, error) {
 	ids := in.form.List("InstanceId")
+	if err := wellFormed("i", ids); err != nil {
+		return nil, err
+	}
 	for _, id := range ids {
-		if !instanceID.MatchString(id) {
-			return nil, refuse("InvalidInstanceID.Malformed", "Invalid id: \"%s\"", id)
-		}
 		if in.st.instance(id) == nil {
 			return nil, refuse("InvalidInstanceID.NotFound", "The instance ID '%s' does not exist", id)
 		}

@@ -42,6 +42,9 @@ func describeSubnets(in *call) (any, error) {
 
 func describeSecurityGroups(in *call) (any, error) {
 	ids, names := in.form.List("GroupId"), in.form.List("GroupName")
+	if err := wellFormed("sg", ids); err != nil {
+		return nil, err
+	}
 	groups := in.st.network.groups
 	byName := func(name string) bool {
 		return slices.ContainsFunc(groups, func(g securityGroup) bool { return g.name == name })

@@ -24,6 +24,9 @@ type rule struct {
 	tags              map[string]string
 }
 
+// mostPatternChars is EventBridge's bound for an event pattern.
+const mostPatternChars = 4096
+
 var ruleNameForm = regexp.MustCompile(`^[.\-_A-Za-z0-9]{1,64}$`)
 
 func eventsOperations() map[string]operation {
@@ -123,6 +126,8 @@ func putRule(in *call) (any, error) {
 		return nil, refuse("ValidationException", "Value '%s' at 'state' failed to satisfy constraint: Member must satisfy enum value set: [ENABLED, DISABLED]", ask.State)
 	case len(ask.Description) > 512:
 		return nil, refuse("ValidationException", "Value at 'description' failed to satisfy constraint: Member must have length less than or equal to 512")
+	case len(ask.EventPattern) > mostPatternChars:
+		return nil, refuse("ValidationException", "1 validation error detected: Value at 'eventPattern' failed to satisfy constraint: Member must have length less than or equal to %d", mostPatternChars)
 	case ask.EventPattern == "":
 		return nil, refuse("ValidationException", "Parameter(s) EventPattern or ScheduleExpression must be specified.")
 	}

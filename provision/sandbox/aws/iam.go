@@ -145,7 +145,7 @@ func (in *call) iamEntity(param string, most int) (e iamEntity, err error) {
 	if e.path, err = in.iamPath(); err != nil {
 		return e, err
 	}
-	e.tags, err = in.iamTags()
+	e.tags, err = in.iamTags(param == "RoleName")
 	return e, err
 }
 

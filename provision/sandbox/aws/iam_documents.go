@@ -60,7 +60,17 @@ func statements(doc string) ([]iamStatement, error) {
 	if len(many) == 0 {
 		return nil, malformed("The policy failed legacy parsing: it has no statement.")
 	}
-	return many, nil
+	return many, checkElements(many)
+}
+
+// checkElements refuses statements whose elements IAM does not take.
+func checkElements(all []iamStatement) error {
+	for _, s := range all {
+		if err := s.elements(); err != nil {
+			return err
+		}
+	}
+	return uniqueSids(all)
 }
 
 // checkDocument refuses what is no permissions policy.
@@ -108,6 +118,9 @@ func (in *call) checkTrust(doc string) error {
 		var principals map[string]json.RawMessage
 		if err := json.Unmarshal(s["Principal"], &principals); err != nil && string(s["Principal"]) != `"*"` {
 			return malformed("Invalid principal in policy.")
+		}
+		if err := principalProblem(principals); err != nil {
+			return err
 		}
 		for _, arn := range words(principals["AWS"]) {
 			ours := fmt.Sprintf("arn:%s:iam::%s:role/", in.cloud.partition(), in.cloud.cfg.Account)

@@ -1,6 +1,8 @@
 package aws
 
 import (
+	"crypto/sha256"
+	"encoding/base32"
 	"fmt"
 	"slices"
 	"strings"
@@ -68,6 +70,16 @@ func (in *call) awsPolicyPath(arn string) string {
 		return ""
 	}
 	return name
+}
+
+// awsPoliciesMade is when AWS made its policies, and changed them last.
+func awsPoliciesMade() time.Time { return time.Date(2015, 2, 6, 18, 40, 0, 0, time.UTC) }
+
+// awsPolicyID is the unique id of an AWS managed policy: the same in every
+// account.
+func awsPolicyID(path string) string {
+	sum := sha256.Sum256([]byte(path))
+	return "ANPA" + base32.StdEncoding.EncodeToString(sum[:])[:17]
 }
 
 // policyName is the name of the managed policy of an ARN, "" if there is none.
@@ -162,9 +174,10 @@ func getPolicy(in *call) (any, error) {
 	if path := in.awsPolicyPath(in.form.Get("PolicyArn")); path != "" {
 		attached, bounded := in.st.iam.holders(in.form.Get("PolicyArn"))
 		end := strings.LastIndex(path, "/") + 1
-		return []query.Node{query.Group("Policy", query.Text("PolicyName", path[end:]), query.Text("Arn", in.form.Get("PolicyArn")),
+		return []query.Node{query.Group("Policy", query.Text("PolicyName", path[end:]), query.Text("PolicyId", awsPolicyID(path)), query.Text("Arn", in.form.Get("PolicyArn")),
 			query.Text("Path", "/"+path[:end]), query.Text("DefaultVersionId", "v1"), query.Int("AttachmentCount", attached),
-			query.Int("PermissionsBoundaryUsageCount", bounded), query.Bool("IsAttachable", true), query.List("Tags", "member", nil))}, nil
+			query.Int("PermissionsBoundaryUsageCount", bounded), query.Bool("IsAttachable", true),
+			query.Text("CreateDate", iamStamp(awsPoliciesMade())), query.Text("UpdateDate", iamStamp(awsPoliciesMade())), query.List("Tags", "member", nil))}, nil
 	}
 	p, err := in.findPolicy()
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 
 // sized is a policy document of that many characters besides white space.
 func sized(n int) string {
-	empty := `{"Statement":{"Effect":"Allow","Action":"*","Resource":""}}`
-	return "\n\t " + strings.Replace(empty, `""`, `"`+strings.Repeat("a", n-len(empty))+`"`, 1)
+	empty := `{"Statement":{"Effect":"Allow","Action":"*","Resource":"arn:aws:s3:::"}}`
+	return "\n\t " + strings.Replace(empty, `:::"`, `:::`+strings.Repeat("a", n-len(empty))+`"`, 1)
 }
 
 func TestAPolicyHasVersions(t *testing.T) {

@@ -8,6 +8,15 @@ import (
 	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/query"
 )
 
+// foldsTags tells the kinds of entity whose tag keys ignore case, as IAM does with
+// users and roles only: a tag then replaces the one whose key differs by case.
+func foldsTags(kind string) bool { return kind == "Role" }
+
+// dropKey takes a tag away.
+func dropKey(tags map[string]string, key string, fold bool) {
+	maps.DeleteFunc(tags, func(have, _ string) bool { return have == key || fold && strings.EqualFold(have, key) })
+}
+
 // iamTagged finds the live tags of the entity that a request names.
 type iamTagged func(*call) (map[string]string, error)
 
@@ -19,40 +28,44 @@ func iamTagParams(also ...string) []string {
 // parameter, and the operations are TagX, UntagX and ListXTags.
 func iamTagOperations(kind, name string, find iamTagged) map[string]operation {
 	return map[string]operation{
-		"Tag" + kind:           {params: iamTagParams(name), run: tagEntity(find)},
-		"Untag" + kind:         {params: []string{name, "TagKeys.member.#"}, run: untagEntity(find)},
+		"Tag" + kind:           {params: iamTagParams(name), run: tagEntity(find, foldsTags(kind))},
+		"Untag" + kind:         {params: []string{name, "TagKeys.member.#"}, run: untagEntity(find, foldsTags(kind))},
 		"List" + kind + "Tags": {params: iamListing(name), read: true, run: listEntityTags(find)},
 	}
 }
 
-func tagEntity(find iamTagged) func(*call) (any, error) {
+func tagEntity(find iamTagged, fold bool) func(*call) (any, error) {
 	return func(in *call) (any, error) {
 		have, err := find(in)
 		if err != nil {
 			return nil, err
 		}
-		tags, err := in.iamTags()
+		tags, err := in.iamTags(fold)
 		if err != nil {
 			return nil, err
 		}
 		all := maps.Clone(have)
-		maps.Copy(all, tags)
+		for k, v := range tags {
+			dropKey(all, k, fold)
+			all[k] = v
+		}
 		if len(all) > mostTags {
 			return nil, conflict("LimitExceeded", "The number of tags has reached the maximum limit of %d.", mostTags)
 		}
-		maps.Copy(have, tags)
+		clear(have)
+		maps.Copy(have, all)
 		return []query.Node{}, nil
 	}
 }
 
-func untagEntity(find iamTagged) func(*call) (any, error) {
+func untagEntity(find iamTagged, fold bool) func(*call) (any, error) {
 	return func(in *call) (any, error) {
 		have, err := find(in)
 		if err != nil {
 			return nil, err
 		}
 		for _, k := range in.form.List("TagKeys.member") {
-			delete(have, k)
+			dropKey(have, k, fold)
 		}
 		return []query.Node{}, nil
 	}
@@ -72,20 +85,25 @@ func listEntityTags(find iamTagged) func(*call) (any, error) {
 	}
 }
 
-// iamTags reads the tags of a request and refuses what IAM would.
-func (in *call) iamTags() (map[string]string, error) {
+// iamTags reads the tags of a request and refuses what IAM would; fold is
+// whether keys ignore case.
+func (in *call) iamTags(fold bool) (map[string]string, error) {
 	out, seen := map[string]string{}, map[string]bool{}
 	for _, f := range in.form.Each("Tags.member") {
 		k, v := f.Get("Key"), f.Get("Value")
+		same := k
+		if fold {
+			same = strings.ToLower(k)
+		}
 		switch {
 		case k == "" || len(k) > 128 || len(v) > 256:
 			return nil, refuse("ValidationError", "1 validation error detected: the tag key '%s' or its value is empty or too long (128 and 256 characters).", k)
 		case strings.HasPrefix(strings.ToLower(k), "aws:"):
 			return nil, refuse("InvalidInput", "The tag key '%s' is reserved: it starts with aws:.", k)
-		case seen[strings.ToLower(k)]:
-			return nil, refuse("InvalidInput", "Duplicate tag keys found. Please note that Tag keys are case insensitive: '%s'", k)
+		case seen[same]:
+			return nil, refuse("InvalidInput", "Duplicate tag keys found: '%s'", k)
 		}
-		out[k], seen[strings.ToLower(k)] = v, true
+		out[k], seen[same] = v, true
 	}
 	if len(out) > mostTags {
 		return nil, refuse("InvalidInput", "More than %d tags were given.", mostTags)

@@ -217,6 +217,9 @@ func (st *state) architecture(id string) string {
 
 func describeImages(in *call) (any, error) {
 	ids, owners := in.form.List("ImageId"), in.form.List("Owner")
+	if err := wellFormed("ami", ids); err != nil {
+		return nil, err
+	}
 	if id := missing(ids, func(id string) bool { return in.st.image(id) != nil }); id != "" {
 		return nil, refuse("InvalidAMIID.NotFound", "The image id '[%s]' does not exist", id)
 	}

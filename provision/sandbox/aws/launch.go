@@ -85,6 +85,9 @@ func (in *call) launchable(l launch) *apiError {
 		return bad("Unsupported", "%s", refusal("Unsupported", l.kind.Name, l.zone.Name))
 	}
 	for _, id := range securityGroups(l.data) {
+		if !idForm.MatchString(id) {
+			return bad("InvalidGroupId.Malformed", "Invalid id: \"%s\" (expecting \"sg-...\")", id)
+		}
 		if _, ok := in.st.network.group(id); !ok {
 			return bad("InvalidGroup.NotFound", "The security group '%s' does not exist", id)
 		}

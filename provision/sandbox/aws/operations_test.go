@@ -48,11 +48,20 @@ func refusals() []refusal {
 			return drop(w.ec2.DescribeSubnets(ctx, &ec2.DescribeSubnetsInput{SubnetIds: []string{"subnet-1"}}))
 		}, "InvalidSubnetID.NotFound"},
 		{"a security group that does not exist", func(ctx context.Context, w *world) error {
-			return drop(w.ec2.DescribeSecurityGroups(ctx, &ec2.DescribeSecurityGroupsInput{GroupIds: []string{"sg-1"}}))
+			return drop(w.ec2.DescribeSecurityGroups(ctx, &ec2.DescribeSecurityGroupsInput{GroupIds: []string{"sg-0123456789abcdef0"}}))
 		}, "InvalidGroup.NotFound"},
+		{"a security group id that is none", func(ctx context.Context, w *world) error {
+			return drop(w.ec2.DescribeSecurityGroups(ctx, &ec2.DescribeSecurityGroupsInput{GroupIds: []string{"sg-1"}}))
+		}, "InvalidGroupId.Malformed"},
+		{"tagging a security group whose id is none", func(ctx context.Context, w *world) error {
+			return drop(w.ec2.CreateTags(ctx, &ec2.CreateTagsInput{Resources: []string{"sg-1"}, Tags: tags("a", "b")}))
+		}, "InvalidGroupId.Malformed"},
 		{"an image that does not exist", func(ctx context.Context, w *world) error {
-			return drop(w.ec2.DescribeImages(ctx, &ec2.DescribeImagesInput{ImageIds: []string{"ami-1"}}))
+			return drop(w.ec2.DescribeImages(ctx, &ec2.DescribeImagesInput{ImageIds: []string{"ami-0123456789abcdef0"}}))
 		}, "InvalidAMIID.NotFound"},
+		{"an image id that is none", func(ctx context.Context, w *world) error {
+			return drop(w.ec2.DescribeImages(ctx, &ec2.DescribeImagesInput{ImageIds: []string{"ami-1"}}))
+		}, "InvalidAMIID.Malformed"},
 		{"a launch template name that does not exist", func(ctx context.Context, w *world) error {
 			return drop(w.ec2.DescribeLaunchTemplates(ctx, &ec2.DescribeLaunchTemplatesInput{LaunchTemplateNames: []string{"none"}}))
 		}, "InvalidLaunchTemplateName.NotFoundException"},
@@ -87,7 +96,7 @@ func refusals() []refusal {
 			return drop(w.ec2.TerminateInstances(ctx, &ec2.TerminateInstancesInput{InstanceIds: []string{"i-00000000000000000"}}))
 		}, "InvalidInstanceID.NotFound"},
 		{"tagging an instance that does not exist", func(ctx context.Context, w *world) error {
-			return drop(w.ec2.CreateTags(ctx, &ec2.CreateTagsInput{Resources: []string{"i-1"}, Tags: tags("a", "b")}))
+			return drop(w.ec2.CreateTags(ctx, &ec2.CreateTagsInput{Resources: []string{"i-00000000000000000"}, Tags: tags("a", "b")}))
 		}, "InvalidInstanceID.NotFound"},
 		{"a tag key of AWS's own", func(ctx context.Context, w *world) error {
 			return drop(w.ec2.CreateTags(ctx, &ec2.CreateTagsInput{Resources: []string{w.cloudGroup}, Tags: tags("aws:x", "b")}))
@@ -110,8 +119,14 @@ func refusals() []refusal {
 		{"a queue that does not exist", func(ctx context.Context, w *world) error {
 			return drop(w.sqs.GetQueueUrl(ctx, &sqs.GetQueueUrlInput{QueueName: s("none")}))
 		}, "AWS.SimpleQueueService.NonExistentQueue"},
+		{"a queue of another account", func(ctx context.Context, w *world) error {
+			return drop(w.sqs.ListQueueTags(ctx, &sqs.ListQueueTagsInput{QueueUrl: s("https://sqs.us-east-1.amazonaws.com/111111111111/sandbox")}))
+		}, "AWS.SimpleQueueService.NonExistentQueue"},
+		{"a queue's URL without its account", func(ctx context.Context, w *world) error {
+			return drop(w.sqs.ListQueueTags(ctx, &sqs.ListQueueTagsInput{QueueUrl: s("https://sqs.us-east-1.amazonaws.com/sandbox")}))
+		}, "InvalidAddress"},
 		{"a receipt handle that is none", func(ctx context.Context, w *world) error {
-			return drop(w.sqs.DeleteMessage(ctx, &sqs.DeleteMessageInput{QueueUrl: s("http://x/sandbox"), ReceiptHandle: s("x")}))
+			return drop(w.sqs.DeleteMessage(ctx, &sqs.DeleteMessageInput{QueueUrl: s("http://x/000000000000/sandbox"), ReceiptHandle: s("x")}))
 		}, "ReceiptHandleIsInvalid"},
 		{"prices of another service", func(ctx context.Context, w *world) error {
 			return drop(w.pricing.GetProducts(ctx, &pricing.GetProductsInput{ServiceCode: s("AmazonS3")}))

@@ -4,6 +4,7 @@ import (
 	"crypto/md5"
 	"encoding/hex"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -128,18 +129,32 @@ func getQueueURL(in *call) (any, error) {
 	if err := in.into(&ask); err != nil {
 		return nil, err
 	}
-	q, err := in.queueAt("/" + ask.QueueName)
-	if err != nil || q.name != ask.QueueName || ask.QueueOwnerAWSAccountId != "" && ask.QueueOwnerAWSAccountId != in.cloud.cfg.Account {
+	q, err := in.visibleQueue(ask.QueueName)
+	if err != nil || ask.QueueOwnerAWSAccountId != "" && ask.QueueOwnerAWSAccountId != in.cloud.cfg.Account {
 		return nil, errNoQueue()
 	}
 	return map[string]string{"QueueUrl": in.queueURL(q.name)}, nil
 }
 
-// queueAt finds a queue by its URL; only the last part counts, since the URL's
-// host is not where this server listens. A new queue takes its time to be
-// found.
+// queuePathForm is the end of a queue's URL: its account and its name.
+var queuePathForm = regexp.MustCompile(`/(\d{12})/([^/]+)$`)
+
+// queueAt finds a queue by its URL; only account and name count, since the
+// URL's host is not where this server listens.
 func (in *call) queueAt(url string) (*queue, error) {
-	q := in.st.queue(url[strings.LastIndexByte(url, '/')+1:])
+	m := queuePathForm.FindStringSubmatch(url)
+	switch {
+	case m == nil:
+		return nil, refuse("InvalidAddress", "The address %s is not valid for this endpoint.", url)
+	case m[1] != in.cloud.cfg.Account:
+		return nil, errNoQueue()
+	}
+	return in.visibleQueue(m[2])
+}
+
+// visibleQueue finds a queue by name. A new one takes its time to be found.
+func (in *call) visibleQueue(name string) (*queue, error) {
+	q := in.st.queue(name)
 	if q == nil || in.cloud.clock.Now().Before(q.created.Add(in.cloud.cfg.Delays.Visible)) {
 		return nil, errNoQueue()
 	}

@@ -212,7 +212,8 @@ func (st *state) tagsOf(id string) map[string]string {
 	return nil
 }
 
-// notFound is the error for an id of which there is no resource, by its prefix.
+// notFound is the error for an id of which there is no resource, or that is no
+// id, by its prefix.
 func notFound(id string) error {
 	kind, _, _ := strings.Cut(id, "-")
 	code := map[string]string{
@@ -221,6 +222,11 @@ func notFound(id string) error {
 	}[kind]
 	if code == "" {
 		return refuse("InvalidID", "The ID '%s' is not valid", id)
+	}
+	if _, known := idForms()[kind]; known {
+		if err := wellFormed(kind, []string{id}); err != nil {
+			return err
+		}
 	}
 	return refuse(code, "The ID '%s' does not exist", id)
 }

@@ -87,7 +87,7 @@ func TestWhatIsUnknownIsRefusedByName(t *testing.T) {
 		{"an unknown JSON operation", raw{service: "sqs", target: "AmazonSQS.PurgeQueue", body: "{}"}, 400, []string{"UnknownOperationException", "PurgeQueue"}},
 		{"an unknown JSON field", raw{service: "ssm", target: "AmazonSSM.GetParameter", body: `{"Name":"a","Selector":"b"}`}, 400, []string{"ValidationException", "Selector"}},
 		{"two JSON values", raw{service: "ssm", target: "AmazonSSM.GetParameter", body: `{"Name":"a"}{}`}, 400, []string{"ValidationException"}},
-		{"a JSON number out of range", raw{service: "sqs", target: "AmazonSQS.ReceiveMessage", body: `{"QueueUrl":"x/sandbox","WaitTimeSeconds":21}`}, 400, []string{"WaitTimeSeconds", "21"}},
+		{"a JSON number out of range", raw{service: "sqs", target: "AmazonSQS.ReceiveMessage", body: `{"QueueUrl":"x/000000000000/sandbox","WaitTimeSeconds":21}`}, 400, []string{"WaitTimeSeconds", "21"}},
 		{"an unknown path", raw{service: "eks", method: "GET", path: "clusters/sandbox/insights"}, 404, []string{"UnknownOperationException", "/clusters/sandbox/insights"}},
 		{"an unknown method", raw{service: "eks", method: "DELETE", path: "clusters/sandbox"}, 404, []string{"UnknownOperationException", "DELETE"}},
 	} {
@@ -370,7 +370,7 @@ func FuzzRequest(f *testing.F) {
 	f.Add("ec2", "", "Action=DescribeInstances&Version=2016-11-15&Filter.1.Name=tag:a&Filter.1.Value.1=*?\\")
 	f.Add("ec2", "", "Action=CreateFleet&Version=2016-11-15&Type=instant&LaunchTemplateConfigs.1.LaunchTemplateSpecification.LaunchTemplateName=gpu&"+url.Values{}.Encode())
 	f.Add("iam", "", "Action=ListInstanceProfiles&Version=2010-05-08&Marker=eA")
-	f.Add("sqs", "AmazonSQS.DeleteMessage", `{"QueueUrl":"x/sandbox","ReceiptHandle":"message-1"}`)
+	f.Add("sqs", "AmazonSQS.DeleteMessage", `{"QueueUrl":"x/000000000000/sandbox","ReceiptHandle":"message-1"}`)
 	f.Add("pricing", "AWSPriceListService.GetProducts", `{"ServiceCode":"AmazonEC2","Filters":[{"Type":"TERM_MATCH","Field":"instanceType","Value":"t3.micro"}]}`)
 	cfg := aws.DefaultConfig()
 	cfg.Delays = aws.Delays{}

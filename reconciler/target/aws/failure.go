@@ -151,7 +151,7 @@ var (
 	}
 	invalidCodes = []string{
 		"ValidationError", "ValidationException", "MalformedPolicyDocument", "MalformedPolicyDocumentException", "MalformedPolicy",
-		"UnmodifiableEntity", "InvalidRequestException", "InvalidEventPatternException",
+		"UnmodifiableEntity", "InvalidRequestException", "InvalidEventPatternException", "MissingParameter",
 	}
 )
 
@@ -198,7 +198,7 @@ func gone(err error) bool {
 
 func invalid(code string) bool {
 	return strings.HasPrefix(code, "InvalidParameter") || strings.HasPrefix(code, "InvalidAttribute") || strings.HasPrefix(code, "InvalidInput") ||
-		slices.Contains(invalidCodes, code)
+		strings.HasSuffix(code, ".Malformed") || slices.Contains(invalidCodes, code)
 }
 
 func unreachable(err error) bool {

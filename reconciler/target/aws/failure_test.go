@@ -46,6 +46,8 @@ func TestRefusalsBecomeSentences(t *testing.T) {
 		{"throttling of EKS", answer("EKS", "DescribeCluster", "TooManyRequestsException", ""), state.Retry, "Throttled", "throttled"},
 		{"a queue's name that is not free yet", answer("SQS", "CreateQueue", "AWS.SimpleQueueService.QueueDeletedRecently", ""), state.Wait, "QueueDeletedRecently", "60 seconds"},
 		{"an invalid parameter is the repository's", answer("SQS", "CreateQueue", "InvalidAttributeValue", "KmsMasterKeyId is wrong"), state.Fix, "Invalid", "KmsMasterKeyId is wrong"},
+		{"a request of EC2 that lacks a parameter", answer("EC2", "CreateTags", "MissingParameter", "must contain ResourceId"), state.Fix, "Invalid", "must contain ResourceId"},
+		{"a security group id that is none", answer("EC2", "CreateTags", "InvalidGroupId.Malformed", "Invalid id: sg1"), state.Fix, "Invalid", "Invalid id: sg1"},
 		{"an invalid parameter that will pass is not", notYet(answer("EKS", "CreateAccessEntry", "InvalidParameterException", "no such role")), state.Wait, "NotYet", "no such role"},
 		{"expired credentials", answer("SQS", "GetQueueUrl", "ExpiredToken", "x"), state.Retry, "CredentialsExpired", "expired"},
 		{"wrong credentials", answer("SQS", "GetQueueUrl", "InvalidClientTokenId", "x"), state.Retry, "CredentialsInvalid", "does not accept the credentials"},
@@ -162,6 +164,22 @@ func TestEveryPartitionIsKnownByItsRegions(t *testing.T) {
 	} {
 		if got := iampolicy.PartitionOf(region); got != want {
 			t.Errorf("%s is in %s", region, got)
+		}
+	}
+}
+
+func TestARequestThatAWSRefusesIsNoProofThatSomethingIsGone(t *testing.T) {
+	for _, code := range []string{
+		"ValidationError", "ValidationException", "MissingParameter", "InvalidParameterException", "InvalidParameterValue", "InvalidGroupId.Malformed",
+		"InvalidAMIID.Malformed", "InvalidAddress", "MalformedPolicyDocument", "UnknownParameter", "InvalidAction", "UnknownOperationException",
+	} {
+		if gone(answer("IAM", "GetRole", code, "1 validation error detected")) {
+			t.Errorf("%s is read as gone", code)
+		}
+	}
+	for _, code := range []string{"NoSuchEntity", "ResourceNotFoundException", "AWS.SimpleQueueService.NonExistentQueue", "InvalidGroup.NotFound"} {
+		if !gone(answer("IAM", "GetRole", code, "it is not there")) {
+			t.Errorf("%s is not read as gone", code)
 		}
 	}
 }
