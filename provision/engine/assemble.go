@@ -107,8 +107,8 @@ func (e *Engine) awsConfig(ctx context.Context) (aws.Config, error) {
 	}
 	config = awsprometheus.WithPrometheusMetrics(awsoperator.WithUserAgent(config), repeatable{crmetrics.Registry})
 	config.APIOptions = append(config.APIOptions, middleware.StructuredErrorHandler)
-	if e.leads != nil {
-		config = fenceAWS(config, e.leads)
+	if e.beginAWS != nil {
+		config = fenceAWS(config, e.beginAWS)
 	}
 	if err := awsoperator.CheckEC2Connectivity(ctx, ec2.NewFromConfig(config)); err != nil {
 		return aws.Config{}, fmt.Errorf("reaching EC2 in %s: %w: check the network, the credentials and that they allow ec2:DescribeInstanceTypes", config.Region, err)

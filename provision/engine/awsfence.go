@@ -12,18 +12,20 @@ import (
 )
 
 // fenceAWS returns a configuration whose requests that change anything are sent
-// only while allowed returns nil. It asks last of all, for every attempt: whoever
+// only while begin allows it. It asks last of all, for every attempt: whoever
 // was frozen between a decision and its request, or between two attempts, must
 // not carry out what a successor has decided otherwise.
-func fenceAWS(config aws.Config, allowed func() error) aws.Config {
+func fenceAWS(config aws.Config, begin func() (end func(), err error)) aws.Config {
 	config = config.Copy()
 	config.APIOptions = append(slices.Clone(config.APIOptions), func(stack *middleware.Stack) error {
 		return stack.Finalize.Add(middleware.FinalizeMiddlewareFunc("poolwrightFence",
 			func(ctx context.Context, in middleware.FinalizeInput, next middleware.FinalizeHandler) (middleware.FinalizeOutput, middleware.Metadata, error) {
 				if operation := awsmiddleware.GetOperationName(ctx); !onlyReads(operation) {
-					if err := allowed(); err != nil {
+					end, err := begin()
+					if err != nil {
 						return middleware.FinalizeOutput{}, middleware.Metadata{}, fmt.Errorf("asking AWS to %s: %w", operation, err)
 					}
+					defer end()
 				}
 				return next.HandleFinalize(ctx, in)
 			}), middleware.After)

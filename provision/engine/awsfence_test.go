@@ -46,8 +46,10 @@ func amazon(t *testing.T, status int, before func()) (aws.Config, *[]string) {
 func TestOnlyALeaderChangesWhatIsInAWS(t *testing.T) {
 	lost := errors.New("the lease is lost")
 	var state error
-	config, reached := amazon(t, http.StatusOK, func() {})
-	api := ec2.NewFromConfig(fenceAWS(config, func() error { return state }))
+	var during []int
+	underway := 0
+	config, reached := amazon(t, http.StatusOK, func() { during = append(during, underway) })
+	api := ec2.NewFromConfig(fenceAWS(config, func() (func(), error) { underway++; return func() { underway-- }, state }))
 	launch := func() error {
 		_, err := api.CreateFleet(t.Context(), &ec2.CreateFleetInput{
 			LaunchTemplateConfigs:       []ec2types.FleetLaunchTemplateConfigRequest{{}},
@@ -71,6 +73,9 @@ func TestOnlyALeaderChangesWhatIsInAWS(t *testing.T) {
 	if diff := cmp.Diff([]string{"CreateFleet", "TerminateInstances", "DescribeInstances"}, *reached); diff != "" {
 		t.Errorf("reached AWS (-want +got):\n%s", diff)
 	}
+	if diff := cmp.Diff([]int{1, 1, 0}, during); diff != "" || underway != 0 {
+		t.Errorf("under way when AWS was reached (-want +got):\n%s\nand %d after the answers", diff, underway)
+	}
 	*reached, state = nil, lost
 	for _, do := range []func() error{launch, terminate} {
 		if err := do(); !errors.Is(err, lost) {
@@ -89,7 +94,7 @@ func TestALeaderThatLosesItsLeaseDoesNotTryAgain(t *testing.T) {
 	lost := errors.New("the lease is lost")
 	var state error
 	config, reached := amazon(t, http.StatusServiceUnavailable, func() { state = lost })
-	api := ec2.NewFromConfig(fenceAWS(config, func() error { return state }))
+	api := ec2.NewFromConfig(fenceAWS(config, func() (func(), error) { return func() {}, state }))
 	_, err := api.TerminateInstances(t.Context(), &ec2.TerminateInstancesInput{InstanceIds: []string{"i-1"}})
 	if !errors.Is(err, lost) || len(*reached) != 1 {
 		t.Errorf("got %v after %v", err, *reached)

@@ -51,7 +51,7 @@ type Engine struct {
 	hooks      []cloudprovider.NodeLifecycleHook
 	showNode   func(*corev1.Node)
 	collection func(context.Context) error
-	leads      func() error
+	beginAWS   func() (func(), error)
 	fresh      *fresh.Monitor
 	readBack   *readBack
 }
@@ -110,10 +110,10 @@ func (e *Engine) ShowNodes(show func(*corev1.Node)) { e.showNode = show }
 // sets a guard that allows no orphan. Call it before AddTo.
 func (e *Engine) GuardCollection(allowed func(context.Context) error) { e.collection = allowed }
 
-// FenceAWS sets what must return nil before each request that changes anything in
-// AWS: that this process still leads. Without it nothing is asked. Call it before
-// AddTo.
-func (e *Engine) FenceAWS(leads func() error) { e.leads = leads }
+// FenceAWS sets what is called before each request that changes anything in AWS: an
+// error, such as that this process leads no more, keeps the request from being sent,
+// and end is called with its answer. Without it nothing is asked. Call it before AddTo.
+func (e *Engine) FenceAWS(begin func() (end func(), err error)) { e.beginAWS = begin }
 
 // RESTConfig is the configuration for the engine's manager: Karpenter's request
 // rates and user agent, and a transport that notices a failing API server.

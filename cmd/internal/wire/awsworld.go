@@ -20,7 +20,7 @@ import (
 func (a *attempt) awsWorld(sync *v1alpha1.Sync, said *verdicts) (*aws.World, error) {
 	return aws.New(aws.Config{
 		AWS: engine.LoadAWS, REST: a.cfg.REST, Sync: sync.Name, Namespace: a.cfg.Namespace,
-		Fresh: a.lease.fresh, Check: said.of,
+		Begin: a.fence.Begin, Check: said.of,
 		Tell: func(s aws.Status) { a.aws.tell(sync.Name, s) },
 		Last: a.toldBefore,
 		Log:  a.cfg.Logger.WithName("aws").WithValues("sync", sync.Name),

@@ -21,6 +21,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
@@ -31,6 +32,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/poolwright/poolwright/cmd/internal/child"
+	"github.com/poolwright/poolwright/cmd/internal/leaderelection"
 	"github.com/poolwright/poolwright/provision/engine"
 	"github.com/poolwright/poolwright/provision/engine/gate"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
@@ -41,6 +43,9 @@ import (
 // LeaseName is the one lease that the loop and the engine share, in the controller's
 // namespace: two replicas, one acts.
 const LeaseName = "poolwright"
+
+// LeaseDuration is how long that lease holds without being renewed.
+const LeaseDuration = leaderelection.LeaseDuration
 
 // Config is what the controller is told at its start.
 type Config struct {
@@ -87,7 +92,10 @@ func Run(ctx context.Context, cfg Config) error {
 	}
 	a := &attempt{cfg: cfg, direct: direct, stance: now, started: time.Now(), aws: newAWSNews()}
 	a.children, a.foretellers = &child.Runner{}, foretellers()
-	a.cfg.REST, a.lease = fenced(cfg.REST, cfg.Namespace)
+	if a.fence, err = leaderelection.New(cfg.REST); err != nil {
+		return err
+	}
+	a.cfg.REST = a.fence.Config()
 	ctx, a.cancel = context.WithCancelCause(ctx)
 	defer a.cancel(nil)
 	if a.gpus, err = newGPUs(a); err != nil {
@@ -206,8 +214,8 @@ type attempt struct {
 	direct  client.Client
 	stance  stance
 	started time.Time
-	// lease tells whether this replica certainly leads.
-	lease  *lease
+	// fence stands before all writes of what only a leader does.
+	fence  *leaderelection.Fence
 	cancel context.CancelCauseFunc
 	// children render what is proposed, and foretell what comes of that. The foretellers
 	// look ahead of an apply: nobody who may open a pull request makes it wait.
@@ -237,7 +245,7 @@ func (a *attempt) manager(ctx context.Context) (manager.Manager, error) {
 		a.cfg.Logger.Info("The engine is held", "reason", held.reason, "message", held.message)
 	}
 	frugal()
-	mgr, err := ctrl.NewManager(rest.CopyConfig(a.cfg.REST), a.managerOptions(false))
+	mgr, err := a.newManager(rest.CopyConfig(a.cfg.REST), a.managerOptions(false))
 	if err != nil {
 		return nil, fmt.Errorf("building the manager: %w", err)
 	}
@@ -270,9 +278,9 @@ func (a *attempt) withEngine(ctx context.Context) (manager.Manager, *hold) {
 		return nil, holdOf("InvalidSettings", err)
 	}
 	eng.GuardCollection(gates.CheckOrphans)
-	eng.FenceAWS(a.lease.fresh)
+	eng.FenceAWS(a.fence.Begin)
 	a.gpus.show(eng, a.cfg.Logger.WithName("gpu"))
-	mgr, err := ctrl.NewManager(eng.RESTConfig(), eng.ManagerOptions(a.managerOptions(true)))
+	mgr, err := a.newManager(eng.RESTConfig(), eng.ManagerOptions(a.managerOptions(true)))
 	if err != nil {
 		return nil, holdOf("EngineFailed", fmt.Errorf("building the engine's manager: %w", err))
 	}
@@ -289,7 +297,7 @@ func (a *attempt) withEngine(ctx context.Context) (manager.Manager, *hold) {
 // managerOptions are our ports and our lease, which tells other Poolwrights
 // whether this one has the engine.
 func (a *attempt) managerOptions(engine bool) manager.Options {
-	grace, lasts := 20*time.Second, LeaseDuration
+	grace, lasts, deadline := 20*time.Second, LeaseDuration, leaderelection.RenewDeadline
 	return manager.Options{
 		Scheme:                        scheme.Scheme,
 		Logger:                        a.cfg.Logger,
@@ -301,8 +309,24 @@ func (a *attempt) managerOptions(engine bool) manager.Options {
 		LeaderElectionLabels:          gate.LeaseLabels(engine),
 		LeaderElectionReleaseOnCancel: true,
 		LeaseDuration:                 &lasts,
+		RenewDeadline:                 &deadline,
 		GracefulShutdownTimeout:       &grace,
 	}
+}
+
+// newManager builds a manager whose leader election opens and closes the fence.
+func (a *attempt) newManager(cfg *rest.Config, opts manager.Options) (manager.Manager, error) {
+	lock, err := a.fence.Lock(types.NamespacedName{Namespace: opts.LeaderElectionNamespace, Name: opts.LeaderElectionID}, opts.LeaderElectionLabels)
+	if err != nil {
+		return nil, err
+	}
+	opts.LeaderElectionResourceLockInterface = lock
+	mgr, err := ctrl.NewManager(cfg, opts)
+	if err != nil {
+		return nil, err
+	}
+	lock.LockConfig.EventRecorder = recorder(mgr)
+	return mgr, nil
 }
 
 // addOurs puts the Git loop, the Cluster watcher and the probes on the manager.
@@ -314,7 +338,7 @@ func (a *attempt) addOurs(mgr manager.Manager) error {
 		return fmt.Errorf("registering probes: %w", err)
 	}
 	a.pins = keeper.New(keeper.Config{
-		Live: a.direct, MayWrite: a.lease.fresh,
+		Live: a.direct, MayWrite: a.fence.Check,
 		Ask: func(ctx context.Context, names []string) (map[string]pin.Reading, error) {
 			return askParameters(ctx, a.direct, names)
 		},

@@ -23,9 +23,11 @@ func (w *World) Correct(ctx context.Context, change plan.Change) error {
 	if !known {
 		return state.Failf(state.Fix, "UnknownKind", "%s: this release knows no %s of %s", doing, change.Key.Kind, change.Key.Group)
 	}
-	if err := w.lines.fresh(); err != nil {
+	end, err := w.lines.begin()
+	if err != nil {
 		return failed(doing, "", err)
 	}
+	end() // Each request begins for itself; here it is only asked.
 	at, err := w.placeOf(change)
 	if err != nil {
 		return fmt.Errorf("%s: %w", doing, err)

@@ -130,22 +130,24 @@ func (l *lines) guard(stack *middleware.Stack) error {
 	return stack.Finalize.Add(middleware.FinalizeMiddlewareFunc("PoolwrightFence",
 		func(ctx context.Context, in middleware.FinalizeInput, next middleware.FinalizeHandler) (middleware.FinalizeOutput, middleware.Metadata, error) {
 			if !reads(awsmiddleware.GetOperationName(ctx)) {
-				if err := l.fresh(); err != nil {
+				end, err := l.begin()
+				if err != nil {
 					return middleware.FinalizeOutput{}, middleware.Metadata{}, err
 				}
+				defer end()
 			}
 			return next.HandleFinalize(ctx, in)
 		}), middleware.After)
 }
 
-func (l *lines) fresh() error {
-	if l.cfg.Fresh == nil {
-		return nil
+func (l *lines) begin() (end func(), err error) {
+	if l.cfg.Begin == nil {
+		return func() {}, nil
 	}
-	if err := l.cfg.Fresh(); err != nil {
-		return fmt.Errorf("%w: %w", errNotFresh, err)
+	if end, err = l.cfg.Begin(); err != nil {
+		return nil, fmt.Errorf("%w: %w", errNotFresh, err)
 	}
-	return nil
+	return end, nil
 }
 
 // reads reports whether an operation changes nothing, by the names that AWS

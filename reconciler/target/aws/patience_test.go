@@ -71,11 +71,11 @@ func TestALookHasAnEnd(t *testing.T) {
 func TestEachAttemptAsksWhetherItMayWrite(t *testing.T) {
 	stale := false
 	b := newBench(t, nil, func(c *Config) {
-		c.Fresh = func() error {
+		c.Begin = func() (func(), error) {
 			if stale {
-				return errors.New("the lease was lost")
+				return nil, errors.New("the lease was lost")
 			}
-			return nil
+			return func() {}, nil
 		}
 		inner := c.AWS
 		c.AWS = func(ctx context.Context, region string) (sdk.Config, error) {

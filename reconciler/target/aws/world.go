@@ -32,10 +32,9 @@ type Config struct {
 	Sync, Namespace string
 	// Bootstrap allows to write the controller's own role.
 	Bootstrap bool
-	// Fresh says why nothing may be written at this moment, such as a lost
-	// lease; nil, or a nil error, allows it. It is asked before each writing
-	// request.
-	Fresh func() error
+	// Begin is called before each writing request. An error, such as a lost lease,
+	// keeps it from being sent; end is called with the answer. Nil allows all.
+	Begin func() (end func(), err error)
 	// Clock is the time; nil is the real one.
 	Clock clock.Clock
 	// Log gets one line for each thing worth knowing; the zero value is

@@ -222,11 +222,11 @@ func TestAThingThatMovedSinceThePlanIsLeftToTheNextRun(t *testing.T) {
 func TestNothingIsWrittenByAProcessThatMayNotAnyMore(t *testing.T) {
 	stale, asked := false, 0
 	b := newBench(t, nil, func(c *Config) {
-		c.Fresh = func() error {
+		c.Begin = func() (func(), error) {
 			if asked++; stale && asked > 1 {
-				return errors.New("the lease was lost")
+				return nil, errors.New("the lease was lost")
 			}
-			return nil
+			return func() {}, nil
 		}
 	})
 	declared := b.declare(queued(deleting))
