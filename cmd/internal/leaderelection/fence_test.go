@@ -294,7 +294,9 @@ func TestTheLeaseIsGivenAwayWhenNoWriteIsUnderWay(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
 			b.lead()
-			held, wrote := make(chan struct{}), make(chan error)
+			held, wrote := make(chan struct{}), make(chan error, 1)
+			answer := sync.OnceFunc(func() { close(held) })
+			defer answer() // also after a failure: the server waits for its requests
 			b.mu.Lock()
 			b.held = held
 			b.mu.Unlock()
@@ -320,7 +322,7 @@ func TestTheLeaseIsGivenAwayWhenNoWriteIsUnderWay(t *testing.T) {
 					t.Errorf("%q holds the lease, %v", *b.lease.Spec.HolderIdentity, err)
 				}
 			}
-			close(held)
+			answer()
 			if err := <-wrote; err != nil {
 				t.Errorf("what was sent while the fence was open: %v", err)
 			}
