@@ -33,8 +33,8 @@ type World struct {
 }
 
 // Loop leads one source to its worlds. Its methods may be called from several
-// goroutines; they run one at a time, except that a source that keeps Fetch
-// waiting holds up nobody else.
+// goroutines; they run one at a time, except that a source or a Loader that keeps
+// Fetch waiting holds up nobody else.
 type Loop struct {
 	source gitsource.Source
 	load   Loader
@@ -42,7 +42,9 @@ type Loop struct {
 	beside func(ctx context.Context) (string, error)
 	worlds []World
 
-	fetching sync.Mutex // held while the source is asked; taken before mu
+	// fetching is held while the source is asked and what it gave is loaded, which may
+	// take minutes; taken before mu. last is written under both.
+	fetching sync.Mutex
 
 	// mu is one lock for all worlds. A Correct in the cluster therefore waits for
 	// an Observe of AWS in a full run, which target/aws bounds to half a minute.
@@ -122,8 +124,6 @@ func (l *Loop) Fetch(ctx context.Context) (result Result, changed bool, err erro
 	l.fetching.Lock()
 	defer l.fetching.Unlock()
 	snapshot, stale := l.source.Fetch(ctx)
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	return l.take(ctx, snapshot, stale)
 }
 
@@ -220,21 +220,30 @@ func (l *Loop) take(ctx context.Context, snapshot gitsource.Snapshot, stale erro
 			return result, false, fmt.Errorf("loading %s: %w", snapshot.Revision, err)
 		}
 	}
-	if l.last != nil && l.last.snapshot.Revision == snapshot.Revision && l.last.beside == beside {
-		return result, l.last != l.planned, nil
+	if last, planned := l.newest(); last != nil && last.snapshot.Revision == snapshot.Revision && last.beside == beside {
+		return result, last != planned, nil
 	}
 	d, err := l.load(ctx, snapshot)
 	if err != nil {
 		return result, false, fmt.Errorf("loading %s: %w", snapshot.Revision, err)
 	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	l.last = &revision{snapshot: snapshot, beside: beside, declared: d}
 	return result, true, nil
 }
 
+// newest is the newest revision, and the newest that was planned; nil where none is.
+func (l *Loop) newest() (last, planned *revision) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.last, l.planned
+}
+
 // good is the last good snapshot, of this Loop or of an earlier life of its source.
 func (l *Loop) good() (gitsource.Snapshot, bool) {
-	if l.last != nil {
-		return l.last.snapshot, true
+	if last, _ := l.newest(); last != nil {
+		return last.snapshot, true
 	}
 	if mem, ok := l.source.(remembering); ok {
 		return mem.Last()

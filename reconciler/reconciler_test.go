@@ -283,6 +283,41 @@ func TestASourceThatKeepsFetchWaitingDoesNotHoldUpCorrect(t *testing.T) {
 	<-fetched
 }
 
+func TestALoaderThatKeepsFetchWaitingDoesNotHoldUpCorrect(t *testing.T) {
+	w := &world{objects: map[string]string{}}
+	source := &source{revision: "r1"}
+	known := revisions{"r1": things("a", "1"), "r2": things("a", "2")}
+	loading, release := make(chan struct{}), make(chan struct{})
+	loop := reconciler.NewLoop(source, func(ctx context.Context, s gitsource.Snapshot) (declared.Declared, error) {
+		if s.Revision == "r2" {
+			close(loading)
+			<-release
+		}
+		return known.load(ctx, s)
+	}, reconciler.World{Name: "memory", Target: w})
+	if _, err := loop.RunOnce(t.Context(), reconciler.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	source.revision = "r2"
+	fetched := make(chan bool)
+	go func() {
+		_, changed, _ := loop.Fetch(t.Context())
+		fetched <- changed
+	}()
+	<-loading
+	w.objects["a"] = "x"
+	if _, err := loop.Correct(t.Context(), []state.Key{key("a")}, reconciler.Options{}); err != nil || w.objects["a"] != "1" {
+		t.Errorf("a is %q, %v", w.objects["a"], err)
+	}
+	close(release)
+	if !<-fetched {
+		t.Error("the new revision is no change")
+	}
+	if result, err := loop.RunOnce(t.Context(), reconciler.Options{}); err != nil || result.Revision != "r2" || w.objects["a"] != "2" {
+		t.Errorf("a is %q at %s, %v", w.objects["a"], result.Revision, err)
+	}
+}
+
 func TestWhatWasFetchedAndNotComparedYetDoesNotStopCorrect(t *testing.T) {
 	w := &world{objects: map[string]string{}}
 	source := &source{revision: "r1"}

@@ -60,34 +60,3 @@ func TestLoadingCostsWhatIsDeclared(t *testing.T) {
 		t.Errorf("200 objects take %d KiB, 2,000 take %d KiB", small>>10, large>>10)
 	}
 }
-
-func TestATreeThatDidNotChangeIsNotRenderedAgain(t *testing.T) {
-	c := NewCache(2)
-	fsys := many(40, true)
-	first, err := c.Load("t1", fsys, "x", Options{})
-	if err != nil || first.Set.Len() != 40 {
-		t.Fatal(first.Set.Len(), err)
-	}
-	if again, err := c.Load("t1", nil, "x", Options{}); err != nil || again.Set.Len() != 40 {
-		t.Error("the same tree was read again")
-	}
-	if other, err := c.Load("t2", many(20, false), "x", Options{}); err != nil || other.Set.Len() != 20 {
-		t.Error("another tree gave", other.Set.Len(), err)
-	}
-	if _, err := c.Load("t2", many(20, false), "gone", Options{}); err == nil {
-		t.Error("another folder of the tree gave the first")
-	}
-	if _, err := c.Load("t2", nil, "gone", Options{}); err == nil {
-		t.Error("the error of a missing folder was forgotten, or a nil tree read")
-	}
-	if _, err := c.Load("t1", fsys, "x", Options{}); err != nil {
-		t.Error("an old tree cannot be loaded any more: ", err)
-	}
-	broken := brokenFS{tree("x/b.yaml", pool)}
-	if _, err := c.Load("t3", broken, "x", Options{}); err == nil {
-		t.Fatal("a broken source was read")
-	}
-	if d, err := c.Load("t3", broken.MapFS, "x", Options{}); err != nil || d.Set.Len() != 1 {
-		t.Error("an error that passes was remembered: ", err)
-	}
-}

@@ -16,7 +16,6 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/poolwright/poolwright/reconciler/declared/manifest"
 	"github.com/poolwright/poolwright/reconciler/declared/render"
@@ -92,8 +91,6 @@ func (d Declared) parsed(file string) []manifest.Document {
 type Options struct {
 	// Limits bound what the folder may cost.
 	manifest.Limits
-	// Timeout is for rendering. Default 1 minute.
-	Timeout time.Duration
 	// Values are those of the Sync's variables, which are filled in after rendering,
 	// and before anything is made of an object. A variable that has neither a value
 	// nor a default is a Problem. Without any, text such as ${NAME} stays as it is, but is
@@ -109,13 +106,13 @@ type Options struct {
 // tree; any other is read as plain manifests: all YAML and JSON files in it
 // and below, except in folders whose names start with a dot.
 //
-// An error is classified (state.Classify): PathNotFound, NoManifests,
-// LimitExceeded and RenderTimeout are for the user to fix; a source that fails
-// while being read is for another try.
+// An error is classified (state.Classify): PathNotFound, NoManifests and
+// LimitExceeded are for the user to fix; a source that fails while being read is for
+// another try.
+//
+// It may take as long and as much memory as the tree makes it: what is not trusted is
+// loaded in a process of its own, by cmd/internal/child.
 func Load(fsys fs.FS, folder string, options Options) (Declared, error) {
-	if options.Timeout <= 0 {
-		options.Timeout = time.Minute
-	}
 	tree := manifest.NewTree(fsys, options.Limits)
 	folder, err := locate(tree, folder)
 	if err != nil {
@@ -127,9 +124,9 @@ func Load(fsys fs.FS, folder string, options Options) (Declared, error) {
 	}
 	var found render.Result
 	if err != nil || kustomization != "" {
-		found, err = render.Run(tree, folder, options.Timeout)
+		found, err = render.Run(tree, folder)
 	} else {
-		found, err = plain(tree, folder, options.Timeout)
+		found, err = plain(tree, folder)
 	}
 	if err != nil {
 		return Declared{}, fmt.Errorf("reading %s: %w", called(folder), err)

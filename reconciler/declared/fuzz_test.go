@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"reflect"
 	"testing"
-	"time"
 
 	"github.com/poolwright/poolwright/reconciler/declared/manifest"
 	"github.com/poolwright/poolwright/reconciler/state"
@@ -13,7 +12,7 @@ import (
 
 // fuzzLimits keep one hostile input cheap.
 func fuzzLimits() Options {
-	return Options{Limits: manifest.Limits{FileBytes: 64 << 10, TotalBytes: 256 << 10, Objects: 200, Nodes: 5000}, Timeout: 20 * time.Second}
+	return Options{Limits: manifest.Limits{FileBytes: 64 << 10, TotalBytes: 256 << 10, Objects: 200, Nodes: 5000}}
 }
 
 // holds fails when what was loaded breaks a promise of Load.
@@ -23,7 +22,7 @@ func holds(t *testing.T, d Declared, err error) {
 		if d.Set.Len() > 0 || len(d.Problems) > 0 {
 			t.Error("an error came with a result")
 		}
-		if class, reason, _ := state.Classify(err); class != state.Fix || reason == "RenderTimeout" {
+		if class, reason, _ := state.Classify(err); class != state.Fix {
 			t.Errorf("class %s, reason %s: %v", class, reason, err)
 		}
 		return

@@ -168,21 +168,6 @@ func TestTheDeclaredClusterSaysWhichImagesThereAre(t *testing.T) {
 	}
 }
 
-func TestACacheKeepsWhatAnOldAPIMeans(t *testing.T) {
-	c := NewCache(1)
-	first, err := c.Load("t", tree("x/a.yaml", oldNodePool), "x", Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	again, err := c.Load("t", nil, "x", Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(first.Upgraded, again.Upgraded); diff != "" || len(again.Upgraded) == 0 || again.Set.Items()[0].Version != "v1" {
-		t.Errorf("%v (-first +again):\n%s", again.Set.Items(), diff)
-	}
-}
-
 func TestWhatIsToldOfAnOldAPINamesTheLineOfTheField(t *testing.T) {
 	base := strings.Replace(oldClass, "  amiFamily: ", "  # A comment.\n  amiFamily: ", 1)
 	d := load(t, tree(

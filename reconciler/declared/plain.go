@@ -4,7 +4,6 @@ import (
 	"io/fs"
 	"path"
 	"strings"
-	"time"
 
 	"github.com/poolwright/poolwright/reconciler/declared/manifest"
 	"github.com/poolwright/poolwright/reconciler/declared/render"
@@ -13,14 +12,13 @@ import (
 
 // walk collects the objects of plain manifests.
 type walk struct {
-	tree    *manifest.Tree
-	timeout time.Duration
-	found   render.Result
-	files   int
+	tree  *manifest.Tree
+	found render.Result
+	files int
 }
 
-func plain(tree *manifest.Tree, folder string, timeout time.Duration) (render.Result, error) {
-	w := &walk{tree: tree, timeout: timeout}
+func plain(tree *manifest.Tree, folder string) (render.Result, error) {
+	w := &walk{tree: tree}
 	if err := w.folder(folder, 0); err != nil {
 		return render.Result{}, err
 	}
@@ -69,7 +67,7 @@ func (w *walk) kustomization(folder string) (bool, error) {
 	if err == nil && file == "" {
 		return false, nil
 	}
-	r, err := render.Run(w.tree, folder, w.timeout)
+	r, err := render.Run(w.tree, folder)
 	if err != nil {
 		return false, err
 	}

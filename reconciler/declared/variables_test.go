@@ -104,20 +104,6 @@ func TestWithoutVariablesTextStaysAsItIs(t *testing.T) {
 	}
 }
 
-func TestTheCacheTellsValuesApart(t *testing.T) {
-	cache := NewCache(4)
-	load := func(count string) string {
-		d, err := cache.Load("tree", tree("x/a.yaml", variableMap), "x", Options{Values: valuesOf(t, map[string]string{"name": "a", "space": "b", "count": count})})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return objectsOf(t, d)["ConfigMap/b/a-settings"]
-	}
-	if first, second, again := load("1"), load("2"), load("1"); first == second || first != again {
-		t.Errorf("%s\n%s\n%s", first, second, again)
-	}
-}
-
 func TestWithoutVariablesNoNodeIsMadeOfTextThatHoldsOne(t *testing.T) {
 	const class = "apiVersion: karpenter.k8s.aws/v1\nkind: EC2NodeClass\nmetadata: {name: gpu}\nspec:\n"
 	const told = " has no variables: set CLUSTER_NAME in its spec.substitute, or on a command line with --substitute CLUSTER_NAME=VALUE or --sync-file; " +

@@ -40,6 +40,19 @@ func TestEveryRuleIsAbleToFail(t *testing.T) {
 		file      string
 		bad, good string
 	}{
+		{rule: "the controller renders Git content in a child process", why: "a package of the controller renders", file: "reconciler/controller/x.go",
+			bad:  "package x\nfunc f() { declared.Load(nil) }\n",
+			good: "package x\nfunc f() { r.Load(nil) }\n"},
+		{rule: "the controller renders Git content in a child process", why: "Run leads to it by functions, methods and closures", file: "cmd/internal/wire/x.go",
+			bad:  "package x\nfunc Run() { go func() { a.b() }() }\nfunc (t T) b() { use(load) }\nfunc load() { declared.Load(nil) }\n",
+			good: "package x\nfunc Run(load F) { load(); a.b() }\nfunc (t T) b() {}\nfunc Plan() { load() }\nfunc load() { declared.Load(nil) }\n"},
+		{rule: "the controller renders Git content in a child process", why: "who starts a child renders itself", file: "cmd/internal/child/x.go",
+			bad:  "package x\nfunc (r *Runner) Load() { load() }\nfunc load() { declared.Load(nil) }\n",
+			good: "package x\nfunc (r *Runner) Load() { r.run() }\nfunc Serve() { load() }\nfunc load() { declared.Load(nil) }\n"},
+		{rule: "the controller renders Git content in a child process", why: "it imports a package of a command that renders", file: "cmd/internal/wire/x.go",
+			bad: importing(module + "/cmd/internal/wire/costing"), good: importing(module + "/cmd/internal/child")},
+		{rule: "imports go one way", why: "another package uses kustomize", file: "reconciler/declared/x.go",
+			bad: importing("sigs.k8s.io/kustomize/api/krusty"), good: importing(module + "/reconciler/declared/render")},
 		{rule: "imports go one way", why: "gitsource imports ours", file: "gitsource/gogit/x.go",
 			bad: importing(module + "/reconciler/state"), good: importing(module+"/gitsource", "github.com/go-git/go-git/v5")},
 		{rule: "imports go one way", why: "provision imports the reconciler", file: "provision/engine/x.go",

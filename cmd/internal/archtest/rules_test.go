@@ -17,6 +17,7 @@ type rule struct {
 
 var rules = []rule{
 	{"imports go one way", importsGoOneWay},
+	{"the controller renders Git content in a child process", gitIsRenderedInAChild},
 	{"files have at most 400 lines", filesAreShort},
 	{"functions have at most 60 lines", functionsAreShort},
 	{"constructors take at most 6 parameters", constructorsTakeFew},
@@ -117,6 +118,11 @@ var directions = []direction{
 		why:     "the AWS SDK is used only by target/aws, catalog and engine",
 		from:    func(p *pkg) bool { return !p.in("reconciler/target/aws", "provision/catalog", "provision/engine") },
 		forbids: func(_ *pkg, i string) bool { return within(i, awsSDK) },
+	},
+	{
+		why:     "kustomize is used only by declared/render, which bounds what it is given",
+		from:    func(p *pkg) bool { return !p.in("reconciler/declared/render") },
+		forbids: func(_ *pkg, i string) bool { return within(i, "sigs.k8s.io/kustomize") },
 	},
 	{
 		why:     "the sandbox is used only by its own command",

@@ -60,8 +60,11 @@ var deeds = map[string]func(out *writer, in *reader) error{
 		}
 	},
 	"answer too much": func(out *writer, _ *reader) error { return out.send(markResult, make([]byte, 64<<20)) },
-	"say nothing":     func(*writer, *reader) error { <-time.After(time.Hour); return nil }, // Without a timer, Go may end it as deadlocked.
-	"sleep for good":  func(_ *writer, in *reader) error { _, _, _ = in.next(); <-time.After(time.Hour); return nil },
+	"answer many small maps": func(out *writer, _ *reader) error {
+		return out.send(markResult, append(bytes.Repeat([]byte(`{"a":0},`), 10_000), "{}"...))
+	},
+	"say nothing":    func(*writer, *reader) error { <-time.After(time.Hour); return nil }, // Without a timer, Go may end it as deadlocked.
+	"sleep for good": func(_ *writer, in *reader) error { _, _, _ = in.next(); <-time.After(time.Hour); return nil },
 	"tell its id and sleep": func(out *writer, _ *reader) error {
 		if err := out.send(markAsk, []byte(strconv.Itoa(os.Getpid()))); err != nil {
 			return err
@@ -152,7 +155,7 @@ func (r *Runner) do(ctx context.Context, deed string) (string, error) {
 func goesOn(t *testing.T, r *Runner) {
 	t.Helper()
 	files := fstest.MapFS{"a/a.yaml": &fstest.MapFile{Data: []byte("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n")}}
-	got, err := (&Runner{Path: r.Path}).Load(t.Context(), files, "a", substitute.Values{})
+	got, err := (&Runner{Path: r.Path, Slots: r.Slots}).Load(t.Context(), files, "a", substitute.Values{})
 	if err != nil || got.Set.Len() != 1 {
 		t.Errorf("after it: %d objects, %v", got.Set.Len(), err)
 	}
@@ -169,15 +172,16 @@ func TestAChildThatMisbehavesIsAnErrorThatAPersonUnderstands(t *testing.T) {
 	}{
 		"it turns in circles":                   {"spin", Limits{CPU: seconds}, state.Fix, "LimitExceeded", "rendering took more than 1s of processor time"},
 		"it eats memory bit by bit":             {"eat", Limits{Memory: 512 << 20}, state.Fix, "LimitExceeded", "rendering took more than 512 MiB of memory"},
-		"it eats memory at once":                {"eat at once", Limits{}, state.Fix, "LimitExceeded", "rendering took more than 768 MiB of memory"},
-		"it asks and asks and hears no answers": {"write without end", Limits{Deadline: late}, state.Fix, "RenderTimeout", "rendering was not done in 5s"},
+		"it eats memory at once":                {"eat at once", Limits{}, state.Fix, "LimitExceeded", "rendering took more than 640 MiB of memory"},
+		"it asks and asks and hears no answers": {"write without end", Limits{Deadline: late}, state.Retry, "Failed", "rendering was not done in 5s, of which it got the processor for "},
 		"it asks and asks":                      {"ask without end", Limits{}, state.Fix, "LimitExceeded", "rendering gave more than 16 MiB"},
 		"it asks for more than it may have":     {"ask without end", Limits{Input: 4 << 20}, state.Fix, "LimitExceeded", "rendering needs more than 4 MiB of input"},
 		"it answers too much":                   {"answer too much", Limits{}, state.Fix, "LimitExceeded", "rendering gave more than 16 MiB"},
 		"it announces more than it sends":       {"announce too much", Limits{}, state.Fix, "LimitExceeded", "rendering gave more than 16 MiB"},
-		"it says nothing at all":                {"say nothing", Limits{Deadline: late}, state.Fix, "RenderTimeout", "rendering was not done in 5s"},
-		"it does not end":                       {"sleep for good", Limits{Deadline: late}, state.Fix, "RenderTimeout", "rendering was not done in 5s"},
-		"it closes its output and does not end": {"close its output", Limits{Deadline: late}, state.Fix, "RenderTimeout", "rendering was not done in 5s"},
+		"it says nothing at all":                {"say nothing", Limits{Deadline: late}, state.Retry, "Failed", "rendering was not done in 5s, of which it got the processor for "},
+		"it does not end":                       {"sleep for good", Limits{Deadline: late}, state.Retry, "Failed", "rendering was not done in 5s, of which it got the processor for "},
+		"it works and does not end":             {"spin", Limits{Deadline: late}, state.Fix, "RenderTimeout", "rendering was not done in 5s"},
+		"it closes its output and does not end": {"close its output", Limits{Deadline: late}, state.Retry, "Failed", "rendering was not done in 5s, of which it got the processor for "},
 		"it closes all it has and does not end": {"close everything", Limits{}, state.Retry, "Failed", "rendering ended unexpectedly: signal: killed"},
 		"it complains without end":              {"complain without end", Limits{Deadline: late}, state.Fix, "RenderTimeout", "rendering was not done in 5s"},
 		"it answers what is no frame":           {"talk nonsense", Limits{}, state.Fix, "LimitExceeded", "rendering gave more than 16 MiB"},
@@ -191,7 +195,7 @@ func TestAChildThatMisbehavesIsAnErrorThatAPersonUnderstands(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := &Runner{Limits: c.limits}
+			r := &Runner{Limits: c.limits, Slots: NewSlots()}
 			begin := time.Now()
 			got, err := r.do(t.Context(), c.deed)
 			if err == nil {
@@ -228,7 +232,7 @@ func TestAChildHasNothingAndCanOpenNothing(t *testing.T) {
 		"listen":               many,
 		"send a datagram":      many,
 		"start a program":      many,
-		"raise its limits":     "60/60 805306368/805306368 0/0 0/0",
+		"raise its limits":     "60/60 671088640/671088640 0/0 0/0",
 		"tell where it is":     "/ <nil>",
 		"tell how nice it is":  "10 <nil>",
 		"tell its group":       "true",
@@ -269,7 +273,7 @@ func TestACancelledCallEndsItsChild(t *testing.T) {
 }
 
 func TestAThirdChildWaitsAndItsContextCounts(t *testing.T) {
-	r := &Runner{}
+	r := &Runner{Slots: NewSlots()}
 	ctx, cancel := context.WithCancel(t.Context())
 	ready, done := make(chan struct{}), make(chan error)
 	for range atOnce {
@@ -287,7 +291,8 @@ func TestAThirdChildWaitsAndItsContextCounts(t *testing.T) {
 	}
 	short, stop := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer stop()
-	if _, err := r.do(short, "tell where it is"); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "waiting for other children") {
+	_, err := r.do(short, "tell where it is")
+	if class, _, _ := state.Classify(err); !errors.Is(err, context.DeadlineExceeded) || class != state.Retry || !strings.Contains(err.Error(), "waiting for other children") {
 		t.Errorf("got %v", err)
 	}
 	go func() { _, err := r.do(t.Context(), "tell where it is"); done <- err }()

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"sigs.k8s.io/yaml"
 
 	"github.com/poolwright/poolwright/config/crd"
@@ -44,6 +45,47 @@ type Loaded struct {
 	// Notes are advice, as about GPUs and secrets in Git, which begins with "Warning: ",
 	// and what is followed of Karpenter's old APIs.
 	Notes []plan.Note
+	// Clusters are, by Cluster, what its schema refuses, with the lines: the AWS world
+	// asks for that before it takes a Cluster's values to AWS.
+	Clusters map[state.Key][]state.Problem
+}
+
+// Rendered is a Loaded as the child wrote it, which takes a twentieth of the memory.
+// The zero value holds nothing.
+type Rendered struct{ raw []byte }
+
+// Bytes is how much memory it takes, in bytes.
+func (r Rendered) Bytes() int64 { return int64(cap(r.raw)) }
+
+// Loaded decodes it anew each time: nobody else has what it returns.
+func (r Rendered) Loaded() (Loaded, error) {
+	var found result
+	if len(r.raw) > 0 {
+		if err := utiljson.Unmarshal(r.raw, &found); err != nil {
+			return Loaded{}, fmt.Errorf("reading what was rendered: %w", err)
+		}
+	}
+	items := make([]state.Item, len(found.Items))
+	for i, f := range found.Items {
+		items[i] = state.Item{Key: f.Key, Version: f.Version, Object: f.Object, Origin: f.Origin}
+	}
+	out := Loaded{Set: state.NewSet(items...), Problems: found.Problems, Refused: found.Refused, Notes: found.Notes}
+	for _, of := range found.Clusters {
+		if out.Clusters == nil {
+			out.Clusters = map[state.Key][]state.Problem{}
+		}
+		out.Clusters[of.Key] = of.Problems
+	}
+	return out, nil
+}
+
+// RenderedOf is l as a child would write it.
+func RenderedOf(l Loaded) (Rendered, error) {
+	raw, err := json.Marshal(resultOf(l))
+	if err != nil {
+		return Rendered{}, fmt.Errorf("writing what was rendered: %w", err)
+	}
+	return Rendered{raw: raw}, nil
 }
 
 // loadRequest is what to load.
@@ -53,6 +95,12 @@ type loadRequest struct {
 	Links bool `json:"links"`
 	// Values are the variables', sealed: the child knows no value of a Secret.
 	Values []byte `json:"values,omitempty"`
+}
+
+// refusedCluster is a Cluster that does not fit its schema.
+type refusedCluster struct {
+	Key      state.Key       `json:"key"`
+	Problems []state.Problem `json:"problems"`
 }
 
 // item is the part of a state.Item that a declaration fills.
@@ -87,12 +135,19 @@ func serveLoad(_ context.Context, t *talk) (result, error) {
 	if err != nil {
 		return result{}, err
 	}
-	out := result{Problems: found.Problems, Refused: found.Refused, Notes: found.Notes}
-	for _, i := range found.Set.Items() {
+	return resultOf(found), nil
+}
+
+func resultOf(l Loaded) result {
+	out := result{Problems: l.Problems, Refused: l.Refused, Notes: l.Notes}
+	for _, i := range l.Set.Items() {
 		object, _ := fractional(i.Object).(map[string]any)
 		out.Items = append(out.Items, item{Key: i.Key, Version: i.Version, Object: object, Origin: i.Origin})
+		if of, refused := l.Clusters[i.Key]; refused {
+			out.Clusters = append(out.Clusters, refusedCluster{i.Key, of})
+		}
 	}
-	return out, nil
+	return out
 }
 
 // fractional is a canonical value that is written so that floating numbers without
@@ -144,7 +199,13 @@ func load(tree fs.FS, folder string, values substitute.Values) (Loaded, error) {
 	}
 	out.Notes = append(out.Notes, advice(d, refused)...)
 	for key, of := range refused {
-		if !toldByWorlds(d.Set, key) {
+		switch {
+		case isCluster(key):
+			if out.Clusters == nil {
+				out.Clusters = map[state.Key][]state.Problem{}
+			}
+			out.Clusters[key] = of
+		case !toldByWorlds(d.Set, key):
 			out.Refused = append(out.Refused, of...)
 		}
 	}
@@ -194,11 +255,17 @@ func advice(d declared.Declared, refused map[state.Key][]state.Problem) []plan.N
 	return out
 }
 
-// toldByWorlds reports whether a world refuses an object when it is asked what it
-// wants: every mistaken Cluster, and a DevicePlugin of which nothing can be made.
+// isCluster reports whether a key is that of a Cluster: what its schema refuses, the AWS
+// world reports.
+func isCluster(key state.Key) bool {
+	return key.Group == v1alpha1.GroupVersion.Group && key.Kind == "Cluster"
+}
+
+// toldByWorlds reports whether a world refuses a DevicePlugin when it is asked what it
+// wants, since nothing can be made of it.
 func toldByWorlds(set state.Set, key state.Key) bool {
 	if key.Group != v1alpha1.GroupVersion.Group || key.Kind != "DevicePlugin" {
-		return key.Group == v1alpha1.GroupVersion.Group && key.Kind == "Cluster"
+		return false
 	}
 	item, _ := set.Get(key)
 	_, problems := deviceplugin.Expand(set)

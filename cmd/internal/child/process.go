@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/poolwright/poolwright/cmd/internal/child/confine"
+	"github.com/poolwright/poolwright/reconciler/declared/manifest"
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
@@ -28,7 +29,11 @@ type job struct {
 
 // run starts a child, talks with it and sees it end.
 func (r *Runner) run(ctx context.Context, j job) ([]byte, error) {
-	free, err := r.slot(ctx)
+	slots := r.Slots
+	if slots == nil {
+		slots = ofProcess
+	}
+	free, err := slots.take(ctx, r.Proposal)
 	if err != nil {
 		return nil, err
 	}
@@ -66,9 +71,9 @@ func (r *Runner) run(ctx context.Context, j job) ([]byte, error) {
 	p.wait()
 	switch {
 	case err == nil:
-		return raw, nil
+		return limits.decodable(j.doing, raw)
 	case context.Cause(ctx) != nil:
-		return nil, limits.late(j.doing, ready, context.Cause(ctx))
+		return nil, limits.late(j.doing, ready, p, context.Cause(ctx))
 	case !ready:
 		return nil, fmt.Errorf("starting a child: %s", p.cause())
 	case !broken:
@@ -154,15 +159,37 @@ func (p *process) wait() {
 	_ = p.stderr.Close()
 }
 
-// late is the error for a child that was ended because its context was.
-func (l Limits) late(doing string, ready bool, cause error) error {
+// decodable passes on an answer that takes no more memory than allowed once decoded.
+func (l Limits) decodable(doing string, raw []byte) ([]byte, error) {
+	if manifest.Decoded(raw) > l.Decoded {
+		return nil, state.Failf(state.Fix, "LimitExceeded", "%s gave more than fits into %d MiB of memory; declare less in this folder", doing, l.Decoded>>20)
+	}
+	return raw, nil
+}
+
+// idle is the part of the time up to its deadline that a child must have worked for being
+// to blame for that: one in so many.
+const idle = 3
+
+// late is the error for a child that was ended because its context was. Where it got
+// little of the processor, it is the machine that is busy, or slow to read, and not the
+// work that is too much.
+func (l Limits) late(doing string, ready bool, p *process, cause error) error {
+	used := p.used()
 	switch {
 	case !errors.Is(cause, errLate):
 		return fmt.Errorf("%s: %w", doing, cause)
 	case !ready:
 		return fmt.Errorf("starting a child: it was not ready in %s", l.Deadline)
+	case used < l.Deadline/idle:
+		return fmt.Errorf("%s was not done in %s, of which it got the processor for %s", doing, l.Deadline, used.Round(time.Millisecond))
 	}
 	return state.Failf(state.Fix, "RenderTimeout", "%s was not done in %s", doing, l.Deadline)
+}
+
+// used is the processor time that a child took, once it ended.
+func (p *process) used() time.Duration {
+	return p.cmd.ProcessState.UserTime() + p.cmd.ProcessState.SystemTime()
 }
 
 // overrun is the error for a conversation that the parent broke off.
@@ -179,7 +206,7 @@ func (l Limits) overrun(doing string, err error) error {
 // verdict is the error for a child that ended by itself or by the kernel.
 func (l Limits) verdict(doing string, p *process) error {
 	status, _ := p.cmd.ProcessState.Sys().(syscall.WaitStatus)
-	used := p.cmd.ProcessState.UserTime() + p.cmd.ProcessState.SystemTime()
+	used := p.used()
 	switch {
 	// The kernel's clock for its limit is coarse and runs ahead of what it tells.
 	case status.Signaled() && used >= l.CPU/2:

@@ -1,23 +1,20 @@
 package child
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
-	"sync"
 	"time"
 
-	utiljson "k8s.io/apimachinery/pkg/util/json"
-
 	"github.com/poolwright/poolwright/reconciler/declared/substitute"
-	"github.com/poolwright/poolwright/reconciler/state"
 )
 
 // Limits bound one child. A zero field means its default.
 type Limits struct {
-	// Memory is what a child may hold, in bytes. Default 768 MiB. It is kept on
+	// Memory is what a child may hold, in bytes. Default 640 MiB. It is kept on
 	// Linux only.
 	Memory int64
 	// CPU is the processor time that it may take, in whole seconds. Default 60s.
@@ -28,13 +25,16 @@ type Limits struct {
 	Input int64
 	// Output is how many bytes it may answer, with its questions. Default 16 MiB.
 	Output int64
+	// Decoded is how many bytes of memory its answer may take once it is decoded, as
+	// manifest.Decoded estimates it. Default 96 MiB.
+	Decoded int64
 }
 
 func (l Limits) withDefaults() Limits {
 	for _, f := range []struct {
 		v *int64
 		d int64
-	}{{&l.Memory, 768 << 20}, {&l.Input, 256 << 20}, {&l.Output, 16 << 20}} {
+	}{{&l.Memory, memoryDefault}, {&l.Input, 256 << 20}, {&l.Output, 16 << 20}, {&l.Decoded, decodedDefault}} {
 		if *f.v <= 0 {
 			*f.v = f.d
 		}
@@ -49,8 +49,12 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// Runner starts children, two at most at once: further calls wait, until their
-// context ends. The zero Runner starts this very program with the hidden command
+// decodedDefault is more than a child lets pass of what it renders itself: see
+// manifest.Limits.Rendered.
+const decodedDefault = 96 << 20
+
+// Runner starts children, as many at once as there are Slots: further calls wait, until
+// their context ends. The zero Runner starts this very program with the hidden command
 // "child"; fields are not changed once it is in use. It is safe for concurrent use.
 type Runner struct {
 	// Path is the program. Default this very executable.
@@ -59,28 +63,37 @@ type Runner struct {
 	Args []string
 	// Limits hold for each child.
 	Limits Limits
-
-	once  sync.Once
-	slots chan struct{}
+	// Slots are shared by all Runners of a process. Default those of the process.
+	Slots *Slots
+	// Proposal says that the children work on what is only proposed: however many of
+	// them there are to be, and however long they take, one slot is left to others.
+	Proposal bool
 }
 
-// atOnce is how many children there may be.
-const atOnce = 2
+// Load is Render and Loaded.
+func (r *Runner) Load(ctx context.Context, tree fs.FS, folder string, values substitute.Values) (Loaded, error) {
+	out, err := r.Render(ctx, tree, folder, values)
+	if err != nil {
+		return Loaded{}, err
+	}
+	return out.Loaded()
+}
 
-// Load renders and checks the folder at the given path of a tree, with variables whose
+// Render renders and checks the folder at the given path of a tree, with variables whose
 // values of Secrets stay in this process: see substitute.Values.Seal. A broken limit is
 // an error for the tree's author to mend (state.Fix), with the reason LimitExceeded
-// or RenderTimeout; a child that cannot be started, and one that somebody else ends,
-// are for another try. Errors of the rendering itself are those of declared.Load.
-func (r *Runner) Load(ctx context.Context, tree fs.FS, folder string, values substitute.Values) (Loaded, error) {
+// or RenderTimeout; waiting for a slot in vain, a child that cannot be started, one that
+// somebody else ends, and one that got too little of a busy processor are for another
+// try. Errors of the rendering itself are those of declared.Load.
+func (r *Runner) Render(ctx context.Context, tree fs.FS, folder string, values substitute.Values) (Rendered, error) {
 	_, links := tree.(fs.ReadLinkFS)
 	sealed, err := values.Seal()
 	if err != nil {
-		return Loaded{}, fmt.Errorf("sealing the variables: %w", err)
+		return Rendered{}, fmt.Errorf("sealing the variables: %w", err)
 	}
 	request, err := json.Marshal(loadRequest{Folder: folder, Links: links, Values: sealed})
 	if err != nil {
-		return Loaded{}, fmt.Errorf("writing what to load: %w", err)
+		return Rendered{}, fmt.Errorf("writing what to load: %w", err)
 	}
 	raw, err := r.run(ctx, job{verb: verbLoad, doing: "rendering", talk: func(in *writer, out *reader) ([]byte, error) {
 		if err := in.send(markRequest, request); err != nil {
@@ -89,20 +102,18 @@ func (r *Runner) Load(ctx context.Context, tree fs.FS, folder string, values sub
 		return lend(tree, in, out)
 	}})
 	if err != nil {
-		return Loaded{}, err
+		return Rendered{}, err
 	}
-	var found result
-	if err := utiljson.Unmarshal(raw, &found); err != nil {
-		return Loaded{}, fmt.Errorf("reading what was rendered: %w", err)
+	var found struct {
+		Failure *failure `json:"failure"`
+	}
+	if err := json.Unmarshal(raw, &found); err != nil {
+		return Rendered{}, fmt.Errorf("reading what was rendered: %w", err)
 	}
 	if found.Failure != nil {
-		return Loaded{}, found.Failure.err()
+		return Rendered{}, found.Failure.err()
 	}
-	items := make([]state.Item, len(found.Items))
-	for i, f := range found.Items {
-		items[i] = state.Item{Key: f.Key, Version: f.Version, Object: f.Object, Origin: f.Origin}
-	}
-	return Loaded{Set: state.NewSet(items...), Problems: found.Problems, Refused: found.Refused, Notes: found.Notes}, nil
+	return Rendered{raw: bytes.Clone(raw)}, nil
 }
 
 // lend answers questions about the tree until the result comes.
@@ -124,17 +135,6 @@ func lend(tree fs.FS, in *writer, out *reader) ([]byte, error) {
 		if err := in.send(markReply, reply); err != nil {
 			return nil, err
 		}
-	}
-}
-
-// slot waits for its turn.
-func (r *Runner) slot(ctx context.Context) (free func(), err error) {
-	r.once.Do(func() { r.slots = make(chan struct{}, atOnce) })
-	select {
-	case r.slots <- struct{}{}:
-		return func() { <-r.slots }, nil
-	case <-ctx.Done():
-		return nil, fmt.Errorf("waiting for other children to end: %w", context.Cause(ctx))
 	}
 }
 

@@ -142,6 +142,7 @@ type result struct {
 	Problems []state.Problem     `json:"problems,omitempty"`
 	Refused  []state.Problem     `json:"refused,omitempty"`
 	Notes    []plan.Note         `json:"notes,omitempty"`
+	Clusters []refusedCluster    `json:"clusters,omitempty"`
 	Forecast *provision.Forecast `json:"forecast,omitempty"`
 }
 

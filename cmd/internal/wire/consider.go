@@ -9,7 +9,6 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/poolwright/poolwright/cmd/internal/child"
 	"github.com/poolwright/poolwright/provision"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/plan"
@@ -22,11 +21,6 @@ const (
 	foreseeTimeout = 30 * time.Second
 	turnTimeout    = 2 * time.Minute
 )
-
-// foretellers are the children that look ahead of an apply.
-func foretellers() *child.Runner {
-	return &child.Runner{Limits: child.Limits{Deadline: foreseeTimeout}}
-}
 
 // considering holds those changes of a Sync's plan that would cost more nodes than its
 // guard or the reviews of its pull requests allow. The live cluster is read only where

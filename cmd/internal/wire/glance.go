@@ -64,9 +64,7 @@ func (j judged) Want(ctx context.Context, wanted state.Set) (state.Set, error) {
 	if err != nil {
 		return state.Set{}, err
 	}
-	j.said.mu.Lock()
-	j.said.found = found
-	j.said.mu.Unlock()
+	j.said.set(found)
 	return j.Target.Want(ctx, wanted)
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/poolwright/poolwright/cmd/internal/child"
 	"github.com/poolwright/poolwright/cmd/internal/given"
+	"github.com/poolwright/poolwright/gitsource"
 	"github.com/poolwright/poolwright/gitsource/dir"
 	"github.com/poolwright/poolwright/gitsource/gogit"
 	"github.com/poolwright/poolwright/provision/engine"
@@ -76,7 +77,7 @@ func Plan(ctx context.Context, req PlanRequest) (report.Report, error) {
 	}
 	children := &child.Runner{}
 	var loaded declared.Declared
-	loop := reconciler.NewLoop(dir.New(root, dir.Limits{}), remembering(said.listening(loader(declared.NewCache(1), path, vars)), &loaded),
+	loop := reconciler.NewLoop(dir.New(root, dir.Limits{}), remembering(said.listening(loadHere(path, vars)), &loaded),
 		reconciler.World{Name: aws.Name, Target: sky}, reconciler.World{Name: cluster.Name, Target: earth})
 	guards := considering(live, children.Forecast)
 	result, err := loop.LoadsWith(vars.refresh).Plan(ctx, reconciler.Options{
@@ -187,6 +188,19 @@ func planStep(ctx context.Context, req PlanRequest) (report.Report, error) {
 	}
 	out, err := p.tell(ctx, proposal{Comparison: between, base: req.Base, path: path, sync: req.Sync})
 	return out.report, err
+}
+
+// loadHere renders a snapshot's folder with the newest values of the variables in this
+// process, which is a command that a person started on a folder of its own.
+func loadHere(path string, vars *variables) reconciler.Loader {
+	return func(_ context.Context, s gitsource.Snapshot) (declared.Declared, error) {
+		values := vars.take()
+		d, err := declared.Load(s.FS, path, declared.Options{Values: values})
+		if err == nil {
+			vars.use(values)
+		}
+		return d, err
+	}
 }
 
 // load reads a folder of a working copy without a cluster and without variables.

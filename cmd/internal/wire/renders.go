@@ -18,23 +18,65 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
-// proposalsKept is how many trees of pull requests are remembered: the base of all of
-// them, and the heads that were looked at last.
-const proposalsKept = 32
+const (
+	// rendersBytes is how much memory what is remembered of all trees takes together, in
+	// bytes: those of followed branches, those of pull requests, and why some of them
+	// cannot be rendered. Who opens any number of pull requests fills no more.
+	rendersBytes = 32 << 20
+	// entryBytes is what one that is remembered takes beside its text, or more.
+	entryBytes = 1 << 10
+)
 
-// renders remembers what children made of trees. Equal trees render equally, so that
-// a plan that is made again because nodes came and went renders nothing.
+// renders remembers what children made of trees, as they wrote it: those asked for last,
+// up to a budget in bytes. Equal trees render equally, so that a revision that is
+// followed by several Syncs is rendered once, and a plan that is made again because nodes
+// came and went renders nothing. It is safe for concurrent use: who asks for what is
+// being rendered waits for that, and for nothing else.
 type renders struct {
-	mu   sync.Mutex
+	mu sync.Mutex
+	// kept are in the order of their use, the newest last.
 	kept []rendered
+	// pending are the renderings that have not ended.
+	pending map[task]*rendering
+	// budget is for kept, in bytes. Default rendersBytes.
+	budget int64
 }
 
 type rendered struct {
-	asked  folderAt
-	loaded child.Loaded
-	err    error
+	asked folderAt
+	out   child.Rendered
+	err   error
 	// folder is what the child was given, once somebody asked.
 	folder contents
+}
+
+// bytes is how much memory it takes.
+func (r rendered) bytes() int64 {
+	total := entryBytes + r.out.Bytes() + int64(len(r.asked.tree)+len(r.asked.path)+len(r.asked.values))
+	if r.err != nil {
+		total += int64(len(r.err.Error()))
+	}
+	return total
+}
+
+func (r rendered) loaded() (child.Loaded, error) {
+	if r.err != nil {
+		return child.Loaded{}, r.err
+	}
+	return r.out.Loaded()
+}
+
+// task is a rendering under way. A followed branch does not wait for that of a proposal,
+// which may be waiting behind other proposals.
+type task struct {
+	folderAt
+	proposal bool
+}
+
+// rendering is what those wait for who ask for the same.
+type rendering struct {
+	done chan struct{}
+	rendered
 }
 
 // folderAt is what a rendering depends on: a folder of a tree, and the digest of the
@@ -49,22 +91,76 @@ type contents struct {
 	kustomized bool
 }
 
-// load renders a folder of a snapshot in a child process, or remembers it. What only
-// the author can mend is remembered, too.
+// load renders a folder of a snapshot in a child process, or remembers it.
 func (r *renders) load(ctx context.Context, in *child.Runner, at gitsource.Snapshot, path string, values substitute.Values) (child.Loaded, error) {
 	asked := folderAt{at.TreeID, path, values.Digest()}
-	if found, ok := r.find(asked); ok {
-		return found.loaded, found.err
+	if asked.tree == "" {
+		return in.Load(ctx, at.FS, path, values)
 	}
-	loaded, err := in.Load(ctx, at.FS, path, values)
-	class, _, _ := state.Classify(err)
-	if at.TreeID != "" && (err == nil || class == state.Fix) {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.kept = append(r.kept, rendered{asked: asked, loaded: loaded, err: err})
-		r.kept = r.kept[max(0, len(r.kept)-proposalsKept):]
+	for {
+		if found, ok := r.find(asked); ok {
+			return found.loaded()
+		}
+		doing, mine := r.begin(task{asked, in.Proposal})
+		if mine {
+			doing.out, doing.err = in.Render(ctx, at.FS, path, values)
+			r.end(task{asked, in.Proposal}, doing)
+			return doing.loaded()
+		}
+		select {
+		case <-doing.done:
+		case <-ctx.Done():
+			return child.Loaded{}, fmt.Errorf("waiting for the folder to be rendered: %w", context.Cause(ctx))
+		}
+		// What befell only the other who asked, such as the end of its context, is
+		// nothing to pass on.
+		if class, _, _ := state.Classify(doing.err); doing.err == nil || class == state.Fix {
+			return doing.loaded()
+		}
 	}
-	return loaded, err
+}
+
+// begin joins a rendering under way, or is told to do it.
+func (r *renders) begin(t task) (doing *rendering, mine bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if doing, ok := r.pending[t]; ok {
+		return doing, false
+	}
+	doing = &rendering{done: make(chan struct{}), rendered: rendered{asked: t.folderAt}}
+	if r.pending == nil {
+		r.pending = map[task]*rendering{}
+	}
+	r.pending[t] = doing
+	return doing, true
+}
+
+// end remembers what lasts of a rendering, and lets those go on who wait for it.
+func (r *renders) end(t task, doing *rendering) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.pending, t)
+	close(doing.done)
+	if class, reason, _ := state.Classify(doing.err); doing.err != nil {
+		// How long a rendering takes depends on the machine, too: a followed branch gets
+		// another try.
+		if class != state.Fix || reason == "RenderTimeout" && !t.proposal {
+			return
+		}
+	}
+	r.keep(doing.rendered)
+}
+
+// keep adds the newest, and forgets the oldest beyond the budget.
+func (r *renders) keep(newest rendered) {
+	r.kept = slices.DeleteFunc(r.kept, func(k rendered) bool { return k.asked == newest.asked })
+	r.kept = append(r.kept, newest)
+	left, from := cmp.Or(r.budget, rendersBytes), len(r.kept)
+	for from > 0 && r.kept[from-1].bytes() <= left {
+		from--
+		left -= r.kept[from].bytes()
+	}
+	r.kept = slices.Delete(r.kept, 0, from)
 }
 
 // folder is what a folder of a snapshot holds, looked into when somebody asks.

@@ -33,7 +33,7 @@ func (a *attempt) addPullRequests(mgr manager.Manager) error {
 		return err
 	}
 	r := &pullrequest.Reconciler{
-		Client: mgr.GetClient(), Namespace: a.cfg.Namespace, Build: a.reviews(&renders{}),
+		Client: mgr.GetClient(), Namespace: a.cfg.Namespace, Build: a.reviews(),
 		Recorder: recorder(mgr),
 		Metrics:  metrics, Clock: clock.RealClock{},
 	}
@@ -43,7 +43,7 @@ func (a *attempt) addPullRequests(mgr manager.Manager) error {
 // reviews connects a Sync with its forge, with the revisions that pull requests lie
 // between, and with worlds of its own: those of the Git loop remember what it asked
 // them last.
-func (a *attempt) reviews(rendered *renders) pullrequest.Builder {
+func (a *attempt) reviews() pullrequest.Builder {
 	return func(ctx context.Context, sync *v1alpha1.Sync) (pullrequest.Session, error) {
 		secret, err := a.forgeSecret(ctx, sync)
 		if err != nil {
@@ -71,8 +71,8 @@ func (a *attempt) reviews(rendered *renders) pullrequest.Builder {
 		p := &reviewer{
 			repository: repository, sync: sync.DeepCopy(), live: a.direct,
 			proposer: &proposer{
-				children: a.children, renders: rendered, vars: vars, worlds: worlds, now: time.Now, seen: seen,
-				foresee: forecasting(&stock{reader: a.direct, lasts: fleetLasts, seen: seen}, a.children.Forecast),
+				children: a.children.proposed, renders: a.renders, vars: vars, worlds: worlds, now: time.Now, seen: seen,
+				foresee: forecasting(&stock{reader: a.direct, lasts: fleetLasts, seen: seen}, a.children.proposed.Forecast),
 			},
 		}
 		outdated := func(ctx context.Context) bool {

@@ -210,11 +210,17 @@ func TestTheMirrorOfPullRequestsGoesWithThem(t *testing.T) {
 }
 
 func TestAnApplyDoesNotWaitForTheChildrenOfPullRequests(t *testing.T) {
-	own := foretellers()
-	if own.Limits.Deadline != foreseeTimeout {
-		t.Errorf("a child that foretells may run %s, not %s", own.Limits.Deadline, foreseeTimeout)
+	c := newChildren()
+	if c.ahead.Limits.Deadline != foreseeTimeout {
+		t.Errorf("a child that forecasts before an apply may run %s, not %s", c.ahead.Limits.Deadline, foreseeTimeout)
 	}
 	if turnTimeout < time.Minute {
 		t.Errorf("its turn is to come within %s, which another child may take", turnTimeout)
+	}
+	if c.followed.Proposal || c.ahead.Proposal || !c.proposed.Proposal {
+		t.Error("pull requests may take every slot, or an apply may not")
+	}
+	if c.followed.Slots != nil || c.ahead.Slots != nil || c.proposed.Slots != nil {
+		t.Error("not all children share the slots of the process")
 	}
 }

@@ -31,7 +31,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
-	"github.com/poolwright/poolwright/cmd/internal/child"
 	"github.com/poolwright/poolwright/cmd/internal/leaderelection"
 	"github.com/poolwright/poolwright/provision/engine"
 	"github.com/poolwright/poolwright/provision/engine/gate"
@@ -91,7 +90,7 @@ func Run(ctx context.Context, cfg Config) error {
 		return ignoreEnd(ctx, err)
 	}
 	a := &attempt{cfg: cfg, direct: direct, stance: now, started: time.Now(), aws: newAWSNews()}
-	a.children, a.foretellers = &child.Runner{}, foretellers()
+	a.children, a.renders = newChildren(), &renders{}
 	if a.fence, err = leaderelection.New(cfg.REST); err != nil {
 		return err
 	}
@@ -217,9 +216,9 @@ type attempt struct {
 	// fence stands before all writes of what only a leader does.
 	fence  *leaderelection.Fence
 	cancel context.CancelCauseFunc
-	// children render what is proposed, and foretell what comes of that. The foretellers
-	// look ahead of an apply: nobody who may open a pull request makes it wait.
-	children, foretellers *child.Runner
+	// children are all processes that are started; renders remembers what they rendered.
+	children children
+	renders  *renders
 	// aws is what the AWS worlds told.
 	aws *awsNews
 	// gpus looks after what nodes offer.

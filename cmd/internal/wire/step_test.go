@@ -65,6 +65,15 @@ type steps struct {
 
 func loaded(items ...state.Item) child.Loaded { return child.Loaded{Set: state.NewSet(items...)} }
 
+// written is a Loaded as a child writes it.
+func written(l child.Loaded) child.Rendered {
+	out, err := child.RenderedOf(l)
+	if err != nil {
+		panic(err)
+	}
+	return out
+}
+
 func (s steps) proposer() *proposer {
 	if s.foresee == nil {
 		s.foresee = func(context.Context, change) (*provision.Forecast, error) { return &provision.Forecast{}, nil }
@@ -73,7 +82,7 @@ func (s steps) proposer() *proposer {
 	return &proposer{
 		seen: &sighting{}, vars: &variables{}, children: &child.Runner{}, now: time.Now, foresee: s.foresee, worlds: []reconciler.World{{Name: "cluster", Target: stillWorld{s.live}}},
 		renders: &renders{kept: []rendered{
-			{asked: at("base"), loaded: s.base, folder: s.folders[0]}, {asked: at("parted"), loaded: s.parted, folder: s.folders[1]}, {asked: at("head"), loaded: s.head, folder: s.folders[2]},
+			{asked: at("base"), out: written(s.base), folder: s.folders[0]}, {asked: at("parted"), out: written(s.parted), folder: s.folders[1]}, {asked: at("head"), out: written(s.head), folder: s.folders[2]},
 		}},
 	}
 }

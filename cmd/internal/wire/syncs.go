@@ -26,9 +26,6 @@ import (
 	"github.com/poolwright/poolwright/reconciler/target/cluster"
 )
 
-// rendersKept is how many rendered trees are remembered over all Syncs.
-const rendersKept = 8
-
 // addSyncs puts the Git loop on the manager.
 func (a *attempt) addSyncs(mgr manager.Manager) error {
 	metrics, err := controller.NewMetrics(crmetrics.Registry)
@@ -38,7 +35,7 @@ func (a *attempt) addSyncs(mgr manager.Manager) error {
 	r := &controller.SyncReconciler{
 		Client:    mgr.GetClient(),
 		Namespace: a.cfg.Namespace,
-		Build:     a.builder(declared.NewCache(rendersKept)),
+		Build:     a.builder(),
 		Recorder:  recorder(mgr),
 		Metrics:   metrics,
 		Clock:     clock.RealClock{},
@@ -53,7 +50,7 @@ func recorder(mgr manager.Manager) record.EventRecorder {
 }
 
 // builder assembles Git, the renderer and the cluster for a Sync.
-func (a *attempt) builder(renders *declared.Cache) controller.Builder {
+func (a *attempt) builder() controller.Builder {
 	return func(_ context.Context, sync *v1alpha1.Sync) (controller.Assembly, error) {
 		source, err := a.gitSource(sync)
 		if err != nil {
@@ -70,7 +67,7 @@ func (a *attempt) builder(renders *declared.Cache) controller.Builder {
 			return controller.Assembly{}, fmt.Errorf("connecting Sync %s to AWS: %w", sync.Name, err)
 		}
 		// AWS first: the engine needs its queue, and nodes their role.
-		loop := reconciler.NewLoop(source, said.listening(loader(renders, sync.Spec.Path, vars)),
+		loop := reconciler.NewLoop(source, a.loader(sync.Spec.Path, vars, said),
 			reconciler.World{Name: aws.Name, Target: sky}, reconciler.World{Name: cluster.Name, Target: admitted{world, said}})
 		watches := []watchFunc{world.Watch, sky.Watch}
 		if substitutes(sync) {
@@ -78,7 +75,7 @@ func (a *attempt) builder(renders *declared.Cache) controller.Builder {
 			watches = append(watches, a.watchVariables(sync)...)
 		}
 		return controller.Assembly{
-			Loop: loop, Watch: together(watches...), Consider: considering(a.direct, a.foretellers.Forecast), Forget: a.forget(sync, world, sky),
+			Loop: loop, Watch: together(watches...), Consider: considering(a.direct, a.children.ahead.Forecast), Forget: a.forget(sync, world, sky),
 		}, nil
 	}
 }
@@ -116,16 +113,18 @@ func (u unusable) Fetch(context.Context) (gitsource.Snapshot, error) {
 	return gitsource.Snapshot{}, u.err
 }
 
-// loader renders a snapshot's folder with the newest values of the variables,
-// remembering trees that it has seen.
-func loader(renders *declared.Cache, path string, vars *variables) reconciler.Loader {
-	return func(_ context.Context, s gitsource.Snapshot) (declared.Declared, error) {
+// loader renders a snapshot's folder with the newest values of the variables, in a child
+// process: this one also is Karpenter. What schemas refuse of Clusters goes to said.
+func (a *attempt) loader(path string, vars *variables, said *verdicts) reconciler.Loader {
+	return func(ctx context.Context, s gitsource.Snapshot) (declared.Declared, error) {
 		values := vars.take()
-		d, err := renders.Load(s.TreeID, s.FS, path, declared.Options{Values: values})
-		if err == nil {
-			vars.use(values)
+		loaded, err := a.renders.load(ctx, a.children.followed, s, path, values)
+		if err != nil {
+			return declared.Declared{}, err
 		}
-		return d, err
+		vars.use(values)
+		said.set(loaded.Clusters)
+		return declared.Declared{Set: loaded.Set, Problems: loaded.Problems}, nil
 	}
 }
 

@@ -62,11 +62,16 @@ func (v *verdicts) listening(load reconciler.Loader) reconciler.Loader {
 			}
 		}
 		d.Problems = lint.Sorted(problems)
-		v.mu.Lock()
-		v.found = found
-		v.mu.Unlock()
+		v.set(found)
 		return d, nil
 	}
+}
+
+// set makes verdicts those of the revision that was loaded last.
+func (v *verdicts) set(found map[state.Key][]state.Problem) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.found = found
 }
 
 // judge says what is refused. Without anything to judge it reads no schema:

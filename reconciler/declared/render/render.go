@@ -5,19 +5,18 @@
 // connection or reads outside of it: Helm charts, generator plugins, plugins,
 // remote bases and absolute paths are refused by name, with file and line,
 // before kustomize starts; kustomize itself runs with plugins off, over a
-// read-only file system that holds only the tree, under a deadline, with its
-// panics caught. Start reading at Run.
+// read-only file system that holds only the tree, with its panics caught. How long
+// it takes nothing here bounds: kustomize cannot be stopped but by the end of its
+// process, so that whoever renders what is not trusted does it in one of its own
+// (cmd/internal/child). Start reading at Run.
 package render
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"path"
 	"runtime/debug"
 	"slices"
 	"strings"
-	"time"
 
 	"go.yaml.in/yaml/v3"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
@@ -39,8 +38,8 @@ type Result struct {
 }
 
 // Run renders the kustomization in a folder of the tree. Its error is for what
-// makes the tree unusable: a broken limit, a source that fails, a deadline.
-func Run(tree *manifest.Tree, folder string, timeout time.Duration) (Result, error) {
+// makes the tree unusable: a broken limit, a source that fails.
+func Run(tree *manifest.Tree, folder string) (Result, error) {
 	s := &survey{
 		tree: tree, cost: map[string]cost{},
 		documents: map[string][]manifest.Document{}, objects: map[string]int{}, kustomizations: map[string]*kustomization{},
@@ -57,12 +56,10 @@ func Run(tree *manifest.Tree, folder string, timeout time.Duration) (Result, err
 		return Result{Problems: []state.Problem{{Origin: s.root.doc.Origin(), Message: err.Error()}}}, nil
 	}
 	files := &fileSystem{tree: tree, replaced: map[string][]byte{s.root.file: content}}
-	objects, err := build(func() ([]map[string]any, error) { return runKustomize(files, folder) }, timeout)
+	objects, err := build(func() ([]map[string]any, error) { return runKustomize(files, folder) })
 	switch {
 	case tree.Err() != nil:
 		return Result{}, tree.Err()
-	case errors.Is(err, errDeadline):
-		return Result{}, err
 	case err != nil:
 		return Result{Problems: []state.Problem{{Origin: state.Origin{File: s.root.file}, Message: "kustomize: " + s.message(err)}}}, nil
 	}
@@ -110,42 +107,16 @@ func withOrigins(k *kustomization) (content []byte, own bool, err error) {
 // variables of its package.
 var turn = make(chan struct{}, 1)
 
-var errDeadline = errors.New("rendering took too long")
-
-// build runs kustomize, which is what run does. When it does not end in time it is left behind, and
-// keeps the turn until it does: a second endless build must not join it.
-func build(run func() ([]map[string]any, error), timeout time.Duration) ([]map[string]any, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), timeout)
-	defer cancel()
-	late := func() error {
-		return state.Fail(state.Fix, "RenderTimeout", fmt.Errorf("%w: more than %s", errDeadline, timeout))
-	}
-	select {
-	case turn <- struct{}{}:
-	case <-ctx.Done():
-		return nil, late()
-	}
-	type answer struct {
-		objects []map[string]any
-		err     error
-	}
-	done := make(chan answer, 1)
-	go func() {
-		defer func() { <-turn }()
-		defer func() {
-			if p := recover(); p != nil {
-				done <- answer{err: fmt.Errorf("kustomize stopped unexpectedly (%v)\n%s", p, firstFrames(debug.Stack()))}
-			}
-		}()
-		o, err := run()
-		done <- answer{o, err}
+// build runs kustomize, which is what run does, and makes an error of a panic.
+func build(run func() ([]map[string]any, error)) (objects []map[string]any, err error) {
+	turn <- struct{}{}
+	defer func() { <-turn }()
+	defer func() {
+		if p := recover(); p != nil {
+			objects, err = nil, fmt.Errorf("kustomize stopped unexpectedly (%v)\n%s", p, firstFrames(debug.Stack()))
+		}
 	}()
-	select {
-	case a := <-done:
-		return a.objects, a.err
-	case <-ctx.Done():
-		return nil, late()
-	}
+	return run()
 }
 
 // firstFrames keeps a stack trace readable in a status message.

@@ -1,47 +1,19 @@
 package render
 
 import (
-	"errors"
 	"strings"
 	"testing"
 	"testing/fstest"
-	"time"
 
 	"github.com/poolwright/poolwright/reconciler/declared/manifest"
-	"github.com/poolwright/poolwright/reconciler/state"
 )
 
-func TestABuildThatPanicsIsAnErrorAndFreesTheTurn(t *testing.T) {
+func TestABuildThatPanicsIsAnErrorAndTheNextOneRuns(t *testing.T) {
 	for range 2 {
-		_, err := build(func() ([]map[string]any, error) { panic("boom") }, time.Minute)
+		_, err := build(func() ([]map[string]any, error) { panic("boom") })
 		if err == nil || !strings.Contains(err.Error(), "boom") {
 			t.Fatalf("got %v", err)
 		}
-	}
-}
-
-func TestABuildThatDoesNotEndIsLeftBehindAndNotJoined(t *testing.T) {
-	release, running := make(chan struct{}), make(chan struct{})
-	slow := func() ([]map[string]any, error) {
-		close(running)
-		<-release
-		return nil, nil
-	}
-	isLate := func(err error) {
-		t.Helper()
-		class, reason, _ := state.Classify(err)
-		if class != state.Fix || reason != "RenderTimeout" || !errors.Is(err, errDeadline) {
-			t.Fatalf("got %v", err)
-		}
-	}
-	_, err := build(slow, 10*time.Millisecond)
-	isLate(err)
-	<-running
-	_, err = build(func() ([]map[string]any, error) { t.Error("two builds at once"); return nil, nil }, 10*time.Millisecond)
-	isLate(err)
-	close(release)
-	if _, err := build(func() ([]map[string]any, error) { return nil, nil }, time.Minute); err != nil {
-		t.Fatal(err)
 	}
 }
 
@@ -62,7 +34,7 @@ func TestMessagesOfKustomizeHoldNoSecrets(t *testing.T) {
 			for name, content := range files {
 				fsys[name] = &fstest.MapFile{Data: []byte(content)}
 			}
-			r, err := Run(manifest.NewTree(fsys, manifest.Limits{}), ".", time.Minute)
+			r, err := Run(manifest.NewTree(fsys, manifest.Limits{}), ".")
 			if err != nil || len(r.Problems) == 0 {
 				t.Fatalf("%d objects, %v: not a problem", len(r.Objects), err)
 			}
