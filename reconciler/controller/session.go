@@ -134,15 +134,17 @@ func (s *sessions) watch(ctx context.Context, name types.NamespacedName, to *ses
 	}
 }
 
-// stop ends the Sync's session, if there is one.
+// stop ends the Sync's session, if there is one. Draining takes seconds and is done
+// without the lock: other Syncs do not wait for it, and visits to this one never overlap.
 func (s *sessions) stop(name types.NamespacedName) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if old := s.open[name]; old != nil {
+	old := s.open[name]
+	delete(s.open, name)
+	s.mu.Unlock()
+	if old != nil {
 		old.cancel()
 		// The next session may use the same mirror.
 		old.source.drain()
-		delete(s.open, name)
 	}
 }
 

@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/poolwright/poolwright/gitsource"
 	"github.com/poolwright/poolwright/reconciler"
@@ -248,5 +250,29 @@ func TestForced(t *testing.T) {
 				t.Errorf("forced = %t", got)
 			}
 		})
+	}
+}
+
+func TestOtherSyncsDoNotWaitForOneThatDrains(t *testing.T) {
+	slow, other := types.NamespacedName{Namespace: "ns", Name: "slow"}, &v1alpha1.Sync{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "other"}}
+	cancelled, fetched, stopped := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	all := sessions{open: map[types.NamespacedName]*session{slow: {
+		cancel: func() { close(cancelled) }, source: &fetcher{pending: &question{done: fetched}},
+	}}}
+	go func() {
+		defer close(stopped)
+		all.stop(slow)
+	}()
+	<-cancelled
+	if !all.mu.TryLock() {
+		t.Error("a session that drains holds the lock that every Sync needs")
+	} else {
+		all.mu.Unlock()
+	}
+	close(fetched)
+	<-stopped
+	build := func(context.Context, *v1alpha1.Sync) (Assembly, error) { return Assembly{}, nil }
+	if _, err := all.get(t.Context(), other, build); err != nil || len(all.open) != 1 {
+		t.Errorf("afterwards there are %d sessions, %v", len(all.open), err)
 	}
 }

@@ -184,22 +184,25 @@ func (s *sessions) has(name types.NamespacedName) bool {
 	return s.open[name] != nil
 }
 
-// stop ends the Sync's session, if there is one.
+// stop ends the Sync's session, if there is one. Closing it asks the API server and
+// removes files, and is done without the lock: other Syncs do not wait for it.
 func (s *sessions) stop(name types.NamespacedName) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if old := s.open[name]; old != nil {
+	old := s.open[name]
+	delete(s.open, name)
+	s.mu.Unlock()
+	if old != nil {
 		old.end()
-		delete(s.open, name)
 	}
 }
 
 // close ends all sessions.
 func (s *sessions) close() {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	for name, old := range s.open {
+	all := s.open
+	s.open = nil
+	s.mu.Unlock()
+	for _, old := range all {
 		old.end()
-		delete(s.open, name)
 	}
 }

@@ -1,0 +1,38 @@
+package pullrequest
+
+import (
+	"testing"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+func TestOtherSyncsDoNotWaitForASessionThatIsClosed(t *testing.T) {
+	name := types.NamespacedName{Namespace: "ns", Name: "slow"}
+	for _, end := range []string{"one", "all"} {
+		closing, closed, stopped := make(chan struct{}), make(chan struct{}), make(chan struct{})
+		slow := &session{cancel: func() {}, Session: Session{Close: func() {
+			close(closing)
+			<-closed
+		}}}
+		all := sessions{open: map[types.NamespacedName]*session{name: slow}}
+		go func() {
+			defer close(stopped)
+			if end == "all" {
+				all.close()
+			} else {
+				all.stop(name)
+			}
+		}()
+		<-closing
+		if !all.mu.TryLock() {
+			t.Errorf("ending %s: a session that is closed holds the lock that every Sync needs", end)
+		} else {
+			all.mu.Unlock()
+		}
+		close(closed)
+		<-stopped
+		if all.has(name) {
+			t.Errorf("ending %s: the session is still there", end)
+		}
+	}
+}
