@@ -177,7 +177,7 @@ func (p *proposer) remark(c plan.Change, seen state.Item, planned plan.Change, w
 	case exists:
 		p.overlaps(c, planned)
 	case c.Action == plan.Update:
-		p.note(c, "does not exist now: it is made anew")
+		p.note(c, "is not applied now: it is made anew")
 	}
 }
 
@@ -231,7 +231,7 @@ func (p *proposer) remove(c plan.Change) {
 	case after.Object != nil:
 		c = compared(buried(c, after), "nothing is deleted (prune: false)")
 	case before.Object == nil:
-		p.note(c, "is gone already")
+		p.note(c, "is not applied now: nothing is deleted")
 	case leaving(before):
 		p.note(c, "is being deleted already")
 	default:

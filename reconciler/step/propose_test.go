@@ -42,15 +42,15 @@ func TestAStepIsToldApartFromTheDrift(t *testing.T) {
 		},
 		{
 			"what is changed was deleted by hand", one, two, world{"a": {applied: a1}},
-			[]string{"update a x=1>2", "note a: does not exist now: it is made anew"}, []string{"create a"},
+			[]string{"update a x=1>2", "note a: is not applied now: it is made anew"}, []string{"create a"},
 		},
 		{
 			"what goes was deleted by hand", one, none, world{"a": {applied: a1}},
-			[]string{"delete a", "note a: is gone already"}, []string{"create a"},
+			[]string{"delete a", "note a: is not applied now: nothing is deleted"}, []string{"create a"},
 		},
 		{
 			"the revision before was never applied", one, two, world{},
-			[]string{"update a x=1>2", "note a: does not exist now: it is made anew"}, []string{"create a"},
+			[]string{"update a x=1>2", "note a: is not applied now: it is made anew"}, []string{"create a"},
 		},
 		{"what comes exists and is not ours", none, one, world{"a": foreign(m{"x": "9"})}, []string{"create a", "note a: exists, not ours"}, nil},
 		{"what comes exists, is not ours and is the same", none, one, world{"a": foreign(a1)}, []string{"create a", "note a: exists, not ours"}, nil},

@@ -34,6 +34,8 @@ type stock struct {
 	lasts time.Duration
 	// seen is told when that was.
 	seen *sighting
+	// of is the value of the label of the Sync whose pools are looked at; empty for all.
+	of string
 
 	mu   sync.Mutex
 	at   time.Time
@@ -53,6 +55,9 @@ func (s *stock) fleet(ctx context.Context, in provision.Cluster) (provision.Flee
 		read, err := liveFleet(ctx, s.reader, in, now)
 		if err != nil {
 			return provision.Fleet{}, err
+		}
+		if s.of != "" {
+			read = managedFleet(read, s.of)
 		}
 		s.at, s.kept = now, read
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -15,10 +16,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/poolwright/poolwright/provision"
 	"github.com/poolwright/poolwright/provision/engine"
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
 )
@@ -152,5 +156,45 @@ func TestWhatIsDeclaredAndNotLiveYetIsNew(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{"changed old", "same s"}, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestAForecastForStrangersIsTheSameWhateverPoolsOthersHave(t *testing.T) {
+	if _, err := DirectClient(&rest.Config{Host: "http://127.0.0.1:1"}); err != nil { // registers the kinds
+		t.Fatal(err)
+	}
+	ours := runningFleet(t)
+	for _, o := range ours {
+		switch o.(type) {
+		case *karpv1.NodePool, *awsv1.EC2NodeClass:
+			o.SetLabels(map[string]string{v1alpha1.SyncLabel: "main"})
+		}
+	}
+	claim, node := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "gpu-theirs"}}, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "theirs"}}
+	claim.Labels, node.Labels = map[string]string{karpv1.NodePoolLabelKey: "secret"}, map[string]string{karpv1.NodePoolLabelKey: "secret"}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "theirs"}, Spec: corev1.PodSpec{NodeName: "theirs"}}
+	theirs := []client.Object{
+		&karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: "secret", Labels: map[string]string{v1alpha1.SyncLabel: "other"}}},
+		&awsv1.EC2NodeClass{ObjectMeta: metav1.ObjectMeta{Name: "secret"}}, claim, node, pod,
+	}
+	fleet := func(of string, objects ...client.Object) provision.Fleet {
+		live := &stock{reader: fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(objects...).Build(), of: of}
+		out, err := live.fleet(t.Context(), provision.Cluster{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		out.Now = time.Time{}
+		return out
+	}
+	alone, among := fleet("main", ours...), fleet("main", append(theirs, ours...)...)
+	if d := cmp.Diff(alone, among); d != "" {
+		t.Errorf("pools of others are among those of the Sync:\n%s", d)
+	}
+	if len(alone.NodePools) != 1 || len(alone.NodeClaims) != 1 || len(alone.Nodes) != 1 {
+		t.Errorf("of the Sync's own there are %d pools, %d claims and %d nodes", len(alone.NodePools), len(alone.NodeClaims), len(alone.Nodes))
+	}
+	// The guard switched off: who may read the cluster has them all.
+	if d := cmp.Diff(alone, fleet("", append(theirs, ours...)...)); d == "" {
+		t.Error("nothing of others would be found")
 	}
 }

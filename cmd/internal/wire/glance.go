@@ -79,6 +79,10 @@ type glance struct {
 	seen map[string]glimpse
 }
 
+// glimpsesKept is how many of these are remembered: that of the base, and of what the
+// last heads ask for.
+const glimpsesKept = 8
+
 type glimpse struct {
 	at  time.Time
 	set state.Set
@@ -102,6 +106,15 @@ func (g *glance) Observe(ctx context.Context, wanted state.Set) (state.Set, erro
 		if now.Sub(old.at) < g.lasts {
 			fresh[k] = old
 		}
+	}
+	for len(fresh) > glimpsesKept {
+		oldest := ""
+		for k, old := range fresh {
+			if oldest == "" || old.at.Before(fresh[oldest].at) {
+				oldest = k
+			}
+		}
+		delete(fresh, oldest)
 	}
 	g.seen = fresh
 	return set, nil

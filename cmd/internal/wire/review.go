@@ -9,6 +9,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -24,6 +26,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/report/forge"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/target/aws"
+	"github.com/poolwright/poolwright/reconciler/target/cluster"
 )
 
 // addPullRequests puts the controller that keeps pull requests told on the manager.
@@ -44,7 +47,12 @@ func (a *attempt) addPullRequests(mgr manager.Manager) error {
 // between, and with worlds of its own: those of the Git loop remember what it asked
 // them last.
 func (a *attempt) reviews() pullrequest.Builder {
+	slow := flowcontrol.NewTokenBucketRateLimiter(reviewQPS, reviewBurst)
 	return func(ctx context.Context, sync *v1alpha1.Sync) (pullrequest.Session, error) {
+		reader, err := slowReader(a.cfg.REST, slow)
+		if err != nil {
+			return pullrequest.Session{}, err
+		}
 		secret, err := a.forgeSecret(ctx, sync)
 		if err != nil {
 			return pullrequest.Session{}, err
@@ -60,7 +68,7 @@ func (a *attempt) reviews() pullrequest.Builder {
 			return pullrequest.Session{}, state.Fail(state.Fix, "InvalidSource", err)
 		}
 		seen := &sighting{}
-		worlds, vars, err := a.glances(sync, seen)
+		worlds, vars, err := a.glances(sync, seen, slow)
 		if err != nil {
 			return pullrequest.Session{}, err
 		}
@@ -71,8 +79,8 @@ func (a *attempt) reviews() pullrequest.Builder {
 		p := &reviewer{
 			repository: repository, sync: sync.DeepCopy(), live: a.direct,
 			proposer: &proposer{
-				children: a.children.proposed, renders: a.renders, vars: vars, worlds: worlds, now: time.Now, seen: seen,
-				foresee: forecasting(&stock{reader: a.direct, lasts: fleetLasts, seen: seen}, a.children.proposed.Forecast),
+				children: a.children.proposed, renders: a.renders, vars: vars, worlds: worlds, now: time.Now, seen: seen, most: stepMost,
+				foresee: forecasting(&stock{reader: reader, lasts: fleetLasts, seen: seen, of: cluster.LabelValue(sync.Name)}, a.children.proposed.Forecast),
 			},
 		}
 		outdated := func(ctx context.Context) bool {
@@ -134,17 +142,39 @@ func (a *attempt) whereabouts(ctx context.Context) (identity, name string, err e
 	return string(system.UID), name, nil
 }
 
+// stepMost is how many objects a pull request may change to be planned.
+const stepMost = 1000
+
+// The requests that the plans of all pull requests together send to the API server, in a
+// second and at once: the Git loop and the engine, which have the same user there, need the
+// rest of its share of priority and fairness.
+const (
+	reviewQPS   = 50
+	reviewBurst = 100
+)
+
+// slowReader reads without a cache, as fast as the limiter lets it.
+func slowReader(config *rest.Config, limiter flowcontrol.RateLimiter) (client.Client, error) {
+	config = rest.CopyConfig(config)
+	config.RateLimiter = limiter
+	return DirectClient(config)
+}
+
 // glances are the worlds of a Sync for who only looks, and its variables.
-func (a *attempt) glances(sync *v1alpha1.Sync, seen *sighting) ([]reconciler.World, *variables, error) {
+func (a *attempt) glances(sync *v1alpha1.Sync, seen *sighting, slow flowcontrol.RateLimiter) ([]reconciler.World, *variables, error) {
 	log := a.cfg.Logger.WithName("review").WithValues("sync", sync.Name)
-	world, vars, err := a.inhabited(sync, log, a.pinnedParameters, true)
+	world, vars, err := a.inhabited(sync, log, a.pinnedParameters, slow)
 	if err != nil {
 		return nil, nil, err
 	}
 	said := onClusters()
-	sky, err := aws.New(aws.Config{AWS: engine.LoadAWS, REST: a.cfg.REST, Sync: sync.Name, Namespace: a.cfg.Namespace, Check: said.of, Log: log})
+	sky, err := aws.NewReview(aws.Config{AWS: engine.LoadAWS, REST: a.cfg.REST, Sync: sync.Name, Namespace: a.cfg.Namespace, Check: said.of, Log: log})
 	if err != nil {
 		return nil, nil, fmt.Errorf("connecting the pull requests of Sync %s to AWS: %w", sync.Name, err)
+	}
+	vars.begin = func() {
+		world.StartReview()
+		sky.StartReview()
 	}
 	return glancing(said, sky, admitted{world, said}, seen), vars, nil
 }

@@ -48,6 +48,8 @@ type proposer struct {
 	now     func() time.Time
 	// seen is when what the worlds and the forecast tell was looked at.
 	seen *sighting
+	// most is how many objects a step may change to be planned; 0 for any number.
+	most int
 }
 
 // review is what there is to say of a step.
@@ -67,6 +69,9 @@ func (p *proposer) tell(ctx context.Context, s proposal) (review, error) {
 	p.vars.use(s.values)
 	sides, err := p.load(ctx, s)
 	if err != nil {
+		return review{}, err
+	}
+	if err := p.bounded(sides, s.base); err != nil {
 		return review{}, err
 	}
 	found, err := reconciler.Propose(ctx, sides.before, sides.after, p.offline, p.worlds, controller.Policies(s.sync)...)
@@ -98,6 +103,27 @@ func (p *proposer) tell(ctx context.Context, s proposal) (review, error) {
 		r.Binding.Observed = p.seen.oldest()
 	}
 	return review{report: r, reviewed: telling(found.Step, f, unforeseen)}, nil
+}
+
+// bounded refuses a step that changes too much to be planned for whoever proposes it.
+func (p *proposer) bounded(s sides, base string) error {
+	n := 0
+	for _, item := range s.after.Set.Items() {
+		was, there := s.before.Set.Get(item.Key)
+		if !there || was.Version != item.Version || !state.Equal(was.Object, item.Object) {
+			n++
+		}
+	}
+	for _, item := range s.before.Set.Items() {
+		if _, stays := s.after.Set.Get(item.Key); !stays {
+			n++
+		}
+	}
+	if p.most == 0 || n <= p.most {
+		return nil
+	}
+	return state.Failf(state.Fix, "TooLarge", "the change is too large to plan: it changes %d objects, and %d at most are planned for a pull request; "+
+		"split it, or run `poolwright plan --base %s` with your own access to the cluster", n, p.most, base)
 }
 
 // mistakes are those that the step brings. What the worlds say of an object already is

@@ -57,7 +57,7 @@ func (a *attempt) builder() controller.Builder {
 			// The Sync must still be suspended, repaired or deleted like any other.
 			source = unusable{state.Fail(state.Fix, "InvalidSource", err)}
 		}
-		world, vars, err := a.inhabited(sync, a.cfg.Logger.WithName("cluster").WithValues("sync", sync.Name), a.parameters, false)
+		world, vars, err := a.inhabited(sync, a.cfg.Logger.WithName("cluster").WithValues("sync", sync.Name), a.parameters, nil)
 		if err != nil {
 			return controller.Assembly{}, err
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/util/flowcontrol"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
@@ -178,10 +179,13 @@ func withParameters(values map[string]string, other supply) supply {
 }
 
 // inhabited makes the world of a Sync in the cluster, and gives it the Sync's variables.
-// One for a review never gets to know what is secret of them.
-func (a *attempt) inhabited(sync *v1alpha1.Sync, log logr.Logger, parameters parametersOf, review bool) (*cluster.World, *variables, error) {
-	vars := &variables{}
-	world, err := connected(cluster.Config{REST: a.cfg.REST, Sync: sync.Name, Namespace: a.cfg.Namespace, Log: log}, vars, review)
+// One for reviews of what strangers propose has a limiter; it never gets to know what is
+// secret of the variables, and looks at nothing but what the Sync manages.
+func (a *attempt) inhabited(sync *v1alpha1.Sync, log logr.Logger, parameters parametersOf, reviews flowcontrol.RateLimiter) (*cluster.World, *variables, error) {
+	vars, review := &variables{}, reviews != nil
+	world, err := connected(cluster.Config{
+		REST: a.cfg.REST, Sync: sync.Name, Namespace: a.cfg.Namespace, Log: log, OnlyManaged: review, Limiter: reviews,
+	}, vars, review)
 	if err != nil {
 		return nil, nil, fmt.Errorf("connecting Sync %s to the cluster: %w", sync.Name, err)
 	}

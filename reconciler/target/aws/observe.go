@@ -27,7 +27,7 @@ func (w *World) Observe(ctx context.Context, wanted state.Set) (state.Set, error
 	}
 	w.recall(ctx)
 	now := w.turn()
-	o := w.observation(now.wish, wanted)
+	o := w.observation(now.wish, w.askable(now.wish, wanted))
 	o.keep = now.keep
 	for _, rec := range w.store.Records() {
 		if _, keep := wanted.Get(rec.Key); !keep && !now.blind {

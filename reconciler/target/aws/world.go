@@ -74,6 +74,8 @@ type World struct {
 	// applying is true between Begin and End: what differs then is on its way.
 	applying bool
 	past     past
+	// review is nil but for who answers people that may not read the account.
+	review *review
 }
 
 // past is what one look leaves to the next.
@@ -96,8 +98,15 @@ type past struct {
 // defaultPoll is how often drift is looked for.
 const defaultPoll = 5 * time.Minute
 
+// NewReview makes a World for who answers people that may not read the account: AWS is
+// asked about what is in the inventory, and about what is only compared where the revision
+// that a review starts from compares it. It sends no request, and is not to correct.
+func NewReview(cfg Config) (*World, error) { return create(cfg, &review{}) }
+
 // New makes a World. It sends no request.
-func New(cfg Config) (*World, error) {
+func New(cfg Config) (*World, error) { return create(cfg, nil) }
+
+func create(cfg Config, of *review) (*World, error) {
 	if cfg.AWS == nil || cfg.REST == nil || cfg.Sync == "" || cfg.Namespace == "" {
 		return nil, fmt.Errorf("making the AWS world: AWS, REST, Sync and Namespace must be set")
 	}
@@ -110,15 +119,16 @@ func New(cfg Config) (*World, error) {
 	if cfg.Poll <= 0 {
 		cfg.Poll = defaultPoll
 	}
-	client, err := api.New(cfg.REST, v1alpha1.FieldManager, silent{})
+	client, err := api.New(cfg.REST, v1alpha1.FieldManager, silent{}, nil)
 	if err != nil {
 		return nil, err
 	}
 	w := &World{
-		cfg: cfg, kinds: kinds(), tale: newTale(cfg.Clock),
+		cfg: cfg, kinds: kinds(), tale: newTale(cfg.Clock), review: of,
 		store: inventory.NewStore(client, inventory.Place{
 			Target: Name, Namespace: cfg.Namespace,
 			Prefix: inventory.Short(cfg.Sync, 200) + "-inventory-aws", Value: inventory.Short(cfg.Sync, 63),
+			ReadOnly: of != nil,
 		}),
 	}
 	w.lines = newLines(cfg)

@@ -21,6 +21,7 @@ import (
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/utils/clock"
 
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
@@ -37,7 +38,7 @@ const Name = "cluster"
 // Config says which cluster, and for which Sync.
 type Config struct {
 	// REST reaches the API server. Its rate limits are ignored: the API
-	// server's own priority and fairness decides.
+	// server's own priority and fairness decides, and Limiter.
 	REST *rest.Config
 	// Sync is the Sync's name; everything that it owns carries it as a label.
 	Sync string
@@ -51,6 +52,13 @@ type Config struct {
 	// values of Secrets are neither filled in, so that Reveal is left aside, nor
 	// compared with live ones. See World.StartReview.
 	Review bool
+	// OnlyManaged is true for who answers people that may not read the cluster: it
+	// observes what is in the Sync's inventory and nothing else, and sends the API
+	// server no object but those of the revision that a review starts from. It goes
+	// with Review, and never corrects.
+	OnlyManaged bool
+	// Limiter slows requests down; nil sends them as they come.
+	Limiter flowcontrol.RateLimiter
 	// Clock is the time; nil is the real one.
 	Clock clock.Clock
 	// Log gets one line for each thing worth knowing; the zero value is
@@ -75,8 +83,7 @@ type World struct {
 	memos map[state.Key]memo
 	// states holds the readiness that the last answer showed.
 	states map[state.Key]readiness
-	// presumed are the Secrets that live ones count as in a review.
-	presumed map[state.Key]map[string]any
+	review review
 }
 
 // memo is what one verb tells the next about an object.
@@ -106,18 +113,18 @@ func New(cfg Config) (*World, error) {
 	if cfg.Log.GetSink() == nil {
 		cfg.Log = logr.Discard()
 	}
-	client, err := api.New(cfg.REST, v1alpha1.FieldManager, quiet{})
+	client, err := api.New(cfg.REST, v1alpha1.FieldManager, quiet{}, cfg.Limiter)
 	if err != nil {
 		return nil, err
 	}
-	label := labelValue(cfg.Sync)
+	label := LabelValue(cfg.Sync)
 	prefix := inventory.Short(cfg.Sync, 200) + "-inventory"
 	w := &World{
 		cfg: cfg, label: label, api: client,
 		mask:  newMasker(client, cfg.Namespace, prefix),
 		kinds: kinds.NewCatalog(client.Discovery()),
 		store: inventory.NewStore(client, inventory.Place{
-			Target: Name, Namespace: cfg.Namespace, Prefix: prefix, Value: label,
+			Target: Name, Namespace: cfg.Namespace, Prefix: prefix, Value: label, ReadOnly: cfg.OnlyManaged,
 		}),
 		flaps: newFlaps(cfg.Clock),
 		memos: map[state.Key]memo{}, states: map[state.Key]readiness{},
@@ -132,9 +139,9 @@ type quiet struct{}
 
 func (quiet) HandleWarningHeaderWithContext(context.Context, int, string, string) {}
 
-// labelValue is the Sync's name where it can be a label's value, else a part
-// of it with a hash.
-func labelValue(sync string) string { return inventory.Short(sync, 63) }
+// LabelValue is the value of [v1alpha1.SyncLabel] on what a Sync applies: its name
+// where that can be a label's value, else a part of it with a hash.
+func LabelValue(sync string) string { return inventory.Short(sync, 63) }
 
 // selector selects the objects of this Sync.
 func (w *World) selector() string { return v1alpha1.SyncLabel + "=" + w.label }

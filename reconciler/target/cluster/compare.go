@@ -43,6 +43,8 @@ func (w *World) compare(ctx context.Context, item state.Item, live *unstructured
 		object = leaving(item.Object, live)
 	case isSecret(item.Key):
 		object = w.compareSecret(item, live)
+	case w.cfg.OnlyManaged:
+		object, err = w.compareStart(ctx, item, live)
 	case kinds.Whole(item.Key.Group, item.Key.Kind):
 		object, err = w.compareWhole(ctx, item, live)
 	default:
@@ -53,7 +55,7 @@ func (w *World) compare(ctx context.Context, item state.Item, live *unstructured
 	}
 	found.Object = object
 	w.noteSeen(item, live, object)
-	if state.Equal(object, item.Object) && !w.blind(item.Key) {
+	if state.Equal(object, item.Object) && !w.blind(item.Key) && !w.cfg.OnlyManaged {
 		w.store.Put(inventory.Record{
 			Key: item.Key, Version: item.Version, Desired: state.Hash(item.Object),
 			Print: fields.Take(live.Object, w.options(item.Key)),
@@ -165,6 +167,9 @@ func (w *World) compareSecret(item state.Item, live *unstructured.Unstructured) 
 
 // dryRun applies an item without storing it, under the given name.
 func (w *World) dryRun(ctx context.Context, item state.Item, name string) (*unstructured.Unstructured, error) {
+	if err := w.spend(); err != nil {
+		return nil, err
+	}
 	ref, _, _, err := w.ref(ctx, item.Key, item.Version)
 	if err != nil {
 		return nil, err
@@ -180,9 +185,17 @@ func (w *World) dryRun(ctx context.Context, item state.Item, name string) (*unst
 // refused shows, for an object whose dry run the API server refused, what
 // differs at first sight, and the refusal.
 func (w *World) refused(item state.Item, bare map[string]any, ours fields.Tree, err error) map[string]any {
-	object := fields.Project(bare, fields.Overlay(bare, item.Object, ours), item.Object, ours)
 	why := strings.TrimPrefix(api.Refused("", err, false).Error(), ": ")
-	return remark(object, "refused: "+why)
+	if w.cfg.OnlyManaged {
+		why = "the Sync's status has the reason"
+	}
+	return remark(firstSight(item, bare, ours), "refused: "+why)
+}
+
+// firstSight is a live object as far as it can be compared without the API server, which
+// knows defaults and other ways of writing.
+func firstSight(item state.Item, bare map[string]any, ours fields.Tree) map[string]any {
+	return fields.Project(bare, fields.Overlay(bare, item.Object, ours), item.Object, ours)
 }
 
 // remark adds a difference that is not a field: why the API server could not

@@ -15,8 +15,12 @@ import (
 // homeless notes of what is to be created that its namespace is neither there nor
 // declared: the API server is bound to refuse it, and a review should know before the
 // merge. It asks for the namespaces once, and only where something is missing from one
-// that nothing else vouches for.
+// that nothing else vouches for. Whether one exists is nothing to tell who may not read
+// the cluster.
 func (o *observation) homeless(ctx context.Context) {
+	if o.world.cfg.OnlyManaged {
+		return
+	}
 	sure, at := map[string]bool{}, map[state.Key]int{}
 	for i, item := range o.items {
 		at[item.Key] = i

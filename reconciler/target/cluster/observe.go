@@ -130,7 +130,7 @@ func (o *observation) kinds(ctx context.Context, all bool) ([]listing, error) {
 	var out []listing
 	for _, item := range o.wanted.Items() {
 		gvk := gvkOf(item)
-		if seen[gvk] {
+		if seen[gvk] || !o.world.managed(item.Key) {
 			continue
 		}
 		seen[gvk], covered[gvk.GroupKind()] = true, true
@@ -157,7 +157,7 @@ func (o *observation) kinds(ctx context.Context, all bool) ([]listing, error) {
 			out = append(out, listing{Kind: kind})
 		}
 	}
-	if !all {
+	if !all || o.world.cfg.OnlyManaged {
 		return out, nil
 	}
 	// A process that has wanted nothing yet knows no kinds, and one that has
@@ -211,7 +211,7 @@ func (o *observation) visit(kind kinds.Kind, live *unstructured.Unstructured) {
 	o.met[k] = true
 	o.mu.Unlock()
 	switch {
-	case twice:
+	case twice, !o.world.managed(k):
 	case !wanted:
 		o.stray(k, kind, live)
 	default:
@@ -255,12 +255,12 @@ func observed(item state.Item, live *unstructured.Unstructured, object map[strin
 func (o *observation) missing() []inventory.Record {
 	var out []inventory.Record
 	for _, item := range o.wanted.Items() {
-		if !o.met[item.Key] {
+		if !o.met[item.Key] && o.world.managed(item.Key) {
 			out = append(out, inventory.Record{Key: item.Key, Version: item.Version})
 		}
 	}
 	for _, r := range o.world.store.Records() {
-		if _, wanted := o.wanted.Get(r.Key); !wanted && !o.met[r.Key] {
+		if _, wanted := o.wanted.Get(r.Key); !wanted && !o.met[r.Key] && o.world.managed(r.Key) {
 			out = append(out, r)
 		}
 	}

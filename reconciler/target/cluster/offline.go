@@ -27,7 +27,7 @@ import (
 func Offline(sync string) target.Target {
 	key := make([]byte, 32)
 	_, _ = rand.Read(key) // It never fails: the process would end.
-	return &offline{world: &World{label: labelValue(sync), mask: &masker{key: key}}}
+	return &offline{world: &World{label: LabelValue(sync), mask: &masker{key: key}}}
 }
 
 type offline struct {

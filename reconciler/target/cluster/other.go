@@ -59,6 +59,9 @@ func (w *World) otherPlugin(ctx context.Context, items []state.Item) (string, er
 	}
 	slices.SortFunc(live, func(a, b *metav1.PartialObjectMetadata) int { return cmp.Compare(a.Name, b.Name) })
 	for _, m := range live {
+		if !w.managed(state.Key{Target: Name, Group: mine.Group, Kind: mine.Kind, Name: m.Name}) {
+			continue
+		}
 		if why, err := w.contradicts(ctx, mine.Name, m); why != "" || err != nil {
 			return why, err
 		}

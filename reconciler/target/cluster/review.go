@@ -1,35 +1,146 @@
 package cluster
 
 import (
+	"context"
 	"maps"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/target/cluster/internal/kinds"
+	"github.com/poolwright/poolwright/reconciler/target/internal/fields"
 )
 
-// This file keeps the values of Secrets from whoever proposes a revision. Filled in, or
-// held against live ones, they would answer: "does it match this pattern", "is it this".
+// This file keeps from whoever proposes a revision what a cluster would tell them.
+//
+// The values of Secrets, filled in or held against live ones, would answer: "does it match
+// this pattern", "is it this".
+//
+// Of who is OnlyManaged, an object that is not in the inventory is not looked for: that it
+// exists would be an answer, too. Nor is what is proposed sent to the API server: a dry run
+// calls admission webhooks with all our rights, and what comes back (a quota that is used
+// up, a port that is taken, a policy about another object, or no refusal) tells of what the
+// Sync does not manage. An object that the step changes is compared with what it starts
+// from, which the apply sends as well.
+
+// review is what one comparison for a review keeps.
+type review struct {
+	// presumed is what it starts from, as it was wanted.
+	presumed map[state.Key]state.Item
+	// dryRuns counts those of this one, answers are what came of the last ones.
+	dryRuns int
+	answers map[state.Key]answer
+}
+
+// managed reports whether an object may be observed: any, or those that the Sync has
+// applied. A record without a hash is an intent, maybe of an object that another made.
+func (w *World) managed(k state.Key) bool {
+	if !w.cfg.OnlyManaged {
+		return true
+	}
+	rec, known := w.store.Get(k)
+	return known && rec.Desired != ""
+}
+
+// compareStart compares a live object with what a review starts from. What only the
+// proposal has, although the inventory knows it, is compared at first sight.
+func (w *World) compareStart(ctx context.Context, item state.Item, live *unstructured.Unstructured) (map[string]any, error) {
+	w.mu.Lock()
+	start, there := w.review.presumed[item.Key]
+	w.mu.Unlock()
+	if !there || start.Version != item.Version {
+		return firstSight(item, strip(live.Object), fields.Applied(live.Object, v1alpha1.FieldManager)), nil
+	}
+	rec, _ := w.store.Get(item.Key)
+	if rec.Version == start.Version && rec.Desired == state.Hash(start.Object) && rec.Print.Same(fields.Take(live.Object, w.options(item.Key))) {
+		return start.Object, nil
+	}
+	of := answerOf{live.GetUID(), live.GetResourceVersion(), state.Hash(start.Object)}
+	w.mu.Lock()
+	known, answered := w.review.answers[item.Key]
+	w.mu.Unlock()
+	if answered && known.of == of && w.cfg.Clock.Since(known.at) < answerLasts {
+		return known.object, nil
+	}
+	compare := w.compareMerged
+	if kinds.Whole(item.Key.Group, item.Key.Kind) {
+		compare = w.compareWhole
+	}
+	object, err := compare(ctx, start, live)
+	if err != nil {
+		return nil, err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.review.answers == nil || len(w.review.answers) >= answersKept {
+		w.review.answers = map[state.Key]answer{}
+	}
+	w.review.answers[item.Key] = answer{of: of, at: w.cfg.Clock.Now(), object: object}
+	return object, nil
+}
+
+// The bounds of what reviews ask the API server. An answer is asked for again when the
+// live object or what a review starts from is another one, and once in a while, since
+// admission webhooks change, too.
+const (
+	answerLasts = 5 * time.Minute
+	answersKept = 1000
+	// dryRunsMost are those of one review.
+	dryRunsMost = 300
+)
+
+// answerOf is what was compared: an incarnation and version, and the hash of what was
+// declared.
+type answerOf struct {
+	uid     types.UID
+	version string
+	start   string
+}
+
+// answer is what a comparison with the API server's help has given.
+type answer struct {
+	of     answerOf
+	at     time.Time
+	object map[string]any
+}
+
+// spend counts a dry run of a review, and refuses those above the limit.
+func (w *World) spend() error {
+	if !w.cfg.OnlyManaged {
+		return nil
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.review.dryRuns++; w.review.dryRuns > dryRunsMost {
+		return state.Failf(state.Wait, "TooMuchDrift",
+			"more than %d objects of this Sync differ from what it applied: no pull request is planned before it has put them back; its status names them", dryRunsMost)
+	}
+	return nil
+}
 
 // StartReview starts another comparison of a World for a review: what it is asked for next is
 // the revision that live Secrets count as holding. Any other World takes no notice.
 func (w *World) StartReview() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.presumed = nil
+	w.review.presumed, w.review.dryRuns = nil, 0
 }
 
-// presume keeps the Secrets, masked, of what is wanted first.
+// presume keeps what is wanted first, with masked Secrets; of who may read the cluster
+// the Secrets alone.
 func (w *World) presume(items []state.Item) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if !w.cfg.Review || w.presumed != nil {
+	if !w.cfg.Review || w.review.presumed != nil {
 		return
 	}
-	w.presumed = map[state.Key]map[string]any{}
+	w.review.presumed = map[state.Key]state.Item{}
 	for _, item := range items {
-		if isSecret(item.Key) {
-			w.presumed[item.Key] = item.Object
+		if w.cfg.OnlyManaged || isSecret(item.Key) {
+			w.review.presumed[item.Key] = item
 		}
 	}
 }
@@ -45,7 +156,7 @@ func (w *World) veiled(k state.Key, live *unstructured.Unstructured) map[string]
 		return w.mask.secret(bare)
 	}
 	w.mu.Lock()
-	base := w.presumed[k]
+	base := w.review.presumed[k].Object
 	w.mu.Unlock()
 	unlike := "masked:" + w.mask.hash([]any{"as live"})
 	veil := func(in, from map[string]any, field string) {

@@ -37,7 +37,8 @@ func (w *World) autoscaled(ctx context.Context, items []state.Item) (map[state.K
 	}
 	if ok {
 		_, err := w.api.List(ctx, api.Ref{Resource: kind.GVR()}, "", func(o *unstructured.Unstructured) {
-			if k, ok := aimOf(o.Object, state.Key{Kind: o.GetKind(), Group: "autoscaling", Namespace: o.GetNamespace()}); ok {
+			k, ok := aimOf(o.Object, state.Key{Kind: o.GetKind(), Group: "autoscaling", Namespace: o.GetNamespace()})
+			if ok && w.managed(k) {
 				aims[k] = true
 			}
 		})

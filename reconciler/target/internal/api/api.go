@@ -2,8 +2,9 @@
 // server-side apply, deletions with preconditions, watches, and errors that
 // say what a person can do.
 //
-// It refuses client-side rate limits (the API server's own priority and
-// fairness decides) and any memory of what it saw. Start reading at Client.
+// It refuses any memory of what it saw, and client-side rate limits but those that
+// somebody asks for: the API server's own priority and fairness decides. Start reading
+// at Client.
 package api
 
 import (
@@ -21,6 +22,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/flowcontrol"
 )
 
 // Client sends requests to one API server.
@@ -35,10 +37,11 @@ type Client struct {
 // pageSize is how many objects one List answer holds at most.
 const pageSize = 500
 
-// New makes a Client that writes as manager. The config is not changed.
-func New(config *rest.Config, manager string, warn rest.WarningHandlerWithContext) (*Client, error) {
+// New makes a Client that writes as manager. The config is not changed. Each request
+// waits for the limiter, where there is one.
+func New(config *rest.Config, manager string, warn rest.WarningHandlerWithContext, limiter flowcontrol.RateLimiter) (*Client, error) {
 	c := rest.CopyConfig(config)
-	c.QPS, c.Burst, c.RateLimiter = -1, 0, nil
+	c.QPS, c.Burst, c.RateLimiter = -1, 0, limiter
 	c.WarningHandler, c.WarningHandlerWithContext = nil, warn
 	c.UserAgent = manager
 	http, err := rest.HTTPClientFor(c)

@@ -35,6 +35,9 @@ type Place struct {
 	Prefix string
 	// Value is the value of Label.
 	Value string
+	// ReadOnly is true for who never writes the inventory: memory then holds what
+	// the ConfigMaps name, and nothing else.
+	ReadOnly bool
 }
 
 // Short cuts a name to at most n characters, keeping it unique by a hash, for
@@ -126,9 +129,14 @@ func (s *Store) read(ctx context.Context) (complete bool, err error) {
 func (s *Store) adopt(found map[int]shard) (complete bool, err error) {
 	size := len(s.shards)
 	complete = true
+	if s.place.ReadOnly {
+		s.mu.Lock()
+		clear(s.records)
+		s.mu.Unlock()
+	}
 	for n, sh := range found {
 		size = max(size, n+1)
-		if n < len(s.shards) && s.shards[n].version == sh.version {
+		if n < len(s.shards) && s.shards[n].version == sh.version && !s.place.ReadOnly {
 			continue // It has been read.
 		}
 		records, of, err := Decode(s.place.Target, sh.content)
@@ -188,11 +196,14 @@ func (s *Store) Get(k state.Key) (Record, bool) {
 }
 
 // Put remembers a record. What a restart would not need to know does not make
-// the ConfigMaps stale.
+// the ConfigMaps stale. A store that is ReadOnly takes no record of what is new.
 func (s *Store) Put(r Record) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	old, known := s.records[r.Key]
+	if s.place.ReadOnly && !known {
+		return
+	}
 	s.records[r.Key] = r
 	old.Print.ResourceVersion, r.Print.ResourceVersion = "", ""
 	old.Print.Generation, r.Print.Generation = 0, 0
@@ -201,11 +212,11 @@ func (s *Store) Put(r Record) {
 	}
 }
 
-// Forget drops a record.
+// Forget drops a record. A store that is ReadOnly keeps it.
 func (s *Store) Forget(k state.Key) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if _, known := s.records[k]; known {
+	if _, known := s.records[k]; known && !s.place.ReadOnly {
 		delete(s.records, k)
 		s.dirty = true
 	}

@@ -1,0 +1,52 @@
+package wire
+
+import (
+	"context"
+	"testing"
+
+	"github.com/poolwright/poolwright/reconciler"
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/state"
+)
+
+// countingWorld counts what a world is asked.
+type countingWorld struct {
+	stillWorld
+	count *int
+}
+
+func (a countingWorld) Want(ctx context.Context, declared state.Set) (state.Set, error) {
+	*a.count++
+	return a.stillWorld.Want(ctx, declared)
+}
+
+func TestAStepThatChangesTooMuchIsRefusedBeforeAnyWorldIsAsked(t *testing.T) {
+	was := loaded(poolItem("a", 1), poolItem("b", 1), poolItem("stays", 1))
+	is := loaded(poolItem("a", 2), poolItem("c", 1), poolItem("d", 1), poolItem("stays", 1)) // 1 changed, 2 new, 1 gone
+	for most, refused := range map[int]bool{0: false, 3: true, 4: false} {
+		p, count := steps{parted: was, base: was, head: is, live: seen(was.Set.Items()...)}.proposer(), 0
+		p.most, p.worlds = most, []reconciler.World{{Name: "cluster", Target: countingWorld{stillWorld{seen(was.Set.Items()...)}, &count}}}
+		sync := &v1alpha1.Sync{}
+		sync.Spec.Prune = new(true)
+		_, err := p.tell(t.Context(), proposal{Comparison: between(), base: "main", path: "p", sync: sync})
+		class, reason, _ := state.Classify(err)
+		switch {
+		case !refused && err != nil:
+			t.Errorf("at most %d: %v", most, err)
+		case refused && (class != state.Fix || reason != "TooLarge" || count > 0):
+			t.Errorf("at most %d: %v, after %d questions", most, err, count)
+		}
+	}
+}
+
+func TestOfWhatManyHeadsAskForLittleIsRemembered(t *testing.T) {
+	g := &glance{Target: stillWorld{}, lasts: 1 << 40, sighting: &sighting{}}
+	for n := range int64(100) {
+		if _, err := g.Observe(t.Context(), state.NewSet(poolItem("a", n))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(g.seen) != glimpsesKept {
+		t.Errorf("%d observations are remembered", len(g.seen))
+	}
+}

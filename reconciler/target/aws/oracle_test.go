@@ -1,0 +1,123 @@
+package aws
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	sdk "github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/eventbridge"
+	"github.com/aws/aws-sdk-go-v2/service/iam"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/poolwright/poolwright/reconciler"
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	revision "github.com/poolwright/poolwright/reconciler/declared"
+	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/report"
+	"github.com/poolwright/poolwright/reconciler/state"
+)
+
+// comment is what a pull request is told of a step, by a world that New or NewReview makes.
+func (b *bench) comment(create func(Config) (*World, error), before, after state.Set) string {
+	b.Helper()
+	var cfg Config
+	b.mod = func(c *Config) { cfg = *c }
+	b.restart()
+	world, err := create(cfg)
+	if err != nil {
+		b.Fatal(err)
+	}
+	got, err := reconciler.Propose(b.Context(), revision.Declared{Set: before}, revision.Declared{Set: after}, false,
+		[]reconciler.World{{Name: Name, Target: world}}, plan.Guard(50, ""))
+	if err != nil {
+		b.Fatal(err)
+	}
+	var out strings.Builder
+	if err := report.NewProposal(got.Proposal, got.Problems).Markdown(&out, report.Options{}); err != nil {
+		b.Fatal(err)
+	}
+	return out.String()
+}
+
+// taken are things of others with the names that a stranger may ask for.
+func taken() map[string]func(ctx context.Context, b *bench) error {
+	return map[string]func(ctx context.Context, b *bench) error{
+		"a role of that name": func(ctx context.Context, b *bench) error {
+			_, err := b.hand.iam.CreateRole(ctx, &iam.CreateRoleInput{RoleName: sdk.String("payroll"), AssumeRolePolicyDocument: sdk.String(
+				`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":"sts:AssumeRole","Principal":{"Service":"ec2.amazonaws.com"}}]}`)})
+			return err
+		},
+		"a queue of that name": func(ctx context.Context, b *bench) error {
+			_, err := b.hand.sqs.CreateQueue(ctx, &sqs.CreateQueueInput{QueueName: sdk.String("payroll")})
+			return err
+		},
+		"a rule of the name that it would have": func(ctx context.Context, b *bench) error {
+			_, err := b.hand.events.PutRule(ctx, &eventbridge.PutRuleInput{
+				Name: sdk.String(ruleNames(b.config.Cluster.Name)[0]), EventPattern: sdk.String(`{"source":["aws.health"]}`),
+			})
+			return err
+		},
+	}
+}
+
+// oracle asks the same of an account twice: before there is a thing of others, and after.
+func oracle(t *testing.T, take func(context.Context, *bench) error, create func(Config) (*World, error)) (before, after string) {
+	t.Helper()
+	b := newBench(t, nil)
+	base := b.declare(func(s *v1alpha1.ClusterSpec) { s.Tags = map[string]string{"team": "infra"} })
+	head := b.declare(func(s *v1alpha1.ClusterSpec) {
+		s.Tags = map[string]string{"team": "infra"}
+		s.NodeRole = &v1alpha1.NodeRole{Name: "payroll"}
+		s.InterruptionQueue = &v1alpha1.InterruptionQueue{Name: "payroll", Part: deleting}
+	})
+	b.reconcile(base)
+	before = b.comment(create, base, head)
+	if err := take(t.Context(), b); err != nil {
+		t.Fatal(err)
+	}
+	return before, b.comment(create, base, head)
+}
+
+func TestAPullRequestIsNotToldWhatTheAccountHolds(t *testing.T) {
+	for name, take := range taken() {
+		t.Run(name, func(t *testing.T) {
+			before, after := oracle(t, take, NewReview)
+			if d := cmp.Diff(before, after); d != "" {
+				t.Error(d)
+			}
+			if !strings.Contains(after, "payroll") {
+				t.Errorf("the step itself is not told:\n%s", after)
+			}
+		})
+	}
+}
+
+// The guard switched off: the same questions are answered.
+func TestWhoMayReadTheAccountIsToldWhatItHolds(t *testing.T) {
+	for name, take := range taken() {
+		t.Run(name, func(t *testing.T) {
+			if before, after := oracle(t, take, New); before == after {
+				t.Error("nothing of it is told, so that this case proves nothing")
+			}
+		})
+	}
+}
+
+func TestAPullRequestIsToldOfTheDriftOfWhatIsManaged(t *testing.T) {
+	b := newBench(t, nil)
+	base := b.declare(kept(deleting, 5*time.Minute))
+	b.reconcile(base)
+	rule := ruleNames(b.config.Cluster.Name)[0]
+	if _, err := b.hand.events.DisableRule(t.Context(), &eventbridge.DisableRuleInput{Name: &rule}); err != nil {
+		t.Fatal(err)
+	}
+	got := b.comment(NewReview, base, b.declare(kept(deleting, 10*time.Minute)))
+	for _, want := range []string{"300", "600", "DISABLED"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%s is not told:\n%s", want, got)
+		}
+	}
+}

@@ -1,0 +1,52 @@
+package aws
+
+import (
+	"slices"
+
+	"github.com/poolwright/poolwright/reconciler/state"
+)
+
+// This file keeps from whoever proposes a revision what an account would tell them: that a
+// role, a queue or an add-on of some name exists is an answer.
+
+// review is what one comparison for a review keeps.
+type review struct {
+	// start is what was wanted first; nil before.
+	start *wish
+}
+
+// StartReview starts another comparison of a World for reviews: what it is asked for next
+// is the revision that the step starts from. Any other World takes no notice.
+func (w *World) StartReview() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.review != nil {
+		w.review.start = nil
+	}
+}
+
+// askable are the wanted things that AWS may be asked about. A record without a hash is an
+// intent, maybe to make what another has made, and one of another scope is of another
+// cluster's thing. Of what is only compared there are no records: that is asked about where
+// the start compares it as well. Quotas are the account's in that region, and name nothing
+// that is in it.
+func (w *World) askable(m wish, wanted state.Set) state.Set {
+	if w.review == nil {
+		return wanted
+	}
+	w.mu.Lock()
+	start := w.review.start
+	w.mu.Unlock()
+	here := start != nil && start.Region != "" && start.place == m.place
+	return state.NewSet(slices.DeleteFunc(wanted.Items(), func(item state.Item) bool {
+		rec, known := w.store.Get(item.Key)
+		if known && rec.Desired != "" && rec.Scope == m.text() {
+			return false
+		}
+		if !here || item.Hold == "" && item.Key.Kind != "Quota" {
+			return true
+		}
+		_, compared := start.wanted.Get(item.Key)
+		return !compared && item.Key.Kind != "Quota"
+	})...)
+}
