@@ -74,45 +74,6 @@ func describeInstances(in *call) (any, error) {
 	return in.page("reservationSet", rows, pageLimits{5, 1000})
 }
 
-func (in *call) instanceNode(i *instance) query.Node {
-	var groups, nics []query.Node
-	for _, g := range i.groups {
-		groups = append(groups, query.Group("item", query.Text("groupId", g.id), query.Text("groupName", g.name)))
-	}
-	for n, kind := range i.attached.interfaces {
-		nics = append(nics, query.Group("item",
-			query.Text("networkInterfaceId", fmt.Sprintf("eni-%s%x", i.ID[3:], n)), query.Text("subnetId", i.subnet),
-			query.Text("vpcId", in.st.network.vpc), query.Text("interfaceType", kind), query.Text("status", "in-use"),
-			query.List("groupSet", "item", groups)))
-	}
-	kids := []query.Node{
-		query.Text("instanceId", i.ID), query.Text("imageId", i.Image), stateNode("instanceState", i.State),
-		query.Text("privateDnsName", i.DNSName), query.Text("privateIpAddress", i.Address),
-		query.Text("instanceType", i.Type), query.Text("launchTime", stamp(i.Launched)),
-		query.Group("placement", query.Text("availabilityZone", i.Zone), query.Text("availabilityZoneId", i.ZoneID),
-			query.Text("tenancy", i.placement.tenancy), query.Opt("groupId", i.placement.group), query.Opt("partitionNumber", i.placement.partition)),
-		query.Group("monitoring", query.Text("state", "disabled")),
-		query.Text("subnetId", i.subnet), query.Text("vpcId", in.st.network.vpc),
-		query.Text("architecture", in.st.architecture(i.Image)), query.Text("virtualizationType", "hvm"), query.Opt("hypervisor", i.kind.Hypervisor),
-		query.Opt("instanceLifecycle", lifecycle(i.CapacityType)), query.Opt("spotInstanceRequestId", i.spotRequest()),
-		query.Opt("capacityReservationId", i.reservation),
-		query.Group("capacityReservationSpecification", query.Text("capacityReservationPreference", i.placement.preference)),
-		query.List("groupSet", "item", groups), query.List("networkInterfaceSet", "item", nics), tagSet(i.Tags),
-	}
-	if i.profile != "" {
-		kids = append(kids, query.Group("iamInstanceProfile", query.Text("arn", in.cloud.profileARN("/", i.profile)), query.Text("id", "AIPA"+i.ID[3:])))
-	}
-	if !i.State.alive() {
-		kids = append(kids, query.Group("stateReason",
-			query.Text("code", i.end.reason), query.Text("message", i.end.reason+": the instance was ended")))
-	}
-	return query.Group("item", kids...)
-}
-
-func stateNode(name string, s State) query.Node {
-	return query.Group(name, query.Int("code", s.code()), query.Text("name", string(s)))
-}
-
 // lifecycle is how DescribeInstances marks what is not plain on demand.
 func lifecycle(capacityType string) string {
 	switch capacityType {

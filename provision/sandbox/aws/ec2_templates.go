@@ -29,7 +29,7 @@ func templateParams() []string {
 		"CapacityReservationSpecification.CapacityReservationPreference",
 		"CapacityReservationSpecification.CapacityReservationTarget.CapacityReservationId",
 		"InstanceMarketOptions.MarketType",
-		"Placement.Tenancy", "Placement.GroupId", "Placement.PartitionNumber", "Placement.AvailabilityZone",
+		"Placement.Tenancy", "Placement.GroupId", "Placement.GroupName", "Placement.PartitionNumber", "Placement.AvailabilityZone",
 		"TagSpecification.#.ResourceType", "TagSpecification.#.Tag.#.Key", "TagSpecification.#.Tag.#.Value",
 	} {
 		out = append(out, d+p)
@@ -70,6 +70,11 @@ func createTemplate(in *call) (any, error) {
 	}
 	if err := wholeNumbers(data); err != nil {
 		return nil, err
+	}
+	for _, s := range in.form.Each("TagSpecification") {
+		if kind := s.Get("ResourceType"); kind != "launch-template" {
+			return nil, refuse("InvalidParameterValue", "'%s' is not a valid taggable resource type for this operation.", kind)
+		}
 	}
 	tags, err := tagsFor(in.form, "launch-template")
 	if err != nil {

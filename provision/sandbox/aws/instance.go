@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/poolwright/poolwright/provision/catalog"
+	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/query"
 )
 
 // State is where an instance is in its life.
@@ -74,7 +75,8 @@ type instance struct {
 	profile     string
 	reservation string // capacity reservation id
 	placement   placement
-	attached    attachments
+	data        query.Form        // what it was launched with
+	spotTags    map[string]string // of its spot request
 	health      health
 	rate        float64 // dollars per hour
 	end         ending
@@ -91,9 +93,9 @@ const userEnded = "Client.UserInitiatedShutdown"
 
 // placement is where and how the launch template put it.
 type placement struct {
-	tenancy, group, partition string
-	preference                string // capacity reservation preference
-	addresses                 int    // how many of the subnet's it holds
+	tenancy, preference         string // preference is that of the capacity reservation
+	group, groupName, partition string // placement group
+	addresses                   int    // how many of the subnet's it holds
 }
 
 func (i *instance) observed() Instance {
@@ -158,6 +160,7 @@ func (c *Cloud) terminate(i *instance, reason string) {
 // finish gives back what the instance held, and forgets it after a while.
 func (c *Cloud) finish(i *instance) {
 	c.enter(i, Terminated)
+	c.st.detach(i)
 	if s := c.st.network.subnet(i.subnet); s != nil {
 		s.free += i.placement.addresses
 	}
@@ -179,9 +182,9 @@ func (c *Cloud) enter(i *instance, s State) {
 	})
 }
 
-// dnsName is the private name that EC2 gives by the address.
-func dnsName(region string, a netip.Addr) string {
-	b := a.As4()
+// privateName is the private name that EC2 gives by the address.
+func (c *Cloud) privateName(address string) string {
+	region, b := c.cfg.Region, netip.MustParseAddr(address).As4()
 	domain := region + ".compute.internal"
 	if region == "us-east-1" {
 		domain = "ec2.internal"
