@@ -92,16 +92,26 @@ func (i *instance) spotRequest() string {
 	return "sir-" + i.ID[3:11]
 }
 
-// terminateInstances ends all the instances named, or none if one of the ids
-// is wrong.
-func terminateInstances(in *call) (any, error) {
+// stopInstances stops all the instances named, or none if one of them cannot be
+// stopped.
+func stopInstances(in *call) (any, error) {
 	ids, err := in.askedInstances()
 	if err != nil {
 		return nil, err
 	}
-	if len(ids) == 0 {
-		return nil, refuse("MissingParameter", "The request must contain the parameter InstanceId")
+	for _, id := range ids {
+		switch i := in.st.instance(id); {
+		case i.CapacityType == spot:
+			return nil, refuse("UnsupportedOperation", "You can't stop the Spot Instance '%s' because it is associated with a one-time Spot Instance request.", id)
+		case i.State == ShuttingDown || i.State == Terminated:
+			return nil, refuse("IncorrectInstanceState", "This instance '%s' is not in a state from which it can be stopped.", id)
+		}
 	}
+	return in.changed(ids, in.cloud.stop)
+}
+
+// changed does something to each instance, and shows its state before and after.
+func (in *call) changed(ids []string, do func(*instance)) (any, error) {
 	if in.dry {
 		return nil, errDryRun()
 	}
@@ -109,8 +119,18 @@ func terminateInstances(in *call) (any, error) {
 	for _, id := range ids {
 		i := in.st.instance(id)
 		before := i.State
-		in.cloud.terminate(i, userEnded)
+		do(i)
 		rows = append(rows, query.Group("item", query.Text("instanceId", id), stateNode("currentState", i.State), stateNode("previousState", before)))
 	}
 	return []query.Node{query.List("instancesSet", "item", rows)}, nil
+}
+
+// terminateInstances ends all the instances named, or none if one of the ids
+// is wrong.
+func terminateInstances(in *call) (any, error) {
+	ids, err := in.askedInstances()
+	if err != nil {
+		return nil, err
+	}
+	return in.changed(ids, func(i *instance) { in.cloud.terminate(i, userEnded) })
 }

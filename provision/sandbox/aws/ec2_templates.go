@@ -71,12 +71,7 @@ func createTemplate(in *call) (any, error) {
 	if err := wholeNumbers(data); err != nil {
 		return nil, err
 	}
-	for _, s := range in.form.Each("TagSpecification") {
-		if kind := s.Get("ResourceType"); kind != "launch-template" {
-			return nil, refuse("InvalidParameterValue", "'%s' is not a valid taggable resource type for this operation.", kind)
-		}
-	}
-	tags, err := tagsFor(in.form, "launch-template")
+	tags, err := tagsOnly(in.form, "launch-template")
 	if err != nil {
 		return nil, err
 	}

@@ -14,10 +14,13 @@ import (
 // State is where an instance is in its life.
 type State string
 
-// The states that instances go through here, in this order.
+// The states that instances go through here, in this order; "stopping" and
+// "stopped" come between only where somebody stops them.
 const (
 	Pending      State = "pending"
 	Running      State = "running"
+	stopping     State = "stopping"
+	stopped      State = "stopped"
 	ShuttingDown State = "shutting-down"
 	Terminated   State = "terminated"
 )
@@ -33,6 +36,10 @@ func (s State) code() int {
 		return 32
 	case Terminated:
 		return 48
+	case stopping:
+		return 64
+	case stopped:
+		return 80
 	}
 	return -1 // there are no others
 }
@@ -68,18 +75,23 @@ func (i Instance) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(i.String()
 // instance is what the cloud knows beyond that.
 type instance struct {
 	Instance
-	number      int // launch index: the order of lists and the reservation
-	kind        catalog.InstanceType
-	subnet      string
-	groups      []securityGroup
-	profile     string
-	reservation string // capacity reservation id
-	placement   placement
-	data        query.Form        // what it was launched with
+	number    int // launch index: the order of lists and the reservation
+	kind      catalog.InstanceType
+	subnet    string
+	groups    []securityGroup
+	profile   string
+	placement placement
+	data      query.Form // what it was launched with
+	health    health
+	end       ending
+	purchase
+}
+
+// purchase is how an instance was bought.
+type purchase struct {
+	rate        float64           // dollars per hour
+	reservation string            // capacity reservation id
 	spotTags    map[string]string // of its spot request
-	health      health
-	rate        float64 // dollars per hour
-	end         ending
 }
 
 // ending is when and why an instance began to end.
@@ -144,16 +156,39 @@ func (c *Cloud) begin(i *instance) {
 // terminate starts the end of an instance; of one that is ending it does
 // nothing. The caller holds the lock.
 func (c *Cloud) terminate(i *instance, reason string) {
-	if !i.State.alive() {
+	switch i.State {
+	case ShuttingDown, Terminated:
 		return
+	case Pending, Running:
+		i.end = ending{c.clock.Now(), reason}
+		c.journal.bill(i)
+	case stopping, stopped: // it has cost nothing since
+		i.end = ending{c.clock.Now(), reason}
 	}
-	i.end = ending{c.clock.Now(), reason}
-	c.journal.bill(i)
 	c.enter(i, ShuttingDown)
 	c.clock.AfterFunc(c.cfg.Delays.Shutdown, func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.finish(i)
+	})
+}
+
+// stop ends what an instance costs and holds of capacity, and keeps the rest; of
+// one that is stopping it does nothing. Nothing here starts it again. The caller
+// holds the lock.
+func (c *Cloud) stop(i *instance) {
+	if !i.State.alive() {
+		return
+	}
+	i.end = ending{c.clock.Now(), userEnded}
+	c.journal.bill(i)
+	c.enter(i, stopping)
+	c.clock.AfterFunc(c.cfg.Delays.Shutdown, func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if i.State == stopping {
+			c.enter(i, stopped)
+		}
 	})
 }
 

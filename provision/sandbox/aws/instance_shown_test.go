@@ -139,7 +139,7 @@ func TestVolumesAndInterfacesLiveAsLongAsTheyShould(t *testing.T) {
 		return disks, nics
 	}
 	disks, nics := show()
-	if !slices.Equal(disks, []string{"200gp3in-usetrue1", "4gp2in-usefalse1"}) || !slices.Equal(nics, []string{"efa-only1map[nic:template]", "interface0map[nic:template]"}) {
+	if !slices.Equal(disks, []string{"200gp3in-usetrue 1", "4gp2in-usefalse 1"}) || !slices.Equal(nics, []string{"efa-only1 map[nic:template]", "interface0 map[nic:template]"}) {
 		t.Errorf("volumes %q, interfaces %q", disks, nics)
 	}
 	spots, err := w.ec2.DescribeSpotInstanceRequests(t.Context(), &ec2.DescribeSpotInstanceRequestsInput{Filters: filters("instance-id", id)})
@@ -150,7 +150,7 @@ func TestVolumesAndInterfacesLiveAsLongAsTheyShould(t *testing.T) {
 	ok(t, w.cloud.Terminate(id))
 	w.clock.advance(10 * time.Second)
 	disks, nics = show()
-	if !slices.Equal(disks, []string{"200gp3availabletrue0"}) || len(nics) != 0 {
+	if !slices.Equal(disks, []string{"200gp3availabletrue 0"}) || len(nics) != 0 {
 		t.Errorf("after the end: volumes %q, interfaces %q", disks, nics)
 	}
 	spots, err = w.ec2.DescribeSpotInstanceRequests(t.Context(), &ec2.DescribeSpotInstanceRequestsInput{SpotInstanceRequestIds: []string{*spots.SpotInstanceRequests[0].SpotInstanceRequestId}})

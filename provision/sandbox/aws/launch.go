@@ -155,8 +155,8 @@ func (in *call) start(l launch, rate float64) (*instance, *apiError) {
 			ID: st.id("i"), Type: l.kind.Name, Zone: subnet.zone.Name, ZoneID: subnet.zone.ID, CapacityType: l.capacityType,
 			Image: l.image, Launched: in.now, Tags: in.launchTags(l.data, "instance"), UserData: text,
 		},
-		number: st.seq, kind: l.kind, subnet: subnet.id, reservation: reservation, rate: rate, data: l.data,
-		profile: l.data.Get("IamInstanceProfile.Name"), placement: place, spotTags: in.launchTags(l.data, "spot-instances-request"),
+		number: st.seq, kind: l.kind, subnet: subnet.id, data: l.data, profile: l.data.Get("IamInstanceProfile.Name"), placement: place,
+		purchase: purchase{rate, reservation, in.launchTags(l.data, "spot-instances-request")},
 	}
 	nics := st.interfacesOf(i, subnet, l.data, in.launchTags(l.data, "network-interface"))
 	i.groups, i.Address, i.DNSName = nics[0].groups, nics[0].address, c.privateName(nics[0].address)

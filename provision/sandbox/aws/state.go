@@ -97,7 +97,13 @@ func (st *state) clone() *state {
 		i.tags = maps.Clone(i.tags)
 	}
 	out.reservations = clones(st.reservations)
+	for _, r := range out.reservations {
+		r.Tags = maps.Clone(r.Tags)
+	}
 	out.groups = clones(st.groups)
+	for _, g := range out.groups {
+		g.Tags = maps.Clone(g.Tags)
+	}
 	return &out
 }
 
