@@ -6,7 +6,6 @@ import (
 	"maps"
 	"net/http"
 	"slices"
-	"strings"
 
 	"github.com/poolwright/poolwright/provision/sandbox/aws/policy"
 )
@@ -140,7 +139,7 @@ func authorizations() map[string]map[string]authorization {
 		"ec2": ec2Authorizations(), "iam": iamAuthorizations(), "eks": eksAuthorizations(),
 		"sqs": sqsAuthorizations(), "events": eventsAuthorizations(), "logs": logsAuthorizations(),
 		"sts":     {"GetCallerIdentity": nothing},
-		"ssm":     {"GetParameter": parameterAsks, "GetParametersByPath": parameterAsks},
+		"ssm":     {"GetParameter": getParameterAsks},
 		"pricing": {"GetProducts": anything("pricing:GetProducts")},
 		"servicequotas": {
 			"ListServiceQuotas":           anything("servicequotas:ListServiceQuotas"),
@@ -153,17 +152,13 @@ func authorizations() map[string]map[string]authorization {
 	}
 }
 
-// parameterAsks: AWS's own parameters belong to no account.
-func parameterAsks(in *call) []question {
-	var ask struct{ Name, Path string }
+// getParameterAsks: AWS's own parameters belong to no account.
+func getParameterAsks(in *call) []question {
+	var ask struct{ Name string }
 	in.peek(&ask)
-	name := in.cloud.parameterRef(ask.Name + ask.Path).name // there is only one of them
-	arn := name
-	switch {
-	case strings.HasPrefix(name, "/aws/"):
-		arn = in.cloud.parameterARN(name)
-	case !strings.HasPrefix(name, "arn:"):
-		arn = in.cloud.localARN("ssm", "parameter"+name)
+	owner := in.cloud.cfg.Account
+	if len(ask.Name) >= 5 && ask.Name[:5] == "/aws/" {
+		owner = ""
 	}
-	return []question{{action: "ssm:" + in.op, resource: arn}}
+	return []question{{action: "ssm:GetParameter", resource: fmt.Sprintf("arn:%s:ssm:%s:%s:parameter%s", in.cloud.partition(), in.cloud.cfg.Region, owner, ask.Name)}}
 }

@@ -25,7 +25,6 @@ type state struct {
 	reservations []*Reservation
 	groups       []*PlacementGroup
 	eks          control
-	attachments
 	managed
 }
 
@@ -78,7 +77,7 @@ func (st *state) clone() *state {
 	out.instances = make([]*instance, len(st.instances))
 	for n, i := range st.instances {
 		c := *i
-		c.Tags, c.spotTags = maps.Clone(i.Tags), maps.Clone(i.spotTags)
+		c.Tags = maps.Clone(i.Tags)
 		out.instances[n] = &c
 	}
 	out.templates = make([]*template, len(st.templates))
@@ -89,7 +88,6 @@ func (st *state) clone() *state {
 	}
 	out.iam = st.iam.clone()
 	out.eks = st.eks.clone()
-	out.attachments = st.attachments.clone()
 	out.managed = st.managed.clone()
 	out.network = st.network.clone()
 	out.images = clones(st.images)
@@ -97,13 +95,7 @@ func (st *state) clone() *state {
 		i.tags = maps.Clone(i.tags)
 	}
 	out.reservations = clones(st.reservations)
-	for _, r := range out.reservations {
-		r.Tags = maps.Clone(r.Tags)
-	}
 	out.groups = clones(st.groups)
-	for _, g := range out.groups {
-		g.Tags = maps.Clone(g.Tags)
-	}
 	return &out
 }
 
