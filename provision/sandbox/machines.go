@@ -67,11 +67,11 @@ func (w *World) follow(events <-chan aws.Event, types *catalog.Catalog) {
 		switch event.Kind {
 		case aws.Running:
 			w.launch(event.Instance, types)
-		case aws.ShuttingDown:
-			w.Nodes.Stop(event.Instance.ID)
 		case aws.Terminated:
 			w.Nodes.Gone(event.Instance.ID)
 		case aws.Pending: // its machine does not run yet
+		default: // it shuts down, or somebody stops it
+			w.Nodes.Stop(event.Instance.ID)
 		}
 	}
 }

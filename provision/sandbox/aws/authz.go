@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/poolwright/poolwright/provision/sandbox/aws/policy"
 )
@@ -139,7 +140,7 @@ func authorizations() map[string]map[string]authorization {
 		"ec2": ec2Authorizations(), "iam": iamAuthorizations(), "eks": eksAuthorizations(),
 		"sqs": sqsAuthorizations(), "events": eventsAuthorizations(), "logs": logsAuthorizations(),
 		"sts":     {"GetCallerIdentity": nothing},
-		"ssm":     {"GetParameter": getParameterAsks},
+		"ssm":     {"GetParameter": parameterAsks, "GetParametersByPath": parameterAsks},
 		"pricing": {"GetProducts": anything("pricing:GetProducts")},
 		"servicequotas": {
 			"ListServiceQuotas":           anything("servicequotas:ListServiceQuotas"),
@@ -152,13 +153,17 @@ func authorizations() map[string]map[string]authorization {
 	}
 }
 
-// getParameterAsks: AWS's own parameters belong to no account.
-func getParameterAsks(in *call) []question {
-	var ask struct{ Name string }
+// parameterAsks: AWS's own parameters belong to no account.
+func parameterAsks(in *call) []question {
+	var ask struct{ Name, Path string }
 	in.peek(&ask)
-	owner := in.cloud.cfg.Account
-	if len(ask.Name) >= 5 && ask.Name[:5] == "/aws/" {
-		owner = ""
+	name := in.cloud.parameterRef(ask.Name + ask.Path).name // there is only one of them
+	arn := name
+	switch {
+	case strings.HasPrefix(name, "/aws/"):
+		arn = in.cloud.parameterARN(name)
+	case !strings.HasPrefix(name, "arn:"):
+		arn = in.cloud.localARN("ssm", "parameter"+name)
 	}
-	return []question{{action: "ssm:GetParameter", resource: fmt.Sprintf("arn:%s:ssm:%s:%s:parameter%s", in.cloud.partition(), in.cloud.cfg.Region, owner, ask.Name)}}
+	return []question{{action: "ssm:" + in.op, resource: arn}}
 }

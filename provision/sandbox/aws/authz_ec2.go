@@ -26,9 +26,11 @@ func ec2Authorizations() map[string]authorization {
 	for _, op := range []string{
 		"DescribeInstanceTypes", "DescribeInstanceTypeOfferings", "DescribeSpotPriceHistory", "DescribeSubnets", "DescribeSecurityGroups", "DescribeImages",
 		"DescribeLaunchTemplates", "DescribeInstances", "DescribeInstanceStatus", "DescribeCapacityReservations", "DescribePlacementGroups",
+		"DescribeAvailabilityZones", "DescribeVolumes", "DescribeNetworkInterfaces", "DescribeSpotInstanceRequests",
 	} {
 		out[op] = anything("ec2:" + op)
 	}
+	maps.Copy(out, ec2ChangeAuthorizations())
 	return out
 }
 
@@ -38,7 +40,7 @@ func (c *Cloud) ec2ARN(id string) string {
 	prefix, _, _ := strings.Cut(id, "-")
 	kind, known := map[string]string{
 		"i": "instance", "lt": "launch-template", "subnet": "subnet", "sg": "security-group", "ami": "image", "snap": "snapshot",
-		"cr": "capacity-reservation", "pg": "placement-group", "vol": "volume", "eni": "network-interface", "fleet": "fleet",
+		"cr": "capacity-reservation", "pg": "placement-group", "vol": "volume", "eni": "network-interface", "fleet": "fleet", "sir": "spot-instances-request",
 	}[prefix]
 	switch {
 	case !known:
@@ -77,23 +79,22 @@ func deleteTagsAsks(in *call) []question {
 
 // specified are the tags for a type of resource in TagSpecifications.
 func specified(f query.Form, kind string) map[string]string {
-	out := map[string]string{}
-	for _, s := range f.Each("TagSpecification") {
-		if s.Get("ResourceType") == kind {
-			maps.Copy(out, formTags(s.Each("Tag")))
-		}
-	}
-	return out
+	return listed(f.Each("TagSpecification"), kind)
 }
 
 // creating asks to make something of a type, and to tag it.
 func (in *call) creating(actions []string, kind string, tags map[string]string, by string) []question {
+	return in.creatingAt(actions, in.cloud.localARN("ec2", kind+"/*"), tags, by)
+}
+
+// creatingAt asks to make what has that ARN, and to tag it.
+func (in *call) creatingAt(actions []string, arn string, tags map[string]string, by string) []question {
 	var out []question
 	for _, a := range actions {
-		out = append(out, question{action: a, resource: in.cloud.localARN("ec2", kind+"/*"), given: tags})
+		out = append(out, question{action: a, resource: arn, given: tags})
 	}
 	if len(tags) > 0 {
-		out = append(out, question{action: "ec2:CreateTags", resource: in.cloud.localARN("ec2", kind+"/*"), given: tags,
+		out = append(out, question{action: "ec2:CreateTags", resource: arn, given: tags,
 			context: map[string][]string{"ec2:CreateAction": {by}}})
 	}
 	return out
@@ -161,10 +162,8 @@ func (l *launchAsks) questions(tags func(kind string) map[string]string) []quest
 		kinds = append(kinds, "spot-instances-request")
 	}
 	for _, kind := range kinds {
-		given := tags(kind)
-		if len(given) == 0 {
-			given = specified(l.data, kind)
-		}
+		given := specified(l.data, kind)
+		maps.Copy(given, tags(kind))
 		out = append(out, l.in.creating(l.actions, kind, given, "RunInstances")...)
 	}
 	if p := l.in.st.iam.profiles[l.data.Get("IamInstanceProfile.Name")]; p != nil && p.role != "" {
@@ -176,6 +175,9 @@ func (l *launchAsks) questions(tags func(kind string) map[string]string) []quest
 // createFleetAsks: a fleet of type instant runs instances in its caller's name.
 func createFleetAsks(in *call) []question {
 	l := &launchAsks{in: in, actions: []string{"ec2:CreateFleet", "ec2:RunInstances"}}
+	if in.dry {
+		l.actions = l.actions[:1] // it runs nothing: a dry run of RunInstances tells of that
+	}
 	for _, c := range in.form.Each("LaunchTemplateConfigs") {
 		spec := c.Sub("LaunchTemplateSpecification")
 		if t := in.templateFor(spec.Get("LaunchTemplateId"), spec.Get("LaunchTemplateName")); t != nil {

@@ -14,6 +14,7 @@ func eksAuthorizations() map[string]authorization {
 		"CreateAccessEntry":            createEntryAsks,
 		"CreatePodIdentityAssociation": createAssociationAsks,
 		"UpdatePodIdentityAssociation": updateAssociationAsks,
+		"ListClusters":                 anything("eks:ListClusters"),
 		"TagResource":                  tagEKSAsks,
 		"UntagResource":                tagEKSAsks,
 		"ListTagsForResource":          tagEKSAsks,

@@ -2,6 +2,7 @@ package aws_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 
 	sdk "github.com/aws/aws-sdk-go-v2/aws"
@@ -15,6 +16,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ssm"
 
 	policies "github.com/poolwright/poolwright/config/iam"
+
+	"github.com/poolwright/poolwright/provision/sandbox/aws/policy"
 )
 
 const karpenterProfile = "sandbox_1234567890"
@@ -169,4 +172,34 @@ func onlyDry(err error) error {
 		return nil
 	}
 	return err
+}
+
+// TestADryFleetAsksForNoInstances: the engine checks its rights one by one, by
+// dry runs, and gives the class the reason of the first that lacks.
+func TestADryFleetAsksForNoInstances(t *testing.T) {
+	w, zones := ready(t, nil)
+	ctx := t.Context()
+	const statement = `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":"*","Resource":"*"},{"Effect":"Deny","Action":"%s","Resource":"*"}]}`
+	run := &ec2.RunInstancesInput{DryRun: sdk.Bool(true), MinCount: sdk.Int32(1), MaxCount: sdk.Int32(1), InstanceType: "g5.xlarge",
+		LaunchTemplate:    &types.LaunchTemplateSpecification{LaunchTemplateName: sdk.String("gpu"), Version: sdk.String("$Latest")},
+		NetworkInterfaces: []types.InstanceNetworkInterfaceSpecification{{DeviceIndex: sdk.Int32(0), SubnetId: sdk.String(zones["us-east-1a"])}}}
+	for denied, want := range map[string][3]string{
+		"ec2:RunInstances": {"DryRunOperation", "UnauthorizedOperation", "UnauthorizedOperation"},
+		"ec2:CreateFleet":  {"UnauthorizedOperation", "DryRunOperation", "UnauthorizedOperation"},
+	} {
+		t.Run(denied, func(t *testing.T) {
+			d, err := policy.Parse(fmt.Sprintf(statement, denied))
+			ok(t, err)
+			t.Cleanup(w.cloud.Restrict("ENGINE", []policy.Document{d}, nil))
+			engine := w.as("ENGINE")
+			in := fleet("gpu", "on-demand", 1, pool{"g5.xlarge", zones["us-east-1a"], 0})
+			_, launched := engine.ec2.CreateFleet(ctx, in)
+			in.DryRun = sdk.Bool(true)
+			_, dry := engine.ec2.CreateFleet(ctx, in)
+			_, instances := engine.ec2.RunInstances(ctx, run)
+			if got := [3]string{code(dry), code(instances), code(launched)}; got != want {
+				t.Errorf("a dry fleet, a dry launch and a fleet answer %q, want %q", got, want)
+			}
+		})
+	}
 }

@@ -35,7 +35,7 @@ func (in *call) regional() regionalAsk {
 func sqsAuthorizations() map[string]authorization {
 	out := map[string]authorization{"ListQueues": anything("sqs:ListQueues"), "CreateQueue": createQueueAsks}
 	for _, op := range []string{
-		"GetQueueUrl", "ReceiveMessage", "DeleteMessage", "DeleteQueue", "GetQueueAttributes", "SetQueueAttributes",
+		"GetQueueUrl", "SendMessage", "ReceiveMessage", "DeleteMessage", "DeleteQueue", "GetQueueAttributes", "SetQueueAttributes",
 		"TagQueue", "UntagQueue", "ListQueueTags",
 	} {
 		out[op] = func(in *call) []question { return []question{in.ofQueue()} }

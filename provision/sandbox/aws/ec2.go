@@ -14,7 +14,7 @@ import (
 func ec2Operations() map[string]operation {
 	list := []string{"Filter.#.Name", "Filter.#.Value.#", "MaxResults", "NextToken"}
 	also := func(params ...string) []string { return append(slices.Clone(list), params...) }
-	return map[string]operation{
+	return merged(networkOperations(), reservationOperations(), imageChanges(), map[string]operation{
 		"DescribeInstanceTypes":         {params: also("InstanceType.#"), read: true, run: describeInstanceTypes},
 		"DescribeInstanceTypeOfferings": {params: also("LocationType"), read: true, run: describeOfferings},
 		"DescribeSpotPriceHistory":      {params: also("AvailabilityZone", "InstanceType.#", "ProductDescription.#", "StartTime", "EndTime"), read: true, run: describeSpotPrices},
@@ -33,7 +33,11 @@ func ec2Operations() map[string]operation {
 		"DeleteTags":                    {params: []string{"ResourceId.#", "Tag.#.Key", "Tag.#.Value"}, run: deleteTags},
 		"DescribeCapacityReservations":  {params: also("CapacityReservationId.#"), read: true, run: describeReservations},
 		"DescribePlacementGroups":       {params: []string{"Filter.#.Name", "Filter.#.Value.#", "GroupId.#", "GroupName.#"}, read: true, run: describeGroups},
-	}
+		"DescribeVolumes":               {params: also("VolumeId.#"), read: true, run: describeVolumes},
+		"DescribeNetworkInterfaces":     {params: also("NetworkInterfaceId.#"), read: true, run: describeInterfaces},
+		"DescribeSpotInstanceRequests":  {params: also("SpotInstanceRequestId.#"), read: true, run: describeSpotRequests},
+		"StopInstances":                 {params: []string{"InstanceId.#", "Force"}, run: stopInstances},
+	})
 }
 
 // filter is one condition of a Describe call: any of its values.

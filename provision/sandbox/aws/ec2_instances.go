@@ -74,45 +74,6 @@ func describeInstances(in *call) (any, error) {
 	return in.page("reservationSet", rows, pageLimits{5, 1000})
 }
 
-func (in *call) instanceNode(i *instance) query.Node {
-	var groups, nics []query.Node
-	for _, g := range i.groups {
-		groups = append(groups, query.Group("item", query.Text("groupId", g.id), query.Text("groupName", g.name)))
-	}
-	for n, kind := range i.attached.interfaces {
-		nics = append(nics, query.Group("item",
-			query.Text("networkInterfaceId", fmt.Sprintf("eni-%s%x", i.ID[3:], n)), query.Text("subnetId", i.subnet),
-			query.Text("vpcId", in.st.network.vpc), query.Text("interfaceType", kind), query.Text("status", "in-use"),
-			query.List("groupSet", "item", groups)))
-	}
-	kids := []query.Node{
-		query.Text("instanceId", i.ID), query.Text("imageId", i.Image), stateNode("instanceState", i.State),
-		query.Text("privateDnsName", i.DNSName), query.Text("privateIpAddress", i.Address),
-		query.Text("instanceType", i.Type), query.Text("launchTime", stamp(i.Launched)),
-		query.Group("placement", query.Text("availabilityZone", i.Zone), query.Text("availabilityZoneId", i.ZoneID),
-			query.Text("tenancy", i.placement.tenancy), query.Opt("groupId", i.placement.group), query.Opt("partitionNumber", i.placement.partition)),
-		query.Group("monitoring", query.Text("state", "disabled")),
-		query.Text("subnetId", i.subnet), query.Text("vpcId", in.st.network.vpc),
-		query.Text("architecture", in.st.architecture(i.Image)), query.Text("virtualizationType", "hvm"), query.Opt("hypervisor", i.kind.Hypervisor),
-		query.Opt("instanceLifecycle", lifecycle(i.CapacityType)), query.Opt("spotInstanceRequestId", i.spotRequest()),
-		query.Opt("capacityReservationId", i.reservation),
-		query.Group("capacityReservationSpecification", query.Text("capacityReservationPreference", i.placement.preference)),
-		query.List("groupSet", "item", groups), query.List("networkInterfaceSet", "item", nics), tagSet(i.Tags),
-	}
-	if i.profile != "" {
-		kids = append(kids, query.Group("iamInstanceProfile", query.Text("arn", in.cloud.profileARN("/", i.profile)), query.Text("id", "AIPA"+i.ID[3:])))
-	}
-	if !i.State.alive() {
-		kids = append(kids, query.Group("stateReason",
-			query.Text("code", i.end.reason), query.Text("message", i.end.reason+": the instance was ended")))
-	}
-	return query.Group("item", kids...)
-}
-
-func stateNode(name string, s State) query.Node {
-	return query.Group(name, query.Int("code", s.code()), query.Text("name", string(s)))
-}
-
 // lifecycle is how DescribeInstances marks what is not plain on demand.
 func lifecycle(capacityType string) string {
 	switch capacityType {
@@ -131,16 +92,26 @@ func (i *instance) spotRequest() string {
 	return "sir-" + i.ID[3:11]
 }
 
-// terminateInstances ends all the instances named, or none if one of the ids
-// is wrong.
-func terminateInstances(in *call) (any, error) {
+// stopInstances stops all the instances named, or none if one of them cannot be
+// stopped.
+func stopInstances(in *call) (any, error) {
 	ids, err := in.askedInstances()
 	if err != nil {
 		return nil, err
 	}
-	if len(ids) == 0 {
-		return nil, refuse("MissingParameter", "The request must contain the parameter InstanceId")
+	for _, id := range ids {
+		switch i := in.st.instance(id); {
+		case i.CapacityType == spot:
+			return nil, refuse("UnsupportedOperation", "You can't stop the Spot Instance '%s' because it is associated with a one-time Spot Instance request.", id)
+		case i.State == ShuttingDown || i.State == Terminated:
+			return nil, refuse("IncorrectInstanceState", "This instance '%s' is not in a state from which it can be stopped.", id)
+		}
 	}
+	return in.changed(ids, in.cloud.stop)
+}
+
+// changed does something to each instance, and shows its state before and after.
+func (in *call) changed(ids []string, do func(*instance)) (any, error) {
 	if in.dry {
 		return nil, errDryRun()
 	}
@@ -148,8 +119,18 @@ func terminateInstances(in *call) (any, error) {
 	for _, id := range ids {
 		i := in.st.instance(id)
 		before := i.State
-		in.cloud.terminate(i, userEnded)
+		do(i)
 		rows = append(rows, query.Group("item", query.Text("instanceId", id), stateNode("currentState", i.State), stateNode("previousState", before)))
 	}
 	return []query.Node{query.List("instancesSet", "item", rows)}, nil
+}
+
+// terminateInstances ends all the instances named, or none if one of the ids
+// is wrong.
+func terminateInstances(in *call) (any, error) {
+	ids, err := in.askedInstances()
+	if err != nil {
+		return nil, err
+	}
+	return in.changed(ids, func(i *instance) { in.cloud.terminate(i, userEnded) })
 }

@@ -20,7 +20,7 @@ func describeSubnets(in *call) (any, error) {
 		"cidr-block":                 one(func(s *subnet) string { return s.cidr.String() }),
 		"state":                      one(func(*subnet) string { return "available" }),
 		"available-ip-address-count": one(func(s *subnet) string { return strconv.Itoa(s.free) }),
-		"map-public-ip-on-launch":    one(func(s *subnet) string { return strconv.FormatBool(s.public) }),
+		"map-public-ip-on-launch":    one(func(s *subnet) string { return strconv.FormatBool(s.mapsPublic) }),
 	}, func(s *subnet) map[string]string { return s.tags })
 	if err != nil {
 		return nil, err
@@ -34,7 +34,7 @@ func describeSubnets(in *call) (any, error) {
 			query.Text("subnetId", s.id), query.Text("vpcId", in.st.network.vpc), query.Text("ownerId", in.cloud.cfg.Account),
 			query.Text("state", "available"), query.Text("cidrBlock", s.cidr.String()),
 			query.Text("availabilityZone", s.zone.Name), query.Text("availabilityZoneId", s.zone.ID),
-			query.Int("availableIpAddressCount", s.free), query.Bool("mapPublicIpOnLaunch", s.public),
+			query.Int("availableIpAddressCount", s.free), query.Bool("mapPublicIpOnLaunch", s.mapsPublic),
 			query.Bool("defaultForAz", false), query.Bool("assignIpv6AddressOnCreation", false), tagSet(s.tags))})
 	}
 	return in.page("subnetSet", rows, pageLimits{5, 1000})

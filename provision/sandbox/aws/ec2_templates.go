@@ -29,7 +29,7 @@ func templateParams() []string {
 		"CapacityReservationSpecification.CapacityReservationPreference",
 		"CapacityReservationSpecification.CapacityReservationTarget.CapacityReservationId",
 		"InstanceMarketOptions.MarketType",
-		"Placement.Tenancy", "Placement.GroupId", "Placement.PartitionNumber", "Placement.AvailabilityZone",
+		"Placement.Tenancy", "Placement.GroupId", "Placement.GroupName", "Placement.PartitionNumber", "Placement.AvailabilityZone",
 		"TagSpecification.#.ResourceType", "TagSpecification.#.Tag.#.Key", "TagSpecification.#.Tag.#.Value",
 	} {
 		out = append(out, d+p)
@@ -71,7 +71,7 @@ func createTemplate(in *call) (any, error) {
 	if err := wholeNumbers(data); err != nil {
 		return nil, err
 	}
-	tags, err := tagsFor(in.form, "launch-template")
+	tags, err := tagsOnly(in.form, "launch-template")
 	if err != nil {
 		return nil, err
 	}

@@ -75,6 +75,16 @@ func invalid(format string, args ...any) error {
 // clusterCreated is when the cluster and its issuer came to be.
 func clusterCreated() time.Time { return time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC) }
 
+// listClusters lists the only cluster. No cluster is connected from elsewhere.
+func listClusters(in *call) (any, error) {
+	for _, kind := range in.asked["include"] {
+		if kind != "all" {
+			return nil, invalid("include '%s' is not all.", kind)
+		}
+	}
+	return in.eksPage("clusters", []row{{in.st.cluster.Name, in.st.cluster.Name}})
+}
+
 // describeCluster shows the cluster. Endpoint and authority are there only once
 // they are known, as while EKS creates a cluster.
 func describeCluster(in *call) (any, error) {

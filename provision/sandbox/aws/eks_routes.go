@@ -12,6 +12,7 @@ import (
 func eksOperations() map[string]operation {
 	listing := []string{"maxResults", "nextToken"}
 	return map[string]operation{
+		"ListClusters":        {params: append(listing, "include"), read: true, run: listClusters},
 		"DescribeCluster":     {read: true, run: ofCluster(describeCluster)},
 		"UpdateClusterConfig": {run: ofCluster(updateClusterConfig)},
 		"DescribeUpdate":      {params: []string{"nodegroupName"}, read: true, run: ofCluster(describeUpdate)},
@@ -47,6 +48,7 @@ func eksPaths() map[string]string {
 	const get, post, del = http.MethodGet, http.MethodPost, http.MethodDelete
 	entries, groups, identities := "/clusters/*/access-entries", "/clusters/*/node-groups", "/clusters/*/pod-identity-associations"
 	return map[string]string{
+		get + " /clusters":                  "ListClusters",
 		get + " /clusters/*":                "DescribeCluster",
 		post + " /clusters/*/update-config": "UpdateClusterConfig",
 		get + " /clusters/*/updates/*":      "DescribeUpdate",

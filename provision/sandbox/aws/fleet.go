@@ -32,7 +32,6 @@ type fleet struct {
 	capacityType string
 	total        int
 	strategy     string
-	tags         map[string]string
 	pools        []pool
 }
 
@@ -112,7 +111,7 @@ func (in *call) fill(f *fleet, p pool, n int) ([]string, *apiError) {
 	}
 	var ids []string
 	for len(ids) < n {
-		i, failed := in.start(p.launch, f.tags, p.price)
+		i, failed := in.start(p.launch, p.price)
 		if failed != nil {
 			return ids, failed
 		}
@@ -151,7 +150,7 @@ func (in *call) fleet() (*fleet, error) {
 	if f.strategy, err = in.strategy(f.capacityType); err != nil {
 		return nil, err
 	}
-	if f.tags, err = tagsFor(in.form, "instance"); err != nil {
+	if _, err = tagsFor(in.form, "instance"); err != nil {
 		return nil, err
 	}
 	for _, c := range in.form.Each("LaunchTemplateConfigs") {

@@ -23,8 +23,11 @@ type image struct {
 	id, name, arch, owner string
 	created, deprecated   time.Time
 	params                []string
-	// version is that of the parameter that recommends the image.
+	// line is the parameter that recommended the image once it was the newest, and
+	// version the parameter's at that time.
+	line    string
 	version int
+	token   string // of the request that made it
 	tags    map[string]string
 }
 
@@ -168,8 +171,9 @@ func bottlerocket(k8s string) []*image {
 // point adds the parameters below root: by release, and the recommended one.
 func (i *image) point(root, release string, latest bool) {
 	i.params = append(i.params, root+release+"/image_id")
+	i.line = strings.TrimSuffix(root, "/") + recommended
 	if latest {
-		i.params = append(i.params, strings.TrimSuffix(root, "/")+recommended)
+		i.params = append(i.params, i.line)
 	}
 }
 
@@ -178,25 +182,6 @@ func (i *image) ownerAlias() string {
 		return "amazon"
 	}
 	return ""
-}
-
-// CopyImage makes an image of the account's own out of another, as a build of
-// custom images does: under a name and tags by which a selector finds it. It
-// returns the copy's id.
-func (c *Cloud) CopyImage(id, name string, tags map[string]string) (string, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	from := c.st.image(id)
-	if from == nil || name == "" {
-		return "", fmt.Errorf("copying image %q to %q: there is no such image, or no name", id, name)
-	}
-	i := newImage(name, from.arch, c.cfg.Account, c.clock.Now())
-	if c.st.image(i.id) != nil {
-		return "", fmt.Errorf("copying image %s to %q: the account has an image of that name", id, name)
-	}
-	i.tags = with(tags)
-	c.st.images = append(c.st.images, i)
-	return i.id, nil
 }
 
 func (st *state) image(id string) *image {
@@ -244,7 +229,8 @@ func describeImages(in *call) (any, error) {
 	}
 	var rows []item
 	for _, i := range found {
-		if len(ids) > 0 && !slices.Contains(ids, i.id) || !in.owned(i, owners) || !deprecated && len(ids) == 0 && !in.now.Before(i.deprecated) {
+		if len(ids) > 0 && !slices.Contains(ids, i.id) || !in.owned(i, owners) ||
+			!deprecated && len(ids) == 0 && i.owner != in.cloud.cfg.Account && i.deprecatedAt(in.now) {
 			continue
 		}
 		rows = append(rows, item{i.id, in.imageNode(i)})
@@ -261,41 +247,15 @@ func (in *call) owned(i *image, owners []string) bool {
 }
 
 func (in *call) imageNode(i *image) query.Node {
+	deprecation := query.Node{}
+	if !i.deprecated.IsZero() {
+		deprecation = query.Text("deprecationTime", stamp(i.deprecated))
+	}
 	return query.Group("item",
 		query.Text("imageId", i.id), query.Text("name", i.name), query.Text("imageLocation", "amazon/"+i.name),
 		query.Text("imageState", "available"), query.Text("imageOwnerId", i.owner), query.Opt("imageOwnerAlias", i.ownerAlias()),
-		query.Text("creationDate", stamp(i.created)), query.Text("deprecationTime", stamp(i.deprecated)), query.Bool("isPublic", i.ownerAlias() != ""),
+		query.Text("creationDate", stamp(i.created)), deprecation, query.Bool("isPublic", i.ownerAlias() != ""),
 		query.Text("architecture", i.arch), query.Text("imageType", "machine"), query.Text("platformDetails", "Linux/UNIX"),
 		query.Text("rootDeviceType", "ebs"), query.Text("rootDeviceName", "/dev/xvda"), query.Text("virtualizationType", "hvm"),
 		query.Text("hypervisor", "xen"), query.Bool("enaSupport", true), tagSet(i.tags))
-}
-
-func ssmOperations() map[string]operation {
-	return map[string]operation{"GetParameter": {read: true, run: getParameter}}
-}
-
-// getParameter resolves the public parameters of the images; there are no
-// others.
-func getParameter(in *call) (any, error) {
-	var ask struct {
-		Name           string
-		WithDecryption bool
-	}
-	if err := in.into(&ask); err != nil {
-		return nil, err
-	}
-	for _, i := range in.st.images {
-		if slices.Contains(i.params, ask.Name) {
-			version := 1
-			if strings.HasSuffix(ask.Name, recommended) {
-				version = i.version
-			}
-			return map[string]any{"Parameter": map[string]any{
-				"Name": ask.Name, "Type": "String", "Value": i.id, "Version": version, "DataType": "aws:ec2:image",
-				"ARN":              fmt.Sprintf("arn:%s:ssm:%s::parameter%s", in.cloud.partition(), in.cloud.cfg.Region, ask.Name),
-				"LastModifiedDate": i.created.Unix(),
-			}}, nil
-		}
-	}
-	return nil, refuse("ParameterNotFound", "There is no parameter %s.", strings.TrimSpace(ask.Name))
 }

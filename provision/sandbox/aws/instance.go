@@ -8,15 +8,19 @@ import (
 	"time"
 
 	"github.com/poolwright/poolwright/provision/catalog"
+	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/query"
 )
 
 // State is where an instance is in its life.
 type State string
 
-// The states that instances go through here, in this order.
+// The states that instances go through here, in this order; "stopping" and
+// "stopped" come between only where somebody stops them.
 const (
 	Pending      State = "pending"
 	Running      State = "running"
+	stopping     State = "stopping"
+	stopped      State = "stopped"
 	ShuttingDown State = "shutting-down"
 	Terminated   State = "terminated"
 )
@@ -32,6 +36,10 @@ func (s State) code() int {
 		return 32
 	case Terminated:
 		return 48
+	case stopping:
+		return 64
+	case stopped:
+		return 80
 	}
 	return -1 // there are no others
 }
@@ -67,17 +75,23 @@ func (i Instance) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(i.String()
 // instance is what the cloud knows beyond that.
 type instance struct {
 	Instance
-	number      int // launch index: the order of lists and the reservation
-	kind        catalog.InstanceType
-	subnet      string
-	groups      []securityGroup
-	profile     string
-	reservation string // capacity reservation id
-	placement   placement
-	attached    attachments
-	health      health
-	rate        float64 // dollars per hour
-	end         ending
+	number    int // launch index: the order of lists and the reservation
+	kind      catalog.InstanceType
+	subnet    string
+	groups    []securityGroup
+	profile   string
+	placement placement
+	data      query.Form // what it was launched with
+	health    health
+	end       ending
+	purchase
+}
+
+// purchase is how an instance was bought.
+type purchase struct {
+	rate        float64           // dollars per hour
+	reservation string            // capacity reservation id
+	spotTags    map[string]string // of its spot request
 }
 
 // ending is when and why an instance began to end.
@@ -91,9 +105,9 @@ const userEnded = "Client.UserInitiatedShutdown"
 
 // placement is where and how the launch template put it.
 type placement struct {
-	tenancy, group, partition string
-	preference                string // capacity reservation preference
-	addresses                 int    // how many of the subnet's it holds
+	tenancy, preference         string // preference is that of the capacity reservation
+	group, groupName, partition string // placement group
+	addresses                   int    // how many of the subnet's it holds
 }
 
 func (i *instance) observed() Instance {
@@ -142,11 +156,15 @@ func (c *Cloud) begin(i *instance) {
 // terminate starts the end of an instance; of one that is ending it does
 // nothing. The caller holds the lock.
 func (c *Cloud) terminate(i *instance, reason string) {
-	if !i.State.alive() {
+	switch i.State {
+	case ShuttingDown, Terminated:
 		return
+	case Pending, Running:
+		i.end = ending{c.clock.Now(), reason}
+		c.journal.bill(i)
+	case stopping, stopped: // it has cost nothing since
+		i.end = ending{c.clock.Now(), reason}
 	}
-	i.end = ending{c.clock.Now(), reason}
-	c.journal.bill(i)
 	c.enter(i, ShuttingDown)
 	c.clock.AfterFunc(c.cfg.Delays.Shutdown, func() {
 		c.mu.Lock()
@@ -155,9 +173,29 @@ func (c *Cloud) terminate(i *instance, reason string) {
 	})
 }
 
+// stop ends what an instance costs and holds of capacity, and keeps the rest; of
+// one that is stopping it does nothing. Nothing here starts it again. The caller
+// holds the lock.
+func (c *Cloud) stop(i *instance) {
+	if !i.State.alive() {
+		return
+	}
+	i.end = ending{c.clock.Now(), userEnded}
+	c.journal.bill(i)
+	c.enter(i, stopping)
+	c.clock.AfterFunc(c.cfg.Delays.Shutdown, func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if i.State == stopping {
+			c.enter(i, stopped)
+		}
+	})
+}
+
 // finish gives back what the instance held, and forgets it after a while.
 func (c *Cloud) finish(i *instance) {
 	c.enter(i, Terminated)
+	c.st.detach(i)
 	if s := c.st.network.subnet(i.subnet); s != nil {
 		s.free += i.placement.addresses
 	}
@@ -179,9 +217,9 @@ func (c *Cloud) enter(i *instance, s State) {
 	})
 }
 
-// dnsName is the private name that EC2 gives by the address.
-func dnsName(region string, a netip.Addr) string {
-	b := a.As4()
+// privateName is the private name that EC2 gives by the address.
+func (c *Cloud) privateName(address string) string {
+	region, b := c.cfg.Region, netip.MustParseAddr(address).As4()
 	domain := region + ".compute.internal"
 	if region == "us-east-1" {
 		domain = "ec2.internal"

@@ -1,12 +1,13 @@
 package aws
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
 	"net/http"
-	"net/netip"
 	"slices"
+	"strconv"
 
 	"github.com/poolwright/poolwright/provision/catalog"
 	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/query"
@@ -95,8 +96,20 @@ func (in *call) launchable(l launch) *apiError {
 	if name := l.data.Get("IamInstanceProfile.Name"); name != "" && !in.st.iam.hasProfile(name, in.now) {
 		return bad("InvalidParameterValue", "Value (%s) for parameter iamInstanceProfile.name is invalid. Invalid IAM Instance Profile name", name)
 	}
-	if id := l.data.Get("Placement.GroupId"); id != "" && !slices.ContainsFunc(in.st.groups, func(g *PlacementGroup) bool { return g.ID == id }) {
-		return bad("InvalidPlacementGroup.Unknown", "The Placement Group '%s' is unknown.", id)
+	return in.placeable(l)
+}
+
+// placeable finds what is wrong with the placement group of a launch.
+func (in *call) placeable(l launch) *apiError {
+	id, name := l.data.Get("Placement.GroupId"), l.data.Get("Placement.GroupName")
+	g := in.st.placementGroup(id, name)
+	switch n, given, err := l.data.Int("Placement.PartitionNumber"); {
+	case id != "" && name != "":
+		return &apiError{http.StatusBadRequest, "InvalidParameterCombination", "The parameters GroupId and GroupName cannot be used together."}
+	case g == nil && id+name != "":
+		return &apiError{http.StatusBadRequest, "InvalidPlacementGroup.Unknown", fmt.Sprintf("The Placement Group '%s' is unknown.", id+name)}
+	case given && (err != nil || g == nil || g.Strategy != "partition" || n < 1 || n > g.Partitions):
+		return &apiError{http.StatusBadRequest, "InvalidParameterValue", fmt.Sprintf("The partition number '%s' is not one of the placement group.", l.data.Get("Placement.PartitionNumber"))}
 	}
 	return nil
 }
@@ -110,7 +123,7 @@ func securityGroups(data query.Form) []string {
 }
 
 // start launches one instance, or says why there is no room for it.
-func (in *call) start(l launch, tags map[string]string, rate float64) (*instance, *apiError) {
+func (in *call) start(l launch, rate float64) (*instance, *apiError) {
 	st, c := in.st, in.cloud
 	subnet := st.network.subnet(l.subnetID)
 	if subnet == nil {
@@ -122,7 +135,7 @@ func (in *call) start(l launch, tags map[string]string, rate float64) (*instance
 	if failed := st.overQuota(l.kind, l.capacityType); failed != nil {
 		return nil, failed
 	}
-	place := placementOf(l.data)
+	place := st.placementOf(l.data)
 	if subnet.free < place.addresses {
 		return nil, &apiError{http.StatusBadRequest, "InsufficientFreeAddressesInSubnet",
 			fmt.Sprintf("There are not enough free addresses in subnet '%s' to satisfy the requested number of instances.", subnet.id)}
@@ -137,47 +150,31 @@ func (in *call) start(l launch, tags map[string]string, rate float64) (*instance
 		errors.As(err, &api)
 		return nil, api
 	}
-	address := subnet.take(place.addresses, func(a netip.Addr) bool {
-		return slices.ContainsFunc(st.instances, func(i *instance) bool { return i.State != Terminated && i.Address == a.String() })
-	})
-	id := st.id("i")
 	i := &instance{
 		Instance: Instance{
-			ID: id, Type: l.kind.Name, Zone: subnet.zone.Name, ZoneID: subnet.zone.ID, CapacityType: l.capacityType,
-			Image: l.image, Address: address.String(), DNSName: dnsName(c.cfg.Region, address),
-			Launched: in.now, Tags: maps.Clone(tags), UserData: text,
+			ID: st.id("i"), Type: l.kind.Name, Zone: subnet.zone.Name, ZoneID: subnet.zone.ID, CapacityType: l.capacityType,
+			Image: l.image, Launched: in.now, Tags: in.launchTags(l.data, "instance"), UserData: text,
 		},
-		number: st.seq, kind: l.kind, subnet: subnet.id, reservation: reservation, rate: rate,
-		profile: l.data.Get("IamInstanceProfile.Name"), attached: attachmentsOf(l.data), placement: place,
+		number: st.seq, kind: l.kind, subnet: subnet.id, data: l.data, profile: l.data.Get("IamInstanceProfile.Name"), placement: place,
+		purchase: purchase{rate, reservation, in.launchTags(l.data, "spot-instances-request")},
 	}
-	for _, g := range securityGroups(l.data) {
-		group, _ := st.network.group(g)
-		i.groups = append(i.groups, group)
-	}
+	nics := st.interfacesOf(i, subnet, l.data, in.launchTags(l.data, "network-interface"))
+	i.groups, i.Address, i.DNSName = nics[0].groups, nics[0].address, c.privateName(nics[0].address)
+	st.volumes = append(st.volumes, volumesOf(i, subnet.zone, l.data, in.launchTags(l.data, "volume"))...)
 	in.record.Launched = append(in.record.Launched, i.ID)
 	c.begin(i)
 	return i, nil
 }
 
-// interfaces are the types of the network interfaces; there is always one.
-func interfaces(data query.Form) []string {
-	var out []string
-	for _, n := range data.Each("NetworkInterface") {
-		kind := n.Get("InterfaceType")
-		if kind == "" {
-			kind = "interface"
-		}
-		out = append(out, kind)
-	}
-	if len(out) == 0 {
-		out = []string{"interface"}
-	}
+// launchTags are the tags for one kind of what a launch makes: the launch
+// template's, with the request's over them.
+func (in *call) launchTags(data query.Form, kind string) map[string]string {
+	out := specified(data, kind)
+	maps.Copy(out, specified(in.form, kind))
 	return out
 }
 
-// addresses counts the IPv4 addresses that an instance takes from its subnet:
-// one for each interface that speaks IP, its secondary ones, and sixteen for a
-// prefix.
+// addresses counts the IPv4 addresses that an instance takes from its subnet.
 func addresses(data query.Form) int {
 	nics := data.Each("NetworkInterface")
 	if len(nics) == 0 {
@@ -185,29 +182,47 @@ func addresses(data query.Form) int {
 	}
 	sum := 0
 	for _, n := range nics {
-		if n.Get("InterfaceType") != "efa-only" {
-			sum++
-		}
-		secondary, _, _ := n.Int("SecondaryPrivateIpAddressCount") // checked with the template
-		prefixes, _, _ := n.Int("Ipv4PrefixCount")
-		sum += max(secondary, 0) + 16*max(prefixes, 0)
+		sum += addressesOf(n)
 	}
 	return sum
 }
 
-func placementOf(data query.Form) placement {
+func (st *state) placementOf(data query.Form) placement {
 	p := placement{
-		tenancy: data.Get("Placement.Tenancy"), group: data.Get("Placement.GroupId"), partition: data.Get("Placement.PartitionNumber"),
-		preference: data.Get("CapacityReservationSpecification.CapacityReservationPreference"),
+		tenancy: cmp.Or(data.Get("Placement.Tenancy"), "default"), partition: data.Get("Placement.PartitionNumber"),
+		preference: cmp.Or(data.Get("CapacityReservationSpecification.CapacityReservationPreference"), "open"),
 	}
 	p.addresses = addresses(data)
-	if p.tenancy == "" {
-		p.tenancy = "default"
-	}
-	if p.preference == "" {
-		p.preference = "open"
+	if g := st.placementGroup(data.Get("Placement.GroupId"), data.Get("Placement.GroupName")); g != nil {
+		p.group, p.groupName = g.ID, g.Name
+		if p.partition == "" && g.Strategy == "partition" {
+			p.partition = strconv.Itoa(st.emptiestPartition(g))
+		}
 	}
 	return p
+}
+
+// placementGroup finds a placement group by what of both is given, nil if there
+// is none.
+func (st *state) placementGroup(id, name string) *PlacementGroup {
+	for _, g := range st.groups {
+		if id != "" && g.ID == id || id == "" && name != "" && g.Name == name {
+			return g
+		}
+	}
+	return nil
+}
+
+// emptiestPartition is where EC2 puts an instance whose launch names no partition
+// of its group, so that they are spread evenly.
+func (st *state) emptiestPartition(g *PlacementGroup) int {
+	count := make([]int, max(g.Partitions, 1))
+	for _, i := range st.instances {
+		if n, err := strconv.Atoi(i.placement.partition); err == nil && i.placement.group == g.ID && i.State != Terminated && n >= 1 && n <= len(count) {
+			count[n-1]++
+		}
+	}
+	return 1 + slices.Index(count, slices.Min(count))
 }
 
 // runParams are those of RunInstances with a launch template.

@@ -24,8 +24,10 @@ type subnet struct {
 	zone   catalog.Zone
 	cidr   netip.Prefix
 	public bool
-	free   int // addresses left
-	next   int // host number of the next instance
+	// mapsPublic: instances get a public address unless the launch says otherwise.
+	mapsPublic bool
+	free       int // addresses left
+	next       int // host number of the next instance
 	// wrapped: every address was given out once, so the next may be in use.
 	wrapped bool
 	tags    map[string]string
@@ -65,7 +67,7 @@ func newSubnet(i int, z catalog.Zone, cidr netip.Prefix, public bool, tags map[s
 		kind = "b"
 	}
 	return &subnet{
-		id: fmt.Sprintf("subnet-0%s%015x", kind, i+1), zone: z, cidr: cidr, public: public, tags: tags,
+		id: fmt.Sprintf("subnet-0%s%015x", kind, i+1), zone: z, cidr: cidr, public: public, mapsPublic: public, tags: tags,
 		free: 1<<(32-cidr.Bits()) - reservedAddresses, next: reservedAddresses - 1,
 	}
 }
@@ -121,6 +123,20 @@ func (n network) group(id string) (securityGroup, bool) {
 		}
 	}
 	return securityGroup{}, false
+}
+
+// named are the groups of these ids, or the VPC's own where none is given.
+func (n network) named(ids []string) []securityGroup {
+	if len(ids) == 0 {
+		return []securityGroup{n.groups[0]}
+	}
+	var out []securityGroup
+	for _, id := range ids {
+		if g, ok := n.group(id); ok {
+			out = append(out, g)
+		}
+	}
+	return out
 }
 
 // take hands out the next address of an instance that needs n; the caller has

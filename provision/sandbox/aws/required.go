@@ -118,7 +118,7 @@ func required() map[string]map[string][]string {
 			"ListServiceQuotas": {"ServiceCode"}, "ListAWSDefaultServiceQuotas": {"ServiceCode"},
 		},
 		"pricing": {"GetProducts": {"ServiceCode", "Filters.#.Type", "Filters.#.Field", "Filters.#.Value"}},
-		"ssm":     {"GetParameter": {"Name"}},
+		"ssm":     {"GetParameter": {"Name"}, "GetParametersByPath": {"Path", "ParameterFilters.#.Key"}},
 		"eks": {
 			"CreateAccessEntry":            {"principalArn"},
 			"CreatePodIdentityAssociation": {"namespace", "serviceAccount", "roleArn"},
@@ -137,6 +137,13 @@ func requiredOfEC2() map[string][]string {
 		"TerminateInstances":   {"InstanceId"},
 		"CreateTags":           {"ResourceId", "Tag"},
 		"DeleteTags":           {"ResourceId"},
+
+		"StopInstances": {"InstanceId"}, "DescribeInstanceAttribute": {"InstanceId", "Attribute"}, "ModifySubnetAttribute": {"SubnetId"},
+		"CopyImage": {"Name", "SourceImageId", "SourceRegion"}, "EnableImageDeprecation": {"ImageId", "DeprecateAt"},
+		"CreateSecurityGroup": {"GroupName", "GroupDescription"}, "DeletePlacementGroup": {"GroupName"},
+		"CreateCapacityReservation": {"InstanceType", "InstancePlatform", "InstanceCount"}, "CancelCapacityReservation": {"CapacityReservationId"},
+
+		"CreateInterruptibleCapacityReservationAllocation": {"CapacityReservationId", "InstanceCount"},
 	}
 }
 
@@ -144,6 +151,7 @@ func requiredOfSQS() map[string][]string {
 	out := map[string][]string{
 		"CreateQueue": {"QueueName"}, "GetQueueUrl": {"QueueName"}, "DeleteMessage": {"QueueUrl", "ReceiptHandle"},
 		"SetQueueAttributes": {"QueueUrl", "Attributes"}, "TagQueue": {"QueueUrl", "Tags"}, "UntagQueue": {"QueueUrl", "TagKeys"},
+		"SendMessage": {"QueueUrl", "MessageBody"},
 	}
 	for _, op := range []string{"DeleteQueue", "GetQueueAttributes", "ListQueueTags", "ReceiveMessage"} {
 		out[op] = []string{"QueueUrl"}

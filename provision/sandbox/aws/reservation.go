@@ -2,10 +2,8 @@ package aws
 
 import (
 	"fmt"
-	"maps"
 	"net/http"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/query"
@@ -22,6 +20,16 @@ type Reservation struct {
 	Targeted      bool      // only launches that name it; else open to all that match
 	End           time.Time // zero means unlimited
 	Tags          map[string]string
+
+	origin
+}
+
+// origin is where a reservation comes from, and whether it was cancelled.
+type origin struct {
+	created   time.Time
+	cancelled bool
+	token     string // of the request that made it
+	source    string // id of the reservation that lends it its capacity
 }
 
 // PlacementGroup is a placement group of the account.
@@ -30,6 +38,7 @@ type PlacementGroup struct {
 	Name       string
 	Strategy   string // cluster, partition or spread
 	Partitions int    // of strategy partition
+	Tags       map[string]string
 }
 
 // AddReservation gives the account a capacity reservation and returns its id.
@@ -45,7 +54,7 @@ func (c *Cloud) AddReservation(r Reservation) (string, error) {
 	if r.ID == "" {
 		r.ID = c.st.id("cr")
 	}
-	r.Tags = with(r.Tags)
+	r.Tags, r.created = with(r.Tags), c.clock.Now()
 	c.st.reservations = append(c.st.reservations, &r)
 	return r.ID, nil
 }
@@ -60,6 +69,7 @@ func (c *Cloud) AddPlacementGroup(g PlacementGroup) (string, error) {
 	if g.ID == "" {
 		g.ID = c.st.id("pg")
 	}
+	g.Tags = with(g.Tags)
 	c.st.groups = append(c.st.groups, &g)
 	return g.ID, nil
 }
@@ -76,7 +86,10 @@ func (st *state) used(r *Reservation) int {
 }
 
 func (r *Reservation) state(now time.Time) string {
-	if !r.End.IsZero() && !now.Before(r.End) {
+	switch {
+	case r.cancelled:
+		return "cancelled"
+	case !r.End.IsZero() && !now.Before(r.End):
 		return "expired"
 	}
 	return "active"
@@ -125,11 +138,10 @@ func describeReservations(in *call) (any, error) {
 	if id := missing(ids, has); id != "" {
 		return nil, refuse("InvalidCapacityReservationId.NotFound", "The capacity reservation ID '%s' does not exist", id)
 	}
-	match := func(r *Reservation) string { return map[bool]string{true: "targeted", false: "open"}[r.Targeted] }
 	found, err := choose(in, in.st.reservations, attributes[*Reservation]{
 		"state":                   one(func(r *Reservation) string { return r.state(in.now) }),
 		"owner-id":                one(func(*Reservation) string { return in.cloud.cfg.Account }),
-		"instance-match-criteria": one(match),
+		"instance-match-criteria": one((*Reservation).match),
 		"instance-type":           one(func(r *Reservation) string { return r.Type }),
 		"availability-zone":       one(func(r *Reservation) string { return r.Zone }),
 	}, func(r *Reservation) map[string]string { return r.Tags })
@@ -141,22 +153,36 @@ func describeReservations(in *call) (any, error) {
 		if len(ids) > 0 && !slices.Contains(ids, r.ID) {
 			continue
 		}
-		end, endKind, kind := query.Node{}, "unlimited", "default"
-		if !r.End.IsZero() {
-			end, endKind = query.Text("endDate", stamp(r.End)), "limited"
-		}
-		if r.CapacityBlock {
-			kind = "capacity-block"
-		}
-		zone, _ := in.cloud.offers.zone(r.Zone)
-		rows = append(rows, item{r.ID, query.Group("item",
-			query.Text("capacityReservationId", r.ID), query.Text("ownerId", in.cloud.cfg.Account), query.Text("instanceType", r.Type),
-			query.Text("instancePlatform", "Linux/UNIX"), query.Text("availabilityZone", r.Zone), query.Text("availabilityZoneId", zone.ID),
-			query.Text("tenancy", "default"), query.Int("totalInstanceCount", r.Total), query.Int("availableInstanceCount", r.Total-in.st.used(r)),
-			query.Text("state", r.state(in.now)), query.Text("endDateType", endKind), end, query.Text("instanceMatchCriteria", match(r)),
-			query.Text("reservationType", kind), query.Bool("interruptible", r.Interruptible), tagSet(maps.Clone(r.Tags)))})
+		rows = append(rows, item{r.ID, query.Group("item", in.reservationNodes(r)...)})
 	}
 	return in.page("capacityReservationSet", rows, pageLimits{1, 1000})
+}
+
+// match is which launches use the reservation.
+func (r *Reservation) match() string {
+	return map[bool]string{true: "targeted", false: "open"}[r.Targeted]
+}
+
+func (in *call) reservationNodes(r *Reservation) []query.Node {
+	kind, lent := "default", query.Node{}
+	if r.CapacityBlock {
+		kind = "capacity-block"
+	}
+	end := []query.Node{query.Text("endDateType", "unlimited")}
+	if !r.End.IsZero() {
+		end = []query.Node{query.Text("endDateType", "limited"), query.Text("endDate", stamp(r.End))}
+	}
+	if r.source != "" {
+		lent = query.Group("interruptionInfo", query.Text("sourceCapacityReservationId", r.source), query.Text("interruptionType", "adhoc"))
+	}
+	zone, _ := in.cloud.offers.zone(r.Zone)
+	return append(end,
+		query.Text("capacityReservationId", r.ID), query.Text("capacityReservationArn", in.cloud.ec2ARN(r.ID)), query.Text("ownerId", in.cloud.cfg.Account),
+		query.Text("instanceType", r.Type), query.Text("instancePlatform", "Linux/UNIX"), query.Text("availabilityZone", r.Zone), query.Text("availabilityZoneId", zone.ID),
+		query.Text("tenancy", "default"), query.Int("totalInstanceCount", r.Total), query.Int("availableInstanceCount", r.Total-in.st.used(r)),
+		query.Text("state", r.state(in.now)), query.Text("createDate", stamp(r.created)), query.Text("startDate", stamp(r.created)),
+		query.Bool("ebsOptimized", false), query.Bool("ephemeralStorage", false), query.Text("instanceMatchCriteria", r.match()),
+		query.Text("reservationType", kind), query.Bool("interruptible", r.Interruptible), lent, tagSet(r.Tags))
 }
 
 func describeGroups(in *call) (any, error) {
@@ -170,7 +196,7 @@ func describeGroups(in *call) (any, error) {
 		"state":      one(func(*PlacementGroup) string { return "available" }),
 		"strategy":   one(func(g *PlacementGroup) string { return g.Strategy }),
 		"group-name": one(func(g *PlacementGroup) string { return g.Name }),
-	}, nil)
+	}, func(g *PlacementGroup) map[string]string { return g.Tags })
 	if err != nil {
 		return nil, err
 	}
@@ -179,15 +205,7 @@ func describeGroups(in *call) (any, error) {
 		if len(ids) > 0 && !slices.Contains(ids, g.ID) || len(names) > 0 && !slices.Contains(names, g.Name) {
 			continue
 		}
-		partitions, level := query.Node{}, query.Node{}
-		switch g.Strategy {
-		case "partition":
-			partitions = query.Text("partitionCount", strconv.Itoa(g.Partitions))
-		case "spread":
-			level = query.Text("spreadLevel", "rack")
-		}
-		rows = append(rows, query.Group("item", query.Text("groupId", g.ID), query.Text("groupName", g.Name),
-			query.Text("state", "available"), query.Text("strategy", g.Strategy), partitions, level))
+		rows = append(rows, query.Group("item", in.cloud.groupNodes(g)...))
 	}
 	return []query.Node{query.List("placementGroupSet", "item", rows)}, nil
 }

@@ -87,6 +87,7 @@ func sqsOperations() map[string]operation {
 	return map[string]operation{
 		"GetQueueUrl":        {read: true, run: getQueueURL},
 		"ReceiveMessage":     {unlocked: true, run: receiveMessage},
+		"SendMessage":        {run: sendMessage},
 		"DeleteMessage":      {run: deleteMessage},
 		"CreateQueue":        {run: createQueue},
 		"DeleteQueue":        {run: deleteQueue},

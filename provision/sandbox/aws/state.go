@@ -25,6 +25,7 @@ type state struct {
 	reservations []*Reservation
 	groups       []*PlacementGroup
 	eks          control
+	attachments
 	managed
 }
 
@@ -77,7 +78,7 @@ func (st *state) clone() *state {
 	out.instances = make([]*instance, len(st.instances))
 	for n, i := range st.instances {
 		c := *i
-		c.Tags = maps.Clone(i.Tags)
+		c.Tags, c.spotTags = maps.Clone(i.Tags), maps.Clone(i.spotTags)
 		out.instances[n] = &c
 	}
 	out.templates = make([]*template, len(st.templates))
@@ -88,6 +89,7 @@ func (st *state) clone() *state {
 	}
 	out.iam = st.iam.clone()
 	out.eks = st.eks.clone()
+	out.attachments = st.attachments.clone()
 	out.managed = st.managed.clone()
 	out.network = st.network.clone()
 	out.images = clones(st.images)
@@ -95,7 +97,13 @@ func (st *state) clone() *state {
 		i.tags = maps.Clone(i.tags)
 	}
 	out.reservations = clones(st.reservations)
+	for _, r := range out.reservations {
+		r.Tags = maps.Clone(r.Tags)
+	}
 	out.groups = clones(st.groups)
+	for _, g := range out.groups {
+		g.Tags = maps.Clone(g.Tags)
+	}
 	return &out
 }
 

@@ -107,6 +107,26 @@ func tagsFor(f query.Form, resource string) (map[string]string, error) {
 	return out, nil
 }
 
+// tagsOnly reads TagSpecification where only one type of resource can be tagged.
+func tagsOnly(f query.Form, resource string) (map[string]string, error) {
+	return tagsIn(f.Each("TagSpecification"), resource)
+}
+
+func tagsIn(specifications []query.Form, resource string) (map[string]string, error) {
+	out := map[string]string{}
+	for _, s := range specifications {
+		if kind := s.Get("ResourceType"); kind != resource {
+			return nil, refuse("InvalidParameterValue", "'%s' is not a valid taggable resource type for this operation.", kind)
+		}
+		tags, err := readTags(s.Each("Tag"))
+		if err != nil {
+			return nil, err
+		}
+		maps.Copy(out, tags)
+	}
+	return out, nil
+}
+
 func tagSet(tags map[string]string) query.Node {
 	rows := make([]query.Node, 0, len(tags))
 	for _, k := range slices.Sorted(maps.Keys(tags)) {
@@ -115,8 +135,8 @@ func tagSet(tags map[string]string) query.Node {
 	return query.List("tagSet", "item", rows)
 }
 
-// createTags tags instances, launch templates, subnets, images, reservations
-// and placement groups; if one of the ids is unknown, nothing is tagged.
+// createTags tags instances, launch templates, subnets, security groups, images,
+// volumes, network interfaces, reservations, placement groups and spot requests; if one of the ids is unknown, nothing is tagged.
 func createTags(in *call) (any, error) {
 	tags, err := readTags(in.form.Each("Tag"))
 	if err != nil {
@@ -204,9 +224,31 @@ func (st *state) tagsOf(id string) map[string]string {
 	if g, ok := st.network.group(id); ok {
 		return g.tags
 	}
-	for _, i := range st.images {
-		if i.id == id {
-			return i.tags
+	if i := st.image(id); i != nil {
+		return i.tags
+	}
+	if v := st.volume(id); v != nil {
+		return v.tags
+	}
+	if n := st.netInterface(id); n != nil {
+		return n.tags
+	}
+	return st.boughtTags(id)
+}
+
+// boughtTags are those of reservations, placement groups and spot requests.
+func (st *state) boughtTags(id string) map[string]string {
+	for _, r := range st.reservations {
+		if r.ID == id {
+			return r.Tags
+		}
+	}
+	if g := st.placementGroup(id, ""); g != nil {
+		return g.Tags
+	}
+	for _, i := range st.instances {
+		if i.spotRequest() == id {
+			return i.spotTags
 		}
 	}
 	return nil
@@ -219,6 +261,7 @@ func notFound(id string) error {
 	code := map[string]string{
 		"i": "InvalidInstanceID.NotFound", "lt": "InvalidLaunchTemplateId.NotFound", "subnet": "InvalidSubnetID.NotFound",
 		"sg": "InvalidGroup.NotFound", "ami": "InvalidAMIID.NotFound", "cr": "InvalidCapacityReservationId.NotFound",
+		"vol": "InvalidVolume.NotFound", "eni": "InvalidNetworkInterfaceID.NotFound", "pg": "InvalidPlacementGroup.Unknown", "sir": "InvalidSpotInstanceRequestID.NotFound",
 	}[kind]
 	if code == "" {
 		return refuse("InvalidID", "The ID '%s' is not valid", id)

@@ -87,6 +87,17 @@ func (f Form) Sub(prefix string) Form {
 	return out
 }
 
+// Only returns the list prefix.1, prefix.2 … alone, under its name.
+func (f Form) Only(prefix string) Form {
+	out := Form{values: map[string]string{}}
+	for name, v := range f.values {
+		if strings.HasPrefix(name, prefix+".") {
+			out.values[name] = v
+		}
+	}
+	return out
+}
+
 // Positions finds the numbers that follow prefix, each once, ascending.
 func (f Form) Positions(prefix string) []int {
 	seen := map[int]bool{}

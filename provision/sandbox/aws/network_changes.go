@@ -1,0 +1,154 @@
+package aws
+
+import (
+	"cmp"
+	"encoding/base64"
+	"slices"
+	"strconv"
+
+	"github.com/poolwright/poolwright/provision/catalog"
+	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/query"
+)
+
+func networkOperations() map[string]operation {
+	filters := []string{"Filter.#.Name", "Filter.#.Value.#"}
+	return map[string]operation{
+		"DescribeAvailabilityZones": {params: append(filters, "ZoneName.#", "ZoneId.#", "AllAvailabilityZones"), read: true, run: describeZones},
+		"DescribeInstanceAttribute": {params: []string{"InstanceId", "Attribute"}, read: true, run: describeInstanceAttribute},
+		"ModifySubnetAttribute":     {params: []string{"SubnetId", "MapPublicIpOnLaunch.Value"}, run: modifySubnet},
+		"CreateSecurityGroup": {params: []string{"GroupName", "GroupDescription", "VpcId",
+			"TagSpecification.#.ResourceType", "TagSpecification.#.Tag.#.Key", "TagSpecification.#.Tag.#.Value"}, run: createGroup},
+		"DeleteSecurityGroup": {params: []string{"GroupId", "GroupName"}, run: deleteGroup},
+	}
+}
+
+// describeZones lists the region's zones; there are no local ones.
+func describeZones(in *call) (any, error) {
+	names, ids := in.form.List("ZoneName"), in.form.List("ZoneId")
+	if name := missing(append(slices.Clone(names), ids...), func(name string) bool { _, ok := in.cloud.offers.zone(name); return ok }); name != "" {
+		return nil, refuse("InvalidParameterValue", "Invalid availability zone: [%s]", name)
+	}
+	region := in.cloud.cfg.Region
+	found, err := choose(in, in.cloud.offers.zones, attributes[catalog.Zone]{
+		"zone-name":     one(func(z catalog.Zone) string { return z.Name }),
+		"zone-id":       one(func(z catalog.Zone) string { return z.ID }),
+		"zone-type":     one(func(catalog.Zone) string { return "availability-zone" }),
+		"region-name":   one(func(catalog.Zone) string { return region }),
+		"state":         one(func(catalog.Zone) string { return "available" }),
+		"opt-in-status": one(func(catalog.Zone) string { return "opt-in-not-required" }),
+	}, nil)
+	if err != nil {
+		return nil, err
+	}
+	var rows []query.Node
+	for _, z := range found {
+		if len(names) > 0 && !slices.Contains(names, z.Name) || len(ids) > 0 && !slices.Contains(ids, z.ID) {
+			continue
+		}
+		rows = append(rows, query.Group("item", query.Text("zoneName", z.Name), query.Text("zoneId", z.ID), query.Text("zoneType", "availability-zone"),
+			query.Text("zoneState", "available"), query.Text("regionName", region), query.Text("groupName", region+"-zg-1"),
+			query.Text("networkBorderGroup", region), query.Text("optInStatus", "opt-in-not-required"), query.List("messageSet", "item", nil)))
+	}
+	return []query.Node{query.List("availabilityZoneInfo", "item", rows)}, nil
+}
+
+// describeInstanceAttribute shows one setting of an instance. User data is as it
+// was launched with.
+func describeInstanceAttribute(in *call) (any, error) {
+	id := in.form.Get("InstanceId")
+	if err := wellFormed("i", []string{id}); err != nil {
+		return nil, err
+	}
+	i := in.st.instance(id)
+	if i == nil {
+		return nil, refuse("InvalidInstanceID.NotFound", "The instance ID '%s' does not exist", id)
+	}
+	name, value := in.form.Get("Attribute"), ""
+	switch name {
+	case "instanceType":
+		value = i.Type
+	case "userData":
+		value = base64.StdEncoding.EncodeToString([]byte(i.UserData))
+	case "rootDeviceName":
+		value = rootDevice
+	case "instanceInitiatedShutdownBehavior":
+		value = "stop"
+	case "disableApiTermination", "disableApiStop":
+		value = "false"
+	case "ebsOptimized":
+		value = strconv.FormatBool(i.kind.Storage.EBSOptimized == "default")
+	case "enaSupport", "sourceDestCheck":
+		value = "true"
+	default:
+		return nil, refuse("InvalidParameterValue", "Value (%s) for parameter attribute is invalid or not played.", name)
+	}
+	return []query.Node{query.Text("instanceId", i.ID), query.Group(name, query.Opt("value", value))}, nil
+}
+
+func modifySubnet(in *call) (any, error) {
+	s := in.st.network.subnet(in.form.Get("SubnetId"))
+	if s == nil {
+		return nil, refuse("InvalidSubnetID.NotFound", "The subnet ID '%s' does not exist", in.form.Get("SubnetId"))
+	}
+	maps, err := in.form.Bool("MapPublicIpOnLaunch.Value")
+	switch {
+	case !in.form.Has("MapPublicIpOnLaunch.Value"):
+		return nil, refuse("MissingParameter", "The request must contain an attribute of the subnet, such as MapPublicIpOnLaunch.")
+	case err != nil:
+		return nil, refuse("InvalidParameterValue", "%s", err)
+	case in.dry:
+		return nil, errDryRun()
+	}
+	s.mapsPublic = maps
+	return []query.Node{query.Bool("return", true)}, nil
+}
+
+func createGroup(in *call) (any, error) {
+	get := in.form.Get
+	tags, err := tagsOnly(in.form, "security-group")
+	if err != nil {
+		return nil, err
+	}
+	name := get("GroupName")
+	switch {
+	case len(name) > 255 || len(name) > 3 && name[:3] == "sg-":
+		return nil, refuse("InvalidParameterValue", "Value (%s) for parameter GroupName is invalid. It has 1 to 255 characters and does not start with sg-.", name)
+	case cmp.Or(get("VpcId"), in.st.network.vpc) != in.st.network.vpc:
+		return nil, refuse("InvalidVpcID.NotFound", "The vpc ID '%s' does not exist", get("VpcId"))
+	case slices.ContainsFunc(in.st.network.groups, func(g securityGroup) bool { return g.name == name }):
+		return nil, refuse("InvalidGroup.Duplicate", "The security group '%s' already exists for VPC '%s'", name, in.st.network.vpc)
+	case in.dry:
+		return nil, errDryRun()
+	}
+	g := securityGroup{id: in.st.id("sg"), name: name, description: get("GroupDescription"), tags: tags}
+	in.st.network.groups = append(in.st.network.groups, g)
+	return []query.Node{query.Text("groupId", g.id), query.Text("securityGroupArn", in.cloud.ec2ARN(g.id)), tagSet(g.tags)}, nil
+}
+
+// deleteGroup takes a group away that nothing uses. Outside a default VPC only
+// its id names it.
+func deleteGroup(in *call) (any, error) {
+	id := in.form.Get("GroupId")
+	if id == "" {
+		return nil, refuse("MissingParameter", "The request must contain the parameter groupId; a group of this VPC cannot be named by groupName.")
+	}
+	if err := wellFormed("sg", []string{id}); err != nil {
+		return nil, err
+	}
+	g, found := in.st.network.group(id)
+	used := slices.ContainsFunc(in.st.interfaces, func(n *netInterface) bool {
+		return slices.ContainsFunc(n.groups, func(o securityGroup) bool { return o.id == id })
+	})
+	switch {
+	case !found:
+		return nil, refuse("InvalidGroup.NotFound", "The security group '%s' does not exist", id)
+	case g.name == "default":
+		return nil, refuse("CannotDelete", "the specified group: \"%s\" name: \"default\" cannot be deleted by a user", id)
+	case used || slices.Contains([]string{in.st.network.groups[1].id, in.st.network.groups[2].id}, id): // the cluster's own interfaces have these
+		return nil, refuse("DependencyViolation", "resource %s has a dependent object", id)
+	case in.dry:
+		return nil, errDryRun()
+	}
+	in.st.network.groups = slices.DeleteFunc(slices.Clone(in.st.network.groups), func(o securityGroup) bool { return o.id == id })
+	return []query.Node{query.Bool("return", true), query.Text("groupId", id)}, nil
+}
