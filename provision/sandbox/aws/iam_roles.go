@@ -154,7 +154,7 @@ func updateRole(in *call) (any, error) {
 		return nil, err
 	}
 	*r = next
-	return []query.Node{}, nil
+	return []query.Node{{}}, nil // its model has a result, an empty one
 }
 
 func updateTrust(in *call) (any, error) {

@@ -1,6 +1,9 @@
 package aws
 
 import (
+	"bytes"
+	"io"
+	"net/http"
 	"net/netip"
 	"strings"
 	"testing"
@@ -114,4 +117,26 @@ func TestTheTablesAreComplete(t *testing.T) {
 			}
 		}
 	}
+}
+
+// Model lets tests from outside read the tables: the parameters of each service's
+// operations, and the members that each requires.
+func (c *Cloud) Model() (params, lacking map[string]map[string][]string) {
+	params = map[string]map[string][]string{}
+	for name, s := range c.services {
+		params[name] = map[string][]string{}
+		for op, o := range s.ops {
+			params[name][op] = o.params
+		}
+	}
+	return params, required()
+}
+
+// Named lets tests from outside know the service and operation of a request, with
+// its body.
+func (c *Cloud) Named(r *http.Request, body []byte) (service, op string) {
+	again := r.Clone(r.Context())
+	again.Body = io.NopCloser(bytes.NewReader(body))
+	in := c.read(again)
+	return in.svc.name, in.op
 }

@@ -1,4 +1,4 @@
-package aws
+package aws_test
 
 import (
 	"context"
@@ -27,11 +27,14 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sts"
 	"github.com/aws/smithy-go"
 	"github.com/aws/smithy-go/middleware"
+
+	"github.com/poolwright/poolwright/provision/sandbox/aws"
 )
 
-// sdkClients are the SDK's clients of all services that are played, by name.
-func sdkClients(url string, options ...func(*middleware.Stack) error) map[string]any {
-	c := sdk.Config{Region: "us-east-1", BaseEndpoint: &url, RetryMaxAttempts: 1, APIOptions: options,
+// sdkClients are the SDK's clients of all services that are played, by name; over
+// is nil for the SDK's own HTTP client.
+func sdkClients(url string, over sdk.HTTPClient, options ...func(*middleware.Stack) error) map[string]any {
+	c := sdk.Config{Region: "us-east-1", BaseEndpoint: &url, RetryMaxAttempts: 1, HTTPClient: over, APIOptions: options,
 		Credentials: sdk.CredentialsProviderFunc(func(context.Context) (sdk.Credentials, error) {
 			return sdk.Credentials{AccessKeyID: "EMULATED", SecretAccessKey: "EMULATED"}, nil
 		})}
@@ -55,10 +58,16 @@ func method(t *testing.T, client any, op string) sdkMethod {
 	return sdkMethod{m, reflect.New(m.Type().In(1).Elem())}
 }
 
-// run makes the call with the input.
-func (m sdkMethod) run(ctx context.Context) error {
+// output makes the call with the input.
+func (m sdkMethod) output(ctx context.Context) (reflect.Value, error) {
 	out := m.call.Call([]reflect.Value{reflect.ValueOf(ctx), m.input})
 	err, _ := out[1].Interface().(error)
+	return out[0], err
+}
+
+// run makes the call for its error.
+func (m sdkMethod) run(ctx context.Context) error {
+	_, err := m.output(ctx)
 	return err
 }
 
@@ -180,6 +189,9 @@ func setMembers(v reflect.Value) {
 	}
 }
 
+// isForm tells the services whose requests are forms.
+func isForm(service string) bool { return service == "ec2" || service == "iam" || service == "sts" }
+
 // unchecked lets a client send what its own validator would refuse.
 func unchecked(stack *middleware.Stack) error {
 	_, _ = stack.Initialize.Remove("OperationInputValidation") // some operations have none
@@ -198,21 +210,20 @@ func inURL(err error) bool {
 // members that the SDK's model requires, each in its turn: the answer must be the
 // service's error for an invalid request, and never that something is not there.
 func TestALackingMemberIsAValidationError(t *testing.T) {
-	cloud, err := New(DefaultConfig())
-	if err != nil {
-		t.Fatal(err)
-	}
+	cloud, err := aws.New(aws.DefaultConfig())
+	ok(t, err)
+	played, _ := cloud.Model()
 	server := httptest.NewServer(cloud)
 	defer server.Close()
-	validating, sending := sdkClients(server.URL), sdkClients(server.URL, unchecked)
+	validating, sending := sdkClients(server.URL, nil), sdkClients(server.URL, nil, unchecked)
 	codes := map[string]string{"ec2": "MissingParameter", "sqs": "MissingParameter", "iam": "ValidationError", "logs": "InvalidParameterException", "eks": "InvalidParameterException"}
 	tried := 0
-	for _, name := range slices.Sorted(maps.Keys(cloud.services)) {
+	for _, name := range slices.Sorted(maps.Keys(played)) {
 		want := codes[name]
 		if want == "" {
 			want = "ValidationException"
 		}
-		for _, op := range slices.Sorted(maps.Keys(cloud.services[name].ops)) {
+		for _, op := range slices.Sorted(maps.Keys(played[name])) {
 			all := method(t, validating[name], op)
 			paths := all.lacking()
 			filled(all.input.Elem(), 6)
@@ -222,7 +233,7 @@ func TestALackingMemberIsAValidationError(t *testing.T) {
 					parent := at(m.input.Elem(), path[:cut])
 					set(parent)
 					at(m.input.Elem(), path).SetZero()
-					if reflect.Indirect(parent).NumField() == 2 && cloud.services[name].protocol < jsonProtocol {
+					if reflect.Indirect(parent).NumField() == 2 && isForm(name) {
 						continue // it had nothing but that member, so a form has nothing of it
 					}
 				}
@@ -252,15 +263,14 @@ func TestALackingMemberIsAValidationError(t *testing.T) {
 // TestNothingElseIsRequired finds a name in the table of required members that
 // the model does not have: with all that the model requires no member lacks.
 func TestNothingElseIsRequired(t *testing.T) {
-	cloud, err := New(DefaultConfig())
-	if err != nil {
-		t.Fatal(err)
-	}
+	cloud, err := aws.New(aws.DefaultConfig())
+	ok(t, err)
+	played, required := cloud.Model()
 	server := httptest.NewServer(cloud)
 	defer server.Close()
-	clients := sdkClients(server.URL)
-	for _, name := range slices.Sorted(maps.Keys(cloud.services)) {
-		for _, op := range slices.Sorted(maps.Keys(cloud.services[name].ops)) {
+	clients := sdkClients(server.URL, nil)
+	for _, name := range slices.Sorted(maps.Keys(played)) {
+		for _, op := range slices.Sorted(maps.Keys(played[name])) {
 			m := method(t, clients[name], op)
 			m.satisfy("")
 			var api smithy.APIError
@@ -268,14 +278,14 @@ func TestNothingElseIsRequired(t *testing.T) {
 			named := func(path string) bool {
 				return errors.As(err, &api) && strings.Contains(strings.ToLower(api.ErrorMessage()), strings.ToLower(path))
 			}
-			if errors.As(err, &api) && lackForm.MatchString(api.ErrorMessage()) && slices.ContainsFunc(required()[name][op], named) {
+			if errors.As(err, &api) && lackForm.MatchString(api.ErrorMessage()) && slices.ContainsFunc(required[name][op], named) {
 				t.Errorf("%s %s with all that its model requires: %v", name, op, err)
 			}
 		}
 	}
-	for service, ops := range required() {
+	for service, ops := range required {
 		for op := range ops {
-			if _, played := cloud.services[service].ops[op]; !played {
+			if _, known := played[service][op]; !known {
 				t.Errorf("the table of required members has %s %s, which is not played", service, op)
 			}
 		}

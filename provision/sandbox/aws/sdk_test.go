@@ -59,7 +59,7 @@ func newWorld(t *testing.T, change func(*aws.Config)) *world {
 	server := httptest.NewServer(cloud)
 	t.Cleanup(server.Close)
 	c := sdk.Config{
-		Region: cfg.Region, BaseEndpoint: sdk.String(server.URL), RetryMaxAttempts: 1, HTTPClient: wholeAnswers{server.Client()},
+		Region: cfg.Region, BaseEndpoint: sdk.String(server.URL), RetryMaxAttempts: 1, HTTPClient: wholeAnswers{t, cloud, server.Client()},
 		Credentials: sdk.CredentialsProviderFunc(func(context.Context) (sdk.Credentials, error) {
 			return sdk.Credentials{AccessKeyID: "EMULATED", SecretAccessKey: "EMULATED"}, nil
 		}),
@@ -72,9 +72,22 @@ func newWorld(t *testing.T, change func(*aws.Config)) *world {
 // soon as an answer begins; where that comes before the transport is done with
 // the body, which only happens on loopback, the transport drops the connection
 // with the rest of the answer. The SDK would retry, but these tests count.
-type wholeAnswers struct{ client *http.Client }
+// Each answer is held against the SDK's model, too.
+type wholeAnswers struct {
+	t      *testing.T
+	cloud  *aws.Cloud
+	client *http.Client
+}
 
 func (w wholeAnswers) Do(r *http.Request) (*http.Response, error) {
+	var sent []byte
+	if r.Body != nil {
+		var err error
+		if sent, err = io.ReadAll(r.Body); err != nil {
+			return nil, err
+		}
+		r.Body = io.NopCloser(bytes.NewReader(sent))
+	}
 	answer, err := w.client.Do(r)
 	if err != nil {
 		return nil, err
@@ -82,6 +95,9 @@ func (w wholeAnswers) Do(r *http.Request) (*http.Response, error) {
 	body, err := io.ReadAll(answer.Body)
 	if err != nil {
 		return nil, err
+	}
+	if service, op := w.cloud.Named(r, sent); answer.StatusCode == http.StatusOK && op != "" {
+		decoding().conform(w.t, service, op, body)
 	}
 	answer.Body = io.NopCloser(bytes.NewReader(body))
 	return answer, nil

@@ -120,13 +120,21 @@ func (s service) writeXML(w http.ResponseWriter, in *call, nodes []query.Node, f
 		root = query.Group(in.op+"Response", append([]query.Node{query.Text("requestId", id)}, nodes...)...)
 	default:
 		xmlns = "https://" + s.name + ".amazonaws.com/doc/" + s.version + "/"
-		root = query.Group(in.op+"Response", query.Group(in.op+"Result", nodes...),
-			query.Group("ResponseMetadata", query.Text("RequestId", id)))
+		root = query.Group(in.op+"Response", result(in.op, nodes), query.Group("ResponseMetadata", query.Text("RequestId", id)))
 	}
 	if failed != nil {
 		w.WriteHeader(failed.status)
 	}
 	_, _ = w.Write(query.Document(root, xmlns)) // a caller that went away needs no answer
+}
+
+// result holds what an operation of the query protocol answers; one that has
+// nothing to answer has none.
+func result(op string, nodes []query.Node) query.Node {
+	if len(nodes) == 0 {
+		return query.Node{}
+	}
+	return query.Group(op+"Result", nodes...)
 }
 
 func writeJSON(w http.ResponseWriter, answer any, failed *apiError) {
