@@ -12,6 +12,7 @@ package gitsource
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 )
 
@@ -44,7 +45,7 @@ type Source interface {
 }
 
 // What can be wrong with a source. Fetch wraps exactly one of them, or none
-// when the fault is on this machine (a full disk, an unreadable cache folder).
+// when the fault is elsewhere on this machine (credentials that cannot be read).
 var (
 	// ErrInvalid: the configuration cannot work (a URL or a reference name
 	// that is refused). Only changing it helps.
@@ -64,6 +65,14 @@ var (
 	ErrCorrupt = errors.New("corrupt data")
 	// ErrLimit: the repository exceeds a limit that protects this process.
 	ErrLimit = errors.New("limit exceeded")
+	// ErrStorage: this machine cannot keep what the source sent: its budget of
+	// bytes is used up, or its disk is full, read-only or failing. What was
+	// kept before stays. Trying again may help.
+	ErrStorage = errors.New("cannot be stored on disk")
+	// ErrNotFastForward: the branch moved to a commit that does not have the one
+	// before among its ancestors, and nobody has accepted that. It is wrapped by
+	// a NotFastForwardError.
+	ErrNotFastForward = errors.New("not a fast-forward")
 	// ErrRedirected: the server points to another host, where credentials must
 	// not follow.
 	ErrRedirected = errors.New("redirected to another host")
@@ -71,3 +80,26 @@ var (
 	// as a file named "..", or a symbolic link leads out of it.
 	ErrUnsafe = errors.New("unsafe tree")
 )
+
+// NotFastForwardError is a move of a branch that waits for a person.
+type NotFastForwardError struct {
+	// Branch is the branch's name.
+	Branch string
+	// From is the commit that was followed before, To the one that the branch
+	// names now, each of 40 digits.
+	From, To string
+	// Unknown says why nobody could find out whether To descends from From; nil
+	// where it certainly does not.
+	Unknown error
+}
+
+// Error implements error.
+func (e *NotFastForwardError) Error() string {
+	if e.Unknown != nil {
+		return fmt.Sprintf("%v: branch %q moved from commit %s to %s, and whether that descends from it is unknown: %v", ErrNotFastForward, e.Branch, e.From, e.To, e.Unknown)
+	}
+	return fmt.Sprintf("%v: branch %q moved from commit %s to %s, which does not descend from it", ErrNotFastForward, e.Branch, e.From, e.To)
+}
+
+// Unwrap makes it an ErrNotFastForward.
+func (e *NotFastForwardError) Unwrap() error { return ErrNotFastForward }

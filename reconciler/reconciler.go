@@ -66,11 +66,9 @@ type revision struct {
 	// wanted and problems are filled in by the first plan of the revision.
 	wanted   map[string]state.Set
 	problems []state.Problem
-	// withheld is what Consider held when all was planned, with the reasons, used what
-	// was held for what uses it (plan.Change.KeepsUsed), and provisions what the
-	// revision wants of what nodes are made from.
+	// withheld is what Consider held when all was planned, with the reasons, and
+	// provisions what the revision wants of what nodes are made from.
 	withheld   map[state.Key]string
-	used       map[state.Key]string
 	provisions []string
 }
 
@@ -203,14 +201,14 @@ func (l *Loop) Release(ctx context.Context, opts Options) (Result, error) {
 // remembering is the ability of a source that keeps its last good snapshot
 // over restarts.
 type remembering interface {
-	Last() (gitsource.Snapshot, bool)
+	Last(ctx context.Context) (gitsource.Snapshot, bool)
 }
 
 // take loads what the source gave, or what it gave last.
 func (l *Loop) take(ctx context.Context, snapshot gitsource.Snapshot, stale error) (Result, bool, error) {
 	if stale != nil {
 		var ok bool
-		if snapshot, ok = l.good(); !ok {
+		if snapshot, ok = l.good(ctx); !ok {
 			return Result{}, false, stale
 		}
 	}
@@ -243,12 +241,12 @@ func (l *Loop) newest() (last, planned *revision) {
 }
 
 // good is the last good snapshot, of this Loop or of an earlier life of its source.
-func (l *Loop) good() (gitsource.Snapshot, bool) {
+func (l *Loop) good(ctx context.Context) (gitsource.Snapshot, bool) {
 	if last, _ := l.newest(); last != nil {
 		return last.snapshot, true
 	}
 	if mem, ok := l.source.(remembering); ok {
-		return mem.Last()
+		return mem.Last(ctx)
 	}
 	return gitsource.Snapshot{}, false
 }

@@ -83,7 +83,7 @@ func (s *source) Fetch(context.Context) (gitsource.Snapshot, error) {
 	return gitsource.Snapshot{Revision: s.revision}, s.err
 }
 
-func (s *source) Last() (gitsource.Snapshot, bool) {
+func (s *source) Last(context.Context) (gitsource.Snapshot, bool) {
 	return gitsource.Snapshot{Revision: s.last}, s.last != ""
 }
 

@@ -18,6 +18,7 @@ func digests() map[int]string {
 		3: "5db8b6ae6196b9f4afb7f7485f5fd10d",
 		4: "b491980879c9e5520d455e3271bee4da",
 		5: "a79ba06d8194bd898683a6cc856d7537",
+		6: "2453fd97a5e6c424949bc7547100b87f",
 	}
 }
 

@@ -148,9 +148,6 @@ func filtering(adv *packp.AdvRefs) bool { return adv.Capabilities.Supports(capab
 // deepen fetches the newest depth commits that lead to tips, without their
 // trees where the server can do that.
 func (g *generation) deepen(ctx context.Context, sess *session, tips []tip, depth int) error {
-	if err := g.room(); err != nil {
-		return err
-	}
 	req := packp.NewUploadPackRequestFromCapabilities(sess.adv.Capabilities)
 	for _, t := range tips {
 		req.Wants = append(req.Wants, t.object)
@@ -170,7 +167,7 @@ func (g *generation) deepen(ctx context.Context, sess *session, tips []tip, dept
 		req.Depth = packp.DepthCommits(depth)
 		_ = req.Capabilities.Set(capability.Shallow)
 	}
-	err := sess.fetch(ctx, req, g.folder, limits)
+	err := g.receive(ctx, sess, req, limits)
 	if errors.Is(err, gitsource.ErrLimit) && g.record.Filtered {
 		return fmt.Errorf("%w: the newest %d generations of its history are more than %d commits, or very long ones", gitsource.ErrLimit, depth, limits.Objects)
 	}
@@ -273,9 +270,6 @@ func (g *generation) fetchTrees(ctx context.Context, sess *session, base, head t
 	if len(got) == 0 {
 		return nil
 	}
-	if err := g.room(); err != nil {
-		return err
-	}
 	if sess.adv.Capabilities.Supports(capability.Shallow) {
 		if depth == 1 {
 			// Offered as commits without a past: their files are held, not those
@@ -287,7 +281,7 @@ func (g *generation) fetchTrees(ctx context.Context, sess *session, base, head t
 		req.Depth = packp.DepthCommits(depth)
 		_ = req.Capabilities.Set(capability.Shallow)
 	}
-	if err := sess.fetch(ctx, req, g.folder, g.limits); err != nil {
+	if err := g.receive(ctx, sess, req, g.limits); err != nil {
 		return err
 	}
 	g.added(nil, got)

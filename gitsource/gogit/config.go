@@ -41,6 +41,13 @@ type Config struct {
 	// Dir is the folder of the mirror. It is created; only one Source may use
 	// it at a time. A mirror of another URL in it is discarded.
 	Dir string
+	// Followed, where set, lets a Source follow a branch by fast-forward only. It is
+	// asked where the branch was before, when it has moved and after a restart: a
+	// mirror may be lost, or belong to an earlier leader. Tags and commits are
+	// followed wherever they lead.
+	Followed func(context.Context) (Followed, error)
+	// Disk is the budget that the mirror shares with others; nil sets none.
+	Disk *Disk
 	// Limits protect this process; the zero value of each is its default.
 	Limits Limits
 }
@@ -63,7 +70,8 @@ func (c Credentials) GoString() string { return c.String() }
 
 // Limits bound what one repository may cost. A zero field means its default.
 type Limits struct {
-	// PackBytes is the size of one transfer and of its file. Default 256 MiB.
+	// PackBytes is the size of one transfer and of its file. A mirror takes at
+	// most three times that on disk. Default 256 MiB.
 	PackBytes int64
 	// ObjectBytes is the size of any one object, unpacked. Default 32 MiB.
 	ObjectBytes int64

@@ -26,8 +26,13 @@ func (g *generation) contains(ctx context.Context, q question) (verdict, error) 
 		return verdict{}, err
 	}
 	if !held {
-		// It can only be behind a cut.
+		// It can only be behind a cut, or what one names as its parent.
 		cuts, err := g.history.cuts([]plumbing.Hash{q.of})
+		for _, id := range cuts {
+			if slices.Contains(g.history.nodes[id].parents, q.ancestor) {
+				return verdict{yes: true}, nil
+			}
+		}
 		return verdict{open: cuts}, err
 	}
 	c, err := g.history.common(ctx, q.of, q.ancestor)

@@ -71,7 +71,7 @@ func TestCredentials(t *testing.T) {
 		}
 		token.Store("expired")
 		fails(t, src, gitsource.ErrUnauthorized)
-		if snap, ok := src.Last(); !ok || snap.Commit != commit {
+		if snap, ok := src.Last(t.Context()); !ok || snap.Commit != commit {
 			t.Error("the last snapshot is lost with the credentials")
 		}
 	})
@@ -105,7 +105,7 @@ func TestWhatIsGoneIsNotFoundAndComesBack(t *testing.T) {
 
 	srv.gitIn(filepath.Join(srv.root, "repo.git"), "branch", "-m", "main", "moved")
 	fails(t, src, gitsource.ErrNotFound)
-	if snap, ok := src.Last(); !ok || snap.Commit != commit {
+	if snap, ok := src.Last(t.Context()); !ok || snap.Commit != commit {
 		t.Error("the last snapshot went with the branch")
 	}
 	srv.gitIn(filepath.Join(srv.root, "repo.git"), "branch", "-m", "moved", "main")
@@ -113,24 +113,6 @@ func TestWhatIsGoneIsNotFoundAndComesBack(t *testing.T) {
 
 	srv.gitIn(filepath.Join(srv.root, "repo.git"), "update-ref", "-d", "refs/heads/main")
 	fails(t, src, gitsource.ErrEmpty)
-}
-
-func TestAForcePushToUnrelatedHistoryIsFollowed(t *testing.T) {
-	srv := newGitServer(t)
-	first := srv.push("a.yaml", "one\n")
-	src := srv.source(Ref{})
-	mustFetch(t, src)
-	srv.git("checkout", "-q", "--orphan", "new")
-	srv.git("rm", "-q", "-rf", ".")
-	srv.push("b.yaml", "two\n")
-	srv.git("push", "-q", "--force", "origin", "HEAD:main")
-	snap := mustFetch(t, src)
-	if _, err := snap.FS.Open("a.yaml"); err == nil || snap.Commit == first {
-		t.Errorf("still the old tree at %s", snap.Commit)
-	}
-	if content(t, snap.FS, "b.yaml") != "two\n" {
-		t.Error("the new file is missing")
-	}
 }
 
 func TestCredentialsDoNotFollowARedirect(t *testing.T) {
@@ -251,7 +233,7 @@ func TestABrokenServerKeepsTheLastSnapshot(t *testing.T) {
 				t.Fatalf("got %v, want %v", err, c.want)
 			}
 			t.Log(err)
-			if snap, ok := src.Last(); !ok || snap.Commit != first || content(t, snap.FS, "a.yaml") != "one\n" {
+			if snap, ok := src.Last(t.Context()); !ok || snap.Commit != first || content(t, snap.FS, "a.yaml") != "one\n" {
 				t.Fatal("the last snapshot is lost")
 			}
 			srv.during(nil)

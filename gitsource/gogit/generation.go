@@ -1,13 +1,14 @@
 package gogit
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 
 	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
 
 	"github.com/poolwright/poolwright/gitsource"
 )
@@ -17,7 +18,7 @@ import (
 // that were compared.
 type generation struct {
 	record  record
-	folder  string
+	mirror  *mirror
 	limits  Limits
 	objects *objects
 	history *history
@@ -34,8 +35,8 @@ const (
 	// maxRepositoryPacks is how many transfers a Repository's generation
 	// collects; a comparison takes two.
 	maxRepositoryPacks = 256
-	// maxGenerationTransfers is how often over a generation may hold
-	// Limits.PackBytes, and its graph Limits.Commits.
+	// maxGenerationTransfers is how often over the graph of a generation may hold
+	// Limits.Commits.
 	maxGenerationTransfers = 2
 	// maxTips is how many commits are offered to a server as held, maxTrees how
 	// many can come with a generation's transfers.
@@ -47,11 +48,10 @@ const (
 // another way.
 var errAnew = errors.New("a new mirror is due")
 
-func (r *Repository) generation(rec record) *generation {
-	folder := r.mirror.path(rec.Generation)
-	objs := openObjects(folder, r.limits)
+func newGeneration(m *mirror, limits Limits, rec record) *generation {
+	objs := openObjects(m.path(rec.Generation), limits)
 	g := &generation{
-		record: rec, folder: folder, limits: r.limits, objects: objs, history: newHistory(objs),
+		record: rec, mirror: m, limits: limits, objects: objs, history: newHistory(objs),
 		parted: map[pair]parting{},
 	}
 	g.forget()
@@ -70,7 +70,7 @@ func (g *generation) forget() {
 func (r *Repository) restore() *generation {
 	if r.current == nil {
 		if rec, ok := r.mirror.last(); ok {
-			r.current = r.generation(rec)
+			r.current = newGeneration(r.mirror, r.limits, rec)
 		}
 	}
 	if r.current != nil && (r.current.objects.damaged() || !r.current.there()) {
@@ -81,7 +81,7 @@ func (r *Repository) restore() *generation {
 
 // there reports whether the folder is.
 func (g *generation) there() bool {
-	info, err := os.Stat(packFolder(g.folder))
+	info, err := os.Stat(packFolder(g.mirror.path(g.record.Generation)))
 	return err == nil && info.IsDir()
 }
 
@@ -103,7 +103,7 @@ func (r *Repository) within(filtered bool, f func(*generation) error) error {
 	if err != nil {
 		return err
 	}
-	g := r.generation(record{Generation: name, Filtered: filtered})
+	g := newGeneration(r.mirror, r.limits, record{Generation: name, Filtered: filtered})
 	g.fresh = true
 	err = f(g)
 	if errors.Is(err, gitsource.ErrCorrupt) || !g.dirty {
@@ -122,33 +122,28 @@ func (r *Repository) keep(g *generation) error {
 		return nil
 	}
 	g.record.Object = g.record.Tips[len(g.record.Tips)-1]
-	if err := r.mirror.commit(g.record); err != nil {
+	if err := r.mirror.commit(&g.record); err != nil {
 		return err
 	}
 	g.dirty = false
 	return nil
 }
 
-// room reports errAnew when the next transfer should begin a new generation.
-func (g *generation) room() error {
-	if g.fresh {
-		return nil
-	}
-	packs, err := filepath.Glob(filepath.Join(packFolder(g.folder), "*.pack"))
-	if err != nil || len(packs) >= maxRepositoryPacks {
-		return errAnew
-	}
-	var bytes int64
-	for _, p := range packs {
-		if info, err := os.Stat(p); err == nil {
-			bytes += info.Size()
-		}
-	}
+// receive transfers what req asks for. Where the generation has no room for it, a
+// new one is due; what is too large for that, too, is beyond the limits.
+func (g *generation) receive(ctx context.Context, sess *session, req *packp.UploadPackRequest, limits Limits) error {
 	commits := maxGenerationTransfers * g.limits.Commits
-	if bytes > maxGenerationTransfers*g.limits.PackBytes || len(g.history.nodes) > 2*commits || g.history.edges > 4*commits {
+	if !g.fresh && (g.mirror.crowded(g.record, maxRepositoryPacks) || len(g.history.nodes) > 2*commits || g.history.edges > 4*commits) {
 		return errAnew
 	}
-	return nil
+	err := sess.fetch(ctx, req, g.mirror.into(g.record.Generation), limits)
+	switch {
+	case errors.Is(err, errFull) && g.fresh:
+		return tooManyBytes(g.limits)
+	case errors.Is(err, errFull):
+		return errAnew
+	}
+	return err
 }
 
 // remember puts ids at the end of a list, the latest last, and forgets the

@@ -240,13 +240,13 @@ func FuzzPack(f *testing.F) {
 			if err := os.MkdirAll(packFolder(folder), 0o700); err != nil {
 				t.Fatal(err)
 			}
-			file, err := os.CreateTemp(packFolder(folder), "tmp-")
+			file, err := (&store{folder: packFolder(folder), left: 1 << 30}).create()
 			if err != nil {
 				t.Fatal(err)
 			}
 			_, _ = file.Write(b)
-			err = installPack(file, folder, limits)
-			_ = file.Close()
+			err = installPack(t.Context(), file, limits)
+			file.discard()
 			if err != nil && !errors.Is(err, gitsource.ErrCorrupt) && !errors.Is(err, gitsource.ErrLimit) {
 				t.Errorf("unclassified: %v", err)
 			}

@@ -52,6 +52,9 @@ func newHTTPClient(u *url.URL, ca []byte, limits Limits) (*http.Client, error) {
 		},
 	}
 	base := &http.Transport{
+		// HTTPS_PROXY and NO_PROXY of the environment, which whoever deploys this decides.
+		// A proxy forwards what is encrypted for the server; plain http goes to this
+		// machine only, and never by a proxy.
 		Proxy:                 http.ProxyFromEnvironment,
 		DialContext:           dialer.DialContext,
 		TLSClientConfig:       tlsConfig,
@@ -63,6 +66,7 @@ func newHTTPClient(u *url.URL, ca []byte, limits Limits) (*http.Client, error) {
 	}
 	return &http.Client{
 		Transport: &boundedTransport{base: base, limits: limits},
+		// go-git follows ten at most.
 		CheckRedirect: func(req *http.Request, _ []*http.Request) error {
 			return sameOrigin(u, req.URL)
 		},

@@ -4,9 +4,12 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -16,12 +19,17 @@ import (
 // is written last and renamed into place, so that a crash at any point leaves
 // the previous one in force.
 //
+// A generation takes at most generationBytes, what is on its way into it included, and
+// there are at most two while one is written to.
+//
 //	<dir>/last.json        the record
 //	<dir>/gen-7/objects/…  the generation it names
 //	<dir>/gen-6/objects/…  the one before, for snapshots still being read
 type mirror struct {
-	dir      string
-	identity string
+	dir       string
+	identity  string
+	packBytes int64
+	disk      *Disk
 }
 
 // record is the content of last.json.
@@ -36,6 +44,8 @@ type record struct {
 	Shallow bool
 	// Filtered says that a Repository fetched commits without their trees.
 	Filtered bool `json:",omitempty"`
+	// Bytes is what the generation took when it was new.
+	Bytes int64 `json:",omitempty"`
 	// Tips are the commits whose history a Repository fetched, Trees those
 	// whose files it holds besides; the latest last.
 	Tips  []string `json:",omitempty"`
@@ -46,15 +56,32 @@ type record struct {
 // replaces it: each lookup asks every pack.
 const maxPacks = 32
 
-// openMirror opens the mirror of what the identity says, a URL and a use.
-func openMirror(dir, identity string) (*mirror, error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("creating the mirror's folder: %w", err)
-	}
+// generationBytes is what one generation may take: the largest transfer, and half of
+// that for what comes after it, for indexes, and for a thin pack beside the whole one that is
+// made of it.
+func generationBytes(packBytes int64) int64 { return packBytes + packBytes/2 }
+
+// growth is what may be added to a generation that took first bytes when it was new,
+// before a fresh one is due: as much again, so that the fresh one costs no more than
+// what it replaces, or what is not worth one.
+func growth(first, packBytes int64) int64 { return max(first, packBytes/16) }
+
+// MirrorBytes is the most that a mirror takes on disk, in bytes, under the default
+// Limits, of a repository of which one transfer takes at most that many.
+func MirrorBytes(transfer int64) int64 {
+	packBytes := Limits{}.withDefaults().PackBytes
+	grown := transfer + growth(transfer, packBytes) + transfer
+	return min(grown, generationBytes(packBytes)) + min(transfer, generationBytes(packBytes))
+}
+
+// openMirror opens the mirror of what the identity says, a URL and a use. It
+// writes nothing: a disk that is full now may have room when it is needed.
+func openMirror(c Config, limits Limits, identity string) *mirror {
 	sum := sha256.Sum256([]byte(identity))
-	m := &mirror{dir: dir, identity: hex.EncodeToString(sum[:])}
+	m := &mirror{dir: c.Dir, identity: hex.EncodeToString(sum[:]), packBytes: limits.PackBytes, disk: c.Disk}
 	rec, _ := m.last()
-	return m, m.sweep(rec.Generation)
+	m.sweep(rec.Generation)
+	return m
 }
 
 func (m *mirror) path(generation string) string { return filepath.Join(m.dir, generation) }
@@ -85,8 +112,8 @@ func generationNumber(name string) (int, bool) {
 // newGeneration creates an empty generation with the next free number.
 func (m *mirror) newGeneration() (string, error) {
 	entries, err := os.ReadDir(m.dir)
-	if err != nil {
-		return "", fmt.Errorf("listing the mirror: %w", err)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("listing the mirror: %w", notStored(err))
 	}
 	newest := 0
 	for _, e := range entries {
@@ -96,9 +123,19 @@ func (m *mirror) newGeneration() (string, error) {
 	}
 	name := fmt.Sprintf("gen-%d", newest+1)
 	if err := os.MkdirAll(packFolder(m.path(name)), 0o700); err != nil {
-		return "", fmt.Errorf("creating a mirror: %w", err)
+		return "", fmt.Errorf("creating a mirror: %w", notStored(err))
 	}
 	return name, nil
+}
+
+// into makes room for a transfer into a generation, and counts what it may still
+// take. Of the other generations only the one that the record names stays: who
+// still reads an older snapshot has had all the time since the last transfer.
+func (m *mirror) into(generation string) *store {
+	last, _ := m.last()
+	m.sweep(last.Generation, generation)
+	left := generationBytes(m.packBytes) - bytesBelow(m.path(generation))
+	return &store{folder: packFolder(m.path(generation)), disk: m.disk, left: left}
 }
 
 // drop removes a generation that came to nothing. What it cannot remove, the
@@ -107,28 +144,33 @@ func (m *mirror) drop(generation string) { _ = os.RemoveAll(m.path(generation)) 
 
 func packFolder(generation string) string { return filepath.Join(generation, "objects", "pack") }
 
-// crowded reports whether a fresh clone is due.
-func (m *mirror) crowded(generation string) bool {
-	packs, err := filepath.Glob(filepath.Join(packFolder(m.path(generation)), "*.pack"))
-	return err != nil || len(packs) >= maxPacks
+// crowded reports whether a fresh generation is due: after so many transfers, or
+// because it has grown.
+func (m *mirror) crowded(r record, transfers int) bool {
+	packs, err := filepath.Glob(filepath.Join(packFolder(m.path(r.Generation)), "*.pack"))
+	added := bytesBelow(m.path(r.Generation)) - r.Bytes
+	return err != nil || len(packs) >= transfers || added > growth(r.Bytes, m.packBytes)
 }
 
-// commit makes r the last good snapshot and removes generations that are two
-// or more behind.
-func (m *mirror) commit(r record) error {
+// commit makes r the last good snapshot. The generation before stays until the next
+// transfer, for snapshots that are still being read.
+func (m *mirror) commit(r *record) error {
 	r.Identity = m.identity
 	before, _ := m.last()
+	if r.Bytes = before.Bytes; before.Generation != r.Generation {
+		r.Bytes = bytesBelow(m.path(r.Generation))
+	}
 	b, err := json.Marshal(r)
 	if err != nil {
 		return fmt.Errorf("recording the fetched revision: %w", err)
 	}
 	if err := writeAtomically(filepath.Join(m.dir, "last.json"), b); err != nil {
-		return fmt.Errorf("recording the fetched revision: %w", err)
+		return fmt.Errorf("recording the fetched revision: %w", notStored(err))
 	}
-	if before.Generation == r.Generation {
-		return nil
+	if before.Generation != r.Generation {
+		m.sweep(r.Generation, before.Generation)
 	}
-	return m.sweep(r.Generation, before.Generation)
+	return nil
 }
 
 func writeAtomically(path string, b []byte) error {
@@ -153,23 +195,14 @@ func writeAtomically(path string, b []byte) error {
 }
 
 // sweep removes what a crash may have left: generations that are not kept, and
-// temporary files.
-func (m *mirror) sweep(keep ...string) error {
-	entries, err := os.ReadDir(m.dir)
-	if err != nil {
-		return fmt.Errorf("listing the mirror: %w", err)
-	}
-	kept := map[string]bool{}
-	for _, k := range keep {
-		kept[k] = true
-	}
+// temporary files. What cannot be removed counts against the budget, and is tried
+// again by the next.
+func (m *mirror) sweep(keep ...string) {
+	entries, _ := os.ReadDir(m.dir)
 	for _, e := range entries {
 		_, isGen := generationNumber(e.Name())
-		if (!isGen && !strings.HasPrefix(e.Name(), "tmp-")) || kept[e.Name()] {
-			continue
-		}
-		if err := os.RemoveAll(m.path(e.Name())); err != nil {
-			return fmt.Errorf("cleaning the mirror: %w", err)
+		if (isGen || strings.HasPrefix(e.Name(), "tmp-")) && !slices.Contains(keep, e.Name()) {
+			_ = os.RemoveAll(m.path(e.Name()))
 		}
 	}
 	for _, k := range keep {
@@ -181,5 +214,4 @@ func (m *mirror) sweep(keep ...string) error {
 			_ = os.Remove(f)
 		}
 	}
-	return nil
 }

@@ -2,12 +2,11 @@ package gogit
 
 import (
 	"bufio"
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/format/idxfile"
@@ -19,8 +18,8 @@ import (
 // installPack checks a received pack against the limits, completes it where it
 // is thin, indexes it and gives index and pack their names, the pack last: a
 // pack is looked at only when its index is whole.
-func installPack(f *os.File, generation string, limits Limits) error {
-	in, err := inspectPack(f, generation, limits)
+func installPack(ctx context.Context, f *packFile, limits Limits) error {
+	in, err := inspectPack(interruptible{ctx, f}, f.store.folder, limits)
 	if err != nil || in.count == 0 {
 		return err
 	}
@@ -28,43 +27,71 @@ func installPack(f *os.File, generation string, limits Limits) error {
 		if f, err = in.bases.complete(f, in.count); err != nil {
 			return err
 		}
-		defer discard(f)
+		defer f.discard()
 	}
-	return indexPack(f, packFolder(generation))
+	return indexPack(ctx, f)
 }
 
-func indexPack(f *os.File, folder string) error {
+// interruptible is a file that cannot be read any more once ctx has ended: go-git
+// knows no other way to stop.
+type interruptible struct {
+	ctx context.Context
+	io.ReadSeeker
+}
+
+// Read implements io.Reader.
+func (r interruptible) Read(p []byte) (int, error) {
+	if r.ctx.Err() != nil {
+		return 0, interrupted(r.ctx)
+	}
+	return r.ReadSeeker.Read(p)
+}
+
+// interrupted is the error of work that its context ended.
+func interrupted(ctx context.Context) error {
+	return fmt.Errorf("%w: not finished in time: %w", gitsource.ErrUnreachable, ctx.Err())
+}
+
+func indexPack(ctx context.Context, f *packFile) error {
 	index := new(idxfile.Writer)
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
 		return fmt.Errorf("reading the mirror: %w", err)
 	}
-	parser, err := packfile.NewParser(packfile.NewScanner(f), index)
+	parser, err := packfile.NewParser(packfile.NewScanner(interruptible{ctx, f}), index)
 	if err != nil {
-		return fmt.Errorf("indexing objects: %w: %w", gitsource.ErrCorrupt, err)
+		return unreadable(ctx, "indexing objects", err)
 	}
 	sum, err := parser.Parse()
 	if err != nil {
-		return fmt.Errorf("indexing objects: %w: %w", gitsource.ErrCorrupt, err)
+		return unreadable(ctx, "indexing objects", err)
 	}
-	if err := writeIndex(index, filepath.Join(folder, fmt.Sprintf("pack-%s.idx", sum))); err != nil {
+	if err := writeIndex(index, f.store, fmt.Sprintf("pack-%s.idx", sum)); err != nil {
 		return fmt.Errorf("writing the mirror: %w", err)
 	}
-	if err := os.Rename(f.Name(), filepath.Join(folder, fmt.Sprintf("pack-%s.pack", sum))); err != nil {
+	if err := f.keepAs(fmt.Sprintf("pack-%s.pack", sum)); err != nil {
 		return fmt.Errorf("writing the mirror: %w", err)
 	}
 	return nil
 }
 
-func writeIndex(index *idxfile.Writer, path string) error {
+// unreadable tells a pack that is broken from one that nobody waits for any more.
+func unreadable(ctx context.Context, doing string, err error) error {
+	if ctx.Err() != nil {
+		return fmt.Errorf("%s: %w", doing, interrupted(ctx))
+	}
+	return fmt.Errorf("%s: %w: %w", doing, gitsource.ErrCorrupt, err)
+}
+
+func writeIndex(index *idxfile.Writer, to *store, name string) error {
 	idx, err := index.Index()
 	if err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), "tmp-")
+	f, err := to.create()
 	if err != nil {
 		return err
 	}
-	defer discard(f)
+	defer f.discard()
 	w := bufio.NewWriter(f)
 	if _, err := idxfile.NewEncoder(w).Encode(idx); err != nil {
 		return err
@@ -72,7 +99,7 @@ func writeIndex(index *idxfile.Writer, path string) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	return os.Rename(f.Name(), path)
+	return f.keepAs(name)
 }
 
 // maxChainBytes bounds what resolving one chain of deltas may hold in memory
@@ -101,20 +128,20 @@ func tooManyObjects(limits Limits) error {
 	return fmt.Errorf("%w: the newest tree has more than %d objects", gitsource.ErrLimit, limits.Objects)
 }
 
-func inspectPack(f io.ReadSeeker, generation string, limits Limits) (*inspection, error) {
+func inspectPack(f interruptible, folder string, limits Limits) (*inspection, error) {
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
 		return nil, fmt.Errorf("reading the mirror: %w", err)
 	}
 	s := packfile.NewScanner(f)
 	_, count, err := s.Header()
 	if err != nil {
-		return nil, fmt.Errorf("reading objects: %w: %w", gitsource.ErrCorrupt, err)
+		return nil, unreadable(f.ctx, "reading objects", err)
 	}
 	if int64(count) > int64(limits.Objects) {
 		return nil, tooManyObjects(limits)
 	}
 	in := &inspection{
-		limits: limits, count: count, bases: newBases(generation, limits), chain: make(map[int64]int64, min(count, 1<<12)),
+		limits: limits, count: count, bases: newBases(folder, limits), chain: make(map[int64]int64, min(count, 1<<12)),
 	}
 	for range count {
 		h, err := s.NextObjectHeader()
@@ -125,11 +152,11 @@ func inspectPack(f io.ReadSeeker, generation string, limits Limits) (*inspection
 		case errors.Is(err, gitsource.ErrLimit):
 			return nil, err
 		case err != nil:
-			return nil, fmt.Errorf("reading objects: %w: %w", gitsource.ErrCorrupt, err)
+			return nil, unreadable(f.ctx, "reading objects", err)
 		}
 	}
 	if _, err := s.Checksum(); err != nil {
-		return nil, fmt.Errorf("reading objects: %w: %w", gitsource.ErrCorrupt, err)
+		return nil, unreadable(f.ctx, "reading objects", err)
 	}
 	return in, nil
 }
@@ -208,11 +235,4 @@ func (p *prefix) Write(b []byte) (int, error) {
 		p.b = append(p.b, b[:min(room, len(b))]...)
 	}
 	return len(b), nil
-}
-
-// discard ends a temporary file. Where it was renamed there is nothing left to
-// remove, and what cannot be removed goes with its generation.
-func discard(f *os.File) {
-	_ = f.Close()
-	_ = os.Remove(f.Name())
 }

@@ -9,7 +9,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"os"
 	"strings"
 	"sync"
 
@@ -113,9 +112,9 @@ func (r *remote) httpClient(ca []byte) (*http.Client, error) {
 }
 
 // transfer asks for want, given that have is already held, and writes the
-// answer as one pack into the generation folder. It reports whether only the
+// answer as one pack. It reports whether only the
 // newest commit arrived.
-func (s *Source) transfer(ctx context.Context, sess *session, want plumbing.Hash, have record, generation string) (bool, error) {
+func (s *Source) transfer(ctx context.Context, sess *session, want plumbing.Hash, have record, to *store) (bool, error) {
 	req := packp.NewUploadPackRequestFromCapabilities(sess.adv.Capabilities)
 	shallow := s.wants(req, sess.adv, want)
 	if have.Object != "" {
@@ -130,17 +129,17 @@ func (s *Source) transfer(ctx context.Context, sess *session, want plumbing.Hash
 		}
 	}
 	askThin(req, sess.adv)
-	return shallow, sess.fetch(ctx, req, generation, s.limits)
+	return shallow, sess.fetch(ctx, req, to, s.limits)
 }
 
-// fetch sends a request and keeps the answer as one pack in the generation.
-func (s *session) fetch(ctx context.Context, req *packp.UploadPackRequest, generation string, limits Limits) error {
+// fetch sends a request and keeps the answer as one pack.
+func (s *session) fetch(ctx context.Context, req *packp.UploadPackRequest, to *store, limits Limits) error {
 	res, err := s.UploadPack(withTap(ctx, s.tap), req)
 	if err != nil {
 		return s.classify(ctx, "asking for objects", err)
 	}
 	defer res.Close()
-	return s.receive(ctx, demux(req, res), generation, limits)
+	return s.receive(ctx, demux(req, res), to, limits)
 }
 
 // wants fills in what to ask for: the one object at depth 1 where the server
@@ -194,12 +193,12 @@ func demux(req *packp.UploadPackRequest, res io.Reader) io.Reader {
 // receive writes the pack to a temporary file, checks and indexes it there,
 // and gives it its name last. A pack that announces too many objects is not
 // read further.
-func (s *session) receive(ctx context.Context, pack io.Reader, generation string, limits Limits) error {
-	f, err := os.CreateTemp(packFolder(generation), "tmp-")
+func (s *session) receive(ctx context.Context, pack io.Reader, to *store, limits Limits) error {
+	f, err := to.create()
 	if err != nil {
 		return fmt.Errorf("writing the mirror: %w", err)
 	}
-	defer discard(f)
+	defer f.discard()
 	in := bufio.NewReader(io.LimitReader(pack, limits.PackBytes+1))
 	if head, err := in.Peek(packHeader); err == nil && announced(head) > int64(limits.Objects) {
 		return tooManyObjects(limits)
@@ -212,9 +211,9 @@ func (s *session) receive(ctx context.Context, pack io.Reader, generation string
 	case err != nil:
 		return s.classify(ctx, "receiving objects", err)
 	case n > limits.PackBytes:
-		return fmt.Errorf("%w: the newest tree takes more than %d MiB to transfer", gitsource.ErrLimit, limits.PackBytes>>20)
+		return tooManyBytes(limits)
 	}
-	if err := installPack(f, generation, limits); err != nil {
+	if err := installPack(ctx, f, limits); err != nil {
 		// An incomplete pack is the connection's fault where that had one.
 		if cause := s.tap.fault(); cause != nil && errors.Is(err, gitsource.ErrCorrupt) {
 			return s.classify(ctx, "receiving objects", cause)
@@ -224,12 +223,17 @@ func (s *session) receive(ctx context.Context, pack io.Reader, generation string
 	return nil
 }
 
+func tooManyBytes(limits Limits) error {
+	return fmt.Errorf("%w: the newest tree takes more than %d MiB to transfer", gitsource.ErrLimit, limits.PackBytes>>20)
+}
+
 // faultyWriter tells a full disk from a broken connection.
 type faultyWriter struct {
 	w   io.Writer
 	err error
 }
 
+// Write implements io.Writer.
 func (w *faultyWriter) Write(p []byte) (int, error) {
 	n, err := w.w.Write(p)
 	if err != nil {

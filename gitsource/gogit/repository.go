@@ -45,8 +45,7 @@ type pair struct{ base, head plumbing.Hash }
 // maxRefused bounds what is remembered of refusals.
 const maxRefused = 1024
 
-// Open checks the configuration, creates the mirror's folder and connects to
-// nothing. c.Ref is ignored. Errors wrap gitsource.ErrInvalid where the
+// Open checks the configuration, writes nothing and connects to nothing. c.Ref is ignored. Errors wrap gitsource.ErrInvalid where the
 // configuration is wrong.
 func Open(c Config) (*Repository, error) {
 	u, err := parseURL(c.URL)
@@ -57,12 +56,9 @@ func Open(c Config) (*Repository, error) {
 		return nil, fmt.Errorf("opening the mirror: %w: no folder given", gitsource.ErrInvalid)
 	}
 	limits := c.Limits.withDefaults()
-	m, err := openMirror(c.Dir, u.String()+"\ncompare")
-	if err != nil {
-		return nil, err
-	}
 	return &Repository{
-		limits: limits, remote: newRemote(u, c.Credentials, limits), mirror: m, refused: map[pair]error{},
+		limits: limits, remote: newRemote(u, c.Credentials, limits), mirror: openMirror(c, limits, u.String()+"\ncompare"),
+		refused: map[pair]error{},
 	}, nil
 }
 

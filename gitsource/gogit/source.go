@@ -14,20 +14,26 @@ import (
 // Source follows one reference of one repository. It is safe for concurrent
 // use; fetches run one after the other.
 type Source struct {
-	ref     Ref
-	limits  Limits
-	remote  *remote
-	mirror  *mirror
+	ref      Ref
+	limits   Limits
+	remote   *remote
+	mirror   *mirror
+	followed func(context.Context) (Followed, error)
+
 	mu      sync.Mutex
 	current *state
+	// allowed is what the reference was last allowed to lead to, in this life.
+	allowed plumbing.Hash
 	refused refusal
 }
 
-// refusal remembers a revision that broke a limit or is unsafe, so that it is
-// not transferred again at every fetch.
+// refusal remembers a revision that cannot be had, so that it is not transferred
+// again at every fetch.
 type refusal struct {
 	object plumbing.Hash
 	err    error
+	// left is the room on disk that was not enough, of an overBudget.
+	left int64
 }
 
 // state is what is known of the newest snapshot.
@@ -37,8 +43,7 @@ type state struct {
 	objects  *objects
 }
 
-// New checks the configuration, creates the mirror's folder and connects to
-// nothing. Errors wrap gitsource.ErrInvalid where the configuration is wrong.
+// New checks the configuration, writes nothing and connects to nothing. Errors wrap gitsource.ErrInvalid where the configuration is wrong.
 func New(c Config) (*Source, error) {
 	u, err := parseURL(c.URL)
 	if err != nil {
@@ -52,11 +57,8 @@ func New(c Config) (*Source, error) {
 		return nil, fmt.Errorf("opening the mirror: %w: no folder given", gitsource.ErrInvalid)
 	}
 	limits := c.Limits.withDefaults()
-	m, err := openMirror(c.Dir, u.String()+"\n"+ref.fullName()+"\n"+ref.Commit)
-	if err != nil {
-		return nil, err
-	}
-	return &Source{ref: ref, limits: limits, remote: newRemote(u, c.Credentials, limits), mirror: m}, nil
+	m := openMirror(c, limits, u.String()+"\n"+ref.fullName()+"\n"+ref.Commit)
+	return &Source{ref: ref, limits: limits, remote: newRemote(u, c.Credentials, limits), mirror: m, followed: c.Followed}, nil
 }
 
 // Fetch returns the newest snapshot of the reference. When the reference has
@@ -86,10 +88,10 @@ func (s *Source) fetch(ctx context.Context) (gitsource.Snapshot, error) {
 		return gitsource.Snapshot{}, err
 	}
 	if s.current != nil && s.current.record.Object == want.String() && !s.current.objects.damaged() {
-		return s.current.snapshot, nil
+		return s.again(ctx, sess, want)
 	}
-	if s.refused.object == want {
-		return gitsource.Snapshot{}, s.refused.err
+	if err := s.stillRefused(ctx, want); err != nil {
+		return gitsource.Snapshot{}, s.without(ctx, sess, err)
 	}
 	next, err := s.download(ctx, sess, want)
 	if errors.Is(err, gitsource.ErrCorrupt) && s.current != nil {
@@ -98,24 +100,63 @@ func (s *Source) fetch(ctx context.Context) (gitsource.Snapshot, error) {
 		next, err = s.download(ctx, sess, want)
 	}
 	if err != nil {
-		if errors.Is(err, gitsource.ErrLimit) || errors.Is(err, gitsource.ErrUnsafe) {
-			s.refused = refusal{want, err}
-		}
-		return gitsource.Snapshot{}, err
+		s.refuse(want, err)
+		return gitsource.Snapshot{}, s.without(ctx, sess, err)
 	}
-	s.current = next
+	s.current, s.allowed = next, want
 	return next.snapshot, nil
+}
+
+// again returns the newest snapshot once more. One of an earlier life may be older
+// than what was followed since, by another process.
+func (s *Source) again(ctx context.Context, sess *session, want plumbing.Hash) (gitsource.Snapshot, error) {
+	if s.allowed != want {
+		if err := s.allow(ctx, sess, s.current.record.Generation, want); err != nil {
+			return gitsource.Snapshot{}, s.without(ctx, sess, err)
+		}
+		s.allowed = want
+	}
+	return s.current.snapshot, nil
+}
+
+// refuse remembers an error that the same revision would meet again.
+func (s *Source) refuse(want plumbing.Hash, err error) {
+	_, full := errors.AsType[*overBudget](err)
+	switch {
+	case full:
+		s.refused = refusal{want, err, s.mirror.disk.left()}
+	case errors.Is(err, gitsource.ErrLimit), errors.Is(err, gitsource.ErrUnsafe), errors.Is(err, gitsource.ErrNotFastForward):
+		s.refused = refusal{object: want, err: err}
+	}
+}
+
+// stillRefused returns the error of an earlier fetch that met the same revision,
+// unless there is more room since, or a person has accepted it.
+func (s *Source) stillRefused(ctx context.Context, want plumbing.Hash) error {
+	if s.refused.object != want {
+		return nil
+	}
+	if _, full := errors.AsType[*overBudget](s.refused.err); full && s.mirror.disk.left() > s.refused.left {
+		return nil
+	}
+	if moved, ok := errors.AsType[*gitsource.NotFastForwardError](s.refused.err); ok {
+		was, err := s.followed(ctx)
+		if err != nil || was.Commit != moved.From || was.accepts(moved.To) {
+			return err
+		}
+	}
+	return s.refused.err
 }
 
 // Last returns the newest snapshot that Fetch ever returned for this URL and
 // reference, also before a restart, without asking the server; false when
-// there is none, or the mirror is damaged. It keeps drift corrected while the
-// server is away.
-func (s *Source) Last() (gitsource.Snapshot, bool) {
+// there is none, the mirror is damaged, or it lacks what Config.Followed says was
+// followed since. It keeps drift corrected while the server is away.
+func (s *Source) Last(ctx context.Context) (gitsource.Snapshot, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.restore()
-	if s.current == nil {
+	if s.current == nil || !s.inForce(ctx) {
 		return gitsource.Snapshot{}, false
 	}
 	return s.current.snapshot, true
@@ -136,39 +177,49 @@ func (s *Source) restore() {
 	}
 }
 
-// download transfers what is missing for want, proves that the tree is whole,
-// and only then makes it the last snapshot.
-func (s *Source) download(ctx context.Context, sess *session, want plumbing.Hash) (st *state, err error) {
-	base := s.current
-	if base != nil && (base.objects.damaged() || s.mirror.crowded(base.record.Generation)) {
-		base = nil
-	}
-	gen, have := "", record{}
-	if base != nil {
-		gen, have = base.record.Generation, base.record
-	} else {
-		if gen, err = s.mirror.newGeneration(); err != nil {
-			return nil, err
+// download transfers what is missing for want, into the mirror that there is or,
+// where that has no room, into a new one.
+func (s *Source) download(ctx context.Context, sess *session, want plumbing.Hash) (*state, error) {
+	if s.current != nil && !s.current.objects.damaged() && !s.mirror.crowded(s.current.record, maxPacks) {
+		st, err := s.advance(ctx, sess, want, s.current.record)
+		if !errors.Is(err, errFull) {
+			return st, err
 		}
-		defer func() {
-			if err != nil {
-				s.mirror.drop(gen)
-			}
-		}()
 	}
-	shallow, err := s.transfer(ctx, sess, want, have, s.mirror.path(gen))
+	gen, err := s.mirror.newGeneration()
 	if err != nil {
 		return nil, err
 	}
-	rec := record{Generation: gen, Object: want.String(), Shallow: shallow}
-	if st, err = s.load(rec); err != nil {
+	st, err := s.advance(ctx, sess, want, record{Generation: gen})
+	if errors.Is(err, errFull) {
+		err = tooManyBytes(s.limits)
+	}
+	if err != nil {
+		s.mirror.drop(gen)
+	}
+	return st, err
+}
+
+// advance transfers into one generation, proves that the tree is whole and that the
+// branch may be there, and only then makes it the last snapshot.
+func (s *Source) advance(ctx context.Context, sess *session, want plumbing.Hash, have record) (*state, error) {
+	gen := have.Generation
+	shallow, err := s.transfer(ctx, sess, want, have, s.mirror.into(gen))
+	if err != nil {
+		return nil, err
+	}
+	st, err := s.load(record{Generation: gen, Object: want.String(), Shallow: shallow})
+	if err != nil {
 		if s.ref.Commit != "" && openObjects(s.mirror.path(gen), s.limits).has(want) != nil {
 			// Everything that the server shows has arrived, and it is not there.
 			return nil, fmt.Errorf("%w: no branch or tag of the repository leads to it", gitsource.ErrNotFound)
 		}
 		return nil, err
 	}
-	return st, s.mirror.commit(rec)
+	if err := s.allow(ctx, sess, gen, want); err != nil {
+		return nil, err
+	}
+	return st, s.mirror.commit(&st.record)
 }
 
 // load reads a recorded revision from the mirror and checks all of its tree.

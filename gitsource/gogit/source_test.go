@@ -112,17 +112,17 @@ func TestLastSurvivesARestart(t *testing.T) {
 	folder := t.TempDir()
 	in := func(c *Config) { c.Dir = folder }
 	src := srv.source(Ref{}, in)
-	if _, ok := src.Last(); ok {
+	if _, ok := src.Last(t.Context()); ok {
 		t.Fatal("a source that never fetched has a last snapshot")
 	}
 	mustFetch(t, src)
 	srv.Close()
 	again := srv.source(Ref{}, in)
-	snap, ok := again.Last()
+	snap, ok := again.Last(t.Context())
 	if !ok || snap.Commit != commit || content(t, snap.FS, "a.yaml") != "one\n" {
 		t.Fatalf("last after a restart: %v %+v", ok, snap)
 	}
-	if _, ok := srv.source(Ref{Branch: "other"}, in).Last(); ok {
+	if _, ok := srv.source(Ref{Branch: "other"}, in).Last(t.Context()); ok {
 		t.Fatal("the last snapshot of another branch was taken for this one's")
 	}
 }
@@ -145,7 +145,7 @@ func TestSnapshotsAreReadWhileOthersAreFetched(t *testing.T) {
 				if err := fs.WalkDir(snap.FS, ".", func(_ string, _ fs.DirEntry, err error) error { return err }); err != nil {
 					t.Error(err)
 				}
-				if _, ok := src.Last(); !ok {
+				if _, ok := src.Last(t.Context()); !ok {
 					t.Error("no last snapshot")
 				}
 			})

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"hash"
 	"io"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -35,7 +34,7 @@ func askThin(req *packp.UploadPackRequest, adv *packp.AdvRefs) {
 // bases are the held objects that a thin pack describes changes to, in the
 // order in which it names them.
 type bases struct {
-	folder string
+	folder string // of the packs
 	limits Limits
 	held   *objects
 	sizes  map[plumbing.Hash]int64
@@ -43,8 +42,8 @@ type bases struct {
 	total  int64
 }
 
-func newBases(generation string, limits Limits) *bases {
-	return &bases{folder: generation, limits: limits, sizes: map[plumbing.Hash]int64{}}
+func newBases(folder string, limits Limits) *bases {
+	return &bases{folder: folder, limits: limits, sizes: map[plumbing.Hash]int64{}}
 }
 
 // size returns how large a base is; false when it is not held.
@@ -53,7 +52,7 @@ func (b *bases) size(id plumbing.Hash) (int64, bool, error) {
 		return n, true, nil
 	}
 	if b.held == nil {
-		b.held = openObjects(b.folder, b.limits)
+		b.held = openObjects(filepath.Dir(filepath.Dir(b.folder)), b.limits)
 	}
 	if held, err := b.held.holds(id); err != nil || !held {
 		return 0, false, err
@@ -72,12 +71,12 @@ func (b *bases) size(id plumbing.Hash) (int64, bool, error) {
 
 // complete writes a thin pack of count objects anew, with the bases in front
 // of it, so that it stands on its own.
-func (b *bases) complete(thin *os.File, count uint32) (*os.File, error) {
+func (b *bases) complete(thin *packFile, count uint32) (*packFile, error) {
 	end, err := thin.Seek(-sha1.Size, io.SeekEnd)
 	if err != nil {
 		return nil, fmt.Errorf("reading the mirror: %w", err)
 	}
-	f, err := os.CreateTemp(filepath.Dir(thin.Name()), "tmp-")
+	f, err := thin.store.create()
 	if err != nil {
 		return nil, fmt.Errorf("writing the mirror: %w", err)
 	}
@@ -88,7 +87,7 @@ func (b *bases) complete(thin *os.File, count uint32) (*os.File, error) {
 		err = finish(out, sum)
 	}
 	if err != nil {
-		discard(f)
+		f.discard()
 		return nil, err
 	}
 	return f, nil

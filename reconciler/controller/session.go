@@ -143,7 +143,7 @@ func (s *sessions) stop(name types.NamespacedName) {
 	s.mu.Unlock()
 	if old != nil {
 		old.cancel()
-		// The next session may use the same mirror.
+		// The next session may use the same mirror. Other Syncs wait for neither.
 		old.source.drain()
 	}
 }

@@ -138,6 +138,8 @@ type stage struct {
 	declared []state.Item
 	revision string
 	mistake  error
+	// unread is why the source cannot be read.
+	unread error
 	// problems are the mistakes in single objects of the repository.
 	problems []state.Problem
 	// nodes is what each change of a pool np-* that is there costs, foretold how often it was asked.
@@ -182,7 +184,7 @@ func newStage(t *testing.T, edit func(*v1alpha1.Sync)) *stage {
 
 // Fetch makes the stage its own source.
 func (s *stage) Fetch(context.Context) (gitsource.Snapshot, error) {
-	return gitsource.Snapshot{Revision: s.revision}, nil
+	return gitsource.Snapshot{Revision: s.revision}, s.unread
 }
 
 func (s *stage) load(context.Context, gitsource.Snapshot) (declared.Declared, error) {

@@ -53,7 +53,7 @@ func judge(done run) verdict {
 				class = state.Fix
 			}
 		}
-		return verdict{reason: reason, message: done.err.Error(), stalled: class == state.Fix, after: after}
+		return verdict{reason: reason, message: done.err.Error() + remedy(done.err), stalled: class == state.Fix, after: after}
 	}
 	v := verdict{picture: seen(done)}
 	failed, applyErr := done.Outcome.Failed(), done.Outcome.Err()
@@ -63,7 +63,7 @@ func judge(done run) verdict {
 		if v.reason == "" {
 			v.reason = "SourceUnavailable"
 		}
-		v.message = fmt.Sprintf("%v; revision %s stays in force", done.Stale, done.Revision)
+		v.message = fmt.Sprintf("%v; revision %s stays in force%s", done.Stale, done.Revision, remedy(done.Stale))
 	case len(done.Problems) > 0:
 		v.reason, v.stalled = "InvalidManifests", true
 		v.gist = problems(done.Problems)
@@ -151,6 +151,8 @@ func sourceReason(err error) (reason string, fix bool) {
 		{gitsource.ErrUnsafe, "UnsafeTree", true},
 		{gitsource.ErrCorrupt, "SourceCorrupt", false},
 		{gitsource.ErrUnreachable, "SourceUnavailable", false},
+		{gitsource.ErrStorage, "StorageOperationFailed", false},
+		{gitsource.ErrNotFastForward, "NotFastForward", false},
 	} {
 		if errors.Is(err, m.is) {
 			return m.reason, m.fix
@@ -220,7 +222,7 @@ func (v verdict) write(status *v1alpha1.SyncStatus, sync *v1alpha1.Sync, done ru
 	}
 	status.LastHandledReconcileAt = sync.Annotations[v1alpha1.ReconcileAnnotation]
 	if done.Revision != "" {
-		status.LastAttemptedRevision = done.Revision
+		status.LastAttemptedRevision, status.LastAttemptedURL = done.Revision, sync.Spec.Source.Git.URL
 	}
 	if v.ready || v.stalled {
 		// Otherwise we are still at it, and kstatus must say so.
@@ -331,8 +333,11 @@ func setStalled(status *v1alpha1.SyncStatus, sync *v1alpha1.Sync, reason, messag
 const messageLimit = 32768
 
 func set(status *v1alpha1.SyncStatus, sync *v1alpha1.Sync, kind string, value metav1.ConditionStatus, reason, message string) {
+	if len(message) > messageLimit {
+		message = strings.ToValidUTF8(message[:messageLimit-3], "") + "…"
+	}
 	meta.SetStatusCondition(&status.Conditions, metav1.Condition{
-		Type: kind, Status: value, Reason: reason, Message: limited(message, messageLimit), ObservedGeneration: sync.Generation,
+		Type: kind, Status: value, Reason: reason, Message: message, ObservedGeneration: sync.Generation,
 	})
 }
 

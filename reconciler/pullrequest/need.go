@@ -9,9 +9,8 @@ import (
 	"github.com/poolwright/poolwright/reconciler/report/forge"
 )
 
-// freshFor is how long a new plan is taken to hold although nothing is known to have
+// freshFor is how long a plan is taken to hold although nothing is known to have
 // moved: not all that it depends on, such as nodes and quotas, tells us when it does.
-// See entry.lasts for one that stays the same.
 const freshFor = 5 * time.Minute
 
 // need is why a pull request is to be looked at, the most urgent first.
@@ -39,30 +38,25 @@ type task struct {
 	need need
 }
 
-// tasks are the open pull requests that need something, in the order of work. Those of
-// an author who has used more of the planner of late come after those of others.
-func (p *pass) tasks(planned []forge.PullRequest) []task {
+// tasks are the open pull requests that need something, in the order of work.
+func (p *pass) tasks() []task {
 	var out []task
-	used := map[string]time.Duration{}
-	for _, pr := range planned {
-		used[pr.Author] = p.s.usage.of(pr.Author, p.now)
+	for _, pr := range p.s.listing.Open {
+		if !p.plans(pr) {
+			continue
+		}
 		rec := p.s.records[int64(pr.Number)]
 		if rec == nil || rec.merged() {
 			rec = &entry{item: v1alpha1.PullRequestStatus{Number: int64(pr.Number)}}
 			p.s.records[rec.item.Number] = rec
 		}
-		n := p.need(pr, rec)
-		if n != forTelling && n != forNothing && used[pr.Author] > mostShare {
-			p.wake(time.Minute)
-			continue
-		}
-		if n != forNothing {
+		if n := p.need(pr, rec); n != forNothing {
 			out = append(out, task{pr, rec, n})
 		}
 	}
 	slices.SortStableFunc(out, func(a, b task) int {
 		// Among the new the newest is the one that somebody waits for.
-		return cmp.Or(cmp.Compare(used[a.pr.Author]/fairShare, used[b.pr.Author]/fairShare), cmp.Compare(a.need, b.need), a.rec.made.at.Compare(b.rec.made.at), cmp.Compare(b.pr.Number, a.pr.Number))
+		return cmp.Or(cmp.Compare(a.need, b.need), a.rec.made.at.Compare(b.rec.made.at), cmp.Compare(b.pr.Number, a.pr.Number))
 	})
 	return out
 }
@@ -93,7 +87,7 @@ func (p *pass) need(pr forge.PullRequest, rec *entry) need {
 		return forTelling
 	case rec.retry.failures > 0, rec.pending:
 		return forBase
-	case !rec.made.at.IsZero() && !rec.quiet() && pr.Updated.After(rec.seen):
+	case rec.answer != nil && !rec.quiet() && pr.Updated.After(rec.seen):
 		return forTelling
 	case p.worn(rec):
 		return forLook
@@ -104,11 +98,10 @@ func (p *pass) need(pr forge.PullRequest, rec *entry) need {
 // worn reports whether live objects may have moved since they were looked at. To
 // what only the author can mend they do not matter.
 func (p *pass) worn(rec *entry) bool {
-	age := p.now.Sub(rec.made.at)
 	switch {
-	case rec.refused(), age < rests*rec.made.took:
+	case rec.refused():
 		return false
-	case age >= rec.lasts():
+	case p.now.Sub(rec.made.at) >= freshFor:
 		return true
 	}
 	return rec.made.picture != p.s.live.says && p.settled()
@@ -137,9 +130,5 @@ func (p *pass) overtaken(rec *entry) bool {
 // refused reports that only the author can mend what keeps the head from being
 // planned.
 func (e *entry) refused() bool {
-	phase := e.item.Phase
-	if e.answer != nil {
-		phase = e.answer.phase
-	}
-	return phase == v1alpha1.PullRequestFailed && e.retry.failures == 0
+	return e.answer != nil && e.answer.phase == v1alpha1.PullRequestFailed && e.retry.failures == 0
 }

@@ -5,7 +5,6 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"syscall"
 	"testing"
 )
 
@@ -29,8 +28,6 @@ func TestMain(m *testing.M) {
 }
 
 func beChild(verb, memory, seconds string) error {
-	whereChildIs, _ = os.Getwd()
-	parentOfChild, groupOfChild = os.Getppid(), syscall.Getpgrp()
 	if err := Confine(memory, seconds); err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/poolwright/poolwright/cmd/internal/wire"
 )
@@ -20,6 +21,7 @@ import (
 func newRun(conn *connection, streams Streams) *cobra.Command {
 	var (
 		cfg   wire.Config
+		cache = resource.NewQuantity(wire.DefaultCacheSizeLimit, resource.BinarySI)
 		level string
 	)
 	cmd := &cobra.Command{
@@ -34,7 +36,7 @@ func newRun(conn *connection, streams Streams) *cobra.Command {
 			if cfg.REST, err = conn.restConfig(); err != nil {
 				return err
 			}
-			cfg.Namespace, cfg.Logger = conn.namespace, logger
+			cfg.Namespace, cfg.Logger, cfg.CacheSizeLimit = conn.namespace, logger, cache.Value()
 			// As Karpenter reads it: it comes from a Karpenter that ran before.
 			cfg.CABundle = os.Getenv("CLUSTER_CA_BUNDLE")
 			err = wire.Run(cmd.Context(), cfg)
@@ -49,9 +51,29 @@ func newRun(conn *connection, streams Streams) *cobra.Command {
 	cmd.Flags().StringVar(&cfg.HealthAddress, "health-addr", ":8081", `address of /healthz and /readyz; "0" serves none`)
 	cmd.Flags().StringVar(&cfg.WebhookAddress, "webhook-addr", "0", `address where forges send webhooks, to /hook/<Sync>; "0" takes none`)
 	cmd.Flags().StringVar(&cfg.CacheDir, "cache-dir", filepath.Join(os.TempDir(), "poolwright"), "folder for mirrors of Git repositories")
+	cmd.Flags().Var(quantity{cache}, "cache-size-limit", "what the mirrors of Git repositories may take together, such as 1638Mi; keep it below four fifths of the volume")
 	cmd.Flags().StringVar(&level, "log-level", "info", "debug, info or error")
 	return cmd
 }
+
+// quantity is a flag in the notation of Kubernetes, more than nothing.
+type quantity struct{ *resource.Quantity }
+
+// Set implements pflag.Value.
+func (q quantity) Set(s string) error {
+	v, err := resource.ParseQuantity(s)
+	if err != nil {
+		return err
+	}
+	if v.Sign() <= 0 {
+		return errors.New("must be more than nothing")
+	}
+	*q.Quantity = v
+	return nil
+}
+
+// Type implements pflag.Value.
+func (quantity) Type() string { return "quantity" }
 
 // newLogger writes JSON lines, one event each, to the error stream.
 func newLogger(level string, streams Streams) (logr.Logger, error) {

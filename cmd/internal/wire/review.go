@@ -62,7 +62,7 @@ func (a *attempt) reviews() pullrequest.Builder {
 			return pullrequest.Session{}, state.Fail(state.Fix, "InvalidPullRequests", err)
 		}
 		config := a.gitConfig(sync)
-		config.Dir += pullMirror
+		config.Dir, config.Disk = a.cfg.mirrors.ofPullRequests(sync), a.cfg.mirrors.pulls
 		repository, err := gogit.Open(config)
 		if err != nil {
 			return pullrequest.Session{}, state.Fail(state.Fix, "InvalidSource", err)
@@ -257,6 +257,9 @@ func sourceFailure(err error) error {
 		if errors.Is(err, fix) {
 			return state.Fail(state.Fix, "UnusableTree", err)
 		}
+	}
+	if errors.Is(err, gitsource.ErrStorage) {
+		return state.Fail(state.Retry, "StorageOperationFailed", err)
 	}
 	return state.Fail(state.Retry, "SourceUnavailable", err)
 }

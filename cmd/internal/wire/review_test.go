@@ -195,7 +195,7 @@ func TestTheMirrorOfPullRequestsGoesWithThem(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			mirror := filepath.Join(t.TempDir(), "uid"+pullMirror)
+			mirror := newMirrors(Config{CacheDir: t.TempDir()}).ofPullRequests(r.sync)
 			if err := os.MkdirAll(filepath.Join(mirror, "gen-1"), 0o700); err != nil {
 				t.Fatal(err)
 			}

@@ -57,8 +57,11 @@ type Config struct {
 	HealthAddress  string
 	// WebhookAddress is where forges send their webhooks; "0" or empty takes none.
 	WebhookAddress string
-	// CacheDir holds the mirrors of Git repositories.
-	CacheDir string
+	// CacheDir holds the mirrors of Git repositories, which take at most CacheSizeLimit
+	// bytes together; 0 means DefaultCacheSizeLimit.
+	CacheDir       string
+	CacheSizeLimit int64
+	mirrors        mirrors
 	// CABundle is the API server's CA as nodes are told it, PEM in base64. Empty
 	// means the one of REST. A change replaces every node, in how it is written, too.
 	CABundle string
@@ -89,6 +92,7 @@ func Run(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return ignoreEnd(ctx, err)
 	}
+	cfg.mirrors = newMirrors(cfg)
 	a := &attempt{cfg: cfg, direct: direct, stance: now, started: time.Now(), aws: newAWSNews()}
 	a.children, a.renders = newChildren(), &renders{}
 	if a.fence, err = leaderelection.New(cfg.REST); err != nil {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -90,20 +89,12 @@ func (a *attempt) forget(sync *v1alpha1.Sync, world *cluster.World, sky *aws.Wor
 		if err := a.disown(ctx, sync.Name); err != nil {
 			return err
 		}
-		if err := errors.Join(os.RemoveAll(a.mirror(sync)), os.RemoveAll(a.mirror(sync)+pullMirror)); err != nil {
+		if err := errors.Join(os.RemoveAll(a.cfg.mirrors.ofSource(sync)), os.RemoveAll(a.cfg.mirrors.ofPullRequests(sync))); err != nil {
 			return fmt.Errorf("removing the mirrors of Sync %s: %w", sync.Name, err)
 		}
 		return nil
 	}
 }
-
-// mirror is the folder of a Sync's copy of its repository.
-func (a *attempt) mirror(sync *v1alpha1.Sync) string {
-	return filepath.Join(a.cfg.CacheDir, string(sync.UID))
-}
-
-// pullMirror is added to that for the revisions of its pull requests.
-const pullMirror = "-pulls"
 
 // unusable is a source that its configuration rules out.
 type unusable struct{ err error }
@@ -140,7 +131,8 @@ func (a *attempt) gitConfig(sync *v1alpha1.Sync) gogit.Config {
 	cfg := gogit.Config{
 		URL: git.URL,
 		Ref: gogit.Ref{Branch: git.Ref.Branch, Tag: git.Ref.Tag, Commit: git.Ref.Commit},
-		Dir: a.mirror(sync),
+		Dir: a.cfg.mirrors.ofSource(sync), Disk: a.cfg.mirrors.all,
+		Followed: a.followed(sync),
 	}
 	if git.SecretRef != nil {
 		key := client.ObjectKey{Namespace: sync.Namespace, Name: git.SecretRef.Name}

@@ -139,6 +139,14 @@ type GitSource struct {
 	// +kubebuilder:default={branch: main}
 	// +optional
 	Ref GitRef `json:"ref,omitzero"`
+	// FastForwardOnly follows a branch only to commits that descend from the one that
+	// was followed before. Where it was moved elsewhere (a force push), the last state
+	// stays in force until a commit descends from it again, or the annotation
+	// poolwright.dev/confirm accepts the move. Tags and commits are followed wherever
+	// they lead. Default true.
+	// +kubebuilder:default=true
+	// +optional
+	FastForwardOnly *bool `json:"fastForwardOnly,omitempty"`
 	// SecretRef names a Secret in the Sync's namespace with the keys username
 	// and password (a token goes into password; username may then be left
 	// out), and optionally ca.crt for a private certificate authority.
@@ -189,6 +197,10 @@ type SyncStatus struct {
 	// LastAttemptedRevision is the newest revision that was tried.
 	// +optional
 	LastAttemptedRevision string `json:"lastAttemptedRevision,omitempty"`
+	// LastAttemptedURL is spec.source.git.url as it was when LastAttemptedRevision was
+	// read from there.
+	// +optional
+	LastAttemptedURL string `json:"lastAttemptedURL,omitempty"`
 	// LastHandledReconcileAt is the newest value of the annotation
 	// reconcile.fluxcd.io/requestedAt that was acted on.
 	// +optional

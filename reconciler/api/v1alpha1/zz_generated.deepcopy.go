@@ -515,6 +515,11 @@ func (in *GitRef) DeepCopy() *GitRef {
 func (in *GitSource) DeepCopyInto(out *GitSource) {
 	*out = *in
 	out.Ref = in.Ref
+	if in.FastForwardOnly != nil {
+		in, out := &in.FastForwardOnly, &out.FastForwardOnly
+		*out = new(bool)
+		**out = **in
+	}
 	if in.SecretRef != nil {
 		in, out := &in.SecretRef, &out.SecretRef
 		*out = new(SecretRef)

@@ -197,11 +197,11 @@ func (w *World) intend(c plan.Change) {
 			rec = inventory.Record{Key: c.Key, Version: c.Before.Version}
 			rec.Print.UID = c.Before.Live.UID
 		}
-		rec.Allowed = c.Allowance()
+		rec.Leaving = true
 	case !known:
 		rec = inventory.Record{Key: c.Key, Version: c.After.Version}
 	default:
-		rec.Allowed = nil
+		rec.Leaving = false
 	}
 	w.store.Put(rec)
 }

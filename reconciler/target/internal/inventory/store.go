@@ -207,9 +207,7 @@ func (s *Store) Put(r Record) {
 	s.records[r.Key] = r
 	old.Print.ResourceVersion, r.Print.ResourceVersion = "", ""
 	old.Print.Generation, r.Print.Generation = 0, 0
-	allowed := old.Allowed.Equal(r.Allowed)
-	old.Allowed, r.Allowed = nil, nil
-	if !known || !allowed || old != r {
+	if !known || old != r {
 		s.dirty = true
 	}
 }

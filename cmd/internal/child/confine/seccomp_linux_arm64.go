@@ -1,7 +1,0 @@
-package confine
-
-import "golang.org/x/sys/unix"
-
-const architecture = unix.AUDIT_ARCH_AARCH64
-
-func ofArchitecture() []rule { return nil }

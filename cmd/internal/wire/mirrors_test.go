@@ -1,0 +1,40 @@
+package wire
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/poolwright/poolwright/gitsource/gogit"
+)
+
+// The kubelet evicts a pod whose volume is full, and the engine with it.
+func TestTheVolumeHasRoomForTheMirrorsAtTheirLimits(t *testing.T) {
+	raw, err := os.ReadFile(filepath.Join("..", "..", "..", "config", "manager", "deployment.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var deployment appsv1.Deployment
+	if err := yaml.Unmarshal(raw, &deployment); err != nil {
+		t.Fatal(err)
+	}
+	pod := deployment.Spec.Template.Spec
+	for _, arg := range pod.Containers[0].Args {
+		if strings.HasPrefix(arg, "--cache-size-limit") {
+			t.Fatalf("this test reckons with the default, and the Deployment passes %s", arg)
+		}
+	}
+	if volume := pod.Volumes[0].EmptyDir.SizeLimit.Value(); DefaultCacheSizeLimit > volume*4/5 {
+		t.Errorf("the mirrors may take %d MiB, more than four fifths of the volume's %d", DefaultCacheSizeLimit>>20, volume>>20)
+	}
+	// What the Deployment's comment promises of each half.
+	for repositories, tree := range map[int64]int64{1: 256 << 20, 20: 8 << 20} {
+		if takes := repositories * gogit.MirrorBytes(tree); takes > DefaultCacheSizeLimit/2 {
+			t.Errorf("%d repositories of %d MiB may take %d MiB, and half of the budget is %d", repositories, tree>>20, takes>>20, DefaultCacheSizeLimit/2>>20)
+		}
+	}
+}

@@ -1,0 +1,78 @@
+package gogit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/go-git/go-git/v5/plumbing"
+
+	"github.com/poolwright/poolwright/gitsource"
+)
+
+// Followed is where a branch was before it moved. It is also what a mirror must have
+// in its history to be used while the server is away.
+type Followed struct {
+	// Commit is the one that was followed, 40 digits. Empty, where nothing was, it
+	// lets the branch be anywhere.
+	Commit string
+	// Accepts reports whether a person has accepted that the branch moves to a
+	// commit that does not descend from Commit; nil accepts none.
+	Accepts func(to string) bool
+}
+
+func (f Followed) accepts(to string) bool { return f.Accepts != nil && f.Accepts(to) }
+
+// allow refuses to follow a branch to a commit that does not descend from the one
+// before, or of which nobody can find that out, unless a person has accepted it. What
+// is asked for beyond the newest commit is history without trees, and where the server
+// cannot leave those out, as little as there is room for.
+func (s *Source) allow(ctx context.Context, sess *session, generation string, to plumbing.Hash) error {
+	if s.followed == nil || s.ref.Branch == "" {
+		return nil
+	}
+	was, err := s.followed(ctx)
+	if err != nil {
+		return fmt.Errorf("finding out which commit was followed before: %w", err)
+	}
+	if was.Commit == "" || was.Commit == to.String() || was.accepts(to.String()) {
+		return nil
+	}
+	g := newGeneration(s.mirror, s.limits, record{Generation: generation, Filtered: filtering(sess.adv)})
+	g.fresh = true // It is the only one to ask.
+	descends, err := g.ask(ctx, sess, tip{s.ref.fullName(), to, to}, question{of: to, ancestor: plumbing.NewHash(was.Commit)})
+	if descends || err != nil && !errors.Is(err, gitsource.ErrLimit) && !errors.Is(err, gitsource.ErrNotFound) {
+		return err
+	}
+	return &gitsource.NotFastForwardError{Branch: s.ref.Branch, From: was.Commit, To: to.String(), Unknown: err}
+}
+
+// without answers a fetch that failed. Where the branch waits for a person and the
+// mirror does not have what was followed before, that is asked for by its id: drift from
+// it is still to be corrected. Not all servers give out what no reference leads to.
+func (s *Source) without(ctx context.Context, sess *session, err error) error {
+	moved, ok := errors.AsType[*gitsource.NotFastForwardError](err)
+	if !ok || s.current != nil && s.current.record.Object == moved.From {
+		return err
+	}
+	if before, failure := s.download(ctx, sess, plumbing.NewHash(moved.From)); failure == nil {
+		s.current = before
+	}
+	return err
+}
+
+// inForce reports whether the newest snapshot of an earlier life may be used without
+// asking the server: a mirror may be of long ago, when this process led last, and what
+// was followed since must not be undone.
+func (s *Source) inForce(ctx context.Context) bool {
+	if s.followed == nil || s.ref.Branch == "" || !s.allowed.IsZero() {
+		return true
+	}
+	was, err := s.followed(ctx)
+	if err != nil || was.Commit == "" {
+		return err == nil
+	}
+	g := newGeneration(s.mirror, s.limits, s.current.record)
+	v, err := g.contains(ctx, question{of: plumbing.NewHash(s.current.snapshot.Commit), ancestor: plumbing.NewHash(was.Commit)})
+	return err == nil && v.yes
+}

@@ -1,0 +1,97 @@
+package controller
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/poolwright/poolwright/gitsource"
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+)
+
+const (
+	here  = "1111111111111111111111111111111111111111"
+	there = "2222222222222222222222222222222222222222"
+)
+
+func TestWhatABranchWasFollowedTo(t *testing.T) {
+	main := v1alpha1.GitRef{Branch: "main"}
+	tests := map[string]struct {
+		attempted, from string
+		ref             v1alpha1.GitRef
+		want            string
+	}{
+		"the commit of the status":               {"main@sha1:" + here, "https://host/a", main, here},
+		"without a reference it is main":         {"main@sha1:" + here, "https://host/a", v1alpha1.GitRef{}, here},
+		"an older version noted no address":      {"main@sha1:" + here, "", main, here},
+		"nothing before the first":               {"", "", main, ""},
+		"nothing when the repository is another": {"main@sha1:" + here, "https://host/b", main, ""},
+		"nothing when the branch is another":     {"other@sha1:" + here, "https://host/a", main, ""},
+		"nothing when a commit was followed":     {"sha1:" + here, "https://host/a", main, ""},
+		"nothing when a tag is followed":         {"v1@sha1:" + here, "https://host/a", v1alpha1.GitRef{Tag: "v1"}, ""},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			sync := &v1alpha1.Sync{Status: v1alpha1.SyncStatus{LastAttemptedRevision: tt.attempted, LastAttemptedURL: tt.from}}
+			sync.Spec.Source.Git = v1alpha1.GitSource{URL: "https://host/a", Ref: tt.ref}
+			if diff := cmp.Diff(tt.want, Followed(sync)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestWhoAcceptsAMove(t *testing.T) {
+	word := wordForMove(here, there)
+	tests := map[string]struct {
+		only      *bool
+		confirmed string
+		want      bool
+	}{
+		"nobody, by default":               {nil, "", false},
+		"nobody, where the Sync says so":   {new(true), "", false},
+		"the Sync":                         {new(false), "", true},
+		"who quotes the word":              {nil, word, true},
+		"who quotes it among others":       {nil, "abc, " + word, true},
+		"not who quotes another":           {nil, "abc", false},
+		"not who accepted the way back":    {nil, wordForMove(there, here), false},
+		"not who quotes a part of it":      {nil, word[:11], false},
+		"not who names the commit instead": {nil, there, false},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			sync := &v1alpha1.Sync{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{v1alpha1.ConfirmAnnotation: tt.confirmed}}}
+			sync.Spec.Source.Git.FastForwardOnly = tt.only
+			if got := AcceptsMove(sync, here, there); got != tt.want {
+				t.Errorf("accepted: %v", got)
+			}
+		})
+	}
+}
+
+func TestABranchThatWaitsForAPersonKeepsTheLastStateAndDeletesNothing(t *testing.T) {
+	s := newStage(t, nil)
+	s.commit("cluster/a=1", "cluster/b=1")
+	s.visit()
+	s.commit("cluster/a=2") // Whoever took it all the same would delete b.
+	for reason, err := range map[string]error{
+		"NotFastForward":         &gitsource.NotFastForwardError{Branch: "main", From: here, To: there},
+		"StorageOperationFailed": fmt.Errorf("writing the mirror: %w", gitsource.ErrStorage),
+	} {
+		s.unread = err
+		s.later()
+		message := s.says("Ready", metav1.ConditionFalse, reason)
+		if !strings.Contains(message, "stays in force") {
+			t.Errorf("%s: %s", reason, message)
+		}
+		if diff := cmp.Diff(map[string]string{"a": "1", "b": "1"}, s.cluster.live); diff != "" {
+			t.Errorf("%s: the last state did not stay (-want +got):\n%s", reason, diff)
+		}
+	}
+	s.unread = nil
+	s.later()
+	s.says("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
+}
