@@ -3,6 +3,7 @@ package config_test
 
 import (
 	"bytes"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"sigs.k8s.io/kustomize/api/krusty"
 	"sigs.k8s.io/kustomize/api/resmap"
@@ -174,6 +176,59 @@ func TestTheRoleForGPUsGrantsWhatItsControllersUse(t *testing.T) {
 			want := rbacv1.PolicyRule{APIGroups: []string{c.group}, Resources: []string{c.resource}, Verbs: []string{verb}}
 			if !slices.ContainsFunc(c.rules, func(r rbacv1.PolicyRule) bool { return grants(r, want) }) {
 				t.Errorf("config/rbac/gpu.yaml does not grant %s on %s.%s", verb, c.resource, c.group)
+			}
+		}
+	}
+}
+
+func TestTheControllerReachesNoMoreThanItNeeds(t *testing.T) {
+	policy := one[networkingv1.NetworkPolicy](t, "NetworkPolicy", "poolwright")
+	if !slices.Equal(policy.Spec.PolicyTypes, []networkingv1.PolicyType{networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress}) {
+		t.Errorf("it is for %v", policy.Spec.PolicyTypes)
+	}
+	passes := func(at netip.AddrPort, protocol corev1.Protocol) bool {
+		return slices.ContainsFunc(policy.Spec.Egress, func(rule networkingv1.NetworkPolicyEgressRule) bool {
+			port := len(rule.Ports) == 0 || slices.ContainsFunc(rule.Ports, func(p networkingv1.NetworkPolicyPort) bool {
+				return *p.Protocol == protocol && p.Port.IntValue() == int(at.Port())
+			})
+			return port && (len(rule.To) == 0 || slices.ContainsFunc(rule.To, func(to networkingv1.NetworkPolicyPeer) bool {
+				return netip.MustParsePrefix(to.IPBlock.CIDR).Contains(at.Addr()) && !slices.ContainsFunc(to.IPBlock.Except, func(not string) bool {
+					return netip.MustParsePrefix(not).Contains(at.Addr())
+				})
+			}))
+		})
+	}
+	for name, c := range map[string]struct {
+		at       string
+		protocol corev1.Protocol
+		want     bool
+	}{
+		"DNS":                             {"10.100.0.10:53", corev1.ProtocolUDP, true},
+		"DNS over TCP":                    {"10.100.0.10:53", corev1.ProtocolTCP, true},
+		"a DNS cache on the node":         {"169.254.20.10:53", corev1.ProtocolUDP, true},
+		"the API server":                  {"10.100.0.1:443", corev1.ProtocolTCP, true},
+		"a forge":                         {"140.82.112.3:443", corev1.ProtocolTCP, true},
+		"AWS over IPv6":                   {"[2600:1f18::1]:443", corev1.ProtocolTCP, true},
+		"the Pod Identity agent":          {"169.254.170.23:80", corev1.ProtocolTCP, true},
+		"the Pod Identity agent by IPv6":  {"[fd00:ec2::23]:80", corev1.ProtocolTCP, true},
+		"instance metadata":               {"169.254.169.254:80", corev1.ProtocolTCP, false},
+		"instance metadata on 443":        {"169.254.169.254:443", corev1.ProtocolTCP, false},
+		"instance metadata by IPv6":       {"[fd00:ec2::254]:80", corev1.ProtocolTCP, false},
+		"a container's task metadata":     {"169.254.170.2:80", corev1.ProtocolTCP, false},
+		"a neighbour on the link":         {"[fe80::1]:443", corev1.ProtocolTCP, false},
+		"a pod's plain HTTP":              {"10.0.12.7:80", corev1.ProtocolTCP, false},
+		"a kubelet":                       {"10.0.12.7:10250", corev1.ProtocolTCP, false},
+		"a database":                      {"10.0.12.7:5432", corev1.ProtocolTCP, false},
+		"QUIC, which nothing of it takes": {"140.82.112.3:443", corev1.ProtocolUDP, false},
+	} {
+		if got := passes(netip.MustParseAddrPort(c.at), c.protocol); got != c.want {
+			t.Errorf("%s: passes %t", name, got)
+		}
+	}
+	for _, rule := range policy.Spec.Ingress {
+		for _, p := range rule.Ports {
+			if open := len(rule.From) == 0; open != (p.Port.String() == "webhook") {
+				t.Errorf("port %s is open to everybody: %t", p.Port.String(), open)
 			}
 		}
 	}

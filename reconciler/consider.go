@@ -22,6 +22,7 @@ func consider(ctx context.Context, result Result, opts Options) Result {
 // planned again, however few nodes a part of it would cost.
 func (r *revision) reconsider(ctx context.Context, result Result, opts Options) Result {
 	result.Plan.Wanted = r.provisions
+	result.Plan = result.Plan.KeepUsed(r.used)
 	result = withholding(result, result.Plan.Withhold(r.withheld))
 	if !slices.ContainsFunc(result.Plan.Guarded(), func(c plan.Change) bool { return c.Hold == "" }) {
 		return result
@@ -31,8 +32,11 @@ func (r *revision) reconsider(ctx context.Context, result Result, opts Options) 
 
 // remember keeps what is withheld, and what is wanted, for looks at some things only.
 func (r *revision) remember(result Result) {
-	r.withheld, r.provisions = map[state.Key]string{}, result.Plan.Wanted
+	r.withheld, r.used, r.provisions = map[state.Key]string{}, map[state.Key]string{}, result.Plan.Wanted
 	for _, c := range result.Plan.Changes {
+		if c.KeepsUsed() {
+			r.used[c.Key] = c.Hold
+		}
 		if slices.Contains(result.Withheld, c.Key) {
 			r.withheld[c.Key] = c.Hold
 		}

@@ -66,9 +66,11 @@ type revision struct {
 	// wanted and problems are filled in by the first plan of the revision.
 	wanted   map[string]state.Set
 	problems []state.Problem
-	// withheld is what Consider held when all was planned, with the reasons, and
-	// provisions what the revision wants of what nodes are made from.
+	// withheld is what Consider held when all was planned, with the reasons, used what
+	// was held for what uses it (plan.Change.KeepsUsed), and provisions what the
+	// revision wants of what nodes are made from.
 	withheld   map[state.Key]string
+	used       map[state.Key]string
 	provisions []string
 }
 

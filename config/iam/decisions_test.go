@@ -196,15 +196,33 @@ func TestTheBoundaryLeavesNodesTheirWork(t *testing.T) {
 		"ec2:DescribeInstances", "ec2:DescribeVolumesModifications", "eks:DescribeCluster", "eks-auth:AssumeRoleForPodIdentity",
 		"ecr:GetAuthorizationToken", "ecr:BatchGetImage", "ecr:GetDownloadUrlForLayer", "ecr:BatchImportUpstreamImage", "ecr:DescribeImageScanFindings",
 		"ec2:AssignPrivateIpAddresses", "ec2:UnassignPrivateIpAddresses", "ec2:CreateNetworkInterface", "ec2:ModifyNetworkInterfaceAttribute",
-		"ssm:UpdateInstanceInformation", "ssm:GetParameter", "ssm:GetDocument", "ssmmessages:OpenDataChannel", "ec2messages:GetMessages",
+		"ssm:UpdateInstanceInformation", "ssm:DescribeAssociation", "ssm:DescribeDocument", "ssm:GetDeployablePatchSnapshotForInstance", "ssm:GetDocument", "ssm:GetManifest",
+		"ssm:ListAssociations", "ssm:ListInstanceAssociations", "ssm:PutComplianceItems", "ssm:PutConfigurePackageResult", "ssm:PutInventory",
+		"ssm:UpdateAssociationStatus", "ssm:UpdateInstanceAssociationStatus", "ssmmessages:OpenDataChannel", "ec2messages:GetMessages",
 		"ec2:CreateVolume", "ec2:AttachVolume", "ec2:DetachVolume", "ec2:ModifyVolume", "ec2:DeleteVolume", "ec2:CreateSnapshot", "ec2:DeleteSnapshot",
-		"cloudwatch:PutMetricData", "logs:CreateLogStream", "logs:PutLogEvents", "xray:PutTraceSegments", "xray:GetSamplingRules",
+		"cloudwatch:PutMetricData", "logs:DescribeLogGroups", "logs:DescribeLogStreams", "logs:CreateLogStream", "logs:PutLogEvents", "xray:PutTraceSegments", "xray:GetSamplingRules",
 	} {
 		if d := policy.Evaluate([]policy.Document{all}, &bound, request(action, "*")); !d.Allowed {
 			t.Errorf("a node needs it: %s", d)
 		}
 	}
 	for _, r := range []policy.Request{
+		request("ssm:GetParameter", "arn:aws:ssm:us-east-1::parameter/aws/service/eks/optimized-ami/1.34/amazon-linux-2023/x86_64/nvidia/recommended/image_id"),
+		request("ssm:GetParameters", "arn:aws:ssm:us-east-1::parameter/aws/service/bottlerocket/aws-k8s-1.34/x86_64/latest/image_id"),
+		request("ssm:GetParameter", "arn:aws:ssm:us-east-1:000000000000:parameter/AmazonCloudWatch-linux"),
+		request("logs:PutLogEvents", "arn:aws:logs:us-east-1:000000000000:log-group:/aws/containerinsights/sandbox/application:log-stream:a"),
+	} {
+		if d := policy.Evaluate([]policy.Document{all}, &bound, r); !d.Allowed {
+			t.Errorf("a node needs it: %s", d)
+		}
+	}
+	for _, r := range []policy.Request{
+		request("ssm:GetParameter", "arn:aws:ssm:us-east-1:000000000000:parameter/database/password"), request("ssm:GetParameters", "arn:aws:ssm:us-east-1:000000000000:parameter/a"),
+		request("ssm:GetParametersByPath", "arn:aws:ssm:us-east-1:000000000000:parameter/"), request("ssm:GetParameterHistory", "arn:aws:ssm:us-east-1:000000000000:parameter/a"),
+		request("ssm:DescribeParameters", "*"), request("ssm:GetCommandInvocation", "*"), request("ssm:ListCommandInvocations", "*"),
+		request("ec2:DescribeInstanceAttribute", "arn:aws:ec2:us-east-1:000000000000:instance/i-1"), request("ec2:DescribeLaunchTemplateVersions", "*"),
+		request("logs:PutLogEvents", "arn:aws:logs:us-east-1:000000000000:log-group:/aws/eks/sandbox/cluster:log-stream:kube-apiserver-audit-1"),
+		request("logs:PutRetentionPolicy", "arn:aws:logs:us-east-1:000000000000:log-group:/aws/eks/sandbox/cluster:*"),
 		request("iam:CreateUser", "*"), request("iam:AttachRolePolicy", node), request("iam:PassRole", own), request("sts:AssumeRole", own),
 		request("ec2:RunInstances", "arn:aws:ec2:us-east-1:000000000000:instance/*"), request("ec2:TerminateInstances", "arn:aws:ec2:us-east-1:000000000000:instance/i-1"),
 		request("ec2:CreateTags", "arn:aws:ec2:us-east-1:000000000000:instance/i-1"), request("ec2:CreateTags", "arn:aws:ec2:us-east-1:000000000000:subnet/s"),

@@ -65,15 +65,17 @@ var errNotRecorded = errors.New("not started: the intent could not be recorded")
 
 // Run makes the plan's changes in the targets, keyed as in state.Key.Target:
 //
-//   - Intent first: every Recorder among the targets gets Begin before the
-//     first write anywhere; when one refuses, nothing is written.
+//   - Intent first: every Recorder among the targets gets Begin with what it
+//     is to create and update before the first write anywhere; when one refuses,
+//     nothing is written.
 //   - Then creations and updates, target by target and wave by wave, at most
 //     Concurrency at a time; a wave starts when the one before in its target
 //     is ready, or ReadyTimeout has passed (what is not ready is in
 //     Outcome.NotReady).
 //   - Then deletions, backwards, unless NoDeletes is set or something that is
 //     not there yet may need what would go (see keeper): a rename never loses
-//     both.
+//     both. Recorders get Begin for those that are about to be sent, before the
+//     first of them: what is skipped must not be remembered as allowed.
 //
 // One thing that is refused does not stop the others, and trouble in one world
 // does not stop the next. When ctx ends (shutdown,
@@ -89,14 +91,17 @@ func Run(ctx context.Context, p plan.Plan, targets map[string]target.Target, opt
 		r.end(ctx, r.recorders())
 		return r.outcome()
 	}
-	begun, err := r.begin(ctx, todo)
-	if err != nil {
-		r.recordErrs = append(r.recordErrs, err)
-		r.skip(todo, errNotRecorded)
+	makes, deletes := r.split(todo)
+	if r.begin(ctx, makes) {
+		r.work(ctx, phases(makes, r.results, r.opts.Order))
 	} else {
-		r.work(ctx, p, phases(todo, r.results, r.opts.Order))
+		r.skip(deletes, errNotRecorded)
+		deletes = nil
 	}
-	r.end(ctx, begun)
+	if safe := r.spare(ctx, p, deletes); r.begin(ctx, safe) {
+		r.work(ctx, phases(safe, r.results, r.opts.Order))
+	}
+	r.end(ctx, r.begun)
 	return r.outcome()
 }
 
@@ -109,6 +114,8 @@ type run struct {
 	results    []Result
 	notReady   []NotReady
 	recordErrs []error
+	// begun are the targets that recorded an intent, in the order in which they did.
+	begun []string
 }
 
 // triage settles what will not be tried and returns the indices of the rest.
@@ -131,15 +138,24 @@ func (r *run) triage(p plan.Plan) []int {
 	return todo
 }
 
+// split tells the deletions from the other changes.
+func (r *run) split(todo []int) (makes, deletes []int) {
+	for _, i := range todo {
+		if r.results[i].Change.Action == plan.Delete {
+			deletes = append(deletes, i)
+		} else {
+			makes = append(makes, i)
+		}
+	}
+	return makes, deletes
+}
+
 // work goes through the phases.
-func (r *run) work(ctx context.Context, p plan.Plan, all []phase) {
+func (r *run) work(ctx context.Context, all []phase) {
 	for n, ph := range all {
 		if ctx.Err() != nil {
 			r.skip(ph.changes, stopped(ctx))
 			continue
-		}
-		if ph.deletes {
-			ph.changes = r.spare(p, ph.changes)
 		}
 		r.correct(ctx, ph)
 		// Another world waits for none of this one's: what needs both tries again
@@ -151,7 +167,11 @@ func (r *run) work(ctx context.Context, p plan.Plan, all []phase) {
 }
 
 // spare skips the deletions that must wait and returns the others.
-func (r *run) spare(p plan.Plan, deletions []int) []int {
+func (r *run) spare(ctx context.Context, p plan.Plan, deletions []int) []int {
+	if ctx.Err() != nil {
+		r.skip(deletions, stopped(ctx))
+		return nil
+	}
 	keep := r.keeper(p)
 	var safe []int
 	for _, i := range deletions {

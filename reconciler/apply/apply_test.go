@@ -168,6 +168,74 @@ func TestRunRecordsExactlyWhatItMayDo(t *testing.T) {
 	}
 }
 
+// What is skipped must not be remembered as allowed: by the time that nothing keeps it
+// any more, much more may go with it.
+func TestRunRecordsNoDeletionThatItSkips(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		plan func() plan.Plan
+		stop bool // while the creation is made
+		fail bool // the creation
+		want []string
+	}{
+		{name: "what is about to be sent is recorded", want: []string{"new", "old"}},
+		{name: "a creation failed", fail: true, want: []string{"new"}},
+		{name: "the run is stopped before", stop: true, want: []string{"new"}},
+		{name: "a creation is held", plan: func() plan.Plan {
+			return plan.Plan{Changes: []plan.Change{held(change(plan.Create, "w", "new", 0)), change(plan.Delete, "w", "old", 0)}}
+		}},
+		{name: "one of its kind is unknown", plan: func() plan.Plan {
+			c := change(plan.Delete, "w", "old", 0)
+			return plan.Plan{Changes: []plan.Change{c}, Unknown: []plan.Unknown{{Key: c.Key}}}
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			w := newWorld("w", &journal{})
+			w.correct = func(context.Context, plan.Change) error {
+				if tt.stop {
+					cancel()
+				}
+				if tt.fail {
+					return errors.New("a webhook says no")
+				}
+				return nil
+			}
+			p := plan.Plan{Changes: []plan.Change{change(plan.Create, "w", "new", 0), change(plan.Delete, "w", "old", 0)}}
+			if tt.plan != nil {
+				p = tt.plan()
+			}
+			Run(ctx, p, one(w), Options{})
+			var recorded []string
+			for k := range w.intent {
+				recorded = append(recorded, k.Name)
+			}
+			slices.Sort(recorded)
+			if d := cmp.Diff(tt.want, recorded); d != "" {
+				t.Errorf("recorded (-want +got):\n%s", d)
+			}
+		})
+	}
+}
+
+func TestRunDeletesNothingWhenThatCannotBeRecorded(t *testing.T) {
+	w := newWorld("w", &journal{})
+	w.begin = func(changes []plan.Change) error {
+		if changes[0].Action == plan.Delete {
+			return errors.New("etcd is full")
+		}
+		return nil
+	}
+	got := Run(t.Context(), plan.Plan{Changes: []plan.Change{change(plan.Create, "w", "new", 0), change(plan.Delete, "w", "old", 0)}}, one(w), Options{})
+	if d := cmp.Diff(map[string]Status{"new": Applied, "old": Skipped}, statuses(got)); d != "" || w.ended != 1 {
+		t.Errorf("ended %d times, statuses (-want +got):\n%s", w.ended, d)
+	}
+	if err := got.Err(); err == nil || !strings.Contains(err.Error(), "etcd is full") {
+		t.Errorf("Err() = %v, want the reason", err)
+	}
+}
+
 func TestRunOnlyLetsTargetsEndWhenThereIsNothingToDo(t *testing.T) {
 	j := &journal{}
 	w := newWorld("w", j)
@@ -210,6 +278,7 @@ func TestRunKeepsTheOrderOfTargetsAndWavesUnderConcurrency(t *testing.T) {
 		"begin aws", "begin cluster",
 		"aws new 0", "ready aws 20", "aws new 1", "ready aws 20", "aws new 2",
 		"cluster new 0", "ready cluster 20", "cluster new 1", "ready cluster 20", "cluster new 2",
+		"begin aws", "begin cluster",
 		"cluster old 2", "cluster old 1", "cluster old 0",
 		"aws old 2", "aws old 1", "aws old 0",
 		"finish aws", "finish cluster",

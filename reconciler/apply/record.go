@@ -15,30 +15,40 @@ import (
 )
 
 // begin records the intent in every target that has something to do, before
-// anything is written anywhere. It returns the targets that began, also when
-// one of them refused.
-func (r *run) begin(ctx context.Context, todo []int) ([]string, error) {
+// any of it is written anywhere. Where one refuses, it skips the changes and
+// returns false.
+func (r *run) begin(ctx context.Context, todo []int) bool {
+	err := r.intend(ctx, todo)
+	if err != nil {
+		r.recordErrs = append(r.recordErrs, err)
+		r.skip(todo, errNotRecorded)
+	}
+	return err == nil
+}
+
+func (r *run) intend(ctx context.Context, todo []int) error {
 	intents := map[string][]plan.Change{}
 	for _, i := range todo {
 		c := r.results[i].Change
 		intents[c.Key.Target] = append(intents[c.Key.Target], c)
 	}
 	names := slices.SortedFunc(maps.Keys(intents), r.byOrder)
-	var begun []string
 	for _, name := range names {
 		rec, ok := r.targets[name].(target.Recorder)
 		if !ok {
 			continue
 		}
 		if ctx.Err() != nil {
-			return begun, stopped(ctx)
+			return stopped(ctx)
 		}
 		if err := guarded(func() error { return rec.Begin(ctx, intents[name]) }); err != nil {
-			return begun, fmt.Errorf("recording what is about to change in %s: %w", name, err)
+			return fmt.Errorf("recording what is about to change in %s: %w", name, err)
 		}
-		begun = append(begun, name)
+		if !slices.Contains(r.begun, name) {
+			r.begun = append(r.begun, name)
+		}
 	}
-	return begun, nil
+	return nil
 }
 
 // recorders names the targets that keep an inventory, in their order.

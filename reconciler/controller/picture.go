@@ -159,9 +159,26 @@ const pendingLimit = 20
 func (p picture) pending() []v1alpha1.PendingChange {
 	var out []v1alpha1.PendingChange
 	for _, l := range p.left[:min(len(p.left), pendingLimit)] {
-		out = append(out, l.change)
+		c := l.change
+		c.Object, c.Reason, c.Source = limited(c.Object, nameLimit), limited(c.Reason, reasonLimit), limited(c.Source, nameLimit)
+		out = append(out, c)
 	}
 	return out
+}
+
+// The bounds in bytes of what a pending change repeats of a repository or of an answer:
+// a name in Git may be a megabyte long, and etcd takes 1.5 for the whole Sync.
+const (
+	nameLimit   = 1024
+	reasonLimit = 8192
+)
+
+// limited is a text of at most so many bytes.
+func limited(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most-len("…")], "") + "…"
 }
 
 // drifted counts the live things that differ and stay so, and says why; what
@@ -227,7 +244,7 @@ func (p picture) news(before picture, told []v1alpha1.PendingChange) []leftover 
 	return slices.DeleteFunc(slices.Clone(p.left), func(l leftover) bool {
 		return l.drift != driftReported ||
 			slices.ContainsFunc(before.left, func(b leftover) bool { return b.key == l.key && b.drift == l.drift }) ||
-			slices.ContainsFunc(told, func(c v1alpha1.PendingChange) bool { return c.Object == l.change.Object && c.Action == l.change.Action })
+			slices.ContainsFunc(told, func(c v1alpha1.PendingChange) bool { return c.Object == limited(l.change.Object, nameLimit) && c.Action == l.change.Action })
 	})
 }
 

@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -274,5 +275,22 @@ func TestOtherSyncsDoNotWaitForOneThatDrains(t *testing.T) {
 	build := func(context.Context, *v1alpha1.Sync) (Assembly, error) { return Assembly{}, nil }
 	if _, err := all.get(t.Context(), other, build); err != nil || len(all.open) != 1 {
 		t.Errorf("afterwards there are %d sessions, %v", len(all.open), err)
+	}
+}
+
+func TestNamesAndReasonsInTheStatusAreBounded(t *testing.T) {
+	long := strings.Repeat("x", 1<<20)
+	done := ran()
+	for range 2 * pendingLimit {
+		done.Plan.Changes = append(done.Plan.Changes, change(long, plan.Create, func(c *plan.Change) {
+			c.After.Origin.File = long
+			done.Outcome.Results = append(done.Outcome.Results, apply.Result{Change: *c, Status: apply.Failed, Err: errors.New(long)})
+		}))
+	}
+	sync := &v1alpha1.Sync{}
+	judge(done).write(&sync.Status, sync, done)
+	raw, err := json.Marshal(sync.Status)
+	if err != nil || len(sync.Status.Pending) != pendingLimit || len(raw) > 512<<10 {
+		t.Errorf("the status has %d bytes and %d pending changes, %v", len(raw), len(sync.Status.Pending), err)
 	}
 }

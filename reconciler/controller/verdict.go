@@ -333,11 +333,8 @@ func setStalled(status *v1alpha1.SyncStatus, sync *v1alpha1.Sync, reason, messag
 const messageLimit = 32768
 
 func set(status *v1alpha1.SyncStatus, sync *v1alpha1.Sync, kind string, value metav1.ConditionStatus, reason, message string) {
-	if len(message) > messageLimit {
-		message = strings.ToValidUTF8(message[:messageLimit-3], "") + "…"
-	}
 	meta.SetStatusCondition(&status.Conditions, metav1.Condition{
-		Type: kind, Status: value, Reason: reason, Message: message, ObservedGeneration: sync.Generation,
+		Type: kind, Status: value, Reason: reason, Message: limited(message, messageLimit), ObservedGeneration: sync.Generation,
 	})
 }
 

@@ -140,6 +140,11 @@ func (w *walk) file(name string) error {
 	w.found.Problems = append(w.found.Problems, problems...)
 	for _, d := range docs {
 		objects, problems := d.Objects()
+		for _, o := range objects {
+			if err := w.tree.Declares(o); err != nil {
+				return err
+			}
+		}
 		w.found.Objects = append(w.found.Objects, objects...)
 		w.found.Problems = append(w.found.Problems, problems...)
 	}

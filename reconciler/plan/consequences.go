@@ -110,7 +110,8 @@ func (p Plan) GuardNodes(limit *int, reviewed []Consequences, confirmation strin
 	if reason == "" {
 		return p
 	}
-	if p.allowed(confirmation) {
+	if slices.ContainsFunc(p.Changes, func(c Change) bool { return c.Confirmed }) {
+		// Who quotes the other must not take back this one.
 		word = ConfirmHash(p) + "," + word
 	}
 	p.Changes = slices.Clone(p.Changes)
@@ -145,13 +146,15 @@ func wordFor(changes []Change) string {
 }
 
 // confirmed tells whether the confirmation, words separated by commas, has the word.
-func confirmed(confirmation, word string) bool {
-	return slices.ContainsFunc(strings.Split(confirmation, ","), func(w string) bool { return strings.TrimSpace(w) == word })
-}
+func confirmed(confirmation, word string) bool { return slices.Contains(words(confirmation), word) }
 
-// allowed tells whether the confirmation is needed for deletions that it allows.
-func (p Plan) allowed(confirmation string) bool {
-	return confirmed(confirmation, ConfirmHash(p)) && slices.ContainsFunc(p.Changes, fresh)
+// words are those of a confirmation.
+func words(confirmation string) []string {
+	out := strings.Split(confirmation, ",")
+	for i, w := range out {
+		out[i] = strings.TrimSpace(w)
+	}
+	return out
 }
 
 // requote adds a word that was quoted to what held deletions ask for: who quotes

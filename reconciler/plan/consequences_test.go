@@ -9,6 +9,7 @@ import (
 
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/loss"
 )
 
 // kinds are the groups of what the tests change.
@@ -251,7 +252,7 @@ func TestOnlyWhatARevisionChangesOfPoolsIsGuarded(t *testing.T) {
 
 func TestADeletionOfAPoolThatWasBegunIsNotGuarded(t *testing.T) {
 	pool := declared("NodePool/gpu=1")
-	pool.Leaving = true
+	pool.Allowed = &loss.Allowance{Losses: pool.Cost(), Confirmed: true}
 	if p := plan.Compute(state.Set{}, state.NewSet(pool)); len(p.Guarded()) != 0 {
 		t.Errorf("guarded: %v", p.Guarded())
 	}
@@ -305,7 +306,7 @@ func TestAPoolThatGoesAsksForBothWords(t *testing.T) {
 	const grave = "deleting NodePool.karpenter.sh/gpu: 3 nodes, 7 pods"
 	const many = "would replace 4 nodes; guard.maxNodesReplaced is 0"
 	const confirm = "; confirm with poolwright.dev/confirm: "
-	prune := plan.ConfirmHash(rolling(before, without))
+	prune := plan.ConfirmHash(rolling(before, without, plan.Guard(50, "")))
 	nodes := word(t, roll(4, prune, before, without))
 	nodes = strings.TrimPrefix(nodes, prune+",")
 	if nodes == "" || nodes == prune || strings.Contains(nodes, ",") {

@@ -232,7 +232,7 @@ func TestAGuardIsDisturbedByNeitherUnknownNorComparedThings(t *testing.T) {
 
 func TestAConfirmationIsNotSpoiledByWhatIsUnknownOrOnlyReported(t *testing.T) {
 	kept, old := things("kept", 2), things("old", 20)
-	hash := plan.ConfirmHash(plan.Compute(state.NewSet(kept...), state.NewSet(append(old, kept...)...)))
+	hash := plan.ConfirmHash(plan.Compute(state.NewSet(kept...), state.NewSet(append(old, kept...)...), plan.Guard(50, "")))
 	observed := slices.Concat(old, kept, []state.Item{inAWS("reported", nil), unknown(inAWS("lost", nil), "denied")})
 	p := plan.Compute(state.NewSet(kept...), state.NewSet(observed...), plan.ReportTarget("aws"), plan.Guard(50, hash))
 	if got := heldCount(p); got != 1 || plan.ConfirmHash(p) != hash {

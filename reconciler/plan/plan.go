@@ -12,6 +12,7 @@ import (
 	"slices"
 
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/loss"
 )
 
 // Action is what a Change does.
@@ -44,9 +45,12 @@ type Change struct {
 	Hold string
 	// Rules are the names of the policies that hold the change, in the order of
 	// Hold's reasons: "drift: Report", "guard.maxPrunePercent", "grave deletion",
-	// "guard.maxNodesReplaced", "reviewed". Empty where the thing's own terms hold it,
-	// or Withhold does.
+	// "guard.maxNodesReplaced", "reviewed", "deletion that waits" (see KeepsUsed). Empty
+	// where the thing's own terms hold it, or Withhold does.
 	Rules []string
+	// Confirmed is true for a deletion that a guard would hold, had a person not
+	// quoted its word.
+	Confirmed bool
 }
 
 // Origin is where the change was declared; zero for a deletion.
@@ -103,6 +107,9 @@ type Unknown struct {
 	Reason string
 	// Ours is true for what we applied when it could still be seen.
 	Ours bool
+	// UsedBy is the part of another thing through which it is used, where it would be
+	// deleted if it is there; zero for what is wanted.
+	UsedBy loss.Part
 }
 
 // Note is a remark about one thing.
@@ -176,7 +183,7 @@ func (p *Plan) compare(w, o state.Item) {
 // note takes over what an observed thing tells beside its content.
 func (p *Plan) note(o state.Item, declared state.Origin, ours bool) {
 	if o.Unknown != "" {
-		p.Unknown = append(p.Unknown, Unknown{Key: o.Key, Origin: declared, Reason: o.Unknown, Ours: ours})
+		p.Unknown = append(p.Unknown, Unknown{Key: o.Key, Origin: declared, Reason: o.Unknown, Ours: ours, UsedBy: o.UsedBy})
 		if ours {
 			p.Managed++
 		}

@@ -3,8 +3,10 @@ package plan
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/loss"
 )
 
 // Policy turns a Plan into a more careful one: it drops changes or holds them
@@ -18,6 +20,7 @@ const (
 	ruleGrave    = "grave deletion"
 	ruleNodes    = "guard.maxNodesReplaced"
 	ruleReviewed = "reviewed"
+	ruleUsed     = "deletion that waits"
 )
 
 // NoPrune drops every deletion.
@@ -77,88 +80,152 @@ const pruneFloor = 10
 
 // Guard holds all deletions when together they are more than maxPercent of
 // what is managed and at least ten, or when they would delete everything, and
-// holds each grave one (see state.Item.Grave) in any case, until confirmation
-// quotes ConfirmHash of the plan's deletions, alone or among words separated by
-// commas. A deletion that was allowed and begun before goes on: see
-// state.Item.Leaving. Deletions that are only reported count for nothing, and
-// neither do things of which nothing could be told: that they are there proves no
-// more than that they are gone.
+// holds each grave one (see loss.Removal) in any case, until confirmation
+// quotes ConfirmHash of the plan, alone or among words separated by commas.
+//
+// A deletion that was allowed before and not carried out goes on, as long as no
+// more goes with it than was allowed. It counts all the same, unless a person
+// confirmed it: what gathers unasked while something fails is asked for together.
+// Deletions that are only reported count for nothing, and neither do things of
+// which nothing could be told: that they are there proves no more than that they
+// are gone.
 func Guard(maxPercent int, confirmation string) Policy {
 	return func(p Plan) Plan {
-		deletions, managed := 0, p.Managed
-		for _, u := range p.Unknown {
-			if u.Ours {
-				managed--
-			}
-		}
-		for _, c := range p.Changes {
-			switch {
-			case fresh(c):
-				deletions++
-			case c.Action == Delete && c.Standing():
-				managed--
-			}
-		}
-		if deletions == 0 {
-			return p
-		}
-		hash := ConfirmHash(p)
-		if confirmed(confirmation, hash) {
-			return p
-		}
-		reason := ""
-		switch {
-		case deletions == managed && deletions > 1:
-			reason = fmt.Sprintf("would delete all %d objects (%s)", deletions, rulePrune)
-		case deletions >= pruneFloor && deletions*100 > maxPercent*managed:
-			reason = fmt.Sprintf("would delete %d of %d objects, more than %d%% (%s)", deletions, managed, maxPercent, rulePrune)
-		}
+		reason := tooManyDeletions(p, maxPercent)
 		if reason == "" {
 			return HoldGrave(confirmation)(p)
 		}
-		return hold(p, rulePrune, func(c Change) string {
-			if !fresh(c) {
-				return ""
+		return ask(p, rulePrune, confirmation, func(c Change) string {
+			if grave := unconfirmed(c); c.begun() {
+				return grave
 			}
-			return reason + confirmWith + hash
+			return reason
 		})
 	}
 }
 
-// HoldGrave holds each grave deletion (see state.Item.Grave) until
-// confirmation quotes ConfirmHash, and lets the others go on.
-func HoldGrave(confirmation string) Policy {
-	return func(p Plan) Plan {
-		hash := ConfirmHash(p)
-		if confirmed(confirmation, hash) {
-			return p
+// tooManyDeletions says why the deletions are too many, or is empty.
+func tooManyDeletions(p Plan, maxPercent int) string {
+	deletions, managed := 0, p.Managed
+	for _, u := range p.Unknown {
+		if u.Ours {
+			managed--
 		}
-		return hold(p, ruleGrave, func(c Change) string {
-			if !fresh(c) || c.Before.Grave == "" {
-				return ""
-			}
-			return fmt.Sprintf("deleting %s: %s", c.Key, c.Before.Grave) + confirmWith + hash
-		})
 	}
-}
-
-// fresh reports whether c is a deletion that nobody has allowed yet. One that
-// was begun, confirmed or below the guard, must not ask again because the
-// process died in the middle and what is left hashes differently. One that is
-// only reported needs no leave.
-func fresh(c Change) bool { return c.Action == Delete && !c.Before.Leaving && !c.Standing() }
-
-// ConfirmHash identifies the deletions that the plan would make, and only them,
-// so that a confirmation stays good while unrelated updates come and go, and
-// goes stale as soon as anything else would be deleted.
-func ConfirmHash(p Plan) string {
-	only := Plan{}
 	for _, c := range p.Changes {
-		if c.Action == Delete && !c.Standing() {
-			only.Changes = append(only.Changes, c)
+		switch {
+		case c.Action == Delete && c.Standing():
+			managed--
+		case c.Action == Delete && !fresh(c):
+			// A person was asked.
+		case c.Action == Delete:
+			deletions++
 		}
 	}
-	return only.Hash()
+	switch {
+	case deletions == managed && deletions > 1:
+		return fmt.Sprintf("would delete all %d objects (%s)", deletions, rulePrune)
+	case deletions >= pruneFloor && deletions*100 > maxPercent*managed:
+		return fmt.Sprintf("would delete %d of %d objects, more than %d%% (%s)", deletions, managed, maxPercent, rulePrune)
+	}
+	return ""
+}
+
+// HoldGrave holds each grave deletion (see loss.Removal) until confirmation
+// quotes ConfirmHash, and lets the others go on.
+func HoldGrave(confirmation string) Policy {
+	return func(p Plan) Plan { return ask(p, ruleGrave, confirmation, unconfirmed) }
+}
+
+// unconfirmed says what is grave about a deletion that no person has confirmed.
+func unconfirmed(c Change) string {
+	if c.Before.Grave == "" || !fresh(c) {
+		return ""
+	}
+	return fmt.Sprintf("deleting %s: %s", c.Key, c.Before.Grave)
+}
+
+// ask holds the deletions for which why gives a reason, until confirmation quotes
+// their word, and with them the changes that take away what the held ones are used by.
+func ask(p Plan, rule, confirmation string, why func(Change) string) Plan {
+	asked := func(c Change) bool {
+		return c.Action == Delete && !c.Standing() && c.Hold == "" && why(c) != ""
+	}
+	of := slices.DeleteFunc(slices.Clone(p.Changes), func(c Change) bool { return !asked(c) })
+	word := wordOf(of)
+	if allows(confirmation, of) {
+		p.Changes = slices.Clone(p.Changes)
+		for i, c := range p.Changes {
+			p.Changes[i].Confirmed = c.Confirmed || asked(c)
+		}
+		return holdUsed(p)
+	}
+	return holdUsed(hold(p, rule, func(c Change) string {
+		if !asked(c) {
+			return ""
+		}
+		return why(c) + confirmWith + word
+	}))
+}
+
+// begun tells whether the deletion was allowed before, with all that goes with it now.
+func (c Change) begun() bool { return c.Action == Delete && c.Before.Allowed.Covers(c.Before.Cost()) }
+
+// fresh reports whether c is a deletion that no person has confirmed yet. One that
+// was must not ask again because the process died in the middle and what is left
+// hashes differently, but for what has come to go with it since. One that is only
+// reported needs no leave.
+func fresh(c Change) bool {
+	return c.Action == Delete && !c.Standing() && !(c.begun() && c.Before.Allowed.Confirmed)
+}
+
+// Allowance is what is remembered of a deletion that is about to be sent: what was
+// allowed before where that covers it, for small steps must not add up to more than
+// anybody allowed, and otherwise what goes with it now.
+func (c Change) Allowance() *loss.Allowance {
+	if c.begun() && (!c.Confirmed || c.Before.Allowed.Confirmed) {
+		return c.Before.Allowed
+	}
+	return &loss.Allowance{Losses: c.Before.Cost(), Confirmed: c.Confirmed}
+}
+
+// ConfirmHash is the word that confirms the deletions of which the guards ask, whether
+// they are held or a confirmation has let them pass: a hash of them alone, and what
+// goes with them in numbers (loss.Counts). So it stays good while everything else comes and
+// goes, deletions that nobody need allow among it; and it goes stale as soon as another
+// deletion is asked for, or more goes with these.
+func ConfirmHash(p Plan) string { return wordOf(p.asked()) }
+
+// asked are the deletions of which the guards ask.
+func (p Plan) asked() []Change {
+	return slices.DeleteFunc(slices.Clone(p.Changes), func(c Change) bool {
+		held := slices.Contains(c.Rules, rulePrune) || slices.Contains(c.Rules, ruleGrave)
+		return c.Action != Delete || !c.Confirmed && !held
+	})
+}
+
+// wordOf is what a confirmation of the deletions quotes.
+func wordOf(deletions []Change) string {
+	return Plan{Changes: deletions}.Hash() + costOf(deletions).String()
+}
+
+func costOf(deletions []Change) loss.Counts {
+	all := loss.Counts{}
+	for _, c := range deletions {
+		all = all.Plus(c.Before.Cost())
+	}
+	return all
+}
+
+// allows tells whether the confirmation has the word of exactly these deletions, and
+// all that goes with them now went with them then.
+func allows(confirmation string, deletions []Change) bool {
+	hash, cost := Plan{Changes: deletions}.Hash(), costOf(deletions)
+	return slices.ContainsFunc(words(confirmation), func(word string) bool {
+		text := strings.TrimPrefix(word, hash)
+		then, ok := loss.Parse(text)
+		return text != word && ok && then.Covers(cost)
+	})
 }
 
 // hold sets the reason on every change for which why gives one, and the rule that

@@ -9,6 +9,7 @@ import (
 
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/loss"
 )
 
 // pruning plans the deletion of so many things while others stay.
@@ -88,11 +89,14 @@ func TestGuardHoldsGraveThingsInAnyNumber(t *testing.T) {
 
 func TestAConfirmationIsGoodForExactlyTheDeletionsThatItSaw(t *testing.T) {
 	pool, other := thing("pool", 0, nil), thing("other", 0, nil)
-	pool.Grave = "3 nodes"
+	pool.Grave, pool.Losses = "3 nodes", loss.Counts{"Node": 3}
 	kept := things("kept", 9)
 	world := append([]state.Item{pool}, kept...)
-	hash := plan.ConfirmHash(plan.Compute(state.NewSet(kept...), state.NewSet(world...)))
-	reborn := pool
+	hash := plan.ConfirmHash(plan.Compute(state.NewSet(kept...), state.NewSet(world...), plan.Guard(50, "")))
+	grave := other
+	grave.Grave = "1 node"
+	reborn, grown, shrunk := pool, pool, pool
+	grown.Losses, shrunk.Losses = loss.Counts{"Node": 4}, loss.Counts{"Node": 2}
 	reborn.Live.UID = "another"
 	edited := append([]state.Item{thing("kept-00", 0, object{"v": int64(2)})}, kept[1:]...)
 	tests := []struct {
@@ -107,7 +111,12 @@ func TestAConfirmationIsGoodForExactlyTheDeletionsThatItSaw(t *testing.T) {
 		{name: "with the hash among other words", wanted: kept, observed: world, confirmation: "000000000000 , " + hash + " "},
 		{name: "with the hash as a part of a word", wanted: kept, observed: world, confirmation: "x" + hash, held: true},
 		{name: "unrelated updates and creations came", wanted: append(edited, thing("new", 0, nil)), observed: world, confirmation: hash},
-		{name: "one more would be deleted", wanted: kept, observed: append([]state.Item{other}, world...), confirmation: hash, held: true},
+		{name: "one more is asked for", wanted: kept, observed: append([]state.Item{grave}, world...), confirmation: hash, held: true},
+		{name: "one more that nobody need allow is deleted as well", wanted: kept, observed: append([]state.Item{other}, world...), confirmation: hash},
+		{name: "so many more that the guard asks for all", wanted: kept, observed: append(things("old", 30), world...), confirmation: hash, held: true},
+		{name: "more goes with it by now", wanted: kept, observed: append([]state.Item{grown}, kept...), confirmation: hash, held: true},
+		{name: "less goes with it by now", wanted: kept, observed: append([]state.Item{shrunk}, kept...), confirmation: hash},
+		{name: "with what goes with it left out", wanted: kept, observed: world, confirmation: strings.TrimSuffix(hash, "+3Node"), held: true},
 		{name: "its successor of the same name would be deleted", wanted: kept, observed: append([]state.Item{reborn}, kept...), confirmation: hash, held: true},
 	}
 	for _, tt := range tests {
@@ -145,11 +154,14 @@ func TestTheFirstReasonToHoldAChangeStays(t *testing.T) {
 	}
 }
 
-func TestADeletionThatWasBegunGoesOnUnasked(t *testing.T) {
+func TestADeletionThatAPersonConfirmedGoesOnUnasked(t *testing.T) {
 	var observed []state.Item
 	for i := range 20 {
-		item := state.Item{Key: state.Key{Target: "cluster", Kind: "ConfigMap", Name: fmt.Sprintf("n%02d", i)}, Object: map[string]any{}, Leaving: i < 15}
+		item := state.Item{Key: state.Key{Target: "cluster", Kind: "ConfigMap", Name: fmt.Sprintf("n%02d", i)}, Object: map[string]any{}}
 		item.Grave = "it matters"
+		if i < 15 {
+			item.Allowed = &loss.Allowance{Losses: item.Cost(), Confirmed: true}
+		}
 		observed = append(observed, item)
 	}
 	p := plan.Compute(state.Set{}, state.NewSet(observed...), plan.Guard(10, ""))
@@ -157,13 +169,13 @@ func TestADeletionThatWasBegunGoesOnUnasked(t *testing.T) {
 	for _, c := range p.Changes {
 		if c.Hold != "" {
 			held++
-			if c.Before.Leaving {
-				t.Errorf("%s was begun and is held: %s", c.Key, c.Hold)
+			if c.Before.Allowed != nil {
+				t.Errorf("%s was confirmed and is held: %s", c.Key, c.Hold)
 			}
 		}
 	}
 	if held != 5 {
-		t.Errorf("%d deletions are held, want the 5 that were not begun", held)
+		t.Errorf("%d deletions are held, want the 5 that were not confirmed", held)
 	}
 }
 

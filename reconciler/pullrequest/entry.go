@@ -24,7 +24,8 @@ type entry struct {
 	// pending is set while the forge has been told that the head is planned for another
 	// base: it must be told what came of it, whatever that is.
 	pending bool
-	// announced is the new head beside which the forge shows that it is being planned.
+	// announced is the new head beside which the forge shows that it is being planned, or
+	// is not.
 	announced string
 	// retry is when to plan again after a failure that may pass, post when to speak
 	// to the forge again after one of its.
@@ -46,6 +47,10 @@ type made struct {
 	attempted  string
 	picture    string
 	generation int64
+	// took is how long it took, same how many in a row were made again and came to the
+	// same.
+	took time.Duration
+	same int
 }
 
 // answer is what is to be told about one head.
@@ -143,6 +148,7 @@ func items(records map[int64]*entry) []v1alpha1.PullRequestStatus {
 		return cmp.Or(cmp.Compare(weight(a), weight(b)), newest(a, b))
 	})
 	out = out[:min(len(out), itemsKept)]
+	bounded(out)
 	slices.SortFunc(out, newest)
 	return out
 }

@@ -9,8 +9,9 @@ import (
 	"github.com/poolwright/poolwright/reconciler/report/forge"
 )
 
-// freshFor is how long a plan is taken to hold although nothing is known to have
+// freshFor is how long a new plan is taken to hold although nothing is known to have
 // moved: not all that it depends on, such as nodes and quotas, tells us when it does.
+// See entry.lasts for one that stays the same.
 const freshFor = 5 * time.Minute
 
 // need is why a pull request is to be looked at, the most urgent first.
@@ -38,25 +39,30 @@ type task struct {
 	need need
 }
 
-// tasks are the open pull requests that need something, in the order of work.
-func (p *pass) tasks() []task {
+// tasks are the open pull requests that need something, in the order of work. Those of
+// an author who has used more of the planner of late come after those of others.
+func (p *pass) tasks(planned []forge.PullRequest) []task {
 	var out []task
-	for _, pr := range p.s.listing.Open {
-		if !p.plans(pr) {
-			continue
-		}
+	used := map[string]time.Duration{}
+	for _, pr := range planned {
+		used[pr.Author] = p.s.usage.of(pr.Author, p.now)
 		rec := p.s.records[int64(pr.Number)]
 		if rec == nil || rec.merged() {
 			rec = &entry{item: v1alpha1.PullRequestStatus{Number: int64(pr.Number)}}
 			p.s.records[rec.item.Number] = rec
 		}
-		if n := p.need(pr, rec); n != forNothing {
+		n := p.need(pr, rec)
+		if n != forTelling && n != forNothing && used[pr.Author] > mostShare {
+			p.wake(time.Minute)
+			continue
+		}
+		if n != forNothing {
 			out = append(out, task{pr, rec, n})
 		}
 	}
 	slices.SortStableFunc(out, func(a, b task) int {
 		// Among the new the newest is the one that somebody waits for.
-		return cmp.Or(cmp.Compare(a.need, b.need), a.rec.made.at.Compare(b.rec.made.at), cmp.Compare(b.pr.Number, a.pr.Number))
+		return cmp.Or(cmp.Compare(used[a.pr.Author]/fairShare, used[b.pr.Author]/fairShare), cmp.Compare(a.need, b.need), a.rec.made.at.Compare(b.rec.made.at), cmp.Compare(b.pr.Number, a.pr.Number))
 	})
 	return out
 }
@@ -87,7 +93,7 @@ func (p *pass) need(pr forge.PullRequest, rec *entry) need {
 		return forTelling
 	case rec.retry.failures > 0, rec.pending:
 		return forBase
-	case rec.answer != nil && !rec.quiet() && pr.Updated.After(rec.seen):
+	case !rec.made.at.IsZero() && !rec.quiet() && pr.Updated.After(rec.seen):
 		return forTelling
 	case p.worn(rec):
 		return forLook
@@ -98,10 +104,11 @@ func (p *pass) need(pr forge.PullRequest, rec *entry) need {
 // worn reports whether live objects may have moved since they were looked at. To
 // what only the author can mend they do not matter.
 func (p *pass) worn(rec *entry) bool {
+	age := p.now.Sub(rec.made.at)
 	switch {
-	case rec.refused():
+	case rec.refused(), age < rests*rec.made.took:
 		return false
-	case p.now.Sub(rec.made.at) >= freshFor:
+	case age >= rec.lasts():
 		return true
 	}
 	return rec.made.picture != p.s.live.says && p.settled()
@@ -130,5 +137,9 @@ func (p *pass) overtaken(rec *entry) bool {
 // refused reports that only the author can mend what keeps the head from being
 // planned.
 func (e *entry) refused() bool {
-	return e.answer != nil && e.answer.phase == v1alpha1.PullRequestFailed && e.retry.failures == 0
+	phase := e.item.Phase
+	if e.answer != nil {
+		phase = e.answer.phase
+	}
+	return phase == v1alpha1.PullRequestFailed && e.retry.failures == 0
 }

@@ -27,6 +27,7 @@ type Reconciler struct {
 	Clock    clock.PassiveClock
 
 	sessions sessions
+	turns    turns
 }
 
 // Reconcile makes one pass over the pull requests of one Sync.
@@ -67,8 +68,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	case p.now.Before(s.pace.rest):
 		// Whoever woke us: the forge is not asked before.
 		return ctrl.Result{RequeueAfter: s.pace.rest.Sub(p.now)}, nil
+	case !r.turns.take(s.address):
+		// Others have their turn first.
+		return ctrl.Result{RequeueAfter: soon}, nil
 	default:
 		p.run(ctx)
+		r.turns.give(s.address)
 	}
 	if ctx.Err() != nil {
 		// We are stopping: what was cut short says nothing.

@@ -32,7 +32,10 @@ const enduring = 3
 // review plans and tells the open pull requests that need it, for one stint.
 func (p *pass) review(ctx context.Context) {
 	looked := 0
-	tasks := p.tasks()
+	planned, refused := p.admitted()
+	defer p.notify(ctx, refused)
+	defer p.s.shed()
+	tasks := p.tasks(planned)
 	for i, t := range tasks {
 		p.now = p.Clock.Now()
 		if p.stopped(ctx) {
@@ -77,9 +80,10 @@ func (p *pass) called(ctx context.Context) bool {
 		return true
 	}
 	p.s.listing = listing
-	fresh := slices.ContainsFunc(listing.Open, func(pr forge.PullRequest) bool {
+	planned, _ := p.admitted()
+	fresh := slices.ContainsFunc(planned, func(pr forge.PullRequest) bool {
 		rec := p.s.records[int64(pr.Number)]
-		return p.plans(pr) && (rec == nil || rec.unseen(pr))
+		return (rec == nil || rec.unseen(pr)) && p.s.usage.of(pr.Author, p.now) <= mostShare
 	})
 	if fresh {
 		p.wake(soon)
@@ -130,7 +134,7 @@ func (p *pass) announce(ctx context.Context, t task) error {
 
 // attend does what one pull request needs.
 func (p *pass) attend(ctx context.Context, t task) {
-	if t.need == forTelling {
+	if t.need == forTelling && t.rec.answer != nil {
 		p.tell(ctx, t.pr, t.rec)
 		return
 	}
@@ -155,12 +159,15 @@ func (p *pass) attend(ctx context.Context, t task) {
 	if !wanted {
 		result = "outdated"
 	}
-	p.Metrics.planned(p.sync.Name, result, p.now.Sub(began))
+	took := p.now.Sub(began)
+	p.Metrics.planned(p.sync.Name, result, took)
+	p.s.usage.add(t.pr.Author, p.now, took)
 	if !wanted {
 		// The next pass sees what has become of it.
 		p.wake(soon)
 		return
 	}
+	t.rec.made.took = took
 	p.note(ctx, t, plan, err)
 	if t.rec.untold {
 		p.tell(ctx, t.pr, t.rec)
@@ -177,7 +184,10 @@ func (p *pass) plan(ctx context.Context, pr forge.PullRequest) (Plan, error) {
 // note keeps what a plan came to, to be told where it says something new.
 func (p *pass) note(ctx context.Context, t task, plan Plan, err error) {
 	rec := t.rec
-	rec.made = made{at: p.now, head: t.pr.Head.SHA, attempted: p.sync.Status.LastAttemptedRevision, picture: p.s.live.says, generation: p.sync.Generation}
+	rec.made = made{
+		at: p.now, head: t.pr.Head.SHA, attempted: p.sync.Status.LastAttemptedRevision, picture: p.s.live.says, generation: p.sync.Generation,
+		took: rec.made.took, same: rec.made.same,
+	}
 	var a *answer
 	if err == nil {
 		rec.retry = pace{}
@@ -199,13 +209,16 @@ func (p *pass) note(ctx context.Context, t task, plan Plan, err error) {
 		a = p.failure(t, err, class)
 	}
 	rec.answer = a
+	if rec.made.same++; t.need != forLook || a.told != rec.item.Told {
+		rec.made.same = 0
+	}
 	if rec.spoken.IsZero() {
 		rec.spoken, rec.seen = p.now, t.pr.Updated
 	}
 	if t.need == forLook && rec.alike(a) && p.now.Sub(rec.spoken) < detailGap {
 		return
 	}
-	rec.untold = a.told != rec.item.Told || rec.pending
+	rec.untold = a.told != rec.item.Told || rec.pending || t.need == forTelling
 	if !rec.untold {
 		rec.post = pace{}
 		rec.settle(p.now)

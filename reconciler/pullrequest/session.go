@@ -83,9 +83,8 @@ type session struct {
 
 	listing forge.Listing
 	records map[int64]*entry
-	// live is what the Sync says of live drift.
-	live  picture
-	drift drift
+	differences
+	usage usage
 	// history is how it went to ask for it.
 	history history
 	pace    pace
@@ -93,6 +92,13 @@ type session struct {
 	trouble trouble
 	// written is the status as it was written last, nil before.
 	written *v1alpha1.PullRequestsStatus
+}
+
+// differences are what is known of live objects that are not as applied.
+type differences struct {
+	// live is what the Sync says of them.
+	live  picture
+	drift drift
 }
 
 // picture is what a Sync says of live objects, and since when it says so.
@@ -123,7 +129,7 @@ func (s *sessions) get(ctx context.Context, sync *v1alpha1.Sync, now time.Time, 
 		return old, nil
 	}
 	s.stop(name)
-	fresh := &session{fingerprint: fingerprint, address: address(sync), records: remembered(sync)}
+	fresh := &session{fingerprint: fingerprint, address: address(sync), records: remembered(sync), usage: usage{}}
 	if old != nil {
 		fresh.inherit(old, same)
 	}
@@ -144,7 +150,7 @@ func (s *sessions) get(ctx context.Context, sync *v1alpha1.Sync, now time.Time, 
 
 // inherit takes over what still holds of a session that was there before.
 func (s *session) inherit(old *session, same bool) {
-	s.written, s.trouble = old.written, old.trouble
+	s.written, s.trouble, s.usage = old.written, old.trouble, old.usage
 	switch {
 	case same:
 		s.records = old.records

@@ -31,7 +31,7 @@ func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
 	err = ctrl.NewControllerManagedBy(mgr).
 		Named("poolwright.pullrequest").
 		For(&v1alpha1.Sync{}, builder.WithPredicates(predicate.Funcs{UpdateFunc: wakes})).
-		WithOptions(controller.Options{MaxConcurrentReconciles: 4}).
+		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
 		Complete(r)
 	if err != nil {
 		return fmt.Errorf("registering the pull request controller: %w", err)

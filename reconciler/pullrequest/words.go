@@ -23,10 +23,13 @@ const (
 func (p *pass) answer(pr forge.PullRequest, plan Plan) *answer {
 	hours := p.sync.Spec.PullRequests.HoursADay
 	a := &answer{
-		head: cmp.Or(plan.Head, pr.Head.SHA), base: plan.Base, verdict: plan.Report.Verdict(), phase: v1alpha1.PullRequestPlanned,
+		head: cmp.Or(plan.Head, pr.Head.SHA), base: plan.Base, verdict: cut(plan.Report.Verdict(), verdictKept), phase: v1alpha1.PullRequestPlanned,
 		state: forge.Success, reviewed: plan.Reviewed.DeepCopy(), editOnly: untouched(plan.Report),
 	}
 	a.line = a.verdict
+	if sizeOf(a.reviewed) > reviewedOfOne {
+		a.reviewed = nil
+	}
 	if objects(plan.Report) {
 		a.state = forge.Failure
 	}
@@ -103,9 +106,14 @@ func cleaned(err error) string { return report.Clean(err.Error()) }
 // plainText is one line of text without anything that does not print.
 func plainText(s string) string {
 	line := strings.Join(strings.FieldsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) || unicode.IsSpace(r) || r == unicode.ReplacementChar }), " ")
-	runes := []rune(line)
-	if len(runes) > verdictWidth {
-		return string(runes[:verdictWidth-1]) + "…"
+	return cmp.Or(cut(line, verdictWidth), "no reason is given")
+}
+
+// cut is a text of at most so many characters.
+func cut(text string, most int) string {
+	runes := []rune(text)
+	if len(runes) > most {
+		return string(runes[:most-1]) + "…"
 	}
-	return cmp.Or(line, "no reason is given")
+	return text
 }

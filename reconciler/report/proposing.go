@@ -38,7 +38,7 @@ func NewProposal(p plan.Proposal, problems []state.Problem) Report {
 }
 
 // word is how the reason of a hold ends when something confirms it.
-var word = regexp.MustCompile(`; confirm with poolwright\.dev/confirm: ([0-9a-f]+(?:,[0-9a-f]+)*)$`)
+var word = regexp.MustCompile(`; confirm with poolwright\.dev/confirm: ([0-9a-f]+[0-9A-Za-z+,-]*)$`)
 
 // wordless says of what waits for a confirmation that it will, and not for which.
 func wordless(p plan.Plan) plan.Plan {

@@ -13,6 +13,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/apply"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/loss"
 )
 
 type object = map[string]any
@@ -60,7 +61,7 @@ func sample() (plan.Plan, []state.Problem) {
 	})
 	queue := item("aws", "sqs", "Queue", "interruption", "cluster.yaml", 9, object{"retention": int64(300)})
 	old := item("cluster", "karpenter.sh", "NodePool", "old", "", 0, object{"spec": object{}})
-	old.Grave = "3 nodes, 7 pods"
+	old.Grave, old.Losses = "3 nodes, 7 pods", loss.Counts{"Node": 3, "Pod": 7}
 	theirs := item("cluster", "apps", "Deployment", "web", "web.yaml", 2, object{"spec": object{"paused": true}})
 
 	liveTheirs := live(theirs, object{"spec": object{"paused": false}})

@@ -10,6 +10,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/poolwright/poolwright/reconciler/state/loss"
 )
 
 // Key names one thing in one world, whatever the version it is written in.
@@ -97,20 +99,13 @@ type Item struct {
 	// Item with Applied and without Object was applied and is gone: somebody
 	// deleted it.
 	Applied string
-	// Leaving is true when the deletion of this very incarnation was allowed
-	// and begun before, and did not come to its end: the process died, or the
-	// world refused. Only on observed Items.
-	Leaving bool
 	// Owner names who else manages the thing ("Flux Kustomization ns/name"),
 	// or is empty. Such a thing is never forced (see Plan's holds).
 	Owner string
 	// Wave orders changes: lower waves are applied and ready before higher
 	// ones start; deletions go in reverse.
 	Wave int
-	// Grave says, for things whose removal costs more than themselves, what
-	// dies with them ("3 nodes, 7 pods"), or why their removal always waits
-	// for confirmation. Empty for ordinary things.
-	Grave string
+	loss.Removal
 	Terms
 	Findings
 }

@@ -246,7 +246,7 @@ func (p *proposer) remove(c plan.Change) {
 // buried completes a deletion with what the live world tells of the thing.
 func buried(c plan.Change, seen state.Item) plan.Change {
 	was := *c.Before
-	was.Grave, was.Live, was.Leaving, was.Wave = seen.Grave, seen.Live, seen.Leaving, seen.Wave
+	was.Removal, was.Live, was.Wave = seen.Removal, seen.Live, seen.Wave
 	if ours(seen) {
 		was.Owner = seen.Owner
 	}

@@ -239,7 +239,7 @@ func TestPoliciesSeeAllThatWillBeDeleted(t *testing.T) {
 	// Six deletions are open, the step adds five: neither is more than half or ten.
 	s := live.sides(set(before...), set(before[:9]...))
 	got := step.Propose(s, plan.Guard(50, ""))
-	whole := plan.Compute(s.After, s.SeenAfter)
+	whole := plan.Compute(s.After, s.SeenAfter, plan.Guard(50, ""))
 	if len(got.Step.Holds) != 1 || !strings.Contains(got.Step.Holds[0], "would delete 11 of 20 objects") || !strings.Contains(got.Step.Holds[0], plan.ConfirmHash(whole)) {
 		t.Errorf("the step's holds: %v", got.Step.Holds)
 	}
@@ -285,7 +285,7 @@ func TestDeletionsThatAreNotMadeAreShownWithTheReason(t *testing.T) {
 				tt.change(&s)
 			}
 			got := step.Propose(s, tt.policies...)
-			word := plan.ConfirmHash(plan.Compute(s.After, s.SeenAfter))
+			word := plan.ConfirmHash(plan.Compute(s.After, s.SeenAfter, tt.policies...))
 			var lines []string
 			for _, line := range told(got.Step) {
 				lines = append(lines, strings.ReplaceAll(line, word, "WORD"))

@@ -7,12 +7,17 @@
 package target
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/loss"
 )
 
 // Target is one outside world.
@@ -33,7 +38,9 @@ type Target interface {
 	Observe(ctx context.Context, wanted state.Set) (state.Set, error)
 	// Correct makes one change. It returns nil only when the world has
 	// accepted it; it never deletes anything but the very incarnation that
-	// was observed (Change.Before.Live).
+	// was observed (Change.Before.Live), and nothing with which more goes than
+	// was observed (Change.Before.Cost): that is counted anew before the first
+	// request, and is a *GrownError.
 	Correct(ctx context.Context, change plan.Change) error
 }
 
@@ -72,6 +79,40 @@ func (e *ProblemsError) Error() string {
 // ErrConflict marks a correction that was refused because another manager owns
 // the fields. The error's text names the manager and the fields.
 var ErrConflict = errors.New("owned by another manager")
+
+// GrownError says that a deletion was not sent, because more goes with it by now than
+// when it was planned. The next plan asks for what it costs then. It is an ErrChanged.
+type GrownError struct{ Planned, Now loss.Counts }
+
+// Error names what goes with the deletion, now and then.
+func (e *GrownError) Error() string {
+	list := func(c loss.Counts) string {
+		var parts []string
+		for _, kind := range slices.Sorted(maps.Keys(c)) {
+			if c[kind] > 0 {
+				parts = append(parts, fmt.Sprintf("%d %s", c[kind], kind))
+			}
+		}
+		return cmp.Or(strings.Join(parts, ", "), "nothing")
+	}
+	return fmt.Sprintf("not deleted: by now %s would go with it, and when it was planned %s", list(e.Now), list(e.Planned))
+}
+
+// Unwrap makes it an ErrChanged.
+func (e *GrownError) Unwrap() error { return ErrChanged }
+
+// MayDelete compares what goes with a deletion now with what it was planned with. Nil
+// lets it be sent; doing starts the error otherwise. What cannot be counted now is an
+// error, unless it could not be when it was planned, and was allowed all the same.
+func MayDelete(doing string, planned loss.Counts, now loss.Removal) error {
+	switch {
+	case planned.Covers(now.Cost()):
+		return nil
+	case now.Losses[loss.Uncounted] > 0:
+		return state.Failf(state.Retry, "Uncounted", "%s: not deleted: %s", doing, now.Grave)
+	}
+	return state.Fail(state.Retry, "Changed", fmt.Errorf("%s: %w", doing, &GrownError{Planned: planned, Now: now.Cost()}))
+}
 
 // ErrChanged marks a correction that was refused because the live thing is no
 // longer the one that was observed. The next run sees it anew.

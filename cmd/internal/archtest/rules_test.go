@@ -74,17 +74,17 @@ var directions = []direction{
 		},
 	},
 	{
-		why:  "state and api need only the standard library and apimachinery",
+		why:  "state, what it consists of, and api need only the standard library and apimachinery",
 		from: func(p *pkg) bool { return p.in("reconciler/state", "reconciler/api") },
 		forbids: func(p *pkg, i string) bool {
-			return !standard(i) && !strings.HasPrefix(i, "k8s.io/apimachinery/") && i != module+"/"+p.dir
+			return !standard(i) && !strings.HasPrefix(i, "k8s.io/apimachinery/") && !strings.HasPrefix(i+"/", module+"/"+p.dir+"/")
 		},
 	},
 	{
 		why:  "plan is pure: it imports only state, and no context, clock, client, logger or system",
 		from: func(p *pkg) bool { return p.in("reconciler/plan") },
 		forbids: func(_ *pkg, i string) bool {
-			return !standard(i) && i != module+"/reconciler/state" || within(i, "context", "time", "log", "net", "os", "io", "syscall")
+			return !standard(i) && !strings.HasPrefix(i+"/", module+"/reconciler/state/") || within(i, "context", "time", "log", "net", "os", "io", "syscall")
 		},
 	},
 	{

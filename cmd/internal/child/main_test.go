@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"syscall"
 	"testing"
 )
 
@@ -28,6 +29,8 @@ func TestMain(m *testing.M) {
 }
 
 func beChild(verb, memory, seconds string) error {
+	whereChildIs, _ = os.Getwd()
+	parentOfChild, groupOfChild = os.Getppid(), syscall.Getpgrp()
 	if err := Confine(memory, seconds); err != nil {
 		return err
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -295,16 +294,29 @@ func (s *sky) isGivenUp() {
 	s.eventually("no node is left", s.nodes(0))
 	without := strings.Replace(everyPart, "  interruptionQueue: {deletionPolicy: Delete}\n", "", 1)
 	s.declare(strings.Replace(without, "    instanceProfile: "+awsNodeRole+"\n", "", 1), "Give up the queue and the instance profile")
-	s.eventually("the queue and its rules are gone", func() error {
-		// The word changes as soon as the rules, which need none, are gone.
-		s.confirm("Queue.sqs/eu-west-1/" + awsCluster)
-		queues, err := s.account.sqs.ListQueues(s.Context(), &sqs.ListQueuesInput{QueueNamePrefix: sdk.String(awsCluster)})
-		rules, more := s.account.events.ListRules(s.Context(), &eventbridge.ListRulesInput{NamePrefix: sdk.String("poolwright-")})
-		if err := errors.Join(err, more); err != nil {
-			return err
+	word := ""
+	s.eventually("the Sync asks for a confirmation", func() error {
+		word = s.wordFor("Queue.sqs/eu-west-1/" + awsCluster)
+		if word == "" {
+			return fmt.Errorf("pending is %v", s.sync().Status.Pending)
 		}
-		if len(queues.QueueUrls)+len(rules.Rules) > 0 {
-			return fmt.Errorf("there are queues %v and %d rules", queues.QueueUrls, len(rules.Rules))
+		return nil
+	})
+	// Until then the engine goes on with the queue, and the rules fill it.
+	if queues, rules := s.queueAndRules(); queues != 1 || rules != 5 {
+		s.Errorf("before anybody confirmed there are %d queues and %d rules", queues, rules)
+	}
+	var live v1alpha1.Cluster
+	if err := s.hand.Get(s.Context(), client.ObjectKey{Name: awsCluster}, &live); err != nil || live.Spec.InterruptionQueue == nil {
+		s.Errorf("before anybody confirmed the engine was not to read the queue any more: %v", err)
+	}
+	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, v1alpha1.ConfirmAnnotation, word)
+	if err := s.hand.Patch(s.Context(), s.sync(), mergePatch(patch)); err != nil {
+		s.Fatal(err)
+	}
+	s.eventually("the queue and its rules are gone", func() error {
+		if queues, rules := s.queueAndRules(); queues+rules > 0 {
+			return fmt.Errorf("there are %d queues and %d rules", queues, rules)
 		}
 		return nil
 	})
@@ -315,20 +327,27 @@ func (s *sky) isGivenUp() {
 	}
 }
 
-// confirm allows a grave deletion with the word that the Sync names, where it does.
-func (s *sky) confirm(resource string) {
+// queueAndRules counts the interruption queues and the rules that fill them.
+func (s *sky) queueAndRules() (queues, rules int) {
 	s.Helper()
-	word := regexp.MustCompile(`poolwright\.dev/confirm: ([0-9a-f]+)`)
+	q, err := s.account.sqs.ListQueues(s.Context(), &sqs.ListQueuesInput{QueueNamePrefix: sdk.String(awsCluster)})
+	r, more := s.account.events.ListRules(s.Context(), &eventbridge.ListRulesInput{NamePrefix: sdk.String("poolwright-")})
+	if err := errors.Join(err, more); err != nil {
+		s.Fatal(err)
+	}
+	return len(q.QueueUrls), len(r.Rules)
+}
+
+// wordFor is the word that the Sync names for the deletion of a resource, if it does.
+func (s *sky) wordFor(resource string) string {
+	s.Helper()
 	for _, p := range s.sync().Status.Pending {
-		m := word.FindStringSubmatch(p.Reason)
-		if !strings.HasSuffix(p.Object, resource) || m == nil {
-			continue
-		}
-		patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, v1alpha1.ConfirmAnnotation, m[1])
-		if err := s.hand.Patch(s.Context(), s.sync(), mergePatch(patch)); err != nil {
-			s.Fatal(err)
+		m := confirmation.FindStringSubmatch(p.Reason)
+		if strings.HasSuffix(p.Object, resource) && m != nil {
+			return m[1]
 		}
 	}
+	return ""
 }
 
 // neverAskedTooMuch holds all of the controller's requests against the policies

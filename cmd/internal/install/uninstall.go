@@ -209,6 +209,9 @@ func (u *Uninstall) remove(ctx context.Context, chosen func(state.Key) bool) err
 	if err != nil {
 		return err
 	}
+	if installed, err = u.world.Removals(ctx, installed); err != nil {
+		return err
+	}
 	p := plan.Compute(state.Set{}, installed)
 	p.Changes = slices.DeleteFunc(p.Changes, func(c plan.Change) bool { return !chosen(c.Key) })
 	only := struct{ target.Target }{narrated(u.world, u.req.Say)}

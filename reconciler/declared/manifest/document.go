@@ -25,11 +25,11 @@ type Document struct {
 	Node *yaml.Node
 
 	text []byte
-	size int // how many values it holds, aliases written out
+	size written
 }
 
-// Bytes is the length of the document's text.
-func (d Document) Bytes() int { return len(d.text) }
+// Bytes is the length of the document's text, aliases written out.
+func (d Document) Bytes() int { return max(len(d.text), d.size.bytes) }
 
 // Origin is the document's place.
 func (d Document) Origin() state.Origin { return state.Origin{File: d.File, Line: d.Line} }
@@ -183,40 +183,54 @@ type inspector struct {
 	doc      Document
 	limits   Limits
 	problems []state.Problem
-	size     map[*yaml.Node]int
+	size     map[*yaml.Node]written
 }
 
-func inspect(doc Document, limits Limits) (int, []state.Problem, error) {
-	in := &inspector{doc: doc, limits: limits, size: map[*yaml.Node]int{}}
+// written is how many values, and bytes of text, a node holds with its aliases written
+// out.
+type written struct{ values, bytes int }
+
+// aliased is how much longer than a file may be, one that writes out its aliases may be.
+const aliased = 4
+
+func inspect(doc Document, limits Limits) (written, []state.Problem, error) {
+	in := &inspector{doc: doc, limits: limits, size: map[*yaml.Node]written{}}
 	size, err := in.visit(doc.Node, 0)
 	return size, in.problems, err
 }
 
 // visit returns how many nodes n is once written out. An anchored node is
 // visited once and counted at each alias.
-func (in *inspector) visit(n *yaml.Node, depth int) (int, error) {
+func (in *inspector) visit(n *yaml.Node, depth int) (written, error) {
 	if depth > in.limits.Depth {
-		return 0, Exceeded("%s nests deeper than %d levels", in.doc.At(n), in.limits.Depth)
+		return written{}, Exceeded("%s nests deeper than %d levels", in.doc.At(n), in.limits.Depth)
 	}
 	if size, ok := in.size[n]; ok {
-		if size == 0 {
-			return 0, Exceeded("%s refers to itself", in.doc.At(n))
+		if size.values == 0 {
+			return size, Exceeded("%s refers to itself", in.doc.At(n))
 		}
 		return size, nil
 	}
-	in.size[n] = 0
-	total := 1
+	in.size[n] = written{}
+	total := written{1, 1}
 	children := n.Content
 	if n.Kind == yaml.AliasNode {
 		children = []*yaml.Node{n.Alias}
+	} else {
+		total.bytes += len(n.Value)
 	}
 	for _, c := range children {
 		size, err := in.visit(c, depth+1)
 		if err != nil {
-			return 0, err
+			return total, err
 		}
-		if total += size; total > in.limits.Nodes {
-			return 0, Exceeded("%s holds more than %d values once its aliases are written out", in.doc.Origin(), in.limits.Nodes)
+		total.values += size.values
+		if total.values > in.limits.Nodes {
+			return total, Exceeded("%s holds more than %d values once its aliases are written out", in.doc.Origin(), in.limits.Nodes)
+		}
+		total.bytes += size.bytes
+		if limit := aliased * in.limits.FileBytes; int64(total.bytes) > limit {
+			return total, Exceeded("%s holds more than %d KiB once its aliases are written out", in.doc.At(n), limit>>10)
 		}
 	}
 	if n.Kind == yaml.MappingNode {

@@ -36,6 +36,10 @@ type Limits struct {
 	// TotalNodes is how many values all documents may hold together. Default
 	// 2,000,000.
 	TotalNodes int
+	// Rendered is how many bytes of memory all declared objects may take together, as
+	// DecodedValue estimates it, and how many bytes of text may be added to them while
+	// they are rendered. Default 64 MiB.
+	Rendered int64
 }
 
 // WithDefaults returns the limits with every zero replaced by its default.
@@ -51,7 +55,7 @@ func (l Limits) WithDefaults() Limits {
 	for _, f := range []struct {
 		v *int64
 		d int64
-	}{{&l.FileBytes, 4 << 20}, {&l.TotalBytes, 64 << 20}} {
+	}{{&l.FileBytes, 4 << 20}, {&l.TotalBytes, 64 << 20}, {&l.Rendered, 64 << 20}} {
 		if *f.v <= 0 {
 			*f.v = f.d
 		}
@@ -76,6 +80,10 @@ type Tree struct {
 	bytes  int64
 	nodes  int
 	err    error
+
+	// rendered is what the declared objects take, and largest the one that takes most.
+	rendered, most int64
+	largest        state.Origin
 }
 
 // NewTree returns a reader of fsys.
@@ -160,12 +168,24 @@ func (t *Tree) Parse(file string, content []byte) ([]Document, []state.Problem, 
 		return nil, nil, t.fail(err)
 	}
 	for _, d := range docs {
-		t.nodes += d.size
+		t.nodes += d.size.values
 	}
 	if t.nodes > t.limits.TotalNodes {
 		return nil, nil, t.fail(Exceeded("the declared files hold more than %d values", t.limits.TotalNodes))
 	}
 	return docs, problems, nil
+}
+
+// Declares counts an object that is declared. The error is a broken limit.
+func (t *Tree) Declares(o Object) error {
+	size := DecodedValue(o.Value)
+	if t.rendered += size; size > t.most {
+		t.most, t.largest = size, o.Origin
+	}
+	if limit := t.limits.Rendered; t.rendered > limit {
+		return t.fail(Exceeded("%s: the declared objects take more than %d MiB of memory, and this one takes %d MiB, more than any other; declare less in one folder", t.largest, limit>>20, (t.most+1<<20-1)>>20))
+	}
+	return nil
 }
 
 // Stat describes a file or folder, links followed.

@@ -24,18 +24,24 @@ func (s *survey) contents(k *kustomization, above []string) (cost, error) {
 			if err != nil {
 				return cost{}, err
 			}
-			total.loads += c.loads
-			total.objects += c.objects
+			total.plus(c)
 			s.duplicates(k, e, first)
 		}
 	}
-	total.objects += len(k.spec.ConfigMapGenerator) + len(k.spec.SecretGenerator)
-	for _, check := range []func(*kustomization) error{s.patches, s.configuration, s.generated, s.plugins} {
+	for _, check := range []func(*kustomization) error{s.configuration, s.patches, s.generated, s.plugins, s.values} {
 		if err := check(k); err != nil {
 			return cost{}, err
 		}
 	}
-	return total, s.tree.Err()
+	for kind, field := range map[string]string{"ConfigMap": "configMapGenerator", "Secret": "secretGenerator"} {
+		if n := len(entries(k.doc.Node, field)); n > 0 {
+			total.plus(cost{objects: n, sizes: sizes{kind: {n, s.generatedLargest + textOf(manifest.Child(k.doc.Node, field))}}})
+		}
+	}
+	if total.loads > maxLoads || s.tree.Err() != nil {
+		return total, s.tree.Err()
+	}
+	return total, s.apply(k, &total)
 }
 
 // entries are the scalars of a list field.
@@ -55,24 +61,33 @@ func (s *survey) resource(k *kustomization, field string, e *yaml.Node, above []
 		return cost{}, err
 	}
 	if info.IsDir() {
-		return s.folder(name, at, above)
+		c, err := s.folder(name, at, above)
+		if field == "components" {
+			for _, other := range s.kustomizations {
+				if other.folder == name {
+					k.components = append(k.components, other)
+				}
+			}
+		}
+		return c, err
 	}
 	if field == "components" {
 		s.problem(at, "components: %q is a file; name the folder of the component", manifest.Text(e))
 		return cost{}, nil
 	}
-	if n, ok := s.objects[name]; ok {
-		return cost{objects: n}, nil
+	if c, ok := s.resources[name]; ok {
+		return c, nil
 	}
 	docs, err := s.parse(name, at)
 	if err != nil {
 		return cost{}, err
 	}
+	c := cost{sizes: sizes{}}
 	for _, d := range docs {
-		s.objects[name] += s.checkResource(d)
+		s.checkResource(d, &c)
 	}
-	s.documents[name] = docs
-	return cost{objects: s.objects[name]}, nil
+	s.documents[name], s.resources[name] = docs, c
+	return c, nil
 }
 
 // duplicates names objects that two entries of one kustomization declare:
@@ -100,15 +115,17 @@ func (s *survey) duplicates(k *kustomization, e *yaml.Node, first map[state.Key]
 
 // checkResource counts the objects of a document and refuses what kustomize
 // would only report for the whole file.
-func (s *survey) checkResource(d manifest.Document) int {
+func (s *survey) checkResource(d manifest.Document, c *cost) {
 	objects, problems := d.Objects()
 	s.problems = append(s.problems, problems...)
 	for _, o := range objects {
 		if _, err := o.Draft(); err != nil {
 			s.problem(o.Origin, "%v", err)
 		}
+		kind, _ := o.Value["kind"].(string)
+		c.sizes.add(kind, 1, d.Bytes())
 	}
-	return len(objects)
+	c.objects += len(objects)
 }
 
 // file surveys a file that kustomize reads as YAML.
@@ -162,25 +179,29 @@ func (s *survey) patches(k *kustomization) error {
 				return err
 			}
 			if patch := manifest.Child(e, "patch"); patch != nil {
-				if _, err := s.inline(k, field, patch); err != nil {
+				if docs, err = s.inline(k, field, patch); err != nil {
 					return err
 				}
 			}
 			if field == "replacements" {
-				s.replacements(k.doc.At(e), append(contentsOf(docs), e))
+				s.replacements(k, k.doc.At(e), append(contentsOf(docs), e))
+			} else {
+				s.patch(k, field, e, docs)
 			}
 		}
 	}
 	for _, e := range entries(k.doc.Node, "patchesStrategicMerge") {
 		var err error
+		var docs []manifest.Document
 		if text := manifest.Text(e); strings.Contains(text, "\n") || strings.HasPrefix(text, "{") {
-			_, err = s.inline(k, "patchesStrategicMerge", e)
+			docs, err = s.inline(k, "patchesStrategicMerge", e)
 		} else {
-			_, err = s.file(k, "patchesStrategicMerge", e)
+			docs, err = s.file(k, "patchesStrategicMerge", e)
 		}
 		if err != nil {
 			return err
 		}
+		s.patch(k, "patchesStrategicMerge", e, docs)
 	}
 	return nil
 }
@@ -189,8 +210,14 @@ func (s *survey) patches(k *kustomization) error {
 func (s *survey) configuration(k *kustomization) error {
 	for _, field := range []string{"crds", "configurations"} {
 		for _, e := range entries(k.doc.Node, field) {
-			if _, err := s.file(k, field, e); err != nil {
+			docs, err := s.file(k, field, e)
+			if err != nil {
 				return err
+			}
+			for _, d := range docs {
+				for _, values := range []string{"commonLabels", "labels", "commonAnnotations"} {
+					k.places += len(entries(d.Node, values))
+				}
 			}
 		}
 	}
@@ -240,6 +267,7 @@ func (s *survey) generatedFile(k *kustomization, field string, n *yaml.Node) []b
 	}
 	b, err := s.tree.Read(name)
 	s.generatedBytes += int64(len(b))
+	s.generatedLargest = max(s.generatedLargest, len(b))
 	if err != nil && s.tree.Err() == nil {
 		s.problem(k.doc.At(n), "%s: reading %s: %s", field, name, plain(err))
 	}
@@ -304,6 +332,13 @@ func (s *survey) plugin(k *kustomization, field string, e *yaml.Node, d manifest
 	if m["apiVersion"] != "builtin" || !harmless(kind) {
 		s.problem(at, "%s: %q is not one of kustomize's built-in transformers, and plugins are not run: commit what it makes", field, kind)
 		return
+	}
+	g := growth{at: at, field: field, places: 1, bytes: d.Bytes()}
+	if strings.HasPrefix(kind, "Patch") {
+		s.builtinPatch(k, g, m)
+	} else {
+		g.places += max(strings.Count(kind, "Label")*copiesOfLabels, len(manifest.Items(manifest.Child(d.Node, "fieldSpecs"))))
+		k.grows = append(k.grows, g)
 	}
 	if p := m["path"]; p != nil && p != "" {
 		s.problem(at, "%s: %s must not read a file; write its content inline", field, kind)

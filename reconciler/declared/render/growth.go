@@ -27,7 +27,7 @@ type replacement struct {
 }
 
 // replacements notes the copies that a list of replacements will make.
-func (s *survey) replacements(at state.Origin, list []*yaml.Node) {
+func (s *survey) replacements(k *kustomization, at state.Origin, list []*yaml.Node) {
 	for _, e := range list {
 		src := manifest.Child(e, "source")
 		r := replacement{
@@ -38,6 +38,10 @@ func (s *survey) replacements(at state.Origin, list []*yaml.Node) {
 		for _, t := range manifest.Items(manifest.Child(e, "targets")) {
 			r.joins = r.joins || joined(t)
 			paths := manifest.Items(manifest.Child(t, "fieldPaths"))
+			k.grows = append(k.grows, growth{
+				at: at, field: "replacements", kind: matching(manifest.Text(manifest.Child(manifest.Child(t, "select"), "kind"))),
+				places: placesOf(paths), source: &replacement{kind: r.kind, source: r.source},
+			})
 			if len(paths) == 0 {
 				r.targets = append(r.targets, fieldParts(""))
 			}

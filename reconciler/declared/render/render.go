@@ -12,6 +12,7 @@
 package render
 
 import (
+	"errors"
 	"fmt"
 	"path"
 	"runtime/debug"
@@ -19,9 +20,9 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"sigs.k8s.io/kustomize/api/krusty"
-	"sigs.k8s.io/kustomize/api/resmap"
 	"sigs.k8s.io/kustomize/api/types"
 
 	"github.com/poolwright/poolwright/reconciler/declared/manifest"
@@ -42,7 +43,7 @@ type Result struct {
 func Run(tree *manifest.Tree, folder string) (Result, error) {
 	s := &survey{
 		tree: tree, cost: map[string]cost{},
-		documents: map[string][]manifest.Document{}, objects: map[string]int{}, kustomizations: map[string]*kustomization{},
+		documents: map[string][]manifest.Document{}, resources: map[string]cost{}, kustomizations: map[string]*kustomization{},
 	}
 	if _, err := s.folder(folder, state.Origin{File: folder}, nil); err != nil {
 		return Result{}, err
@@ -56,22 +57,29 @@ func Run(tree *manifest.Tree, folder string) (Result, error) {
 		return Result{Problems: []state.Problem{{Origin: s.root.doc.Origin(), Message: err.Error()}}}, nil
 	}
 	files := &fileSystem{tree: tree, replaced: map[string][]byte{s.root.file: content}}
-	objects, err := build(func() ([]map[string]any, error) { return runKustomize(files, folder) })
+	var result Result
+	err = build(func() error {
+		return runKustomize(files, folder, func(value map[string]any) error {
+			o := manifest.Object{Value: value, Origin: s.origin(folder, value), Via: s.root.file}
+			if !own {
+				stripOrigin(value)
+			}
+			result.Objects = append(result.Objects, o)
+			if limit := tree.Limits().Objects; len(result.Objects) > limit {
+				return manifest.Exceeded("%s renders to more than %d objects", s.root.file, limit)
+			}
+			return tree.Declares(o)
+		})
+	})
 	switch {
 	case tree.Err() != nil:
 		return Result{}, tree.Err()
+	case errors.Is(err, manifest.ErrLimit):
+		return Result{}, err
+	case tooMuchCopied(err):
+		return Result{}, manifest.Exceeded("%s: a JSON patch copies more than %d KiB within one object", s.copying(), maxCopied>>10)
 	case err != nil:
 		return Result{Problems: []state.Problem{{Origin: state.Origin{File: s.root.file}, Message: "kustomize: " + s.message(err)}}}, nil
-	}
-	if limit := tree.Limits().Objects; len(objects) > limit {
-		return Result{}, manifest.Exceeded("%s renders to more than %d objects", s.root.file, limit)
-	}
-	var result Result
-	for _, o := range objects {
-		result.Objects = append(result.Objects, manifest.Object{Value: o, Origin: s.origin(folder, o), Via: s.root.file})
-		if !own {
-			stripOrigin(o)
-		}
 	}
 	return result, nil
 }
@@ -108,12 +116,12 @@ func withOrigins(k *kustomization) (content []byte, own bool, err error) {
 var turn = make(chan struct{}, 1)
 
 // build runs kustomize, which is what run does, and makes an error of a panic.
-func build(run func() ([]map[string]any, error)) (objects []map[string]any, err error) {
+func build(run func() error) (err error) {
 	turn <- struct{}{}
 	defer func() { <-turn }()
 	defer func() {
 		if p := recover(); p != nil {
-			objects, err = nil, fmt.Errorf("kustomize stopped unexpectedly (%v)\n%s", p, firstFrames(debug.Stack()))
+			err = fmt.Errorf("kustomize stopped unexpectedly (%v)\n%s", p, firstFrames(debug.Stack()))
 		}
 	}()
 	return run()
@@ -125,7 +133,9 @@ func firstFrames(stack []byte) string {
 	return strings.Join(lines[:min(len(lines), 12)], "\n")
 }
 
-func runKustomize(files *fileSystem, folder string) ([]map[string]any, error) {
+// runKustomize gives the objects in kustomize's order.
+func runKustomize(files *fileSystem, folder string, give func(map[string]any) error) error {
+	jsonpatch.AccumulatedCopySizeLimit = maxCopied
 	options := krusty.MakeDefaultOptions()
 	options.PluginConfig = types.DisabledPluginConfig()
 	// The file system is the restriction: it holds the repository and nothing
@@ -133,23 +143,20 @@ func runKustomize(files *fileSystem, folder string) ([]map[string]any, error) {
 	options.LoadRestrictions = types.LoadRestrictionsNone
 	m, err := krusty.MakeKustomizer(options).Run(files, path.Join("/", folder))
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return toJSON(m)
-}
-
-func toJSON(m resmap.ResMap) ([]map[string]any, error) {
-	out := make([]map[string]any, 0, m.Size())
 	for _, r := range m.Resources() {
 		b, err := r.MarshalJSON()
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", r.CurId(), err)
+			return fmt.Errorf("%s: %w", r.CurId(), err)
 		}
 		var o map[string]any
 		if err := utiljson.Unmarshal(b, &o); err != nil {
-			return nil, fmt.Errorf("%s: %w", r.CurId(), err)
+			return fmt.Errorf("%s: %w", r.CurId(), err)
 		}
-		out = append(out, o)
+		if err := give(o); err != nil {
+			return err
+		}
 	}
-	return out, nil
+	return nil
 }

@@ -32,19 +32,33 @@ type survey struct {
 	// documents holds what each resource file declares, for finding the line
 	// of a rendered object.
 	documents map[string][]manifest.Document
-	// objects is, by resource file, how many objects it declares.
-	objects map[string]int
+	// resources is, by resource file, what its objects come to.
+	resources map[string]cost
 	// kustomizations are all that were read, by file.
 	kustomizations map[string]*kustomization
 	// copies are the replacements of all of them.
 	copies []replacement
 	// generatedBytes is the size of what goes into config maps and secrets.
 	generatedBytes int64
+	// generatedLargest is the largest of those, in bytes.
+	generatedLargest int
+	// measured is how long sources of replacements are in so many files.
+	measured struct {
+		files int
+		bytes map[string]int
+	}
 	// root is the first kustomization's file and content.
 	root *kustomization
 }
 
-type cost struct{ loads, objects int }
+// cost is what loading a kustomization means, and what comes of it at most: how many
+// objects of which kinds, how many bytes are added to them, and how often something is
+// applied to one.
+type cost struct {
+	loads, objects, applied int
+	bytes                   int64
+	sizes                   sizes
+}
 
 const (
 	// maxLoads bounds how often kustomizations are loaded in one render.
@@ -59,6 +73,12 @@ type kustomization struct {
 	file   string
 	doc    manifest.Document
 	spec   types.Kustomization
+	// grows are its entries for many objects, in kustomize's order as far as that
+	// matters; components those that it includes.
+	grows      []growth
+	components []*kustomization
+	// places is in how many more places of an object its configurations have values put.
+	places int
 }
 
 // File finds the kustomization file of a folder; empty when it has none.

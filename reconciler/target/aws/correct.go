@@ -241,6 +241,9 @@ func (j *job) remove(ctx context.Context, live sighting) error {
 	case !deletable(rec, live):
 		return j.changed("it is not marked as ours to delete any more")
 	}
+	if err := j.mayTake(ctx); err != nil {
+		return err
+	}
 	if err := j.of.remove(ctx, j.to.clients, k, live); err != nil && !gone(err) {
 		return j.failed(err)
 	}
@@ -251,6 +254,15 @@ func (j *job) remove(ctx context.Context, live sighting) error {
 	}
 	j.tale.corrected(k)
 	return nil
+}
+
+// mayTake counts again right before the first request who lives on the thing, and
+// refuses where it is more than was planned with.
+func (j *job) mayTake(ctx context.Context) error {
+	if !carries(j.change.Key.Kind) {
+		return nil
+	}
+	return target.MayDelete(j.doing, j.change.Before.Cost(), j.usersOf(ctx, j.current()).removal(j.change.Key.Kind))
 }
 
 func (j *job) forget() {
@@ -277,7 +289,7 @@ func (w *World) Begin(ctx context.Context, changes []plan.Change) error {
 func (w *World) busy(is bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.applying = is
+	w.past.applying = is
 }
 
 // intend notes what is about to be done to a thing.
@@ -285,7 +297,7 @@ func (w *World) intend(wish wish, c plan.Change) {
 	rec, known := w.store.Get(c.Key)
 	if c.Action == plan.Delete {
 		if known {
-			rec.Leaving, rec.Print.UID = true, c.Before.Live.UID
+			rec.Allowed, rec.Print.UID = c.Allowance(), c.Before.Live.UID
 			w.store.Put(rec)
 		}
 		return

@@ -342,11 +342,7 @@ func TestWhatNodesLiveOnIsGrave(t *testing.T) {
 		{b.declare(nothing), ""},
 	} {
 		for _, c := range b.plan(tt.declared).Changes {
-			want := ""
-			if c.Key.Kind == "Queue" {
-				want = tt.want
-			}
-			if c.Before.Grave != want {
+			if c.Before.Grave != tt.want {
 				t.Errorf("%s: %q", c.Key, c.Before.Grave)
 			}
 		}

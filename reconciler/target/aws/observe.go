@@ -114,8 +114,9 @@ type observation struct {
 	*World
 	wish   wish
 	wanted state.Set
-	// left are the records of what is not wanted any more.
-	left []inventory.Record
+	// left are the records of what is not wanted any more, and users who lives on it.
+	left  []inventory.Record
+	users users
 
 	mu sync.Mutex
 	// sights holds what was seen of each key that exists or is unknown.
@@ -146,6 +147,9 @@ func (o *observation) run(ctx context.Context) (state.Set, error) {
 		if found, ok := o.judge(item); ok {
 			items = append(items, found)
 		}
+	}
+	if slices.ContainsFunc(o.left, func(rec inventory.Record) bool { return carries(rec.Key.Kind) }) {
+		o.users = o.usersOf(ctx, o.wish)
 	}
 	for _, rec := range o.left {
 		if found, ok := o.leave(rec); ok {
@@ -334,11 +338,14 @@ func (m wish) foreign(k state.Key) string {
 func (o *observation) leave(rec inventory.Record) (state.Item, bool) {
 	live, seen := o.sights[rec.Key]
 	found := state.Item{
-		Key: rec.Key, Version: rec.Version, Applied: rec.Desired, Leaving: rec.Leaving, Wave: rec.Wave,
+		Key: rec.Key, Version: rec.Version, Applied: rec.Desired, Wave: rec.Wave,
 	}
 	switch {
 	case live.err != nil:
 		found.Unknown = live.err.Error()
+		if rec.Policy == string(v1alpha1.PartDelete) && !rec.Reserved {
+			found.UsedBy = usedBy(rec.Key.Kind)
+		}
 		return found, true
 	case !seen || live.object == nil:
 		o.miss(rec.Key)
@@ -350,7 +357,10 @@ func (o *observation) leave(rec inventory.Record) (state.Item, bool) {
 		}
 		return found, false
 	}
-	found.Grave = grave(rec.Key.Kind, len(o.wish.pools))
+	found.Removal = o.users.removal(rec.Key.Kind)
+	if rec.Print.UID == live.uid {
+		found.Allowed = rec.Allowed
+	}
 	found.Object = live.object
 	found.Live = state.Identity{UID: live.uid}
 	if rec.Reserved && !o.cfg.Bootstrap {
@@ -370,24 +380,4 @@ func (o *observation) miss(k state.Key) {
 		return
 	}
 	o.absent[k] = true
-}
-
-// grave says what goes with a thing on which the nodes of declared pools live.
-func grave(kind string, pools int) string {
-	if pools == 0 {
-		return ""
-	}
-	nodes := "the nodes of 1 NodePool"
-	if pools > 1 {
-		nodes = fmt.Sprintf("the nodes of %d NodePools", pools)
-	}
-	switch kind {
-	case "AccessEntry":
-		return nodes + " lose their access to the cluster"
-	case "Role", "InstanceProfile":
-		return nodes + " lose their permissions in AWS"
-	case "Queue":
-		return nodes + " are not drained any more before AWS takes them away"
-	}
-	return ""
 }

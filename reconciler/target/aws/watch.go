@@ -35,7 +35,7 @@ func (w *World) poll(ctx context.Context) []state.Key {
 	w.polling.Lock()
 	defer w.polling.Unlock()
 	w.mu.Lock()
-	m, applying := w.seen, w.applying
+	m, applying := w.seen, w.past.applying
 	w.mu.Unlock()
 	if m.wanted.Len() == 0 || applying {
 		return nil

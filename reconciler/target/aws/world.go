@@ -59,6 +59,7 @@ type Config struct {
 // before its items are observed or corrected. It is safe for concurrent use.
 type World struct {
 	cfg   Config
+	api   *api.Client
 	store *inventory.Store
 	kinds table
 	lines *lines
@@ -71,15 +72,15 @@ type World struct {
 	wish wish
 	// seen is the wish of the last complete observation: what Watch looks at.
 	seen wish
-	// applying is true between Begin and End: what differs then is on its way.
-	applying bool
-	past     past
+	past past
 	// review is nil but for who answers people that may not read the account.
 	review *review
 }
 
 // past is what one look leaves to the next.
 type past struct {
+	// applying is true between Begin and End: what differs then is on its way.
+	applying bool
 	// good is the last wish that had no mistake.
 	good wish
 	// asked is true when Want was called since the last observation.
@@ -124,7 +125,7 @@ func create(cfg Config, of *review) (*World, error) {
 		return nil, err
 	}
 	w := &World{
-		cfg: cfg, kinds: kinds(), tale: newTale(cfg.Clock), review: of,
+		cfg: cfg, api: client, kinds: kinds(), tale: newTale(cfg.Clock), review: of,
 		store: inventory.NewStore(client, inventory.Place{
 			Target: Name, Namespace: cfg.Namespace,
 			Prefix: inventory.Short(cfg.Sync, 200) + "-inventory-aws", Value: inventory.Short(cfg.Sync, 63),
@@ -135,7 +136,8 @@ func create(cfg Config, of *review) (*World, error) {
 	return w, nil
 }
 
-// silent drops the API server's warnings: nothing but ConfigMaps is sent.
+// silent drops the API server's warnings: nothing is sent but ConfigMaps, and read but
+// them and nodes.
 type silent struct{}
 
 func (silent) HandleWarningHeaderWithContext(context.Context, int, string, string) {}

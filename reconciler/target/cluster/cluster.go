@@ -83,7 +83,14 @@ type World struct {
 	memos map[state.Key]memo
 	// states holds the readiness that the last answer showed.
 	states map[state.Key]readiness
+	remembered
+}
+
+// remembered is what one verb leaves to the next about more than one object.
+type remembered struct {
 	review review
+	// fleet is what the last observation saw of device plugins.
+	fleet fleet
 }
 
 // memo is what one verb tells the next about an object.

@@ -197,11 +197,11 @@ func (w *World) intend(c plan.Change) {
 			rec = inventory.Record{Key: c.Key, Version: c.Before.Version}
 			rec.Print.UID = c.Before.Live.UID
 		}
-		rec.Leaving = true
+		rec.Allowed = c.Allowance()
 	case !known:
 		rec = inventory.Record{Key: c.Key, Version: c.After.Version}
 	default:
-		rec.Leaving = false
+		rec.Allowed = nil
 	}
 	w.store.Put(rec)
 }

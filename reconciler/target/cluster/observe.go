@@ -225,7 +225,7 @@ func (o *observation) meet(item state.Item, live *unstructured.Unstructured) {
 	if known && !o.world.blind(item.Key) && live.GetDeletionTimestamp() == nil && rec.Version == item.Version && rec.Desired == state.Hash(item.Object) {
 		print := fields.Take(live.Object, o.world.options(item.Key))
 		if rec.Print.Same(print) {
-			rec.Print, rec.Leaving = print, false
+			rec.Print, rec.Allowed = print, nil
 			o.world.store.Put(rec)
 			o.add(observed(item, live, item.Object, rec.Desired))
 			return

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/poolwright/poolwright/provision/gpu"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/loss"
 	"github.com/poolwright/poolwright/reconciler/target/cluster/internal/kinds"
 	"github.com/poolwright/poolwright/reconciler/target/internal/api"
 )
@@ -48,69 +50,98 @@ func (o *observation) plugins() []state.Item {
 	return out
 }
 
-// losses are what goes with the plugins that go, by profile.
-type losses map[string]loss
+// fleet is which nodes get their GPUs from the plugins that go, by profile, and which
+// from those that stay.
+type fleet struct {
+	goes  map[string]served
+	stays []labels.Selector
+}
 
-// loss are nodes whose GPUs nothing would offer without a plugin, or why they could
-// not be counted.
-type loss struct {
-	nodes int
+// served are the nodes that a plugin runs on, or why they cannot be selected.
+type served struct {
+	nodes labels.Selector
 	err   error
 }
 
-func (l loss) String() string {
-	switch {
-	case l.err != nil:
-		return "the nodes that the device plugin runs on could not be counted: " + l.err.Error()
-	case l.nodes == 0:
-		return ""
-	}
-	return "no plugin offers the GPUs of " + count(l.nodes, "node") + " any more"
-}
-
-// lostGPUs looks at the plugins that are not wanted any more.
-func (o *observation) lostGPUs(ctx context.Context) losses {
-	out := losses{}
+// fleet tells the plugins that are not wanted any more from the wanted ones.
+func (o *observation) fleet() fleet {
+	out := fleet{goes: map[string]served{}}
 	for _, s := range o.strays {
 		if isPlugin(s.item.Key, s.live.Object) {
-			out[profileOf(s.live.Object)] = o.lostWith(ctx, s.live)
+			nodes, err := nodesOf(s.live.Object)
+			out.goes[profileOf(s.live.Object)] = served{nodes, err}
+		}
+	}
+	for _, plugin := range o.plugins() {
+		if nodes, err := nodesOf(plugin.Object); err == nil {
+			out.stays = append(out.stays, nodes)
 		}
 	}
 	return out
 }
 
-// grave is what goes with an object of a profile, or with the DevicePlugin that
+// losses are what goes with the plugins that go, by profile.
+type losses map[string]unserved
+
+// unserved are nodes whose GPUs nothing would offer without a plugin, or why they could
+// not be counted.
+type unserved struct {
+	nodes int
+	err   error
+}
+
+func (u unserved) removal() loss.Removal {
+	switch {
+	case u.err != nil:
+		return loss.Removal{
+			Grave:  "the nodes that the device plugin runs on could not be counted: " + u.err.Error(),
+			Losses: loss.Counts{loss.Uncounted: 1},
+		}
+	case u.nodes == 0:
+		return loss.Removal{}
+	}
+	return loss.Removal{
+		Grave:  "no plugin offers the GPUs of " + count(u.nodes, "node") + " any more",
+		Losses: loss.Counts{"Node": u.nodes},
+	}
+}
+
+// lostGPUs counts for one profile, or for all where it is empty, what goes with the
+// plugins that go.
+func (w *World) lostGPUs(ctx context.Context, f fleet, profile string) losses {
+	out := losses{}
+	for name, of := range f.goes {
+		if profile == "" || profile == name {
+			out[name] = w.lostWith(ctx, of, f.stays)
+		}
+	}
+	return out
+}
+
+// removal is what goes with an object of a profile, or with the DevicePlugin that
 // they were all made from. They are one thing to whoever is asked: a plugin that
 // waits for an answer needs its configuration for every pod, Karpenter needs its
 // numbers, and whoever watches over nodes needs the DevicePlugin.
-func (l losses) grave(k state.Key, live map[string]any) string {
+func (l losses) removal(k state.Key, live map[string]any) loss.Removal {
 	if !isDevicePlugin(k) {
-		return l[profileOf(live)].String()
+		return l[profileOf(live)].removal()
 	}
-	all := loss{}
-	for _, one := range l {
-		all.nodes, all.err = all.nodes+one.nodes, cmp.Or(all.err, one.err)
+	all := unserved{}
+	for _, name := range slices.Sorted(maps.Keys(l)) {
+		all.nodes, all.err = all.nodes+l[name].nodes, cmp.Or(all.err, l[name].err)
 	}
-	return all.String()
+	return all.removal()
 }
 
-// lostWith counts the nodes that a plugin runs on and no wanted one.
-func (o *observation) lostWith(ctx context.Context, live *unstructured.Unstructured) loss {
-	on, err := nodesOf(live.Object)
-	if err != nil {
-		return loss{err: err}
+// lostWith counts the nodes that a plugin runs on and none of the others.
+func (w *World) lostWith(ctx context.Context, of served, others []labels.Selector) unserved {
+	if of.err != nil {
+		return unserved{err: of.err}
 	}
-	var others []labels.Selector
-	for _, plugin := range o.plugins() {
-		if other, err := nodesOf(plugin.Object); err == nil {
-			others = append(others, other)
-		}
-	}
-	out := loss{}
+	out := unserved{}
 	nodes := api.Ref{Resource: schema.GroupVersionResource{Version: "v1", Resource: "nodes"}}
-	out.err = o.world.api.Names(ctx, nodes, on.String(), "", func(node *metav1.PartialObjectMetadata) {
-		served := slices.ContainsFunc(others, func(other labels.Selector) bool { return other.Matches(labels.Set(node.Labels)) })
-		if !served {
+	out.err = w.api.Names(ctx, nodes, of.nodes.String(), "", func(node *metav1.PartialObjectMetadata) {
+		if !slices.ContainsFunc(others, func(other labels.Selector) bool { return other.Matches(labels.Set(node.Labels)) }) {
 			out.nodes++
 		}
 	})

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -14,15 +15,31 @@ import (
 	"github.com/poolwright/poolwright/reconciler/target/internal/api"
 )
 
-// remove deletes the observed incarnation. Where its version has moved (a
-// status update, a heartbeat), it looks again whether it is still ours.
+// remove deletes the observed incarnation. Where more than itself may go with it, it
+// looks right before each request how much that is; and where its version has moved (a
+// status update, a heartbeat), whether it is still ours.
 func (j *job) remove(ctx context.Context) error {
 	id := j.change.Before.Live
 	if id.UID == "" {
 		return fmt.Errorf("%s: it was never observed", j.doing)
 	}
 	version := id.ResourceVersion
+	look := counts(j.change.Key, j.change.Before.Object)
 	for attempt := 0; ; attempt++ {
+		if look {
+			live, err := j.api.Get(ctx, j.ref)
+			if apierrors.IsNotFound(err) {
+				j.store.Forget(j.change.Key)
+				return nil
+			}
+			if err != nil {
+				return api.Refused(j.doing, err, j.secret)
+			}
+			if err := j.may(ctx, live); err != nil {
+				return err
+			}
+			version = live.GetResourceVersion()
+		}
 		err := j.api.Delete(ctx, j.ref, types.UID(id.UID), version)
 		switch {
 		case err == nil:
@@ -36,19 +53,33 @@ func (j *job) remove(ctx context.Context) error {
 		case !apierrors.IsConflict(err) || attempt == 5:
 			return api.Refused(j.doing, err, j.secret)
 		}
-		live, err := j.api.Get(ctx, j.ref)
-		switch {
-		case apierrors.IsNotFound(err):
-			j.store.Forget(j.change.Key)
-			return nil
-		case err != nil:
-			return api.Refused(j.doing, err, j.secret)
-		case !j.still(live):
-			return state.Fail(state.Retry, "Changed", fmt.Errorf("%s: %w", j.doing, target.ErrChanged))
-		}
-		version = live.GetResourceVersion()
+		look = true
 	}
 }
+
+// may refuses what is not ours to delete any more, or takes more along than was planned.
+// It reads what is live, as no cache can be newer than the request that follows.
+func (j *job) may(ctx context.Context, live *unstructured.Unstructured) error {
+	if !j.still(live) {
+		return state.Fail(state.Retry, "Changed", fmt.Errorf("%s: %w", j.doing, target.ErrChanged))
+	}
+	k := j.change.Key
+	if !counts(k, live.Object) {
+		return nil
+	}
+	j.mu.Lock()
+	fleet := j.fleet
+	j.mu.Unlock()
+	now := counting{World: j.World, goes: leaves}
+	if isDevicePlugin(k) || profileOf(live.Object) != "" {
+		now.lost = j.lostGPUs(ctx, fleet, profileOf(live.Object))
+	}
+	return target.MayDelete(j.doing, j.change.Before.Cost(), now.removal(ctx, k, live))
+}
+
+// leaves reports whether the deletion of an object was accepted. One that is still to
+// be deleted, or was to be and is held or refused, goes with what it is in.
+func leaves(_ state.Key, live metav1.Object) bool { return live.GetDeletionTimestamp() != nil }
 
 // still reports whether a live object that has moved since its deletion was
 // planned is still ours to delete. Controllers move objects all the time; what

@@ -13,6 +13,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/deviceplugin"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/loss"
 	"github.com/poolwright/poolwright/reconciler/target"
 	"github.com/poolwright/poolwright/reconciler/target/cluster/internal/kinds"
 )
@@ -177,7 +178,7 @@ func (b *wish) add(item state.Item) error {
 	}
 	item.Object = b.world.clean(item)
 	item.Wave, item.Shrink = wave(item.Key, item.Object), kinds.Shrink(item.Key.Group, item.Key.Kind)
-	item.Grave, item.Live, item.Owner, item.Applied = "", state.Identity{}, "", ""
+	item.Removal, item.Live, item.Owner, item.Applied = loss.Removal{}, state.Identity{}, "", ""
 	b.items = append(b.items, item)
 	return nil
 }

@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/loss"
 	"github.com/poolwright/poolwright/reconciler/target"
 )
 
@@ -160,21 +162,41 @@ func goesOn(s *suite) {
 	k := s.first().Key
 	rest := s.without(k)
 	p := s.plan(rest)
-	if s.deletes(p, rest, k).Before.Leaving {
-		s.Error("a deletion that nobody has begun is taken for begun")
+	if s.deletes(p, rest, k).Before.Allowed != nil {
+		s.Error("a deletion that nobody has begun is taken for allowed")
 	}
 	s.begin(p)
 	s.restart()
-	if !s.deletes(s.plan(rest), rest, k).Before.Leaving {
-		s.Error("a deletion that was begun is not known as such")
+	p = s.plan(rest)
+	s.allows(s.deletes(p, rest, k), loss.Allowance{Losses: s.deletes(p, rest, k).Before.Cost()})
+	// A person allows more, and no later step as much again.
+	allowed := loss.Allowance{Losses: loss.Counts{"Node": 3, "Pod": 7}, Confirmed: true}
+	for _, now := range []loss.Counts{allowed.Losses, {"Node": 2}} {
+		for i, c := range p.Changes {
+			before := *c.Before
+			before.Grave, before.Losses = "nodes go with it", now
+			p.Changes[i].Before, p.Changes[i].Confirmed = &before, true
+		}
+		s.begin(p)
+		s.restart()
+		p = s.plan(rest)
+		s.allows(s.deletes(p, rest, k), allowed)
 	}
 	// Wanted again, it stays, and its next deletion is another.
 	s.apply(s.plan(s.world.Revised))
 	s.settled(s.world.Revised)
 	for _, c := range s.plan(rest).Changes {
-		if c.Action == plan.Delete && c.Before.Leaving {
-			s.Error("a deletion that was taken back is taken for begun")
+		if c.Action == plan.Delete && c.Before.Allowed != nil {
+			s.Error("a deletion that was taken back is taken for allowed")
 		}
+	}
+}
+
+// allows fails unless exactly that is known to be allowed of a deletion.
+func (s *suite) allows(c plan.Change, want loss.Allowance) {
+	s.Helper()
+	if d := cmp.Diff(&want, c.Before.Allowed, cmpopts.EquateEmpty()); d != "" {
+		s.Errorf("what is allowed of %s (-want +got):\n%s", c.Key, d)
 	}
 }
 

@@ -62,7 +62,7 @@ func Run(t *testing.T, harness Harness) {
 		{"what is not wanted any more is deleted, and nothing else", prunes},
 		{"a deletion hits only the incarnation that was observed", sparesSuccessors},
 		{"deleting what is already gone is no error", forgivesTheGone},
-		{"a deletion that was begun is known as such, and no other", goesOn},
+		{"of a deletion that was begun, it is known how far it was allowed, and of no other", goesOn},
 		{"an intent that came to nothing leaves nothing to delete", forgetsIntents},
 		{"a thing that was made but not recorded is not an orphan", findsTheUnrecorded},
 		{"an observation that was cut off concludes nothing", concludesNothing},

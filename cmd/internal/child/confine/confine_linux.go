@@ -6,14 +6,12 @@ import (
 	"os/exec"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
-const (
-	// nice is how far the process steps back behind others.
-	nice = 10
-	// noNewPrivileges is prctl's option of that name.
-	noNewPrivileges = 38
-)
+// nice is how far the process steps back behind others.
+const nice = 10
 
 // Executable is the program of this process, also when its file was replaced.
 func Executable() (string, error) {
@@ -25,8 +23,12 @@ func Executable() (string, error) {
 }
 
 // Prepare has a command start without an environment, in the root folder, in a
-// process group of its own, and end when the thread that starts it does.
+// process group of its own, and end when the thread that starts it does. From then on
+// no process of the same user can trace this one or read its memory and environment.
 func Prepare(cmd *exec.Cmd) error {
+	if err := undumpable(); err != nil {
+		return err
+	}
 	cmd.Env, cmd.Dir = []string{}, "/"
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	return nil
@@ -37,10 +39,28 @@ func Prepare(cmd *exec.Cmd) error {
 func Kill(cmd *exec.Cmd) { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 
 func confine(memory int64, cpu time.Duration) error {
+	if err := limit(memory, cpu); err != nil {
+		return err
+	}
+	if err := undumpable(); err != nil {
+		return err
+	}
+	return filter()
+}
+
+// undumpable keeps other processes of the same user out of this one's memory: see
+// PR_SET_DUMPABLE in prctl(2). It holds until the process executes a program.
+func undumpable() error {
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
+		return fmt.Errorf("keeping other processes out of this one's memory: %w", err)
+	}
+	return nil
+}
+
+func limit(memory int64, cpu time.Duration) error {
 	// These only help others, and not every machine has them.
 	_ = os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0)
 	everyThread(syscall.SYS_SETPRIORITY, syscall.PRIO_PROCESS, 0, nice)
-	everyThread(syscall.SYS_PRCTL, noNewPrivileges, 1, 0)
 	for _, l := range []struct {
 		name string
 		what int

@@ -44,6 +44,9 @@ func Refused(doing string, err error, secret bool) error {
 		return state.Failf(state.Fix, "TooLarge", "%s: the object is larger than the API server takes: %s", doing, why)
 	case apierrors.IsForbidden(err):
 		return state.Failf(state.Retry, "Forbidden", "%s: %s", doing, why)
+	case apierrors.IsTooManyRequests(err):
+		// Each request waited as long as the server said, ten times.
+		return state.Fail(state.Retry, "TooManyRequests", &answered{fmt.Sprintf("%s: %s", doing, why), err})
 	case apierrors.IsNotFound(err):
 		return state.Fail(state.Retry, "NotFound", &answered{fmt.Sprintf("%s: %s", doing, why), err})
 	}

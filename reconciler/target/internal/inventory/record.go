@@ -14,6 +14,7 @@ import (
 	"slices"
 
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/loss"
 	"github.com/poolwright/poolwright/reconciler/target/internal/fields"
 )
 
@@ -31,8 +32,9 @@ type Record struct {
 	// Rebuilt is true for an object that is known only by its label, because
 	// the inventory that vouched for it is gone.
 	Rebuilt bool
-	// Leaving is true when the deletion of this incarnation was begun.
-	Leaving bool
+	// Allowed is how far the deletion of this incarnation was allowed when it was
+	// about to be sent; nil where it never was.
+	Allowed *loss.Allowance
 	// Scope is what else the target must know to find the thing again; empty
 	// in a cluster.
 	Scope string
@@ -52,9 +54,17 @@ type line struct {
 	left
 	Desired string `json:"desired,omitempty"`
 	Rebuilt bool   `json:"rebuilt,omitempty"`
-	Leaving bool   `json:"leaving,omitempty"`
 	Scope   string `json:"scope,omitempty"`
 	last
+	// Allowed took the place of "leaving", a mark without any data that earlier
+	// releases wrote, also for deletions that were never sent: it allows nothing.
+	Allowed *allowed `json:"allowed,omitempty"`
+}
+
+// allowed is how far the object's deletion was allowed.
+type allowed struct {
+	Losses    loss.Counts `json:"losses,omitempty"`
+	Confirmed bool        `json:"confirmed,omitempty"`
 }
 
 // subject names the object.
@@ -149,8 +159,9 @@ func toLine(r Record) line {
 			UID: r.Print.UID, Generation: r.Print.Generation, Fields: r.Print.Fields, Meta: r.Print.Meta,
 			Values: r.Print.Values, Spec: r.Print.Spec,
 		},
-		Desired: r.Desired, Rebuilt: r.Rebuilt, Leaving: r.Leaving, Scope: r.Scope,
-		last: last{Wave: r.Wave, Policy: r.Policy, Reserved: r.Reserved},
+		Desired: r.Desired, Rebuilt: r.Rebuilt, Scope: r.Scope,
+		last:    last{Wave: r.Wave, Policy: r.Policy, Reserved: r.Reserved},
+		Allowed: (*allowed)(r.Allowed),
 	}
 }
 
@@ -196,8 +207,9 @@ func Decode(targetName, text string) (records []Record, shards int, err error) {
 		}
 		out = append(out, Record{
 			Key:     state.Key{Target: targetName, Group: l.Group, Kind: l.Kind, Namespace: l.Namespace, Name: l.Name},
-			Version: l.Version, Desired: l.Desired, Rebuilt: l.Rebuilt, Leaving: l.Leaving, Scope: l.Scope,
-			Wave: l.Wave, Policy: l.Policy, Reserved: l.Reserved,
+			Version: l.Version, Desired: l.Desired, Rebuilt: l.Rebuilt, Scope: l.Scope,
+			Allowed: (*loss.Allowance)(l.Allowed),
+			Wave:    l.Wave, Policy: l.Policy, Reserved: l.Reserved,
 			Print: fields.Print{UID: l.UID, Generation: l.Generation, Fields: l.Fields, Meta: l.Meta, Values: l.Values, Spec: l.Spec},
 		})
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/loss"
 	"github.com/poolwright/poolwright/reconciler/target/internal/fields"
 )
 
@@ -17,9 +18,10 @@ func records(n int) []Record {
 	for i := range out {
 		out[i] = Record{
 			Key:     state.Key{Target: "cluster", Group: "apps", Kind: "Deployment", Namespace: fmt.Sprintf("namespace-%d", i%7), Name: fmt.Sprintf("object-%d", i)},
-			Version: "v1", Desired: state.Hash(i), Rebuilt: i%5 == 0, Leaving: i%3 == 0,
+			Version: "v1", Desired: state.Hash(i), Rebuilt: i%5 == 0,
 			Scope: "somewhere", Wave: i % 4, Policy: "Delete", Reserved: i%2 == 0,
-			Print: fields.Print{UID: fmt.Sprintf("00000000-0000-0000-0000-%012d", i), Generation: int64(i), Fields: state.Hash(i), Meta: state.Hash(i), Values: state.Hash(i)},
+			Allowed: []*loss.Allowance{nil, {}, {Losses: loss.Counts{"Node": i, "Pod": 2}, Confirmed: true}}[i%3],
+			Print:   fields.Print{UID: fmt.Sprintf("00000000-0000-0000-0000-%012d", i), Generation: int64(i), Fields: state.Hash(i), Meta: state.Hash(i), Values: state.Hash(i)},
 		}
 	}
 	return out
@@ -53,7 +55,7 @@ func TestShardsHoldEverythingAndStayUnderEtcdsLimit(t *testing.T) {
 				}
 			}
 			slices.SortFunc(in, func(a, b Record) int { return a.Key.Compare(b.Key) })
-			if got := decodeAll(t, shards); !slices.Equal(in, got) {
+			if got := decodeAll(t, shards); !slices.EqualFunc(in, got, func(a, b Record) bool { return cmp.Equal(a, b) }) {
 				t.Errorf("%d records came back, or others", len(got))
 			}
 		})
@@ -100,6 +102,44 @@ func TestDecodeRefusesWhatItDoesNotUnderstand(t *testing.T) {
 				t.Errorf("%v", err)
 			}
 		})
+	}
+}
+
+// Earlier releases marked deletions as begun without saying what was allowed, those that
+// they skipped as well. Such a mark allows nothing.
+func TestAnOldMarkAllowsNothing(t *testing.T) {
+	for text, want := range map[string]*loss.Allowance{
+		`"leaving":true`:                          nil,
+		`"leaving":true,"allowed":null`:           nil,
+		`"allowed":{}`:                            {},
+		`"allowed":{"confirmed":true}`:            {Confirmed: true},
+		`"allowed":{"losses":{"Node":3,"Pod":7}}`: {Losses: loss.Counts{"Node": 3, "Pod": 7}},
+	} {
+		got, _, err := Decode("cluster", `{"format":1,"shards":1,"records":[{"version":"v1","kind":"NodePool","name":"gpu","uid":"u",`+text+`}]}`)
+		if err != nil || len(got) != 1 {
+			t.Fatal(err, got)
+		}
+		if d := cmp.Diff(want, got[0].Allowed); d != "" {
+			t.Errorf("%s (-want +got):\n%s", text, d)
+		}
+	}
+}
+
+func TestAnAllowanceThatChangesIsWritten(t *testing.T) {
+	s := NewStore(nil, Place{Target: "cluster", Prefix: "x"})
+	rec := records(1)[0]
+	for n, allowed := range []*loss.Allowance{{}, {Losses: loss.Counts{"Node": 1}}, {Losses: loss.Counts{"Node": 1}, Confirmed: true}, nil} {
+		for _, changed := range []bool{true, false} {
+			rec.Allowed = nil
+			if allowed != nil {
+				rec.Allowed = &loss.Allowance{Losses: allowed.Losses, Confirmed: allowed.Confirmed}
+			}
+			s.dirty = false
+			s.Put(rec)
+			if s.dirty != changed {
+				t.Errorf("%d: to be written: %v, want %v", n, s.dirty, changed)
+			}
+		}
 	}
 }
 

@@ -207,7 +207,9 @@ func (s *Store) Put(r Record) {
 	s.records[r.Key] = r
 	old.Print.ResourceVersion, r.Print.ResourceVersion = "", ""
 	old.Print.Generation, r.Print.Generation = 0, 0
-	if !known || old != r {
+	allowed := old.Allowed.Equal(r.Allowed)
+	old.Allowed, r.Allowed = nil, nil
+	if !known || !allowed || old != r {
 		s.dirty = true
 	}
 }

@@ -1,0 +1,54 @@
+package wire
+
+import (
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/poolwright/poolwright/reconciler/state"
+)
+
+// counting counts how many bytes of a tree are read.
+type counting struct {
+	fstest.MapFS
+	read *int
+}
+
+func (c counting) ReadFile(name string) ([]byte, error) {
+	b, err := c.MapFS.ReadFile(name)
+	*c.read += len(b)
+	return b, err
+}
+
+// TestLittleOfAProposalIsReadInTheController is about the one place where the controller
+// reads files of a proposal itself, to leave out findings about fields that hold a
+// variable without a value.
+func TestLittleOfAProposalIsReadInTheController(t *testing.T) {
+	const written = "apiVersion: karpenter.k8s.aws/v1alpha1\nkind: AWSNodeTemplate\nmetadata: {name: a}\nspec:\n  role: ${AMI}\n"
+	for name, c := range map[string]struct {
+		files int
+		size  int
+		left  int
+		most  int
+	}{
+		"a small file is read, once":        {1, len(written), 0, len(written)},
+		"a large one is not":                {1, 1 << 20, 3, 0},
+		"of many, as many as the bytes say": {64, 200 << 10, 3 * 54, 3 << 20},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := 0
+			files, found := fstest.MapFS{}, []state.Problem{}
+			for i := range c.files {
+				file := strings.Repeat("a", i+1) + ".yaml"
+				files[file] = &fstest.MapFile{Data: []byte(written + strings.Repeat("#", c.size-len(written)))}
+				for range 3 {
+					found = append(found, state.Problem{Origin: state.Origin{File: file, Line: 1}, Message: "AWSNodeTemplate/a: spec.role: must be upgraded"})
+				}
+			}
+			left := draft{unread: unread{"AMI": "x"}}.judgeableIn(state.Set{}, counting{files, &n}, found)
+			if len(left) != c.left || n > c.most {
+				t.Errorf("%d findings are left, not %d; %d bytes were read, not at most %d", len(left), c.left, n, c.most)
+			}
+		})
+	}
+}

@@ -1,0 +1,220 @@
+package plan_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/loss"
+)
+
+// costing is a thing whose deletion takes so many nodes along, after a deletion of it
+// was allowed.
+func costing(name string, nodes int, allowed *loss.Allowance) state.Item {
+	item := thing(name, 0, nil)
+	item.Allowed = allowed
+	if nodes > 0 {
+		item.Grave, item.Losses = "nodes", loss.Counts{"Node": nodes}
+	}
+	return item
+}
+
+func TestAnAllowanceIsWorthWhatItAllowed(t *testing.T) {
+	some := func(nodes int, confirmed bool) *loss.Allowance {
+		return &loss.Allowance{Losses: loss.Counts{"Node": nodes}, Confirmed: confirmed}
+	}
+	for _, tt := range []struct {
+		name string
+		item state.Item
+		held bool
+	}{
+		{"a grave deletion that nobody allowed waits", costing("x", 3, nil), true},
+		{"one that was confirmed goes on", costing("x", 3, some(3, true)), false},
+		{"with fewer nodes, too", costing("x", 1, some(3, true)), false},
+		{"with more nodes it asks again", costing("x", 4, some(3, true)), true},
+		{"one that was let pass when nothing went with it asks", costing("x", 1, some(0, false)), true},
+		{"and so it does when that was confirmed, of many", costing("x", 1, some(0, true)), true},
+		{"what was only let pass is not confirmed", costing("x", 3, some(3, false)), true},
+		{"an ordinary one goes on", costing("x", 0, some(0, false)), false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			kept := things("kept", 3)
+			for how, policy := range map[string]plan.Policy{"guard": plan.Guard(50, ""), "grave": plan.HoldGrave("")} {
+				p := plan.Compute(state.NewSet(kept...), state.NewSet(append(kept, tt.item)...), policy)
+				if got := heldCount(p) > 0; got != tt.held {
+					t.Errorf("%s: held %v", how, got)
+				}
+			}
+		})
+	}
+}
+
+// Nine deletions a commit, refused again and again by what they need: each commit alone
+// is below the guard.
+func TestDeletionsThatGatherUnaskedAreAskedForTogether(t *testing.T) {
+	kept := things("kept", 5)
+	var old []state.Item
+	for _, item := range things("first", 9) {
+		item.Allowed = &loss.Allowance{}
+		old = append(old, item)
+	}
+	p := plan.Compute(state.NewSet(kept...), state.NewSet(append(old, kept...)...), plan.Guard(50, ""))
+	if heldCount(p) != 0 {
+		t.Fatalf("what was allowed is asked for: %v", p.Holds)
+	}
+	old = append(old, things("second", 9)...)
+	p = plan.Compute(state.NewSet(kept...), state.NewSet(append(old, kept...)...), plan.Guard(50, ""))
+	for _, c := range p.Changes {
+		if second := strings.HasPrefix(c.Key.Name, "second"); second != (c.Hold != "") {
+			t.Errorf("%s: held %q", c.Key.Name, c.Hold)
+		}
+	}
+	if len(p.Holds) != 1 || !strings.HasPrefix(p.Holds[0], "would delete 18 of 23 objects") {
+		t.Errorf("reasons %v", p.Holds)
+	}
+}
+
+// A prune that the guard lets pass, cut off anywhere, never asks for the rest: what is
+// left is a smaller share of less.
+func TestAPruneThatIsCutOffAsksForNothingNew(t *testing.T) {
+	for all := 2; all < 30; all++ {
+		for deleted := 1; deleted < all; deleted++ {
+			kept := things("kept", all-deleted)
+			left := func(n int, allowed *loss.Allowance) plan.Plan {
+				old := things("old", n)
+				for i := range old {
+					old[i].Allowed = allowed
+				}
+				return plan.Compute(state.NewSet(kept...), state.NewSet(append(old, kept...)...), plan.Guard(50, ""))
+			}
+			if heldCount(left(deleted, nil)) > 0 {
+				continue
+			}
+			for n := range deleted {
+				if p := left(n, &loss.Allowance{}); heldCount(p) > 0 {
+					t.Fatalf("%d of %d, %d are left: %v", deleted, all, n, p.Holds)
+				}
+			}
+		}
+	}
+}
+
+func TestWhatIsRememberedOfADeletionIsWhatWasAllowed(t *testing.T) {
+	three := &loss.Allowance{Losses: loss.Counts{"Node": 3}, Confirmed: true}
+	many := &loss.Allowance{Losses: loss.Counts{"Node": 50}, Confirmed: true}
+	for _, tt := range []struct {
+		name string
+		item state.Item
+		say  bool // its word
+		want *loss.Allowance
+	}{
+		{"nothing asked: nothing goes with it", costing("x", 0, nil), false, &loss.Allowance{}},
+		{"a person was asked", costing("x", 3, nil), true, three},
+		{"fewer are left: the first word counts", costing("x", 1, three), false, three},
+		{"a few more than a person was told add up to no more", costing("x", 58, many), false, many},
+		{"many more, which a person was told", costing("x", 90, many), true, &loss.Allowance{Losses: loss.Counts{"Node": 90}, Confirmed: true}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			kept := things("kept", 3)
+			compute := func(word string) plan.Plan {
+				return plan.Compute(state.NewSet(kept...), state.NewSet(append(kept, tt.item)...), plan.Guard(50, word))
+			}
+			p := compute("")
+			if tt.say {
+				p = compute(plan.ConfirmHash(p))
+			}
+			if p.Changes[0].Hold != "" {
+				t.Fatal(p.Holds)
+			}
+			if d := cmp.Diff(tt.want, p.Changes[0].Allowance()); d != "" {
+				t.Errorf("remembered (-want +got):\n%s", d)
+			}
+		})
+	}
+}
+
+// The word that a plan prints is still good when what nobody need allow is gone.
+func TestAWordOutlivesTheDeletionsThatItIsNotFor(t *testing.T) {
+	kept, pool := things("kept", 9), costing("pool", 3, nil)
+	compute := func(word string, old ...state.Item) plan.Plan {
+		return plan.Compute(state.NewSet(kept...), state.NewSet(append(old, kept...)...), plan.Guard(50, word))
+	}
+	first := compute("", append(things("old", 4), pool)...)
+	word := plan.ConfirmHash(first)
+	if !strings.HasSuffix(first.Holds[0], ": "+word) {
+		t.Fatalf("%q asks for another word than %s", first.Holds[0], word)
+	}
+	if later := compute("", pool); plan.ConfirmHash(later) != word || !strings.HasSuffix(later.Holds[0], ": "+word) {
+		t.Errorf("a second later it asks for %v", later.Holds)
+	}
+	if confirmed := compute(word, pool); heldCount(confirmed) > 0 || plan.ConfirmHash(confirmed) != word {
+		t.Errorf("the word confirms nothing: %v", confirmed.Holds)
+	}
+}
+
+// queued is a Cluster with an interruption queue of that name, or without one.
+func queued(name string) state.Item {
+	spec := object{"region": "eu-west-1"}
+	if name != "" {
+		spec["interruptionQueue"] = object{"name": name}
+	}
+	return state.Item{Key: state.Key{Target: "cluster", Group: "poolwright.dev", Kind: "Cluster", Name: "c"}, Object: object{"spec": spec}}
+}
+
+func TestAPartIsNotTakenAwayWhileTheDeletionOfWhatItUsesWaits(t *testing.T) {
+	part := loss.Part{Group: "poolwright.dev", Kind: "Cluster", Field: "spec.interruptionQueue"}
+	queue := inAWS("queue", nil)
+	queue.Grave, queue.Losses, queue.UsedBy = "nodes", loss.Counts{"Node": 3}, part
+	ordinary, lost := queue, unknown(queue, "denied")
+	ordinary.Grave, ordinary.Losses, lost.UsedBy = "", nil, part
+	stays := thing("kept", 0, nil)
+	for _, tt := range []struct {
+		name     string
+		is, was  state.Item
+		seen     state.Item
+		policies []plan.Policy
+		held     bool
+	}{
+		{name: "the part is taken away", was: queued("a"), is: queued(""), seen: queue, held: true},
+		{name: "with the whole Cluster", was: queued("a"), is: stays, seen: queue, held: true},
+		{name: "nobody knows whether it is there", was: queued("a"), is: queued(""), seen: lost, held: true},
+		{name: "another takes its place", was: queued("a"), is: queued("b"), seen: queue},
+		{name: "its deletion waits for nobody", was: queued("a"), is: queued(""), seen: ordinary},
+		{name: "nothing of it is deleted", was: queued("a"), is: queued(""), seen: queue, policies: []plan.Policy{plan.NoPrune()}},
+		{name: "it is only compared", was: queued("a"), is: queued(""), seen: queue, policies: []plan.Policy{plan.ReportTarget("aws")}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			compute := func(word string) (plan.Change, plan.Plan) {
+				p := plan.Compute(state.NewSet(tt.is, stays), state.NewSet(tt.was, stays, tt.seen), append(tt.policies, plan.Guard(50, word))...)
+				for _, c := range p.Changes {
+					if c.Key.Kind == "Cluster" {
+						return c, p
+					}
+				}
+				t.Fatal("the Cluster does not change")
+				return plan.Change{}, p
+			}
+			c, p := compute("")
+			if c.KeepsUsed() != tt.held || (c.Hold != "") != tt.held {
+				t.Errorf("held by %v: %q", c.Rules, c.Hold)
+			}
+			if tt.seen.Unknown != "" {
+				return
+			}
+			if c, _ := compute(plan.ConfirmHash(p)); c.Hold != "" {
+				t.Errorf("confirmed, it is held: %q", c.Hold)
+			}
+			if !tt.held {
+				return
+			}
+			c.Hold, c.Rules = "", nil
+			alone := plan.Plan{Changes: []plan.Change{c}}
+			if again := alone.KeepUsed(map[state.Key]string{c.Key: "as before"}); again.Changes[0].Hold != "as before" {
+				t.Error("looked at by itself, it is let pass")
+			}
+		})
+	}
+}

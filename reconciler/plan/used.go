@@ -1,0 +1,64 @@
+package plan
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/loss"
+)
+
+// holdUsed holds the changes that take away the part of a thing through which another
+// is used whose deletion waits for a person, or that may be there to be deleted and is
+// unknown. Otherwise what the wait protects would come to pass without the deletion: an
+// engine that is not given an interruption queue any more does not read it, though the
+// queue is there.
+func holdUsed(p Plan) Plan {
+	return hold(p, ruleUsed, func(c Change) string {
+		for _, d := range p.Changes {
+			if d.Action == Delete && d.Hold != "" && !d.Standing() && c.takes(d.Before.UsedBy) {
+				return d.Before.UsedBy.Field + " is in use as long as this waits: " + d.Hold
+			}
+		}
+		for _, u := range p.Unknown {
+			if c.takes(u.UsedBy) {
+				return u.UsedBy.Field + " may be in use: it is not known whether there is " + u.Key.String() + " to be deleted: " + u.Reason
+			}
+		}
+		return ""
+	})
+}
+
+// KeepsUsed reports whether the change is held because it takes away a part through
+// which something is used whose own deletion waits.
+func (c Change) KeepsUsed() bool { return c.Hold != "" && slices.Contains(c.Rules, ruleUsed) }
+
+// KeepUsed holds the changes of the given things again, with the reasons from a plan of
+// everything: a plan of some things does not have the deletion that waits.
+func (p Plan) KeepUsed(reasons map[state.Key]string) Plan {
+	return hold(p, ruleUsed, func(c Change) string {
+		if c.Drift || c.Standing() {
+			return ""
+		}
+		return reasons[c.Key]
+	})
+}
+
+// takes tells whether the change is one of a thing that has the part, and has it no
+// more afterwards. One that only changes the part brings what is used in its place.
+func (c Change) takes(part loss.Part) bool {
+	if part.Field == "" || c.Key.Group != part.Group || c.Key.Kind != part.Kind || c.Before == nil {
+		return false
+	}
+	return has(c.Before, part.Field) && !has(c.After, part.Field)
+}
+
+func has(item *state.Item, field string) bool {
+	if item == nil {
+		return false
+	}
+	path := strings.Split(field, ".")
+	last := len(path) - 1
+	_, found := mapAt(item.Object, path[:last])[path[last]]
+	return found
+}

@@ -1,0 +1,233 @@
+package pullrequest
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	gosync "sync"
+	"time"
+
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/report/forge"
+)
+
+// This file bounds what pull requests cost, however many are opened, pushed to and by
+// whom: how many are planned, in which order, how often again, and what is kept of them.
+
+const (
+	// openPlanned is how many open pull requests of a Sync are planned, openOfAuthor how
+	// many of those may be of one author.
+	openPlanned  = 200
+	openOfAuthor = 100
+	// notices is how many pull requests above those bounds are told so in one pass.
+	notices = 5
+	// bodiesKept is how many bytes of comments a Sync's session keeps, to be written again
+	// should somebody delete one.
+	bodiesKept = 8 << 20
+	// reviewedKept is how many bytes of reviewed consequences a Sync's status keeps,
+	// reviewedOfOne how many of one pull request: etcd takes 1.5 MiB for an object, and
+	// managed fields repeat them.
+	reviewedKept  = 128 << 10
+	reviewedOfOne = 32 << 10
+	// verdictKept is the number of characters of a verdict in the status.
+	verdictKept = 1000
+	// longestLook is the longest time after which a plan that stays the same is made again.
+	longestLook = 30 * time.Minute
+	// rests is how many times as long as a plan took it is not made again only because
+	// time has passed.
+	rests = 10
+)
+
+// admitted are the open pull requests that are planned, and why each other is not. Authors
+// take turns with their oldest ones first, so that none takes the place of all others.
+func (p *pass) admitted() (planned []forge.PullRequest, refused map[int]string) {
+	turn, of := map[int]int{}, map[string]int{}
+	refused = map[int]string{}
+	for _, pr := range p.s.listing.Open { // In the order of their numbers.
+		if !p.plans(pr) {
+			continue
+		}
+		turn[pr.Number] = of[pr.Author]
+		if of[pr.Author]++; of[pr.Author] > openOfAuthor {
+			refused[pr.Number] = fmt.Sprintf("not planned: %d open pull requests of its author are planned already; close some of those", openOfAuthor)
+			continue
+		}
+		planned = append(planned, pr)
+	}
+	slices.SortStableFunc(planned, func(a, b forge.PullRequest) int { return cmp.Compare(turn[a.Number], turn[b.Number]) })
+	for _, pr := range planned[min(len(planned), openPlanned):] {
+		refused[pr.Number] = fmt.Sprintf("not planned: %d open pull requests are planned already; close those that are not needed", openPlanned)
+	}
+	return planned[:min(len(planned), openPlanned)], refused
+}
+
+// notify says beside heads that they are not planned, a few in each pass.
+func (p *pass) notify(ctx context.Context, refused map[int]string) {
+	sent := 0
+	for _, pr := range p.s.listing.Open {
+		why, is := refused[pr.Number]
+		rec := p.s.records[int64(pr.Number)]
+		if !is || rec != nil && (rec.announced == pr.Head.SHA || rec.item.Head == pr.Head.SHA) {
+			continue
+		}
+		if sent++; sent > notices || p.stopped(ctx) {
+			return
+		}
+		if rec == nil {
+			rec = &entry{item: v1alpha1.PullRequestStatus{Number: int64(pr.Number)}}
+			p.s.records[rec.item.Number] = rec
+		}
+		err := p.status(ctx, pr.Head.SHA, forge.Status{Context: p.planContext(), State: forge.Broken, Description: why, URL: pr.URL})
+		if err != nil {
+			p.unspoken(rec, err)
+		}
+		if err == nil || permanent(err) {
+			rec.announced = pr.Head.SHA
+		}
+	}
+}
+
+// usage is how long plans of each author took of late: half of it is forgotten every ten
+// minutes.
+type usage map[string]spending
+
+type spending struct {
+	took time.Duration
+	at   time.Time
+}
+
+const (
+	halfLife = 10 * time.Minute
+	// fairShare is how much more an author may have used of the planner than another
+	// before the other comes first whatever it is about.
+	fairShare = 30 * time.Second
+	// mostShare is what an author may have used before plans of theirs wait: with that
+	// half-life a planner that never rests reaches a little more than 14 minutes.
+	mostShare = 10 * time.Minute
+)
+
+func (u usage) of(author string, now time.Time) time.Duration {
+	s := u[author]
+	took := s.took
+	for age := now.Sub(s.at); age >= halfLife && took > 0; age -= halfLife {
+		took /= 2
+	}
+	return took
+}
+
+// add counts a plan, and forgets authors who have not used anything of late.
+func (u usage) add(author string, now time.Time, took time.Duration) {
+	u[author] = spending{took: u.of(author, now) + took, at: now}
+	for other := range u {
+		if u.of(other, now) < time.Second {
+			delete(u, other)
+		}
+	}
+}
+
+// lasts is how long a plan is taken to hold although nothing is known to have moved:
+// ever longer while it stays the same, and longer where it takes long.
+func (e *entry) lasts() time.Duration {
+	return max(min(freshFor<<min(e.made.same, 10), longestLook), rests*e.made.took)
+}
+
+// shed gives up the comments that were written longest ago, until the rest fits. Who
+// deletes one of those is answered by another plan.
+func (s *session) shed() {
+	kept := 0
+	var all []*entry
+	for _, rec := range s.records {
+		if n := rec.bodies(); n > 0 {
+			kept += n
+			all = append(all, rec)
+		}
+	}
+	slices.SortFunc(all, func(a, b *entry) int {
+		return cmp.Or(a.spoken.Compare(b.spoken), cmp.Compare(a.item.Number, b.item.Number))
+	})
+	for _, rec := range all {
+		if kept <= bodiesKept {
+			return
+		}
+		if rec.untold || rec.pending {
+			continue // The forge is yet to get it.
+		}
+		kept -= rec.bodies()
+		rec.answer, rec.good = nil, nil
+	}
+}
+
+// bodies is how many bytes of comments the record holds.
+func (e *entry) bodies() int {
+	n := 0
+	if e.answer != nil {
+		n = len(e.answer.body)
+	}
+	if e.good != nil && e.good != e.answer {
+		n += len(e.good.body)
+	}
+	return n
+}
+
+// bounded drops the reviewed consequences that a status has no room for: nobody counts as
+// having reviewed them then, which lets fewer nodes be replaced unasked.
+func bounded(items []v1alpha1.PullRequestStatus) {
+	left := reviewedKept
+	for i := range items {
+		n := sizeOf(items[i].Reviewed)
+		if n > left {
+			items[i].Reviewed = nil
+			continue
+		}
+		left -= n
+	}
+}
+
+func sizeOf(r *v1alpha1.ReviewedConsequences) int {
+	if r == nil {
+		return 0
+	}
+	raw, err := json.Marshal(r)
+	if err != nil {
+		return reviewedKept + 1
+	}
+	return len(raw)
+}
+
+// workers is how many Syncs' pull requests are looked after at a time, ofRepository how
+// many of those may be of one repository: where several Syncs follow it, those of others
+// have their turn all the same.
+const (
+	workers      = 4
+	ofRepository = 2
+)
+
+// turns counts the passes under way, by repository.
+type turns struct {
+	mu   gosync.Mutex
+	busy map[string]int
+}
+
+// take reports whether another pass over a repository may begin; give ends it.
+func (t *turns) take(address string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.busy[address] >= ofRepository {
+		return false
+	}
+	if t.busy == nil {
+		t.busy = map[string]int{}
+	}
+	t.busy[address]++
+	return true
+}
+
+func (t *turns) give(address string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.busy[address]--; t.busy[address] <= 0 {
+		delete(t.busy, address)
+	}
+}

@@ -1,0 +1,140 @@
+// Package loss is what goes with the deletion of a thing, in numbers, so that who
+// allowed a deletion and who sends it can compare without reading a sentence.
+//
+// It is pure and refuses to know what the kinds mean. Start reading at Removal.
+package loss
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Removal is what the deletion of an observed thing costs, and what of that is
+// allowed. It is zero for ordinary things.
+type Removal struct {
+	// Grave says, for things whose removal costs more than themselves, what
+	// goes with them ("3 nodes, 7 pods"), or why their removal always waits
+	// for confirmation. Empty for ordinary things.
+	Grave string
+	// Losses counts what Grave names. Empty where Grave names nothing that can
+	// be counted: see Cost.
+	Losses Counts
+	// Allowed is what was allowed when the deletion of this very incarnation was
+	// about to be sent, and did not come to its end: the process died, or the
+	// world refused. Nil where it never was. Only on observed things.
+	Allowed *Allowance
+	// UsedBy is the part of another thing through which this one is used; zero
+	// where none is. As long as the deletion waits for a person, or nobody can
+	// tell whether there is anything to delete, that part is not taken away.
+	UsedBy Part
+}
+
+// Cost is what goes with the deletion. A Grave that counts nothing stands for the
+// thing itself.
+func (r Removal) Cost() Counts {
+	if r.Grave != "" && len(r.Losses) == 0 {
+		return Counts{itself: 1}
+	}
+	return r.Losses
+}
+
+// itself is the kind under which a thing counts whose own removal is the loss.
+const itself = "Object"
+
+// Uncounted is the kind of what could not be counted.
+const Uncounted = "Uncounted"
+
+// Allowance is how far the deletion of one incarnation was allowed.
+type Allowance struct {
+	// Losses are those that were known when it was allowed.
+	Losses Counts
+	// Confirmed is true where a person quoted the word for it, and false where
+	// no guard asked for one.
+	Confirmed bool
+}
+
+// Covers reports whether a deletion that costs now so much was allowed. A nil
+// Allowance covers nothing.
+func (a *Allowance) Covers(now Counts) bool { return a != nil && a.Losses.Covers(now) }
+
+// Equal reports whether both allow the same.
+func (a *Allowance) Equal(other *Allowance) bool {
+	if a == nil || other == nil {
+		return a == other
+	}
+	return a.Confirmed == other.Confirmed && maps.Equal(a.Losses, other.Losses)
+}
+
+// Part is a field of the things of one kind, such as a part of the Cluster.
+type Part struct {
+	// Group and Kind are those of the Kubernetes API.
+	Group, Kind string
+	// Field is the path of the field, its steps separated by dots:
+	// "spec.interruptionQueue".
+	Field string
+}
+
+// Counts is how many things of each kind are lost. Kinds are those of
+// Kubernetes: letters and digits.
+type Counts map[string]int
+
+// Covers reports whether a loss that was allowed to be c may be now: no more of
+// any kind. Of what controllers make and remove all the time (nodes and what runs on
+// them) a fifth more is taken for the same, rounded down: up to four, it is the number.
+func (c Counts) Covers(now Counts) bool {
+	for kind, n := range now {
+		most := c[kind]
+		if kind == "Node" || kind == "NodeClaim" || kind == "Pod" {
+			most += most / 5
+		}
+		if n > most {
+			return false
+		}
+	}
+	return true
+}
+
+// Plus is the sum of both.
+func (c Counts) Plus(other Counts) Counts {
+	out := Counts{}
+	for _, counts := range []Counts{c, other} {
+		for kind, n := range counts {
+			out[kind] += n
+		}
+	}
+	return out
+}
+
+// String writes the counts as Parse reads them: "+3Node+7Pod", sorted by kind.
+func (c Counts) String() string {
+	var text strings.Builder
+	for _, kind := range slices.Sorted(maps.Keys(c)) {
+		if c[kind] > 0 {
+			text.WriteString("+" + strconv.Itoa(c[kind]) + kind)
+		}
+	}
+	return text.String()
+}
+
+// Parse reads what String wrote. Of anything else it returns false.
+func Parse(text string) (Counts, bool) {
+	out := Counts{}
+	if text == "" {
+		return out, true
+	}
+	rest, ok := strings.CutPrefix(text, "+")
+	if !ok {
+		return nil, false
+	}
+	for part := range strings.SplitSeq(rest, "+") {
+		kind := strings.TrimLeft(part, "0123456789")
+		n, err := strconv.Atoi(strings.TrimSuffix(part, kind))
+		if err != nil || kind == "" || out[kind] != 0 {
+			return nil, false
+		}
+		out[kind] = n
+	}
+	return out, true
+}

@@ -1,0 +1,333 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/loss"
+	"github.com/poolwright/poolwright/reconciler/target/cluster/internal/kinds"
+	"github.com/poolwright/poolwright/reconciler/target/internal/api"
+	"github.com/poolwright/poolwright/reconciler/target/internal/parallel"
+)
+
+// This file counts what goes with an object: when deletions are planned, and again
+// right before each is sent.
+
+// bury completes the things to delete with what would die with them. Namespaces come
+// last: what is in one and goes by itself is not lost with it, unless its own deletion
+// waits for a person. That must not be deleted by way of its namespace.
+func (o *observation) bury(ctx context.Context) {
+	fleet := o.fleet()
+	o.world.mu.Lock()
+	o.world.fleet = fleet
+	o.world.mu.Unlock()
+	dying := map[state.Key]bool{}
+	var namespaces, others []doubt
+	for _, s := range o.strays {
+		dying[s.item.Key] = true
+		if isNamespace(s.item.Key) {
+			namespaces = append(namespaces, s)
+		} else {
+			others = append(others, s)
+		}
+	}
+	count := counting{World: o.world, lost: o.world.lostGPUs(ctx, fleet, ""), goes: func(k state.Key, live metav1.Object) bool {
+		return dying[k] && live.GetLabels()[v1alpha1.SyncLabel] == o.world.label
+	}}
+	left := maps.Clone(dying)
+	parallel.Each(requests, others, func(s doubt) {
+		if o.stillMounted(ctx, s.live, dying) {
+			return
+		}
+		if item, ok := o.leave(ctx, s, count); ok && item.Grave != "" {
+			o.mu.Lock()
+			defer o.mu.Unlock()
+			delete(left, item.Key)
+		}
+	})
+	count.goes = func(k state.Key, live metav1.Object) bool {
+		return left[k] && live.GetLabels()[v1alpha1.SyncLabel] == o.world.label
+	}
+	parallel.Each(requests, namespaces, func(s doubt) { o.leave(ctx, s, count) })
+}
+
+// leave notes an object that is not wanted any more.
+func (o *observation) leave(ctx context.Context, s doubt, count counting) (state.Item, bool) {
+	item := observed(s.item, s.live, strip(s.live.Object), s.item.Applied)
+	if isSecret(item.Key) {
+		if err := o.world.mask.load(ctx); err != nil {
+			o.fail(err)
+			return item, false
+		}
+		item.Object = o.world.mask.secret(item.Object)
+	}
+	item.Removal = count.removal(ctx, item.Key, s.live)
+	rec, _ := o.world.store.Get(item.Key)
+	if rec.Print.UID == item.Live.UID {
+		item.Allowed = rec.Allowed
+	}
+	if rec.Rebuilt && item.Grave == "" {
+		item.Grave = "it is known only by its label, because the inventory that vouched for it was deleted"
+	}
+	o.add(item)
+	return item, true
+}
+
+// Removals completes observed things with what goes with their deletion, for who deletes
+// what is wanted otherwise, such as a whole installation. Observe does so for what is not
+// wanted. An error means that a thing could not be read.
+func (w *World) Removals(ctx context.Context, observed state.Set) (state.Set, error) {
+	items := observed.Items()
+	for i, item := range items {
+		if !counts(item.Key, item.Object) {
+			continue
+		}
+		ref, _, served, err := w.ref(ctx, item.Key, item.Version)
+		if err != nil {
+			return state.Set{}, err
+		}
+		if !served {
+			continue
+		}
+		live, err := w.api.Get(ctx, ref)
+		switch {
+		case apierrors.IsNotFound(err):
+		case err != nil:
+			return state.Set{}, api.Refused("reading "+item.Key.String(), err, false)
+		default:
+			items[i].Removal = counting{World: w, goes: leaves}.removal(ctx, item.Key, live)
+		}
+	}
+	return state.NewSet(items...), nil
+}
+
+// counting counts what goes with objects.
+type counting struct {
+	*World
+	// goes reports whether an object is deleted in its own right, so that it is not
+	// lost with another.
+	goes func(state.Key, metav1.Object) bool
+	// lost is what is lost with the plugins that go.
+	lost losses
+}
+
+// counts reports whether it takes requests to find out what goes with an object.
+func counts(k state.Key, object map[string]any) bool {
+	switch k.Kind {
+	case "CustomResourceDefinition", "Namespace", "NodePool", "Cluster", "EC2NodeClass":
+		return true
+	}
+	return isDevicePlugin(k) || profileOf(object) != ""
+}
+
+// removal says what goes with an object, or why its removal needs a second look; it is
+// zero for ordinary objects. What cannot be counted is grave.
+func (c counting) removal(ctx context.Context, k state.Key, live *unstructured.Unstructured) loss.Removal {
+	if live.GetLabels()["app.kubernetes.io/part-of"] == "poolwright" || k.Namespace == c.cfg.Namespace ||
+		isNamespace(k) && k.Name == c.cfg.Namespace {
+		return loss.Removal{Grave: "it is part of Poolwright's own installation"}
+	}
+	var out loss.Removal
+	var err error
+	switch {
+	case k.Kind == "CustomResourceDefinition":
+		out, err = c.lostObjects(ctx, live)
+	case isNamespace(k):
+		out, err = c.lostContents(ctx, k.Name)
+	case k.Kind == "NodePool" && k.Group == "karpenter.sh":
+		out, err = c.lostNodes(ctx, k.Name)
+	case k.Kind == "Cluster" && k.Group == "poolwright.dev":
+		out, err = c.lostEngine(ctx)
+	case k.Kind == "EC2NodeClass":
+		out, err = c.lostClass(ctx, k)
+	}
+	switch {
+	case err != nil:
+		return loss.Removal{Grave: "what dies with it could not be counted: " + err.Error(), Losses: loss.Counts{loss.Uncounted: 1}}
+	case out.Grave == "":
+		return c.lost.removal(k, live.Object)
+	}
+	return out
+}
+
+func isNamespace(k state.Key) bool { return k.Kind == "Namespace" && k.Group == "" }
+
+// lostObjects counts the objects of a CustomResourceDefinition's kind.
+func (c counting) lostObjects(ctx context.Context, live *unstructured.Unstructured) (loss.Removal, error) {
+	for _, kind := range kinds.Defined(live.Object) {
+		n := 0
+		err := c.api.Names(ctx, api.Ref{Resource: kind.GVR()}, "", "", func(*metav1.PartialObjectMetadata) { n++ })
+		return loss.Removal{
+			Grave:  fmt.Sprintf("the kind %s and %s go with it", kind.Kind, count(n, "object")),
+			Losses: loss.Counts{"CustomResourceDefinition": 1, kind.Kind: n},
+		}, err
+	}
+	return loss.Removal{Grave: "its kind and all objects of it go with it"}, nil
+}
+
+// contents are the kinds that are counted in a namespace: those whose loss
+// hurts. What Kubernetes puts into every namespace does not count.
+func contents() []kinds.Kind {
+	kind := func(group, kind, resource string) kinds.Kind {
+		return kinds.Kind{GroupVersionKind: schema.GroupVersionKind{Group: group, Version: "v1", Kind: kind}, Resource: resource}
+	}
+	return []kinds.Kind{
+		kind("", "Pod", "pods"),
+		kind("", "PersistentVolumeClaim", "persistentvolumeclaims"),
+		kind("", "Secret", "secrets"),
+		kind("", "ConfigMap", "configmaps"),
+		kind("", "Service", "services"),
+		kind("apps", "Deployment", "deployments"),
+		kind("apps", "StatefulSet", "statefulsets"),
+		kind("apps", "DaemonSet", "daemonsets"),
+		kind("batch", "Job", "jobs"),
+		kind("batch", "CronJob", "cronjobs"),
+	}
+}
+
+// lostContents counts what is in a namespace beside what is deleted anyway.
+func (c counting) lostContents(ctx context.Context, namespace string) (loss.Removal, error) {
+	var parts []string
+	losses := loss.Counts{}
+	for _, kind := range contents() {
+		n := 0
+		err := c.api.Names(ctx, api.Ref{Resource: kind.GVR(), Namespace: namespace}, "", "", func(m *metav1.PartialObjectMetadata) {
+			k := state.Key{Target: Name, Group: kind.Group, Kind: kind.Kind, Namespace: namespace, Name: m.Name}
+			if !c.goes(k, m) && m.Name != "kube-root-ca.crt" {
+				n++
+			}
+		})
+		if err != nil {
+			return loss.Removal{}, err
+		}
+		if n > 0 {
+			parts, losses[kind.Kind] = append(parts, count(n, strings.TrimSuffix(kind.Resource, "s"))), n
+		}
+	}
+	if len(parts) == 0 {
+		return loss.Removal{}, nil
+	}
+	return loss.Removal{Grave: strings.Join(parts, ", ") + " in it go with it", Losses: losses}, nil
+}
+
+// lostNodes counts the nodes of a pool, those on their way included, and the pods on
+// them.
+func (w *World) lostNodes(ctx context.Context, pool string) (loss.Removal, error) {
+	nodes := map[string]bool{}
+	err := w.api.Names(ctx, api.Ref{Resource: schema.GroupVersionResource{Version: "v1", Resource: "nodes"}},
+		poolLabel+pool, "", func(m *metav1.PartialObjectMetadata) { nodes[m.Name] = true })
+	if err != nil {
+		return loss.Removal{}, err
+	}
+	coming, err := w.coming(ctx, pool, nodes)
+	all := len(nodes) + coming
+	if err != nil || all == 0 {
+		return loss.Removal{}, err
+	}
+	pods := 0
+	for _, node := range slices.Sorted(maps.Keys(nodes)) {
+		err := w.api.Names(ctx, api.Ref{Resource: schema.GroupVersionResource{Version: "v1", Resource: "pods"}},
+			"", "spec.nodeName="+node, func(m *metav1.PartialObjectMetadata) {
+				daemon := slices.ContainsFunc(m.OwnerReferences, func(r metav1.OwnerReference) bool { return r.Kind == "DaemonSet" })
+				if !daemon {
+					pods++
+				}
+			})
+		if err != nil {
+			return loss.Removal{}, err
+		}
+	}
+	return loss.Removal{
+		Grave:  fmt.Sprintf("%s, %s go with it", count(all, "node"), count(pods, "pod")),
+		Losses: loss.Counts{"Node": all, "Pod": pods},
+	}, nil
+}
+
+const poolLabel = "karpenter.sh/nodepool="
+
+// coming counts a pool's NodeClaims that have no node yet: Karpenter has ordered their
+// instances for pods that wait.
+func (w *World) coming(ctx context.Context, pool string, nodes map[string]bool) (int, error) {
+	kind, ok, err := w.find(ctx, schema.GroupVersionKind{Group: "karpenter.sh", Version: "v1", Kind: "NodeClaim"})
+	if err != nil || !ok {
+		return 0, err
+	}
+	n := 0
+	_, err = w.api.List(ctx, api.Ref{Resource: kind.GVR()}, poolLabel+pool, func(claim *unstructured.Unstructured) {
+		node, _, _ := unstructured.NestedString(claim.Object, "status", "nodeName")
+		if !nodes[node] && claim.GetDeletionTimestamp() == nil {
+			n++
+		}
+	})
+	return n, err
+}
+
+// lostEngine counts the nodes that nobody would provision for, consolidate or
+// replace any more: without a Cluster the engine stops.
+func (w *World) lostEngine(ctx context.Context) (loss.Removal, error) {
+	kind, ok, err := w.find(ctx, schema.GroupVersionKind{Group: "karpenter.sh", Version: "v1", Kind: "NodeClaim"})
+	if err != nil || !ok {
+		return loss.Removal{}, err
+	}
+	n := 0
+	err = w.api.Names(ctx, api.Ref{Resource: kind.GVR()}, "", "", func(*metav1.PartialObjectMetadata) { n++ })
+	if err != nil || n == 0 {
+		return loss.Removal{}, err
+	}
+	verb := "keep"
+	if n == 1 {
+		verb = "keeps"
+	}
+	return loss.Removal{
+		Grave:  fmt.Sprintf("the engine stops: %s %s running unmanaged", count(n, "NodeClaim"), verb),
+		Losses: loss.Counts{"NodeClaim": n},
+	}, nil
+}
+
+// lostClass tells who uses an EC2NodeClass, beside pools that are deleted too.
+func (c counting) lostClass(ctx context.Context, k state.Key) (loss.Removal, error) {
+	var users []string
+	losses := loss.Counts{}
+	for _, by := range []struct{ kind, path string }{{"NodeClaim", "spec"}, {"NodePool", "spec.template.spec"}} {
+		kind, ok, err := c.find(ctx, schema.GroupVersionKind{Group: "karpenter.sh", Version: "v1", Kind: by.kind})
+		if err != nil || !ok {
+			return loss.Removal{}, err
+		}
+		n := 0
+		_, err = c.api.List(ctx, api.Ref{Resource: kind.GVR()}, "", func(u *unstructured.Unstructured) {
+			path := append(strings.Split(by.path, "."), "nodeClassRef")
+			ref, _, _ := unstructured.NestedStringMap(u.Object, path...)
+			uses := ref["name"] == k.Name && (ref["kind"] == "" || ref["kind"] == k.Kind)
+			if uses && !(by.kind == "NodePool" && c.goes(keyOf(kind, u), u)) {
+				n++
+			}
+		})
+		if err != nil {
+			return loss.Removal{}, err
+		}
+		if n > 0 {
+			users, losses[by.kind] = append(users, count(n, by.kind)), n
+		}
+	}
+	if len(users) == 0 {
+		return loss.Removal{}, nil
+	}
+	return loss.Removal{Grave: strings.Join(users, " and ") + " still use it", Losses: losses}, nil
+}
+
+func count(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
