@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/poolwright/poolwright/provision/catalog"
 	"github.com/poolwright/poolwright/provision/sandbox/aws"
 	"github.com/poolwright/poolwright/provision/sandbox/nodes"
@@ -23,7 +25,7 @@ func (w *World) startNodes(ctx context.Context) error {
 		}
 		types = loaded
 	}
-	system, err := systemMachine(w.config.AWS)
+	system, err := systemMachine(w.config.AWS, w.config.SystemTaints)
 	if err != nil {
 		return err
 	}
@@ -123,9 +125,9 @@ func hardwareOf(types *catalog.Catalog, name string) (nodes.Hardware, error) {
 
 // systemMachine is the one node that no engine owns: every EKS cluster has a
 // group of them, and without one the scheduler's back-off distorts all timings.
-// It is an m5.large without taints, so that a pending GPU pod is refused for
+// It is an m5.large, by default without taints, so that a pending GPU pod is refused for
 // want of GPUs, and is retried when they appear, not at every change of a node.
-func systemMachine(config aws.Config) (nodes.Machine, error) {
+func systemMachine(config aws.Config, taints []corev1.Taint) (nodes.Machine, error) {
 	zones, err := catalog.Zones(config.Region)
 	if err != nil {
 		return nodes.Machine{}, err
@@ -140,6 +142,6 @@ func systemMachine(config aws.Config) (nodes.Machine, error) {
 		// The last address of the zone's private subnet: launches count from the first.
 		Address: "10.0.63.254", DNSName: "ip-10-0-63-254." + domain,
 		Hardware: nodes.Hardware{VCPU: 2, MemoryMiB: 8192, Interfaces: 3, AddressesPerInterface: 10},
-		Group:    &nodes.Group{Name: "system", Labels: map[string]string{"sandbox.poolwright.dev/system": "true"}},
+		Group:    &nodes.Group{Name: "system", Labels: map[string]string{"sandbox.poolwright.dev/system": "true"}, Taints: taints},
 	}, nil
 }

@@ -22,6 +22,7 @@ import (
 	"path/filepath"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
 
 	"github.com/poolwright/poolwright/provision/sandbox/aws"
@@ -38,6 +39,10 @@ type Config struct {
 	AWS aws.Config
 	// Nodes are the kubelets' and the device plugin's delays.
 	Nodes nodes.Delays
+	// SystemTaints are on the system node, which has none by default. With
+	// CriticalAddonsOnly, as Karpenter's guide has it, only pods that tolerate that
+	// run before a node is provisioned.
+	SystemTaints []corev1.Taint
 	// Fault and Notify are the node player's, see nodes.Config. Both may be nil.
 	Fault  func(nodes.Machine) nodes.Fault
 	Notify func(nodes.Notice)

@@ -49,6 +49,7 @@ func TestTheEngineOutlastsAWS(t *testing.T) {
 		part{"a launch without an answer is not made again", scene.launchIsUnanswered},
 		part{"an instance that is terminated in the console is replaced", scene.consoleTerminates},
 		part{"a spot instance is replaced before its interruption", scene.spotIsInterrupted},
+		part{"a node that takes as long to join as on EKS is waited for", scene.nodeTakesItsTime},
 		part{"an instance that never registers is replaced when its time is up", scene.nodeNeverJoins},
 	)
 	inTurn(s,

@@ -66,6 +66,9 @@ func newEngineWorld(t *testing.T) scene {
 	config.Nodes = nodes.Delays{Join: 500 * time.Millisecond, NodeGone: time.Second}
 	deaf := &sync.Map{}
 	config.Fault = func(m nodes.Machine) nodes.Fault {
+		if m.Type == slowType {
+			return nodes.Fault{JoinsLater: realJoin}
+		}
 		_, never := deaf.LoadAndDelete(m.Type)
 		return nodes.Fault{NeverJoins: never}
 	}

@@ -47,7 +47,10 @@ type Cluster struct {
 // Delays are what the real world takes. The zero value of each means its default;
 // a negative value means none.
 type Delays struct {
-	Join          time.Duration // running instance → Node; 2 s
+	// Join is from a running instance to its Node; 2 s. A node of EKS takes half a
+	// minute to a minute, which some of Karpenter's clocks count on: capacity buffers
+	// that are looked at every 30 s, for one, find such a node still empty.
+	Join          time.Duration
 	Ready         time.Duration // Node registered → Ready; none: registered as ready
 	PodStart      time.Duration // pod admitted → containers run; 50 ms
 	Plugin        time.Duration // device plugin's pod runs → GPUs; 500 ms
@@ -84,6 +87,8 @@ func (d Delays) withDefaults() Delays {
 // Fault is what goes wrong on a machine.
 type Fault struct {
 	NeverJoins bool // the kubelet never reaches the API server
+	// JoinsLater is how much longer than Delays.Join the machine takes to join.
+	JoinsLater time.Duration
 	NeverReady bool // the node registers and stays not ready
 	NoPlugin   bool // the device plugin ends with an error each time it starts
 	// MissingGPUs are not found by the driver. One that goes missing under a running

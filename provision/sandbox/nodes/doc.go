@@ -4,23 +4,30 @@
 // kubelets' everyday work; this package decides what kwok gets to see.
 //
 // A machine becomes a Node as its user data says, after Delays.Join, posted with
-// its status and without GPUs. It never joins when its user data cannot be read
-// or names another cluster; a Notice then says why. Pods bound to it pass the
-// kubelet's admission, run, and are deleted to the end. GPUs appear when the
+// its status and without GPUs. It never joins when its user data cannot be read,
+// names another cluster, or is a script of Amazon Linux 2 that surely ends before
+// it calls bootstrap.sh; a Notice then says why. (On Amazon Linux 2023 nodes join
+// whatever becomes of their scripts.) Pods bound to it pass the
+// kubelet's admission, run, and are deleted to the end. They are ready when their
+// readiness and startup probes, which all succeed, have been made; their preStop
+// hooks that sleep take their time, within the grace period; and a pod that is not
+// restarted always ends as its commands do, where all of them only sleep, exit and
+// print. GPUs appear when the
 // device plugin's pod runs there, as many as its configuration says, and stop
 // being allocatable when it is gone. A plugin that cannot start ends with an error
 // and its last words, and is started again less and less often, as NVIDIA's is: its
 // pod is not ready meanwhile. Where no MPS daemon runs, or no driver was found and
 // it was told to be patient, it runs on without devices.
 //
-// Three annotations on a pod are understood, and nothing else changes its life:
+// Three annotations on a pod come before what its commands say:
 //
 //	sandbox.poolwright.dev/run-seconds   a pod that is not restarted always ends after so long
 //	sandbox.poolwright.dev/exit-code     with which exit code it then ends, 0 if absent
-//	sandbox.poolwright.dev/stop-seconds  how long its containers take to stop, at most the grace period
+//	sandbox.poolwright.dev/stop-seconds  how long its containers take to stop after their hooks, at most the grace period
 //
-// It refuses to guess: no image pulls, no probes, no logs, no exec, no volumes but
-// the ConfigMaps of a device plugin; taints that only node-lifecycle or Karpenter may
+// It refuses to guess: no image pulls, no probes that fail, no liveness, no hooks
+// over HTTP, no commands but those, no logs, no exec, no volumes but
+// the ConfigMaps of a device plugin; no Windows and no IPv6; taints that only node-lifecycle or Karpenter may
 // take off are left to them.
 //
 // It knows nothing of the cloud's emulator: whoever composes the sandbox turns

@@ -141,7 +141,7 @@ func (p *Player) Launch(m Machine) {
 		return
 	}
 	p.running.Go(func() {
-		if k.pause(p.config.Delays.Join) {
+		if k.pause(p.config.Delays.Join + p.config.Fault(m).JoinsLater) {
 			if err := k.join(); err != nil && k.ctx.Err() == nil {
 				k.tell(NeverJoins, err.Error())
 			}

@@ -60,7 +60,7 @@ func (k *kubelet) seePod(pod *corev1.Pod) {
 // quiet tells whether a pod just runs on: kwok has nothing to plan for it.
 func quiet(pod *corev1.Pod) bool {
 	if pod.Status.Phase != corev1.PodRunning || pod.DeletionTimestamp != nil ||
-		pod.Spec.ActiveDeadlineSeconds != nil || pod.Annotations[kwokbridge.RunSeconds] != "" {
+		pod.Spec.ActiveDeadlineSeconds != nil || kwokbridge.Ends(pod) {
 		return false
 	}
 	return !slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {

@@ -109,7 +109,7 @@ func (b *Bridge) NodeGone(ctx context.Context, node *corev1.Node) {
 
 // Pod hands the state of an admitted pod to kwok.
 func (b *Bridge) Pod(ctx context.Context, pod *corev1.Pod) {
-	send(ctx, b.podEvents, informer.Modified, pod)
+	send(ctx, b.podEvents, informer.Modified, timed(pod))
 }
 
 // PodGone makes kwok forget a pod and what it had planned for it. The pod's node

@@ -12,10 +12,6 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// RunSeconds is the annotation that makes a pod end by itself; stages.yaml has the
-// others.
-const RunSeconds = "sandbox.poolwright.dev/run-seconds"
-
 //go:embed stages.yaml
 var stagesYAML string
 

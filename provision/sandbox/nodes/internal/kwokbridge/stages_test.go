@@ -39,6 +39,23 @@ func running(change func(*corev1.Pod)) *corev1.Pod {
 	})
 }
 
+// probed gives the pod a readiness probe.
+func probed(p *corev1.Pod, initial int32) {
+	p.Spec.Containers[0].ReadinessProbe = &corev1.Probe{InitialDelaySeconds: initial, PeriodSeconds: 10}
+}
+
+// unready is a running pod whose probe succeeds so long after its start.
+func unready(after time.Duration, change ...func(*corev1.Pod)) *corev1.Pod {
+	return running(func(p *corev1.Pod) {
+		probed(p, int32(after.Seconds()))
+		p.Status.Conditions[0].Status = corev1.ConditionFalse
+		p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "main", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: started}}}}
+		for _, f := range change {
+			f(p)
+		}
+	})
+}
+
 func deleted(p *corev1.Pod, grace int64) {
 	p.DeletionTimestamp = &metav1.Time{Time: started.Add(time.Minute + time.Duration(grace)*time.Second)}
 	p.DeletionGracePeriodSeconds = &grace
@@ -83,6 +100,22 @@ func TestEachStateOfAPodHasAtMostOneStage(t *testing.T) {
 		}), "pod-complete", -40 * time.Second},
 		"a pod without a duration has a deadline": {running(func(p *corev1.Pod) { p.Spec.ActiveDeadlineSeconds = &deadline }),
 			"pod-deadline", -30 * time.Second},
+		"a pod ends as its command does": {running(func(p *corev1.Pod) {
+			p.Spec.RestartPolicy = corev1.RestartPolicyOnFailure
+			p.Spec.Containers[0].Command = []string{"sleep", "65"}
+		}), "pod-complete", 5 * time.Second},
+		"a pod with a probe becomes ready when that was made":                    {unready(3 * time.Minute), "pod-ready", 2 * time.Minute},
+		"a pod that is ready before its container is known to run is left alone": {running(func(p *corev1.Pod) { probed(p, 30) }), "", 0},
+		"a container that was started anew is the player's":                      {unready(3*time.Minute, func(p *corev1.Pod) { p.Status.ContainerStatuses[0].RestartCount = 1 }), "", 0},
+		"a container that does not run becomes not ready":                        {unready(3*time.Minute, func(p *corev1.Pod) { p.Status.ContainerStatuses[0].State = corev1.ContainerState{} }), "", 0},
+		"a deleted pod's hook takes its time": {running(func(p *corev1.Pod) {
+			deleted(p, 30)
+			p.Spec.Containers[0].Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: 12}}}
+		}), "pod-stop", 12 * time.Second},
+		"a hook is cut short by the grace period": {running(func(p *corev1.Pod) {
+			deleted(p, 30)
+			p.Spec.Containers[0].Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Exec: &corev1.ExecAction{Command: []string{"sh", "-c", "sleep 45"}}}}
+		}), "pod-stop", 30 * time.Second},
 		"a deleted pod stops at once": {running(func(p *corev1.Pod) { deleted(p, 30) }), "pod-stop", 0},
 		"a deleted pod takes its time to stop": {running(func(p *corev1.Pod) {
 			deleted(p, 30)
@@ -111,7 +144,8 @@ func TestEachStateOfAPodHasAtMostOneStage(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			event := &lifecycle.Event{Labels: c.pod.Labels, Annotations: c.pod.Annotations, Data: c.pod}
+			fed := timed(c.pod)
+			event := &lifecycle.Event{Labels: fed.Labels, Annotations: fed.Annotations, Data: fed}
 			found, err := stages.ListAllPossible(t.Context(), event)
 			if err != nil {
 				t.Fatal(err)
@@ -163,6 +197,7 @@ func TestPatchesAreAsAKubeletWritesThem(t *testing.T) {
 		p.Spec.InitContainers = []corev1.Container{{Name: "prepare", Image: "x"}, {Name: "sidecar", Image: "y", RestartPolicy: &always}}
 		p.Annotations["sandbox.poolwright.dev/exit-code"] = "3"
 		p.Status.StartTime = &started
+		p.Status.ContainerStatuses = unready(0).Status.ContainerStatuses
 	})
 	node := &corev1.Node{Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}}}
 	renderer := gotpl.NewRenderer(gotpl.FuncMap{
@@ -192,8 +227,8 @@ func TestPatchesAreAsAKubeletWritesThem(t *testing.T) {
 			}
 		}
 	}
-	if len(got) != 10 {
-		t.Errorf("%d stages, want 10", len(got))
+	if len(got) != 11 {
+		t.Errorf("%d stages, want 11", len(got))
 	}
 	text, err := json.MarshalIndent(got, "", "  ")
 	if err != nil {

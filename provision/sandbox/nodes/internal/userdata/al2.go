@@ -3,6 +3,7 @@ package userdata
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 )
 
@@ -14,6 +15,7 @@ func parseAL2(text string) (Join, error) {
 		return Join{}, err
 	}
 	var calls [][]word
+	ended := false
 	for i, p := range parts {
 		if !p.isScript() {
 			continue
@@ -22,18 +24,51 @@ func parseAL2(text string) (Join, error) {
 		if err != nil {
 			return Join{}, fmt.Errorf("in MIME part %d: %w", i+1, err)
 		}
-		for _, command := range found {
-			if args, ok := bootstrapCall(command); ok {
+		for _, c := range untilExit(found) {
+			if args, ok := bootstrapCall(c.words); ok {
 				calls = append(calls, args)
 			}
 		}
+		ended = ended || len(untilExit(found)) < len(found)
 	}
-	if len(calls) == 0 {
+	switch {
+	case len(calls) == 0 && ended:
+		return Join{}, errors.New("its shell script ends before it calls " + bootstrapScript)
+	case len(calls) == 0:
 		return Join{}, errors.New("no shell script in it calls " + bootstrapScript)
 	}
 	// A second call would configure the same kubelet again: the last one holds.
 	return readBootstrap(calls[len(calls)-1])
 }
+
+// untilExit are the commands that a script comes to: those before an exit, or a
+// false under "set -e", that it reaches whatever happens. What stands in a block or
+// behind && and || is not looked at: whether it runs cannot be known here.
+func untilExit(script []command) []command {
+	depth, strict := 0, false
+	for i, c := range script {
+		first := c.words[0].text
+		switch first {
+		case "if", "for", "while", "until", "case", "select", "{":
+			depth++
+		case "fi", "done", "esac", "}":
+			depth--
+		}
+		if depth != 0 || c.conditional {
+			continue
+		}
+		if first == "set" && len(c.words) > 1 {
+			strict = strict || errexit.MatchString(c.words[1].text)
+		}
+		if first == "exit" || strict && first == "false" {
+			return script[:i]
+		}
+	}
+	return script
+}
+
+// errexit finds the option of set that ends a script at the first failure.
+var errexit = regexp.MustCompile(`^-[a-zA-Z]*e`)
 
 // bootstrapCall finds the call in a command, also after words such as "then" or
 // "sudo", and returns its arguments.

@@ -12,10 +12,17 @@ type word struct {
 	dynamic bool
 }
 
+// command is a simple command.
+type command struct {
+	words []word
+	// conditional is true behind &&, || and a pipe.
+	conditional bool
+}
+
 // commands splits a shell script into simple commands, as far as finding one
 // call and its arguments needs: quotes, escapes, comments, line continuations,
 // separators and here-documents. Expansions are marked, never evaluated.
-func commands(script string) ([][]word, error) {
+func commands(script string) ([]command, error) {
 	s := scanner{text: strings.ReplaceAll(script, "\r\n", "\n")}
 	for s.pos < len(s.text) {
 		if err := s.step(); err != nil {
@@ -29,8 +36,10 @@ func commands(script string) ([][]word, error) {
 type scanner struct {
 	text     string
 	pos      int
-	commands [][]word
+	commands []command
 	current  []word
+	// operator is true while the last separator was & or |.
+	operator bool
 	word     strings.Builder
 	inWord   bool
 	dynamic  bool
@@ -58,6 +67,7 @@ func (s *scanner) step() error {
 		return s.skipHeredocs()
 	case strings.IndexByte(";&|()", c) >= 0:
 		s.endCommand()
+		s.operator = c == '&' || c == '|'
 		s.pos++
 	case strings.HasPrefix(s.text[s.pos:], "<<"):
 		s.heredoc()
@@ -170,7 +180,8 @@ func (s *scanner) endWord() {
 func (s *scanner) endCommand() {
 	s.endWord()
 	if len(s.current) > 0 {
-		s.commands = append(s.commands, s.current)
+		s.commands = append(s.commands, command{words: s.current, conditional: s.operator})
+		s.operator = false
 	}
 	s.current = nil
 }
@@ -185,8 +196,8 @@ func fields(line string) ([]string, error) {
 		return nil, errors.New("its kubelet arguments hold a shell separator")
 	}
 	var out []string
-	for _, words := range found {
-		for _, w := range words {
+	for _, c := range found {
+		for _, w := range c.words {
 			if w.dynamic {
 				return nil, errors.New("its kubelet arguments use a shell expansion, which the sandbox does not evaluate")
 			}

@@ -55,7 +55,11 @@ func TestUserDataIsReadAsTheImageReadsIt(t *testing.T) {
 			userdata.Join{Family: userdata.AL2, Cluster: "new"}},
 		"a here-document is no command": {userdata.AL2, "#!/bin/sh\ncat <<'EOF' > /f\n/etc/eks/bootstrap.sh wrong $X \"\nEOF\n/etc/eks/bootstrap.sh right",
 			userdata.Join{Family: userdata.AL2, Cluster: "right"}},
-		"a shift is no here-document": {userdata.AL2, "#!/bin/sh\nx=$((1 << 4))\n/etc/eks/bootstrap.sh c", userdata.Join{Family: userdata.AL2, Cluster: "c"}},
+		"an exit that may not come": {userdata.AL2, "#!/bin/sh\nset -e\nmount /x || exit 1\nmount /y ||\n  exit 1\nif false; then\n  echo no\n  exit 2\nfi\ncheck() {\n exit 3\n}\n/etc/eks/bootstrap.sh c\nexit 0",
+			userdata.Join{Family: userdata.AL2, Cluster: "c"}},
+		"a failure that ends nothing":              {userdata.AL2, "#!/bin/sh\nfalse\n/etc/eks/bootstrap.sh c", userdata.Join{Family: userdata.AL2, Cluster: "c"}},
+		"a script that ends beside one that calls": {userdata.AL2, archive(script("exit 1"), script("/etc/eks/bootstrap.sh c")), userdata.Join{Family: userdata.AL2, Cluster: "c"}},
+		"a shift is no here-document":              {userdata.AL2, "#!/bin/sh\nx=$((1 << 4))\n/etc/eks/bootstrap.sh c", userdata.Join{Family: userdata.AL2, Cluster: "c"}},
 		"kubelet reservations as flags": {userdata.AL2, `#!/bin/sh
 /etc/eks/bootstrap.sh c --kubelet-extra-args '--kube-reserved="cpu=100m,memory=1Gi" --system-reserved=cpu=50m --eviction-hard="memory.available<5%" --pods-per-core 4 --cpu-cfs-quota'`,
 			userdata.Join{Family: userdata.AL2, Cluster: "c", Kubelet: userdata.Kubelet{PodsPerCore: 4, KubeReserved: map[string]string{"cpu": "100m", "memory": "1Gi"},
@@ -124,6 +128,8 @@ func TestUnreadableUserDataIsRefusedWithAReason(t *testing.T) {
 	}{
 		"nothing":                        {userdata.AL2023, " \n", "empty"},
 		"a script on AL2023":             {userdata.AL2023, "#!/bin/sh\necho " + secret, "no NodeConfig"},
+		"a script that exits first":      {userdata.AL2, "#!/bin/sh\nexit 1\n/etc/eks/bootstrap.sh hunter2", "ends before it calls"},
+		"a script that fails first":      {userdata.AL2, archive(script("set -ex\nfalse; /etc/eks/bootstrap.sh hunter2")), "ends before it calls"},
 		"no bootstrap call":              {userdata.AL2, "#!/bin/sh\necho " + secret, "calls /etc/eks/bootstrap.sh"},
 		"a variable as cluster name":     {userdata.AL2, "#!/bin/sh\n/etc/eks/bootstrap.sh $hunter2", "shell expansion"},
 		"a variable as endpoint":         {userdata.AL2, "#!/bin/sh\n/etc/eks/bootstrap.sh c --apiserver-endpoint \"$hunter2\"", "--apiserver-endpoint is a shell expansion"},
