@@ -85,11 +85,26 @@ func (w *World) launch(i aws.Instance, types *catalog.Catalog) {
 		return
 	}
 	image := w.AWS.ImageName(i.Image)
+	if n := efaInterfaces(w.AWS.Template(i.ID)); n > 0 {
+		hardware.Devices["vpc.amazonaws.com/efa"] = n
+	}
 	hardware.VolumeGiB = int64(w.AWS.DiskGiB(i.ID, podDevice(image)))
 	w.Nodes.Launch(nodes.Machine{
 		ID: i.ID, Type: i.Type, Zone: i.Zone, ZoneID: i.ZoneID, Image: image,
 		Address: i.Address, DNSName: i.DNSName, UserData: i.UserData, Hardware: hardware,
 	})
+}
+
+// efaInterfaces counts the EFA interfaces that a launch template gives: EFA's
+// device plugin offers those that are attached, not what the type could have.
+func efaInterfaces(template map[string]string) int {
+	n := 0
+	for name, value := range template {
+		if strings.HasPrefix(name, "NetworkInterface.") && strings.HasSuffix(name, ".InterfaceType") && strings.HasPrefix(value, "efa") {
+			n++
+		}
+	}
+	return n
 }
 
 // podDevice is the disk that holds the pods' storage: Bottlerocket keeps its
@@ -113,6 +128,10 @@ func hardwareOf(types *catalog.Catalog, name string) (nodes.Hardware, error) {
 		Interfaces:            int64(t.Network.Cards[t.Network.DefaultCard]),
 		AddressesPerInterface: int64(t.Network.IPv4PerInterface),
 		StoreGiB:              int64(t.Storage.LocalGB) * 1_000_000_000 >> 30,
+		Devices:               map[string]int{},
+	}
+	if a := t.Accelerator; a.NeuronCores > 0 {
+		hardware.Devices["aws.amazon.com/neuron"], hardware.Devices["aws.amazon.com/neuroncore"] = a.Count, a.Count*a.NeuronCores
 	}
 	if slices.Contains(t.Processor.Architectures, "arm64") {
 		hardware.Architecture = "arm64"

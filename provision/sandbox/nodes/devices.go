@@ -38,8 +38,8 @@ func (k *kubelet) wakeFor(pod *corev1.Pod) {
 
 // runDevices follows the device plugin on this machine until it stops.
 func (k *kubelet) runDevices() {
-	run := pluginRun{posted: devicemanager.Table{}}
 	clock := k.player.config.Clock
+	run := pluginRun{posted: devicemanager.Table{}, addons: clock.Now().Add(k.player.config.Delays.Plugin)}
 	for {
 		wait := k.stepDevices(&run, clock.Now())
 		timer := clock.NewTimer(wait)
@@ -57,8 +57,10 @@ func (k *kubelet) runDevices() {
 // stepDevices does what is due and returns how long nothing more is.
 func (k *kubelet) stepDevices(run *pluginRun, now time.Time) time.Duration {
 	wait := min(k.mountPlugins(), k.stepPlugin(run, now))
+	served, left := k.served(run, now)
+	wait = min(wait, left)
 	k.mu.Lock()
-	k.devices.Sync(now, run.served())
+	k.devices.Sync(now, served)
 	k.mu.Unlock()
 	if !k.showPlugin(run) {
 		wait = min(wait, retry)

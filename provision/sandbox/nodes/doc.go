@@ -19,6 +19,9 @@
 // pod is not ready meanwhile. Where no MPS daemon runs, or no driver was found and
 // it was told to be patient, it runs on without devices.
 //
+// Neuron devices and attached EFA interfaces are offered as if the add-ons for them
+// were installed. Branch interfaces (vpc.amazonaws.com/pod-eni) are not played.
+//
 // Three annotations on a pod come before what its commands say:
 //
 //	sandbox.poolwright.dev/run-seconds   a pod that is not restarted always ends after so long

@@ -37,6 +37,10 @@ type Hardware struct {
 	AddressesPerInterface int64  // IPv4 addresses on each
 	VolumeGiB             int64  // the volume that holds the pods' storage; 0 is 20
 	StoreGiB              int64  // instance-store disks in all
+	// Devices are what the device plugins of the cluster's add-ons offer on the
+	// machine, by resource: Neuron devices and EFA interfaces. They are there
+	// Delays.Plugin after the Node; no pod of a plugin is needed, as for GPUs.
+	Devices map[string]int
 }
 
 // Group is a managed node group, as far as its nodes show it.

@@ -1,8 +1,10 @@
 package nodes
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -31,6 +33,21 @@ type pluginRun struct {
 	complaint string           // told last
 	posted    devicemanager.Table
 	changed   time.Time // when the devices first differed from posted; zero if they do not
+	addons    time.Time // from when on the add-ons offer their devices
+}
+
+// served is what all plugins list, and how long that stays so.
+func (k *kubelet) served(run *pluginRun, now time.Time) (devicemanager.Table, time.Duration) {
+	out := devicemanager.Table{}
+	maps.Copy(out, run.served())
+	left := run.addons.Sub(now)
+	if len(k.machine.Hardware.Devices) == 0 || left > 0 {
+		return out, cmp.Or(max(left, 0), resync)
+	}
+	for name, n := range k.machine.Hardware.Devices {
+		out[corev1.ResourceName(name)] = devicemanager.Device{Capacity: n, Healthy: n}
+	}
+	return out, resync
 }
 
 // served is what the plugin lists, for the kubelet's device manager.
