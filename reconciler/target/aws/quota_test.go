@@ -140,9 +140,10 @@ func TestTheQuotasThatAPoolCanDrawOnAreLookedAt(t *testing.T) {
 		{"a family at any price", []string{family("g5")}, []string{gSpot, gOnDemand}},
 		{"a type", []string{`{"key":"node.kubernetes.io/instance-type","operator":"In","values":["p4d.24xlarge"]}`, spotOnly}, []string{oldPSpot}},
 		{"a category", []string{`{"key":"karpenter.k8s.aws/instance-category","operator":"In","values":["p"]}`, onDemandOnly}, []string{pOnDemand}},
-		{"all but a category", []string{`{"key":"karpenter.k8s.aws/instance-category","operator":"NotIn","values":["p","g","gr"]}`, onDemandOnly}, []string{standardOnDemand}},
+		{"all but categories", []string{`{"key":"karpenter.k8s.aws/instance-category","operator":"NotIn","values":["p","g","gr"]}`, onDemandOnly}, []string{gOnDemand, standardOnDemand}}, // vt1 counts against G and VT
+		{"all but all of a quota", []string{`{"key":"karpenter.k8s.aws/instance-category","operator":"NotIn","values":["p","g","gr","vt"]}`, onDemandOnly}, []string{standardOnDemand}},
 		{"GPUs of a model", []string{`{"key":"karpenter.k8s.aws/instance-gpu-name","operator":"In","values":["h100"]}`, onDemandOnly}, []string{pOnDemand}},
-		{"anything without GPUs", []string{`{"key":"karpenter.k8s.aws/instance-gpu-count","operator":"DoesNotExist"}`, onDemandOnly}, []string{standardOnDemand}},
+		{"anything without GPUs", []string{`{"key":"karpenter.k8s.aws/instance-gpu-count","operator":"DoesNotExist"}`, onDemandOnly}, []string{gOnDemand, standardOnDemand}},
 		{"many GPUs", []string{`{"key":"karpenter.k8s.aws/instance-gpu-count","operator":"Gte","values":["8"]}`, `{"key":"karpenter.k8s.aws/instance-generation","operator":"Lt","values":["4"]}`, onDemandOnly}, []string{pOnDemand}},
 		{"keys that say nothing of quotas", []string{family("m5"), onDemandOnly, `{"key":"team","operator":"In","values":["ml"]}`, `{"key":"topology.kubernetes.io/zone","operator":"Exists"}`}, []string{standardOnDemand}},
 		{"an empty choice", []string{family("none")}, nil},
