@@ -65,7 +65,7 @@ func seen(done run) picture {
 		l.waits = awaited(done, r)
 		l.lacking = !c.Standing() && (c.Action == plan.Create || r.Status == apply.Conflict && c.Action == plan.Update)
 		switch {
-		case l.standing, c.Drift && r.Status == apply.Held:
+		case l.standing, c.Drift && r.Status == apply.Held && l.waits == "":
 			l.drift = driftReported
 		case c.Drift:
 			l.drift = driftNotCorrected
@@ -85,6 +85,8 @@ func awaited(done run, r apply.Result) string {
 		return rolloutHeld
 	case r.Change.Action == plan.Delete && !r.Change.Standing():
 		return pruneHeld
+	case r.Change.Loosens():
+		return guardHeld
 	}
 	return ""
 }
@@ -209,6 +211,11 @@ func (p picture) waiting(revision string) (reason, message, gist string) {
 	for _, l := range p.left {
 		switch l.waits {
 		case pruneHeld:
+			of = append(of, l.change.Reason)
+		case guardHeld:
+			if reason == pruneHeld {
+				reason = guardHeld
+			}
 			of = append(of, l.change.Reason)
 		case rolloutHeld:
 			reason, of = rolloutHeld, append(of, l.change.Object, revision)

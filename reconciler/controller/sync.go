@@ -193,8 +193,8 @@ func union(a, b []state.Key) []state.Key {
 	return a
 }
 
-// Policies are what a Sync asks for in its prune, drift and guard fields and in
-// its confirmation. Under `drift: Report` nothing at all is written to AWS, in
+// Policies are what a live Sync asks for in its prune, drift and guard fields and in
+// its confirmation, and that Git loosens none of these by itself. Under `drift: Report` nothing at all is written to AWS, in
 // the cluster nothing that only puts back what a hand changed.
 func Policies(sync *v1alpha1.Sync) []plan.Policy {
 	var policies []plan.Policy
@@ -204,11 +204,12 @@ func Policies(sync *v1alpha1.Sync) []plan.Policy {
 	if sync.Spec.Drift == v1alpha1.DriftReport {
 		policies = append(policies, plan.ReportTarget(awsWorld), plan.ReportDrift())
 	}
+	confirmation := sync.Annotations[v1alpha1.ConfirmAnnotation]
 	percent := int32(50)
 	if sync.Spec.Guard.MaxPrunePercent != nil {
 		percent = *sync.Spec.Guard.MaxPrunePercent
 	}
-	return append(policies, plan.Guard(int(percent), sync.Annotations[v1alpha1.ConfirmAnnotation]))
+	return append(policies, plan.HoldLoosened(confirmation, loosened), plan.Guard(int(percent), confirmation))
 }
 
 // conclude turns a run into status, events, metrics and the next visit.

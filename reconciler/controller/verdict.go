@@ -100,10 +100,11 @@ func judge(done run) verdict {
 // at. It is never taken for success: what nobody could see may differ.
 const partlyUnknown = "PartlyUnknown"
 
-// The reasons of a Sync of which changes wait for a person: deletions, or what costs
-// nodes.
+// The reasons of a Sync of which changes wait for a person: deletions, what costs
+// nodes, or what loosens the guard of a Sync.
 const (
 	pruneHeld   = "PruneHeld"
+	guardHeld   = "GuardHeld"
 	rolloutHeld = "RolloutHeld"
 )
 

@@ -195,7 +195,7 @@ func locate(tree *manifest.Tree, folder string) (string, error) {
 // collect checks objects, refuses the second of each key, and upgrades old ones.
 func (d *Declared) collect(found render.Result) error {
 	d.Problems = found.Problems
-	first := map[state.Key]manifest.Object{}
+	first, documents := map[state.Key]manifest.Object{}, d.Documents()
 	var items []state.Item
 	for _, o := range found.Objects {
 		item, err := d.item(o)
@@ -211,6 +211,10 @@ func (d *Declared) collect(found render.Result) error {
 			continue
 		}
 		first[item.Key] = o
+		if problem, refused := d.confirming(item, documents); refused {
+			d.Problems = append(d.Problems, problem)
+			continue
+		}
 		items = append(items, item)
 	}
 	d.Set = state.NewSet(items...)

@@ -44,7 +44,7 @@ func (p *pass) blocked(ctx context.Context, rec *entry, a *report.Aftermath) {
 		rec.tail.failing = ""
 		return
 	}
-	if ready.Reason == "RolloutHeld" || ready.Reason == "PruneHeld" {
+	if slices.Contains([]string{"RolloutHeld", "PruneHeld", "GuardHeld"}, ready.Reason) {
 		rec.tail.failing, a.Held = "", ready.Message
 		return
 	}

@@ -184,6 +184,19 @@ func (s *stage) follow(mods ...func(*v1alpha1.Sync)) {
 
 func (s *stage) syncNamed(name string, mods ...func(*v1alpha1.Sync)) {
 	s.Helper()
+	sync := s.spelled(name, mods...)
+	// The controller brings the kind.
+	s.eventually("the Sync is accepted", func() error {
+		err := hand.Create(s.Context(), sync.DeepCopy())
+		if apierrors.IsAlreadyExists(err) {
+			return nil
+		}
+		return err
+	})
+}
+
+// spelled is a Sync that follows the stage's repository.
+func (s *stage) spelled(name string, mods ...func(*v1alpha1.Sync)) *v1alpha1.Sync {
 	sync := &v1alpha1.Sync{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: s.system},
 		Spec: v1alpha1.SyncSpec{
@@ -198,14 +211,7 @@ func (s *stage) syncNamed(name string, mods ...func(*v1alpha1.Sync)) {
 	for _, mod := range mods {
 		mod(sync)
 	}
-	// The controller brings the kind.
-	s.eventually("the Sync is accepted", func() error {
-		err := hand.Create(s.Context(), sync.DeepCopy())
-		if apierrors.IsAlreadyExists(err) {
-			return nil
-		}
-		return err
-	})
+	return sync
 }
 
 // credentials writes the Secret that the Sync names.

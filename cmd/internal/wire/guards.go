@@ -17,7 +17,7 @@ import (
 func guard(sync *v1alpha1.Sync, found reconciler.Proposal, foretell func([]plan.Change) plan.Consequences) (plan.Plan, []report.Guard) {
 	changed, out := guardNodes(sync.Spec.Guard.MaxNodesReplaced, found, foretell)
 	for _, c := range found.Step.Changes {
-		if c.Action != plan.Delete || c.Hold == "" || c.Standing() || len(c.Rules) == 0 {
+		if c.Action != plan.Delete && !c.Loosens() || c.Hold == "" || c.Standing() || len(c.Rules) == 0 {
 			continue
 		}
 		g := report.Guard{Rule: c.Rules[0], Result: "held", Text: withoutWord(c.Hold)}

@@ -12,7 +12,7 @@ import (
 
 // asked are our annotations that mean something on an object in a repository.
 func asked() []string {
-	return []string{v1alpha1.PruneAnnotation, v1alpha1.GPULimitAnnotation, v1alpha1.ConfirmAnnotation, v1alpha1.ConfirmOrphansAnnotation}
+	return []string{v1alpha1.PruneAnnotation, v1alpha1.GPULimitAnnotation}
 }
 
 // annotations finds those of ours that nobody reads: a slip of the pen would leave

@@ -16,6 +16,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state/loss"
 	"github.com/poolwright/poolwright/reconciler/target"
 	"github.com/poolwright/poolwright/reconciler/target/cluster/internal/kinds"
+	"github.com/poolwright/poolwright/reconciler/target/internal/inventory"
 )
 
 // adopt takes over what Want found out, and keeps what Observe did.
@@ -159,8 +160,10 @@ func (b *wish) add(item state.Item) error {
 	case item.Key.Namespace == "":
 		item.Key.Namespace = "default"
 	}
-	if b.world.store.Owns(item.Key) || b.world.mask.owns(item.Key) {
-		b.problem(item, "%s is where Poolwright keeps its inventory; choose another name", item.Key)
+	metadata, _ := item.Object["metadata"].(map[string]any)
+	labels, _ := metadata["labels"].(map[string]any)
+	if inventory.Reserved(b.world.cfg.Namespace, item.Key, labels) || b.world.mask.owns(item.Key) {
+		b.problem(item, "%s is where Poolwright keeps an inventory; choose another name, without the label %s", item.Key, inventory.Label)
 		return nil
 	}
 	if first, twice := b.origins[item.Key]; twice {

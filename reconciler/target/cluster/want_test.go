@@ -70,7 +70,7 @@ metadata: {name: twice}
 		`file1.yaml:1: Gadget.example.org/$NS/g: the cluster does not know the kind Gadget.example.org; commit its CustomResourceDefinition too, or install it first`,
 		`file2.yaml:1: Deployment.apps/$NS/g: the cluster does not serve version "v1beta1" of this kind, only v1; write it in one of those`,
 		`file3.yaml:1: ConfigMap has no metadata.name (generateName cannot be reconciled); give it a name`,
-		`file4.yaml:1: ConfigMap/$HOME/sync-$NS-inventory-0 is where Poolwright keeps its inventory; choose another name`,
+		`file4.yaml:1: ConfigMap/$HOME/sync-$NS-inventory-0 is where Poolwright keeps an inventory; choose another name, without the label poolwright.dev/inventory`,
 		`file5.yaml:1: SubjectAccessReview.authorization.k8s.io/x: the cluster does not let objects of this kind be listed, patched and deleted; take it out of the repository`,
 		`file6.yaml:1: ConfigMap/default/twice is declared twice, first at file6.yaml:2`,
 	}

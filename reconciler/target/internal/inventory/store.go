@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -181,10 +182,15 @@ func (s *Store) number(name string) (int, bool) {
 	return n, ok && err == nil && n >= 0 && n < maxShards && strconv.Itoa(n) == rest
 }
 
-// Owns reports whether an object is one of this inventory's ConfigMaps.
-func (s *Store) Owns(k state.Key) bool {
-	_, ok := s.number(k.Name)
-	return ok && k.Kind == "ConfigMap" && k.Group == "" && k.Namespace == s.place.Namespace
+// reserved are the names of all Syncs' inventories, of whichever target.
+var reserved = regexp.MustCompile(`-inventory(-[a-z]+)?-[0-9]+$`)
+
+// Reserved reports whether an object in the namespace of inventories is, or would be
+// read as, a part of any Sync's: who could write one could make of a guarded deletion
+// one that was allowed before.
+func Reserved(namespace string, k state.Key, labels map[string]any) bool {
+	_, labelled := labels[Label]
+	return k.Kind == "ConfigMap" && k.Group == "" && k.Namespace == namespace && (labelled || reserved.MatchString(k.Name))
 }
 
 // Get returns what is known of one object.

@@ -1,0 +1,103 @@
+package controller
+
+import (
+	"strings"
+
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/state"
+)
+
+// guardField is a field of a Sync that keeps something from being deleted, replaced or
+// written to, or that decides what is followed and reviewed.
+type guardField struct {
+	// path has the field's names, with dots between.
+	path string
+	// absent is what the API makes of a Sync without the field; nil for nothing.
+	absent any
+	// looser reports whether the second value lets pass what the first does not.
+	looser func(before, after any) bool
+}
+
+// guardFields are all there are. What moves a Sync to other content is among them:
+// reviewers of the change were not shown what that content does.
+func guardFields() []guardField {
+	return []guardField{
+		{"spec.source", nil, changed},
+		{"spec.path", ".", changed},
+		{"spec.drift", string(v1alpha1.DriftCorrect), leaves(string(v1alpha1.DriftReport))},
+		{"spec.prune", true, leaves(false)},
+		{"spec.guard.maxPrunePercent", int64(50), above},
+		{"spec.guard.maxNodesReplaced", nil, above},
+		{"spec.deletionPolicy", string(v1alpha1.DeletionOrphan), leaves(string(v1alpha1.DeletionOrphan))},
+		{"spec.pullRequests", nil, reviewedElsewhere},
+	}
+}
+
+// loosened names the fields by which an update of a Sync weakens what guards it.
+func loosened(c plan.Change) []string {
+	if c.Key.Group != v1alpha1.GroupVersion.Group || c.Key.Kind != "Sync" {
+		return nil
+	}
+	var out []string
+	for _, f := range guardFields() {
+		if f.looser(f.of(c.Before.Object), f.of(c.After.Object)) {
+			out = append(out, f.path)
+		}
+	}
+	return out
+}
+
+// of is the field's value, or what stands for one that is absent. Null is absent: the
+// API server drops it.
+func (f guardField) of(object map[string]any) any {
+	var value any = object
+	for name := range strings.SplitSeq(f.path, ".") {
+		m, _ := value.(map[string]any)
+		value = m[name]
+	}
+	if value == nil {
+		return f.absent
+	}
+	return value
+}
+
+func changed(before, after any) bool { return !state.Equal(before, after) }
+
+// reviewedElsewhere is looser for a Sync whose reviews are given up, or asked of another
+// forge, or of strangers too: they are what a merge is measured by.
+func reviewedElsewhere(before, after any) bool {
+	b, _ := before.(map[string]any)
+	a, _ := after.(map[string]any)
+	if b == nil {
+		return false
+	}
+	return a == nil || changed(b["provider"], a["provider"]) || changed(b["url"], a["url"]) ||
+		changed(b["secretRef"], a["secretRef"]) || leaves(false)(b["forks"] == true, a["forks"] == true)
+}
+
+// leaves is looser for a value that is not the strict one any more.
+func leaves(strict any) func(before, after any) bool {
+	return func(before, after any) bool { return state.Equal(before, strict) && changed(before, after) }
+}
+
+// above is looser for a greater number, and for no limit. What is no number is not
+// known to be as strict.
+func above(before, after any) bool {
+	if before == nil || state.Equal(before, after) {
+		return false
+	}
+	b, okB := number(before)
+	a, okA := number(after)
+	return !okB || !okA || a > b
+}
+
+func number(v any) (float64, bool) {
+	switch n := v.(type) {
+	case int64:
+		return float64(n), true
+	case float64:
+		return n, true
+	}
+	return 0, false
+}

@@ -1,0 +1,151 @@
+package controller
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/state"
+)
+
+type m = map[string]any
+
+func TestWhatLoosensASyncIsNamed(t *testing.T) {
+	git := func(more m) m {
+		out := m{"url": "https://git.example/a.git", "ref": m{"branch": "main"}}
+		for k, v := range more {
+			out[k] = v
+		}
+		return m{"source": m{"git": out}}
+	}
+	pulls := func(more m) m {
+		out := m{"provider": "GitHub", "secretRef": m{"name": "forge"}}
+		for k, v := range more {
+			out[k] = v
+		}
+		return m{"pullRequests": out}
+	}
+	tests := []struct {
+		name          string
+		before, after m
+		want          []string
+	}{
+		{"a higher percentage", m{"guard": m{"maxPrunePercent": int64(50)}}, m{"guard": m{"maxPrunePercent": int64(51)}}, []string{"spec.guard.maxPrunePercent"}},
+		{"a lower percentage is stricter", m{"guard": m{"maxPrunePercent": int64(50)}}, m{"guard": m{"maxPrunePercent": int64(0)}}, nil},
+		{"a percentage below the default is taken out", m{"guard": m{"maxPrunePercent": int64(10)}}, m{}, []string{"spec.guard.maxPrunePercent"}},
+		{"a percentage above the default is taken out", m{"guard": m{"maxPrunePercent": int64(90)}}, m{}, nil},
+		{"a percentage that is no number", m{"guard": m{"maxPrunePercent": int64(10)}}, m{"guard": m{"maxPrunePercent": "9"}}, []string{"spec.guard.maxPrunePercent"}},
+		{"a percentage written otherwise", m{"guard": m{"maxPrunePercent": int64(10)}}, m{"guard": m{"maxPrunePercent": 10.0}}, nil},
+		{"null instead of a percentage", m{"guard": m{"maxPrunePercent": int64(10)}}, m{"guard": nil}, []string{"spec.guard.maxPrunePercent"}},
+		{"more nodes", m{"guard": m{"maxNodesReplaced": int64(0)}}, m{"guard": m{"maxNodesReplaced": int64(1)}}, []string{"spec.guard.maxNodesReplaced"}},
+		{"any number of nodes", m{"guard": m{"maxNodesReplaced": int64(5)}}, m{"guard": m{}}, []string{"spec.guard.maxNodesReplaced"}},
+		{"a first limit of nodes is stricter", m{"guard": m{}}, m{"guard": m{"maxNodesReplaced": int64(5)}}, nil},
+		{"pruning begins", m{"prune": false}, m{"prune": true}, []string{"spec.prune"}},
+		{"pruning begins by default", m{"prune": false}, m{}, []string{"spec.prune"}},
+		{"pruning ends", m{"prune": true}, m{"prune": false}, nil},
+		{"drift is corrected", m{"drift": "Report"}, m{"drift": "Correct"}, []string{"spec.drift"}},
+		{"drift is corrected by default", m{"drift": "Report"}, m{}, []string{"spec.drift"}},
+		{"drift is only reported", m{"drift": "Correct"}, m{"drift": "Report"}, nil},
+		{"the Sync takes its things along", m{"deletionPolicy": "Orphan"}, m{"deletionPolicy": "Prune"}, []string{"spec.deletionPolicy"}},
+		{"the Sync leaves its things", m{"deletionPolicy": "Prune"}, m{}, nil},
+		{"another folder", m{"path": "a"}, m{"path": "b"}, []string{"spec.path"}},
+		{"the root instead of a folder", m{"path": "a"}, m{}, []string{"spec.path"}},
+		{"another branch", git(nil), git(m{"ref": m{"branch": "other"}}), []string{"spec.source"}},
+		{"another credential", git(nil), git(m{"secretRef": m{"name": "other"}}), []string{"spec.source"}},
+		{"the same source", git(nil), git(nil), nil},
+		{"reviews end", pulls(nil), m{}, []string{"spec.pullRequests"}},
+		{"reviews of another forge", pulls(nil), pulls(m{"url": "https://other.example/a/b"}), []string{"spec.pullRequests"}},
+		{"reviews with another credential", pulls(nil), pulls(m{"secretRef": m{"name": "git"}}), []string{"spec.pullRequests"}},
+		{"reviews of strangers' pull requests", pulls(nil), pulls(m{"forks": true}), []string{"spec.pullRequests"}},
+		{"reviews of strangers' pull requests end", pulls(m{"forks": true}), pulls(nil), nil},
+		{"reviews at another interval", pulls(m{"interval": "1m"}), pulls(m{"interval": "5s", "hoursADay": int64(8)}), nil},
+		{"reviews begin", m{}, pulls(nil), nil},
+		{"what guards nothing", m{"interval": "1m", "suspend": true}, m{"interval": "2m", "substitute": m{"A": "1"}}, nil},
+		{"two at once", m{"prune": false, "drift": "Report"}, m{}, []string{"spec.drift", "spec.prune"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			key := state.Key{Target: "cluster", Group: "poolwright.dev", Kind: "Sync", Namespace: "poolwright-system", Name: "dev"}
+			c := plan.Change{Key: key, Action: plan.Update, Before: &state.Item{Object: m{"spec": tt.before}}, After: &state.Item{Object: m{"spec": tt.after}}}
+			if d := cmp.Diff(tt.want, loosened(c)); d != "" {
+				t.Error(d)
+			}
+			c.Key.Group = "example.org"
+			if got := loosened(c); got != nil {
+				t.Errorf("another kind of that name: %v", got)
+			}
+		})
+	}
+}
+
+// TestEachFieldOfASyncIsJudged has whoever adds a field decide whether Git may change it
+// by itself.
+func TestEachFieldOfASyncIsJudged(t *testing.T) {
+	free := []string{
+		"spec.interval", "spec.suspend", // They delay, and let nothing pass.
+		"spec.substitute", "spec.substituteFrom", // What they make of the content, the guards judge.
+	}
+	var judged []string
+	for _, f := range guardFields() {
+		judged = append(judged, f.path)
+	}
+	var missing []string
+	var walk func(path string, of reflect.Type)
+	walk = func(path string, of reflect.Type) {
+		for field := range of.Fields() {
+			name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+			at := path + "." + name
+			switch {
+			case slices.Contains(free, at), slices.Contains(judged, at):
+			case at == "spec.guard":
+				walk(at, field.Type)
+			default:
+				missing = append(missing, at)
+			}
+		}
+	}
+	walk("spec", reflect.TypeFor[v1alpha1.SyncSpec]())
+	if len(missing) > 0 {
+		t.Errorf("neither among guardFields nor known to guard nothing: %v", missing)
+	}
+}
+
+func TestWhatLoosensAGuardWaitsForAPerson(t *testing.T) {
+	update := plan.Change{
+		Key: state.Key{Target: "cluster", Group: "poolwright.dev", Kind: "Sync", Name: "dev"}, Action: plan.Update,
+		Before: &state.Item{Object: m{"spec": m{"prune": false}}}, After: &state.Item{Object: m{"spec": m{"prune": true}}},
+	}
+	sync := &v1alpha1.Sync{ObjectMeta: metav1.ObjectMeta{Name: "dev"}}
+	pass := func(c plan.Change) plan.Change {
+		p := plan.Plan{Changes: []plan.Change{c}, Managed: 20}
+		for _, policy := range Policies(sync) {
+			p = policy(p)
+		}
+		return p.Changes[0]
+	}
+	held := pass(update)
+	if !held.Loosens() || held.Hold == "" {
+		t.Fatalf("it is not held: %+v", held)
+	}
+	drifted := update
+	drifted.Drift = true
+	if again := pass(drifted); !again.Loosens() {
+		t.Error("what a person made stricter by hand is made looser unasked")
+	}
+	_, word, _ := strings.Cut(held.Hold, confirmWith)
+	sync.Annotations = map[string]string{v1alpha1.ConfirmAnnotation: "000000000000," + word}
+	if confirmed := pass(update); confirmed.Hold != "" {
+		t.Errorf("confirmed, it waits: %s", confirmed.Hold)
+	}
+	other := update
+	other.After = &state.Item{Object: m{"spec": m{"prune": true, "drift": "Correct"}}}
+	if changed := pass(other); changed.Hold == "" {
+		t.Error("the word lets another content pass")
+	}
+}
