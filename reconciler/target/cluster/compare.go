@@ -84,6 +84,10 @@ func (w *World) noteSeen(item state.Item, live *unstructured.Unstructured, objec
 func (w *World) compareMerged(ctx context.Context, item state.Item, live *unstructured.Unstructured) (map[string]any, error) {
 	ours := fields.Applied(live.Object, v1alpha1.FieldManager)
 	bare := strip(live.Object)
+	if _, claim := fields.Emptied(live.Object, item.Object, v1alpha1.FieldManager); claim != nil {
+		// Applied at once this would be refused, or null: see job.empty.
+		return fields.Project(bare, fields.Overlay(bare, item.Object, ours), item.Object, ours), nil
+	}
 	merged, err := w.dryRun(ctx, item, item.Key.Name)
 	if err != nil {
 		if stop(err) {

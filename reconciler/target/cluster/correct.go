@@ -146,6 +146,11 @@ func (j *job) update(ctx context.Context) error {
 	if err := j.prepare(ctx, m); err != nil {
 		return err
 	}
+	if before.Owner == "" {
+		if err := j.empty(ctx, body); err != nil {
+			return err
+		}
+	}
 	if before.Live.UID != "" {
 		body = withMetadata(body, "uid", before.Live.UID)
 	}
