@@ -149,10 +149,12 @@ func TestACommitCannotSwitchOffTheGuardThatItNeeds(t *testing.T) {
 		s.handledAs("second")
 		s.handled()
 		unharmed(s)
+		s.repo.remove("config/sync-second.yaml")
+		s.repo.commit("Give the second up")
+		s.handled()
 		if err := hand.Delete(s.Context(), &v1alpha1.Sync{ObjectMeta: metav1.ObjectMeta{Name: "second", Namespace: s.system}}); err != nil {
 			s.Fatal(err)
 		}
-		s.repo.remove("config/sync-second.yaml")
 		s.eventually("the second Sync is gone", func() error {
 			_, err := s.read("second")
 			if client.IgnoreNotFound(err) == nil && err != nil {

@@ -183,6 +183,46 @@ func TestAMissingShardIsNoticedWhicheverItIs(t *testing.T) {
 	}
 }
 
+// TestWhatAnotherProcessWroteIsTakenOver has a controller's memory meet what bootstrap
+// wrote beside it.
+func TestWhatAnotherProcessWroteIsTakenOver(t *testing.T) {
+	record := func(uid, desired string) Record {
+		r := Record{Key: state.Key{Target: "aws", Group: "eks", Kind: "AccessEntry", Name: "nodes"}, Version: "v1", Desired: desired}
+		r.Print.UID = uid
+		return r
+	}
+	for _, tt := range []struct {
+		name                      string
+		stored, memory, now, want Record
+	}{
+		{"made anew", record("old", "a"), record("old", "a"), record("new", "a"), record("new", "a")},
+		{"changed", record("old", "a"), record("old", "a"), record("old", "b"), record("old", "b")},
+		{"about to be made anew", record("old", "a"), record("old", "a"), record("", "a"), record("", "a")},
+		{"nobody wrote", record("old", "a"), record("old", "b"), record("old", "a"), record("old", "b")},
+		{"both changed it: memory is about to be written", record("old", "a"), record("mine", "b"), record("theirs", "c"), record("mine", "b")},
+		{"an intent of ours that another life carried out", record("", "a"), record("", "b"), record("new", "b"), record("new", "b")},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := NewStore(nil, Place{Target: "aws", Prefix: "x"})
+			take := func(version string, r Record) {
+				t.Helper()
+				if _, err := s.adopt(map[int]shard{0: {version: version, content: Encode([]Record{r}, 0)[0]}}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			take("1", tt.stored)
+			tt.memory.Print.Generation, tt.memory.Print.ResourceVersion = 7, "7" // Which nobody stores for their own sake.
+			s.Put(tt.memory)
+			take("2", tt.now)
+			got, _ := s.Get(tt.want.Key)
+			got.Print.Generation, got.Print.ResourceVersion = 0, ""
+			if d := cmp.Diff(tt.want, got); d != "" {
+				t.Error(d)
+			}
+		})
+	}
+}
+
 // FuzzDecode reads any text; what it accepts, it writes and reads again the
 // same.
 func FuzzDecode(f *testing.F) {

@@ -128,7 +128,7 @@ func (s *Store) read(ctx context.Context) (complete bool, err error) {
 
 // adopt takes over what was found.
 func (s *Store) adopt(found map[int]shard) (complete bool, err error) {
-	size := len(s.shards)
+	size, base := len(s.shards), s.seen()
 	complete = true
 	if s.place.ReadOnly {
 		s.mu.Lock()
@@ -146,7 +146,7 @@ func (s *Store) adopt(found map[int]shard) (complete bool, err error) {
 		}
 		complete = complete && err == nil
 		size = max(size, of)
-		s.merge(records)
+		s.merge(records, base)
 	}
 	shards := make([]shard, size)
 	for n, sh := range found {
@@ -163,15 +163,45 @@ func (s *Store) adopt(found map[int]shard) (complete bool, err error) {
 	return complete, nil
 }
 
-// merge adds what memory does not know: memory is never older.
-func (s *Store) merge(records []Record) {
+// merge takes over what the ConfigMaps say and memory does not: records that it does
+// not know, and those that somebody else has written since memory and ConfigMaps were
+// the same, such as bootstrap beside a running controller. Where both have changed one,
+// memory has the last word, for it is about to be written.
+func (s *Store) merge(records []Record, base map[state.Key]Record) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, r := range records {
-		if old, known := s.records[r.Key]; !known || (old.Print.UID == "" && r.Print.UID != "") {
+		old, known := s.records[r.Key]
+		was, stored := base[r.Key]
+		if !known || (old.Print.UID == "" && r.Print.UID != "") || (stored && same(old, was) && !same(r, was)) {
 			s.records[r.Key] = r
 		}
 	}
+}
+
+// same reports whether two records would be stored alike, but for the Generation: a
+// restart need not know the newest.
+func same(a, b Record) bool {
+	a.Print.ResourceVersion, b.Print.ResourceVersion = "", ""
+	a.Print.Generation, b.Print.Generation = 0, 0
+	allowed := a.Allowed.Equal(b.Allowed)
+	a.Allowed, b.Allowed = nil, nil
+	return allowed && a == b
+}
+
+// seen are the records of the shards as we last saw them.
+func (s *Store) seen() map[state.Key]Record {
+	out := map[state.Key]Record{}
+	for _, sh := range s.shards {
+		records, _, err := Decode(s.place.Target, sh.content)
+		if err != nil {
+			continue // It was never taken over.
+		}
+		for _, r := range records {
+			out[r.Key] = r
+		}
+	}
+	return out
 }
 
 func (s *Store) name(n int) string { return s.place.Prefix + "-" + strconv.Itoa(n) }
@@ -211,11 +241,7 @@ func (s *Store) Put(r Record) {
 		return
 	}
 	s.records[r.Key] = r
-	old.Print.ResourceVersion, r.Print.ResourceVersion = "", ""
-	old.Print.Generation, r.Print.Generation = 0, 0
-	allowed := old.Allowed.Equal(r.Allowed)
-	old.Allowed, r.Allowed = nil, nil
-	if !known || !allowed || old != r {
+	if !known || !same(old, r) {
 		s.dirty = true
 	}
 }
