@@ -8,9 +8,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/target"
 )
 
@@ -29,6 +31,64 @@ func TestAnObjectThatExistsIsAdoptedAndSaysWhatChanges(t *testing.T) {
 	}
 	b.apply(p)
 	b.settled(declared)
+}
+
+// TestWhatAppearsAfterThePlanIsNotAdoptedUnseen: nothing of the object that somebody
+// makes between plan and apply is in conflict with what is declared.
+func TestWhatAppearsAfterThePlanIsNotAdoptedUnseen(t *testing.T) {
+	for _, tt := range []struct{ name, kind, declared, theirs string }{
+		{"a built-in kind", "ConfigMap", config, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings, namespace: $NS}\ndata: {theirs: '1'}\n"},
+		{"a custom kind", "EC2NodeClass", `apiVersion: karpenter.k8s.aws/v1
+kind: EC2NodeClass
+metadata: {name: $NS}
+spec:
+  role: node
+  amiSelectorTerms: [{alias: al2023@latest}]
+  subnetSelectorTerms: [{tags: {a: b}}]
+  securityGroupSelectorTerms: [{tags: {a: b}}]
+`, `apiVersion: karpenter.k8s.aws/v1
+kind: EC2NodeClass
+metadata: {name: $NS}
+spec:
+  role: node
+  amiSelectorTerms: [{alias: al2023@latest}]
+  subnetSelectorTerms: [{tags: {a: b}}]
+  securityGroupSelectorTerms: [{tags: {a: b}}]
+  tags: {theirs: '1'}
+`},
+		{"one that is the same", "ConfigMap", config, config},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			b := newBench(t)
+			declared := b.declare(tt.declared)
+			p := b.plan(declared)
+			b.make(tt.theirs, "somebody")
+			item := declared.Items()[0]
+			theirs := &unstructured.Unstructured{}
+			theirs.SetAPIVersion(schema.GroupVersion{Group: item.Key.Group, Version: item.Version}.String())
+			theirs.SetKind(item.Key.Kind)
+			read := func() string {
+				if err := b.hand.Get(t.Context(), client.ObjectKey{Namespace: item.Key.Namespace, Name: item.Key.Name}, theirs); err != nil {
+					t.Fatal(err)
+				}
+				return theirs.GetResourceVersion()
+			}
+			before := read()
+			errs := b.apply(p)
+			if err := errs[item.Key.String()]; len(errs) != 1 || !errors.Is(err, target.ErrChanged) {
+				t.Fatalf("errors: %v", errs)
+			}
+			if read() != before || theirs.GetLabels()["poolwright.dev/sync"] != "" {
+				t.Errorf("it was adopted: %v", theirs.Object)
+			}
+			// The next plan shows what adopting it does.
+			if next := b.plan(declared); len(next.Changes) != 1 || next.Changes[0].Action != plan.Update {
+				t.Errorf("planned is %s", show(next))
+			}
+			b.reconcile(declared)
+			b.settled(declared)
+		})
+	}
 }
 
 func TestKubectlsOwnershipMovesOverOnce(t *testing.T) {

@@ -76,8 +76,14 @@ func (j *job) body() (map[string]any, error) {
 	return m.plain, nil
 }
 
-// create applies without force, so that an object that has appeared since it
-// was found absent is not overwritten unseen.
+// noVersion is a resourceVersion that no object has: etcd's first write makes a later
+// one. An apply that names it makes an object, and is refused as a conflict where there
+// is one: the API server checks the version of what exists, and creates what does not.
+const noVersion = "1"
+
+// create makes the object and never changes one that has appeared since it was found
+// absent, also where no field is in conflict: that is another's, and adopting it is for
+// a plan to show.
 func (j *job) create(ctx context.Context) error {
 	if err := j.flaps.allow(j.change, nil); err != nil {
 		return fmt.Errorf("%s: %w", j.doing, err)
@@ -86,6 +92,7 @@ func (j *job) create(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	body = withMetadata(body, "resourceVersion", noVersion)
 	var live *unstructured.Unstructured
 	for wait := 20 * time.Millisecond; ; wait = min(2*wait, time.Second) {
 		live, err = j.api.Apply(ctx, j.ref, body, api.ApplyOptions{})

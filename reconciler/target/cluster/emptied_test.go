@@ -16,9 +16,7 @@ import (
 // TestWhatIsDeclaredWithoutContentIsEmptied takes the last field, or element, that we
 // applied out of something that stays declared.
 func TestWhatIsDeclaredWithoutContentIsEmptied(t *testing.T) {
-	if _, err := envtest.InstallCRDs(server, envtest.CRDInstallOptions{Paths: []string{
-		"../../../config/crd/poolwright.dev_clusters.yaml", "../../../config/crd/poolwright.dev_syncs.yaml",
-	}}); err != nil {
+	if _, err := envtest.InstallCRDs(server, envtest.CRDInstallOptions{Paths: []string{"../../../config/crd/poolwright.dev_clusters.yaml"}}); err != nil {
 		t.Fatal(err)
 	}
 	const object = "apiVersion: poolwright.dev/v1alpha1\nkind: Cluster\nmetadata: {name: $NS}\nspec:\n  name: dev\n  region: eu-west-1\n  account: '111122223333'\n"
@@ -41,7 +39,6 @@ spec:
       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: x}
       requirements: [{key: karpenter.sh/capacity-type, operator: Exists}]
 `
-	const sync = "apiVersion: poolwright.dev/v1alpha1\nkind: Sync\nmetadata: {name: s, namespace: $NS}\nspec:\n  source: {git: {url: 'https://git.example.com/a.git'}}\n"
 	const deployment = `apiVersion: apps/v1
 kind: Deployment
 metadata: {name: d, namespace: $NS}
@@ -78,8 +75,6 @@ spec:
 		{"a pool's limits", pool + "  limits: {cpu: 10}\n" + template, pool + "  limits: {}\n" + template, []string{"spec", "limits"}, map[string]any{}},
 		{"a pool's labels", pool + strings.Replace(template, "    spec:", "    metadata: {labels: {a: b}}\n    spec:", 1), pool + strings.Replace(template, "    spec:", "    metadata: {}\n    spec:", 1),
 			[]string{"spec", "template", "metadata"}, map[string]any{}},
-		{"a Sync's guard with a default", sync + "  guard: {maxNodesReplaced: 5}\n", sync + "  guard: {}\n", []string{"spec", "guard"}, map[string]any{"maxPrunePercent": int64(50)}},
-		{"a Sync's variables", sync + "  substitute: {A: b}\n", sync + "  substitute: {}\n", []string{"spec", "substitute"}, map[string]any{}},
 		{"a volume", deployment + "      volumes: [{name: v, emptyDir: {sizeLimit: 1Gi}}]\n", deployment + "      volumes: [{name: v, emptyDir: {}}]\n",
 			[]string{"spec", "template", "spec", "volumes", "0", "emptyDir"}, map[string]any{}},
 		{"a container's resources", deployment + "        resources: {limits: {cpu: '1'}}\n", deployment + "        resources: {}\n",
