@@ -209,7 +209,8 @@ func Policies(sync *v1alpha1.Sync) []plan.Policy {
 	if sync.Spec.Guard.MaxPrunePercent != nil {
 		percent = *sync.Spec.Guard.MaxPrunePercent
 	}
-	return append(policies, plan.HoldLoosened(confirmation, loosened), plan.Guard(int(percent), confirmation))
+	strict := func(p plan.Plan) plan.Plan { return p.HoldLoosened(confirmation, loosened) }
+	return append(policies, strict, plan.Guard(int(percent), confirmation))
 }
 
 // conclude turns a run into status, events, metrics and the next visit.

@@ -45,8 +45,8 @@ type Change struct {
 	Hold string
 	// Rules are the names of the policies that hold the change, in the order of
 	// Hold's reasons: "drift: Report", "guard.maxPrunePercent", "grave deletion",
-	// "guard.maxNodesReplaced", "reviewed", "deletion that waits" (see KeepsUsed). Empty
-	// where the thing's own terms hold it, or Withhold does.
+	// "guard.maxNodesReplaced", "reviewed", "deletion that waits" (see KeepsUsed),
+	// "looser guard". Empty where the thing's own terms hold it, or Withhold does.
 	Rules []string
 	// Confirmed is true for a deletion that a guard would hold, had a person not
 	// quoted its word.
