@@ -194,8 +194,9 @@ func union(a, b []state.Key) []state.Key {
 }
 
 // Policies are what a live Sync asks for in its prune, drift and guard fields and in
-// its confirmation, and that Git loosens none of these by itself. Under `drift: Report` nothing at all is written to AWS, in
-// the cluster nothing that only puts back what a hand changed.
+// its confirmation, and that Git loosens none of these by itself. Under `drift: Report`
+// nothing at all is written to AWS, in the cluster nothing that only puts back what a
+// hand changed.
 func Policies(sync *v1alpha1.Sync) []plan.Policy {
 	var policies []plan.Policy
 	if sync.Spec.Prune != nil && !*sync.Spec.Prune {
