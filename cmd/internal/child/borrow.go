@@ -12,13 +12,20 @@ import (
 )
 
 // borrowed is the parent's tree in the child: every question goes to the parent,
-// so that links, refusals and sizes are what they are there. Each file is read
-// there once. It is safe for concurrent use.
+// so that links, refusals and sizes are what they are there. Each is asked once: a
+// tree does not change. It is safe for concurrent use.
 type borrowed struct {
 	mu    sync.Mutex
 	out   *writer
 	reply func() ([]byte, error)
-	files map[string][]byte
+	// known are the answers, by question and name.
+	known map[string]known
+}
+
+// known is an answer that came, or the tree's refusal.
+type known struct {
+	content []byte
+	refusal error
 }
 
 // linked is a borrowed tree whose owner knows symbolic links.
@@ -27,8 +34,9 @@ type linked struct{ *borrowed }
 func (b *borrowed) ask(question byte, name string) ([]byte, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if content, ok := b.files[name]; ok && question == askReadFile {
-		return bytes.Clone(content), nil
+	key := string(question) + name
+	if was, ok := b.known[key]; ok {
+		return bytes.Clone(was.content), was.refusal
 	}
 	if err := b.out.send(markAsk, append([]byte{question}, name...)); err != nil {
 		return nil, err
@@ -45,11 +53,11 @@ func (b *borrowed) ask(question byte, name string) ([]byte, error) {
 		if err := json.Unmarshal(payload[1:], &r); err != nil {
 			return nil, err
 		}
-		return nil, r.err()
-	case question == askReadFile:
-		b.files[name] = bytes.Clone(payload[1:])
+		b.known[key] = known{refusal: r.err()}
+		return nil, b.known[key].refusal
 	}
-	return payload[1:], nil
+	b.known[key] = known{content: payload[1:]}
+	return bytes.Clone(payload[1:]), nil
 }
 
 func (b *borrowed) stat(question byte, name string) (fs.FileInfo, error) {

@@ -27,7 +27,7 @@ func TestTheContainerHasRoomForTheProcessAndItsChildren(t *testing.T) {
 				return err
 			}
 			content, err := os.ReadFile(name)
-			for _, doc := range bytes.Split(content, []byte("\n---")) {
+			for doc := range bytes.SplitSeq(content, []byte("\n---")) {
 				var found appsv1.Deployment
 				if yaml.Unmarshal(doc, &found) != nil || found.Kind != "Deployment" || found.Name != "poolwright" {
 					continue

@@ -120,7 +120,7 @@ func serveLoad(_ context.Context, t *talk) (result, error) {
 	if err := json.Unmarshal(raw, &req); err != nil {
 		return result{}, fmt.Errorf("reading what to load: %w", err)
 	}
-	tree := &borrowed{out: t.out, reply: func() ([]byte, error) { return t.want(markReply) }, files: map[string][]byte{}}
+	tree := &borrowed{out: t.out, reply: func() ([]byte, error) { return t.want(markReply) }, known: map[string]known{}}
 	var files fs.FS = tree
 	if req.Links {
 		files = linked{tree}
@@ -178,22 +178,35 @@ func fractional(v any) any {
 	return v
 }
 
+// standards are what folders are checked against.
+type standards struct {
+	crds  []*apiextensionsv1.CustomResourceDefinition
+	types *catalog.Catalog
+	err   error
+}
+
+func readStandards() (out standards) {
+	if out.crds, out.err = knownCRDs(); out.err == nil {
+		out.types, out.err = catalog.Load()
+	}
+	return out
+}
+
 // load loads and checks a folder.
 func load(tree fs.FS, folder string, values substitute.Values) (Loaded, error) {
+	// Reading these takes longer than rendering most folders.
+	standard := make(chan standards, 1)
+	go func() { standard <- readStandards() }()
 	d, err := declared.Load(tree, folder, declared.Options{Values: values})
 	if err != nil {
 		return Loaded{}, err
 	}
-	crds, err := knownCRDs()
-	if err != nil {
-		return Loaded{}, err
-	}
-	types, err := catalog.Load()
-	if err != nil {
-		return Loaded{}, err
+	by := <-standard
+	if by.err != nil {
+		return Loaded{}, by.err
 	}
 	out := Loaded{Set: d.Set, Problems: lint.Sorted(d.Problems)}
-	refused := lint.Refused(d, crds)
+	refused := lint.Refused(d, by.crds)
 	if out.Notes, err = Upgrades(d, folder); err != nil {
 		return Loaded{}, err
 	}
@@ -209,7 +222,7 @@ func load(tree fs.FS, folder string, values substitute.Values) (Loaded, error) {
 			out.Refused = append(out.Refused, of...)
 		}
 	}
-	for _, f := range gpulint.Check(d, types) {
+	for _, f := range gpulint.Check(d, by.types) {
 		if f.Advice {
 			out.Notes = append(out.Notes, plan.Note{Key: f.Key, Origin: f.Origin, Text: warning + f.Text})
 		} else {

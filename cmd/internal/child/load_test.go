@@ -1,9 +1,12 @@
 package child
 
 import (
+	"fmt"
 	"io/fs"
 	"path/filepath"
 	"testing"
+	"testing/fstest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -78,4 +81,34 @@ func classed(err error) *failure {
 		return nil
 	}
 	return failureOf(err)
+}
+
+// BenchmarkLoadInAChild compares what a folder takes in a child, its start and lint
+// included, with rendering it in process.
+func BenchmarkLoadInAChild(b *testing.B) {
+	for _, n := range []int{20, 200, 2000} {
+		b.Run(fmt.Sprintf("objects=%d", n), func(b *testing.B) {
+			files := fstest.MapFS{}
+			for i := range n {
+				files[fmt.Sprintf("x/%d.yaml", i)] = &fstest.MapFile{Data: []byte(fmt.Sprintf(
+					"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: o%d, namespace: default, labels: {app: o%d}}\ndata: {key: value-%d}\n", i, i, i))}
+			}
+			r := &Runner{}
+			var here, there time.Duration
+			for b.Loop() {
+				begin := time.Now()
+				if _, err := declared.Load(files, "x", declared.Options{}); err != nil {
+					b.Fatal(err)
+				}
+				here += time.Since(begin)
+				begin = time.Now()
+				if l, err := r.Load(b.Context(), files, "x", substitute.Values{}); err != nil || l.Set.Len() != n {
+					b.Fatal(l.Set.Len(), err)
+				}
+				there += time.Since(begin)
+			}
+			b.ReportMetric(float64(there.Milliseconds())/float64(b.N), "ms-in-a-child")
+			b.ReportMetric(float64(here.Milliseconds())/float64(b.N), "ms-in-process")
+		})
+	}
 }

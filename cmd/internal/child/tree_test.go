@@ -46,7 +46,7 @@ func lending(tb testing.TB, tree fs.FS) *borrowed {
 		_ = fromParent.CloseWithError(err)
 	}()
 	in := &reader{from: toChild, left: 1 << 30}
-	return &borrowed{out: &writer{to: fromChild, left: 1 << 30}, reply: func() ([]byte, error) { return in.want(markReply) }, files: map[string][]byte{}}
+	return &borrowed{out: &writer{to: fromChild, left: 1 << 30}, reply: func() ([]byte, error) { return in.want(markReply) }, known: map[string]known{}}
 }
 
 func TestABorrowedTreeIsAFileSystem(t *testing.T) {

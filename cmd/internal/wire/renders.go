@@ -22,7 +22,7 @@ const (
 	// rendersBytes is how much memory what is remembered of all trees takes together, in
 	// bytes: those of followed branches, those of pull requests, and why some of them
 	// cannot be rendered. Who opens any number of pull requests fills no more.
-	rendersBytes = 32 << 20
+	rendersBytes = 24 << 20
 	// entryBytes is what one that is remembered takes beside its text, or more.
 	entryBytes = 1 << 10
 )

@@ -181,7 +181,7 @@ func TestAThousandHostileProposalsLeaveTheMemoryAsItWas(t *testing.T) {
 		runtime.ReadMemStats(&m)
 		return m.HeapAlloc
 	}
-	const most = 40 << 20 // of the 64 MiB that all that pull requests leave may take
+	const most = 32 << 20 // of the 64 MiB that all that pull requests leave may take
 	for name, c := range map[string]struct {
 		proposals int
 		budget    int64
