@@ -27,6 +27,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/declared"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/loss"
 )
 
 // place is a world in memory that owns everything in it.
@@ -36,24 +37,33 @@ type place struct {
 	// unknown has the things that cannot be looked at, compared those that are
 	// never written, refused those that cannot be, each with the reason.
 	unknown, compared, refused map[string]string
-	writes                     []string
+	// removals is what the deletion of things costs.
+	removals map[string]loss.Removal
+	writes   []string
 	// looks counts the comparisons in full.
 	looks int
 }
 
 func newPlace(name string) *place {
-	return &place{name: name, live: map[string]string{}, applied: map[string]string{}, unknown: map[string]string{}, compared: map[string]string{}, refused: map[string]string{}}
+	return &place{name: name, live: map[string]string{}, applied: map[string]string{}, unknown: map[string]string{}, compared: map[string]string{}, refused: map[string]string{}, removals: map[string]loss.Removal{}}
 }
 
 func at(world, name string) state.Key {
 	if strings.HasPrefix(name, "np-") {
 		return state.Key{Target: world, Group: "karpenter.sh", Kind: "NodePool", Name: name}
 	}
+	if name == "engine" {
+		return state.Key{Target: world, Group: v1alpha1.GroupVersion.Group, Kind: "Cluster", Name: name}
+	}
 	return state.Key{Target: world, Group: map[string]string{"aws": "sqs"}[world], Kind: "Thing", Name: name}
 }
 
 func (p *place) item(name, value string) state.Item {
-	return state.Item{Key: at(p.name, name), Object: map[string]any{"value": value}, Live: state.Identity{UID: name}}
+	object := map[string]any{"value": value}
+	if name == "engine" && value == "queue" {
+		object["spec"] = map[string]any{"interruptionQueue": map[string]any{}}
+	}
+	return state.Item{Key: at(p.name, name), Object: object, Live: state.Identity{UID: name}, Removal: p.removals[name]}
 }
 
 func (p *place) Want(_ context.Context, d state.Set) (state.Set, error) {
@@ -79,7 +89,7 @@ func (p *place) Observe(_ context.Context, wanted state.Set) (state.Set, error) 
 	var items []state.Item
 	for name := range names {
 		if why := p.unknown[name]; why != "" {
-			lost := state.Item{Key: at(p.name, name), Findings: state.Findings{Unknown: why}}
+			lost := state.Item{Key: at(p.name, name), Findings: state.Findings{Unknown: why}, Removal: p.removals[name]}
 			if applied, ours := p.applied[name]; ours {
 				lost.Applied = state.Hash(p.item(name, applied).Object)
 			}

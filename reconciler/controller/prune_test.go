@@ -1,0 +1,120 @@
+package controller
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/poolwright/poolwright/reconciler"
+	"github.com/poolwright/poolwright/reconciler/state/loss"
+)
+
+// wordIn is the word that a sentence ends with.
+func (s *stage) wordIn(sentence string) string {
+	s.Helper()
+	_, word, ok := strings.Cut(sentence, confirmWith)
+	if !ok || word == "" {
+		s.Fatalf("%q asks for no word", sentence)
+	}
+	return word
+}
+
+// planned is the word that `poolwright plan` prints: another process, with the policies
+// of the Sync.
+func (s *stage) planned() string {
+	s.Helper()
+	loop := reconciler.NewLoop(s, s.load, reconciler.World{Name: "aws", Target: s.aws}, reconciler.World{Name: "cluster", Target: s.cluster})
+	result, err := loop.Plan(s.Context(), reconciler.Options{Policies: Policies(s.sync())})
+	if err != nil || len(result.Plan.Holds) != 1 {
+		s.Fatal(err, result.Plan.Holds)
+	}
+	return s.wordIn(result.Plan.Holds[0])
+}
+
+// The plan, the condition (which `poolwright reconcile` fails with) and the event print
+// one word, and it confirms also when the deletions are made that nobody need allow.
+func TestOneWordIsPrintedEverywhereAndConfirmsLater(t *testing.T) {
+	s := newStage(t, nil)
+	s.commit("cluster/map=1", "cluster/old=1", "cluster/older=1", "aws/queue=1")
+	s.visit()
+	s.aws.removals["queue"] = loss.Removal{Grave: "3 nodes are not drained any more", Losses: loss.Counts{"Node": 3}}
+	s.told()
+	s.commit("cluster/map=1")
+	word := s.planned()
+	for n := range 3 {
+		if n == 0 {
+			s.visit()
+		} else {
+			s.later()
+		}
+		if got := s.wordIn(s.says("Ready", metav1.ConditionFalse, "PruneHeld")); got != word {
+			t.Errorf("after %d visits Ready asks for %s, the plan for %s", n+1, got, word)
+		}
+		if got := s.planned(); got != word {
+			t.Errorf("after %d visits the plan asks for %s, before for %s", n+1, got, word)
+		}
+	}
+	if _, left := s.cluster.live["old"]; left || s.aws.live["queue"] == "" {
+		t.Errorf("cluster %v, aws %v", s.cluster.live, s.aws.live)
+	}
+	events := s.told()
+	if len(events) != 1 || s.wordIn(events[0]) != word {
+		t.Errorf("events %q, the plan asks for %s", events, word)
+	}
+	s.confirm(word)
+	s.visit()
+	s.says("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
+	if len(s.aws.live) > 0 {
+		t.Errorf("aws %v", s.aws.live)
+	}
+}
+
+// What a hold protects does not come to pass without the deletion.
+func TestTheEngineKeepsItsQueueWhileTheQueuesDeletionWaits(t *testing.T) {
+	for name, unknown := range map[string]string{"it asks": "", "nobody knows whether it is there": "Throttling"} {
+		t.Run(name, func(t *testing.T) {
+			s := newStage(t, nil)
+			s.commit("cluster/engine=queue", "cluster/map=1", "aws/queue=1")
+			s.visit()
+			part := loss.Part{Group: "poolwright.dev", Kind: "Cluster", Field: "spec.interruptionQueue"}
+			s.aws.removals["queue"] = loss.Removal{Grave: "3 nodes are not drained any more", Losses: loss.Counts{"Node": 3}, UsedBy: part}
+			s.aws.unknown["queue"] = unknown
+			s.commit("cluster/engine=none", "cluster/map=2")
+			keeps := func(when string) {
+				t.Helper()
+				if s.cluster.live["engine"] != "queue" || s.cluster.live["map"] != "2" || s.aws.live["queue"] != "1" {
+					t.Fatalf("%s: cluster %v, aws %v", when, s.cluster.live, s.aws.live)
+				}
+			}
+			s.visit()
+			keeps("at first")
+			s.later()
+			keeps("later")
+			s.drift(at("cluster", "engine")) // Looked at by itself.
+			s.visit()
+			keeps("after a look at the Cluster alone")
+			s.restart()
+			s.visit()
+			keeps("after a restart")
+			if unknown == "" {
+				s.confirm(s.wordIn(s.says("Ready", metav1.ConditionFalse, "PruneHeld")))
+			} else {
+				s.says("Ready", metav1.ConditionFalse, "PartlyUnknown")
+				s.aws.unknown["queue"] = ""
+				s.later()
+				s.confirm(s.wordIn(s.says("Ready", metav1.ConditionFalse, "PruneHeld")))
+			}
+			s.visit()
+			s.says("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
+			if s.cluster.live["engine"] != "none" || len(s.aws.live) > 0 {
+				t.Errorf("confirmed: cluster %v, aws %v", s.cluster.live, s.aws.live)
+			}
+			if d := cmp.Diff("delete queue", s.aws.writes[len(s.aws.writes)-1]); d != "" || !slices.Contains(s.cluster.writes, "update engine") {
+				t.Errorf("written: %v and %v", s.aws.writes, s.cluster.writes)
+			}
+		})
+	}
+}
