@@ -21,8 +21,17 @@ FOLDERS := cmd reconciler provision gitsource internal config examples docs
 SETUP ?=
 # Extra arguments: for the demo (ARGS="-o json", ARGS=--keep), or for go test.
 ARGS ?=
-# How long each fuzz target runs.
+# How long each fuzz target runs, and what its binary is built with: -fuzz adds the
+# instrumentation that guides a long run, and builds everything it depends on anew.
 FUZZTIME ?= 20s
+FUZZBUILD ?= -fuzz=.
+# Packages whose tests run with the race detector; it builds everything they depend on
+# anew, with cgo.
+RACE ?= ./cmd/internal/leaderelection ./gitsource/... ./reconciler/apply ./reconciler/plan ./reconciler/state
+# Where known vulnerabilities are read: https://vuln.go.dev, a mirror of it, or
+# file:///a/folder/of/OSV/files.
+GOVULNDB ?= https://vuln.go.dev
+GOVULNCHECK := go run golang.org/x/vuln/cmd/govulncheck@v1.9.0
 # Packages that run at the same time. Worlds of the sandbox are heavy.
 PARALLEL ?= 2
 
@@ -87,10 +96,26 @@ golden: ## Rewrite every golden file; look at the diff before you commit it
 
 .PHONY: fuzz
 fuzz: ## Run every fuzz target for FUZZTIME each
-	@grep -rHoE --include='*_test.go' '^func Fuzz[A-Za-z0-9_]+' $(FOLDERS) | sed 's/:func /\t/' | sort | while IFS=$$'\t' read -r file name; do \
-		echo "== $$name in $$(dirname $$file)"; \
-		go test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) ./$$(dirname $$file) </dev/null; \
+	@scratch=$$(mktemp -d); trap 'rm -rf "$$scratch"' EXIT; \
+	for package in $(call packages_with,^func Fuzz); do \
+		go test -c $(FUZZBUILD) -o $$scratch/test $$package; \
+		for name in $$(cd $$package && $$scratch/test -test.list '^Fuzz' | grep '^Fuzz'); do \
+			echo "== $$name in $$package"; \
+			(cd $$package && $$scratch/test -test.run '^$$' -test.fuzz "^$$name\$$" -test.fuzztime $(FUZZTIME) -test.fuzzcachedir $(CACHE)/fuzz </dev/null); \
+		done; \
 	done
+
+.PHONY: race
+race: ## Run the tests of the packages in RACE with the race detector
+	CGO_ENABLED=1 go test -race -timeout 30m $(RACE)
+
+.PHONY: vuln-db
+vuln-db: ## Say whether the database of known vulnerabilities can be read
+	@$(GOVULNCHECK) -db '$(GOVULNDB)' -version | grep '^DB updated' || { echo 'no database of vulnerabilities at $(GOVULNDB)' >&2; exit 1; }
+
+.PHONY: vuln
+vuln: build ## Look for known vulnerabilities in what bin/poolwright holds (GOVULNDB=database)
+	$(GOVULNCHECK) -db '$(GOVULNDB)' -mode binary bin/poolwright
 
 .PHONY: bench
 bench: ## Measure what the design promises, as ratios within one run
