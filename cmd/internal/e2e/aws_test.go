@@ -306,8 +306,8 @@ func (s *sky) isGivenUp() {
 	if queues, rules := s.queueAndRules(); queues != 1 || rules != 5 {
 		s.Errorf("before anybody confirmed there are %d queues and %d rules", queues, rules)
 	}
-	var live v1alpha1.Cluster
-	if err := s.hand.Get(s.Context(), client.ObjectKey{Name: awsCluster}, &live); err != nil || live.Spec.InterruptionQueue == nil {
+	var live v1alpha1.ClusterList
+	if err := s.hand.List(s.Context(), &live); err != nil || len(live.Items) != 1 || live.Items[0].Spec.InterruptionQueue == nil {
 		s.Errorf("before anybody confirmed the engine was not to read the queue any more: %v", err)
 	}
 	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, v1alpha1.ConfirmAnnotation, word)

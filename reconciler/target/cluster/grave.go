@@ -23,20 +23,20 @@ import (
 // This file counts what goes with an object: when deletions are planned, and again
 // right before each is sent.
 
-// bury completes the things to delete with what would die with them. Namespaces come
-// last: what is in one and goes by itself is not lost with it, unless its own deletion
-// waits for a person. That must not be deleted by way of its namespace.
+// bury completes the things to delete with what would die with them. Namespaces and node
+// classes come last: what is in one, or uses the other, and goes by itself is not lost
+// with it, unless its own deletion waits for a person.
 func (o *observation) bury(ctx context.Context) {
 	fleet := o.fleet()
 	o.world.mu.Lock()
 	o.world.fleet = fleet
 	o.world.mu.Unlock()
 	dying := map[state.Key]bool{}
-	var namespaces, others []doubt
+	var last, others []doubt
 	for _, s := range o.strays {
 		dying[s.item.Key] = true
-		if isNamespace(s.item.Key) {
-			namespaces = append(namespaces, s)
+		if isNamespace(s.item.Key) || s.item.Key.Kind == nodeClass {
+			last = append(last, s)
 		} else {
 			others = append(others, s)
 		}
@@ -58,7 +58,7 @@ func (o *observation) bury(ctx context.Context) {
 	count.goes = func(k state.Key, live metav1.Object) bool {
 		return left[k] && live.GetLabels()[v1alpha1.SyncLabel] == o.world.label
 	}
-	parallel.Each(requests, namespaces, func(s doubt) { o.leave(ctx, s, count) })
+	parallel.Each(requests, last, func(s doubt) { o.leave(ctx, s, count) })
 }
 
 // leave notes an object that is not wanted any more.
@@ -124,7 +124,7 @@ type counting struct {
 // counts reports whether it takes requests to find out what goes with an object.
 func counts(k state.Key, object map[string]any) bool {
 	switch k.Kind {
-	case "CustomResourceDefinition", "Namespace", "NodePool", "Cluster", "EC2NodeClass":
+	case "CustomResourceDefinition", "Namespace", "NodePool", "Cluster", nodeClass:
 		return true
 	}
 	return isDevicePlugin(k) || profileOf(object) != ""
@@ -148,7 +148,7 @@ func (c counting) removal(ctx context.Context, k state.Key, live *unstructured.U
 		out, err = c.lostNodes(ctx, k.Name)
 	case k.Kind == "Cluster" && k.Group == "poolwright.dev":
 		out, err = c.lostEngine(ctx)
-	case k.Kind == "EC2NodeClass":
+	case k.Kind == nodeClass:
 		out, err = c.lostClass(ctx, k)
 	}
 	switch {
@@ -159,6 +159,8 @@ func (c counting) removal(ctx context.Context, k state.Key, live *unstructured.U
 	}
 	return out
 }
+
+const nodeClass = "EC2NodeClass"
 
 func isNamespace(k state.Key) bool { return k.Kind == "Namespace" && k.Group == "" }
 

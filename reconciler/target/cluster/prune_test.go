@@ -172,7 +172,7 @@ metadata: {name: w, namespace: $NS}
 		"ConfigMap/space-$NS/ours":  "",
 		"ConfigMap/$HOME/part":      "it is part of Poolwright's own installation",
 		"CustomResourceDefinition.apiextensions.k8s.io/widgets.example.com": "the kind Widget and 1 object go with it",
-		"EC2NodeClass.karpenter.k8s.aws/$NS":                                "1 NodeClaim still use it",
+		"EC2NodeClass.karpenter.k8s.aws/$NS":                                "1 NodeClaim and 1 NodePool still use it",
 		"EC2NodeClass.karpenter.k8s.aws/unused-$NS":                         "",
 	}
 	if d := cmp.Diff(want, got); d != "" {
