@@ -216,26 +216,46 @@ func (g *generation) compare(ctx context.Context, sess *session, base, head tip)
 		if p.at.IsZero() {
 			return Comparison{}, fmt.Errorf("%w: %w; begin the branch anew from its base, or rebase it onto that", gitsource.ErrNotFound, errUnrelated)
 		}
+		// A hostile history has many cuts, and once they are settled nobody needs them.
+		p.open = nil
+		if len(g.parted) >= maxParted {
+			clear(g.parted)
+		}
 		g.parted[key] = p
 		g.record.Tips = remember(g.record.Tips, maxTips, head.commit, base.commit)
 	}
 	if err := g.fetchTrees(ctx, sess, base, head, p.at); err != nil {
 		return Comparison{}, err
 	}
-	c, err := g.comparison(base, head, p.at)
-	c.alone = p.alone
-	return c, err
+	return g.comparison(base, head, p)
 }
 
-func (g *generation) comparison(base, head tip, at plumbing.Hash) (c Comparison, err error) {
+// recall answers Repository.Recall within the generation at hand.
+func (g *generation) recall(base, head tip) (Comparison, bool) {
+	p, ok := g.parted[pair{base.commit, head.commit}]
+	if !ok {
+		return Comparison{}, false
+	}
+	for _, id := range []plumbing.Hash{base.commit, head.commit, p.at} {
+		if held, err := g.hasTree(id); err != nil || !held {
+			return Comparison{}, false
+		}
+	}
+	c, err := g.comparison(base, head, p)
+	return c, err == nil
+}
+
+func (g *generation) comparison(base, head tip, p parting) (c Comparison, err error) {
+	defer g.tidy()
+	c.alone = p.alone
 	if c.Base, err = g.snapshot(base.commit, snapshotName(base.name)); err != nil {
 		return Comparison{}, fmt.Errorf("reading %s: %w", base.name, err)
 	}
 	if c.Head, err = g.snapshot(head.commit, snapshotName(head.name)); err != nil {
 		return Comparison{}, fmt.Errorf("reading %s: %w", head.name, err)
 	}
-	if c.Parted, err = g.snapshot(at, ""); err != nil {
-		return Comparison{}, fmt.Errorf("reading commit %s, where they parted: %w", at, err)
+	if c.Parted, err = g.snapshot(p.at, ""); err != nil {
+		return Comparison{}, fmt.Errorf("reading commit %s, where they parted: %w", p.at, err)
 	}
 	return c, nil
 }

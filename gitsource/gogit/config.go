@@ -81,6 +81,9 @@ type Limits struct {
 	Objects int
 	// Files is the number of files in a tree. Default 100,000.
 	Files int
+	// IndexBytes is about what the names of a tree's files may take in memory.
+	// Default 32 MiB: 100,000 files with names of 175 bytes.
+	IndexBytes int64
 	// Commits is how much history a Repository fetches to find where two
 	// revisions parted. Default 20,000.
 	Commits int
@@ -106,6 +109,7 @@ func (l Limits) withDefaults() Limits {
 	orDefault(&l.UnpackedBytes, 1<<30)
 	orDefault(&l.Objects, 200_000)
 	orDefault(&l.Files, 100_000)
+	orDefault(&l.IndexBytes, 32<<20)
 	orDefault(&l.Commits, 20_000)
 	orDefault(&l.Depth, 64)
 	orDefault(&l.FileBytes, 8<<20)

@@ -32,6 +32,11 @@ type generation struct {
 }
 
 const (
+	// keptBytes is about what the trees that were read may take in memory between two
+	// calls. What pull requests share is mostly less.
+	keptBytes = 8 << 20
+	// maxParted is of how many pairs it is remembered where they parted.
+	maxParted = 4096
 	// maxRepositoryPacks is how many transfers a Repository's generation
 	// collects; a comparison takes two.
 	maxRepositoryPacks = 256
@@ -129,6 +134,14 @@ func (r *Repository) keep(g *generation) error {
 	return nil
 }
 
+// tidy forgets the trees that were read where they take too much memory to wait for the
+// next call: who may open pull requests chooses them.
+func (g *generation) tidy() {
+	if g.folders.total > keptBytes {
+		g.forget()
+	}
+}
+
 // receive transfers what req asks for. Where the generation has no room for it, a
 // new one is due; what is too large for that, too, is beyond the limits.
 func (g *generation) receive(ctx context.Context, sess *session, req *packp.UploadPackRequest, limits Limits) error {
@@ -178,9 +191,6 @@ func (g *generation) snapshot(commit plumbing.Hash, name string) (gitsource.Snap
 	}
 	root, ok := g.trees[commit]
 	if !ok {
-		if g.folders.total > maxGenerationTransfers*g.limits.Files {
-			g.forget()
-		}
 		if root, err = g.folders.index(n.tree); err != nil {
 			return gitsource.Snapshot{}, err
 		}

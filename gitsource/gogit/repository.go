@@ -42,8 +42,8 @@ type Comparison struct {
 // pair is two commits, base first.
 type pair struct{ base, head plumbing.Hash }
 
-// maxRefused bounds what is remembered of refusals.
-const maxRefused = 1024
+// maxRefused bounds what is remembered of refusals, whose messages hold names of files.
+const maxRefused = 256
 
 // Open checks the configuration, writes nothing and connects to nothing. c.Ref is ignored. Errors wrap gitsource.ErrInvalid where the
 // configuration is wrong.
@@ -107,6 +107,27 @@ func (r *Repository) Compare(ctx context.Context, base, head string) (Comparison
 		return fail(err)
 	}
 	return c, nil
+}
+
+// Recall returns once more what Compare found between two commits, from the mirror and
+// without asking the server; false where it is not known or not held any more. So
+// nobody needs to keep Comparisons, whose trees take memory.
+func (r *Repository) Recall(base, head Revision) (Comparison, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	g := r.restore()
+	if g == nil {
+		return Comparison{}, false
+	}
+	return g.recall(base.tip(), head.tip())
+}
+
+// Revision is a commit, and the full name of the reference that led to it.
+type Revision struct{ Ref, Commit string }
+
+func (r Revision) tip() tip {
+	id := plumbing.NewHash(r.Commit)
+	return tip{name: r.Ref, object: id, commit: id}
 }
 
 // refuse remembers an error that the same pair would meet again.

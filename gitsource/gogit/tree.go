@@ -49,9 +49,19 @@ type indexer struct {
 	limits  Limits
 	done    map[plumbing.Hash]*folder
 	blobs   map[plumbing.Hash]bool
-	entries int // of the present root
-	total   int // of all roots
+	entries int   // of the present root
+	bytes   int64 // of the present root
+	total   int64 // bytes of all roots
 }
+
+const (
+	// maxName is the longest name of a file, in bytes: no common file system has longer
+	// ones.
+	maxName = 255
+	// entryBytes is about what an entry takes in memory beside its name: itself, what
+	// its name is allocated with, and a place among the blobs that were looked for.
+	entryBytes = 160
+)
 
 func indexTree(o *objects, root plumbing.Hash, limits Limits) (*folder, error) {
 	return newIndexer(o, limits).index(root)
@@ -63,7 +73,7 @@ func newIndexer(o *objects, limits Limits) *indexer {
 
 // index reads one root; folders that earlier ones had are not read again.
 func (ix *indexer) index(root plumbing.Hash) (*folder, error) {
-	ix.entries = 0
+	ix.entries, ix.bytes = 0, 0
 	return ix.folder(root, ".", 0)
 }
 
@@ -109,8 +119,9 @@ func (ix *indexer) read(h plumbing.Hash, at string, depth int) (*folder, error) 
 			f.files += e.sub.files
 			f.height = max(f.height, e.sub.height+1)
 		}
-		ix.entries++
-		ix.total++
+		if err := ix.count(e); err != nil {
+			return nil, err
+		}
 		if f.files > ix.limits.Files || ix.entries > ix.limits.Files {
 			return nil, fmt.Errorf("%w: the tree has more than %d files", gitsource.ErrLimit, ix.limits.Files)
 		}
@@ -124,9 +135,22 @@ func (ix *indexer) read(h plumbing.Hash, at string, depth int) (*folder, error) 
 	return f, nil
 }
 
+// count bounds what the index of a tree takes in memory, which a few bytes of Git can
+// make large: a name that is repeated is packed as one.
+func (ix *indexer) count(e entry) error {
+	n := int64(entryBytes + len(e.name) + len(e.refusal))
+	ix.entries++
+	ix.bytes += n
+	ix.total += n
+	if ix.bytes > ix.limits.IndexBytes {
+		return fmt.Errorf("%w: the names of the tree's files take more than %d MiB of memory", gitsource.ErrLimit, ix.limits.IndexBytes>>20)
+	}
+	return nil
+}
+
 func (ix *indexer) entry(te object.TreeEntry, at string, depth int) (entry, error) {
 	if err := checkName(te.Name); err != nil {
-		return entry{}, fmt.Errorf("reading folder %q: %w: it holds a file named %q", at, err, te.Name)
+		return entry{}, fmt.Errorf("reading folder %q: %w: it holds a file named %.*q", at, err, maxName, te.Name)
 	}
 	e := entry{name: te.Name, mode: te.Mode, hash: te.Hash}
 	if !utf8.ValidString(te.Name) || strings.ContainsFunc(te.Name, func(r rune) bool { return r < ' ' || r == 0x7f || r == '\\' }) {
@@ -162,6 +186,8 @@ func checkName(name string) error {
 		strings.EqualFold(name, ".git"),
 		strings.ContainsAny(name, "/\x00"):
 		return gitsource.ErrUnsafe
+	case len(name) > maxName:
+		return fmt.Errorf("%w: a name is longer than %d bytes", gitsource.ErrLimit, maxName)
 	}
 	return nil
 }

@@ -13,20 +13,21 @@ import (
 // revisions are those of a repository.
 type revisions interface {
 	Compare(ctx context.Context, base, head string) (gogit.Comparison, error)
+	Recall(base, head gogit.Revision) (gogit.Comparison, bool)
 	Contains(ctx context.Context, ref, commit, ancestor string) (bool, error)
 }
 
 // standing is what the forge and the Sync say of where a head and its base stand.
 type standing struct{ head, base, attempted string }
 
-// compared is what was compared while they said so.
+// compared are the commits that were compared while they said so. Their trees are not
+// kept: who opens a pull request chooses how large they are.
 type compared struct {
 	standing
-	between gogit.Comparison
+	base, head gogit.Revision
 }
 
-// comparisonsKept is how many are remembered. Their trees are shared as far as they are
-// the same.
+// comparisonsKept is how many are remembered.
 const comparisonsKept = 256
 
 // compare is what lies between the followed branch and the pull request's head. Plans
@@ -37,7 +38,9 @@ func (r *reviewer) compare(ctx context.Context, pr forge.PullRequest, sync *v1al
 	_, attempted, _ := strings.Cut(sync.Status.LastAttemptedRevision, "sha1:")
 	now := standing{head: pr.Head.SHA, base: pr.Base.SHA, attempted: attempted}
 	if was, ok := r.compared[pr.Number]; ok && was.standing == now && attempted != "" && !sync.Spec.Suspend {
-		return was.between, nil
+		if between, ok := r.repository.Recall(was.base, was.head); ok {
+			return between, nil
+		}
 	}
 	between, err := r.repository.Compare(ctx, r.base(), pr.Ref())
 	if err != nil {
@@ -54,7 +57,8 @@ func (r *reviewer) compare(ctx context.Context, pr forge.PullRequest, sync *v1al
 		if r.compared == nil {
 			r.compared = map[int]compared{}
 		}
-		r.compared[pr.Number], r.tip = compared{now, between}, between.Base.Commit
+		r.compared[pr.Number] = compared{now, gogit.Revision{Ref: r.base(), Commit: between.Base.Commit}, gogit.Revision{Ref: pr.Ref(), Commit: between.Head.Commit}}
+		r.tip = between.Base.Commit
 	}
 	return between, nil
 }

@@ -30,6 +30,8 @@ type fewRevisions struct {
 	heads map[string]string
 	count int
 	err   error
+	// forgets is true once its mirror does not hold what was compared any more.
+	forgets bool
 }
 
 func (c *fewRevisions) Compare(_ context.Context, _, head string) (gogit.Comparison, error) {
@@ -37,6 +39,12 @@ func (c *fewRevisions) Compare(_ context.Context, _, head string) (gogit.Compari
 	out := between()
 	out.Base.Commit, out.Head.Commit = c.tip, c.heads[head]
 	return out, c.err
+}
+
+func (c *fewRevisions) Recall(base, head gogit.Revision) (gogit.Comparison, bool) {
+	out := between()
+	out.Base.Commit, out.Head.Commit = base.Commit, head.Commit
+	return out, !c.forgets
 }
 
 func (c *fewRevisions) Contains(context.Context, string, string, string) (bool, error) {
@@ -137,6 +145,10 @@ func TestGitIsAskedAgain(t *testing.T) {
 				t.Fatal("there is nothing rendered, and no time for it")
 			}
 			r.renders.kept = kept
+			return first
+		}, 2},
+		"when the mirror was replaced": {nil, func(_ *testing.T, _ *reviewer, git *fewRevisions) forge.PullRequest {
+			git.forgets = true
 			return first
 		}, 2},
 		"while the Sync is suspended": {func(s *v1alpha1.Sync) { s.Spec.Suspend = true }, func(*testing.T, *reviewer, *fewRevisions) forge.PullRequest { return first }, 2},
