@@ -201,7 +201,7 @@ func (c *cost) plus(more cost) {
 // that are written, or the largest object where none is.
 func (s *survey) sourceBytes(r replacement) int {
 	key := r.kind + " " + strings.Join(r.source, ".")
-	if s.measured.files != len(s.documents) {
+	if s.measured.bytes == nil || s.measured.files != len(s.documents) {
 		s.measured.files, s.measured.bytes = len(s.documents), map[string]int{}
 	}
 	if n, known := s.measured.bytes[key]; known {

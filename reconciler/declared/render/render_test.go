@@ -47,3 +47,11 @@ func TestMessagesOfKustomizeHoldNoSecrets(t *testing.T) {
 		})
 	}
 }
+
+func TestAReplacementIsMeasuredWhereNoFileHoldsAnObject(t *testing.T) {
+	kustomization := "configMapGenerator:\n- {name: x, literals: [a=b]}\nreplacements:\n- source: {kind: ConfigMap, fieldPath: data.a}\n  targets: [{select: {kind: ConfigMap}, fieldPaths: [data.b], options: {create: true}}]\n"
+	r, err := Run(manifest.NewTree(fstest.MapFS{"kustomization.yaml": {Data: []byte(kustomization)}}, manifest.Limits{}), ".")
+	if err != nil || len(r.Problems) > 0 || len(r.Objects) != 1 {
+		t.Errorf("%d objects, %v, %v", len(r.Objects), r.Problems, err)
+	}
+}
