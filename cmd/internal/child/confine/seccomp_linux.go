@@ -38,7 +38,7 @@ func equals(argument uint32, value uint64) condition {
 // What is called most comes first. Every thread may be made, no process; only this process
 // may be signalled; nothing new may be executed, and nothing be opened.
 func allowed(pid int) []rule {
-	self := equals(0, uint64(pid)) //nolint:gosec // a process id is positive
+	self := equals(0, uint64(pid))
 	return slices.Concat(allow(
 		unix.SYS_FUTEX, unix.SYS_READ, unix.SYS_WRITE, unix.SYS_EPOLL_PWAIT, unix.SYS_NANOSLEEP, unix.SYS_MADVISE,
 		unix.SYS_RT_SIGRETURN, unix.SYS_RT_SIGPROCMASK, unix.SYS_SCHED_YIELD, unix.SYS_GETPID, unix.SYS_GETTID,
@@ -57,7 +57,7 @@ func allowed(pid int) []rule {
 		// Of a descriptor's settings: only whether it blocks.
 		{unix.SYS_FCNTL, []condition{equals(1, unix.F_GETFL)}},
 	}, allow(
-		unix.SYS_MUNMAP, unix.SYS_MINCORE, unix.SYS_BRK, unix.SYS_SIGALTSTACK, unix.SYS_RT_SIGACTION,
+		unix.SYS_MUNMAP, unix.SYS_SIGALTSTACK, unix.SYS_RT_SIGACTION,
 		unix.SYS_RESTART_SYSCALL, unix.SYS_CLOCK_GETTIME, unix.SYS_GETRANDOM, unix.SYS_EPOLL_CTL, unix.SYS_FSTAT,
 		// Go looks again and again how many processors it may use, in what it opened before.
 		unix.SYS_SCHED_GETAFFINITY, unix.SYS_PREAD64,
@@ -101,13 +101,13 @@ func program(architecture uint32, rules []rule) []bpf.Instruction {
 			for half := range uint32(2) {
 				block = append(block,
 					bpf.LoadAbsolute{Off: atArguments + 8*c.argument + 4*half, Size: 4},
-					bpf.ALUOpConstant{Op: bpf.ALUOpAnd, Val: uint32(c.bits >> (32 * half))},           //nolint:gosec // one half
-					bpf.JumpIf{Cond: bpf.JumpEqual, Val: uint32(c.value >> (32 * half)), SkipTrue: 1}, //nolint:gosec // one half
+					bpf.ALUOpConstant{Op: bpf.ALUOpAnd, Val: uint32(c.bits >> (32 * half))},
+					bpf.JumpIf{Cond: bpf.JumpEqual, Val: uint32(c.value >> (32 * half)), SkipTrue: 1},
 					refuse)
 			}
 		}
 		block = append(block, pass)
-		out = append(out, bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: uint32(r.call), SkipTrue: uint8(len(block))}) //nolint:gosec // both are small
+		out = append(out, bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: uint32(r.call), SkipTrue: uint8(len(block))})
 		out = append(out, block...)
 	}
 	return append(out, refuse)
@@ -148,7 +148,7 @@ func load(instructions []bpf.Instruction) error {
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("giving up new privileges: %w", err)
 	}
-	prog := unix.SockFprog{Len: uint16(len(filters)), Filter: &filters[0]} //nolint:gosec // some hundred
+	prog := unix.SockFprog{Len: uint16(len(filters)), Filter: &filters[0]}
 	thread, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC, uintptr(unsafe.Pointer(&prog)))
 	runtime.KeepAlive(filters)
 	switch {
