@@ -157,12 +157,20 @@ func (st *state) detach(i *instance) {
 	}
 }
 
-func (st *state) volumesOn(i *instance) []*volume {
-	return slices.DeleteFunc(slices.Clone(st.volumes), func(v *volume) bool { return v.instance != i.ID })
-}
-
-func (st *state) interfacesOn(i *instance) []*netInterface {
-	return slices.DeleteFunc(slices.Clone(st.interfaces), func(n *netInterface) bool { return n.instance != i.ID })
+// byInstance sorts the volumes and interfaces by what they are attached to.
+func (a attachments) byInstance() map[string]attachments {
+	out := map[string]attachments{}
+	for _, v := range a.volumes {
+		on := out[v.instance]
+		on.volumes = append(on.volumes, v)
+		out[v.instance] = on
+	}
+	for _, n := range a.interfaces {
+		on := out[n.instance]
+		on.interfaces = append(on.interfaces, n)
+		out[n.instance] = on
+	}
+	return out
 }
 
 // DiskGiB is the size of the instance's EBS volume at a device name such as

@@ -19,6 +19,11 @@
 // of IAM for it, so that policies can be tried on a whole run afterwards. It is
 // for tests and sandboxes on loopback.
 //
+// Not played, and refused by name: SQS's older query protocol, EC2 by GET, Fault
+// Injection Service, starting a stopped instance, taking an interruptible
+// allocation back, labels of parameters, copies of images between regions, IPv6,
+// local zones and Windows.
+//
 // Start with New and Cloud; service.go lists the services, and each of them has
 // a table of its operations, EC2's at the top of ec2.go, and one of what they
 // ask of IAM, see authz.go.

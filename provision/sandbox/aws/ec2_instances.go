@@ -64,11 +64,12 @@ func describeInstances(in *call) (any, error) {
 		return nil, err
 	}
 	var rows []item
+	attached := in.st.byInstance()
 	for _, i := range found {
 		if len(ids) == 0 || slices.Contains(ids, i.ID) {
 			rows = append(rows, item{fmt.Sprintf("%012d", i.number), query.Group("item",
 				query.Text("reservationId", "r-"+i.ID[2:]), query.Text("ownerId", in.cloud.cfg.Account), query.Group("groupSet"),
-				query.List("instancesSet", "item", []query.Node{in.instanceNode(i)}))})
+				query.List("instancesSet", "item", []query.Node{in.instanceNode(i, attached[i.ID])}))})
 		}
 	}
 	return in.page("reservationSet", rows, pageLimits{5, 1000})

@@ -9,17 +9,17 @@ import (
 	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/query"
 )
 
-func (in *call) instanceNode(i *instance) query.Node {
+func (in *call) instanceNode(i *instance, on attachments) query.Node {
 	var groups, nics, disks []query.Node
 	for _, g := range i.groups {
 		groups = append(groups, query.Group("item", query.Text("groupId", g.id), query.Text("groupName", g.name)))
 	}
 	public := ""
-	for _, n := range in.st.interfacesOn(i) {
+	for _, n := range on.interfaces {
 		nics = append(nics, query.Group("item", append(in.nicNodes(n), n.attachment())...))
 		public = cmp.Or(public, n.public)
 	}
-	for _, v := range in.st.volumesOn(i) {
+	for _, v := range on.volumes {
 		disks = append(disks, query.Group("item", query.Text("deviceName", v.device), query.Group("ebs", query.Text("volumeId", v.id),
 			query.Text("status", "attached"), query.Text("attachTime", stamp(v.created)), query.Bool("deleteOnTermination", v.ends))))
 	}
