@@ -2,6 +2,7 @@ package aws
 
 import (
 	"fmt"
+	"maps"
 
 	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/query"
 )
@@ -57,9 +58,7 @@ func listed(specifications []query.Form, kind string) map[string]string {
 	out := map[string]string{}
 	for _, s := range specifications {
 		if s.Get("ResourceType") == kind {
-			for k, v := range formTags(s.Each("Tag")) {
-				out[k] = v
-			}
+			maps.Copy(out, formTags(s.Each("Tag")))
 		}
 	}
 	return out

@@ -16,7 +16,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ssm"
 
 	policies "github.com/poolwright/poolwright/config/iam"
-
 	"github.com/poolwright/poolwright/provision/sandbox/aws/policy"
 )
 

@@ -80,8 +80,8 @@ func populate(v reflect.Value, depth int) {
 		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
 		populate(v.Index(0), depth)
 	case v.Kind() == reflect.Struct && v.NumField() > 1 && v.Type().PkgPath() != "time":
-		for n := 0; n < v.NumField() && depth > 0; n++ {
-			if f := v.Field(n); f.CanSet() {
+		for _, f := range v.Fields() {
+			if f.CanSet() && depth > 0 {
 				populate(f, depth-1)
 			}
 		}

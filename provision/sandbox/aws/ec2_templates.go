@@ -65,7 +65,7 @@ func createTemplate(in *call) (any, error) {
 	if _, err := userData(data); err != nil {
 		return nil, err
 	}
-	if _, err := tagsFor(data, "instance"); err != nil {
+	if err := checkTags(data); err != nil {
 		return nil, err
 	}
 	if err := wholeNumbers(data); err != nil {

@@ -69,7 +69,7 @@ func createFleet(in *call) (any, error) {
 		if left == 0 {
 			break
 		}
-		ids, failed := in.fill(f, p, left)
+		ids, failed := in.fill(p, left)
 		left -= len(ids)
 		if len(ids) > 0 {
 			sets = append(sets, query.Group("item", query.Values("instanceIds", "item", ids),
@@ -105,7 +105,7 @@ func (p pool) node() query.Node {
 }
 
 // fill launches up to n instances from one pool.
-func (in *call) fill(f *fleet, p pool, n int) ([]string, *apiError) {
+func (in *call) fill(p pool, n int) ([]string, *apiError) {
 	if failed := in.launchable(p.launch); failed != nil {
 		return nil, failed
 	}
@@ -150,7 +150,7 @@ func (in *call) fleet() (*fleet, error) {
 	if f.strategy, err = in.strategy(f.capacityType); err != nil {
 		return nil, err
 	}
-	if _, err = tagsFor(in.form, "instance"); err != nil {
+	if err = checkTags(in.form); err != nil {
 		return nil, err
 	}
 	for _, c := range in.form.Each("LaunchTemplateConfigs") {

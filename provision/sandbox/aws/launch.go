@@ -247,7 +247,7 @@ func runInstances(in *call) (any, error) {
 	if err1 != nil || err2 != nil || least < 1 || most < least {
 		return nil, refuse("InvalidParameterValue", "MinCount '%s' and MaxCount '%s' are no range from 1.", in.form.Get("MinCount"), in.form.Get("MaxCount"))
 	}
-	if _, err := tagsFor(in.form, "instance"); err != nil {
+	if err := checkTags(in.form); err != nil {
 		return nil, err
 	}
 	l, err := in.launch(t.data, in.form, onDemand)

@@ -61,7 +61,7 @@ func method(t *testing.T, client any, op string) sdkMethod {
 // output makes the call with the input.
 func (m sdkMethod) output(ctx context.Context) (reflect.Value, error) {
 	out := m.call.Call([]reflect.Value{reflect.ValueOf(ctx), m.input})
-	err, _ := out[1].Interface().(error)
+	err, _ := reflect.TypeAssert[error](out[1])
 	return out[0], err
 }
 
@@ -93,8 +93,7 @@ func (m sdkMethod) lacking() []string {
 // filled gives a struct's members of the kinds that hold others one empty
 // value, down to a depth, so that a validator enters them.
 func filled(v reflect.Value, depth int) {
-	for n := range v.NumField() {
-		f := v.Field(n)
+	for _, f := range v.Fields() {
 		if !f.CanSet() || depth == 0 {
 			continue
 		}
@@ -124,7 +123,7 @@ func (m sdkMethod) satisfy(but string) {
 
 // at is the value at a path; what is on the way there is made.
 func at(v reflect.Value, path string) reflect.Value {
-	for _, step := range strings.Split(path, ".") {
+	for step := range strings.SplitSeq(path, ".") {
 		name, index, inList := strings.Cut(strings.TrimSuffix(step, "]"), "[")
 		if v.Kind() == reflect.Pointer {
 			if v.IsNil() {
@@ -174,15 +173,14 @@ func set(v reflect.Value) {
 // that the struct is not empty at the wire.
 func setMembers(v reflect.Value) {
 	plain := false
-	for n := range v.NumField() {
-		f := v.Field(n)
+	for _, f := range v.Fields() {
 		if f.CanSet() && (f.Kind() == reflect.String || f.Kind() == reflect.Pointer && f.Type().Elem().Kind() != reflect.Struct) {
 			set(f)
 			plain = true
 		}
 	}
-	for n := 0; n < v.NumField() && !plain; n++ {
-		if f := v.Field(n); f.CanSet() && f.Kind() == reflect.Pointer {
+	for _, f := range v.Fields() {
+		if f.CanSet() && f.Kind() == reflect.Pointer && !plain {
 			set(f)
 			plain = true
 		}

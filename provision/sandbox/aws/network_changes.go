@@ -63,7 +63,8 @@ func describeInstanceAttribute(in *call) (any, error) {
 	if i == nil {
 		return nil, refuse("InvalidInstanceID.NotFound", "The instance ID '%s' does not exist", id)
 	}
-	name, value := in.form.Get("Attribute"), ""
+	var value string
+	name := in.form.Get("Attribute")
 	switch name {
 	case "instanceType":
 		value = i.Type

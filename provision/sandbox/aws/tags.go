@@ -87,24 +87,19 @@ func readTags(forms []query.Form) (map[string]string, error) {
 	return out, nil
 }
 
-// tagsFor reads the TagSpecification of one resource type.
-func tagsFor(f query.Form, resource string) (map[string]string, error) {
-	out := map[string]string{}
+// checkTags refuses a TagSpecification that no launch can have.
+func checkTags(f query.Form) error {
 	for _, s := range f.Each("TagSpecification") {
-		tags, err := readTags(s.Each("Tag"))
-		if err != nil {
-			return nil, err
+		if _, err := readTags(s.Each("Tag")); err != nil {
+			return err
 		}
 		switch kind := s.Get("ResourceType"); kind {
 		case "instance", "volume", "fleet", "launch-template", "network-interface", "spot-instances-request":
 		default:
-			return nil, refuse("InvalidParameterValue", "'%s' is not a valid taggable resource type for this operation.", kind)
-		}
-		if s.Get("ResourceType") == resource {
-			maps.Copy(out, tags)
+			return refuse("InvalidParameterValue", "'%s' is not a valid taggable resource type for this operation.", kind)
 		}
 	}
-	return out, nil
+	return nil
 }
 
 // tagsOnly reads TagSpecification where only one type of resource can be tagged.
