@@ -65,6 +65,9 @@ type Delays struct {
 	// CrashBackOff is how long a container that crashed a second time waits; it is
 	// doubled up to 30 times as much; 10 s.
 	CrashBackOff time.Duration
+	// Volume is how long EC2 takes to create, to attach and to detach an EBS volume,
+	// each; 1 s. Karpenter ends no instance before its volumes are detached.
+	Volume time.Duration
 }
 
 func (d Delays) withDefaults() Delays {
@@ -75,6 +78,7 @@ func (d Delays) withDefaults() Delays {
 		{&d.Join, 2 * time.Second}, {&d.Ready, 0}, {&d.PodStart, 50 * time.Millisecond},
 		{&d.Plugin, 500 * time.Millisecond}, {&d.BuiltinPlugin, 500 * time.Millisecond}, {&d.NodeGone, 5 * time.Second},
 		{&d.NodeStatus, 0}, {&d.PluginRetry, 30 * time.Second}, {&d.CrashBackOff, 10 * time.Second},
+		{&d.Volume, time.Second},
 	} {
 		if *p.value == 0 {
 			*p.value = p.standard

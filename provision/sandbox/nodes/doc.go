@@ -20,7 +20,10 @@
 // it was told to be patient, it runs on without devices.
 //
 // Neuron devices and attached EFA interfaces are offered as if the add-ons for them
-// were installed. Branch interfaces (vpc.amazonaws.com/pod-eni) are not played.
+// were installed, and so is the EBS CSI driver, see internal/ebsdriver: claims of a
+// StorageClass with provisioner ebs.csi.aws.com get volumes that are attached and
+// detached after Delays.Volume. Branch interfaces (vpc.amazonaws.com/pod-eni), the
+// pods of aws-node and kube-proxy, and CoreDNS are not played.
 //
 // Three annotations on a pod come before what its commands say:
 //
@@ -29,8 +32,8 @@
 //	sandbox.poolwright.dev/stop-seconds  how long its containers take to stop after their hooks, at most the grace period
 //
 // It refuses to guess: no image pulls, no probes that fail, no liveness, no hooks
-// over HTTP, no commands but those, no logs, no exec, no volumes but
-// the ConfigMaps of a device plugin; no Windows and no IPv6; taints that only node-lifecycle or Karpenter may
+// over HTTP, no commands but those, no logs, no exec; of volumes a
+// pod waits for the ConfigMaps of a device plugin only; no Windows, no IPv6 and no local zones; taints that only node-lifecycle or Karpenter may
 // take off are left to them.
 //
 // It knows nothing of the cloud's emulator: whoever composes the sandbox turns

@@ -67,6 +67,9 @@ func (k *kubelet) join() error {
 	if err := k.player.bridge.Heartbeat(k.ctx, node); err != nil {
 		return err
 	}
+	if err := k.player.ebs.Register(k.ctx, node, k.machine.ID); err != nil {
+		return err
+	}
 	k.tell(Joined, "the node registered")
 	k.seeNode(node)
 	for _, pod := range k.player.boundTo(node.Name) {

@@ -65,7 +65,7 @@ func TestAPlayerNeedsACluster(t *testing.T) {
 
 func TestDelaysHaveDefaultsAndCanBeNone(t *testing.T) {
 	want := Delays{Join: 2 * time.Second, PodStart: time.Second, Plugin: 500 * time.Millisecond, BuiltinPlugin: 500 * time.Millisecond,
-		PluginRetry: 30 * time.Second, CrashBackOff: 10 * time.Second}
+		PluginRetry: 30 * time.Second, CrashBackOff: 10 * time.Second, Volume: time.Second}
 	if diff := cmp.Diff(want, Delays{PodStart: time.Second, NodeGone: -1}.withDefaults()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/poolwright/poolwright/provision/sandbox/nodes/internal/ebsdriver"
 	"github.com/poolwright/poolwright/provision/sandbox/nodes/internal/kwokbridge"
 )
 
@@ -27,6 +28,7 @@ const byNode = "node"
 type Player struct {
 	config Config
 	bridge *kwokbridge.Bridge
+	ebs    *ebsdriver.Driver
 
 	pods, nodes, leases cache.SharedIndexInformer
 
@@ -61,7 +63,17 @@ func New(config Config) (*Player, error) {
 	if err != nil {
 		return nil, fmt.Errorf("playing nodes: %w", err)
 	}
-	return p, nil
+	took := config.Delays.Volume
+	p.ebs, err = ebsdriver.New(ebsdriver.Config{
+		Client: config.Client, Create: took, Attach: took, Detach: took, Clock: config.Clock, Log: config.Log,
+		Zone: func(name string) string {
+			if node, ok := cached[*corev1.Node](p.nodes, name); ok {
+				return node.Labels[labelEBSZone]
+			}
+			return ""
+		},
+	})
+	return p, err
 }
 
 // buildCaches makes the informers: pods that are bound, nodes, node leases.
@@ -104,6 +116,10 @@ func (p *Player) Start(ctx context.Context) error {
 	if err := p.bridge.Start(ctx); err != nil {
 		return fmt.Errorf("playing nodes: %w", err)
 	}
+	if err := p.ebs.Start(ctx); err != nil {
+		return err
+	}
+	p.running.Go(p.ebs.Wait)
 	for _, informer := range []cache.SharedIndexInformer{p.pods, p.nodes, p.leases} {
 		p.running.Go(func() { informer.RunWithContext(ctx) })
 	}

@@ -32,6 +32,7 @@ func TestAgainstARealControlPlane(t *testing.T) {
 		{"a job's pod ends as its command does", commandEnds},
 		{"a pod is ready when its probe has been made", probed},
 		{"a pod's hook holds up its end", hooked},
+		{"a claim gets an EBS volume, which is attached, detached and deleted", volumeLife},
 		{"a kubelet refuses a pod that asks for more than is left", admission},
 		{"Bottlerocket brings its own device plugin", bottlerocket},
 		{"a machine whose user data is for another cluster never joins", wrongCluster},
