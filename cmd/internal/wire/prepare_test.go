@@ -53,19 +53,72 @@ func fails(t *testing.T, errs ...error) (c client.Client, lists *int) {
 }
 
 func TestAStartWaitsForAnAPIServerThatGoesAwayAtItsEnd(t *testing.T) {
-	c, lists := fails(t, nil, apierrors.NewServiceUnavailable("away"))
+	c, lists := fails(t, apierrors.NewServiceUnavailable("away"))
 	now, err := prepare(t.Context(), c, Config{Namespace: "ours", Logger: logr.Discard()})
 	if err != nil || !now.on {
 		t.Errorf("got on %t, %v", now.on, err)
 	}
-	if *lists != 4 {
-		t.Errorf("the Cluster was read %d times, want twice in each of two rounds", *lists)
+	if *lists != 2 {
+		t.Errorf("the Cluster was read %d times, want once in each of two rounds", *lists)
 	}
 }
 
 func TestAStartWithoutRightsSaysWhereTheyAre(t *testing.T) {
-	c, _ := fails(t, nil, apierrors.NewForbidden(schema.GroupResource{Resource: "clusters"}, "", errors.New("no")))
+	c, _ := fails(t, apierrors.NewForbidden(schema.GroupResource{Resource: "clusters"}, "", errors.New("no")))
 	if _, err := prepare(t.Context(), c, Config{Namespace: "ours", Logger: logr.Discard()}); !apierrors.IsForbidden(err) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestTheEngineRunsWithTheKindsOfItsGates turns a gate on between any two requests of a
+// start: the engine may come with it or without, but never without its kind.
+func TestTheEngineRunsWithTheKindsOfItsGates(t *testing.T) {
+	gates := map[bool]bool{}
+	for at := 1; ; at++ {
+		requests := 0
+		plain, _ := fails(t)
+		c := interceptor.NewClient(plain.(client.WithWatch), interceptor.Funcs{
+			Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, opts ...client.GetOption) error {
+				requests++
+				turnOn(t, c, requests == at)
+				return c.Get(ctx, key, object, opts...)
+			},
+			List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+				requests++
+				turnOn(t, c, requests == at)
+				return c.List(ctx, list, opts...)
+			},
+		})
+		now, err := prepare(t.Context(), c, Config{Namespace: "ours", Logger: logr.Discard()})
+		if err != nil || !now.on {
+			t.Fatalf("got on %t, %v", now.on, err)
+		}
+		err = plain.Get(t.Context(), client.ObjectKey{Name: "capacitybuffers.autoscaling.x-k8s.io"}, &apiextensionsv1.CustomResourceDefinition{})
+		gate := now.settings.FeatureGates["CapacityBuffer"]
+		if gates[gate] = true; gate != (err == nil) {
+			t.Errorf("turned on before request %d: the gate is %t, and reading its kind gives %v", at, gate, err)
+		}
+		if requests < at {
+			break
+		}
+	}
+	if len(gates) != 2 {
+		t.Errorf("the gate was never turned on in time, or always: %v", gates)
+	}
+}
+
+// turnOn has the Cluster ask for capacity buffers.
+func turnOn(t *testing.T, c client.Client, now bool) {
+	t.Helper()
+	if !now {
+		return
+	}
+	object := eks(nil)
+	if err := c.Get(t.Context(), client.ObjectKeyFromObject(object), object); err != nil {
+		t.Fatal(err)
+	}
+	object.Spec.Engine.FeatureGates = map[string]bool{"CapacityBuffer": true}
+	if err := c.Update(t.Context(), object); err != nil {
+		t.Fatal(err)
 	}
 }

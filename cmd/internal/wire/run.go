@@ -168,25 +168,23 @@ func prepare(ctx context.Context, direct client.Client, cfg Config) (stance, err
 	}
 }
 
+// prepareOnce reads the Cluster once, so that the engine runs with the CRDs of the very
+// gates that it is started with. What changes meanwhile, the watcher finds.
 func prepareOnce(ctx context.Context, direct client.Client, cfg Config) (stance, error) {
-	if err := errors.Join(
-		EnsureNamespace(ctx, direct, cfg.Namespace),
-		installOwnCRDs(ctx, direct),
-		installKarpenterCRDs(ctx, direct, cfg.Logger),
-	); err != nil {
+	if err := errors.Join(EnsureNamespace(ctx, direct, cfg.Namespace), installOwnCRDs(ctx, direct)); err != nil {
 		return stance{}, err
 	}
-	return readStance(ctx, direct)
+	now, err := readStance(ctx, direct)
+	if err != nil {
+		return stance{}, err
+	}
+	return now, installKarpenterCRDs(ctx, direct, now, cfg.Logger)
 }
 
 // installKarpenterCRDs brings the provider's kinds, with the gates that the live
 // Cluster object asks for. They come even while the engine is off, so that pools
 // can be applied before it is on.
-func installKarpenterCRDs(ctx context.Context, direct client.Client, log logr.Logger) error {
-	now, err := readStance(ctx, direct)
-	if err != nil {
-		return err
-	}
+func installKarpenterCRDs(ctx context.Context, direct client.Client, now stance, log logr.Logger) error {
 	settings := now.settings
 	if !now.on {
 		settings = engine.DefaultSettings()
