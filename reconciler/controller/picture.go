@@ -251,7 +251,9 @@ func (p picture) news(before picture, told []v1alpha1.PendingChange) []leftover 
 	return slices.DeleteFunc(slices.Clone(p.left), func(l leftover) bool {
 		return l.drift != driftReported ||
 			slices.ContainsFunc(before.left, func(b leftover) bool { return b.key == l.key && b.drift == l.drift }) ||
-			slices.ContainsFunc(told, func(c v1alpha1.PendingChange) bool { return c.Object == limited(l.change.Object, nameLimit) && c.Action == l.change.Action })
+			slices.ContainsFunc(told, func(c v1alpha1.PendingChange) bool {
+				return c.Object == limited(l.change.Object, nameLimit) && c.Action == l.change.Action
+			})
 	})
 }
 

@@ -7,6 +7,7 @@ import (
 
 	sdk "github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/eks"
+	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/state"
@@ -53,16 +54,14 @@ func (podIdentities) read(ctx context.Context, c *clients, keys []state.Key) map
 
 func readAssociation(ctx context.Context, c *clients, k state.Key) (sighting, error) {
 	cluster, namespace, account := podAccount(k)
-	list, err := c.eks.ListPodIdentityAssociations(ctx, &eks.ListPodIdentityAssociationsInput{
-		ClusterName: sdk.String(cluster), Namespace: sdk.String(namespace), ServiceAccount: sdk.String(account),
-	})
+	list, err := listAssociations(ctx, c, cluster, namespace, account)
 	if gone(err) {
 		return sighting{}, c.noCluster(cluster)
 	}
 	if err != nil {
 		return sighting{}, fmt.Errorf("listing the pod identity associations of cluster %q: %w", cluster, err)
 	}
-	for _, short := range list.Associations { // a service account has one at most
+	for _, short := range list { // a service account has one at most
 		out, err := c.eks.DescribePodIdentityAssociation(ctx, &eks.DescribePodIdentityAssociationInput{
 			ClusterName: sdk.String(cluster), AssociationId: short.AssociationId,
 		})
@@ -82,6 +81,21 @@ func readAssociation(ctx context.Context, c *clients, k state.Key) (sighting, er
 		return seen, nil
 	}
 	return sighting{}, nil
+}
+
+func listAssociations(ctx context.Context, c *clients, cluster, namespace, account string) ([]ekstypes.PodIdentityAssociationSummary, error) {
+	var out []ekstypes.PodIdentityAssociationSummary
+	pages := eks.NewListPodIdentityAssociationsPaginator(c.eks, &eks.ListPodIdentityAssociationsInput{
+		ClusterName: sdk.String(cluster), Namespace: sdk.String(namespace), ServiceAccount: sdk.String(account),
+	})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, page.Associations...)
+	}
+	return out, nil
 }
 
 // agentNote says that the add-on is missing. A cluster in Auto Mode has the

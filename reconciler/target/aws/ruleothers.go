@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	sdk "github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/eventbridge"
 
 	"github.com/poolwright/poolwright/reconciler/state"
@@ -34,11 +35,11 @@ func noteOthers(ctx context.Context, c *clients, keys []state.Key, seen map[stat
 	if queue == "" {
 		return
 	}
-	listed, err := c.events.ListRuleNamesByTarget(ctx, &eventbridge.ListRuleNamesByTargetInput{TargetArn: &queue})
+	named, err := rulesOf(ctx, c, queue)
 	if err != nil {
 		return
 	}
-	others := slices.DeleteFunc(listed.RuleNames, func(name string) bool {
+	others := slices.DeleteFunc(named, func(name string) bool {
 		return slices.ContainsFunc(keys, func(k state.Key) bool { return k.Name == name })
 	})
 	if len(others) == 0 {
@@ -52,4 +53,21 @@ func noteOthers(ctx context.Context, c *clients, keys []state.Key, seen map[stat
 	rule.notes = append(rule.notes, fmt.Sprintf("the queue is also filled by %s%s, so that an event may come twice: delete what nothing else needs of it when you like",
 		strings.Join(others, ", "), more))
 	seen[keys[first]] = rule
+}
+
+// rulesOf names all rules that have a target.
+func rulesOf(ctx context.Context, c *clients, target string) ([]string, error) {
+	var out []string
+	in := &eventbridge.ListRuleNamesByTargetInput{TargetArn: &target}
+	for {
+		page, err := c.events.ListRuleNamesByTarget(ctx, in)
+		if err != nil {
+			return nil, fmt.Errorf("listing the rules of a target: %w", err)
+		}
+		out = append(out, page.RuleNames...)
+		if sdk.ToString(page.NextToken) == "" {
+			return out, nil
+		}
+		in.NextToken = page.NextToken
+	}
 }
