@@ -33,7 +33,7 @@
 //
 // It refuses to guess: no image pulls, no probes that fail, no liveness, no hooks
 // over HTTP, no commands but those, no logs, no exec; of volumes a
-// pod waits for the ConfigMaps of a device plugin only; no Windows, no IPv6 and no local zones; taints that only node-lifecycle or Karpenter may
+// pod waits for the ConfigMaps of a device plugin only; no Windows and no IPv6, which nodes are refused for, and no local zones; taints that only node-lifecycle or Karpenter may
 // take off are left to them.
 //
 // It knows nothing of the cloud's emulator: whoever composes the sandbox turns

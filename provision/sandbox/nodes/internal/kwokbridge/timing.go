@@ -3,6 +3,7 @@ package kwokbridge
 import (
 	"maps"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -115,8 +116,11 @@ type run struct {
 func runOf(spec corev1.PodSpec) (run, bool) {
 	var all run
 	for _, c := range spec.Containers {
-		one, known := commandOf(append(append([]string{}, c.Command...), c.Args...))
-		if !known || len(c.Command) == 0 || spec.RestartPolicy == corev1.RestartPolicyAlways {
+		if len(c.Command) == 0 || spec.RestartPolicy == corev1.RestartPolicyAlways {
+			return run{}, false
+		}
+		one, known := commandOf(slices.Concat(c.Command, c.Args))
+		if !known {
 			return run{}, false
 		}
 		all.length = max(all.length, one.length)
@@ -131,6 +135,9 @@ func runOf(spec corev1.PodSpec) (run, bool) {
 }
 
 var (
+	shellFlag = regexp.MustCompile(`^-[a-z]*c$`)
+	then      = regexp.MustCompile(`\s*(?:;|\n)\s*`)
+	and       = regexp.MustCompile(`\s*&&\s*`)
 	shell     = regexp.MustCompile(`^(?:/bin/|/usr/bin/)?(?:ba|da|a)?sh$`)
 	statement = regexp.MustCompile(`^(?:/bin/|/usr/bin/)?(?:(true|false|:)|sleep ([0-9]{1,8}(?:\.[0-9]{1,3})?)([smhd]?)|exit(?: ([0-9]{1,3}))?|echo [^<>|&$` + "`" + `;]*)$`)
 )
@@ -139,12 +146,12 @@ var (
 // false, with the time until the first step that nobody here knows.
 func commandOf(words []string) (run, bool) {
 	script := strings.Join(words, " ")
-	if len(words) >= 3 && shell.MatchString(words[0]) && regexp.MustCompile(`^-[a-z]*c$`).MatchString(words[1]) {
+	if len(words) >= 3 && shell.MatchString(words[0]) && shellFlag.MatchString(words[1]) {
 		script = words[2]
 	}
 	var out run
-	for _, line := range regexp.MustCompile(`\s*(?:;|\n)\s*`).Split(strings.TrimSpace(script), -1) {
-		for _, text := range regexp.MustCompile(`\s*&&\s*`).Split(line, -1) {
+	for _, line := range then.Split(strings.TrimSpace(script), -1) {
+		for _, text := range and.Split(line, -1) {
 			if text == "" {
 				continue
 			}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -38,7 +39,11 @@ func parseAL2(text string) (Join, error) {
 		return Join{}, errors.New("no shell script in it calls " + bootstrapScript)
 	}
 	// A second call would configure the same kubelet again: the last one holds.
-	return readBootstrap(calls[len(calls)-1])
+	last := calls[len(calls)-1]
+	if at := slices.IndexFunc(last, func(w word) bool { return w.text == "--ip-family" }); at >= 0 && at+1 < len(last) && last[at+1].text == "ipv6" {
+		return Join{}, errIPv6
+	}
+	return readBootstrap(last)
 }
 
 // untilExit are the commands that a script comes to: those before an exit, or a

@@ -108,6 +108,9 @@ func (c *nodeConfig) join() (Join, error) {
 			return Join{}, fmt.Errorf("nodeadm refuses the NodeConfig: spec.cluster.%s is missing", field)
 		}
 	}
+	if strings.Contains(cluster.CIDR, ":") {
+		return Join{}, errIPv6
+	}
 	join := Join{Cluster: cluster.Name, Endpoint: cluster.Endpoint, CA: cluster.CA}
 	join.RAID0 = c.Spec.Instance.LocalStorage.Strategy == "RAID0"
 	if err := join.Kubelet.configure(c.Spec.Kubelet.Config); err != nil {

@@ -128,6 +128,8 @@ func TestUnreadableUserDataIsRefusedWithAReason(t *testing.T) {
 	}{
 		"nothing":                        {userdata.AL2023, " \n", "empty"},
 		"a script on AL2023":             {userdata.AL2023, "#!/bin/sh\necho " + secret, "no NodeConfig"},
+		"IPv6 on AL2":                    {userdata.AL2, "#!/bin/sh\n/etc/eks/bootstrap.sh c --ip-family ipv6", "IPv6"},
+		"IPv6 on AL2023":                 {userdata.AL2023, archive(nodeConfig(strings.Replace(cluster, "10.100.0.0/16", "\"fd00:1::/108\"", 1))), "IPv6"},
 		"a script that exits first":      {userdata.AL2, "#!/bin/sh\nexit 1\n/etc/eks/bootstrap.sh hunter2", "ends before it calls"},
 		"a script that fails first":      {userdata.AL2, archive(script("set -ex\nfalse; /etc/eks/bootstrap.sh hunter2")), "ends before it calls"},
 		"no bootstrap call":              {userdata.AL2, "#!/bin/sh\necho " + secret, "calls /etc/eks/bootstrap.sh"},
