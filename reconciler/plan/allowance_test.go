@@ -136,6 +136,23 @@ func TestWhatIsRememberedOfADeletionIsWhatWasAllowed(t *testing.T) {
 	}
 }
 
+// What has come since a person read the word is not what is remembered as allowed: the
+// fifth that a word is good for is given once.
+func TestAWordAllowsWhatItSays(t *testing.T) {
+	kept := things("kept", 3)
+	compute := func(nodes int, word string) plan.Plan {
+		return plan.Compute(state.NewSet(kept...), state.NewSet(append(kept, costing("x", nodes, nil))...), plan.Guard(50, word))
+	}
+	word := plan.ConfirmHash(compute(50, ""))
+	p := compute(58, word)
+	if d := cmp.Diff(&loss.Allowance{Losses: loss.Counts{"Node": 50}, Confirmed: true}, p.Changes[0].Allowance()); d != "" || heldCount(p) > 0 {
+		t.Errorf("held %v, remembered (-want +got):\n%s", p.Holds, d)
+	}
+	if heldCount(compute(61, word)) == 0 {
+		t.Error("61 nodes go with the word of 50")
+	}
+}
+
 // The word that a plan prints is still good when what nobody need allow is gone.
 func TestAWordOutlivesTheDeletionsThatItIsNotFor(t *testing.T) {
 	kept, pool := things("kept", 9), costing("pool", 3, nil)

@@ -110,7 +110,7 @@ func (p Plan) GuardNodes(limit *int, reviewed []Consequences, confirmation strin
 	if reason == "" {
 		return p
 	}
-	if slices.ContainsFunc(p.Changes, func(c Change) bool { return c.Confirmed }) {
+	if slices.ContainsFunc(p.Changes, func(c Change) bool { return c.Confirmed != nil }) {
 		// Who quotes the other must not take back this one.
 		word = ConfirmHash(p) + "," + word
 	}

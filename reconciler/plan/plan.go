@@ -48,9 +48,9 @@ type Change struct {
 	// "guard.maxNodesReplaced", "reviewed", "deletion that waits" (see KeepsUsed),
 	// "looser guard". Empty where the thing's own terms hold it, or Withhold does.
 	Rules []string
-	// Confirmed is true for a deletion that a guard would hold, had a person not
-	// quoted its word.
-	Confirmed bool
+	// Confirmed is what of Before.Cost a person confirmed by quoting the word of a
+	// deletion that a guard would hold otherwise; nil for all others.
+	Confirmed loss.Counts
 }
 
 // Origin is where the change was declared; zero for a deletion.

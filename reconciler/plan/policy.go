@@ -153,10 +153,12 @@ func ask(p Plan, rule, confirmation string, why func(Change) string) Plan {
 	}
 	of := slices.DeleteFunc(slices.Clone(p.Changes), func(c Change) bool { return !asked(c) })
 	word := wordOf(of)
-	if allows(confirmation, of) {
+	if then, ok := allowed(confirmation, of); ok {
 		p.Changes = slices.Clone(p.Changes)
 		for i, c := range p.Changes {
-			p.Changes[i].Confirmed = c.Confirmed || asked(c)
+			if asked(c) {
+				p.Changes[i].Confirmed = c.Before.Cost().Share(costOf(of), then)
+			}
 		}
 		return holdUsed(p)
 	}
@@ -179,14 +181,18 @@ func fresh(c Change) bool {
 	return c.Action == Delete && !c.Standing() && !(c.begun() && c.Before.Allowed.Confirmed)
 }
 
-// Allowance is what is remembered of a deletion that is about to be sent: what was
-// allowed before where that covers it, for small steps must not add up to more than
-// anybody allowed, and otherwise what goes with it now.
+// Allowance is what is remembered of a deletion that is about to be sent, and by which
+// it is measured when it is: what was allowed before where that covers it, what a person
+// confirmed, or else what goes with it now. Small steps must not add up to more than
+// anybody allowed.
 func (c Change) Allowance() *loss.Allowance {
-	if c.begun() && (!c.Confirmed || c.Before.Allowed.Confirmed) {
+	switch {
+	case c.begun() && (c.Confirmed == nil || c.Before.Allowed.Confirmed):
 		return c.Before.Allowed
+	case c.Confirmed != nil:
+		return &loss.Allowance{Losses: c.Confirmed, Confirmed: true}
 	}
-	return &loss.Allowance{Losses: c.Before.Cost(), Confirmed: c.Confirmed}
+	return &loss.Allowance{Losses: c.Before.Cost()}
 }
 
 // ConfirmHash is the word that confirms the deletions of which the guards ask, whether
@@ -200,7 +206,7 @@ func ConfirmHash(p Plan) string { return wordOf(p.asked()) }
 func (p Plan) asked() []Change {
 	return slices.DeleteFunc(slices.Clone(p.Changes), func(c Change) bool {
 		held := slices.Contains(c.Rules, rulePrune) || slices.Contains(c.Rules, ruleGrave)
-		return c.Action != Delete || !c.Confirmed && !held
+		return c.Action != Delete || c.Confirmed == nil && !held
 	})
 }
 
@@ -217,15 +223,17 @@ func costOf(deletions []Change) loss.Counts {
 	return all
 }
 
-// allows tells whether the confirmation has the word of exactly these deletions, and
-// all that goes with them now went with them then.
-func allows(confirmation string, deletions []Change) bool {
+// allowed finds in the confirmation the word of exactly these deletions that covers all
+// that goes with them now, and returns what it says goes with them.
+func allowed(confirmation string, deletions []Change) (loss.Counts, bool) {
 	hash, cost := Plan{Changes: deletions}.Hash(), costOf(deletions)
-	return slices.ContainsFunc(words(confirmation), func(word string) bool {
+	for _, word := range words(confirmation) {
 		text := strings.TrimPrefix(word, hash)
-		then, ok := loss.Parse(text)
-		return text != word && ok && then.Covers(cost)
-	})
+		if then, ok := loss.Parse(text); text != word && ok && then.Covers(cost) {
+			return then, true
+		}
+	}
+	return nil, false
 }
 
 // hold sets the reason on every change for which why gives one, and the rule that

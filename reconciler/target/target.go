@@ -39,7 +39,7 @@ type Target interface {
 	// Correct makes one change. It returns nil only when the world has
 	// accepted it; it never deletes anything but the very incarnation that
 	// was observed (Change.Before.Live), and nothing with which more goes than
-	// was observed (Change.Before.Cost): that is counted anew before the first
+	// was allowed (Change.Allowance): that is counted anew before the first
 	// request, and is a *GrownError.
 	Correct(ctx context.Context, change plan.Change) error
 }
@@ -81,8 +81,8 @@ func (e *ProblemsError) Error() string {
 var ErrConflict = errors.New("owned by another manager")
 
 // GrownError says that a deletion was not sent, because more goes with it by now than
-// when it was planned. The next plan asks for what it costs then. It is an ErrChanged.
-type GrownError struct{ Planned, Now loss.Counts }
+// was allowed. The next plan asks for what it costs then. It is an ErrChanged.
+type GrownError struct{ Allowed, Now loss.Counts }
 
 // Error names what goes with the deletion, now and then.
 func (e *GrownError) Error() string {
@@ -95,23 +95,24 @@ func (e *GrownError) Error() string {
 		}
 		return cmp.Or(strings.Join(parts, ", "), "nothing")
 	}
-	return fmt.Sprintf("not deleted: by now %s would go with it, and when it was planned %s", list(e.Now), list(e.Planned))
+	return fmt.Sprintf("not deleted: by now %s would go with it, and %s was allowed", list(e.Now), list(e.Allowed))
 }
 
 // Unwrap makes it an ErrChanged.
 func (e *GrownError) Unwrap() error { return ErrChanged }
 
-// MayDelete compares what goes with a deletion now with what it was planned with. Nil
-// lets it be sent; doing starts the error otherwise. What cannot be counted now is an
-// error, unless it could not be when it was planned, and was allowed all the same.
-func MayDelete(doing string, planned loss.Counts, now loss.Removal) error {
+// MayDelete compares what goes with a deletion now with what was allowed. Nil lets it be
+// sent; doing starts the error otherwise. What cannot be counted now is an error, unless
+// it could not be when it was planned, and was allowed all the same.
+func MayDelete(doing string, c plan.Change, now loss.Removal) error {
+	allowed := c.Allowance().Losses
 	switch {
-	case planned.Covers(now.Cost()):
+	case allowed.Covers(now.Cost()):
 		return nil
 	case now.Losses[loss.Uncounted] > 0:
 		return state.Failf(state.Retry, "Uncounted", "%s: not deleted: %s", doing, now.Grave)
 	}
-	return state.Fail(state.Retry, "Changed", fmt.Errorf("%s: %w", doing, &GrownError{Planned: planned, Now: now.Cost()}))
+	return state.Fail(state.Retry, "Changed", fmt.Errorf("%s: %w", doing, &GrownError{Allowed: allowed, Now: now.Cost()}))
 }
 
 // ErrChanged marks a correction that was refused because the live thing is no

@@ -107,6 +107,19 @@ func (c Counts) Plus(other Counts) Counts {
 	return out
 }
 
+// Share is the part of these counts in a sum of which only so much was allowed, rounded
+// up: what a sum has become more counts for none of its parts.
+func (c Counts) Share(sum, allowed Counts) Counts {
+	out := Counts{}
+	for kind, n := range c {
+		if sum[kind] > allowed[kind] {
+			n = (n*allowed[kind] + sum[kind] - 1) / sum[kind]
+		}
+		out[kind] = n
+	}
+	return out
+}
+
 // String writes the counts as Parse reads them: "+3Node+7Pod", sorted by kind.
 func (c Counts) String() string {
 	var text strings.Builder

@@ -36,6 +36,20 @@ func TestWhatWasAllowedCoversNoMore(t *testing.T) {
 	}
 }
 
+func TestWhatASumHasBecomeMoreCountsForNoPart(t *testing.T) {
+	sum, allowed := Counts{"Node": 12, "Pod": 7}, Counts{"Node": 10, "Pod": 9}
+	for _, tt := range []struct{ part, want Counts }{
+		{Counts{"Node": 12, "Pod": 7}, Counts{"Node": 10, "Pod": 7}},
+		{Counts{"Node": 1}, Counts{"Node": 1}},
+		{Counts{"Node": 6}, Counts{"Node": 5}},
+		{nil, Counts{}},
+	} {
+		if d := cmp.Diff(tt.want, tt.part.Share(sum, allowed)); d != "" {
+			t.Errorf("of %v: %s", tt.part, d)
+		}
+	}
+}
+
 func TestAGraveThingWithoutNumbersStandsForItself(t *testing.T) {
 	known := Removal{Grave: "it is known only by its label"}
 	if d := cmp.Diff(Counts{"Object": 1}, known.Cost()); d != "" {

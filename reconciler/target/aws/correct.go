@@ -262,7 +262,7 @@ func (j *job) mayTake(ctx context.Context) error {
 	if !carries(j.change.Key.Kind) {
 		return nil
 	}
-	return target.MayDelete(j.doing, j.change.Before.Cost(), j.usersOf(ctx, j.current()).removal(j.change.Key.Kind))
+	return target.MayDelete(j.doing, j.change, j.usersOf(ctx, j.current()).removal(j.change.Key.Kind))
 }
 
 func (j *job) forget() {

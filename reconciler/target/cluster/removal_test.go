@@ -222,7 +222,7 @@ func TestNothingIsDeletedWithWhichMoreGoesThanWasPlanned(t *testing.T) {
 				}
 				err := b.world.Correct(t.Context(), change)
 				grown := &target.GrownError{}
-				if !errors.As(err, &grown) || !errors.Is(err, target.ErrChanged) || grown.Planned.Covers(grown.Now) {
+				if !errors.As(err, &grown) || !errors.Is(err, target.ErrChanged) || grown.Allowed.Covers(grown.Now) {
 					t.Errorf("deleting %s returned %v", change.Key, err)
 				}
 				live, err := b.find(apiVersionOf(change), change.Key.Kind, change.Key.Name)

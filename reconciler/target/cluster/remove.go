@@ -74,7 +74,7 @@ func (j *job) may(ctx context.Context, live *unstructured.Unstructured) error {
 	if isDevicePlugin(k) || profileOf(live.Object) != "" {
 		now.lost = j.lostGPUs(ctx, fleet, profileOf(live.Object))
 	}
-	return target.MayDelete(j.doing, j.change.Before.Cost(), now.removal(ctx, k, live))
+	return target.MayDelete(j.doing, j.change, now.removal(ctx, k, live))
 }
 
 // leaves reports whether the deletion of an object was accepted. One that is still to

@@ -175,7 +175,7 @@ func goesOn(s *suite) {
 		for i, c := range p.Changes {
 			before := *c.Before
 			before.Grave, before.Losses = "nodes go with it", now
-			p.Changes[i].Before, p.Changes[i].Confirmed = &before, true
+			p.Changes[i].Before, p.Changes[i].Confirmed = &before, now
 		}
 		s.begin(p)
 		s.restart()
