@@ -49,8 +49,8 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// decodedDefault is more than a child lets pass of what it renders itself: see
-// manifest.Limits.Rendered.
+// decodedDefault is for what anybody may propose; see manifest.Limits.Rendered for what
+// a child lets pass of itself.
 const decodedDefault = 96 << 20
 
 // Runner starts children, as many at once as there are Slots: further calls wait, until

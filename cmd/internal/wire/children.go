@@ -10,9 +10,16 @@ type children struct {
 	followed, ahead, proposed *child.Runner
 }
 
+// followedOutput and followedDecoded bound, in bytes, what is rendered of a followed
+// branch: twice what a proposal may come to, of which several are at hand at once.
+const (
+	followedOutput  = 32 << 20
+	followedDecoded = 192 << 20
+)
+
 func newChildren() children {
 	return children{
-		followed: &child.Runner{},
+		followed: &child.Runner{Limits: child.Limits{Output: followedOutput, Decoded: followedDecoded}},
 		ahead:    &child.Runner{Limits: child.Limits{Deadline: foreseeTimeout}},
 		proposed: &child.Runner{Proposal: true},
 	}

@@ -45,7 +45,10 @@ type renders struct {
 type rendered struct {
 	asked folderAt
 	out   child.Rendered
-	err   error
+	// err is why there is no result. The limits of proposals are narrower: what kept one
+	// from being rendered says nothing of a followed branch.
+	err      error
+	proposal bool
 	// folder is what the child was given, once somebody asked.
 	folder contents
 }
@@ -98,7 +101,7 @@ func (r *renders) load(ctx context.Context, in *child.Runner, at gitsource.Snaps
 		return in.Load(ctx, at.FS, path, values)
 	}
 	for {
-		if found, ok := r.find(asked); ok {
+		if found, ok := r.find(asked); ok && (found.err == nil || found.proposal == in.Proposal) {
 			return found.loaded()
 		}
 		doing, mine := r.begin(task{asked, in.Proposal})
@@ -127,7 +130,7 @@ func (r *renders) begin(t task) (doing *rendering, mine bool) {
 	if doing, ok := r.pending[t]; ok {
 		return doing, false
 	}
-	doing = &rendering{done: make(chan struct{}), rendered: rendered{asked: t.folderAt}}
+	doing = &rendering{done: make(chan struct{}), rendered: rendered{asked: t.folderAt, proposal: t.proposal}}
 	if r.pending == nil {
 		r.pending = map[task]*rendering{}
 	}
@@ -153,6 +156,9 @@ func (r *renders) end(t task, doing *rendering) {
 
 // keep adds the newest, and forgets the oldest beyond the budget.
 func (r *renders) keep(newest rendered) {
+	if newest.err != nil && slices.ContainsFunc(r.kept, func(k rendered) bool { return k.asked == newest.asked && k.err == nil }) {
+		return // A proposal's limits are narrower.
+	}
 	r.kept = slices.DeleteFunc(r.kept, func(k rendered) bool { return k.asked == newest.asked })
 	r.kept = append(r.kept, newest)
 	left, from := cmp.Or(r.budget, rendersBytes), len(r.kept)

@@ -265,3 +265,23 @@ func TestAFollowedClusterIsJudgedByItsSchemaInTheChild(t *testing.T) {
 		said.set(nil)
 	}
 }
+
+func TestWhyAProposalCannotBeRenderedSaysNothingOfAFollowedBranch(t *testing.T) {
+	r, slots := &renders{}, child.NewSlots()
+	narrow := &child.Runner{Slots: slots, Proposal: true, Limits: child.Limits{Decoded: 1}}
+	for range 2 {
+		_, err := r.load(t.Context(), narrow, at("t", oneMap), "x", substitute.Values{})
+		if _, reason, _ := state.Classify(err); reason != "LimitExceeded" {
+			t.Fatalf("the proposal: %v", err)
+		}
+	}
+	for _, in := range []*child.Runner{{Slots: slots}, narrow} {
+		// What was rendered once is remembered for both.
+		if l, err := r.load(t.Context(), in, at("t", oneMap), "x", substitute.Values{}); err != nil || l.Set.Len() != 1 {
+			t.Errorf("%d objects, %v", l.Set.Len(), err)
+		}
+	}
+	if len(r.kept) != 1 {
+		t.Errorf("%d are remembered of one tree", len(r.kept))
+	}
+}

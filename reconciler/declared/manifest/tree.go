@@ -37,8 +37,8 @@ type Limits struct {
 	// 2,000,000.
 	TotalNodes int
 	// Rendered is how many bytes of memory all declared objects may take together, as
-	// DecodedValue estimates it, and how many bytes of text may be added to them while
-	// they are rendered. Default 64 MiB.
+	// DecodedValue estimates it; half as many bytes of text may be added to them while
+	// they are rendered. Default 128 MiB.
 	Rendered int64
 }
 
@@ -55,7 +55,7 @@ func (l Limits) WithDefaults() Limits {
 	for _, f := range []struct {
 		v *int64
 		d int64
-	}{{&l.FileBytes, 4 << 20}, {&l.TotalBytes, 64 << 20}, {&l.Rendered, 64 << 20}} {
+	}{{&l.FileBytes, 4 << 20}, {&l.TotalBytes, 64 << 20}, {&l.Rendered, 128 << 20}} {
 		if *f.v <= 0 {
 			*f.v = f.d
 		}

@@ -174,7 +174,7 @@ func (s *survey) add(g growth, total *cost) error {
 			total.sizes[kind] = z
 		}
 	}
-	if limit := s.tree.Limits().Rendered; total.bytes > limit {
+	if limit := s.tree.Limits().Rendered / 2; total.bytes > limit {
 		return manifest.Exceeded("%s: %s: with the %d KiB that this adds to the objects that it is for, more than %d MiB are added to all", g.at, g.field, (total.bytes-before)>>10, limit>>20)
 	}
 	if total.applied > maxApplied {
