@@ -27,7 +27,7 @@ FUZZTIME ?= 20s
 FUZZBUILD ?= -fuzz=.
 # Packages whose tests run with the race detector; it builds everything they depend on
 # anew, with cgo.
-RACE ?= ./cmd/internal/leaderelection ./gitsource/... ./reconciler/apply ./reconciler/plan ./reconciler/state
+RACE ?= ./reconciler/apply ./reconciler/plan ./reconciler/state
 # Where known vulnerabilities are read: https://vuln.go.dev, a mirror of it, or
 # file:///a/folder/of/OSV/files.
 GOVULNDB ?= https://vuln.go.dev
