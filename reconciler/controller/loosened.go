@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"maps"
 	"strings"
 
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
@@ -23,7 +24,8 @@ type guardField struct {
 // reviewers of the change were not shown what that content does.
 func guardFields() []guardField {
 	return []guardField{
-		{"spec.source", nil, changed},
+		{"spec.source", nil, from},
+		{"spec.source.git.fastForwardOnly", true, leaves(true)},
 		{"spec.path", ".", changed},
 		{"spec.drift", string(v1alpha1.DriftCorrect), leaves(string(v1alpha1.DriftReport))},
 		{"spec.prune", true, leaves(false)},
@@ -63,6 +65,18 @@ func (f guardField) of(object map[string]any) any {
 }
 
 func changed(before, after any) bool { return !state.Equal(before, after) }
+
+// from is looser for another place that declarations come from. How its branch is followed
+// is a field of its own.
+func from(before, after any) bool { return changed(origin(before), origin(after)) }
+
+func origin(source any) any {
+	s, _ := source.(map[string]any)
+	git, _ := s["git"].(map[string]any)
+	git = maps.Clone(git)
+	delete(git, "fastForwardOnly")
+	return git
+}
 
 // reviewedElsewhere is looser for a Sync whose reviews are given up, or asked of another
 // forge, or of strangers too: they are what a merge is measured by.
