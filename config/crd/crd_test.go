@@ -19,6 +19,7 @@ func digests() map[int]string {
 		4: "b491980879c9e5520d455e3271bee4da",
 		5: "a79ba06d8194bd898683a6cc856d7537",
 		6: "2453fd97a5e6c424949bc7547100b87f",
+		7: "4315b1ee84a76d68ef830b8cfdf75e8f",
 	}
 }
 

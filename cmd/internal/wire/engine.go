@@ -91,5 +91,8 @@ func EngineSettings(spec v1alpha1.ClusterSpec) engine.Settings {
 		s.Batch.Max = d.Duration
 	}
 	maps.Copy(s.FeatureGates, spec.Engine.FeatureGates)
+	s.Scheduling.RelaxMinValues = spec.Engine.MinValuesPolicy == v1alpha1.MinValuesBestEffort
+	s.Nodes.ReservedENIs = int(spec.Engine.ReservedENIs)
+	s.AWS.SkipDryRun = spec.Engine.DisableDryRun
 	return s
 }

@@ -91,7 +91,7 @@ func foresee(ctx context.Context, live *stock, compare comparing, c change) (*pr
 		return nil, err
 	}
 	settings := EngineSettings(now.cluster.Spec)
-	before, err := live.fleet(ctx, provision.Cluster{Region: settings.Region})
+	before, err := live.fleet(ctx, provision.Cluster{Region: settings.Region, RelaxMinValues: settings.Scheduling.RelaxMinValues})
 	if err != nil {
 		return nil, err
 	}
@@ -139,7 +139,7 @@ func foretell(ctx context.Context, want func(context.Context, state.Set) (state.
 		if err != nil {
 			return nil, err
 		}
-		fleets[i] = provision.Fleet{Cluster: provision.Cluster{Region: settings.Region}, Now: time.Now()}
+		fleets[i] = provision.Fleet{Cluster: provision.Cluster{Region: settings.Region, RelaxMinValues: settings.Scheduling.RelaxMinValues}, Now: time.Now()}
 		unread = populate(reader, &fleets[i], wanted)
 	}
 	told, err := compare(ctx, settings, fleets[0], fleets[1])

@@ -28,7 +28,7 @@ func (r *reviewer) Stale(ctx context.Context, since time.Time) ([]provision.Node
 		return nil, state.Failf(state.Wait, "NoCluster", "looking for nodes to be replaced: no Cluster says in which region they are; apply an object of that kind")
 	}
 	settings := EngineSettings(now.cluster.Spec)
-	fleet, err := liveFleet(ctx, r.live, provision.Cluster{Region: settings.Region}, time.Now())
+	fleet, err := liveFleet(ctx, r.live, provision.Cluster{Region: settings.Region, RelaxMinValues: settings.Scheduling.RelaxMinValues}, time.Now())
 	if err != nil {
 		return nil, err
 	}

@@ -100,6 +100,10 @@ func TestOnlySettingsThatMatterAskForARestart(t *testing.T) {
 		"a gate at its default": {func(c *v1alpha1.Cluster) { c.Spec.Engine.FeatureGates = map[string]bool{"NodeOverlay": true} }, true},
 		"a gate":                {func(c *v1alpha1.Cluster) { c.Spec.Engine.FeatureGates = map[string]bool{"NodeRepair": true} }, false},
 		"a queue":               {func(c *v1alpha1.Cluster) { c.Spec.Engine.InterruptionQueue = "q" }, false},
+		"unmet minValues":       {func(c *v1alpha1.Cluster) { c.Spec.Engine.MinValuesPolicy = v1alpha1.MinValuesBestEffort }, false},
+		"minValues at default":  {func(c *v1alpha1.Cluster) { c.Spec.Engine.MinValuesPolicy = v1alpha1.MinValuesStrict }, true},
+		"reserved interfaces":   {func(c *v1alpha1.Cluster) { c.Spec.Engine.ReservedENIs = 1 }, false},
+		"no dry run":            {func(c *v1alpha1.Cluster) { c.Spec.Engine.DisableDryRun = true }, false},
 		"a declared queue":      {func(c *v1alpha1.Cluster) { c.Spec.InterruptionQueue = &v1alpha1.InterruptionQueue{} }, false},
 		"off":                   {func(c *v1alpha1.Cluster) { c.Spec.Engine.Mode = v1alpha1.EngineOff }, false},
 	} {
@@ -108,6 +112,22 @@ func TestOnlySettingsThatMatterAskForARestart(t *testing.T) {
 				t.Errorf("same life: %t, want %t", got, c.same)
 			}
 		})
+	}
+}
+
+func TestTheEngineTakesWhatTheClusterSaysOfScheduling(t *testing.T) {
+	spec := eks(nil).Spec
+	stock := EngineSettings(spec)
+	if stock.Scheduling.RelaxMinValues || stock.Nodes.ReservedENIs != 0 || stock.AWS.SkipDryRun {
+		t.Errorf("by default: %+v", stock)
+	}
+	spec.Engine.MinValuesPolicy, spec.Engine.ReservedENIs, spec.Engine.DisableDryRun = v1alpha1.MinValuesBestEffort, 2, true
+	got := EngineSettings(spec)
+	if !got.Scheduling.RelaxMinValues || got.Nodes.ReservedENIs != 2 || !got.AWS.SkipDryRun {
+		t.Errorf("as declared: %+v", got)
+	}
+	if err := got.Validate(); err != nil {
+		t.Error(err)
 	}
 }
 

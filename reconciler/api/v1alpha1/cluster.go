@@ -131,7 +131,32 @@ type EngineSpec struct {
 	// +kubebuilder:validation:MaxLength=80
 	// +optional
 	InterruptionQueue string `json:"interruptionQueue,omitempty"`
+	// MinValuesPolicy says what becomes of pods where a requirement's minValues
+	// cannot be met: Strict (default) leaves them pending, BestEffort gives the
+	// minimum up.
+	// +optional
+	MinValuesPolicy MinValuesPolicy `json:"minValuesPolicy,omitempty"`
+	// ReservedENIs are network interfaces of an instance that are not counted for
+	// pods, as where the VPC CNI has custom networking. Default 0.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100
+	// +optional
+	ReservedENIs int32 `json:"reservedENIs,omitempty"`
+	// DisableDryRun takes an EC2NodeClass for valid without asking EC2, by dry runs,
+	// whether instances of it may be launched. Default false.
+	// +optional
+	DisableDryRun bool `json:"disableDryRun,omitempty"`
 }
+
+// MinValuesPolicy says how strictly minValues are met.
+// +kubebuilder:validation:Enum=Strict;BestEffort
+type MinValuesPolicy string
+
+// The values of MinValuesPolicy.
+const (
+	MinValuesStrict     MinValuesPolicy = "Strict"
+	MinValuesBestEffort MinValuesPolicy = "BestEffort"
+)
 
 // ClusterStatus is what the controller last found.
 type ClusterStatus struct {
