@@ -229,9 +229,7 @@ func (b *Bootstrap) Todo() int {
 // role when it starts. The report says what became of each; the error is nil
 // when all that was not held is done.
 func (b *Bootstrap) Apply(ctx context.Context) (report.Report, error) {
-	// The inventories are written before anything else, and have to lie
-	// somewhere.
-	if err := wire.EnsureNamespace(ctx, b.direct, b.req.Namespace); err != nil {
+	if err := b.ensureNamespace(ctx); err != nil {
 		return b.Report(), err
 	}
 	told := map[string]target.Target{}

@@ -1,0 +1,34 @@
+package install
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/poolwright/poolwright/cmd/internal/wire"
+	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/target/cluster"
+)
+
+// ensureNamespace creates the controller's namespace where it is missing, since the
+// inventories are written into it before anything else. Its planned creation becomes
+// what is then left to change of it: an apply creates only what does not exist.
+func (b *Bootstrap) ensureNamespace(ctx context.Context) error {
+	if err := wire.EnsureNamespace(ctx, b.direct, b.req.Namespace); err != nil {
+		return err
+	}
+	at := slices.IndexFunc(b.plan.Changes, func(c plan.Change) bool {
+		return c.Action == plan.Create && c.Key.Target == cluster.Name && c.Key.Group == "" && c.Key.Kind == "Namespace" && c.Key.Name == b.req.Namespace
+	})
+	if at < 0 {
+		return nil
+	}
+	wanted := state.NewSet(*b.plan.Changes[at].After)
+	observed, err := b.worlds[cluster.Name].(*cluster.World).ObserveOnly(ctx, wanted)
+	if err != nil {
+		return fmt.Errorf("observing namespace %s: %w", b.req.Namespace, err)
+	}
+	b.plan.Changes = slices.Replace(slices.Clone(b.plan.Changes), at, at+1, plan.Compute(wanted, observed).Changes...)
+	return nil
+}
