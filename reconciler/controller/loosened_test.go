@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -19,16 +20,12 @@ type m = map[string]any
 func TestWhatLoosensASyncIsNamed(t *testing.T) {
 	git := func(more m) m {
 		out := m{"url": "https://git.example/a.git", "ref": m{"branch": "main"}}
-		for k, v := range more {
-			out[k] = v
-		}
+		maps.Copy(out, more)
 		return m{"source": m{"git": out}}
 	}
 	pulls := func(more m) m {
 		out := m{"provider": "GitHub", "secretRef": m{"name": "forge"}}
-		for k, v := range more {
-			out[k] = v
-		}
+		maps.Copy(out, more)
 		return m{"pullRequests": out}
 	}
 	tests := []struct {

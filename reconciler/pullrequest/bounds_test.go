@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -232,7 +233,7 @@ func TestAThousandPullRequestsLeaveLittleBehind(t *testing.T) {
 			s.later(30 * time.Second)
 		}
 	}
-	s.oracle.plans = s.oracle.plans[:len(s.oracle.plans):len(s.oracle.plans)]
+	s.oracle.plans = slices.Clip(s.oracle.plans)
 	grown := int64(heap()-before) / 1024
 	kept, entries := 0, s.r.sessions.open[stageName].records
 	for _, rec := range entries {

@@ -338,8 +338,12 @@ func (a *attempt) addOurs(mgr manager.Manager) error {
 	); err != nil {
 		return fmt.Errorf("registering probes: %w", err)
 	}
+	fenced, err := DirectClient(a.cfg.REST)
+	if err != nil {
+		return err
+	}
 	a.pins = keeper.New(keeper.Config{
-		Live: a.direct, MayWrite: a.fence.Check,
+		Live: fenced,
 		Ask: func(ctx context.Context, names []string) (map[string]pin.Reading, error) {
 			return askParameters(ctx, a.direct, names)
 		},

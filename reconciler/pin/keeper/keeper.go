@@ -31,10 +31,9 @@ const newestEvery = time.Hour
 
 // Config is what a Keeper works with. All fields are needed but Clock.
 type Config struct {
-	// Live reads Syncs past every cache, and writes their status.
+	// Live reads Syncs past every cache, and writes their status only while this replica
+	// leads.
 	Live client.Client
-	// MayWrite says why this replica may not write now, or nothing.
-	MayWrite func() error
 	// Ask reads SSM parameters by name. What it returns beside an error holds.
 	Ask func(ctx context.Context, names []string) (map[string]pin.Reading, error)
 	// Events tells users, beside the Sync.
@@ -87,9 +86,6 @@ func (k *Keeper) Values(ctx context.Context, sync *v1alpha1.Sync) (map[string]st
 		now.Status.Parameters, now.Status.LastHandledUpdateParameters = found.Pins, found.Handled
 		if equality.Semantic.DeepEqual(before.Status, now.Status) {
 			return nil
-		}
-		if err := k.cfg.MayWrite(); err != nil {
-			return err
 		}
 		err := k.cfg.Live.Status().Patch(ctx, now, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 		if err == nil {

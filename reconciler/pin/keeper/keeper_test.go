@@ -14,6 +14,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/pin"
@@ -31,6 +32,8 @@ type bench struct {
 	asked  []string
 	events *record.FakeRecorder
 	now    *clocktesting.FakePassiveClock
+	// refused is what writes get, or nil.
+	refused error
 }
 
 func newBench(t *testing.T) *bench {
@@ -41,12 +44,20 @@ func newBench(t *testing.T) *bench {
 	}
 	sync := &v1alpha1.Sync{ObjectMeta: metav1.ObjectMeta{Name: "dev", Namespace: "poolwright", UID: "1"}}
 	sync.Spec.SubstituteFrom = []v1alpha1.SubstituteReference{{Kind: v1alpha1.SubstituteSSMParameter, Name: gpuParameter, As: "GPU"}}
-	live := fake.NewClientBuilder().WithScheme(scheme).WithObjects(sync).WithStatusSubresource(sync).Build()
+	server := fake.NewClientBuilder().WithScheme(scheme).WithObjects(sync).WithStatusSubresource(sync)
 	b := &bench{
 		T: t, ssm: map[string]pin.Reading{gpuParameter: {Value: "ami-1", Version: 1}}, events: record.NewFakeRecorder(50),
 		now: clocktesting.NewFakePassiveClock(time.Date(2026, 11, 22, 9, 0, 0, 0, time.UTC)),
 	}
-	b.Keeper = New(Config{Live: live, MayWrite: func() error { return nil }, Events: b.events, Clock: b.now, Ask: func(_ context.Context, names []string) (map[string]pin.Reading, error) {
+	live := server.WithInterceptorFuncs(interceptor.Funcs{
+		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
+			if b.refused != nil {
+				return b.refused
+			}
+			return c.SubResource(sub).Patch(ctx, o, p, opts...)
+		},
+	}).Build()
+	b.Keeper = New(Config{Live: live, Events: b.events, Clock: b.now, Ask: func(_ context.Context, names []string) (map[string]pin.Reading, error) {
 		b.asked = append(b.asked, names...)
 		out := map[string]pin.Reading{}
 		for _, name := range names {
@@ -208,7 +219,7 @@ func TestAParameterThatNobodyNamesAnyMoreIsForgotten(t *testing.T) {
 func TestAPinThatCannotBeWrittenIsNotUsed(t *testing.T) {
 	b := newBench(t)
 	fenced := errors.New("another replica leads")
-	b.cfg.MayWrite = func() error { return fenced }
+	b.refused = fenced
 	if values, err := b.Values(t.Context(), b.sync()); !errors.Is(err, fenced) || values != nil {
 		t.Errorf("without the lease: %v, %v", values, err)
 	}
@@ -223,11 +234,11 @@ func TestANewerValueThatCouldNotBeWrittenIsAskedForAgain(t *testing.T) {
 	b.ssm[gpuParameter] = pin.Reading{Value: "ami-2", Version: 2}
 	b.now.SetTime(b.now.Now().Add(time.Hour))
 	fenced := errors.New("another replica leads")
-	b.cfg.MayWrite = func() error { return fenced }
+	b.refused = fenced
 	if _, err := b.Values(t.Context(), b.sync()); !errors.Is(err, fenced) || b.told() != nil {
 		t.Errorf("without the lease: %v", err)
 	}
-	b.cfg.MayWrite = func() error { return nil }
+	b.refused = nil
 	b.expect("with the lease", "ami-1", 1, "ParameterOutdated")
 	if got := b.sync().Status.Parameters[0].Latest; got != "ami-2" {
 		t.Errorf("the newest value is %q", got)

@@ -101,7 +101,7 @@ func TestNodesThatCannotBeCountedLiveOnWhatGoes(t *testing.T) {
 					return next.RoundTrip(r)
 				}
 				body := `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403}`
-				return &http.Response{StatusCode: 403, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(bytes.NewBufferString(body)), Request: r}, nil
+				return &http.Response{StatusCode: http.StatusForbidden, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(bytes.NewBufferString(body)), Request: r}, nil
 			})
 		})
 		c.REST = denied

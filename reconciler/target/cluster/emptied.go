@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -72,12 +73,7 @@ func hasEmpty(v any) bool {
 		}
 		return len(v) == 0
 	case []any:
-		for _, inner := range v {
-			if hasEmpty(inner) {
-				return true
-			}
-		}
-		return len(v) == 0
+		return len(v) == 0 || slices.ContainsFunc(v, hasEmpty)
 	}
 	return false
 }

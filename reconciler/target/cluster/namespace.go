@@ -21,22 +21,7 @@ func (o *observation) homeless(ctx context.Context) {
 	if o.world.cfg.OnlyManaged {
 		return
 	}
-	sure, at := map[string]bool{}, map[state.Key]int{}
-	for i, item := range o.items {
-		at[item.Key] = i
-		// What could not be read has no identity, and its namespace may be none.
-		sure[item.Key.Namespace] = sure[item.Key.Namespace] || item.Live.UID != ""
-	}
-	var missing []state.Item
-	for _, item := range o.wanted.Items() {
-		if item.Key.Group == "" && item.Key.Kind == "Namespace" {
-			sure[item.Key.Name] = true
-		}
-		if i, found := at[item.Key]; item.Key.Namespace != "" && (!found || o.items[i].Object == nil) {
-			missing = append(missing, item)
-		}
-	}
-	missing = slices.DeleteFunc(missing, func(i state.Item) bool { return sure[i.Key.Namespace] })
+	missing, at := o.namespaceless()
 	if len(missing) == 0 {
 		return
 	}
@@ -62,4 +47,26 @@ func (o *observation) homeless(ctx context.Context) {
 		}
 		o.items[i].Notes = append(o.items[i].Notes, fmt.Sprintf("Warning: namespace %q %s and nothing declares it: creating this is refused", item.Key.Namespace, what))
 	}
+}
+
+// namespaceless are the wanted things that are missing from a namespace that nothing
+// declares and in which nothing was observed, and where each key stands among the
+// observed items.
+func (o *observation) namespaceless() (missing []state.Item, at map[state.Key]int) {
+	sure := map[string]bool{}
+	at = map[state.Key]int{}
+	for i, item := range o.items {
+		at[item.Key] = i
+		// What could not be read has no identity, and its namespace may be none.
+		sure[item.Key.Namespace] = sure[item.Key.Namespace] || item.Live.UID != ""
+	}
+	for _, item := range o.wanted.Items() {
+		if item.Key.Group == "" && item.Key.Kind == "Namespace" {
+			sure[item.Key.Name] = true
+		}
+		if i, found := at[item.Key]; item.Key.Namespace != "" && (!found || o.items[i].Object == nil) {
+			missing = append(missing, item)
+		}
+	}
+	return slices.DeleteFunc(missing, func(i state.Item) bool { return sure[i.Key.Namespace] }), at
 }

@@ -160,11 +160,18 @@ func (o *observation) kinds(ctx context.Context, all bool) ([]listing, error) {
 	if !all || o.world.cfg.OnlyManaged {
 		return out, nil
 	}
+	others, err := o.otherKinds(ctx, covered)
+	return append(out, others...), err
+}
+
+// otherKinds are all that the API server serves but for those.
+func (o *observation) otherKinds(ctx context.Context, covered map[schema.GroupKind]bool) ([]listing, error) {
 	// A process that has wanted nothing yet knows no kinds, and one that has
 	// run for long may not know the newest.
 	if err := o.world.kinds.Refresh(ctx); err != nil {
 		return nil, err
 	}
+	var out []listing
 	for _, kind := range o.world.kinds.All() {
 		if !covered[kind.GroupKind()] && kind.Kind != "Event" {
 			out = append(out, listing{Kind: kind, optional: true})
