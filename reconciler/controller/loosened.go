@@ -20,13 +20,17 @@ type guardField struct {
 	looser func(before, after any) bool
 }
 
-// guardFields are all there are. What moves a Sync to other content is among them:
-// reviewers of the change were not shown what that content does.
+// guardFields are all there are. What moves a Sync to other content, or gives it other
+// values, is among them: reviewers of the change were not shown what that does. So is the
+// end of a suspension, which lets everything pass.
 func guardFields() []guardField {
 	return []guardField{
 		{"spec.source", nil, from},
 		{"spec.source.git.fastForwardOnly", true, leaves(true)},
 		{"spec.path", ".", changed},
+		{"spec.substitute", nil, changed},
+		{"spec.substituteFrom", nil, changed},
+		{"spec.suspend", false, leaves(true)},
 		{"spec.drift", string(v1alpha1.DriftCorrect), leaves(string(v1alpha1.DriftReport))},
 		{"spec.prune", true, leaves(false)},
 		{"spec.guard.maxPrunePercent", int64(50), above},

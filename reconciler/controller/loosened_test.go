@@ -66,7 +66,16 @@ func TestWhatLoosensASyncIsNamed(t *testing.T) {
 		{"reviews of strangers' pull requests end", pulls(m{"forks": true}), pulls(nil), nil},
 		{"reviews at another interval", pulls(m{"interval": "1m"}), pulls(m{"interval": "5s", "hoursADay": int64(8)}), nil},
 		{"reviews begin", m{}, pulls(nil), nil},
-		{"what guards nothing", m{"interval": "1m", "suspend": true}, m{"interval": "2m", "substitute": m{"A": "1"}}, nil},
+		{"a suspended Sync is resumed", m{"suspend": true}, m{"suspend": false}, []string{"spec.suspend"}},
+		{"a suspended Sync is resumed by default", m{"suspend": true}, m{}, []string{"spec.suspend"}},
+		{"a Sync is suspended", m{}, m{"suspend": true}, nil},
+		{"another value of a variable", m{"substitute": m{"A": "1"}}, m{"substitute": m{"A": "2"}}, []string{"spec.substitute"}},
+		{"a first variable", m{}, m{"substitute": m{"A": "1"}}, []string{"spec.substitute"}},
+		{"variables from elsewhere", m{"substituteFrom": []any{m{"kind": "ConfigMap", "name": "a"}}},
+			m{"substituteFrom": []any{m{"kind": "ConfigMap", "name": "b"}}}, []string{"spec.substituteFrom"}},
+		{"variables from nowhere", m{"substituteFrom": []any{m{"kind": "ConfigMap", "name": "a"}}}, m{}, []string{"spec.substituteFrom"}},
+		{"the same variables", m{"substitute": m{"A": "1"}}, m{"substitute": m{"A": "1"}}, nil},
+		{"what guards nothing", m{"interval": "1m"}, m{"interval": "2m"}, nil},
 		{"two at once", m{"prune": false, "drift": "Report"}, m{}, []string{"spec.drift", "spec.prune"}},
 	}
 	for _, tt := range tests {
@@ -88,8 +97,7 @@ func TestWhatLoosensASyncIsNamed(t *testing.T) {
 // by itself.
 func TestEachFieldOfASyncIsJudged(t *testing.T) {
 	free := []string{
-		"spec.interval", "spec.suspend", // They delay, and let nothing pass.
-		"spec.substitute", "spec.substituteFrom", // What they make of the content, the guards judge.
+		"spec.interval", // It delays, and lets nothing pass.
 	}
 	var judged []string
 	for _, f := range guardFields() {

@@ -1,6 +1,7 @@
 package plan_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -104,7 +105,7 @@ func TestAPruneThatIsCutOffAsksForNothingNew(t *testing.T) {
 
 func TestWhatIsRememberedOfADeletionIsWhatWasAllowed(t *testing.T) {
 	three := &loss.Allowance{Losses: loss.Counts{"Node": 3}, Confirmed: true}
-	many := &loss.Allowance{Losses: loss.Counts{"Node": 50}, Confirmed: true}
+	many := &loss.Allowance{Losses: loss.Counts{"Node": 60}, Confirmed: true} // a fifth more than the 50 that were confirmed
 	for _, tt := range []struct {
 		name string
 		item state.Item
@@ -115,7 +116,7 @@ func TestWhatIsRememberedOfADeletionIsWhatWasAllowed(t *testing.T) {
 		{"a person was asked", costing("x", 3, nil), true, three},
 		{"fewer are left: the first word counts", costing("x", 1, three), false, three},
 		{"a few more than a person was told add up to no more", costing("x", 58, many), false, many},
-		{"many more, which a person was told", costing("x", 90, many), true, &loss.Allowance{Losses: loss.Counts{"Node": 90}, Confirmed: true}},
+		{"many more, which a person was told", costing("x", 90, many), true, &loss.Allowance{Losses: loss.Counts{"Node": 108}, Confirmed: true}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			kept := things("kept", 3)
@@ -137,7 +138,7 @@ func TestWhatIsRememberedOfADeletionIsWhatWasAllowed(t *testing.T) {
 }
 
 // What has come since a person read the word is not what is remembered as allowed: the
-// fifth that a word is good for is given once.
+// fifth that a word is good for is added once, to what it says.
 func TestAWordAllowsWhatItSays(t *testing.T) {
 	kept := things("kept", 3)
 	compute := func(nodes int, word string) plan.Plan {
@@ -145,11 +146,51 @@ func TestAWordAllowsWhatItSays(t *testing.T) {
 	}
 	word := plan.ConfirmHash(compute(50, ""))
 	p := compute(58, word)
-	if d := cmp.Diff(&loss.Allowance{Losses: loss.Counts{"Node": 50}, Confirmed: true}, p.Changes[0].Allowance()); d != "" || heldCount(p) > 0 {
+	if d := cmp.Diff(&loss.Allowance{Losses: loss.Counts{"Node": 60}, Confirmed: true}, p.Changes[0].Allowance()); d != "" || heldCount(p) > 0 {
 		t.Errorf("held %v, remembered (-want +got):\n%s", p.Holds, d)
 	}
 	if heldCount(compute(61, word)) == 0 {
 		t.Error("61 nodes go with the word of 50")
+	}
+}
+
+// Each pool may have as many nodes more as its share of the fifth that is added to the
+// sum of all, so that no number of pools adds up to more.
+func TestManyDeletionsShareOneFifth(t *testing.T) {
+	kept := things("kept", 40)
+	compute := func(word string, nodes func(int) int) plan.Plan {
+		all := kept
+		for i := range 10 {
+			all = append(all, costing(fmt.Sprintf("pool-%d", i), nodes(i), nil))
+		}
+		return plan.Compute(state.NewSet(kept...), state.NewSet(all...), plan.Guard(50, word))
+	}
+	for _, tt := range []struct {
+		name      string
+		then, now func(int) int
+		asked     int
+	}{
+		{"a few more by now", func(i int) int { return 4 + i/8 }, func(int) int { return 5 }, 42},
+		{"the same", func(int) int { return 5 }, func(int) int { return 5 }, 50},
+		{"fewer", func(int) int { return 9 }, func(i int) int { return 1 + i%2 }, 90},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			p := compute(plan.ConfirmHash(compute("", tt.then)), tt.now)
+			most := 0
+			for _, c := range p.Changes {
+				if c.Hold != "" || !c.Allowance().Covers(c.Before.Cost()) {
+					t.Fatalf("%s: held %q, allowed %v", c.Key, c.Hold, c.Allowance())
+				}
+				n := 0
+				for c.Allowance().Covers(loss.Counts{"Node": n + 1}) {
+					n++
+				}
+				most += n
+			}
+			if most > tt.asked+tt.asked/5 {
+				t.Errorf("%d nodes were confirmed, and %d may go", tt.asked, most)
+			}
+		})
 	}
 }
 

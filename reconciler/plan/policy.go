@@ -154,10 +154,11 @@ func ask(p Plan, rule, confirmation string, why func(Change) string) Plan {
 	of := slices.DeleteFunc(slices.Clone(p.Changes), func(c Change) bool { return !asked(c) })
 	word := wordOf(of)
 	if then, ok := allowed(confirmation, of); ok {
+		shares := loss.Divide(costs(of), then.Tolerant())
 		p.Changes = slices.Clone(p.Changes)
 		for i, c := range p.Changes {
 			if asked(c) {
-				p.Changes[i].Confirmed = c.Before.Cost().Share(costOf(of), then)
+				p.Changes[i].Confirmed, shares = shares[0], shares[1:]
 			}
 		}
 		return holdUsed(p)
@@ -217,10 +218,19 @@ func wordOf(deletions []Change) string {
 
 func costOf(deletions []Change) loss.Counts {
 	all := loss.Counts{}
-	for _, c := range deletions {
-		all = all.Plus(c.Before.Cost())
+	for _, cost := range costs(deletions) {
+		all = all.Plus(cost)
 	}
 	return all
+}
+
+// costs are what goes with each of the deletions.
+func costs(deletions []Change) []loss.Counts {
+	var out []loss.Counts
+	for _, c := range deletions {
+		out = append(out, c.Before.Cost())
+	}
+	return out
 }
 
 // allowed finds in the confirmation the word of exactly these deletions that covers all
@@ -229,7 +239,7 @@ func allowed(confirmation string, deletions []Change) (loss.Counts, bool) {
 	hash, cost := Plan{Changes: deletions}.Hash(), costOf(deletions)
 	for _, word := range words(confirmation) {
 		text := strings.TrimPrefix(word, hash)
-		if then, ok := loss.Parse(text); text != word && ok && then.Covers(cost) {
+		if then, ok := loss.Parse(text); text != word && ok && then.Tolerant().Covers(cost) {
 			return then, true
 		}
 	}

@@ -48,7 +48,7 @@ const Uncounted = "Uncounted"
 
 // Allowance is how far the deletion of one incarnation was allowed.
 type Allowance struct {
-	// Losses are those that were known when it was allowed.
+	// Losses are how many may go with it.
 	Losses Counts
 	// Confirmed is true where a person quoted the word for it, and false where
 	// no guard asked for one.
@@ -80,20 +80,28 @@ type Part struct {
 // Kubernetes: letters and digits.
 type Counts map[string]int
 
-// Covers reports whether a loss that was allowed to be c may be now: no more of
-// any kind. Of what controllers make and remove all the time (nodes and what runs on
-// them) a fifth more is taken for the same, rounded down: up to four, it is the number.
+// Covers reports whether a loss that was allowed to be c may be now: no more of any kind.
 func (c Counts) Covers(now Counts) bool {
 	for kind, n := range now {
-		most := c[kind]
-		if kind == "Node" || kind == "NodeClaim" || kind == "Pod" {
-			most += most / 5
-		}
-		if n > most {
+		if n > c[kind] {
 			return false
 		}
 	}
 	return true
+}
+
+// Tolerant is what a confirmation of these counts allows. Of what controllers make and
+// remove all the time (nodes and what runs on them) it is a fifth more, rounded down: up
+// to four, it is the number. It is added once, to the sum that a person confirmed, and
+// never to a part of it.
+func (c Counts) Tolerant() Counts {
+	out := maps.Clone(c)
+	for _, kind := range []string{"Node", "NodeClaim", "Pod"} {
+		if n := out[kind]; n > 0 {
+			out[kind] += n / 5
+		}
+	}
+	return out
 }
 
 // Plus is the sum of both.
@@ -107,15 +115,31 @@ func (c Counts) Plus(other Counts) Counts {
 	return out
 }
 
-// Share is the part of these counts in a sum of which only so much was allowed, rounded
-// up: what a sum has become more counts for none of its parts.
-func (c Counts) Share(sum, allowed Counts) Counts {
-	out := Counts{}
-	for kind, n := range c {
-		if sum[kind] > allowed[kind] {
-			n = (n*allowed[kind] + sum[kind] - 1) / sum[kind]
+// Divide gives each of the parts its share of what is allowed of them all, in proportion
+// to what the part counts now and by largest remainder, so that the shares are exactly
+// what is allowed: rounding up each of them would allow more. As long as the parts
+// together are covered by it, so is each by its share. Of a kind that no part counts,
+// nobody gets any.
+func Divide(parts []Counts, allowed Counts) []Counts {
+	out := make([]Counts, len(parts))
+	sum := Counts{}
+	for i, part := range parts {
+		out[i], sum = Counts{}, sum.Plus(part)
+	}
+	for kind, total := range sum {
+		if total == 0 {
+			continue
 		}
-		out[kind] = n
+		left, order := allowed[kind], make([]int, len(parts))
+		for i, part := range parts {
+			order[i], out[i][kind] = i, allowed[kind]*part[kind]/total
+			left -= out[i][kind]
+		}
+		rest := func(i int) int { return allowed[kind] * parts[i][kind] % total }
+		slices.SortStableFunc(order, func(a, b int) int { return rest(b) - rest(a) })
+		for _, i := range order[:left] {
+			out[i][kind]++
+		}
 	}
 	return out
 }

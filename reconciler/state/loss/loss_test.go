@@ -1,6 +1,7 @@
 package loss
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -17,9 +18,11 @@ func TestWhatWasAllowedCoversNoMore(t *testing.T) {
 		{"less is covered", Counts{"Node": 3, "Pod": 7}, Counts{"Pod": 2}, true},
 		{"the same is covered", Counts{"Node": 3, "Pod": 7}, Counts{"Node": 3, "Pod": 7}, true},
 		{"one more of few nodes is not", Counts{"Node": 4}, Counts{"Node": 5}, false},
-		{"a fifth more of many pods is", Counts{"Pod": 50}, Counts{"Pod": 60}, true},
-		{"more than a fifth is not", Counts{"Pod": 50}, Counts{"Pod": 61}, false},
-		{"of volumes there is no fifth", Counts{"PersistentVolumeClaim": 50}, Counts{"PersistentVolumeClaim": 51}, false},
+		{"one more of many pods is not", Counts{"Pod": 50}, Counts{"Pod": 51}, false},
+		{"but a fifth more than was confirmed is", Counts{"Pod": 50}.Tolerant(), Counts{"Pod": 60}, true},
+		{"more than a fifth is not", Counts{"Pod": 50}.Tolerant(), Counts{"Pod": 61}, false},
+		{"of four nodes there is no fifth", Counts{"Node": 4}.Tolerant(), Counts{"Node": 5}, false},
+		{"of volumes there is no fifth", Counts{"PersistentVolumeClaim": 50}.Tolerant(), Counts{"PersistentVolumeClaim": 51}, false},
 		{"one kind does not pay for another", Counts{"Node": 9}, Counts{"Pod": 1}, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -36,16 +39,45 @@ func TestWhatWasAllowedCoversNoMore(t *testing.T) {
 	}
 }
 
-func TestWhatASumHasBecomeMoreCountsForNoPart(t *testing.T) {
-	sum, allowed := Counts{"Node": 12, "Pod": 7}, Counts{"Node": 10, "Pod": 9}
-	for _, tt := range []struct{ part, want Counts }{
-		{Counts{"Node": 12, "Pod": 7}, Counts{"Node": 10, "Pod": 7}},
-		{Counts{"Node": 1}, Counts{"Node": 1}},
-		{Counts{"Node": 6}, Counts{"Node": 5}},
-		{nil, Counts{}},
+// The parts of what is allowed are never more than it in all, however many there are.
+func TestASumIsDividedWithoutRest(t *testing.T) {
+	many := func(parts, nodes int) []Counts { return slices.Repeat([]Counts{{"Node": nodes}}, parts) }
+	for _, tt := range []struct {
+		name    string
+		parts   []Counts
+		allowed Counts
+		want    []Counts
+	}{
+		{"one part has it all", []Counts{{"Node": 12, "Pod": 7}}, Counts{"Node": 14, "Pod": 7}, []Counts{{"Node": 14, "Pod": 7}}},
+		{"in proportion", []Counts{{"Node": 8}, {"Node": 2}}, Counts{"Node": 15}, []Counts{{"Node": 12}, {"Node": 3}}},
+		{"the largest remainder is rounded up", []Counts{{"Node": 6}, {"Node": 4}}, Counts{"Node": 12}, []Counts{{"Node": 7}, {"Node": 5}}},
+		{"of equal ones the first", many(3, 4), Counts{"Node": 14}, []Counts{{"Node": 5}, {"Node": 5}, {"Node": 4}}},
+		{"what no part has, none gets", []Counts{{"Node": 1}, nil}, Counts{"Node": 1, "Pod": 9}, []Counts{{"Node": 1}, {"Node": 0}}},
+		{"no parts", nil, Counts{"Node": 3}, []Counts{}},
 	} {
-		if d := cmp.Diff(tt.want, tt.part.Share(sum, allowed)); d != "" {
-			t.Errorf("of %v: %s", tt.part, d)
+		t.Run(tt.name, func(t *testing.T) {
+			if d := cmp.Diff(tt.want, Divide(tt.parts, tt.allowed)); d != "" {
+				t.Error(d)
+			}
+		})
+	}
+	for parts := 1; parts < 30; parts++ {
+		for allowed := parts; allowed < 90; allowed++ {
+			now, sum := make([]Counts, parts), 0
+			for i := range now {
+				now[i] = Counts{"Pod": (allowed + i) % (allowed/parts + 1)}
+				sum += now[i]["Pod"]
+			}
+			given := 0
+			for i, share := range Divide(now, Counts{"Pod": allowed}) {
+				given += share["Pod"]
+				if !share.Covers(now[i]) {
+					t.Fatalf("%d allowed: a part of %v got %v", allowed, now[i], share)
+				}
+			}
+			if sum > 0 && given != allowed {
+				t.Fatalf("%d allowed of %v: %d given", allowed, now, given)
+			}
 		}
 	}
 }
