@@ -66,8 +66,8 @@ var errNotRecorded = errors.New("not started: the intent could not be recorded")
 // Run makes the plan's changes in the targets, keyed as in state.Key.Target:
 //
 //   - Intent first: every Recorder among the targets gets Begin with what it
-//     is to create and update before the first write anywhere; when one refuses,
-//     nothing is written.
+//     is to create and update, if only with nothing, before the first write
+//     anywhere; when one refuses, nothing is written.
 //   - Then creations and updates, target by target and wave by wave, at most
 //     Concurrency at a time; a wave starts when the one before in its target
 //     is ready, or ReadyTimeout has passed (what is not ready is in
@@ -92,12 +92,12 @@ func Run(ctx context.Context, p plan.Plan, targets map[string]target.Target, opt
 		return r.outcome()
 	}
 	makes, deletes := r.split(todo)
-	if r.begin(ctx, makes) {
-		r.work(ctx, phases(makes, r.results, r.opts.Order))
-	} else {
+	if !r.begin(ctx, makes) {
 		r.skip(deletes, errNotRecorded)
-		deletes = nil
+		r.end(ctx, r.begun)
+		return r.outcome()
 	}
+	r.work(ctx, phases(makes, r.results, r.opts.Order))
 	if safe := r.spare(ctx, p, deletes); r.begin(ctx, safe) {
 		r.work(ctx, phases(safe, r.results, r.opts.Order))
 	}

@@ -168,6 +168,24 @@ func TestRunRecordsExactlyWhatItMayDo(t *testing.T) {
 	}
 }
 
+// What an observation changed in a record, such as an allowance that was withdrawn, is
+// stored before anything is written, also where nothing else is to be written in its target.
+func TestRunLetsEachTargetRecordBeforeTheFirstWrite(t *testing.T) {
+	j := &journal{}
+	first, second := newWorld("first", j), newWorld("second", j)
+	p := plan.Plan{Changes: []plan.Change{change(plan.Create, "first", "a", 0), held(change(plan.Update, "second", "b", 0))}}
+	Run(t.Context(), p, map[string]target.Target{"first": first, "second": second}, Options{})
+	if d := cmp.Diff([]string{"begin first", "begin second"}, j.list()[:2]); d != "" {
+		t.Errorf("events (-want +got):\n%s", d)
+	}
+	if got := j.list(); !slices.Contains(got, "finish second") {
+		t.Errorf("the second target never ends: %v", got)
+	}
+	if len(second.intent) != 0 {
+		t.Errorf("it records %v as about to be changed", second.intent)
+	}
+}
+
 // What is skipped must not be remembered as allowed: by the time that nothing keeps it
 // any more, much more may go with it.
 func TestRunRecordsNoDeletionThatItSkips(t *testing.T) {

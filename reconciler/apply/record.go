@@ -14,9 +14,10 @@ import (
 	"github.com/poolwright/poolwright/reconciler/target"
 )
 
-// begin records the intent in every target that has something to do, before
-// any of it is written anywhere. Where one refuses, it skips the changes and
-// returns false.
+// begin records the intent in every target, before any of it is written anywhere; in
+// one that has nothing to do, what its observation has changed in the record, such as
+// an allowance that was withdrawn. Where one refuses, it skips the changes and returns
+// false.
 func (r *run) begin(ctx context.Context, todo []int) bool {
 	err := r.intend(ctx, todo)
 	if err != nil {
@@ -32,12 +33,11 @@ func (r *run) intend(ctx context.Context, todo []int) error {
 		c := r.results[i].Change
 		intents[c.Key.Target] = append(intents[c.Key.Target], c)
 	}
-	names := slices.SortedFunc(maps.Keys(intents), r.byOrder)
-	for _, name := range names {
-		rec, ok := r.targets[name].(target.Recorder)
-		if !ok {
+	for _, name := range r.recorders() {
+		if len(intents[name]) == 0 && slices.Contains(r.begun, name) {
 			continue
 		}
+		rec, _ := r.targets[name].(target.Recorder)
 		if ctx.Err() != nil {
 			return stopped(ctx)
 		}

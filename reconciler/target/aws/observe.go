@@ -25,6 +25,7 @@ func (w *World) Observe(ctx context.Context, wanted state.Set) (state.Set, error
 	if _, err := w.store.Load(ctx); err != nil {
 		return state.Set{}, err
 	}
+	w.store.Withdraw(wanted)
 	w.recall(ctx)
 	now := w.turn()
 	o := w.observation(now.wish, w.askable(now.wish, wanted))

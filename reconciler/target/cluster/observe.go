@@ -30,6 +30,7 @@ func (w *World) Observe(ctx context.Context, wanted state.Set) (state.Set, error
 	if err != nil {
 		return state.Set{}, err
 	}
+	w.store.Withdraw(wanted)
 	if err := w.maskIfNeeded(ctx, nil); err != nil {
 		return state.Set{}, err
 	}
@@ -232,7 +233,7 @@ func (o *observation) meet(item state.Item, live *unstructured.Unstructured) {
 	if known && !o.world.blind(item.Key) && live.GetDeletionTimestamp() == nil && rec.Version == item.Version && rec.Desired == state.Hash(item.Object) {
 		print := fields.Take(live.Object, o.world.options(item.Key))
 		if rec.Print.Same(print) {
-			rec.Print, rec.Allowed = print, nil
+			rec.Print = print
 			o.world.store.Put(rec)
 			o.add(observed(item, live, item.Object, rec.Desired))
 			return

@@ -163,6 +163,43 @@ func TestWhatWasConfirmedGoesOnForAsMuchAsWasConfirmed(t *testing.T) {
 	b.goes(true)
 }
 
+// What is wanted again is allowed no more, also where what it has become waits for a
+// person, and nothing is written to it.
+func TestWhatIsWantedAgainIsNotAllowedToGoAnyMore(t *testing.T) {
+	for name, changed := range map[string]string{
+		"as it was":                          pool,
+		"with a change that a person allows": strings.Replace(pool, "spec:", "spec:\n  weight: 7", 1),
+	} {
+		for when, restart := range map[string]bool{"in the same process": false, "in the next process": true} {
+			t.Run(name+", "+when, func(t *testing.T) {
+				b := newBench(t)
+				b.reconcile(b.declare(pool, config, web))
+				b.hasAccount(b.ns)
+				b.make(nodeWithPod, "karpenter")
+				without := b.declare(config, web)
+				word := plan.ConfirmHash(b.guarded(without, ""))
+				b.denying(http.MethodDelete, "/nodepools/"+b.ns)
+				if r := b.run(b.guarded(without, word)); r.Status != apply.Failed {
+					t.Fatalf("the deletion is %s: %v", r.Status, r.Err)
+				}
+				b.wire.failing(nil)
+				again := b.guarded(b.declare(changed, config, web), "")
+				for i := range again.Changes {
+					again.Changes[i].Hold = "it waits for a person"
+				}
+				apply.Run(t.Context(), again, map[string]target.Target{cluster.Name: b.world}, apply.Options{})
+				if restart {
+					b.restart()
+				}
+				if r := b.run(b.guarded(without, "")); r.Status != apply.Held {
+					t.Errorf("removed again, the deletion is %s: %v", r.Status, r.Err)
+				}
+				b.goes(false)
+			})
+		}
+	}
+}
+
 // growths are deletions that are planned while nothing goes with them, and what comes
 // until they are sent.
 func growths() map[string]struct{ manifest, kind, comes string } {

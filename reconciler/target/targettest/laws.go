@@ -190,6 +190,18 @@ func goesOn(s *suite) {
 			s.Error("a deletion that was taken back is taken for allowed")
 		}
 	}
+	s.apply(s.plan(s.world.Things))
+	s.begin(s.plan(rest))
+	s.restart()
+	if s.deletes(s.plan(rest), rest, k).Before.Allowed == nil {
+		s.Error("a deletion that was begun is not known as allowed")
+	}
+	// So it is when what is wanted again differs, and the change of it is held.
+	s.end(s.plan(s.world.Revised))
+	s.restart()
+	if s.deletes(s.plan(rest), rest, k).Before.Allowed != nil {
+		s.Error("a deletion that was taken back while changes are held is taken for allowed")
+	}
 }
 
 // allows fails unless exactly that is known to be allowed of a deletion.

@@ -256,6 +256,19 @@ func (s *Store) Forget(k state.Key) {
 	}
 }
 
+// Withdraw forgets how far the deletion of wanted things was allowed: when one is
+// unwanted again, that is another deletion, whether or not anything was written to it.
+func (s *Store) Withdraw(wanted state.Set) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for k, r := range s.records {
+		if _, again := wanted.Get(k); again && r.Allowed != nil {
+			r.Allowed = nil
+			s.records[k], s.dirty = r, true
+		}
+	}
+}
+
 // Records lists everything that is known, sorted by key.
 func (s *Store) Records() []Record {
 	s.mu.RLock()
