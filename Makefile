@@ -21,7 +21,7 @@ FOLDERS := cmd reconciler provision gitsource internal config examples docs
 SETUP ?=
 # Extra arguments: for the demo (ARGS="-o json", ARGS=--keep), or for go test.
 ARGS ?=
-# How long each fuzz target runs, and what its binary is built with: -fuzz adds the
+# How long each fuzz target runs, or how often (1000x), and what its binary is built with: -fuzz adds the
 # instrumentation that guides a long run, and builds everything it depends on anew.
 FUZZTIME ?= 20s
 FUZZBUILD ?= -fuzz=.
@@ -99,7 +99,8 @@ fuzz: ## Run every fuzz target for FUZZTIME each
 	@scratch=$$(mktemp -d); trap 'rm -rf "$$scratch"' EXIT; \
 	for package in $(call packages_with,^func Fuzz); do \
 		go test -c $(FUZZBUILD) -o $$scratch/test $$package; \
-		for name in $$(cd $$package && $$scratch/test -test.list '^Fuzz' | grep '^Fuzz'); do \
+		(cd $$package && $$scratch/test -test.list '^Fuzz') > $$scratch/list; \
+		for name in $$(grep '^Fuzz' $$scratch/list); do \
 			echo "== $$name in $$package"; \
 			(cd $$package && $$scratch/test -test.run '^$$' -test.fuzz "^$$name\$$" -test.fuzztime $(FUZZTIME) -test.fuzzcachedir $(CACHE)/fuzz </dev/null); \
 		done; \
@@ -108,6 +109,10 @@ fuzz: ## Run every fuzz target for FUZZTIME each
 .PHONY: race
 race: ## Run the tests of the packages in RACE with the race detector
 	CGO_ENABLED=1 go test -race -timeout 30m $(RACE)
+
+.PHONY: vuln-tool
+vuln-tool:
+	@$(GOVULNCHECK) -h >/dev/null 2>&1 || { $(GOVULNCHECK) -h; exit 1; }
 
 .PHONY: vuln-db
 vuln-db: ## Say whether the database of known vulnerabilities can be read

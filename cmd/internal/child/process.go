@@ -73,7 +73,7 @@ func (r *Runner) run(ctx context.Context, j job) ([]byte, error) {
 	case err == nil:
 		return limits.decodable(j.doing, raw)
 	case context.Cause(ctx) != nil:
-		return nil, limits.late(j.doing, ready, p, context.Cause(ctx))
+		return nil, limits.late(j.doing, ready, p.used(), context.Cause(ctx))
 	case !ready:
 		return nil, fmt.Errorf("starting a child: %s", p.cause())
 	case !broken:
@@ -174,17 +174,16 @@ const idle = 3
 // late is the error for a child that was ended because its context was. Where it got
 // little of the processor, it is the machine that is busy, or slow to read, and not the
 // work that is too much.
-func (l Limits) late(doing string, ready bool, p *process, cause error) error {
-	used := p.used()
+func (l Limits) late(doing string, ready bool, used time.Duration, cause error) error {
 	switch {
 	case !errors.Is(cause, errLate):
 		return fmt.Errorf("%s: %w", doing, cause)
 	case !ready:
 		return fmt.Errorf("starting a child: it was not ready in %s", l.Deadline)
 	case used < l.Deadline/idle:
-		return fmt.Errorf("%s was not done in %s, of which it got the processor for %s", doing, l.Deadline, used.Round(time.Millisecond))
+		return fmt.Errorf("%s timed out after %s, in which it got %s of processor time", doing, l.Deadline, used.Round(time.Millisecond))
 	}
-	return state.Failf(state.Fix, "RenderTimeout", "%s was not done in %s", doing, l.Deadline)
+	return state.Failf(state.Fix, "RenderTimeout", "%s timed out after %s", doing, l.Deadline)
 }
 
 // used is the processor time that a child took, once it ended.

@@ -44,7 +44,8 @@ func allowed(pid int) []rule {
 		unix.SYS_RT_SIGRETURN, unix.SYS_RT_SIGPROCMASK, unix.SYS_SCHED_YIELD, unix.SYS_GETPID, unix.SYS_GETTID,
 	), []rule{
 		{unix.SYS_TGKILL, []condition{self}},
-		{unix.SYS_MMAP, []condition{{2, unix.PROT_EXEC, 0}}},
+		// Shared memory and stacks that grow do not count for RLIMIT_DATA, see getrlimit(2).
+		{unix.SYS_MMAP, []condition{{2, unix.PROT_EXEC, 0}, {3, unix.MAP_SHARED | unix.MAP_GROWSDOWN, 0}}},
 		{unix.SYS_MPROTECT, []condition{{2, unix.PROT_EXEC, 0}}},
 		{unix.SYS_CLONE, []condition{{0, unix.CLONE_THREAD, unix.CLONE_THREAD}}},
 		// How a Go program ends itself by a signal.
