@@ -15,8 +15,8 @@ import (
 // decides what is followed.
 func Followed(sync *v1alpha1.Sync) string {
 	git := sync.Spec.Source.Git
-	branch, commit, ok := strings.Cut(sync.Status.LastAttemptedRevision, "@sha1:")
-	if !ok || branch != followedBranch(git.Ref) || sync.Status.LastAttemptedURL != "" && sync.Status.LastAttemptedURL != git.URL {
+	commit, ok := strings.CutPrefix(sync.Status.LastAttemptedRevision, followedBranch(git.Ref)+"@sha1:")
+	if !ok || sync.Status.LastAttemptedURL != "" && sync.Status.LastAttemptedURL != git.URL {
 		return ""
 	}
 	return commit

@@ -26,6 +26,7 @@ func TestWhatABranchWasFollowedTo(t *testing.T) {
 	}{
 		"the commit of the status":               {"main@sha1:" + here, "https://host/a", main, here},
 		"without a reference it is main":         {"main@sha1:" + here, "https://host/a", v1alpha1.GitRef{}, here},
+		"a branch may be called like a revision": {"a@sha1:b@sha1:" + here, "https://host/a", v1alpha1.GitRef{Branch: "a@sha1:b"}, here},
 		"an older version noted no address":      {"main@sha1:" + here, "", main, here},
 		"nothing before the first":               {"", "", main, ""},
 		"nothing when the repository is another": {"main@sha1:" + here, "https://host/b", main, ""},
