@@ -59,6 +59,6 @@ func has(item *state.Item, field string) bool {
 	}
 	path := strings.Split(field, ".")
 	last := len(path) - 1
-	_, found := mapAt(item.Object, path[:last])[path[last]]
-	return found
+	// A field that is null is absent to the API server.
+	return mapAt(item.Object, path[:last])[path[last]] != nil
 }

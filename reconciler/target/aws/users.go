@@ -4,49 +4,60 @@ import (
 	"context"
 	"fmt"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/state/loss"
-	"github.com/poolwright/poolwright/reconciler/target/internal/api"
+	"github.com/poolwright/poolwright/reconciler/target/internal/karpenter"
 )
 
-// users are who lives on what the Cluster declares in AWS: the nodes of the NodePools that
-// are declared, and all nodes that Karpenter has made, whose pools may be on their way out.
+// users are who lives on what the Cluster declares in AWS: the nodes that NodePools may
+// launch, whoever made those, and all nodes that Karpenter has made or is making, whose
+// pools may be on their way out.
 type users struct {
+	// pools are the NodePools that are declared or exist, nodes the Nodes and the
+	// NodeClaims without a Node.
 	pools, nodes int
-	// err says why the nodes could not be counted.
+	// err says why they could not be counted.
 	err error
 }
 
-// usersOf counts the nodes anew.
+// usersOf counts anew.
 func (w *World) usersOf(ctx context.Context, m wish) users {
-	out := users{pools: len(m.pools)}
-	nodes := api.Ref{Resource: schema.GroupVersionResource{Version: "v1", Resource: "nodes"}}
-	err := w.api.Names(ctx, nodes, "karpenter.sh/nodepool", "", func(*metav1.PartialObjectMetadata) { out.nodes++ })
-	out.err = api.Refused("counting the nodes", err, false)
-	return out
+	pools, err := karpenter.Pools(ctx, w.api)
+	if err != nil {
+		return users{err: err}
+	}
+	for _, item := range m.pools {
+		pools[item.Key.Name] = true
+	}
+	// The NodeClaims that belong to no NodePool have nodes too.
+	names, coming, err := karpenter.Nodes(ctx, w.api, karpenter.PoolLabel, "")
+	return users{pools: len(pools), nodes: len(names) + coming, err: err}
 }
 
 // bearing is a kind of things on which nodes live.
 type bearing struct {
-	// fate is what happens to the nodes when one of its things goes.
-	fate string
+	// one and many are what happens to one node, and to several, when one of its
+	// things goes.
+	one, many string
 	// part is the field of the Cluster that declares them.
 	part string
 }
 
 func bearings() map[string]bearing {
-	const nodeRole, queue, discovery = "spec.nodeRole", "spec.interruptionQueue", "spec.discovery"
+	permissions := bearing{"loses its permissions in AWS", "lose their permissions in AWS", "spec.nodeRole"}
+	drained := bearing{"is not drained any more before AWS takes it away", "are not drained any more before AWS takes them away", "spec.interruptionQueue"}
+	found := func(what string) bearing {
+		by := " no successor where Karpenter finds the " + what + " by this tag"
+		return bearing{"is replaced or gets" + by, "are replaced or get" + by, "spec.discovery"}
+	}
 	return map[string]bearing{
-		"AccessEntry":      {"lose their access to the cluster", nodeRole},
-		"Role":             {"lose their permissions in AWS", nodeRole},
-		"InstanceProfile":  {"lose their permissions in AWS", nodeRole},
-		"Queue":            {"are not drained any more before AWS takes them away", queue},
-		"Rule":             {"are not drained any more before AWS takes them away", queue},
-		"SubnetTag":        {"are replaced or get no successor where Karpenter finds the subnet by this tag", discovery},
-		"SecurityGroupTag": {"are replaced or get no successor where Karpenter finds the security group by this tag", discovery},
+		"AccessEntry":      {"loses its access to the cluster", "lose their access to the cluster", "spec.nodeRole"},
+		"Role":             permissions,
+		"InstanceProfile":  permissions,
+		"Queue":            drained,
+		"Rule":             drained,
+		"SubnetTag":        found("subnet"),
+		"SecurityGroupTag": found("security group"),
 	}
 }
 
@@ -64,14 +75,18 @@ func usedBy(kind string) loss.Part {
 // removal is what goes with a thing of a kind.
 func (u users) removal(kind string) loss.Removal {
 	out := loss.Removal{UsedBy: usedBy(kind)}
-	fate := bearings()[kind].fate
+	fate := bearings()[kind]
 	switch {
 	case !carries(kind):
 	case u.err != nil:
-		out.Grave = "the nodes that " + fate + " could not be counted: " + u.err.Error()
+		out.Grave = "the nodes that " + fate.many + " could not be counted: " + u.err.Error()
 		out.Losses = loss.Counts{loss.Uncounted: 1}
+	case u.pools == 0 && u.nodes == 1:
+		out.Grave = "1 node " + fate.one
 	case u.pools+u.nodes > 0:
-		out.Grave = u.String() + " " + fate
+		out.Grave = u.String() + " " + fate.many
+	}
+	if out.Grave != "" && u.err == nil {
 		out.Losses = loss.Counts{"NodePool": u.pools, "Node": u.nodes}
 	}
 	return out
@@ -79,17 +94,15 @@ func (u users) removal(kind string) loss.Removal {
 
 // String names the nodes.
 func (u users) String() string {
-	count := func(n int, noun string) string {
-		if n == 1 {
-			return "1 " + noun
-		}
-		return fmt.Sprintf("%d %ss", n, noun)
+	pools := "1 NodePool"
+	if u.pools != 1 {
+		pools = fmt.Sprintf("%d NodePools", u.pools)
 	}
 	switch {
 	case u.pools == 0:
-		return count(u.nodes, "node")
+		return fmt.Sprintf("%d nodes", u.nodes)
 	case u.nodes == 0:
-		return "the nodes of " + count(u.pools, "NodePool")
+		return "the nodes of " + pools
 	}
-	return fmt.Sprintf("the nodes of %s (now %d)", count(u.pools, "NodePool"), u.nodes)
+	return fmt.Sprintf("the nodes of %s (now %d)", pools, u.nodes)
 }

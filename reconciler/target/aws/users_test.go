@@ -11,10 +11,16 @@ import (
 
 	sdk "github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/iam"
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/poolwright/poolwright/provision/engine"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
@@ -92,12 +98,18 @@ func TestNothingIsDeletedInAWSOnWhichMoreNodesLiveThanWasPlanned(t *testing.T) {
 }
 
 func TestNodesThatCannotBeCountedLiveOnWhatGoes(t *testing.T) {
+	for _, path := range []string{"/nodes", "/nodeclaims", "/nodepools"} {
+		t.Run(path, func(t *testing.T) { nodesThatCannotBeCountedLiveOnWhatGoes(t, path) })
+	}
+}
+
+func nodesThatCannotBeCountedLiveOnWhatGoes(t *testing.T, path string) {
 	deny := false
 	b := newBench(t, nil, func(c *Config) {
 		denied := rest.CopyConfig(c.REST)
 		denied.Wrap(func(next http.RoundTripper) http.RoundTripper {
 			return roundTrip(func(r *http.Request) (*http.Response, error) {
-				if !deny || !strings.HasSuffix(r.URL.Path, "/nodes") {
+				if !deny || !strings.HasSuffix(r.URL.Path, path) {
 					return next.RoundTrip(r)
 				}
 				body := `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403}`
@@ -138,6 +150,78 @@ func TestNodesOfPoolsThatAreNotDeclaredAnyMoreCount(t *testing.T) {
 	for _, c := range b.plan(b.declare(nothing)).Changes {
 		if !strings.HasPrefix(c.Before.Grave, "1 node ") || c.Before.UsedBy.Kind != "Cluster" {
 			t.Errorf("%s: grave %q, used by %v", c.Key, c.Before.Grave, c.Before.UsedBy)
+		}
+	}
+}
+
+// Karpenter has launched an instance that has no Node yet, or somebody else's NodePool may
+// launch one at any time.
+func TestInstancesOnTheirWayAndPoolsOfOthersCount(t *testing.T) {
+	direct, err := client.New(apiServer(t), client.Options{Scheme: scheme.Scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := apiextensionsv1.AddToScheme(scheme.Scheme); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := engine.InstallCRDs(t.Context(), direct, engine.DefaultSettings()); err != nil {
+		t.Fatal(err)
+	}
+	spec := map[string]any{
+		"nodeClassRef": map[string]any{"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "gpu"},
+		"requirements": []any{map[string]any{"key": "karpenter.sh/capacity-type", "operator": "In", "values": []any{"spot"}}},
+	}
+	for _, tt := range []struct {
+		kind string
+		spec map[string]any
+		want loss.Counts
+	}{
+		{"NodeClaim", spec, loss.Counts{"NodePool": 0, "Node": 1}},
+		{"NodePool", map[string]any{"template": map[string]any{"spec": spec}}, loss.Counts{"NodePool": 1, "Node": 0}},
+	} {
+		t.Run(tt.kind, func(t *testing.T) {
+			b := newBench(t, nil)
+			b.reconcile(b.whatNodesLiveOn())
+			before := b.plan(b.declare(nothing))
+			object := &unstructured.Unstructured{Object: map[string]any{
+				"apiVersion": "karpenter.sh/v1", "kind": tt.kind, "metadata": map[string]any{"name": "of-another-" + b.home}, "spec": tt.spec,
+			}}
+			if err := direct.Create(t.Context(), object); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = direct.Delete(context.Background(), object) })
+			for _, c := range before.Changes {
+				grown := &target.GrownError{}
+				if err := b.world.Correct(t.Context(), c); !errors.As(err, &grown) {
+					t.Errorf("deleting %s, planned before, returned %v", c.Key, err)
+				}
+			}
+			after := b.plan(b.declare(nothing))
+			if len(after.Changes) != len(before.Changes) {
+				t.Errorf("%d deletions, want %d", len(after.Changes), len(before.Changes))
+			}
+			for _, c := range after.Changes {
+				if d := cmp.Diff(tt.want, c.Before.Losses); d != "" {
+					t.Errorf("%s (-want +got):\n%s", c.Key, d)
+				}
+			}
+		})
+	}
+}
+
+func TestWhatBecomesOfNodesIsWrittenInTheirNumber(t *testing.T) {
+	for _, tt := range []struct {
+		users users
+		want  string
+	}{
+		{users{nodes: 1}, "1 node loses its access to the cluster"},
+		{users{nodes: 2}, "2 nodes lose their access to the cluster"},
+		{users{pools: 1}, "the nodes of 1 NodePool lose their access to the cluster"},
+		{users{pools: 2, nodes: 1}, "the nodes of 2 NodePools (now 1) lose their access to the cluster"},
+		{users{}, ""},
+	} {
+		if got := tt.users.removal("AccessEntry").Grave; got != tt.want {
+			t.Errorf("%+v: %q, want %q", tt.users, got, tt.want)
 		}
 	}
 }

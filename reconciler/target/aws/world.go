@@ -137,7 +137,7 @@ func create(cfg Config, of *review) (*World, error) {
 }
 
 // silent drops the API server's warnings: nothing is sent but ConfigMaps, and read but
-// them and nodes.
+// them and what Karpenter runs.
 type silent struct{}
 
 func (silent) HandleWarningHeaderWithContext(context.Context, int, string, string) {}

@@ -17,6 +17,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state/loss"
 	"github.com/poolwright/poolwright/reconciler/target/cluster/internal/kinds"
 	"github.com/poolwright/poolwright/reconciler/target/internal/api"
+	"github.com/poolwright/poolwright/reconciler/target/internal/karpenter"
 	"github.com/poolwright/poolwright/reconciler/target/internal/parallel"
 )
 
@@ -225,29 +226,15 @@ func (c counting) lostContents(ctx context.Context, namespace string) (loss.Remo
 // lostNodes counts the nodes of a pool, those on their way included, and the pods on
 // them.
 func (w *World) lostNodes(ctx context.Context, pool string) (loss.Removal, error) {
-	nodes := map[string]bool{}
-	err := w.api.Names(ctx, api.Ref{Resource: schema.GroupVersionResource{Version: "v1", Resource: "nodes"}},
-		poolLabel+pool, "", func(m *metav1.PartialObjectMetadata) { nodes[m.Name] = true })
-	if err != nil {
-		return loss.Removal{}, err
-	}
-	coming, err := w.coming(ctx, pool, nodes)
-	all := len(nodes) + coming
+	of := karpenter.PoolLabel + "=" + pool
+	names, coming, err := karpenter.Nodes(ctx, w.api, of, of)
+	all := len(names) + coming
 	if err != nil || all == 0 {
 		return loss.Removal{}, err
 	}
-	pods := 0
-	for _, node := range slices.Sorted(maps.Keys(nodes)) {
-		err := w.api.Names(ctx, api.Ref{Resource: schema.GroupVersionResource{Version: "v1", Resource: "pods"}},
-			"", "spec.nodeName="+node, func(m *metav1.PartialObjectMetadata) {
-				daemon := slices.ContainsFunc(m.OwnerReferences, func(r metav1.OwnerReference) bool { return r.Kind == "DaemonSet" })
-				if !daemon {
-					pods++
-				}
-			})
-		if err != nil {
-			return loss.Removal{}, err
-		}
+	pods, err := w.lostPods(ctx, names)
+	if err != nil {
+		return loss.Removal{}, err
 	}
 	return loss.Removal{
 		Grave:  fmt.Sprintf("%s, %s go with it", count(all, "node"), count(pods, "pod")),
@@ -255,23 +242,27 @@ func (w *World) lostNodes(ctx context.Context, pool string) (loss.Removal, error
 	}, nil
 }
 
-const poolLabel = "karpenter.sh/nodepool="
-
-// coming counts a pool's NodeClaims that have no node yet: Karpenter has ordered their
-// instances for pods that wait.
-func (w *World) coming(ctx context.Context, pool string, nodes map[string]bool) (int, error) {
-	kind, ok, err := w.find(ctx, schema.GroupVersionKind{Group: "karpenter.sh", Version: "v1", Kind: "NodeClaim"})
-	if err != nil || !ok {
-		return 0, err
-	}
-	n := 0
-	_, err = w.api.List(ctx, api.Ref{Resource: kind.GVR()}, poolLabel+pool, func(claim *unstructured.Unstructured) {
-		node, _, _ := unstructured.NestedString(claim.Object, "status", "nodeName")
-		if !nodes[node] && claim.GetDeletionTimestamp() == nil {
-			n++
+// lostPods counts the pods on nodes, but for those of DaemonSets.
+func (w *World) lostPods(ctx context.Context, on map[string]bool) (int, error) {
+	pods := 0
+	for _, node := range slices.Sorted(maps.Keys(on)) {
+		err := w.api.Names(ctx, api.Ref{Resource: schema.GroupVersionResource{Version: "v1", Resource: "pods"}},
+			"", "spec.nodeName="+node, func(m *metav1.PartialObjectMetadata) {
+				if !slices.ContainsFunc(m.OwnerReferences, isDaemonSet) {
+					pods++
+				}
+			})
+		if err != nil {
+			return 0, err
 		}
-	})
-	return n, err
+	}
+	return pods, nil
+}
+
+// isDaemonSet reports whether an owner is a DaemonSet of Kubernetes.
+func isDaemonSet(owner metav1.OwnerReference) bool {
+	group, _, versioned := strings.Cut(owner.APIVersion, "/")
+	return owner.Kind == "DaemonSet" && versioned && group == "apps"
 }
 
 // lostEngine counts the nodes that nobody would provision for, consolidate or
