@@ -7,7 +7,10 @@ import (
 
 	"github.com/poolwright/poolwright/gitsource"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/apply"
+	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/confirm"
 )
 
 // Followed is the commit that the Sync's branch was followed to last, 40 digits; empty
@@ -31,28 +34,48 @@ func followedBranch(ref v1alpha1.GitRef) string {
 
 // AcceptsMove reports whether the Sync's branch may move from one commit to another
 // that does not descend from it: because spec.source.git.fastForwardOnly is false, or
-// because its annotation poolwright.dev/confirm quotes the word for this move.
+// because its annotation poolwright.dev/confirm quotes the token for this move.
 func AcceptsMove(sync *v1alpha1.Sync, from, to string) bool {
 	only := sync.Spec.Source.Git.FastForwardOnly
-	return only != nil && !*only || confirms(sync, wordForMove(from, to))
+	return only != nil && !*only || confirm.Quotes(sync.Annotations[v1alpha1.ConfirmAnnotation], tokenForMove(scope(sync), from, to))
 }
 
-// wordForMove is what a confirmation of a branch's move quotes. It stands for both
+// tokenForMove is what a confirmation of a branch's move quotes. It stands for both
 // ends: one that was confirmed once does not confirm a way back to it later.
-func wordForMove(from, to string) string { return state.Hash([]string{from, to})[:12] }
+func tokenForMove(in confirm.Scope, from, to string) string {
+	return in.Token("move", []string{from, to})
+}
 
-// confirms reports whether the Sync's annotation, words separated by commas, has the word.
-func confirms(sync *v1alpha1.Sync, word string) bool {
-	words := strings.Split(sync.Annotations[v1alpha1.ConfirmAnnotation], ",")
-	return slices.ContainsFunc(words, func(w string) bool { return strings.TrimSpace(w) == word })
+// scope is what the Sync's confirmation tokens are bound to.
+func scope(sync *v1alpha1.Sync) confirm.Scope {
+	return confirm.Scope{UID: string(sync.UID), Handled: sync.Status.LastHandledConfirm}
+}
+
+// inScope binds the tokens of a plan for the Sync.
+func inScope(sync *v1alpha1.Sync) plan.Policy {
+	return func(p plan.Plan) plan.Plan {
+		p.Scope = scope(sync)
+		return p
+	}
 }
 
 // remedy is what ends the wait for a person, where the source waits for one.
-func remedy(err error) string {
+func remedy(err error, in confirm.Scope) string {
 	moved, ok := errors.AsType[*gitsource.NotFastForwardError](err)
 	if !ok {
 		return ""
 	}
 	return "; put the branch back to a commit that descends from it, or accept the new history; confirm with " +
-		v1alpha1.ConfirmAnnotation + ": " + wordForMove(moved.From, moved.To)
+		v1alpha1.ConfirmAnnotation + ": " + tokenForMove(in, moved.From, moved.To)
+}
+
+// confirmed reports whether nothing waits for a confirmation any more, and all that one
+// has let pass is done. Only a run that has compared everything can know.
+func (d run) confirmed() bool {
+	if d.kind != full || d.err != nil || d.Stale != nil || len(d.Problems) > 0 {
+		return false
+	}
+	unseen := func(u plan.Unknown) bool { return u.Origin == (state.Origin{}) } // It may be there to be deleted.
+	waits := func(r apply.Result) bool { return r.Change.Asks() || r.Change.ByToken && r.Status != apply.Applied }
+	return !slices.ContainsFunc(d.Plan.Unknown, unseen) && !slices.ContainsFunc(d.Outcome.Results, waits)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/poolwright/poolwright/gitsource"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/state/confirm"
 )
 
 const (
@@ -46,7 +47,7 @@ func TestWhatABranchWasFollowedTo(t *testing.T) {
 }
 
 func TestWhoAcceptsAMove(t *testing.T) {
-	word := wordForMove(here, there)
+	word := tokenForMove(confirm.Scope{UID: "a"}, here, there)
 	tests := map[string]struct {
 		only      *bool
 		confirmed string
@@ -58,13 +59,15 @@ func TestWhoAcceptsAMove(t *testing.T) {
 		"who quotes the word":              {nil, word, true},
 		"who quotes it among others":       {nil, "abc, " + word, true},
 		"not who quotes another":           {nil, "abc", false},
-		"not who accepted the way back":    {nil, wordForMove(there, here), false},
+		"not who accepted the way back":    {nil, tokenForMove(confirm.Scope{UID: "a"}, there, here), false},
 		"not who quotes a part of it":      {nil, word[:11], false},
+		"not who quotes another Sync's":    {nil, tokenForMove(confirm.Scope{UID: "b"}, here, there), false},
+		"not who quotes it once more":      {nil, tokenForMove(confirm.Scope{UID: "a", Handled: word}, here, there), false},
 		"not who names the commit instead": {nil, there, false},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			sync := &v1alpha1.Sync{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{v1alpha1.ConfirmAnnotation: tt.confirmed}}}
+			sync := &v1alpha1.Sync{ObjectMeta: metav1.ObjectMeta{UID: "a", Annotations: map[string]string{v1alpha1.ConfirmAnnotation: tt.confirmed}}}
 			sync.Spec.Source.Git.FastForwardOnly = tt.only
 			if got := AcceptsMove(sync, here, there); got != tt.want {
 				t.Errorf("accepted: %v", got)

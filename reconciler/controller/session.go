@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"slices"
 	gosync "sync"
 	"time"
 
@@ -244,6 +245,9 @@ func (s *session) note(sync *v1alpha1.Sync, done run, v verdict) {
 	case partial:
 		// What could not be put back alone is for a full run to judge.
 		s.settled = s.settled && v.settled
+		if slices.ContainsFunc(done.Plan.Changes, func(c plan.Change) bool { return c.ByToken }) {
+			s.settled = false // Only a full run knows that the token has served.
+		}
 		if v.cleared {
 			// Only a full run may call that ready.
 			s.restUntil = time.Time{}

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	gosync "sync"
 	"testing"
 	"time"
 
@@ -32,6 +33,7 @@ import (
 
 // place is a world in memory that owns everything in it.
 type place struct {
+	mu gosync.Mutex // Corrections come several at a time.
 	name          string
 	live, applied map[string]string
 	// unknown has the things that cannot be looked at, compared those that are
@@ -121,6 +123,8 @@ func (p *place) ObserveOnly(ctx context.Context, wanted state.Set) (state.Set, e
 }
 
 func (p *place) Correct(_ context.Context, c plan.Change) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	name := c.Key.Name
 	if why := p.refused[name]; why != "" {
 		return errors.New(why)

@@ -23,6 +23,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/confirm"
 )
 
 // resync is how often a Sync that needs nothing is compared in full all the
@@ -88,6 +89,8 @@ type run struct {
 	kind runKind
 	// looked are the things that a partial pass looked at.
 	looked []state.Key
+	// scope is what the run's confirmation tokens are bound to.
+	scope confirm.Scope
 	// after is when a waiting pass wants to come back; 0 leaves it to others.
 	after time.Duration
 }
@@ -198,7 +201,7 @@ func union(a, b []state.Key) []state.Key {
 // nothing at all is written to AWS, in the cluster nothing that only puts back what a
 // hand changed.
 func Policies(sync *v1alpha1.Sync) []plan.Policy {
-	var policies []plan.Policy
+	policies := []plan.Policy{inScope(sync)}
 	if sync.Spec.Prune != nil && !*sync.Spec.Prune {
 		policies = append(policies, plan.NoPrune())
 	}
@@ -229,6 +232,7 @@ func (r *SyncReconciler) conclude(ctx context.Context, sync *v1alpha1.Sync, s *s
 		}
 		return ctrl.Result{RequeueAfter: after}, r.writeStatus(ctx, sync, awaiting(sync))
 	}
+	done.scope = scope(sync)
 	verdict := judge(done)
 	if s != nil {
 		s.look(done, sync.Status.Pending, &verdict)
@@ -320,7 +324,7 @@ func again(err error) (ctrl.Result, error) {
 // "everything", so only grave deletions are left to hold. What is unknown may
 // still be there, and keeps the Sync.
 func prune(ctx context.Context, sync *v1alpha1.Sync, s *session) ([]plan.Change, error) {
-	var policies []plan.Policy
+	policies := []plan.Policy{inScope(sync)}
 	if sync.Spec.Drift == v1alpha1.DriftReport {
 		policies = append(policies, plan.ReportTarget(awsWorld))
 	}

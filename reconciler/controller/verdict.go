@@ -53,7 +53,7 @@ func judge(done run) verdict {
 				class = state.Fix
 			}
 		}
-		return verdict{reason: reason, message: done.err.Error() + remedy(done.err), stalled: class == state.Fix, after: after}
+		return verdict{reason: reason, message: done.err.Error() + remedy(done.err, done.scope), stalled: class == state.Fix, after: after}
 	}
 	v := verdict{picture: seen(done)}
 	failed, applyErr := done.Outcome.Failed(), done.Outcome.Err()
@@ -63,7 +63,7 @@ func judge(done run) verdict {
 		if v.reason == "" {
 			v.reason = "SourceUnavailable"
 		}
-		v.message = fmt.Sprintf("%v; revision %s stays in force%s", done.Stale, done.Revision, remedy(done.Stale))
+		v.message = fmt.Sprintf("%v; revision %s stays in force%s", done.Stale, done.Revision, remedy(done.Stale, done.scope))
 	case len(done.Problems) > 0:
 		v.reason, v.stalled = "InvalidManifests", true
 		v.gist = problems(done.Problems)
@@ -231,6 +231,9 @@ func (v verdict) write(status *v1alpha1.SyncStatus, sync *v1alpha1.Sync, done ru
 	}
 	if v.ready {
 		status.LastAppliedRevision = done.Revision
+	}
+	if quoted := sync.Annotations[v1alpha1.ConfirmAnnotation]; quoted != "" && done.confirmed() {
+		status.LastHandledConfirm = quoted
 	}
 	v.conditions(status, sync, done)
 }

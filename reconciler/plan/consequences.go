@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/confirm"
 )
 
 // Consequences are what changes of pools, classes and overlays do to nodes: what a
@@ -48,16 +49,16 @@ func provisions(key state.Key) bool {
 
 const overlayKind = "NodeOverlay"
 
-// Fingerprint names the change by what is there after it: "NodePool/gpu@" and twelve
-// digits of the wanted content's hash, or "NodePool/gpu@deleted". What is live now
-// makes no difference to it, so that a review and the apply after its merge agree.
+// Fingerprint names the change by what is there after it: "NodePool/gpu@" and the
+// wanted content's hash, or "NodePool/gpu@deleted". What is live now makes no difference
+// to it, so that a review and the apply after its merge agree.
 func (c Change) Fingerprint() string { return fingerprint(c.Key, c.After) }
 
 func fingerprint(key state.Key, after *state.Item) string {
 	if after == nil {
 		return key.Kind + "/" + key.Name + deleted
 	}
-	return key.Kind + "/" + key.Name + "@" + state.Hash(after.Object)[:12]
+	return key.Kind + "/" + key.Name + "@" + state.Hash(after.Object)
 }
 
 // deleted stands in a fingerprint for the hash of what is there afterwards.
@@ -102,9 +103,9 @@ func (p Plan) GuardNodes(limit *int, reviewed []Consequences, confirmation strin
 	if len(guarded) == 0 || limit == nil && len(reviewed) == 0 {
 		return p
 	}
-	word := wordFor(guarded)
-	if confirmed(confirmation, word) {
-		return p.requote(word)
+	word := p.Scope.Token("nodes", subjects(guarded))
+	if confirm.Quotes(confirmation, word) {
+		return p.requote(word).pass(guarded)
 	}
 	reason, rules := tooMany(limit, reviewed, foretell(slices.DeleteFunc(slices.Clone(p.Changes), func(c Change) bool { return !c.rolls() })))
 	if reason == "" {
@@ -116,7 +117,7 @@ func (p Plan) GuardNodes(limit *int, reviewed []Consequences, confirmation strin
 	}
 	p.Changes = slices.Clone(p.Changes)
 	for i, c := range p.Changes {
-		if !slices.ContainsFunc(guarded, func(g Change) bool { return g.Key == c.Key }) {
+		if !among(guarded, c) {
 			continue
 		}
 		before, prune, asks := strings.Cut(c.Hold, confirmWith)
@@ -135,26 +136,17 @@ func (p Plan) GuardNodes(limit *int, reviewed []Consequences, confirmation strin
 // confirmWith stands before the words of a reason that a confirmation must quote.
 const confirmWith = "; confirm with poolwright.dev/confirm: "
 
-// wordFor is what a confirmation of the changes quotes.
-func wordFor(changes []Change) string {
-	var names []string
-	for _, c := range changes {
-		names = append(names, c.Fingerprint())
-	}
-	slices.Sort(names)
-	return state.Hash(names)[:12]
+func among(changes []Change, c Change) bool {
+	return slices.ContainsFunc(changes, func(o Change) bool { return o.Key == c.Key })
 }
 
-// confirmed tells whether the confirmation, words separated by commas, has the word.
-func confirmed(confirmation, word string) bool { return slices.Contains(words(confirmation), word) }
-
-// words are those of a confirmation.
-func words(confirmation string) []string {
-	out := strings.Split(confirmation, ",")
-	for i, w := range out {
-		out[i] = strings.TrimSpace(w)
+// pass marks the changes as those that a confirmation token lets pass.
+func (p Plan) pass(changes []Change) Plan {
+	p.Changes = slices.Clone(p.Changes)
+	for i, c := range p.Changes {
+		p.Changes[i].ByToken = c.ByToken || among(changes, c)
 	}
-	return out
+	return p
 }
 
 // requote adds a word that was quoted to what held deletions ask for: who quotes

@@ -344,7 +344,7 @@ func TestAPoolThatGoesIsGuardedThoughNoWordLetsItGoYet(t *testing.T) {
 		p.Changes[0].Hold, p.Holds = "deleting it: 3 nodes", []string{"deleting it: 3 nodes"}
 		return p
 	}).GuardNodes(&limit, nil, "", func([]plan.Change) plan.Consequences { return plan.Consequences{Removed: 3} })
-	if got := word(t, p); len(got) != 12 || !strings.HasPrefix(p.Holds[0], "deleting it: 3 nodes; would take away 3 nodes with their pool; guard.maxNodesReplaced is 0; ") {
+	if got := word(t, p); len(got) != 40 || !strings.HasPrefix(p.Holds[0], "deleting it: 3 nodes; would take away 3 nodes with their pool; guard.maxNodesReplaced is 0; ") {
 		t.Errorf("reasons %q", p.Holds)
 	}
 }
@@ -352,7 +352,7 @@ func TestAPoolThatGoesIsGuardedThoughNoWordLetsItGoYet(t *testing.T) {
 func TestAFingerprintTellsWhatIsThereAfterTheChange(t *testing.T) {
 	changed := rolling([]string{"NodePool/gpu=1"}, []string{"NodePool/gpu=2"}).Changes[0].Fingerprint()
 	created := rolling(nil, []string{"NodePool/gpu=2"}).Changes[0].Fingerprint()
-	if changed != created || !strings.HasPrefix(changed, "NodePool/gpu@") || len(changed) != len("NodePool/gpu@")+12 {
+	if changed != created || !strings.HasPrefix(changed, "NodePool/gpu@") || len(changed) != len("NodePool/gpu@")+32 {
 		t.Errorf("fingerprints %s and %s", changed, created)
 	}
 	if gone := rolling([]string{"NodePool/gpu=1"}, nil).Changes[0].Fingerprint(); gone != "NodePool/gpu@deleted" {

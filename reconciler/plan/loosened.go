@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/poolwright/poolwright/reconciler/state/confirm"
 )
 
 // ruleLoosened is the rule of HoldLoosened, see Change.Rules.
@@ -11,21 +13,30 @@ const ruleLoosened = "looser guard"
 
 // HoldLoosened holds each update for which loosened names fields, those of a guard
 // that what is wanted makes weaker than what is live, until confirmation quotes the
-// word that the reason gives. The word stands for the wanted content of the thing.
+// token that the reason gives. The token stands for the wanted content of the thing and
+// for the spec that is live: what is made stricter since asks for another.
 // Drift is held as well: what a person made stricter by hand stays until a person says
 // otherwise.
 func (p Plan) HoldLoosened(confirmation string, loosened func(Change) []string) Plan {
-	return hold(p, ruleLoosened, func(c Change) string {
+	var passed []Change
+	p = hold(p, ruleLoosened, func(c Change) string {
 		if c.Action != Update {
 			return ""
 		}
 		what := loosened(c)
-		word := wordFor([]Change{c})
-		if len(what) == 0 || confirmed(confirmation, word) {
+		if len(what) == 0 {
 			return ""
 		}
-		return fmt.Sprintf("updating %s would loosen it (%s), which the repository alone cannot do", c.Key, strings.Join(what, ", ")) + confirmWith + word
+		of := subjectOf(c)
+		of.Before = c.Before.Object["spec"]
+		token := p.Scope.Token("guard", of)
+		if confirm.Quotes(confirmation, token) {
+			passed = append(passed, c)
+			return ""
+		}
+		return fmt.Sprintf("updating %s would loosen it (%s), which the repository alone cannot do", c.Key, strings.Join(what, ", ")) + confirmWith + token
 	})
+	return p.pass(passed)
 }
 
 // Loosens reports whether HoldLoosened holds the change.

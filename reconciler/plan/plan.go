@@ -12,6 +12,7 @@ import (
 	"slices"
 
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/confirm"
 	"github.com/poolwright/poolwright/reconciler/state/loss"
 )
 
@@ -51,6 +52,9 @@ type Change struct {
 	// Confirmed is what of Before.Cost a person confirmed by quoting the word of a
 	// deletion that a guard would hold otherwise; nil for all others.
 	Confirmed loss.Counts
+	// ByToken is true where a confirmation token lets the change pass, which a guard
+	// would hold otherwise.
+	ByToken bool
 }
 
 // Origin is where the change was declared; zero for a deletion.
@@ -96,6 +100,9 @@ type Plan struct {
 	// Notes are what targets want a reader to know beside the changes, sorted
 	// by key.
 	Notes []Note
+	// Scope is what the confirmation tokens of this plan are bound to. The first policy
+	// sets it.
+	Scope confirm.Scope
 }
 
 // Unknown is a thing that could not be compared.
@@ -245,26 +252,3 @@ func (p Plan) Count(a Action) int {
 // Empty reports whether nothing differs. While something is unknown, nobody can
 // say so.
 func (p Plan) Empty() bool { return len(p.Changes) == 0 && len(p.Unknown) == 0 }
-
-// Hash identifies the plan by what it would do: the same changes to the same
-// live things give the same hash. It is what a confirmation quotes.
-func (p Plan) Hash() string {
-	type line struct {
-		Key    state.Key
-		Action Action
-		UID    string
-		After  string
-	}
-	var lines []line
-	for _, c := range p.Changes {
-		l := line{Key: c.Key, Action: c.Action}
-		if c.Before != nil {
-			l.UID = c.Before.Live.UID
-		}
-		if c.After != nil {
-			l.After = state.Hash(c.After.Object)
-		}
-		lines = append(lines, l)
-	}
-	return state.Hash(lines)[:12]
-}

@@ -233,7 +233,7 @@ func TestHashChangesWithWhatThePlanWouldDo(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := tt.p.Hash(); (got != base) != tt.differ || len(got) != 12 || strings.Trim(got, "0123456789abcdef") != "" {
+			if got := tt.p.Hash(); (got != base) != tt.differ || len(got) != 40 || strings.Trim(got, "0123456789abcdef") != "" {
 				t.Errorf("hash %q, base %q", got, base)
 			}
 		})

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/confirm"
 	"github.com/poolwright/poolwright/reconciler/state/loss"
 )
 
@@ -152,13 +153,13 @@ func ask(p Plan, rule, confirmation string, why func(Change) string) Plan {
 		return c.Action == Delete && !c.Standing() && c.Hold == "" && why(c) != ""
 	}
 	of := slices.DeleteFunc(slices.Clone(p.Changes), func(c Change) bool { return !asked(c) })
-	word := wordOf(of)
-	if then, ok := allowed(confirmation, of); ok {
+	word := wordOf(p.Scope, of)
+	if then, ok := allowed(p.Scope, confirmation, of); ok {
 		shares := loss.Divide(costs(of), then.Tolerant())
 		p.Changes = slices.Clone(p.Changes)
 		for i, c := range p.Changes {
 			if asked(c) {
-				p.Changes[i].Confirmed, shares = shares[0], shares[1:]
+				p.Changes[i].Confirmed, p.Changes[i].ByToken, shares = shares[0], true, shares[1:]
 			}
 		}
 		return holdUsed(p)
@@ -201,7 +202,7 @@ func (c Change) Allowance() *loss.Allowance {
 // goes with them in numbers (loss.Counts). So it stays good while everything else comes and
 // goes, deletions that nobody need allow among it; and it goes stale as soon as another
 // deletion is asked for, or more goes with these.
-func ConfirmHash(p Plan) string { return wordOf(p.asked()) }
+func ConfirmHash(p Plan) string { return wordOf(p.Scope, p.asked()) }
 
 // asked are the deletions of which the guards ask.
 func (p Plan) asked() []Change {
@@ -212,8 +213,8 @@ func (p Plan) asked() []Change {
 }
 
 // wordOf is what a confirmation of the deletions quotes.
-func wordOf(deletions []Change) string {
-	return Plan{Changes: deletions}.Hash() + costOf(deletions).String()
+func wordOf(in confirm.Scope, deletions []Change) string {
+	return in.Token("deletions", subjects(deletions)) + costOf(deletions).String()
 }
 
 func costOf(deletions []Change) loss.Counts {
@@ -235,9 +236,9 @@ func costs(deletions []Change) []loss.Counts {
 
 // allowed finds in the confirmation the word of exactly these deletions that covers all
 // that goes with them now, and returns what it says goes with them.
-func allowed(confirmation string, deletions []Change) (loss.Counts, bool) {
-	hash, cost := Plan{Changes: deletions}.Hash(), costOf(deletions)
-	for _, word := range words(confirmation) {
+func allowed(in confirm.Scope, confirmation string, deletions []Change) (loss.Counts, bool) {
+	hash, cost := in.Token("deletions", subjects(deletions)), costOf(deletions)
+	for _, word := range confirm.Tokens(confirmation) {
 		text := strings.TrimPrefix(word, hash)
 		if then, ok := loss.Parse(text); text != word && ok && then.Tolerant().Covers(cost) {
 			return then, true

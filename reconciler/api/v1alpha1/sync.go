@@ -205,6 +205,11 @@ type SyncStatus struct {
 	// reconcile.fluxcd.io/requestedAt that was acted on.
 	// +optional
 	LastHandledReconcileAt string `json:"lastHandledReconcileAt,omitempty"`
+	// LastHandledConfirm is the newest value of the annotation poolwright.dev/confirm
+	// with which everything was done that waited for a confirmation. Its tokens are used
+	// up: what waits later asks for others.
+	// +optional
+	LastHandledConfirm string `json:"lastHandledConfirm,omitempty"`
 	// LastAppliedTime is when LastAppliedRevision came into force.
 	// +optional
 	LastAppliedTime *metav1.Time `json:"lastAppliedTime,omitempty"`

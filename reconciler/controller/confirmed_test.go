@@ -1,0 +1,166 @@
+package controller
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/apply"
+	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/loss"
+)
+
+// graveStage has a queue whose deletion asks.
+func graveStage(t *testing.T) *stage {
+	t.Helper()
+	s := newStage(t, nil)
+	s.commit("cluster/map=1", "aws/queue=1")
+	s.visit()
+	s.aws.removals["queue"] = loss.Removal{Grave: "3 nodes are not drained any more", Losses: loss.Counts{"Node": 3}}
+	s.commit("cluster/map=1")
+	s.later()
+	return s
+}
+
+func (s *stage) pruneToken() string {
+	s.Helper()
+	return s.wordIn(s.says("Ready", metav1.ConditionFalse, "PruneHeld"))
+}
+
+// The annotation stays where it is, and what has the same name in AWS has the same
+// identity when it is made anew.
+func TestATokenConfirmsOnce(t *testing.T) {
+	for name, between := range map[string]func(*stage){
+		"deleted, and made anew": func(s *stage) {
+			s.visit()
+			if len(s.aws.live) > 0 {
+				s.Fatalf("not deleted: %v", s.aws.live)
+			}
+			s.commit("cluster/map=1", "aws/queue=1")
+			s.later()
+		},
+		"taken back before it was deleted": func(s *stage) {
+			s.commit("cluster/map=1", "aws/queue=1")
+			s.later()
+		},
+		"taken back while the controller is away": func(s *stage) {
+			s.restart()
+			s.commit("cluster/map=1", "aws/queue=1")
+			s.visit()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := graveStage(t)
+			token := s.pruneToken()
+			s.confirm(token)
+			between(s)
+			s.says("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
+			if got := s.sync().Status.LastHandledConfirm; got != token {
+				t.Fatalf("handled %q, want %q", got, token)
+			}
+			s.commit("cluster/map=1")
+			s.later()
+			again := s.pruneToken()
+			if again == token || s.aws.live["queue"] != "1" {
+				t.Fatalf("the token of before lets it go: aws %v", s.aws.live)
+			}
+			s.restart()
+			s.later()
+			if s.aws.live["queue"] != "1" {
+				t.Fatal("after a restart the token of before lets it go")
+			}
+			s.confirm(again)
+			s.visit()
+			s.says("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
+			if len(s.aws.live) > 0 {
+				t.Errorf("the new token confirms nothing: aws %v", s.aws.live)
+			}
+		})
+	}
+}
+
+// What a token has let pass and is not done yet goes on with it.
+func TestATokenServesUntilAllIsDone(t *testing.T) {
+	s := graveStage(t)
+	token := s.pruneToken()
+	s.aws.refused["queue"] = "busy"
+	s.confirm(token)
+	for range 3 {
+		s.later()
+		s.says("Ready", metav1.ConditionFalse, "ApplyFailed")
+		if got := s.sync().Status.LastHandledConfirm; got != "" {
+			t.Fatalf("handled %q while the deletion is refused", got)
+		}
+	}
+	delete(s.aws.refused, "queue")
+	s.later()
+	s.says("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
+	if got := s.sync().Status.LastHandledConfirm; got != token || len(s.aws.live) > 0 {
+		t.Errorf("handled %q, aws %v", got, s.aws.live)
+	}
+}
+
+func TestWhenAConfirmationHasServed(t *testing.T) {
+	change := func(edit func(*apply.Result)) run {
+		r := apply.Result{Change: plan.Change{Action: plan.Update, ByToken: true}, Status: apply.Applied}
+		edit(&r)
+		d := run{}
+		d.Outcome.Results = []apply.Result{r}
+		return d
+	}
+	with := func(edit func(*run)) run {
+		d := change(func(*apply.Result) {})
+		edit(&d)
+		return d
+	}
+	for name, tt := range map[string]struct {
+		done run
+		want bool
+	}{
+		"nothing was to do":                      {run{}, true},
+		"it is applied":                          {with(func(*run) {}), true},
+		"it failed":                              {change(func(r *apply.Result) { r.Status = apply.Failed }), false},
+		"it was skipped":                         {change(func(r *apply.Result) { r.Status = apply.Skipped }), false},
+		"another change failed":                  {change(func(r *apply.Result) { r.Status, r.Change.ByToken = apply.Failed, false }), true},
+		"another change asks":                    {change(func(r *apply.Result) { r.Change = plan.Change{Hold: "x", Rules: []string{"looser guard"}} }), false},
+		"another change is held by no guard":     {change(func(r *apply.Result) { r.Change = plan.Change{Hold: "x", Rules: []string{"drift: Report"}} }), true},
+		"only some things were looked at":        {with(func(d *run) { d.kind = partial }), false},
+		"the source could not be read":           {with(func(d *run) { d.Stale = errors.New("unreachable") }), false},
+		"the repository has mistakes":            {with(func(d *run) { d.Problems = []state.Problem{{}} }), false},
+		"nobody knows whether more is to go":     {with(func(d *run) { d.Plan.Unknown = []plan.Unknown{{Ours: true}} }), false},
+		"something that is declared is not seen": {with(func(d *run) { d.Plan.Unknown = []plan.Unknown{{Origin: state.Origin{File: "a"}}} }), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := tt.done.confirmed(); got != tt.want {
+				t.Errorf("served: %v", got)
+			}
+		})
+	}
+}
+
+// A person confirms a greater number once, and in an incident sets 0 by hand.
+func TestATokenLoosensNothingThatAHandMadeStricterSince(t *testing.T) {
+	spec := func(percent int64) m { return m{"spec": m{"guard": m{"maxPrunePercent": percent}}} }
+	key := state.Key{Target: "cluster", Group: "poolwright.dev", Kind: "Sync", Name: "dev"}
+	compute := func(sync *v1alpha1.Sync, live int64) plan.Change {
+		before := state.Item{Key: key, Object: spec(live), Live: state.Identity{UID: "u"}, Applied: state.Hash(spec(90))}
+		return plan.Compute(state.NewSet(state.Item{Key: key, Object: spec(90)}), state.NewSet(before), Policies(sync)...).Changes[0]
+	}
+	sync := &v1alpha1.Sync{ObjectMeta: metav1.ObjectMeta{UID: "a"}}
+	_, token, _ := strings.Cut(compute(sync, 50).Hold, confirmWith)
+	sync.Annotations = map[string]string{v1alpha1.ConfirmAnnotation: token}
+	if c := compute(sync, 50); c.Hold != "" {
+		t.Fatalf("confirmed, it waits: %s", c.Hold)
+	}
+	if c := compute(sync, 0); !c.Drift || !c.Loosens() {
+		t.Errorf("what a hand made stricter is loosened unasked: %+v", c)
+	}
+	sync.Status.LastHandledConfirm = token
+	if c := compute(sync, 50); !c.Loosens() {
+		t.Error("set to what it was before, it is loosened by a token that has served")
+	}
+}

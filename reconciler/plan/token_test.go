@@ -1,0 +1,86 @@
+package plan_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/confirm"
+)
+
+// Whoever writes the repository chooses the contents and has them confirmed: what the
+// tokens are bound to beside is chosen by others.
+func TestATokenIsGoodInOneScopeOnly(t *testing.T) {
+	kept, pool := things("kept", 5), costing("gpu", 3, nil)
+	here := confirm.Scope{UID: "a"}
+	compute := func(in confirm.Scope, confirmation string) plan.Plan {
+		return plan.Compute(state.NewSet(kept...), state.NewSet(append(kept, pool)...), func(p plan.Plan) plan.Plan { p.Scope = in; return p }, plan.Guard(50, confirmation))
+	}
+	token := plan.ConfirmHash(compute(here, ""))
+	for name, tt := range map[string]struct {
+		in   confirm.Scope
+		held bool
+	}{
+		"where it was asked for":           {here, false},
+		"in another Sync":                  {confirm.Scope{UID: "b"}, true},
+		"when it has served":               {confirm.Scope{UID: "a", Handled: token}, true},
+		"when it has served among others":  {confirm.Scope{UID: "a", Handled: "x," + token}, true},
+		"nor where one runs into the next": {confirm.Scope{Handled: "a"}, true},
+	} {
+		if got := heldCount(compute(tt.in, token)) > 0; got != tt.held {
+			t.Errorf("%s: held %v", name, got)
+		}
+	}
+}
+
+// A token has 160 bits, and all of the content goes into it: half of a hash inside would
+// let an author find two contents with one token in 2^64 steps, and the twelve digits that
+// tokens once had in a minute.
+func TestATokenHas160BitsOfTheWholeContent(t *testing.T) {
+	scope := confirm.Scope{UID: "a"}
+	seen := map[string]bool{}
+	for n := range 1000 {
+		token := scope.Token("x", n)
+		if len(token) != 40 || seen[token[:12]] || seen[token[28:]] {
+			t.Fatalf("of %d: %s", n, token)
+		}
+		seen[token[:12]], seen[token[28:]] = true, true
+	}
+	if scope.Token("x", 1) == scope.Token("y", 1) {
+		t.Error("a token for one purpose serves another")
+	}
+}
+
+func TestATokenForALooserGuardIsBoundToWhatIsLive(t *testing.T) {
+	spec := func(uid string, percent int64) state.Item {
+		it := thing("sync", 0, object{"spec": object{"percent": percent}})
+		it.Live.UID = uid
+		return it
+	}
+	compute := func(live, wanted state.Item, confirmation string) plan.Change {
+		p := plan.Compute(state.NewSet(wanted), state.NewSet(live), func(p plan.Plan) plan.Plan {
+			return p.HoldLoosened(confirmation, func(plan.Change) []string { return []string{"percent"} })
+		})
+		return p.Changes[0]
+	}
+	held := compute(spec("a", 50), spec("a", 90), "")
+	_, token, _ := strings.Cut(held.Hold, "poolwright.dev/confirm: ")
+	if !held.Asks() || held.ByToken {
+		t.Fatalf("it is not held: %+v", held)
+	}
+	for name, tt := range map[string]struct {
+		live, wanted state.Item
+		held         bool
+	}{
+		"as it was asked for":               {spec("a", 50), spec("a", 90), false},
+		"a person has made it stricter":     {spec("a", 0), spec("a", 90), true},
+		"the repository has another number": {spec("a", 50), spec("a", 91), true},
+		"it was made anew":                  {spec("b", 50), spec("b", 90), true},
+	} {
+		c := compute(tt.live, tt.wanted, token)
+		if c.Asks() != tt.held || c.ByToken == tt.held {
+			t.Errorf("%s: held %q, by token %v", name, c.Hold, c.ByToken)
+		}
+	}
+}
