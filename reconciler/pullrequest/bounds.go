@@ -89,7 +89,7 @@ func (p *pass) notify(ctx context.Context, refused map[int]string) {
 	}
 }
 
-// usage is how long plans of each author took of late: half of it is forgotten every ten
+// usage is how long plans of each author were worked on of late: half of it is forgotten every ten
 // minutes.
 type usage map[string]spending
 
@@ -106,10 +106,12 @@ const (
 	// mostShare is what an author may have used before plans of theirs wait: with that
 	// half-life a planner that never rests reaches a little more than 14 minutes.
 	mostShare = 10 * time.Minute
+	// mostOfOne is the same for one pull request.
+	mostOfOne = 5 * time.Minute
 )
 
-func (u usage) of(author string, now time.Time) time.Duration {
-	s := u[author]
+// of is what is not forgotten yet.
+func (s spending) of(now time.Time) time.Duration {
 	took := s.took
 	for age := now.Sub(s.at); age >= halfLife && took > 0; age -= halfLife {
 		took /= 2
@@ -117,14 +119,28 @@ func (u usage) of(author string, now time.Time) time.Duration {
 	return took
 }
 
+// plus counts a plan.
+func (s spending) plus(now time.Time, took time.Duration) spending {
+	return spending{took: s.of(now) + took, at: now}
+}
+
+func (u usage) of(author string, now time.Time) time.Duration { return u[author].of(now) }
+
 // add counts a plan, and forgets authors who have not used anything of late.
 func (u usage) add(author string, now time.Time, took time.Duration) {
-	u[author] = spending{took: u.of(author, now) + took, at: now}
+	u[author] = u[author].plus(now, took)
 	for other := range u {
 		if u.of(other, now) < time.Second {
 			delete(u, other)
 		}
 	}
+}
+
+// spent reports whether the author of a pull request, or it alone, has used what they may:
+// others may be allowed to push to it, too, and its author has further ones. The record is
+// nil for a new one.
+func (p *pass) spent(pr forge.PullRequest, rec *entry) bool {
+	return p.s.usage.of(pr.Author, p.now) > mostShare || rec != nil && rec.made.spent.of(p.now) > mostOfOne
 }
 
 // lasts is how long a plan is taken to hold although nothing is known to have moved:

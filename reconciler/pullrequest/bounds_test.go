@@ -22,14 +22,16 @@ func (s *stage) by(author string, number int, head string) {
 	s.board.find(number).Author = author
 }
 
-// taking lets each plan of an author take that long.
+// taking lets each plan of an author work that long.
 func (s *stage) taking(author string, d time.Duration) {
 	plan := s.oracle.plan
 	s.oracle.plan = func(pr forge.PullRequest) (Plan, error) {
+		out, err := plan(pr)
 		if pr.Author == author {
 			s.clock.Step(d)
+			out.Took = d
 		}
-		return plan(pr)
+		return out, err
 	}
 }
 
@@ -55,10 +57,12 @@ func TestWhoPushesAllTheTimeKeepsNobodyFromBeingPlanned(t *testing.T) {
 
 func TestAnAuthorWhoHasUsedTheirShareWaits(t *testing.T) {
 	s := newStage(t)
-	s.by("eve", 1, sha("a"))
+	for number := range 5 {
+		s.by("eve", number+1, fmt.Sprintf("%040x", 1000+number))
+	}
 	s.taking("eve", 2*time.Minute)
 	for n := range 20 {
-		s.board.find(1).Head.SHA = fmt.Sprintf("%040x", n+1)
+		s.board.find(n%5 + 1).Head.SHA = fmt.Sprintf("%040x", n+1)
 		s.later(time.Second)
 	}
 	planned := len(s.oracle.plans)
@@ -66,7 +70,7 @@ func TestAnAuthorWhoHasUsedTheirShareWaits(t *testing.T) {
 		t.Errorf("%d plans of two minutes each in %s", planned, s.clock.Since(dawn))
 	}
 	s.later(20 * time.Minute)
-	if len(s.oracle.plans) != planned+1 {
+	if len(s.oracle.plans) <= planned {
 		t.Error("is never planned again")
 	}
 }
@@ -273,5 +277,56 @@ func TestACommentThatIsNotKeptAnyMoreIsMadeAgainByAnotherPlan(t *testing.T) {
 	s.pass()
 	if len(s.oracle.plans) != 2 || s.comment(1).Body != before.Body {
 		t.Errorf("planned %v, the comment is %q", s.oracle.plans, s.comment(1).Body)
+	}
+}
+
+func TestWaitingForOthersIsChargedToNobody(t *testing.T) {
+	s := newStage(t)
+	s.by("ada", 1, sha("a"))
+	s.oracle.plan = func(forge.PullRequest) (Plan, error) {
+		s.clock.Step(PlanTime)
+		return Plan{}, fmt.Errorf("waiting for other children to end: %w", context.DeadlineExceeded)
+	}
+	for n := range 12 {
+		s.board.find(1).Head.SHA = fmt.Sprintf("%040x", n+1)
+		s.later(time.Second)
+		if len(s.oracle.plans) != n+1 {
+			t.Fatalf("push %d is not planned", n+1)
+		}
+	}
+	open := s.r.sessions.open[stageName]
+	if used, lasts := open.usage.of("ada", s.clock.Now()), open.records[1].lasts(); used != 0 || lasts != freshFor {
+		t.Errorf("charged %s, and planned again after %s", used, lasts)
+	}
+}
+
+func TestWhatFailedIsChargedForItsWork(t *testing.T) {
+	s := newStage(t)
+	s.by("eve", 1, sha("a"))
+	s.oracle.plan = func(forge.PullRequest) (Plan, error) { return Plan{Took: time.Minute}, errBoom }
+	s.pass()
+	if used := s.r.sessions.open[stageName].usage.of("eve", s.clock.Now()); used != time.Minute {
+		t.Errorf("charged %s", used)
+	}
+}
+
+// TestAPullRequestLeavesItsAuthorAShare is about who may push to the branch of another's
+// pull request.
+func TestAPullRequestLeavesItsAuthorAShare(t *testing.T) {
+	s := newStage(t)
+	s.by("ada", 1, sha("a"))
+	s.taking("ada", time.Minute)
+	for n := range 20 {
+		s.board.find(1).Head.SHA = fmt.Sprintf("%040x", n+1)
+		s.later(time.Second)
+	}
+	if n := len(s.oracle.plans); n != 6 { // One more than its five minutes.
+		t.Errorf("%d plans of one minute each", n)
+	}
+	s.oracle.plans = nil
+	s.by("ada", 2, sha("b"))
+	s.later(time.Second)
+	if got := fmt.Sprint(s.oracle.plans); got != "[2]" {
+		t.Errorf("planned %s: another one of hers waits", got)
 	}
 }

@@ -47,10 +47,11 @@ type made struct {
 	attempted  string
 	picture    string
 	generation int64
-	// took is how long it took, same how many in a row were made again and came to the
-	// same.
-	took time.Duration
-	same int
+	// took is how long was worked on it, spent how long on those before as well, same how
+	// many in a row were made again and came to the same.
+	took  time.Duration
+	spent spending
+	same  int
 }
 
 // answer is what is to be told about one head.

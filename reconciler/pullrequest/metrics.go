@@ -26,7 +26,7 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 			Help: "Plans of pull requests, by result (planned, refused: the author must mend it, failed: it is tried again, outdated: the pull request moved or closed meanwhile)."},
 			[]string{"sync", "result"}),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "poolwright_pullrequest_plan_duration_seconds",
-			Help: "How long the plan of a pull request took.", Buckets: []float64{.1, .25, .5, 1, 2, 5, 10, 30, 60, 120}}, []string{"sync"}),
+			Help: "How long the plan of a pull request took, with the time that it waited for others.", Buckets: []float64{.1, .25, .5, 1, 2, 5, 10, 30, 60, 120}}, []string{"sync"}),
 		errors: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "poolwright_forge_errors_total",
 			Help: "Calls of the forge that failed, by reason (RateLimited, Unauthorized, Forbidden, NotFound, Refused, ForgeUnavailable)."},
 			[]string{"sync", "reason"}),

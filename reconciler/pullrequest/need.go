@@ -52,7 +52,7 @@ func (p *pass) tasks(planned []forge.PullRequest) []task {
 			p.s.records[rec.item.Number] = rec
 		}
 		n := p.need(pr, rec)
-		if n != forTelling && n != forNothing && used[pr.Author] > mostShare {
+		if n != forTelling && n != forNothing && p.spent(pr, rec) {
 			p.wake(time.Minute)
 			continue
 		}

@@ -24,10 +24,17 @@ const (
 	relooks = 8
 	// soon is when a pass that did not get through comes back.
 	soon = time.Second
-	// callTime bounds one call of a forge, planTime one of a Planner.
+	// callTime bounds one call of a forge.
 	callTime = time.Minute
-	planTime = 3 * time.Minute
+	// waitTime bounds how long a Planner waits for others in one call. With four workers
+	// three others at most are before a child, each of which ends after 90 seconds; what
+	// was rendered until then is remembered for the next try.
+	waitTime = 5 * time.Minute
 )
+
+// PlanTime is how long a Planner may work in one call, without the time that it waits for
+// others.
+const PlanTime = 3 * time.Minute
 
 // pass is one visit to a Sync's pull requests.
 type pass struct {
@@ -194,7 +201,7 @@ func (p *pass) cluster(ctx context.Context) (string, error) {
 	}
 	for i := range list.Items {
 		other := &list.Items[i]
-		if other.Spec.PullRequests != nil && address(other) == p.s.address && older(other, p.sync) {
+		if other.Spec.PullRequests != nil && Address(other) == p.s.address && older(other, p.sync) {
 			return name + "/" + p.sync.Name, nil
 		}
 	}

@@ -83,7 +83,7 @@ func (p *pass) called(ctx context.Context) bool {
 	planned, _ := p.admitted()
 	fresh := slices.ContainsFunc(planned, func(pr forge.PullRequest) bool {
 		rec := p.s.records[int64(pr.Number)]
-		return (rec == nil || rec.unseen(pr)) && p.s.usage.of(pr.Author, p.now) <= mostShare
+		return (rec == nil || rec.unseen(pr)) && !p.spent(pr, rec)
 	})
 	if fresh {
 		p.wake(soon)
@@ -159,15 +159,15 @@ func (p *pass) attend(ctx context.Context, t task) {
 	if !wanted {
 		result = "outdated"
 	}
-	took := p.now.Sub(began)
-	p.Metrics.planned(p.sync.Name, result, took)
-	p.s.usage.add(t.pr.Author, p.now, took)
+	p.Metrics.planned(p.sync.Name, result, p.now.Sub(began))
+	p.s.usage.add(t.pr.Author, p.now, plan.Took)
+	t.rec.made.spent = t.rec.made.spent.plus(p.now, plan.Took)
 	if !wanted {
 		// The next pass sees what has become of it.
 		p.wake(soon)
 		return
 	}
-	t.rec.made.took = took
+	t.rec.made.took = plan.Took
 	p.note(ctx, t, plan, err)
 	if t.rec.untold {
 		p.tell(ctx, t.pr, t.rec)
@@ -176,7 +176,7 @@ func (p *pass) attend(ctx context.Context, t task) {
 
 // plan asks the Planner.
 func (p *pass) plan(ctx context.Context, pr forge.PullRequest) (Plan, error) {
-	ctx, cancel := context.WithTimeout(ctx, planTime)
+	ctx, cancel := context.WithTimeout(ctx, PlanTime+waitTime)
 	defer cancel()
 	return p.s.Planner.Plan(ctx, pr)
 }
@@ -186,7 +186,7 @@ func (p *pass) note(ctx context.Context, t task, plan Plan, err error) {
 	rec := t.rec
 	rec.made = made{
 		at: p.now, head: t.pr.Head.SHA, attempted: p.sync.Status.LastAttemptedRevision, picture: p.s.live.says, generation: p.sync.Generation,
-		took: rec.made.took, same: rec.made.same,
+		took: rec.made.took, spent: rec.made.spent, same: rec.made.same,
 	}
 	var a *answer
 	if err == nil {

@@ -44,7 +44,7 @@ func (p *pass) stale(ctx context.Context) leftover {
 	}) {
 		return out
 	}
-	ctx, cancel := context.WithTimeout(ctx, planTime)
+	ctx, cancel := context.WithTimeout(ctx, PlanTime)
 	defer cancel()
 	nodes, err := p.s.Planner.Stale(ctx, p.now.Add(skew))
 	if err != nil {

@@ -18,7 +18,9 @@ import (
 // Planner answers what pull requests are told. Its errors have a class, see
 // [state.Classify]: Fix is the author's to mend, anything else may pass by itself.
 type Planner interface {
-	// Plan says what merging the pull request would do.
+	// Plan says what merging the pull request would do. It ends what works longer than
+	// PlanTime, waiting not included; ctx bounds that and the waiting. Plan.Took is set
+	// beside an error as well.
 	Plan(ctx context.Context, pr forge.PullRequest) (Plan, error)
 	// Stale lists the nodes created before the moment that Karpenter is yet to
 	// replace, or whose pool went. An error says that there may be more; the nodes
@@ -40,6 +42,9 @@ type Plan struct {
 	// Reviewed are the consequences that the report tells; nil means that nobody
 	// could tell them.
 	Reviewed *v1alpha1.ReviewedConsequences
+	// Took is how long was worked on it, without the time that was waited for what the
+	// plans of others hold. It is charged to the author.
+	Took time.Duration
 }
 
 // Session is what a Sync needs to tell its pull requests.
@@ -129,7 +134,7 @@ func (s *sessions) get(ctx context.Context, sync *v1alpha1.Sync, now time.Time, 
 		return old, nil
 	}
 	s.stop(name)
-	fresh := &session{fingerprint: fingerprint, address: address(sync), records: remembered(sync), usage: usage{}}
+	fresh := &session{fingerprint: fingerprint, address: Address(sync), records: remembered(sync), usage: usage{}}
 	if old != nil {
 		fresh.inherit(old, same)
 	}
@@ -165,8 +170,9 @@ func (s *session) inherit(old *session, same bool) {
 	}
 }
 
-// address is where the Sync's pull requests are made, in one way of writing.
-func address(sync *v1alpha1.Sync) string {
+// Address is where the Sync's pull requests are made, in one way of writing: the same for
+// all Syncs of a repository.
+func Address(sync *v1alpha1.Sync) string {
 	url := sync.Spec.Source.Git.URL
 	if p := sync.Spec.PullRequests; p != nil && p.URL != "" {
 		url = p.URL

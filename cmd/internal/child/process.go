@@ -33,7 +33,7 @@ func (r *Runner) run(ctx context.Context, j job) ([]byte, error) {
 	if slots == nil {
 		slots = ofProcess
 	}
-	free, err := slots.take(ctx, r.Proposal)
+	free, err := slots.take(ctx, r.Proposal, r.Repository)
 	if err != nil {
 		return nil, err
 	}

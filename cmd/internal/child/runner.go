@@ -68,6 +68,9 @@ type Runner struct {
 	// Proposal says that the children work on what is only proposed: however many of
 	// them there are to be, and however long they take, one slot is left to others.
 	Proposal bool
+	// Repository is where the proposals are made, in any one way of writing it:
+	// repositories take turns. Default one for all who name none.
+	Repository string
 }
 
 // Load is Render and Loaded.

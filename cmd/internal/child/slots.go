@@ -3,6 +3,8 @@ package child
 import (
 	"context"
 	"fmt"
+
+	"github.com/poolwright/poolwright/cmd/internal/worktime"
 )
 
 // The memory of the container in which the controller runs is divided here, and
@@ -34,45 +36,44 @@ func Container(goMemLimit int64) int64 {
 	return goMemLimit + atOnce*(memoryDefault+besides) + headroom
 }
 
-// Slots bound how many children run at once. Those who wait are served in the order
-// in which they came, a proposal after the proposals before it. They are safe for
-// concurrent use.
-type Slots struct{ all, proposals chan struct{} }
+// Slots bound how many children run at once. Those who wait are served in the order in
+// which they came, a proposal by whose repository had a slot the longest ago. They are
+// safe for concurrent use.
+type Slots struct {
+	all       chan struct{}
+	proposals *turns
+}
 
 // NewSlots are slots that nothing shares with those of the process. They are for tests:
 // Container counts on one set of slots in a process.
 func NewSlots() *Slots {
-	return &Slots{all: make(chan struct{}, atOnce), proposals: make(chan struct{}, proposalsAtOnce)}
+	return &Slots{all: make(chan struct{}, atOnce), proposals: &turns{free: proposalsAtOnce}}
 }
 
 // ofProcess are the slots of this process.
 var ofProcess = NewSlots()
 
-// take waits for a slot. What free returns gives it back.
-func (s *Slots) take(ctx context.Context, proposal bool) (free func(), err error) {
-	free = func() { <-s.all }
+// take waits for a slot, for a proposal of a repository or, where proposal is false, for
+// anything else. What free returns gives it back. The time of that is not work, see
+// worktime.Wait. The error is for another try: who waits did nothing wrong.
+func (s *Slots) take(ctx context.Context, proposal bool, repository string) (free func(), err error) {
+	defer worktime.Wait(ctx)()
+	give := func() {}
 	if proposal {
-		if err := enter(ctx, s.proposals); err != nil {
-			return nil, err
+		if err := s.proposals.take(ctx, repository); err != nil {
+			return nil, inVain(ctx)
 		}
-		free = func() { <-s.all; <-s.proposals }
+		give = s.proposals.give
 	}
-	if err := enter(ctx, s.all); err != nil {
-		if proposal {
-			<-s.proposals
-		}
-		return nil, err
+	select {
+	case s.all <- struct{}{}:
+		return func() { <-s.all; give() }, nil
+	case <-ctx.Done():
+		give()
+		return nil, inVain(ctx)
 	}
-	return free, nil
 }
 
-// enter takes one of the places of a channel. The error is for another try: who waits
-// did nothing wrong.
-func enter(ctx context.Context, places chan struct{}) error {
-	select {
-	case places <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("waiting for other children to end: %w", context.Cause(ctx))
-	}
+func inVain(ctx context.Context) error {
+	return fmt.Errorf("waiting for other children to end: %w", context.Cause(ctx))
 }

@@ -66,7 +66,7 @@ func TestASlotIsFreeAgainWhateverEndedItsChild(t *testing.T) {
 			}
 		}
 	}
-	if all, proposals := len(slots.all), len(slots.proposals); all+proposals > 0 {
+	if all, proposals := len(slots.all), proposalsAtOnce-slots.proposals.free; all+proposals > 0 {
 		t.Errorf("%d slots are taken, %d by proposals", all, proposals)
 	}
 }

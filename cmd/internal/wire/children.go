@@ -24,3 +24,11 @@ func newChildren() children {
 		proposed: &child.Runner{Proposal: true},
 	}
 }
+
+// proposedTo are the children for the pull requests of a repository, which takes turns with
+// the others.
+func (c children) proposedTo(repository string) *child.Runner {
+	proposed := *c.proposed
+	proposed.Repository = repository
+	return &proposed
+}

@@ -13,6 +13,7 @@ import (
 	"sync"
 
 	"github.com/poolwright/poolwright/cmd/internal/child"
+	"github.com/poolwright/poolwright/cmd/internal/worktime"
 	"github.com/poolwright/poolwright/gitsource"
 	"github.com/poolwright/poolwright/reconciler/declared/substitute"
 	"github.com/poolwright/poolwright/reconciler/state"
@@ -110,9 +111,12 @@ func (r *renders) load(ctx context.Context, in *child.Runner, at gitsource.Snaps
 			r.end(task{asked, in.Proposal}, doing)
 			return doing.loaded()
 		}
+		resume := worktime.Wait(ctx) // Whoever renders it is charged.
 		select {
 		case <-doing.done:
+			resume()
 		case <-ctx.Done():
+			resume()
 			return child.Loaded{}, fmt.Errorf("waiting for the folder to be rendered: %w", context.Cause(ctx))
 		}
 		// What befell only the other who asked, such as the end of its context, is

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	crmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
+	"github.com/poolwright/poolwright/cmd/internal/worktime"
 	"github.com/poolwright/poolwright/gitsource"
 	"github.com/poolwright/poolwright/gitsource/gogit"
 	"github.com/poolwright/poolwright/provision/engine"
@@ -47,7 +48,7 @@ func (a *attempt) addPullRequests(mgr manager.Manager) error {
 // between, and with worlds of its own: those of the Git loop remember what it asked
 // them last.
 func (a *attempt) reviews() pullrequest.Builder {
-	slow := flowcontrol.NewTokenBucketRateLimiter(reviewQPS, reviewBurst)
+	slow := unmetered{flowcontrol.NewTokenBucketRateLimiter(reviewQPS, reviewBurst)}
 	return func(ctx context.Context, sync *v1alpha1.Sync) (pullrequest.Session, error) {
 		reader, err := slowReader(a.cfg.REST, slow)
 		if err != nil {
@@ -76,11 +77,12 @@ func (a *attempt) reviews() pullrequest.Builder {
 		if err != nil {
 			return pullrequest.Session{}, err
 		}
+		proposed := a.children.proposedTo(pullrequest.Address(sync))
 		p := &reviewer{
-			repository: repository, sync: sync.DeepCopy(), live: a.direct,
+			repository: repository, sync: sync.DeepCopy(), live: a.direct, clock: clock.RealClock{},
 			proposer: &proposer{
-				children: a.children.proposed, renders: a.renders, vars: vars, worlds: worlds, now: time.Now, seen: seen, most: stepMost,
-				foresee: forecasting(&stock{reader: reader, lasts: fleetLasts, seen: seen, of: cluster.LabelValue(sync.Name)}, a.children.proposed.Forecast),
+				children: proposed, renders: a.renders, vars: vars, worlds: worlds, now: time.Now, seen: seen, most: stepMost,
+				foresee: forecasting(&stock{reader: reader, lasts: fleetLasts, seen: seen, of: cluster.LabelValue(sync.Name)}, proposed.Forecast),
 			},
 		}
 		outdated := func(ctx context.Context) bool {
@@ -153,6 +155,16 @@ const (
 	reviewBurst = 100
 )
 
+// unmetered is a limiter that others share: the time that it lets somebody wait is not
+// their work, see worktime.Wait.
+type unmetered struct{ flowcontrol.RateLimiter }
+
+// Wait implements flowcontrol.RateLimiter.
+func (u unmetered) Wait(ctx context.Context) error {
+	defer worktime.Wait(ctx)()
+	return u.RateLimiter.Wait(ctx)
+}
+
 // slowReader reads without a cache, as fast as the limiter lets it.
 func slowReader(config *rest.Config, limiter flowcontrol.RateLimiter) (client.Client, error) {
 	config = rest.CopyConfig(config)
@@ -185,6 +197,7 @@ type reviewer struct {
 	repository revisions
 	sync       *v1alpha1.Sync
 	live       client.Reader
+	clock      clock.WithDelayedExecution
 
 	// compared are what was compared by numbers of pull requests, all with tip.
 	compared map[int]compared
@@ -193,6 +206,17 @@ type reviewer struct {
 
 // Plan implements pullrequest.Planner.
 func (r *reviewer) Plan(ctx context.Context, pr forge.PullRequest) (pullrequest.Plan, error) {
+	working, meter := worktime.Start(ctx, r.clock, pullrequest.PlanTime)
+	out, err := r.plan(working, pr)
+	out.Took = meter.Stop()
+	if err == nil && ctx.Err() != nil {
+		// It may lack what it waited for in vain, such as its forecast.
+		err = fmt.Errorf("planning: %w", context.Cause(ctx))
+	}
+	return out, err
+}
+
+func (r *reviewer) plan(ctx context.Context, pr forge.PullRequest) (pullrequest.Plan, error) {
 	sync, err := r.current(ctx)
 	if err != nil {
 		return pullrequest.Plan{}, err
@@ -211,6 +235,8 @@ func (r *reviewer) Plan(ctx context.Context, pr forge.PullRequest) (pullrequest.
 
 // Drift implements pullrequest.Planner: a step from the followed branch to itself.
 func (r *reviewer) Drift(ctx context.Context) (report.Report, error) {
+	ctx, meter := worktime.Start(ctx, r.clock, pullrequest.PlanTime)
+	defer meter.Stop()
 	at, err := r.repository.Compare(ctx, r.base(), r.base())
 	if err != nil {
 		return report.Report{}, sourceFailure(err)

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -76,7 +77,7 @@ func stageReview(t *testing.T, edit func(*v1alpha1.Sync)) (r *reviewer, git *few
 	p := steps{parted: loaded(was), base: loaded(was), head: loaded(is), live: seen(was)}.proposer()
 	p.foresee = forecasting(&stock{reader: live, lasts: fleetLasts, seen: p.seen}, inProcess)
 	git = &fewRevisions{tip: "base1", heads: map[string]string{"refs/pull/1/head": "head1", "refs/pull/2/head": "head2"}}
-	return &reviewer{proposer: p, repository: git, sync: sync, live: live}, git, pods
+	return &reviewer{proposer: p, repository: git, sync: sync, live: live, clock: clock.RealClock{}}, git, pods
 }
 
 func TestAnIdlePullRequestCostsNoRequestToGitAndOneLookAtTheFleet(t *testing.T) {
@@ -231,6 +232,9 @@ func TestAnApplyDoesNotWaitForTheChildrenOfPullRequests(t *testing.T) {
 	}
 	if c.followed.Proposal || c.ahead.Proposal || !c.proposed.Proposal {
 		t.Error("pull requests may take every slot, or an apply may not")
+	}
+	if of := c.proposedTo("https://forge/o/r"); of.Repository != "https://forge/o/r" || !of.Proposal || c.proposed.Repository != "" {
+		t.Errorf("the children of a repository's pull requests: %+v", of)
 	}
 	if c.followed.Slots != nil || c.ahead.Slots != nil || c.proposed.Slots != nil {
 		t.Error("not all children share the slots of the process")
