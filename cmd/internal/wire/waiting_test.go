@@ -54,18 +54,24 @@ func occupied(t *testing.T, slots *child.Slots) (release func()) {
 	}
 }
 
-// rendering makes a reviewer render what it compares.
-func (r *reviewer) rendering(slots *child.Slots) {
+// rendering makes a reviewer render what it compares. It is told when that begins.
+func (r *reviewer) rendering(slots *child.Slots) (begun chan struct{}) {
 	r.renders = &renders{}
 	r.children = &child.Runner{Slots: slots, Proposal: true, Repository: "ours"}
-	r.repository = &lone{}
+	begun = make(chan struct{})
+	r.repository = &lone{begun: begun}
 	r.foresee = func(context.Context, change) (*provision.Forecast, error) { return nil, nil }
+	return begun
 }
 
 // lone is a repository with one ConfigMap on all sides.
-type lone struct{ fewRevisions }
+type lone struct {
+	fewRevisions
+	begun chan struct{}
+}
 
-func (*lone) Compare(context.Context, string, string) (gogit.Comparison, error) {
+func (l *lone) Compare(context.Context, string, string) (gogit.Comparison, error) {
+	close(l.begun)
 	s := gitsource.Snapshot{TreeID: "one", Commit: "base1", FS: fstest.MapFS{"p/a.yaml": {Data: []byte(oneMap)}}}
 	head := s
 	head.Commit = "head1"
@@ -75,21 +81,21 @@ func (*lone) Compare(context.Context, string, string) (gogit.Comparison, error) 
 func TestAPlanIsNotChargedForTheSlotThatAnotherHas(t *testing.T) {
 	r, _, _ := stageReview(t, nil)
 	slots, at := child.NewSlots(), clocktesting.NewFakeClock(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
-	r.rendering(slots)
+	begun := r.rendering(slots)
 	r.clock = at
 	release := occupied(t, slots)
 	type made struct {
 		plan pullrequest.Plan
 		err  error
 	}
-	done, begun := make(chan made, 1), false
+	done := make(chan made, 1)
 	go func() {
 		plan, err := r.Plan(t.Context(), forge.PullRequest{Number: 1, Head: forge.Branch{SHA: "head1"}})
 		done <- made{plan, err}
 	}()
 	// The time of its work is not counted any more once it waits.
-	for !begun || at.HasWaiters() {
-		begun = begun || at.HasWaiters()
+	<-begun
+	for at.HasWaiters() {
 		runtime.Gosched()
 		select {
 		case got := <-done:
