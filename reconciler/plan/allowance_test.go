@@ -237,6 +237,7 @@ func TestAPartIsNotTakenAwayWhileTheDeletionOfWhatItUsesWaits(t *testing.T) {
 		held     bool
 	}{
 		{name: "the part is taken away", was: queued("a"), is: queued(""), seen: queue, held: true},
+		{name: "the part is made null", was: queued("a"), is: state.Item{Key: queued("").Key, Object: object{"spec": object{"region": "eu-west-1", "interruptionQueue": nil}}}, seen: queue, held: true},
 		{name: "with the whole Cluster", was: queued("a"), is: stays, seen: queue, held: true},
 		{name: "nobody knows whether it is there", was: queued("a"), is: queued(""), seen: lost, held: true},
 		{name: "another takes its place", was: queued("a"), is: queued("b"), seen: queue},

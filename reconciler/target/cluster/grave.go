@@ -125,7 +125,8 @@ type counting struct {
 // counts reports whether it takes requests to find out what goes with an object.
 func counts(k state.Key, object map[string]any) bool {
 	switch k.Kind {
-	case "CustomResourceDefinition", "Namespace", "NodePool", "Cluster", nodeClass:
+	case "CustomResourceDefinition", "Namespace", "NodePool", "NodeClaim", "Cluster", nodeClass,
+		"PersistentVolumeClaim", "PersistentVolume", "StatefulSet", "Sync":
 		return true
 	}
 	return isDevicePlugin(k) || profileOf(object) != ""
@@ -134,24 +135,7 @@ func counts(k state.Key, object map[string]any) bool {
 // removal says what goes with an object, or why its removal needs a second look; it is
 // zero for ordinary objects. What cannot be counted is grave.
 func (c counting) removal(ctx context.Context, k state.Key, live *unstructured.Unstructured) loss.Removal {
-	if live.GetLabels()["app.kubernetes.io/part-of"] == "poolwright" || k.Namespace == c.cfg.Namespace ||
-		isNamespace(k) && k.Name == c.cfg.Namespace {
-		return loss.Removal{Grave: "it is part of Poolwright's own installation"}
-	}
-	var out loss.Removal
-	var err error
-	switch {
-	case k.Kind == "CustomResourceDefinition":
-		out, err = c.lostObjects(ctx, live)
-	case isNamespace(k):
-		out, err = c.lostContents(ctx, k.Name)
-	case k.Kind == "NodePool" && k.Group == "karpenter.sh":
-		out, err = c.lostNodes(ctx, k.Name)
-	case k.Kind == "Cluster" && k.Group == "poolwright.dev":
-		out, err = c.lostEngine(ctx)
-	case k.Kind == nodeClass:
-		out, err = c.lostClass(ctx, k)
-	}
+	out, err := c.special(ctx, k, live)
 	switch {
 	case err != nil:
 		return loss.Removal{Grave: "what dies with it could not be counted: " + err.Error(), Losses: loss.Counts{loss.Uncounted: 1}}
@@ -159,6 +143,28 @@ func (c counting) removal(ctx context.Context, k state.Key, live *unstructured.U
 		return c.lost.removal(k, live.Object)
 	}
 	return out
+}
+
+// special is what goes with an object of a kind that takes others along.
+func (c counting) special(ctx context.Context, k state.Key, live *unstructured.Unstructured) (loss.Removal, error) {
+	switch {
+	case live.GetLabels()["app.kubernetes.io/part-of"] == "poolwright", k.Namespace == c.cfg.Namespace,
+		isNamespace(k) && k.Name == c.cfg.Namespace:
+		return c.lostInstallation(ctx, k, live)
+	case k.Kind == "CustomResourceDefinition":
+		return c.lostObjects(ctx, live)
+	case isNamespace(k):
+		return c.lostContents(ctx, k.Name)
+	case k.Kind == "NodePool" && k.Group == "karpenter.sh":
+		return c.lostNodes(ctx, k.Name)
+	case k.Kind == "NodeClaim" && k.Group == "karpenter.sh":
+		return c.lostInstance(ctx, live)
+	case k.Kind == "Cluster" && k.Group == "poolwright.dev":
+		return c.lostEngine(ctx)
+	case k.Kind == nodeClass:
+		return c.lostClass(ctx, k)
+	}
+	return c.lostData(ctx, k, live)
 }
 
 const nodeClass = "EC2NodeClass"
@@ -170,9 +176,13 @@ func (c counting) lostObjects(ctx context.Context, live *unstructured.Unstructur
 	for _, kind := range kinds.Defined(live.Object) {
 		n := 0
 		err := c.api.Names(ctx, api.Ref{Resource: kind.GVR()}, "", "", func(*metav1.PartialObjectMetadata) { n++ })
+		lost := kind.Kind
+		if kind.Group != "karpenter.sh" && slices.Contains([]string{"Node", "NodeClaim", "Pod"}, lost) {
+			lost = "Object" // Of its namesakes a fifth more is tolerated.
+		}
 		return loss.Removal{
 			Grave:  fmt.Sprintf("the kind %s and %s go with it", kind.Kind, count(n, "object")),
-			Losses: loss.Counts{"CustomResourceDefinition": 1, kind.Kind: n},
+			Losses: loss.Counts{"CustomResourceDefinition": 1, lost: n},
 		}, err
 	}
 	return loss.Removal{Grave: "its kind and all objects of it go with it"}, nil
