@@ -36,6 +36,9 @@ type Options struct {
 	// read, a kind could not be looked up), so that what is missing from it
 	// proves nothing: every deletion is skipped.
 	NoDeletes bool
+	// BeforeDeletes is asked right before the first deletion whether the plan still
+	// holds; with an error, all of them fail with it. May be nil.
+	BeforeDeletes func(ctx context.Context) error
 }
 
 const (
@@ -171,6 +174,14 @@ func (r *run) spare(ctx context.Context, p plan.Plan, deletions []int) []int {
 	if ctx.Err() != nil {
 		r.skip(deletions, stopped(ctx))
 		return nil
+	}
+	if r.opts.BeforeDeletes != nil && len(deletions) > 0 {
+		if err := r.opts.BeforeDeletes(ctx); err != nil {
+			for _, i := range deletions {
+				r.settle(i, err)
+			}
+			return nil
+		}
 	}
 	keep := r.keeper(p)
 	var safe []int

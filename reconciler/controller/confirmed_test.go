@@ -164,3 +164,26 @@ func TestATokenLoosensNothingThatAHandMadeStricterSince(t *testing.T) {
 		t.Error("set to what it was before, it is loosened by a token that has served")
 	}
 }
+
+// Between the look at the worlds and the first deletion minutes can go by.
+func TestNothingIsDeletedForASyncThatWasChangedSinceTheRunBegan(t *testing.T) {
+	for name, edit := range map[string]func(*v1alpha1.Sync){
+		"suspended":                  func(s *v1alpha1.Sync) { s.Spec.Suspend, s.Generation = true, 2 },
+		"told to prune nothing":      func(s *v1alpha1.Sync) { s.Spec.Prune, s.Generation = new(false), 2 },
+		"given a stricter guard":     func(s *v1alpha1.Sync) { s.Spec.Guard.MaxPrunePercent, s.Generation = new(int32(0)), 2 },
+		"its confirmation withdrawn": func(s *v1alpha1.Sync) { s.Annotations = nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStage(t, func(sync *v1alpha1.Sync) { sync.Annotations = map[string]string{v1alpha1.ConfirmAnnotation: "x"} })
+			s.commit("cluster/map=1", "cluster/old=1", "cluster/stays=1")
+			s.visit()
+			s.cluster.meanwhile = func() { s.edit(edit); s.cluster.meanwhile = nil }
+			s.commit("cluster/map=2", "cluster/stays=1")
+			s.later()
+			if s.cluster.live["map"] != "2" || s.cluster.live["old"] != "1" {
+				t.Errorf("cluster %v", s.cluster.live)
+			}
+			s.says("Ready", metav1.ConditionFalse, "ApplyFailed")
+		})
+	}
+}

@@ -1,9 +1,13 @@
 package controller
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/poolwright/poolwright/gitsource"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
@@ -78,4 +82,22 @@ func (d run) confirmed() bool {
 	unseen := func(u plan.Unknown) bool { return u.Origin == (state.Origin{}) } // It may be there to be deleted.
 	waits := func(r apply.Result) bool { return r.Change.Asks() || r.Change.ByToken && r.Status != apply.Applied }
 	return !slices.ContainsFunc(d.Plan.Unknown, unseen) && !slices.ContainsFunc(d.Outcome.Results, waits)
+}
+
+// unchanged reads the Sync live, for a run that began minutes ago: what it deletes was
+// allowed by a spec and a confirmation that a person may have changed since.
+func (r *SyncReconciler) unchanged(then *v1alpha1.Sync) func(context.Context) error {
+	name, uid, generation := client.ObjectKeyFromObject(then), then.UID, then.Generation
+	confirmation, leaving := then.Annotations[v1alpha1.ConfirmAnnotation], !then.DeletionTimestamp.IsZero()
+	return func(ctx context.Context) error {
+		var now v1alpha1.Sync
+		if err := r.Live.Get(ctx, name, &now); err != nil {
+			return state.Fail(state.Retry, "Changed", fmt.Errorf("not deleted: reading Sync %s: %w", name.Name, err))
+		}
+		if now.UID != uid || now.Generation != generation || !now.DeletionTimestamp.IsZero() != leaving ||
+			now.Annotations[v1alpha1.ConfirmAnnotation] != confirmation {
+			return state.Failf(state.Retry, "Changed", "not deleted: Sync %s was changed since this run began; the next one goes by what it says now", name.Name)
+		}
+		return nil
+	}
 }

@@ -33,7 +33,9 @@ import (
 
 // place is a world in memory that owns everything in it.
 type place struct {
-	mu gosync.Mutex // Corrections come several at a time.
+	// meanwhile is what happens as a correction begins; may be nil.
+	meanwhile     func()
+	mu            gosync.Mutex // Corrections come several at a time.
 	name          string
 	live, applied map[string]string
 	// unknown has the things that cannot be looked at, compared those that are
@@ -123,6 +125,9 @@ func (p *place) ObserveOnly(ctx context.Context, wanted state.Set) (state.Set, e
 }
 
 func (p *place) Correct(_ context.Context, c plan.Change) error {
+	if p.meanwhile != nil {
+		p.meanwhile()
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	name := c.Key.Name
@@ -191,6 +196,7 @@ func newStage(t *testing.T, edit func(*v1alpha1.Sync)) *stage {
 			return Assembly{Loop: loop, Consider: s.consider, Forget: func(context.Context) error { return nil }}, nil
 		},
 	}
+	s.r.Live = s.r.Client
 	s.r.sessions.wake = func(types.NamespacedName) {}
 	t.Cleanup(s.r.sessions.close)
 	return s

@@ -21,6 +21,7 @@ import (
 
 	"github.com/poolwright/poolwright/reconciler"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/apply"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/state/confirm"
@@ -34,6 +35,8 @@ const resync = 10 * time.Minute
 // needed.
 type SyncReconciler struct {
 	Client client.Client
+	// Live reads past the cache.
+	Live client.Reader
 	// Namespace is the only one in which Syncs are honoured.
 	Namespace string
 	// Build assembles what a Sync needs to run.
@@ -113,6 +116,7 @@ const (
 func (r *SyncReconciler) run(ctx context.Context, sync *v1alpha1.Sync, s *session) run {
 	now := r.Clock.Now()
 	opts := s.options(sync)
+	opts.Apply.BeforeDeletes = r.unchanged(sync)
 	drifted, forced := s.takeDrift(), s.forced(sync, now)
 	alone := len(drifted) > 0 && !forced
 	if alone && sync.Spec.Drift == v1alpha1.DriftReport {
@@ -274,7 +278,7 @@ func (r *SyncReconciler) release(ctx context.Context, sync *v1alpha1.Sync) (ctrl
 	session, err := r.sessions.get(ctx, sync, r.Build)
 	var left []plan.Change
 	if err == nil && sync.Spec.DeletionPolicy == v1alpha1.DeletionPrune {
-		left, err = prune(ctx, sync, session)
+		left, err = prune(ctx, sync, session, r.unchanged(sync))
 	}
 	if err == nil {
 		err = session.Forget(ctx)
@@ -323,13 +327,13 @@ func again(err error) (ctrl.Result, error) {
 // compared and stays. The deletion policy itself is the confirmation of
 // "everything", so only grave deletions are left to hold. What is unknown may
 // still be there, and keeps the Sync.
-func prune(ctx context.Context, sync *v1alpha1.Sync, s *session) ([]plan.Change, error) {
+func prune(ctx context.Context, sync *v1alpha1.Sync, s *session, unchanged func(context.Context) error) ([]plan.Change, error) {
 	policies := []plan.Policy{inScope(sync)}
 	if sync.Spec.Drift == v1alpha1.DriftReport {
 		policies = append(policies, plan.ReportTarget(awsWorld))
 	}
 	policies = append(policies, plan.HoldGrave(sync.Annotations[v1alpha1.ConfirmAnnotation]))
-	result, err := s.Loop.Release(ctx, reconciler.Options{Policies: policies})
+	result, err := s.Loop.Release(ctx, reconciler.Options{Policies: policies, Apply: apply.Options{BeforeDeletes: unchanged}})
 	if err != nil {
 		return nil, err
 	}

@@ -33,6 +33,7 @@ func (a *attempt) addSyncs(mgr manager.Manager) error {
 	}
 	r := &controller.SyncReconciler{
 		Client:    mgr.GetClient(),
+		Live:      a.direct,
 		Namespace: a.cfg.Namespace,
 		Build:     a.builder(),
 		Recorder:  recorder(mgr),

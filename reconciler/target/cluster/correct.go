@@ -9,6 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/target"
@@ -161,7 +162,15 @@ func (j *job) update(ctx context.Context) error {
 	if before.Live.UID != "" {
 		body = withMetadata(body, "uid", before.Live.UID)
 	}
+	guards := j.change.Key.Group == v1alpha1.GroupVersion.Group && j.change.Key.Kind == "Sync"
+	if guards {
+		// A guard that was made stricter since the plan is not overwritten.
+		body = withMetadata(body, "resourceVersion", before.Live.ResourceVersion)
+	}
 	live, err := j.api.Apply(ctx, j.ref, body, api.ApplyOptions{Force: before.Owner == ""})
+	if guards && before.Owner == "" && apierrors.IsConflict(err) {
+		return state.Fail(state.Retry, "Changed", fmt.Errorf("%s: %w", j.doing, target.ErrChanged))
+	}
 	if refused := api.Refused(j.doing, err, j.secret); refused != nil {
 		if apierrors.IsConflict(err) && before.Owner != "" {
 			return fmt.Errorf("%w (managed by %s)", refused, before.Owner)
