@@ -173,19 +173,20 @@ func isNamespace(k state.Key) bool { return k.Kind == "Namespace" && k.Group == 
 
 // lostObjects counts the objects of a CustomResourceDefinition's kind.
 func (c counting) lostObjects(ctx context.Context, live *unstructured.Unstructured) (loss.Removal, error) {
-	for _, kind := range kinds.Defined(live.Object) {
-		n := 0
-		err := c.api.Names(ctx, api.Ref{Resource: kind.GVR()}, "", "", func(*metav1.PartialObjectMetadata) { n++ })
-		lost := kind.Kind
-		if kind.Group != "karpenter.sh" && slices.Contains([]string{"Node", "NodeClaim", "Pod"}, lost) {
-			lost = "Object" // Of its namesakes a fifth more is tolerated.
-		}
-		return loss.Removal{
-			Grave:  fmt.Sprintf("the kind %s and %s go with it", kind.Kind, count(n, "object")),
-			Losses: loss.Counts{"CustomResourceDefinition": 1, lost: n},
-		}, err
+	defined := kinds.Defined(live.Object)
+	if len(defined) == 0 {
+		return loss.Removal{Grave: "its kind and all objects of it go with it"}, nil
 	}
-	return loss.Removal{Grave: "its kind and all objects of it go with it"}, nil
+	kind, n := defined[0], 0 // Every version serves the same objects.
+	err := c.api.Names(ctx, api.Ref{Resource: kind.GVR()}, "", "", func(*metav1.PartialObjectMetadata) { n++ })
+	lost := kind.Kind
+	if kind.Group != "karpenter.sh" && slices.Contains([]string{"Node", "NodeClaim", "Pod"}, lost) {
+		lost = "Object" // Of its namesakes a fifth more is tolerated.
+	}
+	return loss.Removal{
+		Grave:  fmt.Sprintf("the kind %s and %s go with it", kind.Kind, count(n, "object")),
+		Losses: loss.Counts{"CustomResourceDefinition": 1, lost: n},
+	}, err
 }
 
 // contents are the kinds that are counted in a namespace: those whose loss
