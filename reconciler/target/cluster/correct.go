@@ -135,13 +135,8 @@ func pause(ctx context.Context, d time.Duration) bool {
 
 func (j *job) update(ctx context.Context) error {
 	before := j.change.Before
-	metadata, _ := before.Object["metadata"].(map[string]any)
-	if at, leaving := metadata["deletionTimestamp"]; leaving {
-		return state.WaitFor(30*time.Second, "Terminating",
-			fmt.Errorf("%s: it is being deleted since %v and will be made anew once it is gone", j.doing, at))
-	}
-	if strings.HasPrefix(before.Owner, "Sync ") {
-		return state.Fail(state.Retry, "Conflict", fmt.Errorf("%s: %w: %s", j.doing, target.ErrConflict, before.Owner))
+	if err := j.updatable(); err != nil {
+		return err
 	}
 	m := j.memo(j.change.Key)
 	if err := j.flaps.allow(j.change, m.rivals); err != nil {
@@ -159,23 +154,9 @@ func (j *job) update(ctx context.Context) error {
 			return err
 		}
 	}
-	if before.Live.UID != "" {
-		body = withMetadata(body, "uid", before.Live.UID)
-	}
-	guards := j.change.Key.Group == v1alpha1.GroupVersion.Group && j.change.Key.Kind == "Sync"
-	if guards {
-		// A guard that was made stricter since the plan is not overwritten.
-		body = withMetadata(body, "resourceVersion", before.Live.ResourceVersion)
-	}
-	live, err := j.api.Apply(ctx, j.ref, body, api.ApplyOptions{Force: before.Owner == ""})
-	if guards && before.Owner == "" && apierrors.IsConflict(err) {
-		return state.Fail(state.Retry, "Changed", fmt.Errorf("%s: %w", j.doing, target.ErrChanged))
-	}
-	if refused := api.Refused(j.doing, err, j.secret); refused != nil {
-		if apierrors.IsConflict(err) && before.Owner != "" {
-			return fmt.Errorf("%w (managed by %s)", refused, before.Owner)
-		}
-		return refused
+	live, err := j.api.Apply(ctx, j.ref, j.preconditions(body), api.ApplyOptions{Force: before.Owner == ""})
+	if err := j.notUpdated(err); err != nil {
+		return err
 	}
 	if kinds.Whole(j.change.Key.Group, j.change.Key.Kind) && before.Owner == "" {
 		if live, err = j.trim(ctx, live, m.scaled); err != nil {
@@ -185,6 +166,51 @@ func (j *job) update(ctx context.Context) error {
 	j.accepted(live)
 	j.flaps.corrected(j.change)
 	return nil
+}
+
+// updatable returns why the object is not to be updated now, or nil.
+func (j *job) updatable() error {
+	before := j.change.Before
+	metadata, _ := before.Object["metadata"].(map[string]any)
+	if at, leaving := metadata["deletionTimestamp"]; leaving {
+		return state.WaitFor(30*time.Second, "Terminating",
+			fmt.Errorf("%s: it is being deleted since %v and will be made anew once it is gone", j.doing, at))
+	}
+	if strings.HasPrefix(before.Owner, "Sync ") {
+		return state.Fail(state.Retry, "Conflict", fmt.Errorf("%s: %w: %s", j.doing, target.ErrConflict, before.Owner))
+	}
+	return nil
+}
+
+// guards reports whether the object is one whose fields are guards: what a person made
+// stricter since the plan must not be overwritten.
+func (j *job) guards() bool {
+	return j.change.Key.Group == v1alpha1.GroupVersion.Group && j.change.Key.Kind == "Sync"
+}
+
+// preconditions adds what must still hold of the live object for an update.
+func (j *job) preconditions(body map[string]any) map[string]any {
+	live := j.change.Before.Live
+	if live.UID != "" {
+		body = withMetadata(body, "uid", live.UID)
+	}
+	if j.guards() {
+		body = withMetadata(body, "resourceVersion", live.ResourceVersion)
+	}
+	return body
+}
+
+// notUpdated is the error of an update that the API server answered with err, or nil.
+func (j *job) notUpdated(err error) error {
+	owner := j.change.Before.Owner
+	if j.guards() && owner == "" && apierrors.IsConflict(err) {
+		return state.Fail(state.Retry, "Changed", fmt.Errorf("%s: %w", j.doing, target.ErrChanged))
+	}
+	refused := api.Refused(j.doing, err, j.secret)
+	if refused != nil && apierrors.IsConflict(err) && owner != "" {
+		return fmt.Errorf("%w (managed by %s)", refused, owner)
+	}
+	return refused
 }
 
 // accepted records what the API server answered.
