@@ -79,24 +79,6 @@ metadata: {name: twice}
 	}
 }
 
-func TestAMissingInstallationIsSaidOnce(t *testing.T) {
-	b := newBench(t)
-	// Other tests here install the Cluster's definition.
-	got := b.problems(b.declare(`
-apiVersion: poolwright.dev/v1alpha1
-kind: Sync
-metadata: {name: a, namespace: $NS}
----
-apiVersion: poolwright.dev/v1alpha1
-kind: Sync
-metadata: {name: b, namespace: $NS}
-`))
-	want := []string{"file0.yaml:1: Poolwright is not installed in this cluster: run `poolwright bootstrap DIR`, which brings these kinds: Sync.poolwright.dev"}
-	if d := cmp.Diff(want, got); d != "" {
-		t.Error(d)
-	}
-}
-
 func TestWantSendsOnlyWhatGitMaySay(t *testing.T) {
 	b := newBench(t)
 	got := b.want(b.declare(`
