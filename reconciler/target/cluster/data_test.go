@@ -28,6 +28,7 @@ kind: StatefulSet
 metadata: {name: db, namespace: $NS}
 spec:
   persistentVolumeClaimRetentionPolicy: {whenDeleted: Delete}
+  replicas: 0 # else the controller makes the claim, at any time
   serviceName: db
   selector: {matchLabels: {a: b}}
   template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c, image: i}]}}
