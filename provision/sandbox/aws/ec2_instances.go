@@ -69,7 +69,7 @@ func describeInstances(in *call) (any, error) {
 		if len(ids) == 0 || slices.Contains(ids, i.ID) {
 			rows = append(rows, item{fmt.Sprintf("%012d", i.number), query.Group("item",
 				query.Text("reservationId", "r-"+i.ID[2:]), query.Text("ownerId", in.cloud.cfg.Account), query.Group("groupSet"),
-				query.List("instancesSet", "item", []query.Node{in.instanceNode(i, attached[i.ID])}))})
+				query.List("instancesSet", "item", []query.Node{in.instanceXML(i, attached[i.ID])}))})
 		}
 	}
 	return in.page("reservationSet", rows, pageLimits{5, 1000})

@@ -28,7 +28,7 @@ func (v *volume) performance() (iops, throughput string) {
 	return v.settings.Get("Iops"), ""
 }
 
-func (in *call) volumeNode(v *volume) query.Node {
+func (in *call) volumeXML(v *volume) query.Node {
 	var attached []query.Node
 	if v.instance != "" {
 		attached = append(attached, query.Group("item", query.Text("volumeId", v.id), query.Text("instanceId", v.instance), query.Text("device", v.device),
@@ -69,7 +69,7 @@ func describeVolumes(in *call) (any, error) {
 	var rows []item
 	for _, v := range found {
 		if len(ids) == 0 || slices.Contains(ids, v.id) {
-			rows = append(rows, item{v.id, in.volumeNode(v)})
+			rows = append(rows, item{v.id, in.volumeXML(v)})
 		}
 	}
 	return in.page("volumeSet", rows, pageLimits{5, 1000})
@@ -93,8 +93,8 @@ func (st *state) netInterface(id string) *netInterface {
 	return nil
 }
 
-// nicNodes is what DescribeInstances and DescribeNetworkInterfaces both show.
-func (in *call) nicNodes(n *netInterface) []query.Node {
+// interfaceXML is what DescribeInstances and DescribeNetworkInterfaces both show.
+func (in *call) interfaceXML(n *netInterface) []query.Node {
 	var groups []query.Node
 	for _, g := range n.groups {
 		groups = append(groups, query.Group("item", query.Text("groupId", g.id), query.Text("groupName", g.name)))
@@ -166,7 +166,7 @@ func describeInterfaces(in *call) (any, error) {
 		if len(ids) > 0 && !slices.Contains(ids, n.id) {
 			continue
 		}
-		kids := append(in.nicNodes(n), query.Text("availabilityZone", zone(n)), query.Bool("requesterManaged", false), tagSet(n.tags),
+		kids := append(in.interfaceXML(n), query.Text("availabilityZone", zone(n)), query.Bool("requesterManaged", false), tagSet(n.tags),
 			n.attachment(query.Text("instanceId", n.instance), query.Text("instanceOwnerId", in.cloud.cfg.Account)))
 		rows = append(rows, item{n.id, query.Group("item", kids...)})
 	}

@@ -9,14 +9,14 @@ import (
 	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/query"
 )
 
-func (in *call) instanceNode(i *instance, on attachments) query.Node {
+func (in *call) instanceXML(i *instance, on attachments) query.Node {
 	var groups, nics, disks []query.Node
 	for _, g := range i.groups {
 		groups = append(groups, query.Group("item", query.Text("groupId", g.id), query.Text("groupName", g.name)))
 	}
 	public := ""
 	for _, n := range on.interfaces {
-		nics = append(nics, query.Group("item", append(in.nicNodes(n), n.attachment())...))
+		nics = append(nics, query.Group("item", append(in.interfaceXML(n), n.attachment())...))
 		public = cmp.Or(public, n.public)
 	}
 	for _, v := range on.volumes {

@@ -68,7 +68,7 @@ func (st *state) at(name string, version int) (parameter, bool) {
 	return p, found && p.version == version
 }
 
-func (in *call) parameterShown(name, selector string, p parameter) map[string]any {
+func (in *call) parameterJSON(name, selector string, p parameter) map[string]any {
 	out := map[string]any{
 		"Name": name, "Type": "String", "Value": p.image.id, "Version": p.version, "DataType": "aws:ec2:image",
 		"ARN": in.cloud.parameterARN(name), "LastModifiedDate": p.image.created.Unix(),
@@ -98,7 +98,7 @@ func getParameter(in *call) (any, error) {
 			return nil, refuse("ParameterVersionNotFound", "Systems Manager could not find version %s of %s.", ref.selector, ref.name)
 		}
 	}
-	return map[string]any{"Parameter": in.parameterShown(ref.name, ref.selector, p)}, nil
+	return map[string]any{"Parameter": in.parameterJSON(ref.name, ref.selector, p)}, nil
 }
 
 // getParametersByPath lists the parameters right below a path, or all below it.
@@ -136,7 +136,7 @@ func getParametersByPath(in *call) (any, error) {
 	shown := []map[string]any{}
 	for _, name := range rows {
 		p, _ := in.st.current(name)
-		shown = append(shown, in.parameterShown(name, "", p))
+		shown = append(shown, in.parameterJSON(name, "", p))
 	}
 	out := map[string]any{"Parameters": shown}
 	if next != "" {
