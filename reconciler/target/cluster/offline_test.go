@@ -117,6 +117,9 @@ func TestOfflineKnowsWhichKindsLiveInNamespaces(t *testing.T) {
 			if !ours && len(scheme.Scheme.VersionsForGroupKind(schema.GroupKind{Group: gv.Group, Kind: r.Kind})) == 0 {
 				continue
 			}
+			if r.Kind == "DevicePlugin" {
+				continue // where another test has installed it; one without a spec is refused
+			}
 			checked++
 			item := namedThing(gv.WithKind(r.Kind))
 			namespace := wantOffline(t, from, state.NewSet(item)).Items()[0].Key.Namespace
