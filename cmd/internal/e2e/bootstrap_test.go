@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -57,7 +56,7 @@ func newLaptop(t *testing.T, change func(*sandbox.Config)) *laptop {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &laptop{scene: scene{t, &engineWorld{World: started, aws: config.AWS, hand: hand, deaf: &sync.Map{}}}}
+	l := &laptop{scene: scene{t, &engineWorld{World: started, aws: config.AWS, hand: hand}}}
 	l.clone()
 	return l
 }

@@ -74,16 +74,13 @@ func (s scene) spotIsInterrupted() {
 // are over when the NodeClaim's own clock, the time of its condition, says so;
 // that is what is turned here, since nobody's patience is that long.
 func (s scene) nodeNeverJoins() {
-	const pool, kind = "deaf", "m5a.xlarge"
-	s.deaf.Store(kind, true)
+	const pool, kind = "never-joins", "m5a.xlarge"
+	s.neverJoins.Store(kind, "")
 	s.addPool(pool, []string{onDemand}, kind)
 	s.addPod(pool)
 	var claim string
 	var first aws.Instance
 	s.eventually("an instance runs and no node comes of it", func() error {
-		if _, waits := s.deaf.Load(kind); waits {
-			return errors.New("no machine has tried to join")
-		}
 		claims, err := s.claims(pool)
 		if err != nil {
 			return err
@@ -91,6 +88,9 @@ func (s scene) nodeNeverJoins() {
 		living := s.living(pool)
 		if len(claims) != 1 || len(living) != 1 {
 			return fmt.Errorf("%d NodeClaims, instances %v", len(claims), living)
+		}
+		if id, _ := s.neverJoins.Load(kind); id != living[0].ID {
+			return fmt.Errorf("the machine that never joins is %q, not %s", id, living[0].ID)
 		}
 		claim, first = claims[0].Name, living[0]
 		if now := claims[0].StatusConditions(); !now.Get(karpv1.ConditionTypeRegistered).IsUnknown() || !now.Get(karpv1.ConditionTypeLaunched).IsTrue() {

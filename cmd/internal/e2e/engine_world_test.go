@@ -36,9 +36,9 @@ type engineWorld struct {
 	hand client.WithWatch
 	// pools are the example's, by name.
 	pools map[string]*karpv1.NodePool
-	// deaf holds the instance types of which the next machine will never join. It
-	// is taken out when that machine has tried, so that only that one is meant.
-	deaf *sync.Map
+	// neverJoins has, by instance type, the ID of the machine that never joins; ""
+	// until the first machine of that type is launched, which then is the one.
+	neverJoins *sync.Map
 	// now is the controller's newest life.
 	now *process.Process
 }
@@ -64,19 +64,20 @@ func newEngineWorld(t *testing.T) scene {
 	config.AWS.Queues = []string{"altanova-dev-euw1-eks"}
 	config.AWS.Delays.Fleet, config.AWS.Delays.Running, config.AWS.Delays.Shutdown = 500*time.Millisecond, time.Second, time.Second
 	config.Nodes = nodes.Delays{Join: 500 * time.Millisecond, NodeGone: time.Second}
-	deaf := &sync.Map{}
+	neverJoins := &sync.Map{}
 	config.Fault = func(m nodes.Machine) nodes.Fault {
 		if m.Type == slowType {
 			return nodes.Fault{JoinsLater: realJoin}
 		}
-		_, never := deaf.LoadAndDelete(m.Type)
-		return nodes.Fault{NeverJoins: never}
+		neverJoins.CompareAndSwap(m.Type, "", m.ID)
+		id, found := neverJoins.Load(m.Type)
+		return nodes.Fault{NeverJoins: found && id == m.ID}
 	}
 	started, err := sandbox.Start(t.Context(), config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := scene{t, &engineWorld{World: started, aws: config.AWS, deaf: deaf, pools: map[string]*karpv1.NodePool{}}}
+	s := scene{t, &engineWorld{World: started, aws: config.AWS, neverJoins: neverJoins, pools: map[string]*karpv1.NodePool{}}}
 	t.Cleanup(func() {
 		if s.now != nil && t.Failed() {
 			t.Log(lastWords(s.now.Log()))

@@ -103,7 +103,7 @@ func newGPUWorld(t *testing.T, name string, files map[string]string, args ...str
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := gpuScene{scene: scene{t, &engineWorld{World: started, aws: config.AWS, deaf: &sync.Map{}}}, gpuMachines: machines}
+	g := gpuScene{scene: scene{t, &engineWorld{World: started, aws: config.AWS}}, gpuMachines: machines}
 	t.Cleanup(func() {
 		if g.now != nil && t.Failed() {
 			t.Log(lastWords(g.now.Log()))

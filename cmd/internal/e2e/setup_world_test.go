@@ -10,7 +10,6 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
-	"sync"
 	"testing"
 	"time"
 
@@ -67,7 +66,7 @@ func newSetup(t *testing.T, name string) setupScene {
 		t.Fatal(err)
 	}
 	s := setupScene{
-		gpuScene: gpuScene{scene: scene{t, &engineWorld{World: started, aws: config.AWS, deaf: &sync.Map{}}}, gpuMachines: machines},
+		gpuScene: gpuScene{scene: scene{t, &engineWorld{World: started, aws: config.AWS}}, gpuMachines: machines},
 		of:       of, account: newAccount(started.Endpoint(), config.AWS.Region), made: &[]client.Object{},
 		metrics: freeAddress(t),
 	}

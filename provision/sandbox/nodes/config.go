@@ -23,9 +23,10 @@ type Config struct {
 	// System are machines that run from the start: a managed node group, without
 	// which a cluster is not like EKS. Each needs a Group.
 	System []Machine
-	// Fault is asked about a machine when it joins, when its Node changes and, while a
-	// device plugin runs on it, every second, so a fault may come and go; nil means
-	// none. It must be fast and safe for concurrent use.
+	// Fault is called for a machine when it is launched, when it joins, when its Node
+	// changes and, while a device plugin runs on it, every second, so a fault may come
+	// and go, but no call may use it up; nil means none. It must be fast and safe for
+	// concurrent use.
 	Fault func(Machine) Fault
 	// Notify is told what happens on machines; it must not block. May be nil.
 	Notify func(Notice)
