@@ -41,13 +41,13 @@ func Container(goMemLimit int64) int64 {
 // safe for concurrent use.
 type Slots struct {
 	all       chan struct{}
-	proposals *turns
+	proposals *fairQueue
 }
 
 // NewSlots are slots that nothing shares with those of the process. They are for tests:
 // Container counts on one set of slots in a process.
 func NewSlots() *Slots {
-	return &Slots{all: make(chan struct{}, atOnce), proposals: &turns{free: proposalsAtOnce}}
+	return &Slots{all: make(chan struct{}, atOnce), proposals: &fairQueue{free: proposalsAtOnce}}
 }
 
 // ofProcess are the slots of this process.
@@ -58,18 +58,18 @@ var ofProcess = NewSlots()
 // worktime.Wait. The error is for another try: who waits did nothing wrong.
 func (s *Slots) take(ctx context.Context, proposal bool, repository string) (free func(), err error) {
 	defer worktime.Wait(ctx)()
-	give := func() {}
+	release := func() {}
 	if proposal {
-		if err := s.proposals.take(ctx, repository); err != nil {
+		if err := s.proposals.acquire(ctx, repository); err != nil {
 			return nil, inVain(ctx)
 		}
-		give = s.proposals.give
+		release = s.proposals.release
 	}
 	select {
 	case s.all <- struct{}{}:
-		return func() { <-s.all; give() }, nil
+		return func() { <-s.all; release() }, nil
 	case <-ctx.Done():
-		give()
+		release()
 		return nil, inVain(ctx)
 	}
 }
