@@ -149,6 +149,8 @@ func TestEveryRuleIsAbleToFail(t *testing.T) {
 			bad: "path: /ro" + "ot/.cache", good: "path: /rootfs/x"},
 		{rule: "no text knows the machine it was written on", why: "a neighbour", file: "docs/x.md",
 			bad: "see ../sha" + "red/x.md", good: "see ../x.md"},
+		{rule: "every path in the tables of DESIGN.md exists", why: "a file that has moved", file: "DESIGN.md",
+			bad: "| loop | `x/loop.go` |\n", good: "| loop | `DESIGN.md` |\nin `x/loop.go`\n"},
 	}
 	covered := map[string]bool{}
 	for _, tt := range tests {

@@ -5,6 +5,7 @@ import (
 	"go/ast"
 	"go/token"
 	"maps"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -182,6 +183,32 @@ func textsKnowNoMachine(s *source) []string {
 		for n, line := range strings.Split(string(s.texts[name]), "\n") {
 			if found := machine.FindString(line); found != "" {
 				out = append(out, fmt.Sprintf("%s:%d: %q", name, n+1, strings.TrimSpace(found)))
+			}
+		}
+	}
+	return out
+}
+
+var quotedPath = regexp.MustCompile("`([A-Za-z0-9_.-]+(?:/[A-Za-z0-9_.-]+)*)`")
+
+// pathsOfTheDesignExist looks up what the tables of DESIGN.md name.
+func pathsOfTheDesignExist(s *source) []string {
+	known := map[string]bool{}
+	for p := range s.texts {
+		for ; p != "."; p = path.Dir(p) {
+			known[p] = true
+		}
+	}
+	var out []string
+	n := 0
+	for line := range strings.Lines(string(s.texts["DESIGN.md"])) {
+		n++
+		if !strings.HasPrefix(line, "| ") {
+			continue
+		}
+		for _, m := range quotedPath.FindAllStringSubmatch(line, -1) {
+			if !known[m[1]] {
+				out = append(out, fmt.Sprintf("DESIGN.md:%d: there is no %s", n, m[1]))
 			}
 		}
 	}

@@ -29,6 +29,7 @@ var rules = []rule{
 	{"package variables are never changed", packageVariablesStay},
 	{"every exported name has a comment", exportedNamesHaveComments},
 	{"every package has a comment", packagesHaveComments},
+	{"every path in the tables of DESIGN.md exists", pathsOfTheDesignExist},
 	{"no text knows the machine it was written on", textsKnowNoMachine},
 }
 
