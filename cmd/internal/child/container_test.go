@@ -85,7 +85,7 @@ func TestTheArithmeticFindsAContainerThatIsTooSmall(t *testing.T) {
 	if limits := (Limits{}).withDefaults(); limits.Memory != memoryDefault {
 		t.Errorf("a child of the default limits may hold %d MiB, and the arithmetic counts %d", limits.Memory>>20, memoryDefault>>20)
 	}
-	if slots := NewSlots(); cap(slots.all) != atOnce || slots.proposals.free >= cap(slots.all) {
+	if slots := NewSemaphore(); cap(slots.all) != atOnce || slots.proposals.free >= cap(slots.all) {
 		t.Errorf("%d children run at once, %d of them for proposals", cap(slots.all), slots.proposals.free)
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// fairQueue hands out seats among repositories in turn: the next seat is for the one that
+// fairQueue hands out slots among repositories in turn: the next slot is for the one that
 // got its last the longest ago, however many of another wait before it. It is safe for
 // concurrent use.
 type fairQueue struct {
@@ -14,20 +14,20 @@ type fairQueue struct {
 	free int
 	// waiting are in the order in which they came.
 	waiting []*waiter
-	// lastServed is the number of the seat that each repository got last, served that of
+	// lastServed is the number of the slot that each repository got last, served that of
 	// the last of all.
 	lastServed map[string]uint64
 	served     uint64
 }
 
-// waiter is one who waits for a seat.
+// waiter is one who waits for a slot.
 type waiter struct {
 	repository string
-	// granted is closed once it has a seat.
+	// granted is closed once it has a slot.
 	granted chan struct{}
 }
 
-// acquire waits for a seat, which release gives back.
+// acquire waits for a slot, which release gives back.
 func (q *fairQueue) acquire(ctx context.Context, repository string) error {
 	w := &waiter{repository: repository, granted: make(chan struct{})}
 	q.mu.Lock()
@@ -58,7 +58,7 @@ func (q *fairQueue) release() {
 	q.dispatch()
 }
 
-// dispatch gives the free seats to those whose turn it is. The lock is held.
+// dispatch gives the free slots to those whose turn it is. The lock is held.
 func (q *fairQueue) dispatch() {
 	for q.free > 0 && len(q.waiting) > 0 {
 		at := 0

@@ -8,7 +8,7 @@ import (
 )
 
 // queue has a waiter of each repository come, in this order. What it returns are the
-// repositories in the order in which they got the only seat.
+// repositories in the order in which they got the only slot.
 func queue(t *testing.T, all *fairQueue, repositories ...string) (served chan string) {
 	t.Helper()
 	served = make(chan string, len(repositories))
@@ -53,7 +53,7 @@ func TestRepositoriesTakeTurns(t *testing.T) {
 		t.Errorf("served %v, want %v", got, want)
 	}
 	if all.release(); all.free != 1 {
-		t.Errorf("%d seats are free in the end", all.free)
+		t.Errorf("%d slots are free in the end", all.free)
 	}
 }
 
@@ -68,18 +68,18 @@ func TestWhoWaitsNoMoreTakesNoTurn(t *testing.T) {
 	all.await(1)
 	cancel()
 	if err := <-gone; err == nil {
-		t.Error("it got a seat that nobody released")
+		t.Error("it got a slot that nobody released")
 	}
 	if all.release(); all.free != 1 || len(all.waiting) != 0 {
-		t.Errorf("%d seats are free, %d wait", all.free, len(all.waiting))
+		t.Errorf("%d slots are free, %d wait", all.free, len(all.waiting))
 	}
-	// Who comes with a context that is over got a seat or not, and none is lost.
+	// Who comes with a context that is over got a slot or not, and none is lost.
 	for range 100 {
 		if all.acquire(ctx, "b") == nil {
 			all.release()
 		}
 	}
 	if all.free != 1 {
-		t.Errorf("%d seats are free", all.free)
+		t.Errorf("%d slots are free", all.free)
 	}
 }

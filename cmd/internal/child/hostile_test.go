@@ -169,7 +169,7 @@ func (r *Runner) do(ctx context.Context, deed string) (string, error) {
 func goesOn(t *testing.T, r *Runner) {
 	t.Helper()
 	files := fstest.MapFS{"a/a.yaml": &fstest.MapFile{Data: []byte("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n")}}
-	got, err := (&Runner{Path: r.Path, Slots: r.Slots}).Load(t.Context(), files, "a", substitute.Values{})
+	got, err := (&Runner{Path: r.Path, Semaphore: r.Semaphore}).Load(t.Context(), files, "a", substitute.Values{})
 	if err != nil || got.Set.Len() != 1 {
 		t.Errorf("after it: %d objects, %v", got.Set.Len(), err)
 	}
@@ -209,7 +209,7 @@ func TestAChildThatMisbehavesIsAnErrorThatAPersonUnderstands(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := &Runner{Limits: c.limits, Slots: NewSlots()}
+			r := &Runner{Limits: c.limits, Semaphore: NewSemaphore()}
 			begin := time.Now()
 			got, err := r.do(t.Context(), c.deed)
 			if err == nil {
@@ -317,7 +317,7 @@ func TestACancelledCallEndsItsChild(t *testing.T) {
 }
 
 func TestAThirdChildWaitsAndItsContextCounts(t *testing.T) {
-	r := &Runner{Slots: NewSlots()}
+	r := &Runner{Semaphore: NewSemaphore()}
 	ctx, cancel := context.WithCancel(t.Context())
 	ready, done := make(chan struct{}), make(chan error)
 	for range atOnce {

@@ -29,15 +29,15 @@ type job struct {
 
 // run starts a child, talks with it and sees it end.
 func (r *Runner) run(ctx context.Context, j job) ([]byte, error) {
-	slots := r.Slots
-	if slots == nil {
-		slots = ofProcess
+	semaphore := r.Semaphore
+	if semaphore == nil {
+		semaphore = ofProcess
 	}
-	free, err := slots.take(ctx, r.Proposal, r.Repository)
+	release, err := semaphore.acquire(ctx, r.Proposal, r.Repository)
 	if err != nil {
 		return nil, err
 	}
-	defer free()
+	defer release()
 	// The child ends with the thread that started it.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

@@ -53,7 +53,7 @@ func (l Limits) withDefaults() Limits {
 // a child lets pass of itself.
 const decodedDefault = 96 << 20
 
-// Runner starts children, as many at once as there are Slots: further calls wait, until
+// Runner starts children, as many at once as Semaphore has slots: further calls wait, until
 // their context ends. The zero Runner starts this very program with the hidden command
 // "child"; fields are not changed once it is in use. It is safe for concurrent use.
 type Runner struct {
@@ -63,8 +63,8 @@ type Runner struct {
 	Args []string
 	// Limits hold for each child.
 	Limits Limits
-	// Slots are shared by all Runners of a process. Default those of the process.
-	Slots *Slots
+	// Semaphore is shared by all Runners of a process. Default that of the process.
+	Semaphore *Semaphore
 	// Proposal says that the children work on what is only proposed: however many of
 	// them there are to be, and however long they take, one slot is left to others.
 	Proposal bool

@@ -27,7 +27,7 @@ func at(tree, content string) gitsource.Snapshot {
 }
 
 func TestATreeThatDidNotChangeIsNotRenderedAgain(t *testing.T) {
-	r, in := &renders{}, &child.Runner{Slots: child.NewSlots()}
+	r, in := &renders{}, &child.Runner{Semaphore: child.NewSemaphore()}
 	nothing := func(tree string) gitsource.Snapshot { return gitsource.Snapshot{TreeID: tree, FS: fstest.MapFS{}} }
 	load := func(s gitsource.Snapshot, folder string) (child.Loaded, error) {
 		return r.load(t.Context(), in, s, folder, substitute.Values{})
@@ -58,7 +58,7 @@ func TestATreeThatDidNotChangeIsNotRenderedAgain(t *testing.T) {
 }
 
 func TestTreesAreRememberedWithTheValuesOfTheirVariables(t *testing.T) {
-	r, in := &renders{}, &child.Runner{Slots: child.NewSlots()}
+	r, in := &renders{}, &child.Runner{Semaphore: child.NewSemaphore()}
 	load := func(count string) string {
 		values, err := substitute.NewValues(fluxexpr.Parse, nil, substitute.Plain("spec.substitute", map[string]string{"count": count}))
 		if err != nil {
@@ -114,8 +114,8 @@ func asking(ctx context.Context, r *renders, in *child.Runner, s gitsource.Snaps
 }
 
 func TestASlowTreeIsRenderedOnceAndNoOtherWaitsForIt(t *testing.T) {
-	slots := child.NewSlots()
-	r, in := &renders{}, &child.Runner{Slots: slots}
+	slots := child.NewSemaphore()
+	r, in := &renders{}, &child.Runner{Semaphore: slots}
 	slow := newStuck()
 	first := asking(t.Context(), r, in, gitsource.Snapshot{TreeID: "slow", FS: slow})
 	<-slow.asked
@@ -135,13 +135,13 @@ func TestASlowTreeIsRenderedOnceAndNoOtherWaitsForIt(t *testing.T) {
 }
 
 func TestAFollowedBranchDoesNotWaitForTheSameTreeAsAProposal(t *testing.T) {
-	slots := child.NewSlots()
+	slots := child.NewSemaphore()
 	r := &renders{}
 	slow := newStuck()
 	ctx, cancel := context.WithCancel(t.Context())
-	proposed := asking(ctx, r, &child.Runner{Slots: slots, Proposal: true}, gitsource.Snapshot{TreeID: "t", FS: slow})
+	proposed := asking(ctx, r, &child.Runner{Semaphore: slots, Proposal: true}, gitsource.Snapshot{TreeID: "t", FS: slow})
 	<-slow.asked
-	if l, err := r.load(t.Context(), &child.Runner{Slots: slots}, at("t", oneMap), "x", substitute.Values{}); err != nil || l.Set.Len() != 1 {
+	if l, err := r.load(t.Context(), &child.Runner{Semaphore: slots}, at("t", oneMap), "x", substitute.Values{}); err != nil || l.Set.Len() != 1 {
 		t.Errorf("the followed branch: %d objects, %v", l.Set.Len(), err)
 	}
 	cancel()
@@ -150,7 +150,7 @@ func TestAFollowedBranchDoesNotWaitForTheSameTreeAsAProposal(t *testing.T) {
 }
 
 func TestWhoWaitsForAnotherIsNotFailedByWhatBefallsThat(t *testing.T) {
-	r, in := &renders{}, &child.Runner{Slots: child.NewSlots()}
+	r, in := &renders{}, &child.Runner{Semaphore: child.NewSemaphore()}
 	slow := newStuck()
 	ctx, cancel := context.WithCancel(t.Context())
 	first := asking(ctx, r, in, gitsource.Snapshot{TreeID: "t", FS: slow})
@@ -237,20 +237,20 @@ func TestTheBudgetForgetsTheOldestFirst(t *testing.T) {
 }
 
 func TestAChildThatCannotBeStartedIsForAnotherTry(t *testing.T) {
-	a := &attempt{renders: &renders{}, children: children{followed: &child.Runner{Path: "/nowhere/at/all", Slots: child.NewSlots()}}}
+	a := &attempt{renders: &renders{}, children: children{followed: &child.Runner{Path: "/nowhere/at/all", Semaphore: child.NewSemaphore()}}}
 	load := a.loader("x", &variables{}, onClusters())
 	_, err := load(t.Context(), at("t", oneMap))
 	if class, _, _ := state.Classify(err); class != state.Retry {
 		t.Fatalf("%s: %v", class, err)
 	}
-	a.children.followed = &child.Runner{Slots: child.NewSlots()}
+	a.children.followed = &child.Runner{Semaphore: child.NewSemaphore()}
 	if d, err := load(t.Context(), at("t", oneMap)); err != nil || d.Set.Len() != 1 {
 		t.Errorf("once it can be: %d objects, %v", d.Set.Len(), err)
 	}
 }
 
 func TestAFollowedClusterIsJudgedByItsSchemaInTheChild(t *testing.T) {
-	a := &attempt{renders: &renders{}, children: children{followed: &child.Runner{Slots: child.NewSlots()}}}
+	a := &attempt{renders: &renders{}, children: children{followed: &child.Runner{Semaphore: child.NewSemaphore()}}}
 	said := onClusters()
 	load := a.loader("x", &variables{}, said)
 	for range 2 { // rendered, and remembered
@@ -267,15 +267,15 @@ func TestAFollowedClusterIsJudgedByItsSchemaInTheChild(t *testing.T) {
 }
 
 func TestWhyAProposalCannotBeRenderedSaysNothingOfAFollowedBranch(t *testing.T) {
-	r, slots := &renders{}, child.NewSlots()
-	narrow := &child.Runner{Slots: slots, Proposal: true, Limits: child.Limits{Decoded: 1}}
+	r, slots := &renders{}, child.NewSemaphore()
+	narrow := &child.Runner{Semaphore: slots, Proposal: true, Limits: child.Limits{Decoded: 1}}
 	for range 2 {
 		_, err := r.load(t.Context(), narrow, at("t", oneMap), "x", substitute.Values{})
 		if _, reason, _ := state.Classify(err); reason != "LimitExceeded" {
 			t.Fatalf("the proposal: %v", err)
 		}
 	}
-	for _, in := range []*child.Runner{{Slots: slots}, narrow} {
+	for _, in := range []*child.Runner{{Semaphore: slots}, narrow} {
 		// What was rendered once is remembered for both.
 		if l, err := r.load(t.Context(), in, at("t", oneMap), "x", substitute.Values{}); err != nil || l.Set.Len() != 1 {
 			t.Errorf("%d objects, %v", l.Set.Len(), err)

@@ -236,7 +236,7 @@ func TestAnApplyDoesNotWaitForTheChildrenOfPullRequests(t *testing.T) {
 	if of := c.proposedTo("https://forge/o/r"); of.Repository != "https://forge/o/r" || !of.Proposal || c.proposed.Repository != "" {
 		t.Errorf("the children of a repository's pull requests: %+v", of)
 	}
-	if c.followed.Slots != nil || c.ahead.Slots != nil || c.proposed.Slots != nil {
+	if c.followed.Semaphore != nil || c.ahead.Semaphore != nil || c.proposed.Semaphore != nil {
 		t.Error("not all children share the slots of the process")
 	}
 }

@@ -33,8 +33,8 @@ func slowFolder() fstest.MapFS {
 // longer than the limit, and a third, whose folder is in order, come after them.
 func TestASlowFolderEndsByItselfAndBlamesNoOther(t *testing.T) {
 	const cpu = 2 * time.Second
-	r, slots := &renders{}, child.NewSlots()
-	in := &child.Runner{Slots: slots, Limits: child.Limits{CPU: cpu}}
+	r, slots := &renders{}, child.NewSemaphore()
+	in := &child.Runner{Semaphore: slots, Limits: child.Limits{CPU: cpu}}
 	var slow []chan answer
 	for i := range 2 {
 		slow = append(slow, asking(t.Context(), r, in, gitsource.Snapshot{TreeID: fmt.Sprint("slow", i), FS: slowFolder()}))
@@ -68,7 +68,7 @@ func TestABombOnAFollowedBranchEndsOnlyItsChild(t *testing.T) {
 		return int64(m.HeapAlloc)
 	}
 	before := heap()
-	a := &attempt{renders: &renders{}, children: children{followed: &child.Runner{Slots: child.NewSlots(), Limits: child.Limits{Memory: 256 << 20}}}}
+	a := &attempt{renders: &renders{}, children: children{followed: &child.Runner{Semaphore: child.NewSemaphore(), Limits: child.Limits{Memory: 256 << 20}}}}
 	load := a.loader("x", &variables{}, onClusters())
 	var total runtime.MemStats
 	runtime.ReadMemStats(&total)

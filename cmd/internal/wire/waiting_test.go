@@ -37,12 +37,12 @@ func (h held) Stat(name string) (fs.FileInfo, error) {
 }
 
 // occupied has a proposal of another repository take the slot of proposals.
-func occupied(t *testing.T, slots *child.Slots) (release func()) {
+func occupied(t *testing.T, slots *child.Semaphore) (release func()) {
 	t.Helper()
 	tree := held{fstest.MapFS{"x/a.yaml": {Data: []byte(oneMap)}}, make(chan struct{}, 1), make(chan struct{})}
 	done := make(chan error, 1)
 	go func() {
-		_, err := (&child.Runner{Slots: slots, Proposal: true, Repository: "other"}).Load(t.Context(), tree, "x", substitute.Values{})
+		_, err := (&child.Runner{Semaphore: slots, Proposal: true, Repository: "other"}).Load(t.Context(), tree, "x", substitute.Values{})
 		done <- err
 	}()
 	<-tree.asked
@@ -55,9 +55,9 @@ func occupied(t *testing.T, slots *child.Slots) (release func()) {
 }
 
 // rendering makes a reviewer render what it compares. It is told when that begins.
-func (r *reviewer) rendering(slots *child.Slots) (begun chan struct{}) {
+func (r *reviewer) rendering(slots *child.Semaphore) (begun chan struct{}) {
 	r.renders = &renders{}
-	r.children = &child.Runner{Slots: slots, Proposal: true, Repository: "ours"}
+	r.children = &child.Runner{Semaphore: slots, Proposal: true, Repository: "ours"}
 	begun = make(chan struct{})
 	r.repository = &lone{begun: begun}
 	r.foresee = func(context.Context, change) (*provision.Forecast, error) { return nil, nil }
@@ -80,7 +80,7 @@ func (l *lone) Compare(context.Context, string, string) (gogit.Comparison, error
 
 func TestAPlanIsNotChargedForTheSlotThatAnotherHas(t *testing.T) {
 	r, _, _ := stageReview(t, nil)
-	slots, at := child.NewSlots(), clocktesting.NewFakeClock(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
+	slots, at := child.NewSemaphore(), clocktesting.NewFakeClock(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
 	begun := r.rendering(slots)
 	r.clock = at
 	release := occupied(t, slots)

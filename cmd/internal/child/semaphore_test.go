@@ -13,13 +13,13 @@ import (
 
 // occupied has proposals wait in line, the first of which has a child that does not end.
 // What it returns ends them.
-func occupied(t *testing.T, slots *Slots, proposals int) (release func()) {
+func occupied(t *testing.T, slots *Semaphore, proposals int) (release func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	ready, done := make(chan struct{}, proposals), make(chan struct{})
 	for range proposals {
 		go func() {
-			r := &Runner{Slots: slots, Proposal: true}
+			r := &Runner{Semaphore: slots, Proposal: true}
 			_, _ = r.run(ctx, job{verb: "sleep for good", doing: "rendering", talk: func(_ *writer, out *reader) ([]byte, error) {
 				ready <- struct{}{}
 				_, _, err := out.next()
@@ -38,30 +38,30 @@ func occupied(t *testing.T, slots *Slots, proposals int) (release func()) {
 }
 
 func TestProposalsNeverTakeTheLastSlot(t *testing.T) {
-	slots := NewSlots()
+	slots := NewSemaphore()
 	release := occupied(t, slots, 8)
 	defer release()
 	files := fstest.MapFS{"a.yaml": &fstest.MapFile{Data: []byte("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n")}}
 	// This one works on a followed branch, while eight proposals want all there is.
 	for range 3 {
-		got, err := (&Runner{Slots: slots}).Load(t.Context(), files, ".", substitute.Values{})
+		got, err := (&Runner{Semaphore: slots}).Load(t.Context(), files, ".", substitute.Values{})
 		if err != nil || got.Set.Len() != 1 {
 			t.Fatalf("%d objects, %v", got.Set.Len(), err)
 		}
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	_, err := (&Runner{Slots: slots, Proposal: true}).Load(ctx, files, ".", substitute.Values{})
+	_, err := (&Runner{Semaphore: slots, Proposal: true}).Load(ctx, files, ".", substitute.Values{})
 	if class, _, _ := state.Classify(err); !errors.Is(err, context.DeadlineExceeded) || class != state.Retry {
 		t.Errorf("a proposal that waits in vain for the others: %s, %v", class, err)
 	}
 }
 
 func TestASlotIsFreeAgainWhateverEndedItsChild(t *testing.T) {
-	slots := NewSlots()
+	slots := NewSemaphore()
 	for _, deed := range []string{"panic", "be killed", "answer too much", "eat at once", "frobnicate"} {
 		for _, proposal := range []bool{true, false} {
-			if _, err := (&Runner{Slots: slots, Proposal: proposal}).do(t.Context(), deed); err == nil {
+			if _, err := (&Runner{Semaphore: slots, Proposal: proposal}).do(t.Context(), deed); err == nil {
 				t.Errorf("%s went well", deed)
 			}
 		}
@@ -74,7 +74,7 @@ func TestASlotIsFreeAgainWhateverEndedItsChild(t *testing.T) {
 // TestAnAnswerThatDecodesToTooMuchIsRefused is about what a child that was taken over may
 // send: what it decodes to is bounded before it is decoded.
 func TestAnAnswerThatDecodesToTooMuchIsRefused(t *testing.T) {
-	r := &Runner{Slots: NewSlots(), Limits: Limits{Decoded: 1 << 20}}
+	r := &Runner{Semaphore: NewSemaphore(), Limits: Limits{Decoded: 1 << 20}}
 	_, err := r.do(t.Context(), "answer many small maps")
 	if class, reason, _ := state.Classify(err); class != state.Fix || reason != "LimitExceeded" {
 		t.Errorf("%s %s: %v", class, reason, err)

@@ -36,27 +36,27 @@ func Container(goMemLimit int64) int64 {
 	return goMemLimit + atOnce*(memoryDefault+besides) + headroom
 }
 
-// Slots bound how many children run at once. Those who wait are served in the order in
-// which they came, a proposal by whose repository had a slot the longest ago. They are
-// safe for concurrent use.
-type Slots struct {
+// Semaphore bounds how many children run at once: each has a slot of it. Those who wait
+// are served in the order in which they came, a proposal by whose repository had a slot
+// the longest ago. It is safe for concurrent use.
+type Semaphore struct {
 	all       chan struct{}
 	proposals *fairQueue
 }
 
-// NewSlots are slots that nothing shares with those of the process. They are for tests:
-// Container counts on one set of slots in a process.
-func NewSlots() *Slots {
-	return &Slots{all: make(chan struct{}, atOnce), proposals: &fairQueue{free: proposalsAtOnce}}
+// NewSemaphore has slots beside those of the process. It is for tests: Container counts
+// on one Semaphore in a process.
+func NewSemaphore() *Semaphore {
+	return &Semaphore{all: make(chan struct{}, atOnce), proposals: &fairQueue{free: proposalsAtOnce}}
 }
 
-// ofProcess are the slots of this process.
-var ofProcess = NewSlots()
+// ofProcess has the slots of this process.
+var ofProcess = NewSemaphore()
 
-// take waits for a slot, for a proposal of a repository or, where proposal is false, for
-// anything else. What free returns gives it back. The time of that is not work, see
+// acquire waits for a slot, for a proposal of a repository or, where proposal is false, for
+// anything else. free gives it back. The time of that is not work, see
 // worktime.Wait. The error is for another try: who waits did nothing wrong.
-func (s *Slots) take(ctx context.Context, proposal bool, repository string) (free func(), err error) {
+func (s *Semaphore) acquire(ctx context.Context, proposal bool, repository string) (free func(), err error) {
 	defer worktime.Wait(ctx)()
 	release := func() {}
 	if proposal {
