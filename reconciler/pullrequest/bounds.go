@@ -212,38 +212,38 @@ func sizeOf(r *v1alpha1.ReviewedConsequences) int {
 	return len(raw)
 }
 
-// workers is how many Syncs' pull requests are looked after at a time, ofRepository how
-// many of those may be of one repository: where several Syncs follow it, those of others
-// have their turn all the same.
+// workers is how many Syncs' pull requests are looked after at a time,
+// maxPassesPerRepository how many of those may be of one repository: where several Syncs
+// follow it, those of others have their turn all the same.
 const (
-	workers      = 4
-	ofRepository = 2
+	workers                = 4
+	maxPassesPerRepository = 2
 )
 
-// turns counts the passes under way, by repository.
-type turns struct {
-	mu   gosync.Mutex
-	busy map[string]int
+// repositoryLimiter counts the passes under way, by repository, and bounds them.
+type repositoryLimiter struct {
+	mu     gosync.Mutex
+	passes map[string]int
 }
 
-// take reports whether another pass over a repository may begin; give ends it.
-func (t *turns) take(address string) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.busy[address] >= ofRepository {
+// tryAcquire reports whether another pass over a repository may begin; release ends it.
+func (l *repositoryLimiter) tryAcquire(address string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.passes[address] >= maxPassesPerRepository {
 		return false
 	}
-	if t.busy == nil {
-		t.busy = map[string]int{}
+	if l.passes == nil {
+		l.passes = map[string]int{}
 	}
-	t.busy[address]++
+	l.passes[address]++
 	return true
 }
 
-func (t *turns) give(address string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.busy[address]--; t.busy[address] <= 0 {
-		delete(t.busy, address)
+func (l *repositoryLimiter) release(address string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.passes[address]--; l.passes[address] <= 0 {
+		delete(l.passes, address)
 	}
 }

@@ -160,17 +160,17 @@ func TestWhatTakesLongIsNotMadeAgainSoon(t *testing.T) {
 }
 
 func TestSyncsOfOneRepositoryLeaveWorkersToOthers(t *testing.T) {
-	var all turns
+	var all repositoryLimiter
 	for n := range workers {
-		if got := all.take("o/r"); got != (n < ofRepository) {
+		if got := all.tryAcquire("o/r"); got != (n < maxPassesPerRepository) {
 			t.Errorf("pass %d over one repository begins: %v", n+1, got)
 		}
 	}
-	if !all.take("o/other") {
+	if !all.tryAcquire("o/other") {
 		t.Error("another repository has no turn")
 	}
-	all.give("o/r")
-	if !all.take("o/r") {
+	all.release("o/r")
+	if !all.tryAcquire("o/r") {
 		t.Error("what has ended leaves no room")
 	}
 }

@@ -27,7 +27,7 @@ type Reconciler struct {
 	Clock    clock.PassiveClock
 
 	sessions sessions
-	turns    turns
+	limiter  repositoryLimiter
 }
 
 // Reconcile makes one pass over the pull requests of one Sync.
@@ -68,12 +68,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	case p.now.Before(s.pace.rest):
 		// Whoever woke us: the forge is not asked before.
 		return ctrl.Result{RequeueAfter: s.pace.rest.Sub(p.now)}, nil
-	case !r.turns.take(s.address):
+	case !r.limiter.tryAcquire(s.address):
 		// Others have their turn first.
 		return ctrl.Result{RequeueAfter: soon}, nil
 	default:
 		p.run(ctx)
-		r.turns.give(s.address)
+		r.limiter.release(s.address)
 	}
 	if ctx.Err() != nil {
 		// We are stopping: what was cut short says nothing.
