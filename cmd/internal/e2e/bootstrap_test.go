@@ -135,6 +135,7 @@ func TestInstallingAndUninstallingFromALaptop(t *testing.T) {
 	l.secret()
 	l.live()
 	l.expect(l.bootstrap("--yes"), 0, "nothing to change")
+	l.declaresItself()
 	l.drained()
 	l.kept()
 	l.expect(l.types("uninstall", "--yes"), 0, "nothing of Poolwright is installed")

@@ -162,6 +162,14 @@ func (b *Bootstrap) installation(ctx context.Context, eks declaredEKS, root, sub
 		return state.Set{}, err
 	}
 	b.Warnings, b.SyncName = append(b.Warnings, warnings...), b.req.Sync.Name
+	itself, err := declaresItself(ctx, b.direct, in.namespace, b.SyncName)
+	if err != nil {
+		return state.Set{}, err
+	}
+	if itself {
+		b.Warnings = append(b.Warnings, fmt.Sprintf("Sync %s is declared in the repository that it follows, and bootstrap does not change it: change it there", b.SyncName))
+		return state.NewSet(items...), nil
+	}
 	return state.NewSet(append(items, syncItem(in.namespace, b.SyncName, spec))...), nil
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/poolwright/poolwright/cmd/internal/given"
 	"github.com/poolwright/poolwright/cmd/internal/wire"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/target/cluster"
 )
 
 // SyncRequest says what the Sync that bootstrap makes follows. What is left
@@ -226,4 +227,14 @@ func secretIsMissing(ctx context.Context, c client.Client, namespace, name strin
 		return false, fmt.Errorf("reading Secret %s: %w", name, err)
 	}
 	return false, nil
+}
+
+// declaresItself reports whether a Sync applies its own object, because the repository
+// that it follows declares it.
+func declaresItself(ctx context.Context, c client.Client, namespace, name string) (bool, error) {
+	live, err := wire.LiveSync(ctx, c, namespace, name)
+	if err != nil {
+		return false, err
+	}
+	return live.Labels[v1alpha1.SyncLabel] == cluster.LabelValue(name), nil
 }

@@ -22,7 +22,7 @@ import (
 
 // installation is the name under which the objects of an installation are
 // remembered, in an inventory of their own beside those of the Syncs.
-const installation = "poolwright-installation"
+const installation = cluster.Installation
 
 // The names that config/ gives.
 const (

@@ -27,17 +27,14 @@ const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 func (w *World) compare(ctx context.Context, item state.Item, live *unstructured.Unstructured) (state.Item, error) {
 	rec, _ := w.store.Get(item.Key)
 	found := observed(item, live, nil, rec.Desired)
-	if other := live.GetLabels()[v1alpha1.SyncLabel]; other != "" && other != w.label {
-		owned, err := w.syncLives(ctx, other)
-		if err != nil {
-			return found, err
-		}
-		if owned {
-			found.Owner = "Sync " + other
-		}
+	other, err := w.otherSync(ctx, item.Key, live)
+	if err != nil {
+		return found, err
+	}
+	if other != "" {
+		found.Owner = "Sync " + other
 	}
 	var object map[string]any
-	var err error
 	switch {
 	case live.GetDeletionTimestamp() != nil:
 		object = leaving(item.Object, live)

@@ -35,7 +35,8 @@ func (w *World) Observe(ctx context.Context, wanted state.Set) (state.Set, error
 		return state.Set{}, err
 	}
 	o := newObservation(w, wanted)
-	listed, err := o.kinds(ctx, !complete)
+	o.rebuilds = !complete
+	listed, err := o.kinds(ctx, o.rebuilds)
 	if err != nil {
 		return state.Set{}, err
 	}
@@ -72,6 +73,9 @@ func (w *World) ObserveOnly(ctx context.Context, wanted state.Set) (state.Set, e
 type observation struct {
 	world  *World
 	wanted state.Set
+	// rebuilds is true where the inventory is not complete: what is ours may be known
+	// only by its label.
+	rebuilds bool
 
 	mu sync.Mutex
 	// met holds every key whose presence or absence is known.

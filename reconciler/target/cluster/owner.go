@@ -9,6 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/target/internal/api"
 	"github.com/poolwright/poolwright/reconciler/target/internal/fields"
 	"github.com/poolwright/poolwright/reconciler/target/internal/inventory"
@@ -53,6 +55,46 @@ func tracks(self string, live *unstructured.Unstructured) bool {
 	place, found := strings.CutPrefix(self, gvk.Group+"/"+gvk.Kind+":")
 	namespace, name, _ := strings.Cut(place, "/")
 	return found && name == live.GetName() && (live.GetNamespace() == "" || namespace == live.GetNamespace())
+}
+
+// Installation stands in the place of a Sync's name for what `poolwright bootstrap`
+// installs. No Sync can have it: its definition reserves it.
+const Installation = "poolwright-installation"
+
+// otherSync is the label value of the Sync that owns a live object in place of this one,
+// or is empty: nobody does, or this Sync may take the object over.
+func (w *World) otherSync(ctx context.Context, k state.Key, live *unstructured.Unstructured) (string, error) {
+	label := live.GetLabels()[v1alpha1.SyncLabel]
+	if label == "" || label == w.label {
+		return "", nil
+	}
+	if label == Installation && k == w.self() {
+		if itself, err := w.installed(ctx, k, live); err != nil || itself {
+			return "", err
+		}
+	}
+	if lives, err := w.syncLives(ctx, label); err != nil || !lives {
+		return "", err
+	}
+	return label, nil
+}
+
+// self is the key of the Sync whose world this is.
+func (w *World) self() state.Key {
+	return state.Key{Target: Name, Group: v1alpha1.GroupVersion.Group, Kind: "Sync", Namespace: w.cfg.Namespace, Name: w.cfg.Sync}
+}
+
+// installed reports whether the installation has made this incarnation of an object, by
+// its inventory: a label can be copied.
+func (w *World) installed(ctx context.Context, k state.Key, live *unstructured.Unstructured) (bool, error) {
+	store := inventory.NewStore(w.api, inventory.Place{
+		Target: Name, Namespace: w.cfg.Namespace, Prefix: Installation + "-inventory", Value: Installation, ReadOnly: true,
+	})
+	if _, err := store.Load(ctx); err != nil {
+		return false, err
+	}
+	rec, known := store.Get(k)
+	return known && rec.Print.UID == string(live.GetUID()), nil
 }
 
 // syncLives reports whether another Sync still keeps an inventory here, and so

@@ -19,12 +19,14 @@ import (
 
 // stray judges a live object that is not wanted: is it ours to delete? A label
 // alone proves nothing, since controllers and people copy labels; the record
-// of that incarnation does, or our own claim to the label.
+// of that incarnation does. So does our own claim to the label where the inventory
+// names the object, which may have been made anew since, or has lost what it named:
+// while it is complete, who else may write such objects has made the claim.
 func (o *observation) stray(k state.Key, kind kinds.Kind, live *unstructured.Unstructured) {
 	rec, known := o.world.store.Get(k)
 	recorded := known && rec.Print.UID == string(live.GetUID())
 	label := live.GetLabels()[v1alpha1.SyncLabel]
-	claimed := label == o.world.label && fields.Claims(fields.Applied(live.Object, v1alpha1.FieldManager),
+	claimed := (known || o.rebuilds) && label == o.world.label && fields.Claims(fields.Applied(live.Object, v1alpha1.FieldManager),
 		"metadata", "labels", v1alpha1.SyncLabel)
 	owner := OwnerOf(live, nil)
 	switch {
