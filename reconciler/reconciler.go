@@ -114,9 +114,12 @@ type Result struct {
 	Withheld []state.Key
 	// Outcome is what became of the plan; zero where nothing was applied.
 	Outcome apply.Outcome
-	// Stale is the reason for which the source could not be read, when the
-	// run used the last good revision instead.
+	// Stale is the reason for which the source could not be read, or its newest
+	// revision not be loaded, when the run used the last good revision instead.
 	Stale error
+	// Attempted is the newest revision that was read, where it could not be loaded and
+	// Revision is an earlier one; else empty.
+	Attempted string
 }
 
 // Fetch reads the source and reports the revision to use: the newest, or the
@@ -227,12 +230,23 @@ func (l *Loop) take(ctx context.Context, snapshot gitsource.Snapshot, stale erro
 	}
 	d, err := l.load(ctx, snapshot)
 	if err != nil {
-		return result, false, fmt.Errorf("loading %s: %w", snapshot.Revision, err)
+		return l.keep(ctx, result, beside, fmt.Errorf("loading %s: %w", snapshot.Revision, err))
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.last = &revision{snapshot: snapshot, beside: beside, declared: d}
 	return result, true, nil
+}
+
+// keep goes on with the last good revision where a newer one cannot be loaded: what was
+// applied stays so, and drift from it is corrected. With other variables' values it is
+// another revision, and nobody can say what it would declare.
+func (l *Loop) keep(ctx context.Context, newest Result, beside string, why error) (Result, bool, error) {
+	last, planned := l.newest()
+	if last == nil || last.beside != beside || ctx.Err() != nil {
+		return newest, false, why
+	}
+	return Result{Revision: last.snapshot.Revision, Stale: why, Attempted: newest.Revision}, last != planned, nil
 }
 
 // newest is the newest revision, and the newest that was planned; nil where none is.

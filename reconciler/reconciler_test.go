@@ -214,8 +214,13 @@ func TestANewRevisionThatCannotBeLoadedKeepsTheOldOneForDrift(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.revision = "r2"
-	if _, err := loop.RunOnce(t.Context(), reconciler.Options{}); err == nil {
-		t.Fatal("a revision without its folder was accepted")
+	w.objects["a"] = "edited"
+	result, err := loop.RunOnce(t.Context(), reconciler.Options{})
+	if err != nil || result.Stale == nil || result.Revision != "r1" || result.Attempted != "r2" {
+		t.Fatalf("RunOnce = %q after %q, stale %v, %v; want r1 after r2, stale, no error", result.Revision, result.Attempted, result.Stale, err)
+	}
+	if w.objects["a"] != "1" {
+		t.Errorf("a = %q, want the last revision's 1", w.objects["a"])
 	}
 	w.objects["a"] = "edited"
 	if _, err := loop.Correct(t.Context(), []state.Key{key("a")}, reconciler.Options{}); err != nil {

@@ -88,7 +88,7 @@ func TestABranchThatWaitsForAPersonKeepsTheLastStateAndDeletesNothing(t *testing
 		s.unread = err
 		s.later()
 		message := s.says("Ready", metav1.ConditionFalse, reason)
-		if !strings.Contains(message, "stays in force") {
+		if !strings.Contains(message, "revision main@sha1:11 stays applied") {
 			t.Errorf("%s: %s", reason, message)
 		}
 		if diff := cmp.Diff(map[string]string{"a": "1", "b": "1"}, s.cluster.live); diff != "" {

@@ -115,7 +115,7 @@ func TestJudge(t *testing.T) {
 		},
 		"a held deletion waits": {
 			ran(change("a", plan.Delete, func(c *plan.Change) { c.Hold = "confirm" })),
-			conclusion{reason: "PruneHeld", pending: []v1alpha1.PendingChange{{Object: "ConfigMap/a/a", Action: "delete", Reason: "confirm"}}},
+			conclusion{stalled: true, reason: "PruneHeld", pending: []v1alpha1.PendingChange{{Object: "ConfigMap/a/a", Action: "delete", Reason: "confirm"}}},
 		},
 		"drift that is only reported leaves the Sync ready, drifted and settled: another look would find the same": {
 			ran(change("a", plan.Update, func(c *plan.Change) { c.Hold, c.Drift = "only reported", true })),

@@ -92,6 +92,8 @@ type run struct {
 	kind runKind
 	// looked are the things that a partial pass looked at.
 	looked []state.Key
+	// applied is the last applied revision where none could be read or loaded; else empty.
+	applied string
 	// scope is what the run's confirmation tokens are bound to.
 	scope confirm.Scope
 	// after is when a waiting pass wants to come back; 0 leaves it to others.
@@ -128,7 +130,11 @@ func (r *SyncReconciler) run(ctx context.Context, sync *v1alpha1.Sync, s *sessio
 	if !alone || !now.Before(s.nextFetch) {
 		if got, ok := s.source.fetch(sync.Annotations[v1alpha1.ReconcileAnnotation], alone); ok {
 			s.nextFetch = r.Clock.Now().Add(jittered(interval(sync)))
-			return r.proceed(ctx, s, got, drifted, forced, opts)
+			done := r.proceed(ctx, s, got, drifted, forced, opts)
+			if got.err != nil {
+				done.applied = sync.Status.LastAppliedRevision
+			}
+			return done
 		}
 		if !alone {
 			s.putBack(drifted)

@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -46,24 +47,14 @@ type verdict struct {
 // judge is the one place where failures become reasons.
 func judge(done run) verdict {
 	if done.err != nil {
-		class, reason, after := state.Classify(done.err)
-		if r, fix := sourceReason(done.err); r != "" {
-			reason = r
-			if fix {
-				class = state.Fix
-			}
-		}
-		return verdict{reason: reason, message: done.err.Error() + remedy(done.err, done.scope), stalled: class == state.Fix, after: after}
+		return failure(done.err, remedy(done.err, done.scope)+done.unkept())
 	}
 	v := verdict{picture: seen(done)}
 	failed, applyErr := done.Outcome.Failed(), done.Outcome.Err()
 	switch {
 	case done.Stale != nil:
-		v.reason, _ = sourceReason(done.Stale)
-		if v.reason == "" {
-			v.reason = "SourceUnavailable"
-		}
-		v.message = fmt.Sprintf("%v; revision %s stays in force%s", done.Stale, done.Revision, remedy(done.Stale, done.scope))
+		stale := failure(done.Stale, fmt.Sprintf("; revision %s stays applied%s", done.Revision, remedy(done.Stale, done.scope)))
+		v.reason, v.message, v.stalled, v.after = stale.reason, stale.message, stale.stalled, stale.after
 	case len(done.Problems) > 0:
 		v.reason, v.stalled = "InvalidManifests", true
 		v.gist = problems(done.Problems)
@@ -96,6 +87,27 @@ func judge(done run) verdict {
 	return v
 }
 
+// failure is the verdict on what kept a run from the newest revision.
+func failure(err error, more string) verdict {
+	class, reason, after := state.Classify(err)
+	if r, fix := sourceReason(err); r != "" {
+		reason = r
+		if fix {
+			class = state.Fix
+		}
+	}
+	return verdict{reason: reason, message: err.Error() + more, stalled: class == state.Fix, after: after}
+}
+
+// unkept says what becomes of an earlier revision that this process has not loaded, where
+// the newest cannot be.
+func (d run) unkept() string {
+	if d.applied == "" {
+		return ""
+	}
+	return fmt.Sprintf("; revision %s stays applied, and drift from it is not corrected until a revision can be loaded", d.applied)
+}
+
 // partlyUnknown is the reason of a Sync some of whose things could not be looked
 // at. It is never taken for success: what nobody could see may differ.
 const partlyUnknown = "PartlyUnknown"
@@ -108,9 +120,11 @@ const (
 	rolloutHeld = "RolloutHeld"
 )
 
-// wait says what waits for a person.
+// wait says what waits for a person. For kstatus that is stalled: no progress is made,
+// and a person must look. What costs nodes goes on by itself once there are few enough.
 func (v *verdict) wait(revision string) {
 	v.reason, v.message, v.gist = v.picture.waiting(revision)
+	v.stalled = v.reason != rolloutHeld
 }
 
 // The reasons of a true Drifted: what differs is left so on purpose (because
@@ -153,7 +167,7 @@ func sourceReason(err error) (reason string, fix bool) {
 		{gitsource.ErrCorrupt, "SourceCorrupt", false},
 		{gitsource.ErrUnreachable, "SourceUnavailable", false},
 		{gitsource.ErrStorage, "StorageOperationFailed", false},
-		{gitsource.ErrNotFastForward, "NotFastForward", false},
+		{gitsource.ErrNotFastForward, "NotFastForward", true},
 	} {
 		if errors.Is(err, m.is) {
 			return m.reason, m.fix
@@ -223,7 +237,7 @@ func (v verdict) write(status *v1alpha1.SyncStatus, sync *v1alpha1.Sync, done ru
 	}
 	status.LastHandledReconcileAt = sync.Annotations[v1alpha1.ReconcileAnnotation]
 	if done.Revision != "" {
-		status.LastAttemptedRevision, status.LastAttemptedURL = done.Revision, sync.Spec.Source.Git.URL
+		status.LastAttemptedRevision, status.LastAttemptedURL = cmp.Or(done.Attempted, done.Revision), sync.Spec.Source.Git.URL
 	}
 	if v.ready || v.stalled {
 		// Otherwise we are still at it, and kstatus must say so.

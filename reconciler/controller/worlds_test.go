@@ -241,10 +241,11 @@ func TestOneThingPutRightDoesNotCallTheRestCompared(t *testing.T) {
 	s.mistake = state.Failf(state.Fix, "NoManifests", "the folder declares nothing")
 	s.commit()
 	s.later()
-	s.says("Drifted", metav1.ConditionUnknown, "NotCompared")
+	s.says("Drifted", metav1.ConditionFalse, "InSync")
 	s.aws.live["rule"] = "edited"
 	s.drift(at("aws", "rule"))
-	s.says("Drifted", metav1.ConditionUnknown, "NotCompared")
+	s.says("Drifted", metav1.ConditionFalse, "InSync")
+	s.says("Ready", metav1.ConditionFalse, "NoManifests")
 	if s.aws.live["rule"] != "1" {
 		t.Error("the last good revision is not in force")
 	}

@@ -43,7 +43,7 @@ func TestAForcePushWaitsForAPerson(t *testing.T) {
 		}
 	}
 	message := s.troubled("NotFastForward")
-	for _, part := range []string{s.repo.committed, forced.committed, good + " stays in force"} {
+	for _, part := range []string{s.repo.committed, forced.committed, good + " stays applied"} {
 		if !strings.Contains(message, part) {
 			t.Errorf("the message lacks %q: %s", part, message)
 		}
