@@ -247,7 +247,7 @@ func (b *Bootstrap) onlyOneWaits(ctx context.Context) (bool, string, error) {
 		return false, "waiting until the Sync has brought the Cluster and a controller that leads has looked at it", nil
 	case ready.Reason == wire.EngineRunning:
 		return true, "the engine runs already, for the other Karpenter holds no lease and has no ready pod", nil
-	case ready.Reason != string(gate.OtherKarpenter) || strings.Contains(ready.Message, "gate "+string(gate.Orphans)) || strings.Contains(ready.Message, gate.NotProven):
+	case ready.Reason != string(gate.OtherKarpenter):
 		return false, "the engine is not ready to take over: " + ready.Message, nil
 	}
 	return true, "all gates of the engine are open but one: " + ready.Message, nil

@@ -68,8 +68,27 @@ func holdFrom(refusals []gate.Refusal) *hold {
 	for _, r := range refusals {
 		words = append(words, r.Error())
 	}
-	return &hold{reason: string(refusals[0].Gate), message: strings.Join(words, "; ")}
+	return &hold{reason: reasonOf(refusals), message: strings.Join(words, "; ")}
 }
+
+// reasonOf is the condition's reason while gates are closed: the first that is. Another
+// Karpenter is the reason only where it was found and nothing else is closed, since
+// whoever takes over from it scales it down for that.
+func reasonOf(refusals []gate.Refusal) string {
+	for _, r := range refusals {
+		switch {
+		case r.Unproven:
+			return string(r.Gate) + unprovenSuffix
+		case r.Gate != gate.OtherKarpenter:
+			return string(r.Gate)
+		}
+	}
+	return string(gate.OtherKarpenter)
+}
+
+// unprovenSuffix ends the reason of a Cluster's condition Ready where a gate could not be
+// checked: GateNameUnknown, as a condition's status is Unknown.
+const unprovenSuffix = "Unknown"
 
 // keepChecking ends this life of the process when a gate closes under a running
 // engine; the next life will find the engine held.

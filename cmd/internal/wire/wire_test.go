@@ -207,3 +207,25 @@ func TestAHoldNamesEveryClosedGateAndItsRemedy(t *testing.T) {
 		t.Error("open gates hold")
 	}
 }
+
+// Whoever takes over from another Karpenter scales it down where it is the reason.
+func TestAnotherKarpenterIsTheReasonOnlyAlone(t *testing.T) {
+	other, orphans := gate.Refusal{Gate: gate.OtherKarpenter}, gate.Refusal{Gate: gate.Orphans}
+	unproven := func(r gate.Refusal) gate.Refusal { r.Unproven = true; return r }
+	for name, c := range map[string]struct {
+		closed []gate.Refusal
+		want   string
+	}{
+		"it is found":                                   {[]gate.Refusal{other}, "OtherKarpenter"},
+		"it is found, and orphans are":                  {[]gate.Refusal{other, orphans}, "Orphans"},
+		"it is found, and orphans cannot be listed":     {[]gate.Refusal{other, unproven(orphans)}, "OrphansUnknown"},
+		"its leases cannot be listed":                   {[]gate.Refusal{unproven(other)}, "OtherKarpenterUnknown"},
+		"the account is another, and orphans are found": {[]gate.Refusal{{Gate: gate.Account}, orphans}, "Account"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := holdFrom(c.closed).reason; got != c.want {
+				t.Errorf("the reason is %s, want %s", got, c.want)
+			}
+		})
+	}
+}

@@ -144,11 +144,8 @@ func refuse(gate Name, remedy, format string, values ...any) *Refusal {
 	return &Refusal{Gate: gate, Message: fmt.Sprintf(format, values...), Remedy: remedy}
 }
 
-// NotProven begins the Message of a Refusal that is Unproven.
-const NotProven = "not proven"
-
 func unproven(gate Name, remedy string, err error) *Refusal {
-	return &Refusal{Gate: gate, Message: NotProven + ": " + err.Error(), Remedy: remedy, Unproven: true}
+	return &Refusal{Gate: gate, Message: "not proven: " + err.Error(), Remedy: remedy, Unproven: true}
 }
 
 // brief leaves of an AWS error what helps and stays the same from try to try:
