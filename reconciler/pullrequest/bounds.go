@@ -17,27 +17,28 @@ import (
 // whom: how many are planned, in which order, how often again, and what is kept of them.
 
 const (
-	// openPlanned is how many open pull requests of a Sync are planned, openOfAuthor how
-	// many of those may be of one author.
-	openPlanned  = 200
-	openOfAuthor = 100
-	// notices is how many pull requests above those bounds are told so in one pass.
-	notices = 5
-	// bodiesKept is how many bytes of comments a Sync's session keeps, to be written again
+	// maxPlanned is how many open pull requests of a Sync are planned, maxPlannedPerAuthor
+	// how many of those may be of one author.
+	maxPlanned          = 200
+	maxPlannedPerAuthor = 100
+	// maxNotices is how many pull requests above those bounds are told so in one pass.
+	maxNotices = 5
+	// maxCommentBytes is how many bytes of comments a Sync's session keeps, to be written again
 	// should somebody delete one.
-	bodiesKept = 8 << 20
-	// reviewedKept is how many bytes of reviewed consequences a Sync's status keeps,
-	// reviewedOfOne how many of one pull request: etcd takes 1.5 MiB for an object, and
-	// managed fields repeat them.
-	reviewedKept  = 128 << 10
-	reviewedOfOne = 32 << 10
-	// verdictKept is the number of characters of a verdict in the status.
-	verdictKept = 1000
-	// longestLook is the longest time after which a plan that stays the same is made again.
-	longestLook = 30 * time.Minute
-	// rests is how many times as long as a plan took it is not made again only because
-	// time has passed.
-	rests = 10
+	maxCommentBytes = 8 << 20
+	// maxReviewedBytes is how many bytes of reviewed consequences a Sync's status keeps,
+	// maxReviewedBytesPerPullRequest how many of one pull request: etcd takes 1.5 MiB for
+	// an object, and managed fields repeat them.
+	maxReviewedBytes               = 128 << 10
+	maxReviewedBytesPerPullRequest = 32 << 10
+	// maxVerdictLength is the number of characters of a verdict in the status.
+	maxVerdictLength = 1000
+	// maxReplanInterval is the longest time after which a plan that stays the same is made
+	// again.
+	maxReplanInterval = 30 * time.Minute
+	// replanBackoffFactor is how many times as long as a plan took it is not made again
+	// only because time has passed.
+	replanBackoffFactor = 10
 )
 
 // admitted are the open pull requests that are planned, and why each other is not. Authors
@@ -50,17 +51,17 @@ func (p *pass) admitted() (planned []forge.PullRequest, refused map[int]string) 
 			continue
 		}
 		turn[pr.Number] = of[pr.Author]
-		if of[pr.Author]++; of[pr.Author] > openOfAuthor {
-			refused[pr.Number] = fmt.Sprintf("not planned: %d open pull requests of its author are planned already; close some of those", openOfAuthor)
+		if of[pr.Author]++; of[pr.Author] > maxPlannedPerAuthor {
+			refused[pr.Number] = fmt.Sprintf("not planned: %d open pull requests of its author are planned already; close some of those", maxPlannedPerAuthor)
 			continue
 		}
 		planned = append(planned, pr)
 	}
 	slices.SortStableFunc(planned, func(a, b forge.PullRequest) int { return cmp.Compare(turn[a.Number], turn[b.Number]) })
-	for _, pr := range planned[min(len(planned), openPlanned):] {
-		refused[pr.Number] = fmt.Sprintf("not planned: %d open pull requests are planned already; close those that are not needed", openPlanned)
+	for _, pr := range planned[min(len(planned), maxPlanned):] {
+		refused[pr.Number] = fmt.Sprintf("not planned: %d open pull requests are planned already; close those that are not needed", maxPlanned)
 	}
-	return planned[:min(len(planned), openPlanned)], refused
+	return planned[:min(len(planned), maxPlanned)], refused
 }
 
 // notify says beside heads that they are not planned, a few in each pass.
@@ -72,7 +73,7 @@ func (p *pass) notify(ctx context.Context, refused map[int]string) {
 		if !is || rec != nil && (rec.announced == pr.Head.SHA || rec.item.Head == pr.Head.SHA) {
 			continue
 		}
-		if sent++; sent > notices || p.stopped(ctx) {
+		if sent++; sent > maxNotices || p.stopped(ctx) {
 			return
 		}
 		if rec == nil {
@@ -89,8 +90,8 @@ func (p *pass) notify(ctx context.Context, refused map[int]string) {
 	}
 }
 
-// usage is how long plans of each author were worked on of late: half of it is forgotten every ten
-// minutes.
+// usage is how long plans of each author were worked on of late: half of it is forgotten
+// every ten minutes.
 type usage map[string]spending
 
 type spending struct {
@@ -103,11 +104,11 @@ const (
 	// fairShare is how much more an author may have used of the planner than another
 	// before the other comes first whatever it is about.
 	fairShare = 30 * time.Second
-	// mostShare is what an author may have used before plans of theirs wait: with that
+	// maxAuthorUsage is what an author may have used before plans of theirs wait: with that
 	// half-life a planner that never rests reaches a little more than 14 minutes.
-	mostShare = 10 * time.Minute
-	// mostOfOne is the same for one pull request.
-	mostOfOne = 5 * time.Minute
+	maxAuthorUsage = 10 * time.Minute
+	// maxPullRequestUsage is the same for one pull request.
+	maxPullRequestUsage = 5 * time.Minute
 )
 
 // of is what is not forgotten yet.
@@ -136,26 +137,26 @@ func (u usage) add(author string, now time.Time, took time.Duration) {
 	}
 }
 
-// spent reports whether the author of a pull request, or it alone, has used what they may:
+// overBudget reports whether the author of a pull request, or it alone, has used what they may:
 // others may be allowed to push to it, too, and its author has further ones. The record is
 // nil for a new one.
-func (p *pass) spent(pr forge.PullRequest, rec *entry) bool {
-	return p.s.usage.of(pr.Author, p.now) > mostShare || rec != nil && rec.made.spent.of(p.now) > mostOfOne
+func (p *pass) overBudget(pr forge.PullRequest, rec *entry) bool {
+	return p.s.usage.of(pr.Author, p.now) > maxAuthorUsage || rec != nil && rec.made.spent.of(p.now) > maxPullRequestUsage
 }
 
-// lasts is how long a plan is taken to hold although nothing is known to have moved:
+// replanInterval is how long a plan is taken to hold although nothing is known to have moved:
 // ever longer while it stays the same, and longer where it takes long.
-func (e *entry) lasts() time.Duration {
-	return max(min(freshFor<<min(e.made.same, 10), longestLook), rests*e.made.took)
+func (e *entry) replanInterval() time.Duration {
+	return max(min(freshFor<<min(e.made.same, 10), maxReplanInterval), replanBackoffFactor*e.made.took)
 }
 
-// shed gives up the comments that were written longest ago, until the rest fits. Who
+// evictComments gives up the comments that were written longest ago, until the rest fits. Who
 // deletes one of those is answered by another plan.
-func (s *session) shed() {
+func (s *session) evictComments() {
 	kept := 0
 	var all []*entry
 	for _, rec := range s.records {
-		if n := rec.bodies(); n > 0 {
+		if n := rec.commentBytes(); n > 0 {
 			kept += n
 			all = append(all, rec)
 		}
@@ -164,19 +165,19 @@ func (s *session) shed() {
 		return cmp.Or(a.spoken.Compare(b.spoken), cmp.Compare(a.item.Number, b.item.Number))
 	})
 	for _, rec := range all {
-		if kept <= bodiesKept {
+		if kept <= maxCommentBytes {
 			return
 		}
 		if rec.untold || rec.pending {
 			continue // The forge is yet to get it.
 		}
-		kept -= rec.bodies()
+		kept -= rec.commentBytes()
 		rec.answer, rec.good = nil, nil
 	}
 }
 
-// bodies is how many bytes of comments the record holds.
-func (e *entry) bodies() int {
+// commentBytes is how many bytes of comments the record holds.
+func (e *entry) commentBytes() int {
 	n := 0
 	if e.answer != nil {
 		n = len(e.answer.body)
@@ -187,10 +188,10 @@ func (e *entry) bodies() int {
 	return n
 }
 
-// bounded drops the reviewed consequences that a status has no room for: nobody counts as
+// dropReviewed drops the reviewed consequences that a status has no room for: nobody counts as
 // having reviewed them then, which lets fewer nodes be replaced unasked.
-func bounded(items []v1alpha1.PullRequestStatus) {
-	left := reviewedKept
+func dropReviewed(items []v1alpha1.PullRequestStatus) {
+	left := maxReviewedBytes
 	for i := range items {
 		n := sizeOf(items[i].Reviewed)
 		if n > left {
@@ -207,7 +208,7 @@ func sizeOf(r *v1alpha1.ReviewedConsequences) int {
 	}
 	raw, err := json.Marshal(r)
 	if err != nil {
-		return reviewedKept + 1
+		return maxReviewedBytes + 1
 	}
 	return len(raw)
 }

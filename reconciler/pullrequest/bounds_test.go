@@ -82,7 +82,7 @@ func TestSoManyOpenPullRequestsArePlanned(t *testing.T) {
 	}
 	s.by("ada", 301, sha("a"))
 	s.pass()
-	if n := len(s.oracle.plans); n != openOfAuthor+1 || s.oracle.plans[0] != 301 {
+	if n := len(s.oracle.plans); n != maxPlannedPerAuthor+1 || s.oracle.plans[0] != 301 {
 		t.Errorf("planned %d, the first #%d", n, s.oracle.plans[0])
 	}
 	for pass := 2; pass <= 50; pass++ {
@@ -120,7 +120,7 @@ func TestSoManyOpenPullRequestsArePlanned(t *testing.T) {
 	for _, n := range many.oracle.plans {
 		authors[n%150] = true
 	}
-	if len(many.oracle.plans) != openPlanned || len(authors) != 150 {
+	if len(many.oracle.plans) != maxPlanned || len(authors) != 150 {
 		t.Errorf("planned %d of %d authors", len(many.oracle.plans), len(authors))
 	}
 }
@@ -140,7 +140,7 @@ func TestAPlanThatStaysTheSameIsMadeAgainEverMoreRarely(t *testing.T) {
 		t.Errorf("%d plans in the first hour", n)
 	}
 	s.oracle.plan = s.replacing(5) // Nodes came.
-	plans(longestLook + time.Minute)
+	plans(maxReplanInterval + time.Minute)
 	if n := plans(10 * time.Minute); n != 1 {
 		t.Errorf("%d plans in the ten minutes after it came to something else", n)
 	}
@@ -241,17 +241,17 @@ func TestAThousandPullRequestsLeaveLittleBehind(t *testing.T) {
 	grown := int64(heap()-before) / 1024
 	kept, entries := 0, s.r.sessions.open[stageName].records
 	for _, rec := range entries {
-		kept += rec.bodies()
+		kept += rec.commentBytes()
 	}
 	raw, err := json.Marshal(s.sync())
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Logf("%d plans; the heap grew by %d KiB, comments are %d KiB of that; the Sync has %d KiB", len(s.oracle.plans), grown, kept>>10, len(raw)>>10)
-	if len(s.oracle.plans) < 3*openPlanned {
+	if len(s.oracle.plans) < 3*maxPlanned {
 		t.Errorf("only %d plans", len(s.oracle.plans))
 	}
-	if grown > 32<<10 || kept > bodiesKept {
+	if grown > 32<<10 || kept > maxCommentBytes {
 		t.Errorf("the heap grew by %d KiB, %d KiB of comments are kept", grown, kept>>10)
 	}
 	if len(raw) > 512<<10 {
@@ -295,7 +295,7 @@ func TestWaitingForOthersIsChargedToNobody(t *testing.T) {
 		}
 	}
 	open := s.r.sessions.open[stageName]
-	if used, lasts := open.usage.of("ada", s.clock.Now()), open.records[1].lasts(); used != 0 || lasts != freshFor {
+	if used, lasts := open.usage.of("ada", s.clock.Now()), open.records[1].replanInterval(); used != 0 || lasts != freshFor {
 		t.Errorf("charged %s, and planned again after %s", used, lasts)
 	}
 }

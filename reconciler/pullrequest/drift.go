@@ -49,7 +49,7 @@ func (p *pass) drifted(ctx context.Context) drift {
 	if same || !p.settled() {
 		return p.s.drift
 	}
-	looking, cancel := context.WithTimeout(ctx, PlanTime+waitTime)
+	looking, cancel := context.WithTimeout(ctx, PlanTime+maxWait)
 	defer cancel()
 	r, err := p.s.Planner.Drift(looking)
 	if err != nil {

@@ -149,7 +149,7 @@ func items(records map[int64]*entry) []v1alpha1.PullRequestStatus {
 		return cmp.Or(cmp.Compare(weight(a), weight(b)), newest(a, b))
 	})
 	out = out[:min(len(out), itemsKept)]
-	bounded(out)
+	dropReviewed(out)
 	slices.SortFunc(out, newest)
 	return out
 }

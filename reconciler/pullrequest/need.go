@@ -52,7 +52,7 @@ func (p *pass) tasks(planned []forge.PullRequest) []task {
 			p.s.records[rec.item.Number] = rec
 		}
 		n := p.need(pr, rec)
-		if n != forTelling && n != forNothing && p.spent(pr, rec) {
+		if n != forTelling && n != forNothing && p.overBudget(pr, rec) {
 			p.wake(time.Minute)
 			continue
 		}
@@ -106,9 +106,9 @@ func (p *pass) need(pr forge.PullRequest, rec *entry) need {
 func (p *pass) worn(rec *entry) bool {
 	age := p.now.Sub(rec.made.at)
 	switch {
-	case rec.refused(), age < rests*rec.made.took:
+	case rec.refused(), age < replanBackoffFactor*rec.made.took:
 		return false
-	case age >= rec.lasts():
+	case age >= rec.replanInterval():
 		return true
 	}
 	return rec.made.picture != p.s.live.says && p.settled()

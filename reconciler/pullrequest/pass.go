@@ -26,10 +26,10 @@ const (
 	soon = time.Second
 	// callTime bounds one call of a forge.
 	callTime = time.Minute
-	// waitTime bounds how long a Planner waits for others in one call. With four workers
+	// maxWait bounds how long a Planner waits for others in one call. With four workers
 	// three others at most are before a child, each of which ends after 90 seconds; what
 	// was rendered until then is remembered for the next try.
-	waitTime = 5 * time.Minute
+	maxWait = 5 * time.Minute
 )
 
 // PlanTime is how long a Planner may work in one call, without the time that it waits for

@@ -34,7 +34,7 @@ func (p *pass) review(ctx context.Context) {
 	looked := 0
 	planned, refused := p.admitted()
 	defer p.notify(ctx, refused)
-	defer p.s.shed()
+	defer p.s.evictComments()
 	tasks := p.tasks(planned)
 	for i, t := range tasks {
 		p.now = p.Clock.Now()
@@ -83,7 +83,7 @@ func (p *pass) called(ctx context.Context) bool {
 	planned, _ := p.admitted()
 	fresh := slices.ContainsFunc(planned, func(pr forge.PullRequest) bool {
 		rec := p.s.records[int64(pr.Number)]
-		return (rec == nil || rec.unseen(pr)) && !p.spent(pr, rec)
+		return (rec == nil || rec.unseen(pr)) && !p.overBudget(pr, rec)
 	})
 	if fresh {
 		p.wake(soon)
@@ -176,7 +176,7 @@ func (p *pass) attend(ctx context.Context, t task) {
 
 // plan asks the Planner.
 func (p *pass) plan(ctx context.Context, pr forge.PullRequest) (Plan, error) {
-	ctx, cancel := context.WithTimeout(ctx, PlanTime+waitTime)
+	ctx, cancel := context.WithTimeout(ctx, PlanTime+maxWait)
 	defer cancel()
 	return p.s.Planner.Plan(ctx, pr)
 }

@@ -23,11 +23,11 @@ const (
 func (p *pass) answer(pr forge.PullRequest, plan Plan) *answer {
 	hours := p.sync.Spec.PullRequests.HoursADay
 	a := &answer{
-		head: cmp.Or(plan.Head, pr.Head.SHA), base: plan.Base, verdict: cut(plan.Report.Verdict(), verdictKept), phase: v1alpha1.PullRequestPlanned,
+		head: cmp.Or(plan.Head, pr.Head.SHA), base: plan.Base, verdict: cut(plan.Report.Verdict(), maxVerdictLength), phase: v1alpha1.PullRequestPlanned,
 		state: forge.Success, reviewed: plan.Reviewed.DeepCopy(), editOnly: untouched(plan.Report),
 	}
 	a.line = a.verdict
-	if sizeOf(a.reviewed) > reviewedOfOne {
+	if sizeOf(a.reviewed) > maxReviewedBytesPerPullRequest {
 		a.reviewed = nil
 	}
 	if objects(plan.Report) {
