@@ -48,16 +48,16 @@ type Fence struct {
 	clocks   func() reading
 
 	mu sync.Mutex
-	// renewed is when the last renewal was asked for; holds, how long after that the
+	// renewed is when the last renewal was asked for; validFor, how long after that the
 	// fence is open. Zero is closed.
-	renewed reading
-	holds   time.Duration
+	renewed  reading
+	validFor time.Duration
 	// term counts how often the fence was closed: a renewal that was asked for in an
 	// earlier one does not open it.
 	term int
-	// underway is how many writes were sent and not answered; idle is closed when
+	// inFlight is how many writes were sent and not answered; idle is closed when
 	// somebody waits for there to be none.
-	underway int
+	inFlight int
 	idle     chan struct{}
 }
 
@@ -87,7 +87,7 @@ func (f *Fence) Check() error {
 }
 
 func (f *Fence) check() error {
-	if f.holds > 0 && f.clocks().since(f.renewed) < f.holds {
+	if f.validFor > 0 && f.clocks().since(f.renewed) < f.validFor {
 		return nil
 	}
 	return ErrNotLeader
@@ -101,14 +101,14 @@ func (f *Fence) Begin() (end func(), err error) {
 	if err := f.check(); err != nil {
 		return nil, err
 	}
-	f.underway++
+	f.inFlight++
 	return sync.OnceFunc(f.end), nil
 }
 
 func (f *Fence) end() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.underway--; f.underway == 0 && f.idle != nil {
+	if f.inFlight--; f.inFlight == 0 && f.idle != nil {
 		close(f.idle)
 		f.idle = nil
 	}
@@ -118,12 +118,12 @@ func (f *Fence) end() {
 func (f *Fence) close() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.holds = 0
+	f.validFor = 0
 	f.term++
 }
 
-// asked is the moment at which a renewal is asked for.
-func (f *Fence) asked() (at reading, term int) {
+// renewalStart is the moment at which a renewal is asked for.
+func (f *Fence) renewalStart() (at reading, term int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.clocks(), f.term
@@ -131,25 +131,25 @@ func (f *Fence) asked() (at reading, term int) {
 
 // open lets writes pass for some time from the moment on at which the renewal was
 // asked for: others count from when they see it, which is later.
-func (f *Fence) open(at reading, term int, holds time.Duration) {
+func (f *Fence) open(at reading, term int, validFor time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if term == f.term {
-		f.renewed, f.holds = at, holds
+		f.renewed, f.validFor = at, validFor
 	}
 }
 
-// drained waits until no write is under way.
-func (f *Fence) drained(ctx context.Context) error {
+// waitIdle waits until no write is in flight.
+func (f *Fence) waitIdle(ctx context.Context) error {
 	f.mu.Lock()
-	if f.underway == 0 {
+	if f.inFlight == 0 {
 		f.mu.Unlock()
 		return nil
 	}
 	if f.idle == nil {
 		f.idle = make(chan struct{})
 	}
-	idle, n := f.idle, f.underway
+	idle, n := f.idle, f.inFlight
 	f.mu.Unlock()
 	select {
 	case <-idle:

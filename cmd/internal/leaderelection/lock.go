@@ -53,7 +53,7 @@ type fencedLease struct {
 // Get implements coordinationv1client.LeaseInterface.
 func (l fencedLease) Get(ctx context.Context, name string, opts metav1.GetOptions) (*coordinationv1.Lease, error) {
 	lease, err := l.LeaseInterface.Get(ctx, name, opts)
-	if apierrors.IsNotFound(err) || err == nil && !l.ours(lease) {
+	if apierrors.IsNotFound(err) || err == nil && !l.heldByUs(lease) {
 		l.fence.close()
 	}
 	return lease, err
@@ -67,9 +67,9 @@ func (l fencedLease) Create(ctx context.Context, lease *coordinationv1.Lease, op
 // Update implements coordinationv1client.LeaseInterface. An update that gives the
 // lease away is sent when all writes are answered that passed before.
 func (l fencedLease) Update(ctx context.Context, lease *coordinationv1.Lease, opts metav1.UpdateOptions) (*coordinationv1.Lease, error) {
-	if !l.ours(lease) {
+	if !l.heldByUs(lease) {
 		l.fence.close()
-		if err := l.fence.drained(ctx); err != nil {
+		if err := l.fence.waitIdle(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -78,14 +78,14 @@ func (l fencedLease) Update(ctx context.Context, lease *coordinationv1.Lease, op
 
 // write sends a lease and goes by what the API server says that it is now.
 func (l fencedLease) write(lease *coordinationv1.Lease, send func() (*coordinationv1.Lease, error)) (*coordinationv1.Lease, error) {
-	at, term := l.fence.asked()
+	at, term := l.fence.renewalStart()
 	now, err := send()
 	switch {
 	case apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err):
 		l.fence.close() // Somebody else wrote or deleted it.
 	case err != nil:
 		// It may have been renewed or not: the last renewal that is certain counts.
-	case l.ours(lease) && l.ours(now):
+	case l.heldByUs(lease) && l.heldByUs(now):
 		lasts := min(seconds(lease), seconds(now))
 		l.fence.open(at, term, lasts-(LeaseDuration-RenewDeadline))
 	default:
@@ -94,7 +94,7 @@ func (l fencedLease) write(lease *coordinationv1.Lease, send func() (*coordinati
 	return now, err
 }
 
-func (l fencedLease) ours(lease *coordinationv1.Lease) bool {
+func (l fencedLease) heldByUs(lease *coordinationv1.Lease) bool {
 	return ptr.Deref(lease.Spec.HolderIdentity, "") == l.fence.identity
 }
 

@@ -36,7 +36,7 @@ type key struct{}
 func Start(ctx context.Context, c clock.WithDelayedExecution, limit time.Duration) (context.Context, *Meter) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	m := &Meter{clock: c, cancel: cancel, limit: limit}
-	m.goOn()
+	m.resume()
 	return context.WithValue(ctx, key{}, m), m
 }
 
@@ -57,7 +57,7 @@ func Wait(ctx context.Context) (resume func()) {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		if m.waiting--; m.waiting == 0 && !m.stopped {
-			m.goOn()
+			m.resume()
 		}
 	})
 }
@@ -74,7 +74,7 @@ func (m *Meter) Stop() time.Duration {
 	return m.worked
 }
 
-func (m *Meter) goOn() {
+func (m *Meter) resume() {
 	m.round++
 	round := m.round
 	m.since = m.clock.Now()
