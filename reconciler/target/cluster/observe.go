@@ -44,7 +44,7 @@ func (w *World) Observe(ctx context.Context, wanted state.Set) (state.Set, error
 	o.seek(ctx, o.missing())
 	o.settle(ctx)
 	o.homeless(ctx)
-	o.bury(ctx)
+	o.countLosses(ctx)
 	w.watch.refresh()
 	return o.result(ctx)
 }

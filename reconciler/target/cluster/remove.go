@@ -70,7 +70,7 @@ func (j *job) may(ctx context.Context, live *unstructured.Unstructured) error {
 	j.mu.Lock()
 	fleet := j.fleet
 	j.mu.Unlock()
-	now := counting{World: j.World, goes: leaves}
+	now := counting{World: j.World, deletedAnyway: leaves}
 	if isDevicePlugin(k) || profileOf(live.Object) != "" {
 		now.lost = j.lostGPUs(ctx, fleet, profileOf(live.Object))
 	}

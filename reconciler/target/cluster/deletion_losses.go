@@ -24,10 +24,10 @@ import (
 // This file counts what goes with an object: when deletions are planned, and again
 // right before each is sent.
 
-// bury completes the things to delete with what would die with them. Namespaces and node
+// countLosses completes the things to delete with what would die with them. Namespaces and node
 // classes come last: what is in one, or uses the other, and goes by itself is not lost
 // with it, unless its own deletion waits for a person.
-func (o *observation) bury(ctx context.Context) {
+func (o *observation) countLosses(ctx context.Context) {
 	fleet := o.fleet()
 	o.world.mu.Lock()
 	o.world.fleet = fleet
@@ -42,7 +42,7 @@ func (o *observation) bury(ctx context.Context) {
 			others = append(others, s)
 		}
 	}
-	count := counting{World: o.world, lost: o.world.lostGPUs(ctx, fleet, ""), goes: func(k state.Key, live metav1.Object) bool {
+	count := counting{World: o.world, lost: o.world.lostGPUs(ctx, fleet, ""), deletedAnyway: func(k state.Key, live metav1.Object) bool {
 		return dying[k] && live.GetLabels()[v1alpha1.SyncLabel] == o.world.label
 	}}
 	left := maps.Clone(dying)
@@ -50,20 +50,20 @@ func (o *observation) bury(ctx context.Context) {
 		if o.stillMounted(ctx, s.live, dying) {
 			return
 		}
-		if item, ok := o.leave(ctx, s, count); ok && item.Grave != "" {
+		if item, ok := o.addDeletion(ctx, s, count); ok && item.Grave != "" {
 			o.mu.Lock()
 			defer o.mu.Unlock()
 			delete(left, item.Key)
 		}
 	})
-	count.goes = func(k state.Key, live metav1.Object) bool {
+	count.deletedAnyway = func(k state.Key, live metav1.Object) bool {
 		return left[k] && live.GetLabels()[v1alpha1.SyncLabel] == o.world.label
 	}
-	parallel.Each(requests, last, func(s doubt) { o.leave(ctx, s, count) })
+	parallel.Each(requests, last, func(s doubt) { o.addDeletion(ctx, s, count) })
 }
 
-// leave notes an object that is not wanted any more.
-func (o *observation) leave(ctx context.Context, s doubt, count counting) (state.Item, bool) {
+// addDeletion adds an object that is not wanted any more to what was observed.
+func (o *observation) addDeletion(ctx context.Context, s doubt, count counting) (state.Item, bool) {
 	item := observed(s.item, s.live, strip(s.live.Object), s.item.Applied)
 	if isSecret(item.Key) {
 		if err := o.world.mask.load(ctx); err != nil {
@@ -106,7 +106,7 @@ func (w *World) Removals(ctx context.Context, observed state.Set) (state.Set, er
 		case err != nil:
 			return state.Set{}, api.Refused("reading "+item.Key.String(), err, false)
 		default:
-			items[i].Removal = counting{World: w, goes: leaves}.removal(ctx, item.Key, live)
+			items[i].Removal = counting{World: w, deletedAnyway: leaves}.removal(ctx, item.Key, live)
 		}
 	}
 	return state.NewSet(items...), nil
@@ -115,9 +115,9 @@ func (w *World) Removals(ctx context.Context, observed state.Set) (state.Set, er
 // counting counts what goes with objects.
 type counting struct {
 	*World
-	// goes reports whether an object is deleted in its own right, so that it is not
+	// deletedAnyway reports whether an object is deleted in its own right, so that it is not
 	// lost with another.
-	goes func(state.Key, metav1.Object) bool
+	deletedAnyway func(state.Key, metav1.Object) bool
 	// lost is what is lost with the plugins that go.
 	lost losses
 }
@@ -158,7 +158,7 @@ func (c counting) special(ctx context.Context, k state.Key, live *unstructured.U
 	case k.Kind == "NodePool" && k.Group == "karpenter.sh":
 		return c.lostNodes(ctx, k.Name)
 	case k.Kind == "NodeClaim" && k.Group == "karpenter.sh":
-		return c.lostInstance(ctx, live)
+		return c.lostNodeClaim(ctx, live)
 	case k.Kind == "Cluster" && k.Group == "poolwright.dev":
 		return c.lostEngine(ctx)
 	case k.Kind == nodeClass:
@@ -217,7 +217,7 @@ func (c counting) lostContents(ctx context.Context, namespace string) (loss.Remo
 		n := 0
 		err := c.api.Names(ctx, api.Ref{Resource: kind.GVR(), Namespace: namespace}, "", "", func(m *metav1.PartialObjectMetadata) {
 			k := state.Key{Target: Name, Group: kind.Group, Kind: kind.Kind, Namespace: namespace, Name: m.Name}
-			if !c.goes(k, m) && m.Name != "kube-root-ca.crt" {
+			if !c.deletedAnyway(k, m) && m.Name != "kube-root-ca.crt" {
 				n++
 			}
 		})
@@ -251,6 +251,19 @@ func (w *World) lostNodes(ctx context.Context, pool string) (loss.Removal, error
 		Grave:  fmt.Sprintf("%s, %s go with it", count(all, "node"), count(pods, "pod")),
 		Losses: loss.Counts{"Node": all, "Pod": pods},
 	}, nil
+}
+
+// lostNodeClaim counts the node of a NodeClaim and the pods on it.
+func (w *World) lostNodeClaim(ctx context.Context, live *unstructured.Unstructured) (loss.Removal, error) {
+	on := map[string]bool{}
+	if node, _, _ := unstructured.NestedString(live.Object, "status", "nodeName"); node != "" {
+		on[node] = true
+	}
+	pods, err := w.lostPods(ctx, on)
+	return loss.Removal{
+		Grave:  "its instance and " + count(pods, "pod") + " go with it",
+		Losses: loss.Counts{"Node": 1, "Pod": pods},
+	}, err
 }
 
 // lostPods counts the pods on nodes, but for those of DaemonSets.
@@ -312,7 +325,7 @@ func (c counting) lostClass(ctx context.Context, k state.Key) (loss.Removal, err
 			path := append(strings.Split(by.path, "."), "nodeClassRef")
 			ref, _, _ := unstructured.NestedStringMap(u.Object, path...)
 			uses := ref["name"] == k.Name && (ref["kind"] == "" || ref["kind"] == k.Kind)
-			if uses && !(by.kind == "NodePool" && c.goes(keyOf(kind, u), u)) {
+			if uses && !(by.kind == "NodePool" && c.deletedAnyway(keyOf(kind, u), u)) {
 				n++
 			}
 		})
