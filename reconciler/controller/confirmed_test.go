@@ -14,8 +14,8 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state/loss"
 )
 
-// graveStage has a queue whose deletion asks.
-func graveStage(t *testing.T) *stage {
+// stageWithLosses has a queue with whose deletion something is lost.
+func stageWithLosses(t *testing.T) *stage {
 	t.Helper()
 	s := newStage(t, nil)
 	s.commit("cluster/map=1", "aws/queue=1")
@@ -54,7 +54,7 @@ func TestATokenConfirmsOnce(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := graveStage(t)
+			s := stageWithLosses(t)
 			token := s.pruneToken()
 			s.confirm(token)
 			between(s)
@@ -85,7 +85,7 @@ func TestATokenConfirmsOnce(t *testing.T) {
 
 // What a token has let pass and is not done yet goes on with it.
 func TestATokenServesUntilAllIsDone(t *testing.T) {
-	s := graveStage(t)
+	s := stageWithLosses(t)
 	token := s.pruneToken()
 	s.aws.refused["queue"] = "busy"
 	s.confirm(token)

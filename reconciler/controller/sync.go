@@ -338,7 +338,7 @@ func prune(ctx context.Context, sync *v1alpha1.Sync, s *session, unchanged func(
 	if sync.Spec.Drift == v1alpha1.DriftReport {
 		policies = append(policies, plan.ReportTarget(awsWorld))
 	}
-	policies = append(policies, plan.HoldGrave(sync.Annotations[v1alpha1.ConfirmAnnotation]))
+	policies = append(policies, plan.ConfirmLosses(sync.Annotations[v1alpha1.ConfirmAnnotation]))
 	result, err := s.Loop.Release(ctx, reconciler.Options{Policies: policies, Apply: apply.Options{BeforeDeletes: unchanged}})
 	if err != nil {
 		return nil, err

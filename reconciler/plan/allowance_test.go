@@ -43,7 +43,7 @@ func TestAnAllowanceIsWorthWhatItAllowed(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			kept := things("kept", 3)
-			for how, policy := range map[string]plan.Policy{"guard": plan.Guard(50, ""), "grave": plan.HoldGrave("")} {
+			for how, policy := range map[string]plan.Policy{"guard": plan.Guard(50, ""), "grave": plan.ConfirmLosses("")} {
 				p := plan.Compute(state.NewSet(kept...), state.NewSet(append(kept, tt.item)...), policy)
 				if got := heldCount(p) > 0; got != tt.held {
 					t.Errorf("%s: held %v", how, got)

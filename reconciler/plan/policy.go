@@ -94,7 +94,7 @@ func Guard(maxPercent int, confirmation string) Policy {
 	return func(p Plan) Plan {
 		reason := tooManyDeletions(p, maxPercent)
 		if reason == "" {
-			return HoldGrave(confirmation)(p)
+			return ConfirmLosses(confirmation)(p)
 		}
 		return ask(p, rulePrune, confirmation, func(c Change) string {
 			if grave := unconfirmed(c); c.begun() {
@@ -132,9 +132,9 @@ func tooManyDeletions(p Plan, maxPercent int) string {
 	return ""
 }
 
-// HoldGrave holds each grave deletion (see loss.Removal) until confirmation
+// ConfirmLosses holds each deletion that others go with (see loss.Removal) until confirmation
 // quotes ConfirmHash, and lets the others go on.
-func HoldGrave(confirmation string) Policy {
+func ConfirmLosses(confirmation string) Policy {
 	return func(p Plan) Plan { return ask(p, ruleGrave, confirmation, unconfirmed) }
 }
 

@@ -152,7 +152,7 @@ func proposing(s string) Report {
 	for c := 'a'; c < 'i'; c++ { // Too much to be told briefly.
 		wanted = append(wanted, state.Item{Key: key("next-" + string(c)), Object: content, Origin: created.Origin})
 	}
-	p := plan.Compute(state.NewSet(wanted...), state.NewSet(deleted, found), plan.HoldGrave(""))
+	p := plan.Compute(state.NewSet(wanted...), state.NewSet(deleted, found), plan.ConfirmLosses(""))
 	r := NewProposal(plan.Proposal{Step: p, Drift: p}, []state.Problem{{Origin: state.Origin{File: s + ".yaml", Line: 2}, Message: s + "."}})
 	r.Forecast = ruined(s)
 	r.Guards = []Guard{{Rule: "rule" + s, Result: "held", Text: s + "."}, {Rule: "lint" + s, Result: "warning", Text: s + "."}}

@@ -273,7 +273,7 @@ func TestDeletionsThatAreNotMadeAreShownWithTheReason(t *testing.T) {
 		{"the revision has mistakes", func(s *step.Sides) { s.MistakenAfter = true }, nil, []string{"delete a [never: " + mistaken + "] {3 nodes go with it}"}},
 		{"offline nothing is pruned", func(s *step.Sides) { s.Offline = true }, []plan.Policy{plan.NoPrune()}, []string{"delete a [never: " + off + "]"}},
 		{"offline the revision has mistakes", func(s *step.Sides) { s.Offline, s.MistakenAfter = true, true }, nil, []string{"delete a [never: " + mistaken + "]"}},
-		{"the guard asks", nil, []plan.Policy{plan.HoldGrave("")}, []string{"delete a [waits: deleting NodePool.karpenter.sh/a: 3 nodes go with it; confirm with poolwright.dev/confirm: WORD] {3 nodes go with it}"}},
+		{"the guard asks", nil, []plan.Policy{plan.ConfirmLosses("")}, []string{"delete a [waits: deleting NodePool.karpenter.sh/a: 3 nodes go with it; confirm with poolwright.dev/confirm: WORD] {3 nodes go with it}"}},
 		{"nothing is written to the world", nil, []plan.Policy{plan.ReportTarget("cluster")}, []string{"delete a [never: nothing is written to cluster (drift: Report)] {3 nodes go with it}"}},
 		{"it is declared with a mistake", func(s *step.Sides) { s.MistakenAfter, s.Refused = true, []state.Key{key("a")} }, nil, nil},
 		{"offline it is declared with a mistake", func(s *step.Sides) { s.Offline, s.MistakenAfter, s.Refused = true, true, []state.Key{key("a")} }, nil, nil},

@@ -88,7 +88,7 @@ func TestNothingIsDeletedInAWSOnWhichMoreNodesLiveThanWasPlanned(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, c := range plan.Compute(kept, observed, plan.HoldGrave("")).Changes {
+		for _, c := range plan.Compute(kept, observed, plan.ConfirmLosses("")).Changes {
 			if c.Before.Allowed == nil || c.Hold == "" {
 				t.Errorf("%s: allowed %v, held %q", c.Key, c.Before.Allowed, c.Hold)
 			}

@@ -222,7 +222,7 @@ metadata: {name: cpu-$NS, labels: {karpenter.sh/nodepool: $NS}}
 	if d := cmp.Diff(everything, graves(p)); d != "" {
 		t.Errorf("without the DevicePlugin: %s", d)
 	}
-	for _, c := range plan.HoldGrave("")(p).Changes {
+	for _, c := range plan.ConfirmLosses("")(p).Changes {
 		if c.Hold == "" {
 			t.Errorf("%s goes while the others wait", c.Key)
 		}
