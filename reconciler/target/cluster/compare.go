@@ -41,7 +41,7 @@ func (w *World) compare(ctx context.Context, item state.Item, live *unstructured
 	case isSecret(item.Key):
 		object = w.compareSecret(item, live)
 	case w.cfg.OnlyManaged:
-		object, err = w.compareStart(ctx, item, live)
+		object, err = w.compareBase(ctx, item, live)
 	case kinds.Whole(item.Key.Group, item.Key.Kind):
 		object, err = w.compareWhole(ctx, item, live)
 	default:
@@ -168,7 +168,7 @@ func (w *World) compareSecret(item state.Item, live *unstructured.Unstructured) 
 
 // dryRun applies an item without storing it, under the given name.
 func (w *World) dryRun(ctx context.Context, item state.Item, name string) (*unstructured.Unstructured, error) {
-	if err := w.spend(); err != nil {
+	if err := w.countDryRun(); err != nil {
 		return nil, err
 	}
 	ref, _, _, err := w.ref(ctx, item.Key, item.Version)
@@ -184,18 +184,18 @@ func (w *World) dryRun(ctx context.Context, item state.Item, name string) (*unst
 }
 
 // refused shows, for an object whose dry run the API server refused, what
-// differs at first sight, and the refusal.
+// differs without it, and the refusal.
 func (w *World) refused(item state.Item, bare map[string]any, ours fields.Tree, err error) map[string]any {
 	why := strings.TrimPrefix(api.Refused("", err, false).Error(), ": ")
 	if w.cfg.OnlyManaged {
 		why = "the Sync's status has the reason"
 	}
-	return remark(firstSight(item, bare, ours), "refused: "+why)
+	return remark(clientDryRun(item, bare, ours), "refused: "+why)
 }
 
-// firstSight is a live object as far as it can be compared without the API server, which
+// clientDryRun is a live object as far as it can be compared without the API server, which
 // knows defaults and other ways of writing.
-func firstSight(item state.Item, bare map[string]any, ours fields.Tree) map[string]any {
+func clientDryRun(item state.Item, bare map[string]any, ours fields.Tree) map[string]any {
 	return fields.Project(bare, fields.Overlay(bare, item.Object, ours), item.Object, ours)
 }
 

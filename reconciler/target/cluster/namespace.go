@@ -21,7 +21,7 @@ func (o *observation) homeless(ctx context.Context) {
 	if o.world.cfg.OnlyManaged {
 		return
 	}
-	missing, at := o.namespaceless()
+	missing, at := o.inMissingNamespaces()
 	if len(missing) == 0 {
 		return
 	}
@@ -49,10 +49,10 @@ func (o *observation) homeless(ctx context.Context) {
 	}
 }
 
-// namespaceless are the wanted things that are missing from a namespace that nothing
+// inMissingNamespaces are the wanted things that are missing from a namespace that nothing
 // declares and in which nothing was observed, and where each key stands among the
 // observed items.
-func (o *observation) namespaceless() (missing []state.Item, at map[state.Key]int) {
+func (o *observation) inMissingNamespaces() (missing []state.Item, at map[state.Key]int) {
 	sure := map[string]bool{}
 	at = map[state.Key]int{}
 	for i, item := range o.items {

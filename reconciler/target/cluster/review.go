@@ -28,11 +28,11 @@ import (
 
 // review is what one comparison for a review keeps.
 type review struct {
-	// presumed is what it starts from, as it was wanted.
-	presumed map[state.Key]state.Item
-	// dryRuns counts those of this one, answers are what came of the last ones.
+	// base is what it starts from, as it was wanted.
+	base map[state.Key]state.Item
+	// dryRuns counts those of this one, results are what came of the last ones.
 	dryRuns int
-	answers map[state.Key]answer
+	results map[state.Key]dryRunResult
 }
 
 // managed reports whether an object may be observed: any, or those that the Sync has
@@ -45,24 +45,24 @@ func (w *World) managed(k state.Key) bool {
 	return known && rec.Desired != ""
 }
 
-// compareStart compares a live object with what a review starts from. What only the
-// proposal has, although the inventory knows it, is compared at first sight.
-func (w *World) compareStart(ctx context.Context, item state.Item, live *unstructured.Unstructured) (map[string]any, error) {
+// compareBase compares a live object with what a review starts from. What only the
+// proposal has, although the inventory knows it, is compared by clientDryRun.
+func (w *World) compareBase(ctx context.Context, item state.Item, live *unstructured.Unstructured) (map[string]any, error) {
 	w.mu.Lock()
-	start, there := w.review.presumed[item.Key]
+	start, there := w.review.base[item.Key]
 	w.mu.Unlock()
 	if !there || start.Version != item.Version {
-		return firstSight(item, strip(live.Object), fields.Applied(live.Object, v1alpha1.FieldManager)), nil
+		return clientDryRun(item, strip(live.Object), fields.Applied(live.Object, v1alpha1.FieldManager)), nil
 	}
 	rec, _ := w.store.Get(item.Key)
 	if rec.Version == start.Version && rec.Desired == state.Hash(start.Object) && rec.Print.Same(fields.Take(live.Object, w.options(item.Key))) {
 		return start.Object, nil
 	}
-	of := answerOf{live.GetUID(), live.GetResourceVersion(), state.Hash(start.Object)}
+	key := dryRunKey{live.GetUID(), live.GetResourceVersion(), state.Hash(start.Object)}
 	w.mu.Lock()
-	known, answered := w.review.answers[item.Key]
+	known, answered := w.review.results[item.Key]
 	w.mu.Unlock()
-	if answered && known.of == of && w.cfg.Clock.Since(known.at) < answerLasts {
+	if answered && known.key == key && w.cfg.Clock.Since(known.at) < dryRunResultTTL {
 		return known.object, nil
 	}
 	compare := w.compareMerged
@@ -75,48 +75,48 @@ func (w *World) compareStart(ctx context.Context, item state.Item, live *unstruc
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.review.answers == nil || len(w.review.answers) >= answersKept {
-		w.review.answers = map[state.Key]answer{}
+	if w.review.results == nil || len(w.review.results) >= maxDryRunResults {
+		w.review.results = map[state.Key]dryRunResult{}
 	}
-	w.review.answers[item.Key] = answer{of: of, at: w.cfg.Clock.Now(), object: object}
+	w.review.results[item.Key] = dryRunResult{key: key, at: w.cfg.Clock.Now(), object: object}
 	return object, nil
 }
 
-// The bounds of what reviews ask the API server. An answer is asked for again when the
+// The bounds of what reviews ask the API server. A result is asked for again when the
 // live object or what a review starts from is another one, and once in a while, since
 // admission webhooks change, too.
 const (
-	answerLasts = 5 * time.Minute
-	answersKept = 1000
-	// dryRunsMost are those of one review.
-	dryRunsMost = 300
+	dryRunResultTTL  = 5 * time.Minute
+	maxDryRunResults = 1000
+	// maxDryRuns are those of one review.
+	maxDryRuns = 300
 )
 
-// answerOf is what was compared: an incarnation and version, and the hash of what was
+// dryRunKey is what was compared: an incarnation and version, and the hash of what was
 // declared.
-type answerOf struct {
+type dryRunKey struct {
 	uid     types.UID
 	version string
 	start   string
 }
 
-// answer is what a comparison with the API server's help has given.
-type answer struct {
-	of     answerOf
+// dryRunResult is what a comparison with the API server's help has given.
+type dryRunResult struct {
+	key    dryRunKey
 	at     time.Time
 	object map[string]any
 }
 
-// spend counts a dry run of a review, and refuses those above the limit.
-func (w *World) spend() error {
+// countDryRun counts a dry run of a review, and refuses those above the limit.
+func (w *World) countDryRun() error {
 	if !w.cfg.OnlyManaged {
 		return nil
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.review.dryRuns++; w.review.dryRuns > dryRunsMost {
+	if w.review.dryRuns++; w.review.dryRuns > maxDryRuns {
 		return state.Failf(state.Wait, "TooMuchDrift",
-			"more than %d objects of this Sync differ from what it applied: no pull request is planned before it has put them back; its status names them", dryRunsMost)
+			"more than %d objects of this Sync differ from what it applied: no pull request is planned before it has put them back; its status names them", maxDryRuns)
 	}
 	return nil
 }
@@ -126,21 +126,21 @@ func (w *World) spend() error {
 func (w *World) StartReview() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.review.presumed, w.review.dryRuns = nil, 0
+	w.review.base, w.review.dryRuns = nil, 0
 }
 
-// presume keeps what is wanted first, with masked Secrets; of who may read the cluster
+// setBase keeps what is wanted first, with masked Secrets; of who may read the cluster
 // the Secrets alone.
-func (w *World) presume(items []state.Item) {
+func (w *World) setBase(items []state.Item) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if !w.cfg.Review || w.review.presumed != nil {
+	if !w.cfg.Review || w.review.base != nil {
 		return
 	}
-	w.review.presumed = map[state.Key]state.Item{}
+	w.review.base = map[state.Key]state.Item{}
 	for _, item := range items {
 		if w.cfg.OnlyManaged || isSecret(item.Key) {
-			w.review.presumed[item.Key] = item
+			w.review.base[item.Key] = item
 		}
 	}
 }
@@ -156,7 +156,7 @@ func (w *World) veiled(k state.Key, live *unstructured.Unstructured) map[string]
 		return w.mask.secret(bare)
 	}
 	w.mu.Lock()
-	base := w.review.presumed[k].Object
+	base := w.review.base[k].Object
 	w.mu.Unlock()
 	unlike := "masked:" + w.mask.hash([]any{"as live"})
 	veil := func(in, from map[string]any, field string) {

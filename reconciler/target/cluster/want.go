@@ -84,7 +84,7 @@ func (w *World) Want(ctx context.Context, declared state.Set) (state.Set, error)
 		items = append(items, item)
 	}
 	w.adopt(b.memos)
-	w.presume(items)
+	w.setBase(items)
 	if len(b.problems) > 0 {
 		return state.NewSet(items...), &target.ProblemsError{Problems: b.problems}
 	}
