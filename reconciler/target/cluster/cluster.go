@@ -89,8 +89,8 @@ type World struct {
 // remembered is what one verb leaves to the next about more than one object.
 type remembered struct {
 	review review
-	// fleet is what the last observation saw of device plugins.
-	fleet fleet
+	// coverage is what the last observation saw of device plugins.
+	coverage pluginCoverage
 }
 
 // memo is what one verb tells the next about an object.

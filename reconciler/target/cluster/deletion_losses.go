@@ -28,9 +28,9 @@ import (
 // classes come last: what is in one, or uses the other, and goes by itself is not lost
 // with it, unless its own deletion waits for a person.
 func (o *observation) countLosses(ctx context.Context) {
-	fleet := o.fleet()
+	coverage := o.pluginCoverage()
 	o.world.mu.Lock()
-	o.world.fleet = fleet
+	o.world.coverage = coverage
 	o.world.mu.Unlock()
 	dying := map[state.Key]bool{}
 	var last, others []doubt
@@ -42,7 +42,7 @@ func (o *observation) countLosses(ctx context.Context) {
 			others = append(others, s)
 		}
 	}
-	count := counting{World: o.world, lost: o.world.lostGPUs(ctx, fleet, ""), deletedAnyway: func(k state.Key, live metav1.Object) bool {
+	count := counting{World: o.world, lost: o.world.lostGPUs(ctx, coverage, ""), deletedAnyway: func(k state.Key, live metav1.Object) bool {
 		return dying[k] && live.GetLabels()[v1alpha1.SyncLabel] == o.world.label
 	}}
 	left := maps.Clone(dying)

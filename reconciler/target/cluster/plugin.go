@@ -50,47 +50,47 @@ func (o *observation) plugins() []state.Item {
 	return out
 }
 
-// fleet is which nodes get their GPUs from the plugins that go, by profile, and which
+// pluginCoverage is which nodes get their GPUs from the plugins that go, by profile, and which
 // from those that stay.
-type fleet struct {
-	goes  map[string]served
-	stays []labels.Selector
+type pluginCoverage struct {
+	removed map[string]selectedNodes
+	kept    []labels.Selector
 }
 
-// served are the nodes that a plugin runs on, or why they cannot be selected.
-type served struct {
+// selectedNodes are the nodes that a plugin runs on, or why they cannot be selected.
+type selectedNodes struct {
 	nodes labels.Selector
 	err   error
 }
 
-// fleet tells the plugins that are not wanted any more from the wanted ones.
-func (o *observation) fleet() fleet {
-	out := fleet{goes: map[string]served{}}
+// pluginCoverage tells the plugins that are not wanted any more from the wanted ones.
+func (o *observation) pluginCoverage() pluginCoverage {
+	out := pluginCoverage{removed: map[string]selectedNodes{}}
 	for _, s := range o.strays {
 		if isPlugin(s.item.Key, s.live.Object) {
 			nodes, err := nodesOf(s.live.Object)
-			out.goes[profileOf(s.live.Object)] = served{nodes, err}
+			out.removed[profileOf(s.live.Object)] = selectedNodes{nodes, err}
 		}
 	}
 	for _, plugin := range o.plugins() {
 		if nodes, err := nodesOf(plugin.Object); err == nil {
-			out.stays = append(out.stays, nodes)
+			out.kept = append(out.kept, nodes)
 		}
 	}
 	return out
 }
 
 // losses are what goes with the plugins that go, by profile.
-type losses map[string]unserved
+type losses map[string]uncoveredNodes
 
-// unserved are nodes whose GPUs nothing would offer without a plugin, or why they could
+// uncoveredNodes are nodes whose GPUs nothing would offer without a plugin, or why they could
 // not be counted.
-type unserved struct {
+type uncoveredNodes struct {
 	nodes int
 	err   error
 }
 
-func (u unserved) removal() loss.Removal {
+func (u uncoveredNodes) removal() loss.Removal {
 	switch {
 	case u.err != nil:
 		return loss.Removal{
@@ -108,11 +108,11 @@ func (u unserved) removal() loss.Removal {
 
 // lostGPUs counts for one profile, or for all where it is empty, what goes with the
 // plugins that go.
-func (w *World) lostGPUs(ctx context.Context, f fleet, profile string) losses {
+func (w *World) lostGPUs(ctx context.Context, f pluginCoverage, profile string) losses {
 	out := losses{}
-	for name, of := range f.goes {
+	for name, of := range f.removed {
 		if profile == "" || profile == name {
-			out[name] = w.lostWith(ctx, of, f.stays)
+			out[name] = w.countUncovered(ctx, of, f.kept)
 		}
 	}
 	return out
@@ -126,19 +126,19 @@ func (l losses) removal(k state.Key, live map[string]any) loss.Removal {
 	if !isDevicePlugin(k) {
 		return l[profileOf(live)].removal()
 	}
-	all := unserved{}
+	all := uncoveredNodes{}
 	for _, name := range slices.Sorted(maps.Keys(l)) {
 		all.nodes, all.err = all.nodes+l[name].nodes, cmp.Or(all.err, l[name].err)
 	}
 	return all.removal()
 }
 
-// lostWith counts the nodes that a plugin runs on and none of the others.
-func (w *World) lostWith(ctx context.Context, of served, others []labels.Selector) unserved {
+// countUncovered counts the nodes that a plugin runs on and none of the others.
+func (w *World) countUncovered(ctx context.Context, of selectedNodes, others []labels.Selector) uncoveredNodes {
 	if of.err != nil {
-		return unserved{err: of.err}
+		return uncoveredNodes{err: of.err}
 	}
-	out := unserved{}
+	out := uncoveredNodes{}
 	nodes := api.Ref{Resource: schema.GroupVersionResource{Version: "v1", Resource: "nodes"}}
 	out.err = w.api.Names(ctx, nodes, of.nodes.String(), "", func(node *metav1.PartialObjectMetadata) {
 		if !slices.ContainsFunc(others, func(other labels.Selector) bool { return other.Matches(labels.Set(node.Labels)) }) {

@@ -68,11 +68,11 @@ func (j *job) may(ctx context.Context, live *unstructured.Unstructured) error {
 		return nil
 	}
 	j.mu.Lock()
-	fleet := j.fleet
+	coverage := j.coverage
 	j.mu.Unlock()
 	now := counting{World: j.World, deletedAnyway: leaves}
 	if isDevicePlugin(k) || profileOf(live.Object) != "" {
-		now.lost = j.lostGPUs(ctx, fleet, profileOf(live.Object))
+		now.lost = j.lostGPUs(ctx, coverage, profileOf(live.Object))
 	}
 	return target.MayDelete(j.doing, j.change, now.removal(ctx, k, live))
 }
