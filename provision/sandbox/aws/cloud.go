@@ -137,6 +137,15 @@ func (c *Cloud) run(op operation, in *call, f *fault) (any, error) {
 	return op.run(in)
 }
 
+// afterFunc has f run, with the lock held, once d has passed on the cloud's clock.
+func (c *Cloud) afterFunc(d time.Duration, f func()) {
+	c.clock.AfterFunc(d, func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		f()
+	})
+}
+
 // wait lets d pass on the cloud's clock, or gone be closed; a nil gone waits
 // in full.
 func (c *Cloud) wait(gone <-chan struct{}, d time.Duration) {

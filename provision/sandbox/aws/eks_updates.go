@@ -47,11 +47,7 @@ func (in *call) begin(u *update, effect func(*state)) any {
 		effect(in.cloud.st)
 	}
 	if d := in.cloud.cfg.Delays.Update; d > 0 {
-		in.cloud.clock.AfterFunc(d, func() {
-			in.cloud.mu.Lock()
-			defer in.cloud.mu.Unlock()
-			end()
-		})
+		in.cloud.afterFunc(d, end)
 	} else {
 		end()
 	}

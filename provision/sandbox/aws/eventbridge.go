@@ -98,11 +98,7 @@ func (c *Cloud) Interrupt(id string) error {
 		source: "aws.ec2", kind: kind, instance: id,
 		detail: map[string]any{"instance-id": id, "instance-action": "terminate"},
 	})
-	c.clock.AfterFunc(c.cfg.Delays.Interrupt, func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.terminate(i, reason)
-	})
+	c.afterFunc(c.cfg.Delays.Interrupt, func() { c.terminate(i, reason) })
 	return nil
 }
 

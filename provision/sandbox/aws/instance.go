@@ -144,9 +144,7 @@ func (c *Cloud) Terminate(id string) error {
 func (c *Cloud) begin(i *instance) {
 	c.st.instances = append(c.st.instances, i)
 	c.enter(i, Pending)
-	c.clock.AfterFunc(c.cfg.Delays.Running, func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
+	c.afterFunc(c.cfg.Delays.Running, func() {
 		if i.State == Pending {
 			c.enter(i, Running)
 		}
@@ -166,11 +164,7 @@ func (c *Cloud) terminate(i *instance, reason string) {
 		i.end = ending{c.clock.Now(), reason}
 	}
 	c.enter(i, ShuttingDown)
-	c.clock.AfterFunc(c.cfg.Delays.Shutdown, func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.finish(i)
-	})
+	c.afterFunc(c.cfg.Delays.Shutdown, func() { c.finish(i) })
 }
 
 // stop ends what an instance costs and holds of capacity, and keeps the rest; of
@@ -183,9 +177,7 @@ func (c *Cloud) stop(i *instance) {
 	i.end = ending{c.clock.Now(), userEnded}
 	c.journal.bill(i)
 	c.enter(i, stopping)
-	c.clock.AfterFunc(c.cfg.Delays.Shutdown, func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
+	c.afterFunc(c.cfg.Delays.Shutdown, func() {
 		if i.State == stopping {
 			c.enter(i, stopped)
 		}
@@ -199,9 +191,7 @@ func (c *Cloud) finish(i *instance) {
 	if s := c.st.network.subnet(i.subnet); s != nil {
 		s.free += i.placement.addresses
 	}
-	c.clock.AfterFunc(c.cfg.Delays.Forget, func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
+	c.afterFunc(c.cfg.Delays.Forget, func() {
 		c.st.instances = slices.DeleteFunc(c.st.instances, func(o *instance) bool { return o == i })
 	})
 }
