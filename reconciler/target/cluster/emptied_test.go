@@ -20,15 +20,6 @@ func TestWhatIsDeclaredWithoutContentIsEmptied(t *testing.T) {
 		t.Fatal(err)
 	}
 	const object = "apiVersion: poolwright.dev/v1alpha1\nkind: Cluster\nmetadata: {name: $NS}\nspec:\n  name: dev\n  region: eu-west-1\n  account: '111122223333'\n"
-	const class = `apiVersion: karpenter.k8s.aws/v1
-kind: EC2NodeClass
-metadata: {name: $NS}
-spec:
-  role: node
-  amiSelectorTerms: [{alias: al2023@latest}]
-  subnetSelectorTerms: [{tags: {a: b}}]
-  securityGroupSelectorTerms: [{tags: {a: b}}]
-`
 	const pool = `apiVersion: karpenter.sh/v1
 kind: NodePool
 metadata: {name: $NS}

@@ -118,25 +118,7 @@ metadata: {name: empty-$NS}
 apiVersion: v1
 kind: ConfigMap
 metadata: {name: part, namespace: $HOME}
-`, widgets, `
-apiVersion: karpenter.k8s.aws/v1
-kind: EC2NodeClass
-metadata: {name: $NS}
-spec:
-  role: nodes
-  amiSelectorTerms: [{alias: al2023@latest}]
-  subnetSelectorTerms: [{tags: {x: z}}]
-  securityGroupSelectorTerms: [{tags: {x: z}}]
-`, `
-apiVersion: karpenter.k8s.aws/v1
-kind: EC2NodeClass
-metadata: {name: unused-$NS}
-spec:
-  role: nodes
-  amiSelectorTerms: [{alias: al2023@latest}]
-  subnetSelectorTerms: [{tags: {x: z}}]
-  securityGroupSelectorTerms: [{tags: {x: z}}]
-`)
+`, widgets, class, strings.ReplaceAll(class, "$NS", "unused-$NS"))
 	b.reconcile(set)
 	b.hasAccount("space-" + b.ns)
 	b.make(`
