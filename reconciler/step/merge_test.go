@@ -167,7 +167,7 @@ func FuzzMerge(f *testing.F) {
 		b, okB := read(base)
 		h, okH := read(head)
 		if !okP || !okB || !okH {
-			t.Skip()
+			t.Skip("not three sets of objects")
 		}
 		expect := func(what string, want, got state.Set, both []state.Key) {
 			if d := cmp.Diff(want.Items(), got.Items()); d != "" || len(both) > 0 {

@@ -100,7 +100,7 @@ const enough = 64
 // Git, the forge and the API server are the test's, and keep nothing.
 func TestAThousandOpenPullRequestsLeaveTheLeaderAsItWas(t *testing.T) {
 	if testing.Short() {
-		t.Skip("starts some seventy processes")
+		t.Skip("left out by -short: it starts some seventy processes")
 	}
 	sync := &v1alpha1.Sync{}
 	sync.Name, sync.Namespace, sync.UID = "main", "poolwright", "u"

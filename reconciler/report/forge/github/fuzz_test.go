@@ -59,7 +59,7 @@ func FuzzAnswers(f *testing.F) {
 	f.Add(200, []byte(`[{"number": 1e300}, {"number": -1}, 7]`), "Link", `<https://git.example.org/x?page=99999999999999999999>; rel="next"`)
 	f.Fuzz(func(t *testing.T, code int, body []byte, name, value string) {
 		if code < 200 || code > 599 || strings.ContainsAny(name+value, "\r\n\x00") {
-			t.Skip()
+			t.Skip("no server of net/http sends such a status or header")
 		}
 		header := http.Header{"Content-Type": {"application/json"}}
 		header.Set(name, value)

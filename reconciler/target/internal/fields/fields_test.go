@@ -248,7 +248,7 @@ func FuzzProject(f *testing.F) {
 		var live, merged, wanted map[string]any
 		var ours Tree
 		if json.Unmarshal([]byte(l), &live) != nil || json.Unmarshal([]byte(m), &merged) != nil || json.Unmarshal([]byte(w), &wanted) != nil {
-			t.Skip()
+			t.Skip("not JSON objects")
 		}
 		_ = json.Unmarshal([]byte(o), &ours)
 		before := state.Hash([]any{live, merged, wanted, ours})
@@ -286,7 +286,7 @@ func FuzzTake(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		var o map[string]any
 		if json.Unmarshal([]byte(text), &o) != nil {
-			t.Skip()
+			t.Skip("not JSON objects")
 		}
 		a, b := Take(o, Options{Manager: "us", Whole: true}), Take(o, Options{Manager: "us", Whole: true})
 		if a != b {
