@@ -26,7 +26,7 @@ func Executable() (string, error) {
 // process group of its own, and end when the thread that starts it does. From then on
 // no process of the same user can trace this one or read its memory and environment.
 func Prepare(cmd *exec.Cmd) error {
-	if err := undumpable(); err != nil {
+	if err := setUndumpable(); err != nil {
 		return err
 	}
 	cmd.Env, cmd.Dir = []string{}, "/"
@@ -42,15 +42,15 @@ func confine(memory int64, cpu time.Duration) error {
 	if err := limit(memory, cpu); err != nil {
 		return err
 	}
-	if err := undumpable(); err != nil {
+	if err := setUndumpable(); err != nil {
 		return err
 	}
 	return filter()
 }
 
-// undumpable keeps other processes of the same user out of this one's memory: see
+// setUndumpable keeps other processes of the same user out of this one's memory: see
 // PR_SET_DUMPABLE in prctl(2). It holds until the process executes a program.
-func undumpable() error {
+func setUndumpable() error {
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return fmt.Errorf("keeping other processes out of this one's memory: %w", err)
 	}

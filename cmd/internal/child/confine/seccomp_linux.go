@@ -20,14 +20,14 @@ import (
 // rule allows one system call.
 type rule struct {
 	call uintptr
-	// where are conditions that its arguments must all meet.
-	where []condition
+	// conditions are what its arguments must all meet.
+	conditions []condition
 }
 
-// condition is that an argument, counted from 0, has this value in these bits.
+// condition is that an argument, counted from 0, has this value under this mask.
 type condition struct {
 	argument    uint32
-	bits, value uint64
+	mask, value uint64
 }
 
 func equals(argument uint32, value uint64) condition {
@@ -63,7 +63,7 @@ func allowed(pid int) []rule {
 		// Go looks again and again how many processors it may use, in what it opened before.
 		unix.SYS_SCHED_GETAFFINITY, unix.SYS_PREAD64,
 		unix.SYS_CLOSE, unix.SYS_EXIT, unix.SYS_EXIT_GROUP,
-	), ofArchitecture())
+	), architectureRules())
 }
 
 func allow(calls ...uintptr) []rule {
@@ -74,44 +74,44 @@ func allow(calls ...uintptr) []rule {
 	return out
 }
 
-// The places of struct seccomp_data's fields; an argument has 8 bytes, of which
+// The offsets of struct seccomp_data's fields; an argument has 8 bytes, of which
 // both architectures keep the lower half first.
 const (
-	atCall         = 0
-	atArchitecture = 4
-	atArguments    = 16
+	callOffset         = 0
+	architectureOffset = 4
+	argumentsOffset    = 16
 )
 
 var (
-	pass   = bpf.RetConstant{Val: unix.SECCOMP_RET_ALLOW}
-	refuse = bpf.RetConstant{Val: unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM)}
+	retAllow = bpf.RetConstant{Val: unix.SECCOMP_RET_ALLOW}
+	retErrno = bpf.RetConstant{Val: unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM)}
 )
 
 // program is the filter: it refuses what no rule allows, and calls of any other
 // architecture's numbers.
 func program(architecture uint32, rules []rule) []bpf.Instruction {
 	out := []bpf.Instruction{
-		bpf.LoadAbsolute{Off: atArchitecture, Size: 4},
+		bpf.LoadAbsolute{Off: architectureOffset, Size: 4},
 		bpf.JumpIf{Cond: bpf.JumpEqual, Val: architecture, SkipTrue: 1},
-		refuse,
-		bpf.LoadAbsolute{Off: atCall, Size: 4},
+		retErrno,
+		bpf.LoadAbsolute{Off: callOffset, Size: 4},
 	}
 	for _, r := range rules {
 		var block []bpf.Instruction
-		for _, c := range r.where {
+		for _, c := range r.conditions {
 			for half := range uint32(2) {
 				block = append(block,
-					bpf.LoadAbsolute{Off: atArguments + 8*c.argument + 4*half, Size: 4},
-					bpf.ALUOpConstant{Op: bpf.ALUOpAnd, Val: uint32(c.bits >> (32 * half))},
+					bpf.LoadAbsolute{Off: argumentsOffset + 8*c.argument + 4*half, Size: 4},
+					bpf.ALUOpConstant{Op: bpf.ALUOpAnd, Val: uint32(c.mask >> (32 * half))},
 					bpf.JumpIf{Cond: bpf.JumpEqual, Val: uint32(c.value >> (32 * half)), SkipTrue: 1},
-					refuse)
+					retErrno)
 			}
 		}
-		block = append(block, pass)
+		block = append(block, retAllow)
 		out = append(out, bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: uint32(r.call), SkipTrue: uint8(len(block))})
 		out = append(out, block...)
 	}
-	return append(out, refuse)
+	return append(out, retErrno)
 }
 
 // filter lets every thread of this process, for the rest of its life, make only

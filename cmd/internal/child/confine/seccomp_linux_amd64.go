@@ -7,6 +7,6 @@ const architecture = unix.AUDIT_ARCH_X86_64
 // archSetFS is arch_prctl(2)'s ARCH_SET_FS, by which a thread finds what is its own.
 const archSetFS = 0x1002
 
-func ofArchitecture() []rule {
+func architectureRules() []rule {
 	return []rule{{unix.SYS_ARCH_PRCTL, []condition{equals(0, archSetFS)}}}
 }

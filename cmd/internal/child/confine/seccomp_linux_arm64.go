@@ -4,4 +4,4 @@ import "golang.org/x/sys/unix"
 
 const architecture = unix.AUDIT_ARCH_AARCH64
 
-func ofArchitecture() []rule { return nil }
+func architectureRules() []rule { return nil }

@@ -4,4 +4,4 @@ package confine
 
 const architecture = 0
 
-func ofArchitecture() []rule { return nil }
+func architectureRules() []rule { return nil }

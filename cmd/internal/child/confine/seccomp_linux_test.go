@@ -18,16 +18,16 @@ import (
 const memory = 512 << 20
 
 // TestMain plays the process that is confined, or only limited, and then makes the
-// attempts that it is asked for, one a line: its name, and the error that it got.
+// system calls that it is asked for, one a line: its name, and the error that it got.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 2 && os.Args[1] == "attempt" {
-		attempt(os.Args[2], os.Args[3:])
+	if len(os.Args) > 2 && os.Args[1] == "call" {
+		makeCalls(os.Args[2], os.Args[3:])
 		os.Exit(0)
 	}
 	os.Exit(m.Run())
 }
 
-func attempt(how string, names []string) {
+func makeCalls(how string, names []string) {
 	parent := uintptr(os.Getppid())
 	do := Self
 	switch how {
@@ -35,7 +35,7 @@ func attempt(how string, names []string) {
 		do = limit
 	case "in a profile that forbids it":
 		if err := load([]bpf.Instruction{
-			bpf.LoadAbsolute{Off: atCall, Size: 4}, bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.SYS_SECCOMP, SkipFalse: 1}, refuse, pass,
+			bpf.LoadAbsolute{Off: callOffset, Size: 4}, bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.SYS_SECCOMP, SkipFalse: 1}, retErrno, retAllow,
 		}); err != nil {
 			fmt.Println("error", err)
 			return
@@ -46,20 +46,20 @@ func attempt(how string, names []string) {
 		return
 	}
 	for _, name := range names {
-		a, args := attempts[name], attempts[name].args(parent)
+		a, args := forbiddenCalls[name], forbiddenCalls[name].args(parent)
 		_, _, errno := syscall.RawSyscall6(a.call, args[0], args[1], args[2], args[3], args[4], args[5])
 		fmt.Printf("%s=%d\n", name, errno)
 	}
 }
 
-// attempted has another process make attempts and returns what came of each.
-func attempted(t *testing.T, how string, names ...string) map[string]syscall.Errno {
+// callErrnos has another process make system calls and returns the error of each.
+func callErrnos(t *testing.T, how string, names ...string) map[string]syscall.Errno {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(self, append([]string{"attempt", how}, names...)...)
+	cmd := exec.Command(self, append([]string{"call", how}, names...)...)
 	if how != "limited" {
 		if err := Prepare(cmd); err != nil {
 			t.Fatal(err)
@@ -83,7 +83,7 @@ func attempted(t *testing.T, how string, names ...string) map[string]syscall.Err
 
 type arguments [6]uintptr
 
-type try struct {
+type forbiddenCall struct {
 	call uintptr
 	// args are such that the call does nothing where it is allowed.
 	args func(parent uintptr) arguments
@@ -115,7 +115,7 @@ const (
 
 var nowhere = []byte("/nowhere/at/all\x00")
 
-var attempts = map[string]try{
+var forbiddenCalls = map[string]forbiddenCall{
 	"open a file":                   {unix.SYS_OPENAT, with(none, uintptr(unsafe.Pointer(&nowhere[0])), 0), syscall.EMFILE},
 	"open a file of its directory":  {unix.SYS_OPENAT2, with(none, 0, 0, 0), syscall.EINVAL},
 	"read a link":                   {unix.SYS_READLINKAT, with(none, uintptr(unsafe.Pointer(&nowhere[0])), uintptr(unsafe.Pointer(&nowhere[0])), 1), syscall.ENOENT},
@@ -176,12 +176,12 @@ var attempts = map[string]try{
 
 func TestAConfinedProcessCanMakeNoCallThatIsNotListed(t *testing.T) {
 	var names []string
-	for name := range attempts {
+	for name := range forbiddenCalls {
 		names = append(names, name)
 	}
-	got := attempted(t, "confined", names...)
-	control := attempted(t, "limited", names...)
-	for name, a := range attempts {
+	got := callErrnos(t, "confined", names...)
+	control := callErrnos(t, "limited", names...)
+	for name, a := range forbiddenCalls {
 		if errno, made := got[name]; !made || errno != syscall.EPERM {
 			t.Errorf("%s: made %t, %v", name, made, errno)
 		}
@@ -283,7 +283,7 @@ func TestAFilterThatTheKernelRefusesIsAnError(t *testing.T) {
 		t.Fatal(err)
 	}
 	// In a process whose profile forbids seccomp(2) there is no filter and no work.
-	out, err := exec.Command(self, "attempt", "in a profile that forbids it").CombinedOutput()
+	out, err := exec.Command(self, "call", "in a profile that forbids it").CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "filtering system calls: ") || !strings.Contains(string(out), "CONFIG_SECCOMP_FILTER") {
 		t.Errorf("%v: %s", err, out)
 	}
