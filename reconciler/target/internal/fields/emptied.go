@@ -24,7 +24,7 @@ func Emptied(live, wanted map[string]any, manager string) (pointers []string, cl
 		}
 	}
 	e := &emptying{}
-	left := e.visit("", live, wanted, Applied(live, manager), others)
+	left := e.remaining("", live, wanted, Applied(live, manager), others)
 	if !e.found {
 		return nil, nil
 	}
@@ -36,36 +36,36 @@ type emptying struct {
 	found    bool
 }
 
-// visit returns what is left of the claim to a thing.
-func (e *emptying) visit(at string, live, wanted any, claim Tree, others []Tree) Tree {
+// remaining returns what is left of the claim to a thing.
+func (e *emptying) remaining(at string, live, wanted any, claim Tree, others []Tree) Tree {
 	if len(claim) == 0 {
 		return claim // Nothing, or all of it as one.
 	}
 	switch w := wanted.(type) {
 	case map[string]any:
 		l, _ := live.(map[string]any)
-		if len(w) == 0 && owns(claim) {
-			return e.clear(at, claim, others, inMap(l))
+		if len(w) == 0 && ownsContent(claim) {
+			return e.unclaim(at, claim, others, inMap(l))
 		}
 		left := maps.Clone(claim)
 		for _, k := range slices.Sorted(maps.Keys(w)) {
 			if sub := child(claim, k); sub != nil {
-				left["f:"+k] = e.visit(at+"/"+escape(k), l[k], w[k], sub, below(others, "f:"+k))
+				left["f:"+k] = e.remaining(at+"/"+escape(k), l[k], w[k], sub, below(others, "f:"+k))
 			}
 		}
 		return left
 	case []any:
 		l, _ := live.([]any)
-		if len(w) == 0 && owns(claim) {
-			return e.clear(at, claim, others, inList(l, claim))
+		if len(w) == 0 && ownsContent(claim) {
+			return e.unclaim(at, claim, others, inList(l, claim))
 		}
-		return e.list(at, l, w, claim, others)
+		return e.remainingList(at, l, w, claim, others)
 	}
 	return claim
 }
 
-// list visits the elements that both sides have.
-func (e *emptying) list(at string, l, w []any, claim Tree, others []Tree) Tree {
+// remainingList does so for the elements that both sides have.
+func (e *emptying) remainingList(at string, l, w []any, claim Tree, others []Tree) Tree {
 	left := maps.Clone(claim)
 	for i, element := range l {
 		key := elementKey(claim, element)
@@ -75,7 +75,7 @@ func (e *emptying) list(at string, l, w []any, claim Tree, others []Tree) Tree {
 		keys := elementKeys(key[len("k:"):])
 		same := slices.IndexFunc(w, func(o any) bool { m, ok := o.(map[string]any); return ok && hasKeys(m, keys) })
 		if sub := branch(claim, key); same >= 0 && sub != nil {
-			left[key] = e.visit(at+"/"+strconv.Itoa(i), element, w[same], sub, below(others, key))
+			left[key] = e.remaining(at+"/"+strconv.Itoa(i), element, w[same], sub, below(others, key))
 		}
 	}
 	return left
@@ -85,9 +85,9 @@ func (e *emptying) list(at string, l, w []any, claim Tree, others []Tree) Tree {
 // with.
 type content struct{ key, name string }
 
-// clear takes out what is owned by nobody else. What is left is a claim to the thing
+// unclaim takes out what is owned by nobody else. What is left is a claim to the thing
 // itself.
-func (e *emptying) clear(at string, claim Tree, others []Tree, contents []content) Tree {
+func (e *emptying) unclaim(at string, claim Tree, others []Tree, contents []content) Tree {
 	e.found = true
 	for _, c := range contents {
 		if _, ours := claim[c.key]; ours && len(below(others, c.key)) == 0 {
@@ -134,8 +134,8 @@ func elementKey(claim Tree, element any) string {
 	return ""
 }
 
-// owns reports whether a claim is to contents, and not only to the thing itself.
-func owns(claim Tree) bool {
+// ownsContent reports whether a claim is to contents, and not only to the thing itself.
+func ownsContent(claim Tree) bool {
 	for key := range claim {
 		if key != "." {
 			return true
