@@ -19,7 +19,9 @@ type variable struct {
 	loads int
 }
 
-func (v *variable) digest(context.Context) (string, error) { return v.value, v.err }
+func (v *variable) digest(context.Context) (string, reconciler.Loader, error) {
+	return v.value, nil, v.err
+}
 
 func (v *variable) load(_ context.Context, s gitsource.Snapshot) (declared.Declared, error) {
 	v.loads++

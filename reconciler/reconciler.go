@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 
@@ -39,8 +40,10 @@ type Loop struct {
 	source gitsource.Source
 	load   Loader
 	// beside is what a load depends on beside the snapshot; may be nil.
-	beside func(ctx context.Context) (string, error)
+	beside Beside
 	worlds []World
+	// cache keeps revisions between runs.
+	cache *RevisionCache
 
 	// fetching is held while the source is asked and what it gave is loaded, which may
 	// take minutes; taken before mu. last is written under both.
@@ -53,18 +56,23 @@ type Loop struct {
 	// visit tells the next (controller's session) relies on that.
 	mu sync.Mutex
 	// last is the newest revision, planned the newest that was compared with
-	// the worlds.
+	// the worlds; run is that with which a run works, or will.
 	last, planned *revision
+	run           inUse
 }
 
 // revision is the newest snapshot that could be loaded.
 type revision struct {
 	snapshot gitsource.Snapshot
-	// beside is what else it was loaded with.
-	beside   string
-	declared declared.Declared
-	// wanted and problems are filled in by the first plan of the revision.
-	wanted   map[string]state.Set
+	// beside is what else it was loaded with, load loads it again with just that.
+	beside string
+	load   Loader
+	// size is what its contents take, in bytes; kept are those in the cache, which guards it.
+	size int64
+	kept *contents
+	// trim is that of its Loop.
+	trim func()
+	// problems are filled in by the first plan of the revision.
 	problems []state.Problem
 	// withheld is what Consider held when all was planned, with the reasons, used what
 	// was held for what uses it (plan.Change.KeepsUsed), and provisions what the
@@ -76,15 +84,27 @@ type revision struct {
 
 // NewLoop makes a Loop over the worlds, which are changed in the given order.
 func NewLoop(source gitsource.Source, load Loader, worlds ...World) *Loop {
-	return &Loop{source: source, load: load, worlds: worlds}
+	return &Loop{source: source, load: load, worlds: worlds, cache: NewRevisionCache(math.MaxInt64, math.MaxInt64)}
 }
 
+// Beside finds out what a load depends on beside the snapshot: its digest, and the Loader
+// that loads with just that whenever it is called. A nil Loader is that of NewLoop.
+type Beside func(ctx context.Context) (digest string, load Loader, err error)
+
 // LoadsWith makes loads depend on something beside the snapshot, such as variables'
-// values: digest is asked at each Fetch, just before a load, and where it says another
-// thing than at the last one, the same snapshot is loaded again, and is a change. It
+// values: beside is asked at each Fetch, just before a load, and where its digest is
+// another than at the last one, the same snapshot is loaded again, and is a change. It
 // returns the Loop, and is called before any other method.
-func (l *Loop) LoadsWith(digest func(ctx context.Context) (string, error)) *Loop {
-	l.beside = digest
+func (l *Loop) LoadsWith(beside Beside) *Loop {
+	l.beside = beside
+	return l
+}
+
+// Caching makes the Loop share a RevisionCache with others; without one it keeps what it
+// works with. Its Loader then loads the same revision any number of times. It returns the
+// Loop, and is called before any other method.
+func (l *Loop) Caching(shared *RevisionCache) *Loop {
+	l.cache = shared
 	return l
 }
 
@@ -138,8 +158,10 @@ func (l *Loop) Plan(ctx context.Context, opts Options) (Result, error) {
 	if err != nil {
 		return fetched, err
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	if err := l.begin(ctx, false); err != nil {
+		return fetched, err
+	}
+	defer l.end()
 	return l.plan(ctx, fetched, opts)
 }
 
@@ -154,8 +176,10 @@ func (l *Loop) RunOnce(ctx context.Context, opts Options) (Result, error) {
 
 // Continue is RunOnce for a caller that has just called Fetch.
 func (l *Loop) Continue(ctx context.Context, fetched Result, opts Options) (Result, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	if err := l.begin(ctx, false); err != nil {
+		return fetched, err
+	}
+	defer l.end()
 	result, err := l.plan(ctx, fetched, opts)
 	if err != nil {
 		return result, err
@@ -166,15 +190,21 @@ func (l *Loop) Continue(ctx context.Context, fetched Result, opts Options) (Resu
 // Correct puts back the given things, and no others, to the revision that was
 // planned last. It never deletes and does not read the source.
 func (l *Loop) Correct(ctx context.Context, keys []state.Key, opts Options) (Result, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	if err := l.begin(ctx, true); err != nil {
+		return Result{}, err
+	}
+	defer l.end()
 	if l.planned == nil {
 		return Result{}, state.Failf(state.Retry, "Progressing", "correcting drift: no revision has been planned yet")
 	}
 	result := Result{Revision: l.planned.snapshot.Revision, Problems: l.planned.problems}
+	all, err := l.wanted(ctx)
+	if err != nil {
+		return result, err
+	}
 	wanted, observed := state.Set{}, state.Set{}
 	for _, w := range l.worlds {
-		some := l.planned.wanted[w.Name].Only(keys)
+		some := all[w.Name].Only(keys)
 		seen, err := observeOnly(ctx, w.Target, some)
 		if err != nil {
 			return result, fmt.Errorf("observing %s: %w", w.Name, err)
@@ -218,23 +248,28 @@ func (l *Loop) take(ctx context.Context, snapshot gitsource.Snapshot, stale erro
 		}
 	}
 	result := Result{Revision: snapshot.Revision, Stale: stale}
-	beside := ""
+	fresh := &revision{snapshot: snapshot, load: l.load, trim: l.trim}
 	if l.beside != nil {
-		var err error
-		if beside, err = l.beside(ctx); err != nil {
+		beside, load, err := l.beside(ctx)
+		if err != nil {
 			return result, false, fmt.Errorf("loading %s: %w", snapshot.Revision, err)
 		}
+		if fresh.beside = beside; load != nil {
+			fresh.load = load
+		}
 	}
-	if last, planned := l.newest(); last != nil && last.snapshot.Revision == snapshot.Revision && last.beside == beside {
+	if last, planned := l.newest(); last != nil && last.snapshot.Revision == snapshot.Revision && last.beside == fresh.beside {
 		return result, last != planned, nil
 	}
-	d, err := l.load(ctx, snapshot)
-	if err != nil {
-		return l.keep(ctx, result, beside, fmt.Errorf("loading %s: %w", snapshot.Revision, err))
+	if err := l.cache.first(ctx, fresh); err != nil {
+		return l.keep(ctx, result, fresh.beside, fmt.Errorf("loading %s: %w", snapshot.Revision, err))
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.last = &revision{snapshot: snapshot, beside: beside, declared: d}
+	if l.last != l.planned {
+		l.cache.take(l.last)
+	}
+	l.last = fresh
 	return result, true, nil
 }
 
@@ -267,16 +302,28 @@ func (l *Loop) good(ctx context.Context) (gitsource.Snapshot, bool) {
 	return gitsource.Snapshot{}, false
 }
 
+// plan compares the last revision with the worlds.
 func (l *Loop) plan(ctx context.Context, result Result, opts Options) (Result, error) {
 	if l.last == nil {
 		return result, state.Failf(state.Retry, "Progressing", "planning: no revision has been fetched yet")
 	}
 	result.Revision = l.last.snapshot.Revision
+	if l.planned != l.last {
+		l.cache.take(l.planned) // From here on the worlds know what another one wants.
+	}
+	has := l.run.contents
+	has.wanted = nil
+	has.activate()
+	defer func() {
+		if has.wanted == nil {
+			l.trim()
+		}
+	}()
 	all := map[string]state.Set{}
 	wanted, observed := state.Set{}, state.Set{}
-	problems := l.last.declared.Problems
+	problems := has.declared.Problems
 	for _, w := range l.worlds {
-		want, more, err := want(ctx, w.Target, l.last.declared.Set)
+		want, more, err := want(ctx, w.Target, has.declared.Set)
 		if err != nil {
 			return result, fmt.Errorf("preparing %s: %w", w.Name, err)
 		}
@@ -288,8 +335,7 @@ func (l *Loop) plan(ctx context.Context, result Result, opts Options) (Result, e
 		all[w.Name] = want
 		wanted, observed = union(wanted, want), union(observed, seen)
 	}
-	l.last.wanted, l.last.problems = all, problems
-	l.planned = l.last
+	has.wanted, l.last.problems, l.planned = all, problems, l.last
 	result.Problems = problems
 	policies := opts.Policies
 	if len(problems) > 0 || result.Stale != nil {

@@ -7,10 +7,41 @@ import (
 	"github.com/poolwright/poolwright/reconciler"
 )
 
-// patience is how long a visit waits for the source. A slower one is awaited in
-// the background: a server that accepts connections and says nothing must hold
-// up neither corrections nor a suspension.
+// patience is how long a visit waits for the source, or for a revision that is loaded
+// again. What takes longer is awaited in the background: a server that accepts connections
+// and says nothing must hold up neither corrections nor a suspension, nor other Syncs.
 const patience = time.Second
+
+// background is work that visits to one Sync wait for. They never overlap.
+type background struct {
+	done chan struct{}
+	// late is set once a visit has given up waiting.
+	late bool
+}
+
+// await reports whether the work has ended. Where that takes too long its end asks for
+// another visit. Who is in a hurry does not wait for what is known to be slow.
+func (b *background) await(hurry bool, wake func()) bool {
+	wait := patience
+	if b.late && hurry {
+		wait = 0
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-b.done:
+		return true
+	case <-timer.C:
+	}
+	if !b.late {
+		b.late = true
+		go func() {
+			<-b.done
+			wake()
+		}()
+	}
+	return false
+}
 
 // asker is the part of a Loop that asks the source.
 type asker interface {
@@ -33,8 +64,8 @@ type fetcher struct {
 	// wake asks for a visit.
 	wake func()
 
-	// pending is the question that is not answered yet, or nil.
-	pending *question
+	// pending is the question that is not answered yet, or nil; answered is the last that was.
+	pending, answered *question
 }
 
 // question is one fetch under way.
@@ -42,11 +73,9 @@ type question struct {
 	// request is the reconcile-now annotation at its beginning: an answer to
 	// an older question may not know what a newer request is about.
 	request string
-	done    chan struct{}
+	background
 	// answer is valid when done is closed.
 	answer fetched
-	// late is set once a visit has given up waiting.
-	late bool
 }
 
 // fetch returns the source's answer, or false when it takes longer than
@@ -57,10 +86,10 @@ func (f *fetcher) fetch(request string, hurry bool) (fetched, bool) {
 	if q == nil {
 		q = f.begin(request)
 	}
-	if !f.await(q, hurry) {
+	if !q.await(hurry, f.wake) {
 		return fetched{}, false
 	}
-	f.pending = nil
+	f.pending, f.answered = nil, q
 	if q.request != request {
 		return f.fetch(request, hurry)
 	}
@@ -68,7 +97,7 @@ func (f *fetcher) fetch(request string, hurry bool) (fetched, bool) {
 }
 
 func (f *fetcher) begin(request string) *question {
-	q := &question{request: request, done: make(chan struct{})}
+	q := &question{request: request, background: background{done: make(chan struct{})}}
 	f.pending = q
 	go func() {
 		defer close(q.done)
@@ -77,28 +106,9 @@ func (f *fetcher) begin(request string) *question {
 	return q
 }
 
-// await reports whether the answer is there.
-func (f *fetcher) await(q *question, hurry bool) bool {
-	wait := patience
-	if q.late && hurry {
-		wait = 0
-	}
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-q.done:
-		return true
-	case <-timer.C:
-	}
-	if !q.late {
-		q.late = true
-		go func() {
-			<-q.done
-			f.wake()
-		}()
-	}
-	return false
-}
+// keep makes the last answer that of the next fetch, unless there is another request by
+// then.
+func (f *fetcher) keep() { f.pending = f.answered }
 
 // farewell is how long a fetch may take to notice that it is not wanted.
 const farewell = 10 * time.Second

@@ -49,6 +49,8 @@ type session struct {
 	fingerprint string
 	cancel      context.CancelFunc
 	source      *fetcher
+	// loading is a revision that is being loaded for the next visit, or nil.
+	loading *loading
 
 	mu      gosync.Mutex
 	drifted map[state.Key]bool
@@ -146,6 +148,7 @@ func (s *sessions) stop(name types.NamespacedName) {
 		old.cancel()
 		// The next session may use the same mirror. Other Syncs wait for neither.
 		old.source.drain()
+		old.Loop.Unload()
 	}
 }
 

@@ -258,7 +258,8 @@ func TestOtherSyncsDoNotWaitForOneThatDrains(t *testing.T) {
 	slow, other := types.NamespacedName{Namespace: "ns", Name: "slow"}, &v1alpha1.Sync{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "other"}}
 	cancelled, fetched, stopped := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	all := sessions{open: map[types.NamespacedName]*session{slow: {
-		cancel: func() { close(cancelled) }, source: &fetcher{pending: &question{done: fetched}},
+		Assembly: Assembly{Loop: reconciler.NewLoop(nil, nil)},
+		cancel:   func() { close(cancelled) }, source: &fetcher{pending: &question{background: background{done: fetched}}},
 	}}}
 	go func() {
 		defer close(stopped)

@@ -96,8 +96,10 @@ type run struct {
 	applied string
 	// scope is what the run's confirmation tokens are bound to.
 	scope confirm.Scope
-	// after is when a waiting pass wants to come back; 0 leaves it to others.
-	after time.Duration
+	// after is when a waiting pass wants to come back; 0 leaves it to others. loading is
+	// true where a full one waits for its revision.
+	after   time.Duration
+	loading bool
 }
 
 type runKind int
@@ -116,6 +118,7 @@ const (
 // run does the least that is enough: put back drifted things, ask Git whether
 // anything is new, or compare everything.
 func (r *SyncReconciler) run(ctx context.Context, sync *v1alpha1.Sync, s *session) run {
+	defer s.unload()
 	now := r.Clock.Now()
 	opts := s.options(sync)
 	opts.Apply.BeforeDeletes = r.unchanged(sync)
@@ -149,25 +152,6 @@ func (r *SyncReconciler) run(ctx context.Context, sync *v1alpha1.Sync, s *sessio
 // something that is rewritten every second must not cost a look each time.
 const reportGap = 10 * time.Second
 
-// partial looks at some things, puts back those that may be, and leaves all
-// others alone: what drifts in the cluster must cost no question to AWS.
-func (r *SyncReconciler) partial(ctx context.Context, s *session, keys []state.Key, opts reconciler.Options) run {
-	s.lastLook = r.Clock.Now()
-	result, err := s.Loop.Correct(ctx, keys, opts)
-	if err != nil || result.Outcome.Err() != nil {
-		s.putBack(keys)
-	}
-	return run{Result: result, err: err, kind: partial, looked: keys}
-}
-
-// full compares everything with the revision at hand.
-func (r *SyncReconciler) full(ctx context.Context, s *session, fetched reconciler.Result, opts reconciler.Options) run {
-	s.lastFull = r.Clock.Now()
-	s.lastLook = s.lastFull
-	result, err := s.Loop.Continue(ctx, fetched, opts)
-	return run{Result: result, err: err}
-}
-
 // proceed goes on with what the source answered.
 func (r *SyncReconciler) proceed(ctx context.Context, s *session, got fetched, drifted []state.Key, forced bool, opts reconciler.Options) run {
 	if got.err != nil {
@@ -175,7 +159,7 @@ func (r *SyncReconciler) proceed(ctx context.Context, s *session, got fetched, d
 		return run{Result: got.result, err: got.err}
 	}
 	if got.changed || forced {
-		return r.full(ctx, s, got.result, opts)
+		return r.full(ctx, s, got.result, drifted, opts)
 	}
 	now, fresh := r.Clock.Now(), got.result.Stale == nil
 	settled := s.settled && now.Before(s.lastFull.Add(resync))
@@ -193,7 +177,7 @@ func (r *SyncReconciler) proceed(ctx context.Context, s *session, got fetched, d
 	case resting:
 		return run{kind: waiting, after: min(s.restUntil.Sub(now), s.nextFetch.Sub(now))}
 	}
-	return r.full(ctx, s, got.result, opts)
+	return r.full(ctx, s, got.result, drifted, opts)
 }
 
 // union has each key of both lists once.
@@ -240,7 +224,7 @@ func (r *SyncReconciler) conclude(ctx context.Context, sync *v1alpha1.Sync, s *s
 		if done.after > 0 {
 			after = done.after
 		}
-		return ctrl.Result{RequeueAfter: after}, r.writeStatus(ctx, sync, awaiting(sync))
+		return ctrl.Result{RequeueAfter: after}, r.writeStatus(ctx, sync, awaiting(sync, done.loading))
 	}
 	done.scope = scope(sync)
 	verdict := judge(done)

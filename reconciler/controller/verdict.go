@@ -356,9 +356,13 @@ func set(status *v1alpha1.SyncStatus, sync *v1alpha1.Sync, kind string, value me
 	})
 }
 
-// awaiting is the status of a Sync whose source has not answered yet: the last
-// one, or where there is none, that it is being asked.
-func awaiting(sync *v1alpha1.Sync) *v1alpha1.SyncStatus {
+// loadingRevision is the reason of a Reconciling Sync whose revision is not kept between
+// runs, see reconciler.RevisionCache.
+const loadingRevision = "LoadingRevision"
+
+// awaiting is the status of a Sync whose source has not answered yet, or whose revision is
+// being loaded: the last one, or where there is none, that it is being asked.
+func awaiting(sync *v1alpha1.Sync, loading bool) *v1alpha1.SyncStatus {
 	status := sync.Status.DeepCopy()
 	ready := meta.FindStatusCondition(status.Conditions, "Ready")
 	if ready == nil || ready.Reason == foreignNamespace {
@@ -366,6 +370,10 @@ func awaiting(sync *v1alpha1.Sync) *v1alpha1.SyncStatus {
 		setStalled(status, sync, "", "")
 		setReady(status, sync, false, "Progressing", message)
 		set(status, sync, "Reconciling", metav1.ConditionTrue, "Progressing", message)
+	}
+	if loading {
+		set(status, sync, "Reconciling", metav1.ConditionTrue, loadingRevision,
+			"The revision is too large to be kept in memory and is loaded again, which may wait for the runs of other large revisions")
 	}
 	return status
 }

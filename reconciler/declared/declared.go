@@ -36,6 +36,9 @@ type Declared struct {
 	// those of v1, by file and line; empty where none is declared. They hold
 	// nothing back.
 	Upgraded []upgrade.Change
+	// Activate is called before worlds are asked about the Set, for what they must know
+	// beside it. Nil where that is nothing.
+	Activate func()
 
 	files  fs.FS
 	limits manifest.Limits

@@ -1,6 +1,9 @@
 package wire
 
-import "github.com/poolwright/poolwright/cmd/internal/child"
+import (
+	"github.com/poolwright/poolwright/cmd/internal/child"
+	"github.com/poolwright/poolwright/reconciler"
+)
 
 // children start the processes in which Git content is rendered and Karpenter's code is
 // asked about it. All share the slots of this process.
@@ -8,6 +11,8 @@ type children struct {
 	// followed render followed branches, ahead forecast before an apply, and proposed do
 	// both for pull requests: nobody who may open one makes the others wait.
 	followed, ahead, proposed *child.Runner
+	// revisions are what was rendered for the Syncs, decoded.
+	revisions *reconciler.RevisionCache
 }
 
 // followedOutput and followedDecoded bound, in bytes, what is rendered of a followed
@@ -17,11 +22,19 @@ const (
 	followedDecoded = 192 << 20
 )
 
+// cachedRevisions is how many bytes of memory the decoded revisions of all Syncs take
+// between runs, and uncachedRevisions how many those that runs load for themselves.
+const (
+	cachedRevisions   = 192 << 20
+	uncachedRevisions = 256 << 20
+)
+
 func newChildren() children {
 	return children{
-		followed: &child.Runner{Limits: child.Limits{Output: followedOutput, Decoded: followedDecoded}},
-		ahead:    &child.Runner{Limits: child.Limits{Deadline: foreseeTimeout}},
-		proposed: &child.Runner{Proposal: true},
+		revisions: reconciler.NewRevisionCache(cachedRevisions, uncachedRevisions),
+		followed:  &child.Runner{Limits: child.Limits{Output: followedOutput, Decoded: followedDecoded}},
+		ahead:     &child.Runner{Limits: child.Limits{Deadline: foreseeTimeout}},
+		proposed:  &child.Runner{Proposal: true},
 	}
 }
 

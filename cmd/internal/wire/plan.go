@@ -80,7 +80,7 @@ func Plan(ctx context.Context, req PlanRequest) (report.Report, error) {
 	loop := reconciler.NewLoop(dir.New(root, dir.Limits{}), remembering(said.listening(loadHere(path, vars)), &loaded),
 		reconciler.World{Name: aws.Name, Target: sky}, reconciler.World{Name: cluster.Name, Target: earth})
 	guards := considering(live, children.Forecast)
-	result, err := loop.LoadsWith(vars.refresh).Plan(ctx, reconciler.Options{
+	result, err := loop.LoadsWith(vars.beside).Plan(ctx, reconciler.Options{
 		Policies: controller.Policies(req.Sync),
 		Consider: func(ctx context.Context, p plan.Plan) plan.Plan { return guards(ctx, req.Sync, p) },
 	})

@@ -67,11 +67,15 @@ func (a *attempt) builder() controller.Builder {
 			return controller.Assembly{}, fmt.Errorf("connecting Sync %s to AWS: %w", sync.Name, err)
 		}
 		// AWS first: the engine needs its queue, and nodes their role.
-		loop := reconciler.NewLoop(source, a.loader(sync.Spec.Path, vars, said),
-			reconciler.World{Name: aws.Name, Target: sky}, reconciler.World{Name: cluster.Name, Target: admitted{world, said}})
+		load := func() reconciler.Loader { return a.loader(sync.Spec.Path, vars, said) }
+		loop := reconciler.NewLoop(source, load(),
+			reconciler.World{Name: aws.Name, Target: sky}, reconciler.World{Name: cluster.Name, Target: admitted{world, said}}).Caching(a.children.revisions)
 		watches := []watchFunc{world.Watch, sky.Watch}
 		if substitutes(sync) {
-			loop.LoadsWith(vars.refresh)
+			loop.LoadsWith(func(ctx context.Context) (string, reconciler.Loader, error) {
+				digest, err := vars.refresh(ctx)
+				return digest, load(), err
+			})
 			watches = append(watches, a.watchVariables(sync)...)
 		}
 		return controller.Assembly{
@@ -105,18 +109,21 @@ func (u unusable) Fetch(context.Context) (gitsource.Snapshot, error) {
 	return gitsource.Snapshot{}, u.err
 }
 
-// loader renders a snapshot's folder with the newest values of the variables, in a child
-// process: this one also is Karpenter. What schemas refuse of Clusters goes to said.
+// loader renders a snapshot's folder with the values of the variables that are the newest
+// now, in a child process: this one also is Karpenter. What schemas refuse of Clusters
+// goes to said.
 func (a *attempt) loader(path string, vars *variables, said *verdicts) reconciler.Loader {
+	values := vars.take()
 	return func(ctx context.Context, s gitsource.Snapshot) (declared.Declared, error) {
-		values := vars.take()
 		loaded, err := a.renders.load(ctx, a.children.followed, s, path, values)
 		if err != nil {
 			return declared.Declared{}, err
 		}
-		vars.use(values)
-		said.set(loaded.Clusters)
-		return declared.Declared{Set: loaded.Set, Problems: loaded.Problems}, nil
+		activate := func() {
+			vars.use(values)
+			said.set(loaded.Clusters)
+		}
+		return declared.Declared{Set: loaded.Set, Problems: loaded.Problems, Activate: activate}, nil
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/util/flowcontrol"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/poolwright/poolwright/reconciler"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/declared/substitute"
 	"github.com/poolwright/poolwright/reconciler/declared/substitute/fluxexpr"
@@ -33,7 +34,13 @@ type variables struct {
 	newest, loaded substitute.Values
 }
 
-// refresh reads the values, and tells whether they changed: see reconciler.LoadsWith.
+// beside refreshes the values for a Loader that takes the newest: see reconciler.Loop.LoadsWith.
+func (v *variables) beside(ctx context.Context) (string, reconciler.Loader, error) {
+	digest, err := v.refresh(ctx)
+	return digest, nil, err
+}
+
+// refresh reads the values, and returns their digest.
 func (v *variables) refresh(ctx context.Context) (string, error) {
 	if v.read == nil {
 		return "", nil

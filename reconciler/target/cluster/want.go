@@ -32,6 +32,17 @@ func (w *World) adopt(memos map[state.Key]memo) {
 	w.memos = memos
 }
 
+// Trim forgets the unmasked content of Secrets that Want left to Correct, which creates and
+// updates no Secret until the next Want. It is safe for concurrent use with all verbs.
+func (w *World) Trim() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for k, m := range w.memos {
+		m.plain = nil
+		w.memos[k] = m
+	}
+}
+
 // Want implements target.Target: the declared Kubernetes objects, and those that a
 // DevicePlugin stands for, as they will be sent, labelled, in their waves, without
 // what only a live object has.

@@ -147,6 +147,28 @@ func TestSecretsAreMaskedFromTheStart(t *testing.T) {
 	}
 }
 
+func TestATrimmedWorldWritesNoSecretBeforeItIsAskedAgain(t *testing.T) {
+	b := newBench(t)
+	declared := b.declare(secret)
+	p := b.plan(declared)
+	b.world.Trim()
+	errs := b.apply(p)
+	if len(errs) != 1 {
+		t.Fatalf("applied what was forgotten: %v", errs)
+	}
+	for _, err := range errs {
+		if class, reason, _ := state.Classify(err); class != state.Retry || reason != "Changed" {
+			t.Errorf("%s %s: %v", class, reason, err)
+		}
+	}
+	if errs := b.apply(b.plan(declared)); len(errs) > 0 {
+		t.Errorf("after another look: %v", errs)
+	}
+	// What was applied is known without the content.
+	b.world.Trim()
+	b.settled(declared)
+}
+
 func TestADefinitionAndItsObjectsComeInOneCommit(t *testing.T) {
 	b := newBench(t)
 	gizmos := strings.NewReplacer("widgets", "gizmos", "Widget", "Gizmo", "widget", "gizmo", "example.com", b.ns+".example.com").Replace(widgets)

@@ -1,0 +1,94 @@
+package controller
+
+import (
+	"context"
+	"time"
+
+	"github.com/poolwright/poolwright/reconciler"
+	"github.com/poolwright/poolwright/reconciler/state"
+)
+
+// partial looks at some things, puts back those that may be, and leaves all
+// others alone: what drifts in the cluster must cost no question to AWS.
+func (r *SyncReconciler) partial(ctx context.Context, s *session, keys []state.Key, opts reconciler.Options) run {
+	if ready, err := s.loaded(true); err != nil || !ready {
+		s.putBack(keys)
+		return unready(partial, err)
+	}
+	s.lastLook = r.Clock.Now()
+	result, err := s.Loop.Correct(ctx, keys, opts)
+	if err != nil || result.Outcome.Err() != nil {
+		s.putBack(keys)
+	}
+	return run{Result: result, err: err, kind: partial, looked: keys}
+}
+
+// full compares everything with the revision at hand. Where that is loaded in the
+// background, the visit that its end brings begins with the same answer of the source.
+func (r *SyncReconciler) full(ctx context.Context, s *session, got reconciler.Result, drifted []state.Key, opts reconciler.Options) run {
+	if ready, err := s.loaded(false); err != nil || !ready {
+		s.putBack(drifted)
+		if err == nil {
+			s.source.keep()
+			s.nextFetch = time.Time{}
+		}
+		return unready(full, err)
+	}
+	s.lastFull = r.Clock.Now()
+	s.lastLook = s.lastFull
+	result, err := s.Loop.Continue(ctx, got, opts)
+	return run{Result: result, err: err}
+}
+
+// loading is a revision that is being loaded again.
+type loading struct {
+	background
+	// err is valid when done is closed.
+	err error
+}
+
+// loaded gets the revision ready that the next run works with, see reconciler.Loop.Load.
+// It reports false while that takes longer than patience; then its end brings another
+// visit.
+func (s *session) loaded(planned bool) (bool, error) {
+	for !s.Loop.Loaded(planned) {
+		if s.loading == nil {
+			s.loading = s.load(planned)
+		}
+		if !s.loading.await(false, s.source.wake) {
+			return false, nil
+		}
+		err := s.loading.err
+		if s.loading = nil; err != nil {
+			return true, err
+		}
+	}
+	return true, nil
+}
+
+func (s *session) load(planned bool) *loading {
+	l := &loading{background: background{done: make(chan struct{})}}
+	go func() {
+		defer close(l.done)
+		l.err = s.Loop.Load(s.source.live, planned)
+		if s.source.live.Err() != nil {
+			s.Loop.Unload() // Nobody comes any more.
+		}
+	}()
+	return l
+}
+
+// unload gives up what a visit had loaded and did not use, unless the next one will.
+func (s *session) unload() {
+	if s.loading == nil {
+		s.Loop.Unload()
+	}
+}
+
+// unready is a pass whose revision is not loaded yet, or cannot be.
+func unready(kind runKind, err error) run {
+	if err != nil {
+		return run{err: err, kind: kind}
+	}
+	return run{kind: waiting, loading: kind == full}
+}

@@ -1,0 +1,129 @@
+package controller
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/poolwright/poolwright/reconciler"
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/state"
+)
+
+// uncached makes the stage's revisions too large to be kept between runs, and returns who
+// holds all memory for such revisions, and who is called when a visit is asked for.
+func uncached(s *stage) (holder *reconciler.Loop, woken chan struct{}) {
+	cache := reconciler.NewRevisionCache(0, 1)
+	s.r.Build = func(context.Context, *v1alpha1.Sync) (Assembly, error) {
+		loop := reconciler.NewLoop(s, s.load, reconciler.World{Name: "aws", Target: s.aws}, reconciler.World{Name: "cluster", Target: s.cluster})
+		return Assembly{Loop: loop.Caching(cache), Forget: func(context.Context) error { return nil }}, nil
+	}
+	woken = make(chan struct{}, 8)
+	s.r.sessions.wake = func(types.NamespacedName) { woken <- struct{}{} }
+	holder = reconciler.NewLoop(s, s.load).Caching(cache)
+	if _, _, err := holder.Fetch(s.Context()); err != nil {
+		s.Fatal(err)
+	}
+	return holder, woken
+}
+
+// hold takes the memory, and fails where a visit left some in use.
+func hold(s *stage, holder *reconciler.Loop) {
+	s.Helper()
+	ctx, cancel := context.WithTimeout(s.Context(), time.Minute)
+	defer cancel()
+	if err := holder.Load(ctx, false); err != nil {
+		s.Fatal(err)
+	}
+}
+
+func TestARunThatWaitsForMemoryIsTriedAgainAndHoldsNoWorker(t *testing.T) {
+	s := newStage(t, nil)
+	s.commit("cluster/a=1")
+	holder, woken := uncached(s)
+	s.visit() // Adds the finalizer, and applies.
+	s.says("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
+	hold(s, holder)
+	s.commit("cluster/a=2")
+	s.later() // Returns, though nobody gives memory.
+	s.says("Reconciling", metav1.ConditionTrue, loadingRevision)
+	s.says("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
+	if s.cluster.live["a"] != "1" {
+		t.Error("a revision was applied that was not loaded")
+	}
+	holder.Unload()
+	<-woken
+	s.visit()
+	s.says("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
+	if s.cluster.live["a"] != "2" {
+		t.Errorf("the world holds %q", s.cluster.live["a"])
+	}
+	hold(s, holder) // All memory is given back.
+	s.cluster.live["a"] = "by hand"
+	s.drift(at("cluster", "a"))
+	if s.cluster.live["a"] != "by hand" {
+		t.Error("drift was corrected to a revision that was not loaded")
+	}
+	holder.Unload()
+	<-woken
+	s.visit()
+	if s.cluster.live["a"] != "2" {
+		t.Errorf("the world holds %q", s.cluster.live["a"])
+	}
+	hold(s, holder)
+}
+
+func TestMemoryThatNobodyUsesIsGivenBack(t *testing.T) {
+	for name, end := range map[string]func(*stage){
+		"the Sync is suspended": func(s *stage) {
+			s.edit(func(sync *v1alpha1.Sync) { sync.Spec.Suspend = true })
+			s.visit()
+		},
+		"the source cannot be read": func(s *stage) {
+			s.unread = context.DeadlineExceeded
+			s.edit(func(sync *v1alpha1.Sync) { sync.Annotations = map[string]string{v1alpha1.ReconcileAnnotation: "now"} })
+			s.visit()
+		},
+		"another Sync takes its place": func(s *stage) {
+			s.edit(func(sync *v1alpha1.Sync) { sync.Spec.Path = "elsewhere" })
+			s.visit()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStage(t, nil)
+			s.commit("cluster/a=1")
+			holder, woken := uncached(s)
+			s.visit()
+			hold(s, holder)
+			s.commit("cluster/a=2")
+			s.later()
+			holder.Unload()
+			<-woken
+			end(s)
+			hold(s, holder)
+		})
+	}
+}
+
+func TestDriftOfASyncThatWaitsForMemoryIsNotForgotten(t *testing.T) {
+	s := newStage(t, nil)
+	s.commit("cluster/a=1")
+	holder, woken := uncached(s)
+	s.visit()
+	hold(s, holder)
+	s.commit("cluster/a=2")
+	s.r.sessions.open[stageName].putBack([]state.Key{at("cluster", "a")})
+	s.later()
+	if got := s.r.sessions.open[stageName].takeDrift(); len(got) != 1 {
+		t.Errorf("drift of %v is remembered", got)
+	}
+	holder.Unload()
+	<-woken
+	s.visit()
+	if s.cluster.live["a"] != "2" {
+		t.Errorf("the world holds %q", s.cluster.live["a"])
+	}
+}

@@ -1,0 +1,141 @@
+package reconciler
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/poolwright/poolwright/reconciler/state"
+)
+
+// inUse is the revision that a run works with, and its contents, which are in no cache
+// meanwhile. The zero value is none.
+type inUse struct {
+	revision *revision
+	contents *contents
+	release  func()
+}
+
+// Load gets the revision ready that the next run works with: the newest, or the one
+// planned last, which Correct works with. It may take minutes: a large revision is not kept
+// between runs, and its memory is shared with the runs of others. The runs do it themselves
+// where nobody did; Unload gives it up without a run. Canceling ctx ends it.
+func (l *Loop) Load(ctx context.Context, planned bool) error {
+	if err := l.begin(ctx, planned); err != nil {
+		return err
+	}
+	l.mu.Unlock()
+	return nil
+}
+
+// Loaded reports whether Load has nothing to do.
+func (l *Loop) Loaded(planned bool) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.using(l.which(planned))
+}
+
+// Unload gives up what Load got ready, where no run did.
+func (l *Loop) Unload() {
+	l.mu.Lock()
+	l.end()
+}
+
+// begin locks the Loop as soon as the revision is ready. Where it fails the Loop is not
+// locked.
+func (l *Loop) begin(ctx context.Context, planned bool) error {
+	for {
+		l.mu.Lock()
+		r := l.which(planned)
+		if l.using(r) {
+			return nil
+		}
+		l.unload() // Who waits for memory holds none.
+		l.mu.Unlock()
+		has, release, err := l.cache.again(ctx, r)
+		if err != nil {
+			return fmt.Errorf("loading %s again: %w", r.snapshot.Revision, err)
+		}
+		l.mu.Lock()
+		l.unload()
+		l.run = inUse{r, has, release}
+		l.mu.Unlock()
+	}
+}
+
+// end is the end of what begin began.
+func (l *Loop) end() {
+	l.unload()
+	l.mu.Unlock()
+}
+
+func (l *Loop) which(planned bool) *revision {
+	if planned {
+		return l.planned
+	}
+	return l.last
+}
+
+// using makes a revision the one in use if nothing has to be loaded for that; no revision
+// needs nothing.
+func (l *Loop) using(r *revision) bool {
+	if r == nil || l.run.revision == r {
+		return true
+	}
+	has := l.cache.take(r)
+	if has == nil {
+		return false
+	}
+	l.unload()
+	l.run = inUse{r, has, func() {}}
+	return true
+}
+
+// unload gives the revision in use back to the cache.
+func (l *Loop) unload() {
+	was := l.run
+	if l.run = (inUse{}); was.revision == nil {
+		return
+	}
+	if was.revision == l.last || was.revision == l.planned {
+		l.cache.put(was.revision, was.contents)
+	}
+	was.release()
+}
+
+// trimming is the ability of a target to forget what only Correct needs, until it is asked
+// again what it wants.
+type trimming interface{ Trim() }
+
+func (l *Loop) trim() {
+	for _, w := range l.worlds {
+		if t, ok := w.Target.(trimming); ok {
+			t.Trim()
+		}
+	}
+}
+
+// wanted is what the worlds want of the revision in use.
+func (l *Loop) wanted(ctx context.Context) (map[string]state.Set, error) {
+	has := l.run.contents
+	if has.wanted != nil {
+		return has.wanted, nil
+	}
+	all := map[string]state.Set{}
+	has.activate()
+	for _, w := range l.worlds {
+		var err error
+		if all[w.Name], _, err = want(ctx, w.Target, has.declared.Set); err != nil {
+			l.trim()
+			return nil, fmt.Errorf("preparing %s: %w", w.Name, err)
+		}
+	}
+	has.wanted = all
+	return all, nil
+}
+
+// activate makes the contents those that the worlds are asked about.
+func (c *contents) activate() {
+	if c.declared.Activate != nil {
+		c.declared.Activate()
+	}
+}
