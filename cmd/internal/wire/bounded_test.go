@@ -46,7 +46,7 @@ func TestOfWhatManyHeadsAskForLittleIsRemembered(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if len(g.seen) != glimpsesKept {
+	if len(g.seen) != maxGlimpses {
 		t.Errorf("%d observations are remembered", len(g.seen))
 	}
 }

@@ -38,9 +38,9 @@ func newChildren() children {
 	}
 }
 
-// proposedTo are the children for the pull requests of a repository, which takes turns with
+// forPullRequests are the children for the pull requests of a repository, which takes turns with
 // the others.
-func (c children) proposedTo(repository string) *child.Runner {
+func (c children) forPullRequests(repository string) *child.Runner {
 	proposed := *c.proposed
 	proposed.Repository = repository
 	return &proposed

@@ -79,9 +79,9 @@ type glance struct {
 	seen map[string]glimpse
 }
 
-// glimpsesKept is how many of these are remembered: that of the base, and of what the
+// maxGlimpses is how many of these are remembered: that of the base, and of what the
 // last heads ask for.
-const glimpsesKept = 8
+const maxGlimpses = 8
 
 type glimpse struct {
 	at  time.Time
@@ -107,7 +107,7 @@ func (g *glance) Observe(ctx context.Context, wanted state.Set) (state.Set, erro
 			fresh[k] = old
 		}
 	}
-	for len(fresh) > glimpsesKept {
+	for len(fresh) > maxGlimpses {
 		oldest := ""
 		for k, old := range fresh {
 			if oldest == "" || old.at.Before(fresh[oldest].at) {

@@ -24,19 +24,19 @@ func (of draft) judgeable(d declared.Declared, found []state.Problem) []state.Pr
 	return of.sift(d.Set, d.Documents(), found)
 }
 
-// readHere bounds the files of a proposal that are read in this process, which is the
+// readInProcess bounds the files of a proposal that are read in this process, which is the
 // controller: what is beyond it counts as not found, and the finding stays.
-var readHere = manifest.Limits{FileBytes: 256 << 10, TotalBytes: 2 << 20, Nodes: 20_000, TotalNodes: 100_000}
+var readInProcess = manifest.Limits{FileBytes: 256 << 10, TotalBytes: 2 << 20, Nodes: 20_000, TotalNodes: 100_000}
 
 // judgeableIn is judgeable where a set and the files that it comes from are at hand.
 func (of draft) judgeableIn(set state.Set, files fs.FS, found []state.Problem) []state.Problem {
-	tree := manifest.NewTree(files, readHere)
+	tree := manifest.NewTree(files, readInProcess)
 	read := map[string][]manifest.Document{}
 	return of.sift(set, func(at state.Origin) (manifest.Document, bool) {
 		if _, known := read[at.File]; !known {
 			read[at.File] = nil
 			info, err := fs.Stat(files, at.File)
-			if err != nil || info.Size() > readHere.FileBytes || tree.Err() != nil {
+			if err != nil || info.Size() > readInProcess.FileBytes || tree.Err() != nil {
 				return manifest.Document{}, false
 			}
 			if content, err := tree.Read(at.File); err == nil {

@@ -16,7 +16,7 @@ const DefaultCacheSizeLimit = 1638 << 20
 // mirrors are the folders of the copies of Git repositories, with their budgets.
 type mirrors struct {
 	dir        string
-	all, pulls *gogit.Disk
+	all, pullRequests *gogit.Disk
 }
 
 // newMirrors shares the budget: pull requests, which many may open, get at most half, so
@@ -24,16 +24,16 @@ type mirrors struct {
 func newMirrors(cfg Config) mirrors {
 	limit := cmp.Or(cfg.CacheSizeLimit, DefaultCacheSizeLimit)
 	all := gogit.NewDisk(cfg.CacheDir, limit)
-	return mirrors{dir: cfg.CacheDir, all: all, pulls: all.Part(filepath.Join(cfg.CacheDir, pullMirrors), limit/2)}
+	return mirrors{dir: cfg.CacheDir, all: all, pullRequests: all.Part(filepath.Join(cfg.CacheDir, pullRequestMirrors), limit/2)}
 }
 
-// pullMirrors is the folder of the mirrors for pull requests, among those of the Syncs.
-const pullMirrors = "pull-requests"
+// pullRequestMirrors is the folder of the mirrors for pull requests, among those of the Syncs.
+const pullRequestMirrors = "pull-requests"
 
-// ofSource is the folder of a Sync's copy of its repository.
-func (m mirrors) ofSource(sync *v1alpha1.Sync) string { return filepath.Join(m.dir, string(sync.UID)) }
+// sourceDir is the folder of a Sync's copy of its repository.
+func (m mirrors) sourceDir(sync *v1alpha1.Sync) string { return filepath.Join(m.dir, string(sync.UID)) }
 
-// ofPullRequests is the folder for the revisions of its pull requests.
-func (m mirrors) ofPullRequests(sync *v1alpha1.Sync) string {
-	return filepath.Join(m.dir, pullMirrors, string(sync.UID))
+// pullRequestsDir is the folder for the revisions of its pull requests.
+func (m mirrors) pullRequestsDir(sync *v1alpha1.Sync) string {
+	return filepath.Join(m.dir, pullRequestMirrors, string(sync.UID))
 }

@@ -77,7 +77,7 @@ func Plan(ctx context.Context, req PlanRequest) (report.Report, error) {
 	}
 	children := &child.Runner{}
 	var loaded declared.Declared
-	loop := reconciler.NewLoop(dir.New(root, dir.Limits{}), remembering(said.listening(loadHere(path, vars)), &loaded),
+	loop := reconciler.NewLoop(dir.New(root, dir.Limits{}), remembering(said.listening(loadInProcess(path, vars)), &loaded),
 		reconciler.World{Name: aws.Name, Target: sky}, reconciler.World{Name: cluster.Name, Target: earth})
 	guards := considering(live, children.Forecast)
 	result, err := loop.LoadsWith(vars.beside).Plan(ctx, reconciler.Options{
@@ -190,9 +190,9 @@ func planStep(ctx context.Context, req PlanRequest) (report.Report, error) {
 	return out.report, err
 }
 
-// loadHere renders a snapshot's folder with the newest values of the variables in this
+// loadInProcess renders a snapshot's folder with the newest values of the variables in this
 // process, which is a command that a person started on a folder of its own.
-func loadHere(path string, vars *variables) reconciler.Loader {
+func loadInProcess(path string, vars *variables) reconciler.Loader {
 	return func(_ context.Context, s gitsource.Snapshot) (declared.Declared, error) {
 		values := vars.take()
 		d, err := declared.Load(s.FS, path, declared.Options{Values: values})

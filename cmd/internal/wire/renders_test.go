@@ -82,17 +82,17 @@ func (faulty) Open(name string) (fs.File, error) {
 	return nil, &fs.PathError{Op: "open", Path: name, Err: errors.New("input/output error")}
 }
 
-// stuck is a source that is read at the pace of a test.
-type stuck struct {
+// blockingFS is a source of which each read waits for the test.
+type blockingFS struct {
 	fstest.MapFS
 	asked, release chan struct{}
 }
 
-func newStuck() stuck {
-	return stuck{at("", oneMap).FS.(fstest.MapFS), make(chan struct{}, 8), make(chan struct{})}
+func newBlockingFS() blockingFS {
+	return blockingFS{at("", oneMap).FS.(fstest.MapFS), make(chan struct{}, 8), make(chan struct{})}
 }
 
-func (s stuck) ReadFile(name string) ([]byte, error) {
+func (s blockingFS) ReadFile(name string) ([]byte, error) {
 	s.asked <- struct{}{}
 	<-s.release
 	return s.MapFS.ReadFile(name)
@@ -116,7 +116,7 @@ func asking(ctx context.Context, r *renders, in *child.Runner, s gitsource.Snaps
 func TestASlowTreeIsRenderedOnceAndNoOtherWaitsForIt(t *testing.T) {
 	slots := child.NewSemaphore()
 	r, in := &renders{}, &child.Runner{Semaphore: slots}
-	slow := newStuck()
+	slow := newBlockingFS()
 	first := asking(t.Context(), r, in, gitsource.Snapshot{TreeID: "slow", FS: slow})
 	<-slow.asked
 	second := asking(t.Context(), r, in, gitsource.Snapshot{TreeID: "slow", FS: faulty{}})
@@ -137,7 +137,7 @@ func TestASlowTreeIsRenderedOnceAndNoOtherWaitsForIt(t *testing.T) {
 func TestAFollowedBranchDoesNotWaitForTheSameTreeAsAProposal(t *testing.T) {
 	slots := child.NewSemaphore()
 	r := &renders{}
-	slow := newStuck()
+	slow := newBlockingFS()
 	ctx, cancel := context.WithCancel(t.Context())
 	proposed := asking(ctx, r, &child.Runner{Semaphore: slots, Proposal: true}, gitsource.Snapshot{TreeID: "t", FS: slow})
 	<-slow.asked
@@ -151,7 +151,7 @@ func TestAFollowedBranchDoesNotWaitForTheSameTreeAsAProposal(t *testing.T) {
 
 func TestWhoWaitsForAnotherIsNotFailedByWhatBefallsThat(t *testing.T) {
 	r, in := &renders{}, &child.Runner{Semaphore: child.NewSemaphore()}
-	slow := newStuck()
+	slow := newBlockingFS()
 	ctx, cancel := context.WithCancel(t.Context())
 	first := asking(ctx, r, in, gitsource.Snapshot{TreeID: "t", FS: slow})
 	<-slow.asked

@@ -63,13 +63,13 @@ func (a *attempt) reviews() pullrequest.Builder {
 			return pullrequest.Session{}, state.Fail(state.Fix, "InvalidPullRequests", err)
 		}
 		config := a.gitConfig(sync)
-		config.Dir, config.Disk = a.cfg.mirrors.ofPullRequests(sync), a.cfg.mirrors.pulls
+		config.Dir, config.Disk = a.cfg.mirrors.pullRequestsDir(sync), a.cfg.mirrors.pullRequests
 		repository, err := gogit.Open(config)
 		if err != nil {
 			return pullrequest.Session{}, state.Fail(state.Fix, "InvalidSource", err)
 		}
 		seen := &sighting{}
-		worlds, vars, err := a.glances(sync, seen, slow)
+		worlds, vars, err := a.readOnlyWorlds(sync, seen, slow)
 		if err != nil {
 			return pullrequest.Session{}, err
 		}
@@ -77,11 +77,11 @@ func (a *attempt) reviews() pullrequest.Builder {
 		if err != nil {
 			return pullrequest.Session{}, err
 		}
-		proposed := a.children.proposedTo(pullrequest.Address(sync))
+		proposed := a.children.forPullRequests(pullrequest.Address(sync))
 		p := &reviewer{
 			repository: repository, sync: sync.DeepCopy(), live: a.direct, clock: clock.RealClock{},
 			proposer: &proposer{
-				children: proposed, renders: a.renders, vars: vars, worlds: worlds, now: time.Now, seen: seen, most: stepMost,
+				children: proposed, renders: a.renders, vars: vars, worlds: worlds, now: time.Now, seen: seen, most: maxSteps,
 				foresee: forecasting(&stock{reader: reader, lasts: fleetLasts, seen: seen, of: cluster.LabelValue(sync.Name)}, proposed.Forecast),
 			},
 		}
@@ -144,8 +144,8 @@ func (a *attempt) whereabouts(ctx context.Context) (identity, name string, err e
 	return string(system.UID), name, nil
 }
 
-// stepMost is how many objects a pull request may change to be planned.
-const stepMost = 1000
+// maxSteps is how many objects a pull request may change to be planned.
+const maxSteps = 1000
 
 // The requests that the plans of all pull requests together send to the API server, in a
 // second and at once: the Git loop and the engine, which have the same user there, need the
@@ -172,8 +172,8 @@ func slowReader(config *rest.Config, limiter flowcontrol.RateLimiter) (client.Cl
 	return DirectClient(config)
 }
 
-// glances are the worlds of a Sync for who only looks, and its variables.
-func (a *attempt) glances(sync *v1alpha1.Sync, seen *sighting, slow flowcontrol.RateLimiter) ([]reconciler.World, *variables, error) {
+// readOnlyWorlds are the worlds of a Sync for who only reads them, and its variables.
+func (a *attempt) readOnlyWorlds(sync *v1alpha1.Sync, seen *sighting, slow flowcontrol.RateLimiter) ([]reconciler.World, *variables, error) {
 	log := a.cfg.Logger.WithName("review").WithValues("sync", sync.Name)
 	world, vars, err := a.inhabited(sync, log, a.pinnedParameters, slow)
 	if err != nil {

@@ -208,7 +208,7 @@ func TestTheMirrorOfPullRequestsGoesWithThem(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			mirror := newMirrors(Config{CacheDir: t.TempDir()}).ofPullRequests(r.sync)
+			mirror := newMirrors(Config{CacheDir: t.TempDir()}).pullRequestsDir(r.sync)
 			if err := os.MkdirAll(filepath.Join(mirror, "gen-1"), 0o700); err != nil {
 				t.Fatal(err)
 			}
@@ -233,7 +233,7 @@ func TestAnApplyDoesNotWaitForTheChildrenOfPullRequests(t *testing.T) {
 	if c.followed.Proposal || c.ahead.Proposal || !c.proposed.Proposal {
 		t.Error("pull requests may take every slot, or an apply may not")
 	}
-	if of := c.proposedTo("https://forge/o/r"); of.Repository != "https://forge/o/r" || !of.Proposal || c.proposed.Repository != "" {
+	if of := c.forPullRequests("https://forge/o/r"); of.Repository != "https://forge/o/r" || !of.Proposal || c.proposed.Repository != "" {
 		t.Errorf("the children of a repository's pull requests: %+v", of)
 	}
 	if c.followed.Semaphore != nil || c.ahead.Semaphore != nil || c.proposed.Semaphore != nil {

@@ -27,7 +27,7 @@ func TestWhatStrangersMayHaveWrittenIsComparedWithoutTheValuesOfSecrets(t *testi
 	}
 	var a attempt
 	a.cfg.REST, a.cfg.Namespace = &rest.Config{Host: "https://127.0.0.1:1"}, "ns"
-	_, vars, err := a.glances(sync, &sighting{}, flowcontrol.NewFakeAlwaysRateLimiter())
+	_, vars, err := a.readOnlyWorlds(sync, &sighting{}, flowcontrol.NewFakeAlwaysRateLimiter())
 	if err != nil || vars.begin == nil {
 		t.Errorf("a pull request is told by a world that knows values of Secrets: %v", err)
 	}

@@ -94,7 +94,7 @@ func (a *attempt) forget(sync *v1alpha1.Sync, world *cluster.World, sky *aws.Wor
 		if err := a.disown(ctx, sync.Name); err != nil {
 			return err
 		}
-		if err := errors.Join(os.RemoveAll(a.cfg.mirrors.ofSource(sync)), os.RemoveAll(a.cfg.mirrors.ofPullRequests(sync))); err != nil {
+		if err := errors.Join(os.RemoveAll(a.cfg.mirrors.sourceDir(sync)), os.RemoveAll(a.cfg.mirrors.pullRequestsDir(sync))); err != nil {
 			return fmt.Errorf("removing the mirrors of Sync %s: %w", sync.Name, err)
 		}
 		return nil
@@ -139,7 +139,7 @@ func (a *attempt) gitConfig(sync *v1alpha1.Sync) gogit.Config {
 	cfg := gogit.Config{
 		URL: git.URL,
 		Ref: gogit.Ref{Branch: git.Ref.Branch, Tag: git.Ref.Tag, Commit: git.Ref.Commit},
-		Dir: a.cfg.mirrors.ofSource(sync), Disk: a.cfg.mirrors.all,
+		Dir: a.cfg.mirrors.sourceDir(sync), Disk: a.cfg.mirrors.all,
 		Followed: a.followed(sync),
 	}
 	if git.SecretRef != nil {
