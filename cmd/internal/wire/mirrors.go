@@ -15,7 +15,7 @@ const DefaultCacheSizeLimit = 1638 << 20
 
 // mirrors are the folders of the copies of Git repositories, with their budgets.
 type mirrors struct {
-	dir        string
+	dir               string
 	all, pullRequests *gogit.Disk
 }
 
