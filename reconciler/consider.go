@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/plan/hold"
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
@@ -14,7 +15,8 @@ func consider(ctx context.Context, result Result, opts Options) Result {
 	if opts.Consider == nil || len(result.Plan.Guarded()) == 0 {
 		return result
 	}
-	return withholding(result, opts.Consider(ctx, result.Plan))
+	result.Plan = opts.Consider(ctx, result.Plan)
+	return result
 }
 
 // reconsider is consider for a plan of some things only, which says too little of
@@ -22,9 +24,8 @@ func consider(ctx context.Context, result Result, opts Options) Result {
 // planned again, however few nodes a part of it would cost.
 func (r *revision) reconsider(ctx context.Context, result Result, opts Options) Result {
 	result.Plan.Wanted = r.provisions
-	result.Plan = result.Plan.KeepUsed(r.used)
-	result = withholding(result, result.Plan.Withhold(r.withheld))
-	if !slices.ContainsFunc(result.Plan.Guarded(), func(c plan.Change) bool { return c.Hold == "" }) {
+	result.Plan = result.Plan.KeepUsed(r.used).Withhold(r.withheld)
+	if !slices.ContainsFunc(result.Plan.Guarded(), func(c plan.Change) bool { return !c.Held() }) {
 		return result
 	}
 	return consider(ctx, result, opts)
@@ -32,28 +33,13 @@ func (r *revision) reconsider(ctx context.Context, result Result, opts Options) 
 
 // remember keeps what is withheld, and what is wanted, for looks at some things only.
 func (r *revision) remember(result Result) {
-	r.withheld, r.used, r.provisions = map[state.Key]string{}, map[state.Key]string{}, result.Plan.Wanted
+	r.withheld, r.used, r.provisions = map[state.Key]hold.Reasons{}, map[state.Key]hold.Reasons{}, result.Plan.Wanted
 	for _, c := range result.Plan.Changes {
 		if c.KeepsUsed() {
 			r.used[c.Key] = c.Hold
 		}
-		if slices.Contains(result.Withheld, c.Key) {
+		if c.Hold.Nodes() {
 			r.withheld[c.Key] = c.Hold
 		}
 	}
-}
-
-// withholding is the result with a more careful plan.
-func withholding(result Result, p plan.Plan) Result {
-	before := map[state.Key]string{}
-	for _, c := range result.Plan.Changes {
-		before[c.Key] = c.Hold
-	}
-	for _, c := range p.Guarded() {
-		if c.Hold != before[c.Key] && !slices.Contains(result.Withheld, c.Key) {
-			result.Withheld = append(result.Withheld, c.Key)
-		}
-	}
-	result.Plan = p
-	return result
 }

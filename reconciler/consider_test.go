@@ -116,8 +116,10 @@ func (f *fleet) guarded(source *source, revs revisions, g *guard) (*reconciler.L
 
 func withheld(r reconciler.Result) []string {
 	var out []string
-	for _, k := range r.Withheld {
-		out = append(out, nameOf(k))
+	for _, c := range r.Plan.Changes {
+		if c.Hold.Nodes() {
+			out = append(out, nameOf(c.Key))
+		}
 	}
 	return out
 }
@@ -143,8 +145,8 @@ func TestAWatchEventDoesNotApplyWhatIsHeldWithTheWhole(t *testing.T) {
 	if d := cmp.Diff([]string{"NodePool/a"}, withheld(result)); d != "" || len(g.asked) != 0 {
 		t.Errorf("withheld (-want +got):\n%s, asked about %v", d, g.asked)
 	}
-	if len(result.Plan.Holds) != 1 || !strings.HasPrefix(result.Plan.Holds[0], "would replace 8 nodes; ") {
-		t.Errorf("reasons %q, want that of the whole", result.Plan.Holds)
+	if !strings.HasPrefix(result.Plan.Reasons().String(), "would replace 8 nodes; ") {
+		t.Errorf("reasons %q, want that of the whole", result.Plan.Reasons())
 	}
 }
 
@@ -165,7 +167,7 @@ func TestWhatCostsTooManyNodesWaitsAndNothingElse(t *testing.T) {
 	if d := cmp.Diff([]string{"NodePool/a", "NodePool/b"}, withheld(result)); d != "" {
 		t.Errorf("withheld (-want +got):\n%s", d)
 	}
-	if d := cmp.Diff(shown.Plan.Holds, result.Plan.Holds); d != "" || len(shown.Withheld) != 2 {
+	if d := cmp.Diff(shown.Plan.Reasons(), result.Plan.Reasons()); d != "" || len(withheld(shown)) != 2 {
 		t.Errorf("held as shown (-shown +run):\n%s", d)
 	}
 	if f.live["ConfigMap/old"] == "" {
@@ -179,7 +181,7 @@ func TestWhatCostsTooManyNodesWaitsAndNothingElse(t *testing.T) {
 	if err != nil || len(f.writes) != 0 {
 		t.Errorf("after a restart: wrote %v, %v", f.writes, err)
 	}
-	if d := cmp.Diff(result.Plan.Holds, after.Plan.Holds); d != "" {
+	if d := cmp.Diff(result.Plan.Reasons(), after.Plan.Reasons()); d != "" {
 		t.Errorf("reasons after a restart (-before +after):\n%s", d)
 	}
 

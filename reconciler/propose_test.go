@@ -115,7 +115,7 @@ func lines(p plan.Plan) []string {
 	var out []string
 	for _, c := range p.Changes {
 		line := fmt.Sprintf("%s %s %s", c.Action, c.Key.Target, c.Key.Name)
-		if c.Hold != "" {
+		if c.Held() {
 			line += ": held"
 		}
 		out = append(out, line)

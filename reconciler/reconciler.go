@@ -18,6 +18,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/apply"
 	"github.com/poolwright/poolwright/reconciler/declared"
 	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/plan/hold"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/target"
 )
@@ -74,11 +75,11 @@ type revision struct {
 	trim func()
 	// problems are filled in by the first plan of the revision.
 	problems []state.Problem
-	// withheld is what Consider held when all was planned, with the reasons, used what
+	// withheld is what was held for its nodes when all was planned, with the reasons, used what
 	// was held for what uses it (plan.Change.KeepsUsed), and provisions what the
 	// revision wants of what nodes are made from.
-	withheld   map[state.Key]string
-	used       map[state.Key]string
+	withheld   map[state.Key]hold.Reasons
+	used       map[state.Key]hold.Reasons
 	provisions []string
 }
 
@@ -130,8 +131,6 @@ type Result struct {
 	Problems []state.Problem
 	// Plan is what separates the worlds from the revision.
 	Plan plan.Plan
-	// Withheld are the changes that Consider holds, in the order of work.
-	Withheld []state.Key
 	// Outcome is what became of the plan; zero where nothing was applied.
 	Outcome apply.Outcome
 	// Stale is the reason for which the source could not be read, or its newest

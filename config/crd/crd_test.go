@@ -21,6 +21,7 @@ func digests() map[int]string {
 		6: "2453fd97a5e6c424949bc7547100b87f",
 		7: "4315b1ee84a76d68ef830b8cfdf75e8f",
 		8: "afa78b4da75ff2155ad926b7bd7697bc",
+		9: "708370ace0ca0fe1bd2b03492bee49ac",
 	}
 }
 

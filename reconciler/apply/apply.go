@@ -127,7 +127,7 @@ func (r *run) triage(p plan.Plan) []int {
 	for i, c := range p.Changes {
 		r.results[i].Change = c
 		switch {
-		case c.Hold != "":
+		case c.Held():
 			r.results[i].Status = Held
 		case c.Action == plan.Delete && r.opts.NoDeletes:
 			r.skip([]int{i}, errIncomplete)

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/plan/hold"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/target"
 )
@@ -121,7 +122,7 @@ func change(action plan.Action, in, name string, wave int) plan.Change {
 }
 
 func held(c plan.Change) plan.Change {
-	c.Hold = "waits for a person"
+	c.Hold = hold.Reasons{{Rule: hold.Removal}}
 	return c
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/plan/hold"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/target"
 )
@@ -21,7 +22,7 @@ func standing(c plan.Change) plan.Change {
 			item.Hold = "run: aws eks create-addon"
 		}
 	}
-	c.Hold = "run: aws eks create-addon"
+	c.Hold = hold.Reasons{{Rule: hold.OnlyCompared, Facts: hold.Facts{Detail: "run: aws eks create-addon"}}}
 	return c
 }
 
@@ -129,7 +130,7 @@ func TestADeletionWaitsOnlyForWhatMayNeedWhatGoes(t *testing.T) {
 					t.Errorf("%s is %s: %v, want %v", name, r.Status, r.Err, why)
 				case why == nil && slices.Contains(tt.refused, name) != (r.Status == Failed):
 					t.Errorf("%s is %s: %v", name, r.Status, r.Err)
-				case why == nil && r.Change.Hold == "" && r.Status != Applied && r.Status != Failed:
+				case why == nil && !r.Change.Held() && r.Status != Applied && r.Status != Failed:
 					t.Errorf("%s is %s: %v", name, r.Status, r.Err)
 				}
 			}

@@ -2,14 +2,15 @@ package controller
 
 import (
 	"errors"
-	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/poolwright/poolwright/reconciler"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/apply"
 	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/plan/hold"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/state/loss"
 )
@@ -24,11 +25,6 @@ func stageWithLosses(t *testing.T) *stage {
 	s.commit("cluster/map=1")
 	s.later()
 	return s
-}
-
-func (s *stage) pruneToken() string {
-	s.Helper()
-	return s.wordIn(s.says("Ready", metav1.ConditionFalse, "PruneHeld"))
 }
 
 // The annotation stays where it is, and what has the same name in AWS has the same
@@ -55,7 +51,7 @@ func TestATokenConfirmsOnce(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := stageWithLosses(t)
-			token := s.pruneToken()
+			token := s.asks("PruneHeld")
 			s.confirm(token)
 			between(s)
 			s.says("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
@@ -64,7 +60,7 @@ func TestATokenConfirmsOnce(t *testing.T) {
 			}
 			s.commit("cluster/map=1")
 			s.later()
-			again := s.pruneToken()
+			again := s.asks("PruneHeld")
 			if again == token || s.aws.live["queue"] != "1" {
 				t.Fatalf("the token of before lets it go: aws %v", s.aws.live)
 			}
@@ -86,7 +82,7 @@ func TestATokenConfirmsOnce(t *testing.T) {
 // What a token has let pass and is not done yet goes on with it.
 func TestATokenServesUntilAllIsDone(t *testing.T) {
 	s := stageWithLosses(t)
-	token := s.pruneToken()
+	token := s.asks("PruneHeld")
 	s.aws.refused["queue"] = "busy"
 	s.confirm(token)
 	for range 3 {
@@ -106,7 +102,7 @@ func TestATokenServesUntilAllIsDone(t *testing.T) {
 
 func TestWhenAConfirmationHasServed(t *testing.T) {
 	change := func(edit func(*apply.Result)) run {
-		r := apply.Result{Change: plan.Change{Action: plan.Update, ByToken: true}, Status: apply.Applied}
+		r := apply.Result{Change: plan.Change{Action: plan.Update, Tokens: []hold.Token{{}}}, Status: apply.Applied}
 		edit(&r)
 		d := run{}
 		d.Outcome.Results = []apply.Result{r}
@@ -117,25 +113,31 @@ func TestWhenAConfirmationHasServed(t *testing.T) {
 		edit(&d)
 		return d
 	}
+	waits := apply.Result{Change: plan.Change{Hold: hold.Reasons{{Rule: hold.Loosened, Token: &hold.Token{}}}}, Status: apply.Held}
 	for name, tt := range map[string]struct {
 		done run
 		want bool
 	}{
-		"nothing was to do":                      {run{}, true},
-		"it is applied":                          {with(func(*run) {}), true},
-		"it failed":                              {change(func(r *apply.Result) { r.Status = apply.Failed }), false},
-		"it was skipped":                         {change(func(r *apply.Result) { r.Status = apply.Skipped }), false},
-		"another change failed":                  {change(func(r *apply.Result) { r.Status, r.Change.ByToken = apply.Failed, false }), true},
-		"another change asks":                    {change(func(r *apply.Result) { r.Change = plan.Change{Hold: "x", Rules: []string{"looser guard"}} }), false},
-		"another change is held by no guard":     {change(func(r *apply.Result) { r.Change = plan.Change{Hold: "x", Rules: []string{"drift: Report"}} }), true},
+		"nothing was to do":     {run{}, true},
+		"it is applied":         {with(func(*run) {}), true},
+		"it failed":             {change(func(r *apply.Result) { r.Status = apply.Failed }), false},
+		"it was skipped":        {change(func(r *apply.Result) { r.Status = apply.Skipped }), false},
+		"another change failed": {change(func(r *apply.Result) { r.Status, r.Change.Tokens = apply.Failed, nil }), true},
+		"another change asks": {change(func(r *apply.Result) {
+			r.Change = plan.Change{Hold: hold.Reasons{{Rule: hold.Loosened, Token: &hold.Token{}}}}
+		}), false},
+		"another change is held by no guard":     {change(func(r *apply.Result) { r.Change = plan.Change{Hold: hold.Reasons{{Rule: hold.Drift}}} }), true},
 		"only some things were looked at":        {with(func(d *run) { d.kind = partial }), false},
-		"the source could not be read":           {with(func(d *run) { d.Stale = errors.New("unreachable") }), false},
-		"the repository has mistakes":            {with(func(d *run) { d.Problems = []state.Problem{{}} }), false},
-		"nobody knows whether more is to go":     {with(func(d *run) { d.Plan.Unknown = []plan.Unknown{{Ours: true}} }), false},
+		"the source could not be read":           {with(func(d *run) { d.Stale = errors.New("unreachable") }), true},
+		"and it was not used":                    {run{Result: reconciler.Result{Stale: errors.New("unreachable")}}, false},
+		"the repository has mistakes":            {with(func(d *run) { d.Problems = []state.Problem{{}} }), true},
+		"and it was not used for them":           {run{Result: reconciler.Result{Problems: []state.Problem{{}}}}, false},
+		"nobody knows whether more is to go":     {run{Result: reconciler.Result{Plan: plan.Plan{Unknown: []plan.Unknown{{Ours: true}}}}}, false},
+		"it is applied, and another change asks": {with(func(d *run) { d.Outcome.Results = append(d.Outcome.Results, waits) }), true},
 		"something that is declared is not seen": {with(func(d *run) { d.Plan.Unknown = []plan.Unknown{{Origin: state.Origin{File: "a"}}} }), true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := tt.done.confirmed(); got != tt.want {
+			if got := tt.done.used(&v1alpha1.Sync{}); got != tt.want {
 				t.Errorf("served: %v", got)
 			}
 		})
@@ -151,9 +153,9 @@ func TestATokenLoosensNothingThatAHandMadeStricterSince(t *testing.T) {
 		return plan.Compute(state.NewSet(state.Item{Key: key, Object: spec(90)}), state.NewSet(before), Policies(sync)...).Changes[0]
 	}
 	sync := &v1alpha1.Sync{ObjectMeta: metav1.ObjectMeta{UID: "a"}}
-	_, token, _ := strings.Cut(compute(sync, 50).Hold, confirmWith)
+	token := hold.Join(compute(sync, 50).Hold.Tokens(), scope(sync))
 	sync.Annotations = map[string]string{v1alpha1.ConfirmAnnotation: token}
-	if c := compute(sync, 50); c.Hold != "" {
+	if c := compute(sync, 50); c.Held() {
 		t.Fatalf("confirmed, it waits: %s", c.Hold)
 	}
 	if c := compute(sync, 0); !c.Drift || !c.Loosens() {

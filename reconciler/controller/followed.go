@@ -2,16 +2,12 @@ package controller
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/poolwright/poolwright/gitsource"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
-	"github.com/poolwright/poolwright/reconciler/apply"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/state/confirm"
@@ -41,13 +37,8 @@ func followedBranch(ref v1alpha1.GitRef) string {
 // because its annotation poolwright.dev/confirm quotes the token for this move.
 func AcceptsMove(sync *v1alpha1.Sync, from, to string) bool {
 	only := sync.Spec.Source.Git.FastForwardOnly
-	return only != nil && !*only || confirm.Quotes(sync.Annotations[v1alpha1.ConfirmAnnotation], tokenForMove(scope(sync), from, to))
-}
-
-// tokenForMove is what a confirmation of a branch's move quotes. It stands for both
-// ends: one that was confirmed once does not confirm a way back to it later.
-func tokenForMove(in confirm.Scope, from, to string) string {
-	return in.Token("move", []string{from, to})
+	_, quoted := tokenForMove(from, to).QuotedBy(sync.Annotations[v1alpha1.ConfirmAnnotation], scope(sync))
+	return only != nil && !*only || quoted
 }
 
 // scope is what the Sync's confirmation tokens are bound to.
@@ -61,27 +52,6 @@ func inScope(sync *v1alpha1.Sync) plan.Policy {
 		p.Scope = scope(sync)
 		return p
 	}
-}
-
-// remedy is what ends the wait for a person, where the source waits for one.
-func remedy(err error, in confirm.Scope) string {
-	moved, ok := errors.AsType[*gitsource.NotFastForwardError](err)
-	if !ok {
-		return ""
-	}
-	return "; put the branch back to a commit that descends from it, or accept the new history; confirm with " +
-		v1alpha1.ConfirmAnnotation + ": " + tokenForMove(in, moved.From, moved.To)
-}
-
-// confirmed reports whether nothing waits for a confirmation any more, and all that one
-// has let pass is done. Only a run that has compared everything can know.
-func (d run) confirmed() bool {
-	if d.kind != full || d.err != nil || d.Stale != nil || len(d.Problems) > 0 {
-		return false
-	}
-	unseen := func(u plan.Unknown) bool { return u.Origin == (state.Origin{}) } // It may be there to be deleted.
-	waits := func(r apply.Result) bool { return r.Change.Asks() || r.Change.ByToken && r.Status != apply.Applied }
-	return !slices.ContainsFunc(d.Plan.Unknown, unseen) && !slices.ContainsFunc(d.Outcome.Results, waits)
 }
 
 // unchanged reads the Sync live, for a run that began minutes ago: what it deletes was

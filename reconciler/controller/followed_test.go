@@ -47,7 +47,8 @@ func TestWhatABranchWasFollowedTo(t *testing.T) {
 }
 
 func TestWhoAcceptsAMove(t *testing.T) {
-	word := tokenForMove(confirm.Scope{UID: "a"}, here, there)
+	in := func(from, to string, scope confirm.Scope) string { return tokenForMove(from, to).In(scope) }
+	token := in(here, there, confirm.Scope{UID: "a"})
 	tests := map[string]struct {
 		only      *bool
 		confirmed string
@@ -56,13 +57,13 @@ func TestWhoAcceptsAMove(t *testing.T) {
 		"nobody, by default":               {nil, "", false},
 		"nobody, where the Sync says so":   {new(true), "", false},
 		"the Sync":                         {new(false), "", true},
-		"who quotes the word":              {nil, word, true},
-		"who quotes it among others":       {nil, "abc, " + word, true},
+		"who quotes the token":             {nil, token, true},
+		"who quotes it among others":       {nil, "abc, " + token, true},
 		"not who quotes another":           {nil, "abc", false},
-		"not who accepted the way back":    {nil, tokenForMove(confirm.Scope{UID: "a"}, there, here), false},
-		"not who quotes a part of it":      {nil, word[:11], false},
-		"not who quotes another Sync's":    {nil, tokenForMove(confirm.Scope{UID: "b"}, here, there), false},
-		"not who quotes it once more":      {nil, tokenForMove(confirm.Scope{UID: "a", Handled: word}, here, there), false},
+		"not who accepted the way back":    {nil, in(there, here, confirm.Scope{UID: "a"}), false},
+		"not who quotes a part of it":      {nil, token[:11], false},
+		"not who quotes another Sync's":    {nil, in(here, there, confirm.Scope{UID: "b"}), false},
+		"not who quotes it once more":      {nil, in(here, there, confirm.Scope{UID: "a", Handled: token}), false},
 		"not who names the commit instead": {nil, there, false},
 	}
 	for name, tt := range tests {

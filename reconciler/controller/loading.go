@@ -5,18 +5,22 @@ import (
 	"time"
 
 	"github.com/poolwright/poolwright/reconciler"
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
 // partial looks at some things, puts back those that may be, and leaves all
-// others alone: what drifts in the cluster must cost no question to AWS.
-func (r *SyncReconciler) partial(ctx context.Context, s *session, keys []state.Key, opts reconciler.Options) run {
+// others alone: what drifts in the cluster must cost no question to AWS. No token lets
+// anything pass here: only a full run knows when one was used.
+func (r *SyncReconciler) partial(ctx context.Context, sync *v1alpha1.Sync, s *session, keys []state.Key) run {
 	if ready, err := s.loaded(true); err != nil || !ready {
 		s.putBack(keys)
 		return unready(partial, err)
 	}
 	s.lastLook = r.Clock.Now()
-	result, err := s.Loop.Correct(ctx, keys, opts)
+	unconfirmed := sync.DeepCopy()
+	delete(unconfirmed.Annotations, v1alpha1.ConfirmAnnotation)
+	result, err := s.Loop.Correct(ctx, keys, s.options(unconfirmed))
 	if err != nil || result.Outcome.Err() != nil {
 		s.putBack(keys)
 	}
@@ -25,7 +29,7 @@ func (r *SyncReconciler) partial(ctx context.Context, s *session, keys []state.K
 
 // full compares everything with the revision at hand. Where that is loaded in the
 // background, the visit that its end brings begins with the same answer of the source.
-func (r *SyncReconciler) full(ctx context.Context, s *session, got reconciler.Result, drifted []state.Key, opts reconciler.Options) run {
+func (r *SyncReconciler) full(ctx context.Context, sync *v1alpha1.Sync, s *session, got reconciler.Result, drifted []state.Key) run {
 	if ready, err := s.loaded(false); err != nil || !ready {
 		s.putBack(drifted)
 		if err == nil {
@@ -36,6 +40,8 @@ func (r *SyncReconciler) full(ctx context.Context, s *session, got reconciler.Re
 	}
 	s.lastFull = r.Clock.Now()
 	s.lastLook = s.lastFull
+	opts := s.options(sync)
+	opts.Apply.BeforeDeletes = r.unchanged(sync)
 	result, err := s.Loop.Continue(ctx, got, opts)
 	return run{Result: result, err: err}
 }

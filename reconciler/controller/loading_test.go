@@ -30,8 +30,8 @@ func uncached(s *stage) (holder *reconciler.Loop, woken chan struct{}) {
 	return holder, woken
 }
 
-// hold takes the memory, and fails where a visit left some in use.
-func hold(s *stage, holder *reconciler.Loop) {
+// holdLoad takes the memory, and fails where a visit left some in use.
+func holdLoad(s *stage, holder *reconciler.Loop) {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.Context(), time.Minute)
 	defer cancel()
@@ -46,7 +46,7 @@ func TestARunThatWaitsForMemoryIsTriedAgainAndHoldsNoWorker(t *testing.T) {
 	holder, woken := uncached(s)
 	s.visit() // Adds the finalizer, and applies.
 	s.says("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
-	hold(s, holder)
+	holdLoad(s, holder)
 	s.commit("cluster/a=2")
 	s.later() // Returns, though nobody gives memory.
 	s.says("Reconciling", metav1.ConditionTrue, loadingRevision)
@@ -61,7 +61,7 @@ func TestARunThatWaitsForMemoryIsTriedAgainAndHoldsNoWorker(t *testing.T) {
 	if s.cluster.live["a"] != "2" {
 		t.Errorf("the world holds %q", s.cluster.live["a"])
 	}
-	hold(s, holder) // All memory is given back.
+	holdLoad(s, holder) // All memory is given back.
 	s.cluster.live["a"] = "by hand"
 	s.drift(at("cluster", "a"))
 	if s.cluster.live["a"] != "by hand" {
@@ -73,7 +73,7 @@ func TestARunThatWaitsForMemoryIsTriedAgainAndHoldsNoWorker(t *testing.T) {
 	if s.cluster.live["a"] != "2" {
 		t.Errorf("the world holds %q", s.cluster.live["a"])
 	}
-	hold(s, holder)
+	holdLoad(s, holder)
 }
 
 func TestMemoryThatNobodyUsesIsGivenBack(t *testing.T) {
@@ -97,13 +97,13 @@ func TestMemoryThatNobodyUsesIsGivenBack(t *testing.T) {
 			s.commit("cluster/a=1")
 			holder, woken := uncached(s)
 			s.visit()
-			hold(s, holder)
+			holdLoad(s, holder)
 			s.commit("cluster/a=2")
 			s.later()
 			holder.Unload()
 			<-woken
 			end(s)
-			hold(s, holder)
+			holdLoad(s, holder)
 		})
 	}
 }
@@ -113,7 +113,7 @@ func TestDriftOfASyncThatWaitsForMemoryIsNotForgotten(t *testing.T) {
 	s.commit("cluster/a=1")
 	holder, woken := uncached(s)
 	s.visit()
-	hold(s, holder)
+	holdLoad(s, holder)
 	s.commit("cluster/a=2")
 	s.r.sessions.open[stageName].putBack([]state.Key{at("cluster", "a")})
 	s.later()

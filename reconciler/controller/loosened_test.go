@@ -12,6 +12,7 @@ import (
 
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/plan/hold"
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
@@ -138,7 +139,7 @@ func TestWhatLoosensAGuardWaitsForAPerson(t *testing.T) {
 		return p.Changes[0]
 	}
 	held := pass(update)
-	if !held.Loosens() || held.Hold == "" {
+	if !held.Loosens() || !held.Held() {
 		t.Fatalf("it is not held: %+v", held)
 	}
 	drifted := update
@@ -146,14 +147,14 @@ func TestWhatLoosensAGuardWaitsForAPerson(t *testing.T) {
 	if again := pass(drifted); !again.Loosens() {
 		t.Error("what a person made stricter by hand is made looser unasked")
 	}
-	_, word, _ := strings.Cut(held.Hold, confirmWith)
-	sync.Annotations = map[string]string{v1alpha1.ConfirmAnnotation: "000000000000," + word}
-	if confirmed := pass(update); confirmed.Hold != "" {
+	token := hold.Join(held.Hold.Tokens(), scope(sync))
+	sync.Annotations = map[string]string{v1alpha1.ConfirmAnnotation: "000000000000," + token}
+	if confirmed := pass(update); confirmed.Held() {
 		t.Errorf("confirmed, it waits: %s", confirmed.Hold)
 	}
 	other := update
 	other.After = &state.Item{Object: m{"spec": m{"prune": true, "drift": "Correct"}}}
-	if changed := pass(other); changed.Hold == "" {
-		t.Error("the word lets another content pass")
+	if changed := pass(other); !changed.Held() {
+		t.Error("the token lets another content pass")
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/apply"
 	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/plan/hold"
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
@@ -44,6 +45,11 @@ type leftover struct {
 	// waits is the reason of a Sync for which a person must let the change pass;
 	// empty where nobody can, or need not.
 	waits string
+	// held is why it is held.
+	held hold.Reasons
+	// tokens are those that were quoted and let the change pass, which was not made
+	// all the same.
+	tokens []hold.Token
 	// lacking is true for what would count among the objects, had it been made.
 	lacking bool
 }
@@ -56,13 +62,16 @@ func seen(done run) picture {
 			continue
 		}
 		c := r.Change
-		l := leftover{key: c.Key, standing: r.Status == apply.Held && c.Standing(), change: v1alpha1.PendingChange{
-			Object: thing(c.Key), Action: string(c.Action), Reason: c.Hold, Source: c.Origin().String(),
+		l := leftover{key: c.Key, standing: r.Status == apply.Held && c.Standing(), held: c.Hold, tokens: c.Tokens, change: v1alpha1.PendingChange{
+			Object: thing(c.Key), Action: string(c.Action), Reason: c.Hold.String(), Source: c.Origin().String(),
 		}}
+		for _, rule := range c.Hold.Rules() {
+			l.change.Rules = append(l.change.Rules, string(rule))
+		}
 		if r.Err != nil {
 			l.change.Reason = r.Why()
 		}
-		l.waits = awaited(done, r)
+		l.waits = awaited(r)
 		l.lacking = !c.Standing() && (c.Action == plan.Create || r.Status == apply.Conflict && c.Action == plan.Update)
 		switch {
 		case l.standing, c.Drift && r.Status == apply.Held && l.waits == "":
@@ -77,11 +86,11 @@ func seen(done run) picture {
 
 // awaited is the reason of a Sync that waits for a person to let a change go on; empty
 // where the change waits for nobody.
-func awaited(done run, r apply.Result) string {
+func awaited(r apply.Result) string {
 	switch {
 	case r.Status != apply.Held:
 		return ""
-	case slices.Contains(done.Withheld, r.Change.Key):
+	case r.Change.Hold.Nodes():
 		return rolloutHeld
 	case r.Change.Action == plan.Delete && !r.Change.Standing():
 		return pruneHeld
@@ -201,31 +210,6 @@ func (p picture) drifted() (n int, reason string) {
 // waits reports whether changes wait for a person.
 func (p picture) waits() bool {
 	return slices.ContainsFunc(p.left, func(l leftover) bool { return l.waits != "" })
-}
-
-// waiting is the Sync's reason while changes wait for a person, and why they do. The
-// gist stays the same while only numbers of nodes move.
-func (p picture) waiting(revision string) (reason, message, gist string) {
-	var why, of []string
-	reason = pruneHeld
-	for _, l := range p.left {
-		switch l.waits {
-		case pruneHeld:
-			of = append(of, l.change.Reason)
-		case guardHeld:
-			if reason == pruneHeld {
-				reason = guardHeld
-			}
-			of = append(of, l.change.Reason)
-		case rolloutHeld:
-			reason, of = rolloutHeld, append(of, l.change.Object, revision)
-		default:
-			continue
-		}
-		why = append(why, l.change.Reason)
-	}
-	slices.Sort(why)
-	return reason, strings.Join(slices.Compact(why), "; "), strings.Join(of, "\x00")
 }
 
 // settled reports whether another full comparison would find nothing to do.

@@ -12,59 +12,49 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state/loss"
 )
 
-// wordIn is the word that a sentence ends with.
-func (s *stage) wordIn(sentence string) string {
-	s.Helper()
-	_, word, ok := strings.Cut(sentence, confirmWith)
-	if !ok || word == "" {
-		s.Fatalf("%q asks for no word", sentence)
-	}
-	return word
-}
-
-// planned is the word that `poolwright plan` prints: another process, with the policies
+// planned is the token that `poolwright plan` prints: another process, with the policies
 // of the Sync.
 func (s *stage) planned() string {
 	s.Helper()
 	loop := reconciler.NewLoop(s, s.load, reconciler.World{Name: "aws", Target: s.aws}, reconciler.World{Name: "cluster", Target: s.cluster})
 	result, err := loop.Plan(s.Context(), reconciler.Options{Policies: Policies(s.sync())})
-	if err != nil || len(result.Plan.Holds) != 1 {
-		s.Fatal(err, result.Plan.Holds)
+	if err != nil || result.Plan.Confirmation() == "" {
+		s.Fatal(err, result.Plan.Reasons())
 	}
-	return s.wordIn(result.Plan.Holds[0])
+	return result.Plan.Confirmation()
 }
 
 // The plan, the condition (which `poolwright reconcile` fails with) and the event print
-// one word, and it confirms also when the deletions are made that nobody need allow.
-func TestOneWordIsPrintedEverywhereAndConfirmsLater(t *testing.T) {
+// one token, and it confirms also when the deletions are made that nobody need allow.
+func TestOneTokenIsPrintedEverywhereAndConfirmsLater(t *testing.T) {
 	s := newStage(t, nil)
 	s.commit("cluster/map=1", "cluster/old=1", "cluster/older=1", "aws/queue=1")
 	s.visit()
 	s.aws.removals["queue"] = loss.Removal{Grave: "3 nodes are not drained any more", Losses: loss.Counts{"Node": 3}}
 	s.told()
 	s.commit("cluster/map=1")
-	word := s.planned()
+	token := s.planned()
 	for n := range 3 {
 		if n == 0 {
 			s.visit()
 		} else {
 			s.later()
 		}
-		if got := s.wordIn(s.says("Ready", metav1.ConditionFalse, "PruneHeld")); got != word {
-			t.Errorf("after %d visits Ready asks for %s, the plan for %s", n+1, got, word)
+		if got := s.asks("PruneHeld"); got != token {
+			t.Errorf("after %d visits Ready asks for %s, the plan for %s", n+1, got, token)
 		}
-		if got := s.planned(); got != word {
-			t.Errorf("after %d visits the plan asks for %s, before for %s", n+1, got, word)
+		if got := s.planned(); got != token {
+			t.Errorf("after %d visits the plan asks for %s, before for %s", n+1, got, token)
 		}
 	}
 	if _, left := s.cluster.live["old"]; left || s.aws.live["queue"] == "" {
 		t.Errorf("cluster %v, aws %v", s.cluster.live, s.aws.live)
 	}
 	events := s.told()
-	if len(events) != 1 || s.wordIn(events[0]) != word {
-		t.Errorf("events %q, the plan asks for %s", events, word)
+	if len(events) != 1 || !strings.HasSuffix(events[0], confirmWith+token) {
+		t.Errorf("events %q, the plan asks for %s", events, token)
 	}
-	s.confirm(word)
+	s.confirm(token)
 	s.visit()
 	s.says("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
 	if len(s.aws.live) > 0 {
@@ -100,12 +90,12 @@ func TestTheEngineKeepsItsQueueWhileTheQueuesDeletionWaits(t *testing.T) {
 			s.visit()
 			keeps("after a restart")
 			if unknown == "" {
-				s.confirm(s.wordIn(s.says("Ready", metav1.ConditionFalse, "PruneHeld")))
+				s.confirm(s.asks("PruneHeld"))
 			} else {
 				s.says("Ready", metav1.ConditionFalse, "PartlyUnknown")
 				s.aws.unknown["queue"] = ""
 				s.later()
-				s.confirm(s.wordIn(s.says("Ready", metav1.ConditionFalse, "PruneHeld")))
+				s.confirm(s.asks("PruneHeld"))
 			}
 			s.visit()
 			s.says("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")

@@ -29,27 +29,26 @@ func heldStage(t *testing.T) *stage {
 	return s
 }
 
-// asks returns the words that Ready's message asks for.
-func (s *stage) asks() string {
+// asks returns the token that the Sync asks for in its status, and for that reason.
+func (s *stage) asks(reason string) string {
 	s.Helper()
-	message := s.says("Ready", metav1.ConditionFalse, "RolloutHeld")
-	_, words, ok := strings.Cut(message, confirmWith)
-	if !ok || words == "" {
-		s.Fatalf("message %q asks for no word", message)
+	message, token := s.says("Ready", metav1.ConditionFalse, reason), s.sync().Status.ConfirmationToken
+	if token == "" || !strings.HasSuffix(message, confirmWith+token) || strings.Count(message, confirmWith) != 1 {
+		s.Fatalf("message %q does not ask for %q", message, token)
 	}
-	return words
+	return token
 }
 
 func TestWhatWouldReplaceTooManyNodesIsHeldAndToldOnce(t *testing.T) {
 	s := heldStage(t)
-	word := s.asks()
+	token := s.asks("RolloutHeld")
 	const why = "would replace 14 nodes; guard.maxNodesReplaced is 5"
-	if got := s.says("Ready", metav1.ConditionFalse, "RolloutHeld"); got != why+confirmWith+word {
+	if got := s.says("Ready", metav1.ConditionFalse, "RolloutHeld"); got != why+confirmWith+token {
 		t.Errorf("message %q", got)
 	}
 	s.says("Reconciling", metav1.ConditionTrue, "ProgressingWithRetry")
 	s.says("Drifted", metav1.ConditionFalse, "NoDrift")
-	if d := cmp.Diff([]string{"update NodePool.karpenter.sh/np-gpu: " + why + confirmWith + word}, s.pending()); d != "" {
+	if d := cmp.Diff([]string{"update NodePool.karpenter.sh/np-gpu: " + why}, s.pending()); d != "" {
 		t.Errorf("pending (-want +got):\n%s", d)
 	}
 	if s.cluster.live["np-gpu"] != "1" || s.cluster.live["map"] != "2" || s.aws.live["queue"] != "2" {
@@ -62,10 +61,10 @@ func TestWhatWouldReplaceTooManyNodesIsHeldAndToldOnce(t *testing.T) {
 	for range 5 {
 		s.later()
 	}
-	if got := s.says("Ready", metav1.ConditionFalse, "RolloutHeld"); !strings.HasPrefix(got, "would replace 12 nodes; ") || s.asks() != word {
-		t.Errorf("message %q, before it asked for %s", got, word)
+	if got := s.says("Ready", metav1.ConditionFalse, "RolloutHeld"); !strings.HasPrefix(got, "would replace 12 nodes; ") || s.asks("RolloutHeld") != token {
+		t.Errorf("message %q, before it asked for %s", got, token)
 	}
-	if d := cmp.Diff([]string{"Warning RolloutHeld " + why + confirmWith + word}, s.told()); d != "" {
+	if d := cmp.Diff([]string{"Warning RolloutHeld " + why + confirmWith + token}, s.told()); d != "" {
 		t.Errorf("events (-want +got):\n%s", d)
 	}
 	s.nodes = 5 // Now they may.
@@ -95,7 +94,7 @@ func TestHeldNodesAreCountedAgainEverMoreSeldom(t *testing.T) {
 
 func TestAConfirmedRolloutGoesThroughOnce(t *testing.T) {
 	s := heldStage(t)
-	s.confirm(" another," + s.asks() + " ")
+	s.confirm(" another," + s.asks("RolloutHeld") + " ")
 	s.visit()
 	s.says("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
 	writes := len(s.cluster.writes)
@@ -111,41 +110,41 @@ func TestAConfirmedRolloutGoesThroughOnce(t *testing.T) {
 	}
 	s.commit("cluster/np-gpu=3", "cluster/np-cpu=1", "cluster/map=2", "aws/queue=2")
 	s.later()
-	s.asks()
+	s.asks("RolloutHeld")
 	if s.cluster.live["np-gpu"] != "2" {
-		t.Error("the old word confirmed another change")
+		t.Error("the old token confirmed another change")
 	}
 }
 
-func TestAWordThatDoesNotFitIsReadOnce(t *testing.T) {
+func TestATokenThatDoesNotFitIsReadOnce(t *testing.T) {
 	s := heldStage(t)
-	word := s.asks()
+	token := s.asks("RolloutHeld")
 	s.clock.Step(time.Second)
 	s.visit() // The pause is two seconds by now, and grows.
 	looks := s.cluster.looks
 	s.confirm("000000000000")
 	s.visit()
-	if s.cluster.looks != looks+1 || s.asks() != word || s.cluster.live["np-gpu"] != "1" {
+	if s.cluster.looks != looks+1 || s.asks("RolloutHeld") != token || s.cluster.live["np-gpu"] != "1" {
 		t.Errorf("%d looks, cluster %v", s.cluster.looks-looks, s.cluster.live)
 	}
 	for range 3 {
 		s.visit()
 	}
 	if s.cluster.looks != looks+1 {
-		t.Errorf("the same word was read %d times", s.cluster.looks-looks)
+		t.Errorf("the same token was read %d times", s.cluster.looks-looks)
 	}
 }
 
 func TestAHeldRolloutOutlivesARestart(t *testing.T) {
 	s := heldStage(t)
-	word := s.asks()
+	token := s.asks("RolloutHeld")
 	s.restart()
 	s.visit()
-	if s.asks() != word || s.cluster.live["np-gpu"] != "1" {
-		t.Errorf("it asks for %s, before for %s; cluster %v", s.asks(), word, s.cluster.live)
+	if s.asks("RolloutHeld") != token || s.cluster.live["np-gpu"] != "1" {
+		t.Errorf("it asks for %s, before for %s; cluster %v", s.asks("RolloutHeld"), token, s.cluster.live)
 	}
 	s.restart()
-	s.confirm(word)
+	s.confirm(token)
 	s.visit()
 	s.says("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
 }
@@ -172,21 +171,21 @@ func TestAMergeThatGrewWaitsOverRecountsAndRestartsUntilItIsConfirmed(t *testing
 			s.reviews, s.nodes = []plan.Consequences{c}, 4
 			s.commit("cluster/np-gpu=2", "cluster/np-new=1")
 			s.later()
-			word := s.asks()
+			token := s.asks("RolloutHeld")
 			for range 4 {
 				s.later()
 				s.restart()
 				s.visit()
 			}
 			want := map[string]string{"np-gpu": "1", "np-new": "1"}
-			if d := cmp.Diff(want, s.cluster.live); d != "" || s.asks() != word {
-				t.Fatalf("it asks for %s, before for %s; cluster (-want +got):\n%s", s.asks(), word, d)
+			if d := cmp.Diff(want, s.cluster.live); d != "" || s.asks("RolloutHeld") != token {
+				t.Fatalf("it asks for %s, before for %s; cluster (-want +got):\n%s", s.asks("RolloutHeld"), token, d)
 			}
 			s.drift(at("cluster", "np-gpu"), at("cluster", "np-new"))
 			if s.cluster.live["np-gpu"] != "1" {
 				t.Error("a look at some things made the change")
 			}
-			s.confirm(word)
+			s.confirm(token)
 			s.visit()
 			s.says("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
 			if s.cluster.live["np-gpu"] != "2" {
@@ -208,7 +207,7 @@ func TestAWiderGuardIsFollowedAtOnce(t *testing.T) {
 
 func TestWhatDriftsBesideAHeldRolloutIsPutBackAlone(t *testing.T) {
 	s := heldStage(t)
-	word, foretold := s.asks(), s.foretold
+	token, foretold := s.asks("RolloutHeld"), s.foretold
 	s.told()
 	s.cluster.live["np-gpu"], s.cluster.live["np-cpu"], s.cluster.live["map"] = "x", "x", "x"
 	s.drift(at("cluster", "np-gpu"), at("cluster", "np-cpu"), at("cluster", "map"))
@@ -216,8 +215,8 @@ func TestWhatDriftsBesideAHeldRolloutIsPutBackAlone(t *testing.T) {
 	if d := cmp.Diff(want, s.cluster.live); d != "" {
 		t.Errorf("cluster (-want +got):\n%s", d)
 	}
-	if s.asks() != word || s.foretold != foretold {
-		t.Errorf("it asks for %s, before for %s; looked ahead %d times", s.asks(), word, s.foretold-foretold)
+	if s.asks("RolloutHeld") != token || s.foretold != foretold {
+		t.Errorf("it asks for %s, before for %s; looked ahead %d times", s.asks("RolloutHeld"), token, s.foretold-foretold)
 	}
 	for _, e := range s.told() {
 		if !strings.HasPrefix(e, "Normal DriftCorrected ") {
@@ -226,22 +225,22 @@ func TestWhatDriftsBesideAHeldRolloutIsPutBackAlone(t *testing.T) {
 	}
 }
 
-func TestAPoolThatGoesWithItsNodesAsksForBothWordsAtOnce(t *testing.T) {
+func TestAPoolThatGoesWithItsNodesAsksForBothTokensAtOnce(t *testing.T) {
 	s := newStage(t, func(sync *v1alpha1.Sync) { sync.Spec.Guard.MaxNodesReplaced = new(int32(5)) })
 	s.commit("cluster/np-gpu=1", "cluster/np-cpu=1")
 	s.visit()
 	s.nodes = 14
 	s.commit("cluster/map=1") // All pools go, which is not done unasked either.
 	s.later()
-	words := s.asks()
-	if !strings.Contains(words, ",") {
-		t.Errorf("it asks for %q", words)
+	tokens := s.asks("RolloutHeld")
+	if !strings.Contains(tokens, ",") {
+		t.Errorf("it asks for %q", tokens)
 	}
 	message := s.says("Ready", metav1.ConditionFalse, "RolloutHeld")
 	if !strings.HasPrefix(message, "would delete all 2 objects (guard.maxPrunePercent); would replace 28 nodes; guard.maxNodesReplaced is 5"+confirmWith) {
 		t.Errorf("message %q", message)
 	}
-	s.confirm(words)
+	s.confirm(tokens)
 	s.visit()
 	if d := cmp.Diff(map[string]string{"map": "1"}, s.cluster.live); d != "" {
 		t.Errorf("cluster (-want +got):\n%s", d)

@@ -70,10 +70,12 @@ type visits struct {
 	generation int64
 	// confirmed is the confirmation that the last full comparison read.
 	confirmed string
-	settled   bool
-	failures  int
-	told      string
-	picture   picture
+	// used is the confirmation that was used last, whether or not the status has it.
+	used     string
+	settled  bool
+	failures int
+	told     string
+	picture  picture
 	// unsaid counts the full comparisons in a row whose words could not be written.
 	unsaid int
 }
@@ -221,7 +223,7 @@ func (s *session) look(done run, told []v1alpha1.PendingChange, v *verdict) {
 	}
 	if done.kind == partial && done.err == nil {
 		v.picture = s.picture
-		if v.reason == rolloutHeld {
+		if slices.Contains([]string{pruneHeld, guardHeld, rolloutHeld}, v.reason) {
 			v.wait(done.Revision) // With what else waits.
 		}
 	}
@@ -248,9 +250,6 @@ func (s *session) note(sync *v1alpha1.Sync, done run, v verdict) {
 	case partial:
 		// What could not be put back alone is for a full run to judge.
 		s.settled = s.settled && v.settled
-		if slices.ContainsFunc(done.Plan.Changes, func(c plan.Change) bool { return c.ByToken }) {
-			s.settled = false // Only a full run knows that the token has served.
-		}
 		if v.cleared {
 			// Only a full run may call that ready.
 			s.restUntil = time.Time{}

@@ -19,6 +19,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/apply"
 	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/plan/hold"
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
@@ -40,9 +41,8 @@ func ran(changes ...plan.Change) run {
 	d.Plan.Changes = changes
 	for _, c := range changes {
 		status := apply.Applied
-		if c.Hold != "" {
+		if c.Held() {
 			status = apply.Held
-			d.Plan.Holds = append(d.Plan.Holds, c.Hold)
 		}
 		d.Outcome.Results = append(d.Outcome.Results, apply.Result{Change: c, Status: status})
 	}
@@ -114,13 +114,17 @@ func TestJudge(t *testing.T) {
 			conclusion{reason: "ApplyFailed", pending: []v1alpha1.PendingChange{{Object: "ConfigMap/a/bad", Action: "create", Reason: "admission webhook said no", Source: "a.yaml:7"}}},
 		},
 		"a held deletion waits": {
-			ran(change("a", plan.Delete, func(c *plan.Change) { c.Hold = "confirm" })),
-			conclusion{stalled: true, reason: "PruneHeld", pending: []v1alpha1.PendingChange{{Object: "ConfigMap/a/a", Action: "delete", Reason: "confirm"}}},
+			ran(change("a", plan.Delete, func(c *plan.Change) {
+				c.Hold = hold.Reasons{{Rule: hold.Removal, Facts: hold.Facts{Object: "a", Detail: "confirm"}}}
+			})),
+			conclusion{stalled: true, reason: "PruneHeld", pending: []v1alpha1.PendingChange{{Object: "ConfigMap/a/a", Action: "delete", Reason: "deleting a: confirm", Rules: []string{"grave deletion"}}}},
 		},
 		"drift that is only reported leaves the Sync ready, drifted and settled: another look would find the same": {
-			ran(change("a", plan.Update, func(c *plan.Change) { c.Hold, c.Drift = "only reported", true })),
+			ran(change("a", plan.Update, func(c *plan.Change) {
+				c.Hold, c.Drift = hold.Reasons{{Rule: hold.Drift, Facts: hold.Facts{Detail: "only reported"}}}, true
+			})),
 			conclusion{ready: true, settled: true, reason: "ReconciliationSucceeded", drifted: 1,
-				pending: []v1alpha1.PendingChange{{Object: "ConfigMap/a/a", Action: "update", Reason: "only reported", Source: "a.yaml:7"}}},
+				pending: []v1alpha1.PendingChange{{Object: "ConfigMap/a/a", Action: "update", Reason: "only reported", Rules: []string{"drift: Report"}, Source: "a.yaml:7"}}},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -177,7 +181,9 @@ func TestConditionsFollowKstatus(t *testing.T) {
 func TestAnIdleVisitKeepsWhatTheLastFullRunSaid(t *testing.T) {
 	sync := &v1alpha1.Sync{}
 	status := &v1alpha1.SyncStatus{}
-	reported := ran(change("a", plan.Update, func(c *plan.Change) { c.Hold, c.Drift = "only reported", true }))
+	reported := ran(change("a", plan.Update, func(c *plan.Change) {
+		c.Hold, c.Drift = hold.Reasons{{Rule: hold.Drift, Facts: hold.Facts{Detail: "only reported"}}}, true
+	}))
 	judge(reported).write(status, sync, reported)
 	before := status.DeepCopy()
 	idleRun := run{kind: idle, Result: reconciler.Result{Revision: reported.Revision}}

@@ -2,7 +2,6 @@ package controller
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -12,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -21,7 +19,6 @@ import (
 
 	"github.com/poolwright/poolwright/reconciler"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
-	"github.com/poolwright/poolwright/reconciler/apply"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/state/confirm"
@@ -94,7 +91,7 @@ type run struct {
 	looked []state.Key
 	// applied is the last applied revision where none could be read or loaded; else empty.
 	applied string
-	// scope is what the run's confirmation tokens are bound to.
+	// scope is what the confirmation tokens of what waits after the run are bound to.
 	scope confirm.Scope
 	// after is when a waiting pass wants to come back; 0 leaves it to others. loading is
 	// true where a full one waits for its revision.
@@ -120,9 +117,9 @@ const (
 func (r *SyncReconciler) run(ctx context.Context, sync *v1alpha1.Sync, s *session) run {
 	defer s.unload()
 	now := r.Clock.Now()
-	opts := s.options(sync)
-	opts.Apply.BeforeDeletes = r.unchanged(sync)
 	drifted, forced := s.takeDrift(), s.forced(sync, now)
+	// What a token has let pass and could not be made is for a full run to make.
+	drifted = slices.DeleteFunc(drifted, func(k state.Key) bool { return slices.Contains(s.picture.confirmedKeys(), k) })
 	alone := len(drifted) > 0 && !forced
 	if alone && sync.Spec.Drift == v1alpha1.DriftReport {
 		if left := s.lastLook.Add(reportGap).Sub(now); left > 0 {
@@ -133,7 +130,7 @@ func (r *SyncReconciler) run(ctx context.Context, sync *v1alpha1.Sync, s *sessio
 	if !alone || !now.Before(s.nextFetch) {
 		if got, ok := s.source.fetch(sync.Annotations[v1alpha1.ReconcileAnnotation], alone); ok {
 			s.nextFetch = r.Clock.Now().Add(jittered(interval(sync)))
-			done := r.proceed(ctx, s, got, drifted, forced, opts)
+			done := r.proceed(ctx, sync, s, got, drifted, forced)
 			if got.err != nil {
 				done.applied = sync.Status.LastAppliedRevision
 			}
@@ -145,7 +142,7 @@ func (r *SyncReconciler) run(ctx context.Context, sync *v1alpha1.Sync, s *sessio
 		}
 	}
 	// Also while a slow source is awaited.
-	return r.partial(ctx, s, drifted, opts)
+	return r.partial(ctx, sync, s, drifted)
 }
 
 // reportGap is the least time between two looks that only report drift:
@@ -153,13 +150,13 @@ func (r *SyncReconciler) run(ctx context.Context, sync *v1alpha1.Sync, s *sessio
 const reportGap = 10 * time.Second
 
 // proceed goes on with what the source answered.
-func (r *SyncReconciler) proceed(ctx context.Context, s *session, got fetched, drifted []state.Key, forced bool, opts reconciler.Options) run {
+func (r *SyncReconciler) proceed(ctx context.Context, sync *v1alpha1.Sync, s *session, got fetched, drifted []state.Key, forced bool) run {
 	if got.err != nil {
 		s.putBack(drifted)
 		return run{Result: got.result, err: got.err}
 	}
 	if got.changed || forced {
-		return r.full(ctx, s, got.result, drifted, opts)
+		return r.full(ctx, sync, s, got.result, drifted)
 	}
 	now, fresh := r.Clock.Now(), got.result.Stale == nil
 	settled := s.settled && now.Before(s.lastFull.Add(resync))
@@ -171,13 +168,13 @@ func (r *SyncReconciler) proceed(ctx context.Context, s *session, got fetched, d
 	}
 	switch {
 	case resting && len(drifted) > 0:
-		return r.partial(ctx, s, drifted, opts)
+		return r.partial(ctx, sync, s, drifted)
 	case settled && len(drifted) == 0:
 		return run{Result: got.result, kind: idle}
 	case resting:
 		return run{kind: waiting, after: min(s.restUntil.Sub(now), s.nextFetch.Sub(now))}
 	}
-	return r.full(ctx, s, got.result, drifted, opts)
+	return r.full(ctx, sync, s, got.result, drifted)
 }
 
 // union has each key of both lists once.
@@ -227,10 +224,15 @@ func (r *SyncReconciler) conclude(ctx context.Context, sync *v1alpha1.Sync, s *s
 		return ctrl.Result{RequeueAfter: after}, r.writeStatus(ctx, sync, awaiting(sync, done.loading))
 	}
 	done.scope = scope(sync)
+	if quoted := sync.Annotations[v1alpha1.ConfirmAnnotation]; quoted != "" && (done.used(sync) || s != nil && s.used == quoted) {
+		done.scope.Handled = quoted
+	}
 	verdict := judge(done)
 	if s != nil {
 		s.look(done, sync.Status.Pending, &verdict)
+		s.used = done.scope.Handled
 	}
+	verdict.ask(done)
 	r.tell(sync, s, done, verdict)
 	if s != nil {
 		s.note(sync, done, verdict)
@@ -243,7 +245,9 @@ func (r *SyncReconciler) conclude(ctx context.Context, sync *v1alpha1.Sync, s *s
 		// Some things are as they should be, or are known to differ; whether
 		// the Sync is ready is not theirs to say.
 		verdict.findings(status, sync, done)
+		verdict.confirmation(status, sync, done.scope)
 	}
+	r.mismatch(sync, status)
 	if status.LastAppliedRevision != sync.Status.LastAppliedRevision {
 		status.LastAppliedTime = &metav1.Time{Time: r.Clock.Now()}
 	}
@@ -260,50 +264,6 @@ func (r *SyncReconciler) conclude(ctx context.Context, sync *v1alpha1.Sync, s *s
 	return ctrl.Result{RequeueAfter: after}, nil
 }
 
-// release honours the deletion policy and lets the Sync go.
-func (r *SyncReconciler) release(ctx context.Context, sync *v1alpha1.Sync) (ctrl.Result, error) {
-	if !controllerutil.ContainsFinalizer(sync, v1alpha1.Finalizer) {
-		return ctrl.Result{}, nil
-	}
-	session, err := r.sessions.get(ctx, sync, r.Build)
-	var left []plan.Change
-	if err == nil && sync.Spec.DeletionPolicy == v1alpha1.DeletionPrune {
-		left, err = prune(ctx, sync, session, r.unchanged(sync))
-	}
-	if err == nil {
-		err = session.Forget(ctx)
-	}
-	if err != nil {
-		return r.detained(ctx, sync, err)
-	}
-	r.sessions.stop(types.NamespacedName{Namespace: sync.Namespace, Name: sync.Name})
-	r.Metrics.forget(sync.Name)
-	if len(left) > 0 {
-		r.Recorder.Eventf(sync, "Warning", "LeftBehind", "Left as they are (%d), the first: %s: %s", len(left), thing(left[0].Key), left[0].Hold)
-	}
-	controllerutil.RemoveFinalizer(sync, v1alpha1.Finalizer)
-	if err := r.Client.Update(ctx, sync); client.IgnoreNotFound(err) != nil {
-		return again(fmt.Errorf("removing the finalizer from Sync %s: %w", sync.Name, err))
-	}
-	return ctrl.Result{}, nil
-}
-
-// detained says on a Sync that is being deleted why it cannot go yet: by an
-// event where the reason is new, and in Ready for as long as it holds.
-func (r *SyncReconciler) detained(ctx context.Context, sync *v1alpha1.Sync, why error) (ctrl.Result, error) {
-	if ctx.Err() != nil {
-		return ctrl.Result{}, nil
-	}
-	status := sync.Status.DeepCopy()
-	setReady(status, sync, false, "DeletionFailed", why.Error())
-	setStalled(status, sync, "", "")
-	set(status, sync, "Reconciling", metav1.ConditionTrue, "ProgressingWithRetry", why.Error())
-	if !equality.Semantic.DeepEqual(&sync.Status, status) {
-		r.Recorder.Event(sync, "Warning", "DeletionFailed", why.Error())
-	}
-	return ctrl.Result{RequeueAfter: interval(sync)}, r.writeStatus(ctx, sync, status)
-}
-
 // again tries once more after an error. That the cache was behind is none: it
 // catches up by itself.
 func again(err error) (ctrl.Result, error) {
@@ -311,32 +271,6 @@ func again(err error) (ctrl.Result, error) {
 		return ctrl.Result{RequeueAfter: lag}, nil
 	}
 	return ctrl.Result{}, err
-}
-
-// prune deletes everything that the Sync applied, and returns what is only
-// compared and stays. The deletion policy itself is the confirmation of
-// "everything", so only grave deletions are left to hold. What is unknown may
-// still be there, and keeps the Sync.
-func prune(ctx context.Context, sync *v1alpha1.Sync, s *session, unchanged func(context.Context) error) ([]plan.Change, error) {
-	policies := []plan.Policy{inScope(sync)}
-	if sync.Spec.Drift == v1alpha1.DriftReport {
-		policies = append(policies, plan.ReportTarget(awsWorld))
-	}
-	policies = append(policies, plan.ConfirmLosses(sync.Annotations[v1alpha1.ConfirmAnnotation]))
-	result, err := s.Loop.Release(ctx, reconciler.Options{Policies: policies, Apply: apply.Options{BeforeDeletes: unchanged}})
-	if err != nil {
-		return nil, err
-	}
-	if held := heldPrune(result.Plan); len(held) > 0 {
-		return nil, errors.New(held[0])
-	}
-	if err := result.Outcome.Err(); err != nil {
-		return nil, err
-	}
-	if list := result.Plan.Unknown; len(list) > 0 {
-		return nil, errors.New(unknowns(list) + "; it may be there to be deleted, so the Sync waits (deletionPolicy: Orphan lets it go)")
-	}
-	return slices.DeleteFunc(result.Plan.Changes, func(c plan.Change) bool { return !c.Standing() }), nil
 }
 
 // courtesy is how long another Poolwright is given to take up a new Sync in its

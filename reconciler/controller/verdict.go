@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -15,6 +14,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/apply"
 	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/plan/hold"
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
@@ -39,6 +39,8 @@ type verdict struct {
 	news []leftover
 	// cleared is true when this run saw the last of what was unknown before.
 	cleared bool
+	// tokens are those of all that waits for a confirmation.
+	tokens []hold.Token
 	// gist is what must change for a failure to be told again; the message
 	// where it is empty.
 	gist string
@@ -47,13 +49,13 @@ type verdict struct {
 // judge is the one place where failures become reasons.
 func judge(done run) verdict {
 	if done.err != nil {
-		return failure(done.err, remedy(done.err, done.scope)+done.unkept())
+		return failure(done.err, remedy(done.err)+done.unkept())
 	}
 	v := verdict{picture: seen(done)}
 	failed, applyErr := done.Outcome.Failed(), done.Outcome.Err()
 	switch {
 	case done.Stale != nil:
-		stale := failure(done.Stale, fmt.Sprintf("; revision %s stays applied%s", done.Revision, remedy(done.Stale, done.scope)))
+		stale := failure(done.Stale, fmt.Sprintf("; revision %s stays applied%s", done.Revision, remedy(done.Stale)))
 		v.reason, v.message, v.stalled, v.after = stale.reason, stale.message, stale.stalled, stale.after
 	case len(done.Problems) > 0:
 		v.reason, v.stalled = "InvalidManifests", true
@@ -183,19 +185,6 @@ func problems(list []state.Problem) string {
 	return fmt.Sprintf("%d problems, the first: %s", len(list), list[0])
 }
 
-// heldPrune lists the reasons for which deletions wait for a person. What is
-// only compared waits for nobody.
-func heldPrune(p plan.Plan) []string {
-	var out []string
-	for _, c := range p.Changes {
-		if c.Action == plan.Delete && c.Hold != "" && !c.Standing() && !slices.Contains(out, c.Hold) {
-			out = append(out, c.Hold)
-		}
-	}
-	slices.Sort(out)
-	return out
-}
-
 // tried counts the changes that are not only compared.
 func tried(p plan.Plan) int {
 	n := 0
@@ -246,9 +235,7 @@ func (v verdict) write(status *v1alpha1.SyncStatus, sync *v1alpha1.Sync, done ru
 	if v.ready {
 		status.LastAppliedRevision = done.Revision
 	}
-	if quoted := sync.Annotations[v1alpha1.ConfirmAnnotation]; quoted != "" && done.confirmed() {
-		status.LastHandledConfirm = quoted
-	}
+	status.LastHandledConfirm = done.scope.Handled
 	v.conditions(status, sync, done)
 }
 
@@ -274,6 +261,7 @@ func (v verdict) conditions(status *v1alpha1.SyncStatus, sync *v1alpha1.Sync, do
 		// Otherwise nothing was compared: what was pending still is.
 		v.findings(status, sync, done)
 	}
+	v.confirmation(status, sync, done.scope)
 }
 
 // findings sets Drifted, and what is pending.

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/plan/hold"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/state/loss"
 )
@@ -64,17 +65,17 @@ func TestDeletionsThatGatherUnaskedAreAskedForTogether(t *testing.T) {
 	}
 	p := plan.Compute(state.NewSet(kept...), state.NewSet(append(old, kept...)...), plan.Guard(50, ""))
 	if heldCount(p) != 0 {
-		t.Fatalf("what was allowed is asked for: %v", p.Holds)
+		t.Fatalf("what was allowed is asked for: %v", holds(p))
 	}
 	old = append(old, things("second", 9)...)
 	p = plan.Compute(state.NewSet(kept...), state.NewSet(append(old, kept...)...), plan.Guard(50, ""))
 	for _, c := range p.Changes {
-		if second := strings.HasPrefix(c.Key.Name, "second"); second != (c.Hold != "") {
+		if second := strings.HasPrefix(c.Key.Name, "second"); second != (c.Held()) {
 			t.Errorf("%s: held %q", c.Key.Name, c.Hold)
 		}
 	}
-	if len(p.Holds) != 1 || !strings.HasPrefix(p.Holds[0], "would delete 18 of 23 objects") {
-		t.Errorf("reasons %v", p.Holds)
+	if len(holds(p)) != 1 || !strings.HasPrefix(holds(p)[0], "would delete 18 of 23 objects") {
+		t.Errorf("reasons %v", holds(p))
 	}
 }
 
@@ -96,7 +97,7 @@ func TestAPruneThatIsCutOffAsksForNothingNew(t *testing.T) {
 			}
 			for n := range deleted {
 				if p := left(n, &loss.Allowance{}); heldCount(p) > 0 {
-					t.Fatalf("%d of %d, %d are left: %v", deleted, all, n, p.Holds)
+					t.Fatalf("%d of %d, %d are left: %v", deleted, all, n, holds(p))
 				}
 			}
 		}
@@ -125,10 +126,10 @@ func TestWhatIsRememberedOfADeletionIsWhatWasAllowed(t *testing.T) {
 			}
 			p := compute("")
 			if tt.say {
-				p = compute(plan.ConfirmHash(p))
+				p = compute(deletionsOf(p))
 			}
-			if p.Changes[0].Hold != "" {
-				t.Fatal(p.Holds)
+			if p.Changes[0].Held() {
+				t.Fatal(holds(p))
 			}
 			if d := cmp.Diff(tt.want, p.Changes[0].Allowance()); d != "" {
 				t.Errorf("remembered (-want +got):\n%s", d)
@@ -144,10 +145,10 @@ func TestAWordAllowsWhatItSays(t *testing.T) {
 	compute := func(nodes int, word string) plan.Plan {
 		return plan.Compute(state.NewSet(kept...), state.NewSet(append(kept, costing("x", nodes, nil))...), plan.Guard(50, word))
 	}
-	word := plan.ConfirmHash(compute(50, ""))
+	word := deletionsOf(compute(50, ""))
 	p := compute(58, word)
 	if d := cmp.Diff(&loss.Allowance{Losses: loss.Counts{"Node": 60}, Confirmed: true}, p.Changes[0].Allowance()); d != "" || heldCount(p) > 0 {
-		t.Errorf("held %v, remembered (-want +got):\n%s", p.Holds, d)
+		t.Errorf("held %v, remembered (-want +got):\n%s", holds(p), d)
 	}
 	if heldCount(compute(61, word)) == 0 {
 		t.Error("61 nodes go with the word of 50")
@@ -175,10 +176,10 @@ func TestManyDeletionsShareOneFifth(t *testing.T) {
 		{"fewer", func(int) int { return 9 }, func(i int) int { return 1 + i%2 }, 90},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			p := compute(plan.ConfirmHash(compute("", tt.then)), tt.now)
+			p := compute(deletionsOf(compute("", tt.then)), tt.now)
 			most := 0
 			for _, c := range p.Changes {
-				if c.Hold != "" || !c.Allowance().Covers(c.Before.Cost()) {
+				if c.Held() || !c.Allowance().Covers(c.Before.Cost()) {
 					t.Fatalf("%s: held %q, allowed %v", c.Key, c.Hold, c.Allowance())
 				}
 				n := 0
@@ -194,22 +195,22 @@ func TestManyDeletionsShareOneFifth(t *testing.T) {
 	}
 }
 
-// The word that a plan prints is still good when what nobody need allow is gone.
-func TestAWordOutlivesTheDeletionsThatItIsNotFor(t *testing.T) {
+// The token that a plan prints is still good when what nobody need allow is gone.
+func TestATokenOutlivesTheDeletionsThatItIsNotFor(t *testing.T) {
 	kept, pool := things("kept", 9), costing("pool", 3, nil)
-	compute := func(word string, old ...state.Item) plan.Plan {
-		return plan.Compute(state.NewSet(kept...), state.NewSet(append(old, kept...)...), plan.Guard(50, word))
+	compute := func(token string, old ...state.Item) plan.Plan {
+		return plan.Compute(state.NewSet(kept...), state.NewSet(append(old, kept...)...), plan.Guard(50, token))
 	}
 	first := compute("", append(things("old", 4), pool)...)
-	word := plan.ConfirmHash(first)
-	if !strings.HasSuffix(first.Holds[0], ": "+word) {
-		t.Fatalf("%q asks for another word than %s", first.Holds[0], word)
+	token := deletionsOf(first)
+	if first.Confirmation() != token {
+		t.Fatalf("it asks for %s, not %s", first.Confirmation(), token)
 	}
-	if later := compute("", pool); plan.ConfirmHash(later) != word || !strings.HasSuffix(later.Holds[0], ": "+word) {
-		t.Errorf("a second later it asks for %v", later.Holds)
+	if later := compute("", pool); later.Confirmation() != token {
+		t.Errorf("a second later it asks for %s", later.Confirmation())
 	}
-	if confirmed := compute(word, pool); heldCount(confirmed) > 0 || plan.ConfirmHash(confirmed) != word {
-		t.Errorf("the word confirms nothing: %v", confirmed.Holds)
+	if confirmed := compute(token, pool); heldCount(confirmed) > 0 || deletionsOf(confirmed) != token {
+		t.Errorf("the token confirms nothing: %v", holds(confirmed))
 	}
 }
 
@@ -257,21 +258,22 @@ func TestAPartIsNotTakenAwayWhileTheDeletionOfWhatItUsesWaits(t *testing.T) {
 				return plan.Change{}, p
 			}
 			c, p := compute("")
-			if c.KeepsUsed() != tt.held || (c.Hold != "") != tt.held {
-				t.Errorf("held by %v: %q", c.Rules, c.Hold)
+			if c.KeepsUsed() != tt.held || (c.Held()) != tt.held {
+				t.Errorf("held by %v: %q", c.Hold.Rules(), c.Hold)
 			}
 			if tt.seen.Unknown != "" {
 				return
 			}
-			if c, _ := compute(plan.ConfirmHash(p)); c.Hold != "" {
+			if c, _ := compute(deletionsOf(p)); c.Held() {
 				t.Errorf("confirmed, it is held: %q", c.Hold)
 			}
 			if !tt.held {
 				return
 			}
-			c.Hold, c.Rules = "", nil
+			why := c.Hold
+			c.Hold = nil
 			alone := plan.Plan{Changes: []plan.Change{c}}
-			if again := alone.KeepUsed(map[state.Key]string{c.Key: "as before"}); again.Changes[0].Hold != "as before" {
+			if again := alone.KeepUsed(map[state.Key]hold.Reasons{c.Key: why}); !again.Changes[0].KeepsUsed() {
 				t.Error("looked at by itself, it is let pass")
 			}
 		})

@@ -1,10 +1,10 @@
 package plan
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
+	"github.com/poolwright/poolwright/reconciler/plan/hold"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/state/confirm"
 )
@@ -93,7 +93,7 @@ func (p Plan) Guarded() []Change {
 //     Those of pools that no review names are only subject to limit;
 //   - when nothing can be told, and either might be so,
 //
-// until confirmation quotes the word that the reason gives. The word stands for the
+// until confirmation quotes their token. It stands for the
 // changes, however many nodes there are of them. foretell is asked at most once, with
 // all that a revision changes of what nodes are made from, and not at all where its
 // answer would make no difference.
@@ -103,158 +103,75 @@ func (p Plan) GuardNodes(limit *int, reviewed []Consequences, confirmation strin
 	if len(guarded) == 0 || limit == nil && len(reviewed) == 0 {
 		return p
 	}
-	word := p.Scope.Token("nodes", subjects(guarded))
-	if confirm.Quotes(confirmation, word) {
-		return p.requote(word).pass(guarded)
-	}
-	reason, rules := tooMany(limit, reviewed, foretell(slices.DeleteFunc(slices.Clone(p.Changes), func(c Change) bool { return !c.rolls() })))
-	if reason == "" {
-		return p
-	}
-	if slices.ContainsFunc(p.Changes, func(c Change) bool { return c.Confirmed != nil }) {
-		// Who quotes the other must not take back this one.
-		word = ConfirmHash(p) + "," + word
+	token := &hold.Token{Purpose: "nodes", Digest: confirm.Digest(subjects(guarded))}
+	_, quoted := token.QuotedBy(confirmation, p.Scope)
+	var reasons hold.Reasons
+	if !quoted {
+		reasons = tooMany(limit, reviewed, foretell(slices.DeleteFunc(slices.Clone(p.Changes), func(c Change) bool { return !c.rolls() })))
 	}
 	p.Changes = slices.Clone(p.Changes)
 	for i, c := range p.Changes {
 		if !among(guarded, c) {
 			continue
 		}
-		before, prune, asks := strings.Cut(c.Hold, confirmWith)
-		words := word
-		if asks {
-			words = prune + "," + word
+		if quoted {
+			p.Changes[i].Tokens = append(slices.Clip(c.Tokens), *token)
+			continue
 		}
-		if before != "" {
-			before += "; "
+		for _, r := range reasons {
+			r.Token = token
+			p.Changes[i].Hold = append(slices.Clip(p.Changes[i].Hold), r)
 		}
-		p.Changes[i].Hold, p.Changes[i].Rules = before+reason+confirmWith+words, append(slices.Clip(c.Rules), rules...)
 	}
-	return p.retold()
+	return p
 }
-
-// confirmWith stands before the words of a reason that a confirmation must quote.
-const confirmWith = "; confirm with poolwright.dev/confirm: "
 
 func among(changes []Change, c Change) bool {
 	return slices.ContainsFunc(changes, func(o Change) bool { return o.Key == c.Key })
 }
 
-// pass marks the changes as those that a confirmation token lets pass.
-func (p Plan) pass(changes []Change) Plan {
-	p.Changes = slices.Clone(p.Changes)
-	for i, c := range p.Changes {
-		p.Changes[i].ByToken = c.ByToken || among(changes, c)
-	}
-	return p
-}
-
-// requote adds a word that was quoted to what held deletions ask for: who quotes
-// theirs must not take back the other.
-func (p Plan) requote(word string) Plan {
-	p.Changes = slices.Clone(p.Changes)
-	for i, c := range p.Changes {
-		if strings.Contains(c.Hold, confirmWith) {
-			p.Changes[i].Hold = c.Hold + "," + word
-		}
-	}
-	return p.retold()
-}
-
 // Withhold holds the changes that a revision makes of the given things, with the
 // reasons from before.
-func (p Plan) Withhold(reasons map[state.Key]string) Plan {
-	return hold(p, "", func(c Change) string {
+func (p Plan) Withhold(reasons map[state.Key]hold.Reasons) Plan {
+	return holding(p, func(c Change) hold.Reasons {
 		if !c.rolls() {
-			return ""
+			return nil
 		}
 		return reasons[c.Key]
 	})
 }
 
-// retold makes Holds anew from what the changes say.
-func (p Plan) retold() Plan {
-	p.Holds = nil
-	for _, c := range p.Changes {
-		if c.Hold != "" {
-			p.Holds = append(p.Holds, c.Hold)
-		}
-	}
-	slices.Sort(p.Holds)
-	p.Holds = slices.Compact(p.Holds)
-	return p
-}
-
-// tooMany says what is wrong with the consequences, and which rules say so; nothing
-// where all is well.
-func tooMany(limit *int, reviewed []Consequences, now Consequences) (reason string, rules []string) {
-	out := []string{now.sentence()}
+// tooMany are the reasons that the consequences give; none where all is well.
+func tooMany(limit *int, reviewed []Consequences, now Consequences) hold.Reasons {
+	nodes := hold.Nodes{Replaced: now.Replaced, Removed: now.Removed, Unknown: now.Unknown, Doubt: now.Doubt, Max: limit, Reviewed: now.grown(reviewed)}
+	var out hold.Reasons
 	if limit != nil && (now.nodes() > *limit || now.Unknown != "" || now.Doubt != "") {
-		out, rules = append(out, fmt.Sprintf("%s is %d", ruleNodes, *limit)), append(rules, ruleNodes)
+		out = append(out, hold.Reason{Rule: hold.MaxNodesReplaced, Facts: hold.Facts{Nodes: &nodes}})
 	}
-	if grown := now.grown(reviewed); grown != "" {
-		out, rules = append(out, grown), append(rules, ruleReviewed)
+	if nodes.Reviewed != nil {
+		out = append(out, hold.Reason{Rule: hold.Reviewed, Facts: hold.Facts{Nodes: &nodes}})
 	}
-	if len(rules) == 0 {
-		return "", nil
-	}
-	return strings.Join(out, "; "), rules
+	return out
 }
 
-// grown says of how many nodes the reviews told where it is many more of their pools by
-// now, or nobody can tell.
-func (c Consequences) grown(reviewed []Consequences) string {
-	pools, numbers := map[string]int{}, []int64{}
+// grown is of how many nodes the reviews told, where it is many more of their pools by
+// now, or nobody can tell; nil otherwise.
+func (c Consequences) grown(reviewed []Consequences) *hold.Reviews {
+	pools, out := map[string]int{}, hold.Reviews{}
 	for _, r := range reviewed {
-		numbers = append(numbers, r.PullRequest)
+		out.PullRequests = append(out.PullRequests, r.PullRequest)
 		for name, nodes := range r.Pools {
 			pools[name] = max(pools[name], nodes)
 		}
 	}
-	told, now := 0, 0
 	for name, nodes := range pools {
-		told, now = told+nodes, now+c.Pools[name]
+		out.Nodes, out.Now = out.Nodes+nodes, out.Now+c.Pools[name]
 	}
-	if len(reviewed) == 0 || c.Unknown == "" && now <= told+max(2, told/5) {
-		return ""
+	if len(reviewed) == 0 || c.Unknown == "" && out.Now <= out.Nodes+max(2, out.Nodes/5) {
+		return nil
 	}
-	slices.Sort(numbers)
-	var names []string
-	for _, number := range numbers {
-		names = append(names, fmt.Sprintf("#%d", number))
-	}
-	were := "were"
-	if told == 1 {
-		were = "was"
-	}
-	out := fmt.Sprintf("%d %s told in the review of %s", told, were, strings.Join(names, ", "))
-	if c.Unknown == "" && now != c.nodes() {
-		return fmt.Sprintf("%d of them where %s", now, out)
-	}
-	return out
-}
-
-func (c Consequences) sentence() string {
-	if c.Unknown != "" {
-		return "may replace any number of nodes, for it cannot be foretold: " + c.Unknown
-	}
-	noun := func(n int) string {
-		if n == 1 {
-			return "1 node"
-		}
-		return fmt.Sprintf("%d nodes", n)
-	}
-	out := "would replace " + noun(c.Replaced)
-	switch {
-	case c.Replaced == 0 && c.Removed > 0:
-		out = "would take away " + noun(c.Removed) + " with their pool"
-	case c.Removed > 0:
-		out += fmt.Sprintf(" and take away %d with their pool", c.Removed)
-	}
-	if c.Doubt != "" {
-		out += ", and maybe more: " + c.Doubt
-	}
-	return out
+	slices.Sort(out.PullRequests)
+	return &out
 }
 
 // concerning picks the reviews by which the plan is measured: of pull requests that are

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/plan/hold"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/state/loss"
 )
@@ -77,24 +78,20 @@ func merged(c plan.Consequences) plan.Consequences {
 func heldIn(p plan.Plan) []string {
 	out := []string{}
 	for _, c := range p.Changes {
-		if c.Hold != "" {
+		if c.Held() {
 			out = append(out, string(c.Action)+" "+c.Key.Kind+"/"+c.Key.Name)
 		}
 	}
 	return out
 }
 
-// word is what the only reason asks to be quoted.
-func word(t *testing.T, p plan.Plan) string {
+// token is what lets all pass that is held.
+func token(t *testing.T, p plan.Plan) string {
 	t.Helper()
-	if len(p.Holds) != 1 {
-		t.Fatalf("reasons %v, want one", p.Holds)
+	if p.Confirmation() == "" {
+		t.Fatalf("%q ask for no token", holds(p))
 	}
-	_, words, ok := strings.Cut(p.Holds[0], "; confirm with poolwright.dev/confirm: ")
-	if !ok {
-		t.Fatalf("reason %q asks for no word", p.Holds[0])
-	}
-	return words
+	return p.Confirmation()
 }
 
 var (
@@ -113,7 +110,7 @@ func TestNodesAreGuarded(t *testing.T) {
 		reviewed []plan.Consequences
 		now      plan.Consequences
 		held     []string
-		reason   string // without the word
+		reason   string
 		unasked  bool
 	}{
 		"without a limit and a review nobody looks ahead":                      {limit: -1, now: plan.Consequences{Replaced: 500}, unasked: true},
@@ -172,8 +169,8 @@ func TestNodesAreGuarded(t *testing.T) {
 			if d := cmp.Diff(append([]string{}, c.held...), heldIn(p)); d != "" {
 				t.Errorf("held (-want +got):\n%s", d)
 			}
-			if c.reason != "" && !strings.HasPrefix(strings.Join(p.Holds, ""), c.reason+"; confirm with poolwright.dev/confirm: ") {
-				t.Errorf("reasons %q, want %q", p.Holds, c.reason)
+			if c.reason != "" && strings.Join(holds(p), "") != c.reason {
+				t.Errorf("reasons %q, want %q", holds(p), c.reason)
 			}
 		})
 	}
@@ -201,14 +198,14 @@ func TestAHoldOfWhatGrewOutlastsWhatIsMadeBesideIt(t *testing.T) {
 				return plan.Consequences{Replaced: 7, Pools: map[string]int{"gpu": 7}}
 			}
 			p := rolling(c.from, c.to).GuardNodes(nil, c.reviewed, "", many)
-			if lifted := len(p.Holds) == 0; lifted != c.lifted {
-				t.Fatalf("held %v for %q", heldIn(p), p.Holds)
+			if lifted := len(holds(p)) == 0; lifted != c.lifted {
+				t.Fatalf("held %v for %q", heldIn(p), holds(p))
 			}
 			if c.lifted {
 				return
 			}
-			if p = rolling(c.from, c.to).GuardNodes(nil, c.reviewed, word(t, p), many); len(p.Holds) > 0 {
-				t.Errorf("confirmed, and held for %q", p.Holds)
+			if p = rolling(c.from, c.to).GuardNodes(nil, c.reviewed, token(t, p), many); len(holds(p)) > 0 {
+				t.Errorf("confirmed, and held for %q", holds(p))
 			}
 		})
 	}
@@ -266,8 +263,8 @@ func roll(nodes int, confirmation string, from, to []string) plan.Plan {
 	})
 }
 
-func TestAWordStandsForTheChangesAndNotForTheNodes(t *testing.T) {
-	first := word(t, roll(14, "", before, after))
+func TestATokenStandsForTheChangesAndNotForTheNodes(t *testing.T) {
+	first := token(t, roll(14, "", before, after))
 	for name, c := range map[string]struct {
 		nodes    int
 		from, to []string
@@ -282,7 +279,7 @@ func TestAWordStandsForTheChangesAndNotForTheNodes(t *testing.T) {
 		"a class is updated already":       {14, []string{"NodePool/gpu=1", "NodePool/cpu=1", "EC2NodeClass/gpu=2"}, after, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := word(t, roll(c.nodes, "", c.from, c.to)); (got == first) != c.same {
+			if got := token(t, roll(c.nodes, "", c.from, c.to)); (got == first) != c.same {
 				t.Errorf("word %s, before %s", got, first)
 			}
 			if held := len(heldIn(roll(c.nodes, first, c.from, c.to))) > 0; held == c.same {
@@ -294,23 +291,21 @@ func TestAWordStandsForTheChangesAndNotForTheNodes(t *testing.T) {
 
 func TestAConfirmationSavesTheLookAhead(t *testing.T) {
 	limit := 0
-	quoted := word(t, roll(14, "", before, after))
+	quoted := token(t, roll(14, "", before, after))
 	rolling(before, after).GuardNodes(&limit, nil, "another, "+quoted, func([]plan.Change) plan.Consequences {
 		t.Error("looked ahead at what is confirmed")
 		return plan.Consequences{}
 	})
 }
 
-func TestAPoolThatGoesAsksForBothWords(t *testing.T) {
+func TestAPoolThatGoesAsksForBothTokens(t *testing.T) {
 	without := []string{"NodePool/cpu=1", "EC2NodeClass/gpu=2", "ConfigMap/a=1"}
 	const grave = "deleting NodePool.karpenter.sh/gpu: 3 nodes, 7 pods"
 	const many = "would replace 4 nodes; guard.maxNodesReplaced is 0"
-	const confirm = "; confirm with poolwright.dev/confirm: "
-	prune := plan.ConfirmHash(rolling(before, without, plan.Guard(50, "")))
-	nodes := word(t, roll(4, prune, before, without))
-	nodes = strings.TrimPrefix(nodes, prune+",")
+	prune := deletionsOf(rolling(before, without, plan.Guard(50, "")))
+	nodes := strings.TrimPrefix(token(t, roll(4, prune, before, without)), prune+",")
 	if nodes == "" || nodes == prune || strings.Contains(nodes, ",") {
-		t.Fatalf("words %q and %q", prune, nodes)
+		t.Fatalf("tokens %q and %q", prune, nodes)
 	}
 	class, pool := "update EC2NodeClass/gpu", "delete NodePool/gpu"
 	for name, c := range map[string]struct {
@@ -319,33 +314,39 @@ func TestAPoolThatGoesAsksForBothWords(t *testing.T) {
 		reasons      []string
 	}{
 		"nothing is confirmed": {"", []string{class, pool}, []string{
-			grave + "; " + many + confirm + prune + "," + nodes, many + confirm + nodes}},
-		"the deletion is, and its word is not taken back by who quotes the other": {prune, []string{class, pool}, []string{many + confirm + prune + "," + nodes}},
-		"the nodes are, and so the other way round":                               {nodes, []string{pool}, []string{grave + confirm + prune + "," + nodes}},
+			grave + "; " + many, many}},
+		"the deletion is, and its token is not taken back by who quotes the other": {prune, []string{class, pool}, []string{many}},
+		"the nodes are, and so the other way round":                                {nodes, []string{pool}, []string{grave}},
 		"both are":                     {prune + "," + nodes, nil, nil},
 		"in any order, with spaces":    {" " + nodes + " , " + prune, nil, nil},
-		"neither, for they are joined": {prune + nodes, []string{class, pool}, []string{grave + "; " + many + confirm + prune + "," + nodes, many + confirm + nodes}},
+		"neither, for they are joined": {prune + nodes, []string{class, pool}, []string{grave + "; " + many, many}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := roll(4, c.confirmation, before, without)
 			if d := cmp.Diff(append([]string{}, c.held...), heldIn(p)); d != "" {
 				t.Errorf("held (-want +got):\n%s", d)
 			}
-			if d := cmp.Diff(c.reasons, p.Holds); d != "" {
+			if d := cmp.Diff(c.reasons, holds(p)); d != "" {
 				t.Errorf("reasons (-want +got):\n%s", d)
+			}
+			// One confirmation for all that waits, whatever part of it is given.
+			if all := p.Confirmation(); len(c.held) > 0 && all != prune+","+nodes {
+				t.Errorf("it asks for %q", all)
+			} else if len(c.held) > 0 && len(heldIn(roll(4, all, before, without))) > 0 {
+				t.Error("which does not confirm all of it")
 			}
 		})
 	}
 }
 
-func TestAPoolThatGoesIsGuardedThoughNoWordLetsItGoYet(t *testing.T) {
+func TestAPoolThatGoesIsGuardedThoughNoTokenLetsItGoYet(t *testing.T) {
 	limit := 0
 	p := rolling(before, []string{"NodePool/cpu=1", "EC2NodeClass/gpu=1", "ConfigMap/a=1"}, func(p plan.Plan) plan.Plan {
-		p.Changes[0].Hold, p.Holds = "deleting it: 3 nodes", []string{"deleting it: 3 nodes"}
+		p.Changes[0].Hold = hold.Reasons{{Rule: hold.OnlyCompared, Facts: hold.Facts{Detail: "deleting it: 3 nodes"}}}
 		return p
 	}).GuardNodes(&limit, nil, "", func([]plan.Change) plan.Consequences { return plan.Consequences{Removed: 3} })
-	if got := word(t, p); len(got) != 40 || !strings.HasPrefix(p.Holds[0], "deleting it: 3 nodes; would take away 3 nodes with their pool; guard.maxNodesReplaced is 0; ") {
-		t.Errorf("reasons %q", p.Holds)
+	if got := token(t, p); len(got) != 40 || holds(p)[0] != "deleting it: 3 nodes; would take away 3 nodes with their pool; guard.maxNodesReplaced is 0" {
+		t.Errorf("reasons %q", holds(p))
 	}
 }
 
@@ -362,9 +363,9 @@ func TestAFingerprintTellsWhatIsThereAfterTheChange(t *testing.T) {
 
 func TestWhatIsWithheldStaysSoUnlessAHandDidIt(t *testing.T) {
 	p := rolling([]string{"NodePool/a=1", "NodePool/b=2!", "ConfigMap/a=1"}, []string{"NodePool/a=2", "NodePool/b=1", "ConfigMap/a=2"})
-	reasons := map[state.Key]string{}
+	reasons := map[state.Key]hold.Reasons{}
 	for _, c := range p.Changes {
-		reasons[c.Key] = "would replace 14 nodes"
+		reasons[c.Key] = hold.Reasons{{Rule: hold.MaxNodesReplaced}}
 	}
 	if d := cmp.Diff([]string{"update NodePool/a"}, heldIn(p.Withhold(reasons))); d != "" {
 		t.Errorf("held (-want +got):\n%s", d)

@@ -11,6 +11,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/poolwright/poolwright/reconciler/plan/hold"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/state/confirm"
 	"github.com/poolwright/poolwright/reconciler/state/loss"
@@ -41,21 +42,18 @@ type Change struct {
 	// Drift is true when Git still says what we last applied, and the live
 	// thing alone has moved.
 	Drift bool
-	// Hold says why the change must not be made now, in a sentence for a
-	// person, or is empty. See Policy.
-	Hold string
-	// Rules are the names of the policies that hold the change, in the order of
-	// Hold's reasons: "drift: Report", "guard.maxPrunePercent", "grave deletion",
-	// "guard.maxNodesReplaced", "reviewed", "deletion that waits" (see KeepsUsed),
-	// "looser guard". Empty where the thing's own terms hold it, or Withhold does.
-	Rules []string
-	// Confirmed is what of Before.Cost a person confirmed by quoting the word of a
-	// deletion that a guard would hold otherwise; nil for all others.
+	// Hold is why the change must not be made now; empty where it may. See Policy.
+	Hold hold.Reasons
+	// Confirmed is what of Before.Cost a person confirmed by quoting the confirmation
+	// token of a deletion that a guard would hold otherwise; nil for all others.
 	Confirmed loss.Counts
-	// ByToken is true where a confirmation token lets the change pass, which a guard
-	// would hold otherwise.
-	ByToken bool
+	// Tokens are the confirmation tokens that were quoted and let the change pass, which
+	// a guard would hold otherwise.
+	Tokens []hold.Token
 }
+
+// Held reports whether the change must not be made now.
+func (c Change) Held() bool { return len(c.Hold) > 0 }
 
 // Origin is where the change was declared; zero for a deletion.
 func (c Change) Origin() state.Origin {
@@ -92,8 +90,6 @@ type Plan struct {
 	// Wanted are the Change.Fingerprints of all pools, classes and overlays that are
 	// wanted, whether they are so already or not.
 	Wanted []string
-	// Holds are the reasons for which changes are held, sorted and unique.
-	Holds []string
 	// Unknown lists the things of which nothing could be told, sorted by key:
 	// they may differ or not.
 	Unknown []Unknown
@@ -154,7 +150,7 @@ func Compute(wanted, observed state.Set, policies ...Policy) Plan {
 	slices.SortStableFunc(p.Changes, order)
 	slices.SortStableFunc(p.Unknown, func(a, b Unknown) int { return a.Key.Compare(b.Key) })
 	slices.SortStableFunc(p.Notes, func(a, b Note) int { return a.Key.Compare(b.Key) })
-	p = hold(p, "", standing)
+	p = holding(p, standing)
 	for _, policy := range policies {
 		p = policy(p)
 	}
@@ -200,8 +196,8 @@ func (p *Plan) note(o state.Item, declared state.Origin, ours bool) {
 	}
 }
 
-// standing is why a thing is only ever compared, whatever the policies.
-func standing(c Change) string {
+// terms are why a thing is only ever compared, whatever the policies.
+func (c Change) terms() string {
 	if c.After != nil && c.After.Hold != "" {
 		return c.After.Hold
 	}
@@ -209,6 +205,13 @@ func standing(c Change) string {
 		return c.Before.Hold
 	}
 	return ""
+}
+
+func standing(c Change) hold.Reasons {
+	if !c.Standing() {
+		return nil
+	}
+	return hold.Reasons{{Rule: hold.OnlyCompared, Facts: hold.Facts{Detail: c.terms()}}}
 }
 
 // drifted reports whether the wanted thing is what we last applied, so that
@@ -236,7 +239,7 @@ func order(a, b Change) int {
 // Standing reports whether the thing is only ever compared, by its own terms or
 // because nothing is written to its world (ReportTarget): the change is shown,
 // and is never made, asked for or waited for. Hold says who can change it.
-func (c Change) Standing() bool { return standing(c) != "" }
+func (c Change) Standing() bool { return c.terms() != "" }
 
 // Count is how many changes have that action, held and standing ones included.
 func (p Plan) Count(a Action) int {

@@ -3,8 +3,8 @@ package plan
 import (
 	"fmt"
 	"slices"
-	"strings"
 
+	"github.com/poolwright/poolwright/reconciler/plan/hold"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/state/confirm"
 	"github.com/poolwright/poolwright/reconciler/state/loss"
@@ -13,16 +13,6 @@ import (
 // Policy turns a Plan into a more careful one: it drops changes or holds them
 // back with a reason. It never adds any.
 type Policy func(Plan) Plan
-
-// The names of the rules that hold, see Change.Rules.
-const (
-	ruleDrift    = "drift: Report"
-	rulePrune    = "guard.maxPrunePercent"
-	ruleGrave    = "grave deletion"
-	ruleNodes    = "guard.maxNodesReplaced"
-	ruleReviewed = "reviewed"
-	ruleUsed     = "deletion that waits"
-)
 
 // NoPrune drops every deletion.
 func NoPrune() Policy {
@@ -36,11 +26,11 @@ func NoPrune() Policy {
 // hand; what a new revision asks for goes on.
 func ReportDrift() Policy {
 	return func(p Plan) Plan {
-		return hold(p, ruleDrift, func(c Change) string {
+		return holding(p, func(c Change) hold.Reasons {
 			if c.Drift {
-				return "drift is only reported (" + ruleDrift + ")"
+				return hold.Reasons{{Rule: hold.Drift}}
 			}
-			return ""
+			return nil
 		})
 	}
 }
@@ -49,7 +39,7 @@ func ReportDrift() Policy {
 // Change.Standing): there nothing is ever written, neither for drift nor for a
 // new revision nor to delete.
 func ReportTarget(name string) Policy {
-	reason := "nothing is written to " + name + " (" + ruleDrift + ")"
+	reason := fmt.Sprintf("nothing is written to %s (%s)", name, hold.Drift)
 	return func(p Plan) Plan {
 		p.Changes = slices.Clone(p.Changes)
 		for i, c := range p.Changes {
@@ -57,7 +47,12 @@ func ReportTarget(name string) Policy {
 				p.Changes[i] = comparedOnly(c, reason)
 			}
 		}
-		return hold(p, ruleDrift, standing)
+		return holding(p, func(c Change) hold.Reasons {
+			if !c.Standing() {
+				return nil
+			}
+			return hold.Reasons{{Rule: hold.Drift, Facts: hold.Facts{Detail: c.terms()}}}
+		})
 	}
 }
 
@@ -82,7 +77,7 @@ const pruneFloor = 10
 // Guard holds all deletions when together they are more than maxPercent of
 // what is managed and at least ten, or when they would delete everything, and
 // holds each grave one (see loss.Removal) in any case, until confirmation
-// quotes ConfirmHash of the plan, alone or among words separated by commas.
+// quotes their token, alone or among others separated by commas.
 //
 // A deletion that was allowed before and not carried out goes on, as long as no
 // more goes with it than was allowed. It counts all the same, unless a person
@@ -92,21 +87,19 @@ const pruneFloor = 10
 // are gone.
 func Guard(maxPercent int, confirmation string) Policy {
 	return func(p Plan) Plan {
-		reason := tooManyDeletions(p, maxPercent)
-		if reason == "" {
-			return ConfirmLosses(confirmation)(p)
-		}
-		return ask(p, rulePrune, confirmation, func(c Change) string {
-			if grave := unconfirmed(c); c.begun() {
-				return grave
+		many := tooManyDeletions(p, maxPercent)
+		return ask(p, confirmation, func(c Change) hold.Reasons {
+			if many == nil || c.begun() {
+				return unconfirmed(c)
 			}
-			return reason
+			all := hold.Reason{Rule: hold.MaxPrunePercent, Facts: hold.Facts{Deletions: many}}
+			return append(hold.Reasons{all}, unconfirmed(c)...)
 		})
 	}
 }
 
-// tooManyDeletions says why the deletions are too many, or is empty.
-func tooManyDeletions(p Plan, maxPercent int) string {
+// tooManyDeletions counts the deletions where they are too many, and is nil otherwise.
+func tooManyDeletions(p Plan, maxPercent int) *hold.Deletions {
 	deletions, managed := 0, p.Managed
 	for _, u := range p.Unknown {
 		if u.Ours {
@@ -123,53 +116,77 @@ func tooManyDeletions(p Plan, maxPercent int) string {
 			deletions++
 		}
 	}
-	switch {
-	case deletions == managed && deletions > 1:
-		return fmt.Sprintf("would delete all %d objects (%s)", deletions, rulePrune)
-	case deletions >= pruneFloor && deletions*100 > maxPercent*managed:
-		return fmt.Sprintf("would delete %d of %d objects, more than %d%% (%s)", deletions, managed, maxPercent, rulePrune)
+	all := deletions == managed && deletions > 1
+	if !all && (deletions < pruneFloor || deletions*100 <= maxPercent*managed) {
+		return nil
 	}
-	return ""
+	return &hold.Deletions{Count: deletions, Managed: managed, MaxPercent: maxPercent}
 }
 
 // ConfirmLosses holds each deletion that others go with (see loss.Removal) until confirmation
-// quotes ConfirmHash, and lets the others go on.
+// quotes their token, and lets the others go on.
 func ConfirmLosses(confirmation string) Policy {
-	return func(p Plan) Plan { return ask(p, ruleGrave, confirmation, unconfirmed) }
+	return func(p Plan) Plan { return ask(p, confirmation, unconfirmed) }
 }
 
 // unconfirmed says what is grave about a deletion that no person has confirmed.
-func unconfirmed(c Change) string {
+func unconfirmed(c Change) hold.Reasons {
 	if c.Before.Grave == "" || !fresh(c) {
-		return ""
+		return nil
 	}
-	return fmt.Sprintf("deleting %s: %s", c.Key, c.Before.Grave)
+	return hold.Reasons{{Rule: hold.Removal, Facts: hold.Facts{Object: c.Key.String(), Detail: c.Before.Grave, Losses: c.Before.Losses}}}
 }
 
-// ask holds the deletions for which why gives a reason, until confirmation quotes
-// their word, and with them the changes that take away what the held ones are used by.
-func ask(p Plan, rule, confirmation string, why func(Change) string) Plan {
+// ask holds the deletions for which why gives reasons, until confirmation quotes
+// their token, and with them the changes that take away what the held ones are used by.
+func ask(p Plan, confirmation string, why func(Change) hold.Reasons) Plan {
 	asked := func(c Change) bool {
-		return c.Action == Delete && !c.Standing() && c.Hold == "" && why(c) != ""
+		return c.Action == Delete && !c.Standing() && !c.Held() && len(why(c)) > 0
 	}
 	of := slices.DeleteFunc(slices.Clone(p.Changes), func(c Change) bool { return !asked(c) })
-	word := wordOf(p.Scope, of)
-	if then, ok := allowed(p.Scope, confirmation, of); ok {
-		shares := loss.Divide(costs(of), then.Tolerant())
-		p.Changes = slices.Clone(p.Changes)
-		for i, c := range p.Changes {
-			if asked(c) {
-				p.Changes[i].Confirmed, p.Changes[i].ByToken, shares = shares[0], true, shares[1:]
+	token := tokenFor(of)
+	then, ok := token.QuotedBy(confirmation, p.Scope)
+	if !ok {
+		return holdUsed(holding(p, func(c Change) hold.Reasons {
+			if !asked(c) {
+				return nil
 			}
-		}
-		return holdUsed(p)
+			reasons := why(c)
+			for i := range reasons {
+				reasons[i].Token = token
+			}
+			return reasons
+		}))
 	}
-	return holdUsed(hold(p, rule, func(c Change) string {
-		if !asked(c) {
-			return ""
+	shares := loss.Divide(costs(of), token.Losses, then.Tolerant())
+	p.Changes = slices.Clone(p.Changes)
+	for i, c := range p.Changes {
+		if asked(c) {
+			p.Changes[i].Confirmed, p.Changes[i].Tokens, shares = shares[0], append(slices.Clip(c.Tokens), *token), shares[1:]
 		}
-		return why(c) + confirmWith + word
-	}))
+	}
+	return holdUsed(p)
+}
+
+// tokenFor is what a confirmation of the deletions quotes: a digest of them alone, and
+// what goes with them in numbers. So it stays good while everything else comes and
+// goes, deletions that nobody need allow among it; and it goes stale as soon as another
+// deletion is asked for, or more goes with these.
+func tokenFor(deletions []Change) *hold.Token {
+	var removals []loss.Removal
+	for _, c := range deletions {
+		removals = append(removals, c.Before.Removal)
+	}
+	return &hold.Token{Purpose: "deletions", Digest: confirm.Digest(subjects(deletions)), Losses: loss.Union(removals)}
+}
+
+// costs are what goes with each of the deletions.
+func costs(deletions []Change) []loss.Counts {
+	var out []loss.Counts
+	for _, c := range deletions {
+		out = append(out, c.Before.Cost())
+	}
+	return out
 }
 
 // begun tells whether the deletion was allowed before, with all that goes with it now.
@@ -197,70 +214,33 @@ func (c Change) Allowance() *loss.Allowance {
 	return &loss.Allowance{Losses: c.Before.Cost()}
 }
 
-// ConfirmHash is the word that confirms the deletions of which the guards ask, whether
-// they are held or a confirmation has let them pass: a hash of them alone, and what
-// goes with them in numbers (loss.Counts). So it stays good while everything else comes and
-// goes, deletions that nobody need allow among it; and it goes stale as soon as another
-// deletion is asked for, or more goes with these.
-func ConfirmHash(p Plan) string { return wordOf(p.Scope, p.asked()) }
-
-// asked are the deletions of which the guards ask.
-func (p Plan) asked() []Change {
-	return slices.DeleteFunc(slices.Clone(p.Changes), func(c Change) bool {
-		held := slices.Contains(c.Rules, rulePrune) || slices.Contains(c.Rules, ruleGrave)
-		return c.Action != Delete || c.Confirmed == nil && !held
-	})
-}
-
-// wordOf is what a confirmation of the deletions quotes.
-func wordOf(in confirm.Scope, deletions []Change) string {
-	return in.Token("deletions", subjects(deletions)) + costOf(deletions).String()
-}
-
-func costOf(deletions []Change) loss.Counts {
-	all := loss.Counts{}
-	for _, cost := range costs(deletions) {
-		all = all.Plus(cost)
-	}
-	return all
-}
-
-// costs are what goes with each of the deletions.
-func costs(deletions []Change) []loss.Counts {
-	var out []loss.Counts
-	for _, c := range deletions {
-		out = append(out, c.Before.Cost())
-	}
-	return out
-}
-
-// allowed finds in the confirmation the word of exactly these deletions that covers all
-// that goes with them now, and returns what it says goes with them.
-func allowed(in confirm.Scope, confirmation string, deletions []Change) (loss.Counts, bool) {
-	hash, cost := in.Token("deletions", subjects(deletions)), costOf(deletions)
-	for _, word := range confirm.Tokens(confirmation) {
-		text := strings.TrimPrefix(word, hash)
-		if then, ok := loss.Parse(text); text != word && ok && then.Tolerant().Covers(cost) {
-			return then, true
-		}
-	}
-	return nil, false
-}
-
-// hold sets the reason on every change for which why gives one, and the rule that
-// gives it.
-func hold(p Plan, rule string, why func(Change) string) Plan {
+// holding sets the reasons on every change for which why gives some and that is not held
+// yet.
+func holding(p Plan, why func(Change) hold.Reasons) Plan {
 	p.Changes = slices.Clone(p.Changes)
 	for i, c := range p.Changes {
-		if reason := why(c); reason != "" && c.Hold == "" {
-			p.Changes[i].Hold = reason
-			if rule != "" {
-				p.Changes[i].Rules = []string{rule}
-			}
-			p.Holds = append(p.Holds, reason)
+		if !c.Held() {
+			p.Changes[i].Hold = why(c)
 		}
 	}
-	slices.Sort(p.Holds)
-	p.Holds = slices.Compact(p.Holds)
+	return p
+}
+
+// holdUnless is holding, but for the changes all of whose reasons a confirmation quotes
+// the tokens of.
+func (p Plan) holdUnless(confirmation string, why func(Change) hold.Reasons) Plan {
+	p.Changes = slices.Clone(p.Changes)
+	for i, c := range p.Changes {
+		if c.Held() {
+			continue
+		}
+		reasons := why(c)
+		unquoted := func(t hold.Token) bool { _, ok := t.QuotedBy(confirmation, p.Scope); return !ok }
+		if tokens := reasons.Tokens(); len(tokens) > 0 && !slices.ContainsFunc(tokens, unquoted) {
+			p.Changes[i].Tokens = append(slices.Clip(c.Tokens), tokens...)
+			continue
+		}
+		p.Changes[i].Hold = reasons
+	}
 	return p
 }

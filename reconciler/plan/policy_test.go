@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/plan/hold"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/state/loss"
 )
@@ -21,7 +22,7 @@ func pruning(deleted, kept int, policies ...plan.Policy) plan.Plan {
 func heldCount(p plan.Plan) int {
 	n := 0
 	for _, c := range p.Changes {
-		if c.Hold != "" {
+		if c.Held() {
 			n++
 		}
 	}
@@ -50,13 +51,12 @@ func TestGuardHoldsWhatWouldDeleteTooMuch(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			p := pruning(tt.deleted, tt.kept, plan.Guard(tt.percent, ""))
 			if got := heldCount(p); got != tt.held {
-				t.Fatalf("%d held, want %d: %v", got, tt.held, p.Holds)
+				t.Fatalf("%d held, want %d: %v", got, tt.held, holds(p))
 			}
 			if tt.held == 0 {
 				return
 			}
-			want := []string{tt.reason + "; confirm with poolwright.dev/confirm: " + plan.ConfirmHash(p)}
-			if d := cmp.Diff(want, p.Holds); d != "" {
+			if d := cmp.Diff([]string{tt.reason}, holds(p)); d != "" || p.Confirmation() != deletionsOf(p) {
 				t.Errorf("reasons (-want +got):\n%s", d)
 			}
 		})
@@ -67,7 +67,7 @@ func TestGuardHoldsDeletionsOnly(t *testing.T) {
 	edited := thing("kept-00", 0, object{"v": int64(2)})
 	p := plan.Compute(state.NewSet(thing("new", 0, nil), edited), state.NewSet(append(things("old", 20), things("kept", 1)...)...), plan.Guard(50, ""))
 	for _, c := range p.Changes {
-		if held := c.Hold != ""; held != (c.Action == plan.Delete) {
+		if held := c.Held(); held != (c.Action == plan.Delete) {
 			t.Errorf("%s %s: held %v", c.Action, c.Key, held)
 		}
 	}
@@ -81,8 +81,7 @@ func TestGuardHoldsGraveThingsInAnyNumber(t *testing.T) {
 	if d := cmp.Diff([]string{"delete old-00", "delete old-01", "delete pool held"}, steps(p)); d != "" {
 		t.Errorf("changes (-want +got):\n%s", d)
 	}
-	want := "deleting Thing/pool: 3 nodes, 7 pods; confirm with poolwright.dev/confirm: " + plan.ConfirmHash(p)
-	if d := cmp.Diff([]string{want}, p.Holds); d != "" {
+	if d := cmp.Diff([]string{"deleting Thing/pool: 3 nodes, 7 pods"}, holds(p)); d != "" || p.Confirmation() != deletionsOf(p) || p.Confirmation() == "" {
 		t.Errorf("reasons (-want +got):\n%s", d)
 	}
 }
@@ -92,7 +91,7 @@ func TestAConfirmationIsGoodForExactlyTheDeletionsThatItSaw(t *testing.T) {
 	pool.Grave, pool.Losses = "3 nodes", loss.Counts{"Node": 3}
 	kept := things("kept", 9)
 	world := append([]state.Item{pool}, kept...)
-	hash := plan.ConfirmHash(plan.Compute(state.NewSet(kept...), state.NewSet(world...), plan.Guard(50, "")))
+	hash := deletionsOf(plan.Compute(state.NewSet(kept...), state.NewSet(world...), plan.Guard(50, "")))
 	grave := other
 	grave.Grave = "1 node"
 	reborn, grown, shrunk := pool, pool, pool
@@ -131,8 +130,8 @@ func TestAConfirmationIsGoodForExactlyTheDeletionsThatItSaw(t *testing.T) {
 
 func TestNoPruneDropsDeletionsAndKeepsTheRest(t *testing.T) {
 	p := plan.Compute(state.NewSet(thing("new", 0, nil)), state.NewSet(things("old", 20)...), plan.NoPrune(), plan.Guard(50, ""))
-	if d := cmp.Diff([]string{"create new"}, steps(p)); d != "" || len(p.Holds) != 0 {
-		t.Errorf("changes (-want +got):\n%s, holds %v", d, p.Holds)
+	if d := cmp.Diff([]string{"create new"}, steps(p)); d != "" || len(holds(p)) != 0 {
+		t.Errorf("changes (-want +got):\n%s, holds %v", d, holds(p))
 	}
 }
 
@@ -149,8 +148,8 @@ func TestReportDriftHoldsOnlyWhatWasChangedByHand(t *testing.T) {
 func TestTheFirstReasonToHoldAChangeStays(t *testing.T) {
 	later := func(p plan.Plan) plan.Plan { return plan.Guard(0, "")(p) }
 	p := pruning(20, 0, plan.Guard(50, ""), later)
-	if len(p.Holds) != 1 || !strings.HasPrefix(p.Holds[0], "would delete all 20") {
-		t.Errorf("reasons %v", p.Holds)
+	if len(holds(p)) != 1 || !strings.HasPrefix(holds(p)[0], "would delete all 20") {
+		t.Errorf("reasons %v", holds(p))
 	}
 }
 
@@ -167,7 +166,7 @@ func TestADeletionThatAPersonConfirmedGoesOnUnasked(t *testing.T) {
 	p := plan.Compute(state.Set{}, state.NewSet(observed...), plan.Guard(10, ""))
 	held := 0
 	for _, c := range p.Changes {
-		if c.Hold != "" {
+		if c.Held() {
 			held++
 			if c.Before.Allowed != nil {
 				t.Errorf("%s was confirmed and is held: %s", c.Key, c.Hold)
@@ -194,24 +193,24 @@ func TestAHeldChangeNamesTheRulesThatHoldIt(t *testing.T) {
 	grave := rolling([]string{"NodePool/gpu=1", stays}, []string{stays}, plan.Guard(50, ""))
 	for name, c := range map[string]struct {
 		plan plan.Plan
-		want []string
+		want []hold.Rule
 	}{
 		"nothing holds it":               {rolling([]string{"NodePool/gpu=1"}, []string{"NodePool/gpu=2"}), nil},
-		"one grave deletion":             {grave, []string{"grave deletion"}},
-		"too many, grave ones as well":   {rolling(pools(20), []string{stays}, plan.Guard(50, "")), []string{"guard.maxPrunePercent"}},
-		"everything":                     {rolling(pools(2), nil, plan.Guard(50, "")), []string{"guard.maxPrunePercent"}},
-		"drift that is reported":         {rolling([]string{"ConfigMap/a=2!"}, []string{stays}, plan.ReportDrift()), []string{"drift: Report"}},
-		"a world that is only compared":  {rolling([]string{"ConfigMap/a=2"}, []string{stays}, plan.ReportTarget("cluster")), []string{"drift: Report"}},
-		"nodes":                          {rolling([]string{"NodePool/gpu=1"}, []string{"NodePool/gpu=2"}).GuardNodes(&limit, nil, "", lost), []string{"guard.maxNodesReplaced"}},
-		"a deletion that also has nodes": {grave.GuardNodes(&limit, nil, "", lost), []string{"grave deletion", "guard.maxNodesReplaced"}},
+		"one grave deletion":             {grave, []hold.Rule{hold.Removal}},
+		"too many":                       {rolling(pools(20), []string{stays}, plan.Guard(50, "")), []hold.Rule{hold.MaxPrunePercent, hold.Removal}},
+		"everything":                     {rolling(pools(2)[:2], nil, plan.Guard(50, "")), []hold.Rule{hold.MaxPrunePercent, hold.Removal}},
+		"drift that is reported":         {rolling([]string{"ConfigMap/a=2!"}, []string{stays}, plan.ReportDrift()), []hold.Rule{hold.Drift}},
+		"a world that is only compared":  {rolling([]string{"ConfigMap/a=2"}, []string{stays}, plan.ReportTarget("cluster")), []hold.Rule{hold.Drift}},
+		"nodes":                          {rolling([]string{"NodePool/gpu=1"}, []string{"NodePool/gpu=2"}).GuardNodes(&limit, nil, "", lost), []hold.Rule{hold.MaxNodesReplaced}},
+		"a deletion that also has nodes": {grave.GuardNodes(&limit, nil, "", lost), []hold.Rule{hold.Removal, hold.MaxNodesReplaced}},
 		"more than were reviewed": {grave.GuardNodes(nil, []plan.Consequences{merged(told(12, 0, []string{"NodePool/gpu=1"}, nil))}, "", lost),
-			[]string{"grave deletion", "reviewed"}},
+			[]hold.Rule{hold.Removal, hold.Reviewed}},
 		"all of it": {grave.GuardNodes(&limit, []plan.Consequences{merged(told(12, 0, []string{"NodePool/gpu=1"}, nil))}, "", lost),
-			[]string{"grave deletion", "guard.maxNodesReplaced", "reviewed"}},
+			[]hold.Rule{hold.Removal, hold.MaxNodesReplaced, hold.Reviewed}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, change := range c.plan.Changes {
-				if d := cmp.Diff(c.want, change.Rules); d != "" {
+				if d := cmp.Diff(c.want, change.Hold.Rules()); d != "" {
 					t.Errorf("%s: %q: rules (-want +got):\n%s", change.Key, change.Hold, d)
 				}
 			}

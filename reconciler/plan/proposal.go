@@ -7,11 +7,9 @@ package plan
 // "exists, not ours". Where a Change of such a thing must have a Before all the same,
 // its Object is that of After, so that no field differs.
 //
-// No word that lets deletions pass may be made of a Proposal (ConfirmHash): it stands
-// for what the apply will delete, which can be more than the Step, as the drift has
-// deletions too, and less, as some wait or are done. Hold quotes the right one, that
-// of the whole live plan after the step. ConfirmHash(Step) is another unless both
-// delete the same, so that to look for it in a Hold finds only a word that holds.
+// The confirmation tokens of its changes are those of the whole live plan after the step:
+// what the apply will delete can be more than the Step, as the drift has deletions too, and
+// less, as some wait or are done.
 type Proposal struct {
 	// Step is what the step itself changes, both sides of each field as the two
 	// revisions say. Holds, graves and owners are those of the live worlds after the

@@ -3,6 +3,7 @@ package plan
 import (
 	"slices"
 
+	"github.com/poolwright/poolwright/reconciler/plan/hold"
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
@@ -43,8 +44,33 @@ func subjects(changes []Change) []subject {
 // give the same hash in one scope.
 func (p Plan) Hash() string { return p.Scope.Token("plan", subjects(p.Changes)) }
 
-// Asks reports whether the change is held until a confirmation token is quoted.
-func (c Change) Asks() bool {
-	asking := []string{rulePrune, ruleGrave, ruleNodes, ruleReviewed, ruleLoosened}
-	return c.Hold != "" && slices.ContainsFunc(c.Rules, func(rule string) bool { return slices.Contains(asking, rule) })
+// Confirmation is what the annotation must quote for all to pass that waits for a
+// confirmation, and nothing else; empty where nothing waits. What a quoted token lets pass
+// in this plan is in it as well: who confirms the rest must not take that back.
+func (p Plan) Confirmation() string { return hold.Join(p.Tokens(), p.Scope) }
+
+// Tokens are those of Confirmation.
+func (p Plan) Tokens() []hold.Token {
+	if !slices.ContainsFunc(p.Changes, func(c Change) bool { return c.Hold.Asks() }) {
+		return nil
+	}
+	var out []hold.Token
+	for _, c := range p.Changes {
+		out = append(append(out, c.Tokens...), c.Hold.Tokens()...)
+	}
+	return out
+}
+
+// Reasons are all for which changes are held, each once and in the order of the changes.
+func (p Plan) Reasons() hold.Reasons {
+	var out hold.Reasons
+	seen := map[string]bool{}
+	for _, c := range p.Changes {
+		for _, r := range c.Hold {
+			if text := r.String(); !seen[text] {
+				seen[text], out = true, append(out, r)
+			}
+		}
+	}
+	return out
 }

@@ -1,10 +1,10 @@
 package plan_test
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/plan/hold"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/state/confirm"
 )
@@ -17,7 +17,7 @@ func TestATokenIsGoodInOneScopeOnly(t *testing.T) {
 	compute := func(in confirm.Scope, confirmation string) plan.Plan {
 		return plan.Compute(state.NewSet(kept...), state.NewSet(append(kept, pool)...), func(p plan.Plan) plan.Plan { p.Scope = in; return p }, plan.Guard(50, confirmation))
 	}
-	token := plan.ConfirmHash(compute(here, ""))
+	token := deletionsOf(compute(here, ""))
 	for name, tt := range map[string]struct {
 		in   confirm.Scope
 		held bool
@@ -65,8 +65,8 @@ func TestATokenForALooserGuardIsBoundToWhatIsLive(t *testing.T) {
 		return p.Changes[0]
 	}
 	held := compute(spec("a", 50), spec("a", 90), "")
-	_, token, _ := strings.Cut(held.Hold, "poolwright.dev/confirm: ")
-	if !held.Asks() || held.ByToken {
+	token := hold.Join(held.Hold.Tokens(), confirm.Scope{})
+	if !held.Hold.Asks() || len(held.Tokens) > 0 {
 		t.Fatalf("it is not held: %+v", held)
 	}
 	for name, tt := range map[string]struct {
@@ -79,8 +79,8 @@ func TestATokenForALooserGuardIsBoundToWhatIsLive(t *testing.T) {
 		"it was made anew":                  {spec("b", 50), spec("b", 90), true},
 	} {
 		c := compute(tt.live, tt.wanted, token)
-		if c.Asks() != tt.held || c.ByToken == tt.held {
-			t.Errorf("%s: held %q, by token %v", name, c.Hold, c.ByToken)
+		if c.Hold.Asks() != tt.held || (len(c.Tokens) > 0) == tt.held {
+			t.Errorf("%s: held %q, by tokens %v", name, c.Hold, c.Tokens)
 		}
 	}
 }

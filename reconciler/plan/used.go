@@ -1,9 +1,9 @@
 package plan
 
 import (
-	"slices"
 	"strings"
 
+	"github.com/poolwright/poolwright/reconciler/plan/hold"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/state/loss"
 )
@@ -14,31 +14,34 @@ import (
 // engine that is not given an interruption queue any more does not read it, though the
 // queue is there.
 func holdUsed(p Plan) Plan {
-	return hold(p, ruleUsed, func(c Change) string {
+	used := func(part loss.Part, by state.Key, detail string) hold.Reasons {
+		return hold.Reasons{{Rule: hold.InUse, Facts: hold.Facts{Object: by.String(), Fields: []string{part.Field}, Detail: detail}}}
+	}
+	return holding(p, func(c Change) hold.Reasons {
 		for _, d := range p.Changes {
-			if d.Action == Delete && d.Hold != "" && !d.Standing() && c.takes(d.Before.UsedBy) {
-				return d.Before.UsedBy.Field + " is in use as long as this waits: " + d.Hold
+			if d.Action == Delete && d.Held() && !d.Standing() && c.takes(d.Before.UsedBy) {
+				return used(d.Before.UsedBy, d.Key, "")
 			}
 		}
 		for _, u := range p.Unknown {
 			if c.takes(u.UsedBy) {
-				return u.UsedBy.Field + " may be in use: it is not known whether there is " + u.Key.String() + " to be deleted: " + u.Reason
+				return used(u.UsedBy, u.Key, u.Reason)
 			}
 		}
-		return ""
+		return nil
 	})
 }
 
 // KeepsUsed reports whether the change is held because it takes away a part through
 // which something is used whose own deletion waits.
-func (c Change) KeepsUsed() bool { return c.Hold != "" && slices.Contains(c.Rules, ruleUsed) }
+func (c Change) KeepsUsed() bool { return c.Hold.By(hold.InUse) }
 
 // KeepUsed holds the changes of the given things again, with the reasons from a plan of
 // everything: a plan of some things does not have the deletion that waits.
-func (p Plan) KeepUsed(reasons map[state.Key]string) Plan {
-	return hold(p, ruleUsed, func(c Change) string {
+func (p Plan) KeepUsed(reasons map[state.Key]hold.Reasons) Plan {
+	return holding(p, func(c Change) hold.Reasons {
 		if c.Drift || c.Standing() {
-			return ""
+			return nil
 		}
 		return reasons[c.Key]
 	})

@@ -1,12 +1,15 @@
 package pullrequest
 
 import (
+	"cmp"
 	"context"
 	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/plan/hold"
 	"github.com/poolwright/poolwright/reconciler/report"
 	"github.com/poolwright/poolwright/reconciler/report/forge"
 )
@@ -36,6 +39,21 @@ func (t *tail) took(now turn) {
 	t.kinds[now] = true
 }
 
+// held says why changes of a Sync are held; empty where none of those that its status
+// lists is.
+func held(pending []v1alpha1.PendingChange) string {
+	var out []string
+	for _, c := range pending {
+		waits := slices.ContainsFunc(c.Rules, func(rule string) bool {
+			return rule != string(hold.OnlyCompared) && rule != string(hold.Drift)
+		})
+		if waits && !slices.Contains(out, c.Reason) {
+			out = append(out, c.Reason)
+		}
+	}
+	return strings.Join(out, "; ")
+}
+
 // blocked fills in what keeps a merge from being applied: what waits for a person, or
 // the reason for which the last try failed.
 func (p *pass) blocked(ctx context.Context, rec *entry, a *report.Aftermath) {
@@ -45,7 +63,8 @@ func (p *pass) blocked(ctx context.Context, rec *entry, a *report.Aftermath) {
 		return
 	}
 	if slices.Contains([]string{"RolloutHeld", "PruneHeld", "GuardHeld"}, ready.Reason) {
-		rec.tail.failing, a.Held = "", ready.Message
+		rec.tail.failing, a.ConfirmationToken = "", p.sync.Status.ConfirmationToken
+		a.Held = cmp.Or(held(p.sync.Status.Pending), ready.Message)
 		return
 	}
 	stalled := said(p.sync, "Stalled").Status == metav1.ConditionTrue

@@ -43,12 +43,18 @@ func TestEachTurnOfAMergeIsToldAsItComes(t *testing.T) {
 		t.Errorf("it quotes the Sync: %s", tail)
 	}
 	s.calls()
+	s.change(func(y *v1alpha1.Sync) {
+		y.Status.ConfirmationToken = "3ae3f00d"
+		y.Status.Pending = []v1alpha1.PendingChange{
+			{Reason: "refused"}, {Reason: "only compared", Rules: []string{"only compared"}}, {Reason: "too many", Rules: []string{"guard.maxNodesReplaced"}}, {Reason: "too many", Rules: []string{"guard.maxNodesReplaced"}},
+		}
+	})
 	s.condition("Ready", metav1.ConditionFalse, "RolloutHeld", "too many; confirm with poolwright.dev/confirm: 3ae3f00d")
 	s.later(time.Second)
 	if tail := s.comment(1).Tail; !strings.Contains(tail, "poolwright.dev/confirm=3ae3f00d") || !strings.Contains(tail, "held: `too many`") {
 		t.Errorf("held, the tail says %s", tail)
 	}
-	s.line("held", "eeeeeee", forge.Pending, waiting("too many; confirm with poolwright.dev/confirm: 3ae3f00d"))
+	s.line("held", "eeeeeee", forge.Pending, waiting("too many"))
 	s.condition("Ready", metav1.ConditionFalse, "ApplyFailed", "")
 	s.calls()
 	s.later(time.Second)

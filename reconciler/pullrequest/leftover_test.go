@@ -71,11 +71,13 @@ func TestWhatIsToldOfNodesThatGoWithTheirPool(t *testing.T) {
 	s.clock.Step(time.Minute)
 	s.merge(1, sha("e"))
 	s.oracle.contains[sha("f")+sha("e")] = true
-	s.change(func(y *v1alpha1.Sync) { y.Status.LastAttemptedRevision = "main@sha1:" + sha("f") })
+	s.change(func(y *v1alpha1.Sync) {
+		y.Status.LastAttemptedRevision, y.Status.ConfirmationToken = "main@sha1:"+sha("f"), "3ae3f00d,1234"
+	})
 	s.condition("Ready", metav1.ConditionFalse, "PruneHeld", "3 nodes go with it; confirm with poolwright.dev/confirm: 3ae3f00d,1234")
 	s.pass()
 	held := waiting("3 nodes go with it; confirm with poolwright.dev/confirm: 3ae3f00d,1234")
-	held.Sync, held.Removed = "poolwright-system/dev", 3
+	held.Sync, held.Removed, held.ConfirmationToken = "poolwright-system/dev", 3, "3ae3f00d,1234"
 	s.says("held", 1, held)
 	if got := s.comment(1).Tail; !strings.Contains(got, "sync dev") && !strings.Contains(got, " dev ") {
 		t.Errorf("whose confirmation it is stands nowhere: %s", got)

@@ -22,8 +22,6 @@ const lineWidth = 140
 func (o Options) Aftermath(a Aftermath) string {
 	v := markdownVoice()
 	a = a.clean()
-	said := word.FindStringSubmatch(a.Held)
-	a.Held = word.ReplaceAllString(a.Held, "")
 	var out []string
 	switch {
 	case a.Held != "" && a.Applied.IsZero():
@@ -39,8 +37,8 @@ func (o Options) Aftermath(a Aftermath) string {
 		}
 	}
 	switch {
-	case said != nil:
-		out = append(out, "To let it go on: "+v.name(Hold{Confirm: said[1]}.commandFor(a.Sync))+".")
+	case a.ConfirmationToken != "":
+		out = append(out, "To confirm all that waits: "+v.name(command(a.Sync, a.ConfirmationToken))+".")
 	case a.Held != "":
 		out = append(out, "What lets it go on stands in the Sync's status: `kubectl -n poolwright-system describe syncs.poolwright.dev`.")
 	}

@@ -14,12 +14,15 @@ func (r Report) alarms(v voice) []part {
 		problems.lines = append(problems.lines, v.placed(place(p.File, p.Line), p.Message))
 	}
 	guards, rest := r.guardLines(v)
-	held := part{how: "~", lines: holdLines(rest, v)}
-	n := 0
+	waiting := part{how: "~", lines: holdLines(rest, v)}
+	objects := map[Object]bool{}
 	for _, h := range rest {
-		n += len(h.Objects)
+		for _, o := range h.Objects {
+			objects[o] = true
+		}
 	}
-	held.title = fmt.Sprintf("Held (%d)", n)
+	waiting.title = fmt.Sprintf("Held (%d)", len(objects))
+	confirm := part{title: "To confirm all that waits", how: "~", lines: r.confirm(v)}
 	foreign := part{title: fmt.Sprintf("Exists already, and is not ours (%d)", len(r.foreign())), how: "~"}
 	for _, c := range r.foreign() {
 		foreign.lines = append(foreign.lines, v.name(named(c.Object, c.File, c.Line))+": what is live is not shown; once this is applied, whoever made it may put it back")
@@ -29,7 +32,7 @@ func (r Report) alarms(v voice) []part {
 	for _, n := range r.NotReady {
 		late.lines = append(late.lines, v.placed(visible(n.Object.String()), n.Reason))
 	}
-	return []part{problems, {title: "Guards", how: "-", lines: guards}, held, foreign, warnings, late}
+	return []part{problems, {title: "Guards", how: "-", lines: guards}, waiting, confirm, foreign, warnings, late}
 }
 
 // guardLines are what the rules say that hold the changes or warn, with the things
@@ -43,7 +46,7 @@ func (r Report) guardLines(v voice) (out []string, rest []Hold) {
 			l = v.name(g.Rule) + " warns: " + v.name(g.Text)
 		case "held":
 			l = v.name(g.Rule) + " holds it: "
-			at := slices.IndexFunc(rest, func(h Hold) bool { return g.Text != "" && strings.Contains(h.Reason, g.Text) })
+			at := slices.IndexFunc(rest, func(h Hold) bool { return string(h.Rule) == g.Rule && h.Reason == g.Text })
 			if at < 0 {
 				l += v.name(g.unnamed(g.Text))
 				break
@@ -110,7 +113,7 @@ func (r Report) noteParts(v voice) (warnings, notes part) {
 	return warnings, notes
 }
 
-// holdLines say each reason with the things that it holds and what lets them go on.
+// holdLines say each reason with the things that it holds.
 func holdLines(holds []Hold, v voice) []string {
 	var out []string
 	for _, h := range holds {
@@ -120,30 +123,32 @@ func holdLines(holds []Hold, v voice) []string {
 			for _, n := range names {
 				out = append(out, "  "+n)
 			}
-			if h.Confirm != "" {
-				out = append(out, "  to confirm: "+h.command())
-			}
 			continue
 		}
-		l := v.name(h.Reason) + ": " + enough(names)
-		if h.Confirm != "" {
-			l += "<br>to confirm: " + v.name(h.command())
-		}
-		out = append(out, l)
+		out = append(out, v.name(h.Reason)+": "+enough(names))
 	}
 	return out
 }
 
-// command is what a person types to let the held changes go on.
-func (h Hold) command() string { return h.commandFor("") }
+// confirm says how what waits for a confirmation is let pass: all of it at once.
+func (r Report) confirm(v voice) []string {
+	switch {
+	case r.ConfirmationToken != "":
+		return []string{v.name(command(r.Sync, r.ConfirmationToken))}
+	case slices.ContainsFunc(r.Holds, func(h Hold) bool { return h.Confirmable }):
+		return []string{"once this is merged, status.confirmationToken of the Sync has the confirmation token"}
+	}
+	return nil
+}
 
-// commandFor is the same for a Sync of a known name.
-func (h Hold) commandFor(sync string) string {
+// command is what a person types to confirm; without the name of a Sync, what its
+// annotation must be.
+func command(sync, token string) string {
 	namespace, name, ok := strings.Cut(sync, "/")
 	if !ok {
-		namespace, name = "poolwright-system", "NAME"
+		return "poolwright.dev/confirm: " + token
 	}
-	return fmt.Sprintf("kubectl -n %s annotate sync %s --overwrite poolwright.dev/confirm=%s", namespace, name, h.Confirm)
+	return fmt.Sprintf("kubectl -n %s annotate sync %s --overwrite poolwright.dev/confirm=%s", namespace, name, token)
 }
 
 // remarks are what else there is to know.

@@ -62,7 +62,7 @@ func TestWhatIsUnknownNotedAndComparedReadsAsTheGoldenFiles(t *testing.T) {
 	o := apply.Outcome{}
 	for _, c := range p.Changes {
 		r := apply.Result{Change: c, Status: apply.Applied}
-		if c.Hold != "" {
+		if c.Held() {
 			r.Status = apply.Held
 		}
 		o.Results = append(o.Results, r)

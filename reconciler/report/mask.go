@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"maps"
@@ -11,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/plan/hold"
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
@@ -285,7 +287,7 @@ func (m *mask) change(c plan.Change) Change {
 	origin := c.Origin()
 	out := Change{
 		Object: m.object(c.Key), Action: string(c.Action), Drift: c.Drift,
-		File: m.text(origin.File), Line: origin.Line, Hold: m.text(c.Hold), Compared: c.Standing(),
+		File: m.text(origin.File), Line: origin.Line, Hold: m.text(c.Hold.String()), Compared: c.Standing(),
 	}
 	switch c.Action {
 	case plan.Create:
@@ -307,24 +309,38 @@ func (m *mask) change(c plan.Change) Change {
 
 // holds groups the changes that wait by their reasons. What is only compared
 // waits for nothing.
-func (m *mask) holds(p plan.Plan) []Hold {
-	out := []Hold{}
-	for _, reason := range p.Holds {
-		h := Hold{Reason: m.text(reason), Objects: []Object{}}
-		if asks := word.FindStringSubmatch(reason); asks != nil {
-			h.Confirm = asks[1]
+func (m *mask) holds(p plan.Plan) held {
+	out, at := held{Holds: []Hold{}, ConfirmationToken: p.Confirmation()}, map[string]int{}
+	for _, c := range p.Changes {
+		if c.Standing() {
+			continue
 		}
-		for _, c := range p.Changes {
-			if c.Hold != reason || c.Standing() {
-				continue
+		for _, reason := range c.Hold {
+			text := reason.String()
+			if _, known := at[text]; !known {
+				at[text] = len(out.Holds)
+				out.Holds = append(out.Holds, Hold{Rule: reason.Rule, Reason: m.text(text), Facts: m.facts(reason.Facts), Confirmable: reason.Token != nil})
 			}
+			h := &out.Holds[at[text]]
 			h.Objects = append(h.Objects, m.object(c.Key))
 		}
-		if len(h.Objects) > 0 {
-			out = append(out, h)
-		}
 	}
+	slices.SortStableFunc(out.Holds, func(a, b Hold) int {
+		one := func(h Hold) int { return min(len(h.Facts.Object), 1) }
+		return cmp.Or(cmp.Compare(one(a), one(b)), strings.Compare(a.Reason, b.Reason))
+	})
 	return out
+}
+
+// facts masks the texts among what a rule found.
+func (m *mask) facts(f hold.Facts) hold.Facts {
+	f.Object, f.Detail = m.text(f.Object), m.text(f.Detail)
+	if f.Nodes != nil {
+		nodes := *f.Nodes
+		nodes.Unknown, nodes.Doubt = m.text(nodes.Unknown), m.text(nodes.Doubt)
+		f.Nodes = &nodes
+	}
+	return f
 }
 
 // going says what a deletion takes with it; a target may have said so itself.

@@ -55,6 +55,9 @@ type Aftermath struct {
 	// Held says why the step, or a part of it, was not applied; empty where nothing
 	// keeps it.
 	Held string
+	// ConfirmationToken lets pass what of that waits for a confirmation; empty where
+	// nothing does.
+	ConfirmationToken string
 	// Failed is the reason for which the step was not applied, or not all of it, in the
 	// one word of the Sync's status; empty where nothing failed. Stalled is true where
 	// no other try can help.

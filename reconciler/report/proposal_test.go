@@ -15,6 +15,7 @@ import (
 	"github.com/poolwright/poolwright/internal/golden"
 	"github.com/poolwright/poolwright/provision"
 	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/plan/hold"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/state/loss"
 )
@@ -121,8 +122,7 @@ func TestAProposalMasksSecretsOfBothPlansInBoth(t *testing.T) {
 	token := hunter + "token-4711"
 	secret := between("", "Secret", "git", object{"kind": "Secret", "stringData": object{"password": token}}, object{"kind": "Secret", "stringData": object{"password": "other"}})
 	quoting := join(tainting(), plan.Plan{Notes: []plan.Note{{Key: state.Key{Target: "aws", Kind: "Role", Name: "a"}, Text: "the answer was " + token}}})
-	quoting.Changes[0].Hold = "refused: " + token
-	quoting.Holds = []string{"refused: " + token}
+	quoting.Changes[0].Hold = hold.Reasons{{Rule: hold.Removal, Facts: hold.Facts{Detail: "refused: " + token, Nodes: &hold.Nodes{Doubt: token, Unknown: token}}}}
 	for name, p := range map[string]plan.Proposal{"a secret of the drift": {Step: quoting, Drift: secret}, "a secret of the step": {Step: secret, Drift: quoting}} {
 		t.Run(name, func(t *testing.T) {
 			r := NewProposal(p, []state.Problem{{Message: "bad: " + token}})
@@ -340,19 +340,22 @@ func TestMakingAProposalChangesNeitherPlan(t *testing.T) {
 	if d := cmp.Diff(of(), p); d != "" {
 		t.Errorf("the plans changed:\n%s", d)
 	}
-	if len(r.Holds) != 1 || r.Holds[0].Confirm != "" || !strings.Contains(r.Holds[0].Reason, "the Sync's status will name the word") {
+	if len(r.Holds) != 2 || r.ConfirmationToken != "" || !r.Holds[0].Confirmable {
 		t.Errorf("holds %+v", r.Holds)
 	}
-	both := plan.Plan{Changes: removal().Changes[:2], Holds: []string{"x; confirm with poolwright.dev/confirm: 0a1b,2c3d"}}
-	both.Changes[1].Hold = both.Holds[0]
-	if got := NewProposal(plan.Proposal{Step: both}, nil).Holds; len(got) != 1 || strings.Contains(got[0].Reason, "2c3d") {
-		t.Errorf("two words: %+v", got)
+	two := hold.Reasons{
+		{Rule: hold.Removal, Token: &hold.Token{Purpose: "deletions", Digest: "1"}}, {Rule: hold.Reviewed, Facts: hold.Facts{Nodes: &hold.Nodes{Reviewed: &hold.Reviews{}}}, Token: &hold.Token{Purpose: "nodes", Digest: "2"}},
 	}
-	if got := New(both, nil).Holds; len(got) != 1 || got[0].Confirm != "0a1b,2c3d" {
-		t.Errorf("two words of a plan: %+v", got)
+	both := plan.Plan{Changes: removal().Changes[:2]}
+	both.Changes[1].Hold = two
+	if got := NewProposal(plan.Proposal{Step: both}, nil); len(got.Holds) != 2 || got.ConfirmationToken != "" {
+		t.Errorf("two tokens: %+v", got.Holds)
+	}
+	if got := New(both, nil); len(got.Holds) != 2 || got.ConfirmationToken != both.Confirmation() || strings.Count(got.ConfirmationToken, ",") != 1 {
+		t.Errorf("two tokens of a plan: %+v, %s", got.Holds, got.ConfirmationToken)
 	}
 	waits := func(c Change) bool { return c.Hold != "" }
-	if !slices.ContainsFunc(r.Drift.Changes, waits) || slices.ContainsFunc(r.Drift.Changes, func(c Change) bool { return strings.Contains(c.Hold, "confirm with") }) {
+	if !slices.ContainsFunc(r.Drift.Changes, waits) {
 		t.Errorf("drift %+v", r.Drift.Changes)
 	}
 }

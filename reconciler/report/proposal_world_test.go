@@ -60,7 +60,6 @@ func join(plans ...plan.Plan) plan.Plan {
 		out.Changes = append(out.Changes, p.Changes...)
 		out.Notes = append(out.Notes, p.Notes...)
 		out.Unknown = append(out.Unknown, p.Unknown...)
-		out.Holds = append(out.Holds, p.Holds...)
 		out.Unchanged += p.Unchanged
 	}
 	return out
@@ -112,7 +111,7 @@ func proposals() map[string]proposed {
 			guards: []Guard{{Rule: "guard.maxNodesReplaced", Result: "ok", Text: "4 of at most 10 nodes are replaced"}, {Rule: "lint", Result: "ok", Text: "nothing found"}}},
 		"volume":     {Proposal: plan.Proposal{Step: join(volume(), quota)}, forecast: classReplacing("NodeClassDrift", volumes)},
 		"ami":        {Proposal: plan.Proposal{Step: join(amis(), quota)}, forecast: amiReplacing()},
-		"removed":    {Proposal: plan.Proposal{Step: join(removal(), quota)}, forecast: removing(), guards: []Guard{{Rule: "guard.maxPrunePercent", Result: "held", Text: "would delete all 2 objects"}}},
+		"removed":    {Proposal: plan.Proposal{Step: join(removal(), quota)}, forecast: removing(), guards: []Guard{{Rule: "guard.maxPrunePercent", Result: "held", Text: "would delete all 2 objects (guard.maxPrunePercent)"}, {Rule: "grave deletion", Result: "held", Text: "deleting NodePool.karpenter.sh/old: 2 nodes, 4 pods"}}},
 		"limits":     {Proposal: plan.Proposal{Step: join(between("karpenter.sh", "NodePool", "gpu", limits(8), limits(16)), overlay(), quota)}, forecast: limiting()},
 		"new":        {Proposal: plan.Proposal{Step: join(between("karpenter.sh", "NodePool", "new", nil, limits(8)), plan.Compute(state.NewSet(role), state.Set{}), quota)}, forecast: coming()},
 		"cheaper":    {Proposal: plan.Proposal{Step: join(spot(), quota)}, forecast: cheapening()},

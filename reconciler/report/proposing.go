@@ -2,7 +2,6 @@ package report
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,13 +16,13 @@ import (
 // plan are masked in both. The Forecast, the Guards and the Binding are for the
 // caller to set.
 //
-// A deletion that waits is shown without the word that confirms it: the word is
-// made of the deletions there are when the step is applied, which may be others.
+// What waits for a confirmation is shown without its token: that is made of what there
+// is when the step is applied, which may be something else.
 func NewProposal(p plan.Proposal, problems []state.Problem) Report {
-	step, drift := wordless(p.Step), wordless(p.Drift)
-	m := newMask(step, drift)
-	r := build(m, step, problems)
-	was := build(m, drift, nil)
+	m := newMask(p.Step, p.Drift)
+	r := build(m, p.Step, problems)
+	r.ConfirmationToken = ""
+	was := build(m, p.Drift, nil)
 	// What the step does not change about a quota, only the drift tells.
 	switch {
 	case r.Quota == quotaShort:
@@ -35,26 +34,6 @@ func NewProposal(p plan.Proposal, problems []state.Problem) Report {
 	quiet := func(n Note) bool { return isQuota(n.Object) && !n.Warning }
 	r.Drift = &Drift{Changes: was.Changes, Unknown: was.Unknown, Notes: slices.DeleteFunc(was.Notes, quiet)}
 	return r
-}
-
-// word is how the reason of a hold ends when something confirms it.
-var word = regexp.MustCompile(`; confirm with poolwright\.dev/confirm: ([0-9a-f]+[0-9A-Za-z+,-]*)$`)
-
-// wordless says of what waits for a confirmation that it will, and not for which.
-func wordless(p plan.Plan) plan.Plan {
-	later := func(reason string) string {
-		return word.ReplaceAllString(reason, "; it will wait until it is confirmed, and the Sync's status will name the word for that")
-	}
-	p.Changes, p.Holds = slices.Clone(p.Changes), slices.Clone(p.Holds)
-	for i := range p.Changes {
-		p.Changes[i].Hold = later(p.Changes[i].Hold)
-	}
-	for i := range p.Holds {
-		p.Holds[i] = later(p.Holds[i])
-	}
-	slices.Sort(p.Holds)
-	p.Holds = slices.Compact(p.Holds)
-	return p
 }
 
 // What is said of quotas.

@@ -16,6 +16,7 @@ import (
 	"github.com/poolwright/poolwright/provision"
 	"github.com/poolwright/poolwright/reconciler/apply"
 	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/plan/hold"
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
@@ -34,8 +35,7 @@ type Report struct {
 	Notes []Note `json:"notes"`
 	// Problems are the mistakes found in the repository.
 	Problems []Problem `json:"problems"`
-	// Holds are the reasons for which changes are held back.
-	Holds []Hold `json:"holds"`
+	held
 	// NotReady lists what was applied and did not become ready in time. It is
 	// absent from a report of a plan alone.
 	NotReady []NotReady `json:"notReady,omitempty"`
@@ -188,15 +188,30 @@ type Problem struct {
 	Message string `json:"message"`
 }
 
+// held is what of a Report is about changes that are held back.
+type held struct {
+	// Holds are the reasons for which changes are held back. A change that several
+	// rules hold is with each of them.
+	Holds []Hold `json:"holds"`
+	// ConfirmationToken is the value for the annotation poolwright.dev/confirm that lets
+	// pass all that waits for a confirmation; absent where nothing does, or where it
+	// cannot be known yet, as before a merge.
+	ConfirmationToken string `json:"confirmationToken,omitempty"`
+	// Sync is namespace/name of the Sync that the plan is one of; absent where it is not
+	// known.
+	Sync string `json:"sync,omitempty"`
+}
+
 // Hold is a reason for which changes are held back.
 type Hold struct {
-	Reason string `json:"reason"`
+	Rule hold.Rule `json:"rule"`
+	// Reason is what the rule found in a sentence, Facts the same as data.
+	Reason string     `json:"reason"`
+	Facts  hold.Facts `json:"facts"`
 	// Objects are the things concerned, in the order of work.
 	Objects []Object `json:"objects"`
-	// Confirm is the value for the annotation poolwright.dev/confirm that lets
-	// the held changes go on; absent when no confirmation can, or it cannot be known
-	// yet.
-	Confirm string `json:"confirm,omitempty"`
+	// Confirmable is true where a confirmation lets the changes pass the rule.
+	Confirmable bool `json:"confirmable,omitempty"`
 }
 
 // NotReady is a thing that was applied and not ready in time.
@@ -242,7 +257,7 @@ func build(m *mask, p plan.Plan, problems []state.Problem) Report {
 		Unknown:  make([]Unknown, 0, len(p.Unknown)),
 		Notes:    make([]Note, 0, len(p.Notes)),
 		Problems: make([]Problem, 0, len(problems)),
-		Holds:    m.holds(p),
+		held:     m.holds(p),
 	}
 	for _, c := range p.Changes {
 		r.Changes = append(r.Changes, m.change(c))
@@ -283,7 +298,7 @@ func (s *Summary) add(c plan.Change) {
 	case plan.Delete:
 		s.Delete++
 	}
-	if c.Hold != "" {
+	if c.Held() {
 		s.Held++
 	}
 }

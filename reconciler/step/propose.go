@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/plan/hold"
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
@@ -154,7 +155,7 @@ func (p *proposer) add(c plan.Change) {
 		was.Owner, was.Live = seen.Owner, seen.Live
 		c.Before = &was
 	}
-	c.Hold, c.Rules = planned.Hold, planned.Rules
+	c.Hold = planned.Hold
 	if reason := cmp.Or(terms(planned), seen.Hold); reason != "" {
 		c = compared(c, reason)
 	}
@@ -202,7 +203,7 @@ func compared(c plan.Change, reason string) plan.Change {
 			*item = &held
 		}
 	}
-	c.Hold, c.Rules = reason, nil
+	c.Hold = hold.Reasons{{Rule: hold.OnlyCompared, Facts: hold.Facts{Detail: reason}}}
 	return c
 }
 
@@ -215,7 +216,7 @@ func (p *proposer) remove(c plan.Change) {
 	switch {
 	case will && !(p.Offline && wanted.Hold != ""):
 		c = buried(c, after)
-		c.Hold, c.Rules = planned.Hold, planned.Rules
+		c.Hold = planned.Hold
 		if reason := terms(planned); reason != "" {
 			c = compared(c, reason)
 		}

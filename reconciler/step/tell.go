@@ -14,18 +14,11 @@ func (p *proposer) step(live, was plan.Plan) plan.Plan {
 	out := plan.Plan{Unchanged: live.Unchanged, Managed: live.Managed, Changes: p.changes}
 	if p.Offline {
 		for i, c := range out.Changes {
-			// The word counts on live things.
-			out.Changes[i].Hold, _, _ = strings.Cut(c.Hold, "; confirm with ")
+			// The token is made of live things.
+			out.Changes[i].Hold = c.Hold.Unconfirmed()
 		}
 	}
 	slices.SortFunc(out.Changes, plan.Change.Compare)
-	for _, c := range out.Changes {
-		if c.Hold != "" {
-			out.Holds = append(out.Holds, c.Hold)
-		}
-	}
-	slices.Sort(out.Holds)
-	out.Holds = slices.Compact(out.Holds)
 
 	before := map[state.Key]bool{}
 	for _, u := range was.Unknown {

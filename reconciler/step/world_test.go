@@ -75,9 +75,9 @@ func told(p plan.Plan) []string {
 		}
 		switch {
 		case c.Standing():
-			line += " [never: " + c.Hold + "]"
-		case c.Hold != "":
-			line += " [waits: " + c.Hold + "]"
+			line += " [never: " + c.Hold.String() + "]"
+		case c.Held():
+			line += " [waits: " + c.Hold.String() + "]"
 		}
 		if c.Before != nil && c.Before.Grave != "" {
 			line += " {" + c.Before.Grave + "}"
@@ -106,7 +106,7 @@ func shown(p plan.Proposal) string {
 			}
 			out = append(out, c.Fields, c.Hold)
 		}
-		out = append(out, of.Notes, of.Unknown, of.Holds)
+		out = append(out, of.Notes, of.Unknown, of.Reasons())
 	}
 	text := ""
 	for _, v := range out {

@@ -3,6 +3,7 @@ package archtest
 import (
 	"fmt"
 	"go/ast"
+	"go/printer"
 	"go/token"
 	"maps"
 	"path"
@@ -54,6 +55,36 @@ func nothingBreaksOut(s *source) []string {
 		}
 		return nil
 	})...)
+}
+
+// heldText is what stands in an argument that is, or looks for, the text of why a change
+// is held.
+var heldText = regexp.MustCompile(`\.(Hold|Holds|Reasons\(\))\b|ConfirmWith|confirm with|poolwright(\\*)\.dev/confirm`)
+
+// holdsAreNotParsed finds calls that take apart, search or match why a change is held. It
+// is data (package hold), and text only where it is shown.
+func holdsAreNotParsed(s *source) []string {
+	joins := []string{"Join", "Builder", "NewReplacer", "ToLower", "Repeat"}
+	return eachNode(s, func(_ *pkg, n ast.Node) []string {
+		call, ok := n.(*ast.CallExpr)
+		if !ok {
+			return nil
+		}
+		fun, ok := call.Fun.(*ast.SelectorExpr)
+		if !ok {
+			return nil
+		}
+		if x, ok := fun.X.(*ast.Ident); !ok || x.Name != "strings" && x.Name != "regexp" || slices.Contains(joins, fun.Sel.Name) {
+			return nil
+		}
+		for _, arg := range call.Args {
+			var text strings.Builder
+			if err := printer.Fprint(&text, token.NewFileSet(), arg); err != nil || heldText.MatchString(text.String()) {
+				return []string{s.at(call.Pos(), "%s of why a change is held: ask its rules and facts", fun.Sel.Name)}
+			}
+		}
+		return nil
+	})
 }
 
 // packageVariablesStay finds package variables that are assigned to, or made

@@ -226,7 +226,7 @@ func (b *Bootstrap) Report() report.Report { return report.New(b.plan, nil) }
 func (b *Bootstrap) Todo() int {
 	n := 0
 	for _, c := range b.plan.Changes {
-		if c.Hold == "" {
+		if !c.Held() {
 			n++
 		}
 	}

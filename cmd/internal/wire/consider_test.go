@@ -141,7 +141,7 @@ func TestTheApplyIsHeldForTheNodesThatTheLiveClusterWouldLose(t *testing.T) {
 			if read == c.unread {
 				t.Errorf("the cluster was read: %v", read)
 			}
-			if holds := strings.Join(got.Holds, ""); c.held == "" && holds != "" || !strings.HasPrefix(holds, c.held) {
+			if holds := got.Reasons().String(); c.held == "" && holds != "" || !strings.HasPrefix(holds, c.held) {
 				t.Errorf("held: %q, want %q", holds, c.held)
 			}
 		})
@@ -160,8 +160,8 @@ func TestTheLookAheadBeforeAnApplyIsBounded(t *testing.T) {
 		return provision.Forecast{}, context.DeadlineExceeded
 	}
 	p := considering(live, stuck)(t.Context(), sync, classChange(t, objects, userData))
-	if len(p.Holds) != 1 || !strings.Contains(p.Holds[0], "cannot be foretold: context deadline exceeded") {
-		t.Errorf("held: %q", p.Holds)
+	if !strings.Contains(p.Reasons().String(), "cannot be foretold: context deadline exceeded") {
+		t.Errorf("held: %q", p.Reasons())
 	}
 }
 
@@ -177,11 +177,11 @@ func TestWhatAWSAloneCanTellIsHeldByTheGuardAndNotByTheReview(t *testing.T) {
 	}
 	limit := 5
 	foresee := func([]plan.Change) plan.Consequences { return found }
-	if held := p.GuardNodes(&limit, nil, "", foresee); len(held.Holds) != 1 || !strings.HasPrefix(held.Holds[0], "would replace 0 nodes, and maybe more: EC2NodeClass gpu: spec.amiSelectorTerms changes") {
-		t.Errorf("with a guard: %q", held.Holds)
+	if held := p.GuardNodes(&limit, nil, "", foresee); !strings.HasPrefix(held.Reasons().String(), "would replace 0 nodes, and maybe more: EC2NodeClass gpu: spec.amiSelectorTerms changes") {
+		t.Errorf("with a guard: %q", held.Reasons())
 	}
-	if held := p.GuardNodes(nil, []plan.Consequences{{PullRequest: 12, Merged: true, Pools: map[string]int{"gpu": 0}}}, "", foresee); len(held.Holds) != 0 {
-		t.Errorf("reviewed: %q", held.Holds)
+	if held := p.GuardNodes(nil, []plan.Consequences{{PullRequest: 12, Merged: true, Pools: map[string]int{"gpu": 0}}}, "", foresee); len(held.Reasons()) != 0 {
+		t.Errorf("reviewed: %q", held.Reasons())
 	}
 }
 

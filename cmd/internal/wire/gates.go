@@ -52,7 +52,7 @@ func confirmedOrphans(ctx context.Context, reader client.Reader, name client.Obj
 }
 
 // check returns nil when all gates are open.
-func (g gates) check(ctx context.Context) *hold {
+func (g gates) check(ctx context.Context) *notStarted {
 	refusals, err := g.Check(ctx)
 	if err != nil {
 		return holdOf("GatesUnchecked", err)
@@ -60,7 +60,7 @@ func (g gates) check(ctx context.Context) *hold {
 	return holdFrom(refusals)
 }
 
-func holdFrom(refusals []gate.Refusal) *hold {
+func holdFrom(refusals []gate.Refusal) *notStarted {
 	if len(refusals) == 0 {
 		return nil
 	}
@@ -68,7 +68,7 @@ func holdFrom(refusals []gate.Refusal) *hold {
 	for _, r := range refusals {
 		words = append(words, r.Error())
 	}
-	return &hold{reason: reasonOf(refusals), message: strings.Join(words, "; ")}
+	return &notStarted{reason: reasonOf(refusals), message: strings.Join(words, "; ")}
 }
 
 // reasonOf is the condition's reason while gates are closed: the first that is. Another

@@ -8,6 +8,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/plan/hold"
 	"github.com/poolwright/poolwright/reconciler/report"
 	"github.com/poolwright/poolwright/reconciler/state"
 )
@@ -16,13 +17,9 @@ import (
 // apply would hold.
 func guard(sync *v1alpha1.Sync, found reconciler.Proposal, foretell func([]plan.Change) plan.Consequences) (plan.Plan, []report.Guard) {
 	changed, out := guardNodes(sync.Spec.Guard.MaxNodesReplaced, found, foretell)
-	for _, c := range found.Step.Changes {
-		if c.Action != plan.Delete && !c.Loosens() || c.Hold == "" || c.Standing() || len(c.Rules) == 0 {
-			continue
-		}
-		g := report.Guard{Rule: c.Rules[0], Result: "held", Text: withoutWord(c.Hold)}
-		if !slices.Contains(out, g) {
-			out = append(out, g)
+	for _, r := range found.Step.Reasons() {
+		if slices.Contains([]hold.Rule{hold.MaxPrunePercent, hold.Removal, hold.Loosened}, r.Rule) {
+			out = append(out, report.Guard{Rule: string(r.Rule), Result: "held", Text: r.String()})
 		}
 	}
 	if n := len(found.Problems) - len(found.Old); n > 0 {
@@ -65,17 +62,11 @@ func guardNodes(limit *int32, found reconciler.Proposal, foretell func([]plan.Ch
 	whole = whole.GuardNodes(new(int(*limit)), nil, "", foretell)
 	changed := found.Step
 	changed.Changes = whole.Changes[:len(found.Step.Changes)]
-	changed.Holds = nil
-	for _, c := range changed.Changes {
-		if c.Hold != "" {
-			changed.Holds = append(changed.Holds, c.Hold)
+	g := report.Guard{Rule: string(hold.MaxNodesReplaced), Result: "ok", Text: fmt.Sprintf("at most %d nodes may be replaced unasked", *limit)}
+	for _, r := range changed.Reasons() {
+		if r.Rule == hold.MaxNodesReplaced {
+			g.Result, g.Text = "held", r.String()
 		}
-	}
-	slices.Sort(changed.Holds)
-	changed.Holds = slices.Compact(changed.Holds)
-	g := report.Guard{Rule: "guard.maxNodesReplaced", Result: "ok", Text: fmt.Sprintf("at most %d nodes may be replaced unasked", *limit)}
-	if reason := newHold(found.Step, changed); reason != "" {
-		g.Result, g.Text = "held", reason
 	}
 	out := []report.Guard{g}
 	if len(before) > 0 {
@@ -102,20 +93,4 @@ func share(before []plan.Change) string {
 		names = append(names, fmt.Sprintf("%d more", rest))
 	}
 	return "the nodes of what the base branch asks for and is not made yet count as well: " + strings.Join(names, ", ")
-}
-
-// newHold is the reason that only the second plan gives.
-func newHold(before, after plan.Plan) string {
-	for i, c := range after.Changes {
-		if c.Hold != before.Changes[i].Hold {
-			return withoutWord(strings.TrimPrefix(strings.TrimPrefix(c.Hold, withoutWord(before.Changes[i].Hold)), "; "))
-		}
-	}
-	return ""
-}
-
-// withoutWord is a reason without the word that confirms it: the apply has its own.
-func withoutWord(reason string) string {
-	text, _, _ := strings.Cut(reason, "; confirm with ")
-	return text
 }

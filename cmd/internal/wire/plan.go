@@ -98,6 +98,7 @@ func Plan(ctx context.Context, req PlanRequest) (report.Report, error) {
 	result.Plan.Notes = slices.Concat(result.Plan.Notes, old, notes, parameterNotes(req.Sync, vars.take()))
 	slices.SortStableFunc(result.Plan.Notes, func(a, b plan.Note) int { return a.Key.Compare(b.Key) })
 	out := report.New(result.Plan, lint.Sorted(slices.Concat(result.Problems, problems, relocated(result.Plan.Changes))))
+	out.Sync = req.Namespace + "/" + req.Sync.Name
 	out.Forecast = saying(foresee(ctx, &stock{reader: live}, children.Forecast, change{before: before(loaded.Set, result.Plan.Changes), after: loaded.Set, changes: result.Plan.Changes}))
 	return out, nil
 }

@@ -226,7 +226,7 @@ type attempt struct {
 	// gpus looks after what nodes offer.
 	gpus *gpus
 	// held says why the engine does not run although it is wanted.
-	held *hold
+	held *notStarted
 	// pins keeps the values of Syncs' SSM parameters.
 	pins *keeper.Keeper
 }
@@ -264,7 +264,7 @@ func frugal() {
 
 // withEngine passes the gates and puts Karpenter on a manager. Whatever stops
 // it is a hold: the Git loop must run all the same.
-func (a *attempt) withEngine(ctx context.Context) (manager.Manager, *hold) {
+func (a *attempt) withEngine(ctx context.Context) (manager.Manager, *notStarted) {
 	gates, err := newGates(ctx, a)
 	if err != nil {
 		return nil, holdOf("AWSUnavailable", err)

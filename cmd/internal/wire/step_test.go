@@ -265,8 +265,13 @@ func TestADeletionIsHeldByTheRuleThatHoldsIt(t *testing.T) {
 		t.Errorf("below every percentage (-want +got):\n%s", diff)
 	}
 	out = steps{parted: loaded(a, b), base: loaded(a, b), head: loaded(), live: seen(a, b)}.tell(t)
-	if g := out.report.Guards; len(g) != 1 || g[0].Rule != "guard.maxPrunePercent" || g[0].Result != "held" {
-		t.Errorf("all of them: %+v", g)
+	want = []report.Guard{
+		{Rule: "guard.maxPrunePercent", Result: "held", Text: "would delete all 2 objects (guard.maxPrunePercent)"},
+		{Rule: "grave deletion", Result: "held", Text: "deleting NodePool.karpenter.sh/a: 3 nodes, 7 pods"},
+		{Rule: "grave deletion", Result: "held", Text: "deleting NodePool.karpenter.sh/b: 3 nodes, 7 pods"},
+	}
+	if diff := cmp.Diff(want, out.report.Guards); diff != "" {
+		t.Errorf("all of them, and each for what goes with it (-want +got):\n%s", diff)
 	}
 }
 

@@ -37,10 +37,12 @@ const (
 	leaveRetry = 3 * time.Second
 )
 
-// hold is why the engine does not run although it is wanted.
-type hold struct{ reason, message string }
+// notStarted is why the engine does not run although it is wanted.
+type notStarted struct{ reason, message string }
 
-func holdOf(reason string, err error) *hold { return &hold{reason: reason, message: err.Error()} }
+func holdOf(reason string, err error) *notStarted {
+	return &notStarted{reason: reason, message: err.Error()}
+}
 
 // watcher follows the Cluster object: it tells on its status how the engine
 // stands, and ends the process when other settings, or an open gate, ask for

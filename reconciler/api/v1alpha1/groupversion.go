@@ -23,8 +23,8 @@ const (
 	// ReconcileAnnotation asks for an immediate run; any new value counts. It
 	// is Flux's, so that existing tools and webhooks work.
 	ReconcileAnnotation = "reconcile.fluxcd.io/requestedAt"
-	// ConfirmAnnotation on a Sync confirms the deletions, or the replacing of nodes,
-	// whose hashes it quotes, separated by commas.
+	// ConfirmAnnotation on a Sync confirms what waits for the confirmation tokens that it
+	// quotes, separated by commas.
 	ConfirmAnnotation = "poolwright.dev/confirm"
 	// WebhookAnnotation on a Sync is when a verified webhook last said that its pull
 	// requests changed, as RFC 3339 with nanoseconds: whichever replica was told, the

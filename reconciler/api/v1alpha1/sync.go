@@ -185,7 +185,8 @@ type SyncStatus struct {
 	// speak of.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// Conditions are Ready, Reconciling, Stalled (kstatus) and Drifted.
+	// Conditions are Ready, Reconciling, Stalled (kstatus) and Drifted; and Confirmed
+	// while the annotation poolwright.dev/confirm does not fit what waits.
 	// +listType=map
 	// +listMapKey=type
 	// +optional
@@ -205,9 +206,14 @@ type SyncStatus struct {
 	// reconcile.fluxcd.io/requestedAt that was acted on.
 	// +optional
 	LastHandledReconcileAt string `json:"lastHandledReconcileAt,omitempty"`
+	// ConfirmationToken is the value of the annotation poolwright.dev/confirm that lets
+	// pass all that waits for a confirmation now, and nothing else; absent where nothing
+	// does.
+	// +optional
+	ConfirmationToken string `json:"confirmationToken,omitempty"`
 	// LastHandledConfirm is the newest value of the annotation poolwright.dev/confirm
-	// with which everything was done that waited for a confirmation. Its tokens are used
-	// up: what waits later asks for others.
+	// that was used: all that it let pass is done. Its confirmation tokens are used up, and
+	// what still waits, or waits later, asks for others.
 	// +optional
 	LastHandledConfirm string `json:"lastHandledConfirm,omitempty"`
 	// LastAppliedTime is when LastAppliedRevision came into force.
@@ -246,6 +252,12 @@ type PendingChange struct {
 	// Reason says why it was not made.
 	// +optional
 	Reason string `json:"reason,omitempty"`
+	// Rules are what holds the change: "only compared", "drift: Report",
+	// "guard.maxPrunePercent", "grave deletion", "guard.maxNodesReplaced", "reviewed",
+	// "deletion that waits" or "looser guard". Absent where nothing does, and it failed.
+	// +listType=atomic
+	// +optional
+	Rules []string `json:"rules,omitempty"`
 	// Source is file:line in the repository, where there is one.
 	// +optional
 	Source string `json:"source,omitempty"`

@@ -27,16 +27,23 @@ type Scope struct {
 const length = 20
 
 // Token is the confirmation token of the content in the scope, 40 hexadecimal digits.
-// Purpose keeps tokens of different guards apart. All of the canonical content goes into
-// it: a shorter hash of that would be its weakest part.
+// Purpose keeps tokens of different guards apart. The content is all that is confirmed,
+// or its Digest: a shorter hash of it would be the token's weakest part.
 func (s Scope) Token(purpose string, content any) string {
-	b, err := json.Marshal([]any{"poolwright.dev/confirm", purpose, s.UID, s.Handled, content})
+	return sum([]any{"poolwright.dev/confirm", purpose, s.UID, s.Handled, content})[:2*length]
+}
+
+// Digest stands for content that is confirmed: SHA-256 in hexadecimal digits.
+func Digest(content any) string { return sum(content) }
+
+func sum(v any) string {
+	b, err := json.Marshal(v)
 	if err != nil {
 		// As in state.Hash: canonical values always marshal.
-		b = fmt.Appendf(nil, "%#v", []any{purpose, s, content})
+		b = fmt.Appendf(nil, "%#v", v)
 	}
-	sum := sha256.Sum256(b)
-	return hex.EncodeToString(sum[:length])
+	all := sha256.Sum256(b)
+	return hex.EncodeToString(all[:])
 }
 
 // Quotes reports whether the confirmation has the token.

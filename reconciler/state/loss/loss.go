@@ -21,6 +21,9 @@ type Removal struct {
 	// Losses counts what Grave names. Empty where Grave names nothing that can
 	// be counted: see Cost.
 	Losses Counts
+	// Names are those of what Losses counts, by kind, as far as they are known; of one
+	// kind no two things have the same. See Union.
+	Names map[string][]string
 	// Allowed is what was allowed when the deletion of this very incarnation was
 	// about to be sent, and did not come to its end: the process died, or the
 	// world refused. Nil where it never was. Only on observed things.
@@ -115,12 +118,37 @@ func (c Counts) Plus(other Counts) Counts {
 	return out
 }
 
-// Divide gives each of the parts its share of what is allowed of them all, in proportion
-// to what the part counts now and by largest remainder, so that the shares are exactly
-// what is allowed: rounding up each of them would allow more. As long as the parts
-// together are covered by it, so is each by its share. Of a kind that no part counts,
-// nobody gets any.
-func Divide(parts []Counts, allowed Counts) []Counts {
+// Union counts what goes with all of the removals together: a thing that several of them
+// name, such as the node of a pool and of its class, counts once. What has no name counts
+// for each.
+func Union(all []Removal) Counts {
+	out, named := Counts{}, map[string]map[string]bool{}
+	for _, r := range all {
+		for kind, n := range r.Cost() {
+			if unnamed := n - len(r.Names[kind]); unnamed > 0 {
+				out[kind] += unnamed
+			}
+		}
+		for kind, names := range r.Names {
+			for _, name := range names {
+				if named[kind] == nil {
+					named[kind] = map[string]bool{}
+				}
+				named[kind][name] = true
+			}
+		}
+	}
+	for kind, names := range named {
+		out[kind] += len(names)
+	}
+	return out
+}
+
+// Divide gives each of the parts what it counts now, and of what is allowed beyond their
+// union its share: in proportion to what the part counts and by largest remainder, so that
+// the shares are exactly what is allowed: rounding up each of them would allow more. Of a
+// kind that no part counts, nobody gets any.
+func Divide(parts []Counts, union, allowed Counts) []Counts {
 	out := make([]Counts, len(parts))
 	sum := Counts{}
 	for i, part := range parts {
@@ -130,12 +158,13 @@ func Divide(parts []Counts, allowed Counts) []Counts {
 		if total == 0 {
 			continue
 		}
-		left, order := allowed[kind], make([]int, len(parts))
+		more := max(0, allowed[kind]-union[kind])
+		left, order := more, make([]int, len(parts))
 		for i, part := range parts {
-			order[i], out[i][kind] = i, allowed[kind]*part[kind]/total
-			left -= out[i][kind]
+			order[i], out[i][kind] = i, part[kind]+more*part[kind]/total
+			left -= more * part[kind] / total
 		}
-		rest := func(i int) int { return allowed[kind] * parts[i][kind] % total }
+		rest := func(i int) int { return more * parts[i][kind] % total }
 		slices.SortStableFunc(order, func(a, b int) int { return rest(b) - rest(a) })
 		for _, i := range order[:left] {
 			out[i][kind]++

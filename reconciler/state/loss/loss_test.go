@@ -56,7 +56,7 @@ func TestASumIsDividedWithoutRest(t *testing.T) {
 		{"no parts", nil, Counts{"Node": 3}, []Counts{}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if d := cmp.Diff(tt.want, Divide(tt.parts, tt.allowed)); d != "" {
+			if d := cmp.Diff(tt.want, Divide(tt.parts, sumOf(tt.parts), tt.allowed)); d != "" {
 				t.Error(d)
 			}
 		})
@@ -69,7 +69,7 @@ func TestASumIsDividedWithoutRest(t *testing.T) {
 				sum += now[i]["Pod"]
 			}
 			given := 0
-			for i, share := range Divide(now, Counts{"Pod": allowed}) {
+			for i, share := range Divide(now, Counts{"Pod": sum}, Counts{"Pod": allowed}) {
 				given += share["Pod"]
 				if !share.Covers(now[i]) {
 					t.Fatalf("%d allowed: a part of %v got %v", allowed, now[i], share)
@@ -79,6 +79,61 @@ func TestASumIsDividedWithoutRest(t *testing.T) {
 				t.Fatalf("%d allowed of %v: %d given", allowed, now, given)
 			}
 		}
+	}
+}
+
+func sumOf(parts []Counts) Counts {
+	out := Counts{}
+	for _, part := range parts {
+		out = out.Plus(part)
+	}
+	return out
+}
+
+// What several deletions take along is lost once: a person who allows 10 nodes allows no
+// 30 because three deletions name each of them.
+func TestOfWhatSeveralDeletionsTakeAlongEachThingCountsOnce(t *testing.T) {
+	of := func(nodes ...string) Removal {
+		return Removal{Grave: "nodes", Losses: Counts{"Node": len(nodes)}, Names: map[string][]string{"Node": nodes}}
+	}
+	pods := func(nodes int, names ...string) Removal {
+		return Removal{Grave: "pods", Losses: Counts{"Node": nodes, "Pod": len(names)}, Names: map[string][]string{"Pod": names}}
+	}
+	for _, tt := range []struct {
+		name string
+		of   []Removal
+		want Counts
+	}{
+		{"nothing", nil, Counts{}},
+		{"one node of three deletions", []Removal{of("a"), of("a"), of("a")}, Counts{"Node": 1}},
+		{"some in common", []Removal{of("a", "b"), of("b", "c")}, Counts{"Node": 3}},
+		{"none in common", []Removal{of("a"), of("b")}, Counts{"Node": 2}},
+		{"what has no name counts for each", []Removal{{Grave: "?", Losses: Counts{"Node": 2}}, of("a"), {Grave: "?", Losses: Counts{"Node": 1}}}, Counts{"Node": 4}},
+		{"some of a kind have one", []Removal{{Grave: "x", Losses: Counts{"Node": 3}, Names: map[string][]string{"Node": {"a"}}}, of("a")}, Counts{"Node": 3}},
+		{"kinds are apart", []Removal{pods(1, "a/x", "a/y"), pods(0, "a/y", "b/y"), of("a/x")}, Counts{"Node": 2, "Pod": 3}},
+		{"things that stand for themselves", []Removal{{Grave: "installation"}, {Grave: "installation"}, {}}, Counts{"Object": 2}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := Union(tt.of); !got.Covers(tt.want) || !tt.want.Covers(got) {
+				t.Errorf("got %v, want %v", got, tt.want)
+			}
+		})
+	}
+}
+
+// Deletions that share what they take along each get what they need, and together no
+// more than was allowed beyond what they share.
+func TestWhatIsSharedIsDividedToEach(t *testing.T) {
+	parts := []Counts{{"Node": 10}, {"Node": 10}, {"Node": 5}}
+	given := 0
+	for i, share := range Divide(parts, Counts{"Node": 10}, Counts{"Node": 12}) {
+		if !share.Covers(parts[i]) {
+			t.Errorf("%v got %v", parts[i], share)
+		}
+		given += share["Node"] - parts[i]["Node"]
+	}
+	if given != 2 {
+		t.Errorf("%d nodes were divided beyond the 10, want 2", given)
 	}
 }
 

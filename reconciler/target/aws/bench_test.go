@@ -215,7 +215,7 @@ func (b *bench) apply(ctx context.Context, p plan.Plan) map[string]error {
 	errs := map[string]error{}
 	var todo []plan.Change
 	for _, c := range p.Changes {
-		if c.Hold == "" {
+		if !c.Held() {
 			todo = append(todo, c)
 		}
 	}
@@ -286,8 +286,8 @@ func show(p plan.Plan) string {
 	var out []string
 	for _, c := range p.Changes {
 		line := fmt.Sprintf("%s %s", c.Action, c.Key)
-		if c.Hold != "" {
-			line += " (" + c.Hold + ")"
+		if c.Held() {
+			line += " (" + c.Hold.String() + ")"
 		}
 		out = append(out, line)
 		for _, f := range c.Fields {

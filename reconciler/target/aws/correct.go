@@ -16,7 +16,7 @@ import (
 // wanted by now.
 func (w *World) Correct(ctx context.Context, change plan.Change) error {
 	doing := fmt.Sprintf("%s %s", gerund(change.Action), change.Key)
-	if change.Hold != "" || change.Standing() {
+	if change.Held() || change.Standing() {
 		return state.Failf(state.Fix, "Held", "%s: it is only compared", doing)
 	}
 	of, known := w.kinds[kindOf{change.Key.Group, change.Key.Kind}]
@@ -275,7 +275,7 @@ func (j *job) forget() {
 func (w *World) Begin(ctx context.Context, changes []plan.Change) error {
 	wish := w.current()
 	for _, c := range changes {
-		if c.Key.Target == Name && c.Hold == "" {
+		if c.Key.Target == Name && !c.Held() {
 			w.intend(wish, c)
 		}
 	}

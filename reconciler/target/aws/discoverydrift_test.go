@@ -70,7 +70,7 @@ func TestWhatOthersMadeIsChangedAndThenLeftBehind(t *testing.T) {
 		t.Errorf("the tag is %q", v)
 	}
 	b.tag(nets[0], discoveryKey, "by hand")
-	if p := b.plan(declared); len(p.Changes) != 1 || p.Changes[0].Hold != "" {
+	if p := b.plan(declared); len(p.Changes) != 1 || p.Changes[0].Held() {
 		t.Errorf("after a change by hand:\n%s", show(p))
 	}
 	b.reconcile(declared)
@@ -105,7 +105,7 @@ func TestATagThatOthersPutOnIsComparedAndLeftAlone(t *testing.T) {
 		return b.declare(func(s *v1alpha1.ClusterSpec) { s.Discovery = &v1alpha1.Discovery{Part: part, Subnets: nets} })
 	}
 	p := b.plan(declared(v1alpha1.Part{}))
-	if len(p.Changes) != 1 || p.Changes[0].Key.Name != nets[1] || !strings.Contains(p.Changes[0].Hold, "adopt: true in spec.discovery") {
+	if len(p.Changes) != 1 || p.Changes[0].Key.Name != nets[1] || !strings.Contains(p.Changes[0].Hold.String(), "adopt: true in spec.discovery") {
 		t.Errorf("others' tags:\n%s", show(p))
 	}
 	for path := range fieldsOf(p.Changes[0]) {
@@ -140,7 +140,7 @@ func TestWhatIsNeverMadeHereIsMissedAndHeld(t *testing.T) {
 	p := b.plan(declared)
 	held := map[string]bool{}
 	for _, c := range p.Changes {
-		held[c.Key.Kind] = c.Action == plan.Create && (strings.Contains(c.Hold, "correct spec.discovery") || strings.Contains(c.Hold, "aws eks create-nodegroup"))
+		held[c.Key.Kind] = c.Action == plan.Create && (strings.Contains(c.Hold.String(), "correct spec.discovery") || strings.Contains(c.Hold.String(), "aws eks create-nodegroup"))
 	}
 	want := map[string]bool{"SubnetTag": true, "SecurityGroupTag": true, "NodeGroup": true}
 	if diff := cmp.Diff(want, held); diff != "" || len(p.Unknown) > 0 {
@@ -170,7 +170,7 @@ func TestVersionAddonsAndHardwareAreReportedAndHeld(t *testing.T) {
 		if c.Key.Kind == "Addon" {
 			command = map[plan.Action]string{plan.Create: "create-addon", plan.Update: "update-addon"}[c.Action]
 		}
-		held[c.Key.Kind+"/"+c.Key.Name] = strings.Contains(c.Hold, "aws eks "+command) && strings.Count(c.Hold, "-addon ") <= 1
+		held[c.Key.Kind+"/"+c.Key.Name] = strings.Contains(c.Hold.String(), "aws eks "+command) && strings.Count(c.Hold.String(), "-addon ") <= 1
 	}
 	want := map[string]bool{"Version/sandbox": true, "Addon/vpc-cni": true, "Addon/coredns": true, "NodeGroupHardware/system": true}
 	if diff := cmp.Diff(want, held); diff != "" {

@@ -82,7 +82,7 @@ func TestWithoutAdoptALogGroupIsNeitherMadeNorChanged(t *testing.T) {
 				return b.declare(func(s *v1alpha1.ClusterSpec) { s.Logging = &v1alpha1.Logging{Adopt: adopt, RetentionDays: 30} })
 			}
 			p := b.reconcile(logs(false))
-			if len(p.Changes) != 1 || !p.Changes[0].Standing() || !strings.Contains(p.Changes[0].Hold, "set adopt: true in spec.logging") {
+			if len(p.Changes) != 1 || !p.Changes[0].Standing() || !strings.Contains(p.Changes[0].Hold.String(), "set adopt: true in spec.logging") {
 				t.Errorf("without adopt:\n%s", show(p))
 			}
 			if got := b.writes(); len(got) > 0 {

@@ -30,14 +30,14 @@ func TestWhatIsNotOursIsComparedUntilItIsAdopted(t *testing.T) {
 	declared := b.declare(queued(deleting))
 	p := b.plan(declared)
 	held := p.Changes[slices.IndexFunc(p.Changes, func(c plan.Change) bool { return c.Key == key })]
-	if held.Action != plan.Update || !held.Standing() || !strings.Contains(held.Hold, "adopt: true in spec.interruptionQueue") {
+	if held.Action != plan.Update || !held.Standing() || !strings.Contains(held.Hold.String(), "adopt: true in spec.interruptionQueue") {
 		t.Fatalf("got %s", show(p))
 	}
 	before := b.writes()
 	if err := b.world.Correct(t.Context(), held); err == nil {
 		t.Error("a held change was made")
 	}
-	held.Hold, held.Before = "", &state.Item{Key: key, Object: held.Before.Object, Live: held.Before.Live}
+	held.Hold, held.Before = nil, &state.Item{Key: key, Object: held.Before.Object, Live: held.Before.Live}
 	if err := b.world.Correct(t.Context(), held); !errors.Is(err, target.ErrConflict) {
 		t.Errorf("changing what is not ours returned %v", err)
 	}
@@ -187,7 +187,7 @@ func TestTheControllersOwnRoleIsLeftToBootstrap(t *testing.T) {
 		if c.Key == role && (c.Action != plan.Delete || !c.Standing()) {
 			t.Errorf("%s %s is not held", c.Action, c.Key)
 		}
-		if c.Key.Kind == "Queue" && c.Hold != "" {
+		if c.Key.Kind == "Queue" && c.Held() {
 			t.Errorf("%s is held: %s", c.Key, c.Hold)
 		}
 	}

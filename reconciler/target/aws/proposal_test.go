@@ -48,7 +48,7 @@ func tellings(p plan.Plan) []string {
 		switch {
 		case c.Standing():
 			line += " never"
-		case c.Hold != "":
+		case c.Held():
 			line += " held"
 		}
 		out = append(out, line)
@@ -81,8 +81,8 @@ func TestAProposalOfAWSTellsTheStepFromTheDrift(t *testing.T) {
 	if d := cmp.Diff([]string{"delete Queue held", "delete Rule held"}, tellings(got.Step)); d != "" {
 		t.Error(d)
 	}
-	if len(got.Step.Holds) != 1 || !strings.Contains(got.Step.Holds[0], "would delete all") {
-		t.Errorf("held: %v", got.Step.Holds)
+	if !strings.Contains(got.Step.Reasons().String(), "would delete all") {
+		t.Errorf("held: %v", got.Step.Reasons())
 	}
 	if d := cmp.Diff(drift, tellings(got.Drift)); d != "" {
 		t.Error(d)

@@ -161,8 +161,8 @@ func message(c plan.Change) string {
 		}
 		text = strings.Join(fields, ", ")
 	}
-	if c.Hold != "" {
-		text += " (" + c.Hold + ")"
+	if c.Held() {
+		text += " (" + c.Hold.String() + ")"
 	}
 	return text
 }

@@ -89,7 +89,7 @@ func TestNothingIsDeletedInAWSOnWhichMoreNodesLiveThanWasPlanned(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, c := range plan.Compute(kept, observed, plan.ConfirmLosses("")).Changes {
-			if c.Before.Allowed == nil || c.Hold == "" {
+			if c.Before.Allowed == nil || !c.Held() {
 				t.Errorf("%s: allowed %v, held %q", c.Key, c.Before.Allowed, c.Hold)
 			}
 		}

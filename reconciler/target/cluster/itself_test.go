@@ -129,7 +129,7 @@ metadata: {name: mine, namespace: $NS}
 			var got []string
 			for _, c := range p.Changes {
 				got = append(got, string(c.Action)+" "+strings.ReplaceAll(c.Key.String(), b.ns, "$NS"))
-				if c.Hold == "" {
+				if !c.Held() {
 					t.Errorf("%s is not held", c.Key)
 				}
 			}

@@ -223,7 +223,7 @@ metadata: {name: cpu-$NS, labels: {karpenter.sh/nodepool: $NS}}
 		t.Errorf("without the DevicePlugin: %s", d)
 	}
 	for _, c := range plan.ConfirmLosses("")(p).Changes {
-		if c.Hold == "" {
+		if !c.Held() {
 			t.Errorf("%s goes while the others wait", c.Key)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/poolwright/poolwright/reconciler/apply"
 	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/plan/hold"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/target"
 	"github.com/poolwright/poolwright/reconciler/target/cluster"
@@ -136,14 +137,14 @@ func TestWhatWasConfirmedGoesOnForAsMuchAsWasConfirmed(t *testing.T) {
 	b.hasAccount(b.ns)
 	b.make(nodeWithPod, "karpenter")
 	without := b.declare(config, web)
-	first := plan.ConfirmHash(b.guarded(without, ""))
+	first := b.guarded(without, "").Confirmation()
 	b.denying(http.MethodDelete, "/nodepools/"+b.ns)
 	if r := b.run(b.guarded(without, first)); r.Status != apply.Failed {
 		t.Fatalf("the deletion is %s: %v", r.Status, r.Err)
 	}
 	b.restart()
-	if p := b.guarded(without, ""); len(p.Holds) > 0 {
-		t.Errorf("what was confirmed is asked for again: %v", p.Holds)
+	if p := b.guarded(without, ""); p.Confirmation() != "" {
+		t.Errorf("what was confirmed is asked for again: %v", p.Reasons())
 	}
 	b.make(anotherNode, "karpenter")
 	b.restart()
@@ -153,7 +154,7 @@ func TestWhatWasConfirmedGoesOnForAsMuchAsWasConfirmed(t *testing.T) {
 		if r := b.run(p); r.Status != apply.Held {
 			t.Errorf("with a node more, confirmed with %q, the deletion is %s: %v", confirmation, r.Status, r.Err)
 		}
-		second = plan.ConfirmHash(p)
+		second = p.Confirmation()
 	}
 	b.wire.failing(nil)
 	b.goes(false)
@@ -177,7 +178,7 @@ func TestWhatIsWantedAgainIsNotAllowedToGoAnyMore(t *testing.T) {
 				b.hasAccount(b.ns)
 				b.make(nodeWithPod, "karpenter")
 				without := b.declare(config, web)
-				word := plan.ConfirmHash(b.guarded(without, ""))
+				word := b.guarded(without, "").Confirmation()
 				b.denying(http.MethodDelete, "/nodepools/"+b.ns)
 				if r := b.run(b.guarded(without, word)); r.Status != apply.Failed {
 					t.Fatalf("the deletion is %s: %v", r.Status, r.Err)
@@ -185,7 +186,7 @@ func TestWhatIsWantedAgainIsNotAllowedToGoAnyMore(t *testing.T) {
 				b.wire.failing(nil)
 				again := b.guarded(b.declare(changed, config, web), "")
 				for i := range again.Changes {
-					again.Changes[i].Hold = "it waits for a person"
+					again.Changes[i].Hold = hold.Reasons{{Rule: hold.Removal}}
 				}
 				apply.Run(t.Context(), again, map[string]target.Target{cluster.Name: b.world}, apply.Options{})
 				if restart {
@@ -270,7 +271,7 @@ func TestNothingIsDeletedWithWhichMoreGoesThanWasPlanned(t *testing.T) {
 					t.Errorf("%s is gone: %v", change.Key, err)
 				}
 				b.wire.failing(nil)
-				if p := b.guarded(b.declare(config), ""); len(p.Holds) == 0 {
+				if p := b.guarded(b.declare(config), ""); len(p.Reasons()) == 0 {
 					t.Error("the next plan does not ask")
 				}
 				if tt.kind == "CustomResourceDefinition" { // All tests share it.
@@ -318,7 +319,7 @@ func TestWhatCannotBeCountedIsNotDeleted(t *testing.T) {
 	if r := b.run(p); r.Status != apply.Held {
 		t.Fatalf("planned now, the deletion is %s: %v", r.Status, r.Err)
 	}
-	if r := b.run(b.guarded(b.declare(config), plan.ConfirmHash(p))); r.Status != apply.Applied {
+	if r := b.run(b.guarded(b.declare(config), p.Confirmation())); r.Status != apply.Applied {
 		t.Errorf("confirmed, the deletion is %s: %v", r.Status, r.Err)
 	}
 	b.goes(true)
@@ -336,7 +337,7 @@ metadata: {name: part, namespace: space-$NS, labels: {app.kubernetes.io/part-of:
 	b.reconcile(b.declare(space, part, config, web, pool))
 	p := b.guarded(b.declare(config, web, pool), "")
 	for _, c := range p.Changes {
-		if c.Hold == "" {
+		if !c.Held() {
 			t.Errorf("%s goes", c.Key)
 		}
 	}

@@ -44,7 +44,7 @@ spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}
 	got := map[string]loss.Counts{}
 	for _, c := range b.guarded(b.declare(config, web), "").Changes {
 		got[c.Key.Kind] = c.Before.Losses
-		if c.Hold == "" {
+		if !c.Held() {
 			t.Errorf("%s goes unasked", c.Key)
 		}
 	}
@@ -72,7 +72,7 @@ metadata: {name: `+b.sync+`, namespace: $NS, labels: {app.kubernetes.io/part-of:
 spec: {deletionPolicy: `+policy+`, source: {git: {url: "https://git.example/a.git", ref: {branch: main}}}}
 `, config, web))
 			for _, c := range b.guarded(b.declare(config, web), "").Changes {
-				if d := cmp.Diff(want, c.Before.Losses); d != "" || c.Hold == "" {
+				if d := cmp.Diff(want, c.Before.Losses); d != "" || !c.Held() {
 					t.Errorf("%s is held: %q, losses (-want +got):\n%s", c.Key, c.Hold, d)
 				}
 			}

@@ -1,0 +1,98 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/poolwright/poolwright/reconciler"
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/apply"
+	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/plan/hold"
+)
+
+// release honours the deletion policy and lets the Sync go.
+func (r *SyncReconciler) release(ctx context.Context, sync *v1alpha1.Sync) (ctrl.Result, error) {
+	if !controllerutil.ContainsFinalizer(sync, v1alpha1.Finalizer) {
+		return ctrl.Result{}, nil
+	}
+	session, err := r.sessions.get(ctx, sync, r.Build)
+	var left []plan.Change
+	if err == nil && sync.Spec.DeletionPolicy == v1alpha1.DeletionPrune {
+		left, err = prune(ctx, sync, session, r.unchanged(sync))
+	}
+	if err == nil {
+		err = session.Forget(ctx)
+	}
+	if err != nil {
+		return r.detained(ctx, sync, err)
+	}
+	r.sessions.stop(types.NamespacedName{Namespace: sync.Namespace, Name: sync.Name})
+	r.Metrics.forget(sync.Name)
+	if len(left) > 0 {
+		r.Recorder.Eventf(sync, "Warning", "LeftBehind", "Left as they are (%d), the first: %s: %s", len(left), thing(left[0].Key), left[0].Hold.String())
+	}
+	controllerutil.RemoveFinalizer(sync, v1alpha1.Finalizer)
+	if err := r.Client.Update(ctx, sync); client.IgnoreNotFound(err) != nil {
+		return again(fmt.Errorf("removing the finalizer from Sync %s: %w", sync.Name, err))
+	}
+	return ctrl.Result{}, nil
+}
+
+// detained says on a Sync that is being deleted why it cannot go yet: by an
+// event where the reason is new, and in Ready for as long as it holds.
+func (r *SyncReconciler) detained(ctx context.Context, sync *v1alpha1.Sync, why error) (ctrl.Result, error) {
+	if ctx.Err() != nil {
+		return ctrl.Result{}, nil
+	}
+	status := sync.Status.DeepCopy()
+	setReady(status, sync, false, "DeletionFailed", why.Error())
+	var v verdict
+	if held, ok := errors.AsType[*heldError](why); ok {
+		v.tokens = held.tokens
+	}
+	v.confirmation(status, sync, scope(sync))
+	r.mismatch(sync, status)
+	setStalled(status, sync, "", "")
+	set(status, sync, "Reconciling", metav1.ConditionTrue, "ProgressingWithRetry", why.Error())
+	if !equality.Semantic.DeepEqual(&sync.Status, status) {
+		r.Recorder.Event(sync, "Warning", "DeletionFailed", why.Error())
+	}
+	return ctrl.Result{RequeueAfter: interval(sync)}, r.writeStatus(ctx, sync, status)
+}
+
+// prune deletes everything that the Sync applied, and returns what is only
+// compared and stays. The deletion policy itself is the confirmation of
+// "everything", so only grave deletions are left to hold. What is unknown may
+// still be there, and keeps the Sync.
+func prune(ctx context.Context, sync *v1alpha1.Sync, s *session, unchanged func(context.Context) error) ([]plan.Change, error) {
+	policies := []plan.Policy{inScope(sync)}
+	if sync.Spec.Drift == v1alpha1.DriftReport {
+		policies = append(policies, plan.ReportTarget(awsWorld))
+	}
+	policies = append(policies, plan.ConfirmLosses(sync.Annotations[v1alpha1.ConfirmAnnotation]))
+	result, err := s.Loop.Release(ctx, reconciler.Options{Policies: policies, Apply: apply.Options{BeforeDeletes: unchanged}})
+	if err != nil {
+		return nil, err
+	}
+	if tokens := result.Plan.Tokens(); len(tokens) > 0 {
+		asking := func(r hold.Reason) bool { return r.Token == nil }
+		return nil, &heldError{summary(slices.DeleteFunc(result.Plan.Reasons(), asking)), tokens, scope(sync)}
+	}
+	if err := result.Outcome.Err(); err != nil {
+		return nil, err
+	}
+	if list := result.Plan.Unknown; len(list) > 0 {
+		return nil, errors.New(unknowns(list) + "; it may be there to be deleted, so the Sync waits (deletionPolicy: Orphan lets it go)")
+	}
+	return slices.DeleteFunc(result.Plan.Changes, func(c plan.Change) bool { return !c.Standing() }), nil
+}

@@ -1,0 +1,142 @@
+// Package hold is why changes of a plan are held, as data: the rules, what each of them
+// found, and the confirmation token that lets the change pass. What a person reads is
+// written from it, and nothing is read back from what is written.
+//
+// It is pure and refuses to decide what is held. Start reading at Reason.
+package hold
+
+import (
+	"slices"
+
+	"github.com/poolwright/poolwright/reconciler/state/loss"
+)
+
+// Rule is what holds a change.
+type Rule string
+
+// The rules. Those that a confirmation token lets pass give one with their Reason.
+const (
+	// OnlyCompared: the thing is never written, by its own terms (state.Terms.Hold).
+	OnlyCompared Rule = "only compared"
+	// Drift: what a hand changed is only reported.
+	Drift Rule = "drift: Report"
+	// MaxPrunePercent: too much would be deleted at once.
+	MaxPrunePercent Rule = "guard.maxPrunePercent"
+	// Removal: the deletion takes more along than the thing itself (loss.Removal).
+	Removal Rule = "grave deletion"
+	// MaxNodesReplaced: more nodes would be replaced or taken away than are allowed.
+	MaxNodesReplaced Rule = "guard.maxNodesReplaced"
+	// Reviewed: more nodes would be replaced or taken away than reviewers were shown.
+	Reviewed Rule = "reviewed"
+	// InUse: the part of the thing is used by something whose deletion waits.
+	InUse Rule = "deletion that waits"
+	// Loosened: the change makes what guards a Sync weaker.
+	Loosened Rule = "looser guard"
+)
+
+// Reason is one of the reasons for which a change is held.
+type Reason struct {
+	Rule  Rule
+	Facts Facts
+	// Token lets the change pass this rule; nil where no confirmation does.
+	Token *Token
+}
+
+// Facts are what a rule found. Each rule fills in those that are named for it.
+type Facts struct {
+	// Object is the thing whose change is held (Removal, Loosened), or that uses a
+	// part of it (InUse), as state.Key writes it.
+	Object string `json:"object,omitempty"`
+	// Detail is what the thing's own world has to add: how a person changes what is
+	// OnlyCompared, or that nothing is written to the world (Drift); what goes with a
+	// Removal; why it is not known whether a part is
+	// InUse.
+	Detail string `json:"detail,omitempty"`
+	// Fields are the paths of the fields that are Loosened or InUse.
+	Fields []string `json:"fields,omitempty"`
+	// Deletions are what MaxPrunePercent counted.
+	Deletions *Deletions `json:"deletions,omitempty"`
+	// Losses counts what goes with a Removal.
+	Losses loss.Counts `json:"losses,omitempty"`
+	// Nodes are what MaxNodesReplaced and Reviewed counted.
+	Nodes *Nodes `json:"nodes,omitempty"`
+}
+
+// Deletions are how many things a plan would delete.
+type Deletions struct {
+	// Count of the Managed things would be deleted.
+	Count   int `json:"count"`
+	Managed int `json:"managed"`
+	// MaxPercent is the share that may be deleted unasked. Everything may not, whatever
+	// the share.
+	MaxPercent int `json:"maxPercent"`
+}
+
+// Nodes are how many nodes changes of pools, classes and overlays cost.
+type Nodes struct {
+	Replaced int `json:"replaced"`
+	// Removed are taken away with their pool.
+	Removed int `json:"removed"`
+	// Unknown says why it cannot be told how many, Doubt why it may be more; empty
+	// where the numbers hold.
+	Unknown string `json:"unknown,omitempty"`
+	Doubt   string `json:"doubt,omitempty"`
+	// Max is how many may be replaced or taken away unasked; nil where nobody says so.
+	Max *int `json:"max,omitempty"`
+	// Reviewed are what the reviews showed; nil where there was none.
+	Reviewed *Reviews `json:"reviewed,omitempty"`
+}
+
+// Reviews are the nodes that reviewers of pull requests were shown.
+type Reviews struct {
+	PullRequests []int64 `json:"pullRequests"`
+	// Nodes were shown of the reviewed pools, which would lose Now.
+	Nodes int `json:"nodes"`
+	Now   int `json:"now"`
+}
+
+// Reasons are why one change is held; none where it is not.
+type Reasons []Reason
+
+// Nodes reports whether the change is held for the nodes that it would cost.
+func (r Reasons) Nodes() bool { return r.By(MaxNodesReplaced, Reviewed) }
+
+// By reports whether one of the rules is among the reasons.
+func (r Reasons) By(rules ...Rule) bool {
+	return slices.ContainsFunc(r, func(one Reason) bool { return slices.Contains(rules, one.Rule) })
+}
+
+// Rules are those of the reasons, each once, in their order.
+func (r Reasons) Rules() []Rule {
+	var out []Rule
+	for _, one := range r {
+		if !slices.Contains(out, one.Rule) {
+			out = append(out, one.Rule)
+		}
+	}
+	return out
+}
+
+// Asks reports whether a confirmation is waited for.
+func (r Reasons) Asks() bool { return len(r.Tokens()) > 0 }
+
+// Tokens are what a confirmation must quote for the change to pass.
+func (r Reasons) Tokens() []Token {
+	var out []Token
+	for _, one := range r {
+		if one.Token != nil {
+			out = append(out, *one.Token)
+		}
+	}
+	return out
+}
+
+// Unconfirmed are the reasons without their tokens, for a plan whose tokens are not
+// those of the apply.
+func (r Reasons) Unconfirmed() Reasons {
+	out := slices.Clone(r)
+	for i := range out {
+		out[i].Token = nil
+	}
+	return out
+}

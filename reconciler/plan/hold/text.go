@@ -1,0 +1,116 @@
+package hold
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// String is the reason in a sentence for a person, without its token.
+func (r Reason) String() string { return strings.Join(r.clauses(), "; ") }
+
+// String is all the reasons in one sentence. What several of them share, such as how
+// many nodes a plan replaces, is there once.
+func (r Reasons) String() string {
+	var out []string
+	seen := map[string]bool{}
+	for _, one := range r {
+		for _, clause := range one.clauses() {
+			if !seen[clause] {
+				seen[clause], out = true, append(out, clause)
+			}
+		}
+	}
+	return strings.Join(out, "; ")
+}
+
+// ConfirmWith says with which confirmation what waits may pass, after the reasons why it
+// waits; empty without one.
+func ConfirmWith(confirmation string) string {
+	if confirmation == "" {
+		return ""
+	}
+	return "; confirm with poolwright.dev/confirm: " + confirmation
+}
+
+func (r Reason) clauses() []string {
+	f := r.Facts
+	switch r.Rule {
+	case Drift:
+		return []string{cmp.Or(f.Detail, "drift is only reported ("+string(Drift)+")")}
+	case MaxPrunePercent:
+		return []string{f.Deletions.String()}
+	case Removal:
+		return []string{fmt.Sprintf("deleting %s: %s", f.Object, f.Detail)}
+	case MaxNodesReplaced:
+		return []string{f.Nodes.String(), fmt.Sprintf("%s is %d", MaxNodesReplaced, *f.Nodes.Max)}
+	case Reviewed:
+		return []string{f.Nodes.String(), f.Nodes.reviewed()}
+	case InUse:
+		return []string{f.inUse()}
+	case Loosened:
+		return []string{fmt.Sprintf("updating %s would loosen it (%s), which the repository alone cannot do", f.Object, strings.Join(f.Fields, ", "))}
+	case OnlyCompared:
+	}
+	return []string{f.Detail}
+}
+
+// String says how many things would be deleted.
+func (d Deletions) String() string {
+	if d.Count == d.Managed {
+		return fmt.Sprintf("would delete all %d objects (%s)", d.Count, MaxPrunePercent)
+	}
+	return fmt.Sprintf("would delete %d of %d objects, more than %d%% (%s)", d.Count, d.Managed, d.MaxPercent, MaxPrunePercent)
+}
+
+func (f Facts) inUse() string {
+	part := strings.Join(f.Fields, ", ")
+	if f.Detail != "" {
+		return fmt.Sprintf("%s may be in use: it is not known whether there is %s to be deleted: %s", part, f.Object, f.Detail)
+	}
+	return fmt.Sprintf("%s is in use until %s is deleted, which waits", part, f.Object)
+}
+
+// String says how many nodes would be lost.
+func (n Nodes) String() string {
+	if n.Unknown != "" {
+		return "may replace any number of nodes, for it cannot be foretold: " + n.Unknown
+	}
+	noun := func(n int) string {
+		if n == 1 {
+			return "1 node"
+		}
+		return fmt.Sprintf("%d nodes", n)
+	}
+	out := "would replace " + noun(n.Replaced)
+	switch {
+	case n.Replaced == 0 && n.Removed > 0:
+		out = "would take away " + noun(n.Removed) + " with their pool"
+	case n.Removed > 0:
+		out += fmt.Sprintf(" and take away %d with their pool", n.Removed)
+	}
+	if n.Doubt != "" {
+		out += ", and maybe more: " + n.Doubt
+	}
+	return out
+}
+
+// reviewed says of how many nodes the reviewers were told.
+func (n Nodes) reviewed() string {
+	r := n.Reviewed
+	numbers := slices.Sorted(slices.Values(r.PullRequests))
+	names := make([]string, 0, len(numbers))
+	for _, number := range numbers {
+		names = append(names, fmt.Sprintf("#%d", number))
+	}
+	were := "were"
+	if r.Nodes == 1 {
+		were = "was"
+	}
+	out := fmt.Sprintf("%d %s told in the review of %s", r.Nodes, were, strings.Join(names, ", "))
+	if n.Unknown == "" && r.Now != n.Replaced+n.Removed {
+		return fmt.Sprintf("%d of them where %s", r.Now, out)
+	}
+	return out
+}

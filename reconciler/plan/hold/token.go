@@ -1,0 +1,60 @@
+package hold
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/poolwright/poolwright/reconciler/state/confirm"
+	"github.com/poolwright/poolwright/reconciler/state/loss"
+)
+
+// Token is what a confirmation token stands for. The token itself is made of it in a
+// scope (see In): with each confirmation that was used it becomes another.
+type Token struct {
+	// Purpose keeps the tokens of different guards apart.
+	Purpose string
+	// Digest is the confirm.Digest of all that is confirmed, but for the Losses.
+	Digest string
+	// Losses are what goes with the deletions that are confirmed, each thing counted
+	// once; nil for what is no deletion.
+	Losses loss.Counts
+}
+
+// In is the confirmation token in a scope: 40 hexadecimal digits, and what goes with the
+// deletions that it stands for, as loss.Counts writes it.
+func (t Token) In(scope confirm.Scope) string {
+	return scope.Token(t.Purpose, t.Digest) + t.Losses.String()
+}
+
+// QuotedBy finds the token in a confirmation, and returns the losses that it is quoted
+// with. They must cover, with their tolerance, those that there are now.
+func (t Token) QuotedBy(confirmation string, scope confirm.Scope) (loss.Counts, bool) {
+	digits := scope.Token(t.Purpose, t.Digest)
+	for _, quoted := range confirm.Tokens(confirmation) {
+		rest, ok := strings.CutPrefix(quoted, digits)
+		if !ok {
+			continue
+		}
+		if then, ok := loss.Parse(rest); ok && then.Tolerant().Covers(t.Losses) {
+			return then, true
+		}
+	}
+	return nil, false
+}
+
+// Join is one confirmation that quotes all the tokens, each once, in an order that does
+// not depend on theirs; empty without any.
+func Join(tokens []Token, scope confirm.Scope) string {
+	sorted := slices.Clone(tokens)
+	slices.SortFunc(sorted, func(a, b Token) int {
+		return cmp.Or(strings.Compare(a.Purpose, b.Purpose), strings.Compare(a.Digest, b.Digest))
+	})
+	var out []string
+	for i, t := range sorted {
+		if i == 0 || t.Purpose != sorted[i-1].Purpose || t.Digest != sorted[i-1].Digest {
+			out = append(out, t.In(scope))
+		}
+	}
+	return strings.Join(out, ",")
+}
