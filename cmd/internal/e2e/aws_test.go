@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -294,10 +295,10 @@ func (s *sky) isGivenUp() {
 	s.eventually("no node is left", s.nodes(0))
 	without := strings.Replace(everyPart, "  interruptionQueue: {deletionPolicy: Delete}\n", "", 1)
 	s.declare(strings.Replace(without, "    instanceProfile: "+awsNodeRole+"\n", "", 1), "Give up the queue and the instance profile")
-	word := ""
+	token := ""
 	s.eventually("the Sync asks for a confirmation", func() error {
-		word = s.wordFor("Queue.sqs/eu-west-1/" + awsCluster)
-		if word == "" {
+		token = s.tokenFor("Queue.sqs/eu-west-1/" + awsCluster)
+		if token == "" {
 			return fmt.Errorf("pending is %v", s.sync().Status.Pending)
 		}
 		return nil
@@ -310,7 +311,7 @@ func (s *sky) isGivenUp() {
 	if err := s.hand.List(s.Context(), &live); err != nil || len(live.Items) != 1 || live.Items[0].Spec.InterruptionQueue == nil {
 		s.Errorf("before anybody confirmed the engine was not to read the queue any more: %v", err)
 	}
-	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, v1alpha1.ConfirmAnnotation, word)
+	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, v1alpha1.ConfirmAnnotation, token)
 	if err := s.hand.Patch(s.Context(), s.sync(), mergePatch(patch)); err != nil {
 		s.Fatal(err)
 	}
@@ -338,16 +339,17 @@ func (s *sky) queueAndRules() (queues, rules int) {
 	return len(q.QueueUrls), len(r.Rules)
 }
 
-// wordFor is the word that the Sync names for the deletion of a resource, if it does.
-func (s *sky) wordFor(resource string) string {
+// tokenFor is the confirmation token of the Sync while the deletion of a resource waits.
+func (s *sky) tokenFor(resource string) string {
 	s.Helper()
-	for _, p := range s.sync().Status.Pending {
-		m := confirmation.FindStringSubmatch(p.Reason)
-		if strings.HasSuffix(p.Object, resource) && m != nil {
-			return m[1]
-		}
+	status := s.sync().Status
+	waits := func(p v1alpha1.PendingChange) bool {
+		return strings.HasSuffix(p.Object, resource) && p.Action == "delete" && len(p.Rules) > 0
 	}
-	return ""
+	if !slices.ContainsFunc(status.Pending, waits) {
+		return ""
+	}
+	return status.ConfirmationToken
 }
 
 // neverAskedTooMuch holds all of the controller's requests against the policies

@@ -63,7 +63,7 @@ func TestAForcePushWaitsForAPerson(t *testing.T) {
 	stays()
 
 	s.confirm("000000000000")
-	s.confirm(s.hashIn(s.troubled("NotFastForward")))
+	s.confirm(s.tokenIn(s.troubled("NotFastForward")))
 	s.repo = forced
 	s.ready()
 	s.holds("a", "v2")

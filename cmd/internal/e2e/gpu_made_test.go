@@ -155,10 +155,10 @@ func (l *gpuLives) profileLeaves(g gpuScene) {
 		if err != nil || len(left)+len(g.living(profile)) == 0 {
 			return err
 		}
-		// The word is another when less is to be deleted: it is read again.
-		if word, err := g.wordToConfirm(); err == nil && word != confirmed {
-			g.annotates(v1alpha1.ConfirmAnnotation, word)
-			confirmed = word
+		// The token is another when less is to be deleted: it is read again.
+		if token, err := g.confirmationToken(); err == nil && token != confirmed {
+			g.annotates(v1alpha1.ConfirmAnnotation, token)
+			confirmed = token
 		}
 		return fmt.Errorf("there is %v, instances %v", left, g.living(profile))
 	})
@@ -180,7 +180,7 @@ func (l *gpuLives) profileLeaves(g gpuScene) {
 func (g gpuScene) asksToConfirm(words ...string) {
 	g.Helper()
 	g.until("the Sync holds back what it would delete", func() error {
-		if _, err := g.wordToConfirm(); err != nil {
+		if _, err := g.confirmationToken(); err != nil {
 			return err
 		}
 		sync, err := g.sync()
@@ -197,8 +197,8 @@ func (g gpuScene) asksToConfirm(words ...string) {
 	})
 }
 
-// wordToConfirm is the word that allows what is held back now.
-func (g gpuScene) wordToConfirm() (string, error) {
+// confirmationToken is the one that allows what is held back now.
+func (g gpuScene) confirmationToken() (string, error) {
 	sync, err := g.sync()
 	if err != nil {
 		return "", err
@@ -207,9 +207,8 @@ func (g gpuScene) wordToConfirm() (string, error) {
 	if ready == nil || ready.Reason != "PruneHeld" || sync.Status.LastAttemptedRevision != g.git.repo.revision() {
 		return "", fmt.Errorf("Ready is %+v", ready)
 	}
-	found := confirmation.FindStringSubmatch(ready.Message)
-	if found == nil {
-		return "", fmt.Errorf("there is no word in: %s", ready.Message)
+	if sync.Status.ConfirmationToken == "" || !strings.HasSuffix(ready.Message, ": "+sync.Status.ConfirmationToken) {
+		return "", fmt.Errorf("the token %q is not at the end of: %s", sync.Status.ConfirmationToken, ready.Message)
 	}
-	return found[1], nil
+	return sync.Status.ConfirmationToken, nil
 }

@@ -26,19 +26,6 @@ func (s *stage) declareSync(name string, edit func(*v1alpha1.Sync)) {
 	s.repo.write("config/sync-"+name+".yaml", string(text))
 }
 
-// words are all that a message asks to quote.
-func (s *stage) words(message string) string {
-	s.Helper()
-	var out []string
-	for _, found := range confirmation.FindAllStringSubmatch(message, -1) {
-		out = append(out, found[1])
-	}
-	if len(out) == 0 {
-		s.Fatalf("no word to confirm in: %s", message)
-	}
-	return strings.Join(out, ",")
-}
-
 // TestACommitCannotSwitchOffTheGuardThatItNeeds follows a repository that declares its
 // own Sync, and attacks the guard from there.
 func TestACommitCannotSwitchOffTheGuardThatItNeeds(t *testing.T) {
@@ -180,9 +167,9 @@ func TestACommitCannotSwitchOffTheGuardThatItNeeds(t *testing.T) {
 		remove(s)
 		s.repo.commit("Remove eleven")
 		s.handled()
-		word := s.words(s.troubled("PruneHeld"))
+		token := s.tokenIn(s.troubled("PruneHeld"))
 		s.declareSync(s.name, func(sync *v1alpha1.Sync) {
-			sync.Annotations = map[string]string{v1alpha1.ConfirmAnnotation: word}
+			sync.Annotations = map[string]string{v1alpha1.ConfirmAnnotation: token}
 		})
 		s.repo.commit("Confirm it")
 		s.handled()
@@ -207,7 +194,7 @@ func TestACommitCannotSwitchOffTheGuardThatItNeeds(t *testing.T) {
 	s.declareSync(s.name, anything)
 	s.repo.commit("Raise the guard and remove eleven")
 	s.handled()
-	s.confirm(s.words(s.troubled("GuardHeld")))
+	s.confirm(s.tokenIn(s.troubled("GuardHeld")))
 	s.ready()
 	if n := len(s.census()); n != before-len(leaving) {
 		t.Errorf("%d objects are left, want %d", n, before-len(leaving))

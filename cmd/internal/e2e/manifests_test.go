@@ -263,7 +263,7 @@ func TestADefinitionAndItsObjectsComeInOneCommit(t *testing.T) {
 	if size, _, _ := unstructured.NestedInt64(live.Object, "spec", "size"); size != 2 {
 		t.Errorf("the other widget has size %d", size)
 	}
-	// The definition leaves together with its objects: that waits for a word.
+	// The definition leaves together with its objects: that waits for a confirmation.
 	s.repo.remove("config/a-widget.yaml", "config/b-widget.yaml", "config/z-definition.yaml")
 	s.repo.commit("Remove the widgets and their definition")
 	s.handled()

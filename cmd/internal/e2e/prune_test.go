@@ -14,25 +14,25 @@ import (
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 )
 
-var confirmation = regexp.MustCompile(`poolwright\.dev/confirm: ([0-9A-Za-z+-]+)`)
+var confirmation = regexp.MustCompile(`poolwright\.dev/confirm: ([0-9A-Za-z+,-]+)$`)
 
 // confirm puts the annotation on the Sync.
-func (s *stage) confirm(hash string) {
+func (s *stage) confirm(token string) {
 	s.Helper()
 	s.change(func(sync *v1alpha1.Sync) {
 		if sync.Annotations == nil {
 			sync.Annotations = map[string]string{}
 		}
-		sync.Annotations[v1alpha1.ConfirmAnnotation] = hash
+		sync.Annotations[v1alpha1.ConfirmAnnotation] = token
 	})
 }
 
-// hashIn finds the hash that a message asks to quote.
-func (s *stage) hashIn(message string) string {
+// tokenIn is the confirmation token that a message ends with.
+func (s *stage) tokenIn(message string) string {
 	s.Helper()
 	found := confirmation.FindStringSubmatch(message)
 	if found == nil {
-		s.Fatalf("no hash to confirm in: %s", message)
+		s.Fatalf("no confirmation token in: %s", message)
 	}
 	return found[1]
 }
@@ -74,7 +74,7 @@ func TestALargePruneWaitsForAPerson(t *testing.T) {
 	if pending := s.sync().Status.Pending; len(pending) != 11 || pending[0].Action != "delete" {
 		t.Errorf("pending is %+v", pending)
 	}
-	s.confirm(s.hashIn(message))
+	s.confirm(s.tokenIn(message))
 	s.ready()
 	if n := len(s.census()); n != len(staying) {
 		t.Errorf("%d objects are left, want %d", n, len(staying))
@@ -89,7 +89,7 @@ func TestALargePruneWaitsForAPerson(t *testing.T) {
 	}
 	s.repo.commit("Remove them again")
 	s.handled()
-	if again := s.troubled("PruneHeld"); s.hashIn(again) == s.hashIn(message) {
+	if again := s.troubled("PruneHeld"); s.tokenIn(again) == s.tokenIn(message) {
 		t.Error("the same hash stands for other objects")
 	}
 	// Git itself may take the wish back.
@@ -184,7 +184,7 @@ func TestADeletedSyncPrunesWhereItIsToldTo(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.deleteSync()
-	// What would die with the namespace is not ours: that waits for a word.
+	// What would die with the namespace is not ours: that waits for a confirmation.
 	message := s.told("DeletionFailed")
 	if !strings.Contains(message, "1 configmap in it go with it") {
 		t.Errorf("the event does not say what would be lost: %s", message)
@@ -194,11 +194,11 @@ func TestADeletedSyncPrunesWhereItIsToldTo(t *testing.T) {
 	if s.live("foreign") == nil {
 		t.Fatal("a foreign object was deleted")
 	}
-	s.eventually("the right hash is told", func() error {
+	s.eventually("the right token is in the event", func() error {
 		// It changes once a and b are gone.
 		told := confirmation.FindStringSubmatch(s.lastTold("DeletionFailed"))
 		if told == nil {
-			return errors.New("no hash is told yet")
+			return errors.New("there is no token yet")
 		}
 		patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, v1alpha1.ConfirmAnnotation, told[1])
 		sync := &v1alpha1.Sync{ObjectMeta: metav1.ObjectMeta{Name: s.name, Namespace: s.system}}

@@ -385,12 +385,12 @@ func (p *pulls) growsBeyondItsReview() {
 	if diff := cmp.Diff(grown, p.nodesAre(taintedPool, 7)); diff != "" {
 		p.Errorf("the nodes are others:\n%s", diff)
 	}
-	p.annotates(v1alpha1.ConfirmAnnotation, p.wordOf("RolloutHeld"))
+	p.annotates(v1alpha1.ConfirmAnnotation, p.tokenFor("RolloutHeld"))
 	p.says(number, "Applied", "Roll-out")
 }
 
-// wordOf is what confirms what the Sync holds for a reason.
-func (p *pulls) wordOf(reason string) (word string) {
+// tokenFor is what confirms what the Sync holds for a reason.
+func (p *pulls) tokenFor(reason string) (token string) {
 	p.Helper()
 	p.eventually("the Sync says how to confirm", func() error {
 		sync, err := p.sync()
@@ -401,10 +401,10 @@ func (p *pulls) wordOf(reason string) (word string) {
 		if ready == nil || ready.Reason != reason {
 			return fmt.Errorf("Ready is %+v", ready)
 		}
-		_, word, _ = strings.Cut(ready.Message, v1alpha1.ConfirmAnnotation+": ")
+		token = sync.Status.ConfirmationToken
 		return nil
 	})
-	return word
+	return token
 }
 
 // scales changes a Deployment's replicas.
