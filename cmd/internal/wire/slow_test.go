@@ -14,7 +14,8 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
-// slowFolder keeps every limit and renders for minutes: each patch is tried on each object.
+// slowFolder keeps every limit and takes some five seconds of processor time: each patch
+// is tried on each object.
 func slowFolder() fstest.MapFS {
 	var objects, patches strings.Builder
 	for i := range 2000 {
