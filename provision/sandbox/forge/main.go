@@ -28,7 +28,7 @@ func main() {
 
 // version is the release that go.mod pins; Gitea shows it in its API and on
 // its pages, and picks its database migrations by itself.
-const version = "1.26.0"
+const version = "1.26.4"
 
 func run() int {
 	setting.AppVer = version

@@ -268,8 +268,8 @@ func TestAMissingCompilerIsNamed(t *testing.T) {
 // know its own tag.
 func TestReportedVersionsAreThePinnedOnes(t *testing.T) {
 	for file, wants := range map[string][]string{
-		"../../controlplane/go.mod": {"k8s.io/kubernetes v1.36.3", "k8s.io/kubectl v0.36.3", "go.etcd.io/etcd/server/v3 v3.6.8"},
-		"../../forge/go.mod":        {"code.gitea.io/gitea v1.26.0"},
+		"../../controlplane/go.mod": {"k8s.io/kubernetes v1.36.3", "k8s.io/kubectl v0.36.3", "go.etcd.io/etcd/server/v3 v3.6.14"},
+		"../../forge/go.mod":        {"code.gitea.io/gitea v1.26.4"},
 	} {
 		content, err := os.ReadFile(file)
 		if err != nil {
@@ -287,7 +287,7 @@ func TestReportedVersionsAreThePinnedOnes(t *testing.T) {
 		}
 	}
 	source, err := os.ReadFile("../../forge/main.go")
-	if err != nil || !strings.Contains(string(source), `const version = "1.26.0"`) {
+	if err != nil || !strings.Contains(string(source), `const version = "1.26.4"`) {
 		t.Errorf("the forge reports another version: %v", err)
 	}
 }
