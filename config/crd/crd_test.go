@@ -13,15 +13,16 @@ import (
 // and raise Serial: an old replica must know that the new CRD is newer.
 func digests() map[int]string {
 	return map[int]string{
-		1: "9ec0bde82c7ee2632425fa4eb6ccaa26",
-		2: "ebb70e44090f98a01ca147a4d152194b",
-		3: "5db8b6ae6196b9f4afb7f7485f5fd10d",
-		4: "b491980879c9e5520d455e3271bee4da",
-		5: "a79ba06d8194bd898683a6cc856d7537",
-		6: "2453fd97a5e6c424949bc7547100b87f",
-		7: "4315b1ee84a76d68ef830b8cfdf75e8f",
-		8: "afa78b4da75ff2155ad926b7bd7697bc",
-		9: "708370ace0ca0fe1bd2b03492bee49ac",
+		1:  "9ec0bde82c7ee2632425fa4eb6ccaa26",
+		2:  "ebb70e44090f98a01ca147a4d152194b",
+		3:  "5db8b6ae6196b9f4afb7f7485f5fd10d",
+		4:  "b491980879c9e5520d455e3271bee4da",
+		5:  "a79ba06d8194bd898683a6cc856d7537",
+		6:  "2453fd97a5e6c424949bc7547100b87f",
+		7:  "4315b1ee84a76d68ef830b8cfdf75e8f",
+		8:  "afa78b4da75ff2155ad926b7bd7697bc",
+		9:  "708370ace0ca0fe1bd2b03492bee49ac",
+		10: "6c78ef7aa5ac38a59ede89606ac70afc",
 	}
 }
 

@@ -92,7 +92,7 @@ func awaited(r apply.Result) string {
 		return ""
 	case r.Change.Hold.Nodes():
 		return rolloutHeld
-	case r.Change.Action == plan.Delete && !r.Change.Standing():
+	case r.Change.Loses() && !r.Change.Standing() && !r.Change.Loosens():
 		return pruneHeld
 	case r.Change.Loosens():
 		return guardHeld

@@ -34,7 +34,8 @@ func rolling(from, to []string, policies ...plan.Policy) plan.Plan {
 	for _, what := range from {
 		item := declared(strings.TrimSuffix(what, "!"))
 		drifted[item.Key] = strings.HasSuffix(what, "!")
-		if item.Key.Kind == "NodePool" {
+		stays := slices.ContainsFunc(to, func(what string) bool { return declared(what).Key == item.Key })
+		if item.Key.Kind == "NodePool" && !stays { // What its deletion would cost.
 			item.Grave = "3 nodes, 7 pods"
 		}
 		observed = append(observed, item)

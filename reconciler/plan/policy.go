@@ -76,8 +76,8 @@ const pruneFloor = 10
 
 // Guard holds all deletions when together they are more than maxPercent of
 // what is managed and at least ten, or when they would delete everything, and
-// holds each grave one (see loss.Removal) in any case, until confirmation
-// quotes their token, alone or among others separated by commas.
+// holds each grave one (see loss.Removal), and each update that loses as much (see
+// Change.Loses), in any case, until confirmation quotes their token, alone or among others separated by commas.
 //
 // A deletion that was allowed before and not carried out goes on, as long as no
 // more goes with it than was allowed. It counts all the same, unless a person
@@ -89,7 +89,7 @@ func Guard(maxPercent int, confirmation string) Policy {
 	return func(p Plan) Plan {
 		many := tooManyDeletions(p, maxPercent)
 		return ask(p, confirmation, func(c Change) hold.Reasons {
-			if many == nil || c.begun() {
+			if many == nil || c.begun() || c.Action != Delete {
 				return unconfirmed(c)
 			}
 			all := hold.Reason{Rule: hold.MaxPrunePercent, Facts: hold.Facts{Deletions: many}}
@@ -123,25 +123,39 @@ func tooManyDeletions(p Plan, maxPercent int) *hold.Deletions {
 	return &hold.Deletions{Count: deletions, Managed: managed, MaxPercent: maxPercent}
 }
 
-// ConfirmLosses holds each deletion that others go with (see loss.Removal) until confirmation
-// quotes their token, and lets the others go on.
+// ConfirmLosses holds each deletion that others go with (see loss.Removal), and each update
+// that loses as much (see Change.Loses), until confirmation quotes their token, and lets the others go on.
 func ConfirmLosses(confirmation string) Policy {
 	return func(p Plan) Plan { return ask(p, confirmation, unconfirmed) }
 }
 
-// unconfirmed says what is grave about a deletion that no person has confirmed.
+// unconfirmed says what is grave about a deletion, or an update, that no person has
+// confirmed.
 func unconfirmed(c Change) hold.Reasons {
-	if c.Before.Grave == "" || !fresh(c) {
+	rule := hold.Removal
+	switch {
+	case c.Before.Grave == "":
+		return nil
+	case c.Action == Update:
+		rule = hold.Update
+	case !fresh(c):
 		return nil
 	}
-	return hold.Reasons{{Rule: hold.Removal, Facts: hold.Facts{Object: c.Key.String(), Detail: c.Before.Grave, Losses: c.Before.Losses}}}
+	return hold.Reasons{{Rule: rule, Facts: hold.Facts{Object: c.Key.String(), Detail: c.Before.Grave, Losses: c.Before.Losses}}}
+}
+
+// Loses reports whether the change may take along what a person has to allow: a deletion,
+// or an update of a revision that loses nodes or data as one does. Putting back what a hand
+// has changed takes nothing that the repository gave.
+func (c Change) Loses() bool {
+	return c.Action == Delete || c.Action == Update && !c.Drift && c.Before.Grave != ""
 }
 
 // ask holds the deletions for which why gives reasons, until confirmation quotes
 // their token, and with them the changes that take away what the held ones are used by.
 func ask(p Plan, confirmation string, why func(Change) hold.Reasons) Plan {
 	asked := func(c Change) bool {
-		return c.Action == Delete && !c.Standing() && !c.Held() && len(why(c)) > 0
+		return c.Loses() && !c.Standing() && !c.Held() && len(why(c)) > 0
 	}
 	of := slices.DeleteFunc(slices.Clone(p.Changes), func(c Change) bool { return !asked(c) })
 	token := tokenFor(of)

@@ -80,7 +80,7 @@ func (e *ProblemsError) Error() string {
 // the fields. The error's text names the manager and the fields.
 var ErrConflict = errors.New("owned by another manager")
 
-// GrownError says that a deletion was not sent, because more goes with it by now than
+// GrownError says that a deletion, or an update that loses as much, was not sent, because more goes with it by now than
 // was allowed. The next plan asks for what it costs then. It is an ErrChanged.
 type GrownError struct{ Allowed, Now loss.Counts }
 
@@ -95,13 +95,13 @@ func (e *GrownError) Error() string {
 		}
 		return cmp.Or(strings.Join(parts, ", "), "nothing")
 	}
-	return fmt.Sprintf("not deleted: by now %s would go with it, and %s was allowed", list(e.Now), list(e.Allowed))
+	return fmt.Sprintf("not sent: by now %s would go with it, and %s was allowed", list(e.Now), list(e.Allowed))
 }
 
 // Unwrap makes it an ErrChanged.
 func (e *GrownError) Unwrap() error { return ErrChanged }
 
-// MayDelete compares what goes with a deletion now with what was allowed. Nil lets it be
+// MayDelete compares what goes with a deletion, or an update that loses as much, now with what was allowed. Nil lets it be
 // sent; doing starts the error otherwise. What cannot be counted now is an error, unless
 // it could not be when it was planned, and was allowed all the same.
 func MayDelete(doing string, c plan.Change, now loss.Removal) error {
@@ -110,7 +110,7 @@ func MayDelete(doing string, c plan.Change, now loss.Removal) error {
 	case allowed.Covers(now.Cost()):
 		return nil
 	case now.Losses[loss.Uncounted] > 0:
-		return state.Failf(state.Retry, "Uncounted", "%s: not deleted: %s", doing, now.Grave)
+		return state.Failf(state.Retry, "Uncounted", "%s: not sent: %s", doing, now.Grave)
 	}
 	return state.Fail(state.Retry, "Changed", fmt.Errorf("%s: %w", doing, &GrownError{Allowed: allowed, Now: now.Cost()}))
 }

@@ -253,7 +253,7 @@ type PendingChange struct {
 	// +optional
 	Reason string `json:"reason,omitempty"`
 	// Rules are what holds the change: "only compared", "drift: Report",
-	// "guard.maxPrunePercent", "grave deletion", "guard.maxNodesReplaced", "reviewed",
+	// "guard.maxPrunePercent", "grave deletion", "grave update", "guard.maxNodesReplaced", "reviewed",
 	// "deletion that waits" or "looser guard". Absent where nothing does, and it failed.
 	// +listType=atomic
 	// +optional

@@ -24,6 +24,8 @@ const (
 	MaxPrunePercent Rule = "guard.maxPrunePercent"
 	// Removal: the deletion takes more along than the thing itself (loss.Removal).
 	Removal Rule = "grave deletion"
+	// Update: the update loses what a deletion would (loss.Removal).
+	Update Rule = "grave update"
 	// MaxNodesReplaced: more nodes would be replaced or taken away than are allowed.
 	MaxNodesReplaced Rule = "guard.maxNodesReplaced"
 	// Reviewed: more nodes would be replaced or taken away than reviewers were shown.
@@ -44,19 +46,18 @@ type Reason struct {
 
 // Facts are what a rule found. Each rule fills in those that are named for it.
 type Facts struct {
-	// Object is the thing whose change is held (Removal, Loosened), or that uses a
+	// Object is the thing whose change is held (Removal, Update, Loosened), or that uses a
 	// part of it (InUse), as state.Key writes it.
 	Object string `json:"object,omitempty"`
 	// Detail is what the thing's own world has to add: how a person changes what is
 	// OnlyCompared, or that nothing is written to the world (Drift); what goes with a
-	// Removal; why it is not known whether a part is
-	// InUse.
+	// Removal or an Update; why it is not known whether a part is InUse.
 	Detail string `json:"detail,omitempty"`
 	// Fields are the paths of the fields that are Loosened or InUse.
 	Fields []string `json:"fields,omitempty"`
 	// Deletions are what MaxPrunePercent counted.
 	Deletions *Deletions `json:"deletions,omitempty"`
-	// Losses counts what goes with a Removal.
+	// Losses counts what goes with a Removal or an Update.
 	Losses loss.Counts `json:"losses,omitempty"`
 	// Nodes are what MaxNodesReplaced and Reviewed counted.
 	Nodes *Nodes `json:"nodes,omitempty"`

@@ -43,6 +43,8 @@ func (r Reason) clauses() []string {
 		return []string{f.Deletions.String()}
 	case Removal:
 		return []string{fmt.Sprintf("deleting %s: %s", f.Object, f.Detail)}
+	case Update:
+		return []string{fmt.Sprintf("updating %s: %s", f.Object, f.Detail)}
 	case MaxNodesReplaced:
 		return []string{f.Nodes.String(), fmt.Sprintf("%s is %d", MaxNodesReplaced, *f.Nodes.Max)}
 	case Reviewed:

@@ -12,7 +12,8 @@ import (
 )
 
 // Removal is what the deletion of an observed thing costs, and what of that is
-// allowed. It is zero for ordinary things.
+// allowed; of one that is wanted and differs, what its update costs. It is zero for
+// ordinary things.
 type Removal struct {
 	// Grave says, for things whose removal costs more than themselves, what
 	// goes with them ("3 nodes, 7 pods"), or why their removal always waits

@@ -116,6 +116,9 @@ func (j *job) write(ctx context.Context, live sighting) error {
 	if live.pending != "" {
 		return state.WaitFor(30*time.Second, "Pending", fmt.Errorf("%s: AWS is still at it: %s", j.doing, live.pending))
 	}
+	if err := j.mayLose(ctx, live); err != nil {
+		return err
+	}
 	if err := j.send(ctx, live); err != nil {
 		return err
 	}

@@ -115,9 +115,10 @@ type observation struct {
 	*World
 	wish   wish
 	wanted state.Set
-	// left are the records of what is not wanted any more, and users who lives on it.
-	left  []inventory.Record
-	users users
+	// left are the records of what is not wanted any more.
+	left []inventory.Record
+	// users is who lives on what is declared; nil until somebody asks.
+	users *users
 
 	mu sync.Mutex
 	// sights holds what was seen of each key that exists or is unknown.
@@ -146,14 +147,12 @@ func (o *observation) run(ctx context.Context) (state.Set, error) {
 	var items []state.Item
 	for _, item := range o.wanted.Items() {
 		if found, ok := o.judge(item); ok {
+			found.Removal = o.lost(ctx, item, found)
 			items = append(items, found)
 		}
 	}
-	if slices.ContainsFunc(o.left, func(rec inventory.Record) bool { return carries(rec.Key.Kind) }) {
-		o.users = o.usersOf(ctx, o.wish)
-	}
 	for _, rec := range o.left {
-		if found, ok := o.leave(rec); ok {
+		if found, ok := o.leave(ctx, rec); ok {
 			items = append(items, found)
 		}
 	}
@@ -336,7 +335,7 @@ func (m wish) foreign(k state.Key) string {
 
 // leave decides about a thing that is recorded and not wanted any more. What is
 // not to be deleted is forgotten, and stays as it is.
-func (o *observation) leave(rec inventory.Record) (state.Item, bool) {
+func (o *observation) leave(ctx context.Context, rec inventory.Record) (state.Item, bool) {
 	live, seen := o.sights[rec.Key]
 	found := state.Item{
 		Key: rec.Key, Version: rec.Version, Applied: rec.Desired, Wave: rec.Wave,
@@ -358,7 +357,9 @@ func (o *observation) leave(rec inventory.Record) (state.Item, bool) {
 		}
 		return found, false
 	}
-	found.Removal = o.users.removal(rec.Key.Kind)
+	if carries(rec.Key.Kind) {
+		found.Removal = o.count(ctx).removal(rec.Key.Kind)
+	}
 	if rec.Print.UID == live.uid {
 		found.Allowed = rec.Allowed
 	}

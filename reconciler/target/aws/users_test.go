@@ -40,15 +40,23 @@ func (b *bench) node(name string) {
 	})
 }
 
-// whatNodesLiveOn declares all parts on which nodes live, to be deleted with them.
-func (b *bench) whatNodesLiveOn() state.Set {
+// boundary makes a policy that lets everything pass, for the time of the test, and
+// returns its name.
+func (b *bench) boundary() string {
 	b.Helper()
-	subnets, boundary := b.subnets(1), "own-"+b.home
+	name := "own-" + b.home
 	if _, err := b.hand.iam.CreatePolicy(b.Context(), &iam.CreatePolicyInput{
-		PolicyName: &boundary, PolicyDocument: sdk.String(`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":"*","Resource":"*"}]}`),
+		PolicyName: &name, PolicyDocument: sdk.String(`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":"*","Resource":"*"}]}`),
 	}); err != nil {
 		b.Fatal(err)
 	}
+	return name
+}
+
+// whatNodesLiveOn declares all parts on which nodes live, to be deleted with them.
+func (b *bench) whatNodesLiveOn() state.Set {
+	b.Helper()
+	subnets, boundary := b.subnets(1), b.boundary()
 	return b.declare(func(s *v1alpha1.ClusterSpec) {
 		queued(deleting)(s)
 		s.NodeRole = &v1alpha1.NodeRole{Part: deleting, Name: "nodes", InstanceProfile: "nodes", PermissionsBoundary: boundary}

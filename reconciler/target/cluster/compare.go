@@ -51,6 +51,7 @@ func (w *World) compare(ctx context.Context, item state.Item, live *unstructured
 		return found, err
 	}
 	found.Object = object
+	found.Removal = w.lost(ctx, update{key: item.Key, before: object, after: item.Object, live: live})
 	w.noteSeen(item, live, object)
 	if state.Equal(object, item.Object) && !w.blind(item.Key) && !w.cfg.OnlyManaged {
 		w.store.Put(inventory.Record{

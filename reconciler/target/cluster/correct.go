@@ -146,6 +146,9 @@ func (j *job) update(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := j.mayLose(ctx); err != nil {
+		return err
+	}
 	if err := j.prepare(ctx, m); err != nil {
 		return err
 	}

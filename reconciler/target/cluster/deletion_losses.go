@@ -179,59 +179,10 @@ func (c counting) lostObjects(ctx context.Context, live *unstructured.Unstructur
 	}
 	kind, n := defined[0], 0 // Every version serves the same objects.
 	err := c.api.Names(ctx, api.Ref{Resource: kind.GVR()}, "", "", func(*metav1.PartialObjectMetadata) { n++ })
-	lost := kind.Kind
-	if kind.Group != "karpenter.sh" && slices.Contains([]string{"Node", "NodeClaim", "Pod"}, lost) {
-		lost = "Object" // Of its namesakes a fifth more is tolerated.
-	}
 	return loss.Removal{
 		Grave:  fmt.Sprintf("the kind %s and %s go with it", kind.Kind, count(n, "object")),
-		Losses: loss.Counts{"CustomResourceDefinition": 1, lost: n},
+		Losses: loss.Counts{"CustomResourceDefinition": 1, lostAs(kind): n},
 	}, err
-}
-
-// contents are the kinds that are counted in a namespace: those whose loss
-// hurts. What Kubernetes puts into every namespace does not count.
-func contents() []kinds.Kind {
-	kind := func(group, kind, resource string) kinds.Kind {
-		return kinds.Kind{GroupVersionKind: schema.GroupVersionKind{Group: group, Version: "v1", Kind: kind}, Resource: resource}
-	}
-	return []kinds.Kind{
-		kind("", "Pod", "pods"),
-		kind("", "PersistentVolumeClaim", "persistentvolumeclaims"),
-		kind("", "Secret", "secrets"),
-		kind("", "ConfigMap", "configmaps"),
-		kind("", "Service", "services"),
-		kind("apps", "Deployment", "deployments"),
-		kind("apps", "StatefulSet", "statefulsets"),
-		kind("apps", "DaemonSet", "daemonsets"),
-		kind("batch", "Job", "jobs"),
-		kind("batch", "CronJob", "cronjobs"),
-	}
-}
-
-// lostContents counts what is in a namespace beside what is deleted anyway.
-func (c counting) lostContents(ctx context.Context, namespace string) (loss.Removal, error) {
-	var parts []string
-	losses := loss.Counts{}
-	for _, kind := range contents() {
-		n := 0
-		err := c.api.Names(ctx, api.Ref{Resource: kind.GVR(), Namespace: namespace}, "", "", func(m *metav1.PartialObjectMetadata) {
-			k := state.Key{Target: Name, Group: kind.Group, Kind: kind.Kind, Namespace: namespace, Name: m.Name}
-			if !c.deletedAnyway(k, m) && m.Name != "kube-root-ca.crt" {
-				n++
-			}
-		})
-		if err != nil {
-			return loss.Removal{}, err
-		}
-		if n > 0 {
-			parts, losses[kind.Kind] = append(parts, count(n, strings.TrimSuffix(kind.Resource, "s"))), n
-		}
-	}
-	if len(parts) == 0 {
-		return loss.Removal{}, nil
-	}
-	return loss.Removal{Grave: strings.Join(parts, ", ") + " in it go with it", Losses: losses}, nil
 }
 
 // lostNodes counts the nodes of a pool, those on their way included, and the pods on
@@ -292,12 +243,7 @@ func isDaemonSet(owner metav1.OwnerReference) bool {
 // lostEngine counts the nodes that nobody would provision for, consolidate or
 // replace any more: without a Cluster the engine stops.
 func (w *World) lostEngine(ctx context.Context) (loss.Removal, error) {
-	kind, ok, err := w.find(ctx, schema.GroupVersionKind{Group: "karpenter.sh", Version: "v1", Kind: "NodeClaim"})
-	if err != nil || !ok {
-		return loss.Removal{}, err
-	}
-	n := 0
-	err = w.api.Names(ctx, api.Ref{Resource: kind.GVR()}, "", "", func(*metav1.PartialObjectMetadata) { n++ })
+	n, err := w.nodeClaims(ctx)
 	if err != nil || n == 0 {
 		return loss.Removal{}, err
 	}
@@ -309,6 +255,17 @@ func (w *World) lostEngine(ctx context.Context) (loss.Removal, error) {
 		Grave:  fmt.Sprintf("the engine stops: %s %s running unmanaged", count(n, "NodeClaim"), verb),
 		Losses: loss.Counts{"NodeClaim": n},
 	}, nil
+}
+
+// nodeClaims counts all NodeClaims.
+func (w *World) nodeClaims(ctx context.Context) (int, error) {
+	kind, ok, err := w.find(ctx, schema.GroupVersionKind{Group: "karpenter.sh", Version: "v1", Kind: "NodeClaim"})
+	if err != nil || !ok {
+		return 0, err
+	}
+	n := 0
+	err = w.api.Names(ctx, api.Ref{Resource: kind.GVR()}, "", "", func(*metav1.PartialObjectMetadata) { n++ })
+	return n, err
 }
 
 // lostClass tells who uses an EC2NodeClass, beside pools that are deleted too.

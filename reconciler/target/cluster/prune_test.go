@@ -360,3 +360,63 @@ func crash(t *testing.T, cut int, before, doing, after []string) bool {
 	}
 	return writes >= cut
 }
+
+// Custom resources go with their namespace, too, and nobody but their controller knows
+// what goes with them.
+func TestCustomResourcesGoWithTheirNamespace(t *testing.T) {
+	const space = `
+apiVersion: v1
+kind: Namespace
+metadata: {name: space-$NS}
+`
+	const gadgets = `
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: gadgets.made.example.com}
+spec:
+  group: made.example.com
+  scope: Namespaced
+  names: {kind: Gadget, plural: gadgets, singular: gadget, listKind: GadgetList}
+  versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}]
+`
+	b := newBench(t)
+	b.make(gadgets, "kubectl-create")
+	t.Cleanup(func() { b.removeAll(gadgets) })
+	b.reconcile(b.declare(space))
+	removal := func() (string, int, error) {
+		wanted := b.want(b.declare())
+		observed, err := b.world.Observe(t.Context(), wanted)
+		if err != nil {
+			return "", 0, err
+		}
+		for _, c := range plan.Compute(wanted, observed).Changes {
+			return c.Before.Grave, c.Before.Losses["Gadget"], nil
+		}
+		return "", 0, nil
+	}
+	if grave, _, err := removal(); grave != "" || err != nil {
+		t.Fatalf("an empty namespace: %q, %v", grave, err)
+	}
+	early := b.plan(b.declare()).Changes[0]
+	eventually(b, func() bool {
+		made := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "made.example.com/v1", "kind": "Gadget"}}
+		made.SetNamespace("space-" + b.ns)
+		made.SetName("g")
+		return b.hand.Create(t.Context(), made) == nil
+	})
+	if grave, n, err := removal(); grave != "1 Gadget in it go with it" || n != 1 || err != nil {
+		t.Errorf("with a custom resource: %q, %d, %v", grave, n, err)
+	}
+	if err := b.world.Correct(t.Context(), early); err == nil {
+		t.Error("a namespace that was planned empty went with a custom resource")
+	}
+	b.wire.failing(func(r *http.Request) (*http.Response, error) {
+		if strings.HasSuffix(r.URL.Path, "/gadgets") {
+			return answer(r, http.StatusForbidden, "Forbidden", "no"), nil
+		}
+		return nil, nil
+	})
+	if grave, _, err := removal(); !strings.Contains(grave, "could not be counted") || err != nil {
+		t.Errorf("of a kind that may not be listed: %q, %v", grave, err)
+	}
+}

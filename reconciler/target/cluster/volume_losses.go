@@ -34,9 +34,21 @@ func (c counting) lostData(ctx context.Context, k state.Key, live *unstructured.
 	return loss.Removal{}, nil
 }
 
-// lostClaims counts the claims of a StatefulSet's pods, by the names that Kubernetes
-// gives them: template, StatefulSet, ordinal.
+// lostClaims counts the claims of a StatefulSet's pods.
 func (c counting) lostClaims(ctx context.Context, k state.Key, live *unstructured.Unstructured) (loss.Removal, error) {
+	claims, err := c.claimsOf(ctx, k, live)
+	if err != nil || len(claims) == 0 {
+		return loss.Removal{}, err
+	}
+	return loss.Removal{
+		Grave:  "its persistentVolumeClaimRetentionPolicy deletes " + count(len(claims), "PersistentVolumeClaim"),
+		Losses: loss.Counts{"PersistentVolumeClaim": len(claims)},
+	}, nil
+}
+
+// claimsOf are the claims of a StatefulSet's pods, by the names that Kubernetes gives
+// them: template, StatefulSet, ordinal.
+func (w *World) claimsOf(ctx context.Context, k state.Key, live *unstructured.Unstructured) (map[string]bool, error) {
 	templates, _, _ := unstructured.NestedSlice(live.Object, "spec", "volumeClaimTemplates")
 	var names []string
 	for _, t := range templates {
@@ -46,20 +58,14 @@ func (c counting) lostClaims(ctx context.Context, k state.Key, live *unstructure
 	}
 	of, err := regexp.Compile("^(" + strings.Join(names, "|") + ")-" + regexp.QuoteMeta(k.Name) + "-[0-9]+$")
 	if err != nil {
-		return loss.Removal{}, fmt.Errorf("reading its volumeClaimTemplates: %w", err)
+		return nil, fmt.Errorf("reading its volumeClaimTemplates: %w", err)
 	}
 	claims := map[string]bool{}
 	ref := api.Ref{Resource: schema.GroupVersionResource{Version: "v1", Resource: "persistentvolumeclaims"}, Namespace: k.Namespace}
-	err = c.api.Names(ctx, ref, "", "", func(m *metav1.PartialObjectMetadata) {
+	err = w.api.Names(ctx, ref, "", "", func(m *metav1.PartialObjectMetadata) {
 		if of.MatchString(m.Name) {
 			claims[m.Name] = true
 		}
 	})
-	if err != nil || len(claims) == 0 {
-		return loss.Removal{}, err
-	}
-	return loss.Removal{
-		Grave:  "its persistentVolumeClaimRetentionPolicy deletes " + count(len(claims), "PersistentVolumeClaim"),
-		Losses: loss.Counts{"PersistentVolumeClaim": len(claims)},
-	}, nil
+	return claims, err
 }

@@ -97,6 +97,18 @@ func toKind(gv schema.GroupVersion, r metav1.APIResource) (Kind, bool) {
 	return Kind{GroupVersionKind: gvk, Resource: r.Name, Namespaced: r.Namespaced, Manageable: manageable}, true
 }
 
+// Failed says for which API groups the cluster could not say what it serves, with the
+// reason of one version of each.
+func (c *Catalog) Failed() map[string]error {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	out := make(map[string]error, len(c.failed))
+	for gv, err := range c.failed {
+		out[gv.Group] = err
+	}
+	return out
+}
+
 // Loaded reports whether Refresh has succeeded before.
 func (c *Catalog) Loaded() bool {
 	c.mu.RLock()

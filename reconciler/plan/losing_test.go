@@ -1,0 +1,58 @@
+package plan_test
+
+import (
+	"testing"
+
+	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/loss"
+)
+
+// An update that loses what a deletion would waits for the same confirmation as one.
+func TestAnUpdateThatLosesNodesWaitsAsADeletionDoes(t *testing.T) {
+	key := state.Key{Target: "cluster", Group: "poolwright.dev", Kind: "Cluster", Name: "cluster"}
+	off := state.Item{Key: key, Object: map[string]any{"mode": "Off"}}
+	on := state.Item{Key: key, Object: map[string]any{"mode": "Embedded"}, Live: state.Identity{UID: "1"}, Removal: loss.Removal{
+		Grave: "the engine stops", Losses: loss.Counts{"NodeClaim": 3},
+	}}
+	other := state.Item{Key: state.Key{Target: "cluster", Kind: "ConfigMap", Name: "a"}, Object: map[string]any{"a": "b"}}
+	compute := func(confirmation string, was state.Item) plan.Change {
+		p := plan.Compute(state.NewSet(off, other), state.NewSet(was, other), plan.Guard(50, confirmation))
+		if len(p.Changes) != 1 {
+			t.Fatalf("%d changes", len(p.Changes))
+		}
+		return p.Changes[0]
+	}
+	held := plan.Compute(state.NewSet(off, other), state.NewSet(on, other), plan.Guard(50, ""))
+	word := held.Confirmation()
+	again, more, drifted, harmless := on, on, on, on
+	again.Live.UID = "2"
+	more.Losses = loss.Counts{"NodeClaim": 4}
+	drifted.Applied = state.Hash(off.Object)
+	harmless.Removal = loss.Removal{}
+	for _, tt := range []struct {
+		name, confirmation string
+		was                state.Item
+		held               bool
+	}{
+		{"unasked", "", on, true},
+		{"confirmed", word, on, false},
+		{"confirmed for another incarnation", word, again, true},
+		{"confirmed for fewer", word, more, true},
+		{"it only puts back what a hand has changed", "", drifted, false},
+		{"it loses nothing", "", harmless, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			c := compute(tt.confirmation, tt.was)
+			if got := c.Held(); got != tt.held {
+				t.Errorf("held: %v", c.Hold)
+			}
+			if c.Loses() != (tt.name != "it loses nothing" && tt.was.Applied == "") {
+				t.Errorf("loses: %v", c.Loses())
+			}
+			if allowed := c.Allowance().Losses["NodeClaim"]; tt.confirmation != "" && !tt.held && allowed != 3 {
+				t.Errorf("%d are allowed", allowed)
+			}
+		})
+	}
+}
