@@ -2,6 +2,7 @@ package deviceplugin
 
 import (
 	"slices"
+	"strconv"
 
 	"github.com/poolwright/poolwright/provision/catalog"
 	"github.com/poolwright/poolwright/reconciler/state"
@@ -20,6 +21,9 @@ func gpuCounts() []int { return []int{1, 2, 4, 8, 16} }
 func (e *expansion) counts(pool string) []int {
 	at := slices.IndexFunc(e.pools, func(item state.Item) bool { return item.Key.Name == pool })
 	if at < 0 {
+		if kept, known := e.kept[pool]; known {
+			return kept
+		}
 		return gpuCounts()
 	}
 	if e.types == nil {
@@ -41,6 +45,36 @@ func (e *expansion) counts(pool string) []int {
 	}
 	slices.Sort(out)
 	return out
+}
+
+// Undeclared are the pools that profiles name and that are not among the items, sorted.
+func Undeclared(items []state.Item) []string {
+	e := survey(items)
+	if len(e.plugins) != 1 {
+		return nil
+	}
+	plugin := e.read(e.plugins[0])
+	if len(e.problems) > 0 {
+		return nil
+	}
+	var out []string
+	for _, p := range Sharing(plugin).Profiles {
+		for _, pool := range p.Pools {
+			if !slices.ContainsFunc(e.pools, func(item state.Item) bool { return item.Key.Name == pool }) {
+				out = append(out, pool)
+			}
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// Overlaid are the numbers of GPUs for which a pool has overlays of its own; exists
+// reports whether there is a thing.
+func Overlaid(pool string, exists func(state.Key) bool) []int {
+	return slices.DeleteFunc(gpuCounts(), func(count int) bool {
+		return !exists(state.Key{Target: cluster, Group: "karpenter.sh", Kind: "NodeOverlay", Name: overlayName(strconv.Itoa(count), "-"+pool)})
+	})
 }
 
 func met(asks []catalog.Requirement, labels map[string]string) bool {

@@ -22,12 +22,18 @@ const cluster = "cluster"
 // it is: a pool would otherwise lose the limit that it has, and nodes would follow a
 // DevicePlugin without its plugin. That nothing of it is deleted either is the
 // caller's part, as with every Problem.
-func Expand(declared state.Set) (state.Set, []state.Problem) {
+func Expand(declared state.Set) (state.Set, []state.Problem) { return ExpandKeeping(declared, nil) }
+
+// ExpandKeeping is Expand where more is known of pools that profiles name and that are not
+// declared (see Undeclared): the numbers of GPUs for which a pool has overlays that stay
+// as they are. A pool that is not in counts is one that is declared elsewhere.
+func ExpandKeeping(declared state.Set, counts map[string][]int) (state.Set, []state.Problem) {
 	items := declared.Items()
 	if !Concerned(items) {
 		return declared, nil
 	}
 	e := survey(items)
+	e.kept = counts
 	if len(e.plugins) > 0 {
 		e.expand()
 	}
@@ -69,6 +75,8 @@ type expansion struct {
 	// the declared things matters here.
 	plugins, pools []state.Item
 	bottlerocket   map[string]bool
+	// kept are the numbers of GPUs for which pools that are not declared have overlays.
+	kept map[string][]int
 	// types are the catalog's, nil until they are asked for.
 	types []catalog.InstanceType
 

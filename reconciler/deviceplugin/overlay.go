@@ -50,10 +50,12 @@ func (e *expansion) overlays(p gpu.Profile) []map[string]any {
 	return out
 }
 
+func overlayName(count, suffix string) string { return "poolwright-gpu-" + count + suffix }
+
 // overlay is that of nodes with a number of GPUs in some pools.
 func overlay(p gpu.Profile, gpus int, suffix string, weight int64, pools []any) map[string]any {
 	count := strconv.Itoa(gpus)
-	object := named("karpenter.sh/v1alpha1", "NodeOverlay", "", "poolwright-gpu-"+count+suffix, p.Name)
+	object := named("karpenter.sh/v1alpha1", "NodeOverlay", "", overlayName(count, suffix), p.Name)
 	offer := p.Offer(gpus)
 	capacity := map[string]any{}
 	for _, name := range slices.Sorted(maps.Keys(offer)) {
