@@ -68,6 +68,26 @@ func moves() map[string]struct {
 			s.push("b.yaml", "two\n")
 			force(s)
 		}, false},
+		"unrelated history that was merged with what was before, as the guide has it": {func(s *gitServer) {
+			before := s.git("rev-parse", "HEAD")
+			s.git("checkout", "-q", "--orphan", "new")
+			s.git("rm", "-q", "-rf", ".")
+			s.push("b.yaml", "two\n")
+			force(s)
+			s.git("merge", "-q", "--strategy", "ours", "--allow-unrelated-histories", "-m", "Go on from what was before", before)
+			s.git("push", "-q", "origin", "HEAD:main")
+		}, true},
+		"what was before, merged over unrelated history": {func(s *gitServer) {
+			before := s.git("rev-parse", "HEAD")
+			s.git("checkout", "-q", "--orphan", "new")
+			s.git("rm", "-q", "-rf", ".")
+			s.push("b.yaml", "two\n")
+			force(s)
+			now := s.git("rev-parse", "HEAD")
+			s.git("checkout", "-q", "--detach", before)
+			s.git("merge", "-q", "--strategy", "ours", "--allow-unrelated-histories", "-m", "Return to what was before", now)
+			s.git("push", "-q", "origin", "HEAD:main")
+		}, true},
 	}
 }
 
