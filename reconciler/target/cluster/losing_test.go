@@ -91,6 +91,7 @@ spec: {name: c, region: eu-west-1, account: "111122223333", engine: {mode: Embed
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			b := newBench(t)
+			b.noNodeClaims()
 			b.reconcile(b.declare(tt.declared))
 			after := b.declare(strings.Replace(tt.declared, tt.from, tt.to, 1))
 			early := b.guarded(after, "").Changes[0]
@@ -124,6 +125,15 @@ spec: {name: c, region: eu-west-1, account: "111122223333", engine: {mode: Embed
 			}
 			b.settled(after)
 		})
+	}
+}
+
+// noNodeClaims deletes those that other tests have left: a Cluster counts all.
+func (b *bench) noNodeClaims() {
+	b.Helper()
+	all := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "karpenter.sh/v1", "kind": "NodeClaim"}}
+	if err := b.hand.DeleteAllOf(b.Context(), all); err != nil {
+		b.Fatal(err)
 	}
 }
 

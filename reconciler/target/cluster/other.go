@@ -8,7 +8,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/deviceplugin"
@@ -26,44 +25,24 @@ func (w *World) expand(ctx context.Context, declared state.Set) (state.Set, []st
 		declared, problems := deviceplugin.Refuse(declared, why)
 		return declared, problems, nil
 	}
-	kept, err := w.overlaid(ctx, declared.Items())
-	if err != nil {
-		return state.Set{}, nil, err
-	}
-	declared, problems := deviceplugin.ExpandKeeping(declared, kept)
+	declared, problems := deviceplugin.ExpandKeeping(declared, w.overlaid(declared.Items()))
 	return declared, problems, nil
 }
 
 // overlaid are the numbers of GPUs for which we have made overlays of pools that profiles
-// still name: of those that we have applied and that are not declared any more, and of
-// those that are gone. They stay as they are, and no other is made. A pool that somebody
-// else has, or will have, is not among them.
-func (w *World) overlaid(ctx context.Context, items []state.Item) (map[string][]int, error) {
+// name and that are not declared, by the inventory, which otherPlugin has loaded: those of a
+// pool that leaves, or has left, stay as they are, and no other is made. A pool that was
+// never declared here, and has none yet, is not among them.
+func (w *World) overlaid(items []state.Item) map[string][]int {
+	ours := func(k state.Key) bool { _, known := w.store.Get(k); return known }
 	out := map[string][]int{}
 	for _, name := range deviceplugin.Undeclared(items) {
-		pool := state.Key{Target: Name, Group: "karpenter.sh", Kind: "NodePool", Name: name}
-		leaving, err := w.holds(ctx, pool)
-		if err != nil {
-			return nil, err
-		}
-		counts := deviceplugin.Overlaid(name, func(k state.Key) bool { _, ours := w.store.Get(k); return ours })
-		switch {
-		case leaving, len(counts) == 0:
-		case w.cfg.OnlyManaged:
-			leaving = true // Who answers strangers looks at nobody else's pool.
-		default:
-			ref := api.Ref{Resource: schema.GroupVersionResource{Group: pool.Group, Version: "v1", Resource: "nodepools"}, Name: name}
-			_, err := w.api.Get(ctx, ref)
-			if err != nil && !apierrors.IsNotFound(err) {
-				return nil, api.Refused("reading "+pool.String(), err, false)
-			}
-			leaving = err != nil
-		}
-		if leaving {
+		counts := deviceplugin.Overlaid(name, ours)
+		if len(counts) > 0 || ours(state.Key{Target: Name, Group: "karpenter.sh", Kind: "NodePool", Name: name}) {
 			out[name] = counts
 		}
 	}
-	return out, nil
+	return out
 }
 
 // otherPlugin says why a declared DevicePlugin must not be carried out; empty where
