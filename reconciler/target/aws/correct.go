@@ -244,7 +244,7 @@ func (j *job) remove(ctx context.Context, live sighting) error {
 	case !deletable(rec, live):
 		return j.changed("it is not marked as ours to delete any more")
 	}
-	if err := j.mayTake(ctx); err != nil {
+	if err := j.checkLosses(ctx); err != nil {
 		return err
 	}
 	if err := j.of.remove(ctx, j.to.clients, k, live); err != nil && !gone(err) {
@@ -259,13 +259,13 @@ func (j *job) remove(ctx context.Context, live sighting) error {
 	return nil
 }
 
-// mayTake counts again right before the first request who lives on the thing, and
+// checkLosses counts again right before the first request who lives on the thing, and
 // refuses where it is more than was planned with.
-func (j *job) mayTake(ctx context.Context) error {
-	if !carries(j.change.Key.Kind) {
+func (j *job) checkLosses(ctx context.Context) error {
+	if !nodesDependOn(j.change.Key.Kind) {
 		return nil
 	}
-	return target.MayDelete(j.doing, j.change, j.usersOf(ctx, j.current()).removal(j.change.Key.Kind))
+	return target.MayDelete(j.doing, j.change, j.countUsers(ctx, j.current()).removal(j.change.Key.Kind))
 }
 
 func (j *job) forget() {

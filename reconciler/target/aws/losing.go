@@ -122,7 +122,7 @@ func (o *observation) lost(ctx context.Context, item, found state.Item) loss.Rem
 // count counts who lives on what the Cluster declares, once.
 func (o *observation) count(ctx context.Context) users {
 	if o.users == nil {
-		now := o.usersOf(ctx, o.wish)
+		now := o.countUsers(ctx, o.wish)
 		o.users = &now
 	}
 	return *o.users
@@ -135,5 +135,5 @@ func (j *job) mayLose(ctx context.Context, live sighting) error {
 	if j.change.Action != plan.Update || j.change.Drift || !loses(*j.change.After, live.object) {
 		return nil
 	}
-	return target.MayDelete(j.doing, j.change, lost(*j.change.After, live.object, func() users { return j.usersOf(ctx, j.current()) }))
+	return target.MayDelete(j.doing, j.change, lost(*j.change.After, live.object, func() users { return j.countUsers(ctx, j.current()) }))
 }

@@ -28,7 +28,7 @@ func (w *World) Observe(ctx context.Context, wanted state.Set) (state.Set, error
 	w.store.Withdraw(wanted)
 	w.recall(ctx)
 	now := w.turn()
-	o := w.observation(now.wish, w.askable(now.wish, wanted))
+	o := w.observation(now.wish, w.observable(now.wish, wanted))
 	o.keep = now.keep
 	for _, rec := range w.store.Records() {
 		if _, keep := wanted.Get(rec.Key); !keep && !now.blind {
@@ -357,7 +357,7 @@ func (o *observation) leave(ctx context.Context, rec inventory.Record) (state.It
 		}
 		return found, false
 	}
-	if carries(rec.Key.Kind) {
+	if nodesDependOn(rec.Key.Kind) {
 		found.Removal = o.count(ctx).removal(rec.Key.Kind)
 	}
 	if rec.Print.UID == live.uid {

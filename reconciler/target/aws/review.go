@@ -11,8 +11,8 @@ import (
 
 // review is what one comparison for a review keeps.
 type review struct {
-	// start is what was wanted first; nil before.
-	start *wish
+	// base is what was wanted first; nil before.
+	base *wish
 }
 
 // StartReview starts another comparison of a World for reviews: what it is asked for next
@@ -21,23 +21,23 @@ func (w *World) StartReview() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.review != nil {
-		w.review.start = nil
+		w.review.base = nil
 	}
 }
 
-// askable are the wanted things that AWS may be asked about. A record without a hash is an
+// observable are the wanted things that AWS may be asked about. A record without a hash is an
 // intent, maybe to make what another has made, and one of another scope is of another
 // cluster's thing. Of what is only compared there are no records: that is asked about where
-// the start compares it as well. Quotas are the account's in that region, and name nothing
+// the base compares it as well. Quotas are the account's in that region, and name nothing
 // that is in it.
-func (w *World) askable(m wish, wanted state.Set) state.Set {
+func (w *World) observable(m wish, wanted state.Set) state.Set {
 	if w.review == nil {
 		return wanted
 	}
 	w.mu.Lock()
-	start := w.review.start
+	base := w.review.base
 	w.mu.Unlock()
-	here := start != nil && start.Region != "" && start.place == m.place
+	here := base != nil && base.Region != "" && base.place == m.place
 	return state.NewSet(slices.DeleteFunc(wanted.Items(), func(item state.Item) bool {
 		rec, known := w.store.Get(item.Key)
 		if known && rec.Desired != "" && rec.Scope == m.text() {
@@ -46,7 +46,7 @@ func (w *World) askable(m wish, wanted state.Set) state.Set {
 		if !here || item.Hold == "" && item.Key.Kind != "Quota" {
 			return true
 		}
-		_, compared := start.wanted.Get(item.Key)
+		_, compared := base.wanted.Get(item.Key)
 		return !compared && item.Key.Kind != "Quota"
 	})...)
 }

@@ -20,8 +20,8 @@ type users struct {
 	err error
 }
 
-// usersOf counts anew.
-func (w *World) usersOf(ctx context.Context, m wish) users {
+// countUsers counts anew.
+func (w *World) countUsers(ctx context.Context, m wish) users {
 	pools, err := karpenter.Pools(ctx, w.api)
 	if err != nil {
 		return users{err: err}
@@ -34,23 +34,23 @@ func (w *World) usersOf(ctx context.Context, m wish) users {
 	return users{pools: len(pools), nodes: len(names) + coming, err: err}
 }
 
-// bearing is a kind of things on which nodes live.
-type bearing struct {
+// nodeDependency is a kind of things on which nodes depend.
+type nodeDependency struct {
 	// one and many are what happens to one node, and to several, when one of its
 	// things goes.
 	one, many string
-	// part is the field of the Cluster that declares them.
-	part string
+	// field is the one of the Cluster that declares them.
+	field string
 }
 
-func bearings() map[string]bearing {
-	permissions := bearing{"loses its permissions in AWS", "lose their permissions in AWS", "spec.nodeRole"}
-	drained := bearing{"is not drained any more before AWS takes it away", "are not drained any more before AWS takes them away", "spec.interruptionQueue"}
-	found := func(what string) bearing {
+func nodeDependencies() map[string]nodeDependency {
+	permissions := nodeDependency{"loses its permissions in AWS", "lose their permissions in AWS", "spec.nodeRole"}
+	drained := nodeDependency{"is not drained any more before AWS takes it away", "are not drained any more before AWS takes them away", "spec.interruptionQueue"}
+	found := func(what string) nodeDependency {
 		by := " no successor where Karpenter finds the " + what + " by this tag"
-		return bearing{"is replaced or gets" + by, "are replaced or get" + by, "spec.discovery"}
+		return nodeDependency{"is replaced or gets" + by, "are replaced or get" + by, "spec.discovery"}
 	}
-	return map[string]bearing{
+	return map[string]nodeDependency{
 		"AccessEntry":      {"loses its access to the cluster", "lose their access to the cluster", "spec.nodeRole"},
 		"Role":             permissions,
 		"InstanceProfile":  permissions,
@@ -61,30 +61,30 @@ func bearings() map[string]bearing {
 	}
 }
 
-// carries reports whether nodes live on things of a kind.
-func carries(kind string) bool { return bearings()[kind].part != "" }
+// nodesDependOn reports whether nodes depend on things of a kind.
+func nodesDependOn(kind string) bool { return nodeDependencies()[kind].field != "" }
 
 // usedBy is the part of the Cluster through which things of a kind are used.
 func usedBy(kind string) loss.Part {
-	if !carries(kind) {
+	if !nodesDependOn(kind) {
 		return loss.Part{}
 	}
-	return loss.Part{Group: v1alpha1.GroupVersion.Group, Kind: "Cluster", Field: bearings()[kind].part}
+	return loss.Part{Group: v1alpha1.GroupVersion.Group, Kind: "Cluster", Field: nodeDependencies()[kind].field}
 }
 
 // removal is what goes with a thing of a kind.
 func (u users) removal(kind string) loss.Removal {
 	out := loss.Removal{UsedBy: usedBy(kind)}
-	fate := bearings()[kind]
+	dependency := nodeDependencies()[kind]
 	switch {
-	case !carries(kind):
+	case !nodesDependOn(kind):
 	case u.err != nil:
-		out.Grave = "the nodes that " + fate.many + " could not be counted: " + u.err.Error()
+		out.Grave = "the nodes that " + dependency.many + " could not be counted: " + u.err.Error()
 		out.Losses = loss.Counts{loss.Uncounted: 1}
 	case u.pools == 0 && u.nodes == 1:
-		out.Grave = "1 node " + fate.one
+		out.Grave = "1 node " + dependency.one
 	case u.pools+u.nodes > 0:
-		out.Grave = u.String() + " " + fate.many
+		out.Grave = u.String() + " " + dependency.many
 	}
 	if out.Grave != "" && u.err == nil {
 		out.Losses = loss.Counts{"NodePool": u.pools, "Node": u.nodes}

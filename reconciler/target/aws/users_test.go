@@ -81,7 +81,7 @@ func TestNothingIsDeletedInAWSOnWhichMoreNodesLiveThanWasPlanned(t *testing.T) {
 			t.Errorf("deleting %s returned %v", c.Key, err)
 		}
 	}
-	for kind := range bearings() {
+	for kind := range nodeDependencies() {
 		if kind != "SecurityGroupTag" && !kinds[kind] {
 			t.Errorf("the deletion of no %s was tried", kind)
 		}

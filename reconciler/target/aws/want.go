@@ -51,8 +51,8 @@ func (w *World) Want(_ context.Context, declared state.Set) (state.Set, error) {
 		w.past.good = made
 	}
 	w.wish, w.past.asked = made, true
-	if w.review != nil && w.review.start == nil {
-		w.review.start = &made
+	if w.review != nil && w.review.base == nil {
+		w.review.base = &made
 	}
 	if len(problems) > 0 {
 		return made.wanted, &target.ProblemsError{Problems: problems}
