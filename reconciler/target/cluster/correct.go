@@ -153,12 +153,12 @@ func (j *job) update(ctx context.Context) error {
 		return err
 	}
 	if before.Owner == "" {
-		if err := j.empty(ctx, body); err != nil {
+		if err := j.removeEmptied(ctx, body); err != nil {
 			return err
 		}
 	}
 	live, err := j.api.Apply(ctx, j.ref, j.preconditions(body), api.ApplyOptions{Force: before.Owner == ""})
-	if err := j.notUpdated(err); err != nil {
+	if err := j.updateError(err); err != nil {
 		return err
 	}
 	if kinds.Whole(j.change.Key.Group, j.change.Key.Kind) && before.Owner == "" {
@@ -185,9 +185,9 @@ func (j *job) updatable() error {
 	return nil
 }
 
-// guards reports whether the object is one whose fields are guards: what a person made
+// hasGuards reports whether the object is one whose fields are guards: what a person made
 // stricter since the plan must not be overwritten.
-func (j *job) guards() bool {
+func (j *job) hasGuards() bool {
 	return j.change.Key.Group == v1alpha1.GroupVersion.Group && j.change.Key.Kind == "Sync"
 }
 
@@ -197,16 +197,16 @@ func (j *job) preconditions(body map[string]any) map[string]any {
 	if live.UID != "" {
 		body = withMetadata(body, "uid", live.UID)
 	}
-	if j.guards() {
+	if j.hasGuards() {
 		body = withMetadata(body, "resourceVersion", live.ResourceVersion)
 	}
 	return body
 }
 
-// notUpdated is the error of an update that the API server answered with err, or nil.
-func (j *job) notUpdated(err error) error {
+// updateError is the error of an update that the API server answered with err, or nil.
+func (j *job) updateError(err error) error {
 	owner := j.change.Before.Owner
-	if j.guards() && owner == "" && apierrors.IsConflict(err) {
+	if j.hasGuards() && owner == "" && apierrors.IsConflict(err) {
 		return state.Fail(state.Retry, "Changed", fmt.Errorf("%s: %w", j.doing, target.ErrChanged))
 	}
 	refused := api.Refused(j.doing, err, j.secret)

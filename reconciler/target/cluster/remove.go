@@ -35,7 +35,7 @@ func (j *job) remove(ctx context.Context) error {
 			if err != nil {
 				return api.Refused(j.doing, err, j.secret)
 			}
-			if err := j.may(ctx, live); err != nil {
+			if err := j.checkDeletion(ctx, live); err != nil {
 				return err
 			}
 			version = live.GetResourceVersion()
@@ -57,9 +57,9 @@ func (j *job) remove(ctx context.Context) error {
 	}
 }
 
-// may refuses what is not ours to delete any more, or takes more along than was planned.
+// checkDeletion refuses what is not ours to delete any more, or takes more along than was planned.
 // It reads what is live, as no cache can be newer than the request that follows.
-func (j *job) may(ctx context.Context, live *unstructured.Unstructured) error {
+func (j *job) checkDeletion(ctx context.Context, live *unstructured.Unstructured) error {
 	if !j.still(live) {
 		return state.Fail(state.Retry, "Changed", fmt.Errorf("%s: %w", j.doing, target.ErrChanged))
 	}
