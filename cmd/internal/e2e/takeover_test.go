@@ -227,6 +227,12 @@ func (s *stocked) handsBack() {
 	}
 	s.repo.write(file, strings.ReplaceAll(string(text), "mode: Embedded", "mode: External"))
 	s.repo.commit("Leave the nodes to Karpenter")
+	// With nodes, nobody but a person lets the engine stop.
+	if got := s.types("reconcile", "dev"); got.code == 0 {
+		s.Errorf("the engine stops unasked: %s%s", got.out, got.err)
+	}
+	token := s.kubectl("", "-n", engineSystem, "get", "sync", "dev", "-o", "jsonpath={.status.confirmationToken}")
+	s.kubectl("", "-n", engineSystem, "annotate", "sync", "dev", "--overwrite", "poolwright.dev/confirm="+token)
 	s.expect(s.types("reconcile", "dev"), 0)
 	// As the guide writes it.
 	s.kubectl("", "wait", "clusters.poolwright.dev", "cluster", `--for=jsonpath={.status.conditions[?(@.type=="Ready")].reason}=External`, "--timeout=5m")
