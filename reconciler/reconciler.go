@@ -161,7 +161,7 @@ func (l *Loop) Plan(ctx context.Context, opts Options) (Result, error) {
 		return fetched, err
 	}
 	defer l.end()
-	return l.plan(ctx, fetched, opts)
+	return l.plan(ctx, fetched, opts, false)
 }
 
 // RunOnce leads the worlds to the source's newest revision.
@@ -179,7 +179,7 @@ func (l *Loop) Continue(ctx context.Context, fetched Result, opts Options) (Resu
 		return fetched, err
 	}
 	defer l.end()
-	result, err := l.plan(ctx, fetched, opts)
+	result, err := l.plan(ctx, fetched, opts, true)
 	if err != nil {
 		return result, err
 	}
@@ -302,7 +302,7 @@ func (l *Loop) good(ctx context.Context) (gitsource.Snapshot, bool) {
 }
 
 // plan compares the last revision with the worlds.
-func (l *Loop) plan(ctx context.Context, result Result, opts Options) (Result, error) {
+func (l *Loop) plan(ctx context.Context, result Result, opts Options, applying bool) (Result, error) {
 	if l.last == nil {
 		return result, state.Failf(state.Retry, "Progressing", "planning: no revision has been fetched yet")
 	}
@@ -330,6 +330,11 @@ func (l *Loop) plan(ctx context.Context, result Result, opts Options) (Result, e
 		seen, err := w.Target.Observe(ctx, want)
 		if err != nil {
 			return result, fmt.Errorf("observing %s: %w", w.Name, err)
+		}
+		if remembers, ok := w.Target.(target.Withdrawer); ok && applying {
+			if err := remembers.Withdraw(ctx); err != nil {
+				return result, fmt.Errorf("recording what is wanted again in %s: %w", w.Name, err)
+			}
 		}
 		all[w.Name] = want
 		wanted, observed = union(wanted, want), union(observed, seen)

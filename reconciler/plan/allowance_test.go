@@ -279,3 +279,37 @@ func TestAPartIsNotTakenAwayWhileTheDeletionOfWhatItUsesWaits(t *testing.T) {
 		})
 	}
 }
+
+// Three deletions that take the same node along lose one node: that is what a person is
+// asked for, and each of them may go.
+func TestWhatSeveralDeletionsTakeAlongIsAskedForOnce(t *testing.T) {
+	kept, names := things("kept", 9), loss.Names{}
+	names.Add("Node", "a")
+	var old []state.Item
+	for i := range 3 {
+		item := thing(fmt.Sprintf("part-%d", i), 0, nil)
+		item.Removal = names.Removal("1 node goes with it")
+		old = append(old, item)
+	}
+	compute := func(confirmation string) plan.Plan {
+		return plan.Compute(state.NewSet(kept...), state.NewSet(append(old, kept...)...), plan.Guard(50, confirmation))
+	}
+	asked := compute("")
+	if token := asked.Confirmation(); !strings.HasSuffix(token, "+1Node") {
+		t.Fatalf("it asks for %s", token)
+	}
+	p := compute(asked.Confirmation())
+	for _, c := range p.Changes {
+		if c.Held() || !c.Allowance().Covers(c.Before.Cost()) {
+			t.Errorf("confirmed, %s is held: %v, allowed %v", c.Key, c.Hold, c.Allowance())
+		}
+	}
+	// Another node that one of them takes along is asked for.
+	more := loss.Names{}
+	more.Add("Node", "a")
+	more.Add("Node", "b")
+	old[1].Removal = more.Removal("2 nodes go with it")
+	if p := compute(asked.Confirmation()); heldCount(p) != 3 || !strings.HasSuffix(p.Confirmation(), "+2Node") {
+		t.Errorf("with another node %d are held, and it asks for %s", heldCount(p), p.Confirmation())
+	}
+}

@@ -56,6 +56,15 @@ type Recorder interface {
 	End(ctx context.Context) error
 }
 
+// Withdrawer is the ability of a Target that remembers how far deletions were allowed.
+// What an Observe finds wanted again is allowed no more.
+type Withdrawer interface {
+	// Withdraw stores that right after an Observe by which worlds are to be changed:
+	// a process that ends before Begin has seen what the next one may not see. It sends
+	// nothing where nothing was withdrawn.
+	Withdraw(ctx context.Context) error
+}
+
 // Waiter is the ability of a Target whose things become ready some time after
 // they were accepted.
 type Waiter interface {

@@ -22,9 +22,8 @@ type Removal struct {
 	// Losses counts what Grave names. Empty where Grave names nothing that can
 	// be counted: see Cost.
 	Losses Counts
-	// Names are those of what Losses counts, by kind, as far as they are known; of one
-	// kind no two things have the same. See Union.
-	Names map[string][]string
+	// Names are those of what Losses counts, as far as they are known. See Union.
+	Names Names
 	// Allowed is what was allowed when the deletion of this very incarnation was
 	// about to be sent, and did not come to its end: the process died, or the
 	// world refused. Nil where it never was. Only on observed things.
@@ -80,6 +79,33 @@ type Part struct {
 	Field string
 }
 
+// Names are things that are lost, by kind: of one kind no two things have the same name,
+// and one thing has the same with whatever deletion it is lost.
+type Names map[string]map[string]bool
+
+// Add names a thing, which counts once however often it is named: a list whose page token
+// expires begins again.
+func (n Names) Add(kind, name string) {
+	if n[kind] == nil {
+		n[kind] = map[string]bool{}
+	}
+	n[kind][name] = true
+}
+
+// Counts is how many things there are of each kind.
+func (n Names) Counts() Counts {
+	out := Counts{}
+	for kind, names := range n {
+		out[kind] = len(names)
+	}
+	return out
+}
+
+// Removal is the deletion with which these things go, and which says so.
+func (n Names) Removal(grave string) Removal {
+	return Removal{Grave: grave, Losses: n.Counts(), Names: n}
+}
+
 // Counts is how many things of each kind are lost. Kinds are those of
 // Kubernetes: letters and digits.
 type Counts map[string]int
@@ -123,7 +149,7 @@ func (c Counts) Plus(other Counts) Counts {
 // name, such as the node of a pool and of its class, counts once. What has no name counts
 // for each.
 func Union(all []Removal) Counts {
-	out, named := Counts{}, map[string]map[string]bool{}
+	out, named := Counts{}, Names{}
 	for _, r := range all {
 		for kind, n := range r.Cost() {
 			if unnamed := n - len(r.Names[kind]); unnamed > 0 {
@@ -131,18 +157,12 @@ func Union(all []Removal) Counts {
 			}
 		}
 		for kind, names := range r.Names {
-			for _, name := range names {
-				if named[kind] == nil {
-					named[kind] = map[string]bool{}
-				}
-				named[kind][name] = true
+			for name := range names {
+				named.Add(kind, name)
 			}
 		}
 	}
-	for kind, names := range named {
-		out[kind] += len(names)
-	}
-	return out
+	return out.Plus(named.Counts())
 }
 
 // Divide gives each of the parts what it counts now, and of what is allowed beyond their

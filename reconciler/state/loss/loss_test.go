@@ -82,6 +82,14 @@ func TestASumIsDividedWithoutRest(t *testing.T) {
 	}
 }
 
+func named(kind string, names ...string) Names {
+	out := Names{}
+	for _, name := range slices.Concat(names, names) {
+		out.Add(kind, name)
+	}
+	return out
+}
+
 func sumOf(parts []Counts) Counts {
 	out := Counts{}
 	for _, part := range parts {
@@ -94,10 +102,10 @@ func sumOf(parts []Counts) Counts {
 // 30 because three deletions name each of them.
 func TestOfWhatSeveralDeletionsTakeAlongEachThingCountsOnce(t *testing.T) {
 	of := func(nodes ...string) Removal {
-		return Removal{Grave: "nodes", Losses: Counts{"Node": len(nodes)}, Names: map[string][]string{"Node": nodes}}
+		return named("Node", nodes...).Removal("nodes")
 	}
 	pods := func(nodes int, names ...string) Removal {
-		return Removal{Grave: "pods", Losses: Counts{"Node": nodes, "Pod": len(names)}, Names: map[string][]string{"Pod": names}}
+		return Removal{Grave: "pods", Losses: Counts{"Node": nodes, "Pod": len(names)}, Names: named("Pod", names...)}
 	}
 	for _, tt := range []struct {
 		name string
@@ -109,7 +117,7 @@ func TestOfWhatSeveralDeletionsTakeAlongEachThingCountsOnce(t *testing.T) {
 		{"some in common", []Removal{of("a", "b"), of("b", "c")}, Counts{"Node": 3}},
 		{"none in common", []Removal{of("a"), of("b")}, Counts{"Node": 2}},
 		{"what has no name counts for each", []Removal{{Grave: "?", Losses: Counts{"Node": 2}}, of("a"), {Grave: "?", Losses: Counts{"Node": 1}}}, Counts{"Node": 4}},
-		{"some of a kind have one", []Removal{{Grave: "x", Losses: Counts{"Node": 3}, Names: map[string][]string{"Node": {"a"}}}, of("a")}, Counts{"Node": 3}},
+		{"some of a kind have one", []Removal{{Grave: "x", Losses: Counts{"Node": 3}, Names: named("Node", "a")}, of("a")}, Counts{"Node": 3}},
 		{"kinds are apart", []Removal{pods(1, "a/x", "a/y"), pods(0, "a/y", "b/y"), of("a/x")}, Counts{"Node": 2, "Pod": 3}},
 		{"things that stand for themselves", []Removal{{Grave: "installation"}, {Grave: "installation"}, {}}, Counts{"Object": 2}},
 	} {

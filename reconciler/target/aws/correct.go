@@ -312,6 +312,9 @@ func (w *World) intend(wish wish, c plan.Change) {
 	w.store.Put(next)
 }
 
+// Withdraw implements target.Withdrawer.
+func (w *World) Withdraw(ctx context.Context) error { return w.store.Save(ctx) }
+
 // End implements target.Recorder: it stores what became of the changes, and
 // sends nothing when nothing did.
 func (w *World) End(ctx context.Context) error {

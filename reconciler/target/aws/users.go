@@ -16,6 +16,8 @@ type users struct {
 	// pools are the NodePools that are declared or exist, nodes the Nodes and the
 	// NodeClaims without a Node.
 	pools, nodes int
+	// names are theirs.
+	names loss.Names
 	// err says why they could not be counted.
 	err error
 }
@@ -31,7 +33,12 @@ func (w *World) countUsers(ctx context.Context, m wish) users {
 	}
 	// The NodeClaims that belong to no NodePool have nodes too.
 	names, coming, err := karpenter.Nodes(ctx, w.api, karpenter.PoolLabel, "")
-	return users{pools: len(pools), nodes: len(names) + coming, err: err}
+	lost := loss.Names{}
+	karpenter.Lost(lost, names, coming)
+	for pool := range pools {
+		lost.Add("NodePool", pool)
+	}
+	return users{pools: len(pools), nodes: len(names) + len(coming), names: lost, err: err}
 }
 
 // nodeDependency is a kind of things on which nodes depend.
@@ -87,7 +94,7 @@ func (u users) removal(kind string) loss.Removal {
 		out.Grave = u.String() + " " + dependency.many
 	}
 	if out.Grave != "" && u.err == nil {
-		out.Losses = loss.Counts{"NodePool": u.pools, "Node": u.nodes}
+		out.Losses, out.Names = loss.Counts{"NodePool": u.pools, "Node": u.nodes}, u.names
 	}
 	return out
 }

@@ -77,38 +77,42 @@ func (c counting) lostContents(ctx context.Context, namespace string) (loss.Remo
 		return loss.Removal{}, err
 	}
 	all := append(contents(), custom...)
-	found, errs := make([]int, len(all)), make([]error, len(all))
+	found, errs := make([]loss.Names, len(all)), make([]error, len(all))
 	each := make([]int, len(all))
 	for i := range each {
 		each[i] = i
 	}
 	parallel.Each(requests, each, func(i int) { found[i], errs[i] = c.within(ctx, all[i], namespace) })
 	var parts []string
-	losses := loss.Counts{}
+	lost := loss.Names{}
 	for i, kind := range all {
 		if errs[i] != nil {
 			return loss.Removal{}, errs[i]
 		}
-		if n := found[i]; n > 0 {
-			parts, losses = append(parts, count(n, thing(kind))), losses.Plus(loss.Counts{lostAs(kind): n})
+		as := lostAs(kind)
+		if n := len(found[i][as]); n > 0 {
+			parts = append(parts, count(n, thing(kind)))
+		}
+		for name := range found[i][as] {
+			lost.Add(as, name)
 		}
 	}
 	if len(parts) == 0 {
 		return loss.Removal{}, nil
 	}
-	return loss.Removal{Grave: strings.Join(parts, ", ") + " in it go with it", Losses: losses}, nil
+	return lost.Removal(strings.Join(parts, ", ") + " in it go with it"), nil
 }
 
-// within counts the objects of a kind in a namespace, but for those that go by themselves.
-func (c counting) within(ctx context.Context, kind kinds.Kind, namespace string) (int, error) {
-	n := 0
+// within names the objects of a kind in a namespace, but for those that go by themselves.
+func (c counting) within(ctx context.Context, kind kinds.Kind, namespace string) (loss.Names, error) {
+	out := loss.Names{}
 	err := c.api.Names(ctx, api.Ref{Resource: kind.GVR(), Namespace: namespace}, "", "", func(m *metav1.PartialObjectMetadata) {
 		k := state.Key{Target: Name, Group: kind.Group, Kind: kind.Kind, Namespace: namespace, Name: m.Name}
 		if !c.deletedAnyway(k, m) && m.Name != "kube-root-ca.crt" {
-			n++
+			out.Add(lostAs(kind), lostName(kind, m))
 		}
 	})
-	return n, err
+	return out, err
 }
 
 // thing is the word for an object of a kind.
@@ -126,4 +130,20 @@ func lostAs(kind kinds.Kind) string {
 		return "Object"
 	}
 	return kind.Kind
+}
+
+// lostName is the name of an object among all that are counted under the same kind.
+func lostName(kind kinds.Kind, m metav1.Object) string {
+	if builtIn(kind.Group) || kind.Group == "karpenter.sh" {
+		return nameOf(m)
+	}
+	return kind.Group + "/" + kind.Kind + "/" + nameOf(m)
+}
+
+// nameOf is the name of an object among those of its kind.
+func nameOf(m metav1.Object) string {
+	if m.GetNamespace() == "" {
+		return m.GetName()
+	}
+	return m.GetNamespace() + "/" + m.GetName()
 }

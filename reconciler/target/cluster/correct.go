@@ -256,6 +256,9 @@ func (w *World) intend(c plan.Change) {
 	w.store.Put(rec)
 }
 
+// Withdraw implements target.Withdrawer.
+func (w *World) Withdraw(ctx context.Context) error { return w.store.Save(ctx) }
+
 // End implements target.Recorder: it stores what became of the changes, and
 // sends nothing when nothing did.
 func (w *World) End(ctx context.Context) error { return w.store.Save(ctx) }

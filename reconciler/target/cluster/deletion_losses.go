@@ -177,12 +177,11 @@ func (c counting) lostObjects(ctx context.Context, live *unstructured.Unstructur
 	if len(defined) == 0 {
 		return loss.Removal{Grave: "its kind and all objects of it go with it"}, nil
 	}
-	kind, n := defined[0], 0 // Every version serves the same objects.
-	err := c.api.Names(ctx, api.Ref{Resource: kind.GVR()}, "", "", func(*metav1.PartialObjectMetadata) { n++ })
-	return loss.Removal{
-		Grave:  fmt.Sprintf("the kind %s and %s go with it", kind.Kind, count(n, "object")),
-		Losses: loss.Counts{"CustomResourceDefinition": 1, lostAs(kind): n},
-	}, err
+	kind, lost := defined[0], loss.Names{} // Every version serves the same objects.
+	err := c.api.Names(ctx, api.Ref{Resource: kind.GVR()}, "", "", func(m *metav1.PartialObjectMetadata) { lost.Add(lostAs(kind), lostName(kind, m)) })
+	objects := len(lost[lostAs(kind)])
+	lost.Add("CustomResourceDefinition", live.GetName())
+	return lost.Removal(fmt.Sprintf("the kind %s and %s go with it", kind.Kind, count(objects, "object"))), err
 }
 
 // lostNodes counts the nodes of a pool, those on their way included, and the pods on
@@ -190,48 +189,45 @@ func (c counting) lostObjects(ctx context.Context, live *unstructured.Unstructur
 func (w *World) lostNodes(ctx context.Context, pool string) (loss.Removal, error) {
 	of := karpenter.PoolLabel + "=" + pool
 	names, coming, err := karpenter.Nodes(ctx, w.api, of, of)
-	all := len(names) + coming
+	all := len(names) + len(coming)
 	if err != nil || all == 0 {
 		return loss.Removal{}, err
 	}
-	pods, err := w.lostPods(ctx, names)
-	if err != nil {
+	lost := loss.Names{}
+	karpenter.Lost(lost, names, coming)
+	if err := w.lostPods(ctx, lost, names); err != nil {
 		return loss.Removal{}, err
 	}
-	return loss.Removal{
-		Grave:  fmt.Sprintf("%s, %s go with it", count(all, "node"), count(pods, "pod")),
-		Losses: loss.Counts{"Node": all, "Pod": pods},
-	}, nil
+	return lost.Removal(fmt.Sprintf("%s, %s go with it", count(all, "node"), count(len(lost["Pod"]), "pod"))), nil
 }
 
 // lostNodeClaim counts the node of a NodeClaim and the pods on it.
 func (w *World) lostNodeClaim(ctx context.Context, live *unstructured.Unstructured) (loss.Removal, error) {
-	on := map[string]bool{}
+	on, lost := map[string]bool{}, loss.Names{}
 	if node, _, _ := unstructured.NestedString(live.Object, "status", "nodeName"); node != "" {
 		on[node] = true
+		lost.Add("Node", node)
+	} else {
+		lost.Add("Node", karpenter.Coming(live.GetName()))
 	}
-	pods, err := w.lostPods(ctx, on)
-	return loss.Removal{
-		Grave:  "its instance and " + count(pods, "pod") + " go with it",
-		Losses: loss.Counts{"Node": 1, "Pod": pods},
-	}, err
+	err := w.lostPods(ctx, lost, on)
+	return lost.Removal("its instance and " + count(len(lost["Pod"]), "pod") + " go with it"), err
 }
 
-// lostPods counts the pods on nodes, but for those of DaemonSets.
-func (w *World) lostPods(ctx context.Context, on map[string]bool) (int, error) {
-	pods := 0
+// lostPods adds the pods on nodes to what is lost, but for those of DaemonSets.
+func (w *World) lostPods(ctx context.Context, to loss.Names, on map[string]bool) error {
 	for _, node := range slices.Sorted(maps.Keys(on)) {
 		err := w.api.Names(ctx, api.Ref{Resource: schema.GroupVersionResource{Version: "v1", Resource: "pods"}},
 			"", "spec.nodeName="+node, func(m *metav1.PartialObjectMetadata) {
 				if !slices.ContainsFunc(m.OwnerReferences, isDaemonSet) {
-					pods++
+					to.Add("Pod", nameOf(m))
 				}
 			})
 		if err != nil {
-			return 0, err
+			return err
 		}
 	}
-	return pods, nil
+	return nil
 }
 
 // isDaemonSet reports whether an owner is a DaemonSet of Kubernetes.
@@ -243,7 +239,8 @@ func isDaemonSet(owner metav1.OwnerReference) bool {
 // lostEngine counts the nodes that nobody would provision for, consolidate or
 // replace any more: without a Cluster the engine stops.
 func (w *World) lostEngine(ctx context.Context) (loss.Removal, error) {
-	n, err := w.nodeClaims(ctx)
+	lost, err := w.nodeClaims(ctx)
+	n := len(lost["NodeClaim"])
 	if err != nil || n == 0 {
 		return loss.Removal{}, err
 	}
@@ -251,52 +248,48 @@ func (w *World) lostEngine(ctx context.Context) (loss.Removal, error) {
 	if n == 1 {
 		verb = "keeps"
 	}
-	return loss.Removal{
-		Grave:  fmt.Sprintf("the engine stops: %s %s running unmanaged", count(n, "NodeClaim"), verb),
-		Losses: loss.Counts{"NodeClaim": n},
-	}, nil
+	return lost.Removal(fmt.Sprintf("the engine stops: %s %s running unmanaged", count(n, "NodeClaim"), verb)), nil
 }
 
-// nodeClaims counts all NodeClaims.
-func (w *World) nodeClaims(ctx context.Context) (int, error) {
+// nodeClaims names all NodeClaims.
+func (w *World) nodeClaims(ctx context.Context) (loss.Names, error) {
 	kind, ok, err := w.find(ctx, schema.GroupVersionKind{Group: "karpenter.sh", Version: "v1", Kind: "NodeClaim"})
 	if err != nil || !ok {
-		return 0, err
+		return nil, err
 	}
-	n := 0
-	err = w.api.Names(ctx, api.Ref{Resource: kind.GVR()}, "", "", func(*metav1.PartialObjectMetadata) { n++ })
-	return n, err
+	out := loss.Names{}
+	err = w.api.Names(ctx, api.Ref{Resource: kind.GVR()}, "", "", func(m *metav1.PartialObjectMetadata) { out.Add(kind.Kind, m.Name) })
+	return out, err
 }
 
 // lostClass tells who uses an EC2NodeClass, beside pools that are deleted too.
 func (c counting) lostClass(ctx context.Context, k state.Key) (loss.Removal, error) {
 	var users []string
-	losses := loss.Counts{}
+	lost := loss.Names{}
 	for _, by := range []struct{ kind, path string }{{"NodeClaim", "spec"}, {"NodePool", "spec.template.spec"}} {
 		kind, ok, err := c.find(ctx, schema.GroupVersionKind{Group: "karpenter.sh", Version: "v1", Kind: by.kind})
 		if err != nil || !ok {
 			return loss.Removal{}, err
 		}
-		n := 0
 		_, err = c.api.List(ctx, api.Ref{Resource: kind.GVR()}, "", func(u *unstructured.Unstructured) {
 			path := append(strings.Split(by.path, "."), "nodeClassRef")
 			ref, _, _ := unstructured.NestedStringMap(u.Object, path...)
 			uses := ref["name"] == k.Name && (ref["kind"] == "" || ref["kind"] == k.Kind)
 			if uses && !(by.kind == "NodePool" && c.deletedAnyway(keyOf(kind, u), u)) {
-				n++
+				lost.Add(by.kind, u.GetName())
 			}
 		})
 		if err != nil {
 			return loss.Removal{}, err
 		}
-		if n > 0 {
-			users, losses[by.kind] = append(users, count(n, by.kind)), n
+		if n := len(lost[by.kind]); n > 0 {
+			users = append(users, count(n, by.kind))
 		}
 	}
 	if len(users) == 0 {
 		return loss.Removal{}, nil
 	}
-	return loss.Removal{Grave: strings.Join(users, " and ") + " still use it", Losses: losses}, nil
+	return lost.Removal(strings.Join(users, " and ") + " still use it"), nil
 }
 
 func count(n int, thing string) string {

@@ -19,6 +19,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state/loss"
 	"github.com/poolwright/poolwright/reconciler/target/cluster/internal/kinds"
 	"github.com/poolwright/poolwright/reconciler/target/internal/api"
+	"github.com/poolwright/poolwright/reconciler/target/internal/karpenter"
 )
 
 // profileOf is the GPU profile that an object was made for; empty for all others.
@@ -86,7 +87,7 @@ type losses map[string]uncoveredNodes
 // uncoveredNodes are nodes whose GPUs nothing would offer without a plugin, or why they could
 // not be counted.
 type uncoveredNodes struct {
-	nodes int
+	nodes loss.Names
 	err   error
 }
 
@@ -97,13 +98,10 @@ func (u uncoveredNodes) removal() loss.Removal {
 			Grave:  "the nodes that the device plugin runs on could not be counted: " + u.err.Error(),
 			Losses: loss.Counts{loss.Uncounted: 1},
 		}
-	case u.nodes == 0:
+	case len(u.nodes) == 0:
 		return loss.Removal{}
 	}
-	return loss.Removal{
-		Grave:  "no plugin offers the GPUs of " + count(u.nodes, "node") + " any more",
-		Losses: loss.Counts{"Node": u.nodes},
-	}
+	return u.nodes.Removal("no plugin offers the GPUs of " + count(len(u.nodes["Node"]), "node") + " any more")
 }
 
 // lostGPUs counts for one profile, or for all where it is empty, what goes with the
@@ -126,9 +124,10 @@ func (l losses) removal(k state.Key, live map[string]any) loss.Removal {
 	if !isDevicePlugin(k) {
 		return l[profileOf(live)].removal()
 	}
-	all := uncoveredNodes{}
+	all := uncoveredNodes{nodes: loss.Names{}}
 	for _, name := range slices.Sorted(maps.Keys(l)) {
-		all.nodes, all.err = all.nodes+l[name].nodes, cmp.Or(all.err, l[name].err)
+		karpenter.Lost(all.nodes, l[name].nodes["Node"], nil)
+		all.err = cmp.Or(all.err, l[name].err)
 	}
 	return all.removal()
 }
@@ -138,11 +137,11 @@ func (w *World) countUncovered(ctx context.Context, of selectedNodes, others []l
 	if of.err != nil {
 		return uncoveredNodes{err: of.err}
 	}
-	out := uncoveredNodes{}
+	out := uncoveredNodes{nodes: loss.Names{}}
 	nodes := api.Ref{Resource: schema.GroupVersionResource{Version: "v1", Resource: "nodes"}}
 	out.err = w.api.Names(ctx, nodes, of.nodes.String(), "", func(node *metav1.PartialObjectMetadata) {
 		if !slices.ContainsFunc(others, func(other labels.Selector) bool { return other.Matches(labels.Set(node.Labels)) }) {
-			out.nodes++
+			out.nodes.Add("Node", node.Name)
 		}
 	})
 	return out

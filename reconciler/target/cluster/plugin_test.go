@@ -24,6 +24,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/declared"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/loss"
 	"github.com/poolwright/poolwright/reconciler/target"
 	"github.com/poolwright/poolwright/reconciler/target/cluster"
 )
@@ -225,6 +226,12 @@ metadata: {name: cpu-$NS, labels: {karpenter.sh/nodepool: $NS}}
 	for _, c := range plan.ConfirmLosses("")(p).Changes {
 		if !c.Held() {
 			t.Errorf("%s goes while the others wait", c.Key)
+		}
+		// All of these deletions name the one node, which is lost once.
+		for _, token := range c.Hold.Tokens() {
+			if d := cmp.Diff(loss.Counts{"Node": 1}, token.Losses); d != "" {
+				t.Errorf("%s is confirmed with (-want +got):\n%s", c.Key, d)
+			}
 		}
 	}
 	var kinds []string

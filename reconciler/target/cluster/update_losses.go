@@ -117,7 +117,8 @@ func lostQueue(ctx context.Context, w *World, u update) (loss.Removal, error) {
 	if part != nil || name != "" || mode != "Embedded" {
 		return loss.Removal{}, nil
 	}
-	n, err := w.nodeClaims(ctx)
+	lost, err := w.nodeClaims(ctx)
+	n := len(lost["NodeClaim"])
 	if err != nil || n == 0 {
 		return loss.Removal{}, err
 	}
@@ -125,10 +126,7 @@ func lostQueue(ctx context.Context, w *World, u update) (loss.Removal, error) {
 	if n == 1 {
 		verb = "is"
 	}
-	return loss.Removal{
-		Grave:  fmt.Sprintf("%s %s not drained any more before AWS takes the node away", count(n, "NodeClaim"), verb),
-		Losses: loss.Counts{"NodeClaim": n},
-	}, nil
+	return lost.Removal(fmt.Sprintf("%s %s not drained any more before AWS takes the node away", count(n, "NodeClaim"), verb)), nil
 }
 
 // lostReplicas counts the nodes by which a static pool becomes smaller.
@@ -136,7 +134,7 @@ func lostReplicas(ctx context.Context, w *World, u update) (loss.Removal, error)
 	of := karpenter.PoolLabel + "=" + u.key.Name
 	names, coming, err := karpenter.Nodes(ctx, w.api, of, of)
 	after, _, _ := unstructured.NestedInt64(u.after, "spec", "replicas")
-	n := len(names) + coming - int(after)
+	n := len(names) + len(coming) - int(after)
 	if err != nil || n <= 0 {
 		return loss.Removal{}, err
 	}
@@ -160,25 +158,24 @@ func lostOrdinals(ctx context.Context, w *World, u update) (loss.Removal, error)
 		stay = 1
 	}
 	claims, err := w.claimsOf(ctx, u.key, u.live)
-	n := 0
-	for name := range claims {
+	lost := loss.Names{}
+	for name := range claims[claimKind] {
 		ordinal, err := strconv.ParseInt(name[strings.LastIndex(name, "-")+1:], 10, 64)
 		if err != nil || ordinal >= first+stay {
-			n++
+			lost.Add(claimKind, name)
 		}
 	}
-	if err != nil || n == 0 {
+	if err != nil || len(lost) == 0 {
 		return loss.Removal{}, err
 	}
-	return loss.Removal{
-		Grave:  "its persistentVolumeClaimRetentionPolicy deletes " + count(n, "PersistentVolumeClaim"),
-		Losses: loss.Counts{"PersistentVolumeClaim": n},
-	}, nil
+	return lost.Removal("its persistentVolumeClaimRetentionPolicy deletes " + count(len(lost[claimKind]), claimKind)), nil
 }
 
 // lostVolume is the data of a volume that is deleted as soon as it has no claim.
-func lostVolume(context.Context, *World, update) (loss.Removal, error) {
-	return loss.Removal{Grave: "its data goes as soon as it has no claim", Losses: loss.Counts{"PersistentVolume": 1}}, nil
+func lostVolume(_ context.Context, _ *World, u update) (loss.Removal, error) {
+	lost := loss.Names{}
+	lost.Add(u.key.Kind, u.key.Name)
+	return lost.Removal("its data goes as soon as it has no claim"), nil
 }
 
 // mayLose counts again right before the request what goes with an update, and refuses

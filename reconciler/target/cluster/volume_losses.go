@@ -18,12 +18,14 @@ import (
 // lostData says whether data goes with a claim or volume, or with a StatefulSet that
 // has the claims of its pods deleted.
 func (c counting) lostData(ctx context.Context, k state.Key, live *unstructured.Unstructured) (loss.Removal, error) {
+	lost := loss.Names{}
+	lost.Add(k.Kind, nameOf(live))
 	switch {
 	case k.Group == "" && k.Kind == "PersistentVolumeClaim":
-		return loss.Removal{Grave: "the data of its volume may go with it", Losses: loss.Counts{k.Kind: 1}}, nil
+		return lost.Removal("the data of its volume may go with it"), nil
 	case k.Group == "" && k.Kind == "PersistentVolume":
 		if policy, _, _ := unstructured.NestedString(live.Object, "spec", "persistentVolumeReclaimPolicy"); policy == "Delete" {
-			return loss.Removal{Grave: "its data goes with it: its reclaim policy is Delete", Losses: loss.Counts{k.Kind: 1}}, nil
+			return lost.Removal("its data goes with it: its reclaim policy is Delete"), nil
 		}
 	case k.Group == "apps" && k.Kind == "StatefulSet":
 		policy, _, _ := unstructured.NestedString(live.Object, "spec", "persistentVolumeClaimRetentionPolicy", "whenDeleted")
@@ -34,21 +36,20 @@ func (c counting) lostData(ctx context.Context, k state.Key, live *unstructured.
 	return loss.Removal{}, nil
 }
 
+const claimKind = "PersistentVolumeClaim"
+
 // lostClaims counts the claims of a StatefulSet's pods.
 func (c counting) lostClaims(ctx context.Context, k state.Key, live *unstructured.Unstructured) (loss.Removal, error) {
 	claims, err := c.claimsOf(ctx, k, live)
 	if err != nil || len(claims) == 0 {
 		return loss.Removal{}, err
 	}
-	return loss.Removal{
-		Grave:  "its persistentVolumeClaimRetentionPolicy deletes " + count(len(claims), "PersistentVolumeClaim"),
-		Losses: loss.Counts{"PersistentVolumeClaim": len(claims)},
-	}, nil
+	return claims.Removal("its persistentVolumeClaimRetentionPolicy deletes " + count(len(claims[claimKind]), claimKind)), nil
 }
 
 // claimsOf are the claims of a StatefulSet's pods, by the names that Kubernetes gives
 // them: template, StatefulSet, ordinal.
-func (w *World) claimsOf(ctx context.Context, k state.Key, live *unstructured.Unstructured) (map[string]bool, error) {
+func (w *World) claimsOf(ctx context.Context, k state.Key, live *unstructured.Unstructured) (loss.Names, error) {
 	templates, _, _ := unstructured.NestedSlice(live.Object, "spec", "volumeClaimTemplates")
 	var names []string
 	for _, t := range templates {
@@ -60,12 +61,12 @@ func (w *World) claimsOf(ctx context.Context, k state.Key, live *unstructured.Un
 	if err != nil {
 		return nil, fmt.Errorf("reading its volumeClaimTemplates: %w", err)
 	}
-	claims := map[string]bool{}
+	lost := loss.Names{}
 	ref := api.Ref{Resource: schema.GroupVersionResource{Version: "v1", Resource: "persistentvolumeclaims"}, Namespace: k.Namespace}
 	err = w.api.Names(ctx, ref, "", "", func(m *metav1.PartialObjectMetadata) {
 		if of.MatchString(m.Name) {
-			claims[m.Name] = true
+			lost.Add(claimKind, nameOf(m))
 		}
 	})
-	return claims, err
+	return lost, err
 }

@@ -50,7 +50,7 @@ spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}
 	}
 	want := map[string]loss.Counts{
 		"PersistentVolumeClaim": {"PersistentVolumeClaim": 1}, "PersistentVolume": {"PersistentVolume": 1},
-		"StatefulSet": {"PersistentVolumeClaim": 1}, "NodeClaim": {"Node": 1, "Pod": 0},
+		"StatefulSet": {"PersistentVolumeClaim": 1}, "NodeClaim": {"Node": 1},
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("losses (-want +got):\n%s", d)

@@ -202,6 +202,28 @@ func goesOn(s *suite) {
 	if s.deletes(s.plan(rest), rest, k).Before.Allowed != nil {
 		s.Error("a deletion that was taken back while changes are held is taken for allowed")
 	}
+	withdraws(s, rest, k)
+}
+
+// withdraws holds that what was wanted again is known to be so by the next process, also
+// where this one ended before it began anything.
+func withdraws(s *suite, rest state.Set, k state.Key) {
+	s.Helper()
+	for name, withdraw := range map[string]bool{"it is stored": true, "the control: it is not": false} {
+		s.apply(s.plan(s.world.Things))
+		s.begin(s.plan(rest))
+		s.restart()
+		s.plan(s.world.Things)
+		if withdraw {
+			if err := s.target.(target.Withdrawer).Withdraw(s.Context()); err != nil {
+				s.Fatal(err)
+			}
+		}
+		s.restart()
+		if still := s.deletes(s.plan(rest), rest, k).Before.Allowed != nil; still == withdraw {
+			s.Errorf("%s, the process ends, and the next one takes the deletion for allowed: %v", name, still)
+		}
+	}
 }
 
 // allows fails unless exactly that is known to be allowed of a deletion.

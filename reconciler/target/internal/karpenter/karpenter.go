@@ -12,33 +12,48 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/poolwright/poolwright/reconciler/state/loss"
 	"github.com/poolwright/poolwright/reconciler/target/internal/api"
 )
 
 // PoolLabel is Karpenter's label of a Node or NodeClaim with its NodePool's name.
 const PoolLabel = "karpenter.sh/nodepool"
 
-// Nodes returns the names of the Nodes that a label selector matches, and how many of the
-// NodeClaims that another one matches have no Node among these: Karpenter has ordered
+// Nodes returns the names of the Nodes that a label selector matches, and those of the
+// NodeClaims that another one matches and that have no Node among these: Karpenter has ordered
 // their instances for pods that wait. NodeClaims that are being deleted do not count.
-func Nodes(ctx context.Context, client *api.Client, nodes, claims string) (names map[string]bool, coming int, err error) {
+func Nodes(ctx context.Context, client *api.Client, nodes, claims string) (names, coming map[string]bool, err error) {
 	names = map[string]bool{}
 	err = client.Names(ctx, api.Ref{Resource: schema.GroupVersionResource{Version: "v1", Resource: "nodes"}}, nodes, "",
 		func(m *metav1.PartialObjectMetadata) { names[m.Name] = true })
 	if err != nil {
-		return nil, 0, api.Refused("counting the nodes", err, false)
+		return nil, nil, api.Refused("counting the nodes", err, false)
 	}
 	// By name, as a list whose page token expires starts again.
-	ordered := map[string]bool{}
+	coming = map[string]bool{}
 	of := resource("nodeclaims")
 	_, err = client.List(ctx, api.Ref{Resource: of}, claims, func(claim *unstructured.Unstructured) {
 		node, _, _ := unstructured.NestedString(claim.Object, "status", "nodeName")
 		if !names[node] && claim.GetDeletionTimestamp() == nil {
-			ordered[claim.GetName()] = true
+			coming[claim.GetName()] = true
 		}
 	})
-	return names, len(ordered), unlessUndefined(ctx, client, of, err)
+	return names, coming, unlessUndefined(ctx, client, of, err)
 }
+
+// Lost adds nodes to what is lost: those that there are, and those that are coming, which
+// have the names of their NodeClaims.
+func Lost(to loss.Names, names, coming map[string]bool) {
+	for name := range names {
+		to.Add("Node", name)
+	}
+	for claim := range coming {
+		to.Add("Node", Coming(claim))
+	}
+}
+
+// Coming is the name of a node that has none yet, by that of its NodeClaim.
+func Coming(claim string) string { return "NodeClaim/" + claim }
 
 // Pools returns the names of all NodePools that are not being deleted.
 func Pools(ctx context.Context, client *api.Client) (map[string]bool, error) {
