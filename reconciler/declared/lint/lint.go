@@ -22,48 +22,70 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
-// Check returns everything that is wrong with d: the problems of loading it,
-// and those of its objects. Objects of a kind that one of the given
-// CustomResourceDefinitions defines, or one that d itself declares, are
-// checked against its schema; those of other kinds are not.
+// Finding is what is wrong with an object.
+type Finding struct {
+	Key    state.Key
+	Origin state.Origin
+	// Text says what is wrong and what to do about it. It does not name the object.
+	Text string
+}
+
+// Problem is the finding as a Problem, which names the object.
+func (f Finding) Problem() state.Problem {
+	return state.Problem{Origin: f.Origin, Message: f.Key.String() + ": " + f.Text}
+}
+
+// Check returns everything that is wrong with d: the problems of loading it, and what
+// Find finds.
 func Check(d declared.Declared, crds []*apiextensionsv1.CustomResourceDefinition) []state.Problem {
-	c := &checker{declared: d, documents: d.Documents(), kinds: map[groupKind]*kind{}, problems: slices.Clone(d.Problems)}
-	for _, crd := range crds {
-		c.define(crd)
+	problems := slices.Clone(d.Problems)
+	for _, f := range Find(d, crds) {
+		problems = append(problems, f.Problem())
 	}
-	c.defineOwn()
-	for _, item := range d.Set.Items() {
+	return Sorted(problems)
+}
+
+// Find returns what is wrong with the objects of d. Those of a kind that one of the given
+// CustomResourceDefinitions defines, or one that d itself declares, are checked against
+// its schema; those of other kinds are not.
+func Find(d declared.Declared, crds []*apiextensionsv1.CustomResourceDefinition) []Finding {
+	c := newChecker(d, crds)
+	for _, item := range written(d) {
 		c.secret(item)
 		c.annotations(item)
-		c.texts(item)
-		if !c.machine(item) {
-			c.schema(item)
-		}
+		c.refused(item)
 	}
-	return Sorted(c.problems)
+	return c.findings
 }
 
 // Refused returns what an API server with these definitions would not take, by
 // object: the findings of Check without its advice, such as about secrets in
 // Git, and without the problems of loading.
 func Refused(d declared.Declared, crds []*apiextensionsv1.CustomResourceDefinition) map[state.Key][]state.Problem {
-	c := &checker{declared: d, documents: d.Documents(), kinds: map[groupKind]*kind{}}
-	for _, crd := range crds {
-		c.define(crd)
-	}
-	c.defineOwn()
+	c := newChecker(d, crds)
 	out := map[state.Key][]state.Problem{}
-	for _, item := range d.Set.Items() {
-		c.problems = nil
-		c.texts(item)
-		if !c.machine(item) {
-			c.schema(item)
+	for _, item := range written(d) {
+		c.findings = nil
+		c.refused(item)
+		var problems []state.Problem
+		for _, f := range c.findings {
+			problems = append(problems, f.Problem())
 		}
-		if len(c.problems) > 0 {
-			out[item.Key] = Sorted(c.problems)
+		if len(problems) > 0 {
+			out[item.Key] = Sorted(problems)
 		}
 	}
 	return out
+}
+
+// written are the objects in the order in which they are written, so that each file is
+// read once for the lines of what is found in it.
+func written(d declared.Declared) []state.Item {
+	items := d.Set.Items()
+	slices.SortStableFunc(items, func(a, b state.Item) int {
+		return cmp.Or(strings.Compare(a.Origin.File, b.Origin.File), cmp.Compare(a.Origin.Line, b.Origin.Line))
+	})
+	return items
 }
 
 // Sorted returns findings in the order of file and line, each once.
@@ -84,19 +106,35 @@ type checker struct {
 	// documents are declared's, to find the lines of fields.
 	documents func(state.Origin) (manifest.Document, bool)
 	kinds     map[groupKind]*kind
-	problems  []state.Problem
+	findings  []Finding
+}
+
+func newChecker(d declared.Declared, crds []*apiextensionsv1.CustomResourceDefinition) *checker {
+	c := &checker{declared: d, documents: d.Documents(), kinds: map[groupKind]*kind{}}
+	for _, crd := range crds {
+		c.define(crd)
+	}
+	c.defineOwn()
+	return c
+}
+
+// refused finds what an API server refuses of an object.
+func (c *checker) refused(item state.Item) {
+	c.texts(item)
+	if !c.machine(item) {
+		c.schema(item)
+	}
 }
 
 type groupKind struct{ group, kind string }
 
 // report adds a finding about a field of an item; an empty path is the item.
 func (c *checker) report(item state.Item, path, format string, args ...any) {
-	at := At(c.documents, item, path)
-	message := fmt.Sprintf(format, args...)
+	text := fmt.Sprintf(format, args...)
 	if path != "" {
-		message = path + ": " + message
+		text = path + ": " + text
 	}
-	c.problems = append(c.problems, state.Problem{Origin: at, Message: item.Key.String() + ": " + message})
+	c.findings = append(c.findings, Finding{item.Key, At(c.documents, item, path), text})
 }
 
 // At is the place of a field of an item, of its deepest part that is written

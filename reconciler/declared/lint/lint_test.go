@@ -1,6 +1,9 @@
 package lint_test
 
 import (
+	"fmt"
+	"io/fs"
+	"maps"
 	"os"
 	"strings"
 	"testing"
@@ -216,5 +219,49 @@ func TestAnnotationsOfOursThatNobodyReadsAreFound(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// counted counts how often files are read.
+type counted struct {
+	fstest.MapFS
+	reads map[string]int
+}
+
+func (c counted) ReadFile(name string) ([]byte, error) {
+	c.reads[name]++
+	return c.MapFS.ReadFile(name)
+}
+
+func (c counted) Open(name string) (fs.File, error) {
+	if c.MapFS[name] != nil {
+		c.reads[name]++
+	}
+	return c.MapFS.Open(name)
+}
+
+func TestAFileIsReadOnceForTheLinesOfAllThatIsFoundInIt(t *testing.T) {
+	const files, objects = 10, 20
+	tree := counted{fstest.MapFS{}, map[string]int{}}
+	for f := range files {
+		var text strings.Builder
+		for o := range objects { // Whose names go from file to file.
+			fmt.Fprintf(&text, "---\napiVersion: v1\nkind: Secret\nmetadata: {name: a%02d-%d}\nstringData: {a: b}\n", o, f)
+		}
+		tree.MapFS[fmt.Sprintf("x/%d.yaml", f)] = &fstest.MapFile{Data: []byte(text.String())}
+	}
+	d, err := declared.Load(tree, "x", declared.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	loaded := maps.Clone(tree.reads)
+	found := lint.Find(d, nil)
+	if len(found) != files*objects {
+		t.Errorf("%d findings", len(found))
+	}
+	for name, n := range tree.reads {
+		if n -= loaded[name]; n != 1 {
+			t.Errorf("%s was read %d times", name, n)
+		}
 	}
 }

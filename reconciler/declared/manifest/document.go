@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strconv"
-	"strings"
 
 	"go.yaml.in/yaml/v3"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
@@ -26,6 +24,8 @@ type Document struct {
 
 	text []byte
 	size written
+	// index is that of its file; nil where nothing is kept.
+	index *index
 }
 
 // Bytes is the length of the document's text, aliases written out.
@@ -40,30 +40,6 @@ func (d Document) At(n *yaml.Node) state.Origin {
 		return d.Origin()
 	}
 	return state.Origin{File: d.File, Line: n.Line}
-}
-
-// Around is the object that a line belongs to, in the documents of one file: a
-// document, or an item of its list. It is false for a line before the first.
-func Around(docs []Document, line int) (Document, bool) {
-	var found Document
-	for _, d := range docs {
-		if d.Line <= line && d.Line > found.Line {
-			found = d
-		}
-	}
-	if found.Line == 0 {
-		return Document{}, false
-	}
-	var items []Document
-	for _, item := range Items(Child(found.Node, "items")) {
-		if item = follow(item); item != nil {
-			items = append(items, Document{File: found.File, Line: item.Line, Node: item})
-		}
-	}
-	if item, ok := Around(items, line); ok {
-		return item, true
-	}
-	return found, true
 }
 
 // Value returns the content in canonical JSON form, read as kubectl reads it
@@ -83,6 +59,7 @@ func (d Document) Value() (any, error) {
 func parse(file string, content []byte, limits Limits) ([]Document, []state.Problem, error) {
 	var docs []Document
 	var problems []state.Problem
+	places := &index{}
 	for _, part := range split(content) {
 		node, err := parseOne(part)
 		if err != nil {
@@ -96,7 +73,7 @@ func parse(file string, content []byte, limits Limits) ([]Document, []state.Prob
 			continue
 		}
 		shift(node, part.line-1, map[*yaml.Node]bool{})
-		doc := Document{File: file, Line: node.Line, Node: node, text: part.text}
+		doc := Document{File: file, Line: node.Line, Node: node, text: part.text, index: places}
 		size, found, err := inspect(doc, limits)
 		if err != nil {
 			return nil, nil, err
@@ -315,46 +292,4 @@ func follow(n *yaml.Node) *yaml.Node {
 		n = n.Alias
 	}
 	return nil
-}
-
-// Find returns the line of a field given by its path: keys, and indexes written
-// as numbers. A key that holds dots may come in parts. Where the path ends
-// early, it is the line of the deepest part that is there; found says whether
-// all of it was.
-func (d Document) Find(fields []string) (line int, found bool) {
-	n := follow(d.Node)
-	line = d.Line
-	for len(fields) > 0 {
-		used := 0
-		switch {
-		case n == nil:
-		case n.Kind == yaml.SequenceNode:
-			if i, err := strconv.Atoi(fields[0]); err == nil && i >= 0 && i < len(n.Content) {
-				n, used = n.Content[i], 1
-				line = n.Line
-			}
-		case n.Kind == yaml.MappingNode:
-			for used = len(fields); used > 0; used-- {
-				key := strings.Join(fields[:used], ".")
-				if next := Child(n, key); next != nil {
-					line, n = keyLine(n, key, next.Line), next
-					break
-				}
-			}
-		}
-		if used == 0 {
-			return line, false
-		}
-		fields, n = fields[used:], follow(n)
-	}
-	return line, true
-}
-
-func keyLine(m *yaml.Node, key string, otherwise int) int {
-	for i := 0; i+1 < len(m.Content); i += 2 {
-		if m.Content[i].Value == key {
-			return m.Content[i].Line
-		}
-	}
-	return otherwise
 }
