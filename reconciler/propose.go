@@ -17,8 +17,8 @@ type Proposal struct {
 	// Problems are all mistakes of the revision after the step, those that only a
 	// world sees included. While there are any, nothing is deleted.
 	Problems []state.Problem
-	// Old are those of the Problems that the revision before has as well, with the same
-	// words in the same file: the step is not to blame for them.
+	// Old are those of the Problems that the revision before has as well (state.Problem.Identity):
+	// the step is not to blame for them.
 	Old []state.Problem
 }
 
@@ -38,8 +38,12 @@ func Propose(ctx context.Context, before, after declared.Declared, offline bool,
 		return Proposal{}, fmt.Errorf("looking at the revision after the step: %w", err)
 	}
 	out := Proposal{Problems: is.problems}
+	known := map[state.Problem]bool{}
+	for _, p := range was.problems {
+		known[p.Identity()] = true
+	}
 	for _, p := range is.problems {
-		if slices.ContainsFunc(was.problems, func(o state.Problem) bool { return o.Message == p.Message && o.Origin.File == p.Origin.File }) {
+		if known[p.Identity()] {
 			out.Old = append(out.Old, p)
 		}
 	}

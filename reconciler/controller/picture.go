@@ -56,7 +56,7 @@ type leftover struct {
 
 // seen is the picture that one run alone gives.
 func seen(done run) picture {
-	p := picture{unknown: done.Plan.Unknown, problems: len(done.Problems), objects: managed(done), complete: true}
+	p := picture{unknown: done.Plan.Unknown, problems: countProblems(done.Problems), objects: managed(done), complete: true}
 	for _, r := range done.Outcome.Results {
 		if r.Status == apply.Applied {
 			continue

@@ -178,11 +178,18 @@ func sourceReason(err error) (reason string, fix bool) {
 	return "", false
 }
 
+func countProblems(list []state.Problem) (n int) {
+	for _, p := range list {
+		n += p.Count()
+	}
+	return n
+}
+
 func problems(list []state.Problem) string {
 	if len(list) == 1 {
 		return list[0].String()
 	}
-	return fmt.Sprintf("%d problems, the first: %s", len(list), list[0])
+	return fmt.Sprintf("%d problems, the first: %s", countProblems(list), list[0])
 }
 
 // tried counts the changes that are not only compared.

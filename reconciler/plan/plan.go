@@ -121,6 +121,9 @@ type Note struct {
 	// Origin is where it is declared; zero for one that is not.
 	Origin state.Origin
 	Text   string
+	// Omitted is how many notes this one stands for, which are not listed. Default 0, for
+	// one that stands for itself.
+	Omitted int
 }
 
 // Compute lists the changes that turn observed into wanted. A thing that is

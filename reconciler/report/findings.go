@@ -9,7 +9,7 @@ import (
 // alarms are what a reader must know before all else: what is wrong, what is held and
 // what will go wrong.
 func (r Report) alarms(v voice) []part {
-	problems := part{title: fmt.Sprintf("Problems (%d)", len(r.Problems)), how: "-"}
+	problems := part{title: fmt.Sprintf("Problems (%d)", max(r.Summary.Problems, len(r.Problems))), how: "-"}
 	for _, p := range r.Problems {
 		problems.lines = append(problems.lines, v.placed(place(p.File, p.Line), p.Message))
 	}

@@ -252,7 +252,7 @@ func NewOutcome(p plan.Plan, problems []state.Problem, o apply.Outcome) Report {
 
 func build(m *mask, p plan.Plan, problems []state.Problem) Report {
 	r := Report{
-		Summary:  Summary{Unchanged: p.Unchanged, Problems: len(problems), Unknown: len(p.Unknown)},
+		Summary:  Summary{Unchanged: p.Unchanged, Unknown: len(p.Unknown)},
 		Changes:  make([]Change, 0, len(p.Changes)),
 		Unknown:  make([]Unknown, 0, len(p.Unknown)),
 		Notes:    make([]Note, 0, len(p.Notes)),
@@ -278,6 +278,7 @@ func build(m *mask, p plan.Plan, problems []state.Problem) Report {
 		}
 	}
 	for _, p := range problems {
+		r.Summary.Problems += p.Count()
 		r.Problems = append(r.Problems, Problem{File: m.text(p.Origin.File), Line: p.Origin.Line, Message: m.text(p.Message)})
 	}
 	r.Quota = quotaOf(r.Notes, r.Unknown)

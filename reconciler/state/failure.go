@@ -12,6 +12,19 @@ type Problem struct {
 	Origin Origin
 	// Message says what is wrong and what to do about it.
 	Message string
+	// Omitted is how many problems this one stands for, which are not listed. Default 0,
+	// for one that stands for itself.
+	Omitted int `json:",omitempty"`
+}
+
+// Count is how many problems this one stands for.
+func (p Problem) Count() int { return max(p.Omitted, 1) }
+
+// Identity is what the problem has in common with the same one in another revision: all
+// but the line, since lines move.
+func (p Problem) Identity() Problem {
+	p.Origin.Line = 0
+	return p
 }
 
 // String writes file:line: message.

@@ -1,6 +1,7 @@
 package child
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
@@ -28,7 +30,8 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
-// Loaded is what a folder declares, and all that is wrong with it.
+// Loaded is what a folder declares, and what is wrong with it: maxFindings of each kind,
+// and one that stands for the rest.
 type Loaded struct {
 	// Set holds the objects that have no problem of their form; see
 	// declared.Declared.
@@ -76,7 +79,7 @@ func (r Rendered) Loaded() (Loaded, error) {
 		}
 		out.Clusters[of.Key] = of.Problems
 	}
-	return out, nil
+	return out.limited(), nil
 }
 
 // RenderedOf is l as a child would write it.
@@ -211,6 +214,7 @@ func load(tree fs.FS, folder string, values substitute.Values) (Loaded, error) {
 		return Loaded{}, err
 	}
 	out.Notes = append(out.Notes, advice(d, refused)...)
+	told := toldByWorlds(d.Set)
 	for key, of := range refused {
 		switch {
 		case isCluster(key):
@@ -218,7 +222,7 @@ func load(tree fs.FS, folder string, values substitute.Values) (Loaded, error) {
 				out.Clusters = map[state.Key][]state.Problem{}
 			}
 			out.Clusters[key] = of
-		case !toldByWorlds(d.Set, key):
+		case !told(key):
 			out.Refused = append(out.Refused, of...)
 		}
 	}
@@ -230,7 +234,7 @@ func load(tree fs.FS, folder string, values substitute.Values) (Loaded, error) {
 		}
 	}
 	out.Refused = lint.Sorted(out.Refused)
-	return out, nil
+	return out.limited(), nil
 }
 
 // warning begins each note.
@@ -248,24 +252,16 @@ func advice(d declared.Declared, refused map[state.Key][]state.Problem) []plan.N
 			known[p] = true
 		}
 	}
-	found := slices.DeleteFunc(lint.Check(d, nil), func(p state.Problem) bool { return known[p] })
-	if len(found) == 0 {
-		return nil
-	}
 	var out []plan.Note
-	items := d.Set.Items()
-	for _, p := range found {
-		// A finding of an object begins with its key, and is in its document or below.
-		note := plan.Note{Origin: p.Origin, Text: warning + p.Message}
-		for _, item := range items {
-			text, its := strings.CutPrefix(p.Message, item.Key.String()+": ")
-			if its && item.Origin.File == p.Origin.File && item.Origin.Line <= p.Origin.Line {
-				note.Key, note.Text = item.Key, warning+text
-			}
+	for _, f := range lint.Find(d, nil) {
+		if !known[f.Problem()] {
+			out = append(out, plan.Note{Key: f.Key, Origin: f.Origin, Text: warning + f.Text})
 		}
-		out = append(out, note)
 	}
-	return out
+	slices.SortStableFunc(out, func(a, b plan.Note) int {
+		return cmp.Or(strings.Compare(a.Origin.File, b.Origin.File), cmp.Compare(a.Origin.Line, b.Origin.Line), strings.Compare(a.Text, b.Text))
+	})
+	return slices.Compact(out)
 }
 
 // isCluster reports whether a key is that of a Cluster: what its schema refuses, the AWS
@@ -274,15 +270,24 @@ func isCluster(key state.Key) bool {
 	return key.Group == v1alpha1.GroupVersion.Group && key.Kind == "Cluster"
 }
 
-// toldByWorlds reports whether a world refuses a DevicePlugin when it is asked what it
-// wants, since nothing can be made of it.
-func toldByWorlds(set state.Set, key state.Key) bool {
-	if key.Group != v1alpha1.GroupVersion.Group || key.Kind != "DevicePlugin" {
-		return false
+// toldByWorlds reports of a refused object whether a world refuses it as well when it is
+// asked what it wants: a DevicePlugin of which nothing can be made.
+func toldByWorlds(set state.Set) func(state.Key) bool {
+	refused := sync.OnceValue(func() map[state.Origin]bool {
+		out := map[state.Origin]bool{}
+		_, problems := deviceplugin.Expand(set)
+		for _, p := range problems {
+			out[p.Origin] = true
+		}
+		return out
+	})
+	return func(key state.Key) bool {
+		if key.Group != v1alpha1.GroupVersion.Group || key.Kind != "DevicePlugin" {
+			return false
+		}
+		item, _ := set.Get(key)
+		return refused()[item.Origin]
 	}
-	item, _ := set.Get(key)
-	_, problems := deviceplugin.Expand(set)
-	return slices.ContainsFunc(problems, func(p state.Problem) bool { return p.Origin == item.Origin })
 }
 
 // knownCRDs are the definitions of our own kinds and of Karpenter's.

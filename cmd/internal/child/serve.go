@@ -161,7 +161,7 @@ func failureOf(err error) *failure {
 
 // err is the error again, of the same class.
 func (f *failure) err() error {
-	text := errors.New(f.Text)
+	text := errors.New(shortened(f.Text, maxFailureBytes))
 	switch f.Class {
 	case state.Fix:
 		return state.Fail(state.Fix, f.Reason, text)

@@ -51,15 +51,14 @@ func (of draft) sift(set state.Set, written documents, found []state.Problem) []
 	if !of.some() {
 		return found
 	}
-	files := map[string][]state.Item{}
+	items := map[inObject]state.Item{} // By the words that begin what is found in them.
 	for _, item := range set.Items() {
-		files[item.Origin.File] = append(files[item.Origin.File], item)
+		items[inObject{item.Origin.File, item.Key.String()}] = item
 	}
 	return slices.DeleteFunc(slices.Clone(found), func(p state.Problem) bool {
-		for _, item := range files[p.Origin.File] {
-			if text, ok := strings.CutPrefix(p.Message, item.Key.String()+": "); ok {
-				return !substitute.Disabled(item.Object) && of.open(item.Object, text)
-			}
+		key, text, said := strings.Cut(p.Message, ": ")
+		if item, ok := items[inObject{p.Origin.File, key}]; ok && said {
+			return !substitute.Disabled(item.Object) && of.open(item.Object, text)
 		}
 		return of.openIn(written, p)
 	})

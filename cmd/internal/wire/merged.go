@@ -30,24 +30,41 @@ func (s *sides) render(ctx context.Context, p *proposer, of proposal, base child
 		return false
 	}
 	set := loaded.Set
-	if slices.ContainsFunc(loaded.Problems, func(o state.Problem) bool { return !mistaken(base.Problems, o) }) {
+	if len(without(loaded.Problems, base.Problems)) > 0 {
 		// What a mistake hides is not what is taken away.
 		set = state.NewSet(append(base.Set.Items(), set.Items()...)...)
 	}
 	s.after = declared.Declared{Set: set, Problems: loaded.Problems}
 	s.blank = loaded.Set.Len() == 0 && len(loaded.Problems) > 0
-	s.notes, s.refused = fresh(loaded.Notes, base.Notes), unknownTo(base.Refused, loaded.Refused)
+	s.notes, s.refused = fresh(loaded.Notes, base.Notes), without(loaded.Refused, base.Refused)
 	return true
 }
 
 // fresh is the advice that the base was not given: the rest is no news of the step.
 func fresh(notes, known []plan.Note) []plan.Note {
-	return slices.DeleteFunc(slices.Clone(notes), func(n plan.Note) bool {
-		return slices.ContainsFunc(known, func(o plan.Note) bool { return o.Key == n.Key && o.Text == n.Text && o.Origin.File == n.Origin.File })
-	})
+	// Lines move.
+	placeless := func(n plan.Note) plan.Note {
+		n.Origin.Line = 0
+		return n
+	}
+	given := make(map[plan.Note]bool, len(known))
+	for _, n := range known {
+		given[placeless(n)] = true
+	}
+	return slices.DeleteFunc(slices.Clone(notes), func(n plan.Note) bool { return given[placeless(n)] })
 }
 
-// unknownTo are the mistakes that are not among others.
-func unknownTo(known, list []state.Problem) []state.Problem {
-	return slices.DeleteFunc(slices.Clone(list), func(o state.Problem) bool { return mistaken(known, o) })
+// without are the mistakes of a list that are not among the known ones.
+func without(list, known []state.Problem) []state.Problem {
+	in := identities(known)
+	return slices.DeleteFunc(slices.Clone(list), func(o state.Problem) bool { return in[o.Identity()] })
+}
+
+// identities are those of a list.
+func identities(list []state.Problem) map[state.Problem]bool {
+	out := make(map[state.Problem]bool, len(list))
+	for _, o := range list {
+		out[o.Identity()] = true
+	}
+	return out
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/poolwright/poolwright/cmd/internal/child"
 	"github.com/poolwright/poolwright/gitsource"
@@ -45,7 +44,7 @@ func (p *proposer) load(ctx context.Context, s proposal) (sides, error) {
 		return sides{}, err
 	}
 	declares := head.Set
-	if slices.ContainsFunc(head.Problems, func(o state.Problem) bool { return !mistaken(parted.Problems, o) }) {
+	if len(without(head.Problems, parted.Problems)) > 0 {
 		// What a mistake hides is not what is taken away.
 		declares = state.NewSet(append(parted.Set.Items(), head.Set.Items()...)...)
 	}
@@ -54,7 +53,7 @@ func (p *proposer) load(ctx context.Context, s proposal) (sides, error) {
 		before: declared.Declared{Set: base.Set, Problems: base.Problems},
 		after:  declared.Declared{Set: merged, Problems: mergeProblems(parted.Problems, base.Problems, head.Problems)},
 		blank:  head.Set.Len() == 0 && len(head.Problems) > 0,
-		notes:  fresh(head.Notes, base.Notes), refused: unknownTo(base.Refused, mergeProblems(parted.Refused, base.Refused, head.Refused)),
+		notes:  fresh(head.Notes, base.Notes), refused: without(mergeProblems(parted.Refused, base.Refused, head.Refused), base.Refused),
 	}
 	tangled := p.tangled(ctx, s, parted.Set, base.Set, head.Set)
 	if (tangled || len(both) > 0) && out.render(ctx, p, s, base) {
@@ -72,23 +71,18 @@ func (p *proposer) load(ctx context.Context, s proposal) (sides, error) {
 	return out, nil
 }
 
-// mistaken reports whether the mistake is among others, with the same words in the same
-// file: lines move.
-func mistaken(among []state.Problem, o state.Problem) bool {
-	return slices.ContainsFunc(among, func(p state.Problem) bool { return p.Message == o.Message && p.Origin.File == o.Origin.File })
-}
-
 // mergeProblems are the mistakes that the merge will have: those that head brings, and
 // those of base, unless head mended them. What base mended is no mistake any more.
 func mergeProblems(parted, base, head []state.Problem) []state.Problem {
+	atParting, inBase, inHead := identities(parted), identities(base), identities(head)
 	var out []state.Problem
 	for _, o := range head {
-		if mistaken(base, o) || !mistaken(parted, o) {
+		if inBase[o.Identity()] || !atParting[o.Identity()] {
 			out = append(out, o)
 		}
 	}
 	for _, o := range base {
-		if !mistaken(head, o) && !mistaken(parted, o) {
+		if !inHead[o.Identity()] && !atParting[o.Identity()] {
 			out = append(out, o)
 		}
 	}

@@ -126,15 +126,26 @@ func (p *proposer) bounded(s sides, base string) error {
 		"split it, or run `poolwright plan --base %s` with your own access to the cluster", n, p.most, base)
 }
 
+// inObject is a file, and the words that begin what is wrong with an object in it.
+type inObject struct{ file, object string }
+
 // mistakes are those that the step brings. What the worlds say of an object already is
 // not said once more in the words of its schema.
 func mistakes(found reconciler.Proposal, refused []state.Problem) []state.Problem {
-	out := slices.DeleteFunc(slices.Clone(found.Problems), func(o state.Problem) bool { return slices.Contains(found.Old, o) })
+	out := without(found.Problems, found.Old)
+	// A mistake in an object begins with its key.
+	object := func(o state.Problem) (of inObject, said bool) {
+		key, _, said := strings.Cut(o.Message, ": ")
+		return inObject{o.Origin.File, key}, said
+	}
+	told := make(map[inObject]bool, len(found.Problems))
+	for _, p := range found.Problems {
+		if of, said := object(p); said {
+			told[of] = true
+		}
+	}
 	for _, o := range refused {
-		of, _, _ := strings.Cut(o.Message, ": ")
-		if !slices.ContainsFunc(found.Problems, func(p state.Problem) bool {
-			return p.Origin.File == o.Origin.File && strings.HasPrefix(p.Message, of+": ")
-		}) {
+		if of, _ := object(o); !told[of] {
 			out = append(out, o)
 		}
 	}

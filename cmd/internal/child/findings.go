@@ -1,0 +1,93 @@
+package child
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/state"
+)
+
+const (
+	// maxFindings is how many problems of each kind, or notes, a child returns: more than
+	// anybody mends at once. One more stands for the rest, see state.Problem.Omitted.
+	maxFindings = 1000
+	// maxFindingBytes is the length of a text of one of them, and of its file's name, in
+	// bytes.
+	maxFindingBytes = 4 << 10
+	// maxFailureBytes is the length of the reason why there is no result, in bytes.
+	maxFailureBytes = 64 << 10
+)
+
+// limited is l with no more findings than a child returns. The child does it, and the
+// parent again, which does not trust the child.
+func (l Loaded) limited() Loaded {
+	l.Problems, l.Refused, l.Notes = limitedProblems(l.Problems), limitedProblems(l.Refused), limitedNotes(l.Notes)
+	clusters, left := map[state.Key][]state.Problem{}, maxFindings
+	for _, key := range slices.SortedFunc(maps.Keys(l.Clusters), state.Key.Compare) {
+		// What is refused stays so, whatever else is.
+		of := limitedProblems(l.Clusters[key])
+		if len(of) > left {
+			of = []state.Problem{omitted(of)}
+		}
+		left -= len(of)
+		clusters[key] = of
+	}
+	if l.Clusters != nil {
+		l.Clusters = clusters
+	}
+	return l
+}
+
+func limitedProblems(list []state.Problem) []state.Problem {
+	if len(list) > maxFindings {
+		list = append(slices.Clone(list[:maxFindings]), omitted(list[maxFindings:]))
+	}
+	for i, p := range list {
+		p.Origin.File, p.Message = shortened(p.Origin.File, maxFindingBytes), shortened(p.Message, maxFindingBytes)
+		p.Omitted = min(max(p.Omitted, 0), math.MaxInt32)
+		list[i] = p
+	}
+	return list
+}
+
+// omitted stands for problems, at the place of the first.
+func omitted(list []state.Problem) state.Problem {
+	n := 0
+	for _, p := range list {
+		n = min(n+min(max(p.Omitted, 1), math.MaxInt32), math.MaxInt32)
+	}
+	return state.Problem{Origin: list[0].Origin, Omitted: n,
+		Message: fmt.Sprintf("%d more problems from here on are not listed; mend those above first", n)}
+}
+
+func limitedNotes(list []plan.Note) []plan.Note {
+	if len(list) > maxFindings {
+		more := 0
+		for _, n := range list[maxFindings:] {
+			more = min(more+min(max(n.Omitted, 1), math.MaxInt32), math.MaxInt32)
+		}
+		list = append(slices.Clone(list[:maxFindings]), plan.Note{
+			Origin: list[maxFindings].Origin, Omitted: more, Text: fmt.Sprintf("%s%d more warnings are not listed", warning, more),
+		})
+	}
+	for i, n := range list {
+		n.Omitted = min(max(n.Omitted, 0), math.MaxInt32)
+		n.Origin.File, n.Text = shortened(n.Origin.File, maxFindingBytes), shortened(n.Text, maxFindingBytes)
+		list[i] = n
+	}
+	return list
+}
+
+// shortened is the beginning of a text of at most so many bytes, copied: the rest is not
+// kept in memory.
+func shortened(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	const dots = "…"
+	return strings.Clone(strings.ToValidUTF8(text[:most-len(dots)], "")) + dots
+}

@@ -1,0 +1,116 @@
+package child
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/poolwright/poolwright/reconciler/declared/substitute"
+	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/state"
+)
+
+func TestAFolderOfManyMistakesListsSomeAndCountsAll(t *testing.T) {
+	const mistakes = 3 * maxFindings
+	var text strings.Builder
+	text.WriteString("apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: a}\nspec:\n  template: {spec: {requirements: [], nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: x}}}\n")
+	for i := range mistakes {
+		fmt.Fprintf(&text, "  unknown%d: 1\n", i)
+	}
+	for i := range mistakes { // An odd name each, which is a problem, and a Secret each, which is advice.
+		fmt.Fprintf(&text, "---\napiVersion: v1\nkind: ConfigMap\n---\napiVersion: v1\nkind: Secret\nmetadata: {name: a%d}\nstringData: {a: b}\n", i)
+	}
+	got, err := (&Runner{}).Load(t.Context(), fstest.MapFS{"a.yaml": {Data: []byte(text.String())}}, ".", substitute.Values{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rest := func(listed, counted int) string { return fmt.Sprintf("%d listed, %d counted", listed, counted) }
+	notes := 0
+	for _, n := range got.Notes {
+		notes += max(n.Omitted, 1)
+	}
+	want := rest(maxFindings+1, mistakes)
+	for name, is := range map[string]string{
+		"problems": rest(len(got.Problems), counted(got.Problems)),
+		"refused":  rest(len(got.Refused), counted(got.Refused)),
+		"notes":    rest(len(got.Notes), notes),
+	} {
+		if is != want {
+			t.Errorf("%s: %s, want %s", name, is, want)
+		}
+	}
+	last := got.Refused[maxFindings]
+	if want := (state.Origin{File: "a.yaml", Line: 6 + maxFindings}); last.Origin != want || last.Omitted != mistakes-maxFindings {
+		t.Errorf("the last is %+v", last)
+	}
+	if d := cmp.Diff(got.Refused, got.limited().Refused); d != "" {
+		t.Errorf("limited once more: %s", d)
+	}
+}
+
+func TestTheParentLimitsWhatAHostileChildReturns(t *testing.T) {
+	long := strings.Repeat("ä", 1<<19)
+	var hostile result
+	for i := range 5 * maxFindings {
+		p := state.Problem{Origin: state.Origin{File: "a.yaml", Line: i}, Message: "x", Omitted: math.MaxInt - i%2*math.MaxInt - i%2}
+		if i < 2 {
+			p.Message, p.Origin.File = long, long
+		}
+		hostile.Problems, hostile.Refused = append(hostile.Problems, p), append(hostile.Refused, p)
+		hostile.Notes = append(hostile.Notes, plan.Note{Origin: p.Origin, Text: p.Message, Omitted: p.Omitted})
+	}
+	for i := range 5 {
+		hostile.Clusters = append(hostile.Clusters, refusedCluster{state.Key{Name: fmt.Sprint(i)}, hostile.Problems})
+	}
+	raw, err := json.Marshal(hostile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := Rendered{raw: raw}.Loaded()
+	if err != nil {
+		t.Fatal(err)
+	}
+	lists := [][]state.Problem{got.Problems, got.Refused}
+	in := 0
+	for _, of := range got.Clusters {
+		if lists = append(lists, of); len(of) == 0 {
+			t.Error("a Cluster that is refused is refused no more")
+		}
+		in += len(of)
+	}
+	if in > maxFindings+len(got.Clusters)+1 || len(got.Clusters) != 5 {
+		t.Errorf("%d problems of %d Clusters", in, len(got.Clusters))
+	}
+	for _, n := range got.Notes {
+		lists = append(lists, []state.Problem{{Origin: n.Origin, Message: n.Text, Omitted: n.Omitted}})
+	}
+	for _, list := range lists {
+		if len(list) > maxFindings+1 || counted(list) < len(list) {
+			t.Errorf("%d problems, which stand for %d", len(list), counted(list))
+		}
+		for _, p := range list {
+			if len(p.Message) > maxFindingBytes || len(p.Origin.File) > maxFindingBytes || p.Omitted < 0 || p.Omitted > math.MaxInt32 {
+				t.Errorf("a text of %d bytes in a file's name of %d, for %d", len(p.Message), len(p.Origin.File), p.Omitted)
+			}
+		}
+	}
+	if len(got.Notes) > maxFindings+1 {
+		t.Errorf("%d notes", len(got.Notes))
+	}
+	failed := (&failure{Class: state.Fix, Reason: "X", Text: long + long}).err()
+	if len(failed.Error()) > maxFailureBytes {
+		t.Errorf("a reason of %d bytes", len(failed.Error()))
+	}
+}
+
+func counted(list []state.Problem) (n int) {
+	for _, p := range list {
+		n += p.Count()
+	}
+	return n
+}
