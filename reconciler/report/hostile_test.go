@@ -18,6 +18,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/state/loss"
+	"github.com/poolwright/poolwright/reconciler/state/owner"
 )
 
 var hostile = map[string]string{
@@ -53,7 +54,7 @@ func planted(s string) Report {
 	updated := state.Item{Key: key("edited"), Object: content, Origin: state.Origin{File: s}}
 	before := updated
 	before.Object = object{s: "x" + s, "list": []any{object{"name": s, "v": "old"}}, "text": s}
-	before.Owner = s
+	before.Owner = owner.Reference{Kind: owner.Flux, Name: s}
 	deleted := state.Item{Key: key("old"), Object: content, Removal: loss.Removal{Grave: s + "!"}}
 	compared := state.Item{Key: key("compared"), Object: content, Origin: state.Origin{File: s}, Terms: state.Terms{Hold: s + "!"}}
 	lost := state.Item{Key: key("lost"), Object: content, Origin: state.Origin{File: s, Line: 4}}

@@ -14,6 +14,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/plan/hold"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/owner"
 )
 
 // masked is what stands where a secret was.
@@ -301,8 +302,8 @@ func (m *mask) change(c plan.Change) Change {
 			out.Notes = append(out.Notes, going(m.text(c.Before.Grave)))
 		}
 	}
-	if c.Before != nil && c.Before.Owner != "" {
-		out.Notes = append(out.Notes, "also managed by "+m.text(c.Before.Owner))
+	if c.Before != nil && c.Before.Owner != (owner.Reference{}) {
+		out.Notes = append(out.Notes, "also managed by "+m.text(c.Before.Owner.String()))
 	}
 	return out
 }

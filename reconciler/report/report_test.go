@@ -14,6 +14,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/state/loss"
+	"github.com/poolwright/poolwright/reconciler/state/owner"
 )
 
 type object = map[string]any
@@ -65,7 +66,7 @@ func sample() (plan.Plan, []state.Problem) {
 	theirs := item("cluster", "apps", "Deployment", "web", "web.yaml", 2, object{"spec": object{"paused": true}})
 
 	liveTheirs := live(theirs, object{"spec": object{"paused": false}})
-	liveTheirs.Owner = "Flux Kustomization flux-system/apps"
+	liveTheirs.Owner = owner.Reference{Kind: owner.FluxKustomization, Name: "flux-system/apps"}
 	same := item("cluster", "", "Namespace", "gpu", "ns.yaml", 1, object{"kind": "Namespace"})
 	wanted := state.NewSet(gpu, cpu, class, config, secret, pull, queue, theirs, same)
 	observed := state.NewSet(

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/poolwright/poolwright/reconciler/state/loss"
+	"github.com/poolwright/poolwright/reconciler/state/owner"
 )
 
 // Key names one thing in one world, whatever the version it is written in.
@@ -99,9 +100,9 @@ type Item struct {
 	// Item with Applied and without Object was applied and is gone: somebody
 	// deleted it.
 	Applied string
-	// Owner names who else manages the thing ("Flux Kustomization ns/name"),
-	// or is empty. Such a thing is never forced (see Plan's holds).
-	Owner string
+	// Owner is who else manages the thing. Such a thing is never forced (see Plan's
+	// holds).
+	Owner owner.Reference
 	// Wave orders changes: lower waves are applied and ready before higher
 	// ones start; deletions go in reverse.
 	Wave int

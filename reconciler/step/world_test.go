@@ -5,6 +5,7 @@ import (
 
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/owner"
 	"github.com/poolwright/poolwright/reconciler/step"
 )
 
@@ -43,7 +44,7 @@ func (w world) observe(wanted state.Set) state.Set {
 		if !want && !mine && r.findings.Unknown == "" {
 			continue
 		}
-		item := state.Item{Key: key(name), Version: "v1", Object: r.object, Findings: r.findings, Owner: r.owner, Terms: state.Terms{Hold: r.terms}}
+		item := state.Item{Key: key(name), Version: "v1", Object: r.object, Findings: r.findings, Owner: ownedBy(r.owner), Terms: state.Terms{Hold: r.terms}}
 		if r.object != nil {
 			item.Live = state.Identity{UID: "uid-" + name, ResourceVersion: "1"}
 		}
@@ -82,8 +83,8 @@ func told(p plan.Plan) []string {
 		if c.Before != nil && c.Before.Grave != "" {
 			line += " {" + c.Before.Grave + "}"
 		}
-		if c.Before != nil && c.Before.Owner != "" {
-			line += " {also " + c.Before.Owner + "}"
+		if c.Before != nil && c.Before.Owner != (owner.Reference{}) {
+			line += " {also " + c.Before.Owner.Name + "}"
 		}
 		out = append(out, line)
 	}
@@ -117,4 +118,12 @@ func shown(p plan.Proposal) string {
 		text += fmt.Sprintf("%+v\n", v)
 	}
 	return text
+}
+
+// ownedBy is nobody for an empty name.
+func ownedBy(name string) owner.Reference {
+	if name == "" {
+		return owner.Reference{}
+	}
+	return owner.Reference{Kind: owner.Flux, Name: name}
 }

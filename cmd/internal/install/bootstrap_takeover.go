@@ -19,6 +19,7 @@ import (
 	"github.com/poolwright/poolwright/cmd/internal/wire"
 	"github.com/poolwright/poolwright/provision/engine/gate"
 	"github.com/poolwright/poolwright/provision/engine/takeover"
+	"github.com/poolwright/poolwright/reconciler/state/owner"
 	"github.com/poolwright/poolwright/reconciler/target/cluster"
 )
 
@@ -145,9 +146,9 @@ func (b *Bootstrap) owned(ctx context.Context, k *predecessor) error {
 	if err := b.direct.Get(ctx, client.ObjectKey{Namespace: k.Deployment.Namespace, Name: k.Deployment.Name}, live); err != nil {
 		return fmt.Errorf("looking for whoever manages Deployment %s: %w", k.Deployment, err)
 	}
-	if owner := cluster.OwnerOf(live, nil); owner != "" {
+	if other := cluster.OwnerOf(live, nil); other != (owner.Reference{}) {
 		k.compared.Obstacles = append(k.compared.Obstacles, takeover.Finding{
-			What: fmt.Sprintf("its Deployment is managed by %s, which would scale it up again", owner),
+			What: fmt.Sprintf("its Deployment is managed by %s, which would scale it up again", other),
 			Do:   "set its replicas to 0 there, instead of using --take-over",
 		})
 	}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -16,6 +15,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/apply"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/owner"
 	"github.com/poolwright/poolwright/reconciler/target"
 	"github.com/poolwright/poolwright/reconciler/target/cluster"
 )
@@ -99,7 +99,7 @@ func PlanUninstall(ctx context.Context, req UninstallRequest) (*Uninstall, error
 // check refuses what cannot end well.
 func (u *Uninstall) check() error {
 	for _, item := range u.found.installed.Items() {
-		if item.Owner != "" && !strings.HasPrefix(item.Owner, "Sync ") {
+		if item.Owner != (owner.Reference{}) && item.Owner.Kind != owner.Sync {
 			return fmt.Errorf("%s is managed by %s, which would bring it back: take Poolwright out there, then run uninstall again for what is left", item.Key, item.Owner)
 		}
 	}

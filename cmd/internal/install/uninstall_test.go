@@ -24,6 +24,7 @@ import (
 	"github.com/poolwright/poolwright/provision/gpu"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/owner"
 )
 
 func claim(name, group string, leaving bool) *karpv1.NodeClaim {
@@ -195,7 +196,7 @@ func TestWhatCannotEndWellIsRefused(t *testing.T) {
 	}{
 		"an installation of Flux": {false, func(f *traces) {
 			item := f.installed.Items()[0]
-			item.Owner = "Flux Kustomization flux-system/apps"
+			item.Owner = owner.Reference{Kind: owner.FluxKustomization, Name: "flux-system/apps"}
 			f.installed = state.NewSet(item)
 		}, "managed by Flux Kustomization flux-system/apps"},
 		"draining without an engine":          {true, func(f *traces) { f.lease.engine = false }, "--drain needs the engine"},

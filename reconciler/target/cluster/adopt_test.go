@@ -143,7 +143,7 @@ data: {a: theirs}
 `, tt.manager)
 			declared := b.declare(config)
 			p := b.plan(declared)
-			if got := p.Changes[0].Before.Owner; got != tt.owner {
+			if got := p.Changes[0].Before.Owner.String(); got != tt.owner {
 				t.Errorf("owner %q, want %q", got, tt.owner)
 			}
 			errs := b.apply(p)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/owner"
 	"github.com/poolwright/poolwright/reconciler/target/cluster/internal/kinds"
 	"github.com/poolwright/poolwright/reconciler/target/internal/api"
 	"github.com/poolwright/poolwright/reconciler/target/internal/fields"
@@ -32,7 +33,7 @@ func (w *World) compare(ctx context.Context, item state.Item, live *unstructured
 		return found, err
 	}
 	if other != "" {
-		found.Owner = "Sync " + other
+		found.Owner = owner.Reference{Kind: owner.Sync, Name: other}
 	}
 	var object map[string]any
 	switch {

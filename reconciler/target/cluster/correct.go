@@ -12,6 +12,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/owner"
 	"github.com/poolwright/poolwright/reconciler/target"
 	"github.com/poolwright/poolwright/reconciler/target/cluster/internal/kinds"
 	"github.com/poolwright/poolwright/reconciler/target/internal/api"
@@ -152,16 +153,16 @@ func (j *job) update(ctx context.Context) error {
 	if err := j.prepare(ctx, m); err != nil {
 		return err
 	}
-	if before.Owner == "" {
+	if before.Owner == (owner.Reference{}) {
 		if err := j.removeEmptied(ctx, body); err != nil {
 			return err
 		}
 	}
-	live, err := j.api.Apply(ctx, j.ref, j.preconditions(body), api.ApplyOptions{Force: before.Owner == ""})
+	live, err := j.api.Apply(ctx, j.ref, j.preconditions(body), api.ApplyOptions{Force: before.Owner == (owner.Reference{})})
 	if err := j.updateError(err); err != nil {
 		return err
 	}
-	if kinds.Whole(j.change.Key.Group, j.change.Key.Kind) && before.Owner == "" {
+	if kinds.Whole(j.change.Key.Group, j.change.Key.Kind) && before.Owner == (owner.Reference{}) {
 		if live, err = j.trim(ctx, live, m.scaled); err != nil {
 			return err
 		}
@@ -179,7 +180,7 @@ func (j *job) updatable() error {
 		return state.WaitFor(30*time.Second, "Terminating",
 			fmt.Errorf("%s: it is being deleted since %v and will be made anew once it is gone", j.doing, at))
 	}
-	if strings.HasPrefix(before.Owner, "Sync ") {
+	if before.Owner.Kind == owner.Sync {
 		return state.Fail(state.Retry, "Conflict", fmt.Errorf("%s: %w: %s", j.doing, target.ErrConflict, before.Owner))
 	}
 	return nil
@@ -205,13 +206,13 @@ func (j *job) preconditions(body map[string]any) map[string]any {
 
 // updateError is the error of an update that the API server answered with err, or nil.
 func (j *job) updateError(err error) error {
-	owner := j.change.Before.Owner
-	if j.hasGuards() && owner == "" && apierrors.IsConflict(err) {
+	other := j.change.Before.Owner
+	if j.hasGuards() && other == (owner.Reference{}) && apierrors.IsConflict(err) {
 		return state.Fail(state.Retry, "Changed", fmt.Errorf("%s: %w", j.doing, target.ErrChanged))
 	}
 	refused := api.Refused(j.doing, err, j.secret)
-	if refused != nil && apierrors.IsConflict(err) && owner != "" {
-		return fmt.Errorf("%w (managed by %s)", refused, owner)
+	if refused != nil && apierrors.IsConflict(err) && other != (owner.Reference{}) {
+		return fmt.Errorf("%w (managed by %s)", refused, other)
 	}
 	return refused
 }

@@ -71,7 +71,7 @@ spec: {interval: 1m, source: {git: {url: "https://git.example/a.git", ref: {bran
 			}
 			declared := b.declare(strings.Replace(named(name, tt.made), "1m", "2m", 1))
 			p := b.plan(declared)
-			if len(p.Changes) != 1 || p.Changes[0].Action != plan.Update || p.Changes[0].Before.Owner != tt.owner {
+			if len(p.Changes) != 1 || p.Changes[0].Action != plan.Update || p.Changes[0].Before.Owner.String() != tt.owner {
 				t.Fatalf("planned %s, owner %q, want %q", show(p), p.Changes[0].Before.Owner, tt.owner)
 			}
 			errs := b.apply(p)

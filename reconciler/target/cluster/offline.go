@@ -14,6 +14,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/state/loss"
+	"github.com/poolwright/poolwright/reconciler/state/owner"
 	"github.com/poolwright/poolwright/reconciler/target"
 	"github.com/poolwright/poolwright/reconciler/target/cluster/internal/kinds"
 )
@@ -106,7 +107,7 @@ func (w *offlineWish) add(item state.Item) {
 	w.origins[item.Key] = item.Origin
 	item.Object = w.world.clean(item)
 	item.Wave, item.Shrink = wave(item.Key, item.Object), kinds.Shrink(item.Key.Group, item.Key.Kind)
-	item.Removal, item.Live, item.Owner, item.Applied = loss.Removal{}, state.Identity{}, "", ""
+	item.Removal, item.Live, item.Owner, item.Applied = loss.Removal{}, state.Identity{}, owner.Reference{}, ""
 	w.items = append(w.items, item)
 }
 

@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"context"
-	"fmt"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -11,38 +10,41 @@ import (
 
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/owner"
 	"github.com/poolwright/poolwright/reconciler/target/internal/api"
 	"github.com/poolwright/poolwright/reconciler/target/internal/fields"
 	"github.com/poolwright/poolwright/reconciler/target/internal/inventory"
 )
 
-// OwnerOf names the other GitOps tool that manages a live object, or is
-// empty. Marks that Git itself declares say nothing: they may be a copy.
-func OwnerOf(live *unstructured.Unstructured, wanted map[string]any) string {
+// OwnerOf is the other GitOps tool that manages a live object, or nobody. Marks that Git itself declares say nothing: they may be a copy.
+func OwnerOf(live *unstructured.Unstructured, wanted map[string]any) owner.Reference {
 	declared := &unstructured.Unstructured{Object: wanted}
 	labels, ours := live.GetLabels(), declared.GetLabels()
-	for _, flux := range []struct{ prefix, kind string }{
-		{"kustomize.toolkit.fluxcd.io/", "Kustomization"},
-		{"helm.toolkit.fluxcd.io/", "HelmRelease"},
+	for _, flux := range []struct {
+		prefix string
+		kind   owner.Kind
+	}{
+		{"kustomize.toolkit.fluxcd.io/", owner.FluxKustomization},
+		{"helm.toolkit.fluxcd.io/", owner.FluxHelmRelease},
 	} {
 		name := labels[flux.prefix+"name"]
 		if name != "" && ours[flux.prefix+"name"] != name {
-			return fmt.Sprintf("Flux %s %s/%s", flux.kind, labels[flux.prefix+"namespace"], name)
+			return owner.Reference{Kind: flux.kind, Name: labels[flux.prefix+"namespace"] + "/" + name}
 		}
 	}
 	tracking := live.GetAnnotations()[argoTracking]
 	if app, self, ok := strings.Cut(tracking, ":"); ok && declared.GetAnnotations()[argoTracking] != tracking && tracks(self, live) {
-		return "Argo CD application " + app
+		return owner.Reference{Kind: owner.ArgoCDApplication, Name: app}
 	}
 	for _, e := range fields.Entries(live.Object) {
 		switch {
 		case e.Manager == "kustomize-controller", e.Manager == "helm-controller":
-			return "Flux " + e.Manager
+			return owner.Reference{Kind: owner.Flux, Name: e.Manager}
 		case strings.HasPrefix(e.Manager, "argocd-"):
-			return "Argo CD " + e.Manager
+			return owner.Reference{Kind: owner.ArgoCD, Name: e.Manager}
 		}
 	}
-	return ""
+	return owner.Reference{}
 }
 
 const argoTracking = "argocd.argoproj.io/tracking-id"

@@ -11,6 +11,7 @@ import (
 
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/owner"
 	"github.com/poolwright/poolwright/reconciler/target/cluster/internal/kinds"
 	"github.com/poolwright/poolwright/reconciler/target/internal/api"
 	"github.com/poolwright/poolwright/reconciler/target/internal/fields"
@@ -28,7 +29,7 @@ func (o *observation) stray(k state.Key, kind kinds.Kind, live *unstructured.Uns
 	label := live.GetLabels()[v1alpha1.SyncLabel]
 	claimed := (known || o.rebuilds) && label == o.world.label && fields.Claims(fields.Applied(live.Object, v1alpha1.FieldManager),
 		"metadata", "labels", v1alpha1.SyncLabel)
-	owner := OwnerOf(live, nil)
+	other := OwnerOf(live, nil)
 	switch {
 	case !recorded && !claimed, label != "" && label != o.world.label:
 		o.world.store.Forget(k)
@@ -36,8 +37,8 @@ func (o *observation) stray(k state.Key, kind kinds.Kind, live *unstructured.Uns
 	case live.GetAnnotations()[v1alpha1.PruneAnnotation] == "disabled":
 		o.world.store.Forget(k)
 		return
-	case owner != "":
-		o.world.cfg.Log.Info("left to its other owner", "object", k.String(), "owner", owner)
+	case other != (owner.Reference{}):
+		o.world.cfg.Log.Info("left to its other owner", "object", k.String(), "owner", other.String())
 		o.world.store.Forget(k)
 		return
 	case live.GetDeletionTimestamp() != nil:
@@ -51,7 +52,7 @@ func (o *observation) stray(k state.Key, kind kinds.Kind, live *unstructured.Uns
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.strays = append(o.strays, doubt{item: state.Item{
-		Key: k, Version: kind.Version, Applied: rec.Desired, Wave: wave(k, live.Object), Owner: owner,
+		Key: k, Version: kind.Version, Applied: rec.Desired, Wave: wave(k, live.Object), Owner: other,
 	}, live: live})
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/owner"
 	"github.com/poolwright/poolwright/reconciler/target"
 	"github.com/poolwright/poolwright/reconciler/target/internal/api"
 	"github.com/poolwright/poolwright/reconciler/target/internal/fields"
@@ -41,7 +42,7 @@ func (j *job) prepare(ctx context.Context, m memo) error {
 			return err
 		}
 	}
-	if !m.clientSide || j.change.Before.Owner != "" {
+	if !m.clientSide || j.change.Before.Owner != (owner.Reference{}) {
 		return nil
 	}
 	patch, err := csaupgrade.UpgradeManagedFieldsPatch(live, sets.New(clientSideManager), v1alpha1.FieldManager)

@@ -14,6 +14,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/deviceplugin"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/state/loss"
+	"github.com/poolwright/poolwright/reconciler/state/owner"
 	"github.com/poolwright/poolwright/reconciler/target"
 	"github.com/poolwright/poolwright/reconciler/target/cluster/internal/kinds"
 	"github.com/poolwright/poolwright/reconciler/target/internal/inventory"
@@ -192,7 +193,7 @@ func (b *wish) add(item state.Item) error {
 	}
 	item.Object = b.world.clean(item)
 	item.Wave, item.Shrink = wave(item.Key, item.Object), kinds.Shrink(item.Key.Group, item.Key.Kind)
-	item.Removal, item.Live, item.Owner, item.Applied = loss.Removal{}, state.Identity{}, "", ""
+	item.Removal, item.Live, item.Owner, item.Applied = loss.Removal{}, state.Identity{}, owner.Reference{}, ""
 	b.items = append(b.items, item)
 	return nil
 }
