@@ -122,7 +122,8 @@ func (v *verdict) ask(done run) {
 	if reasons := v.picture.reasons(); reasons != "" && !slices.Contains([]string{pruneHeld, guardHeld, rolloutHeld}, v.reason) {
 		v.message += "; also waiting for a confirmation: " + reasons
 	}
-	v.message += hold.ConfirmWith(hold.Join(v.tokens, done.scope))
+	// However long the reasons are, the token is never cut off.
+	v.message = limited(v.message, messageLimit/2) + hold.ConfirmWith(hold.Join(v.tokens, done.scope))
 }
 
 // remedy is what ends the wait for a person, where the source waits for one.

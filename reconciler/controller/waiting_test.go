@@ -1,0 +1,239 @@
+package controller
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/poolwright/poolwright/gitsource"
+	"github.com/poolwright/poolwright/reconciler"
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/apply"
+	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/plan/hold"
+	"github.com/poolwright/poolwright/reconciler/state/confirm"
+	"github.com/poolwright/poolwright/reconciler/state/loss"
+)
+
+// doubleStage waits for two confirmations: of a rollout, and of a deletion with losses.
+// It returns their tokens.
+func doubleStage(t *testing.T) (s *stage, deletion, rollout string) {
+	t.Helper()
+	s = newStage(t, func(sync *v1alpha1.Sync) { sync.Spec.Guard.MaxNodesReplaced = new(int32(5)) })
+	s.commit("cluster/np-gpu=1", "cluster/map=1", "aws/queue=1", "aws/role=1")
+	s.visit()
+	s.aws.removals["queue"] = loss.Removal{Grave: "3 nodes are not drained any more", Losses: loss.Counts{"Node": 3}}
+	s.nodes = 14
+	s.commit("cluster/np-gpu=2", "cluster/map=1", "aws/role=1")
+	s.later()
+	deletion, rollout, ok := strings.Cut(s.asks("RolloutHeld"), ",")
+	if !ok || !strings.HasSuffix(deletion, "+3Node") {
+		t.Fatalf("it asks for %s and %s", deletion, rollout)
+	}
+	return s, deletion, rollout
+}
+
+func (s *stage) mismatch() string {
+	s.Helper()
+	c := meta.FindStatusCondition(s.sync().Status.Conditions, "Confirmed")
+	if c == nil {
+		return ""
+	}
+	if c.Status != metav1.ConditionFalse || c.Reason != "ConfirmationMismatch" {
+		s.Errorf("Confirmed is %+v", c)
+	}
+	return c.Message
+}
+
+func TestAConfirmationThatFitsNothingIsReported(t *testing.T) {
+	s := heldStage(t)
+	fits := s.asks("RolloutHeld")
+	if got := s.mismatch(); got != "" {
+		t.Errorf("without a confirmation: %s", got)
+	}
+	s.told()
+	s.confirm("000000000000")
+	want := "poolwright.dev/confirm is 000000000000, which fits nothing that waits; what waits is confirmed by " + fits
+	for range 3 {
+		s.later()
+		if d := cmp.Diff(want, s.mismatch()); d != "" {
+			t.Errorf("(-want +got):\n%s", d)
+		}
+	}
+	if d := cmp.Diff([]string{"Warning ConfirmationMismatch " + want}, s.told()); d != "" {
+		t.Errorf("events (-want +got):\n%s", d)
+	}
+	s.restart()
+	s.later()
+	if s.mismatch() != want {
+		t.Errorf("after a restart: %s", s.mismatch())
+	}
+	s.edit(func(sync *v1alpha1.Sync) { sync.Annotations = nil })
+	s.later()
+	if got := s.mismatch(); got != "" {
+		t.Errorf("the confirmation is removed: %s", got)
+	}
+	s.confirm("1111")
+	s.later()
+	s.confirm(fits)
+	s.visit()
+	s.says("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
+	if got := s.mismatch(); got != "" {
+		t.Errorf("it fits: %s", got)
+	}
+}
+
+// Each part is confirmed by its token, and all of it by the one that the message ends with.
+func TestTheTokenAtTheEndConfirmsAllThatWaits(t *testing.T) {
+	s, deletion, rollout := doubleStage(t)
+	message := s.says("Ready", metav1.ConditionFalse, "RolloutHeld")
+	if want := "would replace 14 nodes; guard.maxNodesReplaced is 5; "; !strings.HasPrefix(message, want) || !strings.Contains(message, "3 nodes are not drained any more; confirm with ") {
+		t.Errorf("message %q", message)
+	}
+	for _, row := range s.sync().Status.Pending {
+		if strings.Contains(row.Reason, "confirm") || len(row.Rules) == 0 {
+			t.Errorf("pending %+v", row)
+		}
+	}
+	s.confirm(deletion + "," + rollout)
+	s.later()
+	s.later()
+	s.says("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
+	if status := s.sync().Status; status.ConfirmationToken != "" || status.LastHandledConfirm == "" || s.aws.live["queue"] != "" || s.cluster.live["np-gpu"] != "2" {
+		t.Errorf("it asks for %q, handled %q, cluster %v, aws %v", status.ConfirmationToken, status.LastHandledConfirm, s.cluster.live, s.aws.live)
+	}
+}
+
+// A token serves once also where something else waits on.
+func TestATokenIsUsedUpWhileSomethingElseWaits(t *testing.T) {
+	s, deletion, rollout := doubleStage(t)
+	s.confirm(rollout)
+	s.later()
+	if got := s.sync().Status.LastHandledConfirm; got != rollout || s.cluster.live["np-gpu"] != "2" || s.aws.live["queue"] != "1" {
+		t.Fatalf("handled %q, cluster %v, aws %v", got, s.cluster.live, s.aws.live)
+	}
+	left := s.asks("PruneHeld")
+	if left == deletion || s.mismatch() != "" {
+		t.Errorf("it asks for %s as before; %s", left, s.mismatch())
+	}
+	// The same change again asks again, though the annotation is still there.
+	s.commit("cluster/np-gpu=1", "cluster/map=1", "aws/role=1")
+	s.nodes = 1
+	s.later()
+	s.nodes = 14
+	s.commit("cluster/np-gpu=2", "cluster/map=1", "aws/role=1")
+	s.later()
+	if s.cluster.live["np-gpu"] != "1" || !strings.Contains(s.asks("RolloutHeld"), ",") {
+		t.Errorf("the token of before lets it go: cluster %v", s.cluster.live)
+	}
+	s.confirm(deletion + "," + rollout)
+	s.later()
+	if s.cluster.live["np-gpu"] != "1" || s.aws.live["queue"] != "1" || !strings.Contains(s.mismatch(), deletion+","+rollout) {
+		t.Errorf("tokens of before: %q, cluster %v, aws %v", s.mismatch(), s.cluster.live, s.aws.live)
+	}
+	s.confirm(s.asks("RolloutHeld"))
+	s.later()
+	s.later()
+	s.says("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
+}
+
+// The percentage guard holds all deletions, and each says what it takes along.
+func TestEachRowHasAllItsReasons(t *testing.T) {
+	s := newStage(t, nil)
+	s.commit("cluster/a=1", "aws/queue=1")
+	s.visit()
+	s.aws.removals["queue"] = loss.Removal{Grave: "3 nodes are not drained any more", Losses: loss.Counts{"Node": 3}}
+	s.commit()
+	s.later()
+	s.asks("PruneHeld")
+	got := map[string][]string{}
+	for _, row := range s.sync().Status.Pending {
+		got[row.Object[strings.LastIndex(row.Object, "/")+1:]] = row.Rules
+	}
+	want := map[string][]string{"a": {"guard.maxPrunePercent"}, "queue": {"guard.maxPrunePercent", "grave deletion"}}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("rules (-want +got):\n%s", d)
+	}
+	message := s.says("Ready", metav1.ConditionFalse, "PruneHeld")
+	if strings.Count(message, "would delete all 2 objects") != 1 || strings.Count(message, "3 nodes are not drained any more") != 1 {
+		t.Errorf("message %q", message)
+	}
+}
+
+// What a token has let pass and could not be made is left to a full run, also where
+// something is seen of it by itself: only a full run knows when the token was used.
+func TestWhatATokenLetPassIsTriedAgainByAFullRun(t *testing.T) {
+	s := heldStage(t)
+	token := s.asks("RolloutHeld")
+	s.cluster.refused["np-gpu"] = "busy"
+	s.confirm(token)
+	s.visit()
+	s.says("Ready", metav1.ConditionFalse, "ApplyFailed")
+	delete(s.cluster.refused, "np-gpu")
+	s.drift(at("cluster", "np-gpu"))
+	if got := s.sync().Status.LastHandledConfirm; s.cluster.live["np-gpu"] != "2" || got != token {
+		t.Errorf("cluster %v, handled %q", s.cluster.live, got)
+	}
+	s.later()
+	s.says("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
+	if got := s.sync().Status.LastHandledConfirm; got != token {
+		t.Errorf("handled %q", got)
+	}
+}
+
+// Where a branch was moved while something waits, one token is for both.
+func TestAMoveAndWhatWaitsBesideItHaveOneToken(t *testing.T) {
+	s := heldStage(t)
+	rollout := s.asks("RolloutHeld")
+	s.unread = &gitsource.NotFastForwardError{Branch: "main", From: here, To: there}
+	s.later()
+	move := tokenForMove(here, there).In(scope(s.sync()))
+	if got := s.asks("NotFastForward"); got != move+","+rollout {
+		t.Errorf("it asks for %s, want %s,%s", got, move, rollout)
+	}
+	if message := s.says("Ready", metav1.ConditionFalse, "NotFastForward"); !strings.Contains(message, "; also waiting for a confirmation: would replace 14 nodes; ") {
+		t.Errorf("message %q", message)
+	}
+}
+
+func TestAnAcceptedMoveIsUsedUp(t *testing.T) {
+	sync := &v1alpha1.Sync{ObjectMeta: metav1.ObjectMeta{UID: "a"}, Status: v1alpha1.SyncStatus{LastAttemptedRevision: "main@sha1:" + here}}
+	sync.Annotations = map[string]string{v1alpha1.ConfirmAnnotation: tokenForMove(here, there).In(confirm.Scope{UID: "a"})}
+	waits := apply.Result{Change: plan.Change{Hold: hold.Reasons{{Rule: hold.Removal, Token: &hold.Token{}}}}, Status: apply.Held}
+	for to, want := range map[string]bool{there: true, here: false, strings.Repeat("3", 40): false} {
+		d := run{Result: reconciler.Result{Revision: "main@sha1:" + to}}
+		d.Outcome.Results = []apply.Result{waits}
+		if got := d.used(sync); got != want {
+			t.Errorf("followed to %s: used %v", to, got)
+		}
+	}
+}
+
+// Hundreds of reasons, or long ones, do not cut the token off.
+func TestTheTokenIsAtTheEndOfAnyMessage(t *testing.T) {
+	var left []leftover
+	for i := range 300 {
+		left = append(left, leftover{waits: pruneHeld, held: hold.Reasons{{
+			Rule: hold.Removal, Facts: hold.Facts{Object: fmt.Sprint("NodePool/", i), Detail: strings.Repeat("x", 9000)}, Token: &hold.Token{Purpose: "deletions", Digest: "1"},
+		}}})
+	}
+	v := verdict{picture: picture{left: left}}
+	v.wait("r")
+	v.ask(run{})
+	token := hold.Join(v.tokens, confirm.Scope{})
+	if len(v.message) > messageLimit || !strings.HasSuffix(v.message, confirmWith+token) || strings.Contains(token, ",") {
+		t.Errorf("%d bytes, the end %q", len(v.message), v.message[len(v.message)-100:])
+	}
+}
+
+func TestASyncThatTakesItsThingsAlongNamesItsToken(t *testing.T) {
+	e := &heldError{reasons: "deleting a: 1 node", tokens: []hold.Token{{Purpose: "deletions", Digest: "1", Losses: loss.Counts{"Node": 1}}}}
+	if held, ok := errors.AsType[*heldError](fmt.Errorf("pruning: %w", e)); !ok || !strings.HasSuffix(held.Error(), "+1Node") {
+		t.Errorf("%v", e)
+	}
+}
