@@ -218,7 +218,7 @@ func (g *generation) compare(ctx context.Context, sess *session, base, head tip)
 		}
 		// A hostile history has many cuts, and once they are settled nobody needs them.
 		p.open = nil
-		if len(g.parted) >= maxParted {
+		if len(g.parted) >= maxMergeBases {
 			clear(g.parted)
 		}
 		g.parted[key] = p
@@ -246,7 +246,7 @@ func (g *generation) recall(base, head tip) (Comparison, bool) {
 }
 
 func (g *generation) comparison(base, head tip, p parting) (c Comparison, err error) {
-	defer g.tidy()
+	defer g.evictTrees()
 	c.alone = p.alone
 	if c.Base, err = g.snapshot(base.commit, snapshotName(base.name)); err != nil {
 		return Comparison{}, fmt.Errorf("reading %s: %w", base.name, err)

@@ -163,8 +163,8 @@ func (f *packFile) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// keepAs gives the file its name in the generation.
-func (f *packFile) keepAs(name string) error {
+// rename gives the file its name in the generation.
+func (f *packFile) rename(name string) error {
 	if err := os.Rename(f.file.Name(), filepath.Join(f.store.folder, name)); err != nil {
 		return notStored(err)
 	}

@@ -47,10 +47,10 @@ func (s *Source) allow(ctx context.Context, sess *session, generation string, to
 	return &gitsource.NotFastForwardError{Branch: s.ref.Branch, From: was.Commit, To: to.String(), Unknown: err}
 }
 
-// without answers a fetch that failed. Where the branch waits for a person and the
+// fetchFollowed answers a fetch that failed. Where the branch waits for a person and the
 // mirror does not have what was followed before, that is asked for by its id: drift from
 // it is still to be corrected. Not all servers give out what no reference leads to.
-func (s *Source) without(ctx context.Context, sess *session, err error) error {
+func (s *Source) fetchFollowed(ctx context.Context, sess *session, err error) error {
 	moved, ok := errors.AsType[*gitsource.NotFastForwardError](err)
 	if !ok || s.current != nil && s.current.record.Object == moved.From {
 		return err
@@ -61,10 +61,10 @@ func (s *Source) without(ctx context.Context, sess *session, err error) error {
 	return err
 }
 
-// inForce reports whether the newest snapshot of an earlier life may be used without
+// isCurrent reports whether the newest snapshot of an earlier life may be used without
 // asking the server: a mirror may be of long ago, when this process led last, and what
 // was followed since must not be undone.
-func (s *Source) inForce(ctx context.Context) bool {
+func (s *Source) isCurrent(ctx context.Context) bool {
 	if s.followed == nil || s.ref.Branch == "" || !s.allowed.IsZero() {
 		return true
 	}

@@ -31,7 +31,7 @@ func FuzzRecord(f *testing.F) {
 		if !isCommit(r.Object) || filepath.Dir(m.path(r.Generation)) != filepath.Clean(dir) {
 			t.Errorf("%+v", r)
 		}
-		if left := m.into(r.Generation).left; left > generationBytes(m.packBytes) {
+		if left := m.storeFor(r.Generation).left; left > generationBytes(m.packBytes) {
 			t.Errorf("%d bytes are left", left)
 		}
 		m.crowded(r, maxPacks)

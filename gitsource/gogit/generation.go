@@ -32,11 +32,11 @@ type generation struct {
 }
 
 const (
-	// keptBytes is about what the trees that were read may take in memory between two
+	// maxTreeBytes is about what the trees that were read may take in memory between two
 	// calls. What pull requests share is mostly less.
-	keptBytes = 8 << 20
-	// maxParted is of how many pairs it is remembered where they parted.
-	maxParted = 4096
+	maxTreeBytes = 8 << 20
+	// maxMergeBases is of how many pairs it is remembered where they parted.
+	maxMergeBases = 4096
 	// maxRepositoryPacks is how many transfers a Repository's generation
 	// collects; a comparison takes two.
 	maxRepositoryPacks = 256
@@ -134,10 +134,10 @@ func (r *Repository) keep(g *generation) error {
 	return nil
 }
 
-// tidy forgets the trees that were read where they take too much memory to wait for the
+// evictTrees forgets the trees that were read where they take too much memory to wait for the
 // next call: who may open pull requests chooses them.
-func (g *generation) tidy() {
-	if g.folders.total > keptBytes {
+func (g *generation) evictTrees() {
+	if g.folders.total > maxTreeBytes {
 		g.forget()
 	}
 }
@@ -149,7 +149,7 @@ func (g *generation) receive(ctx context.Context, sess *session, req *packp.Uplo
 	if !g.fresh && (g.mirror.crowded(g.record, maxRepositoryPacks) || len(g.history.nodes) > 2*commits || g.history.edges > 4*commits) {
 		return errAnew
 	}
-	err := sess.fetch(ctx, req, g.mirror.into(g.record.Generation), limits)
+	err := sess.fetch(ctx, req, g.mirror.storeFor(g.record.Generation), limits)
 	switch {
 	case errors.Is(err, errFull) && g.fresh:
 		return tooManyBytes(g.limits)

@@ -128,10 +128,10 @@ func (m *mirror) newGeneration() (string, error) {
 	return name, nil
 }
 
-// into makes room for a transfer into a generation, and counts what it may still
+// storeFor makes room for a transfer into a generation, and counts what it may still
 // take. Of the other generations only the one that the record names stays: who
 // still reads an older snapshot has had all the time since the last transfer.
-func (m *mirror) into(generation string) *store {
+func (m *mirror) storeFor(generation string) *store {
 	last, _ := m.last()
 	m.sweep(last.Generation, generation)
 	left := generationBytes(m.packBytes) - bytesBelow(m.path(generation))

@@ -68,7 +68,7 @@ func indexPack(ctx context.Context, f *packFile) error {
 	if err := writeIndex(index, f.store, fmt.Sprintf("pack-%s.idx", sum)); err != nil {
 		return fmt.Errorf("writing the mirror: %w", err)
 	}
-	if err := f.keepAs(fmt.Sprintf("pack-%s.pack", sum)); err != nil {
+	if err := f.rename(fmt.Sprintf("pack-%s.pack", sum)); err != nil {
 		return fmt.Errorf("writing the mirror: %w", err)
 	}
 	return nil
@@ -99,7 +99,7 @@ func writeIndex(index *idxfile.Writer, to *store, name string) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	return f.keepAs(name)
+	return f.rename(name)
 }
 
 // maxChainBytes bounds what resolving one chain of deltas may hold in memory

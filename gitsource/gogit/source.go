@@ -88,10 +88,10 @@ func (s *Source) fetch(ctx context.Context) (gitsource.Snapshot, error) {
 		return gitsource.Snapshot{}, err
 	}
 	if s.current != nil && s.current.record.Object == want.String() && !s.current.objects.damaged() {
-		return s.again(ctx, sess, want)
+		return s.unchanged(ctx, sess, want)
 	}
 	if err := s.stillRefused(ctx, want); err != nil {
-		return gitsource.Snapshot{}, s.without(ctx, sess, err)
+		return gitsource.Snapshot{}, s.fetchFollowed(ctx, sess, err)
 	}
 	next, err := s.download(ctx, sess, want)
 	if errors.Is(err, gitsource.ErrCorrupt) && s.current != nil {
@@ -101,18 +101,18 @@ func (s *Source) fetch(ctx context.Context) (gitsource.Snapshot, error) {
 	}
 	if err != nil {
 		s.refuse(want, err)
-		return gitsource.Snapshot{}, s.without(ctx, sess, err)
+		return gitsource.Snapshot{}, s.fetchFollowed(ctx, sess, err)
 	}
 	s.current, s.allowed = next, want
 	return next.snapshot, nil
 }
 
-// again returns the newest snapshot once more. One of an earlier life may be older
+// unchanged returns the newest snapshot once more. One of an earlier life may be older
 // than what was followed since, by another process.
-func (s *Source) again(ctx context.Context, sess *session, want plumbing.Hash) (gitsource.Snapshot, error) {
+func (s *Source) unchanged(ctx context.Context, sess *session, want plumbing.Hash) (gitsource.Snapshot, error) {
 	if s.allowed != want {
 		if err := s.allow(ctx, sess, s.current.record.Generation, want); err != nil {
-			return gitsource.Snapshot{}, s.without(ctx, sess, err)
+			return gitsource.Snapshot{}, s.fetchFollowed(ctx, sess, err)
 		}
 		s.allowed = want
 	}
@@ -156,7 +156,7 @@ func (s *Source) Last(ctx context.Context) (gitsource.Snapshot, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.restore()
-	if s.current == nil || !s.inForce(ctx) {
+	if s.current == nil || !s.isCurrent(ctx) {
 		return gitsource.Snapshot{}, false
 	}
 	return s.current.snapshot, true
@@ -204,7 +204,7 @@ func (s *Source) download(ctx context.Context, sess *session, want plumbing.Hash
 // branch may be there, and only then makes it the last snapshot.
 func (s *Source) advance(ctx context.Context, sess *session, want plumbing.Hash, have record) (*state, error) {
 	gen := have.Generation
-	shallow, err := s.transfer(ctx, sess, want, have, s.mirror.into(gen))
+	shallow, err := s.transfer(ctx, sess, want, have, s.mirror.storeFor(gen))
 	if err != nil {
 		return nil, err
 	}
