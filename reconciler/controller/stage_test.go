@@ -239,11 +239,11 @@ func (s *stage) edit(change func(*v1alpha1.Sync)) {
 	}
 }
 
-// confirm quotes words on the Sync.
-func (s *stage) confirm(words string) {
+// confirm quotes tokens on the Sync.
+func (s *stage) confirm(tokens string) {
 	s.Helper()
 	s.edit(func(sync *v1alpha1.Sync) {
-		sync.Annotations = map[string]string{v1alpha1.ConfirmAnnotation: words}
+		sync.Annotations = map[string]string{v1alpha1.ConfirmAnnotation: tokens}
 	})
 }
 

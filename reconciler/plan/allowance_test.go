@@ -110,19 +110,19 @@ func TestWhatIsRememberedOfADeletionIsWhatWasAllowed(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		item state.Item
-		say  bool // its word
+		say  bool // its token
 		want *loss.Allowance
 	}{
 		{"nothing asked: nothing goes with it", costing("x", 0, nil), false, &loss.Allowance{}},
 		{"a person was asked", costing("x", 3, nil), true, three},
-		{"fewer are left: the first word counts", costing("x", 1, three), false, three},
+		{"fewer are left: the first token counts", costing("x", 1, three), false, three},
 		{"a few more than a person was told add up to no more", costing("x", 58, many), false, many},
 		{"many more, which a person was told", costing("x", 90, many), true, &loss.Allowance{Losses: loss.Counts{"Node": 108}, Confirmed: true}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			kept := things("kept", 3)
-			compute := func(word string) plan.Plan {
-				return plan.Compute(state.NewSet(kept...), state.NewSet(append(kept, tt.item)...), plan.Guard(50, word))
+			compute := func(token string) plan.Plan {
+				return plan.Compute(state.NewSet(kept...), state.NewSet(append(kept, tt.item)...), plan.Guard(50, token))
 			}
 			p := compute("")
 			if tt.say {
@@ -138,20 +138,20 @@ func TestWhatIsRememberedOfADeletionIsWhatWasAllowed(t *testing.T) {
 	}
 }
 
-// What has come since a person read the word is not what is remembered as allowed: the
-// fifth that a word is good for is added once, to what it says.
-func TestAWordAllowsWhatItSays(t *testing.T) {
+// What has come since a person read the token is not what is remembered as allowed: the
+// fifth that a token is good for is added once, to what it says.
+func TestATokenAllowsWhatItSays(t *testing.T) {
 	kept := things("kept", 3)
-	compute := func(nodes int, word string) plan.Plan {
-		return plan.Compute(state.NewSet(kept...), state.NewSet(append(kept, costing("x", nodes, nil))...), plan.Guard(50, word))
+	compute := func(nodes int, token string) plan.Plan {
+		return plan.Compute(state.NewSet(kept...), state.NewSet(append(kept, costing("x", nodes, nil))...), plan.Guard(50, token))
 	}
-	word := deletionsOf(compute(50, ""))
-	p := compute(58, word)
+	token := deletionsOf(compute(50, ""))
+	p := compute(58, token)
 	if d := cmp.Diff(&loss.Allowance{Losses: loss.Counts{"Node": 60}, Confirmed: true}, p.Changes[0].Allowance()); d != "" || heldCount(p) > 0 {
 		t.Errorf("held %v, remembered (-want +got):\n%s", holds(p), d)
 	}
-	if heldCount(compute(61, word)) == 0 {
-		t.Error("61 nodes go with the word of 50")
+	if heldCount(compute(61, token)) == 0 {
+		t.Error("61 nodes go with the token of 50")
 	}
 }
 
@@ -159,12 +159,12 @@ func TestAWordAllowsWhatItSays(t *testing.T) {
 // sum of all, so that no number of pools adds up to more.
 func TestManyDeletionsShareOneFifth(t *testing.T) {
 	kept := things("kept", 40)
-	compute := func(word string, nodes func(int) int) plan.Plan {
+	compute := func(token string, nodes func(int) int) plan.Plan {
 		all := kept
 		for i := range 10 {
 			all = append(all, costing(fmt.Sprintf("pool-%d", i), nodes(i), nil))
 		}
-		return plan.Compute(state.NewSet(kept...), state.NewSet(all...), plan.Guard(50, word))
+		return plan.Compute(state.NewSet(kept...), state.NewSet(all...), plan.Guard(50, token))
 	}
 	for _, tt := range []struct {
 		name      string
@@ -247,8 +247,8 @@ func TestAPartIsNotTakenAwayWhileTheDeletionOfWhatItUsesWaits(t *testing.T) {
 		{name: "it is only compared", was: queued("a"), is: queued(""), seen: queue, policies: []plan.Policy{plan.ReportTarget("aws")}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			compute := func(word string) (plan.Change, plan.Plan) {
-				p := plan.Compute(state.NewSet(tt.is, stays), state.NewSet(tt.was, stays, tt.seen), append(tt.policies, plan.Guard(50, word))...)
+			compute := func(token string) (plan.Change, plan.Plan) {
+				p := plan.Compute(state.NewSet(tt.is, stays), state.NewSet(tt.was, stays, tt.seen), append(tt.policies, plan.Guard(50, token))...)
 				for _, c := range p.Changes {
 					if c.Key.Kind == "Cluster" {
 						return c, p

@@ -24,7 +24,7 @@ func TestAnUpdateThatLosesNodesWaitsAsADeletionDoes(t *testing.T) {
 		return p.Changes[0]
 	}
 	held := plan.Compute(state.NewSet(off, other), state.NewSet(on, other), plan.Guard(50, ""))
-	word := held.Confirmation()
+	token := held.Confirmation()
 	again, more, drifted, harmless := on, on, on, on
 	again.Live.UID = "2"
 	more.Losses = loss.Counts{"NodeClaim": 4}
@@ -36,9 +36,9 @@ func TestAnUpdateThatLosesNodesWaitsAsADeletionDoes(t *testing.T) {
 		held               bool
 	}{
 		{"unasked", "", on, true},
-		{"confirmed", word, on, false},
-		{"confirmed for another incarnation", word, again, true},
-		{"confirmed for fewer", word, more, true},
+		{"confirmed", token, on, false},
+		{"confirmed for another incarnation", token, again, true},
+		{"confirmed for fewer", token, more, true},
 		{"it only puts back what a hand has changed", "", drifted, false},
 		{"it loses nothing", "", harmless, false},
 	} {

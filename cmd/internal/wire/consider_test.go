@@ -93,7 +93,7 @@ func TestTheApplyIsHeldForTheNodesThatTheLiveClusterWouldLose(t *testing.T) {
 		edit   func(*awsv1.EC2NodeClass)
 		live   func([]client.Object) []client.Object
 		down   bool
-		held   string // the reason without its word
+		held   string // the reason without its token
 		unread bool
 	}{
 		"no node may be replaced, and one would":                        {sync: guarded(0), edit: userData, held: "would replace 1 node; guard.maxNodesReplaced is 0"},

@@ -53,7 +53,7 @@ const Uncounted = "Uncounted"
 type Allowance struct {
 	// Losses are how many may go with it.
 	Losses Counts
-	// Confirmed is true where a person quoted the word for it, and false where
+	// Confirmed is true where a person quoted the confirmation token for it, and false where
 	// no guard asked for one.
 	Confirmed bool
 }
