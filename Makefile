@@ -27,7 +27,9 @@ FUZZTIME ?= 20s
 FUZZBUILD ?= -fuzz=.
 # Packages whose tests run with the race detector; it builds everything they depend on
 # anew, with cgo.
-RACE ?= ./reconciler/apply ./reconciler/plan ./reconciler/state
+RACE ?= ./reconciler/apply ./reconciler/plan ./reconciler/state ./reconciler/step ./reconciler \
+	./reconciler/controller ./reconciler/pullrequest ./reconciler/target/internal/... \
+	./cmd/internal/leaderelection ./cmd/internal/worktime
 # Where known vulnerabilities are read: https://vuln.go.dev, a mirror of it, or
 # file:///a/folder/of/OSV/files.
 GOVULNDB ?= https://vuln.go.dev
@@ -109,6 +111,8 @@ fuzz: ## Run every fuzz target for FUZZTIME each
 .PHONY: race
 race: ## Run the tests of the packages in RACE with the race detector
 	CGO_ENABLED=1 go test -race -timeout 30m $(RACE)
+	@# Its other tests ask git thousands of times, which takes minutes and has nothing to do with races.
+	CGO_ENABLED=1 go test -race -timeout 30m -run AtOnce ./gitsource/gogit
 
 .PHONY: vuln-tool
 vuln-tool:
