@@ -65,6 +65,9 @@ type surveyed struct {
 // asked what it wants, as it observes by what it was asked last.
 func survey(ctx context.Context, d declared.Declared, offline bool, worlds []World) (surveyed, error) {
 	out := surveyed{problems: slices.Clip(d.Problems)}
+	if d.Activate != nil {
+		d.Activate()
+	}
 	for _, w := range worlds {
 		wanted, more, err := want(ctx, w.Target, d.Set)
 		if err != nil {

@@ -14,12 +14,15 @@ var renderers = map[string]func(*ast.FuncDecl) bool{
 	"reconciler/declared":       nil,
 	"cmd/internal/install":      nil,
 	"cmd/internal/wire/costing": nil,
-	"cmd/internal/wire":         func(f *ast.FuncDecl) bool { return f.Recv == nil && f.Name.Name == "Run" },
-	"cmd/internal/child":        func(f *ast.FuncDecl) bool { return f.Recv != nil && receives(f, "Runner") },
+	// What others call by an interface is named nowhere.
+	"cmd/internal/wire": func(f *ast.FuncDecl) bool {
+		return f.Recv == nil && f.Name.Name == "Run" || f.Recv != nil && f.Name.IsExported()
+	},
+	"cmd/internal/child": func(f *ast.FuncDecl) bool { return f.Recv != nil && receives(f, "Runner") },
 }
 
-// gitIsRenderedInAChild finds ways on which the controller would render Git content in
-// its own process. It follows names: a function leads to every function and method of its
+// gitIsRenderedInAChild finds ways on which the controller would render Git content, or
+// check it against schemas, in its own process. It follows names: a function leads to every function and method of its
 // package that it names, whether or not that one is meant.
 func gitIsRenderedInAChild(s *source) []string {
 	var out []string
@@ -51,8 +54,8 @@ func gitIsRenderedInAChild(s *source) []string {
 		}
 		for todo := slices.Collect(maps.Keys(reached)); len(todo) > 0; todo = todo[1:] {
 			for _, name := range names(todo[0]) {
-				if slices.Contains([]string{"declared.Load", "render.Run"}, name) {
-					out = append(out, s.at(todo[0].Pos(), "%s renders in the controller's process: by %s; start a child", name, reached[todo[0]]))
+				if slices.Contains([]string{"declared.Load", "render.Run", "lint.Check", "lint.Find", "lint.Refused"}, name) {
+					out = append(out, s.at(todo[0].Pos(), "%s is for a child process, and runs in the controller's: by %s", name, reached[todo[0]]))
 				}
 				for _, fn := range functions[name] {
 					if _, known := reached[fn]; !known {

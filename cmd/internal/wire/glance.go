@@ -6,19 +6,17 @@ import (
 	"time"
 
 	"github.com/poolwright/poolwright/reconciler"
-	"github.com/poolwright/poolwright/reconciler/declared"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/target"
 	"github.com/poolwright/poolwright/reconciler/target/aws"
 	"github.com/poolwright/poolwright/reconciler/target/cluster"
 )
 
-// glancing are worlds that are asked about many steps from one base: the Clusters of
-// each side are judged before AWS is asked about them, and what was observed a moment
-// ago is not observed again.
-func glancing(said *verdicts, sky, earth target.Target, at *sighting) []reconciler.World {
+// glancing are worlds that are asked about many steps from one base: what was observed a
+// moment ago is not observed again.
+func glancing(sky, earth target.Target, at *sighting) []reconciler.World {
 	return []reconciler.World{
-		{Name: aws.Name, Target: judged{&glance{Target: sky, lasts: time.Minute, sighting: at}, said}},
+		{Name: aws.Name, Target: &glance{Target: sky, lasts: time.Minute, sighting: at}},
 		{Name: cluster.Name, Target: &glance{Target: earth, lasts: 5 * time.Second, sighting: at}},
 	}
 }
@@ -49,23 +47,6 @@ func (s *sighting) oldest() time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.at
-}
-
-// judged has the Clusters of what a world is asked for judged first, whichever side of
-// a step that is.
-type judged struct {
-	target.Target
-	said *verdicts
-}
-
-// Want implements target.Target.
-func (j judged) Want(ctx context.Context, wanted state.Set) (state.Set, error) {
-	found, err := j.said.judge(declared.Declared{Set: wanted})
-	if err != nil {
-		return state.Set{}, err
-	}
-	j.said.set(found)
-	return j.Target.Want(ctx, wanted)
 }
 
 // glance remembers for a while what was observed of the same wishes. A hundred pull

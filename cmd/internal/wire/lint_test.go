@@ -1,12 +1,15 @@
 package wire
 
 import (
+	"os"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/poolwright/poolwright/cmd/internal/child"
 	"github.com/poolwright/poolwright/cmd/internal/given"
+	"github.com/poolwright/poolwright/reconciler/declared/substitute"
 )
 
 const gpuPool = `apiVersion: karpenter.sh/v1
@@ -157,12 +160,8 @@ func TestAPlanWarnsOfWhatWorksOtherwiseAndCallsTheRestAProblem(t *testing.T) {
 
 func TestTheControllerRefusesNothingOfWhatIsWrongAboutGPUs(t *testing.T) {
 	dir := folder(t, "a.yaml", gpuPool, "b.yaml", pluginYAML("nvidia", "[{name: whole, nodePools: [gpu]}]"))
-	d, err := load(t.Context(), dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	judged, err := onClusters().judge(d)
-	if err != nil || len(judged) > 0 || len(d.Problems) > 0 {
-		t.Errorf("refused %v, problems %v, error %v", judged, d.Problems, err)
+	d, err := (&child.Runner{}).Load(t.Context(), os.DirFS(dir), ".", substitute.Values{})
+	if err != nil || len(d.Clusters) > 0 || len(d.Problems) > 0 {
+		t.Errorf("refused %v, problems %v, error %v", d.Clusters, d.Problems, err)
 	}
 }

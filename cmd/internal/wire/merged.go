@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/poolwright/poolwright/cmd/internal/child"
-	"github.com/poolwright/poolwright/reconciler/declared"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/report"
 	"github.com/poolwright/poolwright/reconciler/state"
@@ -34,7 +33,7 @@ func (s *sides) render(ctx context.Context, p *proposer, of proposal, base child
 		// What a mistake hides is not what is taken away.
 		set = state.NewSet(append(base.Set.Items(), set.Items()...)...)
 	}
-	s.after = declared.Declared{Set: set, Problems: loaded.Problems}
+	s.after = p.declares(set, loaded.Problems, loaded, base)
 	s.blank = loaded.Set.Len() == 0 && len(loaded.Problems) > 0
 	s.notes, s.refused = fresh(loaded.Notes, base.Notes), without(loaded.Refused, base.Refused)
 	return true

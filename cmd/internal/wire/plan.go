@@ -66,7 +66,7 @@ func Plan(ctx context.Context, req PlanRequest) (report.Report, error) {
 	if err != nil {
 		return report.Report{}, err
 	}
-	said := onAll()
+	said := &verdicts{}
 	sky, earth, vars, err := req.worlds(said)
 	if err != nil {
 		return report.Report{}, err
@@ -170,14 +170,14 @@ func planStep(ctx context.Context, req PlanRequest) (report.Report, error) {
 			return report.Report{}, err
 		}
 	}
-	said := onClusters()
+	said := &verdicts{}
 	sky, earth, vars, err := req.worlds(said)
 	if err != nil {
 		return report.Report{}, err
 	}
 	children := &child.Runner{}
 	seen := &sighting{}
-	p := &proposer{children: children, renders: &renders{}, vars: vars, worlds: glancing(said, sky, earth, seen), offline: req.REST == nil, now: time.Now, seen: seen}
+	p := &proposer{children: children, renders: &renders{}, vars: vars, said: said, worlds: glancing(sky, earth, seen), offline: req.REST == nil, now: time.Now, seen: seen}
 	if p.offline {
 		p.foresee = foretelling(earth.Want, children.Forecast)
 	} else {

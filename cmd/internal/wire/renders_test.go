@@ -238,7 +238,7 @@ func TestTheBudgetForgetsTheOldestFirst(t *testing.T) {
 
 func TestAChildThatCannotBeStartedIsForAnotherTry(t *testing.T) {
 	a := &attempt{renders: &renders{}, children: children{followed: &child.Runner{Path: "/nowhere/at/all", Semaphore: child.NewSemaphore()}}}
-	load := a.loader("x", &variables{}, onClusters())
+	load := a.loader("x", &variables{}, &verdicts{})
 	_, err := load(t.Context(), at("t", oneMap))
 	if class, _, _ := state.Classify(err); class != state.Retry {
 		t.Fatalf("%s: %v", class, err)
@@ -251,7 +251,7 @@ func TestAChildThatCannotBeStartedIsForAnotherTry(t *testing.T) {
 
 func TestAFollowedClusterIsJudgedByItsSchemaInTheChild(t *testing.T) {
 	a := &attempt{renders: &renders{}, children: children{followed: &child.Runner{Semaphore: child.NewSemaphore()}}}
-	said := onClusters()
+	said := &verdicts{}
 	load := a.loader("x", &variables{}, said)
 	for range 2 { // rendered, and remembered
 		d, err := load(t.Context(), at("t", clusterYAML("a", "  interruptionQueue:\n    retention: 5s\n")))

@@ -69,7 +69,7 @@ func (a *attempt) reviews() pullrequest.Builder {
 			return pullrequest.Session{}, state.Fail(state.Fix, "InvalidSource", err)
 		}
 		seen := &sighting{}
-		worlds, vars, err := a.readOnlyWorlds(sync, seen, slow)
+		worlds, vars, said, err := a.readOnlyWorlds(sync, seen, slow)
 		if err != nil {
 			return pullrequest.Session{}, err
 		}
@@ -81,7 +81,7 @@ func (a *attempt) reviews() pullrequest.Builder {
 		p := &reviewer{
 			repository: repository, sync: sync.DeepCopy(), live: a.direct, clock: clock.RealClock{},
 			proposer: &proposer{
-				children: proposed, renders: a.renders, vars: vars, worlds: worlds, now: time.Now, seen: seen, most: maxSteps,
+				children: proposed, renders: a.renders, vars: vars, said: said, worlds: worlds, now: time.Now, seen: seen, most: maxSteps,
 				foresee: forecasting(&stock{reader: reader, lasts: fleetLasts, seen: seen, of: cluster.LabelValue(sync.Name)}, proposed.Forecast),
 			},
 		}
@@ -172,23 +172,24 @@ func slowReader(config *rest.Config, limiter flowcontrol.RateLimiter) (client.Cl
 	return DirectClient(config)
 }
 
-// readOnlyWorlds are the worlds of a Sync for who only reads them, and its variables.
-func (a *attempt) readOnlyWorlds(sync *v1alpha1.Sync, seen *sighting, slow flowcontrol.RateLimiter) ([]reconciler.World, *variables, error) {
+// readOnlyWorlds are the worlds of a Sync for who only reads them, its variables, and what
+// is refused of the revision that they are asked about.
+func (a *attempt) readOnlyWorlds(sync *v1alpha1.Sync, seen *sighting, slow flowcontrol.RateLimiter) ([]reconciler.World, *variables, *verdicts, error) {
 	log := a.cfg.Logger.WithName("review").WithValues("sync", sync.Name)
 	world, vars, err := a.inhabited(sync, log, a.pinnedParameters, slow)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
-	said := onClusters()
+	said := &verdicts{}
 	sky, err := aws.NewReview(aws.Config{AWS: engine.LoadAWS, REST: a.cfg.REST, Sync: sync.Name, Namespace: a.cfg.Namespace, Check: said.of, Log: log})
 	if err != nil {
-		return nil, nil, fmt.Errorf("connecting the pull requests of Sync %s to AWS: %w", sync.Name, err)
+		return nil, nil, nil, fmt.Errorf("connecting the pull requests of Sync %s to AWS: %w", sync.Name, err)
 	}
 	vars.begin = func() {
 		world.StartReview()
 		sky.StartReview()
 	}
-	return glancing(said, sky, admitted{world, said}, seen), vars, nil
+	return glancing(sky, admitted{world, said}, seen), vars, said, nil
 }
 
 // reviewer is the Planner of one Sync's pull requests. It is for one call at a time.

@@ -55,7 +55,7 @@ func TestSyncsOfSwellingTreesShareOneCache(t *testing.T) {
 			tree := swelling("t", 8000)
 			before := liveHeap()
 			for range c.syncs {
-				loop := reconciler.NewLoop(settled{tree}, a.loader("x", &variables{}, onClusters()),
+				loop := reconciler.NewLoop(settled{tree}, a.loader("x", &variables{}, &verdicts{}),
 					reconciler.World{Name: "cluster", Target: stillWorld{state.NewSet()}}).Caching(a.children.revisions)
 				loops = append(loops, loop)
 				for range 2 {

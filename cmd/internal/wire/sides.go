@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/poolwright/poolwright/cmd/internal/child"
 	"github.com/poolwright/poolwright/gitsource"
@@ -50,8 +51,8 @@ func (p *proposer) load(ctx context.Context, s proposal) (sides, error) {
 	}
 	merged, both := revision.Merge(parted.Set, base.Set, declares)
 	out := sides{
-		before: declared.Declared{Set: base.Set, Problems: base.Problems},
-		after:  declared.Declared{Set: merged, Problems: mergeProblems(parted.Problems, base.Problems, head.Problems)},
+		before: p.declares(base.Set, base.Problems, base),
+		after:  p.declares(merged, mergeProblems(parted.Problems, base.Problems, head.Problems), head, base, parted),
 		blank:  head.Set.Len() == 0 && len(head.Problems) > 0,
 		notes:  fresh(head.Notes, base.Notes), refused: without(mergeProblems(parted.Refused, base.Refused, head.Refused), base.Refused),
 	}
@@ -69,6 +70,21 @@ func (p *proposer) load(ctx context.Context, s proposal) (sides, error) {
 			Text: s.base + " changed this folder as well since the two parted, and it has a kustomization. Files that both changed, or that may be renamed, are not merged here but object by object: what one side's kustomization makes of the other side's objects is not seen; rebase to be sure"})
 	}
 	return out, nil
+}
+
+// declares is a side of a step. What was refused of a Cluster where a revision declares it
+// so is refused of the side; the first of several has the lines.
+func (p *proposer) declares(set state.Set, problems []state.Problem, from ...child.Loaded) declared.Declared {
+	refused := map[state.Key][]state.Problem{}
+	for _, l := range slices.Backward(from) {
+		for key, of := range l.Clusters {
+			was, _ := l.Set.Get(key)
+			if is, ok := set.Get(key); ok && was.Version == is.Version && state.Equal(was.Object, is.Object) {
+				refused[key] = of
+			}
+		}
+	}
+	return declared.Declared{Set: set, Problems: problems, Activate: func() { p.said.set(refused) }}
 }
 
 // mergeProblems are the mistakes that the merge will have: those that head brings, and

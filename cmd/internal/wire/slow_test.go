@@ -74,7 +74,7 @@ func TestABombOnAFollowedBranchEndsOnlyItsChild(t *testing.T) {
 	}
 	before := heap()
 	a := &attempt{renders: &renders{}, children: children{followed: &child.Runner{Semaphore: child.NewSemaphore(), Limits: child.Limits{Memory: 256 << 20}}}}
-	load := a.loader("x", &variables{}, onClusters())
+	load := a.loader("x", &variables{}, &verdicts{})
 	var total runtime.MemStats
 	runtime.ReadMemStats(&total)
 	allocated := total.TotalAlloc

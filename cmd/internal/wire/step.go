@@ -39,6 +39,8 @@ type proposer struct {
 	children *child.Runner
 	renders  *renders
 	vars     *variables
+	// said is what children refuse of the Clusters of a side, while worlds are asked about it.
+	said *verdicts
 	// worlds are what the step would change; offline, they are asked what they want
 	// and nothing else.
 	worlds  []reconciler.World

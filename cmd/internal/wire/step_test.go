@@ -80,7 +80,7 @@ func (s steps) proposer() *proposer {
 	}
 	at := func(tree string) folderAt { return folderAt{tree, "p", substitute.Values{}.Digest()} }
 	return &proposer{
-		seen: &sighting{}, vars: &variables{}, children: &child.Runner{}, now: time.Now, foresee: s.foresee, worlds: []reconciler.World{{Name: "cluster", Target: stillWorld{s.live}}},
+		seen: &sighting{}, vars: &variables{}, said: &verdicts{}, children: &child.Runner{}, now: time.Now, foresee: s.foresee, worlds: []reconciler.World{{Name: "cluster", Target: stillWorld{s.live}}},
 		renders: &renders{kept: []rendered{
 			{asked: at("base"), out: written(s.base), folder: s.folders[0]}, {asked: at("parted"), out: written(s.parted), folder: s.folders[1]}, {asked: at("head"), out: written(s.head), folder: s.folders[2]},
 		}},

@@ -61,7 +61,7 @@ func (a *attempt) builder() controller.Builder {
 		if err != nil {
 			return controller.Assembly{}, err
 		}
-		said := onClusters()
+		said := &verdicts{}
 		sky, err := a.awsWorld(sync, said)
 		if err != nil {
 			return controller.Assembly{}, fmt.Errorf("connecting Sync %s to AWS: %w", sync.Name, err)

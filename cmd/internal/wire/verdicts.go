@@ -5,8 +5,6 @@ import (
 	"slices"
 	"sync"
 
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-
 	"github.com/poolwright/poolwright/gitsource"
 	"github.com/poolwright/poolwright/reconciler"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
@@ -17,25 +15,13 @@ import (
 	"github.com/poolwright/poolwright/reconciler/target/cluster"
 )
 
-// verdicts are what schemas say of the revision that was loaded last. The AWS
+// verdicts are what schemas refuse of the revision that worlds are asked about. The AWS
 // world asks for them before it takes a Cluster's values to AWS: it has no
-// schema, and the API server's refusal comes too late and names no line.
+// schema, and the API server's refusal comes too late and names no line. The zero value
+// refuses nothing.
 type verdicts struct {
-	// schemas are the definitions to judge by, judged the items to look at.
-	schemas func() ([]*apiextensionsv1.CustomResourceDefinition, error)
-	judged  func(state.Item) bool
-
 	mu    sync.Mutex
 	found map[state.Key][]state.Problem
-}
-
-// onClusters judges Clusters alone: of all else the API server, which may know
-// a newer form of it, has the word.
-func onClusters() *verdicts { return &verdicts{schemas: ownCRDs, judged: isCluster} }
-
-// onAll judges everything that lint has a schema for.
-func onAll() *verdicts {
-	return &verdicts{schemas: knownCRDs, judged: func(state.Item) bool { return true }}
 }
 
 // isCluster reports whether an item is a Cluster.
@@ -43,17 +29,19 @@ func isCluster(item state.Item) bool {
 	return item.Key.Group == v1alpha1.GroupVersion.Group && item.Key.Kind == "Cluster"
 }
 
-// listening loads as load does and adds the verdicts to the problems.
+// listening loads as load does, in a command that a person started, and adds what all
+// schemas refuse to the problems.
 func (v *verdicts) listening(load reconciler.Loader) reconciler.Loader {
 	return func(ctx context.Context, s gitsource.Snapshot) (declared.Declared, error) {
 		d, err := load(ctx, s)
 		if err != nil {
 			return d, err
 		}
-		found, err := v.judge(d)
+		schemas, err := knownCRDs()
 		if err != nil {
 			return d, err
 		}
+		found := lint.Refused(d, schemas)
 		problems := slices.Clone(d.Problems)
 		for key, of := range found {
 			// The AWS world tells of Clusters itself.
@@ -67,26 +55,11 @@ func (v *verdicts) listening(load reconciler.Loader) reconciler.Loader {
 	}
 }
 
-// set makes verdicts those of the revision that was loaded last.
+// set makes verdicts those of the revision that worlds are asked about.
 func (v *verdicts) set(found map[state.Key][]state.Problem) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.found = found
-}
-
-// judge says what is refused. Without anything to judge it reads no schema:
-// compiled, they are most of what a small controller would hold.
-func (v *verdicts) judge(d declared.Declared) (map[state.Key][]state.Problem, error) {
-	items := slices.DeleteFunc(d.Set.Items(), func(i state.Item) bool { return !v.judged(i) })
-	if len(items) == 0 {
-		return nil, nil
-	}
-	schemas, err := v.schemas()
-	if err != nil {
-		return nil, err
-	}
-	d.Set = state.NewSet(items...)
-	return lint.Refused(d, schemas), nil
 }
 
 // of is the verdict on an item: nothing where it may pass.

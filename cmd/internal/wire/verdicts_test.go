@@ -9,8 +9,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/poolwright/poolwright/cmd/internal/child"
 	"github.com/poolwright/poolwright/cmd/internal/given"
 	"github.com/poolwright/poolwright/gitsource"
+	"github.com/poolwright/poolwright/reconciler"
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/declared"
 	"github.com/poolwright/poolwright/reconciler/state"
 )
@@ -80,35 +83,98 @@ func TestAClusterIsJudgedBeforeItsValuesReachAnyWorld(t *testing.T) {
 	dir := folder(t, "a.yaml", clusterYAML("a", "  interruptionQueue:\n    retention: 5s\n"),
 		"b.yaml", "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: p}\nspec: {weight: 0}\n")
 	for name, c := range map[string]struct {
-		verdicts *verdicts
+		load     func(*verdicts) reconciler.Loader
 		admitted []string
 		problems int
 	}{
-		"the controller leaves pools to the API server": {onClusters(), []string{"NodePool.karpenter.sh/p"}, 0},
-		"a plan judges everything":                      {onAll(), nil, 2},
+		"the controller leaves pools to the API server": {func(v *verdicts) reconciler.Loader {
+			return (&attempt{renders: &renders{}, children: newChildren()}).loader(".", &variables{}, v)
+		}, []string{"NodePool.karpenter.sh/p"}, 0},
+		"a plan judges everything": {func(v *verdicts) reconciler.Loader {
+			return v.listening(func(ctx context.Context, _ gitsource.Snapshot) (declared.Declared, error) { return load(ctx, dir) })
+		}, nil, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
-			read := c.verdicts.listening(func(ctx context.Context, _ gitsource.Snapshot) (declared.Declared, error) { return load(ctx, dir) })
-			d, err := read(t.Context(), gitsource.Snapshot{})
+			said := &verdicts{}
+			d, err := c.load(said)(t.Context(), gitsource.Snapshot{FS: os.DirFS(dir)})
 			if err != nil {
 				t.Fatal(err)
+			}
+			if d.Activate != nil {
+				d.Activate()
 			}
 			if len(d.Problems) < c.problems || c.problems == 0 && len(d.Problems) > 0 {
 				t.Errorf("problems of others than the Cluster: %v", d.Problems)
 			}
 			var got []string
-			for _, item := range admit(d.Set, c.verdicts.of).Items() {
+			for _, item := range admit(d.Set, said.of).Items() {
 				got = append(got, item.Key.String())
 			}
 			if diff := cmp.Diff(c.admitted, got); diff != "" {
 				t.Errorf("admitted (-want +got):\n%s", diff)
 			}
 			eks, _ := d.Set.Get(state.Key{Target: "cluster", Group: "poolwright.dev", Kind: "Cluster", Name: "a"})
-			if said := c.verdicts.of(eks); len(said) != 1 || said[0].Origin.Line != 9 {
-				t.Errorf("of the Cluster it says %v", said)
+			if of := said.of(eks); len(of) != 1 || of[0].Origin.Line != 9 {
+				t.Errorf("of the Cluster it says %v", of)
 			}
 		})
 	}
+}
+
+// What a child refuses of each side is what the worlds are told when they are asked about it,
+// also of a side that is merged.
+func TestTheClustersOfAStepAreRefusedSideBySide(t *testing.T) {
+	cluster := func(retention string) state.Item {
+		return state.Item{Key: state.Key{Target: "cluster", Group: "poolwright.dev", Kind: "Cluster", Name: "a"}, Version: "v1alpha1",
+			Object: map[string]any{"spec": map[string]any{"retention": retention}}}
+	}
+	refusing := func(item state.Item, message string) child.Loaded {
+		l := loaded(item)
+		if message != "" {
+			l.Clusters = map[state.Key][]state.Problem{item.Key: {{Message: message}}}
+		}
+		return l
+	}
+	for name, c := range map[string]struct {
+		parted, base, head child.Loaded
+		want               []string
+	}{
+		"the head brings it":  {refusing(cluster("1h"), ""), refusing(cluster("1h"), ""), refusing(cluster("5s"), "head"), []string{"", "head"}},
+		"the head mends it":   {refusing(cluster("5s"), "old"), refusing(cluster("5s"), "old"), refusing(cluster("1h"), ""), []string{"old", ""}},
+		"the base brought it": {refusing(cluster("1h"), ""), refusing(cluster("5s"), "base"), refusing(cluster("1h"), ""), []string{"base", "base"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := steps{parted: c.parted, base: c.base, head: c.head}.proposer()
+			asked := &refusals{said: p.said}
+			p.worlds = []reconciler.World{{Name: "aws", Target: asked}}
+			sync := &v1alpha1.Sync{}
+			sync.Spec.Prune = new(true)
+			if _, err := p.tell(t.Context(), proposal{Comparison: between(), base: "main", path: "p", sync: sync}); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(c.want, asked.got); diff != "" {
+				t.Errorf("the worlds were told (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// refusals is a world that asks what is refused of the Cluster it is given.
+type refusals struct {
+	stillWorld
+	said *verdicts
+	got  []string
+}
+
+func (r *refusals) Want(_ context.Context, declared state.Set) (state.Set, error) {
+	for _, item := range declared.Items() {
+		message := ""
+		for _, o := range r.said.of(item) {
+			message += o.Message
+		}
+		r.got = append(r.got, message)
+	}
+	return declared, nil
 }
 
 func TestOfSeveralClustersNoneIsAdmitted(t *testing.T) {
