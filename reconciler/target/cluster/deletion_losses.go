@@ -78,7 +78,7 @@ func (o *observation) addDeletion(ctx context.Context, s doubt, count counting) 
 		item.Allowed = rec.Allowed
 	}
 	if rec.Rebuilt && item.Grave == "" {
-		item.Grave = "it is known only by its label, because the inventory that vouched for it was deleted"
+		item.Grave = "it is known only by its label, because no inventory names it: that was deleted, or the Sync is new"
 	}
 	o.add(item)
 	return item, true
