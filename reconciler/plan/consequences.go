@@ -131,14 +131,17 @@ func among(changes []Change, c Change) bool {
 }
 
 // Withhold holds the changes that a revision makes of the given things, with the
-// reasons from before.
+// reasons from a plan of everything: the tokens of a plan of some things stand for these
+// alone, and would not fit when all is planned again.
 func (p Plan) Withhold(reasons map[state.Key]hold.Reasons) Plan {
-	return holding(p, func(c Change) hold.Reasons {
-		if !c.rolls() {
-			return nil
+	p.Changes = slices.Clone(p.Changes)
+	for i, c := range p.Changes {
+		before := reasons[c.Key]
+		if len(before) > 0 && (c.Hold.By(hold.Update) || !c.Held() && c.rolls()) {
+			p.Changes[i].Hold = before
 		}
-		return reasons[c.Key]
-	})
+	}
+	return p
 }
 
 // tooMany are the reasons that the consequences give; none where all is well.

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/plan/hold"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/state/loss"
 )
@@ -54,5 +55,29 @@ func TestAnUpdateThatLosesNodesWaitsAsADeletionDoes(t *testing.T) {
 				t.Errorf("%d are allowed", allowed)
 			}
 		})
+	}
+}
+
+// A look at one of several updates asks for what all of them ask for: its own token would
+// not fit when everything is planned again.
+func TestALookAtOneUpdateAsksForTheTokenOfAll(t *testing.T) {
+	of := func(name string) (wanted, live state.Item) {
+		key := state.Key{Target: "cluster", Group: "poolwright.dev", Kind: "Cluster", Name: name}
+		live = state.Item{Key: key, Object: map[string]any{"mode": "Embedded"}, Live: state.Identity{UID: name}, Removal: loss.Removal{Grave: "nodes", Losses: loss.Counts{"Node": 3}}}
+		return state.Item{Key: key, Object: map[string]any{"mode": "Off"}}, live
+	}
+	a, liveA := of("a")
+	b, liveB := of("b")
+	all := plan.Compute(state.NewSet(a, b), state.NewSet(liveA, liveB), plan.Guard(50, ""))
+	reasons := map[state.Key]hold.Reasons{}
+	for _, c := range all.Changes {
+		reasons[c.Key] = c.Hold
+	}
+	alone := plan.Compute(state.NewSet(a), state.NewSet(liveA), plan.Guard(50, ""))
+	if alone.Confirmation() == all.Confirmation() {
+		t.Fatal("the control: by itself it asks for the same token")
+	}
+	if got := alone.Withhold(reasons).Confirmation(); got != all.Confirmation() {
+		t.Errorf("it asks for %s, all for %s", got, all.Confirmation())
 	}
 }
