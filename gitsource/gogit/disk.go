@@ -20,6 +20,8 @@ type Disk struct {
 	dir    string
 	limit  int64
 	within *Disk
+	// mirror is true of one mirror's budget, which is that of within, see Mirror.
+	mirror bool
 
 	mu sync.Mutex
 	// used is what was measured last, and what was granted since: never less
@@ -39,8 +41,34 @@ func (d *Disk) Part(dir string, limit int64) *Disk {
 	return part
 }
 
+// reserved is the part of a budget, one in so many, that is kept for mirrors which take
+// at most half of that part.
+const reserved = 16
+
+// Mirror is the budget of the mirror in a folder inside d. No mirror takes all of d's: the
+// last sixteenth is kept for those that take at most a thirty-second of d's limit.
+func (d *Disk) Mirror(dir string) *Disk {
+	if d == nil {
+		return nil
+	}
+	return &Disk{dir: dir, within: d, mirror: true}
+}
+
 // grant allows n bytes more, or says why not.
 func (d *Disk) grant(n int64) error {
+	if d == nil || !d.mirror {
+		return d.grantBut(n, 0)
+	}
+	reserve := d.within.limit / reserved
+	err := d.within.grantBut(n, reserve)
+	if err != nil && bytesBelow(d.dir)+n <= reserve/2 {
+		return d.within.grantBut(n, 0)
+	}
+	return err
+}
+
+// grantBut is grant of all but the last bytes of the limit.
+func (d *Disk) grantBut(n, last int64) error {
 	if d == nil {
 		return nil
 	}
@@ -49,27 +77,32 @@ func (d *Disk) grant(n int64) error {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.used+n > d.limit {
+	limit := d.limit - last
+	if d.used+n > limit {
 		d.used = bytesBelow(d.dir)
 	}
-	if d.used+n > d.limit {
-		return &overBudget{dir: d.dir, used: d.used, limit: d.limit}
+	if d.used+n > limit {
+		return &overBudget{dir: d.dir, used: d.used, limit: limit}
 	}
 	d.used += n
 	return nil
 }
 
-// left is how many bytes may still be written.
-func (d *Disk) left() int64 {
+// Left is how many bytes may still be written, 0 for a nil Disk. For a mirror it is what
+// its budget's owner has left.
+func (d *Disk) Left() int64 {
 	if d == nil {
 		return 0
+	}
+	if d.mirror {
+		return d.within.Left()
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.used = bytesBelow(d.dir)
 	left := d.limit - d.used
 	if d.within != nil {
-		left = min(left, d.within.left())
+		left = min(left, d.within.Left())
 	}
 	return left
 }

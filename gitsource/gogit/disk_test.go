@@ -122,7 +122,7 @@ func TestAPartOfABudgetLeavesTheRestToOthers(t *testing.T) {
 	if err := errors.Join(os.Mkdir(part.dir, 0o700), os.WriteFile(filepath.Join(part.dir, "a"), make([]byte, 40), 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	if left := part.left(); left != 0 {
+	if left := part.Left(); left != 0 {
 		t.Errorf("%d bytes left", left)
 	}
 	if err := part.grant(1); !errors.Is(err, gitsource.ErrStorage) {
@@ -300,5 +300,51 @@ func sourceOnAReadOnlyDisk(t *testing.T, volume string) {
 	remount(0)
 	if snap := mustFetch(t, src); snap.Commit != second {
 		t.Error("did not recover")
+	}
+}
+
+func TestOneMirrorLeavesRoomForSmallOnes(t *testing.T) {
+	const limit, reserve, chunk = 16_000, 1000, 50
+	for name, c := range map[string]struct {
+		budget func(*Disk, string) *Disk
+		big    int64
+		small  int64
+	}{
+		"a mirror's budget":            {(*Disk).Mirror, limit - reserve, reserve / 2},
+		"the control: that of all":     {func(d *Disk, _ string) *Disk { return d }, limit, 0},
+		"the control: one of its size": {func(d *Disk, dir string) *Disk { return d.Part(dir, limit) }, limit, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			all := NewDisk(dir, limit)
+			// fill writes what is granted, and returns how much that was.
+			fill := func(mirror string) (n int64) {
+				t.Helper()
+				folder := filepath.Join(dir, mirror)
+				if err := os.MkdirAll(folder, 0o755); err != nil {
+					t.Fatal(err)
+				}
+				disk := c.budget(all, folder)
+				for disk.grant(chunk) == nil {
+					if err := os.WriteFile(filepath.Join(folder, fmt.Sprint(n)), make([]byte, chunk), 0o600); err != nil {
+						t.Fatal(err)
+					}
+					n += chunk
+				}
+				if err := disk.grant(chunk); !errors.Is(err, gitsource.ErrStorage) {
+					t.Errorf("what is refused is refused with %v", err)
+				}
+				return n
+			}
+			if got := fill("big"); got != c.big {
+				t.Errorf("the first took %d", got)
+			}
+			if got := fill("small"); got != c.small {
+				t.Errorf("the second took %d", got)
+			}
+			if got := fill("other"); got != c.small {
+				t.Errorf("the third took %d", got)
+			}
+		})
 	}
 }

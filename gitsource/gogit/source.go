@@ -124,7 +124,7 @@ func (s *Source) refuse(want plumbing.Hash, err error) {
 	_, full := errors.AsType[*overBudget](err)
 	switch {
 	case full:
-		s.refused = refusal{want, err, s.mirror.disk.left()}
+		s.refused = refusal{want, err, s.mirror.disk.Left()}
 	case errors.Is(err, gitsource.ErrLimit), errors.Is(err, gitsource.ErrUnsafe), errors.Is(err, gitsource.ErrNotFastForward):
 		s.refused = refusal{object: want, err: err}
 	}
@@ -136,7 +136,7 @@ func (s *Source) stillRefused(ctx context.Context, want plumbing.Hash) error {
 	if s.refused.object != want {
 		return nil
 	}
-	if _, full := errors.AsType[*overBudget](s.refused.err); full && s.mirror.disk.left() > s.refused.left {
+	if _, full := errors.AsType[*overBudget](s.refused.err); full && s.mirror.disk.Left() > s.refused.left {
 		return nil
 	}
 	if moved, ok := errors.AsType[*gitsource.NotFastForwardError](s.refused.err); ok {

@@ -33,8 +33,31 @@ func TestTheVolumeHasRoomForTheMirrorsAtTheirLimits(t *testing.T) {
 	}
 	// What the Deployment's comment promises of each half.
 	for repositories, tree := range map[int64]int64{1: 256 << 20, 20: 8 << 20} {
-		if takes := repositories * gogit.MirrorBytes(tree); takes > DefaultCacheSizeLimit/2 {
+		room := int64(DefaultCacheSizeLimit / 2)
+		if gogit.MirrorBytes(tree) > DefaultCacheSizeLimit/32 {
+			room -= DefaultCacheSizeLimit / 16 // That is kept for small ones.
+		}
+		if takes := repositories * gogit.MirrorBytes(tree); takes > room {
 			t.Errorf("%d repositories of %d MiB may take %d MiB, and half of the budget is %d", repositories, tree>>20, takes>>20, DefaultCacheSizeLimit/2>>20)
 		}
+	}
+}
+
+func TestPullRequestsGetHalfOfTheDiskAndFollowedBranchesAlwaysTheOther(t *testing.T) {
+	dir := t.TempDir()
+	m := newMirrors(Config{CacheDir: dir, CacheSizeLimit: 1000})
+	left := func() [2]int64 { return [2]int64{m.pullRequests.Left(), m.all.Left()} }
+	if got := left(); got != [2]int64{500, 1000} {
+		t.Errorf("of 1000 bytes pull requests may take %d, and all %d", got[0], got[1])
+	}
+	below := filepath.Join(dir, pullRequestMirrors, "a")
+	if err := os.MkdirAll(below, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(below, "pack"), make([]byte, 500), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := left(); got != [2]int64{0, 500} {
+		t.Errorf("once pull requests have their half, they may take %d, and all %d", got[0], got[1])
 	}
 }

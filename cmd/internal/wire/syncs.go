@@ -139,7 +139,7 @@ func (a *attempt) gitConfig(sync *v1alpha1.Sync) gogit.Config {
 	cfg := gogit.Config{
 		URL: git.URL,
 		Ref: gogit.Ref{Branch: git.Ref.Branch, Tag: git.Ref.Tag, Commit: git.Ref.Commit},
-		Dir: a.cfg.mirrors.sourceDir(sync), Disk: a.cfg.mirrors.all,
+		Dir: a.cfg.mirrors.sourceDir(sync), Disk: a.cfg.mirrors.all.Mirror(a.cfg.mirrors.sourceDir(sync)),
 		Followed: a.followed(sync),
 	}
 	if git.SecretRef != nil {
