@@ -22,6 +22,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/report"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/loss"
 )
 
 // stillWorld wants what is declared, and shows always the same.
@@ -30,8 +31,20 @@ type stillWorld struct{ live state.Set }
 func (w stillWorld) Want(_ context.Context, declared state.Set) (state.Set, error) {
 	return declared, nil
 }
-func (w stillWorld) Observe(context.Context, state.Set) (state.Set, error) { return w.live, nil }
-func (w stillWorld) Correct(context.Context, plan.Change) error            { return nil }
+
+// Observe shows what goes with a thing only where it is not wanted: no update here loses
+// anything.
+func (w stillWorld) Observe(_ context.Context, wanted state.Set) (state.Set, error) {
+	items := w.live.Items()
+	for i := range items {
+		if _, stays := wanted.Get(items[i].Key); stays {
+			items[i].Removal = loss.Removal{}
+		}
+	}
+	return state.NewSet(items...), nil
+}
+
+func (w stillWorld) Correct(context.Context, plan.Change) error { return nil }
 
 // poolItem is a pool as a revision declares it.
 func poolItem(name string, weight int64) state.Item {
