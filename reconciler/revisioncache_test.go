@@ -13,6 +13,7 @@ import (
 	"github.com/poolwright/poolwright/gitsource"
 	"github.com/poolwright/poolwright/reconciler"
 	"github.com/poolwright/poolwright/reconciler/declared"
+	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
@@ -46,11 +47,20 @@ type tracked struct {
 
 func (w *tracked) Trim() { w.trims++ }
 
+func (w *tracked) Correct(ctx context.Context, c plan.Change) error {
+	if w.crowd.correcting != nil {
+		w.crowd.correcting()
+	}
+	return w.world.Correct(ctx, c)
+}
+
 type crowd struct {
 	mu        sync.Mutex
 	now, most int
 	// inside is called by each, outside of the lock; may be nil.
 	inside func()
+	// correcting is called before each correction; may be nil.
+	correcting func()
 }
 
 func (w *tracked) Observe(ctx context.Context, wanted state.Set) (state.Set, error) {
@@ -203,7 +213,8 @@ func TestARunKeepsItsRevisionWhateverOthersLoad(t *testing.T) {
 	one := newLoops(1, 3500, cache, &crowd{})
 	one.run(t, "r1")
 	one.worlds[0].trims = 0
-	one.worlds[0].crowd.inside = func() {
+	one.worlds[0].objects["a"] = "by hand"
+	one.worlds[0].crowd.correcting = func() {
 		others = newLoops(40, 3000, cache, &crowd{})
 		others.run(t, "r1")
 		if one.worlds[0].trims != 0 {
@@ -211,7 +222,10 @@ func TestARunKeepsItsRevisionWhateverOthersLoad(t *testing.T) {
 		}
 	}
 	one.run(t, "r1")
-	one.worlds[0].crowd.inside = nil
+	one.worlds[0].crowd.correcting = nil
+	if others == nil {
+		t.Fatal("nothing was corrected")
+	}
 	if one.worlds[0].trims != 1 || one.loaders[0].loads != 1 {
 		t.Errorf("after the run the cache had no room, and its world was trimmed %d times", one.worlds[0].trims)
 	}
