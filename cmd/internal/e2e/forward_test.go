@@ -63,6 +63,9 @@ func TestAForcePushWaitsForAPerson(t *testing.T) {
 	stays()
 
 	s.confirm("000000000000")
+	if got := s.told("ConfirmationMismatch"); !strings.HasSuffix(got, s.tokenIn(s.troubled("NotFastForward"))) {
+		t.Errorf("the event does not name the token that fits: %s", got)
+	}
 	s.confirm(s.tokenIn(s.troubled("NotFastForward")))
 	s.repo = forced
 	s.ready()

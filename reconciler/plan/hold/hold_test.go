@@ -1,0 +1,72 @@
+package hold
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/poolwright/poolwright/reconciler/state/confirm"
+	"github.com/poolwright/poolwright/reconciler/state/loss"
+)
+
+func TestReasonsAreReadAsOneSentence(t *testing.T) {
+	most := 5
+	nodes := &Nodes{Replaced: 14, Removed: 2, Max: &most, Reviewed: &Reviews{PullRequests: []int64{13, 12}, Nodes: 4, Now: 14}}
+	for _, tt := range []struct {
+		name string
+		of   Reasons
+		want string
+	}{
+		{"nothing", nil, ""},
+		{"only compared", Reasons{{Rule: OnlyCompared, Facts: Facts{Detail: "run: aws eks create-addon"}}}, "run: aws eks create-addon"},
+		{"drift", Reasons{{Rule: Drift}}, "drift is only reported (drift: Report)"},
+		{"a world that is not written to", Reasons{{Rule: Drift, Facts: Facts{Detail: "nothing is written to aws (drift: Report)"}}}, "nothing is written to aws (drift: Report)"},
+		{"a share", Reasons{{Rule: MaxPrunePercent, Facts: Facts{Deletions: &Deletions{Count: 11, Managed: 20, MaxPercent: 50}}}}, "would delete 11 of 20 objects, more than 50% (guard.maxPrunePercent)"},
+		{"everything", Reasons{{Rule: MaxPrunePercent, Facts: Facts{Deletions: &Deletions{Count: 2, Managed: 2, MaxPercent: 50}}}}, "would delete all 2 objects (guard.maxPrunePercent)"},
+		{"what two rules say is there once", Reasons{{Rule: MaxNodesReplaced, Facts: Facts{Nodes: nodes}}, {Rule: Reviewed, Facts: Facts{Nodes: nodes}}},
+			"would replace 14 nodes and take away 2 with their pool; guard.maxNodesReplaced is 5; 14 of them where 4 were told in the review of #12, #13"},
+		{"a deletion", Reasons{{Rule: Removal, Facts: Facts{Object: "NodePool/a", Detail: "3 nodes go with it"}}}, "deleting NodePool/a: 3 nodes go with it"},
+		{"an update", Reasons{{Rule: Update, Facts: Facts{Object: "Cluster/a", Detail: "the engine stops"}}}, "updating Cluster/a: the engine stops"},
+		{"a part in use", Reasons{{Rule: InUse, Facts: Facts{Object: "Queue/a", Fields: []string{"spec.interruptionQueue"}}}}, "spec.interruptionQueue is in use until Queue/a is deleted, which waits"},
+		{"a part that may be", Reasons{{Rule: InUse, Facts: Facts{Object: "Queue/a", Fields: []string{"spec.interruptionQueue"}, Detail: "denied"}}},
+			"spec.interruptionQueue may be in use: it is not known whether there is Queue/a to be deleted: denied"},
+		{"a looser guard", Reasons{{Rule: Loosened, Facts: Facts{Object: "Sync/a", Fields: []string{"spec.prune", "spec.drift"}}}},
+			"updating Sync/a would loosen it (spec.prune, spec.drift), which the repository alone cannot do"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if d := cmp.Diff(tt.want, tt.of.String()); d != "" {
+				t.Error(d)
+			}
+		})
+	}
+}
+
+func TestOneConfirmationQuotesEachTokenOnce(t *testing.T) {
+	in := confirm.Scope{UID: "a"}
+	pool := Token{Purpose: "deletions", Digest: "1", Losses: loss.Counts{"Node": 10}}
+	nodes := Token{Purpose: "nodes", Digest: "1"}
+	all := Join([]Token{nodes, pool, nodes, pool}, in)
+	if all != pool.In(in)+","+nodes.In(in) || all != Join([]Token{pool, nodes}, in) || Join(nil, in) != "" {
+		t.Errorf("joined: %s", all)
+	}
+	grown, more := pool, pool
+	grown.Losses, more.Losses = loss.Counts{"Node": 12}, loss.Counts{"Node": 13}
+	for name, tt := range map[string]struct {
+		token Token
+		in    confirm.Scope
+		want  bool
+	}{
+		"it":                                    {pool, in, true},
+		"beside another":                        {nodes, in, true},
+		"a fifth more goes with it":             {grown, in, true},
+		"yet more goes with it":                 {more, in, false},
+		"another purpose":                       {Token{Purpose: "guard", Digest: "1"}, in, false},
+		"another content":                       {Token{Purpose: "nodes", Digest: "2"}, in, false},
+		"another Sync":                          {nodes, confirm.Scope{UID: "b"}, false},
+		"after another confirmation has served": {nodes, confirm.Scope{UID: "a", Handled: "x"}, false},
+	} {
+		if then, ok := tt.token.QuotedBy(all, tt.in); ok != tt.want || ok && tt.token.Purpose == "deletions" && then["Node"] != 10 {
+			t.Errorf("%s: quoted %v with %v", name, ok, then)
+		}
+	}
+}
