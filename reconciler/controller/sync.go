@@ -223,10 +223,7 @@ func (r *SyncReconciler) conclude(ctx context.Context, sync *v1alpha1.Sync, s *s
 		}
 		return ctrl.Result{RequeueAfter: after}, r.writeStatus(ctx, sync, awaiting(sync, done.loading))
 	}
-	done.scope = scope(sync)
-	if quoted := sync.Annotations[v1alpha1.ConfirmAnnotation]; quoted != "" && (done.used(sync) || s != nil && s.used == quoted) {
-		done.scope.Handled = quoted
-	}
+	done.scope = done.scopeAfter(sync, s)
 	verdict := judge(done)
 	if s != nil {
 		s.look(done, sync.Status.Pending, &verdict)

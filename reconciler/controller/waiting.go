@@ -163,6 +163,17 @@ func (d run) used(sync *v1alpha1.Sync) bool {
 	return !slices.ContainsFunc(d.Plan.Unknown, unseen) && !slices.ContainsFunc(results, asks)
 }
 
+// scopeAfter is what confirmation tokens are bound to after the run: those of a
+// confirmation that was used, by this run or by one whose status could not be written, are
+// used up.
+func (d run) scopeAfter(sync *v1alpha1.Sync, s *session) confirm.Scope {
+	out := scope(sync)
+	if quoted := sync.Annotations[v1alpha1.ConfirmAnnotation]; quoted != "" && (d.used(sync) || s != nil && s.used == quoted) {
+		out.Handled = quoted
+	}
+	return out
+}
+
 // movedBy reports whether the run followed the branch to another commit because the
 // Sync's confirmation accepts that.
 func (d run) movedBy(sync *v1alpha1.Sync) bool {
