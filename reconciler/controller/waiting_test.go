@@ -237,3 +237,17 @@ func TestASyncThatTakesItsThingsAlongNamesItsToken(t *testing.T) {
 		t.Errorf("%v", e)
 	}
 }
+
+// A status that could not be written does not keep a used token alive.
+func TestATokenIsUsedUpThoughTheStatusCouldNotBeWritten(t *testing.T) {
+	s, _, rollout := doubleStage(t)
+	s.confirm(rollout)
+	s.fails()
+	if got := s.sync().Status.LastHandledConfirm; got != "" || s.cluster.live["np-gpu"] != "2" {
+		t.Fatalf("handled %q, cluster %v", got, s.cluster.live)
+	}
+	s.later()
+	if got := s.sync().Status.LastHandledConfirm; got != rollout {
+		t.Errorf("handled %q, want %q", got, rollout)
+	}
+}
