@@ -161,7 +161,7 @@ func fields(t *testing.T, file string) map[string]string {
 // valueIn is the value of a constant, or of a field's default, in a file.
 func valueIn(t *testing.T, file, name string) int64 {
 	t.Helper()
-	text := ""
+	var text string
 	if found := regexp.MustCompile(`(?m)^(?:const|\t)\s*` + name + `\s+= ([^/\n]+)`).FindStringSubmatch(read(t, file)); found != nil {
 		text = found[1]
 	} else {

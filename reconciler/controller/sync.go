@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -217,10 +218,7 @@ func (r *SyncReconciler) conclude(ctx context.Context, sync *v1alpha1.Sync, s *s
 	if done.kind == waiting {
 		// The source's answer brings the next visit; the interval is the net
 		// under it.
-		after := interval(sync)
-		if done.after > 0 {
-			after = done.after
-		}
+		after := cmp.Or(max(done.after, 0), interval(sync))
 		return ctrl.Result{RequeueAfter: after}, r.writeStatus(ctx, sync, awaiting(sync, done.loading))
 	}
 	done.scope = done.scopeAfter(sync, s)
