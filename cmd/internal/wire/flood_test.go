@@ -115,7 +115,7 @@ func TestAThousandOpenPullRequestsLeaveTheLeaderAsItWas(t *testing.T) {
 	many, seen := &crowd{}, &sighting{}
 	world := stillWorld{state.NewSet()}
 	planner := &reviewer{repository: many, sync: sync, live: live, clock: clock.RealClock{}, proposer: &proposer{
-		children: &child.Runner{Semaphore: child.NewSemaphore(), Proposal: true}, renders: &renders{}, vars: &variables{}, now: time.Now, seen: seen, most: maxSteps,
+		said: &verdicts{}, children: &child.Runner{Semaphore: child.NewSemaphore(), Proposal: true}, renders: &renders{}, vars: &variables{}, now: time.Now, seen: seen, most: maxSteps,
 		worlds:  glancing(stillWorld{}, world, seen),
 		foresee: func(context.Context, change) (*provision.Forecast, error) { return nil, nil },
 	}}
