@@ -13,7 +13,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/declared"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
-	"github.com/poolwright/poolwright/reconciler/target"
+	"github.com/poolwright/poolwright/reconciler/targets"
 )
 
 // witness is a world that refuses what has the value "wrong", puts what has no
@@ -56,7 +56,7 @@ func (w *witness) Want(_ context.Context, d state.Set) (state.Set, error) {
 	}
 	w.last = state.NewSet(items...)
 	if len(problems) > 0 {
-		return w.last, &target.ProblemsError{Problems: problems}
+		return w.last, &targets.ProblemsError{Problems: problems}
 	}
 	return w.last, nil
 }

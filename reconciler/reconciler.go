@@ -20,7 +20,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/plan/hold"
 	"github.com/poolwright/poolwright/reconciler/state"
-	"github.com/poolwright/poolwright/reconciler/target"
+	"github.com/poolwright/poolwright/reconciler/targets"
 )
 
 // Loader turns a snapshot into what it declares. Problems in single objects
@@ -31,7 +31,7 @@ type Loader func(ctx context.Context, snapshot gitsource.Snapshot) (declared.Dec
 // World is a Target under the name that its Items' keys carry.
 type World struct {
 	Name   string
-	Target target.Target
+	Target targets.Target
 }
 
 // Loop leads one source to its worlds. Its methods may be called from several
@@ -51,7 +51,7 @@ type Loop struct {
 	fetching sync.Mutex
 
 	// mu is one lock for all worlds. A Correct in the cluster therefore waits for
-	// an Observe of AWS in a full run, which target/aws bounds to half a minute.
+	// an Observe of AWS in a full run, which targets/aws bounds to half a minute.
 	// A lock for each world alone would not help: what drifts is a visit to the
 	// Sync like the full run, visits to one Sync never overlap, and what one
 	// visit tells the next (controller's session) relies on that.
@@ -331,7 +331,7 @@ func (l *Loop) plan(ctx context.Context, result Result, opts Options, applying b
 		if err != nil {
 			return result, fmt.Errorf("observing %s: %w", w.Name, err)
 		}
-		if remembers, ok := w.Target.(target.Withdrawer); ok && applying {
+		if remembers, ok := w.Target.(targets.Withdrawer); ok && applying {
 			if err := remembers.Withdraw(ctx); err != nil {
 				return result, fmt.Errorf("recording what is wanted again in %s: %w", w.Name, err)
 			}
@@ -353,7 +353,7 @@ func (l *Loop) plan(ctx context.Context, result Result, opts Options, applying b
 }
 
 func (l *Loop) apply(ctx context.Context, result Result, opts Options) (Result, error) {
-	targets := map[string]target.Target{}
+	targets := map[string]targets.Target{}
 	for _, w := range l.worlds {
 		targets[w.Name] = w.Target
 		opts.Apply.Order = append(slices.Clip(opts.Apply.Order), w.Name)
@@ -364,9 +364,9 @@ func (l *Loop) apply(ctx context.Context, result Result, opts Options) (Result, 
 }
 
 // want separates the mistakes that only a target sees from its failures.
-func want(ctx context.Context, t target.Target, d state.Set) (state.Set, []state.Problem, error) {
+func want(ctx context.Context, t targets.Target, d state.Set) (state.Set, []state.Problem, error) {
 	set, err := t.Want(ctx, d)
-	if mistakes, ok := errors.AsType[*target.ProblemsError](err); ok {
+	if mistakes, ok := errors.AsType[*targets.ProblemsError](err); ok {
 		return set, mistakes.Problems, nil
 	}
 	return set, nil, err
@@ -378,7 +378,7 @@ type partial interface {
 	ObserveOnly(ctx context.Context, wanted state.Set) (state.Set, error)
 }
 
-func observeOnly(ctx context.Context, t target.Target, some state.Set) (state.Set, error) {
+func observeOnly(ctx context.Context, t targets.Target, some state.Set) (state.Set, error) {
 	if some.Len() == 0 {
 		return state.Set{}, nil
 	}

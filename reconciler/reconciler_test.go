@@ -13,7 +13,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/declared"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
-	"github.com/poolwright/poolwright/reconciler/target"
+	"github.com/poolwright/poolwright/reconciler/targets"
 )
 
 // world is an in-memory Target that owns everything in it.
@@ -33,7 +33,7 @@ func item(name, value string) state.Item {
 
 func (w *world) Want(_ context.Context, d state.Set) (state.Set, error) {
 	if len(w.problems) > 0 {
-		return d, &target.ProblemsError{Problems: w.problems}
+		return d, &targets.ProblemsError{Problems: w.problems}
 	}
 	return d, nil
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/declared"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
-	"github.com/poolwright/poolwright/reconciler/target"
+	"github.com/poolwright/poolwright/reconciler/targets"
 )
 
 // side is one of two worlds: a world under a name of its own, in which some
@@ -77,7 +77,7 @@ func (s *side) Correct(ctx context.Context, c plan.Change) error {
 }
 
 // plainSide is a side that can only look at everything.
-type plainSide struct{ target.Target }
+type plainSide struct{ targets.Target }
 
 // both makes two empty sides with one journal.
 func both() (aws, cluster *side, journal *[]string) {
@@ -102,7 +102,7 @@ func of(items ...[]state.Item) declared.Declared {
 	return declared.Declared{Set: state.NewSet(slices.Concat(items...)...)}
 }
 
-func leading(source *source, revs revisions, aws, cluster target.Target) *reconciler.Loop {
+func leading(source *source, revs revisions, aws, cluster targets.Target) *reconciler.Loop {
 	return reconciler.NewLoop(source, revs.load, reconciler.World{Name: "aws", Target: aws}, reconciler.World{Name: "cluster", Target: cluster})
 }
 
@@ -231,7 +231,7 @@ func TestCorrectAsksEachWorldOnlyForItsOwn(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			aws, cluster, journal := both()
-			var t1 target.Target = aws
+			var t1 targets.Target = aws
 			if c.plain {
 				t1 = plainSide{aws}
 			}

@@ -14,7 +14,7 @@ import (
 
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
-	"github.com/poolwright/poolwright/reconciler/target"
+	"github.com/poolwright/poolwright/reconciler/targets"
 )
 
 // Options shape a run. The zero value is ready to use.
@@ -86,7 +86,7 @@ var errNotRecorded = errors.New("not started: the intent could not be recorded")
 // called on each Recorder that began, also then, and on all of them where there
 // is nothing to do. A panic in a target becomes the error of the change that it
 // was making.
-func Run(ctx context.Context, p plan.Plan, targets map[string]target.Target, opts Options) Outcome {
+func Run(ctx context.Context, p plan.Plan, targets map[string]targets.Target, opts Options) Outcome {
 	r := &run{opts: opts.withDefaults(), targets: targets, results: make([]Result, len(p.Changes))}
 	todo := r.triage(p)
 	if len(todo) == 0 {
@@ -111,7 +111,7 @@ func Run(ctx context.Context, p plan.Plan, targets map[string]target.Target, opt
 // run is the state of one Run.
 type run struct {
 	opts    Options
-	targets map[string]target.Target
+	targets map[string]targets.Target
 	// results has one entry per change, in the plan's order. Workers write
 	// to distinct entries, so no lock is needed.
 	results    []Result
@@ -213,7 +213,7 @@ func (r *run) settle(i int, err error) {
 	switch {
 	case err == nil:
 		r.results[i].Status = Applied
-	case errors.Is(err, target.ErrConflict):
+	case errors.Is(err, targets.ErrConflict):
 		r.results[i].Status = Conflict
 	default:
 		r.results[i].Status = Failed

@@ -15,7 +15,7 @@ import (
 
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
-	"github.com/poolwright/poolwright/reconciler/target"
+	"github.com/poolwright/poolwright/reconciler/targets"
 )
 
 func TestRunGivesEachChangeOneStatus(t *testing.T) {
@@ -98,7 +98,7 @@ func TestRunGivesEachChangeOneStatus(t *testing.T) {
 			name:    "a conflict is its own status and keeps deletions back",
 			changes: []plan.Change{change(plan.Update, "w", "theirs", 0), change(plan.Delete, "w", "old", 0)},
 			correct: func(_ context.Context, c plan.Change) error {
-				return fmt.Errorf("fields of flux: %w", target.ErrConflict)
+				return fmt.Errorf("fields of flux: %w", targets.ErrConflict)
 			},
 			want: map[string]Status{"theirs": Conflict, "old": Skipped},
 		},
@@ -144,7 +144,7 @@ func TestRunWritesNothingWhenTheIntentCannotBeRecorded(t *testing.T) {
 	first, second := newWorld("first", j), newWorld("second", j)
 	second.begin = func([]plan.Change) error { return errors.New("etcd is full") }
 	p := plan.Plan{Changes: []plan.Change{change(plan.Create, "first", "a", 0), change(plan.Create, "second", "b", 0)}}
-	got := Run(t.Context(), p, map[string]target.Target{"first": first, "second": second}, Options{})
+	got := Run(t.Context(), p, map[string]targets.Target{"first": first, "second": second}, Options{})
 	if d := cmp.Diff([]string{"begin first", "begin second", "finish first"}, j.list()); d != "" {
 		t.Errorf("events (-want +got):\n%s", d)
 	}
@@ -174,7 +174,7 @@ func TestRunLetsEachTargetRecordBeforeTheFirstWrite(t *testing.T) {
 	j := &journal{}
 	first, second := newWorld("first", j), newWorld("second", j)
 	p := plan.Plan{Changes: []plan.Change{change(plan.Create, "first", "a", 0), held(change(plan.Update, "second", "b", 0))}}
-	Run(t.Context(), p, map[string]target.Target{"first": first, "second": second}, Options{})
+	Run(t.Context(), p, map[string]targets.Target{"first": first, "second": second}, Options{})
 	if d := cmp.Diff([]string{"begin first", "begin second"}, j.list()[:2]); d != "" {
 		t.Errorf("events (-want +got):\n%s", d)
 	}
@@ -275,8 +275,8 @@ func TestRunKeepsTheOrderOfTargetsAndWavesUnderConcurrency(t *testing.T) {
 			}
 		}
 	}
-	targets := map[string]target.Target{"cluster": newWorld("cluster", j), "aws": newWorld("aws", j)}
-	got := Run(t.Context(), plan.Plan{Changes: changes}, targets, Options{Order: []string{"aws", "cluster"}, Concurrency: 7})
+	byName := map[string]targets.Target{"cluster": newWorld("cluster", j), "aws": newWorld("aws", j)}
+	got := Run(t.Context(), plan.Plan{Changes: changes}, byName, Options{Order: []string{"aws", "cluster"}, Concurrency: 7})
 	if n := len(got.Applied()); n != len(changes) {
 		t.Fatalf("applied %d of %d", n, len(changes))
 	}
@@ -373,7 +373,7 @@ func TestRunReportsEveryThingWhenReadinessIsUnknown(t *testing.T) {
 func TestRunWorksWithTargetsThatHaveNoExtraAbilities(t *testing.T) {
 	w := newWorld("w", &journal{})
 	p := plan.Plan{Changes: []plan.Change{change(plan.Create, "w", "a", 0), change(plan.Create, "w", "b", 1)}}
-	got := Run(t.Context(), p, map[string]target.Target{"w": bare{w}}, Options{})
+	got := Run(t.Context(), p, map[string]targets.Target{"w": bare{w}}, Options{})
 	if len(got.Applied()) != 2 || got.Err() != nil || len(w.intent) != 0 {
 		t.Errorf("applied %v, err %v", statuses(got), got.Err())
 	}

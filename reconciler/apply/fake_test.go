@@ -8,7 +8,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/plan/hold"
 	"github.com/poolwright/poolwright/reconciler/state"
-	"github.com/poolwright/poolwright/reconciler/target"
+	"github.com/poolwright/poolwright/reconciler/targets"
 )
 
 // journal keeps the order in which things happened in all fake targets.
@@ -100,7 +100,7 @@ func (w *world) Ready(ctx context.Context, keys []state.Key) (map[state.Key]stri
 }
 
 // bare is a target with none of the extra abilities.
-type bare struct{ target.Target }
+type bare struct{ targets.Target }
 
 func change(action plan.Action, in, name string, wave int) plan.Change {
 	item := &state.Item{
@@ -139,4 +139,4 @@ func statuses(o Outcome) map[string]Status {
 	return out
 }
 
-func one(w *world) map[string]target.Target { return map[string]target.Target{w.name: w} }
+func one(w *world) map[string]targets.Target { return map[string]targets.Target{w.name: w} }

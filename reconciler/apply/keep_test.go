@@ -12,7 +12,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/plan/hold"
 	"github.com/poolwright/poolwright/reconciler/state"
-	"github.com/poolwright/poolwright/reconciler/target"
+	"github.com/poolwright/poolwright/reconciler/targets"
 )
 
 // standing makes the change one of a thing that is only compared.
@@ -39,10 +39,10 @@ func of(kind string, c plan.Change) plan.Change {
 // inOrder is how AWS and the cluster are led: the cluster stands on AWS.
 var inOrder = Options{Order: []string{"aws", "cluster"}}
 
-func two(j *journal, correct func(context.Context, plan.Change) error) (aws, cluster *world, targets map[string]target.Target) {
+func two(j *journal, correct func(context.Context, plan.Change) error) (aws, cluster *world, byName map[string]targets.Target) {
 	aws, cluster = newWorld("aws", j), newWorld("cluster", j)
 	aws.correct, cluster.correct = correct, correct
-	return aws, cluster, map[string]target.Target{"aws": aws, "cluster": cluster}
+	return aws, cluster, map[string]targets.Target{"aws": aws, "cluster": cluster}
 }
 
 func TestADeletionWaitsOnlyForWhatMayNeedWhatGoes(t *testing.T) {
@@ -116,13 +116,13 @@ func TestADeletionWaitsOnlyForWhatMayNeedWhatGoes(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			_, _, targets := two(&journal{}, func(_ context.Context, c plan.Change) error {
+			_, _, byName := two(&journal{}, func(_ context.Context, c plan.Change) error {
 				if slices.Contains(tt.refused, c.Key.Name) {
 					return errors.New("denied")
 				}
 				return nil
 			})
-			got := Run(t.Context(), plan.Plan{Changes: tt.changes, Unknown: tt.unknown}, targets, inOrder)
+			got := Run(t.Context(), plan.Plan{Changes: tt.changes, Unknown: tt.unknown}, byName, inOrder)
 			for _, r := range got.Results {
 				name := r.Change.Key.Name
 				switch why := tt.why[name]; {
@@ -144,13 +144,13 @@ func TestTroubleInAWSKeepsNothingFromTheCluster(t *testing.T) {
 		change(plan.Create, "cluster", "class", 0), change(plan.Create, "cluster", "pool", 1), change(plan.Delete, "cluster", "old", 0),
 	}
 	t.Run("where everything is refused", func(t *testing.T) {
-		_, _, targets := two(&journal{}, func(_ context.Context, c plan.Change) error {
+		_, _, byName := two(&journal{}, func(_ context.Context, c plan.Change) error {
 			if c.Key.Target == "aws" {
 				return errors.New("ExpiredToken")
 			}
 			return nil
 		})
-		got := Run(t.Context(), plan.Plan{Changes: changes}, targets, inOrder)
+		got := Run(t.Context(), plan.Plan{Changes: changes}, byName, inOrder)
 		want := map[string]Status{"role": Failed, "queue": Failed, "rule": Failed, "class": Applied, "pool": Applied, "old": Applied}
 		if d := cmp.Diff(want, statuses(got)); d != "" {
 			t.Errorf("statuses (-want +got):\n%s", d)
@@ -158,14 +158,14 @@ func TestTroubleInAWSKeepsNothingFromTheCluster(t *testing.T) {
 	})
 	t.Run("where nothing becomes ready", func(t *testing.T) {
 		j := &journal{}
-		aws, _, targets := two(j, nil)
+		aws, _, byName := two(j, nil)
 		aws.ready = func(ctx context.Context, keys []state.Key) (map[state.Key]string, error) {
 			<-ctx.Done()
 			return map[state.Key]string{keys[0]: "not found yet"}, nil
 		}
 		opts := inOrder
 		opts.ReadyTimeout = time.Millisecond
-		got := Run(t.Context(), plan.Plan{Changes: changes}, targets, opts)
+		got := Run(t.Context(), plan.Plan{Changes: changes}, byName, opts)
 		if len(got.Applied()) != len(changes) || len(got.NotReady) != 1 {
 			t.Errorf("applied %v, not ready %v", statuses(got), got.NotReady)
 		}
@@ -175,13 +175,13 @@ func TestTroubleInAWSKeepsNothingFromTheCluster(t *testing.T) {
 		}
 	})
 	t.Run("where its target panics", func(t *testing.T) {
-		_, _, targets := two(&journal{}, func(_ context.Context, c plan.Change) error {
+		_, _, byName := two(&journal{}, func(_ context.Context, c plan.Change) error {
 			if c.Key.Target == "aws" {
 				panic("a bug")
 			}
 			return nil
 		})
-		if got := Run(t.Context(), plan.Plan{Changes: changes}, targets, inOrder); len(got.Applied()) != 3 {
+		if got := Run(t.Context(), plan.Plan{Changes: changes}, byName, inOrder); len(got.Applied()) != 3 {
 			t.Errorf("applied %v", statuses(got))
 		}
 	})
@@ -189,9 +189,9 @@ func TestTroubleInAWSKeepsNothingFromTheCluster(t *testing.T) {
 
 func TestWhatIsOnlyComparedReachesNoTarget(t *testing.T) {
 	j := &journal{}
-	aws, _, targets := two(j, nil)
+	aws, _, byName := two(j, nil)
 	p := plan.Plan{Changes: []plan.Change{standing(change(plan.Create, "aws", "addon", 0)), standing(change(plan.Update, "aws", "version", 0)), standing(change(plan.Delete, "aws", "role", 0))}}
-	got := Run(t.Context(), p, targets, inOrder)
+	got := Run(t.Context(), p, byName, inOrder)
 	if d := cmp.Diff(map[string]Status{"addon": Held, "version": Held, "role": Held}, statuses(got)); d != "" || got.Err() != nil {
 		t.Errorf("statuses (-want +got):\n%s\nerr %v", d, got.Err())
 	}

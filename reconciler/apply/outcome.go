@@ -10,7 +10,7 @@ import (
 
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
-	"github.com/poolwright/poolwright/reconciler/target"
+	"github.com/poolwright/poolwright/reconciler/targets"
 )
 
 // Status is what became of one change.
@@ -115,7 +115,7 @@ func resultErr(r Result) error {
 	switch {
 	case r.Status == Conflict:
 		return classified(named(r), state.Wait, "Conflict", conflictWait)
-	case r.Status == Failed && errors.Is(r.Err, target.ErrChanged):
+	case r.Status == Failed && errors.Is(r.Err, targets.ErrChanged):
 		return classified(named(r), state.Retry, "Changed", 0)
 	case r.Status == Failed:
 		return classified(named(r), state.Retry, "ApplyFailed", 0)

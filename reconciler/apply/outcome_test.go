@@ -10,7 +10,7 @@ import (
 
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
-	"github.com/poolwright/poolwright/reconciler/target"
+	"github.com/poolwright/poolwright/reconciler/targets"
 )
 
 func TestErrAsksForTheEarliestNextRun(t *testing.T) {
@@ -34,9 +34,9 @@ func TestErrAsksForTheEarliestNextRun(t *testing.T) {
 			class: state.Wait, reason: "Throttled", after: time.Minute, text: "(and 1 more)"},
 		{name: "an error without a class", results: []Result{{Err: errors.New("boom"), Status: Failed}},
 			class: state.Retry, reason: "ApplyFailed", text: "boom"},
-		{name: "a conflict", results: []Result{{Err: fmt.Errorf("spec.x of argocd: %w", target.ErrConflict), Status: Conflict}},
+		{name: "a conflict", results: []Result{{Err: fmt.Errorf("spec.x of argocd: %w", targets.ErrConflict), Status: Conflict}},
 			class: state.Wait, reason: "Conflict", after: conflictWait, text: "argocd"},
-		{name: "a thing that moved on", results: []Result{{Err: fmt.Errorf("deleting: %w", target.ErrChanged), Status: Failed}},
+		{name: "a thing that moved on", results: []Result{{Err: fmt.Errorf("deleting: %w", targets.ErrChanged), Status: Failed}},
 			class: state.Retry, reason: "Changed", text: "changed since"},
 		{name: "a panic", results: []Result{{Err: guarded(func() error { panic("secret") }), Status: Failed}},
 			class: state.Retry, reason: "Panic", text: "panic with a string"},

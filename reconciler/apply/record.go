@@ -11,7 +11,7 @@ import (
 
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
-	"github.com/poolwright/poolwright/reconciler/target"
+	"github.com/poolwright/poolwright/reconciler/targets"
 )
 
 // begin records the intent in every target, before any of it is written anywhere; in
@@ -37,7 +37,7 @@ func (r *run) intend(ctx context.Context, todo []int) error {
 		if len(intents[name]) == 0 && slices.Contains(r.begun, name) {
 			continue
 		}
-		rec, _ := r.targets[name].(target.Recorder)
+		rec, _ := r.targets[name].(targets.Recorder)
 		if ctx.Err() != nil {
 			return stopped(ctx)
 		}
@@ -55,7 +55,7 @@ func (r *run) intend(ctx context.Context, todo []int) error {
 func (r *run) recorders() []string {
 	return slices.SortedFunc(func(yield func(string) bool) {
 		for name, t := range r.targets {
-			if _, ok := t.(target.Recorder); ok && !yield(name) {
+			if _, ok := t.(targets.Recorder); ok && !yield(name) {
 				return
 			}
 		}
@@ -71,7 +71,7 @@ func (r *run) byOrder(a, b string) int {
 func (r *run) end(ctx context.Context, begun []string) {
 	for _, name := range begun {
 		endCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
-		err := guarded(func() error { return r.targets[name].(target.Recorder).End(endCtx) })
+		err := guarded(func() error { return r.targets[name].(targets.Recorder).End(endCtx) })
 		cancel()
 		if err != nil {
 			r.recordErrs = append(r.recordErrs, fmt.Errorf("recording what was changed in %s: %w", name, err))
@@ -83,7 +83,7 @@ func (r *run) end(ctx context.Context, begun []string) {
 // is noted, and the run goes on: the things that depend on it fail by
 // themselves, and those that do not must not wait for it.
 func (r *run) await(ctx context.Context, ph phase) {
-	waiter, ok := r.targets[ph.target].(target.Waiter)
+	waiter, ok := r.targets[ph.target].(targets.Waiter)
 	if !ok {
 		return
 	}

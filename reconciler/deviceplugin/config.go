@@ -45,7 +45,7 @@ func configure(p gpu.Profile) config {
 // belongs to their template and no other, whenever they start.
 //
 // The ConfigMap of an earlier content is deleted when the last pod that mounts it is
-// gone, not at once (target/cluster sees to it). A pod keeps its volume for its life,
+// gone, not at once (targets/kubernetes sees to it). A pod keeps its volume for its life,
 // and a container that only restarts would not notice; but after a reboot of the
 // node, or a restart of its kubelet, the volume is set up anew, which fails without
 // the ConfigMap, and a rollout that waits can leave old pods for a long time.

@@ -91,10 +91,10 @@ var directions = []direction{
 	},
 	{
 		why:  "targets know neither each other, nor declared, nor apply",
-		from: func(p *pkg) bool { return p.in("reconciler/target") },
+		from: func(p *pkg) bool { return p.in("reconciler/targets") },
 		forbids: func(p *pkg, i string) bool {
 			dir, ok := ours(i)
-			return ok && (within(dir, "reconciler/declared", "reconciler/apply") || within(dir, "reconciler/target") && dir != "reconciler/target" && targetOf(dir) != "internal" && targetOf(dir) != targetOf(p.dir))
+			return ok && (within(dir, "reconciler/declared", "reconciler/apply") || within(dir, "reconciler/targets") && dir != "reconciler/targets" && targetOf(dir) != "internal" && targetOf(dir) != targetOf(p.dir))
 		},
 	},
 	{
@@ -117,8 +117,8 @@ var directions = []direction{
 		},
 	},
 	{
-		why:     "the AWS SDK is used only by target/aws, catalog and engine",
-		from:    func(p *pkg) bool { return !p.in("reconciler/target/aws", "provision/catalog", "provision/engine") },
+		why:     "the AWS SDK is used only by targets/aws, catalog and engine",
+		from:    func(p *pkg) bool { return !p.in("reconciler/targets/aws", "provision/catalog", "provision/engine") },
 		forbids: func(_ *pkg, i string) bool { return within(i, awsSDK) },
 	},
 	{
@@ -161,13 +161,13 @@ var directions = []direction{
 
 // tasks are the adapters that the packages of single commands may import, by package.
 var tasks = map[string][]string{
-	"cmd/internal/install": {"gitsource/dir", "reconciler/target/aws", "reconciler/target/cluster", "provision/engine"},
+	"cmd/internal/install": {"gitsource/dir", "reconciler/targets/aws", "reconciler/targets/kubernetes", "provision/engine"},
 	"cmd/internal/migrate": {"gitsource/dir"},
 }
 
 // targetOf is the name of the target in whose folder dir lies.
 func targetOf(dir string) string {
-	name, _, _ := strings.Cut(strings.TrimPrefix(dir, "reconciler/target/"), "/")
+	name, _, _ := strings.Cut(strings.TrimPrefix(dir, "reconciler/targets/"), "/")
 	return name
 }
 
@@ -181,7 +181,7 @@ func reportMay(p *pkg, dir string) bool {
 // adapter reports whether dir is the inside of an outside world that p is no
 // part of.
 func adapter(p *pkg, dir string) bool {
-	for _, world := range []string{"gitsource", "reconciler/target", "provision/engine"} {
+	for _, world := range []string{"gitsource", "reconciler/targets", "provision/engine"} {
 		contract := dir == world && world != "provision/engine"
 		if within(dir, world) && !contract && !p.in(world) {
 			return true

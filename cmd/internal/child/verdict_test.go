@@ -18,9 +18,9 @@ import (
 	"github.com/poolwright/poolwright/reconciler/declared/lint/gpulint"
 	"github.com/poolwright/poolwright/reconciler/declared/substitute"
 	"github.com/poolwright/poolwright/reconciler/state"
-	"github.com/poolwright/poolwright/reconciler/target"
-	"github.com/poolwright/poolwright/reconciler/target/aws"
-	"github.com/poolwright/poolwright/reconciler/target/cluster"
+	"github.com/poolwright/poolwright/reconciler/targets"
+	"github.com/poolwright/poolwright/reconciler/targets/aws"
+	"github.com/poolwright/poolwright/reconciler/targets/kubernetes"
 )
 
 const secretInGit = `apiVersion: v1
@@ -125,10 +125,10 @@ func worlds(t *testing.T, set state.Set) []state.Problem {
 	}
 	refused := lint.Refused(declared.Declared{Set: set}, crds)
 	var out []state.Problem
-	for _, w := range []target.Target{
-		aws.Offline(func(i state.Item) []state.Problem { return refused[i.Key] }), cluster.Offline("dev"),
+	for _, w := range []targets.Target{
+		aws.Offline(func(i state.Item) []state.Problem { return refused[i.Key] }), kubernetes.Offline("dev"),
 	} {
-		var found *target.ProblemsError
+		var found *targets.ProblemsError
 		if _, err := w.Want(context.Background(), set); errors.As(err, &found) {
 			out = append(out, found.Problems...)
 		} else if err != nil {

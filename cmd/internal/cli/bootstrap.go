@@ -11,7 +11,7 @@ import (
 
 	"github.com/poolwright/poolwright/cmd/internal/install"
 	"github.com/poolwright/poolwright/reconciler/report"
-	"github.com/poolwright/poolwright/reconciler/target"
+	"github.com/poolwright/poolwright/reconciler/targets"
 )
 
 // bootstrapFlags are what bootstrap is told beside the request.
@@ -154,7 +154,7 @@ func (f *bootstrapFlags) settle(ctx context.Context, b *install.Bootstrap, strea
 // planned makes the plan. The repository's mistakes are listed as lint does.
 func planned(ctx context.Context, req install.BootstrapRequest, streams Streams) (*install.Bootstrap, error) {
 	b, err := install.PlanBootstrap(ctx, req)
-	if mistakes, ok := errors.AsType[*target.ProblemsError](err); ok {
+	if mistakes, ok := errors.AsType[*targets.ProblemsError](err); ok {
 		for _, p := range mistakes.Problems {
 			fmt.Fprintln(streams.Out, p)
 		}

@@ -27,9 +27,9 @@ import (
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/report"
 	"github.com/poolwright/poolwright/reconciler/state"
-	"github.com/poolwright/poolwright/reconciler/target"
-	"github.com/poolwright/poolwright/reconciler/target/aws"
-	"github.com/poolwright/poolwright/reconciler/target/cluster"
+	"github.com/poolwright/poolwright/reconciler/targets"
+	"github.com/poolwright/poolwright/reconciler/targets/aws"
+	"github.com/poolwright/poolwright/reconciler/targets/kubernetes"
 )
 
 // BootstrapRequest says what to install where.
@@ -62,7 +62,7 @@ type Bootstrap struct {
 
 	req    BootstrapRequest
 	direct client.Client
-	worlds map[string]target.Target
+	worlds map[string]targets.Target
 	plan   plan.Plan
 	// others are the Karpenters that run already, and caBundle what the engine
 	// must be given for the sake of their nodes' drift hashes.
@@ -75,7 +75,7 @@ type Bootstrap struct {
 }
 
 // PlanBootstrap compares what a folder needs with AWS and the cluster. It
-// writes nothing. The repository's mistakes are a *target.ProblemsError.
+// writes nothing. The repository's mistakes are a *targets.ProblemsError.
 func PlanBootstrap(ctx context.Context, req BootstrapRequest) (*Bootstrap, error) {
 	root, sub, err := dir.Locate(req.Dir)
 	if err != nil {
@@ -114,14 +114,14 @@ func PlanBootstrap(ctx context.Context, req BootstrapRequest) (*Bootstrap, error
 }
 
 // declares is what the folder declares with variables, and its Cluster. Mistakes are a
-// *target.ProblemsError.
+// *targets.ProblemsError.
 func (r BootstrapRequest) declares(ctx context.Context, variables given.Variables) (state.Set, declaredEKS, error) {
 	linted, err := wire.Lint(ctx, r.Dir, variables)
 	if err != nil {
 		return state.Set{}, declaredEKS{}, err
 	}
 	if len(linted.Mistakes) > 0 {
-		return state.Set{}, declaredEKS{}, &target.ProblemsError{Problems: linted.Mistakes}
+		return state.Set{}, declaredEKS{}, &targets.ProblemsError{Problems: linted.Mistakes}
 	}
 	d, err := wire.LoadGiven(ctx, r.Dir, variables)
 	if err != nil {
@@ -182,17 +182,17 @@ func (b *Bootstrap) compute(ctx context.Context, declared, ours state.Set) error
 	if err != nil {
 		return err
 	}
-	here, err := cluster.New(cluster.Config{REST: b.req.REST, Sync: installation, Namespace: b.req.Namespace})
+	here, err := kubernetes.New(kubernetes.Config{REST: b.req.REST, Sync: installation, Namespace: b.req.Namespace})
 	if err != nil {
 		return err
 	}
-	b.worlds = map[string]target.Target{aws.Name: theirs, cluster.Name: here}
+	b.worlds = map[string]targets.Target{aws.Name: theirs, kubernetes.Name: here}
 	var wanted, observed []state.Item
 	for _, half := range []struct {
 		name     string
 		declared state.Set
-	}{{aws.Name, declared}, {cluster.Name, ours}} {
-		b.req.Say("comparing with " + map[string]string{aws.Name: "AWS", cluster.Name: "the cluster"}[half.name])
+	}{{aws.Name, declared}, {kubernetes.Name, ours}} {
+		b.req.Say("comparing with " + map[string]string{aws.Name: "AWS", kubernetes.Name: "the cluster"}[half.name])
 		want, err := b.worlds[half.name].Want(ctx, half.declared)
 		if err != nil {
 			return err
@@ -214,7 +214,7 @@ func (b *Bootstrap) compute(ctx context.Context, declared, ours state.Set) error
 func onlyBuild(p plan.Plan) plan.Plan {
 	p.Changes = slices.DeleteFunc(slices.Clone(p.Changes), func(c plan.Change) bool {
 		return c.Action == plan.Delete &&
-			(c.Key.Target != cluster.Name || slices.Contains([]string{"Sync", "CustomResourceDefinition", "Namespace"}, c.Key.Kind))
+			(c.Key.Target != kubernetes.Name || slices.Contains([]string{"Sync", "CustomResourceDefinition", "Namespace"}, c.Key.Kind))
 	})
 	return p
 }
@@ -240,12 +240,12 @@ func (b *Bootstrap) Apply(ctx context.Context) (report.Report, error) {
 	if err := b.ensureNamespace(ctx); err != nil {
 		return b.Report(), err
 	}
-	told := map[string]target.Target{}
+	told := map[string]targets.Target{}
 	for name, w := range b.worlds {
 		told[name] = narrated(w, b.req.Say)
 	}
 	outcome := apply.Run(ctx, b.plan, told, apply.Options{
-		Order: []string{aws.Name, cluster.Name},
+		Order: []string{aws.Name, kubernetes.Name},
 		// IAM takes its time to tell all of AWS about a new role.
 		ReadyTimeout: 5 * time.Minute, ChangeTimeout: 5 * time.Minute,
 	})

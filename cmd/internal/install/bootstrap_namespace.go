@@ -8,7 +8,7 @@ import (
 	"github.com/poolwright/poolwright/cmd/internal/wire"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
-	"github.com/poolwright/poolwright/reconciler/target/cluster"
+	"github.com/poolwright/poolwright/reconciler/targets/kubernetes"
 )
 
 // ensureNamespace creates the controller's namespace where it is missing, since the
@@ -19,13 +19,13 @@ func (b *Bootstrap) ensureNamespace(ctx context.Context) error {
 		return err
 	}
 	at := slices.IndexFunc(b.plan.Changes, func(c plan.Change) bool {
-		return c.Action == plan.Create && c.Key.Target == cluster.Name && c.Key.Group == "" && c.Key.Kind == "Namespace" && c.Key.Name == b.req.Namespace
+		return c.Action == plan.Create && c.Key.Target == kubernetes.Name && c.Key.Group == "" && c.Key.Kind == "Namespace" && c.Key.Name == b.req.Namespace
 	})
 	if at < 0 {
 		return nil
 	}
 	wanted := state.NewSet(*b.plan.Changes[at].After)
-	observed, err := b.worlds[cluster.Name].(*cluster.World).ObserveOnly(ctx, wanted)
+	observed, err := b.worlds[kubernetes.Name].(*kubernetes.World).ObserveOnly(ctx, wanted)
 	if err != nil {
 		return fmt.Errorf("observing namespace %s: %w", b.req.Namespace, err)
 	}

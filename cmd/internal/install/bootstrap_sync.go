@@ -18,7 +18,7 @@ import (
 	"github.com/poolwright/poolwright/cmd/internal/given"
 	"github.com/poolwright/poolwright/cmd/internal/wire"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
-	"github.com/poolwright/poolwright/reconciler/target/cluster"
+	"github.com/poolwright/poolwright/reconciler/targets/kubernetes"
 )
 
 // SyncRequest says what the Sync that bootstrap makes follows. What is left
@@ -236,5 +236,5 @@ func declaresItself(ctx context.Context, c client.Client, namespace, name string
 	if err != nil {
 		return false, err
 	}
-	return live.Labels[v1alpha1.SyncLabel] == cluster.LabelValue(name), nil
+	return live.Labels[v1alpha1.SyncLabel] == kubernetes.LabelValue(name), nil
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/poolwright/poolwright/provision/engine/gate"
 	"github.com/poolwright/poolwright/provision/engine/takeover"
 	"github.com/poolwright/poolwright/reconciler/state/owner"
-	"github.com/poolwright/poolwright/reconciler/target/cluster"
+	"github.com/poolwright/poolwright/reconciler/targets/kubernetes"
 )
 
 // caBundleVariable is Karpenter's, and ours for the same: the API server's CA as
@@ -146,7 +146,7 @@ func (b *Bootstrap) owned(ctx context.Context, k *predecessor) error {
 	if err := b.direct.Get(ctx, client.ObjectKey{Namespace: k.Deployment.Namespace, Name: k.Deployment.Name}, live); err != nil {
 		return fmt.Errorf("looking for whoever manages Deployment %s: %w", k.Deployment, err)
 	}
-	if other := cluster.OwnerOf(live, nil); other != (owner.Reference{}) {
+	if other := kubernetes.OwnerOf(live, nil); other != (owner.Reference{}) {
 		k.compared.Obstacles = append(k.compared.Obstacles, takeover.Finding{
 			What: fmt.Sprintf("its Deployment is managed by %s, which would scale it up again", other),
 			Do:   "set its replicas to 0 there, instead of using --take-over",

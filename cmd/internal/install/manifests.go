@@ -17,12 +17,12 @@ import (
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/declared"
 	"github.com/poolwright/poolwright/reconciler/state"
-	"github.com/poolwright/poolwright/reconciler/target/cluster"
+	"github.com/poolwright/poolwright/reconciler/targets/kubernetes"
 )
 
 // installation is the name under which the objects of an installation are
 // remembered, in an inventory of their own beside those of the Syncs.
-const installation = cluster.Installation
+const installation = kubernetes.Installation
 
 // The names that config/ gives.
 const (
@@ -181,7 +181,7 @@ func liveController(ctx context.Context, c client.Client, namespace string) (liv
 func syncItem(namespace, name string, spec map[string]any) state.Item {
 	gvk := v1alpha1.GroupVersion.WithKind("Sync")
 	return state.Item{
-		Key:     state.Key{Target: cluster.Name, Group: gvk.Group, Kind: gvk.Kind, Namespace: namespace, Name: name},
+		Key:     state.Key{Target: kubernetes.Name, Group: gvk.Group, Kind: gvk.Kind, Namespace: namespace, Name: name},
 		Version: gvk.Version,
 		Object: map[string]any{
 			"apiVersion": gvk.GroupVersion().String(), "kind": gvk.Kind,

@@ -8,8 +8,8 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/poolwright/poolwright/reconciler/plan"
-	"github.com/poolwright/poolwright/reconciler/target"
-	"github.com/poolwright/poolwright/reconciler/target/aws"
+	"github.com/poolwright/poolwright/reconciler/targets"
+	"github.com/poolwright/poolwright/reconciler/targets/aws"
 )
 
 // silence keeps the logs of libraries away from a person's terminal: what there
@@ -21,9 +21,9 @@ func silence() {
 
 // world is a target with the abilities that both of ours have.
 type world interface {
-	target.Target
-	target.Recorder
-	target.Waiter
+	targets.Target
+	targets.Recorder
+	targets.Waiter
 }
 
 // narration is a world whose changes are told while they are made.
@@ -32,14 +32,14 @@ type narration struct {
 	say func(string)
 }
 
-func narrated(t target.Target, say func(string)) target.Target {
+func narrated(t targets.Target, say func(string)) targets.Target {
 	if w, ok := t.(world); ok {
 		return narration{w, say}
 	}
 	return t
 }
 
-// Correct implements target.Target.
+// Correct implements targets.Target.
 func (n narration) Correct(ctx context.Context, c plan.Change) error {
 	err := n.world.Correct(ctx, c)
 	done := map[plan.Action]string{plan.Create: "created", plan.Update: "updated", plan.Delete: "deleted"}[c.Action]

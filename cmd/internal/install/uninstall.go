@@ -16,8 +16,8 @@ import (
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/state/owner"
-	"github.com/poolwright/poolwright/reconciler/target"
-	"github.com/poolwright/poolwright/reconciler/target/cluster"
+	"github.com/poolwright/poolwright/reconciler/targets"
+	"github.com/poolwright/poolwright/reconciler/targets/kubernetes"
 )
 
 // UninstallRequest says what to take out of which cluster.
@@ -48,7 +48,7 @@ type Uninstall struct {
 
 	req    UninstallRequest
 	direct client.Client
-	world  *cluster.World
+	world  *kubernetes.World
 	found  traces
 	steps  []step
 }
@@ -79,7 +79,7 @@ func PlanUninstall(ctx context.Context, req UninstallRequest) (*Uninstall, error
 	if u.direct, err = wire.DirectClient(req.REST); err != nil {
 		return nil, err
 	}
-	if u.world, err = cluster.New(cluster.Config{REST: req.REST, Sync: installation, Namespace: req.Namespace}); err != nil {
+	if u.world, err = kubernetes.New(kubernetes.Config{REST: req.REST, Sync: installation, Namespace: req.Namespace}); err != nil {
 		return nil, err
 	}
 	if u.found, err = u.look(ctx); err != nil {
@@ -214,8 +214,8 @@ func (u *Uninstall) remove(ctx context.Context, chosen func(state.Key) bool) err
 	}
 	p := plan.Compute(state.Set{}, installed)
 	p.Changes = slices.DeleteFunc(p.Changes, func(c plan.Change) bool { return !chosen(c.Key) })
-	only := struct{ target.Target }{narrated(u.world, u.req.Say)}
-	return apply.Run(ctx, p, map[string]target.Target{cluster.Name: only}, apply.Options{}).Err()
+	only := struct{ targets.Target }{narrated(u.world, u.req.Say)}
+	return apply.Run(ctx, p, map[string]targets.Target{kubernetes.Name: only}, apply.Options{}).Err()
 }
 
 // gone waits until none of the chosen objects is left.

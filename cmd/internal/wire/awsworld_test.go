@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
-	"github.com/poolwright/poolwright/reconciler/target/aws"
+	"github.com/poolwright/poolwright/reconciler/targets/aws"
 )
 
 func told(cluster string, second int64, differences, unknown int) aws.Status {

@@ -7,17 +7,17 @@ import (
 
 	"github.com/poolwright/poolwright/reconciler"
 	"github.com/poolwright/poolwright/reconciler/state"
-	"github.com/poolwright/poolwright/reconciler/target"
-	"github.com/poolwright/poolwright/reconciler/target/aws"
-	"github.com/poolwright/poolwright/reconciler/target/cluster"
+	"github.com/poolwright/poolwright/reconciler/targets"
+	"github.com/poolwright/poolwright/reconciler/targets/aws"
+	"github.com/poolwright/poolwright/reconciler/targets/kubernetes"
 )
 
 // glancing are worlds that are asked about many steps from one base: what was observed a
 // moment ago is not observed again.
-func glancing(sky, earth target.Target, at *sighting) []reconciler.World {
+func glancing(sky, earth targets.Target, at *sighting) []reconciler.World {
 	return []reconciler.World{
 		{Name: aws.Name, Target: &glance{Target: sky, lasts: time.Minute, sighting: at}},
-		{Name: cluster.Name, Target: &glance{Target: earth, lasts: 5 * time.Second, sighting: at}},
+		{Name: kubernetes.Name, Target: &glance{Target: earth, lasts: 5 * time.Second, sighting: at}},
 	}
 }
 
@@ -52,7 +52,7 @@ func (s *sighting) oldest() time.Time {
 // glance remembers for a while what was observed of the same wishes. A hundred pull
 // requests into one branch have one base, and most ask for the same of AWS.
 type glance struct {
-	target.Target
+	targets.Target
 	lasts time.Duration
 	*sighting
 
@@ -69,7 +69,7 @@ type glimpse struct {
 	set state.Set
 }
 
-// Observe implements target.Target.
+// Observe implements targets.Target.
 func (g *glance) Observe(ctx context.Context, wanted state.Set) (state.Set, error) {
 	key, now := state.Hash(wanted.Items()), time.Now()
 	g.mu.Lock()

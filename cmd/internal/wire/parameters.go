@@ -17,7 +17,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/pin"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
-	"github.com/poolwright/poolwright/reconciler/target/cluster"
+	"github.com/poolwright/poolwright/reconciler/targets/kubernetes"
 )
 
 // parameters are the values of the SSM parameters of a Sync that was just read, by
@@ -96,7 +96,7 @@ func LiveSync(ctx context.Context, c client.Client, namespace, name string) (*v1
 // parameterNotes say which variable has which value of which parameter, by the status
 // of the Sync, and which has none. The values tell where another source wins.
 func parameterNotes(sync *v1alpha1.Sync, values substitute.Values) []plan.Note {
-	key := state.Key{Target: cluster.Name, Group: v1alpha1.GroupVersion.Group, Kind: "Sync", Namespace: sync.Namespace, Name: sync.Name}
+	key := state.Key{Target: kubernetes.Name, Group: v1alpha1.GroupVersion.Group, Kind: "Sync", Namespace: sync.Namespace, Name: sync.Name}
 	var out []plan.Note
 	for _, p := range pin.Pinned(sync).Pins {
 		text := fmt.Sprintf("${%s} is %s, from SSM parameter %s", p.Variable, p.Value, p.Name)

@@ -24,9 +24,9 @@ import (
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/report"
 	"github.com/poolwright/poolwright/reconciler/state"
-	"github.com/poolwright/poolwright/reconciler/target"
-	"github.com/poolwright/poolwright/reconciler/target/aws"
-	"github.com/poolwright/poolwright/reconciler/target/cluster"
+	"github.com/poolwright/poolwright/reconciler/targets"
+	"github.com/poolwright/poolwright/reconciler/targets/aws"
+	"github.com/poolwright/poolwright/reconciler/targets/kubernetes"
 )
 
 // PlanRequest says what to compare with what.
@@ -78,7 +78,7 @@ func Plan(ctx context.Context, req PlanRequest) (report.Report, error) {
 	children := &child.Runner{}
 	var loaded declared.Declared
 	loop := reconciler.NewLoop(dir.New(root, dir.Limits{}), remembering(said.listening(loadInProcess(path, vars)), &loaded),
-		reconciler.World{Name: aws.Name, Target: sky}, reconciler.World{Name: cluster.Name, Target: earth})
+		reconciler.World{Name: aws.Name, Target: sky}, reconciler.World{Name: kubernetes.Name, Target: earth})
 	guards := considering(live, children.Forecast)
 	result, err := loop.LoadsWith(vars.beside).Plan(ctx, reconciler.Options{
 		Policies: controller.Policies(req.Sync),
@@ -130,16 +130,16 @@ func before(declared state.Set, changes []plan.Change) state.Set {
 }
 
 // worlds are those of the request's Sync, with its variables.
-func (r PlanRequest) worlds(said *verdicts) (sky, earth target.Target, vars *variables, err error) {
+func (r PlanRequest) worlds(said *verdicts) (sky, earth targets.Target, vars *variables, err error) {
 	vars = &variables{}
 	if r.REST == nil {
 		vars.read = func(ctx context.Context) (substitute.Values, error) {
 			values, _, err := offlineValues(ctx, r.Variables)
 			return values, err
 		}
-		return aws.Offline(said.of), unadmitted{cluster.Offline(r.Sync.Name), said}, vars, nil
+		return aws.Offline(said.of), unadmitted{kubernetes.Offline(r.Sync.Name), said}, vars, nil
 	}
-	world, err := connected(cluster.Config{REST: r.REST, Sync: r.Sync.Name, Namespace: r.Namespace}, vars, r.Base != "")
+	world, err := connected(kubernetes.Config{REST: r.REST, Sync: r.Sync.Name, Namespace: r.Namespace}, vars, r.Base != "")
 	if err != nil {
 		return nil, nil, nil, err
 	}

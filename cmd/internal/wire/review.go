@@ -26,8 +26,8 @@ import (
 	"github.com/poolwright/poolwright/reconciler/report"
 	"github.com/poolwright/poolwright/reconciler/report/forge"
 	"github.com/poolwright/poolwright/reconciler/state"
-	"github.com/poolwright/poolwright/reconciler/target/aws"
-	"github.com/poolwright/poolwright/reconciler/target/cluster"
+	"github.com/poolwright/poolwright/reconciler/targets/aws"
+	"github.com/poolwright/poolwright/reconciler/targets/kubernetes"
 )
 
 // addPullRequests puts the controller that keeps pull requests told on the manager.
@@ -82,7 +82,7 @@ func (a *attempt) reviews() pullrequest.Builder {
 			repository: repository, sync: sync.DeepCopy(), live: a.direct, clock: clock.RealClock{},
 			proposer: &proposer{
 				children: proposed, renders: a.renders, vars: vars, said: said, worlds: worlds, now: time.Now, seen: seen, most: maxSteps,
-				foresee: forecasting(&stock{reader: reader, lasts: fleetLasts, seen: seen, of: cluster.LabelValue(sync.Name)}, proposed.Forecast),
+				foresee: forecasting(&stock{reader: reader, lasts: fleetLasts, seen: seen, of: kubernetes.LabelValue(sync.Name)}, proposed.Forecast),
 			},
 		}
 		outdated := func(ctx context.Context) bool {

@@ -21,8 +21,8 @@ import (
 	"github.com/poolwright/poolwright/reconciler/controller"
 	"github.com/poolwright/poolwright/reconciler/declared"
 	"github.com/poolwright/poolwright/reconciler/state"
-	"github.com/poolwright/poolwright/reconciler/target/aws"
-	"github.com/poolwright/poolwright/reconciler/target/cluster"
+	"github.com/poolwright/poolwright/reconciler/targets/aws"
+	"github.com/poolwright/poolwright/reconciler/targets/kubernetes"
 )
 
 // addSyncs puts the Git loop on the manager.
@@ -69,7 +69,7 @@ func (a *attempt) builder() controller.Builder {
 		// AWS first: the engine needs its queue, and nodes their role.
 		load := func() reconciler.Loader { return a.loader(sync.Spec.Path, vars, said) }
 		loop := reconciler.NewLoop(source, load(),
-			reconciler.World{Name: aws.Name, Target: sky}, reconciler.World{Name: cluster.Name, Target: admitted{world, said}}).Caching(a.children.revisions)
+			reconciler.World{Name: aws.Name, Target: sky}, reconciler.World{Name: kubernetes.Name, Target: admitted{world, said}}).Caching(a.children.revisions)
 		watches := []watchFunc{world.Watch, sky.Watch}
 		if substitutes(sync) {
 			loop.LoadsWith(func(ctx context.Context) (string, reconciler.Loader, error) {
@@ -86,7 +86,7 @@ func (a *attempt) builder() controller.Builder {
 
 // forget gives up what a Sync remembers: its inventories in the cluster and its
 // copy of the repository, which may be private, on disk.
-func (a *attempt) forget(sync *v1alpha1.Sync, world *cluster.World, sky *aws.World) func(context.Context) error {
+func (a *attempt) forget(sync *v1alpha1.Sync, world *kubernetes.World, sky *aws.World) func(context.Context) error {
 	return func(ctx context.Context) error {
 		if err := errors.Join(world.Forget(ctx), sky.Forget(ctx)); err != nil {
 			return err

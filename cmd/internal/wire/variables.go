@@ -17,7 +17,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/declared/substitute"
 	"github.com/poolwright/poolwright/reconciler/declared/substitute/fluxexpr"
 	"github.com/poolwright/poolwright/reconciler/state"
-	"github.com/poolwright/poolwright/reconciler/target/cluster"
+	"github.com/poolwright/poolwright/reconciler/targets/kubernetes"
 )
 
 // variables are the values of one Sync's variables over the life of a session: the
@@ -188,9 +188,9 @@ func withParameters(values map[string]string, other supply) supply {
 // inhabited makes the world of a Sync in the cluster, and gives it the Sync's variables.
 // One for reviews of what strangers propose has a limiter; it never gets to know what is
 // secret of the variables, and looks at nothing but what the Sync manages.
-func (a *attempt) inhabited(sync *v1alpha1.Sync, log logr.Logger, parameters parametersOf, reviews flowcontrol.RateLimiter) (*cluster.World, *variables, error) {
+func (a *attempt) inhabited(sync *v1alpha1.Sync, log logr.Logger, parameters parametersOf, reviews flowcontrol.RateLimiter) (*kubernetes.World, *variables, error) {
 	vars, review := &variables{}, reviews != nil
-	world, err := connected(cluster.Config{
+	world, err := connected(kubernetes.Config{
 		REST: a.cfg.REST, Sync: sync.Name, Namespace: a.cfg.Namespace, Log: log, OnlyManaged: review, Limiter: reviews,
 	}, vars, review)
 	if err != nil {
@@ -201,11 +201,11 @@ func (a *attempt) inhabited(sync *v1alpha1.Sync, log logr.Logger, parameters par
 }
 
 // connected makes a world in the cluster with variables.
-func connected(config cluster.Config, vars *variables, review bool) (*cluster.World, error) {
+func connected(config kubernetes.Config, vars *variables, review bool) (*kubernetes.World, error) {
 	if config.Review = review; !review {
 		config.Reveal = vars.reveal
 	}
-	world, err := cluster.New(config)
+	world, err := kubernetes.New(config)
 	if err == nil && review {
 		vars.begin = world.StartReview
 	}

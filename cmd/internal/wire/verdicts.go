@@ -11,8 +11,8 @@ import (
 	"github.com/poolwright/poolwright/reconciler/declared"
 	"github.com/poolwright/poolwright/reconciler/declared/lint"
 	"github.com/poolwright/poolwright/reconciler/state"
-	"github.com/poolwright/poolwright/reconciler/target"
-	"github.com/poolwright/poolwright/reconciler/target/cluster"
+	"github.com/poolwright/poolwright/reconciler/targets"
+	"github.com/poolwright/poolwright/reconciler/targets/kubernetes"
 )
 
 // verdicts are what schemas refuse of the revision that worlds are asked about. The AWS
@@ -73,22 +73,22 @@ func (v *verdicts) of(item state.Item) []state.Problem {
 // Cluster where several are declared: the AWS world says so, and which of them
 // is meant is nobody's to guess.
 type admitted struct {
-	*cluster.World
+	*kubernetes.World
 	verdicts *verdicts
 }
 
-// Want implements target.Target.
+// Want implements targets.Target.
 func (a admitted) Want(ctx context.Context, declared state.Set) (state.Set, error) {
 	return a.World.Want(ctx, admit(declared, a.verdicts.of))
 }
 
 // unadmitted is the same where there is no cluster.
 type unadmitted struct {
-	target.Target
+	targets.Target
 	verdicts *verdicts
 }
 
-// Want implements target.Target.
+// Want implements targets.Target.
 func (u unadmitted) Want(ctx context.Context, declared state.Set) (state.Set, error) {
 	return u.Target.Want(ctx, admit(declared, u.verdicts.of))
 }

@@ -1,0 +1,113 @@
+package aws
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	sdk "github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/eks"
+	"github.com/aws/aws-sdk-go-v2/service/eventbridge"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/targets"
+	"github.com/poolwright/poolwright/reconciler/targets/targettest"
+)
+
+// deleting is a part whose things go with it.
+var deleting = v1alpha1.Part{DeletionPolicy: v1alpha1.PartDelete}
+
+func TestTheQueueAndItsRulesAreATarget(t *testing.T) {
+	targettest.Run(t, func(t *testing.T) targettest.World {
+		b := newBench(t, nil)
+		queue := func(retention time.Duration) func(*v1alpha1.ClusterSpec) {
+			return func(s *v1alpha1.ClusterSpec) {
+				s.InterruptionQueue = &v1alpha1.InterruptionQueue{Part: deleting, Retention: &metav1.Duration{Duration: retention}}
+			}
+		}
+		return targettest.World{
+			Connect: b.target,
+			Things:  b.declare(queue(5 * time.Minute)),
+			Revised: b.declare(queue(10 * time.Minute)),
+			Edit: func(t *testing.T, k state.Key) {
+				if _, err := b.hand.events.DisableRule(t.Context(), &eventbridge.DisableRuleInput{Name: &k.Name}); err != nil {
+					t.Fatal(err)
+				}
+			},
+			Remove: b.removeRule,
+			Replace: func(t *testing.T, k state.Key) {
+				b.removeRule(t, k)
+				_, err := b.hand.events.PutRule(t.Context(), &eventbridge.PutRuleInput{Name: &k.Name, EventPattern: sdk.String(`{"source":["aws.ec2"]}`)})
+				if err != nil {
+					t.Fatal(err)
+				}
+			},
+			Without: func(state.Key) state.Set { return b.declare(func(*v1alpha1.ClusterSpec) {}) },
+		}
+	})
+}
+
+func TestTheIdentitiesAreATarget(t *testing.T) {
+	targettest.Run(t, func(t *testing.T) targettest.World {
+		b := newBench(t, nil, bootstrapping)
+		identities := func(revised bool) func(*v1alpha1.ClusterSpec) {
+			return func(s *v1alpha1.ClusterSpec) {
+				everything(revised)(s)
+				s.InterruptionQueue, s.ControllerRole = nil, nil // the controller's own identity is never deleted
+			}
+		}
+		entry := func(k state.Key) (cluster, principal *string) {
+			c, role, _ := strings.Cut(k.Name, "/")
+			return &c, sdk.String(b.hand.place.iamARN("role/" + role))
+		}
+		remove := func(t *testing.T, k state.Key) {
+			cluster, principal := entry(k)
+			if _, err := b.hand.eks.DeleteAccessEntry(t.Context(), &eks.DeleteAccessEntryInput{ClusterName: cluster, PrincipalArn: principal}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return targettest.World{
+			Connect: b.target,
+			Things:  b.declare(identities(false)),
+			Revised: b.declare(identities(true)),
+			Edit: func(t *testing.T, k state.Key) {
+				cluster, principal := entry(k)
+				found, err := b.hand.eks.DescribeAccessEntry(t.Context(), &eks.DescribeAccessEntryInput{ClusterName: cluster, PrincipalArn: principal})
+				if err != nil {
+					t.Fatal(err)
+				}
+				_, err = b.hand.eks.TagResource(t.Context(), &eks.TagResourceInput{ResourceArn: found.AccessEntry.AccessEntryArn, Tags: map[string]string{"team": "nobody"}})
+				if err != nil {
+					t.Fatal(err)
+				}
+			},
+			Remove: remove,
+			Replace: func(t *testing.T, k state.Key) {
+				remove(t, k)
+				cluster, principal := entry(k)
+				_, err := b.hand.eks.CreateAccessEntry(t.Context(), &eks.CreateAccessEntryInput{ClusterName: cluster, PrincipalArn: principal, Type: sdk.String("EC2_LINUX")})
+				if err != nil {
+					t.Fatal(err)
+				}
+			},
+			Without: func(state.Key) state.Set { return b.declare(nothing) },
+		}
+	})
+}
+
+func (b *bench) target(t *testing.T) targets.Target {
+	t.Helper()
+	return b.restart()
+}
+
+func (b *bench) removeRule(t *testing.T, k state.Key) {
+	t.Helper()
+	if _, err := b.hand.events.RemoveTargets(t.Context(), &eventbridge.RemoveTargetsInput{Rule: &k.Name, Ids: []string{ruleTarget}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.hand.events.DeleteRule(t.Context(), &eventbridge.DeleteRuleInput{Name: &k.Name}); err != nil {
+		t.Fatal(err)
+	}
+}

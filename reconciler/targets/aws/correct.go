@@ -1,0 +1,324 @@
+package aws
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/targets"
+)
+
+// Correct implements targets.Target. It reads the thing again before it writes:
+// what has moved since it was observed is left to the next run, unless it is as
+// wanted by now.
+func (w *World) Correct(ctx context.Context, change plan.Change) error {
+	doing := fmt.Sprintf("%s %s", gerund(change.Action), change.Key)
+	if change.Held() || change.Standing() {
+		return state.Failf(state.Fix, "Held", "%s: it is only compared", doing)
+	}
+	of, known := w.kinds[kindOf{change.Key.Group, change.Key.Kind}]
+	if !known {
+		return state.Failf(state.Fix, "UnknownKind", "%s: this release knows no %s of %s", doing, change.Key.Kind, change.Key.Group)
+	}
+	end, err := w.lines.begin()
+	if err != nil {
+		return failed(doing, "", err)
+	}
+	end() // Each request begins for itself; here it is only asked.
+	at, err := w.placeOf(change)
+	if err != nil {
+		return fmt.Errorf("%s: %w", doing, err)
+	}
+	line, who, err := w.lines.to(ctx, at)
+	if err != nil {
+		return failed(doing, who, err)
+	}
+	j := job{World: w, change: change, of: of, to: line, who: who, doing: doing}
+	live, err := j.look(ctx)
+	if err != nil {
+		return err
+	}
+	if change.Action == plan.Delete {
+		return j.remove(ctx, live)
+	}
+	return j.write(ctx, live)
+}
+
+func gerund(a plan.Action) string {
+	return map[plan.Action]string{plan.Create: "creating", plan.Update: "updating", plan.Delete: "deleting"}[a]
+}
+
+// placeOf is where a change happens.
+func (w *World) placeOf(c plan.Change) (place, error) {
+	at := w.current().place
+	if c.Action == plan.Delete {
+		rec, known := w.store.Get(c.Key)
+		if !known {
+			return place{}, fmt.Errorf("it is not recorded as ours: %w", targets.ErrChanged)
+		}
+		var err error
+		if at, err = placeIn(rec.Scope); err != nil {
+			return place{}, err
+		}
+	}
+	if c.Key.Namespace != "" && c.Key.Namespace != at.Region {
+		return place{}, fmt.Errorf("the Cluster is in region %q by now: %w", at.Region, targets.ErrChanged)
+	}
+	return at, nil
+}
+
+// job is one Correct at work.
+type job struct {
+	*World
+	change plan.Change
+	of     kind
+	to     *line
+	who    string
+	doing  string
+}
+
+// look reads the thing.
+func (j *job) look(ctx context.Context) (sighting, error) {
+	live := j.of.read(ctx, j.to.clients, []state.Key{j.change.Key})[j.change.Key]
+	if live.err != nil {
+		return live, j.failed(live.err)
+	}
+	return live, nil
+}
+
+func (j *job) failed(err error) error {
+	if credentialsFailed(err) {
+		j.to.doubt()
+	}
+	return failed(j.doing, j.who, err)
+}
+
+func (j *job) changed(why string) error {
+	return state.Fail(state.Retry, "Changed", fmt.Errorf("%s: %s: %w", j.doing, why, targets.ErrChanged))
+}
+
+// write makes the thing what is wanted.
+func (j *job) write(ctx context.Context, live sighting) error {
+	wanted := *j.change.After
+	if satisfies(wanted, live) {
+		j.remember(live)
+		return nil
+	}
+	if err := j.compare(live); err != nil {
+		return err
+	}
+	if live.object != nil && !live.ours && !wanted.Adopt {
+		return state.Fail(state.Retry, "Conflict", fmt.Errorf("%s: %w: %s", j.doing, targets.ErrConflict, j.current().foreign(j.change.Key)))
+	}
+	if live.pending != "" {
+		return state.WaitFor(30*time.Second, "Pending", fmt.Errorf("%s: AWS is still at it: %s", j.doing, live.pending))
+	}
+	if err := j.mayLose(ctx, live); err != nil {
+		return err
+	}
+	if err := j.send(ctx, live); err != nil {
+		return err
+	}
+	// Its identity is worth one more request: without it, a crash before the
+	// next look would leave an intent only.
+	seen, err := j.look(ctx)
+	if err != nil || seen.object == nil {
+		seen = sighting{uid: live.uid}
+	}
+	j.remember(seen)
+	return nil
+}
+
+// compare refuses a thing that is not the one that was planned with.
+func (j *job) compare(live sighting) error {
+	before := j.change.Before
+	switch {
+	case before == nil || before.Object == nil:
+		if live.object != nil {
+			return j.changed("it has appeared since")
+		}
+	case live.object == nil:
+		return j.changed("it is gone by now")
+	case live.uid != before.Live.UID:
+		return j.changed("another one has its name by now")
+	}
+	shown, wanted := project(j.change.After.Object, live.object), j.change.After
+	if live.object != nil && !state.Equal(before.Object, shown) && (live.ours || wanted.Adopt || !state.Equal(before.Object, asMarked(wanted.Object, shown))) {
+		return j.changed("somebody else has changed it")
+	}
+	return nil
+}
+
+// How long, and how often at most, a write is tried again that AWS refuses
+// because it has not caught up with an earlier one.
+const (
+	firstRetry = 500 * time.Millisecond
+	lastRetry  = 5 * time.Second
+	tryFor     = 20 * time.Second
+)
+
+// send writes, again and again while AWS has not caught up.
+func (j *job) send(ctx context.Context, live sighting) error {
+	began := j.cfg.Clock.Now()
+	for wait := firstRetry; ; wait = min(2*wait, lastRetry) {
+		err := j.of.write(ctx, j.to.clients, *j.change.After, live)
+		switch {
+		case err == nil:
+			return nil
+		case errors.Is(err, errNotYet):
+		case exists(err) && live.object == nil:
+			done, lookErr := j.overtaken(ctx)
+			if done || lookErr != nil {
+				return lookErr
+			}
+			err = notYet(err)
+		case gone(err):
+			return j.changed("it is gone by now")
+		default:
+			return j.failed(err)
+		}
+		if j.cfg.Clock.Since(began) >= tryFor || !pause(ctx, j.cfg.Clock, wait) {
+			return j.failed(err)
+		}
+		// A part of it may have been done.
+		if live, err = j.again(ctx, live); err != nil {
+			return err
+		}
+	}
+}
+
+// overtaken looks at what has the name of a thing that was to be made: somebody
+// was faster, or an earlier life of ours whose work AWS did not show a moment
+// ago. It reports false while AWS does not show it yet.
+func (j *job) overtaken(ctx context.Context) (bool, error) {
+	now, err := j.look(ctx)
+	switch {
+	case err != nil:
+		return false, err
+	case satisfies(*j.change.After, now):
+		return true, nil
+	case now.object != nil:
+		return false, j.changed("it has appeared since")
+	}
+	return false, nil
+}
+
+// again reads the thing between two tries, and refuses one that others have put
+// in its place.
+func (j *job) again(ctx context.Context, before sighting) (sighting, error) {
+	now, err := j.look(ctx)
+	switch {
+	case err != nil || now.object == nil:
+		return now, err
+	case before.object != nil && now.uid != before.uid:
+		return now, j.changed("another one has its name by now")
+	case !now.ours && !j.change.After.Adopt:
+		return now, j.changed("it has appeared since")
+	}
+	return now, nil
+}
+
+// remember records what is in place now.
+func (j *job) remember(live sighting) {
+	rec := j.current().record(*j.change.After, live.uid)
+	rec.Desired = state.Hash(j.change.After.Object)
+	j.store.Put(rec)
+	j.tale.corrected(j.change.Key)
+}
+
+// remove deletes the very thing that was observed, if it still may be deleted.
+func (j *job) remove(ctx context.Context, live sighting) error {
+	k, before := j.change.Key, j.change.Before.Live.UID
+	rec, _ := j.store.Get(k)
+	switch {
+	case before == "":
+		return fmt.Errorf("%s: it was never observed", j.doing)
+	case live.object == nil:
+		j.forget()
+		return nil
+	case live.uid != before:
+		return j.changed("another one has its name by now")
+	case !deletable(rec, live):
+		return j.changed("it is not marked as ours to delete any more")
+	}
+	if err := j.checkLosses(ctx); err != nil {
+		return err
+	}
+	if err := j.of.remove(ctx, j.to.clients, k, live); err != nil && !gone(err) {
+		return j.failed(err)
+	}
+	// Some things stay for a while: they are recorded until they are seen to
+	// be gone.
+	if seen, err := j.look(ctx); err == nil && (seen.object == nil || seen.uid != before) {
+		j.forget()
+	}
+	j.tale.corrected(k)
+	return nil
+}
+
+// checkLosses counts again right before the first request who lives on the thing, and
+// refuses where it is more than was planned with.
+func (j *job) checkLosses(ctx context.Context) error {
+	if !nodesDependOn(j.change.Key.Kind) {
+		return nil
+	}
+	return targets.MayDelete(j.doing, j.change, j.countUsers(ctx, j.current()).removal(j.change.Key.Kind))
+}
+
+func (j *job) forget() {
+	j.store.Forget(j.change.Key)
+	j.tale.corrected(j.change.Key)
+}
+
+// Begin implements targets.Recorder: the names of everything that is about to
+// be written are stored before the first write.
+func (w *World) Begin(ctx context.Context, changes []plan.Change) error {
+	wish := w.current()
+	for _, c := range changes {
+		if c.Key.Target == Name && !c.Held() {
+			w.intend(wish, c)
+		}
+	}
+	if err := w.store.Save(ctx); err != nil {
+		return err
+	}
+	w.busy(true)
+	return nil
+}
+
+func (w *World) busy(is bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.past.applying = is
+}
+
+// intend notes what is about to be done to a thing.
+func (w *World) intend(wish wish, c plan.Change) {
+	rec, known := w.store.Get(c.Key)
+	if c.Action == plan.Delete {
+		if known {
+			rec.Allowed, rec.Print.UID = c.Allowance(), c.Before.Live.UID
+			w.store.Put(rec)
+		}
+		return
+	}
+	next := wish.record(*c.After, "")
+	if known && rec.Scope == next.Scope {
+		next.Desired, next.Print.UID = rec.Desired, rec.Print.UID
+	}
+	w.store.Put(next)
+}
+
+// Withdraw implements targets.Withdrawer.
+func (w *World) Withdraw(ctx context.Context) error { return w.store.Save(ctx) }
+
+// End implements targets.Recorder: it stores what became of the changes, and
+// sends nothing when nothing did.
+func (w *World) End(ctx context.Context) error {
+	w.busy(false)
+	w.tell()
+	return w.store.Save(ctx)
+}

@@ -1,0 +1,60 @@
+package aws
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	sandbox "github.com/poolwright/poolwright/provision/sandbox/aws"
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/targets"
+)
+
+func TestOfflineWantsWhatAWSWouldBeAskedFor(t *testing.T) {
+	declared := declareIn(t, sandbox.DefaultConfig(), queued(v1alpha1.Part{}))
+	want, err := offline(t).Want(t.Context(), declared)
+	if err != nil || want.Len() == 0 {
+		t.Fatalf("%v, %d things", err, want.Len())
+	}
+	got, err := Offline(nil).Want(t.Context(), declared)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(want.Items(), got.Items()); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestOfflineAMistakeLeavesWhatWasDeclaredBefore(t *testing.T) {
+	from := Offline(func(item state.Item) []state.Problem {
+		spec, _ := item.Object["spec"].(map[string]any)
+		if spec["version"] != nil {
+			return []state.Problem{{Message: "no version today"}}
+		}
+		return nil
+	})
+	before, err := from.Want(t.Context(), declareIn(t, sandbox.DefaultConfig(), queued(v1alpha1.Part{})))
+	if err != nil || before.Len() == 0 {
+		t.Fatalf("%v, %d things", err, before.Len())
+	}
+	after, err := from.Want(t.Context(), declareIn(t, sandbox.DefaultConfig(), func(s *v1alpha1.ClusterSpec) { s.Version = "1.35" }))
+	var mistakes *targets.ProblemsError
+	if !errors.As(err, &mistakes) || len(mistakes.Problems) != 1 {
+		t.Fatalf("got %v", err)
+	}
+	if d := cmp.Diff(before.Items(), after.Items()); d != "" {
+		t.Errorf("a mistake changes what is wanted: %s", d)
+	}
+}
+
+func TestOfflineAWSIsNeitherObservedNorCorrected(t *testing.T) {
+	if _, err := Offline(nil).Observe(t.Context(), state.Set{}); err == nil {
+		t.Error("an observation without AWS")
+	}
+	if err := Offline(nil).Correct(t.Context(), plan.Change{}); err == nil {
+		t.Error("a correction without AWS")
+	}
+}

@@ -1,0 +1,139 @@
+package aws
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/loss"
+	"github.com/poolwright/poolwright/reconciler/targets"
+)
+
+// This file knows the updates that lose nodes or data as a deletion does: what nodes live
+// on can also be emptied, renamed or made smaller.
+
+// losingFields are the fields of things, by kind, whose change may lose nodes or data.
+// Each reports whether it does; live is all that was read of the thing. Any other field
+// loses neither.
+func losingFields() map[string]map[string]func(k state.Key, wanted, live map[string]any) bool {
+	at := func(field string, lost func(wanted, live any) bool) func(state.Key, map[string]any, map[string]any) bool {
+		return func(_ state.Key, wanted, live map[string]any) bool { return lost(wanted[field], live[field]) }
+	}
+	found := map[string]func(state.Key, map[string]any, map[string]any) bool{"tags": otherDiscovery}
+	return map[string]map[string]func(state.Key, map[string]any, map[string]any) bool{
+		"Role": {
+			"policies": at("policies", fewer), "managedPolicies": at("managedPolicies", fewer),
+			"inlinePolicies": at("inlinePolicies", fewer), "permissionsBoundary": at("permissionsBoundary", other),
+		},
+		"InstanceProfile":  {"role": at("role", other)},
+		"SubnetTag":        found,
+		"SecurityGroupTag": found,
+		"NodeGroup":        {"desiredSize": fewerNodes, "maxSize": fewerNodes},
+		"LogGroup":         {"retentionDays": at("retentionDays", shorter)},
+	}
+}
+
+// fewer reports whether something of a list is not wanted any more.
+func fewer(wanted, live any) bool {
+	have, _ := live.([]any)
+	want, _ := wanted.([]any)
+	return slices.ContainsFunc(have, func(v any) bool { return !slices.Contains(want, v) })
+}
+
+// other reports whether there is another value in the place of one.
+func other(wanted, live any) bool { return live != nil && !state.Equal(wanted, live) }
+
+// shorter reports whether a number of days becomes less; none is for ever.
+func shorter(wanted, live any) bool {
+	want, limited := wanted.(int64)
+	have, was := live.(int64)
+	return limited && (!was || want < have)
+}
+
+// otherDiscovery reports whether the discovery tag gets another value: Karpenter finds
+// nothing by the one that it had.
+func otherDiscovery(k state.Key, wanted, live map[string]any) bool {
+	_, key := parseDiscoveryName(k.Name)
+	want, _ := wanted["tags"].(map[string]any)
+	have, _ := live["tags"].(map[string]any)
+	return other(want[key], have[key])
+}
+
+func fewerNodes(_ state.Key, wanted, live map[string]any) bool { return lostNodes(wanted, live) > 0 }
+
+// lostNodes is by how many nodes a node group becomes smaller.
+func lostNodes(wanted, live map[string]any) int64 {
+	now, _ := live["desiredSize"].(int64)
+	after, sized := wanted["desiredSize"].(int64)
+	if !sized {
+		after = now
+	}
+	if most, limited := wanted["maxSize"].(int64); limited {
+		after = min(after, most)
+	}
+	return now - after
+}
+
+// loses reports whether an update of a thing loses nodes or data; live is what was read
+// of it. A field that is as wanted loses nothing.
+func loses(item state.Item, live map[string]any) bool {
+	for field, lost := range losingFields()[item.Key.Kind] {
+		if _, wanted := item.Object[field]; wanted && lost(item.Key, item.Object, live) {
+			return true
+		}
+	}
+	return false
+}
+
+// lost is what goes with an update that loses something. users counts who lives on what
+// nodes need.
+func lost(item state.Item, live map[string]any, users func() users) loss.Removal {
+	switch item.Key.Kind {
+	case "NodeGroup":
+		n := int(lostNodes(item.Object, live))
+		grave := fmt.Sprintf("the node group loses %d nodes", n)
+		if n == 1 {
+			grave = "the node group loses 1 node"
+		}
+		return loss.Removal{Grave: grave, Losses: loss.Counts{"Node": n}}
+	case "LogGroup":
+		return loss.Removal{
+			Grave:  fmt.Sprintf("what was logged more than %v days ago is deleted", item.Object["retentionDays"]),
+			Losses: loss.Counts{"LogGroup": 1},
+		}
+	}
+	out := users().removal(item.Key.Kind)
+	out.UsedBy = loss.Part{} // It stays in use.
+	return out
+}
+
+// lost is what goes with the update of a wanted thing; zero for what is not updated, or
+// loses nothing.
+func (o *observation) lost(ctx context.Context, item, found state.Item) loss.Removal {
+	live := o.sights[item.Key].object
+	if found.Hold != "" || item.Hold != "" || found.Object == nil || state.Equal(item.Object, found.Object) || !loses(item, live) {
+		return loss.Removal{}
+	}
+	return lost(item, live, func() users { return o.count(ctx) })
+}
+
+// count counts who lives on what the Cluster declares, once.
+func (o *observation) count(ctx context.Context) users {
+	if o.users == nil {
+		now := o.countUsers(ctx, o.wish)
+		o.users = &now
+	}
+	return *o.users
+}
+
+// mayLose counts again right before the first request what goes with an update, and
+// refuses where it is more than was planned with. What only puts back what a hand has
+// changed takes nothing that the repository gave.
+func (j *job) mayLose(ctx context.Context, live sighting) error {
+	if j.change.Action != plan.Update || j.change.Drift || !loses(*j.change.After, live.object) {
+		return nil
+	}
+	return targets.MayDelete(j.doing, j.change, lost(*j.change.After, live.object, func() users { return j.countUsers(ctx, j.current()) }))
+}

@@ -1,0 +1,130 @@
+package aws
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/client-go/rest"
+
+	sandbox "github.com/poolwright/poolwright/provision/sandbox/aws"
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/targets"
+)
+
+// offline is a World that can only want.
+func offline(t *testing.T) *World {
+	t.Helper()
+	b := &bench{T: t, mod: func(*Config) {}, rest: &rest.Config{Host: "https://localhost:1"}, sync: "s", home: "h"}
+	return b.connect(nil)
+}
+
+func TestMistakesAreToldWithTheirPlaceAndRemedy(t *testing.T) {
+	one := func(n int32) *int32 { return &n }
+	tests := []struct {
+		name   string
+		change func(*v1alpha1.ClusterSpec)
+		says   string
+	}{
+		{"adopting and deleting", func(s *v1alpha1.ClusterSpec) {
+			s.InterruptionQueue = &v1alpha1.InterruptionQueue{Part: v1alpha1.Part{Adopt: true, DeletionPolicy: v1alpha1.PartDelete}}
+		}, "spec.interruptionQueue has both adopt: true and deletionPolicy: Delete, and what was adopted is never deleted: remove one of them"},
+		{"a subnet twice", func(s *v1alpha1.ClusterSpec) {
+			s.Discovery = &v1alpha1.Discovery{Subnets: []string{"subnet-12345678", "subnet-12345678"}}
+		}, `spec.discovery.subnets holds "subnet-12345678" twice: remove one of them`},
+		{"a node group twice", func(s *v1alpha1.ClusterSpec) {
+			s.SystemNodeGroups = []v1alpha1.SystemNodeGroup{{Name: "a"}, {Name: "a"}}
+		}, `spec.systemNodeGroups holds "a" twice: remove one of them`},
+		{"sizes that AWS refuses", func(s *v1alpha1.ClusterSpec) {
+			s.SystemNodeGroups = []v1alpha1.SystemNodeGroup{{Name: "a", MinSize: one(3), MaxSize: one(2)}}
+		}, "spec.systemNodeGroups[a] has minSize 3 above maxSize 2: AWS wants minSize <= desiredSize <= maxSize"},
+		{"tags that are not the user's", func(s *v1alpha1.ClusterSpec) {
+			queued(v1alpha1.Part{})(s)
+			s.Tags = map[string]string{"poolwright.dev/cluster": "other"}
+		}, `spec.tags holds "poolwright.dev/cluster", which only Poolwright or AWS may set: take it out`},
+		{"one role for nodes and controller", func(s *v1alpha1.ClusterSpec) {
+			s.NodeRole = &v1alpha1.NodeRole{Name: "poolwright-sandbox-us-east-1"}
+			s.ControllerRole = &v1alpha1.ControllerRole{}
+		}, "spec.controllerRole.name is the nodes' role, too: every pod on a node could act as the controller: give it another name"},
+		{"no account", func(s *v1alpha1.ClusterSpec) { s.Account = "" }, "spec.account is empty: say which EKS cluster this is"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			declared := declareIn(t, sandbox.DefaultConfig(), tt.change)
+			set, err := offline(t).Want(t.Context(), declared)
+			var mistakes *targets.ProblemsError
+			if !errors.As(err, &mistakes) || len(mistakes.Problems) != 1 || set.Len() != 0 {
+				t.Fatalf("got %v and %d things", err, set.Len())
+			}
+			if got, want := mistakes.Problems[0].String(), "cluster.yaml:1: Cluster cluster: "+tt.says; got != want {
+				t.Error(cmp.Diff(want, got))
+			}
+		})
+	}
+}
+
+func TestAnAPIServerHasOneCluster(t *testing.T) {
+	declared := declareIn(t, sandbox.DefaultConfig(), queued(deleting))
+	item := declared.Items()[0]
+	other := item
+	other.Key.Name, other.Origin = "second", state.Origin{File: "b.yaml", Line: 7}
+	set, err := offline(t).Want(t.Context(), state.NewSet(item, other))
+	if err == nil || set.Len() != 0 || !strings.Contains(err.Error(), "b.yaml:7: Cluster second: there is another Cluster, cluster (cluster.yaml:1)") {
+		t.Errorf("got %v and %d things", err, set.Len())
+	}
+}
+
+func TestAFieldThatClustersDoNotHaveIsNamed(t *testing.T) {
+	declared := declareIn(t, sandbox.DefaultConfig(), queued(deleting))
+	item := declared.Items()[0]
+	spec := item.Object["spec"].(map[string]any)
+	spec["interruptionQeue"] = map[string]any{}
+	_, err := offline(t).Want(t.Context(), state.NewSet(item))
+	if err == nil || !strings.Contains(err.Error(), "interruptionQeue") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestDefaultsAreFilledInOncePerPart(t *testing.T) {
+	in := v1alpha1.ClusterSpec{
+		Name: "c", Region: "r", Discovery: &v1alpha1.Discovery{}, NodeRole: &v1alpha1.NodeRole{Name: "n"},
+		InterruptionQueue: &v1alpha1.InterruptionQueue{}, ControllerRole: &v1alpha1.ControllerRole{},
+	}
+	out := withDefaults(in)
+	if in.Discovery.Key != "" {
+		t.Error("the declaration was changed")
+	}
+	if d := cmp.Diff(withDefaults(out), out); d != "" {
+		t.Errorf("defaults of defaults: %s", d)
+	}
+	if out.Discovery.Value != "c" || out.InterruptionQueue.Name != "c" || out.InterruptionQueue.Retention.Minutes() != 5 ||
+		out.NodeRole.PermissionsBoundary != "poolwright-boundary-c-r" || out.ControllerRole.Name != "poolwright-c-r" || out.ControllerRole.Identity != v1alpha1.IdentityPod {
+		t.Errorf("got %+v", out)
+	}
+	in.NodeRole.Adopt = true
+	if b := withDefaults(in).NodeRole.PermissionsBoundary; b != "" {
+		t.Errorf("an adopted role would get the boundary %q", b)
+	}
+	if d := cmp.Diff(v1alpha1.ClusterSpec{Name: "c"}, withDefaults(v1alpha1.ClusterSpec{Name: "c"})); d != "" {
+		t.Errorf("what is not declared: %s", d)
+	}
+}
+
+func TestPartsAndReservedThingsAreFoundByWhatAsksForThem(t *testing.T) {
+	w := offline(t)
+	if _, err := w.Want(t.Context(), declareIn(t, sandbox.DefaultConfig(), everything(false))); err != nil {
+		t.Fatal(err)
+	}
+	p := w.wish.place
+	queue, controller, nodes := p.regional("sqs", "Queue", "sandbox"), global("Role", "poolwright-sandbox-us-east-1"), global("Role", "nodes")
+	for k, want := range map[state.Key]string{queue: "spec.interruptionQueue", controller: "spec.controllerRole", nodes: "spec.nodeRole"} {
+		if got := w.wish.parts()[k]; got != want {
+			t.Errorf("%s belongs to %q", k, got)
+		}
+	}
+	if r := w.wish.reserved(); !r[controller] || r[queue] || r[nodes] {
+		t.Errorf("reserved: %v", r)
+	}
+}

@@ -1,0 +1,175 @@
+package aws
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	sdk "github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/go-logr/logr"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/targets/internal/api"
+	"github.com/poolwright/poolwright/reconciler/targets/internal/inventory"
+)
+
+// Name is the Target in the keys of this world's items.
+const Name = "aws"
+
+// Config says how AWS is reached, and for which Sync.
+type Config struct {
+	// AWS makes the SDK's configuration for a region: credentials, endpoint.
+	// Retries and time limits are the World's.
+	AWS func(ctx context.Context, region string) (sdk.Config, error)
+	// REST reaches the API server that keeps the inventory.
+	REST *rest.Config
+	// Sync is the Sync's name; Namespace holds the inventory: the controller's
+	// own.
+	Sync, Namespace string
+	// Bootstrap allows to write the controller's own role.
+	Bootstrap bool
+	// Begin is called before each writing request. An error, such as a lost lease,
+	// keeps it from being sent; end is called with the answer. Nil allows all.
+	Begin func() (end func(), err error)
+	// Clock is the time; nil is the real one.
+	Clock clock.Clock
+	// Log gets one line for each thing worth knowing; the zero value is
+	// silent.
+	Log logr.Logger
+	// Tell is called after each complete observation, and after corrections;
+	// may be nil. It should return soon.
+	Tell func(Status)
+	// Check finds mistakes in the declared Cluster object beyond the World's
+	// own, such as those that its schema sees; may be nil.
+	Check func(cluster state.Item) []state.Problem
+	// Last returns what was told last, maybe by an earlier process, and the
+	// zero Status where nothing was: what is unknown keeps its time over
+	// restarts. It is asked once, before the first observation; may be nil.
+	Last func(ctx context.Context) (Status, error)
+	// Poll is how often Watch looks, give or take a tenth; five minutes where
+	// zero.
+	Poll time.Duration
+}
+
+// World is the AWS side of one Sync's Cluster. Want must have been called
+// before its items are observed or corrected. It is safe for concurrent use.
+type World struct {
+	cfg   Config
+	api   *api.Client
+	store *inventory.Store
+	kinds table
+	lines *lines
+	tale  *tale
+
+	polling sync.Mutex // held by one poll at a time
+
+	mu sync.Mutex
+	// wish is what Want read last.
+	wish wish
+	// seen is the wish of the last complete observation: what Watch looks at.
+	seen wish
+	past past
+	// review is nil but for who answers people that may not read the account.
+	review *review
+}
+
+// past is what one look leaves to the next.
+type past struct {
+	// applying is true between Begin and End: what differs then is on its way.
+	applying bool
+	// good is the last wish that had no mistake.
+	good wish
+	// asked is true when Want was called since the last observation.
+	asked bool
+	// recalled is true when Last has been asked.
+	recalled bool
+	// without counts the observations in a row without a Cluster.
+	without int
+	// absent are the recorded, unwanted things that the last observation did
+	// not find.
+	absent map[state.Key]bool
+	// states are how the wanted things were, as far as no correction ends it.
+	states map[state.Key]string
+}
+
+// defaultPoll is how often drift is looked for.
+const defaultPoll = 5 * time.Minute
+
+// NewReview makes a World for who answers people that may not read the account: AWS is
+// asked about what is in the inventory, and about what is only compared where the revision
+// that a review starts from compares it. It sends no request, and is not to correct.
+func NewReview(cfg Config) (*World, error) { return create(cfg, &review{}) }
+
+// New makes a World. It sends no request.
+func New(cfg Config) (*World, error) { return create(cfg, nil) }
+
+func create(cfg Config, of *review) (*World, error) {
+	if cfg.AWS == nil || cfg.REST == nil || cfg.Sync == "" || cfg.Namespace == "" {
+		return nil, fmt.Errorf("making the AWS world: AWS, REST, Sync and Namespace must be set")
+	}
+	if cfg.Clock == nil {
+		cfg.Clock = clock.RealClock{}
+	}
+	if cfg.Log.GetSink() == nil {
+		cfg.Log = logr.Discard()
+	}
+	if cfg.Poll <= 0 {
+		cfg.Poll = defaultPoll
+	}
+	client, err := api.New(cfg.REST, v1alpha1.FieldManager, silent{}, nil)
+	if err != nil {
+		return nil, err
+	}
+	w := &World{
+		cfg: cfg, api: client, kinds: kinds(), tale: newTale(cfg.Clock), review: of,
+		store: inventory.NewStore(client, inventory.Place{
+			Target: Name, Namespace: cfg.Namespace,
+			Prefix: inventory.Short(cfg.Sync, 200) + "-inventory-aws", Value: inventory.Short(cfg.Sync, 63),
+			ReadOnly: of != nil,
+		}),
+	}
+	w.lines = newLines(cfg)
+	return w, nil
+}
+
+// silent drops the API server's warnings: nothing is sent but ConfigMaps, and read but
+// them and what Karpenter runs.
+type silent struct{}
+
+func (silent) HandleWarningHeaderWithContext(context.Context, int, string, string) {}
+
+// current is the wish that the verbs go by: the last, or where that one could
+// not be read, the one before which still is what Watch looks after.
+func (w *World) current() wish {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.wish.Region == "" {
+		return w.seen
+	}
+	return w.wish
+}
+
+// Forget deletes the inventory; what AWS holds stays, with its tags, and
+// belongs to nobody.
+func (w *World) Forget(ctx context.Context) error {
+	if _, err := w.store.Load(ctx); err != nil {
+		return err
+	}
+	return w.store.Destroy(ctx)
+}
+
+// pause waits on the injected clock. It reports false when ctx ended first.
+func pause(ctx context.Context, c clock.Clock, d time.Duration) bool {
+	t := c.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C():
+		return true
+	}
+}

@@ -1,0 +1,121 @@
+package api
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/targets"
+)
+
+// Refused turns an answer of the API server into an error that names its
+// class, and for a conflict its owner. Structures that the API server dumps are
+// cut out; with secret set nothing of the object's content is repeated. It
+// returns nil for nil.
+func Refused(doing string, err error, secret bool) error {
+	var status apierrors.APIStatus
+	if err == nil || !errors.As(err, &status) {
+		if err == nil {
+			return nil
+		}
+		return fmt.Errorf("%s: %w", doing, err)
+	}
+	answer := status.Status()
+	why := message(answer, secret)
+	switch {
+	case apierrors.IsConflict(err):
+		if owners := conflicts(answer); len(owners) > 0 {
+			return state.Fail(state.Retry, "Conflict", fmt.Errorf("%s: %w: %s", doing, targets.ErrConflict, strings.Join(owners, ", ")))
+		}
+		return state.Fail(state.Retry, "Changed", fmt.Errorf("%s: %w", doing, targets.ErrChanged))
+	case apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || strings.Contains(answer.Message, untyped):
+		reason := "Invalid"
+		if strings.Contains(answer.Message, "immutable") {
+			reason, why = "Immutable", why+" (delete the object yourself to let it be made anew)"
+		}
+		return state.Failf(state.Fix, reason, "%s: %s", doing, why)
+	case apierrors.IsRequestEntityTooLargeError(err) || strings.Contains(why, "request is too large"):
+		return state.Failf(state.Fix, "TooLarge", "%s: the object is larger than the API server takes: %s", doing, why)
+	case apierrors.IsForbidden(err):
+		return state.Failf(state.Retry, "Forbidden", "%s: %s", doing, why)
+	case apierrors.IsTooManyRequests(err):
+		// Each request waited as long as the server said, ten times.
+		return state.Fail(state.Retry, "TooManyRequests", &answered{fmt.Sprintf("%s: %s", doing, why), err})
+	case apierrors.IsNotFound(err):
+		return state.Fail(state.Retry, "NotFound", &answered{fmt.Sprintf("%s: %s", doing, why), err})
+	}
+	return &answered{fmt.Sprintf("%s: %s", doing, why), err}
+}
+
+// untyped starts what the API server says, with code 500, about an applied
+// object that does not fit its schema.
+const untyped = "failed to create typed patch object"
+
+// answered is an error with our words that still answers errors.As.
+type answered struct {
+	text  string
+	cause error
+}
+
+func (a *answered) Error() string { return a.text }
+func (a *answered) Unwrap() error { return a.cause }
+
+// quoted matches the value that the API server repeats in front of what is
+// wrong with it.
+var quoted = regexp.MustCompile(`(?s)(Invalid value|Unsupported value|Duplicate value): ("(?:[^"\\]|\\.)*"|.*?): `)
+
+// message is the answer's text. The API server repeats invalid values: those
+// of Secrets and user data of nodes are cut out, of all others what is not
+// short and plain.
+func message(s metav1.Status, secret bool) string {
+	if secret {
+		text := strings.TrimSpace(fmt.Sprintf("%s (%d)", s.Reason, s.Code))
+		if s.Details == nil {
+			return text
+		}
+		for _, c := range s.Details.Causes {
+			if c.Field != "" {
+				text += ", " + c.Field
+			}
+		}
+		return text
+	}
+	if text, ok := strings.CutPrefix(s.Message, untyped); ok {
+		_, text, _ = strings.Cut(text, "): ")
+		return "it does not fit its schema: " + undump(strings.TrimPrefix(text, "."))
+	}
+	if !strings.Contains(s.Message, "userData") {
+		return quietly(s)
+	}
+	return undump(quoted.ReplaceAllString(s.Message, "$1: ***: "))
+}
+
+// conflicts names managers and fields of a server-side apply's conflict, each
+// as `"manager" owns .spec.field`; nothing for other conflicts.
+func conflicts(s metav1.Status) []string {
+	if s.Details == nil {
+		return nil
+	}
+	fields := map[string][]string{}
+	for _, c := range s.Details.Causes {
+		if c.Type != metav1.CauseTypeFieldManagerConflict {
+			continue
+		}
+		manager, _, _ := strings.Cut(strings.TrimPrefix(c.Message, "conflict with "), " using ")
+		manager, _, _ = strings.Cut(manager, " with subresource ")
+		fields[manager] = append(fields[manager], c.Field)
+	}
+	var out []string
+	for manager, owned := range fields {
+		slices.Sort(owned)
+		out = append(out, manager+" owns "+strings.Join(slices.Compact(owned), ", "))
+	}
+	slices.Sort(out)
+	return out
+}

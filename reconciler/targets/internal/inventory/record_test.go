@@ -1,0 +1,244 @@
+package inventory
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/loss"
+	"github.com/poolwright/poolwright/reconciler/targets/internal/fields"
+)
+
+func records(n int) []Record {
+	out := make([]Record, n)
+	for i := range out {
+		out[i] = Record{
+			Key:     state.Key{Target: "cluster", Group: "apps", Kind: "Deployment", Namespace: fmt.Sprintf("namespace-%d", i%7), Name: fmt.Sprintf("object-%d", i)},
+			Version: "v1", Desired: state.Hash(i), Rebuilt: i%5 == 0,
+			Scope: "somewhere", Wave: i % 4, Policy: "Delete", Reserved: i%2 == 0,
+			Allowed: []*loss.Allowance{nil, {}, {Losses: loss.Counts{"Node": i, "Pod": 2}, Confirmed: true}}[i%3],
+			Print:   fields.Print{UID: fmt.Sprintf("00000000-0000-0000-0000-%012d", i), Generation: int64(i), Fields: state.Hash(i), Meta: state.Hash(i), Values: state.Hash(i)},
+		}
+	}
+	return out
+}
+
+func decodeAll(t testing.TB, shards []string) []Record {
+	t.Helper()
+	var out []Record
+	for _, s := range shards {
+		part, of, err := Decode("cluster", s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if of != len(shards) {
+			t.Errorf("a shard says it is one of %d, and there are %d", of, len(shards))
+		}
+		out = append(out, part...)
+	}
+	slices.SortFunc(out, func(a, b Record) int { return a.Key.Compare(b.Key) })
+	return out
+}
+
+func TestShardsHoldEverythingAndStayUnderEtcdsLimit(t *testing.T) {
+	for _, n := range []int{0, 1, 2000, 20000} {
+		t.Run(fmt.Sprintf("%d objects", n), func(t *testing.T) {
+			in := records(n)
+			shards := Encode(in, 0)
+			for i, s := range shards {
+				if len(s) > limit {
+					t.Errorf("shard %d has %d bytes", i, len(s))
+				}
+			}
+			slices.SortFunc(in, func(a, b Record) int { return a.Key.Compare(b.Key) })
+			if got := decodeAll(t, shards); !slices.EqualFunc(in, got, func(a, b Record) bool { return cmp.Equal(a, b) }) {
+				t.Errorf("%d records came back, or others", len(got))
+			}
+		})
+	}
+}
+
+func TestOneObjectMoreChangesOneShard(t *testing.T) {
+	in := records(6000)
+	before := Encode(in[:5999], 0)
+	after := Encode(in, len(before))
+	changed := 0
+	for i := range before {
+		if before[i] != after[i] {
+			changed++
+		}
+	}
+	if len(before) < 4 || len(after) != len(before) || changed != 1 {
+		t.Errorf("%d of %d shards changed, %d before", changed, len(after), len(before))
+	}
+}
+
+func TestSplittingMovesRecordsUpOnly(t *testing.T) {
+	for _, r := range records(500) {
+		for n := uint64(1); n < 64; n *= 2 {
+			if small, big := sum(r.Key)%n, sum(r.Key)%(2*n); big != small && big != small+n {
+				t.Fatalf("%s goes from shard %d of %d to %d of %d", r.Key, small, n, big, 2*n)
+			}
+		}
+	}
+}
+
+func TestDecodeRefusesWhatItDoesNotUnderstand(t *testing.T) {
+	for _, tt := range []struct{ name, text, want string }{
+		{"nothing", "", "unexpected end"},
+		{"half a document", `{"format":1,"records":[{"kind"`, "unexpected end"},
+		{"an object", `{}`, "format 0"},
+		{"a later format", `{"format":2}`, "format 2"},
+		{"more shards than there can be", `{"format":1,"shards":5000}`, "5000 shards"},
+		{"fewer shards than none", `{"format":1,"shards":-1}`, "-1 shards"},
+		{"a record without a name", `{"format":1,"records":[{"kind":"X","version":"v1"}]}`, "record 0"},
+	} {
+		t.Run(tt.name+" is an error", func(t *testing.T) {
+			if _, _, err := Decode("cluster", tt.text); err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+}
+
+// Earlier releases marked deletions as begun without saying what was allowed, those that
+// they skipped as well. Such a mark allows nothing.
+func TestAnOldMarkAllowsNothing(t *testing.T) {
+	for text, want := range map[string]*loss.Allowance{
+		`"leaving":true`:                          nil,
+		`"leaving":true,"allowed":null`:           nil,
+		`"allowed":{}`:                            {},
+		`"allowed":{"confirmed":true}`:            {Confirmed: true},
+		`"allowed":{"losses":{"Node":3,"Pod":7}}`: {Losses: loss.Counts{"Node": 3, "Pod": 7}},
+	} {
+		got, _, err := Decode("cluster", `{"format":1,"shards":1,"records":[{"version":"v1","kind":"NodePool","name":"gpu","uid":"u",`+text+`}]}`)
+		if err != nil || len(got) != 1 {
+			t.Fatal(err, got)
+		}
+		if d := cmp.Diff(want, got[0].Allowed); d != "" {
+			t.Errorf("%s (-want +got):\n%s", text, d)
+		}
+	}
+}
+
+func TestAnAllowanceThatChangesIsWritten(t *testing.T) {
+	s := NewStore(nil, Place{Target: "cluster", Prefix: "x"})
+	rec := records(1)[0]
+	for n, allowed := range []*loss.Allowance{{}, {Losses: loss.Counts{"Node": 1}}, {Losses: loss.Counts{"Node": 1}, Confirmed: true}, nil} {
+		for _, changed := range []bool{true, false} {
+			rec.Allowed = nil
+			if allowed != nil {
+				rec.Allowed = &loss.Allowance{Losses: allowed.Losses, Confirmed: allowed.Confirmed}
+			}
+			s.dirty = false
+			s.Put(rec)
+			if s.dirty != changed {
+				t.Errorf("%d: to be written: %v, want %v", n, s.dirty, changed)
+			}
+		}
+	}
+}
+
+// found is what a List of the shards would show, but for those left out.
+func found(shards []string, without ...int) map[int]shard {
+	out := map[int]shard{}
+	for n, content := range shards {
+		if !slices.Contains(without, n) {
+			out[n] = shard{version: "1", content: content}
+		}
+	}
+	return out
+}
+
+func TestAMissingShardIsNoticedWhicheverItIs(t *testing.T) {
+	shards := Encode(records(6000), 0)
+	last := len(shards) - 1
+	for _, tt := range []struct {
+		name     string
+		without  []int
+		complete bool
+	}{
+		{"all are there", nil, true},
+		{"the first is missing", []int{0}, false},
+		{"one in the middle is missing", []int{1}, false},
+		{"the last is missing", []int{last}, false},
+		{"all but the first are missing", []int{1, 2, 3, last}, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := NewStore(nil, Place{Target: "cluster", Prefix: "x"})
+			complete, err := s.adopt(found(shards, tt.without...))
+			if err != nil || complete != tt.complete || len(s.shards) != len(shards) {
+				t.Errorf("complete is %v with %d of %d shards, error %v", complete, len(s.shards), len(shards), err)
+			}
+			// What is lost while this process runs is in its memory, and is
+			// noticed all the same, to be written again.
+			if complete, err := s.adopt(found(shards, last)); err != nil || complete || !s.dirty {
+				t.Errorf("the last shard's loss was not noticed: %v, %v, %v", complete, s.dirty, err)
+			}
+		})
+	}
+}
+
+// TestWhatAnotherProcessWroteIsTakenOver has a controller's memory meet what bootstrap
+// wrote beside it.
+func TestWhatAnotherProcessWroteIsTakenOver(t *testing.T) {
+	record := func(uid, desired string) Record {
+		r := Record{Key: state.Key{Target: "aws", Group: "eks", Kind: "AccessEntry", Name: "nodes"}, Version: "v1", Desired: desired}
+		r.Print.UID = uid
+		return r
+	}
+	for _, tt := range []struct {
+		name                      string
+		stored, memory, now, want Record
+	}{
+		{"made anew", record("old", "a"), record("old", "a"), record("new", "a"), record("new", "a")},
+		{"changed", record("old", "a"), record("old", "a"), record("old", "b"), record("old", "b")},
+		{"about to be made anew", record("old", "a"), record("old", "a"), record("", "a"), record("", "a")},
+		{"nobody wrote", record("old", "a"), record("old", "b"), record("old", "a"), record("old", "b")},
+		{"both changed it: memory is about to be written", record("old", "a"), record("mine", "b"), record("theirs", "c"), record("mine", "b")},
+		{"an intent of ours that another life carried out", record("", "a"), record("", "b"), record("new", "b"), record("new", "b")},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := NewStore(nil, Place{Target: "aws", Prefix: "x"})
+			take := func(version string, r Record) {
+				t.Helper()
+				if _, err := s.adopt(map[int]shard{0: {version: version, content: Encode([]Record{r}, 0)[0]}}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			take("1", tt.stored)
+			tt.memory.Print.Generation, tt.memory.Print.ResourceVersion = 7, "7" // Which nobody stores for their own sake.
+			s.Put(tt.memory)
+			take("2", tt.now)
+			got, _ := s.Get(tt.want.Key)
+			got.Print.Generation, got.Print.ResourceVersion = 0, ""
+			if d := cmp.Diff(tt.want, got); d != "" {
+				t.Error(d)
+			}
+		})
+	}
+}
+
+// FuzzDecode reads any text; what it accepts, it writes and reads again the
+// same.
+func FuzzDecode(f *testing.F) {
+	f.Add(Encode(records(3), 0)[0])
+	f.Add(`{"format":1,"shards":1,"records":[{"kind":"X","version":"v1","name":"n"},{"kind":"X","version":"v2","name":"n"}]}`)
+	f.Fuzz(func(t *testing.T, text string) {
+		in, _, err := Decode("cluster", text)
+		if err != nil {
+			return
+		}
+		slices.SortStableFunc(in, func(a, b Record) int { return a.Key.Compare(b.Key) })
+		if len(in) == 0 {
+			return
+		}
+		if d := cmp.Diff(len(in), len(decodeAll(t, Encode(in, 1)))); d != "" {
+			t.Error(d)
+		}
+	})
+}

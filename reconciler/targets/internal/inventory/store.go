@@ -1,0 +1,385 @@
+package inventory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/targets/internal/api"
+)
+
+// Label marks the ConfigMaps of an inventory with the Sync's label value.
+const Label = "poolwright.dev/inventory"
+
+// dataKey is the ConfigMaps' only key.
+const dataKey = "records.json"
+
+// Place says where an inventory is stored.
+type Place struct {
+	// Target is put into the records' keys.
+	Target string
+	// Namespace holds the ConfigMaps.
+	Namespace string
+	// Prefix starts their names, "-<n>" ends them.
+	Prefix string
+	// Value is the value of Label.
+	Value string
+	// ReadOnly is true for who never writes the inventory: memory then holds what
+	// the ConfigMaps name, and nothing else.
+	ReadOnly bool
+}
+
+// Short cuts a name to at most n characters, keeping it unique by a hash, for
+// where names end up in others: of ConfigMaps, in labels.
+func Short(name string, n int) string {
+	if len(name) <= n {
+		return name
+	}
+	return name[:n-9] + "-" + state.Hash(name)[:8]
+}
+
+// Store is one inventory: the records in memory and their ConfigMaps. It is
+// safe for concurrent use; Load and Save exclude each other.
+type Store struct {
+	client *api.Client
+	place  Place
+
+	io     sync.Mutex // held while loading or saving
+	shards []shard
+	// lost says that a shard was missing or unreadable, and nothing has been
+	// written since: whoever was told may have failed to search by labels.
+	lost bool
+
+	mu      sync.RWMutex
+	records map[state.Key]Record
+	dirty   bool
+}
+
+// shard is one ConfigMap as we last saw it.
+type shard struct {
+	version string
+	uid     types.UID
+	content string
+}
+
+// NewStore makes an empty Store; Load fills it.
+func NewStore(client *api.Client, place Place) *Store {
+	return &Store{client: client, place: place, records: map[state.Key]Record{}}
+}
+
+var configMaps = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
+
+// Load reads the ConfigMaps and merges what they name into memory. Complete is
+// false when there are none, one is missing or one cannot be read: then there
+// may be objects of ours that only their labels tell.
+func (s *Store) Load(ctx context.Context) (complete bool, err error) {
+	s.io.Lock()
+	defer s.io.Unlock()
+	if s.unmoved(ctx) {
+		return !s.lost, nil
+	}
+	return s.read(ctx)
+}
+
+// unmoved reports whether the ConfigMaps are certainly as we last saw them;
+// their metadata alone tells.
+func (s *Store) unmoved(ctx context.Context) bool {
+	if len(s.shards) == 0 {
+		return false
+	}
+	seen := 0
+	err := s.client.Names(ctx, s.all(), s.selector(), "", func(o *metav1.PartialObjectMetadata) {
+		n, ok := s.number(o.Name)
+		if ok && n < len(s.shards) && s.shards[n].version == o.ResourceVersion {
+			seen++
+		}
+	})
+	return err == nil && seen == len(s.shards)
+}
+
+func (s *Store) all() api.Ref     { return api.Ref{Resource: configMaps, Namespace: s.place.Namespace} }
+func (s *Store) selector() string { return Label + "=" + s.place.Value }
+
+func (s *Store) read(ctx context.Context) (complete bool, err error) {
+	found := map[int]shard{}
+	_, err = s.client.List(ctx, s.all(), s.selector(), func(o *unstructured.Unstructured) {
+		if n, ok := s.number(o.GetName()); ok {
+			content, _, _ := unstructured.NestedString(o.Object, "data", dataKey)
+			found[n] = shard{version: o.GetResourceVersion(), uid: o.GetUID(), content: content}
+		}
+	})
+	if err != nil {
+		return false, api.Refused("reading the inventory", err, false)
+	}
+	return s.adopt(found)
+}
+
+// adopt takes over what was found.
+func (s *Store) adopt(found map[int]shard) (complete bool, err error) {
+	size, base := len(s.shards), s.seen()
+	complete = true
+	if s.place.ReadOnly {
+		s.mu.Lock()
+		clear(s.records)
+		s.mu.Unlock()
+	}
+	for n, sh := range found {
+		size = max(size, n+1)
+		if n < len(s.shards) && s.shards[n].version == sh.version && !s.place.ReadOnly {
+			continue // It has been read.
+		}
+		records, of, err := Decode(s.place.Target, sh.content)
+		if _, foreign := errors.AsType[*FormatError](err); foreign {
+			return false, state.Fail(state.Fix, "InventoryFormat", err)
+		}
+		complete = complete && err == nil
+		size = max(size, of)
+		s.merge(records, base)
+	}
+	shards := make([]shard, size)
+	for n, sh := range found {
+		shards[n] = sh
+	}
+	complete = complete && !s.lost && size > 0 && len(found) == size
+	s.lost = !complete
+	if !complete {
+		s.mu.Lock()
+		s.dirty = s.dirty || len(s.records) > 0
+		s.mu.Unlock()
+	}
+	s.shards = shards
+	return complete, nil
+}
+
+// merge takes over what the ConfigMaps say and memory does not: records that it does
+// not know, and those that somebody else has written since memory and ConfigMaps were
+// the same, such as bootstrap beside a running controller. Where both have changed one,
+// memory has the last word, for it is about to be written.
+func (s *Store) merge(records []Record, base map[state.Key]Record) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, r := range records {
+		old, known := s.records[r.Key]
+		was, stored := base[r.Key]
+		if !known || (old.Print.UID == "" && r.Print.UID != "") || (stored && same(old, was) && !same(r, was)) {
+			s.records[r.Key] = r
+		}
+	}
+}
+
+// same reports whether two records would be stored alike, but for the Generation: a
+// restart need not know the newest.
+func same(a, b Record) bool {
+	a.Print.ResourceVersion, b.Print.ResourceVersion = "", ""
+	a.Print.Generation, b.Print.Generation = 0, 0
+	allowed := a.Allowed.Equal(b.Allowed)
+	a.Allowed, b.Allowed = nil, nil
+	return allowed && a == b
+}
+
+// seen are the records of the shards as we last saw them.
+func (s *Store) seen() map[state.Key]Record {
+	out := map[state.Key]Record{}
+	for _, sh := range s.shards {
+		records, _, err := Decode(s.place.Target, sh.content)
+		if err != nil {
+			continue // It was never taken over.
+		}
+		for _, r := range records {
+			out[r.Key] = r
+		}
+	}
+	return out
+}
+
+func (s *Store) name(n int) string { return s.place.Prefix + "-" + strconv.Itoa(n) }
+
+func (s *Store) number(name string) (int, bool) {
+	rest, ok := strings.CutPrefix(name, s.place.Prefix+"-")
+	n, err := strconv.Atoi(rest)
+	return n, ok && err == nil && n >= 0 && n < maxShards && strconv.Itoa(n) == rest
+}
+
+// reserved are the names of all Syncs' inventories, of whichever target.
+var reserved = regexp.MustCompile(`-inventory(-[a-z]+)?-[0-9]+$`)
+
+// Reserved reports whether an object in the namespace of inventories is, or would be
+// read as, a part of any Sync's: who could write one could make of a guarded deletion
+// one that was allowed before.
+func Reserved(namespace string, k state.Key, labels map[string]any) bool {
+	_, labelled := labels[Label]
+	return k.Kind == "ConfigMap" && k.Group == "" && k.Namespace == namespace && (labelled || reserved.MatchString(k.Name))
+}
+
+// Get returns what is known of one object.
+func (s *Store) Get(k state.Key) (Record, bool) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	r, ok := s.records[k]
+	return r, ok
+}
+
+// Put remembers a record. What a restart would not need to know does not make
+// the ConfigMaps stale. A store that is ReadOnly takes no record of what is new.
+func (s *Store) Put(r Record) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	old, known := s.records[r.Key]
+	if s.place.ReadOnly && !known {
+		return
+	}
+	s.records[r.Key] = r
+	if !known || !same(old, r) {
+		s.dirty = true
+	}
+}
+
+// Forget drops a record. A store that is ReadOnly keeps it.
+func (s *Store) Forget(k state.Key) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, known := s.records[k]; known && !s.place.ReadOnly {
+		delete(s.records, k)
+		s.dirty = true
+	}
+}
+
+// Withdraw forgets how far the deletion of wanted things was allowed: when one is
+// unwanted again, that is another deletion, whether or not anything was written to it.
+func (s *Store) Withdraw(wanted state.Set) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for k, r := range s.records {
+		if _, again := wanted.Get(k); again && r.Allowed != nil {
+			r.Allowed = nil
+			s.records[k], s.dirty = r, true
+		}
+	}
+}
+
+// Records lists everything that is known, sorted by key.
+func (s *Store) Records() []Record {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	out := make([]Record, 0, len(s.records))
+	for _, r := range s.records {
+		out = append(out, r)
+	}
+	slices.SortFunc(out, func(a, b Record) int { return a.Key.Compare(b.Key) })
+	return out
+}
+
+// Save writes the shards that differ from what is stored, and nothing when
+// none does.
+func (s *Store) Save(ctx context.Context) error {
+	s.io.Lock()
+	defer s.io.Unlock()
+	for attempt := 0; ; attempt++ {
+		err := s.save(ctx)
+		if err == nil || attempt == 3 || !(apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err)) {
+			return api.Refused("writing the inventory", err, false)
+		}
+		// Somebody else wrote or deleted a shard: merge theirs, write again.
+		if _, err := s.read(ctx); err != nil {
+			return err
+		}
+		s.mu.Lock()
+		s.dirty = true
+		s.mu.Unlock()
+	}
+}
+
+func (s *Store) save(ctx context.Context) error {
+	s.mu.Lock()
+	if !s.dirty {
+		s.mu.Unlock()
+		return nil
+	}
+	s.dirty = false
+	records := make([]Record, 0, len(s.records))
+	for _, r := range s.records {
+		records = append(records, r)
+	}
+	s.mu.Unlock()
+	contents := Encode(records, len(s.shards))
+	err := s.write(ctx, contents)
+	if err != nil {
+		s.mu.Lock()
+		s.dirty = true
+		s.mu.Unlock()
+		return err
+	}
+	s.lost = false
+	return nil
+}
+
+// write goes from the last shard to the first: when a shard is split, the half
+// that moves up is stored before the lower half loses it.
+func (s *Store) write(ctx context.Context, contents []string) error {
+	for len(s.shards) < len(contents) {
+		s.shards = append(s.shards, shard{})
+	}
+	for n := len(contents) - 1; n >= 0; n-- {
+		old := s.shards[n]
+		if old.content == contents[n] && old.version != "" {
+			continue
+		}
+		ref := api.Ref{Resource: configMaps, Namespace: s.place.Namespace, Name: s.name(n)}
+		object := s.configMap(n, contents[n], old)
+		var stored *unstructured.Unstructured
+		var err error
+		if old.version == "" {
+			stored, err = s.client.Create(ctx, ref, object)
+		} else {
+			stored, err = s.client.Update(ctx, ref, object)
+		}
+		if err != nil {
+			return err
+		}
+		s.shards[n] = shard{version: stored.GetResourceVersion(), uid: stored.GetUID(), content: contents[n]}
+	}
+	return nil
+}
+
+func (s *Store) configMap(n int, content string, old shard) map[string]any {
+	metadata := map[string]any{
+		"name": s.name(n), "namespace": s.place.Namespace,
+		"labels": map[string]any{Label: s.place.Value, "app.kubernetes.io/managed-by": "poolwright"},
+	}
+	if old.version != "" {
+		metadata["resourceVersion"], metadata["uid"] = old.version, string(old.uid)
+	}
+	return map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": map[string]any{dataKey: content}}
+}
+
+// Destroy deletes the ConfigMaps and forgets everything; the objects that they
+// named stay.
+func (s *Store) Destroy(ctx context.Context) error {
+	s.io.Lock()
+	defer s.io.Unlock()
+	for n, old := range slices.Backward(s.shards) {
+		ref := api.Ref{Resource: configMaps, Namespace: s.place.Namespace, Name: s.name(n)}
+		if old.version == "" {
+			continue
+		}
+		if err := s.client.Delete(ctx, ref, old.uid, ""); err != nil && !apierrors.IsNotFound(err) {
+			return api.Refused(fmt.Sprintf("deleting the inventory %s", s.name(n)), err, false)
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.shards, s.lost, s.records, s.dirty = nil, false, map[state.Key]Record{}, false
+	return nil
+}

@@ -1,0 +1,91 @@
+// Package karpenter counts what Karpenter runs, and has ordered, for NodePools.
+//
+// It refuses to take what cannot be read for what is not there. Start reading at Nodes.
+package karpenter
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/poolwright/poolwright/reconciler/state/loss"
+	"github.com/poolwright/poolwright/reconciler/targets/internal/api"
+)
+
+// PoolLabel is Karpenter's label of a Node or NodeClaim with its NodePool's name.
+const PoolLabel = "karpenter.sh/nodepool"
+
+// Nodes returns the names of the Nodes that a label selector matches, and those of the
+// NodeClaims that another one matches and that have no Node among these: Karpenter has ordered
+// their instances for pods that wait. NodeClaims that are being deleted do not count.
+func Nodes(ctx context.Context, client *api.Client, nodes, claims string) (names, coming map[string]bool, err error) {
+	names = map[string]bool{}
+	err = client.Names(ctx, api.Ref{Resource: schema.GroupVersionResource{Version: "v1", Resource: "nodes"}}, nodes, "",
+		func(m *metav1.PartialObjectMetadata) { names[m.Name] = true })
+	if err != nil {
+		return nil, nil, api.Refused("counting the nodes", err, false)
+	}
+	// By name, as a list whose page token expires starts again.
+	coming = map[string]bool{}
+	of := resource("nodeclaims")
+	_, err = client.List(ctx, api.Ref{Resource: of}, claims, func(claim *unstructured.Unstructured) {
+		node, _, _ := unstructured.NestedString(claim.Object, "status", "nodeName")
+		if !names[node] && claim.GetDeletionTimestamp() == nil {
+			coming[claim.GetName()] = true
+		}
+	})
+	return names, coming, unlessUndefined(ctx, client, of, err)
+}
+
+// Lost adds nodes to what is lost: those that there are, and those that are coming, which
+// have the names of their NodeClaims.
+func Lost(to loss.Names, names, coming map[string]bool) {
+	for name := range names {
+		to.Add("Node", name)
+	}
+	for claim := range coming {
+		to.Add("Node", Coming(claim))
+	}
+}
+
+// Coming is the name of a node that has none yet, by that of its NodeClaim.
+func Coming(claim string) string { return "NodeClaim/" + claim }
+
+// Pools returns the names of all NodePools that are not being deleted.
+func Pools(ctx context.Context, client *api.Client) (map[string]bool, error) {
+	out := map[string]bool{}
+	of := resource("nodepools")
+	err := client.Names(ctx, api.Ref{Resource: of}, "", "", func(m *metav1.PartialObjectMetadata) {
+		if m.DeletionTimestamp == nil {
+			out[m.Name] = true
+		}
+	})
+	return out, unlessUndefined(ctx, client, of, err)
+}
+
+func resource(name string) schema.GroupVersionResource {
+	return schema.GroupVersionResource{Group: "karpenter.sh", Version: "v1", Resource: name}
+}
+
+// unlessUndefined forgives that a resource is not served where no
+// CustomResourceDefinition defines it. Where one does, the API server may have started a
+// moment ago, and its objects are there.
+func unlessUndefined(ctx context.Context, client *api.Client, of schema.GroupVersionResource, err error) error {
+	doing := "counting the " + of.Resource
+	if !apierrors.IsNotFound(err) {
+		return api.Refused(doing, err, false)
+	}
+	definitions := schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+	_, missing := client.Get(ctx, api.Ref{Resource: definitions, Name: of.GroupResource().String()})
+	switch {
+	case apierrors.IsNotFound(missing):
+		return nil
+	case missing != nil:
+		return api.Refused(doing, missing, false)
+	}
+	return fmt.Errorf("%s: they are defined and not served", doing)
+}

@@ -1,0 +1,149 @@
+package kubernetes
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/loss"
+	"github.com/poolwright/poolwright/reconciler/targets/internal/api"
+	"github.com/poolwright/poolwright/reconciler/targets/internal/parallel"
+	"github.com/poolwright/poolwright/reconciler/targets/kubernetes/internal/kinds"
+)
+
+// contents are the kinds of Kubernetes that are counted in a namespace: those whose loss
+// hurts. What Kubernetes puts into every namespace does not count.
+func contents() []kinds.Kind {
+	kind := func(group, kind, resource string) kinds.Kind {
+		return kinds.Kind{GroupVersionKind: schema.GroupVersionKind{Group: group, Version: "v1", Kind: kind}, Resource: resource}
+	}
+	return []kinds.Kind{
+		kind("", "Pod", "pods"),
+		kind("", "PersistentVolumeClaim", "persistentvolumeclaims"),
+		kind("", "Secret", "secrets"),
+		kind("", "ConfigMap", "configmaps"),
+		kind("", "Service", "services"),
+		kind("apps", "Deployment", "deployments"),
+		kind("apps", "StatefulSet", "statefulsets"),
+		kind("apps", "DaemonSet", "daemonsets"),
+		kind("batch", "Job", "jobs"),
+		kind("batch", "CronJob", "cronjobs"),
+	}
+}
+
+// maxCustomKinds bounds the lists that counting the custom resources of one namespace
+// takes. With more kinds they cannot be counted.
+const maxCustomKinds = 500
+
+// builtIn reports whether an API group is Kubernetes' own, by its API reference, or that
+// of its metrics, which show what is elsewhere. Groups of the community end in k8s.io, too.
+func builtIn(group string) bool {
+	return !strings.Contains(group, ".") || slices.Contains([]string{
+		"admissionregistration.k8s.io", "apiextensions.k8s.io", "apiregistration.k8s.io", "authentication.k8s.io",
+		"authorization.k8s.io", "certificates.k8s.io", "coordination.k8s.io", "discovery.k8s.io", "events.k8s.io",
+		"flowcontrol.apiserver.k8s.io", "internal.apiserver.k8s.io", "networking.k8s.io", "node.k8s.io",
+		"rbac.authorization.k8s.io", "resource.k8s.io", "scheduling.k8s.io", "storage.k8s.io", "storagemigration.k8s.io",
+		"metrics.k8s.io", "custom.metrics.k8s.io", "external.metrics.k8s.io",
+	}, group)
+}
+
+// customKinds are the kinds of namespaces that Kubernetes does not bring itself, as the
+// cluster serves them now. Only their controllers know what goes with their objects.
+func (w *World) customKinds(ctx context.Context) ([]kinds.Kind, error) {
+	if err := w.kinds.Refresh(ctx); err != nil {
+		return nil, err
+	}
+	for group, err := range w.kinds.Failed() {
+		if !builtIn(group) {
+			return nil, fmt.Errorf("asking the cluster for the kinds of %s: %w", group, err)
+		}
+	}
+	custom := slices.DeleteFunc(w.kinds.All(), func(k kinds.Kind) bool { return !k.Namespaced || builtIn(k.Group) })
+	if len(custom) > maxCustomKinds {
+		return nil, fmt.Errorf("the cluster has %d kinds of custom resources, and no more than %d are counted", len(custom), maxCustomKinds)
+	}
+	return custom, nil
+}
+
+// lostContents counts what is in a namespace beside what is deleted anyway.
+func (c counting) lostContents(ctx context.Context, namespace string) (loss.Removal, error) {
+	custom, err := c.customKinds(ctx)
+	if err != nil {
+		return loss.Removal{}, err
+	}
+	all := append(contents(), custom...)
+	found, errs := make([]loss.Names, len(all)), make([]error, len(all))
+	each := make([]int, len(all))
+	for i := range each {
+		each[i] = i
+	}
+	parallel.Each(requests, each, func(i int) { found[i], errs[i] = c.within(ctx, all[i], namespace) })
+	var parts []string
+	lost := loss.Names{}
+	for i, kind := range all {
+		if errs[i] != nil {
+			return loss.Removal{}, errs[i]
+		}
+		as := lostAs(kind)
+		if n := len(found[i][as]); n > 0 {
+			parts = append(parts, count(n, thing(kind)))
+		}
+		for name := range found[i][as] {
+			lost.Add(as, name)
+		}
+	}
+	if len(parts) == 0 {
+		return loss.Removal{}, nil
+	}
+	return lost.Removal(strings.Join(parts, ", ") + " in it go with it"), nil
+}
+
+// within names the objects of a kind in a namespace, but for those that go by themselves.
+func (c counting) within(ctx context.Context, kind kinds.Kind, namespace string) (loss.Names, error) {
+	out := loss.Names{}
+	err := c.api.Names(ctx, api.Ref{Resource: kind.GVR(), Namespace: namespace}, "", "", func(m *metav1.PartialObjectMetadata) {
+		k := state.Key{Target: Name, Group: kind.Group, Kind: kind.Kind, Namespace: namespace, Name: m.Name}
+		if !c.deletedAnyway(k, m) && m.Name != "kube-root-ca.crt" {
+			out.Add(lostAs(kind), lostName(kind, m))
+		}
+	})
+	return out, err
+}
+
+// thing is the word for an object of a kind.
+func thing(kind kinds.Kind) string {
+	if builtIn(kind.Group) {
+		return strings.TrimSuffix(kind.Resource, "s")
+	}
+	return kind.Kind
+}
+
+// lostAs is the kind under which the objects of a kind are counted. Of namesakes of what
+// controllers make and remove all the time a fifth more is not tolerated.
+func lostAs(kind kinds.Kind) string {
+	if !builtIn(kind.Group) && kind.Group != "karpenter.sh" && slices.Contains([]string{"Node", "NodeClaim", "Pod"}, kind.Kind) {
+		return "Object"
+	}
+	return kind.Kind
+}
+
+// lostName is the name of an object among all that are counted under the same kind.
+func lostName(kind kinds.Kind, m metav1.Object) string {
+	if builtIn(kind.Group) || kind.Group == "karpenter.sh" {
+		return nameOf(m)
+	}
+	return kind.Group + "/" + kind.Kind + "/" + nameOf(m)
+}
+
+// nameOf is the name of an object among those of its kind.
+func nameOf(m metav1.Object) string {
+	if m.GetNamespace() == "" {
+		return m.GetName()
+	}
+	return m.GetNamespace() + "/" + m.GetName()
+}

@@ -1,0 +1,265 @@
+package kubernetes
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/owner"
+	"github.com/poolwright/poolwright/reconciler/targets"
+	"github.com/poolwright/poolwright/reconciler/targets/internal/api"
+	"github.com/poolwright/poolwright/reconciler/targets/internal/fields"
+	"github.com/poolwright/poolwright/reconciler/targets/internal/inventory"
+	"github.com/poolwright/poolwright/reconciler/targets/kubernetes/internal/kinds"
+)
+
+// Correct implements targets.Target: one server-side apply for a creation or
+// update, one deletion with preconditions. What the API server answers becomes
+// the record by which drift is known later.
+func (w *World) Correct(ctx context.Context, change plan.Change) error {
+	k := change.Key
+	doing := fmt.Sprintf("%s %s", gerund(change.Action), k)
+	side := change.After
+	if side == nil {
+		side = change.Before
+	}
+	version := side.Version
+	ref, kind, served, err := w.ref(ctx, k, version)
+	if err != nil {
+		return fmt.Errorf("%s: %w", doing, err)
+	}
+	if !served {
+		return state.Failf(state.Retry, "UnknownKind", "%s: the cluster does not serve this kind in version %s", doing, version)
+	}
+	w.watch.begin(k)
+	defer w.watch.end(k)
+	j := job{World: w, ref: ref, kind: kind, change: change, doing: doing, secret: isSecret(k)}
+	switch change.Action {
+	case plan.Create:
+		return j.create(ctx)
+	case plan.Update:
+		return j.update(ctx)
+	case plan.Delete:
+		return j.remove(ctx)
+	}
+	return fmt.Errorf("%s: unknown action %q", doing, change.Action)
+}
+
+func gerund(a plan.Action) string {
+	return map[plan.Action]string{plan.Create: "creating", plan.Update: "updating", plan.Delete: "deleting"}[a]
+}
+
+// job is one Correct at work.
+type job struct {
+	*World
+	ref    api.Ref
+	kind   kinds.Kind
+	change plan.Change
+	doing  string
+	secret bool
+}
+
+// body is what is sent: the wanted object, unmasked.
+func (j *job) body() (map[string]any, error) {
+	if !j.secret {
+		return j.change.After.Object, nil
+	}
+	m := j.memo(j.change.Key)
+	if m.plain == nil || j.cfg.Review || m.hash != state.Hash(j.change.After.Object) {
+		return nil, state.Failf(state.Retry, "Changed", "%s: its content was not read by this process", j.doing)
+	}
+	return m.plain, nil
+}
+
+// noVersion is a resourceVersion that no object has: etcd's first write makes a later
+// one. An apply that names it makes an object, and is refused as a conflict where there
+// is one: the API server checks the version of what exists, and creates what does not.
+const noVersion = "1"
+
+// create makes the object and never changes one that has appeared since it was found
+// absent, also where no field is in conflict: that is another's, and adopting it is for
+// a plan to show.
+func (j *job) create(ctx context.Context) error {
+	if err := j.flaps.allow(j.change, nil); err != nil {
+		return fmt.Errorf("%s: %w", j.doing, err)
+	}
+	body, err := j.body()
+	if err != nil {
+		return err
+	}
+	body = withMetadata(body, "resourceVersion", noVersion)
+	var live *unstructured.Unstructured
+	for wait := 20 * time.Millisecond; ; wait = min(2*wait, time.Second) {
+		live, err = j.api.Apply(ctx, j.ref, body, api.ApplyOptions{})
+		if err == nil || !j.kind.Promised || !notServed(err) {
+			break
+		}
+		// Its definition was accepted a moment ago; the API server takes up
+		// to a few seconds to serve it.
+		if !pause(ctx, wait) {
+			break
+		}
+	}
+	if refused := api.Refused(j.doing, err, j.secret); refused != nil {
+		if apierrors.IsConflict(err) {
+			return fmt.Errorf("%w: it has appeared since (%w)", targets.ErrChanged, refused)
+		}
+		return refused
+	}
+	j.accepted(live)
+	j.flaps.corrected(j.change)
+	return nil
+}
+
+// notServed tells an answer about the path from one about the object.
+func notServed(err error) bool {
+	return apierrors.IsNotFound(err) && strings.Contains(err.Error(), "could not find the requested resource")
+}
+
+func pause(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
+}
+
+func (j *job) update(ctx context.Context) error {
+	before := j.change.Before
+	if err := j.updatable(); err != nil {
+		return err
+	}
+	m := j.memo(j.change.Key)
+	if err := j.flaps.allow(j.change, m.rivals); err != nil {
+		return fmt.Errorf("%s: %w", j.doing, err)
+	}
+	body, err := j.body()
+	if err != nil {
+		return err
+	}
+	if err := j.mayLose(ctx); err != nil {
+		return err
+	}
+	if err := j.prepare(ctx, m); err != nil {
+		return err
+	}
+	if before.Owner == (owner.Reference{}) {
+		if err := j.removeEmptied(ctx, body); err != nil {
+			return err
+		}
+	}
+	live, err := j.api.Apply(ctx, j.ref, j.preconditions(body), api.ApplyOptions{Force: before.Owner == (owner.Reference{})})
+	if err := j.updateError(err); err != nil {
+		return err
+	}
+	if kinds.Whole(j.change.Key.Group, j.change.Key.Kind) && before.Owner == (owner.Reference{}) {
+		if live, err = j.trim(ctx, live, m.scaled); err != nil {
+			return err
+		}
+	}
+	j.accepted(live)
+	j.flaps.corrected(j.change)
+	return nil
+}
+
+// updatable returns why the object is not to be updated now, or nil.
+func (j *job) updatable() error {
+	before := j.change.Before
+	metadata, _ := before.Object["metadata"].(map[string]any)
+	if at, leaving := metadata["deletionTimestamp"]; leaving {
+		return state.WaitFor(30*time.Second, "Terminating",
+			fmt.Errorf("%s: it is being deleted since %v and will be made anew once it is gone", j.doing, at))
+	}
+	if before.Owner.Kind == owner.Sync {
+		return state.Fail(state.Retry, "Conflict", fmt.Errorf("%s: %w: %s", j.doing, targets.ErrConflict, before.Owner))
+	}
+	return nil
+}
+
+// hasGuards reports whether the object is one whose fields are guards: what a person made
+// stricter since the plan must not be overwritten.
+func (j *job) hasGuards() bool {
+	return j.change.Key.Group == v1alpha1.GroupVersion.Group && j.change.Key.Kind == "Sync"
+}
+
+// preconditions adds what must still hold of the live object for an update.
+func (j *job) preconditions(body map[string]any) map[string]any {
+	live := j.change.Before.Live
+	if live.UID != "" {
+		body = withMetadata(body, "uid", live.UID)
+	}
+	if j.hasGuards() {
+		body = withMetadata(body, "resourceVersion", live.ResourceVersion)
+	}
+	return body
+}
+
+// updateError is the error of an update that the API server answered with err, or nil.
+func (j *job) updateError(err error) error {
+	other := j.change.Before.Owner
+	if j.hasGuards() && other == (owner.Reference{}) && apierrors.IsConflict(err) {
+		return state.Fail(state.Retry, "Changed", fmt.Errorf("%s: %w", j.doing, targets.ErrChanged))
+	}
+	refused := api.Refused(j.doing, err, j.secret)
+	if refused != nil && apierrors.IsConflict(err) && other != (owner.Reference{}) {
+		return fmt.Errorf("%w (managed by %s)", refused, other)
+	}
+	return refused
+}
+
+// accepted records what the API server answered.
+func (j *job) accepted(live *unstructured.Unstructured) {
+	j.store.Put(inventory.Record{
+		Key: j.change.Key, Version: j.change.After.Version, Desired: state.Hash(j.change.After.Object),
+		Print: fields.Take(live.Object, j.options(j.change.Key)),
+	})
+	j.noteReadiness(j.change.Key, live)
+}
+
+// Begin implements targets.Recorder: the names of everything that is about to
+// be written are stored before the first write.
+func (w *World) Begin(ctx context.Context, changes []plan.Change) error {
+	for _, c := range changes {
+		if c.Key.Target == Name {
+			w.intend(c)
+		}
+	}
+	w.mask.keep(ctx)
+	w.watch.refresh()
+	return w.store.Save(ctx)
+}
+
+// intend notes what is about to be done to an object.
+func (w *World) intend(c plan.Change) {
+	rec, known := w.store.Get(c.Key)
+	switch {
+	case c.Action == plan.Delete:
+		if !known || rec.Print.UID != c.Before.Live.UID {
+			rec = inventory.Record{Key: c.Key, Version: c.Before.Version}
+			rec.Print.UID = c.Before.Live.UID
+		}
+		rec.Allowed = c.Allowance()
+	case !known:
+		rec = inventory.Record{Key: c.Key, Version: c.After.Version}
+	default:
+		rec.Allowed = nil
+	}
+	w.store.Put(rec)
+}
+
+// Withdraw implements targets.Withdrawer.
+func (w *World) Withdraw(ctx context.Context) error { return w.store.Save(ctx) }
+
+// End implements targets.Recorder: it stores what became of the changes, and
+// sends nothing when nothing did.
+func (w *World) End(ctx context.Context) error { return w.store.Save(ctx) }

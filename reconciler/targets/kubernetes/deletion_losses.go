@@ -1,0 +1,300 @@
+package kubernetes
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/loss"
+	"github.com/poolwright/poolwright/reconciler/targets/internal/api"
+	"github.com/poolwright/poolwright/reconciler/targets/internal/karpenter"
+	"github.com/poolwright/poolwright/reconciler/targets/internal/parallel"
+	"github.com/poolwright/poolwright/reconciler/targets/kubernetes/internal/kinds"
+)
+
+// This file counts what goes with an object: when deletions are planned, and again
+// right before each is sent.
+
+// countLosses completes the things to delete with what would die with them. Namespaces and node
+// classes come last: what is in one, or uses the other, and goes by itself is not lost
+// with it, unless its own deletion waits for a person.
+func (o *observation) countLosses(ctx context.Context) {
+	coverage := o.pluginCoverage()
+	o.world.mu.Lock()
+	o.world.coverage = coverage
+	o.world.mu.Unlock()
+	dying := map[state.Key]bool{}
+	var last, others []doubt
+	for _, s := range o.strays {
+		dying[s.item.Key] = true
+		if isNamespace(s.item.Key) || s.item.Key.Kind == nodeClass {
+			last = append(last, s)
+		} else {
+			others = append(others, s)
+		}
+	}
+	count := counting{World: o.world, lost: o.world.lostGPUs(ctx, coverage, ""), deletedAnyway: func(k state.Key, live metav1.Object) bool {
+		return dying[k] && live.GetLabels()[v1alpha1.SyncLabel] == o.world.label
+	}}
+	left := maps.Clone(dying)
+	parallel.Each(requests, others, func(s doubt) {
+		if o.stillMounted(ctx, s.live, dying) {
+			return
+		}
+		if item, ok := o.addDeletion(ctx, s, count); ok && item.Grave != "" {
+			o.mu.Lock()
+			defer o.mu.Unlock()
+			delete(left, item.Key)
+		}
+	})
+	count.deletedAnyway = func(k state.Key, live metav1.Object) bool {
+		return left[k] && live.GetLabels()[v1alpha1.SyncLabel] == o.world.label
+	}
+	parallel.Each(requests, last, func(s doubt) { o.addDeletion(ctx, s, count) })
+}
+
+// addDeletion adds an object that is not wanted any more to what was observed.
+func (o *observation) addDeletion(ctx context.Context, s doubt, count counting) (state.Item, bool) {
+	item := observed(s.item, s.live, strip(s.live.Object), s.item.Applied)
+	if isSecret(item.Key) {
+		if err := o.world.mask.load(ctx); err != nil {
+			o.fail(err)
+			return item, false
+		}
+		item.Object = o.world.mask.secret(item.Object)
+	}
+	item.Removal = count.removal(ctx, item.Key, s.live)
+	rec, _ := o.world.store.Get(item.Key)
+	if rec.Print.UID == item.Live.UID {
+		item.Allowed = rec.Allowed
+	}
+	if rec.Rebuilt && item.Grave == "" {
+		item.Grave = "it is known only by its label, because no inventory names it: that was deleted, or the Sync is new"
+	}
+	o.add(item)
+	return item, true
+}
+
+// Removals completes observed things with what goes with their deletion, for who deletes
+// what is wanted otherwise, such as a whole installation. Observe does so for what is not
+// wanted. An error means that a thing could not be read.
+func (w *World) Removals(ctx context.Context, observed state.Set) (state.Set, error) {
+	items := observed.Items()
+	for i, item := range items {
+		if !counts(item.Key, item.Object) {
+			continue
+		}
+		ref, _, served, err := w.ref(ctx, item.Key, item.Version)
+		if err != nil {
+			return state.Set{}, err
+		}
+		if !served {
+			continue
+		}
+		live, err := w.api.Get(ctx, ref)
+		switch {
+		case apierrors.IsNotFound(err):
+		case err != nil:
+			return state.Set{}, api.Refused("reading "+item.Key.String(), err, false)
+		default:
+			items[i].Removal = counting{World: w, deletedAnyway: leaves}.removal(ctx, item.Key, live)
+		}
+	}
+	return state.NewSet(items...), nil
+}
+
+// counting counts what goes with objects.
+type counting struct {
+	*World
+	// deletedAnyway reports whether an object is deleted in its own right, so that it is not
+	// lost with another.
+	deletedAnyway func(state.Key, metav1.Object) bool
+	// lost is what is lost with the plugins that go.
+	lost losses
+}
+
+// counts reports whether it takes requests to find out what goes with an object.
+func counts(k state.Key, object map[string]any) bool {
+	switch k.Kind {
+	case "CustomResourceDefinition", "Namespace", "NodePool", "NodeClaim", "Cluster", nodeClass,
+		"PersistentVolumeClaim", "PersistentVolume", "StatefulSet", "Sync":
+		return true
+	}
+	return isDevicePlugin(k) || profileOf(object) != ""
+}
+
+// removal says what goes with an object, or why its removal needs a second look; it is
+// zero for ordinary objects. What cannot be counted is grave.
+func (c counting) removal(ctx context.Context, k state.Key, live *unstructured.Unstructured) loss.Removal {
+	out, err := c.special(ctx, k, live)
+	switch {
+	case err != nil:
+		return loss.Removal{Grave: "what dies with it could not be counted: " + err.Error(), Losses: loss.Counts{loss.Uncounted: 1}}
+	case out.Grave == "":
+		return c.lost.removal(k, live.Object)
+	}
+	return out
+}
+
+// special is what goes with an object of a kind that takes others along.
+func (c counting) special(ctx context.Context, k state.Key, live *unstructured.Unstructured) (loss.Removal, error) {
+	switch {
+	case live.GetLabels()["app.kubernetes.io/part-of"] == "poolwright", k.Namespace == c.cfg.Namespace,
+		isNamespace(k) && k.Name == c.cfg.Namespace:
+		return c.lostInstallation(ctx, k, live)
+	case k.Kind == "CustomResourceDefinition":
+		return c.lostObjects(ctx, live)
+	case isNamespace(k):
+		return c.lostContents(ctx, k.Name)
+	case k.Kind == "NodePool" && k.Group == "karpenter.sh":
+		return c.lostNodes(ctx, k.Name)
+	case k.Kind == "NodeClaim" && k.Group == "karpenter.sh":
+		return c.lostNodeClaim(ctx, live)
+	case k.Kind == "Cluster" && k.Group == "poolwright.dev":
+		return c.lostEngine(ctx)
+	case k.Kind == nodeClass:
+		return c.lostClass(ctx, k)
+	}
+	return c.lostData(ctx, k, live)
+}
+
+const nodeClass = "EC2NodeClass"
+
+func isNamespace(k state.Key) bool { return k.Kind == "Namespace" && k.Group == "" }
+
+// lostObjects counts the objects of a CustomResourceDefinition's kind.
+func (c counting) lostObjects(ctx context.Context, live *unstructured.Unstructured) (loss.Removal, error) {
+	defined := kinds.Defined(live.Object)
+	if len(defined) == 0 {
+		return loss.Removal{Grave: "its kind and all objects of it go with it"}, nil
+	}
+	kind, lost := defined[0], loss.Names{} // Every version serves the same objects.
+	err := c.api.Names(ctx, api.Ref{Resource: kind.GVR()}, "", "", func(m *metav1.PartialObjectMetadata) { lost.Add(lostAs(kind), lostName(kind, m)) })
+	objects := len(lost[lostAs(kind)])
+	lost.Add("CustomResourceDefinition", live.GetName())
+	return lost.Removal(fmt.Sprintf("the kind %s and %s go with it", kind.Kind, count(objects, "object"))), err
+}
+
+// lostNodes counts the nodes of a pool, those on their way included, and the pods on
+// them.
+func (w *World) lostNodes(ctx context.Context, pool string) (loss.Removal, error) {
+	of := karpenter.PoolLabel + "=" + pool
+	names, coming, err := karpenter.Nodes(ctx, w.api, of, of)
+	all := len(names) + len(coming)
+	if err != nil || all == 0 {
+		return loss.Removal{}, err
+	}
+	lost := loss.Names{}
+	karpenter.Lost(lost, names, coming)
+	if err := w.lostPods(ctx, lost, names); err != nil {
+		return loss.Removal{}, err
+	}
+	return lost.Removal(fmt.Sprintf("%s, %s go with it", count(all, "node"), count(len(lost["Pod"]), "pod"))), nil
+}
+
+// lostNodeClaim counts the node of a NodeClaim and the pods on it.
+func (w *World) lostNodeClaim(ctx context.Context, live *unstructured.Unstructured) (loss.Removal, error) {
+	on, lost := map[string]bool{}, loss.Names{}
+	if node, _, _ := unstructured.NestedString(live.Object, "status", "nodeName"); node != "" {
+		on[node] = true
+		lost.Add("Node", node)
+	} else {
+		lost.Add("Node", karpenter.Coming(live.GetName()))
+	}
+	err := w.lostPods(ctx, lost, on)
+	return lost.Removal("its instance and " + count(len(lost["Pod"]), "pod") + " go with it"), err
+}
+
+// lostPods adds the pods on nodes to what is lost, but for those of DaemonSets.
+func (w *World) lostPods(ctx context.Context, to loss.Names, on map[string]bool) error {
+	for _, node := range slices.Sorted(maps.Keys(on)) {
+		err := w.api.Names(ctx, api.Ref{Resource: schema.GroupVersionResource{Version: "v1", Resource: "pods"}},
+			"", "spec.nodeName="+node, func(m *metav1.PartialObjectMetadata) {
+				if !slices.ContainsFunc(m.OwnerReferences, isDaemonSet) {
+					to.Add("Pod", nameOf(m))
+				}
+			})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// isDaemonSet reports whether an owner is a DaemonSet of Kubernetes.
+func isDaemonSet(owner metav1.OwnerReference) bool {
+	group, _, versioned := strings.Cut(owner.APIVersion, "/")
+	return owner.Kind == "DaemonSet" && versioned && group == "apps"
+}
+
+// lostEngine counts the nodes that nobody would provision for, consolidate or
+// replace any more: without a Cluster the engine stops.
+func (w *World) lostEngine(ctx context.Context) (loss.Removal, error) {
+	lost, err := w.nodeClaims(ctx)
+	n := len(lost["NodeClaim"])
+	if err != nil || n == 0 {
+		return loss.Removal{}, err
+	}
+	verb := "keep"
+	if n == 1 {
+		verb = "keeps"
+	}
+	return lost.Removal(fmt.Sprintf("the engine stops: %s %s running unmanaged", count(n, "NodeClaim"), verb)), nil
+}
+
+// nodeClaims names all NodeClaims.
+func (w *World) nodeClaims(ctx context.Context) (loss.Names, error) {
+	kind, ok, err := w.find(ctx, schema.GroupVersionKind{Group: "karpenter.sh", Version: "v1", Kind: "NodeClaim"})
+	if err != nil || !ok {
+		return nil, err
+	}
+	out := loss.Names{}
+	err = w.api.Names(ctx, api.Ref{Resource: kind.GVR()}, "", "", func(m *metav1.PartialObjectMetadata) { out.Add(kind.Kind, m.Name) })
+	return out, err
+}
+
+// lostClass tells who uses an EC2NodeClass, beside pools that are deleted too.
+func (c counting) lostClass(ctx context.Context, k state.Key) (loss.Removal, error) {
+	var users []string
+	lost := loss.Names{}
+	for _, by := range []struct{ kind, path string }{{"NodeClaim", "spec"}, {"NodePool", "spec.template.spec"}} {
+		kind, ok, err := c.find(ctx, schema.GroupVersionKind{Group: "karpenter.sh", Version: "v1", Kind: by.kind})
+		if err != nil || !ok {
+			return loss.Removal{}, err
+		}
+		_, err = c.api.List(ctx, api.Ref{Resource: kind.GVR()}, "", func(u *unstructured.Unstructured) {
+			path := append(strings.Split(by.path, "."), "nodeClassRef")
+			ref, _, _ := unstructured.NestedStringMap(u.Object, path...)
+			uses := ref["name"] == k.Name && (ref["kind"] == "" || ref["kind"] == k.Kind)
+			if uses && !(by.kind == "NodePool" && c.deletedAnyway(keyOf(kind, u), u)) {
+				lost.Add(by.kind, u.GetName())
+			}
+		})
+		if err != nil {
+			return loss.Removal{}, err
+		}
+		if n := len(lost[by.kind]); n > 0 {
+			users = append(users, count(n, by.kind))
+		}
+	}
+	if len(users) == 0 {
+		return loss.Removal{}, nil
+	}
+	return lost.Removal(strings.Join(users, " and ") + " still use it"), nil
+}
+
+func count(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}

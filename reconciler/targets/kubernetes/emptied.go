@@ -1,0 +1,79 @@
+package kubernetes
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/targets"
+	"github.com/poolwright/poolwright/reconciler/targets/internal/api"
+	"github.com/poolwright/poolwright/reconciler/targets/internal/fields"
+)
+
+// removeEmptied makes way for an apply that declares maps or lists without content where we
+// have applied some before, such as `controllerRole: {}` after `{name: a}`: see
+// fields.Emptied. One patch removes the contents and our claim to them.
+func (j *job) removeEmptied(ctx context.Context, body map[string]any) error {
+	if !hasEmpty(body) {
+		return nil
+	}
+	doing := j.doing + ", emptying what is declared without content"
+	for attempt := 0; ; attempt++ {
+		live, err := j.api.Get(ctx, j.ref)
+		if err != nil {
+			return api.Refused(doing, err, j.secret)
+		}
+		if string(live.GetUID()) != j.change.Before.Live.UID {
+			return state.Fail(state.Retry, "Changed", fmt.Errorf("%s: %w", doing, targets.ErrChanged))
+		}
+		pointers, claim := fields.Emptied(live.Object, body, v1alpha1.FieldManager)
+		if claim == nil {
+			return nil
+		}
+		patch, err := emptying(live, pointers, claim)
+		if err != nil {
+			return fmt.Errorf("%s: %w", doing, err)
+		}
+		_, err = j.api.Patch(ctx, j.ref, patch)
+		if err == nil || !apierrors.IsConflict(err) || attempt == 5 {
+			return api.Refused(doing, err, j.secret)
+		}
+	}
+}
+
+// emptying is a JSON patch of that version of the object alone.
+func emptying(live *unstructured.Unstructured, pointers []string, claim fields.Tree) ([]byte, error) {
+	ops := []map[string]any{{"op": "replace", "path": "/metadata/resourceVersion", "value": live.GetResourceVersion()}}
+	for _, p := range pointers {
+		ops = append(ops, map[string]any{"op": "remove", "path": p})
+	}
+	for i, e := range live.GetManagedFields() {
+		if e.Manager == v1alpha1.FieldManager && e.Operation == "Apply" && e.Subresource == "" && e.APIVersion == live.GetAPIVersion() {
+			ops = append(ops, map[string]any{"op": "replace", "path": "/metadata/managedFields/" + strconv.Itoa(i) + "/fieldsV1", "value": claim})
+		}
+	}
+	return json.Marshal(ops)
+}
+
+// hasEmpty reports whether anything is declared without content.
+func hasEmpty(v any) bool {
+	switch v := v.(type) {
+	case map[string]any:
+		for _, inner := range v {
+			if hasEmpty(inner) {
+				return true
+			}
+		}
+		return len(v) == 0
+	case []any:
+		return len(v) == 0 || slices.ContainsFunc(v, hasEmpty)
+	}
+	return false
+}

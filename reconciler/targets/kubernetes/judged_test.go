@@ -1,0 +1,63 @@
+package kubernetes
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+)
+
+// TestEachFieldOfAClusterIsJudged has whoever adds a field decide whether a change of it
+// loses nodes or data.
+func TestEachFieldOfAClusterIsJudged(t *testing.T) {
+	harmless := map[string]string{
+		"spec.tags":                   "they go to new things, and to the tags of others",
+		"spec.engine.batchIdle":       "it delays",
+		"spec.engine.batchMax":        "it delays",
+		"spec.engine.featureGates":    "what they make of nodes drifts, for guard.maxNodesReplaced",
+		"spec.engine.minValuesPolicy": "it is for new nodes",
+		"spec.engine.reservedENIs":    "it is for new nodes",
+		"spec.engine.disableDryRun":   "it is for new nodes",
+		"spec.version":                "it is only compared",
+		"spec.addons":                 "they are only compared",
+		"spec.controllerRole":         "the running controller never writes it",
+		"spec.logging":                "judged on the LogGroup in AWS",
+		"spec.systemNodeGroups":       "judged on the NodeGroup in AWS",
+		"spec.discovery":              "judged on the SubnetTag and SecurityGroupTag in AWS",
+		"spec.nodeRole":               "judged on the Role and InstanceProfile in AWS",
+	}
+	var judged []string
+	for _, f := range losingFields() {
+		if f.kind == "Cluster" {
+			judged = append(judged, f.path)
+		}
+	}
+	seen := map[string]bool{}
+	var walk func(path string, of reflect.Type)
+	walk = func(path string, of reflect.Type) {
+		for field := range of.Fields() {
+			name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+			at := path + "." + name
+			seen[at] = true
+			switch {
+			case at == "spec.engine":
+				walk(at, field.Type)
+			case (harmless[at] != "") == slices.Contains(judged, at):
+				t.Errorf("%s: decide in losingFields or here, once, whether its change loses nodes or data", at)
+			}
+		}
+	}
+	walk("spec", reflect.TypeFor[v1alpha1.ClusterSpec]())
+	for _, at := range judged {
+		if !seen[at] {
+			t.Errorf("a Cluster has no %s", at)
+		}
+	}
+	for at := range harmless {
+		if !seen[at] {
+			t.Errorf("a Cluster has no %s", at)
+		}
+	}
+}

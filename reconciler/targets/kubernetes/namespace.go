@@ -1,0 +1,72 @@
+package kubernetes
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/targets/internal/api"
+)
+
+// homeless notes of what is to be created that its namespace is neither there nor
+// declared: the API server is bound to refuse it, and a review should know before the
+// merge. It asks for the namespaces once, and only where something is missing from one
+// that nothing else vouches for. Whether one exists is nothing to tell who may not read
+// the cluster.
+func (o *observation) homeless(ctx context.Context) {
+	if o.world.cfg.OnlyManaged {
+		return
+	}
+	missing, at := o.inMissingNamespaces()
+	if len(missing) == 0 {
+		return
+	}
+	leaving := map[string]bool{} // By the names of all namespaces.
+	namespaces := api.Ref{Resource: schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}}
+	err := o.world.api.Names(ctx, namespaces, "", "", func(m *metav1.PartialObjectMetadata) {
+		leaving[m.Name] = m.DeletionTimestamp != nil
+	})
+	if err != nil {
+		return // It may not be seen: the refusal itself will tell.
+	}
+	for _, item := range missing {
+		what := "does not exist"
+		if gone, exists := leaving[item.Key.Namespace]; gone {
+			what = "is being deleted"
+		} else if exists {
+			continue
+		}
+		i, found := at[item.Key]
+		if !found {
+			i = len(o.items)
+			o.items = append(o.items, state.Item{Key: item.Key, Version: item.Version, Wave: item.Wave})
+		}
+		o.items[i].Notes = append(o.items[i].Notes, fmt.Sprintf("Warning: namespace %q %s and nothing declares it: creating this is refused", item.Key.Namespace, what))
+	}
+}
+
+// inMissingNamespaces are the wanted things that are missing from a namespace that nothing
+// declares and in which nothing was observed, and where each key stands among the
+// observed items.
+func (o *observation) inMissingNamespaces() (missing []state.Item, at map[state.Key]int) {
+	sure := map[string]bool{}
+	at = map[state.Key]int{}
+	for i, item := range o.items {
+		at[item.Key] = i
+		// What could not be read has no identity, and its namespace may be none.
+		sure[item.Key.Namespace] = sure[item.Key.Namespace] || item.Live.UID != ""
+	}
+	for _, item := range o.wanted.Items() {
+		if item.Key.Group == "" && item.Key.Kind == "Namespace" {
+			sure[item.Key.Name] = true
+		}
+		if i, found := at[item.Key]; item.Key.Namespace != "" && (!found || o.items[i].Object == nil) {
+			missing = append(missing, item)
+		}
+	}
+	return slices.DeleteFunc(missing, func(i state.Item) bool { return sure[i.Key.Namespace] }), at
+}

@@ -1,0 +1,370 @@
+package kubernetes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/targets/internal/api"
+	"github.com/poolwright/poolwright/reconciler/targets/internal/fields"
+	"github.com/poolwright/poolwright/reconciler/targets/internal/inventory"
+	"github.com/poolwright/poolwright/reconciler/targets/internal/parallel"
+	"github.com/poolwright/poolwright/reconciler/targets/kubernetes/internal/kinds"
+)
+
+// Observe implements target.Target. It costs one paged List per kind, and
+// nothing more for objects that are as we left them; see compare for the
+// others, and homeless for those that are missing. With nothing wanted everything of ours is given up, and its inventory
+// perhaps with it: then it is an error that something of ours cannot be seen.
+func (w *World) Observe(ctx context.Context, wanted state.Set) (state.Set, error) {
+	complete, err := w.store.Load(ctx)
+	if err != nil {
+		return state.Set{}, err
+	}
+	w.store.Withdraw(wanted)
+	if err := w.maskIfNeeded(ctx, nil); err != nil {
+		return state.Set{}, err
+	}
+	o := newObservation(w, wanted)
+	o.rebuilds = !complete
+	listed, err := o.kinds(ctx, o.rebuilds)
+	if err != nil {
+		return state.Set{}, err
+	}
+	parallel.Each(requests, listed, func(k listing) { o.list(ctx, k) })
+	o.seek(ctx, o.missing())
+	o.settle(ctx)
+	o.homeless(ctx)
+	o.countLosses(ctx)
+	w.watch.refresh()
+	return o.result(ctx)
+}
+
+// ObserveOnly reports on the wanted things alone and looks at each by itself:
+// what is not in wanted is left out, not taken for unwanted. What the drift
+// watch brought within the last second is not read again.
+func (w *World) ObserveOnly(ctx context.Context, wanted state.Set) (state.Set, error) {
+	o := newObservation(w, wanted)
+	var all []inventory.Record
+	for _, item := range wanted.Items() {
+		if live := w.watch.recent(item.Key); live != nil && live.GroupVersionKind() == gvkOf(item) {
+			if kind, ok, err := w.find(ctx, gvkOf(item)); ok && err == nil {
+				o.visit(kind, live)
+				continue
+			}
+		}
+		all = append(all, inventory.Record{Key: item.Key, Version: item.Version})
+	}
+	o.seek(ctx, all)
+	o.settle(ctx)
+	return o.result(ctx)
+}
+
+// observation is one Observe at work.
+type observation struct {
+	world  *World
+	wanted state.Set
+	// rebuilds is true where the inventory is not complete: what is ours may be known
+	// only by its label.
+	rebuilds bool
+
+	mu sync.Mutex
+	// met holds every key whose presence or absence is known.
+	met map[state.Key]bool
+	// forbidden holds the kinds that we may not list.
+	forbidden map[schema.GroupKind]error
+	// unserved holds the kinds that are known and not served at this moment.
+	unserved map[schema.GroupVersionKind]bool
+	doubts   []doubt
+	strays   []doubt
+	items    []state.Item
+	errs     []error
+}
+
+// doubt is a live object that memory cannot vouch for, with the wanted item
+// where there is one.
+type doubt struct {
+	item state.Item
+	live *unstructured.Unstructured
+}
+
+func newObservation(w *World, wanted state.Set) *observation {
+	return &observation{
+		world: w, wanted: wanted, met: map[state.Key]bool{},
+		forbidden: map[schema.GroupKind]error{}, unserved: map[schema.GroupVersionKind]bool{},
+	}
+}
+
+func (o *observation) fail(err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.errs = append(o.errs, err)
+}
+
+func (o *observation) result(ctx context.Context) (state.Set, error) {
+	if err := ctx.Err(); err != nil {
+		return state.Set{}, fmt.Errorf("observing the cluster: %w", err)
+	}
+	if len(o.errs) > 0 {
+		// One is enough to know; they tend to be the same.
+		return state.Set{}, fmt.Errorf("observing the cluster: %w", o.errs[0])
+	}
+	return state.NewSet(o.items...), nil
+}
+
+// listing is a kind to list. Optional ones are only searched for strays.
+type listing struct {
+	kinds.Kind
+	optional bool
+}
+
+// kinds collects what must be listed: the kinds of what is wanted and of what
+// is recorded, and all there are when the inventory is not complete.
+func (o *observation) kinds(ctx context.Context, all bool) ([]listing, error) {
+	seen := map[schema.GroupVersionKind]bool{}
+	covered := map[schema.GroupKind]bool{}
+	var out []listing
+	for _, item := range o.wanted.Items() {
+		gvk := gvkOf(item)
+		if seen[gvk] || !o.world.managed(item.Key) {
+			continue
+		}
+		seen[gvk], covered[gvk.GroupKind()] = true, true
+		kind, ok, err := o.world.find(ctx, gvk)
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			out = append(out, listing{Kind: kind})
+		}
+	}
+	for _, r := range o.world.store.Records() {
+		gvk := schema.GroupVersionKind{Group: r.Key.Group, Version: r.Version, Kind: r.Key.Kind}
+		if covered[gvk.GroupKind()] || seen[gvk] {
+			continue
+		}
+		seen[gvk] = true
+		kind, ok, err := o.world.find(ctx, gvk)
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			covered[gvk.GroupKind()] = true
+			out = append(out, listing{Kind: kind})
+		}
+	}
+	if !all || o.world.cfg.OnlyManaged {
+		return out, nil
+	}
+	others, err := o.otherKinds(ctx, covered)
+	return append(out, others...), err
+}
+
+// otherKinds are all that the API server serves but for those.
+func (o *observation) otherKinds(ctx context.Context, covered map[schema.GroupKind]bool) ([]listing, error) {
+	// A process that has wanted nothing yet knows no kinds, and one that has
+	// run for long may not know the newest.
+	if err := o.world.kinds.Refresh(ctx); err != nil {
+		return nil, err
+	}
+	var out []listing
+	for _, kind := range o.world.kinds.All() {
+		if !covered[kind.GroupKind()] && kind.Kind != "Event" {
+			out = append(out, listing{Kind: kind, optional: true})
+		}
+	}
+	return out, nil
+}
+
+// list visits the objects of a kind that carry our label.
+func (o *observation) list(ctx context.Context, k listing) {
+	_, err := o.world.api.List(ctx, api.Ref{Resource: k.GVR()}, o.world.selector(), func(live *unstructured.Unstructured) {
+		o.visit(k.Kind, &unstructured.Unstructured{Object: live.Object})
+	})
+	switch {
+	case err == nil:
+	case apierrors.IsNotFound(err):
+		o.notServed(ctx, k, err)
+	case k.optional && o.givesUp() && !never(err):
+		o.fail(api.Refused("looking for what is ours among the "+k.GVR().GroupResource().String(), err, false))
+	case apierrors.IsForbidden(err) || k.optional && ctx.Err() == nil:
+		// What may not be seen is neither absent nor unwanted. The wanted
+		// ones are tried, so that the refusal is told for each.
+		o.mu.Lock()
+		o.forbidden[k.GroupKind()] = api.Refused("listing "+k.Resource, err, false)
+		o.mu.Unlock()
+	default:
+		o.fail(api.Refused("listing "+k.GVR().GroupResource().String(), err, false))
+	}
+}
+
+func keyOf(kind kinds.Kind, live *unstructured.Unstructured) state.Key {
+	return state.Key{Target: Name, Group: kind.Group, Kind: kind.Kind, Namespace: live.GetNamespace(), Name: live.GetName()}
+}
+
+// visit takes note of one live object.
+func (o *observation) visit(kind kinds.Kind, live *unstructured.Unstructured) {
+	k := keyOf(kind, live)
+	item, wanted := o.wanted.Get(k)
+	if wanted && item.Version != kind.Version {
+		return // It is listed in its own version too.
+	}
+	o.mu.Lock()
+	twice := o.met[k]
+	o.met[k] = true
+	o.mu.Unlock()
+	switch {
+	case twice, !o.world.managed(k):
+	case !wanted:
+		o.stray(k, kind, live)
+	default:
+		o.meet(item, live)
+	}
+}
+
+// meet compares a wanted object with memory.
+func (o *observation) meet(item state.Item, live *unstructured.Unstructured) {
+	rec, known := o.world.store.Get(item.Key)
+	if known && !o.world.blind(item.Key) && live.GetDeletionTimestamp() == nil && rec.Version == item.Version && rec.Desired == state.Hash(item.Object) {
+		print := fields.Take(live.Object, o.world.options(item.Key))
+		if rec.Print.Same(print) {
+			rec.Print = print
+			o.world.store.Put(rec)
+			o.add(observed(item, live, item.Object, rec.Desired))
+			return
+		}
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.doubts = append(o.doubts, doubt{item: item, live: live})
+}
+
+func (o *observation) add(items ...state.Item) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.items = append(o.items, items...)
+}
+
+// observed is a wanted item as it was found.
+func observed(item state.Item, live *unstructured.Unstructured, object map[string]any, applied string) state.Item {
+	return state.Item{
+		Key: item.Key, Version: item.Version, Object: object, Wave: item.Wave, Applied: applied,
+		Live:  state.Identity{UID: string(live.GetUID()), ResourceVersion: live.GetResourceVersion()},
+		Owner: OwnerOf(live, item.Object),
+	}
+}
+
+// missing lists what carries no label of ours and may exist all the same.
+func (o *observation) missing() []inventory.Record {
+	var out []inventory.Record
+	for _, item := range o.wanted.Items() {
+		if !o.met[item.Key] && o.world.managed(item.Key) {
+			out = append(out, inventory.Record{Key: item.Key, Version: item.Version})
+		}
+	}
+	for _, r := range o.world.store.Records() {
+		if _, wanted := o.wanted.Get(r.Key); !wanted && !o.met[r.Key] && o.world.managed(r.Key) {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// few is up to how many objects of one kind and namespace are asked for one by
+// one rather than looked up in a list of names.
+const few = 8
+
+// seek looks for objects by name.
+func (o *observation) seek(ctx context.Context, records []inventory.Record) {
+	type place struct {
+		gvk       schema.GroupVersionKind
+		namespace string
+	}
+	groups := map[place][]inventory.Record{}
+	for _, r := range records {
+		p := place{schema.GroupVersionKind{Group: r.Key.Group, Version: r.Version, Kind: r.Key.Kind}, r.Key.Namespace}
+		groups[p] = append(groups[p], r)
+	}
+	var single []seekOne
+	var places []place
+	for p := range groups {
+		places = append(places, p)
+	}
+	slices.SortFunc(places, func(a, b place) int { return strings.Compare(a.gvk.String()+a.namespace, b.gvk.String()+b.namespace) })
+	for _, p := range places {
+		kind, ok, err := o.world.find(ctx, p.gvk)
+		if err != nil {
+			o.fail(err)
+			return
+		}
+		if err := o.forbidden[p.gvk.GroupKind()]; err != nil {
+			o.unseen(groups[p], err)
+			continue
+		}
+		if !ok || o.unserved[kind.GroupVersionKind] {
+			o.unknown(ctx, p.gvk, kind, groups[p])
+			continue
+		}
+		exists := o.names(ctx, kind, p.namespace, len(groups[p]))
+		for _, r := range groups[p] {
+			if exists == nil || exists[r.Key.Name] {
+				single = append(single, seekOne{kind, r})
+			} else {
+				o.absent(r.Key)
+			}
+		}
+	}
+	parallel.Each(requests, single, func(s seekOne) { o.get(ctx, s) })
+}
+
+type seekOne struct {
+	kind kinds.Kind
+	rec  inventory.Record
+}
+
+// names lists what exists where many are sought; nil means "ask for each".
+func (o *observation) names(ctx context.Context, kind kinds.Kind, namespace string, sought int) map[string]bool {
+	if sought <= few {
+		return nil
+	}
+	names := map[string]bool{}
+	err := o.world.api.Names(ctx, api.Ref{Resource: kind.GVR(), Namespace: namespace}, "", "", func(m *metav1.PartialObjectMetadata) {
+		names[m.Name] = true
+	})
+	if err != nil {
+		return nil
+	}
+	return names
+}
+
+// settle compares the doubtful ones with the API server's help.
+func (o *observation) settle(ctx context.Context) {
+	parallel.Each(requests, o.doubts, func(d doubt) {
+		found, err := o.world.compare(ctx, d.item, d.live)
+		if err != nil {
+			o.fail(err)
+			return
+		}
+		o.add(found)
+	})
+}
+
+// stop reports whether a failed request says something about everything, and
+// not only about the object that it was for.
+func stop(err error) bool {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		return true
+	}
+	code := status.Status().Code
+	return code == 429 || code > 500 || code == 401
+}

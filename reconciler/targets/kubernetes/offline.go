@@ -1,0 +1,175 @@
+package kubernetes
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes/scheme"
+
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/deviceplugin"
+	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/loss"
+	"github.com/poolwright/poolwright/reconciler/state/owner"
+	"github.com/poolwright/poolwright/reconciler/targets"
+	"github.com/poolwright/poolwright/reconciler/targets/kubernetes/internal/kinds"
+)
+
+// Offline is the world of a Sync where there is no cluster to ask. It wants what a
+// World does as far as Git alone tells: kinds that nobody knows without the cluster
+// are taken as they are written, another DevicePlugin in the cluster and autoscalers
+// outside Git are not seen. It has nothing to observe or correct: both are errors.
+//
+// Secrets are masked under a key of its own, so that only what the same Offline
+// wanted can be compared.
+func Offline(sync string) targets.Target {
+	key := make([]byte, 32)
+	_, _ = rand.Read(key) // It never fails: the process would end.
+	return &offline{world: &World{label: LabelValue(sync), mask: &masker{key: key}}}
+}
+
+type offline struct {
+	// world has a label and a key, and no cluster.
+	world *World
+}
+
+// Want implements targets.Target.
+func (o *offline) Want(_ context.Context, declared state.Set) (state.Set, error) {
+	declared, problems := deviceplugin.Expand(declared)
+	w := offlineWish{world: o.world, promised: map[schema.GroupKind]kinds.Kind{}, origins: map[state.Key]state.Origin{}, problems: problems}
+	for _, item := range declared.Items() {
+		for _, kind := range promises(item) {
+			w.promised[kind.GroupKind()] = kind
+		}
+	}
+	for _, item := range declared.Items() {
+		if item.Key.Target == Name {
+			w.add(item)
+		}
+	}
+	set := w.set()
+	if len(w.problems) > 0 {
+		return set, &targets.ProblemsError{Problems: w.problems}
+	}
+	return set, nil
+}
+
+// Observe implements targets.Target.
+func (o *offline) Observe(context.Context, state.Set) (state.Set, error) {
+	return state.Set{}, state.Failf(state.Fix, "Offline", "observing the cluster: there is none to ask offline")
+}
+
+// Correct implements targets.Target.
+func (o *offline) Correct(_ context.Context, c plan.Change) error {
+	return state.Failf(state.Fix, "Offline", "correcting %s: there is no cluster to ask offline", c.Key)
+}
+
+// promises are the kinds that a CustomResourceDefinition defines.
+func promises(item state.Item) []kinds.Kind {
+	if item.Key.Kind != "CustomResourceDefinition" || item.Key.Group != "apiextensions.k8s.io" {
+		return nil
+	}
+	return kinds.Defined(item.Object)
+}
+
+// offlineWish collects what is wanted.
+type offlineWish struct {
+	world    *World
+	promised map[schema.GroupKind]kinds.Kind
+	items    []state.Item
+	origins  map[state.Key]state.Origin
+	problems []state.Problem
+}
+
+func (w *offlineWish) problem(item state.Item, format string, args ...any) {
+	w.problems = append(w.problems, state.Problem{Origin: item.Origin, Message: fmt.Sprintf(format, args...)})
+}
+
+func (w *offlineWish) add(item state.Item) {
+	if item.Key.Name == "" {
+		w.problem(item, "%s has no metadata.name (generateName cannot be reconciled); give it a name", item.Key.Kind)
+		return
+	}
+	switch namespaced, known := w.namespaced(gvkOf(item).GroupKind()); {
+	case known && !namespaced:
+		item.Key.Namespace = ""
+	case known && item.Key.Namespace == "":
+		item.Key.Namespace = "default"
+	}
+	if first, twice := w.origins[item.Key]; twice {
+		w.problem(item, "%s is declared twice, first at %s", item.Key, first)
+		return
+	}
+	w.origins[item.Key] = item.Origin
+	item.Object = w.world.clean(item)
+	item.Wave, item.Shrink = wave(item.Key, item.Object), kinds.Shrink(item.Key.Group, item.Key.Kind)
+	item.Removal, item.Live, item.Owner, item.Applied = loss.Removal{}, state.Identity{}, owner.Reference{}, ""
+	w.items = append(w.items, item)
+}
+
+// set is what was collected, without what autoscalers write, Secrets masked.
+func (w *offlineWish) set() state.Set {
+	aims := map[state.Key]bool{}
+	for _, item := range w.items {
+		if k, ok := aimOf(item.Object, item.Key); ok {
+			aims[k] = true
+		}
+	}
+	for i, item := range w.items {
+		if aims[item.Key] {
+			w.items[i].Object = withoutReplicas(item.Object)
+		}
+		if isSecret(item.Key) {
+			w.items[i].Object = w.world.mask.secret(item.Object)
+		}
+	}
+	return state.NewSet(w.items...)
+}
+
+// namespaced tells where objects of a kind live, as far as that is known: of those
+// that Kubernetes has, that come with our installation, or that Git defines.
+func (w *offlineWish) namespaced(kind schema.GroupKind) (namespaced, known bool) {
+	switch promised, ok := w.promised[kind]; {
+	case ok:
+		return promised.Namespaced, true
+	case kind.Group == v1alpha1.GroupVersion.Group:
+		return kind.Kind == "Sync", true
+	case kind.Group == "karpenter.sh", kind.Group == "karpenter.k8s.aws", kind.Group == "apiextensions.k8s.io", kind.Group == "apiregistration.k8s.io":
+		return false, true
+	}
+	return !unnamespaced(kind), len(scheme.Scheme.VersionsForGroupKind(kind)) > 0
+}
+
+// unnamespaced reports whether a kind of Kubernetes is one whose objects live in no
+// namespace. Of a group that is not among these all do.
+func unnamespaced(kind schema.GroupKind) bool {
+	outside := map[string]func(kind string) bool{
+		"":                             oneOf("Namespace", "Node", "PersistentVolume", "ComponentStatus"),
+		"admissionregistration.k8s.io": allBut(),
+		"authentication.k8s.io":        oneOf("TokenReview", "SelfSubjectReview"),
+		"authorization.k8s.io":         allBut("LocalSubjectAccessReview"),
+		"certificates.k8s.io":          oneOf("CertificateSigningRequest", "ClusterTrustBundle"),
+		"flowcontrol.apiserver.k8s.io": allBut(),
+		"internal.apiserver.k8s.io":    allBut(),
+		"networking.k8s.io":            oneOf("IngressClass", "IPAddress", "ServiceCIDR"),
+		"node.k8s.io":                  allBut(),
+		"rbac.authorization.k8s.io":    oneOf("ClusterRole", "ClusterRoleBinding"),
+		"resource.k8s.io":              allBut("ResourceClaim", "ResourceClaimTemplate"),
+		"scheduling.k8s.io":            oneOf("PriorityClass"),
+		"storage.k8s.io":               allBut("CSIStorageCapacity"),
+		"storagemigration.k8s.io":      allBut(),
+	}[kind.Group]
+	return outside != nil && outside(kind.Kind)
+}
+
+func oneOf(kinds ...string) func(string) bool {
+	return func(kind string) bool { return slices.Contains(kinds, kind) }
+}
+
+func allBut(kinds ...string) func(string) bool {
+	return func(kind string) bool { return !slices.Contains(kinds, kind) }
+}

@@ -1,0 +1,112 @@
+package kubernetes
+
+import (
+	"context"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/owner"
+	"github.com/poolwright/poolwright/reconciler/targets/internal/api"
+	"github.com/poolwright/poolwright/reconciler/targets/internal/fields"
+	"github.com/poolwright/poolwright/reconciler/targets/internal/inventory"
+)
+
+// OwnerOf is the other GitOps tool that manages a live object, or nobody. Marks that Git itself declares say nothing: they may be a copy.
+func OwnerOf(live *unstructured.Unstructured, wanted map[string]any) owner.Reference {
+	declared := &unstructured.Unstructured{Object: wanted}
+	labels, ours := live.GetLabels(), declared.GetLabels()
+	for _, flux := range []struct {
+		prefix string
+		kind   owner.Kind
+	}{
+		{"kustomize.toolkit.fluxcd.io/", owner.FluxKustomization},
+		{"helm.toolkit.fluxcd.io/", owner.FluxHelmRelease},
+	} {
+		name := labels[flux.prefix+"name"]
+		if name != "" && ours[flux.prefix+"name"] != name {
+			return owner.Reference{Kind: flux.kind, Name: labels[flux.prefix+"namespace"] + "/" + name}
+		}
+	}
+	tracking := live.GetAnnotations()[argoTracking]
+	if app, self, ok := strings.Cut(tracking, ":"); ok && declared.GetAnnotations()[argoTracking] != tracking && tracks(self, live) {
+		return owner.Reference{Kind: owner.ArgoCDApplication, Name: app}
+	}
+	for _, e := range fields.Entries(live.Object) {
+		switch {
+		case e.Manager == "kustomize-controller", e.Manager == "helm-controller":
+			return owner.Reference{Kind: owner.Flux, Name: e.Manager}
+		case strings.HasPrefix(e.Manager, "argocd-"):
+			return owner.Reference{Kind: owner.ArgoCD, Name: e.Manager}
+		}
+	}
+	return owner.Reference{}
+}
+
+const argoTracking = "argocd.argoproj.io/tracking-id"
+
+// tracks reports whether Argo CD's tracking id names this very object; a
+// copied annotation names another. For cluster-scoped objects it carries the
+// application's namespace.
+func tracks(self string, live *unstructured.Unstructured) bool {
+	gvk := live.GroupVersionKind()
+	place, found := strings.CutPrefix(self, gvk.Group+"/"+gvk.Kind+":")
+	namespace, name, _ := strings.Cut(place, "/")
+	return found && name == live.GetName() && (live.GetNamespace() == "" || namespace == live.GetNamespace())
+}
+
+// Installation stands in the place of a Sync's name for what `poolwright bootstrap`
+// installs. No Sync can have it: its definition reserves it.
+const Installation = "poolwright-installation"
+
+// otherSync is the label value of the Sync that owns a live object in place of this one,
+// or is empty: nobody does, or this Sync may take the object over.
+func (w *World) otherSync(ctx context.Context, k state.Key, live *unstructured.Unstructured) (string, error) {
+	label := live.GetLabels()[v1alpha1.SyncLabel]
+	if label == "" || label == w.label {
+		return "", nil
+	}
+	if label == Installation && k == w.self() {
+		if itself, err := w.installed(ctx, k, live); err != nil || itself {
+			return "", err
+		}
+	}
+	if lives, err := w.syncLives(ctx, label); err != nil || !lives {
+		return "", err
+	}
+	return label, nil
+}
+
+// self is the key of the Sync whose world this is.
+func (w *World) self() state.Key {
+	return state.Key{Target: Name, Group: v1alpha1.GroupVersion.Group, Kind: "Sync", Namespace: w.cfg.Namespace, Name: w.cfg.Sync}
+}
+
+// installed reports whether the installation has made this incarnation of an object, by
+// its inventory: a label can be copied.
+func (w *World) installed(ctx context.Context, k state.Key, live *unstructured.Unstructured) (bool, error) {
+	store := inventory.NewStore(w.api, inventory.Place{
+		Target: Name, Namespace: w.cfg.Namespace, Prefix: Installation + "-inventory", Value: Installation, ReadOnly: true,
+	})
+	if _, err := store.Load(ctx); err != nil {
+		return false, err
+	}
+	rec, known := store.Get(k)
+	return known && rec.Print.UID == string(live.GetUID()), nil
+}
+
+// syncLives reports whether another Sync still keeps an inventory here, and so
+// owns what carries its label.
+func (w *World) syncLives(ctx context.Context, label string) (bool, error) {
+	lives := false
+	ref := api.Ref{Resource: schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}, Namespace: w.cfg.Namespace}
+	err := w.api.Names(ctx, ref, inventory.Label+"="+label, "", func(*metav1.PartialObjectMetadata) { lives = true })
+	if err != nil {
+		return false, api.Refused("looking for the inventory of Sync "+label, err, false)
+	}
+	return lives, nil
+}

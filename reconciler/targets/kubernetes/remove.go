@@ -1,0 +1,101 @@
+package kubernetes
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/targets"
+	"github.com/poolwright/poolwright/reconciler/targets/internal/api"
+)
+
+// remove deletes the observed incarnation. Where more than itself may go with it, it
+// looks right before each request how much that is; and where its version has moved (a
+// status update, a heartbeat), whether it is still ours.
+func (j *job) remove(ctx context.Context) error {
+	id := j.change.Before.Live
+	if id.UID == "" {
+		return fmt.Errorf("%s: it was never observed", j.doing)
+	}
+	version := id.ResourceVersion
+	look := counts(j.change.Key, j.change.Before.Object)
+	for attempt := 0; ; attempt++ {
+		if look {
+			live, err := j.api.Get(ctx, j.ref)
+			if apierrors.IsNotFound(err) {
+				j.store.Forget(j.change.Key)
+				return nil
+			}
+			if err != nil {
+				return api.Refused(j.doing, err, j.secret)
+			}
+			if err := j.checkDeletion(ctx, live); err != nil {
+				return err
+			}
+			version = live.GetResourceVersion()
+		}
+		err := j.api.Delete(ctx, j.ref, types.UID(id.UID), version)
+		switch {
+		case err == nil:
+			if !lingers(j.change.Before) {
+				j.store.Forget(j.change.Key)
+			}
+			return nil
+		case apierrors.IsNotFound(err):
+			j.store.Forget(j.change.Key)
+			return nil
+		case !apierrors.IsConflict(err) || attempt == 5:
+			return api.Refused(j.doing, err, j.secret)
+		}
+		look = true
+	}
+}
+
+// checkDeletion refuses what is not ours to delete any more, or takes more along than was planned.
+// It reads what is live, as no cache can be newer than the request that follows.
+func (j *job) checkDeletion(ctx context.Context, live *unstructured.Unstructured) error {
+	if !j.still(live) {
+		return state.Fail(state.Retry, "Changed", fmt.Errorf("%s: %w", j.doing, targets.ErrChanged))
+	}
+	k := j.change.Key
+	if !counts(k, live.Object) {
+		return nil
+	}
+	j.mu.Lock()
+	coverage := j.coverage
+	j.mu.Unlock()
+	now := counting{World: j.World, deletedAnyway: leaves}
+	if isDevicePlugin(k) || profileOf(live.Object) != "" {
+		now.lost = j.lostGPUs(ctx, coverage, profileOf(live.Object))
+	}
+	return targets.MayDelete(j.doing, j.change, now.removal(ctx, k, live))
+}
+
+// leaves reports whether the deletion of an object was accepted. One that is still to
+// be deleted, or was to be and is held or refused, goes with what it is in.
+func leaves(_ state.Key, live metav1.Object) bool { return live.GetDeletionTimestamp() != nil }
+
+// still reports whether a live object that has moved since its deletion was
+// planned is still ours to delete. Controllers move objects all the time; what
+// counts is whether somebody took it from us or asked to keep it.
+func (j *job) still(live *unstructured.Unstructured) bool {
+	label := live.GetLabels()[v1alpha1.SyncLabel]
+	return string(live.GetUID()) == j.change.Before.Live.UID &&
+		(label == j.label || label == "") &&
+		live.GetAnnotations()[v1alpha1.PruneAnnotation] != "disabled" &&
+		OwnerOf(live, nil) == j.change.Before.Owner
+}
+
+// lingers reports whether an object stays a while after its deletion was
+// accepted; it is recorded until it is seen to be gone.
+func lingers(item *state.Item) bool {
+	metadata, _ := item.Object["metadata"].(map[string]any)
+	finalizers, _ := metadata["finalizers"].([]any)
+	return len(finalizers) > 0 || item.Key.Kind == "Pod" || item.Key.Kind == "Namespace"
+}

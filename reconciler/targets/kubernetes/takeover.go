@@ -1,0 +1,120 @@
+package kubernetes
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/util/csaupgrade"
+
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/owner"
+	"github.com/poolwright/poolwright/reconciler/targets"
+	"github.com/poolwright/poolwright/reconciler/targets/internal/api"
+	"github.com/poolwright/poolwright/reconciler/targets/internal/fields"
+)
+
+// clientSideManager is the name under which `kubectl apply` owns fields.
+const clientSideManager = "kubectl-client-side-apply"
+
+// prepare moves ownership before the apply: kubectl's client-side claims
+// become ours, so that what Git does not declare goes; and replicas that an
+// autoscaler is about to own are handed over, since giving them up would set
+// them to one.
+func (j *job) prepare(ctx context.Context, m memo) error {
+	if !m.clientSide && !m.scaled {
+		return nil
+	}
+	live, err := j.api.Get(ctx, j.ref)
+	if err != nil {
+		return api.Refused(j.doing, err, j.secret)
+	}
+	if string(live.GetUID()) != j.change.Before.Live.UID {
+		return state.Fail(state.Retry, "Changed", fmt.Errorf("%s: %w", j.doing, targets.ErrChanged))
+	}
+	if m.scaled {
+		if err := j.handOver(ctx, live); err != nil {
+			return err
+		}
+	}
+	if !m.clientSide || j.change.Before.Owner != (owner.Reference{}) {
+		return nil
+	}
+	patch, err := csaupgrade.UpgradeManagedFieldsPatch(live, sets.New(clientSideManager), v1alpha1.FieldManager)
+	if err != nil || patch == nil {
+		return err
+	}
+	_, err = j.api.Patch(ctx, j.ref, patch)
+	return api.Refused(j.doing+", taking over from kubectl", err, j.secret)
+}
+
+// scaleManager holds spec.replicas until the autoscaler writes it.
+const scaleManager = "poolwright-autoscaled"
+
+func (j *job) handOver(ctx context.Context, live *unstructured.Unstructured) error {
+	replicas, found, err := unstructured.NestedInt64(live.Object, "spec", "replicas")
+	ours := fields.Claims(fields.Applied(live.Object, v1alpha1.FieldManager), "spec", "replicas")
+	others := fields.Owners(live.Object, v1alpha1.FieldManager, "spec", "replicas")
+	others = slices.DeleteFunc(others, func(m string) bool { return m == clientSideManager })
+	if !found || err != nil || len(others) > 0 || !ours && !j.memo(j.change.Key).clientSide {
+		return nil
+	}
+	_, err = j.api.Apply(ctx, j.ref, map[string]any{
+		"apiVersion": live.GetAPIVersion(), "kind": live.GetKind(),
+		"metadata": map[string]any{"name": live.GetName(), "namespace": live.GetNamespace(), "uid": string(live.GetUID())},
+		"spec":     map[string]any{"replicas": replicas},
+	}, api.ApplyOptions{Manager: scaleManager, Force: true})
+	return api.Refused(j.doing+", handing replicas to the autoscaler", err, false)
+}
+
+// trim removes what somebody added by hand to a spec that is wholly ours:
+// server-side apply cannot remove what it does not own. Karpenter's hash
+// controller moves the object right after each change, so it tries again.
+func (j *job) trim(ctx context.Context, live *unstructured.Unstructured, scaled bool) (*unstructured.Unstructured, error) {
+	canonical, err := j.dryRun(ctx, *j.change.After, stranger(j.change.Key, live))
+	if err != nil {
+		// Without its canonical form an addition cannot be told from a
+		// default; what we declared is in place.
+		return live, nil
+	}
+	base, _ := unscaled(canonical.Object["spec"], scaled).(map[string]any)
+	doing := j.doing + ", removing what was added by hand"
+	for attempt := 0; ; attempt++ {
+		extra, _ := unscaled(live.Object["spec"], scaled).(map[string]any)
+		pointers := fields.Missing(extra, base, "/spec")
+		if len(pointers) == 0 {
+			return live, nil
+		}
+		patch, err := removal(live.GetResourceVersion(), pointers)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", doing, err)
+		}
+		trimmed, err := j.api.Patch(ctx, j.ref, patch)
+		if err == nil {
+			return trimmed, nil
+		}
+		if !apierrors.IsConflict(err) || attempt == 5 {
+			return nil, api.Refused(doing, err, j.secret)
+		}
+		if live, err = j.api.Get(ctx, j.ref); err != nil {
+			return nil, api.Refused(doing, err, j.secret)
+		}
+	}
+}
+
+// removal is a JSON patch that removes the fields at the pointers from that
+// version of the object alone. Setting the version makes a mismatch a conflict;
+// testing it would make it an invalid request.
+func removal(version string, pointers []string) ([]byte, error) {
+	slices.Sort(pointers)
+	ops := []map[string]any{{"op": "replace", "path": "/metadata/resourceVersion", "value": version}}
+	for _, p := range pointers {
+		ops = append(ops, map[string]any{"op": "remove", "path": p})
+	}
+	return json.Marshal(ops)
+}

@@ -1,0 +1,199 @@
+package kubernetes
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/loss"
+	"github.com/poolwright/poolwright/reconciler/targets"
+	"github.com/poolwright/poolwright/reconciler/targets/internal/api"
+	"github.com/poolwright/poolwright/reconciler/targets/internal/karpenter"
+)
+
+// This file knows the updates that lose nodes or data as a deletion does.
+
+// losingField is a field of a kind whose update may do what the deletion of the object,
+// or of another, does.
+type losingField struct {
+	group, kind string
+	// path has the field's names, with dots between.
+	path string
+	// absent is what the API makes of an object without the field; nil for nothing.
+	absent any
+	// loses reports whether the second value loses what the first does not.
+	loses func(before, after any) bool
+	// lost is what goes with it.
+	lost func(ctx context.Context, w *World, u update) (loss.Removal, error)
+}
+
+// update is a wanted object that differs from the live one.
+type update struct {
+	key state.Key
+	// before is the live object as far as it differs from after, the wanted one; live is
+	// all of it.
+	before, after map[string]any
+	live          *unstructured.Unstructured
+}
+
+// losingFields are all there are. What makes nodes drift and be replaced is not among
+// them: guard.maxNodesReplaced is for that.
+func losingFields() []losingField {
+	return []losingField{
+		{"poolwright.dev", "Cluster", "spec.engine.mode", "Embedded", not("Embedded"), lostEngine},
+		{"poolwright.dev", "Cluster", "spec.name", nil, changed, lostEngine},
+		{"poolwright.dev", "Cluster", "spec.region", nil, changed, lostEngine},
+		{"poolwright.dev", "Cluster", "spec.account", nil, changed, lostEngine},
+		{"poolwright.dev", "Cluster", "spec.interruptionQueue", nil, ends, lostQueue},
+		{"poolwright.dev", "Cluster", "spec.engine.interruptionQueue", "", becomes(""), lostQueue},
+		{"karpenter.sh", "NodePool", "spec.replicas", nil, lower, lostReplicas},
+		{"apps", "StatefulSet", "spec.replicas", int64(1), lower, lostOrdinals},
+		{"", "PersistentVolume", "spec.persistentVolumeReclaimPolicy", "Retain", becomes("Delete"), lostVolume},
+	}
+}
+
+// not loses what a value does, when it becomes another.
+func not(strict any) func(before, after any) bool {
+	return func(before, after any) bool { return state.Equal(before, strict) && !state.Equal(after, strict) }
+}
+
+func becomes(value any) func(before, after any) bool {
+	return func(before, after any) bool { return !state.Equal(before, value) && state.Equal(after, value) }
+}
+
+func changed(before, after any) bool { return before != nil && !state.Equal(before, after) }
+
+func ends(before, after any) bool { return before != nil && after == nil }
+
+// lower reports whether a number becomes less.
+func lower(before, after any) bool {
+	b, ok := before.(int64)
+	a, known := after.(int64)
+	return ok && known && a < b
+}
+
+// of is the field's value in an object, or what stands for one that is absent.
+func (f losingField) of(object map[string]any) any {
+	value, found, err := unstructured.NestedFieldNoCopy(object, strings.Split(f.path, ".")...)
+	if !found || err != nil || value == nil {
+		return f.absent
+	}
+	return value
+}
+
+// lost is what goes with an update; zero for one that loses nothing. What cannot be
+// counted is grave.
+func (w *World) lost(ctx context.Context, u update) loss.Removal {
+	for _, f := range losingFields() {
+		if f.group != u.key.Group || f.kind != u.key.Kind || !f.loses(f.of(u.before), f.of(u.after)) {
+			continue
+		}
+		out, err := f.lost(ctx, w, u)
+		if err != nil {
+			return loss.Removal{Grave: "what is lost by " + f.path + " could not be counted: " + err.Error(), Losses: loss.Counts{loss.Uncounted: 1}}
+		}
+		if out.Grave != "" {
+			out.Grave = f.path + ": " + out.Grave
+			return out
+		}
+	}
+	return loss.Removal{}
+}
+
+func lostEngine(ctx context.Context, w *World, _ update) (loss.Removal, error) {
+	return w.lostEngine(ctx)
+}
+
+// lostQueue counts the nodes that the engine does not drain any more before AWS takes
+// them away: without a queue it does not hear of it, whether or not the queue stays.
+func lostQueue(ctx context.Context, w *World, u update) (loss.Removal, error) {
+	part, _, _ := unstructured.NestedFieldNoCopy(u.after, "spec", "interruptionQueue")
+	name, _, _ := unstructured.NestedString(u.after, "spec", "engine", "interruptionQueue")
+	mode, _, _ := unstructured.NestedString(u.live.Object, "spec", "engine", "mode")
+	if part != nil || name != "" || mode != "Embedded" {
+		return loss.Removal{}, nil
+	}
+	lost, err := w.nodeClaims(ctx)
+	n := len(lost["NodeClaim"])
+	if err != nil || n == 0 {
+		return loss.Removal{}, err
+	}
+	verb := "are"
+	if n == 1 {
+		verb = "is"
+	}
+	return lost.Removal(fmt.Sprintf("%s %s not drained any more before AWS takes the node away", count(n, "NodeClaim"), verb)), nil
+}
+
+// lostReplicas counts the nodes by which a static pool becomes smaller.
+func lostReplicas(ctx context.Context, w *World, u update) (loss.Removal, error) {
+	of := karpenter.PoolLabel + "=" + u.key.Name
+	names, coming, err := karpenter.Nodes(ctx, w.api, of, of)
+	after, _, _ := unstructured.NestedInt64(u.after, "spec", "replicas")
+	n := len(names) + len(coming) - int(after)
+	if err != nil || n <= 0 {
+		return loss.Removal{}, err
+	}
+	return loss.Removal{Grave: count(n, "node") + " of the pool would go", Losses: loss.Counts{"Node": n}}, nil
+}
+
+// lostOrdinals counts the claims of the pods that a StatefulSet has no more, where it has
+// them deleted.
+func lostOrdinals(ctx context.Context, w *World, u update) (loss.Removal, error) {
+	path := []string{"spec", "persistentVolumeClaimRetentionPolicy", "whenScaled"}
+	policy, declared, _ := unstructured.NestedString(u.after, path...)
+	if !declared {
+		policy, _, _ = unstructured.NestedString(u.live.Object, path...)
+	}
+	if policy != "Delete" {
+		return loss.Removal{}, nil
+	}
+	first, _, _ := unstructured.NestedInt64(u.live.Object, "spec", "ordinals", "start")
+	stay, sized, _ := unstructured.NestedInt64(u.after, "spec", "replicas")
+	if !sized {
+		stay = 1
+	}
+	claims, err := w.claimsOf(ctx, u.key, u.live)
+	lost := loss.Names{}
+	for name := range claims[claimKind] {
+		ordinal, err := strconv.ParseInt(name[strings.LastIndex(name, "-")+1:], 10, 64)
+		if err != nil || ordinal >= first+stay {
+			lost.Add(claimKind, name)
+		}
+	}
+	if err != nil || len(lost) == 0 {
+		return loss.Removal{}, err
+	}
+	return lost.Removal("its persistentVolumeClaimRetentionPolicy deletes " + count(len(lost[claimKind]), claimKind)), nil
+}
+
+// lostVolume is the data of a volume that is deleted as soon as it has no claim.
+func lostVolume(_ context.Context, _ *World, u update) (loss.Removal, error) {
+	lost := loss.Names{}
+	lost.Add(u.key.Kind, u.key.Name)
+	return lost.Removal("its data goes as soon as it has no claim"), nil
+}
+
+// mayLose counts again right before the request what goes with an update, and refuses
+// where it is more than was planned with. What only puts back what a hand has changed
+// takes nothing that the repository gave.
+func (j *job) mayLose(ctx context.Context) error {
+	k := j.change.Key
+	concerned := false
+	for _, f := range losingFields() {
+		concerned = concerned || f.group == k.Group && f.kind == k.Kind && f.loses(f.of(j.change.Before.Object), f.of(j.change.After.Object))
+	}
+	if !concerned || j.change.Drift {
+		return nil
+	}
+	live, err := j.api.Get(ctx, j.ref)
+	if err != nil {
+		return api.Refused(j.doing, err, j.secret)
+	}
+	now := j.lost(ctx, update{key: k, before: j.change.Before.Object, after: j.change.After.Object, live: live})
+	return targets.MayDelete(j.doing, j.change, now)
+}

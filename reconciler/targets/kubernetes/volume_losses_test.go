@@ -1,0 +1,81 @@
+package kubernetes_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	"github.com/poolwright/poolwright/reconciler/state/loss"
+)
+
+// A NodeClaim is an instance, and data is lost with claims, volumes and some StatefulSets.
+func TestInstancesAndDataAreNotDeletedUnasked(t *testing.T) {
+	b := newBench(t)
+	const volumes = `
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: data, namespace: $NS}
+spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}
+---
+apiVersion: v1
+kind: PersistentVolume
+metadata: {name: volume-$NS}
+spec: {capacity: {storage: 1Gi}, accessModes: [ReadWriteOnce], persistentVolumeReclaimPolicy: Delete, hostPath: {path: /data}}
+---
+apiVersion: apps/v1
+kind: StatefulSet
+metadata: {name: db, namespace: $NS}
+spec:
+  persistentVolumeClaimRetentionPolicy: {whenDeleted: Delete}
+  replicas: 0 # else the controller makes the claim, at any time
+  serviceName: db
+  selector: {matchLabels: {a: b}}
+  template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c, image: i}]}}
+  volumeClaimTemplates: [{metadata: {name: d}, spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}]
+`
+	b.reconcile(b.declare(volumes, claim, config, web))
+	b.make(`
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: d-db-0, namespace: $NS}
+spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}
+`, "kube-controller-manager")
+	got := map[string]loss.Counts{}
+	for _, c := range b.guarded(b.declare(config, web), "").Changes {
+		got[c.Key.Kind] = c.Before.Losses
+		if !c.Held() {
+			t.Errorf("%s goes unasked", c.Key)
+		}
+	}
+	want := map[string]loss.Counts{
+		"PersistentVolumeClaim": {"PersistentVolumeClaim": 1}, "PersistentVolume": {"PersistentVolume": 1},
+		"StatefulSet": {"PersistentVolumeClaim": 1}, "NodeClaim": {"Node": 1},
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("losses (-want +got):\n%s", d)
+	}
+}
+
+// Who deletes a Sync with this policy deletes all that it applied.
+func TestWhatASyncAppliedCountsWithIt(t *testing.T) {
+	if _, err := envtest.InstallCRDs(server, envtest.CRDInstallOptions{Paths: []string{"../../../config/crd/poolwright.dev_syncs.yaml"}}); err != nil {
+		t.Fatal(err)
+	}
+	for policy, want := range map[string]loss.Counts{"Orphan": nil, "Prune": {"Object": 4}} {
+		t.Run(policy, func(t *testing.T) {
+			b := newBench(t)
+			b.reconcile(b.declare(`
+apiVersion: poolwright.dev/v1alpha1
+kind: Sync
+metadata: {name: `+b.sync+`, namespace: $NS, labels: {app.kubernetes.io/part-of: poolwright}}
+spec: {deletionPolicy: `+policy+`, source: {git: {url: "https://git.example/a.git", ref: {branch: main}}}}
+`, config, web))
+			for _, c := range b.guarded(b.declare(config, web), "").Changes {
+				if d := cmp.Diff(want, c.Before.Losses); d != "" || !c.Held() {
+					t.Errorf("%s is held: %q, losses (-want +got):\n%s", c.Key, c.Hold, d)
+				}
+			}
+		})
+	}
+}

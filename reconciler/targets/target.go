@@ -1,0 +1,129 @@
+// Package targets is the contract between the reconciler and every outside
+// world: Kubernetes, AWS. A world is three verbs; whoever has them can be
+// planned, corrected and tested by the conformance suite in targettest.
+//
+// It refuses to hold policy: what may be deleted or must wait is decided on
+// the Plan. Start reading at Target.
+package targets
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/loss"
+)
+
+// Target is one outside world.
+type Target interface {
+	// Want turns what the repository declares into what this world should
+	// hold, in the form in which Observe reports it: defaults that only the
+	// declaration can know are filled in, fields that must not be sent are
+	// gone, waves and graves are set. Declarations of other worlds are passed
+	// over. A declaration that this world can never hold is a Problem in a
+	// *ProblemsError, returned together with the Set of all the others.
+	Want(ctx context.Context, declared state.Set) (state.Set, error)
+	// Observe reports what the world holds of the wanted things, and those
+	// things that are ours but no longer wanted. Observed Objects are
+	// canonical: where the live thing satisfies the wanted one, the Object is
+	// equal to the wanted Object; where not, it differs in exactly the fields
+	// that a correction would change. An error means that nothing may be
+	// concluded, least of all an absence.
+	Observe(ctx context.Context, wanted state.Set) (state.Set, error)
+	// Correct makes one change. It returns nil only when the world has
+	// accepted it; it never deletes anything but the very incarnation that
+	// was observed (Change.Before.Live), and nothing with which more goes than
+	// was allowed (Change.Allowance): that is counted anew before the first
+	// request, and is a *GrownError.
+	Correct(ctx context.Context, change plan.Change) error
+}
+
+// Recorder is the ability of a Target that keeps an inventory: the intent to
+// change is recorded before the first change, and what became of it after the
+// last, so that a crash in between leaves no orphan.
+type Recorder interface {
+	// Begin records that the changes are about to be made.
+	Begin(ctx context.Context, changes []plan.Change) error
+	// End records the state that the changes left behind. It is called also
+	// when some of them failed, and without Begin after a run that had nothing
+	// to change; it sends nothing when what is recorded is true.
+	End(ctx context.Context) error
+}
+
+// Withdrawer is the ability of a Target that remembers how far deletions were allowed.
+// What an Observe finds wanted again is allowed no more.
+type Withdrawer interface {
+	// Withdraw stores that right after an Observe by which worlds are to be changed:
+	// a process that ends before Begin has seen what the next one may not see. It sends
+	// nothing where nothing was withdrawn.
+	Withdraw(ctx context.Context) error
+}
+
+// Waiter is the ability of a Target whose things become ready some time after
+// they were accepted.
+type Waiter interface {
+	// Ready waits until every thing in keys is ready, or ctx ends. It returns
+	// the things that are not, with the reason for each.
+	Ready(ctx context.Context, keys []state.Key) (map[state.Key]string, error)
+}
+
+// ProblemsError carries mistakes in the repository that only a target can see,
+// such as a kind that the cluster does not know.
+type ProblemsError struct{ Problems []state.Problem }
+
+// Error counts the problems and shows the first.
+func (e *ProblemsError) Error() string {
+	if len(e.Problems) == 1 {
+		return e.Problems[0].String()
+	}
+	return fmt.Sprintf("%d problems, the first: %s", len(e.Problems), e.Problems[0])
+}
+
+// ErrConflict marks a correction that was refused because another manager owns
+// the fields. The error's text names the manager and the fields.
+var ErrConflict = errors.New("owned by another manager")
+
+// GrownError says that a deletion, or an update that loses as much, was not sent, because more goes with it by now than
+// was allowed. The next plan asks for what it costs then. It is an ErrChanged.
+type GrownError struct{ Allowed, Now loss.Counts }
+
+// Error names what goes with the deletion, now and then.
+func (e *GrownError) Error() string {
+	list := func(c loss.Counts) string {
+		var parts []string
+		for _, kind := range slices.Sorted(maps.Keys(c)) {
+			if c[kind] > 0 {
+				parts = append(parts, fmt.Sprintf("%d %s", c[kind], kind))
+			}
+		}
+		return cmp.Or(strings.Join(parts, ", "), "nothing")
+	}
+	return fmt.Sprintf("not sent: by now %s would go with it, and %s was allowed", list(e.Now), list(e.Allowed))
+}
+
+// Unwrap makes it an ErrChanged.
+func (e *GrownError) Unwrap() error { return ErrChanged }
+
+// MayDelete compares what goes with a deletion, or an update that loses as much, now with what was allowed. Nil lets it be
+// sent; doing starts the error otherwise. What cannot be counted now is an error, unless
+// it could not be when it was planned, and was allowed all the same.
+func MayDelete(doing string, c plan.Change, now loss.Removal) error {
+	allowed := c.Allowance().Losses
+	switch {
+	case allowed.Covers(now.Cost()):
+		return nil
+	case now.Losses[loss.Uncounted] > 0:
+		return state.Failf(state.Retry, "Uncounted", "%s: not sent: %s", doing, now.Grave)
+	}
+	return state.Fail(state.Retry, "Changed", fmt.Errorf("%s: %w", doing, &GrownError{Allowed: allowed, Now: now.Cost()}))
+}
+
+// ErrChanged marks a correction that was refused because the live thing is no
+// longer the one that was observed. The next run sees it anew.
+var ErrChanged = errors.New("changed since it was observed")

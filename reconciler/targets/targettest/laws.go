@@ -1,0 +1,269 @@
+package targettest
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/loss"
+	"github.com/poolwright/poolwright/reconciler/targets"
+)
+
+func wantIsPure(s *suite) {
+	before, err := json.Marshal(s.world.Things.Items())
+	if err != nil {
+		s.Fatal(err)
+	}
+	once := s.want(s.world.Things)
+	s.equalSets("the second Want differs", s.want(s.world.Things), once)
+	after, err := json.Marshal(s.world.Things.Items())
+	if err != nil {
+		s.Fatal(err)
+	}
+	if d := cmp.Diff(string(before), string(after)); d != "" {
+		s.Errorf("Want changed what was declared:\n%s", d)
+	}
+}
+
+func wantIsModest(s *suite) {
+	foreign := state.Item{Key: state.Key{Target: "somewhere-else", Kind: "Thing", Name: "foreign"}, Version: "v1", Object: map[string]any{}}
+	all := state.NewSet(append(s.world.Things.Items(), foreign)...)
+	s.equalSets("another world's thing made a difference", s.want(all), s.want(s.world.Things))
+}
+
+func startsEmpty(s *suite) {
+	p := s.plan(s.world.Things)
+	if n := p.Count(plan.Create); n != len(p.Changes) || n < s.want(s.world.Things).Len() {
+		s.Errorf("the first plan does not just create: %s", describe(p))
+	}
+}
+
+func observeIsPure(s *suite) {
+	s.apply(s.plan(s.world.Things))
+	wanted := s.want(s.world.Things)
+	once := s.observe(wanted)
+	s.equalSets("the second Observe differs", s.observe(wanted), once)
+	for _, item := range once.Items() {
+		if item.Live.UID == "" {
+			s.Errorf("%s was observed without an identity", item.Key)
+		}
+	}
+}
+
+func settles(s *suite) {
+	s.apply(s.plan(s.world.Things))
+	s.settled(s.world.Things)
+}
+
+func revises(s *suite) {
+	s.apply(s.plan(s.world.Things))
+	p := s.plan(s.world.Revised)
+	if p.Empty() || p.Count(plan.Delete) > 0 {
+		s.Fatalf("the revision's plan: %s", describe(p))
+	}
+	for _, c := range p.Changes {
+		if c.Action == plan.Update && len(c.Fields) == 0 {
+			s.Errorf("updating %s shows no field", c.Key)
+		}
+		if c.Drift {
+			s.Errorf("the revision of %s is taken for drift", c.Key)
+		}
+	}
+	s.apply(p)
+	s.settled(s.world.Revised)
+	s.apply(s.plan(s.world.Things))
+	s.settled(s.world.Things)
+}
+
+func undoesEdits(s *suite) {
+	s.apply(s.plan(s.world.Things))
+	k := s.first().Key
+	s.world.Edit(s.T, k)
+	c := s.only(s.plan(s.world.Things), plan.Update, k)
+	if len(c.Fields) == 0 || c.Before.Live.UID == "" || !c.Drift {
+		s.Errorf("the edit was seen as %d fields of %+v, drift %v", len(c.Fields), c.Before.Live, c.Drift)
+	}
+	s.apply(s.plan(s.world.Things))
+	s.settled(s.world.Things)
+	s.world.Edit(s.T, k)
+	s.restart()
+	s.only(s.plan(s.world.Things), plan.Update, k)
+}
+
+func undoesRemovals(s *suite) {
+	s.apply(s.plan(s.world.Things))
+	k := s.first().Key
+	s.world.Remove(s.T, k)
+	c := s.only(s.plan(s.world.Things), plan.Create, k)
+	if !c.Drift {
+		s.Error("a removal by hand is not known as drift")
+	}
+	s.apply(s.plan(s.world.Things))
+	s.settled(s.world.Things)
+}
+
+func prunes(s *suite) {
+	s.apply(s.plan(s.world.Things))
+	k := s.first().Key
+	rest := s.without(k)
+	s.deletes(s.plan(rest), rest, k)
+	s.restart()
+	c := s.deletes(s.plan(rest), rest, k)
+	if c.Before.Live.UID == "" {
+		s.Error("the deletion names no incarnation")
+	}
+	s.apply(s.plan(rest))
+	s.settled(rest)
+}
+
+func sparesSuccessors(s *suite) {
+	if s.world.Replace == nil {
+		s.Skip("names cannot be used again in this world")
+	}
+	s.apply(s.plan(s.world.Things))
+	k := s.first().Key
+	rest := s.without(k)
+	p := s.plan(rest)
+	c := s.deletes(p, rest, k)
+	s.begin(p)
+	s.world.Replace(s.T, k)
+	if err := s.target.Correct(s.Context(), c); !isChanged(err) {
+		s.Errorf("deleting a predecessor returned %v", err)
+	}
+	s.end(p)
+	wanted := s.want(s.world.Things)
+	if live, found := s.observe(wanted).Get(k); !found || live.Object == nil {
+		s.Error("the successor is gone")
+	}
+	// The others that went with it are still to be deleted.
+	s.apply(s.plan(rest))
+	s.settled(rest)
+}
+
+func forgivesTheGone(s *suite) {
+	s.apply(s.plan(s.world.Things))
+	k := s.first().Key
+	rest := s.without(k)
+	p := s.plan(rest)
+	s.world.Remove(s.T, k)
+	s.apply(p)
+	s.settled(rest)
+}
+
+func goesOn(s *suite) {
+	if _, ok := s.target.(targets.Recorder); !ok {
+		s.Skip("this world keeps no inventory")
+	}
+	s.apply(s.plan(s.world.Things))
+	k := s.first().Key
+	rest := s.without(k)
+	p := s.plan(rest)
+	if s.deletes(p, rest, k).Before.Allowed != nil {
+		s.Error("a deletion that nobody has begun is taken for allowed")
+	}
+	s.begin(p)
+	s.restart()
+	p = s.plan(rest)
+	s.allows(s.deletes(p, rest, k), loss.Allowance{Losses: s.deletes(p, rest, k).Before.Cost()})
+	// A person allows more, and no later step as much again.
+	allowed := loss.Allowance{Losses: loss.Counts{"Node": 3, "Pod": 7}, Confirmed: true}
+	for _, now := range []loss.Counts{allowed.Losses, {"Node": 2}} {
+		for i, c := range p.Changes {
+			before := *c.Before
+			before.Grave, before.Losses = "nodes go with it", now
+			p.Changes[i].Before, p.Changes[i].Confirmed = &before, now
+		}
+		s.begin(p)
+		s.restart()
+		p = s.plan(rest)
+		s.allows(s.deletes(p, rest, k), allowed)
+	}
+	// Wanted again, it stays, and its next deletion is another.
+	s.apply(s.plan(s.world.Revised))
+	s.settled(s.world.Revised)
+	for _, c := range s.plan(rest).Changes {
+		if c.Action == plan.Delete && c.Before.Allowed != nil {
+			s.Error("a deletion that was taken back is taken for allowed")
+		}
+	}
+	s.apply(s.plan(s.world.Things))
+	s.begin(s.plan(rest))
+	s.restart()
+	if s.deletes(s.plan(rest), rest, k).Before.Allowed == nil {
+		s.Error("a deletion that was begun is not known as allowed")
+	}
+	// So it is when what is wanted again differs, and the change of it is held.
+	s.end(s.plan(s.world.Revised))
+	s.restart()
+	if s.deletes(s.plan(rest), rest, k).Before.Allowed != nil {
+		s.Error("a deletion that was taken back while changes are held is taken for allowed")
+	}
+	withdraws(s, rest, k)
+}
+
+// withdraws holds that what was wanted again is known to be so by the next process, also
+// where this one ended before it began anything.
+func withdraws(s *suite, rest state.Set, k state.Key) {
+	s.Helper()
+	for name, withdraw := range map[string]bool{"it is stored": true, "the control: it is not": false} {
+		s.apply(s.plan(s.world.Things))
+		s.begin(s.plan(rest))
+		s.restart()
+		s.plan(s.world.Things)
+		if withdraw {
+			if err := s.target.(targets.Withdrawer).Withdraw(s.Context()); err != nil {
+				s.Fatal(err)
+			}
+		}
+		s.restart()
+		if still := s.deletes(s.plan(rest), rest, k).Before.Allowed != nil; still == withdraw {
+			s.Errorf("%s, the process ends, and the next one takes the deletion for allowed: %v", name, still)
+		}
+	}
+}
+
+// allows fails unless exactly that is known to be allowed of a deletion.
+func (s *suite) allows(c plan.Change, want loss.Allowance) {
+	s.Helper()
+	if d := cmp.Diff(&want, c.Before.Allowed, cmpopts.EquateEmpty()); d != "" {
+		s.Errorf("what is allowed of %s (-want +got):\n%s", c.Key, d)
+	}
+}
+
+func forgetsIntents(s *suite) {
+	s.begin(s.plan(s.world.Things))
+	s.restart()
+	if p := s.plan(state.Set{}); !p.Empty() {
+		s.Errorf("an intent alone is taken for a thing: %s", describe(p))
+	}
+	s.restart()
+	s.apply(s.plan(s.world.Things))
+	s.settled(s.world.Things)
+}
+
+func findsTheUnrecorded(s *suite) {
+	p := s.plan(s.world.Things)
+	s.begin(p)
+	s.correct(p)
+	s.restart()
+	if n := s.plan(state.Set{}).Count(plan.Delete); n != len(p.Changes) {
+		s.Errorf("%d things were made, %d are known", len(p.Changes), n)
+	}
+	s.apply(s.plan(s.world.Things))
+	s.settled(s.world.Things)
+}
+
+func concludesNothing(s *suite) {
+	s.apply(s.plan(s.world.Things))
+	wanted := s.want(s.world.Things)
+	ctx, cancel := context.WithCancel(s.Context())
+	cancel()
+	if observed, err := s.target.Observe(ctx, wanted); err == nil {
+		s.Errorf("a stopped Observe returned %d things and no error", observed.Len())
+	}
+	s.settled(s.world.Things)
+}
