@@ -27,7 +27,7 @@ FUZZTIME ?= 20s
 FUZZBUILD ?= -fuzz=.
 # Packages whose tests run with the race detector; it builds everything they depend on
 # anew, with cgo.
-RACE ?= ./reconciler/apply ./reconciler/plan ./reconciler/state ./reconciler/step ./reconciler \
+RACE ?= ./reconciler/apply ./reconciler/plan ./reconciler/state ./reconciler/proposal ./reconciler \
 	./reconciler/controller ./reconciler/pullrequest ./reconciler/targets/internal/... \
 	./cmd/internal/leaderelection ./cmd/internal/worktime
 # Where known vulnerabilities are read: https://vuln.go.dev, a mirror of it, or

@@ -7,8 +7,8 @@ import (
 
 	"github.com/poolwright/poolwright/reconciler/declared"
 	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/proposal"
 	"github.com/poolwright/poolwright/reconciler/state"
-	"github.com/poolwright/poolwright/reconciler/step"
 )
 
 // Proposal is what a step from one revision to another would do.
@@ -47,7 +47,7 @@ func Propose(ctx context.Context, before, after declared.Declared, offline bool,
 			out.Old = append(out.Old, p)
 		}
 	}
-	out.Proposal = step.Propose(step.Sides{
+	out.Proposal = proposal.Propose(proposal.Sides{
 		Before: was.wanted, After: is.wanted, SeenBefore: was.seen, SeenAfter: is.seen, Offline: offline,
 		MistakenBefore: len(was.problems) > 0, MistakenAfter: len(is.problems) > 0,
 		Refused: refused(was.wanted, is.wanted, after.Set),

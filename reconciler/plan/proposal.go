@@ -1,7 +1,7 @@
 package plan
 
 // Proposal is what the step from one revision to another does, kept apart from what
-// the worlds differ in already. Package step makes it.
+// the worlds differ in already. Package proposal makes it.
 //
 // Nothing live is shown of a thing that is not in the applied inventory: a note says
 // "exists, not ours". Where a Change of such a thing must have a Before all the same,

@@ -10,9 +10,9 @@ import (
 	"github.com/poolwright/poolwright/gitsource"
 	"github.com/poolwright/poolwright/reconciler/declared"
 	"github.com/poolwright/poolwright/reconciler/plan"
+	revision "github.com/poolwright/poolwright/reconciler/proposal"
 	"github.com/poolwright/poolwright/reconciler/report"
 	"github.com/poolwright/poolwright/reconciler/state"
-	revision "github.com/poolwright/poolwright/reconciler/step"
 )
 
 // sides are both ends of a step as they are declared.

@@ -1,4 +1,4 @@
-package step_test
+package proposal_test
 
 import (
 	"encoding/json"
@@ -6,8 +6,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/poolwright/poolwright/reconciler/proposal"
 	"github.com/poolwright/poolwright/reconciler/state"
-	"github.com/poolwright/poolwright/reconciler/step"
 )
 
 type m = map[string]any
@@ -77,7 +77,7 @@ func TestAMergeTakesWhatEachSideChanged(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			merged, both := step.Merge(tt.parted, tt.base, tt.head)
+			merged, both := proposal.Merge(tt.parted, tt.base, tt.head)
 			if d := cmp.Diff(tt.want.Items(), merged.Items()); d != "" {
 				t.Error(d)
 			}
@@ -141,7 +141,7 @@ func TestAMergePutsTheFieldsOfOneThingTogether(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			merged, both := step.Merge(set(thing("a", parted)), set(at(thing("a", tt.base), "base")), set(at(thing("a", tt.head), "head")))
+			merged, both := proposal.Merge(set(thing("a", parted)), set(at(thing("a", tt.base), "base")), set(at(thing("a", tt.head), "head")))
 			got, _ := merged.Get(key("a"))
 			if d := cmp.Diff(tt.want, got.Object); d != "" {
 				t.Error(d)
@@ -174,15 +174,15 @@ func FuzzMerge(f *testing.F) {
 				t.Errorf("%s: both %v\n%s", what, both, d)
 			}
 		}
-		got, both := step.Merge(p, b, p)
+		got, both := proposal.Merge(p, b, p)
 		expect("the head changes nothing", b, got, both)
-		got, both = step.Merge(p, p, h)
+		got, both = proposal.Merge(p, p, h)
 		expect("the base changes nothing", h, got, both)
-		got, both = step.Merge(p, b, b)
+		got, both = proposal.Merge(p, b, b)
 		expect("both are the same", b, got, both)
 
-		merged, both := step.Merge(p, b, h)
-		turned, also := step.Merge(p, h, b)
+		merged, both := proposal.Merge(p, b, h)
+		turned, also := proposal.Merge(p, h, b)
 		if d := cmp.Diff(both, also); d != "" {
 			t.Errorf("the sides disagree about where they disagree: %s", d)
 		}

@@ -1,12 +1,12 @@
-package step_test
+package proposal_test
 
 import (
 	"fmt"
 
 	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/proposal"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/state/owner"
-	"github.com/poolwright/poolwright/reconciler/step"
 )
 
 // real is a live thing.
@@ -60,8 +60,8 @@ func (w world) observe(wanted state.Set) state.Set {
 }
 
 // sides are two revisions of a world.
-func (w world) sides(before, after state.Set) step.Sides {
-	return step.Sides{Before: before, After: after, SeenBefore: w.observe(before), SeenAfter: w.observe(after)}
+func (w world) sides(before, after state.Set) proposal.Sides {
+	return proposal.Sides{Before: before, After: after, SeenBefore: w.observe(before), SeenAfter: w.observe(after)}
 }
 
 // told writes a plan, one line for each thing that is told.

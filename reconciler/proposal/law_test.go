@@ -1,4 +1,4 @@
-package step_test
+package proposal_test
 
 import (
 	"fmt"
@@ -9,8 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/proposal"
 	"github.com/poolwright/poolwright/reconciler/state"
-	"github.com/poolwright/poolwright/reconciler/step"
 )
 
 // randomObject has a few fields with a few values, so that two are often alike.
@@ -99,7 +99,7 @@ func TestNothingIsLostBetweenStepAndDrift(t *testing.T) {
 			after = randomRevision(r)
 		}
 		s := randomWorld(r, before).sides(before, after)
-		got := step.Propose(s)
+		got := proposal.Propose(s)
 		whole := plan.Compute(s.After, s.SeenAfter)
 
 		// What the step says of a thing, counts; the drift is for what it leaves alone.
@@ -120,7 +120,7 @@ func TestNothingIsLostBetweenStepAndDrift(t *testing.T) {
 		if text := shown(got); strings.Contains(text, "foreign") {
 			t.Fatalf("seed %d shows what is not ours:\n%s", seed, text)
 		}
-		if d := cmp.Diff(told(got.Step), told(step.Propose(s).Step)); d != "" {
+		if d := cmp.Diff(told(got.Step), told(proposal.Propose(s).Step)); d != "" {
 			t.Fatalf("seed %d: the second answer is another: %s", seed, d)
 		}
 	}
@@ -142,7 +142,7 @@ func TestEachDifferenceOfTheRevisionsIsToldOnce(t *testing.T) {
 		}
 		s.MistakenAfter, s.Offline = r.IntN(4) == 0, r.IntN(4) == 0
 		got := map[string]int{}
-		for _, c := range step.Propose(s, policies...).Step.Changes {
+		for _, c := range proposal.Propose(s, policies...).Step.Changes {
 			got[fmt.Sprint(c.Action, c.Key)]++
 		}
 		for _, c := range plan.Compute(after, before).Changes {

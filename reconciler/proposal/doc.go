@@ -1,7 +1,7 @@
-// Package step tells what the step from one revision to another does, kept apart
+// Package proposal tells what the step from one revision to another does, kept apart
 // from what the worlds differ in already: Merge says what a merge will declare,
 // Propose what that changes.
 //
 // It is as pure as package plan, and refuses to show what is live and not ours: who
 // may open a pull request must not read the cluster by it. Start reading at Propose.
-package step
+package proposal

@@ -1,11 +1,11 @@
-package step_test
+package proposal_test
 
 import (
 	"fmt"
 	"testing"
 
+	"github.com/poolwright/poolwright/reconciler/proposal"
 	"github.com/poolwright/poolwright/reconciler/state"
-	"github.com/poolwright/poolwright/reconciler/step"
 )
 
 // BenchmarkPropose is a pull request that changes a tenth of 2,000 things, merged and
@@ -32,8 +32,8 @@ func BenchmarkPropose(b *testing.B) {
 	from, to := set(parted...), set(head...)
 	looked := live.sides(from, to)
 	for b.Loop() {
-		looked.After, _ = step.Merge(from, from, to)
-		if p := step.Propose(looked); len(p.Step.Changes) != 200 {
+		looked.After, _ = proposal.Merge(from, from, to)
+		if p := proposal.Propose(looked); len(p.Step.Changes) != 200 {
 			b.Fatal(len(p.Step.Changes))
 		}
 	}

@@ -1,4 +1,4 @@
-package step_test
+package proposal_test
 
 import (
 	"fmt"
@@ -8,8 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/proposal"
 	"github.com/poolwright/poolwright/reconciler/state"
-	"github.com/poolwright/poolwright/reconciler/step"
 )
 
 func TestAStepIsToldApartFromTheDrift(t *testing.T) {
@@ -119,7 +119,7 @@ func TestAStepIsToldApartFromTheDrift(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			got := step.Propose(tt.world.sides(tt.before, tt.after))
+			got := proposal.Propose(tt.world.sides(tt.before, tt.after))
 			if d := cmp.Diff(tt.step, told(got.Step)); d != "" {
 				t.Errorf("the step: %s", d)
 			}
@@ -146,7 +146,7 @@ func TestARefusalThatTheStepBringsIsTold(t *testing.T) {
 		if applied == nil {
 			want = []string{"update a x=1>2", "note a: exists, not ours", "note a: Warning: a dry run of it is refused"}
 		}
-		if d := cmp.Diff(want, told(step.Propose(s).Step)); d != "" {
+		if d := cmp.Diff(want, told(proposal.Propose(s).Step)); d != "" {
 			t.Error(d)
 		}
 	}
@@ -155,8 +155,8 @@ func TestARefusalThatTheStepBringsIsTold(t *testing.T) {
 func TestWhatCannotBeReadIsNotSaidToExist(t *testing.T) {
 	a2 := m{"x": "2"}
 	after := set(thing("a", a2))
-	s := step.Sides{After: after, SeenAfter: set(state.Item{Key: key("a"), Version: "v1", Object: m{"x": "2", "dryRun": "unreadable: forbidden"}})}
-	if d := cmp.Diff([]string{"create a", "note a: unreadable: forbidden"}, told(step.Propose(s).Step)); d != "" {
+	s := proposal.Sides{After: after, SeenAfter: set(state.Item{Key: key("a"), Version: "v1", Object: m{"x": "2", "dryRun": "unreadable: forbidden"}})}
+	if d := cmp.Diff([]string{"create a", "note a: unreadable: forbidden"}, told(proposal.Propose(s).Step)); d != "" {
 		t.Error(d)
 	}
 }
@@ -164,8 +164,8 @@ func TestWhatCannotBeReadIsNotSaidToExist(t *testing.T) {
 func TestWhatAWorldKeepsToItselfIsNotSaidToBeDone(t *testing.T) {
 	// Another thing is missing that says it all: the world passes this one as wanted.
 	a2 := m{"x": "2"}
-	s := step.Sides{Before: set(thing("a", m{"x": "1"})), After: set(thing("a", a2)), SeenAfter: set(state.Item{Key: key("a"), Object: a2})}
-	if d := cmp.Diff([]string{"update a x=1>2"}, told(step.Propose(s).Step)); d != "" {
+	s := proposal.Sides{Before: set(thing("a", m{"x": "1"})), After: set(thing("a", a2)), SeenAfter: set(state.Item{Key: key("a"), Object: a2})}
+	if d := cmp.Diff([]string{"update a x=1>2"}, told(proposal.Propose(s).Step)); d != "" {
 		t.Error(d)
 	}
 }
@@ -188,11 +188,11 @@ func TestAStepOfWhatIsOnlyCompared(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			got := step.Propose(step.Sides{Before: tt.before, After: tt.after, Offline: true})
+			got := proposal.Propose(proposal.Sides{Before: tt.before, After: tt.after, Offline: true})
 			if d := cmp.Diff(tt.want, told(got.Step)); d != "" {
 				t.Errorf("offline: %s", d)
 			}
-			got = step.Propose(world{}.sides(tt.before, tt.after))
+			got = proposal.Propose(world{}.sides(tt.before, tt.after))
 			live := told(got.Step)
 			if len(live) == 0 || live[0] != tt.want[0] {
 				t.Errorf("live: %v", live)
@@ -204,7 +204,7 @@ func TestAStepOfWhatIsOnlyCompared(t *testing.T) {
 func TestAReservedThingGoesByHandAlone(t *testing.T) {
 	wanted := thing("a", m{"x": "1"})
 	wanted.Hold = "only bootstrap writes it"
-	got := step.Propose(world{"a": {object: m{"x": "1"}, applied: m{"x": "1"}, terms: "delete it by hand"}}.sides(set(wanted), state.Set{}))
+	got := proposal.Propose(world{"a": {object: m{"x": "1"}, applied: m{"x": "1"}, terms: "delete it by hand"}}.sides(set(wanted), state.Set{}))
 	if d := cmp.Diff([]string{"delete a [never: delete it by hand]"}, told(got.Step)); d != "" {
 		t.Error(d)
 	}
@@ -214,7 +214,7 @@ func TestOfflineAStepIsWhatTheRevisionsSay(t *testing.T) {
 	looked := thing("quota", m{})
 	before := set(thing("a", m{"x": "1"}), thing("b", m{"x": "1"}), thing("c", m{"x": "1"}))
 	after := set(thing("a", m{"x": "2"}), thing("b", m{"x": "1"}), thing("d", m{"x": "1"}), looked)
-	got := step.Propose(step.Sides{Before: before, After: after, Offline: true, SeenAfter: set(thing("a", m{"x": "9"}))})
+	got := proposal.Propose(proposal.Sides{Before: before, After: after, Offline: true, SeenAfter: set(thing("a", m{"x": "9"}))})
 	if d := cmp.Diff([]string{"update a x=1>2", "create d", "delete c"}, told(got.Step)); d != "" {
 		t.Error(d)
 	}
@@ -238,7 +238,7 @@ func TestPoliciesSeeAllThatWillBeDeleted(t *testing.T) {
 	}
 	// Six deletions are open, the step adds five: neither is more than half or ten.
 	s := live.sides(set(before...), set(before[:9]...))
-	got := step.Propose(s, plan.Guard(50, ""))
+	got := proposal.Propose(s, plan.Guard(50, ""))
 	whole := plan.Compute(s.After, s.SeenAfter, plan.Guard(50, ""))
 	if !strings.Contains(got.Step.Reasons().String(), "would delete 11 of 20 objects") || got.Step.Confirmation() != whole.Confirmation() || whole.Confirmation() == "" {
 		t.Errorf("the step's holds: %v, confirmed by %q", got.Step.Reasons(), got.Step.Confirmation())
@@ -248,7 +248,7 @@ func TestPoliciesSeeAllThatWillBeDeleted(t *testing.T) {
 	}
 	s.Offline = true
 	s.After = set(before[:3]...)
-	offline := step.Propose(s, plan.Guard(50, "")).Step
+	offline := proposal.Propose(s, plan.Guard(50, "")).Step
 	if got := offline.Reasons().String(); got != "would delete 11 of 14 objects, more than 50% (guard.maxPrunePercent)" || offline.Confirmation() != "" {
 		t.Errorf("offline a token is made of nothing live: %q of %q", offline.Confirmation(), got)
 	}
@@ -261,18 +261,18 @@ func TestDeletionsThatAreNotMadeAreShownWithTheReason(t *testing.T) {
 	const off, mistaken = "nothing is deleted (prune: false)", "nothing is deleted while the repository has mistakes: they may hide what seems to be removed"
 	tests := []struct {
 		name     string
-		change   func(*step.Sides)
+		change   func(*proposal.Sides)
 		policies []plan.Policy
 		want     []string
 	}{
 		{"nothing is pruned", nil, []plan.Policy{plan.NoPrune()}, []string{"delete a [never: " + off + "] {3 nodes go with it}"}},
-		{"the revision has mistakes", func(s *step.Sides) { s.MistakenAfter = true }, nil, []string{"delete a [never: " + mistaken + "] {3 nodes go with it}"}},
-		{"offline nothing is pruned", func(s *step.Sides) { s.Offline = true }, []plan.Policy{plan.NoPrune()}, []string{"delete a [never: " + off + "]"}},
-		{"offline the revision has mistakes", func(s *step.Sides) { s.Offline, s.MistakenAfter = true, true }, nil, []string{"delete a [never: " + mistaken + "]"}},
+		{"the revision has mistakes", func(s *proposal.Sides) { s.MistakenAfter = true }, nil, []string{"delete a [never: " + mistaken + "] {3 nodes go with it}"}},
+		{"offline nothing is pruned", func(s *proposal.Sides) { s.Offline = true }, []plan.Policy{plan.NoPrune()}, []string{"delete a [never: " + off + "]"}},
+		{"offline the revision has mistakes", func(s *proposal.Sides) { s.Offline, s.MistakenAfter = true, true }, nil, []string{"delete a [never: " + mistaken + "]"}},
 		{"the guard asks", nil, []plan.Policy{plan.ConfirmLosses("")}, []string{"delete a [waits: deleting NodePool.karpenter.sh/a: 3 nodes go with it] {3 nodes go with it}"}},
 		{"nothing is written to the world", nil, []plan.Policy{plan.ReportTarget("cluster")}, []string{"delete a [never: nothing is written to cluster (drift: Report)] {3 nodes go with it}"}},
-		{"it is declared with a mistake", func(s *step.Sides) { s.MistakenAfter, s.Refused = true, []state.Key{key("a")} }, nil, nil},
-		{"offline it is declared with a mistake", func(s *step.Sides) { s.Offline, s.MistakenAfter, s.Refused = true, true, []state.Key{key("a")} }, nil, nil},
+		{"it is declared with a mistake", func(s *proposal.Sides) { s.MistakenAfter, s.Refused = true, []state.Key{key("a")} }, nil, nil},
+		{"offline it is declared with a mistake", func(s *proposal.Sides) { s.Offline, s.MistakenAfter, s.Refused = true, true, []state.Key{key("a")} }, nil, nil},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -280,7 +280,7 @@ func TestDeletionsThatAreNotMadeAreShownWithTheReason(t *testing.T) {
 			if tt.change != nil {
 				tt.change(&s)
 			}
-			got := step.Propose(s, tt.policies...)
+			got := proposal.Propose(s, tt.policies...)
 			if d := cmp.Diff(tt.want, told(got.Step)); d != "" {
 				t.Error(d)
 			}
@@ -299,7 +299,7 @@ func TestAMendedMistakeLetsGoWhatWaitedForIt(t *testing.T) {
 	live := world{"a": ours(a1), "old": {object: m{"z": "1"}, applied: m{"z": "1"}, grave: "2 nodes go with it"}, "label": {object: m{"z": "secret"}, adopted: true}}
 	s := live.sides(set(thing("a", a1)), set(thing("a", a1)))
 	s.MistakenBefore = true
-	got := step.Propose(s)
+	got := proposal.Propose(s)
 	const why = ": was removed before, and waited for the repository's mistakes to be mended"
 	if d := cmp.Diff([]string{"delete label", "delete old {2 nodes go with it}", "note label" + why, "note old" + why}, told(got.Step)); d != "" {
 		t.Error(d)
@@ -321,7 +321,7 @@ func TestAStepIsToldInTheOrderOfWork(t *testing.T) {
 	}
 	s.SeenAfter = set(seen...)
 	var got []string
-	for _, c := range step.Propose(s).Step.Changes {
+	for _, c := range proposal.Propose(s).Step.Changes {
 		got = append(got, c.Key.Name)
 	}
 	if d := cmp.Diff([]string{"new", "late", "b", "z", "early"}, got); d != "" {
@@ -335,7 +335,7 @@ func TestTheTermsAfterTheStepCount(t *testing.T) {
 	for _, offline := range []bool{false, true} {
 		s := world{"a": ours(m{"x": "1"})}.sides(set(before), set(after))
 		s.Offline = offline
-		if d := cmp.Diff([]string{"update a x=1>2"}, told(step.Propose(s).Step)); d != "" {
+		if d := cmp.Diff([]string{"update a x=1>2"}, told(proposal.Propose(s).Step)); d != "" {
 			t.Errorf("offline %v: %s", offline, d)
 		}
 	}
@@ -346,7 +346,7 @@ func TestWhatTheStepBringsAboutWithoutChangingItIsAPartOfIt(t *testing.T) {
 	both := set(thing("a", a1), thing("b", b1))
 	s := world{"a": ours(a1), "b": foreign(b1)}.sides(both, both)
 	s.SeenAfter = world{"a": drifted(a1, m{"x": "8"}), "b": foreign(m{"x": "secret"})}.observe(both)
-	got := step.Propose(s)
+	got := proposal.Propose(s)
 	if d := cmp.Diff([]string{"update a x=8>1", "update b", "note b: exists, not ours"}, told(got.Step)); d != "" {
 		t.Error(d)
 	}
@@ -394,7 +394,7 @@ func TestFieldsAreNamedWhereTheStepMeetsTheLiveWorld(t *testing.T) {
 				s.SeenAfter = world{"a": drifted(tt.before, tt.new)}.observe(after)
 			}
 			var got []string
-			for _, n := range step.Propose(s).Step.Notes {
+			for _, n := range proposal.Propose(s).Step.Notes {
 				got = append(got, n.Text)
 			}
 			if d := cmp.Diff(tt.want, got); d != "" {
