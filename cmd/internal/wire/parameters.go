@@ -14,8 +14,8 @@ import (
 
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/declared/substitute"
-	"github.com/poolwright/poolwright/reconciler/pin"
 	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/ssmversion"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/targets/kubernetes"
 )
@@ -30,7 +30,7 @@ func (a *attempt) parameters(ctx context.Context, sync *v1alpha1.Sync) (map[stri
 // pinned are the values of the Sync's SSM parameters as its status has them, for who
 // must not change it.
 func pinned(sync *v1alpha1.Sync) (map[string]string, error) {
-	found := pin.Pinned(sync)
+	found := ssmversion.Pinned(sync)
 	if len(found.Missing) > 0 {
 		return nil, state.Failf(state.Retry, "ParametersPending",
 			"Sync %s has no value of SSM parameter %s yet: it takes one when it next reads its repository", sync.Name, strings.Join(found.Missing, ", "))
@@ -43,7 +43,7 @@ func pinned(sync *v1alpha1.Sync) (map[string]string, error) {
 // where it has none, in a region; where that is empty, as a controller chooses it. Its
 // status is made up.
 func lookedUp(ctx context.Context, live client.Client, sync *v1alpha1.Sync, region string) (*v1alpha1.Sync, error) {
-	if len(pin.Names(sync)) == 0 {
+	if len(ssmversion.Names(sync)) == 0 {
 		return sync, nil
 	}
 	now, err := LiveSync(ctx, live, sync.Namespace, sync.Name)
@@ -52,19 +52,19 @@ func lookedUp(ctx context.Context, live client.Client, sync *v1alpha1.Sync, regi
 	}
 	out := sync.DeepCopy()
 	out.Status.Parameters = now.Status.Parameters
-	found := pin.Pinned(out)
+	found := ssmversion.Pinned(out)
 	if len(found.Missing) > 0 {
 		if region == "" {
 			region, err = regionOf(ctx, live)
 		}
-		var read map[string]pin.Reading
+		var read map[string]ssmversion.Reading
 		if err == nil {
 			read, err = askIn(ctx, region, found.Missing)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("looking up the variables of Sync %s: %w", sync.Name, err)
 		}
-		found = pin.Resolve(out, read, time.Time{})
+		found = ssmversion.Resolve(out, read, time.Time{})
 	}
 	out.Status.Parameters = found.Pins
 	return out, nil
@@ -98,7 +98,7 @@ func LiveSync(ctx context.Context, c client.Client, namespace, name string) (*v1
 func parameterNotes(sync *v1alpha1.Sync, values substitute.Values) []plan.Note {
 	key := state.Key{Target: kubernetes.Name, Group: v1alpha1.GroupVersion.Group, Kind: "Sync", Namespace: sync.Namespace, Name: sync.Name}
 	var out []plan.Note
-	for _, p := range pin.Pinned(sync).Pins {
+	for _, p := range ssmversion.Pinned(sync).Pins {
 		text := fmt.Sprintf("${%s} is %s, from SSM parameter %s", p.Variable, p.Value, p.Name)
 		other := elsewhere(values, p.Variable, p.Name)
 		switch {

@@ -35,8 +35,8 @@ import (
 	"github.com/poolwright/poolwright/provision/engine"
 	"github.com/poolwright/poolwright/provision/engine/gate"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
-	"github.com/poolwright/poolwright/reconciler/pin"
-	"github.com/poolwright/poolwright/reconciler/pin/keeper"
+	"github.com/poolwright/poolwright/reconciler/ssmversion"
+	"github.com/poolwright/poolwright/reconciler/ssmversion/updater"
 )
 
 // LeaseName is the one lease that the loop and the engine share, in the controller's
@@ -228,7 +228,7 @@ type attempt struct {
 	// held says why the engine does not run although it is wanted.
 	held *notStarted
 	// pins keeps the values of Syncs' SSM parameters.
-	pins *keeper.Keeper
+	pins *updater.Keeper
 }
 
 // running reports whether the engine is on the manager.
@@ -342,9 +342,9 @@ func (a *attempt) addOurs(mgr manager.Manager) error {
 	if err != nil {
 		return err
 	}
-	a.pins = keeper.New(keeper.Config{
+	a.pins = updater.New(updater.Config{
 		Live: fenced,
-		Ask: func(ctx context.Context, names []string) (map[string]pin.Reading, error) {
+		Ask: func(ctx context.Context, names []string) (map[string]ssmversion.Reading, error) {
 			return askParameters(ctx, a.direct, names)
 		},
 		Events: recorder(mgr),

@@ -9,14 +9,14 @@ import (
 
 	"github.com/poolwright/poolwright/provision/engine"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
-	"github.com/poolwright/poolwright/reconciler/pin"
+	"github.com/poolwright/poolwright/reconciler/ssmversion"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/targets/aws"
 )
 
 // askParameters reads parameters in the region of the live Cluster; before there is one,
 // in that of the process.
-func askParameters(ctx context.Context, live client.Reader, names []string) (map[string]pin.Reading, error) {
+func askParameters(ctx context.Context, live client.Reader, names []string) (map[string]ssmversion.Reading, error) {
 	region, err := regionOf(ctx, live)
 	if err != nil {
 		return nil, err
@@ -25,11 +25,11 @@ func askParameters(ctx context.Context, live client.Reader, names []string) (map
 }
 
 // askIn reads parameters in a region.
-func askIn(ctx context.Context, region string, names []string) (map[string]pin.Reading, error) {
+func askIn(ctx context.Context, region string, names []string) (map[string]ssmversion.Reading, error) {
 	found, err := aws.ReadParameters(ctx, engine.LoadAWS, region, names)
-	out := make(map[string]pin.Reading, len(found))
+	out := make(map[string]ssmversion.Reading, len(found))
 	for name, one := range found {
-		out[name] = pin.Reading(one)
+		out[name] = ssmversion.Reading(one)
 	}
 	return out, err
 }

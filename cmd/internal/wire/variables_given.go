@@ -9,7 +9,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/declared"
 	"github.com/poolwright/poolwright/reconciler/declared/substitute"
-	"github.com/poolwright/poolwright/reconciler/pin"
+	"github.com/poolwright/poolwright/reconciler/ssmversion"
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
@@ -34,7 +34,7 @@ func offlineValues(ctx context.Context, g given.Variables) (values substitute.Va
 	from := file.Supply(nil)
 	values, err = valuesOf(ctx, sync, func(ctx context.Context, ref v1alpha1.SubstituteReference) (substitute.Source, bool, error) {
 		if isParameter(ref) {
-			return substitute.Plain(parameterSource(ref.Name), map[string]string{ref.As: cmp.Or(pin.Pinned(sync).Values()[ref.As], "${"+ref.As+"}")}), true, nil
+			return substitute.Plain(parameterSource(ref.Name), map[string]string{ref.As: cmp.Or(ssmversion.Pinned(sync).Values()[ref.As], "${"+ref.As+"}")}), true, nil
 		}
 		source, found, err := from(ctx, ref)
 		if found || err != nil || ref.Optional {
@@ -62,7 +62,7 @@ type unread map[string]string
 // unreadOf are those of a Sync: its status has no value of them, nor has
 // spec.substitute one of their variables.
 func unreadOf(sync *v1alpha1.Sync) unread {
-	pinned, out := pin.Pinned(sync).Values(), unread{}
+	pinned, out := ssmversion.Pinned(sync).Values(), unread{}
 	for _, ref := range sync.Spec.SubstituteFrom {
 		_, known := pinned[ref.As]
 		if _, given := sync.Spec.Substitute[ref.As]; isParameter(ref) && !known && !given {

@@ -1,4 +1,4 @@
-package keeper
+package updater
 
 import (
 	"context"
@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
-	"github.com/poolwright/poolwright/reconciler/pin"
+	"github.com/poolwright/poolwright/reconciler/ssmversion"
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
@@ -27,7 +27,7 @@ const gpuParameter = "/aws/service/eks/optimized-ami/1.33/amazon-linux-2023/x86_
 type bench struct {
 	*testing.T
 	*Keeper
-	ssm    map[string]pin.Reading
+	ssm    map[string]ssmversion.Reading
 	down   error
 	asked  []string
 	events *record.FakeRecorder
@@ -46,7 +46,7 @@ func newBench(t *testing.T) *bench {
 	sync.Spec.SubstituteFrom = []v1alpha1.SubstituteReference{{Kind: v1alpha1.SubstituteSSMParameter, Name: gpuParameter, As: "GPU"}}
 	server := fake.NewClientBuilder().WithScheme(scheme).WithObjects(sync).WithStatusSubresource(sync)
 	b := &bench{
-		T: t, ssm: map[string]pin.Reading{gpuParameter: {Value: "ami-1", Version: 1}}, events: record.NewFakeRecorder(50),
+		T: t, ssm: map[string]ssmversion.Reading{gpuParameter: {Value: "ami-1", Version: 1}}, events: record.NewFakeRecorder(50),
 		now: clocktesting.NewFakePassiveClock(time.Date(2026, 11, 22, 9, 0, 0, 0, time.UTC)),
 	}
 	live := server.WithInterceptorFuncs(interceptor.Funcs{
@@ -57,9 +57,9 @@ func newBench(t *testing.T) *bench {
 			return c.SubResource(sub).Patch(ctx, o, p, opts...)
 		},
 	}).Build()
-	b.Keeper = New(Config{Live: live, Events: b.events, Clock: b.now, Ask: func(_ context.Context, names []string) (map[string]pin.Reading, error) {
+	b.Keeper = New(Config{Live: live, Events: b.events, Clock: b.now, Ask: func(_ context.Context, names []string) (map[string]ssmversion.Reading, error) {
 		b.asked = append(b.asked, names...)
-		out := map[string]pin.Reading{}
+		out := map[string]ssmversion.Reading{}
 		for _, name := range names {
 			one, ok := b.ssm[name]
 			if b.down == nil && !ok {
@@ -132,7 +132,7 @@ func TestAParameterIsPinnedUntilAPersonAsksForTheNewest(t *testing.T) {
 		t.Errorf("the status (-want +got):\n%s", diff)
 	}
 	b.expect("at once again", "ami-1", 0)
-	b.ssm[gpuParameter] = pin.Reading{Value: "ami-2", Version: 2}
+	b.ssm[gpuParameter] = ssmversion.Reading{Value: "ami-2", Version: 2}
 	b.now.SetTime(b.now.Now().Add(59 * time.Minute))
 	b.expect("within the hour", "ami-1", 0)
 	b.now.SetTime(b.now.Now().Add(time.Minute))
@@ -153,7 +153,7 @@ func TestAParameterIsPinnedUntilAPersonAsksForTheNewest(t *testing.T) {
 func TestANewProcessKeepsThePins(t *testing.T) {
 	b := newBench(t)
 	b.expect("first", "ami-1", 1)
-	b.ssm[gpuParameter] = pin.Reading{Value: "ami-2", Version: 2}
+	b.ssm[gpuParameter] = ssmversion.Reading{Value: "ami-2", Version: 2}
 	b.known = map[client.ObjectKey]asking{}
 	b.expect("in another process", "ami-1", 1, "ParameterOutdated")
 	b.known = map[client.ObjectKey]asking{}
@@ -168,7 +168,7 @@ func TestPinsAreUsedWhileSSMIsAway(t *testing.T) {
 	}
 	b.down = nil
 	b.expect("first", "ami-1", 1)
-	b.down, b.ssm[gpuParameter] = errors.New("throttled"), pin.Reading{Value: "ami-2", Version: 2}
+	b.down, b.ssm[gpuParameter] = errors.New("throttled"), ssmversion.Reading{Value: "ami-2", Version: 2}
 	for n, events := range [][]string{{"ParametersUnreadable"}, nil} {
 		b.now.SetTime(b.now.Now().Add(time.Hour))
 		b.expect("hour "+string(rune('1'+n)), "ami-1", 1, events...)
@@ -198,7 +198,7 @@ func TestAChangedEntryIsTakenAnewAndItsMistakeStopsNothingButItself(t *testing.T
 	b.edit(func(s *v1alpha1.Sync) {
 		s.Spec.SubstituteFrom[0].Name, s.Spec.SubstituteFrom[0].As = gpuParameter, "OTHER"
 	})
-	b.ssm[gpuParameter] = pin.Reading{Value: "ami-2", Version: 2}
+	b.ssm[gpuParameter] = ssmversion.Reading{Value: "ami-2", Version: 2}
 	values, err := b.Values(t.Context(), b.sync())
 	if diff := cmp.Diff(map[string]string{"OTHER": "ami-2"}, values); diff != "" || err != nil {
 		t.Errorf("%v, (-want +got):\n%s", err, diff)
@@ -231,7 +231,7 @@ func TestAPinThatCannotBeWrittenIsNotUsed(t *testing.T) {
 func TestANewerValueThatCouldNotBeWrittenIsAskedForAgain(t *testing.T) {
 	b := newBench(t)
 	b.expect("first", "ami-1", 1)
-	b.ssm[gpuParameter] = pin.Reading{Value: "ami-2", Version: 2}
+	b.ssm[gpuParameter] = ssmversion.Reading{Value: "ami-2", Version: 2}
 	b.now.SetTime(b.now.Now().Add(time.Hour))
 	fenced := errors.New("another replica leads")
 	b.refused = fenced
@@ -257,7 +257,7 @@ func TestAPinIsDecidedByWhatTheSyncSaysWhenItIsWritten(t *testing.T) {
 	// Another process was faster.
 	old = b.sync()
 	old.Status.Parameters = nil
-	b.ssm[gpuParameter] = pin.Reading{Value: "ami-2", Version: 2}
+	b.ssm[gpuParameter] = ssmversion.Reading{Value: "ami-2", Version: 2}
 	b.edit(func(s *v1alpha1.Sync) { s.Labels = nil })
 	if values, err = b.Values(t.Context(), old); err != nil || values["GPU"] != "ami-1" {
 		t.Errorf("the pin of the other is lost: %v, %v", values, err)
@@ -272,7 +272,7 @@ func TestAnEventSaysThatAParameterIsNotUsed(t *testing.T) {
 			sync.Spec.Substitute = map[string]string{"GPU": "ami-hand"}
 		}
 		tell := record.NewFakeRecorder(2)
-		New(Config{Events: tell}).announce(sync, pin.Resolution{Updated: []v1alpha1.PinnedParameter{one}, Outdated: []v1alpha1.PinnedParameter{one}})
+		New(Config{Events: tell}).announce(sync, ssmversion.Resolution{Updated: []v1alpha1.PinnedParameter{one}, Outdated: []v1alpha1.PinnedParameter{one}})
 		for range 2 {
 			if said := <-tell.Events; strings.Contains(said, "nothing uses it: spec.substitute sets ${GPU}") != set || !strings.Contains(said, "ami-2 for ${GPU}") {
 				t.Errorf("set %v: %s", set, said)

@@ -1,10 +1,10 @@
-// Package keeper keeps the values of Syncs' SSM parameters in their status, as package
+// Package updater keeps the values of Syncs' SSM parameters in their status, as package
 // pin decides them, and tells by events what became of them.
 //
 // It refuses to give out a value that is not on record: a crash must not let anything be
 // applied twice with two values. It does not know how SSM is asked. Start reading at
 // Keeper.Values.
-package keeper
+package updater
 
 import (
 	"context"
@@ -22,7 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
-	"github.com/poolwright/poolwright/reconciler/pin"
+	"github.com/poolwright/poolwright/reconciler/ssmversion"
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
@@ -35,7 +35,7 @@ type Config struct {
 	// leads.
 	Live client.Client
 	// Ask reads SSM parameters by name. What it returns beside an error holds.
-	Ask func(ctx context.Context, names []string) (map[string]pin.Reading, error)
+	Ask func(ctx context.Context, names []string) (map[string]ssmversion.Reading, error)
 	// Events tells users, beside the Sync.
 	Events record.EventRecorder
 	// Clock is the process's where it is nil.
@@ -77,9 +77,9 @@ func (k *Keeper) Values(ctx context.Context, sync *v1alpha1.Sync) (map[string]st
 	if err != nil {
 		return nil, fmt.Errorf("looking up the variables of Sync %s: %w", name.Name, err)
 	}
-	var found pin.Resolution
+	var found ssmversion.Resolution
 	err = retry.RetryOnConflict(retry.DefaultRetry, func() error {
-		if found = pin.Resolve(now, read, k.cfg.Clock.Now()); len(found.Missing) > 0 {
+		if found = ssmversion.Resolve(now, read, k.cfg.Clock.Now()); len(found.Missing) > 0 {
 			return state.Failf(state.Retry, "ParametersPending", "spec.substituteFrom changed while its parameters were read: SSM parameter %s has no value yet", strings.Join(found.Missing, ", "))
 		}
 		before := now.DeepCopy()
@@ -109,10 +109,10 @@ func (k *Keeper) Values(ctx context.Context, sync *v1alpha1.Sync) (map[string]st
 // read asks SSM for what Resolve needs to know, and once an hour for everything. What
 // has values already is not worth an error. Where everything was asked for, that is to
 // be remembered once the answer is on record.
-func (k *Keeper) read(ctx context.Context, sync *v1alpha1.Sync) (map[string]pin.Reading, *asking, error) {
-	names := pin.Names(sync)
-	missing := pin.Pinned(sync).Missing
-	out := map[string]pin.Reading{}
+func (k *Keeper) read(ctx context.Context, sync *v1alpha1.Sync) (map[string]ssmversion.Reading, *asking, error) {
+	names := ssmversion.Names(sync)
+	missing := ssmversion.Pinned(sync).Missing
+	out := map[string]ssmversion.Reading{}
 	if len(missing) > 0 {
 		found, err := k.cfg.Ask(ctx, missing)
 		if err != nil {
@@ -122,7 +122,7 @@ func (k *Keeper) read(ctx context.Context, sync *v1alpha1.Sync) (map[string]pin.
 	}
 	next := asking{at: k.cfg.Clock.Now(), who: string(sync.UID) + " " + strings.Join(names, " ")}
 	last := k.last(client.ObjectKeyFromObject(sync))
-	due := pin.Due(sync) || last.who != next.who || !k.cfg.Clock.Now().Before(last.at.Add(newestEvery))
+	due := ssmversion.Due(sync) || last.who != next.who || !k.cfg.Clock.Now().Before(last.at.Add(newestEvery))
 	if !due || len(names) == 0 {
 		return out, nil, nil
 	}
@@ -162,7 +162,7 @@ func (k *Keeper) remember(sync *v1alpha1.Sync, a asking) {
 }
 
 // announce says what became of parameters: once, for it stands in the status now.
-func (k *Keeper) announce(sync *v1alpha1.Sync, found pin.Resolution) {
+func (k *Keeper) announce(sync *v1alpha1.Sync, found ssmversion.Resolution) {
 	for _, one := range found.Updated {
 		k.cfg.Events.Eventf(sync, corev1.EventTypeNormal, "ParametersUpdated", "SSM parameter %s is %s for ${%s} now, its newest value%s", one.Name, one.Value, one.Variable, unused(sync, one))
 	}

@@ -1,4 +1,4 @@
-package pin_test
+package ssmversion_test
 
 import (
 	"testing"
@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
-	"github.com/poolwright/poolwright/reconciler/pin"
+	"github.com/poolwright/poolwright/reconciler/ssmversion"
 )
 
 const (
@@ -42,48 +42,48 @@ type pins = []v1alpha1.PinnedParameter
 func TestResolve(t *testing.T) {
 	both := []v1alpha1.SubstituteReference{entry("GPU", gpu), entry("CPU", cpu)}
 	was := pins{pinned("CPU", cpu, "ami-c1", 1), pinned("GPU", gpu, "ami-g1", 1)}
-	newest := map[string]pin.Reading{gpu: {Value: "ami-g2", Version: 2}, cpu: {Value: "ami-c1", Version: 1}}
+	newest := map[string]ssmversion.Reading{gpu: {Value: "ami-g2", Version: 2}, cpu: {Value: "ami-c1", Version: 1}}
 	tests := []struct {
 		name           string
 		entries        []v1alpha1.SubstituteReference
 		pins           pins
 		asked, handled string
-		read           map[string]pin.Reading
-		want           pin.Resolution
+		read           map[string]ssmversion.Reading
+		want           ssmversion.Resolution
 	}{
 		{name: "what was never read is taken as it is now, by variable", entries: both, read: newest,
-			want: pin.Resolution{Pins: pins{fresh(pinned("CPU", cpu, "ami-c1", 1)), fresh(pinned("GPU", gpu, "ami-g2", 2))}}},
-		{name: "what cannot be read and has no value is missing, once", entries: append(both, entry("SAME", gpu)), read: map[string]pin.Reading{cpu: newest[cpu]},
-			want: pin.Resolution{Pins: pins{fresh(pinned("CPU", cpu, "ami-c1", 1))}, Missing: []string{gpu}}},
+			want: ssmversion.Resolution{Pins: pins{fresh(pinned("CPU", cpu, "ami-c1", 1)), fresh(pinned("GPU", gpu, "ami-g2", 2))}}},
+		{name: "what cannot be read and has no value is missing, once", entries: append(both, entry("SAME", gpu)), read: map[string]ssmversion.Reading{cpu: newest[cpu]},
+			want: ssmversion.Resolution{Pins: pins{fresh(pinned("CPU", cpu, "ami-c1", 1))}, Missing: []string{gpu}}},
 		{name: "pins are used while nothing can be read", entries: both, pins: was,
-			want: pin.Resolution{Pins: was}},
+			want: ssmversion.Resolution{Pins: was}},
 		{name: "a newer value is told and not used", entries: both, pins: was, read: newest,
-			want: pin.Resolution{Pins: pins{was[0], late(was[1], "ami-g2")}, Outdated: pins{late(was[1], "ami-g2")}}},
+			want: ssmversion.Resolution{Pins: pins{was[0], late(was[1], "ami-g2")}, Outdated: pins{late(was[1], "ami-g2")}}},
 		{name: "a newer value that was told is no news", entries: both, pins: pins{was[0], late(was[1], "ami-g2")}, read: newest,
-			want: pin.Resolution{Pins: pins{was[0], late(was[1], "ami-g2")}}},
+			want: ssmversion.Resolution{Pins: pins{was[0], late(was[1], "ami-g2")}}},
 		{name: "a newer value stays told while nothing can be read", entries: both, pins: pins{was[0], late(was[1], "ami-g2")},
-			want: pin.Resolution{Pins: pins{was[0], late(was[1], "ami-g2")}}},
+			want: ssmversion.Resolution{Pins: pins{was[0], late(was[1], "ami-g2")}}},
 		{name: "a value that AWS takes back is not the newest any more", entries: both, pins: pins{was[0], late(was[1], "ami-g2")},
-			read: map[string]pin.Reading{gpu: {Value: "ami-g1", Version: 3}},
-			want: pin.Resolution{Pins: was}},
+			read: map[string]ssmversion.Reading{gpu: {Value: "ami-g1", Version: 3}},
+			want: ssmversion.Resolution{Pins: was}},
 		{name: "an update takes the newest, and leaves alone what is the newest", entries: both, pins: pins{was[0], late(was[1], "ami-g2")}, asked: "b", handled: "a", read: newest,
-			want: pin.Resolution{Pins: pins{was[0], fresh(pinned("GPU", gpu, "ami-g2", 2))}, Handled: "b", Updated: pins{fresh(pinned("GPU", gpu, "ami-g2", 2))}}},
+			want: ssmversion.Resolution{Pins: pins{was[0], fresh(pinned("GPU", gpu, "ami-g2", 2))}, Handled: "b", Updated: pins{fresh(pinned("GPU", gpu, "ami-g2", 2))}}},
 		{name: "an update that was answered is not answered again", entries: both, pins: was, asked: "a", handled: "a", read: newest,
-			want: pin.Resolution{Pins: pins{was[0], late(was[1], "ami-g2")}, Handled: "a", Outdated: pins{late(was[1], "ami-g2")}}},
-		{name: "an update takes nothing while something cannot be read", entries: both, pins: was, asked: "b", handled: "a", read: map[string]pin.Reading{gpu: newest[gpu]},
-			want: pin.Resolution{Pins: pins{was[0], late(was[1], "ami-g2")}, Handled: "a", Outdated: pins{late(was[1], "ami-g2")}}},
+			want: ssmversion.Resolution{Pins: pins{was[0], late(was[1], "ami-g2")}, Handled: "a", Outdated: pins{late(was[1], "ami-g2")}}},
+		{name: "an update takes nothing while something cannot be read", entries: both, pins: was, asked: "b", handled: "a", read: map[string]ssmversion.Reading{gpu: newest[gpu]},
+			want: ssmversion.Resolution{Pins: pins{was[0], late(was[1], "ami-g2")}, Handled: "a", Outdated: pins{late(was[1], "ami-g2")}}},
 		{name: "an update that is taken back asks for nothing", entries: both, pins: was, handled: "a",
-			want: pin.Resolution{Pins: was, Handled: "a"}},
+			want: ssmversion.Resolution{Pins: was, Handled: "a"}},
 		{name: "an update of a Sync without parameters is answered", asked: "b",
-			want: pin.Resolution{Handled: "b"}},
+			want: ssmversion.Resolution{Handled: "b"}},
 		{name: "another parameter is another value", entries: []v1alpha1.SubstituteReference{entry("GPU", cpu)}, pins: was, read: newest,
-			want: pin.Resolution{Pins: pins{fresh(pinned("GPU", cpu, "ami-c1", 1))}}},
+			want: ssmversion.Resolution{Pins: pins{fresh(pinned("GPU", cpu, "ami-c1", 1))}}},
 		{name: "another parameter does not keep the old one's value", entries: []v1alpha1.SubstituteReference{entry("GPU", cpu)}, pins: was,
-			want: pin.Resolution{Missing: []string{cpu}}},
+			want: ssmversion.Resolution{Missing: []string{cpu}}},
 		{name: "another variable is taken anew", entries: []v1alpha1.SubstituteReference{entry("ACCELERATED", gpu)}, pins: was, read: newest,
-			want: pin.Resolution{Pins: pins{fresh(pinned("ACCELERATED", gpu, "ami-g2", 2))}}},
+			want: ssmversion.Resolution{Pins: pins{fresh(pinned("ACCELERATED", gpu, "ami-g2", 2))}}},
 		{name: "the last entry of a variable counts", entries: []v1alpha1.SubstituteReference{entry("GPU", cpu), entry("GPU", gpu)}, pins: was,
-			want: pin.Resolution{Pins: was[1:]}},
+			want: ssmversion.Resolution{Pins: was[1:]}},
 		{name: "other kinds are no parameters", entries: []v1alpha1.SubstituteReference{{Kind: v1alpha1.SubstituteSecret, Name: "secret"}}, pins: was},
 	}
 	for _, tt := range tests {
@@ -95,7 +95,7 @@ func TestResolve(t *testing.T) {
 				sync.Annotations = map[string]string{v1alpha1.UpdateParametersAnnotation: tt.asked}
 			}
 			before := sync.DeepCopy()
-			got := pin.Resolve(&sync, tt.read, now)
+			got := ssmversion.Resolve(&sync, tt.read, now)
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
@@ -104,15 +104,15 @@ func TestResolve(t *testing.T) {
 			}
 			// Writing it down and asking again with the same answers changes nothing.
 			sync.Status.Parameters, sync.Status.LastHandledUpdateParameters = got.Pins, got.Handled
-			again := pin.Resolve(&sync, tt.read, now.Add(time.Hour))
-			want := pin.Resolution{Pins: got.Pins, Handled: got.Handled, Missing: got.Missing}
+			again := ssmversion.Resolve(&sync, tt.read, now.Add(time.Hour))
+			want := ssmversion.Resolution{Pins: got.Pins, Handled: got.Handled, Missing: got.Missing}
 			if diff := cmp.Diff(want, again); diff != "" {
 				t.Errorf("it does not settle (-first +second):\n%s", diff)
 			}
-			if len(got.Missing) > 0 != pin.Due(&sync) && tt.asked == "" {
-				t.Errorf("due %v, missing %v", pin.Due(&sync), got.Missing)
+			if len(got.Missing) > 0 != ssmversion.Due(&sync) && tt.asked == "" {
+				t.Errorf("due %v, missing %v", ssmversion.Due(&sync), got.Missing)
 			}
-			if diff := cmp.Diff(got.Values(), pin.Pinned(&sync).Values()); diff != "" {
+			if diff := cmp.Diff(got.Values(), ssmversion.Pinned(&sync).Values()); diff != "" {
 				t.Errorf("who only looks sees other values:\n%s", diff)
 			}
 		})
@@ -143,12 +143,12 @@ func TestDue(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			sync := settled()
 			tt.change(sync)
-			if got := pin.Due(sync); got != tt.want {
+			if got := ssmversion.Due(sync); got != tt.want {
 				t.Errorf("due: %v", got)
 			}
 		})
 	}
-	if diff := cmp.Diff([]string{gpu, cpu}, pin.Names(settled())); diff != "" {
+	if diff := cmp.Diff([]string{gpu, cpu}, ssmversion.Names(settled())); diff != "" {
 		t.Errorf("names (-want +got):\n%s", diff)
 	}
 }

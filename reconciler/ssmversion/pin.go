@@ -1,10 +1,10 @@
-// Package pin decides which values the SSM parameters of a Sync have: those that
+// Package ssmversion decides which values the SSM parameters of a Sync have: those that
 // were read first, until a person asks for newer ones. An image that AWS publishes
 // must not replace a team's nodes by itself.
 //
 // It refuses to read anything: what SSM says and what time it is, it is told. Start
 // reading at Resolve.
-package pin
+package ssmversion
 
 import (
 	"slices"
