@@ -39,7 +39,7 @@ import (
 	"sigs.k8s.io/karpenter/pkg/events"
 	coreoperator "sigs.k8s.io/karpenter/pkg/operator"
 
-	"github.com/poolwright/poolwright/provision/engine/fresh"
+	"github.com/poolwright/poolwright/provision/engine/freshness"
 )
 
 // parts is what the controllers are built from.
@@ -177,7 +177,7 @@ func (e *Engine) endpoint(ctx context.Context, config aws.Config) (string, error
 
 // bindFresh shows the monitor the caches that decide about nodes.
 func (e *Engine) bindFresh(ctx context.Context, mgr manager.Manager) error {
-	var watched []fresh.Watched
+	var watched []freshness.Watched
 	for _, object := range []client.Object{
 		&karpv1.NodeClaim{}, &karpv1.NodePool{}, &corev1.Node{}, &corev1.Pod{}, &appsv1.DaemonSet{}, &policyv1.PodDisruptionBudget{},
 	} {
@@ -189,11 +189,11 @@ func (e *Engine) bindFresh(ctx context.Context, mgr manager.Manager) error {
 		if err != nil {
 			return fmt.Errorf("watching %s: %w", kind.Kind, err)
 		}
-		versioned, ok := informer.(fresh.Cache)
+		versioned, ok := informer.(freshness.Cache)
 		if !ok {
 			return fmt.Errorf("watching %s: the manager's cache does not tell resource versions: do not replace NewInformer", kind.Kind)
 		}
-		watched = append(watched, fresh.Watched{Kind: kind, Cache: versioned})
+		watched = append(watched, freshness.Watched{Kind: kind, Cache: versioned})
 	}
 	e.fresh.Bind(mgr.GetAPIReader(), watched)
 	return nil

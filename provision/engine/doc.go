@@ -20,7 +20,7 @@
 // What it refuses: settings that Karpenter would misread (Settings.Validate), an
 // AWS endpoint that is not the real one and not loopback (LoadAWS), a second
 // engine in the same process, and, while it runs, disruption and instance garbage
-// collection on a view of the cluster that is not proven fresh (package fresh).
+// collection on a view of the cluster that is not proven fresh (package freshness).
 //
 // Where stock Karpenter could end the process and why it cannot here:
 //   - parsing of os.Args: New empties Karpenter's list of option parsers, and

@@ -29,7 +29,7 @@ import (
 	"sigs.k8s.io/karpenter/pkg/operator/logging"
 	coreoptions "sigs.k8s.io/karpenter/pkg/operator/options"
 
-	"github.com/poolwright/poolwright/provision/engine/fresh"
+	"github.com/poolwright/poolwright/provision/engine/freshness"
 )
 
 // ErrSpent is returned by AddTo when this process has had its engine: Karpenter's
@@ -52,7 +52,7 @@ type Engine struct {
 	showNode   func(*corev1.Node)
 	collection func(context.Context) error
 	beginAWS   func() (func(), error)
-	fresh      *fresh.Monitor
+	fresh      *freshness.Monitor
 	readBack   *readBack
 }
 
@@ -77,7 +77,7 @@ func New(s Settings, config *rest.Config, logger logr.Logger) (*Engine, error) {
 		rest:     rest.CopyConfig(config),
 		log:      structured(logger),
 		clock:    clock.RealClock{},
-		fresh:    fresh.New(clock.RealClock{}),
+		fresh:    freshness.New(clock.RealClock{}),
 		readBack: newReadBack(),
 	}, nil
 }

@@ -1,4 +1,4 @@
-// Package fresh answers one question: may a decision that takes nodes away be
+// Package freshness answers one question: may a decision that takes nodes away be
 // based on what the caches say now?
 //
 // A cache that was filled once calls itself synced for ever, also while its watch
@@ -12,7 +12,7 @@
 //
 // What it refuses: everything it cannot prove, with an error that says what is
 // missing. Start reading at Monitor.Check.
-package fresh
+package freshness
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package fresh
+package freshness
 
 import (
 	"cmp"
