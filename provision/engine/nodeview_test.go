@@ -37,7 +37,7 @@ import (
 	"sigs.k8s.io/karpenter/pkg/scheduling"
 
 	"github.com/poolwright/poolwright/provision/gpu"
-	"github.com/poolwright/poolwright/provision/gpu/hold"
+	"github.com/poolwright/poolwright/provision/gpu/startuptaint"
 )
 
 // nodeTransform is what the options for the engine's manager do to Nodes.
@@ -146,7 +146,7 @@ func restarting(offer string) (*karpv1.NodePool, *karpv1.NodeClaim, *corev1.Node
 func cached(t *testing.T, objects ...client.Object) (through, api client.WithWatch, patches *[]string) {
 	t.Helper()
 	eng := newEngine(t)
-	eng.ShowNodes(hold.Vouched(logr.Discard()))
+	eng.ShowNodes(startuptaint.Vouched(logr.Discard()))
 	transform := nodeTransform(t, eng, manager.Options{})
 	api = fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).
 		WithStatusSubresource(&karpv1.NodePool{}, &karpv1.NodeClaim{}, &corev1.Node{}).

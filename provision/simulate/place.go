@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/karpenter/pkg/utils/daemonset"
 	nodepools "sigs.k8s.io/karpenter/pkg/utils/nodepool"
 
-	"github.com/poolwright/poolwright/provision/gpu/hold"
+	"github.com/poolwright/poolwright/provision/gpu/startuptaint"
 )
 
 // workers is how many candidates the scheduler looks at together.
@@ -224,7 +224,7 @@ func (f *fleet) cluster(ctx context.Context, reader *memory, cloud cloudprovider
 // are vouched for.
 func shown(node *corev1.Node) *corev1.Node {
 	out := node.DeepCopy()
-	hold.Vouched(logr.Discard())(out)
+	startuptaint.Vouched(logr.Discard())(out)
 	return out
 }
 

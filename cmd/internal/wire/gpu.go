@@ -24,9 +24,9 @@ import (
 
 	"github.com/poolwright/poolwright/provision/engine"
 	"github.com/poolwright/poolwright/provision/gpu"
-	gpuhold "github.com/poolwright/poolwright/provision/gpu/hold"
 	"github.com/poolwright/poolwright/provision/gpu/readiness"
 	"github.com/poolwright/poolwright/provision/gpu/rollout"
+	gpuhold "github.com/poolwright/poolwright/provision/gpu/startuptaint"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/deviceplugin/status"
 )

@@ -22,8 +22,8 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/poolwright/poolwright/provision/gpu"
-	gpuhold "github.com/poolwright/poolwright/provision/gpu/hold"
 	"github.com/poolwright/poolwright/provision/gpu/readiness"
+	gpuhold "github.com/poolwright/poolwright/provision/gpu/startuptaint"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 )
 

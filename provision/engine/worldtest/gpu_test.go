@@ -19,7 +19,7 @@ import (
 
 	"github.com/poolwright/poolwright/provision/engine"
 	"github.com/poolwright/poolwright/provision/gpu"
-	"github.com/poolwright/poolwright/provision/gpu/hold"
+	"github.com/poolwright/poolwright/provision/gpu/startuptaint"
 )
 
 const gpus = 4 // of a g4dn.12xlarge
@@ -31,9 +31,9 @@ func sharing(context.Context) (gpu.Sharing, error) {
 
 // holdNodes gives the engine what holds nodes with GPUs.
 func (w *world) holdNodes(eng *engine.Engine, mgr manager.Manager) {
-	book := hold.NewBook(clock.RealClock{})
-	eng.Decorate(hold.Decorate(hold.Config{Sharing: sharing, Book: book, Reader: mgr.GetClient()}))
-	eng.Hook(hold.NewHook(mgr.GetClient(), sharing))
+	book := startuptaint.NewBook(clock.RealClock{})
+	eng.Decorate(startuptaint.Decorate(startuptaint.Config{Sharing: sharing, Book: book, Reader: mgr.GetClient()}))
+	eng.Hook(startuptaint.NewHook(mgr.GetClient(), sharing))
 }
 
 // gpuNodes launches nodes with GPUs and plays, in the place of package readiness,

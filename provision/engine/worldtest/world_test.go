@@ -26,7 +26,7 @@ import (
 
 	"github.com/poolwright/poolwright/provision/engine"
 	"github.com/poolwright/poolwright/provision/engine/gate"
-	"github.com/poolwright/poolwright/provision/gpu/hold"
+	"github.com/poolwright/poolwright/provision/gpu/startuptaint"
 	"github.com/poolwright/poolwright/provision/sandbox"
 	"github.com/poolwright/poolwright/provision/sandbox/aws"
 	"github.com/poolwright/poolwright/provision/sandbox/aws/policy"
@@ -152,7 +152,7 @@ func (w *world) startEngine(t *testing.T) {
 		t.Fatal(err)
 	}
 	eng.GuardCollection(w.gates(t).CheckOrphans)
-	eng.ShowNodes(hold.Vouched(w.logger()))
+	eng.ShowNodes(startuptaint.Vouched(w.logger()))
 	mgr, err := ctrl.NewManager(eng.RESTConfig(), eng.ManagerOptions(manager.Options{
 		Metrics: server.Options{BindAddress: "0"}, HealthProbeBindAddress: "0",
 	}))

@@ -1,5 +1,5 @@
 // Package readiness sees to it that pods and a node's GPUs come to the same
-// numbers. A node with GPUs starts with a taint (package hold puts it there, see
+// numbers. A node with GPUs starts with a taint (package startuptaint puts it there, see
 // gpu.StartupTaint); only this package takes it off, when the device plugin runs
 // as declared and the node offers what its profile says. A node that never does is
 // diagnosed, reported and replaced; a pool where that repeats is held back.

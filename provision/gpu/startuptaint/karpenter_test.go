@@ -1,4 +1,4 @@
-package hold_test
+package startuptaint_test
 
 import (
 	"context"
@@ -30,7 +30,7 @@ import (
 	"sigs.k8s.io/karpenter/pkg/state/nodepoolhealth"
 
 	"github.com/poolwright/poolwright/provision/gpu"
-	"github.com/poolwright/poolwright/provision/gpu/hold"
+	"github.com/poolwright/poolwright/provision/gpu/startuptaint"
 )
 
 // These tests hold what this package assumes of Karpenter to Karpenter's own
@@ -44,7 +44,7 @@ type stage struct {
 	kube     client.WithWatch
 	inner    *cloud
 	provider cloudprovider.CloudProvider
-	book     *hold.Book
+	book     *startuptaint.Book
 	recorder events.Recorder
 	cluster  *state.Cluster
 }
@@ -57,8 +57,8 @@ func newStage(t *testing.T, objects ...client.Object) *stage {
 		PreferencePolicy: coreoptions.PreferencePolicyRespect, MinValuesPolicy: coreoptions.MinValuesPolicyStrict,
 	})
 	s.kube = kube(t, objects...)
-	s.book = hold.NewBook(s.clock)
-	s.provider = hold.Decorate(hold.Config{Sharing: sharing("gpu"), Book: s.book, Reader: s.kube})(s.inner)
+	s.book = startuptaint.NewBook(s.clock)
+	s.provider = startuptaint.Decorate(startuptaint.Config{Sharing: sharing("gpu"), Book: s.book, Reader: s.kube})(s.inner)
 	s.cluster = state.NewCluster(s.clock, s.kube, s.provider)
 	return s
 }
@@ -264,7 +264,7 @@ func TestAHeldNodesWholeStart(t *testing.T) {
 		},
 	})
 	controller := lifecycle.NewController(s.clock, watched, s.provider, s.recorder, nodepoolhealth.NewState(),
-		[]cloudprovider.NodeLifecycleHook{hold.NewHook(watched, sharing("gpu"))})
+		[]cloudprovider.NodeLifecycleHook{startuptaint.NewHook(watched, sharing("gpu"))})
 	step := func() *karpv1.NodeClaim {
 		t.Helper()
 		c := &karpv1.NodeClaim{}

@@ -1,4 +1,4 @@
-package hold_test
+package startuptaint_test
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package hold_test
+package startuptaint_test
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/poolwright/poolwright/provision/gpu"
-	"github.com/poolwright/poolwright/provision/gpu/hold"
+	"github.com/poolwright/poolwright/provision/gpu/startuptaint"
 )
 
 const instance = "aws:///a/i-1"
@@ -84,7 +84,7 @@ func TestANodeDoesNotRegisterWithoutTheTaint(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			api := kube(t, c.node)
-			hook := hold.NewHook(api, c.sharing)
+			hook := startuptaint.NewHook(api, c.sharing)
 			result, err := hook.Registered(t.Context(), c.claim)
 			if err != nil {
 				t.Fatal(err)
@@ -110,7 +110,7 @@ func TestTheTaintFromUserDataLetsANodeRegisterAtOnce(t *testing.T) {
 	api := kube(t, arrived(func(n *corev1.Node) {
 		n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: gpu.StartupTaint, Effect: corev1.TaintEffectNoSchedule})
 	}))
-	hook := hold.NewHook(interceptor.NewClient(api, interceptor.Funcs{
+	hook := startuptaint.NewHook(interceptor.NewClient(api, interceptor.Funcs{
 		Patch: func(context.Context, client.WithWatch, client.Object, client.Patch, ...client.PatchOption) error {
 			t.Error("the node was written")
 			return nil
@@ -139,7 +139,7 @@ func TestACacheThatLagsLetsNoNodeRegister(t *testing.T) {
 	if err := api.Update(t.Context(), changed); err != nil {
 		t.Fatal(err)
 	}
-	hook := hold.NewHook(lags, sharing("gpu"))
+	hook := startuptaint.NewHook(lags, sharing("gpu"))
 	for range 3 {
 		if result, err := hook.Registered(t.Context(), launched()); err != nil || result.RequeueAfter == 0 {
 			t.Errorf("answers %+v, %v", result, err)
@@ -170,7 +170,7 @@ func TestAFailureToTaintStopsTheRegistration(t *testing.T) {
 		}},
 		"the nodes cannot be read": {List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error { return denied }},
 	} {
-		hook := hold.NewHook(interceptor.NewClient(kube(t, arrived()), funcs), sharing("gpu"))
+		hook := startuptaint.NewHook(interceptor.NewClient(kube(t, arrived()), funcs), sharing("gpu"))
 		if _, err := hook.Registered(t.Context(), launched()); !errors.Is(err, denied) {
 			t.Errorf("%s: %v", name, err)
 		}

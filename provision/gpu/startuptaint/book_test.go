@@ -1,4 +1,4 @@
-package hold_test
+package startuptaint_test
 
 import (
 	"sync"
@@ -9,13 +9,13 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/poolwright/poolwright/provision/gpu"
-	"github.com/poolwright/poolwright/provision/gpu/hold"
+	"github.com/poolwright/poolwright/provision/gpu/startuptaint"
 )
 
 func TestAPoolIsHeldLongerEachTimeItFailsAgain(t *testing.T) {
 	start := time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)
 	clock := clocktesting.NewFakeClock(start)
-	book := hold.NewBook(clock)
+	book := startuptaint.NewBook(clock)
 	for i, want := range []time.Duration{0, 5 * time.Minute, 10 * time.Minute, 20 * time.Minute, 40 * time.Minute, 80 * time.Minute, 2 * time.Hour, 2 * time.Hour} {
 		failures, until := book.Failed("gpu", "NoDriver: no driver")
 		if failures != i+1 {
@@ -49,7 +49,7 @@ func TestAPoolIsHeldLongerEachTimeItFailsAgain(t *testing.T) {
 
 func TestABatchOfFailuresIsOneLesson(t *testing.T) {
 	clock := clocktesting.NewFakeClock(time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC))
-	book := hold.NewBook(clock)
+	book := startuptaint.NewBook(clock)
 	var failures int
 	var until time.Time
 	for range 10 {
@@ -68,7 +68,7 @@ func TestABatchOfFailuresIsOneLesson(t *testing.T) {
 
 func TestANodeThatOffersItsGPUsEndsTheRowAndTheHold(t *testing.T) {
 	clock := clocktesting.NewFakeClock(time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC))
-	book := hold.NewBook(clock)
+	book := startuptaint.NewBook(clock)
 	for _, pool := range []string{"b", "a", "b"} {
 		book.Failed(pool, "no driver")
 	}
@@ -109,7 +109,7 @@ func TestAnotherProcessGoesOnWithTheRow(t *testing.T) {
 		"a number of failures beyond reason is the longest one": {1 << 40, now, false, 2 * time.Hour},
 	} {
 		t.Run(name, func(t *testing.T) {
-			book := hold.NewBook(clock)
+			book := startuptaint.NewBook(clock)
 			book.Restore([]gpu.PoolState{{Pool: "gpu", Failures: c.failures, HeldUntil: c.until, LastFailure: "before"}})
 			if _, held := book.Held("gpu"); held != c.held {
 				t.Errorf("held is %t", held)
@@ -139,7 +139,7 @@ func TestWhatIsRestoredReplacesWhatWasBefore(t *testing.T) {
 		"nothing is to be remembered": {nil, 0, time.Time{}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			book := hold.NewBook(clocktesting.NewFakeClock(now))
+			book := startuptaint.NewBook(clocktesting.NewFakeClock(now))
 			book.Restore([]gpu.PoolState{{Pool: "gpu", Failures: 2, HeldUntil: now.Add(time.Minute)}})
 			book.Restore(c.told)
 			if failures, until, _ := book.State("gpu"); failures != c.failures || !until.Equal(c.until) {
@@ -153,7 +153,7 @@ func TestWhatIsRestoredReplacesWhatWasBefore(t *testing.T) {
 }
 
 func TestTheBookMayBeUsedFromManyGoroutines(t *testing.T) {
-	book := hold.NewBook(clocktesting.NewFakeClock(time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)))
+	book := startuptaint.NewBook(clocktesting.NewFakeClock(time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)))
 	var all sync.WaitGroup
 	for range 50 {
 		all.Go(func() {

@@ -1,4 +1,4 @@
-package hold_test
+package startuptaint_test
 
 import (
 	"context"
@@ -18,13 +18,13 @@ import (
 	"sigs.k8s.io/karpenter/pkg/cloudprovider"
 
 	"github.com/poolwright/poolwright/provision/gpu"
-	"github.com/poolwright/poolwright/provision/gpu/hold"
+	"github.com/poolwright/poolwright/provision/gpu/startuptaint"
 )
 
-func decorate(t *testing.T, inner *cloud, sharing func(context.Context) (gpu.Sharing, error)) (cloudprovider.CloudProvider, *hold.Book) {
+func decorate(t *testing.T, inner *cloud, sharing func(context.Context) (gpu.Sharing, error)) (cloudprovider.CloudProvider, *startuptaint.Book) {
 	t.Helper()
-	book := hold.NewBook(clocktesting.NewFakeClock(time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)))
-	return hold.Decorate(hold.Config{Sharing: sharing, Book: book, Reader: kube(t, pool("gpu"), pool("plain"))})(inner), book
+	book := startuptaint.NewBook(clocktesting.NewFakeClock(time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)))
+	return startuptaint.Decorate(startuptaint.Config{Sharing: sharing, Book: book, Reader: kube(t, pool("gpu"), pool("plain"))})(inner), book
 }
 
 func held(claim *karpv1.NodeClaim) bool {
@@ -172,8 +172,8 @@ func TestAHeldPoolHasNoGPUsToOffer(t *testing.T) {
 }
 
 func TestUntilTheBookIsKnownEveryPoolOfAProfileIsHeld(t *testing.T) {
-	known, book := false, hold.NewBook(clocktesting.NewFakeClock(time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)))
-	provider := hold.Decorate(hold.Config{
+	known, book := false, startuptaint.NewBook(clocktesting.NewFakeClock(time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)))
+	provider := startuptaint.Decorate(startuptaint.Config{
 		Sharing: sharing("gpu"), Book: book, Known: func() bool { return known }, Reader: kube(t),
 	})(&cloud{types: machines()})
 	offered := func(name string) []string {

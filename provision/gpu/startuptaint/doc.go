@@ -1,4 +1,4 @@
-// Package hold stands between Karpenter and the nodes with shared GPUs. It has
+// Package startuptaint stands between Karpenter and the nodes with shared GPUs. It has
 // four parts, each of which is given to the engine and none of which ever stops
 // it:
 //
@@ -15,4 +15,4 @@
 // It refuses to fail a launch, to change an object of Karpenter's or of its cache,
 // and to taint a node that is registered. Whether a node offers what it should is
 // package readiness's business. Start reading at Decorate.
-package hold
+package startuptaint
