@@ -24,8 +24,8 @@ import (
 
 	"github.com/poolwright/poolwright/provision/engine"
 	"github.com/poolwright/poolwright/provision/gpu"
+	"github.com/poolwright/poolwright/provision/gpu/pluginrollout"
 	"github.com/poolwright/poolwright/provision/gpu/readiness"
-	"github.com/poolwright/poolwright/provision/gpu/rollout"
 	gpuhold "github.com/poolwright/poolwright/provision/gpu/startuptaint"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/deviceplugin/status"
@@ -165,7 +165,7 @@ func (g *gpus) addTo(mgr manager.Manager, a *attempt) error {
 	if err != nil {
 		return err
 	}
-	roller := rollout.New(rollout.Config{
+	roller := pluginrollout.New(pluginrollout.Config{
 		Cache: g.seen.GetCache(), Client: g.seen.GetClient(), Live: g.seen.GetAPIReader(),
 		Sharing: g.sharing, Recorder: events, Clock: clock.RealClock{}, Tell: g.tell, Log: log,
 	})

@@ -1,4 +1,4 @@
-// Package rollout replaces device plugins of an earlier version or configuration
+// Package pluginrollout replaces device plugins of an earlier version or configuration
 // on running nodes, one node at a time in the whole cluster. The plugin's
 // DaemonSets only act when a pod is deleted (updateStrategy OnDelete); this
 // package decides whose pod, and when.
@@ -56,4 +56,4 @@
 // then vouched for with the lesser numbers as soon as that is seen.
 //
 // Start reading at decide.
-package rollout
+package pluginrollout

@@ -28,7 +28,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/poolwright/poolwright/provision/gpu"
-	"github.com/poolwright/poolwright/provision/gpu/rollout"
+	"github.com/poolwright/poolwright/provision/gpu/pluginrollout"
 	"github.com/poolwright/poolwright/provision/sandbox"
 )
 
@@ -42,7 +42,7 @@ var nodes = func() map[string]string { return map[string]string{"a1": "a", "a2":
 type world struct {
 	*testing.T
 	client.Client
-	roller *rollout.Roller
+	roller *pluginrollout.Roller
 
 	mu      sync.Mutex
 	sharing gpu.Sharing
@@ -189,7 +189,7 @@ func newWorld(t *testing.T) *world {
 	if w.Client, err = client.New(started.REST(), client.Options{Scheme: scheme.Scheme}); err != nil {
 		t.Fatal(err)
 	}
-	w.roller = rollout.New(rollout.Config{
+	w.roller = pluginrollout.New(pluginrollout.Config{
 		Cache: mgr.GetCache(), Client: mgr.GetClient(), Live: mgr.GetAPIReader(),
 		Sharing: func(context.Context) (gpu.Sharing, error) {
 			w.mu.Lock()
