@@ -11,8 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/demo"
 	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/setups"
-	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/story"
 	"github.com/poolwright/poolwright/provision/sandbox"
 )
 
@@ -20,8 +20,8 @@ import (
 // else.
 const stepDeadline = 90 * time.Second
 
-// demo is what the user asked for.
-type demo struct {
+// demoCommand is what the user asked for.
+type demoCommand struct {
 	output     string
 	keep       bool
 	poolwright string
@@ -31,7 +31,7 @@ type demo struct {
 }
 
 func newDemo() *cobra.Command {
-	var d demo
+	var d demoCommand
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Tell the main job as a timeline: Git to GPU node to zero",
@@ -47,9 +47,9 @@ func newDemo() *cobra.Command {
 	return cmd
 }
 
-func (d *demo) run(cmd *cobra.Command) (err error) {
+func (d *demoCommand) run(cmd *cobra.Command) (err error) {
 	ctx, progress := cmd.Context(), cmd.ErrOrStderr()
-	options := story.Options{Deadline: d.deadline}
+	options := demo.Options{Deadline: d.deadline}
 	if options.Teller, err = d.teller(cmd); err != nil {
 		return err
 	}
@@ -66,7 +66,7 @@ func (d *demo) run(cmd *cobra.Command) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, world.Stop()) }()
-	told, err := story.New(world, options)
+	told, err := demo.New(world, options)
 	if err != nil {
 		return err
 	}
@@ -87,18 +87,18 @@ func (d *demo) run(cmd *cobra.Command) (err error) {
 	return err
 }
 
-func (d *demo) teller(cmd *cobra.Command) (story.Teller, error) {
+func (d *demoCommand) teller(cmd *cobra.Command) (demo.Teller, error) {
 	switch d.output {
 	case "text":
-		return story.Text(cmd.OutOrStdout(), time.Now()), nil
+		return demo.Text(cmd.OutOrStdout(), time.Now()), nil
 	case "json":
-		return story.JSON(cmd.OutOrStdout()), nil
+		return demo.JSON(cmd.OutOrStdout()), nil
 	}
 	return nil, fmt.Errorf("-o %q is not one of text, json", d.output)
 }
 
 // toldOf is the set-up, and the folder with its example.
-func (d *demo) toldOf() (setups.Setup, string, error) {
+func (d *demoCommand) toldOf() (setups.Setup, string, error) {
 	if d.setup != "" && d.example != "" {
 		return setups.Setup{}, "", fmt.Errorf("--example %s is a copy of examples/altanova, and --setup %s names an example: give one of them", d.example, d.setup)
 	}
@@ -114,7 +114,7 @@ func (d *demo) toldOf() (setups.Setup, string, error) {
 }
 
 // binary finds the product: beside this program, where make puts both.
-func (d *demo) binary() (string, error) {
+func (d *demoCommand) binary() (string, error) {
 	if d.poolwright != "" {
 		return filepath.Abs(d.poolwright)
 	}

@@ -1,4 +1,4 @@
-package story
+package demo
 
 // tale is what is told of one set-up between its push and zero.
 type tale struct {

@@ -1,10 +1,10 @@
-// Package story tells the main job of each reference set-up on a running world of
+// Package demo tells the main job of each reference set-up on a running world of
 // the sandbox, as events: the push to Git, the pods that wait, the nodes that come
 // and go, zero. An event is told when the cluster, AWS or the forge shows it, and
 // never because the story has come that far.
 //
 // Start reading at Story.Tell; what is told of which set-up is in tales.go.
-package story
+package demo
 
 import (
 	"context"
