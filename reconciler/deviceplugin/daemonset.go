@@ -17,7 +17,7 @@ const (
 
 // daemonSet runs the plugin on the GPU nodes of the pools.
 //
-// Its pods are replaced by package gpu/rollout, one node at a time, and never by
+// Its pods are replaced by package pluginrollout, one node at a time, and never by
 // the DaemonSet's controller: a plugin that restarts withdraws its node's GPUs for
 // a moment. The revision that tells old pods from new ones is of what they run, and
 // not of where: else a pool that moves between two profiles would have the plugins
