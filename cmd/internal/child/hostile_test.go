@@ -97,6 +97,15 @@ var deeds = map[string]func(out *writer, in *reader) error{
 		t.frames = nil
 		return nil
 	},
+	"fault": func(*writer, *reader) error { return fault() },
+	"fault with memory": func(*writer, *reader) error {
+		full := make([]byte, 320<<20)
+		for i := 0; i < len(full); i += 4096 {
+			full[i] = 1
+		}
+		defer runtime.KeepAlive(full)
+		return fault()
+	},
 	"complain": func(*writer, *reader) error {
 		fmt.Fprint(os.Stderr, strings.Repeat("noise\n", 1<<16))
 		return errors.New("nothing works " + strings.Repeat("x", 1000))
@@ -175,6 +184,13 @@ func goesOn(t *testing.T, r *Runner) {
 	}
 }
 
+// fault ends the process as Go's runtime does at a fault of its own.
+func fault() error {
+	fmt.Fprintln(os.Stderr, "SIGSEGV: segmentation violation")
+	os.Exit(2)
+	return nil
+}
+
 func TestAChildThatMisbehavesIsAnErrorThatAPersonUnderstands(t *testing.T) {
 	const seconds, late = time.Second, 5 * time.Second // A busy machine needs a while to start a child.
 	for name, c := range map[string]struct {
@@ -184,28 +200,30 @@ func TestAChildThatMisbehavesIsAnErrorThatAPersonUnderstands(t *testing.T) {
 		reason string
 		want   string
 	}{
-		"it turns in circles":                   {"spin", Limits{CPU: seconds}, state.Fix, "LimitExceeded", "rendering took more than 1s of processor time"},
-		"it eats memory bit by bit":             {"eat", Limits{Memory: 512 << 20}, state.Fix, "LimitExceeded", "rendering took more than 512 MiB of memory"},
-		"it eats memory at once":                {"eat at once", Limits{}, state.Fix, "LimitExceeded", "rendering took more than 640 MiB of memory"},
-		"it asks and asks and hears no answers": {"write without end", Limits{Deadline: late}, state.Retry, "Failed", "rendering timed out after 5s, in which it got "},
-		"it asks and asks":                      {"ask without end", Limits{}, state.Fix, "LimitExceeded", "rendering gave more than 16 MiB"},
-		"it asks for more than it may have":     {"ask without end", Limits{Input: 4 << 20}, state.Fix, "LimitExceeded", "rendering needs more than 4 MiB of input"},
-		"it answers too much":                   {"answer too much", Limits{}, state.Fix, "LimitExceeded", "rendering gave more than 16 MiB"},
-		"it announces more than it sends":       {"announce too much", Limits{}, state.Fix, "LimitExceeded", "rendering gave more than 16 MiB"},
-		"it says nothing at all":                {"say nothing", Limits{Deadline: late}, state.Retry, "Failed", "rendering timed out after 5s, in which it got "},
-		"it does not end":                       {"sleep for good", Limits{Deadline: late}, state.Retry, "Failed", "rendering timed out after 5s, in which it got "},
-		"it works and does not end":             {"spin", Limits{Deadline: late}, state.Fix, "RenderTimeout", "rendering timed out after 5s"},
-		"it closes its output and does not end": {"close its output", Limits{Deadline: late}, state.Retry, "Failed", "rendering timed out after 5s, in which it got "},
-		"it closes all it has and does not end": {"close everything", Limits{}, state.Retry, "Failed", "rendering ended unexpectedly: signal: killed"},
-		"it complains without end":              {"complain without end", Limits{Deadline: late}, state.Fix, "RenderTimeout", "rendering timed out after 5s"},
-		"it answers what is no frame":           {"talk nonsense", Limits{}, state.Fix, "LimitExceeded", "rendering gave more than 16 MiB"},
-		"it sends what nobody expects":          {"speak out of turn", Limits{}, state.Retry, "Failed", "a frame 'o' came out of turn"},
-		"a goroutine of it panics":              {"panic", Limits{}, state.Fix, "RenderFailed", `rendering ended unexpectedly: "panic: odd"`},
-		"it reads where nothing is":             {"dereference nil", Limits{}, state.Fix, "RenderFailed", "invalid memory address or nil pointer dereference"},
-		"it complains a lot and gives up":       {"complain", Limits{}, state.Fix, "RenderFailed", `rendering ended unexpectedly: "Error: nothing works xxx`},
-		"somebody kills it":                     {"be killed", Limits{}, state.Retry, "Failed", "rendering ended unexpectedly: signal: killed"},
-		"somebody terminates it":                {"be terminated", Limits{}, state.Retry, "Failed", "rendering ended unexpectedly: signal: terminated"},
-		"it knows no such verb":                 {"frobnicate", Limits{}, state.Retry, "Failed", `starting a child: "Error: a child cannot \"frobnicate\": it knows forecast and load`},
+		"it turns in circles":                     {"spin", Limits{CPU: seconds}, state.Fix, "LimitExceeded", "rendering took more than 1s of processor time"},
+		"it eats memory bit by bit":               {"eat", Limits{Memory: 512 << 20}, state.Fix, "LimitExceeded", "rendering took more than 512 MiB of memory"},
+		"it eats memory at once":                  {"eat at once", Limits{}, state.Fix, "LimitExceeded", "rendering took more than 640 MiB of memory"},
+		"it asks and asks and hears no answers":   {"write without end", Limits{Deadline: late}, state.Retry, "Failed", "rendering timed out after 5s, in which it got "},
+		"it asks and asks":                        {"ask without end", Limits{}, state.Fix, "LimitExceeded", "rendering gave more than 16 MiB"},
+		"it asks for more than it may have":       {"ask without end", Limits{Input: 4 << 20}, state.Fix, "LimitExceeded", "rendering needs more than 4 MiB of input"},
+		"it answers too much":                     {"answer too much", Limits{}, state.Fix, "LimitExceeded", "rendering gave more than 16 MiB"},
+		"it announces more than it sends":         {"announce too much", Limits{}, state.Fix, "LimitExceeded", "rendering gave more than 16 MiB"},
+		"it says nothing at all":                  {"say nothing", Limits{Deadline: late}, state.Retry, "Failed", "rendering timed out after 5s, in which it got "},
+		"it does not end":                         {"sleep for good", Limits{Deadline: late}, state.Retry, "Failed", "rendering timed out after 5s, in which it got "},
+		"it works and does not end":               {"spin", Limits{Deadline: late}, state.Fix, "RenderTimeout", "rendering timed out after 5s"},
+		"it closes its output and does not end":   {"close its output", Limits{Deadline: late}, state.Retry, "Failed", "rendering timed out after 5s, in which it got "},
+		"it closes all it has and does not end":   {"close everything", Limits{}, state.Retry, "Failed", "rendering ended unexpectedly: signal: killed"},
+		"it complains without end":                {"complain without end", Limits{Deadline: late}, state.Fix, "RenderTimeout", "rendering timed out after 5s"},
+		"it answers what is no frame":             {"talk nonsense", Limits{}, state.Fix, "LimitExceeded", "rendering gave more than 16 MiB"},
+		"it sends what nobody expects":            {"speak out of turn", Limits{}, state.Retry, "Failed", "a frame 'o' came out of turn"},
+		"a goroutine of it panics":                {"panic", Limits{}, state.Fix, "RenderFailed", `rendering ended unexpectedly: "panic: odd"`},
+		"it reads where nothing is":               {"dereference nil", Limits{}, state.Fix, "RenderFailed", "invalid memory address or nil pointer dereference"},
+		"its runtime faults":                      {"fault", Limits{}, state.Fix, "RenderFailed", `rendering ended unexpectedly: "SIGSEGV: segmentation violation"`},
+		"its runtime faults with its memory full": {"fault with memory", Limits{Memory: 512 << 20}, state.Fix, "LimitExceeded", "rendering took more than 512 MiB of memory"},
+		"it complains a lot and gives up":         {"complain", Limits{}, state.Fix, "RenderFailed", `rendering ended unexpectedly: "Error: nothing works xxx`},
+		"somebody kills it":                       {"be killed", Limits{}, state.Retry, "Failed", "rendering ended unexpectedly: signal: killed"},
+		"somebody terminates it":                  {"be terminated", Limits{}, state.Retry, "Failed", "rendering ended unexpectedly: signal: terminated"},
+		"it knows no such verb":                   {"frobnicate", Limits{}, state.Retry, "Failed", `starting a child: "Error: a child cannot \"frobnicate\": it knows forecast and load`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -64,6 +64,12 @@ func (t *tail) memory() bool {
 	return ok && (strings.Contains(said, "out of memory") || strings.Contains(said, "cannot allocate memory"))
 }
 
+// faulted reports whether the runtime itself read or wrote where nothing is, which a nil
+// pointer of the program does not do: that panics.
+func (t *tail) faulted() bool {
+	return strings.HasPrefix(t.crash, "SIGSEGV: ") || strings.HasPrefix(t.crash, "SIGBUS: ")
+}
+
 // cause is the line that says why the process ended: that of a crash, else the
 // last, at most so long as a status can show; empty where it said nothing.
 func (t *tail) cause() string {

@@ -46,3 +46,13 @@ func confine(_ int64, cpu time.Duration) error {
 	}
 	return nil
 }
+
+// PeakMemory is the most memory, in bytes, that an ended process had resident; 0 where
+// the system does not report it.
+func PeakMemory(ended *os.ProcessState) int64 {
+	usage, ok := ended.SysUsage().(*syscall.Rusage)
+	if !ok {
+		return 0
+	}
+	return int64(usage.Maxrss)
+}

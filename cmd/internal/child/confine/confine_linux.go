@@ -83,3 +83,13 @@ func limit(memory int64, cpu time.Duration) error {
 // everyThread makes a system call that counts for one thread only in each. In a
 // program with C code it cannot, and does nothing.
 func everyThread(call, a, b, c uintptr) { _, _, _ = syscall.AllThreadsSyscall(call, a, b, c) }
+
+// PeakMemory is the most memory, in bytes, that an ended process had resident; 0 where
+// the system does not report it.
+func PeakMemory(ended *os.ProcessState) int64 {
+	usage, ok := ended.SysUsage().(*syscall.Rusage)
+	if !ok {
+		return 0
+	}
+	return int64(usage.Maxrss) << 10 // the kernel counts in KiB
+}
