@@ -3,5 +3,7 @@
 // what must not be written outside main, and that everything has its comment.
 //
 // It refuses waivers: a finding is mended where it is found, or the rule is
-// changed here for all. Start reading at rules, in rules_test.go.
+// changed here for all. What is over a limit since before the limit was made is recorded
+// in testdata/ratchet.txt, and may only fall. Start reading at rules, in rules_test.go,
+// then at ratchets.
 package archtest

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"go/ast"
 	"regexp"
+	"slices"
 )
 
 const (
@@ -114,41 +115,24 @@ func packagesExportFew(s *source) []string {
 		if p.name == "main" || p.in("reconciler/api") {
 			continue
 		}
-		n := 0
-		for _, f := range p.written() {
-			for _, d := range f.ast.Decls {
-				n += len(exported(d))
-			}
-		}
-		if n > maxExported {
+		if n := exportedCount(p); n > maxExported {
 			out = append(out, fmt.Sprintf("%s: %d exported names", p.dir, n))
 		}
 	}
 	return out
 }
 
+func exportedCount(p *pkg) int {
+	n := 0
+	for _, f := range p.written() {
+		for _, d := range f.ast.Decls {
+			n += len(exported(d))
+		}
+	}
+	return n
+}
+
 // exported lists the package-level names that a declaration exports.
 func exported(d ast.Decl) []*ast.Ident {
-	var all, out []*ast.Ident
-	switch d := d.(type) {
-	case *ast.FuncDecl:
-		if d.Recv == nil {
-			all = append(all, d.Name)
-		}
-	case *ast.GenDecl:
-		for _, spec := range d.Specs {
-			switch spec := spec.(type) {
-			case *ast.TypeSpec:
-				all = append(all, spec.Name)
-			case *ast.ValueSpec:
-				all = append(all, spec.Names...)
-			}
-		}
-	}
-	for _, id := range all {
-		if id.IsExported() {
-			out = append(out, id)
-		}
-	}
-	return out
+	return slices.DeleteFunc(declares(d), func(id *ast.Ident) bool { return !id.IsExported() })
 }

@@ -1,0 +1,394 @@
+package archtest
+
+import (
+	"go/ast"
+	"go/scanner"
+	"go/token"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+	"unicode"
+)
+
+const (
+	compositionRoot = "cmd/internal/wire"
+	maxRootLines    = 1000
+	maxPackageLines = 2000
+	maxPackageFiles = 20
+	maxCycle        = 8
+)
+
+// codeLines counts the lines of a file with anything but a comment on them.
+func (s *source) codeLines(f *file) int {
+	var sc scanner.Scanner
+	content := s.texts[f.path]
+	// A FileSet of its own: the file is in the source's already.
+	t := token.NewFileSet().AddFile(f.path, -1, len(content))
+	sc.Init(t, content, nil, 0)
+	n, last := 0, 0
+	for {
+		pos, tok, lit := sc.Scan()
+		if tok == token.EOF {
+			return n
+		}
+		if tok == token.SEMICOLON && lit == "\n" {
+			continue
+		}
+		first := t.Line(pos)
+		end := first + strings.Count(lit, "\n")
+		if end > last {
+			n += end - max(first-1, last)
+			last = end
+		}
+	}
+}
+
+func (s *source) codeLinesOf(files []*file) int {
+	n := 0
+	for _, f := range files {
+		n += s.codeLines(f)
+	}
+	return n
+}
+
+func rootLines(s *source) map[string]int {
+	out := map[string]int{}
+	for _, p := range s.packages {
+		if p.dir == compositionRoot {
+			out[compositionRoot] = s.codeLinesOf(p.written())
+		}
+	}
+	return out
+}
+
+func packageLines(s *source) map[string]int {
+	out := map[string]int{}
+	for _, p := range s.packages {
+		out[p.dir] = s.codeLinesOf(p.written())
+	}
+	return out
+}
+
+func packageFiles(s *source) map[string]int {
+	out := map[string]int{}
+	for _, p := range s.packages {
+		out[p.dir] = len(p.written())
+	}
+	return out
+}
+
+// kindTables are packages of one file a kind and a table that names them all, which is a
+// cycle by nature.
+var kindTables = []string{"reconciler/targets/aws", "provision/sandbox/aws"}
+
+// fileCycles returns the files of each package's largest cycle: the files of which each
+// uses, by others, something that each other declares. Of methods only unexported
+// ones are followed, since their names belong to the package.
+func fileCycles(s *source) map[string]int {
+	out := map[string]int{}
+	for _, p := range s.packages {
+		if slices.Contains(kindTables, p.dir) {
+			continue
+		}
+		out[p.dir] = largestCycle(uses(p.written()))
+	}
+	return out
+}
+
+// uses returns which files each file uses.
+func uses(files []*file) [][]int {
+	declared, methods := map[string]int{}, map[string][]int{}
+	for i, f := range files {
+		for _, d := range f.ast.Decls {
+			for _, id := range declares(d) {
+				declared[id.Name] = i
+			}
+			if fn, ok := d.(*ast.FuncDecl); ok && fn.Recv != nil && !fn.Name.IsExported() {
+				methods[fn.Name.Name] = append(methods[fn.Name.Name], i)
+			}
+		}
+	}
+	out := make([][]int, len(files))
+	for i, f := range files {
+		ast.Inspect(f.ast, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.SelectorExpr:
+				// Several types may have a method of one name: then it is none's.
+				if in := methods[n.Sel.Name]; len(in) == 1 {
+					out[i] = append(out[i], in[0])
+				}
+			case *ast.Ident:
+				if j, ok := declared[n.Name]; ok && (n.Obj == nil || f.ast.Scope.Lookup(n.Name) == n.Obj) {
+					out[i] = append(out[i], j)
+				}
+			}
+			return true
+		})
+	}
+	return out
+}
+
+// largestCycle returns the size of the largest strongly connected part of a graph; 0
+// where none has two members.
+func largestCycle(edges [][]int) int {
+	reach := make([][]bool, len(edges))
+	for i := range edges {
+		reach[i] = make([]bool, len(edges))
+		for todo := []int{i}; len(todo) > 0; {
+			from := todo[len(todo)-1]
+			todo = todo[:len(todo)-1]
+			for _, to := range edges[from] {
+				if !reach[i][to] {
+					reach[i][to] = true
+					todo = append(todo, to)
+				}
+			}
+		}
+	}
+	largest := 0
+	for i := range edges {
+		n := 0
+		for j := range edges {
+			if i == j || reach[i][j] && reach[j][i] {
+				n++
+			}
+		}
+		if n > 1 {
+			largest = max(largest, n)
+		}
+	}
+	return largest
+}
+
+// declares lists the package-level names of a declaration, of types, functions,
+// variables and constants.
+func declares(d ast.Decl) []*ast.Ident {
+	var out []*ast.Ident
+	switch d := d.(type) {
+	case *ast.FuncDecl:
+		if d.Recv == nil {
+			out = append(out, d.Name)
+		}
+	case *ast.GenDecl:
+		for _, spec := range d.Specs {
+			switch spec := spec.(type) {
+			case *ast.TypeSpec:
+				out = append(out, spec.Name)
+			case *ast.ValueSpec:
+				out = append(out, spec.Names...)
+			}
+		}
+	}
+	return out
+}
+
+// generic are names of types that mean in each package what they mean everywhere.
+var generic = []string{
+	"column", "condition", "dirEntry", "document", "entry", "fileInfo", "image", "item", "kind", "limit", "lines", "listing",
+	"member", "network", "object", "observation", "openFile", "options", "pair", "phase", "pool", "quantity", "queue", "reader",
+	"result", "revision", "row", "rule", "span", "state", "statement", "subject", "table", "task", "thread", "variable",
+	"version", "watcher", "workload",
+}
+
+// typeMeanings counts the packages that declare an unexported type of each name.
+func typeMeanings(s *source) map[string]int {
+	out := map[string]int{}
+	for _, p := range s.packages {
+		for _, f := range p.written() {
+			for _, d := range f.ast.Decls {
+				g, ok := d.(*ast.GenDecl)
+				if !ok || g.Tok != token.TYPE {
+					continue
+				}
+				for _, id := range declares(d) {
+					if !id.IsExported() && !slices.Contains(generic, id.Name) {
+						out[id.Name]++
+					}
+				}
+			}
+		}
+	}
+	return out
+}
+
+// area is the part of the repository that a folder is counted with.
+func area(dir string) string {
+	first, _, _ := strings.Cut(dir, "/")
+	return first
+}
+
+// untested counts, for each area, the lines of 100 code lines that no line of test stands
+// against, in steps of five, since every change moves it.
+func untested(s *source) map[string]int {
+	code, tests := map[string]int{}, map[string]int{}
+	for _, p := range s.packages {
+		code[area(p.dir)] += s.codeLinesOf(p.written())
+		tests[area(p.dir)] += s.codeLinesOf(p.tests)
+	}
+	out := map[string]int{}
+	for a, n := range code {
+		if n > 0 {
+			out[a] = (100 - 100*tests[a]/n + 4) / 5 * 5
+		}
+	}
+	return out
+}
+
+// contracts are the packages that others implement or are programmed against.
+var contracts = []string{"gitsource", "provision", "reconciler/apply", "reconciler/plan", "reconciler/state", "reconciler/targets", "reconciler/report/forge"}
+
+func contractsWithoutExample(s *source) map[string]int {
+	out := map[string]int{}
+	for _, p := range s.packages {
+		if !slices.Contains(contracts, p.dir) {
+			continue
+		}
+		out[p.dir] = 1
+		for _, f := range p.tests {
+			for _, d := range f.ast.Decls {
+				if fn, ok := d.(*ast.FuncDecl); ok && fn.Recv == nil && strings.HasPrefix(fn.Name.Name, "Example") {
+					out[p.dir] = 0
+				}
+			}
+		}
+	}
+	return out
+}
+
+// words splits an identifier where its case changes.
+func words(id string) []string {
+	var out []string
+	var word []rune
+	runes := []rune(id)
+	for i, r := range runes {
+		upper := unicode.IsUpper(r)
+		if len(word) > 0 && (r == '_' || upper && (!unicode.IsUpper(runes[i-1]) || i+1 < len(runes) && unicode.IsLower(runes[i+1]))) {
+			out = append(out, strings.ToLower(string(word)))
+			word = nil
+		}
+		if r != '_' {
+			word = append(word, r)
+		}
+	}
+	if len(word) > 0 {
+		out = append(out, strings.ToLower(string(word)))
+	}
+	return out
+}
+
+// coinedWords counts, for each word of the vocabulary that is not to be used, the names
+// that are declared with it: packages, files, types, functions, methods, fields,
+// variables and constants.
+func coinedWords(s *source) map[string]int {
+	out := map[string]int{}
+	count := func(name string) {
+		for _, w := range words(name) {
+			if slices.Contains(coined, w) {
+				out[w]++
+			}
+		}
+	}
+	for _, p := range s.packages {
+		count(path.Base(p.dir))
+		for _, f := range p.written() {
+			count(strings.TrimSuffix(path.Base(f.path), ".go"))
+			for _, d := range f.ast.Decls {
+				if fn, ok := d.(*ast.FuncDecl); ok {
+					count(fn.Name.Name)
+					continue
+				}
+				for _, id := range declares(d) {
+					count(id.Name)
+				}
+				ast.Inspect(d, func(n ast.Node) bool {
+					var fields *ast.FieldList
+					switch n := n.(type) {
+					case *ast.StructType:
+						fields = n.Fields
+					case *ast.InterfaceType:
+						fields = n.Methods
+					default:
+						return true
+					}
+					for _, field := range fields.List {
+						for _, id := range field.Names {
+							count(id.Name)
+						}
+					}
+					return true
+				})
+			}
+		}
+	}
+	return out
+}
+
+// structFields counts a struct's fields, with those of the nameless structs in it, unless
+// these have tags: such a struct has the form of a document.
+func structFields(st *ast.StructType) int {
+	n := fieldCount(st.Fields)
+	for _, f := range st.Fields.List {
+		if inner, ok := f.Type.(*ast.StructType); ok && !slices.ContainsFunc(inner.Fields.List, func(f *ast.Field) bool { return f.Tag != nil }) {
+			n += max(len(f.Names), 1) * structFields(inner)
+		}
+	}
+	return n
+}
+
+// nestedFields returns the fields of each struct that has a name.
+func nestedFields(s *source) map[string]int {
+	out := map[string]int{}
+	eachNode(s, func(p *pkg, n ast.Node) []string {
+		if t, ok := n.(*ast.TypeSpec); ok && !p.in("reconciler/api") {
+			if st, ok := t.Type.(*ast.StructType); ok {
+				out[p.dir+"."+t.Name.Name] = structFields(st)
+			}
+		}
+		return nil
+	})
+	return out
+}
+
+// budget is a limit with the values that it holds for.
+type budget struct {
+	name   string
+	limit  int
+	values func(*source) []int
+}
+
+var budgets = []budget{
+	{"lines of a file", maxFileLines, func(s *source) (out []int) {
+		for _, p := range s.packages {
+			for _, f := range p.written() {
+				out = append(out, f.lines)
+			}
+		}
+		return out
+	}},
+	{"fields of a struct", maxFields, func(s *source) (out []int) {
+		return slices.Collect(maps.Values(nestedFields(s)))
+	}},
+	{"exported names of a package", maxExported, func(s *source) (out []int) {
+		for _, p := range s.packages {
+			out = append(out, exportedCount(p))
+		}
+		return out
+	}},
+	{"lines of a function", maxFunctionLines, func(s *source) (out []int) {
+		eachFunction(s, func(fn *ast.FuncDecl) []string {
+			out = append(out, s.fset.Position(fn.End()).Line-s.fset.Position(fn.Pos()).Line+1)
+			return nil
+		})
+		return out
+	}},
+	{"methods of an interface", maxMethods, func(s *source) (out []int) {
+		eachNode(s, func(_ *pkg, n ast.Node) []string {
+			if i, ok := n.(*ast.InterfaceType); ok {
+				out = append(out, fieldCount(i.Methods))
+			}
+			return nil
+		})
+		return out
+	}},
+}

@@ -1,0 +1,77 @@
+package archtest
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"testing/fstest"
+)
+
+type ratchetCase struct {
+	ratchet, why string
+	bad, good    map[string]string
+	// subject and want are what is counted in the bad source.
+	subject string
+	want    int
+}
+
+// files are n files of a folder with the same content, in which @ is the file's number
+// and $ that of the next one; the last is followed by the first.
+func files(dir string, n int, content string) map[string]string {
+	out := map[string]string{}
+	for i := range n {
+		numbers := strings.NewReplacer("@", fmt.Sprint(i), "$", fmt.Sprint((i+1)%n))
+		out[fmt.Sprintf("%s/f%02d.go", dir, i)] = numbers.Replace(content)
+	}
+	return out
+}
+
+func withFile(files map[string]string, name, content string) map[string]string {
+	files[name] = content
+	return files
+}
+
+func ratchetCases() []ratchetCase {
+	code := "package x\n" + lines(9, "func f#() {}")
+	return []ratchetCase{
+		{ratchet: "code lines of the composition root", why: "comments and blank lines are none", subject: compositionRoot, want: 1001,
+			bad: map[string]string{compositionRoot + "/x.go": "package x\n" + lines(1000, "func f#() {}")}, good: map[string]string{compositionRoot + "/x.go": "package x\n\n// A comment.\n" + lines(999, "func f#() {}")}},
+		{ratchet: "code lines of a package", why: "a text of three lines is three", subject: "a", want: 2001,
+			bad: map[string]string{"a/x.go": "package x\nvar s = `\na\n`\n" + lines(1997, "func f#() {}")}, good: map[string]string{"a/x.go": "package x\n/*\n\n\n*/\n" + lines(1999, "func f#() {}")}},
+		{ratchet: "files of a package", why: "tests are none of them", subject: "a", want: 21,
+			bad: files("a", 21, "package x\n"), good: withFile(files("a", 20, "package x\n"), "a/x_test.go", "package x\n")},
+		{ratchet: "files of a package in one cycle", why: "by functions", subject: "a", want: 9,
+			bad: files("a", 9, "package x\nfunc F@() { F$() }\n"), good: files("a", 8, "package x\nfunc F@() { F$() }\n")},
+		{ratchet: "files of a package in one cycle", why: "by methods and types", subject: "a", want: 9,
+			bad:  files("a", 9, "package x\ntype T@ struct{}\nfunc (t T@) m@() { t.m$() }\n"),
+			good: files("a", 9, "package x\ntype T@ struct{}\nfunc (t T@) m@() { x.M$() }\n")},
+		{ratchet: "decisions by a sentence", why: "a constant is cut", subject: "a/x.go", want: 2,
+			bad:  map[string]string{"a/x.go": "package x\nconst mark = \"allow it with \"\nfunc f(s string) bool { strings.Cut(s, mark); return s == \"not found\" }\n"},
+			good: map[string]string{"a/x.go": "package x\nfunc f(s string) bool { strings.Cut(s, \": \"); return s == \"NotFound\" && strings.Contains(g(\"a b\"), s) }\n"}},
+		{ratchet: "declared names with a word of our own", why: "a field", subject: "told", want: 2,
+			bad: map[string]string{"a/x.go": "package x\ntype t struct{ lastTold int }\nfunc toldHTTP() {}\n"}, good: map[string]string{"a/x.go": "package x\nfunc tolds(told int) { x := told }\n"}},
+		{ratchet: "fields of a struct, with nameless ones'", why: "six in each of two", subject: "a.t", want: 14,
+			bad:  map[string]string{"a/x.go": "package x\ntype t struct{ a, b struct{ c, d, e, f, g, h int } }\n"},
+			good: map[string]string{"a/x.go": "package x\ntype t struct{ a, b struct{ c, d, e, f, g, h int `json:\"x\"` } }\n"}},
+		{ratchet: "types of one unexported name", why: "in two packages", subject: "job", want: 2,
+			bad: map[string]string{"a/x.go": "package x\ntype job int\n", "b/x.go": "package x\ntype job int\n"}, good: map[string]string{"a/x.go": "package x\ntype job int\n", "b/x.go": "package x\ntype Job int\n"}},
+		{ratchet: "lines of code without a line of test, of 100", why: "half", subject: "a", want: 50,
+			bad: map[string]string{"a/x.go": code, "a/b/x_test.go": "package x\n" + lines(4, "func f#() {}")}, good: map[string]string{"a/x.go": code, "a/b/x_test.go": code}},
+		{ratchet: "contract packages without an Example", why: "a test is none", subject: "gitsource", want: 1,
+			bad:  map[string]string{"gitsource/x.go": "package x\n", "gitsource/x_test.go": "package x\nfunc TestX() {}\n"},
+			good: map[string]string{"gitsource/x.go": "package x\n", "gitsource/x_test.go": "package x\nfunc ExampleX() {}\n"}},
+	}
+}
+
+func parsed(t *testing.T, content map[string]string) *source {
+	t.Helper()
+	root := fstest.MapFS{}
+	for name, text := range content {
+		root[name] = &fstest.MapFile{Data: []byte(text)}
+	}
+	s, err := load(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}

@@ -1,0 +1,183 @@
+package archtest
+
+import (
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "write the numbers of today that are lower into testdata/ratchet.txt")
+
+const ratchetFile = "testdata/ratchet.txt"
+
+// ratchet is a limit that part of the repository is still over. What is over it is
+// recorded with its number, which may only fall.
+type ratchet struct {
+	name string
+	// limit is what a number may be without being recorded.
+	limit   int
+	measure func(*source) map[string]int
+}
+
+var ratchets = []ratchet{
+	{"code lines of the composition root", maxRootLines, rootLines},
+	{"code lines of a package", maxPackageLines, packageLines},
+	{"files of a package", maxPackageFiles, packageFiles},
+	{"files of a package in one cycle", maxCycle, fileCycles},
+	{"decisions by a sentence", 0, proseDecisions},
+	{"declared names with a word of our own", 0, coinedWords},
+	{"fields of a struct, with nameless ones'", maxFields, nestedFields},
+	{"types of one unexported name", 1, typeMeanings},
+	{"lines of code without a line of test, of 100", 0, untested},
+	{"contract packages without an Example", 0, contractsWithoutExample},
+}
+
+// key names one recorded number.
+type key struct{ ratchet, subject string }
+
+// readRatchets reads lines of a number, a tab, a ratchet's name, a tab and a subject.
+func readRatchets(content []byte) (map[key]int, error) {
+	out := map[key]int{}
+	for line := range strings.Lines(string(content)) {
+		fields := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
+		if len(fields) != 3 {
+			return nil, fmt.Errorf("%q has %d fields, want a number, a ratchet and a subject", line, len(fields))
+		}
+		n, err := strconv.Atoi(fields[0])
+		if err != nil {
+			return nil, err
+		}
+		out[key{fields[1], fields[2]}] = n
+	}
+	return out, nil
+}
+
+// over returns the numbers of a ratchet that are over its limit.
+func (r ratchet) over(s *source) map[key]int {
+	out := map[key]int{}
+	for subject, n := range r.measure(s) {
+		if n > r.limit {
+			out[key{r.name, subject}] = n
+		}
+	}
+	return out
+}
+
+// compareRatchets lists the numbers that have grown, and whether others have fallen.
+func compareRatchets(recorded, now map[key]int) (grown, fallen []string) {
+	for k, n := range now {
+		if n > recorded[k] {
+			grown = append(grown, fmt.Sprintf("%s: %s: %d, recorded %d", k.ratchet, k.subject, n, recorded[k]))
+		}
+	}
+	for k, n := range recorded {
+		if now[k] < n {
+			fallen = append(fallen, fmt.Sprintf("%s: %s: %d, recorded %d", k.ratchet, k.subject, now[k], n))
+		}
+	}
+	slices.Sort(grown)
+	slices.Sort(fallen)
+	return grown, fallen
+}
+
+func writeRatchets(t *testing.T, numbers map[key]int) {
+	t.Helper()
+	var lines []string
+	for k, n := range numbers {
+		lines = append(lines, fmt.Sprintf("%d\t%s\t%s\n", n, k.ratchet, k.subject))
+	}
+	slices.SortFunc(lines, func(a, b string) int {
+		_, a, _ = strings.Cut(a, "\t")
+		_, b, _ = strings.Cut(b, "\t")
+		return strings.Compare(a, b)
+	})
+	if err := os.WriteFile(ratchetFile, []byte(strings.Join(lines, "")), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestWhatIsOverALimitOnlyFalls(t *testing.T) {
+	content, err := os.ReadFile(ratchetFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	recorded, err := readRatchets(content)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, now := repository(t), map[key]int{}
+	for _, r := range ratchets {
+		maps.Copy(now, r.over(s))
+	}
+	grown, fallen := compareRatchets(recorded, now)
+	for _, finding := range grown {
+		t.Error(finding)
+	}
+	if len(grown) > 0 || len(fallen) == 0 {
+		return
+	}
+	if *update {
+		writeRatchets(t, now)
+		return
+	}
+	t.Errorf("%d numbers have fallen: record them with -update:\n%s", len(fallen), strings.Join(fallen, "\n"))
+}
+
+// Where many values sit at a limit, the limit forms the code.
+func TestHowManyValuesSitAtABudget(t *testing.T) {
+	s := repository(t)
+	for _, b := range budgets {
+		at := 0
+		for _, n := range b.values(s) {
+			if n == b.limit {
+				at++
+			}
+		}
+		t.Logf("%s: %d sit at %d", b.name, at, b.limit)
+	}
+}
+
+// A ratchet is shown a repository that keeps its limit and one that does not.
+func TestEveryRatchetCounts(t *testing.T) {
+	covered := map[string]bool{}
+	for _, tt := range ratchetCases() {
+		covered[tt.ratchet] = true
+		t.Run(tt.ratchet+"/"+tt.why, func(t *testing.T) {
+			i := slices.IndexFunc(ratchets, func(r ratchet) bool { return r.name == tt.ratchet })
+			if i < 0 {
+				t.Fatal("there is no such ratchet")
+			}
+			if got := ratchets[i].over(parsed(t, tt.bad)); got[key{tt.ratchet, tt.subject}] != tt.want || len(got) != 1 {
+				t.Errorf("of the bad source: %v, want %d for %q", got, tt.want, tt.subject)
+			}
+			if got := ratchets[i].over(parsed(t, tt.good)); len(got) != 0 {
+				t.Errorf("of the good source: %v", got)
+			}
+		})
+	}
+	for _, r := range ratchets {
+		if !covered[r.name] {
+			t.Errorf("no bad source for %q", r.name)
+		}
+	}
+}
+
+func TestARecordedNumberMayOnlyFall(t *testing.T) {
+	k := key{"r", "s"}
+	grown, fallen := compareRatchets(map[key]int{k: 3, {"r", "gone"}: 2}, map[key]int{k: 4, {"r", "new"}: 1})
+	if len(grown) != 2 || len(fallen) != 1 {
+		t.Errorf("grown %q, fallen %q", grown, fallen)
+	}
+	if _, err := readRatchets([]byte("x\ty\n")); err == nil {
+		t.Error("a line without a subject is read")
+	}
+	got, err := readRatchets([]byte("7\ta b\tc\n"))
+	if err != nil || got[key{"a b", "c"}] != 7 {
+		t.Errorf("read %v, %v", got, err)
+	}
+}
