@@ -37,7 +37,8 @@ type Options struct {
 	// proves nothing: every deletion is skipped.
 	NoDeletes bool
 	// BeforeDeletes is asked right before the first deletion whether the plan still
-	// holds; with an error, all of them fail with it. May be nil.
+	// holds; with an error, all of them fail with it. It is asked before each update
+	// that loses as much as a deletion, too, and that fails alone. May be nil.
 	BeforeDeletes func(ctx context.Context) error
 }
 
@@ -201,7 +202,14 @@ func (r *run) correct(ctx context.Context, ph phase) {
 		c := r.results[i].Change
 		callCtx, cancel := context.WithTimeout(ctx, r.opts.ChangeTimeout)
 		defer cancel()
-		r.settle(i, guarded(func() error { return r.targets[ph.target].Correct(callCtx, c) }))
+		r.settle(i, guarded(func() error {
+			if c.Action == plan.Update && c.Loses() && r.opts.BeforeDeletes != nil {
+				if err := r.opts.BeforeDeletes(callCtx); err != nil {
+					return err
+				}
+			}
+			return r.targets[ph.target].Correct(callCtx, c)
+		}))
 	}, func(i int) {
 		r.skip([]int{i}, stopped(ctx))
 	})

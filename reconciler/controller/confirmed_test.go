@@ -168,6 +168,37 @@ func TestATokenLoosensNothingThatAHandMadeStricterSince(t *testing.T) {
 }
 
 // Between the look at the worlds and the first deletion minutes can go by.
+// An update that loses nodes is as final as a deletion: what was confirmed for it may have
+// been withdrawn while other changes were made.
+func TestNothingIsLostByAnUpdateForASyncThatWasChangedSinceTheRunBegan(t *testing.T) {
+	for name, edit := range map[string]func(*v1alpha1.Sync){
+		"suspended":                  func(s *v1alpha1.Sync) { s.Spec.Suspend, s.Generation = true, 2 },
+		"its confirmation withdrawn": func(s *v1alpha1.Sync) { s.Annotations = nil },
+		"as it was":                  nil,
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStage(t, nil)
+			s.commit("cluster/map=1", "cluster/thing=1", "aws/queue=1")
+			s.visit()
+			s.cluster.removals["thing"] = loss.Removal{Grave: "the engine stops", Losses: loss.Counts{"NodeClaim": 3}}
+			s.commit("cluster/map=2", "cluster/thing=2", "aws/queue=2")
+			s.later()
+			s.confirm(s.asks("PruneHeld"))
+			s.commit("cluster/map=3", "cluster/thing=2", "aws/queue=3")
+			s.aws.meanwhile = func() {
+				if edit != nil {
+					s.edit(edit)
+				}
+				s.aws.meanwhile = nil
+			}
+			s.later()
+			if made := s.cluster.live["thing"] == "2"; made != (edit == nil) || s.aws.live["queue"] != "3" {
+				t.Errorf("cluster %v, aws %v", s.cluster.live, s.aws.live)
+			}
+		})
+	}
+}
+
 func TestNothingIsDeletedForASyncThatWasChangedSinceTheRunBegan(t *testing.T) {
 	for name, edit := range map[string]func(*v1alpha1.Sync){
 		"suspended":                  func(s *v1alpha1.Sync) { s.Spec.Suspend, s.Generation = true, 2 },

@@ -30,7 +30,7 @@ func (l Loaded) limited() Loaded {
 	for _, key := range slices.SortedFunc(maps.Keys(l.Clusters), state.Key.Compare) {
 		// What is refused stays so, whatever else is.
 		of := limitedProblems(l.Clusters[key])
-		if len(of) > left {
+		if len(of) > max(left, 0) {
 			of = []state.Problem{omitted(of)}
 		}
 		left -= len(of)

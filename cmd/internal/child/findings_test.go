@@ -114,3 +114,20 @@ func counted(list []state.Problem) (n int) {
 	}
 	return n
 }
+
+// A child that is not trusted may name Clusters of which it reports no problem, also after
+// the last that there is room for.
+func TestClustersWithoutProblemsNeedNoRoom(t *testing.T) {
+	var hostile result
+	for i := range maxFindings + 1 {
+		hostile.Clusters = append(hostile.Clusters, refusedCluster{state.Key{Name: fmt.Sprintf("a%05d", i)}, []state.Problem{{Message: "x"}}})
+	}
+	hostile.Clusters = append(hostile.Clusters, refusedCluster{Key: state.Key{Name: "b"}})
+	raw, err := json.Marshal(hostile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := (Rendered{raw: raw}).Loaded(); err != nil || len(got.Clusters) != maxFindings+2 {
+		t.Errorf("%d Clusters, %v", len(got.Clusters), err)
+	}
+}

@@ -145,12 +145,26 @@ func (c counting) removal(ctx context.Context, k state.Key, live *unstructured.U
 	return out
 }
 
-// special is what goes with an object of a kind that takes others along.
+// special is what goes with an object that takes others along: by its kind, and as a part of
+// Poolwright's installation. The label that makes it one is no reason to count less, since
+// whoever writes to the repository can give it to anything.
 func (c counting) special(ctx context.Context, k state.Key, live *unstructured.Unstructured) (loss.Removal, error) {
+	out, err := c.lostByKind(ctx, k, live)
+	installed := live.GetLabels()["app.kubernetes.io/part-of"] == "poolwright" || k.Namespace == c.cfg.Namespace ||
+		isNamespace(k) && k.Name == c.cfg.Namespace
+	if err != nil || !installed {
+		return out, err
+	}
+	part, err := c.lostInstallation(ctx, k, live)
+	if err != nil || out.Grave == "" {
+		return part, err
+	}
+	return loss.Removal{Grave: part.Grave + ", and " + out.Grave, Losses: part.Cost().Plus(out.Cost()), Names: out.Names}, nil
+}
+
+// lostByKind is what goes with an object of a kind that takes others along.
+func (c counting) lostByKind(ctx context.Context, k state.Key, live *unstructured.Unstructured) (loss.Removal, error) {
 	switch {
-	case live.GetLabels()["app.kubernetes.io/part-of"] == "poolwright", k.Namespace == c.cfg.Namespace,
-		isNamespace(k) && k.Name == c.cfg.Namespace:
-		return c.lostInstallation(ctx, k, live)
 	case k.Kind == "CustomResourceDefinition":
 		return c.lostObjects(ctx, live)
 	case isNamespace(k):

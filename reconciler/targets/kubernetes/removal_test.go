@@ -353,3 +353,21 @@ metadata: {name: part, namespace: space-$NS, labels: {app.kubernetes.io/part-of:
 		}
 	}
 }
+
+// The label of Poolwright's installation can be written by whoever writes to the
+// repository: what goes with an object that has it counts all the same.
+func TestTheLabelOfTheInstallationHidesNoLosses(t *testing.T) {
+	b := newBench(t)
+	b.reconcile(b.declare(strings.Replace(pool, "metadata: {name: $NS,", "metadata: {name: $NS, labels: {app.kubernetes.io/part-of: poolwright},", 1)))
+	b.hasAccount(b.ns)
+	b.make(nodeWithPod, "karpenter")
+	t.Cleanup(func() { b.removeAll(nodeWithPod + "---" + anotherNode) })
+	p := b.guarded(state.NewSet(), "")
+	if len(p.Changes) != 1 || p.Changes[0].Before.Losses["Node"] != 1 || p.Changes[0].Before.Losses["Object"] != 1 {
+		t.Fatalf("planned %s", show(p))
+	}
+	b.make(anotherNode, "karpenter")
+	if p = b.guarded(state.NewSet(), p.Confirmation()); len(p.Changes) != 1 || !p.Changes[0].Held() {
+		t.Errorf("with one node more than was confirmed: %s", show(p))
+	}
+}
