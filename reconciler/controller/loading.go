@@ -49,6 +49,8 @@ func (r *SyncReconciler) full(ctx context.Context, sync *v1alpha1.Sync, s *sessi
 // loading is a revision that is being loaded again.
 type loading struct {
 	background
+	// cancel ends it early; what is loaded by then is given up.
+	cancel context.CancelFunc
 	// err is valid when done is closed.
 	err error
 }
@@ -73,15 +75,25 @@ func (s *session) loaded(planned bool) (bool, error) {
 }
 
 func (s *session) load(planned bool) *loading {
-	l := &loading{background: background{done: make(chan struct{})}}
+	ctx, cancel := context.WithCancel(s.source.live)
+	l := &loading{background: background{done: make(chan struct{})}, cancel: cancel}
 	go func() {
 		defer close(l.done)
-		l.err = s.Loop.Load(s.source.live, planned)
-		if s.source.live.Err() != nil {
+		defer cancel()
+		l.err = s.Loop.Load(ctx, planned)
+		if ctx.Err() != nil {
 			s.Loop.Unload() // Nobody comes any more.
 		}
 	}()
 	return l
+}
+
+// cancelLoad ends a load under way that no visit will use.
+func (s *session) cancelLoad() {
+	if s.loading != nil {
+		s.loading.cancel()
+		s.loading = nil
+	}
 }
 
 // unload gives up what a visit had loaded and did not use, unless the next one will.

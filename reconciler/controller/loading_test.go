@@ -11,6 +11,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/loss"
 )
 
 // uncached makes the stage's revisions too large to be kept between runs, and returns who
@@ -91,6 +92,7 @@ func TestMemoryThatNobodyUsesIsGivenBack(t *testing.T) {
 			s.edit(func(sync *v1alpha1.Sync) { sync.Spec.Path = "elsewhere" })
 			s.visit()
 		},
+		"the Sync's own deletion waits for a person": deletionWaits,
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newStage(t, nil)
@@ -106,6 +108,31 @@ func TestMemoryThatNobodyUsesIsGivenBack(t *testing.T) {
 			holdLoad(s, holder)
 		})
 	}
+}
+
+// deletionWaits deletes the Sync with its things, of which one takes nodes along.
+func deletionWaits(s *stage) {
+	s.Helper()
+	s.edit(func(sync *v1alpha1.Sync) { sync.Spec.DeletionPolicy = v1alpha1.DeletionPrune })
+	s.cluster.removals["a"] = loss.Removal{Grave: "nodes go", Losses: loss.Counts{"Node": 3}}
+	if err := s.r.Client.Delete(s.Context(), s.sync()); err != nil {
+		s.Fatal(err)
+	}
+	s.visit()
+	s.asks("DeletionFailed")
+}
+
+func TestALoadUnderWayEndsWithTheDeletionOfItsSync(t *testing.T) {
+	s := newStage(t, nil)
+	s.commit("cluster/a=1")
+	holder, _ := uncached(s)
+	s.visit()
+	holdLoad(s, holder)
+	s.commit("cluster/a=2")
+	s.later()
+	deletionWaits(s)
+	holder.Unload() // It was the next in line.
+	holdLoad(s, holder)
 }
 
 func TestDriftOfASyncThatWaitsForMemoryIsNotForgotten(t *testing.T) {

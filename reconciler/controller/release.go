@@ -26,6 +26,11 @@ func (r *SyncReconciler) release(ctx context.Context, sync *v1alpha1.Sync) (ctrl
 		return ctrl.Result{}, nil
 	}
 	session, err := r.sessions.get(ctx, sync, r.Build)
+	if err == nil {
+		// A release needs no revision, and may wait for a person: others need the memory.
+		session.cancelLoad()
+		session.unload()
+	}
 	var left []plan.Change
 	if err == nil && sync.Spec.DeletionPolicy == v1alpha1.DeletionPrune {
 		left, err = prune(ctx, sync, session, r.unchanged(sync))
