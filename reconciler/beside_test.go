@@ -16,7 +16,9 @@ import (
 type variable struct {
 	value string
 	err   error
-	loads int
+	// unloadable is what loads fail with; may be nil.
+	unloadable error
+	loads      int
 }
 
 func (v *variable) digest(context.Context) (string, reconciler.Loader, error) {
@@ -25,7 +27,7 @@ func (v *variable) digest(context.Context) (string, reconciler.Loader, error) {
 
 func (v *variable) load(_ context.Context, s gitsource.Snapshot) (declared.Declared, error) {
 	v.loads++
-	return things("a", s.Revision+" with "+v.value), nil
+	return things("a", s.Revision+" with "+v.value), v.unloadable
 }
 
 func TestAChangedVariableIsLoadedWithTheSameRevision(t *testing.T) {
@@ -58,5 +60,42 @@ func TestWithoutItsVariablesARevisionIsNotLoaded(t *testing.T) {
 	result, err := loop.RunOnce(t.Context(), reconciler.Options{})
 	if !errors.Is(err, v.err) || result.Revision != "r1" || v.loads != 0 || len(w.writes) != 0 {
 		t.Errorf("%v, revision %q, %d loads, %v written", err, result.Revision, v.loads, w.writes)
+	}
+}
+
+// The revision before is no substitute where variables' values changed: what it declared
+// with the old ones nobody wants any more.
+func TestWithOtherVariablesTheRevisionBeforeIsNotKept(t *testing.T) {
+	for name, c := range map[string]struct {
+		value string
+		kept  bool
+	}{
+		"the revision alone is new": {"1", true},
+		"the variables are new too": {"2", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, v, s := &world{objects: map[string]string{}}, &variable{value: "1"}, &source{revision: "r1"}
+			loop := reconciler.NewLoop(s, v.load, reconciler.World{Name: "memory", Target: w}).LoadsWith(v.digest)
+			if _, err := loop.RunOnce(t.Context(), reconciler.Options{}); err != nil {
+				t.Fatal(err)
+			}
+			s.revision, v.value, v.unloadable = "r2", c.value, errors.New("a patch matches nothing")
+			w.objects["a"] = "by hand"
+			want := map[string]string{"a": "by hand"}
+			if c.kept {
+				want["a"] = "r1 with 1"
+			}
+			result, err := loop.RunOnce(t.Context(), reconciler.Options{})
+			failed := err
+			if c.kept {
+				failed = result.Stale
+			}
+			if !errors.Is(failed, v.unloadable) || c.kept != (err == nil) {
+				t.Errorf("error %v, stale %v", err, result.Stale)
+			}
+			if diff := cmp.Diff(want, w.objects); diff != "" {
+				t.Error(diff)
+			}
+		})
 	}
 }

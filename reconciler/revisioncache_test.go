@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -321,4 +322,23 @@ func TestWhoWaitsForMemoryCanBeInterruptedAndHoldsNone(t *testing.T) {
 	}
 	f.all[2].Unload()
 	f.run(t, "r1")
+}
+
+// What a Loop holds of the memory for large revisions is not what it waits for.
+func TestALoopThatLoadsAnotherRevisionGivesUpTheOneItHas(t *testing.T) {
+	f := newLoops(1, 10, reconciler.NewRevisionCache(0, 1), &crowd{})
+	f.run(t, "r1")
+	f.sources[0].revision = "r2"
+	if _, changed, err := f.all[0].Fetch(t.Context()); err != nil || !changed {
+		t.Fatal(changed, err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for _, planned := range []bool{true, false, true} {
+		if err := f.all[0].Load(ctx, planned); err != nil || !f.all[0].Loaded(planned) {
+			t.Fatalf("planned %v: %v", planned, err)
+		}
+	}
+	f.all[0].Unload()
+	f.run(t, "r2")
 }
