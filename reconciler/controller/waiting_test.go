@@ -251,3 +251,51 @@ func TestATokenIsUsedUpThoughTheStatusCouldNotBeWritten(t *testing.T) {
 		t.Errorf("handled %q, want %q", got, rollout)
 	}
 }
+
+// losingStage has two things with whose update something is lost, and whose update is yet to come.
+func losingStage(t *testing.T) *stage {
+	t.Helper()
+	s := newStage(t, nil)
+	s.commit("cluster/map=1", "cluster/thing=1", "cluster/other=1", "aws/queue=1")
+	s.visit()
+	for _, name := range []string{"thing", "other"} {
+		s.cluster.removals[name] = loss.Removal{Grave: "the engine stops", Losses: loss.Counts{"NodeClaim": 3}}
+	}
+	return s
+}
+
+// A token for one of two updates that wait does not fit both, also where one is looked at by itself.
+func TestALookAtOneUpdateUsesNoTokenForItAlone(t *testing.T) {
+	s := losingStage(t)
+	s.commit("cluster/map=1", "cluster/thing=2", "cluster/other=1", "aws/queue=1")
+	s.later()
+	alone := s.asks("PruneHeld")
+	s.commit("cluster/map=1", "cluster/thing=2", "cluster/other=2", "aws/queue=1")
+	s.confirm(alone)
+	s.later()
+	if both := s.asks("PruneHeld"); both == alone || s.cluster.live["thing"] != "1" {
+		t.Fatalf("it asks for %s, before for %s; cluster %v", both, alone, s.cluster.live)
+	}
+	s.drift(at("cluster", "thing"))
+	if s.cluster.live["thing"] != "1" {
+		t.Errorf("it was updated with a token that does not fit: cluster %v", s.cluster.live)
+	}
+}
+
+// What waits together has one token, also after one of them was looked at by itself.
+func TestALookAtOneUpdateKeepsTheTokenOfAllThatWaits(t *testing.T) {
+	s := losingStage(t)
+	s.commit("cluster/map=1", "cluster/thing=2", "aws/queue=1")
+	s.later()
+	token := s.asks("PruneHeld")
+	s.drift(at("cluster", "thing"))
+	if got := s.asks("PruneHeld"); got != token {
+		t.Errorf("after a look it asks for %s, before for %s", got, token)
+	}
+	s.confirm(token)
+	s.later()
+	s.says("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
+	if _, left := s.cluster.live["other"]; left || s.cluster.live["thing"] != "2" {
+		t.Errorf("cluster %v", s.cluster.live)
+	}
+}
