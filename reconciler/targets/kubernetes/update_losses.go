@@ -12,6 +12,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state/loss"
 	"github.com/poolwright/poolwright/reconciler/targets"
 	"github.com/poolwright/poolwright/reconciler/targets/internal/api"
+	"github.com/poolwright/poolwright/reconciler/targets/internal/fields"
 	"github.com/poolwright/poolwright/reconciler/targets/internal/karpenter"
 )
 
@@ -48,11 +49,12 @@ func losingFields() []losingField {
 		{"poolwright.dev", "Cluster", "spec.name", nil, changed, lostEngine},
 		{"poolwright.dev", "Cluster", "spec.region", nil, changed, lostEngine},
 		{"poolwright.dev", "Cluster", "spec.account", nil, changed, lostEngine},
-		{"poolwright.dev", "Cluster", "spec.interruptionQueue", nil, ends, lostQueue},
-		{"poolwright.dev", "Cluster", "spec.engine.interruptionQueue", "", becomes(""), lostQueue},
+		{"poolwright.dev", "Cluster", "spec.interruptionQueue", nil, changed, lostQueue},
+		{"poolwright.dev", "Cluster", "spec.engine.interruptionQueue", "", changed, lostQueue},
 		{"karpenter.sh", "NodePool", "spec.replicas", nil, lower, lostReplicas},
 		{"apps", "StatefulSet", "spec.replicas", int64(1), lower, lostOrdinals},
-		{"", "PersistentVolume", "spec.persistentVolumeReclaimPolicy", "Retain", becomes("Delete"), lostVolume},
+		{"apps", "StatefulSet", "spec.ordinals.start", int64(0), changed, lostOrdinals},
+		{"", "PersistentVolume", "spec.persistentVolumeReclaimPolicy", "Retain", changed, lostVolume},
 	}
 }
 
@@ -61,13 +63,7 @@ func not(strict any) func(before, after any) bool {
 	return func(before, after any) bool { return state.Equal(before, strict) && !state.Equal(after, strict) }
 }
 
-func becomes(value any) func(before, after any) bool {
-	return func(before, after any) bool { return !state.Equal(before, value) && state.Equal(after, value) }
-}
-
 func changed(before, after any) bool { return before != nil && !state.Equal(before, after) }
-
-func ends(before, after any) bool { return before != nil && after == nil }
 
 // lower reports whether a number becomes less.
 func lower(before, after any) bool {
@@ -142,7 +138,7 @@ func lostReplicas(ctx context.Context, w *World, u update) (loss.Removal, error)
 }
 
 // lostOrdinals counts the claims of the pods that a StatefulSet has no more, where it has
-// them deleted.
+// them deleted: those below and above the spec.replicas ordinals from spec.ordinals.start on.
 func lostOrdinals(ctx context.Context, w *World, u update) (loss.Removal, error) {
 	path := []string{"spec", "persistentVolumeClaimRetentionPolicy", "whenScaled"}
 	policy, declared, _ := unstructured.NestedString(u.after, path...)
@@ -152,16 +148,13 @@ func lostOrdinals(ctx context.Context, w *World, u update) (loss.Removal, error)
 	if policy != "Delete" {
 		return loss.Removal{}, nil
 	}
-	first, _, _ := unstructured.NestedInt64(u.live.Object, "spec", "ordinals", "start")
-	stay, sized, _ := unstructured.NestedInt64(u.after, "spec", "replicas")
-	if !sized {
-		stay = 1
-	}
+	first, located := fields.Int64(losingField{path: "spec.ordinals.start", absent: int64(0)}.of(u.after))
+	stay, sized := fields.Int64(losingField{path: "spec.replicas", absent: int64(1)}.of(u.after))
 	claims, err := w.claimsOf(ctx, u.key, u.live)
 	lost := loss.Names{}
 	for name := range claims[claimKind] {
 		ordinal, err := strconv.ParseInt(name[strings.LastIndex(name, "-")+1:], 10, 64)
-		if err != nil || ordinal >= first+stay {
+		if err != nil || !located || !sized || ordinal < first || ordinal >= first+stay {
 			lost.Add(claimKind, name)
 		}
 	}
@@ -171,8 +164,12 @@ func lostOrdinals(ctx context.Context, w *World, u update) (loss.Removal, error)
 	return lost.Removal("its persistentVolumeClaimRetentionPolicy deletes " + count(len(lost[claimKind]), claimKind)), nil
 }
 
-// lostVolume is the data of a volume that is deleted as soon as it has no claim.
+// lostVolume is the data of a volume that is deleted, or emptied for the next claim, as
+// soon as it has no claim.
 func lostVolume(_ context.Context, _ *World, u update) (loss.Removal, error) {
+	if policy := (losingField{path: "spec.persistentVolumeReclaimPolicy", absent: "Retain"}).of(u.after); policy == "Retain" {
+		return loss.Removal{}, nil
+	}
 	lost := loss.Names{}
 	lost.Add(u.key.Kind, u.key.Name)
 	return lost.Removal("its data goes as soon as it has no claim"), nil

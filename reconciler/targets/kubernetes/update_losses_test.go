@@ -87,6 +87,14 @@ spec: {name: c, region: eu-west-1, account: "111122223333", engine: {mode: Embed
 		{"one that begins to delete claims becomes smaller", strings.Replace(database, "whenScaled: Delete", "whenScaled: Retain", 1), claimsOfDatabase,
 			"replicas: 3\n  persistentVolumeClaimRetentionPolicy: {whenScaled: Retain}", "replicas: 2\n  persistentVolumeClaimRetentionPolicy: {whenScaled: Delete}", loss.Counts{"PersistentVolumeClaim": 1}},
 		{"a StatefulSet that keeps claims becomes smaller", strings.Replace(database, "whenScaled: Delete", "whenScaled: Retain", 1), claimsOfDatabase, "replicas: 3", "replicas: 1", nil},
+		{"a StatefulSet that deletes claims begins at a later ordinal", strings.Replace(database, "replicas: 3", "replicas: 0", 1), claimsOfDatabase,
+			"replicas: 0", "replicas: 1\n  ordinals: {start: 2}", loss.Counts{"PersistentVolumeClaim": 1}},
+		{"it has no first ordinal any more", strings.Replace(database, "replicas: 3", "replicas: 0\n  ordinals: {start: 1}", 1), claimsOfDatabase,
+			"replicas: 0\n  ordinals: {start: 1}", "replicas: 2", loss.Counts{"PersistentVolumeClaim": 1}},
+		{"one that keeps claims begins at a later ordinal", strings.Replace(database, "whenScaled: Delete", "whenScaled: Retain", 1), claimsOfDatabase, "replicas: 3", "replicas: 3\n  ordinals: {start: 5}", nil},
+		{"a volume is emptied without its claim", volume, "", "Retain", "Recycle", loss.Counts{"PersistentVolume": 1}},
+		{"a volume is emptied instead of deleted", strings.Replace(volume, "Retain", "Delete", 1), "", "Delete", "Recycle", loss.Counts{"PersistentVolume": 1}},
+		{"a volume stays without its claim", strings.Replace(volume, "Retain", "Recycle", 1), "", "Recycle", "Retain", nil},
 		{"a volume goes with its claim", volume, "", "Retain", "Delete", loss.Counts{"PersistentVolume": 1}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

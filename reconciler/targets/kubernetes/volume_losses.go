@@ -24,8 +24,8 @@ func (c counting) lostData(ctx context.Context, k state.Key, live *unstructured.
 	case k.Group == "" && k.Kind == "PersistentVolumeClaim":
 		return lost.Removal("the data of its volume may go with it"), nil
 	case k.Group == "" && k.Kind == "PersistentVolume":
-		if policy, _, _ := unstructured.NestedString(live.Object, "spec", "persistentVolumeReclaimPolicy"); policy == "Delete" {
-			return lost.Removal("its data goes with it: its reclaim policy is Delete"), nil
+		if policy, _, _ := unstructured.NestedString(live.Object, "spec", "persistentVolumeReclaimPolicy"); policy != "Retain" {
+			return lost.Removal("its data goes with it: its reclaim policy is " + policy), nil
 		}
 	case k.Group == "apps" && k.Kind == "StatefulSet":
 		policy, _, _ := unstructured.NestedString(live.Object, "spec", "persistentVolumeClaimRetentionPolicy", "whenDeleted")
