@@ -65,11 +65,12 @@ func not(strict any) func(before, after any) bool {
 
 func changed(before, after any) bool { return before != nil && !state.Equal(before, after) }
 
-// lower reports whether a number becomes less.
+// lower reports whether a number becomes less. What is no whole number is compared with
+// none, and may be less.
 func lower(before, after any) bool {
-	b, ok := before.(int64)
-	a, known := after.(int64)
-	return ok && known && a < b
+	b, ok := fields.Int64(before)
+	a, known := fields.Int64(after)
+	return !state.Equal(before, after) && (!ok || !known || a < b)
 }
 
 // of is the field's value in an object, or what stands for one that is absent.
@@ -129,7 +130,7 @@ func lostQueue(ctx context.Context, w *World, u update) (loss.Removal, error) {
 func lostReplicas(ctx context.Context, w *World, u update) (loss.Removal, error) {
 	of := karpenter.PoolLabel + "=" + u.key.Name
 	names, coming, err := karpenter.Nodes(ctx, w.api, of, of)
-	after, _, _ := unstructured.NestedInt64(u.after, "spec", "replicas")
+	after, _ := fields.Int64(losingField{path: "spec.replicas"}.of(u.after))
 	n := len(names) + len(coming) - int(after)
 	if err != nil || n <= 0 {
 		return loss.Removal{}, err

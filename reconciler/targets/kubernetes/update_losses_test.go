@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/state/loss"
 	"github.com/poolwright/poolwright/reconciler/targets"
 )
@@ -132,6 +133,35 @@ spec: {name: c, region: eu-west-1, account: "111122223333", engine: {mode: Embed
 				t.Fatal(errs)
 			}
 			b.settled(after)
+		})
+	}
+}
+
+// A program that makes objects may write a whole number as a float.
+func TestANumberThatIsAFloatIsCompared(t *testing.T) {
+	static := strings.Replace(pool, "spec:\n", "spec:\n  replicas: 3\n", 1)
+	for _, tt := range []struct {
+		name, declared, there string
+		replicas              float64
+		want                  loss.Counts
+	}{
+		{"a static pool becomes smaller", static, nodeWithPod + "---" + anotherNode, 1, loss.Counts{"Node": 1}},
+		{"a static pool becomes larger", static, nodeWithPod, 4, nil},
+		{"a StatefulSet that deletes claims becomes smaller", database, claimsOfDatabase, 1, loss.Counts{"PersistentVolumeClaim": 2}},
+		{"by part of a pod", database, claimsOfDatabase, 1.5, loss.Counts{"PersistentVolumeClaim": 2}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			b := newBench(t)
+			b.reconcile(b.declare(tt.declared))
+			b.hasAccount(b.ns)
+			b.make(tt.there, "karpenter")
+			t.Cleanup(func() { b.removeAll(tt.there) })
+			item := b.declare(tt.declared).Items()[0]
+			set(item.Object, tt.replicas, "spec", "replicas")
+			c := b.guarded(state.NewSet(item), "").Changes[0]
+			if got := c.Before.Losses; !got.Covers(tt.want) || c.Held() != (tt.want != nil) {
+				t.Errorf("loses %v, want %v; held %q", got, tt.want, c.Hold)
+			}
 		})
 	}
 }
