@@ -20,7 +20,8 @@ func uncached(s *stage) (holder *reconciler.Loop, woken chan struct{}) {
 	cache := reconciler.NewRevisionCache(0, 1)
 	s.r.Build = func(context.Context, *v1alpha1.Sync) (Assembly, error) {
 		loop := reconciler.NewLoop(s, s.load, reconciler.World{Name: "aws", Target: s.aws}, reconciler.World{Name: "cluster", Target: s.cluster})
-		return Assembly{Loop: loop.Caching(cache), Forget: func(context.Context) error { return nil }}, nil
+		values := func(context.Context) (string, reconciler.Loader, error) { return "", nil, s.mistake }
+		return Assembly{Loop: loop.Caching(cache).LoadsWith(values), Forget: func(context.Context) error { return nil }}, nil
 	}
 	woken = make(chan struct{}, 8)
 	s.r.sessions.wake = func(types.NamespacedName) { woken <- struct{}{} }
@@ -87,6 +88,13 @@ func TestMemoryThatNobodyUsesIsGivenBack(t *testing.T) {
 			s.unread = context.DeadlineExceeded
 			s.edit(func(sync *v1alpha1.Sync) { sync.Annotations = map[string]string{v1alpha1.ReconcileAnnotation: "now"} })
 			s.visit()
+		},
+		"a variable has no value": func(s *stage) {
+			s.mistake = state.Failf(state.Fix, "SubstituteFailed", "no such ConfigMap")
+			s.edit(func(sync *v1alpha1.Sync) { sync.Annotations = map[string]string{v1alpha1.ReconcileAnnotation: "now"} })
+			s.visit()
+			s.says("Ready", metav1.ConditionFalse, "SubstituteFailed")
+			s.mistake = nil // Who holds the memory next needs no variable.
 		},
 		"another Sync takes its place": func(s *stage) {
 			s.edit(func(sync *v1alpha1.Sync) { sync.Spec.Path = "elsewhere" })

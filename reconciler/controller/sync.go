@@ -133,6 +133,9 @@ func (r *SyncReconciler) run(ctx context.Context, sync *v1alpha1.Sync, s *sessio
 			s.nextFetch = r.Clock.Now().Add(jittered(interval(sync)))
 			done := r.proceed(ctx, sync, s, got, drifted, forced)
 			if got.err != nil {
+				if !alone {
+					s.cancelLoad() // Without drift the next visit has no use for it.
+				}
 				done.applied = sync.Status.LastAppliedRevision
 			}
 			return done
