@@ -165,6 +165,26 @@ func Union(all []Removal) Counts {
 	return out.Plus(named.Counts())
 }
 
+// Combine is one removal for all that one change of a thing loses in several ways: it has
+// every reason, and counts as Union does. Of none it is zero. Allowed and UsedBy, which
+// are of the thing and not of a way, stay empty.
+func Combine(all []Removal) Removal {
+	if len(all) == 0 {
+		return Removal{}
+	}
+	var graves []string
+	names := Names{}
+	for _, r := range all {
+		graves = append(graves, r.Grave)
+		for kind, of := range r.Names {
+			for name := range of {
+				names.Add(kind, name)
+			}
+		}
+	}
+	return Removal{Grave: strings.Join(graves, "; "), Losses: Union(all), Names: names}
+}
+
 // Divide gives each of the parts what it counts now, and of what is allowed beyond their
 // union its share: in proportion to what the part counts and by largest remainder, so that
 // the shares are exactly what is allowed: rounding up each of them would allow more. Of a

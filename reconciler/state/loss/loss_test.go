@@ -184,3 +184,25 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+func TestAllWaysInWhichOneChangeLosesAreOneRemoval(t *testing.T) {
+	claims := Names{"NodeClaim": {"a": true, "b": true}}
+	for _, tt := range []struct {
+		name string
+		of   []Removal
+		want Removal
+	}{
+		{"none", nil, Removal{}},
+		{"what both name counts once", []Removal{claims.Removal("off"), claims.Removal("no queue")}, claims.Removal("off; no queue")},
+		{"what has no name, and what has one", []Removal{{Grave: "smaller", Losses: Counts{"Node": 2}}, claims.Removal("off")},
+			Removal{Grave: "smaller; off", Losses: Counts{"Node": 2, "NodeClaim": 2}, Names: claims}},
+		{"what could not be counted stays so", []Removal{claims.Removal("off"), {Grave: "no answer", Losses: Counts{Uncounted: 1}}},
+			Removal{Grave: "off; no answer", Losses: Counts{"NodeClaim": 2, Uncounted: 1}, Names: claims}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if d := cmp.Diff(tt.want, Combine(tt.of)); d != "" {
+				t.Errorf("(-want +got):\n%s", d)
+			}
+		})
+	}
+}

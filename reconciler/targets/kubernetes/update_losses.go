@@ -82,23 +82,24 @@ func (f losingField) of(object map[string]any) any {
 	return value
 }
 
-// lost is what goes with an update; zero for one that loses nothing. What cannot be
-// counted is grave.
+// lost is what goes with an update by all of its fields; zero for one that loses nothing.
+// What cannot be counted is grave.
 func (w *World) lost(ctx context.Context, u update) loss.Removal {
+	var all []loss.Removal
 	for _, f := range losingFields() {
 		if f.group != u.key.Group || f.kind != u.key.Kind || !f.loses(f.of(u.before), f.of(u.after)) {
 			continue
 		}
 		out, err := f.lost(ctx, w, u)
 		if err != nil {
-			return loss.Removal{Grave: "what is lost by " + f.path + " could not be counted: " + err.Error(), Losses: loss.Counts{loss.Uncounted: 1}}
+			out = loss.Removal{Grave: "what is lost could not be counted: " + err.Error(), Losses: loss.Counts{loss.Uncounted: 1}}
 		}
 		if out.Grave != "" {
 			out.Grave = f.path + ": " + out.Grave
-			return out
+			all = append(all, out)
 		}
 	}
-	return loss.Removal{}
+	return loss.Combine(all)
 }
 
 func lostEngine(ctx context.Context, w *World, _ update) (loss.Removal, error) {

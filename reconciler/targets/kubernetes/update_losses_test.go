@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
@@ -52,18 +53,19 @@ metadata: {name: d-db-2, namespace: $NS}
 spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}
 `
 
+const engine = `
+apiVersion: poolwright.dev/v1alpha1
+kind: Cluster
+metadata: {name: $NS}
+spec: {name: c, region: eu-west-1, account: "111122223333", engine: {mode: Embedded}, tags: {a: b}}
+`
+
 // What a commit can do to nodes and data without deleting anything waits as the deletion
 // does, and is counted again before it is sent.
 func TestAnUpdateThatLosesNodesOrDataIsCounted(t *testing.T) {
 	if _, err := envtest.InstallCRDs(server, envtest.CRDInstallOptions{Paths: []string{"../../../config/crd/poolwright.dev_clusters.yaml"}}); err != nil {
 		t.Fatal(err)
 	}
-	const engine = `
-apiVersion: poolwright.dev/v1alpha1
-kind: Cluster
-metadata: {name: $NS}
-spec: {name: c, region: eu-west-1, account: "111122223333", engine: {mode: Embedded}, tags: {a: b}}
-`
 	static := strings.Replace(pool, "spec:\n", "spec:\n  replicas: 3\n", 1)
 	for _, tt := range []struct {
 		name, declared string
@@ -134,6 +136,27 @@ spec: {name: c, region: eu-west-1, account: "111122223333", engine: {mode: Embed
 			}
 			b.settled(after)
 		})
+	}
+}
+
+// Whoever confirms an update has read all that it loses, and not one of its fields.
+func TestAnUpdateNamesEachFieldThatLosesSomething(t *testing.T) {
+	if _, err := envtest.InstallCRDs(server, envtest.CRDInstallOptions{Paths: []string{"../../../config/crd/poolwright.dev_clusters.yaml"}}); err != nil {
+		t.Fatal(err)
+	}
+	b := newBench(t)
+	b.noNodeClaims()
+	b.reconcile(b.declare(strings.Replace(engine, "tags", "interruptionQueue: {name: q}, tags", 1)))
+	b.make(claim, "karpenter")
+	t.Cleanup(func() { b.removeAll(claim) })
+	c := b.guarded(b.declare(strings.NewReplacer("mode: Embedded", `mode: "Off"`, "name: c,", "name: d,").Replace(engine)), "").Changes[0]
+	for _, field := range []string{"spec.engine.mode", "spec.name", "spec.interruptionQueue"} {
+		if !strings.Contains(c.Before.Grave, field+": ") {
+			t.Errorf("%s is missing in %q", field, c.Before.Grave)
+		}
+	}
+	if d := cmp.Diff(loss.Counts{"NodeClaim": 1}, c.Before.Losses); d != "" || !c.Held() {
+		t.Errorf("held %q, losses (-want +got):\n%s", c.Hold, d)
 	}
 }
 
