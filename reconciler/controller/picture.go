@@ -90,6 +90,8 @@ func awaited(r apply.Result) string {
 	switch {
 	case r.Status != apply.Held:
 		return ""
+	case r.Change.Hold.By(hold.MaxPrunePercent, hold.Removal, hold.Update):
+		return pruneHeld
 	case r.Change.Hold.Nodes():
 		return rolloutHeld
 	case r.Change.Loses() && !r.Change.Standing() && !r.Change.Loosens():

@@ -232,11 +232,11 @@ func TestAPoolThatGoesWithItsNodesAsksForBothTokensAtOnce(t *testing.T) {
 	s.nodes = 14
 	s.commit("cluster/map=1") // All pools go, which is not done unasked either.
 	s.later()
-	tokens := s.asks("RolloutHeld")
+	tokens := s.asks("PruneHeld")
 	if !strings.Contains(tokens, ",") {
 		t.Errorf("it asks for %q", tokens)
 	}
-	message := s.says("Ready", metav1.ConditionFalse, "RolloutHeld")
+	message := s.says("Ready", metav1.ConditionFalse, "PruneHeld")
 	if !strings.HasPrefix(message, "would delete all 2 objects (guard.maxPrunePercent); would replace 28 nodes; guard.maxNodesReplaced is 5"+confirmWith) {
 		t.Errorf("message %q", message)
 	}

@@ -26,27 +26,26 @@ import (
 // waiting is the Sync's reason while changes wait for a person, and why they do. The
 // gist stays the same while only numbers of nodes move.
 func (p picture) waiting(revision string) (reason, message, gist string) {
+	// What only a person can end comes before what also ends by itself.
+	order := []string{"", rolloutHeld, pruneHeld, guardHeld}
 	var of []string
-	reason = pruneHeld
 	for _, l := range p.left {
 		switch l.waits {
-		case pruneHeld:
-			of = append(of, l.change.Reason)
-		case guardHeld:
-			if reason == pruneHeld {
-				reason = guardHeld
-			}
+		case pruneHeld, guardHeld:
 			of = append(of, l.change.Reason)
 		case rolloutHeld:
-			reason, of = rolloutHeld, append(of, l.change.Object, revision)
+			of = append(of, l.change.Object, revision)
 		default:
 			continue
+		}
+		if slices.Index(order, l.waits) > slices.Index(order, reason) {
+			reason = l.waits
 		}
 		for _, t := range l.held.Tokens() {
 			of = append(of, t.Digest)
 		}
 	}
-	return reason, p.reasons(), strings.Join(of, "\x00")
+	return cmp.Or(reason, pruneHeld), p.reasons(), strings.Join(of, "\x00")
 }
 
 // namedReasons bounds how many reasons a message names, of which there may be one for

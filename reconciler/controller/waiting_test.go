@@ -31,7 +31,7 @@ func doubleStage(t *testing.T) (s *stage, deletion, rollout string) {
 	s.nodes = 14
 	s.commit("cluster/np-gpu=2", "cluster/map=1", "aws/role=1")
 	s.later()
-	deletion, rollout, ok := strings.Cut(s.asks("RolloutHeld"), ",")
+	deletion, rollout, ok := strings.Cut(s.asks("PruneHeld"), ",")
 	if !ok || !strings.HasSuffix(deletion, "+3Node") {
 		t.Fatalf("it asks for %s and %s", deletion, rollout)
 	}
@@ -91,7 +91,7 @@ func TestAConfirmationThatFitsNothingIsReported(t *testing.T) {
 // Each part is confirmed by its token, and all of it by the one that the message ends with.
 func TestTheTokenAtTheEndConfirmsAllThatWaits(t *testing.T) {
 	s, deletion, rollout := doubleStage(t)
-	message := s.says("Ready", metav1.ConditionFalse, "RolloutHeld")
+	message := s.says("Ready", metav1.ConditionFalse, "PruneHeld")
 	if want := "would replace 14 nodes; guard.maxNodesReplaced is 5; "; !strings.HasPrefix(message, want) || !strings.Contains(message, "3 nodes are not drained any more; confirm with ") {
 		t.Errorf("message %q", message)
 	}
@@ -128,7 +128,7 @@ func TestATokenIsUsedUpWhileSomethingElseWaits(t *testing.T) {
 	s.nodes = 14
 	s.commit("cluster/np-gpu=2", "cluster/map=1", "aws/role=1")
 	s.later()
-	if s.cluster.live["np-gpu"] != "1" || !strings.Contains(s.asks("RolloutHeld"), ",") {
+	if s.cluster.live["np-gpu"] != "1" || !strings.Contains(s.asks("PruneHeld"), ",") {
 		t.Errorf("the token of before lets it go: cluster %v", s.cluster.live)
 	}
 	s.confirm(deletion + "," + rollout)
@@ -136,7 +136,7 @@ func TestATokenIsUsedUpWhileSomethingElseWaits(t *testing.T) {
 	if s.cluster.live["np-gpu"] != "1" || s.aws.live["queue"] != "1" || !strings.Contains(s.mismatch(), deletion+","+rollout) {
 		t.Errorf("tokens of before: %q, cluster %v, aws %v", s.mismatch(), s.cluster.live, s.aws.live)
 	}
-	s.confirm(s.asks("RolloutHeld"))
+	s.confirm(s.asks("PruneHeld"))
 	s.later()
 	s.later()
 	s.says("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
