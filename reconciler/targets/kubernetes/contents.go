@@ -17,7 +17,7 @@ import (
 )
 
 // contents are the kinds of Kubernetes that are counted in a namespace: those whose loss
-// hurts. What Kubernetes puts into every namespace does not count.
+// hurts.
 func contents() []kinds.Kind {
 	kind := func(group, kind, resource string) kinds.Kind {
 		return kinds.Kind{GroupVersionKind: schema.GroupVersionKind{Group: group, Version: "v1", Kind: kind}, Resource: resource}
@@ -108,7 +108,10 @@ func (c counting) within(ctx context.Context, kind kinds.Kind, namespace string)
 	out := loss.Names{}
 	err := c.api.Names(ctx, api.Ref{Resource: kind.GVR(), Namespace: namespace}, "", "", func(m *metav1.PartialObjectMetadata) {
 		k := state.Key{Target: Name, Group: kind.Group, Kind: kind.Kind, Namespace: namespace, Name: m.Name}
-		if !c.deletedAnyway(k, m) && m.Name != "kube-root-ca.crt" {
+		if k.Group == "" && k.Kind == "ConfigMap" && m.Name == "kube-root-ca.crt" {
+			return // Kubernetes puts it into every namespace.
+		}
+		if !c.deletedAnyway(k, m) {
 			out.Add(lostAs(kind), lostName(kind, m))
 		}
 	})

@@ -10,6 +10,7 @@ import (
 
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/loss"
 )
 
 const away = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: away, namespace: $NS-payments}\ndata: {a: x}"
@@ -148,4 +149,21 @@ func notes(b *bench, p plan.Plan) []string {
 		out = append(out, strings.ReplaceAll(n.Key.String()+": "+n.Text, b.ns, "$NS"))
 	}
 	return out
+}
+
+// Kubernetes puts a ConfigMap into every namespace. A namesake of another kind is a loss.
+func TestANamesakeOfTheRootCertificateGoesWithItsNamespace(t *testing.T) {
+	const namesake = `
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: kube-root-ca.crt, namespace: space-$NS}
+spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}
+`
+	b := newBench(t)
+	b.reconcile(b.declare("apiVersion: v1\nkind: Namespace\nmetadata: {name: space-$NS}"))
+	b.make(namesake, "hand")
+	c := b.guarded(b.declare(), "").Changes[0]
+	if d := cmp.Diff(loss.Counts{"PersistentVolumeClaim": 1}, c.Before.Losses); d != "" || !c.Held() {
+		t.Errorf("held %q, losses (-want +got):\n%s", c.Hold, d)
+	}
 }
