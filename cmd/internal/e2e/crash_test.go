@@ -157,7 +157,9 @@ func bothWays(t *testing.T, name string, story func(*crash)) {
 // consistent, and the next scene is prepared, if that is needed.
 func (x *crash) everywhere(scene func(x *crash, arm, wait func(), n int), prepare func(*crash)) {
 	x.Helper()
+	again := false
 	for n, unharmed := 1, false; !unharmed; n++ {
+		writes := 0
 		ok := x.Run(fmt.Sprintf("write %d", n), func(t *testing.T) {
 			x := x.within(t)
 			deadly := &trap{k: n, after: x.after, kill: func() {
@@ -165,7 +167,7 @@ func (x *crash) everywhere(scene func(x *crash, arm, wait func(), n int), prepar
 					t.Error(err)
 				}
 			}}
-			scene(x, func() { x.c.api.set(deadly) }, func() { unharmed = !x.killed(deadly) }, n)
+			scene(x, func() { x.c.api.set(deadly) }, func() { unharmed, writes = !x.killed(deadly), deadly.seen }, n)
 			x.again()
 			x.consistent()
 			if prepare != nil {
@@ -174,6 +176,11 @@ func (x *crash) everywhere(scene func(x *crash, arm, wait func(), n int), prepar
 		})
 		if !ok {
 			x.FailNow()
+		}
+		// Inventories may be written once more or less: then the last write of this run was
+		// that of another kind in the one before.
+		if unharmed && !again && x.kinds["status"] == 0 && writes > 1 {
+			n, unharmed, again = writes-1, false, true
 		}
 	}
 }
