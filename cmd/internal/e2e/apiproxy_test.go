@@ -34,9 +34,10 @@ type apiProxy struct {
 	cut    bool
 }
 
-// trap kills at the k-th write from when it was set.
+// trap kills at the k-th write from when it was set, or at the first one of a kind.
 type trap struct {
-	k int
+	k    int
+	kind string // "" for any
 	// after lets the write through first; otherwise the API server never sees it.
 	after bool
 	kill  func()
@@ -44,6 +45,14 @@ type trap struct {
 	seen   int
 	sprung string
 	done   chan struct{}
+}
+
+// at reports whether the trap springs at this write, the newest that it has seen.
+func (t *trap) at(write string) bool {
+	if t.kind != "" {
+		return kindOf(write) == t.kind
+	}
+	return t.seen == t.k
 }
 
 // newAPIProxy lets the controller in as the given user, or as the administrator.
@@ -128,16 +137,17 @@ func (p *apiProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	t.seen++
 	switch {
-	case t.seen < t.k:
-		p.forward.ServeHTTP(w, r)
-		return
-	case t.seen == t.k:
+	case t.sprung != "":
+	case t.at(write):
 		if t.after {
 			p.forward.ServeHTTP(httptest.NewRecorder(), r)
 		}
 		t.sprung = write
 		t.kill()
 		close(t.done)
+	default:
+		p.forward.ServeHTTP(w, r)
+		return
 	}
 	panic(http.ErrAbortHandler) // nobody is there to hear an answer
 }
