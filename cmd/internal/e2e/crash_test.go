@@ -191,6 +191,11 @@ func (x *crash) everywhere(scene func(x *crash, arm, wait func(), n int), prepar
 		}
 		n++
 		if play("first write of "+kind, n, &trap{kind: kind}) {
+			// The scene before may have left nothing to delete.
+			n++
+			if !play("first write of "+kind+" again", n, &trap{kind: kind}) {
+				continue
+			}
 			x.Errorf("no kill hit: %s; only %v", kind, slices.Sorted(maps.Keys(x.kinds)))
 		}
 	}
