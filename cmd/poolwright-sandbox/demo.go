@@ -50,10 +50,10 @@ func newDemo() *cobra.Command {
 func (d *demoCommand) run(cmd *cobra.Command) (err error) {
 	ctx, progress := cmd.Context(), cmd.ErrOrStderr()
 	options := demo.Options{Deadline: d.deadline}
-	if options.Teller, err = d.teller(cmd); err != nil {
+	if options.Printer, err = d.printer(cmd); err != nil {
 		return err
 	}
-	if options.Setup, options.Folder, err = d.toldOf(); err != nil {
+	if options.Setup, options.Folder, err = d.resolveSetup(); err != nil {
 		return err
 	}
 	if options.Product, err = d.binary(); err != nil {
@@ -66,28 +66,28 @@ func (d *demoCommand) run(cmd *cobra.Command) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, world.Stop()) }()
-	told, err := demo.New(world, options)
+	run, err := demo.New(world, options)
 	if err != nil {
 		return err
 	}
-	if err = told.Tell(ctx); ctx.Err() != nil {
+	if err = run.Tell(ctx); ctx.Err() != nil {
 		// What failed then failed because somebody wanted it to end.
 		return errors.New("interrupted")
 	}
-	if d.keep && told.Controller() != nil {
+	if d.keep && run.Controller() != nil {
 		if err != nil {
 			fmt.Fprintln(progress, "Error:", err)
 		}
 		fmt.Fprintf(progress, "\nlook around:\n")
 		exports(progress, world)
 		fmt.Fprintf(progress, "%s get syncs -A\n%s get nodepools,nodeclaims,nodes\n", world.Kubectl, world.Kubectl)
-		fmt.Fprintf(progress, "tail -f %s\n", told.Controller().Log())
-		err = errors.Join(err, stay(ctx, progress, world, told.Controller()))
+		fmt.Fprintf(progress, "tail -f %s\n", run.Controller().Log())
+		err = errors.Join(err, stay(ctx, progress, world, run.Controller()))
 	}
 	return err
 }
 
-func (d *demoCommand) teller(cmd *cobra.Command) (demo.Teller, error) {
+func (d *demoCommand) printer(cmd *cobra.Command) (demo.Printer, error) {
 	switch d.output {
 	case "text":
 		return demo.Text(cmd.OutOrStdout(), time.Now()), nil
@@ -97,8 +97,8 @@ func (d *demoCommand) teller(cmd *cobra.Command) (demo.Teller, error) {
 	return nil, fmt.Errorf("-o %q is not one of text, json", d.output)
 }
 
-// toldOf is the set-up, and the folder with its example.
-func (d *demoCommand) toldOf() (setups.Setup, string, error) {
+// resolveSetup returns the set-up, and the folder with its example.
+func (d *demoCommand) resolveSetup() (setups.Setup, string, error) {
 	if d.setup != "" && d.example != "" {
 		return setups.Setup{}, "", fmt.Errorf("--example %s is a copy of examples/altanova, and --setup %s names an example: give one of them", d.example, d.setup)
 	}

@@ -275,7 +275,7 @@ func repositoryOnAFullDisk(t *testing.T, volume string) {
 
 func sourceOnAReadOnlyDisk(t *testing.T, volume string) {
 	if runtime.GOOS != "linux" {
-		t.Skip("remounts as Linux does")
+		t.Skip("only Linux can have a volume remounted read-only in this way")
 	}
 	srv := newGitServer(t)
 	first := srv.push("a.yaml", "one\n")

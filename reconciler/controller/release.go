@@ -39,7 +39,7 @@ func (r *SyncReconciler) release(ctx context.Context, sync *v1alpha1.Sync) (ctrl
 		err = session.Forget(ctx)
 	}
 	if err != nil {
-		return r.detained(ctx, sync, err)
+		return r.reportDeletionFailure(ctx, sync, err)
 	}
 	r.sessions.stop(types.NamespacedName{Namespace: sync.Namespace, Name: sync.Name})
 	r.Metrics.forget(sync.Name)
@@ -53,9 +53,9 @@ func (r *SyncReconciler) release(ctx context.Context, sync *v1alpha1.Sync) (ctrl
 	return ctrl.Result{}, nil
 }
 
-// detained says on a Sync that is being deleted why it cannot go yet: by an
-// event where the reason is new, and in Ready for as long as it holds.
-func (r *SyncReconciler) detained(ctx context.Context, sync *v1alpha1.Sync, why error) (ctrl.Result, error) {
+// reportDeletionFailure reports on a Sync that is being deleted why it still exists: by
+// an event where the reason is new, and in Ready for as long as the reason applies.
+func (r *SyncReconciler) reportDeletionFailure(ctx context.Context, sync *v1alpha1.Sync, why error) (ctrl.Result, error) {
 	if ctx.Err() != nil {
 		return ctrl.Result{}, nil
 	}

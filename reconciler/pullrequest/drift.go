@@ -46,7 +46,7 @@ func (p *pass) drifted(ctx context.Context) drift {
 		return p.s.drift
 	}
 	same := p.s.drift.picture == p.s.live.says && p.now.Sub(p.s.drift.at) < freshFor
-	if same || !p.settled() {
+	if same || !p.stable() {
 		return p.s.drift
 	}
 	looking, cancel := context.WithTimeout(ctx, PlanTime+maxWait)

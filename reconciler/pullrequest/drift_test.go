@@ -34,7 +34,7 @@ func (s *stage) strayed(names ...string) {
 	s.oracle.drift = strays(names...)
 	s.condition("Drifted", metav1.ConditionTrue, "DriftReported", strings.Join(names, ", "))
 	s.pass()
-	s.later(settleTime)
+	s.later(stabilizationWindow)
 }
 
 // settledMerge is a stage on which pull request 1 was merged, applied and rolled out.
@@ -66,7 +66,7 @@ func TestTheNewestMergeTellsOfDriftUntilItIsGone(t *testing.T) {
 	}
 	s.restart()
 	s.pass()
-	s.later(settleTime)
+	s.later(stabilizationWindow)
 	s.expect("nothing new, over a restart", strings.Split(strings.Repeat("list ", 7), " ")[:7]...)
 	if s.comment(1) != c {
 		t.Errorf("it says %s", s.comment(1).Tail)
@@ -105,7 +105,7 @@ func TestDriftIsTakenFromAStepThatChangesNothing(t *testing.T) {
 	drifted.Changes[2].Hold, drifted.Changes[3].Compared = "kept", true
 	s.oracle.drift = report.Report{Drift: &report.Drift{Changes: drifted.Changes}, Binding: &report.Binding{Observed: s.clock.Now()}}
 	s.pass()
-	s.later(settleTime)
+	s.later(stabilizationWindow)
 	got := s.comment(1).Tail
 	if !strings.HasPrefix(got, before) || !strings.Contains(got, "1 to create, 1 to update, 1 to delete (1 held); 1 only compared") {
 		t.Errorf("it says %s", got)

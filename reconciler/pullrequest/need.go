@@ -111,7 +111,7 @@ func (p *pass) worn(rec *entry) bool {
 	case age >= rec.replanInterval():
 		return true
 	}
-	return rec.made.picture != p.s.live.says && p.settled()
+	return rec.made.picture != p.s.live.says && p.stable()
 }
 
 // baseMoved reports whether the head would be merged into something else than what

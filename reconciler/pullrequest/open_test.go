@@ -141,7 +141,7 @@ func TestWhenAPullRequestIsPlannedAnew(t *testing.T) {
 			s.change(func(y *v1alpha1.Sync) {
 				y.Status.Pending = []v1alpha1.PendingChange{{Object: "NodePool/x", Action: "update"}}
 			})
-			if after := s.pass(); after != settleTime {
+			if after := s.pass(); after != stabilizationWindow {
 				s.Errorf("comes back after %s", after)
 			}
 			s.expect("unsettled", "list")

@@ -161,14 +161,14 @@ func (p *pass) look() {
 	}
 }
 
-// settleTime is how long live objects must have stayed as they are before they are
-// looked at again: what drifts and is put back at once is no news.
-const settleTime = 10 * time.Second
+// stabilizationWindow is how long live objects must have stayed as they are before a plan
+// is computed again: what drifts and is corrected at once changes no comment.
+const stabilizationWindow = 10 * time.Second
 
-// settled reports whether the Sync has said the same of live objects for a while,
-// and otherwise comes back when it will have.
-func (p *pass) settled() bool {
-	left := p.s.live.since.Add(settleTime).Sub(p.now)
+// stable reports whether the Sync has reported the same drift for the stabilization
+// window, and otherwise requeues the pull requests at its end.
+func (p *pass) stable() bool {
+	left := p.s.live.since.Add(stabilizationWindow).Sub(p.now)
 	if left > 0 {
 		p.wake(left)
 	}

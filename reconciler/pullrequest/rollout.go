@@ -181,7 +181,7 @@ func (p *pass) finish(ctx context.Context, pr forge.PullRequest, rec *entry, lef
 // again.
 func (p *pass) nothingNew(rec *entry, left leftover, shown drift) bool {
 	item := &rec.item
-	if rec.showsDrift() && !shown.known && p.now.Before(p.s.live.since.Add(settleTime)) {
+	if rec.showsDrift() && !shown.known && p.now.Before(p.s.live.since.Add(stabilizationWindow)) {
 		return true // What is shown of drift stays until somebody has looked.
 	}
 	switch item.Phase {

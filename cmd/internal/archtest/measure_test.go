@@ -265,8 +265,8 @@ func contractsWithoutExample(s *source) map[string]int {
 	return out
 }
 
-// words splits an identifier where its case changes.
-func words(id string) []string {
+// splitCamelCase returns the words of an identifier, in lower case.
+func splitCamelCase(id string) []string {
 	var out []string
 	var word []rune
 	runes := []rune(id)
@@ -286,14 +286,13 @@ func words(id string) []string {
 	return out
 }
 
-// coinedWords counts, for each word of the vocabulary that is not to be used, the names
-// that are declared with it: packages, files, types, functions, methods, fields,
-// variables and constants.
-func coinedWords(s *source) map[string]int {
+// retiredWords counts, for each retired word, the names that are declared with it:
+// packages, files, types, functions, methods, fields, variables and constants.
+func retiredWords(s *source) map[string]int {
 	out := map[string]int{}
 	count := func(name string) {
-		for _, w := range words(name) {
-			if slices.Contains(coined, w) {
+		for _, w := range splitCamelCase(name) {
+			if slices.Contains(retired, w) {
 				out[w]++
 			}
 		}

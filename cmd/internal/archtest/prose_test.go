@@ -131,9 +131,9 @@ func text(e ast.Expr, constants map[string]string) string {
 	return ""
 }
 
-// coined are words that no engineer of the field could look up, since they stand for a
-// thing that has a name there already.
-var coined = []string{
+// retired are words that no engineer of the field could look up, since they are used for
+// a thing that has a name there already.
+var retired = []string{
 	"acquit", "aftermath", "bury", "chapter", "clause", "condemn", "courtesy", "crew", "disown", "doubt", "doubts",
 	"earth", "fallen", "farewell", "fate", "fates", "foresee", "foresight", "foretell", "frugal", "gist", "giver",
 	"glance", "glances", "glancing", "glimpse", "grave", "hold", "holds", "held", "inhabited", "judge", "judged",

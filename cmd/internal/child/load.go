@@ -214,7 +214,7 @@ func load(tree fs.FS, folder string, values substitute.Values) (Loaded, error) {
 		return Loaded{}, err
 	}
 	out.Notes = append(out.Notes, advice(d, refused)...)
-	told := toldByWorlds(d.Set)
+	reported := refusedByTargets(d.Set)
 	for key, of := range refused {
 		switch {
 		case isCluster(key):
@@ -222,7 +222,7 @@ func load(tree fs.FS, folder string, values substitute.Values) (Loaded, error) {
 				out.Clusters = map[state.Key][]state.Problem{}
 			}
 			out.Clusters[key] = of
-		case !told(key):
+		case !reported(key):
 			out.Refused = append(out.Refused, of...)
 		}
 	}
@@ -265,14 +265,14 @@ func advice(d declared.Declared, refused map[state.Key][]state.Problem) []plan.N
 }
 
 // isCluster reports whether a key is that of a Cluster: what its schema refuses, the AWS
-// world reports.
+// target reports.
 func isCluster(key state.Key) bool {
 	return key.Group == v1alpha1.GroupVersion.Group && key.Kind == "Cluster"
 }
 
-// toldByWorlds reports of a refused object whether a world refuses it as well when it is
-// asked what it wants: a DevicePlugin of which nothing can be made.
-func toldByWorlds(set state.Set) func(state.Key) bool {
+// refusedByTargets reports of a refused object whether a target refuses it as well when it
+// expands the desired state: a DevicePlugin that cannot be expanded.
+func refusedByTargets(set state.Set) func(state.Key) bool {
 	refused := sync.OnceValue(func() map[state.Origin]bool {
 		out := map[state.Origin]bool{}
 		_, problems := deviceplugin.Expand(set)

@@ -214,7 +214,7 @@ func (l Limits) verdict(doing string, p *process) error {
 		// The kernel, short of memory, or a person: not what was rendered.
 		return fmt.Errorf("%s ended unexpectedly: %s", doing, p.cause())
 	// Where the runtime gets no more memory it may fault before it can give up.
-	case p.said.memory(), p.said.faulted() && confine.PeakMemory(p.cmd.ProcessState) > l.Memory/2:
+	case p.said.memory(), p.said.faulted() && confine.MaxRSS(p.cmd.ProcessState) > l.Memory/2:
 		return state.Failf(state.Fix, "LimitExceeded", "%s took more than %d MiB of memory", doing, l.Memory>>20)
 	}
 	return state.Failf(state.Fix, "RenderFailed", "%s ended unexpectedly: %s", doing, p.cause())

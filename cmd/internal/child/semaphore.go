@@ -38,7 +38,8 @@ func Container(goMemLimit int64) int64 {
 
 // Semaphore bounds how many children run at once: each has a slot of it. Those who wait
 // are served in the order in which they came, a proposal by whose repository had a slot
-// the longest ago. It is safe for concurrent use.
+// the longest ago, which golang.org/x/sync/semaphore does not do: it serves in order
+// only. It is safe for concurrent use.
 type Semaphore struct {
 	all       chan struct{}
 	proposals *fairQueue

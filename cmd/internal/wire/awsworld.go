@@ -65,20 +65,20 @@ type awsNews struct {
 	wake chan event.GenericEvent
 
 	mu   sync.Mutex
-	last map[teller]v1alpha1.AWSStatus
+	last map[syncCluster]v1alpha1.AWSStatus
 }
 
-// teller names a Sync and the Cluster that it told of.
-type teller struct{ sync, cluster string }
+// syncCluster names a Sync and the Cluster whose status it reported.
+type syncCluster struct{ sync, cluster string }
 
 func newAWSNews() *awsNews {
-	return &awsNews{wake: make(chan event.GenericEvent, 1), last: map[teller]v1alpha1.AWSStatus{}}
+	return &awsNews{wake: make(chan event.GenericEvent, 1), last: map[syncCluster]v1alpha1.AWSStatus{}}
 }
 
 // tell takes over a status and wakes the watcher.
 func (n *awsNews) tell(sync string, s aws.Status) {
 	n.mu.Lock()
-	n.last[teller{sync, s.Cluster}] = s.AWS
+	n.last[syncCluster{sync, s.Cluster}] = s.AWS
 	n.mu.Unlock()
 	n.rouse()
 }

@@ -169,7 +169,7 @@ func (g *gpus) addTo(mgr manager.Manager, a *attempt) error {
 		Cache: g.seen.GetCache(), Client: g.seen.GetClient(), Live: g.seen.GetAPIReader(),
 		Sharing: g.sharing, Recorder: events, Clock: clock.RealClock{}, Tell: g.tell, Log: log,
 	})
-	teller := &status.Reconciler{
+	statusReconciler := &status.Reconciler{
 		Cache: g.seen.GetCache(), Writer: g.seen.GetClient(), Clock: clock.RealClock{},
 		Pools: keeper.Pools, Rollouts: roller.States, Changed: g.changed,
 	}
@@ -185,7 +185,7 @@ func (g *gpus) addTo(mgr manager.Manager, a *attempt) error {
 	if err != nil {
 		return fmt.Errorf("registering the look at the DevicePlugin: %w", err)
 	}
-	for _, add := range []func(manager.Manager) error{keeper.SetupWithManager, roller.SetupWithManager, teller.SetupWithManager} {
+	for _, add := range []func(manager.Manager) error{keeper.SetupWithManager, roller.SetupWithManager, statusReconciler.SetupWithManager} {
 		if err := add(mgr); err != nil {
 			return err
 		}

@@ -16,10 +16,10 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
-// settled is a source that never changes.
-type settled struct{ gitsource.Snapshot }
+// unchangedSource is a source that never changes.
+type unchangedSource struct{ gitsource.Snapshot }
 
-func (s settled) Fetch(context.Context) (gitsource.Snapshot, error) { return s.Snapshot, nil }
+func (s unchangedSource) Fetch(context.Context) (gitsource.Snapshot, error) { return s.Snapshot, nil }
 
 // swelling is a folder of 20 objects with so many maps in each, which take fifty times
 // their text once they are decoded.
@@ -36,7 +36,7 @@ func swelling(tree string, maps int) gitsource.Snapshot {
 // Sources, children, renderings, Loops and bounds are the product's own.
 func TestSyncsOfSwellingTreesShareOneCache(t *testing.T) {
 	if testing.Short() {
-		t.Skip("decodes large trees")
+		t.Skip("left out by -short: it decodes large trees")
 	}
 	// The control needs fewer to go beyond.
 	for name, c := range map[string]struct {
@@ -55,7 +55,7 @@ func TestSyncsOfSwellingTreesShareOneCache(t *testing.T) {
 			tree := swelling("t", 8000)
 			before := liveHeap()
 			for range c.syncs {
-				loop := reconciler.NewLoop(settled{tree}, a.loader("x", &variables{}, &verdicts{}),
+				loop := reconciler.NewLoop(unchangedSource{tree}, a.loader("x", &variables{}, &verdicts{}),
 					reconciler.World{Name: "cluster", Target: stillWorld{state.NewSet()}}).Caching(a.children.revisions)
 				loops = append(loops, loop)
 				for range 2 {

@@ -33,8 +33,8 @@ type Options struct {
 	Product string
 	// Deadline bounds each wait for the next event.
 	Deadline time.Duration
-	// Teller is given the events.
-	Teller Teller
+	// Printer prints the events.
+	Printer Printer
 }
 
 // Story is one telling.
@@ -99,7 +99,7 @@ func New(world *sandbox.World, options Options) (*Story, error) {
 // Controller is the process of `poolwright run`, nil before it was started.
 func (s *Story) Controller() *process.Process { return s.controller }
 
-// Tell plays all chapters and ends with the summary. Its error says which event
+// Print plays all chapters and ends with the summary. Its error says which event
 // did not come, with the controller's last words.
 func (s *Story) Tell(ctx context.Context) error {
 	s.marks.mark(worldReady, s.Setup.Cluster, "API server, scheduler, controllers, AWS, Gitea: all on loopback", time.Now())
@@ -111,7 +111,7 @@ func (s *Story) Tell(ctx context.Context) error {
 			return err
 		}
 	}
-	s.Teller.Tell(s.summary(ctx))
+	s.Printer.Print(s.summary(ctx))
 	return nil
 }
 
@@ -137,7 +137,7 @@ func (s *Story) play(ctx context.Context, c chapter) error {
 		err := s.bounded(ctx, func(ctx context.Context) error {
 			e, err := marks.await(ctx, name)
 			if err == nil {
-				s.Teller.Tell(e)
+				s.Printer.Print(e)
 			}
 			return err
 		})

@@ -65,7 +65,7 @@ func TestWhoeverNamesAnothersInstanceIsFound(t *testing.T) {
 func TestTheTextFitsIntoAPage(t *testing.T) {
 	start := time.Unix(0, 0)
 	var out strings.Builder
-	teller := Text(&out, start)
+	printer := Text(&out, start)
 	for _, e := range []Event{
 		{Event: syncReady, Object: "sync/dev", Detail: "Applied revision main@sha1:f74d83fa3bf381d02dc454f48c0cf211dca6f167: 23 objects"},
 		{Event: awsDriftInjected, Object: "rule/" + spotRule, Detail: "by hand: disabled; spot nodes would end without warning"},
@@ -73,7 +73,7 @@ func TestTheTextFitsIntoAPage(t *testing.T) {
 		{Event: podBound, Object: "pod/tinyllama-inference", Detail: "to ip-10-0-64-4.eu-west-1.compute.internal"},
 	} {
 		e.At = start.Add(time.Second)
-		teller.Tell(e)
+		printer.Print(e)
 	}
 	for line := range strings.Lines(out.String()) {
 		if n := utf8.RuneCountInString(line) - 1; n > 120 {

@@ -11,7 +11,7 @@ import (
 type step struct {
 	// lower are nodes that are vouched for with more than is coming.
 	lower []*member
-	// done are nodes whose new plugin has settled.
+	// done are nodes whose new plugin is available.
 	done []*member
 	// late are nodes whose new plugin is out of time, which nobody was told yet.
 	late []*member
@@ -46,7 +46,7 @@ func decide(f fleet, now time.Time) *step {
 		if m.overvouched() {
 			s.lower = append(s.lower, m)
 		}
-		if marked && m.settled() {
+		if marked && m.available() {
 			s.done = append(s.done, m)
 			marked = false
 		}
@@ -87,14 +87,14 @@ func before(a, b *member) int {
 	return cmp.Or(cmp.Compare(rank(a), rank(b)), a.created().Compare(b.created()), cmp.Compare(a.node.Name, b.node.Name))
 }
 
-// inTheMiddle notes a node whose old plugin is gone and whose new one has not
-// settled.
+// inTheMiddle notes a node whose old plugin is gone and whose new one is not
+// available yet.
 func (s *step) inTheMiddle(m *member, now time.Time) {
 	left := m.since().Add(m.timeout()).Sub(now)
 	stopped := left <= 0 && !m.agrees()
 	switch {
 	case m.agrees():
-		s.lookIn(settleTime - m.agreed)
+		s.lookIn(minReady - m.agreed)
 	case !stopped:
 		s.lookIn(left)
 	case !m.mark.stopped || m.mark.revision != m.revision():

@@ -191,9 +191,9 @@ func (m *member) trouble() string {
 	return cmp.Or(m.verdict.Message, "another pod of the device plugin is still on it")
 }
 
-// settled is agrees, for long enough.
-func (m *member) settled() bool {
-	return m.agrees() && (m.agreed >= settleTime || m.idle())
+// available reports whether the node has agreed for minReady.
+func (m *member) available() bool {
+	return m.agrees() && (m.agreed >= minReady || m.idle())
 }
 
 // works tells whether pods can use the node's GPUs by whatever plugin is there.

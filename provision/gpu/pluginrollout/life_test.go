@@ -43,11 +43,11 @@ func TestANewPluginMustGoOnAgreeing(t *testing.T) {
 
 	// The pod is ready at once, and the node's numbers are still those of before.
 	s.put(plugin("a1", "new", 0))
-	if again := s.step().RequeueAfter; again != settleTime {
+	if again := s.step().RequeueAfter; again != minReady {
 		t.Errorf("looks again after %v", again)
 	}
 	s.is("a", "0 of 2 plugins replaced; waits for the new plugin of node a1")
-	s.clock.Step(settleTime - time.Second)
+	s.clock.Step(minReady - time.Second)
 	s.step()
 	s.goes("too early")
 
@@ -58,14 +58,14 @@ func TestANewPluginMustGoOnAgreeing(t *testing.T) {
 	change(s, node("a1"), offering(40, gpu.Resource))
 	s.step()
 	s.goes("just come back")
-	s.clock.Step(settleTime / 2)
+	s.clock.Step(minReady / 2)
 	s.restart()
 	s.step()
-	s.clock.Step(settleTime / 2)
+	s.clock.Step(minReady / 2)
 	s.step()
 	s.goes("a new process has seen it for half the time only")
 
-	s.clock.Step(settleTime / 2)
+	s.clock.Step(minReady / 2)
 	s.step()
 	s.goes("settled", "a2")
 	if got := s.marked("a1"); got != (mark{}) {
@@ -75,7 +75,7 @@ func TestANewPluginMustGoOnAgreeing(t *testing.T) {
 
 	s.put(plugin("a2", "new", 0))
 	s.step()
-	s.clock.Step(settleTime)
+	s.clock.Step(minReady)
 	s.step()
 	s.goes("all done")
 	s.is("a", "")
@@ -125,7 +125,7 @@ func TestABrokenPluginStopsTheRolloutOnTheFirstNode(t *testing.T) {
 		change(s, node("a1"), offering(40, gpu.Resource))
 		s.step()
 		s.is("a", "0 of 2 plugins replaced; waits for the new plugin of node a1")
-		s.clock.Step(settleTime)
+		s.clock.Step(minReady)
 		s.step()
 		s.goes("settled", "a2")
 	})

@@ -41,7 +41,7 @@ func TestANodeThatIsOpenToPodsTakesItsTurnThoughItIsNotInitialized(t *testing.T)
 	s.put(plugin("a1", "new", 0))
 	s.step()
 	s.goes("it has to settle, as any other")
-	s.clock.Step(settleTime)
+	s.clock.Step(minReady)
 	s.step()
 	s.goes("settled", "a2")
 

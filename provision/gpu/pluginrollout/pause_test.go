@@ -48,7 +48,7 @@ func TestAPoolThatHasWaitedForAnHourGoesOnWithOneNode(t *testing.T) {
 	s.is("a", "0 of 2 plugins replaced; replaces the plugin of node a1")
 	s.put(plugin("a1", "new", -hour))
 	s.step()
-	s.clock.Step(settleTime)
+	s.clock.Step(minReady)
 	s.step()
 	s.goes("the next one waits anew")
 	s.is("a", "1 of 2 plugins replaced; waits: pod ml/p waits for GPUs; goes on with one node at 14:00 UTC")
@@ -66,7 +66,7 @@ func TestAWaitBeginsAnewWhenNobodyWaitsInBetween(t *testing.T) {
 	s.goes("nobody waits for the other pool", "c1")
 	s.put(plugin("c1", "new", -30*time.Minute))
 	s.step()
-	s.clock.Step(settleTime)
+	s.clock.Step(minReady)
 	s.step()
 	s.is("a", "0 of 1 plugins replaced; waits: pod ml/p waits for GPUs; goes on with one node at 13:30 UTC")
 

@@ -28,10 +28,10 @@ import (
 
 const (
 	controllerName = "poolwright.gpu.rollout"
-	// settleTime is how long a new plugin must have agreed without a break. The
-	// kubelet tells what a node offers every 10 s; before that, the numbers may
-	// still be those of the plugin that was.
-	settleTime = 15 * time.Second
+	// minReady is how long a new plugin must have agreed without a break, as
+	// minReadySeconds of a DaemonSet. The kubelet reports what a node offers every
+	// 10 s; before that, the numbers may still be those of the old plugin.
+	minReady = 15 * time.Second
 	// defaultTimeout is for profiles without a ReadyTimeout.
 	defaultTimeout = 10 * time.Minute
 )

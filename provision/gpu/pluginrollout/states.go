@@ -32,7 +32,7 @@ func (s *step) replaced(m *member) bool {
 	switch {
 	case m.set == nil:
 		return true
-	case m.old(), m.mark != (mark{}) && !m.settled():
+	case m.old(), m.mark != (mark{}) && !m.available():
 		return false
 	}
 	return m.others == 0 || m.idle()

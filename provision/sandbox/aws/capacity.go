@@ -38,7 +38,7 @@ type market struct {
 type fleetAnswer struct {
 	at     time.Time
 	params string
-	nodes  []query.Node
+	nodes  []query.Element
 }
 
 // keep remembers an answer for an hour; a client repeats within seconds.

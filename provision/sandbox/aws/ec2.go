@@ -110,7 +110,7 @@ func passes[T any](fs []filter, v T, known attributes[T], tags func(T) map[strin
 // that pages stay right while rows come and go.
 type item struct {
 	key  string
-	node query.Node
+	node query.Element
 }
 
 // pageLimits are the bounds of MaxResults; above most it is lowered in silence,

@@ -55,14 +55,14 @@ func createReservation(in *call) (any, error) {
 		return nil, refuse("InvalidParameterValue", "Tenancy '%s' is not played, only default.", get("Tenancy"))
 	}
 	if n := slices.IndexFunc(in.st.reservations, func(o *Reservation) bool { return r.token != "" && o.token == r.token }); n >= 0 {
-		return []query.Node{query.Group("capacityReservation", in.reservationNodes(in.st.reservations[n])...)}, nil // a repeated request
+		return []query.Element{query.Group("capacityReservation", in.reservationElements(in.st.reservations[n])...)}, nil // a repeated request
 	}
 	if in.dry {
 		return nil, errDryRun()
 	}
 	r.ID = in.st.id("cr")
 	in.st.reservations = append(in.st.reservations, r)
-	return []query.Node{query.Group("capacityReservation", in.reservationNodes(r)...)}, nil
+	return []query.Element{query.Group("capacityReservation", in.reservationElements(r)...)}, nil
 }
 
 // positive reads a number of one or more.
@@ -114,7 +114,7 @@ func cancelReservation(in *call) (any, error) {
 		return nil, errDryRun()
 	}
 	r.cancelled = true
-	return []query.Node{query.Bool("return", true)}, nil
+	return []query.Element{query.Bool("return", true)}, nil
 }
 
 // activeReservation finds the reservation that the request names.
@@ -149,7 +149,7 @@ func allocateInterruptible(in *call) (any, error) {
 	token := in.form.Get("ClientToken")
 	switch {
 	case token != "" && slices.ContainsFunc(in.st.reservations, func(r *Reservation) bool { return r.token == token }): // a repeated request
-		return interruptibleNodes(source, n), nil
+		return interruptibleElements(source, n), nil
 	case source.Interruptible || source.CapacityBlock || !source.End.IsZero():
 		return nil, refuse("InvalidParameterValue", "The capacity reservation %s is interruptible, a capacity block or has an end date.", source.ID)
 	case source.Total-in.st.used(source) < n:
@@ -160,11 +160,11 @@ func allocateInterruptible(in *call) (any, error) {
 	source.Total -= n
 	in.st.reservations = append(in.st.reservations, &Reservation{ID: in.st.id("cr"), Type: source.Type, Zone: source.Zone, Total: n, Interruptible: true,
 		Targeted: true, Tags: tags, origin: origin{created: in.now, token: token, source: source.ID}})
-	return interruptibleNodes(source, n), nil
+	return interruptibleElements(source, n), nil
 }
 
-func interruptibleNodes(source *Reservation, n int) []query.Node {
-	return []query.Node{query.Text("sourceCapacityReservationId", source.ID), query.Int("targetInstanceCount", n), query.Text("status", "active"), query.Text("interruptionType", "adhoc")}
+func interruptibleElements(source *Reservation, n int) []query.Element {
+	return []query.Element{query.Text("sourceCapacityReservationId", source.ID), query.Int("targetInstanceCount", n), query.Text("status", "active"), query.Text("interruptionType", "adhoc")}
 }
 
 func createPlacementGroup(in *call) (any, error) {
@@ -197,11 +197,11 @@ func createPlacementGroup(in *call) (any, error) {
 	}
 	g.ID = in.st.id("pg")
 	in.st.groups = append(in.st.groups, g)
-	return []query.Node{query.Group("placementGroup", in.cloud.groupNodes(g)...)}, nil
+	return []query.Element{query.Group("placementGroup", in.cloud.groupElements(g)...)}, nil
 }
 
-func (c *Cloud) groupNodes(g *PlacementGroup) []query.Node {
-	nodes := []query.Node{query.Text("groupId", g.ID), query.Text("groupName", g.Name), query.Text("groupArn", c.localARN("ec2", "placement-group/"+g.Name)),
+func (c *Cloud) groupElements(g *PlacementGroup) []query.Element {
+	nodes := []query.Element{query.Text("groupId", g.ID), query.Text("groupName", g.Name), query.Text("groupArn", c.localARN("ec2", "placement-group/"+g.Name)),
 		query.Text("state", "available"), query.Text("strategy", g.Strategy), tagSet(g.Tags)}
 	switch g.Strategy {
 	case "partition":
@@ -223,7 +223,7 @@ func deletePlacementGroup(in *call) (any, error) {
 		return nil, errDryRun()
 	}
 	in.st.groups = slices.DeleteFunc(in.st.groups, func(o *PlacementGroup) bool { return o == g })
-	return []query.Node{query.Bool("return", true)}, nil
+	return []query.Element{query.Bool("return", true)}, nil
 }
 
 // reservationTags reads TagSpecifications, as CreateCapacityReservation names

@@ -58,7 +58,7 @@ func copyImage(in *call) (any, error) {
 	for _, i := range in.st.images {
 		if i.owner == in.cloud.cfg.Account && i.name == get("Name") {
 			if token != "" && i.token == token {
-				return []query.Node{query.Text("imageId", i.id)}, nil // a repeated request
+				return []query.Element{query.Text("imageId", i.id)}, nil // a repeated request
 			}
 			return nil, refuse("InvalidAMIName.Duplicate", "AMI name %s is already in use by AMI %s", i.name, i.id)
 		}
@@ -73,7 +73,7 @@ func copyImage(in *call) (any, error) {
 	}
 	maps.Copy(i.tags, tags)
 	in.st.images = append(in.st.images, i)
-	return []query.Node{query.Text("imageId", i.id)}, nil
+	return []query.Element{query.Text("imageId", i.id)}, nil
 }
 
 // imageAt finds an image by its id.
@@ -104,7 +104,7 @@ func deprecateImage(in *call) (any, error) {
 		return nil, errDryRun()
 	}
 	i.deprecated = at
-	return []query.Node{query.Bool("return", true)}, nil
+	return []query.Element{query.Bool("return", true)}, nil
 }
 
 // deprecatedAt tells whether an image is deprecated; without a date it never is.

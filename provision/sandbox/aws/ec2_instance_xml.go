@@ -9,14 +9,14 @@ import (
 	"github.com/poolwright/poolwright/provision/sandbox/aws/internal/query"
 )
 
-func (in *call) instanceXML(i *instance, on attachments) query.Node {
-	var groups, nics, disks []query.Node
+func (in *call) instanceElement(i *instance, on attachments) query.Element {
+	var groups, nics, disks []query.Element
 	for _, g := range i.groups {
 		groups = append(groups, query.Group("item", query.Text("groupId", g.id), query.Text("groupName", g.name)))
 	}
 	public := ""
 	for _, n := range on.interfaces {
-		nics = append(nics, query.Group("item", append(in.interfaceXML(n), n.attachment())...))
+		nics = append(nics, query.Group("item", append(in.interfaceElements(n), n.attachment())...))
 		public = cmp.Or(public, n.public)
 	}
 	for _, v := range on.volumes {
@@ -24,11 +24,11 @@ func (in *call) instanceXML(i *instance, on attachments) query.Node {
 			query.Text("status", "attached"), query.Text("attachTime", stamp(v.created)), query.Bool("deleteOnTermination", v.ends))))
 	}
 	monitoring := map[bool]string{true: "enabled", false: "disabled"}[i.data.Get("Monitoring.Enabled") == "true"]
-	kids := []query.Node{
-		query.Text("instanceId", i.ID), query.Text("imageId", i.Image), stateNode("instanceState", i.State),
+	kids := []query.Element{
+		query.Text("instanceId", i.ID), query.Text("imageId", i.Image), stateElement("instanceState", i.State),
 		query.Text("privateDnsName", i.DNSName), query.Text("privateIpAddress", i.Address),
 		query.Text("dnsName", publicName(in.cloud.cfg.Region, public)), query.Opt("ipAddress", public),
-		query.Text("instanceType", i.Type), query.Text("launchTime", stamp(i.Launched)), query.Int("amiLaunchIndex", 0), i.placement.node(i),
+		query.Text("instanceType", i.Type), query.Text("launchTime", stamp(i.Launched)), query.Int("amiLaunchIndex", 0), i.placement.element(i),
 		query.Group("monitoring", query.Text("state", monitoring)),
 		query.Text("subnetId", i.subnet), query.Text("vpcId", in.st.network.vpc),
 		query.Text("architecture", in.st.architecture(i.Image)), query.Text("virtualizationType", "hvm"),
@@ -52,14 +52,14 @@ func (in *call) instanceXML(i *instance, on attachments) query.Node {
 	return query.Group("item", kids...)
 }
 
-// node shows where an instance is.
-func (p placement) node(i *instance) query.Node {
+// element shows where an instance is.
+func (p placement) element(i *instance) query.Element {
 	return query.Group("placement", query.Text("availabilityZone", i.Zone), query.Text("availabilityZoneId", i.ZoneID), query.Text("tenancy", p.tenancy),
 		query.Opt("groupId", p.group), query.Text("groupName", p.groupName), query.Opt("partitionNumber", p.partition))
 }
 
 // metadataOptions are those of the launch, over EC2's defaults.
-func (i *instance) metadataOptions() query.Node {
+func (i *instance) metadataOptions() query.Element {
 	set := func(name, otherwise string) string { return cmp.Or(i.data.Get("MetadataOptions."+name), otherwise) }
 	return query.Group("metadataOptions", query.Text("state", "applied"), query.Text("httpTokens", set("HttpTokens", "optional")),
 		query.Text("httpPutResponseHopLimit", set("HttpPutResponseHopLimit", "1")), query.Text("httpEndpoint", set("HttpEndpoint", "enabled")),
@@ -69,9 +69,9 @@ func (i *instance) metadataOptions() query.Node {
 // cpuOptions shows the cores; bare metal has no options. The catalogue counts
 // vCPUs only: two of them are a core but on Arm and, since its seventh
 // generation, on AMD.
-func (i *instance) cpuOptions() query.Node {
+func (i *instance) cpuOptions() query.Element {
 	if i.kind.BareMetal() {
-		return query.Node{}
+		return query.Element{}
 	}
 	threads := 2
 	family, _, _ := strings.Cut(i.Type, ".")
@@ -83,7 +83,7 @@ func (i *instance) cpuOptions() query.Node {
 		query.Opt("nestedVirtualization", i.data.Get("CpuOptions.NestedVirtualization")))
 }
 
-func stateNode(name string, s State) query.Node {
+func stateElement(name string, s State) query.Element {
 	return query.Group(name, query.Int("code", s.code()), query.Text("name", string(s)))
 }
 

@@ -64,12 +64,12 @@ func describeInstances(in *call) (any, error) {
 		return nil, err
 	}
 	var rows []item
-	attached := in.st.groupByInstance()
+	attached := in.st.byInstance()
 	for _, i := range found {
 		if len(ids) == 0 || slices.Contains(ids, i.ID) {
 			rows = append(rows, item{fmt.Sprintf("%012d", i.number), query.Group("item",
 				query.Text("reservationId", "r-"+i.ID[2:]), query.Text("ownerId", in.cloud.cfg.Account), query.Group("groupSet"),
-				query.List("instancesSet", "item", []query.Node{in.instanceXML(i, attached[i.ID])}))})
+				query.List("instancesSet", "item", []query.Element{in.instanceElement(i, attached[i.ID])}))})
 		}
 	}
 	return in.page("reservationSet", rows, pageLimits{5, 1000})
@@ -116,14 +116,14 @@ func (in *call) changed(ids []string, do func(*instance)) (any, error) {
 	if in.dry {
 		return nil, errDryRun()
 	}
-	var rows []query.Node
+	var rows []query.Element
 	for _, id := range ids {
 		i := in.st.instance(id)
 		before := i.State
 		do(i)
-		rows = append(rows, query.Group("item", query.Text("instanceId", id), stateNode("currentState", i.State), stateNode("previousState", before)))
+		rows = append(rows, query.Group("item", query.Text("instanceId", id), stateElement("currentState", i.State), stateElement("previousState", before)))
 	}
-	return []query.Node{query.List("instancesSet", "item", rows)}, nil
+	return []query.Element{query.List("instancesSet", "item", rows)}, nil
 }
 
 // terminateInstances ends all the instances named, or none if one of the ids

@@ -40,7 +40,7 @@ func describeZones(in *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	var rows []query.Node
+	var rows []query.Element
 	for _, z := range found {
 		if len(names) > 0 && !slices.Contains(names, z.Name) || len(ids) > 0 && !slices.Contains(ids, z.ID) {
 			continue
@@ -49,7 +49,7 @@ func describeZones(in *call) (any, error) {
 			query.Text("zoneState", "available"), query.Text("regionName", region), query.Text("groupName", region+"-zg-1"),
 			query.Text("networkBorderGroup", region), query.Text("optInStatus", "opt-in-not-required"), query.List("messageSet", "item", nil)))
 	}
-	return []query.Node{query.List("availabilityZoneInfo", "item", rows)}, nil
+	return []query.Element{query.List("availabilityZoneInfo", "item", rows)}, nil
 }
 
 // describeInstanceAttribute shows one setting of an instance. User data is as it
@@ -83,7 +83,7 @@ func describeInstanceAttribute(in *call) (any, error) {
 	default:
 		return nil, refuse("InvalidParameterValue", "Value (%s) for parameter attribute is invalid or not played.", name)
 	}
-	return []query.Node{query.Text("instanceId", i.ID), query.Group(name, query.Opt("value", value))}, nil
+	return []query.Element{query.Text("instanceId", i.ID), query.Group(name, query.Opt("value", value))}, nil
 }
 
 func modifySubnet(in *call) (any, error) {
@@ -101,7 +101,7 @@ func modifySubnet(in *call) (any, error) {
 		return nil, errDryRun()
 	}
 	s.mapsPublic = maps
-	return []query.Node{query.Bool("return", true)}, nil
+	return []query.Element{query.Bool("return", true)}, nil
 }
 
 func createGroup(in *call) (any, error) {
@@ -123,7 +123,7 @@ func createGroup(in *call) (any, error) {
 	}
 	g := securityGroup{id: in.st.id("sg"), name: name, description: get("GroupDescription"), tags: tags}
 	in.st.network.groups = append(in.st.network.groups, g)
-	return []query.Node{query.Text("groupId", g.id), query.Text("securityGroupArn", in.cloud.ec2ARN(g.id)), tagSet(g.tags)}, nil
+	return []query.Element{query.Text("groupId", g.id), query.Text("securityGroupArn", in.cloud.ec2ARN(g.id)), tagSet(g.tags)}, nil
 }
 
 // deleteGroup takes a group away that nothing uses. Outside a default VPC only
@@ -151,5 +151,5 @@ func deleteGroup(in *call) (any, error) {
 		return nil, errDryRun()
 	}
 	in.st.network.groups = slices.DeleteFunc(slices.Clone(in.st.network.groups), func(o securityGroup) bool { return o.id == id })
-	return []query.Node{query.Bool("return", true), query.Text("groupId", id)}, nil
+	return []query.Element{query.Bool("return", true), query.Text("groupId", id)}, nil
 }

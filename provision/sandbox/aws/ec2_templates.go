@@ -77,7 +77,7 @@ func createTemplate(in *call) (any, error) {
 	}
 	token := in.form.Get("ClientToken")
 	if t := in.st.template("", name); t != nil && token != "" && t.token == token {
-		return []query.Node{query.Group("launchTemplate", in.templateNodes(t)...)}, nil // a repeated request
+		return []query.Element{query.Group("launchTemplate", in.templateElements(t)...)}, nil // a repeated request
 	} else if t != nil {
 		return nil, refuse("InvalidLaunchTemplateName.AlreadyExistsException", "Launch template name already in use.")
 	}
@@ -86,7 +86,7 @@ func createTemplate(in *call) (any, error) {
 	}
 	t := &template{id: in.st.id("lt"), name: name, token: token, created: in.now, data: data, tags: tags}
 	in.st.templates = append(in.st.templates, t)
-	return []query.Node{query.Group("launchTemplate", in.templateNodes(t)...)}, nil
+	return []query.Element{query.Group("launchTemplate", in.templateElements(t)...)}, nil
 }
 
 // wholeNumbers checks the numbers that a launch goes by.
@@ -113,8 +113,8 @@ func userData(data query.Form) (string, error) {
 	return string(raw), nil
 }
 
-func (in *call) templateNodes(t *template) []query.Node {
-	return []query.Node{
+func (in *call) templateElements(t *template) []query.Element {
+	return []query.Element{
 		query.Text("launchTemplateId", t.id), query.Text("launchTemplateName", t.name),
 		query.Text("createTime", stamp(t.created)), query.Text("createdBy", in.caller()),
 		query.Int("defaultVersionNumber", 1), query.Int("latestVersionNumber", 1), tagSet(t.tags),
@@ -143,7 +143,7 @@ func describeTemplates(in *call) (any, error) {
 	var rows []item
 	for _, t := range found {
 		if len(ids)+len(names) == 0 || slices.Contains(ids, t.id) || slices.Contains(names, t.name) {
-			rows = append(rows, item{t.name, query.Group("item", in.templateNodes(t)...)})
+			rows = append(rows, item{t.name, query.Group("item", in.templateElements(t)...)})
 		}
 	}
 	return in.page("launchTemplates", rows, pageLimits{1, 200})
@@ -163,7 +163,7 @@ func deleteTemplate(in *call) (any, error) {
 		return nil, errDryRun()
 	}
 	in.st.templates = slices.DeleteFunc(in.st.templates, func(o *template) bool { return o == t })
-	return []query.Node{query.Group("launchTemplate", in.templateNodes(t)...)}, nil
+	return []query.Element{query.Group("launchTemplate", in.templateElements(t)...)}, nil
 }
 
 // findTemplate resolves a reference by id or by name. There is one version of

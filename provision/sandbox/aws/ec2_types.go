@@ -33,14 +33,14 @@ func describeInstanceTypes(in *call) (any, error) {
 	var rows []item
 	for _, t := range found {
 		if len(asked) == 0 || slices.Contains(asked, t.Name) {
-			rows = append(rows, item{t.Name, typeNode(t)})
+			rows = append(rows, item{t.Name, typeElement(t)})
 		}
 	}
 	return in.page("instanceTypeSet", rows, pageLimits{5, 100})
 }
 
-func typeNode(t catalog.InstanceType) query.Node {
-	kids := []query.Node{
+func typeElement(t catalog.InstanceType) query.Element {
+	kids := []query.Element{
 		query.Text("instanceType", t.Name),
 		query.Bool("currentGeneration", t.CurrentGeneration),
 		query.Values("supportedUsageClasses", "item", t.UsageClasses),
@@ -48,11 +48,11 @@ func typeNode(t catalog.InstanceType) query.Node {
 		query.Values("supportedRootDeviceTypes", "item", []string{"ebs"}),
 		query.Bool("bareMetal", t.BareMetal()),
 		query.Opt("hypervisor", t.Hypervisor),
-		processorNode(t.Processor),
+		processorElement(t.Processor),
 		query.Group("vCpuInfo", query.Int("defaultVCpus", t.VCPUs)),
 		query.Group("memoryInfo", query.Int("sizeInMiB", t.MemoryMiB)),
 		query.Bool("instanceStorageSupported", t.Storage.LocalGB > 0),
-		ebsNode(t), networkNode(t), placementNode(t),
+		ebsElement(t), networkElement(t), placementElement(t),
 	}
 	if t.Storage.LocalGB > 0 {
 		nvme := map[bool]string{true: "required", false: "unsupported"}[t.Storage.NVMe]
@@ -61,16 +61,16 @@ func typeNode(t catalog.InstanceType) query.Node {
 	}
 	if t.HasGPU() {
 		kids = append(kids, query.Group("gpuInfo",
-			query.List("gpus", "item", []query.Node{query.Group("item",
+			query.List("gpus", "item", []query.Element{query.Group("item",
 				query.Text("name", t.GPU.Name), query.Text("manufacturer", t.GPU.Manufacturer), query.Int("count", t.GPU.Count),
 				query.Group("memoryInfo", query.Int("sizeInMiB", t.GPU.MemoryMiB)))}),
 			query.Int("totalGpuMemoryInMiB", t.GPU.MemoryMiB*max(t.GPU.Count, 1))))
 	}
-	return query.Group("item", append(kids, acceleratorNodes(t.Accelerator)...)...)
+	return query.Group("item", append(kids, acceleratorElements(t.Accelerator)...)...)
 }
 
-func processorNode(p catalog.Processor) query.Node {
-	kids := []query.Node{query.Values("supportedArchitectures", "item", p.Architectures), query.Text("manufacturer", p.Manufacturer)}
+func processorElement(p catalog.Processor) query.Element {
+	kids := []query.Element{query.Values("supportedArchitectures", "item", p.Architectures), query.Text("manufacturer", p.Manufacturer)}
 	if p.ClockMHz > 0 {
 		kids = append(kids, query.Text("sustainedClockSpeedInGhz", fmt.Sprintf("%.2f", float64(p.ClockMHz)/1000)))
 	}
@@ -80,24 +80,24 @@ func processorNode(p catalog.Processor) query.Node {
 	return query.Group("processorInfo", kids...)
 }
 
-// acceleratorNodes are those of a type with accelerators. EC2 reports Inferentia
+// acceleratorElements are those of a type with accelerators. EC2 reports Inferentia
 // both as an inference accelerator and as a Neuron device, Trainium as the latter
 // only.
-func acceleratorNodes(a catalog.Accelerator) []query.Node {
+func acceleratorElements(a catalog.Accelerator) []query.Element {
 	if a.Count == 0 {
 		return nil
 	}
 	memory := query.Group("memoryInfo", query.Int("sizeInMiB", a.MemoryMiB))
-	var out []query.Node
+	var out []query.Element
 	if a.NeuronCores == 0 || strings.HasPrefix(a.Name, "Inferentia") {
 		out = append(out, query.Group("inferenceAcceleratorInfo",
-			query.List("accelerators", "member", []query.Node{query.Group("member",
+			query.List("accelerators", "member", []query.Element{query.Group("member",
 				query.Text("name", a.Name), query.Text("manufacturer", a.Manufacturer), query.Int("count", a.Count), memory)}),
 			query.Int("totalInferenceMemoryInMiB", a.MemoryMiB*a.Count)))
 	}
 	if a.NeuronCores > 0 {
 		out = append(out, query.Group("neuronInfo",
-			query.List("neuronDevices", "item", []query.Node{query.Group("item",
+			query.List("neuronDevices", "item", []query.Element{query.Group("item",
 				query.Text("name", a.Name), query.Int("count", a.Count),
 				query.Group("coreInfo", query.Int("count", a.NeuronCores)), memory)}),
 			query.Int("totalNeuronDeviceMemoryInMiB", a.MemoryMiB*a.Count)))
@@ -105,20 +105,20 @@ func acceleratorNodes(a catalog.Accelerator) []query.Node {
 	return out
 }
 
-func ebsNode(t catalog.InstanceType) query.Node {
-	kids := []query.Node{query.Text("ebsOptimizedSupport", t.Storage.EBSOptimized), query.Text("encryptionSupport", "supported")}
+func ebsElement(t catalog.InstanceType) query.Element {
+	kids := []query.Element{query.Text("ebsOptimizedSupport", t.Storage.EBSOptimized), query.Text("encryptionSupport", "supported")}
 	if t.Storage.EBSMbps > 0 {
 		kids = append(kids, query.Group("ebsOptimizedInfo", query.Int("maximumBandwidthInMbps", t.Storage.EBSMbps)))
 	}
 	return query.Group("ebsInfo", kids...)
 }
 
-func networkNode(t catalog.InstanceType) query.Node {
-	var cards []query.Node
+func networkElement(t catalog.InstanceType) query.Element {
+	var cards []query.Element
 	for i, most := range t.Network.Cards {
 		cards = append(cards, query.Group("item", query.Int("networkCardIndex", i), query.Int("maximumNetworkInterfaces", most)))
 	}
-	kids := []query.Node{
+	kids := []query.Element{
 		query.Int("maximumNetworkInterfaces", t.MaxInterfaces()),
 		query.Int("maximumNetworkCards", len(cards)),
 		query.Int("defaultNetworkCardIndex", t.Network.DefaultCard),
@@ -135,7 +135,7 @@ func networkNode(t catalog.InstanceType) query.Node {
 	return query.Group("networkInfo", kids...)
 }
 
-func placementNode(t catalog.InstanceType) query.Node {
+func placementElement(t catalog.InstanceType) query.Element {
 	strategies := []string{"partition", "spread"}
 	if t.Network.ClusterPlacement {
 		strategies = append([]string{"cluster"}, strategies...)

@@ -28,8 +28,8 @@ func (v *volume) performance() (iops, throughput string) {
 	return v.settings.Get("Iops"), ""
 }
 
-func (in *call) volumeXML(v *volume) query.Node {
-	var attached []query.Node
+func (in *call) volumeElement(v *volume) query.Element {
+	var attached []query.Element
 	if v.instance != "" {
 		attached = append(attached, query.Group("item", query.Text("volumeId", v.id), query.Text("instanceId", v.instance), query.Text("device", v.device),
 			query.Text("status", "attached"), query.Text("attachTime", stamp(v.created)), query.Bool("deleteOnTermination", v.ends)))
@@ -69,7 +69,7 @@ func describeVolumes(in *call) (any, error) {
 	var rows []item
 	for _, v := range found {
 		if len(ids) == 0 || slices.Contains(ids, v.id) {
-			rows = append(rows, item{v.id, in.volumeXML(v)})
+			rows = append(rows, item{v.id, in.volumeElement(v)})
 		}
 	}
 	return in.page("volumeSet", rows, pageLimits{5, 1000})
@@ -93,20 +93,20 @@ func (st *state) netInterface(id string) *netInterface {
 	return nil
 }
 
-// interfaceXML is what DescribeInstances and DescribeNetworkInterfaces both show.
-func (in *call) interfaceXML(n *netInterface) []query.Node {
-	var groups []query.Node
+// interfaceElements is what DescribeInstances and DescribeNetworkInterfaces both show.
+func (in *call) interfaceElements(n *netInterface) []query.Element {
+	var groups []query.Element
 	for _, g := range n.groups {
 		groups = append(groups, query.Group("item", query.Text("groupId", g.id), query.Text("groupName", g.name)))
 	}
-	kids := []query.Node{
+	kids := []query.Element{
 		query.Text("networkInterfaceId", n.id), query.Text("subnetId", n.subnet), query.Text("vpcId", in.st.network.vpc),
 		query.Text("ownerId", in.cloud.cfg.Account), query.Text("interfaceType", n.kind), query.Text("status", "in-use"), query.Text("description", ""),
 		query.Bool("sourceDestCheck", true), query.List("groupSet", "item", groups),
 	}
 	if n.address != "" {
 		kids = append(kids, query.Text("privateIpAddress", n.address), query.Text("privateDnsName", in.cloud.privateName(n.address)),
-			query.List("privateIpAddressesSet", "item", []query.Node{query.Group("item", query.Text("privateIpAddress", n.address),
+			query.List("privateIpAddressesSet", "item", []query.Element{query.Group("item", query.Text("privateIpAddress", n.address),
 				query.Text("privateDnsName", in.cloud.privateName(n.address)), query.Bool("primary", true), in.association(n))}), in.association(n))
 	}
 	if c := n.settings.Sub("ConnectionTrackingSpecification"); len(c.Names()) > 0 {
@@ -117,16 +117,16 @@ func (in *call) interfaceXML(n *netInterface) []query.Node {
 }
 
 // association shows the public address of an interface, if it has one.
-func (in *call) association(n *netInterface) query.Node {
+func (in *call) association(n *netInterface) query.Element {
 	if n.public == "" {
-		return query.Node{}
+		return query.Element{}
 	}
 	return query.Group("association", query.Text("publicIp", n.public), query.Text("publicDnsName", publicName(in.cloud.cfg.Region, n.public)), query.Text("ipOwnerId", "amazon"))
 }
 
 // attachment shows where an interface is plugged in.
-func (n *netInterface) attachment(more ...query.Node) query.Node {
-	return query.Group("attachment", append([]query.Node{query.Text("attachmentId", "eni-attach-"+n.id[len("eni-"):]),
+func (n *netInterface) attachment(more ...query.Element) query.Element {
+	return query.Group("attachment", append([]query.Element{query.Text("attachmentId", "eni-attach-"+n.id[len("eni-"):]),
 		query.Text("deviceIndex", cmp.Or(n.settings.Get("DeviceIndex"), "0")), query.Text("networkCardIndex", cmp.Or(n.settings.Get("NetworkCardIndex"), "0")),
 		query.Text("status", "attached"), query.Text("attachTime", stamp(n.created)), query.Bool("deleteOnTermination", true)}, more...)...)
 }
@@ -166,7 +166,7 @@ func describeInterfaces(in *call) (any, error) {
 		if len(ids) > 0 && !slices.Contains(ids, n.id) {
 			continue
 		}
-		kids := append(in.interfaceXML(n), query.Text("availabilityZone", zone(n)), query.Bool("requesterManaged", false), tagSet(n.tags),
+		kids := append(in.interfaceElements(n), query.Text("availabilityZone", zone(n)), query.Bool("requesterManaged", false), tagSet(n.tags),
 			n.attachment(query.Text("instanceId", n.instance), query.Text("instanceOwnerId", in.cloud.cfg.Account)))
 		rows = append(rows, item{n.id, query.Group("item", kids...)})
 	}

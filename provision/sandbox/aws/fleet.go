@@ -63,7 +63,7 @@ func createFleet(in *call) (any, error) {
 		return before.nodes, nil
 	}
 	f.rank()
-	var sets, failures []query.Node
+	var sets, failures []query.Element
 	left := f.total
 	for _, p := range f.pools {
 		if left == 0 {
@@ -73,14 +73,14 @@ func createFleet(in *call) (any, error) {
 		left -= len(ids)
 		if len(ids) > 0 {
 			sets = append(sets, query.Group("item", query.Values("instanceIds", "item", ids),
-				query.Text("instanceType", p.kind.Name), query.Text("lifecycle", f.lifecycle()), p.node()))
+				query.Text("instanceType", p.kind.Name), query.Text("lifecycle", f.lifecycle()), p.element()))
 		}
 		if failed != nil {
 			failures = append(failures, query.Group("item", query.Text("errorCode", failed.code), query.Text("errorMessage", failed.message),
-				query.Text("lifecycle", f.lifecycle()), p.node()))
+				query.Text("lifecycle", f.lifecycle()), p.element()))
 		}
 	}
-	nodes := []query.Node{query.Text("fleetId", in.st.id("fleet")), query.List("errorSet", "item", failures), query.List("fleetInstanceSet", "item", sets)}
+	nodes := []query.Element{query.Text("fleetId", in.st.id("fleet")), query.List("errorSet", "item", failures), query.List("fleetInstanceSet", "item", sets)}
 	if token != "" {
 		in.cloud.market.keep(token, &fleetAnswer{in.now, in.params, nodes})
 	}
@@ -95,7 +95,7 @@ func (f *fleet) lifecycle() string {
 	return onDemand
 }
 
-func (p pool) node() query.Node {
+func (p pool) element() query.Element {
 	return query.Group("launchTemplateAndOverrides",
 		query.Group("launchTemplateSpecification", query.Text("launchTemplateId", p.template.id),
 			query.Text("launchTemplateName", p.template.name), query.Text("version", "1")),

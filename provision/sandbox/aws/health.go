@@ -49,15 +49,15 @@ func (h health) status(check string) string {
 	return "ok"
 }
 
-// node is the summary of one check, with the one test behind it.
-func (h health) node(name, check string) query.Node {
+// element is the summary of one check, with the one test behind it.
+func (h health) element(name, check string) query.Element {
 	status := "passed"
-	since := query.Node{}
+	since := query.Element{}
 	if at, bad := h.impaired[check]; bad {
 		status, since = "failed", query.Text("impairedSince", stamp(at))
 	}
 	return query.Group(name, query.Text("status", h.status(check)),
-		query.List("details", "item", []query.Node{query.Group("item", query.Text("name", "reachability"), query.Text("status", status), since)}))
+		query.List("details", "item", []query.Element{query.Group("item", query.Text("name", "reachability"), query.Text("status", status), since)}))
 }
 
 func describeStatus(in *call) (any, error) {
@@ -85,15 +85,15 @@ func describeStatus(in *call) (any, error) {
 		if len(ids) > 0 && !slices.Contains(ids, i.ID) || !all && i.State != Running {
 			continue
 		}
-		var events []query.Node
+		var events []query.Element
 		for n, code := range i.health.events {
 			events = append(events, query.Group("item", query.Text("instanceEventId", fmt.Sprintf("instance-event-%s%x", i.ID[3:], n)),
 				query.Text("code", code), query.Text("description", "A scheduled event of the emulator."), query.Text("notBefore", stamp(in.now.Add(time.Hour)))))
 		}
 		rows = append(rows, item{fmt.Sprintf("%012d", i.number), query.Group("item",
 			query.Text("instanceId", i.ID), query.Text("availabilityZone", i.Zone), query.Text("availabilityZoneId", i.ZoneID),
-			query.List("eventsSet", "item", events), stateNode("instanceState", i.State),
-			i.health.node("systemStatus", "system"), i.health.node("instanceStatus", "instance"), i.health.node("attachedEbsStatus", "ebs"))})
+			query.List("eventsSet", "item", events), stateElement("instanceState", i.State),
+			i.health.element("systemStatus", "system"), i.health.element("instanceStatus", "instance"), i.health.element("attachedEbsStatus", "ebs"))})
 	}
 	return in.page("instanceStatusSet", rows, pageLimits{5, 1000})
 }

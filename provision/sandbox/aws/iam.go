@@ -158,7 +158,7 @@ func escapeDocument(doc string) string {
 func iamListing(also ...string) []string { return append(also, "Marker", "MaxItems") }
 
 // iamPage cuts the rows of a list to MaxItems, and says how to go on.
-func (in *call) iamPage(list string, rows []item) ([]query.Node, error) {
+func (in *call) iamPage(list string, rows []item) ([]query.Element, error) {
 	most, limited, err := in.form.Int("MaxItems")
 	if err != nil || limited && (most < 1 || most > 1000) {
 		return nil, refuse("ValidationError", "MaxItems '%s' is not between 1 and 1000.", in.form.Get("MaxItems"))
@@ -177,9 +177,9 @@ func (in *call) iamPage(list string, rows []item) ([]query.Node, error) {
 		rows = rows[:most]
 		next = in.token(rows[most-1].key)
 	}
-	nodes := make([]query.Node, 0, len(rows))
+	nodes := make([]query.Element, 0, len(rows))
 	for _, r := range rows {
 		nodes = append(nodes, r.node)
 	}
-	return []query.Node{query.List(list, "member", nodes), query.Bool("IsTruncated", next != ""), query.Opt("Marker", next)}, nil
+	return []query.Element{query.List(list, "member", nodes), query.Bool("IsTruncated", next != ""), query.Opt("Marker", next)}, nil
 }

@@ -31,11 +31,11 @@ func (c *Cloud) providerARN() string {
 }
 
 func listProviders(in *call) (any, error) {
-	var rows []query.Node
+	var rows []query.Element
 	if in.cloud.cfg.Cluster.OIDC {
 		rows = append(rows, query.Group("member", query.Text("Arn", in.cloud.providerARN())))
 	}
-	return []query.Node{query.List("OpenIDConnectProviderList", "member", rows)}, nil
+	return []query.Element{query.List("OpenIDConnectProviderList", "member", rows)}, nil
 }
 
 func getProvider(in *call) (any, error) {
@@ -44,7 +44,7 @@ func getProvider(in *call) (any, error) {
 		return nil, noEntity("OpenIDConnect Provider not found for arn %s", arn)
 	}
 	thumb := sha256.Sum256([]byte(in.cloud.issuer()))
-	return []query.Node{query.Text("Url", strings.TrimPrefix(in.cloud.issuer(), "https://")),
+	return []query.Element{query.Text("Url", strings.TrimPrefix(in.cloud.issuer(), "https://")),
 		query.Values("ClientIDList", "member", []string{"sts.amazonaws.com"}),
 		query.Values("ThumbprintList", "member", []string{hex.EncodeToString(thumb[:20])}),
 		query.Text("CreateDate", iamStamp(clusterCreated())), query.List("Tags", "member", nil)}, nil

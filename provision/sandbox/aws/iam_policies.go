@@ -122,10 +122,10 @@ func (in *call) findPolicy() (*managedPolicy, error) {
 	return nil, noEntity("Policy %s was not found.", arn)
 }
 
-func (in *call) policyNode(p *managedPolicy, more ...query.Node) query.Node {
+func (in *call) policyElement(p *managedPolicy, more ...query.Element) query.Element {
 	arn := in.cloud.iamARN("policy", p.path, p.name)
 	attached, bounded := in.st.iam.holders(arn)
-	return query.Group("Policy", append([]query.Node{query.Text("PolicyName", p.name), query.Text("PolicyId", p.id), query.Text("Arn", arn),
+	return query.Group("Policy", append([]query.Element{query.Text("PolicyName", p.name), query.Text("PolicyId", p.id), query.Text("Arn", arn),
 		query.Text("Path", p.path), query.Text("DefaultVersionId", p.standard), query.Int("AttachmentCount", attached),
 		query.Int("PermissionsBoundaryUsageCount", bounded), query.Bool("IsAttachable", true),
 		query.Text("CreateDate", iamStamp(p.created)), query.Text("UpdateDate", iamStamp(p.updated))}, more...)...)
@@ -167,14 +167,14 @@ func createPolicy(in *call) (any, error) {
 	p := &managedPolicy{name: e.name, path: e.path, id: in.st.iamID("ANPA"), description: in.form.Get("Description"), created: in.now, tags: e.tags}
 	p.standard = p.add(doc, in.now).id
 	in.st.iam.policies[in.cloud.iamARN("policy", e.path, e.name)] = p
-	return []query.Node{in.policyNode(p, iamTagsNode(e.tags))}, nil
+	return []query.Element{in.policyElement(p, iamTagsElement(e.tags))}, nil
 }
 
 func getPolicy(in *call) (any, error) {
 	if path := in.awsPolicyPath(in.form.Get("PolicyArn")); path != "" {
 		attached, bounded := in.st.iam.holders(in.form.Get("PolicyArn"))
 		end := strings.LastIndex(path, "/") + 1
-		return []query.Node{query.Group("Policy", query.Text("PolicyName", path[end:]), query.Text("PolicyId", awsPolicyID(path)), query.Text("Arn", in.form.Get("PolicyArn")),
+		return []query.Element{query.Group("Policy", query.Text("PolicyName", path[end:]), query.Text("PolicyId", awsPolicyID(path)), query.Text("Arn", in.form.Get("PolicyArn")),
 			query.Text("Path", "/"+path[:end]), query.Text("DefaultVersionId", "v1"), query.Int("AttachmentCount", attached),
 			query.Int("PermissionsBoundaryUsageCount", bounded), query.Bool("IsAttachable", true),
 			query.Text("CreateDate", iamStamp(awsPoliciesMade())), query.Text("UpdateDate", iamStamp(awsPoliciesMade())), query.List("Tags", "member", nil))}, nil
@@ -183,7 +183,7 @@ func getPolicy(in *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []query.Node{in.policyNode(p, query.Opt("Description", p.description), iamTagsNode(p.tags))}, nil
+	return []query.Element{in.policyElement(p, query.Opt("Description", p.description), iamTagsElement(p.tags))}, nil
 }
 
 func deletePolicy(in *call) (any, error) {
@@ -199,10 +199,10 @@ func deletePolicy(in *call) (any, error) {
 		return nil, conflict("DeleteConflict", "This policy has more than one version. Before you delete a policy, you must delete the policy's versions. The default version is deleted with the policy.")
 	}
 	delete(in.st.iam.policies, arn)
-	return []query.Node{}, nil
+	return []query.Element{}, nil
 }
 
-func versionNode(p *managedPolicy, v policyVersion, more ...query.Node) query.Node {
+func versionElement(p *managedPolicy, v policyVersion, more ...query.Element) query.Element {
 	return query.Group("PolicyVersion", append(more, query.Text("VersionId", v.id), query.Bool("IsDefaultVersion", v.id == p.standard),
 		query.Text("CreateDate", iamStamp(v.created)))...)
 }
@@ -227,7 +227,7 @@ func createPolicyVersion(in *call) (any, error) {
 	if standard {
 		p.standard = v.id
 	}
-	return []query.Node{versionNode(p, v)}, nil
+	return []query.Element{versionElement(p, v)}, nil
 }
 
 // findVersion reads the version that the request names.
@@ -249,7 +249,7 @@ func getPolicyVersion(in *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []query.Node{versionNode(p, p.versions[n], query.Text("Document", escapeDocument(p.versions[n].document)))}, nil
+	return []query.Element{versionElement(p, p.versions[n], query.Text("Document", escapeDocument(p.versions[n].document)))}, nil
 }
 
 func listPolicyVersions(in *call) (any, error) {
@@ -259,7 +259,7 @@ func listPolicyVersions(in *call) (any, error) {
 	}
 	var rows []item
 	for _, v := range p.versions { // the newest first
-		rows = append(rows, item{fmt.Sprintf("%09d", 999999999-v.number), versionNode(p, v)})
+		rows = append(rows, item{fmt.Sprintf("%09d", 999999999-v.number), versionElement(p, v)})
 	}
 	return in.iamPage("Versions", rows)
 }
@@ -273,5 +273,5 @@ func deletePolicyVersion(in *call) (any, error) {
 		return nil, conflict("DeleteConflict", "Cannot delete the default version of a policy.")
 	}
 	p.versions = slices.Delete(slices.Clone(p.versions), n, n+1)
-	return []query.Node{}, nil
+	return []query.Element{}, nil
 }

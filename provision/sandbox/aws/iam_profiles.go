@@ -47,13 +47,13 @@ func (in *call) findProfile() (*profile, error) {
 	return nil, noEntity("Instance Profile %s cannot be found.", name)
 }
 
-// profileNode shows a profile; more is what lists leave out: the tags.
-func (in *call) profileNode(p *profile, more ...query.Node) query.Node {
-	var roles []query.Node
+// profileElement shows a profile; more is what lists leave out: the tags.
+func (in *call) profileElement(p *profile, more ...query.Element) query.Element {
+	var roles []query.Element
 	if r := in.st.iam.roles[p.role]; r != nil {
 		roles = append(roles, query.Group("member", in.roleBasics(r)...))
 	}
-	return query.Group("InstanceProfile", append([]query.Node{query.Text("Path", p.path), query.Text("InstanceProfileName", p.name),
+	return query.Group("InstanceProfile", append([]query.Element{query.Text("Path", p.path), query.Text("InstanceProfileName", p.name),
 		query.Text("InstanceProfileId", p.id), query.Text("Arn", in.cloud.profileARN(p.path, p.name)),
 		query.Text("CreateDate", iamStamp(p.created)), query.List("Roles", "member", roles)}, more...)...)
 }
@@ -66,7 +66,7 @@ func getProfile(in *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []query.Node{in.profileNode(p, iamTagsNode(p.tags))}, nil
+	return []query.Element{in.profileElement(p, iamTagsElement(p.tags))}, nil
 }
 
 func createProfile(in *call) (any, error) {
@@ -79,7 +79,7 @@ func createProfile(in *call) (any, error) {
 	}
 	p := &profile{name: e.name, path: e.path, id: in.st.iamID("AIPA"), created: in.now, seen: in.now.Add(in.cloud.cfg.Delays.Visible), tags: e.tags}
 	in.st.iam.profiles[e.name] = p
-	return []query.Node{in.profileNode(p, iamTagsNode(p.tags))}, nil
+	return []query.Element{in.profileElement(p, iamTagsElement(p.tags))}, nil
 }
 
 func deleteProfile(in *call) (any, error) {
@@ -91,7 +91,7 @@ func deleteProfile(in *call) (any, error) {
 		return nil, conflict("DeleteConflict", "Cannot delete entity, must remove roles from instance profile first.")
 	}
 	delete(in.st.iam.profiles, p.name)
-	return []query.Node{}, nil
+	return []query.Element{}, nil
 }
 
 // addRole finds a profile that was made a moment ago, unlike readers and
@@ -110,7 +110,7 @@ func addRole(in *call) (any, error) {
 		return nil, conflict("LimitExceeded", "Cannot exceed quota for InstanceSessionsPerInstanceProfile: 1")
 	}
 	p.role = r.name
-	return []query.Node{}, nil
+	return []query.Element{}, nil
 }
 
 func removeRole(in *call) (any, error) {
@@ -122,7 +122,7 @@ func removeRole(in *call) (any, error) {
 		return nil, noEntity("Role %s is not in instance profile %s.", role, p.name)
 	}
 	p.role = ""
-	return []query.Node{}, nil
+	return []query.Element{}, nil
 }
 
 // profileRows are the profiles that others can see.
@@ -130,7 +130,7 @@ func (in *call) profileRows(keep func(*profile) bool) []item {
 	var rows []item
 	for name, p := range in.st.iam.profiles {
 		if in.st.iam.hasProfile(name, in.now) && keep(p) {
-			rows = append(rows, item{name, in.profileNode(p)})
+			rows = append(rows, item{name, in.profileElement(p)})
 		}
 	}
 	return rows

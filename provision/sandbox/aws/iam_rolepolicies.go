@@ -40,7 +40,7 @@ func attachPolicy(in *call) (any, error) {
 		return nil, conflict("LimitExceeded", "Cannot exceed quota for PoliciesPerRole: %d", mostAttached)
 	}
 	r.attached[arn] = name
-	return []query.Node{}, nil
+	return []query.Element{}, nil
 }
 
 func detachPolicy(in *call) (any, error) {
@@ -56,7 +56,7 @@ func detachPolicy(in *call) (any, error) {
 		return nil, noEntity("Policy %s was not found.", arn)
 	}
 	delete(r.attached, arn)
-	return []query.Node{}, nil
+	return []query.Element{}, nil
 }
 
 func listAttached(in *call) (any, error) {
@@ -97,7 +97,7 @@ func putInline(in *call) (any, error) {
 		return nil, conflict("LimitExceeded", "Maximum policy size of %d bytes exceeded for role %s", mostInlineChars, r.name)
 	}
 	r.inline[name] = doc
-	return []query.Node{}, nil
+	return []query.Element{}, nil
 }
 
 // findInline reads the role and the inline policy that the request names.
@@ -118,7 +118,7 @@ func getInline(in *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []query.Node{query.Text("RoleName", r.name), query.Text("PolicyName", name), query.Text("PolicyDocument", escapeDocument(r.inline[name]))}, nil
+	return []query.Element{query.Text("RoleName", r.name), query.Text("PolicyName", name), query.Text("PolicyDocument", escapeDocument(r.inline[name]))}, nil
 }
 
 func deleteInline(in *call) (any, error) {
@@ -127,7 +127,7 @@ func deleteInline(in *call) (any, error) {
 		return nil, err
 	}
 	delete(r.inline, name)
-	return []query.Node{}, nil
+	return []query.Element{}, nil
 }
 
 func listInline(in *call) (any, error) {

@@ -66,13 +66,13 @@ func (in *call) roleOf(arn string) *role {
 func (in *call) roleARN(r *role) string { return in.cloud.iamARN("role", r.path, r.name) }
 
 // roleBasics is what every operation shows of a role.
-func (in *call) roleBasics(r *role) []query.Node {
-	return []query.Node{query.Text("Path", r.path), query.Text("RoleName", r.name), query.Text("RoleId", r.id), query.Text("Arn", in.roleARN(r)),
+func (in *call) roleBasics(r *role) []query.Element {
+	return []query.Element{query.Text("Path", r.path), query.Text("RoleName", r.name), query.Text("RoleId", r.id), query.Text("Arn", in.roleARN(r)),
 		query.Text("CreateDate", iamStamp(r.created)), query.Text("AssumeRolePolicyDocument", escapeDocument(r.trust))}
 }
 
 // roleListed is what lists show: neither tags nor the permissions boundary.
-func (in *call) roleListed(r *role) []query.Node {
+func (in *call) roleListed(r *role) []query.Element {
 	return append(in.roleBasics(r), query.Opt("Description", r.description), query.Int("MaxSessionDuration", r.session))
 }
 
@@ -83,13 +83,13 @@ func getRole(in *call) (any, error) {
 	}
 	nodes := append(in.roleListed(r), query.Group("RoleLastUsed"))
 	if len(r.tags) > 0 {
-		nodes = append(nodes, iamTagsNode(r.tags))
+		nodes = append(nodes, iamTagsElement(r.tags))
 	}
 	if r.boundary != "" {
 		nodes = append(nodes, query.Group("PermissionsBoundary",
 			query.Text("PermissionsBoundaryType", "Policy"), query.Text("PermissionsBoundaryArn", r.boundary)))
 	}
-	return []query.Node{query.Group("Role", nodes...)}, nil
+	return []query.Element{query.Group("Role", nodes...)}, nil
 }
 
 // createRole answers with less than getRole shows, as IAM does.
@@ -118,9 +118,9 @@ func createRole(in *call) (any, error) {
 	in.st.iam.roles[e.name] = r
 	nodes := in.roleBasics(r)
 	if len(r.tags) > 0 {
-		nodes = append(nodes, iamTagsNode(r.tags))
+		nodes = append(nodes, iamTagsElement(r.tags))
 	}
-	return []query.Node{query.Group("Role", nodes...)}, nil
+	return []query.Element{query.Group("Role", nodes...)}, nil
 }
 
 // settings reads what CreateRole and UpdateRole set. A description that is left
@@ -154,7 +154,7 @@ func updateRole(in *call) (any, error) {
 		return nil, err
 	}
 	*r = next
-	return []query.Node{{}}, nil // its model has a result, an empty one
+	return []query.Element{{}}, nil // its model has a result, an empty one
 }
 
 func updateTrust(in *call) (any, error) {
@@ -167,7 +167,7 @@ func updateTrust(in *call) (any, error) {
 		return nil, err
 	}
 	r.trust = doc
-	return []query.Node{}, nil
+	return []query.Element{}, nil
 }
 
 func deleteRole(in *call) (any, error) {
@@ -187,7 +187,7 @@ func deleteRole(in *call) (any, error) {
 		return nil, conflict("DeleteConflict", "Cannot delete entity, must delete policies first.")
 	}
 	delete(in.st.iam.roles, r.name)
-	return []query.Node{}, nil
+	return []query.Element{}, nil
 }
 
 func listRoles(in *call) (any, error) {
@@ -221,7 +221,7 @@ func putBoundary(in *call) (any, error) {
 		return nil, err
 	}
 	r.boundary = arn
-	return []query.Node{}, nil
+	return []query.Element{}, nil
 }
 
 func deleteBoundary(in *call) (any, error) {
@@ -230,7 +230,7 @@ func deleteBoundary(in *call) (any, error) {
 		return nil, err
 	}
 	r.boundary = ""
-	return []query.Node{}, nil
+	return []query.Element{}, nil
 }
 
 // holders counts the roles that a policy is attached to, and those it bounds.

@@ -54,7 +54,7 @@ func tagEntity(find iamTagged, fold bool) func(*call) (any, error) {
 		}
 		clear(have)
 		maps.Copy(have, all)
-		return []query.Node{}, nil
+		return []query.Element{}, nil
 	}
 }
 
@@ -67,7 +67,7 @@ func untagEntity(find iamTagged, fold bool) func(*call) (any, error) {
 		for _, k := range in.form.List("TagKeys.member") {
 			dropKey(have, k, fold)
 		}
-		return []query.Node{}, nil
+		return []query.Element{}, nil
 	}
 }
 
@@ -111,9 +111,9 @@ func (in *call) iamTags(fold bool) (map[string]string, error) {
 	return out, nil
 }
 
-// iamTagsNode shows an entity's tags.
-func iamTagsNode(tags map[string]string) query.Node {
-	var rows []query.Node
+// iamTagsElement shows an entity's tags.
+func iamTagsElement(tags map[string]string) query.Element {
+	var rows []query.Element
 	for _, k := range slices.Sorted(maps.Keys(tags)) {
 		rows = append(rows, query.Group("member", query.Text("Key", k), query.Text("Value", tags[k])))
 	}

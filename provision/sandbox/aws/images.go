@@ -233,7 +233,7 @@ func describeImages(in *call) (any, error) {
 			!deprecated && len(ids) == 0 && i.owner != in.cloud.cfg.Account && i.deprecatedAt(in.now) {
 			continue
 		}
-		rows = append(rows, item{i.id, in.imageNode(i)})
+		rows = append(rows, item{i.id, in.imageElement(i)})
 	}
 	return in.page("imagesSet", rows, pageLimits{1, 1000})
 }
@@ -246,8 +246,8 @@ func (in *call) owned(i *image, owners []string) bool {
 	})
 }
 
-func (in *call) imageNode(i *image) query.Node {
-	deprecation := query.Node{}
+func (in *call) imageElement(i *image) query.Element {
+	deprecation := query.Element{}
 	if !i.deprecated.IsZero() {
 		deprecation = query.Text("deprecationTime", stamp(i.deprecated))
 	}

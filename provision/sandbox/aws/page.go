@@ -11,7 +11,7 @@ import (
 
 // page cuts the rows of a Describe answer to MaxResults, and says how to go on.
 // A token holds the key of the last row shown, and the operation it is for.
-func (in *call) page(set string, rows []item, limits pageLimits) ([]query.Node, error) {
+func (in *call) page(set string, rows []item, limits pageLimits) ([]query.Element, error) {
 	slices.SortFunc(rows, func(a, b item) int { return strings.Compare(a.key, b.key) })
 	after, err := in.after(in.form.Get("NextToken"))
 	if err != nil {
@@ -32,11 +32,11 @@ func (in *call) page(set string, rows []item, limits pageLimits) ([]query.Node, 
 		rows = rows[:n]
 		next = in.token(rows[n-1].key)
 	}
-	nodes := make([]query.Node, 0, len(rows))
+	nodes := make([]query.Element, 0, len(rows))
 	for _, r := range rows {
 		nodes = append(nodes, r.node)
 	}
-	return []query.Node{query.List(set, "item", nodes), query.Opt("nextToken", next)}, nil
+	return []query.Element{query.List(set, "item", nodes), query.Opt("nextToken", next)}, nil
 }
 
 // first is the index of the first row behind a key.

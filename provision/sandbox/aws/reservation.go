@@ -153,7 +153,7 @@ func describeReservations(in *call) (any, error) {
 		if len(ids) > 0 && !slices.Contains(ids, r.ID) {
 			continue
 		}
-		rows = append(rows, item{r.ID, query.Group("item", in.reservationNodes(r)...)})
+		rows = append(rows, item{r.ID, query.Group("item", in.reservationElements(r)...)})
 	}
 	return in.page("capacityReservationSet", rows, pageLimits{1, 1000})
 }
@@ -163,14 +163,14 @@ func (r *Reservation) match() string {
 	return map[bool]string{true: "targeted", false: "open"}[r.Targeted]
 }
 
-func (in *call) reservationNodes(r *Reservation) []query.Node {
-	kind, lent := "default", query.Node{}
+func (in *call) reservationElements(r *Reservation) []query.Element {
+	kind, lent := "default", query.Element{}
 	if r.CapacityBlock {
 		kind = "capacity-block"
 	}
-	end := []query.Node{query.Text("endDateType", "unlimited")}
+	end := []query.Element{query.Text("endDateType", "unlimited")}
 	if !r.End.IsZero() {
-		end = []query.Node{query.Text("endDateType", "limited"), query.Text("endDate", stamp(r.End))}
+		end = []query.Element{query.Text("endDateType", "limited"), query.Text("endDate", stamp(r.End))}
 	}
 	if r.source != "" {
 		lent = query.Group("interruptionInfo", query.Text("sourceCapacityReservationId", r.source), query.Text("interruptionType", "adhoc"))
@@ -200,12 +200,12 @@ func describeGroups(in *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	var rows []query.Node
+	var rows []query.Element
 	for _, g := range found {
 		if len(ids) > 0 && !slices.Contains(ids, g.ID) || len(names) > 0 && !slices.Contains(names, g.Name) {
 			continue
 		}
-		rows = append(rows, query.Group("item", in.cloud.groupNodes(g)...))
+		rows = append(rows, query.Group("item", in.cloud.groupElements(g)...))
 	}
-	return []query.Node{query.List("placementGroupSet", "item", rows)}, nil
+	return []query.Element{query.List("placementGroupSet", "item", rows)}, nil
 }

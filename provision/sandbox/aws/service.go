@@ -85,7 +85,7 @@ func (s service) write(w http.ResponseWriter, in *call, answer any, err error) {
 	switch s.protocol {
 	case ec2Protocol, queryProtocol:
 		w.Header().Set("Content-Type", "text/xml;charset=UTF-8")
-		nodes, _ := answer.([]query.Node)
+		nodes, _ := answer.([]query.Element)
 		s.writeXML(w, in, nodes, failed)
 	default:
 		w.Header().Set("Content-Type", "application/json")
@@ -102,9 +102,9 @@ func (s service) write(w http.ResponseWriter, in *call, answer any, err error) {
 	}
 }
 
-func (s service) writeXML(w http.ResponseWriter, in *call, nodes []query.Node, failed *apiError) {
+func (s service) writeXML(w http.ResponseWriter, in *call, nodes []query.Element, failed *apiError) {
 	id := in.id
-	var root query.Node
+	var root query.Element
 	var xmlns string
 	switch {
 	case failed != nil && s.protocol == ec2Protocol:
@@ -117,7 +117,7 @@ func (s service) writeXML(w http.ResponseWriter, in *call, nodes []query.Node, f
 			query.Text("RequestId", id))
 	case s.protocol == ec2Protocol:
 		xmlns = "http://ec2.amazonaws.com/doc/" + s.version + "/"
-		root = query.Group(in.op+"Response", append([]query.Node{query.Text("requestId", id)}, nodes...)...)
+		root = query.Group(in.op+"Response", append([]query.Element{query.Text("requestId", id)}, nodes...)...)
 	default:
 		xmlns = "https://" + s.name + ".amazonaws.com/doc/" + s.version + "/"
 		root = query.Group(in.op+"Response", result(in.op, nodes), query.Group("ResponseMetadata", query.Text("RequestId", id)))
@@ -130,9 +130,9 @@ func (s service) writeXML(w http.ResponseWriter, in *call, nodes []query.Node, f
 
 // result holds what an operation of the query protocol answers; one that has
 // nothing to answer has none.
-func result(op string, nodes []query.Node) query.Node {
+func result(op string, nodes []query.Element) query.Element {
 	if len(nodes) == 0 {
-		return query.Node{}
+		return query.Element{}
 	}
 	return query.Group(op+"Result", nodes...)
 }

@@ -10,7 +10,7 @@ import (
 // stsOperations is STS: who am I.
 func stsOperations() map[string]operation {
 	return map[string]operation{"GetCallerIdentity": {read: true, run: func(in *call) (any, error) {
-		return []query.Node{query.Text("Arn", in.caller()), query.Text("UserId", "AROAEMULATED:"+in.session()), query.Text("Account", in.cloud.cfg.Account)}, nil
+		return []query.Element{query.Text("Arn", in.caller()), query.Text("UserId", "AROAEMULATED:"+in.session()), query.Text("Account", in.cloud.cfg.Account)}, nil
 	}}}
 }
 

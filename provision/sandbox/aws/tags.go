@@ -122,8 +122,8 @@ func tagsIn(specifications []query.Form, resource string) (map[string]string, er
 	return out, nil
 }
 
-func tagSet(tags map[string]string) query.Node {
-	rows := make([]query.Node, 0, len(tags))
+func tagSet(tags map[string]string) query.Element {
+	rows := make([]query.Element, 0, len(tags))
 	for _, k := range slices.Sorted(maps.Keys(tags)) {
 		rows = append(rows, query.Group("item", query.Text("key", k), query.Text("value", tags[k])))
 	}
@@ -160,7 +160,7 @@ func createTags(in *call) (any, error) {
 	for _, have := range found {
 		maps.Copy(have, tags)
 	}
-	return []query.Node{query.Bool("return", true)}, nil
+	return []query.Element{query.Bool("return", true)}, nil
 }
 
 // deleteTags takes tags away: those of the keys given, where a value is given
@@ -190,7 +190,7 @@ func deleteTags(in *call) (any, error) {
 	for _, have := range found {
 		maps.DeleteFunc(have, func(k, v string) bool { return unwanted(forms, k, v) })
 	}
-	return []query.Node{query.Bool("return", true)}, nil
+	return []query.Element{query.Bool("return", true)}, nil
 }
 
 // unwanted tells whether the forms of DeleteTags mean that tag; AWS's own stay.

@@ -21,7 +21,7 @@ func (o *observation) homeless(ctx context.Context) {
 	if o.world.cfg.OnlyManaged {
 		return
 	}
-	missing, at := o.inMissingNamespaces()
+	missing, at := o.withoutNamespace()
 	if len(missing) == 0 {
 		return
 	}
@@ -49,10 +49,10 @@ func (o *observation) homeless(ctx context.Context) {
 	}
 }
 
-// inMissingNamespaces are the wanted things that are missing from a namespace that nothing
-// declares and in which nothing was observed, and where each key stands among the
-// observed items.
-func (o *observation) inMissingNamespaces() (missing []state.Item, at map[state.Key]int) {
+// withoutNamespace returns the wanted objects that are missing from a namespace that
+// nothing declares and in which nothing was observed, and the index of each key among
+// the observed items.
+func (o *observation) withoutNamespace() (missing []state.Item, at map[state.Key]int) {
 	sure := map[string]bool{}
 	at = map[state.Key]int{}
 	for i, item := range o.items {

@@ -47,9 +47,9 @@ func confine(_ int64, cpu time.Duration) error {
 	return nil
 }
 
-// PeakMemory is the most memory, in bytes, that an ended process had resident; 0 where
+// MaxRSS is the most memory, in bytes, that an ended process had resident; 0 where
 // the system does not report it.
-func PeakMemory(ended *os.ProcessState) int64 {
+func MaxRSS(ended *os.ProcessState) int64 {
 	usage, ok := ended.SysUsage().(*syscall.Rusage)
 	if !ok {
 		return 0

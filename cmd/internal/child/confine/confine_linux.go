@@ -84,9 +84,9 @@ func limit(memory int64, cpu time.Duration) error {
 // program with C code it cannot, and does nothing.
 func everyThread(call, a, b, c uintptr) { _, _, _ = syscall.AllThreadsSyscall(call, a, b, c) }
 
-// PeakMemory is the most memory, in bytes, that an ended process had resident; 0 where
+// MaxRSS is the most memory, in bytes, that an ended process had resident; 0 where
 // the system does not report it.
-func PeakMemory(ended *os.ProcessState) int64 {
+func MaxRSS(ended *os.ProcessState) int64 {
 	usage, ok := ended.SysUsage().(*syscall.Rusage)
 	if !ok {
 		return 0

@@ -22,6 +22,6 @@ func Kill(cmd *exec.Cmd) { _ = cmd.Process.Kill() }
 
 func confine(int64, time.Duration) error { return errSystem }
 
-// PeakMemory is the most memory, in bytes, that an ended process had resident; 0 where
+// MaxRSS is the most memory, in bytes, that an ended process had resident; 0 where
 // the system does not report it.
-func PeakMemory(*os.ProcessState) int64 { return 0 }
+func MaxRSS(*os.ProcessState) int64 { return 0 }

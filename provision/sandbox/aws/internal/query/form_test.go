@@ -90,7 +90,7 @@ func TestNumbersAndBooleans(t *testing.T) {
 
 func TestDocument(t *testing.T) {
 	got := string(Document(Group("R", Text("a", `<&>"`), Opt("b", ""), Opt("c", "x"), Bool("d", true),
-		List("set", "item", []Node{Group("", Int("n", 1)), Group("", Int("n", 2))}), Values("vs", "member", []string{"p"})), "urn:x"))
+		List("set", "item", []Element{Group("", Int("n", 1)), Group("", Int("n", 2))}), Values("vs", "member", []string{"p"})), "urn:x"))
 	want := `<?xml version="1.0" encoding="UTF-8"?>` + "\n" +
 		`<R xmlns="urn:x"><a>&lt;&amp;&gt;&#34;</a><c>x</c><d>true</d><set><item><n>1</n></item><item><n>2</n></item></set><vs><member>p</member></vs></R>`
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -6,63 +6,63 @@ import (
 	"strconv"
 )
 
-// Node is one XML element of an answer. The zero Node is nothing: it is left
+// Element is one XML element of a response. The zero Element is nothing: it is left
 // out when written, which is how optional fields stay absent.
-type Node struct {
+type Element struct {
 	name string
 	text string
-	kids []Node
+	kids []Element
 }
 
 // Text is an element that holds a value, also an empty one.
-func Text(name, value string) Node { return Node{name: name, text: value} }
+func Text(name, value string) Element { return Element{name: name, text: value} }
 
 // Opt is Text, or nothing where the value is empty.
-func Opt(name, value string) Node {
+func Opt(name, value string) Element {
 	if value == "" {
-		return Node{}
+		return Element{}
 	}
 	return Text(name, value)
 }
 
 // Int is an element that holds a whole number.
-func Int(name string, value int) Node { return Text(name, strconv.Itoa(value)) }
+func Int(name string, value int) Element { return Text(name, strconv.Itoa(value)) }
 
 // Bool is an element that holds true or false.
-func Bool(name string, value bool) Node { return Text(name, strconv.FormatBool(value)) }
+func Bool(name string, value bool) Element { return Text(name, strconv.FormatBool(value)) }
 
 // Group is an element that holds others.
-func Group(name string, kids ...Node) Node { return Node{name: name, kids: kids} }
+func Group(name string, kids ...Element) Element { return Element{name: name, kids: kids} }
 
 // List is an element that holds a sequence: every row is renamed to item
 // ("item" in EC2, "member" in IAM).
-func List(name, item string, rows []Node) Node {
-	kids := make([]Node, 0, len(rows))
+func List(name, item string, rows []Element) Element {
+	kids := make([]Element, 0, len(rows))
 	for _, r := range rows {
 		r.name = item
 		kids = append(kids, r)
 	}
-	return Node{name: name, kids: kids}
+	return Element{name: name, kids: kids}
 }
 
 // Values is a List of plain values.
-func Values(name, item string, values []string) Node {
-	rows := make([]Node, 0, len(values))
+func Values(name, item string, values []string) Element {
+	rows := make([]Element, 0, len(values))
 	for _, v := range values {
 		rows = append(rows, Text(item, v))
 	}
-	return Node{name: name, kids: rows}
+	return Element{name: name, kids: rows}
 }
 
 // Document writes the node as a whole XML document; xmlns may be empty.
-func Document(n Node, xmlns string) []byte {
+func Document(n Element, xmlns string) []byte {
 	var b bytes.Buffer
 	b.WriteString(`<?xml version="1.0" encoding="UTF-8"?>` + "\n")
 	n.write(&b, xmlns)
 	return b.Bytes()
 }
 
-func (n Node) write(b *bytes.Buffer, xmlns string) {
+func (n Element) write(b *bytes.Buffer, xmlns string) {
 	if n.name == "" {
 		return
 	}

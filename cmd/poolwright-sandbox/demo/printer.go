@@ -10,17 +10,17 @@ import (
 	"unicode/utf8"
 )
 
-// Teller is given a story's events, one after the other.
-type Teller interface {
-	Tell(Event)
+// Printer prints the demo's events, one after the other.
+type Printer interface {
+	Print(Event)
 }
 
 // JSON prints one event a line.
-func JSON(out io.Writer) Teller { return jsonTeller{out} }
+func JSON(out io.Writer) Printer { return jsonPrinter{out} }
 
-type jsonTeller struct{ out io.Writer }
+type jsonPrinter struct{ out io.Writer }
 
-func (j jsonTeller) Tell(e Event) {
+func (j jsonPrinter) Print(e Event) {
 	e.At = e.At.UTC().Truncate(time.Millisecond)
 	encoder := json.NewEncoder(j.out)
 	encoder.SetEscapeHTML(false)
@@ -30,15 +30,15 @@ func (j jsonTeller) Tell(e Event) {
 }
 
 // Text prints a timeline for a person, in seconds since start.
-func Text(out io.Writer, start time.Time) Teller { return &textTeller{out: out, start: start} }
+func Text(out io.Writer, start time.Time) Printer { return &textPrinter{out: out, start: start} }
 
-type textTeller struct {
+type textPrinter struct {
 	out   io.Writer
 	start time.Time
 	last  time.Time
 }
 
-func (p *textTeller) Tell(e Event) {
+func (p *textPrinter) Print(e Event) {
 	if s, ok := e.Detail.(summary); ok {
 		s.print(p.out)
 		return
