@@ -20,6 +20,18 @@ func at(n *yaml.Node, key string) int {
 	return -1
 }
 
+// keys are the indexes of all keys of a mapping, for who asks for many of them: at reads the
+// mapping anew for each.
+func keys(n *yaml.Node) map[string]int {
+	out := make(map[string]int, len(n.Content)/2)
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		if _, twice := out[n.Content[i].Value]; !twice {
+			out[n.Content[i].Value] = i
+		}
+	}
+	return out
+}
+
 // get follows a path of keys with dots between them; nil where it ends early.
 func get(n *yaml.Node, path string) *yaml.Node {
 	for key := range strings.SplitSeq(path, ".") {
@@ -178,9 +190,11 @@ func writeOut(n *yaml.Node) bool {
 		if merged.Kind == yaml.SequenceNode {
 			from = merged.Content
 		}
+		known := keys(n)
 		for _, m := range from {
 			for j := 0; j+1 < len(m.Content); j += 2 {
-				if at(n, m.Content[j].Value) < 0 {
+				if _, own := known[m.Content[j].Value]; !own {
+					known[m.Content[j].Value] = len(n.Content)
 					put(n, -1, fresh(m.Content[j]), fresh(m.Content[j+1]))
 				}
 			}

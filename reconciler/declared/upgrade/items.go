@@ -68,16 +68,21 @@ func (r *run) locate() {
 		return
 	}
 	byFile := slices.SortedStableFunc(slices.Values(r.objects), func(a, b *object) int { return strings.Compare(a.file, b.file) })
+	var lines numbering
 	for _, o := range byFile {
 		if doc, ok := r.opts.Documents(state.Origin{File: o.file, Line: o.line}); ok {
-			number(o.node, doc.Node)
+			lines.number(o.node, doc.Node)
 		}
 	}
 }
 
+// numbering copies lines. It counts the written keys that it read for that.
+type numbering struct{ read int }
+
 // number copies lines to what stands in the same place. What rendering has put there
-// has none, and goes by what is around it.
-func number(n, written *yaml.Node) {
+// has none, and goes by what is around it. It reads each written mapping once, however
+// many keys it has.
+func (l *numbering) number(n, written *yaml.Node) {
 	if written.Kind == yaml.AliasNode {
 		written = written.Alias
 	}
@@ -86,15 +91,17 @@ func number(n, written *yaml.Node) {
 	}
 	switch {
 	case n.Kind == yaml.MappingNode:
+		places := keys(written)
+		l.read += len(written.Content) / 2
 		for i := 0; i+1 < len(n.Content); i += 2 {
-			if j := at(written, n.Content[i].Value); j >= 0 {
+			if j, ok := places[n.Content[i].Value]; ok {
 				n.Content[i].Line = written.Content[j].Line
-				number(n.Content[i+1], written.Content[j+1])
+				l.number(n.Content[i+1], written.Content[j+1])
 			}
 		}
 	case n.Kind == yaml.SequenceNode && len(n.Content) == len(written.Content):
 		for i := range n.Content {
-			number(n.Content[i], written.Content[i])
+			l.number(n.Content[i], written.Content[i])
 		}
 	}
 }
