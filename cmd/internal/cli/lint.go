@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bufio"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -34,8 +35,12 @@ Exit codes: 0 no mistakes, whatever the warnings, 1 mistakes, 2 an error.`,
 			if err != nil {
 				return err
 			}
+			out := bufio.NewWriter(streams.Out)
 			for _, p := range found.All() {
-				fmt.Fprintln(streams.Out, p)
+				fmt.Fprintln(out, p)
+			}
+			if err := out.Flush(); err != nil {
+				return fmt.Errorf("writing the findings: %w", err)
 			}
 			mistakes, warnings := counted(len(found.Mistakes), "mistake"), counted(len(found.Warnings), "warning")
 			if len(found.Mistakes) > 0 {

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/poolwright/poolwright/provision/catalog"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 )
 
@@ -107,7 +108,7 @@ func from(types []instanceType) string {
 func cheapest(types []instanceType) instanceType {
 	types = slices.DeleteFunc(slices.Clone(types), func(t instanceType) bool { return t.OnDemandUSD == 0 })
 	if len(types) == 0 {
-		return instanceType{}
+		return instanceType{InstanceType: &catalog.InstanceType{}}
 	}
 	return slices.MinFunc(types, func(a, b instanceType) int {
 		switch {

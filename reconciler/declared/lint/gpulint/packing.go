@@ -122,7 +122,7 @@ func (c *checker) holding(w workload, on landing) []priced {
 func cheapestOf(types []priced, pods int) priced {
 	var best priced
 	for _, t := range types {
-		if t.holds >= pods && (best.Name == "" || t.price < best.price || t.price == best.price && t.Name < best.Name) {
+		if t.holds >= pods && (best.InstanceType == nil || t.price < best.price || t.price == best.price && t.Name < best.Name) {
 			best = t
 		}
 	}

@@ -72,13 +72,14 @@ func (c *checker) readPool(item state.Item) {
 	}
 	requirements := p.requirements()
 	for _, t := range c.offered {
-		if t.meets(requirements) {
-			p.types = append(p.types, t)
+		if !t.meets(requirements) {
+			continue
+		}
+		p.types = append(p.types, t)
+		if t.GPU.Manufacturer == "NVIDIA" && t.GPU.Count > 0 {
+			p.gpus = append(p.gpus, t)
 		}
 	}
-	p.gpus = slices.DeleteFunc(slices.Clone(p.types), func(t instanceType) bool {
-		return t.GPU.Manufacturer != "NVIDIA" || t.GPU.Count == 0
-	})
 	p.known = c.knows(requirements)
 	p.profile, p.served = c.sharing.For(p.name)
 	c.pools = append(c.pools, p)
@@ -160,16 +161,17 @@ func (c *checker) knows(requirements []catalog.Requirement) bool {
 	return true
 }
 
-// instanceType is a type with its labels, which are asked for often.
+// instanceType is a type with its labels, which are asked for often. Pools share it, since a
+// pool may have all types, and a repository thousands of pools.
 type instanceType struct {
-	catalog.InstanceType
+	*catalog.InstanceType
 	labels map[string]string
 }
 
 func offered(types *catalog.Catalog) []instanceType {
 	var out []instanceType
 	for _, t := range types.Types() {
-		out = append(out, instanceType{t, t.Labels()})
+		out = append(out, instanceType{&t, t.Labels()})
 	}
 	return out
 }
