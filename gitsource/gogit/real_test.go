@@ -9,11 +9,11 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/poolwright/poolwright/gitsource/gogit"
 	"github.com/poolwright/poolwright/provision/sandbox"
 	"github.com/poolwright/poolwright/provision/sandbox/gitserver"
+	"github.com/poolwright/poolwright/provision/sandbox/sandboxtest"
 )
 
 // TestPullRequestsOfARealGiteaAreCompared has Gitea make the references that
@@ -22,17 +22,8 @@ func TestPullRequestsOfARealGiteaAreCompared(t *testing.T) {
 	if testing.Short() {
 		t.Skip("left out by -short: a real Gitea takes seconds to start")
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute) // a first build
-	defer cancel()
-	world, err := sandbox.Start(ctx, sandbox.DefaultConfig())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := world.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
+	world := sandboxtest.Start(t, sandbox.DefaultConfig())
+	ctx := t.Context()
 	ada, err := world.Git.CreateUser(ctx, "ada")
 	if err != nil {
 		t.Fatal(err)

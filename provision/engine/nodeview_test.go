@@ -11,17 +11,14 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
-	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -36,6 +33,7 @@ import (
 	"sigs.k8s.io/karpenter/pkg/events"
 	"sigs.k8s.io/karpenter/pkg/scheduling"
 
+	"github.com/poolwright/poolwright/provision/engine/enginetest"
 	"github.com/poolwright/poolwright/provision/gpu"
 	"github.com/poolwright/poolwright/provision/gpu/startuptaint"
 )
@@ -148,15 +146,7 @@ func cached(t *testing.T, objects ...client.Object) (through, api client.WithWat
 	eng := newEngine(t)
 	eng.ShowNodes(startuptaint.Vouched(logr.Discard()))
 	transform := nodeTransform(t, eng, manager.Options{})
-	api = fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).
-		WithStatusSubresource(&karpv1.NodePool{}, &karpv1.NodeClaim{}, &corev1.Node{}).
-		WithIndex(&corev1.Pod{}, "spec.nodeName", func(o client.Object) []string { return []string{o.(*corev1.Pod).Spec.NodeName} }).
-		WithIndex(&corev1.Node{}, "spec.providerID", func(o client.Object) []string { return []string{o.(*corev1.Node).Spec.ProviderID} }).
-		WithIndex(&karpv1.NodeClaim{}, "status.providerID", func(o client.Object) []string { return []string{o.(*karpv1.NodeClaim).Status.ProviderID} }).
-		WithIndex(&storagev1.VolumeAttachment{}, "spec.nodeName", func(o client.Object) []string {
-			return []string{o.(*storagev1.VolumeAttachment).Spec.NodeName}
-		}).
-		WithObjects(objects...).Build()
+	api = enginetest.NewClientBuilder().WithObjects(objects...).Build()
 	patches = &[]string{}
 	return interceptor.NewClient(api, interceptor.Funcs{
 		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption) error {

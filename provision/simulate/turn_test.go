@@ -9,13 +9,10 @@ import (
 	"github.com/awslabs/operatorpkg/status"
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
-	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/record"
 	clocktest "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 	"sigs.k8s.io/karpenter/pkg/cloudprovider"
 	"sigs.k8s.io/karpenter/pkg/controllers/disruption"
@@ -26,6 +23,7 @@ import (
 
 	"github.com/poolwright/poolwright/provision"
 	"github.com/poolwright/poolwright/provision/engine"
+	"github.com/poolwright/poolwright/provision/engine/enginetest"
 	"github.com/poolwright/poolwright/provision/simulate"
 )
 
@@ -77,12 +75,7 @@ func newDrifting(t *testing.T, before, after provision.Fleet) *drifting {
 	for _, b := range before.Budgets {
 		objects = append(objects, b.DeepCopy())
 	}
-	d.api = fake.NewClientBuilder().WithScheme(scheme.Scheme).WithStatusSubresource(&karpv1.NodePool{}, &karpv1.NodeClaim{}).
-		WithIndex(&corev1.Pod{}, "spec.nodeName", func(o client.Object) []string { return []string{o.(*corev1.Pod).Spec.NodeName} }).
-		WithIndex(&corev1.Node{}, "spec.providerID", func(o client.Object) []string { return []string{o.(*corev1.Node).Spec.ProviderID} }).
-		WithIndex(&karpv1.NodeClaim{}, "status.providerID", func(o client.Object) []string { return []string{o.(*karpv1.NodeClaim).Status.ProviderID} }).
-		WithIndex(&storagev1.VolumeAttachment{}, "spec.nodeName", func(o client.Object) []string { return []string{o.(*storagev1.VolumeAttachment).Spec.NodeName} }).
-		WithObjects(objects...).Build()
+	d.api = enginetest.NewClientBuilder().WithObjects(objects...).Build()
 	d.cluster = state.NewCluster(d.clock, d.api, d.cloud)
 	for _, o := range objects {
 		switch o := o.(type) {

@@ -21,6 +21,7 @@ import (
 
 	"github.com/poolwright/poolwright/provision/sandbox"
 	"github.com/poolwright/poolwright/provision/sandbox/nodes"
+	"github.com/poolwright/poolwright/provision/sandbox/sandboxtest"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 )
 
@@ -43,15 +44,7 @@ func newLaptop(t *testing.T, change func(*sandbox.Config)) *laptop {
 	change(&config)
 	config.AWS.Delays.Fleet, config.AWS.Delays.Running, config.AWS.Delays.Shutdown = 500*time.Millisecond, time.Second, time.Second
 	config.Nodes = nodes.Delays{Join: 500 * time.Millisecond, NodeGone: time.Second}
-	started, err := sandbox.Start(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := started.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
+	started := sandboxtest.Start(t, config)
 	hand, err := client.NewWithWatch(started.REST(), client.Options{Scheme: clientgoscheme.Scheme})
 	if err != nil {
 		t.Fatal(err)

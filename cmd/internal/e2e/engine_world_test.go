@@ -23,6 +23,7 @@ import (
 	"github.com/poolwright/poolwright/provision/sandbox/aws"
 	"github.com/poolwright/poolwright/provision/sandbox/nodes"
 	"github.com/poolwright/poolwright/provision/sandbox/process"
+	"github.com/poolwright/poolwright/provision/sandbox/sandboxtest"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/declared"
 )
@@ -73,19 +74,14 @@ func newEngineWorld(t *testing.T) scene {
 		id, found := neverJoins.Load(m.Type)
 		return nodes.Fault{NeverJoins: found && id == m.ID}
 	}
-	started, err := sandbox.Start(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	started := sandboxtest.Start(t, config)
 	s := scene{t, &engineWorld{World: started, aws: config.AWS, neverJoins: neverJoins, pools: map[string]*karpv1.NodePool{}}}
 	t.Cleanup(func() {
 		if s.now != nil && t.Failed() {
 			t.Log(lastWords(s.now.Log()))
 		}
-		if err := started.Stop(); err != nil {
-			t.Error(err)
-		}
 	})
+	var err error
 	if s.hand, err = client.NewWithWatch(started.REST(), client.Options{Scheme: clientgoscheme.Scheme}); err != nil {
 		t.Fatal(err)
 	}

@@ -22,6 +22,7 @@ import (
 
 	"github.com/poolwright/poolwright/provision/sandbox"
 	"github.com/poolwright/poolwright/provision/sandbox/nodes"
+	"github.com/poolwright/poolwright/provision/sandbox/sandboxtest"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 )
 
@@ -99,19 +100,14 @@ func newGPUWorld(t *testing.T, name string, files map[string]string, args ...str
 	config.Nodes = nodes.Delays{Join: 500 * time.Millisecond, NodeGone: time.Second, PluginRetry: time.Second, CrashBackOff: 100 * time.Millisecond}
 	machines := &gpuMachines{}
 	config.Fault, config.Notify = machines.fault, machines.notify
-	started, err := sandbox.Start(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	started := sandboxtest.Start(t, config)
 	g := gpuScene{scene: scene{t, &engineWorld{World: started, aws: config.AWS}}, gpuMachines: machines}
 	t.Cleanup(func() {
 		if g.now != nil && t.Failed() {
 			t.Log(lastWords(g.now.Log()))
 		}
-		if err := started.Stop(); err != nil {
-			t.Error(err)
-		}
 	})
+	var err error
 	if g.hand, err = client.NewWithWatch(started.REST(), client.Options{Scheme: clientgoscheme.Scheme}); err != nil {
 		t.Fatal(err)
 	}

@@ -26,8 +26,8 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/setups"
-	"github.com/poolwright/poolwright/provision/sandbox"
 	"github.com/poolwright/poolwright/provision/sandbox/nodes"
+	"github.com/poolwright/poolwright/provision/sandbox/sandboxtest"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 )
 
@@ -61,10 +61,7 @@ func newSetup(t *testing.T, name string) setupScene {
 	machines := &gpuMachines{}
 	config.Fault, config.Notify = machines.fault, machines.notify
 	begin := time.Now()
-	started, err := sandbox.Start(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	started := sandboxtest.Start(t, config)
 	s := setupScene{
 		gpuScene: gpuScene{scene: scene{t, &engineWorld{World: started, aws: config.AWS}}, gpuMachines: machines},
 		of:       of, account: newAccount(started.Endpoint(), config.AWS.Region), made: &[]client.Object{},
@@ -73,9 +70,6 @@ func newSetup(t *testing.T, name string) setupScene {
 	t.Cleanup(func() {
 		if s.now != nil && t.Failed() {
 			t.Log(lastWords(s.now.Log()))
-		}
-		if err := started.Stop(); err != nil {
-			t.Error(err)
 		}
 	})
 	if s.hand, err = client.NewWithWatch(started.REST(), client.Options{Scheme: clientgoscheme.Scheme}); err != nil {

@@ -21,6 +21,7 @@ import (
 
 	"github.com/poolwright/poolwright/cmd/internal/wire"
 	"github.com/poolwright/poolwright/provision/sandbox"
+	"github.com/poolwright/poolwright/provision/sandbox/sandboxtest"
 )
 
 // knife is a connection to the API server that is cut at the k-th write: the
@@ -78,17 +79,7 @@ func TestWhereverItIsCutOffTheNextRunFinishes(t *testing.T) {
 	}
 	config := sandbox.DefaultConfig()
 	config.WithoutGit = true
-	ctx, cancel := context.WithTimeout(t.Context(), 25*time.Minute) // a first build included
-	defer cancel()
-	world, err := sandbox.Start(ctx, config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := world.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
+	world := sandboxtest.Start(t, config)
 	for name, value := range world.Env() {
 		t.Setenv(name, value)
 	}

@@ -30,6 +30,7 @@ import (
 	"github.com/poolwright/poolwright/provision/sandbox"
 	"github.com/poolwright/poolwright/provision/sandbox/aws"
 	"github.com/poolwright/poolwright/provision/sandbox/aws/policy"
+	"github.com/poolwright/poolwright/provision/sandbox/sandboxtest"
 )
 
 // world is a running sandbox with a client that has no cache.
@@ -63,17 +64,7 @@ func newWorld(t *testing.T) *world {
 	t.Helper()
 	config := sandbox.DefaultConfig()
 	config.WithoutGit = true
-	ctx, cancel := context.WithTimeout(t.Context(), 25*time.Minute) // a first build included
-	defer cancel()
-	started, err := sandbox.Start(ctx, config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := started.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
+	started := sandboxtest.Start(t, config)
 	for name, value := range started.Env() {
 		t.Setenv(name, value)
 	}
@@ -96,6 +87,7 @@ func newWorld(t *testing.T) *world {
 			scheme.AddKnownTypeWithName(kind, object)
 		}
 	}
+	var err error
 	if w.client, err = client.New(started.REST(), client.Options{Scheme: scheme}); err != nil {
 		t.Fatal(err)
 	}

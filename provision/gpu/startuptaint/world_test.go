@@ -8,17 +8,15 @@ import (
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	"github.com/awslabs/operatorpkg/status"
 	corev1 "k8s.io/api/core/v1"
-	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 	"sigs.k8s.io/karpenter/pkg/cloudprovider"
 	"sigs.k8s.io/karpenter/pkg/scheduling"
 
+	"github.com/poolwright/poolwright/provision/engine/enginetest"
 	"github.com/poolwright/poolwright/provision/gpu"
 )
 
@@ -131,13 +129,5 @@ func sharing(pools ...string) func(context.Context) (gpu.Sharing, error) {
 // kube is an API server in memory, with the engine's indexes.
 func kube(t *testing.T, objects ...client.Object) client.WithWatch {
 	t.Helper()
-	return fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).
-		WithStatusSubresource(&karpv1.NodePool{}, &karpv1.NodeClaim{}, &corev1.Node{}).
-		WithIndex(&corev1.Pod{}, "spec.nodeName", func(o client.Object) []string { return []string{o.(*corev1.Pod).Spec.NodeName} }).
-		WithIndex(&corev1.Node{}, "spec.providerID", func(o client.Object) []string { return []string{o.(*corev1.Node).Spec.ProviderID} }).
-		WithIndex(&karpv1.NodeClaim{}, "status.providerID", func(o client.Object) []string { return []string{o.(*karpv1.NodeClaim).Status.ProviderID} }).
-		WithIndex(&storagev1.VolumeAttachment{}, "spec.nodeName", func(o client.Object) []string {
-			return []string{o.(*storagev1.VolumeAttachment).Spec.NodeName}
-		}).
-		WithObjects(objects...).Build()
+	return enginetest.NewClientBuilder().WithObjects(objects...).Build()
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	sdk "github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/eventbridge"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -22,6 +23,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/targets/targettest"
 )
 
 // bench is one test's surroundings: an emulated account, a namespace for the
@@ -189,23 +191,24 @@ func declareIn(t *testing.T, config sandbox.Config, change func(*v1alpha1.Cluste
 	})
 }
 
-func (b *bench) want(declared state.Set) state.Set {
+// disableRule disables one of the cluster's rules, as a person does, and returns its name.
+func (b *bench) disableRule(i int) string {
 	b.Helper()
-	wanted, err := b.world.Want(b.Context(), declared)
-	if err != nil {
+	rule := ruleNames(b.config.Cluster.Name)[i]
+	if _, err := b.hand.events.DisableRule(b.Context(), &eventbridge.DisableRuleInput{Name: &rule}); err != nil {
 		b.Fatal(err)
 	}
-	return wanted
+	return rule
+}
+
+func (b *bench) want(declared state.Set) state.Set {
+	b.Helper()
+	return targettest.Want(b, b.world, declared)
 }
 
 func (b *bench) plan(declared state.Set) plan.Plan {
 	b.Helper()
-	wanted := b.want(declared)
-	found, err := b.world.Observe(b.Context(), wanted)
-	if err != nil {
-		b.Fatal(err)
-	}
-	return plan.Compute(wanted, found)
+	return targettest.Plan(b, b.world, declared)
 }
 
 // apply makes the changes that nothing holds, wave by wave, and returns the

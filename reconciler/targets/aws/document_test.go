@@ -12,6 +12,15 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
+func mustDocument(t *testing.T, text string) map[string]any {
+	t.Helper()
+	out, err := document(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
 func TestDocumentsThatMeanTheSameAreEqual(t *testing.T) {
 	const plain = `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":["a:A","a:B"],"Resource":["*"],"Principal":{"AWS":["*"]},"Condition":{"Bool":{"x":["true"]}}}]}`
 	tests := []struct{ name, text string }{
@@ -23,17 +32,10 @@ func TestDocumentsThatMeanTheSameAreEqual(t *testing.T) {
 		{"a statement twice", strings.Replace(plain, `[{"Effect"`, `[{"Effect":"Allow","Action":["a:A","a:B"],"Resource":["*"],"Principal":{"AWS":["*"]},"Condition":{"Bool":{"x":["true"]}}},{"Effect"`, 1)},
 		{"space around it", "\n  " + plain + "\n"},
 	}
-	want, err := document(plain)
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := mustDocument(t, plain)
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			got, err := document(tt.text)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if d := gocmp.Diff(want, got); d != "" {
+			if d := gocmp.Diff(want, mustDocument(t, tt.text)); d != "" {
 				t.Error(d)
 			}
 		})
@@ -50,17 +52,10 @@ func TestDocumentsThatMeanSomethingElseDiffer(t *testing.T) {
 		{"a condition", `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":"a:A","Resource":"*","Condition":{"Bool":{"x":"true"}}}]}`},
 		{"what is allowed turned around", `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","NotAction":"a:A","Resource":"*"}]}`},
 	}
-	want, err := document(plain)
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := mustDocument(t, plain)
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			got, err := document(tt.text)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if state.Equal(want, got) {
+			if state.Equal(want, mustDocument(t, tt.text)) {
 				t.Error("they are equal")
 			}
 		})

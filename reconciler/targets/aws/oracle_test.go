@@ -110,10 +110,7 @@ func TestAPullRequestIsToldOfTheDriftOfWhatIsManaged(t *testing.T) {
 	b := newBench(t, nil)
 	base := b.declare(kept(deleting, 5*time.Minute))
 	b.reconcile(base)
-	rule := ruleNames(b.config.Cluster.Name)[0]
-	if _, err := b.hand.events.DisableRule(t.Context(), &eventbridge.DisableRuleInput{Name: &rule}); err != nil {
-		t.Fatal(err)
-	}
+	b.disableRule(0)
 	got := b.comment(NewReview, base, b.declare(kept(deleting, 10*time.Minute)))
 	for _, want := range []string{"300", "600", "DISABLED"} {
 		if !strings.Contains(got, want) {

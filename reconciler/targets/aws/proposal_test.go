@@ -61,10 +61,7 @@ func TestAProposalOfAWSTellsTheStepFromTheDrift(t *testing.T) {
 	b := newBench(t, nil)
 	base := b.declare(kept(deleting, 5*time.Minute))
 	b.reconcile(base)
-	rule := ruleNames(b.config.Cluster.Name)[0]
-	if _, err := b.hand.events.DisableRule(t.Context(), &eventbridge.DisableRuleInput{Name: &rule}); err != nil {
-		t.Fatal(err)
-	}
+	b.disableRule(0)
 	drift := []string{"update Rule state: DISABLED > ENABLED"}
 
 	got := b.propose(base, b.declare(kept(deleting, 10*time.Minute)))

@@ -43,10 +43,7 @@ func TestADeniedRequestLeavesTheRestKnown(t *testing.T) {
 	b.reconcile(declared)
 	end := b.fault(sandbox.Fault{Service: "sqs", Operation: "GetQueueAttributes", Code: "AccessDenied", Status: 403,
 		Message: "User: arn:aws:sts::000000000000:assumed-role/poolwright/i-0123 is not authorized to perform: sqs:GetQueueAttributes on resource: arn"})
-	rule := ruleNames(b.config.Cluster.Name)[0]
-	if _, err := b.hand.events.DisableRule(t.Context(), &eventbridge.DisableRuleInput{Name: &rule}); err != nil {
-		t.Fatal(err)
-	}
+	rule := b.disableRule(0)
 	p := b.plan(declared)
 	if len(p.Unknown) != 1 || p.Unknown[0].Key.Kind != "Queue" || len(p.Changes) != 1 || p.Changes[0].Key.Name != rule {
 		t.Fatalf("got %s", show(p))
@@ -253,10 +250,7 @@ func TestWatchReportsWhatDriftedAndNotWhatIsOnlyCompared(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	var got []state.Key
-	rule := ruleNames(b.config.Cluster.Name)[2]
-	if _, err := b.hand.events.DisableRule(ctx, &eventbridge.DisableRuleInput{Name: &rule}); err != nil {
-		t.Fatal(err)
-	}
+	rule := b.disableRule(2)
 	if err := b.world.Watch(ctx, func(keys []state.Key) { got = keys; cancel() }); err != nil {
 		t.Fatal(err)
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/targets"
 	"github.com/poolwright/poolwright/reconciler/targets/kubernetes"
+	"github.com/poolwright/poolwright/reconciler/targets/targettest"
 )
 
 // wire counts the requests of one World.
@@ -161,21 +162,12 @@ func (b *bench) declare(manifests ...string) state.Set {
 
 func (b *bench) want(declared state.Set) state.Set {
 	b.Helper()
-	wanted, err := b.world.Want(b.Context(), declared)
-	if err != nil {
-		b.Fatal(err)
-	}
-	return wanted
+	return targettest.Want(b, b.world, declared)
 }
 
 func (b *bench) plan(declared state.Set) plan.Plan {
 	b.Helper()
-	wanted := b.want(declared)
-	observed, err := b.world.Observe(b.Context(), wanted)
-	if err != nil {
-		b.Fatal(err)
-	}
-	return plan.Compute(wanted, observed)
+	return targettest.Plan(b, b.world, declared)
 }
 
 // apply makes the changes, wave by wave, and returns the errors by key.

@@ -80,6 +80,33 @@ func Run(t *testing.T, harness Harness) {
 	}
 }
 
+// Want returns what a target wants of what is declared, and ends the test where it fails.
+func Want(t testing.TB, target targets.Target, declared state.Set) state.Set {
+	t.Helper()
+	wanted, err := target.Want(t.Context(), declared)
+	if err != nil {
+		t.Fatalf("wanting: %v", err)
+	}
+	return wanted
+}
+
+func observe(t testing.TB, target targets.Target, wanted state.Set) state.Set {
+	t.Helper()
+	observed, err := target.Observe(t.Context(), wanted)
+	if err != nil {
+		t.Fatalf("observing: %v", err)
+	}
+	return observed
+}
+
+// Plan returns a target's plan for what is declared, without any policy, and ends the
+// test where the target fails.
+func Plan(t testing.TB, target targets.Target, declared state.Set) plan.Plan {
+	t.Helper()
+	wanted := Want(t, target, declared)
+	return plan.Compute(wanted, observe(t, target, wanted))
+}
+
 // suite is one test at work.
 type suite struct {
 	*testing.T
@@ -91,26 +118,17 @@ func (s *suite) restart() { s.target = s.world.Connect(s.T) }
 
 func (s *suite) want(declared state.Set) state.Set {
 	s.Helper()
-	wanted, err := s.target.Want(s.Context(), declared)
-	if err != nil {
-		s.Fatalf("wanting: %v", err)
-	}
-	return wanted
+	return Want(s, s.target, declared)
 }
 
 func (s *suite) observe(wanted state.Set) state.Set {
 	s.Helper()
-	observed, err := s.target.Observe(s.Context(), wanted)
-	if err != nil {
-		s.Fatalf("observing: %v", err)
-	}
-	return observed
+	return observe(s, s.target, wanted)
 }
 
 func (s *suite) plan(declared state.Set) plan.Plan {
 	s.Helper()
-	wanted := s.want(declared)
-	return plan.Compute(wanted, s.observe(wanted))
+	return Plan(s, s.target, declared)
 }
 
 func (s *suite) begin(p plan.Plan) {

@@ -30,6 +30,7 @@ import (
 	"github.com/poolwright/poolwright/provision/gpu"
 	"github.com/poolwright/poolwright/provision/gpu/pluginrollout"
 	"github.com/poolwright/poolwright/provision/sandbox"
+	"github.com/poolwright/poolwright/provision/sandbox/sandboxtest"
 )
 
 // patience is how long anything may take.
@@ -165,21 +166,13 @@ func newWorld(t *testing.T) *world {
 	t.Helper()
 	config := sandbox.DefaultConfig()
 	config.WithoutGit = true
-	ctx, cancel := context.WithTimeout(t.Context(), 25*time.Minute) // a first build included
-	defer cancel()
-	started, err := sandbox.Start(ctx, config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	started := sandboxtest.Start(t, config)
 	w := &world{T: t, sharing: gpu.Sharing{Profiles: []gpu.Profile{{Name: "ten", Pools: []string{"a", "b"}, Replicas: 10, ReadyTimeout: time.Hour}}}}
 	life, end := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	t.Cleanup(func() {
 		end()
 		running.Wait()
-		if err := started.Stop(); err != nil {
-			t.Error(err)
-		}
 	})
 	ctrl.SetLogger(logr.Discard())
 	mgr, err := ctrl.NewManager(started.REST(), ctrl.Options{Scheme: scheme.Scheme, Metrics: server.Options{BindAddress: "0"}})

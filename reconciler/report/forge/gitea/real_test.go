@@ -24,6 +24,7 @@ import (
 
 	"github.com/poolwright/poolwright/provision/sandbox"
 	"github.com/poolwright/poolwright/provision/sandbox/gitserver"
+	"github.com/poolwright/poolwright/provision/sandbox/sandboxtest"
 	"github.com/poolwright/poolwright/reconciler/report/forge"
 	"github.com/poolwright/poolwright/reconciler/report/forge/gitea"
 )
@@ -45,19 +46,10 @@ func start(t *testing.T) *project {
 	if testing.Short() {
 		t.Skip("left out by -short: a real Gitea takes seconds to start")
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute) // a first build
-	defer cancel()
-	world, err := sandbox.Start(ctx, sandbox.DefaultConfig())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := world.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
+	world := sandboxtest.Start(t, sandbox.DefaultConfig())
 	p := &project{server: world.Git, folder: t.TempDir()}
 	p.ada, p.bot = p.user(t, "ada"), p.user(t, "poolwright")
+	var err error
 	if p.repository, err = p.server.CreateRepository(t.Context(), p.ada, "nodes", true); err != nil {
 		t.Fatal(err)
 	}
