@@ -90,7 +90,7 @@ func TestEveryRuleIsAbleToFail(t *testing.T) {
 		{rule: "imports go one way", why: "installing brings a Git client of its own", file: "cmd/internal/install/x.go",
 			bad: importing(module + "/gitsource/gogit"), good: importing(module+"/reconciler/targets/kubernetes", module+"/provision/engine/takeover", module+"/cmd/internal/wire")},
 		{rule: "imports go one way", why: "wire knows a command", file: "cmd/internal/wire/x.go",
-			bad: importing(module + "/cmd/internal/install"), good: importing(module+"/cmd/internal/given", module+"/cmd/internal/child")},
+			bad: importing(module + "/cmd/internal/install"), good: importing(module+"/reconciler/variables", module+"/cmd/internal/child")},
 		{rule: "imports go one way", why: "the loop starts the engine", file: "reconciler/controller/x.go",
 			bad: importing(module + "/provision/engine"), good: importing(module + "/reconciler/targets")},
 		{rule: "imports go one way", why: "a library imports a command", file: "reconciler/x.go",

@@ -146,7 +146,7 @@ var directions = []direction{
 	},
 	{
 		why:  "what is put together knows none of the commands that use it",
-		from: func(p *pkg) bool { return p.in("cmd/internal/wire", "cmd/internal/child", "cmd/internal/given") },
+		from: func(p *pkg) bool { return p.in("cmd/internal/wire", "cmd/internal/child") },
 		forbids: func(_ *pkg, i string) bool {
 			dir, ok := ours(i)
 			return ok && within(dir, "cmd/internal/cli", "cmd/internal/install", "cmd/internal/migrate")

@@ -7,8 +7,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/poolwright/poolwright/cmd/internal/wire"
 	"github.com/poolwright/poolwright/cmd/internal/wire/costing"
+	"github.com/poolwright/poolwright/reconciler/variables"
 )
 
 // costFlags are what cost is asked for.
@@ -70,7 +70,7 @@ func runCost(cmd *cobra.Command, streams Streams, flags costFlags) error {
 	if err != nil {
 		return err
 	}
-	if flags.request.Values, err = wire.GivenValues(cmd.Context(), given); err != nil {
+	if flags.request.Values, _, err = variables.Offline(cmd.Context(), given); err != nil {
 		return fmt.Errorf("costing %s: %w", flags.request.Dir, err)
 	}
 	told, err := costing.Run(cmd.Context(), flags.request)

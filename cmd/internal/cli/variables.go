@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/poolwright/poolwright/cmd/internal/given"
+	"github.com/poolwright/poolwright/reconciler/variables"
 )
 
 // variableFlags are the variables that a command is given.
@@ -21,8 +21,8 @@ func (f *variableFlags) addTo(flags *pflag.FlagSet) {
 }
 
 // given are the variables, once each is of the right form.
-func (f *variableFlags) given() (given.Variables, error) {
-	out := given.Variables{SyncFile: f.file}
+func (f *variableFlags) given() (variables.Input, error) {
+	out := variables.Input{SyncFile: f.file}
 	for _, one := range f.values {
 		name, value, ok := strings.Cut(one, "=")
 		if !ok || name == "" {

@@ -19,7 +19,6 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/poolwright/poolwright/cmd/internal/given"
 	"github.com/poolwright/poolwright/cmd/internal/wire"
 	"github.com/poolwright/poolwright/gitsource/dir"
 	"github.com/poolwright/poolwright/provision/engine"
@@ -30,6 +29,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/targets"
 	"github.com/poolwright/poolwright/reconciler/targets/aws"
 	"github.com/poolwright/poolwright/reconciler/targets/kubernetes"
+	"github.com/poolwright/poolwright/reconciler/variables"
 )
 
 // BootstrapRequest says what to install where.
@@ -98,7 +98,7 @@ func PlanBootstrap(ctx context.Context, req BootstrapRequest) (*Bootstrap, error
 	}
 	if read, err := b.parameters(ctx, eks.spec.Region, sub); err != nil {
 		return nil, err
-	} else if !read.None() {
+	} else if !read.Empty() {
 		if set, eks, err = req.declares(ctx, read); err != nil {
 			return nil, err
 		}
@@ -115,7 +115,7 @@ func PlanBootstrap(ctx context.Context, req BootstrapRequest) (*Bootstrap, error
 
 // declares is what the folder declares with variables, and its Cluster. Mistakes are a
 // *targets.ProblemsError.
-func (r BootstrapRequest) declares(ctx context.Context, variables given.Variables) (state.Set, declaredEKS, error) {
+func (r BootstrapRequest) declares(ctx context.Context, variables variables.Input) (state.Set, declaredEKS, error) {
 	linted, err := wire.Lint(ctx, r.Dir, variables)
 	if err != nil {
 		return state.Set{}, declaredEKS{}, err
@@ -123,7 +123,7 @@ func (r BootstrapRequest) declares(ctx context.Context, variables given.Variable
 	if len(linted.Mistakes) > 0 {
 		return state.Set{}, declaredEKS{}, &targets.ProblemsError{Problems: linted.Mistakes}
 	}
-	d, err := wire.LoadGiven(ctx, r.Dir, variables)
+	d, err := wire.LoadOffline(ctx, r.Dir, variables)
 	if err != nil {
 		return state.Set{}, declaredEKS{}, err
 	}

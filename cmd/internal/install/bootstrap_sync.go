@@ -15,10 +15,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/poolwright/poolwright/cmd/internal/given"
 	"github.com/poolwright/poolwright/cmd/internal/wire"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/targets/kubernetes"
+	"github.com/poolwright/poolwright/reconciler/variables"
 )
 
 // SyncRequest says what the Sync that bootstrap makes follows. What is left
@@ -37,7 +37,7 @@ type SyncRequest struct {
 	// Secret names the Secret with the token. Default: none.
 	Secret string
 	// Variables become the Sync's. Default: those that it has.
-	Variables given.Variables
+	Variables variables.Input
 }
 
 // follow completes what is asked for from the live Sync and the working copy,
@@ -81,12 +81,12 @@ func (r *SyncRequest) follow(ctx context.Context, c client.Client, namespace, ro
 
 // substitute puts the variables into the Sync's spec.
 func (r *SyncRequest) substitute(live *v1alpha1.Sync, spec map[string]any) error {
-	if !r.Variables.None() {
+	if !r.Variables.Empty() {
 		file, err := r.Variables.Read()
 		if err != nil {
 			return err
 		}
-		live = r.Variables.As(live, file)
+		live = r.Variables.Apply(live, file)
 	}
 	some := v1alpha1.SyncSpec{Substitute: live.Spec.Substitute, SubstituteFrom: live.Spec.SubstituteFrom}
 	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&some)
@@ -104,17 +104,17 @@ func (r *SyncRequest) substitute(live *v1alpha1.Sync, spec map[string]any) error
 // parameters are the given variables, and as such the values that the Sync's SSM
 // parameters have or get, in a region; none where it has no parameters. They are for
 // planning: the Sync that is made names the parameters, and reads them itself.
-func (b *Bootstrap) parameters(ctx context.Context, region, sub string) (given.Variables, error) {
+func (b *Bootstrap) parameters(ctx context.Context, region, sub string) (variables.Input, error) {
 	out, r := b.req.Sync.Variables, b.req.Sync
 	file, err := out.Read()
 	if err != nil {
-		return given.Variables{}, err
+		return variables.Input{}, err
 	}
-	sync := out.As(&v1alpha1.Sync{}, file)
+	sync := out.Apply(&v1alpha1.Sync{}, file)
 	sync.Namespace, sync.Name = b.req.Namespace, cmp.Or(r.Name, nameOf(cmp.Or(r.Path, sub)))
 	found, err := wire.ParameterValues(ctx, b.direct, sync, region)
 	if err != nil || len(found) == 0 {
-		return given.Variables{}, err
+		return variables.Input{}, err
 	}
 	maps.Copy(found, sync.Spec.Substitute)
 	out.Values = found

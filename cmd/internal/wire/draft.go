@@ -9,12 +9,13 @@ import (
 	"github.com/poolwright/poolwright/reconciler/declared/manifest"
 	"github.com/poolwright/poolwright/reconciler/declared/substitute"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/variables"
 )
 
 // draft are the variables without a value here: any, or those of some SSM parameters.
 type draft struct {
 	any    bool
-	unread unread
+	unread variables.Unknown
 }
 
 // some reports whether there are any.
@@ -29,14 +30,9 @@ func (of draft) has(variable string) bool {
 // says what a warning says of a variable.
 func (of draft) says(variable string) string {
 	if !of.any {
-		return of.unread.says(variable)
+		return of.unread.Warning(variable)
 	}
 	return fmt.Sprintf("${%s} has no value here, and fields that hold it are not judged; give it one with --substitute %s=VALUE, or name the Sync's manifest with --sync-file", variable, variable)
-}
-
-// says what a warning says of a variable.
-func (u unread) says(variable string) string {
-	return fmt.Sprintf("${%s} is the value of SSM parameter %s, which is not read here, and fields that hold it are not judged; give it one with --substitute %s=VALUE", variable, u[variable], variable)
 }
 
 // valueless warns of the variables that have neither a value here nor a default, of each

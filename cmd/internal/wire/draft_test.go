@@ -8,8 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/poolwright/poolwright/cmd/internal/given"
 	"github.com/poolwright/poolwright/reconciler/declared"
+	"github.com/poolwright/poolwright/reconciler/variables"
 )
 
 const variablePool = `apiVersion: karpenter.sh/v1
@@ -48,7 +48,7 @@ data: {run: "echo ${HOME}"}
 `
 
 func TestLintJudgesNoFieldThatHoldsAVariableWithoutAValue(t *testing.T) {
-	linted, err := Lint(t.Context(), folder(t, "a.yaml", variablePool), given.Variables{})
+	linted, err := Lint(t.Context(), folder(t, "a.yaml", variablePool), variables.Input{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +68,7 @@ func TestLintJudgesNoFieldThatHoldsAVariableWithoutAValue(t *testing.T) {
 
 func TestLintJudgesWhatValuesMakeOfAnObject(t *testing.T) {
 	values := map[string]string{"POOL": "gpu", "WEIGHT": "500", "KIND": "spot", "CLUSTER_NAME": "dev", "ALIAS": "al2023@v20250101", "SPACE": "default"}
-	linted, err := Lint(t.Context(), folder(t, "a.yaml", variablePool), given.Variables{Values: values})
+	linted, err := Lint(t.Context(), folder(t, "a.yaml", variablePool), variables.Input{Values: values})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,9 +117,9 @@ func TestParametersAreNotJudgedWhereNobodyReadsThem(t *testing.T) {
 		"but a value that a flag gives is": {"", map[string]string{"AMI": "none"}, []string{"a.yaml:7: EC2NodeClass.karpenter.k8s.aws/gpu: spec.amiSelectorTerms[0].id:", subnet}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			variables := given.Variables{Values: c.values, SyncFile: filepath.Join(folder(t, "sync.yaml", parameterSync+c.status), "sync.yaml")}
+			in := variables.Input{Values: c.values, SyncFile: filepath.Join(folder(t, "sync.yaml", parameterSync+c.status), "sync.yaml")}
 			dir := folder(t, "a.yaml", parameterClass)
-			linted, err := Lint(t.Context(), dir, variables)
+			linted, err := Lint(t.Context(), dir, in)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -136,7 +136,7 @@ func TestParametersAreNotJudgedWhereNobodyReadsThem(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			judged := draft{unread: unread{"AMI": "x"}}.judgeableIn(written.Set, os.DirFS(dir), linted.Mistakes)
+			judged := draft{unread: variables.Unknown{"AMI": "x"}}.judgeableIn(written.Set, os.DirFS(dir), linted.Mistakes)
 			if diff := cmp.Diff(1, len(judged)); diff != "" {
 				t.Errorf("%v\n%s", judged, diff)
 			}
@@ -176,7 +176,7 @@ func TestLintJudgesAllOtherFieldsOfAnObjectWithAVariable(t *testing.T) {
 		"not what is made of a family":          {class("v1", "  role: r\n  amiFamily: AL2023\n  amiSelectorTerms: [{alias: \"al2${X}@latest\"}]\n"+terms), "warning: ${X} has no value here"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			linted, err := Lint(t.Context(), folder(t, "a.yaml", c.text), given.Variables{})
+			linted, err := Lint(t.Context(), folder(t, "a.yaml", c.text), variables.Input{})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -26,6 +26,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/pullrequest"
 	"github.com/poolwright/poolwright/reconciler/report/forge"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/variables"
 )
 
 // crowd is a forge with many open pull requests, and the repository that they are of. It
@@ -115,7 +116,7 @@ func TestAThousandOpenPullRequestsLeaveTheLeaderAsItWas(t *testing.T) {
 	many, seen := &crowd{}, &sighting{}
 	world := stillWorld{state.NewSet()}
 	planner := &reviewer{repository: many, sync: sync, live: live, clock: clock.RealClock{}, proposer: &proposer{
-		said: &verdicts{}, children: &child.Runner{Semaphore: child.NewSemaphore(), Proposal: true}, renders: &renders{}, vars: &variables{}, now: time.Now, seen: seen, most: maxSteps,
+		said: &verdicts{}, children: &child.Runner{Semaphore: child.NewSemaphore(), Proposal: true}, renders: &renders{}, vars: &variables.Current{}, now: time.Now, seen: seen, most: maxSteps,
 		worlds:  glancing(stillWorld{}, world, seen),
 		foresee: func(context.Context, change) (*provision.Forecast, error) { return nil, nil },
 	}}

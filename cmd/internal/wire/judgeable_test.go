@@ -6,6 +6,7 @@ import (
 	"testing/fstest"
 
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/variables"
 )
 
 // counting counts how many bytes of a tree are read.
@@ -45,7 +46,7 @@ func TestLittleOfAProposalIsReadInTheController(t *testing.T) {
 					found = append(found, state.Problem{Origin: state.Origin{File: file, Line: 1}, Message: "AWSNodeTemplate/a: spec.role: must be upgraded"})
 				}
 			}
-			left := draft{unread: unread{"AMI": "x"}}.judgeableIn(state.Set{}, counting{files, &n}, found)
+			left := draft{unread: variables.Unknown{"AMI": "x"}}.judgeableIn(state.Set{}, counting{files, &n}, found)
 			if len(left) != c.left || n > c.most {
 				t.Errorf("%d findings are left, not %d; %d bytes were read, not at most %d", len(left), c.left, n, c.most)
 			}

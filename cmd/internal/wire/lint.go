@@ -8,7 +8,6 @@ import (
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
-	"github.com/poolwright/poolwright/cmd/internal/given"
 	"github.com/poolwright/poolwright/gitsource"
 	"github.com/poolwright/poolwright/provision/catalog"
 	"github.com/poolwright/poolwright/provision/engine"
@@ -20,6 +19,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/targets/aws"
+	"github.com/poolwright/poolwright/reconciler/variables"
 )
 
 // Linted is what Lint says of a folder.
@@ -50,12 +50,12 @@ func (l Linted) All() []state.Problem {
 // With variables it judges what they make of the objects, as a Sync would; without any
 // it does not judge the fields that hold one, and warns of each variable. So it does of
 // those that are SSM parameters, which it does not read.
-func Lint(ctx context.Context, folder string, variables given.Variables) (Linted, error) {
-	values, left, err := offlineValues(ctx, variables)
+func Lint(ctx context.Context, folder string, in variables.Input) (Linted, error) {
+	values, left, err := variables.Offline(ctx, in)
 	if err != nil {
 		return Linted{}, fmt.Errorf("checking %s: %w", folder, err)
 	}
-	open := draft{any: variables.None(), unread: left}
+	open := draft{any: in.Empty(), unread: left}
 	d, err := loadWith(ctx, folder, declared.Options{Values: values, Draft: open.some()})
 	if err != nil {
 		return Linted{}, fmt.Errorf("checking %s: %w", folder, err)

@@ -8,8 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/poolwright/poolwright/cmd/internal/child"
-	"github.com/poolwright/poolwright/cmd/internal/given"
 	"github.com/poolwright/poolwright/reconciler/declared/substitute"
+	"github.com/poolwright/poolwright/reconciler/variables"
 )
 
 const gpuPool = `apiVersion: karpenter.sh/v1
@@ -55,7 +55,7 @@ func TestLintFindsWhatIsWrongAboutGPUs(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			linted, err := Lint(t.Context(), folder(t, c.files...), given.Variables{})
+			linted, err := Lint(t.Context(), folder(t, c.files...), variables.Input{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -118,7 +118,7 @@ func TestLintTellsOfOldAPIs(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := folder(t, c.files...)
-			linted, err := Lint(t.Context(), dir, given.Variables{})
+			linted, err := Lint(t.Context(), dir, variables.Input{})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -10,7 +10,6 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/poolwright/poolwright/cmd/internal/child"
-	"github.com/poolwright/poolwright/cmd/internal/given"
 	"github.com/poolwright/poolwright/gitsource"
 	"github.com/poolwright/poolwright/gitsource/dir"
 	"github.com/poolwright/poolwright/gitsource/gogit"
@@ -27,6 +26,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/targets"
 	"github.com/poolwright/poolwright/reconciler/targets/aws"
 	"github.com/poolwright/poolwright/reconciler/targets/kubernetes"
+	"github.com/poolwright/poolwright/reconciler/variables"
 )
 
 // PlanRequest says what to compare with what.
@@ -45,10 +45,10 @@ type PlanRequest struct {
 	Base, Head string
 	// Variables are given beside those of the Sync, and win over them. A Sync's manifest
 	// in a file takes the place of Sync.
-	Variables given.Variables
+	Variables variables.Input
 
-	// supply is what variables come from in a live cluster.
-	supply supply
+	// lookup finds what variables come from in a live cluster.
+	lookup variables.Lookup
 }
 
 // Plan says what applying a folder would change in the live cluster and in AWS,
@@ -56,7 +56,7 @@ type PlanRequest struct {
 // does. It writes nothing. The mistakes that Lint finds without a cluster are problems
 // of the report; of its advice, that about GPUs is among the warnings.
 func Plan(ctx context.Context, req PlanRequest) (report.Report, error) {
-	if err := req.settle(ctx); err != nil {
+	if err := req.setVariables(ctx); err != nil {
 		return report.Report{}, err
 	}
 	if req.Base != "" {
@@ -80,7 +80,7 @@ func Plan(ctx context.Context, req PlanRequest) (report.Report, error) {
 	loop := reconciler.NewLoop(dir.New(root, dir.Limits{}), remembering(said.listening(loadInProcess(path, vars)), &loaded),
 		reconciler.World{Name: aws.Name, Target: sky}, reconciler.World{Name: kubernetes.Name, Target: earth})
 	guards := considering(live, children.Forecast)
-	result, err := loop.LoadsWith(vars.beside).Plan(ctx, reconciler.Options{
+	result, err := loop.LoadsWith(newestOf(vars)).Plan(ctx, reconciler.Options{
 		Policies: controller.Policies(req.Sync),
 		Consider: func(ctx context.Context, p plan.Plan) plan.Plan { return guards(ctx, req.Sync, p) },
 	})
@@ -95,12 +95,36 @@ func Plan(ctx context.Context, req PlanRequest) (report.Report, error) {
 	if err != nil {
 		return report.Report{}, err
 	}
-	result.Plan.Notes = slices.Concat(result.Plan.Notes, old, notes, parameterNotes(req.Sync, vars.take()))
+	result.Plan.Notes = slices.Concat(result.Plan.Notes, old, notes, variables.Notes(syncKey(req.Sync), req.Sync, vars.Newest()))
 	slices.SortStableFunc(result.Plan.Notes, func(a, b plan.Note) int { return a.Key.Compare(b.Key) })
 	out := report.New(result.Plan, lint.Sorted(slices.Concat(result.Problems, problems, relocated(result.Plan.Changes))))
 	out.Sync = req.Namespace + "/" + req.Sync.Name
 	out.Forecast = saying(foresee(ctx, &stock{reader: live}, children.Forecast, change{before: before(loaded.Set, result.Plan.Changes), after: loaded.Set, changes: result.Plan.Changes}))
 	return out, nil
+}
+
+// setVariables makes the request's Sync what its Variables make of it, with the values that
+// its SSM parameters have, and sets where its variables come from.
+func (r *PlanRequest) setVariables(ctx context.Context) error {
+	file, err := r.Variables.Read()
+	if err != nil {
+		return err
+	}
+	r.Sync = r.Variables.Apply(r.Sync, file)
+	if r.REST == nil {
+		return nil
+	}
+	live, err := DirectClient(r.REST)
+	if err != nil {
+		return err
+	}
+	r.Sync.Namespace = r.Namespace
+	if r.Sync, err = withParameters(ctx, live, r.Sync, ""); err != nil {
+		return err
+	}
+	parameters, err := variables.Pinned(r.Sync)
+	r.lookup = file.Lookup(variables.WithParameters(parameters, variables.InCluster(live, r.Namespace)))
+	return err
 }
 
 // before is what is declared as it is now, as far as the changes show that: what they
@@ -130,21 +154,21 @@ func before(declared state.Set, changes []plan.Change) state.Set {
 }
 
 // worlds are those of the request's Sync, with its variables.
-func (r PlanRequest) worlds(said *verdicts) (sky, earth targets.Target, vars *variables, err error) {
-	vars = &variables{}
+func (r PlanRequest) worlds(said *verdicts) (sky, earth targets.Target, vars *variables.Current, err error) {
+	vars = &variables.Current{}
 	if r.REST == nil {
-		vars.read = func(ctx context.Context) (substitute.Values, error) {
-			values, _, err := offlineValues(ctx, r.Variables)
+		vars.Read = func(ctx context.Context) (substitute.Values, error) {
+			values, _, err := variables.Offline(ctx, r.Variables)
 			return values, err
 		}
 		return aws.Offline(said.of), unadmitted{kubernetes.Offline(r.Sync.Name), said}, vars, nil
 	}
-	world, err := connected(kubernetes.Config{REST: r.REST, Sync: r.Sync.Name, Namespace: r.Namespace}, vars, r.Base != "")
+	world, err := newKubernetes(kubernetes.Config{REST: r.REST, Sync: r.Sync.Name, Namespace: r.Namespace}, vars, r.Base != "")
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	vars.read = func(ctx context.Context) (substitute.Values, error) {
-		return valuesOf(ctx, r.Sync, r.supply, world.Key)
+	vars.Read = func(ctx context.Context) (substitute.Values, error) {
+		return variables.Values(ctx, r.Sync, r.lookup, world.Key)
 	}
 	sky, err = aws.New(aws.Config{AWS: engine.LoadAWS, REST: r.REST, Sync: r.Sync.Name, Namespace: r.Namespace, Check: said.of})
 	return sky, admitted{world, said}, vars, err
@@ -193,15 +217,26 @@ func planStep(ctx context.Context, req PlanRequest) (report.Report, error) {
 
 // loadInProcess renders a snapshot's folder with the newest values of the variables in this
 // process, which is a command that a person started on a folder of its own.
-func loadInProcess(path string, vars *variables) reconciler.Loader {
+func loadInProcess(path string, vars *variables.Current) reconciler.Loader {
 	return func(_ context.Context, s gitsource.Snapshot) (declared.Declared, error) {
-		values := vars.take()
+		values := vars.Newest()
 		d, err := declared.Load(s.FS, path, declared.Options{Values: values})
 		if err == nil {
-			vars.use(values)
+			vars.SetLoaded(values)
 		}
 		return d, err
 	}
+}
+
+// LoadOffline reads a folder of a working copy for a command without a cluster, with the
+// values that variables.Offline finds. What is wrong in the folder are
+// the Problems of what is declared, and no error.
+func LoadOffline(ctx context.Context, folder string, in variables.Input) (declared.Declared, error) {
+	values, left, err := variables.Offline(ctx, in)
+	if err != nil {
+		return declared.Declared{}, err
+	}
+	return loadWith(ctx, folder, declared.Options{Values: values, Draft: len(left) > 0})
 }
 
 // load reads a folder of a working copy without a cluster and without variables.

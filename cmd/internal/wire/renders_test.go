@@ -17,6 +17,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/declared/substitute"
 	"github.com/poolwright/poolwright/reconciler/declared/substitute/fluxexpr"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/variables"
 )
 
 const oneMap = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"
@@ -238,7 +239,7 @@ func TestTheBudgetForgetsTheOldestFirst(t *testing.T) {
 
 func TestAChildThatCannotBeStartedIsForAnotherTry(t *testing.T) {
 	a := &attempt{renders: &renders{}, children: children{followed: &child.Runner{Path: "/nowhere/at/all", Semaphore: child.NewSemaphore()}}}
-	load := a.loader("x", &variables{}, &verdicts{})
+	load := a.loader("x", &variables.Current{}, &verdicts{})
 	_, err := load(t.Context(), at("t", oneMap))
 	if class, _, _ := state.Classify(err); class != state.Retry {
 		t.Fatalf("%s: %v", class, err)
@@ -252,7 +253,7 @@ func TestAChildThatCannotBeStartedIsForAnotherTry(t *testing.T) {
 func TestAFollowedClusterIsJudgedByItsSchemaInTheChild(t *testing.T) {
 	a := &attempt{renders: &renders{}, children: children{followed: &child.Runner{Semaphore: child.NewSemaphore()}}}
 	said := &verdicts{}
-	load := a.loader("x", &variables{}, said)
+	load := a.loader("x", &variables.Current{}, said)
 	for range 2 { // rendered, and remembered
 		d, err := load(t.Context(), at("t", clusterYAML("a", "  interruptionQueue:\n    retention: 5s\n")))
 		if err != nil || len(d.Problems) > 0 {

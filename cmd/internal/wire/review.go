@@ -28,6 +28,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/targets/aws"
 	"github.com/poolwright/poolwright/reconciler/targets/kubernetes"
+	"github.com/poolwright/poolwright/reconciler/variables"
 )
 
 // addPullRequests puts the controller that keeps pull requests told on the manager.
@@ -174,9 +175,9 @@ func slowReader(config *rest.Config, limiter flowcontrol.RateLimiter) (client.Cl
 
 // readOnlyWorlds are the worlds of a Sync for who only reads them, its variables, and what
 // is refused of the revision that they are asked about.
-func (a *attempt) readOnlyWorlds(sync *v1alpha1.Sync, seen *sighting, slow flowcontrol.RateLimiter) ([]reconciler.World, *variables, *verdicts, error) {
+func (a *attempt) readOnlyWorlds(sync *v1alpha1.Sync, seen *sighting, slow flowcontrol.RateLimiter) ([]reconciler.World, *variables.Current, *verdicts, error) {
 	log := a.cfg.Logger.WithName("review").WithValues("sync", sync.Name)
-	world, vars, err := a.inhabited(sync, log, a.pinnedParameters, slow)
+	world, vars, err := a.kubernetesTarget(sync, log, pinnedParameters, slow)
 	if err != nil {
 		return nil, nil, nil, err
 	}
@@ -185,7 +186,7 @@ func (a *attempt) readOnlyWorlds(sync *v1alpha1.Sync, seen *sighting, slow flowc
 	if err != nil {
 		return nil, nil, nil, fmt.Errorf("connecting the pull requests of Sync %s to AWS: %w", sync.Name, err)
 	}
-	vars.begin = func() {
+	vars.Loaded = func() {
 		world.StartReview()
 		sky.StartReview()
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/poolwright/poolwright/gitsource"
 	"github.com/poolwright/poolwright/reconciler"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/variables"
 )
 
 // unchangedSource is a source that never changes.
@@ -55,7 +56,7 @@ func TestSyncsOfSwellingTreesShareOneCache(t *testing.T) {
 			tree := swelling("t", 8000)
 			before := liveHeap()
 			for range c.syncs {
-				loop := reconciler.NewLoop(unchangedSource{tree}, a.loader("x", &variables{}, &verdicts{}),
+				loop := reconciler.NewLoop(unchangedSource{tree}, a.loader("x", &variables.Current{}, &verdicts{}),
 					reconciler.World{Name: "cluster", Target: stillWorld{state.NewSet()}}).Caching(a.children.revisions)
 				loops = append(loops, loop)
 				for range 2 {

@@ -12,6 +12,7 @@ import (
 	"github.com/poolwright/poolwright/gitsource"
 	"github.com/poolwright/poolwright/reconciler/declared/substitute"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/variables"
 )
 
 // slowFolder keeps every limit and takes some five seconds of processor time: each patch
@@ -74,7 +75,7 @@ func TestABombOnAFollowedBranchEndsOnlyItsChild(t *testing.T) {
 	}
 	before := heap()
 	a := &attempt{renders: &renders{}, children: children{followed: &child.Runner{Semaphore: child.NewSemaphore(), Limits: child.Limits{Memory: 256 << 20}}}}
-	load := a.loader("x", &variables{}, &verdicts{})
+	load := a.loader("x", &variables.Current{}, &verdicts{})
 	var total runtime.MemStats
 	runtime.ReadMemStats(&total)
 	allocated := total.TotalAlloc

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/ssmversion"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/targets/aws"
+	"github.com/poolwright/poolwright/reconciler/variables"
 )
 
 // askParameters reads parameters in the region of the live Cluster; before there is one,
@@ -22,6 +24,48 @@ func askParameters(ctx context.Context, live client.Reader, names []string) (map
 		return nil, err
 	}
 	return askIn(ctx, region, names)
+}
+
+// withParameters is a Sync of a file with the values that its SSM parameters would have: see
+// variables.WithValues. The newest are those of the region, or where it is empty of that
+// which a controller would choose.
+func withParameters(ctx context.Context, live client.Client, sync *v1alpha1.Sync, region string) (*v1alpha1.Sync, error) {
+	if len(ssmversion.Names(sync)) == 0 {
+		return sync, nil
+	}
+	now, err := LiveSync(ctx, live, sync.Namespace, sync.Name)
+	if err != nil {
+		return nil, err
+	}
+	return variables.WithValues(ctx, sync, now, func(ctx context.Context, names []string) (map[string]ssmversion.Reading, error) {
+		if region == "" {
+			return askParameters(ctx, live, names)
+		}
+		return askIn(ctx, region, names)
+	})
+}
+
+// ParameterValues are the values of the SSM parameters of a Sync of a file, by variable:
+// those that the live Sync of its name has, and where that has none, the newest in a
+// region; an empty one is chosen as a controller does it. A parameter without a value is
+// an error. Nothing is written.
+func ParameterValues(ctx context.Context, live client.Client, sync *v1alpha1.Sync, region string) (map[string]string, error) {
+	found, err := withParameters(ctx, live, sync, region)
+	if err != nil {
+		return nil, err
+	}
+	return variables.Pinned(found)
+}
+
+// LiveSync reads a Sync; one that does not exist, or whose kind does not, is
+// empty, and no error.
+func LiveSync(ctx context.Context, c client.Client, namespace, name string) (*v1alpha1.Sync, error) {
+	var sync v1alpha1.Sync
+	err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &sync)
+	if err != nil && !apierrors.IsNotFound(err) && !meta.IsNoMatchError(err) {
+		return nil, fmt.Errorf("reading Sync %s: %w", name, err)
+	}
+	return &sync, nil
 }
 
 // askIn reads parameters in a region.

@@ -18,6 +18,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/report"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/variables"
 )
 
 // proposal is what lies between two revisions of a Sync's folder.
@@ -38,7 +39,7 @@ type proposal struct {
 type proposer struct {
 	children *child.Runner
 	renders  *renders
-	vars     *variables
+	vars     *variables.Current
 	// said is what children refuse of the Clusters of a side, while worlds are asked about it.
 	said *verdicts
 	// worlds are what the step would change; offline, they are asked what they want
@@ -64,11 +65,11 @@ type review struct {
 // tell makes the report of a step. It changes nothing.
 func (p *proposer) tell(ctx context.Context, s proposal) (review, error) {
 	p.seen.begin(p.now())
-	if _, err := p.vars.refresh(ctx); err != nil {
+	if _, err := p.vars.Refresh(ctx); err != nil {
 		return review{}, err
 	}
-	s.values = p.vars.take()
-	p.vars.use(s.values)
+	s.values = p.vars.Newest()
+	p.vars.SetLoaded(s.values)
 	sides, err := p.load(ctx, s)
 	if err != nil {
 		return review{}, err
@@ -80,7 +81,7 @@ func (p *proposer) tell(ctx context.Context, s proposal) (review, error) {
 	if err != nil {
 		return review{}, fmt.Errorf("comparing the revisions: %w", err)
 	}
-	found.Step.Notes = slices.Concat(found.Step.Notes, sides.notes, parameterNotes(s.sync, s.values))
+	found.Step.Notes = slices.Concat(found.Step.Notes, sides.notes, variables.Notes(syncKey(s.sync), s.sync, s.values))
 	slices.SortStableFunc(found.Step.Notes, func(a, b plan.Note) int { return a.Key.Compare(b.Key) })
 	c := change{before: sides.before.Set, after: sides.after.Set, changes: found.Step.Changes}
 	f, unforeseen := p.foresee(ctx, c)
@@ -94,7 +95,7 @@ func (p *proposer) tell(ctx context.Context, s proposal) (review, error) {
 	if sides.blank {
 		stopped(guards)
 	}
-	problems := draft{unread: unreadOf(s.sync)}.judgeableIn(sides.after.Set, s.Head.FS, mistakes(found, append(sides.refused, relocated(found.Step.Changes)...)))
+	problems := draft{unread: variables.UnknownOf(s.sync)}.judgeableIn(sides.after.Set, s.Head.FS, mistakes(found, append(sides.refused, relocated(found.Step.Changes)...)))
 	r := report.NewProposal(found.Proposal, problems)
 	r.Forecast, r.Guards = saying(f, unforeseen), append(guards, sides.doubts...)
 	veil(found.Proposal, &r)

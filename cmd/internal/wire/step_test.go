@@ -23,6 +23,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/report"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/state/loss"
+	"github.com/poolwright/poolwright/reconciler/variables"
 )
 
 // stillWorld wants what is declared, and shows always the same.
@@ -93,7 +94,7 @@ func (s steps) proposer() *proposer {
 	}
 	at := func(tree string) folderAt { return folderAt{tree, "p", substitute.Values{}.Digest()} }
 	return &proposer{
-		seen: &sighting{}, vars: &variables{}, said: &verdicts{}, children: &child.Runner{}, now: time.Now, foresee: s.foresee, worlds: []reconciler.World{{Name: "cluster", Target: stillWorld{s.live}}},
+		seen: &sighting{}, vars: &variables.Current{}, said: &verdicts{}, children: &child.Runner{}, now: time.Now, foresee: s.foresee, worlds: []reconciler.World{{Name: "cluster", Target: stillWorld{s.live}}},
 		renders: &renders{kept: []rendered{
 			{asked: at("base"), out: written(s.base), folder: s.folders[0]}, {asked: at("parted"), out: written(s.parted), folder: s.folders[1]}, {asked: at("head"), out: written(s.head), folder: s.folders[2]},
 		}},

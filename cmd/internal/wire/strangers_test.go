@@ -21,14 +21,14 @@ func TestWhatStrangersMayHaveWrittenIsComparedWithoutTheValuesOfSecrets(t *testi
 	} {
 		req := PlanRequest{REST: &rest.Config{Host: "https://127.0.0.1:1"}, Sync: sync, Namespace: "ns", Base: tt.base}
 		_, _, vars, err := req.worlds(&verdicts{})
-		if err != nil || (vars.begin != nil) != tt.want {
-			t.Errorf("%s: review %v, %v", name, vars.begin != nil, err)
+		if err != nil || (vars.Loaded != nil) != tt.want {
+			t.Errorf("%s: review %v, %v", name, vars.Loaded != nil, err)
 		}
 	}
 	var a attempt
 	a.cfg.REST, a.cfg.Namespace = &rest.Config{Host: "https://127.0.0.1:1"}, "ns"
 	_, vars, _, err := a.readOnlyWorlds(sync, &sighting{}, flowcontrol.NewFakeAlwaysRateLimiter())
-	if err != nil || vars.begin == nil {
+	if err != nil || vars.Loaded == nil {
 		t.Errorf("a pull request is told by a world that knows values of Secrets: %v", err)
 	}
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/targets/aws"
 	"github.com/poolwright/poolwright/reconciler/targets/kubernetes"
+	"github.com/poolwright/poolwright/reconciler/variables"
 )
 
 // addSyncs puts the Git loop on the manager.
@@ -57,7 +58,7 @@ func (a *attempt) builder() controller.Builder {
 			// The Sync must still be suspended, repaired or deleted like any other.
 			source = unusable{state.Fail(state.Fix, "InvalidSource", err)}
 		}
-		world, vars, err := a.inhabited(sync, a.cfg.Logger.WithName("cluster").WithValues("sync", sync.Name), a.parameters, nil)
+		world, vars, err := a.kubernetesTarget(sync, a.cfg.Logger.WithName("cluster").WithValues("sync", sync.Name), a.pins.Values, nil)
 		if err != nil {
 			return controller.Assembly{}, err
 		}
@@ -71,12 +72,14 @@ func (a *attempt) builder() controller.Builder {
 		loop := reconciler.NewLoop(source, load(),
 			reconciler.World{Name: aws.Name, Target: sky}, reconciler.World{Name: kubernetes.Name, Target: admitted{world, said}}).Caching(a.children.revisions)
 		watches := []watchFunc{world.Watch, sky.Watch}
-		if substitutes(sync) {
+		if variables.Used(sync) {
 			loop.LoadsWith(func(ctx context.Context) (string, reconciler.Loader, error) {
-				digest, err := vars.refresh(ctx)
+				digest, err := vars.Refresh(ctx)
 				return digest, load(), err
 			})
-			watches = append(watches, a.watchVariables(sync)...)
+			for _, watch := range variables.Watch(a.cfg.REST, sync) {
+				watches = append(watches, watch)
+			}
 		}
 		return controller.Assembly{
 			Loop: loop, Watch: together(watches...), Consider: considering(a.direct, a.children.ahead.Forecast), Forget: a.forget(sync, world, sky),
@@ -112,15 +115,15 @@ func (u unusable) Fetch(context.Context) (gitsource.Snapshot, error) {
 // loader renders a snapshot's folder with the values of the variables that are the newest
 // now, in a child process: this one also is Karpenter. What schemas refuse of Clusters
 // goes to said.
-func (a *attempt) loader(path string, vars *variables, said *verdicts) reconciler.Loader {
-	values := vars.take()
+func (a *attempt) loader(path string, vars *variables.Current, said *verdicts) reconciler.Loader {
+	values := vars.Newest()
 	return func(ctx context.Context, s gitsource.Snapshot) (declared.Declared, error) {
 		loaded, err := a.renders.load(ctx, a.children.followed, s, path, values)
 		if err != nil {
 			return declared.Declared{}, err
 		}
 		activate := func() {
-			vars.use(values)
+			vars.SetLoaded(values)
 			said.set(loaded.Clusters)
 		}
 		return declared.Declared{Set: loaded.Set, Problems: loaded.Problems, Activate: activate}, nil

@@ -10,12 +10,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/poolwright/poolwright/cmd/internal/child"
-	"github.com/poolwright/poolwright/cmd/internal/given"
 	"github.com/poolwright/poolwright/gitsource"
 	"github.com/poolwright/poolwright/reconciler"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/declared"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/variables"
 )
 
 // folder writes files, given as name, content, name, content …
@@ -62,7 +62,7 @@ func TestLintFindsWhatAWSWouldBeAskedInVain(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			linted, err := Lint(t.Context(), folder(t, c.files...), given.Variables{})
+			linted, err := Lint(t.Context(), folder(t, c.files...), variables.Input{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -88,7 +88,7 @@ func TestAClusterIsJudgedBeforeItsValuesReachAnyWorld(t *testing.T) {
 		problems int
 	}{
 		"the controller leaves pools to the API server": {func(v *verdicts) reconciler.Loader {
-			return (&attempt{renders: &renders{}, children: newChildren()}).loader(".", &variables{}, v)
+			return (&attempt{renders: &renders{}, children: newChildren()}).loader(".", &variables.Current{}, v)
 		}, []string{"NodePool.karpenter.sh/p"}, 0},
 		"a plan judges everything": {func(v *verdicts) reconciler.Loader {
 			return v.listening(func(ctx context.Context, _ gitsource.Snapshot) (declared.Declared, error) { return load(ctx, dir) })

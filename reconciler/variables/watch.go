@@ -1,4 +1,4 @@
-package wire
+package variables
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
 
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/state"
@@ -21,32 +22,33 @@ const (
 	refusedRest = time.Minute
 )
 
-// watchVariables watches each ConfigMap and Secret that a Sync takes variables from: one
-// object a watch, and of that the metadata, so that no value is held or read here. What
-// changes while a watch rests is found at the next fetch, which reads the values anyway.
-func (a *attempt) watchVariables(sync *v1alpha1.Sync) []watchFunc {
-	var out []watchFunc
+// Watch watches each ConfigMap and Secret that a Sync takes variables from: one object a
+// watch, and of that the metadata, so that no value is held or read here. What changes
+// while a watch rests is found at the next fetch, which reads the values anyway. changed
+// is called without keys: none of what is declared has changed by itself.
+func Watch(config *rest.Config, sync *v1alpha1.Sync) []func(ctx context.Context, changed func([]state.Key)) error {
+	var out []func(ctx context.Context, changed func([]state.Key)) error
 	for _, ref := range sync.Spec.SubstituteFrom {
 		resource := map[string]string{v1alpha1.SubstituteConfigMap: "configmaps", v1alpha1.SubstituteSecret: "secrets"}[ref.Kind]
 		if resource == "" {
 			continue
 		}
 		out = append(out, func(ctx context.Context, changed func([]state.Key)) error {
-			client, err := metadata.NewForConfig(a.cfg.REST)
+			client, err := metadata.NewForConfig(config)
 			if err != nil {
 				return fmt.Errorf("watching %s %s: %w", ref.Kind, ref.Name, err)
 			}
-			attend(ctx, client.Resource(schema.GroupVersionResource{Version: "v1", Resource: resource}).Namespace(sync.Namespace), ref.Name, func() { changed(nil) })
+			watchObject(ctx, client.Resource(schema.GroupVersionResource{Version: "v1", Resource: resource}).Namespace(sync.Namespace), ref.Name, func() { changed(nil) })
 			return nil
 		})
 	}
 	return out
 }
 
-// attend tells of each state of one object that it has not told of, until ctx ends. The
-// watch begins with the object as it is, and needs no list.
-func attend(ctx context.Context, objects metadata.ResourceInterface, name string, changed func()) {
-	told := ""
+// watchObject calls changed once for each resource version of one object, until ctx ends.
+// The watch begins with the object as it is, and needs no list.
+func watchObject(ctx context.Context, objects metadata.ResourceInterface, name string, changed func()) {
+	last := ""
 	for ctx.Err() == nil {
 		rest := refusedRest
 		w, err := objects.Watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + name})
@@ -61,8 +63,8 @@ func attend(ctx context.Context, objects metadata.ResourceInterface, name string
 				if event.Type == watch.Deleted {
 					now += " deleted"
 				}
-				if now != told {
-					told = now
+				if now != last {
+					last = now
 					changed()
 				}
 			}

@@ -1,10 +1,4 @@
-// Package given reads the variables that a person gives a command: values on the
-// command line, and a file that holds a Sync's manifest and, beside it, the ConfigMaps
-// and Secrets that the Sync takes variables from.
-//
-// It refuses a file that does not hold exactly one Sync, and never prints a value.
-// Start reading at Variables.Read.
-package given
+package variables
 
 import (
 	"context"
@@ -25,16 +19,18 @@ import (
 	"github.com/poolwright/poolwright/reconciler/declared/substitute"
 )
 
-// Variables are what a person gives. The zero value gives nothing.
-type Variables struct {
+// Input are the variables that a command is given: values on the command line, and a
+// file that holds a Sync's manifest and, beside it, the ConfigMaps and Secrets that the
+// Sync takes variables from. The zero value has none.
+type Input struct {
 	// Values are by name, and win over all others.
 	Values map[string]string
 	// SyncFile is the path of a file with a Sync's manifest; empty for none.
 	SyncFile string
 }
 
-// None reports whether nothing is given.
-func (v Variables) None() bool { return len(v.Values) == 0 && v.SyncFile == "" }
+// Empty reports whether no variables are given.
+func (i Input) Empty() bool { return len(i.Values) == 0 && i.SyncFile == "" }
 
 // File is what a file holds. The zero value holds nothing.
 type File struct {
@@ -43,19 +39,19 @@ type File struct {
 	sources map[v1alpha1.SubstituteReference]substitute.Source
 }
 
-// Read reads the file, if one is named.
-func (v Variables) Read() (File, error) {
-	if v.SyncFile == "" {
+// Read reads the file, if one is named. One that does not hold exactly one Sync is an error.
+func (i Input) Read() (File, error) {
+	if i.SyncFile == "" {
 		return File{}, nil
 	}
-	in, err := os.Open(v.SyncFile)
+	in, err := os.Open(i.SyncFile)
 	if err != nil {
 		return File{}, fmt.Errorf("reading the Sync: %w", err)
 	}
 	defer in.Close()
 	out, err := read(in)
 	if err != nil {
-		return File{}, fmt.Errorf("%s: %w", v.SyncFile, err)
+		return File{}, fmt.Errorf("%s: %w", i.SyncFile, err)
 	}
 	return out, nil
 }
@@ -94,26 +90,26 @@ func read(in io.Reader) (File, error) {
 // take takes in one document. Kinds that give no variables may lie in the file, too.
 func (f *File) take(object unstructured.Unstructured, beside map[v1alpha1.SubstituteReference]string) error {
 	ref := v1alpha1.SubstituteReference{Kind: object.GetKind(), Name: object.GetName()}
-	called := ref.Kind + " " + ref.Name
-	switch object.GetAPIVersion() + " " + ref.Kind {
-	case v1alpha1.GroupVersion.String() + " Sync":
+	name := ref.Kind + " " + ref.Name
+	switch object.GroupVersionKind() {
+	case v1alpha1.GroupVersion.WithKind("Sync"):
 		if f.Sync != nil {
 			return errors.New("this is a second Sync; name a file with one")
 		}
 		f.Sync = &v1alpha1.Sync{}
 		return convert(object, f.Sync)
-	case "v1 ConfigMap":
+	case corev1.SchemeGroupVersion.WithKind("ConfigMap"):
 		var found corev1.ConfigMap
 		if err := convert(object, &found); err != nil {
 			return err
 		}
-		f.sources[ref], beside[ref] = substitute.Plain(called, found.Data), found.Namespace
-	case "v1 Secret":
+		f.sources[ref], beside[ref] = substitute.Plain(name, found.Data), found.Namespace
+	case corev1.SchemeGroupVersion.WithKind("Secret"):
 		values, err := secret(object)
 		if err != nil {
-			return fmt.Errorf("%s: %w", called, err)
+			return fmt.Errorf("%s: %w", name, err)
 		}
-		f.sources[ref], beside[ref] = substitute.Secret(called, values), object.GetNamespace()
+		f.sources[ref], beside[ref] = substitute.Secret(name, values), object.GetNamespace()
 	}
 	return nil
 }
@@ -147,9 +143,9 @@ func secret(object unstructured.Unstructured) (map[string][]byte, error) {
 	return out, nil
 }
 
-// Supply finds what variables come from in the file, and otherwise asks the rest, which
-// may be nil. It reports false for what is in neither.
-func (f File) Supply(rest func(context.Context, v1alpha1.SubstituteReference) (substitute.Source, bool, error)) func(context.Context, v1alpha1.SubstituteReference) (substitute.Source, bool, error) {
+// Lookup finds what variables come from in the file, and otherwise with the rest, which
+// may be nil.
+func (f File) Lookup(rest Lookup) Lookup {
 	return func(ctx context.Context, ref v1alpha1.SubstituteReference) (substitute.Source, bool, error) {
 		if source, ok := f.sources[v1alpha1.SubstituteReference{Kind: ref.Kind, Name: ref.Name}]; ok {
 			return source, true, nil
@@ -161,9 +157,9 @@ func (f File) Supply(rest func(context.Context, v1alpha1.SubstituteReference) (s
 	}
 }
 
-// As is a Sync with what was given: as that of the file, where there is one, and with the
+// Apply is a Sync with the input: as that of the file, where there is one, and with the
 // values over its own. An SSM parameter whose variable is given is not asked for.
-func (v Variables) As(sync *v1alpha1.Sync, file File) *v1alpha1.Sync {
+func (i Input) Apply(sync *v1alpha1.Sync, file File) *v1alpha1.Sync {
 	out := sync.DeepCopy()
 	if file.Sync != nil {
 		out.Spec = *file.Sync.Spec.DeepCopy()
@@ -173,12 +169,12 @@ func (v Variables) As(sync *v1alpha1.Sync, file File) *v1alpha1.Sync {
 		out.Status.Parameters = file.Sync.Status.Parameters
 	}
 	out.Spec.SubstituteFrom = slices.DeleteFunc(out.Spec.SubstituteFrom, func(ref v1alpha1.SubstituteReference) bool {
-		_, given := v.Values[ref.As]
+		_, given := i.Values[ref.As]
 		return given && ref.Kind == v1alpha1.SubstituteSSMParameter
 	})
 	if out.Spec.Substitute == nil {
 		out.Spec.Substitute = map[string]string{}
 	}
-	maps.Copy(out.Spec.Substitute, v.Values)
+	maps.Copy(out.Spec.Substitute, i.Values)
 	return out
 }

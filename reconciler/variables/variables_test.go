@@ -1,9 +1,8 @@
-package wire
+package variables
 
 import (
 	"context"
 	"errors"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -42,7 +41,7 @@ func TestVariablesComeFromWhereTheSyncSays(t *testing.T) {
 		&corev1.ConfigMap{ObjectMeta: meta("other", "elsewhere"), Data: map[string]string{"A": "elsewhere"}},
 		&corev1.Secret{ObjectMeta: meta("ns", "secret"), Data: map[string][]byte{"S": []byte("hunter2")}},
 	).Build()
-	from := withParameters(map[string]string{"C": "parameter"}, inCluster(reader, "ns"))
+	from := WithParameters(map[string]string{"C": "parameter"}, InCluster(reader, "ns"))
 	ref := func(kind, name string) v1alpha1.SubstituteReference {
 		return v1alpha1.SubstituteReference{Kind: kind, Name: name}
 	}
@@ -85,7 +84,7 @@ func TestVariablesComeFromWhereTheSyncSays(t *testing.T) {
 				c.key = noKey
 			}
 			sync := &v1alpha1.Sync{ObjectMeta: meta("ns", "dev"), Spec: v1alpha1.SyncSpec{SubstituteFrom: c.from, Substitute: c.given}}
-			values, err := valuesOf(t.Context(), sync, from, c.key)
+			values, err := Values(t.Context(), sync, from, c.key)
 			if err != nil || c.err != "" {
 				class, reason, _ := state.Classify(err)
 				if diff := cmp.Diff(c.err, class.String()+" "+reason+": "+err.Error()); diff != "" {
@@ -97,46 +96,5 @@ func TestVariablesComeFromWhereTheSyncSays(t *testing.T) {
 				t.Errorf("%q, want %q", got, c.want)
 			}
 		})
-	}
-}
-
-func TestOnlyTheValuesOfTheLoadedRevisionAreRevealed(t *testing.T) {
-	token := "first"
-	vars := &variables{read: func(ctx context.Context) (substitute.Values, error) {
-		sync := &v1alpha1.Sync{Spec: v1alpha1.SyncSpec{SubstituteFrom: []v1alpha1.SubstituteReference{{Kind: "Secret", Name: "s"}}}}
-		return valuesOf(ctx, sync, func(context.Context, v1alpha1.SubstituteReference) (substitute.Source, bool, error) {
-			return substitute.Secret("Secret s", map[string][]byte{"TOKEN": []byte(token)}), true, nil
-		}, fixedKey)
-	}}
-	secret := func() map[string]any {
-		out, _, err := substitute.Apply([]manifest.Object{{Value: map[string]any{"apiVersion": "v1", "kind": "Secret", "stringData": map[string]any{"a": "${TOKEN}"}}}}, vars.take(), substitute.Options{Strict: true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return out[0].Value
-	}
-	before, err := vars.refresh(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	vars.use(vars.take())
-	loaded := secret()
-	token = "second"
-	after, err := vars.refresh(t.Context())
-	if err != nil || after == before {
-		t.Fatalf("digests %s and %s, %v", before, after, err)
-	}
-	// What was loaded is still what is applied.
-	revealed, err := vars.reveal(loaded)
-	if diff := cmp.Diff(map[string]any{"a": "first"}, revealed["stringData"]); err != nil || diff != "" {
-		t.Error(err, diff)
-	}
-	if _, err := vars.reveal(secret()); err == nil || strings.Contains(err.Error(), "second") {
-		t.Errorf("what is not loaded: %v", err)
-	}
-	vars.use(vars.take())
-	revealed, err = vars.reveal(secret())
-	if diff := cmp.Diff(map[string]any{"a": "second"}, revealed["stringData"]); err != nil || diff != "" {
-		t.Error(err, diff)
 	}
 }

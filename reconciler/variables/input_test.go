@@ -1,4 +1,4 @@
-package given
+package variables
 
 import (
 	"fmt"
@@ -55,12 +55,12 @@ func fileOf(t *testing.T, text string) string {
 }
 
 func TestAFileGivesTheSyncAndWhatLiesBesideIt(t *testing.T) {
-	v := Variables{Values: map[string]string{"B": "flag", "AMI": "ami-1"}, SyncFile: fileOf(t, syncText+besideText)}
-	file, err := v.Read()
+	in := Input{Values: map[string]string{"B": "flag", "AMI": "ami-1"}, SyncFile: fileOf(t, syncText+besideText)}
+	file, err := in.Read()
 	if err != nil {
 		t.Fatal(err)
 	}
-	sync := v.As(&v1alpha1.Sync{}, file)
+	sync := in.Apply(&v1alpha1.Sync{}, file)
 	if diff := cmp.Diff(map[string]string{"A": "file", "B": "flag", "AMI": "ami-1"}, sync.Spec.Substitute); diff != "" {
 		t.Error(diff)
 	}
@@ -69,7 +69,7 @@ func TestAFileGivesTheSyncAndWhatLiesBesideIt(t *testing.T) {
 	}
 	for name, found := range map[string]bool{"ConfigMap settings": true, "Secret tokens": true, "ConfigMap elsewhere": false, "ConfigMap tokens": false} {
 		kind, name, _ := strings.Cut(name, " ")
-		source, ok, err := file.Supply(nil)(t.Context(), v1alpha1.SubstituteReference{Kind: kind, Name: name, Optional: true})
+		source, ok, err := file.Lookup(nil)(t.Context(), v1alpha1.SubstituteReference{Kind: kind, Name: name, Optional: true})
 		if err != nil || ok != found {
 			t.Errorf("%s %s: %v, %v", kind, name, ok, err)
 		}
@@ -88,13 +88,13 @@ func TestAFileThatCannotBeMeantIsRefused(t *testing.T) {
 		"no YAML":                    {"a: [", "document 1: "},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := (Variables{SyncFile: fileOf(t, c.text)}).Read()
+			_, err := (Input{SyncFile: fileOf(t, c.text)}).Read()
 			if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "hunter2") {
 				t.Errorf("%v, want %s", err, c.want)
 			}
 		})
 	}
-	if _, err := (Variables{SyncFile: filepath.Join(t.TempDir(), "none")}).Read(); err == nil {
+	if _, err := (Input{SyncFile: filepath.Join(t.TempDir(), "none")}).Read(); err == nil {
 		t.Error("a file that is not there is read")
 	}
 }

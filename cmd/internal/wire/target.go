@@ -1,0 +1,69 @@
+package wire
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/go-logr/logr"
+	"k8s.io/client-go/util/flowcontrol"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/poolwright/poolwright/reconciler"
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/declared/substitute"
+	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/targets/kubernetes"
+	"github.com/poolwright/poolwright/reconciler/variables"
+)
+
+// parameterValues are the values of a Sync's SSM parameters, by variable.
+type parameterValues func(ctx context.Context, sync *v1alpha1.Sync) (map[string]string, error)
+
+// kubernetesTarget makes the cluster's target for a Sync, and the values of the Sync's
+// variables. One for pull requests has a limiter; it does not unmask Secrets, and reads
+// only what the Sync manages.
+func (a *attempt) kubernetesTarget(sync *v1alpha1.Sync, log logr.Logger, parameters parameterValues, pullRequests flowcontrol.RateLimiter) (*kubernetes.World, *variables.Current, error) {
+	vars, review := &variables.Current{}, pullRequests != nil
+	world, err := newKubernetes(kubernetes.Config{
+		REST: a.cfg.REST, Sync: sync.Name, Namespace: a.cfg.Namespace, Log: log, OnlyManaged: review, Limiter: pullRequests,
+	}, vars, review)
+	if err != nil {
+		return nil, nil, fmt.Errorf("connecting Sync %s to the cluster: %w", sync.Name, err)
+	}
+	reader := variables.Reader{Live: a.direct, Parameters: parameters, Key: world.Key}
+	vars.Read = func(ctx context.Context) (substitute.Values, error) {
+		return reader.Read(ctx, client.ObjectKeyFromObject(sync))
+	}
+	return world, vars, nil
+}
+
+// newKubernetes makes a target of the cluster with variables.
+func newKubernetes(config kubernetes.Config, vars *variables.Current, review bool) (*kubernetes.World, error) {
+	if config.Review = review; !review {
+		config.Reveal = vars.Unmask
+	}
+	world, err := kubernetes.New(config)
+	if err == nil && review {
+		vars.Loaded = world.StartReview
+	}
+	return world, err
+}
+
+// newestOf refreshes the values for a Loader that takes the newest: see reconciler.Loop.LoadsWith.
+func newestOf(vars *variables.Current) func(context.Context) (string, reconciler.Loader, error) {
+	return func(ctx context.Context) (string, reconciler.Loader, error) {
+		digest, err := vars.Refresh(ctx)
+		return digest, nil, err
+	}
+}
+
+// pinnedParameters are the values of a Sync's SSM parameters for a reader that does not
+// change its status.
+func pinnedParameters(_ context.Context, sync *v1alpha1.Sync) (map[string]string, error) {
+	return variables.Pinned(sync)
+}
+
+// syncKey is the key of a Sync among the cluster's objects.
+func syncKey(sync *v1alpha1.Sync) state.Key {
+	return state.Key{Target: kubernetes.Name, Group: v1alpha1.GroupVersion.Group, Kind: "Sync", Namespace: sync.Namespace, Name: sync.Name}
+}

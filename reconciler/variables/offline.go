@@ -1,0 +1,70 @@
+package variables
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"fmt"
+
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/declared/substitute"
+	"github.com/poolwright/poolwright/reconciler/ssmversion"
+	"github.com/poolwright/poolwright/reconciler/state"
+)
+
+// randomKey is for a command without a cluster: nothing that it masks outlives it.
+func randomKey(context.Context) ([]byte, error) {
+	key := make([]byte, 32)
+	_, _ = rand.Read(key) // It never fails: the process would end.
+	return key, nil
+}
+
+// Offline are the values of the variables of an Input, without a cluster and without AWS.
+// Where the Input has values, what else a Sync takes variables from may be missing: a
+// variable without a value is reported with its line. SSM parameters whose values the file
+// does not have are Unknown, and their variables stay in the text as they are written.
+func Offline(ctx context.Context, in Input) (values substitute.Values, left Unknown, err error) {
+	file, err := in.Read()
+	if err != nil {
+		return substitute.Values{}, nil, err
+	}
+	sync := in.Apply(&v1alpha1.Sync{}, file)
+	left = UnknownOf(sync)
+	lookup := file.Lookup(nil)
+	values, err = Values(ctx, sync, func(ctx context.Context, ref v1alpha1.SubstituteReference) (substitute.Source, bool, error) {
+		if isParameter(ref) {
+			return substitute.Plain(parameterSource(ref.Name), map[string]string{ref.As: cmp.Or(ssmversion.Pinned(sync).Values()[ref.As], "${"+ref.As+"}")}), true, nil
+		}
+		source, found, err := lookup(ctx, ref)
+		if found || err != nil || ref.Optional {
+			return source, found, err
+		}
+		if len(in.Values) > 0 {
+			return substitute.Plain(ref.Kind+" "+ref.Name, nil), true, nil
+		}
+		return source, false, state.Failf(state.Fix, "VariablesNotFound", "the Sync takes variables from %s %s, which is not in %s: put it there, or give its variables with --substitute NAME=VALUE",
+			ref.Kind, ref.Name, in.SyncFile)
+	}, randomKey)
+	return values, left, err
+}
+
+// Unknown are the names of the SSM parameters whose values are not known here, by variable.
+type Unknown map[string]string
+
+// UnknownOf are those of a Sync: its status has no value of them, nor has
+// spec.substitute one of their variables.
+func UnknownOf(sync *v1alpha1.Sync) Unknown {
+	pinned, out := ssmversion.Pinned(sync).Values(), Unknown{}
+	for _, ref := range sync.Spec.SubstituteFrom {
+		_, known := pinned[ref.As]
+		if _, given := sync.Spec.Substitute[ref.As]; isParameter(ref) && !known && !given {
+			out[ref.As] = ref.Name
+		}
+	}
+	return out
+}
+
+// Warning is the text about a variable that is one of them.
+func (u Unknown) Warning(variable string) string {
+	return fmt.Sprintf("${%s} is the value of SSM parameter %s, which is not read here, and fields that hold it are not judged; give it one with --substitute %s=VALUE", variable, u[variable], variable)
+}
