@@ -23,6 +23,7 @@ func digests() map[int]string {
 		8:  "afa78b4da75ff2155ad926b7bd7697bc",
 		9:  "708370ace0ca0fe1bd2b03492bee49ac",
 		10: "6c78ef7aa5ac38a59ede89606ac70afc",
+		11: "3e29ae6d9a0ea9cc0fd0200c39d497d7",
 	}
 }
 

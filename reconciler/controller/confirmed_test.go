@@ -101,8 +101,9 @@ func TestATokenServesUntilAllIsDone(t *testing.T) {
 }
 
 func TestWhenAConfirmationHasServed(t *testing.T) {
+	x := hold.Token{Purpose: "x", Digest: "1"}
 	change := func(edit func(*apply.Result)) run {
-		r := apply.Result{Change: plan.Change{Action: plan.Update, Tokens: []hold.Token{{}}}, Status: apply.Applied}
+		r := apply.Result{Change: plan.Change{Action: plan.Update, Tokens: []hold.Token{x}}, Status: apply.Applied}
 		edit(&r)
 		d := run{}
 		d.Outcome.Results = []apply.Result{r}
@@ -113,7 +114,7 @@ func TestWhenAConfirmationHasServed(t *testing.T) {
 		edit(&d)
 		return d
 	}
-	waits := apply.Result{Change: plan.Change{Hold: hold.Reasons{{Rule: hold.Loosened, Token: &hold.Token{}}}}, Status: apply.Held}
+	waits := apply.Result{Change: plan.Change{Hold: hold.Reasons{{Rule: hold.Loosened, Token: &x}}}, Status: apply.Held}
 	for name, tt := range map[string]struct {
 		done run
 		want bool
@@ -124,7 +125,7 @@ func TestWhenAConfirmationHasServed(t *testing.T) {
 		"it was skipped":        {change(func(r *apply.Result) { r.Status = apply.Skipped }), false},
 		"another change failed": {change(func(r *apply.Result) { r.Status, r.Change.Tokens = apply.Failed, nil }), true},
 		"another change asks": {change(func(r *apply.Result) {
-			r.Change = plan.Change{Hold: hold.Reasons{{Rule: hold.Loosened, Token: &hold.Token{}}}}
+			r.Change = plan.Change{Hold: hold.Reasons{{Rule: hold.Loosened, Token: &x}}}
 		}), false},
 		"another change is held by no guard":     {change(func(r *apply.Result) { r.Change = plan.Change{Hold: hold.Reasons{{Rule: hold.Drift}}} }), true},
 		"only some things were looked at":        {with(func(d *run) { d.kind = partial }), false},
@@ -137,8 +138,10 @@ func TestWhenAConfirmationHasServed(t *testing.T) {
 		"something that is declared is not seen": {with(func(d *run) { d.Plan.Unknown = []plan.Unknown{{Origin: state.Origin{File: "a"}}} }), true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := tt.done.used(&v1alpha1.Sync{}); got != tt.want {
-				t.Errorf("served: %v", got)
+			sync := &v1alpha1.Sync{}
+			sync.Annotations = map[string]string{v1alpha1.ConfirmAnnotation: x.In(scope(sync))}
+			if got := tt.done.use(sync, nil).scope.Handled; (got != "") != tt.want {
+				t.Errorf("handled: %q", got)
 			}
 		})
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/plan/hold"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/confirm"
 )
 
 // awsWorld is the world that `drift: Report` closes to every write. What Git
@@ -169,11 +170,14 @@ func managed(done run) int {
 // pendingLimit bounds what a status lists.
 const pendingLimit = 20
 
-func (p picture) pending() []v1alpha1.PendingChange {
+func (p picture) pending(in confirm.Scope) []v1alpha1.PendingChange {
 	var out []v1alpha1.PendingChange
 	for _, l := range p.left[:min(len(p.left), pendingLimit)] {
 		c := l.change
 		c.Object, c.Reason, c.Source = limited(c.Object, nameLimit), limited(c.Reason, reasonLimit), limited(c.Source, nameLimit)
+		if l.held.Asks() {
+			c.ConfirmationToken = hold.Join(slices.Concat(l.tokens, l.held.Tokens()), in)
+		}
 		out = append(out, c)
 	}
 	return out

@@ -51,7 +51,7 @@ func TestOneTokenIsPrintedEverywhereAndConfirmsLater(t *testing.T) {
 		t.Errorf("cluster %v, aws %v", s.cluster.live, s.aws.live)
 	}
 	events := s.told()
-	if len(events) != 1 || !strings.HasSuffix(events[0], confirmWith+token) {
+	if len(events) != 1 || !strings.HasSuffix(events[0], "; confirm"+withToken+token) {
 		t.Errorf("events %q, the plan asks for %s", events, token)
 	}
 	s.confirm(token)

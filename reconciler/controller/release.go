@@ -65,7 +65,7 @@ func (r *SyncReconciler) reportDeletionFailure(ctx context.Context, sync *v1alph
 	if held, ok := errors.AsType[*heldError](why); ok {
 		v.tokens = held.tokens
 	}
-	v.confirmation(status, sync, scope(sync))
+	v.confirmation(status, sync, run{scope: scope(sync)})
 	r.mismatch(sync, status)
 	setStalled(status, sync, "", "")
 	set(status, sync, "Reconciling", metav1.ConditionTrue, "ProgressingWithRetry", why.Error())
@@ -91,7 +91,7 @@ func prune(ctx context.Context, sync *v1alpha1.Sync, s *session, unchanged func(
 	}
 	if tokens := result.Plan.Tokens(); len(tokens) > 0 {
 		asking := func(r hold.Reason) bool { return r.Token == nil }
-		return nil, &heldError{summary(slices.DeleteFunc(result.Plan.Reasons(), asking)), tokens, scope(sync)}
+		return nil, &heldError{sync, slices.DeleteFunc(result.Plan.Reasons(), asking), tokens}
 	}
 	if err := result.Outcome.Err(); err != nil {
 		return nil, err

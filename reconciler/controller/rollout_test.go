@@ -13,7 +13,8 @@ import (
 	"github.com/poolwright/poolwright/reconciler/plan"
 )
 
-const confirmWith = "; confirm with poolwright.dev/confirm: "
+// withToken is the end of a message on what waits, up to its tokens.
+const withToken = " with: kubectl -n poolwright-system annotate sync dev --overwrite poolwright.dev/confirm="
 
 // heldStage has a revision in force, and another one that costs 14 nodes where five
 // may go unasked.
@@ -33,7 +34,7 @@ func heldStage(t *testing.T) *stage {
 func (s *stage) asks(reason string) string {
 	s.Helper()
 	message, token := s.says("Ready", metav1.ConditionFalse, reason), s.sync().Status.ConfirmationToken
-	if token == "" || !strings.HasSuffix(message, confirmWith+token) || strings.Count(message, confirmWith) != 1 {
+	if token == "" || !strings.HasSuffix(message, withToken+token) || strings.Count(message, withToken) != 1 {
 		s.Fatalf("message %q does not ask for %q", message, token)
 	}
 	return token
@@ -43,7 +44,7 @@ func TestWhatWouldReplaceTooManyNodesIsHeldAndToldOnce(t *testing.T) {
 	s := heldStage(t)
 	token := s.asks("RolloutHeld")
 	const why = "would replace 14 nodes; guard.maxNodesReplaced is 5"
-	if got := s.says("Ready", metav1.ConditionFalse, "RolloutHeld"); got != why+confirmWith+token {
+	if got := s.says("Ready", metav1.ConditionFalse, "RolloutHeld"); got != why+"; confirm"+withToken+token {
 		t.Errorf("message %q", got)
 	}
 	s.says("Reconciling", metav1.ConditionTrue, "ProgressingWithRetry")
@@ -64,7 +65,7 @@ func TestWhatWouldReplaceTooManyNodesIsHeldAndToldOnce(t *testing.T) {
 	if got := s.says("Ready", metav1.ConditionFalse, "RolloutHeld"); !strings.HasPrefix(got, "would replace 12 nodes; ") || s.asks("RolloutHeld") != token {
 		t.Errorf("message %q, before it asked for %s", got, token)
 	}
-	if d := cmp.Diff([]string{"Warning RolloutHeld " + why + confirmWith + token}, s.told()); d != "" {
+	if d := cmp.Diff([]string{"Warning RolloutHeld " + why + "; confirm" + withToken + token}, s.told()); d != "" {
 		t.Errorf("events (-want +got):\n%s", d)
 	}
 	s.nodes = 5 // Now they may.
@@ -237,7 +238,7 @@ func TestAPoolThatGoesWithItsNodesAsksForBothTokensAtOnce(t *testing.T) {
 		t.Errorf("it asks for %q", tokens)
 	}
 	message := s.says("Ready", metav1.ConditionFalse, "PruneHeld")
-	if !strings.HasPrefix(message, "would delete all 2 objects (guard.maxPrunePercent); would replace 28 nodes; guard.maxNodesReplaced is 5"+confirmWith) {
+	if !strings.HasPrefix(message, "would delete all 2 objects (guard.maxPrunePercent) (confirmation token deletions-1-") {
 		t.Errorf("message %q", message)
 	}
 	s.confirm(tokens)

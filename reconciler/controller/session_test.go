@@ -21,6 +21,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/plan/hold"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/confirm"
 )
 
 func change(name string, action plan.Action, edit func(*plan.Change)) plan.Change {
@@ -61,7 +62,7 @@ func concluded(v verdict) conclusion {
 	drifted, _ := v.picture.drifted()
 	return conclusion{
 		ready: v.ready, settled: v.settled, stalled: v.stalled, reason: v.reason,
-		drifted: drifted, unknown: len(v.picture.unknown), pending: v.picture.pending(),
+		drifted: drifted, unknown: len(v.picture.unknown), pending: v.picture.pending(confirm.Scope{}),
 	}
 }
 

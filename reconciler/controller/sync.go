@@ -94,6 +94,8 @@ type run struct {
 	applied string
 	// scope is what the confirmation tokens of what waits after the run are bound to.
 	scope confirm.Scope
+	// used are the parts of the confirmation by which all is done that they let pass.
+	used []string
 	// after is when a waiting pass wants to come back; 0 leaves it to others. loading is
 	// true where a full one waits for its revision.
 	after   time.Duration
@@ -224,13 +226,13 @@ func (r *SyncReconciler) conclude(ctx context.Context, sync *v1alpha1.Sync, s *s
 		after := cmp.Or(max(done.after, 0), interval(sync))
 		return ctrl.Result{RequeueAfter: after}, r.writeStatus(ctx, sync, awaiting(sync, done.loading))
 	}
-	done.scope = done.scopeAfter(sync, s)
+	done = done.use(sync, s)
 	verdict := judge(done)
 	if s != nil {
 		s.look(done, sync.Status.Pending, &verdict)
 		s.used = done.scope.Handled
 	}
-	verdict.ask(done)
+	verdict.ask(sync, done)
 	r.tell(sync, s, done, verdict)
 	if s != nil {
 		s.note(sync, done, verdict)
@@ -243,7 +245,7 @@ func (r *SyncReconciler) conclude(ctx context.Context, sync *v1alpha1.Sync, s *s
 		// Some things are as they should be, or are known to differ; whether
 		// the Sync is ready is not theirs to say.
 		verdict.findings(status, sync, done)
-		verdict.confirmation(status, sync, done.scope)
+		verdict.confirmation(status, sync, done)
 	}
 	r.mismatch(sync, status)
 	if status.LastAppliedRevision != sync.Status.LastAppliedRevision {

@@ -268,12 +268,12 @@ func (v verdict) conditions(status *v1alpha1.SyncStatus, sync *v1alpha1.Sync, do
 		// Otherwise nothing was compared: what was pending still is.
 		v.findings(status, sync, done)
 	}
-	v.confirmation(status, sync, done.scope)
+	v.confirmation(status, sync, done)
 }
 
 // findings sets Drifted, and what is pending.
 func (v verdict) findings(status *v1alpha1.SyncStatus, sync *v1alpha1.Sync, done run) {
-	status.Pending = v.picture.pending()
+	status.Pending = v.picture.pending(done.scope)
 	if v.picture.complete {
 		status.Objects = int32(v.picture.objects)
 	}

@@ -45,26 +45,27 @@ func (p picture) waiting(revision string) (reason, message, gist string) {
 			of = append(of, t.Digest)
 		}
 	}
-	return cmp.Or(reason, pruneHeld), p.reasons(), strings.Join(of, "\x00")
+	return cmp.Or(reason, pruneHeld), summary(p.reasons(), confirm.Scope{}, false), strings.Join(of, "\x00")
 }
 
 // namedReasons bounds how many reasons a message names, of which there may be one for
-// each deletion: the token must have room behind them.
+// each deletion: the tokens must have room behind them.
 const namedReasons = 10
 
 // reasons are those of all changes that wait for a person.
-func (p picture) reasons() string {
+func (p picture) reasons() hold.Reasons {
 	var all hold.Reasons
 	for _, l := range p.left {
 		if l.waits != "" {
 			all = append(all, l.held...)
 		}
 	}
-	return summary(all)
+	return all
 }
 
-// summary names reasons, each once: first those that are about all changes.
-func summary(reasons hold.Reasons) string {
+// summary names reasons, each once: first those that are about all changes. Where there
+// are several tokens, those of one token are together, and followed by it.
+func summary(reasons hold.Reasons, in confirm.Scope, several bool) string {
 	var all hold.Reasons
 	seen := map[string]bool{}
 	for _, r := range reasons {
@@ -76,11 +77,31 @@ func summary(reasons hold.Reasons) string {
 		one := func(r hold.Reason) int { return min(len(r.Facts.Object), 1) }
 		return cmp.Or(cmp.Compare(one(a), one(b)), strings.Compare(a.String(), b.String()))
 	})
-	out := all[:min(len(all), namedReasons)].String()
-	if rest := len(all) - namedReasons; rest > 0 {
-		out += fmt.Sprintf("; and %s (see status.pending)", count(rest, "more reason"))
+	var tokens []string
+	of := map[string]hold.Reasons{}
+	for _, r := range all[:min(len(all), namedReasons)] {
+		token := ""
+		if r.Token != nil && several {
+			token = r.Token.In(in)
+		}
+		if of[token] == nil {
+			tokens = append(tokens, token)
+		}
+		of[token] = append(of[token], r)
 	}
-	return out
+	var out []string
+	for _, token := range tokens {
+		// However long the reasons are, no token is cut off.
+		text := limited(of[token].String(), messageLimit/4/len(tokens))
+		if token != "" {
+			text += " (confirmation token " + token + ")"
+		}
+		out = append(out, text)
+	}
+	if rest := len(all) - namedReasons; rest > 0 {
+		out = append(out, fmt.Sprintf("and %s (see status.pending)", count(rest, "more reason")))
+	}
+	return strings.Join(out, "; ")
 }
 
 // tokens are those of all that waits for a confirmation, and of what one has let pass
@@ -108,21 +129,42 @@ func (p picture) confirmedKeys() []state.Key {
 	return out
 }
 
-// ask completes a verdict with what waits for a confirmation, and with the one token for
-// all of it.
-func (v *verdict) ask(done run) {
+// ask completes a verdict with what waits for a confirmation, and with the one command that
+// confirms all of it.
+func (v *verdict) ask(sync *v1alpha1.Sync, done run) {
 	v.tokens = v.picture.tokens()
-	if moved, ok := errors.AsType[*gitsource.NotFastForwardError](cmp.Or(done.err, done.Stale)); ok {
+	moved, move := errors.AsType[*gitsource.NotFastForwardError](cmp.Or(done.err, done.Stale))
+	if move {
 		v.tokens = append(v.tokens, tokenForMove(moved.From, moved.To))
 	}
 	if len(v.tokens) == 0 || v.ready {
 		return
 	}
-	if reasons := v.picture.reasons(); reasons != "" && !slices.Contains([]string{pruneHeld, guardHeld, rolloutHeld}, v.reason) {
+	several := distinct(v.tokens, done.scope) > 1
+	if several && move {
+		v.message += " (confirmation token " + tokenForMove(moved.From, moved.To).In(done.scope) + ")"
+	}
+	reasons := summary(v.picture.reasons(), done.scope, several)
+	switch {
+	case slices.Contains([]string{pruneHeld, guardHeld, rolloutHeld}, v.reason):
+		v.message = reasons
+	case reasons != "":
 		v.message += "; also waiting for a confirmation: " + reasons
 	}
-	// However long the reasons are, the token is never cut off.
-	v.message = limited(v.message, messageLimit/2) + hold.ConfirmWith(hold.Join(v.tokens, done.scope))
+	v.message = limited(v.message, messageLimit*3/4) + confirmWith(sync, v.tokens, done.scope)
+}
+
+func distinct(tokens []hold.Token, in confirm.Scope) int {
+	return len(confirm.Tokens(hold.Join(tokens, in)))
+}
+
+// confirmWith is the end of a message on what waits: how all of it is confirmed.
+func confirmWith(sync *v1alpha1.Sync, tokens []hold.Token, in confirm.Scope) string {
+	what := "; confirm with: "
+	if distinct(tokens, in) > 1 {
+		what = "; confirm all of it with: "
+	}
+	return what + confirm.Command(sync.Namespace, sync.Name, hold.Join(tokens, in))
 }
 
 // remedy is what ends the wait for a person, where the source waits for one.
@@ -133,53 +175,91 @@ func remedy(err error) string {
 	return "; put the branch back to a commit that descends from it, or accept the new history"
 }
 
+// moves is the purpose of tokens for a branch's move.
+const moves = "move"
+
 // tokenForMove is what a confirmation of a branch's move quotes. It stands for both
 // ends: one that was confirmed once does not confirm a way back to it later.
 func tokenForMove(from, to string) hold.Token {
-	return hold.Token{Purpose: "move", Digest: confirm.Digest([]string{from, to})}
+	return hold.Token{Purpose: moves, Digest: confirm.Digest([]string{from, to})}
 }
 
-// used reports whether the Sync's confirmation was used by the run, and all that it has
-// let pass is done, whatever else waits; or whether nothing waits for one any more. Only
-// a run that has compared everything can know.
-func (d run) used(sync *v1alpha1.Sync) bool {
+// done reports whether all that tokens of a purpose let pass is made; let is false where
+// none let anything pass. Only a run that has compared everything can know.
+func (d run) done(sync *v1alpha1.Sync, purpose string) (let, done bool) {
 	if d.kind != full || d.err != nil {
-		return false
+		return false, false
 	}
-	let := func(r apply.Result) bool { return len(r.Change.Tokens) > 0 }
-	undone := func(r apply.Result) bool { return let(r) && r.Status != apply.Applied }
-	results := d.Outcome.Results
-	switch {
-	case slices.ContainsFunc(results, undone):
-		return false
-	case slices.ContainsFunc(results, let), d.movedBy(sync):
-		return true
-	case d.Stale != nil, len(d.Problems) > 0:
+	done = true
+	for _, r := range d.Outcome.Results {
+		if slices.ContainsFunc(r.Change.Tokens, func(t hold.Token) bool { return t.Purpose == purpose }) {
+			let, done = true, done && r.Status == apply.Applied
+		}
+	}
+	return let || purpose == moves && d.movedBy(sync), done
+}
+
+// idle reports whether nothing waits for a token of the purpose, so that one that is
+// quoted must not let anything pass that waits later.
+func (d run) idle(purpose string) bool {
+	if d.kind != full || d.err != nil || d.Stale != nil || len(d.Problems) > 0 {
 		return false
 	}
 	unseen := func(u plan.Unknown) bool { return u.Origin == (state.Origin{}) } // It may be there to be deleted.
-	asks := func(r apply.Result) bool { return r.Change.Hold.Asks() }
-	return !slices.ContainsFunc(d.Plan.Unknown, unseen) && !slices.ContainsFunc(results, asks)
+	asks := func(r apply.Result) bool {
+		return slices.ContainsFunc(r.Change.Hold.Tokens(), func(t hold.Token) bool { return t.Purpose == purpose })
+	}
+	return !slices.ContainsFunc(d.Plan.Unknown, unseen) && !slices.ContainsFunc(d.Outcome.Results, asks)
 }
 
-// scopeAfter is what confirmation tokens are bound to after the run: those of a
-// confirmation that was used, by this run or by one whose status could not be written, are
-// used up.
-func (d run) scopeAfter(sync *v1alpha1.Sync, s *session) confirm.Scope {
-	out := scope(sync)
-	if quoted := sync.Annotations[v1alpha1.ConfirmAnnotation]; quoted != "" && (d.used(sync) || s != nil && s.used == quoted) {
-		out.Handled = quoted
+// fits reports whether a part of the Sync's confirmation is one of the tokens.
+func fits(sync *v1alpha1.Sync, part string, tokens []hold.Token) bool {
+	return slices.ContainsFunc(tokens, func(t hold.Token) bool { _, ok := t.QuotedBy(part, scope(sync)); return ok })
+}
+
+// letting are the tokens that the run was allowed to do something by.
+func (d run) letting(sync *v1alpha1.Sync) []hold.Token {
+	var out []hold.Token
+	for _, r := range d.Outcome.Results {
+		out = append(out, r.Change.Tokens...)
+	}
+	if from, to := Followed(sync), commitOf(d.Revision); from != "" && from != to {
+		out = append(out, tokenForMove(from, to))
 	}
 	return out
+}
+
+// use finds the parts of the Sync's confirmation by which the run did all that they let
+// pass, and what confirmation tokens are bound to after it: those that were used, by this
+// run or by one whose status could not be written, are used up.
+func (d run) use(sync *v1alpha1.Sync, s *session) run {
+	out := scope(sync)
+	if s != nil {
+		out = out.Use(confirm.Tokens(s.used)...)
+	}
+	var others []string
+	for _, part := range confirm.Tokens(sync.Annotations[v1alpha1.ConfirmAnnotation]) {
+		switch let, done := d.done(sync, confirm.Purpose(part)); {
+		case let && done && fits(sync, part, d.letting(sync)):
+			out, d.used = out.Use(part), append(d.used, part)
+		case !let && d.idle(confirm.Purpose(part)):
+			others = append(others, part)
+		}
+	}
+	d.scope = out.Use(others...)
+	return d
 }
 
 // movedBy reports whether the run followed the branch to another commit because the
 // Sync's confirmation accepts that.
 func (d run) movedBy(sync *v1alpha1.Sync) bool {
-	from := Followed(sync)
-	_, to, _ := strings.Cut(d.Revision, "@sha1:")
-	_, quoted := tokenForMove(from, to).QuotedBy(sync.Annotations[v1alpha1.ConfirmAnnotation], scope(sync))
-	return from != "" && from != to && quoted
+	from, to := Followed(sync), commitOf(d.Revision)
+	return from != "" && from != to && fits(sync, sync.Annotations[v1alpha1.ConfirmAnnotation], []hold.Token{tokenForMove(from, to)})
+}
+
+func commitOf(revision string) string {
+	_, commit, _ := strings.Cut(revision, "@sha1:")
+	return commit
 }
 
 // The condition of a Sync whose confirmation does not fit, and its reason.
@@ -188,36 +268,45 @@ const (
 	confirmationMismatch = "ConfirmationMismatch"
 )
 
-// confirmation puts the token of what waits into the status, and sets the condition of a
-// confirmation that quotes what does not wait; without one, or where it fits or was used,
-// or nothing waits, there is none.
-func (v verdict) confirmation(status *v1alpha1.SyncStatus, sync *v1alpha1.Sync, next confirm.Scope) {
-	status.ConfirmationToken = hold.Join(v.tokens, next)
-	quoted := sync.Annotations[v1alpha1.ConfirmAnnotation]
+// confirmation puts the tokens of what waits into the status, and sets the condition of a
+// confirmation with a part that fits nothing, as long as something waits or another part
+// has served.
+func (v verdict) confirmation(status *v1alpha1.SyncStatus, sync *v1alpha1.Sync, done run) {
+	status.ConfirmationToken = hold.Join(v.tokens, done.scope)
+	handled := confirm.Tokens(done.scope.Handled)
+	known := slices.Concat(done.used, confirm.Tokens(sync.Status.LastHandledConfirm), confirm.Tokens(sync.Status.ConfirmationToken))
 	var strange []string
-	for _, one := range confirm.Tokens(quoted) {
-		fits := func(t hold.Token) bool { _, ok := t.QuotedBy(one, scope(sync)); return ok }
-		if !slices.ContainsFunc(v.tokens, fits) {
-			strange = append(strange, limited(one, nameLimit))
+	served := false
+	for _, part := range confirm.Tokens(sync.Annotations[v1alpha1.ConfirmAnnotation]) {
+		switch used := slices.Contains(handled, part); {
+		case used && slices.Contains(known, part):
+			served = true
+		case !fits(sync, part, v.tokens):
+			strange = append(strange, limited(part, nameLimit))
 		}
 	}
-	if quoted == "" || quoted == next.Handled || len(strange) == 0 || len(v.tokens) == 0 {
+	if len(strange) == 0 || len(v.tokens) == 0 && !served {
 		meta.RemoveStatusCondition(&status.Conditions, confirmedCondition)
 		return
 	}
+	waits := "nothing waits for a confirmation any more"
+	if len(v.tokens) > 0 {
+		waits = "what waits is confirmed by " + status.ConfirmationToken
+	}
 	set(status, sync, confirmedCondition, metav1.ConditionFalse, confirmationMismatch,
-		fmt.Sprintf("%s is %s, which fits nothing that waits; what waits is confirmed by %s", v1alpha1.ConfirmAnnotation, strings.Join(strange, ","), status.ConfirmationToken))
+		fmt.Sprintf("%s quotes %s, which fits nothing that waits; %s", v1alpha1.ConfirmAnnotation, strings.Join(strange, ","), waits))
 }
 
 // heldError says that what a Sync takes along waits for a person.
 type heldError struct {
-	reasons string
+	sync    *v1alpha1.Sync
+	reasons hold.Reasons
 	tokens  []hold.Token
-	scope   confirm.Scope
 }
 
 func (e *heldError) Error() string {
-	return e.reasons + hold.ConfirmWith(hold.Join(e.tokens, e.scope))
+	in := scope(e.sync)
+	return summary(e.reasons, in, distinct(e.tokens, in) > 1) + confirmWith(e.sync, e.tokens, in)
 }
 
 // mismatch emits an event when a confirmation was found not to fit, or not to fit any more.

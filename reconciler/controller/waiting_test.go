@@ -58,7 +58,7 @@ func TestAConfirmationThatFitsNothingIsReported(t *testing.T) {
 	}
 	s.told()
 	s.confirm("000000000000")
-	want := "poolwright.dev/confirm is 000000000000, which fits nothing that waits; what waits is confirmed by " + fits
+	want := "poolwright.dev/confirm quotes 000000000000, which fits nothing that waits; what waits is confirmed by " + fits
 	for range 3 {
 		s.later()
 		if d := cmp.Diff(want, s.mismatch()); d != "" {
@@ -92,7 +92,7 @@ func TestAConfirmationThatFitsNothingIsReported(t *testing.T) {
 func TestTheTokenAtTheEndConfirmsAllThatWaits(t *testing.T) {
 	s, deletion, rollout := doubleStage(t)
 	message := s.says("Ready", metav1.ConditionFalse, "PruneHeld")
-	if want := "would replace 14 nodes; guard.maxNodesReplaced is 5; "; !strings.HasPrefix(message, want) || !strings.Contains(message, "3 nodes are not drained any more; confirm with ") {
+	if want := "would replace 14 nodes; guard.maxNodesReplaced is 5 (confirmation token " + rollout + "); "; !strings.HasPrefix(message, want) || !strings.Contains(message, "3 nodes are not drained any more (confirmation token "+deletion+"); confirm all of it with: ") {
 		t.Errorf("message %q", message)
 	}
 	for _, row := range s.sync().Status.Pending {
@@ -109,7 +109,7 @@ func TestTheTokenAtTheEndConfirmsAllThatWaits(t *testing.T) {
 	}
 }
 
-// A token serves once also where something else waits on.
+// A token serves once also where something else waits on, whose token stays the same.
 func TestATokenIsUsedUpWhileSomethingElseWaits(t *testing.T) {
 	s, deletion, rollout := doubleStage(t)
 	s.confirm(rollout)
@@ -117,9 +117,8 @@ func TestATokenIsUsedUpWhileSomethingElseWaits(t *testing.T) {
 	if got := s.sync().Status.LastHandledConfirm; got != rollout || s.cluster.live["np-gpu"] != "2" || s.aws.live["queue"] != "1" {
 		t.Fatalf("handled %q, cluster %v, aws %v", got, s.cluster.live, s.aws.live)
 	}
-	left := s.asks("PruneHeld")
-	if left == deletion || s.mismatch() != "" {
-		t.Errorf("it asks for %s as before; %s", left, s.mismatch())
+	if left := s.asks("PruneHeld"); left != deletion || s.mismatch() != "" {
+		t.Errorf("it asks for %s, before for %s; %s", left, deletion, s.mismatch())
 	}
 	// The same change again asks again, though the annotation is still there.
 	s.commit("cluster/np-gpu=1", "cluster/map=1", "aws/role=1")
@@ -133,13 +132,60 @@ func TestATokenIsUsedUpWhileSomethingElseWaits(t *testing.T) {
 	}
 	s.confirm(deletion + "," + rollout)
 	s.later()
-	if s.cluster.live["np-gpu"] != "1" || s.aws.live["queue"] != "1" || !strings.Contains(s.mismatch(), deletion+","+rollout) {
-		t.Errorf("tokens of before: %q, cluster %v, aws %v", s.mismatch(), s.cluster.live, s.aws.live)
+	if s.cluster.live["np-gpu"] != "1" || s.mismatch() != "" {
+		t.Errorf("the token of before beside another: %q, cluster %v", s.mismatch(), s.cluster.live)
 	}
-	s.confirm(s.asks("PruneHeld"))
+	s.confirm(s.asks("RolloutHeld"))
 	s.later()
 	s.later()
 	s.says("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
+}
+
+// Who confirms reads which token is for what, and one that is mistyped beside another does
+// not pass for a confirmation.
+func TestAPartOfAConfirmationThatFitsNothingIsReported(t *testing.T) {
+	s, deletion, rollout := doubleStage(t)
+	rows := map[string]string{}
+	for _, row := range s.sync().Status.Pending {
+		rows[row.Object[strings.LastIndex(row.Object, "/")+1:]] = row.ConfirmationToken
+	}
+	if d := cmp.Diff(map[string]string{"np-gpu": rollout, "queue": deletion}, rows); d != "" {
+		t.Errorf("tokens of what is pending (-want +got):\n%s", d)
+	}
+	wrong := "deletions-1-" + strings.Repeat("0", 40)
+	for _, tt := range []struct{ name, quoted, want string }{
+		{"beside one that fits", rollout + "," + wrong, wrong + ", which fits nothing that waits; what waits is confirmed by " + deletion},
+		{"with what was used before", rollout + ", mistyped", "mistyped, which fits nothing that waits; what waits is confirmed by " + deletion},
+		{"where nothing else waits", deletion + "," + wrong + ",", wrong + ", which fits nothing that waits; nothing waits for a confirmation any more"},
+		{"none", deletion, ""},
+	} {
+		s.told()
+		s.confirm(tt.quoted)
+		for range 3 {
+			s.later()
+			if got := s.mismatch(); got != "" && got != "poolwright.dev/confirm quotes "+tt.want || got == "" && tt.want != "" {
+				t.Errorf("%s: %q", tt.name, got)
+			}
+		}
+		if events := strings.Join(s.told(), "\n"); strings.Count(events, "Warning ConfirmationMismatch poolwright.dev/confirm quotes ") != min(len(tt.want), 1) {
+			t.Errorf("%s: events %s", tt.name, events)
+		}
+	}
+	if status := s.sync().Status; s.cluster.live["np-gpu"] != "2" || s.aws.live["queue"] != "" || status.LastHandledConfirm != deletion+","+rollout {
+		t.Errorf("the others count: cluster %v, aws %v, handled %s", s.cluster.live, s.aws.live, status.LastHandledConfirm)
+	}
+}
+
+// A wrong token for what nobody asks is not used up in silence with one that fits.
+func TestATokenForWhatNobodyAsksIsReported(t *testing.T) {
+	s := heldStage(t)
+	wrong := "move-1-" + strings.Repeat("0", 40)
+	s.confirm(s.asks("RolloutHeld") + "," + wrong)
+	s.later()
+	s.says("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
+	if got := s.mismatch(); got != "poolwright.dev/confirm quotes "+wrong+", which fits nothing that waits; nothing waits for a confirmation any more" {
+		t.Errorf("got %q", got)
+	}
 }
 
 // The percentage guard holds all deletions, and each says what it takes along.
@@ -204,12 +250,12 @@ func TestAMoveAndWhatWaitsBesideItHaveOneToken(t *testing.T) {
 func TestAnAcceptedMoveIsUsedUp(t *testing.T) {
 	sync := &v1alpha1.Sync{ObjectMeta: metav1.ObjectMeta{UID: "a"}, Status: v1alpha1.SyncStatus{LastAttemptedRevision: "main@sha1:" + here}}
 	sync.Annotations = map[string]string{v1alpha1.ConfirmAnnotation: tokenForMove(here, there).In(confirm.Scope{UID: "a"})}
-	waits := apply.Result{Change: plan.Change{Hold: hold.Reasons{{Rule: hold.Removal, Token: &hold.Token{}}}}, Status: apply.Held}
+	waits := apply.Result{Change: plan.Change{Hold: hold.Reasons{{Rule: hold.Removal, Token: &hold.Token{Purpose: "move"}}}}, Status: apply.Held}
 	for to, want := range map[string]bool{there: true, here: false, strings.Repeat("3", 40): false} {
 		d := run{Result: reconciler.Result{Revision: "main@sha1:" + to}}
 		d.Outcome.Results = []apply.Result{waits}
-		if got := d.used(sync); got != want {
-			t.Errorf("followed to %s: used %v", to, got)
+		if got := d.use(sync, nil).scope.Handled; (got != "") != want {
+			t.Errorf("followed to %s: handled %q", to, got)
 		}
 	}
 }
@@ -224,15 +270,15 @@ func TestTheTokenIsAtTheEndOfAnyMessage(t *testing.T) {
 	}
 	v := verdict{picture: picture{left: left}}
 	v.wait("r")
-	v.ask(run{})
+	v.ask(&v1alpha1.Sync{ObjectMeta: metav1.ObjectMeta{Namespace: "poolwright-system", Name: "dev"}}, run{})
 	token := hold.Join(v.tokens, confirm.Scope{})
-	if len(v.message) > messageLimit || !strings.HasSuffix(v.message, confirmWith+token) || strings.Contains(token, ",") {
+	if len(v.message) > messageLimit || !strings.HasSuffix(v.message, "; confirm"+withToken+token) || strings.Contains(token, ",") {
 		t.Errorf("%d bytes, the end %q", len(v.message), v.message[len(v.message)-100:])
 	}
 }
 
 func TestASyncThatTakesItsThingsAlongNamesItsToken(t *testing.T) {
-	e := &heldError{reasons: "deleting a: 1 node", tokens: []hold.Token{{Purpose: "deletions", Digest: "1", Losses: loss.Counts{"Node": 1}}}}
+	e := &heldError{sync: &v1alpha1.Sync{}, tokens: []hold.Token{{Purpose: "deletions", Digest: "1", Losses: loss.Counts{"Node": 1}}}}
 	if held, ok := errors.AsType[*heldError](fmt.Errorf("pruning: %w", e)); !ok || !strings.HasSuffix(held.Error(), "+1Node") {
 		t.Errorf("%v", e)
 	}

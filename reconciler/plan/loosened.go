@@ -22,7 +22,7 @@ func (p Plan) HoldLoosened(confirmation string, loosened func(Change) []string) 
 		}
 		of := subjectOf(c)
 		of.Before = c.Before.Object["spec"]
-		token := &hold.Token{Purpose: "guard", Digest: confirm.Digest(of)}
+		token := &hold.Token{Purpose: "guard." + c.Key.Name, Digest: confirm.Digest(of)}
 		return hold.Reasons{{Rule: hold.Loosened, Facts: hold.Facts{Object: c.Key.String(), Fields: fields}, Token: token}}
 	})
 }

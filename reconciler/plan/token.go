@@ -42,7 +42,7 @@ func subjects(changes []Change) []subject {
 
 // Hash identifies the plan by what it would do: the same changes to the same live things
 // give the same hash in one scope.
-func (p Plan) Hash() string { return p.Scope.Token("plan", subjects(p.Changes)) }
+func (p Plan) Hash() string { return p.Scope.Hash("plan", subjects(p.Changes)) }
 
 // Confirmation is what the annotation must quote for all to pass that waits for a
 // confirmation, and nothing else; empty where nothing waits. What a quoted token lets pass

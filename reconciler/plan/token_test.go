@@ -41,8 +41,8 @@ func TestATokenHas160BitsOfTheWholeContent(t *testing.T) {
 	scope := confirm.Scope{UID: "a"}
 	seen := map[string]bool{}
 	for n := range 1000 {
-		token := scope.Token("x", n)
-		if len(token) != 40 || seen[token[:12]] || seen[token[28:]] {
+		token := scope.Hash("x", n)
+		if len(token) != 40 || scope.Token("x", n) != "x-1-"+token || seen[token[:12]] || seen[token[28:]] {
 			t.Fatalf("of %d: %s", n, token)
 		}
 		seen[token[:12]], seen[token[28:]] = true, true

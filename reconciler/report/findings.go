@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/poolwright/poolwright/reconciler/state/confirm"
 )
 
 // alarms are what a reader must know before all else: what is wrong, what is held and
@@ -148,7 +150,7 @@ func command(sync, token string) string {
 	if !ok {
 		return "poolwright.dev/confirm: " + token
 	}
-	return fmt.Sprintf("kubectl -n %s annotate sync %s --overwrite poolwright.dev/confirm=%s", namespace, name, token)
+	return confirm.Command(namespace, name, token)
 }
 
 // remarks are what else there is to know.

@@ -207,7 +207,7 @@ func (g gpuScene) confirmationToken() (string, error) {
 	if ready == nil || ready.Reason != "PruneHeld" || sync.Status.LastAttemptedRevision != g.git.repo.revision() {
 		return "", fmt.Errorf("Ready is %+v", ready)
 	}
-	if sync.Status.ConfirmationToken == "" || !strings.HasSuffix(ready.Message, ": "+sync.Status.ConfirmationToken) {
+	if sync.Status.ConfirmationToken == "" || !strings.HasSuffix(ready.Message, "="+sync.Status.ConfirmationToken) {
 		return "", fmt.Errorf("the token %q is not at the end of: %s", sync.Status.ConfirmationToken, ready.Message)
 	}
 	return sync.Status.ConfirmationToken, nil

@@ -14,7 +14,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 )
 
-var confirmation = regexp.MustCompile(`poolwright\.dev/confirm: ([0-9A-Za-z+,-]+)$`)
+var confirmation = regexp.MustCompile(`poolwright\.dev/confirm=([0-9A-Za-z+,.-]+)$`)
 
 // confirm puts the annotation on the Sync.
 func (s *stage) confirm(token string) {

@@ -211,9 +211,9 @@ type SyncStatus struct {
 	// does.
 	// +optional
 	ConfirmationToken string `json:"confirmationToken,omitempty"`
-	// LastHandledConfirm is the newest value of the annotation poolwright.dev/confirm
-	// that was used: all that it let pass is done. Its confirmation tokens are used up, and
-	// what still waits, or waits later, asks for others.
+	// LastHandledConfirm are the confirmation tokens that were used, the newest of each
+	// purpose, separated by commas: all that they let pass is done, or is not wanted any
+	// more. What waits later for the same purpose asks for another.
 	// +optional
 	LastHandledConfirm string `json:"lastHandledConfirm,omitempty"`
 	// LastAppliedTime is when LastAppliedRevision came into force.
@@ -258,6 +258,11 @@ type PendingChange struct {
 	// +listType=atomic
 	// +optional
 	Rules []string `json:"rules,omitempty"`
+	// ConfirmationToken is the value of the annotation poolwright.dev/confirm that lets this
+	// change pass, and with it what else the same tokens stand for; absent where no
+	// confirmation does.
+	// +optional
+	ConfirmationToken string `json:"confirmationToken,omitempty"`
 	// Source is file:line in the repository, where there is one.
 	// +optional
 	Source string `json:"source,omitempty"`

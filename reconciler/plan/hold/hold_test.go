@@ -63,7 +63,10 @@ func TestOneConfirmationQuotesEachTokenOnce(t *testing.T) {
 		"another purpose":                       {Token{Purpose: "guard", Digest: "1"}, in, false},
 		"another content":                       {Token{Purpose: "nodes", Digest: "2"}, in, false},
 		"another Sync":                          {nodes, confirm.Scope{UID: "b"}, false},
-		"after another confirmation has served": {nodes, confirm.Scope{UID: "a", Handled: "x"}, false},
+		"after one of another purpose was used": {nodes, in.Use(pool.In(in)), true},
+		"after it was used":                     {nodes, in.Use(nodes.In(in)), false},
+		"after both were used":                  {pool, in.Use(confirm.Tokens(all)...), false},
+		"after something else was handled":      {nodes, confirm.Scope{UID: "a", Handled: "x"}, true},
 	} {
 		if then, ok := tt.token.QuotedBy(all, tt.in); ok != tt.want || ok && tt.token.Purpose == "deletions" && then["Node"] != 10 {
 			t.Errorf("%s: quoted %v with %v", name, ok, then)

@@ -25,15 +25,6 @@ func (r Reasons) String() string {
 	return strings.Join(out, "; ")
 }
 
-// ConfirmWith says with which confirmation what waits may pass, after the reasons why it
-// waits; empty without one.
-func ConfirmWith(confirmation string) string {
-	if confirmation == "" {
-		return ""
-	}
-	return "; confirm with poolwright.dev/confirm: " + confirmation
-}
-
 func (r Reason) clauses() []string {
 	f := r.Facts
 	switch r.Rule {

@@ -10,9 +10,11 @@ import (
 )
 
 // Token is what a confirmation token stands for. The token itself is made of it in a
-// scope (see In): with each confirmation that was used it becomes another.
+// scope (see In): once one of its purpose was used, it becomes another.
 type Token struct {
-	// Purpose keeps the tokens of different guards apart.
+	// Purpose keeps the tokens of different guards apart, and is what they begin with:
+	// "deletions", also for updates that lose something; "nodes"; "guard." and the name
+	// of a Sync; "move".
 	Purpose string
 	// Digest is the confirm.Digest of all that is confirmed, but for the Losses.
 	Digest string
@@ -21,8 +23,8 @@ type Token struct {
 	Losses loss.Counts
 }
 
-// In is the confirmation token in a scope: 40 hexadecimal digits, and what goes with the
-// deletions that it stands for, as loss.Counts writes it.
+// In is the confirmation token in a scope, and what goes with the deletions that it stands
+// for, as loss.Counts writes it.
 func (t Token) In(scope confirm.Scope) string {
 	return scope.Token(t.Purpose, t.Digest) + t.Losses.String()
 }

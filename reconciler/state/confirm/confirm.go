@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -17,20 +18,79 @@ import (
 type Scope struct {
 	// UID is that of the Sync in whose annotation the token is quoted.
 	UID string
-	// Handled is the newest confirmation with which everything was done that waited for
-	// one. With each, all tokens become others, so that none can be used again.
+	// Handled are the tokens that were used, the newest of each purpose, separated by commas.
+	// Once one was used, the next of its purpose has the next number, so that none can
+	// be used again; those of other purposes stay as they are.
 	Handled string
 }
 
-// length is that of a token in bytes: an author of commits who has one of two contents
-// confirmed and then brings the other has to try about 2^80 of them.
+// length is that of a token's digest in bytes: an author of commits who has one of two
+// contents confirmed and then brings the other has to try about 2^80 of them.
 const length = 20
 
-// Token is the confirmation token of the content in the scope, 40 hexadecimal digits.
-// Purpose keeps tokens of different guards apart. The content is all that is confirmed,
-// or its Digest: a shorter hash of it would be the token's weakest part.
+// Token is the confirmation token of the content in the scope: its purpose, its number and 40
+// hexadecimal digits, as "nodes-1-2b1f0c9d7e645a38c1d0f9e2b7a46358d10c9e7f". The content
+// is all that is confirmed, or its Digest: a shorter hash of it would be the token's
+// weakest part.
 func (s Scope) Token(purpose string, content any) string {
-	return sum([]any{"poolwright.dev/confirm", purpose, s.UID, s.Handled, content})[:2*length]
+	return fmt.Sprintf("%s-%d-%s", purpose, s.used(purpose)+1, s.Hash(purpose, content))
+}
+
+// Hash is 40 hexadecimal digits of the content in the scope. Purpose keeps those of
+// different guards apart.
+func (s Scope) Hash(purpose string, content any) string {
+	return sum([]any{"poolwright.dev/confirm", purpose, s.UID, s.used(purpose), content})[:2*length]
+}
+
+// used is how many tokens of the purpose were used.
+func (s Scope) used(purpose string) int {
+	for _, token := range Tokens(s.Handled) {
+		if of, n, ok := parse(token); ok && of == purpose {
+			return n
+		}
+	}
+	return 0
+}
+
+// Use is the scope once the tokens were used. What is none, or has not the next number of
+// its purpose, changes nothing.
+func (s Scope) Use(tokens ...string) Scope {
+	next := s
+	for _, token := range tokens {
+		purpose, n, ok := parse(token)
+		if !ok || n != s.used(purpose)+1 {
+			continue
+		}
+		all := slices.DeleteFunc(Tokens(next.Handled), func(old string) bool {
+			of, _, ok := parse(old)
+			return !ok || of == purpose
+		})
+		all = append(all, token)
+		slices.Sort(all)
+		next.Handled = strings.Join(all, ",")
+	}
+	return next
+}
+
+// Purpose is that of a token; empty for what is none.
+func Purpose(token string) string {
+	purpose, _, _ := parse(token)
+	return purpose
+}
+
+// parse reads the purpose and the number of a token. A purpose may have hyphens itself.
+func parse(token string) (purpose string, number int, ok bool) {
+	head, _, _ := strings.Cut(token, "+")
+	digits := strings.LastIndexByte(head, '-')
+	if digits < 0 {
+		return "", 0, false
+	}
+	at := strings.LastIndexByte(head[:digits], '-')
+	if at <= 0 || len(head)-digits-1 != 2*length {
+		return "", 0, false
+	}
+	number, err := strconv.Atoi(head[at+1 : digits])
+	return head[:at], number, err == nil && number > 0
 }
 
 // Digest stands for content that is confirmed: SHA-256 in hexadecimal digits.
@@ -46,14 +106,18 @@ func sum(v any) string {
 	return hex.EncodeToString(all[:])
 }
 
-// Quotes reports whether the confirmation has the token.
-func Quotes(confirmation, token string) bool { return slices.Contains(Tokens(confirmation), token) }
-
-// Tokens are those of a confirmation, which are separated by commas.
+// Tokens are those of a confirmation, which are separated by commas; none of an empty one.
 func Tokens(confirmation string) []string {
-	out := strings.Split(confirmation, ",")
-	for i, t := range out {
-		out[i] = strings.TrimSpace(t)
+	var out []string
+	for t := range strings.SplitSeq(confirmation, ",") {
+		if t = strings.TrimSpace(t); t != "" {
+			out = append(out, t)
+		}
 	}
 	return out
+}
+
+// Command is what a person types to quote a confirmation on a Sync.
+func Command(namespace, name, confirmation string) string {
+	return fmt.Sprintf("kubectl -n %s annotate sync %s --overwrite poolwright.dev/confirm=%s", namespace, name, confirmation)
 }
