@@ -177,7 +177,7 @@ func (b *Bootstrap) installation(ctx context.Context, eks declaredEKS, root, sub
 func (b *Bootstrap) compute(ctx context.Context, declared, ours state.Set) error {
 	theirs, err := aws.New(aws.Config{
 		AWS: engine.LoadAWS, REST: b.req.REST,
-		Sync: b.SyncName, Namespace: b.req.Namespace, Bootstrap: true,
+		Sync: b.SyncName, Namespace: b.req.Namespace, Bootstrap: true, Live: wire.LiveCluster(b.direct),
 	})
 	if err != nil {
 		return err

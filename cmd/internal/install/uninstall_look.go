@@ -42,7 +42,8 @@ type traces struct {
 	// syncs and elsewhere are the Syncs of this namespace and of others.
 	syncs     []v1alpha1.Sync
 	elsewhere []v1alpha1.Sync
-	clusters  []v1alpha1.Cluster
+	// clusters are all, the one that decides first.
+	clusters []v1alpha1.Cluster
 	// memory are the ConfigMaps and Secrets in which Syncs remember; own is
 	// true where the installation does, which it does to its end.
 	memory []client.Object
@@ -71,6 +72,7 @@ func (u *Uninstall) look(ctx context.Context) (traces, error) {
 		return f, err
 	}
 	f.clusters = clusters.Items
+	slices.SortFunc(f.clusters, func(a, b v1alpha1.Cluster) int { return v1alpha1.CompareClusters(&a, &b) })
 	for _, s := range syncs.Items {
 		if s.Namespace == f.namespace {
 			f.syncs = append(f.syncs, s)
@@ -121,11 +123,9 @@ func (u *Uninstall) lookAtNodes(ctx context.Context, f *traces) error {
 			f.lowered++
 		}
 	}
-	for _, c := range f.clusters {
-		if c.Spec.Engine.Mode == v1alpha1.EngineExternal {
-			f.otherKarpenter = fmt.Sprintf("Cluster %s says that another Karpenter provisions nodes (spec.engine.mode: External)", c.Name)
-			return nil
-		}
+	if len(f.clusters) > 0 && f.clusters[0].Spec.Engine.Mode == v1alpha1.EngineExternal {
+		f.otherKarpenter = fmt.Sprintf("Cluster %s says that another Karpenter provisions nodes (spec.engine.mode: External)", f.clusters[0].Name)
+		return nil
 	}
 	// The gate asks only the API server who else runs; it wants to be told which
 	// cluster it guards all the same.
@@ -284,9 +284,8 @@ func (f *traces) leaving() int {
 }
 
 // embedded reports whether Karpenter's finalizers were set by an engine of
-// ours: the lease of a controller says so, or a Cluster asks for one.
+// ours: the lease of a controller says so, or the Cluster asks for one.
 func (f *traces) embedded() bool {
-	return f.lease.exists && f.lease.engine || slices.ContainsFunc(f.clusters, func(c v1alpha1.Cluster) bool {
-		return c.Spec.Engine.Mode == v1alpha1.EngineEmbedded || c.Spec.Engine.Mode == ""
-	})
+	asked := len(f.clusters) > 0 && slices.Contains([]v1alpha1.EngineMode{v1alpha1.EngineEmbedded, ""}, f.clusters[0].Spec.Engine.Mode)
+	return asked || f.lease.exists && f.lease.engine
 }

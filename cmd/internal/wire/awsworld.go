@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/poolwright/poolwright/provision/engine"
@@ -22,19 +23,25 @@ func (a *attempt) awsWorld(sync *v1alpha1.Sync, said *verdicts) (*aws.World, err
 		AWS: engine.LoadAWS, REST: a.cfg.REST, Sync: sync.Name, Namespace: a.cfg.Namespace,
 		Begin: a.fence.Begin, Check: said.of,
 		Tell: func(s aws.Status) { a.aws.tell(sync.Name, s) },
-		Last: a.toldBefore,
+		Live: LiveCluster(a.direct),
 		Log:  a.cfg.Logger.WithName("aws").WithValues("sync", sync.Name),
 	})
 }
 
-// toldBefore is what the live Cluster's status tells of AWS, from this process or
-// one before it.
-func (a *attempt) toldBefore(ctx context.Context) (aws.Status, error) {
-	now, err := readStance(ctx, a.direct)
-	if err != nil || now.cluster == nil || now.cluster.Status.AWS == nil {
-		return aws.Status{}, err
+// LiveCluster returns a function that reads which Cluster decides and what its status shows of
+// AWS, for aws.Config.
+func LiveCluster(reader client.Reader) func(ctx context.Context) (aws.Status, error) {
+	return func(ctx context.Context) (aws.Status, error) {
+		all, err := liveClusters(ctx, reader)
+		if err != nil || len(all) == 0 {
+			return aws.Status{}, err
+		}
+		out := aws.Status{Cluster: all[0].Name}
+		if told := all[0].Status.AWS; told != nil {
+			out.AWS = *told
+		}
+		return out, nil
 	}
-	return aws.Status{Cluster: now.cluster.Name, AWS: *now.cluster.Status.AWS}, nil
 }
 
 // watchFunc reports drift until its context ends.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -15,8 +16,10 @@ import (
 
 // stance is what the live Cluster object asks of the engine.
 type stance struct {
-	// cluster is nil where there is none.
+	// cluster is the oldest, and nil where there is none; others are all other ones, for which
+	// nothing is done.
 	cluster *v1alpha1.Cluster
+	others  []v1alpha1.Cluster
 	// on is true when the engine is wanted here.
 	on bool
 	// settings are valid only when on and err is nil.
@@ -36,20 +39,29 @@ func (s stance) hash() string {
 }
 
 // readStance reads the API server, never Git, so that a Git outage at a
-// restart stops nothing.
+// restart stops nothing. Of several Clusters the oldest decides: one that is renamed in
+// Git is created under its new name while the deletion of the old one waits for a person.
 func readStance(ctx context.Context, reader client.Reader) (stance, error) {
+	all, err := liveClusters(ctx, reader)
+	if err != nil {
+		return stance{}, err
+	}
+	if len(all) == 0 {
+		return stance{reason: "NoCluster", message: "there is no Cluster object yet"}, nil
+	}
+	s := stanceOf(&all[0])
+	s.others = all[1:]
+	return s, nil
+}
+
+// liveClusters are all Clusters of the API server, the one that decides first.
+func liveClusters(ctx context.Context, reader client.Reader) ([]v1alpha1.Cluster, error) {
 	var list v1alpha1.ClusterList
 	if err := reader.List(ctx, &list); err != nil && !meta.IsNoMatchError(err) {
-		return stance{}, fmt.Errorf("reading the Cluster object: %w", err)
+		return nil, fmt.Errorf("reading the Cluster object: %w", err)
 	}
-	switch len(list.Items) {
-	case 0:
-		return stance{reason: "NoCluster", message: "there is no Cluster object yet"}, nil
-	case 1:
-		return stanceOf(&list.Items[0]), nil
-	}
-	return stance{cluster: &list.Items[0], invalid: true, reason: "SeveralClusters",
-		message: fmt.Sprintf("there are %d Cluster objects; keep one", len(list.Items))}, nil
+	slices.SortFunc(list.Items, func(a, b v1alpha1.Cluster) int { return v1alpha1.CompareClusters(&a, &b) })
+	return list.Items, nil
 }
 
 func stanceOf(c *v1alpha1.Cluster) stance {

@@ -28,7 +28,6 @@ func newGates(ctx context.Context, a *attempt) (gates, error) {
 	if err != nil {
 		return gates{}, err
 	}
-	name := client.ObjectKeyFromObject(a.stance.cluster)
 	return gates{gate.Gates{
 		Cluster: s.Cluster, Region: s.Region, Account: s.Account,
 		REST:     a.cfg.REST,
@@ -36,19 +35,19 @@ func newGates(ctx context.Context, a *attempt) (gates, error) {
 		AWS:      aws,
 		OwnLease: types.NamespacedName{Namespace: a.cfg.Namespace, Name: LeaseName},
 		ConfirmOrphans: func() string {
-			return confirmedOrphans(ctx, a.direct, name)
+			return confirmedOrphans(ctx, a.direct)
 		},
 	}}, nil
 }
 
 // confirmedOrphans reads the confirmation live: it is a person's word about this
 // moment, not a setting. A Cluster that cannot be read confirms nothing.
-func confirmedOrphans(ctx context.Context, reader client.Reader, name client.ObjectKey) string {
-	var c v1alpha1.Cluster
-	if err := reader.Get(ctx, name, &c); err != nil {
+func confirmedOrphans(ctx context.Context, reader client.Reader) string {
+	all, err := liveClusters(ctx, reader)
+	if err != nil || len(all) == 0 {
 		return ""
 	}
-	return c.Annotations[v1alpha1.ConfirmOrphansAnnotation]
+	return all[0].Annotations[v1alpha1.ConfirmOrphansAnnotation]
 }
 
 // check returns nil when all gates are open.

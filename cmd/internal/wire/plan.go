@@ -170,7 +170,11 @@ func (r PlanRequest) worlds(said *verdicts) (sky, earth targets.Target, vars *va
 	vars.Read = func(ctx context.Context) (substitute.Values, error) {
 		return variables.Values(ctx, r.Sync, r.lookup, world.Key)
 	}
-	sky, err = aws.New(aws.Config{AWS: engine.LoadAWS, REST: r.REST, Sync: r.Sync.Name, Namespace: r.Namespace, Check: said.of})
+	live, err := DirectClient(r.REST)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	sky, err = aws.New(aws.Config{AWS: engine.LoadAWS, REST: r.REST, Sync: r.Sync.Name, Namespace: r.Namespace, Check: said.of, Live: LiveCluster(live)})
 	return sky, admitted{world, said}, vars, err
 }
 

@@ -182,7 +182,7 @@ func (a *attempt) readOnlyWorlds(sync *v1alpha1.Sync, seen *sighting, slow flowc
 		return nil, nil, nil, err
 	}
 	said := &verdicts{}
-	sky, err := aws.NewReview(aws.Config{AWS: engine.LoadAWS, REST: a.cfg.REST, Sync: sync.Name, Namespace: a.cfg.Namespace, Check: said.of, Log: log})
+	sky, err := aws.NewReview(aws.Config{AWS: engine.LoadAWS, REST: a.cfg.REST, Sync: sync.Name, Namespace: a.cfg.Namespace, Check: said.of, Live: LiveCluster(a.direct), Log: log})
 	if err != nil {
 		return nil, nil, nil, fmt.Errorf("connecting the pull requests of Sync %s to AWS: %w", sync.Name, err)
 	}

@@ -80,13 +80,12 @@ func askIn(ctx context.Context, region string, names []string) (map[string]ssmve
 
 // regionOf is the region of the live Cluster, or that which the environment names.
 func regionOf(ctx context.Context, live client.Reader) (string, error) {
-	var list v1alpha1.ClusterList
-	err := live.List(ctx, &list)
+	all, err := liveClusters(ctx, live)
 	switch {
-	case err == nil && len(list.Items) > 0:
-		return list.Items[0].Spec.Region, nil
-	case err != nil && !meta.IsNoMatchError(err):
-		return "", fmt.Errorf("reading the Cluster object: %w", err)
+	case err != nil:
+		return "", err
+	case len(all) > 0:
+		return all[0].Spec.Region, nil
 	}
 	cfg, err := engine.LoadAWS(ctx, "")
 	if err != nil {

@@ -180,29 +180,44 @@ func (w *watcher) report(ctx context.Context, now stance) error {
 	if now.cluster == nil {
 		return nil
 	}
-	before := now.cluster.DeepCopy()
-	c := now.cluster
-	ready, heldValue := metav1.ConditionTrue, metav1.ConditionFalse
-	reason, message := EngineRunning, "Karpenter runs inside the controller"
-	heldReason, heldMessage := "NotHeld", "No safety gate holds the engine"
-	held := w.attempt.held
+	for _, c := range now.others {
+		message := fmt.Sprintf("Cluster %s is older, so the engine and AWS follow that one, and nothing is done for this one: keep one Cluster and delete the other", now.cluster.Name)
+		if err := w.write(ctx, &c, engineConditions(metav1.ConditionFalse, "SeveralClusters", message, nil)); err != nil {
+			return err
+		}
+	}
+	status, reason, message := metav1.ConditionTrue, EngineRunning, "Karpenter runs inside the controller"
+	var held *notStarted
 	switch {
 	case now.invalid:
-		ready, reason, message = metav1.ConditionFalse, now.reason, now.message
+		status, reason, message = metav1.ConditionFalse, now.reason, now.message
 	case now.hash() != w.attempt.stance.hash():
 		// Also where no engine is asked for: until the next life this one's runs,
 		// and whoever hands over to another Karpenter waits for its end.
-		ready, reason, message = metav1.ConditionFalse, "Restarting", "The controller restarts to follow the changed settings"
+		status, reason, message = metav1.ConditionFalse, "Restarting", "The controller restarts to follow the changed settings"
 	case !now.on:
 		reason, message = now.reason, now.message
-	case held != nil:
-		ready, reason, message = metav1.ConditionFalse, held.reason, held.message
-		heldValue, heldReason, heldMessage = metav1.ConditionTrue, held.reason, held.message
+	case w.attempt.held != nil:
+		held = w.attempt.held
+		status, reason, message = metav1.ConditionFalse, held.reason, held.message
 	}
-	for _, condition := range []metav1.Condition{
-		{Type: "Ready", Status: ready, Reason: reason, Message: message},
-		{Type: "EngineHeld", Status: heldValue, Reason: heldReason, Message: heldMessage},
-	} {
+	return w.write(ctx, now.cluster, engineConditions(status, reason, message, held))
+}
+
+// engineConditions are Ready, as given, and EngineHeld, which is true while something holds
+// the engine.
+func engineConditions(status metav1.ConditionStatus, reason, message string, held *notStarted) []metav1.Condition {
+	is := metav1.Condition{Type: "EngineHeld", Status: metav1.ConditionFalse, Reason: "NotHeld", Message: "No safety gate holds the engine"}
+	if held != nil {
+		is.Status, is.Reason, is.Message = metav1.ConditionTrue, held.reason, held.message
+	}
+	return []metav1.Condition{{Type: "Ready", Status: status, Reason: reason, Message: message}, is}
+}
+
+// write gives a Cluster conditions, and what was found in AWS, where its status differs.
+func (w *watcher) write(ctx context.Context, c *v1alpha1.Cluster, conditions []metav1.Condition) error {
+	before := c.DeepCopy()
+	for _, condition := range conditions {
 		condition.ObservedGeneration = c.Generation
 		meta.SetStatusCondition(&c.Status.Conditions, condition)
 	}

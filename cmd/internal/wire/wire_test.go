@@ -7,8 +7,10 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
@@ -35,18 +37,22 @@ func reader(t *testing.T, objects ...client.Object) client.Client {
 }
 
 func TestStance(t *testing.T) {
-	second := eks(func(c *v1alpha1.Cluster) { c.Name = "second" })
+	old := eks(func(c *v1alpha1.Cluster) { c.CreationTimestamp = metav1.Unix(1, 0) })
+	renamed := eks(func(c *v1alpha1.Cluster) {
+		c.Name, c.CreationTimestamp, c.Spec.Engine.Mode = "a-newer-one", metav1.Unix(2, 0), v1alpha1.EngineOff
+	})
 	for name, c := range map[string]struct {
 		objects     []client.Object
 		on, invalid bool
 		reason      string
 	}{
-		"without a Cluster object the engine is off":      {reason: "NoCluster"},
-		"the default is the embedded engine":              {objects: []client.Object{eks(func(c *v1alpha1.Cluster) { c.Spec.Engine.Mode = "" })}, on: true},
-		"Off is off":                                      {objects: []client.Object{eks(func(c *v1alpha1.Cluster) { c.Spec.Engine.Mode = v1alpha1.EngineOff })}, reason: "Off"},
-		"External leaves nodes to another Karpenter":      {objects: []client.Object{eks(func(c *v1alpha1.Cluster) { c.Spec.Engine.Mode = v1alpha1.EngineExternal })}, reason: "External"},
-		"two Cluster objects decide nothing":              {objects: []client.Object{eks(nil), second}, invalid: true, reason: "SeveralClusters"},
-		"settings that cannot work keep the engine as is": {objects: []client.Object{eks(func(c *v1alpha1.Cluster) { c.Spec.Engine.FeatureGates = map[string]bool{"Nonsense": true} })}, invalid: true, reason: "InvalidSettings"},
+		"without a Cluster object the engine is off":       {reason: "NoCluster"},
+		"the default is the embedded engine":               {objects: []client.Object{eks(func(c *v1alpha1.Cluster) { c.Spec.Engine.Mode = "" })}, on: true},
+		"Off is off":                                       {objects: []client.Object{eks(func(c *v1alpha1.Cluster) { c.Spec.Engine.Mode = v1alpha1.EngineOff })}, reason: "Off"},
+		"External leaves nodes to another Karpenter":       {objects: []client.Object{eks(func(c *v1alpha1.Cluster) { c.Spec.Engine.Mode = v1alpha1.EngineExternal })}, reason: "External"},
+		"of two Cluster objects the oldest decides":        {objects: []client.Object{renamed, old}, on: true},
+		"the next oldest takes over from one that is gone": {objects: []client.Object{renamed}, reason: "Off"},
+		"settings that cannot work keep the engine as is":  {objects: []client.Object{eks(func(c *v1alpha1.Cluster) { c.Spec.Engine.FeatureGates = map[string]bool{"Nonsense": true} })}, invalid: true, reason: "InvalidSettings"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := readStance(t.Context(), reader(t, c.objects...))
@@ -153,11 +159,11 @@ func TestTheWordAboutOrphansIsReadFromTheLiveCluster(t *testing.T) {
 		c := eks(func(c *v1alpha1.Cluster) {
 			c.Annotations = map[string]string{v1alpha1.ConfirmOrphansAnnotation: value}
 		})
-		if got := confirmedOrphans(t.Context(), reader(t, c), client.ObjectKeyFromObject(c)); got != value {
+		if got := confirmedOrphans(t.Context(), reader(t, c)); got != value {
 			t.Errorf("%q confirms %q", value, got)
 		}
 	}
-	if got := confirmedOrphans(t.Context(), reader(t), client.ObjectKey{Name: "gone"}); got != "" {
+	if got := confirmedOrphans(t.Context(), reader(t)); got != "" {
 		t.Errorf("a Cluster that cannot be read confirms %q", got)
 	}
 }
@@ -227,5 +233,63 @@ func TestAnotherKarpenterIsTheReasonOnlyAlone(t *testing.T) {
 				t.Errorf("the reason is %s, want %s", got, c.want)
 			}
 		})
+	}
+}
+
+// A Cluster that is renamed in Git is there under both names until a person confirms the
+// deletion of the old one: the engine goes on, and the new one reports why nothing follows it.
+func TestTheEngineGoesOnWhileAClusterIsRenamed(t *testing.T) {
+	old := eks(func(c *v1alpha1.Cluster) { c.Name, c.CreationTimestamp = "old", metav1.Unix(1, 0) })
+	twin := eks(func(c *v1alpha1.Cluster) {
+		c.Name, c.CreationTimestamp = "older-by-its-name", metav1.Unix(1, 0)
+		c.Spec.Region, c.Annotations = "eu-west-2", map[string]string{v1alpha1.ConfirmOrphansAnnotation: "3-1a2b3c4d"}
+	})
+	newer := eks(func(c *v1alpha1.Cluster) {
+		c.Name, c.CreationTimestamp = "a-newer-one", metav1.Unix(2, 0)
+		c.Spec.Region, c.Annotations = "eu-west-2", map[string]string{v1alpha1.ConfirmOrphansAnnotation: "3-1a2b3c4d"}
+	})
+	fakeReader := reader(t, newer, twin, old)
+	if got, err := regionOf(t.Context(), fakeReader); got != "eu-west-1" || err != nil {
+		t.Errorf("parameters are those of %q, %v", got, err)
+	}
+	if got := confirmedOrphans(t.Context(), fakeReader); got != "" {
+		t.Errorf("another Cluster confirms %q", got)
+	}
+	if got, err := LiveCluster(fakeReader)(t.Context()); got.Cluster != "old" || err != nil {
+		t.Errorf("AWS follows %q, %v", got.Cluster, err)
+	}
+	scheme := fakeReader.Scheme()
+	live := fake.NewClientBuilder().WithScheme(scheme).WithObjects(newer, twin, old).WithStatusSubresource(&v1alpha1.Cluster{}).Build()
+	elected := make(chan struct{})
+	close(elected)
+	running := &attempt{stance: stanceOf(old), aws: newAWSNews(), cancel: func(cause error) { t.Errorf("the process ends: %v", cause) }}
+	w := &watcher{attempt: running, reader: live, writer: live, elected: elected}
+	ready := func() map[string]string {
+		t.Helper()
+		if _, err := w.Reconcile(t.Context(), ctrl.Request{}); err != nil {
+			t.Fatal(err)
+		}
+		all, err := liveClusters(t.Context(), live)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out := map[string]string{}
+		for _, c := range all {
+			out[c.Name] = meta.FindStatusCondition(c.Status.Conditions, "Ready").Reason
+		}
+		return out
+	}
+	want := map[string]string{"old": EngineRunning, "older-by-its-name": "SeveralClusters", "a-newer-one": "SeveralClusters"}
+	if diff := cmp.Diff(want, ready()); diff != "" {
+		t.Errorf("Ready of each (-want +got):\n%s", diff)
+	}
+	for _, gone := range []client.Object{old, twin} {
+		if err := live.Delete(t.Context(), gone); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// What the next oldest asks for is another region: the process follows it.
+	if diff := cmp.Diff(map[string]string{"a-newer-one": "Restarting"}, ready()); diff != "" {
+		t.Errorf("Ready after the old one went (-want +got):\n%s", diff)
 	}
 }

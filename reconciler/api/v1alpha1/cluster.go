@@ -1,6 +1,8 @@
 package v1alpha1
 
 import (
+	"cmp"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -181,4 +183,12 @@ type ClusterList struct {
 	metav1.TypeMeta `json:",inline"`
 	metav1.ListMeta `json:"metadata,omitempty"`
 	Items           []Cluster `json:"items"`
+}
+
+// CompareClusters orders Clusters by their creationTimestamps, then by their names. Of several
+// in one API server the first, which is the oldest, says what the engine and AWS are to be;
+// nothing is done for the others. It is negative where a comes first.
+func CompareClusters(a, b metav1.Object) int {
+	created, other := a.GetCreationTimestamp(), b.GetCreationTimestamp()
+	return cmp.Or(created.Compare(other.Time), cmp.Compare(a.GetName(), b.GetName()))
 }

@@ -1,6 +1,7 @@
 package aws
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -26,7 +27,6 @@ func (w *World) Observe(ctx context.Context, wanted state.Set) (state.Set, error
 		return state.Set{}, err
 	}
 	w.store.Withdraw(wanted)
-	w.recall(ctx)
 	now := w.turn()
 	o := w.observation(now.wish, w.observable(now.wish, wanted))
 	o.keep = now.keep
@@ -123,6 +123,8 @@ type observation struct {
 	mu sync.Mutex
 	// sights holds what was seen of each key that exists or is unknown.
 	sights map[state.Key]sighting
+	// older is why nothing is written where an older Cluster decides; else empty.
+	older string
 	// keep is true when nothing is forgotten; absent are the recorded things
 	// that were not found.
 	keep   bool
@@ -143,6 +145,9 @@ type question struct {
 func (o *observation) run(ctx context.Context) (state.Set, error) {
 	if !o.look(ctx) {
 		return state.Set{}, fmt.Errorf("observing AWS: %w", ctx.Err())
+	}
+	if err := o.askLive(ctx); err != nil {
+		return state.Set{}, err
 	}
 	var items []state.Item
 	for _, item := range o.wanted.Items() {
@@ -279,8 +284,8 @@ func (o *observation) judge(item state.Item) (state.Item, bool) {
 		return found, true
 	}
 	if !seen || live.object == nil {
-		found.Hold = live.missing // What is never made here is missed, and that is all.
-		return found, rec.Desired != "" || len(found.Notes) > 0 || live.missing != ""
+		found.Hold = cmp.Or(live.missing, o.older) // What is never made here is missed, and that is all.
+		return found, rec.Desired != "" || len(found.Notes) > 0 || found.Hold != ""
 	}
 	found.Object = o.comparable(item, live, rec)
 	found.Live = state.Identity{UID: live.uid}
@@ -305,7 +310,8 @@ func (o *observation) comparable(item state.Item, live sighting, rec inventory.R
 // terms say whether what was found may be corrected, and know a thing again that
 // is as it should be.
 func (o *observation) terms(item state.Item, live sighting, found *state.Item) {
-	if item.Hold != "" {
+	if item.Hold != "" || o.older != "" {
+		found.Hold = o.older
 		return
 	}
 	same, may := state.Equal(item.Object, found.Object), live.ours || item.Adopt
@@ -365,6 +371,7 @@ func (o *observation) leave(ctx context.Context, rec inventory.Record) (state.It
 	}
 	found.Object = live.object
 	found.Live = state.Identity{UID: live.uid}
+	found.Hold = o.older
 	if rec.Reserved && !o.cfg.Bootstrap {
 		found.Hold = "the running controller never writes what bounds its own power: delete it by hand once nothing uses it"
 	}

@@ -125,21 +125,30 @@ func (t *tale) recall(s Status) {
 	}
 }
 
-// recall asks once what was told last. Who does not hear it starts anew.
-func (w *World) recall(ctx context.Context) {
-	w.mu.Lock()
-	before := w.past.recalled
-	w.past.recalled = true
-	w.mu.Unlock()
-	if before || w.cfg.Last == nil {
-		return
+// askLive finds out which Cluster decides. Where an older one than the declared one is live, AWS
+// follows that one: what the declared one asks for is neither written, recorded nor forgotten.
+// Before any Cluster is live, the declared one decides. The first look takes up the story.
+func (o *observation) askLive(ctx context.Context) error {
+	o.World.mu.Lock()
+	before := o.past.recalled
+	o.past.recalled = true
+	o.World.mu.Unlock()
+	idle := o.wish.object == "" || o.wanted.Len() == 0 && len(o.left) == 0
+	if o.cfg.Live == nil || before && idle {
+		return nil
 	}
-	last, err := w.cfg.Last(ctx)
+	live, err := o.cfg.Live(ctx)
 	if err != nil {
-		w.cfg.Log.Info("not knowing since when things are unknown", "reason", quiet(err.Error()))
-		return
+		return fmt.Errorf("observing AWS: %w", err)
 	}
-	w.tale.recall(last)
+	if !before && (!live.AWS.ObservedAt.IsZero() || len(live.AWS.Unknown) > 0) {
+		o.tale.recall(live)
+	}
+	if live.Cluster != "" && live.Cluster != o.wish.object && !idle {
+		o.older = fmt.Sprintf("Cluster %s is older than Cluster %s, and AWS follows the oldest: it is changed once Cluster %s is deleted", live.Cluster, o.wish.object, live.Cluster)
+		o.keep = true
+	}
+	return nil
 }
 
 // message says in one line what differs.

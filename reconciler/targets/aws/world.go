@@ -46,10 +46,10 @@ type Config struct {
 	// Check finds mistakes in the declared Cluster object beyond the World's
 	// own, such as those that its schema sees; may be nil.
 	Check func(cluster state.Item) []state.Problem
-	// Last returns what was told last, maybe by an earlier process, and the
-	// zero Status where nothing was: what is unknown keeps its time over
-	// restarts. It is asked once, before the first observation; may be nil.
-	Last func(ctx context.Context) (Status, error)
+	// Live returns the name of the live Cluster that decides, the oldest, and what its status
+	// shows of AWS; the zero Status while there is none. What another Cluster asks of AWS is
+	// only compared, and what is unknown keeps its time over restarts. May be nil.
+	Live func(ctx context.Context) (Status, error)
 	// Poll is how often Watch looks, give or take a tenth; five minutes where
 	// zero.
 	Poll time.Duration
@@ -85,7 +85,7 @@ type past struct {
 	good wish
 	// asked is true when Want was called since the last observation.
 	asked bool
-	// recalled is true when Last has been asked.
+	// recalled is true when Live has been asked.
 	recalled bool
 	// without counts the observations in a row without a Cluster.
 	without int
