@@ -1,13 +1,17 @@
 package archtest
 
 import (
+	"errors"
 	"go/ast"
 	"go/scanner"
 	"go/token"
 	"maps"
+	"os"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"unicode"
 )
 
@@ -286,10 +290,33 @@ func splitCamelCase(id string) []string {
 	return out
 }
 
+// readRetired reads the retired words from the first column of the glossary's table of them.
+var readRetired = sync.OnceValues(func() ([]string, error) {
+	page, err := os.ReadFile("../../../docs/glossary.md")
+	if err != nil {
+		return nil, err
+	}
+	_, table, _ := strings.Cut(string(page), "\n## Retired words\n")
+	var out []string
+	for _, row := range regexp.MustCompile("(?m)^\\| (`[^|]+`) \\|").FindAllStringSubmatch(table, -1) {
+		for word := range strings.SplitSeq(row[1], ", ") {
+			out = append(out, strings.Trim(word, "`"))
+		}
+	}
+	if len(out) == 0 {
+		return nil, errors.New("docs/glossary.md has no table of retired words")
+	}
+	return out, nil
+})
+
 // retiredWords counts, for each retired word, the names that are declared with it:
 // packages, files, types, functions, methods, fields, variables and constants.
 func retiredWords(s *source) map[string]int {
+	retired, err := readRetired()
 	out := map[string]int{}
+	if err != nil {
+		out[err.Error()] = 1
+	}
 	count := func(name string) {
 		for _, w := range splitCamelCase(name) {
 			if slices.Contains(retired, w) {

@@ -130,17 +130,3 @@ func text(e ast.Expr, constants map[string]string) string {
 	}
 	return ""
 }
-
-// retired are words that no engineer of the field could look up, since they are used for
-// a thing that has a name there already.
-var retired = []string{
-	"acquit", "aftermath", "bury", "chapter", "clause", "condemn", "courtesy", "crew", "disown", "doubt", "doubts",
-	"earth", "fallen", "farewell", "fate", "fates", "foresee", "foresight", "foretell", "frugal", "gist", "giver",
-	"glance", "glances", "glancing", "glimpse", "grave", "hold", "holds", "held", "inhabited", "judge", "judged",
-	"keeper", "look", "looks", "maker", "makers", "market", "memo", "mystery", "news", "odd", "onlooker", "paint",
-	"patience", "picture", "predecessor", "quiet", "remark", "remarks", "room", "said", "say", "saying", "says",
-	"scene", "seen", "sees", "settle", "settled", "shelf", "shelves", "shop", "shown", "sight", "sighting", "silent",
-	"sky", "stance", "story", "tale", "teller", "tell", "tells", "tidings", "told", "trouble", "troubles", "unsaid",
-	"veil", "verdict", "vet", "voice", "vouch", "vouched", "wake", "waker", "whereabouts", "wish", "wishes", "witness",
-	"word", "words", "world", "worlds",
-}

@@ -48,7 +48,7 @@ func ratchetCases() []ratchetCase {
 		{ratchet: "decisions by a sentence", why: "a constant is cut", subject: "a/x.go", want: 2,
 			bad:  map[string]string{"a/x.go": "package x\nconst mark = \"allow it with \"\nfunc f(s string) bool { strings.Cut(s, mark); return s == \"not found\" }\n"},
 			good: map[string]string{"a/x.go": "package x\nfunc f(s string) bool { strings.Cut(s, \": \"); return s == \"NotFound\" && strings.Contains(g(\"a b\"), s) }\n"}},
-		{ratchet: "declared names with a word of our own", why: "a field", subject: "told", want: 2,
+		{ratchet: "declared names with a retired word", why: "a field", subject: "told", want: 2,
 			bad: map[string]string{"a/x.go": "package x\ntype t struct{ lastTold int }\nfunc toldHTTP() {}\n"}, good: map[string]string{"a/x.go": "package x\nfunc tolds(told int) { x := told }\n"}},
 		{ratchet: "fields of a struct, with nameless ones'", why: "six in each of two", subject: "a.t", want: 14,
 			bad:  map[string]string{"a/x.go": "package x\ntype t struct{ a, b struct{ c, d, e, f, g, h int } }\n"},

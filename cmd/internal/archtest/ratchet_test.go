@@ -30,7 +30,7 @@ var ratchets = []ratchet{
 	{"files of a package", maxPackageFiles, packageFiles},
 	{"files of a package in one cycle", maxCycle, fileCycles},
 	{"decisions by a sentence", 0, proseDecisions},
-	{"declared names with a word of our own", 0, retiredWords},
+	{"declared names with a retired word", 0, retiredWords},
 	{"fields of a struct, with nameless ones'", maxFields, nestedFields},
 	{"types of one unexported name", 1, typeMeanings},
 	{"lines of code without a line of test, of 100", 0, untested},
