@@ -18,18 +18,11 @@ import (
 // decides what is followed.
 func Followed(sync *v1alpha1.Sync) string {
 	git := sync.Spec.Source.Git
-	commit, ok := strings.CutPrefix(sync.Status.LastAttemptedRevision, followedBranch(git.Ref)+"@sha1:")
+	commit, ok := strings.CutPrefix(sync.Status.LastAttemptedRevision, git.Ref.FollowedBranch()+"@sha1:")
 	if !ok || sync.Status.LastAttemptedURL != "" && sync.Status.LastAttemptedURL != git.URL {
 		return ""
 	}
 	return commit
-}
-
-func followedBranch(ref v1alpha1.GitRef) string {
-	if ref == (v1alpha1.GitRef{}) {
-		return "main"
-	}
-	return ref.Branch
 }
 
 // AcceptsMove reports whether the Sync's branch may move from one commit to another

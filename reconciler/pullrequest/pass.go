@@ -143,10 +143,7 @@ func (p *pass) ours(pr forge.PullRequest) bool {
 
 // branch is the one that the Sync follows.
 func (p *pass) branch() string {
-	if b := p.sync.Spec.Source.Git.Ref.Branch; b != "" {
-		return b
-	}
-	return "main"
+	return cmp.Or(p.sync.Spec.Source.Git.Ref.FollowedBranch(), "main")
 }
 
 // look notes what the Sync says of live objects, and since when.

@@ -22,6 +22,7 @@ import (
 	"github.com/poolwright/poolwright/provision/engine"
 	"github.com/poolwright/poolwright/reconciler"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/gitprovider"
 	"github.com/poolwright/poolwright/reconciler/pullrequest"
 	"github.com/poolwright/poolwright/reconciler/report"
 	"github.com/poolwright/poolwright/reconciler/report/forge"
@@ -59,7 +60,7 @@ func (a *attempt) reviews() pullrequest.Builder {
 		if err != nil {
 			return pullrequest.Session{}, err
 		}
-		at, err := newForge(sync, secret.Data, time.Now)
+		at, err := gitprovider.New(sync, secret.Data, time.Now)
 		if err != nil {
 			return pullrequest.Session{}, state.Fail(state.Fix, "InvalidPullRequests", err)
 		}

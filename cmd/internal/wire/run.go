@@ -25,16 +25,19 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/poolwright/poolwright/cmd/internal/leaderelection"
 	"github.com/poolwright/poolwright/provision/engine"
 	"github.com/poolwright/poolwright/provision/engine/gate"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/receiver"
 	"github.com/poolwright/poolwright/reconciler/ssmversion"
 	"github.com/poolwright/poolwright/reconciler/ssmversion/updater"
 )
@@ -349,8 +352,26 @@ func (a *attempt) addOurs(mgr manager.Manager) error {
 		},
 		Events: recorder(mgr),
 	})
-	if err := errors.Join(a.addSyncs(mgr), a.addPullRequests(mgr), a.gpus.addTo(mgr, a), a.addHooks(mgr)); err != nil {
+	if err := errors.Join(a.addSyncs(mgr), a.addPullRequests(mgr), a.gpus.addTo(mgr, a), a.addReceiver(mgr)); err != nil {
 		return err
 	}
 	return a.addWatcher(mgr)
+}
+
+// addReceiver puts the webhook server on the manager, if it has an address.
+func (a *attempt) addReceiver(mgr manager.Manager) error {
+	if a.cfg.WebhookAddress == "" || a.cfg.WebhookAddress == "0" {
+		return nil
+	}
+	server := receiver.New(receiver.Config{
+		Address: a.cfg.WebhookAddress, Namespace: a.cfg.Namespace,
+		Syncs: mgr.GetClient(), Direct: a.direct, Clock: clock.RealClock{}, Log: a.cfg.Logger.WithName("webhook"),
+	})
+	if err := metrics.Registry.Register(server.Metrics()); err != nil {
+		return fmt.Errorf("registering the webhooks' metric: %w", err)
+	}
+	if err := mgr.Add(server); err != nil {
+		return fmt.Errorf("registering the webhook server: %w", err)
+	}
+	return nil
 }

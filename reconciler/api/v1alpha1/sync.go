@@ -171,6 +171,15 @@ type GitRef struct {
 	Commit string `json:"commit,omitempty"`
 }
 
+// FollowedBranch is the branch to follow: main where nothing is set, and empty for a tag
+// or a commit.
+func (r GitRef) FollowedBranch() string {
+	if r == (GitRef{}) {
+		return "main"
+	}
+	return r.Branch
+}
+
 // SecretRef names a Secret in the same namespace.
 type SecretRef struct {
 	// Name of the Secret.

@@ -1,4 +1,4 @@
-package wire
+package receiver
 
 import (
 	"bufio"
@@ -40,7 +40,7 @@ const (
 // post is a replica of the webhook server, an API server that counts, and a
 // clock that stands still.
 type post struct {
-	*hooks
+	*Server
 	url   string
 	clock *testclock.FakeClock
 	api   *api
@@ -134,7 +134,7 @@ func (a *api) annotations(t *testing.T) map[string]string {
 }
 
 // replica starts a server; change may set its bounds before.
-func (a *api) replica(t *testing.T, change func(*hooks)) *post {
+func (a *api) replica(t *testing.T, change func(*Server)) *post {
 	t.Helper()
 	clock := testclock.NewFakeClock(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
 	logger := funcr.NewJSON(func(line string) {
@@ -142,9 +142,9 @@ func (a *api) replica(t *testing.T, change func(*hooks)) *post {
 		defer a.mu.Unlock()
 		a.said.WriteString(line + "\n")
 	}, funcr.Options{Verbosity: 10})
-	p := &post{hooks: newHooks(Config{Namespace: "ours", Logger: logger}, a, a, clock), clock: clock, api: a}
+	p := &post{Server: New(Config{Namespace: "ours", Log: logger, Syncs: a, Direct: a, Clock: clock}), clock: clock, api: a}
 	if change != nil {
-		change(p.hooks)
+		change(p.Server)
 	}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -246,9 +246,9 @@ func (p *post) rested(t *testing.T, d time.Duration) {
 }
 
 func (p *post) idle() bool {
-	p.waker.mu.Lock()
-	defer p.waker.mu.Unlock()
-	return len(p.waker.waking) == 0
+	p.annotator.mu.Lock()
+	defer p.annotator.mu.Unlock()
+	return len(p.annotator.pending) == 0
 }
 
 func TestWebhooksAreAnsweredByWhatBecomesOfThem(t *testing.T) {
@@ -323,7 +323,7 @@ func TestWebhooksAreAnsweredByWhatBecomesOfThem(t *testing.T) {
 
 func TestAWebhookIsWrittenOnTheSync(t *testing.T) {
 	p := newAPI(t).replica(t, nil)
-	if server := manager.LeaderElectionRunnable(p.hooks); server.NeedLeaderElection() {
+	if server := manager.LeaderElectionRunnable(p.Server); server.NeedLeaderElection() {
 		t.Error("a standby takes no webhooks")
 	}
 	at := func() string { return p.clock.Now().UTC().Format(time.RFC3339Nano) }
@@ -346,13 +346,13 @@ func TestAWebhookIsWrittenOnTheSync(t *testing.T) {
 			got := p.api.annotations(t)
 			return got[v1alpha1.WebhookAnnotation] == at() && got[v1alpha1.ReconcileAnnotation] == fetched
 		})
-		p.rested(t, firstRest)
+		p.rested(t, minInterval)
 		await(t, "its end", p.idle)
 	}
 }
 
 func TestAFloodOfWebhooksIsAFewWritesAndTheLastOneCounts(t *testing.T) {
-	p := newAPI(t).replica(t, func(h *hooks) { h.patience = time.Minute })
+	p := newAPI(t).replica(t, func(h *Server) { h.timeout = time.Minute })
 	const many = 200
 	var senders sync.WaitGroup
 	for range many {
@@ -368,7 +368,7 @@ func TestAFloodOfWebhooksIsAFewWritesAndTheLastOneCounts(t *testing.T) {
 	if reads, patches := p.api.counted(); reads != 1 || patches != 1 {
 		t.Errorf("%d reads and %d writes within the first second", reads, patches)
 	}
-	p.rested(t, firstRest-time.Millisecond)
+	p.rested(t, minInterval-time.Millisecond)
 	if _, patches := p.api.counted(); patches != 1 {
 		t.Errorf("%d writes before its rest was over", patches)
 	}
@@ -377,7 +377,7 @@ func TestAFloodOfWebhooksIsAFewWritesAndTheLastOneCounts(t *testing.T) {
 	if got := p.api.annotations(t)[v1alpha1.WebhookAnnotation]; got != "2026-11-20T12:00:01Z" {
 		t.Errorf("the last write says %s", got)
 	}
-	p.rested(t, longestRest)
+	p.rested(t, maxInterval)
 	await(t, "rest", p.idle)
 	if _, patches := p.api.counted(); patches != 2 {
 		t.Errorf("%d writes in all", patches)
@@ -440,9 +440,9 @@ func TestAnAPIServerThatIsAwayLosesNoWebhookAndIsAskedLittle(t *testing.T) {
 		t.Errorf("%d reads", reads)
 	}
 	p.api.failing(nil)
-	p.clock.Step(noSignersAge)
+	p.clock.Step(noKeysTTL)
 	p.told(t, "pull_request", pullBody)
-	p.rested(t, firstRest)
+	p.rested(t, minInterval)
 	await(t, "rest", p.idle)
 
 	// Away while it is written: tried again, with all that it was told.
@@ -451,9 +451,9 @@ func TestAnAPIServerThatIsAwayLosesNoWebhookAndIsAskedLittle(t *testing.T) {
 	await(t, "the first try", p.clock.HasWaiters)
 	p.api.failing(nil)
 	p.told(t, "pull_request", pullBody)
-	p.rested(t, firstRest)
+	p.rested(t, minInterval)
 	await(t, "the second try", func() bool { return p.api.annotations(t)[v1alpha1.ReconcileAnnotation] != "" })
-	p.rested(t, longestRest)
+	p.rested(t, maxInterval)
 	await(t, "rest", p.idle)
 
 	// Away for long: it ends, and the next webhook begins anew.
@@ -462,11 +462,11 @@ func TestAnAPIServerThatIsAwayLosesNoWebhookAndIsAskedLittle(t *testing.T) {
 	p.told(t, "pull_request", pullBody)
 	await(t, "giving up", func() bool {
 		if p.clock.HasWaiters() {
-			p.clock.Step(longestRest)
+			p.clock.Step(maxInterval)
 		}
 		return p.idle()
 	})
-	if _, after := p.api.counted(); after-before != wakeTries {
+	if _, after := p.api.counted(); after-before != maxTries {
 		t.Errorf("%d tries", after-before)
 	}
 }
@@ -489,12 +489,12 @@ func TestAChangedWebhookSecretIsFollowed(t *testing.T) {
 		}
 	}
 	set("bmV3") // "new"
-	p.clock.Step(noSignersAge)
+	p.clock.Step(noKeysTTL)
 	if got := code("new"); got != http.StatusOK {
 		t.Errorf("got %d", got)
 	}
 	set("bmV3ZXI=") // "newer"
-	p.clock.Step(signersAge)
+	p.clock.Step(keysTTL)
 	if got := code("new"); got != http.StatusUnauthorized {
 		t.Errorf("got %d", got)
 	}
@@ -504,8 +504,8 @@ func TestAChangedWebhookSecretIsFollowed(t *testing.T) {
 }
 
 func TestSlowSendersDoNotKeepOthersOut(t *testing.T) {
-	p := newAPI(t).replica(t, func(h *hooks) {
-		h.connections, h.slots, h.patience = make(chan struct{}, 8), make(chan struct{}, 4), 2*time.Second
+	p := newAPI(t).replica(t, func(h *Server) {
+		h.connections, h.inFlight, h.timeout = 8, make(chan struct{}, 4), 2*time.Second
 	})
 	address := strings.TrimPrefix(p.url, "http://")
 	open := func(first string) net.Conn {
@@ -543,7 +543,7 @@ func TestSlowSendersDoNotKeepOthersOut(t *testing.T) {
 }
 
 func TestTooManyAtOnceAreToldSo(t *testing.T) {
-	p := newAPI(t).replica(t, func(h *hooks) { h.slots, h.patience = make(chan struct{}), 2*time.Second })
+	p := newAPI(t).replica(t, func(h *Server) { h.inFlight, h.timeout = make(chan struct{}), 2*time.Second })
 	if r, _ := send(t, p.signed(t, "/hook/dev", "pull_request", hookSecret, pullBody)); r.StatusCode != http.StatusTooManyRequests || r.Header.Get("Retry-After") == "" {
 		t.Errorf("got %s", r.Status)
 	}

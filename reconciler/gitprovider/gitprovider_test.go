@@ -1,4 +1,4 @@
-package wire
+package gitprovider
 
 import (
 	"context"
@@ -27,7 +27,7 @@ func pullingSync(provider v1alpha1.ForgeProvider, git, url string) *v1alpha1.Syn
 	return s
 }
 
-func TestARepositorysPlaceIsReadFromTheAddressThatPeopleCloneItBy(t *testing.T) {
+func TestARepositoryIsReadFromTheAddressThatPeopleCloneItBy(t *testing.T) {
 	const hub, tea = v1alpha1.ForgeGitHub, v1alpha1.ForgeGitea
 	tests := []struct {
 		provider       v1alpha1.ForgeProvider
@@ -58,14 +58,14 @@ func TestARepositorysPlaceIsReadFromTheAddressThatPeopleCloneItBy(t *testing.T) 
 		{tea, "", "", "", "", "https://host/owner/name"},
 	}
 	for _, tt := range tests {
-		got, err := repositoryOf(pullingSync(tt.provider, tt.git, tt.url))
+		got, err := RepositoryOf(pullingSync(tt.provider, tt.git, tt.url))
 		if tt.err != "" {
 			if err == nil || !strings.Contains(err.Error(), tt.err) || strings.Contains(err.Error(), "s3cret") {
 				t.Errorf("%s %s: got %+v, %v", tt.git, tt.url, got, err)
 			}
 			continue
 		}
-		if err != nil || got.api != tt.api || got.name != tt.name || got.onlyHere != strings.HasPrefix(tt.api, "http://") {
+		if err != nil || got.API != tt.api || got.Name != tt.name || got.loopbackOnly != strings.HasPrefix(tt.api, "http://") {
 			t.Errorf("%s %s: got %+v, %v", tt.git, tt.url, got, err)
 		}
 	}
@@ -115,7 +115,7 @@ func TestACredentialThatCannotBeIsNamedByItsSecretAndKey(t *testing.T) {
 		for key, value := range tt.secret {
 			secret[key] = []byte(value)
 		}
-		f, err := newForge(pullingSync(tt.provider, "https://git.example.com/platform/nodes.git", tt.url), secret, time.Now)
+		f, err := New(pullingSync(tt.provider, "https://git.example.com/platform/nodes.git", tt.url), secret, time.Now)
 		switch {
 		case tt.want == "" && (err != nil || f == nil):
 			t.Errorf("%s: got %v", tt.name, err)
@@ -125,7 +125,7 @@ func TestACredentialThatCannotBeIsNamedByItsSecretAndKey(t *testing.T) {
 			t.Errorf("%s: a value is told: %v", tt.name, err)
 		}
 	}
-	if _, err := newForge(&v1alpha1.Sync{}, nil, time.Now); err == nil {
+	if _, err := New(&v1alpha1.Sync{}, nil, time.Now); err == nil {
 		t.Error("a Sync without pull requests has a forge")
 	}
 }
@@ -149,7 +149,7 @@ func asked(t *testing.T, provider v1alpha1.ForgeProvider, url string, more map[s
 	t.Helper()
 	secret := map[string][]byte{"token": []byte("s3cret")}
 	maps.Copy(secret, more)
-	f, err := newForge(pullingSync(provider, url, ""), secret, time.Now)
+	f, err := New(pullingSync(provider, url, ""), secret, time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -210,9 +210,9 @@ func TestNoForgeLeadsToAMetadataServiceOrOverPlainHTTPAway(t *testing.T) {
 		"[fe80::1%eth0]:443": {true, true}, "[fd00:ec2::254]:80": {true, true}, "0.0.0.0:443": {true, true}, "[::]:443": {true, true},
 		"224.0.0.1:443": {true, true}, "no address": {true, true},
 	} {
-		for i, onlyHere := range []bool{false, true} {
-			if err := mayConnect(address, onlyHere); (err != nil) != refused[i] {
-				t.Errorf("%s, plain http %v: got %v", address, onlyHere, err)
+		for i, loopbackOnly := range []bool{false, true} {
+			if err := mayConnect(address, loopbackOnly); (err != nil) != refused[i] {
+				t.Errorf("%s, plain http %v: got %v", address, loopbackOnly, err)
 			}
 		}
 	}

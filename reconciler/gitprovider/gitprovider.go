@@ -1,0 +1,110 @@
+// Package gitprovider makes the client of the Git provider that a Sync's pull requests are
+// at (spec.pullRequests), from the Sync and the Secret that it names.
+//
+// It refuses addresses that would take a token to another host, to a link-local address or
+// over plain HTTP. No error repeats a value of the Secret. Start reading at New.
+package gitprovider
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/report/forge"
+	"github.com/poolwright/poolwright/reconciler/report/forge/gitea"
+	"github.com/poolwright/poolwright/reconciler/report/forge/github"
+)
+
+// The keys of the Secret that spec.pullRequests.secretRef names. Those of a
+// GitHub App are Flux's, so that one Secret can serve both.
+const (
+	keyToken        = "token"
+	keyCA           = "ca.crt"
+	keyApp          = "githubAppID"
+	keyInstallation = "githubAppInstallationID"
+	keyPrivateKey   = "githubAppPrivateKey"
+)
+
+// New makes the client of the provider that a Sync's pull requests are at, with the content
+// of the Secret that spec.pullRequests.secretRef names. It makes no request. Its errors
+// name the field, or the Secret and its key, and the remedy. A Forge remembers what it
+// wrote, so the caller keeps it for as long as the Sync and the Secret stay as they are.
+func New(sync *v1alpha1.Sync, secret map[string][]byte, now func() time.Time) (forge.Forge, error) {
+	spec := sync.Spec.PullRequests
+	if spec == nil {
+		return nil, errors.New("connecting to the forge: the Sync has no spec.pullRequests")
+	}
+	at, err := RepositoryOf(sync)
+	if err != nil {
+		return nil, err
+	}
+	transport, err := newTransport(at.loopbackOnly, spec.SecretRef.Name, secret[keyCA])
+	if err != nil {
+		return nil, err
+	}
+	switch spec.Provider {
+	case v1alpha1.ForgeGitHub:
+		config := github.Config{Address: at.API, Repository: at.Name, Transport: transport, Now: now}
+		if config.Token, config.App, err = githubCredential(spec.SecretRef.Name, secret); err != nil {
+			return nil, err
+		}
+		f, err := github.New(config)
+		if err != nil {
+			return nil, fmt.Errorf("reading %s and Secret %q: %w", at.field, spec.SecretRef.Name, err)
+		}
+		return f, nil
+	case v1alpha1.ForgeGitea, v1alpha1.ForgeForgejo:
+		token, err := tokenOf(spec.SecretRef.Name, secret, "put a token there")
+		if err != nil {
+			return nil, err
+		}
+		f, err := gitea.New(gitea.Config{Address: at.API, Repository: at.Name, Token: token, Transport: transport, Now: now})
+		if err != nil {
+			return nil, fmt.Errorf("reading %s: %w", at.field, err)
+		}
+		return f, nil
+	}
+	return nil, fmt.Errorf("reading spec.pullRequests.provider: %q is not one of GitHub, Gitea, Forgejo", spec.Provider)
+}
+
+// githubCredential is a token or an App; having both, nobody could tell as whom
+// the comments are written.
+func githubCredential(name string, secret map[string][]byte) (token string, app *github.App, err error) {
+	const apps = keyApp + ", " + keyInstallation + " and " + keyPrivateKey
+	some := len(secret[keyApp])+len(secret[keyInstallation])+len(secret[keyPrivateKey]) > 0
+	switch {
+	case some && len(secret[keyToken]) > 0:
+		return "", nil, fmt.Errorf("reading Secret %q: it has the key %s and keys of a GitHub App: remove one or the other", name, keyToken)
+	case !some:
+		token, err = tokenOf(name, secret, "put a token there, or the keys "+apps+" of a GitHub App")
+		return token, nil, err
+	}
+	app = &github.App{Key: secret[keyPrivateKey]}
+	for key, into := range map[string]*int64{keyApp: &app.ID, keyInstallation: &app.Installation} {
+		if *into, err = strconv.ParseInt(string(bytes.TrimSpace(secret[key])), 10, 64); err != nil || *into <= 0 {
+			return "", nil, fmt.Errorf("reading Secret %q: the key %s has to be a positive number: a GitHub App takes all of %s", name, key, apps)
+		}
+	}
+	if len(bytes.TrimSpace(app.Key)) == 0 {
+		return "", nil, fmt.Errorf("reading Secret %q: it has no key %s: put the App's private key there, in PEM", name, keyPrivateKey)
+	}
+	return "", app, nil
+}
+
+// tokenOf refuses what no forge gives out, such as a token with its file's
+// other lines: the HTTP client would, too, but with less to say.
+func tokenOf(name string, secret map[string][]byte, remedy string) (string, error) {
+	token := string(bytes.TrimSpace(secret[keyToken]))
+	if token == "" {
+		return "", fmt.Errorf("reading Secret %q: it has no key %s: %s", name, keyToken, remedy)
+	}
+	if strings.ContainsFunc(token, func(r rune) bool { return r > unicode.MaxASCII || r <= ' ' || r == 0x7f }) {
+		return "", fmt.Errorf("reading Secret %q: the key %s holds white space or characters that no token has: put the token alone there", name, keyToken)
+	}
+	return token, nil
+}
