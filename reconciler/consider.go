@@ -38,7 +38,7 @@ func (r *revision) remember(result Result) {
 		if c.KeepsUsed() {
 			r.used[c.Key] = c.Hold
 		}
-		if c.Hold.Nodes() || c.Hold.By(hold.Update) {
+		if c.Hold.Nodes() || c.Hold.By(hold.UpdateLosses) {
 			r.withheld[c.Key] = c.Hold
 		}
 	}

@@ -122,7 +122,7 @@ func change(action plan.Action, in, name string, wave int) plan.Change {
 }
 
 func held(c plan.Change) plan.Change {
-	c.Hold = hold.Reasons{{Rule: hold.Removal}}
+	c.Hold = hold.Reasons{{Rule: hold.DeletionLosses}}
 	return c
 }
 

@@ -114,7 +114,7 @@ func TestWhenAConfirmationHasServed(t *testing.T) {
 		edit(&d)
 		return d
 	}
-	waits := apply.Result{Change: plan.Change{Hold: hold.Reasons{{Rule: hold.Loosened, Token: &x}}}, Status: apply.Held}
+	waits := apply.Result{Change: plan.Change{Hold: hold.Reasons{{Rule: hold.LooserGuard, Token: &x}}}, Status: apply.Held}
 	for name, tt := range map[string]struct {
 		done run
 		want bool
@@ -125,9 +125,9 @@ func TestWhenAConfirmationHasServed(t *testing.T) {
 		"it was skipped":        {change(func(r *apply.Result) { r.Status = apply.Skipped }), false},
 		"another change failed": {change(func(r *apply.Result) { r.Status, r.Change.Tokens = apply.Failed, nil }), true},
 		"another change asks": {change(func(r *apply.Result) {
-			r.Change = plan.Change{Hold: hold.Reasons{{Rule: hold.Loosened, Token: &x}}}
+			r.Change = plan.Change{Hold: hold.Reasons{{Rule: hold.LooserGuard, Token: &x}}}
 		}), false},
-		"another change is held by no guard":     {change(func(r *apply.Result) { r.Change = plan.Change{Hold: hold.Reasons{{Rule: hold.Drift}}} }), true},
+		"another change is held by no guard":     {change(func(r *apply.Result) { r.Change = plan.Change{Hold: hold.Reasons{{Rule: hold.DriftReported}}} }), true},
 		"only some things were looked at":        {with(func(d *run) { d.kind = partial }), false},
 		"the source could not be read":           {with(func(d *run) { d.Stale = errors.New("unreachable") }), true},
 		"and it was not used":                    {run{Result: reconciler.Result{Stale: errors.New("unreachable")}}, false},

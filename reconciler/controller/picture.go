@@ -91,7 +91,7 @@ func awaited(r apply.Result) string {
 	switch {
 	case r.Status != apply.Held:
 		return ""
-	case r.Change.Hold.By(hold.MaxPrunePercent, hold.Removal, hold.Update):
+	case r.Change.Hold.By(hold.MaxPrunePercent, hold.DeletionLosses, hold.UpdateLosses):
 		return pruneHeld
 	case r.Change.Hold.Nodes():
 		return rolloutHeld

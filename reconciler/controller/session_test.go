@@ -116,16 +116,16 @@ func TestJudge(t *testing.T) {
 		},
 		"a held deletion waits": {
 			ran(change("a", plan.Delete, func(c *plan.Change) {
-				c.Hold = hold.Reasons{{Rule: hold.Removal, Facts: hold.Facts{Object: "a", Detail: "confirm"}}}
+				c.Hold = hold.Reasons{{Rule: hold.DeletionLosses, Facts: hold.Facts{Object: "a", Detail: "confirm"}}}
 			})),
-			conclusion{stalled: true, reason: "PruneHeld", pending: []v1alpha1.PendingChange{{Object: "ConfigMap/a/a", Action: "delete", Reason: "deleting a: confirm", Rules: []string{"grave deletion"}}}},
+			conclusion{stalled: true, reason: "PruneHeld", pending: []v1alpha1.PendingChange{{Object: "ConfigMap/a/a", Action: "delete", Reason: "deleting a: confirm", Rules: []string{"DeletionLosses"}}}},
 		},
 		"drift that is only reported leaves the Sync ready, drifted and settled: another look would find the same": {
 			ran(change("a", plan.Update, func(c *plan.Change) {
-				c.Hold, c.Drift = hold.Reasons{{Rule: hold.Drift, Facts: hold.Facts{Detail: "only reported"}}}, true
+				c.Hold, c.Drift = hold.Reasons{{Rule: hold.DriftReported, Facts: hold.Facts{Detail: "only reported"}}}, true
 			})),
 			conclusion{ready: true, settled: true, reason: "ReconciliationSucceeded", drifted: 1,
-				pending: []v1alpha1.PendingChange{{Object: "ConfigMap/a/a", Action: "update", Reason: "only reported", Rules: []string{"drift: Report"}, Source: "a.yaml:7"}}},
+				pending: []v1alpha1.PendingChange{{Object: "ConfigMap/a/a", Action: "update", Reason: "only reported", Rules: []string{"DriftReported"}, Source: "a.yaml:7"}}},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -183,7 +183,7 @@ func TestAnIdleVisitKeepsWhatTheLastFullRunSaid(t *testing.T) {
 	sync := &v1alpha1.Sync{}
 	status := &v1alpha1.SyncStatus{}
 	reported := ran(change("a", plan.Update, func(c *plan.Change) {
-		c.Hold, c.Drift = hold.Reasons{{Rule: hold.Drift, Facts: hold.Facts{Detail: "only reported"}}}, true
+		c.Hold, c.Drift = hold.Reasons{{Rule: hold.DriftReported, Facts: hold.Facts{Detail: "only reported"}}}, true
 	}))
 	judge(reported).write(status, sync, reported)
 	before := status.DeepCopy()

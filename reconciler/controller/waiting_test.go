@@ -201,7 +201,7 @@ func TestEachRowHasAllItsReasons(t *testing.T) {
 	for _, row := range s.sync().Status.Pending {
 		got[row.Object[strings.LastIndex(row.Object, "/")+1:]] = row.Rules
 	}
-	want := map[string][]string{"a": {"guard.maxPrunePercent"}, "queue": {"guard.maxPrunePercent", "grave deletion"}}
+	want := map[string][]string{"a": {"MaxPrunePercent"}, "queue": {"MaxPrunePercent", "DeletionLosses"}}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("rules (-want +got):\n%s", d)
 	}
@@ -250,7 +250,7 @@ func TestAMoveAndWhatWaitsBesideItHaveOneToken(t *testing.T) {
 func TestAnAcceptedMoveIsUsedUp(t *testing.T) {
 	sync := &v1alpha1.Sync{ObjectMeta: metav1.ObjectMeta{UID: "a"}, Status: v1alpha1.SyncStatus{LastAttemptedRevision: "main@sha1:" + here}}
 	sync.Annotations = map[string]string{v1alpha1.ConfirmAnnotation: tokenForMove(here, there).In(confirm.Scope{UID: "a"})}
-	waits := apply.Result{Change: plan.Change{Hold: hold.Reasons{{Rule: hold.Removal, Token: &hold.Token{Purpose: "move"}}}}, Status: apply.Held}
+	waits := apply.Result{Change: plan.Change{Hold: hold.Reasons{{Rule: hold.DeletionLosses, Token: &hold.Token{Purpose: "move"}}}}, Status: apply.Held}
 	for to, want := range map[string]bool{there: true, here: false, strings.Repeat("3", 40): false} {
 		d := run{Result: reconciler.Result{Revision: "main@sha1:" + to}}
 		d.Outcome.Results = []apply.Result{waits}
@@ -265,7 +265,7 @@ func TestTheTokenIsAtTheEndOfAnyMessage(t *testing.T) {
 	var left []leftover
 	for i := range 300 {
 		left = append(left, leftover{waits: pruneHeld, held: hold.Reasons{{
-			Rule: hold.Removal, Facts: hold.Facts{Object: fmt.Sprint("NodePool/", i), Detail: strings.Repeat("x", 9000)}, Token: &hold.Token{Purpose: "deletions", Digest: "1"},
+			Rule: hold.DeletionLosses, Facts: hold.Facts{Object: fmt.Sprint("NodePool/", i), Detail: strings.Repeat("x", 9000)}, Token: &hold.Token{Purpose: "deletions", Digest: "1"},
 		}}})
 	}
 	v := verdict{picture: picture{left: left}}

@@ -137,7 +137,7 @@ func (p Plan) Withhold(reasons map[state.Key]hold.Reasons) Plan {
 	p.Changes = slices.Clone(p.Changes)
 	for i, c := range p.Changes {
 		before := reasons[c.Key]
-		if len(before) > 0 && (c.Hold.By(hold.Update) || !c.Held() && c.rolls()) {
+		if len(before) > 0 && (c.Hold.By(hold.UpdateLosses) || !c.Held() && c.rolls()) {
 			p.Changes[i].Hold = before
 		}
 	}
@@ -152,7 +152,7 @@ func tooMany(limit *int, reviewed []Consequences, now Consequences) hold.Reasons
 		out = append(out, hold.Reason{Rule: hold.MaxNodesReplaced, Facts: hold.Facts{Nodes: &nodes}})
 	}
 	if nodes.Reviewed != nil {
-		out = append(out, hold.Reason{Rule: hold.Reviewed, Facts: hold.Facts{Nodes: &nodes}})
+		out = append(out, hold.Reason{Rule: hold.ReviewExceeded, Facts: hold.Facts{Nodes: &nodes}})
 	}
 	return out
 }

@@ -28,7 +28,7 @@ func ReportDrift() Policy {
 	return func(p Plan) Plan {
 		return holding(p, func(c Change) hold.Reasons {
 			if c.Drift {
-				return hold.Reasons{{Rule: hold.Drift}}
+				return hold.Reasons{{Rule: hold.DriftReported}}
 			}
 			return nil
 		})
@@ -39,7 +39,7 @@ func ReportDrift() Policy {
 // Change.Standing): there nothing is ever written, neither for drift nor for a
 // new revision nor to delete.
 func ReportTarget(name string) Policy {
-	reason := fmt.Sprintf("nothing is written to %s (%s)", name, hold.Drift)
+	reason := fmt.Sprintf("nothing is written to %s (%s)", name, hold.DriftReported.Text())
 	return func(p Plan) Plan {
 		p.Changes = slices.Clone(p.Changes)
 		for i, c := range p.Changes {
@@ -51,7 +51,7 @@ func ReportTarget(name string) Policy {
 			if !c.Standing() {
 				return nil
 			}
-			return hold.Reasons{{Rule: hold.Drift, Facts: hold.Facts{Detail: c.terms()}}}
+			return hold.Reasons{{Rule: hold.DriftReported, Facts: hold.Facts{Detail: c.terms()}}}
 		})
 	}
 }
@@ -132,12 +132,12 @@ func ConfirmLosses(confirmation string) Policy {
 // unconfirmed says what is grave about a deletion, or an update, that no person has
 // confirmed.
 func unconfirmed(c Change) hold.Reasons {
-	rule := hold.Removal
+	rule := hold.DeletionLosses
 	switch {
 	case c.Before.Grave == "":
 		return nil
 	case c.Action == Update:
-		rule = hold.Update
+		rule = hold.UpdateLosses
 	case !fresh(c):
 		return nil
 	}

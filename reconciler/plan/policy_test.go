@@ -196,17 +196,17 @@ func TestAHeldChangeNamesTheRulesThatHoldIt(t *testing.T) {
 		want []hold.Rule
 	}{
 		"nothing holds it":               {rolling([]string{"NodePool/gpu=1"}, []string{"NodePool/gpu=2"}), nil},
-		"one grave deletion":             {grave, []hold.Rule{hold.Removal}},
-		"too many":                       {rolling(pools(20), []string{stays}, plan.Guard(50, "")), []hold.Rule{hold.MaxPrunePercent, hold.Removal}},
-		"everything":                     {rolling(pools(2)[:2], nil, plan.Guard(50, "")), []hold.Rule{hold.MaxPrunePercent, hold.Removal}},
-		"drift that is reported":         {rolling([]string{"ConfigMap/a=2!"}, []string{stays}, plan.ReportDrift()), []hold.Rule{hold.Drift}},
-		"a world that is only compared":  {rolling([]string{"ConfigMap/a=2"}, []string{stays}, plan.ReportTarget("cluster")), []hold.Rule{hold.Drift}},
+		"one grave deletion":             {grave, []hold.Rule{hold.DeletionLosses}},
+		"too many":                       {rolling(pools(20), []string{stays}, plan.Guard(50, "")), []hold.Rule{hold.MaxPrunePercent, hold.DeletionLosses}},
+		"everything":                     {rolling(pools(2)[:2], nil, plan.Guard(50, "")), []hold.Rule{hold.MaxPrunePercent, hold.DeletionLosses}},
+		"drift that is reported":         {rolling([]string{"ConfigMap/a=2!"}, []string{stays}, plan.ReportDrift()), []hold.Rule{hold.DriftReported}},
+		"a world that is only compared":  {rolling([]string{"ConfigMap/a=2"}, []string{stays}, plan.ReportTarget("cluster")), []hold.Rule{hold.DriftReported}},
 		"nodes":                          {rolling([]string{"NodePool/gpu=1"}, []string{"NodePool/gpu=2"}).GuardNodes(&limit, nil, "", lost), []hold.Rule{hold.MaxNodesReplaced}},
-		"a deletion that also has nodes": {grave.GuardNodes(&limit, nil, "", lost), []hold.Rule{hold.Removal, hold.MaxNodesReplaced}},
+		"a deletion that also has nodes": {grave.GuardNodes(&limit, nil, "", lost), []hold.Rule{hold.DeletionLosses, hold.MaxNodesReplaced}},
 		"more than were reviewed": {grave.GuardNodes(nil, []plan.Consequences{merged(told(12, 0, []string{"NodePool/gpu=1"}, nil))}, "", lost),
-			[]hold.Rule{hold.Removal, hold.Reviewed}},
+			[]hold.Rule{hold.DeletionLosses, hold.ReviewExceeded}},
 		"all of it": {grave.GuardNodes(&limit, []plan.Consequences{merged(told(12, 0, []string{"NodePool/gpu=1"}, nil))}, "", lost),
-			[]hold.Rule{hold.Removal, hold.MaxNodesReplaced, hold.Reviewed}},
+			[]hold.Rule{hold.DeletionLosses, hold.MaxNodesReplaced, hold.ReviewExceeded}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, change := range c.plan.Changes {

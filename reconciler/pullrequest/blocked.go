@@ -45,7 +45,7 @@ func held(pending []v1alpha1.PendingChange) string {
 	var out []string
 	for _, c := range pending {
 		waits := slices.ContainsFunc(c.Rules, func(rule string) bool {
-			return rule != string(hold.OnlyCompared) && rule != string(hold.Drift)
+			return rule != string(hold.OnlyCompared) && rule != string(hold.DriftReported)
 		})
 		if waits && !slices.Contains(out, c.Reason) {
 			out = append(out, c.Reason)

@@ -46,7 +46,7 @@ func TestEachTurnOfAMergeIsToldAsItComes(t *testing.T) {
 	s.change(func(y *v1alpha1.Sync) {
 		y.Status.ConfirmationToken = "3ae3f00d"
 		y.Status.Pending = []v1alpha1.PendingChange{
-			{Reason: "refused"}, {Reason: "only compared", Rules: []string{"only compared"}}, {Reason: "too many", Rules: []string{"guard.maxNodesReplaced"}}, {Reason: "too many", Rules: []string{"guard.maxNodesReplaced"}},
+			{Reason: "refused"}, {Reason: "only compared", Rules: []string{"OnlyCompared"}}, {Reason: "too many", Rules: []string{"MaxNodesReplaced"}}, {Reason: "too many", Rules: []string{"MaxNodesReplaced"}},
 		}
 	})
 	s.condition("Ready", metav1.ConditionFalse, "RolloutHeld", "too many; confirm with poolwright.dev/confirm: 3ae3f00d")
@@ -120,7 +120,7 @@ func TestNoPlanStaysPendingBesideAMergedHead(t *testing.T) {
 			if tt.refused {
 				s.oracle.plan = func(pr forge.PullRequest) (Plan, error) {
 					p, err := plan(pr)
-					p.Report.Guards = []report.Guard{{Rule: "guard.maxNodesReplaced", Result: "held"}}
+					p.Report.Guards = []report.Guard{{Rule: "MaxNodesReplaced", Result: "held"}}
 					return p, err
 				}
 			}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/poolwright/poolwright/reconciler/plan/hold"
 	"github.com/poolwright/poolwright/reconciler/state/confirm"
 )
 
@@ -45,9 +46,9 @@ func (r Report) guardLines(v voice) (out []string, rest []Hold) {
 		var l string
 		switch g.Result {
 		case "warning":
-			l = v.name(g.Rule) + " warns: " + v.name(g.Text)
+			l = v.name(g.rule()) + " warns: " + v.name(g.Text)
 		case "held":
-			l = v.name(g.Rule) + " holds it: "
+			l = v.name(g.rule()) + " holds it: "
 			at := slices.IndexFunc(rest, func(h Hold) bool { return string(h.Rule) == g.Rule && h.Reason == g.Text })
 			if at < 0 {
 				l += v.name(g.unnamed(g.Text))
@@ -64,7 +65,10 @@ func (r Report) guardLines(v voice) (out []string, rest []Hold) {
 }
 
 // unnamed is a reason without the rule's name, which is said before it.
-func (g Guard) unnamed(reason string) string { return strings.ReplaceAll(reason, " ("+g.Rule+")", "") }
+func (g Guard) unnamed(reason string) string { return strings.ReplaceAll(reason, " ("+g.rule()+")", "") }
+
+// rule is the rule's name as a person reads it.
+func (g Guard) rule() string { return hold.Rule(g.Rule).Text() }
 
 // objects are the names of what is held.
 func (v voice) objects(h Hold) []string {
@@ -231,7 +235,7 @@ func place(file string, line int) string {
 func (r Report) guardsThatHold(v voice) []string {
 	var out []string
 	for _, g := range r.Guards {
-		name := v.short(g.Rule)
+		name := v.short(g.rule())
 		if g.Result == "held" && !slices.Contains(out, name) {
 			out = append(out, name)
 		}

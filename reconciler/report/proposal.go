@@ -19,7 +19,7 @@ type Drift struct {
 
 // Guard is what one rule says of the step.
 type Guard struct {
-	// Rule is the rule's name, such as "guard.maxNodesReplaced" or "lint".
+	// Rule is a hold.Rule, "lint" or "merge".
 	Rule string `json:"rule"`
 	// Result is "ok", "warning" or "held".
 	Result string `json:"result"`

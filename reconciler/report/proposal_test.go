@@ -74,14 +74,14 @@ func TestTheVerdictOfAProposalNamesGuardsQuotasAndDrift(t *testing.T) {
 	other.Step = join(tainting(), quotaNote("of 128 vCPUs, 0 are used"))
 	twice := all["guarded"]
 	twice.guards = append(guards(), guards()...)
-	twice.guards = append(twice.guards, Guard{Rule: "reviewed", Result: "held", Text: "x"})
+	twice.guards = append(twice.guards, Guard{Rule: "ReviewExceeded", Result: "held", Text: "x"})
 	tests := []struct {
 		name string
 		p    proposed
 		want string
 	}{
 		{"a guard that holds", all["guarded"], "held by guard.maxNodesReplaced · 1 object · 4 nodes replaced in 20–60 min · +$1.52/h (+$0.31 spot) · ceiling $52.40 → $64.80/h · quota ok"},
-		{"several, each once", twice, "held by guard.maxNodesReplaced, reviewed · 1 object · 4 nodes replaced in 20–60 min · +$1.52/h (+$0.31 spot) · ceiling $52.40 → $64.80/h"},
+		{"several, each once", twice, "held by guard.maxNodesReplaced, review · 1 object · 4 nodes replaced in 20–60 min · +$1.52/h (+$0.31 spot) · ceiling $52.40 → $64.80/h"},
 		{"a quota that is too small", all["quota"], "1 object · no node is replaced · quota short · ceiling $12.40 → $24.80/h"},
 		{"one that could not be looked at", short, "2 objects · no node is replaced · ceiling $12.40 → $24.80/h · 1 not compared"},
 		{"one that has no name", nameless, "1 object · no node is replaced"},
@@ -122,7 +122,7 @@ func TestAProposalMasksSecretsOfBothPlansInBoth(t *testing.T) {
 	token := hunter + "token-4711"
 	secret := between("", "Secret", "git", object{"kind": "Secret", "stringData": object{"password": token}}, object{"kind": "Secret", "stringData": object{"password": "other"}})
 	quoting := join(tainting(), plan.Plan{Notes: []plan.Note{{Key: state.Key{Target: "aws", Kind: "Role", Name: "a"}, Text: "the answer was " + token}}})
-	quoting.Changes[0].Hold = hold.Reasons{{Rule: hold.Removal, Facts: hold.Facts{Detail: "refused: " + token, Nodes: &hold.Nodes{Doubt: token, Unknown: token}}}}
+	quoting.Changes[0].Hold = hold.Reasons{{Rule: hold.DeletionLosses, Facts: hold.Facts{Detail: "refused: " + token, Nodes: &hold.Nodes{Doubt: token, Unknown: token}}}}
 	for name, p := range map[string]plan.Proposal{"a secret of the drift": {Step: quoting, Drift: secret}, "a secret of the step": {Step: secret, Drift: quoting}} {
 		t.Run(name, func(t *testing.T) {
 			r := NewProposal(p, []state.Problem{{Message: "bad: " + token}})
@@ -316,7 +316,7 @@ func TestContentStaysWhileOnlyTheClusterBreathes(t *testing.T) {
 		"a new pod fits":            func(_ *Report, f *provision.Forecast) { f.Fit.Waiting = f.Fit.Waiting[:1] },
 		"a pod without a node more": func(_ *Report, f *provision.Forecast) { f.Fit.Unscheduled[0].Like++ },
 		"a guard holds": func(r *Report, _ *provision.Forecast) {
-			r.Guards = []Guard{{Rule: "guard.maxNodesReplaced", Result: "held", Text: "x"}}
+			r.Guards = []Guard{{Rule: "MaxNodesReplaced", Result: "held", Text: "x"}}
 		},
 		"a quota is too small":      func(r *Report, _ *provision.Forecast) { r.Quota = "short" },
 		"a problem":                 func(r *Report, _ *provision.Forecast) { r.Problems = []Problem{{Message: "x"}} },
@@ -344,7 +344,7 @@ func TestMakingAProposalChangesNeitherPlan(t *testing.T) {
 		t.Errorf("holds %+v", r.Holds)
 	}
 	two := hold.Reasons{
-		{Rule: hold.Removal, Token: &hold.Token{Purpose: "deletions", Digest: "1"}}, {Rule: hold.Reviewed, Facts: hold.Facts{Nodes: &hold.Nodes{Reviewed: &hold.Reviews{}}}, Token: &hold.Token{Purpose: "nodes", Digest: "2"}},
+		{Rule: hold.DeletionLosses, Token: &hold.Token{Purpose: "deletions", Digest: "1"}}, {Rule: hold.ReviewExceeded, Facts: hold.Facts{Nodes: &hold.Nodes{Reviewed: &hold.Reviews{}}}, Token: &hold.Token{Purpose: "nodes", Digest: "2"}},
 	}
 	both := plan.Plan{Changes: removal().Changes[:2]}
 	both.Changes[1].Hold = two

@@ -108,10 +108,10 @@ func proposals() map[string]proposed {
 	role := aws("iam", "Role", "", "dev-nodes", object{"policies": []any{"AmazonSSMManagedInstanceCore"}})
 	out := map[string]proposed{
 		"taints": {Proposal: plan.Proposal{Step: join(tainting(), quota), Drift: drifting()}, forecast: pdb,
-			guards: []Guard{{Rule: "guard.maxNodesReplaced", Result: "ok", Text: "4 of at most 10 nodes are replaced"}, {Rule: "lint", Result: "ok", Text: "nothing found"}}},
+			guards: []Guard{{Rule: "MaxNodesReplaced", Result: "ok", Text: "4 of at most 10 nodes are replaced"}, {Rule: "lint", Result: "ok", Text: "nothing found"}}},
 		"volume":     {Proposal: plan.Proposal{Step: join(volume(), quota)}, forecast: classReplacing("NodeClassDrift", volumes)},
 		"ami":        {Proposal: plan.Proposal{Step: join(amis(), quota)}, forecast: amiReplacing()},
-		"removed":    {Proposal: plan.Proposal{Step: join(removal(), quota)}, forecast: removing(), guards: []Guard{{Rule: "guard.maxPrunePercent", Result: "held", Text: "would delete all 2 objects (guard.maxPrunePercent)"}, {Rule: "grave deletion", Result: "held", Text: "deleting NodePool.karpenter.sh/old: 2 nodes, 4 pods"}}},
+		"removed":    {Proposal: plan.Proposal{Step: join(removal(), quota)}, forecast: removing(), guards: []Guard{{Rule: "MaxPrunePercent", Result: "held", Text: "would delete all 2 objects (guard.maxPrunePercent)"}, {Rule: "DeletionLosses", Result: "held", Text: "deleting NodePool.karpenter.sh/old: 2 nodes, 4 pods"}}},
 		"limits":     {Proposal: plan.Proposal{Step: join(between("karpenter.sh", "NodePool", "gpu", limits(8), limits(16)), overlay(), quota)}, forecast: limiting()},
 		"new":        {Proposal: plan.Proposal{Step: join(between("karpenter.sh", "NodePool", "new", nil, limits(8)), plan.Compute(state.NewSet(role), state.Set{}), quota)}, forecast: coming()},
 		"cheaper":    {Proposal: plan.Proposal{Step: join(spot(), quota)}, forecast: cheapening()},
@@ -207,7 +207,7 @@ func working() *provision.Forecast {
 func guards() []Guard {
 	return []Guard{
 		{Rule: "lint", Result: "warning", Text: "NodePool gpu allows one zone only"},
-		{Rule: "guard.maxNodesReplaced", Result: "held", Text: "4 nodes would be replaced, at most 2 are allowed; raise spec.guard.maxNodesReplaced of the Sync, or change fewer pools at once"},
+		{Rule: "MaxNodesReplaced", Result: "held", Text: "4 nodes would be replaced, at most 2 are allowed; raise spec.guard.maxNodesReplaced of the Sync, or change fewer pools at once"},
 	}
 }
 

@@ -25,7 +25,7 @@ func TestAVerdictTooLongForAForgeLosesWhatMattersLeast(t *testing.T) {
 	blocked := func(r *Report) {
 		r.Forecast = blocking()
 		r.Forecast.Unknown = []string{"x"}
-		r.Guards = []Guard{{Rule: "guard.maxNodesReplaced", Result: "held"}, {Rule: "guard.maxPrunePercent", Result: "held"}}
+		r.Guards = []Guard{{Rule: "MaxNodesReplaced", Result: "held"}, {Rule: "MaxPrunePercent", Result: "held"}}
 	}
 	tests := []struct {
 		name string

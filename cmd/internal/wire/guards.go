@@ -18,7 +18,7 @@ import (
 func guard(sync *v1alpha1.Sync, found reconciler.Proposal, foretell func([]plan.Change) plan.Consequences) (plan.Plan, []report.Guard) {
 	changed, out := guardNodes(sync.Spec.Guard.MaxNodesReplaced, found, foretell)
 	for _, r := range found.Step.Reasons() {
-		if slices.Contains([]hold.Rule{hold.MaxPrunePercent, hold.Removal, hold.Update, hold.Loosened}, r.Rule) {
+		if slices.Contains([]hold.Rule{hold.MaxPrunePercent, hold.DeletionLosses, hold.UpdateLosses, hold.LooserGuard}, r.Rule) {
 			out = append(out, report.Guard{Rule: string(r.Rule), Result: "held", Text: r.String()})
 		}
 	}

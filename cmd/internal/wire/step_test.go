@@ -274,15 +274,15 @@ func TestAFolderThatCannotBeRenderedStopsAllLaterCommits(t *testing.T) {
 func TestADeletionIsHeldByTheRuleThatHoldsIt(t *testing.T) {
 	a, b := poolItem("a", 1), poolItem("b", 1)
 	out := steps{parted: loaded(a, b), base: loaded(a, b), head: loaded(a), live: seen(a, b)}.tell(t)
-	want := []report.Guard{{Rule: "grave deletion", Result: "held", Text: "deleting NodePool.karpenter.sh/b: 3 nodes, 7 pods"}}
+	want := []report.Guard{{Rule: "DeletionLosses", Result: "held", Text: "deleting NodePool.karpenter.sh/b: 3 nodes, 7 pods"}}
 	if diff := cmp.Diff(want, out.report.Guards); diff != "" {
 		t.Errorf("below every percentage (-want +got):\n%s", diff)
 	}
 	out = steps{parted: loaded(a, b), base: loaded(a, b), head: loaded(), live: seen(a, b)}.tell(t)
 	want = []report.Guard{
-		{Rule: "guard.maxPrunePercent", Result: "held", Text: "would delete all 2 objects (guard.maxPrunePercent)"},
-		{Rule: "grave deletion", Result: "held", Text: "deleting NodePool.karpenter.sh/a: 3 nodes, 7 pods"},
-		{Rule: "grave deletion", Result: "held", Text: "deleting NodePool.karpenter.sh/b: 3 nodes, 7 pods"},
+		{Rule: "MaxPrunePercent", Result: "held", Text: "would delete all 2 objects (guard.maxPrunePercent)"},
+		{Rule: "DeletionLosses", Result: "held", Text: "deleting NodePool.karpenter.sh/a: 3 nodes, 7 pods"},
+		{Rule: "DeletionLosses", Result: "held", Text: "deleting NodePool.karpenter.sh/b: 3 nodes, 7 pods"},
 	}
 	if diff := cmp.Diff(want, out.report.Guards); diff != "" {
 		t.Errorf("all of them, and each for what goes with it (-want +got):\n%s", diff)
@@ -326,18 +326,18 @@ func TestTheNodesThatTheBaseHasYetToReplaceCountAsWell(t *testing.T) {
 		holds int
 	}{
 		"nothing waits, and the limit is kept": {2, seen(a, b), []report.Guard{
-			{Rule: "guard.maxNodesReplaced", Result: "ok", Text: "at most 2 nodes may be replaced unasked"},
+			{Rule: "MaxNodesReplaced", Result: "ok", Text: "at most 2 nodes may be replaced unasked"},
 		}, 0},
 		"nothing waits, and the step is beyond the limit": {1, seen(a, b), []report.Guard{
-			{Rule: "guard.maxNodesReplaced", Result: "held", Text: "would replace 2 nodes; guard.maxNodesReplaced is 1"},
+			{Rule: "MaxNodesReplaced", Result: "held", Text: "would replace 2 nodes; guard.maxNodesReplaced is 1"},
 		}, 1},
 		"another pool waits, and both are beyond the limit": {3, seen(a, poolItem("b", 7)), []report.Guard{
-			{Rule: "guard.maxNodesReplaced", Result: "held", Text: "would replace 4 nodes; guard.maxNodesReplaced is 3"},
-			{Rule: "guard.maxNodesReplaced", Result: "warning", Text: "the nodes of what the base branch asks for and is not made yet count as well: NodePool b"},
+			{Rule: "MaxNodesReplaced", Result: "held", Text: "would replace 4 nodes; guard.maxNodesReplaced is 3"},
+			{Rule: "MaxNodesReplaced", Result: "warning", Text: "the nodes of what the base branch asks for and is not made yet count as well: NodePool b"},
 		}, 1},
 		"another pool waits, and both are within the limit": {4, seen(a, poolItem("b", 7)), []report.Guard{
-			{Rule: "guard.maxNodesReplaced", Result: "ok", Text: "at most 4 nodes may be replaced unasked"},
-			{Rule: "guard.maxNodesReplaced", Result: "warning", Text: "the nodes of what the base branch asks for and is not made yet count as well: NodePool b"},
+			{Rule: "MaxNodesReplaced", Result: "ok", Text: "at most 4 nodes may be replaced unasked"},
+			{Rule: "MaxNodesReplaced", Result: "warning", Text: "the nodes of what the base branch asks for and is not made yet count as well: NodePool b"},
 		}, 0},
 	}
 	for name, tt := range tests {

@@ -261,9 +261,9 @@ type PendingChange struct {
 	// Reason says why it was not made.
 	// +optional
 	Reason string `json:"reason,omitempty"`
-	// Rules are what holds the change: "only compared", "drift: Report",
-	// "guard.maxPrunePercent", "grave deletion", "grave update", "guard.maxNodesReplaced", "reviewed",
-	// "deletion that waits" or "looser guard". Absent where nothing does, and it failed.
+	// Rules are what holds the change: OnlyCompared, DriftReported, MaxPrunePercent,
+	// DeletionLosses, UpdateLosses, MaxNodesReplaced, ReviewExceeded, InUse or LooserGuard.
+	// Absent where nothing does, and it failed.
 	// +listType=atomic
 	// +optional
 	Rules []string `json:"rules,omitempty"`

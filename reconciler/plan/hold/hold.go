@@ -11,29 +11,30 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state/loss"
 )
 
-// Rule is what holds a change.
+// Rule is what holds a change, in the form of a condition's reason.
 type Rule string
 
 // The rules. Those that a confirmation token lets pass give one with their Reason.
 const (
 	// OnlyCompared: the thing is never written, by its own terms (state.Terms.Hold).
-	OnlyCompared Rule = "only compared"
-	// Drift: what a hand changed is only reported.
-	Drift Rule = "drift: Report"
-	// MaxPrunePercent: too much would be deleted at once.
-	MaxPrunePercent Rule = "guard.maxPrunePercent"
-	// Removal: the deletion takes more along than the thing itself (loss.Removal).
-	Removal Rule = "grave deletion"
-	// Update: the update loses what a deletion would (loss.Removal).
-	Update Rule = "grave update"
-	// MaxNodesReplaced: more nodes would be replaced or taken away than are allowed.
-	MaxNodesReplaced Rule = "guard.maxNodesReplaced"
-	// Reviewed: more nodes would be replaced or taken away than reviewers were shown.
-	Reviewed Rule = "reviewed"
+	OnlyCompared Rule = "OnlyCompared"
+	// DriftReported: what a hand changed is only reported (spec.drift).
+	DriftReported Rule = "DriftReported"
+	// MaxPrunePercent: too much would be deleted at once (spec.guard.maxPrunePercent).
+	MaxPrunePercent Rule = "MaxPrunePercent"
+	// DeletionLosses: the deletion takes more along than the thing itself (loss.Removal).
+	DeletionLosses Rule = "DeletionLosses"
+	// UpdateLosses: the update loses what a deletion would (loss.Removal).
+	UpdateLosses Rule = "UpdateLosses"
+	// MaxNodesReplaced: more nodes would be replaced or taken away than are allowed
+	// (spec.guard.maxNodesReplaced).
+	MaxNodesReplaced Rule = "MaxNodesReplaced"
+	// ReviewExceeded: more nodes would be replaced or taken away than reviewers were shown.
+	ReviewExceeded Rule = "ReviewExceeded"
 	// InUse: the part of the thing is used by something whose deletion waits.
-	InUse Rule = "deletion that waits"
-	// Loosened: the change makes what guards a Sync weaker.
-	Loosened Rule = "looser guard"
+	InUse Rule = "InUse"
+	// LooserGuard: the change makes what guards a Sync weaker.
+	LooserGuard Rule = "LooserGuard"
 )
 
 // Reason is one of the reasons for which a change is held.
@@ -46,20 +47,20 @@ type Reason struct {
 
 // Facts are what a rule found. Each rule fills in those that are named for it.
 type Facts struct {
-	// Object is the thing whose change is held (Removal, Update, Loosened), or that uses a
+	// Object is the thing whose change is held (DeletionLosses, UpdateLosses, LooserGuard), or that uses a
 	// part of it (InUse), as state.Key writes it.
 	Object string `json:"object,omitempty"`
 	// Detail is what the thing's own world has to add: how a person changes what is
-	// OnlyCompared, or that nothing is written to the world (Drift); what goes with a
-	// Removal or an Update; why it is not known whether a part is InUse.
+	// OnlyCompared, or that nothing is written to the world (DriftReported); what
+	// goes with a deletion or an update; why it is not known whether a part is InUse.
 	Detail string `json:"detail,omitempty"`
-	// Fields are the paths of the fields that are Loosened or InUse.
+	// Fields are the paths of the fields that make a LooserGuard or are InUse.
 	Fields []string `json:"fields,omitempty"`
 	// Deletions are what MaxPrunePercent counted.
 	Deletions *Deletions `json:"deletions,omitempty"`
-	// Losses counts what goes with a Removal or an Update.
+	// Losses counts what goes with a deletion or an update.
 	Losses loss.Counts `json:"losses,omitempty"`
-	// Nodes are what MaxNodesReplaced and Reviewed counted.
+	// Nodes are what MaxNodesReplaced and ReviewExceeded counted.
 	Nodes *Nodes `json:"nodes,omitempty"`
 }
 
@@ -100,7 +101,7 @@ type Reviews struct {
 type Reasons []Reason
 
 // Nodes reports whether the change is held for the nodes that it would cost.
-func (r Reasons) Nodes() bool { return r.By(MaxNodesReplaced, Reviewed) }
+func (r Reasons) Nodes() bool { return r.By(MaxNodesReplaced, ReviewExceeded) }
 
 // By reports whether one of the rules is among the reasons.
 func (r Reasons) By(rules ...Rule) bool {

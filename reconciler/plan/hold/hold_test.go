@@ -1,6 +1,9 @@
 package hold
 
 import (
+	"os"
+	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -19,18 +22,18 @@ func TestReasonsAreReadAsOneSentence(t *testing.T) {
 	}{
 		{"nothing", nil, ""},
 		{"only compared", Reasons{{Rule: OnlyCompared, Facts: Facts{Detail: "run: aws eks create-addon"}}}, "run: aws eks create-addon"},
-		{"drift", Reasons{{Rule: Drift}}, "drift is only reported (drift: Report)"},
-		{"a world that is not written to", Reasons{{Rule: Drift, Facts: Facts{Detail: "nothing is written to aws (drift: Report)"}}}, "nothing is written to aws (drift: Report)"},
+		{"drift", Reasons{{Rule: DriftReported}}, "drift is only reported (drift: Report)"},
+		{"a world that is not written to", Reasons{{Rule: DriftReported, Facts: Facts{Detail: "nothing is written to aws (drift: Report)"}}}, "nothing is written to aws (drift: Report)"},
 		{"a share", Reasons{{Rule: MaxPrunePercent, Facts: Facts{Deletions: &Deletions{Count: 11, Managed: 20, MaxPercent: 50}}}}, "would delete 11 of 20 objects, more than 50% (guard.maxPrunePercent)"},
 		{"everything", Reasons{{Rule: MaxPrunePercent, Facts: Facts{Deletions: &Deletions{Count: 2, Managed: 2, MaxPercent: 50}}}}, "would delete all 2 objects (guard.maxPrunePercent)"},
-		{"what two rules say is there once", Reasons{{Rule: MaxNodesReplaced, Facts: Facts{Nodes: nodes}}, {Rule: Reviewed, Facts: Facts{Nodes: nodes}}},
+		{"what two rules say is there once", Reasons{{Rule: MaxNodesReplaced, Facts: Facts{Nodes: nodes}}, {Rule: ReviewExceeded, Facts: Facts{Nodes: nodes}}},
 			"would replace 14 nodes and take away 2 with their pool; guard.maxNodesReplaced is 5; 14 of them where 4 were told in the review of #12, #13"},
-		{"a deletion", Reasons{{Rule: Removal, Facts: Facts{Object: "NodePool/a", Detail: "3 nodes go with it"}}}, "deleting NodePool/a: 3 nodes go with it"},
-		{"an update", Reasons{{Rule: Update, Facts: Facts{Object: "Cluster/a", Detail: "the engine stops"}}}, "updating Cluster/a: the engine stops"},
+		{"a deletion", Reasons{{Rule: DeletionLosses, Facts: Facts{Object: "NodePool/a", Detail: "3 nodes go with it"}}}, "deleting NodePool/a: 3 nodes go with it"},
+		{"an update", Reasons{{Rule: UpdateLosses, Facts: Facts{Object: "Cluster/a", Detail: "the engine stops"}}}, "updating Cluster/a: the engine stops"},
 		{"a part in use", Reasons{{Rule: InUse, Facts: Facts{Object: "Queue/a", Fields: []string{"spec.interruptionQueue"}}}}, "spec.interruptionQueue is in use until Queue/a is deleted, which waits"},
 		{"a part that may be", Reasons{{Rule: InUse, Facts: Facts{Object: "Queue/a", Fields: []string{"spec.interruptionQueue"}, Detail: "denied"}}},
 			"spec.interruptionQueue may be in use: it is not known whether there is Queue/a to be deleted: denied"},
-		{"a looser guard", Reasons{{Rule: Loosened, Facts: Facts{Object: "Sync/a", Fields: []string{"spec.prune", "spec.drift"}}}},
+		{"a looser guard", Reasons{{Rule: LooserGuard, Facts: Facts{Object: "Sync/a", Fields: []string{"spec.prune", "spec.drift"}}}},
 			"updating Sync/a would loosen it (spec.prune, spec.drift), which the repository alone cannot do"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -38,6 +41,28 @@ func TestReasonsAreReadAsOneSentence(t *testing.T) {
 				t.Error(d)
 			}
 		})
+	}
+}
+
+// A rule is an enum of the API, and its text is for people alone.
+func TestRulesAreNamedAsReasonsOfConditionsAre(t *testing.T) {
+	page, err := os.ReadFile("../../../docs/kinds/sync.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	reason := regexp.MustCompile(`^[A-Z][A-Za-z]+$`)
+	texts := map[string]bool{}
+	for _, rule := range []Rule{OnlyCompared, DriftReported, MaxPrunePercent, DeletionLosses, UpdateLosses, MaxNodesReplaced, ReviewExceeded, InUse, LooserGuard} {
+		if !reason.MatchString(string(rule)) || !strings.Contains(string(page), "\n| "+string(rule)+" | ") {
+			t.Errorf("%q is no reason, or not on the page of the Sync", rule)
+		}
+		if text := rule.Text(); text == string(rule) || texts[text] {
+			t.Errorf("%s reads %q", rule, text)
+		}
+		texts[rule.Text()] = true
+	}
+	if other := Rule("lint"); other.Text() != "lint" {
+		t.Errorf("another's name reads %q", other.Text())
 	}
 }
 

@@ -7,6 +7,31 @@ import (
 	"strings"
 )
 
+// Text is the rule as a person reads it: the field of a Sync where it is one.
+func (r Rule) Text() string {
+	switch r {
+	case OnlyCompared:
+		return "only compared"
+	case DriftReported:
+		return "drift: Report"
+	case MaxPrunePercent:
+		return "guard.maxPrunePercent"
+	case DeletionLosses:
+		return "deletion with losses"
+	case UpdateLosses:
+		return "update with losses"
+	case MaxNodesReplaced:
+		return "guard.maxNodesReplaced"
+	case ReviewExceeded:
+		return "review"
+	case InUse:
+		return "in use"
+	case LooserGuard:
+		return "looser guard"
+	}
+	return string(r)
+}
+
 // String is the reason in a sentence for a person, without its token.
 func (r Reason) String() string { return strings.Join(r.clauses(), "; ") }
 
@@ -28,21 +53,21 @@ func (r Reasons) String() string {
 func (r Reason) clauses() []string {
 	f := r.Facts
 	switch r.Rule {
-	case Drift:
-		return []string{cmp.Or(f.Detail, "drift is only reported ("+string(Drift)+")")}
+	case DriftReported:
+		return []string{cmp.Or(f.Detail, "drift is only reported ("+DriftReported.Text()+")")}
 	case MaxPrunePercent:
 		return []string{f.Deletions.String()}
-	case Removal:
+	case DeletionLosses:
 		return []string{fmt.Sprintf("deleting %s: %s", f.Object, f.Detail)}
-	case Update:
+	case UpdateLosses:
 		return []string{fmt.Sprintf("updating %s: %s", f.Object, f.Detail)}
 	case MaxNodesReplaced:
-		return []string{f.Nodes.String(), fmt.Sprintf("%s is %d", MaxNodesReplaced, *f.Nodes.Max)}
-	case Reviewed:
+		return []string{f.Nodes.String(), fmt.Sprintf("%s is %d", MaxNodesReplaced.Text(), *f.Nodes.Max)}
+	case ReviewExceeded:
 		return []string{f.Nodes.String(), f.Nodes.reviewed()}
 	case InUse:
 		return []string{f.inUse()}
-	case Loosened:
+	case LooserGuard:
 		return []string{fmt.Sprintf("updating %s would loosen it (%s), which the repository alone cannot do", f.Object, strings.Join(f.Fields, ", "))}
 	case OnlyCompared:
 	}
@@ -52,9 +77,9 @@ func (r Reason) clauses() []string {
 // String says how many things would be deleted.
 func (d Deletions) String() string {
 	if d.Count == d.Managed {
-		return fmt.Sprintf("would delete all %d objects (%s)", d.Count, MaxPrunePercent)
+		return fmt.Sprintf("would delete all %d objects (%s)", d.Count, MaxPrunePercent.Text())
 	}
-	return fmt.Sprintf("would delete %d of %d objects, more than %d%% (%s)", d.Count, d.Managed, d.MaxPercent, MaxPrunePercent)
+	return fmt.Sprintf("would delete %d of %d objects, more than %d%% (%s)", d.Count, d.Managed, d.MaxPercent, MaxPrunePercent.Text())
 }
 
 func (f Facts) inUse() string {

@@ -186,7 +186,7 @@ func TestWhatIsWantedAgainIsNotAllowedToGoAnyMore(t *testing.T) {
 				b.wire.failing(nil)
 				again := b.guarded(b.declare(changed, config, web), "")
 				for i := range again.Changes {
-					again.Changes[i].Hold = hold.Reasons{{Rule: hold.Removal}}
+					again.Changes[i].Hold = hold.Reasons{{Rule: hold.DeletionLosses}}
 				}
 				apply.Run(t.Context(), again, map[string]targets.Target{kubernetes.Name: b.world}, apply.Options{})
 				if restart {
