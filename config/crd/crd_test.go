@@ -25,6 +25,7 @@ func digests() map[int]string {
 		10: "6c78ef7aa5ac38a59ede89606ac70afc",
 		11: "3e29ae6d9a0ea9cc0fd0200c39d497d7",
 		12: "ee267e64a3b7cd05d35706627fcde8e7",
+		13: "93e33a4177aadee533c317baf9856f86",
 	}
 }
 

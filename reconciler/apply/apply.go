@@ -10,9 +10,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/plan/hold"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/targets"
 )
@@ -40,6 +42,9 @@ type Options struct {
 	// holds; with an error, all of them fail with it. It is asked before each update
 	// that loses as much as a deletion, too, and that fails alone. May be nil.
 	BeforeDeletes func(ctx context.Context) error
+	// BeforeConfirmed is asked before the first change, where a confirmation let some of
+	// them pass; with an error, these fail with it. May be nil.
+	BeforeConfirmed func(ctx context.Context, with []hold.Token) error
 }
 
 const (
@@ -89,7 +94,7 @@ var errNotRecorded = errors.New("not started: the intent could not be recorded")
 // was making.
 func Run(ctx context.Context, p plan.Plan, targets map[string]targets.Target, opts Options) Outcome {
 	r := &run{opts: opts.withDefaults(), targets: targets, results: make([]Result, len(p.Changes))}
-	todo := r.triage(p)
+	todo := r.confirmed(ctx, r.triage(p))
 	if len(todo) == 0 {
 		// An earlier life may have been killed before it could record what it did.
 		r.end(ctx, r.recorders())
@@ -140,6 +145,29 @@ func (r *run) triage(p plan.Plan) []int {
 		}
 	}
 	return todo
+}
+
+// confirmed settles what a confirmation let pass where that cannot be recorded, and returns
+// the rest.
+func (r *run) confirmed(ctx context.Context, todo []int) []int {
+	var with []hold.Token
+	for _, i := range todo {
+		with = append(with, r.results[i].Change.Tokens...)
+	}
+	if len(with) == 0 || r.opts.BeforeConfirmed == nil {
+		return todo
+	}
+	err := r.opts.BeforeConfirmed(ctx, with)
+	if err == nil {
+		return todo
+	}
+	return slices.DeleteFunc(todo, func(i int) bool {
+		if len(r.results[i].Change.Tokens) == 0 {
+			return false
+		}
+		r.settle(i, err)
+		return true
+	})
 }
 
 // split tells the deletions from the other changes.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/poolwright/poolwright/reconciler"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/plan/hold"
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
@@ -42,6 +43,7 @@ func (r *SyncReconciler) full(ctx context.Context, sync *v1alpha1.Sync, s *sessi
 	s.lastLook = s.lastFull
 	opts := s.options(sync)
 	opts.Apply.BeforeDeletes = r.unchanged(sync)
+	opts.Apply.BeforeConfirmed = func(ctx context.Context, with []hold.Token) error { return r.attempt(ctx, sync, s, with) }
 	result, err := s.Loop.Continue(ctx, got, opts)
 	return run{Result: result, err: err}
 }

@@ -51,6 +51,8 @@ type session struct {
 	source      *fetcher
 	// loading is a revision that is being loaded for the next visit, or nil.
 	loading *loading
+	// attempted are the parts of a confirmation by which this process began to make changes.
+	attempted []string
 
 	mu      gosync.Mutex
 	drifted map[state.Key]bool

@@ -183,8 +183,8 @@ func (r *SyncReconciler) proceed(ctx context.Context, sync *v1alpha1.Sync, s *se
 	return r.full(ctx, sync, s, got.result, drifted)
 }
 
-// union has each key of both lists once.
-func union(a, b []state.Key) []state.Key {
+// union has each value of both lists once.
+func union[T comparable](a, b []T) []T {
 	for _, k := range b {
 		if !slices.Contains(a, k) {
 			a = append(a, k)

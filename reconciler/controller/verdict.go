@@ -243,6 +243,7 @@ func (v verdict) write(status *v1alpha1.SyncStatus, sync *v1alpha1.Sync, done ru
 		status.LastAppliedRevision = done.Revision
 	}
 	status.LastHandledConfirm = done.scope.Handled
+	status.LastAttemptedConfirm = unused(status.LastAttemptedConfirm, done.scope)
 	v.conditions(status, sync, done)
 }
 

@@ -2,6 +2,7 @@ package controller
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -229,6 +230,28 @@ func (d run) letting(sync *v1alpha1.Sync) []hold.Token {
 	return out
 }
 
+// attempt records the parts of the Sync's confirmation by which changes are about to be made.
+// A process that dies before it can record them as used leaves them to the next, which cannot
+// find out from what is there by then.
+func (r *SyncReconciler) attempt(ctx context.Context, sync *v1alpha1.Sync, s *session, with []hold.Token) error {
+	parts := confirm.Tokens(sync.Annotations[v1alpha1.ConfirmAnnotation])
+	parts = slices.DeleteFunc(parts, func(part string) bool { return !fits(sync, part, with) })
+	status := sync.Status.DeepCopy()
+	status.LastAttemptedConfirm = strings.Join(union(confirm.Tokens(status.LastAttemptedConfirm), parts), ",")
+	if err := r.writeStatus(ctx, sync, status); err != nil {
+		return state.Fail(state.Retry, "NotRecorded", fmt.Errorf("not started: the confirmation could not be recorded: %w", err))
+	}
+	s.attempted = union(s.attempted, parts)
+	return nil
+}
+
+// abandoned reports whether an earlier process began to make changes by a part of the
+// Sync's confirmation, and did not come to record that it is used.
+func (d run) abandoned(sync *v1alpha1.Sync, s *session, part string) bool {
+	return d.kind == full && d.err == nil && s != nil && !slices.Contains(s.attempted, part) &&
+		slices.Contains(confirm.Tokens(sync.Status.LastAttemptedConfirm), part)
+}
+
 // use finds the parts of the Sync's confirmation by which the run did all that they let
 // pass, and what confirmation tokens are bound to after it: those that were used, by this
 // run or by one whose status could not be written, are used up.
@@ -242,12 +265,18 @@ func (d run) use(sync *v1alpha1.Sync, s *session) run {
 		switch let, done := d.done(sync, confirm.Purpose(part)); {
 		case let && done && fits(sync, part, d.letting(sync)):
 			out, d.used = out.Use(part), append(d.used, part)
-		case !let && d.idle(confirm.Purpose(part)):
+		case !let && (d.idle(confirm.Purpose(part)) || d.abandoned(sync, s, part)):
 			others = append(others, part)
 		}
 	}
 	d.scope = out.Use(others...)
 	return d
+}
+
+// unused are the tokens that are still good in the scope, of those that are separated by
+// commas.
+func unused(tokens string, in confirm.Scope) string {
+	return strings.Join(slices.DeleteFunc(confirm.Tokens(tokens), func(t string) bool { return in.Use(t) == in }), ",")
 }
 
 // movedBy reports whether the run followed the branch to another commit because the

@@ -288,7 +288,7 @@ func TestASyncThatTakesItsThingsAlongNamesItsToken(t *testing.T) {
 func TestATokenIsUsedUpThoughTheStatusCouldNotBeWritten(t *testing.T) {
 	s, _, rollout := doubleStage(t)
 	s.confirm(rollout)
-	s.fails()
+	s.dying(1, func() { s.later() }) // The first says that it begins.
 	if got := s.sync().Status.LastHandledConfirm; got != "" || s.cluster.live["np-gpu"] != "2" {
 		t.Fatalf("handled %q, cluster %v", got, s.cluster.live)
 	}

@@ -225,6 +225,11 @@ type SyncStatus struct {
 	// more. What waits later for the same purpose asks for another.
 	// +optional
 	LastHandledConfirm string `json:"lastHandledConfirm,omitempty"`
+	// LastAttemptedConfirm are the confirmation tokens, separated by commas, with which
+	// changes were begun that may not all be made: they are written before the first of
+	// these. Tokens that let nothing pass after a restart are used, whatever else waits.
+	// +optional
+	LastAttemptedConfirm string `json:"lastAttemptedConfirm,omitempty"`
 	// LastAppliedTime is when LastAppliedRevision came into force.
 	// +optional
 	LastAppliedTime *metav1.Time `json:"lastAppliedTime,omitempty"`
