@@ -26,6 +26,7 @@ func digests() map[int]string {
 		11: "3e29ae6d9a0ea9cc0fd0200c39d497d7",
 		12: "ee267e64a3b7cd05d35706627fcde8e7",
 		13: "93e33a4177aadee533c317baf9856f86",
+		14: "1c039bc03ea5792656cdb419a7dfe12a",
 	}
 }
 

@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -51,6 +52,8 @@ type leftover struct {
 	// tokens are those that were quoted and let the change pass, which was not made
 	// all the same.
 	tokens []hold.Token
+	// losses is how many things of all kinds would be lost with the change.
+	losses int
 	// lacking is true for what would count among the objects, had it been made.
 	lacking bool
 }
@@ -72,7 +75,7 @@ func seen(done run) picture {
 		if r.Err != nil {
 			l.change.Reason = r.Why()
 		}
-		l.waits = awaited(r)
+		l.waits, l.losses = awaited(r), lost(c)
 		l.lacking = !c.Standing() && (c.Action == plan.Create || r.Status == apply.Conflict && c.Action == plan.Update)
 		switch {
 		case l.standing, c.Drift && r.Status == apply.Held && l.waits == "":
@@ -83,6 +86,17 @@ func seen(done run) picture {
 		p.left = append(p.left, l)
 	}
 	return p
+}
+
+// lost is how many things of all kinds the change would lose.
+func lost(c plan.Change) int {
+	n := 0
+	if c.Loses() && !c.Standing() {
+		for _, of := range c.Before.Cost() {
+			n += of
+		}
+	}
+	return n
 }
 
 // awaited is the reason of a Sync that waits for a person to let a change go on; empty
@@ -170,9 +184,15 @@ func managed(done run) int {
 // pendingLimit bounds what a status lists.
 const pendingLimit = 20
 
+// pending are the changes that were not made, as a status lists them: those that lose the
+// most come first, so that none of them is left out for what loses nothing.
 func (p picture) pending(in confirm.Scope) []v1alpha1.PendingChange {
+	left := slices.Clone(p.left)
+	slices.SortStableFunc(left, func(a, b leftover) int {
+		return cmp.Or(cmp.Compare(b.losses, a.losses), strings.Compare(a.change.Object, b.change.Object))
+	})
 	var out []v1alpha1.PendingChange
-	for _, l := range p.left[:min(len(p.left), pendingLimit)] {
+	for _, l := range left[:min(len(left), pendingLimit)] {
 		c := l.change
 		c.Object, c.Reason, c.Source = limited(c.Object, nameLimit), limited(c.Reason, reasonLimit), limited(c.Source, nameLimit)
 		if l.held.Asks() {

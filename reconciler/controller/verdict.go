@@ -275,6 +275,7 @@ func (v verdict) conditions(status *v1alpha1.SyncStatus, sync *v1alpha1.Sync, do
 // findings sets Drifted, and what is pending.
 func (v verdict) findings(status *v1alpha1.SyncStatus, sync *v1alpha1.Sync, done run) {
 	status.Pending = v.picture.pending(done.scope)
+	status.PendingOmitted = int32(len(v.picture.left) - len(status.Pending))
 	if v.picture.complete {
 		status.Objects = int32(v.picture.objects)
 	}

@@ -345,3 +345,35 @@ func TestALookAtOneUpdateKeepsTheTokenOfAllThatWaits(t *testing.T) {
 		t.Errorf("cluster %v", s.cluster.live)
 	}
 }
+
+// A list of twenty by name would leave out the one deletion that a person must know of.
+func TestWhatLosesTheMostIsPendingFirst(t *testing.T) {
+	s := newStage(t, nil)
+	things := []string{"cluster/kept=1"}
+	for i := range 30 {
+		things = append(things, fmt.Sprintf("cluster/a%02d=1", i))
+	}
+	s.commit(append(things, "cluster/z-few=1", "cluster/z-none=1", "aws/z-many=1")...)
+	s.visit()
+	s.cluster.removals["z-few"] = loss.Removal{Grave: "1 node goes with it", Losses: loss.Counts{"Node": 1}}
+	s.aws.removals["z-many"] = loss.Removal{Grave: "they go with it", Losses: loss.Counts{"Node": 3, "Pod": 7}}
+	s.commit("cluster/kept=1")
+	s.later()
+	status := s.sync().Status
+	var names []string
+	for _, row := range status.Pending {
+		names = append(names, row.Object)
+	}
+	want := []string{"aws Thing.sqs/z-many", "Thing/z-few"}
+	for i := range 18 {
+		want = append(want, fmt.Sprintf("Thing/a%02d", i))
+	}
+	if d := cmp.Diff(want, names); d != "" || status.PendingOmitted != 13 {
+		t.Errorf("%d omitted; pending (-want +got):\n%s", status.PendingOmitted, d)
+	}
+	s.commit(append(things, "cluster/z-few=1", "cluster/z-none=1", "aws/z-many=1")...)
+	s.later()
+	if status := s.sync().Status; len(status.Pending) > 0 || status.PendingOmitted != 0 {
+		t.Errorf("%d omitted, pending %v", status.PendingOmitted, status.Pending)
+	}
+}

@@ -65,7 +65,9 @@ func (r Report) guardLines(v voice) (out []string, rest []Hold) {
 }
 
 // unnamed is a reason without the rule's name, which is said before it.
-func (g Guard) unnamed(reason string) string { return strings.ReplaceAll(reason, " ("+g.rule()+")", "") }
+func (g Guard) unnamed(reason string) string {
+	return strings.ReplaceAll(reason, " ("+g.rule()+")", "")
+}
 
 // rule is the rule's name as a person reads it.
 func (g Guard) rule() string { return hold.Rule(g.Rule).Text() }

@@ -251,10 +251,14 @@ type SyncStatus struct {
 	// +optional
 	Objects int32 `json:"objects,omitempty"`
 	// Pending lists at most twenty changes that were not made: held by a
-	// guard, refused by the API server, or drifted while only reporting.
+	// guard, refused by the API server, or drifted while only reporting. Those that
+	// would lose nodes or data come first, the most first, then all by name.
 	// +listType=atomic
 	// +optional
 	Pending []PendingChange `json:"pending,omitempty"`
+	// PendingOmitted is how many changes that were not made are not listed in Pending.
+	// +optional
+	PendingOmitted int32 `json:"pendingOmitted,omitempty"`
 }
 
 // PendingChange is a change that was not made, and why.
