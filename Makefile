@@ -34,7 +34,7 @@ RACE ?= ./reconciler/apply ./reconciler/plan ./reconciler/state ./reconciler/pro
 # file:///a/folder/of/OSV/files.
 GOVULNDB ?= https://vuln.go.dev
 GOVULNCHECK := go run golang.org/x/vuln/cmd/govulncheck@v1.9.0
-# Packages that run at the same time. Worlds of the sandbox are heavy.
+# Packages that run at the same time. Sandboxes are heavy.
 PARALLEL ?= 2
 
 CONTROLLER_GEN := go run sigs.k8s.io/controller-tools/cmd/controller-gen@v0.19.0
@@ -129,7 +129,7 @@ vuln: build ## Look for known vulnerabilities in what bin/poolwright holds (GOVU
 .PHONY: bench
 bench: ## Measure what the design promises, as ratios within one run
 	go test -p 1 -timeout 30m -run '^$$' -bench . -benchmem $(ARGS) $(call packages_with,^func Benchmark)
-	@# Memory is a whole process's, so it is read from a real controller in a real world.
+	@# Memory is a whole process's, so it is read from a real controller in a sandbox.
 	go test -count=1 -timeout 30m -run '^TestTheControllerStaysSmall' -v ./cmd/internal/e2e
 
 .PHONY: image

@@ -39,7 +39,7 @@ func newDemo() *cobra.Command {
 		RunE:  func(cmd *cobra.Command, _ []string) error { return d.run(cmd) },
 	}
 	cmd.Flags().StringVarP(&d.output, "output", "o", "text", "text, or json: one event a line")
-	cmd.Flags().BoolVar(&d.keep, "keep", false, "leave the world up at the end and say how to look around")
+	cmd.Flags().BoolVar(&d.keep, "keep", false, "leave the sandbox up at the end and say how to look around")
 	cmd.Flags().StringVar(&d.poolwright, "poolwright", "", "the poolwright binary (default: the one beside this program)")
 	cmd.Flags().DurationVar(&d.deadline, "deadline", stepDeadline, "how long each step of the story may take")
 	cmd.Flags().StringVar(&d.setup, "setup", "", "the set-up to tell of (default altanova): one of "+strings.Join(setups.Names(), ", "))
@@ -59,14 +59,14 @@ func (d *demoCommand) run(cmd *cobra.Command) (err error) {
 	if options.Product, err = d.binary(); err != nil {
 		return err
 	}
-	cfg := options.Setup.World()
+	cfg := options.Setup.SandboxConfig()
 	cfg.Progress = progress
-	world, err := sandbox.Start(ctx, cfg)
+	environment, err := sandbox.Start(ctx, cfg)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, world.Stop()) }()
-	run, err := demo.New(world, options)
+	defer func() { err = errors.Join(err, environment.Stop()) }()
+	run, err := demo.New(environment, options)
 	if err != nil {
 		return err
 	}
@@ -79,10 +79,10 @@ func (d *demoCommand) run(cmd *cobra.Command) (err error) {
 			fmt.Fprintln(progress, "Error:", err)
 		}
 		fmt.Fprintf(progress, "\nlook around:\n")
-		exports(progress, world)
-		fmt.Fprintf(progress, "%s get syncs -A\n%s get nodepools,nodeclaims,nodes\n", world.Kubectl, world.Kubectl)
+		exports(progress, environment)
+		fmt.Fprintf(progress, "%s get syncs -A\n%s get nodepools,nodeclaims,nodes\n", environment.Kubectl, environment.Kubectl)
 		fmt.Fprintf(progress, "tail -f %s\n", run.Controller().Log())
-		err = errors.Join(err, stay(ctx, progress, world, run.Controller()))
+		err = errors.Join(err, stay(ctx, progress, environment, run.Controller()))
 	}
 	return err
 }

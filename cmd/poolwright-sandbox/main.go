@@ -1,4 +1,4 @@
-// Command poolwright-sandbox runs a whole EKS-like world on this machine, for
+// Command poolwright-sandbox runs a whole EKS-like environment on this machine, for
 // trying and testing Poolwright: a real control plane, AWS emulated at the wire,
 // kubelets played by kwok and a real Gitea, all on loopback. It starts the
 // product as a child process, as a user would.
@@ -27,7 +27,7 @@ func main() {
 func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "poolwright-sandbox",
-		Short:         "An EKS-like world on this machine, without Docker, cloud account or network",
+		Short:         "An EKS-like environment on this machine, without Docker, cloud account or network",
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}

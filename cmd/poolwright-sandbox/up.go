@@ -19,31 +19,31 @@ import (
 
 func newUp() *cobra.Command {
 	setup := setups.All()[0]
-	cfg, name := setup.World(), setup.Name
+	cfg, name := setup.SandboxConfig(), setup.Name
 	cmd := &cobra.Command{
 		Use:   "up",
-		Short: "Start a world and keep it until Ctrl-C; prints export lines for a shell",
+		Short: "Start a sandbox and keep it until Ctrl-C; prints export lines for a shell",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			if err := playSetup(cmd, &cfg, name); err != nil {
 				return err
 			}
 			cfg.Progress = cmd.ErrOrStderr()
-			world, err := sandbox.Start(cmd.Context(), cfg)
+			environment, err := sandbox.Start(cmd.Context(), cfg)
 			if err != nil {
 				return err
 			}
-			defer func() { err = errors.Join(err, world.Stop()) }()
-			exports(cmd.OutOrStdout(), world)
-			return stay(cmd.Context(), cmd.ErrOrStderr(), world, nil)
+			defer func() { err = errors.Join(err, environment.Stop()) }()
+			exports(cmd.OutOrStdout(), environment)
+			return stay(cmd.Context(), cmd.ErrOrStderr(), environment, nil)
 		},
 	}
-	addWorldFlags(cmd, &cfg)
-	cmd.Flags().StringVar(&name, "setup", name, "the set-up whose world it is, with its Kubernetes version and node groups: one of "+strings.Join(setups.Names(), ", "))
+	addSandboxFlags(cmd, &cfg)
+	cmd.Flags().StringVar(&name, "setup", name, "the set-up that the sandbox is for, with its Kubernetes version and node groups: one of "+strings.Join(setups.Names(), ", "))
 	return cmd
 }
 
-// playSetup makes the world that of a set-up, but for what other flags say.
+// playSetup makes the sandbox that of a set-up, but for what other flags say.
 func playSetup(cmd *cobra.Command, cfg *sandbox.Config, name string) error {
 	setup, err := setups.Named(name)
 	if err != nil {
@@ -51,7 +51,7 @@ func playSetup(cmd *cobra.Command, cfg *sandbox.Config, name string) error {
 	}
 	said := map[*pflag.Flag]string{}
 	cmd.Flags().Visit(func(f *pflag.Flag) { said[f] = f.Value.String() })
-	*cfg = setup.World()
+	*cfg = setup.SandboxConfig()
 	for f, value := range said {
 		if err := f.Value.Set(value); err != nil {
 			return fmt.Errorf("--%s: %w", f.Name, err)
@@ -60,8 +60,8 @@ func playSetup(cmd *cobra.Command, cfg *sandbox.Config, name string) error {
 	return nil
 }
 
-// addWorldFlags lets a user choose the cluster that the world plays.
-func addWorldFlags(cmd *cobra.Command, cfg *sandbox.Config) {
+// addSandboxFlags lets a user choose the cluster that the sandbox plays.
+func addSandboxFlags(cmd *cobra.Command, cfg *sandbox.Config) {
 	flags := cmd.Flags()
 	flags.StringVar(&cfg.AWS.Cluster.Name, "cluster", cfg.AWS.Cluster.Name, "name of the EKS cluster")
 	flags.StringVar(&cfg.AWS.Region, "region", cfg.AWS.Region, "AWS region")
@@ -73,10 +73,10 @@ func addWorldFlags(cmd *cobra.Command, cfg *sandbox.Config) {
 }
 
 // exports prints what a shell needs to look around.
-func exports(w io.Writer, world *sandbox.World) {
-	env := world.Env()
-	admin := world.Git.Admin()
-	env["GIT_URL"], env["GIT_USER"], env["GIT_PASSWORD"] = world.Git.URL(), admin.Name, admin.Password
+func exports(w io.Writer, environment *sandbox.Environment) {
+	env := environment.Env()
+	admin := environment.Git.Admin()
+	env["GIT_URL"], env["GIT_USER"], env["GIT_PASSWORD"] = environment.Git.URL(), admin.Name, admin.Password
 	for _, name := range slices.Sorted(maps.Keys(env)) {
 		fmt.Fprintf(w, "export %s=%s\n", name, quote(env[name]))
 	}
@@ -84,18 +84,18 @@ func exports(w io.Writer, world *sandbox.World) {
 
 func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
-// stay keeps the world until the user leaves, or a part of it ends.
-func stay(ctx context.Context, w io.Writer, world *sandbox.World, controller *process.Process) error {
+// stay keeps the sandbox until the user leaves, or a part of it ends.
+func stay(ctx context.Context, w io.Writer, environment *sandbox.Environment, controller *process.Process) error {
 	var ended <-chan struct{}
 	if controller != nil {
 		ended = controller.Done()
 	}
-	fmt.Fprintln(w, "the world stays up; leave it with Ctrl-C")
+	fmt.Fprintln(w, "the sandbox stays up; leave it with Ctrl-C")
 	select {
 	case <-ctx.Done():
 		return nil
-	case <-world.Done():
-		return world.Err()
+	case <-environment.Done():
+		return environment.Err()
 	case <-ended:
 		return fmt.Errorf("poolwright run has ended: %w", controller.Err())
 	}

@@ -9,10 +9,10 @@ import (
 	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/setups"
 )
 
-func TestTheWorldOfASetUpYieldsToFlags(t *testing.T) {
-	cfg := setups.All()[0].World()
+func TestTheSandboxConfigOfASetUpYieldsToFlags(t *testing.T) {
+	cfg := setups.All()[0].SandboxConfig()
 	cmd := &cobra.Command{}
-	addWorldFlags(cmd, &cfg)
+	addSandboxFlags(cmd, &cfg)
 	if err := cmd.ParseFlags([]string{"--region=eu-north-1", "--join-delay=3s"}); err != nil {
 		t.Fatal(err)
 	}
@@ -21,7 +21,7 @@ func TestTheWorldOfASetUpYieldsToFlags(t *testing.T) {
 	}
 	c := cfg.AWS.Cluster
 	if c.Name != "pingvas-studio-cluster" || c.Version != "1.32" || len(c.NodeGroups) != 1 || cfg.AWS.Region != "eu-north-1" || cfg.Nodes.Join.Seconds() != 3 {
-		t.Errorf("the world is %+v in %s, nodes join after %s", c, cfg.AWS.Region, cfg.Nodes.Join)
+		t.Errorf("the config is %+v in %s, nodes join after %s", c, cfg.AWS.Region, cfg.Nodes.Join)
 	}
 	if err := playSetup(cmd, &cfg, "nope"); err == nil || !strings.Contains(err.Error(), "baseten") {
 		t.Errorf("a set-up that is not there: %v", err)

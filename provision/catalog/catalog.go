@@ -103,7 +103,7 @@ func (c *Catalog) Families() []string {
 }
 
 // Subset returns a catalog with all sizes of the named families and nothing else,
-// for worlds that need not carry every type EC2 sells. A family that is not in
+// for sandboxes that need not carry every type EC2 sells. A family that is not in
 // this catalog is an error that names it.
 func (c *Catalog) Subset(families ...string) (*Catalog, error) {
 	known := c.Families()

@@ -28,7 +28,7 @@ type account struct {
 	ssm *ssm.Client
 }
 
-func connect(t *testing.T, world *sandbox.World) account {
+func connect(t *testing.T, world *sandbox.Environment) account {
 	t.Helper()
 	for name, value := range world.Env() {
 		t.Setenv(name, value)

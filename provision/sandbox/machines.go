@@ -16,7 +16,7 @@ import (
 
 // startNodes plays the kubelets: the system node at once, then whatever AWS
 // launches.
-func (w *World) startNodes(ctx context.Context) error {
+func (w *Environment) startNodes(ctx context.Context) error {
 	types := w.config.AWS.Catalog
 	if types == nil {
 		loaded, err := catalog.Load()
@@ -42,7 +42,7 @@ func (w *World) startNodes(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// The player lives as long as the world, not as long as its start.
+	// The simulator lives as long as the environment, not as long as its start.
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	events := w.AWS.Watch(life)
 	followed := make(chan struct{})
@@ -63,8 +63,8 @@ func (w *World) startNodes(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// follow tells the player what AWS does to its instances.
-func (w *World) follow(events <-chan aws.Event, types *catalog.Catalog) {
+// follow tells the simulator what AWS does to its instances.
+func (w *Environment) follow(events <-chan aws.Event, types *catalog.Catalog) {
 	for event := range events {
 		switch event.Kind {
 		case aws.Running:
@@ -78,7 +78,7 @@ func (w *World) follow(events <-chan aws.Event, types *catalog.Catalog) {
 	}
 }
 
-func (w *World) launch(i aws.Instance, types *catalog.Catalog) {
+func (w *Environment) launch(i aws.Instance, types *catalog.Catalog) {
 	hardware, err := hardwareOf(types, i.Type)
 	if err != nil {
 		fmt.Fprintf(w.config.Progress, "instance %s gets no node: %v\n", i.ID, err)

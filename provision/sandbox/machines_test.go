@@ -10,7 +10,7 @@ import (
 	"github.com/poolwright/poolwright/provision/sandbox/aws"
 )
 
-func TestTheSystemNodeHasTheTaintsThatTheWorldGivesIt(t *testing.T) {
+func TestTheSystemNodeHasTheTaintsThatTheConfigGivesIt(t *testing.T) {
 	addons := []corev1.Taint{{Key: "CriticalAddonsOnly", Value: "true", Effect: corev1.TaintEffectNoSchedule}}
 	for _, taints := range [][]corev1.Taint{nil, addons} {
 		machine, err := systemMachine(aws.DefaultConfig(), taints)

@@ -22,13 +22,13 @@ import (
 	"github.com/poolwright/poolwright/provision/sandbox/process"
 )
 
-// programs are the binaries of a world.
+// programs are the binaries of an environment.
 type programs struct {
 	reaper, plane, forge build.Built
 }
 
 // start does the steps in order; Start undoes them on failure.
-func (w *World) start(ctx context.Context) error {
+func (w *Environment) start(ctx context.Context) error {
 	if w.config.Progress == nil {
 		w.config.Progress = io.Discard
 	}
@@ -53,7 +53,7 @@ func (w *World) start(ctx context.Context) error {
 }
 
 // build makes what is missing in the cache.
-func (w *World) build(ctx context.Context) (programs, error) {
+func (w *Environment) build(ctx context.Context) (programs, error) {
 	builder, err := w.builder()
 	if err != nil {
 		return programs{}, err
@@ -74,7 +74,7 @@ func (w *World) build(ctx context.Context) (programs, error) {
 
 // builder looks for the clone around the working directory, then around this
 // program, which make puts into the clone's bin folder.
-func (w *World) builder() (*build.Builder, error) {
+func (w *Environment) builder() (*build.Builder, error) {
 	builder, err := build.New(".", w.config.Progress)
 	if err == nil {
 		return builder, nil
@@ -88,7 +88,7 @@ func (w *World) builder() (*build.Builder, error) {
 }
 
 // makeFolder makes the private data folder and the group that removes it.
-func (w *World) makeFolder(reaper build.Built) error {
+func (w *Environment) makeFolder(reaper build.Built) error {
 	dir, err := os.MkdirTemp("", "poolwright-sandbox-")
 	if err != nil {
 		return fmt.Errorf("making the data folder: %w", err)
@@ -127,7 +127,7 @@ func newAccess(address string) (access, error) {
 
 // serveAWS makes the cloud and puts it on a loopback port. The cluster is told
 // later, when its endpoint is known.
-func (w *World) serveAWS() error {
+func (w *Environment) serveAWS() error {
 	w.config.AWS.Cluster.ServiceCIDR = kube.ServiceRange
 	var err error
 	if w.AWS, err = aws.New(w.config.AWS); err != nil {
@@ -161,9 +161,9 @@ func (w *World) serveAWS() error {
 	return nil
 }
 
-func (w *World) awsConfig() string { return filepath.Join(w.Dir, "aws-config") }
+func (w *Environment) awsConfig() string { return filepath.Join(w.Dir, "aws-config") }
 
-func (w *World) startPlane(ctx context.Context, binaries build.Built) error {
+func (w *Environment) startPlane(ctx context.Context, binaries build.Built) error {
 	begin := time.Now()
 	plane, err := kube.Start(ctx, kube.Config{
 		Binaries: binaries, Group: w.group, Dir: filepath.Join(w.Dir, "kube"), Version: w.config.AWS.Cluster.Version,
@@ -172,14 +172,14 @@ func (w *World) startPlane(ctx context.Context, binaries build.Built) error {
 		return err
 	}
 	w.plane, w.Kubeconfig, w.Kubectl = plane, plane.Kubeconfig(), binaries.Tool("kubectl")
-	w.say("control plane ready after %s", begin)
+	w.reportProgress("control plane ready after %s", begin)
 	cluster := w.config.AWS.Cluster
 	cluster.Endpoint, cluster.CA = plane.Endpoint(), plane.CA()
 	w.config.AWS.Cluster = cluster
 	return w.AWS.SetCluster(cluster)
 }
 
-func (w *World) startGit(ctx context.Context, forge build.Built) error {
+func (w *Environment) startGit(ctx context.Context, forge build.Built) error {
 	if w.config.WithoutGit {
 		return nil
 	}
@@ -191,10 +191,10 @@ func (w *World) startGit(ctx context.Context, forge build.Built) error {
 		return err
 	}
 	w.Git = server
-	w.say("git server ready after %s", begin)
+	w.reportProgress("git server ready after %s", begin)
 	return nil
 }
 
-func (w *World) say(format string, begin time.Time) {
+func (w *Environment) reportProgress(format string, begin time.Time) {
 	fmt.Fprintf(w.config.Progress, format+"\n", time.Since(begin).Round(100*time.Millisecond))
 }

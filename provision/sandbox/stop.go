@@ -14,7 +14,7 @@ import (
 // stopLimit bounds Stop; what is alive then is killed.
 const stopLimit = 45 * time.Second
 
-// ending is how a world ends: the user's programs, then our own goroutines,
+// ending is how an environment ends: the user's programs, then our own goroutines,
 // then the processes below both.
 type ending struct {
 	mu       sync.Mutex // protects following

@@ -150,7 +150,7 @@ func (s *sky) controls() {
 	}
 	s.AWS.Restrict(controllerKey, s.allowed, nil)
 	var err error
-	s.now, err = s.World.Run("poolwright", "/usr/bin/env", "AWS_ACCESS_KEY_ID="+controllerKey, binary, "run", "--namespace="+engineSystem,
+	s.now, err = s.Environment.Run("poolwright", "/usr/bin/env", "AWS_ACCESS_KEY_ID="+controllerKey, binary, "run", "--namespace="+engineSystem,
 		"--cache-dir="+filepath.Join(s.Dir, "mirrors"), "--metrics-addr=0", "--health-addr=0")
 	if err != nil {
 		s.Fatal(err)

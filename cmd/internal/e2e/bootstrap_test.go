@@ -49,7 +49,7 @@ func newLaptop(t *testing.T, change func(*sandbox.Config)) *laptop {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &laptop{scene: scene{t, &engineWorld{World: started, aws: config.AWS, hand: hand}}}
+	l := &laptop{scene: scene{t, &engineWorld{Environment: started, aws: config.AWS, hand: hand}}}
 	l.clone()
 	return l
 }
@@ -92,7 +92,7 @@ func (l *laptop) secret() {
 // types runs a command in the clone. Nobody is there to be asked.
 func (l *laptop) types(args ...string) said {
 	l.Helper()
-	got := typed(l.T, l.World, l.repo.dir, args...)
+	got := typed(l.T, l.Environment, l.repo.dir, args...)
 	if strings.Contains(got.out+got.err, l.repo.token) {
 		l.Errorf("poolwright %s shows the token", strings.Join(args, " "))
 	}

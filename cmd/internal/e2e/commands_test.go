@@ -22,7 +22,7 @@ type said struct {
 }
 
 // typed runs the product as a person does, in a folder and a world's shell.
-func typed(t *testing.T, w *sandbox.World, folder string, args ...string) said {
+func typed(t *testing.T, w *sandbox.Environment, folder string, args ...string) said {
 	t.Helper()
 	var out, errOut strings.Builder
 	cmd := exec.CommandContext(t.Context(), binary, args...)

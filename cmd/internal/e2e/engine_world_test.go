@@ -32,7 +32,7 @@ import (
 // account of examples/altanova, and its objects. All of its tests share the one
 // controller, so they say which of them may run beside others.
 type engineWorld struct {
-	*sandbox.World
+	*sandbox.Environment
 	aws  aws.Config
 	hand client.WithWatch
 	// pools are the example's, by name.
@@ -75,7 +75,7 @@ func newEngineWorld(t *testing.T) scene {
 		return nodes.Fault{NeverJoins: found && id == m.ID}
 	}
 	started := sandboxtest.Start(t, config)
-	s := scene{t, &engineWorld{World: started, aws: config.AWS, neverJoins: neverJoins, pools: map[string]*karpv1.NodePool{}}}
+	s := scene{t, &engineWorld{Environment: started, aws: config.AWS, neverJoins: neverJoins, pools: map[string]*karpv1.NodePool{}}}
 	t.Cleanup(func() {
 		if s.now != nil && t.Failed() {
 			t.Log(lastWords(s.now.Log()))
@@ -104,7 +104,7 @@ func (s scene) start() {
 func (s scene) startReplica(name string) {
 	s.Helper()
 	var err error
-	s.now, err = s.World.Run(name, binary, "run", "--namespace="+engineSystem,
+	s.now, err = s.Environment.Run(name, binary, "run", "--namespace="+engineSystem,
 		"--cache-dir="+filepath.Join(s.Dir, "mirrors-"+name), "--metrics-addr=0", "--health-addr=0")
 	if err != nil {
 		s.Fatal(err)
@@ -224,8 +224,8 @@ func (s scene) within(limit time.Duration, what string, check func() error) {
 		case <-tick.C:
 		case <-s.now.Done():
 			s.Fatalf("%s: the controller ended: %v", what, s.now.Err())
-		case <-s.World.Done():
-			s.Fatalf("%s: %v", what, s.World.Err())
+		case <-s.Environment.Done():
+			s.Fatalf("%s: %v", what, s.Environment.Err())
 		case <-s.Context().Done():
 			s.Fatalf("%s: %v", what, context.Cause(s.Context()))
 		case <-deadline:
@@ -239,8 +239,8 @@ func (s scene) pass(d time.Duration) {
 	s.Helper()
 	select {
 	case <-time.After(d):
-	case <-s.World.Done():
-		s.Fatal(s.World.Err())
+	case <-s.Environment.Done():
+		s.Fatal(s.Environment.Err())
 	}
 }
 

@@ -101,7 +101,7 @@ func newGPUWorld(t *testing.T, name string, files map[string]string, args ...str
 	machines := &gpuMachines{}
 	config.Fault, config.Notify = machines.fault, machines.notify
 	started := sandboxtest.Start(t, config)
-	g := gpuScene{scene: scene{t, &engineWorld{World: started, aws: config.AWS}}, gpuMachines: machines}
+	g := gpuScene{scene: scene{t, &engineWorld{Environment: started, aws: config.AWS}}, gpuMachines: machines}
 	t.Cleanup(func() {
 		if g.now != nil && t.Failed() {
 			t.Log(lastWords(g.now.Log()))
@@ -174,7 +174,7 @@ func (g gpuScene) runs(args ...string) {
 		args = append(args, "--metrics-addr=0")
 	}
 	var err error
-	if g.now, err = g.World.Run("poolwright", binary, args...); err != nil {
+	if g.now, err = g.Environment.Run("poolwright", binary, args...); err != nil {
 		g.Fatal(err)
 	}
 }
@@ -246,8 +246,8 @@ func (g gpuScene) until(what string, check func() error) {
 		case <-tick.C:
 		case <-g.now.Done():
 			g.Fatalf("%s: the controller ended: %v", what, g.now.Err())
-		case <-g.World.Done():
-			g.Fatalf("%s: %v", what, g.World.Err())
+		case <-g.Environment.Done():
+			g.Fatalf("%s: %v", what, g.Environment.Err())
 		case <-g.Context().Done():
 			g.Fatalf("%s: %v", what, context.Cause(g.Context()))
 		case <-late:

@@ -23,7 +23,7 @@ import (
 // What all tests share; each has namespaces, a repository, a Sync and a
 // controller of its own.
 var (
-	world *sandbox.World
+	world *sandbox.Environment
 	// binary is the product, built from this very tree.
 	binary string
 	// hand is a person with kubectl: the administrator, without any cache.

@@ -20,7 +20,7 @@ import (
 const gpuImage = "/aws/service/eks/optimized-ami/1.33/amazon-linux-2023/x86_64/nvidia/recommended/image_id"
 
 // newestImage is what AWS says of a parameter now.
-func newestImage(t *testing.T, w *sandbox.World, name string) string {
+func newestImage(t *testing.T, w *sandbox.Environment, name string) string {
 	t.Helper()
 	client := ssm.NewFromConfig(sdk.Config{
 		Region: w.Env()["AWS_REGION"], BaseEndpoint: sdk.String(w.Endpoint()),

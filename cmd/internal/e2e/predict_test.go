@@ -60,7 +60,7 @@ func (g gpuScene) predicts(pools string) *predicted {
 	g.Helper()
 	p := &predicted{gpuScene: g, claims: g.films(&karpv1.NodeClaimList{})}
 	g.git.repo.write("config/pools.yaml", pools)
-	got := typed(g.T, g.World, g.git.repo.dir, "plan", "config", "-o", "json", "--namespace="+engineSystem)
+	got := typed(g.T, g.Environment, g.git.repo.dir, "plan", "config", "-o", "json", "--namespace="+engineSystem)
 	got.expect(g.T, 1)
 	var said struct{ Forecast *provision.Forecast }
 	if err := json.Unmarshal([]byte(got.out), &said); err != nil || said.Forecast == nil {

@@ -23,7 +23,7 @@ func TestSetupTimeslicing(t *testing.T) {
 	s := newSetup(t, "timeslicing")
 	images := s.pins()
 	// Who runs the command again need not name the variables again.
-	typed(t, s.World, s.git.repo.dir, "bootstrap", s.of.Path, "--wait=false", "--yes").expect(t, 0, "nothing to change")
+	typed(t, s.Environment, s.git.repo.dir, "bootstrap", s.of.Path, "--wait=false", "--yes").expect(t, 0, "nothing to change")
 	s.logs("api", "audit", "authenticator", "controllerManager", "scheduler")
 	begin := time.Now()
 	s.creates("workloads/inference.yaml")
@@ -87,7 +87,7 @@ func (s setupScene) pins() map[string]string {
 	}
 	out := map[string]string{}
 	for _, p := range sync.Status.Parameters {
-		if newest := newestImage(s.T, s.World, p.Name); p.Value != newest || p.Latest != "" || p.PinnedAt.IsZero() {
+		if newest := newestImage(s.T, s.Environment, p.Name); p.Value != newest || p.Latest != "" || p.PinnedAt.IsZero() {
 			s.Errorf("the Sync has pinned %+v, and the parameter says %s", p, newest)
 		}
 		out[p.Variable] = p.Value

@@ -54,7 +54,7 @@ func newSetup(t *testing.T, name string) setupScene {
 	if err != nil {
 		t.Fatal(err)
 	}
-	config := of.World()
+	config := of.SandboxConfig()
 	config.WithoutGit = true // the other world's serves
 	config.AWS.Delays.Fleet, config.AWS.Delays.Running, config.AWS.Delays.Shutdown = 500*time.Millisecond, time.Second, time.Second
 	config.Nodes = nodes.Delays{Join: 500 * time.Millisecond, NodeGone: time.Second}
@@ -63,7 +63,7 @@ func newSetup(t *testing.T, name string) setupScene {
 	begin := time.Now()
 	started := sandboxtest.Start(t, config)
 	s := setupScene{
-		gpuScene: gpuScene{scene: scene{t, &engineWorld{World: started, aws: config.AWS}}, gpuMachines: machines},
+		gpuScene: gpuScene{scene: scene{t, &engineWorld{Environment: started, aws: config.AWS}}, gpuMachines: machines},
 		of:       of, account: newAccount(started.Endpoint(), config.AWS.Region), made: &[]client.Object{},
 		metrics: freeAddress(t),
 	}
@@ -135,7 +135,7 @@ func (s setupScene) bootstraps() {
 	if s.of.SyncFile != "" {
 		args = append(args, "--sync-file="+s.of.SyncFile)
 	}
-	typed(s.T, s.World, s.git.repo.dir, args...).expect(s.T, 0)
+	typed(s.T, s.Environment, s.git.repo.dir, args...).expect(s.T, 0)
 }
 
 // applied waits until the Sync is ready at the newest commit.

@@ -184,7 +184,7 @@ func (s *stocked) playOnce(ctx context.Context, path string) error {
 			args = append(args, e.Name+"="+value)
 		}
 		var err error
-		s.stock, err = s.World.Run("karpenter", "/usr/bin/env", append(args, path)...)
+		s.stock, err = s.Environment.Run("karpenter", "/usr/bin/env", append(args, path)...)
 		return err
 	case !wanted && s.stock != nil:
 		defer func() { s.stock = nil }()
@@ -216,7 +216,7 @@ func (s *stocked) startInstalled() {
 		s.Fatalf("the controller is told %d CA bundles", len(args))
 	}
 	var err error
-	s.now, err = s.World.Run("poolwright", "/usr/bin/env", append(args, binary, "run", "--namespace="+engineSystem,
+	s.now, err = s.Environment.Run("poolwright", "/usr/bin/env", append(args, binary, "run", "--namespace="+engineSystem,
 		"--cache-dir="+filepath.Join(s.Dir, "mirrors"), "--metrics-addr=0", "--health-addr=0")...)
 	if err != nil {
 		s.Fatal(err)

@@ -21,7 +21,7 @@ func (s *Story) autoscale(ctx context.Context) ([]string, error) {
 		return nil, fmt.Errorf("launching the nodes of %s: %w", group.Name, err)
 	}
 	var instances []string
-	for _, i := range s.world.AWS.Instances() {
+	for _, i := range s.environment.AWS.Instances() {
 		if i.Tags["eks:nodegroup-name"] == group.Name {
 			instances = append(instances, i.ID)
 		}
@@ -55,7 +55,7 @@ func (s *Story) launchGroup(ctx context.Context, group string, n int) error {
 		return err
 	}
 	join := fmt.Sprintf("#!/bin/bash\n/etc/eks/bootstrap.sh %s --apiserver-endpoint %s --b64-cluster-ca %s --kubelet-extra-args '--node-labels=%s=%s'\n",
-		s.Setup.Cluster, s.world.REST().Host, base64.StdEncoding.EncodeToString(s.world.REST().CAData), groupLabel, group)
+		s.Setup.Cluster, s.environment.REST().Host, base64.StdEncoding.EncodeToString(s.environment.REST().CAData), groupLabel, group)
 	err = s.ec2(ctx, "CreateLaunchTemplate", map[string]string{
 		"LaunchTemplateName":          group,
 		"LaunchTemplateData.ImageId":  image,

@@ -72,13 +72,13 @@ func (s *Story) eks(ctx context.Context, path string, answer any) error {
 
 // request is one to a service of AWS.
 func (s *Story) request(ctx context.Context, service, method, path string, body io.Reader) (*http.Request, error) {
-	r, err := http.NewRequestWithContext(ctx, method, s.world.Endpoint()+path, body)
+	r, err := http.NewRequestWithContext(ctx, method, s.environment.Endpoint()+path, body)
 	if err != nil {
 		return nil, fmt.Errorf("writing the request: %w", err)
 	}
 	// The sandbox reads the scope of a signature and checks no more.
 	r.Header.Set("Authorization", fmt.Sprintf("AWS4-HMAC-SHA256 Credential=%s/%s/%s/%s/aws4_request, SignedHeaders=host, Signature=00",
-		personKey, time.Now().UTC().Format("20060102"), s.world.Env()["AWS_REGION"], service))
+		personKey, time.Now().UTC().Format("20060102"), s.environment.Env()["AWS_REGION"], service))
 	return r, nil
 }
 

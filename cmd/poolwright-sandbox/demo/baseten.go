@@ -73,7 +73,7 @@ func (s *Story) untouched(ctx context.Context, before group) error {
 	if !bytes.Equal(now.shown, before.shown) || now.nodes != before.nodes {
 		return fmt.Errorf("node group %s is not what it was:\n%s %s\n%s %s", now.name, before.shown, before.nodes, now.shown, now.nodes)
 	}
-	if err := unnamed(s.world.AWS.Calls(), before.instances); err != nil {
+	if err := unnamed(s.environment.AWS.Calls(), before.instances); err != nil {
 		return err
 	}
 	var eks struct {

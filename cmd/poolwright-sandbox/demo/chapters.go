@@ -71,19 +71,19 @@ func (s *Story) prepare(ctx context.Context) error {
 	if err := s.namespace(ctx, systemNamespace); err != nil {
 		return err
 	}
-	team, err := s.world.Git.CreateUser(ctx, "platform-team")
+	team, err := s.environment.Git.CreateUser(ctx, "platform-team")
 	if err != nil {
 		return err
 	}
-	remote, err := s.world.Git.CreateRepository(ctx, team, repository, true)
+	remote, err := s.environment.Git.CreateRepository(ctx, team, repository, true)
 	if err != nil {
 		return err
 	}
-	token, err := s.world.Git.CreateToken(ctx, team, "poolwright", "write:repository")
+	token, err := s.environment.Git.CreateToken(ctx, team, "poolwright", "write:repository")
 	if err != nil {
 		return err
 	}
-	s.repo, err = cloneExample(s.Folder, filepath.Join(s.world.Dir, "working-copy"), remote.URL, team.Name, token)
+	s.repo, err = cloneExample(s.Folder, filepath.Join(s.environment.Dir, "working-copy"), remote.URL, team.Name, token)
 	if err != nil {
 		return err
 	}
@@ -146,7 +146,7 @@ func (s *Story) changeSync(ctx context.Context, patch string) error {
 func (s *Story) product(ctx context.Context, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, s.Product, args...)
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH")}
-	for name, value := range s.world.Env() {
+	for name, value := range s.environment.Env() {
 		cmd.Env = append(cmd.Env, name+"="+value)
 	}
 	out, err := cmd.Output()
@@ -164,8 +164,8 @@ func (s *Story) product(ctx context.Context, args ...string) ([]byte, error) {
 // that the played kubelets only pretend to run. It brings Karpenter's kinds, which
 // the story watches.
 func (s *Story) startController(ctx context.Context) (err error) {
-	s.controller, err = s.world.Run("poolwright", s.Product, "run",
-		"--metrics-addr=127.0.0.1:0", "--health-addr=0", "--cache-dir="+filepath.Join(s.world.Dir, "mirrors"))
+	s.controller, err = s.environment.Run("poolwright", s.Product, "run",
+		"--metrics-addr=127.0.0.1:0", "--health-addr=0", "--cache-dir="+filepath.Join(s.environment.Dir, "mirrors"))
 	if err != nil {
 		return err
 	}
@@ -294,7 +294,7 @@ func (s *Story) zero(ctx context.Context) error {
 		if n := s.gpuNodes(ctx); n != 0 {
 			left = append(left, fmt.Sprintf("%d nodes of Karpenter's", n))
 		}
-		for _, i := range s.world.AWS.Instances() {
+		for _, i := range s.environment.AWS.Instances() {
 			// Nobody but Karpenter gives its instances a pool.
 			if i.State != aws.Terminated && i.Tags[poolLabel] != "" {
 				left = append(left, "instance/"+i.ID)

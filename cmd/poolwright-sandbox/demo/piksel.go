@@ -51,7 +51,7 @@ func (s *Story) keeps(ctx context.Context, r *role) error {
 		return fmt.Errorf("NodeClaim %s is being deleted", claim.GetName())
 	}
 	running := 0
-	for _, i := range s.world.AWS.Instances() {
+	for _, i := range s.environment.AWS.Instances() {
 		if i.Tags[poolLabel] == r.pool && i.State == aws.Running {
 			running++
 		}

@@ -34,14 +34,14 @@ func (s *Story) pingvas(roles []*role) []chapter {
 // interrupt has EC2 announce that it takes the worker's instance back. From then on
 // again is about what comes in its place.
 func (s *Story) interrupt(worker, again *role) error {
-	for _, i := range s.world.AWS.Instances() {
+	for _, i := range s.environment.AWS.Instances() {
 		if i.Tags[poolLabel] != worker.pool || i.State != aws.Running {
 			continue
 		}
 		again.follow(worker)
 		s.cast.enter(again)
 		at := time.Now()
-		if err := s.world.AWS.Interrupt(i.ID); err != nil {
+		if err := s.environment.AWS.Interrupt(i.ID); err != nil {
 			return err
 		}
 		again.marks.mark(spotInterrupted, "instance/"+i.ID, "EC2's notice: it takes this "+i.Type+" back in two minutes", at)

@@ -27,15 +27,15 @@ type pull struct {
 // watchPullRequests makes a user at the forge as whom Poolwright comments, leaves
 // its token in a Secret, and has the Sync look after pull requests.
 func (s *Story) watchPullRequests(ctx context.Context) error {
-	reviewer, err := s.world.Git.CreateUser(ctx, "poolwright")
+	reviewer, err := s.environment.Git.CreateUser(ctx, "poolwright")
 	if err != nil {
 		return err
 	}
 	at := s.repo.owned() + "/collaborators/" + reviewer.Name
-	if err := s.world.Git.Call(ctx, s.repo.team, http.MethodPut, at, map[string]string{"permission": "write"}, nil); err != nil {
+	if err := s.environment.Git.Call(ctx, s.repo.team, http.MethodPut, at, map[string]string{"permission": "write"}, nil); err != nil {
 		return err
 	}
-	token, err := s.world.Git.CreateToken(ctx, reviewer, "poolwright", "read:user", "write:issue", "write:repository")
+	token, err := s.environment.Git.CreateToken(ctx, reviewer, "poolwright", "read:user", "write:issue", "write:repository")
 	if err != nil {
 		return err
 	}
@@ -52,7 +52,7 @@ func (s *Story) watchPullRequests(ctx context.Context) error {
 // propose opens a pull request of the branch and waits for the comment on it.
 func (s *Story) propose(ctx context.Context, title, body, change string) error {
 	at := time.Now()
-	number, err := s.world.Git.CreatePullRequest(ctx, s.repo.team, s.repo.remote, gitserver.PullRequest{
+	number, err := s.environment.Git.CreatePullRequest(ctx, s.repo.team, s.repo.remote, gitserver.PullRequest{
 		Head: "hurry", Base: "main", Title: title, Body: body,
 	})
 	if err != nil {
@@ -69,14 +69,14 @@ func (s *Story) merge(ctx context.Context) error {
 	started := time.Now()
 	if err := s.retry(ctx, "merging", func() error {
 		// Gitea first looks whether it can.
-		return s.world.Git.Call(ctx, s.repo.team, http.MethodPost, at+"/merge", map[string]string{"Do": "merge"}, nil)
+		return s.environment.Git.Call(ctx, s.repo.team, http.MethodPost, at+"/merge", map[string]string{"Do": "merge"}, nil)
 	}); err != nil {
 		return err
 	}
 	var merged struct {
 		Commit string `json:"merge_commit_sha"`
 	}
-	if err := s.world.Git.Call(ctx, s.repo.team, http.MethodGet, at, nil, &merged); err != nil {
+	if err := s.environment.Git.Call(ctx, s.repo.team, http.MethodGet, at, nil, &merged); err != nil {
 		return err
 	}
 	s.marks.mark(commitPushed, repository+"@main", fmt.Sprintf("commit %.8s: %s is merged", merged.Commit, s.pullName()), started)
@@ -94,7 +94,7 @@ func (s *Story) commented(ctx context.Context, event, word string) error {
 			Body string `json:"body"`
 		}
 		at := fmt.Sprintf("%s/issues/%d/comments", s.repo.owned(), s.pull.number)
-		if err := s.world.Git.Call(ctx, s.repo.team, http.MethodGet, at, nil, &comments); err != nil {
+		if err := s.environment.Git.Call(ctx, s.repo.team, http.MethodGet, at, nil, &comments); err != nil {
 			return err
 		}
 		for _, c := range comments {

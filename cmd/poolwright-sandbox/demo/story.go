@@ -40,13 +40,13 @@ type Options struct {
 // Story is one telling.
 type Story struct {
 	Options
-	world *sandbox.World
-	kube  kubernetes.Interface
-	dyn   dynamic.Interface
-	nodes listers.NodeLister
-	repo  *repo
-	pull  pull
-	tale  tale
+	environment *sandbox.Environment
+	kube        kubernetes.Interface
+	dyn         dynamic.Interface
+	nodes       listers.NodeLister
+	repo        *repo
+	pull        pull
+	tale        tale
 	// marks are the events that belong to no role.
 	marks *timeline
 	cast  cast
@@ -74,12 +74,12 @@ func (c *cast) all() []*role {
 
 // New prepares a story. It fails where nothing is known to tell of the set-up, or
 // its workloads cannot be read.
-func New(world *sandbox.World, options Options) (*Story, error) {
+func New(world *sandbox.Environment, options Options) (*Story, error) {
 	t, known := tales()[options.Setup.Name]
 	if !known {
 		return nil, fmt.Errorf("there is no story of set-up %s", options.Setup.Name)
 	}
-	s := &Story{Options: options, world: world, tale: t, marks: newTimeline()}
+	s := &Story{Options: options, environment: world, tale: t, marks: newTimeline()}
 	for _, r := range t.roles {
 		if err := r.load(options.Folder); err != nil {
 			return nil, err
@@ -167,8 +167,8 @@ func (s *Story) bounded(ctx context.Context, do func(context.Context) error) err
 		return err
 	case <-ended:
 		return fmt.Errorf("poolwright run has ended: %w", s.controller.Err())
-	case <-s.world.Done():
-		return s.world.Err()
+	case <-s.environment.Done():
+		return s.environment.Err()
 	}
 }
 

@@ -43,7 +43,7 @@ func (s *Story) summary(ctx context.Context) Event {
 	for _, r := range s.cast.all() {
 		timelines = append(timelines, r.marks)
 	}
-	sum := summary{spans: taken(timelines), gpuNodes: s.gpuNodes(ctx), costUSD: s.world.AWS.Spend(now)}
+	sum := summary{spans: taken(timelines), gpuNodes: s.gpuNodes(ctx), costUSD: s.environment.AWS.Spend(now)}
 	return Event{Event: storySummary, At: now, Object: "world", Detail: sum}
 }
 

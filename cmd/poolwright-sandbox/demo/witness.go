@@ -130,12 +130,12 @@ func (s *Story) sync(o any) {
 
 // watchCloud marks what AWS sees of Karpenter's instances.
 func (s *Story) watchCloud(ctx context.Context) {
-	for e := range s.world.AWS.Watch(ctx) {
+	for e := range s.environment.AWS.Watch(ctx) {
 		object := "instance/" + e.Instance.ID
 		for _, r := range s.of(e.Instance.Tags[poolLabel], e.Instance.ID) {
 			switch e.Kind {
 			case aws.Pending:
-				r.marks.mark(fleetRequested, object, fmt.Sprintf("%s, %s, in %s", e.Instance.Type, e.Instance.CapacityType, e.Instance.Zone), fleetCall(s.world.AWS.Calls(), e.Instance))
+				r.marks.mark(fleetRequested, object, fmt.Sprintf("%s, %s, in %s", e.Instance.Type, e.Instance.CapacityType, e.Instance.Zone), fleetCall(s.environment.AWS.Calls(), e.Instance))
 			case aws.ShuttingDown:
 				r.marks.mark(instanceTerminated, object, s.endOf(e.Instance.ID)+"; EC2 stops charging", e.Time)
 			case aws.Running, aws.Terminated:
@@ -146,7 +146,7 @@ func (s *Story) watchCloud(ctx context.Context) {
 
 // endOf says who ended an instance.
 func (s *Story) endOf(id string) string {
-	for _, c := range s.world.AWS.Calls() {
+	for _, c := range s.environment.AWS.Calls() {
 		if c.Operation == "TerminateInstances" && strings.Contains(c.Params, id) {
 			return c.Operation
 		}

@@ -1,7 +1,7 @@
 // Package setups knows the reference set-ups under examples/: which folder each
-// cluster follows, and the world that it is written for, as it was before
+// cluster follows, and the sandbox that it is written for, as it was before
 // Poolwright came. It holds no story and no test; the demo and the end-to-end
-// tests tell theirs of these worlds.
+// tests tell theirs of these sandboxes.
 //
 // Start reading at All.
 package setups
@@ -67,11 +67,11 @@ func Named(name string) (Setup, error) {
 	return Setup{}, fmt.Errorf("there is no set-up %q; choose one of %s", name, strings.Join(Names(), ", "))
 }
 
-// World is the sandbox as the set-up's Terraform or eksctl left it: the cluster,
+// SandboxConfig is the sandbox as the set-up's Terraform or eksctl left it: the cluster,
 // its network, its node groups. Everything else is for the repository to declare
 // and for bootstrap to make: no role, no queue, no discovery tag is there. The
 // delays are those of sandbox.DefaultConfig.
-func (s Setup) World() sandbox.Config {
+func (s Setup) SandboxConfig() sandbox.Config {
 	config := sandbox.DefaultConfig()
 	config.AWS.Region, config.AWS.Account = s.Region, Account
 	config.AWS.Cluster.Name, config.AWS.Cluster.Version, config.AWS.Cluster.OIDC = s.Cluster, s.Version, true

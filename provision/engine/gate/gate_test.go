@@ -18,10 +18,10 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 )
 
-// row breaks one thing in a world in which every gate is open.
+// row breaks one thing in a fixture in which every gate is open.
 type row struct {
 	name    string
-	breakIt func(*world)
+	breakIt func(*fixture)
 	adjust  func(*Gates)
 	// closed are the gates that must be closed, with a question mark where the
 	// check could not be made.
@@ -38,148 +38,150 @@ func TestGates(t *testing.T) {
 		{name: "all gates are open when everything agrees"},
 
 		{name: "another API server than EKS names is refused",
-			breakIt: func(w *world) { w.eksKubeSystem = "uid-2" },
+			breakIt: func(w *fixture) { w.eksKubeSystem = "uid-2" },
 			closed:  []string{"Identity"}, says: []string{"uid-1", "uid-2", cluster, "spec.name"}},
 		{name: "an API server that does not show kube-system proves nothing",
-			breakIt: func(w *world) { w.kubeSystem = "" },
+			breakIt: func(w *fixture) { w.kubeSystem = "" },
 			closed:  []string{"Identity?"}, says: []string{"through our own connection", "kube-system"}},
 		{name: "an EKS endpoint that does not let us in proves nothing",
-			breakIt: func(w *world) { w.eksKubeSystem = "" },
+			breakIt: func(w *fixture) { w.eksKubeSystem = "" },
 			closed:  []string{"Identity?"}, says: []string{"at the endpoint of EKS cluster"}},
 		{name: "without DescribeCluster three gates are unproven",
-			breakIt: func(w *world) { w.deny = "DescribeCluster" },
+			breakIt: func(w *fixture) { w.deny = "DescribeCluster" },
 			closed:  []string{"Identity?", "Account?", "AutoMode?"}, says: []string{"AccessDeniedException", "eks:DescribeCluster"}},
 
 		{name: "credentials of another account are refused",
-			breakIt: func(w *world) { w.caller = "999999999999" },
+			breakIt: func(w *fixture) { w.caller = "999999999999" },
 			closed:  []string{"Account"}, says: []string{"999999999999", account, "spec.account"}},
 		{name: "an unanswered STS proves nothing",
-			breakIt: func(w *world) { w.deny = "GetCallerIdentity" },
+			breakIt: func(w *fixture) { w.deny = "GetCallerIdentity" },
 			closed:  []string{"Account?"}, says: []string{"AccessDenied", "sts:GetCallerIdentity"}},
 		{name: "a cluster of another region is refused",
-			breakIt: func(w *world) { w.arn = strings.Replace(w.arn, region, "eu-west-1", 1) },
+			breakIt: func(w *fixture) { w.arn = strings.Replace(w.arn, region, "eu-west-1", 1) },
 			closed:  []string{"Account"}, says: []string{"eu-west-1", "spec.region"}},
 		{name: "a cluster of another account is refused",
-			breakIt: func(w *world) { w.arn = strings.Replace(w.arn, account, "999999999999", 1) },
+			breakIt: func(w *fixture) { w.arn = strings.Replace(w.arn, account, "999999999999", 1) },
 			closed:  []string{"Account"}, says: []string{"999999999999"}},
 		{name: "an SDK configured for another region is refused",
 			adjust: func(g *Gates) { g.AWS.Region = "eu-west-1" },
 			closed: []string{"Account"}, says: []string{"eu-west-1", region}},
 
 		{name: "EKS Auto Mode is refused",
-			breakIt: func(w *world) { w.autoMode = true },
+			breakIt: func(w *fixture) { w.autoMode = true },
 			closed:  []string{"AutoMode"}, says: []string{"Auto Mode is on"}},
 		{name: "a NodePool with an Auto Mode class is refused",
-			breakIt: func(w *world) {
+			breakIt: func(w *fixture) {
 				w.objects = []client.Object{pool("general", autoModeGroup), pool("gpu", "karpenter.k8s.aws")}
 			},
 			closed: []string{"AutoMode"}, says: []string{"NodePool general"}},
 		{name: "an Auto Mode NodeClass is refused",
-			breakIt: func(w *world) { w.objects = []client.Object{autoClass()} },
+			breakIt: func(w *fixture) { w.objects = []client.Object{autoClass()} },
 			closed:  []string{"AutoMode"}, says: []string{"NodeClass default"}},
 		{name: "NodePools that cannot be listed prove nothing",
-			breakIt: func(w *world) { w.listErr["NodePoolList"] = forbidden("nodepools") },
+			breakIt: func(w *fixture) { w.listErr["NodePoolList"] = forbidden("nodepools") },
 			closed:  []string{"AutoMode?"}, says: []string{"nodepools.karpenter.sh"}},
 
 		{name: "another Karpenter's renewed lease is refused",
-			breakIt: func(w *world) { w.objects = []client.Object{lease("karpenter", "pod-1", 59*time.Second)} },
+			breakIt: func(w *fixture) { w.objects = []client.Object{lease("karpenter", "pod-1", 59*time.Second)} },
 			closed:  []string{"OtherKarpenter"}, says: []string{"lease karpenter/karpenter-leader-election of pod-1", "scale the Deployment behind it to zero", "External"}},
 		{name: "a lease that nobody renews is ignored",
-			breakIt: func(w *world) { w.objects = []client.Object{lease("karpenter", "pod-1", 61*time.Second)} }},
+			breakIt: func(w *fixture) { w.objects = []client.Object{lease("karpenter", "pod-1", 61*time.Second)} }},
 		{name: "a lease that its holder gave back is ignored",
-			breakIt: func(w *world) { w.objects = []client.Object{lease("karpenter", "", time.Second)} }},
+			breakIt: func(w *fixture) { w.objects = []client.Object{lease("karpenter", "", time.Second)} }},
 		{name: "our own lease is not another Karpenter's",
-			breakIt: func(w *world) { w.objects = []client.Object{lease("karpenter", "us", time.Second)} },
+			breakIt: func(w *fixture) { w.objects = []client.Object{lease("karpenter", "us", time.Second)} },
 			adjust:  func(g *Gates) { g.OwnLease = client.ObjectKey{Namespace: "karpenter", Name: karpenterLease} }},
 		{name: "a Karpenter of another lease, or of none, is refused while its pods are ready",
-			breakIt: func(w *world) { w.objects = []client.Object{stock("ops", 2), stock("kube-system", 1)} },
+			breakIt: func(w *fixture) { w.objects = []client.Object{stock("ops", 2), stock("kube-system", 1)} },
 			closed:  []string{"OtherKarpenter"}, says: []string{"Deployment kube-system/karpenter, ops/karpenter has ready pods", "scale it to zero", "External"}},
 		{name: "a Karpenter that is named otherwise is refused by its image",
-			breakIt: func(w *world) {
+			breakIt: func(w *fixture) {
 				d := stock("ops", 1)
 				d.Name, d.Labels = "scaler", map[string]string{"app.kubernetes.io/name": "scaler"}
 				w.objects = []client.Object{d}
 			},
 			closed: []string{"OtherKarpenter"}, says: []string{"Deployment ops/scaler has ready pods"}},
 		{name: "what is only labelled like a Karpenter is none",
-			breakIt: func(w *world) {
+			breakIt: func(w *fixture) {
 				d := stock("monitoring", 1)
 				d.Spec.Template.Spec.Containers[0].Image = "registry.example.com/exporter:1"
 				w.objects = []client.Object{d}
 			}},
 		{name: "a Karpenter without a ready pod is none",
-			breakIt: func(w *world) { w.objects = []client.Object{stock("kube-system", 0)} }},
+			breakIt: func(w *fixture) { w.objects = []client.Object{stock("kube-system", 0)} }},
 		{name: "Deployments that cannot be listed prove nothing",
-			breakIt: func(w *world) { w.listErr["DeploymentList"] = forbidden("deployments") },
+			breakIt: func(w *fixture) { w.listErr["DeploymentList"] = forbidden("deployments") },
 			closed:  []string{"OtherKarpenter?"}, says: []string{"deployments.apps"}},
 		{name: "another Poolwright whose engine runs is refused",
-			breakIt: func(w *world) { w.objects = []client.Object{poolwright("other", "pod-1", "on", time.Second)} },
+			breakIt: func(w *fixture) { w.objects = []client.Object{poolwright("other", "pod-1", "on", time.Second)} },
 			closed:  []string{"OtherKarpenter"}, says: []string{"other/poolwright", "another Poolwright", "scale the other to zero"}},
 		{name: "another Poolwright that says nothing of its engine is refused",
-			breakIt: func(w *world) { w.objects = []client.Object{poolwright("other", "pod-1", "", time.Second)} },
+			breakIt: func(w *fixture) { w.objects = []client.Object{poolwright("other", "pod-1", "", time.Second)} },
 			closed:  []string{"OtherKarpenter"}, says: []string{"may run"}},
 		{name: "another Poolwright whose engine is off or held is none",
-			breakIt: func(w *world) { w.objects = []client.Object{poolwright("other", "pod-1", "off", time.Second)} }},
+			breakIt: func(w *fixture) { w.objects = []client.Object{poolwright("other", "pod-1", "off", time.Second)} }},
 		{name: "another Poolwright that restarts is refused meanwhile",
-			breakIt: func(w *world) { w.objects = []client.Object{poolwright("other", "", "on", 5*time.Second)} },
+			breakIt: func(w *fixture) { w.objects = []client.Object{poolwright("other", "", "on", 5*time.Second)} },
 			closed:  []string{"OtherKarpenter"}, says: []string{"other/poolwright"}},
 		{name: "another Poolwright that went a minute ago is none",
-			breakIt: func(w *world) { w.objects = []client.Object{poolwright("other", "", "on", 61*time.Second)} }},
+			breakIt: func(w *fixture) { w.objects = []client.Object{poolwright("other", "", "on", 61*time.Second)} }},
 		{name: "another Poolwright that died a minute ago is none",
-			breakIt: func(w *world) { w.objects = []client.Object{poolwright("other", "pod-1", "on", 61*time.Second)} }},
+			breakIt: func(w *fixture) { w.objects = []client.Object{poolwright("other", "pod-1", "on", 61*time.Second)} }},
 		{name: "our own lease is not another Poolwright's",
-			breakIt: func(w *world) { w.objects = []client.Object{poolwright("poolwright-system", "us", "on", time.Second)} }},
+			breakIt: func(w *fixture) {
+				w.objects = []client.Object{poolwright("poolwright-system", "us", "on", time.Second)}
+			}},
 		{name: "leases that cannot be listed prove nothing",
-			breakIt: func(w *world) { w.listErr["LeaseList"] = forbidden("leases") },
+			breakIt: func(w *fixture) { w.listErr["LeaseList"] = forbidden("leases") },
 			closed:  []string{"OtherKarpenter?"}, says: []string{"leases.coordination.k8s.io"}},
 
 		{name: "instances in use without NodeClaims are refused",
-			breakIt: func(w *world) { w.instances = []string{instances(used("i-2"), used("i-1"))} },
+			breakIt: func(w *fixture) { w.instances = []string{instances(used("i-2"), used("i-1"))} },
 			closed:  []string{"Orphans"}, says: []string{"2 instances", "i-1, i-2", "poolwright.dev/confirm-orphans=2-" + digest("i-1", "i-2")}},
 		{name: "instances with NodeClaims are ours",
-			breakIt: func(w *world) {
+			breakIt: func(w *fixture) {
 				w.instances, w.objects = []string{instances(used("i-1"))}, []client.Object{claim("a", "i-1")}
 			}},
 		{name: "a launch that was cut short is the engine's to collect",
-			breakIt: func(w *world) { w.instances = []string{instances(launching("i-1", time.Minute))} }},
+			breakIt: func(w *fixture) { w.instances = []string{instances(launching("i-1", time.Minute))} }},
 		{name: "a launch that was cut short long ago is the engine's to collect",
-			breakIt: func(w *world) {
+			breakIt: func(w *fixture) {
 				w.instances, w.objects = []string{instances(launching("i-1", time.Hour))}, []client.Object{pool("general", "karpenter.k8s.aws")}
 			}},
 		{name: "an old instance without the tag that is a Node is refused",
-			breakIt: func(w *world) {
+			breakIt: func(w *fixture) {
 				w.instances = []string{instances(launching("i-1", time.Hour), launching("i-2", time.Hour))}
 				w.objects = []client.Object{pool("general", "karpenter.k8s.aws"), node("i-1")}
 			},
 			closed: []string{"Orphans"}, says: []string{"1 instances", "i-1"}},
 		{name: "an old instance without the tag and of no NodePool here is refused",
-			breakIt: func(w *world) {
+			breakIt: func(w *fixture) {
 				w.instances, w.objects = []string{instances(launching("i-1", time.Hour))}, []client.Object{pool("other", "karpenter.k8s.aws")}
 			},
 			closed: []string{"Orphans"}, says: []string{"i-1"}},
 		{name: "Nodes that cannot be listed prove nothing about an old instance",
-			breakIt: func(w *world) {
+			breakIt: func(w *fixture) {
 				w.instances, w.listErr["NodeList"] = []string{instances(launching("i-1", time.Hour))}, forbidden("nodes")
 			},
 			closed: []string{"Orphans?"}, says: []string{"nodes"}},
 		{name: "orphans confirmed by their number and digest pass",
-			breakIt: func(w *world) { w.instances = []string{instances(used("i-2"), used("i-1"))} },
+			breakIt: func(w *fixture) { w.instances = []string{instances(used("i-2"), used("i-1"))} },
 			adjust:  confirming("2-" + digest("i-1", "i-2"))},
 		{name: "orphans confirmed by their number alone are refused",
-			breakIt: func(w *world) { w.instances = []string{instances(used("i-1"), used("i-2"))} },
+			breakIt: func(w *fixture) { w.instances = []string{instances(used("i-1"), used("i-2"))} },
 			adjust:  confirming("2"),
 			closed:  []string{"Orphans"}, says: []string{"2 instances"}},
 		{name: "a confirmation of as many others is refused",
-			breakIt: func(w *world) { w.instances = []string{instances(used("i-1"), used("i-2"))} },
+			breakIt: func(w *fixture) { w.instances = []string{instances(used("i-1"), used("i-2"))} },
 			adjust:  confirming("2-" + digest("i-1", "i-3")),
 			closed:  []string{"Orphans"}, says: []string{"2 instances"}},
 		{name: "an instance that EC2 showed for a moment too long is none",
-			breakIt: func(w *world) { w.instances = []string{instances(used("i-1")), instances()} }},
+			breakIt: func(w *fixture) { w.instances = []string{instances(used("i-1")), instances()} }},
 		{name: "instances that cannot be listed prove nothing",
-			breakIt: func(w *world) { w.deny = "DescribeInstances" },
+			breakIt: func(w *fixture) { w.deny = "DescribeInstances" },
 			closed:  []string{"Orphans?"}, says: []string{"UnauthorizedOperation", "ec2:DescribeInstances"}},
 		{name: "NodeClaims that cannot be listed prove nothing",
-			breakIt: func(w *world) {
+			breakIt: func(w *fixture) {
 				w.instances, w.listErr["NodeClaimList"] = []string{instances(used("i-1"))}, forbidden("nodeclaims")
 			},
 			closed: []string{"Orphans?"}, says: []string{"nodeclaims.karpenter.sh"}},
@@ -189,7 +191,7 @@ func TestGates(t *testing.T) {
 }
 
 func (r row) check(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	if r.breakIt != nil {
 		r.breakIt(w)
 	}
@@ -223,7 +225,7 @@ func (r row) check(t *testing.T) {
 }
 
 func TestAnUnreachableAWSClosesEveryGateThatNeedsIt(t *testing.T) {
-	g := newWorld(t).gates()
+	g := newFixture(t).gates()
 	nowhere := "http://127.0.0.1:1"
 	g.AWS.BaseEndpoint = &nowhere
 	refusals, err := g.Check(t.Context())
@@ -243,7 +245,7 @@ func TestAnUnreachableAWSClosesEveryGateThatNeedsIt(t *testing.T) {
 }
 
 func TestOnlyThisClustersInstancesAreAskedFor(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	if _, err := w.gates().Check(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -259,7 +261,7 @@ func TestOnlyThisClustersInstancesAreAskedFor(t *testing.T) {
 }
 
 func TestIdentityKeepsOurCredentialsAndTrustsOnlyTheCAThatEKSNames(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	g := w.gates()
 	// Whatever our own connection is lax about must not carry over.
 	g.REST.TLSClientConfig = restInsecure()
@@ -279,7 +281,7 @@ func TestIdentityKeepsOurCredentialsAndTrustsOnlyTheCAThatEKSNames(t *testing.T)
 }
 
 func TestALeaseThatMovesIsALeaderWhateverItsClockSays(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	g := w.gates()
 	looks := 0
 	g.Kube = listFunc(func(list client.ObjectList) error {
@@ -296,7 +298,7 @@ func TestALeaseThatMovesIsALeaderWhateverItsClockSays(t *testing.T) {
 }
 
 func TestCheckOthersAsksOnlyTheAPIServer(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.autoMode, w.deny = true, "DescribeInstances"
 	if err := w.gates().CheckOthers(t.Context()); err != nil {
 		t.Errorf("nobody else is there, and got %v", err)
@@ -324,7 +326,7 @@ func TestGatesThatWereNotFilledInAreAnError(t *testing.T) {
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := newWorld(t).gates().Check(ended); !errors.Is(err, context.Canceled) {
+	if _, err := newFixture(t).gates().Check(ended); !errors.Is(err, context.Canceled) {
 		t.Errorf("after the context's end: %v", err)
 	}
 }
@@ -336,7 +338,7 @@ func TestAConfirmationIsTheNumberAndADigestOfTheIDs(t *testing.T) {
 }
 
 func TestCheckOrphansLooksOnce(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.instances = []string{instances(used("i-1")), instances()}
 	var refusal Refusal
 	if err := w.gates().CheckOrphans(t.Context()); !errors.As(err, &refusal) || refusal.Gate != Orphans || w.calls != 1 {

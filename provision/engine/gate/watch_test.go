@@ -16,7 +16,7 @@ func restInsecure() rest.TLSClientConfig {
 	return rest.TLSClientConfig{Insecure: true, ServerName: "x"}
 }
 
-func described(w *world) *ekstypes.Cluster {
+func described(w *fixture) *ekstypes.Cluster {
 	data := base64.StdEncoding.EncodeToString(ca(w.eks))
 	return &ekstypes.Cluster{Endpoint: &w.eks.URL, CertificateAuthority: &ekstypes.Certificate{Data: &data}}
 }

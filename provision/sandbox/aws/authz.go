@@ -14,10 +14,10 @@ import (
 // authorization says what a call asks of IAM: which actions, on what. The
 // tables of them lie in the files authz_*.go; there is a line for every
 // operation that is played, empty only where AWS asks for nothing.
-type authorization func(in *call) []question
+type authorization func(in *call) []authorizationRequest
 
-// question is one thing that a call asks of IAM.
-type question struct {
+// authorizationRequest is one thing that a call asks of IAM.
+type authorizationRequest struct {
 	action, resource string
 	tags             map[string]string   // of the resource, where it exists
 	given            map[string]string   // tags that the request gives it
@@ -85,7 +85,7 @@ func (c *Cloud) authorize(in *call) error {
 }
 
 // requests are the questions with the condition keys that all services have.
-func (in *call) requests(questions []question) []policy.Request {
+func (in *call) requests(questions []authorizationRequest) []policy.Request {
 	out := make([]policy.Request, 0, len(questions))
 	for _, q := range questions {
 		context := map[string][]string{"aws:RequestedRegion": {in.region}}
@@ -128,11 +128,11 @@ func (in *call) peek(v any) { _ = json.Unmarshal(in.body, v) }
 
 // anything asks for an action that knows no resources.
 func anything(action string) authorization {
-	return func(*call) []question { return []question{{action: action, resource: "*"}} }
+	return func(*call) []authorizationRequest { return []authorizationRequest{{action: action, resource: "*"}} }
 }
 
 // nothing asks for nothing: AWS lets everybody.
-func nothing(*call) []question { return nil }
+func nothing(*call) []authorizationRequest { return nil }
 
 // authorizations are all tables, by service.
 func authorizations() map[string]map[string]authorization {
@@ -147,14 +147,14 @@ func authorizations() map[string]map[string]authorization {
 			"ListAWSDefaultServiceQuotas": anything("servicequotas:ListAWSDefaultServiceQuotas"),
 			"GetServiceQuota":             anything("servicequotas:GetServiceQuota"),
 		},
-		"arc-zonal-shift": {"GetManagedResource": func(in *call) []question {
-			return []question{{action: "arc-zonal-shift:GetManagedResource", resource: in.segment(1), tags: in.st.eks.tags}}
+		"arc-zonal-shift": {"GetManagedResource": func(in *call) []authorizationRequest {
+			return []authorizationRequest{{action: "arc-zonal-shift:GetManagedResource", resource: in.segment(1), tags: in.st.eks.tags}}
 		}},
 	}
 }
 
 // parameterAsks: AWS's own parameters belong to no account.
-func parameterAsks(in *call) []question {
+func parameterAsks(in *call) []authorizationRequest {
 	var ask struct{ Name, Path string }
 	in.peek(&ask)
 	name := in.cloud.parameterRef(ask.Name + ask.Path).name // there is only one of them
@@ -165,5 +165,5 @@ func parameterAsks(in *call) []question {
 	case !strings.HasPrefix(name, "arn:"):
 		arn = in.cloud.localARN("ssm", "parameter"+name)
 	}
-	return []question{{action: "ssm:" + in.op, resource: arn}}
+	return []authorizationRequest{{action: "ssm:" + in.op, resource: arn}}
 }

@@ -30,13 +30,13 @@ const (
 // denial is a call that must be denied, and for which action.
 type denial struct {
 	name, action string
-	call         func(context.Context, *world) error
+	call         func(context.Context, *fixture) error
 }
 
 // foreign is what stands around the controller's own things: an instance and a
 // template of another cluster, an instance of nobody's, our role, made by the
 // controller, and a rule of another cluster under our prefix.
-func (w *world) foreign(t *testing.T, controller *world) (theirs, nobodys string) {
+func (w *fixture) foreign(t *testing.T, controller *fixture) (theirs, nobodys string) {
 	t.Helper()
 	ctx, s := t.Context(), sdk.String
 	theirs = w.launchFor(t, "theirs")
@@ -85,54 +85,54 @@ func deniedOnInstances(t *testing.T, theirs, nobodys string) []denial {
 	t.Helper()
 	s := sdk.String
 	return []denial{
-		{"ending an instance of another cluster", "ec2:TerminateInstances", func(ctx context.Context, w *world) error {
+		{"ending an instance of another cluster", "ec2:TerminateInstances", func(ctx context.Context, w *fixture) error {
 			return drop(w.ec2.TerminateInstances(ctx, &ec2.TerminateInstancesInput{InstanceIds: []string{theirs}, DryRun: sdk.Bool(true)}))
 		}},
-		{"ending an instance without our tag", "ec2:TerminateInstances", func(ctx context.Context, w *world) error {
+		{"ending an instance without our tag", "ec2:TerminateInstances", func(ctx context.Context, w *fixture) error {
 			return drop(w.ec2.TerminateInstances(ctx, &ec2.TerminateInstancesInput{InstanceIds: []string{nobodys}, DryRun: sdk.Bool(true)}))
 		}},
-		{"tagging an instance as ours", "ec2:CreateTags", func(ctx context.Context, w *world) error {
+		{"tagging an instance as ours", "ec2:CreateTags", func(ctx context.Context, w *fixture) error {
 			return drop(w.ec2.CreateTags(ctx, &ec2.CreateTagsInput{Resources: []string{nobodys}, DryRun: sdk.Bool(true), Tags: nodeTags("sandbox")}))
 		}},
-		{"naming an instance of another cluster", "ec2:CreateTags", func(ctx context.Context, w *world) error {
+		{"naming an instance of another cluster", "ec2:CreateTags", func(ctx context.Context, w *fixture) error {
 			return drop(w.ec2.CreateTags(ctx, &ec2.CreateTagsInput{Resources: []string{theirs}, DryRun: sdk.Bool(true), Tags: tags("Name", "mine")}))
 		}},
-		{"making a template for another cluster", "ec2:CreateLaunchTemplate", func(ctx context.Context, w *world) error {
+		{"making a template for another cluster", "ec2:CreateLaunchTemplate", func(ctx context.Context, w *fixture) error {
 			return w.templateFor(ctx, t, "karpenter.k8s.aws/x", "theirs")
 		}},
-		{"launching for another cluster", "ec2:CreateFleet", func(ctx context.Context, w *world) error {
+		{"launching for another cluster", "ec2:CreateFleet", func(ctx context.Context, w *fixture) error {
 			in := w.fleetFor(t, "karpenter.k8s.aws/gpu", "theirs")
 			in.DryRun = sdk.Bool(true)
 			return drop(w.ec2.CreateFleet(ctx, in))
 		}},
-		{"launching from a template of another cluster", "ec2:CreateFleet", func(ctx context.Context, w *world) error {
+		{"launching from a template of another cluster", "ec2:CreateFleet", func(ctx context.Context, w *fixture) error {
 			in := w.fleetFor(t, "karpenter.k8s.aws/gpu", "sandbox")
 			in.DryRun = sdk.Bool(true)
 			return drop(w.ec2.CreateFleet(ctx, in))
 		}},
-		{"running an instance without tags", "ec2:RunInstances", func(ctx context.Context, w *world) error {
+		{"running an instance without tags", "ec2:RunInstances", func(ctx context.Context, w *fixture) error {
 			return drop(w.ec2.RunInstances(ctx, &ec2.RunInstancesInput{DryRun: sdk.Bool(true), MinCount: sdk.Int32(1), MaxCount: sdk.Int32(1), InstanceType: "m5.large",
 				LaunchTemplate: &types.LaunchTemplateSpecification{LaunchTemplateName: s("plain")}, SubnetId: s(ourSubnet)}))
 		}},
-		{"deleting a template of another cluster", "ec2:DeleteLaunchTemplate", func(ctx context.Context, w *world) error {
+		{"deleting a template of another cluster", "ec2:DeleteLaunchTemplate", func(ctx context.Context, w *fixture) error {
 			return drop(w.ec2.DeleteLaunchTemplate(ctx, &ec2.DeleteLaunchTemplateInput{LaunchTemplateName: s("karpenter.k8s.aws/gpu"), DryRun: sdk.Bool(true)}))
 		}},
-		{"tagging a subnet with another tag", "ec2:CreateTags", func(ctx context.Context, w *world) error {
+		{"tagging a subnet with another tag", "ec2:CreateTags", func(ctx context.Context, w *fixture) error {
 			return drop(w.ec2.CreateTags(ctx, &ec2.CreateTagsInput{Resources: []string{ourSubnet}, DryRun: sdk.Bool(true), Tags: tags("kubernetes.io/role/elb", "1")}))
 		}},
-		{"taking another tag off a subnet", "ec2:DeleteTags", func(ctx context.Context, w *world) error {
+		{"taking another tag off a subnet", "ec2:DeleteTags", func(ctx context.Context, w *fixture) error {
 			return drop(w.ec2.DeleteTags(ctx, &ec2.DeleteTagsInput{Resources: []string{ourSubnet}, DryRun: sdk.Bool(true), Tags: tags("Name", "x")}))
 		}},
-		{"taking the mark of a cluster whose name begins alike off a subnet", "ec2:DeleteTags", func(ctx context.Context, w *world) error {
+		{"taking the mark of a cluster whose name begins alike off a subnet", "ec2:DeleteTags", func(ctx context.Context, w *fixture) error {
 			return drop(w.ec2.DeleteTags(ctx, &ec2.DeleteTagsInput{Resources: []string{ourSubnet}, DryRun: sdk.Bool(true), Tags: []types.Tag{{Key: s("poolwright.dev/discovery/sandbox-2")}}}))
 		}},
-		{"marking a subnet for another cluster's pools", "ec2:CreateTags", func(ctx context.Context, w *world) error {
+		{"marking a subnet for another cluster's pools", "ec2:CreateTags", func(ctx context.Context, w *fixture) error {
 			return drop(w.ec2.CreateTags(ctx, &ec2.CreateTagsInput{Resources: []string{ourSubnet}, DryRun: sdk.Bool(true), Tags: tags("karpenter.sh/discovery", "theirs")}))
 		}},
-		{"taking all tags off a subnet", "ec2:DeleteTags", func(ctx context.Context, w *world) error {
+		{"taking all tags off a subnet", "ec2:DeleteTags", func(ctx context.Context, w *fixture) error {
 			return drop(w.ec2.DeleteTags(ctx, &ec2.DeleteTagsInput{Resources: []string{ourSubnet}, DryRun: sdk.Bool(true)}))
 		}},
-		{"taking another cluster's mark off a subnet", "ec2:DeleteTags", func(ctx context.Context, w *world) error {
+		{"taking another cluster's mark off a subnet", "ec2:DeleteTags", func(ctx context.Context, w *fixture) error {
 			return drop(w.ec2.DeleteTags(ctx, &ec2.DeleteTagsInput{Resources: []string{ourSubnet}, DryRun: sdk.Bool(true), Tags: []types.Tag{{Key: s("poolwright.dev/discovery/theirs")}}}))
 		}},
 	}
@@ -140,13 +140,13 @@ func deniedOnInstances(t *testing.T, theirs, nobodys string) []denial {
 
 func deniedOnRoles() []denial {
 	s := sdk.String
-	create := func(name string, boundary *string, pairs ...string) func(context.Context, *world) error {
-		return func(ctx context.Context, w *world) error {
+	create := func(name string, boundary *string, pairs ...string) func(context.Context, *fixture) error {
+		return func(ctx context.Context, w *fixture) error {
 			return drop(w.iam.CreateRole(ctx, &iam.CreateRoleInput{RoleName: &name, AssumeRolePolicyDocument: s(trustEC2), PermissionsBoundary: boundary, Tags: iamTags(pairs...)}))
 		}
 	}
-	attach := func(role, arn string) func(context.Context, *world) error {
-		return func(ctx context.Context, w *world) error {
+	attach := func(role, arn string) func(context.Context, *fixture) error {
+		return func(ctx context.Context, w *fixture) error {
 			return drop(w.iam.AttachRolePolicy(ctx, &iam.AttachRolePolicyInput{RoleName: &role, PolicyArn: &arn}))
 		}
 	}
@@ -158,34 +158,34 @@ func deniedOnRoles() []denial {
 		{"attaching AdministratorAccess", "iam:AttachRolePolicy", attach(nodeRole, everything)},
 		{"attaching a policy to the controller's own role", "iam:AttachRolePolicy", attach(controllerRole, workerNode)},
 		{"attaching a policy to somebody's role", "iam:AttachRolePolicy", attach("someone", workerNode)},
-		{"taking the boundary away", "iam:DeleteRolePermissionsBoundary", func(ctx context.Context, w *world) error {
+		{"taking the boundary away", "iam:DeleteRolePermissionsBoundary", func(ctx context.Context, w *fixture) error {
 			return drop(w.iam.DeleteRolePermissionsBoundary(ctx, &iam.DeleteRolePermissionsBoundaryInput{RoleName: s(nodeRole)}))
 		}},
-		{"putting a wider boundary", "iam:PutRolePermissionsBoundary", func(ctx context.Context, w *world) error {
+		{"putting a wider boundary", "iam:PutRolePermissionsBoundary", func(ctx context.Context, w *fixture) error {
 			return drop(w.iam.PutRolePermissionsBoundary(ctx, &iam.PutRolePermissionsBoundaryInput{RoleName: s(nodeRole), PermissionsBoundary: s(everything)}))
 		}},
-		{"writing an inline policy", "iam:PutRolePolicy", func(ctx context.Context, w *world) error {
+		{"writing an inline policy", "iam:PutRolePolicy", func(ctx context.Context, w *fixture) error {
 			return drop(w.iam.PutRolePolicy(ctx, &iam.PutRolePolicyInput{RoleName: s(nodeRole), PolicyName: s("x"), PolicyDocument: s(allowRead)}))
 		}},
-		{"changing who may be the controller", "iam:UpdateAssumeRolePolicy", func(ctx context.Context, w *world) error {
+		{"changing who may be the controller", "iam:UpdateAssumeRolePolicy", func(ctx context.Context, w *fixture) error {
 			return drop(w.iam.UpdateAssumeRolePolicy(ctx, &iam.UpdateAssumeRolePolicyInput{RoleName: s(controllerRole), PolicyDocument: s(trustEC2)}))
 		}},
-		{"deleting the controller's role", "iam:DeleteRole", func(ctx context.Context, w *world) error {
+		{"deleting the controller's role", "iam:DeleteRole", func(ctx context.Context, w *fixture) error {
 			return drop(w.iam.DeleteRole(ctx, &iam.DeleteRoleInput{RoleName: s(controllerRole)}))
 		}},
-		{"rewriting the boundary", "iam:CreatePolicyVersion", func(ctx context.Context, w *world) error {
+		{"rewriting the boundary", "iam:CreatePolicyVersion", func(ctx context.Context, w *fixture) error {
 			return drop(w.iam.CreatePolicyVersion(ctx, &iam.CreatePolicyVersionInput{PolicyArn: s(ourBoundary), PolicyDocument: s(allowRead)}))
 		}},
-		{"making a policy", "iam:CreatePolicy", func(ctx context.Context, w *world) error {
+		{"making a policy", "iam:CreatePolicy", func(ctx context.Context, w *fixture) error {
 			return drop(w.iam.CreatePolicy(ctx, &iam.CreatePolicyInput{PolicyName: s("x"), PolicyDocument: s(allowRead)}))
 		}},
-		{"claiming somebody's role", "iam:TagRole", func(ctx context.Context, w *world) error {
+		{"claiming somebody's role", "iam:TagRole", func(ctx context.Context, w *fixture) error {
 			return drop(w.iam.TagRole(ctx, &iam.TagRoleInput{RoleName: s("someone"), Tags: iamTags(ours, mark)}))
 		}},
-		{"giving another role to instances", "iam:PassRole", func(ctx context.Context, w *world) error {
+		{"giving another role to instances", "iam:PassRole", func(ctx context.Context, w *fixture) error {
 			return drop(w.iam.AddRoleToInstanceProfile(ctx, &iam.AddRoleToInstanceProfileInput{InstanceProfileName: s(nodeRole), RoleName: s("someone")}))
 		}},
-		{"putting our role into somebody's profile", "iam:AddRoleToInstanceProfile", func(ctx context.Context, w *world) error {
+		{"putting our role into somebody's profile", "iam:AddRoleToInstanceProfile", func(ctx context.Context, w *fixture) error {
 			return drop(w.iam.AddRoleToInstanceProfile(ctx, &iam.AddRoleToInstanceProfileInput{InstanceProfileName: s("someones"), RoleName: s(nodeRole)}))
 		}},
 	}
@@ -193,13 +193,13 @@ func deniedOnRoles() []denial {
 
 func deniedOnAccess() []denial {
 	s := sdk.String
-	entry := func(principal, kind string) func(context.Context, *world) error {
-		return func(ctx context.Context, w *world) error {
+	entry := func(principal, kind string) func(context.Context, *fixture) error {
+		return func(ctx context.Context, w *fixture) error {
 			return drop(w.eks.CreateAccessEntry(ctx, &eks.CreateAccessEntryInput{ClusterName: s("sandbox"), PrincipalArn: &principal, Type: &kind}))
 		}
 	}
-	config := func(in eks.UpdateClusterConfigInput) func(context.Context, *world) error {
-		return func(ctx context.Context, w *world) error {
+	config := func(in eks.UpdateClusterConfigInput) func(context.Context, *fixture) error {
+		return func(ctx context.Context, w *fixture) error {
 			ask := in
 			ask.Name = s("sandbox")
 			return drop(w.eks.UpdateClusterConfig(ctx, &ask))
@@ -208,10 +208,10 @@ func deniedOnAccess() []denial {
 	return []denial{
 		{"letting another role join", "eks:CreateAccessEntry", entry("arn:aws:iam::000000000000:role/someone", "EC2_LINUX")},
 		{"letting the nodes' role do as it likes", "eks:CreateAccessEntry", entry(nodesARN, "STANDARD")},
-		{"giving pods a role", "eks:CreatePodIdentityAssociation", func(ctx context.Context, w *world) error {
+		{"giving pods a role", "eks:CreatePodIdentityAssociation", func(ctx context.Context, w *fixture) error {
 			return drop(w.eks.CreatePodIdentityAssociation(ctx, &eks.CreatePodIdentityAssociationInput{ClusterName: s("sandbox"), Namespace: s("a"), ServiceAccount: s("b"), RoleArn: s(nodesARN)}))
 		}},
-		{"changing who may enter at all", "eks:UpdateClusterConfig", func(ctx context.Context, w *world) error {
+		{"changing who may enter at all", "eks:UpdateClusterConfig", func(ctx context.Context, w *fixture) error {
 			return drop(w.eks.UpdateClusterConfig(ctx, &eks.UpdateClusterConfigInput{Name: s("sandbox"), AccessConfig: &ekstypes.UpdateAccessConfigRequest{AuthenticationMode: "API"}}))
 		}},
 		{"opening the cluster to the world", "eks:UpdateClusterConfig", config(eks.UpdateClusterConfigInput{ResourcesVpcConfig: &ekstypes.VpcConfigRequest{EndpointPublicAccess: sdk.Bool(true)}})},
@@ -222,10 +222,10 @@ func deniedOnAccess() []denial {
 		{"shifting the cluster out of a zone", "eks:UpdateClusterConfig", config(eks.UpdateClusterConfigInput{ZonalShiftConfig: &ekstypes.ZonalShiftConfigRequest{Enabled: sdk.Bool(true)}})},
 		{"turning EKS's own volumes on", "eks:UpdateClusterConfig", config(eks.UpdateClusterConfigInput{StorageConfig: &ekstypes.StorageConfigRequest{BlockStorage: &ekstypes.BlockStorage{Enabled: sdk.Bool(true)}}})},
 		{"turning EKS's own load balancers on", "eks:UpdateClusterConfig", config(eks.UpdateClusterConfigInput{KubernetesNetworkConfig: &ekstypes.KubernetesNetworkConfigRequest{ElasticLoadBalancing: &ekstypes.ElasticLoadBalancing{Enabled: sdk.Bool(true)}}})},
-		{"changing another cluster", "eks:UpdateClusterConfig", func(ctx context.Context, w *world) error {
+		{"changing another cluster", "eks:UpdateClusterConfig", func(ctx context.Context, w *fixture) error {
 			return drop(w.eks.UpdateClusterConfig(ctx, &eks.UpdateClusterConfigInput{Name: s("theirs"), Logging: &ekstypes.Logging{}}))
 		}},
-		{"tagging the cluster", "eks:TagResource", func(ctx context.Context, w *world) error {
+		{"tagging the cluster", "eks:TagResource", func(ctx context.Context, w *fixture) error {
 			return drop(w.eks.TagResource(ctx, &eks.TagResourceInput{ResourceArn: s("arn:aws:eks:us-east-1:000000000000:cluster/sandbox"), Tags: map[string]string{"a": "b"}}))
 		}},
 	}
@@ -233,37 +233,37 @@ func deniedOnAccess() []denial {
 
 func deniedOnOthers() []denial {
 	s := sdk.String
-	events := func(w *world) *eventbridge.Client { return eventbridge.NewFromConfig(w.cfg) }
+	events := func(w *fixture) *eventbridge.Client { return eventbridge.NewFromConfig(w.cfg) }
 	return []denial{
-		{"deleting another queue", "sqs:DeleteQueue", func(ctx context.Context, w *world) error {
+		{"deleting another queue", "sqs:DeleteQueue", func(ctx context.Context, w *fixture) error {
 			return drop(w.sqs.DeleteQueue(ctx, &sqs.DeleteQueueInput{QueueUrl: s(theirQueue)}))
 		}},
-		{"deleting our queue, which is not to go", "sqs:DeleteQueue", func(ctx context.Context, w *world) error {
+		{"deleting our queue, which is not to go", "sqs:DeleteQueue", func(ctx context.Context, w *fixture) error {
 			return drop(w.sqs.DeleteQueue(ctx, &sqs.DeleteQueueInput{QueueUrl: s(ourQueue)}))
 		}},
-		{"reading another queue's messages", "sqs:ReceiveMessage", func(ctx context.Context, w *world) error {
+		{"reading another queue's messages", "sqs:ReceiveMessage", func(ctx context.Context, w *fixture) error {
 			return drop(w.sqs.ReceiveMessage(ctx, &sqs.ReceiveMessageInput{QueueUrl: s(theirQueue)}))
 		}},
-		{"changing another cluster's rule", "events:PutRule", func(ctx context.Context, w *world) error {
+		{"changing another cluster's rule", "events:PutRule", func(ctx context.Context, w *fixture) error {
 			return drop(events(w).PutRule(ctx, &eventbridge.PutRuleInput{Name: s("poolwright-theirs-Rebalance"), EventPattern: s(`{"source":["x"]}`)}))
 		}},
-		{"changing a rule of others", "events:PutRule", func(ctx context.Context, w *world) error {
+		{"changing a rule of others", "events:PutRule", func(ctx context.Context, w *fixture) error {
 			return drop(events(w).PutRule(ctx, &eventbridge.PutRuleInput{Name: s("backup"), EventPattern: s(`{"source":["x"]}`)}))
 		}},
-		{"sending events elsewhere", "events:PutTargets", func(ctx context.Context, w *world) error {
+		{"sending events elsewhere", "events:PutTargets", func(ctx context.Context, w *fixture) error {
 			return drop(events(w).PutTargets(ctx, &eventbridge.PutTargetsInput{Rule: s(ourRule), Targets: []eventstypes.Target{
 				{Id: s("a"), Arn: s("arn:aws:sqs:us-east-1:000000000000:sandbox")}, {Id: s("b"), Arn: s("arn:aws:sqs:us-east-1:999999999999:spy")}}}))
 		}},
-		{"deleting our rule, which is not to go", "events:DeleteRule", func(ctx context.Context, w *world) error {
+		{"deleting our rule, which is not to go", "events:DeleteRule", func(ctx context.Context, w *fixture) error {
 			return drop(events(w).DeleteRule(ctx, &eventbridge.DeleteRuleInput{Name: s(ourRule)}))
 		}},
-		{"deleting the log group", "logs:DeleteLogGroup", func(ctx context.Context, w *world) error {
+		{"deleting the log group", "logs:DeleteLogGroup", func(ctx context.Context, w *fixture) error {
 			return drop(cloudwatchlogs.NewFromConfig(w.cfg).DeleteLogGroup(ctx, &cloudwatchlogs.DeleteLogGroupInput{LogGroupName: s(ourLogs)}))
 		}},
-		{"keeping another group's logs for a day", "logs:PutRetentionPolicy", func(ctx context.Context, w *world) error {
+		{"keeping another group's logs for a day", "logs:PutRetentionPolicy", func(ctx context.Context, w *fixture) error {
 			return drop(cloudwatchlogs.NewFromConfig(w.cfg).PutRetentionPolicy(ctx, &cloudwatchlogs.PutRetentionPolicyInput{LogGroupName: s("/aws/eks/theirs/cluster"), RetentionInDays: sdk.Int32(1)}))
 		}},
-		{"reading the account's own parameters", "ssm:GetParameter", func(ctx context.Context, w *world) error {
+		{"reading the account's own parameters", "ssm:GetParameter", func(ctx context.Context, w *fixture) error {
 			return drop(w.ssm.GetParameter(ctx, &ssm.GetParameterInput{Name: s("/prod/database/password")}))
 		}},
 	}

@@ -15,11 +15,11 @@ func ec2Authorizations() map[string]authorization {
 		"DeleteLaunchTemplate": deleteTemplateAsks,
 		"CreateFleet":          createFleetAsks,
 		"RunInstances":         runInstancesAsks,
-		"TerminateInstances": func(in *call) []question {
-			return in.ofExisting("ec2:TerminateInstances", in.form.List("InstanceId"), question{})
+		"TerminateInstances": func(in *call) []authorizationRequest {
+			return in.ofExisting("ec2:TerminateInstances", in.form.List("InstanceId"), authorizationRequest{})
 		},
-		"CreateTags": func(in *call) []question {
-			return in.ofExisting("ec2:CreateTags", in.form.List("ResourceId"), question{given: formTags(in.form.Each("Tag"))})
+		"CreateTags": func(in *call) []authorizationRequest {
+			return in.ofExisting("ec2:CreateTags", in.form.List("ResourceId"), authorizationRequest{given: formTags(in.form.Each("Tag"))})
 		},
 		"DeleteTags": deleteTagsAsks,
 	}
@@ -53,8 +53,8 @@ func (c *Cloud) ec2ARN(id string) string {
 
 // ofExisting asks about each of the ids; EC2 says of an id that it does not know
 // that it is not found, whoever asks.
-func (in *call) ofExisting(action string, ids []string, q question) []question {
-	var out []question
+func (in *call) ofExisting(action string, ids []string, q authorizationRequest) []authorizationRequest {
+	var out []authorizationRequest
 	for _, id := range ids {
 		if tags := in.st.tagsOf(id); tags != nil {
 			next := q
@@ -65,7 +65,7 @@ func (in *call) ofExisting(action string, ids []string, q question) []question {
 	return out
 }
 
-func deleteTagsAsks(in *call) []question {
+func deleteTagsAsks(in *call) []authorizationRequest {
 	given, keys := map[string]string{}, []string{}
 	for _, f := range in.form.Each("Tag") {
 		if f.Has("Value") {
@@ -74,7 +74,7 @@ func deleteTagsAsks(in *call) []question {
 			keys = append(keys, f.Get("Key"))
 		}
 	}
-	return in.ofExisting("ec2:DeleteTags", in.form.List("ResourceId"), question{given: given, keys: keys})
+	return in.ofExisting("ec2:DeleteTags", in.form.List("ResourceId"), authorizationRequest{given: given, keys: keys})
 }
 
 // specified are the tags for a type of resource in TagSpecifications.
@@ -83,30 +83,30 @@ func specified(f query.Form, kind string) map[string]string {
 }
 
 // creating asks to make something of a type, and to tag it.
-func (in *call) creating(actions []string, kind string, tags map[string]string, by string) []question {
+func (in *call) creating(actions []string, kind string, tags map[string]string, by string) []authorizationRequest {
 	return in.creatingAt(actions, in.cloud.localARN("ec2", kind+"/*"), tags, by)
 }
 
 // creatingAt asks to make what has that ARN, and to tag it.
-func (in *call) creatingAt(actions []string, arn string, tags map[string]string, by string) []question {
-	var out []question
+func (in *call) creatingAt(actions []string, arn string, tags map[string]string, by string) []authorizationRequest {
+	var out []authorizationRequest
 	for _, a := range actions {
-		out = append(out, question{action: a, resource: arn, given: tags})
+		out = append(out, authorizationRequest{action: a, resource: arn, given: tags})
 	}
 	if len(tags) > 0 {
-		out = append(out, question{action: "ec2:CreateTags", resource: arn, given: tags,
+		out = append(out, authorizationRequest{action: "ec2:CreateTags", resource: arn, given: tags,
 			context: map[string][]string{"ec2:CreateAction": {by}}})
 	}
 	return out
 }
 
-func createTemplateAsks(in *call) []question {
+func createTemplateAsks(in *call) []authorizationRequest {
 	return in.creating([]string{"ec2:CreateLaunchTemplate"}, "launch-template", specified(in.form, "launch-template"), "CreateLaunchTemplate")
 }
 
-func deleteTemplateAsks(in *call) []question {
+func deleteTemplateAsks(in *call) []authorizationRequest {
 	if t := in.templateFor(in.form.Get("LaunchTemplateId"), in.form.Get("LaunchTemplateName")); t != nil {
-		return in.ofExisting("ec2:DeleteLaunchTemplate", []string{t.id}, question{})
+		return in.ofExisting("ec2:DeleteLaunchTemplate", []string{t.id}, authorizationRequest{})
 	}
 	return nil // it is not found
 }
@@ -148,13 +148,13 @@ func (l *launchAsks) useTemplate(t *template) {
 	}
 }
 
-// questions are all that the launch asks, with the tags that the request or its
+// requests are all that the launch asks, with the tags that the request or its
 // template gives to each type of what is made.
-func (l *launchAsks) questions(tags func(kind string) map[string]string) []question {
-	var out []question
+func (l *launchAsks) requests(tags func(kind string) map[string]string) []authorizationRequest {
+	var out []authorizationRequest
 	for _, id := range l.used {
 		for _, a := range l.actions {
-			out = append(out, question{action: a, resource: l.in.cloud.ec2ARN(id), tags: l.in.st.tagsOf(id)})
+			out = append(out, authorizationRequest{action: a, resource: l.in.cloud.ec2ARN(id), tags: l.in.st.tagsOf(id)})
 		}
 	}
 	kinds := []string{"instance", "network-interface", "volume"}
@@ -173,7 +173,7 @@ func (l *launchAsks) questions(tags func(kind string) map[string]string) []quest
 }
 
 // createFleetAsks: a fleet of type instant runs instances in its caller's name.
-func createFleetAsks(in *call) []question {
+func createFleetAsks(in *call) []authorizationRequest {
 	l := &launchAsks{in: in, actions: []string{"ec2:CreateFleet", "ec2:RunInstances"}}
 	if in.dry {
 		l.actions = l.actions[:1] // it runs nothing: a dry run of RunInstances tells of that
@@ -189,7 +189,7 @@ func createFleetAsks(in *call) []question {
 	}
 	isSpot := in.form.Get("TargetCapacitySpecification.DefaultTargetCapacityType") == spot
 	out := in.creating([]string{"ec2:CreateFleet"}, "fleet", specified(in.form, "fleet"), "CreateFleet")
-	return append(out, l.questions(func(kind string) map[string]string {
+	return append(out, l.requests(func(kind string) map[string]string {
 		if kind == "spot-instances-request" && isSpot {
 			return specified(l.data, kind)
 		}
@@ -197,7 +197,7 @@ func createFleetAsks(in *call) []question {
 	})...)
 }
 
-func runInstancesAsks(in *call) []question {
+func runInstancesAsks(in *call) []authorizationRequest {
 	l := &launchAsks{in: in, actions: []string{"ec2:RunInstances"}}
 	spec := in.form.Sub("LaunchTemplate")
 	if t := in.templateFor(spec.Get("LaunchTemplateId"), spec.Get("LaunchTemplateName")); t != nil {
@@ -208,5 +208,5 @@ func runInstancesAsks(in *call) []question {
 		l.use(n.Get("SubnetId"))
 		l.use(n.List("SecurityGroupId")...)
 	}
-	return l.questions(func(kind string) map[string]string { return specified(in.form, kind) })
+	return l.requests(func(kind string) map[string]string { return specified(in.form, kind) })
 }

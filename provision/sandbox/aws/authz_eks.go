@@ -20,7 +20,7 @@ func eksAuthorizations() map[string]authorization {
 		"ListTagsForResource":          tagEKSAsks,
 	}
 	for _, kind := range []struct {
-		about func(*call) question
+		about func(*call) authorizationRequest
 		ops   []string
 	}{
 		{(*call).theCluster, []string{"DescribeCluster", "ListAccessEntries", "ListNodegroups", "ListAddons", "ListPodIdentityAssociations"}},
@@ -30,14 +30,14 @@ func eksAuthorizations() map[string]authorization {
 		{(*call).theAssociation, []string{"DescribePodIdentityAssociation", "DeletePodIdentityAssociation"}},
 	} {
 		for _, op := range kind.ops {
-			out[op] = func(in *call) []question { return []question{kind.about(in)} }
+			out[op] = func(in *call) []authorizationRequest { return []authorizationRequest{kind.about(in)} }
 		}
 	}
 	return out
 }
 
-func (in *call) onEKS(resource string, tags map[string]string) question {
-	return question{action: "eks:" + in.op, resource: resource, tags: tags}
+func (in *call) onEKS(resource string, tags map[string]string) authorizationRequest {
+	return authorizationRequest{action: "eks:" + in.op, resource: resource, tags: tags}
 }
 
 // eksName names something of the cluster in the path, which may not exist.
@@ -45,7 +45,7 @@ func (in *call) eksName(kind, rest string) string {
 	return in.cloud.localARN("eks", kind+"/"+in.segment(1)+rest)
 }
 
-func (in *call) theCluster() question {
+func (in *call) theCluster() authorizationRequest {
 	arn := in.eksName("cluster", "")
 	if arn != in.cloud.clusterARN() {
 		return in.onEKS(arn, nil)
@@ -62,7 +62,7 @@ func (in *call) entryName(principal string) string {
 	return in.eksName("access-entry", fmt.Sprintf("/role/%s/%s/*", in.cloud.cfg.Account, role))
 }
 
-func (in *call) theEntry() question {
+func (in *call) theEntry() authorizationRequest {
 	principal := in.segment(3)
 	e := in.st.eks.entries[principal]
 	if e == nil || !in.isHere() {
@@ -73,21 +73,21 @@ func (in *call) theEntry() question {
 	return q
 }
 
-func (in *call) theNodeGroup() question {
+func (in *call) theNodeGroup() authorizationRequest {
 	if g := in.st.eks.nodeGroups[in.segment(3)]; g != nil && in.isHere() {
 		return in.onEKS(in.cloud.nodeGroupARN(g), g.tags)
 	}
 	return in.onEKS(in.eksName("nodegroup", "/"+in.segment(3)+"/*"), nil)
 }
 
-func (in *call) theAddon() question {
+func (in *call) theAddon() authorizationRequest {
 	if a := in.st.eks.addons[in.segment(3)]; a != nil && in.isHere() {
 		return in.onEKS(in.cloud.addonARN(a), a.tags)
 	}
 	return in.onEKS(in.eksName("addon", "/"+in.segment(3)+"/*"), nil)
 }
 
-func (in *call) theAssociation() question {
+func (in *call) theAssociation() authorizationRequest {
 	if a := in.st.eks.associations[in.segment(3)]; a != nil && in.isHere() {
 		return in.onEKS(in.cloud.associationARN(a), a.tags)
 	}
@@ -95,7 +95,7 @@ func (in *call) theAssociation() question {
 }
 
 // clusterConfigAsks knows the settings for which EKS has condition keys.
-func clusterConfigAsks(in *call) []question {
+func clusterConfigAsks(in *call) []authorizationRequest {
 	var ask struct {
 		AccessConfig              struct{ AuthenticationMode *string }
 		ComputeConfig             struct{ Enabled *bool }
@@ -131,21 +131,21 @@ func clusterConfigAsks(in *call) []question {
 			q.context["eks:"+key] = []string{strconv.FormatBool(*value)}
 		}
 	}
-	return []question{q}
+	return []authorizationRequest{q}
 }
 
-func describeUpdateAsks(in *call) []question {
+func describeUpdateAsks(in *call) []authorizationRequest {
 	name := in.asked.Get("nodegroupName")
 	if name == "" {
-		return []question{in.theCluster()}
+		return []authorizationRequest{in.theCluster()}
 	}
 	if g := in.st.eks.nodeGroups[name]; g != nil && in.isHere() {
-		return []question{in.onEKS(in.cloud.nodeGroupARN(g), g.tags)}
+		return []authorizationRequest{in.onEKS(in.cloud.nodeGroupARN(g), g.tags)}
 	}
-	return []question{in.onEKS(in.eksName("nodegroup", "/"+name+"/*"), nil)}
+	return []authorizationRequest{in.onEKS(in.eksName("nodegroup", "/"+name+"/*"), nil)}
 }
 
-func createEntryAsks(in *call) []question {
+func createEntryAsks(in *call) []authorizationRequest {
 	var ask entryAsk
 	in.peek(&ask)
 	if ask.Type == "" {
@@ -164,14 +164,14 @@ func createEntryAsks(in *call) []question {
 }
 
 // alsoTags asks a second time where the request also tags what it makes.
-func (in *call) alsoTags(q question, made string) []question {
+func (in *call) alsoTags(q authorizationRequest, made string) []authorizationRequest {
 	if len(q.given) == 0 {
-		return []question{q}
+		return []authorizationRequest{q}
 	}
-	return []question{q, {action: "eks:TagResource", resource: made, given: q.given}}
+	return []authorizationRequest{q, {action: "eks:TagResource", resource: made, given: q.given}}
 }
 
-func createAssociationAsks(in *call) []question {
+func createAssociationAsks(in *call) []authorizationRequest {
 	var ask struct {
 		RoleArn string
 		Tags    map[string]string
@@ -182,19 +182,19 @@ func createAssociationAsks(in *call) []question {
 	return append(in.alsoTags(q, in.eksName("podidentityassociation", "/*")), in.passing(roleIn(ask.RoleArn), "pods.eks"))
 }
 
-func updateAssociationAsks(in *call) []question {
+func updateAssociationAsks(in *call) []authorizationRequest {
 	var ask struct{ RoleArn string }
 	in.peek(&ask)
 	if ask.RoleArn == "" {
-		return []question{in.theAssociation()}
+		return []authorizationRequest{in.theAssociation()}
 	}
-	return []question{in.theAssociation(), in.passing(roleIn(ask.RoleArn), "pods.eks")}
+	return []authorizationRequest{in.theAssociation(), in.passing(roleIn(ask.RoleArn), "pods.eks")}
 }
 
 // roleIn is the name at the end of a role's ARN.
 func roleIn(arn string) string { return arn[strings.LastIndexByte(arn, '/')+1:] }
 
-func tagEKSAsks(in *call) []question {
+func tagEKSAsks(in *call) []authorizationRequest {
 	var ask struct{ Tags map[string]string }
 	in.peek(&ask)
 	q := in.onEKS(in.segment(1), nil)
@@ -202,5 +202,5 @@ func tagEKSAsks(in *call) []question {
 		q.tags = maps.Clone(have)
 	}
 	q.given, q.keys = ask.Tags, in.asked["tagKeys"]
-	return []question{q}
+	return []authorizationRequest{q}
 }

@@ -37,55 +37,55 @@ func TestTheEngineMayDoItsWork(t *testing.T) {
 func engineReads() []step {
 	s := sdk.String
 	return []step{
-		{"instance types", func(ctx context.Context, w *world) error {
+		{"instance types", func(ctx context.Context, w *fixture) error {
 			return drop(w.ec2.DescribeInstanceTypes(ctx, &ec2.DescribeInstanceTypesInput{}))
 		}},
-		{"offerings", func(ctx context.Context, w *world) error {
+		{"offerings", func(ctx context.Context, w *fixture) error {
 			return drop(w.ec2.DescribeInstanceTypeOfferings(ctx, &ec2.DescribeInstanceTypeOfferingsInput{LocationType: "availability-zone"}))
 		}},
-		{"images", func(ctx context.Context, w *world) error {
+		{"images", func(ctx context.Context, w *fixture) error {
 			return drop(w.ec2.DescribeImages(ctx, &ec2.DescribeImagesInput{}))
 		}},
-		{"image parameters", func(ctx context.Context, w *world) error {
+		{"image parameters", func(ctx context.Context, w *fixture) error {
 			return drop(w.ssm.GetParameter(ctx, &ssm.GetParameterInput{Name: s("/aws/service/eks/optimized-ami/1.33/amazon-linux-2023/x86_64/standard/recommended/image_id")}))
 		}},
-		{"subnets", func(ctx context.Context, w *world) error {
+		{"subnets", func(ctx context.Context, w *fixture) error {
 			return drop(w.ec2.DescribeSubnets(ctx, &ec2.DescribeSubnetsInput{}))
 		}},
-		{"security groups", func(ctx context.Context, w *world) error {
+		{"security groups", func(ctx context.Context, w *fixture) error {
 			return drop(w.ec2.DescribeSecurityGroups(ctx, &ec2.DescribeSecurityGroupsInput{}))
 		}},
-		{"spot prices", func(ctx context.Context, w *world) error {
+		{"spot prices", func(ctx context.Context, w *fixture) error {
 			return drop(w.ec2.DescribeSpotPriceHistory(ctx, &ec2.DescribeSpotPriceHistoryInput{}))
 		}},
-		{"prices", func(ctx context.Context, w *world) error {
+		{"prices", func(ctx context.Context, w *fixture) error {
 			return drop(w.pricing.GetProducts(ctx, &pricing.GetProductsInput{ServiceCode: s("AmazonEC2")}))
 		}},
-		{"instances", func(ctx context.Context, w *world) error {
+		{"instances", func(ctx context.Context, w *fixture) error {
 			return drop(w.ec2.DescribeInstances(ctx, &ec2.DescribeInstancesInput{}))
 		}},
-		{"their status", func(ctx context.Context, w *world) error {
+		{"their status", func(ctx context.Context, w *fixture) error {
 			return drop(w.ec2.DescribeInstanceStatus(ctx, &ec2.DescribeInstanceStatusInput{}))
 		}},
-		{"reservations", func(ctx context.Context, w *world) error {
+		{"reservations", func(ctx context.Context, w *fixture) error {
 			return drop(w.ec2.DescribeCapacityReservations(ctx, &ec2.DescribeCapacityReservationsInput{}))
 		}},
-		{"placement groups", func(ctx context.Context, w *world) error {
+		{"placement groups", func(ctx context.Context, w *fixture) error {
 			return drop(w.ec2.DescribePlacementGroups(ctx, &ec2.DescribePlacementGroupsInput{}))
 		}},
-		{"the cluster", func(ctx context.Context, w *world) error {
+		{"the cluster", func(ctx context.Context, w *fixture) error {
 			return drop(w.eks.DescribeCluster(ctx, &eks.DescribeClusterInput{Name: s("sandbox")}))
 		}},
-		{"zonal shifts", func(ctx context.Context, w *world) error {
+		{"zonal shifts", func(ctx context.Context, w *fixture) error {
 			return drop(arczonalshift.NewFromConfig(w.cfg).GetManagedResource(ctx, &arczonalshift.GetManagedResourceInput{ResourceIdentifier: s("arn:aws:eks:us-east-1:000000000000:cluster/sandbox")}))
 		}},
-		{"the queue", func(ctx context.Context, w *world) error {
+		{"the queue", func(ctx context.Context, w *fixture) error {
 			return drop(w.sqs.GetQueueUrl(ctx, &sqs.GetQueueUrlInput{QueueName: s("sandbox")}))
 		}},
-		{"its messages", func(ctx context.Context, w *world) error {
+		{"its messages", func(ctx context.Context, w *fixture) error {
 			return drop(w.sqs.ReceiveMessage(ctx, &sqs.ReceiveMessageInput{QueueUrl: s(ourQueue)}))
 		}},
-		{"done with a message", func(ctx context.Context, w *world) error {
+		{"done with a message", func(ctx context.Context, w *fixture) error {
 			return drop(w.sqs.DeleteMessage(ctx, &sqs.DeleteMessageInput{QueueUrl: s(ourQueue), ReceiptHandle: s("message-1")}))
 		}},
 	}
@@ -93,33 +93,33 @@ func engineReads() []step {
 
 func profileSteps() []step {
 	s := sdk.String
-	change := func(ctx context.Context, w *world) error {
+	change := func(ctx context.Context, w *fixture) error {
 		return drop(w.iam.RemoveRoleFromInstanceProfile(ctx, &iam.RemoveRoleFromInstanceProfileInput{InstanceProfileName: s(karpenterProfile), RoleName: s(nodeRole)}))
 	}
 	return []step{
-		{"list profiles", func(ctx context.Context, w *world) error {
+		{"list profiles", func(ctx context.Context, w *fixture) error {
 			return drop(w.iam.ListInstanceProfiles(ctx, &iam.ListInstanceProfilesInput{PathPrefix: s("/karpenter/us-east-1/sandbox/")}))
 		}},
-		{"create one", func(ctx context.Context, w *world) error {
+		{"create one", func(ctx context.Context, w *fixture) error {
 			return drop(w.iam.CreateInstanceProfile(ctx, &iam.CreateInstanceProfileInput{
 				InstanceProfileName: s(karpenterProfile), Path: s("/karpenter/us-east-1/sandbox/0e6b1a2c/"),
 				Tags: iamTags("kubernetes.io/cluster/sandbox", "owned", "eks:eks-cluster-name", "sandbox", "karpenter.k8s.aws/ec2nodeclass", "gpu", "topology.kubernetes.io/region", "us-east-1", "team", "ml"),
 			}))
 		}},
-		{"read it", func(ctx context.Context, w *world) error {
+		{"read it", func(ctx context.Context, w *fixture) error {
 			return drop(w.iam.GetInstanceProfile(ctx, &iam.GetInstanceProfileInput{InstanceProfileName: s(karpenterProfile)}))
 		}},
-		{"put the role in", func(ctx context.Context, w *world) error {
+		{"put the role in", func(ctx context.Context, w *fixture) error {
 			return drop(w.iam.AddRoleToInstanceProfile(ctx, &iam.AddRoleToInstanceProfileInput{InstanceProfileName: s(karpenterProfile), RoleName: s(nodeRole)}))
 		}},
 		{"take it out", change},
-		{"delete it", func(ctx context.Context, w *world) error {
+		{"delete it", func(ctx context.Context, w *fixture) error {
 			return drop(w.iam.DeleteInstanceProfile(ctx, &iam.DeleteInstanceProfileInput{InstanceProfileName: s(karpenterProfile)}))
 		}},
 	}
 }
 
-func launchSteps(t *testing.T, admin *world) []step {
+func launchSteps(t *testing.T, admin *fixture) []step {
 	t.Helper()
 	const name = "karpenter.k8s.aws/1"
 	id := ""
@@ -129,16 +129,16 @@ func launchSteps(t *testing.T, admin *world) []step {
 	ok(t, err)
 	ok(t, drop(admin.iam.AddRoleToInstanceProfile(t.Context(), &iam.AddRoleToInstanceProfileInput{InstanceProfileName: profile, RoleName: sdk.String(nodeRole)})))
 	return []step{
-		{"create a template", func(ctx context.Context, w *world) error { return w.templateFor(ctx, t, name, "sandbox") }},
-		{"find templates", func(ctx context.Context, w *world) error {
+		{"create a template", func(ctx context.Context, w *fixture) error { return w.templateFor(ctx, t, name, "sandbox") }},
+		{"find templates", func(ctx context.Context, w *fixture) error {
 			return drop(w.ec2.DescribeLaunchTemplates(ctx, &ec2.DescribeLaunchTemplatesInput{Filters: filters("tag:eks:eks-cluster-name", "sandbox")}))
 		}},
-		{"try a fleet", func(ctx context.Context, w *world) error {
+		{"try a fleet", func(ctx context.Context, w *fixture) error {
 			in := w.fleetFor(t, name, "sandbox")
 			in.DryRun = sdk.Bool(true)
 			return onlyDry(drop(w.ec2.CreateFleet(ctx, in)))
 		}},
-		{"try an instance", func(ctx context.Context, w *world) error {
+		{"try an instance", func(ctx context.Context, w *fixture) error {
 			return onlyDry(drop(w.ec2.RunInstances(ctx, &ec2.RunInstancesInput{
 				DryRun: sdk.Bool(true), MinCount: sdk.Int32(1), MaxCount: sdk.Int32(1), InstanceType: "m5.large",
 				LaunchTemplate:    &types.LaunchTemplateSpecification{LaunchTemplateName: sdk.String(name), Version: sdk.String("$Latest")},
@@ -146,20 +146,20 @@ func launchSteps(t *testing.T, admin *world) []step {
 				TagSpecifications: tagged("sandbox", types.ResourceTypeInstance, types.ResourceTypeVolume, types.ResourceTypeNetworkInterface),
 			})))
 		}},
-		{"launch", func(ctx context.Context, w *world) error {
+		{"launch", func(ctx context.Context, w *fixture) error {
 			out, err := w.ec2.CreateFleet(ctx, w.fleetFor(t, name, "sandbox"))
 			if err == nil {
 				id = out.Instances[0].InstanceIds[0]
 			}
 			return err
 		}},
-		{"name the instance", func(ctx context.Context, w *world) error {
+		{"name the instance", func(ctx context.Context, w *fixture) error {
 			return drop(w.ec2.CreateTags(ctx, &ec2.CreateTagsInput{Resources: []string{id}, Tags: tags("Name", "node", "karpenter.sh/nodeclaim", "gpu-1", "eks:eks-cluster-name", "sandbox")}))
 		}},
-		{"end it", func(ctx context.Context, w *world) error {
+		{"end it", func(ctx context.Context, w *fixture) error {
 			return drop(w.ec2.TerminateInstances(ctx, &ec2.TerminateInstancesInput{InstanceIds: []string{id}}))
 		}},
-		{"delete the template", func(ctx context.Context, w *world) error {
+		{"delete the template", func(ctx context.Context, w *fixture) error {
 			return drop(w.ec2.DeleteLaunchTemplate(ctx, &ec2.DeleteLaunchTemplateInput{LaunchTemplateName: sdk.String(name)}))
 		}},
 	}

@@ -11,8 +11,8 @@ func iamAuthorizations() map[string]authorization {
 		"ListRoles":                  anything("iam:ListRoles"),
 		"ListInstanceProfiles":       anything("iam:ListInstanceProfiles"),
 		"ListOpenIDConnectProviders": anything("iam:ListOpenIDConnectProviders"),
-		"GetOpenIDConnectProvider": func(in *call) []question {
-			return []question{{action: "iam:GetOpenIDConnectProvider", resource: in.form.Get("OpenIDConnectProviderArn")}}
+		"GetOpenIDConnectProvider": func(in *call) []authorizationRequest {
+			return []authorizationRequest{{action: "iam:GetOpenIDConnectProvider", resource: in.form.Get("OpenIDConnectProviderArn")}}
 		},
 		"CreateRole":                 createRoleAsks,
 		"PutRolePermissionsBoundary": putBoundaryAsks,
@@ -25,18 +25,18 @@ func iamAuthorizations() map[string]authorization {
 		"AttachRolePolicy", "DetachRolePolicy", "ListAttachedRolePolicies", "PutRolePolicy", "GetRolePolicy", "DeleteRolePolicy", "ListRolePolicies",
 		"ListInstanceProfilesForRole",
 	} {
-		out[op] = func(in *call) []question { return []question{in.ofRole("iam:" + in.op)} }
+		out[op] = func(in *call) []authorizationRequest { return []authorizationRequest{in.ofRole("iam:" + in.op)} }
 	}
 	for _, op := range []string{
 		"GetInstanceProfile", "DeleteInstanceProfile", "RemoveRoleFromInstanceProfile", "TagInstanceProfile", "UntagInstanceProfile", "ListInstanceProfileTags",
 	} {
-		out[op] = func(in *call) []question { return []question{in.ofProfile("iam:" + in.op)} }
+		out[op] = func(in *call) []authorizationRequest { return []authorizationRequest{in.ofProfile("iam:" + in.op)} }
 	}
 	for _, op := range []string{
 		"GetPolicy", "DeletePolicy", "CreatePolicyVersion", "GetPolicyVersion", "ListPolicyVersions", "DeletePolicyVersion",
 		"TagPolicy", "UntagPolicy", "ListPolicyTags",
 	} {
-		out[op] = func(in *call) []question { return []question{in.ofPolicy("iam:" + in.op)} }
+		out[op] = func(in *call) []authorizationRequest { return []authorizationRequest{in.ofPolicy("iam:" + in.op)} }
 	}
 	return out
 }
@@ -51,9 +51,9 @@ func formTags(forms []query.Form) map[string]string {
 }
 
 // ofRole asks about the role that the request names.
-func (in *call) ofRole(action string) question {
+func (in *call) ofRole(action string) authorizationRequest {
 	name := in.form.Get("RoleName")
-	q := question{action: action, resource: in.cloud.iamARN("role", "/", name), context: map[string][]string{},
+	q := authorizationRequest{action: action, resource: in.cloud.iamARN("role", "/", name), context: map[string][]string{},
 		given: formTags(in.form.Each("Tags.member")), keys: in.form.List("TagKeys.member")}
 	if r := in.st.iam.roles[name]; r != nil {
 		q.resource, q.tags = in.roleARN(r), r.tags
@@ -85,17 +85,17 @@ func (in *call) fromPath() string {
 }
 
 // tagging asks a second time where a request also tags what it makes.
-func tagging(action string, q question) []question {
+func tagging(action string, q authorizationRequest) []authorizationRequest {
 	if len(q.given) == 0 {
-		return []question{q}
+		return []authorizationRequest{q}
 	}
-	second := question{action: action, resource: q.resource, tags: q.tags, given: q.given}
-	return []question{q, second}
+	second := authorizationRequest{action: action, resource: q.resource, tags: q.tags, given: q.given}
+	return []authorizationRequest{q, second}
 }
 
 // createRoleAsks, as all that create: of a role that exists already IAM knows
 // the tags.
-func createRoleAsks(in *call) []question {
+func createRoleAsks(in *call) []authorizationRequest {
 	q := in.ofRole("iam:CreateRole")
 	if q.tags == nil {
 		q.resource = in.cloud.iamARN("role", in.fromPath(), in.form.Get("RoleName"))
@@ -106,22 +106,22 @@ func createRoleAsks(in *call) []question {
 	return tagging("iam:TagRole", q)
 }
 
-func putBoundaryAsks(in *call) []question {
+func putBoundaryAsks(in *call) []authorizationRequest {
 	q := in.ofRole("iam:PutRolePermissionsBoundary")
 	q.context["iam:PermissionsBoundary"] = []string{in.form.Get("PermissionsBoundary")}
-	return []question{q}
+	return []authorizationRequest{q}
 }
 
-func (in *call) ofProfile(action string) question {
+func (in *call) ofProfile(action string) authorizationRequest {
 	name := in.form.Get("InstanceProfileName")
-	q := question{action: action, resource: in.cloud.profileARN("/", name), given: formTags(in.form.Each("Tags.member")), keys: in.form.List("TagKeys.member")}
+	q := authorizationRequest{action: action, resource: in.cloud.profileARN("/", name), given: formTags(in.form.Each("Tags.member")), keys: in.form.List("TagKeys.member")}
 	if p := in.st.iam.profiles[name]; p != nil {
 		q.resource, q.tags = in.cloud.profileARN(p.path, p.name), p.tags
 	}
 	return q
 }
 
-func createProfileAsks(in *call) []question {
+func createProfileAsks(in *call) []authorizationRequest {
 	q := in.ofProfile("iam:CreateInstanceProfile")
 	if q.tags == nil {
 		q.resource = in.cloud.profileARN(in.fromPath(), in.form.Get("InstanceProfileName"))
@@ -129,33 +129,33 @@ func createProfileAsks(in *call) []question {
 	return tagging("iam:TagInstanceProfile", q)
 }
 
-func addRoleAsks(in *call) []question {
-	return []question{in.ofProfile("iam:AddRoleToInstanceProfile"), in.passing(in.form.Get("RoleName"), "ec2")}
+func addRoleAsks(in *call) []authorizationRequest {
+	return []authorizationRequest{in.ofProfile("iam:AddRoleToInstanceProfile"), in.passing(in.form.Get("RoleName"), "ec2")}
 }
 
 // passing asks whether the caller may give a role to a service.
-func (in *call) passing(role, service string) question {
+func (in *call) passing(role, service string) authorizationRequest {
 	domain := ".amazonaws.com"
 	if service == "ec2" && in.cloud.partition() == "aws-cn" {
 		domain += ".cn"
 	}
-	q := question{action: "iam:PassRole", resource: in.cloud.iamARN("role", "/", role), context: map[string][]string{"iam:PassedToService": {service + domain}}}
+	q := authorizationRequest{action: "iam:PassRole", resource: in.cloud.iamARN("role", "/", role), context: map[string][]string{"iam:PassedToService": {service + domain}}}
 	if r := in.st.iam.roles[role]; r != nil {
 		q.resource, q.tags = in.roleARN(r), r.tags
 	}
 	return q
 }
 
-func (in *call) ofPolicy(action string) question {
+func (in *call) ofPolicy(action string) authorizationRequest {
 	arn := in.form.Get("PolicyArn")
-	q := question{action: action, resource: arn, given: formTags(in.form.Each("Tags.member")), keys: in.form.List("TagKeys.member")}
+	q := authorizationRequest{action: action, resource: arn, given: formTags(in.form.Each("Tags.member")), keys: in.form.List("TagKeys.member")}
 	if p := in.st.iam.policies[arn]; p != nil {
 		q.tags = p.tags
 	}
 	return q
 }
 
-func createPolicyAsks(in *call) []question {
+func createPolicyAsks(in *call) []authorizationRequest {
 	q := in.ofPolicy("iam:CreatePolicy")
 	q.resource = in.cloud.iamARN("policy", in.fromPath(), in.form.Get("PolicyName"))
 	return tagging("iam:TagPolicy", q)

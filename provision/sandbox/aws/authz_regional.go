@@ -38,26 +38,26 @@ func sqsAuthorizations() map[string]authorization {
 		"GetQueueUrl", "SendMessage", "ReceiveMessage", "DeleteMessage", "DeleteQueue", "GetQueueAttributes", "SetQueueAttributes",
 		"TagQueue", "UntagQueue", "ListQueueTags",
 	} {
-		out[op] = func(in *call) []question { return []question{in.ofQueue()} }
+		out[op] = func(in *call) []authorizationRequest { return []authorizationRequest{in.ofQueue()} }
 	}
 	return out
 }
 
 // ofQueue asks about the queue that the request names, by name or by URL.
-func (in *call) ofQueue() question {
+func (in *call) ofQueue() authorizationRequest {
 	ask := in.regional()
 	name := ask.QueueName
 	if name == "" {
 		name = ask.QueueUrl[strings.LastIndexByte(ask.QueueUrl, '/')+1:]
 	}
-	q := question{action: "sqs:" + in.op, resource: in.cloud.queueARN(name), given: ask.tags, keys: ask.TagKeys}
+	q := authorizationRequest{action: "sqs:" + in.op, resource: in.cloud.queueARN(name), given: ask.tags, keys: ask.TagKeys}
 	if have := in.st.queue(name); have != nil {
 		q.tags = have.tags
 	}
 	return q
 }
 
-func createQueueAsks(in *call) []question { return tagging("sqs:TagQueue", in.ofQueue()) }
+func createQueueAsks(in *call) []authorizationRequest { return tagging("sqs:TagQueue", in.ofQueue()) }
 
 func eventsAuthorizations() map[string]authorization {
 	out := map[string]authorization{
@@ -68,19 +68,19 @@ func eventsAuthorizations() map[string]authorization {
 	for _, op := range []string{
 		"DescribeRule", "EnableRule", "DisableRule", "DeleteRule", "RemoveTargets", "ListTargetsByRule", "TagResource", "UntagResource", "ListTagsForResource",
 	} {
-		out[op] = func(in *call) []question { return []question{in.ofRule()} }
+		out[op] = func(in *call) []authorizationRequest { return []authorizationRequest{in.ofRule()} }
 	}
 	return out
 }
 
 // ofRule asks about the rule that the request names, by name or by ARN.
-func (in *call) ofRule() question {
+func (in *call) ofRule() authorizationRequest {
 	ask := in.regional()
 	arn := ask.ResourceARN
 	if arn == "" {
 		arn = in.cloud.ruleARN(ask.Name + ask.Rule) // there is only one of them
 	}
-	q := question{action: "events:" + in.op, resource: arn, given: ask.tags, keys: ask.TagKeys}
+	q := authorizationRequest{action: "events:" + in.op, resource: arn, given: ask.tags, keys: ask.TagKeys}
 	if have := in.st.rule(strings.TrimPrefix(arn, in.cloud.ruleARN(""))); have != nil {
 		q.tags = have.tags
 	}
@@ -88,7 +88,7 @@ func (in *call) ofRule() question {
 }
 
 // putRuleAsks wants the role that EventBridge is to act as, too.
-func putRuleAsks(in *call) []question {
+func putRuleAsks(in *call) []authorizationRequest {
 	out := tagging("events:TagResource", in.ofRule())
 	if arn := in.regional().RoleArn; arn != "" {
 		out = append(out, in.passing(arn[strings.LastIndexByte(arn, '/')+1:], "events"))
@@ -96,36 +96,36 @@ func putRuleAsks(in *call) []question {
 	return out
 }
 
-func putTargetsAsks(in *call) []question {
+func putTargetsAsks(in *call) []authorizationRequest {
 	q := in.ofRule()
 	var arns []string
 	for _, t := range in.regional().Targets {
 		arns = append(arns, t.ARN)
 	}
 	q.context = map[string][]string{"events:TargetArn": arns}
-	return []question{q}
+	return []authorizationRequest{q}
 }
 
 func logsAuthorizations() map[string]authorization {
 	out := map[string]authorization{
 		"DescribeLogGroups": anything("logs:DescribeLogGroups"),
-		"CreateLogGroup":    func(in *call) []question { return tagging("logs:TagResource", in.ofLogGroup()) },
+		"CreateLogGroup":    func(in *call) []authorizationRequest { return tagging("logs:TagResource", in.ofLogGroup()) },
 	}
 	for _, op := range []string{"DeleteLogGroup", "PutRetentionPolicy", "DeleteRetentionPolicy", "TagResource", "UntagResource", "ListTagsForResource"} {
-		out[op] = func(in *call) []question { return []question{in.ofLogGroup()} }
+		out[op] = func(in *call) []authorizationRequest { return []authorizationRequest{in.ofLogGroup()} }
 	}
 	return out
 }
 
 // ofLogGroup asks about the log group that the request names, by name or by
 // ARN.
-func (in *call) ofLogGroup() question {
+func (in *call) ofLogGroup() authorizationRequest {
 	ask := in.regional()
 	arn := ask.ResourceARN
 	if arn == "" {
 		arn = in.cloud.logGroupARN(ask.LogGroupName)
 	}
-	q := question{action: "logs:" + in.op, resource: arn, given: ask.tags, keys: ask.TagKeys}
+	q := authorizationRequest{action: "logs:" + in.op, resource: arn, given: ask.tags, keys: ask.TagKeys}
 	if have := in.st.logGroup(strings.TrimPrefix(arn, in.cloud.logGroupARN(""))); have != nil {
 		q.tags = have.tags
 	}

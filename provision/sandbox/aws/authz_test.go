@@ -31,8 +31,8 @@ const (
 	whenGone       = "poolwright.dev/deletion-policy"
 )
 
-// as is the same world for another caller.
-func (w *world) as(key string) *world {
+// as is the same fixture for another caller.
+func (w *fixture) as(key string) *fixture {
 	out := *w
 	out.cfg = w.cfg.Copy()
 	out.cfg.Credentials = sdk.CredentialsProviderFunc(func(context.Context) (sdk.Credentials, error) {
@@ -44,7 +44,7 @@ func (w *world) as(key string) *world {
 	return &out
 }
 
-// written are policies of config/iam for this world's cluster.
+// written are policies of config/iam for this fixture's cluster.
 func written(t *testing.T, write ...func(policies.Values) (string, error)) []policy.Document {
 	t.Helper()
 	var out []policy.Document
@@ -59,11 +59,11 @@ func written(t *testing.T, write ...func(policies.Values) (string, error)) []pol
 }
 
 // newEstate is an account in which bootstrap has been, and other clusters are.
-// It returns the administrator's world and the controller's, who is held to the
+// It returns the administrator's fixture and the controller's, who is held to the
 // policies of the loop and of the engine.
-func newEstate(t *testing.T) (admin, controller *world) {
+func newEstate(t *testing.T) (admin, controller *fixture) {
 	t.Helper()
-	admin = newWorld(t, func(c *aws.Config) {
+	admin = newFixture(t, func(c *aws.Config) {
 		cluster(c)
 		c.Queues = []string{"sandbox", "theirs"}
 		c.Roles = []string{"someone", "shared"}
@@ -82,12 +82,12 @@ func newEstate(t *testing.T) (admin, controller *world) {
 // step is one call that must succeed.
 type step struct {
 	name string
-	call func(context.Context, *world) error
+	call func(context.Context, *fixture) error
 }
 
 // take makes the steps in turn, and shows that the administrator's view of what
 // they asked is that of the policies.
-func take(t *testing.T, w *world, docs []policy.Document, steps []step) {
+func take(t *testing.T, w *fixture, docs []policy.Document, steps []step) {
 	t.Helper()
 	for _, s := range steps {
 		before := len(w.cloud.Calls())
@@ -106,30 +106,30 @@ func take(t *testing.T, w *world, docs []policy.Document, steps []step) {
 }
 
 func TestDeniedCallersHearItAsTheServiceSaysIt(t *testing.T) {
-	w := newWorld(t, cluster)
+	w := newFixture(t, cluster)
 	nobody := w.as("NOBODY")
 	lift := w.cloud.Restrict("NOBODY", nil, nil)
 	ctx := t.Context()
 	for _, test := range []struct {
 		service, code, action, resource string
-		call                            func(*world) error
+		call                            func(*fixture) error
 	}{
-		{"EC2", "UnauthorizedOperation", "ec2:DescribeInstances", "*", func(w *world) error {
+		{"EC2", "UnauthorizedOperation", "ec2:DescribeInstances", "*", func(w *fixture) error {
 			return drop(w.ec2.DescribeInstances(ctx, &ec2.DescribeInstancesInput{}))
 		}},
-		{"EC2 in a dry run", "UnauthorizedOperation", "ec2:DescribeSubnets", "*", func(w *world) error {
+		{"EC2 in a dry run", "UnauthorizedOperation", "ec2:DescribeSubnets", "*", func(w *fixture) error {
 			return drop(w.ec2.DescribeSubnets(ctx, &ec2.DescribeSubnetsInput{DryRun: sdk.Bool(true)}))
 		}},
-		{"IAM", "AccessDenied", "iam:GetRole", "arn:aws:iam::000000000000:role/none", func(w *world) error {
+		{"IAM", "AccessDenied", "iam:GetRole", "arn:aws:iam::000000000000:role/none", func(w *fixture) error {
 			return drop(w.iam.GetRole(ctx, &iam.GetRoleInput{RoleName: sdk.String("none")}))
 		}},
-		{"EKS", "AccessDeniedException", "eks:DescribeCluster", "arn:aws:eks:us-east-1:000000000000:cluster/sandbox", func(w *world) error {
+		{"EKS", "AccessDeniedException", "eks:DescribeCluster", "arn:aws:eks:us-east-1:000000000000:cluster/sandbox", func(w *fixture) error {
 			return drop(w.eks.DescribeCluster(ctx, &eks.DescribeClusterInput{Name: sdk.String("sandbox")}))
 		}},
-		{"SSM", "AccessDeniedException", "ssm:GetParameter", "arn:aws:ssm:us-east-1::parameter/aws/service/x", func(w *world) error {
+		{"SSM", "AccessDeniedException", "ssm:GetParameter", "arn:aws:ssm:us-east-1::parameter/aws/service/x", func(w *fixture) error {
 			return drop(w.ssm.GetParameter(ctx, &ssm.GetParameterInput{Name: sdk.String("/aws/service/x")}))
 		}},
-		{"SQS", "AccessDenied", "sqs:GetQueueUrl", "arn:aws:sqs:us-east-1:000000000000:sandbox", func(w *world) error {
+		{"SQS", "AccessDenied", "sqs:GetQueueUrl", "arn:aws:sqs:us-east-1:000000000000:sandbox", func(w *fixture) error {
 			return drop(w.sqs.GetQueueUrl(ctx, &sqs.GetQueueUrlInput{QueueName: sdk.String("sandbox")}))
 		}},
 	} {
@@ -153,7 +153,7 @@ func TestDeniedCallersHearItAsTheServiceSaysIt(t *testing.T) {
 }
 
 func TestABoundaryBindsACaller(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newFixture(t, nil)
 	all, err := policy.Parse(`{"Version":"2012-10-17","Statement":{"Effect":"Allow","Action":"*","Resource":"*"}}`)
 	ok(t, err)
 	bound := written(t, policies.Boundary)[0]
@@ -168,7 +168,7 @@ func TestABoundaryBindsACaller(t *testing.T) {
 }
 
 func TestAFleetAsksForEverythingThatItUses(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newFixture(t, nil)
 	id := w.launchFor(t, "sandbox")
 	asked := map[string][]string{}
 	for _, call := range w.cloud.Calls() {
@@ -200,7 +200,7 @@ func TestAFleetAsksForEverythingThatItUses(t *testing.T) {
 }
 
 // templateID finds a launch template by its name.
-func (w *world) templateID(t *testing.T, name string) string {
+func (w *fixture) templateID(t *testing.T, name string) string {
 	t.Helper()
 	out, err := w.ec2.DescribeLaunchTemplates(t.Context(), &ec2.DescribeLaunchTemplatesInput{LaunchTemplateNames: []string{name}})
 	ok(t, err)
@@ -220,7 +220,7 @@ func tagged(cluster string, kinds ...types.ResourceType) (out []types.TagSpecifi
 }
 
 // templateFor makes a launch template as Karpenter does for a cluster.
-func (w *world) templateFor(ctx context.Context, t *testing.T, name, cluster string) error {
+func (w *fixture) templateFor(ctx context.Context, t *testing.T, name, cluster string) error {
 	t.Helper()
 	data := &types.RequestLaunchTemplateData{
 		ImageId: sdk.String(w.image(t, "x86_64", "standard")),
@@ -237,7 +237,7 @@ func (w *world) templateFor(ctx context.Context, t *testing.T, name, cluster str
 }
 
 // fleetFor is a fleet of one instance for a cluster.
-func (w *world) fleetFor(t *testing.T, template, cluster string) *ec2.CreateFleetInput {
+func (w *fixture) fleetFor(t *testing.T, template, cluster string) *ec2.CreateFleetInput {
 	t.Helper()
 	in := fleet(template, "on-demand", 1, pool{"m5.large", w.subnets(t)["us-east-1a"], 1})
 	in.TagSpecifications = tagged(cluster, types.ResourceTypeInstance, types.ResourceTypeVolume, types.ResourceTypeFleet)
@@ -245,7 +245,7 @@ func (w *world) fleetFor(t *testing.T, template, cluster string) *ec2.CreateFlee
 }
 
 // launchFor launches an instance for a cluster, as its engine would.
-func (w *world) launchFor(t *testing.T, cluster string) string {
+func (w *fixture) launchFor(t *testing.T, cluster string) string {
 	t.Helper()
 	ctx, profile := t.Context(), sdk.String("p-"+cluster)
 	roles, err := w.iam.ListRoles(ctx, &iam.ListRolesInput{})

@@ -28,22 +28,22 @@ type limit struct {
 	code string // refuse everything with this code
 }
 
-// market is what is for sale, and the fleets that were made, by client token.
-type market struct {
+// capacity is what is for sale, and the fleets that were made, by client token.
+type capacity struct {
 	limits []limit
-	fleets map[string]*fleetAnswer
+	fleets map[string]*fleetResponse
 }
 
-// fleetAnswer is kept so that a repeated request launches nothing again.
-type fleetAnswer struct {
+// fleetResponse is kept so that a repeated request launches nothing again.
+type fleetResponse struct {
 	at     time.Time
 	params string
 	nodes  []query.Element
 }
 
 // keep remembers an answer for an hour; a client repeats within seconds.
-func (m *market) keep(token string, a *fleetAnswer) {
-	maps.DeleteFunc(m.fleets, func(_ string, old *fleetAnswer) bool { return a.at.Sub(old.at) > time.Hour })
+func (m *capacity) keep(token string, a *fleetResponse) {
+	maps.DeleteFunc(m.fleets, func(_ string, old *fleetResponse) bool { return a.at.Sub(old.at) > time.Hour })
 	m.fleets[token] = a
 }
 
@@ -74,9 +74,9 @@ func (c *Cloud) setLimit(o Offering, l limit, lift bool) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.market.limits = slices.DeleteFunc(c.market.limits, func(have limit) bool { return have.of == o })
+	c.capacity.limits = slices.DeleteFunc(c.capacity.limits, func(have limit) bool { return have.of == o })
 	if !lift {
-		c.market.limits = append(c.market.limits, l)
+		c.capacity.limits = append(c.capacity.limits, l)
 	}
 	return nil
 }
@@ -93,11 +93,11 @@ func (c *Cloud) SetFreeAddresses(subnetID string, free int) error {
 	return nil
 }
 
-// room says how many more instances of the offering can start, and with which
+// remaining says how many more instances of the offering can start, and with which
 // code the next one is refused.
-func (c *Cloud) room(kind, zone, capacityType string) (int, string) {
+func (c *Cloud) remaining(kind, zone, capacityType string) (int, string) {
 	room, code := 1<<30, ""
-	for _, l := range c.market.limits {
+	for _, l := range c.capacity.limits {
 		if !l.of.covers(kind, zone, capacityType) {
 			continue
 		}

@@ -14,10 +14,10 @@ import (
 	"github.com/poolwright/poolwright/provision/sandbox/aws"
 )
 
-// ready is a world with the template "gpu" for NVIDIA nodes.
-func ready(t *testing.T, change func(*aws.Config)) (*world, map[string]string) {
+// ready is a fixture with the template "gpu" for NVIDIA nodes.
+func ready(t *testing.T, change func(*aws.Config)) (*fixture, map[string]string) {
 	t.Helper()
-	w := newWorld(t, change)
+	w := newFixture(t, change)
 	w.template(t, "gpu", w.image(t, "x86_64", "nvidia"))
 	return w, w.subnets(t)
 }
@@ -163,7 +163,7 @@ func TestSubnetsRunOutOfAddresses(t *testing.T) {
 }
 
 func TestEveryInterfaceTakesItsAddresses(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newFixture(t, nil)
 	_, err := w.ec2.CreateLaunchTemplate(t.Context(), &ec2.CreateLaunchTemplateInput{LaunchTemplateName: sdk.String("efa"), LaunchTemplateData: &types.RequestLaunchTemplateData{
 		ImageId: sdk.String(w.image(t, "x86_64", "nvidia")),
 		NetworkInterfaces: []types.LaunchTemplateInstanceNetworkInterfaceSpecificationRequest{
@@ -248,7 +248,7 @@ func TestReservedCapacityIsUsedUp(t *testing.T) {
 }
 
 func TestPlacementGroups(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newFixture(t, nil)
 	id, err := w.cloud.AddPlacementGroup(aws.PlacementGroup{Name: "tight", Strategy: "partition", Partitions: 3})
 	ok(t, err)
 	out, err := w.ec2.DescribePlacementGroups(t.Context(), &ec2.DescribePlacementGroupsInput{GroupNames: []string{"tight"}, Filters: filters("state", "available")})

@@ -19,7 +19,7 @@ import (
 )
 
 func TestZonesAndSubnets(t *testing.T) {
-	w, ctx := newWorld(t, nil), t.Context()
+	w, ctx := newFixture(t, nil), t.Context()
 	out, err := w.ec2.DescribeAvailabilityZones(ctx, &ec2.DescribeAvailabilityZonesInput{Filters: filters("zone-type", "availability-zone"), ZoneNames: []string{"us-east-1b"}})
 	ok(t, err)
 	if len(out.AvailabilityZones) != 1 || *out.AvailabilityZones[0].ZoneId != "use1-az2" || out.AvailabilityZones[0].State != "available" || out.AvailabilityZones[0].OptInStatus != "opt-in-not-required" {
@@ -95,7 +95,7 @@ func TestStoppingAnInstance(t *testing.T) {
 }
 
 func TestImagesAreCopiedAndDeprecated(t *testing.T) {
-	w, ctx, s := newWorld(t, nil), t.Context(), sdk.String
+	w, ctx, s := newFixture(t, nil), t.Context(), sdk.String
 	source := w.image(t, "arm64", "standard")
 	ask := func(token string) *ec2.CopyImageInput {
 		return &ec2.CopyImageInput{Name: s("golden"), SourceImageId: &source, SourceRegion: s("us-east-1"), ClientToken: &token,
@@ -130,7 +130,7 @@ func TestImagesAreCopiedAndDeprecated(t *testing.T) {
 }
 
 func TestSecurityGroupsComeAndGo(t *testing.T) {
-	w, ctx, s := newWorld(t, nil), t.Context(), sdk.String
+	w, ctx, s := newFixture(t, nil), t.Context(), sdk.String
 	create := func() (*ec2.CreateSecurityGroupOutput, error) {
 		return w.ec2.CreateSecurityGroup(ctx, &ec2.CreateSecurityGroupInput{GroupName: s("extra"), Description: s("more"),
 			TagSpecifications: []types.TagSpecification{{ResourceType: "security-group", Tags: tags("karpenter.sh/discovery", "sandbox")}}})
@@ -157,7 +157,7 @@ func TestSecurityGroupsComeAndGo(t *testing.T) {
 }
 
 func TestPlacementGroupsComeAndGo(t *testing.T) {
-	w, ctx, s := newWorld(t, nil), t.Context(), sdk.String
+	w, ctx, s := newFixture(t, nil), t.Context(), sdk.String
 	made, err := w.ec2.CreatePlacementGroup(ctx, &ec2.CreatePlacementGroupInput{GroupName: s("rack"), Strategy: "partition", PartitionCount: sdk.Int32(3),
 		TagSpecifications: []types.TagSpecification{{ResourceType: "placement-group", Tags: tags("a", "b")}}})
 	ok(t, err)
@@ -231,7 +231,7 @@ func TestReservationsComeAndGo(t *testing.T) {
 }
 
 func TestParametersByARNVersionAndPath(t *testing.T) {
-	w, ctx := newWorld(t, nil), t.Context()
+	w, ctx := newFixture(t, nil), t.Context()
 	const path = "/aws/service/eks/optimized-ami/1.33/amazon-linux-2023/x86_64/standard/"
 	const name, arn = path + "recommended/image_id", "arn:aws:ssm:us-east-1::parameter" + path + "recommended/image_id"
 	get := func(name string) (*ssm.GetParameterOutput, error) {
@@ -287,7 +287,7 @@ func TestParametersByARNVersionAndPath(t *testing.T) {
 }
 
 func TestAMessageIsSentAndTheClusterListed(t *testing.T) {
-	w, ctx := newWorld(t, nil), t.Context()
+	w, ctx := newFixture(t, nil), t.Context()
 	url := w.queueURL(t)
 	send := func(body string, delay int32) error {
 		return drop(w.sqs.SendMessage(ctx, &sqs.SendMessageInput{QueueUrl: url, MessageBody: &body, DelaySeconds: delay})) // the client compares the digest

@@ -15,12 +15,12 @@ type Cloud struct {
 	services map[string]service
 	offers   *offers
 
-	mu      sync.Mutex
-	st      *state
-	market  market
-	faults  []*fault
-	journal journal
-	buckets map[string]*bucket
+	mu       sync.Mutex
+	st       *state
+	capacity capacity
+	faults   []*fault
+	journal  journal
+	buckets  map[string]*bucket
 	// restricted are the callers who may not do everything, by access key.
 	restricted map[string]*restriction
 }
@@ -46,7 +46,7 @@ func New(cfg Config) (*Cloud, error) {
 	c := &Cloud{cfg: cfg, clock: cfg.Clock, offers: offers, buckets: map[string]*bucket{}, restricted: map[string]*restriction{}}
 	c.services = c.table()
 	c.st = newState(cfg, offers.zones)
-	c.market.fleets = map[string]*fleetAnswer{}
+	c.capacity.fleets = map[string]*fleetResponse{}
 	return c, c.setUp()
 }
 
@@ -82,7 +82,7 @@ func (c *Cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.mu.Lock()
 	record.finish(err)
 	c.mu.Unlock()
-	c.wait(in.gone, c.cfg.Delays.Answer)
+	c.wait(in.gone, c.cfg.Delays.Response)
 	if r.Context().Err() != nil {
 		return // nobody listens any more
 	}

@@ -68,10 +68,10 @@ type NodeGroup struct {
 
 // Delays are the times that AWS takes.
 type Delays struct {
-	// Answer is the way of every answer over the network. With none, a client
+	// Response is the way of every answer over the network. With none, a client
 	// on loopback can get an answer before it is done with its own request;
 	// the AWS SDK then breaks its connection now and then, and retries.
-	Answer    time.Duration
+	Response  time.Duration
 	Fleet     time.Duration // CreateFleet, before the instances exist
 	Running   time.Duration // from pending to running
 	Shutdown  time.Duration // from shutting-down to terminated
@@ -98,7 +98,7 @@ func DefaultConfig() Config {
 		Region:   "us-east-1",
 		Account:  "000000000000",
 		Cluster:  Cluster{Name: "sandbox", Version: "1.33", ServiceCIDR: "172.20.0.0/16"},
-		Delays:   Delays{Answer: 2 * time.Millisecond, Fleet: 1200 * time.Millisecond, Running: 2 * time.Second, Shutdown: 3 * time.Second, Interrupt: 2 * time.Minute, Forget: time.Hour},
+		Delays:   Delays{Response: 2 * time.Millisecond, Fleet: 1200 * time.Millisecond, Running: 2 * time.Second, Shutdown: 3 * time.Second, Interrupt: 2 * time.Minute, Forget: time.Hour},
 		Queues:   []string{"sandbox"},
 		Roles:    []string{"KarpenterNodeRole-sandbox"},
 		Releases: []string{"v20250505", "v20250904", "v20260115", "v20260611", "v20261102"},

@@ -16,7 +16,7 @@ import (
 )
 
 // fullTemplate makes a launch template that sets what DescribeInstances shows.
-func (w *world) fullTemplate(t *testing.T, change func(*types.RequestLaunchTemplateData)) {
+func (w *fixture) fullTemplate(t *testing.T, change func(*types.RequestLaunchTemplateData)) {
 	t.Helper()
 	data := &types.RequestLaunchTemplateData{
 		ImageId: sdk.String(w.image(t, "x86_64", "standard")),
@@ -45,7 +45,7 @@ func (w *world) fullTemplate(t *testing.T, change func(*types.RequestLaunchTempl
 }
 
 // launched is the only instance, or the last of several.
-func (w *world) launched(t *testing.T) types.Instance {
+func (w *fixture) launched(t *testing.T) types.Instance {
 	t.Helper()
 	out, err := w.ec2.DescribeInstances(t.Context(), &ec2.DescribeInstancesInput{})
 	ok(t, err)
@@ -53,7 +53,7 @@ func (w *world) launched(t *testing.T) types.Instance {
 }
 
 func TestAnInstanceShowsWhatItWasLaunchedWith(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newFixture(t, nil)
 	zones := w.subnets(t)
 	w.fullTemplate(t, nil)
 	in := fleet("full", "on-demand", 1, pool{"m7i.2xlarge", zones["us-east-1a"], 0})
@@ -101,7 +101,7 @@ func TestAPublicAddressComesFromTheSubnetOrTheLaunch(t *testing.T) {
 		"the launch wants one where is none": {"kubernetes.io/role/internal-elb", sdk.Bool(true), true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, nil)
+			w := newFixture(t, nil)
 			w.fullTemplate(t, func(d *types.RequestLaunchTemplateData) {
 				d.NetworkInterfaces = d.NetworkInterfaces[:1]
 				d.NetworkInterfaces[0].AssociatePublicIpAddress = tt.asks
@@ -117,7 +117,7 @@ func TestAPublicAddressComesFromTheSubnetOrTheLaunch(t *testing.T) {
 }
 
 func TestVolumesAndInterfacesLiveAsLongAsTheyShould(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newFixture(t, nil)
 	zones := w.subnets(t)
 	w.fullTemplate(t, nil)
 	ok(t, drop(w.ec2.CreateFleet(t.Context(), fleet("full", "spot", 1, pool{"m5.large", zones["us-east-1b"], 0}))))
@@ -171,7 +171,7 @@ func TestPartitionsAreFilledEvenly(t *testing.T) {
 		"one chosen":                 {sdk.Int32(2), false, []string{"2", "2", "2", "2", "2"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, nil)
+			w := newFixture(t, nil)
 			group, err := w.cloud.AddPlacementGroup(aws.PlacementGroup{Name: "spread-out", Strategy: "partition", Partitions: 3})
 			ok(t, err)
 			w.fullTemplate(t, func(d *types.RequestLaunchTemplateData) {
@@ -200,7 +200,7 @@ func TestPartitionsAreFilledEvenly(t *testing.T) {
 }
 
 func TestATemplateIsTaggedAsATemplateOnly(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newFixture(t, nil)
 	for kind, want := range map[types.ResourceType]string{"launch-template": "", "instance": "InvalidParameterValue", "volume": "InvalidParameterValue"} {
 		_, err := w.ec2.CreateLaunchTemplate(t.Context(), &ec2.CreateLaunchTemplateInput{LaunchTemplateName: sdk.String("t-" + string(kind)),
 			LaunchTemplateData: &types.RequestLaunchTemplateData{ImageId: sdk.String(w.image(t, "x86_64", "standard"))},

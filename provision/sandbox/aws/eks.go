@@ -116,7 +116,7 @@ func describeCluster(in *call) (any, error) {
 		"accessConfig":  map[string]any{"authenticationMode": "API_AND_CONFIG_MAP"},
 		"upgradePolicy": map[string]string{"supportType": "STANDARD"},
 		"identity":      map[string]any{"oidc": map[string]string{"issuer": in.cloud.issuer()}},
-		"logging":       in.st.eks.loggingShown(),
+		"logging":       in.st.eks.loggingResponse(),
 		"resourcesVpcConfig": map[string]any{
 			"vpcId": network.vpc, "subnetIds": private, "clusterSecurityGroupId": network.groups[1].id,
 			"securityGroupIds": []string{network.groups[2].id}, "endpointPublicAccess": true, "endpointPrivateAccess": true,
@@ -143,7 +143,7 @@ func (c *Cloud) clusterARN() string { return c.eksARN("cluster", "") }
 // row is one element of an EKS list, with the key that orders it.
 type row struct {
 	key   string
-	shown any
+	value any
 }
 
 // eksPage cuts the rows of a list to maxResults, and says how to go on.
@@ -170,7 +170,7 @@ func (in *call) eksPage(list string, rows []row) (any, error) {
 			answer["nextToken"] = in.token(last)
 			break
 		}
-		shown, last = append(shown, r.shown), r.key
+		shown, last = append(shown, r.value), r.key
 	}
 	answer[list] = shown
 	return answer, nil

@@ -24,7 +24,7 @@ func entryTypes() []string {
 	return []string{"STANDARD", "EC2_LINUX", "EC2_WINDOWS", "FARGATE_LINUX", "EC2", "HYBRID_LINUX"}
 }
 
-func (in *call) entryShown(e *accessEntry) map[string]any {
+func (in *call) entryResponse(e *accessEntry) map[string]any {
 	return map[string]any{"accessEntry": map[string]any{
 		"clusterName": in.st.cluster.Name, "principalArn": e.principal, "accessEntryArn": e.arn, "type": e.kind, "username": e.username,
 		"kubernetesGroups": append([]string{}, e.groups...), "createdAt": e.created.Unix(), "modifiedAt": e.modified.Unix(), "tags": maps.Clone(e.tags),
@@ -80,7 +80,7 @@ func createEntry(in *call) (any, error) {
 	}
 	if e := in.st.eks.entries[ask.PrincipalArn]; e != nil {
 		if ask.ClientRequestToken != "" && ask.ClientRequestToken == e.token {
-			return in.entryShown(e), nil
+			return in.entryResponse(e), nil
 		}
 		return nil, inUse("The specified access entry resource is already in use on this cluster.")
 	}
@@ -98,7 +98,7 @@ func createEntry(in *call) (any, error) {
 		e.groups = *ask.KubernetesGroups
 	}
 	in.st.eks.entries[e.principal] = e
-	return in.entryShown(e), nil
+	return in.entryResponse(e), nil
 }
 
 func (in *call) findEntry() (*accessEntry, error) {
@@ -113,7 +113,7 @@ func describeEntry(in *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return in.entryShown(e), nil
+	return in.entryResponse(e), nil
 }
 
 func updateEntry(in *call) (any, error) {
@@ -138,7 +138,7 @@ func updateEntry(in *call) (any, error) {
 		e.groups = *ask.KubernetesGroups
 	}
 	e.modified = in.now
-	return in.entryShown(e), nil
+	return in.entryResponse(e), nil
 }
 
 func deleteEntry(in *call) (any, error) {

@@ -167,7 +167,7 @@ func updateNodeGroup(in *call) (any, error) {
 		return nil, err
 	}
 	if u := in.repeated(ask.ClientRequestToken); u != nil {
-		return map[string]any{"update": u.shown()}, nil
+		return map[string]any{"update": u.response()}, nil
 	}
 	if u := in.st.eks.running(g.Name); u != nil {
 		return nil, inUse("Nodegroup %s cannot be updated as it currently has update %s in progress", g.Name, u.id)

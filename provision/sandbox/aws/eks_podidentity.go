@@ -24,7 +24,7 @@ func (in *call) associationRow(a *association) map[string]any {
 		"associationArn": in.cloud.associationARN(a), "associationId": a.id}
 }
 
-func (in *call) associationShown(a *association) map[string]any {
+func (in *call) associationResponse(a *association) map[string]any {
 	shown := in.associationRow(a)
 	maps.Copy(shown, map[string]any{"roleArn": a.role, "tags": maps.Clone(a.tags), "createdAt": a.created.Unix(), "modifiedAt": a.modified.Unix(),
 		"disableSessionTags": false})
@@ -61,14 +61,14 @@ func createAssociation(in *call) (any, error) {
 			continue
 		}
 		if ask.ClientRequestToken != "" && a.token == ask.ClientRequestToken {
-			return in.associationShown(a), nil
+			return in.associationResponse(a), nil
 		}
 		return nil, inUse("Association already exists: %s", a.id)
 	}
 	a := &association{id: in.st.id("a"), namespace: ask.Namespace, account: ask.ServiceAccount, role: ask.RoleArn, token: ask.ClientRequestToken,
 		created: in.now, modified: in.now, tags: tags}
 	in.st.eks.associations[a.id] = a
-	return in.associationShown(a), nil
+	return in.associationResponse(a), nil
 }
 
 func (in *call) findAssociation() (*association, error) {
@@ -83,7 +83,7 @@ func describeAssociation(in *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return in.associationShown(a), nil
+	return in.associationResponse(a), nil
 }
 
 func updateAssociation(in *call) (any, error) {
@@ -101,7 +101,7 @@ func updateAssociation(in *call) (any, error) {
 		}
 		a.role, a.modified = ask.RoleArn, in.now
 	}
-	return in.associationShown(a), nil
+	return in.associationResponse(a), nil
 }
 
 func deleteAssociation(in *call) (any, error) {
@@ -110,7 +110,7 @@ func deleteAssociation(in *call) (any, error) {
 		return nil, err
 	}
 	delete(in.st.eks.associations, a.id)
-	return in.associationShown(a), nil
+	return in.associationResponse(a), nil
 }
 
 func listAssociations(in *call) (any, error) {

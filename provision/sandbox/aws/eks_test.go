@@ -33,7 +33,7 @@ func cluster(c *aws.Config) {
 const nodeARN, otherARN = "arn:aws:iam::000000000000:role/node", "arn:aws:iam::000000000000:role/other"
 
 // describe reads the cluster.
-func (w *world) describe(t *testing.T) *ekstypes.Cluster {
+func (w *fixture) describe(t *testing.T) *ekstypes.Cluster {
 	t.Helper()
 	out, err := w.eks.DescribeCluster(t.Context(), &eks.DescribeClusterInput{Name: sdk.String("sandbox")})
 	ok(t, err)
@@ -52,7 +52,7 @@ func logTypesOn(k *ekstypes.Cluster) []ekstypes.LogType {
 }
 
 func TestAClusterShowsWhatAroundItIsThere(t *testing.T) {
-	w := newWorld(t, cluster)
+	w := newFixture(t, cluster)
 	k := w.describe(t)
 	if !strings.HasPrefix(*k.Identity.Oidc.Issuer, "https://oidc.eks.us-east-1.amazonaws.com/id/") || k.AccessConfig.AuthenticationMode != "API_AND_CONFIG_MAP" ||
 		k.UpgradePolicy.SupportType != "STANDARD" || *k.ResourcesVpcConfig.ClusterSecurityGroupId == "" || k.Status != "ACTIVE" {
@@ -64,7 +64,7 @@ func TestAClusterShowsWhatAroundItIsThere(t *testing.T) {
 }
 
 func TestTwoCallersAreToldApartByTheirKeys(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newFixture(t, nil)
 	who := func(key string) string {
 		cfg := w.cfg.Copy()
 		cfg.Credentials = sdk.CredentialsProviderFunc(func(context.Context) (sdk.Credentials, error) {
@@ -80,7 +80,7 @@ func TestTwoCallersAreToldApartByTheirKeys(t *testing.T) {
 }
 
 func TestAccessEntries(t *testing.T) {
-	w := newWorld(t, cluster)
+	w := newFixture(t, cluster)
 	ctx, name := t.Context(), sdk.String("sandbox")
 	made, err := w.eks.CreateAccessEntry(ctx, &eks.CreateAccessEntryInput{ClusterName: name, PrincipalArn: sdk.String(nodeARN), Type: sdk.String("EC2_LINUX"),
 		Tags: map[string]string{"a": "b"}, ClientRequestToken: sdk.String("once")})
@@ -125,7 +125,7 @@ func TestAccessEntries(t *testing.T) {
 }
 
 func TestPodIdentityAssociations(t *testing.T) {
-	w := newWorld(t, cluster)
+	w := newFixture(t, cluster)
 	ctx, name := t.Context(), sdk.String("sandbox")
 	create := func(namespace, account, token string) *ekstypes.PodIdentityAssociation {
 		t.Helper()
@@ -170,7 +170,7 @@ func TestPodIdentityAssociations(t *testing.T) {
 }
 
 func TestAddonsAreListedAndDescribed(t *testing.T) {
-	w := newWorld(t, cluster)
+	w := newFixture(t, cluster)
 	ctx, name := t.Context(), sdk.String("sandbox")
 	var all []string
 	for p := eks.NewListAddonsPaginator(w.eks, &eks.ListAddonsInput{ClusterName: name, MaxResults: sdk.Int32(2)}); p.HasMorePages(); {
@@ -189,7 +189,7 @@ func TestAddonsAreListedAndDescribed(t *testing.T) {
 }
 
 func TestEverythingOfEKSCarriesTags(t *testing.T) {
-	w := newWorld(t, cluster)
+	w := newFixture(t, cluster)
 	ctx, name := t.Context(), sdk.String("sandbox")
 	entry, err := w.eks.CreateAccessEntry(ctx, &eks.CreateAccessEntryInput{ClusterName: name, PrincipalArn: sdk.String(nodeARN)})
 	ok(t, err)
@@ -217,15 +217,15 @@ func TestEverythingOfEKSCarriesTags(t *testing.T) {
 
 func eksRefusals() []refusal {
 	s, name := sdk.String, sdk.String("sandbox")
-	entry := func(change func(*eks.CreateAccessEntryInput)) func(context.Context, *world) error {
-		return func(ctx context.Context, w *world) error {
+	entry := func(change func(*eks.CreateAccessEntryInput)) func(context.Context, *fixture) error {
+		return func(ctx context.Context, w *fixture) error {
 			ask := &eks.CreateAccessEntryInput{ClusterName: name, PrincipalArn: s(otherARN)}
 			change(ask)
 			return drop(w.eks.CreateAccessEntry(ctx, ask))
 		}
 	}
-	pods := func(namespace, account, role string) func(context.Context, *world) error {
-		return func(ctx context.Context, w *world) error {
+	pods := func(namespace, account, role string) func(context.Context, *fixture) error {
+		return func(ctx context.Context, w *fixture) error {
 			return drop(w.eks.CreatePodIdentityAssociation(ctx, &eks.CreatePodIdentityAssociationInput{ClusterName: name, Namespace: &namespace, ServiceAccount: &account, RoleArn: &role}))
 		}
 	}
@@ -243,44 +243,44 @@ func eksRefusals() []refusal {
 		{"an entry with a reserved user name", entry(func(i *eks.CreateAccessEntryInput) { i.Username = s("system:admin") }), "InvalidParameterException"},
 		{"an entry with a tag of AWS's own", entry(func(i *eks.CreateAccessEntryInput) { i.Tags = map[string]string{"aws:x": "y"} }), "InvalidParameterException"},
 		{"an entry with too many tags", entry(func(i *eks.CreateAccessEntryInput) { i.Tags = many }), "InvalidParameterException"},
-		{"giving nodes a user name", func(ctx context.Context, w *world) error {
+		{"giving nodes a user name", func(ctx context.Context, w *fixture) error {
 			return drop(w.eks.UpdateAccessEntry(ctx, &eks.UpdateAccessEntryInput{ClusterName: name, PrincipalArn: s(nodeARN), Username: s("me")}))
 		}, "InvalidParameterException"},
-		{"changing an entry that does not exist", func(ctx context.Context, w *world) error {
+		{"changing an entry that does not exist", func(ctx context.Context, w *fixture) error {
 			return drop(w.eks.UpdateAccessEntry(ctx, &eks.UpdateAccessEntryInput{ClusterName: name, PrincipalArn: s(otherARN)}))
 		}, "ResourceNotFoundException"},
-		{"reading an entry that does not exist", func(ctx context.Context, w *world) error {
+		{"reading an entry that does not exist", func(ctx context.Context, w *fixture) error {
 			return drop(w.eks.DescribeAccessEntry(ctx, &eks.DescribeAccessEntryInput{ClusterName: name, PrincipalArn: s(otherARN)}))
 		}, "ResourceNotFoundException"},
-		{"deleting an entry that does not exist", func(ctx context.Context, w *world) error {
+		{"deleting an entry that does not exist", func(ctx context.Context, w *fixture) error {
 			return drop(w.eks.DeleteAccessEntry(ctx, &eks.DeleteAccessEntryInput{ClusterName: name, PrincipalArn: s(otherARN)}))
 		}, "ResourceNotFoundException"},
-		{"a filter of entries that is not played", func(ctx context.Context, w *world) error {
+		{"a filter of entries that is not played", func(ctx context.Context, w *fixture) error {
 			return drop(w.eks.ListAccessEntries(ctx, &eks.ListAccessEntriesInput{ClusterName: name, AssociatedPolicyArn: s("x")}))
 		}, "ValidationException"},
-		{"too large a page", func(ctx context.Context, w *world) error {
+		{"too large a page", func(ctx context.Context, w *fixture) error {
 			return drop(w.eks.ListAccessEntries(ctx, &eks.ListAccessEntriesInput{ClusterName: name, MaxResults: sdk.Int32(101)}))
 		}, "InvalidParameterException"},
-		{"a token of another list", func(ctx context.Context, w *world) error {
+		{"a token of another list", func(ctx context.Context, w *fixture) error {
 			return drop(w.eks.ListAccessEntries(ctx, &eks.ListAccessEntriesInput{ClusterName: name, NextToken: s("abc")}))
 		}, "InvalidParameterException"},
 		{"a second association of a service account", pods("n", "s", otherARN), "ResourceInUseException"},
 		{"an association with a role that does not exist", pods("n", "t", "arn:aws:iam::000000000000:role/ghost"), "InvalidParameterException"},
 		{"an association without a service account", pods("n", "", nodeARN), "InvalidParameterException"},
-		{"an association that does not exist", func(ctx context.Context, w *world) error {
+		{"an association that does not exist", func(ctx context.Context, w *fixture) error {
 			return drop(w.eks.DescribePodIdentityAssociation(ctx, &eks.DescribePodIdentityAssociationInput{ClusterName: name, AssociationId: s("a-1")}))
 		}, "ResourceNotFoundException"},
-		{"changing an association that does not exist", func(ctx context.Context, w *world) error {
+		{"changing an association that does not exist", func(ctx context.Context, w *fixture) error {
 			return drop(w.eks.UpdatePodIdentityAssociation(ctx, &eks.UpdatePodIdentityAssociationInput{ClusterName: name, AssociationId: s("a-1")}))
 		}, "ResourceNotFoundException"},
-		{"deleting an association that does not exist", func(ctx context.Context, w *world) error {
+		{"deleting an association that does not exist", func(ctx context.Context, w *fixture) error {
 			return drop(w.eks.DeletePodIdentityAssociation(ctx, &eks.DeletePodIdentityAssociationInput{ClusterName: name, AssociationId: s("a-1")}))
 		}, "ResourceNotFoundException"},
-		{"an association with a tag of AWS's own", func(ctx context.Context, w *world) error {
+		{"an association with a tag of AWS's own", func(ctx context.Context, w *fixture) error {
 			return drop(w.eks.CreatePodIdentityAssociation(ctx, &eks.CreatePodIdentityAssociationInput{ClusterName: name, Namespace: s("n"), ServiceAccount: s("t"),
 				RoleArn: s(nodeARN), Tags: map[string]string{"aws:x": "y"}}))
 		}, "InvalidParameterException"},
-		{"giving an association a role that does not exist", func(ctx context.Context, w *world) error {
+		{"giving an association a role that does not exist", func(ctx context.Context, w *fixture) error {
 			all, err := w.eks.ListPodIdentityAssociations(ctx, &eks.ListPodIdentityAssociationsInput{ClusterName: name})
 			if err != nil {
 				return err
@@ -288,46 +288,46 @@ func eksRefusals() []refusal {
 			return drop(w.eks.UpdatePodIdentityAssociation(ctx, &eks.UpdatePodIdentityAssociationInput{ClusterName: name, AssociationId: all.Associations[0].AssociationId,
 				RoleArn: s("arn:aws:iam::000000000000:role/ghost")}))
 		}, "InvalidParameterException"},
-		{"an association's session tags, which are not played", func(ctx context.Context, w *world) error {
+		{"an association's session tags, which are not played", func(ctx context.Context, w *fixture) error {
 			return drop(w.eks.CreatePodIdentityAssociation(ctx, &eks.CreatePodIdentityAssociationInput{ClusterName: name, Namespace: s("n"), ServiceAccount: s("t"),
 				RoleArn: s(nodeARN), DisableSessionTags: sdk.Bool(true)}))
 		}, "ValidationException"},
-		{"changing a node group that does not exist", func(ctx context.Context, w *world) error {
+		{"changing a node group that does not exist", func(ctx context.Context, w *fixture) error {
 			return drop(w.eks.UpdateNodegroupConfig(ctx, &eks.UpdateNodegroupConfigInput{ClusterName: name, NodegroupName: s("none")}))
 		}, "ResourceNotFoundException"},
-		{"a node group's way to update, which is not played", func(ctx context.Context, w *world) error {
+		{"a node group's way to update, which is not played", func(ctx context.Context, w *fixture) error {
 			return drop(w.eks.UpdateNodegroupConfig(ctx, &eks.UpdateNodegroupConfigInput{ClusterName: name, NodegroupName: s("system"),
 				UpdateConfig: &ekstypes.NodegroupUpdateConfig{MaxUnavailable: sdk.Int32(2)}}))
 		}, "ValidationException"},
-		{"an add-on that does not exist", func(ctx context.Context, w *world) error {
+		{"an add-on that does not exist", func(ctx context.Context, w *fixture) error {
 			return drop(w.eks.DescribeAddon(ctx, &eks.DescribeAddonInput{ClusterName: name, AddonName: s("none")}))
 		}, "ResourceNotFoundException"},
-		{"a node group that does not exist", func(ctx context.Context, w *world) error {
+		{"a node group that does not exist", func(ctx context.Context, w *fixture) error {
 			return drop(w.eks.DescribeNodegroup(ctx, &eks.DescribeNodegroupInput{ClusterName: name, NodegroupName: s("none")}))
 		}, "ResourceNotFoundException"},
-		{"an update that does not exist", func(ctx context.Context, w *world) error {
+		{"an update that does not exist", func(ctx context.Context, w *fixture) error {
 			return drop(w.eks.DescribeUpdate(ctx, &eks.DescribeUpdateInput{Name: name, UpdateId: s("none")}))
 		}, "ResourceNotFoundException"},
-		{"tagging what does not exist", func(ctx context.Context, w *world) error {
+		{"tagging what does not exist", func(ctx context.Context, w *fixture) error {
 			return drop(w.eks.TagResource(ctx, &eks.TagResourceInput{ResourceArn: s("arn:aws:eks:us-east-1:000000000000:cluster/none"), Tags: map[string]string{"a": "b"}}))
 		}, "NotFoundException"},
-		{"the tags of what does not exist", func(ctx context.Context, w *world) error {
+		{"the tags of what does not exist", func(ctx context.Context, w *fixture) error {
 			return drop(w.eks.ListTagsForResource(ctx, &eks.ListTagsForResourceInput{ResourceArn: s("x")}))
 		}, "NotFoundException"},
-		{"untagging what does not exist", func(ctx context.Context, w *world) error {
+		{"untagging what does not exist", func(ctx context.Context, w *fixture) error {
 			return drop(w.eks.UntagResource(ctx, &eks.UntagResourceInput{ResourceArn: s("x"), TagKeys: []string{"a"}}))
 		}, "NotFoundException"},
-		{"too many tags", func(ctx context.Context, w *world) error {
+		{"too many tags", func(ctx context.Context, w *fixture) error {
 			return drop(w.eks.TagResource(ctx, &eks.TagResourceInput{ResourceArn: s("arn:aws:eks:us-east-1:000000000000:cluster/sandbox"), Tags: many}))
 		}, "BadRequestException"},
-		{"changing a cluster's network", func(ctx context.Context, w *world) error {
+		{"changing a cluster's network", func(ctx context.Context, w *fixture) error {
 			return drop(w.eks.UpdateClusterConfig(ctx, &eks.UpdateClusterConfigInput{Name: name, ResourcesVpcConfig: &ekstypes.VpcConfigRequest{EndpointPublicAccess: sdk.Bool(false)}}))
 		}, "ValidationException"},
 	}
 }
 
 func TestEKSRefuses(t *testing.T) {
-	w := newWorld(t, cluster)
+	w := newFixture(t, cluster)
 	ctx, name := t.Context(), sdk.String("sandbox")
 	_, err := w.eks.CreateAccessEntry(ctx, &eks.CreateAccessEntryInput{ClusterName: name, PrincipalArn: sdk.String(nodeARN), Type: sdk.String("EC2_LINUX")})
 	ok(t, err)

@@ -29,7 +29,7 @@ func (k control) running(group string) *update {
 	return nil
 }
 
-func (u *update) shown() map[string]any {
+func (u *update) response() map[string]any {
 	status := "InProgress"
 	if u.done {
 		status = "Successful"
@@ -41,7 +41,7 @@ func (u *update) shown() map[string]any {
 func (in *call) begin(u *update, effect func(*state)) any {
 	u.id, u.created = in.st.uuid(), in.now
 	in.st.eks.updates = append(in.st.eks.updates, u)
-	answer := map[string]any{"update": u.shown()}
+	answer := map[string]any{"update": u.response()}
 	end := func() {
 		u.done = true
 		effect(in.cloud.st)
@@ -68,7 +68,7 @@ func describeUpdate(in *call) (any, error) {
 	id, group := in.segment(3), in.asked.Get("nodegroupName")
 	for _, u := range in.st.eks.updates {
 		if u.id == id && u.group == group {
-			return map[string]any{"update": u.shown()}, nil
+			return map[string]any{"update": u.response()}, nil
 		}
 	}
 	return nil, noResource("No update found for ID: %s", id)
@@ -85,8 +85,8 @@ type logSetup struct {
 	Enabled bool     `json:"enabled"`
 }
 
-// loggingShown has one element of the types that are on, and one of the others.
-func (k control) loggingShown() map[string]any {
+// loggingResponse has one element of the types that are on, and one of the others.
+func (k control) loggingResponse() map[string]any {
 	on, off := logSetup{Types: []string{}, Enabled: true}, logSetup{Types: []string{}}
 	for _, t := range logTypes() {
 		if slices.Contains(k.logging, t) {
@@ -115,7 +115,7 @@ func updateClusterConfig(in *call) (any, error) {
 		return nil, err
 	}
 	if u := in.repeated(ask.ClientRequestToken); u != nil {
-		return map[string]any{"update": u.shown()}, nil
+		return map[string]any{"update": u.response()}, nil
 	}
 	if len(ask.Logging.ClusterLogging) == 0 {
 		return nil, invalid("Nothing to update: no logging config was provided")

@@ -15,7 +15,7 @@ import (
 )
 
 // nodeGroup reads a node group.
-func (w *world) nodeGroup(t *testing.T, name string) *ekstypes.Nodegroup {
+func (w *fixture) nodeGroup(t *testing.T, name string) *ekstypes.Nodegroup {
 	t.Helper()
 	out, err := w.eks.DescribeNodegroup(t.Context(), &eks.DescribeNodegroupInput{ClusterName: sdk.String("sandbox"), NodegroupName: &name})
 	ok(t, err)
@@ -23,7 +23,7 @@ func (w *world) nodeGroup(t *testing.T, name string) *ekstypes.Nodegroup {
 }
 
 // logs asks for a logging setup.
-func (w *world) logs(ctx context.Context, on, off []ekstypes.LogType) (*eks.UpdateClusterConfigOutput, error) {
+func (w *fixture) logs(ctx context.Context, on, off []ekstypes.LogType) (*eks.UpdateClusterConfigOutput, error) {
 	ask := &eks.UpdateClusterConfigInput{Name: sdk.String("sandbox"), Logging: &ekstypes.Logging{}}
 	if on != nil {
 		ask.Logging.ClusterLogging = append(ask.Logging.ClusterLogging, ekstypes.LogSetup{Types: on, Enabled: sdk.Bool(true)})
@@ -40,7 +40,7 @@ func slowUpdates(c *aws.Config) {
 }
 
 func TestLoggingChangesWhenItsUpdateIsDone(t *testing.T) {
-	w := newWorld(t, slowUpdates)
+	w := newFixture(t, slowUpdates)
 	ctx := t.Context()
 	status := func(id *string) ekstypes.UpdateStatus {
 		t.Helper()
@@ -80,7 +80,7 @@ func TestLoggingChangesWhenItsUpdateIsDone(t *testing.T) {
 }
 
 func TestARepeatedRequestBeginsNoSecondUpdate(t *testing.T) {
-	w := newWorld(t, slowUpdates)
+	w := newFixture(t, slowUpdates)
 	ask := &eks.UpdateClusterConfigInput{Name: sdk.String("sandbox"), ClientRequestToken: sdk.String("once"),
 		Logging: &ekstypes.Logging{ClusterLogging: []ekstypes.LogSetup{{Types: []ekstypes.LogType{"scheduler"}, Enabled: sdk.Bool(true)}}}}
 	first, err := w.eks.UpdateClusterConfig(t.Context(), ask)
@@ -93,7 +93,7 @@ func TestARepeatedRequestBeginsNoSecondUpdate(t *testing.T) {
 }
 
 func TestNodeGroupsShowTheirSettings(t *testing.T) {
-	w := newWorld(t, cluster)
+	w := newFixture(t, cluster)
 	var all []string
 	for p := eks.NewListNodegroupsPaginator(w.eks, &eks.ListNodegroupsInput{ClusterName: sdk.String("sandbox"), MaxResults: sdk.Int32(1)}); p.HasMorePages(); {
 		page, err := p.NextPage(t.Context())
@@ -118,7 +118,7 @@ func TestNodeGroupsShowTheirSettings(t *testing.T) {
 }
 
 func TestANodeGroupChangesWhenItsUpdateIsDone(t *testing.T) {
-	w := newWorld(t, slowUpdates)
+	w := newFixture(t, slowUpdates)
 	ctx, name, group := t.Context(), sdk.String("sandbox"), sdk.String("system")
 	out, err := w.eks.UpdateNodegroupConfig(ctx, &eks.UpdateNodegroupConfigInput{ClusterName: name, NodegroupName: group,
 		ScalingConfig: &ekstypes.NodegroupScalingConfig{MaxSize: sdk.Int32(6), DesiredSize: sdk.Int32(5)},
@@ -148,7 +148,7 @@ func TestANodeGroupChangesWhenItsUpdateIsDone(t *testing.T) {
 }
 
 func TestNodeGroupsRefuseWhatCannotBe(t *testing.T) {
-	w := newWorld(t, cluster)
+	w := newFixture(t, cluster)
 	for name, ask := range map[string]eks.UpdateNodegroupConfigInput{
 		"nothing":                     {},
 		"a minimum over the desired":  {ScalingConfig: &ekstypes.NodegroupScalingConfig{MinSize: sdk.Int32(3)}},

@@ -153,8 +153,8 @@ func putRule(in *call) (any, error) {
 	return map[string]string{"RuleArn": in.cloud.ruleARN(r.name)}, nil
 }
 
-// shown is a rule as DescribeRule and ListRules show it.
-func (in *call) shown(r *rule) map[string]string {
+// ruleResponse is a rule as DescribeRule and ListRules show it.
+func (in *call) ruleResponse(r *rule) map[string]string {
 	out := map[string]string{
 		"Name": r.name, "Arn": in.cloud.ruleARN(r.name), "EventPattern": r.pattern, "State": r.state, "EventBusName": "default",
 	}
@@ -175,7 +175,7 @@ func describeRule(in *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := in.shown(r)
+	out := in.ruleResponse(r)
 	out["CreatedBy"] = in.cloud.cfg.Account
 	return out, nil
 }
@@ -229,7 +229,7 @@ func listRules(in *call) (any, error) {
 	}
 	rules := []map[string]string{}
 	for _, name := range rows {
-		rules = append(rules, in.shown(in.st.rule(name)))
+		rules = append(rules, in.ruleResponse(in.st.rule(name)))
 	}
 	out["Rules"] = rules
 	return out, nil

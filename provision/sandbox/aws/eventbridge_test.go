@@ -19,10 +19,10 @@ const (
 	spotPattern = `{"source":["aws.ec2"],"detail-type":["EC2 Spot Instance Interruption Warning"]}`
 )
 
-func (w *world) bridge() *eventbridge.Client { return eventbridge.NewFromConfig(w.cfg) }
+func (w *fixture) bridge() *eventbridge.Client { return eventbridge.NewFromConfig(w.cfg) }
 
 func TestTheAccountBeginsWithKarpentersRules(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newFixture(t, nil)
 	out, err := w.bridge().ListRules(t.Context(), &eventbridge.ListRulesInput{NamePrefix: sdk.String("Karpenter-sandbox-")})
 	ok(t, err)
 	var kinds []string
@@ -49,7 +49,7 @@ func TestTheAccountBeginsWithKarpentersRules(t *testing.T) {
 	if len(names.RuleNames) != 5 {
 		t.Errorf("%q lead to the queue", names.RuleNames)
 	}
-	empty := newWorld(t, queueless)
+	empty := newFixture(t, queueless)
 	none, err := empty.bridge().ListRules(t.Context(), &eventbridge.ListRulesInput{})
 	ok(t, err)
 	if len(none.Rules) != 0 {
@@ -58,7 +58,7 @@ func TestTheAccountBeginsWithKarpentersRules(t *testing.T) {
 }
 
 func TestWhatPutRuleIsNotToldItTakesAway(t *testing.T) {
-	w, ctx, s := newWorld(t, queueless), t.Context(), sdk.String
+	w, ctx, s := newFixture(t, queueless), t.Context(), sdk.String
 	const role = "arn:aws:iam::000000000000:role/events"
 	put := func(in eventbridge.PutRuleInput) *eventbridge.DescribeRuleOutput {
 		t.Helper()
@@ -81,7 +81,7 @@ func TestWhatPutRuleIsNotToldItTakesAway(t *testing.T) {
 }
 
 func TestARuleIsReplacedButForItsTagsAndTargets(t *testing.T) {
-	w, ctx, s := newWorld(t, queueless), t.Context(), sdk.String
+	w, ctx, s := newFixture(t, queueless), t.Context(), sdk.String
 	e := w.bridge()
 	pairs := func(k, v string) []types.Tag { return []types.Tag{{Key: &k, Value: &v}} }
 	made, err := e.PutRule(ctx, &eventbridge.PutRuleInput{Name: s("r"), EventPattern: s(spotPattern), Description: s("why"), State: "DISABLED", Tags: pairs("a", "1")})
@@ -134,7 +134,7 @@ func TestARuleIsReplacedButForItsTagsAndTargets(t *testing.T) {
 }
 
 func TestTargetsFailOneByOne(t *testing.T) {
-	w, ctx, s := newWorld(t, nil), t.Context(), sdk.String
+	w, ctx, s := newFixture(t, nil), t.Context(), sdk.String
 	e := w.bridge()
 	put, err := e.PutTargets(ctx, &eventbridge.PutTargetsInput{Rule: s(spotRule), Targets: []types.Target{
 		{Id: s("good"), Arn: s(queueARN + "-2")}, {Id: s("bad id"), Arn: s(queueARN)}, {Id: s("bad-arn"), Arn: s("sandbox")},
@@ -227,12 +227,12 @@ func TestEventBridgeRefuses(t *testing.T) {
 			return drop(e.PutTargets(t.Context(), &eventbridge.PutTargetsInput{Rule: s(spotRule), Targets: []types.Target{{Id: s("q"), Arn: s(queueARN), InputTransformer: &types.InputTransformer{InputTemplate: s("x")}}}}))
 		}, "ValidationException"},
 	} {
-		t.Run(name, func(t *testing.T) { wantCode(t, tt.call(newWorld(t, nil).bridge()), tt.code) })
+		t.Run(name, func(t *testing.T) { wantCode(t, tt.call(newFixture(t, nil).bridge()), tt.code) })
 	}
 }
 
 func TestRulesAreListedInPages(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newFixture(t, nil)
 	var names []string
 	in := &eventbridge.ListRulesInput{Limit: sdk.Int32(2)}
 	turns := 0

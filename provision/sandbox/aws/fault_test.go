@@ -16,7 +16,7 @@ import (
 	"github.com/poolwright/poolwright/provision/sandbox/aws"
 )
 
-func (w *world) inject(t *testing.T, f aws.Fault) (remove func()) {
+func (w *fixture) inject(t *testing.T, f aws.Fault) (remove func()) {
 	t.Helper()
 	remove, err := w.cloud.Inject(f)
 	ok(t, err)
@@ -24,7 +24,7 @@ func (w *world) inject(t *testing.T, f aws.Fault) (remove func()) {
 }
 
 func TestFaultsFailWhatTheyMatch(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newFixture(t, nil)
 	subnets := func() error { return drop(w.ec2.DescribeSubnets(t.Context(), &ec2.DescribeSubnetsInput{})) }
 	remove := w.inject(t, aws.Fault{Service: "ec2", Operation: "DescribeSubnets", Code: "InternalError", Status: 500, Message: "broken"})
 	wantCode(t, subnets(), "InternalError")
@@ -43,7 +43,7 @@ func TestFaultsFailWhatTheyMatch(t *testing.T) {
 }
 
 func TestEveryServiceThrottlesInItsOwnWords(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newFixture(t, nil)
 	w.inject(t, aws.Fault{Throttle: true})
 	ctx := t.Context()
 	for want, err := range map[string]error{
@@ -59,7 +59,7 @@ func TestEveryServiceThrottlesInItsOwnWords(t *testing.T) {
 }
 
 func TestTheSDKRetriesThroughAThrottle(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newFixture(t, nil)
 	w.inject(t, aws.Fault{Service: "ssm", Throttle: true, Times: 2})
 	w.cfg.RetryMaxAttempts = 0 // else it goes before the retryer's own
 	client := ssm.NewFromConfig(w.cfg, func(o *ssm.Options) {
@@ -163,7 +163,7 @@ func TestStaleAnswersComeFromTheTimeOfTheFault(t *testing.T) {
 }
 
 func TestAFaultThatCannotActIsRefused(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newFixture(t, nil)
 	for name, f := range map[string]aws.Fault{
 		"an unknown service":       {Service: "s3", Code: "X"},
 		"an unknown operation":     {Service: "ec2", Operation: "MakeCoffee", Code: "X"},
@@ -181,7 +181,7 @@ func TestAFaultThatCannotActIsRefused(t *testing.T) {
 }
 
 func TestRateLimitsBindWhenAskedFor(t *testing.T) {
-	w := newWorld(t, func(c *aws.Config) { c.Limits.Requests = true })
+	w := newFixture(t, func(c *aws.Config) { c.Limits.Requests = true })
 	ids := &ec2.TerminateInstancesInput{InstanceIds: []string{"i-00000000000000000"}}
 	for range 100 {
 		_, err := w.ec2.TerminateInstances(t.Context(), ids)

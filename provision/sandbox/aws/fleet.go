@@ -56,7 +56,7 @@ func createFleet(in *call) (any, error) {
 		return nil, errDryRun()
 	}
 	token := in.form.Get("ClientToken")
-	if before, ok := in.cloud.market.fleets[token]; ok && token != "" {
+	if before, ok := in.cloud.capacity.fleets[token]; ok && token != "" {
 		if before.params != in.params {
 			return nil, refuse("IdempotentParameterMismatch", "The client token was used for a request with other parameters.")
 		}
@@ -82,7 +82,7 @@ func createFleet(in *call) (any, error) {
 	}
 	nodes := []query.Element{query.Text("fleetId", in.st.id("fleet")), query.List("errorSet", "item", failures), query.List("fleetInstanceSet", "item", sets)}
 	if token != "" {
-		in.cloud.market.keep(token, &fleetAnswer{in.now, in.params, nodes})
+		in.cloud.capacity.keep(token, &fleetResponse{in.now, in.params, nodes})
 	}
 	return nodes, nil
 }

@@ -18,12 +18,12 @@ import (
 )
 
 // image resolves the recommended image of an architecture and variant.
-func (w *world) image(t *testing.T, arch, variant string) string {
+func (w *fixture) image(t *testing.T, arch, variant string) string {
 	t.Helper()
 	return w.parameter(t, "/aws/service/eks/optimized-ami/1.33/amazon-linux-2023/"+arch+"/"+variant+"/recommended/image_id")
 }
 
-func (w *world) parameter(t *testing.T, name string) string {
+func (w *fixture) parameter(t *testing.T, name string) string {
 	t.Helper()
 	out, err := w.ssm.GetParameter(t.Context(), &ssm.GetParameterInput{Name: sdk.String(name)})
 	ok(t, err)
@@ -31,7 +31,7 @@ func (w *world) parameter(t *testing.T, name string) string {
 }
 
 // subnets are the private ones by zone.
-func (w *world) subnets(t *testing.T) map[string]string {
+func (w *fixture) subnets(t *testing.T) map[string]string {
 	t.Helper()
 	out, err := w.ec2.DescribeSubnets(t.Context(), &ec2.DescribeSubnetsInput{Filters: filters("tag:karpenter.sh/discovery", "sandbox")})
 	ok(t, err)
@@ -42,7 +42,7 @@ func (w *world) subnets(t *testing.T) map[string]string {
 	return zones
 }
 
-func (w *world) group(t *testing.T) string {
+func (w *fixture) group(t *testing.T) string {
 	t.Helper()
 	out, err := w.ec2.DescribeSecurityGroups(t.Context(), &ec2.DescribeSecurityGroupsInput{Filters: filters("group-name", "sandbox-node")})
 	ok(t, err)
@@ -50,7 +50,7 @@ func (w *world) group(t *testing.T) string {
 }
 
 // template makes a launch template as the engine would.
-func (w *world) template(t *testing.T, name, image string) {
+func (w *fixture) template(t *testing.T, name, image string) {
 	t.Helper()
 	_, err := w.ec2.CreateLaunchTemplate(t.Context(), &ec2.CreateLaunchTemplateInput{
 		LaunchTemplateName: sdk.String(name),
@@ -106,7 +106,7 @@ func fleet(template, capacityType string, n int32, pools ...pool) *ec2.CreateFle
 }
 
 // sets words a fleet's answer: instances by type and zone, then errors.
-func (w *world) sets(t *testing.T, out *ec2.CreateFleetOutput) (got []string) {
+func (w *fixture) sets(t *testing.T, out *ec2.CreateFleetOutput) (got []string) {
 	t.Helper()
 	zones := map[string]string{}
 	for z, s := range w.subnets(t) {
@@ -124,7 +124,7 @@ func (w *world) sets(t *testing.T, out *ec2.CreateFleetOutput) (got []string) {
 }
 
 func TestAnInstanceThatEndsEarlyNeverRuns(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newFixture(t, nil)
 	w.template(t, "gpu", w.image(t, "x86_64", "nvidia"))
 	_, err := w.ec2.CreateFleet(t.Context(), fleet("gpu", "spot", 1, pool{"g5.xlarge", w.subnets(t)["us-east-1a"], 0}))
 	ok(t, err)
@@ -144,7 +144,7 @@ func TestAnInstanceThatEndsEarlyNeverRuns(t *testing.T) {
 }
 
 func TestANodesLife(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newFixture(t, nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	events := w.cloud.Watch(ctx)
 	w.template(t, "lt-gpu", w.image(t, "x86_64", "nvidia"))

@@ -74,7 +74,7 @@ func (i identities) clone() identities {
 // hasProfile reports whether a launch finds an instance profile.
 func (i identities) hasProfile(name string, now time.Time) bool {
 	p := i.profiles[name]
-	return p != nil && !now.Before(p.seen)
+	return p != nil && !now.Before(p.visibleAt)
 }
 
 func iamError(status int, code, format string, args ...any) error {

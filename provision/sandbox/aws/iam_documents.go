@@ -110,7 +110,7 @@ func (in *call) checkTrust(doc string) error {
 		if s.has("Resource", "NotResource") {
 			return malformed("Has prohibited field Resource")
 		}
-		for _, action := range words(s["Action"]) {
+		for _, action := range stringList(s["Action"]) {
 			if !strings.HasPrefix(action, "sts:") {
 				return malformed("AssumeRole policy may only specify STS AssumeRole actions.")
 			}
@@ -122,7 +122,7 @@ func (in *call) checkTrust(doc string) error {
 		if err := principalProblem(principals); err != nil {
 			return err
 		}
-		for _, arn := range words(principals["AWS"]) {
+		for _, arn := range stringList(principals["AWS"]) {
 			ours := fmt.Sprintf("arn:%s:iam::%s:role/", in.cloud.partition(), in.cloud.cfg.Account)
 			if strings.HasPrefix(arn, ours) && in.roleOf(arn) == nil {
 				return malformed("Invalid principal in policy: \"AWS\":\"%s\"", arn)
@@ -132,8 +132,8 @@ func (in *call) checkTrust(doc string) error {
 	return nil
 }
 
-// words reads a string or a list of strings.
-func words(raw json.RawMessage) []string {
+// stringList reads a string or a list of strings.
+func stringList(raw json.RawMessage) []string {
 	var many []string
 	if json.Unmarshal(raw, &many) == nil {
 		return many

@@ -30,7 +30,7 @@ func (s iamStatement) elements() error {
 		if !s.has(name) {
 			continue
 		}
-		values := words(s[name])
+		values := stringList(s[name])
 		if values == nil {
 			return malformed("Syntax errors in policy.")
 		}
@@ -134,7 +134,7 @@ func principalProblem(principals map[string]json.RawMessage) error {
 		"Federated": federatedForm.MatchString,
 	}
 	for kind, raw := range principals {
-		check, values := known[kind], words(raw)
+		check, values := known[kind], stringList(raw)
 		if check == nil || len(values) == 0 {
 			return malformed("Invalid principal in policy.")
 		}

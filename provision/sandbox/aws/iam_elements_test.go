@@ -56,7 +56,7 @@ func TestIAMJudgesTheElementsOfAPolicy(t *testing.T) {
 		"an id with a blank":                   {statement(`"Sid":"a b","Action":"*","Resource":"*"`), "must be alpha-numeric"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, nil)
+			w := newFixture(t, nil)
 			wantMalformed(t, drop(w.iam.CreatePolicy(t.Context(), &iam.CreatePolicyInput{PolicyName: sdk.String("p"), PolicyDocument: &tt.document})), tt.message)
 			w.role(t, "holder")
 			wantMalformed(t, drop(w.iam.PutRolePolicy(t.Context(), &iam.PutRolePolicyInput{RoleName: sdk.String("holder"), PolicyName: sdk.String("p"), PolicyDocument: &tt.document})), tt.message)
@@ -82,7 +82,7 @@ func TestIAMJudgesThePrincipalsOfATrust(t *testing.T) {
 		`{"Federated":"nope"}`:                                          `"FEDERATED":"nope"`,
 	} {
 		t.Run(principal, func(t *testing.T) {
-			w := newWorld(t, nil)
+			w := newFixture(t, nil)
 			doc := `{"Statement":{"Effect":"Allow","Principal":` + principal + `,"Action":"sts:AssumeRole"}}`
 			wantMalformed(t, drop(w.iam.CreateRole(t.Context(), &iam.CreateRoleInput{RoleName: sdk.String("r"), AssumeRolePolicyDocument: &doc})), message)
 			w.role(t, "other")
@@ -98,7 +98,7 @@ func TestOnlyARolesTagKeysIgnoreCase(t *testing.T) {
 		"a policy":            {"Department": "finance", "department": "hr"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w, ctx := newWorld(t, nil), t.Context()
+			w, ctx := newFixture(t, nil), t.Context()
 			w.role(t, "x")
 			w.boundary(t)
 			ok(t, drop(w.iam.CreateInstanceProfile(ctx, &iam.CreateInstanceProfileInput{InstanceProfileName: sdk.String("x")})))
@@ -125,7 +125,7 @@ func TestOnlyARolesTagKeysIgnoreCase(t *testing.T) {
 }
 
 func TestAPolicyOfAWSHasAnIDAndDates(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newFixture(t, nil)
 	out, err := w.iam.GetPolicy(t.Context(), &iam.GetPolicyInput{PolicyArn: sdk.String(driver)})
 	ok(t, err)
 	p := out.Policy
@@ -135,7 +135,7 @@ func TestAPolicyOfAWSHasAnIDAndDates(t *testing.T) {
 }
 
 func TestAnEventPatternHasABound(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newFixture(t, nil)
 	pattern := func(n int) *string {
 		text := `{"source":["aws.ec2"],"detail-type":["` + strings.Repeat("x", n-len(`{"source":["aws.ec2"],"detail-type":[""]}`)) + `"]}`
 		return &text

@@ -20,7 +20,7 @@ func sized(n int) string {
 }
 
 func TestAPolicyHasVersions(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newFixture(t, nil)
 	w.boundary(t)
 	ctx, arn := t.Context(), sdk.String(ownBoundary)
 	add := func(standard bool) error {
@@ -68,7 +68,7 @@ func TestAPolicyHasVersions(t *testing.T) {
 }
 
 func TestAPolicyInUseStays(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newFixture(t, nil)
 	w.boundary(t)
 	w.role(t, "node")
 	ctx, arn, name := t.Context(), sdk.String(ownBoundary), sdk.String("node")
@@ -97,7 +97,7 @@ func TestAPolicyInUseStays(t *testing.T) {
 }
 
 func TestPoliciesOfAWSCanOnlyBeAttached(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newFixture(t, nil)
 	w.role(t, "node")
 	ctx, arn := t.Context(), sdk.String("arn:aws:iam::aws:policy/service-role/AmazonEBSCSIDriverPolicy")
 	_, err := w.iam.AttachRolePolicy(ctx, &iam.AttachRolePolicyInput{RoleName: sdk.String("node"), PolicyArn: arn})
@@ -114,7 +114,7 @@ func TestPoliciesOfAWSCanOnlyBeAttached(t *testing.T) {
 
 func TestTheIssuersProvider(t *testing.T) {
 	for known, want := range map[bool]int{true: 1, false: 0} {
-		w := newWorld(t, func(c *aws.Config) { c.Cluster.OIDC = known })
+		w := newFixture(t, func(c *aws.Config) { c.Cluster.OIDC = known })
 		ctx := t.Context()
 		list, err := w.iam.ListOpenIDConnectProviders(ctx, &iam.ListOpenIDConnectProvidersInput{})
 		ok(t, err)
@@ -136,28 +136,28 @@ func TestTheIssuersProvider(t *testing.T) {
 
 func iamRefusals() []refusal {
 	s := sdk.String
-	role := func(change func(*iam.CreateRoleInput)) func(context.Context, *world) error {
-		return func(ctx context.Context, w *world) error {
+	role := func(change func(*iam.CreateRoleInput)) func(context.Context, *fixture) error {
+		return func(ctx context.Context, w *fixture) error {
 			ask := &iam.CreateRoleInput{RoleName: s("new"), AssumeRolePolicyDocument: s(trustEC2)}
 			change(ask)
 			return drop(w.iam.CreateRole(ctx, ask))
 		}
 	}
-	trust := func(doc string) func(context.Context, *world) error {
+	trust := func(doc string) func(context.Context, *fixture) error {
 		return role(func(i *iam.CreateRoleInput) { i.AssumeRolePolicyDocument = &doc })
 	}
-	policy := func(doc string) func(context.Context, *world) error {
-		return func(ctx context.Context, w *world) error {
+	policy := func(doc string) func(context.Context, *fixture) error {
+		return func(ctx context.Context, w *fixture) error {
 			return drop(w.iam.CreatePolicy(ctx, &iam.CreatePolicyInput{PolicyName: s("new"), PolicyDocument: &doc}))
 		}
 	}
-	inline := func(name, doc string) func(context.Context, *world) error {
-		return func(ctx context.Context, w *world) error {
+	inline := func(name, doc string) func(context.Context, *fixture) error {
+		return func(ctx context.Context, w *fixture) error {
 			return drop(w.iam.PutRolePolicy(ctx, &iam.PutRolePolicyInput{RoleName: s("node"), PolicyName: &name, PolicyDocument: &doc}))
 		}
 	}
-	attach := func(role, arn string) func(context.Context, *world) error {
-		return func(ctx context.Context, w *world) error {
+	attach := func(role, arn string) func(context.Context, *fixture) error {
+		return func(ctx context.Context, w *fixture) error {
 			return drop(w.iam.AttachRolePolicy(ctx, &iam.AttachRolePolicyInput{RoleName: &role, PolicyArn: &arn}))
 		}
 	}
@@ -186,101 +186,101 @@ func iamRefusals() []refusal {
 		{"a policy without resources", policy(`{"Statement":{"Effect":"Allow","Action":"*"}}`), "MalformedPolicyDocument"},
 		{"a policy with a principal", policy(trustEC2), "MalformedPolicyDocument"},
 		{"a policy one character too long", policy(sized(6145)), "LimitExceeded"},
-		{"a policy of a name that exists under another path", func(ctx context.Context, w *world) error {
+		{"a policy of a name that exists under another path", func(ctx context.Context, w *fixture) error {
 			return drop(w.iam.CreatePolicy(ctx, &iam.CreatePolicyInput{PolicyName: s("Boundary"), PolicyDocument: s(allowRead)}))
 		}, "EntityAlreadyExists"},
-		{"a version of a policy that does not exist", func(ctx context.Context, w *world) error {
+		{"a version of a policy that does not exist", func(ctx context.Context, w *fixture) error {
 			return drop(w.iam.CreatePolicyVersion(ctx, &iam.CreatePolicyVersionInput{PolicyArn: s("arn:aws:iam::000000000000:policy/none"), PolicyDocument: s(allowRead)}))
 		}, "NoSuchEntity"},
 		{"inline policies that are too long together", inline("second", sized(10240-500)), "LimitExceeded"},
 		{"an inline policy that is no JSON", inline("second", "x"), "MalformedPolicyDocument"},
-		{"an inline policy that does not exist", func(ctx context.Context, w *world) error {
+		{"an inline policy that does not exist", func(ctx context.Context, w *fixture) error {
 			return drop(w.iam.GetRolePolicy(ctx, &iam.GetRolePolicyInput{RoleName: s("node"), PolicyName: s("none")}))
 		}, "NoSuchEntity"},
-		{"deleting an inline policy that does not exist", func(ctx context.Context, w *world) error {
+		{"deleting an inline policy that does not exist", func(ctx context.Context, w *fixture) error {
 			return drop(w.iam.DeleteRolePolicy(ctx, &iam.DeleteRolePolicyInput{RoleName: s("node"), PolicyName: s("none")}))
 		}, "NoSuchEntity"},
 		{"attaching to a role that does not exist", attach("ghost", workerNode), "NoSuchEntity"},
 		{"attaching a policy that AWS does not have", attach("node", "arn:aws:iam::aws:policy/Everything"), "NoSuchEntity"},
 		{"attaching a policy by its name", attach("node", "AmazonEKSWorkerNodePolicy"), "InvalidInput"},
-		{"detaching what is not attached", func(ctx context.Context, w *world) error {
+		{"detaching what is not attached", func(ctx context.Context, w *fixture) error {
 			return drop(w.iam.DetachRolePolicy(ctx, &iam.DetachRolePolicyInput{RoleName: s("node"), PolicyArn: s(driver)}))
 		}, "NoSuchEntity"},
-		{"reading a version that does not exist", func(ctx context.Context, w *world) error {
+		{"reading a version that does not exist", func(ctx context.Context, w *fixture) error {
 			return drop(w.iam.GetPolicyVersion(ctx, &iam.GetPolicyVersionInput{PolicyArn: s(ownBoundary), VersionId: s("v7")}))
 		}, "NoSuchEntity"},
-		{"the versions of a policy that does not exist", func(ctx context.Context, w *world) error {
+		{"the versions of a policy that does not exist", func(ctx context.Context, w *fixture) error {
 			return drop(w.iam.ListPolicyVersions(ctx, &iam.ListPolicyVersionsInput{PolicyArn: s("arn:aws:iam::000000000000:policy/none")}))
 		}, "NoSuchEntity"},
-		{"a policy with a path without an end", func(ctx context.Context, w *world) error {
+		{"a policy with a path without an end", func(ctx context.Context, w *fixture) error {
 			return drop(w.iam.CreatePolicy(ctx, &iam.CreatePolicyInput{PolicyName: s("new"), Path: s("/a"), PolicyDocument: s(allowRead)}))
 		}, "ValidationError"},
-		{"an instance profile with a blank in its name", func(ctx context.Context, w *world) error {
+		{"an instance profile with a blank in its name", func(ctx context.Context, w *fixture) error {
 			return drop(w.iam.CreateInstanceProfile(ctx, &iam.CreateInstanceProfileInput{InstanceProfileName: s("a b")}))
 		}, "ValidationError"},
-		{"an instance profile with a path without an end", func(ctx context.Context, w *world) error {
+		{"an instance profile with a path without an end", func(ctx context.Context, w *fixture) error {
 			return drop(w.iam.CreateInstanceProfile(ctx, &iam.CreateInstanceProfileInput{InstanceProfileName: s("a"), Path: s("/a")}))
 		}, "ValidationError"},
-		{"deleting an instance profile that does not exist", func(ctx context.Context, w *world) error {
+		{"deleting an instance profile that does not exist", func(ctx context.Context, w *fixture) error {
 			return drop(w.iam.DeleteInstanceProfile(ctx, &iam.DeleteInstanceProfileInput{InstanceProfileName: s("none")}))
 		}, "NoSuchEntity"},
-		{"taking a role out of a profile that holds another", func(ctx context.Context, w *world) error {
+		{"taking a role out of a profile that holds another", func(ctx context.Context, w *fixture) error {
 			return drop(w.iam.RemoveRoleFromInstanceProfile(ctx, &iam.RemoveRoleFromInstanceProfileInput{InstanceProfileName: s("p"), RoleName: s("node")}))
 		}, "NoSuchEntity"},
-		{"taking a role out of a profile that does not exist", func(ctx context.Context, w *world) error {
+		{"taking a role out of a profile that does not exist", func(ctx context.Context, w *fixture) error {
 			return drop(w.iam.RemoveRoleFromInstanceProfile(ctx, &iam.RemoveRoleFromInstanceProfileInput{InstanceProfileName: s("none"), RoleName: s("node")}))
 		}, "NoSuchEntity"},
-		{"the profiles of a role that does not exist", func(ctx context.Context, w *world) error {
+		{"the profiles of a role that does not exist", func(ctx context.Context, w *fixture) error {
 			return drop(w.iam.ListInstanceProfilesForRole(ctx, &iam.ListInstanceProfilesForRoleInput{RoleName: s("ghost")}))
 		}, "NoSuchEntity"},
-		{"the policies of a role that does not exist", func(ctx context.Context, w *world) error {
+		{"the policies of a role that does not exist", func(ctx context.Context, w *fixture) error {
 			return drop(w.iam.ListAttachedRolePolicies(ctx, &iam.ListAttachedRolePoliciesInput{RoleName: s("ghost")}))
 		}, "NoSuchEntity"},
-		{"the inline policies of a role that does not exist", func(ctx context.Context, w *world) error {
+		{"the inline policies of a role that does not exist", func(ctx context.Context, w *fixture) error {
 			return drop(w.iam.ListRolePolicies(ctx, &iam.ListRolePoliciesInput{RoleName: s("ghost")}))
 		}, "NoSuchEntity"},
-		{"changing a role that does not exist", func(ctx context.Context, w *world) error {
+		{"changing a role that does not exist", func(ctx context.Context, w *fixture) error {
 			return drop(w.iam.UpdateRole(ctx, &iam.UpdateRoleInput{RoleName: s("ghost")}))
 		}, "NoSuchEntity"},
-		{"the trust of a role that does not exist", func(ctx context.Context, w *world) error {
+		{"the trust of a role that does not exist", func(ctx context.Context, w *fixture) error {
 			return drop(w.iam.UpdateAssumeRolePolicy(ctx, &iam.UpdateAssumeRolePolicyInput{RoleName: s("ghost"), PolicyDocument: s(trustEC2)}))
 		}, "NoSuchEntity"},
-		{"changing a trust into no JSON", func(ctx context.Context, w *world) error {
+		{"changing a trust into no JSON", func(ctx context.Context, w *fixture) error {
 			return drop(w.iam.UpdateAssumeRolePolicy(ctx, &iam.UpdateAssumeRolePolicyInput{RoleName: s("node"), PolicyDocument: s("{")}))
 		}, "MalformedPolicyDocument"},
-		{"bounding a role that does not exist", func(ctx context.Context, w *world) error {
+		{"bounding a role that does not exist", func(ctx context.Context, w *fixture) error {
 			return drop(w.iam.PutRolePermissionsBoundary(ctx, &iam.PutRolePermissionsBoundaryInput{RoleName: s("ghost"), PermissionsBoundary: s(ownBoundary)}))
 		}, "NoSuchEntity"},
-		{"bounding a role by what does not exist", func(ctx context.Context, w *world) error {
+		{"bounding a role by what does not exist", func(ctx context.Context, w *fixture) error {
 			return drop(w.iam.PutRolePermissionsBoundary(ctx, &iam.PutRolePermissionsBoundaryInput{RoleName: s("node"), PermissionsBoundary: s("arn:aws:iam::000000000000:policy/none")}))
 		}, "NoSuchEntity"},
-		{"unbounding a role that does not exist", func(ctx context.Context, w *world) error {
+		{"unbounding a role that does not exist", func(ctx context.Context, w *fixture) error {
 			return drop(w.iam.DeleteRolePermissionsBoundary(ctx, &iam.DeleteRolePermissionsBoundaryInput{RoleName: s("ghost")}))
 		}, "NoSuchEntity"},
-		{"deleting a role that does not exist", func(ctx context.Context, w *world) error {
+		{"deleting a role that does not exist", func(ctx context.Context, w *fixture) error {
 			return drop(w.iam.DeleteRole(ctx, &iam.DeleteRoleInput{RoleName: s("ghost")}))
 		}, "NoSuchEntity"},
-		{"deleting a role in an instance profile", func(ctx context.Context, w *world) error {
+		{"deleting a role in an instance profile", func(ctx context.Context, w *fixture) error {
 			return drop(w.iam.DeleteRole(ctx, &iam.DeleteRoleInput{RoleName: s("profiled")}))
 		}, "DeleteConflict"},
-		{"deleting a role with policies", func(ctx context.Context, w *world) error {
+		{"deleting a role with policies", func(ctx context.Context, w *fixture) error {
 			return drop(w.iam.DeleteRole(ctx, &iam.DeleteRoleInput{RoleName: s("node")}))
 		}, "DeleteConflict"},
-		{"deleting a role with attached policies", func(ctx context.Context, w *world) error {
+		{"deleting a role with attached policies", func(ctx context.Context, w *fixture) error {
 			return drop(w.iam.DeleteRole(ctx, &iam.DeleteRoleInput{RoleName: s("full")}))
 		}, "DeleteConflict"},
 		{"an eleventh policy", attach("full", ownBoundary), "LimitExceeded"},
-		{"a marker of another list", func(ctx context.Context, w *world) error {
+		{"a marker of another list", func(ctx context.Context, w *fixture) error {
 			return drop(w.iam.ListRoles(ctx, &iam.ListRolesInput{Marker: s("abc")}))
 		}, "ValidationError"},
-		{"too large a page", func(ctx context.Context, w *world) error {
+		{"too large a page", func(ctx context.Context, w *fixture) error {
 			return drop(w.iam.ListRoles(ctx, &iam.ListRolesInput{MaxItems: sdk.Int32(1001)}))
 		}, "ValidationError"},
 	}
 }
 
 func TestIAMRefuses(t *testing.T) {
-	w := newWorld(t, func(c *aws.Config) {
+	w := newFixture(t, func(c *aws.Config) {
 		c.Roles, c.Profiles = []string{"full"}, map[string]string{"p": "profiled"}
 	})
 	ctx := t.Context()

@@ -9,10 +9,10 @@ import (
 
 // profile is an IAM instance profile.
 type profile struct {
-	name, path, id string
-	role           string // its name, "" for none
-	created, seen  time.Time
-	tags           map[string]string
+	name, path, id     string
+	role               string // its name, "" for none
+	created, visibleAt time.Time
+	tags               map[string]string
 }
 
 func profileOperations() map[string]operation {
@@ -77,7 +77,7 @@ func createProfile(in *call) (any, error) {
 	if taken(in.st.iam.profiles, e.name) {
 		return nil, conflict("EntityAlreadyExists", "Instance Profile %s already exists.", e.name)
 	}
-	p := &profile{name: e.name, path: e.path, id: in.st.iamID("AIPA"), created: in.now, seen: in.now.Add(in.cloud.cfg.Delays.Visible), tags: e.tags}
+	p := &profile{name: e.name, path: e.path, id: in.st.iamID("AIPA"), created: in.now, visibleAt: in.now.Add(in.cloud.cfg.Delays.Visible), tags: e.tags}
 	in.st.iam.profiles[e.name] = p
 	return []query.Element{in.profileElement(p, iamTagsElement(p.tags))}, nil
 }

@@ -13,7 +13,7 @@ type role struct {
 	description, trust string
 	boundary           string // ARN of a policy, "" for none
 	session            int    // longest session, in seconds
-	created, seen      time.Time
+	created, visibleAt time.Time
 	tags               map[string]string
 	attached           map[string]string // managed policies: ARN to name
 	inline             map[string]string // name to document
@@ -47,7 +47,7 @@ func roleOperations() map[string]operation {
 // findRole reads the role that the request names.
 func (in *call) findRole() (*role, error) {
 	name := in.form.Get("RoleName")
-	if r := in.st.iam.roles[name]; r != nil && !in.now.Before(r.seen) {
+	if r := in.st.iam.roles[name]; r != nil && !in.now.Before(r.visibleAt) {
 		return r, nil
 	}
 	return nil, noEntity("The role with name %s cannot be found.", name)
@@ -56,7 +56,7 @@ func (in *call) findRole() (*role, error) {
 // roleOf finds the role of an ARN, nil if there is none yet.
 func (in *call) roleOf(arn string) *role {
 	for _, r := range in.st.iam.roles {
-		if in.roleARN(r) == arn && !in.now.Before(r.seen) {
+		if in.roleARN(r) == arn && !in.now.Before(r.visibleAt) {
 			return r
 		}
 	}
@@ -99,7 +99,7 @@ func createRole(in *call) (any, error) {
 		return nil, err
 	}
 	r := &role{name: e.name, path: e.path, tags: e.tags, trust: in.form.Get("AssumeRolePolicyDocument"), boundary: in.form.Get("PermissionsBoundary"),
-		created: in.now, seen: in.now.Add(in.cloud.cfg.Delays.Visible), attached: map[string]string{}, inline: map[string]string{}}
+		created: in.now, visibleAt: in.now.Add(in.cloud.cfg.Delays.Visible), attached: map[string]string{}, inline: map[string]string{}}
 	if err := in.settings(r); err != nil {
 		return nil, err
 	}
@@ -193,7 +193,7 @@ func deleteRole(in *call) (any, error) {
 func listRoles(in *call) (any, error) {
 	var rows []item
 	for name, r := range in.st.iam.roles {
-		if strings.HasPrefix(r.path, in.form.Get("PathPrefix")) && !in.now.Before(r.seen) {
+		if strings.HasPrefix(r.path, in.form.Get("PathPrefix")) && !in.now.Before(r.visibleAt) {
 			rows = append(rows, item{name, query.Group("member", in.roleListed(r)...)})
 		}
 	}

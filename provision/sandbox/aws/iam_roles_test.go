@@ -43,7 +43,7 @@ func tagMap(tags []iamtypes.Tag) map[string]string {
 }
 
 // role makes a role with the trust of nodes and returns its ARN.
-func (w *world) role(t *testing.T, name string) string {
+func (w *fixture) role(t *testing.T, name string) string {
 	t.Helper()
 	out, err := w.iam.CreateRole(t.Context(), &iam.CreateRoleInput{RoleName: &name, AssumeRolePolicyDocument: sdk.String(trustEC2)})
 	ok(t, err)
@@ -51,7 +51,7 @@ func (w *world) role(t *testing.T, name string) string {
 }
 
 // boundary makes the policy of ownBoundary.
-func (w *world) boundary(t *testing.T) {
+func (w *fixture) boundary(t *testing.T) {
 	t.Helper()
 	_, err := w.iam.CreatePolicy(t.Context(), &iam.CreatePolicyInput{PolicyName: sdk.String("boundary"), Path: sdk.String("/poolwright/"), PolicyDocument: sdk.String(allowRead)})
 	ok(t, err)
@@ -68,7 +68,7 @@ func decoded(t *testing.T, doc *string) string {
 }
 
 func TestARoleIsReadAsItWasMadeAndChanged(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newFixture(t, nil)
 	w.boundary(t)
 	ctx, name := t.Context(), sdk.String("node+1")
 	made, err := w.iam.CreateRole(ctx, &iam.CreateRoleInput{RoleName: name, Path: sdk.String("/poolwright/"), AssumeRolePolicyDocument: sdk.String(trustEC2),
@@ -110,7 +110,7 @@ func TestARoleIsReadAsItWasMadeAndChanged(t *testing.T) {
 }
 
 func TestARolesPoliciesAreListedInPages(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newFixture(t, nil)
 	w.role(t, "node")
 	ctx, name := t.Context(), sdk.String("node")
 	for _, arn := range []string{driver, workerNode, workerNode} { // attaching twice is no error
@@ -169,7 +169,7 @@ func TestARolesPoliciesAreListedInPages(t *testing.T) {
 }
 
 func TestRolesAreListedByPathWithoutTags(t *testing.T) {
-	w := newWorld(t, func(c *aws.Config) { c.Roles = []string{"given"} })
+	w := newFixture(t, func(c *aws.Config) { c.Roles = []string{"given"} })
 	ctx := t.Context()
 	for n := range 3 {
 		_, err := w.iam.CreateRole(ctx, &iam.CreateRoleInput{RoleName: sdk.String(fmt.Sprint("r", n)), Path: sdk.String("/p/"), AssumeRolePolicyDocument: sdk.String(trustEC2), Tags: iamTags("a", "b")})
@@ -200,19 +200,19 @@ func TestRolesAreListedByPathWithoutTags(t *testing.T) {
 // taggable is one kind of IAM entity that carries tags.
 type taggable struct {
 	name  string
-	tag   func(context.Context, *world, ...string) error
-	untag func(context.Context, *world, ...string) error
-	list  func(context.Context, *world) ([]iamtypes.Tag, error)
+	tag   func(context.Context, *fixture, ...string) error
+	untag func(context.Context, *fixture, ...string) error
+	list  func(context.Context, *fixture) ([]iamtypes.Tag, error)
 }
 
 func taggables() []taggable {
 	n, arn := sdk.String("x"), sdk.String(ownBoundary)
 	return []taggable{
-		{"a role", func(ctx context.Context, w *world, pairs ...string) error {
+		{"a role", func(ctx context.Context, w *fixture, pairs ...string) error {
 			return drop(w.iam.TagRole(ctx, &iam.TagRoleInput{RoleName: n, Tags: iamTags(pairs...)}))
-		}, func(ctx context.Context, w *world, keys ...string) error {
+		}, func(ctx context.Context, w *fixture, keys ...string) error {
 			return drop(w.iam.UntagRole(ctx, &iam.UntagRoleInput{RoleName: n, TagKeys: keys}))
-		}, func(ctx context.Context, w *world) ([]iamtypes.Tag, error) {
+		}, func(ctx context.Context, w *fixture) ([]iamtypes.Tag, error) {
 			var all []iamtypes.Tag
 			for p := iam.NewListRoleTagsPaginator(w.iam, &iam.ListRoleTagsInput{RoleName: n, MaxItems: sdk.Int32(1)}); p.HasMorePages(); {
 				page, err := p.NextPage(ctx)
@@ -223,22 +223,22 @@ func taggables() []taggable {
 			}
 			return all, nil
 		}},
-		{"an instance profile", func(ctx context.Context, w *world, pairs ...string) error {
+		{"an instance profile", func(ctx context.Context, w *fixture, pairs ...string) error {
 			return drop(w.iam.TagInstanceProfile(ctx, &iam.TagInstanceProfileInput{InstanceProfileName: n, Tags: iamTags(pairs...)}))
-		}, func(ctx context.Context, w *world, keys ...string) error {
+		}, func(ctx context.Context, w *fixture, keys ...string) error {
 			return drop(w.iam.UntagInstanceProfile(ctx, &iam.UntagInstanceProfileInput{InstanceProfileName: n, TagKeys: keys}))
-		}, func(ctx context.Context, w *world) ([]iamtypes.Tag, error) {
+		}, func(ctx context.Context, w *fixture) ([]iamtypes.Tag, error) {
 			out, err := w.iam.ListInstanceProfileTags(ctx, &iam.ListInstanceProfileTagsInput{InstanceProfileName: n})
 			if err != nil {
 				return nil, err
 			}
 			return out.Tags, nil
 		}},
-		{"a policy", func(ctx context.Context, w *world, pairs ...string) error {
+		{"a policy", func(ctx context.Context, w *fixture, pairs ...string) error {
 			return drop(w.iam.TagPolicy(ctx, &iam.TagPolicyInput{PolicyArn: arn, Tags: iamTags(pairs...)}))
-		}, func(ctx context.Context, w *world, keys ...string) error {
+		}, func(ctx context.Context, w *fixture, keys ...string) error {
 			return drop(w.iam.UntagPolicy(ctx, &iam.UntagPolicyInput{PolicyArn: arn, TagKeys: keys}))
-		}, func(ctx context.Context, w *world) ([]iamtypes.Tag, error) {
+		}, func(ctx context.Context, w *fixture) ([]iamtypes.Tag, error) {
 			out, err := w.iam.ListPolicyTags(ctx, &iam.ListPolicyTagsInput{PolicyArn: arn})
 			if err != nil {
 				return nil, err
@@ -251,7 +251,7 @@ func taggables() []taggable {
 func TestTagsAreAddedReplacedAndTakenAway(t *testing.T) {
 	for _, tt := range taggables() {
 		t.Run(tt.name, func(t *testing.T) {
-			w, ctx := newWorld(t, nil), t.Context()
+			w, ctx := newFixture(t, nil), t.Context()
 			wantCode(t, tt.tag(ctx, w, "a", "1"), "NoSuchEntity")
 			wantCode(t, tt.untag(ctx, w, "a"), "NoSuchEntity")
 			_, err := tt.list(ctx, w)
@@ -279,7 +279,7 @@ func TestTagsAreAddedReplacedAndTakenAway(t *testing.T) {
 }
 
 func TestInstanceProfilesOfARole(t *testing.T) {
-	w := newWorld(t, func(c *aws.Config) { c.Profiles = map[string]string{"one": "node", "two": "node", "other": "else"} })
+	w := newFixture(t, func(c *aws.Config) { c.Profiles = map[string]string{"one": "node", "two": "node", "other": "else"} })
 	ctx := t.Context()
 	var names []string
 	for p := iam.NewListInstanceProfilesForRolePaginator(w.iam, &iam.ListInstanceProfilesForRoleInput{RoleName: sdk.String("node"), MaxItems: sdk.Int32(1)}); p.HasMorePages(); {

@@ -43,7 +43,7 @@ func kubernetesVersions(cluster string) []string {
 
 // newImages lists an image for every family, architecture, variant, Kubernetes
 // version and release. Ids follow from the names, so they are all different,
-// and the same in every world.
+// and the same in every sandbox.
 func newImages(cfg Config) []*image {
 	var out []*image
 	for _, k8s := range kubernetesVersions(cfg.Cluster.Version) {

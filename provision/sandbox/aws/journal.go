@@ -86,14 +86,14 @@ func (c *Cloud) Calls() []Call {
 // watcher holds what one reader has not taken yet. Its memory grows with a
 // slow reader: no event is lost, and the server never waits.
 type watcher struct {
-	queue []Event
-	wake  chan struct{}
+	queue   []Event
+	changed chan struct{}
 }
 
 // Watch returns the events from now on, in order, until ctx ends; then the
 // channel is closed.
 func (c *Cloud) Watch(ctx context.Context) <-chan Event {
-	w := &watcher{wake: make(chan struct{}, 1)}
+	w := &watcher{changed: make(chan struct{}, 1)}
 	c.mu.Lock()
 	c.journal.watchers = append(c.journal.watchers, w)
 	c.mu.Unlock()
@@ -117,7 +117,7 @@ func (c *Cloud) Watch(ctx context.Context) <-chan Event {
 				continue
 			}
 			select {
-			case <-w.wake:
+			case <-w.changed:
 			case <-ctx.Done():
 				return
 			}
@@ -141,7 +141,7 @@ func (j *journal) publish(e Event) {
 	for _, w := range j.watchers {
 		w.queue = append(w.queue, e)
 		select {
-		case w.wake <- struct{}{}:
+		case w.changed <- struct{}{}:
 		default:
 		}
 	}

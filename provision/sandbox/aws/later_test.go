@@ -16,7 +16,7 @@ import (
 )
 
 func TestWhatIsNewIsFoundOnlyLater(t *testing.T) {
-	w := newWorld(t, func(c *aws.Config) {
+	w := newFixture(t, func(c *aws.Config) {
 		cluster(c)
 		c.Delays.Visible = 10 * time.Second
 	})
@@ -35,28 +35,28 @@ func TestWhatIsNewIsFoundOnlyLater(t *testing.T) {
 	}
 	wantCode(t, launch(), "InvalidParameterValue")
 	steps := []refusal{
-		{"reading the role", func(ctx context.Context, w *world) error {
+		{"reading the role", func(ctx context.Context, w *fixture) error {
 			return drop(w.iam.GetRole(ctx, &iam.GetRoleInput{RoleName: s("new")}))
 		}, "NoSuchEntity"},
-		{"attaching a policy", func(ctx context.Context, w *world) error {
+		{"attaching a policy", func(ctx context.Context, w *fixture) error {
 			return drop(w.iam.AttachRolePolicy(ctx, &iam.AttachRolePolicyInput{RoleName: s("new"), PolicyArn: s(workerNode)}))
 		}, "NoSuchEntity"},
-		{"tagging the role", func(ctx context.Context, w *world) error {
+		{"tagging the role", func(ctx context.Context, w *fixture) error {
 			return drop(w.iam.TagRole(ctx, &iam.TagRoleInput{RoleName: s("new"), Tags: iamTags("a", "b")}))
 		}, "NoSuchEntity"},
-		{"reading the profile", func(ctx context.Context, w *world) error {
+		{"reading the profile", func(ctx context.Context, w *fixture) error {
 			return drop(w.iam.GetInstanceProfile(ctx, &iam.GetInstanceProfileInput{InstanceProfileName: s("new")}))
 		}, "NoSuchEntity"},
-		{"putting the role into the profile", func(ctx context.Context, w *world) error {
+		{"putting the role into the profile", func(ctx context.Context, w *fixture) error {
 			return drop(w.iam.AddRoleToInstanceProfile(ctx, &iam.AddRoleToInstanceProfileInput{InstanceProfileName: s("new"), RoleName: s("new")}))
 		}, "NoSuchEntity"},
-		{"letting the role into the cluster", func(ctx context.Context, w *world) error {
+		{"letting the role into the cluster", func(ctx context.Context, w *fixture) error {
 			return drop(w.eks.CreateAccessEntry(ctx, &eks.CreateAccessEntryInput{ClusterName: s("sandbox"), PrincipalArn: &arn, Type: s("EC2_LINUX")}))
 		}, "InvalidParameterException"},
-		{"giving pods the role", func(ctx context.Context, w *world) error {
+		{"giving pods the role", func(ctx context.Context, w *fixture) error {
 			return drop(w.eks.CreatePodIdentityAssociation(ctx, &eks.CreatePodIdentityAssociationInput{ClusterName: s("sandbox"), Namespace: s("n"), ServiceAccount: s("s"), RoleArn: &arn}))
 		}, "InvalidParameterException"},
-		{"trusting the role", func(ctx context.Context, w *world) error {
+		{"trusting the role", func(ctx context.Context, w *fixture) error {
 			doc := `{"Statement":{"Effect":"Allow","Principal":{"AWS":["` + arn + `"]},"Action":"sts:AssumeRole"}}`
 			return drop(w.iam.CreateRole(ctx, &iam.CreateRoleInput{RoleName: s("trusting"), AssumeRolePolicyDocument: &doc}))
 		}, "MalformedPolicyDocument"},
@@ -79,7 +79,7 @@ func TestWhatIsNewIsFoundOnlyLater(t *testing.T) {
 }
 
 func TestAStaleAnswerShowsTheOldIAMAndEKS(t *testing.T) {
-	w := newWorld(t, func(c *aws.Config) {
+	w := newFixture(t, func(c *aws.Config) {
 		cluster(c)
 		c.Profiles = map[string]string{"p": "node"}
 	})

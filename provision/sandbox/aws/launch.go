@@ -129,7 +129,7 @@ func (in *call) start(l launch, rate float64) (*instance, *apiError) {
 	if subnet == nil {
 		subnet = st.network.inZone(l.zone.Name)
 	}
-	if room, code := c.room(l.kind.Name, l.zone.Name, l.capacityType); room == 0 {
+	if room, code := c.remaining(l.kind.Name, l.zone.Name, l.capacityType); room == 0 {
 		return nil, &apiError{http.StatusBadRequest, code, refusal(code, l.kind.Name, l.zone.Name)}
 	}
 	if failed := st.overQuota(l.kind, l.capacityType); failed != nil {

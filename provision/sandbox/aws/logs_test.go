@@ -19,10 +19,10 @@ import (
 
 const clusterLogs = "/aws/eks/sandbox/cluster"
 
-func (w *world) logGroups() *cloudwatchlogs.Client { return cloudwatchlogs.NewFromConfig(w.cfg) }
+func (w *fixture) logGroups() *cloudwatchlogs.Client { return cloudwatchlogs.NewFromConfig(w.cfg) }
 
 func TestALogGroupKeepsItsRetentionAndTags(t *testing.T) {
-	w, ctx, name := newWorld(t, nil), t.Context(), sdk.String(clusterLogs)
+	w, ctx, name := newFixture(t, nil), t.Context(), sdk.String(clusterLogs)
 	l := w.logGroups()
 	show := func() (days int32) {
 		t.Helper()
@@ -68,7 +68,7 @@ func TestALogGroupKeepsItsRetentionAndTags(t *testing.T) {
 }
 
 func TestEKSMakesTheLogGroupWhenLoggingBegins(t *testing.T) {
-	w := newWorld(t, func(c *aws.Config) {
+	w := newFixture(t, func(c *aws.Config) {
 		slowUpdates(c)
 		c.Cluster.Logging = nil
 	})
@@ -96,7 +96,7 @@ func TestEKSMakesTheLogGroupWhenLoggingBegins(t *testing.T) {
 }
 
 func TestLogGroupsAreListedInPages(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newFixture(t, nil)
 	for _, n := range []int{3, 1, 2} {
 		ok(t, drop(w.logGroups().CreateLogGroup(t.Context(), &cloudwatchlogs.CreateLogGroupInput{LogGroupName: sdk.String(fmt.Sprintf("/aws/eks/%d", n))})))
 	}
@@ -118,7 +118,7 @@ func TestLogGroupsAreListedInPages(t *testing.T) {
 
 func TestCloudWatchLogsRefuses(t *testing.T) {
 	s, ctx := sdk.String, t.Context()
-	l := newWorld(t, nil).logGroups()
+	l := newFixture(t, nil).logGroups()
 	for name, tt := range map[string]struct {
 		err  error
 		code string
@@ -138,7 +138,7 @@ func TestCloudWatchLogsRefuses(t *testing.T) {
 }
 
 func TestFaultsAndTheJournalKnowTheNewServices(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newFixture(t, nil)
 	_, err := w.cloud.Inject(aws.Fault{Service: "logs", Throttle: true, Times: 1})
 	ok(t, err)
 	_, err = w.cloud.Inject(aws.Fault{Service: "events", Operation: "PutTargets", Code: "ConcurrentModificationException", Match: spotRule, Lost: true, Times: 1})

@@ -19,7 +19,7 @@ type around struct {
 	Quota                                       float64
 }
 
-func (w *world) around(t *testing.T) (out around) {
+func (w *fixture) around(t *testing.T) (out around) {
 	t.Helper()
 	ctx, name := t.Context(), sdk.String(spotRule)
 	rule, err := w.bridge().DescribeRule(ctx, &eventbridge.DescribeRuleInput{Name: name})
@@ -38,7 +38,7 @@ func (w *world) around(t *testing.T) (out around) {
 }
 
 func TestStaleReadsShowNothingOfWhatCameAfterThem(t *testing.T) {
-	w, ctx, s := newWorld(t, nil), t.Context(), sdk.String
+	w, ctx, s := newFixture(t, nil), t.Context(), sdk.String
 	ok(t, drop(w.logGroups().CreateLogGroup(ctx, &cloudwatchlogs.CreateLogGroupInput{LogGroupName: s("a")})))
 	before := w.around(t)
 	remove, err := w.cloud.Inject(aws.Fault{Stale: true})

@@ -25,7 +25,7 @@ import (
 // refusal is one operation that must fail, and how.
 type refusal struct {
 	name string
-	call func(context.Context, *world) error
+	call func(context.Context, *fixture) error
 	code string
 }
 
@@ -35,114 +35,114 @@ func drop[T any](_ T, err error) error { return err }
 func refusals() []refusal {
 	s := sdk.String
 	return []refusal{
-		{"a type that does not exist", func(ctx context.Context, w *world) error {
+		{"a type that does not exist", func(ctx context.Context, w *fixture) error {
 			return drop(w.ec2.DescribeInstanceTypes(ctx, &ec2.DescribeInstanceTypesInput{InstanceTypes: []types.InstanceType{"z9.nano"}}))
 		}, "InvalidInstanceType"},
-		{"a location type that does not exist", func(ctx context.Context, w *world) error {
+		{"a location type that does not exist", func(ctx context.Context, w *fixture) error {
 			return drop(w.ec2.DescribeInstanceTypeOfferings(ctx, &ec2.DescribeInstanceTypeOfferingsInput{LocationType: "planet"}))
 		}, "InvalidParameterValue"},
-		{"a filter that spot prices do not have", func(ctx context.Context, w *world) error {
+		{"a filter that spot prices do not have", func(ctx context.Context, w *fixture) error {
 			return drop(w.ec2.DescribeSpotPriceHistory(ctx, &ec2.DescribeSpotPriceHistoryInput{Filters: filters("mood", "good")}))
 		}, "InvalidParameterValue"},
-		{"a subnet that does not exist", func(ctx context.Context, w *world) error {
+		{"a subnet that does not exist", func(ctx context.Context, w *fixture) error {
 			return drop(w.ec2.DescribeSubnets(ctx, &ec2.DescribeSubnetsInput{SubnetIds: []string{"subnet-1"}}))
 		}, "InvalidSubnetID.NotFound"},
-		{"a security group that does not exist", func(ctx context.Context, w *world) error {
+		{"a security group that does not exist", func(ctx context.Context, w *fixture) error {
 			return drop(w.ec2.DescribeSecurityGroups(ctx, &ec2.DescribeSecurityGroupsInput{GroupIds: []string{"sg-0123456789abcdef0"}}))
 		}, "InvalidGroup.NotFound"},
-		{"a security group id that is none", func(ctx context.Context, w *world) error {
+		{"a security group id that is none", func(ctx context.Context, w *fixture) error {
 			return drop(w.ec2.DescribeSecurityGroups(ctx, &ec2.DescribeSecurityGroupsInput{GroupIds: []string{"sg-1"}}))
 		}, "InvalidGroupId.Malformed"},
-		{"tagging a security group whose id is none", func(ctx context.Context, w *world) error {
+		{"tagging a security group whose id is none", func(ctx context.Context, w *fixture) error {
 			return drop(w.ec2.CreateTags(ctx, &ec2.CreateTagsInput{Resources: []string{"sg-1"}, Tags: tags("a", "b")}))
 		}, "InvalidGroupId.Malformed"},
-		{"an image that does not exist", func(ctx context.Context, w *world) error {
+		{"an image that does not exist", func(ctx context.Context, w *fixture) error {
 			return drop(w.ec2.DescribeImages(ctx, &ec2.DescribeImagesInput{ImageIds: []string{"ami-0123456789abcdef0"}}))
 		}, "InvalidAMIID.NotFound"},
-		{"an image id that is none", func(ctx context.Context, w *world) error {
+		{"an image id that is none", func(ctx context.Context, w *fixture) error {
 			return drop(w.ec2.DescribeImages(ctx, &ec2.DescribeImagesInput{ImageIds: []string{"ami-1"}}))
 		}, "InvalidAMIID.Malformed"},
-		{"a launch template name that does not exist", func(ctx context.Context, w *world) error {
+		{"a launch template name that does not exist", func(ctx context.Context, w *fixture) error {
 			return drop(w.ec2.DescribeLaunchTemplates(ctx, &ec2.DescribeLaunchTemplatesInput{LaunchTemplateNames: []string{"none"}}))
 		}, "InvalidLaunchTemplateName.NotFoundException"},
-		{"a launch template id that does not exist", func(ctx context.Context, w *world) error {
+		{"a launch template id that does not exist", func(ctx context.Context, w *fixture) error {
 			return drop(w.ec2.DescribeLaunchTemplates(ctx, &ec2.DescribeLaunchTemplatesInput{LaunchTemplateIds: []string{"lt-1"}}))
 		}, "InvalidLaunchTemplateId.NotFound"},
-		{"deleting a launch template that does not exist", func(ctx context.Context, w *world) error {
+		{"deleting a launch template that does not exist", func(ctx context.Context, w *fixture) error {
 			return drop(w.ec2.DeleteLaunchTemplate(ctx, &ec2.DeleteLaunchTemplateInput{LaunchTemplateName: s("none")}))
 		}, "InvalidLaunchTemplateName.NotFoundException"},
-		{"a launch template name with blanks", func(ctx context.Context, w *world) error {
+		{"a launch template name with blanks", func(ctx context.Context, w *fixture) error {
 			return drop(w.ec2.CreateLaunchTemplate(ctx, &ec2.CreateLaunchTemplateInput{LaunchTemplateName: s("a b c"), LaunchTemplateData: &types.RequestLaunchTemplateData{ImageId: s("ami-1")}}))
 		}, "InvalidLaunchTemplateName.MalformedException"},
-		{"user data that is not base64", func(ctx context.Context, w *world) error {
+		{"user data that is not base64", func(ctx context.Context, w *fixture) error {
 			return drop(w.ec2.CreateLaunchTemplate(ctx, &ec2.CreateLaunchTemplateInput{LaunchTemplateName: s("abc"), LaunchTemplateData: &types.RequestLaunchTemplateData{UserData: s("!")}}))
 		}, "InvalidUserData.Malformed"},
-		{"a fleet of no template that exists", func(ctx context.Context, w *world) error {
+		{"a fleet of no template that exists", func(ctx context.Context, w *fixture) error {
 			return drop(w.ec2.CreateFleet(ctx, fleet("none", "spot", 1, pool{"m5.large", "subnet-1", 1})))
 		}, "InvalidLaunchTemplateName.NotFoundException"},
-		{"running instances for real", func(ctx context.Context, w *world) error {
+		{"running instances for real", func(ctx context.Context, w *fixture) error {
 			return drop(w.ec2.RunInstances(ctx, &ec2.RunInstancesInput{MinCount: sdk.Int32(1), MaxCount: sdk.Int32(1)}))
 		}, "MissingParameter"},
-		{"an instance that does not exist", func(ctx context.Context, w *world) error {
+		{"an instance that does not exist", func(ctx context.Context, w *fixture) error {
 			return drop(w.ec2.DescribeInstances(ctx, &ec2.DescribeInstancesInput{InstanceIds: []string{"i-00000000000000000"}}))
 		}, "InvalidInstanceID.NotFound"},
-		{"an instance id that is none", func(ctx context.Context, w *world) error {
+		{"an instance id that is none", func(ctx context.Context, w *fixture) error {
 			return drop(w.ec2.DescribeInstances(ctx, &ec2.DescribeInstancesInput{InstanceIds: []string{"node-1"}}))
 		}, "InvalidInstanceID.Malformed"},
-		{"a status of an instance that does not exist", func(ctx context.Context, w *world) error {
+		{"a status of an instance that does not exist", func(ctx context.Context, w *fixture) error {
 			return drop(w.ec2.DescribeInstanceStatus(ctx, &ec2.DescribeInstanceStatusInput{InstanceIds: []string{"i-00000000000000000"}}))
 		}, "InvalidInstanceID.NotFound"},
-		{"terminating an instance that does not exist", func(ctx context.Context, w *world) error {
+		{"terminating an instance that does not exist", func(ctx context.Context, w *fixture) error {
 			return drop(w.ec2.TerminateInstances(ctx, &ec2.TerminateInstancesInput{InstanceIds: []string{"i-00000000000000000"}}))
 		}, "InvalidInstanceID.NotFound"},
-		{"tagging an instance that does not exist", func(ctx context.Context, w *world) error {
+		{"tagging an instance that does not exist", func(ctx context.Context, w *fixture) error {
 			return drop(w.ec2.CreateTags(ctx, &ec2.CreateTagsInput{Resources: []string{"i-00000000000000000"}, Tags: tags("a", "b")}))
 		}, "InvalidInstanceID.NotFound"},
-		{"a tag key of AWS's own", func(ctx context.Context, w *world) error {
+		{"a tag key of AWS's own", func(ctx context.Context, w *fixture) error {
 			return drop(w.ec2.CreateTags(ctx, &ec2.CreateTagsInput{Resources: []string{w.cloudGroup}, Tags: tags("aws:x", "b")}))
 		}, "InvalidParameterValue"},
-		{"a reservation that does not exist", func(ctx context.Context, w *world) error {
+		{"a reservation that does not exist", func(ctx context.Context, w *fixture) error {
 			return drop(w.ec2.DescribeCapacityReservations(ctx, &ec2.DescribeCapacityReservationsInput{CapacityReservationIds: []string{"cr-1"}}))
 		}, "InvalidCapacityReservationId.NotFound"},
-		{"a placement group that does not exist", func(ctx context.Context, w *world) error {
+		{"a placement group that does not exist", func(ctx context.Context, w *fixture) error {
 			return drop(w.ec2.DescribePlacementGroups(ctx, &ec2.DescribePlacementGroupsInput{GroupNames: []string{"none"}}))
 		}, "InvalidPlacementGroup.Unknown"},
-		{"an instance profile that does not exist", func(ctx context.Context, w *world) error {
+		{"an instance profile that does not exist", func(ctx context.Context, w *fixture) error {
 			return drop(w.iam.GetInstanceProfile(ctx, &iam.GetInstanceProfileInput{InstanceProfileName: s("none")}))
 		}, "NoSuchEntity"},
-		{"a parameter that does not exist", func(ctx context.Context, w *world) error {
+		{"a parameter that does not exist", func(ctx context.Context, w *fixture) error {
 			return drop(w.ssm.GetParameter(ctx, &ssm.GetParameterInput{Name: s("/aws/service/ami-windows-latest/Windows_Server-2022-English-Core-EKS_Optimized-1.33/image_id")}))
 		}, "ParameterNotFound"},
-		{"a cluster that does not exist", func(ctx context.Context, w *world) error {
+		{"a cluster that does not exist", func(ctx context.Context, w *fixture) error {
 			return drop(w.eks.DescribeCluster(ctx, &eks.DescribeClusterInput{Name: s("none")}))
 		}, "ResourceNotFoundException"},
-		{"a queue that does not exist", func(ctx context.Context, w *world) error {
+		{"a queue that does not exist", func(ctx context.Context, w *fixture) error {
 			return drop(w.sqs.GetQueueUrl(ctx, &sqs.GetQueueUrlInput{QueueName: s("none")}))
 		}, "AWS.SimpleQueueService.NonExistentQueue"},
-		{"a queue of another account", func(ctx context.Context, w *world) error {
+		{"a queue of another account", func(ctx context.Context, w *fixture) error {
 			return drop(w.sqs.ListQueueTags(ctx, &sqs.ListQueueTagsInput{QueueUrl: s("https://sqs.us-east-1.amazonaws.com/111111111111/sandbox")}))
 		}, "AWS.SimpleQueueService.NonExistentQueue"},
-		{"a queue's URL without its account", func(ctx context.Context, w *world) error {
+		{"a queue's URL without its account", func(ctx context.Context, w *fixture) error {
 			return drop(w.sqs.ListQueueTags(ctx, &sqs.ListQueueTagsInput{QueueUrl: s("https://sqs.us-east-1.amazonaws.com/sandbox")}))
 		}, "InvalidAddress"},
-		{"a receipt handle that is none", func(ctx context.Context, w *world) error {
+		{"a receipt handle that is none", func(ctx context.Context, w *fixture) error {
 			return drop(w.sqs.DeleteMessage(ctx, &sqs.DeleteMessageInput{QueueUrl: s("http://x/000000000000/sandbox"), ReceiptHandle: s("x")}))
 		}, "ReceiptHandleIsInvalid"},
-		{"prices of another service", func(ctx context.Context, w *world) error {
+		{"prices of another service", func(ctx context.Context, w *fixture) error {
 			return drop(w.pricing.GetProducts(ctx, &pricing.GetProductsInput{ServiceCode: s("AmazonS3")}))
 		}, "InvalidParameterException"},
-		{"a price filter that does not exist", func(ctx context.Context, w *world) error {
+		{"a price filter that does not exist", func(ctx context.Context, w *fixture) error {
 			return drop(w.pricing.GetProducts(ctx, &pricing.GetProductsInput{ServiceCode: s("AmazonEC2"), Filters: []pricingtypes.Filter{
 				{Type: pricingtypes.FilterTypeTermMatch, Field: s("mood"), Value: s("good")}}}))
 		}, "InvalidParameterException"},
-		{"a managed resource that does not exist", func(ctx context.Context, w *world) error {
+		{"a managed resource that does not exist", func(ctx context.Context, w *fixture) error {
 			return drop(arczonalshift.NewFromConfig(w.cfg).GetManagedResource(ctx, &arczonalshift.GetManagedResourceInput{ResourceIdentifier: s("arn:x/y")}))
 		}, "ResourceNotFoundException"},
 	}
 }
 
 func TestRefusals(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newFixture(t, nil)
 	w.cloudGroup = w.group(t)
 	for _, r := range refusals() {
 		t.Run(r.name, func(t *testing.T) { wantCode(t, r.call(t.Context(), w), r.code) })
@@ -155,7 +155,7 @@ func TestRefusals(t *testing.T) {
 }
 
 func TestInstanceTypesAreTrue(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newFixture(t, nil)
 	out, err := w.ec2.DescribeInstanceTypes(t.Context(), &ec2.DescribeInstanceTypesInput{
 		Filters: filters("supported-virtualization-type", "hvm", "processor-info.supported-architecture", "x86_64,arm64", "instance-type", "g4dn.12xlarge")})
 	ok(t, err)
@@ -173,7 +173,7 @@ func TestInstanceTypesAreTrue(t *testing.T) {
 }
 
 func TestPricesAgree(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newFixture(t, nil)
 	out, err := w.pricing.GetProducts(t.Context(), &pricing.GetProductsInput{ServiceCode: sdk.String("AmazonEC2"), Filters: []pricingtypes.Filter{
 		{Type: pricingtypes.FilterTypeTermMatch, Field: sdk.String("instanceType"), Value: sdk.String("g5.xlarge")},
 		{Type: pricingtypes.FilterTypeTermMatch, Field: sdk.String("regionCode"), Value: sdk.String("us-east-1")}}})
@@ -206,7 +206,7 @@ func TestPricesAgree(t *testing.T) {
 }
 
 func TestClusterAndCaller(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newFixture(t, nil)
 	show := func() *eks.DescribeClusterOutput {
 		t.Helper()
 		out, err := w.eks.DescribeCluster(t.Context(), &eks.DescribeClusterInput{Name: sdk.String("sandbox")})
@@ -249,7 +249,7 @@ func TestClusterAndCaller(t *testing.T) {
 }
 
 func TestInstanceProfiles(t *testing.T) {
-	w := newWorld(t, func(c *aws.Config) { c.Roles = []string{"node"}; c.Profiles = map[string]string{"made": "node"} })
+	w := newFixture(t, func(c *aws.Config) { c.Roles = []string{"node"}; c.Profiles = map[string]string{"made": "node"} })
 	ctx, s := t.Context(), sdk.String
 	name, path := s("sandbox_1"), s("/karpenter/us-east-1/sandbox/uid/")
 	made, err := w.iam.CreateInstanceProfile(ctx, &iam.CreateInstanceProfileInput{InstanceProfileName: name, Path: path})

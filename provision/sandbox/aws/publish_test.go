@@ -11,7 +11,7 @@ import (
 )
 
 func TestAPublishedReleaseIsTheRecommendedOne(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newFixture(t, nil)
 	const root = "/aws/service/eks/optimized-ami/1.33/amazon-linux-2023/x86_64/nvidia/"
 	read := func(name string) (string, int64) {
 		t.Helper()

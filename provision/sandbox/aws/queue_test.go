@@ -15,7 +15,7 @@ import (
 )
 
 // receive asks as the engine does, but for waiting.
-func (w *world) receive(t *testing.T, wait int32) []types.Message {
+func (w *fixture) receive(t *testing.T, wait int32) []types.Message {
 	t.Helper()
 	out, err := w.sqs.ReceiveMessage(t.Context(), &sqs.ReceiveMessageInput{QueueUrl: w.queueURL(t), MaxNumberOfMessages: 10, VisibilityTimeout: 20,
 		WaitTimeSeconds: wait, MessageSystemAttributeNames: []types.MessageSystemAttributeName{"SentTimestamp"}, MessageAttributeNames: []string{"All"}})
@@ -26,7 +26,7 @@ func (w *world) receive(t *testing.T, wait int32) []types.Message {
 	return out.Messages
 }
 
-func (w *world) queueURL(t *testing.T) *string {
+func (w *fixture) queueURL(t *testing.T) *string {
 	t.Helper()
 	out, err := w.sqs.GetQueueUrl(t.Context(), &sqs.GetQueueUrlInput{QueueName: sdk.String("sandbox")})
 	if err != nil {
@@ -37,7 +37,7 @@ func (w *world) queueURL(t *testing.T) *string {
 }
 
 func TestMessagesHideUntilTheyAreDeleted(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newFixture(t, nil)
 	ok(t, w.cloud.SendMessage("sandbox", "hello"))
 	if err := w.cloud.SendMessage("none", "hello"); err == nil {
 		t.Error("a queue that does not exist took a message")
@@ -78,7 +78,7 @@ func TestMessagesHideUntilTheyAreDeleted(t *testing.T) {
 }
 
 func TestALongPollWaits(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newFixture(t, nil)
 	got := make(chan []types.Message, 1)
 	poll := func() { got <- w.receive(t, 20) }
 	go poll()
@@ -107,7 +107,7 @@ func TestALongPollWaits(t *testing.T) {
 }
 
 func TestALongPollSeesAMessageComeBack(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newFixture(t, nil)
 	ok(t, w.cloud.SendMessage("sandbox", "again"))
 	w.receive(t, 0) // hides it for 20 s
 	w.clock.advance(15 * time.Second)
@@ -138,7 +138,7 @@ type event struct {
 	}
 }
 
-func (w *world) events(t *testing.T) (out []string) {
+func (w *fixture) events(t *testing.T) (out []string) {
 	t.Helper()
 	for _, m := range w.receive(t, 0) {
 		var e event

@@ -19,7 +19,7 @@ const (
 )
 
 // quotas lists EC2's by name, in pages of seven.
-func (w *world) quotas(t *testing.T) map[string]types.ServiceQuota {
+func (w *fixture) quotas(t *testing.T) map[string]types.ServiceQuota {
 	t.Helper()
 	out := map[string]types.ServiceQuota{}
 	pages := servicequotas.NewListServiceQuotasPaginator(servicequotas.NewFromConfig(w.cfg), &servicequotas.ListServiceQuotasInput{ServiceCode: sdk.String("ec2"), MaxResults: sdk.Int32(7)})
@@ -34,7 +34,7 @@ func (w *world) quotas(t *testing.T) map[string]types.ServiceQuota {
 }
 
 func TestQuotasHaveTheirRealNamesAndCodes(t *testing.T) {
-	w := newWorld(t, func(c *aws.Config) { c.Limits.Quotas = map[string]float64{gpuOnDemand: 96} })
+	w := newFixture(t, func(c *aws.Config) { c.Limits.Quotas = map[string]float64{gpuOnDemand: 96} })
 	got := w.quotas(t)
 	for name, code := range map[string]string{
 		gpuOnDemand: "L-DB2E81BA", "Running On-Demand P instances": "L-417A185B",

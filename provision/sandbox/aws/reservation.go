@@ -108,7 +108,7 @@ func (in *call) reserve(l launch) (string, *apiError) {
 		if named != "" && r.ID != named || named == "" && (preference == "none" || !r.openTo(l)) {
 			continue
 		}
-		if in.hasRoom(r, l) {
+		if in.hasCapacity(r, l) {
 			return r.ID, nil
 		}
 	}
@@ -126,7 +126,7 @@ func (r *Reservation) openTo(l launch) bool {
 	return !r.Targeted && !r.CapacityBlock && l.capacityType == onDemand
 }
 
-func (in *call) hasRoom(r *Reservation, l launch) bool {
+func (in *call) hasCapacity(r *Reservation, l launch) bool {
 	return r.Type == l.kind.Name && r.Zone == l.zone.Name && r.state(in.now) == "active" && in.st.used(r) < r.Total
 }
 

@@ -25,13 +25,13 @@ func allow(principal, resource, condition string) string {
 
 func TestAWarningArrivesOnlyWhereRuleTargetAndPolicyLetIt(t *testing.T) {
 	s := sdk.String
-	put := func(text string) func(*testing.T, *world) {
-		return func(t *testing.T, w *world) {
+	put := func(text string) func(*testing.T, *fixture) {
+		return func(t *testing.T, w *fixture) {
 			ok(t, drop(w.bridge().PutRule(t.Context(), &eventbridge.PutRuleInput{Name: s(spotRule), EventPattern: &text})))
 		}
 	}
-	policy := func(text string) func(*testing.T, *world) {
-		return func(t *testing.T, w *world) {
+	policy := func(text string) func(*testing.T, *fixture) {
+		return func(t *testing.T, w *fixture) {
 			ok(t, drop(w.sqs.SetQueueAttributes(t.Context(), &sqs.SetQueueAttributesInput{QueueUrl: w.queueURL(t), Attributes: map[string]string{"Policy": text}})))
 		}
 	}
@@ -41,21 +41,21 @@ func TestAWarningArrivesOnlyWhereRuleTargetAndPolicyLetIt(t *testing.T) {
 		return strings.TrimSuffix(allow(events, queueARN, `{}`), "]}") + fmt.Sprintf(`,{"Effect":"Deny","Principal":"*","Action":"sqs:*","Resource":%q,"Condition":%s}]}`, queueARN, condition)
 	}
 	for name, tt := range map[string]struct {
-		change func(*testing.T, *world)
+		change func(*testing.T, *fixture)
 		want   int
 	}{
-		"as a getting-started stack leaves it": {func(*testing.T, *world) {}, 1},
-		"a disabled rule delivers nothing": {func(t *testing.T, w *world) {
+		"as a getting-started stack leaves it": {func(*testing.T, *fixture) {}, 1},
+		"a disabled rule delivers nothing": {func(t *testing.T, w *fixture) {
 			ok(t, drop(w.bridge().DisableRule(t.Context(), &eventbridge.DisableRuleInput{Name: s(spotRule)})))
 		}, 0},
-		"a rule without target delivers nothing": {func(t *testing.T, w *world) {
+		"a rule without target delivers nothing": {func(t *testing.T, w *fixture) {
 			ok(t, drop(w.bridge().RemoveTargets(t.Context(), &eventbridge.RemoveTargetsInput{Rule: s(spotRule), Ids: []string{"KarpenterInterruptionQueueTarget"}})))
 		}, 0},
-		"a target in another account gets nothing here": {func(t *testing.T, w *world) {
+		"a target in another account gets nothing here": {func(t *testing.T, w *fixture) {
 			ok(t, drop(w.bridge().PutTargets(t.Context(), &eventbridge.PutTargetsInput{Rule: s(spotRule), Targets: []types.Target{
 				{Id: s("KarpenterInterruptionQueueTarget"), Arn: s("arn:aws:sqs:us-east-1:111111111111:sandbox")}}})))
 		}, 0},
-		"two targets get it twice": {func(t *testing.T, w *world) {
+		"two targets get it twice": {func(t *testing.T, w *fixture) {
 			ok(t, drop(w.bridge().PutTargets(t.Context(), &eventbridge.PutTargetsInput{Rule: s(spotRule), Targets: []types.Target{{Id: s("again"), Arn: s(queueARN)}}})))
 		}, 2},
 		"a rule for other events delivers nothing":              {put(`{"source":["aws.ec2"],"detail-type":["EC2 Instance Rebalance Recommendation"]}`), 0},
@@ -142,7 +142,7 @@ func TestATargetGetsTheFormItAsksFor(t *testing.T) {
 
 // remade deletes the queue and makes it again, so that EventBridge's rule leads
 // to it and may not enter.
-func remade(t *testing.T, w *world) {
+func remade(t *testing.T, w *fixture) {
 	url := w.queueURL(t)
 	ok(t, drop(w.sqs.DeleteQueue(t.Context(), &sqs.DeleteQueueInput{QueueUrl: url})))
 	w.clock.advance(time.Minute)
@@ -207,7 +207,7 @@ func TestAnInterruptibleReservationWarnsThenEnds(t *testing.T) {
 }
 
 // told reads and deletes what is on the queue.
-func (w *world) told(t *testing.T) (out []string) {
+func (w *fixture) told(t *testing.T) (out []string) {
 	t.Helper()
 	for _, m := range w.receive(t, 0) {
 		var e struct {

@@ -25,9 +25,9 @@ import (
 	"github.com/poolwright/poolwright/provision/sandbox/aws"
 )
 
-// world is a cloud behind a server, with a clock that stands still and the
+// fixture is a cloud behind a server, with a clock that stands still and the
 // real clients.
-type world struct {
+type fixture struct {
 	cloud *aws.Cloud
 	clock *fakeClock
 	cfg   sdk.Config
@@ -43,12 +43,12 @@ type world struct {
 	cloudGroup string // id of a security group
 }
 
-// newWorld has no delays unless change sets them.
-func newWorld(t *testing.T, change func(*aws.Config)) *world {
+// newFixture has no delays unless change sets them.
+func newFixture(t *testing.T, change func(*aws.Config)) *fixture {
 	t.Helper()
 	cfg := aws.DefaultConfig()
 	clock := newFakeClock()
-	cfg.Clock, cfg.Delays.Fleet, cfg.Delays.Answer = clock, 0, 0
+	cfg.Clock, cfg.Delays.Fleet, cfg.Delays.Response = clock, 0, 0
 	if change != nil {
 		change(&cfg)
 	}
@@ -64,7 +64,7 @@ func newWorld(t *testing.T, change func(*aws.Config)) *world {
 			return sdk.Credentials{AccessKeyID: "EMULATED", SecretAccessKey: "EMULATED"}, nil
 		}),
 	}
-	return &world{cloud: cloud, clock: clock, cfg: c, ec2: ec2.NewFromConfig(c), eks: eks.NewFromConfig(c), iam: iam.NewFromConfig(c),
+	return &fixture{cloud: cloud, clock: clock, cfg: c, ec2: ec2.NewFromConfig(c), eks: eks.NewFromConfig(c), iam: iam.NewFromConfig(c),
 		pricing: pricing.NewFromConfig(c), sqs: sqs.NewFromConfig(c), ssm: ssm.NewFromConfig(c), sts: sts.NewFromConfig(c)}
 }
 

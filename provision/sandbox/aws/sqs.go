@@ -37,8 +37,8 @@ type message struct {
 	receives int
 }
 
-// wake lets every waiting receiver look again.
-func (q *queue) wake() {
+// changed lets every waiting receiver look again.
+func (q *queue) changed() {
 	close(q.arrived)
 	q.arrived = make(chan struct{})
 }
@@ -47,7 +47,7 @@ func (q *queue) wake() {
 func (q *queue) put(id, body string, now time.Time) {
 	q.forget(now)
 	q.messages = append(q.messages, &message{id: id, body: body, sent: now, hidden: now.Add(q.seconds("DelaySeconds"))})
-	q.wake()
+	q.changed()
 }
 
 // forget drops what is too old, so that a queue without a reader stays small.

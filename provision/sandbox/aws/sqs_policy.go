@@ -138,7 +138,7 @@ func (p *queuePolicy) allows(s sending) bool {
 		if !st.covers(s) {
 			continue
 		}
-		hold, judged := st.conditionsHold(s.keys)
+		hold, judged := st.conditionsMatch(s.keys)
 		switch {
 		case !hold:
 		case st.Effect == "Deny":
@@ -159,9 +159,9 @@ func (s statement) covers(want sending) bool {
 	return who && act && anyOf(s.Resource, want.queue)
 }
 
-// conditionsHold tells whether no condition fails; judged is false if one of
+// conditionsMatch tells whether no condition fails; judged is false if one of
 // them uses an operator or a key that is not known here.
-func (s statement) conditionsHold(keys map[string]string) (hold, judged bool) {
+func (s statement) conditionsMatch(keys map[string]string) (hold, judged bool) {
 	hold, judged = true, true
 	for operator, tests := range s.Condition {
 		for key, wanted := range tests {

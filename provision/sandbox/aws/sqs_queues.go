@@ -164,7 +164,7 @@ func deleteQueue(in *call) (any, error) {
 	}
 	in.st.queues = slices.DeleteFunc(in.st.queues, func(o *queue) bool { return o == q })
 	in.st.deleted[q.name] = in.now
-	q.wake()
+	q.changed()
 	return map[string]any{}, nil
 }
 

@@ -18,14 +18,14 @@ import (
 // queueless is an account without queues and rules.
 func queueless(c *aws.Config) { c.Queues = nil }
 
-func (w *world) createQueue(t *testing.T, name string, attributes map[string]string) *string {
+func (w *fixture) createQueue(t *testing.T, name string, attributes map[string]string) *string {
 	t.Helper()
 	out, err := w.sqs.CreateQueue(t.Context(), &sqs.CreateQueueInput{QueueName: &name, Attributes: attributes})
 	ok(t, err)
 	return out.QueueUrl
 }
 
-func (w *world) attributes(t *testing.T, url *string, names ...types.QueueAttributeName) map[string]string {
+func (w *fixture) attributes(t *testing.T, url *string, names ...types.QueueAttributeName) map[string]string {
 	t.Helper()
 	out, err := w.sqs.GetQueueAttributes(t.Context(), &sqs.GetQueueAttributesInput{QueueUrl: url, AttributeNames: names})
 	ok(t, err)
@@ -35,7 +35,7 @@ func (w *world) attributes(t *testing.T, url *string, names ...types.QueueAttrib
 const encryptedByItself = "SqsManagedSseEnabled"
 
 func TestAQueueIsMadeOnceAndItsNameRests(t *testing.T) {
-	w := newWorld(t, queueless)
+	w := newFixture(t, queueless)
 	name, attributes := "jobs", map[string]string{"MessageRetentionPeriod": "300", encryptedByItself: "true"}
 	again := func(change map[string]string) error {
 		next := maps.Clone(attributes)
@@ -102,7 +102,7 @@ func TestQueueAttributesAreSetAllOrNone(t *testing.T) {
 		"no attribute, which is a bad demand": {set: map[string]string{}, code: "MissingParameter"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, queueless)
+			w := newFixture(t, queueless)
 			url := w.createQueue(t, "jobs", nil)
 			born := strconv.FormatInt(w.clock.Now().Unix(), 10)
 			want := map[string]string{
@@ -125,7 +125,7 @@ func TestQueueAttributesAreSetAllOrNone(t *testing.T) {
 }
 
 func TestAKeyGivesWayToSQSsOwnEncryptionOnlyWhenItIsTakenAway(t *testing.T) {
-	w := newWorld(t, queueless)
+	w := newFixture(t, queueless)
 	url := w.createQueue(t, "jobs", map[string]string{"KmsMasterKeyId": "alias/q"})
 	set := func(a map[string]string) error {
 		return drop(w.sqs.SetQueueAttributes(t.Context(), &sqs.SetQueueAttributesInput{QueueUrl: url, Attributes: a}))
@@ -143,7 +143,7 @@ func TestAKeyGivesWayToSQSsOwnEncryptionOnlyWhenItIsTakenAway(t *testing.T) {
 }
 
 func TestAQueueObeysItsAttributes(t *testing.T) {
-	w := newWorld(t, queueless)
+	w := newFixture(t, queueless)
 	url := w.createQueue(t, "jobs", map[string]string{"MessageRetentionPeriod": "60", "VisibilityTimeout": "5", "DelaySeconds": "2"})
 	take := func(wait int32) int {
 		t.Helper()
@@ -181,7 +181,7 @@ func TestAQueueObeysItsAttributes(t *testing.T) {
 }
 
 func TestAPollUsesTheQueuesPatienceAndEndsWithTheQueue(t *testing.T) {
-	w := newWorld(t, queueless)
+	w := newFixture(t, queueless)
 	url := w.createQueue(t, "jobs", map[string]string{"ReceiveMessageWaitTimeSeconds": "20"})
 	got := make(chan error, 1)
 	go func() { got <- drop(w.sqs.ReceiveMessage(t.Context(), &sqs.ReceiveMessageInput{QueueUrl: url})) }()
@@ -191,7 +191,7 @@ func TestAPollUsesTheQueuesPatienceAndEndsWithTheQueue(t *testing.T) {
 }
 
 func TestQueueTagsAndLists(t *testing.T) {
-	w := newWorld(t, queueless)
+	w := newFixture(t, queueless)
 	ctx, tagsOf := t.Context(), func(url *string) map[string]string {
 		t.Helper()
 		out, err := w.sqs.ListQueueTags(t.Context(), &sqs.ListQueueTagsInput{QueueUrl: url})
@@ -231,7 +231,7 @@ func TestQueueTagsAndLists(t *testing.T) {
 }
 
 func TestANewQueueIsFoundLater(t *testing.T) {
-	w := newWorld(t, func(c *aws.Config) { c.Delays.Visible = 3 * time.Second })
+	w := newFixture(t, func(c *aws.Config) { c.Delays.Visible = 3 * time.Second })
 	w.queueURL(t) // one of the config has been there for long
 	name := "jobs"
 	url := w.createQueue(t, name, nil)
@@ -244,7 +244,7 @@ func TestANewQueueIsFoundLater(t *testing.T) {
 }
 
 func TestAStaleQueueIsTheOldOne(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newFixture(t, nil)
 	url := w.queueURL(t)
 	remove, err := w.cloud.Inject(aws.Fault{Service: "sqs", Stale: true})
 	ok(t, err)

@@ -18,7 +18,7 @@ func shownTags(list []types.Tag) map[string]string {
 }
 
 // tagsOf are the tags of a subnet or security group as its own list shows them.
-func (w *world) tagsOf(t *testing.T, id string) map[string]string {
+func (w *fixture) tagsOf(t *testing.T, id string) map[string]string {
 	t.Helper()
 	if id[:3] == "sg-" {
 		out, err := w.ec2.DescribeSecurityGroups(t.Context(), &ec2.DescribeSecurityGroupsInput{GroupIds: []string{id}})
@@ -46,7 +46,7 @@ func TestTagsComeAndGo(t *testing.T) {
 			want: map[string]string{"a": "1", "b": "2"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, nil)
+			w := newFixture(t, nil)
 			for _, id := range []string{w.subnets(t)["us-east-1a"], "sg-0000000000000bbb2"} {
 				_, err := w.ec2.DeleteTags(t.Context(), &ec2.DeleteTagsInput{Resources: []string{id}})
 				ok(t, err)
@@ -68,7 +68,7 @@ func TestTagsComeAndGo(t *testing.T) {
 }
 
 func TestDeletingTagsOfSomethingUnknownDeletesNone(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newFixture(t, nil)
 	id := w.subnets(t)["us-east-1a"]
 	before := w.tagsOf(t, id)
 	wantCode(t, drop(w.ec2.DeleteTags(t.Context(), &ec2.DeleteTagsInput{Resources: []string{id, "subnet-1"}})), "InvalidSubnetID.NotFound")

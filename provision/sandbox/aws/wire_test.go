@@ -210,7 +210,7 @@ func TestFiltersAreHonoured(t *testing.T) {
 }
 
 func TestImagesOfEveryFamily(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newFixture(t, nil)
 	const root = "/aws/service/eks/optimized-ami/"
 	seen := map[string]string{}
 	for path, arch := range map[string]string{
@@ -259,14 +259,14 @@ func TestImagesOfEveryFamily(t *testing.T) {
 }
 
 func TestAClusterOfAVersionToComeHasImages(t *testing.T) {
-	w := newWorld(t, func(c *aws.Config) { c.Cluster.Version = "1.37" })
+	w := newFixture(t, func(c *aws.Config) { c.Cluster.Version = "1.37" })
 	if id := w.parameter(t, "/aws/service/bottlerocket/aws-k8s-1.37/arm64/latest/image_id"); id == "" {
 		t.Error("no image")
 	}
 }
 
 func TestImagesOfOnesOwn(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newFixture(t, nil)
 	from := w.image(t, "x86_64", "nvidia")
 	id, err := w.cloud.CopyImage(from, "golden-gpu", map[string]string{"team": "ml"})
 	ok(t, err)

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// secrets are drawn for every world.
+// secrets are drawn for every environment.
 type secrets struct {
 	key, internal, tokens string
 }

@@ -9,7 +9,7 @@ import (
 
 // removeNode plays the cloud controller for a machine that is gone. The pods that
 // were left on the Node are then the pod garbage collector's.
-func (p *Player) removeNode(k *kubelet) {
+func (p *Simulator) removeNode(k *kubelet) {
 	k.mu.Lock()
 	node := k.node
 	k.mu.Unlock()
@@ -21,7 +21,7 @@ func (p *Player) removeNode(k *kubelet) {
 			Preconditions: &metav1.Preconditions{UID: &node.UID}})
 		switch {
 		case err == nil:
-			k.tell(Removed, "the cloud controller deleted the Node")
+			k.notify(Removed, "the cloud controller deleted the Node")
 			return
 		case apierrors.IsNotFound(err), apierrors.IsConflict(err):
 			return // somebody was faster, or the name is another machine's now
@@ -29,8 +29,8 @@ func (p *Player) removeNode(k *kubelet) {
 	}
 }
 
-// pause waits; false means that the player ends.
-func (p *Player) pause(d time.Duration) bool {
+// pause waits; false means that the simulator ends.
+func (p *Simulator) pause(d time.Duration) bool {
 	timer := p.config.Clock.NewTimer(max(d, time.Nanosecond))
 	defer timer.Stop()
 	select {

@@ -11,7 +11,7 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// Config is how a player works. REST or Client, and Cluster, are required.
+// Config is how a simulator works. REST or Client, and Cluster, are required.
 type Config struct {
 	// REST reaches the API server; its rate limits are lifted, because every
 	// kubelet would have a client of its own.
@@ -45,7 +45,7 @@ type Cluster struct {
 	Version  string // Kubernetes version of nodes whose image names none, "1.31"
 }
 
-// Delays are what the real world takes. The zero value of each means its default;
+// Delays are what the real environment takes. The zero value of each means its default;
 // a negative value means none.
 type Delays struct {
 	// Join is from a running instance to its Node; 2 s. A node of EKS takes half a
@@ -109,7 +109,7 @@ type Fault struct {
 // Event says what a Notice is about.
 type Event string
 
-// What a player tells.
+// What a simulator tells.
 const (
 	Joined     Event = "joined"      // the Node is registered
 	NeverJoins Event = "never-joins" // it will not; Message says why

@@ -15,8 +15,8 @@ import (
 	"github.com/poolwright/poolwright/provision/sandbox/nodes/internal/pluginlife"
 )
 
-// maxWords is how much of a container's log a kubelet keeps as its last words.
-const maxWords = 2048
+// maxTerminationMessage is how much of a container's log a kubelet keeps as its last words.
+const maxTerminationMessage = 2048
 
 // showPlugin writes into the plugin's pod what became of its container. A container
 // that never ended is left to kwok. False means that it must be tried again.
@@ -25,13 +25,13 @@ func (k *kubelet) showPlugin(run *pluginRun) bool {
 		return true
 	}
 	pod := run.source.pod
-	want := withContainer(pod, run.life.Container(), k.player.config.Clock.Now())
+	want := withContainer(pod, run.life.Container(), k.simulator.config.Clock.Now())
 	if want == nil || apiequality.Semantic.DeepEqual(want.Status, pod.Status) {
 		return true
 	}
-	_, err := k.player.config.Client.CoreV1().Pods(pod.Namespace).UpdateStatus(k.ctx, want, metav1.UpdateOptions{})
+	_, err := k.simulator.config.Client.CoreV1().Pods(pod.Namespace).UpdateStatus(k.ctx, want, metav1.UpdateOptions{})
 	if err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) && k.ctx.Err() == nil {
-		k.player.config.Log.Warn("posting a container's state failed; it is repeated", "pod", pod.Namespace+"/"+pod.Name, "error", err.Error())
+		k.simulator.config.Log.Warn("posting a container's state failed; it is repeated", "pod", pod.Namespace+"/"+pod.Name, "error", err.Error())
 	}
 	// A conflict means that the pod changed: it will be seen, and compared again.
 	return err == nil
@@ -68,7 +68,7 @@ func show(status *corev1.ContainerStatus, pod *corev1.Pod, c pluginlife.Containe
 	running := c.State == pluginlife.Running
 	status.Ready, status.Started, status.RestartCount = running, &running, int32(c.Restarts)
 	ended := corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: int32(c.Last.Code), Reason: "Error",
-		Message: lastWords(pod, status.Name, c.Last.Words), StartedAt: second(c.Last.Started), FinishedAt: second(c.Last.Finished)}}
+		Message: terminationMessage(pod, status.Name, c.Last.Log), StartedAt: second(c.Last.Started), FinishedAt: second(c.Last.Finished)}}
 	switch c.State {
 	case pluginlife.Running:
 		status.State = corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: second(c.Since)}}
@@ -82,12 +82,12 @@ func show(status *corev1.ContainerStatus, pod *corev1.Pod, c pluginlife.Containe
 	status.LastTerminationState = ended
 }
 
-// lastWords is the end of a container's log, where the pod asks its kubelet for it.
+// terminationMessage is the end of a container's log, where the pod asks its kubelet for it.
 // The plugin itself writes no message.
-func lastWords(pod *corev1.Pod, container, words string) string {
+func terminationMessage(pod *corev1.Pod, container, words string) string {
 	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
 		if c.Name == container && c.TerminationMessagePolicy == corev1.TerminationMessageFallbackToLogsOnError {
-			return strings.ToValidUTF8(words[max(len(words)-maxWords, 0):], "")
+			return strings.ToValidUTF8(words[max(len(words)-maxTerminationMessage, 0):], "")
 		}
 	}
 	return ""

@@ -66,8 +66,8 @@ func TestAContainersLifeIsShownAsAKubeletShowsIt(t *testing.T) {
 	now := time.Date(2026, 11, 20, 8, 0, 0, 123456789, time.UTC)
 	const ready = "Initialized True \nReady True \nContainersReady True \nRunning"
 	const unready = "Initialized True \nReady False ContainersNotReady\nContainersReady False ContainersNotReady\nRunning"
-	exit := &pluginlife.Exit{Code: 1, Words: "no driver", Started: now.Add(-time.Second), Finished: now}
-	both := &pluginlife.Exit{Code: 1, Words: "no driver", Started: now.Add(-time.Second), Finished: now, Daemon: true}
+	exit := &pluginlife.Exit{Code: 1, Log: "no driver", Started: now.Add(-time.Second), Finished: now}
+	both := &pluginlife.Exit{Code: 1, Log: "no driver", Started: now.Add(-time.Second), Finished: now, Daemon: true}
 	for _, c := range []struct {
 		name  string
 		state pluginlife.Container
@@ -104,8 +104,8 @@ func TestAContainersLifeIsShownAsAKubeletShowsIt(t *testing.T) {
 }
 
 func TestLastWordsAreTheEndOfALongLog(t *testing.T) {
-	got := lastWords(pluginPod(), "plugin", strings.Repeat("é", 3000)+"the end")
-	if len(got) > maxWords || !strings.HasSuffix(got, "éthe end") || strings.ContainsRune(got, '\uFFFD') {
+	got := terminationMessage(pluginPod(), "plugin", strings.Repeat("é", 3000)+"the end")
+	if len(got) > maxTerminationMessage || !strings.HasSuffix(got, "éthe end") || strings.ContainsRune(got, '\uFFFD') {
 		t.Errorf("%d bytes, ending %q", len(got), got[max(len(got)-20, 0):])
 	}
 }

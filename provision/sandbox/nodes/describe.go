@@ -82,7 +82,7 @@ func (k *kubelet) readUserData() (userdata.Join, error) {
 	if err != nil {
 		return join, err
 	}
-	want := k.player.config.Cluster
+	want := k.simulator.config.Cluster
 	switch {
 	case join.Cluster != want.Name:
 		return join, fmt.Errorf("its user data names the cluster %q, this one is %q", join.Cluster, want.Name)
@@ -110,8 +110,8 @@ func (k *kubelet) labels(given map[string]string) map[string]string {
 		"beta.kubernetes.io/os": "linux", "beta.kubernetes.io/arch": k.architecture(),
 		corev1.LabelInstanceTypeStable: m.Type, corev1.LabelInstanceType: m.Type,
 		corev1.LabelTopologyZone: m.Zone, corev1.LabelFailureDomainBetaZone: m.Zone,
-		corev1.LabelTopologyRegion:          k.player.config.Cluster.Region,
-		corev1.LabelFailureDomainBetaRegion: k.player.config.Cluster.Region,
+		corev1.LabelTopologyRegion:          k.simulator.config.Cluster.Region,
+		corev1.LabelFailureDomainBetaRegion: k.simulator.config.Cluster.Region,
 		labelZoneID:                         m.ZoneID, labelEBSZone: m.Zone,
 	})
 	if m.Group != nil {
@@ -128,7 +128,7 @@ func (k *kubelet) architecture() string {
 }
 
 func (k *kubelet) conditions() []corev1.NodeCondition {
-	now := metav1.NewTime(k.player.config.Clock.Now())
+	now := metav1.NewTime(k.simulator.config.Clock.Now())
 	condition := func(t corev1.NodeConditionType, status corev1.ConditionStatus, reason string) corev1.NodeCondition {
 		return corev1.NodeCondition{Type: t, Status: status, Reason: reason, LastHeartbeatTime: now, LastTransitionTime: now}
 	}
@@ -162,7 +162,7 @@ func ready(node *corev1.Node) bool {
 func (k *kubelet) info() corev1.NodeSystemInfo {
 	version := k.image.version
 	if version == "" {
-		version = k.player.config.Cluster.Version
+		version = k.simulator.config.Cluster.Version
 	}
 	id := strings.TrimPrefix(k.machine.ID, "i-")
 	return corev1.NodeSystemInfo{

@@ -38,7 +38,7 @@ func described(t *testing.T, m Machine) (*kubelet, *corev1.Node) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	k := newKubelet(&Player{config: config, ctx: context.Background()}, m)
+	k := newKubelet(&Simulator{config: config, ctx: context.Background()}, m)
 	t.Cleanup(k.cancel)
 	node, err := k.describe()
 	if err != nil {

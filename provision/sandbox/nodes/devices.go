@@ -22,30 +22,30 @@ import (
 // faultPoll is how often a machine with a plugin is asked for new faults.
 const faultPoll = time.Second
 
-func (k *kubelet) wake() {
+func (k *kubelet) notifyDevices() {
 	select {
-	case k.wakeDevices <- struct{}{}:
+	case k.devicesChanged <- struct{}{}:
 	default:
 	}
 }
 
-// wakeFor wakes the device worker if the pod concerns it.
-func (k *kubelet) wakeFor(pod *corev1.Pod) {
+// notifyDevicesOf wakes the device worker if the pod concerns it.
+func (k *kubelet) notifyDevicesOf(pod *corev1.Pod) {
 	if deviceplugin.Runs(pod) || deviceplugin.DaemonContainer(pod) != "" {
-		k.wake()
+		k.notifyDevices()
 	}
 }
 
 // runDevices follows the device plugin on this machine until it stops.
 func (k *kubelet) runDevices() {
-	clock := k.player.config.Clock
-	run := pluginRun{posted: devicemanager.Table{}, addons: clock.Now().Add(k.player.config.Delays.Plugin)}
+	clock := k.simulator.config.Clock
+	run := pluginRun{posted: devicemanager.Table{}, addons: clock.Now().Add(k.simulator.config.Delays.Plugin)}
 	for {
 		wait := k.stepDevices(&run, clock.Now())
 		timer := clock.NewTimer(wait)
 		select {
 		case <-timer.C():
-		case <-k.wakeDevices:
+		case <-k.devicesChanged:
 		case <-k.ctx.Done():
 			timer.Stop()
 			return
@@ -93,7 +93,7 @@ func (k *kubelet) postDevices(run *pluginRun, now time.Time) time.Duration {
 	if run.changed.IsZero() {
 		run.changed = now
 	}
-	if left := run.changed.Add(k.player.config.Delays.NodeStatus).Sub(now); left > 0 {
+	if left := run.changed.Add(k.simulator.config.Delays.NodeStatus).Sub(now); left > 0 {
 		return left
 	}
 	capacity, allocatable := map[corev1.ResourceName]string{}, map[corev1.ResourceName]string{}
@@ -105,15 +105,15 @@ func (k *kubelet) postDevices(run *pluginRun, now time.Time) time.Duration {
 	}
 	patch, err := json.Marshal(map[string]any{"status": map[string]any{"capacity": capacity, "allocatable": allocatable}})
 	if err == nil {
-		_, err = k.player.config.Client.CoreV1().Nodes().Patch(k.ctx, name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+		_, err = k.simulator.config.Client.CoreV1().Nodes().Patch(k.ctx, name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
 	}
 	if err != nil {
 		if k.ctx.Err() == nil && !apierrors.IsNotFound(err) {
-			k.player.config.Log.Warn("posting devices failed; it is repeated", "node", name, "error", err.Error())
+			k.simulator.config.Log.Warn("posting devices failed; it is repeated", "node", name, "error", err.Error())
 		}
 		return retry
 	}
 	run.posted, run.changed = known, time.Time{}
-	k.tell(Devices, strings.Join(said, ", "))
+	k.notify(Devices, strings.Join(said, ", "))
 	return resync
 }

@@ -111,7 +111,7 @@ func enter(t *testing.T, image string, delays Delays) *room {
 		t.Fatal(err)
 	}
 	nodes := cache.NewSharedIndexInformer(&cache.ListWatch{}, &corev1.Node{}, 0, nil)
-	r.k = newKubelet(&Player{config: config, ctx: t.Context(), nodes: nodes}, Machine{ID: "i-1", Type: "g4dn.12xlarge", Image: image, DNSName: "n", Hardware: Hardware{GPUs: 4}})
+	r.k = newKubelet(&Simulator{config: config, ctx: t.Context(), nodes: nodes}, Machine{ID: "i-1", Type: "g4dn.12xlarge", Image: image, DNSName: "n", Hardware: Hardware{GPUs: 4}})
 	r.k.node = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}
 	if r.k.image, err = readImage(image); err != nil {
 		t.Fatal(err)

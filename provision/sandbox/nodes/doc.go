@@ -37,6 +37,6 @@
 // take off are left to them.
 //
 // It knows nothing of the cloud's emulator: whoever composes the sandbox turns
-// instances into Machines. Start reading at Player, then at kubelet.go;
+// instances into Machines. Start reading at Simulator, then at kubelet.go;
 // plugin.go is the device plugin.
 package nodes

@@ -12,7 +12,7 @@ import (
 )
 
 // volumeLife runs against the real binder, scheduler and attach-detach controller.
-func volumeLife(t *testing.T, w *world) {
+func volumeLife(t *testing.T, w *fixture) {
 	later := storagev1.VolumeBindingWaitForFirstConsumer
 	class := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "gp3"}, Provisioner: "ebs.csi.aws.com", VolumeBindingMode: &later, Parameters: map[string]string{"type": "gp3"}}
 	if _, err := w.api.StorageV1().StorageClasses().Create(t.Context(), class, metav1.CreateOptions{}); err != nil {
@@ -57,7 +57,7 @@ func volumeLife(t *testing.T, w *world) {
 }
 
 // attached waits until the volume is attached to that node only, "" for none.
-func (w *world) attached(t *testing.T, volume, node string) {
+func (w *fixture) attached(t *testing.T, volume, node string) {
 	t.Helper()
 	w.eventually(t, func() string {
 		list, err := w.api.StorageV1().VolumeAttachments().List(t.Context(), metav1.ListOptions{})

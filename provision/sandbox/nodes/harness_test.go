@@ -33,25 +33,25 @@ const (
 	buildDeadline = 20 * time.Minute
 )
 
-// world is a real control plane with a player.
-type world struct {
-	t      *testing.T
-	plane  *kube.ControlPlane
-	api    kubernetes.Interface
-	player *nodes.Player
-	ctx    context.Context
+// environment is a real control plane with a simulator.
+type fixture struct {
+	t         *testing.T
+	plane     *kube.ControlPlane
+	api       kubernetes.Interface
+	simulator *nodes.Simulator
+	ctx       context.Context
 
 	mu      sync.Mutex
 	faults  map[string]nodes.Fault // by machine id
 	notices []nodes.Notice
 }
 
-func newWorld(t *testing.T) *world {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("left out by -short: it starts a control plane")
 	}
-	w := &world{t: t, faults: map[string]nodes.Fault{}}
+	w := &fixture{t: t, faults: map[string]nodes.Fault{}}
 	w.startPlane()
 	var err error
 	if w.api, err = kubernetes.NewForConfig(w.plane.REST()); err != nil {
@@ -60,7 +60,7 @@ func newWorld(t *testing.T) *world {
 	system := w.machine("i-system", "m5.large", imageAL2023, "")
 	system.Group = &nodes.Group{Name: "system", Labels: map[string]string{"role": "system"},
 		Taints: []corev1.Taint{{Key: "CriticalAddonsOnly", Value: "true", Effect: corev1.TaintEffectNoSchedule}}}
-	w.player, err = nodes.New(nodes.Config{REST: w.plane.REST(), Cluster: w.cluster(), System: []nodes.Machine{system},
+	w.simulator, err = nodes.New(nodes.Config{REST: w.plane.REST(), Cluster: w.cluster(), System: []nodes.Machine{system},
 		Delays: nodes.Delays{Join: 50 * time.Millisecond, Plugin: 100 * time.Millisecond, NodeGone: 100 * time.Millisecond,
 			PluginRetry: 300 * time.Millisecond, CrashBackOff: 200 * time.Millisecond},
 		Fault: func(m nodes.Machine) nodes.Fault {
@@ -81,15 +81,15 @@ func newWorld(t *testing.T) *world {
 	w.ctx = ctx
 	t.Cleanup(func() {
 		cancel()
-		w.player.Wait()
+		w.simulator.Wait()
 	})
-	if err := w.player.Start(ctx); err != nil {
+	if err := w.simulator.Start(ctx); err != nil {
 		t.Fatal(err)
 	}
 	return w
 }
 
-func (w *world) startPlane() {
+func (w *fixture) startPlane() {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), buildDeadline)
 	defer cancel()
@@ -123,13 +123,13 @@ func (w *world) startPlane() {
 	}
 }
 
-func (w *world) cluster() nodes.Cluster {
+func (w *fixture) cluster() nodes.Cluster {
 	return nodes.Cluster{Name: clusterName, Endpoint: w.plane.Endpoint(), Region: region, Version: "1.36",
 		CA: base64.StdEncoding.EncodeToString(w.plane.CA())}
 }
 
 // machine is one with the figures of a few real types.
-func (w *world) machine(id, kind, image, userData string) nodes.Machine {
+func (w *fixture) machine(id, kind, image, userData string) nodes.Machine {
 	hardware := map[string]nodes.Hardware{
 		"m5.large":      {VCPU: 2, MemoryMiB: 8192, Interfaces: 3, AddressesPerInterface: 10},
 		"g5.xlarge":     {VCPU: 4, MemoryMiB: 16384, GPUs: 1, Interfaces: 4, AddressesPerInterface: 15, StoreGiB: 250},
@@ -140,7 +140,7 @@ func (w *world) machine(id, kind, image, userData string) nodes.Machine {
 }
 
 // nodeConfig is user data for AL2023 with labels "k=v,k=v".
-func (w *world) nodeConfig(labels string) string {
+func (w *fixture) nodeConfig(labels string) string {
 	c := w.cluster()
 	return fmt.Sprintf(`MIME-Version: 1.0
 Content-Type: multipart/mixed; boundary="//"
@@ -161,7 +161,7 @@ spec:
 }
 
 // eventually polls until check returns "", which is otherwise what is missing.
-func (w *world) eventually(t *testing.T, check func() string) {
+func (w *fixture) eventually(t *testing.T, check func() string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), waitForever)
 	defer cancel()
@@ -178,7 +178,7 @@ func (w *world) eventually(t *testing.T, check func() string) {
 	}
 }
 
-func (w *world) told() string {
+func (w *fixture) told() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var b strings.Builder
@@ -189,7 +189,7 @@ func (w *world) told() string {
 }
 
 // tells waits for a notice about a machine and returns its message.
-func (w *world) tells(t *testing.T, id string, event nodes.Event) string {
+func (w *fixture) tells(t *testing.T, id string, event nodes.Event) string {
 	t.Helper()
 	message := ""
 	w.eventually(t, func() string {
@@ -206,7 +206,7 @@ func (w *world) tells(t *testing.T, id string, event nodes.Event) string {
 	return message
 }
 
-func (w *world) node(t *testing.T, name string) *corev1.Node {
+func (w *fixture) node(t *testing.T, name string) *corev1.Node {
 	t.Helper()
 	node, err := w.api.CoreV1().Nodes().Get(t.Context(), name, metav1.GetOptions{})
 	if err != nil {
@@ -216,9 +216,9 @@ func (w *world) node(t *testing.T, name string) *corev1.Node {
 }
 
 // joined launches a machine and waits until it is a node that takes pods.
-func (w *world) joined(t *testing.T, m nodes.Machine) *corev1.Node {
+func (w *fixture) joined(t *testing.T, m nodes.Machine) *corev1.Node {
 	t.Helper()
-	w.player.Launch(m)
+	w.simulator.Launch(m)
 	var node *corev1.Node
 	w.eventually(t, func() string {
 		if node = w.node(t, m.DNSName); node == nil {
@@ -235,7 +235,7 @@ func (w *world) joined(t *testing.T, m nodes.Machine) *corev1.Node {
 }
 
 // hasGPUs waits for a node to offer devices: allocatable of capacity.
-func (w *world) hasGPUs(t *testing.T, node, resourceName, want string) {
+func (w *fixture) hasGPUs(t *testing.T, node, resourceName, want string) {
 	t.Helper()
 	w.eventually(t, func() string {
 		n := w.node(t, node)
@@ -250,7 +250,7 @@ func (w *world) hasGPUs(t *testing.T, node, resourceName, want string) {
 	})
 }
 
-func (w *world) create(t *testing.T, pod *corev1.Pod) *corev1.Pod {
+func (w *fixture) create(t *testing.T, pod *corev1.Pod) *corev1.Pod {
 	t.Helper()
 	var created *corev1.Pod
 	w.eventually(t, func() (missing string) { // the namespace's service account may still be on its way
@@ -264,7 +264,7 @@ func (w *world) create(t *testing.T, pod *corev1.Pod) *corev1.Pod {
 }
 
 // phase waits until a pod has a phase.
-func (w *world) phase(t *testing.T, pod *corev1.Pod, want corev1.PodPhase) *corev1.Pod {
+func (w *fixture) phase(t *testing.T, pod *corev1.Pod, want corev1.PodPhase) *corev1.Pod {
 	t.Helper()
 	var got *corev1.Pod
 	w.eventually(t, func() string {
@@ -281,7 +281,7 @@ func (w *world) phase(t *testing.T, pod *corev1.Pod, want corev1.PodPhase) *core
 }
 
 // vanishes waits until a pod is gone.
-func (w *world) vanishes(t *testing.T, pod *corev1.Pod) {
+func (w *fixture) vanishes(t *testing.T, pod *corev1.Pod) {
 	t.Helper()
 	w.eventually(t, func() string {
 		got, err := w.api.CoreV1().Pods(pod.Namespace).Get(t.Context(), pod.Name, metav1.GetOptions{})
@@ -321,13 +321,13 @@ func plugin(name, on, configMap string) *corev1.Pod {
 }
 
 // fault sets what goes wrong on a machine from now on.
-func (w *world) fault(id string, f nodes.Fault) {
+func (w *fixture) fault(id string, f nodes.Fault) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.faults[id] = f
 }
 
-func (w *world) delete(t *testing.T, pod *corev1.Pod) {
+func (w *fixture) delete(t *testing.T, pod *corev1.Pod) {
 	t.Helper()
 	if err := w.api.CoreV1().Pods(pod.Namespace).Delete(t.Context(), pod.Name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)

@@ -20,25 +20,25 @@ const retry = 250 * time.Millisecond
 
 // kubelet plays one machine from power-on to silence.
 type kubelet struct {
-	player  *Player
-	machine Machine
-	ctx     context.Context // ends when the machine stops
-	cancel  context.CancelFunc
-	image   image
-	sharing userdata.Sharing // Bottlerocket's own device plugin
+	simulator *Simulator
+	machine   Machine
+	ctx       context.Context // ends when the machine stops
+	cancel    context.CancelFunc
+	image     image
+	sharing   userdata.Sharing // Bottlerocket's own device plugin
 
 	feeding sync.Mutex // held while kwok is fed, so that nothing follows the stop
 
-	mu          sync.Mutex
-	node        *corev1.Node // as registered; nil before
-	pods        map[types.UID]*podRecord
-	devices     devicemanager.Table
-	wakeDevices chan struct{}
+	mu             sync.Mutex
+	node           *corev1.Node // as registered; nil before
+	pods           map[types.UID]*podRecord
+	devices        devicemanager.Table
+	devicesChanged chan struct{}
 }
 
-func newKubelet(p *Player, m Machine) *kubelet {
-	k := &kubelet{player: p, machine: m, pods: map[types.UID]*podRecord{}, devices: devicemanager.Table{},
-		wakeDevices: make(chan struct{}, 1)}
+func newKubelet(p *Simulator, m Machine) *kubelet {
+	k := &kubelet{simulator: p, machine: m, pods: map[types.UID]*podRecord{}, devices: devicemanager.Table{},
+		devicesChanged: make(chan struct{}, 1)}
 	k.ctx, k.cancel = context.WithCancel(p.ctx)
 	return k
 }
@@ -46,7 +46,7 @@ func newKubelet(p *Player, m Machine) *kubelet {
 // join reads the user data, registers the Node and begins to work. An error is
 // why the machine never becomes a Node.
 func (k *kubelet) join() error {
-	fault := k.player.config.Fault(k.machine)
+	fault := k.simulator.config.Fault(k.machine)
 	if fault.NeverJoins {
 		return fmt.Errorf("a fault keeps the kubelet from reaching the API server")
 	}
@@ -54,28 +54,28 @@ func (k *kubelet) join() error {
 	if err != nil {
 		return err
 	}
-	if fault.NeverReady || k.player.config.Delays.Ready > 0 {
+	if fault.NeverReady || k.simulator.config.Delays.Ready > 0 {
 		notReady(node)
 	}
 	if node, err = k.register(node); err != nil {
 		return err
 	}
 	if !k.enter(node) {
-		k.player.running.Go(func() { k.player.removeNode(k) })
+		k.simulator.running.Go(func() { k.simulator.removeNode(k) })
 		return context.Cause(k.ctx)
 	}
-	if err := k.player.bridge.Heartbeat(k.ctx, node); err != nil {
+	if err := k.simulator.bridge.Heartbeat(k.ctx, node); err != nil {
 		return err
 	}
-	if err := k.player.ebs.Register(k.ctx, node, k.machine.ID); err != nil {
+	if err := k.simulator.ebs.Register(k.ctx, node, k.machine.ID); err != nil {
 		return err
 	}
-	k.tell(Joined, "the node registered")
-	k.seeNode(node)
-	for _, pod := range k.player.boundTo(node.Name) {
-		k.seePod(pod)
+	k.notify(Joined, "the node registered")
+	k.syncNode(node)
+	for _, pod := range k.simulator.boundTo(node.Name) {
+		k.syncPod(pod)
 	}
-	k.player.running.Go(k.runDevices)
+	k.simulator.running.Go(k.runDevices)
 	return nil
 }
 
@@ -88,9 +88,9 @@ func (k *kubelet) enter(node *corev1.Node) bool {
 	if k.ctx.Err() != nil {
 		return false
 	}
-	k.player.mu.Lock()
-	defer k.player.mu.Unlock()
-	k.player.joined[node.Name] = k
+	k.simulator.mu.Lock()
+	defer k.simulator.mu.Unlock()
+	k.simulator.joined[node.Name] = k
 	return true
 }
 
@@ -98,9 +98,9 @@ func (k *kubelet) enter(node *corev1.Node) bool {
 // Node of the same name that belongs to another machine must go first. A request
 // outlives the machine's end, so that a Node never exists without being known.
 func (k *kubelet) register(node *corev1.Node) (*corev1.Node, error) {
-	client := k.player.config.Client.CoreV1().Nodes()
+	client := k.simulator.config.Client.CoreV1().Nodes()
 	for {
-		created, err := client.Create(k.player.ctx, node, metav1.CreateOptions{})
+		created, err := client.Create(k.simulator.ctx, node, metav1.CreateOptions{})
 		switch {
 		case err == nil:
 			return created, nil
@@ -118,14 +118,14 @@ func (k *kubelet) register(node *corev1.Node) (*corev1.Node, error) {
 	}
 }
 
-// seeNode hands the Node to kwok, which keeps it ready. Pods that waited for a
+// syncNode hands the Node to kwok, which keeps it ready. Pods that waited for a
 // ready node go on.
-func (k *kubelet) seeNode(node *corev1.Node) {
-	if k.player.config.Fault(k.machine).NeverReady {
+func (k *kubelet) syncNode(node *corev1.Node) {
+	if k.simulator.config.Fault(k.machine).NeverReady {
 		return
 	}
-	k.feed(func(ctx context.Context) { k.player.bridge.Node(ctx, node) })
-	k.wake()
+	k.feed(func(ctx context.Context) { k.simulator.bridge.Node(ctx, node) })
+	k.notifyDevices()
 	if ready(node) {
 		k.resume()
 	}
@@ -144,16 +144,16 @@ func (k *kubelet) stop() {
 	k.feeding.Lock()
 	defer k.feeding.Unlock()
 	for _, pod := range pods {
-		k.player.bridge.PodGone(k.player.ctx, pod)
+		k.simulator.bridge.PodGone(k.simulator.ctx, pod)
 	}
-	k.player.bridge.NodeGone(k.player.ctx, node)
-	k.player.bridge.Settle(k.player.ctx)
-	k.player.mu.Lock()
-	if k.player.joined[node.Name] == k {
-		delete(k.player.joined, node.Name)
+	k.simulator.bridge.NodeGone(k.simulator.ctx, node)
+	k.simulator.bridge.Flush(k.simulator.ctx)
+	k.simulator.mu.Lock()
+	if k.simulator.joined[node.Name] == k {
+		delete(k.simulator.joined, node.Name)
 	}
-	k.player.mu.Unlock()
-	k.tell(Stopped, "the kubelet fell silent")
+	k.simulator.mu.Unlock()
+	k.notify(Stopped, "the kubelet fell silent")
 }
 
 // feed lets kwok have something, unless the machine has stopped.
@@ -176,7 +176,7 @@ func (k *kubelet) pause(d time.Duration) bool {
 	if d <= 0 {
 		return k.ctx.Err() == nil
 	}
-	timer := k.player.config.Clock.NewTimer(d)
+	timer := k.simulator.config.Clock.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C():
@@ -186,14 +186,14 @@ func (k *kubelet) pause(d time.Duration) bool {
 	}
 }
 
-func (k *kubelet) tell(event Event, message string) {
+func (k *kubelet) notify(event Event, message string) {
 	name := ""
 	k.mu.Lock()
 	if k.node != nil {
 		name = k.node.Name
 	}
 	k.mu.Unlock()
-	notice := Notice{Time: k.player.config.Clock.Now(), Event: event, Machine: k.machine.ID, Node: name, Message: message}
-	k.player.config.Log.Info(message, "event", string(event), "machine", k.machine.ID, "node", name)
-	k.player.config.Notify(notice)
+	notice := Notice{Time: k.simulator.config.Clock.Now(), Event: event, Machine: k.machine.ID, Node: name, Message: message}
+	k.simulator.config.Log.Info(message, "event", string(event), "machine", k.machine.ID, "node", name)
+	k.simulator.config.Notify(notice)
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // probed holds the times that the API shows: they are whole seconds.
-func probed(t *testing.T, w *world) {
+func probed(t *testing.T, w *fixture) {
 	pod := workload("probed", "system.ec2.internal", 0)
 	pod.Spec.Containers[0].ReadinessProbe = &corev1.Probe{InitialDelaySeconds: 2, PeriodSeconds: 1,
 		ProbeHandler: corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"true"}}}}
@@ -45,7 +45,7 @@ func readiness(pod *corev1.Pod) corev1.PodCondition {
 	return corev1.PodCondition{}
 }
 
-func hooked(t *testing.T, w *world) {
+func hooked(t *testing.T, w *fixture) {
 	pod := workload("hooked", "system.ec2.internal", 0)
 	pod.Spec.Containers[0].Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: 2}}}
 	created := w.create(t, pod)
@@ -58,7 +58,7 @@ func hooked(t *testing.T, w *world) {
 	}
 }
 
-func commandEnds(t *testing.T, w *world) {
+func commandEnds(t *testing.T, w *fixture) {
 	for name, c := range map[string]struct {
 		script string
 		want   batchv1.JobStatus

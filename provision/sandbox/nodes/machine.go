@@ -10,7 +10,7 @@ import (
 	"github.com/poolwright/poolwright/provision/sandbox/nodes/internal/userdata"
 )
 
-// Machine is a cloud instance as the player needs it. It holds user data, which
+// Machine is a cloud instance as the simulator needs it. It holds user data, which
 // may hold secrets: printing it leaves that out.
 type Machine struct {
 	ID       string // "i-0123456789abcdef0"

@@ -79,13 +79,13 @@ func (k *kubelet) stepPlugin(run *pluginRun, now time.Time) time.Duration {
 	if run.life == nil {
 		return resync
 	}
-	fault := k.player.config.Fault(k.machine)
+	fault := k.simulator.config.Fault(k.machine)
 	next, due := run.life.Step(now, pluginlife.Facts{Missing: fault.MissingGPUs, Crashes: fault.PluginCrashes,
 		Start: func() (pluginlife.Offer, *pluginlife.Failure) { return k.startPlugin(found, fault) }})
 	if complaint := run.life.Complaint(); complaint != run.complaint {
 		run.complaint = complaint
 		if complaint != "" {
-			k.tell(NoDevices, complaint)
+			k.notify(NoDevices, complaint)
 		}
 	}
 	if !due {
@@ -125,7 +125,7 @@ func (k *kubelet) newest(kind func(*corev1.Pod) bool) *corev1.Pod {
 }
 
 func (k *kubelet) timing(of source) pluginlife.Timing {
-	d := k.player.config.Delays
+	d := k.simulator.config.Delays
 	t := pluginlife.Timing{Start: d.Plugin, Retry: d.PluginRetry, BackOff: d.CrashBackOff, Restart: d.PodStart}
 	if of.pod == nil {
 		t.Start = d.BuiltinPlugin
@@ -136,7 +136,7 @@ func (k *kubelet) timing(of source) pluginlife.Timing {
 }
 
 func (k *kubelet) nodeLabels() map[string]string {
-	if node, ok := cached[*corev1.Node](k.player.nodes, k.machine.DNSName); ok {
+	if node, ok := cached[*corev1.Node](k.simulator.nodes, k.machine.DNSName); ok {
 		return node.Labels
 	}
 	return nil
@@ -148,7 +148,7 @@ func (k *kubelet) nodeLabels() map[string]string {
 func (k *kubelet) startPlugin(from source, fault Fault) (pluginlife.Offer, *pluginlife.Failure) {
 	if fault.NoPlugin {
 		return pluginlife.Offer{}, &pluginlife.Failure{Code: 1, Why: "a fault keeps the device plugin from starting",
-			Words: "Starting the device plugin\nno watch can be set on /var/lib/kubelet/device-plugins/: too many open files"}
+			Log: "Starting the device plugin\nno watch can be set on /var/lib/kubelet/device-plugins/: too many open files"}
 	}
 	config := builtinConfig(k.sharing)
 	if from.pod != nil {
@@ -182,7 +182,7 @@ func (k *kubelet) readConfig(from source) (deviceplugin.Config, *pluginlife.Fail
 		return config, &pluginlife.Failure{Then: pluginlife.Unknown}
 	}
 	return config, &pluginlife.Failure{Code: 1, Why: err.Error(), Daemon: true,
-		Words: "Loading configuration.\nerror starting plugins: unable to load config: " + err.Error()}
+		Log: "Loading configuration.\nerror starting plugins: unable to load config: " + err.Error()}
 }
 
 // loadDriver fails where NVIDIA's library does not load. The MPS daemon needs it too.
@@ -191,14 +191,14 @@ func (k *kubelet) loadDriver(config deviceplugin.Config) *pluginlife.Failure {
 	switch {
 	case !k.image.nvidia:
 		f.Why = fmt.Sprintf("the image %q has no NVIDIA driver; use one of its family's NVIDIA variant", k.machine.Image)
-		f.Words = "could not load libnvidia-ml.so.1: no such file"
+		f.Log = "could not load libnvidia-ml.so.1: no such file"
 	case k.machine.Hardware.GPUs == 0:
 		f.Why = fmt.Sprintf("the instance type %s has no NVIDIA GPU: its driver is not loaded", k.machine.Type)
-		f.Words = "driver not loaded"
+		f.Log = "driver not loaded"
 	default:
 		return nil
 	}
-	f.Words = "Loading configuration.\nNVML does not start: " + f.Words + "\nIs this a node with GPUs, and NVIDIA's container runtime its default?\n" +
+	f.Log = "Loading configuration.\nNVML does not start: " + f.Log + "\nIs this a node with GPUs, and NVIDIA's container runtime its default?\n" +
 		"error starting plugins: no resource managers: NVML does not start"
 	if config.Patient {
 		f.Then = pluginlife.Idles

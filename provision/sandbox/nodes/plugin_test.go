@@ -15,7 +15,7 @@ import (
 
 // container waits until the first container of a pod is as want says: what it does,
 // whether it and its pod are ready, and at least how often it was restarted.
-func (w *world) container(t *testing.T, pod *corev1.Pod, want string, restarts int32) corev1.ContainerStatus {
+func (w *fixture) container(t *testing.T, pod *corev1.Pod, want string, restarts int32) corev1.ContainerStatus {
 	t.Helper()
 	var status corev1.ContainerStatus
 	w.eventually(t, func() string {
@@ -54,7 +54,7 @@ func podReady(pod *corev1.Pod) bool {
 
 // agreeing follows a pod until stopped, and returns each state in which the pod and
 // its containers disagreed on being ready.
-func (w *world) agreeing(t *testing.T, pod *corev1.Pod) (stop func() []string) {
+func (w *fixture) agreeing(t *testing.T, pod *corev1.Pod) (stop func() []string) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	watch, err := w.api.CoreV1().Pods(pod.Namespace).Watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + pod.Name})
@@ -86,7 +86,7 @@ func (w *world) agreeing(t *testing.T, pod *corev1.Pod) (stop func() []string) {
 	}
 }
 
-func crashLoop(t *testing.T, w *world) {
+func crashLoop(t *testing.T, w *fixture) {
 	w.fault("i-noplugin", nodes.Fault{NoPlugin: true})
 	node := w.joined(t, w.machine("i-noplugin", "g5.xlarge", imageNVIDIA, w.nodeConfig("a=b")))
 	pod := w.create(t, plugin("plugin-none", node.Name, ""))
@@ -110,7 +110,7 @@ func crashLoop(t *testing.T, w *world) {
 	w.vanishes(t, pod)
 }
 
-func noDriver(t *testing.T, w *world) {
+func noDriver(t *testing.T, w *fixture) {
 	node := w.joined(t, w.machine("i-plain", "g5.xlarge", imageAL2023, w.nodeConfig("a=b")))
 	pod := w.create(t, plugin("plugin-plain", node.Name, ""))
 	if got := w.tells(t, "i-plain", nodes.NoDevices); !strings.Contains(got, "driver") {
@@ -128,7 +128,7 @@ func noDriver(t *testing.T, w *world) {
 	}
 }
 
-func crashes(t *testing.T, w *world) {
+func crashes(t *testing.T, w *fixture) {
 	node := w.joined(t, w.machine("i-crash", "g4dn.12xlarge", imageNVIDIA, w.nodeConfig("a=b")))
 	pod := w.create(t, plugin("plugin-crash", node.Name, configMap(t, w, "crash", 10)))
 	w.hasGPUs(t, node.Name, "nvidia.com/gpu", "40 of 40")
@@ -153,7 +153,7 @@ func crashes(t *testing.T, w *world) {
 	}
 }
 
-func fallen(t *testing.T, w *world) {
+func fallen(t *testing.T, w *fixture) {
 	node := w.joined(t, w.machine("i-bus", "g4dn.12xlarge", imageNVIDIA, w.nodeConfig("a=b")))
 	pod := w.create(t, plugin("plugin-bus", node.Name, configMap(t, w, "bus", 10)))
 	w.hasGPUs(t, node.Name, "nvidia.com/gpu", "40 of 40")
@@ -165,7 +165,7 @@ func fallen(t *testing.T, w *world) {
 	w.hasGPUs(t, node.Name, "nvidia.com/gpu", "30 of 30")
 }
 
-func configuration(t *testing.T, w *world) {
+func configuration(t *testing.T, w *fixture) {
 	node := w.joined(t, w.machine("i-config", "g5.xlarge", imageNVIDIA, w.nodeConfig("a=b")))
 	pod := w.create(t, plugin("plugin-config", node.Name, "config"))
 	w.container(t, pod, "ContainerCreating, ready false, pod ready false", 0)
@@ -189,7 +189,7 @@ func configuration(t *testing.T, w *world) {
 	w.hasGPUs(t, node.Name, "nvidia.com/gpu", "9 of 9")
 }
 
-func reconfigured(t *testing.T, w *world) {
+func reconfigured(t *testing.T, w *fixture) {
 	node := w.joined(t, w.machine("i-again", "g4dn.12xlarge", imageNVIDIA, w.nodeConfig("a=b")))
 	replace := func(old *corev1.Pod, name, config string) *corev1.Pod {
 		if old != nil {
@@ -228,7 +228,7 @@ func reconfigured(t *testing.T, w *world) {
 	w.hasGPUs(t, node.Name, "nvidia.com/gpu", "0 of 20")
 }
 
-func mps(t *testing.T, w *world) {
+func mps(t *testing.T, w *fixture) {
 	text := "sharing: {mps: {resources: [{name: nvidia.com/gpu, replicas: 4}]}}"
 	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "mps"}, Data: map[string]string{"config.yaml": text}}
 	if _, err := w.api.CoreV1().ConfigMaps("default").Create(t.Context(), cm, metav1.CreateOptions{}); err != nil {

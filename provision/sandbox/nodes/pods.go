@@ -31,9 +31,9 @@ func finished(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
-// seePod decides what a pod's new state asks of the kubelet: admit it, end it or
+// handlePod decides what a pod's new state asks of the kubelet: admit it, end it or
 // let kwok go on with it.
-func (k *kubelet) seePod(pod *corev1.Pod) {
+func (k *kubelet) syncPod(pod *corev1.Pod) {
 	k.mu.Lock()
 	record, known := k.pods[pod.UID]
 	if known {
@@ -47,18 +47,18 @@ func (k *kubelet) seePod(pod *corev1.Pod) {
 	}
 	rejected := record.rejected
 	k.mu.Unlock()
-	k.wakeFor(pod)
+	k.notifyDevicesOf(pod)
 	if rejected != nil && !finished(pod) {
-		k.player.running.Go(func() { k.reject(pod, rejected) })
+		k.simulator.running.Go(func() { k.reject(pod, rejected) })
 		return
 	}
-	if !quiet(pod) && k.startable(pod) {
-		k.feed(func(ctx context.Context) { k.player.bridge.Pod(ctx, pod) })
+	if !isSteady(pod) && k.startable(pod) {
+		k.feed(func(ctx context.Context) { k.simulator.bridge.Pod(ctx, pod) })
 	}
 }
 
-// quiet tells whether a pod just runs on: kwok has nothing to plan for it.
-func quiet(pod *corev1.Pod) bool {
+// isSteady tells whether a pod just runs on: kwok has nothing to plan for it.
+func isSteady(pod *corev1.Pod) bool {
 	if pod.Status.Phase != corev1.PodRunning || pod.DeletionTimestamp != nil ||
 		pod.Spec.ActiveDeadlineSeconds != nil || kwokbridge.Ends(pod) {
 		return false
@@ -80,7 +80,7 @@ func (k *kubelet) startable(pod *corev1.Pod) bool {
 	if pod.Spec.HostNetwork || !k.registeredNotReady() {
 		return true
 	}
-	node, ok := cached[*corev1.Node](k.player.nodes, pod.Spec.NodeName)
+	node, ok := cached[*corev1.Node](k.simulator.nodes, pod.Spec.NodeName)
 	return ok && ready(node)
 }
 
@@ -109,7 +109,7 @@ func (k *kubelet) resume() {
 		if !k.startable(pod) {
 			continue
 		}
-		k.feed(func(ctx context.Context) { k.player.bridge.Pod(ctx, pod) })
+		k.feed(func(ctx context.Context) { k.simulator.bridge.Pod(ctx, pod) })
 	}
 }
 
@@ -118,8 +118,8 @@ func (k *kubelet) losePod(pod *corev1.Pod) {
 	k.mu.Lock()
 	delete(k.pods, pod.UID)
 	k.mu.Unlock()
-	k.feed(func(ctx context.Context) { k.player.bridge.PodGone(ctx, pod) })
-	k.wakeFor(pod)
+	k.feed(func(ctx context.Context) { k.simulator.bridge.PodGone(ctx, pod) })
+	k.notifyDevicesOf(pod)
 }
 
 // view is the node as admission sees it. The caller holds the lock.
@@ -151,13 +151,13 @@ func (k *kubelet) boundPods() []*corev1.Pod {
 func (k *kubelet) reject(pod *corev1.Pod, r *admission.Rejection) {
 	ended := pod.DeepCopy()
 	ended.Status = corev1.PodStatus{Phase: corev1.PodFailed, Reason: r.Reason, Message: r.Message,
-		QOSClass: pod.Status.QOSClass, StartTime: &metav1.Time{Time: k.player.config.Clock.Now()}, Conditions: pod.Status.Conditions}
-	_, err := k.player.config.Client.CoreV1().Pods(pod.Namespace).UpdateStatus(k.ctx, ended, metav1.UpdateOptions{})
+		QOSClass: pod.Status.QOSClass, StartTime: &metav1.Time{Time: k.simulator.config.Clock.Now()}, Conditions: pod.Status.Conditions}
+	_, err := k.simulator.config.Client.CoreV1().Pods(pod.Namespace).UpdateStatus(k.ctx, ended, metav1.UpdateOptions{})
 	switch {
 	case err == nil:
-		k.tell(Rejected, fmt.Sprintf("pod %s/%s: %s: %s", pod.Namespace, pod.Name, r.Reason, r.Message))
+		k.notify(Rejected, fmt.Sprintf("pod %s/%s: %s: %s", pod.Namespace, pod.Name, r.Reason, r.Message))
 	case apierrors.IsNotFound(err), apierrors.IsConflict(err), k.ctx.Err() != nil:
 	default:
-		k.player.config.Log.Warn("rejecting a pod failed; it is repeated", "pod", pod.Namespace+"/"+pod.Name, "error", err.Error())
+		k.simulator.config.Log.Warn("rejecting a pod failed; it is repeated", "pod", pod.Namespace+"/"+pod.Name, "error", err.Error())
 	}
 }

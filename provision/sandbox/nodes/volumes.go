@@ -54,7 +54,7 @@ func (k *kubelet) mountPlugins() time.Duration {
 		}
 		k.mu.Unlock()
 		if k.startable(pod) {
-			k.feed(func(ctx context.Context) { k.player.bridge.Pod(ctx, pod) })
+			k.feed(func(ctx context.Context) { k.simulator.bridge.Pod(ctx, pod) })
 		}
 	}
 	return wait
@@ -66,14 +66,14 @@ func (k *kubelet) delay(pod *corev1.Pod, missing string) {
 		return
 	}
 	waiting := pod.DeepCopy()
-	waiting.Status.StartTime = &metav1.Time{Time: k.player.config.Clock.Now()}
+	waiting.Status.StartTime = &metav1.Time{Time: k.simulator.config.Clock.Now()}
 	for _, c := range pod.Spec.Containers {
 		waiting.Status.ContainerStatuses = append(waiting.Status.ContainerStatuses, corev1.ContainerStatus{Name: c.Name, Image: c.Image,
 			State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ContainerCreating"}}})
 	}
-	setReady(&waiting.Status, k.player.config.Clock.Now())
-	if _, err := k.player.config.Client.CoreV1().Pods(pod.Namespace).UpdateStatus(k.ctx, waiting, metav1.UpdateOptions{}); err == nil {
-		k.tell(NoDevices, "the device plugin's pod "+pod.Namespace+"/"+pod.Name+" does not start: "+missing)
+	setReady(&waiting.Status, k.simulator.config.Clock.Now())
+	if _, err := k.simulator.config.Client.CoreV1().Pods(pod.Namespace).UpdateStatus(k.ctx, waiting, metav1.UpdateOptions{}); err == nil {
+		k.notify(NoDevices, "the device plugin's pod "+pod.Namespace+"/"+pod.Name+" does not start: "+missing)
 	}
 }
 
@@ -100,7 +100,7 @@ func (k *kubelet) volumes(pod *corev1.Pod) deviceplugin.ConfigMaps {
 }
 
 func (k *kubelet) configMap(namespace, name string) (*corev1.ConfigMap, error) {
-	cm, err := k.player.config.Client.CoreV1().ConfigMaps(namespace).Get(k.ctx, name, metav1.GetOptions{})
+	cm, err := k.simulator.config.Client.CoreV1().ConfigMaps(namespace).Get(k.ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}

@@ -11,7 +11,7 @@ import (
 
 // Start starts a sandbox, which stops when the test ends. It waits as long as a first
 // build of the sandbox's programs takes.
-func Start(t testing.TB, config sandbox.Config) *sandbox.World {
+func Start(t testing.TB, config sandbox.Config) *sandbox.Environment {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 25*time.Minute)
 	defer cancel()

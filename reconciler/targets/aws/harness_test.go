@@ -24,7 +24,7 @@ const sandboxMark = "us-east-1/sandbox"
 func newCloud(t *testing.T, change func(*sandbox.Config)) (*clients, *sandbox.Cloud) {
 	t.Helper()
 	cfg := sandbox.DefaultConfig()
-	cfg.Delays.Fleet, cfg.Delays.Answer = 0, 0
+	cfg.Delays.Fleet, cfg.Delays.Response = 0, 0
 	cfg.Queues, cfg.Roles, cfg.Profiles, cfg.Tags = nil, nil, nil, map[string]string{}
 	if change != nil {
 		change(&cfg)

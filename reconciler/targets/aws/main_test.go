@@ -18,7 +18,7 @@ import (
 // It is started by the first that needs it; each has namespaces of its own.
 type apiserver struct {
 	once  sync.Once
-	world *sandbox.World
+	world *sandbox.Environment
 	err   error
 }
 

@@ -26,7 +26,7 @@ const (
 func parameters(t *testing.T) (*sandbox.Cloud, func(names ...string) (map[string]Parameter, error)) {
 	t.Helper()
 	cfg := sandbox.DefaultConfig()
-	cfg.Delays.Answer = 0
+	cfg.Delays.Response = 0
 	cloud, err := sandbox.New(cfg)
 	if err != nil {
 		t.Fatal(err)

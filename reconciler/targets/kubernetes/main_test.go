@@ -22,7 +22,7 @@ import (
 var server *rest.Config
 
 // sandboxed is the world that the control plane runs in.
-var sandboxed *sandbox.World
+var sandboxed *sandbox.Environment
 
 func TestMain(m *testing.M) {
 	flag.Parse()

@@ -104,7 +104,7 @@ func (c condition) readValues(operator string, raw any) ([]string, error) {
 	if b, ok := raw.(bool); ok && truth {
 		raw = strconv.FormatBool(b)
 	}
-	list, err := words(raw)
+	list, err := stringList(raw)
 	if err != nil {
 		return nil, err
 	}
@@ -119,9 +119,9 @@ func (c condition) readValues(operator string, raw any) ([]string, error) {
 	return list, nil
 }
 
-// holds reports whether the condition is met by the values of its key; a key
+// isMet reports whether the condition is met by the values of its key; a key
 // without values is absent.
-func (c condition) holds(context map[string][]string) bool {
+func (c condition) isMet(context map[string][]string) bool {
 	have := context[c.key]
 	switch {
 	case c.null:

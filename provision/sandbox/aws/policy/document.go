@@ -133,7 +133,7 @@ func parsePatterns(fields map[string]any, field string, form *regexp.Regexp) (pa
 	if not {
 		field, given = "Not"+field, negated
 	}
-	list, err := words(given)
+	list, err := stringList(given)
 	if err != nil {
 		return patterns{}, fmt.Errorf("its %s: %w", field, err)
 	}
@@ -155,8 +155,8 @@ func only(fields map[string]any, known ...string) error {
 	return nil
 }
 
-// words reads one string or a list of them, without policy variables.
-func words(raw any) ([]string, error) {
+// stringList reads one string or a list of them, without policy variables.
+func stringList(raw any) ([]string, error) {
 	list, ok := raw.([]any)
 	if !ok {
 		list = []any{raw}

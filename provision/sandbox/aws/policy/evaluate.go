@@ -54,12 +54,12 @@ func Evaluate(docs []Document, boundary *Document, r Request) Decision {
 	d := Decision{Request: r}
 	allow, deny := "", ""
 	for _, doc := range docs {
-		a, n := doc.says(r, context)
+		a, n := doc.evaluate(r, context)
 		allow, deny = first(allow, a), first(deny, n)
 	}
 	bounded := boundary == nil
 	if !bounded {
-		a, n := boundary.says(r, context)
+		a, n := boundary.evaluate(r, context)
 		bounded = a != ""
 		if deny == "" && n != "" {
 			d.Statement, d.Why = n, "of an explicit deny in a permissions boundary"
@@ -86,9 +86,9 @@ func first(a, b string) string {
 	return b
 }
 
-// says names the first statement of the document that allows the request, and
+// evaluate names the first statement of the document that allows the request, and
 // the first that denies it.
-func (doc Document) says(r Request, context map[string][]string) (allow, deny string) {
+func (doc Document) evaluate(r Request, context map[string][]string) (allow, deny string) {
 	for _, s := range doc.statements {
 		if !s.applies(r, context) {
 			continue
@@ -107,7 +107,7 @@ func (s statement) applies(r Request, context map[string][]string) bool {
 		return false
 	}
 	for _, c := range s.conditions {
-		if !c.holds(context) {
+		if !c.isMet(context) {
 			return false
 		}
 	}

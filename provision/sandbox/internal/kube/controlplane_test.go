@@ -33,13 +33,13 @@ func (w testWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-type world struct {
+type fixture struct {
 	plane  *kube.ControlPlane
 	group  *process.Group
 	folder string
 }
 
-func start(t *testing.T) world {
+func start(t *testing.T) fixture {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), deadline)
 	t.Cleanup(cancel)
@@ -74,7 +74,7 @@ func start(t *testing.T) world {
 		t.Fatal(err)
 	}
 	t.Logf("ready after %s", time.Since(begin).Round(time.Millisecond))
-	return world{plane: plane, group: group, folder: folder}
+	return fixture{plane: plane, group: group, folder: folder}
 }
 
 func client(t *testing.T, config *rest.Config) *kubernetes.Clientset {
@@ -150,7 +150,7 @@ func createPod(t *testing.T, api *kubernetes.Clientset) {
 	}
 }
 
-func refuseAnonymous(t *testing.T, w world) {
+func refuseAnonymous(t *testing.T, w fixture) {
 	t.Helper()
 	anonymous := client(t, rest.AnonymousClientConfig(w.plane.REST()))
 	_, err := anonymous.CoreV1().Secrets("kube-system").List(t.Context(), metav1.ListOptions{})
@@ -176,7 +176,7 @@ func checkModes(t *testing.T, folder string) {
 	}
 }
 
-func bounceAPI(t *testing.T, w world, api *kubernetes.Clientset) {
+func bounceAPI(t *testing.T, w fixture, api *kubernetes.Clientset) {
 	t.Helper()
 	if err := w.plane.KillAPIServer(); err != nil {
 		t.Fatal(err)

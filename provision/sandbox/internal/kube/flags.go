@@ -12,7 +12,7 @@ type ports struct {
 
 func loopback(port int) string { return fmt.Sprintf("https://127.0.0.1:%d", port) }
 
-// etcdFlags leaves out fsync: a world that loses its power is thrown away. The
+// etcdFlags leaves out fsync: an environment that loses its power is thrown away. The
 // short election is safe with one member, and saves a second at every start.
 func etcdFlags(ids *identities, data string, p ports) []string {
 	client, peer := loopback(p.etcd), loopback(p.etcdPeer)

@@ -18,7 +18,7 @@ const ServiceRange = "172.20.0.0/16"
 // serviceAddress is the API server's inside the cluster: the range's first.
 const serviceAddress = "172.20.0.1"
 
-// identities is the key material of one world, drawn anew at every start.
+// identities is the key material of one environment, drawn anew at every start.
 type identities struct {
 	dir     string
 	cluster *authority

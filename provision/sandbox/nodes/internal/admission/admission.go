@@ -4,7 +4,7 @@
 //
 // Like a kubelet it lets a pod pass that asks for an extended resource of which
 // the node has never heard, because that may be a resource of the cluster.
-// Affinity and taints are left to the scheduler: the player sees labels and
+// Affinity and taints are left to the scheduler: the simulator sees labels and
 // taints later than it sees the pod, and would refuse good pods.
 //
 // Start reading at Check.

@@ -31,7 +31,7 @@ const (
 // Config is what the bridge needs. All fields are required, durations may be 0.
 type Config struct {
 	Client kubernetes.Interface
-	// Node and Lease read the player's caches.
+	// Node and Lease read the simulator's caches.
 	Node  func(name string) (*corev1.Node, bool)
 	Lease func(name string) (*coordinationv1.Lease, bool)
 	// Plays tells whether a node's machine runs; pods elsewhere are left alone.
@@ -118,8 +118,8 @@ func (b *Bridge) PodGone(ctx context.Context, pod *corev1.Pod) {
 	send(ctx, b.podEvents, informer.Deleted, pod)
 }
 
-// Settle returns when kwok has taken every event sent before.
-func (b *Bridge) Settle(ctx context.Context) {
+// Flush returns when kwok has taken every event sent before.
+func (b *Bridge) Flush(ctx context.Context) {
 	// Events are taken one at a time, in order; one of no known type does nothing.
 	send[*corev1.Node](ctx, b.nodeEvents, "", nil)
 	send[*corev1.Pod](ctx, b.podEvents, "", nil)
@@ -154,7 +154,7 @@ func (b *Bridge) Heartbeat(ctx context.Context, node *corev1.Node) error {
 	return nil
 }
 
-// nodeCache is the player's cache in the shape that kwok asks for.
+// nodeCache is the simulator's cache in the shape that kwok asks for.
 type nodeCache struct {
 	get func(name string) (*corev1.Node, bool)
 }

@@ -31,7 +31,7 @@ type Container struct {
 // Exit is a container's end.
 type Exit struct {
 	Code              int
-	Words             string // the end of its log
+	Log               string // the end of its log
 	Started, Finished time.Time
 	// Daemon is true when the MPS daemon in the same pod ended for the same reason.
 	Daemon bool
@@ -48,7 +48,7 @@ func (l *Life) end(now time.Time, f Failure) {
 	if now.Sub(l.container.Since) >= 2*longest {
 		l.backOff = 0
 	}
-	l.container.Last = &Exit{Code: f.Code, Words: f.Words, Started: l.container.Since, Finished: now, Daemon: f.Daemon}
+	l.container.Last = &Exit{Code: f.Code, Log: f.Log, Started: l.container.Since, Finished: now, Daemon: f.Daemon}
 	l.container.State, l.container.Wait = Exited, 0
 	l.phase, l.complaint, l.next = down, f.Why, now.Add(l.timing.Restart)
 	if l.timing.Never {

@@ -25,9 +25,9 @@ type Failure struct {
 	Why string
 	// Then is what the plugin does about it.
 	Then Then
-	// Code and Words are the container's exit code and the end of its log, for Ends.
-	Code  int
-	Words string
+	// Code and Log are the container's exit code and the end of its log, for Ends.
+	Code int
+	Log  string
 	// Daemon is true when the MPS daemon of the same pod ends as well.
 	Daemon bool
 }
@@ -81,7 +81,7 @@ type Life struct {
 	offer      Offer
 	registered time.Time
 	missing    int // GPUs, when it registered
-	fallen     int // GPUs that went missing since
+	lost       int // GPUs that went missing since
 	crashes    int
 
 	container Container
@@ -104,7 +104,7 @@ func (l *Life) Complaint() string { return l.complaint }
 // many of them are healthy. ok is false when it serves nothing.
 func (l *Life) Offer() (offer Offer, listed, healthy int, ok bool) {
 	each := max(l.offer.Replicas, 1)
-	return l.offer, l.offer.GPUs * each, max(l.offer.GPUs-l.fallen, 0) * each, l.phase == serving
+	return l.offer, l.offer.GPUs * each, max(l.offer.GPUs-l.lost, 0) * each, l.phase == serving
 }
 
 // Reload makes a running plugin read its configuration again, as the config manager
@@ -142,7 +142,7 @@ func (l *Life) start(now time.Time, facts Facts) {
 	if failure == nil {
 		l.offer, l.complaint = offer, ""
 		l.phase, l.registered, l.next = serving, now, now.Add(l.timing.Start)
-		l.missing, l.fallen = facts.Missing, 0
+		l.missing, l.lost = facts.Missing, 0
 		return
 	}
 	switch failure.Then {
@@ -159,10 +159,10 @@ func (l *Life) start(now time.Time, facts Facts) {
 
 // serve notices GPUs that went missing, and crashes where it must.
 func (l *Life) serve(now time.Time, facts Facts) {
-	l.fallen = max(l.fallen, facts.Missing-l.missing)
+	l.lost = max(l.lost, facts.Missing-l.missing)
 	if l.crashing(facts) && !now.Before(l.registered.Add(l.timing.Start)) {
 		l.crashes++
-		l.end(now, Failure{Why: "the device plugin's container crashed", Code: 2, Words: crashWords})
+		l.end(now, Failure{Why: "the device plugin's container crashed", Code: 2, Log: crashLog})
 	}
 }
 
@@ -170,6 +170,6 @@ func (l *Life) crashing(facts Facts) bool {
 	return facts.Crashes < 0 || l.crashes < facts.Crashes
 }
 
-// crashWords are of a Go program that crashed: nothing of its log is left.
-const crashWords = "panic: runtime error: invalid memory address or nil pointer dereference\n" +
+// crashLog are of a Go program that crashed: nothing of its log is left.
+const crashLog = "panic: runtime error: invalid memory address or nil pointer dereference\n" +
 	"[signal SIGSEGV: segmentation violation code=0x1 addr=0x18]\n\ngoroutine 54 [running]:"

@@ -72,7 +72,7 @@ func (p *played) at(after time.Duration, why, want string) {
 	p.is(why, want)
 }
 
-var broken = pluginlife.Failure{Why: "no driver", Code: 1, Words: "no libnvidia-ml.so.1", Daemon: true}
+var broken = pluginlife.Failure{Why: "no driver", Code: 1, Log: "no libnvidia-ml.so.1", Daemon: true}
 
 func TestAPluginThatCannotStartIsStartedAgainLessAndLessOften(t *testing.T) {
 	p := play(t, timing)
@@ -86,7 +86,7 @@ func TestAPluginThatCannotStartIsStartedAgainLessAndLessOften(t *testing.T) {
 	p.at(14*time.Second, "and longer", "nothing, backing off 20s, restarts 2")
 	p.at(time.Hour, "to no more than five minutes", "nothing, backing off 5m0s, restarts 16")
 	last := p.life.Container().Last
-	if last.Code != 1 || last.Words != broken.Words || !last.Daemon || last.Finished.Sub(last.Started) != time.Second {
+	if last.Code != 1 || last.Log != broken.Log || !last.Daemon || last.Finished.Sub(last.Started) != time.Second {
 		t.Errorf("its last end: %+v", last)
 	}
 	if p.life.Complaint() != "no driver" {
@@ -112,7 +112,7 @@ func TestACrashTakesTheDevicesAndBringsThemBack(t *testing.T) {
 	p.at(3100*time.Millisecond, "it registers again", "40/40, running, restarts 1")
 	p.at(4100*time.Millisecond, "it crashes a second time", "nothing, backing off 10s, restarts 1")
 	p.at(time.Minute, "and no more", "40/40, running, restarts 2")
-	if words := p.life.Container().Last.Words; !strings.HasPrefix(words, "panic") || strings.Contains(words, "config") {
+	if words := p.life.Container().Last.Log; !strings.HasPrefix(words, "panic") || strings.Contains(words, "config") {
 		t.Errorf("last words %q", words)
 	}
 	p.crashes = 0

@@ -6,7 +6,7 @@
 //
 // It refuses what it cannot read with certainty, a shell expansion in an
 // argument for instance, because a guess would make a node join that in the real
-// world would not. Errors never repeat the text of the user data: it may hold
+// environment would not. Errors never repeat the text of the user data: it may hold
 // secrets.
 //
 // Start reading at Parse.

@@ -24,15 +24,15 @@ const resync = 5 * time.Second
 
 const byNode = "node"
 
-// Player plays the machines of one cluster. Use New, then Start.
-type Player struct {
+// Simulator plays the machines of one cluster. Use New, then Start.
+type Simulator struct {
 	config Config
 	bridge *kwokbridge.Bridge
 	ebs    *ebsdriver.Driver
 
 	pods, nodes, leases cache.SharedIndexInformer
 
-	ctx     context.Context // the player's life, set by Start
+	ctx     context.Context // the simulator's life, set by Start
 	running sync.WaitGroup
 
 	mu       sync.RWMutex
@@ -40,14 +40,14 @@ type Player struct {
 	joined   map[string]*kubelet // by node name, while the machine runs
 }
 
-// New builds a player; nothing runs before Start. It fails on a Config that lacks
+// New builds a simulator; nothing runs before Start. It fails on a Config that lacks
 // a required field.
-func New(config Config) (*Player, error) {
+func New(config Config) (*Simulator, error) {
 	config, err := config.withDefaults()
 	if err != nil {
 		return nil, err
 	}
-	p := &Player{config: config, machines: map[string]*kubelet{}, joined: map[string]*kubelet{}}
+	p := &Simulator{config: config, machines: map[string]*kubelet{}, joined: map[string]*kubelet{}}
 	if err := p.buildCaches(); err != nil {
 		return nil, err
 	}
@@ -77,7 +77,7 @@ func New(config Config) (*Player, error) {
 }
 
 // buildCaches makes the informers: pods that are bound, nodes, node leases.
-func (p *Player) buildCaches() error {
+func (p *Simulator) buildCaches() error {
 	bound := informers.NewSharedInformerFactoryWithOptions(p.config.Client, resync, informers.WithTweakListOptions(func(o *metav1.ListOptions) {
 		o.FieldSelector = fields.OneTermNotEqualSelector("spec.nodeName", "").String()
 	}))
@@ -92,13 +92,13 @@ func (p *Player) buildCaches() error {
 		return nil, nil
 	}}
 	_, podErr := p.pods.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(o any) { p.seePod(o.(*corev1.Pod)) },
-		UpdateFunc: func(_, o any) { p.seePod(o.(*corev1.Pod)) },
+		AddFunc:    func(o any) { p.handlePod(o.(*corev1.Pod)) },
+		UpdateFunc: func(_, o any) { p.handlePod(o.(*corev1.Pod)) },
 		DeleteFunc: func(o any) { last(o, p.losePod) },
 	})
 	_, nodeErr := p.nodes.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(o any) { p.seeNode(o.(*corev1.Node)) },
-		UpdateFunc: func(_, o any) { p.seeNode(o.(*corev1.Node)) },
+		AddFunc:    func(o any) { p.handleNode(o.(*corev1.Node)) },
+		UpdateFunc: func(_, o any) { p.handleNode(o.(*corev1.Node)) },
 		DeleteFunc: func(o any) { last(o, p.loseNode) },
 	})
 	if err := errors.Join(podErr, nodeErr, p.pods.AddIndexers(indexers)); err != nil {
@@ -108,8 +108,8 @@ func (p *Player) buildCaches() error {
 }
 
 // Start begins to play: it returns when the caches are filled and the system
-// machines' Nodes exist. The player ends with the context; Wait then returns.
-func (p *Player) Start(ctx context.Context) error {
+// machines' Nodes exist. The simulator ends with the context; Wait then returns.
+func (p *Simulator) Start(ctx context.Context) error {
 	p.mu.Lock()
 	p.ctx = ctx
 	p.mu.Unlock()
@@ -141,13 +141,13 @@ func (p *Player) Start(ctx context.Context) error {
 	return nil
 }
 
-// Wait returns when everything that the player started has ended.
-func (p *Player) Wait() { p.running.Wait() }
+// Wait returns when everything that the simulator started has ended.
+func (p *Simulator) Wait() { p.running.Wait() }
 
 // Launch plays a machine that the cloud has just started to run. It returns at
 // once; what becomes of the machine is told by Notices. An id that is played
 // already is ignored.
-func (p *Player) Launch(m Machine) {
+func (p *Simulator) Launch(m Machine) {
 	k, err := p.power(m)
 	if err != nil {
 		p.config.Log.Warn("machine not played", "machine", m.String(), "reason", err.Error())
@@ -159,7 +159,7 @@ func (p *Player) Launch(m Machine) {
 	p.running.Go(func() {
 		if k.pause(p.config.Delays.Join + p.config.Fault(m).JoinsLater) {
 			if err := k.join(); err != nil && k.ctx.Err() == nil {
-				k.tell(NeverJoins, err.Error())
+				k.notify(NeverJoins, err.Error())
 			}
 		}
 	})
@@ -167,7 +167,7 @@ func (p *Player) Launch(m Machine) {
 
 // Stop silences a machine that shuts down: no heartbeats, no work on its pods.
 // Its Node stays.
-func (p *Player) Stop(id string) {
+func (p *Simulator) Stop(id string) {
 	if k := p.machine(id); k != nil {
 		k.stop()
 	}
@@ -175,7 +175,7 @@ func (p *Player) Stop(id string) {
 
 // Gone plays the cloud controller: the terminated machine's Node is deleted after
 // Delays.NodeGone, unless somebody else was faster.
-func (p *Player) Gone(id string) {
+func (p *Simulator) Gone(id string) {
 	k := p.machine(id)
 	if k == nil {
 		return
@@ -188,7 +188,7 @@ func (p *Player) Gone(id string) {
 }
 
 // power takes a machine into the books. It returns nil for one that is there.
-func (p *Player) power(m Machine) (*kubelet, error) {
+func (p *Simulator) power(m Machine) (*kubelet, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.ctx == nil {
@@ -202,47 +202,47 @@ func (p *Player) power(m Machine) (*kubelet, error) {
 	return k, nil
 }
 
-func (p *Player) machine(id string) *kubelet {
+func (p *Simulator) machine(id string) *kubelet {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	return p.machines[id]
 }
 
 // on returns the kubelet that plays a node, nil when none does.
-func (p *Player) on(node string) *kubelet {
+func (p *Simulator) on(node string) *kubelet {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	return p.joined[node]
 }
 
-func (p *Player) seePod(pod *corev1.Pod) {
+func (p *Simulator) handlePod(pod *corev1.Pod) {
 	if k := p.on(pod.Spec.NodeName); k != nil {
-		k.seePod(pod)
+		k.syncPod(pod)
 	}
 }
 
-func (p *Player) losePod(pod *corev1.Pod) {
+func (p *Simulator) losePod(pod *corev1.Pod) {
 	if k := p.on(pod.Spec.NodeName); k != nil {
 		k.losePod(pod)
 	}
 }
 
-func (p *Player) seeNode(node *corev1.Node) {
+func (p *Simulator) handleNode(node *corev1.Node) {
 	if k := p.on(node.Name); k != nil {
-		k.seeNode(node)
+		k.syncNode(node)
 	}
 }
 
 // loseNode silences a kubelet whose Node was deleted under it: it does not
 // register again before its machine restarts, and machines here never do.
-func (p *Player) loseNode(node *corev1.Node) {
+func (p *Simulator) loseNode(node *corev1.Node) {
 	if k := p.on(node.Name); k != nil && k.owns(node) {
 		k.stop()
 	}
 }
 
 // boundTo returns the cached pods of a node.
-func (p *Player) boundTo(node string) []*corev1.Pod {
+func (p *Simulator) boundTo(node string) []*corev1.Pod {
 	objects, _ := p.pods.GetIndexer().ByIndex(byNode, node)
 	pods := make([]*corev1.Pod, 0, len(objects))
 	for _, o := range objects {

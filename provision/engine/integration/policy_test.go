@@ -1,4 +1,4 @@
-package worldtest
+package integration
 
 import (
 	"slices"
@@ -18,7 +18,7 @@ import (
 )
 
 // holdToPolicy lets the engine do in AWS only what its policy allows.
-func (w *world) holdToPolicy(t *testing.T) {
+func (w *fixture) holdToPolicy(t *testing.T) {
 	t.Helper()
 	text, err := policies.Engine(policies.Values{
 		Partition: "aws", Region: w.settings.Region, Account: w.settings.Account, Cluster: w.settings.Cluster,
@@ -37,7 +37,7 @@ func (w *world) holdToPolicy(t *testing.T) {
 
 // aNodesLife launches a node for a pod and ends it after the pod, with an
 // instance profile that Karpenter makes and takes away: every call that writes.
-func (w *world) aNodesLife(t *testing.T) {
+func (w *fixture) aNodesLife(t *testing.T) {
 	class, pool, pod := w.pool()
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -75,7 +75,7 @@ func (w *world) aNodesLife(t *testing.T) {
 }
 
 // nothingWasDenied holds every call that arrived so far against the policy.
-func (w *world) nothingWasDenied(t *testing.T) {
+func (w *fixture) nothingWasDenied(t *testing.T) {
 	var asked []string
 	for _, call := range w.AWS.Calls() {
 		for _, d := range call.Denied(w.policy, nil) {
@@ -90,7 +90,7 @@ func (w *world) nothingWasDenied(t *testing.T) {
 }
 
 // called tells whether the operation succeeded at least once.
-func (w *world) called(service, operation string) bool {
+func (w *fixture) called(service, operation string) bool {
 	for _, call := range w.AWS.Calls() {
 		if call.Service == service && call.Operation == operation && call.Done && (call.Code == "" || call.Code == "DryRunOperation") {
 			return true
@@ -100,7 +100,7 @@ func (w *world) called(service, operation string) bool {
 }
 
 // pool is a node class with a role, a pool on it, and a pod for it.
-func (w *world) pool() (*awsv1.EC2NodeClass, *karpv1.NodePool, *corev1.Pod) {
+func (w *fixture) pool() (*awsv1.EC2NodeClass, *karpv1.NodePool, *corev1.Pod) {
 	mine := map[string]string{"karpenter.sh/discovery": w.settings.Cluster}
 	name := metav1.ObjectMeta{Name: "held"}
 	class := &awsv1.EC2NodeClass{ObjectMeta: name, Spec: awsv1.EC2NodeClassSpec{

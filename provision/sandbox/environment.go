@@ -1,4 +1,4 @@
-// Package sandbox runs a whole EKS-like world on one machine: a real Kubernetes
+// Package sandbox runs a whole EKS-like environment on one machine: a real Kubernetes
 // control plane, AWS emulated at the wire, kubelets played for every launched
 // instance, and a real Gitea. Everything listens on loopback only, with keys and
 // passwords of its own, and is gone after Stop, after Ctrl-C and after a crash
@@ -6,7 +6,7 @@
 //
 // It builds its programs from source the first time and keeps them, so it runs
 // inside a clone of the repository. It refuses to read the user's own cloud
-// credentials and kubeconfig: a world is reached only by what Env returns. It
+// credentials and kubeconfig: an environment is reached only by what Env returns. It
 // starts no engine and no Poolwright; whoever tests those starts them, with Run
 // or in-process.
 //
@@ -32,7 +32,7 @@ import (
 	"github.com/poolwright/poolwright/provision/sandbox/process"
 )
 
-// Config is what a world is made of. Start from DefaultConfig.
+// Config is what an environment is made of. Start from DefaultConfig.
 type Config struct {
 	// AWS is the emulated account. Its cluster's endpoint, authority and service
 	// range are filled in by Start.
@@ -43,10 +43,10 @@ type Config struct {
 	// CriticalAddonsOnly, as Karpenter's guide has it, only pods that tolerate that
 	// run before a node is provisioned.
 	SystemTaints []corev1.Taint
-	// Fault and Notify are the node player's, see nodes.Config. Both may be nil.
+	// Fault and Notify are the node simulator's, see nodes.Config. Both may be nil.
 	Fault  func(nodes.Machine) nodes.Fault
 	Notify func(nodes.Notice)
-	// WithoutGit leaves Gitea out, for tests that need no repository; World.Git
+	// WithoutGit leaves Gitea out, for tests that need no repository; Environment.Git
 	// is nil then.
 	WithoutGit bool
 	// Keep leaves the data folder with all logs behind after Stop.
@@ -59,14 +59,14 @@ type Config struct {
 // ones.
 func DefaultConfig() Config { return Config{AWS: aws.DefaultConfig()} }
 
-// World is a running world.
-type World struct {
+// Environment is a running environment.
+type Environment struct {
 	// AWS is the emulated cloud, to look into and to make fail.
 	AWS *aws.Cloud
 	// Git is the Git server, nil with Config.WithoutGit.
 	Git *gitserver.Server
 	// Nodes plays the kubelets. Instances of AWS reach it by themselves.
-	Nodes *nodes.Player
+	Nodes *nodes.Simulator
 	// Dir is the private data folder; logs are below it.
 	Dir string
 	// Kubeconfig is the administrator's, Kubectl the binary that fits.
@@ -79,12 +79,12 @@ type World struct {
 	end    ending
 }
 
-// Start makes a world and returns once pods can be scheduled and commits be
+// Start makes an environment and returns once pods can be scheduled and commits be
 // pushed. The first time on a machine it builds the programs, which takes
-// minutes. ctx bounds the start, not the life of the world. When a part fails,
+// minutes. ctx bounds the start, not the life of the environment. When a part fails,
 // everything that was started before is stopped again.
-func Start(ctx context.Context, config Config) (*World, error) {
-	w := &World{config: config}
+func Start(ctx context.Context, config Config) (*Environment, error) {
+	w := &Environment{config: config}
 	if err := w.start(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("starting the sandbox: %w", err), w.Stop())
 	}
@@ -92,22 +92,22 @@ func Start(ctx context.Context, config Config) (*World, error) {
 }
 
 // Stop ends everything: programs that Run started, so that they can say
-// goodbye to a living cluster, then the world. It leaves no process and, unless
+// goodbye to a living cluster, then the environment. It leaves no process and, unless
 // Config.Keep, no file. It may be called again, also from another goroutine.
-func (w *World) Stop() error { return w.end.run(w.group) }
+func (w *Environment) Stop() error { return w.end.run(w.group) }
 
-// Done is closed when a part of the world ends by itself; Err says which. The
+// Done is closed when a part of the environment ends by itself; Err says which. The
 // end of a program that Run started does not close it.
-func (w *World) Done() <-chan struct{} { return w.group.Failed() }
+func (w *Environment) Done() <-chan struct{} { return w.group.Failed() }
 
 // Err is the unexpected end of a part, with its last log lines, or nil.
-func (w *World) Err() error { return w.group.Err() }
+func (w *Environment) Err() error { return w.group.Err() }
 
-// Run starts a program in the world, as a user would in a shell with Env: its
+// Run starts a program in the environment, as a user would in a shell with Env: its
 // environment holds nothing else of ours but PATH. Its output goes to
 // <Dir>/logs/<name>.log. Its end is told by the returned process only; Stop
 // ends it first. A name may be used again after its program ended.
-func (w *World) Run(name, binary string, args ...string) (*process.Process, error) {
+func (w *Environment) Run(name, binary string, args ...string) (*process.Process, error) {
 	env := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + w.Dir}
 	for key, value := range w.Env() {
 		env = append(env, key+"="+value)
@@ -127,23 +127,23 @@ func (w *World) Run(name, binary string, args ...string) (*process.Process, erro
 
 // REST returns a copy of the administrator's client configuration, without
 // client-side rate limit.
-func (w *World) REST() *rest.Config { return w.plane.REST() }
+func (w *Environment) REST() *rest.Config { return w.plane.REST() }
 
 // Endpoint is the AWS endpoint's URL.
-func (w *World) Endpoint() string { return w.access.endpoint }
+func (w *Environment) Endpoint() string { return w.access.endpoint }
 
 // KillAPIServer takes the API server away at once, as an outage does. Its data
 // stays in etcd.
-func (w *World) KillAPIServer() error { return w.plane.KillAPIServer() }
+func (w *Environment) KillAPIServer() error { return w.plane.KillAPIServer() }
 
 // StartAPIServer brings it back at the same address and returns once it is
 // ready.
-func (w *World) StartAPIServer(ctx context.Context) error { return w.plane.StartAPIServer(ctx) }
+func (w *Environment) StartAPIServer(ctx context.Context) error { return w.plane.StartAPIServer(ctx) }
 
-// Env is all that a program needs to know of the world and nothing of the
+// Env is all that a program needs to know of the environment and nothing of the
 // user's: the names that kubectl and the AWS SDKs read. Those of files, of the
 // profile and of the session take away what the user's shell or home may hold.
-func (w *World) Env() map[string]string {
+func (w *Environment) Env() map[string]string {
 	return map[string]string{
 		"KUBECONFIG":                  w.Kubeconfig,
 		"AWS_ENDPOINT_URL":            w.Endpoint(),

@@ -1,4 +1,4 @@
-package worldtest
+package integration
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 
 // play is the kubelets: plugins run when they are bound, end when they are deleted,
 // and nodes go on being ready.
-func (w *world) play(ctx context.Context) error {
+func (w *fixture) play(ctx context.Context) error {
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	serving, beat := map[types.UID]string{}, time.Now()
@@ -41,7 +41,7 @@ func (w *world) play(ctx context.Context) error {
 	}
 }
 
-func (w *world) playPod(ctx context.Context, pod *corev1.Pod, serving map[types.UID]string) error {
+func (w *fixture) playPod(ctx context.Context, pod *corev1.Pod, serving map[types.UID]string) error {
 	node := pod.Spec.NodeName
 	switch {
 	case node == "" || nodes()[node] == "": // the sandbox's own node has a kubelet
@@ -65,13 +65,13 @@ func (w *world) playPod(ctx context.Context, pod *corev1.Pod, serving map[types.
 	return nil
 }
 
-func (w *world) note(what string) {
+func (w *fixture) note(what string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.log = append(w.log, what)
 }
 
-func (w *world) beat(ctx context.Context) error {
+func (w *fixture) beat(ctx context.Context) error {
 	var all corev1.NodeList
 	if err := w.List(ctx, &all, client.HasLabels{"karpenter.sh/nodepool"}); err != nil {
 		return err

@@ -37,9 +37,9 @@ const (
 // now is the time of every test; the clock is a fake one.
 func now() time.Time { return time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC) }
 
-// world is an AWS and an API server that the real SDK and client-go talk to. Its
+// fixture is an AWS and an API server that the real SDK and client-go talk to. Its
 // zero state passes every gate; a test breaks one thing.
-type world struct {
+type fixture struct {
 	t *testing.T
 	// kubeSystem is the UID behind our connection, eksKubeSystem the one behind
 	// the endpoint that EKS names.
@@ -64,8 +64,8 @@ type world struct {
 	tokens    []string
 }
 
-func newWorld(t *testing.T) *world {
-	return &world{
+func newFixture(t *testing.T) *fixture {
+	return &fixture{
 		t: t, kubeSystem: "uid-1", eksKubeSystem: "uid-1", caller: account,
 		arn:       "arn:aws:eks:" + region + ":" + account + ":cluster/" + cluster,
 		instances: []string{instances()},
@@ -74,7 +74,7 @@ func newWorld(t *testing.T) *world {
 }
 
 // gates starts the servers and returns gates that look at them.
-func (w *world) gates() Gates {
+func (w *fixture) gates() Gates {
 	w.ours = httptest.NewTLSServer(w.namespace(&w.kubeSystem))
 	w.eks = httptest.NewTLSServer(w.namespace(&w.eksKubeSystem))
 	amazon := httptest.NewServer(http.HandlerFunc(w.amazon))
@@ -96,7 +96,7 @@ func (w *world) gates() Gates {
 }
 
 // run lets time pass whenever a gate waits for it.
-func (w *world) run(clock *clocktesting.FakeClock) {
+func (w *fixture) run(clock *clocktesting.FakeClock) {
 	for ctx := w.t.Context(); ctx.Err() == nil; {
 		if clock.HasWaiters() {
 			clock.Step(secondLook)
@@ -112,7 +112,7 @@ func ca(s *httptest.Server) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})
 }
 
-func (w *world) namespace(uid *string) http.HandlerFunc {
+func (w *fixture) namespace(uid *string) http.HandlerFunc {
 	return func(rw http.ResponseWriter, r *http.Request) {
 		w.tokens = append(w.tokens, r.Header.Get("Authorization"))
 		rw.Header().Set("Content-Type", "application/json")
@@ -131,7 +131,7 @@ func (w *world) namespace(uid *string) http.HandlerFunc {
 	}
 }
 
-func (w *world) kube() client.Reader {
+func (w *fixture) kube() client.Reader {
 	return fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(w.objects...).
 		WithIndex(&coordinationv1.Lease{}, "metadata.name", func(o client.Object) []string { return []string{o.GetName()} }).
 		WithInterceptorFuncs(interceptor.Funcs{
@@ -150,7 +150,7 @@ func (w *world) kube() client.Reader {
 		}).Build()
 }
 
-func (w *world) amazon(rw http.ResponseWriter, r *http.Request) {
+func (w *fixture) amazon(rw http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	form, _ := url.ParseQuery(string(body))
 	operation := form.Get("Action")
@@ -182,7 +182,7 @@ func (w *world) amazon(rw http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (w *world) denied(rw http.ResponseWriter, operation string) {
+func (w *fixture) denied(rw http.ResponseWriter, operation string) {
 	switch operation {
 	case "DescribeCluster":
 		rw.Header().Set("Content-Type", "application/json")

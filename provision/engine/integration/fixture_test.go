@@ -1,8 +1,8 @@
-// Package worldtest runs the embedded engine against a real control plane and an
+// Package integration runs the embedded engine against a real control plane and an
 // emulated AWS. It has only tests; they are apart from the engine's own because
 // an engine can be started once per process. Start reading at
-// TestTheEngineInAWorld.
-package worldtest
+// TestTheEngineInASandbox.
+package integration
 
 import (
 	"context"
@@ -33,9 +33,9 @@ import (
 	"github.com/poolwright/poolwright/provision/sandbox/sandboxtest"
 )
 
-// world is a running sandbox with a client that has no cache.
-type world struct {
-	*sandbox.World
+// fixture is a running sandbox with a client that has no cache.
+type fixture struct {
+	*sandbox.Environment
 	aws      aws.Config
 	client   client.Client
 	settings engine.Settings
@@ -43,11 +43,11 @@ type world struct {
 	said     logs
 }
 
-func TestTheEngineInAWorld(t *testing.T) {
+func TestTheEngineInASandbox(t *testing.T) {
 	if testing.Short() {
 		t.Skip("left out by -short: it starts a control plane")
 	}
-	w := newWorld(t)
+	w := newFixture(t)
 	t.Run("the CRDs are installed once", w.installCRDs)
 	t.Run("every gate is open", w.gatesAreOpen)
 	t.Run("each gate closes on what it is for", w.gatesClose)
@@ -60,7 +60,7 @@ func TestTheEngineInAWorld(t *testing.T) {
 	t.Run("the engine was denied nothing", w.nothingWasDenied)
 }
 
-func newWorld(t *testing.T) *world {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	config := sandbox.DefaultConfig()
 	config.WithoutGit = true
@@ -74,7 +74,7 @@ func newWorld(t *testing.T) *world {
 			t.Fatal(err)
 		}
 	}
-	w := &world{World: started, aws: config.AWS, settings: engine.DefaultSettings()}
+	w := &fixture{Environment: started, aws: config.AWS, settings: engine.DefaultSettings()}
 	w.settings.Cluster, w.settings.Region, w.settings.Account = config.AWS.Cluster.Name, config.AWS.Region, config.AWS.Account
 	w.settings.InterruptionQueue = config.AWS.Queues[0]
 	// Karpenter's kinds are in client-go's scheme; ours above lacks them.
@@ -94,7 +94,7 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-func (w *world) installCRDs(t *testing.T) {
+func (w *fixture) installCRDs(t *testing.T) {
 	versions := map[string]string{}
 	for range 2 {
 		if kept, err := engine.InstallCRDs(t.Context(), w.client, w.settings); err != nil || len(kept) > 0 {
@@ -118,7 +118,7 @@ func (w *world) installCRDs(t *testing.T) {
 	}
 }
 
-func (w *world) gates(t *testing.T) gate.Gates {
+func (w *fixture) gates(t *testing.T) gate.Gates {
 	t.Helper()
 	config, err := engine.LoadAWS(t.Context(), w.settings.Region)
 	if err != nil {
@@ -130,14 +130,14 @@ func (w *world) gates(t *testing.T) gate.Gates {
 	}
 }
 
-func (w *world) gatesAreOpen(t *testing.T) {
+func (w *fixture) gatesAreOpen(t *testing.T) {
 	if closed, err := w.gates(t).Check(t.Context()); err != nil || len(closed) > 0 {
 		t.Fatal(closed, err)
 	}
 }
 
 // startEngine runs the engine until the test ends.
-func (w *world) startEngine(t *testing.T) {
+func (w *fixture) startEngine(t *testing.T) {
 	t.Helper()
 	eng, err := engine.New(w.settings, w.REST(), w.logger())
 	if err != nil {
@@ -166,7 +166,7 @@ func (w *world) startEngine(t *testing.T) {
 	})
 }
 
-func (w *world) badAlias(t *testing.T) {
+func (w *fixture) badAlias(t *testing.T) {
 	class := &awsv1.EC2NodeClass{ObjectMeta: metav1.ObjectMeta{Name: "odd"}, Spec: awsv1.EC2NodeClassSpec{
 		Role:                       w.aws.Roles[0],
 		AMISelectorTerms:           []awsv1.AMISelectorTerm{{Alias: "al2023@a@b"}},
@@ -196,7 +196,7 @@ func (w *world) badAlias(t *testing.T) {
 	}
 }
 
-func (w *world) outage(t *testing.T) {
+func (w *fixture) outage(t *testing.T) {
 	if w.said.contains(`"holding back" "controller"="disruption"`) {
 		t.Fatal("disruption was held without an outage")
 	}
@@ -219,7 +219,7 @@ func (w *world) outage(t *testing.T) {
 	}
 }
 
-func (w *world) logger() logr.Logger { return funcr.New(w.said.add, funcr.Options{}) }
+func (w *fixture) logger() logr.Logger { return funcr.New(w.said.add, funcr.Options{}) }
 
 // logs keeps what the engine says.
 type logs struct {

@@ -1,8 +1,8 @@
-// Package worldtest runs the rollout of device plugins against a real API server,
+// Package integration runs the rollout of device plugins against a real API server,
 // DaemonSet controller and scheduler; the kubelets are played. It has only tests;
 // they are apart from the rollout's own because they link a whole sandbox. Start
-// reading at TestTheRolloutInAWorld.
-package worldtest
+// reading at TestTheRolloutInASandbox.
+package integration
 
 import (
 	"context"
@@ -39,8 +39,8 @@ const patience = 5 * time.Minute
 // nodes are by pool.
 var nodes = func() map[string]string { return map[string]string{"a1": "a", "a2": "a", "b1": "b"} }
 
-// world is a control plane with three nodes, two pools and two profiles.
-type world struct {
+// fixture is a control plane with three nodes, two pools and two profiles.
+type fixture struct {
 	*testing.T
 	client.Client
 	roller *pluginrollout.Roller
@@ -57,11 +57,11 @@ type quick struct{ from time.Time }
 func (q quick) Now() time.Time                  { return q.from.Add(20 * time.Since(q.from)) }
 func (q quick) Since(t time.Time) time.Duration { return q.Now().Sub(t) }
 
-func TestTheRolloutInAWorld(t *testing.T) {
+func TestTheRolloutInASandbox(t *testing.T) {
 	if testing.Short() {
 		t.Skip("left out by -short: it starts a control plane")
 	}
-	w := newWorld(t)
+	w := newFixture(t)
 	w.apply("ten", "one", "a", "b")
 	w.until("every node has its plugin", func() error { return w.runs(map[string]string{"a1": "ten/one", "a2": "ten/one", "b1": "ten/one"}) })
 
@@ -69,7 +69,7 @@ func TestTheRolloutInAWorld(t *testing.T) {
 	w.Run("a pool that moves to another profile loses all plugins at once, whatever the updateStrategy", w.move)
 }
 
-func (w *world) upgrade(t *testing.T) {
+func (w *fixture) upgrade(t *testing.T) {
 	w.create(&corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "train"},
 		Spec: corev1.PodSpec{
@@ -121,7 +121,7 @@ func (w *world) upgrade(t *testing.T) {
 
 // madeFrom checks which of the DaemonSet's templates the plugins say they are of:
 // the rollout tells by it a plugin that was made again from an earlier one.
-func (w *world) madeFrom(t *testing.T, template string) {
+func (w *fixture) madeFrom(t *testing.T, template string) {
 	t.Helper()
 	set := &appsv1.DaemonSet{}
 	if err := w.Get(t.Context(), client.ObjectKey{Namespace: gpu.PluginNamespace, Name: "nvidia-device-plugin-ten"}, set); err != nil {
@@ -141,7 +141,7 @@ func (w *world) madeFrom(t *testing.T, template string) {
 	}
 }
 
-func (w *world) move(t *testing.T) {
+func (w *fixture) move(t *testing.T) {
 	w.mu.Lock()
 	w.sharing = gpu.Sharing{Profiles: []gpu.Profile{
 		{Name: "ten", Pools: []string{"b"}, Replicas: 10, ReadyTimeout: time.Hour}, {Name: "five", Pools: []string{"a"}, Replicas: 5, ReadyTimeout: time.Hour},
@@ -162,12 +162,12 @@ func (w *world) move(t *testing.T) {
 	})
 }
 
-func newWorld(t *testing.T) *world {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	config := sandbox.DefaultConfig()
 	config.WithoutGit = true
 	started := sandboxtest.Start(t, config)
-	w := &world{T: t, sharing: gpu.Sharing{Profiles: []gpu.Profile{{Name: "ten", Pools: []string{"a", "b"}, Replicas: 10, ReadyTimeout: time.Hour}}}}
+	w := &fixture{T: t, sharing: gpu.Sharing{Profiles: []gpu.Profile{{Name: "ten", Pools: []string{"a", "b"}, Replicas: 10, ReadyTimeout: time.Hour}}}}
 	life, end := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	t.Cleanup(func() {
@@ -203,7 +203,7 @@ func newWorld(t *testing.T) *world {
 }
 
 // start runs the manager and the kubelets.
-func (w *world) start(life context.Context, running *sync.WaitGroup, mgr manager.Manager) {
+func (w *fixture) start(life context.Context, running *sync.WaitGroup, mgr manager.Manager) {
 	for _, run := range []func() error{func() error { return mgr.Start(life) }, func() error { return w.play(life) }} {
 		running.Go(func() {
 			if err := run(); err != nil && life.Err() == nil {
@@ -241,7 +241,7 @@ func ready(now time.Time) corev1.NodeCondition {
 }
 
 // apply makes or changes a profile's DaemonSet.
-func (w *world) apply(profile, revision string, pools ...string) {
+func (w *fixture) apply(profile, revision string, pools ...string) {
 	w.Helper()
 	labels, annotations := map[string]string{gpu.ProfileLabel: profile}, map[string]string{gpu.RevisionAnnotation: revision}
 	set := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: gpu.PluginNamespace, Name: "nvidia-device-plugin-" + profile}}
@@ -263,7 +263,7 @@ func (w *world) apply(profile, revision string, pools ...string) {
 
 // create retries while the control plane's own objects (service accounts) are not
 // there yet.
-func (w *world) create(o client.Object) {
+func (w *fixture) create(o client.Object) {
 	w.Helper()
 	w.until("creating "+o.GetName(), func() error {
 		if err := w.Create(w.Context(), o.DeepCopyObject().(client.Object)); !apierrors.IsAlreadyExists(err) {
@@ -274,7 +274,7 @@ func (w *world) create(o client.Object) {
 }
 
 // runs says how the running plugins differ from profile/revision by node.
-func (w *world) runs(want map[string]string) error {
+func (w *fixture) runs(want map[string]string) error {
 	pods, err := w.plugins(w.Context())
 	if err != nil {
 		return err
@@ -291,13 +291,13 @@ func (w *world) runs(want map[string]string) error {
 	return nil
 }
 
-func (w *world) plugins(ctx context.Context) ([]corev1.Pod, error) {
+func (w *fixture) plugins(ctx context.Context) ([]corev1.Pod, error) {
 	var pods corev1.PodList
 	err := w.List(ctx, &pods, client.InNamespace(gpu.PluginNamespace), client.HasLabels{gpu.ProfileLabel})
 	return pods.Items, err
 }
 
-func (w *world) vouched(want map[string]string) error {
+func (w *fixture) vouched(want map[string]string) error {
 	var all corev1.NodeList
 	if err := w.List(w.Context(), &all, client.HasLabels{"karpenter.sh/nodepool"}); err != nil {
 		return err
@@ -315,7 +315,7 @@ func (w *world) vouched(want map[string]string) error {
 }
 
 // forget returns which plugins went and came since the last call.
-func (w *world) forget() []string {
+func (w *fixture) forget() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	out := w.log
@@ -325,7 +325,7 @@ func (w *world) forget() []string {
 
 // hears waits until so many plugins went or came since the last call: the watch that
 // notes them is not the client that sees them run. It returns what there is by then.
-func (w *world) hears(many int) []string {
+func (w *fixture) hears(many int) []string {
 	w.Helper()
 	w.until(fmt.Sprintf("%d plugins went or came", many), func() error {
 		w.mu.Lock()
@@ -340,7 +340,7 @@ func (w *world) hears(many int) []string {
 
 // until polls, and has the rollout look again: on the quick clock nothing comes at
 // its time by itself.
-func (w *world) until(what string, check func() error) {
+func (w *fixture) until(what string, check func() error) {
 	w.Helper()
 	deadline := time.After(patience)
 	tick := time.NewTicker(100 * time.Millisecond)

@@ -46,7 +46,7 @@ func (w testWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func start(t *testing.T, config sandbox.Config) *sandbox.World {
+func start(t *testing.T, config sandbox.Config) *sandbox.Environment {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), startDeadline)
 	defer cancel()
@@ -99,7 +99,7 @@ func eventually(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-func TestAWorldHasAllItsPartsAndLeavesNothing(t *testing.T) {
+func TestAnEnvironmentHasAllItsPartsAndLeavesNothing(t *testing.T) {
 	world := start(t, sandbox.DefaultConfig())
 	api, err := kubernetes.NewForConfig(world.REST())
 	if err != nil {
@@ -165,7 +165,7 @@ func TestAWorldHasAllItsPartsAndLeavesNothing(t *testing.T) {
 	checkGone(t, world.Dir, pids)
 }
 
-func runKubectl(t *testing.T, world *sandbox.World) {
+func runKubectl(t *testing.T, world *sandbox.Environment) {
 	t.Helper()
 	p, err := world.Run("kubectl", world.Kubectl, "get", "nodes", "--output=name")
 	if err != nil {
@@ -234,7 +234,7 @@ func TestACrashOfTheSandboxLeavesNothing(t *testing.T) {
 }
 
 func TestAStartThatFailsLeavesNothing(t *testing.T) {
-	temporary := t.TempDir() // other worlds come and go in the usual one
+	temporary := t.TempDir() // other environments come and go in the usual one
 	t.Setenv("TMPDIR", temporary)
 	config := sandbox.DefaultConfig()
 	config.AWS.Region = "mars-north-1" // refused by the cloud, after the folder was made

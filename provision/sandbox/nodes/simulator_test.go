@@ -18,11 +18,11 @@ import (
 )
 
 func TestAgainstARealControlPlane(t *testing.T) {
-	w := newWorld(t)
-	// One world for all; each uses machines of its own.
+	w := newFixture(t)
+	// One environment for all; each uses machines of its own.
 	for _, c := range []struct {
 		name string
-		run  func(*testing.T, *world)
+		run  func(*testing.T, *fixture)
 	}{
 		{"a terminated machine's node is taken away", terminated},
 		{"the system node is a managed node group's", systemNode},
@@ -53,7 +53,7 @@ func TestAgainstARealControlPlane(t *testing.T) {
 	}
 }
 
-func systemNode(t *testing.T, w *world) {
+func systemNode(t *testing.T, w *fixture) {
 	node := w.node(t, "system.ec2.internal")
 	if node == nil {
 		t.Fatal("it does not exist although Start returned")
@@ -81,7 +81,7 @@ func systemNode(t *testing.T, w *world) {
 	w.vanishes(t, pod)
 }
 
-func gpuNode(t *testing.T, w *world) {
+func gpuNode(t *testing.T, w *fixture) {
 	m := w.machine("i-gpu", "g4dn.12xlarge", imageNVIDIA, w.nodeConfig("pool=gpu"))
 	node := w.joined(t, m)
 	if _, ok := node.Status.Capacity["nvidia.com/gpu"]; ok {
@@ -108,7 +108,7 @@ func gpuNode(t *testing.T, w *world) {
 }
 
 // configMap writes a time-slicing configuration and returns its ConfigMap's name.
-func configMap(t *testing.T, w *world, name string, replicas int) string {
+func configMap(t *testing.T, w *fixture, name string, replicas int) string {
 	t.Helper()
 	text := fmt.Sprintf("version: v1\nsharing: {timeSlicing: {resources: [{name: nvidia.com/gpu, replicas: %d}]}}\n", replicas)
 	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}, Data: map[string]string{"config.yaml": text}}
@@ -122,7 +122,7 @@ func configMap(t *testing.T, w *world, name string, replicas int) string {
 	return name
 }
 
-func podLife(t *testing.T, w *world) {
+func podLife(t *testing.T, w *fixture) {
 	pod := workload("with-init", "system.ec2.internal", 0)
 	always := corev1.ContainerRestartPolicyAlways
 	pod.Spec.InitContainers = []corev1.Container{{Name: "prepare", Image: "x"}, {Name: "sidecar", Image: "y", RestartPolicy: &always}}
@@ -157,7 +157,7 @@ func podLife(t *testing.T, w *world) {
 	}
 }
 
-func jobEnds(t *testing.T, w *world) {
+func jobEnds(t *testing.T, w *fixture) {
 	pod := workload("", "system.ec2.internal", 0)
 	pod.Annotations = map[string]string{"sandbox.poolwright.dev/run-seconds": "1"}
 	pod.Spec.RestartPolicy = corev1.RestartPolicyNever
@@ -175,7 +175,7 @@ func jobEnds(t *testing.T, w *world) {
 	})
 }
 
-func admission(t *testing.T, w *world) {
+func admission(t *testing.T, w *fixture) {
 	m := w.machine("i-small", "g5.xlarge", imageNVIDIA, w.nodeConfig("pool=small"))
 	node := w.joined(t, m)
 	w.create(t, plugin("plugin-small", node.Name, ""))
@@ -192,7 +192,7 @@ func admission(t *testing.T, w *world) {
 	}
 }
 
-func bottlerocket(t *testing.T, w *world) {
+func bottlerocket(t *testing.T, w *fixture) {
 	c := w.cluster()
 	data := fmt.Sprintf("[settings.kubernetes]\napi-server = %q\ncluster-name = %q\ncluster-certificate = %q\n"+
 		"[settings.kubelet-device-plugins.nvidia]\ndevice-sharing-strategy = \"time-slicing\"\n"+
@@ -201,25 +201,25 @@ func bottlerocket(t *testing.T, w *world) {
 	w.hasGPUs(t, node.Name, "nvidia.com/gpu.shared", "3 of 3")
 }
 
-func wrongCluster(t *testing.T, w *world) {
+func wrongCluster(t *testing.T, w *fixture) {
 	other := strings.Replace(w.nodeConfig("a=b"), "name: "+clusterName, "name: other", 1)
-	w.player.Launch(w.machine("i-other", "m5.large", imageAL2023, other))
+	w.simulator.Launch(w.machine("i-other", "m5.large", imageAL2023, other))
 	if got := w.tells(t, "i-other", nodes.NeverJoins); !strings.Contains(got, `"other"`) {
 		t.Errorf("it says %q", got)
 	}
-	w.player.Launch(w.machine("i-custom", "m5.large", imageAL2023, "#!/bin/sh\necho secret-token\n"))
+	w.simulator.Launch(w.machine("i-custom", "m5.large", imageAL2023, "#!/bin/sh\necho secret-token\n"))
 	if got := w.tells(t, "i-custom", nodes.NeverJoins); strings.Contains(got, "secret") || !strings.Contains(got, "NodeConfig") {
 		t.Errorf("it says %q", got)
 	}
 }
 
-func faults(t *testing.T, w *world) {
+func faults(t *testing.T, w *fixture) {
 	w.fault("i-mute", nodes.Fault{NeverJoins: true})
 	w.fault("i-broken", nodes.Fault{NeverReady: true})
 	w.fault("i-fewer", nodes.Fault{MissingGPUs: 3})
-	w.player.Launch(w.machine("i-mute", "m5.large", imageAL2023, w.nodeConfig("a=b")))
+	w.simulator.Launch(w.machine("i-mute", "m5.large", imageAL2023, w.nodeConfig("a=b")))
 	w.tells(t, "i-mute", nodes.NeverJoins)
-	w.player.Launch(w.machine("i-broken", "m5.large", imageAL2023, w.nodeConfig("a=b")))
+	w.simulator.Launch(w.machine("i-broken", "m5.large", imageAL2023, w.nodeConfig("a=b")))
 	w.tells(t, "i-broken", nodes.Joined)
 	fewer := w.joined(t, w.machine("i-fewer", "g4dn.12xlarge", imageNVIDIA, w.nodeConfig("a=b")))
 	w.create(t, plugin("plugin-fewer", fewer.Name, ""))
@@ -232,12 +232,12 @@ func faults(t *testing.T, w *world) {
 	}
 }
 
-func terminated(t *testing.T, w *world) {
+func terminated(t *testing.T, w *fixture) {
 	m := w.machine("i-doomed", "m5.large", imageAL2023, w.nodeConfig("pool=doomed"))
 	node := w.joined(t, m)
 	pod := w.create(t, workload("victim", node.Name, 0))
 	w.phase(t, pod, corev1.PodRunning)
-	w.player.Stop(m.ID)
+	w.simulator.Stop(m.ID)
 	w.tells(t, m.ID, nodes.Stopped)
 	leases := w.api.CoordinationV1().Leases("kube-node-lease")
 	silent, err := leases.Get(t.Context(), node.Name, metav1.GetOptions{})
@@ -245,7 +245,7 @@ func terminated(t *testing.T, w *world) {
 		t.Fatal(err)
 	}
 	late := w.create(t, workload("late-victim", node.Name, 0))
-	w.player.Gone(m.ID)
+	w.simulator.Gone(m.ID)
 	w.eventually(t, func() string {
 		if w.node(t, node.Name) != nil {
 			return "the node is still there"
@@ -265,7 +265,7 @@ func terminated(t *testing.T, w *world) {
 }
 
 // orphans waits for the real pod garbage collector, which lets 40 s pass.
-func orphans(t *testing.T, w *world) {
+func orphans(t *testing.T, w *fixture) {
 	for _, name := range []string{"victim", "late-victim"} {
 		w.eventually(t, func() string {
 			if _, err := w.api.CoreV1().Pods("default").Get(t.Context(), name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
@@ -276,7 +276,7 @@ func orphans(t *testing.T, w *world) {
 	}
 }
 
-func slowNetwork(t *testing.T, w *world) {
+func slowNetwork(t *testing.T, w *fixture) {
 	ctx, cancel := context.WithCancel(t.Context())
 	player, err := nodes.New(nodes.Config{REST: w.plane.REST(), Cluster: w.cluster(),
 		Delays: nodes.Delays{Join: -1, Ready: 2 * time.Second, PodStart: -1}})
@@ -315,7 +315,7 @@ func isReady(node *corev1.Node) bool {
 	return false
 }
 
-func recovered(t *testing.T, w *world) {
+func recovered(t *testing.T, w *fixture) {
 	pod := w.create(t, workload("recovering", "system.ec2.internal", 0))
 	w.phase(t, pod, corev1.PodRunning)
 	patch := []byte(`{"status":{"conditions":[{"type":"Ready","status":"Unknown","reason":"NodeStatusUnknown"}]}}`)
@@ -346,7 +346,7 @@ func recovered(t *testing.T, w *world) {
 	})
 }
 
-func outage(t *testing.T, w *world) {
+func outage(t *testing.T, w *fixture) {
 	if err := w.plane.KillAPIServer(); err != nil {
 		t.Fatal(err)
 	}

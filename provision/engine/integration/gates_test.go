@@ -1,4 +1,4 @@
-package worldtest
+package integration
 
 import (
 	"context"
@@ -13,8 +13,8 @@ import (
 	"github.com/poolwright/poolwright/provision/sandbox/aws"
 )
 
-// gatesClose breaks one thing at a time in the living world, and puts it back.
-func (w *world) gatesClose(t *testing.T) {
+// gatesClose breaks one thing at a time in the living environment, and puts it back.
+func (w *fixture) gatesClose(t *testing.T) {
 	for _, test := range []struct {
 		name     string
 		breakIt  func(*testing.T, *gate.Gates)
@@ -41,7 +41,7 @@ func (w *world) gatesClose(t *testing.T) {
 	}
 }
 
-func (w *world) setAutoMode(t *testing.T) {
+func (w *fixture) setAutoMode(t *testing.T) {
 	t.Helper()
 	cluster := w.aws.Cluster
 	rest := w.REST()
@@ -58,7 +58,7 @@ func (w *world) setAutoMode(t *testing.T) {
 	})
 }
 
-func (w *world) otherKarpenter(t *testing.T) {
+func (w *fixture) otherKarpenter(t *testing.T) {
 	t.Helper()
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "karpenter"}}
 	if err := w.client.Create(t.Context(), namespace); err != nil {
@@ -79,7 +79,7 @@ func (w *world) otherKarpenter(t *testing.T) {
 	})
 }
 
-func (w *world) deny(t *testing.T, service, operation string) {
+func (w *fixture) deny(t *testing.T, service, operation string) {
 	t.Helper()
 	lift, err := w.AWS.Inject(aws.Fault{Service: service, Operation: operation, Code: "AccessDenied", Status: 403})
 	if err != nil {

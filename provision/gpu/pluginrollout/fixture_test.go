@@ -16,9 +16,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// world plays the DaemonSet controller, the kubelets and plugins around a stage,
+// fixture plays the DaemonSet controller, the kubelets and plugins around a stage,
 // in random order, with caches that lag and processes that end.
-type world struct {
+type fixture struct {
 	*stage
 	random *rand.Rand
 	nodes  map[string]*machine
@@ -51,12 +51,12 @@ func TestInAnyOrderOfThingsOneNodeIsWithoutGPUsAtATime(t *testing.T) {
 		seeds = 5
 	}
 	for seed := range seeds {
-		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) { newWorld(t, seed).run() })
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) { newFixture(t, seed).run() })
 	}
 }
 
-func newWorld(t *testing.T, seed uint64) *world {
-	w := &world{random: rand.New(rand.NewPCG(seed, 0)), nodes: map[string]*machine{}, lagging: map[string]client.ObjectList{}, synced: map[string]time.Time{}}
+func newFixture(t *testing.T, seed uint64) *fixture {
+	w := &fixture{random: rand.New(rand.NewPCG(seed, 0)), nodes: map[string]*machine{}, lagging: map[string]client.ObjectList{}, synced: map[string]time.Time{}}
 	objects := []client.Object{set("ten", revision), set("five", revision)}
 	for i, name := range []string{"a1", "a2", "b1", "c1"} {
 		objects = append(objects, node(name), plugin(name, "old", hour+time.Duration(i)*time.Minute))
@@ -64,18 +64,18 @@ func newWorld(t *testing.T, seed uint64) *world {
 	}
 	w.stage = newStage(t, objects...)
 	w.onDelete = w.check
-	w.roller.Cache = behind{world: w}
+	w.roller.Cache = behind{fixture: w}
 	return w
 }
 
 // run goes on until all plugins are replaced.
-func (w *world) run() {
+func (w *fixture) run() {
 	for range 3000 {
 		w.clock.Step(time.Duration(w.random.IntN(1500)) * time.Millisecond)
 		w.play()
 		if w.random.IntN(40) == 0 {
 			w.restart()
-			w.roller.Cache = behind{world: w}
+			w.roller.Cache = behind{fixture: w}
 		}
 		w.step()
 		if w.Failed() || len(w.deleted) >= len(w.nodes) && w.rests() {
@@ -88,7 +88,7 @@ func (w *world) run() {
 }
 
 // rests tells that nothing is left to do.
-func (w *world) rests() bool {
+func (w *fixture) rests() bool {
 	if len(w.roller.States()) > 0 {
 		return false
 	}
@@ -101,7 +101,7 @@ func (w *world) rests() bool {
 }
 
 // check looks at the truth when a plugin has been deleted.
-func (w *world) check(gone *corev1.Pod) {
+func (w *fixture) check(gone *corev1.Pod) {
 	w.nodes[gone.Spec.NodeName].serving = false
 	for name, m := range w.nodes {
 		if name != gone.Spec.NodeName && !m.serving && !m.away {
@@ -111,7 +111,7 @@ func (w *world) check(gone *corev1.Pod) {
 }
 
 // play lets every part do something, or not yet.
-func (w *world) play() {
+func (w *fixture) play() {
 	var pods corev1.PodList
 	if err := w.List(w.Context(), &pods); err != nil {
 		w.Fatal(err)
@@ -145,7 +145,7 @@ func (w *world) play() {
 	}
 }
 
-func (w *world) tell(name string, m *machine) {
+func (w *fixture) tell(name string, m *machine) {
 	profile, _ := shares().For(name[:1])
 	offer := profile.Offer(4)
 	if !m.serving {
@@ -164,7 +164,7 @@ func (w *world) tell(name string, m *machine) {
 // behind is a cache in which each kind of object is late by its own time.
 type behind struct {
 	cache.Cache
-	*world
+	*fixture
 }
 
 func (w behind) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {

@@ -1,4 +1,4 @@
-package worldtest
+package integration
 
 import (
 	"context"
@@ -30,7 +30,7 @@ func sharing(context.Context) (gpu.Sharing, error) {
 }
 
 // holdNodes gives the engine what holds nodes with GPUs.
-func (w *world) holdNodes(eng *engine.Engine, mgr manager.Manager) {
+func (w *fixture) holdNodes(eng *engine.Engine, mgr manager.Manager) {
 	book := startuptaint.NewBook(clock.RealClock{})
 	eng.Decorate(startuptaint.Decorate(startuptaint.Config{Sharing: sharing, Book: book, Reader: mgr.GetClient()}))
 	eng.Hook(startuptaint.NewHook(mgr.GetClient(), sharing))
@@ -38,7 +38,7 @@ func (w *world) holdNodes(eng *engine.Engine, mgr manager.Manager) {
 
 // gpuNodes launches nodes with GPUs and plays, in the place of package readiness,
 // what releases them.
-func (w *world) gpuNodes(t *testing.T) {
+func (w *fixture) gpuNodes(t *testing.T) {
 	t.Cleanup(func() {
 		if t.Failed() {
 			w.said.show(t)
@@ -68,7 +68,7 @@ func (w *world) gpuNodes(t *testing.T) {
 
 // startsHeld brings up a node for a pod and checks that the pod waits until the
 // node is released.
-func (w *world) startsHeld(t *testing.T, name string, spec awsv1.EC2NodeClassSpec) (*karpv1.NodeClaim, *corev1.Node) {
+func (w *fixture) startsHeld(t *testing.T, name string, spec awsv1.EC2NodeClassSpec) (*karpv1.NodeClaim, *corev1.Node) {
 	t.Helper()
 	class, pool, pod := w.gpuPool(name, spec)
 	for _, o := range []client.Object{class, pool, pod} {
@@ -113,7 +113,7 @@ func (w *world) startsHeld(t *testing.T, name string, spec awsv1.EC2NodeClassSpe
 
 // restartBuysNothing takes the plugin away and wants a pod that needs GPUs to wait
 // for it, on the node that is there.
-func (w *world) restartBuysNothing(t *testing.T, node *corev1.Node, plugin *appsv1.DaemonSet) {
+func (w *fixture) restartBuysNothing(t *testing.T, node *corev1.Node, plugin *appsv1.DaemonSet) {
 	t.Helper()
 	if err := w.client.Delete(t.Context(), plugin.DeepCopy(), client.PropagationPolicy(metav1.DeletePropagationForeground)); err != nil {
 		t.Fatal(err)
@@ -149,14 +149,14 @@ func (w *world) restartBuysNothing(t *testing.T, node *corev1.Node, plugin *apps
 	})
 }
 
-func (w *world) create(t *testing.T, object client.Object) {
+func (w *fixture) create(t *testing.T, object client.Object) {
 	t.Helper()
 	if err := w.client.Create(t.Context(), object); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func (w *world) claims(t *testing.T, pool string) []karpv1.NodeClaim {
+func (w *fixture) claims(t *testing.T, pool string) []karpv1.NodeClaim {
 	t.Helper()
 	claims := &karpv1.NodeClaimList{}
 	if err := w.client.List(t.Context(), claims, client.MatchingLabels{karpv1.NodePoolLabelKey: pool}); err != nil {
@@ -180,7 +180,7 @@ func tainted(taints []corev1.Taint) bool {
 }
 
 // gpuPool is a pool of nodes with four GPUs, and a pod for one of them.
-func (w *world) gpuPool(name string, spec awsv1.EC2NodeClassSpec) (*awsv1.EC2NodeClass, *karpv1.NodePool, *corev1.Pod) {
+func (w *fixture) gpuPool(name string, spec awsv1.EC2NodeClassSpec) (*awsv1.EC2NodeClass, *karpv1.NodePool, *corev1.Pod) {
 	class, pool, pod := w.pool()
 	class.Name, pool.Name, pod.Name = name, name, name
 	class.Spec.AMIFamily, class.Spec.UserData, class.Spec.AMISelectorTerms = spec.AMIFamily, spec.UserData, spec.AMISelectorTerms
@@ -197,7 +197,7 @@ func (w *world) gpuPool(name string, spec awsv1.EC2NodeClassSpec) (*awsv1.EC2Nod
 }
 
 // plugin is NVIDIA's device plugin, on every node.
-func (w *world) plugin() *appsv1.DaemonSet {
+func (w *fixture) plugin() *appsv1.DaemonSet {
 	labels := map[string]string{"app": "plugin"}
 	set := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Name: "plugin", Namespace: gpu.PluginNamespace}}
 	set.Spec.Selector = &metav1.LabelSelector{MatchLabels: labels}
@@ -209,7 +209,7 @@ func (w *world) plugin() *appsv1.DaemonSet {
 }
 
 // ownUserData joins the cluster like Karpenter's, and knows nothing of our taint.
-func (w *world) ownUserData() string {
+func (w *fixture) ownUserData() string {
 	api := w.REST()
 	return fmt.Sprintf(`MIME-Version: 1.0
 Content-Type: multipart/mixed; boundary="//"
