@@ -33,7 +33,7 @@ func (r *SyncReconciler) release(ctx context.Context, sync *v1alpha1.Sync) (ctrl
 	}
 	var left []plan.Change
 	if err == nil && sync.Spec.DeletionPolicy == v1alpha1.DeletionPrune {
-		left, err = prune(ctx, sync, session, r.unchanged(sync))
+		left, err = r.prune(ctx, sync, session)
 	}
 	if err == nil {
 		err = session.Forget(ctx)
@@ -79,16 +79,17 @@ func (r *SyncReconciler) reportDeletionFailure(ctx context.Context, sync *v1alph
 // compared and stays. The deletion policy itself is the confirmation of
 // "everything", so only grave deletions are left to hold. What is unknown may
 // still be there, and keeps the Sync.
-func prune(ctx context.Context, sync *v1alpha1.Sync, s *session, unchanged func(context.Context) error) ([]plan.Change, error) {
+func (r *SyncReconciler) prune(ctx context.Context, sync *v1alpha1.Sync, s *session) ([]plan.Change, error) {
 	policies := []plan.Policy{inScope(sync)}
 	if sync.Spec.Drift == v1alpha1.DriftReport {
 		policies = append(policies, plan.ReportTarget(awsWorld))
 	}
 	policies = append(policies, plan.ConfirmLosses(sync.Annotations[v1alpha1.ConfirmAnnotation]))
-	result, err := s.Loop.Release(ctx, reconciler.Options{Policies: policies, Apply: apply.Options{BeforeDeletes: unchanged}})
+	result, err := s.Loop.Release(ctx, reconciler.Options{Policies: policies, Apply: apply.Options{BeforeDeletes: r.unchanged(sync)}})
 	if err != nil {
 		return nil, err
 	}
+	r.confirmed(sync, sync.Status.LastAttemptedRevision, result.Outcome.Results, false)
 	if tokens := result.Plan.Tokens(); len(tokens) > 0 {
 		asking := func(r hold.Reason) bool { return r.Token == nil }
 		return nil, &heldError{sync, slices.DeleteFunc(result.Plan.Reasons(), asking), tokens}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
@@ -11,6 +12,8 @@ import (
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/apply"
 	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/plan/hold"
+	"github.com/poolwright/poolwright/reconciler/state/confirm"
 )
 
 // Metrics are the Prometheus series of the Git loop. Labels carry names of
@@ -101,6 +104,7 @@ func (r *SyncReconciler) tell(sync *v1alpha1.Sync, s *session, done run, v verdi
 	if len(v.news) > 0 {
 		r.Recorder.Event(sync, corev1.EventTypeWarning, driftReported, reportedOnly(v.news))
 	}
+	r.confirmed(sync, done.Revision, done.Outcome.Results, slices.ContainsFunc(done.used, func(part string) bool { return confirm.Purpose(part) == moves }))
 	r.announce(sync, s, done, v)
 }
 
@@ -156,4 +160,68 @@ func drift(c plan.Change) string {
 		return fmt.Sprintf("%s: %s is as in Git again", name, c.Fields[0].Path)
 	}
 	return fmt.Sprintf("%s: %s and %s are as in Git again", name, c.Fields[0].Path, count(len(c.Fields)-1, "more field"))
+}
+
+// confirmedNames and confirmedName bound what the event on a confirmation names: how many
+// objects, and how many bytes of each.
+const (
+	confirmedNames = 5
+	confirmedName  = 120
+)
+
+// confirmed emits an event for each part of the Sync's confirmation by which something was
+// done: which, at which revision, and what it let pass. The status moves on, and the
+// annotation can be overwritten.
+func (r *SyncReconciler) confirmed(sync *v1alpha1.Sync, revision string, results []apply.Result, moved bool) {
+	for _, part := range confirm.Tokens(sync.Annotations[v1alpha1.ConfirmAnnotation]) {
+		if moved && confirm.Purpose(part) == moves {
+			from, to := Followed(sync), commitOf(revision)
+			if fits(sync, part, []hold.Token{tokenForMove(from, to)}) {
+				r.Recorder.Eventf(sync, corev1.EventTypeNormal, "Confirmed", "%s let the branch move from %s to %s", part, from, to)
+			}
+			continue
+		}
+		if made, names := letPass(sync, part, results); made != "" {
+			r.Recorder.Eventf(sync, corev1.EventTypeNormal, "Confirmed", "%s let pass %s at revision %s: %s", part, made, revision, names)
+		}
+	}
+}
+
+// letPass counts the changes that were made by a part of the Sync's confirmation, empty for
+// none, and names their objects, with how much of what it lets pass was not made.
+func letPass(sync *v1alpha1.Sync, part string, results []apply.Result) (made, objects string) {
+	actions := map[plan.Action]int{}
+	var names []string
+	undone := 0
+	for _, result := range results {
+		switch {
+		case !fits(sync, part, result.Change.Tokens):
+		case result.Status != apply.Applied:
+			undone++
+		default:
+			actions[result.Change.Action]++
+			names = append(names, limited(thing(result.Change.Key), confirmedName))
+		}
+	}
+	if len(names) == 0 {
+		return "", ""
+	}
+	var counts []string
+	for _, of := range []struct {
+		action plan.Action
+		noun   string
+	}{{plan.Create, "creation"}, {plan.Update, "update"}, {plan.Delete, "deletion"}} {
+		if n := actions[of.action]; n > 0 {
+			counts = append(counts, count(n, of.noun))
+		}
+	}
+	slices.Sort(names)
+	objects = strings.Join(names[:min(len(names), confirmedNames)], ", ")
+	if more := len(names) - confirmedNames; more > 0 {
+		objects += fmt.Sprintf(" and %d more", more)
+	}
+	if undone > 0 {
+		objects += fmt.Sprintf("; %s not made yet", count(undone, "change"))
+	}
+	return strings.Join(counts, " and "), objects
 }
