@@ -57,8 +57,8 @@ type Pool struct {
 	OverLimit []Excess `json:"overLimit,omitempty"`
 	// Cost is the pool's.
 	Cost Cost `json:"cost"`
-	// Pace is how many nodes may be replaced at once, after the step.
-	Pace Pace `json:"pace"`
+	// RolloutRate is how many nodes may be replaced at once, after the step.
+	RolloutRate RolloutRate `json:"pace"`
 }
 
 // Excess is a limit below what is in use.
@@ -157,8 +157,8 @@ type Removal struct {
 	Homeless int `json:"homeless,omitempty"`
 }
 
-// Pace is how many nodes of a pool may be replaced at once.
-type Pace struct {
+// RolloutRate is how many nodes of a pool may be replaced at once.
+type RolloutRate struct {
 	// AtOnce is what the pool's budgets allow for drift now, less the nodes that are
 	// on their way already.
 	AtOnce int `json:"atOnce"`

@@ -74,7 +74,7 @@ func TestWhatStandsInTheWay(t *testing.T) {
 			tt.make(&before, claim, node)
 			got := compare(t, before, relabelled(t))
 			if len(got.Replaced) != 1 {
-				t.Fatalf("replaced: %v", told(got.Replaced))
+				t.Fatalf("replaced: %v", replacedText(got.Replaced))
 			}
 			var is way
 			is.Blocked, is.Never = got.Rollout.Blocked, got.Rollout.Never
@@ -98,7 +98,7 @@ func TestAPoolThatGoesTakesItsNodesWithIt(t *testing.T) {
 		t.Errorf("removed: %+v", got.Removed)
 	}
 	if len(got.Replaced) != 0 || got.Rollout.Nodes != 0 {
-		t.Errorf("nodes of a pool that goes are told as replaced: %v", told(got.Replaced))
+		t.Errorf("nodes of a pool that goes are told as replaced: %v", replacedText(got.Replaced))
 	}
 	if total := got.Cost.After.Total(); total != 0 {
 		t.Errorf("nothing is left, and it costs $%v/h", total)
@@ -134,7 +134,7 @@ func TestNodesMadeByAnotherKarpenterAreUnknown(t *testing.T) {
 			tt.change(claim)
 			got := compare(t, before, tt.after(t))
 			if len(got.Replaced) != 0 {
-				t.Errorf("replaced: %v", told(got.Replaced))
+				t.Errorf("replaced: %v", replacedText(got.Replaced))
 			}
 			if len(got.Unknown) != 1 || !strings.HasPrefix(got.Unknown[0], tt.want) {
 				t.Errorf("unknown: %q", got.Unknown)
@@ -156,10 +156,10 @@ func TestWithoutTheAuthorityAClassIsJudgedByItsOwnHash(t *testing.T) {
 		awsv1.AnnotationEC2NodeClassHash: claim.Annotations[awsv1.AnnotationEC2NodeClassHash], awsv1.AnnotationEC2NodeClassHashVersion: awsv1.EC2NodeClassHashVersion,
 	}
 	got := compare(t, before, read(t, pool, strings.Replace(class, "50Gi", "60Gi", 1)))
-	if diff := cmp.Diff([]string{"a NodeClassDrift [EC2NodeClass/gpu spec.blockDeviceMappings]"}, told(got.Replaced)); diff != "" {
+	if diff := cmp.Diff([]string{"a NodeClassDrift [EC2NodeClass/gpu spec.blockDeviceMappings]"}, replacedText(got.Replaced)); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff([]string{"b NodeClassDrift []"}, told(got.Drifted)); diff != "" {
+	if diff := cmp.Diff([]string{"b NodeClassDrift []"}, replacedText(got.Drifted)); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -76,7 +76,7 @@ func (c *comparison) classChanges(was, is *karpv1.NodePool) []provision.Change {
 	old, class := c.before.class(was), c.after.class(is)
 	if class == nil {
 		name := is.Spec.Template.Spec.NodeClassRef.Name
-		c.unknown.say("NodePool %s: there is no usable EC2NodeClass %s, so that Karpenter starts no nodes for it.", is.Name, name)
+		c.unknown.add("NodePool %s: there is no usable EC2NodeClass %s, so that Karpenter starts no nodes for it.", is.Name, name)
 		if old != nil && old.Name == name {
 			return []provision.Change{{Object: "EC2NodeClass/" + name}}
 		}
@@ -118,7 +118,7 @@ func (c *comparison) selectorReason(field, pool string, old, class *awsv1.EC2Nod
 // overlayChanges are the overlays that come, go or change and that change what a
 // node of the pool offers or is reckoned to cost.
 func (c *comparison) overlayChanges(pool string) []provision.Change {
-	if c.before.stock[pool].same(c.after.stock[pool]) {
+	if c.before.offerings[pool].same(c.after.offerings[pool]) {
 		return nil
 	}
 	was, is := overlays(c.before), overlays(c.after)

@@ -43,7 +43,7 @@ func Compare(ctx context.Context, before, after provision.Fleet, types *catalog.
 	if err := c.fit(ctx); err != nil {
 		return out, fmt.Errorf("forecasting what fits: %w", err)
 	}
-	if err := c.room(ctx); err != nil {
+	if err := c.checkLimits(ctx); err != nil {
 		return out, fmt.Errorf("forecasting what limits leave room for: %w", err)
 	}
 	return c.result(), ctx.Err()
@@ -52,7 +52,7 @@ func Compare(ctx context.Context, before, after provision.Fleet, types *catalog.
 // comparison is one Compare at work.
 type comparison struct {
 	before, after *fleet
-	market        *market
+	catalog       *offeringCatalog
 	unknown       unknowns
 	// replaced, drifted and removed are in order.
 	replaced, drifted []provision.Node
@@ -65,8 +65,8 @@ type comparison struct {
 	fullPools map[string]string
 	// capacities are what NodeClaims count for, by name.
 	capacities map[string]corev1.ResourceList
-	// tended are pods without an owner that somebody makes again; see alone.
-	tended map[provision.Pod]bool
+	// managed are pods without an owner that somebody makes again; see alone.
+	managed map[provision.Pod]bool
 }
 
 func newComparison(ctx context.Context, before, after provision.Fleet, types *catalog.Catalog) (*comparison, error) {
@@ -75,15 +75,15 @@ func newComparison(ctx context.Context, before, after provision.Fleet, types *ca
 	c.before, c.after = newFleet(before, c.unknown), newFleet(after, c.unknown)
 	c.after.observe(c.before)
 	var err error
-	if c.market, err = newMarket(ctx, before.Cluster.Region, types, c.unknown); err != nil {
+	if c.catalog, err = newOfferingCatalog(ctx, before.Cluster.Region, types, c.unknown); err != nil {
 		return nil, err
 	}
 	for _, f := range []*fleet{c.before, c.after} {
-		if err := c.market.stock(ctx, f); err != nil {
+		if err := c.catalog.resolve(ctx, f); err != nil {
 			return nil, err
 		}
 	}
-	if err := c.judge(ctx); err != nil {
+	if err := c.classify(ctx); err != nil {
 		return nil, err
 	}
 	return c, ctx.Err()
@@ -137,14 +137,14 @@ func (c *comparison) pool(name string) provision.Pool {
 	out.Drifts, out.SomeDrift = c.drifts(name)
 	out.OverLimit = c.over(name)
 	out.Cost = c.cost(name)
-	out.Pace = c.pace(name)
+	out.RolloutRate = c.rolloutRate(name)
 	return out
 }
 
 // unknowns are sentences, each once.
 type unknowns map[string]bool
 
-func (u unknowns) say(format string, args ...any) { u[fmt.Sprintf(format, args...)] = true }
+func (u unknowns) add(format string, args ...any) { u[fmt.Sprintf(format, args...)] = true }
 
 func (u unknowns) sorted() []string {
 	out := make([]string, 0, len(u))

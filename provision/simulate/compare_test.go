@@ -68,11 +68,11 @@ func TestWhatIsReplacedAndWhy(t *testing.T) {
 				c.Status.Subnets, c.Status.SecurityGroups = nil, nil // as a declaration is
 			}
 			got := compare(t, three(t, pool, class), after)
-			if diff := cmp.Diff(tt.want, told(got.Replaced)); diff != "" {
+			if diff := cmp.Diff(tt.want, replacedText(got.Replaced)); diff != "" {
 				t.Errorf("replaced (-want +got):\n%s", diff)
 			}
 			if len(got.Drifted) != 0 {
-				t.Errorf("drifted already: %v", told(got.Drifted))
+				t.Errorf("drifted already: %v", replacedText(got.Drifted))
 			}
 			if len(got.Pools) != 1 || got.Pools[0].Nodes != 3 || got.Pools[0].Replaced != len(tt.want) {
 				t.Errorf("pools: %+v", got.Pools)

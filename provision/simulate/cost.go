@@ -18,19 +18,19 @@ const nodesLimit corev1.ResourceName = "nodes"
 
 // ledger adds prices up and remembers where they are from.
 type ledger struct {
-	market *market
-	prices map[provision.Price]bool
+	catalog *offeringCatalog
+	prices  map[provision.Price]bool
 }
 
 func (c *comparison) ledger() *ledger {
-	return &ledger{market: c.market, prices: map[provision.Price]bool{}}
+	return &ledger{catalog: c.catalog, prices: map[provision.Price]bool{}}
 }
 
 // pay adds one node. Who has no price was told of when it was looked up.
 func (l *ledger) pay(to *provision.Amount, name, zone, capacity string) {
-	price, err := l.market.price(name, zone, capacity)
+	price, err := l.catalog.price(name, zone, capacity)
 	if err != nil {
-		l.market.unknown.say("Instance type %s: the catalog has no price of it, so that it is left out of the costs.", name)
+		l.catalog.unknown.add("Instance type %s: the catalog has no price of it, so that it is left out of the costs.", name)
 		return
 	}
 	if capacity == karpv1.CapacityTypeSpot {
@@ -43,7 +43,7 @@ func (l *ledger) pay(to *provision.Amount, name, zone, capacity string) {
 }
 
 func (l *ledger) note(capacity string, basis catalog.Basis) {
-	l.prices[provision.Price{CapacityType: capacity, Basis: string(basis), Date: l.market.types.PriceDate()}] = true
+	l.prices[provision.Price{CapacityType: capacity, Basis: string(basis), Date: l.catalog.types.PriceDate()}] = true
 }
 
 func (l *ledger) sources() []provision.Price {
@@ -67,7 +67,7 @@ type offer struct {
 
 // priced gives offerings the catalog's prices: an overlay's price is what Karpenter
 // ranks by, not what is paid.
-func (m *market) priced(it *cloudprovider.InstanceType, sold cloudprovider.Offerings) []offer {
+func (m *offeringCatalog) priced(it *cloudprovider.InstanceType, sold cloudprovider.Offerings) []offer {
 	var out []offer
 	for _, of := range sold {
 		o := offer{kind: it.Name, zone: of.Zone(), capacity: of.CapacityType(), it: it}
@@ -88,12 +88,12 @@ func (c *comparison) successor(claim *karpv1.NodeClaim, pool *karpv1.NodePool) *
 		return found
 	}
 	var best *offer
-	for _, o := range c.after.stock[pool.Name].offers {
+	for _, o := range c.after.offerings[pool.Name].offers {
 		if o.kind == kind && o.zone == zone && o.capacity == capacity {
 			best = &o
 			break
 		}
-		if (best == nil || o.usd < best.usd) && holds(o.it.Capacity, claim.Status.Capacity) {
+		if (best == nil || o.usd < best.usd) && fits(o.it.Capacity, claim.Status.Capacity) {
 			best = &o
 		}
 	}
@@ -101,8 +101,8 @@ func (c *comparison) successor(claim *karpv1.NodeClaim, pool *karpv1.NodePool) *
 	return best
 }
 
-// holds compares processors and GPUs: memory differs by what a kernel keeps.
-func holds(has, needs corev1.ResourceList) bool {
+// fits compares processors and GPUs: memory differs by what a kernel keeps.
+func fits(has, needs corev1.ResourceList) bool {
 	for name, quantity := range needs {
 		counted := name == corev1.ResourceCPU || strings.Contains(string(name), "/gpu")
 		if have := has[name]; counted && have.Cmp(quantity) < 0 {
@@ -118,7 +118,7 @@ func (c *comparison) floor(pool *karpv1.NodePool, book *ledger) float64 {
 		return 0
 	}
 	least := math.Inf(1)
-	for _, o := range c.after.stock[pool.Name].offers {
+	for _, o := range c.after.offerings[pool.Name].offers {
 		if o.usd < least {
 			least = o.usd
 			book.note(o.capacity, o.basis)
@@ -135,7 +135,7 @@ func (c *comparison) floor(pool *karpv1.NodePool, book *ledger) float64 {
 func (c *comparison) ceiling(f *fleet, pool *karpv1.NodePool, book *ledger) *float64 {
 	// A type of which one is too large for a limit is never bought.
 	var offers []offer
-	for _, o := range f.stock[pool.Name].offers {
+	for _, o := range f.offerings[pool.Name].offers {
 		if !tooLarge(o.it, pool.Spec.Limits) {
 			offers = append(offers, o)
 		}

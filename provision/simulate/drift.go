@@ -30,20 +30,20 @@ func (c *comparison) now(claim *karpv1.NodeClaim, pool *karpv1.NodePool) string 
 	// What Karpenter has found out from AWS is in the condition. What it said about
 	// hashes was just told from the hashes, which may be of another revision.
 	found := claim.StatusConditions().Get(karpv1.ConditionTypeDrifted)
-	if found.IsTrue() && !hashesTell(found.Reason) {
+	if found.IsTrue() && !decidedByHash(found.Reason) {
 		return found.Reason
 	}
 	return ""
 }
 
-// hashesTell reports whether a reason is one that the declarations alone tell.
-func hashesTell(reason string) bool {
+// decidedByHash reports whether a reason follows from the declarations alone.
+func decidedByHash(reason string) bool {
 	return slices.Contains([]string{nodePoolDrifted, requirementsDrifted, nodeClassDrift}, reason)
 }
 
 // then is why a NodeClaim is to be replaced after the step.
 func (c *comparison) then(claim *karpv1.NodeClaim, was, is *karpv1.NodePool) string {
-	c.doubtPool(claim, was, is)
+	c.warnPool(claim, was, is)
 	if reason := static(claim, is); reason != "" {
 		return reason
 	}
@@ -52,7 +52,7 @@ func (c *comparison) then(claim *karpv1.NodeClaim, was, is *karpv1.NodePool) str
 		return "" // Karpenter judges no node of a class that is not there.
 	}
 	if old != nil && old.Name == class.Name {
-		c.doubtClass(claim, old, class)
+		c.warnClass(claim, old, class)
 		if c.classDrifts(claim, old, class) {
 			return nodeClassDrift
 		}
@@ -91,28 +91,28 @@ type comparedHash int
 const (
 	equals comparedHash = iota
 	differs
-	untold
+	undecided
 )
 
 // classHash compares what a NodeClaim was made from with a class.
 func (c *comparison) classHash(claim *karpv1.NodeClaim, class *awsv1.EC2NodeClass) comparedHash {
 	hash, ok := claim.Annotations[awsv1.AnnotationEC2NodeClassHash]
 	if !ok || claim.Annotations[awsv1.AnnotationEC2NodeClassHashVersion] != awsv1.EC2NodeClassHashVersion {
-		return untold
+		return undecided
 	}
 	if bundle := c.before.Cluster.CABundle; bundle != "" {
-		return told(hash == class.Hash(&bundle))
+		return comparedBy(hash == class.Hash(&bundle))
 	}
 	// The authority is part of the hash, so that only the cluster's own class can
 	// be compared, by what Karpenter wrote on it.
 	live, ok := class.Annotations[awsv1.AnnotationEC2NodeClassHash]
 	if !ok || class.Annotations[awsv1.AnnotationEC2NodeClassHashVersion] != awsv1.EC2NodeClassHashVersion {
-		return untold
+		return undecided
 	}
-	return told(hash == live)
+	return comparedBy(hash == live)
 }
 
-func told(equal bool) comparedHash {
+func comparedBy(equal bool) comparedHash {
 	if equal {
 		return equals
 	}
@@ -125,7 +125,7 @@ func (c *comparison) classDrifts(claim *karpv1.NodeClaim, old, class *awsv1.EC2N
 		return c.classHash(claim, class) == differs
 	}
 	switch c.classHash(claim, old) {
-	case untold:
+	case undecided:
 		// A class from Git carries no hash; then nodes are taken to be of it.
 		return hashed(claim) && old.Annotations[awsv1.AnnotationEC2NodeClassHash] == "" && old.Hash(nil) != class.Hash(nil)
 	case equals:
@@ -140,30 +140,30 @@ func hashed(claim *karpv1.NodeClaim) bool {
 		claim.Annotations[awsv1.AnnotationEC2NodeClassHashVersion] == awsv1.EC2NodeClassHashVersion
 }
 
-// doubtPool says when the pool's hash on a NodeClaim tells nothing, where that
+// warnPool warns where the pool's hash on a NodeClaim cannot be compared and that
 // matters.
-func (c *comparison) doubtPool(claim *karpv1.NodeClaim, was, is *karpv1.NodePool) {
+func (c *comparison) warnPool(claim *karpv1.NodeClaim, was, is *karpv1.NodePool) {
 	if was.Hash() == is.Hash() {
 		return
 	}
 	switch version := claim.Annotations[karpv1.NodePoolHashVersionAnnotationKey]; {
 	case version != "" && version != karpv1.NodePoolHashVersion:
-		c.unknown.say("NodePool %s: nodes with a hash of version %s were made by another Karpenter, which marks them anew with version %s: whether that happens before the change, and they stay, or after, and they are replaced, cannot be told.", is.Name, version, karpv1.NodePoolHashVersion)
+		c.unknown.add("NodePool %s: nodes with a hash of version %s were made by another Karpenter, which marks them anew with version %s: whether that happens before the change, and they stay, or after, and they are replaced, cannot be told.", is.Name, version, karpv1.NodePoolHashVersion)
 	case version == "" || claim.Annotations[karpv1.NodePoolHashAnnotationKey] == "":
-		c.unknown.say("NodePool %s: nodes without the annotation %s were not marked by Karpenter yet: whether they are replaced cannot be told.", is.Name, karpv1.NodePoolHashAnnotationKey)
+		c.unknown.add("NodePool %s: nodes without the annotation %s were not marked by Karpenter yet: whether they are replaced cannot be told.", is.Name, karpv1.NodePoolHashAnnotationKey)
 	}
 }
 
-func (c *comparison) doubtClass(claim *karpv1.NodeClaim, old, class *awsv1.EC2NodeClass) {
+func (c *comparison) warnClass(claim *karpv1.NodeClaim, old, class *awsv1.EC2NodeClass) {
 	if old.Hash(nil) == class.Hash(nil) {
 		return
 	}
 	switch version := claim.Annotations[awsv1.AnnotationEC2NodeClassHashVersion]; {
 	case version != "" && version != awsv1.EC2NodeClassHashVersion:
-		c.unknown.say("EC2NodeClass %s: nodes with a hash of version %s were made by another Karpenter, which marks them anew with version %s: whether that happens before the change, and they stay, or after, and they are replaced, cannot be told.", class.Name, version, awsv1.EC2NodeClassHashVersion)
+		c.unknown.add("EC2NodeClass %s: nodes with a hash of version %s were made by another Karpenter, which marks them anew with version %s: whether that happens before the change, and they stay, or after, and they are replaced, cannot be told.", class.Name, version, awsv1.EC2NodeClassHashVersion)
 	case version == "" || claim.Annotations[awsv1.AnnotationEC2NodeClassHash] == "":
-		c.unknown.say("EC2NodeClass %s: nodes without the annotation %s were not marked by Karpenter yet: whether they are replaced cannot be told.", class.Name, awsv1.AnnotationEC2NodeClassHash)
+		c.unknown.add("EC2NodeClass %s: nodes without the annotation %s were not marked by Karpenter yet: whether they are replaced cannot be told.", class.Name, awsv1.AnnotationEC2NodeClassHash)
 	case c.before.Cluster.CABundle == "" && old.Annotations[awsv1.AnnotationEC2NodeClassHash] == "":
-		c.unknown.say("EC2NodeClass %s: neither the cluster's authority nor the hash of the class in the cluster is known: its nodes are taken to be made from the revision before.", class.Name)
+		c.unknown.add("EC2NodeClass %s: neither the cluster's authority nor the hash of the class in the cluster is known: its nodes are taken to be made from the revision before.", class.Name)
 	}
 }

@@ -39,7 +39,7 @@ func Drifted(ctx context.Context, live provision.Fleet) (nodes []provision.Node,
 	}
 	c := &comparison{unknown: unknowns{}}
 	c.before = newFleet(live, c.unknown)
-	limits, err := pdb.NewLimits(ctx, &memory{fleet: c.before})
+	limits, err := pdb.NewLimits(ctx, &snapshotClient{fleet: c.before})
 	if err != nil {
 		return nil, nil, fmt.Errorf("looking for drifted nodes: %w", err)
 	}
@@ -60,7 +60,7 @@ func Drifted(ctx context.Context, live provision.Fleet) (nodes []provision.Node,
 		for _, claim := range claims {
 			reason := poolRemoved
 			if pool != nil {
-				c.doubtFresh(pool)
+				c.warnUnsynced(pool)
 				reason = c.now(claim, pool)
 			}
 			if reason != "" {
@@ -79,16 +79,16 @@ func Drifted(ctx context.Context, live provision.Fleet) (nodes []provision.Node,
 	return inTurn(found), unknown, ctx.Err()
 }
 
-// doubtFresh says when Karpenter has not yet looked at what a pool's class is now:
+// warnUnsynced warns where Karpenter has not yet reconciled what a pool's class is now:
 // its hash, by which nodes are compared, may be of what it was.
-func (c *comparison) doubtFresh(pool *karpv1.NodePool) {
+func (c *comparison) warnUnsynced(pool *karpv1.NodePool) {
 	class := c.before.class(pool)
 	if class == nil {
-		c.unknown.say("NodePool %s: there is no usable EC2NodeClass %s: whether its nodes drift cannot be told.", pool.Name, pool.Spec.Template.Spec.NodeClassRef.Name)
+		c.unknown.add("NodePool %s: there is no usable EC2NodeClass %s: whether its nodes drift cannot be told.", pool.Name, pool.Spec.Template.Spec.NodeClassRef.Name)
 		return
 	}
 	if c.before.Cluster.CABundle == "" && (stale(class) || class.Annotations[awsv1.AnnotationEC2NodeClassHash] == "") {
-		c.unknown.say("EC2NodeClass %s: Karpenter has not looked at its newest state yet: whether its nodes drift cannot be told.", class.Name)
+		c.unknown.add("EC2NodeClass %s: Karpenter has not looked at its newest state yet: whether its nodes drift cannot be told.", class.Name)
 	}
 }
 

@@ -96,7 +96,7 @@ func (c *comparison) narrowed(was, is *karpv1.NodePool) extent {
 	if len(wanted) == 0 {
 		return none
 	}
-	stock, ok := c.before.stock[was.Name]
+	stock, ok := c.before.offerings[was.Name]
 	if !ok {
 		return some // What it bought is not known.
 	}

@@ -13,15 +13,15 @@ import (
 // controllers on it.
 func Stock(ctx context.Context, from provision.Fleet, types *catalog.Catalog) (map[string][]*cloudprovider.InstanceType, error) {
 	f := newFleet(from, unknowns{})
-	m, err := newMarket(ctx, from.Cluster.Region, types, unknowns{})
+	m, err := newOfferingCatalog(ctx, from.Cluster.Region, types, unknowns{})
 	if err != nil {
 		return nil, err
 	}
-	if err := m.stock(ctx, f); err != nil {
+	if err := m.resolve(ctx, f); err != nil {
 		return nil, err
 	}
 	out := map[string][]*cloudprovider.InstanceType{}
-	for name, s := range f.stock {
+	for name, s := range f.offerings {
 		out[name] = s.all
 	}
 	return out, nil

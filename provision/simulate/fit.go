@@ -21,23 +21,23 @@ const mostPods = 200
 // fit tells which pods find a node, before and after.
 func (c *comparison) fit(ctx context.Context) error {
 	c.found = provision.Fit{Scheduled: []provision.Placement{}, Unscheduled: []provision.Placement{}, Waiting: []provision.Placement{}}
-	was, is := c.before.crews(c.before.Pods, c.unknown), c.after.crews(c.before.Pods, c.unknown)
+	was, is := c.before.podsByWorkload(c.before.Pods, c.unknown), c.after.podsByWorkload(c.before.Pods, c.unknown)
 	if len(c.before.Nodes) > 0 {
 		sleeping(was, is)
 	}
 	ending := ending(was, is)
 	c.after.lose(ending)
 	c.release(ending)
-	gone, movers, lonely := c.leaving(ending)
-	if err := c.holdLonely(ctx, movers, lonely, gone); err != nil {
+	gone, movers, uncontrolled := c.leaving(ending)
+	if err := c.blockUncontrolled(ctx, movers, uncontrolled, gone); err != nil {
 		return err
 	}
 	before, after := c.queues(was, is)
 	moving := c.alike(movers)
-	if err := c.anyway(ctx, before.now, slices.Concat(after.now, moving), gone, ending); err != nil {
+	if err := c.alreadyLeaving(ctx, before.now, slices.Concat(after.now, moving), gone, ending); err != nil {
 		return err
 	}
-	if err := c.seek(ctx, before, after, moving, gone); err != nil {
+	if err := c.schedulePending(ctx, before, after, moving, gone); err != nil {
 		return err
 	}
 	for _, list := range [][]provision.Placement{c.found.Scheduled, c.found.Unscheduled, c.found.Waiting} {
@@ -48,13 +48,13 @@ func (c *comparison) fit(ctx context.Context) error {
 	return nil
 }
 
-// seek finds nodes for the queues, and for those whose nodes the step takes.
-func (c *comparison) seek(ctx context.Context, before, after queue, moving []seeker, gone map[string]bool) error {
-	c.doubtZones(slices.Concat(after.now, after.later, moving))
+// schedulePending finds nodes for the queues, and for those whose nodes the step takes.
+func (c *comparison) schedulePending(ctx context.Context, before, after queue, moving []pendingPod, gone map[string]bool) error {
+	c.warnZones(slices.Concat(after.now, after.later, moving))
 	if len(after.now)+len(after.later)+len(moving) == 0 {
 		return nil
 	}
-	c.doubtPods(append(slices.Clone(after.now), moving...))
+	c.warnPods(append(slices.Clone(after.now), moving...))
 	then, err := c.placeAll(ctx, c.before, before, nil)
 	if err != nil {
 		return err
@@ -64,20 +64,20 @@ func (c *comparison) seek(ctx context.Context, before, after queue, moving []see
 	if err != nil {
 		return err
 	}
-	c.tell(slices.Concat(after.now, after.later), then, now)
-	c.tellStuck(moving, now)
-	c.doubtNodes()
+	c.recordUnschedulable(slices.Concat(after.now, after.later), then, now)
+	c.recordStuck(moving, now)
+	c.warnNodes()
 	return nil
 }
 
-// tell sorts those that look for a node by what is news of them.
-func (c *comparison) tell(seekers []seeker, then, now map[types.UID]outcome) {
-	type news struct {
+// recordUnschedulable records the pending pods whose outcome the step changes.
+func (c *comparison) recordUnschedulable(pending []pendingPod, then, now map[types.UID]outcome) {
+	type change struct {
 		list *[]provision.Placement
 		provision.Placement
 	}
-	told := map[news]int{}
-	for _, s := range seekers {
+	known := map[change]int{}
+	for _, s := range pending {
 		had, there := then[s.prior]
 		found, gets := s.runs || there && had.why == "", now[s.pod.UID]
 		list := &c.found.Waiting
@@ -90,19 +90,19 @@ func (c *comparison) tell(seekers []seeker, then, now map[types.UID]outcome) {
 			list = &c.found.Unscheduled
 		}
 		p := provision.Placement{Pod: nameOf(s.pod), Workload: s.kind, New: !s.runs && !there, Later: s.later, Pool: gets.pool}
-		same := news{list, p}
-		if i, ok := told[same]; ok && s.kind != "" {
+		same := change{list, p}
+		if i, ok := known[same]; ok && s.kind != "" {
 			(*list)[i].Like += 1 + s.more
 			continue
 		}
-		told[same] = len(*list)
+		known[same] = len(*list)
 		p.Like, p.Why = s.more, gets.why
 		*list = append(*list, p)
 	}
 }
 
-// tellStuck tells of pods that lose their node and find no other.
-func (c *comparison) tellStuck(moving []seeker, now map[types.UID]outcome) {
+// recordStuck records the pods that lose their node and find no other.
+func (c *comparison) recordStuck(moving []pendingPod, now map[types.UID]outcome) {
 	stuck := map[provision.Pod]bool{} // false for those that find one
 	for _, s := range moving {
 		gets := now[s.pod.UID]
@@ -188,19 +188,19 @@ func shape(pod *corev1.Pod) string {
 	return string(text)
 }
 
-// doubtPods says what of the pods is not considered.
-func (c *comparison) doubtPods(seekers []seeker) {
-	for _, s := range seekers {
+// warnPods warns of what of the pods is not considered.
+func (c *comparison) warnPods(pending []pendingPod) {
+	for _, s := range pending {
 		if slices.ContainsFunc(podTerms(s.pod), func(t corev1.PodAffinityTerm) bool { return t.NamespaceSelector != nil }) {
-			c.unknown.say("Some pods choose others by the labels of namespaces, which are not known here: they may fit otherwise than told.")
+			c.unknown.add("Some pods choose others by the labels of namespaces, which are not known here: they may fit otherwise than told.")
 		}
 	}
 }
 
-// doubtNodes says when nothing but pools was asked for a place.
-func (c *comparison) doubtNodes() {
+// warnNodes warns where only pools could take the pods.
+func (c *comparison) warnNodes() {
 	if len(c.before.Nodes) == 0 && len(c.found.Waiting)+len(c.found.Unscheduled) > 0 {
-		c.unknown.say("No node is known here: pods for which no pool has a node may have one that Karpenter did not make.")
+		c.unknown.add("No node is known here: pods for which no pool has a node may have one that Karpenter did not make.")
 	}
 }
 

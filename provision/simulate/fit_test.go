@@ -163,7 +163,7 @@ func TestTheEnginesOptionsCount(t *testing.T) {
 func TestAnOverlayReplacesNothing(t *testing.T) {
 	got := compare(t, three(t, pool, class), read(t, pool, class, slices8))
 	if len(got.Replaced) != 0 {
-		t.Errorf("replaced: %v", told(got.Replaced))
+		t.Errorf("replaced: %v", replacedText(got.Replaced))
 	}
 	if diff := cmp.Diff([]provision.Change{{Object: "NodeOverlay/shared"}}, got.Pools[0].Changes); diff != "" {
 		t.Error(diff)

@@ -193,8 +193,8 @@ func compare(tb testing.TB, before, after provision.Fleet) provision.Forecast {
 	return out
 }
 
-// told is the replaced nodes as short text.
-func told(nodes []provision.Node) []string {
+// replacedText is the replaced nodes as short text.
+func replacedText(nodes []provision.Node) []string {
 	out := []string{}
 	for _, n := range nodes {
 		out = append(out, fmt.Sprint(n.NodeClaim, " ", n.Reason, " ", n.Fields))

@@ -31,8 +31,8 @@ type fleet struct {
 	nodes  map[string]*corev1.Node
 	named  map[string]*corev1.Node
 	bound  map[string][]*corev1.Pod
-	// stock is what each pool can buy, overlays applied; see market.
-	stock map[string]stock
+	// offerings are what each pool can buy, overlays applied; see offeringCatalog.
+	offerings map[string]poolOfferings
 	// whole is Karpenter's view of all nodes, rest that without those that are gone,
 	// each made when first needed.
 	whole, rest *state.Cluster
@@ -59,7 +59,7 @@ func newFleet(from provision.Fleet, unknown unknowns) *fleet {
 	}
 	for _, class := range from.NodeClasses {
 		if bad := badAlias(class); bad != "" {
-			unknown.say("EC2NodeClass %s: the AMI alias %q is not a family and a version with one @ between them, so nothing can be told of its nodes.", class.Name, bad)
+			unknown.add("EC2NodeClass %s: the AMI alias %q is not a family and a version with one @ between them, so nothing can be told of its nodes.", class.Name, bad)
 			continue
 		}
 		f.classes[class.Name] = class
@@ -70,9 +70,9 @@ func newFleet(from provision.Fleet, unknown unknowns) *fleet {
 		}
 	}
 	f.DaemonSets = slices.DeleteFunc(newest(from.DaemonSets), func(set *appsv1.DaemonSet) bool {
-		err := vet(set.Spec.Template.ObjectMeta, set.Spec.Template.Spec)
+		err := validatePod(set.Spec.Template.ObjectMeta, set.Spec.Template.Spec)
 		if err != nil {
-			unknown.say("DaemonSet %s/%s: its pods are left out, since the API server would refuse them: %v.", set.Namespace, set.Name, err)
+			unknown.add("DaemonSet %s/%s: its pods are left out, since the API server would refuse them: %v.", set.Namespace, set.Name, err)
 		}
 		return err != nil
 	})
@@ -148,22 +148,22 @@ func (f *fleet) observe(from *fleet) {
 	}
 }
 
-// crews are the fleet's workloads with those of the pods that are theirs.
-func (f *fleet) crews(pods []*corev1.Pod, unknown unknowns) map[maker]crew {
+// podsByWorkload are the fleet's workloads with those of the pods that are theirs.
+func (f *fleet) podsByWorkload(pods []*corev1.Pod, unknown unknowns) map[workloadRef]workloadPods {
 	runtimes := map[string]*nodev1.RuntimeClass{}
 	for _, class := range f.RuntimeClasses {
 		runtimes[class.Name] = class
 	}
-	out := crews(f.Workloads, pods)
+	out := podsByWorkload(f.Workloads, pods)
 	for of, c := range out {
 		if name := c.Pod.Spec.RuntimeClassName; name != nil && runtimes[*name] != nil {
 			c.Pod = dressed(c.Pod, runtimes[*name])
 		} else if name != nil {
-			unknown.say("RuntimeClass %s is not known here: what it asks of the nodes of its pods is left out.", *name)
+			unknown.add("RuntimeClass %s is not known here: what it asks of the nodes of its pods is left out.", *name)
 		}
-		if err := vet(c.Pod.ObjectMeta, c.Pod.Spec); err != nil {
-			unknown.say("%s %s/%s: nothing is told of its pods, since the API server would refuse them: %v.", of.kind, of.namespace, of.name, err)
-			c.odd = true
+		if err := validatePod(c.Pod.ObjectMeta, c.Pod.Spec); err != nil {
+			unknown.add("%s %s/%s: nothing is told of its pods, since the API server would refuse them: %v.", of.kind, of.namespace, of.name, err)
+			c.invalid = true
 		}
 		out[of] = c
 	}

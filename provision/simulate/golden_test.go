@@ -113,7 +113,7 @@ func TestTheReasonsAreKarpenters(t *testing.T) {
 	claim, _ := run(&before, "gpu", "a", time.Hour)
 	claim.StatusConditions().SetTrueWithReason(karpv1.ConditionTypeDrifted, "AMIDrift", "AMIDrift")
 	got := compare(t, before, before)
-	if diff := cmp.Diff([]string{"a AMIDrift []"}, told(got.Drifted)); diff != "" {
+	if diff := cmp.Diff([]string{"a AMIDrift []"}, replacedText(got.Drifted)); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -21,15 +21,15 @@ func applyOverlays(ctx context.Context, f *fleet, plain map[string][]*cloudprovi
 	if len(f.Overlays) == 0 {
 		return plain, nil
 	}
-	reader := &memory{fleet: f, refused: map[string]string{}}
-	shop := shop{types: plain}
+	reader := &snapshotClient{fleet: f, refused: map[string]string{}}
+	cloud := priceListCloud{types: plain}
 	store := nodeoverlay.NewInstanceTypeStore()
-	controller := nodeoverlay.NewController(f.clock, reader, shop, store, state.NewCluster(f.clock, reader, shop))
+	controller := nodeoverlay.NewController(f.clock, reader, cloud, store, state.NewCluster(f.clock, reader, cloud))
 	if _, err := controller.Reconcile(ctx, reconcile.Request{}); err != nil {
 		return nil, err
 	}
 	for name, why := range reader.refused {
-		unknown.say("NodeOverlay %s is refused by Karpenter and has no effect: %s.", name, strings.TrimSuffix(why, "."))
+		unknown.add("NodeOverlay %s is refused by Karpenter and has no effect: %s.", name, strings.TrimSuffix(why, "."))
 	}
 	out := map[string][]*cloudprovider.InstanceType{}
 	for name, types := range plain {
@@ -52,42 +52,44 @@ func (f *fleet) sortedPools() []*karpv1.NodePool {
 	return out
 }
 
-// shop is a cloud of which only the price list is open.
-type shop struct {
+// priceListCloud is a cloud provider that only lists instance types and prices.
+type priceListCloud struct {
 	types map[string][]*cloudprovider.InstanceType
 }
 
 var errClosed = errors.New("a simulation buys nothing and asks AWS nothing")
 
 // Create is refused.
-func (shop) Create(context.Context, *karpv1.NodeClaim) (*karpv1.NodeClaim, error) {
+func (priceListCloud) Create(context.Context, *karpv1.NodeClaim) (*karpv1.NodeClaim, error) {
 	return nil, errClosed
 }
 
 // Delete is refused.
-func (shop) Delete(context.Context, *karpv1.NodeClaim) error { return errClosed }
+func (priceListCloud) Delete(context.Context, *karpv1.NodeClaim) error { return errClosed }
 
 // Get is refused.
-func (shop) Get(context.Context, string) (*karpv1.NodeClaim, error) { return nil, errClosed }
+func (priceListCloud) Get(context.Context, string) (*karpv1.NodeClaim, error) { return nil, errClosed }
 
 // List is refused.
-func (shop) List(context.Context) ([]*karpv1.NodeClaim, error) { return nil, errClosed }
+func (priceListCloud) List(context.Context) ([]*karpv1.NodeClaim, error) { return nil, errClosed }
 
 // IsDrifted is refused.
-func (shop) IsDrifted(context.Context, *karpv1.NodeClaim) (cloudprovider.DriftReason, error) {
+func (priceListCloud) IsDrifted(context.Context, *karpv1.NodeClaim) (cloudprovider.DriftReason, error) {
 	return "", errClosed
 }
 
 // GetInstanceTypes are what the pool can buy.
-func (s shop) GetInstanceTypes(_ context.Context, pool *karpv1.NodePool) ([]*cloudprovider.InstanceType, error) {
+func (s priceListCloud) GetInstanceTypes(_ context.Context, pool *karpv1.NodePool) ([]*cloudprovider.InstanceType, error) {
 	return s.types[pool.Name], nil
 }
 
 // RepairPolicies are none.
-func (shop) RepairPolicies() []cloudprovider.RepairPolicy { return nil }
+func (priceListCloud) RepairPolicies() []cloudprovider.RepairPolicy { return nil }
 
 // Name is what Karpenter's metrics would call it.
-func (shop) Name() string { return "whatif" }
+func (priceListCloud) Name() string { return "whatif" }
 
 // GetSupportedNodeClasses is the AWS provider's.
-func (shop) GetSupportedNodeClasses() []status.Object { return []status.Object{&awsv1.EC2NodeClass{}} }
+func (priceListCloud) GetSupportedNodeClasses() []status.Object {
+	return []status.Object{&awsv1.EC2NodeClass{}}
+}

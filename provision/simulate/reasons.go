@@ -23,7 +23,7 @@ type nearness struct {
 	// misses are labels that the pod asks for and the pool has not, offers the
 	// extended resources it asks for and the pool has, bears and loathes the pool's
 	// taints that it does and does not tolerate.
-	misses, offers, bears, loathes int
+	misses, offers, bears, untolerated int
 	// why is the first thing in the way, empty when only the scheduler knows.
 	why string
 }
@@ -42,7 +42,7 @@ func (f *fleet) reasons(pod *corev1.Pod, err error) string {
 		return "there is no NodePool that has nodes for pods"
 	}
 	slices.SortStableFunc(all, func(a, b nearness) int {
-		return cmp.Or(a.compare(b), cmp.Compare(a.loathes, b.loathes), cmp.Compare(b.bears, a.bears), strings.Compare(a.pool, b.pool))
+		return cmp.Or(a.compare(b), cmp.Compare(a.untolerated, b.untolerated), cmp.Compare(b.bears, a.bears), strings.Compare(a.pool, b.pool))
 	})
 	var out []string
 	raw := strings.Join(strings.Fields(err.Error()), " ")
@@ -73,7 +73,7 @@ func (f *fleet) near(pool *karpv1.NodePool, pod *corev1.Pod) nearness {
 	}
 	for _, t := range pool.Spec.Template.Spec.Taints {
 		if scheduling.Taints([]corev1.Taint{t}).ToleratesPod(pod) != nil {
-			out.loathes++
+			out.untolerated++
 			taint = cmp.Or(taint, fmt.Sprintf("has the taint %s, which the pod does not tolerate", t.ToString()))
 		} else {
 			out.bears++
@@ -87,7 +87,7 @@ func (f *fleet) near(pool *karpv1.NodePool, pod *corev1.Pod) nearness {
 // short says of which resource no node of the pool has enough, extended ones first,
 // and of how many of these that the pod asks for the pool has some.
 func (f *fleet) short(pool string, pod *corev1.Pod) (why string, offers int) {
-	types := f.stock[pool].allowed
+	types := f.offerings[pool].allowed
 	if len(types) == 0 {
 		return "offers no instance type", 0
 	}

@@ -9,21 +9,21 @@ import (
 	"sigs.k8s.io/karpenter/pkg/scheduling"
 )
 
-// doubtZones says where zones were taken for those of a class's subnets and
+// warnZones warns where zones were taken for those of a class's subnets and
 // something asks for zones: where nothing does, others give the same answer.
-func (c *comparison) doubtZones(seekers []seeker) {
-	asked := slices.ContainsFunc(seekers, func(s seeker) bool { return zonal(s.pod) })
+func (c *comparison) warnZones(pending []pendingPod) {
+	asked := slices.ContainsFunc(pending, func(s pendingPod) bool { return zonal(s.pod) })
 	for _, f := range []*fleet{c.before, c.after} {
 		for _, pool := range f.pools {
 			class := f.class(pool)
-			if class == nil || c.market.guessed[class.Name] == nil {
+			if class == nil || c.catalog.guessed[class.Name] == nil {
 				continue
 			}
-			taken := c.market.guessed[class.Name]
+			taken := c.catalog.guessed[class.Name]
 			wanted := wants(pool).Get(corev1.LabelTopologyZone)
 			other := wanted.Operator() == corev1.NodeSelectorOpIn && slices.ContainsFunc(wanted.Values(), func(zone string) bool { return !slices.Contains(taken, zone) })
 			if asked || other || wants(pool).Has(awsv1.LabelTopologyZoneID) {
-				c.unknown.say("EC2NodeClass %s: which zones its subnets are in is not known: %s are taken.", class.Name, strings.Join(taken, ", "))
+				c.unknown.add("EC2NodeClass %s: which zones its subnets are in is not known: %s are taken.", class.Name, strings.Join(taken, ", "))
 			}
 		}
 	}

@@ -110,13 +110,13 @@ func (o Options) never(f *provision.Forecast, v voice) part {
 	for _, p := range f.Pools {
 		if n := fate.full[p.Name]; n > 0 {
 			why := "its limit leaves no room for a replacement"
-			if p.Pace.Full != "" {
-				why = v.name(p.Pace.Full)
+			if p.RolloutRate.Full != "" {
+				why = v.name(p.RolloutRate.Full)
 			}
 			out.lines = append(out.lines, fmt.Sprintf("pool %s, %s: %s", v.name(p.Name), count(n, "node"), why))
 		}
 		if n := fate.closed[p.Name]; n > 0 {
-			out.lines = append(out.lines, fmt.Sprintf("pool %s, %s: its budget %s never allows one", v.name(p.Name), count(n, "node"), v.name(p.Pace.Limited)))
+			out.lines = append(out.lines, fmt.Sprintf("pool %s, %s: its budget %s never allows one", v.name(p.Name), count(n, "node"), v.name(p.RolloutRate.Limited)))
 		}
 	}
 	for _, n := range fate.blocked {
@@ -229,7 +229,7 @@ func (o Options) replaced(f *provision.Forecast, v voice) part {
 		if p.Replaced == 0 {
 			continue
 		}
-		nodes, pace := fmt.Sprintf("%d of %d", max(0, p.Replaced-fate.in(p.Name)), p.Nodes), v.pace(p.Pace)
+		nodes, pace := fmt.Sprintf("%d of %d", max(0, p.Replaced-fate.in(p.Name)), p.Nodes), v.pace(p.RolloutRate)
 		if n := fate.in(p.Name); n > 0 {
 			nodes += fmt.Sprintf(", %d never", n)
 		}
@@ -292,7 +292,7 @@ func (v voice) causes(f *provision.Forecast, p provision.Pool) string {
 }
 
 // pace says how many nodes at once, and which budget says so.
-func (v voice) pace(p provision.Pace) string {
+func (v voice) pace(p provision.RolloutRate) string {
 	out := strconv.Itoa(p.AtOnce)
 	if !p.Waits.IsZero() {
 		out += " until " + p.Waits.UTC().Format("2006-01-02 15:04") + " UTC"

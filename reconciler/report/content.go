@@ -79,7 +79,7 @@ func steady(f *provision.Forecast) *provision.Forecast {
 		}
 	}
 	out.Pools = each(f.Pools, func(p provision.Pool) provision.Pool {
-		p.Pace.AtOnce, p.Pace.Waits = 0, time.Time{}
+		p.RolloutRate.AtOnce, p.RolloutRate.Waits = 0, time.Time{}
 		if p.Replaced == 0 {
 			p.Nodes = 0
 		}

@@ -27,9 +27,9 @@ type fate struct {
 
 func judge(f *provision.Forecast) fate {
 	out := fate{closed: map[string]int{}, full: map[string]int{}}
-	pools := map[string]provision.Pace{}
+	pools := map[string]provision.RolloutRate{}
 	for _, p := range f.Pools {
-		pools[p.Name] = p.Pace
+		pools[p.Name] = p.RolloutRate
 	}
 	waiting := 0
 	for _, n := range f.Replaced {
@@ -79,7 +79,7 @@ func roomless(b provision.Blocker) bool { return b.Kind == "limit" }
 
 // shut reports whether the pool's budget is one of no nodes that never opens.
 // That none is allowed now may also mean that as many are on their way.
-func shut(p provision.Pace) bool {
+func shut(p provision.RolloutRate) bool {
 	number, _, _ := strings.Cut(p.Limited, " ")
 	n, err := strconv.Atoi(strings.TrimSuffix(number, "%"))
 	return p.AtOnce == 0 && p.Waits.IsZero() && err == nil && n == 0

@@ -87,7 +87,7 @@ func cleanPool(p provision.Pool) provision.Pool {
 	for i, e := range p.OverLimit {
 		p.OverLimit[i] = provision.Excess{Resource: Clean(e.Resource), Used: Clean(e.Used), Limit: Clean(e.Limit)}
 	}
-	p.Pace.Limited, p.Pace.Full = Clean(p.Pace.Limited), Clean(p.Pace.Full)
+	p.RolloutRate.Limited, p.RolloutRate.Full = Clean(p.RolloutRate.Limited), Clean(p.RolloutRate.Full)
 	return p
 }
 

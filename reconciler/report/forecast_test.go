@@ -47,7 +47,7 @@ func TestTheVerdictIsOneLineOfWhatMatters(t *testing.T) {
 	}
 	stuck.Rollout = provision.Rollout{Nodes: 4, Blocked: 4, Never: true}
 	busy := replacing()
-	busy.Pools[1].Pace = provision.Pace{Limited: "10%"}
+	busy.Pools[1].RolloutRate = provision.RolloutRate{Limited: "10%"}
 	odd := replacing()
 	odd.Rollout.Never = true
 	const start = "2 objects · 1 AWS · "

@@ -64,9 +64,9 @@ func replacing() *provision.Forecast {
 	}
 	return &provision.Forecast{
 		Pools: []provision.Pool{
-			{Name: "cpu", Nodes: 8, Cost: cpu, Pace: provision.Pace{AtOnce: 1, Limited: "10%"}},
+			{Name: "cpu", Nodes: 8, Cost: cpu, RolloutRate: provision.RolloutRate{AtOnce: 1, Limited: "10%"}},
 			{
-				Name: "gpu", Action: "update", Nodes: 6, Replaced: 4, Cost: gpu, Pace: provision.Pace{AtOnce: 1, Limited: "10%"},
+				Name: "gpu", Action: "update", Nodes: 6, Replaced: 4, Cost: gpu, RolloutRate: provision.RolloutRate{AtOnce: 1, Limited: "10%"},
 				Changes: []provision.Change{
 					{Object: "EC2NodeClass/gpu", Field: volumes, Reason: "NodeClassDrift"}, {Object: "NodePool/gpu", Field: "spec.limits"},
 					{Object: "NodePool/gpu", Field: taints, Reason: "NodePoolDrifted"},
@@ -100,7 +100,7 @@ func weighing() *provision.Forecast {
 	cost := provision.Cost{Now: provision.Amount{OnDemand: 4}, After: provision.Amount{OnDemand: 4}, Prices: prices[:1]}
 	return &provision.Forecast{
 		Pools: []provision.Pool{{
-			Name: "cpu", Action: "update", Nodes: 8, Cost: cost, Pace: provision.Pace{AtOnce: 1, Limited: "10%"},
+			Name: "cpu", Action: "update", Nodes: 8, Cost: cost, RolloutRate: provision.RolloutRate{AtOnce: 1, Limited: "10%"},
 			Changes: []provision.Change{{Object: "NodePool/cpu", Field: "spec.weight"}},
 		}},
 		Cost: cost,
@@ -120,11 +120,11 @@ func blocking() *provision.Forecast {
 	f.Replaced[3].Blockers = []provision.Blocker{{Kind: "node"}, {Kind: "unschedulable", Pod: train(7)}}
 	change := []provision.Change{{Object: "EC2NodeClass/gpu", Field: volumes, Reason: "NodeClassDrift"}}
 	f.Pools = append(f.Pools,
-		provision.Pool{Name: "batch", Nodes: 3, Replaced: 3, Changes: change, Pace: provision.Pace{Limited: "0"}},
-		provision.Pool{Name: "nights", Nodes: 20, Replaced: 2, Changes: change, Pace: provision.Pace{
+		provision.Pool{Name: "batch", Nodes: 3, Replaced: 3, Changes: change, RolloutRate: provision.RolloutRate{Limited: "0"}},
+		provision.Pool{Name: "nights", Nodes: 20, Replaced: 2, Changes: change, RolloutRate: provision.RolloutRate{
 			Limited: "0 (0 6 * * 1-5 for 14h)", Waits: time.Date(2026, 11, 20, 20, 0, 0, 0, time.UTC),
 		}},
-		provision.Pool{Name: "tight", Nodes: 1, Replaced: 1, Changes: change, Pace: provision.Pace{
+		provision.Pool{Name: "tight", Nodes: 1, Replaced: 1, Changes: change, RolloutRate: provision.RolloutRate{
 			AtOnce: 1, Full: "The limit of 8 nvidia.com/gpu leaves no room for a replacement: 8 are in use, and the smallest node allowed has 1.",
 		}},
 	)

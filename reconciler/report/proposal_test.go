@@ -277,7 +277,7 @@ func TestContentStaysWhileOnlyTheClusterBreathes(t *testing.T) {
 		"another moment":              func(r *Report, _ *provision.Forecast) { r.Binding.Observed = r.Binding.Observed.Add(time.Hour) },
 		"pods of a node come and go":  func(_ *Report, f *provision.Forecast) { f.Replaced[1].Pods = f.Replaced[1].Pods[:1] },
 		"another pod keeps the node":  func(_ *Report, f *provision.Forecast) { f.Replaced[0].Blockers[0].Pod.Name = "train-9" },
-		"a budget is used up for now": func(_ *Report, f *provision.Forecast) { f.Pools[1].Pace.AtOnce = 2 },
+		"a budget is used up for now": func(_ *Report, f *provision.Forecast) { f.Pools[1].RolloutRate.AtOnce = 2 },
 		"a pool elsewhere grows": func(_ *Report, f *provision.Forecast) {
 			f.Pools[0].Nodes, f.Cost.Now.OnDemand, f.Cost.After.OnDemand = 9, 7, 8.212
 		},

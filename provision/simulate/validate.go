@@ -14,19 +14,19 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// vet says why the API server would refuse a pod, as far as Karpenter's scheduler
+// validatePod returns why the API server would refuse a pod, as far as Karpenter's scheduler
 // takes for granted that it has not: over some mistakes the scheduler ends the
 // process.
-func vet(meta metav1.ObjectMeta, spec corev1.PodSpec) error {
+func validatePod(meta metav1.ObjectMeta, spec corev1.PodSpec) error {
 	if len(spec.Containers) == 0 {
 		return errors.New("it has no containers")
 	}
-	errs := []error{vetLabels(meta.Labels), vetLabels(spec.NodeSelector), vetAmounts(spec.Overhead), vetAffinity(spec.Affinity)}
+	errs := []error{validateLabels(meta.Labels), validateLabels(spec.NodeSelector), validateQuantities(spec.Overhead), validateAffinity(spec.Affinity)}
 	if spec.Resources != nil {
-		errs = append(errs, vetAmounts(spec.Resources.Requests), vetAmounts(spec.Resources.Limits))
+		errs = append(errs, validateQuantities(spec.Resources.Requests), validateQuantities(spec.Resources.Limits))
 	}
 	for _, c := range slices.Concat(spec.InitContainers, spec.Containers) {
-		errs = append(errs, vetAmounts(c.Resources.Requests), vetAmounts(c.Resources.Limits))
+		errs = append(errs, validateQuantities(c.Resources.Requests), validateQuantities(c.Resources.Limits))
 		for _, port := range c.Ports {
 			if port.HostPort < 0 || port.HostPort > 65535 {
 				errs = append(errs, fmt.Errorf("%d is no port", port.HostPort))
@@ -34,7 +34,7 @@ func vet(meta metav1.ObjectMeta, spec corev1.PodSpec) error {
 		}
 	}
 	for _, spread := range spec.TopologySpreadConstraints {
-		errs = append(errs, vetSpread(spread))
+		errs = append(errs, validateSpread(spread))
 	}
 	for _, t := range spec.Tolerations {
 		known := slices.Contains([]corev1.TolerationOperator{"", corev1.TolerationOpExists, corev1.TolerationOpEqual, corev1.TolerationOpLt, corev1.TolerationOpGt}, t.Operator) &&
@@ -46,7 +46,7 @@ func vet(meta metav1.ObjectMeta, spec corev1.PodSpec) error {
 	return cmp.Or(errs...)
 }
 
-func vetLabels(set map[string]string) error {
+func validateLabels(set map[string]string) error {
 	for _, key := range slices.Sorted(maps.Keys(set)) {
 		if len(validation.IsQualifiedName(key))+len(validation.IsValidLabelValue(set[key])) > 0 {
 			return fmt.Errorf("%q is no label", key+"="+set[key])
@@ -55,7 +55,7 @@ func vetLabels(set map[string]string) error {
 	return nil
 }
 
-func vetAmounts(list corev1.ResourceList) error {
+func validateQuantities(list corev1.ResourceList) error {
 	for _, name := range sortedNames(list) {
 		if quantity := list[name]; quantity.Sign() < 0 {
 			return fmt.Errorf("%s of %s is less than nothing", quantity.String(), name)
@@ -64,15 +64,15 @@ func vetAmounts(list corev1.ResourceList) error {
 	return nil
 }
 
-func vetSpread(spread corev1.TopologySpreadConstraint) error {
+func validateSpread(spread corev1.TopologySpreadConstraint) error {
 	known := spread.WhenUnsatisfiable == corev1.DoNotSchedule || spread.WhenUnsatisfiable == corev1.ScheduleAnyway
 	if spread.MaxSkew < 1 || spread.MinDomains != nil && *spread.MinDomains < 1 || !known {
 		return fmt.Errorf("maxSkew %d and whenUnsatisfiable %q make no spread", spread.MaxSkew, spread.WhenUnsatisfiable)
 	}
-	return vetTerm(spread.TopologyKey, spread.LabelSelector, spread.MatchLabelKeys)
+	return validateTerm(spread.TopologyKey, spread.LabelSelector, spread.MatchLabelKeys)
 }
 
-func vetTerm(topology string, selector *metav1.LabelSelector, keys []string) error {
+func validateTerm(topology string, selector *metav1.LabelSelector, keys []string) error {
 	for _, key := range append([]string{topology}, keys...) {
 		if len(validation.IsQualifiedName(key)) > 0 {
 			return fmt.Errorf("%q is no key of labels", key)
@@ -82,7 +82,7 @@ func vetTerm(topology string, selector *metav1.LabelSelector, keys []string) err
 	return err
 }
 
-func vetAffinity(affinity *corev1.Affinity) error {
+func validateAffinity(affinity *corev1.Affinity) error {
 	if affinity == nil {
 		return nil
 	}
@@ -99,19 +99,19 @@ func vetAffinity(affinity *corev1.Affinity) error {
 		}
 		for _, term := range terms {
 			for _, expression := range term.MatchExpressions {
-				errs = append(errs, vetExpression(expression))
+				errs = append(errs, validateExpression(expression))
 			}
 		}
 	}
 	for _, term := range podTerms(&corev1.Pod{Spec: corev1.PodSpec{Affinity: affinity}}) {
-		errs = append(errs, vetTerm(term.TopologyKey, term.LabelSelector, slices.Concat(term.MatchLabelKeys, term.MismatchLabelKeys)))
+		errs = append(errs, validateTerm(term.TopologyKey, term.LabelSelector, slices.Concat(term.MatchLabelKeys, term.MismatchLabelKeys)))
 		_, err := metav1.LabelSelectorAsSelector(term.NamespaceSelector)
 		errs = append(errs, err)
 	}
 	return cmp.Or(errs...)
 }
 
-func vetExpression(e corev1.NodeSelectorRequirement) error {
+func validateExpression(e corev1.NodeSelectorRequirement) error {
 	operator, ok := map[corev1.NodeSelectorOperator]selection.Operator{
 		corev1.NodeSelectorOpIn: selection.In, corev1.NodeSelectorOpNotIn: selection.NotIn,
 		corev1.NodeSelectorOpExists: selection.Exists, corev1.NodeSelectorOpDoesNotExist: selection.DoesNotExist,

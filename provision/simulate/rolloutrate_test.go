@@ -53,10 +53,10 @@ func TestHowFastBudgetsLetItGo(t *testing.T) {
 			}
 			got := compare(t, three(t, pool, class), read(t, after, class))
 			is := speed{
-				AtOnce: got.Pools[0].Pace.AtOnce, Limited: got.Pools[0].Pace.Limited,
+				AtOnce: got.Pools[0].RolloutRate.AtOnce, Limited: got.Pools[0].RolloutRate.Limited,
 				Min: got.Rollout.MinMinutes, Max: got.Rollout.MaxMinutes, Never: got.Rollout.Never,
 			}
-			if w := got.Pools[0].Pace.Waits; !w.IsZero() {
+			if w := got.Pools[0].RolloutRate.Waits; !w.IsZero() {
 				is.Waits = w.Format(time.RFC3339)
 			}
 			if diff := cmp.Diff(tt.want, is); diff != "" {
@@ -74,7 +74,7 @@ func TestNodesThatAreToGoAnywayMayGoFirst(t *testing.T) {
 	before.NodeClaims[0].StatusConditions().SetTrueWithReason(karpv1.ConditionTypeDrifted, "AMIDrift", "AMIDrift")
 	got := compare(t, before, relabelled(t))
 	if len(got.Drifted) != 1 || got.Rollout.Nodes != 2 || got.Rollout.MinMinutes != 4 || got.Rollout.MaxMinutes != 50 {
-		t.Errorf("drifted %v, roll-out %+v", told(got.Drifted), got.Rollout)
+		t.Errorf("drifted %v, roll-out %+v", replacedText(got.Drifted), got.Rollout)
 	}
 }
 
@@ -82,8 +82,8 @@ func TestANodeThatIsNotReadyTakesOfTheBudget(t *testing.T) {
 	before := three(t, pool, class)
 	before.Nodes[0].Status.Conditions[0].Status = corev1.ConditionFalse
 	got := compare(t, before, relabelled(t))
-	if got.Pools[0].Pace.AtOnce != 0 {
-		t.Errorf("one of three may go and one is away, yet %d may", got.Pools[0].Pace.AtOnce)
+	if got.Pools[0].RolloutRate.AtOnce != 0 {
+		t.Errorf("one of three may go and one is away, yet %d may", got.Pools[0].RolloutRate.AtOnce)
 	}
 }
 
@@ -102,7 +102,7 @@ func TestALimitWithoutRoomForAReplacementStopsTheRollOut(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			text := strings.Replace(strings.Replace(pool, "{team: ml}", "{team: vision}", 1), "nvidia.com/gpu: 8", tt.limit, 1)
 			got := compare(t, three(t, pool, class), read(t, text, class))
-			if diff := cmp.Diff(tt.want, got.Pools[0].Pace.Full); diff != "" {
+			if diff := cmp.Diff(tt.want, got.Pools[0].RolloutRate.Full); diff != "" {
 				t.Error(diff)
 			}
 			if got.Rollout.Never != (tt.want != "") {

@@ -25,28 +25,28 @@ const workers = 2
 
 // place lets Karpenter's scheduler find nodes for the pods, with the nodes that
 // are gone left out.
-func (c *comparison) place(ctx context.Context, f *fleet, seekers []seeker, gone map[string]bool) (map[types.UID]outcome, error) {
+func (c *comparison) place(ctx context.Context, f *fleet, pending []pendingPod, gone map[string]bool) (map[types.UID]outcome, error) {
 	out := map[types.UID]outcome{}
-	if len(seekers) == 0 {
+	if len(pending) == 0 {
 		return out, nil
 	}
-	pods := make([]*corev1.Pod, 0, len(seekers))
-	for _, s := range seekers {
+	pods := make([]*corev1.Pod, 0, len(pending))
+	for _, s := range pending {
 		pods = append(pods, s.pod)
 	}
-	reader := &memory{fleet: f, gone: gone}
-	pools, stocks := f.buyers()
-	cluster, err := f.view(ctx, reader, shop{types: stocks})
+	reader := &snapshotClient{fleet: f, gone: gone}
+	pools, instanceTypes := f.buyers()
+	cluster, err := f.view(ctx, reader, priceListCloud{types: instanceTypes})
 	if err != nil {
 		return nil, err
 	}
 	nodes := slices.DeleteFunc(cluster.DeepCopyNodes().Active(), func(n *state.StateNode) bool { return gone[n.Name()] })
 	options := f.options()
-	topology, err := scheduling.NewTopology(ctx, reader, cluster, nodes, pools, f.domains(stocks, pods), pods, options...)
+	topology, err := scheduling.NewTopology(ctx, reader, cluster, nodes, pools, f.domains(instanceTypes, pods), pods, options...)
 	if err != nil {
 		return nil, fmt.Errorf("reading the pods' topology: %w", err)
 	}
-	scheduler := scheduling.NewScheduler(ctx, reader, pools, cluster, nodes, topology, stocks, f.daemons(), silent{}, f.clock, nil, nil, options...)
+	scheduler := scheduling.NewScheduler(ctx, reader, pools, cluster, nodes, topology, instanceTypes, f.daemons(), noopRecorder{}, f.clock, nil, nil, options...)
 	results, err := scheduler.Solve(ctx, pods)
 	if err != nil {
 		return nil, fmt.Errorf("scheduling %d pods: %w", len(pods), err)
@@ -75,7 +75,7 @@ func (c *comparison) place(ctx context.Context, f *fleet, seekers []seeker, gone
 		}
 		out[pod.UID] = outcome{why: told[key]}
 	}
-	for _, s := range seekers {
+	for _, s := range pending {
 		for _, pod := range s.like {
 			out[pod.UID] = out[s.pod.UID]
 		}
@@ -99,28 +99,28 @@ func (f *fleet) options() []scheduling.Options {
 // which it tries them, with what they can buy.
 func (f *fleet) buyers() ([]*karpv1.NodePool, map[string][]*cloudprovider.InstanceType) {
 	var pools []*karpv1.NodePool
-	stocks := map[string][]*cloudprovider.InstanceType{}
+	instanceTypes := map[string][]*cloudprovider.InstanceType{}
 	for _, pool := range f.sortedPools() {
-		if s, ok := f.stock[pool.Name]; ok && !nodepools.IsStatic(pool) {
+		if s, ok := f.offerings[pool.Name]; ok && !nodepools.IsStatic(pool) {
 			pools = append(pools, pool)
-			stocks[pool.Name] = s.allowed
+			instanceTypes[pool.Name] = s.allowed
 		}
 	}
 	nodepools.OrderByWeight(pools)
-	return pools, stocks
+	return pools, instanceTypes
 }
 
 // domains are the instance types from which the scheduler learns over what pods may
 // spread. The types of a pool are in the same zones and know no hosts, so that one
 // of each is enough for all but unusual labels.
-func (f *fleet) domains(stocks map[string][]*cloudprovider.InstanceType, pods []*corev1.Pod) map[string][]*cloudprovider.InstanceType {
+func (f *fleet) domains(instanceTypes map[string][]*cloudprovider.InstanceType, pods []*corev1.Pod) map[string][]*cloudprovider.InstanceType {
 	out := map[string][]*cloudprovider.InstanceType{}
 	few := usual(pods) && usual(f.Pods)
-	for name, types := range stocks {
+	for name, types := range instanceTypes {
 		if few {
 			out[name] = types[:min(len(types), 1)]
 		} else {
-			out[name] = f.stock[name].all
+			out[name] = f.offerings[name].all
 		}
 	}
 	return out
@@ -168,11 +168,11 @@ func podTerms(pod *corev1.Pod) []corev1.PodAffinityTerm {
 
 // view is the cluster that a simulation starts from. One node more or less, as when
 // Karpenter looks at a single one, is no reason to read everything again.
-func (f *fleet) view(ctx context.Context, reader *memory, cloud cloudprovider.CloudProvider) (*state.Cluster, error) {
+func (f *fleet) view(ctx context.Context, reader *snapshotClient, cloud cloudprovider.CloudProvider) (*state.Cluster, error) {
 	made := &f.whole
 	switch {
 	case len(reader.gone) <= 1:
-		reader = &memory{fleet: f}
+		reader = &snapshotClient{fleet: f}
 	case !maps.Equal(reader.gone, f.gone):
 		f.rest, f.gone = nil, reader.gone
 		fallthrough
@@ -190,7 +190,7 @@ func (f *fleet) view(ctx context.Context, reader *memory, cloud cloudprovider.Cl
 }
 
 // cluster is Karpenter's own view of the nodes.
-func (f *fleet) cluster(ctx context.Context, reader *memory, cloud cloudprovider.CloudProvider) (*state.Cluster, error) {
+func (f *fleet) cluster(ctx context.Context, reader *snapshotClient, cloud cloudprovider.CloudProvider) (*state.Cluster, error) {
 	out := state.NewCluster(f.clock, reader, cloud)
 	for _, claims := range f.claims {
 		for _, claim := range claims {
@@ -204,7 +204,7 @@ func (f *fleet) cluster(ctx context.Context, reader *memory, cloud cloudprovider
 			continue
 		}
 		// A Node without a provider id is given one there.
-		if err := out.UpdateNode(ctx, shown(node)); err != nil {
+		if err := out.UpdateNode(ctx, asEngineReads(node)); err != nil {
 			return nil, fmt.Errorf("reading node %s: %w", node.Name, err)
 		}
 	}
@@ -220,9 +220,9 @@ func (f *fleet) cluster(ctx context.Context, reader *memory, cloud cloudprovider
 	return out, nil
 }
 
-// shown is a copy of a Node as the engine shows it to Karpenter, with the GPUs that
-// are vouched for.
-func shown(node *corev1.Node) *corev1.Node {
+// asEngineReads is a copy of a Node as the engine's cache returns it to Karpenter, with the
+// GPUs of the capacity annotation.
+func asEngineReads(node *corev1.Node) *corev1.Node {
 	out := node.DeepCopy()
 	startuptaint.Vouched(logr.Discard())(out)
 	return out
@@ -239,8 +239,8 @@ func (f *fleet) daemons() []*corev1.Pod {
 	return out
 }
 
-// silent takes events to nowhere.
-type silent struct{}
+// noopRecorder drops events.
+type noopRecorder struct{}
 
 // Publish does nothing.
-func (silent) Publish(...events.Event) {}
+func (noopRecorder) Publish(...events.Event) {}

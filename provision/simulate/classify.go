@@ -23,9 +23,9 @@ type marked struct {
 	since time.Time
 }
 
-// judge sorts every NodeClaim into replaced, drifted, removed or none of them.
-func (c *comparison) judge(ctx context.Context) error {
-	limits, err := pdb.NewLimits(ctx, &memory{fleet: c.before})
+// classify sorts every NodeClaim into replaced, drifted, removed or none of them.
+func (c *comparison) classify(ctx context.Context) error {
+	limits, err := pdb.NewLimits(ctx, &snapshotClient{fleet: c.before})
 	if err != nil {
 		return err
 	}
@@ -33,7 +33,7 @@ func (c *comparison) judge(ctx context.Context) error {
 	for name, claims := range c.before.claims {
 		was, is := c.before.pools[name], c.after.pools[name]
 		if was == nil {
-			c.unknown.say("NodePool %s is not there, and %d nodes are of it: nothing can be told of them.", name, len(claims))
+			c.unknown.add("NodePool %s is not there, and %d nodes are of it: nothing can be told of them.", name, len(claims))
 			continue
 		}
 		if is == nil {

@@ -14,11 +14,11 @@ import (
 	karpv1alpha1 "sigs.k8s.io/karpenter/pkg/apis/v1alpha1"
 )
 
-// memory is a fleet as Karpenter's code reads a cluster. It knows the kinds that
+// snapshotClient is a fleet as Karpenter's code reads a cluster. It knows the kinds that
 // are read while pods are scheduled; every other kind is empty. Nothing can be
 // written through it: methods that are not here are nil, and Compare turns what
 // follows into an error.
-type memory struct {
+type snapshotClient struct {
 	client.Client
 	fleet *fleet
 	// gone are the names of Nodes that are taken away, with the pods on them.
@@ -28,7 +28,7 @@ type memory struct {
 }
 
 // Get reads a Node; nothing else is read by name.
-func (m *memory) Get(_ context.Context, key client.ObjectKey, into client.Object, _ ...client.GetOption) error {
+func (m *snapshotClient) Get(_ context.Context, key client.ObjectKey, into client.Object, _ ...client.GetOption) error {
 	if out, ok := into.(*corev1.Node); ok {
 		if node, there := m.fleet.named[key.Name]; there && !m.gone[key.Name] {
 			*out = *node
@@ -39,7 +39,7 @@ func (m *memory) Get(_ context.Context, key client.ObjectKey, into client.Object
 }
 
 // List reads pods, pools, overlays and disruption budgets.
-func (m *memory) List(_ context.Context, into client.ObjectList, opts ...client.ListOption) error {
+func (m *snapshotClient) List(_ context.Context, into client.ObjectList, opts ...client.ListOption) error {
 	options := (&client.ListOptions{}).ApplyOptions(opts)
 	switch out := into.(type) {
 	case *corev1.PodList:
@@ -64,7 +64,7 @@ func (m *memory) List(_ context.Context, into client.ObjectList, opts ...client.
 	return nil
 }
 
-func (m *memory) pods(options *client.ListOptions) []corev1.Pod {
+func (m *snapshotClient) pods(options *client.ListOptions) []corev1.Pod {
 	from := m.fleet.Pods
 	if options.FieldSelector != nil {
 		if name, ok := options.FieldSelector.RequiresExactMatch("spec.nodeName"); ok && name != "" {
@@ -85,12 +85,12 @@ func (m *memory) pods(options *client.ListOptions) []corev1.Pod {
 }
 
 // Status takes what Karpenter says of overlays.
-func (m *memory) Status() client.SubResourceWriter { return statuses{memory: m} }
+func (m *snapshotClient) Status() client.SubResourceWriter { return statuses{client: m} }
 
 // statuses keeps the reason of a refused overlay and forgets all else.
 type statuses struct {
 	client.SubResourceWriter
-	memory *memory
+	client *snapshotClient
 }
 
 // Patch looks at the object as it is to become.
@@ -100,7 +100,7 @@ func (s statuses) Patch(_ context.Context, object client.Object, _ client.Patch,
 		return errors.New("a simulation writes nothing")
 	}
 	if found := overlay.StatusConditions().Get(karpv1alpha1.ConditionTypeValidationSucceeded); found.IsFalse() {
-		s.memory.refused[overlay.Name] = found.Message
+		s.client.refused[overlay.Name] = found.Message
 	}
 	return nil
 }

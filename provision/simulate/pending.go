@@ -11,8 +11,8 @@ import (
 	"github.com/poolwright/poolwright/provision"
 )
 
-// seeker is a pod that looks for a node, alone or for others of its shape.
-type seeker struct {
+// pendingPod is a pod without a node, alone or for others of its shape.
+type pendingPod struct {
 	// pod has an id by which it is found again.
 	pod *corev1.Pod
 	// more counts the others, like are those of them that there are.
@@ -31,7 +31,7 @@ type seeker struct {
 // queue is who looks for a node at one moment. Those for later are asked what would
 // become of each without the others.
 type queue struct {
-	now, later []seeker
+	now, later []pendingPod
 }
 
 // mostAlone is how many shapes of pods for later are tried alone.
@@ -40,11 +40,11 @@ const mostAlone = 10
 // queues are those of before and after: pods that wait, and pods that are declared
 // and not there yet. Few are listed one by one, of many one of each shape, on both
 // sides alike.
-func (c *comparison) queues(was, is map[maker]crew) (before, after queue) {
+func (c *comparison) queues(was, is map[workloadRef]workloadPods) (before, after queue) {
 	waiting, waitingAfter := c.before.waiting(), c.after.waiting()
 	whole := len(waiting)+missing(was, was) > mostPods || len(waitingAfter)+missing(is, was) > mostPods
 	if whole {
-		c.unknown.say("%s", manyPods())
+		c.unknown.add("%s", manyPods())
 		before.now, after.now = shapes(waiting), shapes(waitingAfter)
 	} else {
 		before.now, after.now = each(waiting), each(waitingAfter)
@@ -55,7 +55,7 @@ func (c *comparison) queues(was, is map[maker]crew) (before, after queue) {
 }
 
 // missing is how many pods the workloads have made, those that change anew.
-func missing(all, was map[maker]crew) int {
+func missing(all, was map[workloadRef]workloadPods) int {
 	n := 0
 	for of, c := range all {
 		n += max(0, c.wanted()-c.kept(was[of]))
@@ -64,14 +64,14 @@ func missing(all, was map[maker]crew) int {
 }
 
 // add adds the pods that workloads lack; was is what they were before the step.
-func (q *queue) add(all, was map[maker]crew, whole bool) {
+func (q *queue) add(all, was map[workloadRef]workloadPods, whole bool) {
 	for _, of := range sorted(all) {
 		c, old := all[of], was[of]
-		if c.odd || c.Pod.Spec.NodeName != "" || len(c.Pod.Spec.SchedulingGates) > 0 {
+		if c.invalid || c.Pod.Spec.NodeName != "" || len(c.Pod.Spec.SchedulingGates) > 0 {
 			continue
 		}
 		if c.later() {
-			q.later = append(q.later, c.seeker(of, 0, 1, c.id(of, 0)))
+			q.later = append(q.later, c.pendingPod(of, 0, 1, c.id(of, 0)))
 			continue
 		}
 		known := 0 // before the step, so many were asked for
@@ -84,7 +84,7 @@ func (q *queue) add(all, was map[maker]crew, whole bool) {
 			if whole {
 				next = reach(from, to, len(c.live), known)
 			}
-			s := c.seeker(of, from, next, "")
+			s := c.pendingPod(of, from, next, "")
 			switch {
 			case from < len(c.live):
 				s.runs, s.prior = c.live[from].Spec.NodeName != "", idOf(c.live[from])
@@ -107,21 +107,21 @@ func reach(from, to int, cuts ...int) int {
 }
 
 // id is that of a workload's pod by its number.
-func (c crew) id(of maker, number int) types.UID {
+func (c workloadPods) id(of workloadRef, number int) types.UID {
 	return types.UID(fmt.Sprintf("%s %s/%s#%d", of.kind, of.namespace, of.name, number))
 }
 
-func (c crew) seeker(of maker, from, to int, prior types.UID) seeker {
+func (c workloadPods) pendingPod(of workloadRef, from, to int, prior types.UID) pendingPod {
 	pod := *c.Pod
 	pod.UID = c.id(of, from)
 	pod.Status = corev1.PodStatus{Phase: corev1.PodPending}
-	return seeker{pod: &pod, more: to - from - 1, kind: of.kind, later: c.later(), prior: prior}
+	return pendingPod{pod: &pod, more: to - from - 1, kind: of.kind, later: c.later(), prior: prior}
 }
 
 // kept is how many of the pods that there are stay as they are: none of a workload
 // that asks otherwise of nodes than before.
-func (c crew) kept(was crew) int {
-	if was.Pod != nil && !was.odd && !c.odd && shape(was.Pod) != shape(c.Pod) {
+func (c workloadPods) kept(was workloadPods) int {
+	if was.Pod != nil && !was.invalid && !c.invalid && shape(was.Pod) != shape(c.Pod) {
 		return 0
 	}
 	return len(c.live)
@@ -129,7 +129,7 @@ func (c crew) kept(was crew) int {
 
 // ending are the pods that the step ends: those of workloads that it takes away, or
 // that ask otherwise of nodes and so have new ones made.
-func ending(was, is map[maker]crew) map[provision.Pod]bool {
+func ending(was, is map[workloadRef]workloadPods) map[provision.Pod]bool {
 	out := map[provision.Pod]bool{}
 	for of, old := range was {
 		if c, stays := is[of]; stays && c.kept(old) == len(c.live) {
@@ -143,17 +143,17 @@ func ending(was, is map[maker]crew) map[provision.Pod]bool {
 }
 
 // each are pods one by one.
-func each(pods []*corev1.Pod) []seeker {
-	out := make([]seeker, 0, len(pods))
+func each(pods []*corev1.Pod) []pendingPod {
+	out := make([]pendingPod, 0, len(pods))
 	for _, pod := range pods {
-		out = append(out, seeker{pod: pod, prior: pod.UID})
+		out = append(out, pendingPod{pod: pod, prior: pod.UID})
 	}
 	return out
 }
 
 // shapes are pods by their shape.
-func shapes(pods []*corev1.Pod) []seeker {
-	var out []seeker
+func shapes(pods []*corev1.Pod) []pendingPod {
+	var out []pendingPod
 	at := map[string]int{}
 	for _, pod := range pods {
 		key := shape(pod)
@@ -163,17 +163,17 @@ func shapes(pods []*corev1.Pod) []seeker {
 			continue
 		}
 		at[key] = len(out)
-		out = append(out, seeker{pod: pod, prior: pod.UID})
+		out = append(out, pendingPod{pod: pod, prior: pod.UID})
 	}
 	return out
 }
 
 // alike takes few pods one by one and of many one of each shape.
-func (c *comparison) alike(pods []*corev1.Pod) []seeker {
+func (c *comparison) alike(pods []*corev1.Pod) []pendingPod {
 	if len(pods) <= mostPods {
 		return each(pods)
 	}
-	c.unknown.say("%s", manyPods())
+	c.unknown.add("%s", manyPods())
 	return shapes(pods)
 }
 
@@ -181,7 +181,7 @@ func manyPods() string {
 	return fmt.Sprintf("More than %d pods look for a node: one of each shape was tried, so that whether there is room for all of them cannot be told.", mostPods)
 }
 
-// outcome is what becomes of a seeker: a node of a pool, of none, or why it gets
+// outcome is what becomes of a pending pod: a node of a pool, of none, or why it gets
 // none.
 type outcome struct{ pool, why string }
 
@@ -203,7 +203,7 @@ func (c *comparison) placeAll(ctx context.Context, f *fleet, q queue, gone map[s
 		if gets.why != "" && len(q.later) > 1 {
 			key := shape(s.pod)
 			if _, tried := alone[key]; !tried && len(alone) < mostAlone {
-				one, err := c.place(ctx, f, []seeker{s}, gone)
+				one, err := c.place(ctx, f, []pendingPod{s}, gone)
 				if err != nil {
 					return nil, err
 				}
@@ -212,7 +212,7 @@ func (c *comparison) placeAll(ctx context.Context, f *fleet, q queue, gone map[s
 			if known, ok := alone[key]; ok {
 				gets = known
 			} else {
-				c.unknown.say("More than %d kinds of pods that nobody asks for yet find no node when all come at once: whether each would alone was tried for %d.", mostAlone, mostAlone)
+				c.unknown.add("More than %d kinds of pods that nobody asks for yet find no node when all come at once: whether each would alone was tried for %d.", mostAlone, mostAlone)
 			}
 		}
 		out[s.pod.UID] = gets

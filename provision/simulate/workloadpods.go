@@ -13,30 +13,30 @@ import (
 	"github.com/poolwright/poolwright/provision"
 )
 
-// crew is a declared workload with the pods of it that there are.
-type crew struct {
+// workloadPods is a declared workload with the pods of it that there are.
+type workloadPods struct {
 	provision.Workload
 	// live are on nodes first, then by name.
 	live []*corev1.Pod
-	// odd is true when the API server would refuse its pods.
-	odd bool
+	// invalid is true when the API server would refuse its pods.
+	invalid bool
 }
 
-// maker names a workload: kind, namespace and name.
-type maker struct{ kind, namespace, name string }
+// workloadRef names a workload: kind, namespace and name.
+type workloadRef struct{ kind, namespace, name string }
 
-func makerOf(w provision.Workload) maker { return maker{w.Kind, w.Pod.Namespace, w.Pod.Name} }
+func refOf(w provision.Workload) workloadRef { return workloadRef{w.Kind, w.Pod.Namespace, w.Pod.Name} }
 
-// crews finds the pods of each workload as the controllers do: by the owner that
+// podsByWorkload finds the pods of each workload as the controllers do: by the owner that
 // made them, and of those that nobody owns by the selector. Of two workloads of one
 // name the last counts.
-func crews(workloads []provision.Workload, pods []*corev1.Pod) map[maker]crew {
-	out := make(map[maker]crew, len(workloads))
+func podsByWorkload(workloads []provision.Workload, pods []*corev1.Pod) map[workloadRef]workloadPods {
+	out := make(map[workloadRef]workloadPods, len(workloads))
 	for _, w := range workloads {
-		out[makerOf(w)] = crew{Workload: w}
+		out[refOf(w)] = workloadPods{Workload: w}
 	}
 	var free []*corev1.Pod
-	join := func(of maker, pod *corev1.Pod) bool {
+	join := func(of workloadRef, pod *corev1.Pod) bool {
 		c, ok := out[of]
 		if ok && counts(of.kind, pod) {
 			c.live = append(c.live, pod)
@@ -48,8 +48,8 @@ func crews(workloads []provision.Workload, pods []*corev1.Pod) map[maker]crew {
 		owner := metav1.GetControllerOf(pod)
 		switch {
 		case owner != nil:
-			_ = slices.ContainsFunc(makers(pod, owner), func(of maker) bool { return join(of, pod) })
-		case !join(maker{"Pod", pod.Namespace, pod.Name}, pod):
+			_ = slices.ContainsFunc(possibleOwners(pod, owner), func(of workloadRef) bool { return join(of, pod) })
+		case !join(workloadRef{"Pod", pod.Namespace, pod.Name}, pod):
 			free = append(free, pod)
 		}
 	}
@@ -62,10 +62,10 @@ func crews(workloads []provision.Workload, pods []*corev1.Pod) map[maker]crew {
 	return out
 }
 
-// makers are what may have had the pod made: what owns it, and what owns that by
+// possibleOwners are what may have had the pod made: what owns it, and what owns that by
 // the way in which Kubernetes names things.
-func makers(pod *corev1.Pod, owner *metav1.OwnerReference) []maker {
-	out := []maker{{owner.Kind, pod.Namespace, owner.Name}}
+func possibleOwners(pod *corev1.Pod, owner *metav1.OwnerReference) []workloadRef {
+	out := []workloadRef{{owner.Kind, pod.Namespace, owner.Name}}
 	name, suffix := owner.Name, ""
 	if i := strings.LastIndexByte(name, '-'); i > 0 {
 		name, suffix = name[:i], name[i+1:]
@@ -73,9 +73,9 @@ func makers(pod *corev1.Pod, owner *metav1.OwnerReference) []maker {
 	switch hash := pod.Labels["pod-template-hash"]; {
 	case suffix == "":
 	case owner.Kind == "ReplicaSet" && (hash == suffix || hash == ""):
-		out = append(out, maker{"Deployment", pod.Namespace, name})
+		out = append(out, workloadRef{"Deployment", pod.Namespace, name})
 	case owner.Kind == "Job" && strings.Trim(suffix, "0123456789") == "":
-		out = append(out, maker{"CronJob", pod.Namespace, name})
+		out = append(out, workloadRef{"CronJob", pod.Namespace, name})
 	}
 	return out
 }
@@ -89,7 +89,7 @@ func counts(kind string, pod *corev1.Pod) bool {
 }
 
 // adopt gives pods without an owner to the workloads that select them.
-func adopt(all map[maker]crew, free []*corev1.Pod) {
+func adopt(all map[workloadRef]workloadPods, free []*corev1.Pod) {
 	if len(free) == 0 {
 		return
 	}
@@ -115,7 +115,7 @@ func waits(pod *corev1.Pod) int {
 }
 
 // wanted is how many pods there are to be at a time.
-func (c crew) wanted() int {
+func (c workloadPods) wanted() int {
 	switch {
 	case c.Replicas == nil:
 		return max(1, len(c.live))
@@ -128,7 +128,7 @@ func (c crew) wanted() int {
 
 // sleeping finds the workloads that something has put to sleep: they declare no
 // number, and in the cluster, which is known, they have no pod.
-func sleeping(was, is map[maker]crew) {
+func sleeping(was, is map[workloadRef]workloadPods) {
 	for of, c := range was {
 		if c.Replicas != nil || len(c.live) > 0 {
 			continue
@@ -143,15 +143,15 @@ func sleeping(was, is map[maker]crew) {
 }
 
 // later reports whether nothing asks for a pod now.
-func (c crew) later() bool { return c.wanted() == 0 }
+func (c workloadPods) later() bool { return c.wanted() == 0 }
 
-// sorted are the makers in order.
-func sorted(all map[maker]crew) []maker {
-	out := make([]maker, 0, len(all))
+// sorted returns the workloads in order.
+func sorted(all map[workloadRef]workloadPods) []workloadRef {
+	out := make([]workloadRef, 0, len(all))
 	for of := range all {
 		out = append(out, of)
 	}
-	slices.SortFunc(out, func(a, b maker) int {
+	slices.SortFunc(out, func(a, b workloadRef) int {
 		return cmp.Or(strings.Compare(a.namespace, b.namespace), strings.Compare(a.name, b.name), strings.Compare(a.kind, b.kind))
 	})
 	return out

@@ -19,23 +19,23 @@ import (
 	"github.com/poolwright/poolwright/provision/catalog/ec2info"
 )
 
-// market is what can be bought in the region, made of the catalog by the AWS
+// offeringCatalog is what can be bought in the region, made of the catalog by the AWS
 // provider's own code.
-type market struct {
+type offeringCatalog struct {
 	region   string
 	types    *catalog.Catalog
 	unknown  unknowns
 	resolver *instancetype.DefaultResolver
-	// made are instance types by what of a class decides about them, shelves what
+	// instanceTypes are by what of a class decides about them, cache has what
 	// pools can buy by what decides about that.
-	made    map[string][]*cloudprovider.InstanceType
-	shelves map[string]stock
+	instanceTypes map[string][]*cloudprovider.InstanceType
+	cache         map[string]poolOfferings
 	// guessed are the zones taken for those of classes whose subnets are not known.
 	guessed map[string][]string
 }
 
-// stock is what one pool can buy.
-type stock struct {
+// poolOfferings is what one pool can buy.
+type poolOfferings struct {
 	// all are the types with overlays applied, allowed those among them that the
 	// pool's requirements let it buy, offers what these are sold at.
 	all, allowed []*cloudprovider.InstanceType
@@ -48,7 +48,7 @@ type stock struct {
 }
 
 // same reports whether overlays change the same in both.
-func (s stock) same(other stock) bool {
+func (s poolOfferings) same(other poolOfferings) bool {
 	if len(s.overlaid) != len(other.overlaid) {
 		return false
 	}
@@ -60,26 +60,26 @@ func (s stock) same(other stock) bool {
 	return true
 }
 
-// newMarket fails with a panic when the context has no options, so that this is not
+// newOfferingCatalog fails with a panic when the context has no options, so that this is not
 // taken for the mistake of some class.
-func newMarket(ctx context.Context, region string, types *catalog.Catalog, unknown unknowns) (*market, error) {
+func newOfferingCatalog(ctx context.Context, region string, types *catalog.Catalog, unknown unknowns) (*offeringCatalog, error) {
 	all := types.Types()
 	if len(all) == 0 {
 		return nil, fmt.Errorf("the catalog is empty: load one with catalog.Load")
 	}
 	if _, err := types.OnDemand(region, all[0].Name); err != nil {
-		unknown.say("Region %s: the catalog has no prices of it, so that costs are left out.", region)
+		unknown.add("Region %s: the catalog has no prices of it, so that costs are left out.", region)
 	}
-	m := &market{
+	m := &offeringCatalog{
 		region: region, types: types, unknown: unknown, resolver: instancetype.NewDefaultResolver(region),
-		made: map[string][]*cloudprovider.InstanceType{}, shelves: map[string]stock{}, guessed: map[string][]string{},
+		instanceTypes: map[string][]*cloudprovider.InstanceType{}, cache: map[string]poolOfferings{}, guessed: map[string][]string{},
 	}
 	m.resolver.Resolve(ctx, ec2info.Of(all[0]), nil, &awsv1.EC2NodeClass{})
 	return m, nil
 }
 
-// stock fills in what each pool of the fleet can buy.
-func (m *market) stock(ctx context.Context, f *fleet) error {
+// offerings fills in what each pool of the fleet can buy.
+func (m *offeringCatalog) resolve(ctx context.Context, f *fleet) error {
 	plain := map[string][]*cloudprovider.InstanceType{}
 	for name, pool := range f.pools {
 		class := f.class(pool)
@@ -91,7 +91,7 @@ func (m *market) stock(ctx context.Context, f *fleet) error {
 		}
 		made, err := m.of(ctx, class)
 		if err != nil {
-			m.unknown.say("EC2NodeClass %s: what its nodes hold cannot be reckoned: %v.", class.Name, err)
+			m.unknown.add("EC2NodeClass %s: what its nodes hold cannot be reckoned: %v.", class.Name, err)
 			continue
 		}
 		plain[name] = made
@@ -100,26 +100,26 @@ func (m *market) stock(ctx context.Context, f *fleet) error {
 	if err != nil {
 		return err
 	}
-	f.stock = map[string]stock{}
+	f.offerings = map[string]poolOfferings{}
 	for name, all := range overlaid {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		f.stock[name] = m.shelf(f, name, all, differences(plain[name], all))
+		f.offerings[name] = m.offeringsOf(f, name, all, differences(plain[name], all))
 	}
 	return nil
 }
 
-// shelf is what a pool can buy of all types. Many pools can buy the same, and most
+// offeringsOf is what a pool can buy of all types. Many pools can buy the same, and most
 // pools the same before and after.
-func (m *market) shelf(f *fleet, name string, all []*cloudprovider.InstanceType, overlaid map[string]string) stock {
+func (m *offeringCatalog) offeringsOf(f *fleet, name string, all []*cloudprovider.InstanceType, overlaid map[string]string) poolOfferings {
 	pool, class := f.pools[name], f.class(f.pools[name])
 	zones, _ := m.zones(class)
 	// These are plain values, which always marshal.
 	key, _ := json.Marshal([]any{m.key(class, zones), overlaid, pool.Spec.Template.Spec.Requirements, pool.Spec.Template.Labels})
-	out, ok := m.shelves[string(key)]
+	out, ok := m.cache[string(key)]
 	if !ok {
-		out = stock{all: all, overlaid: overlaid}
+		out = poolOfferings{all: all, overlaid: overlaid}
 		wanted := wants(pool)
 		for _, it := range all {
 			if it.Requirements.Intersects(wanted) != nil {
@@ -133,17 +133,17 @@ func (m *market) shelf(f *fleet, name string, all []*cloudprovider.InstanceType,
 				out.unpriced = append(out.unpriced, it.Name)
 			}
 		}
-		m.shelves[string(key)] = out
+		m.cache[string(key)] = out
 	}
 	if len(out.allowed) == 0 && len(out.unpriced) > 0 {
-		m.unknown.say("NodePool %s: the catalog has no price of %s, and without a price Karpenter starts no node: whether it has one in region %s cannot be told.", name, strings.Join(out.unpriced, ", "), m.region)
+		m.unknown.add("NodePool %s: the catalog has no price of %s, and without a price Karpenter starts no node: whether it has one in region %s cannot be told.", name, strings.Join(out.unpriced, ", "), m.region)
 	}
 	return out
 }
 
 // of makes the instance types for a class. The provider's code panics over some
 // mistakes, such as a kubelet quantity that is none; these are errors here.
-func (m *market) of(ctx context.Context, class *awsv1.EC2NodeClass) (out []*cloudprovider.InstanceType, err error) {
+func (m *offeringCatalog) of(ctx context.Context, class *awsv1.EC2NodeClass) (out []*cloudprovider.InstanceType, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			out, err = nil, fmt.Errorf("%v", p)
@@ -156,7 +156,7 @@ func (m *market) of(ctx context.Context, class *awsv1.EC2NodeClass) (out []*clou
 		class.Status.Subnets = append(class.Status.Subnets, awsv1.Subnet{ID: "subnet-" + zone, Zone: zone, ZoneID: ids[i]})
 	}
 	key := m.key(class, zones)
-	if made, ok := m.made[key]; ok {
+	if made, ok := m.instanceTypes[key]; ok {
 		return made, nil
 	}
 	for _, t := range m.types.Types() {
@@ -167,19 +167,19 @@ func (m *market) of(ctx context.Context, class *awsv1.EC2NodeClass) (out []*clou
 			out = append(out, it)
 		}
 	}
-	m.made[key] = out
+	m.instanceTypes[key] = out
 	return out, nil
 }
 
 // key is what of a class decides about instance types.
-func (m *market) key(class *awsv1.EC2NodeClass, zones []string) string {
+func (m *offeringCatalog) key(class *awsv1.EC2NodeClass, zones []string) string {
 	// These are plain structs, which always marshal.
 	more, _ := json.Marshal([]any{class.Spec.CPUOptions, class.Spec.PlacementGroupSelector, zones})
 	return m.resolver.CacheKey(class) + string(more)
 }
 
 // zones are those of the class's subnets, or the region's usual ones.
-func (m *market) zones(class *awsv1.EC2NodeClass) (names, ids []string) {
+func (m *offeringCatalog) zones(class *awsv1.EC2NodeClass) (names, ids []string) {
 	for _, subnet := range class.Status.Subnets {
 		if !slices.Contains(names, subnet.Zone) {
 			names, ids = append(names, subnet.Zone), append(ids, subnet.ZoneID)
@@ -202,7 +202,7 @@ func (m *market) zones(class *awsv1.EC2NodeClass) (names, ids []string) {
 }
 
 // offerings are the type's in each zone, on demand and spot as EC2 sells it.
-func (m *market) offerings(t catalog.InstanceType, zones, ids []string, available bool) cloudprovider.Offerings {
+func (m *offeringCatalog) offerings(t catalog.InstanceType, zones, ids []string, available bool) cloudprovider.Offerings {
 	var out cloudprovider.Offerings
 	for i, zone := range zones {
 		for _, capacity := range []string{karpv1.CapacityTypeOnDemand, karpv1.CapacityTypeSpot} {
@@ -227,7 +227,7 @@ func (m *market) offerings(t catalog.InstanceType, zones, ids []string, availabl
 
 // rank is the price by which Karpenter chooses: the catalog's, or where the region
 // has none that of us-east-1, which keeps the order.
-func (m *market) rank(t catalog.InstanceType, zone, capacity string) float64 {
+func (m *offeringCatalog) rank(t catalog.InstanceType, zone, capacity string) float64 {
 	if price, err := m.price(t.Name, zone, capacity); err == nil {
 		return price.USDPerHour
 	}
@@ -238,7 +238,7 @@ func (m *market) rank(t catalog.InstanceType, zone, capacity string) float64 {
 }
 
 // price is the catalog's. Reserved capacity is paid for at the on-demand rate.
-func (m *market) price(name, zone, capacity string) (catalog.Price, error) {
+func (m *offeringCatalog) price(name, zone, capacity string) (catalog.Price, error) {
 	if capacity == karpv1.CapacityTypeSpot {
 		return m.types.SpotEstimate(catalog.Zone{Region: m.region, Name: zone}, name)
 	}

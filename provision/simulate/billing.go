@@ -15,24 +15,24 @@ func (c *comparison) cost(name string) provision.Cost {
 	book := c.ledger()
 	var out provision.Cost
 	var unblocked provision.Amount
-	is, fates := c.after.pools[name], c.fates(name)
+	is, outcomes := c.after.pools[name], c.nodeOutcomes(name)
 	for _, claim := range c.before.claims[name] {
 		kind, zone := claim.Labels[corev1.LabelInstanceTypeStable], claim.Labels[corev1.LabelTopologyZone]
 		capacity := claim.Labels[karpv1.CapacityTypeLabelKey]
 		if kind == "" {
 			continue // It was not launched yet.
 		}
-		fate := fates[claim.Name]
+		outcome := outcomes[claim.Name]
 		own := &offer{kind: kind, zone: zone, capacity: capacity}
 		next := own
 		switch {
-		case is == nil || fate.vanishes:
+		case is == nil || outcome.vanishes:
 			next = nil
-		case fate.replaced:
+		case outcome.replaced:
 			next = c.successor(claim, is)
 		}
 		final := next
-		if fate.stays {
+		if outcome.stays {
 			next = own
 		}
 		book.pay(&out.Now, kind, zone, capacity)
@@ -57,8 +57,8 @@ func (c *comparison) cost(name string) provision.Cost {
 	return out
 }
 
-// fate is what the step does to a node.
-type fate struct {
+// nodeOutcome is what the step does to a node.
+type nodeOutcome struct {
 	// replaced is a node of a pool that stays.
 	replaced bool
 	// stays is a node that something keeps for good.
@@ -67,19 +67,19 @@ type fate struct {
 	vanishes bool
 }
 
-// fates are by the names of NodeClaims.
-func (c *comparison) fates(pool string) map[string]fate {
-	out := map[string]fate{}
+// nodeOutcomes are by the names of NodeClaims.
+func (c *comparison) nodeOutcomes(pool string) map[string]nodeOutcome {
+	out := map[string]nodeOutcome{}
 	_, _, never := c.turn(pool)
 	for _, n := range c.replaced {
 		if n.Pool == pool {
-			out[n.NodeClaim] = fate{replaced: true, stays: never || kept(n), vanishes: c.vanishes(n)}
+			out[n.NodeClaim] = nodeOutcome{replaced: true, stays: never || kept(n), vanishes: c.vanishes(n)}
 		}
 	}
 	for _, removal := range c.removed {
 		for _, n := range removal.Nodes {
 			if removal.Pool == pool {
-				out[n.NodeClaim] = fate{stays: kept(n)}
+				out[n.NodeClaim] = nodeOutcome{stays: kept(n)}
 			}
 		}
 	}

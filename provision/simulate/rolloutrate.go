@@ -24,15 +24,15 @@ const (
 	lookahead = 366 * 24 * time.Hour
 )
 
-// pace is what the pool's budgets allow after the step.
-func (c *comparison) pace(name string) provision.Pace {
+// rolloutRate is what the pool's budgets allow after the step.
+func (c *comparison) rolloutRate(name string) provision.RolloutRate {
 	pool := c.after.pools[name]
 	if pool == nil {
-		return provision.Pace{}
+		return provision.RolloutRate{}
 	}
 	nodes, busy := c.count(name)
 	allowed := pool.MustGetAllowedDisruptions(c.before.clock, nodes, karpv1.DisruptionReasonDrifted)
-	out := provision.Pace{AtOnce: max(0, min(allowed, nodes)-busy)}
+	out := provision.RolloutRate{AtOnce: max(0, min(allowed, nodes)-busy)}
 	if budget := narrowest(pool, c.before.clock, nodes); budget != nil {
 		out.Limited = written(*budget)
 	}
@@ -190,7 +190,7 @@ func (c *comparison) rollout() provision.Rollout {
 // turn is how many nodes of a pool are replaced at once and after how many minutes
 // of waiting for a budget to open; never is that budgets allow none within a year.
 func (c *comparison) turn(name string) (atOnce, wait int, never bool) {
-	pool, pace := c.after.pools[name], c.pace(name)
+	pool, pace := c.after.pools[name], c.rolloutRate(name)
 	if pool == nil || pace.AtOnce > 0 {
 		return pace.AtOnce, 0, false
 	}
@@ -216,7 +216,7 @@ func assumptions() []string {
 
 func (c *comparison) longestCome(nodes []provision.Node) int {
 	for _, n := range nodes {
-		if t, ok := c.market.types.Lookup(n.InstanceType); ok && t.HasGPU() {
+		if t, ok := c.catalog.types.Lookup(n.InstanceType); ok && t.HasGPU() {
 			return maxComeGPU
 		}
 	}

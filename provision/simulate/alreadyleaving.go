@@ -11,12 +11,12 @@ import (
 	"github.com/poolwright/poolwright/provision"
 )
 
-// anyway judges the pods of nodes that go without the step: those that an earlier
+// alreadyLeaving simulates the pods of nodes that go without the step: those that an earlier
 // change made drift, and those that are on their way out. The step decides what takes
 // their place: pods that would have found one of the pools as they were, and find none
 // of the pools as they become, are its doing. They are tried beside all others that
 // look for a node, on both sides with those nodes gone.
-func (c *comparison) anyway(ctx context.Context, before, after []seeker, gone map[string]bool, ending map[provision.Pod]bool) error {
+func (c *comparison) alreadyLeaving(ctx context.Context, before, after []pendingPod, gone map[string]bool, ending map[provision.Pod]bool) error {
 	leave := c.passing()
 	var movers []*corev1.Pod
 	for _, name := range slices.Sorted(maps.Keys(leave)) {
@@ -30,8 +30,8 @@ func (c *comparison) anyway(ctx context.Context, before, after []seeker, gone ma
 		return nil
 	}
 	moving := c.alike(movers)
-	c.doubtPods(moving)
-	c.doubtZones(moving)
+	c.warnPods(moving)
+	c.warnZones(moving)
 	then, err := c.place(ctx, c.before, slices.Concat(before, moving), leave)
 	if err != nil {
 		return err
@@ -75,7 +75,7 @@ func (c *comparison) passing() map[string]bool {
 				continue
 			}
 			ends := !claim.DeletionTimestamp.IsZero() || !node.DeletionTimestamp.IsZero()
-			if ends || drifted[claim.Name] && (c.then(claim, was, is) != "" || !hashesTell(c.now(claim, was))) {
+			if ends || drifted[claim.Name] && (c.then(claim, was, is) != "" || !decidedByHash(c.now(claim, was))) {
 				out[node.Name] = true
 			}
 		}

@@ -16,25 +16,25 @@ func (c *comparison) alone(pod *corev1.Pod) bool {
 	if len(pod.OwnerReferences) > 0 {
 		return false
 	}
-	if c.tended == nil {
-		c.tended = map[provision.Pod]bool{}
+	if c.managed == nil {
+		c.managed = map[provision.Pod]bool{}
 		for _, f := range []*fleet{c.before, c.after} {
 			if f == nil {
 				continue
 			}
-			for _, crew := range crews(f.Workloads, c.before.Pods) {
-				for _, live := range crew.live {
-					c.tended[nameOf(live)] = true
+			for _, workload := range podsByWorkload(f.Workloads, c.before.Pods) {
+				for _, live := range workload.live {
+					c.managed[nameOf(live)] = true
 				}
 			}
 		}
 	}
-	return !c.tended[nameOf(pod)]
+	return !c.managed[nameOf(pod)]
 }
 
 // leaving are the nodes that go, their pods that must find another, and those that
 // are replaced nodes' and that nothing makes again. Those that end need none.
-func (c *comparison) leaving(ending map[provision.Pod]bool) (gone map[string]bool, movers, lonely []*corev1.Pod) {
+func (c *comparison) leaving(ending map[provision.Pod]bool) (gone map[string]bool, movers, uncontrolled []*corev1.Pod) {
 	gone = map[string]bool{}
 	leave := func(node provision.Node, replaced bool) {
 		if node.Name == "" {
@@ -47,7 +47,7 @@ func (c *comparison) leaving(ending map[provision.Pod]bool) (gone map[string]boo
 			case !c.alone(pod):
 				movers = append(movers, loose(pod))
 			case replaced:
-				lonely = append(lonely, loose(pod))
+				uncontrolled = append(uncontrolled, loose(pod))
 			}
 		}
 	}
@@ -59,7 +59,7 @@ func (c *comparison) leaving(ending map[provision.Pod]bool) (gone map[string]boo
 			leave(node, false)
 		}
 	}
-	return gone, movers, lonely
+	return gone, movers, uncontrolled
 }
 
 // release drops what holds nodes of pools that go where the pod ends with the step.
@@ -84,19 +84,19 @@ func keep(nodes []provision.Node, stuck map[provision.Pod]bool) {
 	}
 }
 
-// holdLonely holds the nodes of pods that nothing makes again: Karpenter does not
-// ask that, and looks for a place for them as for all others, which is never taken.
-func (c *comparison) holdLonely(ctx context.Context, movers, lonely []*corev1.Pod, gone map[string]bool) error {
-	if len(lonely) == 0 {
+// blockUncontrolled blocks the nodes of pods without a controller: Karpenter does not
+// ask that, and schedules them as all others, on nodes that they never get.
+func (c *comparison) blockUncontrolled(ctx context.Context, movers, uncontrolled []*corev1.Pod, gone map[string]bool) error {
+	if len(uncontrolled) == 0 {
 		return nil
 	}
-	seekers := c.alike(slices.Concat(movers, lonely))
-	placed, err := c.place(ctx, c.after, seekers, gone)
+	pending := c.alike(slices.Concat(movers, uncontrolled))
+	placed, err := c.place(ctx, c.after, pending, gone)
 	if err != nil {
 		return err
 	}
 	stuck := map[provision.Pod]bool{}
-	for _, pod := range lonely {
+	for _, pod := range uncontrolled {
 		stuck[nameOf(pod)] = placed[pod.UID].why != ""
 	}
 	keep(c.replaced, stuck)

@@ -17,10 +17,10 @@ import (
 // it elsewhere.
 const mostTried = 5
 
-// room marks the nodes that a limit keeps: Karpenter counts a pool without the node
-// that it looks at, and needs room for a replacement then, unless the node's pods
-// fit on others.
-func (c *comparison) room(ctx context.Context) error {
+// checkLimits blocks the nodes that a limit keeps: Karpenter counts a pool without the node
+// that it considers, and then needs capacity for a replacement below the limit, unless the
+// node's pods fit on others.
+func (c *comparison) checkLimits(ctx context.Context) error {
 	c.fullPools = map[string]string{}
 	tried := 0
 	for i, node := range c.replaced {
@@ -49,13 +49,13 @@ func (c *comparison) room(ctx context.Context) error {
 // elsewhere reports whether all pods of the node find another, with everything
 // else as it is.
 func (c *comparison) elsewhere(ctx context.Context, node provision.Node) (bool, error) {
-	var seekers []seeker
+	var pending []pendingPod
 	for _, pod := range c.before.bound[node.Name] {
 		if slices.ContainsFunc(node.Pods, func(p provision.Pod) bool { return comparePods(p, nameOf(pod)) == 0 }) {
-			seekers = append(seekers, seeker{pod: loose(pod)})
+			pending = append(pending, pendingPod{pod: loose(pod)})
 		}
 	}
-	placed, err := c.place(ctx, c.after, seekers, map[string]bool{node.Name: true})
+	placed, err := c.place(ctx, c.after, pending, map[string]bool{node.Name: true})
 	if err != nil {
 		return false, err
 	}
@@ -69,7 +69,7 @@ func (c *comparison) elsewhere(ctx context.Context, node provision.Node) (bool, 
 
 // full says which limit of its pool leaves no room for the node's replacement.
 func (c *comparison) full(node provision.Node) string {
-	pool, types := c.after.pools[node.Pool], c.after.stock[node.Pool].allowed
+	pool, types := c.after.pools[node.Pool], c.after.offerings[node.Pool].allowed
 	if len(types) == 0 || len(pool.Spec.Limits) == 0 {
 		return ""
 	}
@@ -94,7 +94,7 @@ func (c *comparison) over(name string) []provision.Excess {
 	if was == nil || is == nil || len(c.before.claims[name]) == 0 {
 		return nil
 	}
-	used := c.held(name, nil)
+	used := c.usage(name, nil)
 	var out []provision.Excess
 	for _, resource := range sortedNames(corev1.ResourceList(is.Spec.Limits)) {
 		limit, has := is.Spec.Limits[resource], used[resource]
@@ -115,11 +115,11 @@ func (c *comparison) used(but provision.Node) corev1.ResourceList {
 			leaves[n.NodeClaim] = true
 		}
 	}
-	return c.held(but.Pool, leaves)
+	return c.usage(but.Pool, leaves)
 }
 
-// held is what a pool's nodes hold without those that leave.
-func (c *comparison) held(pool string, leaves map[string]bool) corev1.ResourceList {
+// usage is the capacity of a pool's nodes without those that leave.
+func (c *comparison) usage(pool string, leaves map[string]bool) corev1.ResourceList {
 	out, nodes := corev1.ResourceList{}, int64(0)
 	for _, claim := range c.before.claims[pool] {
 		if leaves[claim.Name] {
@@ -143,7 +143,7 @@ func (c *comparison) capacity(claim *karpv1.NodeClaim) corev1.ResourceList {
 	}
 	out := claim.Status.Capacity
 	if node := c.before.node(claim); node != nil && node.Labels[karpv1.NodeInitializedLabelKey] == "true" {
-		out = shown(node).Status.Capacity
+		out = asEngineReads(node).Status.Capacity
 	}
 	c.capacities[claim.Name] = out
 	return out
