@@ -9,6 +9,7 @@ import (
 
 	"github.com/poolwright/poolwright/cmd/internal/child"
 	"github.com/poolwright/poolwright/provision"
+	"github.com/poolwright/poolwright/reconciler/impact"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/report"
 	"github.com/poolwright/poolwright/reconciler/state"
@@ -24,7 +25,7 @@ func TestAdviceOnAFileIsNewWhereAnotherFileHadTheSame(t *testing.T) {
 	}
 	out := steps{
 		parted: old(loaded(a), "a.yaml"), base: old(loaded(a), "a.yaml"), head: old(loaded(heavier), "a.yaml", "b.yaml"),
-		live: seen(a), foresee: func(context.Context, change) (*provision.Forecast, error) { return &provision.Forecast{}, nil },
+		live: seen(a), forecast: func(context.Context, impact.Change) (*provision.Forecast, error) { return &provision.Forecast{}, nil },
 	}.tell(t)
 	want := []report.Note{{File: "b.yaml", Line: 3, Text: "an old API of Karpenter"}}
 	if diff := cmp.Diff(want, out.report.Notes); diff != "" {

@@ -3,6 +3,7 @@ package wire
 import (
 	"github.com/poolwright/poolwright/cmd/internal/child"
 	"github.com/poolwright/poolwright/reconciler"
+	"github.com/poolwright/poolwright/reconciler/impact"
 )
 
 // children start the processes in which Git content is rendered and Karpenter's code is
@@ -33,7 +34,7 @@ func newChildren() children {
 	return children{
 		revisions: reconciler.NewRevisionCache(cachedRevisions, uncachedRevisions),
 		followed:  &child.Runner{Limits: child.Limits{Output: followedOutput, Decoded: followedDecoded}},
-		ahead:     &child.Runner{Limits: child.Limits{Deadline: foreseeTimeout}},
+		ahead:     &child.Runner{Limits: child.Limits{Deadline: impact.Timeout}},
 		proposed:  &child.Runner{Proposal: true},
 	}
 }

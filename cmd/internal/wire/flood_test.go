@@ -23,6 +23,7 @@ import (
 	"github.com/poolwright/poolwright/gitsource/gogit"
 	"github.com/poolwright/poolwright/provision"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/impact"
 	"github.com/poolwright/poolwright/reconciler/pullrequest"
 	"github.com/poolwright/poolwright/reconciler/report/forge"
 	"github.com/poolwright/poolwright/reconciler/state"
@@ -117,8 +118,8 @@ func TestAThousandOpenPullRequestsLeaveTheLeaderAsItWas(t *testing.T) {
 	world := stillWorld{state.NewSet()}
 	planner := &reviewer{repository: many, sync: sync, live: live, clock: clock.RealClock{}, proposer: &proposer{
 		said: &verdicts{}, children: &child.Runner{Semaphore: child.NewSemaphore(), Proposal: true}, renders: &renders{}, vars: &variables.Current{}, now: time.Now, seen: seen, most: maxSteps,
-		worlds:  glancing(stillWorld{}, world, seen),
-		foresee: func(context.Context, change) (*provision.Forecast, error) { return nil, nil },
+		worlds:   glancing(stillWorld{}, world, seen),
+		forecast: func(context.Context, impact.Change) (*provision.Forecast, error) { return nil, nil },
 	}}
 	r := &pullrequest.Reconciler{
 		Client: live, Namespace: sync.Namespace, Recorder: record.NewFakeRecorder(10), Metrics: metrics, Clock: clock.RealClock{},

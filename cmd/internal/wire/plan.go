@@ -20,6 +20,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/declared"
 	"github.com/poolwright/poolwright/reconciler/declared/lint"
 	"github.com/poolwright/poolwright/reconciler/declared/substitute"
+	"github.com/poolwright/poolwright/reconciler/impact"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/report"
 	"github.com/poolwright/poolwright/reconciler/state"
@@ -79,7 +80,8 @@ func Plan(ctx context.Context, req PlanRequest) (report.Report, error) {
 	var loaded declared.Declared
 	loop := reconciler.NewLoop(dir.New(root, dir.Limits{}), remembering(said.listening(loadInProcess(path, vars)), &loaded),
 		reconciler.World{Name: aws.Name, Target: sky}, reconciler.World{Name: kubernetes.Name, Target: earth})
-	guards := considering(live, children.Forecast)
+	forecast := liveForecast(live, &impact.Fleet{Reader: live}, children)
+	guards := impact.Guard(forecast)
 	result, err := loop.LoadsWith(newestOf(vars)).Plan(ctx, reconciler.Options{
 		Policies: controller.Policies(req.Sync),
 		Consider: func(ctx context.Context, p plan.Plan) plan.Plan { return guards(ctx, req.Sync, p) },
@@ -99,7 +101,7 @@ func Plan(ctx context.Context, req PlanRequest) (report.Report, error) {
 	slices.SortStableFunc(result.Plan.Notes, func(a, b plan.Note) int { return a.Key.Compare(b.Key) })
 	out := report.New(result.Plan, lint.Sorted(slices.Concat(result.Problems, problems, relocated(result.Plan.Changes))))
 	out.Sync = req.Namespace + "/" + req.Sync.Name
-	out.Forecast = saying(foresee(ctx, &stock{reader: live}, children.Forecast, change{before: before(loaded.Set, result.Plan.Changes), after: loaded.Set, changes: result.Plan.Changes}))
+	out.Forecast = impact.OrUnknown(forecast(ctx, impact.Change{Before: before(loaded.Set, result.Plan.Changes), After: loaded.Set, Changes: result.Plan.Changes}))
 	return out, nil
 }
 
@@ -207,13 +209,13 @@ func planStep(ctx context.Context, req PlanRequest) (report.Report, error) {
 	seen := &sighting{}
 	p := &proposer{children: children, renders: &renders{}, vars: vars, said: said, worlds: glancing(sky, earth, seen), offline: req.REST == nil, now: time.Now, seen: seen}
 	if p.offline {
-		p.foresee = foretelling(earth.Want, children.Forecast)
+		p.forecast = impact.Declared(earth.Want, simulateIn(children))
 	} else {
 		live, err := DirectClient(req.REST)
 		if err != nil {
 			return report.Report{}, err
 		}
-		p.foresee = forecasting(&stock{reader: live, seen: seen}, children.Forecast)
+		p.forecast = liveForecast(live, &impact.Fleet{Reader: live, Observed: seen.note}, children)
 	}
 	out, err := p.tell(ctx, proposal{Comparison: between, base: req.Base, path: path, sync: req.Sync})
 	return out.report, err

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/poolwright/poolwright/provision"
+	"github.com/poolwright/poolwright/reconciler/impact"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
 )
@@ -49,7 +50,7 @@ func TestAClusterThatBecomesAnotherIsAMistake(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			out := steps{
 				parted: loaded(was), base: loaded(was), head: loaded(tt.head...), live: seen(was),
-				foresee: func(context.Context, change) (*provision.Forecast, error) { return &provision.Forecast{}, nil },
+				forecast: func(context.Context, impact.Change) (*provision.Forecast, error) { return &provision.Forecast{}, nil },
 			}.tell(t)
 			var got []string
 			for _, p := range out.report.Problems {

@@ -23,6 +23,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/gitprovider"
+	"github.com/poolwright/poolwright/reconciler/impact"
 	"github.com/poolwright/poolwright/reconciler/pullrequest"
 	"github.com/poolwright/poolwright/reconciler/report"
 	"github.com/poolwright/poolwright/reconciler/report/forge"
@@ -84,7 +85,7 @@ func (a *attempt) reviews() pullrequest.Builder {
 			repository: repository, sync: sync.DeepCopy(), live: a.direct, clock: clock.RealClock{},
 			proposer: &proposer{
 				children: proposed, renders: a.renders, vars: vars, said: said, worlds: worlds, now: time.Now, seen: seen, most: maxSteps,
-				foresee: forecasting(&stock{reader: reader, lasts: fleetLasts, seen: seen, of: kubernetes.LabelValue(sync.Name)}, proposed.Forecast),
+				forecast: liveForecast(reader, &impact.Fleet{Reader: reader, MaxAge: fleetMaxAge, Observed: seen.note, Sync: kubernetes.LabelValue(sync.Name)}, proposed),
 			},
 		}
 		outdated := func(ctx context.Context) bool {

@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/google/go-cmp/cmp"
@@ -20,7 +19,13 @@ import (
 
 	"github.com/poolwright/poolwright/gitsource"
 	"github.com/poolwright/poolwright/gitsource/gogit"
+	"github.com/poolwright/poolwright/provision"
+	"github.com/poolwright/poolwright/provision/catalog"
+	"github.com/poolwright/poolwright/provision/engine"
+	"github.com/poolwright/poolwright/provision/simulate"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/impact"
+	"github.com/poolwright/poolwright/reconciler/impact/impacttest"
 	"github.com/poolwright/poolwright/reconciler/report/forge"
 )
 
@@ -65,7 +70,7 @@ func stageReview(t *testing.T, edit func(*v1alpha1.Sync)) (r *reviewer, git *few
 		edit(sync)
 	}
 	pods = new(int)
-	live := fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(append(runningFleet(t), sync)...).WithInterceptorFuncs(interceptor.Funcs{
+	live := fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(append(impacttest.Live(t), sync)...).WithInterceptorFuncs(interceptor.Funcs{
 		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
 			if _, ok := list.(*corev1.PodList); ok {
 				*pods++
@@ -75,9 +80,21 @@ func stageReview(t *testing.T, edit func(*v1alpha1.Sync)) (r *reviewer, git *few
 	}).Build()
 	was, is := poolItem("a", 1), poolItem("a", 2)
 	p := steps{parted: loaded(was), base: loaded(was), head: loaded(is), live: seen(was)}.proposer()
-	p.foresee = forecasting(&stock{reader: live, lasts: fleetLasts, seen: p.seen}, inProcess)
+	p.forecast = impact.Live(func(ctx context.Context) (*v1alpha1.Cluster, error) {
+		now, err := readStance(ctx, live)
+		return now.cluster, err
+	}, &impact.Fleet{Reader: live, MaxAge: fleetMaxAge, Observed: p.seen.note}, simulateHere)
 	git = &fewRevisions{tip: "base1", heads: map[string]string{"refs/pull/1/head": "head1", "refs/pull/2/head": "head2"}}
 	return &reviewer{proposer: p, repository: git, sync: sync, live: live, clock: clock.RealClock{}}, git, pods
+}
+
+// simulateHere runs in this process; a test's binary cannot be the child.
+func simulateHere(ctx context.Context, cluster v1alpha1.ClusterSpec, before, after provision.Fleet) (provision.Forecast, error) {
+	types, err := catalog.Load()
+	if err != nil {
+		return provision.Forecast{}, err
+	}
+	return simulate.Compare(engine.Offline(ctx, EngineSettings(cluster)), before, after, types)
 }
 
 func TestAnIdlePullRequestCostsNoRequestToGitAndOneLookAtTheFleet(t *testing.T) {
@@ -224,11 +241,8 @@ func TestTheMirrorOfPullRequestsGoesWithThem(t *testing.T) {
 
 func TestAnApplyDoesNotWaitForTheChildrenOfPullRequests(t *testing.T) {
 	c := newChildren()
-	if c.ahead.Limits.Deadline != foreseeTimeout {
-		t.Errorf("a child that forecasts before an apply may run %s, not %s", c.ahead.Limits.Deadline, foreseeTimeout)
-	}
-	if turnTimeout < time.Minute {
-		t.Errorf("its turn is to come within %s, which another child may take", turnTimeout)
+	if c.ahead.Limits.Deadline != impact.Timeout {
+		t.Errorf("a child that forecasts before an apply may run %s, not %s", c.ahead.Limits.Deadline, impact.Timeout)
 	}
 	if c.followed.Proposal || c.ahead.Proposal || !c.proposed.Proposal {
 		t.Error("pull requests may take every slot, or an apply may not")

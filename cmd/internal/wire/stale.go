@@ -13,6 +13,7 @@ import (
 	"github.com/poolwright/poolwright/provision/engine"
 	"github.com/poolwright/poolwright/provision/simulate"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/impact"
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
@@ -27,12 +28,11 @@ func (r *reviewer) Stale(ctx context.Context, since time.Time) ([]provision.Node
 	if now.cluster == nil {
 		return nil, state.Failf(state.Wait, "NoCluster", "looking for nodes to be replaced: no Cluster says in which region they are; apply an object of that kind")
 	}
-	settings := EngineSettings(now.cluster.Spec)
-	fleet, err := liveFleet(ctx, r.live, provision.Cluster{Region: settings.Region, RelaxMinValues: settings.Scheduling.RelaxMinValues}, time.Now())
+	fleet, err := (&impact.Fleet{Reader: r.live}).Read(ctx, impact.ClusterOf(now.cluster.Spec))
 	if err != nil {
 		return nil, err
 	}
-	left, unknown, err := simulate.Drifted(engine.Offline(ctx, settings), fleet)
+	left, unknown, err := simulate.Drifted(engine.Offline(ctx, EngineSettings(now.cluster.Spec)), fleet)
 	if err != nil {
 		return nil, err
 	}

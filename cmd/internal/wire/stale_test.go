@@ -16,13 +16,14 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/impact/impacttest"
 )
 
-// twoPools are fleetObjects with a second pool, "cpu", whose one node drifted. Karpenter
+// twoPools are impacttest.Declared with a second pool, "cpu", whose one node drifted. Karpenter
 // has not looked yet at what the class of the first one is now.
 func twoPools(t *testing.T) []client.Object {
 	t.Helper()
-	objects := fleetObjects(t)
+	objects := impacttest.Declared(t)
 	class, _ := objects[1].(*awsv1.EC2NodeClass)
 	class.StatusConditions().SetTrue("Ready")
 	pool, _ := objects[2].DeepCopyObject().(*karpv1.NodePool)

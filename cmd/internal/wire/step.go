@@ -15,6 +15,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/controller"
 	"github.com/poolwright/poolwright/reconciler/declared/lint"
 	"github.com/poolwright/poolwright/reconciler/declared/substitute"
+	"github.com/poolwright/poolwright/reconciler/impact"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/report"
 	"github.com/poolwright/poolwright/reconciler/state"
@@ -46,9 +47,9 @@ type proposer struct {
 	// and nothing else.
 	worlds  []reconciler.World
 	offline bool
-	// foresee tells what changes do to nodes, pods and money.
-	foresee foresight
-	now     func() time.Time
+	// forecast is what changes do to nodes, pods and costs.
+	forecast impact.Forecaster
+	now      func() time.Time
 	// seen is when what the worlds and the forecast tell was looked at.
 	seen *sighting
 	// most is how many objects a step may change to be planned; 0 for any number.
@@ -83,13 +84,12 @@ func (p *proposer) tell(ctx context.Context, s proposal) (review, error) {
 	}
 	found.Step.Notes = slices.Concat(found.Step.Notes, sides.notes, variables.Notes(syncKey(s.sync), s.sync, s.values))
 	slices.SortStableFunc(found.Step.Notes, func(a, b plan.Note) int { return a.Key.Compare(b.Key) })
-	c := change{before: sides.before.Set, after: sides.after.Set, changes: found.Step.Changes}
-	f, unforeseen := p.foresee(ctx, c)
+	f, unforeseen := p.forecast(ctx, impact.Change{Before: sides.before.Set, After: sides.after.Set, Changes: found.Step.Changes})
 	guarded, guards := guard(s.sync, found, func(changes []plan.Change) plan.Consequences {
 		if len(waiting(found)) == 0 {
-			return consequences(f, unforeseen)
+			return impact.Consequences(f, unforeseen)
 		}
-		return consequences(p.foresee(ctx, change{changes: changes}))
+		return impact.Consequences(p.forecast(ctx, impact.Change{Changes: changes}))
 	})
 	found.Step = guarded
 	if sides.blank {
@@ -97,7 +97,7 @@ func (p *proposer) tell(ctx context.Context, s proposal) (review, error) {
 	}
 	problems := draft{unread: variables.UnknownOf(s.sync)}.judgeableIn(sides.after.Set, s.Head.FS, mistakes(found, append(sides.refused, relocated(found.Step.Changes)...)))
 	r := report.NewProposal(found.Proposal, problems)
-	r.Forecast, r.Guards = saying(f, unforeseen), append(guards, sides.doubts...)
+	r.Forecast, r.Guards = impact.OrUnknown(f, unforeseen), append(guards, sides.doubts...)
 	veil(found.Proposal, &r)
 	r.Binding = &report.Binding{
 		Cluster: clusterIn(sides.after.Set), Base: s.base, BaseCommit: s.Base.Commit, HeadCommit: s.Head.Commit, Parted: s.Parted.Commit,
@@ -189,10 +189,10 @@ func veil(p plan.Proposal, r *report.Report) {
 func telling(p plan.Plan, f *provision.Forecast, unforeseen error) *v1alpha1.ReviewedConsequences {
 	switch {
 	case unforeseen == nil && f != nil:
-	case len(change{changes: p.Changes}.pools()) > 0:
+	case len(impact.Change{Changes: p.Changes}.Pools()) > 0:
 		return nil
 	default:
 		f = &provision.Forecast{} // Whatever became of pods, no node is replaced.
 	}
-	return new(reviewedOf(p, f))
+	return new(impact.Reviewed(p, f))
 }

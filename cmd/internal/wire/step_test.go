@@ -19,6 +19,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/declared/substitute"
+	"github.com/poolwright/poolwright/reconciler/impact"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/report"
 	"github.com/poolwright/poolwright/reconciler/state"
@@ -71,7 +72,7 @@ func seen(items ...state.Item) state.Set {
 type steps struct {
 	parted, base, head child.Loaded
 	live               state.Set
-	foresee            foresight
+	forecast           impact.Forecaster
 	sync               v1alpha1.SyncSpec
 	// folders are the files of base, parted and head.
 	folders [3]contents
@@ -89,12 +90,12 @@ func written(l child.Loaded) child.Rendered {
 }
 
 func (s steps) proposer() *proposer {
-	if s.foresee == nil {
-		s.foresee = func(context.Context, change) (*provision.Forecast, error) { return &provision.Forecast{}, nil }
+	if s.forecast == nil {
+		s.forecast = func(context.Context, impact.Change) (*provision.Forecast, error) { return &provision.Forecast{}, nil }
 	}
 	at := func(tree string) folderAt { return folderAt{tree, "p", substitute.Values{}.Digest()} }
 	return &proposer{
-		seen: &sighting{}, vars: &variables.Current{}, said: &verdicts{}, children: &child.Runner{}, now: time.Now, foresee: s.foresee, worlds: []reconciler.World{{Name: "cluster", Target: stillWorld{s.live}}},
+		seen: &sighting{}, vars: &variables.Current{}, said: &verdicts{}, children: &child.Runner{}, now: time.Now, forecast: s.forecast, worlds: []reconciler.World{{Name: "cluster", Target: stillWorld{s.live}}},
 		renders: &renders{kept: []rendered{
 			{asked: at("base"), out: written(s.base), folder: s.folders[0]}, {asked: at("parted"), out: written(s.parted), folder: s.folders[1]}, {asked: at("head"), out: written(s.head), folder: s.folders[2]},
 		}},
@@ -126,13 +127,13 @@ func (s steps) tell(t *testing.T) review {
 
 func TestWhatAReviewIsToldOfNodes(t *testing.T) {
 	lost := &provision.Forecast{Replaced: []provision.Node{{NodeClaim: "a-1", Pool: "a"}}}
-	always := func(f *provision.Forecast, err error) foresight {
-		return func(context.Context, change) (*provision.Forecast, error) { return f, err }
+	always := func(f *provision.Forecast, err error) impact.Forecaster {
+		return func(context.Context, impact.Change) (*provision.Forecast, error) { return f, err }
 	}
 	tests := map[string]struct {
-		head    child.Loaded
-		foresee foresight
-		want    *v1alpha1.ReviewedConsequences
+		head     child.Loaded
+		forecast impact.Forecaster
+		want     *v1alpha1.ReviewedConsequences
 	}{
 		"is nothing where a pool changes and the forecast failed": {loaded(poolItem("a", 2)), always(nil, errors.New("the child died")), nil},
 		"is nothing where a pool changes and no Cluster is known": {loaded(poolItem("a", 2)), always(nil, nil), nil},
@@ -147,7 +148,7 @@ func TestWhatAReviewIsToldOfNodes(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			was := loaded(poolItem("a", 1))
-			out := steps{parted: was, base: was, head: tt.head, live: seen(poolItem("a", 1)), foresee: tt.foresee}.tell(t)
+			out := steps{parted: was, base: was, head: tt.head, live: seen(poolItem("a", 1)), forecast: tt.forecast}.tell(t)
 			if diff := cmp.Diff(tt.want, out.reviewed); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
@@ -206,8 +207,8 @@ func TestMistakesAreMergedAsObjectsAre(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			var foretold []string
-			out := steps{parted: tt.parted, base: tt.base, head: tt.head, live: seen(tt.base.Set.Items()...), foresee: func(_ context.Context, c change) (*provision.Forecast, error) {
-				for _, p := range c.pools() {
+			out := steps{parted: tt.parted, base: tt.base, head: tt.head, live: seen(tt.base.Set.Items()...), forecast: func(_ context.Context, c impact.Change) (*provision.Forecast, error) {
+				for _, p := range c.Pools() {
 					foretold = append(foretold, p.Key.Name)
 				}
 				return &provision.Forecast{}, nil
@@ -242,7 +243,7 @@ func TestAdviceAndRefusalsAreThoseThatTheStepBrings(t *testing.T) {
 	}
 	out := steps{
 		parted: advised(loaded(a), "known"), base: advised(loaded(a), "known", "newer"), head: advised(loaded(heavier), "known", "mine"),
-		live: seen(a), foresee: func(context.Context, change) (*provision.Forecast, error) { return &provision.Forecast{}, nil },
+		live: seen(a), forecast: func(context.Context, impact.Change) (*provision.Forecast, error) { return &provision.Forecast{}, nil },
 	}.tell(t)
 	var notes, refused []string
 	for _, n := range out.report.Notes {
@@ -264,7 +265,7 @@ func TestAFolderThatCannotBeRenderedStopsAllLaterCommits(t *testing.T) {
 	blank := child.Loaded{Problems: []state.Problem{{Origin: state.Origin{File: "kustomization.yaml"}, Message: "kustomize: no such file"}}}
 	out := steps{
 		parted: loaded(a), base: loaded(a), head: blank,
-		live: seen(a), foresee: func(context.Context, change) (*provision.Forecast, error) { return &provision.Forecast{}, nil },
+		live: seen(a), forecast: func(context.Context, impact.Change) (*provision.Forecast, error) { return &provision.Forecast{}, nil },
 	}.tell(t)
 	if len(out.report.Changes) != 0 || len(out.report.Guards) != 1 || !strings.Contains(out.report.Guards[0].Text, "nor any later commit is applied") {
 		t.Errorf("changes %v, guards %v", out.report.Changes, out.report.Guards)
@@ -296,7 +297,7 @@ func TestWhatAStepKeepsSecretIsQuotedNowhere(t *testing.T) {
 	}}
 	out := steps{
 		parted: loaded(a), base: loaded(a), head: loaded(heavier, secret), live: seen(a), sync: v1alpha1.SyncSpec{Guard: v1alpha1.Guard{MaxNodesReplaced: new(int32(1))}},
-		foresee: func(context.Context, change) (*provision.Forecast, error) {
+		forecast: func(context.Context, impact.Change) (*provision.Forecast, error) {
 			return nil, errors.New("reading swordfish")
 		},
 	}.tell(t)
@@ -312,9 +313,9 @@ func TestWhatAStepKeepsSecretIsQuotedNowhere(t *testing.T) {
 
 func TestTheNodesThatTheBaseHasYetToReplaceCountAsWell(t *testing.T) {
 	a, b, heavier := poolItem("a", 1), poolItem("b", 1), poolItem("a", 2)
-	lost := func(_ context.Context, c change) (*provision.Forecast, error) {
+	lost := func(_ context.Context, c impact.Change) (*provision.Forecast, error) {
 		f := &provision.Forecast{}
-		for _, p := range c.pools() {
+		for _, p := range c.Pools() {
 			f.Replaced = append(f.Replaced, provision.Node{Pool: p.Key.Name}, provision.Node{Pool: p.Key.Name})
 		}
 		return f, nil
@@ -347,7 +348,7 @@ func TestTheNodesThatTheBaseHasYetToReplaceCountAsWell(t *testing.T) {
 				live[i].Applied = "of another revision" // What differs is asked for, and no drift.
 			}
 			out := steps{
-				parted: loaded(a, b), base: loaded(a, b), head: loaded(heavier, b), live: state.NewSet(live...), foresee: lost,
+				parted: loaded(a, b), base: loaded(a, b), head: loaded(heavier, b), live: state.NewSet(live...), forecast: lost,
 				sync: v1alpha1.SyncSpec{Guard: v1alpha1.Guard{MaxNodesReplaced: &tt.limit}},
 			}.tell(t)
 			if diff := cmp.Diff(tt.want, out.report.Guards); diff != "" {

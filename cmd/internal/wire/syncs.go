@@ -20,6 +20,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/controller"
 	"github.com/poolwright/poolwright/reconciler/declared"
+	"github.com/poolwright/poolwright/reconciler/impact"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/targets/aws"
 	"github.com/poolwright/poolwright/reconciler/targets/kubernetes"
@@ -82,7 +83,7 @@ func (a *attempt) builder() controller.Builder {
 			}
 		}
 		return controller.Assembly{
-			Loop: loop, Watch: together(watches...), Consider: considering(a.direct, a.children.ahead.Forecast), Forget: a.forget(sync, world, sky),
+			Loop: loop, Watch: together(watches...), Consider: impact.Guard(liveForecast(a.direct, &impact.Fleet{Reader: a.direct}, a.children.ahead)), Forget: a.forget(sync, world, sky),
 		}, nil
 	}
 }

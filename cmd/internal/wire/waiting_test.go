@@ -17,6 +17,7 @@ import (
 	"github.com/poolwright/poolwright/gitsource/gogit"
 	"github.com/poolwright/poolwright/provision"
 	"github.com/poolwright/poolwright/reconciler/declared/substitute"
+	"github.com/poolwright/poolwright/reconciler/impact"
 	"github.com/poolwright/poolwright/reconciler/pullrequest"
 	"github.com/poolwright/poolwright/reconciler/report/forge"
 )
@@ -60,7 +61,7 @@ func (r *reviewer) rendering(slots *child.Semaphore) (begun chan struct{}) {
 	r.children = &child.Runner{Semaphore: slots, Proposal: true, Repository: "ours"}
 	begun = make(chan struct{})
 	r.repository = &lone{begun: begun}
-	r.foresee = func(context.Context, change) (*provision.Forecast, error) { return nil, nil }
+	r.forecast = func(context.Context, impact.Change) (*provision.Forecast, error) { return nil, nil }
 	return begun
 }
 

@@ -1,9 +1,8 @@
-package wire
+package impact
 
 import (
 	"context"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -15,14 +14,14 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/poolwright/poolwright/provision"
-	"github.com/poolwright/poolwright/provision/engine"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/impact/impacttest"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
 )
@@ -47,45 +46,42 @@ func agentItem(t *testing.T, name, namespace, cpu string) state.Item {
 }
 
 func TestWhatRunsOnEveryNodeAfterAStep(t *testing.T) {
-	if _, err := DirectClient(&rest.Config{Host: "http://127.0.0.1:1"}); err != nil { // registers the kinds
-		t.Fatal(err)
-	}
 	stays, small, big := agentItem(t, "stays", "", "1"), agentItem(t, "agent", "", "1"), agentItem(t, "agent", "", "2")
 	gone, bigger := agentItem(t, "agent", "default", "1"), agentItem(t, "agent", "default", "2")
 	compared := agentItem(t, "stays", "default", "1")
 	compared.Hold = "nothing is deleted (prune: false)"
 	class := state.Item{Key: state.Key{Target: "cluster", Group: "node.k8s.io", Kind: "RuntimeClass", Name: "sandboxed"}}
 	tests := map[string]struct {
-		c    change
+		c    Change
 		want []string
 	}{
 		"is what runs and what is declared": {
-			change{before: state.NewSet(small), after: state.NewSet(big), changes: []plan.Change{{Key: bigger.Key, Action: plan.Update, Before: &gone, After: &bigger}}},
+			Change{Before: state.NewSet(small), After: state.NewSet(big), Changes: []plan.Change{{Key: bigger.Key, Action: plan.Update, Before: &gone, After: &bigger}}},
 			[]string{"agent 2", "sandboxed", "stays 1"},
 		},
 		"is without what the step deletes": {
-			change{before: state.NewSet(small), after: state.NewSet(stays), changes: []plan.Change{{Key: gone.Key, Action: plan.Delete, Before: &gone}}},
+			Change{Before: state.NewSet(small), After: state.NewSet(stays), Changes: []plan.Change{{Key: gone.Key, Action: plan.Delete, Before: &gone}}},
 			[]string{"sandboxed", "stays 1"},
 		},
 		"is without the RuntimeClass that the step deletes": {
-			change{after: state.NewSet(small), changes: []plan.Change{{Key: class.Key, Action: plan.Delete, Before: &class}, {Key: gone.Key, Action: plan.Update, Before: &gone, After: &gone}}},
+			Change{After: state.NewSet(small), Changes: []plan.Change{{Key: class.Key, Action: plan.Delete, Before: &class}, {Key: gone.Key, Action: plan.Update, Before: &gone, After: &gone}}},
 			[]string{"agent 1", "stays 1"},
 		},
 		"is with what is deleted by nobody": {
-			change{before: state.NewSet(small), changes: []plan.Change{{Key: gone.Key, Action: plan.Delete, Before: &compared}, {Key: bigger.Key, Action: plan.Update, Before: &gone, After: &gone}}},
+			Change{Before: state.NewSet(small), Changes: []plan.Change{{Key: gone.Key, Action: plan.Delete, Before: &compared}, {Key: bigger.Key, Action: plan.Update, Before: &gone, After: &gone}}},
 			[]string{"agent 1", "sandboxed", "stays 1"},
 		},
 		"is with what something declared stands for": {
-			change{changes: []plan.Change{{Key: bigger.Key, Action: plan.Update, Before: &gone, After: &bigger}}},
+			Change{Changes: []plan.Change{{Key: bigger.Key, Action: plan.Update, Before: &gone, After: &bigger}}},
 			[]string{"agent 2", "sandboxed", "stays 1"},
 		},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			objects := append(runningFleet(t), agent("agent", "1"), agent("stays", "1"), &nodev1.RuntimeClass{ObjectMeta: metav1.ObjectMeta{Name: "sandboxed"}, Handler: "x"})
-			live := &stock{reader: fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(objects...).Build()}
+			objects := append(impacttest.Live(t), agent("agent", "1"), agent("stays", "1"), &nodev1.RuntimeClass{ObjectMeta: metav1.ObjectMeta{Name: "sandboxed"}, Handler: "x"})
+			reader := fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(objects...).Build()
 			var got []string
-			_, err := foresee(t.Context(), live, func(_ context.Context, _ engine.Settings, before, after provision.Fleet) (provision.Forecast, error) {
+			_, err := live(reader, func(_ context.Context, _ v1alpha1.ClusterSpec, before, after provision.Fleet) (provision.Forecast, error) {
 				last := map[string]string{} // The last of a name counts.
 				for _, set := range after.DaemonSets {
 					last[set.Name] = set.Spec.Template.Spec.Containers[0].Resources.Requests.Cpu().String()
@@ -100,7 +96,7 @@ func TestWhatRunsOnEveryNodeAfterAStep(t *testing.T) {
 					t.Error("before the step they run")
 				}
 				return provision.Forecast{}, nil
-			}, tt.c)
+			})(t.Context(), tt.c)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -112,58 +108,40 @@ func TestWhatRunsOnEveryNodeAfterAStep(t *testing.T) {
 	}
 }
 
-func TestTheFleetIsReadAnewAfterAWhile(t *testing.T) {
-	r, _, pods := stageReview(t, nil)
+func TestTheFleetIsReadAnewAfterItsMaxAge(t *testing.T) {
 	for _, tt := range []struct {
-		lasts time.Duration
-		want  int
+		maxAge time.Duration
+		want   int
 	}{{0, 3}, {time.Nanosecond, 3}, {time.Hour, 1}} {
-		*pods = 0
-		at := &sighting{}
-		s := &stock{reader: r.live, lasts: tt.lasts, seen: at}
+		pods, observed := 0, time.Time{}
+		f := &Fleet{MaxAge: tt.maxAge, Observed: func(at time.Time) { observed = at }}
+		f.Reader = fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(impacttest.Live(t)...).WithInterceptorFuncs(interceptor.Funcs{
+			List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+				if _, ok := list.(*corev1.PodList); ok {
+					pods++
+				}
+				return c.List(ctx, list, opts...)
+			},
+		}).Build()
 		for range 3 {
-			at.begin(time.Now().Add(time.Hour))
-			if _, err := s.fleet(t.Context(), provision.Cluster{Region: "eu-west-1"}); err != nil {
+			if _, err := f.Read(t.Context(), provision.Cluster{Region: "eu-west-1"}); err != nil {
 				t.Fatal(err)
 			}
-			if !at.oldest().Equal(s.at) {
-				t.Errorf("looked at %s, and noted is %s", s.at, at.oldest())
+			if tt.maxAge > 0 && !observed.Equal(f.at) {
+				t.Errorf("read at %s, and observed is %s", f.at, observed)
 			}
 		}
-		if *pods != tt.want {
-			t.Errorf("kept for %s, all pods were read %d times, not %d", tt.lasts, *pods, tt.want)
+		if pods != tt.want {
+			t.Errorf("with a maximum age of %s, all pods were read %d times, not %d", tt.maxAge, pods, tt.want)
 		}
-	}
-}
-
-func TestWhatIsDeclaredAndNotLiveYetIsNew(t *testing.T) {
-	item := func(name, content string) state.Item {
-		return state.Item{Key: state.Key{Target: "cluster", Group: "apps", Kind: "Deployment", Name: name}, Object: map[string]any{"spec": content}}
-	}
-	live := func(i state.Item) state.Item {
-		i.Key.Namespace = "default"
-		return i
-	}
-	change := func(action plan.Action, was *state.Item, is state.Item) plan.Change {
-		return plan.Change{Key: live(is).Key, Action: action, Before: was, After: new(live(is))}
-	}
-	was := live(item("changed", "old"))
-	set := before(state.NewSet(item("same", "s"), item("new", "n"), item("changed", "newer")),
-		[]plan.Change{change(plan.Create, nil, item("new", "n")), change(plan.Update, &was, item("changed", "newer"))})
-	var got []string
-	for _, i := range set.Items() {
-		got = append(got, strings.Join([]string{i.Key.Name, i.Object["spec"].(string)}, " "))
-	}
-	if diff := cmp.Diff([]string{"changed old", "same s"}, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
+		if tt.maxAge == 0 && f.cached.NodePools != nil {
+			t.Error("without an age the fleet is kept in memory")
+		}
 	}
 }
 
 func TestAForecastForStrangersIsTheSameWhateverPoolsOthersHave(t *testing.T) {
-	if _, err := DirectClient(&rest.Config{Host: "http://127.0.0.1:1"}); err != nil { // registers the kinds
-		t.Fatal(err)
-	}
-	ours := runningFleet(t)
+	ours := impacttest.Live(t)
 	for _, o := range ours {
 		switch o.(type) {
 		case *karpv1.NodePool, *awsv1.EC2NodeClass:
@@ -178,8 +156,8 @@ func TestAForecastForStrangersIsTheSameWhateverPoolsOthersHave(t *testing.T) {
 		&awsv1.EC2NodeClass{ObjectMeta: metav1.ObjectMeta{Name: "secret"}}, claim, node, pod,
 	}
 	fleet := func(of string, objects ...client.Object) provision.Fleet {
-		live := &stock{reader: fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(objects...).Build(), of: of}
-		out, err := live.fleet(t.Context(), provision.Cluster{})
+		live := &Fleet{Reader: fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(objects...).Build(), Sync: of}
+		out, err := live.Read(t.Context(), provision.Cluster{})
 		if err != nil {
 			t.Fatal(err)
 		}

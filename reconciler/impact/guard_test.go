@@ -1,4 +1,4 @@
-package wire
+package impact
 
 import (
 	"context"
@@ -13,29 +13,17 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/poolwright/poolwright/provision"
-	"github.com/poolwright/poolwright/provision/engine"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/impact/impacttest"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
 )
-
-// runningFleet is fleetObjects as the API server would hold them: with defaults.
-func runningFleet(t *testing.T) []client.Object {
-	t.Helper()
-	objects := fleetObjects(t)
-	class, _ := objects[1].(*awsv1.EC2NodeClass)
-	class.Spec.MetadataOptions = &awsv1.MetadataOptions{HTTPEndpoint: new("enabled"), HTTPProtocolIPv6: new("disabled"), HTTPPutResponseHopLimit: new(int64(1)), HTTPTokens: new("required")}
-	claim, _ := objects[3].(*karpv1.NodeClaim)
-	claim.Status.ImageID = "ami-1"
-	return objects
-}
 
 // classChange is a plan that changes the class of runningFleet, of which there is one
 // node.
@@ -50,9 +38,9 @@ func classChange(t *testing.T, objects []client.Object, edit func(*awsv1.EC2Node
 
 func userData(class *awsv1.EC2NodeClass) { class.Spec.UserData = new("echo changed") }
 
-// reviewed is a pull request whose reviewers were told of the plan and of no node of
+// review is a pull request whose reviewers were told of the plan and of no node of
 // the pool gpu.
-func reviewed(phase v1alpha1.PullRequestPhase, p plan.Plan) v1alpha1.PullRequestStatus {
+func review(phase v1alpha1.PullRequestPhase, p plan.Plan) v1alpha1.PullRequestStatus {
 	told := &v1alpha1.ReviewedConsequences{Pools: []v1alpha1.ReviewedPool{{Name: "gpu"}}}
 	for _, c := range p.Changes {
 		told.Changes = append(told.Changes, c.Fingerprint())
@@ -73,9 +61,6 @@ func four(objects []client.Object) []client.Object {
 }
 
 func TestTheApplyIsHeldForTheNodesThatTheLiveClusterWouldLose(t *testing.T) {
-	if _, err := DirectClient(&rest.Config{Host: "http://127.0.0.1:1"}); err != nil { // registers the kinds
-		t.Fatal(err)
-	}
 	guarded := func(most int32) *v1alpha1.Sync {
 		sync := &v1alpha1.Sync{}
 		sync.Spec.Guard.MaxNodesReplaced = new(most)
@@ -110,15 +95,15 @@ func TestTheApplyIsHeldForTheNodesThatTheLiveClusterWouldLose(t *testing.T) {
 		"four more, where another merge changed its class as well": {sync: &v1alpha1.Sync{}, edit: userData, review: v1alpha1.PullRequestMerged, other: true, live: four,
 			held: "would replace 4 nodes; 0 were told in the review of #12"},
 		"a cluster that cannot be read": {sync: guarded(3), edit: userData, down: true,
-			held: "may replace any number of nodes, for it cannot be foretold: reading"},
+			held: "may replace any number of nodes, for it cannot be foretold: connection refused"},
 		"no Cluster that says where the nodes are": {sync: guarded(3), edit: userData, live: func(o []client.Object) []client.Object { return o[1:] },
 			held: "may replace any number of nodes, for it cannot be foretold: no Cluster says in which region the nodes are; apply an object of that kind; guard.maxNodesReplaced is 3"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			objects := runningFleet(t)
+			objects := impacttest.Live(t)
 			p := classChange(t, objects, c.edit)
 			if c.review != "" {
-				item := reviewed(c.review, p)
+				item := review(c.review, p)
 				if c.other {
 					item.Reviewed.Changes = []string{"EC2NodeClass/gpu@0123456789ab"}
 				}
@@ -128,7 +113,7 @@ func TestTheApplyIsHeldForTheNodesThatTheLiveClusterWouldLose(t *testing.T) {
 				objects = c.live(objects)
 			}
 			read := false
-			live := interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(objects...).Build(), interceptor.Funcs{
+			reader := interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(objects...).Build(), interceptor.Funcs{
 				List: func(ctx context.Context, to client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
 					read = true
 					if c.down {
@@ -137,7 +122,7 @@ func TestTheApplyIsHeldForTheNodesThatTheLiveClusterWouldLose(t *testing.T) {
 					return to.List(ctx, list, opts...)
 				},
 			})
-			got := considering(live, inProcess)(t.Context(), c.sync, p)
+			got := Guard(live(reader, simulateHere))(t.Context(), c.sync, p)
 			if read == c.unread {
 				t.Errorf("the cluster was read: %v", read)
 			}
@@ -149,29 +134,32 @@ func TestTheApplyIsHeldForTheNodesThatTheLiveClusterWouldLose(t *testing.T) {
 }
 
 func TestTheLookAheadBeforeAnApplyIsBounded(t *testing.T) {
-	objects := runningFleet(t)
+	objects := impacttest.Live(t)
 	sync := &v1alpha1.Sync{}
 	sync.Spec.Guard.MaxNodesReplaced = new(int32(5))
-	live := fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(objects...).Build()
-	stuck := func(ctx context.Context, _ engine.Settings, _, _ provision.Fleet) (provision.Forecast, error) {
-		if by, ok := ctx.Deadline(); !ok || time.Until(by) > turnTimeout+foreseeTimeout {
+	reader := fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(objects...).Build()
+	stuck := func(ctx context.Context, _ v1alpha1.ClusterSpec, _, _ provision.Fleet) (provision.Forecast, error) {
+		if by, ok := ctx.Deadline(); !ok || time.Until(by) > waitTimeout+Timeout {
 			t.Errorf("it may take until %s", by)
 		}
 		return provision.Forecast{}, context.DeadlineExceeded
 	}
-	p := considering(live, stuck)(t.Context(), sync, classChange(t, objects, userData))
+	if waitTimeout < time.Minute {
+		t.Errorf("it waits up to %s for other simulations, one of which may take that long", waitTimeout)
+	}
+	p := Guard(live(reader, stuck))(t.Context(), sync, classChange(t, objects, userData))
 	if !strings.Contains(p.Reasons().String(), "cannot be foretold: context deadline exceeded") {
 		t.Errorf("held: %q", p.Reasons())
 	}
 }
 
 func TestWhatAWSAloneCanTellIsHeldByTheGuardAndNotByTheReview(t *testing.T) {
-	objects := runningFleet(t)
+	objects := impacttest.Live(t)
 	p := classChange(t, objects, func(c *awsv1.EC2NodeClass) {
 		c.Spec.AMISelectorTerms = []awsv1.AMISelectorTerm{{Alias: "al2023@v20260101"}}
 	})
-	f := foretold(t, objects, p.Changes...)
-	found := consequences(f, nil)
+	f := forecastOf(t, objects, p.Changes...)
+	found := Consequences(f, nil)
 	if !strings.Contains(found.Doubt, "spec.amiSelectorTerms changes") {
 		t.Errorf("doubt %q", found.Doubt)
 	}
@@ -199,16 +187,16 @@ func TestOnlyPullRequestsWhoseMergeMayBeToMakeAreReviews(t *testing.T) {
 	open := plan.Consequences{Changes: []string{"NodePool/gpu@deleted"}, Pools: map[string]int{"cpu": 3, "gpu": 4, "new": 0}}
 	merged := open
 	merged.PullRequest, merged.Merged = 2, true
-	if d := cmp.Diff([]plan.Consequences{open, merged}, reviews(sync)); d != "" {
+	if d := cmp.Diff([]plan.Consequences{open, merged}, reviewed(sync)); d != "" {
 		t.Errorf("reviews (-want +got):\n%s", d)
 	}
-	if got := reviews(&v1alpha1.Sync{}); got != nil {
+	if got := reviewed(&v1alpha1.Sync{}); got != nil {
 		t.Errorf("without pull requests: %v", got)
 	}
 }
 
 func TestAReviewIsToldOfEveryPoolThatTheChangeTouches(t *testing.T) {
-	objects := four(runningFleet(t))
+	objects := four(impacttest.Live(t))
 	class, _ := objects[1].(*awsv1.EC2NodeClass)
 	pool, _ := objects[2].(*karpv1.NodePool)
 	spare := pool.DeepCopy()
@@ -255,15 +243,15 @@ func TestAReviewIsToldOfEveryPoolThatTheChangeTouches(t *testing.T) {
 			Changes: []string{"NodePool/gpu"}, NodesRemoved: 4, Pools: []v1alpha1.ReviewedPool{{Name: "gpu", Nodes: 4}}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := foretold(t, objects, c.plan.Changes...)
-			got := reviewedOf(c.plan, f)
+			f := forecastOf(t, objects, c.plan.Changes...)
+			got := Reviewed(c.plan, f)
 			for i, change := range got.Changes {
 				got.Changes[i], _, _ = strings.Cut(change, "@")
 			}
 			if d := cmp.Diff(c.want, got); d != "" {
 				t.Errorf("reviewed (-want +got):\n%s", d)
 			}
-			now := consequences(f, nil)
+			now := Consequences(f, nil)
 			for _, pool := range got.Pools {
 				if now.Pools[pool.Name] != int(pool.Nodes) {
 					t.Errorf("of %s the review is told of %d nodes, and the apply of %d", pool.Name, pool.Nodes, now.Pools[pool.Name])

@@ -1,4 +1,4 @@
-package wire
+package impact
 
 import (
 	"cmp"
@@ -27,52 +27,61 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
-// stock is what runs in a live cluster. It is safe for concurrent use.
-type stock struct {
-	reader client.Reader
-	// lasts is how long what was read is taken to hold; zero reads anew each time.
-	lasts time.Duration
-	// seen is told when that was.
-	seen *sighting
-	// of is the value of the label of the Sync whose pools are looked at; empty for all.
-	of string
+// Fleet reads what runs in a live cluster. It is safe for concurrent use.
+type Fleet struct {
+	Reader client.Reader
+	// MaxAge is how long the fleet is cached; with zero it is read anew each time.
+	MaxAge time.Duration
+	// Observed, where it is not nil, is called with the time at which what Read returns was read.
+	Observed func(time.Time)
+	// Sync is the value of the label of the Sync whose pools are read; empty for all.
+	Sync string
 
-	mu   sync.Mutex
-	at   time.Time
-	kept provision.Fleet
+	mu     sync.Mutex
+	at     time.Time
+	cached provision.Fleet
 }
 
-// fleetLasts is how long plans of pull requests go by one look at the cluster: it is
-// of all pods and nodes, and plans come in numbers.
-const fleetLasts = 10 * time.Second
-
-// fleet is what runs. Its objects are for looking at: others have them as well.
-func (s *stock) fleet(ctx context.Context, in provision.Cluster) (provision.Fleet, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+// Read returns the fleet. Its objects are shared, and must not be changed.
+func (f *Fleet) Read(ctx context.Context, cluster provision.Cluster) (provision.Fleet, error) {
 	now := time.Now()
-	if s.at.IsZero() || now.Sub(s.at) >= s.lasts {
-		read, err := liveFleet(ctx, s.reader, in, now)
-		if err != nil {
-			return provision.Fleet{}, err
-		}
-		if s.of != "" {
-			read = managedFleet(read, s.of)
-		}
-		s.at, s.kept = now, read
+	out, at, err := f.read(ctx, now)
+	if err != nil {
+		return provision.Fleet{}, err
 	}
-	if s.seen != nil {
-		s.seen.note(s.at)
+	if f.Observed != nil {
+		f.Observed(at)
 	}
-	out := s.kept
-	out.Cluster, out.Now = in, now
+	out.Cluster, out.Now = cluster, now
 	return out, nil
 }
 
-// liveFleet reads what there is. The authority that nodes were told stays unknown:
-// that of the reader's kubeconfig may be written otherwise than the engine's, and
-// every node would seem to drift.
-func liveFleet(ctx context.Context, from client.Reader, in provision.Cluster, now time.Time) (provision.Fleet, error) {
+// read returns the fleet, and when it was read.
+func (f *Fleet) read(ctx context.Context, now time.Time) (provision.Fleet, time.Time, error) {
+	if f.MaxAge > 0 {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if !f.at.IsZero() && now.Sub(f.at) < f.MaxAge {
+			return f.cached, f.at, nil
+		}
+	}
+	out, err := list(ctx, f.Reader)
+	if err != nil {
+		return provision.Fleet{}, now, err
+	}
+	if f.Sync != "" {
+		out = managedFleet(out, f.Sync)
+	}
+	if f.MaxAge > 0 {
+		f.at, f.cached = now, out
+	}
+	return out, now, nil
+}
+
+// list reads what there is. The certificate authority of the nodes stays unknown: that of
+// the reader's kubeconfig may be written otherwise than the engine's, and every node would
+// seem to drift.
+func list(ctx context.Context, from client.Reader) (provision.Fleet, error) {
 	var (
 		pools    karpv1.NodePoolList
 		classes  awsv1.EC2NodeClassList
@@ -85,20 +94,19 @@ func liveFleet(ctx context.Context, from client.Reader, in provision.Cluster, no
 		runtimes nodev1.RuntimeClassList
 	)
 	var errs []error
-	for _, list := range []client.ObjectList{&pools, &classes, &overlays, &claims, &nodes, &pods, &budgets, &sets, &runtimes} {
-		if err := known(from.List(ctx, list)); err != nil {
+	for _, objects := range []client.ObjectList{&pools, &classes, &overlays, &claims, &nodes, &pods, &budgets, &sets, &runtimes} {
+		if err := ignoreNoKind(from.List(ctx, objects)); err != nil {
 			errs = append(errs, fmt.Errorf("reading what runs in the cluster: %w", err))
 		}
 	}
 	return provision.Fleet{
-		Cluster: in, Now: now,
-		NodePools: each(pools.Items), NodeClasses: each(classes.Items), Overlays: each(overlays.Items), NodeClaims: each(claims.Items),
-		Nodes: each(nodes.Items), Pods: each(pods.Items), Budgets: each(budgets.Items), DaemonSets: each(sets.Items),
-		RuntimeClasses: each(runtimes.Items),
+		NodePools: pointers(pools.Items), NodeClasses: pointers(classes.Items), Overlays: pointers(overlays.Items), NodeClaims: pointers(claims.Items),
+		Nodes: pointers(nodes.Items), Pods: pointers(pods.Items), Budgets: pointers(budgets.Items), DaemonSets: pointers(sets.Items),
+		RuntimeClasses: pointers(runtimes.Items),
 	}, errors.Join(errs...)
 }
 
-func each[T any](items []T) []*T {
+func pointers[T any](items []T) []*T {
 	out := make([]*T, len(items))
 	for i := range items {
 		out[i] = &items[i]
@@ -106,22 +114,22 @@ func each[T any](items []T) []*T {
 	return out
 }
 
-// changed is the fleet with the changes made. What a live object's status tells of
-// AWS stays true of it. What cannot be read stays as it is live, as the API server will
-// refuse it; a sentence says which that is.
+// changed is the fleet with the changes made. A live object keeps its status, which holds
+// what AWS resolved. What cannot be read stays as it is live, as the API server will refuse
+// it, and is returned as a sentence.
 func changed(reader *simulate.Reader, from provision.Fleet, changes []plan.Change) (to provision.Fleet, unread []string) {
 	to = from
 	to.NodePools, to.NodeClasses, to.Overlays = slices.Clone(from.NodePools), slices.Clone(from.NodeClasses), slices.Clone(from.Overlays)
 	for _, c := range changes {
 		if c.After == nil {
-			drop(&to, c.Key.Kind, c.Key.Name)
+			remove(&to, c.Key.Kind, c.Key.Name)
 			continue
 		}
 		if err := reader.Add(&provision.Fleet{}, c.After.Object); err != nil {
 			unread = append(unread, unreadable(c.Key, err))
 			continue
 		}
-		drop(&to, c.Key.Kind, c.Key.Name)
+		remove(&to, c.Key.Kind, c.Key.Name)
 		_ = reader.Add(&to, c.After.Object) // it was just read
 	}
 	for _, was := range from.NodePools {
@@ -141,21 +149,21 @@ func changed(reader *simulate.Reader, from provision.Fleet, changes []plan.Chang
 	return to, unread
 }
 
-// employ makes those changes to what comes onto every node or with every pod that the
-// revisions alone do not show: what goes, and what the declared stands for.
-func employ(reader *simulate.Reader, fleet *provision.Fleet, c change) (unread []string) {
-	var stands []state.Item
-	for _, change := range c.changes {
+// addExpanded makes those changes to DaemonSets and RuntimeClasses that the revisions alone
+// do not contain: deletions, and objects that declared ones expand to.
+func addExpanded(reader *simulate.Reader, fleet *provision.Fleet, c Change) (unread []string) {
+	var expanded []state.Item
+	for _, change := range c.Changes {
 		if change.Standing() || !onNodes(change.Key) {
 			continue
 		}
 		if change.After == nil {
-			dismiss(fleet, change.Key)
-		} else if _, declared := c.after.Get(change.Key); !declared {
-			stands = append(stands, *change.After)
+			removeFromNodes(fleet, change.Key)
+		} else if _, declared := c.After.Get(change.Key); !declared {
+			expanded = append(expanded, *change.After)
 		}
 	}
-	return populate(reader, fleet, state.NewSet(stands...))
+	return populate(reader, fleet, state.NewSet(expanded...))
 }
 
 // onNodes reports whether objects of the kind cost every node, or every pod of theirs.
@@ -163,8 +171,8 @@ func onNodes(k state.Key) bool {
 	return k.Group == "apps" && k.Kind == "DaemonSet" || k.Kind == "RuntimeClass"
 }
 
-// dismiss takes away what is deleted.
-func dismiss(fleet *provision.Fleet, k state.Key) {
+// removeFromNodes removes a DaemonSet or RuntimeClass that is deleted.
+func removeFromNodes(fleet *provision.Fleet, k state.Key) {
 	if k.Kind == "RuntimeClass" {
 		fleet.RuntimeClasses = slices.DeleteFunc(slices.Clone(fleet.RuntimeClasses), func(o *nodev1.RuntimeClass) bool { return o.Name == k.Name })
 		return
@@ -174,7 +182,7 @@ func dismiss(fleet *provision.Fleet, k state.Key) {
 	})
 }
 
-func drop(fleet *provision.Fleet, kind, name string) {
+func remove(fleet *provision.Fleet, kind, name string) {
 	switch kind {
 	case "NodePool":
 		fleet.NodePools = slices.DeleteFunc(fleet.NodePools, func(o *karpv1.NodePool) bool { return o.Name == name })
@@ -185,8 +193,8 @@ func drop(fleet *provision.Fleet, kind, name string) {
 	}
 }
 
-// known forgives a kind that the cluster does not know.
-func known(err error) error {
+// ignoreNoKind ignores that the cluster does not have a kind.
+func ignoreNoKind(err error) error {
 	if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
 		return nil
 	}

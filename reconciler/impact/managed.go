@@ -1,4 +1,4 @@
-package wire
+package impact
 
 import (
 	"slices"
@@ -12,7 +12,7 @@ import (
 )
 
 // managedFleet is a fleet without the pools, classes and overlays that a Sync has not
-// applied, the nodes of those and the pods on them: a forecast that a stranger reads must
+// applied, the nodes of those and the pods on them: a forecast in a pull request must
 // not depend on whether a pool of some name exists. Nodes of no pool have room for pods,
 // whoever made them.
 func managedFleet(all provision.Fleet, sync string) provision.Fleet {

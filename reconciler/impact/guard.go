@@ -1,4 +1,4 @@
-package wire
+package impact
 
 import (
 	"context"
@@ -7,41 +7,39 @@ import (
 	"strings"
 	"time"
 
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
 	"github.com/poolwright/poolwright/provision"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/plan"
 )
 
-// foreseeTimeout bounds the look ahead before an apply, and what of it comes before the
-// child that foretells runs: other Syncs' applies may have their turn first. What cannot
-// be told by then is unknown, and everything else of the revision is applied.
+// Timeout bounds the simulation before an apply; waitTimeout what comes before it, since
+// those of other Syncs may run first. What is not known by then is unknown, and everything
+// else of the revision is applied.
 const (
-	foreseeTimeout = 30 * time.Second
-	turnTimeout    = 2 * time.Minute
+	Timeout     = 30 * time.Second
+	waitTimeout = 2 * time.Minute
 )
 
-// considering holds those changes of a Sync's plan that would cost more nodes than its
-// guard or the reviews of its pull requests allow. The live cluster is read only where
-// either says something of the plan.
-func considering(live client.Reader, compare comparing) func(context.Context, *v1alpha1.Sync, plan.Plan) plan.Plan {
+// Guard blocks those changes of a Sync's plan that would replace more nodes than its guard
+// or the reviews of its pull requests allow. It forecasts only where one of them applies to
+// the plan.
+func Guard(forecast Forecaster) func(context.Context, *v1alpha1.Sync, plan.Plan) plan.Plan {
 	return func(ctx context.Context, sync *v1alpha1.Sync, p plan.Plan) plan.Plan {
 		var limit *int
 		if most := sync.Spec.Guard.MaxNodesReplaced; most != nil {
 			limit = new(int(*most))
 		}
-		return p.GuardNodes(limit, reviews(sync), sync.Annotations[v1alpha1.ConfirmAnnotation], func(changes []plan.Change) plan.Consequences {
-			ctx, cancel := context.WithTimeout(ctx, turnTimeout+foreseeTimeout)
+		return p.GuardNodes(limit, reviewed(sync), sync.Annotations[v1alpha1.ConfirmAnnotation], func(changes []plan.Change) plan.Consequences {
+			ctx, cancel := context.WithTimeout(ctx, waitTimeout+Timeout)
 			defer cancel()
-			return consequences(foresee(ctx, &stock{reader: live}, compare, change{changes: changes}))
+			return Consequences(forecast(ctx, Change{Changes: changes}))
 		})
 	}
 }
 
-// reviews are what reviewers were told of pull requests whose merge may still be to be
-// made: one that was just merged is not known to be yet.
-func reviews(sync *v1alpha1.Sync) []plan.Consequences {
+// reviewed are the consequences that the reviewers of pull requests read whose merge may
+// still be to be applied: one that was just merged may not be marked so yet.
+func reviewed(sync *v1alpha1.Sync) []plan.Consequences {
 	if sync.Status.PullRequests == nil {
 		return nil
 	}
@@ -60,28 +58,28 @@ func reviews(sync *v1alpha1.Sync) []plan.Consequences {
 	return out
 }
 
-// consequences are what a forecast says of nodes. One that is blocked, or waits for a
-// budget, is replaced all the same once it may be.
-func consequences(told *provision.Forecast, err error) plan.Consequences {
+// Consequences are those of a forecast for nodes. A node whose replacement is blocked, or
+// waits for a budget, counts as well: it is replaced once it may be.
+func Consequences(forecast *provision.Forecast, err error) plan.Consequences {
 	switch {
 	case err != nil:
 		return plan.Consequences{Unknown: err.Error()}
-	case told == nil:
+	case forecast == nil:
 		return plan.Consequences{Unknown: "no Cluster says in which region the nodes are; apply an object of that kind"}
 	}
-	out := plan.Consequences{Replaced: len(told.Replaced), Pools: lostNodes(told)}
-	for _, pool := range told.Removed {
+	out := plan.Consequences{Replaced: len(forecast.Replaced), Pools: lostNodes(forecast)}
+	for _, pool := range forecast.Removed {
 		out.Removed += len(pool.Nodes)
 	}
 	// Of what the forecast does not know, only this makes it more nodes.
-	doubts := slices.DeleteFunc(slices.Clone(told.Unknown), func(sentence string) bool { return !strings.Contains(sentence, "replaced") })
-	out.Doubt = strings.TrimSuffix(strings.Join(doubts, " "), ".")
+	more := slices.DeleteFunc(slices.Clone(forecast.Unknown), func(sentence string) bool { return !strings.Contains(sentence, "replaced") })
+	out.Doubt = strings.TrimSuffix(strings.Join(more, " "), ".")
 	return out
 }
 
-// reviewedOf are the consequences that a review is told, by which the apply of the
-// merge is measured.
-func reviewedOf(p plan.Plan, f *provision.Forecast) v1alpha1.ReviewedConsequences {
+// Reviewed are the consequences for status.pullRequests, which the apply of the merge is
+// compared with.
+func Reviewed(p plan.Plan, f *provision.Forecast) v1alpha1.ReviewedConsequences {
 	out := v1alpha1.ReviewedConsequences{NodesReplaced: int32(len(f.Replaced))} // No cluster has more nodes than that holds.
 	for _, pool := range f.Removed {
 		out.NodesRemoved += int32(len(pool.Nodes))

@@ -1,0 +1,198 @@
+// Package impact forecasts what changes of a plan do to nodes, pods and costs, in a live
+// cluster or between two revisions, and blocks those changes of a Sync's plan that would
+// replace more nodes than its guard or the reviews of its pull requests allow.
+//
+// It refuses to run Karpenter's code itself: a Simulate does, in a process of its own.
+// It writes nothing. Start reading at Live.
+package impact
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/poolwright/poolwright/provision"
+	"github.com/poolwright/poolwright/provision/simulate"
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/state"
+)
+
+// Change is what is to be forecast.
+type Change struct {
+	// Before and After are what is declared on both sides; both may be empty, where only
+	// the changes are known.
+	Before, After state.Set
+	Changes       []plan.Change
+}
+
+// Pools are the changes of NodePools, EC2NodeClasses and NodeOverlays. Those that only a
+// person may make are left out; those that wait for a confirmation are not.
+func (c Change) Pools() []plan.Change {
+	return slices.DeleteFunc(slices.Clone(c.Changes), func(c plan.Change) bool { return c.Standing() || !c.Provisions() })
+}
+
+// any reports whether there is anything to forecast: pools change, or workloads.
+func (c Change) any() bool {
+	return slices.ContainsFunc(c.Changes, func(c plan.Change) bool { return !c.Standing() && (c.Provisions() || isWorkload(c.Key)) })
+}
+
+// isWorkload reports whether pods are made for objects of the kind.
+func isWorkload(k state.Key) bool {
+	switch k.Group {
+	case "":
+		return k.Kind == "Pod"
+	case "apps":
+		return k.Kind == "Deployment" || k.Kind == "StatefulSet" || k.Kind == "ReplicaSet" || k.Kind == "DaemonSet"
+	case "batch":
+		return k.Kind == "Job" || k.Kind == "CronJob"
+	}
+	return false
+}
+
+// Forecaster forecasts what a change does to nodes, pods and costs; nil where it changes
+// nothing of theirs, or where no Cluster names the region that they are in. A plan is
+// useful without it: see OrUnknown.
+type Forecaster func(ctx context.Context, c Change) (*provision.Forecast, error)
+
+// Simulate compares two fleets of a cluster under the engine: simulate.Compare, in a
+// process of its own.
+type Simulate func(ctx context.Context, cluster v1alpha1.ClusterSpec, before, after provision.Fleet) (provision.Forecast, error)
+
+// LiveCluster is the Cluster object that the engine follows; nil without one.
+type LiveCluster func(ctx context.Context) (*v1alpha1.Cluster, error)
+
+// OrUnknown is the forecast, or after an error one whose only content is why there is none.
+func OrUnknown(forecast *provision.Forecast, err error) *provision.Forecast {
+	if err == nil {
+		return forecast
+	}
+	return &provision.Forecast{
+		Pools: []provision.Pool{}, Replaced: []provision.Node{}, Drifted: []provision.Node{}, Removed: []provision.Removal{},
+		Rollout: provision.Rollout{Assumed: []string{}}, Cost: provision.Cost{Prices: []provision.Price{}},
+		Fit:     provision.Fit{Scheduled: []provision.Placement{}, Unscheduled: []provision.Placement{}, Waiting: []provision.Placement{}},
+		Unknown: []string{"What the change does to nodes, pods and money: " + strings.TrimSuffix(err.Error(), ".") + "."},
+	}
+}
+
+// Live forecasts what changes do to the live cluster.
+func Live(cluster LiveCluster, fleet *Fleet, run Simulate) Forecaster {
+	return func(ctx context.Context, c Change) (*provision.Forecast, error) {
+		if !c.any() {
+			return nil, nil
+		}
+		now, err := cluster(ctx)
+		if err != nil || now == nil {
+			return nil, err
+		}
+		return forecastLive(ctx, now.Spec, fleet, run, c)
+	}
+}
+
+// forecastLive reads the live cluster and compares it with what the changes make of it.
+func forecastLive(ctx context.Context, cluster v1alpha1.ClusterSpec, fleet *Fleet, run Simulate, c Change) (*provision.Forecast, error) {
+	before, err := fleet.Read(ctx, ClusterOf(cluster))
+	if err != nil {
+		return nil, err
+	}
+	reader, err := simulate.NewReader()
+	if err != nil {
+		return nil, err
+	}
+	after, unread := changed(reader, before, c.Pools())
+	before.Workloads, after.Workloads = nil, nil
+	_ = populate(reader, &before, only(c.Before, makesPods)) // Its mistakes are not those of the change.
+	unread = append(unread, populate(reader, &after, only(c.After, makesPods))...)
+	unread = append(unread, addExpanded(reader, &after, c)...)
+	out, err := run(ctx, cluster, before, after)
+	if err != nil {
+		return nil, err
+	}
+	out.Unknown = append(out.Unknown, unread...)
+	return &out, nil
+}
+
+// Declared forecasts from two revisions alone, without a cluster: for pools, and for the
+// pods that are declared. want expands what they declare, as targets.Target's Want does.
+func Declared(want func(context.Context, state.Set) (state.Set, error), run Simulate) Forecaster {
+	return func(ctx context.Context, c Change) (*provision.Forecast, error) {
+		if !c.any() {
+			return nil, nil
+		}
+		return forecastDeclared(ctx, want, run, c)
+	}
+}
+
+func forecastDeclared(ctx context.Context, want func(context.Context, state.Set) (state.Set, error), run Simulate, c Change) (*provision.Forecast, error) {
+	cluster, known := declaredCluster(c)
+	if !known {
+		return nil, nil
+	}
+	reader, err := simulate.NewReader()
+	if err != nil {
+		return nil, err
+	}
+	var fleets [2]provision.Fleet
+	var unread []string // of what is declared after the change
+	for i, declared := range []state.Set{c.Before, c.After} {
+		wanted, err := want(ctx, declared)
+		if err != nil {
+			return nil, err
+		}
+		fleets[i] = provision.Fleet{Cluster: ClusterOf(cluster), Now: time.Now()}
+		unread = populate(reader, &fleets[i], wanted)
+	}
+	out, err := run(ctx, cluster, fleets[0], fleets[1])
+	if err != nil {
+		return nil, err
+	}
+	out.Unknown = append(out.Unknown, unread...)
+	return &out, nil
+}
+
+// ClusterOf is what a simulation needs of a Cluster.
+func ClusterOf(spec v1alpha1.ClusterSpec) provision.Cluster {
+	return provision.Cluster{Region: spec.Region, RelaxMinValues: spec.Engine.MinValuesPolicy == v1alpha1.MinValuesBestEffort}
+}
+
+// declaredCluster is the Cluster that the newer side declares, or else the older one.
+func declaredCluster(c Change) (v1alpha1.ClusterSpec, bool) {
+	for _, set := range []state.Set{c.After, c.Before} {
+		for _, item := range set.Items() {
+			var declared v1alpha1.Cluster
+			cluster := item.Key.Group == v1alpha1.GroupVersion.Group && item.Key.Kind == "Cluster"
+			if cluster && runtime.DefaultUnstructuredConverter.FromUnstructured(item.Object, &declared) == nil {
+				return declared.Spec, true
+			}
+		}
+	}
+	return v1alpha1.ClusterSpec{}, false
+}
+
+// makesPods reports whether pods are made for an item, or it changes what every pod asks for.
+func makesPods(item state.Item) bool { return isWorkload(item.Key) || item.Key.Kind == "RuntimeClass" }
+
+// only are the items of a set that are wanted.
+func only(set state.Set, wanted func(state.Item) bool) state.Set {
+	return state.NewSet(slices.DeleteFunc(set.Items(), func(i state.Item) bool { return !wanted(i) })...)
+}
+
+// unreadable is the sentence about an object whose impact is unknown.
+func unreadable(k state.Key, err error) string {
+	return "What " + k.String() + " does to nodes: " + strings.TrimSuffix(err.Error(), ".") + "."
+}
+
+// populate adds what is declared to a fleet. Objects that cannot be read are left out, and
+// returned as sentences.
+func populate(reader *simulate.Reader, fleet *provision.Fleet, declared state.Set) (unread []string) {
+	fleet.DaemonSets, fleet.RuntimeClasses = slices.Clone(fleet.DaemonSets), slices.Clone(fleet.RuntimeClasses)
+	for _, item := range declared.Items() {
+		if err := reader.Add(fleet, item.Object); err != nil {
+			unread = append(unread, unreadable(item.Key, err))
+		}
+	}
+	return unread
+}
