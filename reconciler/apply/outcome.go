@@ -134,6 +134,11 @@ func (r Result) Why() string {
 	return strings.TrimPrefix(r.Err.Error(), r.doing()+": ")
 }
 
+// Misfit reports whether the change was refused because what is declared does not fit the
+// schema of its kind, such as a field that the schema does not have: a mistake in the
+// repository, see targets.ErrSchema.
+func (r Result) Misfit() bool { return errors.Is(r.Err, targets.ErrSchema) }
+
 // doing is what was being done to what.
 func (r Result) doing() string {
 	verb := map[plan.Action]string{plan.Create: "creating", plan.Update: "updating", plan.Delete: "deleting"}[r.Change.Action]

@@ -22,6 +22,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/plan/hold"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/state/confirm"
+	"github.com/poolwright/poolwright/reconciler/targets"
 )
 
 func change(name string, action plan.Action, edit func(*plan.Change)) plan.Change {
@@ -70,6 +71,14 @@ func TestJudge(t *testing.T) {
 	refused := ran(change("bad", plan.Create, nil))
 	refused.Outcome.Results[0].Status = apply.Failed
 	refused.Outcome.Results[0].Err = errors.New("admission webhook said no")
+	misfit := ran(change("bad", plan.Create, nil))
+	misfit.Outcome.Results[0].Status = apply.Failed
+	misfit.Outcome.Results[0].Err = state.Fail(state.Fix, "Invalid", fmt.Errorf("%w: spec.siez: field not declared in schema", targets.ErrSchema))
+	misfitPending := v1alpha1.PendingChange{Object: "ConfigMap/a/bad", Action: "create", Reason: "it does not fit its schema: spec.siez: field not declared in schema", Source: "a.yaml:7"}
+	misfitAndMore := ran(change("bad", plan.Create, nil), change("more", plan.Create, nil))
+	for i, err := range []error{misfit.Outcome.Results[0].Err, errors.New("connection refused")} {
+		misfitAndMore.Outcome.Results[i].Status, misfitAndMore.Outcome.Results[i].Err = apply.Failed, err
+	}
 	stale := ran()
 	stale.Stale = fmt.Errorf("fetching: %w", gitsource.ErrUnreachable)
 	mistakes := ran()
@@ -113,6 +122,13 @@ func TestJudge(t *testing.T) {
 		"one refused object makes the Sync not ready and is listed with its file": {
 			refused,
 			conclusion{reason: "ApplyFailed", pending: []v1alpha1.PendingChange{{Object: "ConfigMap/a/bad", Action: "create", Reason: "admission webhook said no", Source: "a.yaml:7"}}},
+		},
+		"an object that does not fit its schema is a mistake in the repository": {
+			misfit, conclusion{reason: "InvalidManifests", stalled: true, pending: []v1alpha1.PendingChange{misfitPending}},
+		},
+		"so it is where something else is tried again": {
+			misfitAndMore, conclusion{reason: "InvalidManifests", pending: []v1alpha1.PendingChange{misfitPending,
+				{Object: "ConfigMap/a/more", Action: "create", Reason: "connection refused", Source: "a.yaml:7"}}},
 		},
 		"a held deletion waits": {
 			ran(change("a", plan.Delete, func(c *plan.Change) {

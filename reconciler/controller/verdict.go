@@ -2,8 +2,8 @@ package controller
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -57,10 +57,8 @@ func judge(done run) verdict {
 	case done.Stale != nil:
 		stale := failure(done.Stale, fmt.Sprintf("; revision %s stays applied%s", done.Revision, remedy(done.Stale)))
 		v.reason, v.message, v.stalled, v.after = stale.reason, stale.message, stale.stalled, stale.after
-	case len(done.Problems) > 0:
-		v.reason, v.stalled = "InvalidManifests", true
-		v.gist = problems(done.Problems)
-		v.message = fmt.Sprintf("%s; %s, nothing is pruned", v.gist, theOthers(done, len(failed)))
+	case len(done.Problems) > 0 || len(misfits(failed)) > 0:
+		v.invalid(done, failed)
 	case len(failed) > 0:
 		// The class says whether another try can help; the reason stays one
 		// that users can look for.
@@ -89,10 +87,37 @@ func judge(done run) verdict {
 	return v
 }
 
+// invalid is the verdict on a revision with mistakes: those that were found before anything
+// was applied, and the objects that do not fit a schema which only the API server has. Where
+// something else failed that another try may mend, that is tried again.
+func (v *verdict) invalid(done run, failed []apply.Result) {
+	refused := misfits(failed)
+	all := append(slices.Clip(done.Problems), refused...)
+	v.reason, v.stalled = "InvalidManifests", true
+	if len(done.Problems) == 0 {
+		var class state.Class
+		class, _, v.after = state.Classify(done.Outcome.Err())
+		v.stalled = class == state.Fix
+	}
+	v.gist = problems(all)
+	v.message = fmt.Sprintf("%s; %s, nothing is pruned", v.gist, theOthers(done, len(failed)-len(refused), len(refused)))
+}
+
+// misfits are the mistakes that the API server found: objects that do not fit their schema.
+func misfits(failed []apply.Result) []state.Problem {
+	var out []state.Problem
+	for _, r := range failed {
+		if r.Misfit() {
+			out = append(out, state.Problem{Origin: r.Change.Origin(), Message: thing(r.Change.Key) + ": " + r.Why()})
+		}
+	}
+	return out
+}
+
 // failure is the verdict on what kept a run from the newest revision.
 func failure(err error, more string) verdict {
 	class, reason, after := state.Classify(err)
-	if r, fix := sourceReason(err); r != "" {
+	if r, fix := gitsource.Reason(err); r != "" {
 		reason = r
 		if fix {
 			class = state.Fix
@@ -149,47 +174,6 @@ func gist(failed []apply.Result) string {
 		fmt.Fprintf(&out, "%s\x00", thing(f.Change.Key))
 	}
 	return out.String() + failed[0].Err.Error()
-}
-
-// sourceReason names what is wrong with a source, and whether only the user
-// can mend it.
-func sourceReason(err error) (reason string, fix bool) {
-	for _, m := range []struct {
-		is     error
-		reason string
-		fix    bool
-	}{
-		{gitsource.ErrUnauthorized, "AuthenticationFailed", false},
-		{gitsource.ErrNotFound, "ReferenceNotFound", false},
-		{gitsource.ErrEmpty, "RepositoryEmpty", false},
-		{gitsource.ErrLimit, "LimitExceeded", true},
-		{gitsource.ErrInvalid, "InvalidSource", true},
-		{gitsource.ErrRedirected, "Redirected", true},
-		{gitsource.ErrUnsafe, "UnsafeTree", true},
-		{gitsource.ErrCorrupt, "SourceCorrupt", false},
-		{gitsource.ErrUnreachable, "SourceUnavailable", false},
-		{gitsource.ErrStorage, "StorageOperationFailed", false},
-		{gitsource.ErrNotFastForward, "NotFastForward", true},
-	} {
-		if errors.Is(err, m.is) {
-			return m.reason, m.fix
-		}
-	}
-	return "", false
-}
-
-func countProblems(list []state.Problem) (n int) {
-	for _, p := range list {
-		n += p.Count()
-	}
-	return n
-}
-
-func problems(list []state.Problem) string {
-	if len(list) == 1 {
-		return list[0].String()
-	}
-	return fmt.Sprintf("%d problems, the first: %s", countProblems(list), list[0])
 }
 
 // tried counts the changes that are not only compared.
@@ -311,9 +295,10 @@ func notCompared(p picture) string {
 	return fmt.Sprintf("What is declared with %s could not be compared with anything (see Ready); all else is as the revision says", count(p.problems, "mistake"))
 }
 
-// theOthers says what became of the objects beside those with problems.
-func theOthers(done run, failed int) string {
-	declared := followed(done.Plan)
+// theOthers says what became of the objects beside those with problems, of which so many are
+// in the plan all the same.
+func theOthers(done run, failed, refused int) string {
+	declared := followed(done.Plan) - refused
 	switch {
 	case done.kind != full:
 		return "the others stay in force"

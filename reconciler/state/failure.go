@@ -15,6 +15,9 @@ type Problem struct {
 	// Omitted is how many problems this one stands for, which are not listed. Default 0,
 	// for one that stands for itself.
 	Omitted int `json:",omitempty"`
+	// UnknownField is the path of the field that the schema of the object's kind does not
+	// have, where that is what is wrong, as in spec.list[0].field; else empty.
+	UnknownField string `json:",omitempty"`
 }
 
 // Count is how many problems this one stands for.

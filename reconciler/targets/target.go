@@ -89,6 +89,10 @@ func (e *ProblemsError) Error() string {
 // the fields. The error's text names the manager and the fields.
 var ErrConflict = errors.New("owned by another manager")
 
+// ErrSchema marks a correction that was refused because the declared thing does not fit the
+// schema of its kind. The error's text names the field.
+var ErrSchema = errors.New("it does not fit its schema")
+
 // GrownError says that a deletion, or an update that loses as much, was not sent, because more goes with it by now than
 // was allowed. The next plan asks for what it costs then. It is an ErrChanged.
 type GrownError struct{ Allowed, Now loss.Counts }

@@ -163,6 +163,7 @@ var directions = []direction{
 var tasks = map[string][]string{
 	"cmd/internal/install": {"gitsource/dir", "reconciler/targets/aws", "reconciler/targets/kubernetes", "provision/engine"},
 	"cmd/internal/migrate": {"gitsource/dir"},
+	"cmd/internal/crds":    {"provision/engine"},
 }
 
 // targetOf is the name of the target in whose folder dir lies.

@@ -1,6 +1,7 @@
 package child
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -26,20 +27,25 @@ const (
 // parent again, which does not trust the child.
 func (l Loaded) limited() Loaded {
 	l.Problems, l.Refused, l.Notes = limitedProblems(l.Problems), limitedProblems(l.Refused), limitedNotes(l.Notes)
-	clusters, left := map[state.Key][]state.Problem{}, maxFindings
-	for _, key := range slices.SortedFunc(maps.Keys(l.Clusters), state.Key.Compare) {
-		// What is refused stays so, whatever else is.
-		of := limitedProblems(l.Clusters[key])
+	l.Clusters, l.Unknown = limitedObjects(l.Clusters), limitedObjects(l.Unknown)
+	return l
+}
+
+// limitedObjects keeps all objects that are refused, with fewer problems.
+func limitedObjects(refused map[state.Key][]state.Problem) map[state.Key][]state.Problem {
+	if len(refused) == 0 {
+		return nil
+	}
+	out, left := make(map[state.Key][]state.Problem, len(refused)), maxFindings
+	for _, key := range slices.SortedFunc(maps.Keys(refused), state.Key.Compare) {
+		of := limitedProblems(refused[key])
 		if len(of) > max(left, 0) {
 			of = []state.Problem{omitted(of)}
 		}
 		left -= len(of)
-		clusters[key] = of
+		out[key] = of
 	}
-	if l.Clusters != nil {
-		l.Clusters = clusters
-	}
-	return l
+	return out
 }
 
 func limitedProblems(list []state.Problem) []state.Problem {
@@ -48,6 +54,7 @@ func limitedProblems(list []state.Problem) []state.Problem {
 	}
 	for i, p := range list {
 		p.Origin.File, p.Message = shortened(p.Origin.File, maxFindingBytes), shortened(p.Message, maxFindingBytes)
+		p.UnknownField = shortened(p.UnknownField, maxFindingBytes)
 		p.Omitted = min(max(p.Omitted, 0), math.MaxInt32)
 		list[i] = p
 	}
@@ -56,11 +63,11 @@ func limitedProblems(list []state.Problem) []state.Problem {
 
 // omitted stands for problems, at the place of the first.
 func omitted(list []state.Problem) state.Problem {
-	n := 0
+	n, unknown := 0, ""
 	for _, p := range list {
-		n = min(n+min(max(p.Omitted, 1), math.MaxInt32), math.MaxInt32)
+		n, unknown = min(n+min(max(p.Omitted, 1), math.MaxInt32), math.MaxInt32), cmp.Or(unknown, p.UnknownField)
 	}
-	return state.Problem{Origin: list[0].Origin, Omitted: n,
+	return state.Problem{Origin: list[0].Origin, Omitted: n, UnknownField: unknown,
 		Message: fmt.Sprintf("%d more problems from here on are not listed; mend those above first", n)}
 }
 

@@ -65,7 +65,7 @@ func TestTheParentLimitsWhatAHostileChildReturns(t *testing.T) {
 		hostile.Notes = append(hostile.Notes, plan.Note{Origin: p.Origin, Text: p.Message, Omitted: p.Omitted})
 	}
 	for i := range 5 {
-		hostile.Clusters = append(hostile.Clusters, refusedCluster{state.Key{Name: fmt.Sprint(i)}, hostile.Problems})
+		hostile.Clusters = append(hostile.Clusters, refusedObject{state.Key{Name: fmt.Sprint(i)}, hostile.Problems})
 	}
 	raw, err := json.Marshal(hostile)
 	if err != nil {
@@ -120,9 +120,9 @@ func counted(list []state.Problem) (n int) {
 func TestClustersWithoutProblemsNeedNoRoom(t *testing.T) {
 	var hostile result
 	for i := range maxFindings + 1 {
-		hostile.Clusters = append(hostile.Clusters, refusedCluster{state.Key{Name: fmt.Sprintf("a%05d", i)}, []state.Problem{{Message: "x"}}})
+		hostile.Clusters = append(hostile.Clusters, refusedObject{state.Key{Name: fmt.Sprintf("a%05d", i)}, []state.Problem{{Message: "x"}}})
 	}
-	hostile.Clusters = append(hostile.Clusters, refusedCluster{Key: state.Key{Name: "b"}})
+	hostile.Clusters = append(hostile.Clusters, refusedObject{Key: state.Key{Name: "b"}})
 	raw, err := json.Marshal(hostile)
 	if err != nil {
 		t.Fatal(err)

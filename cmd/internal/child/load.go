@@ -14,11 +14,9 @@ import (
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
-	"sigs.k8s.io/yaml"
 
-	"github.com/poolwright/poolwright/config/crd"
+	"github.com/poolwright/poolwright/cmd/internal/crds"
 	"github.com/poolwright/poolwright/provision/catalog"
-	"github.com/poolwright/poolwright/provision/engine"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/declared"
 	"github.com/poolwright/poolwright/reconciler/declared/lint"
@@ -51,6 +49,10 @@ type Loaded struct {
 	// Clusters are, by Cluster, what its schema refuses, with the lines: the AWS world
 	// asks for that before it takes a Cluster's values to AWS.
 	Clusters map[state.Key][]state.Problem
+	// Unknown are, by object, those of Refused where the embedded schema does not have a
+	// field: the controller refuses such an object before anything is applied, unless the
+	// cluster has a newer definition that has the field.
+	Unknown map[state.Key][]state.Problem
 }
 
 // Rendered is a Loaded as the child wrote it, which takes a twentieth of the memory.
@@ -73,13 +75,20 @@ func (r Rendered) Loaded() (Loaded, error) {
 		items[i] = state.Item{Key: f.Key, Version: f.Version, Object: f.Object, Origin: f.Origin}
 	}
 	out := Loaded{Set: state.NewSet(items...), Problems: found.Problems, Refused: found.Refused, Notes: found.Notes}
-	for _, of := range found.Clusters {
-		if out.Clusters == nil {
-			out.Clusters = map[state.Key][]state.Problem{}
-		}
-		out.Clusters[of.Key] = of.Problems
-	}
+	out.Clusters, out.Unknown = byKey(found.Clusters), byKey(found.Unknown)
 	return out.limited(), nil
+}
+
+// byKey are objects that are refused, by their keys; nil for none.
+func byKey(list []refusedObject) map[state.Key][]state.Problem {
+	if len(list) == 0 {
+		return nil
+	}
+	out := make(map[state.Key][]state.Problem, len(list))
+	for _, of := range list {
+		out[of.Key] = of.Problems
+	}
+	return out
 }
 
 // RenderedOf is l as a child would write it.
@@ -100,8 +109,8 @@ type loadRequest struct {
 	Values []byte `json:"values,omitempty"`
 }
 
-// refusedCluster is a Cluster that does not fit its schema.
-type refusedCluster struct {
+// refusedObject is an object that does not fit its schema.
+type refusedObject struct {
 	Key      state.Key       `json:"key"`
 	Problems []state.Problem `json:"problems"`
 }
@@ -147,7 +156,10 @@ func resultOf(l Loaded) result {
 		object, _ := fractional(i.Object).(map[string]any)
 		out.Items = append(out.Items, item{Key: i.Key, Version: i.Version, Object: object, Origin: i.Origin})
 		if of, refused := l.Clusters[i.Key]; refused {
-			out.Clusters = append(out.Clusters, refusedCluster{i.Key, of})
+			out.Clusters = append(out.Clusters, refusedObject{i.Key, of})
+		}
+		if of, refused := l.Unknown[i.Key]; refused {
+			out.Unknown = append(out.Unknown, refusedObject{i.Key, of})
 		}
 	}
 	return out
@@ -189,7 +201,7 @@ type standards struct {
 }
 
 func readStandards() (out standards) {
-	if out.crds, out.err = knownCRDs(); out.err == nil {
+	if out.crds, out.err = crds.Known(); out.err == nil {
 		out.types, out.err = catalog.Load()
 	}
 	return out
@@ -208,7 +220,7 @@ func load(tree fs.FS, folder string, values substitute.Values) (Loaded, error) {
 	if by.err != nil {
 		return Loaded{}, by.err
 	}
-	out := Loaded{Set: d.Set, Problems: lint.Sorted(d.Problems)}
+	out := Loaded{Set: d.Set, Problems: lint.Sorted(d.Problems), Clusters: map[state.Key][]state.Problem{}, Unknown: map[state.Key][]state.Problem{}}
 	refused := lint.Refused(d, by.crds)
 	if out.Notes, err = Upgrades(d, folder); err != nil {
 		return Loaded{}, err
@@ -218,12 +230,12 @@ func load(tree fs.FS, folder string, values substitute.Values) (Loaded, error) {
 	for key, of := range refused {
 		switch {
 		case isCluster(key):
-			if out.Clusters == nil {
-				out.Clusters = map[state.Key][]state.Problem{}
-			}
 			out.Clusters[key] = of
 		case !reported(key):
 			out.Refused = append(out.Refused, of...)
+			if slices.ContainsFunc(of, func(p state.Problem) bool { return p.UnknownField != "" }) {
+				out.Unknown[key] = of
+			}
 		}
 	}
 	for _, f := range gpulint.Check(d, by.types) {
@@ -288,28 +300,4 @@ func refusedByTargets(set state.Set) func(state.Key) bool {
 		item, _ := set.Get(key)
 		return refused()[item.Origin]
 	}
-}
-
-// knownCRDs are the definitions of our own kinds and of Karpenter's.
-func knownCRDs() ([]*apiextensionsv1.CustomResourceDefinition, error) {
-	out, err := engine.CRDs(engine.DefaultSettings())
-	if err != nil {
-		return nil, err
-	}
-	files, err := fs.Glob(crd.Files, "*.yaml")
-	if err != nil {
-		return nil, fmt.Errorf("listing the embedded CRDs: %w", err)
-	}
-	for _, name := range files {
-		raw, err := crd.Files.ReadFile(name)
-		if err != nil {
-			return nil, fmt.Errorf("reading the embedded CRD %s: %w", name, err)
-		}
-		var c apiextensionsv1.CustomResourceDefinition
-		if err := yaml.UnmarshalStrict(raw, &c); err != nil {
-			return nil, fmt.Errorf("decoding the embedded CRD %s: %w", name, err)
-		}
-		out = append(out, &c)
-	}
-	return out, nil
 }

@@ -142,7 +142,8 @@ type result struct {
 	Problems []state.Problem     `json:"problems,omitempty"`
 	Refused  []state.Problem     `json:"refused,omitempty"`
 	Notes    []plan.Note         `json:"notes,omitempty"`
-	Clusters []refusedCluster    `json:"clusters,omitempty"`
+	Clusters []refusedObject     `json:"clusters,omitempty"`
+	Unknown  []refusedObject     `json:"unknown,omitempty"`
 	Forecast *provision.Forecast `json:"forecast,omitempty"`
 }
 

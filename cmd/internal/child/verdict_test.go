@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/poolwright/poolwright/cmd/internal/crds"
 	"github.com/poolwright/poolwright/gitsource/dir"
 	"github.com/poolwright/poolwright/provision/catalog"
 	"github.com/poolwright/poolwright/reconciler/declared"
@@ -119,7 +120,7 @@ func lines(problems []state.Problem) []string {
 // way in which it is told of Clusters' schemas.
 func worlds(t *testing.T, set state.Set) []state.Problem {
 	t.Helper()
-	crds, err := knownCRDs()
+	crds, err := crds.Known()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,7 +150,7 @@ func TestNothingThatLintKnowsIsLostOrToldTwice(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	crds, err := knownCRDs()
+	crds, err := crds.Known()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -123,6 +123,14 @@ func TestOneBadFileStopsNoOther(t *testing.T) {
 			name: "an object without a name", reason: "InvalidManifests", says: []string{"config/bad.yaml:1", "name"},
 			files: map[string]string{"bad.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {generateName: x-}\n"},
 		},
+		{
+			name: "a field that the schema of a Sync does not have", reason: "InvalidManifests", says: []string{"config/bad.yaml:5", `spec.pth: unknown field; did you mean "path"?`},
+			files: map[string]string{"bad.yaml": fmt.Sprintf("apiVersion: poolwright.dev/v1alpha1\nkind: Sync\nmetadata: {name: x, namespace: %s}\nspec:\n  pth: x\n  suspend: true\n  source: {git: {url: \"https://example.com/x\"}}\n", s.apps)},
+		},
+		{
+			name: "a field that the schema of a Cluster does not have", reason: "InvalidManifests", says: []string{"config/bad.yaml:8", `spec.engin: unknown field; did you mean "engine"?`},
+			files: map[string]string{"bad.yaml": "apiVersion: poolwright.dev/v1alpha1\nkind: Cluster\nmetadata: {name: x}\nspec:\n  name: dev\n  region: eu-west-1\n  account: \"111122223333\"\n  engin: {mode: \"Off\"}\n"},
+		},
 	})
 }
 
@@ -146,6 +154,10 @@ func TestOneRefusedObjectStopsNoOther(t *testing.T) {
 		{
 			name: "a namespace that does not exist", reason: "ApplyFailed", says: []string{"config/bad.yaml:1", "nowhere"}, pending: "ConfigMap/nowhere/bad",
 			files: map[string]string{"bad.yaml": strings.Replace(s.configMap("bad", "x"), s.apps, "nowhere", 1)},
+		},
+		{
+			name: "a field that only the API server knows not to exist", reason: "InvalidManifests", says: []string{"config/bad.yaml:1", "dta"}, pending: "ConfigMap" + object + "bad",
+			files: map[string]string{"bad.yaml": strings.Replace(s.configMap("bad", "x"), "\ndata:", "\ndta:", 1)},
 		},
 		{
 			name: "a Secret that is no base64 is not shown", reason: "ApplyFailed", says: []string{"config/bad.yaml:1"}, pending: "Secret" + object + "bad",

@@ -6,11 +6,9 @@ import (
 	"slices"
 	"strings"
 
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-
+	"github.com/poolwright/poolwright/cmd/internal/crds"
 	"github.com/poolwright/poolwright/gitsource"
 	"github.com/poolwright/poolwright/provision/catalog"
-	"github.com/poolwright/poolwright/provision/engine"
 	"github.com/poolwright/poolwright/reconciler"
 	"github.com/poolwright/poolwright/reconciler/declared"
 	"github.com/poolwright/poolwright/reconciler/declared/lint"
@@ -60,7 +58,7 @@ func Lint(ctx context.Context, folder string, in variables.Input) (Linted, error
 	if err != nil {
 		return Linted{}, fmt.Errorf("checking %s: %w", folder, err)
 	}
-	crds, err := knownCRDs()
+	known, err := crds.Known()
 	if err != nil {
 		return Linted{}, err
 	}
@@ -73,7 +71,7 @@ func Lint(ctx context.Context, folder string, in variables.Input) (Linted, error
 		return Linted{}, err
 	}
 	out := Linted{Objects: d.Set.Len(), Warnings: old}
-	found := lint.Check(d, crds)
+	found := lint.Check(d, known)
 	found = append(found, expanding(d, found)...)
 	found = append(found, aws.Check(d.Set)...)
 	for _, f := range gpus {
@@ -138,17 +136,4 @@ func aboutGPUs(d declared.Declared) ([]state.Problem, []plan.Note, error) {
 		}
 	}
 	return problems, notes, nil
-}
-
-// knownCRDs are the definitions of our own kinds and of Karpenter's.
-func knownCRDs() ([]*apiextensionsv1.CustomResourceDefinition, error) {
-	ours, err := ownCRDs()
-	if err != nil {
-		return nil, err
-	}
-	theirs, err := engine.CRDs(engine.DefaultSettings())
-	if err != nil {
-		return nil, err
-	}
-	return append(ours, theirs...), nil
 }

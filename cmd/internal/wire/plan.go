@@ -177,7 +177,7 @@ func (r PlanRequest) worlds(said *verdicts) (sky, earth targets.Target, vars *va
 		return nil, nil, nil, err
 	}
 	sky, err = aws.New(aws.Config{AWS: engine.LoadAWS, REST: r.REST, Sync: r.Sync.Name, Namespace: r.Namespace, Check: said.of, Live: LiveCluster(live)})
-	return sky, admitted{world, said}, vars, err
+	return sky, admitted{world, said, live}, vars, err
 }
 
 // planStep tells what the step between two revisions does, as the comment of a pull

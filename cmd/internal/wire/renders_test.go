@@ -264,7 +264,7 @@ func TestAFollowedClusterIsJudgedByItsSchemaInTheChild(t *testing.T) {
 		if found := said.of(eks); len(found) != 1 || found[0].Origin.Line != 9 {
 			t.Errorf("of the Cluster it says %v", found)
 		}
-		said.set(nil)
+		said.set(nil, nil)
 	}
 }
 

@@ -192,7 +192,7 @@ func (a *attempt) readOnlyWorlds(sync *v1alpha1.Sync, seen *sighting, slow flowc
 		world.StartReview()
 		sky.StartReview()
 	}
-	return glancing(sky, admitted{world, said}, seen), vars, said, nil
+	return glancing(sky, admitted{world, said, a.direct}, seen), vars, said, nil
 }
 
 // reviewer is the Planner of one Sync's pull requests. It is for one call at a time.

@@ -33,6 +33,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	"github.com/poolwright/poolwright/cmd/internal/crds"
 	"github.com/poolwright/poolwright/cmd/internal/leaderelection"
 	"github.com/poolwright/poolwright/provision/engine"
 	"github.com/poolwright/poolwright/provision/engine/gate"
@@ -174,7 +175,7 @@ func prepare(ctx context.Context, direct client.Client, cfg Config) (stance, err
 // prepareOnce reads the Cluster once, so that the engine runs with the CRDs of the very
 // gates that it is started with. What changes meanwhile, the watcher finds.
 func prepareOnce(ctx context.Context, direct client.Client, cfg Config) (stance, error) {
-	if err := errors.Join(EnsureNamespace(ctx, direct, cfg.Namespace), installOwnCRDs(ctx, direct)); err != nil {
+	if err := errors.Join(EnsureNamespace(ctx, direct, cfg.Namespace), crds.InstallOwn(ctx, direct)); err != nil {
 		return stance{}, err
 	}
 	now, err := readStance(ctx, direct)

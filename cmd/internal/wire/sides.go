@@ -72,19 +72,26 @@ func (p *proposer) load(ctx context.Context, s proposal) (sides, error) {
 	return out, nil
 }
 
-// declares is a side of a step. What was refused of a Cluster where a revision declares it
+// declares is a side of a step. What was refused of an object where a revision declares it
 // so is refused of the side; the first of several has the lines.
 func (p *proposer) declares(set state.Set, problems []state.Problem, from ...child.Loaded) declared.Declared {
+	clusters := refusedIn(set, from, func(l child.Loaded) map[state.Key][]state.Problem { return l.Clusters })
+	unknown := refusedIn(set, from, func(l child.Loaded) map[state.Key][]state.Problem { return l.Unknown })
+	return declared.Declared{Set: set, Problems: problems, Activate: func() { p.said.set(clusters, unknown) }}
+}
+
+// refusedIn is what is refused of the objects of a set that a revision declares like this.
+func refusedIn(set state.Set, from []child.Loaded, in func(child.Loaded) map[state.Key][]state.Problem) map[state.Key][]state.Problem {
 	refused := map[state.Key][]state.Problem{}
 	for _, l := range slices.Backward(from) {
-		for key, of := range l.Clusters {
+		for key, of := range in(l) {
 			was, _ := l.Set.Get(key)
 			if is, ok := set.Get(key); ok && was.Version == is.Version && state.Equal(was.Object, is.Object) {
 				refused[key] = of
 			}
 		}
 	}
-	return declared.Declared{Set: set, Problems: problems, Activate: func() { p.said.set(refused) }}
+	return refused
 }
 
 // mergeProblems are the mistakes that the merge will have: those that head brings, and

@@ -71,7 +71,7 @@ func (a *attempt) builder() controller.Builder {
 		// AWS first: the engine needs its queue, and nodes their role.
 		load := func() reconciler.Loader { return a.loader(sync.Spec.Path, vars, said) }
 		loop := reconciler.NewLoop(source, load(),
-			reconciler.World{Name: aws.Name, Target: sky}, reconciler.World{Name: kubernetes.Name, Target: admitted{world, said}}).Caching(a.children.revisions)
+			reconciler.World{Name: aws.Name, Target: sky}, reconciler.World{Name: kubernetes.Name, Target: admitted{world, said, a.direct}}).Caching(a.children.revisions)
 		watches := []watchFunc{world.Watch, sky.Watch}
 		if variables.Used(sync) {
 			loop.LoadsWith(func(ctx context.Context) (string, reconciler.Loader, error) {
@@ -114,8 +114,8 @@ func (u unusable) Fetch(context.Context) (gitsource.Snapshot, error) {
 }
 
 // loader renders a snapshot's folder with the values of the variables that are the newest
-// now, in a child process: this one also is Karpenter. What schemas refuse of Clusters
-// goes to said.
+// now, in a child process: this one also is Karpenter. What schemas refuse of Clusters, and
+// of other objects for a field that they do not have, goes to said.
 func (a *attempt) loader(path string, vars *variables.Current, said *verdicts) reconciler.Loader {
 	values := vars.Newest()
 	return func(ctx context.Context, s gitsource.Snapshot) (declared.Declared, error) {
@@ -125,7 +125,7 @@ func (a *attempt) loader(path string, vars *variables.Current, said *verdicts) r
 		}
 		activate := func() {
 			vars.SetLoaded(values)
-			said.set(loaded.Clusters)
+			said.set(loaded.Clusters, loaded.Unknown)
 		}
 		return declared.Declared{Set: loaded.Set, Problems: loaded.Problems, Activate: activate}, nil
 	}

@@ -2,9 +2,13 @@ package wire
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/poolwright/poolwright/cmd/internal/crds"
 	"github.com/poolwright/poolwright/gitsource"
 	"github.com/poolwright/poolwright/reconciler"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
@@ -22,6 +26,8 @@ import (
 type verdicts struct {
 	mu    sync.Mutex
 	found map[state.Key][]state.Problem
+	// unknown are the objects with a field that our schemas do not have, see admission.
+	unknown map[state.Key][]state.Problem
 }
 
 // isCluster reports whether an item is a Cluster.
@@ -37,7 +43,7 @@ func (v *verdicts) listening(load reconciler.Loader) reconciler.Loader {
 		if err != nil {
 			return d, err
 		}
-		schemas, err := knownCRDs()
+		schemas, err := crds.Known()
 		if err != nil {
 			return d, err
 		}
@@ -50,16 +56,16 @@ func (v *verdicts) listening(load reconciler.Loader) reconciler.Loader {
 			}
 		}
 		d.Problems = lint.Sorted(problems)
-		v.set(found)
+		v.set(found, nil)
 		return d, nil
 	}
 }
 
 // set makes verdicts those of the revision that worlds are asked about.
-func (v *verdicts) set(found map[state.Key][]state.Problem) {
+func (v *verdicts) set(found, unknown map[state.Key][]state.Problem) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.found = found
+	v.found, v.unknown = found, unknown
 }
 
 // of is the verdict on an item: nothing where it may pass.
@@ -75,11 +81,13 @@ func (v *verdicts) of(item state.Item) []state.Problem {
 type admitted struct {
 	*kubernetes.World
 	verdicts *verdicts
+	// live reads the cluster's definitions.
+	live client.Reader
 }
 
 // Want implements targets.Target.
 func (a admitted) Want(ctx context.Context, declared state.Set) (state.Set, error) {
-	return a.World.Want(ctx, admit(declared, a.verdicts.of))
+	return a.verdicts.want(ctx, a.World, a.live, declared)
 }
 
 // unadmitted is the same where there is no cluster.
@@ -90,7 +98,43 @@ type unadmitted struct {
 
 // Want implements targets.Target.
 func (u unadmitted) Want(ctx context.Context, declared state.Set) (state.Set, error) {
-	return u.Target.Want(ctx, admit(declared, u.verdicts.of))
+	return u.verdicts.want(ctx, u.Target, nil, declared)
+}
+
+// unknownFields are the problems of the declared objects with a field that neither our schema
+// nor the cluster's has. Where there is no definition to read, ours decides.
+func (v *verdicts) unknownFields(ctx context.Context, live client.Reader, declared state.Set) (map[state.Key][]state.Problem, error) {
+	v.mu.Lock()
+	found := v.unknown
+	v.mu.Unlock()
+	if len(found) == 0 {
+		return nil, nil
+	}
+	return lint.StillUnknown(found, declared, crds.Live(ctx, live))
+}
+
+// want is what a world wants of what is not refused. What is refused for a field that the
+// cluster does not have either is among the problems.
+func (v *verdicts) want(ctx context.Context, world targets.Target, live client.Reader, declared state.Set) (state.Set, error) {
+	unknown, err := v.unknownFields(ctx, live, declared)
+	if err != nil {
+		return state.Set{}, err
+	}
+	wanted, err := world.Want(ctx, admit(declared, func(item state.Item) []state.Problem {
+		return append(slices.Clip(v.of(item)), unknown[item.Key]...)
+	}))
+	more, isMistake := errors.AsType[*targets.ProblemsError](err)
+	if len(unknown) == 0 || err != nil && !isMistake {
+		return wanted, err
+	}
+	var problems []state.Problem
+	for _, of := range unknown {
+		problems = append(problems, of...)
+	}
+	if isMistake {
+		problems = append(problems, more.Problems...)
+	}
+	return wanted, &targets.ProblemsError{Problems: lint.Sorted(problems)}
 }
 
 // admit leaves out what was refused, and all Clusters but an only one.

@@ -28,11 +28,13 @@ type Finding struct {
 	Origin state.Origin
 	// Text says what is wrong and what to do about it. It does not name the object.
 	Text string
+	// UnknownField is as state.Problem has it.
+	UnknownField string
 }
 
 // Problem is the finding as a Problem, which names the object.
 func (f Finding) Problem() state.Problem {
-	return state.Problem{Origin: f.Origin, Message: f.Key.String() + ": " + f.Text}
+	return state.Problem{Origin: f.Origin, Message: f.Key.String() + ": " + f.Text, UnknownField: f.UnknownField}
 }
 
 // Check returns everything that is wrong with d: the problems of loading it, and what
@@ -134,7 +136,7 @@ func (c *checker) report(item state.Item, path, format string, args ...any) {
 	if path != "" {
 		text = path + ": " + text
 	}
-	c.findings = append(c.findings, Finding{item.Key, At(c.documents, item, path), text})
+	c.findings = append(c.findings, Finding{Key: item.Key, Origin: At(c.documents, item, path), Text: text})
 }
 
 // At is the place of a field of an item, of its deepest part that is written

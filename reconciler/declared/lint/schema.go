@@ -106,6 +106,7 @@ func (c *checker) schema(item state.Item) {
 	delete(object, "status") // whoever wrote it there, the API server would ignore it
 	for _, path := range pruning.PruneWithOptions(object, v.tree, true, structural.UnknownFieldPathOptions{TrackUnknownFieldPaths: true}) {
 		c.report(item, path, "unknown field%s", didYouMean(v.tree, path))
+		c.findings[len(c.findings)-1].UnknownField = path
 	}
 	defaulting.PruneNonNullableNullsWithoutDefaults(object, v.tree)
 	defaulting.Default(object, v.tree)

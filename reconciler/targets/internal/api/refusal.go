@@ -34,7 +34,9 @@ func Refused(doing string, err error, secret bool) error {
 			return state.Fail(state.Retry, "Conflict", fmt.Errorf("%s: %w: %s", doing, targets.ErrConflict, strings.Join(owners, ", ")))
 		}
 		return state.Fail(state.Retry, "Changed", fmt.Errorf("%s: %w", doing, targets.ErrChanged))
-	case apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || strings.Contains(answer.Message, untyped):
+	case strings.Contains(answer.Message, untyped):
+		return state.Fail(state.Fix, "Invalid", &answered{fmt.Sprintf("%s: %s", doing, why), targets.ErrSchema})
+	case apierrors.IsInvalid(err) || apierrors.IsBadRequest(err):
 		reason := "Invalid"
 		if strings.Contains(answer.Message, "immutable") {
 			reason, why = "Immutable", why+" (delete the object yourself to let it be made anew)"

@@ -41,6 +41,8 @@ func TestRefusalsAreClassifiedAndSayWhatToDo(t *testing.T) {
 			state.Fix, "Invalid", `doing it: spec.userData: Invalid value: ***: too long: no`, nil},
 		{"nothing of a Secret is repeated", status(422, metav1.StatusReasonInvalid, `data[x]: Invalid value: "hunter2"`, metav1.StatusCause{Field: "data[x]", Message: "hunter2"}), true,
 			state.Fix, "Invalid", "doing it: Invalid (422), data[x]", nil},
+		{"a field that the schema does not have is a mistake in what is declared", status(500, metav1.StatusReasonUnknown, "failed to create typed patch object (default/a; example.com/v1, Kind=Widget): .spec.siez: field not declared in schema"), false,
+			state.Fix, "Invalid", "doing it: it does not fit its schema: spec.siez: field not declared in schema", targets.ErrSchema},
 		{"a refusal of rights is retried", status(403, metav1.StatusReasonForbidden, "no"), false, state.Retry, "Forbidden", "doing it: no", nil},
 		{"what is too large is for the user", status(413, metav1.StatusReasonRequestEntityTooLarge, "big"), false,
 			state.Fix, "TooLarge", "doing it: the object is larger than the API server takes: big", nil},

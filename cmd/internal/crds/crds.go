@@ -1,4 +1,6 @@
-package wire
+// Package crds are the CustomResourceDefinitions of our own kinds and of Karpenter's: as the binary
+// carries them, and as a cluster has them. Start reading at Known.
+package crds
 
 import (
 	"context"
@@ -9,17 +11,66 @@ import (
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	"github.com/poolwright/poolwright/config/crd"
+	"github.com/poolwright/poolwright/provision/engine"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/declared/lint"
+	"github.com/poolwright/poolwright/reconciler/state"
 )
 
-// ownCRDs are the CustomResourceDefinitions of our own kinds, as the binary
+// Known are the definitions of our own kinds and of the embedded Karpenter's. The caller may
+// change them.
+func Known() ([]*apiextensionsv1.CustomResourceDefinition, error) {
+	ours, err := own()
+	if err != nil {
+		return nil, err
+	}
+	theirs, err := engine.CRDs(engine.DefaultSettings())
+	if err != nil {
+		return nil, err
+	}
+	return append(ours, theirs...), nil
+}
+
+// Live reads a cluster's definitions of the kinds of Known, each once. It has none of a kind that
+// is not among them, that the cluster does not have, or that whoever asks may not read; nor of
+// any where live is nil.
+func Live(ctx context.Context, live client.Reader) lint.Definition {
+	read := map[schema.GroupKind]*apiextensionsv1.CustomResourceDefinition{}
+	return func(key state.Key) (*apiextensionsv1.CustomResourceDefinition, error) {
+		kind := schema.GroupKind{Group: key.Group, Kind: key.Kind}
+		if crd, known := read[kind]; known || live == nil {
+			return crd, nil
+		}
+		all, err := Known()
+		if err != nil {
+			return nil, err
+		}
+		read[kind] = nil
+		for _, known := range all {
+			if known.Spec.Group != kind.Group || known.Spec.Names.Kind != kind.Kind {
+				continue
+			}
+			crd := &apiextensionsv1.CustomResourceDefinition{}
+			switch err := live.Get(ctx, client.ObjectKeyFromObject(known), crd); {
+			case err == nil:
+				read[kind] = crd
+			case !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err):
+				return nil, fmt.Errorf("reading CRD %s: %w", known.Name, err)
+			}
+		}
+		return read[kind], nil
+	}
+}
+
+// own are the CustomResourceDefinitions of our own kinds, as the binary
 // carries them.
-func ownCRDs() ([]*apiextensionsv1.CustomResourceDefinition, error) {
+func own() ([]*apiextensionsv1.CustomResourceDefinition, error) {
 	files, err := fs.Glob(crd.Files, "*.yaml")
 	if err != nil {
 		return nil, fmt.Errorf("listing the embedded CRDs: %w", err)
@@ -43,15 +94,15 @@ func ownCRDs() ([]*apiextensionsv1.CustomResourceDefinition, error) {
 	return out, nil
 }
 
-// installOwnCRDs brings our kinds, never going back to an older serial, and
+// InstallOwn brings our kinds, never going back to an older serial, and
 // waits until they are served.
-func installOwnCRDs(ctx context.Context, c client.Client) error {
-	crds, err := ownCRDs()
+func InstallOwn(ctx context.Context, c client.Client) error {
+	crds, err := own()
 	if err != nil {
 		return err
 	}
 	for _, want := range crds {
-		if err := installOwnCRD(ctx, c, want); err != nil {
+		if err := installOwn(ctx, c, want); err != nil {
 			return err
 		}
 	}
@@ -63,7 +114,7 @@ func installOwnCRDs(ctx context.Context, c client.Client) error {
 	return nil
 }
 
-func installOwnCRD(ctx context.Context, c client.Client, want *apiextensionsv1.CustomResourceDefinition) error {
+func installOwn(ctx context.Context, c client.Client, want *apiextensionsv1.CustomResourceDefinition) error {
 	var live apiextensionsv1.CustomResourceDefinition
 	err := c.Get(ctx, client.ObjectKeyFromObject(want), &live)
 	switch {
