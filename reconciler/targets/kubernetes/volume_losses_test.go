@@ -62,23 +62,35 @@ spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}
 	}
 }
 
-// Who deletes a Sync with this policy deletes all that it applied.
+// Who deletes a Sync with the policy Prune deletes all that it applied, and with any policy
+// ends what follows Git.
 func TestWhatASyncAppliedCountsWithIt(t *testing.T) {
 	if _, err := envtest.InstallCRDs(server, envtest.CRDInstallOptions{Paths: []string{"../../../config/crd/poolwright.dev_syncs.yaml"}}); err != nil {
 		t.Fatal(err)
 	}
-	for policy, want := range map[string]loss.Counts{"Orphan": nil, "Prune": {"Object": 4}} {
-		t.Run(policy, func(t *testing.T) {
+	for name, tt := range map[string]struct {
+		spec string
+		want loss.Counts
+		text string
+	}{
+		"Prune":     {"deletionPolicy: Prune, path: clusters/dev, ", loss.Counts{"Object": 4}, "clusters/dev of https://git.example/a.git, and deletionPolicy Prune deletes what it applied (3 objects)"},
+		"Orphan":    {"deletionPolicy: Orphan, path: ., ", nil, "https://git.example/a.git, and deletionPolicy Orphan leaves what it applied (3 objects) as it is"},
+		"no policy": {"", nil, "https://git.example/a.git, and deletionPolicy Orphan leaves what it applied (3 objects) as it is"},
+	} {
+		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
 			b.reconcile(b.declare(`
 apiVersion: poolwright.dev/v1alpha1
 kind: Sync
 metadata: {name: `+b.sync+`, namespace: $NS, labels: {app.kubernetes.io/part-of: poolwright}}
-spec: {deletionPolicy: `+policy+`, source: {git: {url: "https://git.example/a.git", ref: {branch: main}}}}
+spec: {`+tt.spec+`source: {git: {url: "https://git.example/a.git", ref: {branch: main}}}}
 `, config, web))
 			for _, c := range b.guarded(b.declare(config, web), "").Changes {
-				if d := cmp.Diff(want, c.Before.Losses); d != "" || !c.Held() {
-					t.Errorf("%s is held: %q, losses (-want +got):\n%s", c.Key, c.Hold, d)
+				if d := cmp.Diff(tt.want, c.Before.Losses); d != "" {
+					t.Errorf("%s: losses (-want +got):\n%s", c.Key, d)
+				}
+				if d := cmp.Diff("deleting "+c.Key.String()+": the cluster stops following "+tt.text, c.Hold.String()); d != "" {
+					t.Errorf("held (-want +got):\n%s", d)
 				}
 			}
 		})
