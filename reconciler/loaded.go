@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/poolwright/poolwright/gitsource"
+	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
@@ -13,6 +15,68 @@ type inUse struct {
 	revision *revision
 	contents *contents
 	release  func()
+}
+
+// withEarlier is the ability of a source that keeps earlier revisions.
+type withEarlier interface {
+	// Earlier returns an earlier revision without asking anybody; false where it is not there.
+	Earlier(ctx context.Context, revision string) (gitsource.Snapshot, bool)
+}
+
+// ResumesFrom says which revision an earlier process applied last. Where nothing newer can be
+// loaded and the source still has it, drift from it is corrected, and nothing else is done. It
+// returns the Loop, and is called before any other method.
+func (l *Loop) ResumesFrom(revision string) *Loop {
+	l.applied = revision
+	return l
+}
+
+// resume makes what an earlier process applied last the newest revision, loaded as fresh would
+// be. Where it cannot be loaded either, it returns nil.
+func (l *Loop) resume(ctx context.Context, fresh *revision) *revision {
+	from, ok := l.source.(withEarlier)
+	if !ok || l.applied == "" || l.applied == fresh.snapshot.Revision {
+		return nil
+	}
+	snapshot, ok := from.Earlier(ctx, l.applied)
+	if !ok {
+		return nil
+	}
+	r := &revision{snapshot: snapshot, beside: fresh.beside, load: fresh.load, trim: l.trim, resumed: true}
+	if err := l.cache.first(ctx, r); err != nil {
+		return nil // Why the newest cannot be loaded is what a person has to mend.
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.last = r
+	return r
+}
+
+// keep goes on with the last good revision where a newer one cannot be loaded: what was
+// applied stays so, and drift from it is corrected. With other variables' values it is
+// another revision, and nobody can say what it would declare.
+func (l *Loop) keep(ctx context.Context, newest Result, fresh *revision, why error) (Result, bool, error) {
+	last, planned := l.newest()
+	if last == nil || last.resumed && last.beside != fresh.beside {
+		last = l.resume(ctx, fresh)
+	}
+	if last == nil || last.beside != fresh.beside || ctx.Err() != nil {
+		return newest, false, why
+	}
+	return Result{Revision: last.snapshot.Revision, Stale: why, Attempted: newest.Revision}, last != planned, nil
+}
+
+// careful are the policies for a plan of the revision; unsure is true where what it does not
+// declare proves nothing. What an earlier process applied may have been declared by another
+// path or with other values: only what that process is known to have applied is put back.
+func (r *revision) careful(unsure bool, policies []plan.Policy) []plan.Policy {
+	if r.resumed {
+		policies = append([]plan.Policy{plan.OnlyDrift()}, policies...)
+	}
+	if unsure || r.resumed {
+		policies = append([]plan.Policy{plan.NoPrune()}, policies...)
+	}
+	return policies
 }
 
 // Load gets the revision ready that the next run works with: the newest, or the one

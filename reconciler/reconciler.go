@@ -45,6 +45,8 @@ type Loop struct {
 	worlds []World
 	// cache keeps revisions between runs.
 	cache *RevisionCache
+	// applied is the revision that an earlier process applied last; may be empty.
+	applied string
 
 	// fetching is held while the source is asked and what it gave is loaded, which may
 	// take minutes; taken before mu. last is written under both.
@@ -71,6 +73,8 @@ type revision struct {
 	// size is what its contents take, in bytes; kept are those in the cache, which guards it.
 	size int64
 	kept *contents
+	// resumed is true for what an earlier process applied, from which only drift is corrected.
+	resumed bool
 	// trim is that of its Loop.
 	trim func()
 	// problems are filled in by the first plan of the revision.
@@ -210,7 +214,7 @@ func (l *Loop) Correct(ctx context.Context, keys []state.Key, opts Options) (Res
 		}
 		wanted, observed = union(wanted, some), union(observed, seen)
 	}
-	result.Plan = plan.Compute(wanted, observed, append([]plan.Policy{plan.NoPrune()}, opts.Policies...)...)
+	result.Plan = plan.Compute(wanted, observed, l.planned.careful(true, opts.Policies)...)
 	return l.apply(ctx, l.planned.reconsider(ctx, result, opts), opts)
 }
 
@@ -257,11 +261,11 @@ func (l *Loop) take(ctx context.Context, snapshot gitsource.Snapshot, stale erro
 			fresh.load = load
 		}
 	}
-	if last, planned := l.newest(); last != nil && last.snapshot.Revision == snapshot.Revision && last.beside == fresh.beside {
+	if last, planned := l.newest(); last != nil && last.snapshot.Revision == snapshot.Revision && last.beside == fresh.beside && !last.resumed {
 		return result, last != planned, nil
 	}
 	if err := l.cache.first(ctx, fresh); err != nil {
-		return l.keep(ctx, result, fresh.beside, fmt.Errorf("loading %s: %w", snapshot.Revision, err))
+		return l.keep(ctx, result, fresh, fmt.Errorf("loading %s: %w", snapshot.Revision, err))
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -270,17 +274,6 @@ func (l *Loop) take(ctx context.Context, snapshot gitsource.Snapshot, stale erro
 	}
 	l.last = fresh
 	return result, true, nil
-}
-
-// keep goes on with the last good revision where a newer one cannot be loaded: what was
-// applied stays so, and drift from it is corrected. With other variables' values it is
-// another revision, and nobody can say what it would declare.
-func (l *Loop) keep(ctx context.Context, newest Result, beside string, why error) (Result, bool, error) {
-	last, planned := l.newest()
-	if last == nil || last.beside != beside || ctx.Err() != nil {
-		return newest, false, why
-	}
-	return Result{Revision: last.snapshot.Revision, Stale: why, Attempted: newest.Revision}, last != planned, nil
 }
 
 // newest is the newest revision, and the newest that was planned; nil where none is.
@@ -341,12 +334,9 @@ func (l *Loop) plan(ctx context.Context, result Result, opts Options, applying b
 	}
 	has.wanted, l.last.problems, l.planned = all, problems, l.last
 	result.Problems = problems
-	policies := opts.Policies
-	if len(problems) > 0 || result.Stale != nil {
-		// What could not be read may well be what would be deleted.
-		policies = append([]plan.Policy{plan.NoPrune()}, policies...)
-	}
-	result.Plan = plan.Compute(wanted, observed, policies...)
+	// What could not be read may well be what would be deleted.
+	unsure := len(problems) > 0 || result.Stale != nil
+	result.Plan = plan.Compute(wanted, observed, l.last.careful(unsure, opts.Policies)...)
 	result = consider(ctx, result, opts)
 	l.planned.remember(result)
 	return result, nil

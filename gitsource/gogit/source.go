@@ -162,6 +162,26 @@ func (s *Source) Last(ctx context.Context) (gitsource.Snapshot, bool) {
 	return s.current.snapshot, true
 }
 
+// Earlier returns the snapshot of an earlier revision of the reference that the mirror still
+// holds, without asking the server; false where it does not.
+func (s *Source) Earlier(_ context.Context, revision string) (gitsource.Snapshot, bool) {
+	commit := revision[max(0, len(revision)-40):]
+	if !isCommit(commit) || s.ref.revision(commit) != revision {
+		return gitsource.Snapshot{}, false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.restore()
+	if s.current == nil {
+		return gitsource.Snapshot{}, false
+	}
+	st, err := s.load(record{Generation: s.current.record.Generation, Object: commit})
+	if err != nil {
+		return gitsource.Snapshot{}, false
+	}
+	return st.snapshot, true
+}
+
 // restore fills current from the mirror. A mirror that cannot be read is as
 // good as none.
 func (s *Source) restore() {

@@ -127,6 +127,34 @@ func TestLastSurvivesARestart(t *testing.T) {
 	}
 }
 
+func TestAnEarlierRevisionOutlivesARestart(t *testing.T) {
+	srv := newGitServer(t)
+	first := srv.push("a.yaml", "one\n")
+	folder := t.TempDir()
+	in := func(c *Config) { c.Dir = folder }
+	src := srv.source(Ref{}, in)
+	before := mustFetch(t, src)
+	srv.push("a.yaml", "two\n")
+	mustFetch(t, src)
+	srv.Close()
+	again := srv.source(Ref{}, in)
+	snap, ok := again.Earlier(t.Context(), before.Revision)
+	if !ok || snap.Commit != first || snap.Revision != before.Revision || snap.TreeID != before.TreeID || content(t, snap.FS, "a.yaml") != "one\n" {
+		t.Fatalf("held after a restart: %v %+v", ok, snap)
+	}
+	if last, _ := again.Last(t.Context()); content(t, last.FS, "a.yaml") != "two\n" {
+		t.Errorf("the last one is %s", last.Revision)
+	}
+	for _, revision := range []string{"", "x", first, "other@sha1:" + first, "main@sha1:" + strings.Repeat("ab", 20), before.Revision[1:]} {
+		if snap, ok := again.Earlier(t.Context(), revision); ok {
+			t.Errorf("%q is held: %+v", revision, snap)
+		}
+	}
+	if _, ok := srv.source(Ref{}).Earlier(t.Context(), before.Revision); ok {
+		t.Error("a mirror that is empty holds it")
+	}
+}
+
 func TestSnapshotsAreReadWhileOthersAreFetched(t *testing.T) {
 	srv := newGitServer(t)
 	src := srv.source(Ref{})

@@ -22,6 +22,14 @@ func NoPrune() Policy {
 	}
 }
 
+// OnlyDrift drops every change that does more than put back what somebody changed by hand.
+func OnlyDrift() Policy {
+	return func(p Plan) Plan {
+		p.Changes = slices.DeleteFunc(slices.Clone(p.Changes), func(c Change) bool { return !c.Drift })
+		return p
+	}
+}
+
 // ReportDrift holds every change that only puts back what somebody changed by
 // hand; what a new revision asks for goes on.
 func ReportDrift() Policy {

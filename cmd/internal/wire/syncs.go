@@ -71,7 +71,8 @@ func (a *attempt) builder() controller.Builder {
 		// AWS first: the engine needs its queue, and nodes their role.
 		load := func() reconciler.Loader { return a.loader(sync.Spec.Path, vars, said) }
 		loop := reconciler.NewLoop(source, load(),
-			reconciler.World{Name: aws.Name, Target: sky}, reconciler.World{Name: kubernetes.Name, Target: admitted{world, said, a.direct}}).Caching(a.children.revisions)
+			reconciler.World{Name: aws.Name, Target: sky}, reconciler.World{Name: kubernetes.Name, Target: admitted{world, said, a.direct}}).
+			Caching(a.children.revisions).ResumesFrom(sync.Status.LastAppliedRevision)
 		watches := []watchFunc{world.Watch, sky.Watch}
 		if variables.Used(sync) {
 			loop.LoadsWith(func(ctx context.Context) (string, reconciler.Loader, error) {
