@@ -2,9 +2,12 @@ package crd
 
 import (
 	"io/fs"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"sigs.k8s.io/yaml"
 
 	"github.com/poolwright/poolwright/reconciler/state"
 )
@@ -27,6 +30,7 @@ func digests() map[int]string {
 		12: "ee267e64a3b7cd05d35706627fcde8e7",
 		13: "93e33a4177aadee533c317baf9856f86",
 		14: "1c039bc03ea5792656cdb419a7dfe12a",
+		15: "479c847b9f2a032466771541e418cc3b",
 	}
 }
 
@@ -48,5 +52,20 @@ func TestTheSerialGrowsWithEveryChangeOfOurCRDs(t *testing.T) {
 	}
 	if len(digests()) != Serial {
 		t.Errorf("%d digests for serial %d", len(digests()), Serial)
+	}
+}
+
+func TestAListOfSyncsShowsWhichAreSuspended(t *testing.T) {
+	raw, err := Files.ReadFile("poolwright.dev_syncs.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var sync apiextensionsv1.CustomResourceDefinition
+	if err := yaml.UnmarshalStrict(raw, &sync); err != nil {
+		t.Fatal(err)
+	}
+	columns := sync.Spec.Versions[0].AdditionalPrinterColumns
+	if !slices.Contains(columns, apiextensionsv1.CustomResourceColumnDefinition{Name: "Suspended", Type: "boolean", JSONPath: ".spec.suspend"}) {
+		t.Errorf("the columns are %+v", columns)
 	}
 }

@@ -21,7 +21,7 @@ func updateParameters(ctx context.Context, cl client.WithWatch, sync *v1alpha1.S
 	was := slices.Clone(sync.Status.Parameters)
 	token := time.Now().Format(time.RFC3339Nano)
 	failed := request(ctx, cl, sync, wait, progress, func(s *v1alpha1.Sync) { s.Annotations[v1alpha1.UpdateParametersAnnotation] = token })
-	if !wait.wait {
+	if !wait.wait || ctx.Err() != nil {
 		return failed
 	}
 	var now v1alpha1.Sync

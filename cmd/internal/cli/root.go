@@ -31,6 +31,9 @@ const (
 	exitSame      = 0
 	exitDifferent = 1
 	exitError     = 2
+	// exitInterrupted is what a shell reports of a command that SIGINT ended, such as
+	// kubectl wait or flux: 128 and the signal's number.
+	exitInterrupted = 130
 )
 
 // exit is an error that carries an exit code. Without a message nothing is
@@ -50,7 +53,8 @@ func (e *exit) Error() string {
 func (e *exit) Unwrap() error { return e.err }
 
 // Main runs the command line and returns the process's exit code: 0 for
-// success and no difference, 1 for differences, 2 for an error.
+// success and no difference, 1 for differences, 2 for an error, 130 where a person
+// ended the wait for a run that goes on.
 func Main(ctx context.Context, args []string, streams Streams) int {
 	root := newRoot(streams)
 	root.SetArgs(args)

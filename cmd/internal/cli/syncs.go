@@ -178,10 +178,12 @@ func request(ctx context.Context, cl client.WithWatch, sync *v1alpha1.Sync, wait
 	if !wait.wait {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, wait.timeout)
+	waiting, cancel := context.WithTimeout(ctx, wait.timeout)
 	defer cancel()
-	done, err := follow(ctx, cl, sync, token)
+	done, err := follow(waiting, cl, sync, token)
 	switch {
+	case done == nil && ctx.Err() != nil:
+		return &exit{code: exitInterrupted, err: fmt.Errorf("interrupted: the controller still handles the request; follow it with: kubectl -n %s get syncs.poolwright.dev %s -w", sync.Namespace, sync.Name)}
 	case err != nil:
 		return err
 	case done == nil:
