@@ -108,11 +108,11 @@ func awaited(r apply.Result) string {
 	case r.Change.Hold.By(hold.MaxPrunePercent, hold.DeletionLosses, hold.UpdateLosses):
 		return pruneHeld
 	case r.Change.Hold.Nodes():
-		return rolloutHeld
+		return nodeReplacementHeld
 	case r.Change.Loses() && !r.Change.Standing() && !r.Change.Loosens():
 		return pruneHeld
 	case r.Change.Loosens():
-		return guardHeld
+		return guardChangeHeld
 	}
 	return ""
 }

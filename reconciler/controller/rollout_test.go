@@ -42,9 +42,9 @@ func (s *stage) asks(reason string) string {
 
 func TestWhatWouldReplaceTooManyNodesIsHeldAndToldOnce(t *testing.T) {
 	s := heldStage(t)
-	token := s.asks("RolloutHeld")
+	token := s.asks("NodeReplacementHeld")
 	const why = "would replace 14 nodes; guard.maxNodesReplaced is 5"
-	if got := s.says("Ready", metav1.ConditionFalse, "RolloutHeld"); got != why+"; confirm"+withToken+token {
+	if got := s.says("Ready", metav1.ConditionFalse, "NodeReplacementHeld"); got != why+"; confirm"+withToken+token {
 		t.Errorf("message %q", got)
 	}
 	s.says("Reconciling", metav1.ConditionTrue, "ProgressingWithRetry")
@@ -62,10 +62,10 @@ func TestWhatWouldReplaceTooManyNodesIsHeldAndToldOnce(t *testing.T) {
 	for range 5 {
 		s.later()
 	}
-	if got := s.says("Ready", metav1.ConditionFalse, "RolloutHeld"); !strings.HasPrefix(got, "would replace 12 nodes; ") || s.asks("RolloutHeld") != token {
+	if got := s.says("Ready", metav1.ConditionFalse, "NodeReplacementHeld"); !strings.HasPrefix(got, "would replace 12 nodes; ") || s.asks("NodeReplacementHeld") != token {
 		t.Errorf("message %q, before it asked for %s", got, token)
 	}
-	if d := cmp.Diff([]string{"Warning RolloutHeld " + why + "; confirm" + withToken + token}, s.told()); d != "" {
+	if d := cmp.Diff([]string{"Warning NodeReplacementHeld " + why + "; confirm" + withToken + token}, s.told()); d != "" {
 		t.Errorf("events (-want +got):\n%s", d)
 	}
 	s.nodes = 5 // Now they may.
@@ -95,7 +95,7 @@ func TestHeldNodesAreCountedAgainEverMoreSeldom(t *testing.T) {
 
 func TestAConfirmedRolloutGoesThroughOnce(t *testing.T) {
 	s := heldStage(t)
-	s.confirm(" another," + s.asks("RolloutHeld") + " ")
+	s.confirm(" another," + s.asks("NodeReplacementHeld") + " ")
 	s.visit()
 	s.says("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
 	writes := len(s.cluster.writes)
@@ -111,7 +111,7 @@ func TestAConfirmedRolloutGoesThroughOnce(t *testing.T) {
 	}
 	s.commit("cluster/np-gpu=3", "cluster/np-cpu=1", "cluster/map=2", "aws/queue=2")
 	s.later()
-	s.asks("RolloutHeld")
+	s.asks("NodeReplacementHeld")
 	if s.cluster.live["np-gpu"] != "2" {
 		t.Error("the old token confirmed another change")
 	}
@@ -119,13 +119,13 @@ func TestAConfirmedRolloutGoesThroughOnce(t *testing.T) {
 
 func TestATokenThatDoesNotFitIsReadOnce(t *testing.T) {
 	s := heldStage(t)
-	token := s.asks("RolloutHeld")
+	token := s.asks("NodeReplacementHeld")
 	s.clock.Step(time.Second)
 	s.visit() // The pause is two seconds by now, and grows.
 	looks := s.cluster.looks
 	s.confirm("000000000000")
 	s.visit()
-	if s.cluster.looks != looks+1 || s.asks("RolloutHeld") != token || s.cluster.live["np-gpu"] != "1" {
+	if s.cluster.looks != looks+1 || s.asks("NodeReplacementHeld") != token || s.cluster.live["np-gpu"] != "1" {
 		t.Errorf("%d looks, cluster %v", s.cluster.looks-looks, s.cluster.live)
 	}
 	for range 3 {
@@ -138,11 +138,11 @@ func TestATokenThatDoesNotFitIsReadOnce(t *testing.T) {
 
 func TestAHeldRolloutOutlivesARestart(t *testing.T) {
 	s := heldStage(t)
-	token := s.asks("RolloutHeld")
+	token := s.asks("NodeReplacementHeld")
 	s.restart()
 	s.visit()
-	if s.asks("RolloutHeld") != token || s.cluster.live["np-gpu"] != "1" {
-		t.Errorf("it asks for %s, before for %s; cluster %v", s.asks("RolloutHeld"), token, s.cluster.live)
+	if s.asks("NodeReplacementHeld") != token || s.cluster.live["np-gpu"] != "1" {
+		t.Errorf("it asks for %s, before for %s; cluster %v", s.asks("NodeReplacementHeld"), token, s.cluster.live)
 	}
 	s.restart()
 	s.confirm(token)
@@ -172,15 +172,15 @@ func TestAMergeThatGrewWaitsOverRecountsAndRestartsUntilItIsConfirmed(t *testing
 			s.reviews, s.nodes = []plan.Consequences{c}, 4
 			s.commit("cluster/np-gpu=2", "cluster/np-new=1")
 			s.later()
-			token := s.asks("RolloutHeld")
+			token := s.asks("NodeReplacementHeld")
 			for range 4 {
 				s.later()
 				s.restart()
 				s.visit()
 			}
 			want := map[string]string{"np-gpu": "1", "np-new": "1"}
-			if d := cmp.Diff(want, s.cluster.live); d != "" || s.asks("RolloutHeld") != token {
-				t.Fatalf("it asks for %s, before for %s; cluster (-want +got):\n%s", s.asks("RolloutHeld"), token, d)
+			if d := cmp.Diff(want, s.cluster.live); d != "" || s.asks("NodeReplacementHeld") != token {
+				t.Fatalf("it asks for %s, before for %s; cluster (-want +got):\n%s", s.asks("NodeReplacementHeld"), token, d)
 			}
 			s.drift(at("cluster", "np-gpu"), at("cluster", "np-new"))
 			if s.cluster.live["np-gpu"] != "1" {
@@ -208,7 +208,7 @@ func TestAWiderGuardIsFollowedAtOnce(t *testing.T) {
 
 func TestWhatDriftsBesideAHeldRolloutIsPutBackAlone(t *testing.T) {
 	s := heldStage(t)
-	token, foretold := s.asks("RolloutHeld"), s.foretold
+	token, foretold := s.asks("NodeReplacementHeld"), s.foretold
 	s.told()
 	s.cluster.live["np-gpu"], s.cluster.live["np-cpu"], s.cluster.live["map"] = "x", "x", "x"
 	s.drift(at("cluster", "np-gpu"), at("cluster", "np-cpu"), at("cluster", "map"))
@@ -216,8 +216,8 @@ func TestWhatDriftsBesideAHeldRolloutIsPutBackAlone(t *testing.T) {
 	if d := cmp.Diff(want, s.cluster.live); d != "" {
 		t.Errorf("cluster (-want +got):\n%s", d)
 	}
-	if s.asks("RolloutHeld") != token || s.foretold != foretold {
-		t.Errorf("it asks for %s, before for %s; looked ahead %d times", s.asks("RolloutHeld"), token, s.foretold-foretold)
+	if s.asks("NodeReplacementHeld") != token || s.foretold != foretold {
+		t.Errorf("it asks for %s, before for %s; looked ahead %d times", s.asks("NodeReplacementHeld"), token, s.foretold-foretold)
 	}
 	for _, e := range s.told() {
 		if !strings.HasPrefix(e, "Normal DriftCorrected ") {

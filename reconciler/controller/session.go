@@ -225,7 +225,7 @@ func (s *session) look(done run, told []v1alpha1.PendingChange, v *verdict) {
 	}
 	if done.kind == partial && done.err == nil {
 		v.picture = s.picture
-		if slices.Contains([]string{pruneHeld, guardHeld, rolloutHeld}, v.reason) {
+		if slices.Contains([]string{pruneHeld, guardChangeHeld, nodeReplacementHeld}, v.reason) {
 			v.wait(done.Revision) // With what else waits.
 		}
 	}
@@ -245,7 +245,7 @@ func (s *session) note(sync *v1alpha1.Sync, done run, v verdict) {
 		s.generation, s.confirmed = sync.Generation, sync.Annotations[v1alpha1.ConfirmAnnotation]
 		s.settled = v.settled
 		s.restUntil = s.lastFull.Add(v.after)
-		if v.reason == partlyUnknown || v.reason == rolloutHeld {
+		if v.reason == partlyUnknown || v.reason == nodeReplacementHeld {
 			// Everything else is done, and the watches look at what is unknown.
 			s.restUntil = s.lastFull.Add(pause(s.failures, unknownPause))
 		}

@@ -71,7 +71,7 @@ func TestWhatWaitsForAPersonIsStalled(t *testing.T) {
 		stalled      bool
 	}{
 		{"deletions", "PruneHeld", func(s *stage) { s.commit() }, true},
-		{"nodes, which may go by themselves", "RolloutHeld", func(s *stage) {
+		{"nodes, which may go by themselves", "NodeReplacementHeld", func(s *stage) {
 			s.nodes = 14
 			s.commit("cluster/np-gpu=2", "cluster/map=1", "aws/queue=1")
 		}, false},

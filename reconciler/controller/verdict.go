@@ -142,16 +142,16 @@ const partlyUnknown = "PartlyUnknown"
 // The reasons of a Sync of which changes wait for a person: deletions, what costs
 // nodes, or what loosens the guard of a Sync.
 const (
-	pruneHeld   = "PruneHeld"
-	guardHeld   = "GuardHeld"
-	rolloutHeld = "RolloutHeld"
+	pruneHeld           = "PruneHeld"
+	guardChangeHeld     = "GuardChangeHeld"
+	nodeReplacementHeld = "NodeReplacementHeld"
 )
 
 // wait says what waits for a person. For kstatus that is stalled: no progress is made,
 // and a person must look. What costs nodes goes on by itself once there are few enough.
 func (v *verdict) wait(revision string) {
 	v.reason, v.message, v.gist = v.picture.waiting(revision)
-	v.stalled = v.reason != rolloutHeld
+	v.stalled = v.reason != nodeReplacementHeld
 }
 
 // The reasons of a true Drifted: what differs is left so on purpose (because

@@ -28,13 +28,13 @@ import (
 // gist stays the same while only numbers of nodes move.
 func (p picture) waiting(revision string) (reason, message, gist string) {
 	// What only a person can end comes before what also ends by itself.
-	order := []string{"", rolloutHeld, pruneHeld, guardHeld}
+	order := []string{"", nodeReplacementHeld, pruneHeld, guardChangeHeld}
 	var of []string
 	for _, l := range p.left {
 		switch l.waits {
-		case pruneHeld, guardHeld:
+		case pruneHeld, guardChangeHeld:
 			of = append(of, l.change.Reason)
-		case rolloutHeld:
+		case nodeReplacementHeld:
 			of = append(of, l.change.Object, revision)
 		default:
 			continue
@@ -147,7 +147,7 @@ func (v *verdict) ask(sync *v1alpha1.Sync, done run) {
 	}
 	reasons := summary(v.picture.reasons(), done.scope, several)
 	switch {
-	case slices.Contains([]string{pruneHeld, guardHeld, rolloutHeld}, v.reason):
+	case slices.Contains([]string{pruneHeld, guardChangeHeld, nodeReplacementHeld}, v.reason):
 		v.message = reasons
 	case reasons != "":
 		v.message += "; also waiting for a confirmation: " + reasons

@@ -52,7 +52,7 @@ func (s *stage) mismatch() string {
 
 func TestAConfirmationThatFitsNothingIsReported(t *testing.T) {
 	s := heldStage(t)
-	fits := s.asks("RolloutHeld")
+	fits := s.asks("NodeReplacementHeld")
 	if got := s.mismatch(); got != "" {
 		t.Errorf("without a confirmation: %s", got)
 	}
@@ -135,7 +135,7 @@ func TestATokenIsUsedUpWhileSomethingElseWaits(t *testing.T) {
 	if s.cluster.live["np-gpu"] != "1" || s.mismatch() != "" {
 		t.Errorf("the token of before beside another: %q, cluster %v", s.mismatch(), s.cluster.live)
 	}
-	s.confirm(s.asks("RolloutHeld"))
+	s.confirm(s.asks("NodeReplacementHeld"))
 	s.later()
 	s.later()
 	s.says("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
@@ -180,7 +180,7 @@ func TestAPartOfAConfirmationThatFitsNothingIsReported(t *testing.T) {
 func TestATokenForWhatNobodyAsksIsReported(t *testing.T) {
 	s := heldStage(t)
 	wrong := "move-1-" + strings.Repeat("0", 40)
-	s.confirm(s.asks("RolloutHeld") + "," + wrong)
+	s.confirm(s.asks("NodeReplacementHeld") + "," + wrong)
 	s.later()
 	s.says("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
 	if got := s.mismatch(); got != "poolwright.dev/confirm quotes "+wrong+", which fits nothing that waits; nothing waits for a confirmation any more" {
@@ -215,7 +215,7 @@ func TestEachRowHasAllItsReasons(t *testing.T) {
 // something is seen of it by itself: only a full run knows when the token was used.
 func TestWhatATokenLetPassIsTriedAgainByAFullRun(t *testing.T) {
 	s := heldStage(t)
-	token := s.asks("RolloutHeld")
+	token := s.asks("NodeReplacementHeld")
 	s.cluster.refused["np-gpu"] = "busy"
 	s.confirm(token)
 	s.visit()
@@ -235,7 +235,7 @@ func TestWhatATokenLetPassIsTriedAgainByAFullRun(t *testing.T) {
 // Where a branch was moved while something waits, one token is for both.
 func TestAMoveAndWhatWaitsBesideItHaveOneToken(t *testing.T) {
 	s := heldStage(t)
-	rollout := s.asks("RolloutHeld")
+	rollout := s.asks("NodeReplacementHeld")
 	s.unread = &gitsource.NotFastForwardError{Branch: "main", From: here, To: there}
 	s.later()
 	move := tokenForMove(here, there).In(scope(s.sync()))

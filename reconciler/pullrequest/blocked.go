@@ -62,7 +62,7 @@ func (p *pass) blocked(ctx context.Context, rec *entry, a *report.Aftermath) {
 		rec.tail.failing = ""
 		return
 	}
-	if slices.Contains([]string{"RolloutHeld", "PruneHeld", "GuardHeld"}, ready.Reason) {
+	if slices.Contains([]string{"NodeReplacementHeld", "PruneHeld", "GuardChangeHeld"}, ready.Reason) {
 		rec.tail.failing, a.ConfirmationToken = "", p.sync.Status.ConfirmationToken
 		a.Held = cmp.Or(held(p.sync.Status.Pending), ready.Message)
 		return

@@ -49,7 +49,7 @@ func TestEachTurnOfAMergeIsToldAsItComes(t *testing.T) {
 			{Reason: "refused"}, {Reason: "only compared", Rules: []string{"OnlyCompared"}}, {Reason: "too many", Rules: []string{"MaxNodesReplaced"}}, {Reason: "too many", Rules: []string{"MaxNodesReplaced"}},
 		}
 	})
-	s.condition("Ready", metav1.ConditionFalse, "RolloutHeld", "too many; confirm with poolwright.dev/confirm: 3ae3f00d")
+	s.condition("Ready", metav1.ConditionFalse, "NodeReplacementHeld", "too many; confirm with poolwright.dev/confirm: 3ae3f00d")
 	s.later(time.Second)
 	if tail := s.comment(1).Tail; !strings.Contains(tail, "poolwright.dev/confirm=3ae3f00d") || !strings.Contains(tail, "held: `too many`") {
 		t.Errorf("held, the tail says %s", tail)

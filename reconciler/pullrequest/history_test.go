@@ -146,7 +146,7 @@ func TestAHeldMergeStaysHeldWhileNobodyCanTell(t *testing.T) {
 	s := merged(t)
 	s.oracle.contains[sha("f")+sha("e")] = true
 	s.change(func(y *v1alpha1.Sync) { y.Status.LastAttemptedRevision = "main@sha1:" + sha("f") })
-	s.condition("Ready", metav1.ConditionFalse, "RolloutHeld", "6 nodes would be replaced")
+	s.condition("Ready", metav1.ConditionFalse, "NodeReplacementHeld", "6 nodes would be replaced")
 	s.pass()
 	s.says("held", 1, waiting("6 nodes would be replaced"))
 	s.oracle.err = errBoom

@@ -192,14 +192,14 @@ func TestWhatIsToldOfAMerge(t *testing.T) {
 		tail  report.Aftermath
 		phase v1alpha1.PullRequestPhase
 	}{
-		{name: "one whose roll-out is held says why", do: held("RolloutHeld"), phase: v1alpha1.PullRequestMerged,
+		{name: "one whose roll-out is held says why", do: held("NodeReplacementHeld"), phase: v1alpha1.PullRequestMerged,
 			tail: waiting(why)},
 		{name: "one whose deletions are held says why", do: held("PruneHeld"), phase: v1alpha1.PullRequestMerged,
 			tail: waiting(why)},
 		{name: "one of which something failed says the reason", do: held("ApplyFailed"), phase: v1alpha1.PullRequestMerged, tail: failing("ApplyFailed")},
 		{name: "what is not ready yet mostly is soon", do: held("NotReady"), phase: v1alpha1.PullRequestMerged, tail: waiting("")},
 		{name: "what is held before the merge does not concern it", phase: v1alpha1.PullRequestMerged, tail: waiting(""), do: func(s *stage) {
-			held("RolloutHeld")(s)
+			held("NodeReplacementHeld")(s)
 			clear(s.oracle.contains)
 		}},
 		{name: "one that touches no pool is done when it is applied",

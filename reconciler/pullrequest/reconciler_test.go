@@ -178,7 +178,7 @@ func TestWhatWakesTheController(t *testing.T) {
 		{"drift does", func(y *v1alpha1.Sync) { y.Status.Conditions[0].Status = metav1.ConditionTrue }, true},
 		{"another drift does", func(y *v1alpha1.Sync) { y.Status.Pending = []v1alpha1.PendingChange{{Object: "x"}} }, true},
 		{"a hold does", func(y *v1alpha1.Sync) {
-			y.Status.Conditions = append(y.Status.Conditions, metav1.Condition{Type: "Ready", Status: metav1.ConditionFalse, Reason: "RolloutHeld"})
+			y.Status.Conditions = append(y.Status.Conditions, metav1.Condition{Type: "Ready", Status: metav1.ConditionFalse, Reason: "NodeReplacementHeld"})
 		}, true},
 		{"a deletion does", func(y *v1alpha1.Sync) { y.DeletionTimestamp = &metav1.Time{Time: dawn} }, true},
 	}

@@ -385,7 +385,7 @@ func (p *pulls) growsBeyondItsReview() {
 	if diff := cmp.Diff(grown, p.nodesAre(taintedPool, 7)); diff != "" {
 		p.Errorf("the nodes are others:\n%s", diff)
 	}
-	p.annotates(v1alpha1.ConfirmAnnotation, p.tokenFor("RolloutHeld"))
+	p.annotates(v1alpha1.ConfirmAnnotation, p.tokenFor("NodeReplacementHeld"))
 	p.says(number, "Applied", "Roll-out")
 }
 
