@@ -78,7 +78,6 @@ func (e *Engine) assemble(ctx context.Context, mgr manager.Manager) (*parts, err
 		clock:    e.clock,
 		recorder: from.recorder,
 		store:    nodeoverlay.NewInstanceTypeStore(),
-		hooks:    e.hooks,
 		fresh:    e.fresh.Check,
 	}
 	if p.providers, err = newProviders(ctx, config, from); err != nil {
@@ -91,8 +90,11 @@ func (e *Engine) assemble(ctx context.Context, mgr manager.Manager) (*parts, err
 		n.securityGroups, n.reservations, n.placementGroups, p.store, p.providers.caBundle,
 	)})
 	p.cloud = overlay.Decorate(p.plain, p.client, p.store)
-	for _, decorate := range e.decorators {
-		p.cloud = decorate(p.cloud)
+	if e.config.Decorate != nil {
+		p.cloud = e.config.Decorate(p.client)(p.cloud)
+	}
+	if e.config.Hooks != nil {
+		p.hooks = e.config.Hooks(p.client)
 	}
 	p.cluster = state.NewCluster(p.clock, p.client, p.cloud)
 	return p, nil
@@ -101,14 +103,14 @@ func (e *Engine) assemble(ctx context.Context, mgr manager.Manager) (*parts, err
 // awsConfig is LoadAWS with the engine's user agent, metrics and structured
 // errors, proven to reach EC2.
 func (e *Engine) awsConfig(ctx context.Context) (aws.Config, error) {
-	config, err := LoadAWS(ctx, e.settings.Region)
+	config, err := LoadAWS(ctx, e.config.Settings.Region)
 	if err != nil {
 		return aws.Config{}, err
 	}
 	config = awsprometheus.WithPrometheusMetrics(awsoperator.WithUserAgent(config), repeatable{crmetrics.Registry})
 	config.APIOptions = append(config.APIOptions, middleware.StructuredErrorHandler)
-	if e.beginAWS != nil {
-		config = fenceAWS(config, e.beginAWS)
+	if e.config.BeforeAWSWrite != nil {
+		config = fenceAWS(config, e.config.BeforeAWSWrite)
 	}
 	if err := awsoperator.CheckEC2Connectivity(ctx, ec2.NewFromConfig(config)); err != nil {
 		return aws.Config{}, fmt.Errorf("reaching EC2 in %s: %w: check the network, the credentials and that they allow ec2:DescribeInstanceTypes", config.Region, err)
@@ -162,15 +164,15 @@ func (e *Engine) surroundings(ctx context.Context, mgr manager.Manager, config a
 }
 
 func (e *Engine) endpoint(ctx context.Context, config aws.Config) (string, error) {
-	if e.settings.Nodes.Endpoint != "" {
-		return e.settings.Nodes.Endpoint, nil
+	if e.config.Settings.Nodes.Endpoint != "" {
+		return e.config.Settings.Nodes.Endpoint, nil
 	}
-	out, err := eks.NewFromConfig(config).DescribeCluster(ctx, &eks.DescribeClusterInput{Name: &e.settings.Cluster})
+	out, err := eks.NewFromConfig(config).DescribeCluster(ctx, &eks.DescribeClusterInput{Name: &e.config.Settings.Cluster})
 	if err != nil {
-		return "", fmt.Errorf("reading the endpoint of EKS cluster %q: %w: check spec.name and spec.region, and allow eks:DescribeCluster", e.settings.Cluster, err)
+		return "", fmt.Errorf("reading the endpoint of EKS cluster %q: %w: check spec.name and spec.region, and allow eks:DescribeCluster", e.config.Settings.Cluster, err)
 	}
 	if out.Cluster == nil || aws.ToString(out.Cluster.Endpoint) == "" {
-		return "", fmt.Errorf("reading the endpoint of EKS cluster %q: it has none yet: wait until the cluster is active", e.settings.Cluster)
+		return "", fmt.Errorf("reading the endpoint of EKS cluster %q: it has none yet: wait until the cluster is active", e.config.Settings.Cluster)
 	}
 	return *out.Cluster.Endpoint, nil
 }

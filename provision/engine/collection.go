@@ -14,11 +14,11 @@ import (
 // are checked every few minutes; a collection takes ten seconds to come round, so
 // it looks for itself.
 func (e *Engine) collectionGuard(mgr manager.Manager, config aws.Config) func(context.Context) error {
-	allowed := e.collection
+	allowed := e.config.AllowCollection
 	if allowed == nil {
 		allowed = gate.Gates{
-			Cluster: e.settings.Cluster, Region: e.settings.Region, Account: e.settings.Account,
-			REST: e.rest, Kube: mgr.GetAPIReader(), AWS: config, Clock: e.clock,
+			Cluster: e.config.Settings.Cluster, Region: e.config.Settings.Region, Account: e.config.Settings.Account,
+			REST: e.config.REST, Kube: mgr.GetAPIReader(), AWS: config, Clock: e.clock,
 		}.CheckOrphans
 	}
 	return func(ctx context.Context) error {

@@ -8,7 +8,7 @@
 // The order of a start is
 //
 //	settings := engine.DefaultSettings()      // filled from the Cluster object
-//	eng, err := engine.New(settings, restConfig, logger)
+//	eng, err := engine.New(engine.Config{Settings: settings, REST: restConfig, Log: logger})
 //	mgr, err := ctrl.NewManager(eng.RESTConfig(), eng.ManagerOptions(own))
 //	err = eng.AddTo(ctx, mgr)                 // same ctx as mgr.Start
 //	err = mgr.Start(ctx)

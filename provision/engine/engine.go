@@ -36,34 +36,54 @@ import (
 // metrics register once per process, so another engine needs a new process.
 var ErrSpent = errors.New("this process has already had an engine: start the process again")
 
-// Decorator wraps the cloud provider that Karpenter's controllers use, to hold or
-// redirect what they ask of AWS.
+// Decorator wraps the cloud provider that Karpenter's controllers use.
 type Decorator func(cloudprovider.CloudProvider) cloudprovider.CloudProvider
+
+// Config is what an engine is made of.
+type Config struct {
+	// Settings are Karpenter's.
+	Settings Settings
+	// REST reaches the API server; it is copied.
+	REST *rest.Config
+	// Log is Karpenter's logger; the zero value logs nothing.
+	Log logr.Logger
+	// TransformNode, where it is not nil, changes each Node before it enters the manager's
+	// cache, so that all that reads Nodes from it, Karpenter first, gets the changed one. It
+	// may be called again for a Node that it has changed already, and must leave that as it is.
+	TransformNode func(*corev1.Node)
+	// AllowCollection must return nil before each round in which instances without a
+	// NodeClaim are terminated. Nil is the gates' check of orphans, which allows none.
+	AllowCollection func(context.Context) error
+	// BeforeAWSWrite, where it is not nil, is called before each request that changes anything
+	// in AWS: an error, such as that this process is not the leader any more, keeps the request
+	// from being sent, and end is called after its response.
+	BeforeAWSWrite func() (end func(), err error)
+	// Decorate, where it is not nil, makes what wraps the cloud provider, with the client of
+	// the engine's manager.
+	Decorate func(client.Client) Decorator
+	// Hooks, where it is not nil, makes what must agree before a node registers, beside
+	// Karpenter's own hooks. A hook runs in a goroutine of its own, for every NodeClaim whose
+	// node exists and is not registered, until it returns an empty result.
+	Hooks func(client.Client) []cloudprovider.NodeLifecycleHook
+}
 
 // Engine is Karpenter, ready to be put on a manager. Make one with New.
 type Engine struct {
-	settings   Settings
-	options    options
-	rest       *rest.Config
-	log        logr.Logger
-	clock      clock.Clock
-	decorators []Decorator
-	hooks      []cloudprovider.NodeLifecycleHook
-	showNode   func(*corev1.Node)
-	collection func(context.Context) error
-	beginAWS   func() (func(), error)
-	fresh      *freshness.Monitor
-	readBack   *readBack
+	config   Config
+	options  options
+	log      logr.Logger
+	clock    clock.Clock
+	fresh    *freshness.Monitor
+	readBack *readBack
 }
 
 // New checks the settings and prepares an engine. It makes no request, reads
-// neither the command line nor the environment, and starts nothing. The rest
-// configuration is copied.
-func New(s Settings, config *rest.Config, logger logr.Logger) (*Engine, error) {
-	if err := s.Validate(); err != nil {
+// neither the command line nor the environment, and starts nothing.
+func New(c Config) (*Engine, error) {
+	if err := c.Settings.Validate(); err != nil {
 		return nil, fmt.Errorf("checking the engine's settings: %w", err)
 	}
-	if config == nil {
+	if c.REST == nil {
 		return nil, errors.New("preparing the engine: no connection to an API server was given")
 	}
 	// Whatever would parse os.Args on Karpenter's behalf finds nothing to parse.
@@ -71,11 +91,11 @@ func New(s Settings, config *rest.Config, logger logr.Logger) (*Engine, error) {
 	if coreoperator.Version == "unspecified" { // no linker flag set it
 		coreoperator.Version = KarpenterVersion
 	}
+	c.REST = rest.CopyConfig(c.REST)
 	return &Engine{
-		settings: s,
-		options:  newOptions(s),
-		rest:     rest.CopyConfig(config),
-		log:      structured(logger),
+		config:   c,
+		options:  newOptions(c.Settings),
+		log:      structured(c.Log),
 		clock:    clock.RealClock{},
 		fresh:    freshness.New(clock.RealClock{}),
 		readBack: newReadBack(),
@@ -90,37 +110,12 @@ func structured(logger logr.Logger) logr.Logger {
 	return serrors.NewLogger(logger)
 }
 
-// Decorate wraps the cloud provider; the last one given is the outermost. Call it
-// before AddTo.
-func (e *Engine) Decorate(d ...Decorator) { e.decorators = append(e.decorators, d...) }
-
-// Hook adds to what must agree before a node registers, beside Karpenter's own. A
-// hook is asked in a goroutine of its own, for every NodeClaim whose node is there
-// and not registered, until it returns an empty result. Call it before AddTo.
-func (e *Engine) Hook(h ...cloudprovider.NodeLifecycleHook) { e.hooks = append(e.hooks, h...) }
-
-// ShowNodes sets what is made of every Node before it enters the manager's cache,
-// so that all that reads Nodes from it, Karpenter first, sees what the function
-// made of them. It may be called again for a Node that it has changed already, and
-// must leave that as it is. Call it before ManagerOptions.
-func (e *Engine) ShowNodes(show func(*corev1.Node)) { e.showNode = show }
-
-// GuardCollection sets what must return nil before each round in which instances
-// without a NodeClaim are terminated: the gates' look at orphans. Without it AddTo
-// sets a guard that allows no orphan. Call it before AddTo.
-func (e *Engine) GuardCollection(allowed func(context.Context) error) { e.collection = allowed }
-
-// FenceAWS sets what is called before each request that changes anything in AWS: an
-// error, such as that this process leads no more, keeps the request from being sent,
-// and end is called with its answer. Without it nothing is asked. Call it before AddTo.
-func (e *Engine) FenceAWS(begin func() (end func(), err error)) { e.beginAWS = begin }
-
 // RESTConfig is the configuration for the engine's manager: Karpenter's request
 // rates and user agent, and a transport that notices a failing API server.
 func (e *Engine) RESTConfig() *rest.Config {
-	config := rest.CopyConfig(e.rest)
-	config.QPS = float32(e.settings.Kubernetes.QPS)
-	config.Burst = e.settings.Kubernetes.Burst
+	config := rest.CopyConfig(e.config.REST)
+	config.QPS = float32(e.config.Settings.Kubernetes.QPS)
+	config.Burst = e.config.Settings.Kubernetes.Burst
 	config.RateLimiter = nil
 	config.UserAgent = coreoperator.AppName + "/" + coreoperator.Version
 	config.Wrap(e.fresh.Transport)
@@ -157,13 +152,13 @@ func (e *Engine) ManagerOptions(own manager.Options) manager.Options {
 		own.LeaderElectionReleaseOnCancel = true
 		if own.LeaderElectionConfig == nil {
 			// A lease renewal must not wait behind the engine's own requests.
-			own.LeaderElectionConfig = rest.CopyConfig(e.rest)
+			own.LeaderElectionConfig = rest.CopyConfig(e.config.REST)
 		}
 	}
 	recoverPanics := true
 	own.Controller.RecoverPanic = &recoverPanics
 	if own.Controller.EnableWarmup == nil {
-		warm := own.LeaderElection && e.settings.Kubernetes.Warmup
+		warm := own.LeaderElection && e.config.Settings.Kubernetes.Warmup
 		own.Controller.EnableWarmup = &warm
 	}
 	return own
@@ -175,8 +170,8 @@ func (e *Engine) cached(own cache.Options) map[client.Object]cache.ByObject {
 	maps.Copy(objects, own.ByObject)
 	objects[&coordinationv1.Lease{}] = cache.ByObject{Field: fields.OneTermEqualSelector("metadata.namespace", "kube-node-lease")}
 	objects[&awsv1.EC2NodeClass{}] = cache.ByObject{Transform: tameTransform(e.log, own.DefaultTransform)}
-	if e.showNode != nil {
-		objects[&corev1.Node{}] = cache.ByObject{Transform: showTransform(e.showNode, own.DefaultTransform)}
+	if e.config.TransformNode != nil {
+		objects[&corev1.Node{}] = cache.ByObject{Transform: showTransform(e.config.TransformNode, own.DefaultTransform)}
 	}
 	return objects
 }

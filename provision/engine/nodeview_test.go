@@ -49,9 +49,9 @@ func nodeTransform(t *testing.T, eng *Engine, own manager.Options) toolscache.Tr
 	return nil
 }
 
-func newEngine(t *testing.T) *Engine {
+func newEngine(t *testing.T, transform func(*corev1.Node)) *Engine {
 	t.Helper()
-	eng, err := New(valid(), &rest.Config{Host: "https://127.0.0.1:1"}, logr.Discard())
+	eng, err := New(Config{Settings: valid(), REST: &rest.Config{Host: "https://127.0.0.1:1"}, TransformNode: transform})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,11 +59,10 @@ func newEngine(t *testing.T) *Engine {
 }
 
 func TestNodesEnterTheCacheAsTheyAreShown(t *testing.T) {
-	eng := newEngine(t)
-	if nodeTransform(t, eng, manager.Options{}) != nil {
+	if nodeTransform(t, newEngine(t, nil), manager.Options{}) != nil {
 		t.Error("Nodes are changed though nobody asked for it")
 	}
-	eng.ShowNodes(func(n *corev1.Node) { n.Labels = map[string]string{"seen": n.Annotations["first"]} })
+	eng := newEngine(t, func(n *corev1.Node) { n.Labels = map[string]string{"seen": n.Annotations["first"]} })
 	broken := errors.New("broken")
 	transform := nodeTransform(t, eng, manager.Options{Cache: cache.Options{DefaultTransform: func(object any) (any, error) {
 		node, ok := object.(*corev1.Node)
@@ -143,8 +142,7 @@ func restarting(offer string) (*karpv1.NodePool, *karpv1.NodeClaim, *corev1.Node
 // transform. It also returns the API server, and what patches of Nodes said.
 func cached(t *testing.T, objects ...client.Object) (through, api client.WithWatch, patches *[]string) {
 	t.Helper()
-	eng := newEngine(t)
-	eng.ShowNodes(startuptaint.Vouched(logr.Discard()))
+	eng := newEngine(t, startuptaint.Vouched(logr.Discard()))
 	transform := nodeTransform(t, eng, manager.Options{})
 	api = enginetest.NewClientBuilder().WithObjects(objects...).Build()
 	patches = &[]string{}

@@ -41,7 +41,7 @@ func TestTheEngineStartsRunsAndStops(t *testing.T) {
 	var logs logs
 	s := valid()
 	s.Cluster, s.InterruptionQueue = "sandbox", "sandbox"
-	eng, err := New(s, kube.config, funcr.New(logs.add, funcr.Options{}))
+	eng, err := New(Config{Settings: s, REST: kube.config, Log: funcr.New(logs.add, funcr.Options{})})
 	if err != nil {
 		t.Fatal(err)
 	}

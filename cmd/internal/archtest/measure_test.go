@@ -124,15 +124,17 @@ func uses(files []*file) [][]int {
 	}
 	out := make([][]int, len(files))
 	for i, f := range files {
+		selected := map[*ast.Ident]bool{} // names of methods, fields and of other packages
 		ast.Inspect(f.ast, func(n ast.Node) bool {
 			switch n := n.(type) {
 			case *ast.SelectorExpr:
+				selected[n.Sel] = true
 				// Several types may have a method of one name: then it is none's.
 				if in := methods[n.Sel.Name]; len(in) == 1 {
 					out[i] = append(out[i], in[0])
 				}
 			case *ast.Ident:
-				if j, ok := declared[n.Name]; ok && (n.Obj == nil || f.ast.Scope.Lookup(n.Name) == n.Obj) {
+				if j, ok := declared[n.Name]; ok && !selected[n] && (n.Obj == nil || f.ast.Scope.Lookup(n.Name) == n.Obj) {
 					out[i] = append(out[i], j)
 				}
 			}

@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	crmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 	overlayv1alpha1 "sigs.k8s.io/karpenter/pkg/apis/v1alpha1"
+	"sigs.k8s.io/karpenter/pkg/cloudprovider"
 
 	"github.com/poolwright/poolwright/provision/engine"
 	"github.com/poolwright/poolwright/provision/gpu"
@@ -135,14 +136,13 @@ func (g *gpus) ledSharing(ctx context.Context) (gpu.Sharing, error) {
 	}
 }
 
-// show lets the engine believe what we vouch for. Call it before the engine's
-// manager is made.
-func (g *gpus) show(eng *engine.Engine, log logr.Logger) { eng.ShowNodes(gpuhold.Vouched(log)) }
-
-// within lets the engine hold nodes and pools.
-func (g *gpus) within(eng *engine.Engine, c client.Client) {
-	eng.Decorate(gpuhold.Decorate(g.holding(c)))
-	eng.Hook(gpuhold.NewHook(c, g.sharing))
+// extend makes the engine register and provision GPU nodes by what is known of their GPUs.
+func (g *gpus) extend(config *engine.Config, log logr.Logger) {
+	config.TransformNode = gpuhold.Vouched(log)
+	config.Decorate = func(c client.Client) engine.Decorator { return gpuhold.Decorate(g.holding(c)) }
+	config.Hooks = func(c client.Client) []cloudprovider.NodeLifecycleHook {
+		return []cloudprovider.NodeLifecycleHook{gpuhold.NewHook(c, g.sharing)}
+	}
 }
 
 func (g *gpus) holding(c client.Client) gpuhold.Config {

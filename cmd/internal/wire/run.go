@@ -278,18 +278,19 @@ func (a *attempt) withEngine(ctx context.Context) (manager.Manager, *notStarted)
 	}
 	settings := a.stance.settings
 	settings.Nodes.CABundle = a.cfg.CABundle
-	eng, err := engine.New(settings, a.cfg.REST, a.cfg.Logger.WithName("engine"))
+	config := engine.Config{
+		Settings: settings, REST: a.cfg.REST, Log: a.cfg.Logger.WithName("engine"),
+		AllowCollection: gates.CheckOrphans, BeforeAWSWrite: a.fence.Begin,
+	}
+	a.gpus.extend(&config, a.cfg.Logger.WithName("gpu"))
+	eng, err := engine.New(config)
 	if err != nil {
 		return nil, holdOf("InvalidSettings", err)
 	}
-	eng.GuardCollection(gates.CheckOrphans)
-	eng.FenceAWS(a.fence.Begin)
-	a.gpus.show(eng, a.cfg.Logger.WithName("gpu"))
 	mgr, err := a.newManager(eng.RESTConfig(), eng.ManagerOptions(a.managerOptions(true)))
 	if err != nil {
 		return nil, holdOf("EngineFailed", fmt.Errorf("building the engine's manager: %w", err))
 	}
-	a.gpus.within(eng, mgr.GetClient())
 	if err := eng.AddTo(ctx, mgr); err != nil {
 		return nil, holdOf("EngineFailed", err)
 	}

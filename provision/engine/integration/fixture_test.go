@@ -26,7 +26,6 @@ import (
 
 	"github.com/poolwright/poolwright/provision/engine"
 	"github.com/poolwright/poolwright/provision/engine/gate"
-	"github.com/poolwright/poolwright/provision/gpu/startuptaint"
 	"github.com/poolwright/poolwright/provision/sandbox"
 	"github.com/poolwright/poolwright/provision/sandbox/aws"
 	"github.com/poolwright/poolwright/provision/sandbox/aws/policy"
@@ -139,19 +138,18 @@ func (w *fixture) gatesAreOpen(t *testing.T) {
 // startEngine runs the engine until the test ends.
 func (w *fixture) startEngine(t *testing.T) {
 	t.Helper()
-	eng, err := engine.New(w.settings, w.REST(), w.logger())
+	config := engine.Config{Settings: w.settings, REST: w.REST(), Log: w.logger(), AllowCollection: w.gates(t).CheckOrphans}
+	w.withGPUs(&config)
+	eng, err := engine.New(config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	eng.GuardCollection(w.gates(t).CheckOrphans)
-	eng.ShowNodes(startuptaint.Vouched(w.logger()))
 	mgr, err := ctrl.NewManager(eng.RESTConfig(), eng.ManagerOptions(manager.Options{
 		Metrics: server.Options{BindAddress: "0"}, HealthProbeBindAddress: "0",
 	}))
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.holdNodes(eng, mgr)
 	ctx, stop := context.WithCancel(context.Background())
 	if err := eng.AddTo(ctx, mgr); err != nil {
 		t.Fatal(err)

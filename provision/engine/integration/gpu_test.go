@@ -14,8 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/manager"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+	"sigs.k8s.io/karpenter/pkg/cloudprovider"
 
 	"github.com/poolwright/poolwright/provision/engine"
 	"github.com/poolwright/poolwright/provision/gpu"
@@ -29,11 +29,16 @@ func sharing(context.Context) (gpu.Sharing, error) {
 	return gpu.Sharing{Name: "nvidia", Profiles: []gpu.Profile{{Name: "whole", Pools: []string{"theirs", "users"}, Strategy: gpu.Whole, Replicas: 1}}}, nil
 }
 
-// holdNodes gives the engine what holds nodes with GPUs.
-func (w *fixture) holdNodes(eng *engine.Engine, mgr manager.Manager) {
+// withGPUs makes the engine register nodes with GPUs as the product does.
+func (w *fixture) withGPUs(config *engine.Config) {
 	book := startuptaint.NewBook(clock.RealClock{})
-	eng.Decorate(startuptaint.Decorate(startuptaint.Config{Sharing: sharing, Book: book, Reader: mgr.GetClient()}))
-	eng.Hook(startuptaint.NewHook(mgr.GetClient(), sharing))
+	config.TransformNode = startuptaint.Vouched(w.logger())
+	config.Decorate = func(c client.Client) engine.Decorator {
+		return startuptaint.Decorate(startuptaint.Config{Sharing: sharing, Book: book, Reader: c})
+	}
+	config.Hooks = func(c client.Client) []cloudprovider.NodeLifecycleHook {
+		return []cloudprovider.NodeLifecycleHook{startuptaint.NewHook(c, sharing)}
+	}
 }
 
 // gpuNodes launches nodes with GPUs and plays, in the place of package readiness,
