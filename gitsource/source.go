@@ -96,9 +96,9 @@ type NotFastForwardError struct {
 // Error implements error.
 func (e *NotFastForwardError) Error() string {
 	if e.Unknown != nil {
-		return fmt.Sprintf("%v: branch %q moved from commit %s to %s, and whether that descends from it is unknown: %v", ErrNotFastForward, e.Branch, e.From, e.To, e.Unknown)
+		return fmt.Sprintf("branch %q moved from commit %s to %s, and whether that descends from it is unknown: %v", e.Branch, e.From, e.To, e.Unknown)
 	}
-	return fmt.Sprintf("%v: branch %q moved from commit %s to %s, which does not descend from it", ErrNotFastForward, e.Branch, e.From, e.To)
+	return fmt.Sprintf("branch %q moved from commit %s to %s, which does not descend from it", e.Branch, e.From, e.To)
 }
 
 // Unwrap makes it an ErrNotFastForward.

@@ -156,6 +156,39 @@ func TestJudge(t *testing.T) {
 	}
 }
 
+func TestWhatASourceWaitsForIsSaidOnceWithItsRemedy(t *testing.T) {
+	here, there := strings.Repeat("1", 40), strings.Repeat("2", 40)
+	for name, c := range map[string]struct {
+		err  error
+		want string
+	}{
+		"a branch that was moved": {
+			fmt.Errorf("fetching: %w", &gitsource.NotFastForwardError{Branch: "main", From: here, To: there}),
+			`fetching: branch "main" moved from commit ` + here + " to " + there + ", which does not descend from it; revision main@sha1:" + here +
+				" stays applied; put the branch back, or accept the move as in docs/howto/accept-a-force-push.md",
+		},
+		"a limit of the repository": {
+			fmt.Errorf("%w: the tree has more than 100000 files", gitsource.ErrLimit),
+			"limit exceeded: the tree has more than 100000 files; no setting raises this limit: split the folder between Syncs, or take its remedy in docs/limits.md; revision main@sha1:" + here + " stays applied",
+		},
+		"a limit of what renders": {
+			state.Failf(state.Fix, "LimitExceeded", "rendering took more than 640 MiB of memory"),
+			"rendering took more than 640 MiB of memory; no setting raises this limit: split the folder between Syncs, or take its remedy in docs/limits.md; revision main@sha1:" + here + " stays applied",
+		},
+		"another failure has no remedy of these": {
+			fmt.Errorf("fetching: %w", gitsource.ErrUnreachable), "fetching: source unreachable; revision main@sha1:" + here + " stays applied",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			done := ran()
+			done.Stale, done.Revision = c.err, "main@sha1:"+here
+			if diff := cmp.Diff(c.want, judge(done).message); diff != "" {
+				t.Errorf("message (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 func TestConditionsFollowKstatus(t *testing.T) {
 	sync := &v1alpha1.Sync{}
 	sync.Generation = 4

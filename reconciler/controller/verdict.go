@@ -123,8 +123,15 @@ func failure(err error, more string) verdict {
 			class = state.Fix
 		}
 	}
-	return verdict{reason: reason, message: err.Error() + more, stalled: class == state.Fix, after: after}
+	message := err.Error()
+	if reason == limitExceeded {
+		message += "; no setting raises this limit: split the folder between Syncs, or take its remedy in docs/limits.md"
+	}
+	return verdict{reason: reason, message: message + more, stalled: class == state.Fix, after: after}
 }
+
+// limitExceeded is the reason of a Sync whose repository is beyond one of docs/limits.md.
+const limitExceeded = "LimitExceeded"
 
 // unkept says what becomes of an earlier revision that this process has not loaded, where
 // the newest cannot be.

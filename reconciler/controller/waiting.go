@@ -173,7 +173,7 @@ func remedy(err error) string {
 	if _, moved := errors.AsType[*gitsource.NotFastForwardError](err); !moved {
 		return ""
 	}
-	return "; put the branch back to a commit that descends from it, or accept the new history"
+	return "; put the branch back, or accept the move as in docs/howto/accept-a-force-push.md"
 }
 
 // moves is the purpose of tokens for a branch's move.
