@@ -142,7 +142,7 @@ func restarting(offer string) (*karpv1.NodePool, *karpv1.NodeClaim, *corev1.Node
 // transform. It also returns the API server, and what patches of Nodes said.
 func cached(t *testing.T, objects ...client.Object) (through, api client.WithWatch, patches *[]string) {
 	t.Helper()
-	eng := newEngine(t, startuptaint.Vouched(logr.Discard()))
+	eng := newEngine(t, startuptaint.WithRecordedCapacity(logr.Discard()))
 	transform := nodeTransform(t, eng, manager.Options{})
 	api = enginetest.NewClientBuilder().WithObjects(objects...).Build()
 	patches = &[]string{}

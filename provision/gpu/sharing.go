@@ -18,7 +18,7 @@ const (
 	// prefix for passing ones: it counts the node's capacity all the same, and
 	// does not call the node initialized while it is there.
 	StartupTaint = "readiness.k8s.io/poolwright-gpu"
-	// OfferAnnotation on a Node is what we vouch that it offers, as Offer.String
+	// OfferAnnotation on a Node is what it offered, as recorded, as Offer.String
 	// writes it. The engine believes it over the node's status, so that a plugin
 	// that restarts makes nobody buy a node.
 	OfferAnnotation = "poolwright.dev/gpu-offer"

@@ -11,12 +11,12 @@ type PoolState struct {
 	Nodes, Updated int
 	// Offered adds up what the nodes' allocatable resources hold.
 	Offered Offer
-	// Troubles are the nodes that do not offer what they should, by name.
-	Troubles []Trouble
+	// Unhealthy are the nodes that do not offer what they should, by name.
+	Unhealthy []UnhealthyNode
 	// Failures counts the nodes replaced in a row because they never offered
-	// their GPUs; HeldUntil is until when none is launched, zero for not held.
-	Failures  int
-	HeldUntil time.Time
+	// their GPUs; BackoffUntil is until when none is launched, zero for not held.
+	Failures     int
+	BackoffUntil time.Time
 	// LastFailure is the diagnosis of the last one that was replaced.
 	LastFailure string
 	// Rollout says what the replacement of plugins does or waits for; "" when
@@ -24,8 +24,8 @@ type PoolState struct {
 	Rollout string
 }
 
-// Trouble is a node that does not offer what its profile says.
-type Trouble struct {
+// UnhealthyNode is a node that does not offer what its profile says.
+type UnhealthyNode struct {
 	// Node and Claim are names; Claim may be empty.
 	Node, Claim string
 	// Reason is one of package readiness's words, Message a line for a person.

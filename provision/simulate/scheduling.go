@@ -224,7 +224,7 @@ func (f *fleet) cluster(ctx context.Context, reader *snapshotClient, cloud cloud
 // GPUs of the capacity annotation.
 func asEngineReads(node *corev1.Node) *corev1.Node {
 	out := node.DeepCopy()
-	startuptaint.Vouched(logr.Discard())(out)
+	startuptaint.WithRecordedCapacity(logr.Discard())(out)
 	return out
 }
 

@@ -37,7 +37,7 @@ type gpus struct {
 	// seen shows nodes as they are. The engine's own cache shows them as we vouch
 	// for them, and there is none where the engine is off.
 	seen    cluster.Cluster
-	book    *gpuhold.Book
+	book    *gpuhold.FailureBackoff
 	sharing func(context.Context) (gpu.Sharing, error)
 	// remembered is closed once the book is the one that the last leader left.
 	remembered chan struct{}
@@ -71,7 +71,7 @@ func newGPUs(a *attempt) (*gpus, error) {
 		return nil, fmt.Errorf("preparing the view of GPU nodes: %w", err)
 	}
 	return &gpus{
-		seen: seen, book: gpuhold.NewBook(clock.RealClock{}),
+		seen: seen, book: gpuhold.NewFailureBackoff(clock.RealClock{}),
 		sharing: status.LiveSharing(seen.GetCache()), remembered: make(chan struct{}), changed: make(chan event.GenericEvent, 1),
 	}, nil
 }
@@ -138,7 +138,7 @@ func (g *gpus) ledSharing(ctx context.Context) (gpu.Sharing, error) {
 
 // extend makes the engine register and provision GPU nodes by what is known of their GPUs.
 func (g *gpus) extend(config *engine.Config, log logr.Logger) {
-	config.TransformNode = gpuhold.Vouched(log)
+	config.TransformNode = gpuhold.WithRecordedCapacity(log)
 	config.Decorate = func(c client.Client) engine.Decorator { return gpuhold.Decorate(g.holding(c)) }
 	config.Hooks = func(c client.Client) []cloudprovider.NodeLifecycleHook {
 		return []cloudprovider.NodeLifecycleHook{gpuhold.NewHook(c, g.sharing)}
@@ -146,7 +146,7 @@ func (g *gpus) extend(config *engine.Config, log logr.Logger) {
 }
 
 func (g *gpus) holding(c client.Client) gpuhold.Config {
-	return gpuhold.Config{Sharing: g.sharing, Book: g.book, Known: g.known, Reader: c}
+	return gpuhold.Config{Sharing: g.sharing, Backoff: g.book, Known: g.known, Reader: c}
 }
 
 // addTo puts on the manager what releases and replaces nodes, replaces plugins,
@@ -157,8 +157,8 @@ func (g *gpus) addTo(mgr manager.Manager, a *attempt) error {
 	running := a.running()
 	cfg := readiness.Config{
 		Cache: g.seen.GetCache(), Client: g.seen.GetClient(), Live: g.seen.GetAPIReader(),
-		Replaces: func() bool { return running }, Book: g.book, Recorder: events, Registry: crmetrics.Registry,
-		Clock: clock.RealClock{}, Tell: g.tell, Log: log,
+		Replaces: func() bool { return running }, Backoff: g.book, Recorder: events, Registry: crmetrics.Registry,
+		Clock: clock.RealClock{}, OnChange: g.tell, Log: log,
 	}
 	cfg.Sharing.Read, cfg.Sharing.Peek, cfg.Sharing.Live = g.ledSharing, g.sharing, status.LiveSharing(g.seen.GetAPIReader())
 	keeper, err := readiness.New(cfg)
@@ -167,7 +167,7 @@ func (g *gpus) addTo(mgr manager.Manager, a *attempt) error {
 	}
 	roller := pluginrollout.New(pluginrollout.Config{
 		Cache: g.seen.GetCache(), Client: g.seen.GetClient(), Live: g.seen.GetAPIReader(),
-		Sharing: g.sharing, Recorder: events, Clock: clock.RealClock{}, Tell: g.tell, Log: log,
+		Sharing: g.sharing, Recorder: events, Clock: clock.RealClock{}, OnChange: g.tell, Log: log,
 	})
 	statusReconciler := &status.Reconciler{
 		Cache: g.seen.GetCache(), Writer: g.seen.GetClient(), Clock: clock.RealClock{},

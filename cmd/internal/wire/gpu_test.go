@@ -29,7 +29,7 @@ import (
 
 func bookkeeping() *gpus {
 	return &gpus{
-		book: gpuhold.NewBook(clock.RealClock{}), remembered: make(chan struct{}),
+		book: gpuhold.NewFailureBackoff(clock.RealClock{}), remembered: make(chan struct{}),
 		sharing: func(context.Context) (gpu.Sharing, error) {
 			return gpu.Sharing{Profiles: []gpu.Profile{{Name: "sliced", Pools: []string{"held", "recovered", "failing"}, Strategy: gpu.TimeSlicing, Replicas: 10}}}, nil
 		},
@@ -53,7 +53,7 @@ func TestANewLeaderGoesByTheBookThatTheLastOneLeft(t *testing.T) {
 	}
 	for pool, want := range map[string]int{"failing": 3, "held": 2, "recovered": 0} {
 		failures, _, _ := g.book.State(pool)
-		if _, held := g.book.Held(pool); failures != want || held != (want > 0) {
+		if _, held := g.book.Active(pool); failures != want || held != (want > 0) {
 			t.Errorf("%s: %d failures, held is %t", pool, failures, held)
 		}
 	}
@@ -74,7 +74,7 @@ func (c cached) List(ctx context.Context, into client.ObjectList, opts ...client
 }
 
 // caretaker looks after a node with GPUs.
-func caretaker(t *testing.T, g *gpus) *readiness.Keeper {
+func caretaker(t *testing.T, g *gpus) *readiness.Controller {
 	t.Helper()
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: map[string]string{
 		karpv1.NodePoolLabelKey: "held", karpv1.NodeRegisteredLabelKey: "true",
@@ -83,7 +83,7 @@ func caretaker(t *testing.T, g *gpus) *readiness.Keeper {
 	kube := fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(node).Build()
 	cfg := readiness.Config{
 		Cache: cached{&informertest.FakeInformers{}, kube}, Client: kube, Live: kube,
-		Replaces: func() bool { return false }, Book: g.book, Recorder: record.NewFakeRecorder(10),
+		Replaces: func() bool { return false }, Backoff: g.book, Recorder: record.NewFakeRecorder(10),
 		Registry: prometheus.NewRegistry(), Clock: clock.RealClock{}, Log: logr.Discard(),
 	}
 	cfg.Sharing.Read, cfg.Sharing.Peek, cfg.Sharing.Live = g.ledSharing, g.sharing, g.sharing

@@ -31,10 +31,10 @@ func sharing(context.Context) (gpu.Sharing, error) {
 
 // withGPUs makes the engine register nodes with GPUs as the product does.
 func (w *fixture) withGPUs(config *engine.Config) {
-	book := startuptaint.NewBook(clock.RealClock{})
-	config.TransformNode = startuptaint.Vouched(w.logger())
+	book := startuptaint.NewFailureBackoff(clock.RealClock{})
+	config.TransformNode = startuptaint.WithRecordedCapacity(w.logger())
 	config.Decorate = func(c client.Client) engine.Decorator {
-		return startuptaint.Decorate(startuptaint.Config{Sharing: sharing, Book: book, Reader: c})
+		return startuptaint.Decorate(startuptaint.Config{Sharing: sharing, Backoff: book, Reader: c})
 	}
 	config.Hooks = func(c client.Client) []cloudprovider.NodeLifecycleHook {
 		return []cloudprovider.NodeLifecycleHook{startuptaint.NewHook(c, sharing)}

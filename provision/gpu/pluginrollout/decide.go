@@ -9,7 +9,7 @@ import (
 
 // step is what there is to do now. Everything in it but next harms no pod.
 type step struct {
-	// lower are nodes that are vouched for with more than is coming.
+	// lower are nodes that have more recorded than is coming.
 	lower []*member
 	// done are nodes whose new plugin is available.
 	done []*member
@@ -43,7 +43,7 @@ func decide(f fleet, now time.Time) *step {
 	var astray []*member
 	for _, m := range f {
 		marked := m.mark != (mark{})
-		if m.overvouched() {
+		if m.capacityTooHigh() {
 			s.lower = append(s.lower, m)
 		}
 		if marked && m.available() {
@@ -66,7 +66,7 @@ func decide(f fleet, now time.Time) *step {
 		}
 	}
 	slices.SortFunc(s.queue, before)
-	s.judge(f, astray, now)
+	s.decideNext(f, astray, now)
 	s.choose()
 	return s
 }
@@ -94,9 +94,9 @@ func (s *step) inTheMiddle(m *member, now time.Time) {
 	stopped := left <= 0 && !m.agrees()
 	switch {
 	case m.agrees():
-		s.lookIn(minReady - m.agreed)
+		s.requeueAfter(minReady - m.agreed)
 	case !stopped:
-		s.lookIn(left)
+		s.requeueAfter(left)
 	case !m.mark.stopped || m.mark.revision != m.revision():
 		s.late = append(s.late, m)
 	}
@@ -107,7 +107,7 @@ func (s *step) inTheMiddle(m *member, now time.Time) {
 	}
 }
 
-// judge finds what keeps working plugins of each profile from being replaced.
+// decideNext finds what keeps working plugins of each profile from being replaced.
 //
 // Nodes that do not offer what they should, for whatever reason, use up the budget
 // of their profile, which is one: what broke them (a driver, a configuration, the
@@ -115,7 +115,7 @@ func (s *step) inTheMiddle(m *member, now time.Time) {
 // have less to go to already. Of other profiles only a plugin that has just come
 // counts, because that may well be the same change: a GPU that is broken for good
 // must not keep the whole cluster from an upgrade.
-func (s *step) judge(f fleet, astray []*member, now time.Time) {
+func (s *step) decideNext(f fleet, astray []*member, now time.Time) {
 	for _, m := range f {
 		if m.set == nil {
 			continue
@@ -125,13 +125,13 @@ func (s *step) judge(f fleet, astray []*member, now time.Time) {
 		}
 	}
 	for _, m := range astray {
-		reason := fmt.Sprintf("waits: node %s does not offer its GPUs: %s", m.node.Name, m.trouble())
+		reason := fmt.Sprintf("waits: node %s does not offer its GPUs: %s", m.node.Name, m.reason())
 		s.because(m.profile.Name, reason)
 		young := m.timeout() - now.Sub(m.created())
 		if young <= 0 { // or there is no plugin at all
 			continue
 		}
-		s.lookIn(young)
+		s.requeueAfter(young)
 		for _, other := range f {
 			s.because(other.profile.Name, reason)
 		}
@@ -167,7 +167,7 @@ func (s *step) choose() {
 	}
 }
 
-func (s *step) lookIn(d time.Duration) {
+func (s *step) requeueAfter(d time.Duration) {
 	if s.again == 0 || d < s.again {
 		s.again = max(d, time.Second)
 	}

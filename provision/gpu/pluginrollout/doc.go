@@ -9,7 +9,7 @@
 // available before the kubelet has its devices. So, for each node, in this order:
 //
 //	no pod that could be put there waits for GPUs   or its pool waits, an hour at most
-//	the node is vouched for with the lesser of its old and new numbers
+//	the node gets recorded the lesser of its old and new numbers
 //	(gpu.OfferAnnotation) and marked as being worked on, in one patch
 //	the pod is deleted
 //	the new pod is ready, the node offers what its profile says, and goes on so
@@ -53,7 +53,7 @@
 // What it cannot do: when a NodePool moves to another profile, the DaemonSet
 // controller itself, at once and on all nodes of the pool, deletes the plugins that
 // the node affinity no longer allows, whatever the updateStrategy. The nodes are
-// then vouched for with the lesser numbers as soon as that is seen.
+// then recorded with the lesser numbers as soon as that is observed.
 //
 // Start reading at decide.
 package pluginrollout

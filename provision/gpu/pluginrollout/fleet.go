@@ -41,16 +41,16 @@ type member struct {
 	plugin *corev1.Pod
 	// others counts the plugin pods beside it, of whatever profile: they go, or
 	// have to.
-	others  int
-	mark    mark
-	verdict readiness.Verdict
+	others int
+	mark   mark
+	health readiness.Health
 	// agreed is for how long the node has agreed, as far as this process saw.
 	agreed time.Duration
 }
 
-// look reads the fleet. It is errBehind while the cache does not show what this
+// readNodes reads the fleet. It is errBehind while the cache does not show what this
 // process did.
-func (r *Roller) look(ctx context.Context) (fleet, error) {
+func (r *Roller) readNodes(ctx context.Context) (fleet, error) {
 	sharing, err := r.Sharing(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("reading how GPUs are shared: %w", err)
@@ -114,7 +114,7 @@ func newMember(node *corev1.Node, sharing gpu.Sharing, sets []appsv1.DaemonSet, 
 	if m.plugin != nil {
 		m.others--
 	}
-	m.verdict = readiness.Judge(readiness.View{Node: node, Profile: profile, Plugin: m.plugin, Revision: m.revision()})
+	m.health = readiness.Check(readiness.View{Node: node, Profile: profile, Plugin: m.plugin, Revision: m.revision()})
 	return m
 }
 
@@ -154,7 +154,7 @@ func (m *member) revision() string {
 // us and the node changes it, and would change the next one too. One that was made
 // from a template of before is; the next is made from this one.
 func (m *member) old() bool {
-	if m.plugin == nil || m.revision() == "" || m.verdict.Current {
+	if m.plugin == nil || m.revision() == "" || m.health.Current {
 		return false
 	}
 	return m.mark.revision != m.revision() || m.mark.pod == m.plugin.UID || m.belated()
@@ -183,12 +183,12 @@ func (m *member) observed() bool {
 // agrees tells whether the declared plugin runs alone and the node offers what its
 // profile says.
 func (m *member) agrees() bool {
-	return m.plugin != nil && m.others == 0 && m.verdict.Agrees
+	return m.plugin != nil && m.others == 0 && m.health.Agrees
 }
 
-// trouble is why the node does not agree.
-func (m *member) trouble() string {
-	return cmp.Or(m.verdict.Message, "another pod of the device plugin is still on it")
+// reason is why the node does not agree.
+func (m *member) reason() string {
+	return cmp.Or(m.health.Message, "another pod of the device plugin is still on it")
 }
 
 // available reports whether the node has agreed for minReady.
@@ -201,8 +201,8 @@ func (m *member) works() bool {
 	if m.plugin == nil || !podReady(m.plugin) || m.mark != (mark{}) {
 		return false
 	}
-	vouched, _ := m.vouched()
-	return m.offers() && vouched.Differs(m.node.Status.Allocatable) == ""
+	recorded, _ := m.recordedCapacity()
+	return m.offers() && recorded.Differs(m.node.Status.Allocatable) == ""
 }
 
 // idle tells that the node has not been opened to GPU pods. It is not whether
@@ -260,9 +260,9 @@ func (m *member) offers() bool {
 	return has[gpu.Resource]+has[gpu.SharedResource] > 0
 }
 
-// vouched is what the node is believed to offer: what was vouched for, or else
+// recordedCapacity is what the node is believed to offer: what was recorded, or else
 // what it says itself.
-func (m *member) vouched() (offer gpu.Offer, annotated bool) {
+func (m *member) recordedCapacity() (offer gpu.Offer, annotated bool) {
 	offer, err := gpu.ParseOffer(m.node.Annotations[gpu.OfferAnnotation])
 	if err != nil {
 		return m.has(), false
@@ -270,11 +270,11 @@ func (m *member) vouched() (offer gpu.Offer, annotated bool) {
 	return offer, true
 }
 
-// overvouched tells that more is vouched for than is coming: the plugin that
+// capacityTooHigh tells that more is recorded than is coming: the plugin that
 // offered it is gone, or is being taken by the DaemonSet controller.
-func (m *member) overvouched() bool {
-	vouched, annotated := m.vouched()
-	return annotated && !m.old() && !m.agrees() && !maps.Equal(vouched, vouched.Least(m.verdict.Offer))
+func (m *member) capacityTooHigh() bool {
+	recorded, annotated := m.recordedCapacity()
+	return annotated && !m.old() && !m.agrees() && !maps.Equal(recorded, recorded.Least(m.health.Offer))
 }
 
 func hasTaint(node *corev1.Node, key string) bool {

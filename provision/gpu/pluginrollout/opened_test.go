@@ -63,7 +63,7 @@ func TestAnMPSDaemonIsLeftToItsUsersWhateverKarpenterCallsTheNode(t *testing.T) 
 		t.Run(name, func(t *testing.T) {
 			objects := []client.Object{set("five", "new"), node("b1", with), plugin("b1", "old", 2*hour, serving)}
 			s := newStage(t, append(objects, asking("used", 1, gpu.SharedResource, using("b1")))...)
-			if again := s.step().RequeueAfter; again != lookAgain {
+			if again := s.step().RequeueAfter; again != recheckInterval {
 				t.Errorf("looks again after %v", again)
 			}
 			s.goes("a pod uses the GPUs")

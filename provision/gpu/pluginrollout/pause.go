@@ -6,17 +6,17 @@ import (
 )
 
 const (
-	// patience is how long a pool's rollout waits for pods that wait for its GPUs. A
+	// pendingPodsTimeout is how long a pool's rollout waits for pods that wait for its GPUs. A
 	// pod that has waited for so long waits for something else: room that the pool's
 	// limits do not allow, a volume, a zone. The new plugin, which may mend a fault
 	// in the old one, must not wait for it for ever.
-	patience = time.Hour
-	// lookAgain is when waiting pods, which nothing tells us of, are read again;
-	// lookRarely is when they are after fresh, because to read them is to list all
+	pendingPodsTimeout = time.Hour
+	// recheckInterval is when waiting pods, which nothing tells us of, are read again;
+	// idleInterval is when they are after fresh, because to read them is to list all
 	// pending pods of the cluster past every cache.
-	lookAgain  = 10 * time.Second
-	lookRarely = time.Minute
-	fresh      = 5 * time.Minute
+	recheckInterval = 10 * time.Second
+	idleInterval    = time.Minute
+	fresh           = 5 * time.Minute
 )
 
 // pause is that a pool's rollout waits for pods. It is this process's own
@@ -38,7 +38,7 @@ func (r *Roller) rests(s *step, m *member, now time.Time) bool {
 		return false
 	}
 	s.waiting[m.pool] = p.why
-	s.lookIn(p.again.Sub(now))
+	s.requeueAfter(p.again.Sub(now))
 	return true
 }
 
@@ -49,19 +49,19 @@ func (r *Roller) wait(s *step, m *member, pods *tally, now time.Time) bool {
 	if !known {
 		p.since = now
 	}
-	ends := p.since.Add(patience)
+	ends := p.since.Add(pendingPodsTimeout)
 	if !now.Before(ends) {
 		return false
 	}
 	p.why = "waits: " + pods.who("waits for GPUs", "wait for GPUs") + "; goes on with one node at " + ends.UTC().Format("15:04 MST")
-	every := lookAgain
+	every := recheckInterval
 	if p.again = (time.Time{}); now.Sub(p.since) >= fresh {
-		every = lookRarely
+		every = idleInterval
 		p.again = now.Add(min(every, ends.Sub(now)))
 	}
 	r.pauses[m.pool] = p
 	s.waiting[m.pool] = p.why
-	s.lookIn(min(every, ends.Sub(now)))
+	s.requeueAfter(min(every, ends.Sub(now)))
 	return true
 }
 

@@ -95,15 +95,15 @@ func TestNoPatienceEndsWhatUsesAnMPSDaemon(t *testing.T) {
 func TestPendingPodsAreReadLessOftenAfterAWhile(t *testing.T) {
 	s := newStage(t, set("ten", "new"), set("five", "new"), node("a1"), plugin("a1", "old", 2*hour), asking("p", 1, gpu.Resource, of("a")))
 	for range 30 {
-		if lists, again := s.reads(); lists != 1 || again != lookAgain {
+		if lists, again := s.reads(); lists != 1 || again != recheckInterval {
 			t.Fatalf("at first: %d lists, looks again after %v", lists, again)
 		}
-		s.clock.Step(lookAgain)
+		s.clock.Step(recheckInterval)
 	}
-	if lists, again := s.reads(); lists != 1 || again != lookRarely {
+	if lists, again := s.reads(); lists != 1 || again != idleInterval {
 		t.Errorf("after five minutes: %d lists, looks again after %v", lists, again)
 	}
-	s.clock.Step(lookRarely - time.Second)
+	s.clock.Step(idleInterval - time.Second)
 	if lists, again := s.reads(); lists != 0 || again != time.Second {
 		t.Errorf("whatever else happens: %d lists, looks again after %v", lists, again)
 	}

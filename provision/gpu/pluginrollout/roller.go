@@ -36,7 +36,7 @@ const (
 	defaultTimeout = 10 * time.Minute
 )
 
-// Config is what a Roller works with. All fields but Tell are needed.
+// Config is what a Roller works with. All fields but OnChange are needed.
 type Config struct {
 	// Cache holds the true state (not what the engine shows Karpenter) of Nodes
 	// and, in gpu.PluginNamespace, of the DaemonSets and Pods with
@@ -53,8 +53,8 @@ type Config struct {
 	Recorder record.EventRecorder
 	Clock    clock.PassiveClock
 	Log      logr.Logger
-	// Tell, if there is one, is called after States has changed. It must not block.
-	Tell func()
+	// OnChange, if there is one, is called after States has changed. It must not block.
+	OnChange func()
 }
 
 // Roller is the controller.
@@ -87,9 +87,9 @@ func New(config Config) *Roller {
 func (r *Roller) SetupWithManager(mgr manager.Manager) error {
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named(controllerName).
-		WatchesRawSource(source.Kind(r.Cache, &corev1.Node{}, wake[*corev1.Node](), nodeChanges())).
-		WatchesRawSource(source.Kind(r.Cache, &corev1.Pod{}, wake[*corev1.Pod](), ofPlugin[*corev1.Pod]())).
-		WatchesRawSource(source.Kind(r.Cache, &appsv1.DaemonSet{}, wake[*appsv1.DaemonSet](), ofPlugin[*appsv1.DaemonSet]())).
+		WatchesRawSource(source.Kind(r.Cache, &corev1.Node{}, enqueue[*corev1.Node](), nodeChanges())).
+		WatchesRawSource(source.Kind(r.Cache, &corev1.Pod{}, enqueue[*corev1.Pod](), ofPlugin[*corev1.Pod]())).
+		WatchesRawSource(source.Kind(r.Cache, &appsv1.DaemonSet{}, enqueue[*appsv1.DaemonSet](), ofPlugin[*appsv1.DaemonSet]())).
 		WatchesRawSource(source.Func(r.start)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: 1}).
 		Complete(r)
@@ -132,15 +132,15 @@ func (r *Roller) publish(states map[string]string) {
 	news := !maps.Equal(r.states, states)
 	r.states = states
 	r.mu.Unlock()
-	if news && r.Tell != nil {
-		r.Tell()
+	if news && r.OnChange != nil {
+		r.OnChange()
 	}
 }
 
 // Reconcile takes the next step, if there is one to take: at most one working
 // plugin is deleted by it.
 func (r *Roller) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
-	fleet, err := r.look(ctx)
+	fleet, err := r.readNodes(ctx)
 	if errors.Is(err, errBehind) {
 		return reconcile.Result{RequeueAfter: soon}, nil
 	}

@@ -89,7 +89,7 @@ func (s *stage) restart() {
 	s.roller = New(Config{
 		Cache: stale{from: s.Client}, Client: s.Client, Live: s.Client,
 		Sharing:  func(context.Context) (gpu.Sharing, error) { return s.sharing, nil },
-		Recorder: s.events, Clock: s.clock, Log: logr.Discard(), Tell: func() { s.told++ },
+		Recorder: s.events, Clock: s.clock, Log: logr.Discard(), OnChange: func() { s.told++ },
 	})
 }
 
@@ -174,7 +174,7 @@ func (s *stage) node(name string) *corev1.Node {
 	return node
 }
 
-// vouched is what is vouched for of a node.
+// recordedCapacity is what is vouched for of a node.
 func (s *stage) vouched(name string) string {
 	s.Helper()
 	return s.node(name).Annotations[gpu.OfferAnnotation]

@@ -41,7 +41,7 @@ func (s *step) replaced(m *member) bool {
 // why says what a pool's rollout does, or what it waits for.
 func (s *step) why(pool string, all []*member) string {
 	if m := s.middle; m != nil && s.stopped {
-		return fmt.Sprintf("stopped: %s does not offer its GPUs with the new plugin: %s", name(m, pool), m.trouble())
+		return fmt.Sprintf("stopped: %s does not offer its GPUs with the new plugin: %s", name(m, pool), m.reason())
 	} else if m != nil {
 		return "waits for the new plugin of " + name(m, pool)
 	}

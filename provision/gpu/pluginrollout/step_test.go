@@ -308,7 +308,7 @@ func TestPodsThatWait(t *testing.T) {
 			if paused := len(s.deleted) == 0; paused != (test.state != "") {
 				t.Errorf("deleted %v", s.deleted)
 			}
-			if test.state != "" && result.RequeueAfter != lookAgain {
+			if test.state != "" && result.RequeueAfter != recheckInterval {
 				t.Errorf("looks again after %v", result.RequeueAfter)
 			}
 			if test.state != "" && s.marked("a1") != (mark{}) {
@@ -387,7 +387,7 @@ func TestUnderMPSANodeHasItsTurnWhenNobodyUsesItsGPUs(t *testing.T) {
 	s = newStage(t, append(nodes, used, more)...)
 	result := s.step()
 	want := map[string]string{"b": "0 of 2 plugins replaced; waits: pod ml/used uses GPUs on node b1, whose MPS daemon ends with the plugin"}
-	if diff := cmp.Diff(want, s.roller.States()); diff != "" || len(s.deleted) > 0 || result.RequeueAfter != lookAgain {
+	if diff := cmp.Diff(want, s.roller.States()); diff != "" || len(s.deleted) > 0 || result.RequeueAfter != recheckInterval {
 		t.Errorf("deleted %v, looks again in %s; states (-want +got):\n%s", s.deleted, result.RequeueAfter, diff)
 	}
 

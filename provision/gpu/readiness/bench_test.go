@@ -44,10 +44,10 @@ var sliced = gpu.Profile{
 	Name: "sliced", Pools: []string{"shared"}, Strategy: gpu.TimeSlicing, Replicas: 10, ReadyTimeout: 10 * time.Minute,
 }
 
-// bench is an API server, a cache of it that may lag, and what the Keeper needs.
+// bench is an API server, a cache of it that may lag, and what the Controller needs.
 type bench struct {
 	*testing.T
-	keeper   *readiness.Keeper
+	keeper   *readiness.Controller
 	api      client.WithWatch
 	cache    *lagging
 	clock    *clocktesting.FakeClock
@@ -155,9 +155,9 @@ func (b *bench) restart() {
 	b.events, b.registry = record.NewFakeRecorder(100), prometheus.NewRegistry()
 	cached := func(context.Context) (gpu.Sharing, error) { return b.sharing, b.unknown }
 	cfg := readiness.Config{
-		Cache: b.cache, Client: b.api, Live: b.api, Book: b.book, Recorder: b.events, Registry: b.registry, Clock: b.clock,
+		Cache: b.cache, Client: b.api, Live: b.api, Backoff: b.book, Recorder: b.events, Registry: b.registry, Clock: b.clock,
 		Replaces: func() bool { return !b.foreign },
-		Tell:     func() { b.told++ }, Log: logr.Discard(),
+		OnChange: func() { b.told++ }, Log: logr.Discard(),
 	}
 	cfg.Sharing.Read, cfg.Sharing.Peek = cached, cached
 	cfg.Sharing.Live = func(context.Context) (gpu.Sharing, error) {
@@ -260,7 +260,7 @@ func (b *bench) drop(o client.Object) {
 	}
 }
 
-// said takes the events so far.
+// messageSuffix takes the events so far.
 func (b *bench) said() []string {
 	var out []string
 	for {

@@ -28,12 +28,12 @@ import (
 	"github.com/poolwright/poolwright/provision/gpu/readiness"
 )
 
-// live is a control plane with the Keeper on a manager, and everything else
+// live is a control plane with the Controller on a manager, and everything else
 // played by hand but the DaemonSet controller.
 type live struct {
 	*testing.T
 	api      client.Client
-	keeper   *readiness.Keeper
+	keeper   *readiness.Controller
 	registry *prometheus.Registry
 
 	mu      sync.Mutex
@@ -88,7 +88,7 @@ func startLive(t *testing.T, server *rest.Config) *live {
 		return l.sharing, nil
 	}
 	cfg := readiness.Config{
-		Cache: mgr.GetCache(), Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Book: l, Registry: l.registry, Clock: clock.RealClock{},
+		Cache: mgr.GetCache(), Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Backoff: l, Registry: l.registry, Clock: clock.RealClock{},
 		Replaces: func() bool { return true },
 		//nolint:staticcheck // The newer events API drops repeated notes into one series.
 		Recorder: mgr.GetEventRecorderFor("poolwright"), Log: logr.Discard(),

@@ -17,32 +17,32 @@ const scrapeWait = 2 * time.Second
 // series are the metrics. Gauges are made of Pools at each scrape, so none is of
 // a pool that is gone; what is counted is remembered.
 type series struct {
-	keeper   *Keeper
-	replaced *prometheus.CounterVec
-	took     *prometheus.HistogramVec
+	controller *Controller
+	replaced   *prometheus.CounterVec
+	took       *prometheus.HistogramVec
 
-	nodes, updated, troubles, held *prometheus.Desc
+	nodes, updated, unhealthyNodes, backoff *prometheus.Desc
 
 	mu    sync.Mutex
 	known map[string]bool
 }
 
-func newSeries(registry prometheus.Registerer, k *Keeper) (*series, error) {
+func newSeries(registry prometheus.Registerer, k *Controller) (*series, error) {
 	describe := func(name, help string, labels ...string) *prometheus.Desc {
 		return prometheus.NewDesc("poolwright_gpu_"+name, help, append([]string{"nodepool"}, labels...), nil)
 	}
 	s := &series{
-		keeper: k,
-		known:  map[string]bool{},
+		controller: k,
+		known:      map[string]bool{},
 		replaced: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "poolwright_gpu_nodes_replaced_total",
 			Help: "Nodes replaced because they never offered their GPUs, by reason."}, []string{"nodepool", "reason"}),
 		took: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "poolwright_gpu_node_offer_seconds",
 			Help:    "Time from a node's registration until it offered its GPUs and took pods.",
 			Buckets: []float64{2, 5, 10, 20, 30, 60, 120, 300, 600, 1200}}, []string{"nodepool"}),
-		nodes:    describe("nodes", "Nodes with NVIDIA GPUs in pools that a profile serves.", "profile"),
-		updated:  describe("nodes_updated", "Of those, the ones whose plugin runs as declared and that offer what their profile says.", "profile"),
-		troubles: describe("nodes_in_trouble", "Nodes that do not offer what they should, by reason.", "reason"),
-		held:     describe("pool_held_until_seconds", "Unix time until which no GPU node of the pool is launched; 0 when that is not held back."),
+		nodes:          describe("nodes", "Nodes with NVIDIA GPUs in pools that a profile serves.", "profile"),
+		updated:        describe("nodes_updated", "Of those, the ones whose plugin runs as declared and that offer what their profile says.", "profile"),
+		unhealthyNodes: describe("nodes_in_trouble", "Nodes that do not offer what they should, by reason.", "reason"),
+		backoff:        describe("pool_held_until_seconds", "Unix time until which no GPU node of the pool is launched; 0 when that is not held back."),
 	}
 	if err := registry.Register(s); err != nil {
 		return nil, fmt.Errorf("registering the metrics of GPU nodes: %w", err)
@@ -52,7 +52,7 @@ func newSeries(registry prometheus.Registerer, k *Keeper) (*series, error) {
 
 // Describe implements prometheus.Collector.
 func (s *series) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{s.nodes, s.updated, s.troubles, s.held} {
+	for _, d := range []*prometheus.Desc{s.nodes, s.updated, s.unhealthyNodes, s.backoff} {
 		out <- d
 	}
 	s.replaced.Describe(out)
@@ -64,14 +64,14 @@ func (s *series) Describe(out chan<- *prometheus.Desc) {
 func (s *series) Collect(out chan<- prometheus.Metric) {
 	s.replaced.Collect(out)
 	s.took.Collect(out)
-	if !s.keeper.leading.Load() {
+	if !s.controller.leading.Load() {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), scrapeWait)
 	defer cancel()
-	pools, err := s.keeper.Pools(ctx)
+	pools, err := s.controller.Pools(ctx)
 	if err != nil {
-		s.keeper.cfg.Log.V(1).Info("Could not measure the pools with GPUs", "error", err.Error())
+		s.controller.cfg.Log.V(1).Info("Could not measure the pools with GPUs", "error", err.Error())
 		return
 	}
 	gauge := func(desc *prometheus.Desc, value float64, labels ...string) {
@@ -81,17 +81,17 @@ func (s *series) Collect(out chan<- prometheus.Metric) {
 		gauge(s.nodes, float64(p.Nodes), p.Pool, p.Profile)
 		gauge(s.updated, float64(p.Updated), p.Pool, p.Profile)
 		reasons := map[string]int{}
-		for _, t := range p.Troubles {
+		for _, t := range p.Unhealthy {
 			reasons[t.Reason]++
 		}
 		for reason, n := range reasons {
-			gauge(s.troubles, float64(n), p.Pool, reason)
+			gauge(s.unhealthyNodes, float64(n), p.Pool, reason)
 		}
 		until := 0.0
-		if !p.HeldUntil.IsZero() {
-			until = float64(p.HeldUntil.Unix())
+		if !p.BackoffUntil.IsZero() {
+			until = float64(p.BackoffUntil.Unix())
 		}
-		gauge(s.held, until, p.Pool)
+		gauge(s.backoff, until, p.Pool)
 	}
 }
 

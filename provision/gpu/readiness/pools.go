@@ -17,9 +17,9 @@ import (
 )
 
 // Pools tells how the GPUs of each pool stand, sorted by pool: those with nodes,
-// and those with failures or a hold. Rollout is left empty.
-func (k *Keeper) Pools(ctx context.Context) ([]gpu.PoolState, error) {
-	scene, err := k.scene(ctx, k.cfg.Cache, k.cfg.Sharing.Read)
+// and those with failures or a backoff. Rollout is left empty.
+func (k *Controller) Pools(ctx context.Context) ([]gpu.PoolState, error) {
+	scene, err := k.readPlugin(ctx, k.cfg.Cache, k.cfg.Sharing.Read)
 	if err != nil {
 		return nil, err
 	}
@@ -35,16 +35,16 @@ func (k *Keeper) Pools(ctx context.Context) ([]gpu.PoolState, error) {
 		return pools[name]
 	}
 	for i := range nodes {
-		if !minded(&nodes[i]) {
+		if !isManaged(&nodes[i]) {
 			continue
 		}
-		if s, ours := scene.look(&nodes[i]); ours {
+		if s, ours := scene.viewOf(&nodes[i]); ours {
 			if err := k.add(ctx, pool(s.pool, s.profile), s); err != nil {
 				return nil, err
 			}
 		}
 	}
-	for _, name := range k.cfg.Book.Pools() {
+	for _, name := range k.cfg.Backoff.Pools() {
 		if profile, served := scene.sharing.For(name); served {
 			pool(name, profile)
 		}
@@ -53,12 +53,12 @@ func (k *Keeper) Pools(ctx context.Context) ([]gpu.PoolState, error) {
 	now := k.cfg.Clock.Now()
 	for _, name := range slices.Sorted(maps.Keys(pools)) {
 		p := *pools[name]
-		slices.SortFunc(p.Troubles, func(a, b gpu.Trouble) int { return cmp.Compare(a.Node, b.Node) })
+		slices.SortFunc(p.Unhealthy, func(a, b gpu.UnhealthyNode) int { return cmp.Compare(a.Node, b.Node) })
 		var until time.Time
-		if p.Failures, until, p.LastFailure = k.cfg.Book.State(name); until.After(now) {
-			p.HeldUntil = until
+		if p.Failures, until, p.LastFailure = k.cfg.Backoff.State(name); until.After(now) {
+			p.BackoffUntil = until
 		}
-		if p.Nodes > 0 || p.Failures > 0 || !p.HeldUntil.IsZero() {
+		if p.Nodes > 0 || p.Failures > 0 || !p.BackoffUntil.IsZero() {
 			out = append(out, p)
 		}
 	}
@@ -66,9 +66,9 @@ func (k *Keeper) Pools(ctx context.Context) ([]gpu.PoolState, error) {
 }
 
 // add counts a node into its pool.
-func (k *Keeper) add(ctx context.Context, p *gpu.PoolState, s sight) error {
+func (k *Controller) add(ctx context.Context, p *gpu.PoolState, s nodeView) error {
 	p.Nodes++
-	if s.verdict.Agrees && nodeReady(s.node) {
+	if s.health.Agrees && nodeReady(s.node) {
 		p.Updated++
 	}
 	for _, name := range []corev1.ResourceName{gpu.Resource, gpu.SharedResource} {
@@ -76,30 +76,30 @@ func (k *Keeper) add(ctx context.Context, p *gpu.PoolState, s sight) error {
 			p.Offered[name] += quantity.Value()
 		}
 	}
-	trouble, err := k.trouble(ctx, s)
+	trouble, err := k.unhealthy(ctx, s)
 	if err == nil && trouble != nil {
-		p.Troubles = append(p.Troubles, *trouble)
+		p.Unhealthy = append(p.Unhealthy, *trouble)
 	}
 	return err
 }
 
-// trouble is a node that has offered something else than it should for too long,
+// unhealthy is a node that has offered something else than it should for too long,
 // or never offered its GPUs in time, with what keeps it from being replaced; else
 // nil.
-func (k *Keeper) trouble(ctx context.Context, s sight) (*gpu.Trouble, error) {
+func (k *Controller) unhealthy(ctx context.Context, s nodeView) (*gpu.UnhealthyNode, error) {
 	now := k.cfg.Clock.Now()
-	out := &gpu.Trouble{Node: s.node.Name}
+	out := &gpu.UnhealthyNode{Node: s.node.Name}
 	for _, owner := range s.node.OwnerReferences {
 		if owner.Kind == "NodeClaim" {
 			out.Claim = owner.Name
 		}
 	}
-	if since := k.memory.doubted(s.node); !s.verdict.Agrees && !since.IsZero() && !now.Before(s.doubtful(since)) {
-		out.Reason, out.Message, out.Since = s.verdict.Reason, s.verdict.Message, since
+	if since := k.records.mismatched(s.node); !s.health.Agrees && !since.IsZero() && !now.Before(s.graceEnd(since)) {
+		out.Reason, out.Message, out.Since = s.health.Reason, s.health.Message, since
 		return out, nil
 	}
-	past := k.memory.past(s.node, now)
-	if initialized(s.node) || s.verdict.Agrees && nodeReady(s.node) || s.vouched(past) {
+	past := k.records.history(s.node, now)
+	if initialized(s.node) || s.health.Agrees && nodeReady(s.node) || s.capacityRecorded(past) {
 		return nil, nil
 	}
 	claim, err := claimOf(ctx, k.cfg.Cache, s.node)
@@ -109,48 +109,48 @@ func (k *Keeper) trouble(ctx context.Context, s sight) (*gpu.Trouble, error) {
 	return k.late(s, claim, past, out), nil
 }
 
-// late completes the trouble of a node that starts; nil while it is not late.
-func (k *Keeper) late(s sight, claim *karpv1.NodeClaim, past past, out *gpu.Trouble) *gpu.Trouble {
+// late completes the report on a node that starts; nil while it is not late.
+func (k *Controller) late(s nodeView, claim *karpv1.NodeClaim, past nodeHistory, out *gpu.UnhealthyNode) *gpu.UnhealthyNode {
 	now := k.cfg.Clock.Now()
 	left, counts := k.left(s, claim)
-	if !counts || left > s.worrying() {
+	if !counts || left > s.warnAfter() {
 		return nil
 	}
 	out.Reason, out.Message = s.diagnosis()
-	out.Since = now.Add(left - s.worrying())
+	out.Since = now.Add(left - s.warnAfter())
 	if left > 0 {
 		out.Message += "; its time is up at " + now.Add(left).UTC().Format("15:04:05 UTC")
 	}
-	out.Reason = cmp.Or(past.note.reason, out.Reason)
-	if words := cmp.Or(k.spared(s, claim), past.note.words); words != "" {
+	out.Reason = cmp.Or(past.blocker.reason, out.Reason)
+	if words := cmp.Or(k.spared(s, claim), past.blocker.message); words != "" {
 		out.Message += "; " + words
 	}
 	return out
 }
 
-// show tells when the node's part in Pools changed.
-func (k *Keeper) show(ctx context.Context, s sight) error {
+// show reports when the node's part in Pools changed.
+func (k *Controller) show(ctx context.Context, s nodeView) error {
 	part := gpu.PoolState{Pool: s.pool, Profile: s.profile.Name, Offered: gpu.Offer{}}
 	if err := k.add(ctx, &part, s); err != nil {
 		return err
 	}
-	if k.memory.show(s.node.Name, fmt.Sprint(part)) {
-		k.cfg.Tell()
+	if k.records.poolPartChanged(s.node.Name, fmt.Sprint(part)) {
+		k.cfg.OnChange()
 	}
 	return nil
 }
 
 // forget drops a node that is gone or no longer ours; with the last of its pool,
 // the metrics of pools that are gone, too.
-func (k *Keeper) forget(ctx context.Context, name string) {
-	known, last := k.memory.forget(name)
+func (k *Controller) forget(ctx context.Context, name string) {
+	known, last := k.records.forget(name)
 	if known {
-		k.cfg.Tell()
+		k.cfg.OnChange()
 	}
 	if !last {
 		return
 	}
-	for _, pool := range k.memory.empty(k.series.pools()) {
+	for _, pool := range k.records.empty(k.series.pools()) {
 		err := k.cfg.Live.Get(ctx, client.ObjectKey{Name: pool}, &karpv1.NodePool{})
 		switch {
 		case apierrors.IsNotFound(err):

@@ -152,7 +152,7 @@ func TestANodeIsReleasedWhenOnePluginAloneServesIt(t *testing.T) {
 				return
 			}
 			b.clock.SetTime(epoch.Add(10 * time.Minute))
-			if got := b.pools()[0].Troubles; len(got) != 1 || got[0].Reason != "Mismatch" ||
+			if got := b.pools()[0].Unhealthy; len(got) != 1 || got[0].Reason != "Mismatch" ||
 				got[0].Message != "two plugins are on the node: beside pod plugin-1, 1 more have not ended yet" {
 				t.Errorf("%+v", got)
 			}

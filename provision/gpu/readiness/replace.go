@@ -18,27 +18,27 @@ const failedAnnotation = "poolwright.dev/gpu-failed"
 
 // overdue replaces a node that has not offered its GPUs in time. It returns how
 // long the node still has, or 0.
-func (k *Keeper) overdue(ctx context.Context, s sight) (time.Duration, error) {
+func (k *Controller) overdue(ctx context.Context, s nodeView) (time.Duration, error) {
 	claim, err := claimOf(ctx, k.cfg.Cache, s.node)
 	if err != nil || claim == nil {
 		return 0, err
 	}
 	left, counts := k.left(s, claim)
 	if !counts || left > 0 {
-		k.memory.take(s.node.Name, note{})
+		k.records.setBlocker(s.node.Name, blocker{})
 		return left, nil
 	}
 	if words := k.spared(s, claim); words != "" {
-		k.memory.take(s.node.Name, note{})
-		k.say(s, claim, note{words: words})
+		k.records.setBlocker(s.node.Name, blocker{})
+		k.skipEvent(s, claim, blocker{message: words})
 		return grace, nil // Not all of what spares it is watched.
 	}
-	wait, err := k.turn(ctx, s, claim)
+	wait, err := k.budgetWait(ctx, s, claim)
 	if err != nil {
 		return 0, err
 	}
 	if wait > 0 {
-		k.memory.take(s.node.Name, waits)
+		k.records.setBlocker(s.node.Name, waits)
 		return wait, nil
 	}
 	return k.replace(ctx, s.node.Name)
@@ -46,13 +46,13 @@ func (k *Keeper) overdue(ctx context.Context, s sight) (time.Duration, error) {
 
 // left is how long a node still has. It returns false for one that is on its way
 // out, or whose time has not begun.
-func (k *Keeper) left(s sight, claim *karpv1.NodeClaim) (time.Duration, bool) {
+func (k *Controller) left(s nodeView, claim *karpv1.NodeClaim) (time.Duration, bool) {
 	at, ok := registeredAt(claim)
 	if !ok || claim.DeletionTimestamp != nil || s.node.DeletionTimestamp != nil {
 		return 0, false
 	}
 	now := k.cfg.Clock.Now()
-	return s.deadline(at, k.memory.past(s.node, now)).Sub(now), true
+	return s.deadline(at, k.records.history(s.node, now)).Sub(now), true
 }
 
 // replace deletes a node's claim, if all that speaks for it is still true where no
@@ -60,20 +60,20 @@ func (k *Keeper) left(s sight, claim *karpv1.NodeClaim) (time.Duration, bool) {
 // and DaemonSets, and those of others. Only how many nodes the pool has, which
 // bounds the replacements, is the cache's word. Karpenter drains the node, and buys
 // another when pods need one.
-func (k *Keeper) replace(ctx context.Context, name string) (time.Duration, error) {
+func (k *Controller) replace(ctx context.Context, name string) (time.Duration, error) {
 	node := &corev1.Node{}
 	if err := k.cfg.Live.Get(ctx, client.ObjectKey{Name: name}, node); err != nil {
 		return 0, fmt.Errorf("reading node %q again before it is replaced: %w", name, err)
 	}
-	scene, err := k.scene(ctx, k.cfg.Live, k.cfg.Sharing.Live)
+	scene, err := k.readPlugin(ctx, k.cfg.Live, k.cfg.Sharing.Live)
 	if err != nil {
 		return 0, err
 	}
-	s, ours := scene.look(node)
-	if !ours || initialized(node) || s.verdict.Agrees && nodeReady(node) {
+	s, ours := scene.viewOf(node)
+	if !ours || initialized(node) || s.health.Agrees && nodeReady(node) {
 		return conflictRetry, nil // The cache will tell the same soon.
 	}
-	k.memory.meet(&s, k.cfg.Clock.Now()) // What is declared may have changed this moment.
+	k.records.observe(&s, k.cfg.Clock.Now()) // What is declared may have changed this moment.
 	claim, err := claimOf(ctx, k.cfg.Live, node)
 	if err != nil || claim == nil {
 		return 0, err
@@ -85,7 +85,7 @@ func (k *Keeper) replace(ctx context.Context, name string) (time.Duration, error
 }
 
 // proceed replaces a node whose time is up, unless something stands in its way.
-func (k *Keeper) proceed(ctx context.Context, s sight, claim *karpv1.NodeClaim) (time.Duration, error) {
+func (k *Controller) proceed(ctx context.Context, s nodeView, claim *karpv1.NodeClaim) (time.Duration, error) {
 	if k.spared(s, claim) != "" {
 		return conflictRetry, nil // The cache will tell the same soon, and why.
 	}
@@ -94,23 +94,23 @@ func (k *Keeper) proceed(ctx context.Context, s sight, claim *karpv1.NodeClaim) 
 	if err != nil {
 		return 0, err
 	}
-	k.memory.take(name, found)
-	if found != (note{}) {
-		k.say(s, claim, found)
+	k.records.setBlocker(name, found)
+	if found != (blocker{}) {
+		k.skipEvent(s, claim, found)
 		return grace, nil
 	}
-	if wait, err := k.turn(ctx, s, claim); wait > 0 || err != nil {
-		k.memory.take(name, waits)
+	if wait, err := k.budgetWait(ctx, s, claim); wait > 0 || err != nil {
+		k.records.setBlocker(name, waits)
 		return wait, err
 	}
-	k.turns.take(s.pool, claim.UID, k.cfg.Clock.Now())
-	return 0, k.condemn(ctx, s, claim)
+	k.budget.take(s.pool, claim.UID, k.cfg.Clock.Now())
+	return 0, k.deleteClaim(ctx, s, claim)
 }
 
-// condemn marks and deletes a claim. It is counted and told once it is deleted: a
+// deleteClaim marks and deletes a claim. It is counted and reported once it is deleted: a
 // node that is saved by a conflict has not failed. A crash in between loses a
 // count, and never adds one, since nobody deletes a claim twice.
-func (k *Keeper) condemn(ctx context.Context, s sight, claim *karpv1.NodeClaim) error {
+func (k *Controller) deleteClaim(ctx context.Context, s nodeView, claim *karpv1.NodeClaim) error {
 	reason, message := s.diagnosis()
 	if err := k.mark(ctx, claim, reason); err != nil {
 		return err
@@ -119,25 +119,25 @@ func (k *Keeper) condemn(ctx context.Context, s sight, claim *karpv1.NodeClaim) 
 	if err := k.cfg.Client.Delete(ctx, claim, seen); err != nil {
 		return fmt.Errorf("deleting NodeClaim %q, whose node does not offer its GPUs: %w", claim.Name, err)
 	}
-	failures, until := k.cfg.Book.Failed(s.pool, reason+": "+message)
+	failures, until := k.cfg.Backoff.Failed(s.pool, reason+": "+message)
 	k.series.replacedOne(s.pool, reason)
 	at, _ := registeredAt(claim)
 	now := k.cfg.Clock.Now()
 	words := fmt.Sprintf("The node does not offer %s (profile %s) %s after registration and is replaced: %s",
-		s.verdict.Offer, s.profile.Name, now.Sub(at).Round(time.Second), message)
+		s.health.Offer, s.profile.Name, now.Sub(at).Round(time.Second), message)
 	if until.After(now) {
 		words += fmt.Sprintf("; it is number %d in a row: no GPU node of pool %s is launched until %s", failures, s.pool, until.UTC().Format("15:04 UTC"))
 	}
 	k.cfg.Log.Info(words, "node", s.node.Name, "nodeclaim", claim.Name, "nodepool", s.pool, "reason", reason)
 	k.cfg.Recorder.Event(claim, corev1.EventTypeWarning, reason, words)
 	k.cfg.Recorder.Event(s.node, corev1.EventTypeWarning, reason, words)
-	k.cfg.Tell()
+	k.cfg.OnChange()
 	return nil
 }
 
 // mark writes on a claim why it is replaced, and leaves it as it is after the
 // writing; an empty reason takes the mark away.
-func (k *Keeper) mark(ctx context.Context, claim *karpv1.NodeClaim, reason string) error {
+func (k *Controller) mark(ctx context.Context, claim *karpv1.NodeClaim, reason string) error {
 	if claim.Annotations[failedAnnotation] == reason {
 		return nil
 	}
@@ -155,9 +155,9 @@ func (k *Keeper) mark(ctx context.Context, claim *karpv1.NodeClaim, reason strin
 	return nil
 }
 
-// acquit takes the mark from the claim of a node that agrees: its deletion failed,
+// clearReason takes the mark from the claim of a node that agrees: its deletion failed,
 // and then it came to offer its GPUs after all.
-func (k *Keeper) acquit(ctx context.Context, s sight) error {
+func (k *Controller) clearReason(ctx context.Context, s nodeView) error {
 	claim, err := claimOf(ctx, k.cfg.Cache, s.node)
 	if err != nil || claim == nil || claim.DeletionTimestamp != nil {
 		return err
@@ -167,12 +167,12 @@ func (k *Keeper) acquit(ctx context.Context, s sight) error {
 
 // diagnosis is why a node is replaced, or would be. A kubelet in trouble explains
 // all that is seen of the node; what it is compared with comes first.
-func (s *sight) diagnosis() (reason, message string) {
+func (s *nodeView) diagnosis() (reason, message string) {
 	if s.unapplied != "" {
 		return NotApplied, s.unapplied
 	}
 	if nodeReady(s.node) {
-		return s.verdict.Reason, s.verdict.Message
+		return s.health.Reason, s.health.Message
 	}
 	for _, c := range s.node.Status.Conditions {
 		if c.Type == corev1.NodeReady {
@@ -211,4 +211,20 @@ func registeredAt(claim *karpv1.NodeClaim) (time.Time, bool) {
 		}
 	}
 	return time.Time{}, false
+}
+
+// budgetWait is how long a node must wait for others of its pool to be replaced first.
+func (k *Controller) budgetWait(ctx context.Context, s nodeView, claim *karpv1.NodeClaim) (time.Duration, error) {
+	nodes := &corev1.NodeList{}
+	if err := k.cfg.Cache.List(ctx, nodes, client.MatchingLabels{karpv1.NodePoolLabelKey: s.pool}, client.UnsafeDisableDeepCopy); err != nil {
+		return 0, fmt.Errorf("counting the nodes of pool %q: %w", s.pool, err)
+	}
+	count := 0
+	for i := range nodes.Items {
+		if isManaged(&nodes.Items[i]) && GPUs(&nodes.Items[i]) > 0 {
+			count++
+		}
+	}
+	room := max(1, (count+share-1)/share)
+	return k.budget.wait(s.pool, claim.UID, room, s.timeout(), k.cfg.Clock.Now()), nil
 }

@@ -28,16 +28,16 @@ func TestANodeThatNeverOffersItsGPUsIsReplacedAtItsDeadline(t *testing.T) {
 	b := newBench(t, node, claim, pod, set)
 	b.step()
 	b.clock.SetTime(epoch.Add(5*time.Minute - time.Nanosecond))
-	if got := b.pools(); len(got) != 1 || got[0].Nodes != 1 || got[0].Updated != 0 || got[0].Troubles != nil {
+	if got := b.pools(); len(got) != 1 || got[0].Nodes != 1 || got[0].Updated != 0 || got[0].Unhealthy != nil {
 		t.Errorf("while it starts: %+v", got)
 	}
 	b.clock.SetTime(epoch.Add(10*time.Minute - time.Nanosecond))
 	if wait := b.step(); wait != time.Nanosecond || b.claim() == nil {
 		t.Fatalf("before its deadline: wait %s, claim %v", wait, b.claim())
 	}
-	late := gpu.Trouble{Node: nodeName, Claim: claimName, Reason: "MissingGPUs", Since: epoch.Add(5 * time.Minute),
+	late := gpu.UnhealthyNode{Node: nodeName, Claim: claimName, Reason: "MissingGPUs", Since: epoch.Add(5 * time.Minute),
 		Message: "the node offers nvidia.com/gpu: 30 of 40; its time is up at 14:10:00 UTC"}
-	if got := b.pools(); len(got) != 1 || !cmp.Equal(got[0].Troubles, []gpu.Trouble{late}) {
+	if got := b.pools(); len(got) != 1 || !cmp.Equal(got[0].Unhealthy, []gpu.UnhealthyNode{late}) {
 		t.Errorf("when it is late: %+v", got)
 	}
 	b.clock.Step(time.Nanosecond)
@@ -71,12 +71,12 @@ func TestARepeatedFailureSaysUntilWhenThePoolIsHeld(t *testing.T) {
 	}
 	b.drop(node)
 	want := []gpu.PoolState{{Pool: "shared", Profile: "sliced", Offered: gpu.Offer{gpu.Resource: 0}, Failures: 2,
-		HeldUntil: b.book.until, LastFailure: "Mismatch: the node offers none yet: nvidia.com/gpu: 0 of 40"}}
+		BackoffUntil: b.book.until, LastFailure: "Mismatch: the node offers none yet: nvidia.com/gpu: 0 of 40"}}
 	if diff := cmp.Diff(want, b.pools()); diff != "" {
 		t.Error(diff)
 	}
 	b.clock.SetTime(b.book.until)
-	if got := b.pools(); len(got) != 1 || !got[0].HeldUntil.IsZero() || got[0].Failures != 2 {
+	if got := b.pools(); len(got) != 1 || !got[0].BackoffUntil.IsZero() || got[0].Failures != 2 {
 		t.Errorf("after the hold: %+v", got)
 	}
 }
@@ -169,7 +169,7 @@ func TestEveryCauseIsDiagnosed(t *testing.T) {
 			c.change(b)
 			b.step()
 			b.clock.Step(10 * time.Minute)
-			troubles := b.pools()[0].Troubles
+			troubles := b.pools()[0].Unhealthy
 			b.step()
 			reason, message, _ := strings.Cut(b.book.last, ": ")
 			if reason != c.reason || !strings.Contains(message, c.message) || strings.Contains(message, "\n") {
@@ -178,7 +178,7 @@ func TestEveryCauseIsDiagnosed(t *testing.T) {
 			if claim := b.claim(); claim.DeletionTimestamp == nil || claim.Annotations[failed] != reason {
 				t.Errorf("the claim: %v", claim)
 			}
-			want := []gpu.Trouble{{Node: nodeName, Claim: claimName, Reason: reason, Message: message, Since: epoch.Add(5 * time.Minute)}}
+			want := []gpu.UnhealthyNode{{Node: nodeName, Claim: claimName, Reason: reason, Message: message, Since: epoch.Add(5 * time.Minute)}}
 			if diff := cmp.Diff(want, troubles); diff != "" {
 				t.Error(diff)
 			}

@@ -20,9 +20,9 @@ import (
 type Config struct {
 	// Sharing reads the live DevicePlugin; it is asked at every launch.
 	Sharing func(context.Context) (gpu.Sharing, error)
-	// Book says which pools are held back.
-	Book *Book
-	// Known tells whether the Book knows by now what an earlier process wrote into its
+	// Backoff says which pools are held back.
+	Backoff *FailureBackoff
+	// Known tells whether the Backoff knows by now what an earlier process wrote into its
 	// own; until then every pool that a profile serves is held back. It must not block.
 	// Nil is yes: there was none.
 	Known func() bool
@@ -79,7 +79,7 @@ func (d *decorator) mayHaveSharedGPUs(ctx context.Context, claim *karpv1.NodeCla
 // says yes: package readiness releases a node that no profile serves.
 func (d *decorator) serves(ctx context.Context, pool string) bool {
 	sharing, err := d.cfg.Sharing(ctx)
-	if d.sulked.news(err) {
+	if d.sulked.changed(err) {
 		log.FromContext(ctx).Error(err, "cannot read the DevicePlugin: nodes with GPUs wait until it says what they must offer")
 	}
 	if err != nil {
@@ -114,7 +114,7 @@ func (d *decorator) GetInstanceTypes(ctx context.Context, pool *karpv1.NodePool)
 	if err != nil || pool == nil {
 		return all, err
 	}
-	if !d.mayBeHeld(pool.Name) || !d.serves(ctx, pool.Name) {
+	if !d.mayBackOff(pool.Name) || !d.serves(ctx, pool.Name) {
 		return all, nil
 	}
 	out := make([]*cloudprovider.InstanceType, len(all))
@@ -126,11 +126,11 @@ func (d *decorator) GetInstanceTypes(ctx context.Context, pool *karpv1.NodePool)
 	return out, nil
 }
 
-func (d *decorator) mayBeHeld(pool string) bool {
+func (d *decorator) mayBackOff(pool string) bool {
 	if d.cfg.Known != nil && !d.cfg.Known() {
 		return true
 	}
-	_, held := d.cfg.Book.Held(pool)
+	_, held := d.cfg.Backoff.Active(pool)
 	return held
 }
 

@@ -21,10 +21,10 @@ import (
 	"github.com/poolwright/poolwright/provision/gpu/startuptaint"
 )
 
-func decorate(t *testing.T, inner *cloud, sharing func(context.Context) (gpu.Sharing, error)) (cloudprovider.CloudProvider, *startuptaint.Book) {
+func decorate(t *testing.T, inner *cloud, sharing func(context.Context) (gpu.Sharing, error)) (cloudprovider.CloudProvider, *startuptaint.FailureBackoff) {
 	t.Helper()
-	book := startuptaint.NewBook(clocktesting.NewFakeClock(time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)))
-	return startuptaint.Decorate(startuptaint.Config{Sharing: sharing, Book: book, Reader: kube(t, pool("gpu"), pool("plain"))})(inner), book
+	book := startuptaint.NewFailureBackoff(clocktesting.NewFakeClock(time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)))
+	return startuptaint.Decorate(startuptaint.Config{Sharing: sharing, Backoff: book, Reader: kube(t, pool("gpu"), pool("plain"))})(inner), book
 }
 
 func held(claim *karpv1.NodeClaim) bool {
@@ -172,9 +172,9 @@ func TestAHeldPoolHasNoGPUsToOffer(t *testing.T) {
 }
 
 func TestUntilTheBookIsKnownEveryPoolOfAProfileIsHeld(t *testing.T) {
-	known, book := false, startuptaint.NewBook(clocktesting.NewFakeClock(time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)))
+	known, book := false, startuptaint.NewFailureBackoff(clocktesting.NewFakeClock(time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)))
 	provider := startuptaint.Decorate(startuptaint.Config{
-		Sharing: sharing("gpu"), Book: book, Known: func() bool { return known }, Reader: kube(t),
+		Sharing: sharing("gpu"), Backoff: book, Known: func() bool { return known }, Reader: kube(t),
 	})(&cloud{types: machines()})
 	offered := func(name string) []string {
 		t.Helper()

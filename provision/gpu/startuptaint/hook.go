@@ -57,7 +57,7 @@ func (h *hook) Registered(ctx context.Context, claim *karpv1.NodeClaim) (cloudpr
 		return pass, nil
 	}
 	sharing, err := h.sharing(ctx)
-	if h.sulked.news(err) {
+	if h.sulked.changed(err) {
 		log.FromContext(ctx).Error(err, "cannot read the DevicePlugin: nodes with GPUs wait until it says what they must offer")
 	}
 	if _, served := sharing.For(pool); err == nil && !served {

@@ -44,7 +44,7 @@ type stage struct {
 	kube     client.WithWatch
 	inner    *cloud
 	provider cloudprovider.CloudProvider
-	book     *startuptaint.Book
+	book     *startuptaint.FailureBackoff
 	recorder events.Recorder
 	cluster  *state.Cluster
 }
@@ -57,8 +57,8 @@ func newStage(t *testing.T, objects ...client.Object) *stage {
 		PreferencePolicy: coreoptions.PreferencePolicyRespect, MinValuesPolicy: coreoptions.MinValuesPolicyStrict,
 	})
 	s.kube = kube(t, objects...)
-	s.book = startuptaint.NewBook(s.clock)
-	s.provider = startuptaint.Decorate(startuptaint.Config{Sharing: sharing("gpu"), Book: s.book, Reader: s.kube})(s.inner)
+	s.book = startuptaint.NewFailureBackoff(s.clock)
+	s.provider = startuptaint.Decorate(startuptaint.Config{Sharing: sharing("gpu"), Backoff: s.book, Reader: s.kube})(s.inner)
 	s.cluster = state.NewCluster(s.clock, s.kube, s.provider)
 	return s
 }

@@ -8,8 +8,8 @@ type once struct {
 	last string
 }
 
-// news is true for an error that differs from the one before.
-func (o *once) news(err error) bool {
+// changed is true for an error that differs from the one before.
+func (o *once) changed(err error) bool {
 	text := ""
 	if err != nil {
 		text = err.Error()
@@ -21,25 +21,25 @@ func (o *once) news(err error) bool {
 	return text != "" && text != was
 }
 
-// maxTold bounds what onceEach remembers.
-const maxTold = 1000
+// maxKeys bounds what onceEach remembers.
+const maxKeys = 1000
 
 // onceEach is once for each of many keys.
 type onceEach struct {
 	mu   sync.Mutex
-	told map[string]string
+	last map[string]string
 }
 
-// news is true for a text that differs from the key's last one.
-func (o *onceEach) news(key, text string) bool {
+// changed is true for a text that differs from the key's last one.
+func (o *onceEach) changed(key, text string) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if was, ok := o.told[key]; ok && was == text {
+	if was, ok := o.last[key]; ok && was == text {
 		return false
 	}
-	if o.told == nil || len(o.told) >= maxTold {
-		o.told = map[string]string{}
+	if o.last == nil || len(o.last) >= maxKeys {
+		o.last = map[string]string{}
 	}
-	o.told[key] = text
+	o.last[key] = text
 	return true
 }

@@ -211,7 +211,7 @@ type GPUPoolStatus struct {
 	// offered their GPUs. One that does ends the row.
 	// +optional
 	Failures int32 `json:"failures,omitempty"`
-	// HeldUntil is until when no GPU node of the pool is launched, because too
+	// BackoffUntil is until when no GPU node of the pool is launched, because too
 	// many in a row never offered their GPUs.
 	// +optional
 	HeldUntil *metav1.Time `json:"heldUntil,omitempty"`

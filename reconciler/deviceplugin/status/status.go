@@ -141,7 +141,7 @@ func fill(status *v1alpha1.DevicePluginStatus, pools []gpu.PoolState, rollouts m
 	for _, p := range pools {
 		status.Nodes += int32(p.Nodes)
 		status.UpdatedNodes += int32(p.Updated)
-		if p.Nodes == 0 && p.Failures == 0 && p.HeldUntil.IsZero() {
+		if p.Nodes == 0 && p.Failures == 0 && p.BackoffUntil.IsZero() {
 			continue
 		}
 		out := v1alpha1.GPUPoolStatus{
@@ -156,10 +156,10 @@ func fill(status *v1alpha1.DevicePluginStatus, pools []gpu.PoolState, rollouts m
 				out.Offered[string(name)] = n
 			}
 		}
-		if !p.HeldUntil.IsZero() {
-			out.HeldUntil = &metav1.Time{Time: p.HeldUntil}
+		if !p.BackoffUntil.IsZero() {
+			out.HeldUntil = &metav1.Time{Time: p.BackoffUntil}
 		}
-		for _, t := range p.Troubles[:min(len(p.Troubles), maxTroubles)] {
+		for _, t := range p.Unhealthy[:min(len(p.Unhealthy), maxTroubles)] {
 			out.Troubles = append(out.Troubles, v1alpha1.GPUTrouble{
 				Node: t.Node, NodeClaim: t.Claim, Reason: t.Reason, Message: t.Message, Since: metav1.NewTime(t.Since.Truncate(time.Second)),
 			})
@@ -233,7 +233,7 @@ func untilNext(pools []gpu.PoolState, now time.Time) time.Duration {
 		if p.Updated < p.Nodes && (next == 0 || lookAgain < next) {
 			next = lookAgain
 		}
-		if left := p.HeldUntil.Sub(now); left > 0 && (next == 0 || left < next) {
+		if left := p.BackoffUntil.Sub(now); left > 0 && (next == 0 || left < next) {
 			next = left
 		}
 	}
@@ -250,7 +250,7 @@ func Held(status v1alpha1.DevicePluginStatus) []gpu.PoolState {
 		}
 		state := gpu.PoolState{Pool: p.Name, Profile: p.Profile, Failures: int(p.Failures), LastFailure: p.LastFailure}
 		if p.HeldUntil != nil {
-			state.HeldUntil = p.HeldUntil.Time
+			state.BackoffUntil = p.HeldUntil.Time
 		}
 		byPool[p.Name] = state
 	}

@@ -99,9 +99,9 @@ func (f *fixture) status(t *testing.T, name string) v1alpha1.DevicePluginStatus 
 func TestTheConditionReadyNamesTheWorst(t *testing.T) {
 	fine := gpu.PoolState{Pool: "a", Profile: "sliced", Nodes: 2, Updated: 2, Offered: gpu.Offer{gpu.Resource: 80, gpu.SharedResource: 0}}
 	starting := gpu.PoolState{Pool: "b", Profile: "sliced", Nodes: 2, Updated: 1}
-	trouble := gpu.PoolState{Pool: "c", Profile: "whole", Nodes: 1, Troubles: []gpu.Trouble{{Node: "n1", Claim: "c-1", Reason: "NoDriver", Message: "no libnvidia-ml", Since: now()}}}
-	held := gpu.PoolState{Pool: "d", Profile: "whole", Failures: 2, HeldUntil: now().Add(5 * time.Minute), LastFailure: "NoDriver: x"}
-	freed := gpu.PoolState{Pool: "d", Profile: "whole", Failures: 2, HeldUntil: now().Add(-time.Minute)}
+	trouble := gpu.PoolState{Pool: "c", Profile: "whole", Nodes: 1, Unhealthy: []gpu.UnhealthyNode{{Node: "n1", Claim: "c-1", Reason: "NoDriver", Message: "no libnvidia-ml", Since: now()}}}
+	held := gpu.PoolState{Pool: "d", Profile: "whole", Failures: 2, BackoffUntil: now().Add(5 * time.Minute), LastFailure: "NoDriver: x"}
+	freed := gpu.PoolState{Pool: "d", Profile: "whole", Failures: 2, BackoffUntil: now().Add(-time.Minute)}
 	ours := map[string]string{gpu.ProfileLabel: "sliced"}
 	refused := metav1.Condition{Type: "ValidationSucceeded", Status: metav1.ConditionFalse, Reason: "Conflict"}
 	for name, c := range map[string]struct {
@@ -144,13 +144,13 @@ func TestTheConditionReadyNamesTheWorst(t *testing.T) {
 func TestPoolsAreToldWithTheirNodesTroublesAndHolds(t *testing.T) {
 	f := newFixture(t, plugin("nvidia", time.Hour))
 	until := now().Add(5 * time.Minute)
-	var troubles []gpu.Trouble
+	var troubles []gpu.UnhealthyNode
 	for i := range 12 {
-		troubles = append(troubles, gpu.Trouble{Node: string(rune('a' + i)), Reason: "Mismatch", Since: now()})
+		troubles = append(troubles, gpu.UnhealthyNode{Node: string(rune('a' + i)), Reason: "Mismatch", Since: now()})
 	}
 	f.pools = []gpu.PoolState{
-		{Pool: "gpu", Profile: "sliced", Nodes: 12, Updated: 1, Offered: gpu.Offer{gpu.Resource: 40, gpu.SharedResource: 0}, Troubles: troubles},
-		{Pool: "held", Profile: "sliced", Failures: 2, HeldUntil: until, LastFailure: "NoDriver: x"},
+		{Pool: "gpu", Profile: "sliced", Nodes: 12, Updated: 1, Offered: gpu.Offer{gpu.Resource: 40, gpu.SharedResource: 0}, Unhealthy: troubles},
+		{Pool: "held", Profile: "sliced", Failures: 2, BackoffUntil: until, LastFailure: "NoDriver: x"},
 		{Pool: "quiet", Profile: "sliced"},
 	}
 	f.rollouts = map[string]string{"gpu": "1 of 12 plugins replaced"}
@@ -165,7 +165,7 @@ func TestPoolsAreToldWithTheirNodesTroublesAndHolds(t *testing.T) {
 	if diff := cmp.Diff(map[string]int64{"nvidia.com/gpu": 40}, first.Offered); diff != "" || first.Rollout != "1 of 12 plugins replaced" || len(first.Troubles) != 10 {
 		t.Errorf("%+v %s", first, diff)
 	}
-	if diff := cmp.Diff([]gpu.PoolState{{Pool: "held", Profile: "sliced", Failures: 2, HeldUntil: until, LastFailure: "NoDriver: x"}},
+	if diff := cmp.Diff([]gpu.PoolState{{Pool: "held", Profile: "sliced", Failures: 2, BackoffUntil: until, LastFailure: "NoDriver: x"}},
 		status.Held(got), cmp.Comparer(func(a, b time.Time) bool { return a.Equal(b) })); diff != "" {
 		t.Errorf("what the next process would remember: %s", diff)
 	}
@@ -173,7 +173,7 @@ func TestPoolsAreToldWithTheirNodesTroublesAndHolds(t *testing.T) {
 
 func TestTheEndOfAHoldIsSeenWithoutAnEvent(t *testing.T) {
 	f := newFixture(t, plugin("nvidia", time.Hour))
-	f.pools = []gpu.PoolState{{Pool: "held", Profile: "sliced", Failures: 2, HeldUntil: now().Add(5 * time.Minute)}}
+	f.pools = []gpu.PoolState{{Pool: "held", Profile: "sliced", Failures: 2, BackoffUntil: now().Add(5 * time.Minute)}}
 	if result := f.run(t); result.RequeueAfter != 5*time.Minute {
 		t.Errorf("it looks again after %s", result.RequeueAfter)
 	}

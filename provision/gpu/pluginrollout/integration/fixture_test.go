@@ -33,8 +33,8 @@ import (
 	"github.com/poolwright/poolwright/provision/sandbox/sandboxtest"
 )
 
-// patience is how long anything may take.
-const patience = 5 * time.Minute
+// timeout is how long anything may take.
+const timeout = 5 * time.Minute
 
 // nodes are by pool.
 var nodes = func() map[string]string { return map[string]string{"a1": "a", "a2": "a", "b1": "b"} }
@@ -342,7 +342,7 @@ func (w *fixture) hears(many int) []string {
 // its time by itself.
 func (w *fixture) until(what string, check func() error) {
 	w.Helper()
-	deadline := time.After(patience)
+	deadline := time.After(timeout)
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	for {

@@ -32,7 +32,7 @@ func (l listed) List(ctx context.Context, into client.ObjectList, opts ...client
 }
 
 // noBook fails the test that would go by it.
-type noBook struct{ Book }
+type noBook struct{ Backoff }
 
 // An informer whose handler waits counts as one that never syncs, which ends the
 // process.
@@ -47,7 +47,7 @@ func TestAChangedDaemonSetConcernsItsNodesWithoutAWaitForTheBook(t *testing.T) {
 	kube := builder.Build()
 	shared := gpu.Sharing{Profiles: []gpu.Profile{{Name: "sliced", Pools: []string{"gpu"}}, {Name: "whole", Pools: []string{"another"}}}}
 	cfg := Config{
-		Cache: listed{&informertest.FakeInformers{}, kube}, Client: kube, Live: kube, Book: noBook{},
+		Cache: listed{&informertest.FakeInformers{}, kube}, Client: kube, Live: kube, Backoff: noBook{},
 		Replaces: func() bool { return false }, Recorder: record.NewFakeRecorder(1),
 		Registry: prometheus.NewRegistry(), Clock: clock.RealClock{}, Log: logr.Discard(),
 	}

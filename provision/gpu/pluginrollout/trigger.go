@@ -14,9 +14,9 @@ import (
 	"github.com/poolwright/poolwright/provision/gpu"
 )
 
-// wake asks for the one request there is: what to do next is a question about the
+// enqueue asks for the one request there is: what to do next is a question about the
 // whole cluster.
-func wake[T client.Object]() handler.TypedEventHandler[T, reconcile.Request] {
+func enqueue[T client.Object]() handler.TypedEventHandler[T, reconcile.Request] {
 	return handler.TypedEnqueueRequestsFromMapFunc(func(context.Context, T) []reconcile.Request {
 		return []reconcile.Request{{}}
 	})

@@ -13,8 +13,8 @@ import (
 // markAnnotation tells any later process what this one does to a node.
 const markAnnotation = gpu.RolloutAnnotation
 
-// stoppedWord is its fourth word.
-const stoppedWord = "stopped"
+// stoppedToken is its fourth word.
+const stoppedToken = "stopped"
 
 // mark is the value of markAnnotation. The zero value is no mark.
 type mark struct {
@@ -31,7 +31,7 @@ type mark struct {
 func (m mark) String() string {
 	text := fmt.Sprintf("%s %s %s", m.revision, m.pod, m.at.UTC().Format(time.RFC3339))
 	if m.stopped {
-		text += " " + stoppedWord
+		text += " " + stoppedToken
 	}
 	return text
 }
@@ -40,7 +40,7 @@ func (m mark) String() string {
 // of it is one more restart of a plugin.
 func readMark(text string) mark {
 	words := strings.Split(text, " ")
-	stopped := len(words) == 4 && words[3] == stoppedWord
+	stopped := len(words) == 4 && words[3] == stoppedToken
 	if len(words) != 3 && !stopped {
 		return mark{}
 	}

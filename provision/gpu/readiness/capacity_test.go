@@ -31,7 +31,7 @@ func TestWeVouchForARunningNodeUntilItHasFailedForLongerThanARestart(t *testing.
 		t.Fatalf("wait %s, offer %q", wait, b.offer())
 	}
 	b.clock.Step(grace - time.Second)
-	if wait := b.step(); wait != time.Second || b.offer() != offered40 || b.pools()[0].Troubles != nil {
+	if wait := b.step(); wait != time.Second || b.offer() != offered40 || b.pools()[0].Unhealthy != nil {
 		t.Fatalf("wait %s, offer %q", wait, b.offer())
 	}
 	b.clock.Step(time.Second)
@@ -44,15 +44,15 @@ func TestWeVouchForARunningNodeUntilItHasFailedForLongerThanARestart(t *testing.
 	if diff := cmp.Diff(want, b.said()); diff != "" {
 		t.Error(diff)
 	}
-	trouble := []gpu.Trouble{{Node: nodeName, Claim: claimName, Reason: "Mismatch", Message: "the node offers none yet: nvidia.com/gpu: 0 of 40", Since: epoch.Add(time.Hour)}}
-	if diff := cmp.Diff(trouble, b.pools()[0].Troubles); diff != "" {
+	trouble := []gpu.UnhealthyNode{{Node: nodeName, Claim: claimName, Reason: "Mismatch", Message: "the node offers none yet: nvidia.com/gpu: 0 of 40", Since: epoch.Add(time.Hour)}}
+	if diff := cmp.Diff(trouble, b.pools()[0].Unhealthy); diff != "" {
 		t.Error(diff)
 	}
 	if writes != 1 || b.claim() == nil || len(b.book.failed) > 0 {
 		t.Errorf("%d writes, claim %v, book %v: a running node is never replaced", writes, b.claim(), b.book.failed)
 	}
 	b.edit(offering(40))
-	if b.step(); b.offer() != offered40 || len(b.book.offered) > 0 || b.pools()[0].Troubles != nil || b.pools()[0].Updated != 1 {
+	if b.step(); b.offer() != offered40 || len(b.book.offered) > 0 || b.pools()[0].Unhealthy != nil || b.pools()[0].Updated != 1 {
 		t.Errorf("once more in order: offer %q, book %v, %+v", b.offer(), b.book.offered, b.pools())
 	}
 }
@@ -140,7 +140,7 @@ func TestARunningNodeOutsideOfTheOrdinary(t *testing.T) {
 				t.Errorf("offer %q, taints %s", b.offer(), b.taints())
 			}
 			got := ""
-			for _, trouble := range b.pools()[0].Troubles {
+			for _, trouble := range b.pools()[0].Unhealthy {
 				got += trouble.Reason
 			}
 			if got != c.trouble || len(b.said()) != c.events {

@@ -15,22 +15,22 @@ import (
 	"github.com/poolwright/poolwright/provision/gpu"
 )
 
-// note is what keeps a node from being replaced that only shows when that is
+// blocker is what keeps a node from being replaced that only shows when that is
 // tried. The zero value is nothing.
-type note struct {
+type blocker struct {
 	// reason takes the place of the node's own; empty leaves it.
-	reason string
-	words  string
+	reason  string
+	message string
 }
 
-// waits is the note of a node that is to be replaced after others.
-var waits = note{words: "it waits its turn: no more than one node, or a fifth of the pool's, is replaced within a readyTimeout"}
+// waits is the blocker of a node that is to be replaced after others.
+var waits = blocker{message: "it waits its turn: no more than one node, or a fifth of the pool's, is replaced within a readyTimeout"}
 
-// spared says why a node that is out of time is not replaced, as far as that
+// spared returns why a node that is out of time is not replaced, as far as that
 // shows without another read; empty when it may be.
-func (k *Keeper) spared(s sight, claim *karpv1.NodeClaim) string {
+func (k *Controller) spared(s nodeView, claim *karpv1.NodeClaim) string {
 	switch {
-	case s.released(k.memory.past(s.node, k.cfg.Clock.Now())):
+	case s.released(k.records.history(s.node, k.cfg.Clock.Now())):
 		return "it is not replaced, since pods may have come to it"
 	case !k.cfg.Replaces():
 		return "it is not replaced, since Poolwright's engine does not run: another Karpenter's nodes are left alone"
@@ -47,19 +47,19 @@ func kept(annotations map[string]string) bool {
 }
 
 // released tells whether pods may have come to the node: we let them in, or it was
-// never held. Such a node is only reported on, whatever becomes of its plugin.
-func (s *sight) released(past past) bool {
-	return s.vouched(past) || !tainted(s.node)
+// never tainted. Such a node is only reported on, whatever becomes of its plugin.
+func (s *nodeView) released(past nodeHistory) bool {
+	return s.capacityRecorded(past) || !tainted(s.node)
 }
 
-// say tells, once for each of its words, of a node that is out of time and stays.
-func (k *Keeper) say(s sight, claim *karpv1.NodeClaim, why note) {
-	if !k.memory.spare(s.node.Name, why.words) {
+// skipEvent reports by an event, once for each reason, a node that is out of time and stays.
+func (k *Controller) skipEvent(s nodeView, claim *karpv1.NodeClaim, why blocker) {
+	if !k.records.skipChanged(s.node.Name, why.message) {
 		return
 	}
 	reason, message := s.diagnosis()
 	reason = cmp.Or(why.reason, reason)
-	message = fmt.Sprintf("The node does not offer %s (profile %s) in time: %s; %s", s.verdict.Offer, s.profile.Name, message, why.words)
+	message = fmt.Sprintf("The node does not offer %s (profile %s) in time: %s; %s", s.health.Offer, s.profile.Name, message, why.message)
 	k.cfg.Log.Info(message, "node", s.node.Name, "nodeclaim", claim.Name, "nodepool", s.pool, "reason", reason)
 	k.cfg.Recorder.Event(claim, corev1.EventTypeWarning, reason, message)
 	k.cfg.Recorder.Event(s.node, corev1.EventTypeWarning, reason, message)
@@ -68,10 +68,10 @@ func (k *Keeper) say(s sight, claim *karpv1.NodeClaim, why note) {
 // foreign finds a device plugin on the node that is not ours: NVIDIA's chart, the
 // GPU operator. Two of them register the same resource in turns, and another node
 // would fare no better.
-func (k *Keeper) foreign(ctx context.Context, node *corev1.Node) (note, error) {
+func (k *Controller) foreign(ctx context.Context, node *corev1.Node) (blocker, error) {
 	sets := &appsv1.DaemonSetList{}
 	if err := k.cfg.Live.List(ctx, sets); err != nil {
-		return note{}, fmt.Errorf("listing DaemonSets, among which another device plugin might be: %w", err)
+		return blocker{}, fmt.Errorf("listing DaemonSets, among which another device plugin might be: %w", err)
 	}
 	for i := range sets.Items {
 		set := &sets.Items[i]
@@ -79,12 +79,12 @@ func (k *Keeper) foreign(ctx context.Context, node *corev1.Node) (note, error) {
 			continue
 		}
 		if image := pluginImage(set); image != "" && serves(set, node) {
-			return note{reason: AnotherPlugin, words: fmt.Sprintf(
+			return blocker{reason: AnotherPlugin, message: fmt.Sprintf(
 				"DaemonSet %s/%s (image %s) brings another device plugin to the node, and the two take each other's place: take one of them away; until then the node is not replaced",
 				set.Namespace, set.Name, cut(image))}, nil
 		}
 	}
-	return note{}, nil
+	return blocker{}, nil
 }
 
 // pluginImage is the image of NVIDIA's device plugin that the DaemonSet runs, or

@@ -102,7 +102,7 @@ func TestWhatWasNotAppliedBeginsWhenItIs(t *testing.T) {
 	b := newBench(t, node, claim, pod, set)
 	b.step()
 	b.clock.SetTime(epoch.Add(5 * time.Hour))
-	if b.step(); b.claim() == nil || b.pools()[0].Troubles[0].Reason != "NotApplied" {
+	if b.step(); b.claim() == nil || b.pools()[0].Unhealthy[0].Reason != "NotApplied" {
 		t.Fatalf("claim %v, %+v", b.claim(), b.pools())
 	}
 	b.put(daemonSet())
@@ -139,11 +139,11 @@ func TestOurWordStandsWhileTheRolloutWorks(t *testing.T) {
 				t.Errorf("it stands for %s, want %s", got, c.stands)
 			}
 			b.clock.SetTime(epoch.Add(c.stands - time.Second))
-			if b.step(); b.offer() != offered40 || b.pools()[0].Troubles != nil || len(b.said()) != 0 {
+			if b.step(); b.offer() != offered40 || b.pools()[0].Unhealthy != nil || len(b.said()) != 0 {
 				t.Errorf("before: offer %q, %+v", b.offer(), b.pools())
 			}
 			b.clock.Step(time.Second)
-			if b.step(); b.offer() != "" || len(b.pools()[0].Troubles) != 1 {
+			if b.step(); b.offer() != "" || len(b.pools()[0].Unhealthy) != 1 {
 				t.Errorf("after: offer %q, %+v", b.offer(), b.pools())
 			}
 		})

@@ -71,7 +71,7 @@ func TestANodeThatPodsMayHaveComeToIsNeverReplaced(t *testing.T) {
 				t.Errorf("claim %v, offer %q, said %q", b.claim(), b.offer(), b.said())
 			}
 			got := ""
-			for _, trouble := range b.pools()[0].Troubles {
+			for _, trouble := range b.pools()[0].Unhealthy {
 				got += trouble.Reason
 			}
 			if got != c.reason {
@@ -164,13 +164,13 @@ func TestWhatSparesANodeThatIsOutOfTime(t *testing.T) {
 			if len(said) != 2 || !strings.HasPrefix(said[0], "Warning "+c.reason+" ") || !strings.Contains(said[0], c.message) || strings.Contains(said[0], "is replaced") {
 				t.Errorf("said, other than once of node and claim: %q", said)
 			}
-			got := b.pools()[0].Troubles
+			got := b.pools()[0].Unhealthy
 			if len(got) != 1 || got[0].Reason != c.reason || !strings.Contains(got[0].Message, c.message) || strings.Contains(got[0].Message, "\n") {
 				t.Errorf("troubles %+v", got)
 			}
 			b.edit(offering(40))
 			if b.drop(chart(nil)); !b.foreign && c.reason != "NotApplied" {
-				if b.step(); b.offer() != offered40 || b.pools()[0].Troubles != nil {
+				if b.step(); b.offer() != offered40 || b.pools()[0].Unhealthy != nil {
 					t.Errorf("once it agrees: offer %q, %+v", b.offer(), b.pools())
 				}
 			}
@@ -236,7 +236,7 @@ func TestOnlyAFifthOfAPoolIsReplacedWithinATimeout(t *testing.T) {
 	if left != 33 || len(waits) != 1 || waits[0] != 10*time.Minute {
 		t.Fatalf("%d of 40 claims are left, the others wait %v", left, waits)
 	}
-	troubles := b.pools()[0].Troubles
+	troubles := b.pools()[0].Unhealthy
 	if len(troubles) != 33 || !strings.Contains(troubles[32].Message, "it waits its turn") {
 		t.Errorf("%d troubles, the last is %+v", len(troubles), troubles[len(troubles)-1])
 	}

@@ -15,14 +15,14 @@ import (
 func TestAPoolIsHeldLongerEachTimeItFailsAgain(t *testing.T) {
 	start := time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)
 	clock := clocktesting.NewFakeClock(start)
-	book := startuptaint.NewBook(clock)
+	book := startuptaint.NewFailureBackoff(clock)
 	for i, want := range []time.Duration{0, 5 * time.Minute, 10 * time.Minute, 20 * time.Minute, 40 * time.Minute, 80 * time.Minute, 2 * time.Hour, 2 * time.Hour} {
 		failures, until := book.Failed("gpu", "NoDriver: no driver")
 		if failures != i+1 {
 			t.Errorf("failure %d counts as %d", i+1, failures)
 		}
 		if want == 0 {
-			if _, held := book.Held("gpu"); held || !until.IsZero() {
+			if _, held := book.Active("gpu"); held || !until.IsZero() {
 				t.Errorf("the first failure holds until %s", until)
 			}
 			continue
@@ -31,25 +31,25 @@ func TestAPoolIsHeldLongerEachTimeItFailsAgain(t *testing.T) {
 			t.Errorf("failure %d holds for %s, want %s", i+1, got, want)
 		}
 		clock.SetTime(until.Add(-time.Nanosecond))
-		if at, held := book.Held("gpu"); !held || !at.Equal(until) {
+		if at, held := book.Active("gpu"); !held || !at.Equal(until) {
 			t.Errorf("failure %d: held is %t until %s just before its end", i+1, held, at)
 		}
 		clock.SetTime(until)
-		if _, held := book.Held("gpu"); held {
+		if _, held := book.Active("gpu"); held {
 			t.Errorf("failure %d: held at its end", i+1)
 		}
 	}
 	if failures, _, last := book.State("gpu"); failures != 8 || last != "NoDriver: no driver" {
 		t.Errorf("%d failures, %q", failures, last)
 	}
-	if _, held := book.Held("another"); held {
+	if _, held := book.Active("another"); held {
 		t.Error("another pool is held")
 	}
 }
 
 func TestABatchOfFailuresIsOneLesson(t *testing.T) {
 	clock := clocktesting.NewFakeClock(time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC))
-	book := startuptaint.NewBook(clock)
+	book := startuptaint.NewFailureBackoff(clock)
 	var failures int
 	var until time.Time
 	for range 10 {
@@ -68,18 +68,18 @@ func TestABatchOfFailuresIsOneLesson(t *testing.T) {
 
 func TestANodeThatOffersItsGPUsEndsTheRowAndTheHold(t *testing.T) {
 	clock := clocktesting.NewFakeClock(time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC))
-	book := startuptaint.NewBook(clock)
+	book := startuptaint.NewFailureBackoff(clock)
 	for _, pool := range []string{"b", "a", "b"} {
 		book.Failed(pool, "no driver")
 	}
 	if diff := cmp.Diff([]string{"a", "b"}, book.Pools()); diff != "" {
 		t.Error(diff)
 	}
-	if _, held := book.Held("b"); !held {
+	if _, held := book.Active("b"); !held {
 		t.Fatal("not held after two failures")
 	}
 	book.Offered("b")
-	if _, held := book.Held("b"); held {
+	if _, held := book.Active("b"); held {
 		t.Error("still held")
 	}
 	if failures, until, last := book.State("b"); failures != 0 || !until.IsZero() || last != "" {
@@ -109,9 +109,9 @@ func TestAnotherProcessGoesOnWithTheRow(t *testing.T) {
 		"a number of failures beyond reason is the longest one": {1 << 40, now, false, 2 * time.Hour},
 	} {
 		t.Run(name, func(t *testing.T) {
-			book := startuptaint.NewBook(clock)
-			book.Restore([]gpu.PoolState{{Pool: "gpu", Failures: c.failures, HeldUntil: c.until, LastFailure: "before"}})
-			if _, held := book.Held("gpu"); held != c.held {
+			book := startuptaint.NewFailureBackoff(clock)
+			book.Restore([]gpu.PoolState{{Pool: "gpu", Failures: c.failures, BackoffUntil: c.until, LastFailure: "before"}})
+			if _, held := book.Active("gpu"); held != c.held {
 				t.Errorf("held is %t", held)
 			}
 			if failures, _, last := book.State("gpu"); failures != c.failures || last != "before" {
@@ -133,19 +133,19 @@ func TestWhatIsRestoredReplacesWhatWasBefore(t *testing.T) {
 		failures int
 		until    time.Time
 	}{
-		"a row that grew":             {[]gpu.PoolState{{Pool: "gpu", Failures: 3, HeldUntil: until}}, 3, until},
+		"a row that grew":             {[]gpu.PoolState{{Pool: "gpu", Failures: 3, BackoffUntil: until}}, 3, until},
 		"a row that was ended":        {[]gpu.PoolState{{Pool: "other", Failures: 1}}, 0, time.Time{}},
-		"a pool without failures":     {[]gpu.PoolState{{Pool: "gpu", HeldUntil: until}}, 0, time.Time{}},
+		"a pool without failures":     {[]gpu.PoolState{{Pool: "gpu", BackoffUntil: until}}, 0, time.Time{}},
 		"nothing is to be remembered": {nil, 0, time.Time{}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			book := startuptaint.NewBook(clocktesting.NewFakeClock(now))
-			book.Restore([]gpu.PoolState{{Pool: "gpu", Failures: 2, HeldUntil: now.Add(time.Minute)}})
+			book := startuptaint.NewFailureBackoff(clocktesting.NewFakeClock(now))
+			book.Restore([]gpu.PoolState{{Pool: "gpu", Failures: 2, BackoffUntil: now.Add(time.Minute)}})
 			book.Restore(c.told)
 			if failures, until, _ := book.State("gpu"); failures != c.failures || !until.Equal(c.until) {
 				t.Errorf("%d failures, held until %s", failures, until)
 			}
-			if _, held := book.Held("gpu"); held != (c.failures > 0) {
+			if _, held := book.Active("gpu"); held != (c.failures > 0) {
 				t.Errorf("held is %t", held)
 			}
 		})
@@ -153,12 +153,12 @@ func TestWhatIsRestoredReplacesWhatWasBefore(t *testing.T) {
 }
 
 func TestTheBookMayBeUsedFromManyGoroutines(t *testing.T) {
-	book := startuptaint.NewBook(clocktesting.NewFakeClock(time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)))
+	book := startuptaint.NewFailureBackoff(clocktesting.NewFakeClock(time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)))
 	var all sync.WaitGroup
 	for range 50 {
 		all.Go(func() {
 			book.Failed("gpu", "no driver")
-			book.Held("gpu")
+			book.Active("gpu")
 			book.Pools()
 		})
 	}

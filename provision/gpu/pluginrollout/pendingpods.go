@@ -31,7 +31,7 @@ func (r *Roller) pick(ctx context.Context, s *step) error {
 		return nil
 	}
 	if err := r.count(ctx, found); err != nil {
-		s.lookIn(lookAgain)
+		s.requeueAfter(recheckInterval)
 		return err
 	}
 	waits := map[string]bool{}
@@ -51,7 +51,7 @@ func (r *Roller) pick(ctx context.Context, s *step) error {
 		}
 		free, err := r.spare(ctx, s, m)
 		if err != nil {
-			s.lookIn(lookAgain)
+			s.requeueAfter(recheckInterval)
 			return err
 		}
 		if free {
@@ -130,7 +130,7 @@ func hits(m *member, pod *corev1.Pod, asks gpu.Offer) bool {
 		if n > has[name] {
 			return false
 		}
-		helped = helped && m.verdict.Offer[name] > has[name]
+		helped = helped && m.health.Offer[name] > has[name]
 	}
 	// The scheduler found no room for it on any node, and there will be more room
 	// on this one.

@@ -29,8 +29,8 @@ import (
 
 const (
 	controllerName = "poolwright.gpu.readiness"
-	// grace is how long a node may offer something else than we vouch for before
-	// we take our word back, and how long a process watches a node at least before
+	// grace is how long a node may offer something else than was recorded before
+	// the record is removed, and how long a process watches a node at least before
 	// it replaces it: longer than a plugin takes to restart.
 	grace = 2 * time.Minute
 	// conflictRetry is when a write is tried again that met another's.
@@ -40,24 +40,24 @@ const (
 	defaultTimeout = 10 * time.Minute
 )
 
-// Book keeps account of the nodes that never offered their GPUs, and holds the
-// offerings of a pool back where that repeats.
-type Book interface {
-	// Failed notes one more of them. It returns how many there were in a row, and
-	// until when no node of the pool is launched; zero when that is not held.
+// Backoff keeps account of the nodes that never offered their GPUs, and delays the
+// launches of a pool where that repeats.
+type Backoff interface {
+	// Failed records one more of them. It returns how many there were in a row, and
+	// until when no node of the pool is launched; zero without a delay.
 	Failed(pool, diagnosis string) (int, time.Time)
-	// Offered notes that a node of the pool offers its GPUs, which ends the row.
+	// Offered records that a node of the pool offers its GPUs, which ends the backoff.
 	Offered(pool string)
-	// State is the row's length, the end of the hold and the last diagnosis.
+	// State is the number of failures in a row, the end of the backoff and the last diagnosis.
 	State(pool string) (int, time.Time, string)
-	// Pools names the pools with a row or a hold.
+	// Pools names the pools with failures or a backoff.
 	Pools() []string
 }
 
-// Config is what a Keeper works with. All but Tell must be given.
+// Config is what a Controller works with. All but OnChange must be given.
 type Config struct {
 	// Cache shows Nodes and NodeClaims as they are, and DaemonSets and Pods that
-	// bear gpu.ProfileLabel. It must not be one whose Nodes show what is vouched.
+	// bear gpu.ProfileLabel. It must not be one whose Nodes have the recorded capacity.
 	Cache cache.Cache
 	// Client writes Nodes and NodeClaims.
 	Client client.Client
@@ -65,7 +65,7 @@ type Config struct {
 	Live client.Reader
 	// Sharing are the ways to read the cluster's DevicePlugin.
 	Sharing struct {
-		// Read is for whoever goes by the Book, and may wait for it. Peek is for an
+		// Read is for whoever goes by the Backoff, and may wait for it. Peek is for an
 		// informer's handler, which only chooses the nodes that a change concerns: it
 		// must not wait. Live reads past all caches, right before a node is replaced.
 		Read, Peek, Live func(context.Context) (gpu.Sharing, error)
@@ -74,41 +74,41 @@ type Config struct {
 	// engine's that runs in this process. While it returns false, nodes are
 	// released, diagnosed and reported only. It is called often and must not block.
 	Replaces func() bool
-	// Book keeps account of failures.
-	Book Book
+	// Backoff keeps account of failures.
+	Backoff Backoff
 	// Recorder writes events on Nodes and NodeClaims.
 	Recorder record.EventRecorder
 	// Registry takes the metrics.
 	Registry prometheus.Registerer
 	// Clock tells the time.
 	Clock clock.Clock
-	// Tell is called when something changed that Pools shows. It must not block.
-	Tell func()
+	// OnChange is called when something changed that Pools shows. It must not block.
+	OnChange func()
 	// Log receives what is done to nodes.
 	Log logr.Logger
 }
 
-// Keeper releases nodes that offer their GPUs, and replaces those that never do.
-type Keeper struct {
+// Controller releases nodes that offer their GPUs, and replaces those that never do.
+type Controller struct {
 	cfg     Config
-	memory  *memory
-	turns   *turns
+	records *nodeRecords
+	budget  *replacementBudget
 	series  *series
 	refresh chan event.TypedGenericEvent[struct{}]
 	leading atomic.Bool
 }
 
-// New makes a Keeper and registers its metrics. A second one on the same
+// New makes a Controller and registers its metrics. A second one on the same
 // registry is an error.
-func New(cfg Config) (*Keeper, error) {
-	if cfg.Cache == nil || cfg.Client == nil || cfg.Live == nil || cfg.Sharing.Read == nil || cfg.Sharing.Peek == nil || cfg.Sharing.Live == nil || cfg.Replaces == nil || cfg.Book == nil ||
+func New(cfg Config) (*Controller, error) {
+	if cfg.Cache == nil || cfg.Client == nil || cfg.Live == nil || cfg.Sharing.Read == nil || cfg.Sharing.Peek == nil || cfg.Sharing.Live == nil || cfg.Replaces == nil || cfg.Backoff == nil ||
 		cfg.Recorder == nil || cfg.Registry == nil || cfg.Clock == nil {
 		return nil, errors.New("building the keeper of GPU nodes: all of its Config but Tell must be given")
 	}
-	if cfg.Tell == nil {
-		cfg.Tell = func() {}
+	if cfg.OnChange == nil {
+		cfg.OnChange = func() {}
 	}
-	k := &Keeper{cfg: cfg, memory: newMemory(), turns: newTurns(), refresh: make(chan event.TypedGenericEvent[struct{}], 1)}
+	k := &Controller{cfg: cfg, records: newNodeRecords(), budget: newReplacementBudget(), refresh: make(chan event.TypedGenericEvent[struct{}], 1)}
 	var err error
 	if k.series, err = newSeries(cfg.Registry, k); err != nil {
 		return nil, err
@@ -117,7 +117,7 @@ func New(cfg Config) (*Keeper, error) {
 }
 
 // SetupWithManager adds the controller, which runs on the leader only.
-func (k *Keeper) SetupWithManager(mgr manager.Manager) error {
+func (k *Controller) SetupWithManager(mgr manager.Manager) error {
 	c := k.cfg.Cache
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named(controllerName).
@@ -138,7 +138,7 @@ func (k *Keeper) SetupWithManager(mgr manager.Manager) error {
 }
 
 // Refresh looks at every node again: the DevicePlugin changed. It never blocks.
-func (k *Keeper) Refresh() {
+func (k *Controller) Refresh() {
 	select {
 	case k.refresh <- event.TypedGenericEvent[struct{}]{}:
 	default: // One that waits will see this change, too.
@@ -157,7 +157,7 @@ func nodeOfClaim(_ context.Context, claim *karpv1.NodeClaim) []reconcile.Request
 }
 
 // nodesOfSet are the nodes of the pools that the DaemonSet's profile serves.
-func (k *Keeper) nodesOfSet(ctx context.Context, set *appsv1.DaemonSet) []reconcile.Request {
+func (k *Controller) nodesOfSet(ctx context.Context, set *appsv1.DaemonSet) []reconcile.Request {
 	name := set.Labels[gpu.ProfileLabel]
 	if set.Namespace != gpu.PluginNamespace || name == "" {
 		return nil
@@ -172,11 +172,11 @@ func (k *Keeper) nodesOfSet(ctx context.Context, set *appsv1.DaemonSet) []reconc
 	})
 }
 
-func (k *Keeper) allNodes(ctx context.Context, _ struct{}) []reconcile.Request {
+func (k *Controller) allNodes(ctx context.Context, _ struct{}) []reconcile.Request {
 	return k.requests(ctx, func(string) bool { return true })
 }
 
-func (k *Keeper) requests(ctx context.Context, of func(pool string) bool) []reconcile.Request {
+func (k *Controller) requests(ctx context.Context, of func(pool string) bool) []reconcile.Request {
 	nodes, err := listNodes(ctx, k.cfg.Cache)
 	if err != nil {
 		k.cfg.Log.Error(err, "Looking for the nodes that a change concerns")

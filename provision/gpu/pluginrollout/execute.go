@@ -56,7 +56,7 @@ func (r *Roller) take(ctx context.Context, s *step) (time.Duration, error) {
 	}
 	err := errors.Join(errs...)
 	if onlyConflicts(err) {
-		s.lookIn(soon)
+		s.requeueAfter(soon)
 		err = nil
 	}
 	return s.again, err
@@ -81,10 +81,10 @@ func onlyConflicts(err error) bool {
 	return apierrors.IsConflict(err) || errors.Is(err, errBehind)
 }
 
-// lower vouches for the lesser of what is believed of the node and what is coming.
+// lower records the lesser of what is believed of the node and what is coming.
 func lower(node *corev1.Node, m *member) {
-	vouched, _ := m.vouched()
-	node.Annotations[gpu.OfferAnnotation] = vouched.Least(m.verdict.Offer).String()
+	recorded, _ := m.recordedCapacity()
+	node.Annotations[gpu.OfferAnnotation] = recorded.Least(m.health.Offer).String()
 }
 
 // annotate patches a node's annotations if it is still as it was seen. A node that
@@ -115,8 +115,8 @@ func (r *Roller) stop(ctx context.Context, m *member) error {
 	}
 	r.Recorder.Eventf(m.set, corev1.EventTypeWarning, stoppedReason,
 		"node %s of pool %s does not offer its GPUs %s after its plugin was replaced (%s: %s): no other plugin is replaced until it does, or until another version or configuration is declared",
-		m.node.Name, m.pool, m.timeout(), cmp.Or(m.verdict.Reason, readiness.Mismatch), m.trouble())
-	r.Log.Info("stopped replacing device plugins", "Node", m.node.Name, "profile", m.profile.Name, "revision", m.revision(), "reason", m.verdict.Reason)
+		m.node.Name, m.pool, m.timeout(), cmp.Or(m.health.Reason, readiness.Mismatch), m.reason())
+	r.Log.Info("stopped replacing device plugins", "Node", m.node.Name, "profile", m.profile.Name, "revision", m.revision(), "reason", m.health.Reason)
 	return nil
 }
 
@@ -167,7 +167,7 @@ func (r *Roller) recheck(ctx context.Context, seen *member) (*member, error) {
 	}
 	m := *seen
 	m.node, m.set, m.plugin, m.mark = node, set, pod, readMark(node.Annotations[markAnnotation])
-	m.verdict = readiness.Judge(readiness.View{Node: node, Profile: m.profile, Plugin: pod, Revision: m.revision()})
+	m.health = readiness.Check(readiness.View{Node: node, Profile: m.profile, Plugin: pod, Revision: m.revision()})
 	if m.revision() != seen.revision() || m.idle() != seen.idle() || !m.old() || !m.observed() || !m.idle() && !m.reachable() {
 		return nil, errBehind
 	}

@@ -84,6 +84,6 @@ func (r *Roller) spare(ctx context.Context, s *step, m *member) (bool, error) {
 	if s.waiting[m.pool] == "" {
 		s.waiting[m.pool] = fmt.Sprintf("waits: %s on node %s, %s", found.who("uses GPUs", "use GPUs"), m.node.Name, harm)
 	}
-	s.lookIn(lookAgain)
+	s.requeueAfter(recheckInterval)
 	return false, nil
 }

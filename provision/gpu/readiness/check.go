@@ -31,12 +31,12 @@ const (
 	// Mismatch: nothing is offered yet, or something else than the profile says.
 	Mismatch = "Mismatch"
 	// NotApplied: the plugin's DaemonSet was not made from the DevicePlugin that
-	// counts, or is not there. Judge does not look at that.
+	// counts, or is not there. Check does not look at that.
 	NotApplied = "NotApplied"
-	// AnotherPlugin: a device plugin that is not ours serves the node, too. Judge
+	// AnotherPlugin: a device plugin that is not ours serves the node, too. Check
 	// does not look at that.
 	AnotherPlugin = "AnotherPlugin"
-	// NodeNotReady: the node's kubelet does not report it ready. Judge does not
+	// NodeNotReady: the node's kubelet does not report it ready. Check does not
 	// look at that; a node that is replaced may have it for a reason.
 	NodeNotReady = "NodeNotReady"
 )
@@ -63,8 +63,8 @@ type View struct {
 	Revision string
 }
 
-// Verdict is what a View says.
-type Verdict struct {
+// Health is what a View says.
+type Health struct {
 	// Offer is what the node must offer.
 	Offer gpu.Offer
 	// Current is true when the plugin on the node is the declared one.
@@ -96,9 +96,9 @@ func Builtin(node *corev1.Node) bool {
 	return strings.HasPrefix(node.Status.NodeInfo.OSImage, "Bottlerocket")
 }
 
-// Judge compares a node with GPUs with its profile.
-func Judge(v View) Verdict {
-	out := Verdict{Offer: v.Profile.Offer(GPUs(v.Node))}
+// Check compares a node with GPUs with its profile.
+func Check(v View) Health {
+	out := Health{Offer: v.Profile.Offer(GPUs(v.Node))}
 	differs := out.Offer.Differs(v.Node.Status.Allocatable)
 	if Builtin(v.Node) {
 		out.Current = true
@@ -179,15 +179,15 @@ func failing(pod *corev1.Pod) (reason, message string) {
 		if c.Ready {
 			continue
 		}
-		words, waiting := lastWords(c), c.State.Waiting
+		words, waiting := terminationMessage(c), c.State.Waiting
 		switch {
 		case waiting != nil && unpulled(waiting.Reason):
-			return ImagePull, fmt.Sprintf("the image of the plugin's container %s cannot be pulled: %s%s", c.Name, waiting.Reason, said(waiting.Message))
+			return ImagePull, fmt.Sprintf("the image of the plugin's container %s cannot be pulled: %s%s", c.Name, waiting.Reason, messageSuffix(waiting.Message))
 		case waiting != nil && waiting.Reason != "" && waiting.Reason != "ContainerCreating" && waiting.Reason != "PodInitializing":
 			// What the kubelet says of a container is not what the plugin says.
-			return classify(words), fmt.Sprintf("the plugin's container %s waits: %s%s", c.Name, waiting.Reason, said(cmp.Or(words, waiting.Message)))
+			return classify(words), fmt.Sprintf("the plugin's container %s waits: %s%s", c.Name, waiting.Reason, messageSuffix(cmp.Or(words, waiting.Message)))
 		case words != "":
-			return classify(words), fmt.Sprintf("the plugin's container %s ended%s", c.Name, said(words))
+			return classify(words), fmt.Sprintf("the plugin's container %s ended%s", c.Name, messageSuffix(words))
 		}
 	}
 	return PluginFailing, fmt.Sprintf("the plugin's pod %s is not ready yet", pod.Name)
@@ -199,7 +199,7 @@ func crashed(pod *corev1.Pod) (reason, message string) {
 	for _, c := range pod.Status.ContainerStatuses {
 		if t := c.LastTerminationState.Terminated; t != nil && t.ExitCode != 0 {
 			words := oneLine(t.Message)
-			return classify(words), fmt.Sprintf("the plugin's container %s ended, and was started again%s", c.Name, said(words))
+			return classify(words), fmt.Sprintf("the plugin's container %s ended, and was started again%s", c.Name, messageSuffix(words))
 		}
 	}
 	return "", ""
@@ -219,7 +219,7 @@ func scheduled(pod *corev1.Pod) *corev1.PodCondition {
 	return nil
 }
 
-func lastWords(c corev1.ContainerStatus) string {
+func terminationMessage(c corev1.ContainerStatus) string {
 	for _, t := range []*corev1.ContainerStateTerminated{c.State.Terminated, c.LastTerminationState.Terminated} {
 		if t != nil && t.ExitCode != 0 {
 			return oneLine(t.Message)
@@ -228,7 +228,7 @@ func lastWords(c corev1.ContainerStatus) string {
 	return ""
 }
 
-func said(words string) string {
+func messageSuffix(words string) string {
 	if words = cut(words); words == "" {
 		return ""
 	}

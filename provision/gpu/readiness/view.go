@@ -15,9 +15,9 @@ import (
 	"github.com/poolwright/poolwright/provision/gpu"
 )
 
-// scene is what a reader shows of the plugin. What it holds is not to be changed:
+// pluginView is what was read of the plugin. What it holds is not to be changed:
 // it may be the cache's own.
-type scene struct {
+type pluginView struct {
 	sharing gpu.Sharing
 	// plugins are the plugin's pods by the name of their node.
 	plugins map[string][]*corev1.Pod
@@ -25,8 +25,8 @@ type scene struct {
 	sets map[string]*appsv1.DaemonSet
 }
 
-// sight is a node with GPUs in the scene.
-type sight struct {
+// nodeView is a node with GPUs, as it was read.
+type nodeView struct {
 	node    *corev1.Node
 	pool    string
 	profile gpu.Profile
@@ -36,12 +36,12 @@ type sight struct {
 	// unapplied says why nothing can be concluded from what the node offers: its
 	// DaemonSet was not made from the profile. Empty when it was.
 	unapplied string
-	verdict   Verdict
+	health    Health
 }
 
-// scene reads the DevicePlugin by one way and all else by another; both are the
+// readPlugin reads the DevicePlugin by one way and all else by another; both are the
 // cache's, or neither.
-func (k *Keeper) scene(ctx context.Context, from client.Reader, share func(context.Context) (gpu.Sharing, error)) (*scene, error) {
+func (k *Controller) readPlugin(ctx context.Context, from client.Reader, share func(context.Context) (gpu.Sharing, error)) (*pluginView, error) {
 	sharing, err := share(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("reading how GPUs are shared: %w", err)
@@ -54,7 +54,7 @@ func (k *Keeper) scene(ctx context.Context, from client.Reader, share func(conte
 	if err := from.List(ctx, sets, ours...); err != nil {
 		return nil, fmt.Errorf("listing the DaemonSets of the device plugin: %w", err)
 	}
-	s := &scene{sharing: sharing, plugins: map[string][]*corev1.Pod{}, sets: map[string]*appsv1.DaemonSet{}}
+	s := &pluginView{sharing: sharing, plugins: map[string][]*corev1.Pod{}, sets: map[string]*appsv1.DaemonSet{}}
 	for i := range pods.Items {
 		name := nodeOf(&pods.Items[i])
 		s.plugins[name] = append(s.plugins[name], &pods.Items[i])
@@ -69,15 +69,15 @@ func (k *Keeper) scene(ctx context.Context, from client.Reader, share func(conte
 	return s, nil
 }
 
-// look judges a node. It returns false for one without NVIDIA GPUs, or whose pool
+// viewOf checks a node. It returns false for one without NVIDIA GPUs, or whose pool
 // no profile serves.
-func (s *scene) look(node *corev1.Node) (sight, bool) {
+func (s *pluginView) viewOf(node *corev1.Node) (nodeView, bool) {
 	pool := node.Labels[karpv1.NodePoolLabelKey]
 	profile, served := s.sharing.For(pool)
 	if !served || GPUs(node) == 0 {
-		return sight{}, false
+		return nodeView{}, false
 	}
-	out := sight{node: node, pool: pool, profile: profile, set: s.sets[profile.Name]}
+	out := nodeView{node: node, pool: pool, profile: profile, set: s.sets[profile.Name]}
 	others := 0
 	for _, pod := range s.plugins[node.Name] {
 		if ended(pod) {
@@ -94,8 +94,8 @@ func (s *scene) look(node *corev1.Node) (sight, bool) {
 	if out.plugin != nil {
 		others--
 	}
-	out.unapplied = out.apart()
-	out.verdict = Judge(View{Node: node, Profile: profile, Plugin: out.plugin, Others: others, Revision: out.revision()})
+	out.unapplied = out.templateDifference()
+	out.health = Check(View{Node: node, Profile: profile, Plugin: out.plugin, Others: others, Revision: out.revision()})
 	out.explain()
 	return out, true
 }
@@ -108,16 +108,16 @@ func ended(pod *corev1.Pod) bool {
 
 // revision is what a pod made now would carry. It is the template's: what pods are
 // made of, whatever somebody writes on the DaemonSet itself.
-func (s *sight) revision() string {
+func (s *nodeView) revision() string {
 	if s.set == nil {
 		return ""
 	}
 	return s.set.Spec.Template.Annotations[gpu.RevisionAnnotation]
 }
 
-// apart says how the DevicePlugin that counts and the DaemonSet differ in what
+// templateDifference says how the DevicePlugin that counts and the DaemonSet differ in what
 // they are about; empty when they do not, and where none of ours is needed.
-func (s *sight) apart() string {
+func (s *nodeView) templateDifference() string {
 	if Builtin(s.node) {
 		return ""
 	}
@@ -133,8 +133,8 @@ func (s *sight) apart() string {
 }
 
 // explain says why the node does not agree, as far as more shows than the node.
-func (s *sight) explain() {
-	v := &s.verdict
+func (s *nodeView) explain() {
+	v := &s.health
 	if v.Agrees {
 		return
 	}
@@ -213,9 +213,9 @@ func initialized(node *corev1.Node) bool {
 	return node.Labels[karpv1.NodeInitializedLabelKey] == "true"
 }
 
-// minded tells whether the node is one of a pool's, registered and to stay.
-// Before its registration it lacks the labels that tell of GPUs.
-func minded(node *corev1.Node) bool {
+// isManaged tells whether the node is one of a pool's, registered and to stay.
+// Before its registration it lacks the labels that name its GPUs.
+func isManaged(node *corev1.Node) bool {
 	return node.Labels[karpv1.NodePoolLabelKey] != "" && node.DeletionTimestamp == nil && registered(node)
 }
 

@@ -8,7 +8,7 @@ import (
 	"github.com/poolwright/poolwright/provision/gpu"
 )
 
-// Vouched returns what the engine's cache makes of every Node that enters it:
+// WithRecordedCapacity returns what the engine's cache makes of every Node that enters it:
 // where gpu.OfferAnnotation can be read and the node is initialized, capacity and
 // allocatable are the offer's numbers, so that Karpenter buys no node because a
 // plugin restarts. Before that they stay as they are: Karpenter then waits for the
@@ -21,8 +21,8 @@ import (
 // whole Nodes nor writes their status, and the API server takes no status from a
 // write of the Node itself. A test reads such patches.
 //
-// Whoever judges what a node offers must read it past this cache.
-func Vouched(logger logr.Logger) func(*corev1.Node) {
+// Whoever checks what a node offers must read it past this cache.
+func WithRecordedCapacity(logger logr.Logger) func(*corev1.Node) {
 	said := &onceEach{}
 	return func(node *corev1.Node) {
 		text, ok := node.Annotations[gpu.OfferAnnotation]
@@ -31,8 +31,8 @@ func Vouched(logger logr.Logger) func(*corev1.Node) {
 		}
 		offer, err := gpu.ParseOffer(text)
 		if err != nil {
-			if said.news(node.Name, text) {
-				logger.Error(err, "ignoring what a node's annotation vouches for", "Node", node.Name, "annotation", gpu.OfferAnnotation)
+			if said.changed(node.Name, text) {
+				logger.Error(err, "ignoring a node's recorded capacity", "Node", node.Name, "annotation", gpu.OfferAnnotation)
 			}
 			return
 		}

@@ -7,35 +7,35 @@ import (
 	"github.com/poolwright/poolwright/provision/gpu"
 )
 
-// patience bounds how often a node gets its whole time again because another
+// maxExtensions bounds how often a node gets its whole time again because another
 // plugin came: a plugin that is made anew all the time never offers anything.
-const patience = 3
+const maxExtensions = 3
 
 // timeout is how long the node may take.
-func (s *sight) timeout() time.Duration {
+func (s *nodeView) timeout() time.Duration {
 	if s.profile.ReadyTimeout <= 0 {
 		return defaultTimeout
 	}
 	return s.profile.ReadyTimeout
 }
 
-// worrying is how much of its time a node has left when people are told that it is
-// late: they may mend what it waits for before it is replaced.
-func (s *sight) worrying() time.Duration { return s.timeout() / 2 }
+// warnAfter is how much of its time a node has left when it is reported as
+// late: people may mend what it waits for before it is replaced.
+func (s *nodeView) warnAfter() time.Duration { return s.timeout() / 2 }
 
 // deadline is when a node must offer its GPUs that registered at one time, and
-// of which this process remembers a past.
+// of which this process has a history.
 //
 // Its time begins when the plugin could come: with its registration, or with a
 // DaemonSet that is younger or was made for something else before; without a
-// DaemonSet, with this process's first look. A plugin of another revision has the
+// DaemonSet, with this process's first observation. A plugin of another revision has the
 // whole time, too, since it may be what mends the first, up to a bound.
 //
-// And every process watches a node for a while before it judges: the one that
+// And every process watches a node for a while before it concludes: the one that
 // follows an outage of the API server finds nodes that had no way to start. Where
-// the plugin's pod came only after the first look, that while is the whole time.
+// the plugin's pod came only after the first observation, that while is the whole time.
 // It is not given again by a process that starts later, which finds the pod there.
-func (s *sight) deadline(registered time.Time, past past) time.Time {
+func (s *nodeView) deadline(registered time.Time, past nodeHistory) time.Time {
 	timeout := s.timeout()
 	begin := registered
 	watch := min(grace, timeout)
@@ -47,14 +47,14 @@ func (s *sight) deadline(registered time.Time, past past) time.Time {
 	}
 	again := latest(begin, past.revised, s.came())
 	due := again.Add(timeout)
-	if bound := begin.Add(patience * timeout); due.After(bound) {
+	if bound := begin.Add(maxExtensions * timeout); due.After(bound) {
 		due = bound
 	}
 	return latest(due, past.met.Add(watch))
 }
 
 // installed is when the DaemonSet was created.
-func (s *sight) installed(met time.Time) time.Time {
+func (s *nodeView) installed(met time.Time) time.Time {
 	if s.set == nil {
 		return met
 	}
@@ -62,8 +62,8 @@ func (s *sight) installed(met time.Time) time.Time {
 }
 
 // came is when the declared plugin's pod was created; zero while it is not there.
-func (s *sight) came() time.Time {
-	if s.plugin == nil || !s.verdict.Current {
+func (s *nodeView) came() time.Time {
+	if s.plugin == nil || !s.health.Current {
 		return time.Time{}
 	}
 	return s.plugin.CreationTimestamp.Time
@@ -71,7 +71,7 @@ func (s *sight) came() time.Time {
 
 // rolling tells until when the node's plugin is being replaced by the rollout,
 // which does not mean that it fails; zero when it is not.
-func (s *sight) rolling() time.Time {
+func (s *nodeView) rolling() time.Time {
 	words := strings.Split(s.node.Annotations[gpu.RolloutAnnotation], " ")
 	if len(words) != 3 { // A fourth says that the rollout gave up.
 		return time.Time{}

@@ -43,7 +43,7 @@ func TestANodeShowsWhatIsVouchedFor(t *testing.T) {
 		"no memory, whoever claims it":    {running("memory=4", list(gpu.Resource, 4)), list(gpu.Resource, 4)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			show := startuptaint.Vouched(funcr.New(func(string, string) {}, funcr.Options{}))
+			show := startuptaint.WithRecordedCapacity(funcr.New(func(string, string) {}, funcr.Options{}))
 			before, capacity := c.node.DeepCopy(), c.node.Status.Capacity
 			show(c.node)
 			c.want[corev1.ResourceCPU] = list(corev1.ResourceCPU, 8)[corev1.ResourceCPU]
@@ -71,7 +71,7 @@ func TestANodeShowsWhatIsVouchedFor(t *testing.T) {
 
 func TestNonsenseIsLoggedOnceForEachNode(t *testing.T) {
 	var lines []string
-	show := startuptaint.Vouched(funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{}))
+	show := startuptaint.WithRecordedCapacity(funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{}))
 	for _, name := range []string{"one", "one", "two"} {
 		node := running("lots", list())
 		node.Name = name

@@ -1,0 +1,206 @@
+package readiness
+
+import (
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/poolwright/poolwright/provision/gpu"
+)
+
+// nodeRecords are what this process remembers of nodes. Nothing is decided by it that
+// would not be decided again, later, after a restart.
+type nodeRecords struct {
+	mu    sync.Mutex
+	nodes map[string]*nodeRecord
+}
+
+// nodeHistory is the part of a record that others read.
+type nodeHistory struct {
+	// met is when the node was first observed under its present profile.
+	met time.Time
+	// revised is when this process saw another revision of the plugin declared for
+	// it, applied when it saw that the DaemonSet had come to be made from the
+	// profile; zero for never.
+	revised, applied time.Time
+	// capacityRecorded is true when the node's capacity was ever recorded: pods may have
+	// come to it.
+	capacityRecorded bool
+	// blocker is what keeps it from being replaced, found when that was tried last.
+	blocker blocker
+}
+
+// nodeRecord is what is remembered of one node.
+type nodeRecord struct {
+	nodeHistory
+	uid  types.UID
+	pool string
+	// profile, revision and unapplied are how the node was seen last.
+	profile, revision string
+	unapplied         bool
+	// since is when the node was first observed to offer something else than it
+	// should; zero when it does not.
+	since time.Time
+	// eventSent is true when that was reported by an event.
+	eventSent bool
+	// skipReason is why the node was last not replaced though it should have been.
+	skipReason string
+	// poolPart is the node's part in Pools, as text.
+	poolPart string
+}
+
+func newNodeRecords() *nodeRecords {
+	return &nodeRecords{nodes: map[string]*nodeRecord{}}
+}
+
+// observe remembers a node, anew when it is another of the same name.
+func (m *nodeRecords) observe(s *nodeView, now time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	revision, unapplied := s.revision(), s.unapplied != ""
+	i := m.nodes[s.node.Name]
+	if i == nil || i.uid != s.node.UID {
+		i = &nodeRecord{uid: s.node.UID, profile: s.profile.Name, nodeHistory: nodeHistory{met: now}, revision: revision, unapplied: unapplied}
+		m.nodes[s.node.Name] = i
+	}
+	switch {
+	case i.profile != s.profile.Name:
+		i.met, i.revised, i.applied = now, time.Time{}, time.Time{}
+	case i.unapplied && !unapplied:
+		i.applied = now
+	case i.revision != revision && i.revision != "" && revision != "":
+		i.revised = now
+	}
+	i.profile, i.unapplied, i.pool = s.profile.Name, unapplied, s.pool
+	if revision != "" {
+		i.revision = revision
+	}
+	if _, recorded := s.node.Annotations[gpu.OfferAnnotation]; recorded {
+		i.capacityRecorded = true
+	}
+}
+
+// history returns a node's history, which begins now for one that is not recorded.
+func (m *nodeRecords) history(node *corev1.Node, now time.Time) nodeHistory {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if i := m.nodes[node.Name]; i != nil && i.uid == node.UID {
+		return i.nodeHistory
+	}
+	return nodeHistory{met: now}
+}
+
+// setBlocker records what keeps a node from being replaced; the zero note takes it back.
+func (m *nodeRecords) setBlocker(name string, n blocker) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if i := m.nodes[name]; i != nil {
+		i.blocker = n
+	}
+}
+
+// skipChanged records why a node is not replaced; it returns whether that is another reason.
+func (m *nodeRecords) skipChanged(name, words string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	i := m.nodes[name]
+	if i == nil || i.skipReason == words {
+		return false
+	}
+	i.skipReason = words
+	return true
+}
+
+// mismatchSince records and returns since when a node's offer is not what it should be.
+func (m *nodeRecords) mismatchSince(name string, now time.Time) time.Time {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	i := m.nodes[name]
+	if i == nil {
+		return now
+	}
+	if i.since.IsZero() {
+		i.since = now
+	}
+	return i.since
+}
+
+// clearMismatch records that the offer is what it should be.
+func (m *nodeRecords) clearMismatch(name string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if i := m.nodes[name]; i != nil {
+		i.since, i.eventSent = time.Time{}, false
+	}
+}
+
+// mismatched is what mismatchSince returned; zero without a mismatch.
+func (m *nodeRecords) mismatched(node *corev1.Node) time.Time {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if i := m.nodes[node.Name]; i != nil && i.uid == node.UID {
+		return i.since
+	}
+	return time.Time{}
+}
+
+// firstEvent returns true once for each mismatch.
+func (m *nodeRecords) firstEvent(name string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	i := m.nodes[name]
+	if i == nil || i.eventSent {
+		return false
+	}
+	i.eventSent = true
+	return true
+}
+
+// poolPartChanged records a node's part in Pools; it returns whether that has changed.
+func (m *nodeRecords) poolPartChanged(name, words string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	i := m.nodes[name]
+	if i == nil || i.poolPart == words {
+		return false
+	}
+	i.poolPart = words
+	return true
+}
+
+// forget drops a node. It returns whether it was known, and whether it was the
+// last of its pool.
+func (m *nodeRecords) forget(name string) (known, last bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	gone := m.nodes[name]
+	if gone == nil {
+		return false, false
+	}
+	delete(m.nodes, name)
+	return true, !m.has(gone.pool)
+}
+
+// empty are those of the pools that have no nodes.
+func (m *nodeRecords) empty(pools []string) []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var out []string
+	for _, pool := range pools {
+		if !m.has(pool) {
+			out = append(out, pool)
+		}
+	}
+	return out
+}
+
+func (m *nodeRecords) has(pool string) bool {
+	for _, i := range m.nodes {
+		if i.pool == pool {
+			return true
+		}
+	}
+	return false
+}
