@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
+	"github.com/poolwright/poolwright/reconciler/apply"
 	"github.com/poolwright/poolwright/reconciler/declared"
 	"github.com/poolwright/poolwright/reconciler/declared/manifest"
 	"github.com/poolwright/poolwright/reconciler/state"
@@ -71,7 +72,7 @@ func (c *RevisionCache) first(ctx context.Context, r *revision) error {
 		return fmt.Errorf("waiting until other revisions are loaded: %w", context.Cause(ctx))
 	}
 	defer c.loads.Release(1)
-	d, err := r.load(ctx, r.snapshot)
+	d, err := r.decode(ctx)
 	if err != nil {
 		return err
 	}
@@ -80,13 +81,20 @@ func (c *RevisionCache) first(ctx context.Context, r *revision) error {
 	return nil
 }
 
+// decode loads what the revision declares. A panic on the way, of a decoder that met
+// hostile content, is an error.
+func (r *revision) decode(ctx context.Context) (d declared.Declared, err error) {
+	err = apply.Recover(func() (err error) { d, err = r.load(ctx, r.snapshot); return err })
+	return d, err
+}
+
 // again loads a revision that is not kept. release ends its use.
 func (c *RevisionCache) again(ctx context.Context, r *revision) (has *contents, release func(), err error) {
 	n := min(r.size, c.maxUncached)
 	if err := c.uncached.Acquire(ctx, n); err != nil {
 		return nil, nil, fmt.Errorf("waiting until runs of other large revisions end: %w", context.Cause(ctx))
 	}
-	d, err := r.load(ctx, r.snapshot)
+	d, err := r.decode(ctx)
 	if err != nil {
 		c.uncached.Release(n)
 		return nil, nil, err

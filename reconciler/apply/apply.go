@@ -230,7 +230,7 @@ func (r *run) correct(ctx context.Context, ph phase) {
 		c := r.results[i].Change
 		callCtx, cancel := context.WithTimeout(ctx, r.opts.ChangeTimeout)
 		defer cancel()
-		r.settle(i, guarded(func() error {
+		r.settle(i, Recover(func() error {
 			if c.Action == plan.Update && c.Loses() && r.opts.BeforeDeletes != nil {
 				if err := r.opts.BeforeDeletes(callCtx); err != nil {
 					return err

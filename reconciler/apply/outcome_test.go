@@ -38,7 +38,7 @@ func TestErrAsksForTheEarliestNextRun(t *testing.T) {
 			class: state.Wait, reason: "Conflict", after: conflictWait, text: "argocd"},
 		{name: "a thing that moved on", results: []Result{{Err: fmt.Errorf("deleting: %w", targets.ErrChanged), Status: Failed}},
 			class: state.Retry, reason: "Changed", text: "changed since"},
-		{name: "a panic", results: []Result{{Err: guarded(func() error { panic("secret") }), Status: Failed}},
+		{name: "a panic", results: []Result{{Err: Recover(func() error { panic("secret") }), Status: Failed}},
 			class: state.Retry, reason: "Panic", text: "panic with a string"},
 	}
 	for _, tt := range tests {
@@ -82,8 +82,8 @@ func TestErrReportsAnOutcomeThatCouldNotBeRecorded(t *testing.T) {
 func TestAPanicShowsItsTextOnlyWhenTheRuntimeWroteIt(t *testing.T) {
 	var list []int
 	at := 3
-	own := guarded(func() error { panic(fmt.Errorf("password %s", "hunter2")) })
-	theirs := guarded(func() error { list[at]++; return nil })
+	own := Recover(func() error { panic(fmt.Errorf("password %s", "hunter2")) })
+	theirs := Recover(func() error { list[at]++; return nil })
 	if strings.Contains(own.Error(), "hunter2") {
 		t.Errorf("the panic's value leaks: %v", own)
 	}

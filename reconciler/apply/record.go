@@ -41,7 +41,7 @@ func (r *run) intend(ctx context.Context, todo []int) error {
 		if ctx.Err() != nil {
 			return stopped(ctx)
 		}
-		if err := guarded(func() error { return rec.Begin(ctx, intents[name]) }); err != nil {
+		if err := Recover(func() error { return rec.Begin(ctx, intents[name]) }); err != nil {
 			return fmt.Errorf("recording what is about to change in %s: %w", name, err)
 		}
 		if !slices.Contains(r.begun, name) {
@@ -71,7 +71,7 @@ func (r *run) byOrder(a, b string) int {
 func (r *run) end(ctx context.Context, begun []string) {
 	for _, name := range begun {
 		endCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
-		err := guarded(func() error { return r.targets[name].(targets.Recorder).End(endCtx) })
+		err := Recover(func() error { return r.targets[name].(targets.Recorder).End(endCtx) })
 		cancel()
 		if err != nil {
 			r.recordErrs = append(r.recordErrs, fmt.Errorf("recording what was changed in %s: %w", name, err))
@@ -99,7 +99,7 @@ func (r *run) await(ctx context.Context, ph phase) {
 	waitCtx, cancel := context.WithTimeout(ctx, r.opts.ReadyTimeout)
 	defer cancel()
 	var late map[state.Key]string
-	err := guarded(func() (err error) { late, err = waiter.Ready(waitCtx, keys); return err })
+	err := Recover(func() (err error) { late, err = waiter.Ready(waitCtx, keys); return err })
 	if ctx.Err() != nil {
 		return // Stopped, not late.
 	}
@@ -115,10 +115,10 @@ func (r *run) await(ctx context.Context, ph phase) {
 	}
 }
 
-// PanicError is a panic of a target, turned into the error of what it was
-// doing.
+// PanicError is a panic, as of a target, turned into the error of what was being
+// done.
 type PanicError struct {
-	// Value is what the target panicked with. It may hold anything, secrets
+	// Value is what it panicked with. It may hold anything, secrets
 	// included: do not print it.
 	Value any
 	// Stack is where it panicked, for a log.
@@ -134,8 +134,9 @@ func (e *PanicError) Error() string {
 	return fmt.Sprintf("panic with a %T", e.Value)
 }
 
-// guarded calls f and turns its panic into an error.
-func guarded(f func() error) (err error) {
+// Recover calls f and turns its panic into a PanicError with the class Retry and the reason
+// Panic, so that one Sync's input does not end the process.
+func Recover(f func() error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = state.Fail(state.Retry, "Panic", &PanicError{Value: v, Stack: debug.Stack()})

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/poolwright/poolwright/reconciler"
+	"github.com/poolwright/poolwright/reconciler/apply"
 )
 
 // patience is how long a visit waits for the source, or for a revision that is loaded
@@ -101,7 +102,10 @@ func (f *fetcher) begin(request string) *question {
 	f.pending = q
 	go func() {
 		defer close(q.done)
-		q.answer.result, q.answer.changed, q.answer.err = f.ask.Fetch(f.live)
+		q.answer.err = apply.Recover(func() (err error) {
+			q.answer.result, q.answer.changed, err = f.ask.Fetch(f.live)
+			return err
+		})
 	}()
 	return q
 }

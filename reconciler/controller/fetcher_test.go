@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/poolwright/poolwright/reconciler"
+	"github.com/poolwright/poolwright/reconciler/apply"
 )
 
 // answers is a source that answers when it is told to.
@@ -84,6 +85,22 @@ func TestTheEndOfASessionEndsItsFetch(t *testing.T) {
 	end()
 	<-woken
 	if got, ok := f.fetch("", false); !ok || !errors.Is(got.err, context.Canceled) {
+		t.Errorf("got %+v, %t", got, ok)
+	}
+}
+
+// panicking is a source whose code meets what it was not made for.
+type panicking struct{}
+
+func (panicking) Fetch(context.Context) (reconciler.Result, bool, error) {
+	var none []string
+	return reconciler.Result{Revision: none[1]}, true, nil
+}
+
+func TestAPanicOfASourceIsAnErrorOfItsSync(t *testing.T) {
+	f := &fetcher{live: t.Context(), ask: panicking{}, wake: func() {}}
+	got, ok := f.fetch("", false)
+	if _, panicked := errors.AsType[*apply.PanicError](got.err); !ok || !panicked {
 		t.Errorf("got %+v, %t", got, ok)
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/poolwright/poolwright/reconciler"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/apply"
 	"github.com/poolwright/poolwright/reconciler/plan/hold"
 	"github.com/poolwright/poolwright/reconciler/state"
 )
@@ -82,7 +83,7 @@ func (s *session) load(planned bool) *loading {
 	go func() {
 		defer close(l.done)
 		defer cancel()
-		l.err = s.Loop.Load(ctx, planned)
+		l.err = apply.Recover(func() error { return s.Loop.Load(ctx, planned) })
 		if ctx.Err() != nil {
 			s.Loop.Unload() // Nobody comes any more.
 		}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/poolwright/poolwright/cmd/internal/child/confine"
+	"github.com/poolwright/poolwright/reconciler/apply"
 	"github.com/poolwright/poolwright/reconciler/declared/manifest"
 	"github.com/poolwright/poolwright/reconciler/state"
 )
@@ -62,7 +63,10 @@ func (r *Runner) run(ctx context.Context, j job) ([]byte, error) {
 	if _, err = out.want(markReady); err != nil {
 		ready = false
 	} else {
-		raw, err = j.talk(&writer{to: p.in, left: limits.Input}, out)
+		err = apply.Recover(func() (err error) {
+			raw, err = j.talk(&writer{to: p.in, left: limits.Input}, out)
+			return err
+		})
 	}
 	broken := p.end(err)
 	if !calm() {

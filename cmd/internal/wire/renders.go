@@ -15,6 +15,7 @@ import (
 	"github.com/poolwright/poolwright/cmd/internal/child"
 	"github.com/poolwright/poolwright/cmd/internal/worktime"
 	"github.com/poolwright/poolwright/gitsource"
+	"github.com/poolwright/poolwright/reconciler/apply"
 	"github.com/poolwright/poolwright/reconciler/declared/substitute"
 	"github.com/poolwright/poolwright/reconciler/state"
 )
@@ -67,7 +68,9 @@ func (r rendered) loaded() (child.Loaded, error) {
 	if r.err != nil {
 		return child.Loaded{}, r.err
 	}
-	return r.out.Loaded()
+	var out child.Loaded
+	err := apply.Recover(func() (err error) { out, err = r.out.Loaded(); return err })
+	return out, err
 }
 
 // task is a rendering under way. A followed branch does not wait for that of a proposal,
@@ -107,7 +110,10 @@ func (r *renders) load(ctx context.Context, in *child.Runner, at gitsource.Snaps
 		}
 		doing, mine := r.begin(task{asked, in.Proposal})
 		if mine {
-			doing.out, doing.err = in.Render(ctx, at.FS, path, values)
+			doing.err = apply.Recover(func() (err error) {
+				doing.out, err = in.Render(ctx, at.FS, path, values)
+				return err
+			})
 			r.end(task{asked, in.Proposal}, doing)
 			return doing.loaded()
 		}

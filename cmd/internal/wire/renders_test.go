@@ -14,6 +14,7 @@ import (
 
 	"github.com/poolwright/poolwright/cmd/internal/child"
 	"github.com/poolwright/poolwright/gitsource"
+	"github.com/poolwright/poolwright/reconciler/apply"
 	"github.com/poolwright/poolwright/reconciler/declared/substitute"
 	"github.com/poolwright/poolwright/reconciler/declared/substitute/fluxexpr"
 	"github.com/poolwright/poolwright/reconciler/state"
@@ -285,5 +286,28 @@ func TestWhyAProposalCannotBeRenderedSaysNothingOfAFollowedBranch(t *testing.T) 
 	}
 	if len(r.kept) != 1 {
 		t.Errorf("%d are remembered of one tree", len(r.kept))
+	}
+}
+
+// bomb is a tree whose reading panics.
+type bomb struct{}
+
+func (bomb) Open(string) (fs.File, error) {
+	var none map[string]fs.File
+	none["a"] = nil
+	return nil, nil
+}
+
+// Those who wait for the same folder are not left waiting, and nobody's process ends.
+func TestAPanicWhileAFolderIsRenderedIsAnError(t *testing.T) {
+	r, in := &renders{}, &child.Runner{Semaphore: child.NewSemaphore()}
+	for range 3 {
+		_, err := r.load(t.Context(), in, gitsource.Snapshot{TreeID: "t", FS: bomb{}}, "x", substitute.Values{})
+		if _, ok := errors.AsType[*apply.PanicError](err); !ok {
+			t.Fatalf("got %v", err)
+		}
+	}
+	if d, err := r.load(t.Context(), in, at("t", oneMap), "x", substitute.Values{}); err != nil || d.Set.Len() != 1 {
+		t.Error("it was remembered:", err)
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/targets/internal/fields"
 )
 
 // logGroups are CloudWatch's groups of control-plane logs:
@@ -113,7 +114,7 @@ func readLogGroup(ctx context.Context, c *clients, g logstypes.LogGroup) (sighti
 // retention is set, the group is known as ours and is put right.
 func (logGroups) write(ctx context.Context, c *clients, wanted state.Item, live sighting) error {
 	name := wanted.Key.Name
-	days, ok := wanted.Object["retentionDays"].(int64)
+	days, ok := fields.Int64(wanted.Object["retentionDays"])
 	if !ok {
 		return fmt.Errorf("setting the retention of log group %q: %v is no number of days", name, wanted.Object["retentionDays"])
 	}

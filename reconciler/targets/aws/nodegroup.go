@@ -14,6 +14,7 @@ import (
 
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/targets/internal/fields"
 )
 
 // nodeGroups are what EKS changes in place in a managed node group, each only
@@ -213,8 +214,8 @@ func (nodeGroups) write(ctx context.Context, c *clients, wanted state.Item, live
 func newSizes(wanted, live map[string]any) *ekstypes.NodegroupScalingConfig {
 	differs := false
 	size := func(field string) (n int64, asked bool) {
-		w, asked := wanted[field].(int64)
-		l, _ := live[field].(int64)
+		w, asked := fields.Int64(wanted[field])
+		l, _ := fields.Int64(live[field])
 		differs = differs || asked && w != l
 		if asked {
 			return w, true

@@ -9,6 +9,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/state/loss"
 	"github.com/poolwright/poolwright/reconciler/targets"
+	"github.com/poolwright/poolwright/reconciler/targets/internal/fields"
 )
 
 // This file knows the updates that lose nodes or data as a deletion does: what nodes live
@@ -47,8 +48,8 @@ func other(wanted, live any) bool { return live != nil && !state.Equal(wanted, l
 
 // shorter reports whether a number of days becomes less; none is for ever.
 func shorter(wanted, live any) bool {
-	want, limited := wanted.(int64)
-	have, was := live.(int64)
+	want, limited := fields.Int64(wanted)
+	have, was := fields.Int64(live)
 	return limited && (!was || want < have)
 }
 
@@ -65,12 +66,12 @@ func fewerNodes(_ state.Key, wanted, live map[string]any) bool { return lostNode
 
 // lostNodes is by how many nodes a node group becomes smaller.
 func lostNodes(wanted, live map[string]any) int64 {
-	now, _ := live["desiredSize"].(int64)
-	after, sized := wanted["desiredSize"].(int64)
+	now, _ := fields.Int64(live["desiredSize"])
+	after, sized := fields.Int64(wanted["desiredSize"])
 	if !sized {
 		after = now
 	}
-	if most, limited := wanted["maxSize"].(int64); limited {
+	if most, limited := fields.Int64(wanted["maxSize"]); limited {
 		after = min(after, most)
 	}
 	return now - after

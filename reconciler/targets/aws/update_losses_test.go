@@ -179,3 +179,26 @@ func TestANodeGroupThatShrinksAndLogsThatEndEarlierAreCounted(t *testing.T) {
 		})
 	}
 }
+
+// Numbers that were read from JSON are whole numbers, too.
+func TestALossIsCountedOfNumbersFromJSON(t *testing.T) {
+	for name, tt := range map[string]struct {
+		kind         string
+		wanted, live map[string]any
+		want         bool
+	}{
+		"logs are kept for a shorter time":        {"LogGroup", map[string]any{"retentionDays": 7.0}, map[string]any{"retentionDays": int64(30)}, true},
+		"and were for ever":                       {"LogGroup", map[string]any{"retentionDays": 7.0}, map[string]any{}, true},
+		"logs are kept for a longer time":         {"LogGroup", map[string]any{"retentionDays": int64(30)}, map[string]any{"retentionDays": 7.0}, false},
+		"logs are kept as long":                   {"LogGroup", map[string]any{"retentionDays": 7.0}, map[string]any{"retentionDays": int64(7)}, false},
+		"a node group has fewer nodes":            {"NodeGroup", map[string]any{"desiredSize": 2.0}, map[string]any{"desiredSize": 3.0}, true},
+		"a node group may not have as many nodes": {"NodeGroup", map[string]any{"maxSize": 2.0}, map[string]any{"desiredSize": int64(3)}, true},
+		"a node group has more nodes":             {"NodeGroup", map[string]any{"desiredSize": 4.0}, map[string]any{"desiredSize": 3.0}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := loses(state.Item{Key: state.Key{Kind: tt.kind}, Object: tt.wanted}, tt.live); got != tt.want {
+				t.Errorf("loses %t, want %t", got, tt.want)
+			}
+		})
+	}
+}
