@@ -85,8 +85,8 @@ func TestRunGivesEachChangeOneStatus(t *testing.T) {
 		},
 		{
 			name:    "held deletions are held and the others made",
-			changes: []plan.Change{held(change(plan.Delete, "w", "grave", 0)), change(plan.Delete, "w", "old", 0)},
-			want:    map[string]Status{"grave": Held, "old": Applied},
+			changes: []plan.Change{held(change(plan.Delete, "w", "pool", 0)), change(plan.Delete, "w", "old", 0)},
+			want:    map[string]Status{"pool": Held, "old": Applied},
 		},
 		{
 			name:    "an incomplete wanted set deletes nothing and still creates",

@@ -24,7 +24,7 @@ var (
 //     it in the order of targets, for those stand on it: a role in AWS stays
 //     while the cluster could not be told of the new one, a ConfigMap does not
 //     wait for AWS;
-//   - for what was not made in any world, when it is grave: the nodes that go
+//   - for what was not made in any world, when others go with it: the nodes that go
 //     with a pool come back only where everything is there that they need;
 //   - while a thing of its own kind is unknown, for that may be its successor.
 //
@@ -70,7 +70,7 @@ func (r *run) keeper(p plan.Plan) keeper {
 func (k keeper) why(c plan.Change) error {
 	var held error
 	for world, err := range k.missing {
-		if k.order(world, c.Key.Target) < 0 && c.Before.Grave == "" {
+		if k.order(world, c.Key.Target) < 0 && c.Before.Impact == "" {
 			continue
 		}
 		if errors.Is(err, errNotReplaced) {

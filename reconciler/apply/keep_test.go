@@ -26,8 +26,8 @@ func standing(c plan.Change) plan.Change {
 	return c
 }
 
-func grave(c plan.Change) plan.Change {
-	c.Before.Grave = "3 nodes, 7 pods"
+func impact(c plan.Change) plan.Change {
+	c.Before.Impact = "3 nodes, 7 pods"
 	return c
 }
 
@@ -68,7 +68,7 @@ func TestADeletionWaitsOnlyForWhatMayNeedWhatGoes(t *testing.T) {
 		},
 		{
 			name:    "a pool with nodes waits for AWS, because its nodes could not come back",
-			changes: []plan.Change{change(plan.Create, "aws", "role", 0), grave(change(plan.Delete, "cluster", "old-pool", 0)), change(plan.Delete, "cluster", "old-map", 0)},
+			changes: []plan.Change{change(plan.Create, "aws", "role", 0), impact(change(plan.Delete, "cluster", "old-pool", 0)), change(plan.Delete, "cluster", "old-map", 0)},
 			refused: []string{"role"},
 			why:     map[string]error{"old-pool": errNotReplaced},
 		},
@@ -100,7 +100,7 @@ func TestADeletionWaitsOnlyForWhatMayNeedWhatGoes(t *testing.T) {
 		},
 		{
 			name:    "a missing thing that is only compared keeps nothing back",
-			changes: []plan.Change{standing(change(plan.Create, "aws", "addon", 0)), change(plan.Delete, "aws", "old-role", 0), grave(change(plan.Delete, "cluster", "old-pool", 0))},
+			changes: []plan.Change{standing(change(plan.Create, "aws", "addon", 0)), change(plan.Delete, "aws", "old-role", 0), impact(change(plan.Delete, "cluster", "old-pool", 0))},
 		},
 		{
 			name:    "a deletion that failed keeps no other back",

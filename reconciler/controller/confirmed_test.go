@@ -21,7 +21,7 @@ func stageWithLosses(t *testing.T) *stage {
 	s := newStage(t, nil)
 	s.commit("cluster/map=1", "aws/queue=1")
 	s.visit()
-	s.aws.removals["queue"] = loss.Removal{Grave: "3 nodes are not drained any more", Losses: loss.Counts{"Node": 3}}
+	s.aws.removals["queue"] = loss.Removal{Impact: "3 nodes are not drained any more", Losses: loss.Counts{"Node": 3}}
 	s.commit("cluster/map=1")
 	s.later()
 	return s
@@ -183,7 +183,7 @@ func TestNothingIsLostByAnUpdateForASyncThatWasChangedSinceTheRunBegan(t *testin
 			s := newStage(t, nil)
 			s.commit("cluster/map=1", "cluster/thing=1", "aws/queue=1")
 			s.visit()
-			s.cluster.removals["thing"] = loss.Removal{Grave: "the engine stops", Losses: loss.Counts{"NodeClaim": 3}}
+			s.cluster.removals["thing"] = loss.Removal{Impact: "the engine stops", Losses: loss.Counts{"NodeClaim": 3}}
 			s.commit("cluster/map=2", "cluster/thing=2", "aws/queue=2")
 			s.later()
 			s.confirm(s.asks("PruneHeld"))

@@ -122,7 +122,7 @@ func TestMemoryThatNobodyUsesIsGivenBack(t *testing.T) {
 func deletionWaits(s *stage) {
 	s.Helper()
 	s.edit(func(sync *v1alpha1.Sync) { sync.Spec.DeletionPolicy = v1alpha1.DeletionPrune })
-	s.cluster.removals["a"] = loss.Removal{Grave: "nodes go", Losses: loss.Counts{"Node": 3}}
+	s.cluster.removals["a"] = loss.Removal{Impact: "nodes go", Losses: loss.Counts{"Node": 3}}
 	if err := s.r.Client.Delete(s.Context(), s.sync()); err != nil {
 		s.Fatal(err)
 	}

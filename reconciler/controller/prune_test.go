@@ -30,7 +30,7 @@ func TestOneTokenIsPrintedEverywhereAndConfirmsLater(t *testing.T) {
 	s := newStage(t, nil)
 	s.commit("cluster/map=1", "cluster/old=1", "cluster/older=1", "aws/queue=1")
 	s.visit()
-	s.aws.removals["queue"] = loss.Removal{Grave: "3 nodes are not drained any more", Losses: loss.Counts{"Node": 3}}
+	s.aws.removals["queue"] = loss.Removal{Impact: "3 nodes are not drained any more", Losses: loss.Counts{"Node": 3}}
 	s.told()
 	s.commit("cluster/map=1")
 	token := s.planned()
@@ -70,7 +70,7 @@ func TestTheEngineKeepsItsQueueWhileTheQueuesDeletionWaits(t *testing.T) {
 			s.commit("cluster/engine=queue", "cluster/map=1", "aws/queue=1")
 			s.visit()
 			part := loss.Part{Group: "poolwright.dev", Kind: "Cluster", Field: "spec.interruptionQueue"}
-			s.aws.removals["queue"] = loss.Removal{Grave: "3 nodes are not drained any more", Losses: loss.Counts{"Node": 3}, UsedBy: part}
+			s.aws.removals["queue"] = loss.Removal{Impact: "3 nodes are not drained any more", Losses: loss.Counts{"Node": 3}, UsedBy: part}
 			s.aws.unknown["queue"] = unknown
 			s.commit("cluster/engine=none", "cluster/map=2")
 			keeps := func(when string) {

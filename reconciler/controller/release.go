@@ -77,7 +77,7 @@ func (r *SyncReconciler) reportDeletionFailure(ctx context.Context, sync *v1alph
 
 // prune deletes everything that the Sync applied, and returns what is only
 // compared and stays. The deletion policy itself is the confirmation of
-// "everything", so only grave deletions are left to hold. What is unknown may
+// "everything", so only deletions with losses are left to hold. What is unknown may
 // still be there, and keeps the Sync.
 func (r *SyncReconciler) prune(ctx context.Context, sync *v1alpha1.Sync, s *session) ([]plan.Change, error) {
 	policies := []plan.Policy{inScope(sync)}

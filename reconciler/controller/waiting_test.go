@@ -27,7 +27,7 @@ func doubleStage(t *testing.T) (s *stage, deletion, rollout string) {
 	s = newStage(t, func(sync *v1alpha1.Sync) { sync.Spec.Guard.MaxNodesReplaced = new(int32(5)) })
 	s.commit("cluster/np-gpu=1", "cluster/map=1", "aws/queue=1", "aws/role=1")
 	s.visit()
-	s.aws.removals["queue"] = loss.Removal{Grave: "3 nodes are not drained any more", Losses: loss.Counts{"Node": 3}}
+	s.aws.removals["queue"] = loss.Removal{Impact: "3 nodes are not drained any more", Losses: loss.Counts{"Node": 3}}
 	s.nodes = 14
 	s.commit("cluster/np-gpu=2", "cluster/map=1", "aws/role=1")
 	s.later()
@@ -193,7 +193,7 @@ func TestEachRowHasAllItsReasons(t *testing.T) {
 	s := newStage(t, nil)
 	s.commit("cluster/a=1", "aws/queue=1")
 	s.visit()
-	s.aws.removals["queue"] = loss.Removal{Grave: "3 nodes are not drained any more", Losses: loss.Counts{"Node": 3}}
+	s.aws.removals["queue"] = loss.Removal{Impact: "3 nodes are not drained any more", Losses: loss.Counts{"Node": 3}}
 	s.commit()
 	s.later()
 	s.asks("PruneHeld")
@@ -305,7 +305,7 @@ func losingStage(t *testing.T) *stage {
 	s.commit("cluster/map=1", "cluster/thing=1", "cluster/other=1", "aws/queue=1")
 	s.visit()
 	for _, name := range []string{"thing", "other"} {
-		s.cluster.removals[name] = loss.Removal{Grave: "the engine stops", Losses: loss.Counts{"NodeClaim": 3}}
+		s.cluster.removals[name] = loss.Removal{Impact: "the engine stops", Losses: loss.Counts{"NodeClaim": 3}}
 	}
 	return s
 }
@@ -355,8 +355,8 @@ func TestWhatLosesTheMostIsPendingFirst(t *testing.T) {
 	}
 	s.commit(append(things, "cluster/z-few=1", "cluster/z-none=1", "aws/z-many=1")...)
 	s.visit()
-	s.cluster.removals["z-few"] = loss.Removal{Grave: "1 node goes with it", Losses: loss.Counts{"Node": 1}}
-	s.aws.removals["z-many"] = loss.Removal{Grave: "they go with it", Losses: loss.Counts{"Node": 3, "Pod": 7}}
+	s.cluster.removals["z-few"] = loss.Removal{Impact: "1 node goes with it", Losses: loss.Counts{"Node": 1}}
+	s.aws.removals["z-many"] = loss.Removal{Impact: "they go with it", Losses: loss.Counts{"Node": 3, "Pod": 7}}
 	s.commit("cluster/kept=1")
 	s.later()
 	status := s.sync().Status

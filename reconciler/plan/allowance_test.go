@@ -19,7 +19,7 @@ func costing(name string, nodes int, allowed *loss.Allowance) state.Item {
 	item := thing(name, 0, nil)
 	item.Allowed = allowed
 	if nodes > 0 {
-		item.Grave, item.Losses = "nodes", loss.Counts{"Node": nodes}
+		item.Impact, item.Losses = "nodes", loss.Counts{"Node": nodes}
 	}
 	return item
 }
@@ -33,7 +33,7 @@ func TestAnAllowanceIsWorthWhatItAllowed(t *testing.T) {
 		item state.Item
 		held bool
 	}{
-		{"a grave deletion that nobody allowed waits", costing("x", 3, nil), true},
+		{"a deletion with losses that nobody allowed waits", costing("x", 3, nil), true},
 		{"one that was confirmed goes on", costing("x", 3, some(3, true)), false},
 		{"with fewer nodes, too", costing("x", 1, some(3, true)), false},
 		{"with more nodes it asks again", costing("x", 4, some(3, true)), true},
@@ -44,7 +44,7 @@ func TestAnAllowanceIsWorthWhatItAllowed(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			kept := things("kept", 3)
-			for how, policy := range map[string]plan.Policy{"guard": plan.Guard(50, ""), "grave": plan.ConfirmLosses("")} {
+			for how, policy := range map[string]plan.Policy{"guard": plan.Guard(50, ""), "losses": plan.ConfirmLosses("")} {
 				p := plan.Compute(state.NewSet(kept...), state.NewSet(append(kept, tt.item)...), policy)
 				if got := heldCount(p) > 0; got != tt.held {
 					t.Errorf("%s: held %v", how, got)
@@ -226,9 +226,9 @@ func queued(name string) state.Item {
 func TestAPartIsNotTakenAwayWhileTheDeletionOfWhatItUsesWaits(t *testing.T) {
 	part := loss.Part{Group: "poolwright.dev", Kind: "Cluster", Field: "spec.interruptionQueue"}
 	queue := inAWS("queue", nil)
-	queue.Grave, queue.Losses, queue.UsedBy = "nodes", loss.Counts{"Node": 3}, part
+	queue.Impact, queue.Losses, queue.UsedBy = "nodes", loss.Counts{"Node": 3}, part
 	ordinary, lost := queue, unknown(queue, "denied")
-	ordinary.Grave, ordinary.Losses, lost.UsedBy = "", nil, part
+	ordinary.Impact, ordinary.Losses, lost.UsedBy = "", nil, part
 	stays := thing("kept", 0, nil)
 	for _, tt := range []struct {
 		name     string

@@ -27,7 +27,7 @@ func declared(what string) state.Item {
 }
 
 // rolling plans the step between two lists of things; those that end with ! were
-// changed by hand. A pool is grave.
+// changed by hand. Nodes go with a pool.
 func rolling(from, to []string, policies ...plan.Policy) plan.Plan {
 	var wanted, observed []state.Item
 	drifted := map[state.Key]bool{}
@@ -36,7 +36,7 @@ func rolling(from, to []string, policies ...plan.Policy) plan.Plan {
 		drifted[item.Key] = strings.HasSuffix(what, "!")
 		stays := slices.ContainsFunc(to, func(what string) bool { return declared(what).Key == item.Key })
 		if item.Key.Kind == "NodePool" && !stays { // What its deletion would cost.
-			item.Grave = "3 nodes, 7 pods"
+			item.Impact = "3 nodes, 7 pods"
 		}
 		observed = append(observed, item)
 	}
@@ -301,7 +301,7 @@ func TestAConfirmationSavesTheLookAhead(t *testing.T) {
 
 func TestAPoolThatGoesAsksForBothTokens(t *testing.T) {
 	without := []string{"NodePool/cpu=1", "EC2NodeClass/gpu=2", "ConfigMap/a=1"}
-	const grave = "deleting NodePool.karpenter.sh/gpu: 3 nodes, 7 pods"
+	const impact = "deleting NodePool.karpenter.sh/gpu: 3 nodes, 7 pods"
 	const many = "would replace 4 nodes; guard.maxNodesReplaced is 0"
 	prune := deletionsOf(rolling(before, without, plan.Guard(50, "")))
 	nodes := strings.TrimPrefix(token(t, roll(4, prune, before, without)), prune+",")
@@ -315,12 +315,12 @@ func TestAPoolThatGoesAsksForBothTokens(t *testing.T) {
 		reasons      []string
 	}{
 		"nothing is confirmed": {"", []string{class, pool}, []string{
-			grave + "; " + many, many}},
+			impact + "; " + many, many}},
 		"the deletion is, and its token is not taken back by who quotes the other": {prune, []string{class, pool}, []string{many}},
-		"the nodes are, and so the other way round":                                {nodes, []string{pool}, []string{grave}},
+		"the nodes are, and so the other way round":                                {nodes, []string{pool}, []string{impact}},
 		"both are":                     {prune + "," + nodes, nil, nil},
 		"in any order, with spaces":    {" " + nodes + " , " + prune, nil, nil},
-		"neither, for they are joined": {prune + nodes, []string{class, pool}, []string{grave + "; " + many, many}},
+		"neither, for they are joined": {prune + nodes, []string{class, pool}, []string{impact + "; " + many, many}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := roll(4, c.confirmation, before, without)

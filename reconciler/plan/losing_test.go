@@ -14,7 +14,7 @@ func TestAnUpdateThatLosesNodesWaitsAsADeletionDoes(t *testing.T) {
 	key := state.Key{Target: "cluster", Group: "poolwright.dev", Kind: "Cluster", Name: "cluster"}
 	off := state.Item{Key: key, Object: map[string]any{"mode": "Off"}}
 	on := state.Item{Key: key, Object: map[string]any{"mode": "Embedded"}, Live: state.Identity{UID: "1"}, Removal: loss.Removal{
-		Grave: "the engine stops", Losses: loss.Counts{"NodeClaim": 3},
+		Impact: "the engine stops", Losses: loss.Counts{"NodeClaim": 3},
 	}}
 	other := state.Item{Key: state.Key{Target: "cluster", Kind: "ConfigMap", Name: "a"}, Object: map[string]any{"a": "b"}}
 	compute := func(confirmation string, was state.Item) plan.Change {
@@ -63,7 +63,7 @@ func TestAnUpdateThatLosesNodesWaitsAsADeletionDoes(t *testing.T) {
 func TestALookAtOneUpdateAsksForTheTokenOfAll(t *testing.T) {
 	of := func(name string) (wanted, live state.Item) {
 		key := state.Key{Target: "cluster", Group: "poolwright.dev", Kind: "Cluster", Name: name}
-		live = state.Item{Key: key, Object: map[string]any{"mode": "Embedded"}, Live: state.Identity{UID: name}, Removal: loss.Removal{Grave: "nodes", Losses: loss.Counts{"Node": 3}}}
+		live = state.Item{Key: key, Object: map[string]any{"mode": "Embedded"}, Live: state.Identity{UID: name}, Removal: loss.Removal{Impact: "nodes", Losses: loss.Counts{"Node": 3}}}
 		return state.Item{Key: key, Object: map[string]any{"mode": "Off"}}, live
 	}
 	a, liveA := of("a")

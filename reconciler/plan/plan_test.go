@@ -143,7 +143,7 @@ func scattered(r *rand.Rand) (wanted, observed []state.Item) {
 			if n%2 == 0 {
 				i.Object = object{"n": int64(n), "labels": object{"k1": "edited"}}
 			}
-			i.Grave = map[bool]string{true: "a node"}[n%7 == 0]
+			i.Impact = map[bool]string{true: "a node"}[n%7 == 0]
 			observed = append(observed, i)
 		}
 	}

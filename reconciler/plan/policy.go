@@ -84,7 +84,7 @@ const pruneFloor = 10
 
 // Guard holds all deletions when together they are more than maxPercent of
 // what is managed and at least ten, or when they would delete everything, and
-// holds each grave one (see loss.Removal), and each update that loses as much (see
+// holds each one that others go with (see loss.Removal), and each update that loses as much (see
 // Change.Loses), in any case, until confirmation quotes their token, alone or among others separated by commas.
 //
 // A deletion that was allowed before and not carried out goes on, as long as no
@@ -137,26 +137,25 @@ func ConfirmLosses(confirmation string) Policy {
 	return func(p Plan) Plan { return ask(p, confirmation, unconfirmed) }
 }
 
-// unconfirmed says what is grave about a deletion, or an update, that no person has
-// confirmed.
+// unconfirmed is what a deletion, or an update, loses that no person has confirmed.
 func unconfirmed(c Change) hold.Reasons {
 	rule := hold.DeletionLosses
 	switch {
-	case c.Before.Grave == "":
+	case c.Before.Impact == "":
 		return nil
 	case c.Action == Update:
 		rule = hold.UpdateLosses
 	case !fresh(c):
 		return nil
 	}
-	return hold.Reasons{{Rule: rule, Facts: hold.Facts{Object: c.Key.String(), Detail: c.Before.Grave, Losses: c.Before.Losses}}}
+	return hold.Reasons{{Rule: rule, Facts: hold.Facts{Object: c.Key.String(), Detail: c.Before.Impact, Losses: c.Before.Losses}}}
 }
 
 // Loses reports whether the change may take along what a person has to allow: a deletion,
 // or an update of a revision that loses nodes or data as one does. Putting back what a hand
 // has changed takes nothing that the repository gave.
 func (c Change) Loses() bool {
-	return c.Action == Delete || c.Action == Update && !c.Drift && c.Before.Grave != ""
+	return c.Action == Delete || c.Action == Update && !c.Drift && c.Before.Impact != ""
 }
 
 // ask holds the deletions for which why gives reasons, until confirmation quotes

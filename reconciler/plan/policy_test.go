@@ -73,10 +73,10 @@ func TestGuardHoldsDeletionsOnly(t *testing.T) {
 	}
 }
 
-func TestGuardHoldsGraveThingsInAnyNumber(t *testing.T) {
-	grave := thing("pool", 0, nil)
-	grave.Grave = "3 nodes, 7 pods"
-	old := append(things("old", 2), grave)
+func TestGuardHoldsDeletionsWithLossesInAnyNumber(t *testing.T) {
+	impact := thing("pool", 0, nil)
+	impact.Impact = "3 nodes, 7 pods"
+	old := append(things("old", 2), impact)
 	p := plan.Compute(state.NewSet(things("kept", 9)...), state.NewSet(append(old, things("kept", 9)...)...), plan.Guard(50, ""))
 	if d := cmp.Diff([]string{"delete old-00", "delete old-01", "delete pool held"}, steps(p)); d != "" {
 		t.Errorf("changes (-want +got):\n%s", d)
@@ -88,12 +88,12 @@ func TestGuardHoldsGraveThingsInAnyNumber(t *testing.T) {
 
 func TestAConfirmationIsGoodForExactlyTheDeletionsThatItSaw(t *testing.T) {
 	pool, other := thing("pool", 0, nil), thing("other", 0, nil)
-	pool.Grave, pool.Losses = "3 nodes", loss.Counts{"Node": 3}
+	pool.Impact, pool.Losses = "3 nodes", loss.Counts{"Node": 3}
 	kept := things("kept", 9)
 	world := append([]state.Item{pool}, kept...)
 	hash := deletionsOf(plan.Compute(state.NewSet(kept...), state.NewSet(world...), plan.Guard(50, "")))
-	grave := other
-	grave.Grave = "1 node"
+	impact := other
+	impact.Impact = "1 node"
 	reborn, grown, shrunk := pool, pool, pool
 	grown.Losses, shrunk.Losses = loss.Counts{"Node": 4}, loss.Counts{"Node": 2}
 	reborn.Live.UID = "another"
@@ -110,7 +110,7 @@ func TestAConfirmationIsGoodForExactlyTheDeletionsThatItSaw(t *testing.T) {
 		{name: "with the hash among other tokens", wanted: kept, observed: world, confirmation: "000000000000 , " + hash + " "},
 		{name: "with the hash as a part of a token", wanted: kept, observed: world, confirmation: "x" + hash, held: true},
 		{name: "unrelated updates and creations came", wanted: append(edited, thing("new", 0, nil)), observed: world, confirmation: hash},
-		{name: "one more is asked for", wanted: kept, observed: append([]state.Item{grave}, world...), confirmation: hash, held: true},
+		{name: "one more is asked for", wanted: kept, observed: append([]state.Item{impact}, world...), confirmation: hash, held: true},
 		{name: "one more that nobody need allow is deleted as well", wanted: kept, observed: append([]state.Item{other}, world...), confirmation: hash},
 		{name: "so many more that the guard asks for all", wanted: kept, observed: append(things("old", 30), world...), confirmation: hash, held: true},
 		{name: "more goes with it by now", wanted: kept, observed: append([]state.Item{grown}, kept...), confirmation: hash, held: true},
@@ -157,7 +157,7 @@ func TestADeletionThatAPersonConfirmedGoesOnUnasked(t *testing.T) {
 	var observed []state.Item
 	for i := range 20 {
 		item := state.Item{Key: state.Key{Target: "cluster", Kind: "ConfigMap", Name: fmt.Sprintf("n%02d", i)}, Object: map[string]any{}}
-		item.Grave = "it matters"
+		item.Impact = "it matters"
 		if i < 15 {
 			item.Allowed = &loss.Allowance{Losses: item.Cost(), Confirmed: true}
 		}
@@ -190,22 +190,22 @@ func TestAHeldChangeNamesTheRulesThatHoldIt(t *testing.T) {
 	lost := func([]plan.Change) plan.Consequences {
 		return plan.Consequences{Removed: 3, Pools: map[string]int{"gpu": 3}}
 	}
-	grave := rolling([]string{"NodePool/gpu=1", stays}, []string{stays}, plan.Guard(50, ""))
+	impact := rolling([]string{"NodePool/gpu=1", stays}, []string{stays}, plan.Guard(50, ""))
 	for name, c := range map[string]struct {
 		plan plan.Plan
 		want []hold.Rule
 	}{
 		"nothing holds it":               {rolling([]string{"NodePool/gpu=1"}, []string{"NodePool/gpu=2"}), nil},
-		"one grave deletion":             {grave, []hold.Rule{hold.DeletionLosses}},
+		"one deletion with losses":       {impact, []hold.Rule{hold.DeletionLosses}},
 		"too many":                       {rolling(pools(20), []string{stays}, plan.Guard(50, "")), []hold.Rule{hold.MaxPrunePercent, hold.DeletionLosses}},
 		"everything":                     {rolling(pools(2)[:2], nil, plan.Guard(50, "")), []hold.Rule{hold.MaxPrunePercent, hold.DeletionLosses}},
 		"drift that is reported":         {rolling([]string{"ConfigMap/a=2!"}, []string{stays}, plan.ReportDrift()), []hold.Rule{hold.DriftReported}},
 		"a world that is only compared":  {rolling([]string{"ConfigMap/a=2"}, []string{stays}, plan.ReportTarget("cluster")), []hold.Rule{hold.DriftReported}},
 		"nodes":                          {rolling([]string{"NodePool/gpu=1"}, []string{"NodePool/gpu=2"}).GuardNodes(&limit, nil, "", lost), []hold.Rule{hold.MaxNodesReplaced}},
-		"a deletion that also has nodes": {grave.GuardNodes(&limit, nil, "", lost), []hold.Rule{hold.DeletionLosses, hold.MaxNodesReplaced}},
-		"more than were reviewed": {grave.GuardNodes(nil, []plan.Consequences{merged(told(12, 0, []string{"NodePool/gpu=1"}, nil))}, "", lost),
+		"a deletion that also has nodes": {impact.GuardNodes(&limit, nil, "", lost), []hold.Rule{hold.DeletionLosses, hold.MaxNodesReplaced}},
+		"more than were reviewed": {impact.GuardNodes(nil, []plan.Consequences{merged(told(12, 0, []string{"NodePool/gpu=1"}, nil))}, "", lost),
 			[]hold.Rule{hold.DeletionLosses, hold.ReviewExceeded}},
-		"all of it": {grave.GuardNodes(&limit, []plan.Consequences{merged(told(12, 0, []string{"NodePool/gpu=1"}, nil))}, "", lost),
+		"all of it": {impact.GuardNodes(&limit, []plan.Consequences{merged(told(12, 0, []string{"NodePool/gpu=1"}, nil))}, "", lost),
 			[]hold.Rule{hold.DeletionLosses, hold.MaxNodesReplaced, hold.ReviewExceeded}},
 	} {
 		t.Run(name, func(t *testing.T) {

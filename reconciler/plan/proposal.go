@@ -12,7 +12,7 @@ package plan
 // less, as some wait or are done.
 type Proposal struct {
 	// Step is what the step itself changes, both sides of each field as the two
-	// revisions say. Holds, graves and owners are those of the live worlds after the
+	// revisions say. Holds, losses and owners are those of the live worlds after the
 	// step. Its Notes are those that only the worlds after the step have, also of
 	// things that are only looked at, such as a quota that larger pools do not fit
 	// into; and what else there is to say of a change. What both have is in Drift's.

@@ -24,7 +24,7 @@ func TestAStepIsToldApartFromTheDrift(t *testing.T) {
 	}{
 		{"a change of what is as it should be", one, two, world{"a": ours(a1)}, []string{"update a x=1>2"}, nil},
 		{"a thing that comes", none, one, world{}, []string{"create a"}, nil},
-		{"a thing that goes, and what goes with it", one, none, world{"a": {object: a1, applied: a1, grave: "3 nodes, 7 pods go with it"}}, []string{"delete a {3 nodes, 7 pods go with it}"}, nil},
+		{"a thing that goes, and what goes with it", one, none, world{"a": {object: a1, applied: a1, impact: "3 nodes, 7 pods go with it"}}, []string{"delete a {3 nodes, 7 pods go with it}"}, nil},
 		{"a thing that somebody else manages too", one, two, world{"a": {object: a1, applied: a1, owner: "Flux"}}, []string{"update a x=1>2 {also Flux}"}, nil},
 		{"a step that changes nothing", one, one, world{"a": ours(a1)}, nil, nil},
 		{"drift that the step does not touch", one, one, world{"a": drifted(a1, m{"x": "9", "y": "1"})}, nil, []string{"update a x=9>1"}},
@@ -257,7 +257,7 @@ func TestPoliciesSeeAllThatWillBeDeleted(t *testing.T) {
 func TestDeletionsThatAreNotMadeAreShownWithTheReason(t *testing.T) {
 	a1 := m{"x": "1"}
 	before, after := set(thing("a", a1), thing("b", a1)), set(thing("b", a1))
-	live := world{"a": {object: a1, applied: a1, grave: "3 nodes go with it"}, "b": ours(a1)}
+	live := world{"a": {object: a1, applied: a1, impact: "3 nodes go with it"}, "b": ours(a1)}
 	const off, mistaken = "nothing is deleted (prune: false)", "nothing is deleted while the repository has mistakes: they may hide what seems to be removed"
 	tests := []struct {
 		name     string
@@ -296,7 +296,7 @@ func TestDeletionsThatAreNotMadeAreShownWithTheReason(t *testing.T) {
 
 func TestAMendedMistakeLetsGoWhatWaitedForIt(t *testing.T) {
 	a1 := m{"x": "1"}
-	live := world{"a": ours(a1), "old": {object: m{"z": "1"}, applied: m{"z": "1"}, grave: "2 nodes go with it"}, "label": {object: m{"z": "secret"}, adopted: true}}
+	live := world{"a": ours(a1), "old": {object: m{"z": "1"}, applied: m{"z": "1"}, impact: "2 nodes go with it"}, "label": {object: m{"z": "secret"}, adopted: true}}
 	s := live.sides(set(thing("a", a1)), set(thing("a", a1)))
 	s.MistakenBefore = true
 	got := proposal.Propose(s)

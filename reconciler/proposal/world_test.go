@@ -18,7 +18,7 @@ type real struct {
 	// kept is true for what its world does not offer for deletion, adopted for what
 	// it does although nothing vouches for it.
 	kept, adopted bool
-	grave, owner  string
+	impact, owner string
 	terms         string
 	findings      state.Findings
 }
@@ -52,7 +52,7 @@ func (w world) observe(wanted state.Set) state.Set {
 			item.Applied = state.Hash(r.applied)
 		}
 		if !want {
-			item.Grave = r.grave
+			item.Impact = r.impact
 		}
 		out = append(out, item)
 	}
@@ -80,8 +80,8 @@ func told(p plan.Plan) []string {
 		case c.Held():
 			line += " [waits: " + c.Hold.String() + "]"
 		}
-		if c.Before != nil && c.Before.Grave != "" {
-			line += " {" + c.Before.Grave + "}"
+		if c.Before != nil && c.Before.Impact != "" {
+			line += " {" + c.Before.Impact + "}"
 		}
 		if c.Before != nil && c.Before.Owner != (owner.Reference{}) {
 			line += " {also " + c.Before.Owner.Name + "}"

@@ -298,8 +298,8 @@ func (m *mask) change(c plan.Change) Change {
 			out.Fields = append(out.Fields, field(f))
 		}
 	case plan.Delete:
-		if c.Before != nil && c.Before.Grave != "" {
-			out.Notes = append(out.Notes, going(m.text(c.Before.Grave)))
+		if c.Before != nil && c.Before.Impact != "" {
+			out.Notes = append(out.Notes, m.text(c.Before.Impact))
 		}
 	}
 	if c.Before != nil && c.Before.Owner != (owner.Reference{}) {
@@ -342,12 +342,4 @@ func (m *mask) facts(f hold.Facts) hold.Facts {
 		f.Nodes = &nodes
 	}
 	return f
-}
-
-// going says what a deletion takes with it; a target may have said so itself.
-func going(grave string) string {
-	if strings.Contains(grave, " with it") || strings.Contains(grave, " lose ") || strings.HasPrefix(grave, "it is ") {
-		return grave
-	}
-	return "goes with it: " + grave
 }

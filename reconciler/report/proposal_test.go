@@ -145,7 +145,7 @@ func proposing(s string) Report {
 	}
 	content := object{s: s, "list": []any{s, object{"name": s, "v": s}}, "text": "a\nb\n" + s}
 	created := state.Item{Key: key("new"), Object: content, Origin: state.Origin{File: s, Line: 1}}
-	deleted := state.Item{Key: key("old"), Object: content, Removal: loss.Removal{Grave: s + "!"}}
+	deleted := state.Item{Key: key("old"), Object: content, Removal: loss.Removal{Impact: s + "!"}}
 	lost := state.Item{Key: key("lost"), Object: content, Origin: state.Origin{File: s, Line: 4}}
 	found := state.Item{Key: lost.Key, Findings: state.Findings{Unknown: s + "?", Notes: []string{s + ".", warning + s + "."}}}
 	wanted := []state.Item{created, lost}

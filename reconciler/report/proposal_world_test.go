@@ -111,7 +111,7 @@ func proposals() map[string]proposed {
 			guards: []Guard{{Rule: "MaxNodesReplaced", Result: "ok", Text: "4 of at most 10 nodes are replaced"}, {Rule: "lint", Result: "ok", Text: "nothing found"}}},
 		"volume":     {Proposal: plan.Proposal{Step: join(volume(), quota)}, forecast: classReplacing("NodeClassDrift", volumes)},
 		"ami":        {Proposal: plan.Proposal{Step: join(amis(), quota)}, forecast: amiReplacing()},
-		"removed":    {Proposal: plan.Proposal{Step: join(removal(), quota)}, forecast: removing(), guards: []Guard{{Rule: "MaxPrunePercent", Result: "held", Text: "would delete all 2 objects (guard.maxPrunePercent)"}, {Rule: "DeletionLosses", Result: "held", Text: "deleting NodePool.karpenter.sh/old: 2 nodes, 4 pods"}}},
+		"removed":    {Proposal: plan.Proposal{Step: join(removal(), quota)}, forecast: removing(), guards: []Guard{{Rule: "MaxPrunePercent", Result: "held", Text: "would delete all 2 objects (guard.maxPrunePercent)"}, {Rule: "DeletionLosses", Result: "held", Text: "deleting NodePool.karpenter.sh/old: 2 nodes, 4 pods go with it"}}},
 		"limits":     {Proposal: plan.Proposal{Step: join(between("karpenter.sh", "NodePool", "gpu", limits(8), limits(16)), overlay(), quota)}, forecast: limiting()},
 		"new":        {Proposal: plan.Proposal{Step: join(between("karpenter.sh", "NodePool", "new", nil, limits(8)), plan.Compute(state.NewSet(role), state.Set{}), quota)}, forecast: coming()},
 		"cheaper":    {Proposal: plan.Proposal{Step: join(spot(), quota)}, forecast: cheapening()},
@@ -242,10 +242,10 @@ func amiReplacing() *provision.Forecast {
 	return f
 }
 
-// removal deletes a pool, which is grave, with a role and a ConfigMap.
+// removal deletes a pool with nodes, with a role and a ConfigMap.
 func removal() plan.Plan {
 	old := item("cluster", "karpenter.sh", "NodePool", "old", "", 0, poolOf(object{"weight": int64(1)}))
-	old.Grave, old.Live.UID = "2 nodes, 4 pods", "uid"
+	old.Impact, old.Live.UID = "2 nodes, 4 pods go with it", "uid"
 	config := item("cluster", "", "ConfigMap", "old-settings", "", 0, object{"data": object{"a": "b"}})
 	pool := item("cluster", "karpenter.sh", "NodePool", "new", kindFile("NodePool", "new"), 1, poolOf(object{"limits": object{"nvidia.com/gpu": int64(8)}}))
 	return plan.Compute(state.NewSet(pool), state.NewSet(old, config), plan.Guard(50, ""))

@@ -62,7 +62,7 @@ func sample() (plan.Plan, []state.Problem) {
 	})
 	queue := item("aws", "sqs", "Queue", "interruption", "cluster.yaml", 9, object{"retention": int64(300)})
 	old := item("cluster", "karpenter.sh", "NodePool", "old", "", 0, object{"spec": object{}})
-	old.Grave, old.Losses = "3 nodes, 7 pods", loss.Counts{"Node": 3, "Pod": 7}
+	old.Impact, old.Losses = "3 nodes, 7 pods go with it", loss.Counts{"Node": 3, "Pod": 7}
 	theirs := item("cluster", "apps", "Deployment", "web", "web.yaml", 2, object{"spec": object{"paused": true}})
 
 	liveTheirs := live(theirs, object{"spec": object{"paused": false}})

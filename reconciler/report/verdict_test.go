@@ -3,12 +3,16 @@ package report
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 	"unicode/utf8"
 
 	"github.com/poolwright/poolwright/provision"
+	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/loss"
 )
 
 func TestAVerdictTooLongForAForgeLosesWhatMattersLeast(t *testing.T) {
@@ -118,16 +122,13 @@ func TestOfTheQuotasTheDriftTellsOnlyWhatWarns(t *testing.T) {
 	}
 }
 
-func TestADeletionSaysOnceWhatGoesWithIt(t *testing.T) {
-	for grave, want := range map[string]string{
-		"2 nodes, 4 pods":                                "goes with it: 2 nodes, 4 pods",
-		"2 nodes, 4 pods go with it":                     "2 nodes, 4 pods go with it",
-		"the nodes of 1 NodePool lose their permissions": "the nodes of 1 NodePool lose their permissions",
-		"it is known only by its label":                  "it is known only by its label",
-	} {
-		if got := going(grave); got != want {
-			t.Errorf("got %q, want %q", got, want)
-		}
+// What a target says of a deletion is a sentence, which stays as it is.
+func TestADeletionHasItsImpactAsItIs(t *testing.T) {
+	const impact = "the engine stops: 3 NodeClaims keep running unmanaged"
+	old := state.Item{Key: state.Key{Target: "cluster", Group: "poolwright.dev", Kind: "Cluster", Name: "old"}, Object: object{}, Removal: loss.Removal{Impact: impact, Losses: loss.Counts{"NodeClaim": 3}}}
+	r := New(plan.Compute(state.NewSet(), state.NewSet(old)), nil)
+	if len(r.Changes) != 1 || !slices.Equal(r.Changes[0].Notes, []string{impact}) {
+		t.Errorf("%+v", r.Changes)
 	}
 }
 

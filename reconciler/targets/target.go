@@ -25,7 +25,7 @@ type Target interface {
 	// Want turns what the repository declares into what this world should
 	// hold, in the form in which Observe reports it: defaults that only the
 	// declaration can know are filled in, fields that must not be sent are
-	// gone, waves and graves are set. Declarations of other worlds are passed
+	// gone, waves and losses are set. Declarations of other worlds are passed
 	// over. A declaration that this world can never hold is a Problem in a
 	// *ProblemsError, returned together with the Set of all the others.
 	Want(ctx context.Context, declared state.Set) (state.Set, error)
@@ -123,7 +123,7 @@ func MayDelete(doing string, c plan.Change, now loss.Removal) error {
 	case allowed.Covers(now.Cost()):
 		return nil
 	case now.Losses[loss.Uncounted] > 0:
-		return state.Failf(state.Retry, "Uncounted", "%s: not sent: %s", doing, now.Grave)
+		return state.Failf(state.Retry, "Uncounted", "%s: not sent: %s", doing, now.Impact)
 	}
 	return state.Fail(state.Retry, "Changed", fmt.Errorf("%s: %w", doing, &GrownError{Allowed: allowed, Now: now.Cost()}))
 }

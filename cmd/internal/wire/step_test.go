@@ -62,7 +62,7 @@ func seen(items ...state.Item) state.Set {
 	for i := range items {
 		items[i].Applied = state.Hash(items[i].Object)
 		items[i].Live = state.Identity{UID: "u" + items[i].Key.Name}
-		items[i].Grave = "3 nodes, 7 pods"
+		items[i].Impact = "3 nodes, 7 pods"
 	}
 	return state.NewSet(items...)
 }

@@ -15,11 +15,11 @@ import (
 // allowed; of one that is wanted and differs, what its update costs. It is zero for
 // ordinary things.
 type Removal struct {
-	// Grave says, for things whose removal costs more than themselves, what
-	// goes with them ("3 nodes, 7 pods"), or why their removal always waits
+	// Impact says to a person, for things whose removal costs more than themselves, what
+	// goes with them ("3 nodes, 7 pods go with it"), or why their removal always waits
 	// for confirmation. Empty for ordinary things.
-	Grave string
-	// Losses counts what Grave names. Empty where Grave names nothing that can
+	Impact string
+	// Losses counts what Impact names. Empty where Impact names nothing that can
 	// be counted: see Cost.
 	Losses Counts
 	// Names are those of what Losses counts, as far as they are known. See Union.
@@ -34,10 +34,10 @@ type Removal struct {
 	UsedBy Part
 }
 
-// Cost is what goes with the deletion. A Grave that counts nothing stands for the
+// Cost is what goes with the deletion. An Impact that counts nothing stands for the
 // thing itself.
 func (r Removal) Cost() Counts {
-	if r.Grave != "" && len(r.Losses) == 0 {
+	if r.Impact != "" && len(r.Losses) == 0 {
 		return Counts{itself: 1}
 	}
 	return r.Losses
@@ -102,8 +102,8 @@ func (n Names) Counts() Counts {
 }
 
 // Removal is the deletion with which these things go, and which says so.
-func (n Names) Removal(grave string) Removal {
-	return Removal{Grave: grave, Losses: n.Counts(), Names: n}
+func (n Names) Removal(impact string) Removal {
+	return Removal{Impact: impact, Losses: n.Counts(), Names: n}
 }
 
 // Counts is how many things of each kind are lost. Kinds are those of
@@ -172,17 +172,17 @@ func Combine(all []Removal) Removal {
 	if len(all) == 0 {
 		return Removal{}
 	}
-	var graves []string
+	var impacts []string
 	names := Names{}
 	for _, r := range all {
-		graves = append(graves, r.Grave)
+		impacts = append(impacts, r.Impact)
 		for kind, of := range r.Names {
 			for name := range of {
 				names.Add(kind, name)
 			}
 		}
 	}
-	return Removal{Grave: strings.Join(graves, "; "), Losses: Union(all), Names: names}
+	return Removal{Impact: strings.Join(impacts, "; "), Losses: Union(all), Names: names}
 }
 
 // Divide gives each of the parts what it counts now, and of what is allowed beyond their

@@ -105,7 +105,7 @@ func TestOfWhatSeveralDeletionsTakeAlongEachThingCountsOnce(t *testing.T) {
 		return named("Node", nodes...).Removal("nodes")
 	}
 	pods := func(nodes int, names ...string) Removal {
-		return Removal{Grave: "pods", Losses: Counts{"Node": nodes, "Pod": len(names)}, Names: named("Pod", names...)}
+		return Removal{Impact: "pods", Losses: Counts{"Node": nodes, "Pod": len(names)}, Names: named("Pod", names...)}
 	}
 	for _, tt := range []struct {
 		name string
@@ -116,10 +116,10 @@ func TestOfWhatSeveralDeletionsTakeAlongEachThingCountsOnce(t *testing.T) {
 		{"one node of three deletions", []Removal{of("a"), of("a"), of("a")}, Counts{"Node": 1}},
 		{"some in common", []Removal{of("a", "b"), of("b", "c")}, Counts{"Node": 3}},
 		{"none in common", []Removal{of("a"), of("b")}, Counts{"Node": 2}},
-		{"what has no name counts for each", []Removal{{Grave: "?", Losses: Counts{"Node": 2}}, of("a"), {Grave: "?", Losses: Counts{"Node": 1}}}, Counts{"Node": 4}},
-		{"some of a kind have one", []Removal{{Grave: "x", Losses: Counts{"Node": 3}, Names: named("Node", "a")}, of("a")}, Counts{"Node": 3}},
+		{"what has no name counts for each", []Removal{{Impact: "?", Losses: Counts{"Node": 2}}, of("a"), {Impact: "?", Losses: Counts{"Node": 1}}}, Counts{"Node": 4}},
+		{"some of a kind have one", []Removal{{Impact: "x", Losses: Counts{"Node": 3}, Names: named("Node", "a")}, of("a")}, Counts{"Node": 3}},
 		{"kinds are apart", []Removal{pods(1, "a/x", "a/y"), pods(0, "a/y", "b/y"), of("a/x")}, Counts{"Node": 2, "Pod": 3}},
-		{"things that stand for themselves", []Removal{{Grave: "installation"}, {Grave: "installation"}, {}}, Counts{"Object": 2}},
+		{"things that stand for themselves", []Removal{{Impact: "installation"}, {Impact: "installation"}, {}}, Counts{"Object": 2}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if got := Union(tt.of); !got.Covers(tt.want) || !tt.want.Covers(got) {
@@ -145,13 +145,13 @@ func TestWhatIsSharedIsDividedToEach(t *testing.T) {
 	}
 }
 
-func TestAGraveThingWithoutNumbersStandsForItself(t *testing.T) {
-	known := Removal{Grave: "it is known only by its label"}
+func TestAnImpactWithoutNumbersIsTheThingItself(t *testing.T) {
+	known := Removal{Impact: "it is known only by its label"}
 	if d := cmp.Diff(Counts{"Object": 1}, known.Cost()); d != "" {
 		t.Error(d)
 	}
 	if (Removal{}).Cost().Covers(known.Cost()) || !known.Cost().Covers(known.Cost()) {
-		t.Error("an ordinary thing's allowance covers one that became grave, or the same is not covered")
+		t.Error("an ordinary thing's allowance covers one with losses by now, or the same is not covered")
 	}
 }
 
@@ -194,10 +194,10 @@ func TestAllWaysInWhichOneChangeLosesAreOneRemoval(t *testing.T) {
 	}{
 		{"none", nil, Removal{}},
 		{"what both name counts once", []Removal{claims.Removal("off"), claims.Removal("no queue")}, claims.Removal("off; no queue")},
-		{"what has no name, and what has one", []Removal{{Grave: "smaller", Losses: Counts{"Node": 2}}, claims.Removal("off")},
-			Removal{Grave: "smaller; off", Losses: Counts{"Node": 2, "NodeClaim": 2}, Names: claims}},
-		{"what could not be counted stays so", []Removal{claims.Removal("off"), {Grave: "no answer", Losses: Counts{Uncounted: 1}}},
-			Removal{Grave: "off; no answer", Losses: Counts{"NodeClaim": 2, Uncounted: 1}, Names: claims}},
+		{"what has no name, and what has one", []Removal{{Impact: "smaller", Losses: Counts{"Node": 2}}, claims.Removal("off")},
+			Removal{Impact: "smaller; off", Losses: Counts{"Node": 2, "NodeClaim": 2}, Names: claims}},
+		{"what could not be counted stays so", []Removal{claims.Removal("off"), {Impact: "no answer", Losses: Counts{Uncounted: 1}}},
+			Removal{Impact: "off; no answer", Losses: Counts{"NodeClaim": 2, Uncounted: 1}, Names: claims}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if d := cmp.Diff(tt.want, Combine(tt.of)); d != "" {

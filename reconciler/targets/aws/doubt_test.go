@@ -324,7 +324,7 @@ func TestSinceOutlivesTheProcess(t *testing.T) {
 	}
 }
 
-func TestWhatNodesLiveOnIsGrave(t *testing.T) {
+func TestWhatNodesLiveOnIsDeletedWithLosses(t *testing.T) {
 	b := newBench(t, nil)
 	pools := func(set state.Set) state.Set {
 		items := set.Items()
@@ -343,8 +343,8 @@ func TestWhatNodesLiveOnIsGrave(t *testing.T) {
 		{b.declare(nothing), ""},
 	} {
 		for _, c := range b.plan(tt.declared).Changes {
-			if c.Before.Grave != tt.want {
-				t.Errorf("%s: %q", c.Key, c.Before.Grave)
+			if c.Before.Impact != tt.want {
+				t.Errorf("%s: %q", c.Key, c.Before.Impact)
 			}
 		}
 	}

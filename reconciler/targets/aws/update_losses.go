@@ -94,14 +94,14 @@ func lost(item state.Item, live map[string]any, users func() users) loss.Removal
 	switch item.Key.Kind {
 	case "NodeGroup":
 		n := int(lostNodes(item.Object, live))
-		grave := fmt.Sprintf("the node group loses %d nodes", n)
+		impact := fmt.Sprintf("the node group loses %d nodes", n)
 		if n == 1 {
-			grave = "the node group loses 1 node"
+			impact = "the node group loses 1 node"
 		}
-		return loss.Removal{Grave: grave, Losses: loss.Counts{"Node": n}}
+		return loss.Removal{Impact: impact, Losses: loss.Counts{"Node": n}}
 	case "LogGroup":
 		return loss.Removal{
-			Grave:  fmt.Sprintf("what was logged more than %v days ago is deleted", item.Object["retentionDays"]),
+			Impact: fmt.Sprintf("what was logged more than %v days ago is deleted", item.Object["retentionDays"]),
 			Losses: loss.Counts{"LogGroup": 1},
 		}
 	}

@@ -58,7 +58,7 @@ func TestAnUpdateThatTakesWhatNodesLiveOnWaitsAsADeletionDoes(t *testing.T) {
 			after := declare(tt.change)
 			early := b.plan(after)
 			for _, c := range early.Changes {
-				if c.Before == nil || c.Before.Grave != "" {
+				if c.Before == nil || c.Before.Impact != "" {
 					t.Errorf("without a node: %s %s, %+v", c.Action, c.Key, c.Before)
 				}
 			}

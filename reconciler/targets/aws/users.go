@@ -86,14 +86,14 @@ func (u users) removal(kind string) loss.Removal {
 	switch {
 	case !nodesDependOn(kind):
 	case u.err != nil:
-		out.Grave = "the nodes that " + dependency.many + " could not be counted: " + u.err.Error()
+		out.Impact = "the nodes that " + dependency.many + " could not be counted: " + u.err.Error()
 		out.Losses = loss.Counts{loss.Uncounted: 1}
 	case u.pools == 0 && u.nodes == 1:
-		out.Grave = "1 node " + dependency.one
+		out.Impact = "1 node " + dependency.one
 	case u.pools+u.nodes > 0:
-		out.Grave = u.String() + " " + dependency.many
+		out.Impact = u.String() + " " + dependency.many
 	}
-	if out.Grave != "" && u.err == nil {
+	if out.Impact != "" && u.err == nil {
 		out.Losses, out.Names = loss.Counts{"NodePool": u.pools, "Node": u.nodes}, u.names
 	}
 	return out

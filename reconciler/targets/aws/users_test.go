@@ -136,8 +136,8 @@ func nodesThatCannotBeCountedLiveOnWhatGoes(t *testing.T, path string) {
 	}
 	p = b.plan(b.declare(nothing))
 	for _, c := range p.Changes {
-		if c.Before.Grave == "" || c.Before.Losses[loss.Uncounted] != 1 {
-			t.Errorf("%s: grave %q, %v", c.Key, c.Before.Grave, c.Before.Losses)
+		if c.Before.Impact == "" || c.Before.Losses[loss.Uncounted] != 1 {
+			t.Errorf("%s: impact %q, %v", c.Key, c.Before.Impact, c.Before.Losses)
 		}
 		// Who is asked may allow it all the same.
 		if err := b.world.Correct(t.Context(), c); err != nil {
@@ -156,8 +156,8 @@ func TestNodesOfPoolsThatAreNotDeclaredAnyMoreCount(t *testing.T) {
 	b.reconcile(b.whatNodesLiveOn())
 	b.node("left")
 	for _, c := range b.plan(b.declare(nothing)).Changes {
-		if !strings.HasPrefix(c.Before.Grave, "1 node ") || c.Before.UsedBy.Kind != "Cluster" {
-			t.Errorf("%s: grave %q, used by %v", c.Key, c.Before.Grave, c.Before.UsedBy)
+		if !strings.HasPrefix(c.Before.Impact, "1 node ") || c.Before.UsedBy.Kind != "Cluster" {
+			t.Errorf("%s: impact %q, used by %v", c.Key, c.Before.Impact, c.Before.UsedBy)
 		}
 	}
 }
@@ -228,7 +228,7 @@ func TestWhatBecomesOfNodesIsWrittenInTheirNumber(t *testing.T) {
 		{users{pools: 2, nodes: 1}, "the nodes of 2 NodePools (now 1) lose their access to the cluster"},
 		{users{}, ""},
 	} {
-		if got := tt.users.removal("AccessEntry").Grave; got != tt.want {
+		if got := tt.users.removal("AccessEntry").Impact; got != tt.want {
 			t.Errorf("%+v: %q, want %q", tt.users, got, tt.want)
 		}
 	}

@@ -50,7 +50,7 @@ func (o *observation) countLosses(ctx context.Context) {
 		if o.stillMounted(ctx, s.live, dying) {
 			return
 		}
-		if item, ok := o.addDeletion(ctx, s, count); ok && item.Grave != "" {
+		if item, ok := o.addDeletion(ctx, s, count); ok && item.Impact != "" {
 			o.mu.Lock()
 			defer o.mu.Unlock()
 			delete(left, item.Key)
@@ -77,8 +77,8 @@ func (o *observation) addDeletion(ctx context.Context, s doubt, count counting) 
 	if rec.Print.UID == item.Live.UID {
 		item.Allowed = rec.Allowed
 	}
-	if rec.Rebuilt && item.Grave == "" {
-		item.Grave = "it is known only by its label, because no inventory names it: that was deleted, or the Sync is new"
+	if rec.Rebuilt && item.Impact == "" {
+		item.Impact = "it is known only by its label, because no inventory names it: that was deleted, or the Sync is new"
 	}
 	o.add(item)
 	return item, true
@@ -133,13 +133,13 @@ func counts(k state.Key, object map[string]any) bool {
 }
 
 // removal says what goes with an object, or why its removal needs a second look; it is
-// zero for ordinary objects. What cannot be counted is grave.
+// zero for ordinary objects. What cannot be counted is a loss.
 func (c counting) removal(ctx context.Context, k state.Key, live *unstructured.Unstructured) loss.Removal {
 	out, err := c.special(ctx, k, live)
 	switch {
 	case err != nil:
-		return loss.Removal{Grave: "what dies with it could not be counted: " + err.Error(), Losses: loss.Counts{loss.Uncounted: 1}}
-	case out.Grave == "":
+		return loss.Removal{Impact: "what dies with it could not be counted: " + err.Error(), Losses: loss.Counts{loss.Uncounted: 1}}
+	case out.Impact == "":
 		return c.lost.removal(k, live.Object)
 	}
 	return out
@@ -156,10 +156,10 @@ func (c counting) special(ctx context.Context, k state.Key, live *unstructured.U
 		return out, err
 	}
 	part, err := c.lostInstallation(ctx, k, live)
-	if err != nil || out.Grave == "" {
+	if err != nil || out.Impact == "" {
 		return part, err
 	}
-	return loss.Removal{Grave: part.Grave + ", and " + out.Grave, Losses: part.Cost().Plus(out.Cost()), Names: out.Names}, nil
+	return loss.Removal{Impact: part.Impact + ", and " + out.Impact, Losses: part.Cost().Plus(out.Cost()), Names: out.Names}, nil
 }
 
 // lostByKind is what goes with an object of a kind that takes others along.
@@ -189,7 +189,7 @@ func isNamespace(k state.Key) bool { return k.Kind == "Namespace" && k.Group == 
 func (c counting) lostObjects(ctx context.Context, live *unstructured.Unstructured) (loss.Removal, error) {
 	defined := kinds.Defined(live.Object)
 	if len(defined) == 0 {
-		return loss.Removal{Grave: "its kind and all objects of it go with it"}, nil
+		return loss.Removal{Impact: "its kind and all objects of it go with it"}, nil
 	}
 	kind, lost := defined[0], loss.Names{} // Every version serves the same objects.
 	err := c.api.Names(ctx, api.Ref{Resource: kind.GVR()}, "", "", func(m *metav1.PartialObjectMetadata) { lost.Add(lostAs(kind), lostName(kind, m)) })

@@ -20,13 +20,13 @@ kind: Cluster
 metadata: {name: cluster}
 spec: {name: c, region: eu-west-1, account: "111122223333", engine: {mode: Embedded}}
 `))
-	grave := func() string {
+	impact := func() string {
 		b.TB.Helper()
 		p, err := b.giveUp()
 		if err != nil || len(p.Changes) != 1 {
 			t.Fatal(err, b.lines(p))
 		}
-		return p.Changes[0].Before.Grave
+		return p.Changes[0].Before.Impact
 	}
 	claims := func() int {
 		b.TB.Helper()
@@ -37,7 +37,7 @@ spec: {name: c, region: eu-west-1, account: "111122223333", engine: {mode: Embed
 		}
 		return len(list.Items)
 	}
-	if got := grave(); claims() == 0 && got != "" {
+	if got := impact(); claims() == 0 && got != "" {
 		t.Errorf("without nodes nothing dies, and it says %q", got)
 	}
 	for i := range 2 {
@@ -50,7 +50,7 @@ spec:
   requirements: [{key: karpenter.sh/capacity-type, operator: In, values: [spot]}]
 `, i), "kubectl-create")
 	}
-	if got, want := grave(), fmt.Sprintf("the engine stops: %d NodeClaims keep running unmanaged", claims()); got != want {
+	if got, want := impact(), fmt.Sprintf("the engine stops: %d NodeClaims keep running unmanaged", claims()); got != want {
 		t.Errorf("it says %q, want %q", got, want)
 	}
 	b.reconcile(b.declare())

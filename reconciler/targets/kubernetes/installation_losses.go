@@ -18,7 +18,7 @@ func (w *World) lostInstallation(ctx context.Context, k state.Key, live *unstruc
 	if k.Group == v1alpha1.GroupVersion.Group && k.Kind == "Sync" {
 		return w.lostSync(ctx, k, live)
 	}
-	return loss.Removal{Grave: "it is part of Poolwright's own installation"}, nil
+	return loss.Removal{Impact: "it is part of Poolwright's own installation"}, nil
 }
 
 // lostSync is what goes with a Sync: what it follows, and by its deletionPolicy what it
@@ -34,12 +34,12 @@ func (w *World) lostSync(ctx context.Context, k state.Key, live *unstructured.Un
 	}
 	policy, _, _ := unstructured.NestedString(live.Object, "spec", "deletionPolicy")
 	policy = cmp.Or(policy, string(v1alpha1.DeletionOrphan))
-	out := loss.Removal{Grave: fmt.Sprintf("the cluster stops following %s, and deletionPolicy %s ", follows, policy)}
+	out := loss.Removal{Impact: fmt.Sprintf("the cluster stops following %s, and deletionPolicy %s ", follows, policy)}
 	if policy == string(v1alpha1.DeletionPrune) {
-		out.Grave += fmt.Sprintf("deletes what it applied (%s)", count(n, "object"))
+		out.Impact += fmt.Sprintf("deletes what it applied (%s)", count(n, "object"))
 		out.Losses = loss.Counts{"Object": 1 + n}
 	} else {
-		out.Grave += fmt.Sprintf("leaves what it applied (%s) as it is", count(n, "object"))
+		out.Impact += fmt.Sprintf("leaves what it applied (%s) as it is", count(n, "object"))
 	}
 	return out, nil
 }

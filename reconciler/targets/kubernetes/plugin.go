@@ -95,7 +95,7 @@ func (u uncoveredNodes) removal() loss.Removal {
 	switch {
 	case u.err != nil:
 		return loss.Removal{
-			Grave:  "the nodes that the device plugin runs on could not be counted: " + u.err.Error(),
+			Impact: "the nodes that the device plugin runs on could not be counted: " + u.err.Error(),
 			Losses: loss.Counts{loss.Uncounted: 1},
 		}
 	case len(u.nodes) == 0:

@@ -199,7 +199,7 @@ apiVersion: v1
 kind: Node
 metadata: {name: cpu-$NS, labels: {karpenter.sh/nodepool: $NS}}
 `, "kubectl-create")
-	graves := func(p plan.Plan) map[string]string {
+	impacts := func(p plan.Plan) map[string]string {
 		out := map[string]string{}
 		for _, c := range p.Changes {
 			if c.Action == plan.Delete {
@@ -207,7 +207,7 @@ metadata: {name: cpu-$NS, labels: {karpenter.sh/nodepool: $NS}}
 				if c.Key.Kind == "ConfigMap" {
 					name = name[:strings.LastIndex(name, "-")]
 				}
-				out[c.Key.Kind+" "+name] = c.Before.Grave
+				out[c.Key.Kind+" "+name] = c.Before.Impact
 			}
 		}
 		return out
@@ -220,7 +220,7 @@ metadata: {name: cpu-$NS, labels: {karpenter.sh/nodepool: $NS}}
 	everything := maps.Clone(ofTheProfile)
 	everything["DevicePlugin $NS"] = lost
 	p := b.plan(b.declare())
-	if d := cmp.Diff(everything, graves(p)); d != "" {
+	if d := cmp.Diff(everything, impacts(p)); d != "" {
 		t.Errorf("without the DevicePlugin: %s", d)
 	}
 	for _, c := range plan.ConfirmLosses("")(p).Changes {
@@ -244,13 +244,13 @@ metadata: {name: cpu-$NS, labels: {karpenter.sh/nodepool: $NS}}
 		t.Error(d)
 	}
 	another := strings.NewReplacer("{name: $NS, nodePools: [$NS]", "{name: x-$NS, nodePools: [x-$NS]").Replace(timeSlices(10))
-	if d := cmp.Diff(ofTheProfile, graves(b.plan(b.declare(another)))); d != "" {
+	if d := cmp.Diff(ofTheProfile, impacts(b.plan(b.declare(another)))); d != "" {
 		t.Errorf("without the profile: %s", d)
 	}
 	// Another name for the same profile loses nobody.
 	renamed := strings.Replace(timeSlices(10), "{name: $NS, nodePools", "{name: x-$NS, nodePools", 1)
 	nobody := map[string]string{"DaemonSet nvidia-device-plugin-$NS": "", "ConfigMap nvidia-device-plugin-$NS": ""}
-	if d := cmp.Diff(nobody, graves(b.plan(b.declare(renamed)))); d != "" {
+	if d := cmp.Diff(nobody, impacts(b.plan(b.declare(renamed)))); d != "" {
 		t.Errorf("for a profile that is renamed: %s", d)
 	}
 	b.applyAll(p)

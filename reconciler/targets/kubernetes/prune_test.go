@@ -100,7 +100,7 @@ func TestAnUnreadableKindDeletesNothingOfIt(t *testing.T) {
 	}
 }
 
-func TestGravesSayWhatDies(t *testing.T) {
+func TestAnImpactNamesWhatIsLost(t *testing.T) {
 	b := newBench(t)
 	set := b.declare(pool, `
 apiVersion: v1
@@ -145,7 +145,7 @@ metadata: {name: w, namespace: $NS}
 	p := b.plan(b.declare())
 	got := map[string]string{}
 	for _, c := range p.Changes {
-		got[strings.NewReplacer(b.ns, "$NS", b.home, "$HOME").Replace(c.Key.String())] = c.Before.Grave
+		got[strings.NewReplacer(b.ns, "$NS", b.home, "$HOME").Replace(c.Key.String())] = c.Before.Impact
 	}
 	want := map[string]string{
 		"NodePool.karpenter.sh/$NS": "1 node, 1 pod go with it",
@@ -246,7 +246,7 @@ func TestALostInventoryIsRebuiltAndKillsNothingUnasked(t *testing.T) {
 				t.Fatal(d)
 			}
 			for _, c := range p.Changes {
-				if c.Before.Grave == "" {
+				if c.Before.Impact == "" {
 					t.Errorf("%s would be deleted unasked", c.Key)
 				}
 			}
@@ -340,7 +340,7 @@ func crash(t *testing.T, cut int, before, doing, after []string) bool {
 	b.restart()
 	p = b.plan(b.declare(after...))
 	for _, c := range p.Changes {
-		if c.Action == plan.Delete && c.Before.Grave != "" {
+		if c.Action == plan.Delete && c.Before.Impact != "" {
 			t.Errorf("killed at write %d, %s was made without being recorded first", cut, c.Key)
 		}
 	}
@@ -390,12 +390,12 @@ spec:
 			return "", 0, err
 		}
 		for _, c := range plan.Compute(wanted, observed).Changes {
-			return c.Before.Grave, c.Before.Losses["Gadget"], nil
+			return c.Before.Impact, c.Before.Losses["Gadget"], nil
 		}
 		return "", 0, nil
 	}
-	if grave, _, err := removal(); grave != "" || err != nil {
-		t.Fatalf("an empty namespace: %q, %v", grave, err)
+	if impact, _, err := removal(); impact != "" || err != nil {
+		t.Fatalf("an empty namespace: %q, %v", impact, err)
 	}
 	early := b.plan(b.declare()).Changes[0]
 	eventually(b, func() bool {
@@ -404,8 +404,8 @@ spec:
 		made.SetName("g")
 		return b.hand.Create(t.Context(), made) == nil
 	})
-	if grave, n, err := removal(); grave != "1 Gadget in it go with it" || n != 1 || err != nil {
-		t.Errorf("with a custom resource: %q, %d, %v", grave, n, err)
+	if impact, n, err := removal(); impact != "1 Gadget in it go with it" || n != 1 || err != nil {
+		t.Errorf("with a custom resource: %q, %d, %v", impact, n, err)
 	}
 	if err := b.world.Correct(t.Context(), early); err == nil {
 		t.Error("a namespace that was planned empty went with a custom resource")
@@ -416,7 +416,7 @@ spec:
 		}
 		return nil, nil
 	})
-	if grave, _, err := removal(); !strings.Contains(grave, "could not be counted") || err != nil {
-		t.Errorf("of a kind that may not be listed: %q, %v", grave, err)
+	if impact, _, err := removal(); !strings.Contains(impact, "could not be counted") || err != nil {
+		t.Errorf("of a kind that may not be listed: %q, %v", impact, err)
 	}
 }

@@ -345,7 +345,7 @@ metadata: {name: part, namespace: space-$NS, labels: {app.kubernetes.io/part-of:
 	for _, c := range p.Changes {
 		if c.Key.Kind == "Namespace" {
 			before := *c.Before
-			before.Grave, before.Losses = "", nil
+			before.Impact, before.Losses = "", nil
 			c.Before = &before
 			if err := b.world.Correct(t.Context(), c); !errors.Is(err, targets.ErrChanged) {
 				t.Errorf("deleting %s returned %v", c.Key, err)

@@ -83,7 +83,7 @@ func (f losingField) of(object map[string]any) any {
 }
 
 // lost is what goes with an update by all of its fields; zero for one that loses nothing.
-// What cannot be counted is grave.
+// What cannot be counted is a loss.
 func (w *World) lost(ctx context.Context, u update) loss.Removal {
 	var all []loss.Removal
 	for _, f := range losingFields() {
@@ -92,10 +92,10 @@ func (w *World) lost(ctx context.Context, u update) loss.Removal {
 		}
 		out, err := f.lost(ctx, w, u)
 		if err != nil {
-			out = loss.Removal{Grave: "what is lost could not be counted: " + err.Error(), Losses: loss.Counts{loss.Uncounted: 1}}
+			out = loss.Removal{Impact: "what is lost could not be counted: " + err.Error(), Losses: loss.Counts{loss.Uncounted: 1}}
 		}
-		if out.Grave != "" {
-			out.Grave = f.path + ": " + out.Grave
+		if out.Impact != "" {
+			out.Impact = f.path + ": " + out.Impact
 			all = append(all, out)
 		}
 	}
@@ -136,7 +136,7 @@ func lostReplicas(ctx context.Context, w *World, u update) (loss.Removal, error)
 	if err != nil || n <= 0 {
 		return loss.Removal{}, err
 	}
-	return loss.Removal{Grave: count(n, "node") + " of the pool would go", Losses: loss.Counts{"Node": n}}, nil
+	return loss.Removal{Impact: count(n, "node") + " of the pool would go", Losses: loss.Counts{"Node": n}}, nil
 }
 
 // lostOrdinals counts the claims of the pods that a StatefulSet has no more, where it has

@@ -121,7 +121,7 @@ func TestAnUpdateThatLosesNodesOrDataIsCounted(t *testing.T) {
 			}
 			c := p.Changes[0]
 			if got := c.Before.Losses; !got.Covers(tt.want) || !tt.want.Covers(got) || c.Held() != (tt.want != nil) {
-				t.Errorf("loses %v (%s), want %v; held %q", got, c.Before.Grave, tt.want, c.Hold)
+				t.Errorf("loses %v (%s), want %v; held %q", got, c.Before.Impact, tt.want, c.Hold)
 			}
 			if tt.want == nil {
 				b.reconcile(after)
@@ -151,8 +151,8 @@ func TestAnUpdateNamesEachFieldThatLosesSomething(t *testing.T) {
 	t.Cleanup(func() { b.removeAll(claim) })
 	c := b.guarded(b.declare(strings.NewReplacer("mode: Embedded", `mode: "Off"`, "name: c,", "name: d,").Replace(engine)), "").Changes[0]
 	for _, field := range []string{"spec.engine.mode", "spec.name", "spec.interruptionQueue"} {
-		if !strings.Contains(c.Before.Grave, field+": ") {
-			t.Errorf("%s is missing in %q", field, c.Before.Grave)
+		if !strings.Contains(c.Before.Impact, field+": ") {
+			t.Errorf("%s is missing in %q", field, c.Before.Impact)
 		}
 	}
 	if d := cmp.Diff(loss.Counts{"NodeClaim": 1}, c.Before.Losses); d != "" || !c.Held() {

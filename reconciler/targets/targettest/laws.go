@@ -174,7 +174,7 @@ func goesOn(s *suite) {
 	for _, now := range []loss.Counts{allowed.Losses, {"Node": 2}} {
 		for i, c := range p.Changes {
 			before := *c.Before
-			before.Grave, before.Losses = "nodes go with it", now
+			before.Impact, before.Losses = "nodes go with it", now
 			p.Changes[i].Before, p.Changes[i].Confirmed = &before, now
 		}
 		s.begin(p)
