@@ -28,8 +28,16 @@ type Forecast struct {
 	Fit Fit `json:"fit"`
 	// Cost is that of all pools together.
 	Cost Cost `json:"cost"`
-	// Unknown are sentences about what cannot be told, sorted.
-	Unknown []string `json:"unknown"`
+	// Unknown is what the forecast leaves open, sorted by text.
+	Unknown []Unknown `json:"unknown"`
+}
+
+// Unknown is something that a forecast leaves open.
+type Unknown struct {
+	// Text is a sentence that names the object and the reason.
+	Text string `json:"text"`
+	// Drift is true where more nodes than those of Replaced may drift and be replaced.
+	Drift bool `json:"drift,omitempty"`
 }
 
 // Pool is what happens to one NodePool.

@@ -136,11 +136,11 @@ func TestNodesMadeByAnotherKarpenterAreUnknown(t *testing.T) {
 			if len(got.Replaced) != 0 {
 				t.Errorf("replaced: %v", replacedText(got.Replaced))
 			}
-			if len(got.Unknown) != 1 || !strings.HasPrefix(got.Unknown[0], tt.want) {
-				t.Errorf("unknown: %q", got.Unknown)
+			if len(got.Unknown) != 1 || !strings.HasPrefix(got.Unknown[0].Text, tt.want) {
+				t.Errorf("unknown: %q", texts(got.Unknown))
 			}
 			if got = compare(t, before, before); len(got.Unknown) != 0 {
-				t.Errorf("where nothing changes, unknown: %q", got.Unknown)
+				t.Errorf("where nothing changes, unknown: %q", texts(got.Unknown))
 			}
 		})
 	}
@@ -167,8 +167,8 @@ func TestWithoutTheAuthorityAClassIsJudgedByItsOwnHash(t *testing.T) {
 func TestAnAliasThatWouldEndTheProcessIsUnknown(t *testing.T) {
 	after := read(t, pool, strings.Replace(class, "al2023@v20261001", "al2023", 1))
 	got := compare(t, three(t, pool, class), after)
-	if len(got.Unknown) == 0 || !strings.Contains(strings.Join(got.Unknown, " "), `the AMI alias "al2023"`) {
-		t.Errorf("unknown: %q", got.Unknown)
+	if len(got.Unknown) == 0 || !strings.Contains(strings.Join(texts(got.Unknown), " "), `the AMI alias "al2023"`) {
+		t.Errorf("unknown: %q", texts(got.Unknown))
 	}
 }
 
@@ -202,4 +202,13 @@ func TestANodeStaysWhileItsPodsHaveNowhereToGo(t *testing.T) {
 	if got.Rollout.Blocked != 2 || !got.Rollout.Never {
 		t.Errorf("%d blocked, never %t", got.Rollout.Blocked, got.Rollout.Never)
 	}
+}
+
+// texts are the sentences about what a forecast leaves open.
+func texts(unknown []provision.Unknown) []string {
+	out := make([]string, 0, len(unknown))
+	for _, u := range unknown {
+		out = append(out, u.Text)
+	}
+	return out
 }

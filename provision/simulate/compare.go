@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -141,17 +142,20 @@ func (c *comparison) pool(name string) provision.Pool {
 	return out
 }
 
-// unknowns are sentences, each once.
+// unknowns are what a forecast leaves open, each sentence once; true where more nodes may
+// drift.
 type unknowns map[string]bool
 
-func (u unknowns) add(format string, args ...any) { u[fmt.Sprintf(format, args...)] = true }
+func (u unknowns) add(format string, args ...any) { u[fmt.Sprintf(format, args...)] = false }
 
-func (u unknowns) sorted() []string {
-	out := make([]string, 0, len(u))
-	for sentence := range u {
-		out = append(out, sentence)
+// addDrift is add where more nodes may drift.
+func (u unknowns) addDrift(format string, args ...any) { u[fmt.Sprintf(format, args...)] = true }
+
+func (u unknowns) sorted() []provision.Unknown {
+	out := make([]provision.Unknown, 0, len(u))
+	for _, text := range slices.Sorted(maps.Keys(u)) {
+		out = append(out, provision.Unknown{Text: text, Drift: u[text]})
 	}
-	slices.Sort(out)
 	return out
 }
 

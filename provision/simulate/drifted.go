@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
@@ -73,7 +75,7 @@ func Drifted(ctx context.Context, live provision.Fleet) (nodes []provision.Node,
 			}
 		}
 		if len(c.unknown) > 0 {
-			unknown[name] = c.unknown.sorted()
+			unknown[name] = slices.Sorted(maps.Keys(c.unknown))
 		}
 	}
 	return inTurn(found), unknown, ctx.Err()

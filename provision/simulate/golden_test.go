@@ -92,7 +92,7 @@ func TestOddObjectsAreToldAndStopNothing(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			got := compare(t, busy(t, pool, class), read(t, strings.Replace(pool, tt.old, tt.new, 1), strings.Replace(class, tt.old, tt.new, 1)))
-			if all := strings.Join(got.Unknown, "\n"); !strings.Contains(all, tt.want) {
+			if all := strings.Join(texts(got.Unknown), "\n"); !strings.Contains(all, tt.want) {
 				t.Errorf("unknown: %s", all)
 			}
 		})

@@ -58,7 +58,7 @@ func TestOnlyTypesThatTheClassCanHaveAreForecast(t *testing.T) {
 			if diff := cmp.Diff(test.want, fits(forecast.Fit)); diff != "" {
 				t.Errorf("pods that find a node (-want +got):\n%s", diff)
 			}
-			priced := slices.DeleteFunc(slices.Clone(forecast.Unknown), func(text string) bool { return !strings.Contains(text, "price") })
+			priced := slices.DeleteFunc(texts(forecast.Unknown), func(text string) bool { return !strings.Contains(text, "price") })
 			if got := strings.Join(priced, "\n"); got != test.unknown {
 				t.Errorf("unknown is %q, want %q", got, test.unknown)
 			}

@@ -290,7 +290,7 @@ func TestZonesAreInDoubtOnlyWhereSomethingAsksForThem(t *testing.T) {
 			for _, c := range []*awsv1.EC2NodeClass{before.NodeClasses[0], after.NodeClasses[0]} {
 				c.Status = awsv1.EC2NodeClassStatus{}
 			}
-			got := strings.Join(compare(t, before, after).Unknown, "\n")
+			got := strings.Join(texts(compare(t, before, after).Unknown), "\n")
 			if strings.Contains(got, "which zones its subnets are in") != tt.doubt {
 				t.Errorf("unknown: %q", got)
 			}

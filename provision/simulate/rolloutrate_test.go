@@ -173,7 +173,7 @@ func TestARegionWithoutPricesCostsUnknown(t *testing.T) {
 	if len(got.Replaced) != 3 || got.Cost.Now.Total() != 0 {
 		t.Errorf("%d replaced, $%v", len(got.Replaced), got.Cost.Now.Total())
 	}
-	if len(got.Unknown) == 0 || !strings.HasPrefix(got.Unknown[len(got.Unknown)-1], "Region us-gov-west-1") {
-		t.Errorf("unknown: %q", got.Unknown)
+	if len(got.Unknown) == 0 || !strings.HasPrefix(got.Unknown[len(got.Unknown)-1].Text, "Region us-gov-west-1") {
+		t.Errorf("unknown: %q", texts(got.Unknown))
 	}
 }

@@ -268,8 +268,8 @@ func TestARuntimeClassAddsWhatItSays(t *testing.T) {
 		t.Error(diff)
 	}
 	got = compare(t, read(t, pool, class), read(t, pool, class, text))
-	if len(got.Unknown) == 0 || !strings.HasPrefix(got.Unknown[0], "RuntimeClass nvidia is not known here") {
-		t.Errorf("unknown: %q", got.Unknown)
+	if len(got.Unknown) == 0 || !strings.HasPrefix(got.Unknown[0].Text, "RuntimeClass nvidia is not known here") {
+		t.Errorf("unknown: %q", texts(got.Unknown))
 	}
 }
 

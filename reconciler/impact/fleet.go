@@ -117,7 +117,7 @@ func pointers[T any](items []T) []*T {
 // changed is the fleet with the changes made. A live object keeps its status, which holds
 // what AWS resolved. What cannot be read stays as it is live, as the API server will refuse
 // it, and is returned as a sentence.
-func changed(reader *simulate.Reader, from provision.Fleet, changes []plan.Change) (to provision.Fleet, unread []string) {
+func changed(reader *simulate.Reader, from provision.Fleet, changes []plan.Change) (to provision.Fleet, unread []provision.Unknown) {
 	to = from
 	to.NodePools, to.NodeClasses, to.Overlays = slices.Clone(from.NodePools), slices.Clone(from.NodeClasses), slices.Clone(from.Overlays)
 	for _, c := range changes {
@@ -151,7 +151,7 @@ func changed(reader *simulate.Reader, from provision.Fleet, changes []plan.Chang
 
 // addExpanded makes those changes to DaemonSets and RuntimeClasses that the revisions alone
 // do not contain: deletions, and objects that declared ones expand to.
-func addExpanded(reader *simulate.Reader, fleet *provision.Fleet, c Change) (unread []string) {
+func addExpanded(reader *simulate.Reader, fleet *provision.Fleet, c Change) (unread []provision.Unknown) {
 	var expanded []state.Item
 	for _, change := range c.Changes {
 		if change.Standing() || !onNodes(change.Key) {

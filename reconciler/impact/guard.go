@@ -72,7 +72,12 @@ func Consequences(forecast *provision.Forecast, err error) plan.Consequences {
 		out.Removed += len(pool.Nodes)
 	}
 	// Of what the forecast does not know, only this makes it more nodes.
-	more := slices.DeleteFunc(slices.Clone(forecast.Unknown), func(sentence string) bool { return !strings.Contains(sentence, "replaced") })
+	var more []string
+	for _, u := range forecast.Unknown {
+		if u.Drift {
+			more = append(more, u.Text)
+		}
+	}
 	out.Doubt = strings.TrimSuffix(strings.Join(more, " "), ".")
 	return out
 }

@@ -260,3 +260,12 @@ func TestAReviewIsToldOfEveryPoolThatTheChangeTouches(t *testing.T) {
 		})
 	}
 }
+
+func TestOnlyUnknownDriftMayReplaceMoreNodes(t *testing.T) {
+	got := Consequences(&provision.Forecast{Unknown: []provision.Unknown{
+		{Text: "NodeOverlay replaced is refused by Karpenter."}, {Text: "EC2NodeClass gpu: other images.", Drift: true},
+	}}, nil)
+	if diff := cmp.Diff("EC2NodeClass gpu: other images", got.Doubt); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}

@@ -74,7 +74,7 @@ func OrUnknown(forecast *provision.Forecast, err error) *provision.Forecast {
 		Pools: []provision.Pool{}, Replaced: []provision.Node{}, Drifted: []provision.Node{}, Removed: []provision.Removal{},
 		Rollout: provision.Rollout{Assumed: []string{}}, Cost: provision.Cost{Prices: []provision.Price{}},
 		Fit:     provision.Fit{Scheduled: []provision.Placement{}, Unscheduled: []provision.Placement{}, Waiting: []provision.Placement{}},
-		Unknown: []string{"What the change does to nodes, pods and money: " + strings.TrimSuffix(err.Error(), ".") + "."},
+		Unknown: []provision.Unknown{{Text: "What the change does to nodes, pods and money: " + strings.TrimSuffix(err.Error(), ".") + "."}},
 	}
 }
 
@@ -136,7 +136,7 @@ func forecastDeclared(ctx context.Context, want func(context.Context, state.Set)
 		return nil, err
 	}
 	var fleets [2]provision.Fleet
-	var unread []string // of what is declared after the change
+	var unread []provision.Unknown // of what is declared after the change
 	for i, declared := range []state.Set{c.Before, c.After} {
 		wanted, err := want(ctx, declared)
 		if err != nil {
@@ -181,13 +181,13 @@ func only(set state.Set, wanted func(state.Item) bool) state.Set {
 }
 
 // unreadable is the sentence about an object whose impact is unknown.
-func unreadable(k state.Key, err error) string {
-	return "What " + k.String() + " does to nodes: " + strings.TrimSuffix(err.Error(), ".") + "."
+func unreadable(k state.Key, err error) provision.Unknown {
+	return provision.Unknown{Text: "What " + k.String() + " does to nodes: " + strings.TrimSuffix(err.Error(), ".") + "."}
 }
 
 // populate adds what is declared to a fleet. Objects that cannot be read are left out, and
 // returned as sentences.
-func populate(reader *simulate.Reader, fleet *provision.Fleet, declared state.Set) (unread []string) {
+func populate(reader *simulate.Reader, fleet *provision.Fleet, declared state.Set) (unread []provision.Unknown) {
 	fleet.DaemonSets, fleet.RuntimeClasses = slices.Clone(fleet.DaemonSets), slices.Clone(fleet.RuntimeClasses)
 	for _, item := range declared.Items() {
 		if err := reader.Add(fleet, item.Object); err != nil {

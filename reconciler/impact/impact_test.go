@@ -108,7 +108,7 @@ func TestAChangeIsForecastForTheLiveNodes(t *testing.T) {
 	}
 	broken := plan.Change{Key: state.Key{Target: "cluster", Group: "karpenter.sh", Kind: "NodePool", Name: "other"}, Action: plan.Create,
 		After: &state.Item{Object: map[string]any{"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": map[string]any{"name": "other"}, "spec": "none"}}}
-	if f := forecastOf(t, objects, broken, changedClass); len(f.Replaced) != 1 || !slices.ContainsFunc(f.Unknown, func(s string) bool { return strings.Contains(s, "NodePool.karpenter.sh/other") }) {
+	if f := forecastOf(t, objects, broken, changedClass); len(f.Replaced) != 1 || !slices.ContainsFunc(f.Unknown, func(u provision.Unknown) bool { return strings.Contains(u.Text, "NodePool.karpenter.sh/other") }) {
 		t.Errorf("one pool that cannot be read takes away what is told of the other: %+v", f)
 	}
 	if f := forecastOf(t, objects[1:], changedClass); f != nil {

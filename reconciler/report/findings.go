@@ -175,7 +175,10 @@ func (r Report) doubts(o Options, v voice) []part {
 	untold := part{how: "?"}
 	if f := r.Forecast; f != nil && !r.idle() {
 		untold.title = fmt.Sprintf("Cannot be told (%d)", len(f.Unknown))
-		untold.lines = first(each(f.Unknown, v.name), o.few())
+		for _, u := range f.Unknown {
+			untold.lines = append(untold.lines, v.name(u.Text))
+		}
+		untold.lines = first(untold.lines, o.few())
 	}
 	return []part{lost, untold}
 }

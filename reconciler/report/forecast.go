@@ -57,7 +57,10 @@ func (r Report) forecast() *provision.Forecast {
 	}
 	f.Cost.Prices = each(f.Cost.Prices, cleanPrice)
 	f.Cost.Notes = cleanNotes(f.Cost.Notes)
-	f.Unknown = each(f.Unknown, Clean)
+	f.Unknown = each(f.Unknown, func(u provision.Unknown) provision.Unknown {
+		u.Text = Clean(u.Text)
+		return u
+	})
 	return &f
 }
 

@@ -323,7 +323,7 @@ func TestContentStaysWhileOnlyTheClusterBreathes(t *testing.T) {
 		"a thing drifts":            func(r *Report, _ *provision.Forecast) { r.Drift.Changes = r.Drift.Changes[1:] },
 		"a drifted field moves":     func(r *Report, _ *provision.Forecast) { r.Drift.Changes[0].Fields[0].Before = int64(51) },
 		"another change":            func(r *Report, _ *provision.Forecast) { r.Changes[0].Fields[0].After = "PreferNoSchedule" },
-		"something cannot be told":  func(_ *Report, f *provision.Forecast) { f.Unknown = []string{"why"} },
+		"something cannot be told":  func(_ *Report, f *provision.Forecast) { f.Unknown = []provision.Unknown{{Text: "why"}} },
 		"a pool's nodes drift anew": func(_ *Report, f *provision.Forecast) { f.Drifted = nil },
 	} {
 		if got := of(change); got == was {

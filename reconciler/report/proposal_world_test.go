@@ -157,7 +157,7 @@ func uncounted() *provision.Forecast {
 	f.Pools[0].Nodes, f.Pools[1].Drifts = 0, true
 	f.Cost = provision.Cost{Ceiling: new(64.8), CeilingBefore: new(64.8), Prices: prices}
 	f.Pools[0].Cost, f.Pools[1].Cost = provision.Cost{}, provision.Cost{}
-	f.Unknown = []string{"Which zones the subnets of EC2NodeClass gpu are in: only AWS can tell."}
+	f.Unknown = []provision.Unknown{{Text: "Which zones the subnets of EC2NodeClass gpu are in: only AWS can tell."}}
 	return f
 }
 

@@ -28,7 +28,7 @@ func TestAVerdictTooLongForAForgeLosesWhatMattersLeast(t *testing.T) {
 	}
 	blocked := func(r *Report) {
 		r.Forecast = blocking()
-		r.Forecast.Unknown = []string{"x"}
+		r.Forecast.Unknown = []provision.Unknown{{Text: "x"}}
 		r.Guards = []Guard{{Rule: "MaxNodesReplaced", Result: "held"}, {Rule: "MaxPrunePercent", Result: "held"}}
 	}
 	tests := []struct {
@@ -175,7 +175,7 @@ func TestWhatNobodyCountedIsStillTold(t *testing.T) {
 			r.Forecast.Pools = append(r.Forecast.Pools, provision.Pool{Name: "gpu", SomeDrift: true})
 		}, "1 object · nodes of 2 pools may be replaced · 2 things cannot be told"},
 		{"no pool, whatever else is not known", func(r *Report) { r.Forecast.Pools[0].SomeDrift = false }, "1 object · no node is replaced · 2 things cannot be told"},
-		{"nothing is known", func(r *Report) { r.Forecast = &provision.Forecast{Unknown: []string{"why"}} }, "1 object · no node is known to be replaced · 1 thing cannot be told"},
+		{"nothing is known", func(r *Report) { r.Forecast = &provision.Forecast{Unknown: []provision.Unknown{{Text: "why"}}} }, "1 object · no node is known to be replaced · 1 thing cannot be told"},
 		{"live nodes that only AWS can judge", func(r *Report) {
 			r.Binding.Observed, r.Forecast.Pools[0].Nodes = time.Unix(1, 0), 2
 		}, "1 object · up to 2 nodes may be replaced · 2 things cannot be told"},

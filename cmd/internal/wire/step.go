@@ -168,7 +168,7 @@ func veil(p plan.Proposal, r *report.Report) {
 		told := *r.Forecast
 		told.Unknown = slices.Clone(told.Unknown)
 		for i := range told.Unknown {
-			texts = append(texts, &told.Unknown[i])
+			texts = append(texts, &told.Unknown[i].Text)
 		}
 		r.Forecast = &told
 	}
