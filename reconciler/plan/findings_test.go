@@ -242,7 +242,7 @@ func TestAConfirmationIsNotSpoiledByWhatIsUnknownOrOnlyReported(t *testing.T) {
 
 func TestWhatIsLookedAtForItsNotesAloneCountsNowhere(t *testing.T) {
 	quota, ours := inAWS("quota", object{}), inAWS("queue", nil)
-	seen := noted(quota, "Warning: too small")
+	seen := noted(quota, "too small")
 	p := plan.Compute(state.NewSet(quota, ours), state.NewSet(seen, ours))
 	if p.Unchanged != 1 || p.Managed != 1 || len(p.Notes) != 1 || !p.Empty() {
 		t.Errorf("%d unchanged, %d managed, notes %v, changes %v", p.Unchanged, p.Managed, p.Notes, steps(p))

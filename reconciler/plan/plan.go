@@ -120,7 +120,9 @@ type Note struct {
 	Key state.Key
 	// Origin is where it is declared; zero for one that is not.
 	Origin state.Origin
-	Text   string
+	// Warning is true for what will go wrong unless somebody acts.
+	Warning bool
+	Text    string
 	// Omitted is how many notes this one stands for, which are not listed. Default 0, for
 	// one that stands for itself.
 	Omitted int
@@ -193,6 +195,9 @@ func (p *Plan) note(o state.Item, declared state.Origin, ours bool) {
 		if ours {
 			p.Managed++
 		}
+	}
+	for _, text := range o.Warnings {
+		p.Notes = append(p.Notes, Note{Key: o.Key, Origin: declared, Warning: true, Text: text})
 	}
 	for _, text := range o.Notes {
 		p.Notes = append(p.Notes, Note{Key: o.Key, Origin: declared, Text: text})

@@ -132,6 +132,13 @@ type proposer struct {
 
 func (p *proposer) note(c plan.Change, text string) { p.notes = append(p.notes, noteOf(c, text)) }
 
+// warn adds a note that is a warning.
+func (p *proposer) warn(c plan.Change, text string) {
+	n := noteOf(c, text)
+	n.Warning = true
+	p.notes = append(p.notes, n)
+}
+
 func noteOf(c plan.Change, text string) plan.Note {
 	return plan.Note{Key: c.Key, Origin: c.Origin(), Text: text}
 }

@@ -108,7 +108,7 @@ func TestAStepIsToldApartFromTheDrift(t *testing.T) {
 			world{"quota": {object: m{}, findings: state.Findings{Notes: []string{"used: 3"}}}}, nil, []string{"note quota: used: 3"},
 		},
 		{
-			"a quota that the step asks for", none, set(thing("quota", m{})), world{"quota": {object: m{}, findings: state.Findings{Notes: []string{"Warning: too small"}}}},
+			"a quota that the step asks for", none, set(thing("quota", m{})), world{"quota": {object: m{}, findings: state.Findings{Warnings: []string{"too small"}}}},
 			[]string{"note quota: Warning: too small"}, nil,
 		},
 		{
@@ -395,7 +395,7 @@ func TestFieldsAreNamedWhereTheStepMeetsTheLiveWorld(t *testing.T) {
 			}
 			var got []string
 			for _, n := range proposal.Propose(s).Step.Notes {
-				got = append(got, n.Text)
+				got = append(got, warned(n))
 			}
 			if d := cmp.Diff(tt.want, got); d != "" {
 				t.Error(d)

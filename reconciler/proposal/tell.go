@@ -67,7 +67,7 @@ func (p *proposer) foreign(c, planned plan.Change) {
 		p.note(c, text)
 	case text != "":
 		p.note(c, notOurs)
-		p.note(c, "Warning: a dry run of it is refused")
+		p.warn(c, "a dry run of it is refused")
 	default:
 		p.note(c, notOurs)
 	}
@@ -98,7 +98,7 @@ func (p *proposer) overlaps(c, planned plan.Change) {
 	before, drifted := remarkOf(p.was[c.Key])
 	text, fields := remarkOf(planned)
 	if text != "" && text != before {
-		p.note(c, "Warning: a dry run of it is "+text)
+		p.warn(c, "a dry run of it is "+text)
 	}
 	if text != "" || before != "" {
 		return // What was not compared differs from its defaults everywhere.

@@ -92,9 +92,17 @@ func told(p plan.Plan) []string {
 		out = append(out, "unknown "+u.Key.Name+": "+u.Reason)
 	}
 	for _, n := range p.Notes {
-		out = append(out, "note "+n.Key.Name+": "+n.Text)
+		out = append(out, "note "+n.Key.Name+": "+warned(n))
 	}
 	return out
+}
+
+// warned is the text of a note, marked where it is a warning.
+func warned(n plan.Note) string {
+	if n.Warning {
+		return "Warning: " + n.Text
+	}
+	return n.Text
 }
 
 // shown are all values that a proposal holds of things as they are live.

@@ -45,7 +45,7 @@ func account() plan.Plan {
 	disabled := live(rule, object{"state": "DISABLED", "target": "dev"})
 	disabled.Applied = state.Hash(rule.Object)
 	noted := live(quota, object{})
-	noted.Notes = []string{"12 of 64 vCPUs are in use", "Warning: NodePool gpu may ask for 192 vCPUs, the quota is 64; ask for more: aws service-quotas request-service-quota-increase --service-code ec2 --quota-code L-DB2E81BA"}
+	noted.Notes, noted.Warnings = []string{"12 of 64 vCPUs are in use"}, []string{"NodePool gpu may ask for 192 vCPUs, the quota is 64; ask for more: aws service-quotas request-service-quota-increase --service-code ec2 --quota-code L-DB2E81BA"}
 	return plan.Compute(
 		state.NewSet(role, rule, version, addon, queue, logs, quota, pool),
 		state.NewSet(disabled, live(version, object{"version": "1.33"}), noted, live(pool, object{"spec": object{"weight": int64(5)}}),
@@ -155,7 +155,7 @@ func TestTheHeadlineCallsNothingAChangeThatIsNotMade(t *testing.T) {
 	noted.Notes = []string{"look at this"}
 	ours := aws("sqs", "Queue", "eu-west-1", "dev", object{"retention": "5m"})
 	warned := live(ours, ours.Object)
-	warned.Notes = []string{"Warning: it is about to end"}
+	warned.Warnings = []string{"it is about to end"}
 	tests := []struct {
 		name     string
 		p        plan.Plan

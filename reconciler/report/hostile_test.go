@@ -58,7 +58,7 @@ func planted(s string) Report {
 	deleted := state.Item{Key: key("old"), Object: content, Removal: loss.Removal{Impact: s + "!"}}
 	compared := state.Item{Key: key("compared"), Object: content, Origin: state.Origin{File: s}, Terms: state.Terms{Hold: s + "!"}}
 	lost := state.Item{Key: key("lost"), Object: content, Origin: state.Origin{File: s, Line: 4}}
-	found := state.Item{Key: lost.Key, Findings: state.Findings{Unknown: s + "?", Notes: []string{s, "Warning: " + s}}}
+	found := state.Item{Key: lost.Key, Findings: state.Findings{Unknown: s + "?", Notes: []string{s}, Warnings: []string{s}}}
 	p := plan.Compute(state.NewSet(created, updated, compared, lost), state.NewSet(before, deleted, found), plan.Guard(50, ""))
 	o := apply.Outcome{NotReady: []apply.NotReady{{Key: key("new"), Reason: s}}}
 	for _, c := range p.Changes {

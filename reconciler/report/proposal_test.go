@@ -67,7 +67,7 @@ func TestTheVerdictOfAProposalNamesGuardsQuotasAndDrift(t *testing.T) {
 	nameless := all["empty"]
 	nameless.Step = join(tainting(), quotaNote("Service Quotas names no such quota in eu-west-1: what the pools may use is unknown"))
 	before := all["empty"]
-	before.Step, before.Drift = tainting(), quotaNote("Warning: NodePool gpu may ask for more")
+	before.Step, before.Drift = tainting(), quotaWarning("NodePool gpu may ask for more")
 	was := before
 	was.Drift = quotaNote(quotaUsed)
 	other := before

@@ -76,7 +76,7 @@ func drifting() plan.Plan {
 	notes := plan.Plan{Notes: []plan.Note{
 		{Key: state.Key{Target: "cluster", Group: "karpenter.sh", Kind: "NodePool", Name: "old"}, Text: "11 others have it"},
 		{Key: gone.Changes[0].Key, Origin: gone.Changes[0].After.Origin, Text: "exists, not ours"},
-		{Key: state.Key{Target: "cluster", Group: "karpenter.sh", Kind: "NodePool", Name: "cpu"}, Text: "Warning: needs 64 vCPUs, the quota is 32"},
+		{Key: state.Key{Target: "cluster", Group: "karpenter.sh", Kind: "NodePool", Name: "cpu"}, Warning: true, Text: "needs 64 vCPUs, the quota is 32"},
 	}}
 	return join(weight, gone, compared, notes, quotaNote(quotaUsed), plan.Plan{Unknown: []plan.Unknown{{Key: state.Key{Target: "aws", Group: "eks", Kind: "Logging", Name: "dev"}, Reason: "denied: eks:DescribeCluster is missing"}}})
 }
@@ -84,6 +84,13 @@ func drifting() plan.Plan {
 // quotaNote is what a quota's sighting says.
 func quotaNote(text string) plan.Plan {
 	return plan.Plan{Notes: []plan.Note{{Key: state.Key{Target: "aws", Group: "servicequotas", Kind: "Quota", Namespace: "eu-west-1", Name: "Running On-Demand G and VT instances"}, Text: text}}}
+}
+
+// quotaWarning is quotaNote for a warning.
+func quotaWarning(text string) plan.Plan {
+	p := quotaNote(text)
+	p.Notes[0].Warning = true
+	return p
 }
 
 const quotaUsed = "of 64 vCPUs, 12 are used"
@@ -116,7 +123,7 @@ func proposals() map[string]proposed {
 		"new":        {Proposal: plan.Proposal{Step: join(between("karpenter.sh", "NodePool", "new", nil, limits(8)), plan.Compute(state.NewSet(role), state.Set{}), quota)}, forecast: coming()},
 		"cheaper":    {Proposal: plan.Proposal{Step: join(spot(), quota)}, forecast: cheapening()},
 		"homeless":   {Proposal: plan.Proposal{Step: join(between("karpenter.sh", "NodePool", "gpu", limits(8), limits(1)), quota)}, forecast: placing()},
-		"quota":      {Proposal: plan.Proposal{Step: join(between("karpenter.sh", "NodePool", "gpu", limits(8), limits(48)), quotaNote("Warning: NodePool gpu may ask for 192 vCPUs, the quota is 64; ask for more: aws service-quotas request-service-quota-increase --service-code ec2 --quota-code L-DB2E81BA"), quota)}, forecast: limiting()},
+		"quota":      {Proposal: plan.Proposal{Step: join(between("karpenter.sh", "NodePool", "gpu", limits(8), limits(48)), quotaWarning("NodePool gpu may ask for 192 vCPUs, the quota is 64; ask for more: aws service-quotas request-service-quota-increase --service-code ec2 --quota-code L-DB2E81BA"), quota)}, forecast: limiting()},
 		"guarded":    {Proposal: plan.Proposal{Step: join(tainting(), quota)}, forecast: replacing(), guards: guards()},
 		"drift-only": {Proposal: plan.Proposal{Step: plan.Plan{Unchanged: 12}, Drift: drifting()}, forecast: &provision.Forecast{Drifted: nodesOf("cpu", 2, "AMIDrift")}},
 		"problems": {Proposal: plan.Proposal{Step: tainting()}, problems: []state.Problem{
@@ -146,7 +153,7 @@ func foreign() plan.Plan {
 	compared := plan.Compute(state.NewSet(node), state.NewSet(live(node, object{"desiredSize": int64(2)})))
 	return join(made, compared, plan.Plan{Notes: []plan.Note{
 		{Key: made.Changes[0].Key, Origin: made.Changes[0].After.Origin, Text: "exists, not ours"},
-		{Key: made.Changes[0].Key, Origin: made.Changes[0].After.Origin, Text: "Warning: a dry run of it is refused"},
+		{Key: made.Changes[0].Key, Origin: made.Changes[0].After.Origin, Warning: true, Text: "a dry run of it is refused"},
 	}})
 }
 

@@ -11,7 +11,6 @@ package report
 import (
 	"encoding/json"
 	"slices"
-	"strings"
 
 	"github.com/poolwright/poolwright/provision"
 	"github.com/poolwright/poolwright/reconciler/apply"
@@ -178,7 +177,7 @@ type Note struct {
 	Text    string `json:"text"`
 }
 
-// warning is how a target begins a note that is one.
+// warning begins a warning in a text.
 const warning = "Warning: "
 
 // Problem is a mistake in the repository.
@@ -268,9 +267,8 @@ func build(m *mask, p plan.Plan, problems []state.Problem) Report {
 		r.Unknown = append(r.Unknown, Unknown{Object: m.object(u.Key), File: m.text(u.Origin.File), Line: u.Origin.Line, Reason: m.text(u.Reason)})
 	}
 	for _, n := range p.Notes {
-		text, warns := strings.CutPrefix(n.Text, warning)
-		note := Note{Object: m.object(n.Key), File: m.text(n.Origin.File), Line: n.Origin.Line, Warning: warns, Text: m.text(text)}
-		if warns {
+		note := Note{Object: m.object(n.Key), File: m.text(n.Origin.File), Line: n.Origin.Line, Warning: n.Warning, Text: m.text(n.Text)}
+		if n.Warning {
 			r.Notes = slices.Insert(r.Notes, r.Summary.Warnings, note)
 			r.Summary.Warnings++
 		} else {

@@ -112,7 +112,7 @@ func TestAWorkloadIsNamedWithWhatBecomesOfIt(t *testing.T) {
 
 func TestOfTheQuotasTheDriftTellsOnlyWhatWarns(t *testing.T) {
 	p := proposals()["empty"]
-	p.Step, p.Drift = tainting(), join(quotaNote(quotaUsed), quotaNote("Warning: NodePool gpu may ask for more"))
+	p.Step, p.Drift = tainting(), join(quotaNote(quotaUsed), quotaWarning("NodePool gpu may ask for more"))
 	r := p.report()
 	if len(r.Drift.Notes) != 1 || !r.Drift.Notes[0].Warning || r.driftTitle() != "Already so before this change (1 warning)" {
 		t.Errorf("%s: %+v", r.driftTitle(), r.Drift.Notes)

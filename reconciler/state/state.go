@@ -144,9 +144,9 @@ type Findings struct {
 	// what a person can do about it. Such an Item has no Object: it is neither
 	// there nor gone, and nothing is done about it.
 	Unknown string
-	// Notes are what else a reader should know, such as a quota that a pool
-	// cannot live with. Sorted.
-	Notes []string
+	// Warnings are what will go wrong unless somebody acts, such as a quota that is too
+	// small for a pool. Notes are what else a reader should know. Both are sorted.
+	Warnings, Notes []string
 }
 
 // Set holds at most one Item per Key. The zero Set is empty and ready to read;

@@ -74,7 +74,7 @@ func Notes(key state.Key, sync *v1alpha1.Sync, values substitute.Values) []plan.
 		if elsewhere(values, variable, left[variable]) != "" {
 			continue
 		}
-		out = append(out, plan.Note{Key: key, Text: "Warning: " + left.Warning(variable)})
+		out = append(out, plan.Note{Key: key, Warning: true, Text: left.Warning(variable)})
 	}
 	return out
 }

@@ -78,7 +78,7 @@ func limitedNotes(list []plan.Note) []plan.Note {
 			more = min(more+min(max(n.Omitted, 1), math.MaxInt32), math.MaxInt32)
 		}
 		list = append(slices.Clone(list[:maxFindings]), plan.Note{
-			Origin: list[maxFindings].Origin, Omitted: more, Text: fmt.Sprintf("%s%d more warnings are not listed", warning, more),
+			Origin: list[maxFindings].Origin, Omitted: more, Warning: true, Text: fmt.Sprintf("%d more warnings are not listed", more),
 		})
 	}
 	for i, n := range list {

@@ -43,7 +43,7 @@ type Loaded struct {
 	// server refuses them, or they cannot work. They keep nothing else from being
 	// applied, or deleted.
 	Refused []state.Problem
-	// Notes are advice, as about GPUs and secrets in Git, which begins with "Warning: ",
+	// Notes are advice, as about GPUs and secrets in Git, whose Warning is true,
 	// and what is followed of Karpenter's old APIs.
 	Notes []plan.Note
 	// Clusters are, by Cluster, what its schema refuses, with the lines: the AWS world
@@ -240,7 +240,7 @@ func load(tree fs.FS, folder string, values substitute.Values) (Loaded, error) {
 	}
 	for _, f := range gpulint.Check(d, by.types) {
 		if f.Advice {
-			out.Notes = append(out.Notes, plan.Note{Key: f.Key, Origin: f.Origin, Text: warning + f.Text})
+			out.Notes = append(out.Notes, plan.Note{Key: f.Key, Origin: f.Origin, Warning: true, Text: f.Text})
 		} else {
 			out.Refused = append(out.Refused, f.Problem())
 		}
@@ -248,9 +248,6 @@ func load(tree fs.FS, folder string, values substitute.Values) (Loaded, error) {
 	out.Refused = lint.Sorted(out.Refused)
 	return out.limited(), nil
 }
-
-// warning begins each note.
-const warning = "Warning: "
 
 // advice is what lint finds beyond what is refused: what an API server takes, and a
 // person should not commit. It needs no schemas.
@@ -267,7 +264,7 @@ func advice(d declared.Declared, refused map[state.Key][]state.Problem) []plan.N
 	var out []plan.Note
 	for _, f := range lint.Find(d, nil) {
 		if !known[f.Problem()] {
-			out = append(out, plan.Note{Key: f.Key, Origin: f.Origin, Text: warning + f.Text})
+			out = append(out, plan.Note{Key: f.Key, Origin: f.Origin, Warning: true, Text: f.Text})
 		}
 	}
 	slices.SortStableFunc(out, func(a, b plan.Note) int {

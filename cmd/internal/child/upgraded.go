@@ -21,7 +21,7 @@ func Upgrades(d declared.Declared, folder string) ([]plan.Note, error) {
 	for _, p := range found {
 		note := plan.Note{Origin: p.Origin, Text: p.Message}
 		if strings.HasPrefix(p.Message, lint.NeedsPerson) {
-			note.Text = warning + p.Message
+			note.Warning = true
 		}
 		out = append(out, note)
 	}

@@ -42,7 +42,7 @@ func TestNotesOfAChildTellOfOldAPIs(t *testing.T) {
 			}
 			var got []string
 			for _, n := range loaded.Notes {
-				got = append(got, n.Origin.String()+": "+n.Text)
+				got = append(got, n.Origin.String()+": "+warned(n))
 			}
 			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Errorf("notes (-want +got):\n%s", diff)

@@ -18,6 +18,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/declared/lint"
 	"github.com/poolwright/poolwright/reconciler/declared/lint/gpulint"
 	"github.com/poolwright/poolwright/reconciler/declared/substitute"
+	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/targets"
 	"github.com/poolwright/poolwright/reconciler/targets/aws"
@@ -95,6 +96,14 @@ func plugin(name string) string {
 	return "apiVersion: poolwright.dev/v1alpha1\nkind: DevicePlugin\nmetadata: {name: " + name + "}\nspec: {}\n"
 }
 
+// warned is the text of a note, marked where it is a warning.
+func warned(n plan.Note) string {
+	if n.Warning {
+		return "Warning: " + n.Text
+	}
+	return n.Text
+}
+
 // said is what is said of a folder, by whom.
 type said struct{ problems, refused, notes, worlds []string }
 
@@ -102,7 +111,7 @@ func saidOf(t *testing.T, l Loaded) said {
 	t.Helper()
 	var out said
 	for _, n := range l.Notes {
-		out.notes = append(out.notes, n.Origin.String()+" "+n.Key.String()+" "+n.Text)
+		out.notes = append(out.notes, n.Origin.String()+" "+n.Key.String()+" "+warned(n))
 	}
 	out.problems, out.refused, out.worlds = lines(l.Problems), lines(l.Refused), lines(worlds(t, l.Set))
 	return out
@@ -175,7 +184,7 @@ func TestNothingThatLintKnowsIsLostOrToldTwice(t *testing.T) {
 		all = append(all, aws.Check(d.Set)...)
 		told := append(append(slices.Clone(l.Problems), l.Refused...), worlds(t, d.Set)...)
 		for _, n := range l.Notes {
-			told = append(told, state.Problem{Origin: n.Origin, Message: n.Key.String() + ": " + strings.TrimPrefix(n.Text, warning)})
+			told = append(told, state.Problem{Origin: n.Origin, Message: n.Key.String() + ": " + n.Text})
 		}
 		met += len(all)
 		times := map[string]int{}

@@ -130,7 +130,7 @@ func aboutGPUs(d declared.Declared) ([]state.Problem, []plan.Note, error) {
 	var notes []plan.Note
 	for _, f := range found {
 		if f.Advice {
-			notes = append(notes, plan.Note{Key: f.Key, Origin: f.Origin, Text: "Warning: " + f.Text})
+			notes = append(notes, plan.Note{Key: f.Key, Origin: f.Origin, Warning: true, Text: f.Text})
 		} else {
 			problems = append(problems, f.Problem())
 		}

@@ -62,7 +62,7 @@ func (p *proposer) load(ctx context.Context, s proposal) (sides, error) {
 	}
 	for _, key := range both {
 		item, _ := merged.Get(key)
-		out.notes = append(out.notes, plan.Note{Key: key, Origin: item.Origin, Text: "Warning: " + s.base +
+		out.notes = append(out.notes, plan.Note{Key: key, Origin: item.Origin, Warning: true, Text: s.base +
 			" changed it as well since the two parted: Git may merge it otherwise, or ask; rebase to be sure"})
 	}
 	if tangled {

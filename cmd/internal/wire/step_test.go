@@ -236,7 +236,7 @@ func TestAdviceAndRefusalsAreThoseThatTheStepBrings(t *testing.T) {
 	a, heavier := poolItem("a", 1), poolItem("a", 2)
 	advised := func(l child.Loaded, texts ...string) child.Loaded {
 		for _, text := range texts {
-			l.Notes = append(l.Notes, plan.Note{Key: a.Key, Text: "Warning: " + text})
+			l.Notes = append(l.Notes, plan.Note{Key: a.Key, Warning: true, Text: text})
 			l.Refused = append(l.Refused, state.Problem{Origin: state.Origin{File: text + ".yaml", Line: 1}, Message: a.Key.String() + ": " + text})
 		}
 		return l

@@ -68,8 +68,8 @@ type sighting struct {
 	// moot says that there is nothing to tell of the thing, because another is
 	// missing that says it all; object is nil then, and nothing differs.
 	moot bool
-	// notes are for the reader of a report.
-	notes []string
+	// warnings and notes are for the reader of a report.
+	warnings, notes []string
 	// err says why nothing could be told of the thing; all else is then zero.
 	err error
 }

@@ -278,14 +278,14 @@ func (o *observation) judge(item state.Item) (state.Item, bool) {
 		found.Unknown = live.err.Error()
 		return found, true
 	}
-	found.Notes = slices.Sorted(slices.Values(live.notes))
+	found.Warnings, found.Notes = live.warnings, slices.Sorted(slices.Values(live.notes))
 	if live.moot {
 		found.Object = item.Object
 		return found, true
 	}
 	if !seen || live.object == nil {
 		found.Hold = cmp.Or(live.missing, o.older) // What is never made here is missed, and that is all.
-		return found, rec.Desired != "" || len(found.Notes) > 0 || found.Hold != ""
+		return found, rec.Desired != "" || len(found.Warnings)+len(found.Notes) > 0 || found.Hold != ""
 	}
 	found.Object = o.comparable(item, live, rec)
 	found.Live = state.Identity{UID: live.uid}

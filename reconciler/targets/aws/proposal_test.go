@@ -157,7 +157,7 @@ func TestAProposalOfAWSAsksForTheQuotasOfTheStep(t *testing.T) {
 	for _, n := range got.Step.Notes {
 		step = append(step, n.Text)
 	}
-	if len(step) == 0 || !strings.HasPrefix(step[0], "Warning: ") {
+	if len(step) == 0 || !got.Step.Notes[0].Warning {
 		t.Errorf("notes of the step: %v; of the drift: %v", step, got.Drift.Notes)
 	}
 	if len(got.Step.Changes)+len(got.Drift.Changes) != 0 {

@@ -202,12 +202,12 @@ func (q quotas) read(ctx context.Context, c *clients, keys []state.Key) map[stat
 			continue
 		}
 		seen.object = map[string]any{"limitVCPUs": found.vcpus, "usedVCPUs": used[k.Name]}
-		// In small letters, so that warnings come first.
 		text := fmt.Sprintf("of %d vCPUs, %d are used", found.vcpus, used[k.Name])
 		if found.byDefault {
 			text += "; the account has no value of its own yet, so this is AWS's default, and a new account may have less"
 		}
-		seen.notes = append(advice(pools, k.Name, limits), text)
+		seen.warnings = slices.Sorted(slices.Values(advice(pools, k.Name, limits)))
+		seen.notes = []string{text}
 		if len(found.others) > 0 {
 			seen.notes = append(seen.notes, "there are other quotas that may count as well: "+strings.Join(found.others, ", "))
 		}

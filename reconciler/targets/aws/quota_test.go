@@ -250,7 +250,10 @@ func TestPoolsThatAQuotaIsTooSmallForAreWarnedOf(t *testing.T) {
 				if s.err != nil {
 					t.Fatal(s.err)
 				}
-				got[k.Name] = s.notes
+				for _, text := range s.warnings {
+					got[k.Name] = append(got[k.Name], "Warning: "+text)
+				}
+				got[k.Name] = append(got[k.Name], s.notes...)
 			}
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
@@ -315,7 +318,7 @@ func TestAWarningSaysWhereItsPoolIsDeclared(t *testing.T) {
 		pool.Origin = state.Origin{File: "pools/gpu.yaml", Line: line}
 		l.scope.pools = []state.Item{pool}
 		for _, got := range l.look() {
-			if want := fmt.Sprintf("Warning: NodePool gpu (pools/gpu.yaml:%d) can have no node", line); got.err != nil || !strings.HasPrefix(got.notes[0], want) {
+			if want := fmt.Sprintf("NodePool gpu (pools/gpu.yaml:%d) can have no node", line); got.err != nil || !strings.HasPrefix(got.warnings[0], want) {
 				t.Errorf("%v, %q", got.err, got.notes)
 			}
 		}

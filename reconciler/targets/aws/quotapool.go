@@ -172,14 +172,14 @@ func (p pool) shortage(limits map[string]limit) string {
 		allows, ask = fmt.Sprintf("its quotas allow %.0f in all", vcpus), "quota codes "+strings.Join(codes, ", ")
 	}
 	if !fits {
-		return fmt.Sprintf("Warning: NodePool %s can have no node: its smallest instance type %s has %d vCPUs, %s: ask AWS for more (%s)",
+		return fmt.Sprintf("NodePool %s can have no node: its smallest instance type %s has %d vCPUs, %s: ask AWS for more (%s)",
 			p.name, smallest.Name, smallest.VCPUs, allows, ask)
 	}
 	needs, what := p.unreached(vcpus, gpus, perGPU)
 	if what == "" {
 		return ""
 	}
-	return fmt.Sprintf("Warning: NodePool %s needs at least %.0f vCPUs to reach its limit of %s, %s: ask AWS for more (%s) or lower the limit", p.name, needs, what, allows, ask)
+	return fmt.Sprintf("NodePool %s needs at least %.0f vCPUs to reach its limit of %s, %s: ask AWS for more (%s) or lower the limit", p.name, needs, what, allows, ask)
 }
 
 // unreached says which limit cannot be reached and how many vCPUs it takes. A

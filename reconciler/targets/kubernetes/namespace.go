@@ -45,7 +45,7 @@ func (o *observation) homeless(ctx context.Context) {
 			i = len(o.items)
 			o.items = append(o.items, state.Item{Key: item.Key, Version: item.Version, Wave: item.Wave})
 		}
-		o.items[i].Notes = append(o.items[i].Notes, fmt.Sprintf("Warning: namespace %q %s and nothing declares it: creating this is refused", item.Key.Namespace, what))
+		o.items[i].Warnings = append(o.items[i].Warnings, fmt.Sprintf("namespace %q %s and nothing declares it: creating this is refused", item.Key.Namespace, what))
 	}
 }
 

@@ -143,10 +143,18 @@ func countKind(set state.Set, kind string) int {
 	return n
 }
 
+// warned is the text of a note, marked where it is a warning.
+func warned(n plan.Note) string {
+	if n.Warning {
+		return "Warning: " + n.Text
+	}
+	return n.Text
+}
+
 func notes(b *bench, p plan.Plan) []string {
 	var out []string
 	for _, n := range p.Notes {
-		out = append(out, strings.ReplaceAll(n.Key.String()+": "+n.Text, b.ns, "$NS"))
+		out = append(out, strings.ReplaceAll(n.Key.String()+": "+warned(n), b.ns, "$NS"))
 	}
 	return out
 }

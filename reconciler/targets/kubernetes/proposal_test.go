@@ -1,7 +1,6 @@
 package kubernetes_test
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 
@@ -33,7 +32,7 @@ func (b *bench) remarks(p plan.Plan) []string {
 		out = b.lines(p)
 	}
 	for _, n := range p.Notes {
-		out = append(out, strings.ReplaceAll(fmt.Sprintf("%s: %s", n.Key, n.Text), b.ns, "$NS"))
+		out = append(out, strings.ReplaceAll(n.Key.String()+": "+warned(n), b.ns, "$NS"))
 	}
 	return out
 }
@@ -103,7 +102,7 @@ func TestAProposalThatTheAPIServerWouldRefuse(t *testing.T) {
 	base := b.declare(web)
 	b.reconcile(base)
 	got := b.propose(base, b.declare(strings.NewReplacer("matchLabels: {app: web}", "matchLabels: {app: new}", "labels: {app: web}", "labels: {app: new}").Replace(web)))
-	if len(got.Step.Notes) != 1 || !strings.HasPrefix(got.Step.Notes[0].Text, "Warning: a dry run of it is refused: ") || !strings.Contains(got.Step.Notes[0].Text, "immutable") {
+	if len(got.Step.Notes) != 1 || !got.Step.Notes[0].Warning || !strings.HasPrefix(got.Step.Notes[0].Text, "a dry run of it is refused: ") || !strings.Contains(got.Step.Notes[0].Text, "immutable") {
 		t.Errorf("got %v", b.remarks(got.Step))
 	}
 }
