@@ -28,16 +28,16 @@ func columns() []column {
 		intColumn("vcpus", 1, func(t *InstanceType) *int { return &t.VCPUs }),
 		intColumn("memory_mib", 1, func(t *InstanceType) *int { return &t.MemoryMiB }),
 		listColumn("architectures", []string{"arm64", "i386", "x86_64"}, func(t *InstanceType) *[]string { return &t.Processor.Architectures }),
-		wordColumn("cpu_manufacturer", []string{"AMD", "AWS", "Intel"}, func(t *InstanceType) *string { return &t.Processor.Manufacturer }),
+		textColumn("cpu_manufacturer", []string{"AMD", "AWS", "Intel"}, func(t *InstanceType) *string { return &t.Processor.Manufacturer }),
 		intColumn("clock_mhz", 0, func(t *InstanceType) *int { return &t.Processor.ClockMHz }),
 		setColumn("cpu_features", []string{"amd-sev-snp", "nested-virtualization"}, func(t *InstanceType) *[]string { return &t.Processor.Features }),
-		wordColumn("hypervisor", []string{"", "nitro", "xen"}, func(t *InstanceType) *string { return &t.Hypervisor }),
+		textColumn("hypervisor", []string{"", "nitro", "xen"}, func(t *InstanceType) *string { return &t.Hypervisor }),
 		modelColumn("gpu", func(t *InstanceType) *string { return &t.GPU.Name }),
-		wordColumn("gpu_manufacturer", []string{"", "AMD", "NVIDIA"}, func(t *InstanceType) *string { return &t.GPU.Manufacturer }),
+		textColumn("gpu_manufacturer", []string{"", "AMD", "NVIDIA"}, func(t *InstanceType) *string { return &t.GPU.Manufacturer }),
 		intColumn("gpu_count", 0, func(t *InstanceType) *int { return &t.GPU.Count }),
 		intColumn("gpu_memory_mib", 0, func(t *InstanceType) *int { return &t.GPU.MemoryMiB }),
 		modelColumn("accelerator", func(t *InstanceType) *string { return &t.Accelerator.Name }),
-		wordColumn("accelerator_manufacturer", []string{"", "AWS", "Qualcomm"}, func(t *InstanceType) *string { return &t.Accelerator.Manufacturer }),
+		textColumn("accelerator_manufacturer", []string{"", "AWS", "Qualcomm"}, func(t *InstanceType) *string { return &t.Accelerator.Manufacturer }),
 		intColumn("accelerator_count", 0, func(t *InstanceType) *int { return &t.Accelerator.Count }),
 		intColumn("accelerator_memory_mib", 0, func(t *InstanceType) *int { return &t.Accelerator.MemoryMiB }),
 		intColumn("neuron_cores", 0, func(t *InstanceType) *int { return &t.Accelerator.NeuronCores }),
@@ -45,13 +45,13 @@ func columns() []column {
 		intColumn("default_card", 0, func(t *InstanceType) *int { return &t.Network.DefaultCard }),
 		intColumn("ipv4_per_interface", 1, func(t *InstanceType) *int { return &t.Network.IPv4PerInterface }),
 		intColumn("efa_interfaces", 0, func(t *InstanceType) *int { return &t.Network.EFAInterfaces }),
-		wordColumn("ena", []string{"required", "supported", "unsupported"}, func(t *InstanceType) *string { return &t.Network.ENA }),
+		textColumn("ena", []string{"required", "supported", "unsupported"}, func(t *InstanceType) *string { return &t.Network.ENA }),
 		boolColumn("encryption_in_transit", func(t *InstanceType) *bool { return &t.Network.EncryptionInTransit }),
 		boolColumn("cluster_placement", func(t *InstanceType) *bool { return &t.Network.ClusterPlacement }),
 		intColumn("network_mbps", 0, func(t *InstanceType) *int { return &t.Network.BandwidthMbps }),
 		intColumn("local_gb", 0, func(t *InstanceType) *int { return &t.Storage.LocalGB }),
 		boolColumn("local_nvme", func(t *InstanceType) *bool { return &t.Storage.NVMe }),
-		wordColumn("ebs_optimized", []string{"default", "supported", "unsupported"}, func(t *InstanceType) *string { return &t.Storage.EBSOptimized }),
+		textColumn("ebs_optimized", []string{"default", "supported", "unsupported"}, func(t *InstanceType) *string { return &t.Storage.EBSOptimized }),
 		intColumn("ebs_mbps", 0, func(t *InstanceType) *int { return &t.Storage.EBSMbps }),
 		listColumn("usage_classes", []string{"capacity-block", "on-demand", "spot"}, func(t *InstanceType) *[]string { return &t.UsageClasses }),
 		boolColumn("current_generation", func(t *InstanceType) *bool { return &t.CurrentGeneration }),
@@ -130,7 +130,7 @@ func boolColumn(name string, field func(*InstanceType) *bool) column {
 	}
 }
 
-func wordColumn(name string, allowed []string, field func(*InstanceType) *string) column {
+func textColumn(name string, allowed []string, field func(*InstanceType) *string) column {
 	return column{
 		name: name,
 		get:  func(t *InstanceType) string { return *field(t) },

@@ -37,8 +37,8 @@ const (
 	zoneLabel     = "topology.kubernetes.io/zone"
 )
 
-// Question is what the table is to be about.
-type Question struct {
+// Query is what the table is to be about.
+type Query struct {
 	// Region is the cluster's, "eu-west-1".
 	Region string
 	// HoursADay is the use that the table tells beside a month around the clock;
@@ -82,7 +82,7 @@ type Table struct {
 	Document *Redone `json:"document,omitempty"`
 	// Prices are where the prices come from, by capacity type.
 	Prices []provision.Price `json:"prices"`
-	// Notes are sentences about what cannot be told, sorted.
+	// Notes are sentences about what is unknown, sorted.
 	Notes []string `json:"notes"`
 }
 
@@ -137,8 +137,8 @@ type Rate struct {
 }
 
 // Of answers a question from a catalog. What has no price is in Notes.
-func Of(q Question, types *catalog.Catalog) Table {
-	m := &market{region: q.Region, types: types, notes: map[string]bool{}, prices: map[provision.Price]bool{}}
+func Of(q Query, types *catalog.Catalog) Table {
+	m := &pricedCatalog{region: q.Region, types: types, notes: map[string]bool{}, prices: map[provision.Price]bool{}}
 	out := Table{Region: name(q.Region), HoursAMonth: HoursAMonth, HoursADay: q.HoursADay, Pools: []Row{}}
 	if all := types.Types(); len(all) == 0 || !m.sells(all[0].Name) {
 		m.note("Region %s: the catalog of %s has no prices of it, so that costs are left out.", name(q.Region), types.PriceDate())
@@ -150,12 +150,12 @@ func Of(q Question, types *catalog.Catalog) Table {
 	if q.Document != nil {
 		out.Document = m.redo(*q.Document)
 	}
-	out.Prices, out.Notes = m.sources(), m.told()
+	out.Prices, out.Notes = m.sources(), m.noteTexts()
 	return out
 }
 
 // rows are those of a pool: one for each need that its types serve.
-func (m *market) rows(p Pool, hoursADay float64) []Row {
+func (m *pricedCatalog) rows(p Pool, hoursADay float64) []Row {
 	gpus, plain := m.choose(p)
 	if len(gpus)+len(plain) == 0 {
 		m.note("NodePool %s: the catalog of %s has no instance type that it allows.", name(p.Name), m.types.PriceDate())
@@ -173,7 +173,7 @@ func (m *market) rows(p Pool, hoursADay float64) []Row {
 	return out
 }
 
-func (m *market) row(p Pool, need string, types []catalog.InstanceType, hoursADay float64) Row {
+func (m *pricedCatalog) row(p Pool, need string, types []catalog.InstanceType, hoursADay float64) Row {
 	out := Row{Pool: name(p.Name), For: need, Types: len(types), Nodes: p.Replicas, Stays: p.stays()}
 	var nodes []Node
 	for _, t := range types {
@@ -213,7 +213,7 @@ func (n Node) first() *Rate {
 	return n.OnDemand
 }
 
-func (m *market) node(p Pool, t catalog.InstanceType, hoursADay float64) Node {
+func (m *pricedCatalog) node(p Pool, t catalog.InstanceType, hoursADay float64) Node {
 	out := Node{InstanceType: t.Name, GPUs: t.GPU.Count, Shares: t.GPU.Count, Buys: onDemand}
 	if t.GPU.Count > 0 {
 		out.Sharing = string(gpu.Whole)
@@ -273,4 +273,6 @@ func name(s string) string {
 	return s
 }
 
-func (m *market) note(format string, args ...any) { m.notes[fmt.Sprintf(format, args...)] = true }
+func (m *pricedCatalog) note(format string, args ...any) {
+	m.notes[fmt.Sprintf(format, args...)] = true
+}

@@ -50,13 +50,13 @@ type Range struct {
 	From float64 `json:"from"`
 	To   float64 `json:"to"`
 	// Decimals is how many digits after the point were written, so that a rounded
-	// figure can be told from a wrong one.
+	// figure can be distinguished from a wrong one.
 	Decimals int `json:"-"`
 }
 
-// holds reports whether a value, rounded or cut off as the range is written, is
-// within it: $100.60 is told as $100 as often as it is as $101.
-func (r Range) holds(value float64) bool {
+// contains reports whether a value, rounded or cut off as the range is written, is
+// within it: $100.60 is stated as $100 as often as it is as $101.
+func (r Range) contains(value float64) bool {
 	unit := math.Pow10(-r.Decimals) - 1e-9
 	return value > r.From-unit && value < r.To+unit
 }
@@ -125,16 +125,16 @@ type Saving struct {
 
 // Why names one cause of a difference.
 type Why struct {
-	// Word is "unstated", "rounding", "hours", "arithmetic", "range", "saving",
+	// Reason is "unstated", "rounding", "hours", "arithmetic", "range", "saving",
 	// "capacity", "region", "price" or "unknown".
-	Word string `json:"word"`
+	Reason string `json:"word"`
 	// Text says it with its figures.
 	Text string `json:"text"`
 }
 
 func because(word, format string, args ...any) Why { return Why{word, fmt.Sprintf(format, args...)} }
 
-func (m *market) redo(d Document) *Redone {
+func (m *pricedCatalog) redo(d Document) *Redone {
 	out := &Redone{Name: d.Name, Region: name(d.Region), HoursAMonth: d.HoursAMonth, Prices: []RedonePrice{}, Scenarios: []RedoneFigure{}}
 	for _, quote := range d.Prices {
 		out.Prices = append(out.Prices, m.price(d, quote))
@@ -150,8 +150,8 @@ func (m *market) redo(d Document) *Redone {
 	return out
 }
 
-// price holds a unit price against today's.
-func (m *market) price(d Document, q Quote) RedonePrice {
+// price compares a unit price with today's.
+func (m *pricedCatalog) price(d Document, q Quote) RedonePrice {
 	out := RedonePrice{Quote: q, Why: []Why{}}
 	for capacity, to := range map[string]**float64{onDemand: &out.OnDemand, spot: &out.Spot} {
 		if price := m.today(q.InstanceType, capacity); price != nil {
@@ -163,7 +163,7 @@ func (m *market) price(d Document, q Quote) RedonePrice {
 }
 
 // figure does a scenario again.
-func (m *market) figure(d Document, s Scenario) RedoneFigure {
+func (m *pricedCatalog) figure(d Document, s Scenario) RedoneFigure {
 	out := RedoneFigure{
 		Name: s.Name, InstanceType: s.InstanceType, CapacityType: s.CapacityType,
 		Hours: s.Hours, Stated: s.Stated, Agrees: true, Why: []Why{},
@@ -173,7 +173,7 @@ func (m *market) figure(d Document, s Scenario) RedoneFigure {
 		out.Why = append(out.Why, implied(s))
 	} else {
 		out.Redone = cents(quote.USDPerHour * s.Hours)
-		out.Agrees = s.Stated.holds(*out.Redone)
+		out.Agrees = s.Stated.contains(*out.Redone)
 		out.Why = append(out.Why, own(s, d.HoursAMonth, quote.USDPerHour)...)
 		out.Why = append(out.Why, m.moved(d, *quote)...)
 	}
@@ -216,7 +216,7 @@ func (f *RedoneFigure) save(stated Range, first RedoneFigure) {
 		today := percent(*f.Today, *first.Today)
 		f.Saving.Today = &today
 	}
-	if f.Saving.Agrees = stated.holds(f.Saving.Redone); !f.Saving.Agrees {
+	if f.Saving.Agrees = stated.contains(f.Saving.Redone); !f.Saving.Agrees {
 		f.Why = append(f.Why, because("saving", "its own figures make %s%%, not %s%%", digits(f.Saving.Redone, 1), stated.plain()))
 	}
 }
@@ -232,7 +232,7 @@ func (d Document) quoted(s Scenario) *Quote {
 }
 
 // today is the price in the cluster's region, wherever in it that is least.
-func (m *market) today(kind, capacity string) *catalog.Price {
+func (m *pricedCatalog) today(kind, capacity string) *catalog.Price {
 	var price *catalog.Price
 	if capacity == spot {
 		price = m.spot(Pool{}, kind)

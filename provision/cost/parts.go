@@ -30,7 +30,7 @@ type cell struct {
 	quote bool
 }
 
-func say(format string, args ...any) cell { return cell{text: fmt.Sprintf(format, args...)} }
+func textCell(format string, args ...any) cell { return cell{text: fmt.Sprintf(format, args...)} }
 
 func named(s string) cell { return cell{s, s != ""} }
 
@@ -42,7 +42,7 @@ func (t Table) parts() []part {
 	if t.Document != nil {
 		out = append(out, t.Document.quotes(t.Region), t.Document.figures(), t.Document.savings())
 	}
-	out = append(out, part{lines: t.remarks()})
+	out = append(out, part{lines: t.footnotes()})
 	return slices.DeleteFunc(out, func(p part) bool { return len(p.rows)+len(p.lines) == 0 })
 }
 
@@ -56,10 +56,10 @@ func (t Table) nodes() part {
 	for i, r := range t.Pools {
 		pool := named(r.Pool)
 		if i > 0 && t.Pools[i-1].Pool == r.Pool {
-			pool = say("  with a GPU")
+			pool = textCell("  with a GPU")
 		}
 		if r.Cheapest == nil {
-			out.rows = append(out.rows, []cell{pool, say("?"), say("?"), say("?"), say("?"), say("?"), say("?")})
+			out.rows = append(out.rows, []cell{pool, textCell("?"), textCell("?"), textCell("?"), textCell("?"), textCell("?"), textCell("?")})
 			continue
 		}
 		out.rows = append(out.rows, r.Cheapest.cells(pool, ""))
@@ -68,11 +68,11 @@ func (t Table) nodes() part {
 		}
 		out.lines = append(out.lines, r.shares()...)
 		if r.Stays {
-			out.lines = append(out.lines, line(named(r.Pool), say(": consolidateAfter is Never, so that a node that has come stays without any pod, too, and costs the month; before the first one comes it is nothing.")))
+			out.lines = append(out.lines, line(named(r.Pool), textCell(": consolidateAfter is Never, so that a node that has come stays without any pod, too, and costs the month; before the first one comes it is nothing.")))
 		}
 	}
 	if len(out.rows) > 0 {
-		out.lines = append(out.lines, line(say("ON DEMAND and SPOT are around the clock; %s, IDLE (no pod at all) and AN HOUR (of use) are at what the pool buys first, spot where it may. - is not for sale to the pool, ? has no known price.", short)))
+		out.lines = append(out.lines, line(textCell("ON DEMAND and SPOT are around the clock; %s, IDLE (no pod at all) and AN HOUR (of use) are at what the pool buys first, spot where it may. - is not for sale to the pool, ? has no known price.", short)))
 	}
 	return out
 }
@@ -81,25 +81,25 @@ func (n Node) cells(pool cell, before string) []cell {
 	month := func(r *Rate, buys bool) cell {
 		switch {
 		case r != nil:
-			return say("%s", r.mark()+dollars(r.PerMonth))
+			return textCell("%s", r.mark()+dollars(r.PerMonth))
 		case buys:
-			return say("?")
+			return textCell("?")
 		}
-		return say("-")
+		return textCell("-")
 	}
 	first := n.first()
 	sum := func(usd *float64) cell {
 		if usd == nil {
-			return say("?")
+			return textCell("?")
 		}
 		if *usd == 0 {
-			return say("$0")
+			return textCell("$0")
 		}
-		return say("%s", first.mark()+dollars(*usd))
+		return textCell("%s", first.mark()+dollars(*usd))
 	}
-	hour := say("?")
+	hour := textCell("?")
 	if first != nil {
-		hour = say("%s", first.mark()+hourly(first.PerHour))
+		hour = textCell("%s", first.mark()+hourly(first.PerHour))
 	}
 	kind := cell{before + n.InstanceType, true}
 	return []cell{pool, kind, month(n.OnDemand, n.Buys == onDemand), month(n.Spot, n.Buys == spot), sum(n.PartTime), sum(n.Idle), hour}
@@ -136,7 +136,7 @@ func (r Row) shares() [][]cell {
 	if len(prices) > 0 {
 		text += ": " + what + " is " + strings.Join(prices, ", ")
 	}
-	return [][]cell{line(named(r.Pool), say("%s.", text))}
+	return [][]cell{line(named(r.Pool), textCell("%s.", text))}
 }
 
 // quotes are the document's unit prices beside today's.
@@ -147,14 +147,14 @@ func (d Redone) quotes(region string) part {
 	}
 	today := func(usd *float64, mark string) cell {
 		if usd == nil {
-			return say("?")
+			return textCell("?")
 		}
-		return say("%s", mark+hourly(*usd))
+		return textCell("%s", mark+hourly(*usd))
 	}
 	for _, p := range d.Prices {
-		out.rows = append(out.rows, []cell{named(p.InstanceType), say("%s", p.CapacityType), say("%s", hourly(p.USDPerHour)), today(p.OnDemand, ""), today(p.Spot, about)})
+		out.rows = append(out.rows, []cell{named(p.InstanceType), textCell("%s", p.CapacityType), textCell("%s", hourly(p.USDPerHour)), today(p.OnDemand, ""), today(p.Spot, about)})
 		if len(p.Why) > 0 {
-			out.lines = append(out.lines, line(named(p.InstanceType), say(", %s: %s.", p.CapacityType, reasons(p.Why, nil))))
+			out.lines = append(out.lines, line(named(p.InstanceType), textCell(", %s: %s.", p.CapacityType, reasons(p.Why, nil))))
 		}
 	}
 	return out
@@ -176,7 +176,7 @@ func (d Redone) figures() part {
 	for _, f := range d.Scenarios {
 		out.rows = append(out.rows, f.cells())
 		if len(f.Why) > 0 {
-			out.lines = append(out.lines, line(named(f.Name), say(" (%s, %s): %s.", f.InstanceType, f.CapacityType, reasons(f.Why, told))))
+			out.lines = append(out.lines, line(named(f.Name), textCell(" (%s, %s): %s.", f.InstanceType, f.CapacityType, reasons(f.Why, told))))
 		}
 	}
 	return out
@@ -202,7 +202,7 @@ func (f RedoneFigure) cells() []cell {
 			difference += fmt.Sprintf(" (%s%%)", signed(digits(math.Abs(*p), 1), *p))
 		}
 	}
-	return []cell{named(f.Name), say("%s", hours(f.Hours)), say("%s", f.Stated.dollars()), say("%s", redone), say("%s", today), say("%s", difference)}
+	return []cell{named(f.Name), textCell("%s", hours(f.Hours)), textCell("%s", f.Stated.dollars()), textCell("%s", redone), textCell("%s", today), textCell("%s", difference)}
 }
 
 // savings are those that the document states.
@@ -220,16 +220,16 @@ func (d Redone) savings() part {
 		if s.Today != nil {
 			today = digits(*s.Today, 1) + "%"
 		}
-		out.rows = append(out.rows, []cell{named(f.Name), say("%s%%", s.Stated.plain()), say("%s", redone), say("%s", today)})
+		out.rows = append(out.rows, []cell{named(f.Name), textCell("%s%%", s.Stated.plain()), textCell("%s", redone), textCell("%s", today)})
 	}
 	return out
 }
 
-// reasons are words with what they are about; of what is told already, the word.
+// reasons are texts with what they are about; of what is listed already, the text alone.
 func reasons(why []Why, told map[Why]bool) string {
 	var out []string
 	for _, w := range why {
-		text := w.Word
+		text := w.Reason
 		if !told[w] {
 			text += " (" + w.Text + ")"
 		}
@@ -238,11 +238,11 @@ func reasons(why []Why, told map[Why]bool) string {
 	return strings.Join(out, ", ")
 }
 
-// remarks say what is unknown and where the prices come from.
-func (t Table) remarks() [][]cell {
+// footnotes state what is unknown and where the prices come from.
+func (t Table) footnotes() [][]cell {
 	var out [][]cell
 	for _, n := range t.Notes {
-		out = append(out, line(say("%s", n)))
+		out = append(out, line(textCell("%s", n)))
 	}
 	var said []string
 	for _, p := range t.Prices {
@@ -253,7 +253,7 @@ func (t Table) remarks() [][]cell {
 		said = append(said, fmt.Sprintf("%s %s, %s", p.CapacityType, basis, p.Date))
 	}
 	if len(said) > 0 {
-		out = append(out, line(say("Prices of instances from the built-in catalog, without disks, before tax and discounts: %s.", strings.Join(said, "; "))))
+		out = append(out, line(textCell("Prices of instances from the built-in catalog, without disks, before tax and discounts: %s.", strings.Join(said, "; "))))
 	}
 	return out
 }

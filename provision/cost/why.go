@@ -20,15 +20,15 @@ func own(s Scenario, month, price float64) []Why {
 	makes := price * s.Hours
 	stated := s.Stated
 	switch {
-	case stated.holds(makes) && stated.From < stated.To:
+	case stated.contains(makes) && stated.From < stated.To:
 		return []Why{because("range", "%s/h for %s h make %s; %s would be %s h", hourly(price), hours(s.Hours), dollars(makes), Range{From: stated.To, To: stated.To, Decimals: stated.Decimals}.dollars(), hours(stated.To/price))}
-	case stated.holds(makes) && math.Abs(stated.From-makes) < 0.005:
+	case stated.contains(makes) && math.Abs(stated.From-makes) < 0.005:
 		return nil
-	case stated.holds(makes):
+	case stated.contains(makes):
 		return []Why{because("rounding", "%s is stated as %s", dollars(makes), stated.dollars())}
 	}
 	for _, other := range []float64{720, 730, 744} {
-		if other != month && stated.holds(makes/month*other) {
+		if other != month && stated.contains(makes/month*other) {
 			return []Why{because("hours", "%s is of a month of %s hours, the document counts %s", stated.dollars(), hours(other), hours(month))}
 		}
 	}
@@ -36,7 +36,7 @@ func own(s Scenario, month, price float64) []Why {
 }
 
 // moved says why a unit price of the document is not today's.
-func (m *market) moved(d Document, q Quote) []Why {
+func (m *pricedCatalog) moved(d Document, q Quote) []Why {
 	listed, known := m.home(q.InstanceType)
 	today := m.today(q.InstanceType, q.CapacityType)
 	region := d.Region
@@ -63,8 +63,8 @@ func (m *market) moved(d Document, q Quote) []Why {
 }
 
 // drifted says why a figure without a unit price is not today's.
-func (m *market) drifted(s Scenario, today catalog.Price) []Why {
-	if s.Stated.holds(today.USDPerHour * s.Hours) {
+func (m *pricedCatalog) drifted(s Scenario, today catalog.Price) []Why {
+	if s.Stated.contains(today.USDPerHour * s.Hours) {
 		return nil
 	}
 	was := hourly(s.Stated.From / s.Hours)
@@ -75,7 +75,7 @@ func (m *market) drifted(s Scenario, today catalog.Price) []Why {
 }
 
 // since says that the price is another today, and whose that is.
-func (m *market) since(was string, today catalog.Price) []Why {
+func (m *pricedCatalog) since(was string, today catalog.Price) []Why {
 	now := hourly(today.USDPerHour) + "/h"
 	if today.Basis == catalog.Estimated {
 		return []Why{because("price", "%s, an estimate of %s%s today", was, about, now)}
@@ -88,7 +88,7 @@ func (m *market) since(was string, today catalog.Price) []Why {
 }
 
 // missing says why there is no price of today.
-func (m *market) missing(kind, capacity string) Why {
+func (m *pricedCatalog) missing(kind, capacity string) Why {
 	if _, known := m.types.Lookup(kind); !known {
 		return because("unknown", "the catalog of %s does not know instance type %s", m.types.PriceDate(), kind)
 	}

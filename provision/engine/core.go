@@ -125,7 +125,7 @@ func removalControllers(p *parts, provisioner *provisioning.Provisioner, costs *
 	return []controller.Controller{
 		evictions,
 		queue,
-		&guarded{name: decide.Name(), inner: decide, allowed: p.fresh, held: disruptionHeld},
+		&guarded{name: decide.Name(), inner: decide, allowed: p.fresh, retryAfter: disruptionRetry},
 		termination.NewController(p.clock, p.client, p.cloud, terminator.NewTerminator(p.clock, p.client, evictions, p.recorder), p.recorder),
 		expiration.NewController(p.clock, p.client, p.cloud),
 	}

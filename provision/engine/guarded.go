@@ -13,10 +13,10 @@ import (
 )
 
 const (
-	// disruptionHeld is how long held disruption waits before it asks again.
-	disruptionHeld = 2 * time.Second
-	// collectionHeld is the same for garbage collection, which asks EC2.
-	collectionHeld = 10 * time.Second
+	// disruptionRetry is after how long blocked disruption is tried again.
+	disruptionRetry = 2 * time.Second
+	// collectionRetry is the same for garbage collection, which asks EC2.
+	collectionRetry = 10 * time.Second
 )
 
 // guarded is one of Karpenter's periodic controllers, run only while allowed
@@ -25,8 +25,8 @@ type guarded struct {
 	name    string
 	inner   singleton.Reconciler
 	allowed func(context.Context) error
-	// held is the time between two questions while it is not allowed.
-	held time.Duration
+	// retryAfter is the time between two checks while it is not allowed.
+	retryAfter time.Duration
 
 	mu     sync.Mutex
 	reason string
@@ -40,13 +40,13 @@ func (g *guarded) Register(_ context.Context, mgr manager.Manager) error {
 		Complete(singleton.AsReconciler(g))
 }
 
-// Reconcile runs the controller once, or holds it and says so once per reason.
+// Reconcile runs the controller once, or blocks it and logs that once per reason.
 func (g *guarded) Reconcile(ctx context.Context) (reconciler.Result, error) {
 	if err := g.allowed(ctx); err != nil {
 		if g.changed(err.Error()) {
 			log.FromContext(ctx).Info("holding back", "controller", g.name, "because", err.Error())
 		}
-		return reconciler.Result{RequeueAfter: g.held}, nil
+		return reconciler.Result{RequeueAfter: g.retryAfter}, nil
 	}
 	if g.changed("") {
 		log.FromContext(ctx).Info("going on", "controller", g.name)

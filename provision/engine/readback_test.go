@@ -95,13 +95,13 @@ func TestCreationsAreReadBackAlsoWhenTheyCameBeforeTheController(t *testing.T) {
 func TestAGuardedControllerRunsOnlyWhileAllowed(t *testing.T) {
 	runs, refusal := 0, errors.New("stale")
 	g := &guarded{
-		name:    "disruption",
-		inner:   counting(func() { runs++ }),
-		allowed: func(context.Context) error { return refusal },
-		held:    disruptionHeld,
+		name:       "disruption",
+		inner:      counting(func() { runs++ }),
+		allowed:    func(context.Context) error { return refusal },
+		retryAfter: disruptionRetry,
 	}
 	result, err := g.Reconcile(t.Context())
-	if err != nil || runs != 0 || result.RequeueAfter != disruptionHeld {
+	if err != nil || runs != 0 || result.RequeueAfter != disruptionRetry {
 		t.Errorf("while refused: %v, %v, %d runs", result, err, runs)
 	}
 	refusal = nil

@@ -22,14 +22,14 @@ func Of(t catalog.InstanceType) types.InstanceTypeInfo {
 		CurrentGeneration:        aws.Bool(t.CurrentGeneration),
 		BareMetal:                aws.Bool(t.BareMetal()),
 		Hypervisor:               types.InstanceTypeHypervisor(t.Hypervisor),
-		SupportedUsageClasses:    words[types.UsageClassType](t.UsageClasses),
+		SupportedUsageClasses:    typed[types.UsageClassType](t.UsageClasses),
 		VCpuInfo:                 &types.VCpuInfo{DefaultVCpus: number(t.VCPUs)},
 		MemoryInfo:               &types.MemoryInfo{SizeInMiB: aws.Int64(int64(t.MemoryMiB))},
 		InstanceStorageSupported: aws.Bool(t.Storage.LocalGB > 0),
 		ProcessorInfo: &types.ProcessorInfo{
-			SupportedArchitectures:   words[types.ArchitectureType](t.Processor.Architectures),
+			SupportedArchitectures:   typed[types.ArchitectureType](t.Processor.Architectures),
 			Manufacturer:             aws.String(t.Processor.Manufacturer),
-			SupportedFeatures:        words[types.SupportedAdditionalProcessorFeature](t.Processor.Features),
+			SupportedFeatures:        typed[types.SupportedAdditionalProcessorFeature](t.Processor.Features),
 			SustainedClockSpeedInGhz: aws.Float64(float64(t.Processor.ClockMHz) / 1000),
 		},
 		EbsInfo:            &types.EbsInfo{EbsOptimizedSupport: types.EbsOptimizedSupport(t.Storage.EBSOptimized)},
@@ -118,7 +118,7 @@ func placement(t catalog.InstanceType) *types.PlacementGroupInfo {
 // number narrows a count, which EC2 writes in 32 bits.
 func number(n int) *int32 { return aws.Int32(int32(n)) }
 
-func words[T ~string](in []string) []T {
+func typed[T ~string](in []string) []T {
 	out := make([]T, 0, len(in))
 	for _, w := range in {
 		out = append(out, T(w))

@@ -5,7 +5,7 @@
 // is down: after an outage of the API server, reflectors wait up to half a minute
 // before they ask again, and requests succeed meanwhile. So Monitor looks at the
 // connection itself: every failed request of the engine (its transport is
-// wrapped), and every failed look of its own, makes the view suspect. A suspect
+// wrapped), and every failed read of its own, makes the view suspect. A suspect
 // view is trusted again only when each watched kind's cache has reached a
 // resource version that was read live after the failure. On an idle cluster that
 // takes until the next bookmark, about a minute.
@@ -32,11 +32,11 @@ import (
 )
 
 const (
-	// lookTimeout bounds one live request.
-	lookTimeout = 3 * time.Second
-	// lookValid is how long a successful look answers for the next ones: a
+	// readTimeout bounds one live request.
+	readTimeout = 3 * time.Second
+	// readValidFor is how long a successful read counts for the next ones: a
 	// command with a hundred nodes asks hundreds of times in a moment.
-	lookValid = 500 * time.Millisecond
+	readValidFor = 500 * time.Millisecond
 )
 
 // Cache is what Monitor needs of an informer.
@@ -62,7 +62,7 @@ type Monitor struct {
 	live    client.Reader
 	watched []Watched
 	suspect bool
-	// failures counts failed requests, so that a look can tell whether another
+	// failures counts failed requests, so that a read can find out whether another
 	// one failed meanwhile.
 	failures int
 	lastGood time.Time
@@ -104,7 +104,7 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// Bind says what to look at: live reads past the caches.
+// Bind sets what is read: live reads past the caches.
 func (m *Monitor) Bind(live client.Reader, watched []Watched) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -127,7 +127,7 @@ func (m *Monitor) Suspect() {
 func (m *Monitor) Check(ctx context.Context) error {
 	m.mu.Lock()
 	live, watched, failures, suspect := m.live, m.watched, m.failures, m.suspect
-	recent := !m.lastGood.IsZero() && m.clock.Since(m.lastGood) < lookValid
+	recent := !m.lastGood.IsZero() && m.clock.Since(m.lastGood) < readValidFor
 	m.mu.Unlock()
 
 	if live == nil || len(watched) == 0 {
@@ -139,7 +139,7 @@ func (m *Monitor) Check(ctx context.Context) error {
 	if recent && !suspect {
 		return nil
 	}
-	if _, err := look(ctx, live, watched[0].Kind); err != nil {
+	if _, err := resourceVersion(ctx, live, watched[0].Kind); err != nil {
 		m.Suspect()
 		return fmt.Errorf("the API server does not answer: %w", err)
 	}
@@ -165,7 +165,7 @@ func (m *Monitor) prove(ctx context.Context, live client.Reader, watched []Watch
 	if marks == nil {
 		marks = map[schema.GroupVersionKind]string{}
 		for _, w := range watched {
-			version, err := look(ctx, live, w.Kind)
+			version, err := resourceVersion(ctx, live, w.Kind)
 			if err != nil {
 				m.Suspect()
 				return fmt.Errorf("the API server does not answer: %w", err)
@@ -202,9 +202,9 @@ func unfilled(watched []Watched) []string {
 	return kinds
 }
 
-// look reads the kind's current resource version with the smallest list there is.
-func look(ctx context.Context, live client.Reader, kind schema.GroupVersionKind) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+// resourceVersion reads the kind's current resource version with the smallest list there is.
+func resourceVersion(ctx context.Context, live client.Reader, kind schema.GroupVersionKind) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))

@@ -99,7 +99,7 @@ func (w *fixture) gates() Gates {
 func (w *fixture) run(clock *clocktesting.FakeClock) {
 	for ctx := w.t.Context(); ctx.Err() == nil; {
 		if clock.HasWaiters() {
-			clock.Step(secondLook)
+			clock.Step(recheckDelay)
 		}
 		select {
 		case <-ctx.Done():

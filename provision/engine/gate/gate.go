@@ -40,8 +40,8 @@ const (
 	Orphans        Name = "Orphans"
 )
 
-// patience bounds one gate, the SDK's retries included.
-const patience = 30 * time.Second
+// checkTimeout bounds one gate, the SDK's retries included.
+const checkTimeout = 30 * time.Second
 
 // Refusal is a closed gate.
 type Refusal struct {
@@ -100,7 +100,7 @@ func (g Gates) Check(ctx context.Context) ([]Refusal, error) {
 		func(ctx context.Context) *Refusal { return g.otherKarpenter(ctx) },
 		g.orphans,
 	} {
-		bounded, cancel := context.WithTimeout(ctx, patience)
+		bounded, cancel := context.WithTimeout(ctx, checkTimeout)
 		refusal := check(bounded)
 		cancel()
 		if ctx.Err() != nil {
@@ -128,7 +128,7 @@ func (g Gates) complete() (Gates, error) {
 }
 
 func (g Gates) describe(ctx context.Context) (*ekstypes.Cluster, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	out, err := eks.NewFromConfig(g.AWS).DescribeCluster(ctx, &eks.DescribeClusterInput{Name: &g.Cluster})
 	if err != nil {

@@ -19,9 +19,9 @@ const (
 	karpenterLease = "karpenter-leader-election"
 	// leaseAlive is how recent a renewal proves a leader.
 	leaseAlive = 60 * time.Second
-	// secondLook is the time between two looks at what may have been stale. A
+	// recheckDelay is the time between two reads of what may have been stale. A
 	// leader renews every two seconds.
-	secondLook = 5 * time.Second
+	recheckDelay = 5 * time.Second
 )
 
 // engineLabel, on a Poolwright's lease, says whether its holder runs the engine.
@@ -47,7 +47,7 @@ func (g Gates) CheckOthers(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	if refusal := g.otherKarpenter(ctx, client.MatchingLabels{nameLabel: stockName}); refusal != nil {
 		return *refusal
@@ -75,16 +75,16 @@ func (g Gates) otherKarpenter(ctx context.Context, among ...client.ListOption) *
 // holder's clock may be wrong, but a renewal that moves is a leader.
 func (g Gates) led(ctx context.Context) *Refusal {
 	const check = "allow list on leases.coordination.k8s.io in all namespaces"
-	held, err := g.heldLeases(ctx)
+	held, err := g.foreignLeases(ctx)
 	if err != nil {
 		return unproven(OtherKarpenter, check, err)
 	}
-	alive, doubtful := g.judge(held)
+	alive, doubtful := g.classifyLeases(held)
 	if len(alive) == 0 && doubtful {
-		if err := g.wait(ctx, secondLook); err != nil {
+		if err := g.wait(ctx, recheckDelay); err != nil {
 			return unproven(OtherKarpenter, check, err)
 		}
-		again, err := g.heldLeases(ctx)
+		again, err := g.foreignLeases(ctx)
 		if err != nil {
 			return unproven(OtherKarpenter, check, err)
 		}
@@ -145,9 +145,9 @@ func refuseOthers(alive []types.NamespacedName, held map[types.NamespacedName]le
 	return nil
 }
 
-// judge splits held leases into those surely alive and tells whether any of the
-// others is worth a second look.
-func (g Gates) judge(held map[types.NamespacedName]leadership) (alive []types.NamespacedName, doubtful bool) {
+// classifyLeases splits leases into those surely alive, and reports whether any of the
+// others is worth a second read.
+func (g Gates) classifyLeases(held map[types.NamespacedName]leadership) (alive []types.NamespacedName, doubtful bool) {
 	for at, l := range held {
 		if g.Clock.Since(l.renewed) < leaseAlive {
 			alive = append(alive, at)
@@ -164,9 +164,9 @@ type leadership struct {
 	holder  string
 }
 
-// heldLeases are the renewals of others' leases behind which a Karpenter may run:
+// foreignLeases are the renewals of others' leases behind which a Karpenter may run:
 // those named as stock Karpenter's, and those named as ours in other namespaces.
-func (g Gates) heldLeases(ctx context.Context) (map[types.NamespacedName]leadership, error) {
+func (g Gates) foreignLeases(ctx context.Context) (map[types.NamespacedName]leadership, error) {
 	held := map[types.NamespacedName]leadership{}
 	for _, name := range []string{karpenterLease, g.OwnLease.Name} {
 		if name == "" {

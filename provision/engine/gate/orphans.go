@@ -38,7 +38,7 @@ func (g Gates) orphans(ctx context.Context) *Refusal {
 	found, err := g.findOrphans(ctx)
 	if err == nil && len(found) > 0 && !g.confirmed(found) {
 		// EC2 may still show what was terminated a moment ago.
-		if err = g.wait(ctx, secondLook); err == nil {
+		if err = g.wait(ctx, recheckDelay); err == nil {
 			var again []string
 			again, err = g.findOrphans(ctx)
 			found = slices.DeleteFunc(found, func(id string) bool { return !slices.Contains(again, id) })
@@ -47,7 +47,7 @@ func (g Gates) orphans(ctx context.Context) *Refusal {
 	if err != nil {
 		return unproven(Orphans, check, err)
 	}
-	return g.judgeOrphans(found)
+	return g.orphansRefusal(found)
 }
 
 // CheckOrphans is the orphans' gate alone, with a single look: for the moment
@@ -57,19 +57,19 @@ func (g Gates) CheckOrphans(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	found, err := g.findOrphans(ctx)
 	if err != nil {
 		return *unproven(Orphans, "wait, or look into the cause", err)
 	}
-	if refusal := g.judgeOrphans(found); refusal != nil {
+	if refusal := g.orphansRefusal(found); refusal != nil {
 		return *refusal
 	}
 	return nil
 }
 
-func (g Gates) judgeOrphans(found []string) *Refusal {
+func (g Gates) orphansRefusal(found []string) *Refusal {
 	if len(found) == 0 || g.confirmed(found) {
 		return nil
 	}

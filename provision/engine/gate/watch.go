@@ -39,7 +39,7 @@ func (w Watch) Start(ctx context.Context) error {
 	if w.Clock == nil {
 		w.Clock = clock.RealClock{}
 	}
-	var told verdict
+	var told reportedGates
 	for {
 		closed, err := w.Check(ctx)
 		if ctx.Err() != nil {
@@ -65,23 +65,23 @@ func (w Watch) Start(ctx context.Context) error {
 	}
 }
 
-// verdict is what was reported last; at the start that all gates are open.
-type verdict struct {
+// reportedGates is what was reported last; at the start that all gates are open.
+type reportedGates struct {
 	closed []Refusal
-	// doubts counts checks in a row that only could not be made.
-	doubts int
+	// unproven counts checks in a row that only could not be made.
+	unproven int
 }
 
-// changes takes a check's outcome and tells whether it is to be reported.
-func (v *verdict) changes(closed []Refusal) bool {
+// changes records a check's outcome and returns whether it is to be reported.
+func (v *reportedGates) changes(closed []Refusal) bool {
 	doubt := len(closed) > 0 && !slices.ContainsFunc(closed, func(r Refusal) bool { return !r.Unproven })
 	if doubt {
-		v.doubts++
+		v.unproven++
 	} else {
-		v.doubts = 0
+		v.unproven = 0
 	}
 	open := len(v.closed) == 0
-	if open && doubt && v.doubts < tolerated || slices.Equal(v.closed, closed) {
+	if open && doubt && v.unproven < tolerated || slices.Equal(v.closed, closed) {
 		return false
 	}
 	v.closed = closed

@@ -17,8 +17,8 @@ import (
 	"github.com/aws/smithy-go"
 )
 
-// patience bounds one question, the SDK's retries included.
-const patience = 20 * time.Second
+// requestTimeout bounds one question, the SDK's retries included.
+const requestTimeout = 20 * time.Second
 
 // SpotRole is the service-linked role by which EC2 launches spot instances. AWS
 // makes it for an account at the first request that may make roles, which
@@ -29,7 +29,7 @@ const SpotRole = "AWSServiceRoleForEC2Spot"
 // leads to no credentials. The SDK's own words, of which it has many, name
 // places that a person on a laptop has never heard of.
 func Credentials(ctx context.Context, cfg aws.Config) error {
-	bounded, cancel := context.WithTimeout(ctx, patience)
+	bounded, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	if cfg.Credentials != nil {
 		_, err := cfg.Credentials.Retrieve(bounded)
@@ -43,7 +43,7 @@ func Credentials(ctx context.Context, cfg aws.Config) error {
 // SpotRoleMissing reports whether the account has no SpotRole. An error means
 // that this could not be found out.
 func SpotRoleMissing(ctx context.Context, cfg aws.Config) (bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	_, err := iam.NewFromConfig(cfg).GetRole(ctx, &iam.GetRoleInput{RoleName: aws.String(SpotRole)})
 	if answer, ok := errors.AsType[smithy.APIError](err); ok && answer.ErrorCode() == "NoSuchEntity" {

@@ -37,8 +37,8 @@ type Finding struct {
 	Do string
 }
 
-// world is what is read for a comparison, and its outcome.
-type world struct {
+// comparer holds what is read for a comparison, and its outcome.
+type comparer struct {
 	karpenter Karpenter
 	settings  engine.Settings
 	kube      client.Reader
@@ -49,7 +49,7 @@ type world struct {
 // one under the given settings. The authority is the text by which the engine
 // will know the API server, PEM in base64; empty skips what depends on it.
 func (k Karpenter) Compare(ctx context.Context, c client.Reader, s engine.Settings, authority string) (Comparison, error) {
-	w := &world{karpenter: k, settings: s, kube: c}
+	w := &comparer{karpenter: k, settings: s, kube: c}
 	if !w.versions() {
 		return w.out, nil
 	}
@@ -63,16 +63,16 @@ func (k Karpenter) Compare(ctx context.Context, c client.Reader, s engine.Settin
 	return w.out, w.nodes(ctx, authority)
 }
 
-func (w *world) obstacle(do, format string, values ...any) {
+func (w *comparer) obstacle(do, format string, values ...any) {
 	w.out.Obstacles = append(w.out.Obstacles, Finding{fmt.Sprintf(format, values...), do})
 }
 
-func (w *world) differs(do, format string, values ...any) {
+func (w *comparer) differs(do, format string, values ...any) {
 	w.out.Differences = append(w.out.Differences, Finding{fmt.Sprintf(format, values...), do})
 }
 
 // versions reports whether the two versions can be compared any further.
-func (w *world) versions() bool {
+func (w *comparer) versions() bool {
 	ours := version.MustParseSemantic(engine.KarpenterVersion)
 	theirs, err := version.ParseSemantic(w.karpenter.Version)
 	switch {
@@ -96,7 +96,7 @@ func (w *world) versions() bool {
 }
 
 // kinds makes sure that every object is stored as one that the engine can read.
-func (w *world) kinds(ctx context.Context) error {
+func (w *comparer) kinds(ctx context.Context) error {
 	for _, name := range []string{"nodepools.karpenter.sh", "nodeclaims.karpenter.sh", "ec2nodeclasses.karpenter.k8s.aws"} {
 		var crd apiextensionsv1.CustomResourceDefinition
 		if err := w.kube.Get(ctx, client.ObjectKey{Name: name}, &crd); err != nil {

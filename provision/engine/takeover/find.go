@@ -93,8 +93,8 @@ func karpenterOf(ctx context.Context, c client.Reader, d *appsv1.Deployment, con
 	}
 	k := Karpenter{
 		Deployment: client.ObjectKeyFromObject(d), Replicas: 1,
-		Version: versionOf(d, container), CABundle: told.told[caBundle],
-		Election: types.NamespacedName{Namespace: cmp.Or(told.told[electionNamespace], d.Namespace), Name: Lease},
+		Version: versionOf(d, container), CABundle: told.values[caBundle],
+		Election: types.NamespacedName{Namespace: cmp.Or(told.values[electionNamespace], d.Namespace), Name: Lease},
 		options:  told,
 	}
 	if d.Spec.Replicas != nil {

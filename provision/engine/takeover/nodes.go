@@ -24,7 +24,7 @@ type fleet struct {
 
 // nodes counts the nodes, and finds those that the engine would replace by their
 // drift hashes, computed by Karpenter's own functions from the live objects.
-func (w *world) nodes(ctx context.Context, authority string) error {
+func (w *comparer) nodes(ctx context.Context, authority string) error {
 	var claims karpv1.NodeClaimList
 	if err := w.kube.List(ctx, &claims); err != nil {
 		return fmt.Errorf("listing NodeClaims: %w", err)
@@ -49,7 +49,7 @@ func (w *world) nodes(ctx context.Context, authority string) error {
 	for _, reason := range slices.Sorted(maps.Keys(why)) {
 		names := why[reason]
 		slices.Sort(names)
-		w.tellReplaced(reason, names)
+		w.reportReplaced(reason, names)
 	}
 	if left := w.out.Nodes - w.out.kept; len(why) == 0 && left > 0 {
 		w.differs("see that their NodePools and EC2NodeClasses are there, and kube-system's ConfigMap kube-root-ca.crt",
@@ -68,7 +68,7 @@ const (
 	byVersion = "version"
 )
 
-func (w *world) tellReplaced(reason string, names []string) {
+func (w *comparer) reportReplaced(reason string, names []string) {
 	told := fmt.Sprintf("%d of %s (%s)", len(names), nodeClaims(w.out.Nodes), firstFew(names))
 	switch reason {
 	case already:
@@ -84,7 +84,7 @@ func (w *world) tellReplaced(reason string, names []string) {
 }
 
 // fleet reads what nodes were made from.
-func (w *world) fleet(ctx context.Context, authority string) (fleet, error) {
+func (w *comparer) fleet(ctx context.Context, authority string) (fleet, error) {
 	f := fleet{pools: map[string]*karpv1.NodePool{}, classes: map[string]*awsv1.EC2NodeClass{}}
 	if authority != "" {
 		f.authority = &authority

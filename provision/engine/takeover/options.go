@@ -12,10 +12,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// options are what a Karpenter is told, by the names of its variables: each of
+// options are the settings of a Karpenter, by the names of its variables: each of
 // them is a flag, too.
 type options struct {
-	told map[string]string
+	values map[string]string
 	// unread are variables of which the values cannot be known here, and elsewhere
 	// what may hold any of them.
 	unread, elsewhere []string
@@ -23,24 +23,24 @@ type options struct {
 
 // unknown tells whether a variable may have a value that was not read.
 func (o options) unknown(name string) bool {
-	_, told := o.told[name]
+	_, told := o.values[name]
 	return slices.Contains(o.unread, name) || len(o.elsewhere) > 0 && !told
 }
 
 // set notes a value. One that names other variables is put together in the pod.
 func (o *options) set(name, value string) {
 	o.unread = slices.DeleteFunc(o.unread, func(n string) bool { return n == name })
-	delete(o.told, name)
+	delete(o.values, name)
 	if strings.Contains(value, "$(") {
 		o.unread = append(o.unread, name)
 		return
 	}
-	o.told[name] = value
+	o.values[name] = value
 }
 
 // leave notes a value that cannot be read.
 func (o *options) leave(name string) {
-	delete(o.told, name)
+	delete(o.values, name)
 	if !slices.Contains(o.unread, name) {
 		o.unread = append(o.unread, name)
 	}
@@ -49,7 +49,7 @@ func (o *options) leave(name string) {
 // optionsOf reads them in the order in which one outweighs the other: envFrom,
 // env, then arguments. ConfigMaps are read, Secrets never.
 func optionsOf(ctx context.Context, c client.Reader, namespace string, container *corev1.Container) (options, error) {
-	o := options{told: map[string]string{}}
+	o := options{values: map[string]string{}}
 	for _, from := range container.EnvFrom {
 		if from.ConfigMapRef == nil {
 			o.elsewhere = append(o.elsewhere, "all of a Secret in its envFrom")
@@ -60,7 +60,7 @@ func optionsOf(ctx context.Context, c client.Reader, namespace string, container
 			return o, err
 		}
 		for name, value := range data {
-			o.told[from.Prefix+name] = value
+			o.values[from.Prefix+name] = value
 		}
 	}
 	for _, e := range container.Env {
@@ -75,7 +75,7 @@ func optionsOf(ctx context.Context, c client.Reader, namespace string, container
 				return o, err
 			}
 			if value, ok := data[e.ValueFrom.ConfigMapKeyRef.Key]; ok {
-				o.told[e.Name] = value
+				o.values[e.Name] = value
 			}
 		}
 	}
@@ -105,7 +105,7 @@ func (o *options) arguments(args []string) {
 	}
 }
 
-// configMap reads one; where there is none, nothing is told by it.
+// configMap reads one; where there is none, it sets nothing.
 func configMap(ctx context.Context, c client.Reader, namespace, name string) (map[string]string, error) {
 	var m corev1.ConfigMap
 	err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &m)
@@ -130,9 +130,9 @@ const (
 // one runs, so that two might; empty where it would.
 func (k Karpenter) Unseen() string {
 	o := k.options
-	off, _ := strconv.ParseBool(o.told[electionOff])
-	on, err := strconv.ParseBool(o.told[electionOn])
-	name := o.told[electionName]
+	off, _ := strconv.ParseBool(o.values[electionOff])
+	on, err := strconv.ParseBool(o.values[electionOn])
+	name := o.values[electionName]
 	switch {
 	case off:
 		return electionOff + " is set"

@@ -25,11 +25,11 @@ type variable struct {
 	same func(a, b string) bool
 }
 
-// environment compares what the two are told. Ports, logs, leases and limits of
+// environment compares the settings of the two. Ports, logs, leases and limits of
 // the process are left out: they are the installation's.
-func (w *world) environment() {
+func (w *comparer) environment() {
 	k := w.karpenter
-	if name := k.options.told["CLUSTER_NAME"]; name != "" && name != w.settings.Cluster {
+	if name := k.options.values["CLUSTER_NAME"]; name != "" && name != w.settings.Cluster {
 		w.obstacle("declare that cluster, or look at the right one", "its CLUSTER_NAME is %q, and the Cluster's spec.name is %q", name, w.settings.Cluster)
 	}
 	w.queue()
@@ -37,7 +37,7 @@ func (w *world) environment() {
 		if slices.Contains(k.options.unread, v.name) {
 			continue
 		}
-		theirs, told := k.options.told[v.name]
+		theirs, told := k.options.values[v.name]
 		theirs = cmp.Or(theirs, v.standard)
 		same := v.same
 		if same == nil {
@@ -62,7 +62,7 @@ func (w *world) environment() {
 
 // unread tells of what is not compared. What decides whose the nodes are, and
 // whether they stay, must be known.
-func (w *world) unread() {
+func (w *comparer) unread() {
 	o := w.karpenter.options
 	for _, name := range []string{"CLUSTER_NAME", "INTERRUPTION_QUEUE", caBundle} {
 		if o.unknown(name) {
@@ -78,8 +78,8 @@ func (w *world) unread() {
 }
 
 // queue is an obstacle, because nodes would end without a warning.
-func (w *world) queue() {
-	theirs, ours := w.karpenter.options.told["INTERRUPTION_QUEUE"], w.settings.InterruptionQueue
+func (w *comparer) queue() {
+	theirs, ours := w.karpenter.options.values["INTERRUPTION_QUEUE"], w.settings.InterruptionQueue
 	const remedy = "declare spec.interruptionQueue: {name: %[1]s}, or only read it with spec.engine.interruptionQueue: %[1]s"
 	switch {
 	case w.karpenter.options.unknown("INTERRUPTION_QUEUE"): // told by unread
@@ -95,11 +95,11 @@ func (w *world) queue() {
 }
 
 // gates compares the feature gates one by one.
-func (w *world) gates() {
+func (w *comparer) gates() {
 	if slices.Contains(w.karpenter.options.unread, "FEATURE_GATES") {
 		return
 	}
-	told := w.karpenter.options.told["FEATURE_GATES"]
+	told := w.karpenter.options.values["FEATURE_GATES"]
 	theirs, err := coreoptions.ParseFeatureGates(cmp.Or(told, "NodeOverlay=false"))
 	if err != nil {
 		w.differs("compare them with spec.engine.featureGates", "its FEATURE_GATES cannot be read: %s", told)
@@ -125,7 +125,7 @@ func (w *world) gates() {
 }
 
 // bundle says what becomes of the text that every drift hash contains.
-func (w *world) bundle() {
+func (w *comparer) bundle() {
 	if w.karpenter.CABundle != "" {
 		w.differs("nothing: bootstrap gives it to the controller, letter by letter, for it is part of every node's drift hash", "it has a %s of its own", caBundle)
 	}

@@ -197,7 +197,7 @@ func FuzzParse(f *testing.F) {
 		if len(doc.Scenarios) == 0 {
 			t.Fatal("neither a document nor a problem")
 		}
-		told := cost.Of(cost.Question{Region: "eu-west-1", HoursADay: 8, Document: &doc}, types)
+		told := cost.Of(cost.Query{Region: "eu-west-1", HoursADay: 8, Document: &doc}, types)
 		var text, markdown, raw bytes.Buffer
 		for _, err := range []error{told.Text(&text), told.Markdown(&markdown), told.JSON(&raw)} {
 			if err != nil {

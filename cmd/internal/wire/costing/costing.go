@@ -74,7 +74,7 @@ func Run(ctx context.Context, req Request) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	question := cost.Question{HoursADay: req.HoursADay, Pools: pools(d.Set)}
+	question := cost.Query{HoursADay: req.HoursADay, Pools: pools(d.Set)}
 	if question.Region, err = region(req, d.Set); err != nil {
 		return Result{}, err
 	}

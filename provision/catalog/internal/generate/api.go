@@ -78,14 +78,14 @@ type apiDevices struct {
 	PlacementGroupInfo struct{ SupportedStrategies []string }
 }
 
-// apiAnswer is one file with what the EC2 API answered, and when.
-type apiAnswer struct {
+// apiResponse is one file with what the EC2 API answered, and when.
+type apiResponse struct {
 	date string
 	path string
 }
 
 // readAPI merges the files; where two describe a type the earlier file wins.
-func readAPI(answers []apiAnswer) (map[string]apiType, error) {
+func readAPI(answers []apiResponse) (map[string]apiType, error) {
 	merged := map[string]apiType{}
 	for _, answer := range answers {
 		data, err := os.ReadFile(answer.path)

@@ -234,7 +234,7 @@ func TestEarlierAnswersWin(t *testing.T) {
 	dir := t.TempDir()
 	newer := writeFile(t, dir, "new.json", `{"InstanceTypes": [{"InstanceType": "a", "Hypervisor": "new"}]}`)
 	older := writeFile(t, dir, "old.json", `{"a": {"InstanceType": "a", "Hypervisor": "old"}, "b": {"InstanceType": "b", "Hypervisor": "old"}}`)
-	got, err := readAPI([]apiAnswer{{path: newer}, {path: older}})
+	got, err := readAPI([]apiResponse{{path: newer}, {path: older}})
 	if err != nil {
 		t.Fatal(err)
 	}

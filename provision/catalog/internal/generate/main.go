@@ -55,7 +55,7 @@ func main() {
 }
 
 func run(args []string, log io.Writer) error {
-	var answers []apiAnswer
+	var answers []apiResponse
 	flags := flag.NewFlagSet("generate", flag.ContinueOnError)
 	flags.SetOutput(log)
 	docsFile := flags.String("docs", "", "the provider's reference page of instance types (Markdown)")
@@ -64,7 +64,7 @@ func run(args []string, log io.Writer) error {
 		if _, err := time.Parse(time.DateOnly, date); err != nil || !ok {
 			return errors.New("write it as YYYY-MM-DD=FILE")
 		}
-		answers = append(answers, apiAnswer{date: date, path: path})
+		answers = append(answers, apiResponse{date: date, path: path})
 		return nil
 	})
 	prices := flags.String("prices", "", "a newer table of the provider's prices (Go), for types that its module has no price of")
@@ -146,7 +146,7 @@ func combine(docs map[string]map[string]string, api map[string]apiType, module m
 }
 
 // sourcesOf are the lines of the table that say where its figures come from.
-func sourcesOf(answers []apiAnswer, module moduleTables) []string {
+func sourcesOf(answers []apiResponse, module moduleTables) []string {
 	var sources []string
 	for i, answer := range answers {
 		what := "figures: EC2 DescribeInstanceTypes of all regions, " + answer.date

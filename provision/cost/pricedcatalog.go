@@ -13,8 +13,8 @@ import (
 // homeRegion is the only region whose on-demand prices the catalog has.
 const homeRegion = "us-east-1"
 
-// market looks prices up, and remembers whose they are and what was missing.
-type market struct {
+// pricedCatalog looks prices up, and records whose they are and what was missing.
+type pricedCatalog struct {
 	region string
 	types  *catalog.Catalog
 	notes  map[string]bool
@@ -24,7 +24,7 @@ type market struct {
 // choose divides what the pool's requirements allow by whether pods find whole GPUs
 // on it, and notes what that leaves open. A type with a fraction of a GPU offers
 // Kubernetes none: such nodes count only where the pool has no others.
-func (m *market) choose(p Pool) (gpus, plain []catalog.InstanceType) {
+func (m *pricedCatalog) choose(p Pool) (gpus, plain []catalog.InstanceType) {
 	var fractions []catalog.InstanceType
 	for _, t := range m.types.Types() {
 		if !p.allows(t) {
@@ -49,7 +49,7 @@ func (m *market) choose(p Pool) (gpus, plain []catalog.InstanceType) {
 }
 
 // open notes what of a requirement the catalog cannot answer.
-func (m *market) open(p Pool, r catalog.Requirement) {
+func (m *pricedCatalog) open(p Pool, r catalog.Requirement) {
 	if r.Key == "node.kubernetes.io/instance-type" && r.Operator == "In" {
 		for _, value := range r.Values {
 			if found := variable().FindStringSubmatch(value); found != nil {
@@ -90,13 +90,13 @@ func (p Pool) buys(t catalog.InstanceType, capacity string) bool {
 	return slices.Contains(t.UsageClasses, capacity)
 }
 
-func (m *market) sells(kind string) bool {
+func (m *pricedCatalog) sells(kind string) bool {
 	_, err := m.types.OnDemand(m.region, kind)
 	return err == nil
 }
 
 // onDemand is the price in the region; nil where the catalog has none.
-func (m *market) onDemand(kind string) *catalog.Price {
+func (m *pricedCatalog) onDemand(kind string) *catalog.Price {
 	price, err := m.types.OnDemand(m.region, kind)
 	if err != nil {
 		return nil
@@ -105,7 +105,7 @@ func (m *market) onDemand(kind string) *catalog.Price {
 }
 
 // home is the on-demand price that us-east-1 lists.
-func (m *market) home(kind string) (float64, bool) {
+func (m *pricedCatalog) home(kind string) (float64, bool) {
 	price, err := m.types.OnDemand(homeRegion, kind)
 	return price.USDPerHour, err == nil
 }
@@ -113,7 +113,7 @@ func (m *market) home(kind string) (float64, bool) {
 // spot is the least of the zones that the pool may use. In a region whose zones the
 // catalog does not know, only those that the pool names are priced: the estimate is
 // made for a zone, and one that is made up would make up the price.
-func (m *market) spot(p Pool, kind string) *catalog.Price {
+func (m *pricedCatalog) spot(p Pool, kind string) *catalog.Price {
 	var least *catalog.Price
 	zones := m.zones(p)
 	for _, zone := range zones {
@@ -128,7 +128,7 @@ func (m *market) spot(p Pool, kind string) *catalog.Price {
 	return least
 }
 
-func (m *market) zones(p Pool) []catalog.Zone {
+func (m *pricedCatalog) zones(p Pool) []catalog.Zone {
 	zones, err := catalog.Zones(m.region)
 	if err != nil {
 		for _, r := range p.Requirements {
@@ -147,7 +147,7 @@ func (m *market) zones(p Pool) []catalog.Zone {
 }
 
 // quote remembers where the prices of a node that is shown come from.
-func (m *market) quote(n *Node) {
+func (m *pricedCatalog) quote(n *Node) {
 	if n.OnDemand != nil {
 		m.source(onDemand, n.OnDemand.Basis)
 	}
@@ -156,11 +156,11 @@ func (m *market) quote(n *Node) {
 	}
 }
 
-func (m *market) source(capacity string, basis catalog.Basis) {
+func (m *pricedCatalog) source(capacity string, basis catalog.Basis) {
 	m.prices[provision.Price{CapacityType: capacity, Basis: string(basis), Date: m.types.PriceDate()}] = true
 }
 
-func (m *market) sources() []provision.Price {
+func (m *pricedCatalog) sources() []provision.Price {
 	out := slices.AppendSeq([]provision.Price{}, maps.Keys(m.prices))
 	slices.SortFunc(out, func(a, b provision.Price) int {
 		return strings.Compare(a.CapacityType+a.Basis, b.CapacityType+b.Basis)
@@ -168,6 +168,6 @@ func (m *market) sources() []provision.Price {
 	return out
 }
 
-func (m *market) told() []string {
+func (m *pricedCatalog) noteTexts() []string {
 	return append([]string{}, slices.Sorted(maps.Keys(m.notes))...)
 }
