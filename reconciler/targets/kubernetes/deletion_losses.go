@@ -125,7 +125,7 @@ type counting struct {
 // counts reports whether it takes requests to find out what goes with an object.
 func counts(k state.Key, object map[string]any) bool {
 	switch k.Kind {
-	case "CustomResourceDefinition", "Namespace", "NodePool", "NodeClaim", "Cluster", nodeClass,
+	case "CustomResourceDefinition", "Namespace", "NodePool", "NodeClaim", "Node", "Cluster", nodeClass,
 		"PersistentVolumeClaim", "PersistentVolume", "StatefulSet", "Sync":
 		return true
 	}
@@ -173,6 +173,8 @@ func (c counting) lostByKind(ctx context.Context, k state.Key, live *unstructure
 		return c.lostNodes(ctx, k.Name)
 	case k.Kind == "NodeClaim" && k.Group == "karpenter.sh":
 		return c.lostNodeClaim(ctx, live)
+	case k.Kind == "Node" && k.Group == "":
+		return c.lostNode(ctx, k.Name)
 	case k.Kind == "Cluster" && k.Group == "poolwright.dev":
 		return c.lostEngine(ctx)
 	case k.Kind == nodeClass:
@@ -226,6 +228,15 @@ func (w *World) lostNodeClaim(ctx context.Context, live *unstructured.Unstructur
 	}
 	err := w.lostPods(ctx, lost, on)
 	return lost.Removal("its instance and " + count(len(lost["Pod"]), "pod") + " go with it"), err
+}
+
+// lostNode counts a Node and the pods on it, which are deleted with it. Karpenter terminates
+// the instance as well.
+func (w *World) lostNode(ctx context.Context, name string) (loss.Removal, error) {
+	lost := loss.Names{}
+	lost.Add("Node", name)
+	err := w.lostPods(ctx, lost, map[string]bool{name: true})
+	return lost.Removal("the node and " + count(len(lost["Pod"]), "pod") + " go with it"), err
 }
 
 // lostPods adds the pods on nodes to what is lost, but for those of DaemonSets.

@@ -4,13 +4,18 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/state/loss"
+	"github.com/poolwright/poolwright/reconciler/targets/internal/api"
 	"github.com/poolwright/poolwright/reconciler/targets/internal/inventory"
+	"github.com/poolwright/poolwright/reconciler/targets/kubernetes/internal/kinds"
 )
 
 // lostInstallation is what goes with a part of Poolwright's own installation.
@@ -60,4 +65,36 @@ func (w *World) appliedBy(ctx context.Context, sync string) (int, error) {
 		n += len(store.Records())
 	}
 	return n, nil
+}
+
+// lostController is what goes with a Deployment of the controller's namespace that runs no pod
+// any more: nothing is followed, and the engine stops.
+func lostController(_ context.Context, w *World, u update) (loss.Removal, error) {
+	if u.key.Namespace != w.cfg.Namespace {
+		return loss.Removal{}, nil
+	}
+	return loss.Removal{Impact: "it is part of Poolwright's own installation, and would run no pod"}, nil
+}
+
+// lostVersions counts the objects that a CustomResourceDefinition stores in versions that it
+// serves no more, by its status.storedVersions.
+func lostVersions(ctx context.Context, w *World, u update) (loss.Removal, error) {
+	stored, _, _ := unstructured.NestedStringSlice(u.live.Object, "status", "storedVersions")
+	var dropped []string
+	for _, kind := range kinds.Defined(u.live.Object) {
+		stays := slices.ContainsFunc(kinds.Defined(u.after), func(k kinds.Kind) bool { return k.Version == kind.Version })
+		if !stays && slices.Contains(stored, kind.Version) {
+			dropped = append(dropped, kind.Version)
+		}
+	}
+	if len(dropped) == 0 {
+		return loss.Removal{}, nil
+	}
+	kind, lost := kinds.Defined(u.live.Object)[0], loss.Names{} // Every version serves the same objects.
+	err := w.api.Names(ctx, api.Ref{Resource: kind.GVR()}, "", "", func(m *metav1.PartialObjectMetadata) { lost.Add(lostAs(kind), lostName(kind, m)) })
+	n := len(lost[lostAs(kind)])
+	if err != nil || n == 0 {
+		return loss.Removal{}, err
+	}
+	return lost.Removal(fmt.Sprintf("%s may be stored as %s, which is not served any more", count(n, "object"), strings.Join(dropped, " or "))), nil
 }

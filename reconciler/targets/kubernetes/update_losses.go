@@ -54,6 +54,8 @@ func losingFields() []losingField {
 		{"karpenter.sh", "NodePool", "spec.replicas", nil, lower, lostReplicas},
 		{"apps", "StatefulSet", "spec.replicas", int64(1), lower, lostOrdinals},
 		{"apps", "StatefulSet", "spec.ordinals.start", int64(0), changed, lostOrdinals},
+		{"apps", "Deployment", "spec.replicas", int64(1), toZero, lostController},
+		{"apiextensions.k8s.io", "CustomResourceDefinition", "spec.versions", nil, changed, lostVersions},
 		{"", "PersistentVolume", "spec.persistentVolumeReclaimPolicy", "Retain", changed, lostVolume},
 	}
 }
@@ -64,6 +66,12 @@ func not(strict any) func(before, after any) bool {
 }
 
 func changed(before, after any) bool { return before != nil && !state.Equal(before, after) }
+
+// toZero reports whether a number becomes zero.
+func toZero(before, after any) bool {
+	n, known := fields.Int64(after)
+	return known && n == 0 && !state.Equal(before, after)
+}
 
 // lower reports whether a number becomes less. What is no whole number is compared with
 // none, and may be less.
