@@ -117,8 +117,8 @@ func TestNodesAreGuarded(t *testing.T) {
 		"without a limit and a review nobody looks ahead":                      {limit: -1, now: plan.Consequences{Replaced: 500}, unasked: true},
 		"as many as the limit pass":                                            {limit: 5, now: plan.Consequences{Replaced: 3, Removed: 2}},
 		"more than the limit are held, and what comes or costs no node is not": {limit: 5, now: plan.Consequences{Replaced: 14}, held: both, reason: "would replace 14 nodes; guard.maxNodesReplaced is 5"},
-		"nodes that go with their pool count, too":                             {limit: 5, now: plan.Consequences{Replaced: 4, Removed: 2}, held: both, reason: "would replace 4 nodes and take away 2 with their pool; guard.maxNodesReplaced is 5"},
-		"and alone": {limit: 0, now: plan.Consequences{Removed: 1}, held: both, reason: "would take away 1 node with their pool; guard.maxNodesReplaced is 0"},
+		"nodes that go with their pool count, too":                             {limit: 5, now: plan.Consequences{Replaced: 4, Removed: 2}, held: both, reason: "would replace 4 nodes and take away 2 with their pools; guard.maxNodesReplaced is 5"},
+		"and alone": {limit: 0, now: plan.Consequences{Removed: 1}, held: both, reason: "would take away 1 node with its pool; guard.maxNodesReplaced is 0"},
 		"a limit of nought lets through what replaces none": {limit: 0},
 		"with a limit, what cannot be foretold is held": {limit: 5, now: plan.Consequences{Unknown: "timed out"}, held: both,
 			reason: "may replace any number of nodes, for it cannot be foretold: timed out; guard.maxNodesReplaced is 5"},
@@ -346,7 +346,7 @@ func TestAPoolThatGoesIsGuardedThoughNoTokenLetsItGoYet(t *testing.T) {
 		p.Changes[0].Hold = hold.Reasons{{Rule: hold.OnlyCompared, Facts: hold.Facts{Detail: "deleting it: 3 nodes"}}}
 		return p
 	}).GuardNodes(&limit, nil, "", func([]plan.Change) plan.Consequences { return plan.Consequences{Removed: 3} })
-	if got := token(t, p); !strings.HasPrefix(got, "nodes-1-") || holds(p)[0] != "deleting it: 3 nodes; would take away 3 nodes with their pool; guard.maxNodesReplaced is 0" {
+	if got := token(t, p); !strings.HasPrefix(got, "nodes-1-") || holds(p)[0] != "deleting it: 3 nodes; would take away 3 nodes with their pools; guard.maxNodesReplaced is 0" {
 		t.Errorf("reasons %q", holds(p))
 	}
 }

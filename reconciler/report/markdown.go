@@ -48,7 +48,7 @@ func (r Report) Markdown(w io.Writer, o Options) error {
 	if !r.told() || !d.add("### "+r.sign()+" "+r.verdict(v)+"\n\n") {
 		d.add("### " + r.headline() + "\n\n")
 	}
-	for _, s := range []string{r.Binding.line(v), r.idleLine(), r.outcomeLine()} {
+	for _, s := range []string{r.stateLine(), r.Binding.line(v), r.idleLine(), r.outcomeLine()} {
 		if s != "" {
 			d.add(s + "\n\n")
 		}

@@ -199,6 +199,9 @@ type held struct {
 	// Sync is namespace/name of the Sync that the plan is one of; absent where it is not
 	// known.
 	Sync string `json:"sync,omitempty"`
+	// SyncState is why the Sync applies no newer revision at present: "Suspended",
+	// "NotFastForward" or "LimitExceeded"; absent where it does, or that is not known.
+	SyncState string `json:"syncState,omitempty"`
 }
 
 // Hold is a reason for which changes are held back.

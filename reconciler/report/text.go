@@ -97,7 +97,7 @@ func (r Report) Text(w io.Writer, o Options) error {
 			b.WriteString(o.paint("bold", l) + "\n")
 		}
 	}
-	for _, l := range []string{r.Binding.line(v), r.idleLine()} {
+	for _, l := range []string{r.stateLine(), r.Binding.line(v), r.idleLine()} {
 		if l != "" {
 			b.WriteString(l + "\n")
 		}
@@ -225,4 +225,34 @@ func (r Report) JSON(w io.Writer) error {
 	}
 	_, err := w.Write(out.Bytes())
 	return err
+}
+
+// The values of SyncState: spec.suspend, and reasons of a stalled Sync.
+const (
+	suspended      = "Suspended"
+	notFastForward = "NotFastForward"
+	limitExceeded  = "LimitExceeded"
+)
+
+// stateLine says that the plan is not carried out as it is, and what changes that; empty
+// where it is.
+func (r Report) stateLine() string {
+	namespace, name, known := strings.Cut(Clean(r.Sync), "/")
+	of := ""
+	if known {
+		of = " " + name
+	}
+	switch r.SyncState {
+	case suspended:
+		out := "Sync" + of + " is suspended: nothing of this is applied before it is resumed"
+		if known {
+			out += " with `poolwright resume " + name + " -n " + namespace + "`"
+		}
+		return out
+	case notFastForward:
+		return "Sync" + of + " applies no newer revision (NotFastForward): put its branch back, or accept the move as in docs/howto/accept-a-force-push.md"
+	case limitExceeded:
+		return "Sync" + of + " applies no newer revision (LimitExceeded): the followed one is beyond a limit of docs/limits.md, and is applied once it is within"
+	}
+	return ""
 }

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
 	"github.com/poolwright/poolwright/cmd/internal/child"
@@ -24,6 +26,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/report"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/confirm"
 	"github.com/poolwright/poolwright/reconciler/targets"
 	"github.com/poolwright/poolwright/reconciler/targets/aws"
 	"github.com/poolwright/poolwright/reconciler/targets/kubernetes"
@@ -100,7 +103,10 @@ func Plan(ctx context.Context, req PlanRequest) (report.Report, error) {
 	result.Plan.Notes = slices.Concat(result.Plan.Notes, old, notes, variables.Notes(syncKey(req.Sync), req.Sync, vars.Newest()))
 	slices.SortStableFunc(result.Plan.Notes, func(a, b plan.Note) int { return a.Key.Compare(b.Key) })
 	out := report.New(result.Plan, lint.Sorted(slices.Concat(result.Problems, problems, relocated(result.Plan.Changes))))
-	out.Sync = req.Namespace + "/" + req.Sync.Name
+	out.Sync, out.SyncState = req.Namespace+"/"+req.Sync.Name, stateOf(req.Sync)
+	if !asks(req.Sync, out.ConfirmationToken) {
+		out.ConfirmationToken = ""
+	}
 	out.Forecast = impact.OrUnknown(forecast(ctx, impact.Change{Before: before(loaded.Set, result.Plan.Changes), After: loaded.Set, Changes: result.Plan.Changes}))
 	return out, nil
 }
@@ -218,7 +224,30 @@ func planStep(ctx context.Context, req PlanRequest) (report.Report, error) {
 		p.forecast = liveForecast(live, &impact.Fleet{Reader: live, Observed: seen.note}, children)
 	}
 	out, err := p.tell(ctx, proposal{Comparison: between, base: req.Base, path: path, sync: req.Sync})
+	out.report.Sync, out.report.SyncState = req.Namespace+"/"+req.Sync.Name, stateOf(req.Sync)
 	return out.report, err
+}
+
+// stateOf is why a Sync applies no newer revision, by its spec and what its status says.
+func stateOf(sync *v1alpha1.Sync) string {
+	if sync.Spec.Suspend {
+		return "Suspended"
+	}
+	stalled := meta.FindStatusCondition(sync.Status.Conditions, "Stalled")
+	if stalled == nil || stalled.Status != metav1.ConditionTrue {
+		return ""
+	}
+	if slices.Contains([]string{"NotFastForward", "LimitExceeded"}, stalled.Reason) {
+		return stalled.Reason
+	}
+	return ""
+}
+
+// asks reports whether the controller waits for all that a confirmation quotes: before a change
+// is pushed it knows nothing of it, and a confirmation would fit nothing.
+func asks(sync *v1alpha1.Sync, confirmation string) bool {
+	waits := confirm.Tokens(sync.Status.ConfirmationToken)
+	return !slices.ContainsFunc(confirm.Tokens(confirmation), func(token string) bool { return !slices.Contains(waits, token) })
 }
 
 // loadInProcess renders a snapshot's folder with the newest values of the variables in this

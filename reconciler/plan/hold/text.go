@@ -104,14 +104,22 @@ func (n Nodes) String() string {
 	out := "would replace " + noun(n.Replaced)
 	switch {
 	case n.Replaced == 0 && n.Removed > 0:
-		out = "would take away " + noun(n.Removed) + " with their pool"
+		out = "would take away " + noun(n.Removed) + with(n.Removed)
 	case n.Removed > 0:
-		out += fmt.Sprintf(" and take away %d with their pool", n.Removed)
+		out += fmt.Sprintf(" and take away %d", n.Removed) + with(n.Removed)
 	}
 	if n.Doubt != "" {
 		out += ", and maybe more: " + n.Doubt
 	}
 	return out
+}
+
+// with says what so many nodes go with.
+func with(nodes int) string {
+	if nodes == 1 {
+		return " with its pool"
+	}
+	return " with their pools"
 }
 
 // reviewed says of how many nodes the reviewers were told.
