@@ -17,8 +17,8 @@ import (
 // classify turns whatever came out of a conversation into one of gitsource's
 // errors with a message that says what to do. Text that the server chose is
 // never repeated: it may echo the credentials.
-func (s *session) classify(ctx context.Context, doing string, err error) error {
-	cause := s.tap.fault()
+func (s *remoteConnection) classify(ctx context.Context, doing string, err error) error {
+	cause := s.errors.fault()
 	if cause == nil {
 		cause = err
 	}
@@ -45,7 +45,7 @@ func (s *session) classify(ctx context.Context, doing string, err error) error {
 	return s.classifyConnection(ctx, doing, cause, err)
 }
 
-func (s *session) classifyConnection(ctx context.Context, doing string, cause, err error) error {
+func (s *remoteConnection) classifyConnection(ctx context.Context, doing string, cause, err error) error {
 	unreachable := func(format string, args ...any) error {
 		return fmt.Errorf("%s: %w: %w", doing, gitsource.ErrUnreachable, s.redacted(fmt.Errorf(format, args...)))
 	}
@@ -62,19 +62,19 @@ func (s *session) classifyConnection(ctx context.Context, doing string, cause, e
 		return unreachable("the server's certificate is signed by an unknown authority; put it into the Secret as ca.crt")
 	case errors.As(cause, &verify):
 		return unreachable("verifying the server's certificate: %w", verify.Err)
-	case s.tap.fault() != nil:
+	case s.errors.fault() != nil:
 		return unreachable("%w", cause)
 	case strings.Contains(err.Error(), "not our ref"):
 		return fmt.Errorf("%s: %w: the server no longer has that commit", doing, gitsource.ErrNotFound)
 	}
-	if code := s.tap.lastStatus(); code >= 300 {
+	if code := s.errors.lastStatus(); code >= 300 {
 		return unreachable("the server answers %d %s", code, http.StatusText(code))
 	}
 	return fmt.Errorf("%s: %w: the server's answer is cut short, or not that of a Git server", doing, gitsource.ErrCorrupt)
 }
 
 // redacted replaces the secret in a message, should one ever hold it.
-func (s *session) redacted(err error) error {
+func (s *remoteConnection) redacted(err error) error {
 	if s.secret == "" || !strings.Contains(err.Error(), s.secret) {
 		return err
 	}

@@ -29,31 +29,32 @@ func (g *generation) steps() []int {
 	return append(out, g.limits.Commits)
 }
 
-// verdict is what the held history says about a question.
-type verdict struct {
-	// yes is the answer, as far as it can be told.
-	yes bool
-	// open are the cuts that leave it in doubt; settled, that only a wrong
+// reachability is whether one commit is an ancestor of another, as far as the local
+// history shows.
+type reachability struct {
+	// reachable is the result, as far as it is known.
+	reachable bool
+	// open are the cuts that leave it uncertain; cutsOlder, that only a wrong
 	// clock could make them matter.
-	open    []plumbing.Hash
-	settled bool
+	open      []plumbing.Hash
+	cutsOlder bool
 	// unknown says that a commit is not held that may be behind a cut.
 	unknown bool
 }
 
-func (v verdict) certain() bool { return len(v.open) == 0 && !v.unknown }
+func (v reachability) certain() bool { return len(v.open) == 0 && !v.unknown }
 
 // learn fetches history from tips, deeper step by step, until judge is
-// certain. Where the limits forbid more, a settled verdict has to do; any
+// certain. Where the limits forbid more, a result with older cuts has to do; any
 // other is an error.
-func (g *generation) learn(ctx context.Context, sess *session, tips []tip, judge func() (verdict, error)) error {
+func (g *generation) learn(ctx context.Context, sess *remoteConnection, tips []tip, judge func() (reachability, error)) error {
 	var reach reach
 	for {
 		missing, err := g.missing(tips)
 		if err != nil {
 			return err
 		}
-		var v verdict
+		var v reachability
 		if len(missing) == 0 {
 			if v, err = judge(); err != nil || v.certain() {
 				return err
@@ -66,7 +67,7 @@ func (g *generation) learn(ctx context.Context, sess *session, tips []tip, judge
 			return err
 		}
 		if depth == 0 {
-			return g.settle(v)
+			return g.finish(v)
 		}
 		wanted := missing
 		if len(missing) == 0 {
@@ -86,7 +87,7 @@ func (g *generation) learn(ctx context.Context, sess *session, tips []tip, judge
 func (g *generation) missing(tips []tip) ([]tip, error) {
 	var out []tip
 	for _, t := range tips {
-		ok, err := g.history.holds(t.commit)
+		ok, err := g.history.contains(t.commit)
 		if err != nil {
 			return nil, err
 		}
@@ -105,7 +106,7 @@ type reach struct{ got, refused int }
 // reaches beyond the nearest cut in question, or, where that was too much, one
 // between; 0 when none is left. How many commits a depth has depends on the
 // merges.
-func (g *generation) next(tips, missing []tip, v verdict, r reach) (int, error) {
+func (g *generation) next(tips, missing []tip, v reachability, r reach) (int, error) {
 	nearest := max(r.got, 1)
 	if len(missing) == 0 {
 		d, err := g.history.distance(commits(tips), v.open...)
@@ -125,9 +126,9 @@ func (g *generation) next(tips, missing []tip, v verdict, r reach) (int, error) 
 	return 0, nil
 }
 
-// settle ends the search where no more history is to be had.
-func (g *generation) settle(v verdict) error {
-	if v.settled {
+// finish ends the search where no more history is to be had.
+func (g *generation) finish(v reachability) error {
+	if v.cutsOlder {
 		return nil
 	}
 	return fmt.Errorf("%w: the answer lies more than %d commits back, or in history that the server does not have; rebase the branch onto its base",
@@ -147,7 +148,7 @@ func filtering(adv *packp.AdvRefs) bool { return adv.Capabilities.Supports(capab
 
 // deepen fetches the newest depth commits that lead to tips, without their
 // trees where the server can do that.
-func (g *generation) deepen(ctx context.Context, sess *session, tips []tip, depth int) error {
+func (g *generation) deepen(ctx context.Context, sess *remoteConnection, tips []tip, depth int) error {
 	req := packp.NewUploadPackRequestFromCapabilities(sess.adv.Capabilities)
 	for _, t := range tips {
 		req.Wants = append(req.Wants, t.object)
@@ -183,7 +184,7 @@ func (g *generation) deepen(ctx context.Context, sess *session, tips []tip, dept
 func (g *generation) offer(req *packp.UploadPackRequest) error {
 	for _, s := range g.record.Tips {
 		id := plumbing.NewHash(s)
-		if ok, err := g.history.holds(id); err != nil {
+		if ok, err := g.history.contains(id); err != nil {
 			return err
 		} else if ok {
 			req.Haves = append(req.Haves, id)
@@ -202,29 +203,29 @@ func (g *generation) added(tips, trees []plumbing.Hash) {
 }
 
 // compare answers Repository.Compare within one generation.
-func (g *generation) compare(ctx context.Context, sess *session, base, head tip) (Comparison, error) {
+func (g *generation) compare(ctx context.Context, sess *remoteConnection, base, head tip) (Comparison, error) {
 	key := pair{base.commit, head.commit}
-	p, ok := g.parted[key]
+	p, ok := g.mergeBases[key]
 	if !ok {
-		err := g.learn(ctx, sess, []tip{base, head}, func() (_ verdict, err error) {
-			p, err = g.history.part(ctx, base.commit, head.commit)
-			return verdict{open: p.open, settled: p.settled}, err
+		err := g.learn(ctx, sess, []tip{base, head}, func() (_ reachability, err error) {
+			p, err = g.history.mergeBase(ctx, base.commit, head.commit)
+			return reachability{open: p.open, cutsOlder: p.cutsOlder}, err
 		})
 		if err != nil {
 			return Comparison{}, err
 		}
-		if p.at.IsZero() {
+		if p.commit.IsZero() {
 			return Comparison{}, fmt.Errorf("%w: %w; begin the branch anew from its base, or rebase it onto that", gitsource.ErrNotFound, errUnrelated)
 		}
 		// A hostile history has many cuts, and once they are settled nobody needs them.
 		p.open = nil
-		if len(g.parted) >= maxMergeBases {
-			clear(g.parted)
+		if len(g.mergeBases) >= maxMergeBases {
+			clear(g.mergeBases)
 		}
-		g.parted[key] = p
+		g.mergeBases[key] = p
 		g.record.Tips = remember(g.record.Tips, maxTips, head.commit, base.commit)
 	}
-	if err := g.fetchTrees(ctx, sess, base, head, p.at); err != nil {
+	if err := g.fetchTrees(ctx, sess, base, head, p.commit); err != nil {
 		return Comparison{}, err
 	}
 	return g.comparison(base, head, p)
@@ -232,11 +233,11 @@ func (g *generation) compare(ctx context.Context, sess *session, base, head tip)
 
 // recall answers Repository.Recall within the generation at hand.
 func (g *generation) recall(base, head tip) (Comparison, bool) {
-	p, ok := g.parted[pair{base.commit, head.commit}]
+	p, ok := g.mergeBases[pair{base.commit, head.commit}]
 	if !ok {
 		return Comparison{}, false
 	}
-	for _, id := range []plumbing.Hash{base.commit, head.commit, p.at} {
+	for _, id := range []plumbing.Hash{base.commit, head.commit, p.commit} {
 		if held, err := g.hasTree(id); err != nil || !held {
 			return Comparison{}, false
 		}
@@ -245,24 +246,24 @@ func (g *generation) recall(base, head tip) (Comparison, bool) {
 	return c, err == nil
 }
 
-func (g *generation) comparison(base, head tip, p parting) (c Comparison, err error) {
+func (g *generation) comparison(base, head tip, p mergeBase) (c Comparison, err error) {
 	defer g.evictTrees()
-	c.alone = p.alone
+	c.unique = p.unique
 	if c.Base, err = g.snapshot(base.commit, snapshotName(base.name)); err != nil {
 		return Comparison{}, fmt.Errorf("reading %s: %w", base.name, err)
 	}
 	if c.Head, err = g.snapshot(head.commit, snapshotName(head.name)); err != nil {
 		return Comparison{}, fmt.Errorf("reading %s: %w", head.name, err)
 	}
-	if c.Parted, err = g.snapshot(p.at, ""); err != nil {
-		return Comparison{}, fmt.Errorf("reading commit %s, where they parted: %w", p.at, err)
+	if c.MergeBase, err = g.snapshot(p.commit, ""); err != nil {
+		return Comparison{}, fmt.Errorf("reading commit %s, where they parted: %w", p.commit, err)
 	}
 	return c, nil
 }
 
 // fetchTrees transfers what is missing of the files of three commits, in one
 // request.
-func (g *generation) fetchTrees(ctx context.Context, sess *session, base, head tip, at plumbing.Hash) error {
+func (g *generation) fetchTrees(ctx context.Context, sess *remoteConnection, base, head tip, at plumbing.Hash) error {
 	req := packp.NewUploadPackRequestFromCapabilities(sess.adv.Capabilities)
 	depth := 1
 	var got []plumbing.Hash

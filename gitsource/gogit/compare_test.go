@@ -118,17 +118,17 @@ func TestAYoungBranchIsComparedInTwoTransfers(t *testing.T) {
 	if lists != 1 || packs != 2 {
 		t.Errorf("it took %d lists and %d transfers", lists, packs)
 	}
-	if c.Base.Revision != "main@sha1:"+base || c.Head.Revision != "refs/pull/7/head@sha1:"+head || c.Parted.Revision != "sha1:"+parted {
-		t.Errorf("revisions %q %q %q", c.Base.Revision, c.Head.Revision, c.Parted.Revision)
+	if c.Base.Revision != "main@sha1:"+base || c.Head.Revision != "refs/pull/7/head@sha1:"+head || c.MergeBase.Revision != "sha1:"+parted {
+		t.Errorf("revisions %q %q %q", c.Base.Revision, c.Head.Revision, c.MergeBase.Revision)
 	}
-	if c.Base.Commit != base || c.Head.Commit != head || c.Parted.Commit != parted {
-		t.Errorf("commits %s %s %s", c.Base.Commit, c.Head.Commit, c.Parted.Commit)
+	if c.Base.Commit != base || c.Head.Commit != head || c.MergeBase.Commit != parted {
+		t.Errorf("commits %s %s %s", c.Base.Commit, c.Head.Commit, c.MergeBase.Commit)
 	}
-	if content(t, c.Base.FS, "a.yaml") != "three\n" || content(t, c.Head.FS, "b.yaml") != "new\n" || content(t, c.Parted.FS, "a.yaml") != "two\n" {
+	if content(t, c.Base.FS, "a.yaml") != "three\n" || content(t, c.Head.FS, "b.yaml") != "new\n" || content(t, c.MergeBase.FS, "a.yaml") != "two\n" {
 		t.Error("wrong files")
 	}
-	if want := srv.git("rev-parse", parted+"^{tree}"); c.Parted.TreeID != want {
-		t.Errorf("tree %s, want %s", c.Parted.TreeID, want)
+	if want := srv.git("rev-parse", parted+"^{tree}"); c.MergeBase.TreeID != want {
+		t.Errorf("tree %s, want %s", c.MergeBase.TreeID, want)
 	}
 	if lists, packs := srv.requests(func() { mustCompare(t, r, "refs/heads/main", "refs/pull/7/head") }); lists != 1 || packs != 0 {
 		t.Errorf("unmoved, it took %d lists and %d transfers", lists, packs)
@@ -262,14 +262,14 @@ func TestComparisons(t *testing.T) {
 			r := srv.repository()
 			var c Comparison
 			lists, packs := srv.requests(func() { c = mustCompare(t, r, s.base, s.head) })
-			if c.Parted.Commit != s.parted {
-				t.Errorf("parted at %s, want %s", c.Parted.Commit, s.parted)
+			if c.MergeBase.Commit != s.parted {
+				t.Errorf("parted at %s, want %s", c.MergeBase.Commit, s.parted)
 			}
 			if lists != 1 || packs != s.packs {
 				t.Errorf("it took %d lists and %d transfers, want 1 and %d", lists, packs, s.packs)
 			}
 			for _, snap := range []struct{ commit, tree string }{
-				{c.Base.Commit, c.Base.TreeID}, {c.Head.Commit, c.Head.TreeID}, {c.Parted.Commit, c.Parted.TreeID},
+				{c.Base.Commit, c.Base.TreeID}, {c.Head.Commit, c.Head.TreeID}, {c.MergeBase.Commit, c.MergeBase.TreeID},
 			} {
 				if want := srv.git("rev-parse", snap.commit+"^{tree}"); snap.tree != want {
 					t.Errorf("tree %s of %s, want %s", snap.tree, snap.commit, want)
@@ -316,8 +316,8 @@ func TestAHundredPullRequestsFetchTheirBaseOnce(t *testing.T) {
 		return func() {
 			for i := range n {
 				c := mustCompare(t, r, "refs/heads/main", fmt.Sprintf("refs/pull/%d/head", i+1))
-				if c.Parted.Commit != parted[i] {
-					t.Fatalf("pull request %d parted at %s, want %s", i+1, c.Parted.Commit, parted[i])
+				if c.MergeBase.Commit != parted[i] {
+					t.Fatalf("pull request %d parted at %s, want %s", i+1, c.MergeBase.Commit, parted[i])
 				}
 			}
 		}

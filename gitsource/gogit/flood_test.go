@@ -30,8 +30,8 @@ func TestComparisonsAndReadersRunAtOnce(t *testing.T) {
 		for range 2 {
 			all.Go(func() {
 				c, err := r.Compare(context.Background(), mainRef, fmt.Sprintf("refs/pull/%d/head", i+1))
-				if err != nil || c.Parted.Commit != parted[i] {
-					t.Errorf("pull request %d: %s, %v", i+1, c.Parted.Commit, err)
+				if err != nil || c.MergeBase.Commit != parted[i] {
+					t.Errorf("pull request %d: %s, %v", i+1, c.MergeBase.Commit, err)
 					return
 				}
 				if got := content(t, c.Head.FS, "pull.yaml"); got != fmt.Sprintf("%03d", i) {

@@ -27,7 +27,7 @@ func (f Followed) accepts(to string) bool { return f.Accepts != nil && f.Accepts
 // before, or of which nobody can find that out, unless a person has accepted it. What
 // is asked for beyond the newest commit is history without trees, and where the server
 // cannot leave those out, as little as there is room for.
-func (s *Source) allow(ctx context.Context, sess *session, generation string, to plumbing.Hash) error {
+func (s *Source) allow(ctx context.Context, sess *remoteConnection, generation string, to plumbing.Hash) error {
 	if s.followed == nil || s.ref.Branch == "" {
 		return nil
 	}
@@ -40,7 +40,7 @@ func (s *Source) allow(ctx context.Context, sess *session, generation string, to
 	}
 	g := newGeneration(s.mirror, s.limits, record{Generation: generation, Filtered: filtering(sess.adv)})
 	g.fresh = true // It is the only one to ask.
-	descends, err := g.ask(ctx, sess, tip{s.ref.fullName(), to, to}, question{of: to, ancestor: plumbing.NewHash(was.Commit)})
+	descends, err := g.ask(ctx, sess, tip{s.ref.fullName(), to, to}, ancestryQuery{descendant: to, ancestor: plumbing.NewHash(was.Commit)})
 	if descends || err != nil && !errors.Is(err, gitsource.ErrLimit) && !errors.Is(err, gitsource.ErrNotFound) {
 		return err
 	}
@@ -50,7 +50,7 @@ func (s *Source) allow(ctx context.Context, sess *session, generation string, to
 // fetchFollowed answers a fetch that failed. Where the branch waits for a person and the
 // mirror does not have what was followed before, that is asked for by its id: drift from
 // it is still to be corrected. Not all servers give out what no reference leads to.
-func (s *Source) fetchFollowed(ctx context.Context, sess *session, err error) error {
+func (s *Source) fetchFollowed(ctx context.Context, sess *remoteConnection, err error) error {
 	moved, ok := errors.AsType[*gitsource.NotFastForwardError](err)
 	if !ok || s.current != nil && s.current.record.Object == moved.From {
 		return err
@@ -73,6 +73,6 @@ func (s *Source) isCurrent(ctx context.Context) bool {
 		return err == nil
 	}
 	g := newGeneration(s.mirror, s.limits, s.current.record)
-	v, err := g.contains(ctx, question{of: plumbing.NewHash(s.current.snapshot.Commit), ancestor: plumbing.NewHash(was.Commit)})
-	return err == nil && v.yes
+	v, err := g.contains(ctx, ancestryQuery{descendant: plumbing.NewHash(s.current.snapshot.Commit), ancestor: plumbing.NewHash(was.Commit)})
+	return err == nil && v.reachable
 }

@@ -23,9 +23,9 @@ type generation struct {
 	objects *objects
 	history *history
 	// trees are the checked trees, by commit; folders is what they share.
-	trees   map[plumbing.Hash]*folder
-	folders *indexer
-	parted  map[pair]parting
+	trees      map[plumbing.Hash]*folder
+	folders    *indexer
+	mergeBases map[pair]mergeBase
 	// fresh says that it was begun for the present call; dirty, that it holds
 	// more than the record says.
 	fresh, dirty bool
@@ -35,7 +35,7 @@ const (
 	// maxTreeBytes is about what the trees that were read may take in memory between two
 	// calls. What pull requests share is mostly less.
 	maxTreeBytes = 8 << 20
-	// maxMergeBases is of how many pairs it is remembered where they parted.
+	// maxMergeBases is of how many pairs the merge base is remembered.
 	maxMergeBases = 4096
 	// maxRepositoryPacks is how many transfers a Repository's generation
 	// collects; a comparison takes two.
@@ -57,7 +57,7 @@ func newGeneration(m *mirror, limits Limits, rec record) *generation {
 	objs := openObjects(m.path(rec.Generation), limits)
 	g := &generation{
 		record: rec, mirror: m, limits: limits, objects: objs, history: newHistory(objs),
-		parted: map[pair]parting{},
+		mergeBases: map[pair]mergeBase{},
 	}
 	g.forget()
 	return g
@@ -144,7 +144,7 @@ func (g *generation) evictTrees() {
 
 // receive transfers what req asks for. Where the generation has no room for it, a
 // new one is due; what is too large for that, too, is beyond the limits.
-func (g *generation) receive(ctx context.Context, sess *session, req *packp.UploadPackRequest, limits Limits) error {
+func (g *generation) receive(ctx context.Context, sess *remoteConnection, req *packp.UploadPackRequest, limits Limits) error {
 	commits := maxGenerationTransfers * g.limits.Commits
 	if !g.fresh && (g.mirror.crowded(g.record, maxRepositoryPacks) || len(g.history.nodes) > 2*commits || g.history.edges > 4*commits) {
 		return errAnew
@@ -177,7 +177,7 @@ func (g *generation) hasTree(commit plumbing.Hash) (bool, error) {
 	if g.record.Filtered {
 		return false, nil
 	}
-	return g.history.holds(commit)
+	return g.history.contains(commit)
 }
 
 // snapshot reads and checks the tree of a commit that is held.

@@ -76,8 +76,8 @@ func TestADamagedRepositoryMirrorIsBegunAnew(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					if c.Parted.Commit != parted || c.Head.Commit != head {
-						t.Errorf("parted %s, head %s", c.Parted.Commit, c.Head.Commit)
+					if c.MergeBase.Commit != parted || c.Head.Commit != head {
+						t.Errorf("parted %s, head %s", c.MergeBase.Commit, c.Head.Commit)
 					}
 					if r == restarted {
 						readAll(t, c.Head.FS)
@@ -171,8 +171,8 @@ func TestKilledInTheMiddleOfAComparison(t *testing.T) {
 				t.Errorf("left behind: %v", left)
 			}
 			c := mustCompare(t, r, mainRef, pullRef)
-			if c.Head.Commit != head || c.Parted.Commit != parted {
-				t.Errorf("head %s, parted %s", c.Head.Commit, c.Parted.Commit)
+			if c.Head.Commit != head || c.MergeBase.Commit != parted {
+				t.Errorf("head %s, parted %s", c.Head.Commit, c.MergeBase.Commit)
 			}
 			readAll(t, c.Head.FS)
 		})

@@ -59,7 +59,7 @@ func (h *history) node(id plumbing.Hash) (node, bool, error) {
 	return n, true, nil
 }
 
-func (h *history) holds(id plumbing.Hash) (bool, error) {
+func (h *history) contains(id plumbing.Hash) (bool, error) {
 	_, ok, err := h.node(id)
 	return ok, err
 }
@@ -67,7 +67,7 @@ func (h *history) holds(id plumbing.Hash) (bool, error) {
 // isCut reports whether a held commit has a parent that is not.
 func (h *history) isCut(n node) (bool, error) {
 	for _, p := range n.parents {
-		if ok, err := h.holds(p); err != nil || !ok {
+		if ok, err := h.contains(p); err != nil || !ok {
 			return true, err
 		}
 	}
@@ -277,51 +277,51 @@ func (q *byAge) Pop() any {
 	return last
 }
 
-// parting is where two commits parted.
-type parting struct {
-	at plumbing.Hash // zero when nothing common is held
-	// open are the cuts that leave it in doubt; none means that it is certain.
+// mergeBase is the merge base of two commits.
+type mergeBase struct {
+	commit plumbing.Hash // zero when nothing common is held
+	// open are the cuts that leave it uncertain; none means that it is certain.
 	open []plumbing.Hash
-	// settled says that whatever the cuts hide is older than at, if the
+	// cutsOlder is true where whatever the cuts hide is older than commit, if the
 	// committers' clocks were right.
-	settled bool
-	// alone says that at is the only merge base, for certain.
-	alone bool
+	cutsOlder bool
+	// unique is true where commit is the only merge base, for certain.
+	unique bool
 }
 
 // maxBases bounds how many of several merge bases are weighed.
 const maxBases = 64
 
-// part finds where a and b parted: of several merge bases the newest.
-func (h *history) part(ctx context.Context, a, b plumbing.Hash) (parting, error) {
+// mergeBase finds the merge base of a and b: of several merge bases the newest.
+func (h *history) mergeBase(ctx context.Context, a, b plumbing.Hash) (mergeBase, error) {
 	c, err := h.common(ctx, a, b)
 	if err != nil {
-		return parting{}, err
+		return mergeBase{}, err
 	}
-	p := parting{open: c.open}
+	p := mergeBase{open: c.open}
 	var at aged
 	for _, id := range c.bases {
 		next := aged{id, h.nodes[id].when}
-		if p.at.IsZero() || next.before(at) {
-			p.at, at = id, next
+		if p.commit.IsZero() || next.before(at) {
+			p.commit, at = id, next
 		}
 	}
 	// Clocks may be wrong: the newest must not be an ancestor of another.
 	for i, id := range c.bases {
-		if i >= maxBases || id == p.at {
+		if i >= maxBases || id == p.commit {
 			continue
 		}
-		between, err := h.common(ctx, p.at, id)
+		between, err := h.common(ctx, p.commit, id)
 		if err != nil {
-			return parting{}, err
+			return mergeBase{}, err
 		}
-		if slices.Contains(between.bases, p.at) {
-			p.at, at = id, aged{id, h.nodes[id].when}
+		if slices.Contains(between.bases, p.commit) {
+			p.commit, at = id, aged{id, h.nodes[id].when}
 		}
 		p.open = append(p.open, between.open...)
 	}
-	p.settled = !p.at.IsZero() && h.allOlder(p.open, at.when)
-	p.alone = len(c.bases) == 1 && len(p.open) == 0
+	p.cutsOlder = !p.commit.IsZero() && h.allOlder(p.open, at.when)
+	p.unique = len(c.bases) == 1 && len(p.open) == 0
 	return p, nil
 }
 

@@ -55,13 +55,13 @@ func TestWhereTwoCommitsPartedIsWhatGitSays(t *testing.T) {
 						base, head := fmt.Sprintf("refs/heads/b%d", i), fmt.Sprintf("refs/heads/b%d", j)
 						c := mustCompare(t, r, base, head)
 						all := strings.Fields(srv.git("merge-base", "--all", c.Base.Commit, c.Head.Commit))
-						if !slices.Contains(all, c.Parted.Commit) {
-							t.Errorf("%s and %s parted at %s, git says %v", base, head, c.Parted.Commit, all)
+						if !slices.Contains(all, c.MergeBase.Commit) {
+							t.Errorf("%s and %s parted at %s, git says %v", base, head, c.MergeBase.Commit, all)
 						}
-						if newest := srv.newest(all); c.Parted.Commit != newest {
-							t.Errorf("%s and %s parted at %s, the newest is %s", base, head, c.Parted.Commit, newest)
+						if newest := srv.newest(all); c.MergeBase.Commit != newest {
+							t.Errorf("%s and %s parted at %s, the newest is %s", base, head, c.MergeBase.Commit, newest)
 						}
-						for _, s := range []struct{ commit, tree string }{{c.Base.Commit, c.Base.TreeID}, {c.Parted.Commit, c.Parted.TreeID}} {
+						for _, s := range []struct{ commit, tree string }{{c.Base.Commit, c.Base.TreeID}, {c.MergeBase.Commit, c.MergeBase.TreeID}} {
 							if want := srv.git("rev-parse", s.commit+"^{tree}"); s.tree != want {
 								t.Errorf("tree %s of %s, want %s", s.tree, s.commit, want)
 							}

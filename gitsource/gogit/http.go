@@ -90,19 +90,21 @@ func port(u *url.URL) string {
 	return map[string]string{"http": "80", "https": "443"}[strings.ToLower(u.Scheme)]
 }
 
-// tap collects what happened on the wire during one session: go-git turns
+// errorRecorder collects what happened on the wire during one session: go-git turns
 // some of these errors into text.
-type tap struct {
+type errorRecorder struct {
 	mu     sync.Mutex
 	err    error
 	status int
 }
 
-type tapKey struct{}
+type errorRecorderKey struct{}
 
-func withTap(ctx context.Context, t *tap) context.Context { return context.WithValue(ctx, tapKey{}, t) }
+func withErrorRecorder(ctx context.Context, t *errorRecorder) context.Context {
+	return context.WithValue(ctx, errorRecorderKey{}, t)
+}
 
-func (t *tap) record(err error) {
+func (t *errorRecorder) record(err error) {
 	if t == nil || err == nil || errors.Is(err, io.EOF) {
 		return
 	}
@@ -113,7 +115,7 @@ func (t *tap) record(err error) {
 	}
 }
 
-func (t *tap) recordStatus(code int) {
+func (t *errorRecorder) recordStatus(code int) {
 	if t != nil {
 		t.mu.Lock()
 		defer t.mu.Unlock()
@@ -121,13 +123,13 @@ func (t *tap) recordStatus(code int) {
 	}
 }
 
-func (t *tap) fault() error {
+func (t *errorRecorder) fault() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.err
 }
 
-func (t *tap) lastStatus() int {
+func (t *errorRecorder) lastStatus() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.status
@@ -144,7 +146,7 @@ func (b *boundedTransport) CloseIdleConnections() { b.base.CloseIdleConnections(
 
 // RoundTrip implements http.RoundTripper.
 func (b *boundedTransport) RoundTrip(req *http.Request) (*http.Response, error) {
-	t, _ := req.Context().Value(tapKey{}).(*tap)
+	t, _ := req.Context().Value(errorRecorderKey{}).(*errorRecorder)
 	ctx, cancel := context.WithCancelCause(req.Context())
 	watch := time.AfterFunc(b.limits.Stall, func() { cancel(errStalled) })
 	res, err := b.base.RoundTrip(req.WithContext(ctx))
@@ -184,7 +186,7 @@ type boundedBody struct {
 	cancel   context.CancelCauseFunc
 	watch    *time.Timer
 	stall    time.Duration
-	tap      *tap
+	tap      *errorRecorder
 }
 
 // Read implements io.Reader.

@@ -173,18 +173,18 @@ func (l *Local) Compare(ctx context.Context, base, head string) (Comparison, err
 	if err != nil {
 		return Comparison{}, err
 	}
-	p, err := l.part(ctx, b, h)
+	p, err := l.mergeBase(ctx, b, h)
 	if err != nil {
 		return Comparison{}, fmt.Errorf("comparing %q with %q in the repository at %s: %w", head, base, l.folder, err)
 	}
-	c := Comparison{alone: p.alone}
+	c := Comparison{unique: p.unique}
 	// One indexer, so that what they share is read once.
 	ix := newIndexer(l.objects, l.limits)
 	for _, s := range []struct {
 		to         *gitsource.Snapshot
 		expression string
 		commit     plumbing.Hash
-	}{{&c.Base, base, b}, {&c.Head, head, h}, {&c.Parted, p.at.String(), p.at}} {
+	}{{&c.Base, base, b}, {&c.Head, head, h}, {&c.MergeBase, p.commit.String(), p.commit}} {
 		if *s.to, err = l.snapshot(ix, s.expression, s.commit); err != nil {
 			return Comparison{}, fmt.Errorf("reading revision %q of the repository at %s: %w", s.expression, l.folder, hint(err))
 		}
@@ -194,15 +194,15 @@ func (l *Local) Compare(ctx context.Context, base, head string) (Comparison, err
 
 const unshallow = "fetch all of it with git fetch --unshallow (fetch-depth: 0 for GitHub's actions/checkout)"
 
-func (l *Local) part(ctx context.Context, base, head plumbing.Hash) (parting, error) {
-	p, err := l.history.part(ctx, base, head)
+func (l *Local) mergeBase(ctx context.Context, base, head plumbing.Hash) (mergeBase, error) {
+	p, err := l.history.mergeBase(ctx, base, head)
 	switch {
 	case err != nil:
-		return parting{}, hint(err)
-	case len(p.open) > 0 && !p.settled:
-		return parting{}, fmt.Errorf("%w: the commit where they parted is not here: the history was fetched in part only; %s", gitsource.ErrNotFound, unshallow)
-	case p.at.IsZero():
-		return parting{}, fmt.Errorf("%w: %w; name revisions of one history", gitsource.ErrNotFound, errUnrelated)
+		return mergeBase{}, hint(err)
+	case len(p.open) > 0 && !p.cutsOlder:
+		return mergeBase{}, fmt.Errorf("%w: the commit where they parted is not here: the history was fetched in part only; %s", gitsource.ErrNotFound, unshallow)
+	case p.commit.IsZero():
+		return mergeBase{}, fmt.Errorf("%w: %w; name revisions of one history", gitsource.ErrNotFound, errUnrelated)
 	}
 	return p, nil
 }

@@ -60,8 +60,8 @@ func TestRevisionsAreNamedAsGitNamesThem(t *testing.T) {
 			if c.Base.Commit != want || c.Head.Commit != tip {
 				t.Errorf("got %s, git says %s", c.Base.Commit, want)
 			}
-			if parted := srv.git("merge-base", expression, "HEAD"); c.Parted.Commit != parted {
-				t.Errorf("parted at %s, git says %s", c.Parted.Commit, parted)
+			if parted := srv.git("merge-base", expression, "HEAD"); c.MergeBase.Commit != parted {
+				t.Errorf("parted at %s, git says %s", c.MergeBase.Commit, parted)
 			}
 		})
 	}
@@ -69,8 +69,8 @@ func TestRevisionsAreNamedAsGitNamesThem(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !strings.HasPrefix(c.Base.Revision, "main@sha1:") || c.Head.Revision != "sha1:"+tip || !strings.HasPrefix(c.Parted.Revision, "sha1:") {
-		t.Errorf("revisions %q %q %q", c.Base.Revision, c.Head.Revision, c.Parted.Revision)
+	if !strings.HasPrefix(c.Base.Revision, "main@sha1:") || c.Head.Revision != "sha1:"+tip || !strings.HasPrefix(c.MergeBase.Revision, "sha1:") {
+		t.Errorf("revisions %q %q %q", c.Base.Revision, c.Head.Revision, c.MergeBase.Revision)
 	}
 	if content(t, c.Base.FS, "a.yaml") != "three\n" || content(t, c.Head.FS, "c.yaml") != "c\n" {
 		t.Error("wrong files")
@@ -197,8 +197,8 @@ func TestALocalRepositoryThatCannotBeReadWholeSaysWhy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := srv.gitIn(shallow, "merge-base", "origin/main", "origin/side"); c.Parted.Commit != want {
-		t.Errorf("parted at %s, git says %s", c.Parted.Commit, want)
+	if want := srv.gitIn(shallow, "merge-base", "origin/main", "origin/side"); c.MergeBase.Commit != want {
+		t.Errorf("parted at %s, git says %s", c.MergeBase.Commit, want)
 	}
 }
 
@@ -208,8 +208,8 @@ func TestOnlyTheHistorySinceTheyPartedIsRead(t *testing.T) {
 	srv.commits(400, "old")
 	l := mustOpenLocal(t, srv.work)
 	c, err := l.Compare(t.Context(), "main~3", "main")
-	if err != nil || c.Parted.Commit != c.Base.Commit {
-		t.Fatalf("parted at %s, %v", c.Parted.Commit, err)
+	if err != nil || c.MergeBase.Commit != c.Base.Commit {
+		t.Fatalf("parted at %s, %v", c.MergeBase.Commit, err)
 	}
 	if n := len(l.history.nodes); n > 20 {
 		t.Errorf("%d commits were read", n)

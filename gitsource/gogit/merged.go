@@ -15,8 +15,8 @@ import (
 func (c Comparison) Merged() (gitsource.Snapshot, bool) {
 	base, ok := c.Base.FS.(*treeFS)
 	head, also := c.Head.FS.(*treeFS)
-	parted, too := c.Parted.FS.(*treeFS)
-	if !ok || !also || !too || !c.alone {
+	parted, too := c.MergeBase.FS.(*treeFS)
+	if !ok || !also || !too || !c.unique {
 		return gitsource.Snapshot{}, false
 	}
 	if base.objects != head.objects || base.objects != parted.objects {
@@ -27,7 +27,7 @@ func (c Comparison) Merged() (gitsource.Snapshot, bool) {
 		return gitsource.Snapshot{}, false
 	}
 	files := &treeFS{root: root, objects: base.objects, limit: base.limit}
-	return gitsource.Snapshot{FS: files, TreeID: strings.Join([]string{"merged", c.Parted.TreeID, c.Base.TreeID, c.Head.TreeID}, ":")}, true
+	return gitsource.Snapshot{FS: files, TreeID: strings.Join([]string{"merged", c.MergeBase.TreeID, c.Base.TreeID, c.Head.TreeID}, ":")}, true
 }
 
 // mergeFolders puts two folders together of which each path was changed on one side at

@@ -92,8 +92,8 @@ func (o *objects) read(t plumbing.ObjectType, h plumbing.Hash, limit int64) ([]b
 	return b, nil
 }
 
-// holds reports whether an object is there.
-func (o *objects) holds(h plumbing.Hash) (bool, error) {
+// contains reports whether an object is there.
+func (o *objects) contains(h plumbing.Hash) (bool, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	switch err := o.store.HasEncodedObject(h); {
@@ -107,7 +107,7 @@ func (o *objects) holds(h plumbing.Hash) (bool, error) {
 
 // find is read for an object that need not be there: false when it is not.
 func (o *objects) find(t plumbing.ObjectType, h plumbing.Hash, limit int64) ([]byte, bool, error) {
-	if held, err := o.holds(h); err != nil || !held {
+	if held, err := o.contains(h); err != nil || !held {
 		return nil, false, err
 	}
 	b, err := o.read(t, h, limit)

@@ -53,8 +53,8 @@ func TestPullRequestsOfARealGiteaAreCompared(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got.Base.Commit != base || got.Head.Commit != head || got.Parted.Commit != parted {
-		t.Errorf("base %s, head %s, parted %s; want %s, %s, %s", got.Base.Commit, got.Head.Commit, got.Parted.Commit, base, head, parted)
+	if got.Base.Commit != base || got.Head.Commit != head || got.MergeBase.Commit != parted {
+		t.Errorf("base %s, head %s, parted %s; want %s, %s, %s", got.Base.Commit, got.Head.Commit, got.MergeBase.Commit, base, head, parted)
 	}
 	if record, err := os.ReadFile(filepath.Join(mirror, "last.json")); err != nil || !strings.Contains(string(record), `"Filtered":true`) {
 		t.Errorf("Gitea gave commits with their files: %s, %v", record, err)

@@ -33,7 +33,7 @@ func TestAComparisonIsRecalledWithoutTheServer(t *testing.T) {
 		t.Fatal("it is forgotten")
 	}
 	names := func(c Comparison) []string {
-		return []string{c.Base.Revision, c.Head.Revision, c.Parted.Revision, c.Base.TreeID, c.Head.TreeID, c.Parted.TreeID, fmt.Sprint(c.alone)}
+		return []string{c.Base.Revision, c.Head.Revision, c.MergeBase.Revision, c.Base.TreeID, c.Head.TreeID, c.MergeBase.TreeID, fmt.Sprint(c.unique)}
 	}
 	if diff := cmp.Diff(names(first), names(again)); diff != "" {
 		t.Errorf("not the same (-compared +recalled):\n%s", diff)

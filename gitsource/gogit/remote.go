@@ -41,20 +41,20 @@ func newRemote(u *url.URL, credentials func(context.Context) (Credentials, error
 // queries, so that nothing in it is secret.
 func (r *remote) name() string { return r.url.String() }
 
-// session is one conversation: the references as the server listed them, and
+// remoteConnection is one exchange with the server: the references as the server listed them, and
 // what is needed to ask for objects.
-type session struct {
+type remoteConnection struct {
 	transport.UploadPackSession
 	adv *packp.AdvRefs
-	// tap holds the first fault of the connection itself, which go-git's
+	// errors holds the first fault of the connection itself, which go-git's
 	// errors do not always carry.
-	tap *tap
+	errors *errorRecorder
 	// secret is what must not appear in any message.
 	secret string
 }
 
 // open asks the server for its references.
-func (r *remote) open(ctx context.Context) (*session, error) {
+func (r *remote) open(ctx context.Context) (*remoteConnection, error) {
 	var cred Credentials
 	if r.credentials != nil {
 		var err error
@@ -83,8 +83,8 @@ func (r *remote) open(ctx context.Context) (*session, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening a session: %w", err)
 	}
-	s := &session{UploadPackSession: ups, tap: &tap{}, secret: cred.Password}
-	s.adv, err = ups.AdvertisedReferencesContext(withTap(ctx, s.tap))
+	s := &remoteConnection{UploadPackSession: ups, errors: &errorRecorder{}, secret: cred.Password}
+	s.adv, err = ups.AdvertisedReferencesContext(withErrorRecorder(ctx, s.errors))
 	if err != nil {
 		return nil, s.classify(ctx, "listing references", err)
 	}
@@ -114,7 +114,7 @@ func (r *remote) httpClient(ca []byte) (*http.Client, error) {
 // transfer asks for want, given that have is already held, and writes the
 // answer as one pack. It reports whether only the
 // newest commit arrived.
-func (s *Source) transfer(ctx context.Context, sess *session, want plumbing.Hash, have record, to *store) (bool, error) {
+func (s *Source) transfer(ctx context.Context, sess *remoteConnection, want plumbing.Hash, have record, to *store) (bool, error) {
 	req := packp.NewUploadPackRequestFromCapabilities(sess.adv.Capabilities)
 	shallow := s.wants(req, sess.adv, want)
 	if have.Object != "" {
@@ -133,8 +133,8 @@ func (s *Source) transfer(ctx context.Context, sess *session, want plumbing.Hash
 }
 
 // fetch sends a request and keeps the answer as one pack.
-func (s *session) fetch(ctx context.Context, req *packp.UploadPackRequest, to *store, limits Limits) error {
-	res, err := s.UploadPack(withTap(ctx, s.tap), req)
+func (s *remoteConnection) fetch(ctx context.Context, req *packp.UploadPackRequest, to *store, limits Limits) error {
+	res, err := s.UploadPack(withErrorRecorder(ctx, s.errors), req)
 	if err != nil {
 		return s.classify(ctx, "asking for objects", err)
 	}
@@ -193,7 +193,7 @@ func demux(req *packp.UploadPackRequest, res io.Reader) io.Reader {
 // receive writes the pack to a temporary file, checks and indexes it there,
 // and gives it its name last. A pack that announces too many objects is not
 // read further.
-func (s *session) receive(ctx context.Context, pack io.Reader, to *store, limits Limits) error {
+func (s *remoteConnection) receive(ctx context.Context, pack io.Reader, to *store, limits Limits) error {
 	f, err := to.create()
 	if err != nil {
 		return fmt.Errorf("writing the mirror: %w", err)
@@ -215,7 +215,7 @@ func (s *session) receive(ctx context.Context, pack io.Reader, to *store, limits
 	}
 	if err := installPack(ctx, f, limits); err != nil {
 		// An incomplete pack is the connection's fault where that had one.
-		if cause := s.tap.fault(); cause != nil && errors.Is(err, gitsource.ErrCorrupt) {
+		if cause := s.errors.fault(); cause != nil && errors.Is(err, gitsource.ErrCorrupt) {
 			return s.classify(ctx, "receiving objects", cause)
 		}
 		return err

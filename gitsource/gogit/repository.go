@@ -32,11 +32,11 @@ type Repository struct {
 // stay readable while others are compared.
 type Comparison struct {
 	Base, Head gitsource.Snapshot
-	// Parted is the newest commit that both have in their history (the merge
+	// MergeBase is the newest commit that both have in their history (the merge
 	// base). It may be Base's commit, or Head's.
-	Parted gitsource.Snapshot
-	// alone says that there is no other merge base, which Git would look at as well.
-	alone bool
+	MergeBase gitsource.Snapshot
+	// unique says that there is no other merge base, which Git would look at as well.
+	unique bool
 }
 
 // pair is two commits, base first.
@@ -162,10 +162,10 @@ func (r *Repository) Contains(ctx context.Context, ref, commit, ancestor string)
 	ctx, cancel := context.WithTimeout(ctx, r.limits.Timeout)
 	defer cancel()
 
-	q := question{of: plumbing.NewHash(commit), ancestor: plumbing.NewHash(ancestor)}
+	q := ancestryQuery{descendant: plumbing.NewHash(commit), ancestor: plumbing.NewHash(ancestor)}
 	if g := r.restore(); g != nil {
 		if v, err := g.contains(ctx, q); err == nil && v.certain() {
-			return v.yes, nil
+			return v.reachable, nil
 		}
 	}
 	sess, err := r.remote.open(ctx)

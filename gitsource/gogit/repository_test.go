@@ -90,8 +90,8 @@ func TestReferencesThatMoveOrGo(t *testing.T) {
 		head := srv.pull(1)
 		gc(srv)
 		c := mustCompare(t, r, mainRef, pullRef)
-		if c.Head.Commit != head || c.Parted.Commit != c.Base.Commit || content(t, c.Head.FS, "c.yaml") != "other\n" {
-			t.Errorf("head %s, parted %s", c.Head.Commit, c.Parted.Commit)
+		if c.Head.Commit != head || c.MergeBase.Commit != c.Base.Commit || content(t, c.Head.FS, "c.yaml") != "other\n" {
+			t.Errorf("head %s, parted %s", c.Head.Commit, c.MergeBase.Commit)
 		}
 		if content(t, old.Head.FS, "c.yaml") != "c\n" {
 			t.Error("the old snapshot changed")
@@ -106,8 +106,8 @@ func TestReferencesThatMoveOrGo(t *testing.T) {
 		srv.git("reset", "-q", "--hard", parted)
 		base := srv.push("a.yaml", "other\n")
 		gc(srv)
-		if c := mustCompare(t, r, mainRef, pullRef); c.Base.Commit != base || c.Parted.Commit != parted {
-			t.Errorf("base %s, parted %s", c.Base.Commit, c.Parted.Commit)
+		if c := mustCompare(t, r, mainRef, pullRef); c.Base.Commit != base || c.MergeBase.Commit != parted {
+			t.Errorf("base %s, parted %s", c.Base.Commit, c.MergeBase.Commit)
 		}
 	})
 	t.Run("a head that is deleted, and comes back", func(t *testing.T) {
@@ -216,10 +216,10 @@ func TestServersThatCanDoLess(t *testing.T) {
 			r := srv.repository()
 			for range 2 {
 				c := mustCompare(t, r, mainRef, pullRef)
-				if c.Parted.Commit != parted || c.Head.Commit != head || content(t, c.Parted.FS, "a.yaml") != "one\n" {
-					t.Fatalf("parted at %s, want %s", c.Parted.Commit, parted)
+				if c.MergeBase.Commit != parted || c.Head.Commit != head || content(t, c.MergeBase.FS, "a.yaml") != "one\n" {
+					t.Fatalf("parted at %s, want %s", c.MergeBase.Commit, parted)
 				}
-				for _, snap := range []gitsource.Snapshot{c.Base, c.Head, c.Parted} {
+				for _, snap := range []gitsource.Snapshot{c.Base, c.Head, c.MergeBase} {
 					readAll(t, snap.FS)
 				}
 				srv.git("checkout", "-q", "main")
@@ -227,8 +227,8 @@ func TestServersThatCanDoLess(t *testing.T) {
 			}
 			// The server learned to do more: a mirror that suits.
 			srv.during(nil)
-			if c := mustCompare(t, r, mainRef, pullRef); c.Parted.Commit != parted {
-				t.Errorf("parted at %s, want %s", c.Parted.Commit, parted)
+			if c := mustCompare(t, r, mainRef, pullRef); c.MergeBase.Commit != parted {
+				t.Errorf("parted at %s, want %s", c.MergeBase.Commit, parted)
 			}
 		})
 	}
@@ -243,8 +243,8 @@ func TestAServerThatNoLongerFiltersIsFetchedFromOtherwise(t *testing.T) {
 	srv.git("checkout", "-q", "topic")
 	srv.files("c.yaml", "again\n")
 	head := srv.pull(1)
-	if c := mustCompare(t, r, mainRef, pullRef); c.Head.Commit != head || c.Parted.Commit != parted {
-		t.Errorf("head %s, parted %s", c.Head.Commit, c.Parted.Commit)
+	if c := mustCompare(t, r, mainRef, pullRef); c.Head.Commit != head || c.MergeBase.Commit != parted {
+		t.Errorf("head %s, parted %s", c.Head.Commit, c.MergeBase.Commit)
 	}
 }
 
@@ -333,7 +333,7 @@ func TestHistoryIsBounded(t *testing.T) {
 		srv.topic("topic", "main")
 		srv.files("d.yaml", "d\n")
 		srv.pull(1)
-		if c := mustCompare(t, r, mainRef, pullRef); c.Parted.Commit != c.Base.Commit {
+		if c := mustCompare(t, r, mainRef, pullRef); c.MergeBase.Commit != c.Base.Commit {
 			t.Error("a young branch of the same repository is not found")
 		}
 	})
@@ -348,8 +348,8 @@ func TestHistoryIsBounded(t *testing.T) {
 		srv.pull(2)
 		r := srv.repository(few)
 		compareFails(t, r, mainRef, pullRef, gitsource.ErrLimit)
-		if c := mustCompare(t, r, mainRef, "refs/pull/2/head"); c.Parted.Commit != srv.git("rev-parse", "main~70") {
-			t.Errorf("parted at %s", c.Parted.Commit)
+		if c := mustCompare(t, r, mainRef, "refs/pull/2/head"); c.MergeBase.Commit != srv.git("rev-parse", "main~70") {
+			t.Errorf("parted at %s", c.MergeBase.Commit)
 		}
 	})
 	t.Run("a step that has too many commits is made smaller", func(t *testing.T) {
@@ -361,8 +361,8 @@ func TestHistoryIsBounded(t *testing.T) {
 		srv.files("d.yaml", "d\n")
 		srv.pull(1)
 		r := srv.repository(func(c *Config) { c.Limits.Commits = 250 })
-		if c := mustCompare(t, r, mainRef, pullRef); c.Parted.Commit != srv.git("rev-parse", "main~75") {
-			t.Errorf("parted at %s", c.Parted.Commit)
+		if c := mustCompare(t, r, mainRef, pullRef); c.MergeBase.Commit != srv.git("rev-parse", "main~75") {
+			t.Errorf("parted at %s", c.MergeBase.Commit)
 		}
 	})
 	t.Run("old side branches that reach further back than may be fetched", func(t *testing.T) {
@@ -384,8 +384,8 @@ func TestHistoryIsBounded(t *testing.T) {
 		srv.update("main")
 		// All of it is too much, but what was seen leaves no doubt that matters.
 		r := srv.repository(few)
-		if c := mustCompare(t, r, mainRef, pullRef); c.Parted.Commit != parted {
-			t.Errorf("parted at %s, want %s", c.Parted.Commit, parted)
+		if c := mustCompare(t, r, mainRef, pullRef); c.MergeBase.Commit != parted {
+			t.Errorf("parted at %s, want %s", c.MergeBase.Commit, parted)
 		}
 	})
 	t.Run("more commits at once than announced as allowed", func(t *testing.T) {

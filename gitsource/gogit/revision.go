@@ -104,7 +104,7 @@ func (l *Local) take(id plumbing.Hash, s step) (plumbing.Hash, error) {
 			return plumbing.ZeroHash, fmt.Errorf("%w: commit %s has %d parents", gitsource.ErrNotFound, id, len(n.parents))
 		}
 		id = n.parents[parent-1]
-		ok, err := l.history.holds(id)
+		ok, err := l.history.contains(id)
 		if err != nil {
 			return plumbing.ZeroHash, err
 		}

@@ -109,7 +109,7 @@ func (s *Source) fetch(ctx context.Context) (gitsource.Snapshot, error) {
 
 // unchanged returns the newest snapshot once more. One of an earlier life may be older
 // than what was followed since, by another process.
-func (s *Source) unchanged(ctx context.Context, sess *session, want plumbing.Hash) (gitsource.Snapshot, error) {
+func (s *Source) unchanged(ctx context.Context, sess *remoteConnection, want plumbing.Hash) (gitsource.Snapshot, error) {
 	if s.allowed != want {
 		if err := s.allow(ctx, sess, s.current.record.Generation, want); err != nil {
 			return gitsource.Snapshot{}, s.fetchFollowed(ctx, sess, err)
@@ -199,7 +199,7 @@ func (s *Source) restore() {
 
 // download transfers what is missing for want, into the mirror that there is or,
 // where that has no room, into a new one.
-func (s *Source) download(ctx context.Context, sess *session, want plumbing.Hash) (*state, error) {
+func (s *Source) download(ctx context.Context, sess *remoteConnection, want plumbing.Hash) (*state, error) {
 	if s.current != nil && !s.current.objects.damaged() && !s.mirror.crowded(s.current.record, maxPacks) {
 		st, err := s.advance(ctx, sess, want, s.current.record)
 		if !errors.Is(err, errFull) {
@@ -222,7 +222,7 @@ func (s *Source) download(ctx context.Context, sess *session, want plumbing.Hash
 
 // advance transfers into one generation, proves that the tree is whole and that the
 // branch may be there, and only then makes it the last snapshot.
-func (s *Source) advance(ctx context.Context, sess *session, want plumbing.Hash, have record) (*state, error) {
+func (s *Source) advance(ctx context.Context, sess *remoteConnection, want plumbing.Hash, have record) (*state, error) {
 	gen := have.Generation
 	shallow, err := s.transfer(ctx, sess, want, have, s.mirror.storeFor(gen))
 	if err != nil {

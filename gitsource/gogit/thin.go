@@ -34,12 +34,12 @@ func askThin(req *packp.UploadPackRequest, adv *packp.AdvRefs) {
 // bases are the held objects that a thin pack describes changes to, in the
 // order in which it names them.
 type bases struct {
-	folder string // of the packs
-	limits Limits
-	held   *objects
-	sizes  map[plumbing.Hash]int64
-	order  []plumbing.Hash
-	total  int64
+	folder  string // of the packs
+	limits  Limits
+	objects *objects
+	sizes   map[plumbing.Hash]int64
+	order   []plumbing.Hash
+	total   int64
 }
 
 func newBases(folder string, limits Limits) *bases {
@@ -51,13 +51,13 @@ func (b *bases) size(id plumbing.Hash) (int64, bool, error) {
 	if n, ok := b.sizes[id]; ok {
 		return n, true, nil
 	}
-	if b.held == nil {
-		b.held = openObjects(filepath.Dir(filepath.Dir(b.folder)), b.limits)
+	if b.objects == nil {
+		b.objects = openObjects(filepath.Dir(filepath.Dir(b.folder)), b.limits)
 	}
-	if held, err := b.held.holds(id); err != nil || !held {
+	if held, err := b.objects.contains(id); err != nil || !held {
 		return 0, false, err
 	}
-	n, err := b.held.size(id)
+	n, err := b.objects.size(id)
 	if err != nil {
 		return 0, false, err
 	}
@@ -111,7 +111,7 @@ func (b *bases) write(w io.Writer, body io.Reader, count uint32) error {
 		return fmt.Errorf("writing the mirror: %w", err)
 	}
 	for _, id := range b.order {
-		kind, content, err := b.held.whole(id, b.limits.ObjectBytes)
+		kind, content, err := b.objects.whole(id, b.limits.ObjectBytes)
 		if err != nil {
 			return err
 		}

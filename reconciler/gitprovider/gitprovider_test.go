@@ -218,7 +218,7 @@ func TestNoForgeLeadsToAMetadataServiceOrOverPlainHTTPAway(t *testing.T) {
 	}
 	err := asked(t, v1alpha1.ForgeGitea, "https://169.254.169.254/a/b", nil)
 	var known *forge.Error
-	if !errors.As(err, &known) || !strings.Contains(known.Said, "metadata") {
+	if !errors.As(err, &known) || !strings.Contains(known.Message, "metadata") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -79,7 +79,7 @@ func TestTheSameTroubleInOtherWordsIsNoNews(t *testing.T) {
 	n := 0
 	s.board.fail = func(string) error {
 		n++
-		return &forge.Error{Doing: "listing", Said: fmt.Sprintf("connection from port %d was reset", n)}
+		return &forge.Error{Doing: "listing", Message: fmt.Sprintf("connection from port %d was reset", n)}
 	}
 	for range 4 {
 		s.later(s.pass())

@@ -385,7 +385,7 @@ func TestWhichMergesAreFollowed(t *testing.T) {
 		s.apply(sha("f"), sha("e"))
 		s.board.fail = func(call string) error {
 			if strings.HasPrefix(call, "comment") {
-				return &forge.Error{Code: 403, Said: "locked"}
+				return &forge.Error{Code: 403, Message: "locked"}
 			}
 			return nil
 		}

@@ -218,7 +218,7 @@ func TestNothingOfAPullRequestIsSaidAsItIs(t *testing.T) {
 	s.offer(1, sha("a"))
 	s.board.open[0].Title, s.board.open[0].Author, s.board.open[0].Head.Name = "<img src=x>", "@all", "](x)"
 	s.oracle.plan = func(pr forge.PullRequest) (Plan, error) {
-		return Plan{}, &forge.Error{Doing: "reading " + pr.Title + "\n" + pr.Head.Name, Said: pr.Author}
+		return Plan{}, &forge.Error{Doing: "reading " + pr.Title + "\n" + pr.Head.Name, Message: pr.Author}
 	}
 	s.pass()
 	s.later(firstPause)

@@ -24,7 +24,7 @@ func TestWhatAForgeThatDoesNotAnswerCosts(t *testing.T) {
 		reason string
 		after  []time.Duration
 	}{
-		{"no answer backs off to five minutes", &forge.Error{Doing: "listing", Said: "no such host"}, "ForgeUnavailable",
+		{"no answer backs off to five minutes", &forge.Error{Doing: "listing", Message: "no such host"}, "ForgeUnavailable",
 			[]time.Duration{5 * time.Second, 10 * time.Second, 20 * time.Second, 40 * time.Second, 80 * time.Second, 160 * time.Second, 5 * time.Minute, 5 * time.Minute}},
 		{"a rate limit is waited for", &forge.Error{Doing: "listing", Code: 403, Until: dawn.Add(17 * time.Minute)}, "RateLimited", []time.Duration{17 * time.Minute, 10 * time.Second}},
 		{"a rate limit far away is believed for an hour", &forge.Error{Doing: "listing", Code: 429, Until: dawn.AddDate(3, 0, 0)}, "RateLimited", []time.Duration{time.Hour, time.Hour}},

@@ -35,7 +35,7 @@ func TestNoErrorTellsASecret(t *testing.T) {
 		{"of a session that cannot be built", func(s *stage) { s.noBuild = state.Failf(state.Fix, "InvalidSource", text) },
 			func(s *stage) string { return s.told().Message }},
 		{"of a forge", func(s *stage) {
-			s.board.fail = func(string) error { return &forge.Error{Doing: "listing", Code: 403, Said: text} }
+			s.board.fail = func(string) error { return &forge.Error{Doing: "listing", Code: 403, Message: text} }
 		}, func(s *stage) string { return s.told().Message }},
 	}
 	for _, tt := range tests {

@@ -46,7 +46,7 @@ func (r *reviewer) compare(ctx context.Context, pr forge.PullRequest, sync *v1al
 	if err != nil {
 		return between, sourceFailure(err)
 	}
-	if between.Head.Commit == between.Parted.Commit {
+	if between.Head.Commit == between.MergeBase.Commit {
 		// The forge still lists it as open: what it was told must not be lost.
 		return between, state.Failf(state.Retry, "AlreadyMerged", "planning the merge: %s has the head already", r.branch())
 	}

@@ -55,7 +55,7 @@ func (c *crowd) Compare(_ context.Context, _, head string) (gogit.Comparison, er
 	base.Commit = "base1"
 	parted := base
 	parted.Commit = "parted"
-	return gogit.Comparison{Base: base, Parted: parted, Head: gitsource.Snapshot{TreeID: head, Commit: c.head(head), FS: heavy(head)}}, nil
+	return gogit.Comparison{Base: base, MergeBase: parted, Head: gitsource.Snapshot{TreeID: head, Commit: c.head(head), FS: heavy(head)}}, nil
 }
 
 // head is the commit of a reference.

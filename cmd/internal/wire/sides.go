@@ -36,7 +36,7 @@ func (p *proposer) load(ctx context.Context, s proposal) (sides, error) {
 	if err != nil {
 		return sides{}, fmt.Errorf("reading %s: %w", s.base, err)
 	}
-	parted, err := p.older(ctx, s.Parted, s)
+	parted, err := p.older(ctx, s.MergeBase, s)
 	if err != nil {
 		return sides{}, fmt.Errorf("reading the commit where %s and the head parted: %w", s.base, err)
 	}
@@ -116,11 +116,11 @@ func mergeProblems(parted, base, head []state.Problem) []state.Problem {
 // of the merge: both sides changed the folder, or what it is rendered to, and there is
 // a kustomization in it, which reaches objects that it does not name.
 func (p *proposer) tangled(ctx context.Context, s proposal, parted, base, head state.Set) bool {
-	if s.Base.TreeID == s.Parted.TreeID || s.Head.TreeID == s.Parted.TreeID {
+	if s.Base.TreeID == s.MergeBase.TreeID || s.Head.TreeID == s.MergeBase.TreeID {
 		return false
 	}
 	look := func(at gitsource.Snapshot) contents { return p.renders.folder(ctx, at, s.path, s.values) }
-	was, is, will := look(s.Parted), look(s.Base), look(s.Head)
+	was, is, will := look(s.MergeBase), look(s.Base), look(s.Head)
 	if !is.kustomized && !will.kustomized {
 		return false
 	}

@@ -105,7 +105,7 @@ func (s steps) proposer() *proposer {
 // between is what Git knows of the three revisions.
 func between() gogit.Comparison {
 	return gogit.Comparison{
-		Base: gitsource.Snapshot{TreeID: "base", Commit: "b"}, Head: gitsource.Snapshot{TreeID: "head", Commit: "h"}, Parted: gitsource.Snapshot{TreeID: "parted", Commit: "p"},
+		Base: gitsource.Snapshot{TreeID: "base", Commit: "b"}, Head: gitsource.Snapshot{TreeID: "head", Commit: "h"}, MergeBase: gitsource.Snapshot{TreeID: "parted", Commit: "p"},
 	}
 }
 

@@ -76,7 +76,7 @@ func (l *lone) Compare(context.Context, string, string) (gogit.Comparison, error
 	s := gitsource.Snapshot{TreeID: "one", Commit: "base1", FS: fstest.MapFS{"p/a.yaml": {Data: []byte(oneMap)}}}
 	head := s
 	head.Commit = "head1"
-	return gogit.Comparison{Base: s, Parted: s, Head: head}, nil
+	return gogit.Comparison{Base: s, MergeBase: s, Head: head}, nil
 }
 
 func TestAPlanIsNotChargedForTheSlotThatAnotherHas(t *testing.T) {

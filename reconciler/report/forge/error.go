@@ -18,12 +18,12 @@ type Error struct {
 	// limits is known to be used up; zero otherwise. Calls before it fail
 	// without a request.
 	Until time.Time
-	// Said is the forge's or the network's own word.
-	Said string
+	// Message is the forge's or the network's own text.
+	Message string
 	// Remedy says what a person can do: which permission is missing and how it
 	// is given. Empty where waiting is all there is to do.
 	Remedy string
-	// Cause is the error below, if any; its text is in Said already.
+	// Cause is the error below, if any; its text is in Message already.
 	Cause error
 }
 
@@ -39,8 +39,8 @@ func (e *Error) Error() string {
 	default:
 		fmt.Fprintf(&b, "the forge answered %d", e.Code)
 	}
-	if e.Said != "" {
-		b.WriteString(": " + e.Said)
+	if e.Message != "" {
+		b.WriteString(": " + e.Message)
 	}
 	if e.Remedy != "" {
 		b.WriteString("; " + e.Remedy)

@@ -105,8 +105,8 @@ func TestErrorsSayWhoShouldDoWhat(t *testing.T) {
 		want      string
 		permanent bool
 	}{
-		{forge.Error{Doing: "listing", Said: "no such host", Cause: cause}, "listing: no answer of the forge: no such host", false},
-		{forge.Error{Doing: "listing", Code: 403, Said: "no", Remedy: "give it"}, "listing: the forge answered 403: no; give it", true},
+		{forge.Error{Doing: "listing", Message: "no such host", Cause: cause}, "listing: no answer of the forge: no such host", false},
+		{forge.Error{Doing: "listing", Code: 403, Message: "no", Remedy: "give it"}, "listing: the forge answered 403: no; give it", true},
 		{forge.Error{Doing: "listing", Code: 403, Until: time.Unix(0, 0)}, "listing: the forge's rate limit is used up until 1970-01-01T00:00:00Z", false},
 		{forge.Error{Doing: "listing", Code: 502}, "listing: the forge answered 502", false},
 		{forge.Error{Doing: "listing", Code: 409}, "listing: the forge answered 409", false},

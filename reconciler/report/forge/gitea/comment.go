@@ -157,7 +157,7 @@ func (n need) remedy() string {
 
 // failed makes the error of a call. response may be nil.
 func (f *Forge) failed(doing string, what need, response *gitea.Response, err error) *forge.Error {
-	var answer rest.Answer
+	var answer rest.Response
 	if response != nil && response.Response != nil {
 		answer.Code = response.StatusCode
 		answer.Message = err.Error()

@@ -26,7 +26,7 @@ var (
 
 // failed makes the error of a call. response may be nil.
 func (f *Forge) failed(doing string, what need, response *github.Response, err error) *forge.Error {
-	var answer rest.Answer
+	var answer rest.Response
 	var header http.Header
 	if response != nil && response.Response != nil {
 		answer.Code, header = response.StatusCode, response.Header
@@ -53,7 +53,7 @@ func (f *Forge) remedy(e *forge.Error, what need, accepted string) string {
 		return "has the repository been renamed? Give its new name: reads are sent on, writes are not"
 	case e.Code == http.StatusUnauthorized:
 		return "the credential is wrong, expired or revoked: make a new one and put it into the Secret"
-	case e.Code == http.StatusForbidden && strings.Contains(e.Said, "locked"):
+	case e.Code == http.StatusForbidden && strings.Contains(e.Message, "locked"):
 		return "the conversation is locked: unlock it, or close the pull request"
 	case e.Code == http.StatusForbidden && what == identity:
 		return "this is no personal token: give an installation as App with its ID, installation and private key"
@@ -97,9 +97,9 @@ func (g tokenGuard) RoundTrip(request *http.Request) (*http.Response, error) {
 	err = json.Unmarshal(content, &got)
 	switch {
 	case response.StatusCode >= 300:
-		return nil, &forge.Error{Doing: doing, Code: response.StatusCode, Said: rest.Clean(got.Message), Remedy: g.remedy(response.StatusCode)}
+		return nil, &forge.Error{Doing: doing, Code: response.StatusCode, Message: rest.Clean(got.Message), Remedy: g.remedy(response.StatusCode)}
 	case err != nil || got.Token == "" || got.ExpiresAt == "":
-		return nil, &forge.Error{Doing: doing, Said: "the answer holds no token"}
+		return nil, &forge.Error{Doing: doing, Message: "the answer holds no token"}
 	}
 	response.Body = io.NopCloser(strings.NewReader(string(content)))
 	return response, nil

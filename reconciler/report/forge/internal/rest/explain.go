@@ -13,8 +13,8 @@ import (
 	"github.com/poolwright/poolwright/reconciler/report/forge"
 )
 
-// Answer is an answer that is no success.
-type Answer struct {
+// Response is an answer that is no success.
+type Response struct {
 	Code int
 	// Message is what the forge says.
 	Message string
@@ -24,7 +24,7 @@ type Answer struct {
 // answer (Code is not 0), or of no answer at all. A cancelled context stays
 // recognisable. Secrets are those that must not be in the text, whatever the
 // forge or a proxy says.
-func Explain(doing string, err error, answer Answer, secrets ...string) *forge.Error {
+func Explain(doing string, err error, answer Response, secrets ...string) *forge.Error {
 	if known, ok := errors.AsType[*forge.Error](err); ok {
 		out := *known
 		if out.Doing == "" {
@@ -35,9 +35,9 @@ func Explain(doing string, err error, answer Answer, secrets ...string) *forge.E
 	out := &forge.Error{Doing: doing, Code: answer.Code, Cause: cause(err)}
 	said := answer.Message
 	if answer.Code == 0 || said == "" && answer.Code < 300 {
-		said = words(err)
+		said = errorText(err)
 	}
-	out.Said = Clean(said, secrets...)
+	out.Message = Clean(said, secrets...)
 	return out
 }
 
@@ -52,8 +52,8 @@ func cause(err error) error {
 	return nil
 }
 
-// words is an error's text without the URL that Go's client puts in front.
-func words(err error) string {
+// errorText is an error's text without the URL that Go's client puts in front.
+func errorText(err error) string {
 	if err == nil {
 		return ""
 	}
@@ -70,7 +70,7 @@ func words(err error) string {
 // before the @ of an address.
 var tokens = regexp.MustCompile(`\bgh[a-z]_[A-Za-z0-9_.-]+|\bgithub_pat_\w+|\beyJ[\w-]+\.[\w.-]+|(?i:bearer|token|basic)\s+[A-Za-z0-9._~+/=-]{16,}|://[^\s/@]*@|\?[^\s"']*`)
 
-const saidRunes = 300
+const maxMessageRunes = 300
 
 // Clean makes one short line without secrets of what somebody else wrote.
 func Clean(text string, secrets ...string) string {
@@ -92,8 +92,8 @@ func Clean(text string, secrets ...string) string {
 		return "(masked)"
 	})
 	text = strings.Join(strings.FieldsFunc(text, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) }), " ")
-	if runes := []rune(text); len(runes) > saidRunes {
-		text = string(runes[:saidRunes]) + "…"
+	if runes := []rune(text); len(runes) > maxMessageRunes {
+		text = string(runes[:maxMessageRunes]) + "…"
 	}
 	return text
 }

@@ -51,13 +51,13 @@ func TestErrorsOfTheNetworkNameTheCauseAndNoAddress(t *testing.T) {
 		{"late", at(context.DeadlineExceeded), "deadline", context.DeadlineExceeded},
 	}
 	for _, tt := range tests {
-		err := rest.Explain("listing", tt.err, rest.Answer{})
+		err := rest.Explain("listing", tt.err, rest.Response{})
 		if !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "token") || err.Code != 0 || tt.is != nil && !errors.Is(err, tt.is) {
 			t.Errorf("%s: got %v", tt.name, err)
 		}
 	}
 	limited := &forge.Error{Code: 429}
-	if err := rest.Explain("listing", fmt.Errorf("x: %w", at(limited)), rest.Answer{}); err.Doing != "listing" || err.Code != 429 || limited.Doing != "" {
+	if err := rest.Explain("listing", fmt.Errorf("x: %w", at(limited)), rest.Response{}); err.Doing != "listing" || err.Code != 429 || limited.Doing != "" {
 		t.Errorf("a known error became %+v", err)
 	}
 }

@@ -24,9 +24,9 @@ import (
 const (
 	// requestTimeout bounds a call, answer included.
 	requestTimeout = 30 * time.Second
-	// answerBytes bounds an answer. A page of 100 pull requests is some 2 MB,
+	// maxResponseBytes bounds an answer. A page of 100 pull requests is some 2 MB,
 	// and more only where their texts are long.
-	answerBytes = 32 << 20
+	maxResponseBytes = 32 << 20
 	// firstPause is how long to wait where a forge says "too many" but not
 	// until when; it doubles each time.
 	firstPause = time.Minute
@@ -82,7 +82,7 @@ func (t *Transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	response.Body = &bounded{ReadCloser: response.Body, left: answerBytes}
+	response.Body = &bounded{ReadCloser: response.Body, left: maxResponseBytes}
 	until, limited, err := t.limit(response)
 	if err == nil && limited {
 		err = &forge.Error{Code: response.StatusCode, Until: until}
@@ -117,7 +117,7 @@ func (t *Transport) limit(response *http.Response) (until time.Time, limited boo
 	wait, named := retryAfter(response.Header.Get("Retry-After"), now)
 	limited, err = refusedForLimit(response, usedUp || named, named)
 	if err != nil || !limited && !usedUp {
-		t.settle(time.Time{})
+		t.record(time.Time{})
 		return time.Time{}, false, err
 	}
 	switch reset, ok := resetTime(response.Header); {
@@ -136,7 +136,7 @@ func (t *Transport) limit(response *http.Response) (until time.Time, limited boo
 	if !until.After(now) && limited {
 		until = now.Add(time.Second)
 	}
-	t.settle(until)
+	t.record(until)
 	return until, limited, nil
 }
 
@@ -156,8 +156,8 @@ func refusedForLimit(response *http.Response, hint, named bool) (bool, error) {
 	return false, nil
 }
 
-// settle notes a limit; the zero time is an answer that speaks of none.
-func (t *Transport) settle(until time.Time) {
+// record notes a limit; the zero time is an answer that speaks of none.
+func (t *Transport) record(until time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if until.IsZero() {
@@ -223,7 +223,7 @@ type bounded struct {
 
 func (b *bounded) Read(p []byte) (int, error) {
 	if b.left <= 0 {
-		return 0, fmt.Errorf("the forge's answer has more than %d bytes", answerBytes)
+		return 0, fmt.Errorf("the forge's answer has more than %d bytes", maxResponseBytes)
 	}
 	n, err := b.ReadCloser.Read(p[:min(len(p), b.left)])
 	b.left -= n
