@@ -293,9 +293,7 @@ func TestWhyAProposalCannotBeRenderedSaysNothingOfAFollowedBranch(t *testing.T) 
 type bomb struct{}
 
 func (bomb) Open(string) (fs.File, error) {
-	var none map[string]fs.File
-	none["a"] = nil
-	return nil, nil
+	panic("a decoder's fault")
 }
 
 // Those who wait for the same folder are not left waiting, and nobody's process ends.

@@ -99,7 +99,7 @@ func New(world *sandbox.Environment, options Options) (*Story, error) {
 // Controller is the process of `poolwright run`, nil before it was started.
 func (s *Story) Controller() *process.Process { return s.controller }
 
-// Print plays all chapters and ends with the summary. Its error says which event
+// Tell plays all chapters and ends with the summary. Its error says which event
 // did not come, with the controller's last words.
 func (s *Story) Tell(ctx context.Context) error {
 	s.marks.mark(worldReady, s.Setup.Cluster, "API server, scheduler, controllers, AWS, Gitea: all on loopback", time.Now())

@@ -18,7 +18,7 @@ const (
 	maxBackoff = 2 * time.Hour
 )
 
-// Backoff counts, for each pool, the nodes in a row that never offered their GPUs,
+// FailureBackoff counts, for each pool, the nodes in a row that never offered their GPUs,
 // and until when none is launched. It may be used from several goroutines.
 // Make one with NewFailureBackoff.
 type FailureBackoff struct {

@@ -57,7 +57,7 @@ type leaf struct {
 	added       []*yaml.Node
 }
 
-// NewFailureBackoff returns an empty book.
+// NewBook returns an empty book.
 func NewBook() *Book {
 	return &Book{was: map[*yaml.Node]yaml.Node{}, parts: map[*yaml.Node]part{}, tails: map[*yaml.Node][]string{}, pages: map[*yaml.Node]*Page{}, kept: map[*yaml.Node][]string{}}
 }
