@@ -75,7 +75,7 @@ func (f *bootstrapFlags) run(cmd *cobra.Command, req install.BootstrapRequest, s
 	if req.REST, err = f.conn.restConfig(); err != nil {
 		return err
 	}
-	req.Say = sayTo(streams)
+	req.Progress = sayTo(streams)
 	b, err := planned(cmd.Context(), req, streams)
 	if err != nil {
 		return err

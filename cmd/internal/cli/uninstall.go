@@ -32,7 +32,7 @@ Exit codes: 0 done or nothing to do, 1 not done (--dry-run, or the answer was no
 			if req.REST, err = conn.restConfig(); err != nil {
 				return err
 			}
-			req.Namespace, req.Say = conn.namespace, sayTo(streams)
+			req.Namespace, req.Progress = conn.namespace, sayTo(streams)
 			u, err := install.PlanUninstall(cmd.Context(), req)
 			if err != nil {
 				return err

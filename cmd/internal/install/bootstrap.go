@@ -46,8 +46,8 @@ type BootstrapRequest struct {
 	Sync SyncRequest
 	// TakeOver asks to take over from a Karpenter that runs already.
 	TakeOver bool
-	// Say is told what happens, a line at a time.
-	Say func(line string)
+	// Progress is told what happens, a line at a time.
+	Progress func(line string)
 }
 
 // Bootstrap is an installation that was planned and waits for somebody's word:
@@ -60,16 +60,16 @@ type Bootstrap struct {
 	// Warnings are what a person should know before saying yes.
 	Warnings []string
 
-	req    BootstrapRequest
-	direct client.Client
-	worlds map[string]targets.Target
-	plan   plan.Plan
+	req     BootstrapRequest
+	direct  client.Client
+	targets map[string]targets.Target
+	plan    plan.Plan
 	// others are the Karpenters that run already, and caBundle what the engine
 	// must be given for the sake of their nodes' drift hashes.
-	others   []predecessor
+	others   []existingKarpenter
 	caBundle string
 	// stopped is the Karpenter that a take-over scaled to zero before, or nil.
-	stopped *predecessor
+	stopped *existingKarpenter
 	// leader tells a take-over whether a controller leads.
 	leader leaderWatch
 }
@@ -103,7 +103,7 @@ func PlanBootstrap(ctx context.Context, req BootstrapRequest) (*Bootstrap, error
 			return nil, err
 		}
 	}
-	if err := b.lookForOthers(ctx, eks); err != nil {
+	if err := b.findOthers(ctx, eks); err != nil {
 		return nil, err
 	}
 	ours, err := b.installation(ctx, eks, root, sub)
@@ -173,7 +173,7 @@ func (b *Bootstrap) installation(ctx context.Context, eks declaredEKS, root, sub
 	return state.NewSet(append(items, syncItem(in.namespace, b.SyncName, spec))...), nil
 }
 
-// compute makes the plan over both worlds.
+// compute makes the plan over both targets.
 func (b *Bootstrap) compute(ctx context.Context, declared, ours state.Set) error {
 	theirs, err := aws.New(aws.Config{
 		AWS: engine.LoadAWS, REST: b.req.REST,
@@ -186,18 +186,18 @@ func (b *Bootstrap) compute(ctx context.Context, declared, ours state.Set) error
 	if err != nil {
 		return err
 	}
-	b.worlds = map[string]targets.Target{aws.Name: theirs, kubernetes.Name: here}
+	b.targets = map[string]targets.Target{aws.Name: theirs, kubernetes.Name: here}
 	var wanted, observed []state.Item
 	for _, half := range []struct {
 		name     string
 		declared state.Set
 	}{{aws.Name, declared}, {kubernetes.Name, ours}} {
-		b.req.Say("comparing with " + map[string]string{aws.Name: "AWS", kubernetes.Name: "the cluster"}[half.name])
-		want, err := b.worlds[half.name].Want(ctx, half.declared)
+		b.req.Progress("comparing with " + map[string]string{aws.Name: "AWS", kubernetes.Name: "the cluster"}[half.name])
+		want, err := b.targets[half.name].Want(ctx, half.declared)
 		if err != nil {
 			return err
 		}
-		seen, err := b.worlds[half.name].Observe(ctx, want)
+		seen, err := b.targets[half.name].Observe(ctx, want)
 		if err != nil {
 			return fmt.Errorf("observing %s: %w", half.name, err)
 		}
@@ -241,8 +241,8 @@ func (b *Bootstrap) Apply(ctx context.Context) (report.Report, error) {
 		return b.Report(), err
 	}
 	told := map[string]targets.Target{}
-	for name, w := range b.worlds {
-		told[name] = narrated(w, b.req.Say)
+	for name, w := range b.targets {
+		told[name] = withProgress(w, b.req.Progress)
 	}
 	outcome := apply.Run(ctx, b.plan, told, apply.Options{
 		Order: []string{aws.Name, kubernetes.Name},

@@ -93,7 +93,7 @@ func TestWhereverItIsCutOffTheNextRunFinishes(t *testing.T) {
 	todo := 0
 	install := func(ctx context.Context, cfg *rest.Config) error {
 		b, err := PlanBootstrap(ctx, BootstrapRequest{
-			REST: cfg, Namespace: "gpu", Dir: dir, Image: "registry.example.com/poolwright:1", Say: quiet,
+			REST: cfg, Namespace: "gpu", Dir: dir, Image: "registry.example.com/poolwright:1", Progress: quiet,
 			Sync: SyncRequest{URL: "https://git.example.com/nodes.git", Branch: "main"},
 		})
 		if err != nil {
@@ -107,7 +107,7 @@ func TestWhereverItIsCutOffTheNextRunFinishes(t *testing.T) {
 	}
 	steps := 0
 	remove := func(ctx context.Context, cfg *rest.Config) error {
-		u, err := PlanUninstall(ctx, UninstallRequest{REST: cfg, Namespace: "gpu", Timeout: 10 * time.Minute, Say: quiet})
+		u, err := PlanUninstall(ctx, UninstallRequest{REST: cfg, Namespace: "gpu", Timeout: 10 * time.Minute, Progress: quiet})
 		if err != nil {
 			return err
 		}

@@ -19,8 +19,8 @@ const (
 	leaseMargin     = 3 * time.Second
 )
 
-// vigil watches a lease whose holder should be gone.
-type vigil struct {
+// leaseTakeover watches a lease whose holder should be gone.
+type leaseTakeover struct {
 	client.Client
 	key   client.ObjectKey
 	now   func() time.Time
@@ -28,21 +28,21 @@ type vigil struct {
 	since time.Time // when that was seen first, by our own clock
 }
 
-// inherit waits until nobody renews the other Karpenter's lease any more, and
+// awaitLease waits until nobody renews the other Karpenter's lease any more, and
 // takes its holder's name off. Karpenter dies of SIGTERM without doing so itself,
 // and the engine's gate would wait for a minute, for want of a clock that it
 // shares with the holder. This is the rule by which Karpenter's own standbys take
 // over: no renewal for as long as the lease lasts.
-func (b *Bootstrap) inherit(ctx context.Context, k predecessor, timeout time.Duration) error {
-	v := &vigil{Client: b.direct, now: time.Now, key: k.Election}
-	if err := follow(ctx, timeout, b.req.Say, v.look); err != nil {
+func (b *Bootstrap) awaitLease(ctx context.Context, k existingKarpenter, timeout time.Duration) error {
+	v := &leaseTakeover{Client: b.direct, now: time.Now, key: k.Election}
+	if err := follow(ctx, timeout, b.req.Progress, v.check); err != nil {
 		return fmt.Errorf("waiting for the end of lease %s: %w", v.key, err)
 	}
 	return nil
 }
 
-// look reports whether the lease is nobody's.
-func (v *vigil) look(ctx context.Context) (bool, string, error) {
+// check reports whether the lease is nobody's.
+func (v *leaseTakeover) check(ctx context.Context) (bool, string, error) {
 	var lease coordinationv1.Lease
 	err := v.Get(ctx, v.key, &lease)
 	if apierrors.IsNotFound(err) {
@@ -87,25 +87,25 @@ func (v *vigil) look(ctx context.Context) (bool, string, error) {
 // that is shared with the holder: only one who renews it while we look leads, and for no
 // longer than the lease lasts by our own clock.
 type leaderWatch struct {
-	now     func() time.Time
-	seen    leaseFound // as it was read last
-	asked   time.Time  // when that was, by our own clock
-	renewed time.Time  // not later than its holder renewed it, by our own clock; zero until we saw that
+	now      func() time.Time
+	lastRead leaseFound // as it was read last
+	asked    time.Time  // when that was, by our own clock
+	renewed  time.Time  // not later than its holder renewed it, by our own clock; zero until we saw that
 }
 
-// look reads the lease and reports whether its holder leads. Who takes it from another has
+// read reads the lease and reports whether its holder leads. Who takes it from another has
 // yet to renew it: what a Cluster says at that moment was said by the one before.
-func (w *leaderWatch) look(ctx context.Context, reader client.Reader, namespace string) (lease leaseFound, leads bool, err error) {
+func (w *leaderWatch) read(ctx context.Context, reader client.Reader, namespace string) (lease leaseFound, leads bool, err error) {
 	asked := w.now()
 	if lease, err = findLease(ctx, reader, namespace); err != nil {
 		return lease, false, err
 	}
 	switch {
-	case lease.holder != w.seen.holder:
+	case lease.holder != w.lastRead.holder:
 		w.renewed = time.Time{}
-	case !lease.renewed.Equal(w.seen.renewed):
+	case !lease.renewed.Equal(w.lastRead.renewed):
 		w.renewed = w.asked // it may have been right after we looked last
 	}
-	w.seen, w.asked = lease, asked
+	w.lastRead, w.asked = lease, asked
 	return lease, lease.holder != "" && w.now().Sub(w.renewed) < wire.LeaseDuration, nil
 }

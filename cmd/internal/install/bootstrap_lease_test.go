@@ -24,10 +24,10 @@ func TestALeaseIsInheritedOnlyWhenNobodyRenewsIt(t *testing.T) {
 		Spec:       coordinationv1.LeaseSpec{HolderIdentity: &holder, RenewTime: &ahead, LeaseDurationSeconds: &lasts},
 	}
 	now := time.Now()
-	v := &vigil{Client: live(t, lease), key: key, now: func() time.Time { return now }}
+	v := &leaseTakeover{Client: live(t, lease), key: key, now: func() time.Time { return now }}
 	look := func(want bool, word string) {
 		t.Helper()
-		done, said, err := v.look(t.Context())
+		done, said, err := v.check(t.Context())
 		if done != want || err != nil || !strings.Contains(said, word) {
 			t.Fatalf("done %t, %q, %v", done, said, err)
 		}
@@ -60,8 +60,8 @@ func TestALeaseIsInheritedOnlyWhenNobodyRenewsIt(t *testing.T) {
 }
 
 func TestALeaseThatIsNotThereIsNobodys(t *testing.T) {
-	v := &vigil{Client: live(t), key: client.ObjectKey{Namespace: "kube-system", Name: takeover.Lease}, now: time.Now}
-	if done, _, err := v.look(t.Context()); !done || err != nil {
+	v := &leaseTakeover{Client: live(t), key: client.ObjectKey{Namespace: "kube-system", Name: takeover.Lease}, now: time.Now}
+	if done, _, err := v.check(t.Context()); !done || err != nil {
 		t.Errorf("done %t, %v", done, err)
 	}
 }
@@ -104,7 +104,7 @@ func TestALeaderIsOneWhoRenewsWhileWeLook(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				if _, leads, err := w.look(t.Context(), kube, ""); leads != step.leads || err != nil {
+				if _, leads, err := w.read(t.Context(), kube, ""); leads != step.leads || err != nil {
 					t.Errorf("when the lease %s: somebody leads: %t, %v", step.what, leads, err)
 				}
 			}

@@ -27,17 +27,17 @@ import (
 // nodes are told it, PEM in base64, and part of every drift hash.
 const caBundleVariable = "CLUSTER_CA_BUNDLE"
 
-// predecessor is a Karpenter that runs in the cluster already.
-type predecessor struct {
+// existingKarpenter is a Karpenter that runs in the cluster already.
+type existingKarpenter struct {
 	takeover.Karpenter
 	compared takeover.Comparison
 }
 
-// lookForOthers finds the Karpenters that run already, and compares them with
+// findOthers finds the Karpenters that run already, and compares them with
 // the engine that the folder asks for. One that was scaled to zero runs no more.
 // The CA bundle is taken in every mode: a later commit may start the engine, and
 // nobody runs bootstrap again for that.
-func (b *Bootstrap) lookForOthers(ctx context.Context, eks declaredEKS) error {
+func (b *Bootstrap) findOthers(ctx context.Context, eks declaredEKS) error {
 	if !eks.embedded() && b.req.TakeOver {
 		return fmt.Errorf("%s: spec.engine.mode is %s, so there is nothing to take over: set it to Embedded, or leave --take-over out", eks.origin, eks.spec.Engine.Mode)
 	}
@@ -59,7 +59,7 @@ func (b *Bootstrap) lookForOthers(ctx context.Context, eks declaredEKS) error {
 	}
 	for _, k := range found {
 		if k.Before > 0 && b.req.TakeOver {
-			b.stopped = &predecessor{Karpenter: k}
+			b.stopped = &existingKarpenter{Karpenter: k}
 		}
 		if k.Replicas == 0 {
 			continue
@@ -83,7 +83,7 @@ func (b *Bootstrap) compares(ctx context.Context, k takeover.Karpenter, eks decl
 	if err != nil {
 		return fmt.Errorf("comparing with the Karpenter of Deployment %s: %w", k.Deployment, err)
 	}
-	other := predecessor{k, compared}
+	other := existingKarpenter{k, compared}
 	if k.CABundle == "" && b.caBundle != "" && b.caBundle != root {
 		other.compared.Obstacles = append(other.compared.Obstacles, takeover.Finding{
 			What: fmt.Sprintf("it has no %s, and the controller that is installed has one: every node would be replaced", caBundleVariable),
@@ -140,7 +140,7 @@ func (b *Bootstrap) rootCA(ctx context.Context) (string, error) {
 
 // owned makes it an obstacle where a tool would scale another Karpenter up again
 // that was scaled down.
-func (b *Bootstrap) owned(ctx context.Context, k *predecessor) error {
+func (b *Bootstrap) owned(ctx context.Context, k *existingKarpenter) error {
 	live := &unstructured.Unstructured{}
 	live.SetGroupVersionKind(appsv1.SchemeGroupVersion.WithKind("Deployment"))
 	if err := b.direct.Get(ctx, client.ObjectKey{Namespace: k.Deployment.Namespace, Name: k.Deployment.Name}, live); err != nil {
@@ -204,13 +204,13 @@ func (b *Bootstrap) TakesOver() (string, error) {
 // back. One that was killed after it had scaled goes on from there.
 func (b *Bootstrap) TakeOver(ctx context.Context, timeout time.Duration) error {
 	if len(b.others) == 0 {
-		return b.succeed(ctx, *b.stopped, b.stopped.Before, timeout)
+		return b.replaceKarpenter(ctx, *b.stopped, b.stopped.Before, timeout)
 	}
 	k := b.others[0]
 	if waits := b.Waits(ctx); waits != "" {
 		return fmt.Errorf("not taking over yet: %s; then run the same command again", waits)
 	}
-	if err := follow(ctx, timeout, b.req.Say, b.onlyOneWaits); err != nil {
+	if err := follow(ctx, timeout, b.req.Progress, b.onlyOneWaits); err != nil {
 		return fmt.Errorf("not taking over from Deployment %s, which goes on: %w", k.Deployment, err)
 	}
 	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: k.Deployment.Namespace, Name: k.Deployment.Name}}
@@ -218,21 +218,21 @@ func (b *Bootstrap) TakeOver(ctx context.Context, timeout time.Duration) error {
 	if err := b.direct.Patch(ctx, d, client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
 		return fmt.Errorf("scaling Deployment %s to zero: %w", k.Deployment, err)
 	}
-	b.req.Say(fmt.Sprintf("scaled Deployment %s from %d to 0 replicas", k.Deployment, k.Replicas))
-	return b.succeed(ctx, k, k.Replicas, timeout)
+	b.req.Progress(fmt.Sprintf("scaled Deployment %s from %d to 0 replicas", k.Deployment, k.Replicas))
+	return b.replaceKarpenter(ctx, k, k.Replicas, timeout)
 }
 
-// succeed waits until the engine runs in the place of a Karpenter that was scaled
+// replaceKarpenter waits until the engine runs in the place of a Karpenter that was scaled
 // to zero, and says how to give it back its replicas.
-func (b *Bootstrap) succeed(ctx context.Context, k predecessor, replicas int32, timeout time.Duration) error {
-	err := b.inherit(ctx, k, timeout)
+func (b *Bootstrap) replaceKarpenter(ctx context.Context, k existingKarpenter, replicas int32, timeout time.Duration) error {
+	err := b.awaitLease(ctx, k, timeout)
 	if err == nil {
-		err = follow(ctx, timeout, b.req.Say, b.engineRuns)
+		err = follow(ctx, timeout, b.req.Progress, b.engineRuns)
 	}
 	if err != nil {
 		return fmt.Errorf("Deployment %s is scaled to zero and the engine does not run, so nobody provisions nodes: %w; mend that and run the same command again, or go back: set spec.engine.mode to External, wait for that, then %s", k.Deployment, err, scaling(k.Karpenter, replicas))
 	}
-	b.req.Say("to go back: set spec.engine.mode to External, wait until the engine has stopped, then " + scaling(k.Karpenter, replicas))
+	b.req.Progress("to go back: set spec.engine.mode to External, wait until the engine has stopped, then " + scaling(k.Karpenter, replicas))
 	return nil
 }
 
@@ -277,7 +277,7 @@ func (b *Bootstrap) engineReady(ctx context.Context) (*metav1.Condition, error) 
 	if err != nil || ready == nil {
 		return nil, err
 	}
-	lease, leads, err := b.leader.look(ctx, b.direct, b.req.Namespace)
+	lease, leads, err := b.leader.read(ctx, b.direct, b.req.Namespace)
 	if err != nil || !leads || ready.Reason == wire.EngineRunning && !lease.engine {
 		return nil, err
 	}

@@ -70,7 +70,7 @@ func TestAKarpenterIsTakenOverFromOnlyWhereThatEndsWell(t *testing.T) {
 			b := &Bootstrap{direct: live(t, objects...), req: BootstrapRequest{TakeOver: !c.not}}
 			d := declaredEKS{spec: eks(nil).Spec, origin: state.Origin{File: "cluster.yaml", Line: 3}}
 			d.spec.Engine.Mode = c.mode
-			err := b.lookForOthers(t.Context(), d)
+			err := b.findOthers(t.Context(), d)
 			takes := ""
 			if err == nil {
 				takes, err = b.TakesOver()
@@ -125,7 +125,7 @@ func TestOneCABundleIsComparedAndInstalled(t *testing.T) {
 				objects = append(objects, d)
 			}
 			b := &Bootstrap{direct: live(t, objects...), req: BootstrapRequest{Namespace: "poolwright-system"}}
-			if err := b.lookForOthers(t.Context(), declaredEKS{spec: eks(nil).Spec}); err != nil {
+			if err := b.findOthers(t.Context(), declaredEKS{spec: eks(nil).Spec}); err != nil {
 				t.Fatal(err)
 			}
 			said := b.Others()

@@ -45,7 +45,7 @@ func TestNoEngineIsInstalledBesideAKarpenterThatItWouldNotSee(t *testing.T) {
 			spec := eks(nil).Spec
 			spec.Engine.Mode = c.mode
 			b := &Bootstrap{direct: live(t, unseenKarpenter(c.replicas))}
-			err := b.lookForOthers(t.Context(), declaredEKS{spec: spec})
+			err := b.findOthers(t.Context(), declaredEKS{spec: spec})
 			if (err != nil) != c.refuses || err != nil && !strings.Contains(err.Error(), "DISABLE_LEADER_ELECTION is set") {
 				t.Errorf("%v", err)
 			}
@@ -121,7 +121,7 @@ func TestATakeOverBelievesOnlyAControllerThatLeads(t *testing.T) {
 				if scales != want || err != nil || strings.HasPrefix(said, waits) == scales {
 					t.Errorf("at the %s look it scales the other one down: %t, %q, %v", look, scales, said, err)
 				}
-				now = now.Add(lookEvery)
+				now = now.Add(pollInterval)
 			}
 			if runs, said, err := b.engineRuns(t.Context()); runs != c.run || err != nil || strings.HasPrefix(said, waits) == runs {
 				t.Errorf("the engine runs: %t, %q, %v", runs, said, err)
@@ -146,8 +146,8 @@ func takesOverTwice(t *testing.T) {
 	for _, turn := range []string{"first", "again"} {
 		var said []string
 		b := &Bootstrap{direct: kube, leader: leaderWatch{now: time.Now}}
-		b.req = BootstrapRequest{TakeOver: true, Say: func(line string) { said = append(said, line) }}
-		if err := b.lookForOthers(t.Context(), declaredEKS{spec: running.Spec}); err != nil {
+		b.req = BootstrapRequest{TakeOver: true, Progress: func(line string) { said = append(said, line) }}
+		if err := b.findOthers(t.Context(), declaredEKS{spec: running.Spec}); err != nil {
 			t.Fatal(err)
 		}
 		if takes, err := b.TakesOver(); takes != "kube-system/karpenter" || err != nil {
@@ -174,12 +174,12 @@ func TestALeaseThatMayNotBePatchedOnlyTakesLonger(t *testing.T) {
 		return apierrors.NewForbidden(schema.GroupResource{Resource: "leases"}, key.Name, nil)
 	}
 	now := time.Now()
-	v := &vigil{Client: interceptor.NewClient(live(t, lease).(client.WithWatch), interceptor.Funcs{Patch: forbidden}), key: key, now: func() time.Time { return now }}
-	if done, _, err := v.look(t.Context()); done || err != nil {
+	v := &leaseTakeover{Client: interceptor.NewClient(live(t, lease).(client.WithWatch), interceptor.Funcs{Patch: forbidden}), key: key, now: func() time.Time { return now }}
+	if done, _, err := v.check(t.Context()); done || err != nil {
 		t.Fatalf("done %t, %v", done, err)
 	}
 	now = now.Add(time.Minute)
-	if done, said, err := v.look(t.Context()); !done || err != nil || !strings.Contains(said, "a minute more") {
+	if done, said, err := v.check(t.Context()); !done || err != nil || !strings.Contains(said, "a minute more") {
 		t.Errorf("done %t, %q, %v", done, said, err)
 	}
 }

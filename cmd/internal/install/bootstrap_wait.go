@@ -16,7 +16,7 @@ import (
 // form and available. Its error says what keeps them.
 func (b *Bootstrap) WaitAvailable(ctx context.Context, timeout time.Duration) error {
 	key := client.ObjectKey{Namespace: b.req.Namespace, Name: shippedName}
-	err := follow(ctx, timeout, b.req.Say, func(ctx context.Context) (bool, string, error) {
+	err := follow(ctx, timeout, b.req.Progress, func(ctx context.Context) (bool, string, error) {
 		var d appsv1.Deployment
 		if err := b.direct.Get(ctx, key, &d); err != nil {
 			return false, "", fmt.Errorf("reading Deployment %s: %w", key, err)
@@ -30,7 +30,7 @@ func (b *Bootstrap) WaitAvailable(ctx context.Context, timeout time.Duration) er
 			return true, fmt.Sprintf("Deployment %s: %d of %d replicas are available", key, want, want), nil
 		}
 		sentence := fmt.Sprintf("Deployment %s: %d of %d replicas are available", key, min(d.Status.AvailableReplicas, d.Status.UpdatedReplicas), want)
-		return false, sentence + b.troubles(ctx), nil
+		return false, sentence + b.podErrors(ctx), nil
 	})
 	if err != nil {
 		return fmt.Errorf("waiting for the controller: %w; see: kubectl -n %s describe pods", err, b.req.Namespace)
@@ -38,8 +38,8 @@ func (b *Bootstrap) WaitAvailable(ctx context.Context, timeout time.Duration) er
 	return nil
 }
 
-// troubles says what the controller's pods wait for.
-func (b *Bootstrap) troubles(ctx context.Context) string {
+// podErrors says what the controller's pods wait for.
+func (b *Bootstrap) podErrors(ctx context.Context) string {
 	var pods corev1.PodList
 	if err := b.direct.List(ctx, &pods, client.InNamespace(b.req.Namespace), client.MatchingLabels{"app.kubernetes.io/name": shippedName}); err != nil {
 		return ""

@@ -11,15 +11,15 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// lookEvery is how often something is looked at while it is waited for.
-const lookEvery = time.Second
+// pollInterval is how often something is looked at while it is waited for.
+const pollInterval = time.Second
 
 // follow asks look again and again until it is done or the time is up. Each new
 // sentence of look is said once; the last one ends the error.
 func follow(ctx context.Context, timeout time.Duration, say func(string), look func(context.Context) (done bool, sentence string, err error)) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, errTimeUp)
 	defer cancel()
-	tick := time.NewTicker(lookEvery)
+	tick := time.NewTicker(pollInterval)
 	defer tick.Stop()
 	last := ""
 	for {

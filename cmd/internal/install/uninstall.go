@@ -33,8 +33,8 @@ type UninstallRequest struct {
 	ReleaseFinalizers bool
 	// Timeout bounds each wait.
 	Timeout time.Duration
-	// Say is told what happens, a line at a time.
-	Say func(line string)
+	// Progress is told what happens, a line at a time.
+	Progress func(line string)
 }
 
 // Uninstall is a removal that was planned and waits for somebody's word. Every
@@ -48,8 +48,8 @@ type Uninstall struct {
 
 	req    UninstallRequest
 	direct client.Client
-	world  *kubernetes.World
-	found  traces
+	target *kubernetes.World
+	found  inventory
 	steps  []step
 }
 
@@ -79,10 +79,10 @@ func PlanUninstall(ctx context.Context, req UninstallRequest) (*Uninstall, error
 	if u.direct, err = wire.DirectClient(req.REST); err != nil {
 		return nil, err
 	}
-	if u.world, err = kubernetes.New(kubernetes.Config{REST: req.REST, Sync: installation, Namespace: req.Namespace}); err != nil {
+	if u.target, err = kubernetes.New(kubernetes.Config{REST: req.REST, Sync: installation, Namespace: req.Namespace}); err != nil {
 		return nil, err
 	}
-	if u.found, err = u.look(ctx); err != nil {
+	if u.found, err = u.inspect(ctx); err != nil {
 		return nil, fmt.Errorf("looking for what is installed: %w", err)
 	}
 	if !u.found.any() {
@@ -128,7 +128,7 @@ func (u *Uninstall) Steps() []string {
 // Run takes Poolwright out. It can be run again after it failed or was cut off.
 func (u *Uninstall) Run(ctx context.Context) error {
 	for i, s := range u.steps {
-		u.req.Say(s.text)
+		u.req.Progress(s.text)
 		if err := s.do(ctx); err != nil {
 			return fmt.Errorf("%w%s", err, u.halfway(i))
 		}
@@ -209,18 +209,18 @@ func (u *Uninstall) remove(ctx context.Context, chosen func(state.Key) bool) err
 	if err != nil {
 		return err
 	}
-	if installed, err = u.world.Removals(ctx, installed); err != nil {
+	if installed, err = u.target.Removals(ctx, installed); err != nil {
 		return err
 	}
 	p := plan.Compute(state.Set{}, installed)
 	p.Changes = slices.DeleteFunc(p.Changes, func(c plan.Change) bool { return !chosen(c.Key) })
-	only := struct{ targets.Target }{narrated(u.world, u.req.Say)}
+	only := struct{ targets.Target }{withProgress(u.target, u.req.Progress)}
 	return apply.Run(ctx, p, map[string]targets.Target{kubernetes.Name: only}, apply.Options{}).Err()
 }
 
 // gone waits until none of the chosen objects is left.
 func (u *Uninstall) gone(ctx context.Context, chosen func(state.Key) bool) error {
-	err := follow(ctx, u.req.Timeout, u.req.Say, func(ctx context.Context) (bool, string, error) {
+	err := follow(ctx, u.req.Timeout, u.req.Progress, func(ctx context.Context) (bool, string, error) {
 		installed, err := u.installed(ctx)
 		if err != nil {
 			return false, "", err

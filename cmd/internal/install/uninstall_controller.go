@@ -48,10 +48,10 @@ func (u *Uninstall) syncs(ctx context.Context) ([]v1alpha1.Sync, error) {
 	return list.Items, nil
 }
 
-// suspensionSeen waits until the controller has seen that the Syncs are
+// awaitSuspension waits until the controller has seen that the Syncs are
 // suspended: it would put back the limits of the pools.
-func (u *Uninstall) suspensionSeen(ctx context.Context) error {
-	err := follow(ctx, u.req.Timeout, u.req.Say, func(ctx context.Context) (bool, string, error) {
+func (u *Uninstall) awaitSuspension(ctx context.Context) error {
+	err := follow(ctx, u.req.Timeout, u.req.Progress, func(ctx context.Context) (bool, string, error) {
 		syncs, err := u.syncs(ctx)
 		if err != nil {
 			return false, "", err
@@ -75,7 +75,7 @@ func (u *Uninstall) stop(ctx context.Context) error {
 	if err := u.remove(ctx, func(k state.Key) bool { return k.Kind == "Deployment" }); err != nil {
 		return err
 	}
-	err := follow(ctx, u.req.Timeout, u.req.Say, func(ctx context.Context) (bool, string, error) {
+	err := follow(ctx, u.req.Timeout, u.req.Progress, func(ctx context.Context) (bool, string, error) {
 		pods := metadataList("Pod")
 		err := u.direct.List(ctx, pods, client.InNamespace(u.req.Namespace), client.MatchingLabels{"app.kubernetes.io/name": shippedName})
 		if err != nil {
@@ -95,7 +95,7 @@ func (u *Uninstall) stop(ctx context.Context) error {
 // installation's pods are gone, is another process.
 func (u *Uninstall) leaseFree(ctx context.Context) error {
 	seen, since, moved := time.Time{}, time.Now(), -1
-	err := follow(ctx, max(u.req.Timeout, 2*wire.LeaseDuration), u.req.Say, func(ctx context.Context) (bool, string, error) {
+	err := follow(ctx, max(u.req.Timeout, 2*wire.LeaseDuration), u.req.Progress, func(ctx context.Context) (bool, string, error) {
 		now, err := u.lease(ctx)
 		if err != nil || now.holder == "" {
 			return err == nil, "", err
@@ -106,7 +106,7 @@ func (u *Uninstall) leaseFree(ctx context.Context) error {
 		if moved > 1 {
 			return false, "", fmt.Errorf("lease %s/%s is being renewed by %s, which this installation did not start: stop that poolwright run, then run uninstall again", u.req.Namespace, wire.LeaseName, now.holder)
 		}
-		return time.Since(since) > wire.LeaseDuration+lookEvery,
+		return time.Since(since) > wire.LeaseDuration+pollInterval,
 			fmt.Sprintf("lease %s/%s was not given up by %s: waiting until it expires", u.req.Namespace, wire.LeaseName, now.holder), nil
 	})
 	if err != nil {
@@ -172,16 +172,16 @@ func (u *Uninstall) leave(ctx context.Context) error {
 		}
 		return u.namespaceGone(ctx)
 	}
-	if err := u.world.Forget(ctx); err != nil {
+	if err := u.target.Forget(ctx); err != nil {
 		return err
 	}
-	u.req.Say(fmt.Sprintf("Namespace %s stays, because of what is in it: %s", u.req.Namespace, strings.Join(others, ", ")))
+	u.req.Progress(fmt.Sprintf("Namespace %s stays, because of what is in it: %s", u.req.Namespace, strings.Join(others, ", ")))
 	return nil
 }
 
 // namespaceGone waits for the namespace. One that is not ours is not waited for.
 func (u *Uninstall) namespaceGone(ctx context.Context) error {
-	err := follow(ctx, u.req.Timeout, u.req.Say, func(ctx context.Context) (bool, string, error) {
+	err := follow(ctx, u.req.Timeout, u.req.Progress, func(ctx context.Context) (bool, string, error) {
 		var ns corev1.Namespace
 		err := u.direct.Get(ctx, client.ObjectKey{Name: u.req.Namespace}, &ns)
 		if apierrors.IsNotFound(err) {
@@ -191,8 +191,8 @@ func (u *Uninstall) namespaceGone(ctx context.Context) error {
 			return false, "", fmt.Errorf("reading Namespace %s: %w", u.req.Namespace, err)
 		}
 		if ns.DeletionTimestamp.IsZero() {
-			u.req.Say(fmt.Sprintf("Namespace %s stays: it was not made by Poolwright's installation", u.req.Namespace))
-			return true, "", u.world.Forget(ctx)
+			u.req.Progress(fmt.Sprintf("Namespace %s stays: it was not made by Poolwright's installation", u.req.Namespace))
+			return true, "", u.target.Forget(ctx)
 		}
 		return false, fmt.Sprintf("Namespace %s is on its way out", ns.Name), nil
 	})

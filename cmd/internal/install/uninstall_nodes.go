@@ -55,7 +55,7 @@ func (u *Uninstall) claims(ctx context.Context) ([]karpv1.NodeClaim, error) {
 // drain lets no new node come and removes those that are there, by the engine.
 // The pools stay, so that no declaration is lost.
 func (u *Uninstall) drain(ctx context.Context) error {
-	if err := u.suspensionSeen(ctx); err != nil {
+	if err := u.awaitSuspension(ctx); err != nil {
 		return err
 	}
 	pools, err := u.pools(ctx)
@@ -67,7 +67,7 @@ func (u *Uninstall) drain(ctx context.Context) error {
 			return err
 		}
 	}
-	err = follow(ctx, u.req.Timeout, u.req.Say, func(ctx context.Context) (bool, string, error) {
+	err = follow(ctx, u.req.Timeout, u.req.Progress, func(ctx context.Context) (bool, string, error) {
 		claims, err := u.claims(ctx)
 		if err != nil {
 			return false, "", err
@@ -234,7 +234,7 @@ func (u *Uninstall) remover(ctx context.Context, object client.Object) error {
 
 // finish waits until the engine has terminated what it is at.
 func (u *Uninstall) finish(ctx context.Context) error {
-	err := follow(ctx, u.req.Timeout, u.req.Say, func(ctx context.Context) (bool, string, error) {
+	err := follow(ctx, u.req.Timeout, u.req.Progress, func(ctx context.Context) (bool, string, error) {
 		claims, err := u.claims(ctx)
 		if err != nil {
 			return false, "", err

@@ -51,17 +51,17 @@ func node(name string, labels map[string]string) *corev1.Node {
 func removal(t *testing.T, objects ...client.Object) *Uninstall {
 	t.Helper()
 	return &Uninstall{
-		req:    UninstallRequest{Namespace: "gpu", Timeout: time.Minute, Say: func(string) {}},
+		req:    UninstallRequest{Namespace: "gpu", Timeout: time.Minute, Progress: func(string) {}},
 		direct: live(t, objects...),
 	}
 }
 
 // installedTraces are those of a whole installation.
-func installedTraces() traces {
+func installedTraces() inventory {
 	thing := func(kind string) state.Item {
 		return state.Item{Key: state.Key{Target: "cluster", Kind: kind, Name: "poolwright"}, Version: "v1", Object: map[string]any{}}
 	}
-	f := traces{
+	f := inventory{
 		namespace: "gpu",
 		installed: state.NewSet(thing("Deployment"), thing("ClusterRole"), thing("CustomResourceDefinition"), thing("Namespace")),
 		syncs:     []v1alpha1.Sync{{ObjectMeta: metav1.ObjectMeta{Name: "prod"}}, {ObjectMeta: metav1.ObjectMeta{Name: "dev"}}},
@@ -69,7 +69,7 @@ func installedTraces() traces {
 		memory:    []client.Object{&corev1.ConfigMap{}},
 		lease:     leaseFound{exists: true, holder: "pod-1", engine: true, renewed: time.Now()},
 		claims:    []karpv1.NodeClaim{*claim("a", nodeClassGroup, false), *claim("b", nodeClassGroup, true)},
-		holding:   map[string]held{"NodeClaim": {all: 2}, "Node": {all: 1}, "EC2NodeClass": {all: 2}},
+		holding:   map[string]finalizerCount{"NodeClaim": {all: 2}, "Node": {all: 1}, "EC2NodeClass": {all: 2}},
 	}
 	f.clusters[0].Spec.NodeRole = &v1alpha1.NodeRole{Name: "nodes", InstanceProfile: "profile"}
 	f.clusters[0].Spec.InterruptionQueue = &v1alpha1.InterruptionQueue{}
@@ -82,25 +82,25 @@ func TestARemovalIsToldAsItsGolden(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		drain bool
-		edit  func(*traces)
+		edit  func(*inventory)
 	}{
-		{"everything is there and runs", false, func(*traces) {}},
-		{"nodes are drained first", true, func(*traces) {}},
-		{"the engine does not run", false, func(f *traces) { f.lease = leaseFound{} }},
-		{"another Karpenter leads", false, func(f *traces) { f.otherKarpenter = "another Karpenter leads in this cluster" }},
-		{"another Poolwright has Syncs", false, func(f *traces) {
+		{"everything is there and runs", false, func(*inventory) {}},
+		{"nodes are drained first", true, func(*inventory) {}},
+		{"the engine does not run", false, func(f *inventory) { f.lease = leaseFound{} }},
+		{"another Karpenter leads", false, func(f *inventory) { f.otherKarpenter = "another Karpenter leads in this cluster" }},
+		{"another Poolwright has Syncs", false, func(f *inventory) {
 			f.elsewhere = []v1alpha1.Sync{{ObjectMeta: metav1.ObjectMeta{Namespace: "other", Name: "dev"}}}
 			f.installed = state.NewSet(f.installed.Items()[0])
 		}},
-		{"nothing says that the engine was ours", false, func(f *traces) { f.lease, f.clusters = leaseFound{}, nil }},
-		{"a drain was cut off, and the nodes are on their way", false, func(f *traces) {
-			f.lowered, f.holding = 2, map[string]held{"NodeClaim": {2, 2}, "Node": {1, 1}, "EC2NodeClass": {all: 2}}
+		{"nothing says that the engine was ours", false, func(f *inventory) { f.lease, f.clusters = leaseFound{}, nil }},
+		{"a drain was cut off, and the nodes are on their way", false, func(f *inventory) {
+			f.lowered, f.holding = 2, map[string]finalizerCount{"NodeClaim": {2, 2}, "Node": {1, 1}, "EC2NodeClass": {all: 2}}
 			f.claims = []karpv1.NodeClaim{*claim("a", nodeClassGroup, true), *claim("b", nodeClassGroup, true)}
 		}},
-		{"a drain was cut off after the last node", true, func(f *traces) {
-			f.lowered, f.claims, f.holding = 2, nil, map[string]held{"NodePool": {all: 2}}
+		{"a drain was cut off after the last node", true, func(f *inventory) {
+			f.lowered, f.claims, f.holding = 2, nil, map[string]finalizerCount{"NodePool": {all: 2}}
 		}},
-		{"only the inventory is left", false, func(f *traces) { *f = traces{own: true} }},
+		{"only the inventory is left", false, func(f *inventory) { *f = inventory{own: true} }},
 	} {
 		u := removal(t)
 		u.req.Drain, u.found = c.drain, installedTraces()
@@ -191,18 +191,18 @@ func TestFinalizersStayWhereTheyMayBeAnothers(t *testing.T) {
 func TestWhatCannotEndWellIsRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		drain bool
-		edit  func(*traces)
+		edit  func(*inventory)
 		want  string
 	}{
-		"an installation of Flux": {false, func(f *traces) {
+		"an installation of Flux": {false, func(f *inventory) {
 			item := f.installed.Items()[0]
 			item.Owner = owner.Reference{Kind: owner.FluxKustomization, Name: "flux-system/apps"}
 			f.installed = state.NewSet(item)
 		}, "managed by Flux Kustomization flux-system/apps"},
-		"draining without an engine":          {true, func(f *traces) { f.lease.engine = false }, "--drain needs the engine"},
-		"draining with a dead leader":         {true, func(f *traces) { f.lease.renewed = time.Unix(0, 0) }, "--drain needs the engine"},
-		"draining another Karpenter's nodes":  {true, func(f *traces) { f.otherKarpenter = "another one leads" }, "another one leads; leave --drain out"},
-		"an installation of a Sync is no one": {false, func(f *traces) {}, ""},
+		"draining without an engine":          {true, func(f *inventory) { f.lease.engine = false }, "--drain needs the engine"},
+		"draining with a dead leader":         {true, func(f *inventory) { f.lease.renewed = time.Unix(0, 0) }, "--drain needs the engine"},
+		"draining another Karpenter's nodes":  {true, func(f *inventory) { f.otherKarpenter = "another one leads" }, "another one leads; leave --drain out"},
+		"an installation of a Sync is no one": {false, func(f *inventory) {}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			u := removal(t)

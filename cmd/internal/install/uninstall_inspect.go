@@ -34,8 +34,8 @@ const (
 	keySuffix      = "-inventory-key"
 )
 
-// traces are what there is of Poolwright.
-type traces struct {
+// inventory are what there is of Poolwright.
+type inventory struct {
 	namespace string
 	// installed are the objects of the installation.
 	installed state.Set
@@ -51,20 +51,20 @@ type traces struct {
 	lease  leaseFound
 	claims []karpv1.NodeClaim
 	// holding counts what carries a finalizer of Karpenter's, by kind.
-	holding map[string]held
+	holding map[string]finalizerCount
 	// lowered is how many NodePools wait for their limits.
 	lowered int
 	// otherKarpenter says who else provisions nodes here, or is empty.
 	otherKarpenter string
 }
 
-// held counts objects with a finalizer, and those of them that are being
+// finalizerCount counts objects with a finalizer, and those of them that are being
 // deleted.
-type held struct{ all, going int }
+type finalizerCount struct{ all, going int }
 
-// look reads everything. A kind that the cluster does not know has no objects.
-func (u *Uninstall) look(ctx context.Context) (traces, error) {
-	f := traces{namespace: u.req.Namespace, holding: map[string]held{}}
+// inspect reads everything. A kind that the cluster does not know has no objects.
+func (u *Uninstall) inspect(ctx context.Context) (inventory, error) {
+	f := inventory{namespace: u.req.Namespace, holding: map[string]finalizerCount{}}
 	var syncs v1alpha1.SyncList
 	var clusters v1alpha1.ClusterList
 	err := errors.Join(known(u.direct.List(ctx, &syncs)), known(u.direct.List(ctx, &clusters)))
@@ -93,11 +93,11 @@ func (u *Uninstall) look(ctx context.Context) (traces, error) {
 	if !f.any() {
 		return f, nil
 	}
-	return f, u.lookAtNodes(ctx, &f)
+	return f, u.inspectNodes(ctx, &f)
 }
 
-// lookAtNodes reads what Karpenter keeps, and who else may keep it.
-func (u *Uninstall) lookAtNodes(ctx context.Context, f *traces) error {
+// inspectNodes reads what Karpenter keeps, and who else may keep it.
+func (u *Uninstall) inspectNodes(ctx context.Context, f *inventory) error {
 	var err error
 	if f.claims, err = u.claims(ctx); err != nil {
 		return err
@@ -157,11 +157,11 @@ func (u *Uninstall) installed(ctx context.Context) (state.Set, error) {
 	if err != nil {
 		return state.Set{}, err
 	}
-	wanted, err := u.world.Want(ctx, state.NewSet(items...))
+	wanted, err := u.target.Want(ctx, state.NewSet(items...))
 	if err != nil {
 		return state.Set{}, err
 	}
-	seen, err := u.world.Observe(ctx, wanted)
+	seen, err := u.target.Observe(ctx, wanted)
 	if err != nil {
 		return state.Set{}, err
 	}
@@ -265,27 +265,27 @@ func findLease(ctx context.Context, reader client.Reader, namespace string) (lea
 
 // any reports whether there is anything of Poolwright but its namespace, which
 // may stay because of what others keep in it.
-func (f *traces) any() bool {
+func (f *inventory) any() bool {
 	return f.objects() > 0 || len(f.syncs) > 0 || len(f.memory) > 0 || f.own || f.lease.exists
 }
 
 // objects is how many objects the installation has, without the namespace.
-func (f *traces) objects() int {
+func (f *inventory) objects() int {
 	return len(slices.DeleteFunc(f.installed.Items(), func(i state.Item) bool { return i.Key.Kind == "Namespace" }))
 }
 
-func (f *traces) has(kind string) bool {
+func (f *inventory) has(kind string) bool {
 	return slices.ContainsFunc(f.installed.Items(), func(i state.Item) bool { return i.Key.Kind == kind })
 }
 
 // leaving is how many nodes are being terminated.
-func (f *traces) leaving() int {
+func (f *inventory) leaving() int {
 	return len(slices.DeleteFunc(slices.Clone(f.claims), func(c karpv1.NodeClaim) bool { return c.DeletionTimestamp.IsZero() }))
 }
 
 // embedded reports whether Karpenter's finalizers were set by an engine of
 // ours: the lease of a controller says so, or the Cluster asks for one.
-func (f *traces) embedded() bool {
+func (f *inventory) embedded() bool {
 	asked := len(f.clusters) > 0 && slices.Contains([]v1alpha1.EngineMode{v1alpha1.EngineEmbedded, ""}, f.clusters[0].Spec.Engine.Mode)
 	return asked || f.lease.exists && f.lease.engine
 }

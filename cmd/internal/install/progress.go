@@ -13,35 +13,35 @@ import (
 )
 
 // silence keeps the logs of libraries away from a person's terminal: what there
-// is to say comes as an error, or by Say.
+// is to say comes as an error, or by Progress.
 func silence() {
 	ctrl.SetLogger(logr.Discard())
 	klog.SetLogger(logr.Discard())
 }
 
-// world is a target with the abilities that both of ours have.
-type world interface {
+// recordingTarget is a target with the abilities that both of ours have.
+type recordingTarget interface {
 	targets.Target
 	targets.Recorder
 	targets.Waiter
 }
 
-// narration is a world whose changes are told while they are made.
-type narration struct {
-	world
-	say func(string)
+// progressTarget is a target whose changes are reported while they are made.
+type progressTarget struct {
+	recordingTarget
+	progress func(string)
 }
 
-func narrated(t targets.Target, say func(string)) targets.Target {
-	if w, ok := t.(world); ok {
-		return narration{w, say}
+func withProgress(t targets.Target, say func(string)) targets.Target {
+	if w, ok := t.(recordingTarget); ok {
+		return progressTarget{w, say}
 	}
 	return t
 }
 
 // Correct implements targets.Target.
-func (n narration) Correct(ctx context.Context, c plan.Change) error {
-	err := n.world.Correct(ctx, c)
+func (n progressTarget) Correct(ctx context.Context, c plan.Change) error {
+	err := n.recordingTarget.Correct(ctx, c)
 	done := map[plan.Action]string{plan.Create: "created", plan.Update: "updated", plan.Delete: "deleted"}[c.Action]
 	if err != nil {
 		done = "failed to " + string(c.Action)
@@ -50,6 +50,6 @@ func (n narration) Correct(ctx context.Context, c plan.Change) error {
 	if c.Key.Target == aws.Name {
 		where = "in AWS: "
 	}
-	n.say(where + done + " " + c.Key.String())
+	n.progress(where + done + " " + c.Key.String())
 	return err
 }
