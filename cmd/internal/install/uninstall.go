@@ -49,7 +49,7 @@ type Uninstall struct {
 	req    UninstallRequest
 	direct client.Client
 	target *kubernetes.World
-	found  inventory
+	found  installedState
 	steps  []step
 }
 

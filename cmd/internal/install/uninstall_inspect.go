@@ -34,8 +34,8 @@ const (
 	keySuffix      = "-inventory-key"
 )
 
-// inventory are what there is of Poolwright.
-type inventory struct {
+// installedState are what there is of Poolwright.
+type installedState struct {
 	namespace string
 	// installed are the objects of the installation.
 	installed state.Set
@@ -63,8 +63,8 @@ type inventory struct {
 type finalizerCount struct{ all, going int }
 
 // inspect reads everything. A kind that the cluster does not know has no objects.
-func (u *Uninstall) inspect(ctx context.Context) (inventory, error) {
-	f := inventory{namespace: u.req.Namespace, holding: map[string]finalizerCount{}}
+func (u *Uninstall) inspect(ctx context.Context) (installedState, error) {
+	f := installedState{namespace: u.req.Namespace, holding: map[string]finalizerCount{}}
 	var syncs v1alpha1.SyncList
 	var clusters v1alpha1.ClusterList
 	err := errors.Join(known(u.direct.List(ctx, &syncs)), known(u.direct.List(ctx, &clusters)))
@@ -97,7 +97,7 @@ func (u *Uninstall) inspect(ctx context.Context) (inventory, error) {
 }
 
 // inspectNodes reads what Karpenter keeps, and who else may keep it.
-func (u *Uninstall) inspectNodes(ctx context.Context, f *inventory) error {
+func (u *Uninstall) inspectNodes(ctx context.Context, f *installedState) error {
 	var err error
 	if f.claims, err = u.claims(ctx); err != nil {
 		return err
@@ -265,27 +265,27 @@ func findLease(ctx context.Context, reader client.Reader, namespace string) (lea
 
 // any reports whether there is anything of Poolwright but its namespace, which
 // may stay because of what others keep in it.
-func (f *inventory) any() bool {
+func (f *installedState) any() bool {
 	return f.objects() > 0 || len(f.syncs) > 0 || len(f.memory) > 0 || f.own || f.lease.exists
 }
 
 // objects is how many objects the installation has, without the namespace.
-func (f *inventory) objects() int {
+func (f *installedState) objects() int {
 	return len(slices.DeleteFunc(f.installed.Items(), func(i state.Item) bool { return i.Key.Kind == "Namespace" }))
 }
 
-func (f *inventory) has(kind string) bool {
+func (f *installedState) has(kind string) bool {
 	return slices.ContainsFunc(f.installed.Items(), func(i state.Item) bool { return i.Key.Kind == kind })
 }
 
 // leaving is how many nodes are being terminated.
-func (f *inventory) leaving() int {
+func (f *installedState) leaving() int {
 	return len(slices.DeleteFunc(slices.Clone(f.claims), func(c karpv1.NodeClaim) bool { return c.DeletionTimestamp.IsZero() }))
 }
 
 // embedded reports whether Karpenter's finalizers were set by an engine of
 // ours: the lease of a controller says so, or the Cluster asks for one.
-func (f *inventory) embedded() bool {
+func (f *installedState) embedded() bool {
 	asked := len(f.clusters) > 0 && slices.Contains([]v1alpha1.EngineMode{v1alpha1.EngineEmbedded, ""}, f.clusters[0].Spec.Engine.Mode)
 	return asked || f.lease.exists && f.lease.engine
 }

@@ -57,11 +57,11 @@ func removal(t *testing.T, objects ...client.Object) *Uninstall {
 }
 
 // installedTraces are those of a whole installation.
-func installedTraces() inventory {
+func installedTraces() installedState {
 	thing := func(kind string) state.Item {
 		return state.Item{Key: state.Key{Target: "cluster", Kind: kind, Name: "poolwright"}, Version: "v1", Object: map[string]any{}}
 	}
-	f := inventory{
+	f := installedState{
 		namespace: "gpu",
 		installed: state.NewSet(thing("Deployment"), thing("ClusterRole"), thing("CustomResourceDefinition"), thing("Namespace")),
 		syncs:     []v1alpha1.Sync{{ObjectMeta: metav1.ObjectMeta{Name: "prod"}}, {ObjectMeta: metav1.ObjectMeta{Name: "dev"}}},
@@ -82,25 +82,25 @@ func TestARemovalIsToldAsItsGolden(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		drain bool
-		edit  func(*inventory)
+		edit  func(*installedState)
 	}{
-		{"everything is there and runs", false, func(*inventory) {}},
-		{"nodes are drained first", true, func(*inventory) {}},
-		{"the engine does not run", false, func(f *inventory) { f.lease = leaseFound{} }},
-		{"another Karpenter leads", false, func(f *inventory) { f.otherKarpenter = "another Karpenter leads in this cluster" }},
-		{"another Poolwright has Syncs", false, func(f *inventory) {
+		{"everything is there and runs", false, func(*installedState) {}},
+		{"nodes are drained first", true, func(*installedState) {}},
+		{"the engine does not run", false, func(f *installedState) { f.lease = leaseFound{} }},
+		{"another Karpenter leads", false, func(f *installedState) { f.otherKarpenter = "another Karpenter leads in this cluster" }},
+		{"another Poolwright has Syncs", false, func(f *installedState) {
 			f.elsewhere = []v1alpha1.Sync{{ObjectMeta: metav1.ObjectMeta{Namespace: "other", Name: "dev"}}}
 			f.installed = state.NewSet(f.installed.Items()[0])
 		}},
-		{"nothing says that the engine was ours", false, func(f *inventory) { f.lease, f.clusters = leaseFound{}, nil }},
-		{"a drain was cut off, and the nodes are on their way", false, func(f *inventory) {
+		{"nothing says that the engine was ours", false, func(f *installedState) { f.lease, f.clusters = leaseFound{}, nil }},
+		{"a drain was cut off, and the nodes are on their way", false, func(f *installedState) {
 			f.lowered, f.holding = 2, map[string]finalizerCount{"NodeClaim": {2, 2}, "Node": {1, 1}, "EC2NodeClass": {all: 2}}
 			f.claims = []karpv1.NodeClaim{*claim("a", nodeClassGroup, true), *claim("b", nodeClassGroup, true)}
 		}},
-		{"a drain was cut off after the last node", true, func(f *inventory) {
+		{"a drain was cut off after the last node", true, func(f *installedState) {
 			f.lowered, f.claims, f.holding = 2, nil, map[string]finalizerCount{"NodePool": {all: 2}}
 		}},
-		{"only the inventory is left", false, func(f *inventory) { *f = inventory{own: true} }},
+		{"only the inventory is left", false, func(f *installedState) { *f = installedState{own: true} }},
 	} {
 		u := removal(t)
 		u.req.Drain, u.found = c.drain, installedTraces()
@@ -191,18 +191,18 @@ func TestFinalizersStayWhereTheyMayBeAnothers(t *testing.T) {
 func TestWhatCannotEndWellIsRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		drain bool
-		edit  func(*inventory)
+		edit  func(*installedState)
 		want  string
 	}{
-		"an installation of Flux": {false, func(f *inventory) {
+		"an installation of Flux": {false, func(f *installedState) {
 			item := f.installed.Items()[0]
 			item.Owner = owner.Reference{Kind: owner.FluxKustomization, Name: "flux-system/apps"}
 			f.installed = state.NewSet(item)
 		}, "managed by Flux Kustomization flux-system/apps"},
-		"draining without an engine":          {true, func(f *inventory) { f.lease.engine = false }, "--drain needs the engine"},
-		"draining with a dead leader":         {true, func(f *inventory) { f.lease.renewed = time.Unix(0, 0) }, "--drain needs the engine"},
-		"draining another Karpenter's nodes":  {true, func(f *inventory) { f.otherKarpenter = "another one leads" }, "another one leads; leave --drain out"},
-		"an installation of a Sync is no one": {false, func(f *inventory) {}, ""},
+		"draining without an engine":          {true, func(f *installedState) { f.lease.engine = false }, "--drain needs the engine"},
+		"draining with a dead leader":         {true, func(f *installedState) { f.lease.renewed = time.Unix(0, 0) }, "--drain needs the engine"},
+		"draining another Karpenter's nodes":  {true, func(f *installedState) { f.otherKarpenter = "another one leads" }, "another one leads; leave --drain out"},
+		"an installation of a Sync is no one": {false, func(f *installedState) {}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			u := removal(t)

@@ -34,7 +34,7 @@ func names(kind string, syncs []v1alpha1.Sync) string {
 
 // finalized says what will carry Karpenter's finalizers when they are removed:
 // not the nodes that the engine terminates before. It is empty for nothing.
-func (f *inventory) finalized(drain bool) string {
+func (f *installedState) finalized(drain bool) string {
 	var out []string
 	for _, kind := range slices.Sorted(maps.Keys(f.holding)) {
 		left := f.holding[kind].all
@@ -59,7 +59,7 @@ func (f *inventory) finalized(drain bool) string {
 }
 
 // kinds says which of our own kinds go with the installation.
-func (f *inventory) kinds() string {
+func (f *installedState) kinds() string {
 	if !f.has("CustomResourceDefinition") {
 		return ""
 	}
@@ -72,7 +72,7 @@ func (f *inventory) kinds() string {
 
 // stays says what uninstall leaves as it is; released tells whether Karpenter's
 // finalizers go.
-func (f *inventory) stays(released bool) []string {
+func (f *installedState) stays(released bool) []string {
 	out := []string{"everything that Syncs applied: NodePools, node classes, workloads; and Karpenter's kinds"}
 	switch held := f.finalized(false); {
 	case f.otherKarpenter != "":
@@ -126,7 +126,7 @@ func inAWS(spec v1alpha1.ClusterSpec) []string {
 }
 
 // warnings say what may cost something.
-func (f *inventory) warnings(drain, released bool) []string {
+func (f *installedState) warnings(drain, released bool) []string {
 	var out []string
 	staying := len(f.claims) - f.leaving()
 	if !drain && staying > 0 && f.otherKarpenter == "" {

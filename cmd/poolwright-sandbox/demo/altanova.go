@@ -84,9 +84,9 @@ func (s *Story) injectAWSDrift(ctx context.Context) error {
 
 // The edits of the pull request: the second is merged, the first taken back.
 const (
-	disk       = "volumeSize: 200Gi"
-	biggerDisk = "volumeSize: 300Gi"
-	patience   = "5m"
+	disk                = "volumeSize: 200Gi"
+	biggerDisk          = "volumeSize: 300Gi"
+	oldConsolidateAfter = "5m"
 )
 
 // openPullRequest proposes a shorter consolidateAfter and, in passing, a bigger
@@ -98,14 +98,14 @@ func (s *Story) openPullRequest(ctx context.Context) error {
 	if err := s.repo.edit(filepath.Join("base", "nodeclasses.yaml"), swap(disk, biggerDisk)); err != nil {
 		return err
 	}
-	if err := s.repo.edit(filepath.Join("base", "nodepools.yaml"), hurryUp("gpu-inference", patience)); err != nil {
+	if err := s.repo.edit(filepath.Join("base", "nodepools.yaml"), shortenConsolidateAfter("gpu-inference", oldConsolidateAfter)); err != nil {
 		return err
 	}
 	if _, err := s.repo.push(ctx, "Remove idle GPU nodes sooner, and give them bigger disks"); err != nil {
 		return err
 	}
 	return s.propose(ctx, "Remove idle GPU nodes sooner", "Five minutes of an idle GPU are dear.",
-		"consolidateAfter "+patience+" -> "+hurry+", and a disk of 300 Gi instead of 200")
+		"consolidateAfter "+oldConsolidateAfter+" -> "+newConsolidateAfter+", and a disk of 300 Gi instead of 200")
 }
 
 // pushAgain takes back what the comment warned of.

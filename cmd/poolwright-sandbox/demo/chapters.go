@@ -35,7 +35,7 @@ func (s *Story) opening(ctx context.Context) []chapter {
 		{does: s.push, then: []string{gitPushed}},
 		{does: s.bootstrap},
 		{does: s.startController},
-		{does: func(context.Context) error { return s.witnessCRDs(ctx) }, then: []string{syncReady}},
+		{does: func(context.Context) error { return s.watchCRDs(ctx) }, then: []string{syncReady}},
 		// The engine starts when the Cluster object has come from Git.
 		{does: s.engineReady},
 	}
@@ -88,7 +88,7 @@ func (s *Story) prepare(ctx context.Context) error {
 		return err
 	}
 	s.repo.team, s.repo.remote = team, remote
-	return s.witness(ctx)
+	return s.watch(ctx)
 }
 
 func (s *Story) namespace(ctx context.Context, name string) error {

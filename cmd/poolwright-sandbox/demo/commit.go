@@ -11,15 +11,15 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// hurry is what stories shorten a pool's consolidateAfter to, so that nobody has
+// newConsolidateAfter is what stories shorten a pool's consolidateAfter to, so that nobody has
 // to wait for minutes to see a node go.
-const hurry = "10s"
+const newConsolidateAfter = "10s"
 
 // hasten commits a shorter consolidateAfter of a role's pool, and waits until the
 // live pool has it. The file is below the cluster's folder.
 func (s *Story) hasten(r *role, file, patience string) chapter {
 	return chapter{then: []string{commitPushed, commitApplied}, does: func(ctx context.Context) error {
-		if err := s.repo.edit(filepath.Join(s.Setup.Path, file), hurryUp(r.pool, patience)); err != nil {
+		if err := s.repo.edit(filepath.Join(s.Setup.Path, file), shortenConsolidateAfter(r.pool, patience)); err != nil {
 			return err
 		}
 		at := time.Now()
@@ -27,7 +27,7 @@ func (s *Story) hasten(r *role, file, patience string) chapter {
 		if err != nil {
 			return err
 		}
-		s.marks.mark(commitPushed, repository+"@main", fmt.Sprintf("commit %.8s: consolidateAfter %s -> %s", commit, patience, hurry), at)
+		s.marks.mark(commitPushed, repository+"@main", fmt.Sprintf("commit %.8s: consolidateAfter %s -> %s", commit, patience, newConsolidateAfter), at)
 		return s.hurried(ctx, r)
 	}}
 }
@@ -40,7 +40,7 @@ func (s *Story) hurried(ctx context.Context, r *role) error {
 	}
 	return s.poolBecomes(ctx, live, func(pool *unstructured.Unstructured) bool {
 		after, _, _ := unstructured.NestedString(pool.Object, "spec", "disruption", "consolidateAfter")
-		if after != hurry {
+		if after != newConsolidateAfter {
 			return false
 		}
 		s.marks.mark(commitApplied, "nodepool/"+r.pool, "consolidateAfter is "+after, time.Now())
@@ -48,15 +48,15 @@ func (s *Story) hurried(ctx context.Context, r *role) error {
 	})
 }
 
-// hurryUp shortens a pool's consolidateAfter.
-func hurryUp(pool, patience string) func(string) (string, error) {
+// shortenConsolidateAfter shortens a pool's consolidateAfter.
+func shortenConsolidateAfter(pool, patience string) func(string) (string, error) {
 	return func(text string) (string, error) {
 		name, old := "name: "+pool+"\n", "consolidateAfter: "+patience
 		before, after, ok := strings.Cut(text, name)
 		if !ok || !strings.Contains(after, old) {
 			return "", fmt.Errorf("pool %s has no %q to shorten", pool, old)
 		}
-		return before + name + strings.Replace(after, old, "consolidateAfter: "+hurry, 1), nil
+		return before + name + strings.Replace(after, old, "consolidateAfter: "+newConsolidateAfter, 1), nil
 	}
 }
 

@@ -104,16 +104,16 @@ func (s *Story) commented(ctx context.Context, event, word string) error {
 				continue
 			}
 			s.pull.said = body
-			s.marks.comment(event, s.pullName(), gist(body), body, time.Now())
+			s.marks.comment(event, s.pullName(), firstLine(body), body, time.Now())
 			return nil
 		}
 		return errors.New("it does not say so yet")
 	})
 }
 
-// gist is what a comment says of the merge once that is applied, before that its
+// firstLine is what a comment says of the merge once that is applied, before that its
 // first line.
-func gist(body string) string {
+func firstLine(body string) string {
 	lines := strings.Split(strings.TrimSpace(body), "\n")
 	for i, line := range lines {
 		if strings.HasPrefix(line, "<!-- poolwright:tail") && i+1 < len(lines) {

@@ -151,11 +151,11 @@ func TestANodeThatWasKeptDidNotEndWithItsPod(t *testing.T) {
 
 func TestOnlyTheNamedPoolIsHurried(t *testing.T) {
 	const text = "name: first\nconsolidateAfter: 1m\n---\nname: gpu\nconsolidateAfter: 1m\n---\nname: gpu-class\nconsolidateAfter: 1m\n"
-	got, err := hurryUp("gpu", "1m")(text)
+	got, err := shortenConsolidateAfter("gpu", "1m")(text)
 	if want := "name: first\nconsolidateAfter: 1m\n---\nname: gpu\nconsolidateAfter: 10s\n---\nname: gpu-class\nconsolidateAfter: 1m\n"; err != nil || got != want {
 		t.Errorf("got %q, %v", got, err)
 	}
-	if _, err := hurryUp("other", "1m")(text); err == nil {
+	if _, err := shortenConsolidateAfter("other", "1m")(text); err == nil {
 		t.Error("a pool that is not there was hurried")
 	}
 }

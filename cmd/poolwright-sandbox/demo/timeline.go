@@ -62,13 +62,13 @@ type Event struct {
 // timeline collects events as watches see them and hands them out in the order
 // of the story. Only the first event of a name counts.
 type timeline struct {
-	mu   sync.Mutex
-	seen map[string]Event
-	wake chan struct{}
+	mu      sync.Mutex
+	seen    map[string]Event
+	changed chan struct{}
 }
 
 func newTimeline() *timeline {
-	return &timeline{seen: map[string]Event{}, wake: make(chan struct{})}
+	return &timeline{seen: map[string]Event{}, changed: make(chan struct{})}
 }
 
 // mark records that something happened at a time.
@@ -88,8 +88,8 @@ func (t *timeline) note(e Event) {
 		return
 	}
 	t.seen[e.Event] = e
-	close(t.wake)
-	t.wake = make(chan struct{})
+	close(t.changed)
+	t.changed = make(chan struct{})
 }
 
 // await returns the event of that name as soon as it has happened.
@@ -97,7 +97,7 @@ func (t *timeline) await(ctx context.Context, name string) (Event, error) {
 	for {
 		t.mu.Lock()
 		e, ok := t.seen[name]
-		wake := t.wake
+		wake := t.changed
 		t.mu.Unlock()
 		if ok {
 			return e, nil

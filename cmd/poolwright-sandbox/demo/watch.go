@@ -24,9 +24,9 @@ const (
 	poolLabel = "karpenter.sh/nodepool"
 )
 
-// witness marks the story's events as the API server and AWS show them. The
+// watch marks the story's events as the API server and AWS show them. The
 // kinds of our CRDs are watched once the controller has brought them.
-func (s *Story) witness(ctx context.Context) error {
+func (s *Story) watch(ctx context.Context) error {
 	factory := informers.NewSharedInformerFactory(s.kube, 0)
 	s.nodes = factory.Core().V1().Nodes().Lister()
 	if err := see(factory.Core().V1().Pods().Informer(), s.pod); err != nil {
@@ -41,8 +41,8 @@ func (s *Story) witness(ctx context.Context) error {
 	return nil
 }
 
-// witnessCRDs watches the custom kinds, until ctx ends.
-func (s *Story) witnessCRDs(ctx context.Context) error {
+// watchCRDs watches the custom kinds, until ctx ends.
+func (s *Story) watchCRDs(ctx context.Context) error {
 	factory := dynamicinformer.NewDynamicSharedInformerFactory(s.dyn, 0)
 	for kind, seen := range map[schema.GroupVersionResource]func(any){nodeClaims(): s.nodeClaim, syncs(): s.sync} {
 		if err := see(factory.ForResource(kind).Informer(), seen); err != nil {
