@@ -148,9 +148,9 @@ func (c *comparison) warnPool(claim *karpv1.NodeClaim, was, is *karpv1.NodePool)
 	}
 	switch version := claim.Annotations[karpv1.NodePoolHashVersionAnnotationKey]; {
 	case version != "" && version != karpv1.NodePoolHashVersion:
-		c.unknown.addDrift("NodePool %s: nodes with a hash of version %s were made by another Karpenter, which marks them anew with version %s: whether that happens before the change, and they stay, or after, and they are replaced, cannot be told.", is.Name, version, karpv1.NodePoolHashVersion)
+		c.unknown.addDrift("NodePool %s: nodes with a hash of version %s were made by another Karpenter, which marks them anew with version %s: whether that happens before the change, and they stay, or after, and they are replaced, is not known.", is.Name, version, karpv1.NodePoolHashVersion)
 	case version == "" || claim.Annotations[karpv1.NodePoolHashAnnotationKey] == "":
-		c.unknown.addDrift("NodePool %s: nodes without the annotation %s were not marked by Karpenter yet: whether they are replaced cannot be told.", is.Name, karpv1.NodePoolHashAnnotationKey)
+		c.unknown.addDrift("NodePool %s: nodes without the annotation %s were not marked by Karpenter yet: whether they are replaced is not known.", is.Name, karpv1.NodePoolHashAnnotationKey)
 	}
 }
 
@@ -160,9 +160,9 @@ func (c *comparison) warnClass(claim *karpv1.NodeClaim, old, class *awsv1.EC2Nod
 	}
 	switch version := claim.Annotations[awsv1.AnnotationEC2NodeClassHashVersion]; {
 	case version != "" && version != awsv1.EC2NodeClassHashVersion:
-		c.unknown.addDrift("EC2NodeClass %s: nodes with a hash of version %s were made by another Karpenter, which marks them anew with version %s: whether that happens before the change, and they stay, or after, and they are replaced, cannot be told.", class.Name, version, awsv1.EC2NodeClassHashVersion)
+		c.unknown.addDrift("EC2NodeClass %s: nodes with a hash of version %s were made by another Karpenter, which marks them anew with version %s: whether that happens before the change, and they stay, or after, and they are replaced, is not known.", class.Name, version, awsv1.EC2NodeClassHashVersion)
 	case version == "" || claim.Annotations[awsv1.AnnotationEC2NodeClassHash] == "":
-		c.unknown.addDrift("EC2NodeClass %s: nodes without the annotation %s were not marked by Karpenter yet: whether they are replaced cannot be told.", class.Name, awsv1.AnnotationEC2NodeClassHash)
+		c.unknown.addDrift("EC2NodeClass %s: nodes without the annotation %s were not marked by Karpenter yet: whether they are replaced is not known.", class.Name, awsv1.AnnotationEC2NodeClassHash)
 	case c.before.Cluster.CABundle == "" && old.Annotations[awsv1.AnnotationEC2NodeClassHash] == "":
 		c.unknown.add("EC2NodeClass %s: neither the cluster's authority nor the hash of the class in the cluster is known: its nodes are taken to be made from the revision before.", class.Name)
 	}

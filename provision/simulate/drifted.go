@@ -86,11 +86,11 @@ func Drifted(ctx context.Context, live provision.Fleet) (nodes []provision.Node,
 func (c *comparison) warnUnsynced(pool *karpv1.NodePool) {
 	class := c.before.class(pool)
 	if class == nil {
-		c.unknown.add("NodePool %s: there is no usable EC2NodeClass %s: whether its nodes drift cannot be told.", pool.Name, pool.Spec.Template.Spec.NodeClassRef.Name)
+		c.unknown.add("NodePool %s: there is no usable EC2NodeClass %s: whether its nodes drift is not known.", pool.Name, pool.Spec.Template.Spec.NodeClassRef.Name)
 		return
 	}
 	if c.before.Cluster.CABundle == "" && (stale(class) || class.Annotations[awsv1.AnnotationEC2NodeClassHash] == "") {
-		c.unknown.add("EC2NodeClass %s: Karpenter has not looked at its newest state yet: whether its nodes drift cannot be told.", class.Name)
+		c.unknown.add("EC2NodeClass %s: Karpenter has not looked at its newest state yet: whether its nodes drift is not known.", class.Name)
 	}
 }
 

@@ -136,7 +136,7 @@ func (m *offeringCatalog) offeringsOf(f *fleet, name string, all []*cloudprovide
 		m.cache[string(key)] = out
 	}
 	if len(out.allowed) == 0 && len(out.unpriced) > 0 {
-		m.unknown.add("NodePool %s: the catalog has no price of %s, and without a price Karpenter starts no node: whether it has one in region %s cannot be told.", name, strings.Join(out.unpriced, ", "), m.region)
+		m.unknown.add("NodePool %s: the catalog has no price of %s, and without a price Karpenter starts no node: whether it has one in region %s is not known.", name, strings.Join(out.unpriced, ", "), m.region)
 	}
 	return out
 }

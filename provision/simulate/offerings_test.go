@@ -38,7 +38,7 @@ func TestOnlyTypesThatTheClassCanHaveAreForecast(t *testing.T) {
 		},
 		"Karpenter starts no node without a price": {
 			[]string{of("m5.large"), class}, []string{of("x8aedz.large"), class}, map[string][]string{"unscheduled": {"one"}},
-			"NodePool gpu: the catalog has no price of x8aedz.large, and without a price Karpenter starts no node: whether it has one in region us-east-1 cannot be told.",
+			"NodePool gpu: the catalog has no price of x8aedz.large, and without a price Karpenter starts no node: whether it has one in region us-east-1 is not known.",
 		},
 		"a type that the class cannot have is not left out for its price": {
 			[]string{of("m5.large"), class}, []string{of("x8aedz.large"), nested("enabled")}, map[string][]string{"unscheduled": {"one"}}, "",

@@ -178,7 +178,7 @@ func (c *comparison) alike(pods []*corev1.Pod) []pendingPod {
 }
 
 func manyPods() string {
-	return fmt.Sprintf("More than %d pods look for a node: one of each shape was tried, so that whether there is room for all of them cannot be told.", mostPods)
+	return fmt.Sprintf("More than %d pods look for a node: one of each shape was tried, so that whether there is room for all of them is not known.", mostPods)
 }
 
 // outcome is what becomes of a pending pod: a node of a pool, of none, or why it gets

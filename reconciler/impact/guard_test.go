@@ -88,16 +88,16 @@ func TestTheApplyIsHeldForTheNodesThatTheLiveClusterWouldLose(t *testing.T) {
 		"no guard and no review":                                        {sync: &v1alpha1.Sync{}, edit: userData, unread: true},
 		"one node more than was reviewed":                               {sync: &v1alpha1.Sync{}, edit: userData, review: v1alpha1.PullRequestMerged},
 		"four nodes more than were reviewed, right after the merge": {sync: &v1alpha1.Sync{}, edit: userData, review: v1alpha1.PullRequestPlanned, live: four,
-			held: "would replace 4 nodes; 0 were told in the review of #12"},
+			held: "would replace 4 nodes; 0 were predicted in the review of #12"},
 		"four more, when the review is no longer of this":  {sync: &v1alpha1.Sync{}, edit: userData, review: v1alpha1.PullRequestDone, live: four, unread: true},
 		"four more, when its merge is applied":             {sync: &v1alpha1.Sync{}, edit: userData, review: v1alpha1.PullRequestRollingOut, live: four, unread: true},
 		"four more, where it is open and of another class": {sync: &v1alpha1.Sync{}, edit: userData, review: v1alpha1.PullRequestPlanned, other: true, live: four, unread: true},
 		"four more, where another merge changed its class as well": {sync: &v1alpha1.Sync{}, edit: userData, review: v1alpha1.PullRequestMerged, other: true, live: four,
-			held: "would replace 4 nodes; 0 were told in the review of #12"},
+			held: "would replace 4 nodes; 0 were predicted in the review of #12"},
 		"a cluster that cannot be read": {sync: guarded(3), edit: userData, down: true,
-			held: "may replace any number of nodes, for it cannot be foretold: connection refused"},
+			held: "may replace any number of nodes, for it cannot be predicted: connection refused"},
 		"no Cluster that says where the nodes are": {sync: guarded(3), edit: userData, live: func(o []client.Object) []client.Object { return o[1:] },
-			held: "may replace any number of nodes, for it cannot be foretold: no Cluster says in which region the nodes are; apply an object of that kind; guard.maxNodesReplaced is 3"},
+			held: "may replace any number of nodes, for it cannot be predicted: no Cluster says in which region the nodes are; apply an object of that kind; guard.maxNodesReplaced is 3"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			objects := impacttest.Live(t)
@@ -148,7 +148,7 @@ func TestTheLookAheadBeforeAnApplyIsBounded(t *testing.T) {
 		t.Errorf("it waits up to %s for other simulations, one of which may take that long", waitTimeout)
 	}
 	p := Guard(live(reader, stuck))(t.Context(), sync, classChange(t, objects, userData))
-	if !strings.Contains(p.Reasons().String(), "cannot be foretold: context deadline exceeded") {
+	if !strings.Contains(p.Reasons().String(), "cannot be predicted: context deadline exceeded") {
 		t.Errorf("held: %q", p.Reasons())
 	}
 }

@@ -103,7 +103,7 @@ func TestASyncThatDoesNotKnowTheOthersSaysNothing(t *testing.T) {
 		t.Errorf("comes back after %s", after)
 	}
 	s.expect("it does not know", "list")
-	if events := s.eventually(); len(events) != 1 || events[0] != "Warning SetupFailed Pull requests cannot be told: listing Syncs: boom" {
+	if events := s.eventually(); len(events) != 1 || events[0] != "Warning SetupFailed Pull requests cannot be planned: listing Syncs: boom" {
 		t.Errorf("events %q", events)
 	}
 	broken = false

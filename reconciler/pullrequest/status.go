@@ -61,7 +61,7 @@ func (p *pass) record(ctx context.Context) {
 	known := p.s.trouble.reason
 	p.s.trouble = p.trouble
 	if p.trouble.reason != "" && p.trouble.reason != known {
-		p.Recorder.Event(p.sync, corev1.EventTypeWarning, p.trouble.reason, "Pull requests cannot be told: "+p.trouble.message)
+		p.Recorder.Event(p.sync, corev1.EventTypeWarning, p.trouble.reason, "Pull requests cannot be planned: "+p.trouble.message)
 	}
 	before := p.s.written
 	if before == nil {

@@ -68,7 +68,7 @@ func (r Report) consequences(o Options, v voice) []part {
 	if f == nil || r.idle() {
 		return nil
 	}
-	assumed := part{title: "The time holds if", how: "bold"}
+	assumed := part{title: "Assumptions", how: "bold"}
 	if f.Rollout.MaxMinutes > 0 {
 		assumed.folded = append(assumed.folded, each(f.Rollout.Assumed, visible)...)
 	}
@@ -220,7 +220,7 @@ func (o Options) replaced(f *provision.Forecast, v voice) part {
 	if stuck > 0 {
 		number += fmt.Sprintf("; %d never", stuck)
 	}
-	out := part{title: fmt.Sprintf("Nodes replaced (%s)", number), how: "~", summary: "In this order, as far as it can be told"}
+	out := part{title: fmt.Sprintf("Nodes replaced (%s)", number), how: "~", summary: "Estimated replacement order"}
 	if stuck == len(f.Replaced) {
 		out.summary = "Node by node"
 	}

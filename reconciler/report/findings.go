@@ -174,7 +174,7 @@ func (r Report) doubts(o Options, v voice) []part {
 	lost := part{title: fmt.Sprintf("Unknown, not compared (%d)", len(r.Unknown)), how: "?", lines: unknownLines(r.Unknown, v)}
 	untold := part{how: "?"}
 	if f := r.Forecast; f != nil && !r.idle() {
-		untold.title = fmt.Sprintf("Cannot be told (%d)", len(f.Unknown))
+		untold.title = fmt.Sprintf("Not known (%d)", len(f.Unknown))
 		for _, u := range f.Unknown {
 			untold.lines = append(untold.lines, v.name(u.Text))
 		}

@@ -158,7 +158,7 @@ func placing() *provision.Forecast {
 	return f
 }
 
-// doubting is a change of which much cannot be told.
+// doubting is a change of which much is not known.
 func doubting() *provision.Forecast {
 	f := weighing()
 	f.Pools[0].Changes = []provision.Change{{Object: "EC2NodeClass/cpu", Field: "spec.amiSelectorTerms"}}

@@ -11,7 +11,7 @@ import (
 // lost are the pods that nothing makes again once their node is gone.
 func (o Options) lost(f *provision.Forecast, v voice) part {
 	pods := judge(f).lost
-	out := part{title: fmt.Sprintf("Pods that nothing makes again (%d)", len(pods)), how: "-"}
+	out := part{title: fmt.Sprintf("Pods that will not be recreated (%d)", len(pods)), how: "-"}
 	for _, p := range pods {
 		out.lines = append(out.lines, v.pod(p))
 	}

@@ -18,7 +18,7 @@ const (
 // a proposal, the verdict and what it holds for; what is wrong, what is held and what
 // will go wrong; what comes of the changes, what is dangerous first; the changes,
 // deletions first, folded field by field unless they are a few lines; notes, what had drifted before, and last
-// what cannot be told.
+// what is not known.
 //
 // It never exceeds Options.Limit (at least 1,000 bytes), each fence and fold in it is
 // closed, and it says how much it leaves out: of each list as many entries as fit

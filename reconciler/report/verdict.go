@@ -97,7 +97,7 @@ func (r Report) clauses(v voice) []clause {
 		out = append(out, clause{text: fmt.Sprintf("%d not compared", n), rank: rankUnknown})
 	}
 	if f := r.Forecast; f != nil && len(f.Unknown) > 0 && !r.idle() {
-		out = append(out, clause{text: count(len(f.Unknown), "thing") + " cannot be told", rank: rankUntold})
+		out = append(out, clause{text: count(len(f.Unknown), "unknown"), rank: rankUntold})
 	}
 	if n := r.driftedBefore(); n > 0 {
 		out = append(out, clause{text: fmt.Sprintf("%d drifted before", n), rank: rankDrift})
@@ -113,7 +113,7 @@ func (r Report) effects(v voice) []clause {
 	case f != nil:
 		out = r.nodes(f, v)
 		if n := len(judge(f).lost); n > 0 {
-			out = append(out, clause{text: count(n, "pod") + " lost for good"})
+			out = append(out, clause{text: count(n, "pod") + " will not be recreated"})
 		}
 		if n := podsIn(f.Fit.Unscheduled); n > 0 {
 			out = append(out, clause{text: conjugated(n, "pod", "fit") + " no node"})

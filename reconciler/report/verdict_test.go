@@ -28,7 +28,7 @@ func TestAVerdictTooLongForAForgeLosesWhatMattersLeast(t *testing.T) {
 	}
 	blocked := func(r *Report) {
 		r.Forecast = blocking()
-		r.Forecast.Unknown = []provision.Unknown{{Text: "x"}}
+		r.Forecast.Unknown = slices.Repeat([]provision.Unknown{{Text: "x"}}, 12)
 		r.Guards = []Guard{{Rule: "MaxNodesReplaced", Result: "held"}, {Rule: "MaxPrunePercent", Result: "held"}}
 	}
 	tests := []struct {
@@ -49,7 +49,7 @@ func TestAVerdictTooLongForAForgeLosesWhatMattersLeast(t *testing.T) {
 		}), "300 problems · 23 held by 2 rules · 1 object · 123 nodes die with a pool · 4 of 10 nodes replaced in 3–3.9 h · never: 6 nodes · +$1.52/h"},
 		{"a quota that is too small stays", of("taints", func(r *Report) { r.Quota, r.Summary.Problems, r.Summary.Unknown = "short", 12, 3 }),
 			"12 problems · 1 object · 3 of 4 nodes replaced in 20–60 min · never: 1 node blocked · quota short · +$1.52/h (+$0.31 spot) · 3 not compared"},
-		{"one that fits stays as it is", of("ami", func(*Report) {}), "1 object · 4 nodes replaced in 20–60 min · quota ok · 1 thing cannot be told"},
+		{"one that fits stays as it is", of("ami", func(*Report) {}), "1 object · 4 nodes replaced in 20–60 min · quota ok · 1 unknown"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -167,18 +167,18 @@ func TestWhatNobodyCountedIsStillTold(t *testing.T) {
 		change func(r *Report)
 		want   string
 	}{
-		{"one pool", func(*Report) {}, "1 object · nodes of pool cpu may be replaced · 2 things cannot be told"},
+		{"one pool", func(*Report) {}, "1 object · nodes of pool cpu may be replaced · 2 unknowns"},
 		{"of two, one for certain", func(r *Report) {
 			r.Forecast.Pools = append(r.Forecast.Pools, provision.Pool{Name: "gpu", Drifts: true})
-		}, "1 object · nodes of 2 pools replaced · 2 things cannot be told"},
+		}, "1 object · nodes of 2 pools replaced · 2 unknowns"},
 		{"of two, none for certain", func(r *Report) {
 			r.Forecast.Pools = append(r.Forecast.Pools, provision.Pool{Name: "gpu", SomeDrift: true})
-		}, "1 object · nodes of 2 pools may be replaced · 2 things cannot be told"},
-		{"no pool, whatever else is not known", func(r *Report) { r.Forecast.Pools[0].SomeDrift = false }, "1 object · no node is replaced · 2 things cannot be told"},
-		{"nothing is known", func(r *Report) { r.Forecast = &provision.Forecast{Unknown: []provision.Unknown{{Text: "why"}}} }, "1 object · no node is known to be replaced · 1 thing cannot be told"},
+		}, "1 object · nodes of 2 pools may be replaced · 2 unknowns"},
+		{"no pool, whatever else is not known", func(r *Report) { r.Forecast.Pools[0].SomeDrift = false }, "1 object · no node is replaced · 2 unknowns"},
+		{"nothing is known", func(r *Report) { r.Forecast = &provision.Forecast{Unknown: []provision.Unknown{{Text: "why"}}} }, "1 object · no node is known to be replaced · 1 unknown"},
 		{"live nodes that only AWS can judge", func(r *Report) {
 			r.Binding.Observed, r.Forecast.Pools[0].Nodes = time.Unix(1, 0), 2
-		}, "1 object · up to 2 nodes may be replaced · 2 things cannot be told"},
+		}, "1 object · up to 2 nodes may be replaced · 2 unknowns"},
 		{"live nodes, all judged", func(r *Report) {
 			r.Binding.Observed, r.Forecast.Pools[0].Nodes, r.Forecast.Unknown = time.Unix(1, 0), 2, nil
 		}, "1 object · no node is replaced"},

@@ -27,7 +27,7 @@ func TestReasonsAreReadAsOneSentence(t *testing.T) {
 		{"a share", Reasons{{Rule: MaxPrunePercent, Facts: Facts{Deletions: &Deletions{Count: 11, Managed: 20, MaxPercent: 50}}}}, "would delete 11 of 20 objects, more than 50% (guard.maxPrunePercent)"},
 		{"everything", Reasons{{Rule: MaxPrunePercent, Facts: Facts{Deletions: &Deletions{Count: 2, Managed: 2, MaxPercent: 50}}}}, "would delete all 2 objects (guard.maxPrunePercent)"},
 		{"what two rules say is there once", Reasons{{Rule: MaxNodesReplaced, Facts: Facts{Nodes: nodes}}, {Rule: ReviewExceeded, Facts: Facts{Nodes: nodes}}},
-			"would replace 14 nodes and take away 2 with their pools; guard.maxNodesReplaced is 5; 14 of them where 4 were told in the review of #12, #13"},
+			"would replace 14 nodes and take away 2 with their pools; guard.maxNodesReplaced is 5; 14 of them where 4 were predicted in the review of #12, #13"},
 		{"a deletion", Reasons{{Rule: DeletionLosses, Facts: Facts{Object: "NodePool/a", Detail: "3 nodes go with it"}}}, "deleting NodePool/a: 3 nodes go with it"},
 		{"an update", Reasons{{Rule: UpdateLosses, Facts: Facts{Object: "Cluster/a", Detail: "the engine stops"}}}, "updating Cluster/a: the engine stops"},
 		{"a part in use", Reasons{{Rule: InUse, Facts: Facts{Object: "Queue/a", Fields: []string{"spec.interruptionQueue"}}}}, "spec.interruptionQueue is in use until Queue/a is deleted, which waits"},

@@ -93,7 +93,7 @@ func (f Facts) inUse() string {
 // String says how many nodes would be lost.
 func (n Nodes) String() string {
 	if n.Unknown != "" {
-		return "may replace any number of nodes, for it cannot be foretold: " + n.Unknown
+		return "may replace any number of nodes, for it cannot be predicted: " + n.Unknown
 	}
 	noun := func(n int) string {
 		if n == 1 {
@@ -122,7 +122,7 @@ func with(nodes int) string {
 	return " with their pools"
 }
 
-// reviewed says of how many nodes the reviewers were told.
+// reviewed is how many nodes the reviews predicted.
 func (n Nodes) reviewed() string {
 	r := n.Reviewed
 	numbers := slices.Sorted(slices.Values(r.PullRequests))
@@ -134,7 +134,7 @@ func (n Nodes) reviewed() string {
 	if r.Nodes == 1 {
 		were = "was"
 	}
-	out := fmt.Sprintf("%d %s told in the review of %s", r.Nodes, were, strings.Join(names, ", "))
+	out := fmt.Sprintf("%d %s predicted in the review of %s", r.Nodes, were, strings.Join(names, ", "))
 	if n.Unknown == "" && r.Now != n.Replaced+n.Removed {
 		return fmt.Sprintf("%d of them where %s", r.Now, out)
 	}

@@ -78,7 +78,7 @@ func immutable(dumped string) string {
 }
 
 // repeatedValue measures the value at the start of text, and tells whether it
-// may be shown. It returns -1 for a value whose end cannot be told.
+// may be shown. It returns -1 for a value whose end is not known.
 func repeatedValue(text string) (n int, plain bool) {
 	switch {
 	case strings.HasPrefix(text, `"`):
