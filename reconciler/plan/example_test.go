@@ -7,8 +7,8 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
-// A plan lists the changes by which the observed objects become the wanted ones. The guard
-// holds deletions of more than a tenth of them.
+// A plan lists the changes by which the observed objects become the wanted ones. A policy
+// such as NoPrune leaves some of them out, or holds them.
 func ExampleCompute() {
 	pool := func(name string, weight int64) state.Item {
 		return state.Item{
@@ -18,15 +18,14 @@ func ExampleCompute() {
 	}
 	wanted := state.NewSet(pool("cpu", 1), pool("gpu", 20))
 	observed := state.NewSet(pool("gpu", 10), pool("old", 1))
-	for _, c := range plan.Compute(wanted, observed, plan.Guard(10, "")).Changes {
-		fmt.Println(c.Action, c.Key.Name, "held:", c.Held())
+	for _, c := range plan.Compute(wanted, observed, plan.NoPrune()).Changes {
+		fmt.Println(c.Action, c.Key.Name)
 		for _, f := range c.Fields {
 			fmt.Println(" ", f.Path, f.Before, "→", f.After)
 		}
 	}
 	// Output:
-	// create cpu held: false
-	// update gpu held: false
+	// create cpu
+	// update gpu
 	//   spec.weight 10 → 20
-	// delete old held: true
 }
