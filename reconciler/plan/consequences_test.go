@@ -124,7 +124,7 @@ func TestNodesAreGuarded(t *testing.T) {
 			reason: "may replace any number of nodes, for it cannot be predicted: timed out; guard.maxNodesReplaced is 5"},
 		"with a limit, so is what may be more": {limit: 5, now: plan.Consequences{Replaced: 1, Doubt: "only AWS knows the images"}, held: both,
 			reason: "would replace 1 node, and maybe more: only AWS knows the images; guard.maxNodesReplaced is 5"},
-		"what was predicted in the review passes":               {limit: -1, reviewed: []plan.Consequences{review}, now: plan.Consequences{Replaced: 4}},
+		"what was predicted in the review passes":          {limit: -1, reviewed: []plan.Consequences{review}, now: plan.Consequences{Replaced: 4}},
 		"two more than told pass":                          {limit: -1, reviewed: []plan.Consequences{review}, now: plan.Consequences{Replaced: 6}},
 		"three more than told are held":                    {limit: -1, reviewed: []plan.Consequences{review}, now: plan.Consequences{Replaced: 7}, held: both, reason: "would replace 7 nodes; 4 were predicted in the review of #12"},
 		"of many, a fifth more pass":                       {limit: -1, reviewed: []plan.Consequences{told(12, 50, before, after)}, now: plan.Consequences{Replaced: 60}},
