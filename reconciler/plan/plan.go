@@ -120,9 +120,10 @@ type Note struct {
 	Key state.Key
 	// Origin is where it is declared; zero for one that is not.
 	Origin state.Origin
-	// Warning is true for what will go wrong unless somebody acts.
-	Warning bool
-	Text    string
+	// Warning is true for what will go wrong unless somebody acts, NotOurs where all that may
+	// be shown of a thing is that it exists, because the Sync did not make it.
+	Warning, NotOurs bool
+	Text             string
 	// Omitted is how many notes this one stands for, which are not listed. Default 0, for
 	// one that stands for itself.
 	Omitted int

@@ -144,7 +144,11 @@ func noteOf(c plan.Change, text string) plan.Note {
 }
 
 // notOurs is all that is said of what exists and is not in the applied inventory.
-const notOurs = "exists, not ours"
+func notOurs(c plan.Change) plan.Note {
+	n := noteOf(c, "exists, not ours")
+	n.NotOurs = true
+	return n
+}
 
 // ours reports whether what was observed may be shown.
 func ours(seen state.Item) bool { return seen.Applied != "" }
@@ -245,7 +249,7 @@ func (p *proposer) remove(c plan.Change) {
 	default:
 		c = compared(c, "is not deleted with it: a deletion policy, another owner or what still uses it keeps it")
 		if !ours(before) {
-			p.note(c, notOurs)
+			p.notes = append(p.notes, notOurs(c))
 		}
 	}
 	p.changes = append(p.changes, c)
@@ -274,7 +278,7 @@ func (p *proposer) surplus(c plan.Change) {
 	seen, _ := p.SeenAfter.Get(c.Key)
 	shown, hidden := hide(c, seen)
 	if hidden {
-		p.note(c, notOurs)
+		p.notes = append(p.notes, notOurs(c))
 	}
 	if c.Action == plan.Delete && p.MistakenBefore && !p.MistakenAfter {
 		p.note(c, "was removed before, and waited for the repository's mistakes to be mended")
@@ -310,7 +314,7 @@ func drift(was plan.Plan, seen state.Set) plan.Plan {
 		shown, hidden := hide(c, found)
 		out.Changes[i] = shown
 		if hidden {
-			out.Notes = append(out.Notes, noteOf(c, notOurs))
+			out.Notes = append(out.Notes, notOurs(c))
 		}
 	}
 	slices.SortStableFunc(out.Notes, func(a, b plan.Note) int { return a.Key.Compare(b.Key) })

@@ -66,10 +66,10 @@ func (p *proposer) foreign(c, planned plan.Change) {
 	case strings.HasPrefix(text, unreadable):
 		p.note(c, text)
 	case text != "":
-		p.note(c, notOurs)
+		p.notes = append(p.notes, notOurs(c))
 		p.warn(c, "a dry run of it is refused")
 	default:
-		p.note(c, notOurs)
+		p.notes = append(p.notes, notOurs(c))
 	}
 }
 

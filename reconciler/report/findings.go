@@ -115,7 +115,7 @@ func (r Report) noteParts(v voice) (warnings, notes part) {
 	warnings = part{title: fmt.Sprintf("Warnings (%d)", warned), how: "~", lines: of(r.Notes[:warned], v.warned)}
 	theirs := r.foreign()
 	others := slices.DeleteFunc(slices.Clone(r.Notes[warned:]), func(n Note) bool {
-		return n.Text == notOurs && slices.ContainsFunc(theirs, func(c Change) bool { return c.Object == n.Object })
+		return n.NotOurs && slices.ContainsFunc(theirs, func(c Change) bool { return c.Object == n.Object })
 	})
 	notes = part{title: fmt.Sprintf("Notes (%d)", len(others)), how: "bold", lines: of(others, v.placed)}
 	return warnings, notes

@@ -127,9 +127,6 @@ func (r Report) driftTitle() string {
 	return "Already drifted before this change (" + strings.Join(parts, ", ") + ")"
 }
 
-// notOurs is the note of a thing that exists and that we did not make.
-const notOurs = "exists, not ours"
-
 // foreign are the changes of a step that meet something that is not ours.
 func (r Report) foreign() []Change {
 	if !r.proposal() {
@@ -137,7 +134,7 @@ func (r Report) foreign() []Change {
 	}
 	theirs := map[Object]bool{}
 	for _, n := range r.Notes {
-		if n.Text == notOurs {
+		if n.NotOurs {
 			theirs[n.Object] = true
 		}
 	}

@@ -173,7 +173,9 @@ type Note struct {
 	File string `json:"file,omitempty"`
 	Line int    `json:"line,omitempty"`
 	// Warning is true for what will go wrong unless somebody acts.
-	Warning bool   `json:"warning,omitempty"`
+	Warning bool `json:"warning,omitempty"`
+	// NotOurs is true where all that may be shown is that the thing exists.
+	NotOurs bool   `json:"notOurs,omitempty"`
 	Text    string `json:"text"`
 }
 
@@ -270,7 +272,7 @@ func build(m *mask, p plan.Plan, problems []state.Problem) Report {
 		r.Unknown = append(r.Unknown, Unknown{Object: m.object(u.Key), File: m.text(u.Origin.File), Line: u.Origin.Line, Reason: m.text(u.Reason)})
 	}
 	for _, n := range p.Notes {
-		note := Note{Object: m.object(n.Key), File: m.text(n.Origin.File), Line: n.Origin.Line, Warning: n.Warning, Text: m.text(n.Text)}
+		note := Note{Object: m.object(n.Key), File: m.text(n.Origin.File), Line: n.Origin.Line, Warning: n.Warning, NotOurs: n.NotOurs, Text: m.text(n.Text)}
 		if n.Warning {
 			r.Notes = slices.Insert(r.Notes, r.Summary.Warnings, note)
 			r.Summary.Warnings++
