@@ -2,6 +2,7 @@ package wire
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -105,31 +106,41 @@ func onceElected(elected <-chan struct{}, do func()) leading {
 	}
 }
 
-// Reconcile compares the settings that run with those that are asked for.
+// Reconcile compares the settings that run with those that are asked for. A status that cannot
+// be written holds nothing up: whoever may create Clusters could hold the engine with one.
 func (w *watcher) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
 	now, err := readStance(ctx, w.reader)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	if err := w.report(ctx, now); err != nil {
-		return ctrl.Result{}, err
+	err = w.report(ctx, now)
+	result := w.follow(ctx, now)
+	if err != nil && result.RequeueAfter > 0 {
+		// The wait after a returned error grows up to many minutes, in place of this one.
+		w.attempt.cfg.Logger.Error(err, "Writing the status of Clusters failed")
+		return result, nil
 	}
+	return result, err
+}
+
+// follow asks for another life where settings or gates do.
+func (w *watcher) follow(ctx context.Context, now stance) ctrl.Result {
 	a := w.attempt
 	switch {
 	case now.invalid:
 		// The last good settings go on.
-		return ctrl.Result{}, nil
+		return ctrl.Result{}
 	case now.hash() != a.stance.hash():
 		return w.settle(now)
 	case a.held != nil:
 		return w.retry(ctx)
 	}
 	w.changed = ""
-	return ctrl.Result{}, nil
+	return ctrl.Result{}
 }
 
 // settle waits until the new settings have rested, then asks for another life.
-func (w *watcher) settle(now stance) (ctrl.Result, error) {
+func (w *watcher) settle(now stance) ctrl.Result {
 	if hash := now.hash(); hash != w.changed {
 		w.changed, w.changedAt = hash, time.Now()
 	}
@@ -138,39 +149,40 @@ func (w *watcher) settle(now stance) (ctrl.Result, error) {
 		rest = settleRunning
 	}
 	if left := rest - time.Since(w.changedAt); left > 0 {
-		return ctrl.Result{RequeueAfter: left}, nil
+		return ctrl.Result{RequeueAfter: left}
 	}
 	w.attempt.cfg.Logger.Info("Restarting to follow the Cluster object", "engine", now.on)
 	w.attempt.cancel(ErrRestart)
-	return ctrl.Result{}, nil
+	return ctrl.Result{}
 }
 
 // retry tries the gates of a held engine again, and restarts when they open.
-func (w *watcher) retry(ctx context.Context) (ctrl.Result, error) {
+func (w *watcher) retry(ctx context.Context) ctrl.Result {
 	leads := w.attempt.held.reason == string(gate.OtherKarpenter)
 	left := holdRetry - time.Since(w.triedAt)
 	if left > 0 && !leads {
-		return ctrl.Result{RequeueAfter: left}, nil
+		return ctrl.Result{RequeueAfter: left}
 	}
 	gates, err := newGates(ctx, w.attempt)
 	if err == nil && left > 0 && gates.CheckOthers(ctx) != nil {
-		return ctrl.Result{RequeueAfter: min(left, leaveRetry)}, nil
+		return ctrl.Result{RequeueAfter: min(left, leaveRetry)}
 	}
 	w.triedAt = time.Now()
 	if err != nil {
 		w.attempt.held = holdOf("AWSUnavailable", err)
-		return ctrl.Result{RequeueAfter: holdRetry}, nil
+		return ctrl.Result{RequeueAfter: holdRetry}
 	}
 	if held := gates.check(ctx); held != nil {
 		w.attempt.held = held
-		return ctrl.Result{RequeueAfter: leaveRetry}, nil
+		return ctrl.Result{RequeueAfter: leaveRetry}
 	}
 	w.attempt.cfg.Logger.Info("Restarting: the gates that held the engine are open")
 	w.attempt.cancel(ErrRestart)
-	return ctrl.Result{}, nil
+	return ctrl.Result{}
 }
 
-// report writes the Cluster's conditions, as the leader only.
+// report writes the conditions of the Cluster that decides and of the others, each also where
+// another cannot be written, as the leader only.
 func (w *watcher) report(ctx context.Context, now stance) error {
 	select {
 	case <-w.elected:
@@ -179,12 +191,6 @@ func (w *watcher) report(ctx context.Context, now stance) error {
 	}
 	if now.cluster == nil {
 		return nil
-	}
-	for _, c := range now.others {
-		message := fmt.Sprintf("Cluster %s is older, so the engine and AWS follow that one, and nothing is done for this one: keep one Cluster and delete the other", now.cluster.Name)
-		if err := w.write(ctx, &c, engineConditions(metav1.ConditionFalse, "SeveralClusters", message, nil)); err != nil {
-			return err
-		}
 	}
 	status, reason, message := metav1.ConditionTrue, EngineRunning, "Karpenter runs inside the controller"
 	var held *notStarted
@@ -201,7 +207,12 @@ func (w *watcher) report(ctx context.Context, now stance) error {
 		held = w.attempt.held
 		status, reason, message = metav1.ConditionFalse, held.reason, held.message
 	}
-	return w.write(ctx, now.cluster, engineConditions(status, reason, message, held))
+	errs := []error{w.write(ctx, now.cluster, engineConditions(status, reason, message, held))}
+	ignored := fmt.Sprintf("Cluster %s is older, so the engine and AWS follow that one, and nothing is done for this one: keep one Cluster and delete the other", now.cluster.Name)
+	for _, c := range now.others {
+		errs = append(errs, w.write(ctx, &c, engineConditions(metav1.ConditionFalse, "SeveralClusters", ignored, nil)))
+	}
+	return errors.Join(errs...)
 }
 
 // engineConditions are Ready, as given, and EngineHeld, which is true while something holds
