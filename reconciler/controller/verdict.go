@@ -223,7 +223,8 @@ func (v verdict) write(status *v1alpha1.SyncStatus, sync *v1alpha1.Sync, done ru
 		v.message = ""
 	}
 	status.LastHandledReconcileAt = sync.Annotations[v1alpha1.ReconcileAnnotation]
-	if done.Revision != "" {
+	if done.Revision != "" && done.kind != partial {
+		// A partial run has not asked the source: its revision may be an earlier one.
 		status.LastAttemptedRevision, status.LastAttemptedURL = cmp.Or(done.Attempted, done.Revision), sync.Spec.Source.Git.URL
 	}
 	if v.ready || v.stalled {
