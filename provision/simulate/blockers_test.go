@@ -126,6 +126,12 @@ func TestNodesMadeByAnotherKarpenterAreUnknown(t *testing.T) {
 				return read(t, pool, strings.Replace(class, "50Gi", "60Gi", 1))
 			},
 			"EC2NodeClass gpu: nodes with a hash of version v4"},
+		"no hash of the class": {
+			func(c *karpv1.NodeClaim) { delete(c.Annotations, awsv1.AnnotationEC2NodeClassHashVersion) },
+			func(t testing.TB) provision.Fleet {
+				return read(t, pool, strings.Replace(class, "50Gi", "60Gi", 1))
+			},
+			"EC2NodeClass gpu: nodes without the annotation"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -136,11 +142,35 @@ func TestNodesMadeByAnotherKarpenterAreUnknown(t *testing.T) {
 			if len(got.Replaced) != 0 {
 				t.Errorf("replaced: %v", replacedText(got.Replaced))
 			}
-			if len(got.Unknown) != 1 || !strings.HasPrefix(got.Unknown[0].Text, tt.want) {
-				t.Errorf("unknown: %q", texts(got.Unknown))
+			// maxNodesReplaced holds the change for Drift, not for the text.
+			if len(got.Unknown) != 1 || !strings.HasPrefix(got.Unknown[0].Text, tt.want) || !got.Unknown[0].Drift {
+				t.Errorf("unknown: %+v", got.Unknown)
 			}
 			if got = compare(t, before, before); len(got.Unknown) != 0 {
 				t.Errorf("where nothing changes, unknown: %q", texts(got.Unknown))
+			}
+		})
+	}
+}
+
+// What only AWS can find for a selector may replace more nodes: maxNodesReplaced holds the change.
+func TestASelectorOfWhichAWSAloneKnowsWhatItFindsMayReplaceMoreNodes(t *testing.T) {
+	for name, c := range map[string]struct{ old, new, want string }{
+		"images by another alias":            {"al2023@v20261001", "al2023@v20261101", "EC2NodeClass gpu: spec.amiSelectorTerms changes"},
+		"security groups by a tag":           {"{id: sg-1}", "{tags: {cluster: c}}", "EC2NodeClass gpu: spec.securityGroupSelectorTerms changes"},
+		"subnets by another tag":             {"{tags: {cluster: c}}", "{tags: {cluster: d}}", "EC2NodeClass gpu: spec.subnetSelectorTerms changes"},
+		"none, where the same ones are kept": {"{tags: {cluster: c}}", "{id: subnet-a}", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := compare(t, three(t, pool, class), read(t, pool, strings.Replace(class, c.old, c.new, 1)))
+			var drift []string
+			for _, u := range got.Unknown {
+				if u.Drift {
+					drift = append(drift, u.Text)
+				}
+			}
+			if c.want == "" && len(drift) > 0 || c.want != "" && (len(drift) != 1 || !strings.HasPrefix(drift[0], c.want)) {
+				t.Errorf("more nodes may be replaced: %q, want %q", drift, c.want)
 			}
 		})
 	}

@@ -269,3 +269,51 @@ func TestOnlyUnknownDriftMayReplaceMoreNodes(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
+
+// Of a pool, class or overlay that the simulation cannot read, any node may be replaced: a count
+// of 0 would let the change through. No workload replaces a node.
+func TestWhatCannotBeReadMayReplaceMoreNodesWhereItIsKarpenters(t *testing.T) {
+	for _, c := range []struct {
+		group, version, kind string
+		doubt                bool
+	}{
+		{"karpenter.sh", "v1", "NodePool", true},
+		{"karpenter.sh", "v1alpha1", "NodeOverlay", true},
+		{awsapis.Group, "v1", "EC2NodeClass", true},
+		{"apps", "v1", "Deployment", false},
+		{"apps", "v1", "DaemonSet", false},
+		{"node.k8s.io", "v1", "RuntimeClass", false},
+	} {
+		t.Run(c.kind, func(t *testing.T) {
+			objects := impacttest.Live(t)
+			broken := state.Item{Key: state.Key{Target: "cluster", Group: c.group, Kind: c.kind, Namespace: "default", Name: "gpu"}, Object: map[string]any{
+				"apiVersion": c.group + "/" + c.version, "kind": c.kind, "metadata": map[string]any{"name": "gpu"}, "spec": "none", "handler": []any{},
+			}}
+			if c.doubt {
+				broken.Key.Namespace = ""
+			}
+			change := Change{After: state.NewSet(broken), Changes: []plan.Change{{Key: broken.Key, Action: plan.Update, After: &broken}}}
+			if !c.doubt { // It is read beside a pool that changes.
+				change.Changes = append(classChange(t, objects, userData).Changes, change.Changes...)
+			}
+			reader := fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(objects...).Build()
+			f, err := live(reader, simulateHere)(t.Context(), change)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(f.Unknown) == 0 || !strings.Contains(f.Unknown[len(f.Unknown)-1].Text, broken.Key.Kind) {
+				t.Fatalf("it was read: %+v", f.Unknown)
+			}
+			found := Consequences(f, nil)
+			if (found.Doubt != "") != c.doubt {
+				t.Errorf("doubt %q, want one: %v", found.Doubt, c.doubt)
+			}
+			limit := 5
+			p := plan.Plan{Changes: []plan.Change{{Key: broken.Key, Action: plan.Update, After: &broken}}}
+			held := p.GuardNodes(&limit, nil, "", func([]plan.Change) plan.Consequences { return found })
+			if (len(held.Reasons()) > 0) != c.doubt {
+				t.Errorf("held: %q, want it: %v", held.Reasons(), c.doubt)
+			}
+		})
+	}
+}

@@ -180,9 +180,10 @@ func only(set state.Set, wanted func(state.Item) bool) state.Set {
 	return state.NewSet(slices.DeleteFunc(set.Items(), func(i state.Item) bool { return !wanted(i) })...)
 }
 
-// unreadable is the sentence about an object whose impact is unknown.
+// unreadable is the sentence about an object whose impact is unknown. One of Karpenter's may
+// replace any of its nodes.
 func unreadable(k state.Key, err error) provision.Unknown {
-	return provision.Unknown{Text: "What " + k.String() + " does to nodes: " + strings.TrimSuffix(err.Error(), ".") + "."}
+	return provision.Unknown{Drift: plan.Change{Key: k}.Provisions(), Text: "What " + k.String() + " does to nodes: " + strings.TrimSuffix(err.Error(), ".") + "."}
 }
 
 // populate adds what is declared to a fleet. Objects that cannot be read are left out, and
