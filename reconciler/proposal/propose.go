@@ -180,6 +180,10 @@ func (p *proposer) remark(c plan.Change, seen state.Item, planned plan.Change, w
 	switch exists := seen.Object != nil; {
 	case p.Offline, seen.Unknown != "", exists && !will && seen.Live == state.Identity{}:
 		// Nothing is known of the live thing, as its world itself says.
+	case seen.Unasked:
+		if c.Action == plan.Update {
+			p.note(c, "is not applied by this Sync: whether it exists is not asked for a comment")
+		}
 	case exists && !ours(seen):
 		p.foreign(c, planned)
 	case exists && !will:
@@ -304,9 +308,14 @@ func hide(c plan.Change, seen state.Item) (shown plan.Change, hidden bool) {
 	return c, true
 }
 
-// drift is a live plan without what must not be shown.
+// drift is a live plan without what must not be shown, and without what no world was asked
+// about: of that nobody knows whether it differs.
 func drift(was plan.Plan, seen state.Set) plan.Plan {
 	out := was
+	was.Changes = slices.DeleteFunc(slices.Clone(was.Changes), func(c plan.Change) bool {
+		found, _ := seen.Get(c.Key)
+		return found.Unasked
+	})
 	out.Changes = slices.Clone(was.Changes)
 	out.Notes = tellable(was.Notes, seen)
 	for i, c := range was.Changes {

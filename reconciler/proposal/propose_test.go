@@ -403,3 +403,29 @@ func TestFieldsAreNamedWhereTheStepMeetsTheLiveWorld(t *testing.T) {
 		})
 	}
 }
+
+// A world that was not asked about a thing knows nothing of it, so that it neither drifts nor
+// is missing; a thing that was looked for and is not there is missing.
+func TestWhatAWorldWasNotAskedAboutIsNoDrift(t *testing.T) {
+	one, two := set(thing("a", m{"x": "1"})), set(thing("a", m{"x": "2"}))
+	unasked := set(state.Item{Key: key("a"), Findings: state.Findings{Unasked: true}})
+	for name, c := range map[string]struct {
+		seen        state.Set
+		after       state.Set
+		step, drift []string
+	}{
+		"not asked, and not changed": {unasked, one, nil, nil},
+		"not asked, and changed":     {unasked, two, []string{"update a x=1>2", "note a: is not applied by this Sync: whether it exists is not asked for a comment"}, nil},
+		"looked for, and not there":  {set(), one, nil, []string{"create a"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := proposal.Propose(proposal.Sides{Before: one, After: c.after, SeenBefore: c.seen, SeenAfter: c.seen})
+			if d := cmp.Diff(c.step, told(got.Step)); d != "" {
+				t.Error(d)
+			}
+			if d := cmp.Diff(c.drift, told(got.Drift)); d != "" {
+				t.Error(d)
+			}
+		})
+	}
+}

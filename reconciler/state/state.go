@@ -144,6 +144,10 @@ type Findings struct {
 	// what a person can do about it. Such an Item has no Object: it is neither
 	// there nor gone, and nothing is done about it.
 	Unknown string
+	// Unasked is true where the world was not asked about the thing, because whoever reads
+	// the result must not learn whether it exists: it is neither there nor gone, and no
+	// difference. Such an Item has no Object. Default false.
+	Unasked bool
 	// Warnings are what will go wrong unless somebody acts, such as a quota that is too
 	// small for a pool. Notes are what else a reader should know. Both are sorted.
 	Warnings, Notes []string

@@ -28,8 +28,9 @@ func (w *World) Observe(ctx context.Context, wanted state.Set) (state.Set, error
 	}
 	w.store.Withdraw(wanted)
 	now := w.turn()
-	o := w.observation(now.wish, w.observable(now.wish, wanted))
-	o.keep = now.keep
+	asked := w.observable(now.wish, wanted)
+	o := w.observation(now.wish, asked)
+	o.keep, o.unasked = now.keep, leftUnasked(wanted, asked)
 	for _, rec := range w.store.Records() {
 		if _, keep := wanted.Get(rec.Key); !keep && !now.blind {
 			o.left = append(o.left, rec)
@@ -115,6 +116,8 @@ type observation struct {
 	*World
 	wish   wish
 	wanted state.Set
+	// unasked are the wanted things that AWS must not be asked about.
+	unasked []state.Item
 	// left are the records of what is not wanted any more.
 	left []inventory.Record
 	// users is who lives on what is declared; nil until somebody asks.
@@ -149,7 +152,7 @@ func (o *observation) run(ctx context.Context) (state.Set, error) {
 	if err := o.askLive(ctx); err != nil {
 		return state.Set{}, err
 	}
-	var items []state.Item
+	items := slices.Clone(o.unasked)
 	for _, item := range o.wanted.Items() {
 		if found, ok := o.judge(item); ok {
 			found.Removal = o.lost(ctx, item, found)

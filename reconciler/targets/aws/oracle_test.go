@@ -23,6 +23,17 @@ import (
 // comment is what a pull request is told of a step, by a world that New or NewReview makes.
 func (b *bench) comment(create func(Config) (*World, error), before, after state.Set) string {
 	b.Helper()
+	got := b.proposeIn(create, before, after)
+	var out strings.Builder
+	if err := report.NewProposal(got.Proposal, got.Problems).Markdown(&out, report.Options{}); err != nil {
+		b.Fatal(err)
+	}
+	return out.String()
+}
+
+// proposeIn is a step as a world that New or NewReview makes answers it.
+func (b *bench) proposeIn(create func(Config) (*World, error), before, after state.Set) reconciler.Proposal {
+	b.Helper()
 	var cfg Config
 	b.mod = func(c *Config) { cfg = *c }
 	b.restart()
@@ -35,11 +46,7 @@ func (b *bench) comment(create func(Config) (*World, error), before, after state
 	if err != nil {
 		b.Fatal(err)
 	}
-	var out strings.Builder
-	if err := report.NewProposal(got.Proposal, got.Problems).Markdown(&out, report.Options{}); err != nil {
-		b.Fatal(err)
-	}
-	return out.String()
+	return got
 }
 
 // taken are things of others with the names that a stranger may ask for.
@@ -116,5 +123,46 @@ func TestAPullRequestIsToldOfTheDriftOfWhatIsManaged(t *testing.T) {
 		if !strings.Contains(got, want) {
 			t.Errorf("%s is not told:\n%s", want, got)
 		}
+	}
+}
+
+// withSystemGroup declares the cluster's own node group with that many nodes, not to be adopted.
+func withSystemGroup(desired int32) func(*v1alpha1.ClusterSpec) {
+	return func(s *v1alpha1.ClusterSpec) {
+		s.SystemNodeGroups = []v1alpha1.SystemNodeGroup{{Name: "system", DesiredSize: &desired}}
+	}
+}
+
+// groupDrift are the changes that a review, and a plan of who may read the account, take for
+// drift of a node group that is as main declares it.
+func groupDrift(t *testing.T, create func(Config) (*World, error)) (proposed reconciler.Proposal) {
+	t.Helper()
+	b := newBench(t, systemGroup)
+	base := b.declare(withSystemGroup(2))
+	b.reconcile(base)
+	return b.proposeIn(create, base, b.declare(withSystemGroup(3)))
+}
+
+func TestAPullRequestIsNotToldOfADriftOfWhatAWSIsNotAskedAbout(t *testing.T) {
+	got := groupDrift(t, NewReview)
+	if d := cmp.Diff([]string(nil), tellings(got.Drift)); d != "" {
+		t.Errorf("drift of a node group that is as main says: %s", d)
+	}
+	step := tellings(got.Step)
+	if len(step) != 1 || !strings.HasPrefix(step[0], "update NodeGroup desiredSize: 2 > 3") {
+		t.Errorf("the step: %v", step)
+	}
+	if got.Step.Notes[0].Key.Kind != "NodeGroup" || len(got.Step.Notes) != 1 {
+		t.Errorf("notes %v", got.Step.Notes)
+	}
+}
+
+func TestAProposalOfWhoMayReadTheAccountComparesWhatOthersMade(t *testing.T) {
+	got := groupDrift(t, New)
+	if d := cmp.Diff([]string(nil), tellings(got.Drift)); d != "" {
+		t.Error(d)
+	}
+	if d := cmp.Diff([]string{"update NodeGroup desiredSize: 2 > 3 never"}, tellings(got.Step)); d != "" {
+		t.Error(d)
 	}
 }

@@ -50,3 +50,14 @@ func (w *World) observable(m wish, wanted state.Set) state.Set {
 		return !compared && item.Key.Kind != "Quota"
 	})...)
 }
+
+// leftUnasked are the wanted things that AWS is not asked about, as an observation has them.
+func leftUnasked(wanted, asked state.Set) []state.Item {
+	var out []state.Item
+	for _, item := range wanted.Items() {
+		if _, is := asked.Get(item.Key); !is {
+			out = append(out, state.Item{Key: item.Key, Version: item.Version, Wave: item.Wave, Findings: state.Findings{Unasked: true}})
+		}
+	}
+	return out
+}

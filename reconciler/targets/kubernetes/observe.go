@@ -118,7 +118,19 @@ func (o *observation) result(ctx context.Context) (state.Set, error) {
 		// One is enough to know; they tend to be the same.
 		return state.Set{}, fmt.Errorf("observing the cluster: %w", o.errs[0])
 	}
-	return state.NewSet(o.items...), nil
+	// What was found goes before what was not asked about.
+	return state.NewSet(append(o.unasked(), o.items...)...), nil
+}
+
+// unasked are the wanted objects that the cluster is not asked about.
+func (o *observation) unasked() []state.Item {
+	var out []state.Item
+	for _, item := range o.wanted.Items() {
+		if !o.world.managed(item.Key) {
+			out = append(out, state.Item{Key: item.Key, Version: item.Version, Wave: item.Wave, Findings: state.Findings{Unasked: true}})
+		}
+	}
+	return out
 }
 
 // listing is a kind to list. Optional ones are only searched for strays.
