@@ -60,6 +60,17 @@ func TestObjectsAreCheckedAgainstTheirSchema(t *testing.T) {
 			head + "spec:\n  template: {}\n  wieght: 5\n",
 			[]string{`x/a.yaml:6: Pool.example.com/p: spec.wieght: unknown field; did you mean "weight"?`},
 		},
+		"a required field with a typo in its name is reported once": {
+			head + "spec:\n  weight: 5\n  templte: {}\n",
+			[]string{`x/a.yaml:6: Pool.example.com/p: spec.templte: unknown field; did you mean "template"?`},
+		},
+		"a required field that is missing, and a typo of another": {
+			head + "spec:\n  wieght: 5\n",
+			[]string{
+				`x/a.yaml:4: Pool.example.com/p: spec.template: this field is required`,
+				`x/a.yaml:5: Pool.example.com/p: spec.wieght: unknown field; did you mean "weight"?`,
+			},
+		},
 		"an unknown field in a list": {
 			head + "spec:\n  template:\n    requirements:\n    - key: a\n    - key: b\n      operater: In\n",
 			[]string{`x/a.yaml:9: Pool.example.com/p: spec.template.requirements[1].operater: unknown field; did you mean "operator"?`},

@@ -104,13 +104,19 @@ func (c *checker) schema(item state.Item) {
 	}
 	object := runtime.DeepCopyJSON(item.Object)
 	delete(object, "status") // whoever wrote it there, the API server would ignore it
+	misspelled := map[string]bool{}
 	for _, path := range pruning.PruneWithOptions(object, v.tree, true, structural.UnknownFieldPathOptions{TrackUnknownFieldPaths: true}) {
-		c.report(item, path, "unknown field%s", didYouMean(v.tree, path))
+		meant := fieldMeant(v.tree, path)
+		misspelled[sibling(path, meant)] = true
+		c.report(item, path, "unknown field%s", suggested(meant))
 		c.findings[len(c.findings)-1].UnknownField = path
 	}
 	defaulting.PruneNonNullableNullsWithoutDefaults(object, v.tree)
 	defaulting.Default(object, v.tree)
 	for _, err := range v.validate(object) {
+		if err.Type == field.ErrorTypeRequired && misspelled[fieldOf(err)] {
+			continue // It is there, under the unknown name that is reported.
+		}
 		c.report(item, fieldOf(err), "%s", detail(err))
 	}
 }
@@ -166,8 +172,9 @@ func detail(err *field.Error) string {
 	return shown + text + remedy(text)
 }
 
-// didYouMean names the field of the schema that was probably meant.
-func didYouMean(s *structural.Structural, path string) string {
+// fieldMeant is the name of the schema's field that was probably meant at the path of an
+// unknown one; empty where none was.
+func fieldMeant(s *structural.Structural, path string) string {
 	parts := segments(path)
 	if len(parts) == 0 {
 		return ""
@@ -184,7 +191,23 @@ func didYouMean(s *structural.Structural, path string) string {
 			return ""
 		}
 	}
-	return manifest.Suggest(parts[len(parts)-1], slices.Collect(maps.Keys(s.Properties)))
+	return manifest.Meant(parts[len(parts)-1], slices.Collect(maps.Keys(s.Properties)))
+}
+
+// sibling is the path of the field beside the one at a path; empty without a name.
+func sibling(path, name string) string {
+	if name == "" {
+		return ""
+	}
+	return path[:strings.LastIndex(path, ".")+1] + name
+}
+
+// suggested ends a message about an unknown field with the one that was meant, if any.
+func suggested(meant string) string {
+	if meant == "" {
+		return ""
+	}
+	return fmt.Sprintf("; did you mean %q?", meant)
 }
 
 func property(s *structural.Structural, name string) (*structural.Structural, bool) {

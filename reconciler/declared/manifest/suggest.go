@@ -9,6 +9,14 @@ import (
 // Suggest ends a message about an unknown name: with the known one that was
 // probably meant, or with nothing.
 func Suggest(given string, known []string) string {
+	if best := Meant(given, known); best != "" {
+		return "; did you mean " + strconv.Quote(best) + "?"
+	}
+	return ""
+}
+
+// Meant is the known name that was probably meant by an unknown one; empty where none was.
+func Meant(given string, known []string) string {
 	known = slices.Sorted(slices.Values(known))
 	best, distance := "", max(2, len(given)/4)+1
 	for _, name := range known {
@@ -16,10 +24,7 @@ func Suggest(given string, known []string) string {
 			best, distance = name, d
 		}
 	}
-	if best == "" {
-		return ""
-	}
-	return "; did you mean " + strconv.Quote(best) + "?"
+	return best
 }
 
 // edits is the number of letters to insert, delete or change. Names longer
