@@ -324,7 +324,8 @@ func (l *Loop) plan(ctx context.Context, result Result, opts Options, applying b
 		if err != nil {
 			return result, fmt.Errorf("observing %s: %w", w.Name, err)
 		}
-		if remembers, ok := w.Target.(targets.Withdrawer); ok && applying {
+		// What an earlier process applied last may be what it was to delete since.
+		if remembers, ok := w.Target.(targets.Withdrawer); ok && applying && !l.last.resumed {
 			if err := remembers.Withdraw(ctx); err != nil {
 				return result, fmt.Errorf("recording what is wanted again in %s: %w", w.Name, err)
 			}

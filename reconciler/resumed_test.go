@@ -60,7 +60,7 @@ func (r *recorded) ObserveOnly(ctx context.Context, wanted state.Set) (state.Set
 }
 
 // A new process that cannot load the newest revision puts back what the one before had applied,
-// and does nothing else.
+// and does nothing else: what is gone may have been deleted as a later revision wants it.
 func TestDriftOfTheLastAppliedRevisionIsCorrectedAfterARestart(t *testing.T) {
 	w := &recorded{applied: map[string]string{"a": "1", "gone": "1", "partly": "2"}}
 	w.objects = map[string]string{"a": "edited", "partly": "2", "old": "1"}
@@ -79,7 +79,7 @@ func TestDriftOfTheLastAppliedRevisionIsCorrectedAfterARestart(t *testing.T) {
 	if err != nil || result.Stale == nil || result.Revision != "r1" || result.Attempted != "r2" {
 		t.Fatalf("RunOnce = %q after %q, stale %v, %v; want r1 after r2, stale, no error", result.Revision, result.Attempted, result.Stale, err)
 	}
-	if diff := cmp.Diff(map[string]string{"a": "1", "gone": "1", "partly": "2", "old": "1"}, w.objects); diff != "" {
+	if diff := cmp.Diff(map[string]string{"a": "1", "partly": "2", "old": "1"}, w.objects); diff != "" {
 		t.Errorf("objects (-want +got):\n%s", diff)
 	}
 	w.objects["a"], w.writes = "edited", nil
@@ -97,5 +97,29 @@ func TestDriftOfTheLastAppliedRevisionIsCorrectedAfterARestart(t *testing.T) {
 	}
 	if diff := cmp.Diff(map[string]string{"a": "1", "gone": "1", "partly": "1", "never": "1"}, w.objects); diff != "" {
 		t.Errorf("objects (-want +got):\n%s", diff)
+	}
+}
+
+// What the revision of an earlier process declares is not wanted again: a later one may have
+// deleted it, and how far that was allowed stays recorded.
+func TestARunFromTheLastAppliedRevisionWithdrawsNothing(t *testing.T) {
+	for name, c := range map[string]struct {
+		head string
+		want []string
+	}{
+		"the newest cannot be loaded":   {"r2", []string{"observe"}},
+		"the newest is what it applied": {"r1", []string{"observe", "withdraw"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := &allowing{world: world{objects: map[string]string{"a": "1"}}}
+			s := &keeping{source: source{revision: c.head}, has: []string{"r1"}}
+			loop := reconciler.NewLoop(s, revisions{"r1": things("a", "1")}.load, reconciler.World{Name: "memory", Target: w}).ResumesFrom("r1")
+			if _, err := loop.RunOnce(t.Context(), reconciler.Options{}); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(c.want, w.order); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
 	}
 }

@@ -22,10 +22,11 @@ func NoPrune() Policy {
 	}
 }
 
-// OnlyDrift drops every change that does more than put back what somebody changed by hand.
+// OnlyDrift drops every change that does more than put back what somebody changed by hand of
+// a thing that is there. What is gone may have been deleted as a later revision wants it.
 func OnlyDrift() Policy {
 	return func(p Plan) Plan {
-		p.Changes = slices.DeleteFunc(slices.Clone(p.Changes), func(c Change) bool { return !c.Drift })
+		p.Changes = slices.DeleteFunc(slices.Clone(p.Changes), func(c Change) bool { return !c.Drift || c.Action == Create })
 		return p
 	}
 }

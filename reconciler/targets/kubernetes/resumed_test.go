@@ -1,0 +1,80 @@
+package kubernetes_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/poolwright/poolwright/gitsource"
+	"github.com/poolwright/poolwright/reconciler"
+	"github.com/poolwright/poolwright/reconciler/declared"
+	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/targets/kubernetes"
+)
+
+// mirror is a source that keeps every revision.
+type mirror struct{ revision string }
+
+// Fetch implements gitsource.Source.
+func (m *mirror) Fetch(context.Context) (gitsource.Snapshot, error) {
+	return gitsource.Snapshot{Revision: m.revision}, nil
+}
+
+// Earlier returns any revision.
+func (m *mirror) Earlier(_ context.Context, revision string) (gitsource.Snapshot, bool) {
+	return gitsource.Snapshot{Revision: revision}, true
+}
+
+// r2 removed an object, whose deletion was sent and takes a while (a finalizer, as that of a
+// NodePool that drains); something else of r2 failed, so that r1 is lastAppliedRevision. The
+// controller restarts while the head r3 cannot be loaded: what the deletion took is not made anew.
+func TestADeletionUnderWayIsNotUndoneByARestart(t *testing.T) {
+	b := newBench(t)
+	revs := map[string]state.Set{"r1": b.declare(web, config), "r2": b.declare(web)}
+	load := func(_ context.Context, s gitsource.Snapshot) (declared.Declared, error) {
+		set, ok := revs[s.Revision]
+		if !ok {
+			return declared.Declared{}, errors.New("cannot be loaded")
+		}
+		return declared.Declared{Set: set}, nil
+	}
+	src := &mirror{"r1"}
+	start := func(applied string) *reconciler.Loop {
+		return reconciler.NewLoop(src, load, reconciler.World{Name: kubernetes.Name, Target: b.world}).ResumesFrom(applied)
+	}
+	run := func(l *reconciler.Loop) reconciler.Result {
+		t.Helper()
+		r, err := l.RunOnce(t.Context(), reconciler.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	loop := start("")
+	run(loop)
+	b.edit("v1", "ConfigMap", "settings", func(o map[string]any) {
+		set(o, []any{"example.com/drains"}, "metadata", "finalizers")
+	})
+	run(loop)
+	src.revision = "r2"
+	run(loop)
+	if b.get("v1", "ConfigMap", "settings").GetDeletionTimestamp() == nil {
+		t.Fatal("its deletion was not sent")
+	}
+	src.revision = "r3"
+	b.restart()
+	loop = start("r1")
+	run(loop)
+	b.edit("v1", "ConfigMap", "settings", func(o map[string]any) {
+		set(o, []any{}, "metadata", "finalizers")
+	})
+	if _, err := b.find("v1", "ConfigMap", "settings"); client.IgnoreNotFound(err) != nil || err == nil {
+		t.Fatal("it is not gone", err)
+	}
+	r := run(loop)
+	if _, err := b.find("v1", "ConfigMap", "settings"); err == nil {
+		t.Errorf("what r2 deleted is there again:\n%s", show(r.Plan))
+	}
+}
