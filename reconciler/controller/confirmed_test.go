@@ -101,7 +101,7 @@ func TestATokenServesUntilAllIsDone(t *testing.T) {
 }
 
 func TestWhenAConfirmationHasServed(t *testing.T) {
-	x := hold.Token{Purpose: "x", Digest: "1"}
+	x := hold.Token{Purpose: "nodes", Digest: "1"}
 	change := func(edit func(*apply.Result)) run {
 		r := apply.Result{Change: plan.Change{Action: plan.Update, Tokens: []hold.Token{x}}, Status: apply.Applied}
 		edit(&r)

@@ -12,6 +12,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/plan/hold"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/state/confirm"
+	"github.com/poolwright/poolwright/reconciler/targets"
 )
 
 // awsWorld is the world that `drift: Report` closes to every write. What Git
@@ -60,7 +61,7 @@ type leftover struct {
 
 // seen is the picture that one run alone gives.
 func seen(done run) picture {
-	p := picture{unknown: done.Plan.Unknown, problems: countProblems(done.Problems), objects: managed(done), complete: true}
+	p := picture{unknown: done.Plan.Unknown, problems: (&targets.ProblemsError{Problems: done.Problems}).Count(), objects: managed(done), complete: true}
 	for _, r := range done.Outcome.Results {
 		if r.Status == apply.Applied {
 			continue

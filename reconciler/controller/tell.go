@@ -176,20 +176,21 @@ func (r *SyncReconciler) confirmed(sync *v1alpha1.Sync, revision string, results
 	for _, part := range confirm.Tokens(sync.Annotations[v1alpha1.ConfirmAnnotation]) {
 		if moved && confirm.Purpose(part) == moves {
 			from, to := Followed(sync), commitOf(revision)
-			if fits(sync, part, []hold.Token{tokenForMove(from, to)}) {
-				r.Recorder.Eventf(sync, corev1.EventTypeNormal, "Confirmed", "%s let the branch move from %s to %s", part, from, to)
+			if token := asked(sync, part, []hold.Token{tokenForMove(from, to)}); token != "" {
+				r.Recorder.Eventf(sync, corev1.EventTypeNormal, "Confirmed", "%s let the branch move from %s to %s", token, from, to)
 			}
 			continue
 		}
-		if made, names := letPass(sync, part, results); made != "" {
-			r.Recorder.Eventf(sync, corev1.EventTypeNormal, "Confirmed", "%s let pass %s at revision %s: %s", part, made, revision, names)
+		if token, made, names := letPass(sync, part, results); made != "" {
+			r.Recorder.Eventf(sync, corev1.EventTypeNormal, "Confirmed", "%s let pass %s at revision %s: %s", token, made, revision, names)
 		}
 	}
 }
 
 // letPass counts the changes that were made by a part of the Sync's confirmation, empty for
-// none, and names their objects, with how much of what it lets pass was not made.
-func letPass(sync *v1alpha1.Sync, part string, results []apply.Result) (made, objects string) {
+// none, and names their objects, with how much of what it lets pass was not made. The token
+// is what the part quotes.
+func letPass(sync *v1alpha1.Sync, part string, results []apply.Result) (token, made, objects string) {
 	actions := map[plan.Action]int{}
 	var names []string
 	undone := 0
@@ -199,12 +200,13 @@ func letPass(sync *v1alpha1.Sync, part string, results []apply.Result) (made, ob
 		case result.Status != apply.Applied:
 			undone++
 		default:
+			token = asked(sync, part, result.Change.Tokens)
 			actions[result.Change.Action]++
 			names = append(names, limited(thing(result.Change.Key), confirmedName))
 		}
 	}
 	if len(names) == 0 {
-		return "", ""
+		return "", "", ""
 	}
 	var counts []string
 	for _, of := range []struct {
@@ -223,5 +225,5 @@ func letPass(sync *v1alpha1.Sync, part string, results []apply.Result) (made, ob
 	if undone > 0 {
 		objects += fmt.Sprintf("; %s not made yet", count(undone, "change"))
 	}
-	return strings.Join(counts, " and "), objects
+	return token, strings.Join(counts, " and "), objects
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/plan/hold"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/targets"
 )
 
 // verdict is what a run means for the Sync.
@@ -99,7 +100,7 @@ func (v *verdict) invalid(done run, failed []apply.Result) {
 		class, _, v.after = state.Classify(done.Outcome.Err())
 		v.stalled = class == state.Fix
 	}
-	v.gist = problems(all)
+	v.gist = (&targets.ProblemsError{Problems: all}).Error()
 	v.message = fmt.Sprintf("%s; %s, nothing is pruned", v.gist, theOthers(done, len(failed)-len(refused), len(refused)))
 }
 
@@ -235,7 +236,7 @@ func (v verdict) write(status *v1alpha1.SyncStatus, sync *v1alpha1.Sync, done ru
 		status.LastAppliedRevision = done.Revision
 	}
 	status.LastHandledConfirm = done.scope.Handled
-	status.LastAttemptedConfirm = unused(status.LastAttemptedConfirm, done.scope)
+	status.LastAttemptedConfirm = done.scope.Unused(status.LastAttemptedConfirm)
 	v.conditions(status, sync, done)
 }
 

@@ -215,7 +215,13 @@ func (d run) idle(purpose string) bool {
 
 // fits reports whether a part of the Sync's confirmation is one of the tokens.
 func fits(sync *v1alpha1.Sync, part string, tokens []hold.Token) bool {
-	return slices.ContainsFunc(tokens, func(t hold.Token) bool { _, ok := t.QuotedBy(part, scope(sync)); return ok })
+	return asked(sync, part, tokens) != ""
+}
+
+// asked is the one of the tokens that a part of the Sync's confirmation quotes, as it was asked
+// for: what is recorded holds no text of the annotation. Empty where the part quotes none.
+func asked(sync *v1alpha1.Sync, part string, tokens []hold.Token) string {
+	return hold.Asked(tokens, part, scope(sync))
 }
 
 // letting are the tokens that the run was allowed to do something by.
@@ -264,20 +270,35 @@ func (d run) use(sync *v1alpha1.Sync, s *session) run {
 	for _, part := range confirm.Tokens(sync.Annotations[v1alpha1.ConfirmAnnotation]) {
 		switch let, done := d.done(sync, confirm.Purpose(part)); {
 		case let && done && fits(sync, part, d.letting(sync)):
-			out, d.used = out.Use(part), append(d.used, part)
+			token := asked(sync, part, d.letting(sync))
+			out, d.used = out.Use(token), append(d.used, token)
 		case !let && (d.idle(confirm.Purpose(part)) || d.abandoned(sync, s, part)):
-			others = append(others, part)
+			others = append(others, withdrawn(sync, part))
 		}
 	}
 	d.scope = out.Use(others...)
 	return d
 }
 
-// unused are the tokens that are still good in the scope, of those that are separated by
-// commas.
-func unused(tokens string, in confirm.Scope) string {
-	return strings.Join(slices.DeleteFunc(confirm.Tokens(tokens), func(t string) bool { return in.Use(t) == in }), ",")
+// withdrawn is what is recorded of a part of the Sync's confirmation for which nothing waits: the
+// token, where the Sync asked for it; where it did not, only that the next token of its purpose
+// is void, for an earlier run may have asked for it. Empty where there is no such purpose, or
+// where too much would be recorded.
+func withdrawn(sync *v1alpha1.Sync, part string) string {
+	before := slices.Concat(confirm.Tokens(sync.Status.ConfirmationToken), confirm.Tokens(sync.Status.LastAttemptedConfirm))
+	if token := hold.Find(before, part); token != "" {
+		return token
+	}
+	purpose, full := confirm.Purpose(part), len(confirm.Tokens(sync.Status.LastHandledConfirm)) >= handledLimit
+	if slices.Contains([]string{"deletions", "nodes", moves}, purpose) || confirm.LoosensGuard(purpose) && !full {
+		return confirm.Void(part)
+	}
+	return ""
 }
+
+// handledLimit is how many purposes status.lastHandledConfirm has at most before tokens for the
+// guards of Syncs are recorded only where they were asked for.
+const handledLimit = 32
 
 // movedBy reports whether the run followed the branch to another commit because the
 // Sync's confirmation accepts that.
@@ -307,8 +328,8 @@ func (v verdict) confirmation(status *v1alpha1.SyncStatus, sync *v1alpha1.Sync, 
 	var strange []string
 	served := false
 	for _, part := range confirm.Tokens(sync.Annotations[v1alpha1.ConfirmAnnotation]) {
-		switch used := slices.Contains(handled, part); {
-		case used && slices.Contains(known, part):
+		switch {
+		case hold.Find(handled, part) != "" && hold.Find(known, part) != "":
 			served = true
 		case !fits(sync, part, v.tokens):
 			strange = append(strange, limited(part, nameLimit))

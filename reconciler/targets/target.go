@@ -77,12 +77,20 @@ type Waiter interface {
 // such as a kind that the cluster does not know.
 type ProblemsError struct{ Problems []state.Problem }
 
+// Count is how many problems the listed ones stand for.
+func (e *ProblemsError) Count() (n int) {
+	for _, p := range e.Problems {
+		n += p.Count()
+	}
+	return n
+}
+
 // Error counts the problems and shows the first.
 func (e *ProblemsError) Error() string {
 	if len(e.Problems) == 1 {
 		return e.Problems[0].String()
 	}
-	return fmt.Sprintf("%d problems, the first: %s", len(e.Problems), e.Problems[0])
+	return fmt.Sprintf("%d problems, the first: %s", e.Count(), e.Problems[0])
 }
 
 // ErrConflict marks a correction that was refused because another manager owns

@@ -45,6 +45,37 @@ func (t Token) QuotedBy(confirmation string, scope confirm.Scope) (loss.Counts, 
 	return nil, false
 }
 
+// Find is the one of the texts of tokens that is the same token as a part of a confirmation,
+// with whatever losses: it may be quoted with those of an earlier message. A void one is none.
+// Empty without any.
+func Find(tokens []string, part string) string {
+	content := func(token string) (string, bool) {
+		head, _, _ := strings.Cut(token, "+")
+		_, ok := loss.Parse(strings.TrimPrefix(token, head))
+		return head, ok && token != confirm.Void(token)
+	}
+	quoted, ok := content(part)
+	at := slices.IndexFunc(tokens, func(t string) bool {
+		head, good := content(t)
+		return ok && good && head == quoted
+	})
+	if at < 0 {
+		return ""
+	}
+	return tokens[at]
+}
+
+// Asked is the one of the tokens that a part of a confirmation quotes, as it was asked for;
+// empty where it quotes none.
+func Asked(tokens []Token, part string, in confirm.Scope) string {
+	for _, t := range tokens {
+		if _, ok := t.QuotedBy(part, in); ok {
+			return t.In(in)
+		}
+	}
+	return ""
+}
+
 // Join is one confirmation that quotes all the tokens, each once, in an order that does
 // not depend on theirs; empty without any.
 func Join(tokens []Token, scope confirm.Scope) string {

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 // Scope is what every confirmation token is bound to beside the content that it confirms:
@@ -70,6 +72,29 @@ func (s Scope) Use(tokens ...string) Scope {
 		next.Handled = strings.Join(all, ",")
 	}
 	return next
+}
+
+// Unused are the tokens that are still good in the scope, of those of a text that separates
+// them by commas.
+func (s Scope) Unused(tokens string) string {
+	return strings.Join(slices.DeleteFunc(Tokens(tokens), func(t string) bool { return s.Use(t) == s }), ",")
+}
+
+// Void has the purpose and the number of a token, and stands for no content: once it is used,
+// no token of that number is good any more, and nothing of what was quoted is kept. Empty
+// for what is none.
+func Void(token string) string {
+	purpose, number, ok := parse(token)
+	if !ok {
+		return ""
+	}
+	return fmt.Sprintf("%s-%d-%s", purpose, number, strings.Repeat("0", 2*length))
+}
+
+// LoosensGuard reports whether a purpose is to loosen the guard of a Sync, whose name it ends with.
+func LoosensGuard(purpose string) bool {
+	name, ok := strings.CutPrefix(purpose, "guard.")
+	return ok && len(validation.IsDNS1123Subdomain(name)) == 0
 }
 
 // Purpose is that of a token; empty for what is none.

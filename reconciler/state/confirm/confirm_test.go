@@ -41,14 +41,34 @@ func TestThePurposeOfATokenStandsInIt(t *testing.T) {
 	}
 }
 
+// What makes a number void keeps nothing of the text that was quoted but its purpose.
+func TestAVoidTokenMakesItsNumberUselessAndKeepsNoContent(t *testing.T) {
+	in := Scope{UID: "a"}
+	token := in.Token("nodes", 1)
+	void := Void(token + "+3Node")
+	if void != "nodes-1-"+strings.Repeat("0", 40) || Void(void) != void || Void("mistyped") != "" {
+		t.Errorf("%s becomes %q", token, void)
+	}
+	if next := in.Use(void); next.Handled != void || next.Use(token) != next || next.Token("nodes", 1) == token {
+		t.Errorf("after it: handled %q, then %s", next.Handled, next.Token("nodes", 1))
+	}
+}
+
 func FuzzUse(f *testing.F) {
 	f.Add("nodes-1-2b1f0c9d7e645a38c1d0f9e2b7a46358d10c9e7f+3Node", "nodes-2-2b1f0c9d7e645a38c1d0f9e2b7a46358d10c9e7f")
 	f.Add("guard.a-b-1-2b1f0c9d7e645a38c1d0f9e2b7a46358d10c9e7f", ",")
+	f.Add("", "a\x1b[31m\n# hi @allnodes-1-2b1f0c9d7e645a38c1d0f9e2b7a46358d10c9e7f+0\x1b[31m EVIL")
+	f.Add("move-1-0000000000000000000000000000000000000000", "move-2-2b1f0c9d7e645a38c1d0f9e2b7a46358d10c9e7f")
 	f.Fuzz(func(t *testing.T, handled, quoted string) {
 		before := Scope{UID: "a", Handled: handled}
 		after := before.Use(Tokens(quoted)...)
 		if again := after.Use(Tokens(quoted)...); Tokens(quoted) != nil && len(Tokens(quoted)) == 1 && again != after {
 			t.Errorf("%q is used twice after %q: %q, then %q", quoted, handled, after.Handled, again.Handled)
+		}
+		for _, token := range Tokens(quoted) {
+			if used, void := before.Use(token), before.Use(Void(token)); (used == before) != (void == before) || used.used(Purpose(token)) != void.used(Purpose(token)) {
+				t.Errorf("%q after %q: handled %q, void %q", token, handled, used.Handled, void.Handled)
+			}
 		}
 	})
 }

@@ -6,6 +6,7 @@ package loss
 
 import (
 	"maps"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -225,6 +226,10 @@ func (c Counts) String() string {
 	return text.String()
 }
 
+// kindPattern is what a kind of Kubernetes looks like: a name in CamelCase whose lower case is
+// a DNS label.
+var kindPattern = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9]{0,62}$`)
+
 // Parse reads what String wrote. Of anything else it returns false.
 func Parse(text string) (Counts, bool) {
 	out := Counts{}
@@ -238,7 +243,7 @@ func Parse(text string) (Counts, bool) {
 	for part := range strings.SplitSeq(rest, "+") {
 		kind := strings.TrimLeft(part, "0123456789")
 		n, err := strconv.Atoi(strings.TrimSuffix(part, kind))
-		if err != nil || kind == "" || out[kind] != 0 {
+		if _, twice := out[kind]; err != nil || twice || !kindPattern.MatchString(kind) {
 			return nil, false
 		}
 		out[kind] = n

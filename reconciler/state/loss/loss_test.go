@@ -2,7 +2,9 @@ package loss
 
 import (
 	"slices"
+	"strings"
 	"testing"
+	"unicode"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -162,7 +164,8 @@ func TestCountsAreReadAsTheyWereWritten(t *testing.T) {
 			t.Errorf("%q: %v %s", c.String(), ok, d)
 		}
 	}
-	for _, text := range []string{"x", "3Node", "+", "+Node", "+3", "+3Node+", "+3Node+4Node", "+-1Node", "+99999999999999999999Node"} {
+	for _, text := range []string{"x", "3Node", "+", "+Node", "+3", "+3Node+", "+3Node+4Node", "+-1Node", "+99999999999999999999Node", "+0Node+0Node",
+		"+3Node\n", "+0\x1b[31m", "+3Node x", "+3Nöde", "+3-Node", "+3.Node", "+3N" + strings.Repeat("o", 63)} {
 		if got, ok := Parse(text); ok {
 			t.Errorf("%q was read as %v", text, got)
 		}
@@ -173,10 +176,17 @@ func TestCountsAreReadAsTheyWereWritten(t *testing.T) {
 func FuzzParse(f *testing.F) {
 	f.Add("+3Node+7Pod")
 	f.Add("+0Node")
+	f.Add("+0\x1b[31m\nEVIL [x](http://evil)")
+	f.Add("+0Node+0Node+1N" + strings.Repeat("o", 62))
 	f.Fuzz(func(t *testing.T, text string) {
 		c, ok := Parse(text)
 		if !ok {
 			return
+		}
+		for kind := range c {
+			if len(kind) > 63 || strings.ContainsFunc(kind, func(r rune) bool { return r > unicode.MaxASCII || !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {
+				t.Errorf("%q has the kind %q", text, kind)
+			}
 		}
 		again, ok := Parse(c.String())
 		if !ok || !c.Covers(again) || !again.Covers(c) {
