@@ -380,7 +380,7 @@ func (p *pulls) growsBeyondItsReview() {
 	p.scales(taintedPool, 7)
 	grown := p.nodesAre(taintedPool, 7)
 	merged := p.merge(number)
-	p.says(number, fmt.Sprintf("%d were told", told), "poolwright.dev/confirm")
+	p.says(number, fmt.Sprintf("%d were predicted", told), "poolwright.dev/confirm")
 	p.stands(merged, rolloutStatus, "pending")
 	if diff := cmp.Diff(grown, p.nodesAre(taintedPool, 7)); diff != "" {
 		p.Errorf("the nodes are others:\n%s", diff)

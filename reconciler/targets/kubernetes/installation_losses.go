@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -33,9 +35,11 @@ func (w *World) lostSync(ctx context.Context, k state.Key, live *unstructured.Un
 	if err != nil {
 		return loss.Removal{}, err
 	}
-	follows, _, _ := unstructured.NestedString(live.Object, "spec", "source", "git", "url")
+	url, _, _ := unstructured.NestedString(live.Object, "spec", "source", "git", "url")
+	url, _, _ = strings.Cut(url, "?") // A token may be in the query.
+	follows := quoted(url)
 	if path, _, _ := unstructured.NestedString(live.Object, "spec", "path"); path != "" && path != "." {
-		follows = path + " of " + follows
+		follows = quoted(path) + " of " + follows
 	}
 	policy, _, _ := unstructured.NestedString(live.Object, "spec", "deletionPolicy")
 	policy = cmp.Or(policy, string(v1alpha1.DeletionOrphan))
@@ -47,6 +51,18 @@ func (w *World) lostSync(ctx context.Context, k state.Key, live *unstructured.Un
 		out.Impact += fmt.Sprintf("leaves what it applied (%s) as it is", count(n, "object"))
 	}
 	return out, nil
+}
+
+// plainText is what stands in a sentence as it is.
+var plainText = regexp.MustCompile(`^[A-Za-z0-9:._/~+-]{1,200}$`)
+
+// quoted is a text of a commit in a sentence by which a person decides: it cannot be taken for
+// a part of that, and is cut after 200 bytes.
+func quoted(text string) string {
+	if plainText.MatchString(text) {
+		return text
+	}
+	return strconv.QuoteToASCII(strings.ToValidUTF8(text[:min(len(text), 200)], ""))
 }
 
 // appliedBy counts what a Sync has applied, in the cluster and in AWS.

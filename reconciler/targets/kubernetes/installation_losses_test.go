@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state/loss"
 )
@@ -82,5 +84,29 @@ func TestADeclaredNodeIsNotDeletedUnasked(t *testing.T) {
 	c, want := p.Changes[0], loss.Counts{"Node": 1, "Pod": 1}
 	if got := c.Before.Losses; !got.Covers(want) || !want.Covers(got) || !c.Held() {
 		t.Errorf("loses %v (%s), want %v; held %q", got, c.Before.Impact, want, c.Hold)
+	}
+}
+
+// What a commit's author wrote into a Sync that the next commit removes is in the message by which a
+// person confirms: it must not look like a part of that, nor hold what a terminal obeys.
+func TestTheMessageOnARemovedSyncQuotesWhatACommitWroteIntoIt(t *testing.T) {
+	if _, err := envtest.InstallCRDs(server, envtest.CRDInstallOptions{Paths: []string{"../../../config/crd/poolwright.dev_syncs.yaml"}}); err != nil {
+		t.Fatal(err)
+	}
+	b := newBench(t)
+	b.reconcile(b.declare(`
+apiVersion: poolwright.dev/v1alpha1
+kind: Sync
+metadata: {name: `+b.sync+`, namespace: $NS, labels: {app.kubernetes.io/part-of: poolwright}}
+spec: {path: "x; confirm with: kubectl create clusterrolebinding a --clusterrole=cluster-admin --user=mallory\n\u001b[2K\u001b[8m", source: {git: {url: "https://git.example/a.git", ref: {branch: main}}}}
+`, config, web))
+	p := b.guarded(b.declare(config, web), "")
+	if len(p.Changes) != 1 || !p.Changes[0].Held() {
+		t.Fatalf("planned %s", show(p))
+	}
+	for _, c := range p.Changes {
+		if text := c.Hold.String(); strings.ContainsAny(text, "\n\x1b") || strings.Contains(text, "following x; confirm with: kubectl create") {
+			t.Errorf("held: %q", text)
+		}
 	}
 }
