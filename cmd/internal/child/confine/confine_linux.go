@@ -85,10 +85,12 @@ func limit(memory int64, cpu time.Duration) error {
 func everyThread(call, a, b, c uintptr) { _, _, _ = syscall.AllThreadsSyscall(call, a, b, c) }
 
 // MaxRSS is the most memory, in bytes, that an ended process had resident; 0 where
-// the system does not report it.
+// the system does not report it. Linux has a process begin with the peak of the one that
+// started it: up to that of this process nothing is known of the other.
 func MaxRSS(ended *os.ProcessState) int64 {
 	usage, ok := ended.SysUsage().(*syscall.Rusage)
-	if !ok {
+	var own syscall.Rusage
+	if !ok || syscall.Getrusage(syscall.RUSAGE_SELF, &own) != nil || usage.Maxrss <= own.Maxrss {
 		return 0
 	}
 	return int64(usage.Maxrss) << 10 //nolint:unconvert // in KiB, and an int32 on systems of 32 bits
