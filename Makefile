@@ -28,7 +28,7 @@ FUZZBUILD ?= -fuzz=.
 # Packages whose tests run with the race detector; it builds everything they depend on
 # anew, with cgo.
 RACE ?= ./reconciler/apply ./reconciler/plan ./reconciler/state ./reconciler/proposal ./reconciler \
-	./reconciler/controller ./reconciler/pullrequest ./reconciler/targets/internal/... \
+	./reconciler/controller/... ./reconciler/pullrequest ./reconciler/targets/internal/... \
 	./cmd/internal/leaderelection ./cmd/internal/worktime
 # Where known vulnerabilities are read: https://vuln.go.dev, a mirror of it, or
 # file:///a/folder/of/OSV/files.

@@ -13,6 +13,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/plan/hold"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/state/loss"
+	"github.com/poolwright/poolwright/reconciler/syncpolicy"
 )
 
 // stageWithLosses has a queue with whose deletion something is lost.
@@ -139,7 +140,7 @@ func TestWhenAConfirmationHasServed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			sync := &v1alpha1.Sync{}
-			sync.Annotations = map[string]string{v1alpha1.ConfirmAnnotation: x.In(scope(sync))}
+			sync.Annotations = map[string]string{v1alpha1.ConfirmAnnotation: x.In(syncpolicy.Scope(sync))}
 			if got := tt.done.use(sync, nil).scope.Handled; (got != "") != tt.want {
 				t.Errorf("handled: %q", got)
 			}
@@ -149,14 +150,14 @@ func TestWhenAConfirmationHasServed(t *testing.T) {
 
 // A person confirms a greater number once, and in an incident sets 0 by hand.
 func TestATokenLoosensNothingThatAHandMadeStricterSince(t *testing.T) {
-	spec := func(percent int64) m { return m{"spec": m{"guard": m{"maxPrunePercent": percent}}} }
+	spec := func(percent int64) map[string]any { return map[string]any{"spec": map[string]any{"guard": map[string]any{"maxPrunePercent": percent}}} }
 	key := state.Key{Target: "cluster", Group: "poolwright.dev", Kind: "Sync", Name: "dev"}
 	compute := func(sync *v1alpha1.Sync, live int64) plan.Change {
 		before := state.Item{Key: key, Object: spec(live), Live: state.Identity{UID: "u"}, Applied: state.Hash(spec(90))}
-		return plan.Compute(state.NewSet(state.Item{Key: key, Object: spec(90)}), state.NewSet(before), Policies(sync)...).Changes[0]
+		return plan.Compute(state.NewSet(state.Item{Key: key, Object: spec(90)}), state.NewSet(before), syncpolicy.ForRun(sync)...).Changes[0]
 	}
 	sync := &v1alpha1.Sync{ObjectMeta: metav1.ObjectMeta{UID: "a"}}
-	token := hold.Join(compute(sync, 50).Hold.Tokens(), scope(sync))
+	token := hold.Join(compute(sync, 50).Hold.Tokens(), syncpolicy.Scope(sync))
 	sync.Annotations = map[string]string{v1alpha1.ConfirmAnnotation: token}
 	if c := compute(sync, 50); c.Held() {
 		t.Fatalf("confirmed, it waits: %s", c.Hold)

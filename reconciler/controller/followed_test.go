@@ -9,73 +9,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/poolwright/poolwright/gitsource"
-	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
-	"github.com/poolwright/poolwright/reconciler/state/confirm"
 )
 
 const (
 	here  = "1111111111111111111111111111111111111111"
 	there = "2222222222222222222222222222222222222222"
 )
-
-func TestWhatABranchWasFollowedTo(t *testing.T) {
-	main := v1alpha1.GitRef{Branch: "main"}
-	tests := map[string]struct {
-		attempted, from string
-		ref             v1alpha1.GitRef
-		want            string
-	}{
-		"the commit of the status":               {"main@sha1:" + here, "https://host/a", main, here},
-		"without a reference it is main":         {"main@sha1:" + here, "https://host/a", v1alpha1.GitRef{}, here},
-		"a branch may be called like a revision": {"a@sha1:b@sha1:" + here, "https://host/a", v1alpha1.GitRef{Branch: "a@sha1:b"}, here},
-		"an older version noted no address":      {"main@sha1:" + here, "", main, here},
-		"nothing before the first":               {"", "", main, ""},
-		"nothing when the repository is another": {"main@sha1:" + here, "https://host/b", main, ""},
-		"nothing when the branch is another":     {"other@sha1:" + here, "https://host/a", main, ""},
-		"nothing when a commit was followed":     {"sha1:" + here, "https://host/a", main, ""},
-		"nothing when a tag is followed":         {"v1@sha1:" + here, "https://host/a", v1alpha1.GitRef{Tag: "v1"}, ""},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			sync := &v1alpha1.Sync{Status: v1alpha1.SyncStatus{LastAttemptedRevision: tt.attempted, LastAttemptedURL: tt.from}}
-			sync.Spec.Source.Git = v1alpha1.GitSource{URL: "https://host/a", Ref: tt.ref}
-			if diff := cmp.Diff(tt.want, Followed(sync)); diff != "" {
-				t.Error(diff)
-			}
-		})
-	}
-}
-
-func TestWhoAcceptsAMove(t *testing.T) {
-	in := func(from, to string, scope confirm.Scope) string { return tokenForMove(from, to).In(scope) }
-	token := in(here, there, confirm.Scope{UID: "a"})
-	tests := map[string]struct {
-		only      *bool
-		confirmed string
-		want      bool
-	}{
-		"nobody, by default":               {nil, "", false},
-		"nobody, where the Sync says so":   {new(true), "", false},
-		"the Sync":                         {new(false), "", true},
-		"who quotes the token":             {nil, token, true},
-		"who quotes it among others":       {nil, "abc, " + token, true},
-		"not who quotes another":           {nil, "abc", false},
-		"not who accepted the way back":    {nil, in(there, here, confirm.Scope{UID: "a"}), false},
-		"not who quotes a part of it":      {nil, token[:11], false},
-		"not who quotes another Sync's":    {nil, in(here, there, confirm.Scope{UID: "b"}), false},
-		"not who quotes it once more":      {nil, in(here, there, confirm.Scope{UID: "a", Handled: token}), false},
-		"not who names the commit instead": {nil, there, false},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			sync := &v1alpha1.Sync{ObjectMeta: metav1.ObjectMeta{UID: "a", Annotations: map[string]string{v1alpha1.ConfirmAnnotation: tt.confirmed}}}
-			sync.Spec.Source.Git.FastForwardOnly = tt.only
-			if got := AcceptsMove(sync, here, there); got != tt.want {
-				t.Errorf("accepted: %v", got)
-			}
-		})
-	}
-}
 
 func TestABranchThatWaitsForAPersonKeepsTheLastStateAndDeletesNothing(t *testing.T) {
 	s := newStage(t, nil)

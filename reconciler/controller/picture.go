@@ -15,9 +15,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/targets"
 )
 
-// awsWorld is the world that `drift: Report` closes to every write. What Git
-// changes in the cluster is a decision; AWS also belongs to people who never
-// see that Git.
+// awsWorld is the name of the world that is not the cluster.
 const awsWorld = "aws"
 
 // picture is what is known of the worlds between two visits: a run that looks

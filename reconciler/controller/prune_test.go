@@ -10,6 +10,7 @@ import (
 
 	"github.com/poolwright/poolwright/reconciler"
 	"github.com/poolwright/poolwright/reconciler/state/loss"
+	"github.com/poolwright/poolwright/reconciler/syncpolicy"
 )
 
 // planned is the token that `poolwright plan` prints: another process, with the policies
@@ -17,7 +18,7 @@ import (
 func (s *stage) planned() string {
 	s.Helper()
 	loop := reconciler.NewLoop(s, s.load, reconciler.World{Name: "aws", Target: s.aws}, reconciler.World{Name: "cluster", Target: s.cluster})
-	result, err := loop.Plan(s.Context(), reconciler.Options{Policies: Policies(s.sync())})
+	result, err := loop.Plan(s.Context(), reconciler.Options{Policies: syncpolicy.ForRun(s.sync())})
 	if err != nil || result.Plan.Confirmation() == "" {
 		s.Fatal(err, result.Plan.Reasons())
 	}

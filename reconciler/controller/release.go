@@ -18,6 +18,8 @@ import (
 	"github.com/poolwright/poolwright/reconciler/apply"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/plan/hold"
+	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/syncpolicy"
 )
 
 // release honours the deletion policy and lets the Sync go.
@@ -28,8 +30,8 @@ func (r *SyncReconciler) release(ctx context.Context, sync *v1alpha1.Sync) (ctrl
 	session, err := r.sessions.get(ctx, sync, r.Build)
 	if err == nil {
 		// A release needs no revision, and may wait for a person: others need the memory.
-		session.cancelLoad()
-		session.unload()
+		session.revisions.Cancel()
+		session.revisions.Unload()
 	}
 	var left []plan.Change
 	if err == nil && sync.Spec.DeletionPolicy == v1alpha1.DeletionPrune {
@@ -65,7 +67,7 @@ func (r *SyncReconciler) reportDeletionFailure(ctx context.Context, sync *v1alph
 	if held, ok := errors.AsType[*heldError](why); ok {
 		v.tokens = held.tokens
 	}
-	v.confirmation(status, sync, run{scope: scope(sync)})
+	v.confirmation(status, sync, run{scope: syncpolicy.Scope(sync)})
 	r.mismatch(sync, status)
 	setStalled(status, sync, "", "")
 	set(status, sync, "Reconciling", metav1.ConditionTrue, "ProgressingWithRetry", why.Error())
@@ -76,16 +78,9 @@ func (r *SyncReconciler) reportDeletionFailure(ctx context.Context, sync *v1alph
 }
 
 // prune deletes everything that the Sync applied, and returns what is only
-// compared and stays. The deletion policy itself is the confirmation of
-// "everything", so only deletions with losses are left to hold. What is unknown may
-// still be there, and keeps the Sync.
+// compared and stays. What is unknown may still be there, and keeps the Sync.
 func (r *SyncReconciler) prune(ctx context.Context, sync *v1alpha1.Sync, s *session) ([]plan.Change, error) {
-	policies := []plan.Policy{inScope(sync)}
-	if sync.Spec.Drift == v1alpha1.DriftReport {
-		policies = append(policies, plan.ReportTarget(awsWorld))
-	}
-	policies = append(policies, plan.ConfirmLosses(sync.Annotations[v1alpha1.ConfirmAnnotation]))
-	result, err := s.Loop.Release(ctx, reconciler.Options{Policies: policies, Apply: apply.Options{BeforeDeletes: r.unchanged(sync)}})
+	result, err := s.Loop.Release(ctx, reconciler.Options{Policies: syncpolicy.ForDeletion(sync), Apply: apply.Options{BeforeDeletes: r.unchanged(sync)}})
 	if err != nil {
 		return nil, err
 	}
@@ -101,4 +96,22 @@ func (r *SyncReconciler) prune(ctx context.Context, sync *v1alpha1.Sync, s *sess
 		return nil, errors.New(unknowns(list) + "; it may be there to be deleted, so the Sync waits (deletionPolicy: Orphan lets it go)")
 	}
 	return slices.DeleteFunc(result.Plan.Changes, func(c plan.Change) bool { return !c.Standing() }), nil
+}
+
+// unchanged reads the Sync live, for a run that began minutes ago: what it deletes was
+// allowed by a spec and a confirmation that a person may have changed since.
+func (r *SyncReconciler) unchanged(then *v1alpha1.Sync) func(context.Context) error {
+	name, uid, generation := client.ObjectKeyFromObject(then), then.UID, then.Generation
+	confirmation, leaving := then.Annotations[v1alpha1.ConfirmAnnotation], !then.DeletionTimestamp.IsZero()
+	return func(ctx context.Context) error {
+		var now v1alpha1.Sync
+		if err := r.Live.Get(ctx, name, &now); err != nil {
+			return state.Fail(state.Retry, "Changed", fmt.Errorf("not deleted: reading Sync %s: %w", name.Name, err))
+		}
+		if now.UID != uid || now.Generation != generation || !now.DeletionTimestamp.IsZero() != leaving ||
+			now.Annotations[v1alpha1.ConfirmAnnotation] != confirmation {
+			return state.Failf(state.Retry, "Changed", "not deleted: Sync %s was changed since this run began; the next one goes by what it says now", name.Name)
+		}
+		return nil
+	}
 }

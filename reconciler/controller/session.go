@@ -10,8 +10,10 @@ import (
 
 	"github.com/poolwright/poolwright/reconciler"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/controller/background"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/syncpolicy"
 )
 
 // Assembly is what a Sync needs to run.
@@ -48,9 +50,7 @@ type session struct {
 	Assembly
 	fingerprint string
 	cancel      context.CancelFunc
-	source      *fetcher
-	// loading is a revision that is being loaded for the next visit, or nil.
-	loading *loading
+	revisions   *background.Loader
 	// attempted are the parts of a confirmation by which this process began to make changes.
 	attempted []string
 
@@ -109,7 +109,7 @@ func (s *sessions) get(ctx context.Context, sync *v1alpha1.Sync, build Builder) 
 	}
 	fresh := &session{
 		Assembly: assembly, fingerprint: fingerprint, cancel: cancel, drifted: map[state.Key]bool{},
-		source: &fetcher{live: live, ask: assembly.Loop, wake: func() { s.wake(name) }},
+		revisions: background.New(live, assembly.Loop, func() { s.wake(name) }),
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -151,7 +151,7 @@ func (s *sessions) stop(name types.NamespacedName) {
 	if old != nil {
 		old.cancel()
 		// The next session may use the same mirror. Other Syncs wait for neither.
-		old.source.drain()
+		old.revisions.Drain()
 		old.Loop.Unload()
 	}
 }
@@ -176,7 +176,7 @@ func (s *sessions) close() {
 
 // options is how careful a run for the Sync must be.
 func (s *session) options(sync *v1alpha1.Sync) reconciler.Options {
-	opts := reconciler.Options{Policies: Policies(sync)}
+	opts := reconciler.Options{Policies: syncpolicy.ForRun(sync)}
 	if s.Consider != nil {
 		opts.Consider = func(ctx context.Context, p plan.Plan) plan.Plan { return s.Consider(ctx, sync, p) }
 	}

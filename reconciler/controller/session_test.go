@@ -18,6 +18,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/apply"
+	"github.com/poolwright/poolwright/reconciler/controller/background"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/plan/hold"
 	"github.com/poolwright/poolwright/reconciler/state"
@@ -310,12 +311,22 @@ func TestForced(t *testing.T) {
 	}
 }
 
+// waits is a source that answers when it is closed.
+type waits chan struct{}
+
+func (w waits) Fetch(context.Context) (gitsource.Snapshot, error) {
+	<-w
+	return gitsource.Snapshot{}, context.Canceled
+}
+
 func TestOtherSyncsDoNotWaitForOneThatDrains(t *testing.T) {
 	slow, other := types.NamespacedName{Namespace: "ns", Name: "slow"}, &v1alpha1.Sync{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "other"}}
 	cancelled, fetched, stopped := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	revisions := background.New(t.Context(), reconciler.NewLoop(waits(fetched), nil), func() {})
+	revisions.Fetch("", true)
 	all := sessions{open: map[types.NamespacedName]*session{slow: {
 		Assembly: Assembly{Loop: reconciler.NewLoop(nil, nil)},
-		cancel:   func() { close(cancelled) }, source: &fetcher{pending: &question{background: background{done: fetched}}},
+		cancel:   func() { close(cancelled) }, revisions: revisions,
 	}}}
 	go func() {
 		defer close(stopped)

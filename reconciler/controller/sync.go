@@ -20,7 +20,7 @@ import (
 
 	"github.com/poolwright/poolwright/reconciler"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
-	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/controller/background"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/state/confirm"
 )
@@ -118,7 +118,7 @@ const (
 // run does the least that is enough: put back drifted things, ask Git whether
 // anything is new, or compare everything.
 func (r *SyncReconciler) run(ctx context.Context, sync *v1alpha1.Sync, s *session) run {
-	defer s.unload()
+	defer s.revisions.Unload()
 	now := r.Clock.Now()
 	drifted, forced := s.takeDrift(), s.forced(sync, now)
 	// What a token has let pass and could not be made is for a full run to make.
@@ -131,12 +131,12 @@ func (r *SyncReconciler) run(ctx context.Context, sync *v1alpha1.Sync, s *sessio
 		}
 	}
 	if !alone || !now.Before(s.nextFetch) {
-		if got, ok := s.source.fetch(sync.Annotations[v1alpha1.ReconcileAnnotation], alone); ok {
+		if got, ok := s.revisions.Fetch(sync.Annotations[v1alpha1.ReconcileAnnotation], alone); ok {
 			s.nextFetch = r.Clock.Now().Add(jittered(interval(sync)))
 			done := r.proceed(ctx, sync, s, got, drifted, forced)
-			if got.err != nil {
+			if got.Err != nil {
 				if !alone {
-					s.cancelLoad() // Without drift the next visit has no use for it.
+					s.revisions.Cancel() // Without drift the next visit has no use for it.
 				}
 				done.applied = sync.Status.LastAppliedRevision
 			}
@@ -156,15 +156,15 @@ func (r *SyncReconciler) run(ctx context.Context, sync *v1alpha1.Sync, s *sessio
 const reportGap = 10 * time.Second
 
 // proceed goes on with what the source answered.
-func (r *SyncReconciler) proceed(ctx context.Context, sync *v1alpha1.Sync, s *session, got fetched, drifted []state.Key, forced bool) run {
-	if got.err != nil {
+func (r *SyncReconciler) proceed(ctx context.Context, sync *v1alpha1.Sync, s *session, got background.Fetched, drifted []state.Key, forced bool) run {
+	if got.Err != nil {
 		s.putBack(drifted)
-		return run{Result: got.result, err: got.err}
+		return run{Result: got.Result, err: got.Err}
 	}
-	if got.changed || forced {
-		return r.full(ctx, sync, s, got.result, drifted)
+	if got.Changed || forced {
+		return r.full(ctx, sync, s, got.Result, drifted)
 	}
-	now, fresh := r.Clock.Now(), got.result.Stale == nil
+	now, fresh := r.Clock.Now(), got.Result.Stale == nil
 	settled := s.settled && now.Before(s.lastFull.Add(resync))
 	resting := fresh && now.Before(s.restUntil)
 	if settled && fresh && s.failures == 0 {
@@ -176,11 +176,11 @@ func (r *SyncReconciler) proceed(ctx context.Context, sync *v1alpha1.Sync, s *se
 	case resting && len(drifted) > 0:
 		return r.partial(ctx, sync, s, drifted)
 	case settled && len(drifted) == 0:
-		return run{Result: got.result, kind: idle}
+		return run{Result: got.Result, kind: idle}
 	case resting:
 		return run{kind: waiting, after: min(s.restUntil.Sub(now), s.nextFetch.Sub(now))}
 	}
-	return r.full(ctx, sync, s, got.result, drifted)
+	return r.full(ctx, sync, s, got.Result, drifted)
 }
 
 // union has each value of both lists once.
@@ -191,27 +191,6 @@ func union[T comparable](a, b []T) []T {
 		}
 	}
 	return a
-}
-
-// Policies are what a live Sync asks for in its prune, drift and guard fields and in
-// its confirmation, and that Git loosens none of these by itself. Under `drift: Report`
-// nothing at all is written to AWS, in the cluster nothing that only puts back what a
-// hand changed.
-func Policies(sync *v1alpha1.Sync) []plan.Policy {
-	policies := []plan.Policy{inScope(sync)}
-	if sync.Spec.Prune != nil && !*sync.Spec.Prune {
-		policies = append(policies, plan.NoPrune())
-	}
-	if sync.Spec.Drift == v1alpha1.DriftReport {
-		policies = append(policies, plan.ReportTarget(awsWorld), plan.ReportDrift())
-	}
-	confirmation := sync.Annotations[v1alpha1.ConfirmAnnotation]
-	percent := int32(50)
-	if sync.Spec.Guard.MaxPrunePercent != nil {
-		percent = *sync.Spec.Guard.MaxPrunePercent
-	}
-	strict := func(p plan.Plan) plan.Plan { return p.HoldLoosened(confirmation, loosened) }
-	return append(policies, strict, plan.Guard(int(percent), confirmation))
 }
 
 // conclude turns a run into status, events, metrics and the next visit.

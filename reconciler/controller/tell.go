@@ -14,6 +14,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/plan/hold"
 	"github.com/poolwright/poolwright/reconciler/state/confirm"
+	"github.com/poolwright/poolwright/reconciler/syncpolicy"
 )
 
 // Metrics are the Prometheus series of the Git loop. Labels carry names of
@@ -104,7 +105,7 @@ func (r *SyncReconciler) tell(sync *v1alpha1.Sync, s *session, done run, v verdi
 	if len(v.news) > 0 {
 		r.Recorder.Event(sync, corev1.EventTypeWarning, driftReported, reportedOnly(v.news))
 	}
-	r.confirmed(sync, done.Revision, done.Outcome.Results, slices.ContainsFunc(done.used, func(part string) bool { return confirm.Purpose(part) == moves }))
+	r.confirmed(sync, done.Revision, done.Outcome.Results, slices.ContainsFunc(done.used, func(part string) bool { return confirm.Purpose(part) == syncpolicy.Move }))
 	r.announce(sync, s, done, v)
 }
 
@@ -174,9 +175,9 @@ const (
 // annotation can be overwritten.
 func (r *SyncReconciler) confirmed(sync *v1alpha1.Sync, revision string, results []apply.Result, moved bool) {
 	for _, part := range confirm.Tokens(sync.Annotations[v1alpha1.ConfirmAnnotation]) {
-		if moved && confirm.Purpose(part) == moves {
-			from, to := Followed(sync), commitOf(revision)
-			if token := asked(sync, part, []hold.Token{tokenForMove(from, to)}); token != "" {
+		if moved && confirm.Purpose(part) == syncpolicy.Move {
+			from, to := syncpolicy.Followed(sync), commitOf(revision)
+			if token := asked(sync, part, []hold.Token{syncpolicy.MoveToken(from, to)}); token != "" {
 				r.Recorder.Eventf(sync, corev1.EventTypeNormal, "Confirmed", "%s let the branch move from %s to %s", token, from, to)
 			}
 			continue

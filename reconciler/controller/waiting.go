@@ -19,6 +19,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/plan/hold"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/state/confirm"
+	"github.com/poolwright/poolwright/reconciler/syncpolicy"
 )
 
 // This file is about what waits for a confirmation: the reasons, the one token for all of
@@ -136,14 +137,14 @@ func (v *verdict) ask(sync *v1alpha1.Sync, done run) {
 	v.tokens = v.picture.tokens()
 	moved, move := errors.AsType[*gitsource.NotFastForwardError](cmp.Or(done.err, done.Stale))
 	if move {
-		v.tokens = append(v.tokens, tokenForMove(moved.From, moved.To))
+		v.tokens = append(v.tokens, syncpolicy.MoveToken(moved.From, moved.To))
 	}
 	if len(v.tokens) == 0 || v.ready {
 		return
 	}
 	several := distinct(v.tokens, done.scope) > 1
 	if several && move {
-		v.message += " (confirmation token " + tokenForMove(moved.From, moved.To).In(done.scope) + ")"
+		v.message += " (confirmation token " + syncpolicy.MoveToken(moved.From, moved.To).In(done.scope) + ")"
 	}
 	reasons := summary(v.picture.reasons(), done.scope, several)
 	switch {
@@ -176,15 +177,6 @@ func remedy(err error) string {
 	return "; put the branch back, or accept the move as in docs/howto/accept-a-force-push.md"
 }
 
-// moves is the purpose of tokens for a branch's move.
-const moves = "move"
-
-// tokenForMove is what a confirmation of a branch's move quotes. It stands for both
-// ends: one that was confirmed once does not confirm a way back to it later.
-func tokenForMove(from, to string) hold.Token {
-	return hold.Token{Purpose: moves, Digest: confirm.Digest([]string{from, to})}
-}
-
 // done reports whether all that tokens of a purpose let pass is made; let is false where
 // none let anything pass. Only a run that has compared everything can know.
 func (d run) done(sync *v1alpha1.Sync, purpose string) (let, done bool) {
@@ -197,7 +189,7 @@ func (d run) done(sync *v1alpha1.Sync, purpose string) (let, done bool) {
 			let, done = true, done && r.Status == apply.Applied
 		}
 	}
-	return let || purpose == moves && d.movedBy(sync), done
+	return let || purpose == syncpolicy.Move && d.movedBy(sync), done
 }
 
 // idle reports whether nothing waits for a token of the purpose, so that one that is
@@ -221,7 +213,7 @@ func fits(sync *v1alpha1.Sync, part string, tokens []hold.Token) bool {
 // asked is the one of the tokens that a part of the Sync's confirmation quotes, as it was asked
 // for: what is recorded holds no text of the annotation. Empty where the part quotes none.
 func asked(sync *v1alpha1.Sync, part string, tokens []hold.Token) string {
-	return hold.Asked(tokens, part, scope(sync))
+	return hold.Asked(tokens, part, syncpolicy.Scope(sync))
 }
 
 // letting are the tokens that the run was allowed to do something by.
@@ -230,8 +222,8 @@ func (d run) letting(sync *v1alpha1.Sync) []hold.Token {
 	for _, r := range d.Outcome.Results {
 		out = append(out, r.Change.Tokens...)
 	}
-	if from, to := Followed(sync), commitOf(d.Revision); from != "" && from != to {
-		out = append(out, tokenForMove(from, to))
+	if from, to := syncpolicy.Followed(sync), commitOf(d.Revision); from != "" && from != to {
+		out = append(out, syncpolicy.MoveToken(from, to))
 	}
 	return out
 }
@@ -262,7 +254,7 @@ func (d run) abandoned(sync *v1alpha1.Sync, s *session, part string) bool {
 // pass, and what confirmation tokens are bound to after it: those that were used, by this
 // run or by one whose status could not be written, are used up.
 func (d run) use(sync *v1alpha1.Sync, s *session) run {
-	out := scope(sync)
+	out := syncpolicy.Scope(sync)
 	if s != nil {
 		out = out.Use(confirm.Tokens(s.used)...)
 	}
@@ -290,7 +282,7 @@ func withdrawn(sync *v1alpha1.Sync, part string) string {
 		return token
 	}
 	purpose, full := confirm.Purpose(part), len(confirm.Tokens(sync.Status.LastHandledConfirm)) >= handledLimit
-	if slices.Contains([]string{"deletions", "nodes", moves}, purpose) || confirm.LoosensGuard(purpose) && !full {
+	if slices.Contains([]string{"deletions", "nodes", syncpolicy.Move}, purpose) || confirm.LoosensGuard(purpose) && !full {
 		return confirm.Void(part)
 	}
 	return ""
@@ -303,8 +295,8 @@ const handledLimit = 32
 // movedBy reports whether the run followed the branch to another commit because the
 // Sync's confirmation accepts that.
 func (d run) movedBy(sync *v1alpha1.Sync) bool {
-	from, to := Followed(sync), commitOf(d.Revision)
-	return from != "" && from != to && fits(sync, sync.Annotations[v1alpha1.ConfirmAnnotation], []hold.Token{tokenForMove(from, to)})
+	from, to := syncpolicy.Followed(sync), commitOf(d.Revision)
+	return from != "" && from != to && fits(sync, sync.Annotations[v1alpha1.ConfirmAnnotation], []hold.Token{syncpolicy.MoveToken(from, to)})
 }
 
 func commitOf(revision string) string {
@@ -355,7 +347,7 @@ type heldError struct {
 }
 
 func (e *heldError) Error() string {
-	in := scope(e.sync)
+	in := syncpolicy.Scope(e.sync)
 	return summary(e.reasons, in, distinct(e.tokens, in) > 1) + confirmWith(e.sync, e.tokens, in)
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/plan/hold"
 	"github.com/poolwright/poolwright/reconciler/state/confirm"
 	"github.com/poolwright/poolwright/reconciler/state/loss"
+	"github.com/poolwright/poolwright/reconciler/syncpolicy"
 )
 
 // doubleStage waits for two confirmations: of a rollout, and of a deletion with losses.
@@ -238,7 +239,7 @@ func TestAMoveAndWhatWaitsBesideItHaveOneToken(t *testing.T) {
 	rollout := s.asks("NodeReplacementHeld")
 	s.unread = &gitsource.NotFastForwardError{Branch: "main", From: here, To: there}
 	s.later()
-	move := tokenForMove(here, there).In(scope(s.sync()))
+	move := syncpolicy.MoveToken(here, there).In(syncpolicy.Scope(s.sync()))
 	if got := s.asks("NotFastForward"); got != move+","+rollout {
 		t.Errorf("it asks for %s, want %s,%s", got, move, rollout)
 	}
@@ -249,7 +250,7 @@ func TestAMoveAndWhatWaitsBesideItHaveOneToken(t *testing.T) {
 
 func TestAnAcceptedMoveIsUsedUp(t *testing.T) {
 	sync := &v1alpha1.Sync{ObjectMeta: metav1.ObjectMeta{UID: "a"}, Status: v1alpha1.SyncStatus{LastAttemptedRevision: "main@sha1:" + here}}
-	sync.Annotations = map[string]string{v1alpha1.ConfirmAnnotation: tokenForMove(here, there).In(confirm.Scope{UID: "a"})}
+	sync.Annotations = map[string]string{v1alpha1.ConfirmAnnotation: syncpolicy.MoveToken(here, there).In(confirm.Scope{UID: "a"})}
 	waits := apply.Result{Change: plan.Change{Hold: hold.Reasons{{Rule: hold.DeletionLosses, Token: &hold.Token{Purpose: "move"}}}}, Status: apply.Held}
 	for to, want := range map[string]bool{there: true, here: false, strings.Repeat("3", 40): false} {
 		d := run{Result: reconciler.Result{Revision: "main@sha1:" + to}}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/poolwright/poolwright/gitsource/gogit"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
-	"github.com/poolwright/poolwright/reconciler/controller"
+	"github.com/poolwright/poolwright/reconciler/syncpolicy"
 )
 
 // followed is where the Sync's branch was before it moved, by the Sync's status, which
@@ -23,7 +23,7 @@ func (a *attempt) followed(sync *v1alpha1.Sync) func(context.Context) (gogit.Fol
 		if now.UID != uid {
 			return gogit.Followed{}, nil
 		}
-		from := controller.Followed(&now)
-		return gogit.Followed{Commit: from, Accepts: func(to string) bool { return controller.AcceptsMove(&now, from, to) }}, nil
+		from := syncpolicy.Followed(&now)
+		return gogit.Followed{Commit: from, Accepts: func(to string) bool { return syncpolicy.AcceptsMove(&now, from, to) }}, nil
 	}
 }

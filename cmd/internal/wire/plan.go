@@ -18,7 +18,6 @@ import (
 	"github.com/poolwright/poolwright/provision/engine"
 	"github.com/poolwright/poolwright/reconciler"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
-	"github.com/poolwright/poolwright/reconciler/controller"
 	"github.com/poolwright/poolwright/reconciler/declared"
 	"github.com/poolwright/poolwright/reconciler/declared/lint"
 	"github.com/poolwright/poolwright/reconciler/declared/substitute"
@@ -27,6 +26,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/report"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/state/confirm"
+	"github.com/poolwright/poolwright/reconciler/syncpolicy"
 	"github.com/poolwright/poolwright/reconciler/targets"
 	"github.com/poolwright/poolwright/reconciler/targets/aws"
 	"github.com/poolwright/poolwright/reconciler/targets/kubernetes"
@@ -86,7 +86,7 @@ func Plan(ctx context.Context, req PlanRequest) (report.Report, error) {
 	forecast := liveForecast(live, &impact.Fleet{Reader: live}, children)
 	guards := impact.Guard(forecast)
 	result, err := loop.LoadsWith(newestOf(vars)).Plan(ctx, reconciler.Options{
-		Policies: controller.Policies(req.Sync),
+		Policies: syncpolicy.ForRun(req.Sync),
 		Consider: func(ctx context.Context, p plan.Plan) plan.Plan { return guards(ctx, req.Sync, p) },
 	})
 	if err != nil {

@@ -12,13 +12,13 @@ import (
 	"github.com/poolwright/poolwright/provision"
 	"github.com/poolwright/poolwright/reconciler"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
-	"github.com/poolwright/poolwright/reconciler/controller"
 	"github.com/poolwright/poolwright/reconciler/declared/lint"
 	"github.com/poolwright/poolwright/reconciler/declared/substitute"
 	"github.com/poolwright/poolwright/reconciler/impact"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/report"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/syncpolicy"
 	"github.com/poolwright/poolwright/reconciler/variables"
 )
 
@@ -78,7 +78,7 @@ func (p *proposer) tell(ctx context.Context, s proposal) (review, error) {
 	if err := p.bounded(sides, s.base); err != nil {
 		return review{}, err
 	}
-	found, err := reconciler.Propose(ctx, sides.before, sides.after, p.offline, p.worlds, controller.Policies(s.sync)...)
+	found, err := reconciler.Propose(ctx, sides.before, sides.after, p.offline, p.worlds, syncpolicy.ForRun(s.sync)...)
 	if err != nil {
 		return review{}, fmt.Errorf("comparing the revisions: %w", err)
 	}

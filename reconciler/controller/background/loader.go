@@ -1,4 +1,6 @@
-package controller
+// Package background fetches and loads a Sync's revisions beside the runs that wait for
+// them: what takes longer than a run waits goes on without it, and its end asks for another.
+package background
 
 import (
 	"context"
@@ -44,29 +46,41 @@ func (b *background) await(hurry bool, wake func()) bool {
 	return false
 }
 
-// asker is the part of a Loop that asks the source.
-type asker interface {
+// Loop is the part of a reconciler.Loop that takes long.
+type Loop interface {
 	Fetch(ctx context.Context) (reconciler.Result, bool, error)
+	Loaded(planned bool) bool
+	Load(ctx context.Context, planned bool) error
+	Unload()
 }
 
-// fetched is what Fetch returned.
-type fetched struct {
-	result  reconciler.Result
-	changed bool
-	err     error
+// Fetched is what a Loop's Fetch returned.
+type Fetched struct {
+	Result reconciler.Result
+	// Changed is true where the revision is another than that of the last full run.
+	Changed bool
+	Err     error
 }
 
-// fetcher asks a source, in the background where it is slow. It is used by the
-// visits to one Sync, which never overlap.
-type fetcher struct {
+// Loader fetches and loads the revisions of one Sync. It is used by the visits to that
+// Sync, which never overlap.
+type Loader struct {
 	// live ends with the session.
 	live context.Context
-	ask  asker
+	loop Loop
 	// wake asks for a visit.
 	wake func()
 
 	// pending is the question that is not answered yet, or nil; answered is the last that was.
 	pending, answered *question
+	// loading is a revision that is being loaded for the next visit, or nil.
+	loading *loading
+}
+
+// New makes a Loader for a Loop. What it begins ends with live; wake is called when what a
+// visit did not wait for has ended.
+func New(live context.Context, loop Loop, wake func()) *Loader {
+	return &Loader{live: live, loop: loop, wake: wake}
 }
 
 // question is one fetch under way.
@@ -76,56 +90,56 @@ type question struct {
 	request string
 	background
 	// answer is valid when done is closed.
-	answer fetched
+	answer Fetched
 }
 
-// fetch returns the source's answer, or false when it takes longer than
+// Fetch returns the source's answer, or false when it takes longer than
 // patience; then the answer brings another visit. Who is in a hurry does not
 // wait for a source that is known to be slow.
-func (f *fetcher) fetch(request string, hurry bool) (fetched, bool) {
-	q := f.pending
+func (l *Loader) Fetch(request string, hurry bool) (Fetched, bool) {
+	q := l.pending
 	if q == nil {
-		q = f.begin(request)
+		q = l.begin(request)
 	}
-	if !q.await(hurry, f.wake) {
-		return fetched{}, false
+	if !q.await(hurry, l.wake) {
+		return Fetched{}, false
 	}
-	f.pending, f.answered = nil, q
+	l.pending, l.answered = nil, q
 	if q.request != request {
-		return f.fetch(request, hurry)
+		return l.Fetch(request, hurry)
 	}
 	return q.answer, true
 }
 
-func (f *fetcher) begin(request string) *question {
+func (l *Loader) begin(request string) *question {
 	q := &question{request: request, background: background{done: make(chan struct{})}}
-	f.pending = q
+	l.pending = q
 	go func() {
 		defer close(q.done)
-		q.answer.err = apply.Recover(func() (err error) {
-			q.answer.result, q.answer.changed, err = f.ask.Fetch(f.live)
+		q.answer.Err = apply.Recover(func() (err error) {
+			q.answer.Result, q.answer.Changed, err = l.loop.Fetch(l.live)
 			return err
 		})
 	}()
 	return q
 }
 
-// keep makes the last answer that of the next fetch, unless there is another request by
+// Keep makes the last answer that of the next fetch, unless there is another request by
 // then.
-func (f *fetcher) keep() { f.pending = f.answered }
+func (l *Loader) Keep() { l.pending = l.answered }
 
 // farewell is how long a fetch may take to notice that it is not wanted.
 const farewell = 10 * time.Second
 
-// drain waits for a fetch under way, whose context has ended.
-func (f *fetcher) drain() {
-	if f.pending == nil {
+// Drain waits up to ten seconds for a fetch under way, whose context has ended.
+func (l *Loader) Drain() {
+	if l.pending == nil {
 		return
 	}
 	timer := time.NewTimer(farewell)
 	defer timer.Stop()
 	select {
-	case <-f.pending.done:
+	case <-l.pending.done:
 	case <-timer.C:
 	}
 }

@@ -1,4 +1,4 @@
-package controller
+package syncpolicy
 
 import (
 	"maps"
@@ -133,7 +133,7 @@ func TestWhatLoosensAGuardWaitsForAPerson(t *testing.T) {
 	sync := &v1alpha1.Sync{ObjectMeta: metav1.ObjectMeta{Name: "dev"}}
 	pass := func(c plan.Change) plan.Change {
 		p := plan.Plan{Changes: []plan.Change{c}, Managed: 20}
-		for _, policy := range Policies(sync) {
+		for _, policy := range ForRun(sync) {
 			p = policy(p)
 		}
 		return p.Changes[0]
@@ -147,7 +147,7 @@ func TestWhatLoosensAGuardWaitsForAPerson(t *testing.T) {
 	if again := pass(drifted); !again.Loosens() {
 		t.Error("what a person made stricter by hand is made looser unasked")
 	}
-	token := hold.Join(held.Hold.Tokens(), scope(sync))
+	token := hold.Join(held.Hold.Tokens(), Scope(sync))
 	sync.Annotations = map[string]string{v1alpha1.ConfirmAnnotation: "000000000000," + token}
 	if confirmed := pass(update); confirmed.Held() {
 		t.Errorf("confirmed, it waits: %s", confirmed.Hold)

@@ -1,0 +1,116 @@
+package background
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/poolwright/poolwright/reconciler"
+	"github.com/poolwright/poolwright/reconciler/apply"
+)
+
+// resident is a Loop all of whose revisions are loaded.
+type resident struct{}
+
+func (resident) Loaded(bool) bool                 { return true }
+func (resident) Load(context.Context, bool) error { return nil }
+func (resident) Unload()                          {}
+
+// answers is a Loop whose source answers when it is told to.
+type answers struct {
+	resident
+	later chan Fetched
+}
+
+func (a answers) Fetch(ctx context.Context) (reconciler.Result, bool, error) {
+	select {
+	case f := <-a.later:
+		return f.Result, f.Changed, f.Err
+	case <-ctx.Done():
+		return reconciler.Result{}, false, ctx.Err()
+	}
+}
+
+func revision(name string) Fetched {
+	return Fetched{Result: reconciler.Result{Revision: name}, Changed: true}
+}
+
+func newLoader(t *testing.T) (*Loader, answers, chan struct{}) {
+	t.Helper()
+	source, woken := answers{later: make(chan Fetched, 4)}, make(chan struct{}, 4)
+	return New(t.Context(), source, func() { woken <- struct{}{} }), source, woken
+}
+
+func TestAFastSourceIsAwaited(t *testing.T) {
+	f, source, woken := newLoader(t)
+	source.later <- revision("a")
+	got, ok := f.Fetch("", false)
+	if !ok || got.Result.Revision != "a" || !got.Changed {
+		t.Fatalf("got %+v, %t", got, ok)
+	}
+	if f.pending != nil || len(woken) > 0 {
+		t.Error("an answer in time asks for another visit")
+	}
+}
+
+func TestASlowSourceHoldsUpOnlyOneVisit(t *testing.T) {
+	f, source, woken := newLoader(t)
+	if _, ok := f.Fetch("", true); ok {
+		t.Fatal("an answer came from nowhere")
+	}
+	begin := time.Now()
+	if _, ok := f.Fetch("", true); ok || time.Since(begin) >= patience {
+		t.Errorf("who is in a hurry waited %s for a source that is known to be slow", time.Since(begin))
+	}
+	source.later <- revision("a")
+	<-woken
+	got, ok := f.Fetch("", false)
+	if !ok || got.Result.Revision != "a" {
+		t.Errorf("got %+v, %t", got, ok)
+	}
+}
+
+func TestAnAnswerOlderThanTheRequestIsNotEnough(t *testing.T) {
+	f, source, woken := newLoader(t)
+	if _, ok := f.Fetch("monday", false); ok {
+		t.Fatal("an answer came from nowhere")
+	}
+	source.later <- revision("a")
+	<-woken
+	source.later <- revision("b")
+	got, ok := f.Fetch("tuesday", false)
+	if !ok || got.Result.Revision != "b" {
+		t.Errorf("got %+v, %t", got, ok)
+	}
+}
+
+func TestTheEndOfASessionEndsItsFetch(t *testing.T) {
+	f, _, woken := newLoader(t)
+	live, end := context.WithCancel(t.Context())
+	f.live = live
+	if _, ok := f.Fetch("", false); ok {
+		t.Fatal("an answer came from nowhere")
+	}
+	end()
+	<-woken
+	if got, ok := f.Fetch("", false); !ok || !errors.Is(got.Err, context.Canceled) {
+		t.Errorf("got %+v, %t", got, ok)
+	}
+}
+
+// panicking is a source whose code meets what it was not made for.
+type panicking struct{ resident }
+
+func (panicking) Fetch(context.Context) (reconciler.Result, bool, error) {
+	var none []string
+	return reconciler.Result{Revision: none[1]}, true, nil
+}
+
+func TestAPanicOfASourceIsAnErrorOfItsSync(t *testing.T) {
+	f := New(t.Context(), panicking{}, func() {})
+	got, ok := f.Fetch("", false)
+	if _, panicked := errors.AsType[*apply.PanicError](got.Err); !ok || !panicked {
+		t.Errorf("got %+v, %t", got, ok)
+	}
+}

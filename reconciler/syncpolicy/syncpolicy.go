@@ -1,0 +1,93 @@
+// Package syncpolicy derives from a Sync what its runs may do: the policies for their plans,
+// where its branch may move, and what its confirmation tokens are bound to. The controller
+// and a preview of what it will do go by the same.
+package syncpolicy
+
+import (
+	"strings"
+
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/plan/hold"
+	"github.com/poolwright/poolwright/reconciler/state/confirm"
+)
+
+// awsTarget is the target that `drift: Report` closes to every write. What Git
+// changes in the cluster is a decision; AWS also belongs to people who never
+// see that Git.
+const awsTarget = "aws"
+
+// ForRun are the policies of a run: what a live Sync asks for in its prune, drift and guard fields and in
+// its confirmation, and that Git loosens none of these by itself. Under `drift: Report`
+// nothing at all is written to AWS, in the cluster nothing that only puts back what a
+// hand changed.
+func ForRun(sync *v1alpha1.Sync) []plan.Policy {
+	policies := []plan.Policy{inScope(sync)}
+	if sync.Spec.Prune != nil && !*sync.Spec.Prune {
+		policies = append(policies, plan.NoPrune())
+	}
+	if sync.Spec.Drift == v1alpha1.DriftReport {
+		policies = append(policies, plan.ReportTarget(awsTarget), plan.ReportDrift())
+	}
+	confirmation := sync.Annotations[v1alpha1.ConfirmAnnotation]
+	percent := int32(50)
+	if sync.Spec.Guard.MaxPrunePercent != nil {
+		percent = *sync.Spec.Guard.MaxPrunePercent
+	}
+	strict := func(p plan.Plan) plan.Plan { return p.HoldLoosened(confirmation, loosened) }
+	return append(policies, strict, plan.Guard(int(percent), confirmation))
+}
+
+// ForDeletion are the policies by which a Sync that is deleted takes its things along. The
+// deletion policy itself is the confirmation of "everything", so only deletions with losses
+// are left to hold.
+func ForDeletion(sync *v1alpha1.Sync) []plan.Policy {
+	policies := []plan.Policy{inScope(sync)}
+	if sync.Spec.Drift == v1alpha1.DriftReport {
+		policies = append(policies, plan.ReportTarget(awsTarget))
+	}
+	return append(policies, plan.ConfirmLosses(sync.Annotations[v1alpha1.ConfirmAnnotation]))
+}
+
+// Followed is the commit that the Sync's branch was followed to last, 40 digits; empty
+// where the spec names another repository or reference since: whoever may change it
+// decides what is followed.
+func Followed(sync *v1alpha1.Sync) string {
+	git := sync.Spec.Source.Git
+	commit, ok := strings.CutPrefix(sync.Status.LastAttemptedRevision, git.Ref.FollowedBranch()+"@sha1:")
+	if !ok || sync.Status.LastAttemptedURL != "" && sync.Status.LastAttemptedURL != git.URL {
+		return ""
+	}
+	return commit
+}
+
+// AcceptsMove reports whether the Sync's branch may move from one commit to another
+// that does not descend from it: because spec.source.git.fastForwardOnly is false, or
+// because its annotation poolwright.dev/confirm quotes the token for this move.
+func AcceptsMove(sync *v1alpha1.Sync, from, to string) bool {
+	only := sync.Spec.Source.Git.FastForwardOnly
+	_, quoted := MoveToken(from, to).QuotedBy(sync.Annotations[v1alpha1.ConfirmAnnotation], Scope(sync))
+	return only != nil && !*only || quoted
+}
+
+// Scope is what the Sync's confirmation tokens are bound to.
+func Scope(sync *v1alpha1.Sync) confirm.Scope {
+	return confirm.Scope{UID: string(sync.UID), Handled: sync.Status.LastHandledConfirm}
+}
+
+// inScope binds the tokens of a plan for the Sync.
+func inScope(sync *v1alpha1.Sync) plan.Policy {
+	return func(p plan.Plan) plan.Plan {
+		p.Scope = Scope(sync)
+		return p
+	}
+}
+
+// Move is the purpose of tokens for a branch's move.
+const Move = "move"
+
+// MoveToken is what a confirmation of a branch's move quotes. It stands for both
+// ends: one that was confirmed once does not confirm a way back to it later.
+func MoveToken(from, to string) hold.Token {
+	return hold.Token{Purpose: Move, Digest: confirm.Digest([]string{from, to})}
+}
