@@ -66,7 +66,7 @@ type Pool struct {
 	// Cost is the pool's.
 	Cost Cost `json:"cost"`
 	// RolloutRate is how many nodes may be replaced at once, after the step.
-	RolloutRate RolloutRate `json:"pace"`
+	RolloutRate RolloutRate `json:"rolloutRate"`
 }
 
 // Excess is a limit below what is in use.
@@ -126,9 +126,9 @@ func (n Node) Blocked() bool {
 type Pod struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
-	// Alone is true in [Node.Pods] for a pod that has no owner and that no revision
+	// Unowned is true in [Node.Pods] for a pod that has no owner and that no revision
 	// declares: once it is evicted, nothing makes it again.
-	Alone bool `json:"alone,omitempty"`
+	Unowned bool `json:"unowned,omitempty"`
 }
 
 // Blocker is something that protects a node.
@@ -158,27 +158,27 @@ type Removal struct {
 	Nodes []Node `json:"nodes"`
 	// Pods counts the pods on them.
 	Pods int `json:"pods"`
-	// Moving counts those of the pods that find another node, Homeless those that are
+	// Rescheduled counts those of the pods that find another node, Unschedulable those that are
 	// wanted and find none. Pods that end with the step or that nothing makes again
 	// are in neither.
-	Moving   int `json:"moving,omitempty"`
-	Homeless int `json:"homeless,omitempty"`
+	Rescheduled   int `json:"rescheduled,omitempty"`
+	Unschedulable int `json:"unschedulable,omitempty"`
 }
 
 // RolloutRate is how many nodes of a pool may be replaced at once.
 type RolloutRate struct {
-	// AtOnce is what the pool's budgets allow for drift now, less the nodes that are
+	// AllowedDisruptions is what the pool's budgets allow for drift now, less the nodes that are
 	// on their way already.
-	AtOnce int `json:"atOnce"`
-	// Limited says which budget that is: "10%", or with its schedule. Empty when
+	AllowedDisruptions int `json:"allowedDisruptions"`
+	// Budget says which budget that is: "10%", or with its schedule. Empty when
 	// there is none.
-	Limited string `json:"limited,omitempty"`
-	// Waits is when a closed budget opens next; zero when none is closed or none
+	Budget string `json:"budget,omitempty"`
+	// NextWindow is when a closed budget opens next; zero when none is closed or none
 	// opens within a year.
-	Waits time.Time `json:"waits,omitzero"`
-	// Full is a sentence that says which limit leaves no room for replacements beside
+	NextWindow time.Time `json:"nextWindow,omitzero"`
+	// LimitReached is a sentence that says which limit leaves no room for replacements beside
 	// the other nodes; empty where there is room.
-	Full string `json:"full,omitempty"`
+	LimitReached string `json:"limitReached,omitempty"`
 }
 
 // Rollout is how long the replacing takes. Karpenter turns to nodes without pods
@@ -195,12 +195,12 @@ type Rollout struct {
 	// blocked is replaced. Both are zero when there is none.
 	MinMinutes int `json:"minMinutes"`
 	MaxMinutes int `json:"maxMinutes"`
-	// Never is true when some of the nodes stay as long as nobody does anything:
+	// Incomplete is true when some of the nodes stay as long as nobody does anything:
 	// something blocks them, a budget allows none within a year, or a limit leaves no
 	// room. The minutes are those of the others.
-	Never bool `json:"never,omitempty"`
-	// Assumed are the sentences under which the minutes hold.
-	Assumed []string `json:"assumed"`
+	Incomplete bool `json:"incomplete,omitempty"`
+	// Assumptions are the sentences under which the minutes hold.
+	Assumptions []string `json:"assumptions"`
 }
 
 // Fit is which pods find a node, told by Karpenter's scheduler over the catalog's
@@ -213,9 +213,9 @@ type Fit struct {
 	// it that they wait, that they run on a node that goes, or that their workload
 	// changes what it asks of nodes.
 	Unscheduled []Placement `json:"unscheduled"`
-	// Waiting are pods that find none either way: after the step, and before it too
+	// Pending are pods that find none either way: after the step, and before it too
 	// unless they are new.
-	Waiting []Placement `json:"waiting"`
+	Pending []Placement `json:"pending"`
 }
 
 // Placement is a pod with what becomes of it.
@@ -226,18 +226,18 @@ type Placement struct {
 	Workload string `json:"workload,omitempty"`
 	// New is true for a pod that only the step asks for.
 	New bool `json:"new,omitempty"`
-	// Later is true for a pod that nobody asks for now, since its workload is
+	// Inactive is true for a pod that nobody asks for now, since its workload is
 	// declared with no replicas, is suspended or waits for its schedule: this is what
 	// would become of one such pod, with nothing else waiting.
-	Later bool `json:"later,omitempty"`
-	// Like counts further pods of the same shape of which the same is true.
-	Like int `json:"like,omitempty"`
+	Inactive bool `json:"inactive,omitempty"`
+	// Similar counts further pods of the same shape of which the same is true.
+	Similar int `json:"similar,omitempty"`
 	// Pool is the pool of the node that it gets; empty when it gets none or one of
 	// no pool.
 	Pool string `json:"pool,omitempty"`
-	// Why is the reason when it gets none: what the pool that comes closest to what
+	// Reason is the reason when it gets none: what the pool that comes closest to what
 	// the pod asks for lacks, and at most one other that comes as close.
-	Why string `json:"why,omitempty"`
+	Reason string `json:"reason,omitempty"`
 }
 
 // Cost is what nodes cost, in US dollars an hour, before tax and discounts.

@@ -31,6 +31,7 @@ func digests() map[int]string {
 		13: "93e33a4177aadee533c317baf9856f86",
 		14: "1c039bc03ea5792656cdb419a7dfe12a",
 		15: "479c847b9f2a032466771541e418cc3b",
+		16: "8766f18fa667df289945767591cb2a1e",
 	}
 }
 

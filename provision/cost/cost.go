@@ -79,7 +79,7 @@ type Table struct {
 	// Pools are by name; one whose nodes can be with and without GPUs is there twice.
 	Pools []Row `json:"pools"`
 	// Document is the document's table; absent where there is none.
-	Document *Redone `json:"document,omitempty"`
+	Document *Recomputed `json:"document,omitempty"`
 	// Prices are where the prices come from, by capacity type.
 	Prices []provision.Price `json:"prices"`
 	// Notes are sentences about what is unknown, sorted.
@@ -94,10 +94,10 @@ type Row struct {
 	For string `json:"for"`
 	// Types is how many instance types of the catalog the node may be.
 	Types int `json:"types"`
-	// Cheapest is the type that Karpenter asks EC2 for first, Dearest the other end
+	// Cheapest is the type that Karpenter asks EC2 for first, MostExpensive the other end
 	// of what it may become; absent where no type is known. By price, then by name.
-	Cheapest *Node `json:"cheapest,omitempty"`
-	Dearest  *Node `json:"dearest,omitempty"`
+	Cheapest      *Node `json:"cheapest,omitempty"`
+	MostExpensive *Node `json:"mostExpensive,omitempty"`
 	// Nodes is how many of them are kept without any pod, a static pool's replicas.
 	Nodes int `json:"idleNodes"`
 	// Stays says that a node that has come stays without any pod, too, so that any use
@@ -187,8 +187,8 @@ func (m *pricedCatalog) row(p Pool, need string, types []catalog.InstanceType, h
 	if priced < 1 {
 		priced = len(nodes)
 	}
-	out.Cheapest, out.Dearest = &nodes[0], &nodes[priced-1]
-	for _, n := range []*Node{out.Cheapest, out.Dearest} {
+	out.Cheapest, out.MostExpensive = &nodes[0], &nodes[priced-1]
+	for _, n := range []*Node{out.Cheapest, out.MostExpensive} {
 		m.quote(n)
 	}
 	return out

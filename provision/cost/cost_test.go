@@ -185,7 +185,7 @@ func TestTheCheapestNodeIsTheOneThatIsPaidLeastFor(t *testing.T) {
 		if row.Cheapest == nil {
 			continue
 		}
-		if row.Dearest.InstanceType == "" || row.Types < 1 {
+		if row.MostExpensive.InstanceType == "" || row.Types < 1 {
 			t.Errorf("pool %s: %+v", row.Pool, row)
 		}
 		if row.For == "gpu" && row.Cheapest.GPUs == 0 || row.For == "pod" && row.Cheapest.GPUs > 0 {
@@ -193,8 +193,8 @@ func TestTheCheapestNodeIsTheOneThatIsPaidLeastFor(t *testing.T) {
 		}
 	}
 	named := cost.Of(cost.Query{Region: "us-east-1", HoursADay: 8, Pools: pools()[:1]}, all).Pools[0]
-	if named.Cheapest.InstanceType != "g4dn.xlarge" || named.Dearest.InstanceType != "g5.12xlarge" || named.Types != 2 {
-		t.Errorf("%+v to %+v of %d", named.Cheapest, named.Dearest, named.Types)
+	if named.Cheapest.InstanceType != "g4dn.xlarge" || named.MostExpensive.InstanceType != "g5.12xlarge" || named.Types != 2 {
+		t.Errorf("%+v to %+v of %d", named.Cheapest, named.MostExpensive, named.Types)
 	}
 }
 

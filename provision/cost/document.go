@@ -64,44 +64,44 @@ func (r Range) contains(value float64) bool {
 // nearest is the figure of the range that is closest to a value.
 func (r Range) nearest(value float64) float64 { return min(max(value, r.From), r.To) }
 
-// Redone is a document's table done again.
-type Redone struct {
+// Recomputed is a document's table done again.
+type Recomputed struct {
 	Name string `json:"name"`
 	// Region is what the document says of it; empty where it does not.
-	Region      string         `json:"region,omitempty"`
-	HoursAMonth float64        `json:"hoursAMonth"`
-	Prices      []RedonePrice  `json:"prices"`
-	Scenarios   []RedoneFigure `json:"scenarios"`
+	Region      string               `json:"region,omitempty"`
+	HoursAMonth float64              `json:"hoursAMonth"`
+	Prices      []RecomputedPrice    `json:"prices"`
+	Scenarios   []RecomputedScenario `json:"scenarios"`
 }
 
-// RedonePrice is a unit price of the document, and what an hour costs today.
-type RedonePrice struct {
+// RecomputedPrice is a unit price of the document, and what an hour costs today.
+type RecomputedPrice struct {
 	Quote
 	// OnDemand and Spot are today's, in the cluster's region; absent where unknown.
 	OnDemand *float64 `json:"onDemandToday,omitempty"`
 	Spot     *float64 `json:"spotToday,omitempty"`
-	Why      []Why    `json:"why"`
+	Causes   []Cause  `json:"causes"`
 }
 
-// RedoneFigure is a scenario of the document with what it comes to.
-type RedoneFigure struct {
+// RecomputedScenario is a scenario of the document with what it comes to.
+type RecomputedScenario struct {
 	Name         string  `json:"name"`
 	InstanceType string  `json:"instanceType"`
 	CapacityType string  `json:"capacityType"`
 	Hours        float64 `json:"hours"`
-	// Stated is the document's figure in US dollars, Redone what its own unit price
+	// Stated is the document's figure in US dollars, Recomputed what its own unit price
 	// makes for these hours, absent where it states no such price, and Today what
 	// today's price makes, absent where none is known.
-	Stated Range    `json:"statedUSD"`
-	Redone *float64 `json:"redoneUSD,omitempty"`
-	Today  *float64 `json:"todayUSD,omitempty"`
-	// Agrees is false where Redone is not what is stated, rounding apart.
+	Stated     Range    `json:"statedUSD"`
+	Recomputed *float64 `json:"recomputedUSD,omitempty"`
+	Today      *float64 `json:"todayUSD,omitempty"`
+	// Agrees is false where Recomputed is not what is stated, rounding apart.
 	Agrees bool `json:"agrees"`
 	// Difference is Today less what is stated, of a range its nearest figure.
 	Difference *Difference `json:"difference,omitempty"`
 	// Saving is absent where the document states none.
 	Saving *Saving `json:"saving,omitempty"`
-	Why    []Why   `json:"why"`
+	Causes []Cause `json:"causes"`
 	// Estimated is true where Today comes from a model and from no price list.
 	Estimated bool `json:"estimated"`
 }
@@ -116,26 +116,28 @@ type Difference struct {
 // Saving is by how many percent a scenario is cheaper than the first one.
 type Saving struct {
 	Stated Range `json:"stated"`
-	// Redone is by the document's unit prices, a stated figure standing in where it
+	// Recomputed is by the document's unit prices, a stated figure standing in where it
 	// has none; Today by today's, absent where one is unknown.
-	Redone float64  `json:"redone"`
-	Today  *float64 `json:"today,omitempty"`
-	Agrees bool     `json:"agrees"`
+	Recomputed float64  `json:"recomputed"`
+	Today      *float64 `json:"today,omitempty"`
+	Agrees     bool     `json:"agrees"`
 }
 
-// Why names one cause of a difference.
-type Why struct {
+// Cause names one cause of a difference.
+type Cause struct {
 	// Reason is "unstated", "rounding", "hours", "arithmetic", "range", "saving",
 	// "capacity", "region", "price" or "unknown".
-	Reason string `json:"word"`
+	Reason string `json:"reason"`
 	// Text says it with its figures.
 	Text string `json:"text"`
 }
 
-func because(word, format string, args ...any) Why { return Why{word, fmt.Sprintf(format, args...)} }
+func because(word, format string, args ...any) Cause {
+	return Cause{word, fmt.Sprintf(format, args...)}
+}
 
-func (m *pricedCatalog) redo(d Document) *Redone {
-	out := &Redone{Name: d.Name, Region: name(d.Region), HoursAMonth: d.HoursAMonth, Prices: []RedonePrice{}, Scenarios: []RedoneFigure{}}
+func (m *pricedCatalog) redo(d Document) *Recomputed {
+	out := &Recomputed{Name: d.Name, Region: name(d.Region), HoursAMonth: d.HoursAMonth, Prices: []RecomputedPrice{}, Scenarios: []RecomputedScenario{}}
 	for _, quote := range d.Prices {
 		out.Prices = append(out.Prices, m.price(d, quote))
 	}
@@ -151,36 +153,36 @@ func (m *pricedCatalog) redo(d Document) *Redone {
 }
 
 // price compares a unit price with today's.
-func (m *pricedCatalog) price(d Document, q Quote) RedonePrice {
-	out := RedonePrice{Quote: q, Why: []Why{}}
+func (m *pricedCatalog) price(d Document, q Quote) RecomputedPrice {
+	out := RecomputedPrice{Quote: q, Causes: []Cause{}}
 	for capacity, to := range map[string]**float64{onDemand: &out.OnDemand, spot: &out.Spot} {
 		if price := m.today(q.InstanceType, capacity); price != nil {
 			*to = &price.USDPerHour
 		}
 	}
-	out.Why = append(out.Why, m.moved(d, q)...)
+	out.Causes = append(out.Causes, m.moved(d, q)...)
 	return out
 }
 
 // figure does a scenario again.
-func (m *pricedCatalog) figure(d Document, s Scenario) RedoneFigure {
-	out := RedoneFigure{
+func (m *pricedCatalog) figure(d Document, s Scenario) RecomputedScenario {
+	out := RecomputedScenario{
 		Name: s.Name, InstanceType: s.InstanceType, CapacityType: s.CapacityType,
-		Hours: s.Hours, Stated: s.Stated, Agrees: true, Why: []Why{},
+		Hours: s.Hours, Stated: s.Stated, Agrees: true, Causes: []Cause{},
 	}
 	quote := d.quoted(s)
 	if quote == nil {
-		out.Why = append(out.Why, implied(s))
+		out.Causes = append(out.Causes, implied(s))
 	} else {
-		out.Redone = cents(quote.USDPerHour * s.Hours)
-		out.Agrees = s.Stated.contains(*out.Redone)
-		out.Why = append(out.Why, own(s, d.HoursAMonth, quote.USDPerHour)...)
-		out.Why = append(out.Why, m.moved(d, *quote)...)
+		out.Recomputed = cents(quote.USDPerHour * s.Hours)
+		out.Agrees = s.Stated.contains(*out.Recomputed)
+		out.Causes = append(out.Causes, own(s, d.HoursAMonth, quote.USDPerHour)...)
+		out.Causes = append(out.Causes, m.moved(d, *quote)...)
 	}
 	today := m.today(s.InstanceType, s.CapacityType)
 	if today == nil {
 		if quote == nil {
-			out.Why = append(out.Why, m.missing(s.InstanceType, s.CapacityType))
+			out.Causes = append(out.Causes, m.missing(s.InstanceType, s.CapacityType))
 		}
 		return out
 	}
@@ -192,16 +194,16 @@ func (m *pricedCatalog) figure(d Document, s Scenario) RedoneFigure {
 		out.Difference.Percent = &percent
 	}
 	if quote == nil {
-		out.Why = append(out.Why, m.drifted(s, *today)...)
+		out.Causes = append(out.Causes, m.drifted(s, *today)...)
 	}
 	return out
 }
 
 // save works out what a scenario saves against the first.
-func (f *RedoneFigure) save(stated Range, first RedoneFigure) {
-	own := func(f RedoneFigure) float64 {
-		if f.Redone != nil {
-			return *f.Redone
+func (f *RecomputedScenario) save(stated Range, first RecomputedScenario) {
+	own := func(f RecomputedScenario) float64 {
+		if f.Recomputed != nil {
+			return *f.Recomputed
 		}
 		return (f.Stated.From + f.Stated.To) / 2
 	}
@@ -211,13 +213,13 @@ func (f *RedoneFigure) save(stated Range, first RedoneFigure) {
 		}
 		return tenth((1 - part/whole) * 100)
 	}
-	f.Saving = &Saving{Stated: stated, Redone: percent(own(*f), own(first))}
+	f.Saving = &Saving{Stated: stated, Recomputed: percent(own(*f), own(first))}
 	if f.Today != nil && first.Today != nil {
 		today := percent(*f.Today, *first.Today)
 		f.Saving.Today = &today
 	}
-	if f.Saving.Agrees = stated.contains(f.Saving.Redone); !f.Saving.Agrees {
-		f.Why = append(f.Why, because("saving", "its own figures make %s%%, not %s%%", digits(f.Saving.Redone, 1), stated.plain()))
+	if f.Saving.Agrees = stated.contains(f.Saving.Recomputed); !f.Saving.Agrees {
+		f.Causes = append(f.Causes, because("saving", "its own figures make %s%%, not %s%%", digits(f.Saving.Recomputed, 1), stated.plain()))
 	}
 }
 

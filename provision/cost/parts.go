@@ -63,8 +63,8 @@ func (t Table) nodes() part {
 			continue
 		}
 		out.rows = append(out.rows, r.Cheapest.cells(pool, ""))
-		if r.Dearest.InstanceType != r.Cheapest.InstanceType {
-			out.rows = append(out.rows, r.Dearest.cells(cell{}, "to "))
+		if r.MostExpensive.InstanceType != r.Cheapest.InstanceType {
+			out.rows = append(out.rows, r.MostExpensive.cells(cell{}, "to "))
 		}
 		out.lines = append(out.lines, r.shares()...)
 		if r.Stays {
@@ -140,7 +140,7 @@ func (r Row) shares() [][]cell {
 }
 
 // quotes are the document's unit prices beside today's.
-func (d Redone) quotes(region string) part {
+func (d Recomputed) quotes(region string) part {
 	out := part{
 		title: "Prices of an hour in the document and today in " + region,
 		head:  []string{"NODE", "CALLED", "DOCUMENT", "ON DEMAND", "SPOT"}, left: 2,
@@ -153,39 +153,39 @@ func (d Redone) quotes(region string) part {
 	}
 	for _, p := range d.Prices {
 		out.rows = append(out.rows, []cell{named(p.InstanceType), textCell("%s", p.CapacityType), textCell("%s", hourly(p.USDPerHour)), today(p.OnDemand, ""), today(p.Spot, about)})
-		if len(p.Why) > 0 {
-			out.lines = append(out.lines, line(named(p.InstanceType), textCell(", %s: %s.", p.CapacityType, reasons(p.Why, nil))))
+		if len(p.Causes) > 0 {
+			out.lines = append(out.lines, line(named(p.InstanceType), textCell(", %s: %s.", p.CapacityType, reasons(p.Causes, nil))))
 		}
 	}
 	return out
 }
 
 // figures are the document's rows.
-func (d Redone) figures() part {
+func (d Recomputed) figures() part {
 	title := fmt.Sprintf("The document's table, a month of %s hours", hours(d.HoursAMonth))
 	if d.Region != "" {
 		title += ", " + d.Region
 	}
 	out := part{title: title, head: []string{"SCENARIO", "HOURS", "STATED", "REDONE", "TODAY", "DIFFERENCE"}, left: 1}
-	told := map[Why]bool{}
+	told := map[Cause]bool{}
 	for _, p := range d.Prices {
-		for _, w := range p.Why {
+		for _, w := range p.Causes {
 			told[w] = true
 		}
 	}
 	for _, f := range d.Scenarios {
 		out.rows = append(out.rows, f.cells())
-		if len(f.Why) > 0 {
-			out.lines = append(out.lines, line(named(f.Name), textCell(" (%s, %s): %s.", f.InstanceType, f.CapacityType, reasons(f.Why, told))))
+		if len(f.Causes) > 0 {
+			out.lines = append(out.lines, line(named(f.Name), textCell(" (%s, %s): %s.", f.InstanceType, f.CapacityType, reasons(f.Causes, told))))
 		}
 	}
 	return out
 }
 
-func (f RedoneFigure) cells() []cell {
+func (f RecomputedScenario) cells() []cell {
 	redone, today, difference := "-", "?", "?"
-	if f.Redone != nil {
-		redone = dollars(*f.Redone)
+	if f.Recomputed != nil {
+		redone = dollars(*f.Recomputed)
 	}
 	if !f.Agrees {
 		redone = "≠ " + redone
@@ -206,14 +206,14 @@ func (f RedoneFigure) cells() []cell {
 }
 
 // savings are those that the document states.
-func (d Redone) savings() part {
+func (d Recomputed) savings() part {
 	out := part{title: "What the document says is saved", head: []string{"SCENARIO", "STATED", "REDONE", "TODAY"}, left: 1}
 	for _, f := range d.Scenarios {
 		s := f.Saving
 		if s == nil {
 			continue
 		}
-		redone, today := digits(s.Redone, 1)+"%", "?"
+		redone, today := digits(s.Recomputed, 1)+"%", "?"
 		if !s.Agrees {
 			redone = "≠ " + redone
 		}
@@ -226,7 +226,7 @@ func (d Redone) savings() part {
 }
 
 // reasons are texts with what they are about; of what is listed already, the text alone.
-func reasons(why []Why, told map[Why]bool) string {
+func reasons(why []Cause, told map[Cause]bool) string {
 	var out []string
 	for _, w := range why {
 		text := w.Reason

@@ -11,32 +11,32 @@ import (
 func same(a, b float64) bool { return math.Abs(a-b) < 5e-5 }
 
 // implied says that a figure comes without a price of an hour.
-func implied(s Scenario) Why {
+func implied(s Scenario) Cause {
 	return because("unstated", "the document has no %s price of %s", s.CapacityType, s.InstanceType)
 }
 
 // own says how a figure comes from the document's own unit price, or why not.
-func own(s Scenario, month, price float64) []Why {
+func own(s Scenario, month, price float64) []Cause {
 	makes := price * s.Hours
 	stated := s.Stated
 	switch {
 	case stated.contains(makes) && stated.From < stated.To:
-		return []Why{because("range", "%s/h for %s h make %s; %s would be %s h", hourly(price), hours(s.Hours), dollars(makes), Range{From: stated.To, To: stated.To, Decimals: stated.Decimals}.dollars(), hours(stated.To/price))}
+		return []Cause{because("range", "%s/h for %s h make %s; %s would be %s h", hourly(price), hours(s.Hours), dollars(makes), Range{From: stated.To, To: stated.To, Decimals: stated.Decimals}.dollars(), hours(stated.To/price))}
 	case stated.contains(makes) && math.Abs(stated.From-makes) < 0.005:
 		return nil
 	case stated.contains(makes):
-		return []Why{because("rounding", "%s is stated as %s", dollars(makes), stated.dollars())}
+		return []Cause{because("rounding", "%s is stated as %s", dollars(makes), stated.dollars())}
 	}
 	for _, other := range []float64{720, 730, 744} {
 		if other != month && stated.contains(makes/month*other) {
-			return []Why{because("hours", "%s is of a month of %s hours, the document counts %s", stated.dollars(), hours(other), hours(month))}
+			return []Cause{because("hours", "%s is of a month of %s hours, the document counts %s", stated.dollars(), hours(other), hours(month))}
 		}
 	}
-	return []Why{because("arithmetic", "%s/h for %s h make %s, not %s", hourly(price), hours(s.Hours), dollars(makes), stated.dollars())}
+	return []Cause{because("arithmetic", "%s/h for %s h make %s, not %s", hourly(price), hours(s.Hours), dollars(makes), stated.dollars())}
 }
 
 // moved says why a unit price of the document is not today's.
-func (m *pricedCatalog) moved(d Document, q Quote) []Why {
+func (m *pricedCatalog) moved(d Document, q Quote) []Cause {
 	listed, known := m.home(q.InstanceType)
 	today := m.today(q.InstanceType, q.CapacityType)
 	region := d.Region
@@ -45,11 +45,11 @@ func (m *pricedCatalog) moved(d Document, q Quote) []Why {
 	}
 	switch {
 	case q.CapacityType == spot && known && same(q.USDPerHour, listed):
-		return []Why{because("capacity", "%s/h is called spot, and is the on-demand price of %s", hourly(q.USDPerHour), homeRegion)}
+		return []Cause{because("capacity", "%s/h is called spot, and is the on-demand price of %s", hourly(q.USDPerHour), homeRegion)}
 	case today == nil:
-		return []Why{m.missing(q.InstanceType, q.CapacityType)}
+		return []Cause{m.missing(q.InstanceType, q.CapacityType)}
 	}
-	var out []Why
+	var out []Cause
 	if d.Region != "" && d.Region != m.region {
 		out = append(out, because("region", "the document is about %s, the cluster is in %s", name(d.Region), name(m.region)))
 	}
@@ -63,7 +63,7 @@ func (m *pricedCatalog) moved(d Document, q Quote) []Why {
 }
 
 // drifted says why a figure without a unit price is not today's.
-func (m *pricedCatalog) drifted(s Scenario, today catalog.Price) []Why {
+func (m *pricedCatalog) drifted(s Scenario, today catalog.Price) []Cause {
 	if s.Stated.contains(today.USDPerHour * s.Hours) {
 		return nil
 	}
@@ -75,12 +75,12 @@ func (m *pricedCatalog) drifted(s Scenario, today catalog.Price) []Why {
 }
 
 // since says that the price is another today, and whose that is.
-func (m *pricedCatalog) since(was string, today catalog.Price) []Why {
+func (m *pricedCatalog) since(was string, today catalog.Price) []Cause {
 	now := hourly(today.USDPerHour) + "/h"
 	if today.Basis == catalog.Estimated {
-		return []Why{because("price", "%s, an estimate of %s%s today", was, about, now)}
+		return []Cause{because("price", "%s, an estimate of %s%s today", was, about, now)}
 	}
-	out := []Why{because("price", "%s, %s today", was, now)}
+	out := []Cause{because("price", "%s, %s today", was, now)}
 	if today.Basis == catalog.OtherRegion {
 		out = append(out, because("region", "today's is the price of %s; that of %s is not known", homeRegion, name(m.region)))
 	}
@@ -88,7 +88,7 @@ func (m *pricedCatalog) since(was string, today catalog.Price) []Why {
 }
 
 // missing says why there is no price of today.
-func (m *pricedCatalog) missing(kind, capacity string) Why {
+func (m *pricedCatalog) missing(kind, capacity string) Cause {
 	if _, known := m.types.Lookup(kind); !known {
 		return because("unknown", "the catalog of %s does not know instance type %s", m.types.PriceDate(), kind)
 	}

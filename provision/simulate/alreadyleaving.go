@@ -49,7 +49,7 @@ func (c *comparison) alreadyLeaving(ctx context.Context, before, after []pending
 			stuck[nameOf(pod)] = gets.why != ""
 		}
 		if gets.why != "" && had.why == "" {
-			c.found.Unscheduled = append(c.found.Unscheduled, provision.Placement{Pod: nameOf(s.pod), Like: s.more, Why: gets.why})
+			c.found.Unscheduled = append(c.found.Unscheduled, provision.Placement{Pod: nameOf(s.pod), Similar: s.more, Reason: gets.why})
 		}
 	}
 	keep(c.drifted, stuck)

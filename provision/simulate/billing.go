@@ -101,7 +101,7 @@ func (c *comparison) vanishes(n provision.Node) bool {
 	if pool == nil || pool.Spec.Replicas != nil || starts {
 		return false
 	}
-	return !slices.ContainsFunc(n.Pods, func(p provision.Pod) bool { return !p.Alone }) &&
+	return !slices.ContainsFunc(n.Pods, func(p provision.Pod) bool { return !p.Unowned }) &&
 		(len(n.Pods) == 0 || pool.Spec.Disruption.ConsolidateAfter.Duration != nil)
 }
 
@@ -112,11 +112,11 @@ func (c *comparison) notes(pool string) []string {
 		if removal.Pool != pool {
 			continue
 		}
-		if removal.Homeless > 0 {
-			out = append(out, fmt.Sprintf("NodePool %[2]s goes: %[1]s no other node, and what is no longer paid for their nodes is saved only while they do not run.", counted(removal.Homeless, "of it finds", "of it find"), pool))
+		if removal.Unschedulable > 0 {
+			out = append(out, fmt.Sprintf("NodePool %[2]s goes: %[1]s no other node, and what is no longer paid for their nodes is saved only while they do not run.", counted(removal.Unschedulable, "of it finds", "of it find"), pool))
 		}
-		if removal.Moving > 0 {
-			out = append(out, fmt.Sprintf("NodePool %[2]s goes: %[1]s to other nodes, and what new nodes for that cost is left out.", counted(removal.Moving, "of it moves", "of it move"), pool))
+		if removal.Rescheduled > 0 {
+			out = append(out, fmt.Sprintf("NodePool %[2]s goes: %[1]s to other nodes, and what new nodes for that cost is left out.", counted(removal.Rescheduled, "of it moves", "of it move"), pool))
 		}
 	}
 	return out

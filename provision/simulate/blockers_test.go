@@ -77,7 +77,7 @@ func TestWhatStandsInTheWay(t *testing.T) {
 				t.Fatalf("replaced: %v", replacedText(got.Replaced))
 			}
 			var is way
-			is.Blocked, is.Never = got.Rollout.Blocked, got.Rollout.Never
+			is.Blocked, is.Never = got.Rollout.Blocked, got.Rollout.Incomplete
 			for _, b := range got.Replaced[0].Blockers {
 				text := fmt.Sprint(b.Kind, " ", b.Pod.Namespace, "/", b.Pod.Name, " ", b.Budgets)
 				if b.ForcedAfterSeconds > 0 {
@@ -229,8 +229,8 @@ func TestANodeStaysWhileItsPodsHaveNowhereToGo(t *testing.T) {
 	if diff := cmp.Diff([]string{"b unschedulable pod-b", "c unschedulable pod-c"}, stay); diff != "" {
 		t.Error(diff)
 	}
-	if got.Rollout.Blocked != 2 || !got.Rollout.Never {
-		t.Errorf("%d blocked, never %t", got.Rollout.Blocked, got.Rollout.Never)
+	if got.Rollout.Blocked != 2 || !got.Rollout.Incomplete {
+		t.Errorf("%d blocked, never %t", got.Rollout.Blocked, got.Rollout.Incomplete)
 	}
 }
 

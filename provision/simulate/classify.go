@@ -107,7 +107,7 @@ func (c *comparison) node(claim *karpv1.NodeClaim, limits pdb.Limits) provision.
 	for _, pod := range c.before.bound[node.Name] {
 		if podutil.IsReschedulable(pod) {
 			named := nameOf(pod)
-			named.Alone = c.alone(pod)
+			named.Unowned = c.alone(pod)
 			out.Pods = append(out.Pods, named)
 		}
 		if blocker, ok := c.blocker(pod, claim, limits); ok {

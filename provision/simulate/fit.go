@@ -20,7 +20,7 @@ const mostPods = 200
 
 // fit tells which pods find a node, before and after.
 func (c *comparison) fit(ctx context.Context) error {
-	c.found = provision.Fit{Scheduled: []provision.Placement{}, Unscheduled: []provision.Placement{}, Waiting: []provision.Placement{}}
+	c.found = provision.Fit{Scheduled: []provision.Placement{}, Unscheduled: []provision.Placement{}, Pending: []provision.Placement{}}
 	was, is := c.before.podsByWorkload(c.before.Pods, c.unknown), c.after.podsByWorkload(c.before.Pods, c.unknown)
 	if len(c.before.Nodes) > 0 {
 		sleeping(was, is)
@@ -40,7 +40,7 @@ func (c *comparison) fit(ctx context.Context) error {
 	if err := c.schedulePending(ctx, before, after, moving, gone); err != nil {
 		return err
 	}
-	for _, list := range [][]provision.Placement{c.found.Scheduled, c.found.Unscheduled, c.found.Waiting} {
+	for _, list := range [][]provision.Placement{c.found.Scheduled, c.found.Unscheduled, c.found.Pending} {
 		slices.SortStableFunc(list, func(a, b provision.Placement) int {
 			return cmp.Or(comparePods(a.Pod, b.Pod), strings.Compare(a.Workload, b.Workload), strings.Compare(a.Pool, b.Pool))
 		})
@@ -80,7 +80,7 @@ func (c *comparison) recordUnschedulable(pending []pendingPod, then, now map[typ
 	for _, s := range pending {
 		had, there := then[s.prior]
 		found, gets := s.runs || there && had.why == "", now[s.pod.UID]
-		list := &c.found.Waiting
+		list := &c.found.Pending
 		switch {
 		case gets.why == "" && found:
 			continue
@@ -89,14 +89,14 @@ func (c *comparison) recordUnschedulable(pending []pendingPod, then, now map[typ
 		case found:
 			list = &c.found.Unscheduled
 		}
-		p := provision.Placement{Pod: nameOf(s.pod), Workload: s.kind, New: !s.runs && !there, Later: s.later, Pool: gets.pool}
+		p := provision.Placement{Pod: nameOf(s.pod), Workload: s.kind, New: !s.runs && !there, Inactive: s.later, Pool: gets.pool}
 		same := change{list, p}
 		if i, ok := known[same]; ok && s.kind != "" {
-			(*list)[i].Like += 1 + s.more
+			(*list)[i].Similar += 1 + s.more
 			continue
 		}
 		known[same] = len(*list)
-		p.Like, p.Why = s.more, gets.why
+		p.Similar, p.Reason = s.more, gets.why
 		*list = append(*list, p)
 	}
 }
@@ -110,19 +110,19 @@ func (c *comparison) recordStuck(moving []pendingPod, now map[types.UID]outcome)
 			stuck[nameOf(pod)] = gets.why != ""
 		}
 		if gets.why != "" {
-			c.found.Unscheduled = append(c.found.Unscheduled, provision.Placement{Pod: nameOf(s.pod), Like: s.more, Why: gets.why})
+			c.found.Unscheduled = append(c.found.Unscheduled, provision.Placement{Pod: nameOf(s.pod), Similar: s.more, Reason: gets.why})
 		}
 	}
 	keep(c.replaced, stuck)
 	for i, removal := range c.removed {
 		for _, node := range removal.Nodes {
 			for _, pod := range node.Pods {
-				pod.Alone = false
+				pod.Unowned = false
 				switch lost, sought := stuck[pod]; {
 				case lost:
-					c.removed[i].Homeless++
+					c.removed[i].Unschedulable++
 				case sought && !keptFor(node, pod):
-					c.removed[i].Moving++
+					c.removed[i].Rescheduled++
 				}
 			}
 		}
@@ -199,7 +199,7 @@ func (c *comparison) warnPods(pending []pendingPod) {
 
 // warnNodes warns where only pools could take the pods.
 func (c *comparison) warnNodes() {
-	if len(c.before.Nodes) == 0 && len(c.found.Waiting)+len(c.found.Unscheduled) > 0 {
+	if len(c.before.Nodes) == 0 && len(c.found.Pending)+len(c.found.Unscheduled) > 0 {
 		c.unknown.add("No node is known here: pods for which no pool has a node may have one that Karpenter did not make.")
 	}
 }

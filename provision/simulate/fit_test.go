@@ -30,11 +30,11 @@ spec:
 // fits is the fit as short text.
 func fits(f provision.Fit) map[string][]string {
 	out := map[string][]string{}
-	for name, list := range map[string][]provision.Placement{"scheduled": f.Scheduled, "unscheduled": f.Unscheduled, "waiting": f.Waiting} {
+	for name, list := range map[string][]provision.Placement{"scheduled": f.Scheduled, "unscheduled": f.Unscheduled, "waiting": f.Pending} {
 		for _, p := range list {
 			text := strings.TrimSpace(p.Name + " " + p.Pool)
-			if p.Like > 0 {
-				text += fmt.Sprint(" and ", p.Like, " more")
+			if p.Similar > 0 {
+				text += fmt.Sprint(" and ", p.Similar, " more")
 			}
 			out[name] = append(out[name], text)
 		}
@@ -129,8 +129,8 @@ func TestWhichPodsFindANode(t *testing.T) {
 			if diff := cmp.Diff(tt.want, fits(got.Fit)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
-			for _, p := range append(got.Fit.Waiting, got.Fit.Unscheduled...) {
-				if p.Why == "" {
+			for _, p := range append(got.Fit.Pending, got.Fit.Unscheduled...) {
+				if p.Reason == "" {
 					t.Errorf("no reason is given for %s", p.Name)
 				}
 			}
@@ -154,8 +154,8 @@ func TestTheEnginesOptionsCount(t *testing.T) {
 		before := read(t, text, class)
 		before.Cluster.RelaxMinValues = relaxed
 		pod(&before, "one", "")
-		if got := compare(t, before, read(t, text, class)); len(got.Fit.Waiting) == 0 != relaxed {
-			t.Errorf("relaxed is %t, and waiting %v", relaxed, got.Fit.Waiting)
+		if got := compare(t, before, read(t, text, class)); len(got.Fit.Pending) == 0 != relaxed {
+			t.Errorf("relaxed is %t, and waiting %v", relaxed, got.Fit.Pending)
 		}
 	}
 }

@@ -67,7 +67,7 @@ func TestPodsThatNothingMakesAgain(t *testing.T) {
 			var is outlook
 			for _, n := range nodes {
 				for _, p := range n.Pods {
-					if p.Alone {
+					if p.Unowned {
 						is.Alone = append(is.Alone, p.Name)
 					}
 				}
@@ -174,7 +174,7 @@ func TestWhatHoldsTheNodesOfAPoolThatGoes(t *testing.T) {
 			before := three(t, pool, class)
 			tt.make(&before)
 			got := compare(t, before, read(t, tt.after...))
-			is := removal{Moving: got.Removed[0].Moving, Homeless: got.Removed[0].Homeless, Notes: len(got.Cost.Notes)}
+			is := removal{Moving: got.Removed[0].Rescheduled, Homeless: got.Removed[0].Unschedulable, Notes: len(got.Cost.Notes)}
 			for _, n := range got.Removed[0].Nodes {
 				for _, b := range n.Blockers {
 					text := n.NodeClaim + " " + b.Kind

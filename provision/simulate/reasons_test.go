@@ -47,11 +47,11 @@ func TestTheReasonIsThatOfTheNearestPool(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			before := read(t, append([]string{class}, tt.pools...)...)
-			got := compare(t, before, read(t, append([]string{class, tt.workload}, tt.pools...)...)).Fit.Waiting
+			got := compare(t, before, read(t, append([]string{class, tt.workload}, tt.pools...)...)).Fit.Pending
 			if len(got) != 1 || !got[0].New {
 				t.Fatalf("waiting: %+v", got)
 			}
-			if diff := cmp.Diff(tt.want, got[0].Why); diff != "" {
+			if diff := cmp.Diff(tt.want, got[0].Reason); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})

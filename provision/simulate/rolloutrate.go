@@ -32,16 +32,16 @@ func (c *comparison) rolloutRate(name string) provision.RolloutRate {
 	}
 	nodes, busy := c.count(name)
 	allowed := pool.MustGetAllowedDisruptions(c.before.clock, nodes, karpv1.DisruptionReasonDrifted)
-	out := provision.RolloutRate{AtOnce: max(0, min(allowed, nodes)-busy)}
+	out := provision.RolloutRate{AllowedDisruptions: max(0, min(allowed, nodes)-busy)}
 	if budget := narrowest(pool, c.before.clock, nodes); budget != nil {
-		out.Limited = written(*budget)
+		out.Budget = written(*budget)
 	}
 	if allowed == 0 && nodes > 0 {
 		if opens, ok := opening(pool, nodes, c.before.Now); ok {
-			out.Waits = opens.UTC()
+			out.NextWindow = opens.UTC()
 		}
 	}
-	out.Full = c.fullPools[name]
+	out.LimitReached = c.fullPools[name]
 	return out
 }
 
@@ -153,7 +153,7 @@ func windowEnd(b karpv1.Budget, t time.Time) (time.Time, bool) {
 // rollout adds up how long the replacing takes: pools work side by side, each in
 // rounds of as many nodes as its budgets allow.
 func (c *comparison) rollout() provision.Rollout {
-	out := provision.Rollout{Nodes: len(c.replaced), Assumed: []string{}}
+	out := provision.Rollout{Nodes: len(c.replaced), Assumptions: []string{}}
 	free := map[string][]provision.Node{}
 	for _, node := range c.replaced {
 		out.Pods += len(node.Pods)
@@ -163,7 +163,7 @@ func (c *comparison) rollout() provision.Rollout {
 		}
 		free[node.Pool] = append(free[node.Pool], node)
 	}
-	out.Never = out.Blocked > 0
+	out.Incomplete = out.Blocked > 0
 	// Those that are to go anyway may be before them.
 	queue := map[string]int{}
 	for _, node := range c.drifted {
@@ -174,7 +174,7 @@ func (c *comparison) rollout() provision.Rollout {
 	for name, nodes := range free {
 		atOnce, wait, _ := c.turn(name)
 		if atOnce == 0 {
-			out.Never = true
+			out.Incomplete = true
 			continue
 		}
 		least, most := rounds(len(nodes), atOnce), rounds(len(nodes)+queue[name], atOnce)
@@ -182,7 +182,7 @@ func (c *comparison) rollout() provision.Rollout {
 		out.MaxMinutes = max(out.MaxMinutes, wait+mostUntilMarked+most*(c.longestCome(nodes)+c.longestDrain(nodes)))
 	}
 	if out.Nodes > 0 {
-		out.Assumed = assumptions()
+		out.Assumptions = assumptions()
 	}
 	return out
 }
@@ -191,10 +191,10 @@ func (c *comparison) rollout() provision.Rollout {
 // of waiting for a budget to open; never is that budgets allow none within a year.
 func (c *comparison) turn(name string) (atOnce, wait int, never bool) {
 	pool, pace := c.after.pools[name], c.rolloutRate(name)
-	if pool == nil || pace.AtOnce > 0 {
-		return pace.AtOnce, 0, false
+	if pool == nil || pace.AllowedDisruptions > 0 {
+		return pace.AllowedDisruptions, 0, false
 	}
-	at := pace.Waits
+	at := pace.NextWindow
 	if at.IsZero() {
 		at = c.before.Now
 	}

@@ -53,16 +53,16 @@ func TestHowFastBudgetsLetItGo(t *testing.T) {
 			}
 			got := compare(t, three(t, pool, class), read(t, after, class))
 			is := speed{
-				AtOnce: got.Pools[0].RolloutRate.AtOnce, Limited: got.Pools[0].RolloutRate.Limited,
-				Min: got.Rollout.MinMinutes, Max: got.Rollout.MaxMinutes, Never: got.Rollout.Never,
+				AtOnce: got.Pools[0].RolloutRate.AllowedDisruptions, Limited: got.Pools[0].RolloutRate.Budget,
+				Min: got.Rollout.MinMinutes, Max: got.Rollout.MaxMinutes, Never: got.Rollout.Incomplete,
 			}
-			if w := got.Pools[0].RolloutRate.Waits; !w.IsZero() {
+			if w := got.Pools[0].RolloutRate.NextWindow; !w.IsZero() {
 				is.Waits = w.Format(time.RFC3339)
 			}
 			if diff := cmp.Diff(tt.want, is); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
-			if len(got.Rollout.Assumed) == 0 {
+			if len(got.Rollout.Assumptions) == 0 {
 				t.Error("nothing is said to be assumed")
 			}
 		})
@@ -82,8 +82,8 @@ func TestANodeThatIsNotReadyTakesOfTheBudget(t *testing.T) {
 	before := three(t, pool, class)
 	before.Nodes[0].Status.Conditions[0].Status = corev1.ConditionFalse
 	got := compare(t, before, relabelled(t))
-	if got.Pools[0].RolloutRate.AtOnce != 0 {
-		t.Errorf("one of three may go and one is away, yet %d may", got.Pools[0].RolloutRate.AtOnce)
+	if got.Pools[0].RolloutRate.AllowedDisruptions != 0 {
+		t.Errorf("one of three may go and one is away, yet %d may", got.Pools[0].RolloutRate.AllowedDisruptions)
 	}
 }
 
@@ -102,11 +102,11 @@ func TestALimitWithoutRoomForAReplacementStopsTheRollOut(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			text := strings.Replace(strings.Replace(pool, "{team: ml}", "{team: vision}", 1), "nvidia.com/gpu: 8", tt.limit, 1)
 			got := compare(t, three(t, pool, class), read(t, text, class))
-			if diff := cmp.Diff(tt.want, got.Pools[0].RolloutRate.Full); diff != "" {
+			if diff := cmp.Diff(tt.want, got.Pools[0].RolloutRate.LimitReached); diff != "" {
 				t.Error(diff)
 			}
-			if got.Rollout.Never != (tt.want != "") {
-				t.Errorf("never is %t", got.Rollout.Never)
+			if got.Rollout.Incomplete != (tt.want != "") {
+				t.Errorf("never is %t", got.Rollout.Incomplete)
 			}
 		})
 	}

@@ -76,7 +76,7 @@ func (c *comparison) release(ending map[provision.Pod]bool) {
 func keep(nodes []provision.Node, stuck map[provision.Pod]bool) {
 	for i, node := range nodes {
 		for _, pod := range node.Pods {
-			pod.Alone = false
+			pod.Unowned = false
 			if stuck[pod] {
 				nodes[i].Blockers = append(nodes[i].Blockers, provision.Blocker{Kind: "unschedulable", Pod: pod})
 			}

@@ -152,8 +152,8 @@ func TestDeclaredWorkloads(t *testing.T) {
 			if diff := cmp.Diff(tt.want, placed(got.Fit)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
-			for _, p := range append(got.Fit.Waiting, got.Fit.Unscheduled...) {
-				if p.Why == "" {
+			for _, p := range append(got.Fit.Pending, got.Fit.Unscheduled...) {
+				if p.Reason == "" {
 					t.Errorf("no reason is given for %s", p.Name)
 				}
 			}
@@ -164,17 +164,17 @@ func TestDeclaredWorkloads(t *testing.T) {
 // placed is the fit as short text, with what is told of workloads.
 func placed(f provision.Fit) map[string][]string {
 	out := map[string][]string{}
-	for name, list := range map[string][]provision.Placement{"scheduled": f.Scheduled, "unscheduled": f.Unscheduled, "waiting": f.Waiting} {
+	for name, list := range map[string][]provision.Placement{"scheduled": f.Scheduled, "unscheduled": f.Unscheduled, "waiting": f.Pending} {
 		for _, p := range list {
 			text := strings.Join(strings.Fields(p.Workload+" "+p.Name+" "+p.Pool), " ")
 			if p.New {
 				text += " new"
 			}
-			if p.Later {
+			if p.Inactive {
 				text += " later"
 			}
-			if p.Like > 0 {
-				text += fmt.Sprint(" and ", p.Like, " more")
+			if p.Similar > 0 {
+				text += fmt.Sprint(" and ", p.Similar, " more")
 			}
 			out[name] = append(out[name], text)
 		}

@@ -369,7 +369,7 @@ func (s *stage) metric(name string, labels map[string]string) *dto.Metric {
 
 func (s *stage) unknownIn(world string) float64 {
 	s.Helper()
-	return s.gauge("poolwright_sync_unknown_objects", map[string]string{"sync": "dev", "world": world})
+	return s.gauge("poolwright_sync_unknown_objects", map[string]string{"sync": "dev", "target": world})
 }
 
 // objects are what the status, the metric and Ready's message say of how many

@@ -39,7 +39,7 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 		drifted: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "poolwright_sync_drifted_objects",
 			Help: "Live objects that differ from Git and stay so: only reported, only compared, or not to be corrected."}, []string{"sync"}),
 		unknown: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "poolwright_sync_unknown_objects",
-			Help: "Declared or managed things of which nothing could be told, by world (cluster, aws)."}, []string{"sync", "world"}),
+			Help: "Declared or managed things of which nothing could be told, by target (cluster, aws)."}, []string{"sync", "target"}),
 		changes: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "poolwright_changes_total",
 			Help: "Changes made or attempted, by action (create, update, delete), cause (revision, drift, compared) and result (applied, failed, conflict, held, skipped)."},
 			[]string{"sync", "action", "cause", "result"}),

@@ -78,7 +78,7 @@ func Consequences(forecast *provision.Forecast, err error) plan.Consequences {
 			more = append(more, u.Text)
 		}
 	}
-	out.Doubt = strings.TrimSuffix(strings.Join(more, " "), ".")
+	out.Uncertain = strings.TrimSuffix(strings.Join(more, " "), ".")
 	return out
 }
 

@@ -160,8 +160,8 @@ func TestWhatAWSAloneCanTellIsHeldByTheGuardAndNotByTheReview(t *testing.T) {
 	})
 	f := forecastOf(t, objects, p.Changes...)
 	found := Consequences(f, nil)
-	if !strings.Contains(found.Doubt, "spec.amiSelectorTerms changes") {
-		t.Errorf("doubt %q", found.Doubt)
+	if !strings.Contains(found.Uncertain, "spec.amiSelectorTerms changes") {
+		t.Errorf("doubt %q", found.Uncertain)
 	}
 	limit := 5
 	foresee := func([]plan.Change) plan.Consequences { return found }
@@ -265,7 +265,7 @@ func TestOnlyUnknownDriftMayReplaceMoreNodes(t *testing.T) {
 	got := Consequences(&provision.Forecast{Unknown: []provision.Unknown{
 		{Text: "NodeOverlay replaced is refused by Karpenter."}, {Text: "EC2NodeClass gpu: other images.", Drift: true},
 	}}, nil)
-	if diff := cmp.Diff("EC2NodeClass gpu: other images", got.Doubt); diff != "" {
+	if diff := cmp.Diff("EC2NodeClass gpu: other images", got.Uncertain); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
@@ -305,8 +305,8 @@ func TestWhatCannotBeReadMayReplaceMoreNodesWhereItIsKarpenters(t *testing.T) {
 				t.Fatalf("it was read: %+v", f.Unknown)
 			}
 			found := Consequences(f, nil)
-			if (found.Doubt != "") != c.doubt {
-				t.Errorf("doubt %q, want one: %v", found.Doubt, c.doubt)
+			if (found.Uncertain != "") != c.doubt {
+				t.Errorf("doubt %q, want one: %v", found.Uncertain, c.doubt)
 			}
 			limit := 5
 			p := plan.Plan{Changes: []plan.Change{{Key: broken.Key, Action: plan.Update, After: &broken}}}

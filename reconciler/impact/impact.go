@@ -72,8 +72,8 @@ func OrUnknown(forecast *provision.Forecast, err error) *provision.Forecast {
 	}
 	return &provision.Forecast{
 		Pools: []provision.Pool{}, Replaced: []provision.Node{}, Drifted: []provision.Node{}, Removed: []provision.Removal{},
-		Rollout: provision.Rollout{Assumed: []string{}}, Cost: provision.Cost{Prices: []provision.Price{}},
-		Fit:     provision.Fit{Scheduled: []provision.Placement{}, Unscheduled: []provision.Placement{}, Waiting: []provision.Placement{}},
+		Rollout: provision.Rollout{Assumptions: []string{}}, Cost: provision.Cost{Prices: []provision.Price{}},
+		Fit:     provision.Fit{Scheduled: []provision.Placement{}, Unscheduled: []provision.Placement{}, Pending: []provision.Placement{}},
 		Unknown: []provision.Unknown{{Text: "What the change does to nodes, pods and money: " + strings.TrimSuffix(err.Error(), ".") + "."}},
 	}
 }

@@ -25,9 +25,9 @@ type Consequences struct {
 	Replaced, Removed int
 	// Unknown says why nothing could be told; empty where the numbers hold.
 	Unknown string
-	// Doubt says why it may be more nodes than that, as where AWS alone can tell which
+	// Uncertain says why it may be more nodes than that, as where AWS alone can tell which
 	// images a class finds. Who reviews is told the same.
-	Doubt string
+	Uncertain string
 }
 
 // nodes is how many are lost, in either way.
@@ -146,9 +146,9 @@ func (p Plan) Withhold(reasons map[state.Key]hold.Reasons) Plan {
 
 // tooMany are the reasons that the consequences give; none where all is well.
 func tooMany(limit *int, reviewed []Consequences, now Consequences) hold.Reasons {
-	nodes := hold.Nodes{Replaced: now.Replaced, Removed: now.Removed, Unknown: now.Unknown, Doubt: now.Doubt, Max: limit, Reviewed: now.grown(reviewed)}
+	nodes := hold.Nodes{Replaced: now.Replaced, Removed: now.Removed, Unknown: now.Unknown, Uncertain: now.Uncertain, Max: limit, Reviewed: now.grown(reviewed)}
 	var out hold.Reasons
-	if limit != nil && (now.nodes() > *limit || now.Unknown != "" || now.Doubt != "") {
+	if limit != nil && (now.nodes() > *limit || now.Unknown != "" || now.Uncertain != "") {
 		out = append(out, hold.Reason{Rule: hold.MaxNodesReplaced, Facts: hold.Facts{Nodes: &nodes}})
 	}
 	if nodes.Reviewed != nil {

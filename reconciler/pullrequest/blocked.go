@@ -130,7 +130,7 @@ func (p *pass) conclusion(pr forge.PullRequest, rec *entry) (forge.Status, bool)
 	switch {
 	case head == "":
 		return s, false
-	case rec.item.Head != head && (rec.item.Told != "" || rec.announced == head):
+	case rec.item.Head != head && (rec.item.CommentHash != "" || rec.announced == head):
 		s.Description = "merged before it was planned"
 	case !rec.pending:
 		return s, false
@@ -139,7 +139,7 @@ func (p *pass) conclusion(pr forge.PullRequest, rec *entry) (forge.Status, bool)
 	case rec.item.Phase == v1alpha1.PullRequestFailed:
 		s.Description = "cannot be planned"
 	default:
-		s.Description = "merged while it was planned anew; before: " + rec.item.Verdict
+		s.Description = "merged while it was planned anew; before: " + rec.item.Headline
 	}
 	s.Description = plainText(s.Description)
 	return s, true

@@ -86,14 +86,14 @@ const (
 	toldMoved = "moved-"
 )
 
-func (e *entry) quiet() bool { return strings.HasPrefix(e.item.Told, toldQuiet) }
+func (e *entry) quiet() bool { return strings.HasPrefix(e.item.CommentHash, toldQuiet) }
 
 // moved reports that what was merged is another head than was told.
-func (e *entry) moved() bool { return strings.HasPrefix(e.item.Told, toldMoved) }
+func (e *entry) moved() bool { return strings.HasPrefix(e.item.CommentHash, toldMoved) }
 
 // tells reports how the end of a merged pull request's comment began when it was told.
 func (e *entry) tells(begin string) bool {
-	return strings.HasPrefix(strings.TrimPrefix(e.item.Told, toldMoved), begin)
+	return strings.HasPrefix(strings.TrimPrefix(e.item.CommentHash, toldMoved), begin)
 }
 
 // merged reports whether the record follows what comes of a merge.

@@ -101,7 +101,7 @@ func (p *pass) followed(merged []forge.PullRequest, carrier int64) []followed {
 		case p.now.Sub(pr.Merged) < recent:
 			rec = &entry{item: v1alpha1.PullRequestStatus{Number: number}}
 		case number == carrier:
-			rec = &entry{item: v1alpha1.PullRequestStatus{Number: number, Phase: v1alpha1.PullRequestDone, Told: toldLate}}
+			rec = &entry{item: v1alpha1.PullRequestStatus{Number: number, Phase: v1alpha1.PullRequestDone, CommentHash: toldLate}}
 		default:
 			continue
 		}
@@ -125,11 +125,11 @@ func (p *pass) arrive(ctx context.Context, pr forge.PullRequest, rec *entry) {
 		item = &rec.item
 		item.Phase = v1alpha1.PullRequestMerged
 		switch {
-		case item.Told == "":
-			item.Told, item.Head = toldLate, pr.Head.SHA
+		case item.CommentHash == "":
+			item.CommentHash, item.Head = toldLate, pr.Head.SHA
 		case pr.Head.SHA != "" && item.Head != pr.Head.SHA:
 			// What was told is of an older head: nobody reviewed what was merged.
-			*item = v1alpha1.PullRequestStatus{Number: item.Number, Phase: item.Phase, Head: pr.Head.SHA, Told: toldMoved + toldLate}
+			*item = v1alpha1.PullRequestStatus{Number: item.Number, Phase: item.Phase, Head: pr.Head.SHA, CommentHash: toldMoved + toldLate}
 		}
 	}
 	if item.MergeCommit == "" {

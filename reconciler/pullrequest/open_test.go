@@ -18,10 +18,10 @@ func TestAPullRequestIsPlannedAndToldOnce(t *testing.T) {
 	}
 	s.expect("new", "list", "status aaaaaaa poolwright/plan (prod): pending", "comment #7", "write #7", "status aaaaaaa poolwright/plan (prod): success")
 	item := s.item(7)
-	if item.Phase != v1alpha1.PullRequestPlanned || item.Head != sha("a") || item.Base != sha("0") || item.Reviewed == nil || item.Reviewed.NodesReplaced != 4 || item.Verdict == "" {
+	if item.Phase != v1alpha1.PullRequestPlanned || item.Head != sha("a") || item.Base != sha("0") || item.Reviewed == nil || item.Reviewed.NodesReplaced != 4 || item.Headline == "" {
 		t.Errorf("recorded %+v", item)
 	}
-	want := forge.Status{Context: "poolwright/plan (prod)", State: forge.Success, Description: item.Verdict, URL: "https://forge/7#comment"}
+	want := forge.Status{Context: "poolwright/plan (prod)", State: forge.Success, Description: item.Headline, URL: "https://forge/7#comment"}
 	if got := s.board.statuses["aaaaaaa poolwright/plan (prod)"]; got != want {
 		t.Errorf("status %+v", got)
 	}

@@ -222,7 +222,7 @@ func TestNothingOfAPullRequestIsSaidAsItIs(t *testing.T) {
 	}
 	s.pass()
 	s.later(firstPause)
-	verdict := s.item(1).Verdict
+	verdict := s.item(1).Headline
 	if strings.Contains(verdict, "\n") || verdict == "" {
 		t.Errorf("verdict %q", verdict)
 	}

@@ -209,7 +209,7 @@ func (p *pass) note(ctx context.Context, t task, plan Plan, err error) {
 		a = p.failure(t, err, class)
 	}
 	rec.answer = a
-	if rec.made.same++; t.need != forLook || a.told != rec.item.Told {
+	if rec.made.same++; t.need != forLook || a.told != rec.item.CommentHash {
 		rec.made.same = 0
 	}
 	if rec.spoken.IsZero() {
@@ -218,7 +218,7 @@ func (p *pass) note(ctx context.Context, t task, plan Plan, err error) {
 	if t.need == forLook && rec.alike(a) && p.now.Sub(rec.spoken) < detailGap {
 		return
 	}
-	rec.untold = a.told != rec.item.Told || rec.pending || t.need == forTelling
+	rec.untold = a.told != rec.item.CommentHash || rec.pending || t.need == forTelling
 	if !rec.untold {
 		rec.post = pace{}
 		rec.settle(p.now)
@@ -231,14 +231,14 @@ func (e *entry) settle(now time.Time) {
 	a := e.answer
 	e.untold, e.spoken = false, now
 	e.item.Phase, e.item.Head, e.item.Base = a.phase, a.head, a.base
-	e.item.Verdict, e.item.Told, e.item.Reviewed = a.verdict, a.told, a.reviewed
+	e.item.Headline, e.item.CommentHash, e.item.Reviewed = a.verdict, a.told, a.reviewed
 }
 
 // alike reports whether an answer differs from what was told in details at most.
 func (e *entry) alike(a *answer) bool {
 	kind := func(told string) string { return told[:strings.Index(told, "-")+1] }
-	return a.told != e.item.Told && kind(a.told) == kind(e.item.Told) && a.head == e.item.Head && a.base == e.item.Base &&
-		a.phase == e.item.Phase && a.verdict == e.item.Verdict && equality.Semantic.DeepEqual(a.reviewed, e.item.Reviewed)
+	return a.told != e.item.CommentHash && kind(a.told) == kind(e.item.CommentHash) && a.head == e.item.Head && a.base == e.item.Base &&
+		a.phase == e.item.Phase && a.verdict == e.item.Headline && equality.Semantic.DeepEqual(a.reviewed, e.item.Reviewed)
 }
 
 // still looks once more, after a plan that took its time, whether the pull request is

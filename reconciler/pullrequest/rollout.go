@@ -229,7 +229,7 @@ func (e *entry) compose(base string, shown drift) (text, told string) {
 func (p *pass) write(ctx context.Context, pr forge.PullRequest, rec *entry, c forge.Comment, told string, a report.Aftermath) bool {
 	item := &rec.item
 	line := rec.beside(a)
-	if told == item.Told && line == rec.tail.line {
+	if told == item.CommentHash && line == rec.tail.line {
 		return true
 	}
 	wait := rec.post.rest.Sub(p.now)
@@ -242,7 +242,7 @@ func (p *pass) write(ctx context.Context, pr forge.PullRequest, rec *entry, c fo
 	}
 	posted := forge.Posted{URL: pr.URL}
 	var err error
-	if told != item.Told {
+	if told != item.CommentHash {
 		// Where the forge does not list it, whether there is such a pull request is for
 		// its comment to say.
 		late := strings.HasPrefix(strings.TrimPrefix(told, toldMoved), toldLate)
@@ -259,7 +259,7 @@ func (p *pass) write(ctx context.Context, pr forge.PullRequest, rec *entry, c fo
 		return permanent(err) && rec.post.failures >= lastTry
 	}
 	rec.post, rec.tail.at = pace{}, p.now
-	rec.tail.line, item.Told = line, told
+	rec.tail.line, item.CommentHash = line, told
 	rec.tail.took(turnOf(a))
 	return true
 }

@@ -199,7 +199,7 @@ func TestWhatCannotBePlanned(t *testing.T) {
 		s.oracle.plan = func(forge.PullRequest) (Plan, error) { return Plan{}, fix }
 		s.pass()
 		s.expect("refused", "list", "status aaaaaaa poolwright/plan (prod): pending", "comment #1", "write #1", "status aaaaaaa poolwright/plan (prod): error")
-		if got := s.item(1); got.Phase != v1alpha1.PullRequestFailed || got.Verdict != "cannot be planned: a.yaml:3: <script> @all" || got.Reviewed != nil {
+		if got := s.item(1); got.Phase != v1alpha1.PullRequestFailed || got.Headline != "cannot be planned: a.yaml:3: <script> @all" || got.Reviewed != nil {
 			t.Errorf("%+v", got)
 		}
 		if body := s.comment(1).Body; !strings.HasPrefix(body, "### `aaaaaaa` cannot be planned\n") || strings.Contains(body, "<script>") || strings.Contains(body, "@all") {

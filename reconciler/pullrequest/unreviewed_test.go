@@ -39,7 +39,7 @@ func TestAHeadThatIsMergedBeforeItIsPlanned(t *testing.T) {
 			s.clock.Step(time.Minute)
 			s.merge(1, sha("e"))
 			s.pass()
-			if got := s.item(1); got.Head != sha("b") || got.Reviewed != nil || got.Base != "" || got.Verdict != "" {
+			if got := s.item(1); got.Head != sha("b") || got.Reviewed != nil || got.Base != "" || got.Headline != "" {
 				t.Errorf("recorded as reviewed: %+v", got)
 			}
 			stale := nodes("cpu", 9)
@@ -98,7 +98,7 @@ func TestDriftBelowAHeadThatIsMergedBeforeItIsPlanned(t *testing.T) {
 	s.later(time.Minute)
 	s.strayed("gpu")
 	s.clock.Step(time.Minute)
-	if got := s.item(1); got.Phase != v1alpha1.PullRequestDone || got.Told[:len(toldMoved+toldDrift)] != toldMoved+toldDrift {
+	if got := s.item(1); got.Phase != v1alpha1.PullRequestDone || got.CommentHash[:len(toldMoved+toldDrift)] != toldMoved+toldDrift {
 		t.Errorf("%+v", got)
 	}
 }

@@ -23,7 +23,7 @@ const (
 func (p *pass) answer(pr forge.PullRequest, plan Plan) *answer {
 	hours := p.sync.Spec.PullRequests.HoursADay
 	a := &answer{
-		head: cmp.Or(plan.Head, pr.Head.SHA), base: plan.Base, verdict: cut(plan.Report.Verdict(), maxVerdictLength), phase: v1alpha1.PullRequestPlanned,
+		head: cmp.Or(plan.Head, pr.Head.SHA), base: plan.Base, verdict: cut(plan.Report.Headline(), maxVerdictLength), phase: v1alpha1.PullRequestPlanned,
 		state: forge.Success, reviewed: plan.Reviewed.DeepCopy(), editOnly: untouched(plan.Report),
 	}
 	a.line = a.verdict

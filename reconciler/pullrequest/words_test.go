@@ -26,7 +26,7 @@ func TestNoErrorTellsASecret(t *testing.T) {
 		where func(s *stage) string
 	}{
 		{"of a head that cannot be planned", class(state.Fix), func(s *stage) string { return s.comment(1).Body }},
-		{"of a plan that failed", class(state.Retry), func(s *stage) string { return s.item(1).Verdict }},
+		{"of a plan that failed", class(state.Retry), func(s *stage) string { return s.item(1).Headline }},
 		{"of a head that cannot be planned, where there is a report", func(s *stage) {
 			s.pass()
 			s.board.find(1).Head.SHA = sha("b")
@@ -68,7 +68,7 @@ func TestWhatIsNoMatterOfTheAuthorIsNotToldAtTheForge(t *testing.T) {
 		return Plan{}, state.Failf(state.Retry, "AccessDenied", "arn:aws:sts::123456789012:assumed-role/x is not authorized")
 	}
 	s.later(30 * time.Second)
-	if got := s.item(1); got.Phase != v1alpha1.PullRequestFailed || !strings.Contains(got.Verdict, "assumed-role") {
+	if got := s.item(1); got.Phase != v1alpha1.PullRequestFailed || !strings.Contains(got.Headline, "assumed-role") {
 		t.Errorf("the Sync says %+v", got)
 	}
 	body, line := s.comment(1).Body, s.board.statuses["bbbbbbb poolwright/plan (prod)"].Description

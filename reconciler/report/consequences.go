@@ -70,7 +70,7 @@ func (r Report) consequences(o Options, v voice) []part {
 	}
 	assumed := part{title: "Assumptions", how: "bold"}
 	if f.Rollout.MaxMinutes > 0 {
-		assumed.folded = append(assumed.folded, each(f.Rollout.Assumed, visible)...)
+		assumed.folded = append(assumed.folded, each(f.Rollout.Assumptions, visible)...)
 	}
 	out := []part{r.removed(o, v), o.lost(f, v), o.never(f, v), o.unscheduled(f, v), o.over(f, v), o.replaced(f, v), r.uncountedPart(o, v), assumed, o.added(f, v), r.changed(o, v)}
 	if !r.proposal() {
@@ -110,13 +110,13 @@ func (o Options) never(f *provision.Forecast, v voice) part {
 	for _, p := range f.Pools {
 		if n := fate.full[p.Name]; n > 0 {
 			why := "its limit leaves no room for a replacement"
-			if p.RolloutRate.Full != "" {
-				why = v.name(p.RolloutRate.Full)
+			if p.RolloutRate.LimitReached != "" {
+				why = v.name(p.RolloutRate.LimitReached)
 			}
 			out.lines = append(out.lines, fmt.Sprintf("pool %s, %s: %s", v.name(p.Name), count(n, "node"), why))
 		}
 		if n := fate.closed[p.Name]; n > 0 {
-			out.lines = append(out.lines, fmt.Sprintf("pool %s, %s: its budget %s never allows one", v.name(p.Name), count(n, "node"), v.name(p.RolloutRate.Limited)))
+			out.lines = append(out.lines, fmt.Sprintf("pool %s, %s: its budget %s never allows one", v.name(p.Name), count(n, "node"), v.name(p.RolloutRate.Budget)))
 		}
 	}
 	for _, n := range fate.blocked {
@@ -293,12 +293,12 @@ func (v voice) causes(f *provision.Forecast, p provision.Pool) string {
 
 // pace says how many nodes at once, and which budget says so.
 func (v voice) pace(p provision.RolloutRate) string {
-	out := strconv.Itoa(p.AtOnce)
-	if !p.Waits.IsZero() {
-		out += " until " + p.Waits.UTC().Format("2006-01-02 15:04") + " UTC"
+	out := strconv.Itoa(p.AllowedDisruptions)
+	if !p.NextWindow.IsZero() {
+		out += " until " + p.NextWindow.UTC().Format("2006-01-02 15:04") + " UTC"
 	}
-	if p.Limited != "" {
-		out += " (budget " + v.name(p.Limited) + ")"
+	if p.Budget != "" {
+		out += " (budget " + v.name(p.Budget) + ")"
 	}
 	return out
 }

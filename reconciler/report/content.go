@@ -68,7 +68,7 @@ func steady(f *provision.Forecast) *provision.Forecast {
 	out := *f
 	out.Replaced = each(f.Replaced, steadyNode)
 	out.Removed = each(f.Removed, func(r provision.Removal) provision.Removal {
-		r.Nodes, r.Pods, r.Moving, r.Homeless = each(r.Nodes, steadyNode), 0, 0, 0
+		r.Nodes, r.Pods, r.Rescheduled, r.Unschedulable = each(r.Nodes, steadyNode), 0, 0, 0
 		return r
 	})
 	out.Drifted = nil
@@ -79,7 +79,7 @@ func steady(f *provision.Forecast) *provision.Forecast {
 		}
 	}
 	out.Pools = each(f.Pools, func(p provision.Pool) provision.Pool {
-		p.RolloutRate.AtOnce, p.RolloutRate.Waits = 0, time.Time{}
+		p.RolloutRate.AllowedDisruptions, p.RolloutRate.NextWindow = 0, time.Time{}
 		if p.Replaced == 0 {
 			p.Nodes = 0
 		}
@@ -92,7 +92,7 @@ func steady(f *provision.Forecast) *provision.Forecast {
 		}
 		return p
 	})
-	out.Fit = provision.Fit{Scheduled: steadyPods(f.Fit.Scheduled), Unscheduled: steadyPods(f.Fit.Unscheduled), Waiting: steadyPods(newcomers(f))}
+	out.Fit = provision.Fit{Scheduled: steadyPods(f.Fit.Scheduled), Unscheduled: steadyPods(f.Fit.Unscheduled), Pending: steadyPods(newcomers(f))}
 	// The verdict has the difference, rounded as it is shown.
 	out.Cost.Now, out.Cost.After = provision.Amount{}, provision.Amount{}
 	out.Cost.Unblocked, out.Cost.Notes = nil, nil
@@ -122,7 +122,7 @@ func steadyNode(n provision.Node) provision.Node {
 func steadyPods(list []provision.Placement) []provision.Placement {
 	var out []provision.Placement
 	for _, p := range list {
-		p.Pod, p.Like = provision.Pod{}, 0
+		p.Pod, p.Similar = provision.Pod{}, 0
 		if !slices.Contains(out, p) {
 			out = append(out, p)
 		}

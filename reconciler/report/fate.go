@@ -55,13 +55,13 @@ func judge(f *provision.Forecast) fate {
 			}
 		}
 	}
-	out.unexplained = f.Rollout.Never && out.count()+waiting == 0
+	out.unexplained = f.Rollout.Incomplete && out.count()+waiting == 0
 	return out
 }
 
 // alone are the node's pods that nothing makes again.
 func alone(n provision.Node) []provision.Pod {
-	return slices.DeleteFunc(slices.Clone(n.Pods), func(p provision.Pod) bool { return !p.Alone })
+	return slices.DeleteFunc(slices.Clone(n.Pods), func(p provision.Pod) bool { return !p.Unowned })
 }
 
 // keptForGood reports whether something on the node keeps it until somebody acts.
@@ -80,9 +80,9 @@ func roomless(b provision.Blocker) bool { return b.Kind == "limit" }
 // shut reports whether the pool's budget is one of no nodes that never opens.
 // That none is allowed now may also mean that as many are on their way.
 func shut(p provision.RolloutRate) bool {
-	number, _, _ := strings.Cut(p.Limited, " ")
+	number, _, _ := strings.Cut(p.Budget, " ")
 	n, err := strconv.Atoi(strings.TrimSuffix(number, "%"))
-	return p.AtOnce == 0 && p.Waits.IsZero() && err == nil && n == 0
+	return p.AllowedDisruptions == 0 && p.NextWindow.IsZero() && err == nil && n == 0
 }
 
 func (x fate) count() int { return len(x.blocked) + total(x.closed) + total(x.full) }

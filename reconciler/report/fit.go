@@ -26,7 +26,7 @@ func (o Options) unscheduled(f *provision.Forecast, v voice) part {
 // newcomers are the pods that only the step asks for and that find no node.
 func newcomers(f *provision.Forecast) []provision.Placement {
 	var out []provision.Placement
-	for _, p := range f.Fit.Waiting {
+	for _, p := range f.Fit.Pending {
 		if p.New {
 			out = append(out, p)
 		}
@@ -51,7 +51,7 @@ func (o Options) scheduled(f *provision.Forecast, v voice) part {
 // waiting are the pods that found no node before and find none after.
 func (o Options) waiting(f *provision.Forecast) part {
 	var old []provision.Placement
-	for _, p := range f.Fit.Waiting {
+	for _, p := range f.Fit.Pending {
 		if !p.New {
 			old = append(old, p)
 		}
@@ -67,10 +67,10 @@ func reasons(list []provision.Placement, v voice) []string {
 	var whys []string
 	pods := map[string][]string{}
 	for _, p := range list {
-		if _, ok := pods[p.Why]; !ok {
-			whys = append(whys, p.Why)
+		if _, ok := pods[p.Reason]; !ok {
+			whys = append(whys, p.Reason)
 		}
-		pods[p.Why] = append(pods[p.Why], v.alike(p))
+		pods[p.Reason] = append(pods[p.Reason], v.alike(p))
 	}
 	out := make([]string, 0, len(whys))
 	for _, why := range whys {
@@ -83,7 +83,7 @@ func reasons(list []provision.Placement, v voice) []string {
 func podsIn(list []provision.Placement) int {
 	n := 0
 	for _, p := range list {
-		n += 1 + p.Like
+		n += 1 + p.Similar
 	}
 	return n
 }
@@ -92,23 +92,23 @@ func podsIn(list []provision.Placement) int {
 // to know of it and how many pods it stands for.
 func (v voice) alike(p provision.Placement) string {
 	if p.Workload == "" {
-		if p.Like == 0 {
+		if p.Similar == 0 {
 			return v.pod(p.Pod)
 		}
-		return fmt.Sprintf("%s (and %d like it)", v.pod(p.Pod), p.Like)
+		return fmt.Sprintf("%s (and %d like it)", v.pod(p.Pod), p.Similar)
 	}
 	said := ""
 	if p.New {
 		said = "new, "
 	}
-	pods := count(1+p.Like, "pod")
-	if p.Later {
+	pods := count(1+p.Similar, "pod")
+	if p.Inactive {
 		said += asleep(p.Workload) + ": "
-		if p.Like == 0 {
+		if p.Similar == 0 {
 			pods = "one pod"
 		}
 	}
-	if p.Workload == "Pod" && p.Like == 0 {
+	if p.Workload == "Pod" && p.Similar == 0 {
 		pods = ""
 	}
 	out := v.kind(p.Workload) + " " + v.pod(p.Pod)

@@ -19,7 +19,7 @@ func (r Report) shown() Report {
 	}
 	if r.Binding != nil {
 		b := *r.Binding
-		b.Cluster, b.Base, b.Parted = Clean(b.Cluster), Clean(b.Base), Clean(b.Parted)
+		b.Cluster, b.Base, b.MergeBase = Clean(b.Cluster), Clean(b.Base), Clean(b.MergeBase)
 		b.BaseCommit, b.HeadCommit = Clean(b.BaseCommit), Clean(b.HeadCommit)
 		r.Binding = &b
 	}
@@ -49,11 +49,11 @@ func (r Report) forecast() *provision.Forecast {
 		x.Pool, x.Nodes = Clean(x.Pool), each(x.Nodes, cleanNode)
 		return x
 	})
-	f.Rollout.Assumed = each(f.Rollout.Assumed, Clean)
+	f.Rollout.Assumptions = each(f.Rollout.Assumptions, Clean)
 	f.Fit = provision.Fit{
 		Scheduled:   each(f.Fit.Scheduled, cleanPlacement),
 		Unscheduled: each(f.Fit.Unscheduled, cleanPlacement),
-		Waiting:     each(f.Fit.Waiting, cleanPlacement),
+		Pending:     each(f.Fit.Pending, cleanPlacement),
 	}
 	f.Cost.Prices = each(f.Cost.Prices, cleanPrice)
 	f.Cost.Notes = cleanNotes(f.Cost.Notes)
@@ -90,7 +90,7 @@ func cleanPool(p provision.Pool) provision.Pool {
 	for i, e := range p.OverLimit {
 		p.OverLimit[i] = provision.Excess{Resource: Clean(e.Resource), Used: Clean(e.Used), Limit: Clean(e.Limit)}
 	}
-	p.RolloutRate.Limited, p.RolloutRate.Full = Clean(p.RolloutRate.Limited), Clean(p.RolloutRate.Full)
+	p.RolloutRate.Budget, p.RolloutRate.LimitReached = Clean(p.RolloutRate.Budget), Clean(p.RolloutRate.LimitReached)
 	return p
 }
 
@@ -123,7 +123,7 @@ func cleanPod(p provision.Pod) provision.Pod {
 }
 
 func cleanPlacement(p provision.Placement) provision.Placement {
-	p.Pod, p.Workload, p.Pool, p.Why = cleanPod(p.Pod), Clean(p.Workload), Clean(p.Pool), Clean(p.Why)
+	p.Pod, p.Workload, p.Pool, p.Reason = cleanPod(p.Pod), Clean(p.Workload), Clean(p.Pool), Clean(p.Reason)
 	return p
 }
 

@@ -45,11 +45,11 @@ func TestTheVerdictIsOneLineOfWhatMatters(t *testing.T) {
 	for i := range stuck.Replaced {
 		stuck.Replaced[i].Blockers = []provision.Blocker{{Kind: "node"}}
 	}
-	stuck.Rollout = provision.Rollout{Nodes: 4, Blocked: 4, Never: true}
+	stuck.Rollout = provision.Rollout{Nodes: 4, Blocked: 4, Incomplete: true}
 	busy := replacing()
-	busy.Pools[1].RolloutRate = provision.RolloutRate{Limited: "10%"}
+	busy.Pools[1].RolloutRate = provision.RolloutRate{Budget: "10%"}
 	odd := replacing()
-	odd.Rollout.Never = true
+	odd.Rollout.Incomplete = true
 	const start = "2 objects · 1 AWS · "
 	tests := []struct {
 		name string
@@ -71,7 +71,7 @@ func TestTheVerdictIsOneLineOfWhatMatters(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := forecasted(step(), tt.f).Verdict(); got != tt.want {
+			if got := forecasted(step(), tt.f).Headline(); got != tt.want {
 				t.Errorf("got  %s\nwant %s", got, tt.want)
 			}
 		})
@@ -82,11 +82,11 @@ func TestTheVerdictSaysWhatKeepsThePlanFromBeingAll(t *testing.T) {
 	p, problems := sample()
 	r := New(p, problems)
 	r.Forecast = weighing()
-	if got, want := r.Verdict(), "2 problems · 8 objects · 1 AWS · 1 held · no node is replaced"; got != want {
+	if got, want := r.Headline(), "2 problems · 8 objects · 1 AWS · 1 held · no node is replaced"; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 	r = forecasted(plan.Plan{Unchanged: 3}, weighing())
-	if got, want := r.Verdict(), "no changes · no node is replaced"; got != want {
+	if got, want := r.Headline(), "no changes · no node is replaced"; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 }
@@ -165,7 +165,7 @@ func TestHostileNamesOfAForecastStayInCode(t *testing.T) {
 		if err := r.Markdown(&b, Options{Limit: limit, Lines: -1}); err != nil {
 			t.Fatal(err)
 		}
-		out["md"], out["verdict"] = b.String(), r.Verdict()
+		out["md"], out["verdict"] = b.String(), r.Headline()
 		return out
 	}
 	const ample = 100_000_000
@@ -300,7 +300,7 @@ func TestJSONOfAForecastHasNoNullsAndCanBeReadBack(t *testing.T) {
 	if err := json.Unmarshal([]byte(all(t, forecasted(step(), blocking()))["json"]), &back); err != nil {
 		t.Fatal(err)
 	}
-	if len(back.Forecast.Replaced) != 10 || back.Summary.Verdict != forecasted(step(), blocking()).Verdict() {
+	if len(back.Forecast.Replaced) != 10 || back.Summary.Headline != forecasted(step(), blocking()).Headline() {
 		t.Errorf("read back %+v", back.Summary)
 	}
 }

@@ -64,9 +64,9 @@ func replacing() *provision.Forecast {
 	}
 	return &provision.Forecast{
 		Pools: []provision.Pool{
-			{Name: "cpu", Nodes: 8, Cost: cpu, RolloutRate: provision.RolloutRate{AtOnce: 1, Limited: "10%"}},
+			{Name: "cpu", Nodes: 8, Cost: cpu, RolloutRate: provision.RolloutRate{AllowedDisruptions: 1, Budget: "10%"}},
 			{
-				Name: "gpu", Action: "update", Nodes: 6, Replaced: 4, Cost: gpu, RolloutRate: provision.RolloutRate{AtOnce: 1, Limited: "10%"},
+				Name: "gpu", Action: "update", Nodes: 6, Replaced: 4, Cost: gpu, RolloutRate: provision.RolloutRate{AllowedDisruptions: 1, Budget: "10%"},
 				Changes: []provision.Change{
 					{Object: "EC2NodeClass/gpu", Field: volumes, Reason: "NodeClassDrift"}, {Object: "NodePool/gpu", Field: "spec.limits"},
 					{Object: "NodePool/gpu", Field: taints, Reason: "NodePoolDrifted"},
@@ -74,7 +74,7 @@ func replacing() *provision.Forecast {
 			},
 		},
 		Replaced: nodesOf("gpu", 4, "NodePoolDrifted"),
-		Rollout:  provision.Rollout{Nodes: 4, Pods: 8, MinMinutes: 20, MaxMinutes: 60, Assumed: assumed},
+		Rollout:  provision.Rollout{Nodes: 4, Pods: 8, MinMinutes: 20, MaxMinutes: 60, Assumptions: assumed},
 		Cost:     all,
 	}
 }
@@ -90,8 +90,8 @@ func removing() *provision.Forecast {
 		Cost:    provision.Cost{Now: provision.Amount{OnDemand: 2.424}, Floor: 1.2, Ceiling: new(30.0), CeilingBefore: new(12.4), Prices: prices[:1]},
 	}
 	f.Removed[0].Nodes[1].Blockers = []provision.Blocker{{Kind: "pdb", Pod: provision.Pod{Namespace: "ml", Name: "train-2"}, Budgets: []string{"ml/train"}, ForcedAfterSeconds: 24 * 3600}}
-	f.Fit.Unscheduled = []provision.Placement{{Pod: provision.Pod{Namespace: "ml", Name: "train-0"}, Like: 3,
-		Why: `incompatible with nodepool "new", daemonset overhead={"cpu":"150m"}, did not tolerate taint (taint=nvidia.com/gpu:NoSchedule)`}}
+	f.Fit.Unscheduled = []provision.Placement{{Pod: provision.Pod{Namespace: "ml", Name: "train-0"}, Similar: 3,
+		Reason: `incompatible with nodepool "new", daemonset overhead={"cpu":"150m"}, did not tolerate taint (taint=nvidia.com/gpu:NoSchedule)`}}
 	return f
 }
 
@@ -100,7 +100,7 @@ func weighing() *provision.Forecast {
 	cost := provision.Cost{Now: provision.Amount{OnDemand: 4}, After: provision.Amount{OnDemand: 4}, Prices: prices[:1]}
 	return &provision.Forecast{
 		Pools: []provision.Pool{{
-			Name: "cpu", Action: "update", Nodes: 8, Cost: cost, RolloutRate: provision.RolloutRate{AtOnce: 1, Limited: "10%"},
+			Name: "cpu", Action: "update", Nodes: 8, Cost: cost, RolloutRate: provision.RolloutRate{AllowedDisruptions: 1, Budget: "10%"},
 			Changes: []provision.Change{{Object: "NodePool/cpu", Field: "spec.weight"}},
 		}},
 		Cost: cost,
@@ -120,12 +120,12 @@ func blocking() *provision.Forecast {
 	f.Replaced[3].Blockers = []provision.Blocker{{Kind: "node"}, {Kind: "unschedulable", Pod: train(7)}}
 	change := []provision.Change{{Object: "EC2NodeClass/gpu", Field: volumes, Reason: "NodeClassDrift"}}
 	f.Pools = append(f.Pools,
-		provision.Pool{Name: "batch", Nodes: 3, Replaced: 3, Changes: change, RolloutRate: provision.RolloutRate{Limited: "0"}},
+		provision.Pool{Name: "batch", Nodes: 3, Replaced: 3, Changes: change, RolloutRate: provision.RolloutRate{Budget: "0"}},
 		provision.Pool{Name: "nights", Nodes: 20, Replaced: 2, Changes: change, RolloutRate: provision.RolloutRate{
-			Limited: "0 (0 6 * * 1-5 for 14h)", Waits: time.Date(2026, 11, 20, 20, 0, 0, 0, time.UTC),
+			Budget: "0 (0 6 * * 1-5 for 14h)", NextWindow: time.Date(2026, 11, 20, 20, 0, 0, 0, time.UTC),
 		}},
 		provision.Pool{Name: "tight", Nodes: 1, Replaced: 1, Changes: change, RolloutRate: provision.RolloutRate{
-			AtOnce: 1, Full: "The limit of 8 nvidia.com/gpu leaves no room for a replacement: 8 are in use, and the smallest node allowed has 1.",
+			AllowedDisruptions: 1, LimitReached: "The limit of 8 nvidia.com/gpu leaves no room for a replacement: 8 are in use, and the smallest node allowed has 1.",
 		}},
 	)
 	f.Replaced = append(f.Replaced, nodesOf("batch", 3, "NodeClassDrift")...)
@@ -134,7 +134,7 @@ func blocking() *provision.Forecast {
 	tight[0].Blockers = []provision.Blocker{{Kind: "limit"}}
 	f.Replaced = append(f.Replaced, tight...)
 	f.Drifted = nodesOf("cpu", 2, "AMIDrift")
-	f.Rollout = provision.Rollout{Nodes: 10, Blocked: 3, Pods: 20, MinMinutes: 184, MaxMinutes: 230, Never: true, Assumed: assumed}
+	f.Rollout = provision.Rollout{Nodes: 10, Blocked: 3, Pods: 20, MinMinutes: 184, MaxMinutes: 230, Incomplete: true, Assumptions: assumed}
 	return f
 }
 
@@ -144,17 +144,17 @@ func placing() *provision.Forecast {
 	pod := func(name string) provision.Pod { return provision.Pod{Namespace: "web", Name: name} }
 	const why = `incompatible with nodepool "cpu", no instance type satisfied resources {"cpu":"65"} and requirements`
 	f.Fit = provision.Fit{
-		Scheduled:   []provision.Placement{{Pod: pod("api-1"), Like: 11, Pool: "cpu"}, {Pod: pod("cron-1")}},
-		Unscheduled: []provision.Placement{{Pod: pod("big-1"), Like: 2, Why: why}, {Pod: pod("big-9"), Why: why}, {Pod: pod("gpu-1"), Why: "no pool has nvidia.com/gpu"}},
-		Waiting:     []provision.Placement{{Pod: pod("lost-1"), Why: why}},
+		Scheduled:   []provision.Placement{{Pod: pod("api-1"), Similar: 11, Pool: "cpu"}, {Pod: pod("cron-1")}},
+		Unscheduled: []provision.Placement{{Pod: pod("big-1"), Similar: 2, Reason: why}, {Pod: pod("big-9"), Reason: why}, {Pod: pod("gpu-1"), Reason: "no pool has nvidia.com/gpu"}},
+		Pending:     []provision.Placement{{Pod: pod("lost-1"), Reason: why}},
 	}
 	// Those of declared workloads.
-	f.Fit.Scheduled = append(f.Fit.Scheduled, provision.Placement{Pod: pod("serve"), Workload: "Deployment", New: true, Like: 1, Pool: "cpu"})
-	f.Fit.Unscheduled = append(f.Fit.Unscheduled, provision.Placement{Pod: pod("batch"), Workload: "StatefulSet", Later: true, Why: why})
-	f.Fit.Waiting = append(f.Fit.Waiting,
-		provision.Placement{Pod: pod("train"), Workload: "Job", New: true, Like: 7, Why: why},
-		provision.Placement{Pod: pod("nightly"), Workload: "CronJob", New: true, Later: true, Why: why},
-		provision.Placement{Pod: pod("one"), Workload: "Pod", Why: why})
+	f.Fit.Scheduled = append(f.Fit.Scheduled, provision.Placement{Pod: pod("serve"), Workload: "Deployment", New: true, Similar: 1, Pool: "cpu"})
+	f.Fit.Unscheduled = append(f.Fit.Unscheduled, provision.Placement{Pod: pod("batch"), Workload: "StatefulSet", Inactive: true, Reason: why})
+	f.Fit.Pending = append(f.Fit.Pending,
+		provision.Placement{Pod: pod("train"), Workload: "Job", New: true, Similar: 7, Reason: why},
+		provision.Placement{Pod: pod("nightly"), Workload: "CronJob", New: true, Inactive: true, Reason: why},
+		provision.Placement{Pod: pod("one"), Workload: "Pod", Reason: why})
 	return f
 }
 
@@ -199,7 +199,7 @@ func merge(f, more *provision.Forecast) {
 	f.Removed = append(f.Removed, more.Removed...)
 	f.Fit.Scheduled = append(f.Fit.Scheduled, more.Fit.Scheduled...)
 	f.Fit.Unscheduled = append(f.Fit.Unscheduled, more.Fit.Unscheduled...)
-	f.Fit.Waiting = append(f.Fit.Waiting, more.Fit.Waiting...)
+	f.Fit.Pending = append(f.Fit.Pending, more.Fit.Pending...)
 }
 
 // spoil appends s to every string but times and the words that decide.
@@ -207,7 +207,7 @@ func spoil(v any, s string) any {
 	switch v := v.(type) {
 	case map[string]any:
 		for k, e := range v {
-			if k != "created" && k != "waits" && k != "kind" && k != "action" {
+			if k != "created" && k != "nextWindow" && k != "kind" && k != "action" {
 				v[k] = spoil(e, s)
 			}
 		}

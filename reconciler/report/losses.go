@@ -43,11 +43,11 @@ func (o Options) over(f *provision.Forecast, v voice) part {
 // whither says where the pods of a pool go that goes.
 func whither(r provision.Removal) string {
 	var out []string
-	if r.Moving > 0 {
-		out = append(out, conjugated(r.Moving, "pod", "find")+" another node")
+	if r.Rescheduled > 0 {
+		out = append(out, conjugated(r.Rescheduled, "pod", "find")+" another node")
 	}
-	if r.Homeless > 0 {
-		out = append(out, conjugated(r.Homeless, "pod", "find")+" no other")
+	if r.Unschedulable > 0 {
+		out = append(out, conjugated(r.Unschedulable, "pod", "find")+" no other")
 	}
 	if len(out) == 0 {
 		return ""

@@ -338,7 +338,7 @@ func (m *mask) facts(f hold.Facts) hold.Facts {
 	f.Object, f.Detail = m.text(f.Object), m.text(f.Detail)
 	if f.Nodes != nil {
 		nodes := *f.Nodes
-		nodes.Unknown, nodes.Doubt = m.text(nodes.Unknown), m.text(nodes.Doubt)
+		nodes.Unknown, nodes.Uncertain = m.text(nodes.Unknown), m.text(nodes.Uncertain)
 		f.Nodes = &nodes
 	}
 	return f

@@ -37,8 +37,8 @@ type Binding struct {
 	BaseCommit string `json:"baseCommit,omitempty"`
 	// HeadCommit is what would be merged; empty for a working copy.
 	HeadCommit string `json:"headCommit,omitempty"`
-	// Parted is the commit from which both come, against which the step is told.
-	Parted string `json:"parted,omitempty"`
+	// MergeBase is the commit from which both come, against which the step is told.
+	MergeBase string `json:"mergeBase,omitempty"`
 	// Observed is when the live worlds were looked at; zero where they were not.
 	Observed time.Time `json:"observed,omitzero"`
 }

@@ -95,13 +95,13 @@ func TestTheVerdictOfAProposalNamesGuardsQuotasAndDrift(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			r := tt.p.report()
-			if got := r.Verdict(); got != tt.want {
+			if got := r.Headline(); got != tt.want {
 				t.Errorf("got  %s\nwant %s", got, tt.want)
 			}
 			var back Report
 			raw := render(t, func(b *bytes.Buffer) error { return r.JSON(b) })
-			if err := json.Unmarshal([]byte(raw), &back); err != nil || back.Summary.Verdict != tt.want {
-				t.Errorf("JSON says %q, %v", back.Summary.Verdict, err)
+			if err := json.Unmarshal([]byte(raw), &back); err != nil || back.Summary.Headline != tt.want {
+				t.Errorf("JSON says %q, %v", back.Summary.Headline, err)
 			}
 		})
 	}
@@ -109,7 +109,7 @@ func TestTheVerdictOfAProposalNamesGuardsQuotasAndDrift(t *testing.T) {
 
 func TestTheSignTellsWhetherSomethingMustBeDone(t *testing.T) {
 	for name, want := range map[string]string{
-		"taints": "⛔", "volume": "⚠️", "ami": "⚠️", "removed": "⛔", "limits": "⚠️", "cheaper": "⚠️", "homeless": "⛔", "quota": "⛔",
+		"taints": "⛔", "volume": "⚠️", "ami": "⚠️", "removed": "⛔", "limits": "⚠️", "cheaper": "⚠️", "unschedulable": "⛔", "quota": "⛔",
 		"guarded": "⛔", "offline-taints": "⚠️", "offline-removed": "⛔", "foreign": "⚠️", "lossy": "⛔", "stuck": "⛔", "workload": "⚠️", "drift-only": "✅", "problems": "⛔", "secret": "✅", "offline": "⚠️", "empty": "✅", "many": "⛔",
 	} {
 		if got := proposals()[name].report().sign(); got != want {
@@ -122,13 +122,13 @@ func TestAProposalMasksSecretsOfBothPlansInBoth(t *testing.T) {
 	token := hunter + "token-4711"
 	secret := between("", "Secret", "git", object{"kind": "Secret", "stringData": object{"password": token}}, object{"kind": "Secret", "stringData": object{"password": "other"}})
 	quoting := join(tainting(), plan.Plan{Notes: []plan.Note{{Key: state.Key{Target: "aws", Kind: "Role", Name: "a"}, Text: "the answer was " + token}}})
-	quoting.Changes[0].Hold = hold.Reasons{{Rule: hold.DeletionLosses, Facts: hold.Facts{Detail: "refused: " + token, Nodes: &hold.Nodes{Doubt: token, Unknown: token}}}}
+	quoting.Changes[0].Hold = hold.Reasons{{Rule: hold.DeletionLosses, Facts: hold.Facts{Detail: "refused: " + token, Nodes: &hold.Nodes{Uncertain: token, Unknown: token}}}}
 	for name, p := range map[string]plan.Proposal{"a secret of the drift": {Step: quoting, Drift: secret}, "a secret of the step": {Step: secret, Drift: quoting}} {
 		t.Run(name, func(t *testing.T) {
 			r := NewProposal(p, []state.Problem{{Message: "bad: " + token}})
 			const shape = "ghp_0123456789abcdefABCDEF"
 			r.Guards = []Guard{{Rule: "lint", Result: "held", Text: "found " + shape}}
-			r.Binding = &Binding{Cluster: "https://u:" + shape + "@host", Base: shape, HeadCommit: shape, Parted: shape, BaseCommit: shape}
+			r.Binding = &Binding{Cluster: "https://u:" + shape + "@host", Base: shape, HeadCommit: shape, MergeBase: shape, BaseCommit: shape}
 			for form, got := range all(t, r) {
 				if strings.Contains(got, token) || strings.Contains(got, shape) {
 					t.Errorf("%s shows it:\n%s", form, got)
@@ -156,7 +156,7 @@ func proposing(s string) Report {
 	r := NewProposal(plan.Proposal{Step: p, Drift: p}, []state.Problem{{Origin: state.Origin{File: s + ".yaml", Line: 2}, Message: s + "."}})
 	r.Forecast = ruined(s)
 	r.Guards = []Guard{{Rule: "rule" + s, Result: "held", Text: s + "."}, {Rule: "lint" + s, Result: "warning", Text: s + "."}}
-	r.Binding = &Binding{Cluster: "c" + s, Base: "b" + s, BaseCommit: "1" + s, HeadCommit: "2" + s, Parted: "3" + s, Observed: time.Date(2026, 11, 20, 19, 2, 0, 0, time.UTC)}
+	r.Binding = &Binding{Cluster: "c" + s, Base: "b" + s, BaseCommit: "1" + s, HeadCommit: "2" + s, MergeBase: "3" + s, Observed: time.Date(2026, 11, 20, 19, 2, 0, 0, time.UTC)}
 	return r
 }
 
@@ -188,7 +188,7 @@ func TestHostileNamesOfAProposalStayInCode(t *testing.T) {
 					checkPrintable(t, form, got)
 				}
 			}
-			if v := r.Verdict(); strings.Contains(v, "\n") || len([]rune(v)) > 600 {
+			if v := r.Headline(); strings.Contains(v, "\n") || len([]rune(v)) > 600 {
 				t.Errorf("the verdict is %q", v)
 			}
 		})
@@ -277,12 +277,14 @@ func TestContentStaysWhileOnlyTheClusterBreathes(t *testing.T) {
 		"another moment":              func(r *Report, _ *provision.Forecast) { r.Binding.Observed = r.Binding.Observed.Add(time.Hour) },
 		"pods of a node come and go":  func(_ *Report, f *provision.Forecast) { f.Replaced[1].Pods = f.Replaced[1].Pods[:1] },
 		"another pod keeps the node":  func(_ *Report, f *provision.Forecast) { f.Replaced[0].Blockers[0].Pod.Name = "train-9" },
-		"a budget is used up for now": func(_ *Report, f *provision.Forecast) { f.Pools[1].RolloutRate.AtOnce = 2 },
+		"a budget is used up for now": func(_ *Report, f *provision.Forecast) { f.Pools[1].RolloutRate.AllowedDisruptions = 2 },
 		"a pool elsewhere grows": func(_ *Report, f *provision.Forecast) {
 			f.Pools[0].Nodes, f.Cost.Now.OnDemand, f.Cost.After.OnDemand = 9, 7, 8.212
 		},
-		"more pods wait either way":             func(_ *Report, f *provision.Forecast) { f.Fit.Waiting = f.Fit.Waiting[1:] },
-		"another pod finds a node":              func(_ *Report, f *provision.Forecast) { f.Fit.Scheduled[0].Name, f.Fit.Scheduled[0].Like = "api-7", 3 },
+		"more pods wait either way": func(_ *Report, f *provision.Forecast) { f.Fit.Pending = f.Fit.Pending[1:] },
+		"another pod finds a node": func(_ *Report, f *provision.Forecast) {
+			f.Fit.Scheduled[0].Name, f.Fit.Scheduled[0].Similar = "api-7", 3
+		},
 		"a node that had drifted is gone":       func(_ *Report, f *provision.Forecast) { f.Drifted = f.Drifted[1:] },
 		"more of a quota is in use":             func(r *Report, _ *provision.Forecast) { r.Notes[0].Text = "of 64 vCPUs, 16 are used" },
 		"what was there before is counted anew": func(r *Report, _ *provision.Forecast) { r.Drift.Notes[1].Text = "12 others have it" },
@@ -313,8 +315,8 @@ func TestContentStaysWhileOnlyTheClusterBreathes(t *testing.T) {
 		"a cent":                    func(_ *Report, f *provision.Forecast) { f.Cost.After.OnDemand += 0.01 },
 		"a longer roll-out":         func(_ *Report, f *provision.Forecast) { f.Rollout.MaxMinutes = 90 },
 		"more of a warning":         func(r *Report, _ *provision.Forecast) { r.Drift.Notes[0].Text = "needs 65 vCPUs" },
-		"a new pod fits":            func(_ *Report, f *provision.Forecast) { f.Fit.Waiting = f.Fit.Waiting[:1] },
-		"a pod without a node more": func(_ *Report, f *provision.Forecast) { f.Fit.Unscheduled[0].Like++ },
+		"a new pod fits":            func(_ *Report, f *provision.Forecast) { f.Fit.Pending = f.Fit.Pending[:1] },
+		"a pod without a node more": func(_ *Report, f *provision.Forecast) { f.Fit.Unscheduled[0].Similar++ },
 		"a guard holds": func(r *Report, _ *provision.Forecast) {
 			r.Guards = []Guard{{Rule: "MaxNodesReplaced", Result: "held", Text: "x"}}
 		},

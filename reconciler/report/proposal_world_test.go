@@ -23,12 +23,12 @@ func (p proposed) report() Report {
 	r.Forecast, r.Guards = p.forecast, p.guards
 	r.Binding = &Binding{
 		Cluster: "dev", Base: "main", BaseCommit: "abc1234def5678900000000000000000000000aa",
-		HeadCommit: "def5678abc1234900000000000000000000000bb", Parted: "abc1234def5678900000000000000000000000aa",
+		HeadCommit: "def5678abc1234900000000000000000000000bb", MergeBase: "abc1234def5678900000000000000000000000aa",
 		Observed: time.Date(2026, 11, 20, 19, 2, 0, 0, time.UTC),
 	}
 	if p.offline {
 		r.Binding.Observed, r.Binding.HeadCommit = time.Time{}, ""
-		r.Binding.Parted = "0123abc000000000000000000000000000000000"
+		r.Binding.MergeBase = "0123abc000000000000000000000000000000000"
 	}
 	return r
 }
@@ -109,23 +109,23 @@ func proposals() map[string]proposed {
 	pdb.Replaced[0].Blockers = []provision.Blocker{{Kind: "pdb", Pod: provision.Pod{Namespace: "ml", Name: "train-0"}, Budgets: []string{"ml/train"}}}
 	pdb.Replaced[1].Blockers = []provision.Blocker{{Kind: "do-not-disrupt", Pod: provision.Pod{Namespace: "ml", Name: "train-2"}, ForcedAfterSeconds: 5400}}
 	pdb.Pools[1].Changes = pdb.Pools[1].Changes[2:]
-	pdb.Rollout.Blocked, pdb.Rollout.Never = 1, true
+	pdb.Rollout.Blocked, pdb.Rollout.Incomplete = 1, true
 	quota := quotaNote(quotaUsed)
 	limits := func(n int64) object { return poolOf(object{"limits": object{"nvidia.com/gpu": n}}) }
 	role := aws("iam", "Role", "", "dev-nodes", object{"policies": []any{"AmazonSSMManagedInstanceCore"}})
 	out := map[string]proposed{
 		"taints": {Proposal: plan.Proposal{Step: join(tainting(), quota), Drift: drifting()}, forecast: pdb,
 			guards: []Guard{{Rule: "MaxNodesReplaced", Result: "ok", Text: "4 of at most 10 nodes are replaced"}, {Rule: "lint", Result: "ok", Text: "nothing found"}}},
-		"volume":     {Proposal: plan.Proposal{Step: join(volume(), quota)}, forecast: classReplacing("NodeClassDrift", volumes)},
-		"ami":        {Proposal: plan.Proposal{Step: join(amis(), quota)}, forecast: amiReplacing()},
-		"removed":    {Proposal: plan.Proposal{Step: join(removal(), quota)}, forecast: removing(), guards: []Guard{{Rule: "MaxPrunePercent", Result: "held", Text: "would delete all 2 objects (guard.maxPrunePercent)"}, {Rule: "DeletionLosses", Result: "held", Text: "deleting NodePool.karpenter.sh/old: 2 nodes, 4 pods go with it"}}},
-		"limits":     {Proposal: plan.Proposal{Step: join(between("karpenter.sh", "NodePool", "gpu", limits(8), limits(16)), overlay(), quota)}, forecast: limiting()},
-		"new":        {Proposal: plan.Proposal{Step: join(between("karpenter.sh", "NodePool", "new", nil, limits(8)), plan.Compute(state.NewSet(role), state.Set{}), quota)}, forecast: coming()},
-		"cheaper":    {Proposal: plan.Proposal{Step: join(spot(), quota)}, forecast: cheapening()},
-		"homeless":   {Proposal: plan.Proposal{Step: join(between("karpenter.sh", "NodePool", "gpu", limits(8), limits(1)), quota)}, forecast: placing()},
-		"quota":      {Proposal: plan.Proposal{Step: join(between("karpenter.sh", "NodePool", "gpu", limits(8), limits(48)), quotaWarning("NodePool gpu may ask for 192 vCPUs, the quota is 64; ask for more: aws service-quotas request-service-quota-increase --service-code ec2 --quota-code L-DB2E81BA"), quota)}, forecast: limiting()},
-		"guarded":    {Proposal: plan.Proposal{Step: join(tainting(), quota)}, forecast: replacing(), guards: guards()},
-		"drift-only": {Proposal: plan.Proposal{Step: plan.Plan{Unchanged: 12}, Drift: drifting()}, forecast: &provision.Forecast{Drifted: nodesOf("cpu", 2, "AMIDrift")}},
+		"volume":        {Proposal: plan.Proposal{Step: join(volume(), quota)}, forecast: classReplacing("NodeClassDrift", volumes)},
+		"ami":           {Proposal: plan.Proposal{Step: join(amis(), quota)}, forecast: amiReplacing()},
+		"removed":       {Proposal: plan.Proposal{Step: join(removal(), quota)}, forecast: removing(), guards: []Guard{{Rule: "MaxPrunePercent", Result: "held", Text: "would delete all 2 objects (guard.maxPrunePercent)"}, {Rule: "DeletionLosses", Result: "held", Text: "deleting NodePool.karpenter.sh/old: 2 nodes, 4 pods go with it"}}},
+		"limits":        {Proposal: plan.Proposal{Step: join(between("karpenter.sh", "NodePool", "gpu", limits(8), limits(16)), overlay(), quota)}, forecast: limiting()},
+		"new":           {Proposal: plan.Proposal{Step: join(between("karpenter.sh", "NodePool", "new", nil, limits(8)), plan.Compute(state.NewSet(role), state.Set{}), quota)}, forecast: coming()},
+		"cheaper":       {Proposal: plan.Proposal{Step: join(spot(), quota)}, forecast: cheapening()},
+		"unschedulable": {Proposal: plan.Proposal{Step: join(between("karpenter.sh", "NodePool", "gpu", limits(8), limits(1)), quota)}, forecast: placing()},
+		"quota":         {Proposal: plan.Proposal{Step: join(between("karpenter.sh", "NodePool", "gpu", limits(8), limits(48)), quotaWarning("NodePool gpu may ask for 192 vCPUs, the quota is 64; ask for more: aws service-quotas request-service-quota-increase --service-code ec2 --quota-code L-DB2E81BA"), quota)}, forecast: limiting()},
+		"guarded":       {Proposal: plan.Proposal{Step: join(tainting(), quota)}, forecast: replacing(), guards: guards()},
+		"drift-only":    {Proposal: plan.Proposal{Step: plan.Plan{Unchanged: 12}, Drift: drifting()}, forecast: &provision.Forecast{Drifted: nodesOf("cpu", 2, "AMIDrift")}},
 		"problems": {Proposal: plan.Proposal{Step: tainting()}, problems: []state.Problem{
 			{Origin: state.Origin{File: "clusters/dev/bad.yaml", Line: 7}, Message: `field "weigth" is unknown; did you mean "weight"?`},
 			{Message: "the folder has no kustomization.yaml"},
@@ -173,9 +173,9 @@ func lossy() *provision.Forecast {
 	f := removing()
 	f.Replaced, f.Pools = nodesOf("gpu", 2, "NodeClassDrift"), append(f.Pools, classReplacing("NodeClassDrift", volumes).Pools[1])
 	f.Pools[2].Replaced, f.Pools[2].OverLimit = 2, []provision.Excess{{Resource: "nvidia.com/gpu", Used: "4", Limit: "2"}}
-	f.Replaced[0].Pods[1].Alone, f.Removed[0].Nodes[0].Pods[0].Alone = true, true
-	f.Removed[0].Moving, f.Removed[0].Homeless = 1, 2
-	f.Rollout = provision.Rollout{Nodes: 2, Pods: 4, MinMinutes: 4, MaxMinutes: 40, Assumed: assumed}
+	f.Replaced[0].Pods[1].Unowned, f.Removed[0].Nodes[0].Pods[0].Unowned = true, true
+	f.Removed[0].Rescheduled, f.Removed[0].Unschedulable = 1, 2
+	f.Rollout = provision.Rollout{Nodes: 2, Pods: 4, MinMinutes: 4, MaxMinutes: 40, Assumptions: assumed}
 	f.Cost.Unblocked = &provision.Amount{OnDemand: 1.5}
 	f.Cost.Notes = []string{"NodePool old goes: 2 pods of it find no other node, and what is no longer paid for their nodes is saved only while they do not run."}
 	return f
@@ -195,7 +195,7 @@ func stuck() *provision.Forecast {
 	for i := range f.Replaced {
 		f.Replaced[i].Blockers = []provision.Blocker{{Kind: "do-not-disrupt", Pod: f.Replaced[i].Pods[0]}}
 	}
-	f.Rollout = provision.Rollout{Nodes: 4, Blocked: 4, Pods: 8, Never: true, Assumed: assumed}
+	f.Rollout = provision.Rollout{Nodes: 4, Blocked: 4, Pods: 8, Incomplete: true, Assumptions: assumed}
 	return f
 }
 
@@ -205,8 +205,8 @@ func working() *provision.Forecast {
 	f.Pools[0].Changes, f.Pools[0].Action = nil, ""
 	pod := func(name string) provision.Pod { return provision.Pod{Namespace: "ml", Name: name} }
 	f.Fit = provision.Fit{
-		Scheduled: []provision.Placement{{Pod: pod("serve"), Workload: "Deployment", New: true, Later: true, Pool: "cpu"}},
-		Waiting:   []provision.Placement{{Pod: pod("train"), Workload: "Deployment", New: true, Like: 2, Why: "the pools offer at most 1 nvidia.com/gpu a node"}},
+		Scheduled: []provision.Placement{{Pod: pod("serve"), Workload: "Deployment", New: true, Inactive: true, Pool: "cpu"}},
+		Pending:   []provision.Placement{{Pod: pod("train"), Workload: "Deployment", New: true, Similar: 2, Reason: "the pools offer at most 1 nvidia.com/gpu a node"}},
 	}
 	return f
 }
@@ -271,7 +271,7 @@ func limiting() *provision.Forecast {
 	}
 	f.Cost = f.Pools[0].Cost
 	f.Cost.Prices = prices
-	f.Fit.Scheduled = []provision.Placement{{Pod: provision.Pod{Namespace: "ml", Name: "serve-1"}, Like: 3, Pool: "gpu"}}
+	f.Fit.Scheduled = []provision.Placement{{Pod: provision.Pod{Namespace: "ml", Name: "serve-1"}, Similar: 3, Pool: "gpu"}}
 	return f
 }
 

@@ -234,8 +234,8 @@ func (b *Binding) line(v voice) string {
 		}
 		out = append(out, v.revision(b.Base, b.BaseCommit)+" ← "+head)
 	}
-	if b.Parted != "" && b.Parted != b.BaseCommit {
-		out = append(out, "parted at "+v.short(shortCommit(b.Parted)))
+	if b.MergeBase != "" && b.MergeBase != b.BaseCommit {
+		out = append(out, "parted at "+v.short(shortCommit(b.MergeBase)))
 	}
 	if b.Observed.IsZero() {
 		out = append(out, "offline: neither a cluster nor AWS was looked at")

@@ -73,9 +73,9 @@ type Summary struct {
 	// hash shows other changes. It is made of masked values, so that nobody
 	// can try guesses of a secret on it.
 	Hash string `json:"hash"`
-	// Verdict is the report in one line for a person, see [Report.Verdict]; set
+	// Headline is the report in one line for a person, see [Report.Headline]; set
 	// where it is written as JSON with a forecast or of a proposal.
-	Verdict string `json:"verdict,omitempty"`
+	Headline string `json:"headline,omitempty"`
 	// Outcome counts what became of the changes; absent before they are tried.
 	Outcome *Tally `json:"outcome,omitempty"`
 }

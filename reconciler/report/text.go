@@ -205,7 +205,7 @@ func (r Report) JSON(w io.Writer) error {
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
 	if r = r.shown(); r.told() {
-		r.Summary.Verdict = briefly(r.clauses(plainVoice()))
+		r.Summary.Headline = briefly(r.clauses(plainVoice()))
 	}
 	if err := e.Encode(r); err != nil {
 		return fmt.Errorf("encoding the report: %w", err)

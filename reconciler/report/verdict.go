@@ -10,7 +10,7 @@ import (
 	"github.com/poolwright/poolwright/provision"
 )
 
-// Verdict is the report in one harmless line of plain text: what is wrong with the
+// Headline is the report in one harmless line of plain text: what is wrong with the
 // change and what it is and, with a forecast, what it does to nodes, pods and money;
 // then quotas, what is not known, and of a proposal how much had drifted before. It
 // names at most one thing of a repository, a pool, shortened, and the rules that hold
@@ -20,7 +20,7 @@ import (
 // commit. Of a longer one the parts that matter least are left out or shortened:
 // first what had drifted before, then that quotas suffice, the ceiling, the share of
 // spot, why nodes stay, what is not known, and names.
-func (r Report) Verdict() string {
+func (r Report) Headline() string {
 	if r = r.shown(); r.told() {
 		return briefly(r.clauses(plainVoice()))
 	}

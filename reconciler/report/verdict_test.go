@@ -53,7 +53,7 @@ func TestAVerdictTooLongForAForgeLosesWhatMattersLeast(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			got := tt.r.Verdict()
+			got := tt.r.Headline()
 			if n := utf8.RuneCountInString(got); got != tt.want || n > 140 {
 				t.Errorf("%d: got  %s\nwant %s", n, got, tt.want)
 			}
@@ -83,7 +83,7 @@ func TestOnlyNodesWithoutRoomCountAsSuch(t *testing.T) {
 		}
 	}
 	f.Replaced[len(f.Replaced)-2].Blockers = []provision.Blocker{{Kind: "limit"}, {Kind: "node"}}
-	f.Pools[4].RolloutRate.Full = ""
+	f.Pools[4].RolloutRate.LimitReached = ""
 	if md = all(t, forecasted(step(), f))["md"]; !strings.Contains(md, "the pool's limit leaves no room for a replacement; the node is annotated do-not-disrupt") {
 		t.Errorf("a node that two things keep:\n%s", md)
 	}
@@ -92,12 +92,12 @@ func TestOnlyNodesWithoutRoomCountAsSuch(t *testing.T) {
 func TestAWorkloadIsNamedWithWhatBecomesOfIt(t *testing.T) {
 	for want, p := range map[string]provision.Placement{
 		"a/x":                          {},
-		"a/x (and 2 like it)":          {Like: 2},
-		"Deployment a/x (new, 2 pods)": {Workload: "Deployment", New: true, Like: 1},
-		"Deployment a/x (scaled to zero: one pod)":                       {Workload: "Deployment", Later: true},
-		"StatefulSet a/x (new, scaled to zero: one pod)":                 {Workload: "StatefulSet", New: true, Later: true},
-		"Job a/x (suspended: 4 pods)":                                    {Workload: "Job", Later: true, Like: 3},
-		"CronJob a/x (not running now: one pod)":                         {Workload: "CronJob", Later: true},
+		"a/x (and 2 like it)":          {Similar: 2},
+		"Deployment a/x (new, 2 pods)": {Workload: "Deployment", New: true, Similar: 1},
+		"Deployment a/x (scaled to zero: one pod)":                       {Workload: "Deployment", Inactive: true},
+		"StatefulSet a/x (new, scaled to zero: one pod)":                 {Workload: "StatefulSet", New: true, Inactive: true},
+		"Job a/x (suspended: 4 pods)":                                    {Workload: "Job", Inactive: true, Similar: 3},
+		"CronJob a/x (not running now: one pod)":                         {Workload: "CronJob", Inactive: true},
 		"Deployment a/x (1 pod)":                                         {Workload: "Deployment"},
 		"Pod a/x (new)":                                                  {Workload: "Pod", New: true},
 		"Pod a/x":                                                        {Workload: "Pod"},
@@ -154,7 +154,7 @@ func TestBarsOfContentNeverEndACell(t *testing.T) {
 func TestANodeThatIsOnlyStartingStopsNobody(t *testing.T) {
 	f := replacing()
 	f.Replaced[0].Blockers = []provision.Blocker{{Kind: "starting"}}
-	f.Rollout.Never = true
+	f.Rollout.Incomplete = true
 	r := proposals()["volume"].report()
 	if r.Forecast = f; r.sign() != "⚠️" {
 		t.Errorf("got %s", r.sign())
@@ -187,7 +187,7 @@ func TestWhatNobodyCountedIsStillTold(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			r := proposals()["offline"].report()
 			tt.change(&r)
-			if got := r.Verdict(); got != tt.want {
+			if got := r.Headline(); got != tt.want {
 				t.Errorf("got  %s\nwant %s", got, tt.want)
 			}
 		})

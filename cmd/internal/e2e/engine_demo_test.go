@@ -161,13 +161,13 @@ func tellsTheStory(t *testing.T) {
 		t.Fatalf("the story is not the documented one (-documented +told):\n%s", diff)
 	}
 	for _, pair := range [][2]string{
-		{"world.ready", "git.pushed"}, {"git.pushed", "sync.ready"}, {"sync.ready", "pod.pending"}, {"pod.pending", "fleet.requested"},
+		{"sandbox.ready", "git.pushed"}, {"git.pushed", "sync.ready"}, {"sync.ready", "pod.pending"}, {"pod.pending", "fleet.requested"},
 		{"fleet.requested", "node.registered"}, {"node.registered", "gpu.allocatable"}, {"gpu.allocatable", "node.initialized"},
 		{"node.registered", "pod.bound"}, {"pod.bound", "pod.running"}, {"pod.running", "drift.injected"}, {"drift.injected", "drift.corrected"},
-		{"drift.corrected", "pullrequest.opened"}, {"pullrequest.opened", "pullrequest.told"}, {"pullrequest.told", "pullrequest.pushed"},
-		{"pullrequest.pushed", "pullrequest.retold"}, {"pullrequest.retold", "commit.pushed"}, {"commit.pushed", "commit.applied"},
-		{"commit.applied", "pullrequest.done"}, {"commit.applied", "pod.deleted"},
-		{"pod.deleted", "instance.terminated"}, {"instance.terminated", "world.zero"}, {"world.zero", "summary"},
+		{"drift.corrected", "pullrequest.opened"}, {"pullrequest.opened", "comment.created"}, {"comment.created", "pullrequest.pushed"},
+		{"pullrequest.pushed", "comment.edited"}, {"comment.edited", "commit.pushed"}, {"commit.pushed", "commit.applied"},
+		{"commit.applied", "comment.concluded"}, {"commit.applied", "pod.deleted"},
+		{"pod.deleted", "instance.terminated"}, {"instance.terminated", "nodes.zero"}, {"nodes.zero", "summary"},
 	} {
 		if at[pair[1]].Before(at[pair[0]]) {
 			t.Errorf("%s came %s before %s", pair[1], at[pair[0]].Sub(at[pair[1]]), pair[0])
@@ -175,7 +175,7 @@ func tellsTheStory(t *testing.T) {
 	}
 	for _, one := range events {
 		words := map[string]string{
-			"pullrequest.told": "1 node replaced", "pullrequest.retold": "consolidateAfter", "pullrequest.done": "No node had to be replaced",
+			"comment.created": "1 node replaced", "comment.edited": "consolidateAfter", "comment.concluded": "No node had to be replaced",
 		}[one.Event]
 		if words != "" && !strings.Contains(one.Comment, words) {
 			t.Errorf("%s does not say %q:\n%s", one.Event, words, one.Comment)
@@ -210,9 +210,9 @@ func tellsOfAnother(t *testing.T) {
 		details[one.Event] = string(one.Detail)
 	}
 	want := []string{
-		"world.ready", "git.pushed", "sync.ready",
+		"sandbox.ready", "git.pushed", "sync.ready",
 		"pod.pending", "nodeclaim.created", "fleet.requested", "node.registered", "gpu.allocatable", "node.initialized", "pod.bound", "pod.running",
-		"gpu.shared", "commit.pushed", "commit.applied", "pod.deleted", "instance.terminated", "world.zero", "summary",
+		"gpu.shared", "commit.pushed", "commit.applied", "pod.deleted", "instance.terminated", "nodes.zero", "summary",
 	}
 	if diff := cmp.Diff(want, names); diff != "" {
 		t.Fatalf("the story is another (-want +told):\n%s", diff)

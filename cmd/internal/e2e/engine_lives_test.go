@@ -60,7 +60,7 @@ func (s scene) killedInALaunch() {
 	if err != nil {
 		s.Fatal(err)
 	}
-	if meta.IsStatusConditionTrue(c.Status.Conditions, "EngineHeld") || len(s.logged("The engine is held")) > heldBefore {
+	if meta.IsStatusConditionTrue(c.Status.Conditions, "EngineBlocked") || len(s.logged("The engine is held")) > heldBefore {
 		s.Errorf("the engine was held: %+v", c.Status.Conditions)
 	}
 	s.claimsAreUnique()
@@ -236,11 +236,11 @@ func (s scene) autoModeHolds() {
 	if err != nil {
 		s.Fatal(err)
 	}
-	held := meta.FindStatusCondition(c.Status.Conditions, "EngineHeld")
+	held := meta.FindStatusCondition(c.Status.Conditions, "EngineBlocked")
 	if held == nil || held.Status != metav1.ConditionTrue || held.Reason != "AutoMode" || !strings.Contains(held.Message, "Auto Mode") || !strings.Contains(held.Message, ": ") {
-		s.Errorf("EngineHeld is %+v", held)
+		s.Errorf("EngineBlocked is %+v", held)
 	} else {
-		s.Logf("EngineHeld says: %s", held.Message)
+		s.Logf("EngineBlocked says: %s", held.Message)
 	}
 	s.addPod(pool)
 	git.push(s, "v2")

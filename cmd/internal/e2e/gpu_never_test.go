@@ -32,12 +32,12 @@ func (l *gpuLives) nodesNeverOffer(g gpuScene) {
 	second := g.givesUp(l.metrics, pool, readiness.MissingGPUs, nodes.Fault{NoPlugin: true}, "30 of 40", "number 2 in a row", "no GPU node of pool never is launched until")
 	g.Logf("the pool was held after %s", since(begin))
 
-	message := g.pluginReady(metav1.ConditionFalse, "PoolsHeld")
+	message := g.pluginReady(metav1.ConditionFalse, "PoolsBackingOff")
 	if !strings.Contains(message, pool+" until ") {
 		g.Errorf("the DevicePlugin says: %s", message)
 	}
 	held, err := g.poolStatus(pool)
-	if err != nil || held.HeldUntil == nil {
+	if err != nil || held.BackoffUntil == nil {
 		g.Fatalf("the status of the pool is %+v, %v", held, err)
 	}
 	profile.ReadyTimeout = 30 * time.Minute // a slow machine has time from here on
@@ -61,7 +61,7 @@ func (l *gpuLives) nodesNeverOffer(g gpuScene) {
 	claims, err := g.claims(pool)
 	claims = slices.DeleteFunc(claims, func(c karpv1.NodeClaim) bool { return c.DeletionTimestamp != nil })
 	launched := g.launched(pool)
-	if lasts := time.Now().Before(held.HeldUntil.Time); err != nil || lasts && (len(claims) > 0 || launched != 2) {
+	if lasts := time.Now().Before(held.BackoffUntil.Time); err != nil || lasts && (len(claims) > 0 || launched != 2) {
 		g.Errorf("of the held pool there are %d NodeClaims and were %d instances; %v", len(claims), launched, err)
 	}
 
@@ -78,7 +78,7 @@ func (l *gpuLives) nodesNeverOffer(g gpuScene) {
 		if err != nil {
 			return err
 		}
-		if p.Failures != 0 || p.HeldUntil != nil {
+		if p.Failures != 0 || p.BackoffUntil != nil {
 			return fmt.Errorf("the status of the pool is %+v", p)
 		}
 		return nil
@@ -180,7 +180,7 @@ func (g gpuScene) remembersHold(pool string, args ...string) {
 			if p.Failures != 2 || p.LastFailure == "" {
 				g.Errorf("the status of the pool is %+v", p)
 			}
-			plugin.Status.Pools[i].HeldUntil = &metav1.Time{Time: time.Now().Add(-time.Second).Truncate(time.Second)}
+			plugin.Status.Pools[i].BackoffUntil = &metav1.Time{Time: time.Now().Add(-time.Second).Truncate(time.Second)}
 		}
 	}
 	if err := g.hand.Status().Patch(g.Context(), plugin, client.MergeFrom(before)); err != nil {

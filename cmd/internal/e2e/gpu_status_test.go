@@ -86,7 +86,7 @@ func (g gpuScene) tells(pool string, many int, each gpu.Offer) error {
 			return fmt.Errorf("the status of pool %s is %+v", pool, p)
 		}
 	}
-	if int(p.Nodes) != many || int(p.UpdatedNodes) != many || len(p.Troubles) > 0 || p.Rollout != "" {
+	if int(p.Nodes) != many || int(p.UpdatedNodes) != many || len(p.UnhealthyNodes) > 0 || p.Rollout != "" {
 		return fmt.Errorf("the status of pool %s is %+v", pool, p)
 	}
 	return nil

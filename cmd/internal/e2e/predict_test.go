@@ -91,7 +91,7 @@ func (p *predicted) saysWhatAWorldHolds() {
 	if diff := cmp.Diff(want, inWords(p.told.Replaced)); diff != "" {
 		p.Errorf("the prediction differs (-want +got):\n%s", diff)
 	}
-	if f := p.told; len(f.Drifted)+len(f.Removed)+len(f.Fit.Unscheduled)+len(f.Unknown) > 0 || f.Rollout.Nodes != 6 || f.Rollout.Blocked != 2 || !f.Rollout.Never {
+	if f := p.told; len(f.Drifted)+len(f.Removed)+len(f.Fit.Unscheduled)+len(f.Unknown) > 0 || f.Rollout.Nodes != 6 || f.Rollout.Blocked != 2 || !f.Rollout.Incomplete {
 		p.Errorf("more is told than there is: drifted %v, removed %v, unscheduled %v, unknown %v, %+v", f.Drifted, f.Removed, f.Fit.Unscheduled, f.Unknown, f.Rollout)
 	}
 	if first := p.told.Replaced[0]; first.Pool != taintsPool || len(first.Pods) > 0 {

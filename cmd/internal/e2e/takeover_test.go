@@ -81,11 +81,11 @@ func (s *stocked) installedBeside() {
 	if err != nil {
 		s.Fatal(err)
 	}
-	held := meta.FindStatusCondition(c.Status.Conditions, "EngineHeld")
-	s.Logf("EngineHeld says: %s", held.Message)
+	held := meta.FindStatusCondition(c.Status.Conditions, "EngineBlocked")
+	s.Logf("EngineBlocked says: %s", held.Message)
 	for _, word := range []string{stockNamespace + "/" + stockLease, "scale"} {
 		if !strings.Contains(held.Message, word) {
-			s.Errorf("EngineHeld does not say %q: %s", word, held.Message)
+			s.Errorf("EngineBlocked does not say %q: %s", word, held.Message)
 		}
 	}
 	s.applied()

@@ -40,7 +40,7 @@ func bookkeeping() *gpus {
 func plugin(failures map[string]int32, until time.Time) *v1alpha1.DevicePlugin {
 	p := &v1alpha1.DevicePlugin{ObjectMeta: metav1.ObjectMeta{Name: "nvidia"}}
 	for pool, n := range failures {
-		p.Status.Pools = append(p.Status.Pools, v1alpha1.GPUPoolStatus{Name: pool, Failures: n, HeldUntil: &metav1.Time{Time: until}})
+		p.Status.Pools = append(p.Status.Pools, v1alpha1.GPUPoolStatus{Name: pool, Failures: n, BackoffUntil: &metav1.Time{Time: until}})
 	}
 	return p
 }

@@ -100,7 +100,7 @@ func (p *proposer) tell(ctx context.Context, s proposal) (review, error) {
 	r.Forecast, r.Guards = impact.OrUnknown(f, unforeseen), append(guards, sides.doubts...)
 	veil(found.Proposal, &r)
 	r.Binding = &report.Binding{
-		Cluster: clusterIn(sides.after.Set), Base: s.base, BaseCommit: s.Base.Commit, HeadCommit: s.Head.Commit, Parted: s.MergeBase.Commit,
+		Cluster: clusterIn(sides.after.Set), Base: s.base, BaseCommit: s.Base.Commit, HeadCommit: s.Head.Commit, MergeBase: s.MergeBase.Commit,
 	}
 	if !p.offline {
 		r.Binding.Observed = p.seen.oldest()

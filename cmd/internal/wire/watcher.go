@@ -215,10 +215,10 @@ func (w *watcher) report(ctx context.Context, now stance) error {
 	return errors.Join(errs...)
 }
 
-// engineConditions are Ready, as given, and EngineHeld, which is true while something holds
+// engineConditions are Ready, as given, and EngineBlocked, which is true while something blocks
 // the engine.
 func engineConditions(status metav1.ConditionStatus, reason, message string, held *notStarted) []metav1.Condition {
-	is := metav1.Condition{Type: "EngineHeld", Status: metav1.ConditionFalse, Reason: "NotHeld", Message: "No safety gate holds the engine"}
+	is := metav1.Condition{Type: "EngineBlocked", Status: metav1.ConditionFalse, Reason: "NotBlocked", Message: "No safety gate blocks the engine"}
 	if held != nil {
 		is.Status, is.Reason, is.Message = metav1.ConditionTrue, held.reason, held.message
 	}

@@ -71,7 +71,7 @@ func TestTheEngineIsSpokenOfOnlyForTheNewestSpec(t *testing.T) {
 		return eks(func(c *v1alpha1.Cluster) {
 			c.Generation = 2
 			c.Status.Conditions = []metav1.Condition{
-				{Type: "EngineHeld", Status: metav1.ConditionFalse, Reason: "NotHeld", ObservedGeneration: generation},
+				{Type: "EngineBlocked", Status: metav1.ConditionFalse, Reason: "NotBlocked", ObservedGeneration: generation},
 				{Type: "Ready", Status: metav1.ConditionTrue, Reason: EngineRunning, ObservedGeneration: generation},
 			}
 		})

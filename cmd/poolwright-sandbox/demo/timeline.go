@@ -8,7 +8,7 @@ import (
 
 // The events of the stories, in their order. Scripts depend on these names.
 const (
-	worldReady         = "world.ready"
+	worldReady         = "sandbox.ready"
 	gitPushed          = "git.pushed"
 	syncReady          = "sync.ready"
 	podPending         = "pod.pending"
@@ -24,15 +24,15 @@ const (
 	awsDriftInjected   = "aws.drift.injected"
 	awsDriftCorrected  = "aws.drift.corrected"
 	pullOpened         = "pullrequest.opened"
-	pullTold           = "pullrequest.told"
+	pullTold           = "comment.created"
 	pullPushed         = "pullrequest.pushed"
-	pullRetold         = "pullrequest.retold"
+	pullRetold         = "comment.edited"
 	commitPushed       = "commit.pushed"
 	commitApplied      = "commit.applied"
-	pullDone           = "pullrequest.done"
+	pullDone           = "comment.concluded"
 	podDeleted         = "pod.deleted"
 	instanceTerminated = "instance.terminated"
-	worldZero          = "world.zero"
+	worldZero          = "nodes.zero"
 	storySummary       = "summary"
 )
 

@@ -6,7 +6,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// EngineMode says who provisions nodes.
+// EngineMode is who provisions nodes.
 // +kubebuilder:validation:Enum=Embedded;External;Off
 type EngineMode string
 
@@ -21,7 +21,7 @@ const (
 	EngineOff EngineMode = "Off"
 )
 
-// Cluster says which EKS cluster this is and how its engine runs. There is one
+// Cluster is which EKS cluster this is and how its engine runs. There is one
 // per API server, named "cluster" by convention.
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -43,7 +43,7 @@ type Cluster struct {
 }
 
 // ClusterSpec is the cluster's identity, its engine's settings and what AWS must
-// hold for its nodes.
+// apply to its nodes.
 type ClusterSpec struct {
 	// Name is the EKS cluster's name.
 	// +kubebuilder:validation:Pattern="^[0-9A-Za-z][A-Za-z0-9_-]{0,99}$"
@@ -54,7 +54,7 @@ type ClusterSpec struct {
 	// Account is the twelve-digit AWS account that the cluster is in.
 	// +kubebuilder:validation:Pattern="^[0-9]{12}$"
 	Account string `json:"account"`
-	// Engine says who provisions nodes, and how.
+	// Engine is who provisions nodes, and how.
 	// +kubebuilder:default={mode: Embedded}
 	// +optional
 	Engine EngineSpec `json:"engine,omitzero"`
@@ -64,7 +64,7 @@ type ClusterSpec struct {
 	// +optional
 	Tags map[string]string `json:"tags,omitempty"`
 	// Discovery is the tag by which EC2NodeClasses find subnets and security
-	// groups. Default: not looked at, as for every part below.
+	// groups. Default: not read, as for every part below.
 	// +optional
 	Discovery *Discovery `json:"discovery,omitempty"`
 	// NodeRole is the IAM role of the nodes.
@@ -133,7 +133,7 @@ type EngineSpec struct {
 	// +kubebuilder:validation:MaxLength=80
 	// +optional
 	InterruptionQueue string `json:"interruptionQueue,omitempty"`
-	// MinValuesPolicy says what becomes of pods where a requirement's minValues
+	// MinValuesPolicy is what becomes of pods where a requirement's minValues
 	// cannot be met: Strict (default) leaves them pending, BestEffort gives the
 	// minimum up.
 	// +optional
@@ -150,7 +150,7 @@ type EngineSpec struct {
 	DisableDryRun bool `json:"disableDryRun,omitempty"`
 }
 
-// MinValuesPolicy says how strictly minValues are met.
+// MinValuesPolicy is how strictly minValues are met.
 // +kubebuilder:validation:Enum=Strict;BestEffort
 type MinValuesPolicy string
 
@@ -166,8 +166,8 @@ type ClusterStatus struct {
 	// speak of.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// Conditions are Ready, EngineHeld (true while a safety gate keeps the
-	// engine from running) and AWSInSync (unknown while AWS did not tell all).
+	// Conditions are Ready, EngineBlocked (true while a safety gate keeps the
+	// engine from running) and AWSInSync (unknown while AWS did not return all).
 	// +listType=map
 	// +listMapKey=type
 	// +optional
@@ -186,7 +186,7 @@ type ClusterList struct {
 }
 
 // CompareClusters orders Clusters by their creationTimestamps, then by their names. Of several
-// in one API server the first, which is the oldest, says what the engine and AWS are to be;
+// in one API server the first, which is the oldest, decides what the engine and AWS are to be;
 // nothing is done for the others. It is negative where a comes first.
 func CompareClusters(a, b metav1.Object) int {
 	created, other := a.GetCreationTimestamp(), b.GetCreationTimestamp()

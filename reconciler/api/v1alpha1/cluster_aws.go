@@ -4,7 +4,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// PartDeletionPolicy says what becomes of AWS resources that Poolwright made
+// PartDeletionPolicy is what becomes of AWS resources that Poolwright made
 // when their part leaves the repository.
 // +kubebuilder:validation:Enum=Orphan;Delete
 type PartDeletionPolicy string
@@ -83,7 +83,7 @@ type NodeRole struct {
 	// +kubebuilder:validation:Pattern="^[A-Za-z0-9+=,.@_-]{1,128}$"
 	// +optional
 	PermissionsBoundary string `json:"permissionsBoundary,omitempty"`
-	// InstanceProfile is the name of an instance profile that holds the role,
+	// InstanceProfile is the name of an instance profile that contains the role,
 	// for EC2NodeClasses with spec.instanceProfile. Default: none; Karpenter
 	// makes its own for spec.role.
 	// +kubebuilder:validation:Pattern="^[A-Za-z0-9+=,.@_-]{1,128}$"
@@ -131,7 +131,7 @@ type Logging struct {
 	// +optional
 	Types []LogType `json:"types,omitempty"`
 	// RetentionDays is how long the log group keeps what is written, one of
-	// the periods that CloudWatch knows. Default: not compared.
+	// the periods that CloudWatch offers. Default: not compared.
 	// +kubebuilder:validation:Enum=1;3;5;7;14;30;60;90;120;150;180;365;400;545;731;1096;1827;2192;2557;2922;3288;3653
 	// +optional
 	RetentionDays int32 `json:"retentionDays,omitempty"`
@@ -203,7 +203,7 @@ type Addon struct {
 	Version string `json:"version,omitempty"`
 }
 
-// IdentityKind says how the controller's pods get their role.
+// IdentityKind is how the controller's pods get their role.
 // +kubebuilder:validation:Enum=PodIdentity;IRSA
 type IdentityKind string
 
@@ -251,7 +251,7 @@ type AWSStatus struct {
 	// +listType=atomic
 	// +optional
 	Differences []Difference `json:"differences,omitempty"`
-	// Unknown lists what AWS did not tell, sorted, at most 50.
+	// Unknown lists what AWS did not return, sorted, at most 50.
 	// +listType=atomic
 	// +optional
 	Unknown []UnknownResource `json:"unknown,omitempty"`
@@ -266,15 +266,15 @@ type AWSStatus struct {
 type Difference struct {
 	// Resource names it as reports do: Queue.sqs/eu-west-1/my-cluster.
 	Resource string `json:"resource"`
-	// Message says what differs, and who can change it.
+	// Message is what differs, and who can change it.
 	Message string `json:"message"`
 }
 
-// UnknownResource is a resource of which AWS told nothing.
+// UnknownResource is a resource that AWS did not return.
 type UnknownResource struct {
 	// Resource names it as reports do.
 	Resource string `json:"resource"`
-	// Reason says why, with the action that is missing where it was denied.
+	// Reason is why, with the action that is missing where it was denied.
 	Reason string `json:"reason"`
 	// Since is when it was first found unknown, of those times in which it has
 	// stayed so.

@@ -5,7 +5,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// DevicePlugin says how the cluster's NVIDIA GPUs are offered to pods: which
+// DevicePlugin is how the cluster's NVIDIA GPUs are offered to pods: which
 // version of NVIDIA's device plugin runs, and which NodePools share their GPUs
 // how. There is one per API server, named "nvidia" by convention.
 // +kubebuilder:object:root=true
@@ -160,7 +160,7 @@ type DevicePluginStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 	// Conditions: Ready is false while an overlay is not in force, a node does
-	// not offer its GPUs in time, or the offerings of a pool are held back;
+	// not offer its GPUs in time, or the offerings of a pool are withheld;
 	// Progressing is true while nodes start or plugins are replaced.
 	// +listType=map
 	// +listMapKey=type
@@ -170,11 +170,11 @@ type DevicePluginStatus struct {
 	// +optional
 	Nodes int32 `json:"nodes"`
 	// UpdatedNodes counts those whose plugin runs as declared and that offer what
-	// their profile says.
+	// their profile states.
 	// +optional
 	UpdatedNodes int32 `json:"updatedNodes"`
-	// Pools tell the same pool by pool, sorted by name. Pools without nodes and
-	// without trouble are left out.
+	// Pools are the same pool by pool, sorted by name. Pools without nodes and
+	// without failures are left out.
 	// +listType=map
 	// +listMapKey=name
 	// +optional
@@ -190,23 +190,23 @@ type GPUPoolStatus struct {
 	// Nodes with GPUs in the pool.
 	Nodes int32 `json:"nodes"`
 	// UpdatedNodes are those of them that run the plugin as declared and offer
-	// what the profile says.
+	// what the profile states.
 	// +optional
 	UpdatedNodes int32 `json:"updatedNodes"`
 	// Offered are the pool's allocatable GPU resources, added up.
 	// +optional
 	Offered map[string]int64 `json:"offered,omitempty"`
-	// Rollout says what the replacement of plugins is doing, or waits for; empty
+	// Rollout is what the replacement of plugins does, or waits for; empty
 	// when there is nothing to replace.
 	// +optional
 	Rollout string `json:"rollout,omitempty"`
-	// Troubles name nodes that do not offer what they should, with the reason; at
+	// UnhealthyNodes name nodes that do not offer what they should, with the reason; at
 	// most ten.
 	// +kubebuilder:validation:MaxItems=10
 	// +listType=map
 	// +listMapKey=node
 	// +optional
-	Troubles []GPUTrouble `json:"troubles,omitempty"`
+	UnhealthyNodes []UnhealthyGPUNode `json:"unhealthyNodes,omitempty"`
 	// Failures counts the nodes that were replaced in a row because they never
 	// offered their GPUs. One that does ends the row.
 	// +optional
@@ -214,26 +214,26 @@ type GPUPoolStatus struct {
 	// BackoffUntil is until when no GPU node of the pool is launched, because too
 	// many in a row never offered their GPUs.
 	// +optional
-	HeldUntil *metav1.Time `json:"heldUntil,omitempty"`
+	BackoffUntil *metav1.Time `json:"backoffUntil,omitempty"`
 	// LastFailure is the diagnosis of the last node that was replaced.
 	// +optional
 	LastFailure string `json:"lastFailure,omitempty"`
 }
 
-// GPUTrouble is a node that does not offer its GPUs as it should.
-type GPUTrouble struct {
+// UnhealthyGPUNode is a node that does not offer its GPUs as it should.
+type UnhealthyGPUNode struct {
 	// Node is its name.
 	Node string `json:"node"`
 	// NodeClaim is the name of its claim.
 	// +optional
 	NodeClaim string `json:"nodeClaim,omitempty"`
-	// Reason is one word, such as NoDriver; the documentation of DevicePlugin has
+	// Reason is in CamelCase, such as NoDriver; the documentation of DevicePlugin has
 	// them all.
 	Reason string `json:"reason"`
-	// Message says what was seen.
+	// Message is what was observed.
 	// +optional
 	Message string `json:"message,omitempty"`
-	// Since is when it was first seen.
+	// Since is when it was first observed.
 	Since metav1.Time `json:"since"`
 }
 

@@ -1,4 +1,4 @@
-// Package v1alpha1 holds Poolwright's own kinds, group poolwright.dev: Sync
+// Package v1alpha1 contains Poolwright's own kinds, group poolwright.dev: Sync
 // (what to follow), Cluster (which EKS cluster this is and how its engine runs)
 // and DevicePlugin (how its GPUs are shared).
 //
@@ -26,9 +26,9 @@ const (
 	// ConfirmAnnotation on a Sync confirms what waits for the confirmation tokens that it
 	// quotes, separated by commas.
 	ConfirmAnnotation = "poolwright.dev/confirm"
-	// WebhookAnnotation on a Sync is when a verified webhook last said that its pull
-	// requests changed, as RFC 3339 with nanoseconds: whichever replica was told, the
-	// leader looks.
+	// WebhookAnnotation on a Sync is when a verified webhook last reported that its pull
+	// requests changed, as RFC 3339 with nanoseconds: whichever replica received it, the
+	// leader reads them.
 	WebhookAnnotation = "poolwright.dev/webhook-at"
 	// UpdateParametersAnnotation on a Sync takes the newest values of the SSM
 	// parameters of spec.substituteFrom; any new value counts.

@@ -15,13 +15,13 @@ const (
 	ForgeForgejo ForgeProvider = "Forgejo"
 )
 
-// PullRequests says which forge to tell about pull requests, and as whom.
+// PullRequests is the forge on which pull requests get comments, and the credential for it.
 type PullRequests struct {
 	// Provider is the kind of forge.
 	Provider ForgeProvider `json:"provider"`
 	// SecretRef names a Secret in the Sync's namespace with the credential for the
 	// forge's API: the key token, or for a GitHub App githubAppID,
-	// githubAppInstallationID and githubAppPrivateKey. The key ca.crt holds a private
+	// githubAppInstallationID and githubAppPrivateKey. The key ca.crt contains a private
 	// certificate authority, the key webhookSecret what signs webhooks (and
 	// webhookSecretOld the one before, while they are changed). The Git credential of
 	// spec.source is never used for it.
@@ -46,7 +46,7 @@ type PullRequests struct {
 	// cluster its change touches. Default false.
 	// +optional
 	Forks bool `json:"forks,omitempty"`
-	// HoursADay is the use for which the comment tells a month's cost. Default 24.
+	// HoursADay is the use for which the comment shows a month's cost. Default 24.
 	// +kubebuilder:default=24
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=24
@@ -56,11 +56,11 @@ type PullRequests struct {
 
 // PullRequestsStatus is what became of a Sync's pull requests.
 type PullRequestsStatus struct {
-	// Reason is a word for why pull requests cannot be told anything now, such as
+	// Reason is why pull requests cannot be commented on now, in CamelCase, such as
 	// ForgeUnavailable, Unauthorized or RateLimited; empty while they can.
 	// +optional
 	Reason string `json:"reason,omitempty"`
-	// Message says what is wrong and what to do about it.
+	// Message is what is wrong and what to do about it.
 	// +optional
 	Message string `json:"message,omitempty"`
 	// Open is how many open pull requests ask to be merged into the followed branch,
@@ -80,19 +80,19 @@ type PullRequestPhase string
 
 // The values of PullRequestPhase.
 const (
-	// PullRequestPlanned is an open one that was told what its merge would do.
+	// PullRequestPlanned is an open one whose comment shows what its merge would do.
 	PullRequestPlanned PullRequestPhase = "Planned"
-	// PullRequestFailed is an open one that cannot be planned; Verdict says why.
+	// PullRequestFailed is an open one that cannot be planned; Headline is why.
 	PullRequestFailed PullRequestPhase = "Failed"
 	// PullRequestMerged is one whose merge is not applied yet.
 	PullRequestMerged PullRequestPhase = "Merged"
 	// PullRequestRollingOut is one that is applied, and nodes are yet to be replaced.
 	PullRequestRollingOut PullRequestPhase = "RollingOut"
-	// PullRequestDone is one of which there is no more to tell.
+	// PullRequestDone is one of which there is no more to report.
 	PullRequestDone PullRequestPhase = "Done"
 )
 
-// PullRequestStatus is what one pull request was told.
+// PullRequestStatus is what was reported on one pull request.
 type PullRequestStatus struct {
 	// Number is the forge's.
 	Number int64 `json:"number"`
@@ -103,14 +103,14 @@ type PullRequestStatus struct {
 	Head string `json:"head,omitempty"`
 	// +optional
 	Base string `json:"base,omitempty"`
-	// Verdict is the comment's first line.
+	// Headline is the comment's first line.
 	// +optional
-	Verdict string `json:"verdict,omitempty"`
-	// Told identifies what the comment says, so that it is not written again.
+	Headline string `json:"headline,omitempty"`
+	// CommentHash identifies the comment that was written, so that it is not written again.
 	// +optional
-	Told string `json:"told,omitempty"`
-	// Reviewed are the consequences that the comment told, against which the merge is
-	// held.
+	CommentHash string `json:"commentHash,omitempty"`
+	// Reviewed are the consequences that the comment showed, against which the merge is
+	// checked.
 	// +optional
 	Reviewed *ReviewedConsequences `json:"reviewed,omitempty"`
 	// MergeCommit is what came of the merge.
@@ -126,7 +126,7 @@ type PullRequestStatus struct {
 	RolledOutTime *metav1.Time `json:"rolledOutTime,omitempty"`
 }
 
-// ReviewedConsequences are what a reviewer was told of nodes.
+// ReviewedConsequences are what a reviewer was shown of nodes.
 type ReviewedConsequences struct {
 	// Changes are the changes of pools, classes and overlays, as Kind/name@hash of
 	// what is wanted after the merge, or Kind/name@deleted; sorted.
@@ -138,14 +138,14 @@ type ReviewedConsequences struct {
 	NodesReplaced int32 `json:"nodesReplaced"`
 	NodesRemoved  int32 `json:"nodesRemoved"`
 	// Pools are the pools that the changes touch, with how many of the nodes above are
-	// of each: 0 for one that loses none. Nodes of other pools were not told.
+	// of each: 0 for one that loses none. Nodes of other pools were not shown.
 	// +listType=map
 	// +listMapKey=name
 	// +optional
 	Pools []ReviewedPool `json:"pools,omitempty"`
 }
 
-// ReviewedPool is what a reviewer was told of one pool's nodes.
+// ReviewedPool is what a reviewer was shown of one pool's nodes.
 type ReviewedPool struct {
 	// Name is the NodePool's.
 	Name string `json:"name"`

@@ -4,11 +4,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// DriftPolicy says what to do about a live object that differs from Git.
+// DriftPolicy is what to do about a live object that differs from Git.
 // +kubebuilder:validation:Enum=Correct;Report
 type DriftPolicy string
 
-// DeletionPolicy says what the deletion of a Sync does to what it applied.
+// DeletionPolicy is what the deletion of a Sync does to what it applied.
 // +kubebuilder:validation:Enum=Orphan;Prune
 type DeletionPolicy string
 
@@ -21,7 +21,7 @@ const (
 	DeletionPrune  DeletionPolicy = "Prune"
 )
 
-// Sync tells the cluster which folder of which repository to follow. It is
+// Sync is which folder of which repository the cluster follows. It is
 // honoured only in the controller's own namespace.
 // +kubebuilder:validation:XValidation:rule="self.metadata.name != 'poolwright-installation'",message="the name poolwright-installation is reserved for what poolwright bootstrap installs; choose another"
 // +kubebuilder:validation:XValidation:rule="!has(self.spec.pullRequests) || !has(self.spec.source.git.ref) || (!has(self.spec.source.git.ref.tag) && !has(self.spec.source.git.ref.commit))",message="pullRequests needs a branch to follow: set spec.source.git.ref.branch"
@@ -47,7 +47,7 @@ type Sync struct {
 type SyncSpec struct {
 	// Source is where the declarations are.
 	Source Source `json:"source"`
-	// Path is the folder inside the source that holds a kustomization or
+	// Path is the folder inside the source that contains a kustomization or
 	// plain manifests. Slash-separated, relative to the root; default "."
 	// (the root).
 	// +kubebuilder:default="."
@@ -64,7 +64,7 @@ type SyncSpec struct {
 	// +optional
 	Interval metav1.Duration `json:"interval,omitzero"`
 	// Drift is what happens to live objects that differ from Git: Correct
-	// (default) puts them back, Report only says so. With Report nothing is
+	// (default) puts them back, Report only reports it. With Report nothing is
 	// ever written to AWS, for no revision and no deletion.
 	// +kubebuilder:default=Correct
 	// +optional
@@ -82,9 +82,9 @@ type SyncSpec struct {
 	// +kubebuilder:default=Orphan
 	// +optional
 	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
-	// PullRequests lets Poolwright tell each open pull request into the followed
+	// PullRequests lets Poolwright report to each open pull request into the followed
 	// branch what its merge would do, in one comment and a commit status, and after
-	// the merge what it did. Nothing is told to a forge without it.
+	// the merge what it did. Nothing is sent to a forge without it.
 	// +optional
 	PullRequests *PullRequests `json:"pullRequests,omitempty"`
 	// Substitute gives variables their values: ${NAME} in the repository's manifests
@@ -116,7 +116,7 @@ type Guard struct {
 	MaxPrunePercent *int32 `json:"maxPrunePercent,omitempty"`
 	// MaxNodesReplaced is how many nodes the changes of pools, classes and overlays
 	// in one revision may make Karpenter replace, or take away with a pool; with more,
-	// or while nobody can tell how many, those changes wait for the annotation
+	// or while it is not known how many, those changes wait for the annotation
 	// poolwright.dev/confirm. 0 lets none be replaced unasked. Default: no limit.
 	// +kubebuilder:validation:Minimum=0
 	// +optional
@@ -268,10 +268,10 @@ type PendingChange struct {
 	Object string `json:"object"`
 	// Action is create, update or delete.
 	Action string `json:"action"`
-	// Reason says why it was not made.
+	// Reason is why it was not made.
 	// +optional
 	Reason string `json:"reason,omitempty"`
-	// Rules are what holds the change: OnlyCompared, DriftReported, MaxPrunePercent,
+	// Rules are what blocks the change: OnlyCompared, DriftReported, MaxPrunePercent,
 	// DeletionLosses, UpdateLosses, MaxNodesReplaced, ReviewExceeded, InUse or LooserGuard.
 	// Absent where nothing does, and it failed.
 	// +listType=atomic

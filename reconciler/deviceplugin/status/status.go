@@ -82,7 +82,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 	for i := range others {
 		other := others[i].DeepCopy()
 		other.Status.Nodes, other.Status.UpdatedNodes, other.Status.Pools = 0, 0, nil
-		conclude(other, metav1.ConditionFalse, "NotTheOne", fmt.Sprintf("DevicePlugin %s is older and counts; keep one", counts.Name))
+		conclude(other, metav1.ConditionFalse, "SeveralDevicePlugins", fmt.Sprintf("DevicePlugin %s is older and counts; keep one", counts.Name))
 		if err := r.write(ctx, &others[i], other); err != nil {
 			return ctrl.Result{}, err
 		}
@@ -133,8 +133,8 @@ func (r *Reconciler) refusedOverlays(ctx context.Context) ([]string, error) {
 	return slices.Compact(out), nil
 }
 
-// maxTroubles is how many nodes a pool's status names.
-const maxTroubles = 10
+// maxUnhealthyNodes is how many nodes a pool's status names.
+const maxUnhealthyNodes = 10
 
 func fill(status *v1alpha1.DevicePluginStatus, pools []gpu.PoolState, rollouts map[string]string) {
 	status.Nodes, status.UpdatedNodes, status.Pools = 0, 0, nil
@@ -157,10 +157,10 @@ func fill(status *v1alpha1.DevicePluginStatus, pools []gpu.PoolState, rollouts m
 			}
 		}
 		if !p.BackoffUntil.IsZero() {
-			out.HeldUntil = &metav1.Time{Time: p.BackoffUntil}
+			out.BackoffUntil = &metav1.Time{Time: p.BackoffUntil}
 		}
-		for _, t := range p.Unhealthy[:min(len(p.Unhealthy), maxTroubles)] {
-			out.Troubles = append(out.Troubles, v1alpha1.GPUTrouble{
+		for _, t := range p.Unhealthy[:min(len(p.Unhealthy), maxUnhealthyNodes)] {
+			out.UnhealthyNodes = append(out.UnhealthyNodes, v1alpha1.UnhealthyGPUNode{
 				Node: t.Node, NodeClaim: t.Claim, Reason: t.Reason, Message: t.Message, Since: metav1.NewTime(t.Since.Truncate(time.Second)),
 			})
 		}
@@ -172,10 +172,10 @@ func fill(status *v1alpha1.DevicePluginStatus, pools []gpu.PoolState, rollouts m
 func verdict(s v1alpha1.DevicePluginStatus, refused []string, now time.Time) (metav1.ConditionStatus, string, string) {
 	var held, troubled, rolling []string
 	for _, p := range s.Pools {
-		if p.HeldUntil != nil && p.HeldUntil.After(now) {
-			held = append(held, fmt.Sprintf("%s until %s", p.Name, p.HeldUntil.UTC().Format(time.RFC3339)))
+		if p.BackoffUntil != nil && p.BackoffUntil.After(now) {
+			held = append(held, fmt.Sprintf("%s until %s", p.Name, p.BackoffUntil.UTC().Format(time.RFC3339)))
 		}
-		for _, t := range p.Troubles {
+		for _, t := range p.UnhealthyNodes {
 			troubled = append(troubled, fmt.Sprintf("%s: %s", t.Node, t.Reason))
 		}
 		if p.Rollout != "" {
@@ -186,9 +186,9 @@ func verdict(s v1alpha1.DevicePluginStatus, refused []string, now time.Time) (me
 	case len(refused) > 0:
 		return metav1.ConditionFalse, "OverlayNotReady", "Karpenter does not honour " + strings.Join(refused, ", ") + ", so it would count other numbers than the nodes offer; look for another NodeOverlay on the same resources"
 	case len(held) > 0:
-		return metav1.ConditionFalse, "PoolsHeld", "No GPU node is launched for " + strings.Join(held, ", ") + ", because nodes never offered their GPUs: see status.pools"
+		return metav1.ConditionFalse, "PoolsBackingOff", "No GPU node is launched for " + strings.Join(held, ", ") + ", because nodes never offered their GPUs: see status.pools"
 	case len(troubled) > 0:
-		return metav1.ConditionFalse, "NodesInTrouble", few(troubled)
+		return metav1.ConditionFalse, "NodesUnhealthy", few(troubled)
 	case len(rolling) > 0:
 		// What is declared is not in force on nodes that pods use: whoever waits for
 		// Ready after a push waits for this.
@@ -249,8 +249,8 @@ func Held(status v1alpha1.DevicePluginStatus) []gpu.PoolState {
 			continue
 		}
 		state := gpu.PoolState{Pool: p.Name, Profile: p.Profile, Failures: int(p.Failures), LastFailure: p.LastFailure}
-		if p.HeldUntil != nil {
-			state.BackoffUntil = p.HeldUntil.Time
+		if p.BackoffUntil != nil {
+			state.BackoffUntil = p.BackoffUntil.Time
 		}
 		byPool[p.Name] = state
 	}

@@ -114,8 +114,8 @@ func TestTheConditionReadyNamesTheWorst(t *testing.T) {
 		"all is offered":               {[]gpu.PoolState{fine}, nil, nil, "True Offered: 2 of 2 nodes offer what their profile says"},
 		"a node starts":                {[]gpu.PoolState{fine, starting}, nil, nil, "True NodesStarting: 3 of 4 nodes offer what their profile says, the others are starting"},
 		"a rollout waits":              {[]gpu.PoolState{fine}, map[string]string{"a": "1 of 2 replaced"}, nil, "False RollingOut: a: 1 of 2 replaced"},
-		"a node is in trouble":         {[]gpu.PoolState{starting, trouble}, nil, nil, "False NodesInTrouble: n1: NoDriver"},
-		"a pool is held":               {[]gpu.PoolState{trouble, held}, nil, nil, "False PoolsHeld: No GPU node is launched for d until 2026-11-20T12:05:00Z, because nodes never offered their GPUs: see status.pools"},
+		"a node is in trouble":         {[]gpu.PoolState{starting, trouble}, nil, nil, "False NodesUnhealthy: n1: NoDriver"},
+		"a pool is held":               {[]gpu.PoolState{trouble, held}, nil, nil, "False PoolsBackingOff: No GPU node is launched for d until 2026-11-20T12:05:00Z, because nodes never offered their GPUs: see status.pools"},
 		"a hold is over":               {[]gpu.PoolState{freed}, nil, nil, "True Offered: 0 of 0 nodes offer what their profile says"},
 		"an overlay is refused":        {[]gpu.PoolState{held}, nil, overlay("poolwright-gpu-sliced-4", ours, refused), "False OverlayNotReady: Karpenter does not honour poolwright-gpu-sliced-4 (Conflict), so it would count other numbers than the nodes offer; look for another NodeOverlay on the same resources"},
 		"an overlay is not judged yet": {nil, nil, overlay("poolwright-gpu-sliced-4", ours, metav1.Condition{Type: "ValidationSucceeded", Status: metav1.ConditionUnknown, Reason: "AwaitingReconciliation"}), "True Offered: 0 of 0 nodes offer what their profile says"},
@@ -162,7 +162,7 @@ func TestPoolsAreToldWithTheirNodesTroublesAndHolds(t *testing.T) {
 		t.Fatalf("%+v", got)
 	}
 	first := got.Pools[0]
-	if diff := cmp.Diff(map[string]int64{"nvidia.com/gpu": 40}, first.Offered); diff != "" || first.Rollout != "1 of 12 plugins replaced" || len(first.Troubles) != 10 {
+	if diff := cmp.Diff(map[string]int64{"nvidia.com/gpu": 40}, first.Offered); diff != "" || first.Rollout != "1 of 12 plugins replaced" || len(first.UnhealthyNodes) != 10 {
 		t.Errorf("%+v %s", first, diff)
 	}
 	if diff := cmp.Diff([]gpu.PoolState{{Pool: "held", Profile: "sliced", Failures: 2, BackoffUntil: until, LastFailure: "NoDriver: x"}},
@@ -187,7 +187,7 @@ func TestOfSeveralDevicePluginsTheOldestCounts(t *testing.T) {
 		t.Errorf("the older one has %d nodes", got.Nodes)
 	}
 	got := f.status(t, "new")
-	if ready := meta.FindStatusCondition(got.Conditions, "Ready"); ready == nil || ready.Reason != "NotTheOne" || got.Nodes != 0 {
+	if ready := meta.FindStatusCondition(got.Conditions, "Ready"); ready == nil || ready.Reason != "SeveralDevicePlugins" || got.Nodes != 0 {
 		t.Errorf("%+v", got)
 	}
 }

@@ -79,10 +79,10 @@ type Nodes struct {
 	Replaced int `json:"replaced"`
 	// Removed are taken away with their pool.
 	Removed int `json:"removed"`
-	// Unknown says why it cannot be told how many, Doubt why it may be more; empty
+	// Unknown says why it cannot be told how many, Uncertain why it may be more; empty
 	// where the numbers hold.
-	Unknown string `json:"unknown,omitempty"`
-	Doubt   string `json:"doubt,omitempty"`
+	Unknown   string `json:"unknown,omitempty"`
+	Uncertain string `json:"uncertain,omitempty"`
 	// Max is how many may be replaced or taken away unasked; nil where nobody says so.
 	Max *int `json:"max,omitempty"`
 	// Reviewed are what the reviews showed; nil where there was none.

@@ -108,8 +108,8 @@ func (n Nodes) String() string {
 	case n.Removed > 0:
 		out += fmt.Sprintf(" and take away %d", n.Removed) + with(n.Removed)
 	}
-	if n.Doubt != "" {
-		out += ", and maybe more: " + n.Doubt
+	if n.Uncertain != "" {
+		out += ", and maybe more: " + n.Uncertain
 	}
 	return out
 }
