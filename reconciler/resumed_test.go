@@ -2,12 +2,14 @@ package reconciler_test
 
 import (
 	"context"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/poolwright/poolwright/gitsource"
 	"github.com/poolwright/poolwright/reconciler"
+	"github.com/poolwright/poolwright/reconciler/declared"
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
@@ -119,6 +121,56 @@ func TestARunFromTheLastAppliedRevisionWithdrawsNothing(t *testing.T) {
 			}
 			if diff := cmp.Diff(c.want, w.order); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// What an earlier process applied last is loaded with the variables' values of now, as often as
+// they change. A revision that this process has loaded is no such thing: what was applied before
+// it is not gone back to.
+func TestOtherVariablesLoadTheLastAppliedRevisionAgain(t *testing.T) {
+	for name, c := range map[string]struct {
+		// loadable is the head that this process loads first; none where it is empty.
+		loadable string
+		want     map[string]string
+	}{
+		"while no newer one could be loaded": {"", map[string]string{"fixed": "r1", "variable": "by hand"}},
+		"after a newer one was loaded":       {"r2", map[string]string{"fixed": "by hand", "variable": "by hand"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			value, loaded := "1", []string{}
+			load := func(_ context.Context, s gitsource.Snapshot) (declared.Declared, error) {
+				if s.Revision != "r1" && s.Revision != c.loadable {
+					return declared.Declared{}, state.Failf(state.Fix, "PathNotFound", "no such folder in %s", s.Revision)
+				}
+				loaded = append(loaded, s.Revision+" with "+value)
+				return things("fixed", s.Revision, "variable", s.Revision+" with "+value), nil
+			}
+			w := &recorded{applied: map[string]string{"fixed": "r1", "variable": "r1 with 1"}}
+			w.objects = map[string]string{"fixed": "r1", "variable": "r1 with 1"}
+			s := &keeping{source: source{revision: "r2"}, has: []string{"r1"}}
+			loop := reconciler.NewLoop(s, load, reconciler.World{Name: "memory", Target: w}).ResumesFrom("r1").
+				LoadsWith(func(context.Context) (string, reconciler.Loader, error) { return value, nil, nil })
+			if _, err := loop.RunOnce(t.Context(), reconciler.Options{}); err != nil {
+				t.Fatal(err)
+			}
+			value, s.revision, loaded = "2", "r3", nil
+			w.objects["fixed"], w.objects["variable"] = "by hand", "by hand"
+			result, err := loop.RunOnce(t.Context(), reconciler.Options{})
+			if c.loadable != "" {
+				if err == nil || len(loaded) > 0 {
+					t.Errorf("RunOnce = %+v, %v after loading %q; want an error and nothing loaded", result, err, loaded)
+				}
+			} else if err != nil || result.Revision != "r1" || result.Stale == nil || !slices.Equal(loaded, []string{"r1 with 2"}) {
+				t.Errorf("RunOnce = %q, stale %v, %v after loading %q; want r1, stale, loaded with 2", result.Revision, result.Stale, err, loaded)
+			}
+			if diff := cmp.Diff(c.want, w.objects); diff != "" {
+				t.Errorf("objects (-want +got):\n%s", diff)
+			}
+			loaded = nil
+			if _, err := loop.RunOnce(t.Context(), reconciler.Options{}); (err == nil) != (c.loadable == "") || len(loaded) > 0 {
+				t.Errorf("with the same variables %q are loaded again, %v", loaded, err)
 			}
 		})
 	}

@@ -2,11 +2,15 @@ package aws
 
 import (
 	"context"
+	"slices"
 	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/targets/internal/inventory"
 )
 
 // While an older Cluster is live, what another one asks of AWS is compared and nothing else.
@@ -62,4 +66,55 @@ func TestAClusterThatIsNotTheOldestChangesNothingInAWS(t *testing.T) {
 	oldest = "cluster"
 	b.reconcile(other)
 	b.settled(other)
+}
+
+// What another Cluster does not declare any more is forgotten for good, so that an older one would
+// not own it: neither a part that stays in AWS nor one that is gone from there is, as long as the
+// older one decides.
+func TestAClusterThatIsNotTheOldestForgetsNothing(t *testing.T) {
+	for name, c := range map[string]struct {
+		policy v1alpha1.Part
+		// gone deletes the queue by hand.
+		gone bool
+	}{
+		"a part that stays in AWS":   {policy: v1alpha1.Part{DeletionPolicy: v1alpha1.PartOrphan}},
+		"a part that is gone twice":  {policy: deleting, gone: true},
+		"an orphan that is gone too": {policy: v1alpha1.Part{DeletionPolicy: v1alpha1.PartOrphan}, gone: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			oldest := ""
+			b := newBench(t, nil, func(c *Config) {
+				c.Live = func(context.Context) (Status, error) { return Status{Cluster: oldest}, nil }
+			})
+			declared, nobody := b.declare(queued(c.policy)), b.declare(nothing)
+			b.reconcile(declared)
+			hasQueue := func() bool {
+				return slices.ContainsFunc(b.world.store.Records(), func(r inventory.Record) bool { return r.Key.Kind == "Queue" })
+			}
+			if c.gone {
+				at, err := b.hand.sqs.GetQueueUrl(t.Context(), &sqs.GetQueueUrlInput{QueueName: &b.config.Cluster.Name})
+				if err == nil {
+					_, err = b.hand.sqs.DeleteQueue(t.Context(), &sqs.DeleteQueueInput{QueueUrl: at.QueueUrl})
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			records := len(b.world.store.Records())
+			oldest = "older"
+			for range 3 {
+				b.reconcile(nobody)
+				if n := len(b.world.store.Records()); n != records || !hasQueue() {
+					t.Fatalf("%d records, want %d", n, records)
+				}
+			}
+			oldest = "cluster" // The older one is deleted, and this one takes over.
+			for range 2 {
+				b.reconcile(nobody)
+			}
+			if hasQueue() {
+				t.Error("the queue is not forgotten by the Cluster that decides")
+			}
+		})
+	}
 }

@@ -1,0 +1,78 @@
+package crds_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/poolwright/poolwright/cmd/internal/crds"
+	"github.com/poolwright/poolwright/reconciler/state"
+)
+
+// A command runs with the rights of whoever starts it: who may not read a definition is judged by
+// the one in the binary. Any other failure leaves open what the cluster has.
+func TestADefinitionIsReadOnceAndMissingOnlyWhereTheClusterSaysSo(t *testing.T) {
+	definitions := schema.GroupResource{Group: apiextensionsv1.GroupName, Resource: "customresourcedefinitions"}
+	down, expired := errors.New("connection refused"), apierrors.NewUnauthorized("expired")
+	pool := state.Key{Group: "karpenter.sh", Kind: "NodePool", Name: "p"}
+	for name, c := range map[string]struct {
+		key   state.Key
+		fails error
+		found bool
+		err   error
+		reads int
+	}{
+		"of a kind that the cluster has":          {key: pool, found: true, reads: 1},
+		"that the cluster does not have":          {key: pool, fails: apierrors.NewNotFound(definitions, "nodepools.karpenter.sh"), reads: 1},
+		"that whoever asks may not read":          {key: pool, fails: apierrors.NewForbidden(definitions, "nodepools.karpenter.sh", errors.New("no")), reads: 1},
+		"that the API server does not answer on":  {key: pool, fails: down, err: down, reads: 1},
+		"for which nobody is authenticated":       {key: pool, fails: expired, err: expired, reads: 1},
+		"of a kind that is not known":             {key: state.Key{Group: "example.com", Kind: "Widget", Name: "w"}},
+		"of a known kind's name in another group": {key: state.Key{Group: "example.com", Kind: "NodePool", Name: "p"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			scheme := runtime.NewScheme()
+			if err := apiextensionsv1.AddToScheme(scheme); err != nil {
+				t.Fatal(err)
+			}
+			all, err := crds.Known()
+			if err != nil {
+				t.Fatal(err)
+			}
+			builder := fake.NewClientBuilder().WithScheme(scheme)
+			for _, crd := range all {
+				builder = builder.WithObjects(crd)
+			}
+			reads := 0
+			live := builder.WithInterceptorFuncs(interceptor.Funcs{
+				Get: func(ctx context.Context, next client.WithWatch, key client.ObjectKey, into client.Object, opts ...client.GetOption) error {
+					if reads++; c.fails != nil {
+						return c.fails
+					}
+					return next.Get(ctx, key, into, opts...)
+				},
+			}).Build()
+			definition := crds.Live(t.Context(), live)
+			crd, err := definition(c.key)
+			if (crd != nil) != c.found || crd != nil && crd.Spec.Names.Kind != c.key.Kind || (err != nil) != (c.err != nil) || c.err != nil && !errors.Is(err, c.err) {
+				t.Errorf("read %v, %v; want found %t, error %v", crd, err, c.found, c.err)
+			}
+			if err == nil {
+				if again, err := definition(c.key); again != crd || err != nil {
+					t.Errorf("the second time %v, %v", again, err)
+				}
+			}
+			if reads != c.reads {
+				t.Errorf("%d reads, want %d", reads, c.reads)
+			}
+		})
+	}
+}
