@@ -29,7 +29,7 @@ FUZZBUILD ?= -fuzz=.
 # anew, with cgo.
 RACE ?= ./reconciler/apply ./reconciler/plan ./reconciler/state ./reconciler/proposal ./reconciler \
 	./reconciler/controller/... ./reconciler/pullrequest ./reconciler/targets/internal/... \
-	./cmd/internal/leaderelection ./cmd/internal/worktime
+	./cmd/internal/leaderelection ./reconciler/worktime
 # Where known vulnerabilities are read: https://vuln.go.dev, a mirror of it, or
 # file:///a/folder/of/OSV/files.
 GOVULNDB ?= https://vuln.go.dev

@@ -203,7 +203,7 @@ func (g *generation) added(tips, trees []plumbing.Hash) {
 }
 
 // compare answers Repository.Compare within one generation.
-func (g *generation) compare(ctx context.Context, sess *remoteConnection, base, head tip) (Comparison, error) {
+func (g *generation) compare(ctx context.Context, sess *remoteConnection, base, head tip) (gitsource.Comparison, error) {
 	key := pair{base.commit, head.commit}
 	p, ok := g.mergeBases[key]
 	if !ok {
@@ -212,10 +212,10 @@ func (g *generation) compare(ctx context.Context, sess *remoteConnection, base, 
 			return reachability{open: p.open, cutsOlder: p.cutsOlder}, err
 		})
 		if err != nil {
-			return Comparison{}, err
+			return gitsource.Comparison{}, err
 		}
 		if p.commit.IsZero() {
-			return Comparison{}, fmt.Errorf("%w: %w; begin the branch anew from its base, or rebase it onto that", gitsource.ErrNotFound, errUnrelated)
+			return gitsource.Comparison{}, fmt.Errorf("%w: %w; begin the branch anew from its base, or rebase it onto that", gitsource.ErrNotFound, errUnrelated)
 		}
 		// A hostile history has many cuts, and once they are settled nobody needs them.
 		p.open = nil
@@ -226,37 +226,37 @@ func (g *generation) compare(ctx context.Context, sess *remoteConnection, base, 
 		g.record.Tips = remember(g.record.Tips, maxTips, head.commit, base.commit)
 	}
 	if err := g.fetchTrees(ctx, sess, base, head, p.commit); err != nil {
-		return Comparison{}, err
+		return gitsource.Comparison{}, err
 	}
 	return g.comparison(base, head, p)
 }
 
 // recall answers Repository.Recall within the generation at hand.
-func (g *generation) recall(base, head tip) (Comparison, bool) {
+func (g *generation) recall(base, head tip) (gitsource.Comparison, bool) {
 	p, ok := g.mergeBases[pair{base.commit, head.commit}]
 	if !ok {
-		return Comparison{}, false
+		return gitsource.Comparison{}, false
 	}
 	for _, id := range []plumbing.Hash{base.commit, head.commit, p.commit} {
 		if held, err := g.hasTree(id); err != nil || !held {
-			return Comparison{}, false
+			return gitsource.Comparison{}, false
 		}
 	}
 	c, err := g.comparison(base, head, p)
 	return c, err == nil
 }
 
-func (g *generation) comparison(base, head tip, p mergeBase) (c Comparison, err error) {
+func (g *generation) comparison(base, head tip, p mergeBase) (c gitsource.Comparison, err error) {
 	defer g.evictTrees()
-	c.unique = p.unique
+	c.UniqueMergeBase = p.unique
 	if c.Base, err = g.snapshot(base.commit, snapshotName(base.name)); err != nil {
-		return Comparison{}, fmt.Errorf("reading %s: %w", base.name, err)
+		return gitsource.Comparison{}, fmt.Errorf("reading %s: %w", base.name, err)
 	}
 	if c.Head, err = g.snapshot(head.commit, snapshotName(head.name)); err != nil {
-		return Comparison{}, fmt.Errorf("reading %s: %w", head.name, err)
+		return gitsource.Comparison{}, fmt.Errorf("reading %s: %w", head.name, err)
 	}
 	if c.MergeBase, err = g.snapshot(p.commit, ""); err != nil {
-		return Comparison{}, fmt.Errorf("reading commit %s, where they parted: %w", p.commit, err)
+		return gitsource.Comparison{}, fmt.Errorf("reading commit %s, where they parted: %w", p.commit, err)
 	}
 	return c, nil
 }

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/poolwright/poolwright/gitsource"
 )
 
 // capabilities set what the server offers beyond what every server does.
@@ -85,7 +87,7 @@ func (s *gitServer) repository(change ...func(*Config)) *Repository {
 	return r
 }
 
-func mustCompare(t *testing.T, r *Repository, base, head string) Comparison {
+func mustCompare(t *testing.T, r *Repository, base, head string) gitsource.Comparison {
 	t.Helper()
 	c, err := r.Compare(t.Context(), base, head)
 	if err != nil {
@@ -113,7 +115,7 @@ func TestAYoungBranchIsComparedInTwoTransfers(t *testing.T) {
 	base := srv.push("a.yaml", "three\n")
 
 	r := srv.repository()
-	var c Comparison
+	var c gitsource.Comparison
 	lists, packs := srv.requests(func() { c = mustCompare(t, r, "refs/heads/main", "refs/pull/7/head") })
 	if lists != 1 || packs != 2 {
 		t.Errorf("it took %d lists and %d transfers", lists, packs)
@@ -260,7 +262,7 @@ func TestComparisons(t *testing.T) {
 			srv := newForge(t)
 			s := tell(srv)
 			r := srv.repository()
-			var c Comparison
+			var c gitsource.Comparison
 			lists, packs := srv.requests(func() { c = mustCompare(t, r, s.base, s.head) })
 			if c.MergeBase.Commit != s.parted {
 				t.Errorf("parted at %s, want %s", c.MergeBase.Commit, s.parted)

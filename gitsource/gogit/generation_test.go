@@ -15,6 +15,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/poolwright/poolwright/gitsource"
 )
 
 func TestADamagedRepositoryMirrorIsBegunAnew(t *testing.T) {
@@ -112,7 +114,7 @@ func TestARepositoryMirrorDoesNotGrowForEver(t *testing.T) {
 	random := rand.NewChaCha8([32]byte{})
 	small := func(c *Config) { c.Limits.PackBytes = 300 << 10 }
 	r := srv.repository(small)
-	var before Comparison
+	var before gitsource.Comparison
 	newest := ""
 	for i := range 10 {
 		b := make([]byte, 200<<10)

@@ -161,23 +161,23 @@ func gitFilesystem(git string) (billy.Filesystem, error) {
 
 // Compare reads two revisions and the commit where they parted, each named as
 // Git does: "main", "origin/main", "HEAD~1", a tag, a full or short commit id.
-func (l *Local) Compare(ctx context.Context, base, head string) (Comparison, error) {
+func (l *Local) Compare(ctx context.Context, base, head string) (gitsource.Comparison, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.objects.refresh()
 	b, err := l.resolve(base)
 	if err != nil {
-		return Comparison{}, err
+		return gitsource.Comparison{}, err
 	}
 	h, err := l.resolve(head)
 	if err != nil {
-		return Comparison{}, err
+		return gitsource.Comparison{}, err
 	}
 	p, err := l.mergeBase(ctx, b, h)
 	if err != nil {
-		return Comparison{}, fmt.Errorf("comparing %q with %q in the repository at %s: %w", head, base, l.folder, err)
+		return gitsource.Comparison{}, fmt.Errorf("comparing %q with %q in the repository at %s: %w", head, base, l.folder, err)
 	}
-	c := Comparison{unique: p.unique}
+	c := gitsource.Comparison{UniqueMergeBase: p.unique}
 	// One indexer, so that what they share is read once.
 	ix := newIndexer(l.objects, l.limits)
 	for _, s := range []struct {
@@ -186,7 +186,7 @@ func (l *Local) Compare(ctx context.Context, base, head string) (Comparison, err
 		commit     plumbing.Hash
 	}{{&c.Base, base, b}, {&c.Head, head, h}, {&c.MergeBase, p.commit.String(), p.commit}} {
 		if *s.to, err = l.snapshot(ix, s.expression, s.commit); err != nil {
-			return Comparison{}, fmt.Errorf("reading revision %q of the repository at %s: %w", s.expression, l.folder, hint(err))
+			return gitsource.Comparison{}, fmt.Errorf("reading revision %q of the repository at %s: %w", s.expression, l.folder, hint(err))
 		}
 	}
 	return c, nil

@@ -1,33 +1,25 @@
 package gogit
 
 import (
+	"io/fs"
 	"slices"
-	"strings"
-
-	"github.com/poolwright/poolwright/gitsource"
 )
 
-// Merged is what Git makes of merging Head into Base, and true, where that is beyond
-// doubt: no path was changed on both sides, and nothing is there of which Git may think
-// that it was renamed on one side and changed on the other. It is false in all other
-// cases, such as for files of which Git would merge lines, where one of the three is not
-// of a repository, and where they parted more than once. It transfers nothing.
-func (c Comparison) Merged() (gitsource.Snapshot, bool) {
-	base, ok := c.Base.FS.(*treeFS)
-	head, also := c.Head.FS.(*treeFS)
-	parted, too := c.MergeBase.FS.(*treeFS)
-	if !ok || !also || !too || !c.unique {
-		return gitsource.Snapshot{}, false
+// Merge implements gitsource.Merger: it merges where no path was changed on both sides, and
+// nothing is there of which Git may think that it was renamed on one side and changed on
+// the other. It is false in all other cases, such as for files of which Git would merge
+// lines, and where one of the three is not of this repository. It transfers nothing.
+func (t *treeFS) Merge(mergeBase, head fs.FS) (fs.FS, bool) {
+	theirs, ok := head.(*treeFS)
+	parted, too := mergeBase.(*treeFS)
+	if !ok || !too || t.objects != theirs.objects || t.objects != parted.objects {
+		return nil, false
 	}
-	if base.objects != head.objects || base.objects != parted.objects {
-		return gitsource.Snapshot{}, false
-	}
-	root, clean := mergeFolders(parted.root, base.root, head.root)
+	root, clean := mergeFolders(parted.root, t.root, theirs.root)
 	if !clean {
-		return gitsource.Snapshot{}, false
+		return nil, false
 	}
-	files := &treeFS{root: root, objects: base.objects, limit: base.limit}
-	return gitsource.Snapshot{FS: files, TreeID: strings.Join([]string{"merged", c.MergeBase.TreeID, c.Base.TreeID, c.Head.TreeID}, ":")}, true
+	return &treeFS{root: root, objects: t.objects, limit: t.limit}, true
 }
 
 // mergeFolders puts two folders together of which each path was changed on one side at

@@ -20,8 +20,8 @@ func TestAComparisonIsRecalledWithoutTheServer(t *testing.T) {
 	onePull(srv)
 	r := srv.repository()
 	first := mustCompare(t, r, mainRef, pullRef)
-	base, head := Revision{mainRef, first.Base.Commit}, Revision{pullRef, first.Head.Commit}
-	recall := func(r *Repository) (c Comparison, ok bool) {
+	base, head := gitsource.Revision{Ref: mainRef, Commit: first.Base.Commit}, gitsource.Revision{Ref: pullRef, Commit: first.Head.Commit}
+	recall := func(r *Repository) (c gitsource.Comparison, ok bool) {
 		t.Helper()
 		if lists, packs := srv.requests(func() { c, ok = r.Recall(base, head) }); lists+packs > 0 {
 			t.Errorf("%d requests", lists+packs)
@@ -32,8 +32,8 @@ func TestAComparisonIsRecalledWithoutTheServer(t *testing.T) {
 	if !ok {
 		t.Fatal("it is forgotten")
 	}
-	names := func(c Comparison) []string {
-		return []string{c.Base.Revision, c.Head.Revision, c.MergeBase.Revision, c.Base.TreeID, c.Head.TreeID, c.MergeBase.TreeID, fmt.Sprint(c.unique)}
+	names := func(c gitsource.Comparison) []string {
+		return []string{c.Base.Revision, c.Head.Revision, c.MergeBase.Revision, c.Base.TreeID, c.Head.TreeID, c.MergeBase.TreeID, fmt.Sprint(c.UniqueMergeBase)}
 	}
 	if diff := cmp.Diff(names(first), names(again)); diff != "" {
 		t.Errorf("not the same (-compared +recalled):\n%s", diff)
@@ -91,7 +91,7 @@ func TestHostilePullRequestsTakeLittleMemory(t *testing.T) {
 	srv.hostile(pulls, files)
 	r := srv.repository()
 	before := heapBytes()
-	var kept []Comparison
+	var kept []gitsource.Comparison
 	for p := range pulls {
 		c := mustCompare(t, r, mainRef, fmt.Sprintf("refs/pull/%d/head", p+1))
 		if len(kept) < 8 {

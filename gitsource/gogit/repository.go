@@ -28,17 +28,6 @@ type Repository struct {
 	refused map[pair]error
 }
 
-// Comparison is two revisions and the one where they parted. Its snapshots
-// stay readable while others are compared.
-type Comparison struct {
-	Base, Head gitsource.Snapshot
-	// MergeBase is the newest commit that both have in their history (the merge
-	// base). It may be Base's commit, or Head's.
-	MergeBase gitsource.Snapshot
-	// unique says that there is no other merge base, which Git would look at as well.
-	unique bool
-}
-
 // pair is two commits, base first.
 type pair struct{ base, head plumbing.Hash }
 
@@ -67,9 +56,9 @@ func Open(c Config) (*Repository, error) {
 // one, if there are several. When neither has moved since an earlier call it
 // costs one request. Its errors are those of gitsource.Source; references
 // that are gone, and histories that share nothing, are ErrNotFound.
-func (r *Repository) Compare(ctx context.Context, base, head string) (Comparison, error) {
-	fail := func(err error) (Comparison, error) {
-		return Comparison{}, fmt.Errorf("comparing %s with %s in %s: %w", head, base, r.remote.name(), err)
+func (r *Repository) Compare(ctx context.Context, base, head string) (gitsource.Comparison, error) {
+	fail := func(err error) (gitsource.Comparison, error) {
+		return gitsource.Comparison{}, fmt.Errorf("comparing %s with %s in %s: %w", head, base, r.remote.name(), err)
 	}
 	for _, name := range []string{base, head} {
 		if err := validFullName(name); err != nil {
@@ -97,7 +86,7 @@ func (r *Repository) Compare(ctx context.Context, base, head string) (Comparison
 	if err := r.refused[key]; err != nil {
 		return fail(err)
 	}
-	var c Comparison
+	var c gitsource.Comparison
 	err = r.within(filtering(sess.adv), func(g *generation) error {
 		c, err = g.compare(ctx, sess, b, h)
 		return err
@@ -112,20 +101,17 @@ func (r *Repository) Compare(ctx context.Context, base, head string) (Comparison
 // Recall returns once more what Compare found between two commits, from the mirror and
 // without asking the server; false where it is not known or not held any more. So
 // nobody needs to keep Comparisons, whose trees take memory.
-func (r *Repository) Recall(base, head Revision) (Comparison, bool) {
+func (r *Repository) Recall(base, head gitsource.Revision) (gitsource.Comparison, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	g := r.restore()
 	if g == nil {
-		return Comparison{}, false
+		return gitsource.Comparison{}, false
 	}
-	return g.recall(base.tip(), head.tip())
+	return g.recall(tipOf(base), tipOf(head))
 }
 
-// Revision is a commit, and the full name of the reference that led to it.
-type Revision struct{ Ref, Commit string }
-
-func (r Revision) tip() tip {
+func tipOf(r gitsource.Revision) tip {
 	id := plumbing.NewHash(r.Commit)
 	return tip{name: r.Ref, object: id, commit: id}
 }

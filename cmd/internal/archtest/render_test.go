@@ -11,9 +11,10 @@ import (
 // runs in a process that is not to: the controller, which is Karpenter as well, and
 // whoever starts a child. Of the others none is part of the controller.
 var renderers = map[string]func(*ast.FuncDecl) bool{
-	"reconciler/declared":       nil,
-	"cmd/internal/install":      nil,
-	"cmd/internal/wire/costing": nil,
+	"reconciler/declared":         nil,
+	"reconciler/declared/checked": nil,
+	"cmd/internal/install":        nil,
+	"cmd/internal/wire/costing":   nil,
 	// What others call by an interface is named nowhere.
 	"cmd/internal/wire": func(f *ast.FuncDecl) bool {
 		return f.Recv == nil && f.Name.Name == "Run" || f.Recv != nil && f.Name.IsExported()
@@ -54,7 +55,7 @@ func gitIsRenderedInAChild(s *source) []string {
 		}
 		for todo := slices.Collect(maps.Keys(reached)); len(todo) > 0; todo = todo[1:] {
 			for _, name := range names(todo[0]) {
-				if slices.Contains([]string{"declared.Load", "render.Run", "lint.Check", "lint.Find", "lint.Refused"}, name) {
+				if slices.Contains([]string{"checked.Load", "declared.Load", "render.Run", "lint.Check", "lint.Find", "lint.Refused"}, name) {
 					out = append(out, s.at(todo[0].Pos(), "%s is for a child process, and runs in the controller's: by %s", name, reached[todo[0]]))
 				}
 				for _, fn := range functions[name] {

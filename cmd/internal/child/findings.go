@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/poolwright/poolwright/reconciler/declared/checked"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
 )
@@ -25,7 +26,7 @@ const (
 
 // limited is l with no more findings than a child returns. The child does it, and the
 // parent again, which does not trust the child.
-func (l Loaded) limited() Loaded {
+func limited(l checked.Folder) checked.Folder {
 	l.Problems, l.Refused, l.Notes = limitedProblems(l.Problems), limitedProblems(l.Refused), limitedNotes(l.Notes)
 	l.Clusters, l.Unknown = limitedObjects(l.Clusters), limitedObjects(l.Unknown)
 	return l

@@ -1,61 +1,25 @@
 package child
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io/fs"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 
 	"github.com/poolwright/poolwright/cmd/internal/crds"
 	"github.com/poolwright/poolwright/provision/catalog"
-	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
-	"github.com/poolwright/poolwright/reconciler/declared"
-	"github.com/poolwright/poolwright/reconciler/declared/lint"
-	"github.com/poolwright/poolwright/reconciler/declared/lint/gpulint"
+	"github.com/poolwright/poolwright/reconciler/declared/checked"
 	"github.com/poolwright/poolwright/reconciler/declared/substitute"
 	"github.com/poolwright/poolwright/reconciler/declared/substitute/fluxexpr"
-	"github.com/poolwright/poolwright/reconciler/deviceplugin"
-	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
-// Loaded is what a folder declares, and what is wrong with it: maxFindings of each kind,
-// and one that stands for the rest.
-type Loaded struct {
-	// Set holds the objects that have no problem of their form; see
-	// declared.Declared.
-	Set state.Set
-	// Problems are what the loop refuses by the revision alone: while there are any it
-	// deletes nothing. What it refuses by asking its worlds what they want (the Cluster,
-	// a DevicePlugin of which nothing can be made) is not among them: whoever asks the
-	// worlds is told by them. They are in the order of file and line, as Refused are.
-	Problems []state.Problem
-	// Refused are the mistakes that only lint tells before they are applied: the API
-	// server refuses them, or they cannot work. They keep nothing else from being
-	// applied, or deleted.
-	Refused []state.Problem
-	// Notes are advice, as about GPUs and secrets in Git, whose Warning is true,
-	// and what is followed of Karpenter's old APIs.
-	Notes []plan.Note
-	// Clusters are, by Cluster, what its schema refuses, with the lines: the AWS world
-	// asks for that before it takes a Cluster's values to AWS.
-	Clusters map[state.Key][]state.Problem
-	// Unknown are, by object, those of Refused where the embedded schema does not have a
-	// field: the controller refuses such an object before anything is applied, unless the
-	// cluster has a newer definition that has the field.
-	Unknown map[state.Key][]state.Problem
-}
-
-// Rendered is a Loaded as the child wrote it, which takes a twentieth of the memory.
+// Rendered is a checked folder as the child wrote it, which takes a twentieth of the memory.
 // The zero value holds nothing.
 type Rendered struct{ raw []byte }
 
@@ -63,20 +27,20 @@ type Rendered struct{ raw []byte }
 func (r Rendered) Bytes() int64 { return int64(cap(r.raw)) }
 
 // Loaded decodes it anew each time: nobody else has what it returns.
-func (r Rendered) Loaded() (Loaded, error) {
+func (r Rendered) Loaded() (checked.Folder, error) {
 	var found result
 	if len(r.raw) > 0 {
 		if err := utiljson.Unmarshal(r.raw, &found); err != nil {
-			return Loaded{}, fmt.Errorf("reading what was rendered: %w", err)
+			return checked.Folder{}, fmt.Errorf("reading what was rendered: %w", err)
 		}
 	}
 	items := make([]state.Item, len(found.Items))
 	for i, f := range found.Items {
 		items[i] = state.Item{Key: f.Key, Version: f.Version, Object: f.Object, Origin: f.Origin}
 	}
-	out := Loaded{Set: state.NewSet(items...), Problems: found.Problems, Refused: found.Refused, Notes: found.Notes}
+	out := checked.Folder{Set: state.NewSet(items...), Problems: found.Problems, Refused: found.Refused, Notes: found.Notes}
 	out.Clusters, out.Unknown = byKey(found.Clusters), byKey(found.Unknown)
-	return out.limited(), nil
+	return limited(out), nil
 }
 
 // byKey are objects that are refused, by their keys; nil for none.
@@ -92,7 +56,7 @@ func byKey(list []refusedObject) map[state.Key][]state.Problem {
 }
 
 // RenderedOf is l as a child would write it.
-func RenderedOf(l Loaded) (Rendered, error) {
+func RenderedOf(l checked.Folder) (Rendered, error) {
 	raw, err := json.Marshal(resultOf(l))
 	if err != nil {
 		return Rendered{}, fmt.Errorf("writing what was rendered: %w", err)
@@ -150,7 +114,7 @@ func serveLoad(_ context.Context, t *talk) (result, error) {
 	return resultOf(found), nil
 }
 
-func resultOf(l Loaded) result {
+func resultOf(l checked.Folder) result {
 	out := result{Problems: l.Problems, Refused: l.Refused, Notes: l.Notes}
 	for _, i := range l.Set.Items() {
 		object, _ := fractional(i.Object).(map[string]any)
@@ -193,108 +157,18 @@ func fractional(v any) any {
 	return v
 }
 
-// standards are what folders are checked against.
-type standards struct {
-	crds  []*apiextensionsv1.CustomResourceDefinition
-	types *catalog.Catalog
-	err   error
-}
-
-func readStandards() (out standards) {
-	if out.crds, out.err = crds.Known(); out.err == nil {
-		out.types, out.err = catalog.Load()
+func readStandards() (out checked.Standards, err error) {
+	if out.CRDs, err = crds.Known(); err == nil {
+		out.Types, err = catalog.Load()
 	}
-	return out
+	return out, err
 }
 
-// load loads and checks a folder.
-func load(tree fs.FS, folder string, values substitute.Values) (Loaded, error) {
-	// Reading these takes longer than rendering most folders.
-	standard := make(chan standards, 1)
-	go func() { standard <- readStandards() }()
-	d, err := declared.Load(tree, folder, declared.Options{Values: values})
+// load renders and checks a folder, and limits what is found.
+func load(tree fs.FS, folder string, values substitute.Values) (checked.Folder, error) {
+	found, err := checked.Load(tree, folder, values, readStandards)
 	if err != nil {
-		return Loaded{}, err
+		return checked.Folder{}, err
 	}
-	by := <-standard
-	if by.err != nil {
-		return Loaded{}, by.err
-	}
-	out := Loaded{Set: d.Set, Problems: lint.Sorted(d.Problems), Clusters: map[state.Key][]state.Problem{}, Unknown: map[state.Key][]state.Problem{}}
-	refused := lint.Refused(d, by.crds)
-	if out.Notes, err = Upgrades(d, folder); err != nil {
-		return Loaded{}, err
-	}
-	out.Notes = append(out.Notes, advice(d, refused)...)
-	reported := refusedByTargets(d.Set)
-	for key, of := range refused {
-		switch {
-		case isCluster(key):
-			out.Clusters[key] = of
-		case !reported(key):
-			out.Refused = append(out.Refused, of...)
-			if slices.ContainsFunc(of, func(p state.Problem) bool { return p.UnknownField != "" }) {
-				out.Unknown[key] = of
-			}
-		}
-	}
-	for _, f := range gpulint.Check(d, by.types) {
-		if f.Advice {
-			out.Notes = append(out.Notes, plan.Note{Key: f.Key, Origin: f.Origin, Warning: true, Text: f.Text})
-		} else {
-			out.Refused = append(out.Refused, f.Problem())
-		}
-	}
-	out.Refused = lint.Sorted(out.Refused)
-	return out.limited(), nil
-}
-
-// advice is what lint finds beyond what is refused: what an API server takes, and a
-// person should not commit. It needs no schemas.
-func advice(d declared.Declared, refused map[state.Key][]state.Problem) []plan.Note {
-	known := map[state.Problem]bool{}
-	for _, p := range d.Problems {
-		known[p] = true
-	}
-	for _, of := range refused {
-		for _, p := range of {
-			known[p] = true
-		}
-	}
-	var out []plan.Note
-	for _, f := range lint.Find(d, nil) {
-		if !known[f.Problem()] {
-			out = append(out, plan.Note{Key: f.Key, Origin: f.Origin, Warning: true, Text: f.Text})
-		}
-	}
-	slices.SortStableFunc(out, func(a, b plan.Note) int {
-		return cmp.Or(strings.Compare(a.Origin.File, b.Origin.File), cmp.Compare(a.Origin.Line, b.Origin.Line), strings.Compare(a.Text, b.Text))
-	})
-	return slices.Compact(out)
-}
-
-// isCluster reports whether a key is that of a Cluster: what its schema refuses, the AWS
-// target reports.
-func isCluster(key state.Key) bool {
-	return key.Group == v1alpha1.GroupVersion.Group && key.Kind == "Cluster"
-}
-
-// refusedByTargets reports of a refused object whether a target refuses it as well when it
-// expands the desired state: a DevicePlugin that cannot be expanded.
-func refusedByTargets(set state.Set) func(state.Key) bool {
-	refused := sync.OnceValue(func() map[state.Origin]bool {
-		out := map[state.Origin]bool{}
-		_, problems := deviceplugin.Expand(set)
-		for _, p := range problems {
-			out[p.Origin] = true
-		}
-		return out
-	})
-	return func(key state.Key) bool {
-		if key.Group != v1alpha1.GroupVersion.Group || key.Kind != "DevicePlugin" {
-			return false
-		}
-		item, _ := set.Get(key)
-		return refused()[item.Origin]
-	}
+	return limited(found), nil
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/poolwright/poolwright/gitsource/dir"
 	"github.com/poolwright/poolwright/reconciler/declared"
+	"github.com/poolwright/poolwright/reconciler/declared/checked"
 	"github.com/poolwright/poolwright/reconciler/declared/substitute"
 )
 
@@ -60,7 +61,7 @@ func TestAChildLoadsWhatThisProcessLoads(t *testing.T) {
 			if d := cmp.Diff(want.Set.Items(), got.Set.Items(), cmpopts.EquateEmpty()); d != "" {
 				t.Error(d)
 			}
-			if d := cmp.Diff(want, got, cmpopts.IgnoreFields(Loaded{}, "Set"), cmpopts.EquateEmpty()); d != "" {
+			if d := cmp.Diff(want, got, cmpopts.IgnoreFields(checked.Folder{}, "Set"), cmpopts.EquateEmpty()); d != "" {
 				t.Error(d)
 			}
 			raw, err := declared.Load(snapshot.FS, folder, declared.Options{})

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"time"
 
+	"github.com/poolwright/poolwright/reconciler/declared/checked"
 	"github.com/poolwright/poolwright/reconciler/declared/substitute"
 )
 
@@ -74,10 +75,10 @@ type Runner struct {
 }
 
 // Load is Render and Loaded.
-func (r *Runner) Load(ctx context.Context, tree fs.FS, folder string, values substitute.Values) (Loaded, error) {
+func (r *Runner) Load(ctx context.Context, tree fs.FS, folder string, values substitute.Values) (checked.Folder, error) {
 	out, err := r.Render(ctx, tree, folder, values)
 	if err != nil {
-		return Loaded{}, err
+		return checked.Folder{}, err
 	}
 	return out.Loaded()
 }

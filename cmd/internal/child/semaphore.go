@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/poolwright/poolwright/cmd/internal/worktime"
+	"github.com/poolwright/poolwright/reconciler/worktime"
 )
 
 // The memory of the container in which the controller runs is divided here, and

@@ -15,6 +15,7 @@ import (
 	"github.com/poolwright/poolwright/gitsource/dir"
 	"github.com/poolwright/poolwright/provision/catalog"
 	"github.com/poolwright/poolwright/reconciler/declared"
+	"github.com/poolwright/poolwright/reconciler/declared/checked"
 	"github.com/poolwright/poolwright/reconciler/declared/lint"
 	"github.com/poolwright/poolwright/reconciler/declared/lint/gpulint"
 	"github.com/poolwright/poolwright/reconciler/declared/substitute"
@@ -107,7 +108,7 @@ func warned(n plan.Note) string {
 // said is what is said of a folder, by whom.
 type said struct{ problems, refused, notes, worlds []string }
 
-func saidOf(t *testing.T, l Loaded) said {
+func saidOf(t *testing.T, l checked.Folder) said {
 	t.Helper()
 	var out said
 	for _, n := range l.Notes {

@@ -7,8 +7,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/poolwright/poolwright/cmd/internal/child"
 	"github.com/poolwright/poolwright/provision"
+	"github.com/poolwright/poolwright/reconciler/declared/checked"
 	"github.com/poolwright/poolwright/reconciler/impact"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/report"
@@ -17,7 +17,7 @@ import (
 
 func TestAdviceOnAFileIsNewWhereAnotherFileHadTheSame(t *testing.T) {
 	a, heavier := poolItem("a", 1), poolItem("a", 2)
-	old := func(l child.Loaded, files ...string) child.Loaded {
+	old := func(l checked.Folder, files ...string) checked.Folder {
 		for _, file := range files {
 			l.Notes = append(l.Notes, plan.Note{Origin: state.Origin{File: file, Line: 3}, Text: "an old API of Karpenter"})
 		}

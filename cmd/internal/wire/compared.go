@@ -4,7 +4,7 @@ import (
 	"context"
 	"strings"
 
-	"github.com/poolwright/poolwright/gitsource/gogit"
+	"github.com/poolwright/poolwright/gitsource"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/report/forge"
 	"github.com/poolwright/poolwright/reconciler/state"
@@ -12,8 +12,8 @@ import (
 
 // revisions are those of a repository.
 type revisions interface {
-	Compare(ctx context.Context, base, head string) (gogit.Comparison, error)
-	Recall(base, head gogit.Revision) (gogit.Comparison, bool)
+	Compare(ctx context.Context, base, head string) (gitsource.Comparison, error)
+	Recall(base, head gitsource.Revision) (gitsource.Comparison, bool)
 	Contains(ctx context.Context, ref, commit, ancestor string) (bool, error)
 }
 
@@ -24,7 +24,7 @@ type standing struct{ head, base, attempted string }
 // kept: who opens a pull request chooses how large they are.
 type compared struct {
 	standing
-	base, head gogit.Revision
+	base, head gitsource.Revision
 }
 
 // comparisonsKept is how many are remembered.
@@ -34,7 +34,7 @@ const comparisonsKept = 256
 // are made again now and then because live objects move; of a hundred idle pull requests
 // none asks Git for that. A Sync that does not look at its branch cannot tell that it
 // moved: then Git is asked each time.
-func (r *reviewer) compare(ctx context.Context, pr forge.PullRequest, sync *v1alpha1.Sync) (gogit.Comparison, error) {
+func (r *reviewer) compare(ctx context.Context, pr forge.PullRequest, sync *v1alpha1.Sync) (gitsource.Comparison, error) {
 	_, attempted, _ := strings.Cut(sync.Status.LastAttemptedRevision, "sha1:")
 	now := standing{head: pr.Head.SHA, base: pr.Base.SHA, attempted: attempted}
 	if was, ok := r.compared[pr.Number]; ok && was.standing == now && attempted != "" && !sync.Spec.Suspend {
@@ -57,7 +57,7 @@ func (r *reviewer) compare(ctx context.Context, pr forge.PullRequest, sync *v1al
 		if r.compared == nil {
 			r.compared = map[int]compared{}
 		}
-		r.compared[pr.Number] = compared{now, gogit.Revision{Ref: r.base(), Commit: between.Base.Commit}, gogit.Revision{Ref: pr.Ref(), Commit: between.Head.Commit}}
+		r.compared[pr.Number] = compared{now, gitsource.Revision{Ref: r.base(), Commit: between.Base.Commit}, gitsource.Revision{Ref: pr.Ref(), Commit: between.Head.Commit}}
 		r.tip = between.Base.Commit
 	}
 	return between, nil

@@ -20,7 +20,6 @@ import (
 
 	"github.com/poolwright/poolwright/cmd/internal/child"
 	"github.com/poolwright/poolwright/gitsource"
-	"github.com/poolwright/poolwright/gitsource/gogit"
 	"github.com/poolwright/poolwright/provision"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/impact"
@@ -50,12 +49,12 @@ func (c *crowd) Comment(_ context.Context, number int, _ forge.Comment) (forge.P
 func (c *crowd) Status(context.Context, string, forge.Status) error { return nil }
 func (c *crowd) Limit() int                                         { return 256 << 10 }
 
-func (c *crowd) Compare(_ context.Context, _, head string) (gogit.Comparison, error) {
+func (c *crowd) Compare(_ context.Context, _, head string) (gitsource.Comparison, error) {
 	base := at("base", oneMap)
 	base.Commit = "base1"
 	parted := base
 	parted.Commit = "parted"
-	return gogit.Comparison{Base: base, MergeBase: parted, Head: gitsource.Snapshot{TreeID: head, Commit: c.head(head), FS: heavy(head)}}, nil
+	return gitsource.Comparison{Base: base, MergeBase: parted, Head: gitsource.Snapshot{TreeID: head, Commit: c.head(head), FS: heavy(head)}}, nil
 }
 
 // head is the commit of a reference.
@@ -68,8 +67,8 @@ func (c *crowd) head(ref string) string {
 	return ""
 }
 
-func (c *crowd) Recall(gogit.Revision, gogit.Revision) (gogit.Comparison, bool) {
-	return gogit.Comparison{}, false
+func (c *crowd) Recall(gitsource.Revision, gitsource.Revision) (gitsource.Comparison, bool) {
+	return gitsource.Comparison{}, false
 }
 
 func (c *crowd) Contains(context.Context, string, string, string) (bool, error) { return false, nil }

@@ -4,7 +4,7 @@ import (
 	"context"
 	"slices"
 
-	"github.com/poolwright/poolwright/cmd/internal/child"
+	"github.com/poolwright/poolwright/reconciler/declared/checked"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/report"
 	"github.com/poolwright/poolwright/reconciler/state"
@@ -13,7 +13,7 @@ import (
 // render takes what the merged files are rendered to for what is declared after the
 // step, where it is beyond doubt what Git makes of them: nothing is to be put together
 // object by object then. It reports whether it did.
-func (s *sides) render(ctx context.Context, p *proposer, of proposal, base child.Loaded) bool {
+func (s *sides) render(ctx context.Context, p *proposer, of proposal, base checked.Folder) bool {
 	merged, known := of.Merged()
 	if !known {
 		return false

@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/poolwright/poolwright/cmd/internal/child"
+	"github.com/poolwright/poolwright/gitsource"
 	"github.com/poolwright/poolwright/gitsource/gogit"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 )
@@ -42,7 +43,7 @@ func TestMain(m *testing.M) {
 
 // branches makes a repository of three commits, each of which adds files: where main and
 // topic parted, and one on each.
-func branches(t *testing.T, parted, base, head map[string]string) gogit.Comparison {
+func branches(t *testing.T, parted, base, head map[string]string) gitsource.Comparison {
 	t.Helper()
 	dir := t.TempDir()
 	git := func(args ...string) {

@@ -13,11 +13,12 @@ import (
 	"sync"
 
 	"github.com/poolwright/poolwright/cmd/internal/child"
-	"github.com/poolwright/poolwright/cmd/internal/worktime"
 	"github.com/poolwright/poolwright/gitsource"
 	"github.com/poolwright/poolwright/reconciler/apply"
+	"github.com/poolwright/poolwright/reconciler/declared/checked"
 	"github.com/poolwright/poolwright/reconciler/declared/substitute"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/worktime"
 )
 
 const (
@@ -64,11 +65,11 @@ func (r rendered) bytes() int64 {
 	return total
 }
 
-func (r rendered) loaded() (child.Loaded, error) {
+func (r rendered) loaded() (checked.Folder, error) {
 	if r.err != nil {
-		return child.Loaded{}, r.err
+		return checked.Folder{}, r.err
 	}
-	var out child.Loaded
+	var out checked.Folder
 	err := apply.Recover(func() (err error) { out, err = r.out.Loaded(); return err })
 	return out, err
 }
@@ -99,7 +100,7 @@ type contents struct {
 }
 
 // load renders a folder of a snapshot in a child process, or remembers it.
-func (r *renders) load(ctx context.Context, in *child.Runner, at gitsource.Snapshot, path string, values substitute.Values) (child.Loaded, error) {
+func (r *renders) load(ctx context.Context, in *child.Runner, at gitsource.Snapshot, path string, values substitute.Values) (checked.Folder, error) {
 	asked := folderAt{at.TreeID, path, values.Digest()}
 	if asked.tree == "" {
 		return in.Load(ctx, at.FS, path, values)
@@ -123,7 +124,7 @@ func (r *renders) load(ctx context.Context, in *child.Runner, at gitsource.Snaps
 			resume()
 		case <-ctx.Done():
 			resume()
-			return child.Loaded{}, fmt.Errorf("waiting for the folder to be rendered: %w", context.Cause(ctx))
+			return checked.Folder{}, fmt.Errorf("waiting for the folder to be rendered: %w", context.Cause(ctx))
 		}
 		// What befell only the other who asked, such as the end of its context, is
 		// nothing to pass on.

@@ -15,6 +15,7 @@ import (
 	"github.com/poolwright/poolwright/cmd/internal/child"
 	"github.com/poolwright/poolwright/gitsource"
 	"github.com/poolwright/poolwright/reconciler/apply"
+	"github.com/poolwright/poolwright/reconciler/declared/checked"
 	"github.com/poolwright/poolwright/reconciler/declared/substitute"
 	"github.com/poolwright/poolwright/reconciler/declared/substitute/fluxexpr"
 	"github.com/poolwright/poolwright/reconciler/state"
@@ -31,7 +32,7 @@ func at(tree, content string) gitsource.Snapshot {
 func TestATreeThatDidNotChangeIsNotRenderedAgain(t *testing.T) {
 	r, in := &renders{}, &child.Runner{Semaphore: child.NewSemaphore()}
 	nothing := func(tree string) gitsource.Snapshot { return gitsource.Snapshot{TreeID: tree, FS: fstest.MapFS{}} }
-	load := func(s gitsource.Snapshot, folder string) (child.Loaded, error) {
+	load := func(s gitsource.Snapshot, folder string) (checked.Folder, error) {
 		return r.load(t.Context(), in, s, folder, substitute.Values{})
 	}
 	first, err := load(at("t1", oneMap), "x")
@@ -101,7 +102,7 @@ func (s blockingFS) ReadFile(name string) ([]byte, error) {
 }
 
 type answer struct {
-	loaded child.Loaded
+	loaded checked.Folder
 	err    error
 }
 
@@ -170,7 +171,7 @@ func TestWhoWaitsForAnotherIsNotFailedByWhatBefallsThat(t *testing.T) {
 
 // hostileResult is a large answer of a child, and no other's.
 func hostileResult(salt int) child.Rendered {
-	return written(child.Loaded{Set: state.NewSet(state.Item{
+	return written(checked.Folder{Set: state.NewSet(state.Item{
 		Key:    state.Key{Target: "cluster", Kind: "ConfigMap", Name: fmt.Sprint(salt)},
 		Object: map[string]any{"data": map[string]any{"a": strings.Repeat("x", 1600<<10)}},
 	})})

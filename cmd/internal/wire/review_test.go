@@ -18,7 +18,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/poolwright/poolwright/gitsource"
-	"github.com/poolwright/poolwright/gitsource/gogit"
 	"github.com/poolwright/poolwright/provision"
 	"github.com/poolwright/poolwright/provision/catalog"
 	"github.com/poolwright/poolwright/provision/engine"
@@ -40,14 +39,14 @@ type fewRevisions struct {
 	forgets bool
 }
 
-func (c *fewRevisions) Compare(_ context.Context, _, head string) (gogit.Comparison, error) {
+func (c *fewRevisions) Compare(_ context.Context, _, head string) (gitsource.Comparison, error) {
 	c.count++
 	out := between()
 	out.Base.Commit, out.Head.Commit = c.tip, c.heads[head]
 	return out, c.err
 }
 
-func (c *fewRevisions) Recall(base, head gogit.Revision) (gogit.Comparison, bool) {
+func (c *fewRevisions) Recall(base, head gitsource.Revision) (gitsource.Comparison, bool) {
 	out := between()
 	out.Base.Commit, out.Head.Commit = base.Commit, head.Commit
 	return out, !c.forgets

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/poolwright/poolwright/cmd/internal/child"
 	"github.com/poolwright/poolwright/gitsource"
 	"github.com/poolwright/poolwright/reconciler/declared"
+	"github.com/poolwright/poolwright/reconciler/declared/checked"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	revision "github.com/poolwright/poolwright/reconciler/proposal"
 	"github.com/poolwright/poolwright/reconciler/report"
@@ -74,14 +74,14 @@ func (p *proposer) load(ctx context.Context, s proposal) (sides, error) {
 
 // declares is a side of a step. What was refused of an object where a revision declares it
 // so is refused of the side; the first of several has the lines.
-func (p *proposer) declares(set state.Set, problems []state.Problem, from ...child.Loaded) declared.Declared {
-	clusters := refusedIn(set, from, func(l child.Loaded) map[state.Key][]state.Problem { return l.Clusters })
-	unknown := refusedIn(set, from, func(l child.Loaded) map[state.Key][]state.Problem { return l.Unknown })
+func (p *proposer) declares(set state.Set, problems []state.Problem, from ...checked.Folder) declared.Declared {
+	clusters := refusedIn(set, from, func(l checked.Folder) map[state.Key][]state.Problem { return l.Clusters })
+	unknown := refusedIn(set, from, func(l checked.Folder) map[state.Key][]state.Problem { return l.Unknown })
 	return declared.Declared{Set: set, Problems: problems, Activate: func() { p.said.set(clusters, unknown) }}
 }
 
 // refusedIn is what is refused of the objects of a set that a revision declares like this.
-func refusedIn(set state.Set, from []child.Loaded, in func(child.Loaded) map[state.Key][]state.Problem) map[state.Key][]state.Problem {
+func refusedIn(set state.Set, from []checked.Folder, in func(checked.Folder) map[state.Key][]state.Problem) map[state.Key][]state.Problem {
 	refused := map[state.Key][]state.Problem{}
 	for _, l := range slices.Backward(from) {
 		for key, of := range in(l) {
@@ -132,7 +132,7 @@ func (p *proposer) tangled(ctx context.Context, s proposal, parted, base, head s
 
 // older loads a revision that is not the one proposed. A folder that is not in it, or
 // declares nothing, is one that the step brings.
-func (p *proposer) older(ctx context.Context, at gitsource.Snapshot, s proposal) (child.Loaded, error) {
+func (p *proposer) older(ctx context.Context, at gitsource.Snapshot, s proposal) (checked.Folder, error) {
 	out, err := p.renders.load(ctx, p.children, at, s.path, s.values)
 	if err == nil {
 		return out, nil
@@ -140,7 +140,7 @@ func (p *proposer) older(ctx context.Context, at gitsource.Snapshot, s proposal)
 	class, reason, _ := state.Classify(err)
 	switch {
 	case reason == "PathNotFound", reason == "NoManifests":
-		return child.Loaded{}, nil
+		return checked.Folder{}, nil
 	case class == state.Fix:
 		// Whoever proposes something else cannot mend it.
 		return out, state.Fail(state.Retry, reason, errors.New(err.Error()))

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/poolwright/poolwright/cmd/internal/child"
-	"github.com/poolwright/poolwright/gitsource/gogit"
+	"github.com/poolwright/poolwright/gitsource"
 	"github.com/poolwright/poolwright/provision"
 	"github.com/poolwright/poolwright/reconciler"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
@@ -24,7 +24,7 @@ import (
 
 // proposal is what lies between two revisions of a Sync's folder.
 type proposal struct {
-	gogit.Comparison
+	gitsource.Comparison
 	// base is what people call the revision that is merged into.
 	base string
 	// path is the folder, from the root of the repository.

@@ -14,10 +14,10 @@ import (
 
 	"github.com/poolwright/poolwright/cmd/internal/child"
 	"github.com/poolwright/poolwright/gitsource"
-	"github.com/poolwright/poolwright/gitsource/gogit"
 	"github.com/poolwright/poolwright/provision"
 	"github.com/poolwright/poolwright/reconciler"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/declared/checked"
 	"github.com/poolwright/poolwright/reconciler/declared/substitute"
 	"github.com/poolwright/poolwright/reconciler/impact"
 	"github.com/poolwright/poolwright/reconciler/plan"
@@ -70,7 +70,7 @@ func seen(items ...state.Item) state.Set {
 // steps are three revisions that children rendered already, and the world that they
 // are told for.
 type steps struct {
-	parted, base, head child.Loaded
+	parted, base, head checked.Folder
 	live               state.Set
 	forecast           impact.Forecaster
 	sync               v1alpha1.SyncSpec
@@ -78,10 +78,10 @@ type steps struct {
 	folders [3]contents
 }
 
-func loaded(items ...state.Item) child.Loaded { return child.Loaded{Set: state.NewSet(items...)} }
+func loaded(items ...state.Item) checked.Folder { return checked.Folder{Set: state.NewSet(items...)} }
 
 // written is a Loaded as a child writes it.
-func written(l child.Loaded) child.Rendered {
+func written(l checked.Folder) child.Rendered {
 	out, err := child.RenderedOf(l)
 	if err != nil {
 		panic(err)
@@ -103,8 +103,8 @@ func (s steps) proposer() *proposer {
 }
 
 // between is what Git knows of the three revisions.
-func between() gogit.Comparison {
-	return gogit.Comparison{
+func between() gitsource.Comparison {
+	return gitsource.Comparison{
 		Base: gitsource.Snapshot{TreeID: "base", Commit: "b"}, Head: gitsource.Snapshot{TreeID: "head", Commit: "h"}, MergeBase: gitsource.Snapshot{TreeID: "parted", Commit: "p"},
 	}
 }
@@ -131,7 +131,7 @@ func TestWhatAReviewIsToldOfNodes(t *testing.T) {
 		return func(context.Context, impact.Change) (*provision.Forecast, error) { return f, err }
 	}
 	tests := map[string]struct {
-		head     child.Loaded
+		head     checked.Folder
 		forecast impact.Forecaster
 		want     *v1alpha1.ReviewedConsequences
 	}{
@@ -171,14 +171,14 @@ func toldChanges(r report.Report) []string {
 
 func TestMistakesAreMergedAsObjectsAre(t *testing.T) {
 	a, b, c, heavier := poolItem("a", 1), poolItem("b", 1), poolItem("c", 1), poolItem("a", 2)
-	broken := func(l child.Loaded, files ...string) child.Loaded {
+	broken := func(l checked.Folder, files ...string) checked.Folder {
 		for i, file := range files {
 			l.Problems = append(l.Problems, state.Problem{Origin: state.Origin{File: file, Line: len(l.Set.Items()) + i + 1}, Message: "it is misspelled"})
 		}
 		return l
 	}
 	tests := map[string]struct {
-		parted, base, head child.Loaded
+		parted, base, head checked.Folder
 		want, blamed, old  []string
 		foretold           []string
 	}{
@@ -234,7 +234,7 @@ func TestMistakesAreMergedAsObjectsAre(t *testing.T) {
 
 func TestAdviceAndRefusalsAreThoseThatTheStepBrings(t *testing.T) {
 	a, heavier := poolItem("a", 1), poolItem("a", 2)
-	advised := func(l child.Loaded, texts ...string) child.Loaded {
+	advised := func(l checked.Folder, texts ...string) checked.Folder {
 		for _, text := range texts {
 			l.Notes = append(l.Notes, plan.Note{Key: a.Key, Warning: true, Text: text})
 			l.Refused = append(l.Refused, state.Problem{Origin: state.Origin{File: text + ".yaml", Line: 1}, Message: a.Key.String() + ": " + text})
@@ -262,7 +262,7 @@ func TestAdviceAndRefusalsAreThoseThatTheStepBrings(t *testing.T) {
 
 func TestAFolderThatCannotBeRenderedStopsAllLaterCommits(t *testing.T) {
 	a := poolItem("a", 1)
-	blank := child.Loaded{Problems: []state.Problem{{Origin: state.Origin{File: "kustomization.yaml"}, Message: "kustomize: no such file"}}}
+	blank := checked.Folder{Problems: []state.Problem{{Origin: state.Origin{File: "kustomization.yaml"}, Message: "kustomize: no such file"}}}
 	out := steps{
 		parted: loaded(a), base: loaded(a), head: blank,
 		live: seen(a), forecast: func(context.Context, impact.Change) (*provision.Forecast, error) { return &provision.Forecast{}, nil },

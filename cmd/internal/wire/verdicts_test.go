@@ -9,11 +9,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/poolwright/poolwright/cmd/internal/child"
 	"github.com/poolwright/poolwright/gitsource"
 	"github.com/poolwright/poolwright/reconciler"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/declared"
+	"github.com/poolwright/poolwright/reconciler/declared/checked"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/variables"
 )
@@ -128,7 +128,7 @@ func TestTheClustersOfAStepAreRefusedSideBySide(t *testing.T) {
 		return state.Item{Key: state.Key{Target: "cluster", Group: "poolwright.dev", Kind: "Cluster", Name: "a"}, Version: "v1alpha1",
 			Object: map[string]any{"spec": map[string]any{"retention": retention}}}
 	}
-	refusing := func(item state.Item, message string) child.Loaded {
+	refusing := func(item state.Item, message string) checked.Folder {
 		l := loaded(item)
 		if message != "" {
 			l.Clusters = map[state.Key][]state.Problem{item.Key: {{Message: message}}}
@@ -136,7 +136,7 @@ func TestTheClustersOfAStepAreRefusedSideBySide(t *testing.T) {
 		return l
 	}
 	for name, c := range map[string]struct {
-		parted, base, head child.Loaded
+		parted, base, head checked.Folder
 		want               []string
 	}{
 		"the head brings it":  {refusing(cluster("1h"), ""), refusing(cluster("1h"), ""), refusing(cluster("5s"), "head"), []string{"", "head"}},

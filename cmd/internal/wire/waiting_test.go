@@ -12,14 +12,13 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/poolwright/poolwright/cmd/internal/child"
-	"github.com/poolwright/poolwright/cmd/internal/worktime"
 	"github.com/poolwright/poolwright/gitsource"
-	"github.com/poolwright/poolwright/gitsource/gogit"
 	"github.com/poolwright/poolwright/provision"
 	"github.com/poolwright/poolwright/reconciler/declared/substitute"
 	"github.com/poolwright/poolwright/reconciler/impact"
 	"github.com/poolwright/poolwright/reconciler/pullrequest"
 	"github.com/poolwright/poolwright/reconciler/report/forge"
+	"github.com/poolwright/poolwright/reconciler/worktime"
 )
 
 // held is a tree that answers nothing before it is released.
@@ -71,12 +70,12 @@ type lone struct {
 	begun chan struct{}
 }
 
-func (l *lone) Compare(context.Context, string, string) (gogit.Comparison, error) {
+func (l *lone) Compare(context.Context, string, string) (gitsource.Comparison, error) {
 	close(l.begun)
 	s := gitsource.Snapshot{TreeID: "one", Commit: "base1", FS: fstest.MapFS{"p/a.yaml": {Data: []byte(oneMap)}}}
 	head := s
 	head.Commit = "head1"
-	return gogit.Comparison{Base: s, MergeBase: s, Head: head}, nil
+	return gitsource.Comparison{Base: s, MergeBase: s, Head: head}, nil
 }
 
 func TestAPlanIsNotChargedForTheSlotThatAnotherHas(t *testing.T) {

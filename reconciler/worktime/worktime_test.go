@@ -8,7 +8,7 @@ import (
 
 	clocktesting "k8s.io/utils/clock/testing"
 
-	"github.com/poolwright/poolwright/cmd/internal/worktime"
+	"github.com/poolwright/poolwright/reconciler/worktime"
 )
 
 func TestWhatIsWaitedIsNotWork(t *testing.T) {

@@ -1,0 +1,157 @@
+// Package checked renders a folder and checks it against schemas and by lint, as the process
+// does that is started for what a commit contains: it is for untrusted content, and must not
+// run in the controller's process, which only uses its types.
+//
+// It refuses to read a cluster: what only a target can refuse is not found here. Start
+// reading at Load.
+package checked
+
+import (
+	"cmp"
+	"io/fs"
+	"slices"
+	"strings"
+	"sync"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+
+	"github.com/poolwright/poolwright/provision/catalog"
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/declared"
+	"github.com/poolwright/poolwright/reconciler/declared/lint"
+	"github.com/poolwright/poolwright/reconciler/declared/lint/gpulint"
+	"github.com/poolwright/poolwright/reconciler/declared/substitute"
+	"github.com/poolwright/poolwright/reconciler/deviceplugin"
+	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/state"
+)
+
+// Folder is what a folder declares, and what is wrong with it.
+type Folder struct {
+	// Set holds the objects that have no problem of their form; see
+	// declared.Declared.
+	Set state.Set
+	// Problems are what the loop refuses by the revision alone: while there are any it
+	// deletes nothing. What it refuses by expanding the desired state (the Cluster,
+	// a DevicePlugin that cannot be expanded) is not among them: the targets
+	// report it. They are in the order of file and line, as Refused are.
+	Problems []state.Problem
+	// Refused are the mistakes that only lint reports before they are applied: the API
+	// server refuses them, or they cannot work. They keep nothing else from being
+	// applied, or deleted.
+	Refused []state.Problem
+	// Notes are advice, as about GPUs and secrets in Git, whose Warning is true,
+	// and what is followed of Karpenter's old APIs.
+	Notes []plan.Note
+	// Clusters are, by Cluster, what its schema refuses, with the lines: the AWS target
+	// asks for that before it takes a Cluster's values to AWS.
+	Clusters map[state.Key][]state.Problem
+	// Unknown are, by object, those of Refused where the embedded schema does not have a
+	// field: the controller refuses such an object before anything is applied, unless the
+	// cluster has a newer definition that has the field.
+	Unknown map[state.Key][]state.Problem
+}
+
+// Standards are what folders are checked against.
+type Standards struct {
+	CRDs  []*apiextensionsv1.CustomResourceDefinition
+	Types *catalog.Catalog
+}
+
+// Load renders and checks a folder. Its errors are those of declared.Load, and those of
+// standards.
+func Load(tree fs.FS, folder string, values substitute.Values, standards func() (Standards, error)) (Folder, error) {
+	// Reading the standards takes longer than rendering most folders.
+	read := make(chan struct{})
+	var by Standards
+	var standardsErr error
+	go func() {
+		defer close(read)
+		by, standardsErr = standards()
+	}()
+	d, err := declared.Load(tree, folder, declared.Options{Values: values})
+	if err != nil {
+		return Folder{}, err
+	}
+	<-read
+	if standardsErr != nil {
+		return Folder{}, standardsErr
+	}
+	out := Folder{Set: d.Set, Problems: lint.Sorted(d.Problems), Clusters: map[state.Key][]state.Problem{}, Unknown: map[state.Key][]state.Problem{}}
+	refused := lint.Refused(d, by.CRDs)
+	if out.Notes, err = Upgrades(d, folder); err != nil {
+		return Folder{}, err
+	}
+	out.Notes = append(out.Notes, advice(d, refused)...)
+	reported := refusedByTargets(d.Set)
+	for key, of := range refused {
+		switch {
+		case isCluster(key):
+			out.Clusters[key] = of
+		case !reported(key):
+			out.Refused = append(out.Refused, of...)
+			if slices.ContainsFunc(of, func(p state.Problem) bool { return p.UnknownField != "" }) {
+				out.Unknown[key] = of
+			}
+		}
+	}
+	for _, f := range gpulint.Check(d, by.Types) {
+		if f.Advice {
+			out.Notes = append(out.Notes, plan.Note{Key: f.Key, Origin: f.Origin, Warning: true, Text: f.Text})
+		} else {
+			out.Refused = append(out.Refused, f.Problem())
+		}
+	}
+	out.Refused = lint.Sorted(out.Refused)
+	return out, nil
+}
+
+// advice is what lint finds beyond what is refused: what an API server takes, and a
+// person should not commit. It needs no schemas.
+func advice(d declared.Declared, refused map[state.Key][]state.Problem) []plan.Note {
+	known := map[state.Problem]bool{}
+	for _, p := range d.Problems {
+		known[p] = true
+	}
+	for _, of := range refused {
+		for _, p := range of {
+			known[p] = true
+		}
+	}
+	var out []plan.Note
+	for _, f := range lint.Find(d, nil) {
+		if !known[f.Problem()] {
+			out = append(out, plan.Note{Key: f.Key, Origin: f.Origin, Warning: true, Text: f.Text})
+		}
+	}
+	slices.SortStableFunc(out, func(a, b plan.Note) int {
+		return cmp.Or(strings.Compare(a.Origin.File, b.Origin.File), cmp.Compare(a.Origin.Line, b.Origin.Line), strings.Compare(a.Text, b.Text))
+	})
+	return slices.Compact(out)
+}
+
+// isCluster reports whether a key is that of a Cluster: what its schema refuses, the AWS
+// target reports.
+func isCluster(key state.Key) bool {
+	return key.Group == v1alpha1.GroupVersion.Group && key.Kind == "Cluster"
+}
+
+// refusedByTargets reports of a refused object whether a target refuses it as well when it
+// expands the desired state: a DevicePlugin that cannot be expanded.
+func refusedByTargets(set state.Set) func(state.Key) bool {
+	refused := sync.OnceValue(func() map[state.Origin]bool {
+		out := map[state.Origin]bool{}
+		_, problems := deviceplugin.Expand(set)
+		for _, p := range problems {
+			out[p.Origin] = true
+		}
+		return out
+	})
+	return func(key state.Key) bool {
+		if key.Group != v1alpha1.GroupVersion.Group || key.Kind != "DevicePlugin" {
+			return false
+		}
+		item, _ := set.Get(key)
+		return refused()[item.Origin]
+	}
+}
