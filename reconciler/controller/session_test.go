@@ -157,6 +157,39 @@ func TestJudge(t *testing.T) {
 	}
 }
 
+// Of the objects beside those that do not fit their schema, so many failed for another reason, and
+// so many are applied.
+func TestTheMessageOnInvalidManifestsCountsTheOtherObjects(t *testing.T) {
+	misfit, other := state.Fail(state.Fix, "Invalid", targets.ErrSchema), errors.New("connection refused")
+	for name, c := range map[string]struct {
+		errs []error
+		want string
+	}{
+		"none":                     {[]error{misfit}, "; no object of this revision could be read, what was applied before stays, nothing is pruned"},
+		"one, applied":             {[]error{misfit, nil}, "; the other object is applied, nothing is pruned"},
+		"two, applied":             {[]error{misfit, misfit, nil, nil}, "; the other 2 objects are applied, nothing is pruned"},
+		"one of them failed":       {[]error{misfit, other, nil}, "; 1 of the other 2 objects failed (see status.pending), the rest are applied, nothing is pruned"},
+		"all of them failed":       {[]error{misfit, other, other}, "; 2 of the other 2 objects failed (see status.pending), the rest are applied, nothing is pruned"},
+		"one of them failed first": {[]error{other, misfit, nil}, "; 1 of the other 2 objects failed (see status.pending), the rest are applied, nothing is pruned"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var changes []plan.Change
+			for i := range c.errs {
+				changes = append(changes, change(fmt.Sprint(i), plan.Create, nil))
+			}
+			done := ran(changes...)
+			for i, err := range c.errs {
+				if err != nil {
+					done.Outcome.Results[i].Status, done.Outcome.Results[i].Err = apply.Failed, err
+				}
+			}
+			if got := judge(done).message; !strings.HasSuffix(got, c.want) {
+				t.Errorf("%q, want it to end in %q", got, c.want)
+			}
+		})
+	}
+}
+
 func TestWhatASourceWaitsForIsSaidOnceWithItsRemedy(t *testing.T) {
 	here, there := strings.Repeat("1", 40), strings.Repeat("2", 40)
 	for name, c := range map[string]struct {
