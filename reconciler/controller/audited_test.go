@@ -85,7 +85,7 @@ func TestWhatADeletedSyncTakesAlongByAConfirmationIsAnEvent(t *testing.T) {
 	s.leave()
 	s.aws.removals["queue"] = loss.Removal{Impact: "3 nodes are not drained any more", Losses: loss.Counts{"Node": 3}}
 	s.visit()
-	token := s.asks("DeletionFailed")
+	token := s.asks("PruneHeld")
 	s.confirm(token)
 	s.visit()
 	if d := cmp.Diff([]string{token + " let pass 1 deletion at revision main@sha1:11: aws Thing.sqs/queue"}, s.confirmedEvents()); d != "" {

@@ -150,7 +150,9 @@ func TestWhenAConfirmationHasServed(t *testing.T) {
 
 // A person confirms a greater number once, and in an incident sets 0 by hand.
 func TestATokenLoosensNothingThatAHandMadeStricterSince(t *testing.T) {
-	spec := func(percent int64) map[string]any { return map[string]any{"spec": map[string]any{"guard": map[string]any{"maxPrunePercent": percent}}} }
+	spec := func(percent int64) map[string]any {
+		return map[string]any{"spec": map[string]any{"guard": map[string]any{"maxPrunePercent": percent}}}
+	}
 	key := state.Key{Target: "cluster", Group: "poolwright.dev", Kind: "Sync", Name: "dev"}
 	compute := func(sync *v1alpha1.Sync, live int64) plan.Change {
 		before := state.Item{Key: key, Object: spec(live), Live: state.Identity{UID: "u"}, Applied: state.Hash(spec(90))}

@@ -127,7 +127,7 @@ func deletionWaits(s *stage) {
 		s.Fatal(err)
 	}
 	s.visit()
-	s.asks("DeletionFailed")
+	s.asks("PruneHeld")
 }
 
 func TestALoadUnderWayEndsWithTheDeletionOfItsSync(t *testing.T) {

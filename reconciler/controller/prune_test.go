@@ -6,9 +6,11 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/poolwright/poolwright/reconciler"
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/state/loss"
 	"github.com/poolwright/poolwright/reconciler/syncpolicy"
 )
@@ -107,5 +109,44 @@ func TestTheEngineKeepsItsQueueWhileTheQueuesDeletionWaits(t *testing.T) {
 				t.Errorf("written: %v and %v", s.aws.writes, s.cluster.writes)
 			}
 		})
+	}
+}
+
+// A Sync's own deletion is held as any other deletion is.
+func TestADeletionOfASyncThatWaitsForAConfirmationIsHeldAsAnyOther(t *testing.T) {
+	s := newStage(t, deleting)
+	s.commit("cluster/pool=1", "cluster/map=1")
+	s.leave()
+	s.cluster.removals["pool"] = loss.Removal{Impact: "2 nodes go with it", Losses: loss.Counts{"Node": 2}}
+	s.edit(func(sync *v1alpha1.Sync) { sync.Annotations = map[string]string{v1alpha1.ReconcileAnnotation: "now"} })
+	s.visit()
+	token := s.asks("PruneHeld")
+	s.says("Stalled", metav1.ConditionTrue, "PruneHeld")
+	s.says("Drifted", metav1.ConditionUnknown, "Terminating")
+	status := s.sync().Status
+	if meta.FindStatusCondition(status.Conditions, "Reconciling") != nil || status.ObservedGeneration != s.sync().Generation {
+		t.Errorf("it waits for a person, and is Reconciling: %+v", status.Conditions)
+	}
+	if status.LastHandledReconcileAt != "now" {
+		t.Errorf("who asked for a run waits for an answer, the last is %q", status.LastHandledReconcileAt)
+	}
+	want := []v1alpha1.PendingChange{{
+		Object: "Thing/pool", Action: "delete", Reason: status.Pending[0].Reason, Rules: []string{"DeletionLosses"}, ConfirmationToken: token,
+	}}
+	if d := cmp.Diff(want, status.Pending); d != "" || !strings.Contains(want[0].Reason, "2 nodes go with it") {
+		t.Errorf("pending (-want +got):\n%s", d)
+	}
+	if n := s.gauge("poolwright_sync_ready", map[string]string{"sync": "dev"}); n != 0 {
+		t.Errorf("poolwright_sync_ready is %v", n)
+	}
+	message := s.says("Ready", metav1.ConditionFalse, "PruneHeld")
+	s.later() // Says nothing new.
+	if d := cmp.Diff([]string{"Warning PruneHeld " + message}, s.told()); d != "" {
+		t.Errorf("events (-want +got):\n%s", d)
+	}
+	s.confirm(token)
+	s.visit()
+	if s.sync().Name != "" || len(s.cluster.live) > 0 {
+		t.Errorf("confirmed, the Sync is still there, or the cluster holds %v", s.cluster.live)
 	}
 }

@@ -1,12 +1,13 @@
 package controller
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
-	"k8s.io/apimachinery/pkg/api/equality"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -17,7 +18,6 @@ import (
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/apply"
 	"github.com/poolwright/poolwright/reconciler/plan"
-	"github.com/poolwright/poolwright/reconciler/plan/hold"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/syncpolicy"
 )
@@ -33,18 +33,22 @@ func (r *SyncReconciler) release(ctx context.Context, sync *v1alpha1.Sync) (ctrl
 		session.revisions.Cancel()
 		session.revisions.Unload()
 	}
-	var left []plan.Change
+	done := run{err: err}
 	if err == nil && sync.Spec.DeletionPolicy == v1alpha1.DeletionPrune {
-		left, err = r.prune(ctx, sync, session)
+		done = r.prune(ctx, sync, session)
 	}
-	if err == nil {
-		err = session.Forget(ctx)
+	v := deletionResult(done)
+	if v.ready {
+		if err := session.Forget(ctx); err != nil {
+			v = verdict{reason: deletionFailed, message: err.Error()}
+		}
 	}
-	if err != nil {
-		return r.reportDeletionFailure(ctx, sync, err)
+	if !v.ready {
+		return r.reportDeletion(ctx, sync, done, v)
 	}
 	r.sessions.stop(types.NamespacedName{Namespace: sync.Namespace, Name: sync.Name})
 	r.Metrics.forget(sync.Name)
+	left := slices.DeleteFunc(done.Plan.Changes, func(c plan.Change) bool { return !c.Standing() })
 	if len(left) > 0 {
 		r.Recorder.Eventf(sync, "Warning", "LeftBehind", "Left as they are (%d), the first: %s: %s", len(left), thing(left[0].Key), left[0].Hold.String())
 	}
@@ -55,47 +59,55 @@ func (r *SyncReconciler) release(ctx context.Context, sync *v1alpha1.Sync) (ctrl
 	return ctrl.Result{}, nil
 }
 
-// reportDeletionFailure reports on a Sync that is being deleted why it still exists: by
-// an event where the reason is new, and in Ready for as long as the reason applies.
-func (r *SyncReconciler) reportDeletionFailure(ctx context.Context, sync *v1alpha1.Sync, why error) (ctrl.Result, error) {
+// deletionResult is the verdict on the deletion of a Sync: ready means that nothing keeps it.
+// What waits for a confirmation is held as in any run. What is unknown may still be there,
+// and keeps the Sync.
+func deletionResult(done run) verdict {
+	v := verdict{reason: deletionFailed}
+	if done.err == nil {
+		v.picture = seen(done)
+	}
+	switch err := cmp.Or(done.err, done.Outcome.Err()); {
+	case err != nil:
+		v.message = err.Error()
+	case len(v.picture.tokens()) > 0:
+		v.wait(done.Revision)
+	case len(done.Plan.Unknown) > 0:
+		v.message = unknowns(done.Plan.Unknown) + "; it may be there to be deleted, so the Sync waits (deletionPolicy: Orphan lets it go)"
+	default:
+		v.ready = true
+	}
+	return v
+}
+
+// reportDeletion reports on a Sync that is being deleted why it still exists: by an event
+// where the reason is new, and in its status for as long as the reason applies.
+func (r *SyncReconciler) reportDeletion(ctx context.Context, sync *v1alpha1.Sync, done run, v verdict) (ctrl.Result, error) {
 	if ctx.Err() != nil {
 		return ctrl.Result{}, nil
 	}
+	done.scope = syncpolicy.Scope(sync)
+	v.ask(sync, done)
 	status := sync.Status.DeepCopy()
-	setReady(status, sync, false, "DeletionFailed", why.Error())
-	var v verdict
-	if held, ok := errors.AsType[*heldError](why); ok {
-		v.tokens = held.tokens
-	}
-	v.confirmation(status, sync, run{scope: syncpolicy.Scope(sync)})
+	v.write(status, sync, done)
+	set(status, sync, "Drifted", metav1.ConditionUnknown, "Terminating", "Drift is not looked for while the Sync is being deleted")
 	r.mismatch(sync, status)
-	setStalled(status, sync, "", "")
-	set(status, sync, "Reconciling", metav1.ConditionTrue, "ProgressingWithRetry", why.Error())
-	if !equality.Semantic.DeepEqual(&sync.Status, status) {
-		r.Recorder.Event(sync, "Warning", "DeletionFailed", why.Error())
+	r.Metrics.ready.WithLabelValues(sync.Name).Set(0)
+	r.Metrics.failures.WithLabelValues(sync.Name, v.reason).Inc()
+	before := meta.FindStatusCondition(sync.Status.Conditions, "Ready")
+	if before == nil || before.Reason != v.reason || before.Message != meta.FindStatusCondition(status.Conditions, "Ready").Message {
+		r.Recorder.Event(sync, corev1.EventTypeWarning, v.reason, v.message)
 	}
 	return ctrl.Result{RequeueAfter: interval(sync)}, r.writeStatus(ctx, sync, status)
 }
 
-// prune deletes everything that the Sync applied, and returns what is only
-// compared and stays. What is unknown may still be there, and keeps the Sync.
-func (r *SyncReconciler) prune(ctx context.Context, sync *v1alpha1.Sync, s *session) ([]plan.Change, error) {
+// prune deletes everything that the Sync applied, but for what is only compared.
+func (r *SyncReconciler) prune(ctx context.Context, sync *v1alpha1.Sync, s *session) run {
 	result, err := s.Loop.Release(ctx, reconciler.Options{Policies: syncpolicy.ForDeletion(sync), Apply: apply.Options{BeforeDeletes: r.unchanged(sync)}})
-	if err != nil {
-		return nil, err
+	if err == nil {
+		r.confirmed(sync, sync.Status.LastAttemptedRevision, result.Outcome.Results, false)
 	}
-	r.confirmed(sync, sync.Status.LastAttemptedRevision, result.Outcome.Results, false)
-	if tokens := result.Plan.Tokens(); len(tokens) > 0 {
-		asking := func(r hold.Reason) bool { return r.Token == nil }
-		return nil, &heldError{sync, slices.DeleteFunc(result.Plan.Reasons(), asking), tokens}
-	}
-	if err := result.Outcome.Err(); err != nil {
-		return nil, err
-	}
-	if list := result.Plan.Unknown; len(list) > 0 {
-		return nil, errors.New(unknowns(list) + "; it may be there to be deleted, so the Sync waits (deletionPolicy: Orphan lets it go)")
-	}
-	return slices.DeleteFunc(result.Plan.Changes, func(c plan.Change) bool { return !c.Standing() }), nil
+	return run{Result: result, err: err}
 }
 
 // unchanged reads the Sync live, for a run that began minutes ago: what it deletes was

@@ -131,6 +131,10 @@ func failure(err error, more string) verdict {
 	return verdict{reason: reason, message: message + more, stalled: class == state.Fix, after: after}
 }
 
+// deletionFailed is the reason of a Sync that is being deleted and whose things cannot be
+// deleted, or let go.
+const deletionFailed = "DeletionFailed"
+
 // limitExceeded is the reason of a Sync whose repository is beyond one of docs/limits.md.
 const limitExceeded = "LimitExceeded"
 

@@ -339,18 +339,6 @@ func (v verdict) confirmation(status *v1alpha1.SyncStatus, sync *v1alpha1.Sync, 
 		fmt.Sprintf("%s quotes %s, which fits nothing that waits; %s", v1alpha1.ConfirmAnnotation, strings.Join(strange, ","), waits))
 }
 
-// heldError says that what a Sync takes along waits for a person.
-type heldError struct {
-	sync    *v1alpha1.Sync
-	reasons hold.Reasons
-	tokens  []hold.Token
-}
-
-func (e *heldError) Error() string {
-	in := syncpolicy.Scope(e.sync)
-	return summary(e.reasons, in, distinct(e.tokens, in) > 1) + confirmWith(e.sync, e.tokens, in)
-}
-
 // mismatch emits an event when a confirmation was found not to fit, or not to fit any more.
 func (r *SyncReconciler) mismatch(sync *v1alpha1.Sync, now *v1alpha1.SyncStatus) {
 	before := meta.FindStatusCondition(sync.Status.Conditions, confirmedCondition)

@@ -1,7 +1,6 @@
 package controller
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -275,13 +274,6 @@ func TestTheTokenIsAtTheEndOfAnyMessage(t *testing.T) {
 	token := hold.Join(v.tokens, confirm.Scope{})
 	if len(v.message) > messageLimit || !strings.HasSuffix(v.message, "; confirm"+withToken+token) || strings.Contains(token, ",") {
 		t.Errorf("%d bytes, the end %q", len(v.message), v.message[len(v.message)-100:])
-	}
-}
-
-func TestASyncThatTakesItsThingsAlongNamesItsToken(t *testing.T) {
-	e := &heldError{sync: &v1alpha1.Sync{}, tokens: []hold.Token{{Purpose: "deletions", Digest: "1", Losses: loss.Counts{"Node": 1}}}}
-	if held, ok := errors.AsType[*heldError](fmt.Errorf("pruning: %w", e)); !ok || !strings.HasSuffix(held.Error(), "+1Node") {
-		t.Errorf("%v", e)
 	}
 }
 

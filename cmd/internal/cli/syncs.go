@@ -39,7 +39,7 @@ func newReconcile(conn *connection, streams Streams) *cobra.Command {
 		Args:  cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return onSync(cmd.Context(), conn, args, func(ctx context.Context, cl client.WithWatch, sync *v1alpha1.Sync) error {
-				if sync.Spec.Suspend {
+				if sync.Spec.Suspend && sync.DeletionTimestamp.IsZero() {
 					return fmt.Errorf("Sync %s is suspended; run: poolwright resume %s", sync.Name, sync.Name)
 				}
 				if update {
@@ -182,6 +182,9 @@ func request(ctx context.Context, cl client.WithWatch, sync *v1alpha1.Sync, wait
 	defer cancel()
 	done, err := follow(waiting, cl, sync, token)
 	switch {
+	case errors.Is(err, errDeleted) && !sync.DeletionTimestamp.IsZero():
+		fmt.Fprintf(progress, "Sync %s is deleted\n", sync.Name)
+		return nil
 	case done == nil && ctx.Err() != nil:
 		return &exit{code: exitInterrupted, err: fmt.Errorf("interrupted: the controller still handles the request; follow it with: kubectl -n %s get syncs.poolwright.dev %s -w", sync.Namespace, sync.Name)}
 	case err != nil:
@@ -204,8 +207,11 @@ func readyMessage(c *metav1.Condition) string {
 	return c.Reason + ": " + c.Message
 }
 
+// errDeleted says that the Sync was deleted while a command followed it.
+var errDeleted = errors.New("was deleted")
+
 // follow waits for the status that answers token. It returns nil when ctx ends
-// first.
+// first, and errDeleted when the Sync does.
 func follow(ctx context.Context, cl client.WithWatch, sync *v1alpha1.Sync, token string) (*v1alpha1.Sync, error) {
 	for ctx.Err() == nil {
 		w, err := cl.Watch(ctx, &v1alpha1.SyncList{}, client.InNamespace(sync.Namespace), client.MatchingFields{"metadata.name": sync.Name})
@@ -216,7 +222,7 @@ func follow(ctx context.Context, cl client.WithWatch, sync *v1alpha1.Sync, token
 			s, ok := event.Object.(*v1alpha1.Sync)
 			if event.Type == watch.Deleted {
 				w.Stop()
-				return nil, fmt.Errorf("Sync %s was deleted", sync.Name)
+				return nil, fmt.Errorf("Sync %s %w", sync.Name, errDeleted)
 			}
 			if ok && s.Status.LastHandledReconcileAt == token {
 				w.Stop()

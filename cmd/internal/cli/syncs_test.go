@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -55,6 +57,54 @@ func TestAWaitThatEndsSaysWhatEndedIt(t *testing.T) {
 			}
 			if err == nil || code != c.code || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("exit code %d: %v", code, err)
+			}
+		})
+	}
+}
+
+// A request on a Sync that is being deleted is answered by the deletion: by what it waits for, or
+// by its end.
+func TestARequestOnASyncThatIsBeingDeletedEndsWithTheDeletion(t *testing.T) {
+	for name, c := range map[string]struct {
+		deleting bool
+		answer   watch.EventType
+		want     string
+	}{
+		"the deletion waits for a confirmation":  {true, watch.Modified, "Sync dev is not ready: PruneHeld: 2 nodes go with it"},
+		"the deletion is done":                   {true, watch.Deleted, ""},
+		"somebody deletes it after it was asked": {false, watch.Deleted, "Sync dev was deleted"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			scheme := runtime.NewScheme()
+			if err := v1alpha1.AddToScheme(scheme); err != nil {
+				t.Fatal(err)
+			}
+			sync := &v1alpha1.Sync{}
+			sync.Namespace, sync.Name, sync.Finalizers = "poolwright-system", "dev", []string{v1alpha1.Finalizer}
+			if c.deleting {
+				sync.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
+			}
+			cl := fake.NewClientBuilder().WithScheme(scheme).WithObjects(sync).WithInterceptorFuncs(interceptor.Funcs{
+				Watch: func(ctx context.Context, cl client.WithWatch, _ client.ObjectList, _ ...client.ListOption) (watch.Interface, error) {
+					var now v1alpha1.Sync
+					if err := cl.Get(ctx, client.ObjectKeyFromObject(sync), &now); err != nil {
+						return nil, err
+					}
+					now.Status.LastHandledReconcileAt = now.Annotations[v1alpha1.ReconcileAnnotation]
+					now.Status.Conditions = []metav1.Condition{{Type: "Ready", Status: metav1.ConditionFalse, Reason: "PruneHeld", Message: "2 nodes go with it"}}
+					w := watch.NewFakeWithChanSize(1, false)
+					w.Action(c.answer, &now)
+					return w, nil
+				},
+			}).Build()
+			var out bytes.Buffer
+			err := request(t.Context(), cl, sync, waitFlags{wait: true, timeout: time.Minute}, &out, func(*v1alpha1.Sync) {})
+			got := ""
+			if err != nil {
+				got = err.Error()
+			}
+			if d := cmp.Diff(c.want, got); d != "" {
+				t.Errorf("(-want +got):\n%s", d)
 			}
 		})
 	}

@@ -185,7 +185,7 @@ func TestADeletedSyncPrunesWhereItIsToldTo(t *testing.T) {
 	}
 	s.deleteSync()
 	// What would die with the namespace is not ours: that waits for a confirmation.
-	message := s.told("DeletionFailed")
+	message := s.told("PruneHeld")
 	if !strings.Contains(message, "1 configmap in it go with it") {
 		t.Errorf("the event does not say what would be lost: %s", message)
 	}
@@ -196,7 +196,7 @@ func TestADeletedSyncPrunesWhereItIsToldTo(t *testing.T) {
 	}
 	s.eventually("the right token is in the event", func() error {
 		// It changes once a and b are gone.
-		told := confirmation.FindStringSubmatch(s.lastTold("DeletionFailed"))
+		told := confirmation.FindStringSubmatch(s.lastTold("PruneHeld"))
 		if told == nil {
 			return errors.New("there is no token yet")
 		}
