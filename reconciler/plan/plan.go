@@ -123,7 +123,9 @@ type Note struct {
 	// Warning is true for what will go wrong unless somebody acts, NotOurs where all that may
 	// be shown of a thing is that it exists, because the Sync did not make it.
 	Warning, NotOurs bool
-	Text             string
+	// NotFound is true where the API has nothing of that name, see state.Findings.
+	NotFound bool
+	Text     string
 	// Omitted is how many notes this one stands for, which are not listed. Default 0, for
 	// one that stands for itself.
 	Omitted int
@@ -201,7 +203,7 @@ func (p *Plan) note(o state.Item, declared state.Origin, ours bool) {
 		p.Notes = append(p.Notes, Note{Key: o.Key, Origin: declared, Warning: true, Text: text})
 	}
 	for _, text := range o.Notes {
-		p.Notes = append(p.Notes, Note{Key: o.Key, Origin: declared, Text: text})
+		p.Notes = append(p.Notes, Note{Key: o.Key, Origin: declared, NotFound: o.NotFound, Text: text})
 	}
 }
 

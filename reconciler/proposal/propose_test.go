@@ -155,7 +155,7 @@ func TestARefusalThatTheStepBringsIsTold(t *testing.T) {
 func TestWhatCannotBeReadIsNotSaidToExist(t *testing.T) {
 	a2 := m{"x": "2"}
 	after := set(thing("a", a2))
-	s := proposal.Sides{After: after, SeenAfter: set(state.Item{Key: key("a"), Version: "v1", Object: m{"x": "2", "dryRun": "unreadable: forbidden"}})}
+	s := proposal.Sides{After: after, SeenAfter: set(state.Item{Key: key("a"), Version: "v1", Object: m{"x": "2", "dryRun": "unreadable: forbidden"}, Findings: state.Findings{Unreadable: "forbidden"}})}
 	if d := cmp.Diff([]string{"create a", "note a: unreadable: forbidden"}, told(proposal.Propose(s).Step)); d != "" {
 		t.Error(d)
 	}

@@ -63,8 +63,8 @@ func tellable(notes []plan.Note, seen state.Set) []plan.Note {
 // foreign says that a thing exists, and whether the API server would take the change.
 func (p *proposer) foreign(c, planned plan.Change) {
 	switch text, _ := remarkOf(planned); {
-	case strings.HasPrefix(text, unreadable):
-		p.note(c, text)
+	case planned.Before != nil && planned.Before.Unreadable != "":
+		p.note(c, "unreadable: "+planned.Before.Unreadable)
 	case text != "":
 		p.notes = append(p.notes, notOurs(c))
 		p.warn(c, "a dry run of it is refused")
@@ -75,10 +75,7 @@ func (p *proposer) foreign(c, planned plan.Change) {
 
 // The target for Kubernetes puts what the API server said of a dry run where a field
 // would be.
-const (
-	remarkField = "dryRun"
-	unreadable  = "unreadable: "
-)
+const remarkField = "dryRun"
 
 // remarkOf is what the API server said instead of comparing, and the fields without it.
 func remarkOf(c plan.Change) (text string, fields []plan.FieldChange) {

@@ -66,6 +66,7 @@ func TestTheVerdictOfAProposalNamesGuardsQuotasAndDrift(t *testing.T) {
 	short.Step = join(short.Step, plan.Plan{Unknown: []plan.Unknown{{Key: quotaNote("").Notes[0].Key, Reason: "denied"}}})
 	nameless := all["empty"]
 	nameless.Step = join(tainting(), quotaNote("Service Quotas names no such quota in eu-west-1: what the pools may use is unknown"))
+	nameless.Step.Notes[len(nameless.Step.Notes)-1].NotFound = true
 	before := all["empty"]
 	before.Step, before.Drift = tainting(), quotaWarning("NodePool gpu may ask for more")
 	was := before

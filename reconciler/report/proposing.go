@@ -36,19 +36,24 @@ func NewProposal(p plan.Proposal, problems []state.Problem) Report {
 	return r
 }
 
-// What is said of quotas.
+// quotaState is whether quotas suffice.
+type quotaState string
+
+// The values of quotaState.
 const (
-	quotaOK          = "ok"
-	quotaShort       = "short"
-	quotaShortBefore = "short before"
+	quotaOK quotaState = "ok"
+	// quotaShort is that one will not suffice with the change.
+	quotaShort quotaState = "short"
+	// quotaShortBefore is that one does not suffice, with the change or without.
+	quotaShortBefore quotaState = "short-before"
 )
 
 func isQuota(o Object) bool { return o.Target == "aws" && o.Kind == "Quota" }
 
-// quotaOf is what the sightings of quotas come to: nothing where none was looked at,
-// or one of them could not be.
-func quotaOf(notes []Note, unknown []Unknown) string {
-	looked, lost := false, slices.ContainsFunc(unknown, func(u Unknown) bool { return isQuota(u.Object) })
+// quotaOf is what was observed of quotas: nothing where none was, or where one of them
+// could not be.
+func quotaOf(notes []Note, unknown []Unknown) quotaState {
+	observed, lost := false, slices.ContainsFunc(unknown, func(u Unknown) bool { return isQuota(u.Object) })
 	for _, n := range notes {
 		if !isQuota(n.Object) {
 			continue
@@ -56,9 +61,9 @@ func quotaOf(notes []Note, unknown []Unknown) string {
 		if n.Warning {
 			return quotaShort
 		}
-		looked, lost = true, lost || strings.HasSuffix(n.Text, "is unknown")
+		observed, lost = true, lost || n.NotFound
 	}
-	if looked && !lost {
+	if observed && !lost {
 		return quotaOK
 	}
 	return ""

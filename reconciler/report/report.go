@@ -44,9 +44,8 @@ type Report struct {
 	// Guards are what the rules of a Sync and lint say of the changes, those that hold
 	// them first.
 	Guards []Guard `json:"guards,omitempty"`
-	// Quota is "ok" where quotas were looked at and all suffice, "short" where one will
-	// not, "short before" where that is so without the step too; else absent.
-	Quota string `json:"quota,omitempty"`
+	// Quota is whether the account's quotas suffice; absent where that is not known.
+	Quota quotaState `json:"quota,omitempty"`
 	// Binding is what the report holds for; nil for a plan of what is at hand.
 	Binding *Binding `json:"binding,omitempty"`
 	// Forecast is what the changes do to nodes, pods and money; nil where nobody
@@ -175,8 +174,10 @@ type Note struct {
 	// Warning is true for what will go wrong unless somebody acts.
 	Warning bool `json:"warning,omitempty"`
 	// NotOurs is true where all that may be shown is that the thing exists.
-	NotOurs bool   `json:"notOurs,omitempty"`
-	Text    string `json:"text"`
+	NotOurs bool `json:"notOurs,omitempty"`
+	// NotFound is true where the API has nothing of that name: a quota that is not listed.
+	NotFound bool   `json:"notFound,omitempty"`
+	Text     string `json:"text"`
 }
 
 // warning begins a warning in a text.
@@ -272,7 +273,7 @@ func build(m *mask, p plan.Plan, problems []state.Problem) Report {
 		r.Unknown = append(r.Unknown, Unknown{Object: m.object(u.Key), File: m.text(u.Origin.File), Line: u.Origin.Line, Reason: m.text(u.Reason)})
 	}
 	for _, n := range p.Notes {
-		note := Note{Object: m.object(n.Key), File: m.text(n.Origin.File), Line: n.Origin.Line, Warning: n.Warning, NotOurs: n.NotOurs, Text: m.text(n.Text)}
+		note := Note{Object: m.object(n.Key), File: m.text(n.Origin.File), Line: n.Origin.Line, Warning: n.Warning, NotOurs: n.NotOurs, NotFound: n.NotFound, Text: m.text(n.Text)}
 		if n.Warning {
 			r.Notes = slices.Insert(r.Notes, r.Summary.Warnings, note)
 			r.Summary.Warnings++

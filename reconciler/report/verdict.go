@@ -128,7 +128,7 @@ func (r Report) effects(v voice) []clause {
 		out = append(out, clause{text: "nodes and money not told"})
 	}
 	if r.Quota == quotaShort {
-		out = append(out, clause{text: "quota " + quotaShort})
+		out = append(out, clause{text: "quota short"})
 	}
 	if n := r.warned(); n > 0 {
 		out = append(out, clause{text: count(n, "warning"), rank: rankUntold})
@@ -136,8 +136,11 @@ func (r Report) effects(v voice) []clause {
 	if f != nil {
 		out = append(out, money(f.Cost, v)...)
 	}
-	if r.Quota == quotaOK || r.Quota == quotaShortBefore {
-		out = append(out, clause{text: "quota " + r.Quota, rank: rankQuota})
+	switch r.Quota {
+	case quotaOK:
+		out = append(out, clause{text: "quota ok", rank: rankQuota})
+	case quotaShortBefore:
+		out = append(out, clause{text: "quota short before", rank: rankQuota})
 	}
 	return out
 }

@@ -18,6 +18,9 @@ type Problem struct {
 	// UnknownField is the path of the field that the schema of the object's kind does not
 	// have, where that is what is wrong, as in spec.list[0].field; else empty.
 	UnknownField string `json:",omitempty"`
+	// DuplicateKey is the key that a mapping has twice, where that is what is wrong; else
+	// empty.
+	DuplicateKey string `json:",omitempty"`
 }
 
 // Count is how many problems this one stands for.

@@ -151,6 +151,12 @@ type Findings struct {
 	// Warnings are what will go wrong unless somebody acts, such as a quota that is too
 	// small for a pool. Notes are what else a reader should know. Both are sorted.
 	Warnings, Notes []string
+	// Unreadable is why its content may not be read, such as Forbidden: it counts as
+	// different, so that the change is tried and its error reported. Empty for all others.
+	Unreadable string
+	// NotFound is true where the API has nothing of that name and the Notes are all there
+	// is to know of it, such as a quota that Service Quotas does not list. Default false.
+	NotFound bool
 }
 
 // Set holds at most one Item per Key. The zero Set is empty and ready to read;

@@ -151,7 +151,7 @@ const maxShown = 60
 func detail(err *field.Error) string {
 	text := strings.TrimPrefix(err.Detail, err.Field+" in body ")
 	if err.Type == field.ErrorTypeRequired {
-		if text == "" || text == "Required value" {
+		if text == "" || text == err.Type.String() {
 			return "this field is required"
 		}
 		return "this field is required: " + text

@@ -227,8 +227,9 @@ func (in *inspector) keys(n *yaml.Node) {
 		}
 		if first, dup := seen[k.Value]; dup && k.Value != "<<" {
 			in.problems = append(in.problems, state.Problem{
-				Origin:  in.doc.At(k),
-				Message: fmt.Sprintf("key %q is given twice, first in line %d; remove one", k.Value, first),
+				Origin:       in.doc.At(k),
+				Message:      fmt.Sprintf("key %q is given twice, first in line %d; remove one", k.Value, first),
+				DuplicateKey: k.Value,
 			})
 			continue
 		}

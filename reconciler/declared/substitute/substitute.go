@@ -159,14 +159,13 @@ func (a *applier) unreadable(o manifest.Object, before string, r result, p state
 	if strings.Count(before, "\n") == strings.Count(r.text, "\n") {
 		at = a.fieldLine(o, lastField(before, p.Origin.Line))
 	}
-	reason, _, twice := strings.Cut(p.Message, ", first in line")
 	switch {
 	case maybeSecret(o.Value):
 		a.problem(at, "with %s filled in, this Secret is not valid YAML; quote the value, as in ${quote}${NAME}${quote} with the variable quote set to '\"'", r.names())
-	case twice:
-		a.problem(at, "with %s filled in, %s; give the variables different values, or remove one of the keys", r.names(), reason)
+	case p.DuplicateKey != "":
+		a.problem(at, "with %s filled in, key %q is given twice; give the variables different values, or remove one of the keys", r.names(), p.DuplicateKey)
 	default:
-		a.problem(at, "with %s filled in, %s; where a value is plain text, quote it, as in ${quote}${NAME}${quote} with the variable quote set to '\"'", r.names(), reason)
+		a.problem(at, "with %s filled in, %s; where a value is plain text, quote it, as in ${quote}${NAME}${quote} with the variable quote set to '\"'", r.names(), p.Message)
 	}
 }
 

@@ -222,7 +222,7 @@ func TestProblemsNameThePlaceTheVariableAndTheRemedy(t *testing.T) {
 		{"a value with a carriage return", "a: ${return}", []string{"a.yaml:6: ${return} comes to text with a line break", "return in spec.substitute"}},
 		{"a value with a colon", "a: b\nc: ${colon}", []string{"a.yaml:7: with ${colon} filled in, this is not valid YAML", "${quote}"}},
 		{"a value that is an alias", "a: ${anchor}", []string{"with ${anchor} filled in"}},
-		{"a key that comes out twice", "${one}: 1\n${two}: 2", []string{`a.yaml:7: with ${one}, ${two} filled in, key "k" is given twice`}},
+		{"a key that comes out twice", "${one}: 1\n${two}: 2", []string{`a.yaml:7: with ${one}, ${two} filled in, key "k" is given twice; give the variables different values`}},
 		{"a secret in another object", "a: x${TOKEN}", []string{"a.yaml:6: the value of ${TOKEN} comes from Secret poolwright-system/vars, and may stand only in an entry of data or stringData of a Secret"}},
 		{"a secret's length", "a: ${#TOKEN}", []string{"the value of ${TOKEN}"}},
 		{"a secret as a default", "a: ${CLUSTER_NAME:=${TOKEN}}", []string{"the value of ${TOKEN}"}},

@@ -70,6 +70,8 @@ type sighting struct {
 	moot bool
 	// warnings and notes are for the reader of a report.
 	warnings, notes []string
+	// notFound is true where AWS has nothing of that name, see state.Findings.
+	notFound bool
 	// err says why nothing could be told of the thing; all else is then zero.
 	err error
 }

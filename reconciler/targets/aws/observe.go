@@ -281,7 +281,7 @@ func (o *observation) judge(item state.Item) (state.Item, bool) {
 		found.Unknown = live.err.Error()
 		return found, true
 	}
-	found.Warnings, found.Notes = live.warnings, slices.Sorted(slices.Values(live.notes))
+	found.Warnings, found.Notes, found.NotFound = live.warnings, slices.Sorted(slices.Values(live.notes)), live.notFound
 	if live.moot {
 		found.Object = item.Object
 		return found, true

@@ -197,6 +197,7 @@ func (q quotas) read(ctx context.Context, c *clients, keys []state.Key) map[stat
 		seen := sighting{object: map[string]any{}}
 		found, ok := limits[k.Name]
 		if !ok {
+			seen.notFound = true
 			seen.notes = []string{"Service Quotas names no such quota in " + c.place.Region + ": what the pools may use is unknown"}
 			out[k] = seen
 			continue

@@ -329,7 +329,7 @@ func TestAQuotaThatAWSDoesNotNameIsANote(t *testing.T) {
 	l := newLife(t, newQuotas(), nil, v1alpha1.ClusterSpec{Version: "1.33"})
 	k := l.scope.regional("servicequotas", "Quota", "All of tomorrow's Instances")
 	got := l.read(t.Context(), l.c, []state.Key{k})[k]
-	if got.err != nil || got.object == nil || len(got.object) > 0 || !slices.Equal(got.notes, []string{"Service Quotas names no such quota in us-east-1: what the pools may use is unknown"}) {
+	if got.err != nil || got.object == nil || len(got.object) > 0 || !got.notFound || !slices.Equal(got.notes, []string{"Service Quotas names no such quota in us-east-1: what the pools may use is unknown"}) {
 		t.Errorf("%+v", got)
 	}
 }

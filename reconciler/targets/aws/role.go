@@ -18,9 +18,9 @@ import (
 // controller itself.
 type roles struct{}
 
-// issuerWord stands for the cluster's OIDC issuer in a wanted trust document:
+// issuerPlaceholder stands for the cluster's OIDC issuer in a wanted trust document:
 // only AWS knows it.
-const issuerWord = "<the cluster's OIDC issuer>"
+const issuerPlaceholder = "<oidc-issuer>"
 
 func (roles) want(s scope) []state.Item {
 	var out []state.Item
@@ -87,11 +87,11 @@ func (p place) nodeTrust() map[string]any {
 // controllerTrust lets only the controller's pods on this one cluster in.
 func (s scope) controllerTrust(own v1alpha1.ControllerRole) map[string]any {
 	if own.Identity == v1alpha1.IdentityIRSA {
-		provider := s.iamARN("oidc-provider/" + issuerWord)
+		provider := s.iamARN("oidc-provider/" + issuerPlaceholder)
 		return trust(map[string]any{"Federated": []any{provider}}, []any{"sts:AssumeRoleWithWebIdentity"}, map[string]any{
 			"StringEquals": map[string]any{
-				issuerWord + ":aud": []any{"sts.amazonaws.com"},
-				issuerWord + ":sub": []any{"system:serviceaccount:" + own.Namespace + ":" + own.ServiceAccount},
+				issuerPlaceholder + ":aud": []any{"sts.amazonaws.com"},
+				issuerPlaceholder + ":sub": []any{"system:serviceaccount:" + own.Namespace + ":" + own.ServiceAccount},
 			},
 		})
 	}
@@ -238,7 +238,7 @@ func (c *clients) unissued(ctx context.Context, doc map[string]any) (map[string]
 	if !strings.Contains(fmt.Sprint(statements), provider) {
 		return doc, nil, nil
 	}
-	translated, _ := renamed(doc, issuer, issuerWord).(map[string]any)
+	translated, _ := renamed(doc, issuer, issuerPlaceholder).(map[string]any)
 	_, err = c.iam.GetOpenIDConnectProvider(ctx, &iam.GetOpenIDConnectProviderInput{OpenIDConnectProviderArn: sdk.String(provider)})
 	switch {
 	case gone(err):

@@ -61,10 +61,10 @@ func (roles) write(ctx context.Context, c *clients, wanted state.Item, live sigh
 }
 
 // issued is the text of a wanted trust document, with the cluster's issuer in
-// the place of its word.
+// the place of its placeholder.
 func (c *clients) issued(ctx context.Context, trust any) (string, error) {
 	text, err := documentText(trust)
-	if err != nil || !strings.Contains(text, issuerWord) {
+	if err != nil || !strings.Contains(text, issuerPlaceholder) {
 		return text, err
 	}
 	issuer, err := c.issuer(ctx)
@@ -74,7 +74,7 @@ func (c *clients) issued(ctx context.Context, trust any) (string, error) {
 	if issuer == "" {
 		return "", fmt.Errorf("cluster %q has no OIDC issuer, so IRSA cannot work: declare identity PodIdentity in spec.controllerRole", c.place.Cluster)
 	}
-	return documentText(renamed(trust, issuerWord, issuer))
+	return documentText(renamed(trust, issuerPlaceholder, issuer))
 }
 
 func createRole(ctx context.Context, c *clients, wanted state.Item, doc string) error {

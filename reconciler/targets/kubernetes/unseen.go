@@ -103,7 +103,8 @@ func (o *observation) unseen(records []inventory.Record, err error) {
 		if item, wanted := o.wanted.Get(r.Key); wanted {
 			rec, _ := o.world.store.Get(r.Key)
 			found := state.Item{Key: item.Key, Version: item.Version, Wave: item.Wave, Applied: rec.Desired}
-			found.Object = remark(item.Object, "unreadable: "+err.Error())
+			found.Unreadable = err.Error()
+			found.Object = remark(item.Object, "unreadable: "+found.Unreadable)
 			o.add(found)
 		} else if o.givesUp() {
 			o.fail(fmt.Errorf("%s is recorded as ours and cannot be seen: %w", r.Key, err))

@@ -101,3 +101,21 @@ metadata: {name: g, namespace: $NS}
 		return err == nil && slices.Contains(b.lines(plan.Compute(left, observed)), "delete Gadget.$NS.example.com/$NS/g")
 	})
 }
+
+// A wanted object that may not be read counts as different, with the reason.
+func TestAWantedObjectThatMayNotBeReadCarriesTheReason(t *testing.T) {
+	b := newBench(t)
+	declared := b.declare(config, secret)
+	b.reconcile(declared)
+	b.restart()
+	b.wire.failing(func(r *http.Request) (*http.Response, error) {
+		if strings.HasSuffix(r.URL.Path, "/secrets") || strings.HasSuffix(r.URL.Path, "/token") {
+			return answer(r, 403, "Forbidden", "no"), nil
+		}
+		return nil, nil
+	})
+	p := b.plan(declared)
+	if len(p.Changes) != 1 || p.Changes[0].Key.Kind != "Secret" || !strings.Contains(p.Changes[0].Before.Unreadable, "no") {
+		t.Errorf("%+v", p.Changes)
+	}
+}
