@@ -11,6 +11,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/report"
 	"github.com/poolwright/poolwright/reconciler/report/forge"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/sanitize"
 )
 
 // The widths of what is shown of an error: in a comment, and in a status.
@@ -101,7 +102,7 @@ func (p *pass) failure(t task, err error, class state.Class) *answer {
 
 // cleaned is what an error says, as it may be shown: what comes from Git, AWS or a
 // manifest may hold a password or a token.
-func cleaned(err error) string { return report.Clean(err.Error()) }
+func cleaned(err error) string { return sanitize.Text(err.Error()) }
 
 // plainText is one line of text without anything that does not print.
 func plainText(s string) string {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/poolwright/poolwright/provision"
+	"github.com/poolwright/poolwright/reconciler/state/sanitize"
 )
 
 // leftNames is how many of the nodes that are left are named, each with what it
@@ -52,21 +53,21 @@ func (a Aftermath) Line() string {
 	v := plainVoice()
 	switch {
 	case a.Held != "" && a.Applied.IsZero():
-		return clip("Held: "+visible(a.Held), lineWidth)
+		return clip("Held: "+sanitize.Escape(a.Held), lineWidth)
 	case a.Applied.IsZero() && a.Failed != "":
-		return clip("Merged, not applied in full: "+visible(a.Failed), lineWidth)
+		return clip("Merged, not applied in full: "+sanitize.Escape(a.Failed), lineWidth)
 	case a.Applied.IsZero():
 		return "Merged, not applied yet"
 	case a.Held != "":
-		return clip(a.applied(v)+", a part is held: "+visible(a.Held), lineWidth)
+		return clip(a.applied(v)+", a part is held: "+sanitize.Escape(a.Held), lineWidth)
 	}
 	return clip(a.applied(v)+". "+a.rollout(), lineWidth)
 }
 
 // clean is the aftermath as it may be shown.
 func (a Aftermath) clean() Aftermath {
-	a.Revision, a.Held, a.Left = Clean(a.Revision), strings.TrimRight(Clean(a.Held), "."), each(a.Left, cleanNode)
-	a.Failed = Clean(a.Failed)
+	a.Revision, a.Held, a.Left = sanitize.Redact(a.Revision), strings.TrimRight(sanitize.Redact(a.Held), "."), each(a.Left, cleanNode)
+	a.Failed = sanitize.Redact(a.Failed)
 	a.Nodes = max(a.Nodes, len(a.Left))
 	a.Removed = min(a.Removed, a.Nodes)
 	return a

@@ -1,6 +1,10 @@
 package report
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/poolwright/poolwright/reconciler/state/sanitize"
+)
 
 // fence puts lines, which hold no line break themselves, into a code block
 // that none of them can close.
@@ -22,7 +26,7 @@ func codeSpan(s string) string { return codeLine(s, width) }
 // that whoever copies from it gets what was written: no character is put in that
 // cannot be seen.
 func codeLine(s string, width int) string {
-	s = commentless(cut(visible(s), width))
+	s = commentless(cut(sanitize.Escape(s), width))
 	if longestRun(s) >= maxTicks {
 		s = strings.ReplaceAll(s, "`", "ˋ")
 	}

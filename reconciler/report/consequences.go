@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/poolwright/poolwright/provision"
+	"github.com/poolwright/poolwright/reconciler/state/sanitize"
 )
 
 // part is one part of the consequences, in words of ours around names that the
@@ -70,7 +71,7 @@ func (r Report) consequences(o Options, v voice) []part {
 	}
 	assumed := part{title: "Assumptions", how: "bold"}
 	if f.Rollout.MaxMinutes > 0 {
-		assumed.folded = append(assumed.folded, each(f.Rollout.Assumptions, visible)...)
+		assumed.folded = append(assumed.folded, each(f.Rollout.Assumptions, sanitize.Escape)...)
 	}
 	out := []part{r.removed(o, v), o.lost(f, v), o.never(f, v), o.unscheduled(f, v), o.over(f, v), o.replaced(f, v), r.uncountedPart(o, v), assumed, o.added(f, v), r.changed(o, v)}
 	if !r.proposal() {

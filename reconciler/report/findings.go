@@ -7,6 +7,7 @@ import (
 
 	"github.com/poolwright/poolwright/reconciler/plan/hold"
 	"github.com/poolwright/poolwright/reconciler/state/confirm"
+	"github.com/poolwright/poolwright/reconciler/state/sanitize"
 )
 
 // alarms are what a reader must know before all else: what is wrong, what is held and
@@ -33,7 +34,7 @@ func (r Report) alarms(v voice) []part {
 	warnings, _ := r.noteParts(v)
 	late := part{title: fmt.Sprintf("Not ready (%d)", len(r.NotReady)), how: "bold"}
 	for _, n := range r.NotReady {
-		late.lines = append(late.lines, v.placed(visible(n.Object.String()), n.Reason))
+		late.lines = append(late.lines, v.placed(sanitize.Escape(n.Object.String()), n.Reason))
 	}
 	return []part{problems, {title: "Guards", how: "-", lines: guards}, waiting, confirm, foreign, warnings, late}
 }
@@ -222,7 +223,7 @@ func named(object Object, file string, line int) string {
 	if object == (Object{}) {
 		return place(file, line)
 	}
-	out := visible(object.String())
+	out := sanitize.Escape(object.String())
 	if at := place(file, line); at != "" {
 		out += " (" + at + ")"
 	}
@@ -231,9 +232,9 @@ func named(object Object, file string, line int) string {
 
 func place(file string, line int) string {
 	if line > 0 {
-		return fmt.Sprintf("%s:%d", visible(file), line)
+		return fmt.Sprintf("%s:%d", sanitize.Escape(file), line)
 	}
-	return visible(file)
+	return sanitize.Escape(file)
 }
 
 // guardsThatHold are the rules that hold the step, each once.

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/poolwright/poolwright/provision"
+	"github.com/poolwright/poolwright/reconciler/state/sanitize"
 )
 
 // shown is the report as it is shown: what the caller set has secrets masked by their
@@ -13,14 +14,14 @@ func (r Report) shown() Report {
 	r.Forecast = r.forecast()
 	if r.Guards != nil {
 		r.Guards = each(r.Guards, func(g Guard) Guard {
-			return Guard{Rule: Clean(g.Rule), Result: Clean(g.Result), Text: Clean(g.Text)}
+			return Guard{Rule: sanitize.Redact(g.Rule), Result: sanitize.Redact(g.Result), Text: sanitize.Redact(g.Text)}
 		})
 		slices.SortStableFunc(r.Guards, func(a, b Guard) int { return severity(a) - severity(b) })
 	}
 	if r.Binding != nil {
 		b := *r.Binding
-		b.Cluster, b.Base, b.MergeBase = Clean(b.Cluster), Clean(b.Base), Clean(b.MergeBase)
-		b.BaseCommit, b.HeadCommit = Clean(b.BaseCommit), Clean(b.HeadCommit)
+		b.Cluster, b.Base, b.MergeBase = sanitize.Redact(b.Cluster), sanitize.Redact(b.Base), sanitize.Redact(b.MergeBase)
+		b.BaseCommit, b.HeadCommit = sanitize.Redact(b.BaseCommit), sanitize.Redact(b.HeadCommit)
 		r.Binding = &b
 	}
 	return r
@@ -46,10 +47,10 @@ func (r Report) forecast() *provision.Forecast {
 	f.Replaced = each(f.Replaced, cleanNode)
 	f.Drifted = each(f.Drifted, cleanNode)
 	f.Removed = each(f.Removed, func(x provision.Removal) provision.Removal {
-		x.Pool, x.Nodes = Clean(x.Pool), each(x.Nodes, cleanNode)
+		x.Pool, x.Nodes = sanitize.Redact(x.Pool), each(x.Nodes, cleanNode)
 		return x
 	})
-	f.Rollout.Assumptions = each(f.Rollout.Assumptions, Clean)
+	f.Rollout.Assumptions = each(f.Rollout.Assumptions, sanitize.Redact)
 	f.Fit = provision.Fit{
 		Scheduled:   each(f.Fit.Scheduled, cleanPlacement),
 		Unscheduled: each(f.Fit.Unscheduled, cleanPlacement),
@@ -58,7 +59,7 @@ func (r Report) forecast() *provision.Forecast {
 	f.Cost.Prices = each(f.Cost.Prices, cleanPrice)
 	f.Cost.Notes = cleanNotes(f.Cost.Notes)
 	f.Unknown = each(f.Unknown, func(u provision.Unknown) provision.Unknown {
-		u.Text = Clean(u.Text)
+		u.Text = sanitize.Redact(u.Text)
 		return u
 	})
 	return &f
@@ -73,33 +74,28 @@ func each[T any](in []T, f func(T) T) []T {
 	return out
 }
 
-// Clean is text that is not ours, such as the message of an error, with what is a secret
-// by its shape replaced by "(masked)": passwords in URLs, tokens, private keys, for
-// callers who show it where no Report does. It escapes nothing.
-func Clean(text string) string { return redact(text, func(string) string { return masked }) }
-
 func cleanPool(p provision.Pool) provision.Pool {
-	p.Name = Clean(p.Name)
+	p.Name = sanitize.Redact(p.Name)
 	p.Changes = each(p.Changes, func(c provision.Change) provision.Change {
-		c.Object, c.Field, c.Reason = Clean(c.Object), Clean(c.Field), Clean(c.Reason)
+		c.Object, c.Field, c.Reason = sanitize.Redact(c.Object), sanitize.Redact(c.Field), sanitize.Redact(c.Reason)
 		return c
 	})
 	p.Cost.Prices = each(p.Cost.Prices, cleanPrice)
 	p.Cost.Notes = cleanNotes(p.Cost.Notes)
 	p.OverLimit = slices.Clone(p.OverLimit)
 	for i, e := range p.OverLimit {
-		p.OverLimit[i] = provision.Excess{Resource: Clean(e.Resource), Used: Clean(e.Used), Limit: Clean(e.Limit)}
+		p.OverLimit[i] = provision.Excess{Resource: sanitize.Redact(e.Resource), Used: sanitize.Redact(e.Used), Limit: sanitize.Redact(e.Limit)}
 	}
-	p.RolloutRate.Budget, p.RolloutRate.LimitReached = Clean(p.RolloutRate.Budget), Clean(p.RolloutRate.LimitReached)
+	p.RolloutRate.Budget, p.RolloutRate.LimitReached = sanitize.Redact(p.RolloutRate.Budget), sanitize.Redact(p.RolloutRate.LimitReached)
 	return p
 }
 
 func cleanNode(n provision.Node) provision.Node {
-	n.NodeClaim, n.Name, n.Pool, n.Reason = Clean(n.NodeClaim), Clean(n.Name), Clean(n.Pool), Clean(n.Reason)
-	n.InstanceType, n.CapacityType, n.Zone = Clean(n.InstanceType), Clean(n.CapacityType), Clean(n.Zone)
-	n.Fields, n.Pods = each(n.Fields, Clean), each(n.Pods, cleanPod)
+	n.NodeClaim, n.Name, n.Pool, n.Reason = sanitize.Redact(n.NodeClaim), sanitize.Redact(n.Name), sanitize.Redact(n.Pool), sanitize.Redact(n.Reason)
+	n.InstanceType, n.CapacityType, n.Zone = sanitize.Redact(n.InstanceType), sanitize.Redact(n.CapacityType), sanitize.Redact(n.Zone)
+	n.Fields, n.Pods = each(n.Fields, sanitize.Redact), each(n.Pods, cleanPod)
 	n.Blockers = each(n.Blockers, func(b provision.Blocker) provision.Blocker {
-		b.Kind, b.Pod, b.Budgets = Clean(b.Kind), cleanPod(b.Pod), each(b.Budgets, Clean)
+		b.Kind, b.Pod, b.Budgets = sanitize.Redact(b.Kind), cleanPod(b.Pod), each(b.Budgets, sanitize.Redact)
 		return b
 	})
 	return n
@@ -110,20 +106,20 @@ func cleanNotes(notes []string) []string {
 	if len(notes) == 0 {
 		return nil
 	}
-	return each(notes, Clean)
+	return each(notes, sanitize.Redact)
 }
 
 func cleanPrice(p provision.Price) provision.Price {
-	return provision.Price{CapacityType: Clean(p.CapacityType), Basis: Clean(p.Basis), Date: Clean(p.Date)}
+	return provision.Price{CapacityType: sanitize.Redact(p.CapacityType), Basis: sanitize.Redact(p.Basis), Date: sanitize.Redact(p.Date)}
 }
 
 func cleanPod(p provision.Pod) provision.Pod {
-	p.Namespace, p.Name = Clean(p.Namespace), Clean(p.Name)
+	p.Namespace, p.Name = sanitize.Redact(p.Namespace), sanitize.Redact(p.Name)
 	return p
 }
 
 func cleanPlacement(p provision.Placement) provision.Placement {
-	p.Pod, p.Workload, p.Pool, p.Reason = cleanPod(p.Pod), Clean(p.Workload), Clean(p.Pool), Clean(p.Reason)
+	p.Pod, p.Workload, p.Pool, p.Reason = cleanPod(p.Pod), sanitize.Redact(p.Workload), sanitize.Redact(p.Pool), sanitize.Redact(p.Reason)
 	return p
 }
 
@@ -142,7 +138,7 @@ type voice struct {
 }
 
 func plainVoice() voice {
-	return voice{name: func(s string) string { return cut(visible(s), lineLimit) }, usd: "$", stacks: true, at: "@"}
+	return voice{name: func(s string) string { return cut(sanitize.Escape(s), lineLimit) }, usd: "$", stacks: true, at: "@"}
 }
 
 func markdownVoice() voice {
@@ -155,7 +151,7 @@ func markdownVoice() voice {
 }
 
 // short is a name in a table.
-func (v voice) short(s string) string { return v.name(clip(visible(s), nameWidth)) }
+func (v voice) short(s string) string { return v.name(clip(sanitize.Escape(s), nameWidth)) }
 
 // nameWidth is how much is shown of a name in a row of others.
 const nameWidth = 40

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/poolwright/poolwright/reconciler/state/sanitize"
 	"sigs.k8s.io/yaml"
 )
 
@@ -85,13 +86,13 @@ func (o Options) body(c Change) []line {
 	// once for all changes that it concerns; how to change what is only
 	// compared, with each.
 	for _, n := range c.Notes {
-		out = append(out, line{" ", visible(n)})
+		out = append(out, line{" ", sanitize.Escape(n)})
 	}
 	if c.Compared {
 		out = append(out, line{" ", c.onlyCompared()})
 	}
 	if c.Error != "" {
-		out = append(out, line{" ", c.Status + ": " + cut(visible(c.Error), 5*width)})
+		out = append(out, line{" ", c.Status + ": " + cut(sanitize.Escape(c.Error), 5*width)})
 	}
 	return out
 }
@@ -102,18 +103,18 @@ func (c Change) onlyCompared() string {
 	if c.Hold == "" {
 		return how
 	}
-	return how + ": " + visible(c.Hold)
+	return how + ": " + sanitize.Escape(c.Hold)
 }
 
 // creation is a whole object as YAML.
 func creation(object map[string]any) []line {
 	raw, err := yaml.Marshal(object)
 	if err != nil {
-		return []line{{"+", cut(visible(text(object)), width)}}
+		return []line{{"+", cut(sanitize.Escape(text(object)), width)}}
 	}
 	var out []line
 	for l := range strings.SplitSeq(strings.TrimRight(string(raw), "\n"), "\n") {
-		out = append(out, line{"+", cut(visible(l), width)})
+		out = append(out, line{"+", cut(sanitize.Escape(l), width)})
 	}
 	return out
 }
@@ -123,7 +124,7 @@ func creation(object map[string]any) []line {
 func outline(object map[string]any) string {
 	var out []string
 	for _, k := range slices.Sorted(maps.Keys(object)) {
-		name := visible(k)
+		name := sanitize.Escape(k)
 		switch v := object[k].(type) {
 		case map[string]any:
 			if len(v) == 0 {
@@ -167,10 +168,10 @@ func listLines(path string, before, after any) ([]line, bool) {
 		out = append(out, line{" ", "  … " + count(same, "equal entry")})
 	}
 	for _, s := range gone {
-		out = append(out, line{"-", "  " + cut(visible(s), width)})
+		out = append(out, line{"-", "  " + cut(sanitize.Escape(s), width)})
 	}
 	for _, s := range come {
-		out = append(out, line{"+", "  " + cut(visible(s), width)})
+		out = append(out, line{"+", "  " + cut(sanitize.Escape(s), width)})
 	}
 	return out, true
 }
@@ -203,7 +204,7 @@ func without(list, others []string) []string {
 }
 
 func fieldLines(f Field) []line {
-	path := cut(visible(f.Path), width)
+	path := cut(sanitize.Escape(f.Path), width)
 	if f.Masked != "" {
 		s := map[string]string{"added": "+", "removed": "-"}[f.Masked]
 		if s == "" {
@@ -263,7 +264,7 @@ func lineDiff(before, after []string) []line {
 		tail++
 	}
 	b, a := before[head:len(before)-tail], after[head:len(after)-tail]
-	show := func(symbol, s string) line { return line{symbol, "  " + cut(visible(s), width)} }
+	show := func(symbol, s string) line { return line{symbol, "  " + cut(sanitize.Escape(s), width)} }
 	var out []line
 	if head > 1 {
 		out = append(out, line{" ", "  … " + count(head-1, "equal line")})

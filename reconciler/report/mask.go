@@ -15,10 +15,11 @@ import (
 	"github.com/poolwright/poolwright/reconciler/plan/hold"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/state/owner"
+	"github.com/poolwright/poolwright/reconciler/state/sanitize"
 )
 
 // masked is what stands where a secret was.
-const masked = "(masked)"
+const masked = sanitize.Masked
 
 // mask replaces secrets by marks before two objects are compared. Equal
 // secrets get equal marks, so that the comparison still tells whether a secret
@@ -201,7 +202,7 @@ func (m *mask) remember(secret string) {
 
 // inline marks the secret parts of a string that is otherwise no secret.
 func (m *mask) inline(s string) string {
-	return redact(s, func(secret string) string { return m.mark("i" + secret) })
+	return sanitize.RedactFunc(s, func(secret string) string { return m.mark("i" + secret) })
 }
 
 // text masks free text: secrets known from the plan's objects, and those with
@@ -212,7 +213,7 @@ func (m *mask) text(s string) string {
 	if m.known.Replace(s) != s {
 		s = m.hideKnown(s)
 	}
-	return redact(s, func(string) string { return masked })
+	return sanitize.Redact(s)
 }
 
 // hideKnown masks every byte that belongs to an occurrence of any secret.

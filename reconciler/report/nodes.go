@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/poolwright/poolwright/provision"
+	"github.com/poolwright/poolwright/reconciler/state/sanitize"
 )
 
 // cellWidth is how wide a column of names may be.
@@ -70,7 +71,7 @@ func (o Options) nodes(list []provision.Node, c column) []string {
 }
 
 // cell is a name in a column.
-func cell(s string) string { return clip(visible(s), cellWidth) }
+func cell(s string) string { return clip(sanitize.Escape(s), cellWidth) }
 
 // pods counts pods and names a few.
 func pods(list []provision.Pod) string {

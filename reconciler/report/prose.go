@@ -1,6 +1,10 @@
 package report
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/poolwright/poolwright/reconciler/state/sanitize"
+)
 
 // prose writes a text so that it reads as one, with all of it in code that could be
 // anything but a word: names, values, commands. Words are of ASCII letters, or short
@@ -16,7 +20,7 @@ func prose(s string) string {
 			code = nil
 		}
 	}
-	for i, w := range strings.Fields(cut(visible(s), lineLimit)) {
+	for i, w := range strings.Fields(cut(sanitize.Escape(s), lineLimit)) {
 		core := strings.TrimRight(strings.TrimPrefix(w, "("), ",;:.)")
 		at := strings.Index(w, core)
 		before, behind := w[:at], w[at+len(core):]

@@ -6,8 +6,11 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"unicode"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"github.com/poolwright/poolwright/reconciler/state/sanitize"
 )
 
 // headline is the report in a line.
@@ -64,7 +67,7 @@ func (r Report) outcomeLine() string {
 
 // title is a change's name with where it was declared and what became of it.
 func (c Change) title() string {
-	out := visible(c.Object.String())
+	out := sanitize.Escape(c.Object.String())
 	if at := c.where(); at != "" {
 		out += " (" + at + ")"
 	}
@@ -213,7 +216,7 @@ func (r Report) JSON(w io.Writer) error {
 	var out bytes.Buffer
 	for raw := b.Bytes(); len(raw) > 0; {
 		c, size := utf8.DecodeRune(raw)
-		if c != '\n' && unsafe(c) {
+		if c != '\n' && !unicode.IsPrint(c) {
 			// Such characters stand only within strings.
 			for _, unit := range utf16.Encode([]rune{c}) {
 				fmt.Fprintf(&out, `\u%04x`, unit)
@@ -237,7 +240,7 @@ const (
 // stateLine says that the plan is not carried out as it is, and what changes that; empty
 // where it is.
 func (r Report) stateLine() string {
-	namespace, name, known := strings.Cut(Clean(r.Sync), "/")
+	namespace, name, known := strings.Cut(sanitize.Redact(r.Sync), "/")
 	of := ""
 	if known {
 		of = " " + name

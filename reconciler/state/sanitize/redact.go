@@ -1,4 +1,4 @@
-package report
+package sanitize
 
 import (
 	"regexp"
@@ -36,8 +36,12 @@ var shapes = []shape{
 // url is a scheme and all that may belong to the URL after it.
 var url = regexp.MustCompile(`[A-Za-z][A-Za-z0-9+.-]*://[^\s"'<>\x60]+`)
 
-// redact replaces the secret parts of s.
-func redact(s string, replace func(secret string) string) string {
+// Redact is text with what is a secret by its shape replaced by Masked: passwords in URLs,
+// tokens, private keys. It escapes nothing.
+func Redact(s string) string { return RedactFunc(s, func(string) string { return Masked }) }
+
+// RedactFunc replaces what Redact masks by what the function returns for it.
+func RedactFunc(s string, replace func(secret string) string) string {
 	if strings.Contains(s, "://") {
 		s = url.ReplaceAllStringFunc(s, func(u string) string {
 			start, end := userInfo(u)
