@@ -3,10 +3,12 @@ package reconciler
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/poolwright/poolwright/gitsource"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/targets"
 )
 
 // inUse is the revision that a run works with, and its contents, which are in no cache
@@ -77,6 +79,22 @@ func (r *revision) careful(unsure bool, policies []plan.Policy) []plan.Policy {
 		policies = append([]plan.Policy{plan.NoPrune()}, policies...)
 	}
 	return policies
+}
+
+// want is what a target wants of the revision. What an earlier process applied last may be what
+// it began to delete since, by a later revision: that is not wanted again.
+func (r *revision) want(ctx context.Context, t targets.Target, declared state.Set) (state.Set, []state.Problem, error) {
+	set, problems, err := want(ctx, t, declared)
+	withdrawer, ok := t.(targets.Withdrawer)
+	if err != nil || !ok || !r.resumed {
+		return set, problems, err
+	}
+	deleting, err := withdrawer.Deleting(ctx)
+	if err != nil {
+		return state.Set{}, nil, fmt.Errorf("reading which deletions have begun: %w", err)
+	}
+	kept := slices.DeleteFunc(set.Items(), func(i state.Item) bool { return slices.Contains(deleting, i.Key) })
+	return state.NewSet(kept...), problems, nil
 }
 
 // Load gets the revision ready that the next run works with: the newest, or the one
@@ -188,7 +206,7 @@ func (l *Loop) wanted(ctx context.Context) (map[string]state.Set, error) {
 	has.activate()
 	for _, w := range l.worlds {
 		var err error
-		if all[w.Name], _, err = want(ctx, w.Target, has.declared.Set); err != nil {
+		if all[w.Name], _, err = l.run.revision.want(ctx, w.Target, has.declared.Set); err != nil {
 			l.trim()
 			return nil, fmt.Errorf("preparing %s: %w", w.Name, err)
 		}

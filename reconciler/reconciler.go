@@ -315,7 +315,7 @@ func (l *Loop) plan(ctx context.Context, result Result, opts Options, applying b
 	wanted, observed := state.Set{}, state.Set{}
 	problems := has.declared.Problems
 	for _, w := range l.worlds {
-		want, more, err := want(ctx, w.Target, has.declared.Set)
+		want, more, err := l.last.want(ctx, w.Target, has.declared.Set)
 		if err != nil {
 			return result, fmt.Errorf("preparing %s: %w", w.Name, err)
 		}
@@ -324,8 +324,7 @@ func (l *Loop) plan(ctx context.Context, result Result, opts Options, applying b
 		if err != nil {
 			return result, fmt.Errorf("observing %s: %w", w.Name, err)
 		}
-		// What an earlier process applied last may be what it was to delete since.
-		if remembers, ok := w.Target.(targets.Withdrawer); ok && applying && !l.last.resumed {
+		if remembers, ok := w.Target.(targets.Withdrawer); ok && applying {
 			if err := remembers.Withdraw(ctx); err != nil {
 				return result, fmt.Errorf("recording what is wanted again in %s: %w", w.Name, err)
 			}

@@ -2,6 +2,7 @@ package reconciler_test
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"testing"
 
@@ -102,25 +103,36 @@ func TestDriftOfTheLastAppliedRevisionIsCorrectedAfterARestart(t *testing.T) {
 	}
 }
 
-// What the revision of an earlier process declares is not wanted again: a later one may have
-// deleted it, and how far that was allowed stays recorded.
-func TestARunFromTheLastAppliedRevisionWithdrawsNothing(t *testing.T) {
+// What the revision of an earlier process declares, and a later one asked to delete, is not
+// wanted again: how far its deletion was allowed stays recorded.
+func TestWhatALaterRevisionBeganToDeleteIsNotWantedAgainAfterARestart(t *testing.T) {
 	for name, c := range map[string]struct {
 		head string
+		err  error
 		want []string
 	}{
-		"the newest cannot be loaded":   {"r2", []string{"observe"}},
-		"the newest is what it applied": {"r1", []string{"observe", "withdraw"}},
+		"the newest cannot be loaded":          {"r2", nil, []string{"b"}},
+		"the newest is what it applied":        {"r1", nil, []string{"a", "b"}},
+		"nobody knows what it began to delete": {"r2", errors.New("forbidden"), nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := &allowing{world: world{objects: map[string]string{"a": "1"}}}
+			w := &allowing{world: world{objects: map[string]string{"a": "1", "b": "1"}}, deleting: []string{"a"}, err: c.err}
 			s := &keeping{source: source{revision: c.head}, has: []string{"r1"}}
-			loop := reconciler.NewLoop(s, revisions{"r1": things("a", "1")}.load, reconciler.World{Name: "memory", Target: w}).ResumesFrom("r1")
-			if _, err := loop.RunOnce(t.Context(), reconciler.Options{}); err != nil {
+			loop := reconciler.NewLoop(s, revisions{"r1": things("a", "1", "b", "1")}.load, reconciler.World{Name: "memory", Target: w}).ResumesFrom("r1")
+			if _, err := loop.RunOnce(t.Context(), reconciler.Options{}); !errors.Is(err, c.err) {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(c.want, w.order); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
+			if diff := cmp.Diff(c.want, w.wanted); diff != "" {
+				t.Errorf("a run (-want +got):\n%s", diff)
+			}
+			if c.err != nil {
+				return
+			}
+			if _, err := loop.Correct(t.Context(), []state.Key{key("a"), key("b")}, reconciler.Options{}); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(c.want, w.wanted); diff != "" {
+				t.Errorf("a correction (-want +got):\n%s", diff)
 			}
 		})
 	}

@@ -17,16 +17,29 @@ type allowing struct {
 	world
 	order []string
 	err   error
+	// deleting are the names of what it began to delete, wanted those of the last Observe.
+	deleting, wanted []string
 }
 
 func (w *allowing) Observe(ctx context.Context, wanted state.Set) (state.Set, error) {
-	w.order = append(w.order, "observe")
+	w.order, w.wanted = append(w.order, "observe"), nil
+	for _, i := range wanted.Items() {
+		w.wanted = append(w.wanted, i.Key.Name)
+	}
 	return w.world.Observe(ctx, wanted)
 }
 
 func (w *allowing) Withdraw(context.Context) error {
 	w.order = append(w.order, "withdraw")
 	return w.err
+}
+
+func (w *allowing) Deleting(context.Context) ([]state.Key, error) {
+	var out []state.Key
+	for _, name := range w.deleting {
+		out = append(out, key(name))
+	}
+	return out, w.err
 }
 
 // Looking ahead can take minutes, in which the process may end: what an observation found

@@ -63,6 +63,9 @@ type Withdrawer interface {
 	// a process that ends before Begin has seen what the next one may not see. It sends
 	// nothing where nothing was withdrawn.
 	Withdraw(ctx context.Context) error
+	// Deleting lists the keys of what a run was allowed to delete and is not known to be
+	// gone or wanted again.
+	Deleting(ctx context.Context) ([]state.Key, error)
 }
 
 // Waiter is the ability of a Target whose things become ready some time after

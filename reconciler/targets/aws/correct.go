@@ -315,6 +315,9 @@ func (w *World) intend(wish wish, c plan.Change) {
 // Withdraw implements targets.Withdrawer.
 func (w *World) Withdraw(ctx context.Context) error { return w.store.Save(ctx) }
 
+// Deleting implements targets.Withdrawer.
+func (w *World) Deleting(ctx context.Context) ([]state.Key, error) { return w.store.Deleting(ctx) }
+
 // End implements targets.Recorder: it stores what became of the changes, and
 // sends nothing when nothing did.
 func (w *World) End(ctx context.Context) error {

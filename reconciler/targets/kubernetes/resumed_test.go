@@ -67,6 +67,18 @@ func TestADeletionUnderWayIsNotUndoneByARestart(t *testing.T) {
 	b.restart()
 	loop = start("r1")
 	run(loop)
+	b.edit("apps/v1", "Deployment", "web", func(o map[string]any) { set(o, int64(5), "spec", "replicas") })
+	if r := run(loop); len(r.Outcome.Applied()) != 1 {
+		t.Fatalf("drift of something else is not corrected: %+v", r.Plan.Changes)
+	}
+	// Recording that keeps how far the deletion was allowed.
+	b.restart()
+	deleting, err := b.world.Deleting(t.Context())
+	if err != nil || len(deleting) != 1 || deleting[0].Name != "settings" {
+		t.Fatalf("r2 began to delete %v, %v", deleting, err)
+	}
+	loop = start("r1")
+	run(loop)
 	b.edit("v1", "ConfigMap", "settings", func(o map[string]any) {
 		set(o, []any{}, "metadata", "finalizers")
 	})

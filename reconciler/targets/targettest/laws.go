@@ -3,6 +3,7 @@ package targettest
 import (
 	"context"
 	"encoding/json"
+	"slices"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -220,6 +221,10 @@ func withdraws(s *suite, rest state.Set, k state.Key) {
 			}
 		}
 		s.restart()
+		deleting, err := s.target.(targets.Withdrawer).Deleting(s.Context())
+		if err != nil || slices.Contains(deleting, k) == withdraw {
+			s.Errorf("%s, and the next process lists the deletions %v, %v", name, deleting, err)
+		}
 		if still := s.deletes(s.plan(rest), rest, k).Before.Allowed != nil; still == withdraw {
 			s.Errorf("%s, the process ends, and the next one takes the deletion for allowed: %v", name, still)
 		}

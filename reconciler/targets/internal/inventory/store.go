@@ -269,6 +269,20 @@ func (s *Store) Withdraw(wanted state.Set) {
 	}
 }
 
+// Deleting loads the store, and lists the keys whose deletion was allowed and has not ended.
+func (s *Store) Deleting(ctx context.Context) ([]state.Key, error) {
+	if _, err := s.Load(ctx); err != nil {
+		return nil, err
+	}
+	var out []state.Key
+	for _, r := range s.Records() {
+		if r.Allowed != nil {
+			out = append(out, r.Key)
+		}
+	}
+	return out, nil
+}
+
 // Records lists everything that is known, sorted by key.
 func (s *Store) Records() []Record {
 	s.mu.RLock()
