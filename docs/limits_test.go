@@ -93,7 +93,7 @@ func limits() []limit {
 		{"its answer, of a pull request", ofRunner, "Output", bytes},
 		{"the answer in memory, of a followed branch", ofChilds, "followedDecoded", bytes},
 		{"the answer in memory, of a pull request", ofRunner, "decodedDefault", bytes},
-		{"remembered renderings", "../cmd/internal/wire/renders.go", "rendersBytes", bytes},
+		{"remembered renderings", "../reconciler/rendercache/rendercache.go", "MaxBytes", bytes},
 		{"decoded revisions between runs", ofChilds, "cachedRevisions", bytes},
 		{"decoded revisions that runs load for themselves", ofChilds, "uncachedRevisions", bytes},
 		{"`--cache-size-limit`", "../cmd/internal/wire/mirrors.go", "DefaultCacheSizeLimit", bytes},

@@ -71,7 +71,7 @@ func TestTheParentLimitsWhatAHostileChildReturns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := Rendered{raw: raw}.Loaded()
+	got, err := Rendered{raw: raw}.Decode()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,7 +127,7 @@ func TestClustersWithoutProblemsNeedNoRoom(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := (Rendered{raw: raw}).Loaded(); err != nil || len(got.Clusters) != maxFindings+2 {
+	if got, err := (Rendered{raw: raw}).Decode(); err != nil || len(got.Clusters) != maxFindings+2 {
 		t.Errorf("%d Clusters, %v", len(got.Clusters), err)
 	}
 }

@@ -26,8 +26,8 @@ type Rendered struct{ raw []byte }
 // Bytes is how much memory it takes, in bytes.
 func (r Rendered) Bytes() int64 { return int64(cap(r.raw)) }
 
-// Loaded decodes it anew each time: nobody else has what it returns.
-func (r Rendered) Loaded() (checked.Folder, error) {
+// Decode decodes it anew each time: nobody else has what it returns.
+func (r Rendered) Decode() (checked.Folder, error) {
 	var found result
 	if len(r.raw) > 0 {
 		if err := utiljson.Unmarshal(r.raw, &found); err != nil {

@@ -74,13 +74,13 @@ type Runner struct {
 	Repository string
 }
 
-// Load is Render and Loaded.
+// Load is Render and Decode.
 func (r *Runner) Load(ctx context.Context, tree fs.FS, folder string, values substitute.Values) (checked.Folder, error) {
 	out, err := r.Render(ctx, tree, folder, values)
 	if err != nil {
 		return checked.Folder{}, err
 	}
-	return out.Loaded()
+	return out.Decode()
 }
 
 // Render renders and checks the folder at the given path of a tree, with variables whose

@@ -12,16 +12,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/poolwright/poolwright/provision/engine"
+	"github.com/poolwright/poolwright/reconciler/admission"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/targets/aws"
 )
 
 // awsWorld is the AWS half of a Sync, fenced like the rest of our writes.
-func (a *attempt) awsWorld(sync *v1alpha1.Sync, said *verdicts) (*aws.World, error) {
+func (a *attempt) awsWorld(sync *v1alpha1.Sync, said *admission.Refusals) (*aws.World, error) {
 	return aws.New(aws.Config{
 		AWS: engine.LoadAWS, REST: a.cfg.REST, Sync: sync.Name, Namespace: a.cfg.Namespace,
-		Begin: a.fence.Begin, Check: said.of,
+		Begin: a.fence.Begin, Check: said.Of,
 		Tell: func(s aws.Status) { a.aws.tell(sync.Name, s) },
 		Live: LiveCluster(a.direct),
 		Log:  a.cfg.Logger.WithName("aws").WithValues("sync", sync.Name),

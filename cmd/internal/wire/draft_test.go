@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/poolwright/poolwright/reconciler/declared"
+	"github.com/poolwright/poolwright/reconciler/declared/unset"
 	"github.com/poolwright/poolwright/reconciler/variables"
 )
 
@@ -136,7 +137,7 @@ func TestParametersAreNotJudgedWhereNobodyReadsThem(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			judged := draft{unread: variables.Unknown{"AMI": "x"}}.judgeableIn(written.Set, os.DirFS(dir), linted.Mistakes)
+			judged := unset.Variables{Parameters: variables.Unknown{"AMI": "x"}}.LintableIn(written.Set, os.DirFS(dir), linted.Mistakes)
 			if diff := cmp.Diff(1, len(judged)); diff != "" {
 				t.Errorf("%v\n%s", judged, diff)
 			}

@@ -21,11 +21,13 @@ import (
 	"github.com/poolwright/poolwright/cmd/internal/child"
 	"github.com/poolwright/poolwright/gitsource"
 	"github.com/poolwright/poolwright/provision"
+	"github.com/poolwright/poolwright/reconciler/admission"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/impact"
+	"github.com/poolwright/poolwright/reconciler/preview"
 	"github.com/poolwright/poolwright/reconciler/pullrequest"
+	"github.com/poolwright/poolwright/reconciler/rendercache"
 	"github.com/poolwright/poolwright/reconciler/report/forge"
-	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/variables"
 )
 
@@ -113,12 +115,11 @@ func TestAThousandOpenPullRequestsLeaveTheLeaderAsItWas(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	many, seen := &crowd{}, &sighting{}
-	world := stillWorld{state.NewSet()}
-	planner := &reviewer{repository: many, sync: sync, live: live, clock: clock.RealClock{}, proposer: &proposer{
-		said: &verdicts{}, children: &child.Runner{Semaphore: child.NewSemaphore(), Proposal: true}, renders: &renders{}, vars: &variables.Current{}, now: time.Now, seen: seen, most: maxSteps,
-		worlds:   glancing(stillWorld{}, world, seen),
-		forecast: func(context.Context, impact.Change) (*provision.Forecast, error) { return nil, nil },
+	many, seen := &crowd{}, &preview.ObservedAt{}
+	planner := &preview.Planner{Revisions: many, Sync: sync, Live: live, Clock: clock.RealClock{}, Previewer: &preview.Previewer{
+		Refusals: &admission.Refusals{}, Renderer: renderer{&child.Runner{Semaphore: child.NewSemaphore(), Proposal: true}}, Cache: &rendercache.Cache{}, Variables: &variables.Current{}, Now: time.Now, ObservedAt: seen, MaxChanges: maxSteps,
+		Targets:  cachedTargets(emptyTarget{}, emptyTarget{}, seen),
+		Forecast: func(context.Context, impact.Change) (*provision.Forecast, error) { return nil, nil },
 	}}
 	r := &pullrequest.Reconciler{
 		Client: live, Namespace: sync.Namespace, Recorder: record.NewFakeRecorder(10), Metrics: metrics, Clock: clock.RealClock{},
@@ -147,16 +148,9 @@ func TestAThousandOpenPullRequestsLeaveTheLeaderAsItWas(t *testing.T) {
 		pass()
 	}
 	grew := liveHeap() - before
-	t.Logf("%d of 1000 are planned, the heap grew by %d KiB, %d KiB of that are renderings", many.writes.Load(), grew>>10, kept(planner.renders)>>10)
+	t.Logf("%d of 1000 are planned, the heap grew by %d KiB, %d KiB of that are renderings", many.writes.Load(), grew>>10, planner.Cache.Bytes()>>10)
 	if many.writes.Load() < enough || grew > 64<<20 {
 		t.Errorf("%d are planned, the heap grew by %d MiB", many.writes.Load(), grew>>20)
 	}
 	runtime.KeepAlive(r)
-}
-
-func kept(r *renders) (total int64) {
-	for _, k := range r.kept {
-		total += k.bytes()
-	}
-	return total
 }

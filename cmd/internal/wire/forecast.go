@@ -8,6 +8,8 @@ import (
 
 	"github.com/poolwright/poolwright/cmd/internal/child"
 	"github.com/poolwright/poolwright/provision"
+	"github.com/poolwright/poolwright/provision/engine"
+	"github.com/poolwright/poolwright/provision/simulate"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/impact"
 )
@@ -18,10 +20,20 @@ const fleetMaxAge = 10 * time.Second
 
 // liveForecast forecasts for the cluster of a client, with simulations in children.
 func liveForecast(live client.Reader, fleet *impact.Fleet, in *child.Runner) impact.Forecaster {
-	return impact.Live(func(ctx context.Context) (*v1alpha1.Cluster, error) {
+	return impact.Live(decidingCluster(live), fleet, simulateIn(in))
+}
+
+// decidingCluster reads the Cluster that decides.
+func decidingCluster(live client.Reader) impact.LiveCluster {
+	return func(ctx context.Context) (*v1alpha1.Cluster, error) {
 		now, err := readStance(ctx, live)
 		return now.cluster, err
-	}, fleet, simulateIn(in))
+	}
+}
+
+// drifted is simulate.Drifted with a cluster's settings of the engine.
+func drifted(ctx context.Context, cluster v1alpha1.ClusterSpec, live provision.Fleet) ([]provision.Node, map[string][]string, error) {
+	return simulate.Drifted(engine.Offline(ctx, EngineSettings(cluster)), live)
 }
 
 // simulateIn runs simulations in children.

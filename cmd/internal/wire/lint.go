@@ -13,6 +13,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/declared"
 	"github.com/poolwright/poolwright/reconciler/declared/lint"
 	"github.com/poolwright/poolwright/reconciler/declared/lint/gpulint"
+	"github.com/poolwright/poolwright/reconciler/declared/unset"
 	"github.com/poolwright/poolwright/reconciler/deviceplugin"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
@@ -53,8 +54,8 @@ func Lint(ctx context.Context, folder string, in variables.Input) (Linted, error
 	if err != nil {
 		return Linted{}, fmt.Errorf("checking %s: %w", folder, err)
 	}
-	open := draft{any: in.Empty(), unread: left}
-	d, err := loadWith(ctx, folder, declared.Options{Values: values, Draft: open.some()})
+	open := unset.Variables{Any: in.Empty(), Parameters: left}
+	d, err := loadWith(ctx, folder, declared.Options{Values: values, Draft: open.Exist()})
 	if err != nil {
 		return Linted{}, fmt.Errorf("checking %s: %w", folder, err)
 	}
@@ -81,8 +82,8 @@ func Lint(ctx context.Context, folder string, in variables.Input) (Linted, error
 			found = append(found, f.Problem())
 		}
 	}
-	if open.some() {
-		found, out.Warnings = open.judgeable(d, found), append(open.judgeable(d, out.Warnings), open.valueless(d)...)
+	if open.Exist() {
+		found, out.Warnings = open.Lintable(d, found), append(open.Lintable(d, out.Warnings), open.Warnings(d)...)
 	}
 	out.Mistakes, out.Warnings = lint.Sorted(found), lint.Sorted(out.Warnings)
 	return out, nil

@@ -12,11 +12,13 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/poolwright/poolwright/cmd/internal/child"
+	"github.com/poolwright/poolwright/cmd/internal/crds"
 	"github.com/poolwright/poolwright/gitsource"
 	"github.com/poolwright/poolwright/gitsource/dir"
 	"github.com/poolwright/poolwright/gitsource/gogit"
 	"github.com/poolwright/poolwright/provision/engine"
 	"github.com/poolwright/poolwright/reconciler"
+	"github.com/poolwright/poolwright/reconciler/admission"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/declared"
 	"github.com/poolwright/poolwright/reconciler/declared/checked"
@@ -24,6 +26,8 @@ import (
 	"github.com/poolwright/poolwright/reconciler/declared/substitute"
 	"github.com/poolwright/poolwright/reconciler/impact"
 	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/preview"
+	"github.com/poolwright/poolwright/reconciler/rendercache"
 	"github.com/poolwright/poolwright/reconciler/report"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/state/confirm"
@@ -71,7 +75,7 @@ func Plan(ctx context.Context, req PlanRequest) (report.Report, error) {
 	if err != nil {
 		return report.Report{}, err
 	}
-	said := &verdicts{}
+	said := &admission.Refusals{}
 	sky, earth, vars, err := req.worlds(said)
 	if err != nil {
 		return report.Report{}, err
@@ -82,7 +86,7 @@ func Plan(ctx context.Context, req PlanRequest) (report.Report, error) {
 	}
 	children := &child.Runner{}
 	var loaded declared.Declared
-	loop := reconciler.NewLoop(dir.New(root, dir.Limits{}), remembering(said.listening(loadInProcess(path, vars)), &loaded),
+	loop := reconciler.NewLoop(dir.New(root, dir.Limits{}), remembering(withSchemas(said, loadInProcess(path, vars)), &loaded),
 		reconciler.World{Name: aws.Name, Target: sky}, reconciler.World{Name: kubernetes.Name, Target: earth})
 	forecast := liveForecast(live, &impact.Fleet{Reader: live}, children)
 	guards := impact.Guard(forecast)
@@ -103,7 +107,7 @@ func Plan(ctx context.Context, req PlanRequest) (report.Report, error) {
 	}
 	result.Plan.Notes = slices.Concat(result.Plan.Notes, old, notes, variables.Notes(syncKey(req.Sync), req.Sync, vars.Newest()))
 	slices.SortStableFunc(result.Plan.Notes, func(a, b plan.Note) int { return a.Key.Compare(b.Key) })
-	out := report.New(result.Plan, lint.Sorted(slices.Concat(result.Problems, problems, relocated(result.Plan.Changes))))
+	out := report.New(result.Plan, lint.Sorted(slices.Concat(result.Problems, problems, preview.MovedClusters(result.Plan.Changes))))
 	out.Sync, out.SyncState = req.Namespace+"/"+req.Sync.Name, stateOf(req.Sync)
 	if !asks(req.Sync, out.ConfirmationToken) {
 		out.ConfirmationToken = ""
@@ -163,14 +167,14 @@ func before(declared state.Set, changes []plan.Change) state.Set {
 }
 
 // worlds are those of the request's Sync, with its variables.
-func (r PlanRequest) worlds(said *verdicts) (sky, earth targets.Target, vars *variables.Current, err error) {
+func (r PlanRequest) worlds(said *admission.Refusals) (sky, earth targets.Target, vars *variables.Current, err error) {
 	vars = &variables.Current{}
 	if r.REST == nil {
 		vars.Read = func(ctx context.Context) (substitute.Values, error) {
 			values, _, err := variables.Offline(ctx, r.Variables)
 			return values, err
 		}
-		return aws.Offline(said.of), unadmitted{kubernetes.Offline(r.Sync.Name), said}, vars, nil
+		return aws.Offline(said.Of), unadmitted{kubernetes.Offline(r.Sync.Name), said}, vars, nil
 	}
 	world, err := newKubernetes(kubernetes.Config{REST: r.REST, Sync: r.Sync.Name, Namespace: r.Namespace}, vars, r.Base != "")
 	if err != nil {
@@ -183,7 +187,7 @@ func (r PlanRequest) worlds(said *verdicts) (sky, earth targets.Target, vars *va
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	sky, err = aws.New(aws.Config{AWS: engine.LoadAWS, REST: r.REST, Sync: r.Sync.Name, Namespace: r.Namespace, Check: said.of, Live: LiveCluster(live)})
+	sky, err = aws.New(aws.Config{AWS: engine.LoadAWS, REST: r.REST, Sync: r.Sync.Name, Namespace: r.Namespace, Check: said.Of, Live: LiveCluster(live)})
 	return sky, admitted{world, said, live}, vars, err
 }
 
@@ -207,26 +211,26 @@ func planStep(ctx context.Context, req PlanRequest) (report.Report, error) {
 			return report.Report{}, err
 		}
 	}
-	said := &verdicts{}
+	said := &admission.Refusals{}
 	sky, earth, vars, err := req.worlds(said)
 	if err != nil {
 		return report.Report{}, err
 	}
 	children := &child.Runner{}
-	seen := &sighting{}
-	p := &proposer{children: children, renders: &renders{}, vars: vars, said: said, worlds: glancing(sky, earth, seen), offline: req.REST == nil, now: time.Now, seen: seen}
-	if p.offline {
-		p.forecast = impact.Declared(earth.Want, simulateIn(children))
+	seen := &preview.ObservedAt{}
+	p := &preview.Previewer{Renderer: renderer{children}, SyncKey: syncKey(req.Sync), Cache: &rendercache.Cache{}, Variables: vars, Refusals: said, Targets: cachedTargets(sky, earth, seen), Offline: req.REST == nil, Now: time.Now, ObservedAt: seen}
+	if p.Offline {
+		p.Forecast = impact.Declared(earth.Want, simulateIn(children))
 	} else {
 		live, err := DirectClient(req.REST)
 		if err != nil {
 			return report.Report{}, err
 		}
-		p.forecast = liveForecast(live, &impact.Fleet{Reader: live, Observed: seen.note}, children)
+		p.Forecast = liveForecast(live, &impact.Fleet{Reader: live, Observed: seen.Add}, children)
 	}
-	out, err := p.tell(ctx, proposal{Comparison: between, base: req.Base, path: path, sync: req.Sync})
-	out.report.Sync, out.report.SyncState = req.Namespace+"/"+req.Sync.Name, stateOf(req.Sync)
-	return out.report, err
+	out, err := p.Preview(ctx, preview.Step{Comparison: between, BaseName: req.Base, Path: path, Sync: req.Sync})
+	out.Report.Sync, out.Report.SyncState = req.Namespace+"/"+req.Sync.Name, stateOf(req.Sync)
+	return out.Report, err
 }
 
 // stateOf is why a Sync applies no newer revision, by its spec and what its status says.
@@ -291,4 +295,30 @@ func loadWith(ctx context.Context, folder string, options declared.Options) (dec
 		return declared.Declared{}, err
 	}
 	return declared.Load(snapshot.FS, path, options)
+}
+
+// withSchemas loads as load does, in a command that a person started, and adds what all
+// schemas refuse to the problems.
+func withSchemas(refusals *admission.Refusals, load reconciler.Loader) reconciler.Loader {
+	return func(ctx context.Context, s gitsource.Snapshot) (declared.Declared, error) {
+		d, err := load(ctx, s)
+		if err != nil {
+			return d, err
+		}
+		schemas, err := crds.Known()
+		if err != nil {
+			return d, err
+		}
+		found := lint.Refused(d, schemas)
+		problems := slices.Clone(d.Problems)
+		for key, of := range found {
+			// The AWS target reports those of Clusters.
+			if item, _ := d.Set.Get(key); !admission.IsCluster(item) {
+				problems = append(problems, of...)
+			}
+		}
+		d.Problems = lint.Sorted(problems)
+		refusals.Set(found, nil)
+		return d, nil
+	}
 }

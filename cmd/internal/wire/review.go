@@ -2,7 +2,6 @@ package wire
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -16,16 +15,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	crmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
-	"github.com/poolwright/poolwright/gitsource"
 	"github.com/poolwright/poolwright/gitsource/gogit"
 	"github.com/poolwright/poolwright/provision/engine"
 	"github.com/poolwright/poolwright/reconciler"
+	"github.com/poolwright/poolwright/reconciler/admission"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/gitprovider"
 	"github.com/poolwright/poolwright/reconciler/impact"
+	"github.com/poolwright/poolwright/reconciler/preview"
 	"github.com/poolwright/poolwright/reconciler/pullrequest"
-	"github.com/poolwright/poolwright/reconciler/report"
-	"github.com/poolwright/poolwright/reconciler/report/forge"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/targets/aws"
 	"github.com/poolwright/poolwright/reconciler/targets/kubernetes"
@@ -71,7 +69,7 @@ func (a *attempt) reviews() pullrequest.Builder {
 		if err != nil {
 			return pullrequest.Session{}, state.Fail(state.Fix, "InvalidSource", err)
 		}
-		seen := &sighting{}
+		seen := &preview.ObservedAt{}
 		worlds, vars, said, err := a.readOnlyWorlds(sync, seen, slow)
 		if err != nil {
 			return pullrequest.Session{}, err
@@ -81,11 +79,11 @@ func (a *attempt) reviews() pullrequest.Builder {
 			return pullrequest.Session{}, err
 		}
 		proposed := a.children.forPullRequests(pullrequest.Address(sync))
-		p := &reviewer{
-			repository: repository, sync: sync.DeepCopy(), live: a.direct, clock: clock.RealClock{},
-			proposer: &proposer{
-				children: proposed, renders: a.renders, vars: vars, said: said, worlds: worlds, now: time.Now, seen: seen, most: maxSteps,
-				forecast: liveForecast(reader, &impact.Fleet{Reader: reader, MaxAge: fleetMaxAge, Observed: seen.note, Sync: kubernetes.LabelValue(sync.Name)}, proposed),
+		p := &preview.Planner{
+			Revisions: repository, Sync: sync.DeepCopy(), Live: a.direct, Clock: clock.RealClock{}, Cluster: decidingCluster(a.direct), Drifted: drifted,
+			Previewer: &preview.Previewer{
+				Renderer: renderer{proposed}, Cache: a.renders, SyncKey: syncKey(sync), Variables: vars, Refusals: said, Targets: worlds, Now: time.Now, ObservedAt: seen, MaxChanges: maxSteps,
+				Forecast: liveForecast(reader, &impact.Fleet{Reader: reader, MaxAge: fleetMaxAge, Observed: seen.Add, Sync: kubernetes.LabelValue(sync.Name)}, proposed),
 			},
 		}
 		outdated := func(ctx context.Context) bool {
@@ -177,14 +175,14 @@ func slowReader(config *rest.Config, limiter flowcontrol.RateLimiter) (client.Cl
 
 // readOnlyWorlds are the worlds of a Sync for who only reads them, its variables, and what
 // is refused of the revision that they are asked about.
-func (a *attempt) readOnlyWorlds(sync *v1alpha1.Sync, seen *sighting, slow flowcontrol.RateLimiter) ([]reconciler.World, *variables.Current, *verdicts, error) {
+func (a *attempt) readOnlyWorlds(sync *v1alpha1.Sync, seen *preview.ObservedAt, slow flowcontrol.RateLimiter) ([]reconciler.World, *variables.Current, *admission.Refusals, error) {
 	log := a.cfg.Logger.WithName("review").WithValues("sync", sync.Name)
 	world, vars, err := a.kubernetesTarget(sync, log, pinnedParameters, slow)
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	said := &verdicts{}
-	sky, err := aws.NewReview(aws.Config{AWS: engine.LoadAWS, REST: a.cfg.REST, Sync: sync.Name, Namespace: a.cfg.Namespace, Check: said.of, Live: LiveCluster(a.direct), Log: log})
+	said := &admission.Refusals{}
+	sky, err := aws.NewReview(aws.Config{AWS: engine.LoadAWS, REST: a.cfg.REST, Sync: sync.Name, Namespace: a.cfg.Namespace, Check: said.Of, Live: LiveCluster(a.direct), Log: log})
 	if err != nil {
 		return nil, nil, nil, fmt.Errorf("connecting the pull requests of Sync %s to AWS: %w", sync.Name, err)
 	}
@@ -192,104 +190,5 @@ func (a *attempt) readOnlyWorlds(sync *v1alpha1.Sync, seen *sighting, slow flowc
 		world.StartReview()
 		sky.StartReview()
 	}
-	return glancing(sky, admitted{world, said, a.direct}, seen), vars, said, nil
-}
-
-// reviewer is the Planner of one Sync's pull requests. It is for one call at a time.
-type reviewer struct {
-	*proposer
-	repository revisions
-	sync       *v1alpha1.Sync
-	live       client.Reader
-	clock      clock.WithDelayedExecution
-
-	// compared are what was compared by numbers of pull requests, all with tip.
-	compared map[int]compared
-	tip      string
-}
-
-// Plan implements pullrequest.Planner.
-func (r *reviewer) Plan(ctx context.Context, pr forge.PullRequest) (pullrequest.Plan, error) {
-	working, meter := worktime.Start(ctx, r.clock, pullrequest.PlanTime)
-	out, err := r.plan(working, pr)
-	out.Took = meter.Stop()
-	if err == nil && ctx.Err() != nil {
-		// It may lack what it waited for in vain, such as its forecast.
-		err = fmt.Errorf("planning: %w", context.Cause(ctx))
-	}
-	return out, err
-}
-
-func (r *reviewer) plan(ctx context.Context, pr forge.PullRequest) (pullrequest.Plan, error) {
-	sync, err := r.current(ctx)
-	if err != nil {
-		return pullrequest.Plan{}, err
-	}
-	between, err := r.compare(ctx, pr, sync)
-	if err != nil {
-		return pullrequest.Plan{}, err
-	}
-	out, err := r.tell(ctx, proposal{Comparison: between, base: r.branch(), path: sync.Spec.Path, sync: sync})
-	if err != nil {
-		delete(r.compared, pr.Number) // It may be the mirror's fault.
-		return pullrequest.Plan{}, err
-	}
-	return pullrequest.Plan{Report: out.report, Head: between.Head.Commit, Base: between.Base.Commit, Reviewed: out.reviewed}, nil
-}
-
-// Drift implements pullrequest.Planner: a step from the followed branch to itself.
-func (r *reviewer) Drift(ctx context.Context) (report.Report, error) {
-	ctx, meter := worktime.Start(ctx, r.clock, pullrequest.PlanTime)
-	defer meter.Stop()
-	at, err := r.repository.Compare(ctx, r.base(), r.base())
-	if err != nil {
-		return report.Report{}, sourceFailure(err)
-	}
-	sync, err := r.current(ctx)
-	if err != nil {
-		return report.Report{}, err
-	}
-	out, err := r.tell(ctx, proposal{Comparison: at, base: r.branch(), path: sync.Spec.Path, sync: sync})
-	return out.report, err
-}
-
-// Contains implements pullrequest.Planner.
-func (r *reviewer) Contains(ctx context.Context, applied, merge string) (bool, error) {
-	if applied == merge {
-		return true, nil
-	}
-	return r.repository.Contains(ctx, r.base(), applied, merge)
-}
-
-// current is the Sync with the rules that hold now: guards and policies change more
-// often than sources.
-func (r *reviewer) current(ctx context.Context) (*v1alpha1.Sync, error) {
-	var sync v1alpha1.Sync
-	if err := r.live.Get(ctx, client.ObjectKeyFromObject(r.sync), &sync); err != nil {
-		return nil, fmt.Errorf("reading Sync %s: %w", r.sync.Name, err)
-	}
-	return &sync, nil
-}
-
-func (r *reviewer) branch() string {
-	if b := r.sync.Spec.Source.Git.Ref.Branch; b != "" {
-		return b
-	}
-	return "main"
-}
-
-func (r *reviewer) base() string { return "refs/heads/" + r.branch() }
-
-// sourceFailure says of a Git error who can mend it. What the head's author can mend,
-// such as a tree beyond a limit, is not tried again before the head moves.
-func sourceFailure(err error) error {
-	for _, fix := range []error{gitsource.ErrLimit, gitsource.ErrUnsafe} {
-		if errors.Is(err, fix) {
-			return state.Fail(state.Fix, "UnusableTree", err)
-		}
-	}
-	if errors.Is(err, gitsource.ErrStorage) {
-		return state.Fail(state.Retry, "StorageOperationFailed", err)
-	}
-	return state.Fail(state.Retry, "SourceUnavailable", err)
+	return cachedTargets(sky, admitted{world, said, a.direct}, seen), vars, said, nil
 }

@@ -13,7 +13,8 @@ import (
 	"github.com/poolwright/poolwright/cmd/internal/child"
 	"github.com/poolwright/poolwright/gitsource"
 	"github.com/poolwright/poolwright/reconciler"
-	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/admission"
+	"github.com/poolwright/poolwright/reconciler/rendercache"
 	"github.com/poolwright/poolwright/reconciler/variables"
 )
 
@@ -49,24 +50,24 @@ func TestSyncsOfSwellingTreesShareOneCache(t *testing.T) {
 		"without them":    {syncs: 5, cached: reconciler.NewRevisionCache(math.MaxInt64, math.MaxInt64), beyond: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			a := &attempt{renders: &renders{}, children: newChildren()}
+			a := &attempt{renders: &rendercache.Cache{}, children: newChildren()}
 			a.children.revisions, a.children.followed.Semaphore = c.cached, child.NewSemaphore()
 			var loops []*reconciler.Loop
 			var peak int64
 			tree := swelling("t", 8000)
 			before := liveHeap()
 			for range c.syncs {
-				loop := reconciler.NewLoop(unchangedSource{tree}, a.loader("x", &variables.Current{}, &verdicts{}),
-					reconciler.World{Name: "cluster", Target: stillWorld{state.NewSet()}}).Caching(a.children.revisions)
+				loop := reconciler.NewLoop(unchangedSource{tree}, a.loader("x", &variables.Current{}, &admission.Refusals{}),
+					reconciler.World{Name: "cluster", Target: emptyTarget{}}).Caching(a.children.revisions)
 				loops = append(loops, loop)
 				for range 2 {
 					if result, err := loop.RunOnce(t.Context(), reconciler.Options{}); err != nil || len(result.Plan.Changes) != 20 {
 						t.Fatal(len(result.Plan.Changes), err)
 					}
 				}
-				peak = max(peak, liveHeap()-before-kept(a.renders))
+				peak = max(peak, liveHeap()-before-a.renders.Bytes())
 			}
-			t.Logf("%d Syncs hold %d MiB beside %d KiB of renderings", c.syncs, peak>>20, kept(a.renders)>>10)
+			t.Logf("%d Syncs hold %d MiB beside %d KiB of renderings", c.syncs, peak>>20, a.renders.Bytes()>>10)
 			if (peak > cachedRevisions) != c.beyond {
 				t.Errorf("the heap grew by %d MiB", peak>>20)
 			}
@@ -93,7 +94,7 @@ func TestTheControllerHasRoomForTheRevisionsOfSyncs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if need := rendersBytes + cachedRevisions + runsOfCached + uncachedRevisions + firstLoads*followedDecoded; need > limit<<20*2/3 {
+	if need := rendercache.MaxBytes + cachedRevisions + runsOfCached + uncachedRevisions + firstLoads*followedDecoded; need > limit<<20*2/3 {
 		t.Errorf("the Syncs take %d MiB of GOMEMLIMIT=%dMiB", need>>20, limit)
 	}
 }

@@ -39,6 +39,7 @@ import (
 	"github.com/poolwright/poolwright/provision/engine/gate"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/receiver"
+	"github.com/poolwright/poolwright/reconciler/rendercache"
 	"github.com/poolwright/poolwright/reconciler/ssmversion"
 	"github.com/poolwright/poolwright/reconciler/ssmversion/updater"
 )
@@ -98,7 +99,7 @@ func Run(ctx context.Context, cfg Config) error {
 	}
 	cfg.mirrors = newMirrors(cfg)
 	a := &attempt{cfg: cfg, direct: direct, stance: now, started: time.Now(), aws: newAWSNews()}
-	a.children, a.renders = newChildren(), &renders{}
+	a.children, a.renders = newChildren(), &rendercache.Cache{}
 	if a.fence, err = leaderelection.New(cfg.REST); err != nil {
 		return err
 	}
@@ -224,7 +225,7 @@ type attempt struct {
 	cancel context.CancelCauseFunc
 	// children are all processes that are started; renders remembers what they rendered.
 	children children
-	renders  *renders
+	renders  *rendercache.Cache
 	// aws is what the AWS worlds told.
 	aws *awsNews
 	// gpus looks after what nodes offer.

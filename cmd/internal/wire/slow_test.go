@@ -10,7 +10,9 @@ import (
 
 	"github.com/poolwright/poolwright/cmd/internal/child"
 	"github.com/poolwright/poolwright/gitsource"
+	"github.com/poolwright/poolwright/reconciler/admission"
 	"github.com/poolwright/poolwright/reconciler/declared/substitute"
+	"github.com/poolwright/poolwright/reconciler/rendercache"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/variables"
 )
@@ -39,14 +41,14 @@ func slowFolder() fstest.MapFS {
 // longer than the limit, and a third, whose folder is in order, come after them.
 func TestASlowFolderEndsByItselfAndBlamesNoOther(t *testing.T) {
 	const cpu = time.Second
-	r, slots := &renders{}, child.NewSemaphore()
+	r, slots := &rendercache.Cache{}, child.NewSemaphore()
 	in := &child.Runner{Semaphore: slots, Limits: child.Limits{CPU: cpu}}
 	var slow []chan answer
 	for i := range 2 {
 		slow = append(slow, asking(t.Context(), r, in, gitsource.Snapshot{TreeID: fmt.Sprint("slow", i), FS: slowFolder()}))
 	}
 	begin := time.Now()
-	l, err := r.load(t.Context(), in, at("quick", oneMap), "x", substitute.Values{})
+	l, err := r.Load(t.Context(), renderer{in}, at("quick", oneMap), "x", substitute.Values{})
 	if err != nil || l.Set.Len() != 1 {
 		t.Fatalf("the folder in order: %d objects, %v", l.Set.Len(), err)
 	}
@@ -74,8 +76,8 @@ func TestABombOnAFollowedBranchEndsOnlyItsChild(t *testing.T) {
 		return int64(m.HeapAlloc)
 	}
 	before := heap()
-	a := &attempt{renders: &renders{}, children: children{followed: &child.Runner{Semaphore: child.NewSemaphore(), Limits: child.Limits{Memory: 256 << 20}}}}
-	load := a.loader("x", &variables.Current{}, &verdicts{})
+	a := &attempt{renders: &rendercache.Cache{}, children: children{followed: &child.Runner{Semaphore: child.NewSemaphore(), Limits: child.Limits{Memory: 256 << 20}}}}
+	load := a.loader("x", &variables.Current{}, &admission.Refusals{})
 	var total runtime.MemStats
 	runtime.ReadMemStats(&total)
 	allocated := total.TotalAlloc

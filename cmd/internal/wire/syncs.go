@@ -17,6 +17,7 @@ import (
 	"github.com/poolwright/poolwright/gitsource"
 	"github.com/poolwright/poolwright/gitsource/gogit"
 	"github.com/poolwright/poolwright/reconciler"
+	"github.com/poolwright/poolwright/reconciler/admission"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/controller"
 	"github.com/poolwright/poolwright/reconciler/declared"
@@ -63,7 +64,7 @@ func (a *attempt) builder() controller.Builder {
 		if err != nil {
 			return controller.Assembly{}, err
 		}
-		said := &verdicts{}
+		said := &admission.Refusals{}
 		sky, err := a.awsWorld(sync, said)
 		if err != nil {
 			return controller.Assembly{}, fmt.Errorf("connecting Sync %s to AWS: %w", sync.Name, err)
@@ -117,16 +118,16 @@ func (u unusable) Fetch(context.Context) (gitsource.Snapshot, error) {
 // loader renders a snapshot's folder with the values of the variables that are the newest
 // now, in a child process: this one also is Karpenter. What schemas refuse of Clusters, and
 // of other objects for a field that they do not have, goes to said.
-func (a *attempt) loader(path string, vars *variables.Current, said *verdicts) reconciler.Loader {
+func (a *attempt) loader(path string, vars *variables.Current, said *admission.Refusals) reconciler.Loader {
 	values := vars.Newest()
 	return func(ctx context.Context, s gitsource.Snapshot) (declared.Declared, error) {
-		loaded, err := a.renders.load(ctx, a.children.followed, s, path, values)
+		loaded, err := a.renders.Load(ctx, renderer{a.children.followed}, s, path, values)
 		if err != nil {
 			return declared.Declared{}, err
 		}
 		activate := func() {
 			vars.SetLoaded(values)
-			said.set(loaded.Clusters, loaded.Unknown)
+			said.Set(loaded.Clusters, loaded.Unknown)
 		}
 		return declared.Declared{Set: loaded.Set, Problems: loaded.Problems, Activate: activate}, nil
 	}

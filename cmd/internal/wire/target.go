@@ -3,15 +3,21 @@ package wire
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/go-logr/logr"
 	"k8s.io/client-go/util/flowcontrol"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/poolwright/poolwright/cmd/internal/crds"
 	"github.com/poolwright/poolwright/reconciler"
+	"github.com/poolwright/poolwright/reconciler/admission"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/declared/substitute"
+	"github.com/poolwright/poolwright/reconciler/preview"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/targets"
+	"github.com/poolwright/poolwright/reconciler/targets/aws"
 	"github.com/poolwright/poolwright/reconciler/targets/kubernetes"
 	"github.com/poolwright/poolwright/reconciler/variables"
 )
@@ -66,4 +72,36 @@ func pinnedParameters(_ context.Context, sync *v1alpha1.Sync) (map[string]string
 // syncKey is the key of a Sync among the cluster's objects.
 func syncKey(sync *v1alpha1.Sync) state.Key {
 	return state.Key{Target: kubernetes.Name, Group: v1alpha1.GroupVersion.Group, Kind: "Sync", Namespace: sync.Namespace, Name: sync.Name}
+}
+
+// admitted is a cluster's target that is not given what was refused.
+type admitted struct {
+	*kubernetes.World
+	refusals *admission.Refusals
+	// live reads the cluster's definitions.
+	live client.Reader
+}
+
+// Want implements targets.Target.
+func (a admitted) Want(ctx context.Context, declared state.Set) (state.Set, error) {
+	return a.refusals.Want(ctx, a.World, crds.Live(ctx, a.live), declared)
+}
+
+// unadmitted is the same where there is no cluster.
+type unadmitted struct {
+	targets.Target
+	refusals *admission.Refusals
+}
+
+// Want implements targets.Target.
+func (u unadmitted) Want(ctx context.Context, declared state.Set) (state.Set, error) {
+	return u.refusals.Want(ctx, u.Target, crds.Live(ctx, nil), declared)
+}
+
+// cachedTargets are the targets of a Sync for previews, which observe less often.
+func cachedTargets(sky, earth targets.Target, at *preview.ObservedAt) []reconciler.World {
+	return []reconciler.World{
+		{Name: aws.Name, Target: preview.Cached(sky, time.Minute, at, time.Now)},
+		{Name: kubernetes.Name, Target: preview.Cached(earth, 5*time.Second, at, time.Now)},
+	}
 }

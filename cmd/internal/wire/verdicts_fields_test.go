@@ -13,7 +13,9 @@ import (
 
 	"github.com/poolwright/poolwright/cmd/internal/crds"
 	"github.com/poolwright/poolwright/reconciler"
+	"github.com/poolwright/poolwright/reconciler/admission"
 	"github.com/poolwright/poolwright/reconciler/declared/lint"
+	"github.com/poolwright/poolwright/reconciler/rendercache"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/targets"
 	"github.com/poolwright/poolwright/reconciler/targets/aws"
@@ -48,12 +50,12 @@ func poolDefinition(t *testing.T, fields ...string) client.Reader {
 // judgedBy is admitted without an API server.
 type judgedBy struct {
 	targets.Target
-	verdicts *verdicts
+	refusals *admission.Refusals
 	live     client.Reader
 }
 
 func (j judgedBy) Want(ctx context.Context, declared state.Set) (state.Set, error) {
-	return j.verdicts.want(ctx, j.Target, j.live, declared)
+	return j.refusals.Want(ctx, j.Target, crds.Live(ctx, j.live), declared)
 }
 
 func TestAnObjectWithAnUnknownFieldIsRefusedBeforeAnythingIsApplied(t *testing.T) {
@@ -79,8 +81,8 @@ func TestAnObjectWithAnUnknownFieldIsRefusedBeforeAnythingIsApplied(t *testing.T
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			said := &verdicts{}
-			d, err := (&attempt{renders: &renders{}, children: newChildren()}).loader("x", &variables.Current{}, said)(t.Context(), at("t", c.text+other))
+			said := &admission.Refusals{}
+			d, err := (&attempt{renders: &rendercache.Cache{}, children: newChildren()}).loader("x", &variables.Current{}, said)(t.Context(), at("t", c.text+other))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -88,7 +90,7 @@ func TestAnObjectWithAnUnknownFieldIsRefusedBeforeAnythingIsApplied(t *testing.T
 			problems := d.Problems
 			var got []string
 			for _, w := range []reconciler.World{
-				{Name: aws.Name, Target: aws.Offline(said.of)},
+				{Name: aws.Name, Target: aws.Offline(said.Of)},
 				{Name: kubernetes.Name, Target: judgedBy{kubernetes.Offline("dev"), said, c.live}},
 			} {
 				set, err := w.Target.Want(t.Context(), d.Set)

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -9,12 +10,15 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/poolwright/poolwright/cmd/internal/crds"
 	"github.com/poolwright/poolwright/gitsource"
 	"github.com/poolwright/poolwright/reconciler"
-	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/admission"
 	"github.com/poolwright/poolwright/reconciler/declared"
-	"github.com/poolwright/poolwright/reconciler/declared/checked"
+	"github.com/poolwright/poolwright/reconciler/rendercache"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/targets"
+	"github.com/poolwright/poolwright/reconciler/targets/kubernetes"
 	"github.com/poolwright/poolwright/reconciler/variables"
 )
 
@@ -83,19 +87,19 @@ func TestAClusterIsJudgedBeforeItsValuesReachAnyWorld(t *testing.T) {
 	dir := folder(t, "a.yaml", clusterYAML("a", "  interruptionQueue:\n    retention: 5s\n"),
 		"b.yaml", "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: p}\nspec: {weight: 0}\n")
 	for name, c := range map[string]struct {
-		load     func(*verdicts) reconciler.Loader
+		load     func(*admission.Refusals) reconciler.Loader
 		admitted []string
 		problems int
 	}{
-		"the controller leaves pools to the API server": {func(v *verdicts) reconciler.Loader {
-			return (&attempt{renders: &renders{}, children: newChildren()}).loader(".", &variables.Current{}, v)
+		"the controller leaves pools to the API server": {func(v *admission.Refusals) reconciler.Loader {
+			return (&attempt{renders: &rendercache.Cache{}, children: newChildren()}).loader(".", &variables.Current{}, v)
 		}, []string{"NodePool.karpenter.sh/p"}, 0},
-		"a plan judges everything": {func(v *verdicts) reconciler.Loader {
-			return v.listening(func(ctx context.Context, _ gitsource.Snapshot) (declared.Declared, error) { return load(ctx, dir) })
+		"a plan judges everything": {func(v *admission.Refusals) reconciler.Loader {
+			return withSchemas(v, func(ctx context.Context, _ gitsource.Snapshot) (declared.Declared, error) { return load(ctx, dir) })
 		}, nil, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
-			said := &verdicts{}
+			said := &admission.Refusals{}
 			d, err := c.load(said)(t.Context(), gitsource.Snapshot{FS: os.DirFS(dir)})
 			if err != nil {
 				t.Fatal(err)
@@ -107,88 +111,20 @@ func TestAClusterIsJudgedBeforeItsValuesReachAnyWorld(t *testing.T) {
 				t.Errorf("problems of others than the Cluster: %v", d.Problems)
 			}
 			var got []string
-			for _, item := range admit(d.Set, said.of).Items() {
+			set, err := said.Want(t.Context(), kubernetes.Offline("dev"), crds.Live(t.Context(), nil), d.Set)
+			if _, refused := errors.AsType[*targets.ProblemsError](err); err != nil && !refused {
+				t.Fatal(err)
+			}
+			for _, item := range set.Items() {
 				got = append(got, item.Key.String())
 			}
 			if diff := cmp.Diff(c.admitted, got); diff != "" {
 				t.Errorf("admitted (-want +got):\n%s", diff)
 			}
 			eks, _ := d.Set.Get(state.Key{Target: "cluster", Group: "poolwright.dev", Kind: "Cluster", Name: "a"})
-			if of := said.of(eks); len(of) != 1 || of[0].Origin.Line != 9 {
+			if of := said.Of(eks); len(of) != 1 || of[0].Origin.Line != 9 {
 				t.Errorf("of the Cluster it says %v", of)
 			}
 		})
-	}
-}
-
-// What a child refuses of each side is what the worlds are told when they are asked about it,
-// also of a side that is merged.
-func TestTheClustersOfAStepAreRefusedSideBySide(t *testing.T) {
-	cluster := func(retention string) state.Item {
-		return state.Item{Key: state.Key{Target: "cluster", Group: "poolwright.dev", Kind: "Cluster", Name: "a"}, Version: "v1alpha1",
-			Object: map[string]any{"spec": map[string]any{"retention": retention}}}
-	}
-	refusing := func(item state.Item, message string) checked.Folder {
-		l := loaded(item)
-		if message != "" {
-			l.Clusters = map[state.Key][]state.Problem{item.Key: {{Message: message}}}
-		}
-		return l
-	}
-	for name, c := range map[string]struct {
-		parted, base, head checked.Folder
-		want               []string
-	}{
-		"the head brings it":  {refusing(cluster("1h"), ""), refusing(cluster("1h"), ""), refusing(cluster("5s"), "head"), []string{"", "head"}},
-		"the head mends it":   {refusing(cluster("5s"), "old"), refusing(cluster("5s"), "old"), refusing(cluster("1h"), ""), []string{"old", ""}},
-		"the base brought it": {refusing(cluster("1h"), ""), refusing(cluster("5s"), "base"), refusing(cluster("1h"), ""), []string{"base", "base"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			p := steps{parted: c.parted, base: c.base, head: c.head}.proposer()
-			asked := &refusals{said: p.said}
-			p.worlds = []reconciler.World{{Name: "aws", Target: asked}}
-			sync := &v1alpha1.Sync{}
-			sync.Spec.Prune = new(true)
-			if _, err := p.tell(t.Context(), proposal{Comparison: between(), base: "main", path: "p", sync: sync}); err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(c.want, asked.got); diff != "" {
-				t.Errorf("the worlds were told (-want +got):\n%s", diff)
-			}
-		})
-	}
-}
-
-// refusals is a world that asks what is refused of the Cluster it is given.
-type refusals struct {
-	stillWorld
-	said *verdicts
-	got  []string
-}
-
-func (r *refusals) Want(_ context.Context, declared state.Set) (state.Set, error) {
-	for _, item := range declared.Items() {
-		message := ""
-		for _, o := range r.said.of(item) {
-			message += o.Message
-		}
-		r.got = append(r.got, message)
-	}
-	return declared, nil
-}
-
-func TestOfSeveralClustersNoneIsAdmitted(t *testing.T) {
-	pass := func(state.Item) []state.Problem { return nil }
-	declares := func(name string) state.Item {
-		return state.Item{
-			Key:     state.Key{Target: "cluster", Group: "poolwright.dev", Kind: "Cluster", Name: name},
-			Version: "v1alpha1", Object: map[string]any{"spec": map[string]any{}}, Origin: state.Origin{File: name + ".yaml", Line: 1},
-		}
-	}
-	if got := admit(state.NewSet(declares("a")), pass).Len(); got != 1 {
-		t.Errorf("of one, %d", got)
-	}
-	if got := admit(state.NewSet(declares("a"), declares("b")), pass).Len(); got != 0 {
-		t.Errorf("of two, %d", got)
 	}
 }

@@ -8,16 +8,27 @@ import (
 	"testing/fstest"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/util/flowcontrol"
 	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/poolwright/poolwright/cmd/internal/child"
 	"github.com/poolwright/poolwright/gitsource"
 	"github.com/poolwright/poolwright/provision"
+	"github.com/poolwright/poolwright/reconciler"
+	"github.com/poolwright/poolwright/reconciler/admission"
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/declared/substitute"
 	"github.com/poolwright/poolwright/reconciler/impact"
+	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/preview"
 	"github.com/poolwright/poolwright/reconciler/pullrequest"
+	"github.com/poolwright/poolwright/reconciler/rendercache"
 	"github.com/poolwright/poolwright/reconciler/report/forge"
+	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/variables"
 	"github.com/poolwright/poolwright/reconciler/worktime"
 )
 
@@ -54,21 +65,42 @@ func occupied(t *testing.T, slots *child.Semaphore) (release func()) {
 	}
 }
 
-// rendering makes a reviewer render what it compares. It is told when that begins.
-func (r *reviewer) rendering(slots *child.Semaphore) (begun chan struct{}) {
-	r.renders = &renders{}
-	r.children = &child.Runner{Semaphore: slots, Proposal: true, Repository: "ours"}
+// renderingPlanner is a planner that renders what it compares in children of those slots. begun
+// is closed when that begins.
+func renderingPlanner(slots *child.Semaphore) (p *preview.Planner, begun chan struct{}) {
+	sync := &v1alpha1.Sync{ObjectMeta: metav1.ObjectMeta{Name: "main", Namespace: "poolwright"}}
+	sync.Spec.Path, sync.Status.LastAttemptedRevision = "p", "main@sha1:base1"
 	begun = make(chan struct{})
-	r.repository = &lone{begun: begun}
-	r.forecast = func(context.Context, impact.Change) (*provision.Forecast, error) { return nil, nil }
-	return begun
+	return &preview.Planner{
+		Revisions: &lone{begun: begun}, Sync: sync, Live: fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(sync).Build(),
+		Previewer: &preview.Previewer{
+			Renderer: renderer{&child.Runner{Semaphore: slots, Proposal: true, Repository: "ours"}}, Cache: &rendercache.Cache{},
+			Variables: &variables.Current{}, Refusals: &admission.Refusals{}, Now: time.Now, ObservedAt: &preview.ObservedAt{},
+			Targets:  []reconciler.World{{Name: "cluster", Target: emptyTarget{}}},
+			Forecast: func(context.Context, impact.Change) (*provision.Forecast, error) { return nil, nil },
+		},
+	}, begun
 }
 
-// lone is a repository with one ConfigMap on all sides.
-type lone struct {
-	fewRevisions
-	begun chan struct{}
+// emptyTarget wants what is declared, and has nothing.
+type emptyTarget struct{}
+
+func (emptyTarget) Want(_ context.Context, declared state.Set) (state.Set, error) {
+	return declared, nil
 }
+
+func (emptyTarget) Observe(context.Context, state.Set) (state.Set, error) { return state.Set{}, nil }
+
+func (emptyTarget) Correct(context.Context, plan.Change) error { return nil }
+
+// lone is a repository with one ConfigMap on all sides.
+type lone struct{ begun chan struct{} }
+
+func (l *lone) Recall(gitsource.Revision, gitsource.Revision) (gitsource.Comparison, bool) {
+	return gitsource.Comparison{}, false
+}
+
+func (l *lone) Contains(context.Context, string, string, string) (bool, error) { return false, nil }
 
 func (l *lone) Compare(context.Context, string, string) (gitsource.Comparison, error) {
 	close(l.begun)
@@ -79,10 +111,9 @@ func (l *lone) Compare(context.Context, string, string) (gitsource.Comparison, e
 }
 
 func TestAPlanIsNotChargedForTheSlotThatAnotherHas(t *testing.T) {
-	r, _, _ := stageReview(t, nil)
 	slots, at := child.NewSemaphore(), clocktesting.NewFakeClock(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
-	begun := r.rendering(slots)
-	r.clock = at
+	r, begun := renderingPlanner(slots)
+	r.Clock = at
 	release := occupied(t, slots)
 	type made struct {
 		plan pullrequest.Plan

@@ -1,4 +1,4 @@
-package wire
+package preview
 
 import (
 	"context"
@@ -7,10 +7,12 @@ import (
 	"slices"
 
 	"github.com/poolwright/poolwright/gitsource"
+	"github.com/poolwright/poolwright/reconciler/admission"
 	"github.com/poolwright/poolwright/reconciler/declared"
 	"github.com/poolwright/poolwright/reconciler/declared/checked"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	revision "github.com/poolwright/poolwright/reconciler/proposal"
+	"github.com/poolwright/poolwright/reconciler/rendercache"
 	"github.com/poolwright/poolwright/reconciler/report"
 	"github.com/poolwright/poolwright/reconciler/state"
 )
@@ -21,26 +23,26 @@ type sides struct {
 	// refused are the mistakes that only the API server will refuse, and that the step
 	// brings: nothing else waits for them.
 	refused []state.Problem
-	// blank is true where the mistakes leave nothing of the head to be applied.
-	blank bool
+	// empty is true where the mistakes leave nothing of the head to be applied.
+	empty bool
 	// notes are advice on what is declared after the step.
 	notes []plan.Note
-	// doubts are what keeps the merge from being told for certain.
-	doubts []report.Guard
+	// warnings are what keeps the merge from being told for certain.
+	warnings []report.Guard
 }
 
 // load renders the three revisions, each in a child process, and merges them as Git
 // will.
-func (p *proposer) load(ctx context.Context, s proposal) (sides, error) {
-	base, err := p.older(ctx, s.Base, s)
+func (p *Previewer) load(ctx context.Context, s Step) (sides, error) {
+	base, err := p.loadOlder(ctx, s.Base, s)
 	if err != nil {
-		return sides{}, fmt.Errorf("reading %s: %w", s.base, err)
+		return sides{}, fmt.Errorf("reading %s: %w", s.BaseName, err)
 	}
-	parted, err := p.older(ctx, s.MergeBase, s)
+	parted, err := p.loadOlder(ctx, s.MergeBase, s)
 	if err != nil {
-		return sides{}, fmt.Errorf("reading the commit where %s and the head parted: %w", s.base, err)
+		return sides{}, fmt.Errorf("reading the commit where %s and the head parted: %w", s.BaseName, err)
 	}
-	head, err := p.renders.load(ctx, p.children, s.Head, s.path, s.values)
+	head, err := p.Cache.Load(ctx, p.Renderer, s.Head, s.Path, s.values)
 	if err != nil {
 		return sides{}, err
 	}
@@ -51,33 +53,33 @@ func (p *proposer) load(ctx context.Context, s proposal) (sides, error) {
 	}
 	merged, both := revision.Merge(parted.Set, base.Set, declares)
 	out := sides{
-		before: p.declares(base.Set, base.Problems, base),
-		after:  p.declares(merged, mergeProblems(parted.Problems, base.Problems, head.Problems), head, base, parted),
-		blank:  head.Set.Len() == 0 && len(head.Problems) > 0,
-		notes:  fresh(head.Notes, base.Notes), refused: without(mergeProblems(parted.Refused, base.Refused, head.Refused), base.Refused),
+		before: p.declaredSide(base.Set, base.Problems, base),
+		after:  p.declaredSide(merged, mergeProblems(parted.Problems, base.Problems, head.Problems), head, base, parted),
+		empty:  head.Set.Len() == 0 && len(head.Problems) > 0,
+		notes:  newNotes(head.Notes, base.Notes), refused: without(mergeProblems(parted.Refused, base.Refused, head.Refused), base.Refused),
 	}
-	tangled := p.tangled(ctx, s, parted.Set, base.Set, head.Set)
-	if (tangled || len(both) > 0) && out.render(ctx, p, s, base) {
+	tangled := p.mergeUncertain(ctx, s, parted.Set, base.Set, head.Set)
+	if (tangled || len(both) > 0) && out.renderMerged(ctx, p, s, base) {
 		return out, nil
 	}
 	for _, key := range both {
 		item, _ := merged.Get(key)
-		out.notes = append(out.notes, plan.Note{Key: key, Origin: item.Origin, Warning: true, Text: s.base +
+		out.notes = append(out.notes, plan.Note{Key: key, Origin: item.Origin, Warning: true, Text: s.BaseName +
 			" changed it as well since the two parted: Git may merge it otherwise, or ask; rebase to be sure"})
 	}
 	if tangled {
-		out.doubts = append(out.doubts, report.Guard{Rule: "merge", Result: "warning",
-			Text: s.base + " changed this folder as well since the two parted, and it has a kustomization. Files that both changed, or that may be renamed, are not merged here but object by object: what one side's kustomization makes of the other side's objects is not seen; rebase to be sure"})
+		out.warnings = append(out.warnings, report.Guard{Rule: "merge", Result: "warning",
+			Text: s.BaseName + " changed this folder as well since the two parted, and it has a kustomization. Files that both changed, or that may be renamed, are not merged here but object by object: what one side's kustomization makes of the other side's objects is not seen; rebase to be sure"})
 	}
 	return out, nil
 }
 
-// declares is a side of a step. What was refused of an object where a revision declares it
+// declaredSide is a side of a step. What was refused of an object where a revision declares it
 // so is refused of the side; the first of several has the lines.
-func (p *proposer) declares(set state.Set, problems []state.Problem, from ...checked.Folder) declared.Declared {
+func (p *Previewer) declaredSide(set state.Set, problems []state.Problem, from ...checked.Folder) declared.Declared {
 	clusters := refusedIn(set, from, func(l checked.Folder) map[state.Key][]state.Problem { return l.Clusters })
 	unknown := refusedIn(set, from, func(l checked.Folder) map[state.Key][]state.Problem { return l.Unknown })
-	return declared.Declared{Set: set, Problems: problems, Activate: func() { p.said.set(clusters, unknown) }}
+	return declared.Declared{Set: set, Problems: problems, Activate: func() { p.Refusals.Set(clusters, unknown) }}
 }
 
 // refusedIn is what is refused of the objects of a set that a revision declares like this.
@@ -112,28 +114,28 @@ func mergeProblems(parted, base, head []state.Problem) []state.Problem {
 	return out
 }
 
-// tangled reports whether the merge of two renderings may be another than the rendering
+// mergeUncertain reports whether the merge of two renderings may be another than the rendering
 // of the merge: both sides changed the folder, or what it is rendered to, and there is
 // a kustomization in it, which reaches objects that it does not name.
-func (p *proposer) tangled(ctx context.Context, s proposal, parted, base, head state.Set) bool {
+func (p *Previewer) mergeUncertain(ctx context.Context, s Step, parted, base, head state.Set) bool {
 	if s.Base.TreeID == s.MergeBase.TreeID || s.Head.TreeID == s.MergeBase.TreeID {
 		return false
 	}
-	look := func(at gitsource.Snapshot) contents { return p.renders.folder(ctx, at, s.path, s.values) }
-	was, is, will := look(s.MergeBase), look(s.Base), look(s.Head)
-	if !is.kustomized && !will.kustomized {
+	files := func(at gitsource.Snapshot) rendercache.Files { return p.Cache.Files(ctx, at, s.Path, s.values) }
+	was, is, will := files(s.MergeBase), files(s.Base), files(s.Head)
+	if !is.Kustomized && !will.Kustomized {
 		return false
 	}
-	moved := func(to contents, set state.Set) bool {
-		return to.files != was.files || state.Hash(set.Items()) != state.Hash(parted.Items())
+	moved := func(to rendercache.Files, set state.Set) bool {
+		return to.Digest != was.Digest || state.Hash(set.Items()) != state.Hash(parted.Items())
 	}
 	return moved(is, base) && moved(will, head)
 }
 
-// older loads a revision that is not the one proposed. A folder that is not in it, or
+// loadOlder loads a revision that is not the one proposed. A folder that is not in it, or
 // declares nothing, is one that the step brings.
-func (p *proposer) older(ctx context.Context, at gitsource.Snapshot, s proposal) (checked.Folder, error) {
-	out, err := p.renders.load(ctx, p.children, at, s.path, s.values)
+func (p *Previewer) loadOlder(ctx context.Context, at gitsource.Snapshot, s Step) (checked.Folder, error) {
+	out, err := p.Cache.Load(ctx, p.Renderer, at, s.Path, s.values)
 	if err == nil {
 		return out, nil
 	}
@@ -153,7 +155,7 @@ func (p *proposer) older(ctx context.Context, at gitsource.Snapshot, s proposal)
 func clusterIn(set state.Set) string {
 	var names []string
 	for _, item := range set.Items() {
-		if isCluster(item) {
+		if admission.IsCluster(item) {
 			spec, _ := item.Object["spec"].(map[string]any)
 			name, _ := spec["name"].(string)
 			names = append(names, name)

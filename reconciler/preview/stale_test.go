@@ -1,6 +1,7 @@
-package wire
+package preview
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -10,11 +11,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/poolwright/poolwright/provision"
+	"github.com/poolwright/poolwright/provision/engine"
+	"github.com/poolwright/poolwright/provision/simulate"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/impact/impacttest"
 )
@@ -41,9 +44,6 @@ func twoPools(t *testing.T) []client.Object {
 }
 
 func TestTheNodesThatAMergeLeavesStale(t *testing.T) {
-	if _, err := DirectClient(&rest.Config{Host: "http://127.0.0.1:1"}); err != nil { // registers the kinds
-		t.Fatal(err)
-	}
 	rolling := func(changes ...string) v1alpha1.PullRequestStatus {
 		return v1alpha1.PullRequestStatus{Number: 1, Phase: v1alpha1.PullRequestRollingOut, Reviewed: &v1alpha1.ReviewedConsequences{Changes: changes}}
 	}
@@ -86,7 +86,12 @@ func TestTheNodesThatAMergeLeavesStale(t *testing.T) {
 			}
 			sync := &v1alpha1.Sync{ObjectMeta: metav1.ObjectMeta{Name: "main", Namespace: "poolwright"}}
 			sync.Status.PullRequests = &v1alpha1.PullRequestsStatus{Items: tt.items}
-			r := &reviewer{sync: sync, live: fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(append(objects, sync)...).Build()}
+			live := fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(append(objects, sync)...).Build()
+			r := &Planner{Sync: sync, Live: live, Cluster: firstCluster(live), Drifted: func(ctx context.Context, spec v1alpha1.ClusterSpec, fleet provision.Fleet) ([]provision.Node, map[string][]string, error) {
+				settings := engine.DefaultSettings()
+				settings.Cluster, settings.Region, settings.Account = spec.Name, spec.Region, spec.Account
+				return simulate.Drifted(engine.Offline(ctx, settings), fleet)
+			}}
 			left, err := r.Stale(t.Context(), time.Now())
 			var is []string
 			for _, n := range left {

@@ -1,4 +1,4 @@
-package wire
+package preview
 
 import (
 	"fmt"
@@ -13,9 +13,9 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
-// guard says what the Sync's rules make of a proposal, and holds in its step what the
+// applyGuards says what the Sync's rules make of a proposal, and holds in its step what the
 // apply would hold.
-func guard(sync *v1alpha1.Sync, found reconciler.Proposal, foretell func([]plan.Change) plan.Consequences) (plan.Plan, []report.Guard) {
+func applyGuards(sync *v1alpha1.Sync, found reconciler.Proposal, foretell func([]plan.Change) plan.Consequences) (plan.Plan, []report.Guard) {
 	changed, out := guardNodes(sync.Spec.Guard.MaxNodesReplaced, found, foretell)
 	for _, r := range found.Step.Reasons() {
 		if slices.Contains([]hold.Rule{hold.MaxPrunePercent, hold.DeletionLosses, hold.UpdateLosses, hold.LooserGuard}, r.Rule) {
@@ -33,9 +33,9 @@ func guard(sync *v1alpha1.Sync, found reconciler.Proposal, foretell func([]plan.
 	return changed, out
 }
 
-// stopped says what it means that nothing of a folder can be rendered, where only its
+// setNothingApplied says what it means that nothing of a folder can be rendered, where only its
 // mistakes are told.
-func stopped(guards []report.Guard) {
+func setNothingApplied(guards []report.Guard) {
 	for i, g := range guards {
 		if g.Rule == "lint" && g.Result == "held" {
 			guards[i].Text = "nothing of the folder can be rendered: once merged, neither this nor any later commit is applied until that is mended"
@@ -57,7 +57,7 @@ func guardNodes(limit *int32, found reconciler.Proposal, foretell func([]plan.Ch
 	if limit == nil || len(found.Step.Guarded()) == 0 {
 		return found.Step, nil
 	}
-	whole, before := found.Step, waiting(found)
+	whole, before := found.Step, pendingPools(found)
 	whole.Changes = slices.Concat(found.Step.Changes, before)
 	whole = whole.GuardNodes(new(int(*limit)), nil, "", foretell)
 	changed := found.Step
@@ -70,21 +70,21 @@ func guardNodes(limit *int32, found reconciler.Proposal, foretell func([]plan.Ch
 	}
 	out := []report.Guard{g}
 	if len(before) > 0 {
-		out = append(out, report.Guard{Rule: g.Rule, Result: "warning", Text: share(before)})
+		out = append(out, report.Guard{Rule: g.Rule, Result: "warning", Text: pendingText(before)})
 	}
 	return changed, out
 }
 
-// waiting are the changes of pools that the base asks for and that are not made yet.
-func waiting(found reconciler.Proposal) []plan.Change {
+// pendingPools are the changes of pools that the base asks for and that are not made yet.
+func pendingPools(found reconciler.Proposal) []plan.Change {
 	return slices.DeleteFunc(slices.Clone(found.Drift.Changes), func(c plan.Change) bool {
 		again := slices.ContainsFunc(found.Step.Changes, func(o plan.Change) bool { return o.Key == c.Key })
 		return again || !c.Provisions() || c.Drift || c.Standing()
 	})
 }
 
-// share says with what the step was counted.
-func share(before []plan.Change) string {
+// pendingText says with what the step was counted.
+func pendingText(before []plan.Change) string {
 	var names []string
 	for _, c := range before[:min(len(before), 3)] {
 		names = append(names, c.Key.Kind+" "+c.Key.Name)

@@ -1,8 +1,9 @@
-package wire
+package preview
 
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/poolwright/poolwright/reconciler"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
@@ -25,10 +26,10 @@ func TestAStepThatChangesTooMuchIsRefusedBeforeAnyWorldIsAsked(t *testing.T) {
 	is := loaded(poolItem("a", 2), poolItem("c", 1), poolItem("d", 1), poolItem("stays", 1)) // 1 changed, 2 new, 1 gone
 	for most, refused := range map[int]bool{0: false, 3: true, 4: false} {
 		p, count := steps{parted: was, base: was, head: is, live: seen(was.Set.Items()...)}.proposer(), 0
-		p.most, p.worlds = most, []reconciler.World{{Name: "cluster", Target: countingWorld{stillWorld{seen(was.Set.Items()...)}, &count}}}
+		p.MaxChanges, p.Targets = most, []reconciler.World{{Name: "cluster", Target: countingWorld{stillWorld{seen(was.Set.Items()...)}, &count}}}
 		sync := &v1alpha1.Sync{}
 		sync.Spec.Prune = new(true)
-		_, err := p.tell(t.Context(), proposal{Comparison: between(), base: "main", path: "p", sync: sync})
+		_, err := p.Preview(t.Context(), Step{Comparison: between(), BaseName: "main", Path: "p", Sync: sync})
 		class, reason, _ := state.Classify(err)
 		switch {
 		case !refused && err != nil:
@@ -40,13 +41,13 @@ func TestAStepThatChangesTooMuchIsRefusedBeforeAnyWorldIsAsked(t *testing.T) {
 }
 
 func TestOfWhatManyHeadsAskForLittleIsRemembered(t *testing.T) {
-	g := &glance{Target: stillWorld{}, lasts: 1 << 40, sighting: &sighting{}}
+	g := &cachedTarget{Target: stillWorld{}, maxAge: 1 << 40, observedAt: &ObservedAt{}, now: time.Now}
 	for n := range int64(100) {
 		if _, err := g.Observe(t.Context(), state.NewSet(poolItem("a", n))); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if len(g.seen) != maxGlimpses {
-		t.Errorf("%d observations are remembered", len(g.seen))
+	if len(g.observations) != maxObservations {
+		t.Errorf("%d observations are remembered", len(g.observations))
 	}
 }

@@ -1,4 +1,4 @@
-package wire
+package preview
 
 import (
 	"context"
@@ -10,20 +10,20 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
-// revisions are those of a repository.
-type revisions interface {
+// Revisions are those of a repository.
+type Revisions interface {
 	Compare(ctx context.Context, base, head string) (gitsource.Comparison, error)
 	Recall(base, head gitsource.Revision) (gitsource.Comparison, bool)
 	Contains(ctx context.Context, ref, commit, ancestor string) (bool, error)
 }
 
-// standing is what the forge and the Sync say of where a head and its base stand.
-type standing struct{ head, base, attempted string }
+// position is what the forge and the Sync say of where a head and its base stand.
+type position struct{ head, base, attempted string }
 
 // compared are the commits that were compared while they said so. Their trees are not
 // kept: who opens a pull request chooses how large they are.
 type compared struct {
-	standing
+	position
 	base, head gitsource.Revision
 }
 
@@ -34,31 +34,31 @@ const comparisonsKept = 256
 // are made again now and then because live objects move; of a hundred idle pull requests
 // none asks Git for that. A Sync that does not look at its branch cannot tell that it
 // moved: then Git is asked each time.
-func (r *reviewer) compare(ctx context.Context, pr forge.PullRequest, sync *v1alpha1.Sync) (gitsource.Comparison, error) {
+func (p *Planner) compare(ctx context.Context, pr forge.PullRequest, sync *v1alpha1.Sync) (gitsource.Comparison, error) {
 	_, attempted, _ := strings.Cut(sync.Status.LastAttemptedRevision, "sha1:")
-	now := standing{head: pr.Head.SHA, base: pr.Base.SHA, attempted: attempted}
-	if was, ok := r.compared[pr.Number]; ok && was.standing == now && attempted != "" && !sync.Spec.Suspend {
-		if between, ok := r.repository.Recall(was.base, was.head); ok {
+	now := position{head: pr.Head.SHA, base: pr.Base.SHA, attempted: attempted}
+	if was, ok := p.compared[pr.Number]; ok && was.position == now && attempted != "" && !sync.Spec.Suspend {
+		if between, ok := p.Revisions.Recall(was.base, was.head); ok {
 			return between, nil
 		}
 	}
-	between, err := r.repository.Compare(ctx, r.base(), pr.Ref())
+	between, err := p.Revisions.Compare(ctx, p.base(), pr.Ref())
 	if err != nil {
 		return between, sourceFailure(err)
 	}
 	if between.Head.Commit == between.MergeBase.Commit {
 		// The forge still lists it as open: what it was told must not be lost.
-		return between, state.Failf(state.Retry, "AlreadyMerged", "planning the merge: %s has the head already", r.branch())
+		return between, state.Failf(state.Retry, "AlreadyMerged", "planning the merge: %s has the head already", p.branch())
 	}
-	if len(r.compared) >= comparisonsKept || between.Base.Commit != r.tip {
-		r.compared = nil // The others are to be compared with the new tip as well.
+	if len(p.compared) >= comparisonsKept || between.Base.Commit != p.tip {
+		p.compared = nil // The others are to be compared with the new tip as well.
 	}
 	if between.Head.Commit == pr.Head.SHA {
-		if r.compared == nil {
-			r.compared = map[int]compared{}
+		if p.compared == nil {
+			p.compared = map[int]compared{}
 		}
-		r.compared[pr.Number] = compared{now, gitsource.Revision{Ref: r.base(), Commit: between.Base.Commit}, gitsource.Revision{Ref: pr.Ref(), Commit: between.Head.Commit}}
-		r.tip = between.Base.Commit
+		p.compared[pr.Number] = compared{now, gitsource.Revision{Ref: p.base(), Commit: between.Base.Commit}, gitsource.Revision{Ref: pr.Ref(), Commit: between.Head.Commit}}
+		p.tip = between.Base.Commit
 	}
 	return between, nil
 }

@@ -1,4 +1,4 @@
-package wire
+package preview
 
 import (
 	"context"
@@ -28,11 +28,11 @@ func TestAdviceOnAFileIsNewWhereAnotherFileHadTheSame(t *testing.T) {
 		live: seen(a), forecast: func(context.Context, impact.Change) (*provision.Forecast, error) { return &provision.Forecast{}, nil },
 	}.tell(t)
 	want := []report.Note{{File: "b.yaml", Line: 3, Text: "an old API of Karpenter"}}
-	if diff := cmp.Diff(want, out.report.Notes); diff != "" {
+	if diff := cmp.Diff(want, out.Report.Notes); diff != "" {
 		t.Errorf("advice (-want +got):\n%s", diff)
 	}
 	var text strings.Builder
-	if err := out.report.Text(&text, report.Options{}); err != nil || !strings.Contains(text.String(), "\n  b.yaml:3: an old API") {
+	if err := out.Report.Text(&text, report.Options{}); err != nil || !strings.Contains(text.String(), "\n  b.yaml:3: an old API") {
 		t.Errorf("%v, not by its place alone: %s", err, text.String())
 	}
 }

@@ -1,4 +1,4 @@
-package wire
+package unset
 
 import (
 	"strings"
@@ -46,7 +46,7 @@ func TestLittleOfAProposalIsReadInTheController(t *testing.T) {
 					found = append(found, state.Problem{Origin: state.Origin{File: file, Line: 1}, Message: "AWSNodeTemplate/a: spec.role: must be upgraded"})
 				}
 			}
-			left := draft{unread: variables.Unknown{"AMI": "x"}}.judgeableIn(state.Set{}, counting{files, &n}, found)
+			left := Variables{Parameters: variables.Unknown{"AMI": "x"}}.LintableIn(state.Set{}, counting{files, &n}, found)
 			if len(left) != c.left || n > c.most {
 				t.Errorf("%d findings are left, not %d; %d bytes were read, not at most %d", len(left), c.left, n, c.most)
 			}

@@ -1,8 +1,6 @@
-package wire
+package preview
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -11,30 +9,16 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/client-go/kubernetes/scheme"
 
-	"github.com/poolwright/poolwright/cmd/internal/child"
 	"github.com/poolwright/poolwright/gitsource"
 	"github.com/poolwright/poolwright/gitsource/gogit"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 )
 
-// TestMain plays the child where the test binary was started as one.
+// TestMain registers the kinds.
 func TestMain(m *testing.M) {
-	if len(os.Args) == 5 && os.Args[1] == "child" {
-		err := child.Confine(os.Args[3], os.Args[4])
-		if err == nil {
-			err = child.Serve(context.Background(), os.Args[2], os.Stdin, os.Stdout)
-		}
-		if err != nil {
-			fmt.Fprintln(os.Stderr, "Error:", err)
-			os.Exit(2)
-		}
-		os.Exit(0)
-	}
-	// As DirectClient does, so that no test depends on another one's having made a client.
-	if err := errors.Join(v1alpha1.AddToScheme(scheme.Scheme), apiextensionsv1.AddToScheme(scheme.Scheme)); err != nil {
+	if err := v1alpha1.AddToScheme(scheme.Scheme); err != nil {
 		fmt.Fprintln(os.Stderr, "Error:", err)
 		os.Exit(2)
 	}
@@ -120,27 +104,28 @@ func TestAMergeOfTwoSidesFilesIsRenderedAsGitMakesIt(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			between := branches(t, plain, tt.base, tt.head)
 			p := steps{}.proposer()
-			out, err := p.tell(t.Context(), proposal{Comparison: between, base: "main", path: "p", sync: &v1alpha1.Sync{Spec: v1alpha1.SyncSpec{Prune: new(true)}}})
+			p.Renderer = inProcess{}
+			out, err := p.Preview(t.Context(), Step{Comparison: between, BaseName: "main", Path: "p", Sync: &v1alpha1.Sync{Spec: v1alpha1.SyncSpec{Prune: new(true)}}})
 			if err != nil {
 				t.Fatal(err)
 			}
 			var guards []string
-			for _, g := range out.report.Guards {
+			for _, g := range out.Report.Guards {
 				if g.Result != "ok" && !strings.HasPrefix(g.Rule, "guard.") {
 					guards = append(guards, g.Rule)
 				}
 			}
 			if diff := cmp.Diff(tt.guards, guards); diff != "" {
-				t.Errorf("guards (-want +got):\n%s\n%+v", diff, out.report.Guards)
+				t.Errorf("guards (-want +got):\n%s\n%+v", diff, out.Report.Guards)
 			}
-			if diff := cmp.Diff(append([]string{}, tt.changes...), toldChanges(out.report)); diff != "" {
+			if diff := cmp.Diff(append([]string{}, tt.changes...), toldChanges(out.Report)); diff != "" {
 				t.Errorf("changes (-want +got):\n%s", diff)
 			}
-			if len(out.report.Problems) != tt.problems {
-				t.Errorf("problems: %+v", out.report.Problems)
+			if len(out.Report.Problems) != tt.problems {
+				t.Errorf("problems: %+v", out.Report.Problems)
 			}
 			var text strings.Builder
-			if err := out.report.JSON(&text); err != nil || !strings.Contains(text.String(), tt.after) {
+			if err := out.Report.JSON(&text); err != nil || !strings.Contains(text.String(), tt.after) {
 				t.Errorf("%v, nothing of %q: %s", err, tt.after, text.String())
 			}
 		})

@@ -1,4 +1,8 @@
-package wire
+// Package unset leaves out findings about fields that hold a variable without a value, which
+// nobody can check, and warns of such variables.
+//
+// Start reading at Variables.
+package unset
 
 import (
 	"fmt"
@@ -12,40 +16,42 @@ import (
 	"github.com/poolwright/poolwright/reconciler/variables"
 )
 
-// draft are the variables without a value here: any, or those of some SSM parameters.
-type draft struct {
-	any    bool
-	unread variables.Unknown
+// Variables are the variables without a value here: any, or those of some SSM parameters.
+type Variables struct {
+	// Any is true where no variable has a value.
+	Any bool
+	// Parameters are those without a value.
+	Parameters variables.Unknown
 }
 
-// some reports whether there are any.
-func (of draft) some() bool { return of.any || len(of.unread) > 0 }
+// Exist reports whether there are any.
+func (u Variables) Exist() bool { return u.Any || len(u.Parameters) > 0 }
 
 // has reports whether a variable is one of them.
-func (of draft) has(variable string) bool {
-	_, unread := of.unread[variable]
-	return of.any || unread
+func (u Variables) has(variable string) bool {
+	_, unread := u.Parameters[variable]
+	return u.Any || unread
 }
 
-// says what a warning says of a variable.
-func (of draft) says(variable string) string {
-	if !of.any {
-		return of.unread.Warning(variable)
+// warning is the text of the warning about a variable.
+func (u Variables) warning(variable string) string {
+	if !u.Any {
+		return u.Parameters.Warning(variable)
 	}
 	return fmt.Sprintf("${%s} has no value here, and fields that hold it are not judged; give it one with --substitute %s=VALUE, or name the Sync's manifest with --sync-file", variable, variable)
 }
 
-// valueless warns of the variables that have neither a value here nor a default, of each
+// Warnings warns of the variables that have neither a value here nor a default, of each
 // where it is first used: in what is declared, or in what could not be read as an object.
-func (of draft) valueless(d declared.Declared) []state.Problem {
+func (u Variables) Warnings(d declared.Declared) []state.Problem {
 	first, documents := map[string]state.Origin{}, d.Documents()
-	look := func(object map[string]any, origin state.Origin) {
+	visit := func(object map[string]any, origin state.Origin) {
 		if substitute.Disabled(object) {
 			return
 		}
 		substitute.Walk(object, func(path []string, _ bool, text string) {
 			for _, v := range substitute.Uses(text) {
-				if v.Defaulted || !of.has(v.Name) {
+				if v.Defaulted || !u.has(v.Name) {
 					continue
 				}
 				at := lineOf(documents, origin, path)
@@ -56,18 +62,18 @@ func (of draft) valueless(d declared.Declared) []state.Problem {
 		})
 	}
 	for _, item := range d.Set.Items() {
-		look(item.Object, item.Origin)
+		visit(item.Object, item.Origin)
 	}
 	for _, p := range d.Problems {
 		if doc, ok := documents(p.Origin); ok {
 			value, _ := doc.Value()
 			object, _ := value.(map[string]any)
-			look(object, p.Origin)
+			visit(object, p.Origin)
 		}
 	}
 	var out []state.Problem
 	for _, name := range slices.Sorted(maps.Keys(first)) {
-		out = append(out, state.Problem{Origin: first[name], Message: of.says(name)})
+		out = append(out, state.Problem{Origin: first[name], Message: u.warning(name)})
 	}
 	return out
 }

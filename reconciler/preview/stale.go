@@ -1,4 +1,4 @@
-package wire
+package preview
 
 import (
 	"context"
@@ -10,8 +10,6 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/poolwright/poolwright/provision"
-	"github.com/poolwright/poolwright/provision/engine"
-	"github.com/poolwright/poolwright/provision/simulate"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/impact"
 	"github.com/poolwright/poolwright/reconciler/state"
@@ -20,19 +18,19 @@ import (
 // Stale implements pullrequest.Planner. Of what cannot be told, only that of pools
 // which a merge touches is an error: one class that nobody can judge must not hold the
 // stories of all other pools open.
-func (r *reviewer) Stale(ctx context.Context, since time.Time) ([]provision.Node, error) {
-	now, err := readStance(ctx, r.live)
+func (p *Planner) Stale(ctx context.Context, since time.Time) ([]provision.Node, error) {
+	cluster, err := p.Cluster(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if now.cluster == nil {
+	if cluster == nil {
 		return nil, state.Failf(state.Wait, "NoCluster", "looking for nodes to be replaced: no Cluster says in which region they are; apply an object of that kind")
 	}
-	fleet, err := (&impact.Fleet{Reader: r.live}).Read(ctx, impact.ClusterOf(now.cluster.Spec))
+	fleet, err := (&impact.Fleet{Reader: p.Live}).Read(ctx, impact.ClusterOf(cluster.Spec))
 	if err != nil {
 		return nil, err
 	}
-	left, unknown, err := simulate.Drifted(engine.Offline(ctx, EngineSettings(now.cluster.Spec)), fleet)
+	left, unknown, err := p.Drifted(ctx, cluster.Spec, fleet)
 	if err != nil {
 		return nil, err
 	}
@@ -40,7 +38,7 @@ func (r *reviewer) Stale(ctx context.Context, since time.Time) ([]provision.Node
 	if len(unknown) == 0 {
 		return left, nil
 	}
-	sync, err := r.current(ctx)
+	sync, err := p.current(ctx)
 	if err != nil {
 		return left, err
 	}

@@ -1,4 +1,4 @@
-package wire
+package preview
 
 import (
 	"context"
@@ -25,11 +25,11 @@ func clusterItem(object, name, region, version string) state.Item {
 func TestAClusterThatIsPutBackIsNoMistake(t *testing.T) {
 	was, is := clusterItem("dev", "dev", "us-east-1", "1.33"), clusterItem("dev", "dev", "eu-west-1", "1.33")
 	change := plan.Change{Key: is.Key, Action: plan.Update, Before: &was, After: &is}
-	if got := relocated([]plan.Change{change}); len(got) != 1 {
+	if got := MovedClusters([]plan.Change{change}); len(got) != 1 {
 		t.Errorf("a change of the repository: %v", got)
 	}
 	change.Drift = true
-	if got := relocated([]plan.Change{change}); len(got) != 0 {
+	if got := MovedClusters([]plan.Change{change}); len(got) != 0 {
 		t.Errorf("drift: %v", got)
 	}
 }
@@ -53,7 +53,7 @@ func TestAClusterThatBecomesAnotherIsAMistake(t *testing.T) {
 				forecast: func(context.Context, impact.Change) (*provision.Forecast, error) { return &provision.Forecast{}, nil },
 			}.tell(t)
 			var got []string
-			for _, p := range out.report.Problems {
+			for _, p := range out.Report.Problems {
 				said, _, _ := strings.Cut(p.Message, " that of one")
 				got = append(got, state.Problem{Origin: state.Origin{File: p.File, Line: p.Line}, Message: said}.String())
 			}

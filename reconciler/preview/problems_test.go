@@ -1,4 +1,4 @@
-package wire
+package preview
 
 import (
 	"fmt"
@@ -24,12 +24,12 @@ func TestAProblemIsTheSameInAnotherLine(t *testing.T) {
 		t.Error(d)
 	}
 	notes := []plan.Note{{Key: state.Key{Name: "a"}, Origin: list[0].Origin, Text: "x"}, {Key: state.Key{Name: "b"}, Text: "x"}}
-	if d := cmp.Diff(notes[1:], fresh(notes, []plan.Note{{Key: state.Key{Name: "a"}, Origin: known[0].Origin, Text: "x"}})); d != "" {
+	if d := cmp.Diff(notes[1:], newNotes(notes, []plan.Note{{Key: state.Key{Name: "a"}, Origin: known[0].Origin, Text: "x"}})); d != "" {
 		t.Error(d)
 	}
 	found := reconciler.Proposal{Problems: list, Old: list[:1]}
 	refused := []state.Problem{in("a.yaml", 9, "A: told"), in("a.yaml", 9, "C: told"), in("b.yaml", 9, "A: elsewhere")}
-	if d := cmp.Diff([]state.Problem{list[1], refused[1], list[2], refused[2]}, mistakes(found, refused)); d != "" {
+	if d := cmp.Diff([]state.Problem{list[1], refused[1], list[2], refused[2]}, newProblems(found, refused)); d != "" {
 		t.Error(d)
 	}
 }
@@ -47,7 +47,7 @@ func BenchmarkTheMistakesOfAStep(b *testing.B) {
 			}
 			for b.Loop() {
 				merged := mergeProblems(parted, base, head)
-				mistakes(reconciler.Proposal{Problems: merged, Old: merged}, without(head, base))
+				newProblems(reconciler.Proposal{Problems: merged, Old: merged}, without(head, base))
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/problem")
 		})

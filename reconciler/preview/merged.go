@@ -1,4 +1,4 @@
-package wire
+package preview
 
 import (
 	"context"
@@ -10,20 +10,20 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
-// render takes what the merged files are rendered to for what is declared after the
+// renderMerged takes what the merged files are rendered to for what is declared after the
 // step, where it is beyond doubt what Git makes of them: nothing is to be put together
 // object by object then. It reports whether it did.
-func (s *sides) render(ctx context.Context, p *proposer, of proposal, base checked.Folder) bool {
+func (s *sides) renderMerged(ctx context.Context, p *Previewer, of Step, base checked.Folder) bool {
 	merged, known := of.Merged()
 	if !known {
 		return false
 	}
-	loaded, err := p.renders.load(ctx, p.children, merged, of.path, of.values)
+	loaded, err := p.Cache.Load(ctx, p.Renderer, merged, of.Path, of.values)
 	class, _, _ := state.Classify(err)
 	switch {
 	case err != nil && class == state.Fix:
-		s.doubts = append(s.doubts, report.Guard{Rule: "merge", Result: "warning",
-			Text: "what " + of.base + " and this make together cannot be rendered, so that nothing of it would be applied: " + err.Error() + "; rebase to mend it"})
+		s.warnings = append(s.warnings, report.Guard{Rule: "merge", Result: "warning",
+			Text: "what " + of.BaseName + " and this make together cannot be rendered, so that nothing of it would be applied: " + err.Error() + "; rebase to mend it"})
 		return false
 	case err != nil:
 		return false
@@ -33,14 +33,14 @@ func (s *sides) render(ctx context.Context, p *proposer, of proposal, base check
 		// What a mistake hides is not what is taken away.
 		set = state.NewSet(append(base.Set.Items(), set.Items()...)...)
 	}
-	s.after = p.declares(set, loaded.Problems, loaded, base)
-	s.blank = loaded.Set.Len() == 0 && len(loaded.Problems) > 0
-	s.notes, s.refused = fresh(loaded.Notes, base.Notes), without(loaded.Refused, base.Refused)
+	s.after = p.declaredSide(set, loaded.Problems, loaded, base)
+	s.empty = loaded.Set.Len() == 0 && len(loaded.Problems) > 0
+	s.notes, s.refused = newNotes(loaded.Notes, base.Notes), without(loaded.Refused, base.Refused)
 	return true
 }
 
-// fresh is the advice that the base was not given: the rest is no news of the step.
-func fresh(notes, known []plan.Note) []plan.Note {
+// newNotes is the advice that the base was not given: the rest is no news of the step.
+func newNotes(notes, known []plan.Note) []plan.Note {
 	// Lines move.
 	placeless := func(n plan.Note) plan.Note {
 		n.Origin.Line = 0

@@ -1,28 +1,29 @@
-package wire
+package preview
 
 import (
 	"fmt"
 	"strings"
 
+	"github.com/poolwright/poolwright/reconciler/admission"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
-// relocated are the changes by which a Cluster becomes that of another EKS cluster,
+// MovedClusters are the changes by which a Cluster becomes that of another EKS cluster,
 // with what comes of it. No API server refuses them, and the engine's gates do once
 // they are applied, when nothing of the old cluster is looked after any more: a person
 // must be stopped before.
-func relocated(changes []plan.Change) []state.Problem {
+func MovedClusters(changes []plan.Change) []state.Problem {
 	var out []state.Problem
 	var gone, made []*state.Item
 	for _, c := range changes {
 		switch {
 		case c.Drift: // It is put back.
-		case c.Before != nil && isCluster(*c.Before) && c.After != nil:
+		case c.Before != nil && admission.IsCluster(*c.Before) && c.After != nil:
 			out = append(out, moved(c.Before, c.After)...)
-		case c.Before != nil && isCluster(*c.Before):
+		case c.Before != nil && admission.IsCluster(*c.Before):
 			gone = append(gone, c.Before)
-		case c.After != nil && isCluster(*c.After) && c.Before == nil:
+		case c.After != nil && admission.IsCluster(*c.After) && c.Before == nil:
 			made = append(made, c.After)
 		}
 	}

@@ -1,9 +1,10 @@
-package wire
+package preview
 
 import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io/fs"
 	"slices"
 	"strings"
 	"testing"
@@ -12,15 +13,17 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/poolwright/poolwright/cmd/internal/child"
 	"github.com/poolwright/poolwright/gitsource"
 	"github.com/poolwright/poolwright/provision"
+	"github.com/poolwright/poolwright/provision/catalog"
 	"github.com/poolwright/poolwright/reconciler"
+	"github.com/poolwright/poolwright/reconciler/admission"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/declared/checked"
 	"github.com/poolwright/poolwright/reconciler/declared/substitute"
 	"github.com/poolwright/poolwright/reconciler/impact"
 	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/rendercache"
 	"github.com/poolwright/poolwright/reconciler/report"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/state/loss"
@@ -67,49 +70,90 @@ func seen(items ...state.Item) state.Set {
 	return state.NewSet(items...)
 }
 
-// steps are three revisions that children rendered already, and the world that they
-// are told for.
+// folderFiles is the one file of a folder.
+type folderFiles struct {
+	content    string
+	kustomized bool
+}
+
+// steps are three revisions that were rendered already, and the target of the Sync that
+// follows them.
 type steps struct {
 	parted, base, head checked.Folder
 	live               state.Set
 	forecast           impact.Forecaster
 	sync               v1alpha1.SyncSpec
 	// folders are the files of base, parted and head.
-	folders [3]contents
+	folders [3]folderFiles
 }
 
 func loaded(items ...state.Item) checked.Folder { return checked.Folder{Set: state.NewSet(items...)} }
 
-// written is a Loaded as a child writes it.
-func written(l checked.Folder) child.Rendered {
-	out, err := child.RenderedOf(l)
-	if err != nil {
-		panic(err)
-	}
-	return out
+// tree is the files of a revision, with its id.
+type tree struct {
+	fstest.MapFS
+	id string
 }
 
-func (s steps) proposer() *proposer {
+// renderer returns what was rendered already of revisions, by their ids.
+type renderer map[string]checked.Folder
+
+func (r renderer) Render(_ context.Context, files fs.FS, _ string, _ substitute.Values) (rendercache.Rendered, error) {
+	revision, ok := files.(tree)
+	if !ok {
+		return nil, errors.New("there are no files")
+	}
+	return rendered{r[revision.id]}, nil
+}
+
+func (renderer) Proposal() bool { return true }
+
+// rendered is a folder that is not encoded.
+type rendered struct{ folder checked.Folder }
+
+func (rendered) Bytes() int64 { return 1 }
+
+func (r rendered) Decode() (checked.Folder, error) { return r.folder, nil }
+
+// inProcess renders in this process, and checks nothing against schemas.
+type inProcess struct{}
+
+func (inProcess) Render(_ context.Context, files fs.FS, folder string, values substitute.Values) (rendercache.Rendered, error) {
+	out, err := checked.Load(files, folder, values, func() (checked.Standards, error) {
+		types, err := catalog.Load()
+		return checked.Standards{Types: types}, err
+	})
+	return rendered{out}, err
+}
+
+func (inProcess) Proposal() bool { return true }
+
+func (s steps) proposer() *Previewer {
 	if s.forecast == nil {
 		s.forecast = func(context.Context, impact.Change) (*provision.Forecast, error) { return &provision.Forecast{}, nil }
 	}
-	at := func(tree string) folderAt { return folderAt{tree, "p", substitute.Values{}.Digest()} }
-	return &proposer{
-		seen: &sighting{}, vars: &variables.Current{}, said: &verdicts{}, children: &child.Runner{}, now: time.Now, forecast: s.forecast, worlds: []reconciler.World{{Name: "cluster", Target: stillWorld{s.live}}},
-		renders: &renders{kept: []rendered{
-			{asked: at("base"), out: written(s.base), folder: s.folders[0]}, {asked: at("parted"), out: written(s.parted), folder: s.folders[1]}, {asked: at("head"), out: written(s.head), folder: s.folders[2]},
-		}},
+	return &Previewer{
+		ObservedAt: &ObservedAt{}, Variables: &variables.Current{}, Refusals: &admission.Refusals{}, Now: time.Now, Forecast: s.forecast, Targets: []reconciler.World{{Name: "cluster", Target: stillWorld{s.live}}},
+		Renderer: renderer{"base": s.base, "parted": s.parted, "head": s.head}, Cache: &rendercache.Cache{},
 	}
 }
 
-// between is what Git knows of the three revisions.
-func between() gitsource.Comparison {
-	return gitsource.Comparison{
-		Base: gitsource.Snapshot{TreeID: "base", Commit: "b"}, Head: gitsource.Snapshot{TreeID: "head", Commit: "h"}, MergeBase: gitsource.Snapshot{TreeID: "parted", Commit: "p"},
+// between is what Git knows of the three revisions, whose files are those of s.
+func (s steps) between() gitsource.Comparison {
+	at := func(id string, of folderFiles) gitsource.Snapshot {
+		name := "p/a.yaml"
+		if of.kustomized {
+			name = "p/kustomization.yaml"
+		}
+		return gitsource.Snapshot{TreeID: id, Commit: id[:1], FS: tree{fstest.MapFS{name: {Data: []byte(of.content)}}, id}}
 	}
+	return gitsource.Comparison{Base: at("base", s.folders[0]), MergeBase: at("parted", s.folders[1]), Head: at("head", s.folders[2])}
 }
 
-func (s steps) tell(t *testing.T) review {
+// between is what Git knows of three revisions with equal files.
+func between() gitsource.Comparison { return steps{}.between() }
+
+func (s steps) tell(t *testing.T) Result {
 	t.Helper()
 	sync := &v1alpha1.Sync{Spec: s.sync}
 	if sync.Spec.Prune == nil {
@@ -118,7 +162,7 @@ func (s steps) tell(t *testing.T) review {
 	if sync.Spec.Guard.MaxPrunePercent == nil {
 		sync.Spec.Guard.MaxPrunePercent = new(int32(50))
 	}
-	out, err := s.proposer().tell(t.Context(), proposal{Comparison: between(), base: "main", path: "p", sync: sync})
+	out, err := s.proposer().Preview(t.Context(), Step{Comparison: s.between(), BaseName: "main", Path: "p", Sync: sync})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,7 +193,7 @@ func TestWhatAReviewIsToldOfNodes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			was := loaded(poolItem("a", 1))
 			out := steps{parted: was, base: was, head: tt.head, live: seen(poolItem("a", 1)), forecast: tt.forecast}.tell(t)
-			if diff := cmp.Diff(tt.want, out.reviewed); diff != "" {
+			if diff := cmp.Diff(tt.want, out.Reviewed); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
@@ -214,17 +258,17 @@ func TestMistakesAreMergedAsObjectsAre(t *testing.T) {
 				return &provision.Forecast{}, nil
 			}}.tell(t)
 			var blamed, old []string
-			for _, p := range out.report.Problems {
+			for _, p := range out.Report.Problems {
 				blamed = append(blamed, p.File)
 			}
-			for _, g := range out.report.Guards {
+			for _, g := range out.Report.Guards {
 				if g.Rule == "lint" && g.Result == "warning" {
 					_, file, _ := strings.Cut(g.Text, "the first: ")
 					file, _, _ = strings.Cut(file, ":")
 					old = append(old, file)
 				}
 			}
-			got := [][]string{toldChanges(out.report), blamed, old, foretold}
+			got := [][]string{toldChanges(out.Report), blamed, old, foretold}
 			if diff := cmp.Diff([][]string{tt.want, tt.blamed, tt.old, tt.foretold}, got); diff != "" {
 				t.Errorf("changes, blamed, old and foretold (-want +got):\n%s", diff)
 			}
@@ -246,10 +290,10 @@ func TestAdviceAndRefusalsAreThoseThatTheStepBrings(t *testing.T) {
 		live: seen(a), forecast: func(context.Context, impact.Change) (*provision.Forecast, error) { return &provision.Forecast{}, nil },
 	}.tell(t)
 	var notes, refused []string
-	for _, n := range out.report.Notes {
+	for _, n := range out.Report.Notes {
 		notes = append(notes, n.Text)
 	}
-	for _, p := range out.report.Problems {
+	for _, p := range out.Report.Problems {
 		refused = append(refused, p.File)
 	}
 	if diff := cmp.Diff([]string{"mine"}, notes); diff != "" {
@@ -267,8 +311,8 @@ func TestAFolderThatCannotBeRenderedStopsAllLaterCommits(t *testing.T) {
 		parted: loaded(a), base: loaded(a), head: blank,
 		live: seen(a), forecast: func(context.Context, impact.Change) (*provision.Forecast, error) { return &provision.Forecast{}, nil },
 	}.tell(t)
-	if len(out.report.Changes) != 0 || len(out.report.Guards) != 1 || !strings.Contains(out.report.Guards[0].Text, "nor any later commit is applied") {
-		t.Errorf("changes %v, guards %v", out.report.Changes, out.report.Guards)
+	if len(out.Report.Changes) != 0 || len(out.Report.Guards) != 1 || !strings.Contains(out.Report.Guards[0].Text, "nor any later commit is applied") {
+		t.Errorf("changes %v, guards %v", out.Report.Changes, out.Report.Guards)
 	}
 }
 
@@ -276,7 +320,7 @@ func TestADeletionIsHeldByTheRuleThatHoldsIt(t *testing.T) {
 	a, b := poolItem("a", 1), poolItem("b", 1)
 	out := steps{parted: loaded(a, b), base: loaded(a, b), head: loaded(a), live: seen(a, b)}.tell(t)
 	want := []report.Guard{{Rule: "DeletionLosses", Result: "held", Text: "deleting NodePool.karpenter.sh/b: 3 nodes, 7 pods"}}
-	if diff := cmp.Diff(want, out.report.Guards); diff != "" {
+	if diff := cmp.Diff(want, out.Report.Guards); diff != "" {
 		t.Errorf("below every percentage (-want +got):\n%s", diff)
 	}
 	out = steps{parted: loaded(a, b), base: loaded(a, b), head: loaded(), live: seen(a, b)}.tell(t)
@@ -285,7 +329,7 @@ func TestADeletionIsHeldByTheRuleThatHoldsIt(t *testing.T) {
 		{Rule: "DeletionLosses", Result: "held", Text: "deleting NodePool.karpenter.sh/a: 3 nodes, 7 pods"},
 		{Rule: "DeletionLosses", Result: "held", Text: "deleting NodePool.karpenter.sh/b: 3 nodes, 7 pods"},
 	}
-	if diff := cmp.Diff(want, out.report.Guards); diff != "" {
+	if diff := cmp.Diff(want, out.Report.Guards); diff != "" {
 		t.Errorf("all of them, and each for what goes with it (-want +got):\n%s", diff)
 	}
 }
@@ -301,12 +345,12 @@ func TestWhatAStepKeepsSecretIsQuotedNowhere(t *testing.T) {
 			return nil, errors.New("reading swordfish")
 		},
 	}.tell(t)
-	raw, err := json.Marshal(out.report)
+	raw, err := json.Marshal(out.Report)
 	if err != nil {
 		t.Fatal(err)
 	}
 	text := string(raw)
-	if strings.Contains(text, "swordfish") || strings.Count(text, "reading (masked)") < 2 || len(out.report.Guards) != 1 || len(out.report.Forecast.Unknown) != 1 {
+	if strings.Contains(text, "swordfish") || strings.Count(text, "reading (masked)") < 2 || len(out.Report.Guards) != 1 || len(out.Report.Forecast.Unknown) != 1 {
 		t.Errorf("%s", text)
 	}
 }
@@ -351,11 +395,11 @@ func TestTheNodesThatTheBaseHasYetToReplaceCountAsWell(t *testing.T) {
 				parted: loaded(a, b), base: loaded(a, b), head: loaded(heavier, b), live: state.NewSet(live...), forecast: lost,
 				sync: v1alpha1.SyncSpec{Guard: v1alpha1.Guard{MaxNodesReplaced: &tt.limit}},
 			}.tell(t)
-			if diff := cmp.Diff(tt.want, out.report.Guards); diff != "" {
+			if diff := cmp.Diff(tt.want, out.Report.Guards); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
-			if len(out.report.Holds) != tt.holds || len(out.report.Changes) != 1 || len(out.report.Forecast.Replaced) != 2 {
-				t.Errorf("the step alone is told: %+v, holds %+v", toldChanges(out.report), out.report.Holds)
+			if len(out.Report.Holds) != tt.holds || len(out.Report.Changes) != 1 || len(out.Report.Forecast.Replaced) != 2 {
+				t.Errorf("the step alone is told: %+v, holds %+v", toldChanges(out.Report), out.Report.Holds)
 			}
 		})
 	}
@@ -365,60 +409,41 @@ func TestAMergeOfTwoRenderingsIsDoubted(t *testing.T) {
 	a, b, heavier := poolItem("a", 1), poolItem("b", 1), poolItem("a", 2)
 	tests := map[string]struct {
 		base, head    []state.Item
-		files         [3]contents
+		files         [3]folderFiles
 		wantsATelling bool
 	}{
-		"where both sides changed a kustomized folder": {[]state.Item{heavier}, []state.Item{a, b}, [3]contents{{"1", true}, {"0", true}, {"2", true}}, true},
-		"where only files of it changed":               {[]state.Item{a}, []state.Item{a, b}, [3]contents{{"1", true}, {"0", true}, {"2", true}}, true},
-		"where both changed what lies beside it":       {[]state.Item{heavier}, []state.Item{a, b}, [3]contents{{"0", true}, {"0", true}, {"0", true}}, true},
-		"not where only the head did":                  {[]state.Item{a}, []state.Item{a, b}, [3]contents{{"0", true}, {"0", true}, {"2", true}}, false},
-		"not where only the base did":                  {[]state.Item{heavier}, []state.Item{a}, [3]contents{{"1", true}, {"0", true}, {"0", true}}, false},
-		"not in a folder of plain manifests":           {[]state.Item{heavier}, []state.Item{a, b}, [3]contents{{"1", false}, {"0", false}, {"2", false}}, false},
+		"where both sides changed a kustomized folder": {[]state.Item{heavier}, []state.Item{a, b}, [3]folderFiles{{"1", true}, {"0", true}, {"2", true}}, true},
+		"where only files of it changed":               {[]state.Item{a}, []state.Item{a, b}, [3]folderFiles{{"1", true}, {"0", true}, {"2", true}}, true},
+		"where both changed what lies beside it":       {[]state.Item{heavier}, []state.Item{a, b}, [3]folderFiles{{"0", true}, {"0", true}, {"0", true}}, true},
+		"not where only the head did":                  {[]state.Item{a}, []state.Item{a, b}, [3]folderFiles{{"0", true}, {"0", true}, {"2", true}}, false},
+		"not where only the base did":                  {[]state.Item{heavier}, []state.Item{a}, [3]folderFiles{{"1", true}, {"0", true}, {"0", true}}, false},
+		"not in a folder of plain manifests":           {[]state.Item{heavier}, []state.Item{a, b}, [3]folderFiles{{"1", false}, {"0", false}, {"2", false}}, false},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			out := steps{parted: loaded(a), base: loaded(tt.base...), head: loaded(tt.head...), live: seen(tt.base...), folders: tt.files}.tell(t)
-			doubted := slices.ContainsFunc(out.report.Guards, func(g report.Guard) bool { return g.Rule == "merge" && g.Result == "warning" })
+			doubted := slices.ContainsFunc(out.Report.Guards, func(g report.Guard) bool { return g.Rule == "merge" && g.Result == "warning" })
 			if doubted != tt.wantsATelling {
-				t.Errorf("%+v", out.report.Guards)
+				t.Errorf("%+v", out.Report.Guards)
 			}
 		})
-	}
-}
-
-func TestWhatAFolderHoldsIsKnownByItsFiles(t *testing.T) {
-	tree := fstest.MapFS{"p/a.yaml": {Data: []byte("a")}, "p/sub/b.yaml": {Data: []byte("b")}, "q/kustomization.yaml": {Data: []byte("x")}}
-	was := lookInto(t.Context(), tree, "./p/")
-	if was.kustomized || was.files == "" || was != lookInto(t.Context(), tree, "p") {
-		t.Errorf("%+v", was)
-	}
-	if whole := lookInto(t.Context(), tree, ""); !whole.kustomized || whole.files == was.files {
-		t.Errorf("of the whole repository: %+v", whole)
-	}
-	tree["q/other.yaml"] = &fstest.MapFile{Data: []byte("other")}
-	if is := lookInto(t.Context(), tree, "p"); is != was {
-		t.Error("what lies beside it changed it")
-	}
-	tree["p/sub/b.yaml"] = &fstest.MapFile{Data: []byte("c")}
-	if is := lookInto(t.Context(), tree, "p"); is == was {
-		t.Error("a changed file below it did not change it")
 	}
 }
 
 func TestAReportIsAsOldAsItsOldestLook(t *testing.T) {
 	a := poolItem("a", 1)
 	p := steps{parted: loaded(a), base: loaded(a), head: loaded(a), live: seen(a)}.proposer()
-	p.worlds = []reconciler.World{{Name: "cluster", Target: &glance{Target: stillWorld{seen(a)}, lasts: time.Hour, sighting: p.seen}}}
+	p.Targets = []reconciler.World{{Name: "cluster", Target: Cached(stillWorld{seen(a)}, time.Hour, p.ObservedAt, time.Now)}}
 	start := time.Now()
 	later := start.Add(time.Minute)
-	p.now = func() time.Time { return later }
+	p.Now = func() time.Time { return later }
 	var told [2]time.Time
 	for i := range told {
-		out, err := p.tell(t.Context(), proposal{Comparison: between(), base: "main", path: "p", sync: &v1alpha1.Sync{}})
+		out, err := p.Preview(t.Context(), Step{Comparison: between(), BaseName: "main", Path: "p", Sync: &v1alpha1.Sync{}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		told[i] = out.report.Binding.Observed
+		told[i] = out.Report.Binding.Observed
 	}
 	if told[0].Before(start) || told[0].After(time.Now()) || !told[1].Equal(told[0]) {
 		t.Errorf("looked at once, at %s, told are %v", start, told)

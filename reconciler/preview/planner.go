@@ -1,0 +1,131 @@
+package preview
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/poolwright/poolwright/gitsource"
+	"github.com/poolwright/poolwright/provision"
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/impact"
+	"github.com/poolwright/poolwright/reconciler/pullrequest"
+	"github.com/poolwright/poolwright/reconciler/report"
+	"github.com/poolwright/poolwright/reconciler/report/forge"
+	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/worktime"
+)
+
+// Planner implements pullrequest.Planner for the pull requests of one Sync. It is for one call
+// at a time.
+type Planner struct {
+	*Previewer
+	Revisions Revisions
+	// Sync is the one whose pull requests they are, as it was when the Planner was made.
+	Sync *v1alpha1.Sync
+	// Live reads without a cache.
+	Live  client.Reader
+	Clock clock.WithDelayedExecution
+	// Cluster is the one whose nodes Stale asks about, and Drifted returns those of a fleet
+	// that Karpenter will replace, with why those of a pool are not known, by pool.
+	Cluster impact.LiveCluster
+	Drifted func(context.Context, v1alpha1.ClusterSpec, provision.Fleet) ([]provision.Node, map[string][]string, error)
+
+	// compared are what was compared by numbers of pull requests, all with tip.
+	compared map[int]compared
+	tip      string
+}
+
+// Plan implements pullrequest.Planner.
+func (p *Planner) Plan(ctx context.Context, pr forge.PullRequest) (pullrequest.Plan, error) {
+	working, meter := worktime.Start(ctx, p.Clock, pullrequest.PlanTime)
+	out, err := p.plan(working, pr)
+	out.Took = meter.Stop()
+	if err == nil && ctx.Err() != nil {
+		// It may lack what it waited for in vain, such as its forecast.
+		err = fmt.Errorf("planning: %w", context.Cause(ctx))
+	}
+	return out, err
+}
+
+func (p *Planner) plan(ctx context.Context, pr forge.PullRequest) (pullrequest.Plan, error) {
+	sync, err := p.current(ctx)
+	if err != nil {
+		return pullrequest.Plan{}, err
+	}
+	between, err := p.compare(ctx, pr, sync)
+	if err != nil {
+		return pullrequest.Plan{}, err
+	}
+	out, err := p.Preview(ctx, p.step(between, sync))
+	if err != nil {
+		delete(p.compared, pr.Number) // It may be the mirror's fault.
+		return pullrequest.Plan{}, err
+	}
+	return pullrequest.Plan{Report: out.Report, Head: between.Head.Commit, Base: between.Base.Commit, Reviewed: out.Reviewed}, nil
+}
+
+// step is what lies between the revisions of a comparison for the Sync.
+func (p *Planner) step(between gitsource.Comparison, sync *v1alpha1.Sync) Step {
+	return Step{Comparison: between, BaseName: p.branch(), Path: sync.Spec.Path, Sync: sync}
+}
+
+// Drift implements pullrequest.Planner: a step from the followed branch to itself.
+func (p *Planner) Drift(ctx context.Context) (report.Report, error) {
+	ctx, meter := worktime.Start(ctx, p.Clock, pullrequest.PlanTime)
+	defer meter.Stop()
+	at, err := p.Revisions.Compare(ctx, p.base(), p.base())
+	if err != nil {
+		return report.Report{}, sourceFailure(err)
+	}
+	sync, err := p.current(ctx)
+	if err != nil {
+		return report.Report{}, err
+	}
+	out, err := p.Preview(ctx, p.step(at, sync))
+	return out.Report, err
+}
+
+// Contains implements pullrequest.Planner.
+func (p *Planner) Contains(ctx context.Context, applied, merge string) (bool, error) {
+	if applied == merge {
+		return true, nil
+	}
+	return p.Revisions.Contains(ctx, p.base(), applied, merge)
+}
+
+// current is the Sync with the rules that hold now: guards and policies change more
+// often than sources.
+func (p *Planner) current(ctx context.Context) (*v1alpha1.Sync, error) {
+	var sync v1alpha1.Sync
+	if err := p.Live.Get(ctx, client.ObjectKeyFromObject(p.Sync), &sync); err != nil {
+		return nil, fmt.Errorf("reading Sync %s: %w", p.Sync.Name, err)
+	}
+	return &sync, nil
+}
+
+func (p *Planner) branch() string {
+	if b := p.Sync.Spec.Source.Git.Ref.Branch; b != "" {
+		return b
+	}
+	return "main"
+}
+
+func (p *Planner) base() string { return "refs/heads/" + p.branch() }
+
+// sourceFailure says of a Git error who can mend it. What the head's author can mend,
+// such as a tree beyond a limit, is not tried again before the head moves.
+func sourceFailure(err error) error {
+	for _, fix := range []error{gitsource.ErrLimit, gitsource.ErrUnsafe} {
+		if errors.Is(err, fix) {
+			return state.Fail(state.Fix, "UnusableTree", err)
+		}
+	}
+	if errors.Is(err, gitsource.ErrStorage) {
+		return state.Fail(state.Retry, "StorageOperationFailed", err)
+	}
+	return state.Fail(state.Retry, "SourceUnavailable", err)
+}

@@ -1,0 +1,208 @@
+// Package preview plans what merging a pull request would change: it loads both sides of the
+// merge, merges them as Git will, plans the step between them and forecasts what that does
+// to nodes.
+//
+// It changes nothing, and refuses to render what a pull request contains: a Renderer does, in
+// a process of its own. Start reading at Previewer.Preview.
+package preview
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/poolwright/poolwright/gitsource"
+	"github.com/poolwright/poolwright/provision"
+	"github.com/poolwright/poolwright/reconciler"
+	"github.com/poolwright/poolwright/reconciler/admission"
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/declared/lint"
+	"github.com/poolwright/poolwright/reconciler/declared/substitute"
+	"github.com/poolwright/poolwright/reconciler/declared/unset"
+	"github.com/poolwright/poolwright/reconciler/impact"
+	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/rendercache"
+	"github.com/poolwright/poolwright/reconciler/report"
+	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/syncpolicy"
+	"github.com/poolwright/poolwright/reconciler/variables"
+)
+
+// Step is what lies between two revisions of a Sync's folder.
+type Step struct {
+	gitsource.Comparison
+	// BaseName is what people call the revision that is merged into.
+	BaseName string
+	// Path is the folder, from the root of the repository.
+	Path string
+	// Sync is the one that would apply it.
+	Sync *v1alpha1.Sync
+	// values are those of its variables, for all revisions alike.
+	values substitute.Values
+}
+
+// Previewer plans steps, those of pull requests and those of whoever plans by hand:
+// it is the same code. It is for one call at a time.
+type Previewer struct {
+	Renderer rendercache.Renderer
+	Cache    *rendercache.Cache
+	// SyncKey is the Sync's, among the objects of the cluster.
+	SyncKey   state.Key
+	Variables *variables.Current
+	// Refusals are what schemas refuse of a side, while the targets expand it.
+	Refusals *admission.Refusals
+	// Targets are what the step would change; offline, they expand the desired state
+	// and observe nothing.
+	Targets []reconciler.World
+	Offline bool
+	// Forecast is what changes do to nodes, pods and costs.
+	Forecast impact.Forecaster
+	Now      func() time.Time
+	// ObservedAt is when what the targets and the forecast returned was observed.
+	ObservedAt *ObservedAt
+	// MaxChanges is how many objects a step may change to be planned; 0 for any number.
+	MaxChanges int
+}
+
+// Result is what a step would do.
+type Result struct {
+	Report report.Report
+	// Reviewed is nil where it is not known what becomes of nodes.
+	Reviewed *v1alpha1.ReviewedConsequences
+}
+
+// Preview makes the report of a step. It changes nothing.
+func (p *Previewer) Preview(ctx context.Context, s Step) (Result, error) {
+	p.ObservedAt.reset(p.Now())
+	if _, err := p.Variables.Refresh(ctx); err != nil {
+		return Result{}, err
+	}
+	s.values = p.Variables.Newest()
+	p.Variables.SetLoaded(s.values)
+	sides, err := p.load(ctx, s)
+	if err != nil {
+		return Result{}, err
+	}
+	if err := p.checkSize(sides, s.BaseName); err != nil {
+		return Result{}, err
+	}
+	found, err := reconciler.Propose(ctx, sides.before, sides.after, p.Offline, p.Targets, syncpolicy.ForRun(s.Sync)...)
+	if err != nil {
+		return Result{}, fmt.Errorf("comparing the revisions: %w", err)
+	}
+	found.Step.Notes = slices.Concat(found.Step.Notes, sides.notes, variables.Notes(p.SyncKey, s.Sync, s.values))
+	slices.SortStableFunc(found.Step.Notes, func(a, b plan.Note) int { return a.Key.Compare(b.Key) })
+	f, forecastErr := p.Forecast(ctx, impact.Change{Before: sides.before.Set, After: sides.after.Set, Changes: found.Step.Changes})
+	guarded, guards := applyGuards(s.Sync, found, func(changes []plan.Change) plan.Consequences {
+		if len(pendingPools(found)) == 0 {
+			return impact.Consequences(f, forecastErr)
+		}
+		return impact.Consequences(p.Forecast(ctx, impact.Change{Changes: changes}))
+	})
+	found.Step = guarded
+	if sides.empty {
+		setNothingApplied(guards)
+	}
+	problems := unset.Variables{Parameters: variables.UnknownOf(s.Sync)}.LintableIn(sides.after.Set, s.Head.FS, newProblems(found, append(sides.refused, MovedClusters(found.Step.Changes)...)))
+	r := report.NewProposal(found.Proposal, problems)
+	r.Forecast, r.Guards = impact.OrUnknown(f, forecastErr), append(guards, sides.warnings...)
+	mask(found.Proposal, &r)
+	r.Binding = &report.Binding{
+		Cluster: clusterIn(sides.after.Set), Base: s.BaseName, BaseCommit: s.Base.Commit, HeadCommit: s.Head.Commit, MergeBase: s.MergeBase.Commit,
+	}
+	if !p.Offline {
+		r.Binding.Observed = p.ObservedAt.Oldest()
+	}
+	return Result{Report: r, Reviewed: reviewed(found.Step, f, forecastErr)}, nil
+}
+
+// checkSize refuses a step that changes too much to be planned for whoever proposes it.
+func (p *Previewer) checkSize(s sides, base string) error {
+	n := 0
+	for _, item := range s.after.Set.Items() {
+		was, there := s.before.Set.Get(item.Key)
+		if !there || was.Version != item.Version || !state.Equal(was.Object, item.Object) {
+			n++
+		}
+	}
+	for _, item := range s.before.Set.Items() {
+		if _, stays := s.after.Set.Get(item.Key); !stays {
+			n++
+		}
+	}
+	if p.MaxChanges == 0 || n <= p.MaxChanges {
+		return nil
+	}
+	return state.Failf(state.Fix, "TooLarge", "the change is too large to plan: it changes %d objects, and %d at most are planned for a pull request; "+
+		"split it, or run `poolwright plan --base %s` with your own access to the cluster", n, p.MaxChanges, base)
+}
+
+// objectInFile is a file, and the words that begin what is wrong with an object in it.
+type objectInFile struct{ file, object string }
+
+// newProblems are those that the step brings. What a target reports of an object is
+// not reported once more by its schema.
+func newProblems(found reconciler.Proposal, refused []state.Problem) []state.Problem {
+	out := without(found.Problems, found.Old)
+	// A mistake in an object begins with its key.
+	object := func(o state.Problem) (of objectInFile, named bool) {
+		key, _, named := strings.Cut(o.Message, ": ")
+		return objectInFile{o.Origin.File, key}, named
+	}
+	reported := make(map[objectInFile]bool, len(found.Problems))
+	for _, p := range found.Problems {
+		if of, named := object(p); named {
+			reported[of] = true
+		}
+	}
+	for _, o := range refused {
+		if of, _ := object(o); !reported[of] {
+			out = append(out, o)
+		}
+	}
+	return slices.Compact(lint.Sorted(out))
+}
+
+// mask takes what the step's objects keep secret out of those texts of the report that
+// were added to it: they may quote errors, which may quote objects. A report masks the
+// words of problems so, and one of nothing else is made for that.
+func mask(p plan.Proposal, r *report.Report) {
+	var texts []*string
+	r.Guards = slices.Clone(r.Guards)
+	for i := range r.Guards {
+		texts = append(texts, &r.Guards[i].Text)
+	}
+	if r.Forecast != nil && len(r.Forecast.Unknown) > 0 {
+		forecast := *r.Forecast
+		forecast.Unknown = slices.Clone(forecast.Unknown)
+		for i := range forecast.Unknown {
+			texts = append(texts, &forecast.Unknown[i].Text)
+		}
+		r.Forecast = &forecast
+	}
+	if len(texts) == 0 {
+		return
+	}
+	quoted := make([]state.Problem, len(texts))
+	for i, text := range texts {
+		quoted[i].Message = *text
+	}
+	for i, problem := range report.NewProposal(p, quoted).Problems {
+		*texts[i] = problem.Message
+	}
+}
+
+// reviewed are the consequences of a step for status.pullRequests; nil where pools change
+// and it is not known what becomes of their nodes.
+func reviewed(p plan.Plan, f *provision.Forecast, forecastErr error) *v1alpha1.ReviewedConsequences {
+	switch {
+	case forecastErr == nil && f != nil:
+	case len(impact.Change{Changes: p.Changes}.Pools()) > 0:
+		return nil
+	default:
+		f = &provision.Forecast{} // Whatever became of pods, no node is replaced.
+	}
+	return new(impact.Reviewed(p, f))
+}

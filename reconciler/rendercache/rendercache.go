@@ -1,0 +1,278 @@
+// Package rendercache keeps what folders of Git trees were rendered to, so that a tree is
+// rendered once for all who follow it or propose it.
+//
+// It refuses to render anything itself: a Renderer does, in a process of its own. Start
+// reading at Cache.
+package rendercache
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/poolwright/poolwright/gitsource"
+	"github.com/poolwright/poolwright/reconciler/apply"
+	"github.com/poolwright/poolwright/reconciler/declared/checked"
+	"github.com/poolwright/poolwright/reconciler/declared/substitute"
+	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/worktime"
+)
+
+const (
+	// MaxBytes is how much memory what is remembered of all trees takes together, in
+	// bytes: those of followed branches, those of pull requests, and why some of them
+	// cannot be rendered. Who opens any number of pull requests fills no more.
+	MaxBytes = 24 << 20
+	// entryBytes is what one that is remembered takes beside its text, or more.
+	entryBytes = 1 << 10
+)
+
+// Renderer renders and checks folders in a process of its own.
+type Renderer interface {
+	// Render renders and checks the folder at a path of a tree, with the values of variables.
+	// Its errors have a class, see state.Classify: state.Fix is for the tree's author to mend.
+	Render(ctx context.Context, tree fs.FS, folder string, values substitute.Values) (Rendered, error)
+	// Proposal reports whether its limits are those of what is only proposed.
+	Proposal() bool
+}
+
+// Rendered is a checked folder as a Renderer wrote it, which takes a fraction of the memory.
+type Rendered interface {
+	// Bytes is how much memory it takes, in bytes.
+	Bytes() int64
+	// Decode returns the folder, anew each time: nobody else has what it returns.
+	Decode() (checked.Folder, error)
+}
+
+// Cache remembers what was rendered of trees, as they wrote it: those asked for last,
+// up to a budget in bytes. Equal trees render equally, so that a revision that is
+// followed by several Syncs is rendered once, and a plan that is made again because nodes
+// came and went renders nothing. It is safe for concurrent use: who asks for what is
+// being rendered waits for that, and for nothing else.
+type Cache struct {
+	mu sync.Mutex
+	// kept are in the order of their use, the newest last.
+	kept []entry
+	// pending are the renderings that have not ended.
+	pending map[task]*pendingRender
+	// budget is for kept, in bytes. Default MaxBytes.
+	budget int64
+}
+
+type entry struct {
+	key entryKey
+	out Rendered
+	// err is why there is no result. The limits of proposals are narrower: what kept one
+	// from being rendered says nothing of a followed branch.
+	err      error
+	proposal bool
+	// files is what the renderer was given, once somebody asked.
+	files Files
+}
+
+// bytes is how much memory it takes.
+func (r entry) bytes() int64 {
+	total := entryBytes + int64(len(r.key.tree)+len(r.key.path)+len(r.key.values))
+	if r.out != nil {
+		total += r.out.Bytes()
+	}
+	if r.err != nil {
+		total += int64(len(r.err.Error()))
+	}
+	return total
+}
+
+func (r entry) decode() (checked.Folder, error) {
+	if r.err != nil {
+		return checked.Folder{}, r.err
+	}
+	var out checked.Folder
+	err := apply.Recover(func() (err error) { out, err = r.out.Decode(); return err })
+	return out, err
+}
+
+// task is a rendering under way. A followed branch does not wait for that of a proposal,
+// which may be waiting behind other proposals.
+type task struct {
+	entryKey
+	proposal bool
+}
+
+// pendingRender is what those wait for who ask for the same.
+type pendingRender struct {
+	done chan struct{}
+	entry
+}
+
+// entryKey is what a rendering depends on: a folder of a tree, and the digest of the
+// variables' values.
+type entryKey struct{ tree, path, values string }
+
+// Files is what is known of files without rendering them.
+type Files struct {
+	// Digest stands for their names and contents.
+	Digest string
+	// Kustomized is true where a kustomization is among them.
+	Kustomized bool
+}
+
+// Bytes is how much memory all that is remembered takes, in bytes.
+func (r *Cache) Bytes() (total int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, k := range r.kept {
+		total += k.bytes()
+	}
+	return total
+}
+
+// Load renders a folder of a snapshot, or remembers it. Without a TreeID nothing is
+// remembered. Its errors are the Renderer's.
+func (r *Cache) Load(ctx context.Context, in Renderer, at gitsource.Snapshot, path string, values substitute.Values) (checked.Folder, error) {
+	asked := entryKey{at.TreeID, path, values.Digest()}
+	if asked.tree == "" {
+		out, err := in.Render(ctx, at.FS, path, values)
+		if err != nil {
+			return checked.Folder{}, err
+		}
+		return out.Decode()
+	}
+	for {
+		if found, ok := r.find(asked); ok && (found.err == nil || found.proposal == in.Proposal()) {
+			return found.decode()
+		}
+		doing, mine := r.begin(task{asked, in.Proposal()})
+		if mine {
+			doing.err = apply.Recover(func() (err error) {
+				doing.out, err = in.Render(ctx, at.FS, path, values)
+				return err
+			})
+			r.end(task{asked, in.Proposal()}, doing)
+			return doing.decode()
+		}
+		resume := worktime.Wait(ctx) // Whoever renders it is charged.
+		select {
+		case <-doing.done:
+			resume()
+		case <-ctx.Done():
+			resume()
+			return checked.Folder{}, fmt.Errorf("waiting for the folder to be rendered: %w", context.Cause(ctx))
+		}
+		// What befell only the other who asked, such as the end of its context, is
+		// nothing to pass on.
+		if class, _, _ := state.Classify(doing.err); doing.err == nil || class == state.Fix {
+			return doing.decode()
+		}
+	}
+}
+
+// begin joins a rendering under way; mine is true for the caller who has to do it.
+func (r *Cache) begin(t task) (doing *pendingRender, mine bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if doing, ok := r.pending[t]; ok {
+		return doing, false
+	}
+	doing = &pendingRender{done: make(chan struct{}), entry: entry{key: t.entryKey, proposal: t.proposal}}
+	if r.pending == nil {
+		r.pending = map[task]*pendingRender{}
+	}
+	r.pending[t] = doing
+	return doing, true
+}
+
+// end remembers what lasts of a rendering, and lets those go on who wait for it.
+func (r *Cache) end(t task, doing *pendingRender) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.pending, t)
+	close(doing.done)
+	if class, reason, _ := state.Classify(doing.err); doing.err != nil {
+		// How long a rendering takes depends on the machine, too: a followed branch gets
+		// another try.
+		if class != state.Fix || reason == "RenderTimeout" && !t.proposal {
+			return
+		}
+	}
+	r.keep(doing.entry)
+}
+
+// keep adds the newest, and forgets the oldest beyond the budget.
+func (r *Cache) keep(newest entry) {
+	if newest.err != nil && slices.ContainsFunc(r.kept, func(k entry) bool { return k.key == newest.key && k.err == nil }) {
+		return // A proposal's limits are narrower.
+	}
+	r.kept = slices.DeleteFunc(r.kept, func(k entry) bool { return k.key == newest.key })
+	r.kept = append(r.kept, newest)
+	left, from := cmp.Or(r.budget, MaxBytes), len(r.kept)
+	for from > 0 && r.kept[from-1].bytes() <= left {
+		from--
+		left -= r.kept[from].bytes()
+	}
+	r.kept = slices.Delete(r.kept, 0, from)
+}
+
+// Files is what is known of a folder of a snapshot without rendering it, read when somebody asks.
+func (r *Cache) Files(ctx context.Context, at gitsource.Snapshot, below string, values substitute.Values) Files {
+	asked := entryKey{at.TreeID, below, values.Digest()}
+	if found, ok := r.find(asked); ok && found.files.Digest != "" {
+		return found.files
+	}
+	out := readFiles(ctx, at.FS, below)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i, k := range r.kept {
+		if k.key == asked && ctx.Err() == nil {
+			r.kept[i].files = out
+		}
+	}
+	return out
+}
+
+// readFiles reads the files of a folder. Of one that is not there, nothing is known;
+// what cannot be read is reported by the Renderer.
+func readFiles(ctx context.Context, tree fs.FS, at string) Files {
+	var out Files
+	if tree == nil {
+		return out
+	}
+	sum := sha256.New()
+	root := cmp.Or(strings.Trim(path.Clean("/"+at), "/"), ".")
+	_ = fs.WalkDir(tree, root, func(name string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return cmp.Or(err, ctx.Err())
+		}
+		content, err := fs.ReadFile(tree, name)
+		if err != nil {
+			return nil // A broken link is as good as its name.
+		}
+		_, _ = fmt.Fprintf(sum, "%q %x\n", name, sha256.Sum256(content))
+		switch e.Name() {
+		case "kustomization.yaml", "kustomization.yml", "Kustomization":
+			out.Kustomized = true
+		}
+		return nil
+	})
+	out.Digest = hex.EncodeToString(sum.Sum(nil))
+	return out
+}
+
+// find makes what it finds the newest.
+func (r *Cache) find(asked entryKey) (entry, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	at := slices.IndexFunc(r.kept, func(k entry) bool { return k.key == asked })
+	if at < 0 || asked.tree == "" {
+		return entry{}, false
+	}
+	found := r.kept[at]
+	r.kept = append(slices.Delete(r.kept, at, at+1), found)
+	return found, true
+}
