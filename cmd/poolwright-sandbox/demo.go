@@ -16,7 +16,7 @@ import (
 	"github.com/poolwright/poolwright/provision/sandbox"
 )
 
-// stepDeadline bounds each wait for the next event, where the user says nothing
+// stepDeadline bounds each wait for the next event, where the user sets nothing
 // else.
 const stepDeadline = 90 * time.Second
 
@@ -39,11 +39,11 @@ func newDemo() *cobra.Command {
 		RunE:  func(cmd *cobra.Command, _ []string) error { return d.run(cmd) },
 	}
 	cmd.Flags().StringVarP(&d.output, "output", "o", "text", "text, or json: one event a line")
-	cmd.Flags().BoolVar(&d.keep, "keep", false, "leave the sandbox up at the end and say how to look around")
+	cmd.Flags().BoolVar(&d.keep, "keep", false, "leave the sandbox up at the end and print how to use it")
 	cmd.Flags().StringVar(&d.poolwright, "poolwright", "", "the poolwright binary (default: the one beside this program)")
-	cmd.Flags().DurationVar(&d.deadline, "deadline", stepDeadline, "how long each step of the story may take")
-	cmd.Flags().StringVar(&d.setup, "setup", "", "the set-up to tell of (default altanova): one of "+strings.Join(setups.Names(), ", "))
-	cmd.Flags().StringVar(&d.example, "example", "", "a changed copy of examples/altanova; the story is told of its cluster and pools; not with --setup")
+	cmd.Flags().DurationVar(&d.deadline, "deadline", stepDeadline, "how long each step may take")
+	cmd.Flags().StringVar(&d.setup, "setup", "", "the set-up to run (default altanova): one of "+strings.Join(setups.Names(), ", "))
+	cmd.Flags().StringVar(&d.example, "example", "", "a changed copy of examples/altanova; the demo runs its cluster and pools; not with --setup")
 	return cmd
 }
 
@@ -70,7 +70,7 @@ func (d *demoCommand) run(cmd *cobra.Command) (err error) {
 	if err != nil {
 		return err
 	}
-	if err = run.Tell(ctx); ctx.Err() != nil {
+	if err = run.Execute(ctx); ctx.Err() != nil {
 		// What failed then failed because somebody wanted it to end.
 		return errors.New("interrupted")
 	}

@@ -43,16 +43,16 @@ func newUp() *cobra.Command {
 	return cmd
 }
 
-// playSetup makes the sandbox that of a set-up, but for what other flags say.
+// playSetup makes the sandbox that of a set-up, but for what other flags set.
 func playSetup(cmd *cobra.Command, cfg *sandbox.Config, name string) error {
 	setup, err := setups.Named(name)
 	if err != nil {
 		return err
 	}
-	said := map[*pflag.Flag]string{}
-	cmd.Flags().Visit(func(f *pflag.Flag) { said[f] = f.Value.String() })
+	given := map[*pflag.Flag]string{}
+	cmd.Flags().Visit(func(f *pflag.Flag) { given[f] = f.Value.String() })
 	*cfg = setup.SandboxConfig()
-	for f, value := range said {
+	for f, value := range given {
 		if err := f.Value.Set(value); err != nil {
 			return fmt.Errorf("--%s: %w", f.Name, err)
 		}

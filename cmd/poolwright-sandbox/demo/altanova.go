@@ -13,19 +13,19 @@ import (
 
 // altanova is the whole job: a GPU pod, edits by hand in the cluster and in AWS,
 // a pull request, zero.
-func (s *Story) altanova(roles []*role) []chapter {
-	worker := roles[0]
-	return []chapter{
-		{does: s.watchPullRequests},
-		s.launch(worker),
-		{does: func(ctx context.Context) error { return s.injectDrift(ctx, worker) }, then: []string{driftInjected, driftCorrected}},
-		{does: s.injectAWSDrift, then: []string{awsDriftInjected, awsDriftCorrected}},
-		{does: s.openPullRequest, then: []string{pullOpened, pullTold}},
-		{does: s.pushAgain, then: []string{pullPushed, pullRetold}},
-		{does: s.merge, then: []string{commitPushed}},
-		{does: func(ctx context.Context) error { return s.hurried(ctx, worker) }, then: []string{commitApplied}},
-		{does: s.toldToTheEnd, then: []string{pullDone}},
-		s.leave(worker),
+func (s *Run) altanova(workloads []*workload) []scenarioStep {
+	worker := workloads[0]
+	return []scenarioStep{
+		{action: s.watchPullRequests},
+		s.createWorkload(worker),
+		{action: func(ctx context.Context) error { return s.injectDrift(ctx, worker) }, events: []string{driftInjected, driftCorrected}},
+		{action: s.injectAWSDrift, events: []string{awsDriftInjected, awsDriftCorrected}},
+		{action: s.openPullRequest, events: []string{pullOpened, commentCreated}},
+		{action: s.pushAgain, events: []string{pullPushed, commentEdited}},
+		{action: s.merge, events: []string{commitPushed}},
+		{action: func(ctx context.Context) error { return s.delayShortened(ctx, worker) }, events: []string{commitApplied}},
+		{action: s.waitForOutcome, events: []string{commentConcluded}},
+		s.deleteWorkload(worker),
 	}
 }
 
@@ -33,7 +33,7 @@ func (s *Story) altanova(roles []*role) []chapter {
 const handEdit = "64"
 
 // injectDrift edits the live pool by hand, as kubectl edit would, and watches it.
-func (s *Story) injectDrift(ctx context.Context, r *role) error {
+func (s *Run) injectDrift(ctx context.Context, r *workload) error {
 	at := time.Now()
 	limit := func(pool *unstructured.Unstructured) string {
 		value, _, _ := unstructured.NestedFieldNoCopy(pool.Object, "spec", "limits", gpuResource)
@@ -54,12 +54,12 @@ func (s *Story) injectDrift(ctx context.Context, r *role) error {
 	})
 }
 
-// spotRule is the EventBridge rule that tells of spot interruptions.
+// spotRule is the EventBridge rule that reports spot interruptions.
 const spotRule = "poolwright-altanova-dev-euw1-eks-SpotInterruption"
 
 // injectAWSDrift disables the rule, as somebody does in the console, and asks
-// the Sync to look: by itself it asks AWS every five minutes.
-func (s *Story) injectAWSDrift(ctx context.Context) error {
+// the Sync to reconcile: by itself it asks AWS every five minutes.
+func (s *Run) injectAWSDrift(ctx context.Context) error {
 	at := time.Now()
 	if err := s.eventBridge(ctx, "DisableRule", spotRule, nil); err != nil {
 		return err
@@ -91,7 +91,7 @@ const (
 
 // openPullRequest proposes a shorter consolidateAfter and, in passing, a bigger
 // disk, which would replace the node under the running pod.
-func (s *Story) openPullRequest(ctx context.Context) error {
+func (s *Run) openPullRequest(ctx context.Context) error {
 	if err := s.repo.branch("hurry"); err != nil {
 		return err
 	}
@@ -109,7 +109,7 @@ func (s *Story) openPullRequest(ctx context.Context) error {
 }
 
 // pushAgain takes back what the comment warned of.
-func (s *Story) pushAgain(ctx context.Context) error {
+func (s *Run) pushAgain(ctx context.Context) error {
 	if err := s.repo.edit(filepath.Join("base", "nodeclasses.yaml"), swap(biggerDisk, disk)); err != nil {
 		return err
 	}
@@ -117,5 +117,5 @@ func (s *Story) pushAgain(ctx context.Context) error {
 		return err
 	}
 	s.marks.mark(pullPushed, s.pullName(), "the disk stays: the node under the pod must not be replaced now", time.Now())
-	return s.commented(ctx, pullRetold, s.pull.said)
+	return s.commented(ctx, commentEdited, s.pull.comment)
 }

@@ -15,7 +15,7 @@ const groupLabel = "eks.amazonaws.com/nodegroup"
 // autoscale launches a node group's nodes as its Auto Scaling group does when
 // Cluster Autoscaler sets its size, and waits until they are ready. It returns the
 // instances.
-func (s *Story) autoscale(ctx context.Context) ([]string, error) {
+func (s *Run) autoscale(ctx context.Context) ([]string, error) {
 	group := s.Setup.Groups[0]
 	if err := s.launchGroup(ctx, group.Name, group.Desired); err != nil {
 		return nil, fmt.Errorf("launching the nodes of %s: %w", group.Name, err)
@@ -49,7 +49,7 @@ func (s *Story) autoscale(ctx context.Context) ([]string, error) {
 }
 
 // launchGroup asks EC2 for instances by hand.
-func (s *Story) launchGroup(ctx context.Context, group string, n int) error {
+func (s *Run) launchGroup(ctx context.Context, group string, n int) error {
 	image, err := s.ssm(ctx, "/aws/service/eks/optimized-ami/"+s.Setup.Version+"/amazon-linux-2/recommended/image_id")
 	if err != nil {
 		return err

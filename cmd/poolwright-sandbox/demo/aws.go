@@ -13,7 +13,7 @@ import (
 )
 
 // eventBridge sends one request about a rule, as the AWS CLI does.
-func (s *Story) eventBridge(ctx context.Context, operation, rule string, answer any) error {
+func (s *Run) eventBridge(ctx context.Context, operation, rule string, response any) error {
 	body, err := json.Marshal(map[string]string{"Name": rule})
 	if err != nil {
 		return fmt.Errorf("writing the request: %w", err)
@@ -24,11 +24,11 @@ func (s *Story) eventBridge(ctx context.Context, operation, rule string, answer 
 	}
 	r.Header.Set("Content-Type", "application/x-amz-json-1.1")
 	r.Header.Set("X-Amz-Target", "AWSEvents."+operation)
-	return send(r, answer)
+	return send(r, response)
 }
 
 // ssm reads a public parameter.
-func (s *Story) ssm(ctx context.Context, name string) (string, error) {
+func (s *Run) ssm(ctx context.Context, name string) (string, error) {
 	body, err := json.Marshal(map[string]string{"Name": name})
 	if err != nil {
 		return "", fmt.Errorf("writing the request: %w", err)
@@ -39,13 +39,13 @@ func (s *Story) ssm(ctx context.Context, name string) (string, error) {
 	}
 	r.Header.Set("Content-Type", "application/x-amz-json-1.1")
 	r.Header.Set("X-Amz-Target", "AmazonSSM.GetParameter")
-	var answer struct{ Parameter struct{ Value string } }
-	err = send(r, &answer)
-	return answer.Parameter.Value, err
+	var response struct{ Parameter struct{ Value string } }
+	err = send(r, &response)
+	return response.Parameter.Value, err
 }
 
 // ec2 asks EC2 to do something.
-func (s *Story) ec2(ctx context.Context, operation string, params map[string]string) error {
+func (s *Run) ec2(ctx context.Context, operation string, params map[string]string) error {
 	form := url.Values{"Action": {operation}, "Version": {"2016-11-15"}}
 	for name, value := range params {
 		form.Set(name, value)
@@ -62,16 +62,16 @@ func (s *Story) ec2(ctx context.Context, operation string, params map[string]str
 }
 
 // eks reads something below the cluster.
-func (s *Story) eks(ctx context.Context, path string, answer any) error {
+func (s *Run) eks(ctx context.Context, path string, response any) error {
 	r, err := s.request(ctx, "eks", http.MethodGet, "/clusters/"+s.Setup.Cluster+path, http.NoBody)
 	if err != nil {
 		return err
 	}
-	return send(r, answer)
+	return send(r, response)
 }
 
 // request is one to a service of AWS.
-func (s *Story) request(ctx context.Context, service, method, path string, body io.Reader) (*http.Request, error) {
+func (s *Run) request(ctx context.Context, service, method, path string, body io.Reader) (*http.Request, error) {
 	r, err := http.NewRequestWithContext(ctx, method, s.environment.Endpoint()+path, body)
 	if err != nil {
 		return nil, fmt.Errorf("writing the request: %w", err)
@@ -85,23 +85,23 @@ func (s *Story) request(ctx context.Context, service, method, path string, body 
 // personKey is the access key of whoever acts by hand.
 const personKey = "BYHAND"
 
-// send sends a request and decodes its answer, unless that is nil.
-func send(r *http.Request, answer any) error {
+// send sends a request and decodes its response, unless that is nil.
+func send(r *http.Request, response any) error {
 	resp, err := http.DefaultClient.Do(r)
 	if err != nil {
 		return fmt.Errorf("calling AWS: %w", err)
 	}
 	defer func() { _ = resp.Body.Close() }() // it was only read
 	if resp.StatusCode != http.StatusOK {
-		var said struct{ Message string }
-		_ = json.NewDecoder(resp.Body).Decode(&said) // the status says enough
-		return fmt.Errorf("AWS answers %s %s%s with %s: %s", r.Method, r.URL.Path, r.Header.Get("X-Amz-Target"), resp.Status, said.Message)
+		var failure struct{ Message string }
+		_ = json.NewDecoder(resp.Body).Decode(&failure) // the status is enough
+		return fmt.Errorf("AWS answers %s %s%s with %s: %s", r.Method, r.URL.Path, r.Header.Get("X-Amz-Target"), resp.Status, failure.Message)
 	}
-	if answer == nil {
+	if response == nil {
 		return nil
 	}
-	if err := json.NewDecoder(resp.Body).Decode(answer); err != nil {
-		return fmt.Errorf("reading AWS's answer: %w", err)
+	if err := json.NewDecoder(resp.Body).Decode(response); err != nil {
+		return fmt.Errorf("reading AWS's response: %w", err)
 	}
 	return nil
 }

@@ -16,10 +16,10 @@ import (
 
 // baseten is a pod that chooses its provisioner by label, beside a node group of
 // Cluster Autoscaler's.
-func (s *Story) baseten(roles []*role) []chapter {
+func (s *Run) baseten(workloads []*workload) []scenarioStep {
 	var before group
-	return []chapter{
-		{does: func(ctx context.Context) error {
+	return []scenarioStep{
+		{action: func(ctx context.Context) error {
 			instances, err := s.autoscale(ctx)
 			if err != nil {
 				return err
@@ -29,29 +29,29 @@ func (s *Story) baseten(roles []*role) []chapter {
 			return err
 		}},
 		s.followed(),
-		s.launch(roles[0]),
-		s.leave(roles[0]),
-		{does: func(ctx context.Context) error { return s.untouched(ctx, before) }, then: []string{nodeGroupUntouched}},
+		s.createWorkload(workloads[0]),
+		s.deleteWorkload(workloads[0]),
+		{action: func(ctx context.Context) error { return s.untouched(ctx, before) }, events: []string{nodeGroupUntouched}},
 	}
 }
 
 // group is a managed node group as EKS shows it, and the nodes that are not
 // Karpenter's, by name and UID.
 type group struct {
-	name  string
-	shown json.RawMessage
-	nodes string
+	name        string
+	description json.RawMessage
+	nodes       string
 	// instances are those that Cluster Autoscaler brought.
 	instances []string
 }
 
 // group reads the set-up's only node group.
-func (s *Story) group(ctx context.Context) (group, error) {
+func (s *Run) group(ctx context.Context) (group, error) {
 	if len(s.Setup.Groups) != 1 {
-		return group{}, fmt.Errorf("set-up %s has %d node groups, and the story is of one", s.Setup.Name, len(s.Setup.Groups))
+		return group{}, fmt.Errorf("set-up %s has %d node groups, and the scenario is of one", s.Setup.Name, len(s.Setup.Groups))
 	}
 	g := group{name: s.Setup.Groups[0].Name}
-	if err := s.eks(ctx, "/node-groups/"+g.name, &g.shown); err != nil {
+	if err := s.eks(ctx, "/node-groups/"+g.name, &g.description); err != nil {
 		return group{}, err
 	}
 	nodes, err := s.kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: "!" + poolLabel})
@@ -65,13 +65,13 @@ func (s *Story) group(ctx context.Context) (group, error) {
 }
 
 // untouched holds the node group against what it was.
-func (s *Story) untouched(ctx context.Context, before group) error {
+func (s *Run) untouched(ctx context.Context, before group) error {
 	now, err := s.group(ctx)
 	if err != nil {
 		return err
 	}
-	if !bytes.Equal(now.shown, before.shown) || now.nodes != before.nodes {
-		return fmt.Errorf("node group %s is not what it was:\n%s %s\n%s %s", now.name, before.shown, before.nodes, now.shown, now.nodes)
+	if !bytes.Equal(now.description, before.description) || now.nodes != before.nodes {
+		return fmt.Errorf("node group %s is not what it was:\n%s %s\n%s %s", now.name, before.description, before.nodes, now.description, now.nodes)
 	}
 	if err := unnamed(s.environment.AWS.Calls(), before.instances); err != nil {
 		return err
@@ -81,7 +81,7 @@ func (s *Story) untouched(ctx context.Context, before group) error {
 			ScalingConfig struct{ MinSize, MaxSize int }
 		}
 	}
-	if err := json.Unmarshal(now.shown, &eks); err != nil {
+	if err := json.Unmarshal(now.description, &eks); err != nil {
 		return fmt.Errorf("reading node group %s: %w", now.name, err)
 	}
 	sizes := eks.Nodegroup.ScalingConfig

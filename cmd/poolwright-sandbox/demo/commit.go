@@ -11,15 +11,15 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// newConsolidateAfter is what stories shorten a pool's consolidateAfter to, so that nobody has
-// to wait for minutes to see a node go.
+// newConsolidateAfter is what runs shorten a pool's consolidateAfter to, so that nobody has
+// to wait for minutes until a node goes.
 const newConsolidateAfter = "10s"
 
-// hasten commits a shorter consolidateAfter of a role's pool, and waits until the
+// shortenDelay commits a shorter consolidateAfter of a workload's pool, and waits until the
 // live pool has it. The file is below the cluster's folder.
-func (s *Story) hasten(r *role, file, patience string) chapter {
-	return chapter{then: []string{commitPushed, commitApplied}, does: func(ctx context.Context) error {
-		if err := s.repo.edit(filepath.Join(s.Setup.Path, file), shortenConsolidateAfter(r.pool, patience)); err != nil {
+func (s *Run) shortenDelay(r *workload, file, delay string) scenarioStep {
+	return scenarioStep{events: []string{commitPushed, commitApplied}, action: func(ctx context.Context) error {
+		if err := s.repo.edit(filepath.Join(s.Setup.Path, file), shortenConsolidateAfter(r.pool, delay)); err != nil {
 			return err
 		}
 		at := time.Now()
@@ -27,13 +27,13 @@ func (s *Story) hasten(r *role, file, patience string) chapter {
 		if err != nil {
 			return err
 		}
-		s.marks.mark(commitPushed, repository+"@main", fmt.Sprintf("commit %.8s: consolidateAfter %s -> %s", commit, patience, newConsolidateAfter), at)
-		return s.hurried(ctx, r)
+		s.marks.mark(commitPushed, repository+"@main", fmt.Sprintf("commit %.8s: consolidateAfter %s -> %s", commit, delay, newConsolidateAfter), at)
+		return s.delayShortened(ctx, r)
 	}}
 }
 
-// hurried waits until the live pool has what was committed.
-func (s *Story) hurried(ctx context.Context, r *role) error {
+// delayShortened waits until the live pool has what was committed.
+func (s *Run) delayShortened(ctx context.Context, r *workload) error {
 	live, err := s.dyn.Resource(nodePools()).Get(ctx, r.pool, metav1.GetOptions{})
 	if err != nil {
 		return fmt.Errorf("reading NodePool %s: %w", r.pool, err)
@@ -49,9 +49,9 @@ func (s *Story) hurried(ctx context.Context, r *role) error {
 }
 
 // shortenConsolidateAfter shortens a pool's consolidateAfter.
-func shortenConsolidateAfter(pool, patience string) func(string) (string, error) {
+func shortenConsolidateAfter(pool, delay string) func(string) (string, error) {
 	return func(text string) (string, error) {
-		name, old := "name: "+pool+"\n", "consolidateAfter: "+patience
+		name, old := "name: "+pool+"\n", "consolidateAfter: "+delay
 		before, after, ok := strings.Cut(text, name)
 		if !ok || !strings.Contains(after, old) {
 			return "", fmt.Errorf("pool %s has no %q to shorten", pool, old)

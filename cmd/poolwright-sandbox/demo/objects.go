@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/tools/watch"
 )
 
-// The resources that the story touches by name.
+// The resources that the run touches by name.
 func nodePools() schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: "karpenter.sh", Version: "v1", Resource: "nodepools"}
 }
@@ -35,8 +35,8 @@ func clusters() schema.GroupVersionResource {
 }
 
 // poolBecomes waits until a live pool is as wanted, counting from a state of it on
-// that was seen.
-func (s *Story) poolBecomes(ctx context.Context, from *unstructured.Unstructured, wanted func(*unstructured.Unstructured) bool) error {
+// that was observed.
+func (s *Run) poolBecomes(ctx context.Context, from *unstructured.Unstructured, wanted func(*unstructured.Unstructured) bool) error {
 	if wanted(from) {
 		return nil
 	}
@@ -55,7 +55,7 @@ func (s *Story) poolBecomes(ctx context.Context, from *unstructured.Unstructured
 	return nil
 }
 
-// ready tells whether an object's condition Ready is true, and what that says.
+// ready reports whether an object's condition Ready is true, and its message.
 func ready(object *unstructured.Unstructured) (is bool, reason, message string) {
 	list, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
 	for _, e := range list {

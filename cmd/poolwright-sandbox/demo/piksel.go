@@ -13,23 +13,23 @@ import (
 )
 
 // piksel is a GPU node that stays when its pod goes, beside one that does not.
-func (s *Story) piksel(roles []*role) []chapter {
-	model, export := roles[0], roles[1]
-	return []chapter{
-		{does: func(ctx context.Context) error {
+func (s *Run) piksel(workloads []*workload) []scenarioStep {
+	model, export := workloads[0], workloads[1]
+	return []scenarioStep{
+		{action: func(ctx context.Context) error {
 			return errors.Join(s.create(ctx, model), s.create(ctx, export))
-		}, of: model, then: arrival(model)},
-		{of: export, then: arrival(export)},
+		}, workload: model, events: nodeLaunchEvents(model)},
+		{workload: export, events: nodeLaunchEvents(export)},
 		// First the GPU's: its node is the one that idles longer.
-		{does: func(ctx context.Context) error { return s.remove(ctx, model) }, of: model, then: []string{podDeleted}},
-		s.leave(export),
-		{does: func(ctx context.Context) error { return s.keeps(ctx, model) }, of: model, then: []string{nodeKept}},
-		{does: func(ctx context.Context) error { return s.deleteClaim(ctx, model) }, of: model, then: []string{nodeClaimDeleted, instanceTerminated}},
+		{action: func(ctx context.Context) error { return s.remove(ctx, model) }, workload: model, events: []string{podDeleted}},
+		s.deleteWorkload(export),
+		{action: func(ctx context.Context) error { return s.keeps(ctx, model) }, workload: model, events: []string{nodeKept}},
+		{action: func(ctx context.Context) error { return s.deleteClaim(ctx, model) }, workload: model, events: []string{nodeClaimDeleted, instanceTerminated}},
 	}
 }
 
-// claimOf is the one NodeClaim of a role's pool.
-func (s *Story) claimOf(ctx context.Context, r *role) (*unstructured.Unstructured, error) {
+// claimOf is the one NodeClaim of a workload's pool.
+func (s *Run) claimOf(ctx context.Context, r *workload) (*unstructured.Unstructured, error) {
 	list, err := s.dyn.Resource(nodeClaims()).List(ctx, metav1.ListOptions{LabelSelector: poolLabel + "=" + r.pool})
 	if err != nil {
 		return nil, fmt.Errorf("listing NodeClaims: %w", err)
@@ -40,9 +40,9 @@ func (s *Story) claimOf(ctx context.Context, r *role) (*unstructured.Unstructure
 	return &list.Items[0], nil
 }
 
-// keeps looks whether the node of a role without pods is untouched, at a time when
+// keeps checks that the node of a workload without pods is untouched, at a time when
 // a pool that consolidates has removed its own.
-func (s *Story) keeps(ctx context.Context, r *role) error {
+func (s *Run) keeps(ctx context.Context, r *workload) error {
 	claim, err := s.claimOf(ctx, r)
 	if err != nil {
 		return err
@@ -59,7 +59,7 @@ func (s *Story) keeps(ctx context.Context, r *role) error {
 	if running != 1 {
 		return fmt.Errorf("pool %s has %d running instances, and should have one", r.pool, running)
 	}
-	left, err := r.marks.await(ctx, podDeleted)
+	left, err := r.marks.wait(ctx, podDeleted)
 	if err != nil {
 		return err
 	}
@@ -78,7 +78,7 @@ func (s *Story) keeps(ctx context.Context, r *role) error {
 }
 
 // deleteClaim ends a node as a person does with kubectl.
-func (s *Story) deleteClaim(ctx context.Context, r *role) error {
+func (s *Run) deleteClaim(ctx context.Context, r *workload) error {
 	claim, err := s.claimOf(ctx, r)
 	if err != nil {
 		return err

@@ -14,32 +14,32 @@ import (
 // pingvas is a worker on a spot node that EC2 takes back: another node comes for
 // it, and the old one is drained and ended before EC2 would. Beside it a premium
 // worker gets a node on demand, which idles for its minute meanwhile.
-func (s *Story) pingvas(roles []*role) []chapter {
-	worker, premium := roles[0], roles[1]
+func (s *Run) pingvas(workloads []*workload) []scenarioStep {
+	worker, premium := workloads[0], workloads[1]
 	again := worker.again()
 	drained := func(ctx context.Context) error { return s.drained(ctx, worker, again) }
-	return []chapter{
+	return []scenarioStep{
 		s.followed(),
-		s.launch(worker),
-		s.launch(premium),
-		{does: func(ctx context.Context) error { return s.remove(ctx, premium) }, of: premium, then: []string{podDeleted}},
-		{does: func(context.Context) error { return s.interrupt(worker, again) }, of: again, then: append([]string{spotInterrupted}, arrival(again)...)},
-		{of: worker, then: []string{instanceTerminated}},
-		{does: drained, of: worker, then: []string{nodeDrained}},
-		s.leave(again),
-		{of: premium, then: []string{instanceTerminated}},
+		s.createWorkload(worker),
+		s.createWorkload(premium),
+		{action: func(ctx context.Context) error { return s.remove(ctx, premium) }, workload: premium, events: []string{podDeleted}},
+		{action: func(context.Context) error { return s.interrupt(worker, again) }, workload: again, events: append([]string{spotInterrupted}, nodeLaunchEvents(again)...)},
+		{workload: worker, events: []string{instanceTerminated}},
+		{action: drained, workload: worker, events: []string{nodeDrained}},
+		s.deleteWorkload(again),
+		{workload: premium, events: []string{instanceTerminated}},
 	}
 }
 
 // interrupt has EC2 announce that it takes the worker's instance back. From then on
 // again is about what comes in its place.
-func (s *Story) interrupt(worker, again *role) error {
+func (s *Run) interrupt(worker, again *workload) error {
 	for _, i := range s.environment.AWS.Instances() {
 		if i.Tags[poolLabel] != worker.pool || i.State != aws.Running {
 			continue
 		}
-		again.follow(worker)
-		s.cast.enter(again)
+		again.ignore(worker)
+		s.watched.add(again)
 		at := time.Now()
 		if err := s.environment.AWS.Interrupt(i.ID); err != nil {
 			return err
@@ -51,12 +51,12 @@ func (s *Story) interrupt(worker, again *role) error {
 }
 
 // drained waits until the worker's first node is gone.
-func (s *Story) drained(ctx context.Context, worker, again *role) error {
-	warned, err := again.marks.await(ctx, spotInterrupted)
+func (s *Run) drained(ctx context.Context, worker, again *workload) error {
+	warned, err := again.marks.wait(ctx, spotInterrupted)
 	if err != nil {
 		return err
 	}
-	node, err := worker.marks.await(ctx, nodeRegistered)
+	node, err := worker.marks.wait(ctx, nodeRegistered)
 	if err != nil {
 		return err
 	}

@@ -24,7 +24,7 @@ func (j jsonPrinter) Print(e Event) {
 	e.At = e.At.UTC().Truncate(time.Millisecond)
 	encoder := json.NewEncoder(j.out)
 	encoder.SetEscapeHTML(false)
-	// Strings, times and numbers always encode, and nobody is left to tell
+	// Strings, times and numbers always encode, and nobody is left to report it to
 	// where the output is closed.
 	_ = encoder.Encode(e)
 }
@@ -43,7 +43,7 @@ func (p *textPrinter) Print(e Event) {
 		s.print(p.out)
 		return
 	}
-	// The story's order is not always the clock's: a pod may be bound before
+	// The run's order is not always the clock's: a pod may be bound before
 	// Karpenter calls its node initialized. Only steps forward have a length.
 	since := "       "
 	if !p.last.IsZero() && e.At.After(p.last) {
@@ -60,7 +60,7 @@ func (p *textPrinter) Print(e Event) {
 	}
 	fmt.Fprintln(p.out, row+strings.Join(details, "\n"+strings.Repeat(" ", detailColumn)))
 	// Whoever has read it once wants to know what has changed in it.
-	if e.Event == pullTold {
+	if e.Event == commentCreated {
 		fmt.Fprintln(p.out, indented(e.Comment))
 	}
 }

@@ -17,16 +17,16 @@ import (
 // forgeSecret holds what Poolwright may do at the forge.
 const forgeSecret = "forge"
 
-// pull is the pull request that the story tells of.
+// pull is the pull request of the run.
 type pull struct {
 	number int
-	// said is what the comment said last.
-	said string
+	// comment is the comment as it was last read.
+	comment string
 }
 
 // watchPullRequests makes a user at the forge as whom Poolwright comments, leaves
-// its token in a Secret, and has the Sync look after pull requests.
-func (s *Story) watchPullRequests(ctx context.Context) error {
+// its token in a Secret, and has the Sync plan pull requests.
+func (s *Run) watchPullRequests(ctx context.Context) error {
 	reviewer, err := s.environment.Git.CreateUser(ctx, "poolwright")
 	if err != nil {
 		return err
@@ -50,7 +50,7 @@ func (s *Story) watchPullRequests(ctx context.Context) error {
 }
 
 // propose opens a pull request of the branch and waits for the comment on it.
-func (s *Story) propose(ctx context.Context, title, body, change string) error {
+func (s *Run) propose(ctx context.Context, title, body, change string) error {
 	at := time.Now()
 	number, err := s.environment.Git.CreatePullRequest(ctx, s.repo.team, s.repo.remote, gitserver.PullRequest{
 		Head: "hurry", Base: "main", Title: title, Body: body,
@@ -60,15 +60,15 @@ func (s *Story) propose(ctx context.Context, title, body, change string) error {
 	}
 	s.pull = pull{number: number}
 	s.marks.mark(pullOpened, s.pullName(), change, at)
-	return s.commented(ctx, pullTold, "")
+	return s.commented(ctx, commentCreated, "")
 }
 
 // merge merges the pull request, which is the commit that is applied.
-func (s *Story) merge(ctx context.Context) error {
+func (s *Run) merge(ctx context.Context) error {
 	at := fmt.Sprintf("%s/pulls/%d", s.repo.owned(), s.pull.number)
 	started := time.Now()
 	if err := s.retry(ctx, "merging", func() error {
-		// Gitea first looks whether it can.
+		// Gitea first checks whether it can.
 		return s.environment.Git.Call(ctx, s.repo.team, http.MethodPost, at+"/merge", map[string]string{"Do": "merge"}, nil)
 	}); err != nil {
 		return err
@@ -83,12 +83,14 @@ func (s *Story) merge(ctx context.Context) error {
 	return nil
 }
 
-// toldToTheEnd waits for the comment to say what came of the merge.
-func (s *Story) toldToTheEnd(ctx context.Context) error { return s.commented(ctx, pullDone, "Applied") }
+// waitForOutcome waits until the comment has what came of the merge.
+func (s *Run) waitForOutcome(ctx context.Context) error {
+	return s.commented(ctx, commentConcluded, "Applied")
+}
 
-// commented waits for Poolwright's comment to be another than the one that was said
-// last, or with a word to hold it, and marks that.
-func (s *Story) commented(ctx context.Context, event, word string) error {
+// commented waits for Poolwright's comment to be another than the last one, or with a
+// text to contain that, and marks it.
+func (s *Run) commented(ctx context.Context, event, text string) error {
 	return s.retry(ctx, "waiting for the comment on "+s.pullName(), func() error {
 		var comments []struct {
 			Body string `json:"body"`
@@ -100,18 +102,18 @@ func (s *Story) commented(ctx context.Context, event, word string) error {
 		for _, c := range comments {
 			body, ours := strings.CutPrefix(c.Body, "<!-- poolwright:plan ")
 			_, body, _ = strings.Cut(body, "\n")
-			if !ours || body == s.pull.said || !strings.Contains(body, word) && word != s.pull.said {
+			if !ours || body == s.pull.comment || !strings.Contains(body, text) && text != s.pull.comment {
 				continue
 			}
-			s.pull.said = body
+			s.pull.comment = body
 			s.marks.comment(event, s.pullName(), firstLine(body), body, time.Now())
 			return nil
 		}
-		return errors.New("it does not say so yet")
+		return errors.New("the comment is not there yet")
 	})
 }
 
-// firstLine is what a comment says of the merge once that is applied, before that its
+// firstLine is the comment's line on the merge once that is applied, before that its
 // first line.
 func firstLine(body string) string {
 	lines := strings.Split(strings.TrimSpace(body), "\n")
@@ -123,4 +125,4 @@ func firstLine(body string) string {
 	return strings.ReplaceAll(strings.TrimLeft(lines[0], "# "), `\$`, "$") // a terminal knows no formulas
 }
 
-func (s *Story) pullName() string { return fmt.Sprintf("%s#%d", repository, s.pull.number) }
+func (s *Run) pullName() string { return fmt.Sprintf("%s#%d", repository, s.pull.number) }

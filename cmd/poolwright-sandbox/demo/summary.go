@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// measure is a time between two events, by its field and in words. It is not taken
-// where unless was seen: a node that is kept does not end because its pod did.
-type measure struct{ field, words, from, to, unless string }
+// measure is a time between two events, by its field and its title. It is not taken
+// where unless was recorded: a node that is kept does not end because its pod did.
+type measure struct{ field, title, from, to, unless string }
 
 func measures() []measure {
 	return []measure{
@@ -37,17 +37,17 @@ type span struct {
 }
 
 // summary is the last event.
-func (s *Story) summary(ctx context.Context) Event {
+func (s *Run) summary(ctx context.Context) Event {
 	now := time.Now()
 	timelines := []*timeline{s.marks}
-	for _, r := range s.cast.all() {
+	for _, r := range s.watched.all() {
 		timelines = append(timelines, r.marks)
 	}
 	sum := summary{spans: taken(timelines), gpuNodes: s.gpuNodes(ctx), costUSD: s.environment.AWS.Spend(now)}
-	return Event{Event: storySummary, At: now, Object: "world", Detail: sum}
+	return Event{Event: summaryEvent, At: now, Object: "sandbox", Detail: sum}
 }
 
-// taken are the measures whose events have been seen, each on the first timeline
+// taken are the measures whose events have been recorded, each on the first timeline
 // that has both.
 func taken(timelines []*timeline) (spans []span) {
 	for _, m := range measures() {
@@ -73,7 +73,7 @@ func (s summary) MarshalJSON() ([]byte, error) {
 func (s summary) print(out io.Writer) {
 	fmt.Fprintln(out)
 	for _, m := range s.spans {
-		fmt.Fprintf(out, "  %-40s  %6.2f s\n", m.words, m.seconds)
+		fmt.Fprintf(out, "  %-40s  %6.2f s\n", m.title, m.seconds)
 	}
 	fmt.Fprintf(out, "  %-40s  %6d\n  %-40s $%.4f\n", "GPU nodes left", s.gpuNodes, "spent", s.costUSD)
 }

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// The events of the stories, in their order. Scripts depend on these names.
+// The events of the runs, in their order. Scripts depend on these names.
 const (
-	worldReady         = "sandbox.ready"
+	sandboxReady       = "sandbox.ready"
 	gitPushed          = "git.pushed"
 	syncReady          = "sync.ready"
 	podPending         = "pod.pending"
@@ -24,19 +24,19 @@ const (
 	awsDriftInjected   = "aws.drift.injected"
 	awsDriftCorrected  = "aws.drift.corrected"
 	pullOpened         = "pullrequest.opened"
-	pullTold           = "comment.created"
+	commentCreated     = "comment.created"
 	pullPushed         = "pullrequest.pushed"
-	pullRetold         = "comment.edited"
+	commentEdited      = "comment.edited"
 	commitPushed       = "commit.pushed"
 	commitApplied      = "commit.applied"
-	pullDone           = "comment.concluded"
+	commentConcluded   = "comment.concluded"
 	podDeleted         = "pod.deleted"
 	instanceTerminated = "instance.terminated"
-	worldZero          = "nodes.zero"
-	storySummary       = "summary"
+	nodesZero          = "nodes.zero"
+	summaryEvent       = "summary"
 )
 
-// What only some set-ups' stories have.
+// What only some set-ups' runs have.
 const (
 	apiFollowed        = "api.followed"
 	gpuShared          = "gpu.shared"
@@ -47,7 +47,7 @@ const (
 	nodeGroupUntouched = "nodegroup.untouched"
 )
 
-// Event is one line of a story.
+// Event is one line of a run.
 type Event struct {
 	// Event is one of the names in docs/events.md, Object what it happened to.
 	Event  string    `json:"event"`
@@ -59,44 +59,44 @@ type Event struct {
 	Comment string `json:"comment,omitempty"`
 }
 
-// timeline collects events as watches see them and hands them out in the order
-// of the story. Only the first event of a name counts.
+// timeline collects events as watches report them and hands them out in the order
+// of the run. Only the first event of a name counts.
 type timeline struct {
-	mu      sync.Mutex
-	seen    map[string]Event
-	changed chan struct{}
+	mu       sync.Mutex
+	recorded map[string]Event
+	changed  chan struct{}
 }
 
 func newTimeline() *timeline {
-	return &timeline{seen: map[string]Event{}, changed: make(chan struct{})}
+	return &timeline{recorded: map[string]Event{}, changed: make(chan struct{})}
 }
 
 // mark records that something happened at a time.
 func (t *timeline) mark(name, object, detail string, at time.Time) {
-	t.note(Event{Event: name, At: at, Object: object, Detail: detail})
+	t.record(Event{Event: name, At: at, Object: object, Detail: detail})
 }
 
 // comment records that Poolwright wrote a comment, with its most important line.
 func (t *timeline) comment(name, object, line, body string, at time.Time) {
-	t.note(Event{Event: name, At: at, Object: object, Detail: line, Comment: body})
+	t.record(Event{Event: name, At: at, Object: object, Detail: line, Comment: body})
 }
 
-func (t *timeline) note(e Event) {
+func (t *timeline) record(e Event) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if _, twice := t.seen[e.Event]; twice {
+	if _, twice := t.recorded[e.Event]; twice {
 		return
 	}
-	t.seen[e.Event] = e
+	t.recorded[e.Event] = e
 	close(t.changed)
 	t.changed = make(chan struct{})
 }
 
-// await returns the event of that name as soon as it has happened.
-func (t *timeline) await(ctx context.Context, name string) (Event, error) {
+// wait returns the event of that name as soon as it has happened.
+func (t *timeline) wait(ctx context.Context, name string) (Event, error) {
 	for {
 		t.mu.Lock()
-		e, ok := t.seen[name]
+		e, ok := t.recorded[name]
 		wake := t.changed
 		t.mu.Unlock()
 		if ok {
@@ -110,20 +110,20 @@ func (t *timeline) await(ctx context.Context, name string) (Event, error) {
 	}
 }
 
-// has tells whether an event has been seen.
+// has reports whether an event was recorded.
 func (t *timeline) has(name string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	_, seen := t.seen[name]
-	return seen
+	_, known := t.recorded[name]
+	return known
 }
 
 // between is the time from one event to another, in seconds; false where not both
-// have been seen.
+// have been recorded.
 func (t *timeline) between(from, to string) (float64, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	begin, began := t.seen[from]
-	end, ended := t.seen[to]
+	begin, began := t.recorded[from]
+	end, ended := t.recorded[to]
 	return end.At.Sub(begin.At).Seconds(), began && ended
 }

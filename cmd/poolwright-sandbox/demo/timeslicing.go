@@ -10,18 +10,18 @@ import (
 )
 
 // timeslicing is forty pods on the four GPUs of one node.
-func (s *Story) timeslicing(roles []*role) []chapter {
-	worker := roles[0]
-	return []chapter{
-		s.launch(worker),
-		{does: func(ctx context.Context) error { return s.share(ctx, worker) }, then: []string{gpuShared}},
-		s.hasten(worker, "nodepools.yaml", "1m"),
-		s.leave(worker),
+func (s *Run) timeslicing(workloads []*workload) []scenarioStep {
+	worker := workloads[0]
+	return []scenarioStep{
+		s.createWorkload(worker),
+		{action: func(ctx context.Context) error { return s.share(ctx, worker) }, events: []string{gpuShared}},
+		s.shortenDelay(worker, "nodepools.yaml", "1m"),
+		s.deleteWorkload(worker),
 	}
 }
 
 // share waits until all pods run, and counts their nodes.
-func (s *Story) share(ctx context.Context, r *role) error {
+func (s *Run) share(ctx context.Context, r *workload) error {
 	return s.retry(ctx, "waiting for all pods", func() error {
 		pods, err := s.podsOf(ctx, r)
 		if err != nil {

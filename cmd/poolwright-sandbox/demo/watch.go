@@ -24,15 +24,15 @@ const (
 	poolLabel = "karpenter.sh/nodepool"
 )
 
-// watch marks the story's events as the API server and AWS show them. The
+// watch marks the run's events as the API server and AWS report them. The
 // kinds of our CRDs are watched once the controller has brought them.
-func (s *Story) watch(ctx context.Context) error {
+func (s *Run) watch(ctx context.Context) error {
 	factory := informers.NewSharedInformerFactory(s.kube, 0)
 	s.nodes = factory.Core().V1().Nodes().Lister()
-	if err := see(factory.Core().V1().Pods().Informer(), s.pod); err != nil {
+	if err := onChange(factory.Core().V1().Pods().Informer(), s.pod); err != nil {
 		return err
 	}
-	if err := see(factory.Core().V1().Nodes().Informer(), s.node); err != nil {
+	if err := onChange(factory.Core().V1().Nodes().Informer(), s.node); err != nil {
 		return err
 	}
 	factory.Start(ctx.Done())
@@ -42,10 +42,10 @@ func (s *Story) watch(ctx context.Context) error {
 }
 
 // watchCRDs watches the custom kinds, until ctx ends.
-func (s *Story) watchCRDs(ctx context.Context) error {
+func (s *Run) watchCRDs(ctx context.Context) error {
 	factory := dynamicinformer.NewDynamicSharedInformerFactory(s.dyn, 0)
-	for kind, seen := range map[schema.GroupVersionResource]func(any){nodeClaims(): s.nodeClaim, syncs(): s.sync} {
-		if err := see(factory.ForResource(kind).Informer(), seen); err != nil {
+	for kind, handle := range map[schema.GroupVersionResource]func(any){nodeClaims(): s.nodeClaim, syncs(): s.sync} {
+		if err := onChange(factory.ForResource(kind).Informer(), handle); err != nil {
 			return err
 		}
 	}
@@ -54,49 +54,49 @@ func (s *Story) watchCRDs(ctx context.Context) error {
 	return nil
 }
 
-func see(informer cache.SharedIndexInformer, seen func(any)) error {
-	handler := cache.ResourceEventHandlerFuncs{AddFunc: seen, UpdateFunc: func(_, now any) { seen(now) }}
+func onChange(informer cache.SharedIndexInformer, handle func(any)) error {
+	handler := cache.ResourceEventHandlerFuncs{AddFunc: handle, UpdateFunc: func(_, now any) { handle(now) }}
 	if _, err := informer.AddEventHandler(handler); err != nil {
 		return fmt.Errorf("watching: %w", err)
 	}
 	return nil
 }
 
-// of are the roles that an object of a pool concerns.
-func (s *Story) of(pool, name string) (roles []*role) {
-	for _, r := range s.cast.all() {
-		if r.pool == pool && r.concerns(name) {
-			roles = append(roles, r)
+// of are the workloads that an object of a pool concerns.
+func (s *Run) of(pool, name string) (workloads []*workload) {
+	for _, r := range s.watched.all() {
+		if r.pool == pool && r.claims(name) {
+			workloads = append(workloads, r)
 		}
 	}
-	return roles
+	return workloads
 }
 
-func (s *Story) pod(o any) {
+func (s *Run) pod(o any) {
 	pod := o.(*corev1.Pod)
 	name, now := "pod/"+pod.Name, time.Now()
-	for _, r := range s.cast.all() {
-		if !r.makes(pod) || !r.concerns(pod.Name) {
+	for _, r := range s.watched.all() {
+		if !r.owns(pod) || !r.claims(pod.Name) {
 			continue
 		}
 		for _, c := range pod.Status.Conditions {
 			// A pod that waits for its volume does not wait for a node yet.
 			if c.Type == corev1.PodScheduled && c.Reason == corev1.PodReasonUnschedulable && !strings.Contains(c.Message, "PersistentVolumeClaim") {
-				r.marks.mark(podPending, name, "asks for "+r.asks+"; no node offers it", now)
+				r.marks.mark(podPending, name, "asks for "+r.requests+"; no node offers it", now)
 			}
 		}
 		if pod.Spec.NodeName != "" {
 			r.marks.mark(podBound, name, "to "+pod.Spec.NodeName, now)
 		}
 		if pod.Status.Phase == corev1.PodRunning {
-			// Where it is not known yet, nothing is said of its age.
+			// Where it is not known yet, nothing is reported of its age.
 			node, _ := s.nodes.Get(pod.Spec.NodeName)
 			r.marks.mark(podRunning, name, younger(node, pod), now)
 		}
 	}
 }
 
-func (s *Story) node(o any) {
+func (s *Run) node(o any) {
 	node := o.(*corev1.Node)
 	name, now := "node/"+node.Name, time.Now()
 	for _, r := range s.of(node.Labels[poolLabel], node.Name) {
@@ -114,22 +114,22 @@ func (s *Story) node(o any) {
 	}
 }
 
-func (s *Story) nodeClaim(o any) {
+func (s *Run) nodeClaim(o any) {
 	claim := o.(*unstructured.Unstructured)
 	for _, r := range s.of(claim.GetLabels()[poolLabel], claim.GetName()) {
 		r.marks.mark(nodeClaimCreated, "nodeclaim/"+claim.GetName(), "for a node of "+r.pool, time.Now())
 	}
 }
 
-func (s *Story) sync(o any) {
+func (s *Run) sync(o any) {
 	sync := o.(*unstructured.Unstructured)
 	if is, _, message := ready(sync); is && sync.GetName() == s.syncName() {
 		s.marks.mark(syncReady, "sync/"+sync.GetName(), message, time.Now())
 	}
 }
 
-// watchCloud marks what AWS sees of Karpenter's instances.
-func (s *Story) watchCloud(ctx context.Context) {
+// watchCloud marks what AWS reports of Karpenter's instances.
+func (s *Run) watchCloud(ctx context.Context) {
 	for e := range s.environment.AWS.Watch(ctx) {
 		object := "instance/" + e.Instance.ID
 		for _, r := range s.of(e.Instance.Tags[poolLabel], e.Instance.ID) {
@@ -144,8 +144,8 @@ func (s *Story) watchCloud(ctx context.Context) {
 	}
 }
 
-// endOf says who ended an instance.
-func (s *Story) endOf(id string) string {
+// endOf is who ended an instance.
+func (s *Run) endOf(id string) string {
 	for _, c := range s.environment.AWS.Calls() {
 		if c.Operation == "TerminateInstances" && strings.Contains(c.Params, id) {
 			return c.Operation
@@ -165,7 +165,7 @@ func fleetCall(calls []aws.Call, launched aws.Instance) time.Time {
 	return launched.Launched
 }
 
-// younger says whether a node is younger than the pod that runs on it.
+// younger reports whether a node is younger than the pod that runs on it.
 func younger(node *corev1.Node, pod *corev1.Pod) string {
 	if node != nil && pod.CreationTimestamp.Before(&node.CreationTimestamp) {
 		return "on a node that did not exist when it was created"

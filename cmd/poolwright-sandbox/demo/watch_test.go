@@ -69,7 +69,7 @@ func TestTheTextFitsIntoAPage(t *testing.T) {
 	for _, e := range []Event{
 		{Event: syncReady, Object: "sync/dev", Detail: "Applied revision main@sha1:f74d83fa3bf381d02dc454f48c0cf211dca6f167: 23 objects"},
 		{Event: awsDriftInjected, Object: "rule/" + spotRule, Detail: "by hand: disabled; spot nodes would end without warning"},
-		{Event: pullRetold, Object: "nodes#1", Detail: "⛔ 2 objects · 1 node replaced in 2–20 min · 1 pod will not be recreated · −$0.16/h spot · quota ok"},
+		{Event: commentEdited, Object: "nodes#1", Detail: "⛔ 2 objects · 1 node replaced in 2–20 min · 1 pod will not be recreated · −$0.16/h spot · quota ok"},
 		{Event: podBound, Object: "pod/tinyllama-inference", Detail: "to ip-10-0-64-4.eu-west-1.compute.internal"},
 	} {
 		e.At = start.Add(time.Second)

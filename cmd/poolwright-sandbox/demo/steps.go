@@ -27,32 +27,32 @@ const (
 	repository      = "nodes"
 )
 
-// opening is what every story begins with: from the push to an engine that runs. What is
+// opening is what every run begins with: from the push to an engine that runs. What is
 // watched from then on is watched until ctx ends.
-func (s *Story) opening(ctx context.Context) []chapter {
-	return []chapter{
-		{then: []string{worldReady}},
-		{does: s.push, then: []string{gitPushed}},
-		{does: s.bootstrap},
-		{does: s.startController},
-		{does: func(context.Context) error { return s.watchCRDs(ctx) }, then: []string{syncReady}},
+func (s *Run) opening(ctx context.Context) []scenarioStep {
+	return []scenarioStep{
+		{events: []string{sandboxReady}},
+		{action: s.push, events: []string{gitPushed}},
+		{action: s.bootstrap},
+		{action: s.startController},
+		{action: func(context.Context) error { return s.watchCRDs(ctx) }, events: []string{syncReady}},
 		// The engine starts when the Cluster object has come from Git.
-		{does: s.engineReady},
+		{action: s.engineReady},
 	}
 }
 
-// closing is what every story ends with.
-func (s *Story) closing() []chapter {
-	return []chapter{{does: s.zero, then: []string{worldZero}}}
+// closing is what every run ends with.
+func (s *Run) closing() []scenarioStep {
+	return []scenarioStep{{action: s.noNodesLeft, events: []string{nodesZero}}}
 }
 
-// launch creates a role's workload; then comes what brings its first node.
-func (s *Story) launch(r *role) chapter {
-	return chapter{does: func(ctx context.Context) error { return s.create(ctx, r) }, of: r, then: arrival(r)}
+// createWorkload creates a workload; then comes what brings its first node.
+func (s *Run) createWorkload(r *workload) scenarioStep {
+	return scenarioStep{action: func(ctx context.Context) error { return s.create(ctx, r) }, workload: r, events: nodeLaunchEvents(r)}
 }
 
-// arrival is how a node comes for a pod.
-func arrival(r *role) []string {
+// nodeLaunchEvents is how a node comes for a pod.
+func nodeLaunchEvents(r *workload) []string {
 	events := []string{podPending, nodeClaimCreated, fleetRequested, nodeRegistered, gpuAllocatable, nodeInitialized, podBound, podRunning}
 	if !r.needsGPU {
 		events = slices.DeleteFunc(events, func(e string) bool { return e == gpuAllocatable })
@@ -60,14 +60,14 @@ func arrival(r *role) []string {
 	return events
 }
 
-// leave deletes a role's workload; then comes what ends its last node.
-func (s *Story) leave(r *role) chapter {
-	return chapter{does: func(ctx context.Context) error { return s.remove(ctx, r) }, of: r, then: []string{podDeleted, instanceTerminated}}
+// deleteWorkload deletes a workload; then comes what ends its last node.
+func (s *Run) deleteWorkload(r *workload) scenarioStep {
+	return scenarioStep{action: func(ctx context.Context) error { return s.remove(ctx, r) }, workload: r, events: []string{podDeleted, instanceTerminated}}
 }
 
 // prepare is what a platform team has done before: a namespace, a user, a token,
 // an empty repository and a working copy of the example.
-func (s *Story) prepare(ctx context.Context) error {
+func (s *Run) prepare(ctx context.Context) error {
 	if err := s.namespace(ctx, systemNamespace); err != nil {
 		return err
 	}
@@ -91,7 +91,7 @@ func (s *Story) prepare(ctx context.Context) error {
 	return s.watch(ctx)
 }
 
-func (s *Story) namespace(ctx context.Context, name string) error {
+func (s *Run) namespace(ctx context.Context, name string) error {
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	if _, err := s.kube.CoreV1().Namespaces().Create(ctx, ns, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("creating namespace %s: %w", name, err)
@@ -100,18 +100,18 @@ func (s *Story) namespace(ctx context.Context, name string) error {
 }
 
 // push makes the example the first commit of a new repository.
-func (s *Story) push(ctx context.Context) error {
+func (s *Run) push(ctx context.Context) error {
 	commit, err := s.repo.push(ctx, "Add the node pools")
 	if err != nil {
 		return err
 	}
-	s.marks.mark(gitPushed, repository+"@main", "first commit "+commit[:8]+": "+s.tale.holds, time.Now())
+	s.marks.mark(gitPushed, repository+"@main", "first commit "+commit[:8]+": "+s.scenario.contents, time.Now())
 	return nil
 }
 
 // bootstrap makes the AWS half, installs Poolwright and points the cluster at
 // the repository, with the command of a user's first day.
-func (s *Story) bootstrap(ctx context.Context) error {
+func (s *Run) bootstrap(ctx context.Context) error {
 	secret := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Name: "git", Namespace: systemNamespace},
 		StringData: map[string]string{"username": s.repo.user, "password": s.repo.token},
@@ -119,7 +119,7 @@ func (s *Story) bootstrap(ctx context.Context) error {
 	if _, err := s.kube.CoreV1().Secrets(systemNamespace).Create(ctx, secret, metav1.CreateOptions{}); err != nil {
 		return fmt.Errorf("creating the Git credentials: %w", err)
 	}
-	// The kubelets here are played: no image is pulled, and nothing to wait for.
+	// The kubelets here are simulated: no image is pulled, and nothing to wait for.
 	args := []string{"bootstrap", filepath.Join(s.repo.dir, s.Setup.Path),
 		"--name=" + s.syncName(), "--url=" + s.repo.url, "--secret=git", "--image=sandbox.invalid/poolwright:demo", "--yes", "--wait=false"}
 	if s.Setup.SyncFile != "" {
@@ -132,7 +132,7 @@ func (s *Story) bootstrap(ctx context.Context) error {
 }
 
 // changeSync is a merge patch of the Sync.
-func (s *Story) changeSync(ctx context.Context, patch string) error {
+func (s *Run) changeSync(ctx context.Context, patch string) error {
 	_, err := s.dyn.Resource(syncs()).Namespace(systemNamespace).Patch(ctx, s.syncName(), types.MergePatchType, []byte(patch), metav1.PatchOptions{})
 	if err != nil {
 		return fmt.Errorf("changing the Sync: %w", err)
@@ -141,9 +141,9 @@ func (s *Story) changeSync(ctx context.Context, patch string) error {
 }
 
 // product runs one of poolwright's commands to its end, as a user would in a shell
-// with the world's exports, and returns its standard output. An *exec.ExitError
+// with the sandbox's exports, and returns its standard output. An *exec.ExitError
 // among its errors holds the exit code.
-func (s *Story) product(ctx context.Context, args ...string) ([]byte, error) {
+func (s *Run) product(ctx context.Context, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, s.Product, args...)
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH")}
 	for name, value := range s.environment.Env() {
@@ -151,19 +151,19 @@ func (s *Story) product(ctx context.Context, args ...string) ([]byte, error) {
 	}
 	out, err := cmd.Output()
 	if err != nil {
-		said := out
+		output := out
 		if exit, ok := errors.AsType[*exec.ExitError](err); ok {
-			said = append(slices.Clone(out), exit.Stderr...)
+			output = append(slices.Clone(out), exit.Stderr...)
 		}
-		return out, fmt.Errorf("poolwright %s: %w\n%s", args[0], err, said)
+		return out, fmt.Errorf("poolwright %s: %w\n%s", args[0], err, output)
 	}
 	return out, nil
 }
 
-// startController runs the product beside the world, in the place of the pods
-// that the played kubelets only pretend to run. It brings Karpenter's kinds, which
-// the story watches.
-func (s *Story) startController(ctx context.Context) (err error) {
+// startController runs the product beside the sandbox, in the place of the pods
+// that the simulated kubelets only pretend to run. It brings Karpenter's kinds, which
+// the run watches.
+func (s *Run) startController(ctx context.Context) (err error) {
 	s.controller, err = s.environment.Run("poolwright", s.Product, "run",
 		"--metrics-addr=127.0.0.1:0", "--health-addr=0", "--cache-dir="+filepath.Join(s.environment.Dir, "mirrors"))
 	if err != nil {
@@ -177,7 +177,7 @@ func (s *Story) startController(ctx context.Context) (err error) {
 
 // engineReady waits for the engine and its pools. The engine starts only after
 // the Cluster object has come from Git, so this is part of the first apply.
-func (s *Story) engineReady(ctx context.Context) error {
+func (s *Run) engineReady(ctx context.Context) error {
 	return s.retry(ctx, "waiting for the engine", func() error {
 		list, err := s.dyn.Resource(clusters()).List(ctx, metav1.ListOptions{})
 		if err != nil {
@@ -189,7 +189,7 @@ func (s *Story) engineReady(ctx context.Context) error {
 		if _, reason, message := ready(&list.Items[0]); reason != "EngineRunning" {
 			return fmt.Errorf("cluster is %s: %s", reason, message)
 		}
-		for _, r := range s.tale.roles {
+		for _, r := range s.scenario.workloads {
 			if err := s.poolReady(ctx, r.pool); err != nil {
 				return err
 			}
@@ -198,9 +198,9 @@ func (s *Story) engineReady(ctx context.Context) error {
 	})
 }
 
-// poolReady is nil once a pool can be launched from, and else says what its class
+// poolReady is nil once a pool can be launched from, and else an error with what its class
 // lacks.
-func (s *Story) poolReady(ctx context.Context, name string) error {
+func (s *Run) poolReady(ctx context.Context, name string) error {
 	pool, err := s.dyn.Resource(nodePools()).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
 		return err
@@ -220,8 +220,8 @@ func (s *Story) poolReady(ctx context.Context, name string) error {
 
 // create creates the workload, with one pod where it starts with none: whatever
 // would scale it is not here.
-func (s *Story) create(ctx context.Context, r *role) error {
-	if err := s.namespace(ctx, r.maker.GetNamespace()); err != nil {
+func (s *Run) create(ctx context.Context, r *workload) error {
+	if err := s.namespace(ctx, r.owner.GetNamespace()); err != nil {
 		return err
 	}
 	for _, object := range r.objects {
@@ -246,15 +246,15 @@ func (s *Story) create(ctx context.Context, r *role) error {
 }
 
 // resource is where an object is created and deleted.
-func (s *Story) resource(object *unstructured.Unstructured) dynamic.ResourceInterface {
+func (s *Run) resource(object *unstructured.Unstructured) dynamic.ResourceInterface {
 	kind, _ := meta.UnsafeGuessKindToResource(object.GroupVersionKind())
 	return s.dyn.Resource(kind).Namespace(object.GetNamespace())
 }
 
 // remove deletes what makes the workload's pods, and waits until these are gone.
-func (s *Story) remove(ctx context.Context, r *role) error {
+func (s *Run) remove(ctx context.Context, r *workload) error {
 	background := metav1.DeletePropagationBackground
-	if err := s.resource(r.maker).Delete(ctx, r.maker.GetName(), metav1.DeleteOptions{PropagationPolicy: &background}); err != nil {
+	if err := s.resource(r.owner).Delete(ctx, r.owner.GetName(), metav1.DeleteOptions{PropagationPolicy: &background}); err != nil {
 		return fmt.Errorf("deleting %s: %w", r.title(), err)
 	}
 	err := s.retry(ctx, "waiting for the pods' end", func() error {
@@ -271,17 +271,17 @@ func (s *Story) remove(ctx context.Context, r *role) error {
 	return nil
 }
 
-// podsOf lists the pods of a role's workload.
-func (s *Story) podsOf(ctx context.Context, r *role) ([]corev1.Pod, error) {
-	list, err := s.kube.CoreV1().Pods(r.maker.GetNamespace()).List(ctx, metav1.ListOptions{})
+// podsOf lists the pods of a workload.
+func (s *Run) podsOf(ctx context.Context, r *workload) ([]corev1.Pod, error) {
+	list, err := s.kube.CoreV1().Pods(r.owner.GetNamespace()).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("listing pods: %w", err)
 	}
-	return slices.DeleteFunc(list.Items, func(p corev1.Pod) bool { return !r.makes(&p) }), nil
+	return slices.DeleteFunc(list.Items, func(p corev1.Pod) bool { return !r.owns(&p) }), nil
 }
 
-// zero waits until nothing is left that Karpenter made.
-func (s *Story) zero(ctx context.Context) error {
+// noNodesLeft waits until nothing is left that Karpenter made.
+func (s *Run) noNodesLeft(ctx context.Context) error {
 	err := s.retry(ctx, "waiting for zero", func() error {
 		var left []string
 		claims, err := s.dyn.Resource(nodeClaims()).List(ctx, metav1.ListOptions{})
@@ -308,21 +308,21 @@ func (s *Story) zero(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.marks.mark(worldZero, s.pools(), "no NodeClaim, no node, no instance: $0/h", time.Now())
+	s.marks.mark(nodesZero, s.pools(), "no NodeClaim, no node, no instance: $0/h", time.Now())
 	return nil
 }
 
-// pools names the pools that the story is about.
-func (s *Story) pools() string {
+// pools names the pools that the run is about.
+func (s *Run) pools() string {
 	var names []string
-	for _, r := range s.tale.roles {
+	for _, r := range s.scenario.workloads {
 		names = append(names, "nodepool/"+r.pool)
 	}
 	return strings.Join(names, " ")
 }
 
 // gpuNodes counts the nodes of Karpenter's; -1 where they cannot be listed.
-func (s *Story) gpuNodes(ctx context.Context) int {
+func (s *Run) gpuNodes(ctx context.Context) int {
 	nodes, err := s.kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: "karpenter.sh/nodepool"})
 	if err != nil {
 		return -1

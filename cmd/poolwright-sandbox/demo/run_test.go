@@ -16,17 +16,17 @@ import (
 	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/setups"
 )
 
-func TestEverySetUpHasAStoryThatItsExampleCanPlay(t *testing.T) {
-	known := tales()
+func TestEverySetUpHasAScenarioThatItsExampleCanRun(t *testing.T) {
+	known := scenarios()
 	for _, setup := range setups.All() {
 		t.Run(setup.Name, func(t *testing.T) {
-			told, ok := known[setup.Name]
+			scenario, ok := known[setup.Name]
 			if !ok {
-				t.Fatal("there is no story of it")
+				t.Fatal("there is no scenario of it")
 			}
 			example := filepath.Join("..", "..", "..", "examples", setup.Name)
 			manifests := manifestsOf(t, example)
-			for _, r := range told.roles {
+			for _, r := range scenario.workloads {
 				if err := r.load(example); err != nil {
 					t.Error(err)
 				}
@@ -34,13 +34,13 @@ func TestEverySetUpHasAStoryThatItsExampleCanPlay(t *testing.T) {
 					t.Errorf("the example has no pool %s", r.pool)
 				}
 			}
-			if len(told.chapters(&Story{}, told.roles)) == 0 {
-				t.Error("it has no chapters")
+			if len(scenario.steps(&Run{}, scenario.workloads)) == 0 {
+				t.Error("it has no steps")
 			}
 		})
 	}
 	if len(known) != len(setups.All()) {
-		t.Errorf("there are %d stories for %d set-ups", len(known), len(setups.All()))
+		t.Errorf("there are %d scenarios for %d set-ups", len(known), len(setups.All()))
 	}
 }
 
@@ -61,7 +61,7 @@ func manifestsOf(t *testing.T, example string) string {
 	return all.String()
 }
 
-func TestTheWorkloadSaysWhichPodsAreItsOwn(t *testing.T) {
+func TestTheWorkloadOwnsItsPodsAlone(t *testing.T) {
 	examples := filepath.Join("..", "..", "..", "examples")
 	pod := func(namespace, name, app string) *corev1.Pod {
 		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{"app": app}}}
@@ -87,31 +87,31 @@ func TestTheWorkloadSaysWhichPodsAreItsOwn(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := tales()[c.setup].roles[0]
+			r := scenarios()[c.setup].workloads[0]
 			if err := r.load(filepath.Join(examples, c.setup)); err != nil {
 				t.Fatal(err)
 			}
 			if r.pods() != c.pods || r.title() != c.title || r.needsGPU != c.gpu {
 				t.Errorf("it has %d pods of %s, GPUs: %t", r.pods(), r.title(), r.needsGPU)
 			}
-			if !r.makes(c.ours) || r.makes(c.other) {
-				t.Errorf("it knows its own: %t, and another as its own: %t", r.makes(c.ours), r.makes(c.other))
+			if !r.owns(c.ours) || r.owns(c.other) {
+				t.Errorf("it knows its own: %t, and another as its own: %t", r.owns(c.ours), r.owns(c.other))
 			}
 		})
 	}
 }
 
-func TestARoleThatFollowsIsBlindForWhatTheFirstHasSeen(t *testing.T) {
-	first := newRole("gpu", "1 GPU")
-	first.concerns("i-1")
+func TestAWorkloadIgnoresWhatAnEarlierOneHasObserved(t *testing.T) {
+	first := newWorkload("gpu", "1 GPU")
+	first.claims("i-1")
 	next := first.again()
-	next.follow(first)
-	if next.concerns("i-1") || !next.concerns("i-2") || !first.concerns("i-2") {
+	next.ignore(first)
+	if next.claims("i-1") || !next.claims("i-2") || !first.claims("i-2") {
 		t.Error("it must know what is new, and that alone")
 	}
 }
 
-func TestASummaryHoldsTheTimesThatTheStoryHas(t *testing.T) {
+func TestASummaryHasTheTimesOfTheRun(t *testing.T) {
 	at := time.Unix(0, 0)
 	marks := newTimeline()
 	marks.mark(podPending, "pod/p", "", at)
@@ -149,13 +149,13 @@ func TestANodeThatWasKeptDidNotEndWithItsPod(t *testing.T) {
 	}
 }
 
-func TestOnlyTheNamedPoolIsHurried(t *testing.T) {
+func TestOnlyTheNamedPoolIsShortened(t *testing.T) {
 	const text = "name: first\nconsolidateAfter: 1m\n---\nname: gpu\nconsolidateAfter: 1m\n---\nname: gpu-class\nconsolidateAfter: 1m\n"
 	got, err := shortenConsolidateAfter("gpu", "1m")(text)
 	if want := "name: first\nconsolidateAfter: 1m\n---\nname: gpu\nconsolidateAfter: 10s\n---\nname: gpu-class\nconsolidateAfter: 1m\n"; err != nil || got != want {
 		t.Errorf("got %q, %v", got, err)
 	}
 	if _, err := shortenConsolidateAfter("other", "1m")(text); err == nil {
-		t.Error("a pool that is not there was hurried")
+		t.Error("a pool that is not there was shortened")
 	}
 }

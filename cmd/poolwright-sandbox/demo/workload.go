@@ -17,38 +17,38 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 )
 
-// role is a workload, the pool that serves it, and what was seen of both.
-type role struct {
+// workload is a workload with the pool that serves it, and what was observed of both.
+type workload struct {
 	pool string
 	// files are below the example's folder workloads.
 	files []string
-	// asks is what a pod of it asks for, in words.
-	asks string
-	workload
+	// requests is what a pod of it requests, as text.
+	requests string
+	workloadObjects
 	marks *timeline
-	// old are the names of what an earlier role was about.
-	old map[string]bool
+	// ignored are the names of what an earlier workload had.
+	ignored map[string]bool
 
-	mu   sync.Mutex
-	seen map[string]bool
+	mu       sync.Mutex
+	observed map[string]bool
 }
 
-// workload is what a role's files hold.
-type workload struct {
+// workloadObjects is what a workload's files contain.
+type workloadObjects struct {
 	objects []*unstructured.Unstructured
-	// maker is the one among them that makes the pods.
-	maker *unstructured.Unstructured
+	// owner is the one among them that makes the pods.
+	owner *unstructured.Unstructured
 	// selects are the pods' labels; a single pod is known by its name.
 	selects  labels.Selector
 	needsGPU bool
 }
 
-func newRole(pool, asks string, files ...string) *role {
-	return &role{pool: pool, files: files, asks: asks, marks: newTimeline(), seen: map[string]bool{}}
+func newWorkload(pool, asks string, files ...string) *workload {
+	return &workload{pool: pool, files: files, requests: asks, marks: newTimeline(), observed: map[string]bool{}}
 }
 
 // load reads the workload.
-func (r *role) load(example string) error {
+func (r *workload) load(example string) error {
 	for _, file := range r.files {
 		path := filepath.Join(example, "workloads", file)
 		text, err := os.ReadFile(path)
@@ -65,14 +65,14 @@ func (r *role) load(example string) error {
 			r.add(object)
 		}
 	}
-	if r.maker == nil {
+	if r.owner == nil {
 		return fmt.Errorf("the workload %s of %s makes no pods", strings.Join(r.files, ", "), example)
 	}
 	return nil
 }
 
 // add takes an object in, and knows by its containers whether it makes the pods.
-func (w *workload) add(object *unstructured.Unstructured) {
+func (w *workloadObjects) add(object *unstructured.Unstructured) {
 	w.objects = append(w.objects, object)
 	path, selects := []string{"spec", "template", "spec", "containers"}, labels.Everything()
 	if object.GetKind() == "Pod" {
@@ -85,7 +85,7 @@ func (w *workload) add(object *unstructured.Unstructured) {
 	if len(containers) == 0 {
 		return
 	}
-	w.maker, w.selects = object, selects
+	w.owner, w.selects = object, selects
 	for _, c := range containers {
 		if c, ok := c.(map[string]any); ok {
 			_, asked, _ := unstructured.NestedFieldNoCopy(c, "resources", "limits", gpuResource)
@@ -94,47 +94,47 @@ func (w *workload) add(object *unstructured.Unstructured) {
 	}
 }
 
-// makes tells whether a pod is one of the workload's.
-func (w *workload) makes(pod *corev1.Pod) bool {
-	single := w.maker.GetKind() == "Pod"
-	return pod.Namespace == w.maker.GetNamespace() && (!single || pod.Name == w.maker.GetName()) && w.selects.Matches(labels.Set(pod.Labels))
+// owns reports whether a pod is one of the workload's.
+func (w *workloadObjects) owns(pod *corev1.Pod) bool {
+	single := w.owner.GetKind() == "Pod"
+	return pod.Namespace == w.owner.GetNamespace() && (!single || pod.Name == w.owner.GetName()) && w.selects.Matches(labels.Set(pod.Labels))
 }
 
 // pods is how many pods the workload has when it is complete. One that starts
 // with none is scaled to one.
-func (w *workload) pods() int {
-	replicas, _, _ := unstructured.NestedInt64(w.maker.Object, "spec", "replicas")
+func (w *workloadObjects) pods() int {
+	replicas, _, _ := unstructured.NestedInt64(w.owner.Object, "spec", "replicas")
 	return max(int(replicas), 1)
 }
 
 // title names what makes the pods.
-func (w *workload) title() string {
-	return strings.ToLower(w.maker.GetKind()) + "/" + w.maker.GetName()
+func (w *workloadObjects) title() string {
+	return strings.ToLower(w.owner.GetKind()) + "/" + w.owner.GetName()
 }
 
-// again is the role of the same workload on another node. It enters blind for all
-// that the first has seen until then.
-func (r *role) again() *role {
-	next := newRole(r.pool, r.asks)
-	next.workload = r.workload
+// again is the same workload on another node. It ignores all that the first has
+// observed until then.
+func (r *workload) again() *workload {
+	next := newWorkload(r.pool, r.requests)
+	next.workloadObjects = r.workloadObjects
 	return next
 }
 
-// follow has a role take no notice of what an earlier one has seen.
-func (r *role) follow(earlier *role) {
+// ignore has a workload take no notice of what an earlier one has observed.
+func (r *workload) ignore(earlier *workload) {
 	earlier.mu.Lock()
 	defer earlier.mu.Unlock()
-	r.old = maps.Clone(earlier.seen)
+	r.ignored = maps.Clone(earlier.observed)
 }
 
-// concerns tells whether an object is the role's business. A name is enough: those
+// claims reports whether an object belongs to the workload. A name is enough: those
 // of nodes, claims, instances and pods never agree.
-func (r *role) concerns(name string) bool {
-	if r.old[name] {
+func (r *workload) claims(name string) bool {
+	if r.ignored[name] {
 		return false
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.seen[name] = true
+	r.observed[name] = true
 	return true
 }
