@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -39,7 +40,7 @@ func (r *SyncReconciler) SetupWithManager(mgr manager.Manager) error {
 	}
 	err = ctrl.NewControllerManagedBy(mgr).
 		Named("poolwright.sync").
-		For(&v1alpha1.Sync{}, builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}))).
+		For(&v1alpha1.Sync{}, builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, predicate.Funcs{UpdateFunc: requested}))).
 		WatchesRawSource(source.Channel(wake, &handler.EnqueueRequestForObject{})).
 		WithOptions(controller.Options{MaxConcurrentReconciles: 4}).
 		Complete(r)
@@ -47,4 +48,16 @@ func (r *SyncReconciler) SetupWithManager(mgr manager.Manager) error {
 		return fmt.Errorf("registering the Sync controller: %w", err)
 	}
 	return nil
+}
+
+// requested reports whether an update of a Sync changes an annotation by which a run is
+// asked for or something is allowed. Other annotations, such as the time of a webhook or what
+// kubectl and other controllers keep there, change nothing that a run depends on.
+func requested(e event.UpdateEvent) bool {
+	if e.ObjectOld == nil || e.ObjectNew == nil {
+		return false
+	}
+	before, after := e.ObjectOld.GetAnnotations(), e.ObjectNew.GetAnnotations()
+	return slices.ContainsFunc([]string{v1alpha1.ReconcileAnnotation, v1alpha1.ConfirmAnnotation, v1alpha1.UpdateParametersAnnotation},
+		func(name string) bool { return before[name] != after[name] })
 }
