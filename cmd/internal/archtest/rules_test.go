@@ -132,7 +132,7 @@ var directions = []direction{
 		forbids: func(_ *pkg, i string) bool { dir, ok := ours(i); return ok && within(dir, "provision/sandbox") },
 	},
 	{
-		why:  "concrete adapters meet only in cmd/internal/wire, and in the process that wire starts for what is hostile; a command's package has those of its one task",
+		why:  "concrete adapters meet only in cmd/internal/wire, and in the process that wire starts for what is hostile; a package has those of its one task",
 		from: func(p *pkg) bool { return !p.in("cmd/internal/wire", "cmd/internal/child") },
 		forbids: func(p *pkg, i string) bool {
 			dir, ok := ours(i)
@@ -159,11 +159,14 @@ var directions = []direction{
 	},
 }
 
-// tasks are the adapters that the packages of single commands may import, by package.
+// tasks are the adapters that packages of one task may import, by package: those of single
+// commands, and the controller that starts and stops the engine.
 var tasks = map[string][]string{
 	"cmd/internal/install": {"gitsource/dir", "reconciler/targets/aws", "reconciler/targets/kubernetes", "provision/engine"},
 	"cmd/internal/migrate": {"gitsource/dir"},
 	"cmd/internal/crds":    {"provision/engine"},
+
+	"reconciler/controller/cluster": {"provision/engine"},
 }
 
 // targetOf is the name of the target in whose folder dir lies.

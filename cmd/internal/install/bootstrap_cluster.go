@@ -20,6 +20,7 @@ import (
 	"github.com/poolwright/poolwright/provision/engine/gate"
 	"github.com/poolwright/poolwright/provision/engine/preflight"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/controller/cluster"
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
@@ -55,7 +56,7 @@ func declaredCluster(folder string, set state.Set) (declaredEKS, error) {
 	return declaredEKS{spec: c.Spec, origin: found[0].Origin}, nil
 }
 
-func (d declaredEKS) settings() engine.Settings { return wire.EngineSettings(d.spec) }
+func (d declaredEKS) settings() engine.Settings { return cluster.EngineSettings(d.spec) }
 
 // embedded reports whether the engine is to run here, which is the default.
 func (d declaredEKS) embedded() bool {

@@ -16,9 +16,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/poolwright/poolwright/cmd/internal/wire"
 	"github.com/poolwright/poolwright/provision/engine/gate"
 	"github.com/poolwright/poolwright/provision/engine/takeover"
+	"github.com/poolwright/poolwright/reconciler/controller/cluster"
 	"github.com/poolwright/poolwright/reconciler/state/owner"
 	"github.com/poolwright/poolwright/reconciler/targets/kubernetes"
 )
@@ -246,7 +246,7 @@ func (b *Bootstrap) onlyOneWaits(ctx context.Context) (bool, string, error) {
 		return false, "", err
 	case ready == nil:
 		return false, "waiting until the Sync has brought the Cluster and a controller that leads has looked at it", nil
-	case ready.Reason == wire.EngineRunning:
+	case ready.Reason == cluster.EngineRunning:
 		return true, "the engine runs already, for the other Karpenter holds no lease and has no ready pod", nil
 	case ready.Reason != string(gate.OtherKarpenter):
 		return false, "the engine is not ready to take over: " + ready.Message, nil
@@ -262,7 +262,7 @@ func (b *Bootstrap) engineRuns(ctx context.Context) (bool, string, error) {
 		return false, "", err
 	case ready == nil:
 		return false, "waiting until a controller that leads has looked at the Cluster", nil
-	case ready.Reason == wire.EngineRunning:
+	case ready.Reason == cluster.EngineRunning:
 		return true, "the engine runs", nil
 	case ready.Reason == string(gate.OtherKarpenter):
 		return false, "waiting until the other Karpenter is gone: " + ready.Message, nil
@@ -270,15 +270,15 @@ func (b *Bootstrap) engineRuns(ctx context.Context) (bool, string, error) {
 	return false, ready.Message, nil
 }
 
-// engineReady is wire.EngineReady as the controller says it that leads now: nobody takes
+// engineReady is wire.Ready as the controller says it that leads now: nobody takes
 // back what one said that is gone. Only one with the engine can say that it runs.
 func (b *Bootstrap) engineReady(ctx context.Context) (*metav1.Condition, error) {
-	ready, err := wire.EngineReady(ctx, b.direct)
+	ready, err := cluster.Ready(ctx, b.direct)
 	if err != nil || ready == nil {
 		return nil, err
 	}
 	lease, leads, err := b.leader.read(ctx, b.direct, b.req.Namespace)
-	if err != nil || !leads || ready.Reason == wire.EngineRunning && !lease.engine {
+	if err != nil || !leads || ready.Reason == cluster.EngineRunning && !lease.engine {
 		return nil, err
 	}
 	return ready, nil

@@ -20,6 +20,7 @@ import (
 	"github.com/poolwright/poolwright/provision/engine/gate"
 	"github.com/poolwright/poolwright/provision/engine/takeover"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/controller/cluster"
 )
 
 // unseenKarpenter elects no leader.
@@ -89,15 +90,15 @@ func TestATakeOverBelievesOnlyAControllerThatLeads(t *testing.T) {
 		crashed     bool // nobody renews
 		scales, run bool
 	}{
-		"the engine runs":                                   {wire.EngineRunning, leading("pod-1", 0, true), false, true, true},
-		"it runs, and its clock is ahead of ours":           {wire.EngineRunning, leading("pod-1", 5*time.Minute, true), false, true, true},
-		"it runs, and its clock is behind ours":             {wire.EngineRunning, leading("pod-1", -5*time.Minute, true), false, true, true},
-		"it ran, and nobody ever led":                       {wire.EngineRunning, nil, false, false, false},
-		"it ran, and the controller was scaled to zero":     {wire.EngineRunning, leading("", 0, true), false, false, false},
-		"it ran, and the controller crashed just now":       {wire.EngineRunning, leading("pod-1", 0, true), true, false, false},
-		"it ran, and its clock was ahead when it crashed":   {wire.EngineRunning, leading("pod-1", 5*time.Minute, true), true, false, false},
-		"it ran, and its clock was behind when it crashed":  {wire.EngineRunning, leading("pod-1", -5*time.Minute, true), true, false, false},
-		"it ran, and who leads now does without":            {wire.EngineRunning, leading("pod-2", 0, false), false, false, false},
+		"the engine runs":                                   {cluster.EngineRunning, leading("pod-1", 0, true), false, true, true},
+		"it runs, and its clock is ahead of ours":           {cluster.EngineRunning, leading("pod-1", 5*time.Minute, true), false, true, true},
+		"it runs, and its clock is behind ours":             {cluster.EngineRunning, leading("pod-1", -5*time.Minute, true), false, true, true},
+		"it ran, and nobody ever led":                       {cluster.EngineRunning, nil, false, false, false},
+		"it ran, and the controller was scaled to zero":     {cluster.EngineRunning, leading("", 0, true), false, false, false},
+		"it ran, and the controller crashed just now":       {cluster.EngineRunning, leading("pod-1", 0, true), true, false, false},
+		"it ran, and its clock was ahead when it crashed":   {cluster.EngineRunning, leading("pod-1", 5*time.Minute, true), true, false, false},
+		"it ran, and its clock was behind when it crashed":  {cluster.EngineRunning, leading("pod-1", -5*time.Minute, true), true, false, false},
+		"it ran, and who leads now does without":            {cluster.EngineRunning, leading("pod-2", 0, false), false, false, false},
 		"another Karpenter holds it":                        {string(gate.OtherKarpenter), leading("pod-1", 0, false), false, true, false},
 		"another Karpenter holds it, by a clock behind":     {string(gate.OtherKarpenter), leading("pod-1", -5*time.Minute, false), false, true, false},
 		"another Karpenter held it, and nobody leads now":   {string(gate.OtherKarpenter), leading("", 0, false), false, false, false},
@@ -140,7 +141,7 @@ func takesOverTwice(t *testing.T) {
 	d, three := karpenters("karpenter")[0], int32(3)
 	d.Spec.Replicas = &three
 	running := eks(func(c *v1alpha1.Cluster) {
-		c.Status.Conditions = []metav1.Condition{{Type: "Ready", Status: metav1.ConditionTrue, Reason: wire.EngineRunning, LastTransitionTime: metav1.Now()}}
+		c.Status.Conditions = []metav1.Condition{{Type: "Ready", Status: metav1.ConditionTrue, Reason: cluster.EngineRunning, LastTransitionTime: metav1.Now()}}
 	})
 	kube := renewing(live(t, d, running, leading("pod-1", 0, true)))
 	for _, turn := range []string{"first", "again"} {

@@ -11,6 +11,7 @@ import (
 	"github.com/poolwright/poolwright/provision/engine"
 	"github.com/poolwright/poolwright/provision/simulate"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/controller/cluster"
 	"github.com/poolwright/poolwright/reconciler/impact"
 )
 
@@ -26,19 +27,19 @@ func liveForecast(live client.Reader, fleet *impact.Fleet, in *child.Runner) imp
 // decidingCluster reads the Cluster that decides.
 func decidingCluster(live client.Reader) impact.LiveCluster {
 	return func(ctx context.Context) (*v1alpha1.Cluster, error) {
-		now, err := readStance(ctx, live)
-		return now.cluster, err
+		now, err := cluster.ReadDesired(ctx, live)
+		return now.Cluster, err
 	}
 }
 
 // drifted is simulate.Drifted with a cluster's settings of the engine.
-func drifted(ctx context.Context, cluster v1alpha1.ClusterSpec, live provision.Fleet) ([]provision.Node, map[string][]string, error) {
-	return simulate.Drifted(engine.Offline(ctx, EngineSettings(cluster)), live)
+func drifted(ctx context.Context, spec v1alpha1.ClusterSpec, live provision.Fleet) ([]provision.Node, map[string][]string, error) {
+	return simulate.Drifted(engine.Offline(ctx, cluster.EngineSettings(spec)), live)
 }
 
 // simulateIn runs simulations in children.
 func simulateIn(in *child.Runner) impact.Simulate {
-	return func(ctx context.Context, cluster v1alpha1.ClusterSpec, before, after provision.Fleet) (provision.Forecast, error) {
-		return in.Forecast(ctx, EngineSettings(cluster), before, after)
+	return func(ctx context.Context, spec v1alpha1.ClusterSpec, before, after provision.Fleet) (provision.Forecast, error) {
+		return in.Forecast(ctx, cluster.EngineSettings(spec), before, after)
 	}
 }

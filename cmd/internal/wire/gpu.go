@@ -154,7 +154,7 @@ func (g *gpus) holding(c client.Client) gpuhold.Config {
 func (g *gpus) addTo(mgr manager.Manager, a *attempt) error {
 	log := a.cfg.Logger.WithName("gpu")
 	events := recorder(mgr)
-	running := a.running()
+	running := a.cluster.Running()
 	cfg := readiness.Config{
 		Cache: g.seen.GetCache(), Client: g.seen.GetClient(), Live: g.seen.GetAPIReader(),
 		Replaces: func() bool { return running }, Backoff: g.book, Recorder: events, Registry: crmetrics.Registry,
@@ -176,7 +176,7 @@ func (g *gpus) addTo(mgr manager.Manager, a *attempt) error {
 	if err := mgr.Add(g.seen); err != nil {
 		return fmt.Errorf("registering the view of GPU nodes: %w", err)
 	}
-	err = mgr.Add(leading(func(ctx context.Context) error {
+	err = mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
 		if !g.lead(ctx, g.seen.GetAPIReader(), log) {
 			return nil
 		}

@@ -7,10 +7,11 @@ import (
 	"os"
 	"testing"
 
-	"github.com/poolwright/poolwright/cmd/internal/child"
-	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/client-go/kubernetes/scheme"
+
+	"github.com/poolwright/poolwright/cmd/internal/child"
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 )
 
 // TestMain plays the child where the test binary was started as one.

@@ -55,8 +55,8 @@ func fails(t *testing.T, errs ...error) (c client.Client, lists *int) {
 func TestAStartWaitsForAnAPIServerThatGoesAwayAtItsEnd(t *testing.T) {
 	c, lists := fails(t, apierrors.NewServiceUnavailable("away"))
 	now, err := prepare(t.Context(), c, Config{Namespace: "ours", Logger: logr.Discard()})
-	if err != nil || !now.on {
-		t.Errorf("got on %t, %v", now.on, err)
+	if err != nil || !now.EngineOn {
+		t.Errorf("got on %t, %v", now.EngineOn, err)
 	}
 	if *lists != 2 {
 		t.Errorf("the Cluster was read %d times, want once in each of two rounds", *lists)
@@ -90,11 +90,11 @@ func TestTheEngineRunsWithTheKindsOfItsGates(t *testing.T) {
 			},
 		})
 		now, err := prepare(t.Context(), c, Config{Namespace: "ours", Logger: logr.Discard()})
-		if err != nil || !now.on {
-			t.Fatalf("got on %t, %v", now.on, err)
+		if err != nil || !now.EngineOn {
+			t.Fatalf("got on %t, %v", now.EngineOn, err)
 		}
 		err = plain.Get(t.Context(), client.ObjectKey{Name: "capacitybuffers.autoscaling.x-k8s.io"}, &apiextensionsv1.CustomResourceDefinition{})
-		gate := now.settings.FeatureGates["CapacityBuffer"]
+		gate := now.Settings.FeatureGates["CapacityBuffer"]
 		if gates[gate] = true; gate != (err == nil) {
 			t.Errorf("turned on before request %d: the gate is %t, and reading its kind gives %v", at, gate, err)
 		}

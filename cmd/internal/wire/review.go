@@ -20,6 +20,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler"
 	"github.com/poolwright/poolwright/reconciler/admission"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/controller/cluster"
 	"github.com/poolwright/poolwright/reconciler/gitprovider"
 	"github.com/poolwright/poolwright/reconciler/impact"
 	"github.com/poolwright/poolwright/reconciler/preview"
@@ -135,12 +136,12 @@ func (a *attempt) whereabouts(ctx context.Context) (identity, name string, err e
 	if err := a.direct.Get(ctx, client.ObjectKey{Name: "kube-system"}, &system); err != nil {
 		return "", "", fmt.Errorf("reading namespace kube-system: %w", err)
 	}
-	now, err := readStance(ctx, a.direct)
+	now, err := cluster.ReadDesired(ctx, a.direct)
 	if err != nil {
 		return "", "", err
 	}
-	if now.cluster != nil {
-		name = now.cluster.Spec.Name
+	if now.Cluster != nil {
+		name = now.Cluster.Spec.Name
 	}
 	return string(system.UID), name, nil
 }

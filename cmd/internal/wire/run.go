@@ -38,6 +38,7 @@ import (
 	"github.com/poolwright/poolwright/provision/engine"
 	"github.com/poolwright/poolwright/provision/engine/gate"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/controller/cluster"
 	"github.com/poolwright/poolwright/reconciler/receiver"
 	"github.com/poolwright/poolwright/reconciler/rendercache"
 	"github.com/poolwright/poolwright/reconciler/ssmversion"
@@ -98,14 +99,18 @@ func Run(ctx context.Context, cfg Config) error {
 		return ignoreEnd(ctx, err)
 	}
 	cfg.mirrors = newMirrors(cfg)
-	a := &attempt{cfg: cfg, direct: direct, stance: now, started: time.Now(), aws: newAWSNews()}
+	a := &attempt{cfg: cfg, direct: direct}
 	a.children, a.renders = newChildren(), &rendercache.Cache{}
 	if a.fence, err = leaderelection.New(cfg.REST); err != nil {
 		return err
 	}
 	a.cfg.REST = a.fence.Config()
-	ctx, a.cancel = context.WithCancelCause(ctx)
-	defer a.cancel(nil)
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	a.cluster = cluster.New(cluster.Config{
+		REST: a.cfg.REST, Live: direct, Log: cfg.Logger, Restart: func() { cancel(ErrRestart) },
+		OwnLease: types.NamespacedName{Namespace: cfg.Namespace, Name: LeaseName},
+	}, now, time.Now())
 	if a.gpus, err = newGPUs(a); err != nil {
 		return ignoreEnd(ctx, err)
 	}
@@ -154,7 +159,7 @@ func DirectClient(cfg *rest.Config) (client.Client, error) {
 // prepare brings the CRDs and our namespace and reads what the engine is asked
 // to do, trying again for as long as the API server is away: a controller that
 // starts before its API server is ordinary.
-func prepare(ctx context.Context, direct client.Client, cfg Config) (stance, error) {
+func prepare(ctx context.Context, direct client.Client, cfg Config) (cluster.Desired, error) {
 	// Nodes may be waiting to be taken away: do not sleep long past an outage.
 	for wait := time.Second; ; wait = min(2*wait, 5*time.Second) {
 		now, err := prepareOnce(ctx, direct, cfg)
@@ -162,12 +167,12 @@ func prepare(ctx context.Context, direct client.Client, cfg Config) (stance, err
 			return now, nil
 		}
 		if apierrors.IsForbidden(err) {
-			return stance{}, fmt.Errorf("preparing the cluster: %w; give the controller the rights of config/rbac", err)
+			return cluster.Desired{}, fmt.Errorf("preparing the cluster: %w; give the controller the rights of config/rbac", err)
 		}
 		cfg.Logger.Error(err, "Preparing the cluster, trying again", "after", wait)
 		select {
 		case <-ctx.Done():
-			return stance{}, ctx.Err()
+			return cluster.Desired{}, ctx.Err()
 		case <-time.After(wait):
 		}
 	}
@@ -175,13 +180,13 @@ func prepare(ctx context.Context, direct client.Client, cfg Config) (stance, err
 
 // prepareOnce reads the Cluster once, so that the engine runs with the CRDs of the very
 // gates that it is started with. What changes meanwhile, the watcher finds.
-func prepareOnce(ctx context.Context, direct client.Client, cfg Config) (stance, error) {
+func prepareOnce(ctx context.Context, direct client.Client, cfg Config) (cluster.Desired, error) {
 	if err := errors.Join(EnsureNamespace(ctx, direct, cfg.Namespace), crds.InstallOwn(ctx, direct)); err != nil {
-		return stance{}, err
+		return cluster.Desired{}, err
 	}
-	now, err := readStance(ctx, direct)
+	now, err := cluster.ReadDesired(ctx, direct)
 	if err != nil {
-		return stance{}, err
+		return cluster.Desired{}, err
 	}
 	return now, installKarpenterCRDs(ctx, direct, now, cfg.Logger)
 }
@@ -189,9 +194,9 @@ func prepareOnce(ctx context.Context, direct client.Client, cfg Config) (stance,
 // installKarpenterCRDs brings the provider's kinds, with the gates that the live
 // Cluster object asks for. They come even while the engine is off, so that pools
 // can be applied before it is on.
-func installKarpenterCRDs(ctx context.Context, direct client.Client, now stance, log logr.Logger) error {
-	settings := now.settings
-	if !now.on {
+func installKarpenterCRDs(ctx context.Context, direct client.Client, now cluster.Desired, log logr.Logger) error {
+	settings := now.Settings
+	if !now.EngineOn {
 		settings = engine.DefaultSettings()
 	}
 	kept, err := engine.InstallCRDs(ctx, direct, settings)
@@ -216,39 +221,31 @@ func EnsureNamespace(ctx context.Context, direct client.Client, name string) err
 
 // attempt is one life of the process.
 type attempt struct {
-	cfg     Config
-	direct  client.Client
-	stance  stance
-	started time.Time
+	cfg    Config
+	direct client.Client
 	// fence stands before all writes of what only a leader does.
-	fence  *leaderelection.Fence
-	cancel context.CancelCauseFunc
+	fence *leaderelection.Fence
 	// children are all processes that are started; renders remembers what they rendered.
 	children children
 	renders  *rendercache.Cache
-	// aws is what the AWS worlds told.
-	aws *awsNews
+	// cluster decides whether the engine runs.
+	cluster *cluster.Supervisor
 	// gpus looks after what nodes offer.
 	gpus *gpus
-	// held says why the engine does not run although it is wanted.
-	held *notStarted
 	// pins keeps the values of Syncs' SSM parameters.
 	pins *updater.Keeper
 }
 
-// running reports whether the engine is on the manager.
-func (a *attempt) running() bool { return a.stance.on && a.held == nil }
-
 // manager builds the manager with the engine on it, or without when the engine
-// is off or held.
+// is off or blocked.
 func (a *attempt) manager(ctx context.Context) (manager.Manager, error) {
-	if a.stance.on {
-		mgr, held := a.withEngine(ctx)
-		if held == nil {
+	if a.cluster.Desired.EngineOn {
+		mgr, blocked := a.withEngine(ctx)
+		if blocked == nil {
 			return mgr, a.addOurs(mgr)
 		}
-		a.held = held
-		a.cfg.Logger.Info("The engine is held", "reason", held.reason, "message", held.message)
+		a.cluster.Block(blocked)
+		a.cfg.Logger.Info("The engine is blocked", "reason", blocked.Reason, "message", blocked.Message)
 	}
 	frugal()
 	mgr, err := a.newManager(rest.CopyConfig(a.cfg.REST), a.managerOptions(false))
@@ -268,16 +265,16 @@ func frugal() {
 }
 
 // withEngine passes the gates and puts Karpenter on a manager. Whatever stops
-// it is a hold: the Git loop must run all the same.
-func (a *attempt) withEngine(ctx context.Context) (manager.Manager, *notStarted) {
-	gates, err := newGates(ctx, a)
+// it blocks it: the Git loop must run all the same.
+func (a *attempt) withEngine(ctx context.Context) (manager.Manager, *cluster.Blocked) {
+	gates, err := a.cluster.Gates(ctx)
 	if err != nil {
-		return nil, holdOf("AWSUnavailable", err)
+		return nil, cluster.BlockedBy("AWSUnavailable", err)
 	}
-	if held := gates.check(ctx); held != nil {
-		return nil, held
+	if blocked := gates.Blocking(ctx); blocked != nil {
+		return nil, blocked
 	}
-	settings := a.stance.settings
+	settings := a.cluster.Desired.Settings
 	settings.Nodes.CABundle = a.cfg.CABundle
 	config := engine.Config{
 		Settings: settings, REST: a.cfg.REST, Log: a.cfg.Logger.WithName("engine"),
@@ -286,17 +283,17 @@ func (a *attempt) withEngine(ctx context.Context) (manager.Manager, *notStarted)
 	a.gpus.extend(&config, a.cfg.Logger.WithName("gpu"))
 	eng, err := engine.New(config)
 	if err != nil {
-		return nil, holdOf("InvalidSettings", err)
+		return nil, cluster.BlockedBy("InvalidSettings", err)
 	}
 	mgr, err := a.newManager(eng.RESTConfig(), eng.ManagerOptions(a.managerOptions(true)))
 	if err != nil {
-		return nil, holdOf("EngineFailed", fmt.Errorf("building the engine's manager: %w", err))
+		return nil, cluster.BlockedBy("EngineFailed", fmt.Errorf("building the engine's manager: %w", err))
 	}
 	if err := eng.AddTo(ctx, mgr); err != nil {
-		return nil, holdOf("EngineFailed", err)
+		return nil, cluster.BlockedBy("EngineFailed", err)
 	}
-	if err := errors.Join(mgr.Add(gates.keepChecking(a)), mgr.Add(gates.lookAround(a))); err != nil {
-		return nil, holdOf("EngineFailed", err)
+	if err := gates.AddTo(mgr); err != nil {
+		return nil, cluster.BlockedBy("EngineFailed", err)
 	}
 	return mgr, nil
 }
@@ -358,7 +355,7 @@ func (a *attempt) addOurs(mgr manager.Manager) error {
 	if err := errors.Join(a.addSyncs(mgr), a.addPullRequests(mgr), a.gpus.addTo(mgr, a), a.addReceiver(mgr)); err != nil {
 		return err
 	}
-	return a.addWatcher(mgr)
+	return a.cluster.AddTo(mgr)
 }
 
 // addReceiver puts the webhook server on the manager, if it has an address.

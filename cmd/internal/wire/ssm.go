@@ -10,6 +10,7 @@ import (
 
 	"github.com/poolwright/poolwright/provision/engine"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/controller/cluster"
 	"github.com/poolwright/poolwright/reconciler/ssmversion"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/targets/aws"
@@ -80,7 +81,7 @@ func askIn(ctx context.Context, region string, names []string) (map[string]ssmve
 
 // regionOf is the region of the live Cluster, or that which the environment names.
 func regionOf(ctx context.Context, live client.Reader) (string, error) {
-	all, err := liveClusters(ctx, live)
+	all, err := cluster.Clusters(ctx, live)
 	switch {
 	case err != nil:
 		return "", err

@@ -65,7 +65,7 @@ func (a *attempt) builder() controller.Builder {
 			return controller.Assembly{}, err
 		}
 		said := &admission.Refusals{}
-		sky, err := a.awsWorld(sync, said)
+		sky, err := a.awsTarget(sync, said)
 		if err != nil {
 			return controller.Assembly{}, fmt.Errorf("connecting Sync %s to AWS: %w", sync.Name, err)
 		}
@@ -97,7 +97,7 @@ func (a *attempt) forget(sync *v1alpha1.Sync, world *kubernetes.World, sky *aws.
 		if err := errors.Join(world.Forget(ctx), sky.Forget(ctx)); err != nil {
 			return err
 		}
-		if err := a.disown(ctx, sync.Name); err != nil {
+		if err := a.cluster.Forget(ctx, sync.Name); err != nil {
 			return err
 		}
 		if err := errors.Join(os.RemoveAll(a.cfg.mirrors.sourceDir(sync)), os.RemoveAll(a.cfg.mirrors.pullRequestsDir(sync))); err != nil {
@@ -172,4 +172,26 @@ func (a *attempt) credentials(ctx context.Context, key client.ObjectKey) (gogit.
 		Password: string(secret.Data["password"]),
 		CABundle: secret.Data["ca.crt"],
 	}, nil
+}
+
+// watchFunc reports drift until its context ends.
+type watchFunc func(ctx context.Context, drifted func([]state.Key)) error
+
+// together watches several targets, and ends when one of them does.
+func together(all ...watchFunc) watchFunc {
+	return func(ctx context.Context, drifted func([]state.Key)) error {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		ended := make(chan error, len(all))
+		for _, watch := range all {
+			go func() { ended <- watch(ctx, drifted) }()
+		}
+		var errs []error
+		for range all {
+			err := <-ended
+			cancel()
+			errs = append(errs, err)
+		}
+		return errors.Join(errs...)
+	}
 }

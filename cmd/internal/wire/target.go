@@ -10,9 +10,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/poolwright/poolwright/cmd/internal/crds"
+	"github.com/poolwright/poolwright/provision/engine"
 	"github.com/poolwright/poolwright/reconciler"
 	"github.com/poolwright/poolwright/reconciler/admission"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/controller/cluster"
 	"github.com/poolwright/poolwright/reconciler/declared/substitute"
 	"github.com/poolwright/poolwright/reconciler/preview"
 	"github.com/poolwright/poolwright/reconciler/state"
@@ -103,5 +105,32 @@ func cachedTargets(sky, earth targets.Target, at *preview.ObservedAt) []reconcil
 	return []reconciler.World{
 		{Name: aws.Name, Target: preview.Cached(sky, time.Minute, at, time.Now)},
 		{Name: kubernetes.Name, Target: preview.Cached(earth, 5*time.Second, at, time.Now)},
+	}
+}
+
+// awsTarget is the AWS target of a Sync, fenced like the rest of our writes.
+func (a *attempt) awsTarget(sync *v1alpha1.Sync, refusals *admission.Refusals) (*aws.World, error) {
+	return aws.New(aws.Config{
+		AWS: engine.LoadAWS, REST: a.cfg.REST, Sync: sync.Name, Namespace: a.cfg.Namespace,
+		Begin: a.fence.Begin, Check: refusals.Of,
+		Tell: func(s aws.Status) { a.cluster.AWS.Report(sync.Name, s.Cluster, s.AWS) },
+		Live: LiveCluster(a.direct),
+		Log:  a.cfg.Logger.WithName("aws").WithValues("sync", sync.Name),
+	})
+}
+
+// LiveCluster returns a function that reads which Cluster decides and what its status states of
+// AWS, for aws.Config.
+func LiveCluster(reader client.Reader) func(ctx context.Context) (aws.Status, error) {
+	return func(ctx context.Context) (aws.Status, error) {
+		all, err := cluster.Clusters(ctx, reader)
+		if err != nil || len(all) == 0 {
+			return aws.Status{}, err
+		}
+		out := aws.Status{Cluster: all[0].Name}
+		if status := all[0].Status.AWS; status != nil {
+			out.AWS = *status
+		}
+		return out, nil
 	}
 }

@@ -1,16 +1,11 @@
 package wire
 
 import (
-	"context"
-	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
@@ -36,155 +31,6 @@ func reader(t *testing.T, objects ...client.Object) client.Client {
 	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build()
 }
 
-func TestStance(t *testing.T) {
-	old := eks(func(c *v1alpha1.Cluster) { c.CreationTimestamp = metav1.Unix(1, 0) })
-	renamed := eks(func(c *v1alpha1.Cluster) {
-		c.Name, c.CreationTimestamp, c.Spec.Engine.Mode = "a-newer-one", metav1.Unix(2, 0), v1alpha1.EngineOff
-	})
-	for name, c := range map[string]struct {
-		objects     []client.Object
-		on, invalid bool
-		reason      string
-	}{
-		"without a Cluster object the engine is off":       {reason: "NoCluster"},
-		"the default is the embedded engine":               {objects: []client.Object{eks(func(c *v1alpha1.Cluster) { c.Spec.Engine.Mode = "" })}, on: true},
-		"Off is off":                                       {objects: []client.Object{eks(func(c *v1alpha1.Cluster) { c.Spec.Engine.Mode = v1alpha1.EngineOff })}, reason: "Off"},
-		"External leaves nodes to another Karpenter":       {objects: []client.Object{eks(func(c *v1alpha1.Cluster) { c.Spec.Engine.Mode = v1alpha1.EngineExternal })}, reason: "External"},
-		"of two Cluster objects the oldest decides":        {objects: []client.Object{renamed, old}, on: true},
-		"the next oldest takes over from one that is gone": {objects: []client.Object{renamed}, reason: "Off"},
-		"settings that cannot work keep the engine as is":  {objects: []client.Object{eks(func(c *v1alpha1.Cluster) { c.Spec.Engine.FeatureGates = map[string]bool{"Nonsense": true} })}, invalid: true, reason: "InvalidSettings"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			got, err := readStance(t.Context(), reader(t, c.objects...))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got.on != c.on || got.invalid != c.invalid || got.reason != c.reason {
-				t.Errorf("on %t, invalid %t, reason %q (%s)", got.on, got.invalid, got.reason, got.message)
-			}
-		})
-	}
-}
-
-func TestTheEngineIsSpokenOfOnlyForTheNewestSpec(t *testing.T) {
-	said := func(generation int64) *v1alpha1.Cluster {
-		return eks(func(c *v1alpha1.Cluster) {
-			c.Generation = 2
-			c.Status.Conditions = []metav1.Condition{
-				{Type: "EngineBlocked", Status: metav1.ConditionFalse, Reason: "NotBlocked", ObservedGeneration: generation},
-				{Type: "Ready", Status: metav1.ConditionTrue, Reason: EngineRunning, ObservedGeneration: generation},
-			}
-		})
-	}
-	for name, c := range map[string]struct {
-		objects []client.Object
-		runs    bool
-	}{
-		"without a Cluster nothing is said":   {},
-		"nothing was said yet":                {objects: []client.Object{eks(nil)}},
-		"what was said of an older spec":      {objects: []client.Object{said(1)}},
-		"what was said of the one that is it": {objects: []client.Object{said(2)}, runs: true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			got, err := EngineReady(t.Context(), reader(t, c.objects...))
-			if err != nil || (got != nil) != c.runs || got != nil && got.Reason != EngineRunning {
-				t.Errorf("condition %+v, %v", got, err)
-			}
-		})
-	}
-}
-
-func TestOnlySettingsThatMatterAskForARestart(t *testing.T) {
-	base := stanceOf(eks(nil)).hash()
-	idle := metav1.Duration{Duration: 100 * time.Millisecond}
-	for name, c := range map[string]struct {
-		edit func(*v1alpha1.Cluster)
-		same bool
-	}{
-		"a label":               {func(c *v1alpha1.Cluster) { c.Labels = map[string]string{"a": "b"} }, true},
-		"a batch window":        {func(c *v1alpha1.Cluster) { c.Spec.Engine.BatchIdle = &idle }, false},
-		"a gate at its default": {func(c *v1alpha1.Cluster) { c.Spec.Engine.FeatureGates = map[string]bool{"NodeOverlay": true} }, true},
-		"a gate":                {func(c *v1alpha1.Cluster) { c.Spec.Engine.FeatureGates = map[string]bool{"NodeRepair": true} }, false},
-		"a queue":               {func(c *v1alpha1.Cluster) { c.Spec.Engine.InterruptionQueue = "q" }, false},
-		"unmet minValues":       {func(c *v1alpha1.Cluster) { c.Spec.Engine.MinValuesPolicy = v1alpha1.MinValuesBestEffort }, false},
-		"minValues at default":  {func(c *v1alpha1.Cluster) { c.Spec.Engine.MinValuesPolicy = v1alpha1.MinValuesStrict }, true},
-		"reserved interfaces":   {func(c *v1alpha1.Cluster) { c.Spec.Engine.ReservedENIs = 1 }, false},
-		"no dry run":            {func(c *v1alpha1.Cluster) { c.Spec.Engine.DisableDryRun = true }, false},
-		"a declared queue":      {func(c *v1alpha1.Cluster) { c.Spec.InterruptionQueue = &v1alpha1.InterruptionQueue{} }, false},
-		"off":                   {func(c *v1alpha1.Cluster) { c.Spec.Engine.Mode = v1alpha1.EngineOff }, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if got := stanceOf(eks(c.edit)).hash() == base; got != c.same {
-				t.Errorf("same life: %t, want %t", got, c.same)
-			}
-		})
-	}
-}
-
-func TestTheEngineTakesWhatTheClusterSaysOfScheduling(t *testing.T) {
-	spec := eks(nil).Spec
-	stock := EngineSettings(spec)
-	if stock.Scheduling.RelaxMinValues || stock.Nodes.ReservedENIs != 0 || stock.AWS.SkipDryRun {
-		t.Errorf("by default: %+v", stock)
-	}
-	spec.Engine.MinValuesPolicy, spec.Engine.ReservedENIs, spec.Engine.DisableDryRun = v1alpha1.MinValuesBestEffort, 2, true
-	got := EngineSettings(spec)
-	if !got.Scheduling.RelaxMinValues || got.Nodes.ReservedENIs != 2 || !got.AWS.SkipDryRun {
-		t.Errorf("as declared: %+v", got)
-	}
-	if err := got.Validate(); err != nil {
-		t.Error(err)
-	}
-}
-
-func TestTheEngineReadsTheDeclaredQueue(t *testing.T) {
-	for name, c := range map[string]struct{ engine, declared, want string }{
-		"by the cluster's name":              {want: "dev"},
-		"by its own name":                    {declared: "events", want: "events"},
-		"unless the engine is given another": {engine: "mine", declared: "events", want: "mine"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			spec := eks(nil).Spec
-			spec.Engine.InterruptionQueue = c.engine
-			spec.InterruptionQueue = &v1alpha1.InterruptionQueue{Name: c.declared}
-			if got := EngineSettings(spec).InterruptionQueue; got != c.want {
-				t.Errorf("the engine reads %q, want %q", got, c.want)
-			}
-		})
-	}
-}
-
-func TestTheWordAboutOrphansIsReadFromTheLiveCluster(t *testing.T) {
-	for _, value := range []string{"", "3-1a2b3c4d"} {
-		c := eks(func(c *v1alpha1.Cluster) {
-			c.Annotations = map[string]string{v1alpha1.ConfirmOrphansAnnotation: value}
-		})
-		if got := confirmedOrphans(t.Context(), reader(t, c)); got != value {
-			t.Errorf("%q confirms %q", value, got)
-		}
-	}
-	if got := confirmedOrphans(t.Context(), reader(t)); got != "" {
-		t.Errorf("a Cluster that cannot be read confirms %q", got)
-	}
-}
-
-// A manager starts what only its leader runs before it calls itself elected. Whoever
-// looked at the Cluster in between wrote nothing, and nothing woke it again.
-func TestTheLookOfANewLeaderWaitsUntilItMayWrite(t *testing.T) {
-	looks := 0
-	elected := make(chan struct{})
-	look := onceElected(elected, func() { looks++ })
-	stopped, stop := context.WithCancel(t.Context())
-	stop()
-	if err := look(stopped); err != nil || looks != 0 {
-		t.Errorf("a replica that never led looked %d times, %v", looks, err)
-	}
-	close(elected)
-	if err := look(t.Context()); err != nil || looks != 1 {
-		t.Errorf("a leader looked %d times, %v", looks, err)
-	}
-}
-
 func TestTheLeaseTellsOthersWhetherTheEngineRuns(t *testing.T) {
 	a := &attempt{cfg: Config{Namespace: "ours"}}
 	on, off := a.managerOptions(true).LeaderElectionLabels, a.managerOptions(false).LeaderElectionLabels
@@ -196,100 +42,19 @@ func TestTheLeaseTellsOthersWhetherTheEngineRuns(t *testing.T) {
 	}
 }
 
-func TestAHoldNamesEveryClosedGateAndItsRemedy(t *testing.T) {
-	held := holdFrom([]gate.Refusal{
-		{Gate: gate.Account, Message: "another account", Remedy: "correct it"},
-		{Gate: gate.Orphans, Message: "3 instances", Remedy: "confirm them"},
-	})
-	if held == nil || held.reason != "Account" {
-		t.Fatalf("hold = %+v", held)
-	}
-	for _, word := range []string{"another account", "correct it", "3 instances", "confirm them"} {
-		if !strings.Contains(held.message, word) {
-			t.Errorf("%q lacks %q", held.message, word)
-		}
-	}
-	if holdFrom(nil) != nil {
-		t.Error("open gates hold")
-	}
-}
-
-// Whoever takes over from another Karpenter scales it down where it is the reason.
-func TestAnotherKarpenterIsTheReasonOnlyAlone(t *testing.T) {
-	other, orphans := gate.Refusal{Gate: gate.OtherKarpenter}, gate.Refusal{Gate: gate.Orphans}
-	unproven := func(r gate.Refusal) gate.Refusal { r.Unproven = true; return r }
-	for name, c := range map[string]struct {
-		closed []gate.Refusal
-		want   string
-	}{
-		"it is found":                                   {[]gate.Refusal{other}, "OtherKarpenter"},
-		"it is found, and orphans are":                  {[]gate.Refusal{other, orphans}, "Orphans"},
-		"it is found, and orphans cannot be listed":     {[]gate.Refusal{other, unproven(orphans)}, "OrphansUnknown"},
-		"its leases cannot be listed":                   {[]gate.Refusal{unproven(other)}, "OtherKarpenterUnknown"},
-		"the account is another, and orphans are found": {[]gate.Refusal{{Gate: gate.Account}, orphans}, "Account"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if got := holdFrom(c.closed).reason; got != c.want {
-				t.Errorf("the reason is %s, want %s", got, c.want)
-			}
+// A Cluster that is renamed in Git is there under both names until a person confirms the
+// deletion of the old one.
+func TestOfSeveralClustersTheOldestIsRead(t *testing.T) {
+	at := func(name, region string, second int64) *v1alpha1.Cluster {
+		return eks(func(c *v1alpha1.Cluster) {
+			c.Name, c.Spec.Region, c.CreationTimestamp = name, region, metav1.Unix(second, 0)
 		})
 	}
-}
-
-// A Cluster that is renamed in Git is there under both names until a person confirms the
-// deletion of the old one: the engine goes on, and the new one reports why nothing follows it.
-func TestTheEngineGoesOnWhileAClusterIsRenamed(t *testing.T) {
-	old := eks(func(c *v1alpha1.Cluster) { c.Name, c.CreationTimestamp = "old", metav1.Unix(1, 0) })
-	twin := eks(func(c *v1alpha1.Cluster) {
-		c.Name, c.CreationTimestamp = "older-by-its-name", metav1.Unix(1, 0)
-		c.Spec.Region, c.Annotations = "eu-west-2", map[string]string{v1alpha1.ConfirmOrphansAnnotation: "3-1a2b3c4d"}
-	})
-	newer := eks(func(c *v1alpha1.Cluster) {
-		c.Name, c.CreationTimestamp = "a-newer-one", metav1.Unix(2, 0)
-		c.Spec.Region, c.Annotations = "eu-west-2", map[string]string{v1alpha1.ConfirmOrphansAnnotation: "3-1a2b3c4d"}
-	})
-	fakeReader := reader(t, newer, twin, old)
-	if got, err := regionOf(t.Context(), fakeReader); got != "eu-west-1" || err != nil {
+	live := reader(t, at("a-newer-one", "eu-west-2", 2), at("older-by-its-name", "eu-west-2", 1), at("old", "eu-west-1", 1))
+	if got, err := regionOf(t.Context(), live); got != "eu-west-1" || err != nil {
 		t.Errorf("parameters are those of %q, %v", got, err)
 	}
-	if got := confirmedOrphans(t.Context(), fakeReader); got != "" {
-		t.Errorf("another Cluster confirms %q", got)
-	}
-	if got, err := LiveCluster(fakeReader)(t.Context()); got.Cluster != "old" || err != nil {
+	if got, err := LiveCluster(live)(t.Context()); got.Cluster != "old" || err != nil {
 		t.Errorf("AWS follows %q, %v", got.Cluster, err)
-	}
-	scheme := fakeReader.Scheme()
-	live := fake.NewClientBuilder().WithScheme(scheme).WithObjects(newer, twin, old).WithStatusSubresource(&v1alpha1.Cluster{}).Build()
-	elected := make(chan struct{})
-	close(elected)
-	running := &attempt{stance: stanceOf(old), aws: newAWSNews(), cancel: func(cause error) { t.Errorf("the process ends: %v", cause) }}
-	w := &watcher{attempt: running, reader: live, writer: live, elected: elected}
-	ready := func() map[string]string {
-		t.Helper()
-		if _, err := w.Reconcile(t.Context(), ctrl.Request{}); err != nil {
-			t.Fatal(err)
-		}
-		all, err := liveClusters(t.Context(), live)
-		if err != nil {
-			t.Fatal(err)
-		}
-		out := map[string]string{}
-		for _, c := range all {
-			out[c.Name] = meta.FindStatusCondition(c.Status.Conditions, "Ready").Reason
-		}
-		return out
-	}
-	want := map[string]string{"old": EngineRunning, "older-by-its-name": "SeveralClusters", "a-newer-one": "SeveralClusters"}
-	if diff := cmp.Diff(want, ready()); diff != "" {
-		t.Errorf("Ready of each (-want +got):\n%s", diff)
-	}
-	for _, gone := range []client.Object{old, twin} {
-		if err := live.Delete(t.Context(), gone); err != nil {
-			t.Fatal(err)
-		}
-	}
-	// What the next oldest asks for is another region: the process follows it.
-	if diff := cmp.Diff(map[string]string{"a-newer-one": "Restarting"}, ready()); diff != "" {
-		t.Errorf("Ready after the old one went (-want +got):\n%s", diff)
 	}
 }

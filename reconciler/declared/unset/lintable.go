@@ -56,7 +56,7 @@ func (u Variables) filter(set state.Set, written documents, found []state.Proble
 	if !u.Exist() {
 		return found
 	}
-	items := map[fileObject]state.Item{} 
+	items := map[fileObject]state.Item{}
 	for _, item := range set.Items() {
 		items[fileObject{item.Origin.File, item.Key.String()}] = item
 	}

@@ -1,4 +1,4 @@
-package wire
+package cluster
 
 import (
 	"context"
@@ -25,31 +25,31 @@ import (
 // runs.
 const EngineRunning = "EngineRunning"
 
-// How long changed settings must rest before the process follows them: a burst
+// How long changed settings must be stable before the process follows them: a burst
 // of edits is one restart. Where no engine runs there is less to lose.
 const (
-	settleRunning = 10 * time.Second
-	settleIdle    = 2 * time.Second
-	// holdRetry is how often the gates of a held engine are tried again.
-	holdRetry = 30 * time.Second
+	stableRunning = 10 * time.Second
+	stableIdle    = 2 * time.Second
+	// blockedRetry is how often the gates of a blocked engine are tried again.
+	blockedRetry = 30 * time.Second
 	// leaveRetry is how often it is looked whether another Karpenter still leads
 	// that holds the engine: from its end on nobody provisions. It costs no request
 	// to AWS.
 	leaveRetry = 3 * time.Second
 )
 
-// notStarted is why the engine does not run although it is wanted.
-type notStarted struct{ reason, message string }
+// Blocked is why the engine does not run although it is wanted.
+type Blocked struct{ Reason, Message string }
 
-func holdOf(reason string, err error) *notStarted {
-	return &notStarted{reason: reason, message: err.Error()}
+// BlockedBy is a Blocked because of an error.
+func BlockedBy(reason string, err error) *Blocked {
+	return &Blocked{Reason: reason, Message: err.Error()}
 }
 
-// watcher follows the Cluster object: it tells on its status how the engine
-// stands, and ends the process when other settings, or an open gate, ask for
-// another life.
-type watcher struct {
-	attempt *attempt
+// reconciler follows the Cluster object: it writes its status, and has the process started
+// anew when other settings, or an open gate, ask for that.
+type reconciler struct {
+	*Supervisor
 	reader  client.Reader
 	writer  client.Client
 	elected <-chan struct{}
@@ -59,8 +59,9 @@ type watcher struct {
 	triedAt   time.Time
 }
 
-func (a *attempt) addWatcher(mgr manager.Manager) error {
-	w := &watcher{attempt: a, reader: mgr.GetAPIReader(), writer: mgr.GetClient(), elected: mgr.Elected(), triedAt: a.started}
+// AddTo puts the controller of Clusters on a manager.
+func (s *Supervisor) AddTo(mgr manager.Manager) error {
+	w := &reconciler{Supervisor: s, reader: mgr.GetAPIReader(), writer: mgr.GetClient(), elected: mgr.Elected(), triedAt: s.started}
 	led := make(chan event.GenericEvent, 1)
 	// Whoever begins to lead looks again at once: settings may have changed
 	// while it stood by, and the status is now its own to write.
@@ -73,7 +74,7 @@ func (a *attempt) addWatcher(mgr manager.Manager) error {
 		Named("poolwright.cluster").
 		For(&v1alpha1.Cluster{}).
 		WatchesRawSource(source.Channel(led, &handler.EnqueueRequestForObject{})).
-		WatchesRawSource(source.Channel(a.aws.wake, &handler.EnqueueRequestForObject{})).
+		WatchesRawSource(source.Channel(s.AWS.changed, &handler.EnqueueRequestForObject{})).
 		// A standby follows the settings too, so that it leads with the right ones.
 		WithOptions(controller.Options{NeedLeaderElection: &everywhere}).
 		Complete(w)
@@ -83,19 +84,10 @@ func (a *attempt) addWatcher(mgr manager.Manager) error {
 	return nil
 }
 
-// leading is a Runnable for the leader only.
-type leading func(context.Context) error
-
-// Start implements manager.Runnable.
-func (l leading) Start(ctx context.Context) error { return l(ctx) }
-
-// NeedLeaderElection implements manager.LeaderElectionRunnable.
-func (leading) NeedLeaderElection() bool { return true }
-
 // onceElected does something when elected is closed. A manager starts what only the
 // leader runs first and closes elected last: whoever is woken in between reports
 // nothing, as a standby does, and nobody would wake it again.
-func onceElected(elected <-chan struct{}, do func()) leading {
+func onceElected(elected <-chan struct{}, do func()) manager.RunnableFunc {
 	return func(ctx context.Context) error {
 		select {
 		case <-elected:
@@ -108,8 +100,8 @@ func onceElected(elected <-chan struct{}, do func()) leading {
 
 // Reconcile compares the settings that run with those that are asked for. A status that cannot
 // be written holds nothing up: whoever may create Clusters could hold the engine with one.
-func (w *watcher) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
-	now, err := readStance(ctx, w.reader)
+func (w *reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
+	now, err := ReadDesired(ctx, w.reader)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
@@ -117,99 +109,98 @@ func (w *watcher) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, e
 	result := w.follow(ctx, now)
 	if err != nil && result.RequeueAfter > 0 {
 		// The wait after a returned error grows up to many minutes, in place of this one.
-		w.attempt.cfg.Logger.Error(err, "Writing the status of Clusters failed")
+		w.Log.Error(err, "Writing the status of Clusters failed")
 		return result, nil
 	}
 	return result, err
 }
 
 // follow asks for another life where settings or gates do.
-func (w *watcher) follow(ctx context.Context, now stance) ctrl.Result {
-	a := w.attempt
+func (w *reconciler) follow(ctx context.Context, now Desired) ctrl.Result {
 	switch {
-	case now.invalid:
+	case now.Invalid:
 		// The last good settings go on.
 		return ctrl.Result{}
-	case now.hash() != a.stance.hash():
-		return w.settle(now)
-	case a.held != nil:
+	case now.hash() != w.Desired.hash():
+		return w.restartWhenStable(now)
+	case w.blocked != nil:
 		return w.retry(ctx)
 	}
 	w.changed = ""
 	return ctrl.Result{}
 }
 
-// settle waits until the new settings have rested, then asks for another life.
-func (w *watcher) settle(now stance) ctrl.Result {
+// restartWhenStable waits until the new settings have rested, then asks for another life.
+func (w *reconciler) restartWhenStable(now Desired) ctrl.Result {
 	if hash := now.hash(); hash != w.changed {
 		w.changed, w.changedAt = hash, time.Now()
 	}
-	rest := settleIdle
-	if w.attempt.running() {
-		rest = settleRunning
+	rest := stableIdle
+	if w.Running() {
+		rest = stableRunning
 	}
 	if left := rest - time.Since(w.changedAt); left > 0 {
 		return ctrl.Result{RequeueAfter: left}
 	}
-	w.attempt.cfg.Logger.Info("Restarting to follow the Cluster object", "engine", now.on)
-	w.attempt.cancel(ErrRestart)
+	w.Log.Info("Restarting to follow the Cluster object", "engine", now.EngineOn)
+	w.Restart()
 	return ctrl.Result{}
 }
 
-// retry tries the gates of a held engine again, and restarts when they open.
-func (w *watcher) retry(ctx context.Context) ctrl.Result {
-	leads := w.attempt.held.reason == string(gate.OtherKarpenter)
-	left := holdRetry - time.Since(w.triedAt)
+// retry tries the gates of a blocked engine again, and restarts when they open.
+func (w *reconciler) retry(ctx context.Context) ctrl.Result {
+	leads := w.blocked.Reason == string(gate.OtherKarpenter)
+	left := blockedRetry - time.Since(w.triedAt)
 	if left > 0 && !leads {
 		return ctrl.Result{RequeueAfter: left}
 	}
-	gates, err := newGates(ctx, w.attempt)
+	gates, err := w.Gates(ctx)
 	if err == nil && left > 0 && gates.CheckOthers(ctx) != nil {
 		return ctrl.Result{RequeueAfter: min(left, leaveRetry)}
 	}
 	w.triedAt = time.Now()
 	if err != nil {
-		w.attempt.held = holdOf("AWSUnavailable", err)
-		return ctrl.Result{RequeueAfter: holdRetry}
+		w.blocked = BlockedBy("AWSUnavailable", err)
+		return ctrl.Result{RequeueAfter: blockedRetry}
 	}
-	if held := gates.check(ctx); held != nil {
-		w.attempt.held = held
+	if blocked := gates.Blocking(ctx); blocked != nil {
+		w.blocked = blocked
 		return ctrl.Result{RequeueAfter: leaveRetry}
 	}
-	w.attempt.cfg.Logger.Info("Restarting: the gates that held the engine are open")
-	w.attempt.cancel(ErrRestart)
+	w.Log.Info("Restarting: the gates that blocked the engine are open")
+	w.Restart()
 	return ctrl.Result{}
 }
 
 // report writes the conditions of the Cluster that decides and of the others, each also where
 // another cannot be written, as the leader only.
-func (w *watcher) report(ctx context.Context, now stance) error {
+func (w *reconciler) report(ctx context.Context, now Desired) error {
 	select {
 	case <-w.elected:
 	default:
 		return nil
 	}
-	if now.cluster == nil {
+	if now.Cluster == nil {
 		return nil
 	}
 	status, reason, message := metav1.ConditionTrue, EngineRunning, "Karpenter runs inside the controller"
-	var held *notStarted
+	var blocked *Blocked
 	switch {
-	case now.invalid:
-		status, reason, message = metav1.ConditionFalse, now.reason, now.message
-	case now.hash() != w.attempt.stance.hash():
+	case now.Invalid:
+		status, reason, message = metav1.ConditionFalse, now.Reason, now.Message
+	case now.hash() != w.Desired.hash():
 		// Also where no engine is asked for: until the next life this one's runs,
 		// and whoever hands over to another Karpenter waits for its end.
 		status, reason, message = metav1.ConditionFalse, "Restarting", "The controller restarts to follow the changed settings"
-	case !now.on:
-		reason, message = now.reason, now.message
-	case w.attempt.held != nil:
-		held = w.attempt.held
-		status, reason, message = metav1.ConditionFalse, held.reason, held.message
+	case !now.EngineOn:
+		reason, message = now.Reason, now.Message
+	case w.blocked != nil:
+		blocked = w.blocked
+		status, reason, message = metav1.ConditionFalse, blocked.Reason, blocked.Message
 	}
-	errs := []error{w.write(ctx, now.cluster, engineConditions(status, reason, message, held))}
-	ignored := fmt.Sprintf("Cluster %s is older, so the engine and AWS follow that one, and nothing is done for this one: keep one Cluster and delete the other", now.cluster.Name)
-	for _, c := range now.others {
+	errs := []error{w.write(ctx, now.Cluster, engineConditions(status, reason, message, blocked))}
+	ignored := fmt.Sprintf("Cluster %s is older, so the engine and AWS follow that one, and nothing is done for this one: keep one Cluster and delete the other", now.Cluster.Name)
+	for _, c := range now.Others {
 		errs = append(errs, w.write(ctx, &c, engineConditions(metav1.ConditionFalse, "SeveralClusters", ignored, nil)))
 	}
 	return errors.Join(errs...)
@@ -217,22 +208,22 @@ func (w *watcher) report(ctx context.Context, now stance) error {
 
 // engineConditions are Ready, as given, and EngineBlocked, which is true while something blocks
 // the engine.
-func engineConditions(status metav1.ConditionStatus, reason, message string, held *notStarted) []metav1.Condition {
+func engineConditions(status metav1.ConditionStatus, reason, message string, blocked *Blocked) []metav1.Condition {
 	is := metav1.Condition{Type: "EngineBlocked", Status: metav1.ConditionFalse, Reason: "NotBlocked", Message: "No safety gate blocks the engine"}
-	if held != nil {
-		is.Status, is.Reason, is.Message = metav1.ConditionTrue, held.reason, held.message
+	if blocked != nil {
+		is.Status, is.Reason, is.Message = metav1.ConditionTrue, blocked.Reason, blocked.Message
 	}
 	return []metav1.Condition{{Type: "Ready", Status: status, Reason: reason, Message: message}, is}
 }
 
 // write gives a Cluster conditions, and what was found in AWS, where its status differs.
-func (w *watcher) write(ctx context.Context, c *v1alpha1.Cluster, conditions []metav1.Condition) error {
+func (w *reconciler) write(ctx context.Context, c *v1alpha1.Cluster, conditions []metav1.Condition) error {
 	before := c.DeepCopy()
 	for _, condition := range conditions {
 		condition.ObservedGeneration = c.Generation
 		meta.SetStatusCondition(&c.Status.Conditions, condition)
 	}
-	w.attempt.aws.into(c)
+	w.AWS.setOn(c)
 	c.Status.ObservedGeneration = c.Generation
 	if equality.Semantic.DeepEqual(before.Status, c.Status) {
 		return nil
@@ -243,16 +234,16 @@ func (w *watcher) write(ctx context.Context, c *v1alpha1.Cluster, conditions []m
 	return nil
 }
 
-// EngineReady is what the controller says of the engine: the live Cluster's condition
+// Ready is what the controller says of the engine: the live Cluster's condition
 // Ready, with the reason EngineRunning, why there is none, or the gate that holds it. It is
 // nil while there is no Cluster, and while nothing was said of its newest spec.
-func EngineReady(ctx context.Context, reader client.Reader) (*metav1.Condition, error) {
-	now, err := readStance(ctx, reader)
-	if err != nil || now.cluster == nil {
+func Ready(ctx context.Context, reader client.Reader) (*metav1.Condition, error) {
+	now, err := ReadDesired(ctx, reader)
+	if err != nil || now.Cluster == nil {
 		return nil, err
 	}
-	ready := meta.FindStatusCondition(now.cluster.Status.Conditions, "Ready")
-	if ready == nil || ready.ObservedGeneration != now.cluster.Generation {
+	ready := meta.FindStatusCondition(now.Cluster.Status.Conditions, "Ready")
+	if ready == nil || ready.ObservedGeneration != now.Cluster.Generation {
 		return nil, nil
 	}
 	return ready, nil

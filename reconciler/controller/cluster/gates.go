@@ -1,4 +1,4 @@
-package wire
+package cluster
 
 import (
 	"context"
@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
@@ -19,55 +18,55 @@ import (
 // gateInterval is how often the gates of a running engine are checked.
 const gateInterval = 5 * time.Minute
 
-// gates are the safety checks for one Cluster object.
-type gates struct{ gate.Gates }
-
-func newGates(ctx context.Context, a *attempt) (gates, error) {
-	s := a.stance.settings
-	aws, err := engine.LoadAWS(ctx, s.Region)
-	if err != nil {
-		return gates{}, err
-	}
-	return gates{gate.Gates{
-		Cluster: s.Cluster, Region: s.Region, Account: s.Account,
-		REST:     a.cfg.REST,
-		Kube:     a.direct,
-		AWS:      aws,
-		OwnLease: types.NamespacedName{Namespace: a.cfg.Namespace, Name: LeaseName},
-		ConfirmOrphans: func() string {
-			return confirmedOrphans(ctx, a.direct)
-		},
-	}}, nil
+// Gates are the safety checks for one Cluster object.
+type Gates struct {
+	gate.Gates
+	supervisor *Supervisor
 }
 
-// confirmedOrphans reads the confirmation live: it is a person's word about this
+// Gates returns the gates of the engine with the desired settings. It fails where AWS cannot be
+// reached.
+func (s *Supervisor) Gates(ctx context.Context) (Gates, error) {
+	settings := s.Desired.Settings
+	aws, err := engine.LoadAWS(ctx, settings.Region)
+	if err != nil {
+		return Gates{}, err
+	}
+	return Gates{gate.Gates{
+		Cluster: settings.Cluster, Region: settings.Region, Account: settings.Account,
+		REST: s.REST, Kube: s.Live, AWS: aws, OwnLease: s.OwnLease,
+		ConfirmOrphans: func() string { return confirmedOrphans(ctx, s.Live) },
+	}, s}, nil
+}
+
+// confirmedOrphans reads the confirmation live: it is a person's decision of this
 // moment, not a setting. A Cluster that cannot be read confirms nothing.
 func confirmedOrphans(ctx context.Context, reader client.Reader) string {
-	all, err := liveClusters(ctx, reader)
+	all, err := Clusters(ctx, reader)
 	if err != nil || len(all) == 0 {
 		return ""
 	}
 	return all[0].Annotations[v1alpha1.ConfirmOrphansAnnotation]
 }
 
-// check returns nil when all gates are open.
-func (g gates) check(ctx context.Context) *notStarted {
+// Blocking returns nil when all gates are open.
+func (g Gates) Blocking(ctx context.Context) *Blocked {
 	refusals, err := g.Check(ctx)
 	if err != nil {
-		return holdOf("GatesUnchecked", err)
+		return BlockedBy("GatesUnchecked", err)
 	}
-	return holdFrom(refusals)
+	return blockedByGates(refusals)
 }
 
-func holdFrom(refusals []gate.Refusal) *notStarted {
+func blockedByGates(refusals []gate.Refusal) *Blocked {
 	if len(refusals) == 0 {
 		return nil
 	}
-	var words []string
+	var texts []string
 	for _, r := range refusals {
-		words = append(words, r.Error())
+		texts = append(texts, r.Error())
 	}
-	return &notStarted{reason: reasonOf(refusals), message: strings.Join(words, "; ")}
+	return &Blocked{Reason: reasonOf(refusals), Message: strings.Join(texts, "; ")}
 }
 
 // reasonOf is the condition's reason while gates are closed: the first that is. Another
@@ -89,19 +88,24 @@ func reasonOf(refusals []gate.Refusal) string {
 // checked: GateNameUnknown, as a condition's status is Unknown.
 const unprovenSuffix = "Unknown"
 
-// keepChecking ends this life of the process when a gate closes under a running
-// engine; the next life will find the engine held.
-func (g gates) keepChecking(a *attempt) manager.Runnable {
+// AddTo has a manager check the gates for as long as the engine runs.
+func (g Gates) AddTo(mgr manager.Manager) error {
+	return errors.Join(mgr.Add(g.recheck()), mgr.Add(g.watchOthers()))
+}
+
+// recheck has the process started anew when a gate closes under a running
+// engine; the engine will be blocked then.
+func (g Gates) recheck() manager.Runnable {
 	return gate.Watch{
 		Check: g.Check,
 		Report: func(closed []gate.Refusal) {
-			if held := holdFrom(closed); held != nil {
-				a.cfg.Logger.Error(fmt.Errorf("%s", held.message), "A safety gate has closed: stopping the engine")
-				a.cancel(ErrRestart)
+			if by := blockedByGates(closed); by != nil {
+				g.supervisor.Log.Error(fmt.Errorf("%s", by.Message), "A safety gate has closed: stopping the engine")
+				g.supervisor.Restart()
 			}
 		},
 		Every: gateInterval,
-		Retry: holdRetry,
+		Retry: blockedRetry,
 	}
 }
 
@@ -109,19 +113,19 @@ func (g gates) keepChecking(a *attempt) manager.Runnable {
 // the API server, so it need not wait as long as for all gates.
 const othersInterval = 30 * time.Second
 
-// lookAround looks for another Karpenter once this replica leads, when its own
+// watchOthers looks for another Karpenter once this replica leads, when its own
 // lease says so to the others: of two that start at once, one sees the other. It goes
 // on for as long as this one leads: somebody may start another any day.
-func (g gates) lookAround(a *attempt) manager.Runnable {
-	return leading(func(ctx context.Context) error {
+func (g Gates) watchOthers() manager.RunnableFunc {
+	return func(ctx context.Context) error {
 		again := time.NewTicker(othersInterval)
 		defer again.Stop()
 		for {
 			err := g.CheckOthers(ctx)
 			refusal, _ := errors.AsType[gate.Refusal](err)
-			if err != nil && ctx.Err() == nil && !refusal.Unproven { // keepChecking counts those
-				a.cfg.Logger.Error(err, "Somebody else leads as well: stopping the engine")
-				a.cancel(ErrRestart)
+			if err != nil && ctx.Err() == nil && !refusal.Unproven { // recheck counts those
+				g.supervisor.Log.Error(err, "Somebody else leads as well: stopping the engine")
+				g.supervisor.Restart()
 				return nil
 			}
 			select {
@@ -130,5 +134,5 @@ func (g gates) lookAround(a *attempt) manager.Runnable {
 				return nil
 			}
 		}
-	})
+	}
 }

@@ -1,4 +1,4 @@
-package wire
+package cluster
 
 import (
 	"strings"
@@ -26,11 +26,13 @@ func told(cluster string, second int64, differences, unknown int) aws.Status {
 	return s
 }
 
+func report(n *AWSStatuses, sync string, s aws.Status) { n.Report(sync, s.Cluster, s.AWS) }
+
 func TestNewsOfOneSyncDoNotHideThoseOfAnother(t *testing.T) {
-	n := newAWSNews()
+	n := newAWSStatuses()
 	c := eks(nil)
 	now := func() string {
-		n.into(c)
+		n.setOn(c)
 		if got := meta.FindStatusCondition(c.Status.Conditions, "AWSInSync"); got != nil && c.Status.AWS != nil {
 			return got.Reason
 		}
@@ -40,12 +42,12 @@ func TestNewsOfOneSyncDoNotHideThoseOfAnother(t *testing.T) {
 		tell func()
 		want string
 	}{
-		{func() { n.tell("other", told("", 0, 0, 0)) }, ""},
-		{func() { n.tell("dev", told(c.Name, 1, 1, 0)) }, "Different"},
-		{func() { n.tell("apps", told("elsewhere", 2, 0, 0)) }, "Different"},
-		{func() { n.tell("other", told(c.Name, 0, 0, 0)) }, "Different"},
-		{func() { n.tell("dev", told(c.Name, 3, 0, 0)) }, "InSync"},
-		{func() { n.tell("second", told(c.Name, 4, 0, 1)) }, "PartlyUnknown"},
+		{func() { report(n, "other", told("", 0, 0, 0)) }, ""},
+		{func() { report(n, "dev", told(c.Name, 1, 1, 0)) }, "Different"},
+		{func() { report(n, "apps", told("elsewhere", 2, 0, 0)) }, "Different"},
+		{func() { report(n, "other", told(c.Name, 0, 0, 0)) }, "Different"},
+		{func() { report(n, "dev", told(c.Name, 3, 0, 0)) }, "InSync"},
+		{func() { report(n, "second", told(c.Name, 4, 0, 1)) }, "PartlyUnknown"},
 		{func() { n.drop("second") }, "InSync"},
 		{func() { n.drop("dev") }, ""},
 	} {
@@ -83,27 +85,27 @@ func TestTheConditionCountsBothSidesAndAdmitsItsLimit(t *testing.T) {
 func TestASyncThatGoesTakesWhatAnEarlierLifeToldWithIt(t *testing.T) {
 	for name, c := range map[string]struct {
 		label string
-		told  func(*awsNews)
+		told  func(*AWSStatuses)
 		want  string
 	}{
-		"nobody told anything yet":        {"dev", func(*awsNews) {}, ""},
-		"it told something else itself":   {"dev", func(n *awsNews) { n.tell("dev", told("before", 1, 1, 0)) }, ""},
-		"another one told of the Cluster": {"dev", func(n *awsNews) { n.tell("other", told("cluster", 3, 1, 0)) }, "Different"},
-		"the Cluster is another one's":    {"other", func(*awsNews) {}, "InSync"},
+		"nobody told anything yet":        {"dev", func(*AWSStatuses) {}, ""},
+		"it told something else itself":   {"dev", func(n *AWSStatuses) { report(n, "dev", told("before", 1, 1, 0)) }, ""},
+		"another one told of the Cluster": {"dev", func(n *AWSStatuses) { report(n, "other", told("cluster", 3, 1, 0)) }, "Different"},
+		"the Cluster is another one's":    {"other", func(*AWSStatuses) {}, "InSync"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			live := eks(func(e *v1alpha1.Cluster) {
 				e.Labels = map[string]string{v1alpha1.SyncLabel: c.label}
-				before := newAWSNews()
-				before.tell("dev", told(e.Name, 2, 0, 0))
-				before.into(e)
+				before := newAWSStatuses()
+				report(before, "dev", told(e.Name, 2, 0, 0))
+				before.setOn(e)
 			})
-			a := &attempt{direct: reader(t, live), aws: newAWSNews()}
-			c.told(a.aws)
-			if err := a.disown(t.Context(), "dev"); err != nil {
+			s := New(Config{Live: reader(t, live)}, Desired{}, time.Time{})
+			c.told(s.AWS)
+			if err := s.Forget(t.Context(), "dev"); err != nil {
 				t.Fatal(err)
 			}
-			a.aws.into(live)
+			s.AWS.setOn(live)
 			got := ""
 			if condition := meta.FindStatusCondition(live.Status.Conditions, "AWSInSync"); condition != nil {
 				got = condition.Reason
@@ -111,7 +113,7 @@ func TestASyncThatGoesTakesWhatAnEarlierLifeToldWithIt(t *testing.T) {
 			if got != c.want || (live.Status.AWS != nil) != (c.want != "") {
 				t.Errorf("AWSInSync is %q, want %q; status %+v", got, c.want, live.Status.AWS)
 			}
-			if len(a.aws.wake) == 0 {
+			if len(s.AWS.changed) == 0 {
 				t.Error("nobody is woken to write it")
 			}
 		})

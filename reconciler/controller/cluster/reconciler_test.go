@@ -1,4 +1,4 @@
-package wire
+package cluster
 
 import (
 	"context"
@@ -20,10 +20,10 @@ import (
 // create a second Cluster can make one like that.
 func TestAStatusThatCannotBeWrittenHoldsNothingUp(t *testing.T) {
 	off := func(c *v1alpha1.Cluster) { c.Spec.Engine.Mode = v1alpha1.EngineOff }
-	held := &notStarted{reason: "AWSUnavailable", message: "m"}
+	held := &Blocked{Reason: "AWSUnavailable", Message: "m"}
 	for name, c := range map[string]struct {
 		asked   func(*v1alpha1.Cluster) // of the Cluster that decides, since the process started
-		held    *notStarted
+		held    *Blocked
 		refused string
 		reason  string // of the deciding one's condition Ready
 		ignored string // of the other's
@@ -54,8 +54,9 @@ func TestAStatusThatCannotBeWrittenHoldsNothingUp(t *testing.T) {
 				}}).Build()
 			elected := make(chan struct{})
 			close(elected)
-			running := &attempt{stance: stanceOf(was), aws: newAWSNews(), held: c.held, cancel: func(error) {}}
-			w := &watcher{attempt: running, reader: live, writer: live, elected: elected, triedAt: time.Now()}
+			running := New(Config{Restart: func() {}}, desiredOf(was), time.Now())
+			running.Block(c.held)
+			w := &reconciler{Supervisor: running, reader: live, writer: live, elected: elected, triedAt: time.Now()}
 
 			got, err := w.Reconcile(t.Context(), ctrl.Request{})
 

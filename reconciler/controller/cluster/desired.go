@@ -1,4 +1,4 @@
-package wire
+package cluster
 
 import (
 	"cmp"
@@ -14,48 +14,48 @@ import (
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 )
 
-// stance is what the live Cluster object asks of the engine.
-type stance struct {
-	// cluster is the oldest, and nil where there is none; others are all other ones, for which
+// Desired is what the live Cluster object asks of the engine.
+type Desired struct {
+	// Cluster is the oldest, and nil where there is none; others are all other ones, for which
 	// nothing is done.
-	cluster *v1alpha1.Cluster
-	others  []v1alpha1.Cluster
-	// on is true when the engine is wanted here.
-	on bool
-	// settings are valid only when on and err is nil.
-	settings engine.Settings
+	Cluster *v1alpha1.Cluster
+	Others  []v1alpha1.Cluster
+	// EngineOn is true when the engine is wanted here.
+	EngineOn bool
+	// Settings are valid only when on and err is nil.
+	Settings engine.Settings
 	// reason and message say why the engine is not on, or cannot be.
-	reason, message string
-	// invalid is true when the settings cannot work.
-	invalid bool
+	Reason, Message string
+	// Invalid is true when the settings cannot work.
+	Invalid bool
 }
 
 // hash changes when the process must be started anew to follow the stance.
-func (s stance) hash() string {
-	if !s.on {
+func (s Desired) hash() string {
+	if !s.EngineOn {
 		return "off"
 	}
-	return s.settings.Hash()
+	return s.Settings.Hash()
 }
 
-// readStance reads the API server, never Git, so that a Git outage at a
+// ReadDesired reads the API server, never Git, so that a Git outage at a
 // restart stops nothing. Of several Clusters the oldest decides: one that is renamed in
 // Git is created under its new name while the deletion of the old one waits for a person.
-func readStance(ctx context.Context, reader client.Reader) (stance, error) {
-	all, err := liveClusters(ctx, reader)
+func ReadDesired(ctx context.Context, reader client.Reader) (Desired, error) {
+	all, err := Clusters(ctx, reader)
 	if err != nil {
-		return stance{}, err
+		return Desired{}, err
 	}
 	if len(all) == 0 {
-		return stance{reason: "NoCluster", message: "there is no Cluster object yet"}, nil
+		return Desired{Reason: "NoCluster", Message: "there is no Cluster object yet"}, nil
 	}
-	s := stanceOf(&all[0])
-	s.others = all[1:]
+	s := desiredOf(&all[0])
+	s.Others = all[1:]
 	return s, nil
 }
 
-// liveClusters are all Clusters of the API server, the one that decides first.
-func liveClusters(ctx context.Context, reader client.Reader) ([]v1alpha1.Cluster, error) {
+// Clusters are all Clusters of the API server, the one that decides first.
+func Clusters(ctx context.Context, reader client.Reader) ([]v1alpha1.Cluster, error) {
 	var list v1alpha1.ClusterList
 	if err := reader.List(ctx, &list); err != nil && !meta.IsNoMatchError(err) {
 		return nil, fmt.Errorf("reading the Cluster object: %w", err)
@@ -64,23 +64,23 @@ func liveClusters(ctx context.Context, reader client.Reader) ([]v1alpha1.Cluster
 	return list.Items, nil
 }
 
-func stanceOf(c *v1alpha1.Cluster) stance {
-	s := stance{cluster: c}
+func desiredOf(c *v1alpha1.Cluster) Desired {
+	s := Desired{Cluster: c}
 	switch c.Spec.Engine.Mode {
 	case v1alpha1.EngineOff:
-		s.reason, s.message = "Off", "spec.engine.mode is Off"
+		s.Reason, s.Message = "Off", "spec.engine.mode is Off"
 		return s
 	case v1alpha1.EngineExternal:
-		s.reason, s.message = "External", "spec.engine.mode is External: another Karpenter provisions nodes"
+		s.Reason, s.Message = "External", "spec.engine.mode is External: another Karpenter provisions nodes"
 		return s
 	case v1alpha1.EngineEmbedded:
 	}
-	s.settings = EngineSettings(c.Spec)
-	if err := s.settings.Validate(); err != nil {
-		s.invalid, s.reason, s.message = true, "InvalidSettings", err.Error()
+	s.Settings = EngineSettings(c.Spec)
+	if err := s.Settings.Validate(); err != nil {
+		s.Invalid, s.Reason, s.Message = true, "InvalidSettings", err.Error()
 		return s
 	}
-	s.on = true
+	s.EngineOn = true
 	return s
 }
 

@@ -1,4 +1,4 @@
-package wire
+package cluster
 
 import (
 	"context"
@@ -58,13 +58,14 @@ func TestALeaderStopsWithinHalfAMinuteOfAnother(t *testing.T) {
 				ctx, cancel := context.WithCancelCause(t.Context())
 				defer cancel(nil)
 				start := time.Now()
-				look := gates{gate.Gates{
+				restarted := errors.New("the process is started anew")
+				look := Gates{gate.Gates{
 					Cluster: "gpu", Region: "eu-central-1", Account: "111122223333", REST: &rest.Config{}, AWS: aws.Config{Region: "eu-central-1"},
 					Kube: around{
 						leads: func() bool { return time.Since(start) >= c.leads },
 						fails: func() bool { return time.Since(start) < c.fails },
 					},
-				}}.lookAround(&attempt{cancel: cancel})
+				}, New(Config{Restart: func() { cancel(restarted) }}, Desired{}, start)}.watchOthers()
 				ended := make(chan error, 1)
 				go func() { ended <- look.Start(ctx) }()
 				select {
@@ -76,7 +77,7 @@ func TestALeaderStopsWithinHalfAMinuteOfAnother(t *testing.T) {
 					if cause != nil {
 						t.Errorf("it ended after %s: %v", lived, cause)
 					}
-				} else if !errors.Is(cause, ErrRestart) || lived < c.leads || lived > c.ends {
+				} else if !errors.Is(cause, restarted) || lived < c.leads || lived > c.ends {
 					t.Errorf("after %s it has ended because of %v, want it after %s, by %s", lived, cause, c.leads, c.ends)
 				}
 				cancel(nil)
