@@ -199,8 +199,13 @@ func (w *reconciler) report(ctx context.Context, now Desired) error {
 		status, reason, message = metav1.ConditionFalse, blocked.Reason, blocked.Message
 	}
 	errs := []error{w.write(ctx, now.Cluster, engineConditions(status, reason, message, blocked))}
-	ignored := fmt.Sprintf("Cluster %s is older, so the engine and AWS follow that one, and nothing is done for this one: keep one Cluster and delete the other", now.Cluster.Name)
-	for _, c := range now.Others {
+	for i, c := range now.Others {
+		next := "this one takes over"
+		if i > 0 {
+			next = "Cluster " + now.Others[0].Name + " takes over"
+		}
+		ignored := fmt.Sprintf("Cluster %[1]s is older and decides: the engine and AWS follow it, and nothing is done for this one. Once %[1]s is deleted, %[2]s. "+
+			"After a rename in Git, the deletion of %[1]s may wait for a confirmation, which its Sync's Ready condition has", now.Cluster.Name, next)
 		errs = append(errs, w.write(ctx, &c, engineConditions(metav1.ConditionFalse, "SeveralClusters", ignored, nil)))
 	}
 	return errors.Join(errs...)

@@ -176,7 +176,7 @@ func (c counting) lostByKind(ctx context.Context, k state.Key, live *unstructure
 	case k.Kind == "Node" && k.Group == "":
 		return c.lostNode(ctx, k.Name)
 	case k.Kind == "Cluster" && k.Group == "poolwright.dev":
-		return c.lostEngine(ctx)
+		return c.lostCluster(ctx, k, live)
 	case k.Kind == nodeClass:
 		return c.lostClass(ctx, k)
 	}
@@ -261,30 +261,37 @@ func isDaemonSet(owner metav1.OwnerReference) bool {
 	return owner.Kind == "DaemonSet" && versioned && group == "apps"
 }
 
-// lostEngine counts the nodes that nobody would provision for, consolidate or
-// replace any more: without a Cluster the engine stops.
-func (w *World) lostEngine(ctx context.Context) (loss.Removal, error) {
-	lost, err := w.nodeClaims(ctx)
-	n := len(lost["NodeClaim"])
-	if err != nil || n == 0 {
+// lostCluster counts the nodes whose engine stops with a Cluster, or follows the next one. One
+// that is not the oldest decides nothing, as long as an older one stays.
+func (c counting) lostCluster(ctx context.Context, k state.Key, live *unstructured.Unstructured) (loss.Removal, error) {
+	next := &metav1.PartialObjectMetadata{}
+	err := c.api.Names(ctx, api.Ref{Resource: v1alpha1.GroupVersion.WithResource("clusters")}, "", "", func(m *metav1.PartialObjectMetadata) {
+		k.Name = m.Name
+		stays := m.UID != live.GetUID() && m.DeletionTimestamp == nil && !c.deletedAnyway(k, m)
+		if stays && (next.Name == "" || v1alpha1.CompareClusters(m, next) < 0) {
+			next = m
+		}
+	})
+	if err != nil || next.Name != "" && v1alpha1.CompareClusters(next, live) < 0 {
 		return loss.Removal{}, err
 	}
-	verb := "keep"
-	if n == 1 {
-		verb = "keeps"
-	}
-	return lost.Removal(fmt.Sprintf("the engine stops: %s %s running unmanaged", count(n, "NodeClaim"), verb)), nil
+	return c.lostEngine(ctx, next.Name)
 }
 
-// nodeClaims names all NodeClaims.
-func (w *World) nodeClaims(ctx context.Context) (loss.Names, error) {
-	kind, ok, err := w.find(ctx, schema.GroupVersionKind{Group: "karpenter.sh", Version: "v1", Kind: "NodeClaim"})
-	if err != nil || !ok {
-		return nil, err
+// lostEngine counts the nodes that nobody would provision for, consolidate or replace any
+// more, or that would be as the next Cluster has it, where there is one.
+func (w *World) lostEngine(ctx context.Context, next string) (loss.Removal, error) {
+	lost, err := karpenter.Claims(ctx, w.api)
+	n := len(lost["NodeClaim"])
+	switch {
+	case err != nil || n == 0:
+		return loss.Removal{}, err
+	case next != "":
+		return lost.Removal(fmt.Sprintf("the engine and AWS follow Cluster %s from then on, with %s", next, count(n, "NodeClaim"))), nil
+	case n == 1:
+		return lost.Removal("the engine stops: 1 NodeClaim keeps running unmanaged"), nil
 	}
-	out := loss.Names{}
-	err = w.api.Names(ctx, api.Ref{Resource: kind.GVR()}, "", "", func(m *metav1.PartialObjectMetadata) { out.Add(kind.Kind, m.Name) })
-	return out, err
+	return lost.Removal(fmt.Sprintf("the engine stops: %d NodeClaims keep running unmanaged", n)), nil
 }
 
 // lostClass tells who uses an EC2NodeClass, beside pools that are deleted too.

@@ -1,6 +1,7 @@
 package kubernetes_test
 
 import (
+	"context"
 	"fmt"
 	"testing"
 
@@ -14,12 +15,15 @@ func TestWithItsClusterTheEngineLeavesItsNodes(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := newBench(t)
-	b.reconcile(b.declare(`
+	cluster := func(name string) string {
+		return `
 apiVersion: poolwright.dev/v1alpha1
 kind: Cluster
-metadata: {name: cluster}
+metadata: {name: ` + name + `}
 spec: {name: c, region: eu-west-1, account: "111122223333", engine: {mode: Embedded}}
-`))
+`
+	}
+	b.reconcile(b.declare(cluster("cluster")))
 	impact := func() string {
 		b.TB.Helper()
 		p, err := b.giveUp()
@@ -52,6 +56,37 @@ spec:
 	}
 	if got, want := impact(), fmt.Sprintf("the engine stops: %d NodeClaims keep running unmanaged", claims()); got != want {
 		t.Errorf("it says %q, want %q", got, want)
+	}
+	// Of Clusters of one second the first by name is the oldest.
+	byHand := func(name string) (remove func()) {
+		b.TB.Helper()
+		b.make(cluster(name), "kubectl-create")
+		return func() {
+			if err := b.hand.Delete(context.WithoutCancel(t.Context()), b.get("poolwright.dev/v1alpha1", "Cluster", name)); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	remove := byHand("next")
+	if got, want := impact(), fmt.Sprintf("the engine and AWS follow Cluster next from then on, with %d NodeClaims", claims()); got != want {
+		t.Errorf("another Cluster takes over, and it says %q, want %q", got, want)
+	}
+	remove()
+	b.reconcile(b.declare(cluster("cluster"), cluster("next")))
+	p, err := b.giveUp()
+	if err != nil || len(p.Changes) != 2 {
+		t.Fatal(err, b.lines(p))
+	}
+	for _, c := range p.Changes {
+		if got, want := c.Before.Impact, fmt.Sprintf("the engine stops: %d NodeClaims keep running unmanaged", claims()); got != want {
+			t.Errorf("with both Clusters, of %s it says %q, want %q", c.Key.Name, got, want)
+		}
+	}
+	b.reconcile(b.declare())
+	defer byHand("a-first")()
+	b.reconcile(b.declare(cluster("cluster")))
+	if got := impact(); got != "" {
+		t.Errorf("an older Cluster decides and stays, and of the other it says %q", got)
 	}
 	b.reconcile(b.declare())
 }

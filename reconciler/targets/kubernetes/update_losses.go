@@ -111,7 +111,7 @@ func (w *World) lost(ctx context.Context, u update) loss.Removal {
 }
 
 func lostEngine(ctx context.Context, w *World, _ update) (loss.Removal, error) {
-	return w.lostEngine(ctx)
+	return w.lostEngine(ctx, "")
 }
 
 // lostQueue counts the nodes that the engine does not drain any more before AWS takes
@@ -123,7 +123,7 @@ func lostQueue(ctx context.Context, w *World, u update) (loss.Removal, error) {
 	if part != nil || name != "" || mode != "Embedded" {
 		return loss.Removal{}, nil
 	}
-	lost, err := w.nodeClaims(ctx)
+	lost, err := karpenter.Claims(ctx, w.api)
 	n := len(lost["NodeClaim"])
 	if err != nil || n == 0 {
 		return loss.Removal{}, err

@@ -67,6 +67,14 @@ func Pools(ctx context.Context, client *api.Client) (map[string]bool, error) {
 	return out, unlessUndefined(ctx, client, of, err)
 }
 
+// Claims names all NodeClaims, as what is lost with what runs them.
+func Claims(ctx context.Context, client *api.Client) (loss.Names, error) {
+	out := loss.Names{}
+	of := resource("nodeclaims")
+	err := client.Names(ctx, api.Ref{Resource: of}, "", "", func(m *metav1.PartialObjectMetadata) { out.Add("NodeClaim", m.Name) })
+	return out, unlessUndefined(ctx, client, of, err)
+}
+
 func resource(name string) schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: "karpenter.sh", Version: "v1", Resource: name}
 }
