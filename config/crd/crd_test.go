@@ -32,6 +32,7 @@ func digests() map[int]string {
 		14: "1c039bc03ea5792656cdb419a7dfe12a",
 		15: "479c847b9f2a032466771541e418cc3b",
 		16: "8766f18fa667df289945767591cb2a1e",
+		17: "de716476b47206667f6a5b46e1a36f53",
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/plan/hold"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/state/confirm"
+	"github.com/poolwright/poolwright/reconciler/state/sanitize"
 	"github.com/poolwright/poolwright/reconciler/targets"
 )
 
@@ -209,8 +210,10 @@ const (
 	reasonLimit = 8192
 )
 
-// limited is a text of at most so many bytes.
+// limited is text that others may have written as a status shows it: harmless, and of at most
+// so many bytes.
 func limited(text string, most int) string {
+	text = sanitize.Text(text)
 	if len(text) <= most {
 		return text
 	}

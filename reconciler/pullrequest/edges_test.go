@@ -2,6 +2,7 @@ package pullrequest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -129,5 +130,32 @@ func TestAMistakeAfterAChangeThatNobodyWasToldOf(t *testing.T) {
 	s.later(time.Minute)
 	if got := s.comment(1).Body; !strings.HasPrefix(got, "### `bbbbbbb` cannot be planned\n") {
 		t.Errorf("it says %s", got)
+	}
+}
+
+// Whatever a forge or an author wrote, neither the Sync nor the pull request shows a secret of it, or
+// what a terminal obeys.
+func TestTextsOfOthersAreHarmlessInTheStatusAndOnThePullRequest(t *testing.T) {
+	const hostile, want = "x\x1b[2K\nghp_0123456789abcdefABCDEF", `x\x1b[2K\n(masked)`
+	s := newStage(t)
+	p := &pass{
+		Reconciler: s.r, sync: s.sync(), trouble: trouble{message: hostile},
+		s: &session{Session: Session{Forge: s.board}, records: map[int64]*entry{1: {item: v1alpha1.PullRequestStatus{Phase: v1alpha1.PullRequestFailed, Headline: hostile}}}},
+	}
+	if got := p.outcome(); got.Message != want || len(got.Items) != 1 || got.Items[0].Headline != want {
+		t.Errorf("%+v", got)
+	}
+	if err := p.status(t.Context(), sha("a"), forge.Status{Context: "plan", Description: hostile}); err != nil {
+		t.Fatal(err)
+	}
+	for _, posted := range s.board.statuses {
+		if posted.Description != want {
+			t.Errorf("%q", posted.Description)
+		}
+	}
+	s.noBuild = errors.New(hostile)
+	s.pass()
+	if got := s.told(); got.Message != want {
+		t.Errorf("%q", got.Message)
 	}
 }

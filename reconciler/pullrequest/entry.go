@@ -8,6 +8,7 @@ import (
 
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/report/forge"
+	"github.com/poolwright/poolwright/reconciler/state/sanitize"
 )
 
 // entry is what is known of one pull request. Only the item outlives the process:
@@ -141,7 +142,9 @@ func items(records map[int64]*entry) []v1alpha1.PullRequestStatus {
 	var out []v1alpha1.PullRequestStatus
 	for _, r := range records {
 		if r.item.Phase != "" {
-			out = append(out, *r.item.DeepCopy())
+			item := *r.item.DeepCopy()
+			item.Headline = sanitize.Text(item.Headline) // It repeats what others wrote.
+			out = append(out, item)
 		}
 	}
 	newest := func(a, b v1alpha1.PullRequestStatus) int { return cmp.Compare(b.Number, a.Number) }

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/state/sanitize"
 )
 
 // failed notes an error of the forge. What may pass lets the whole Sync rest; what
@@ -85,7 +86,7 @@ func (p *pass) outcome() *v1alpha1.PullRequestsStatus {
 	if before == nil {
 		before = p.sync.Status.PullRequests
 	}
-	status := &v1alpha1.PullRequestsStatus{Reason: p.trouble.reason, Message: p.trouble.message, Items: items(p.s.records)}
+	status := &v1alpha1.PullRequestsStatus{Reason: p.trouble.reason, Message: sanitize.Text(p.trouble.message), Items: items(p.s.records)}
 	switch {
 	case p.listed():
 		status.Open = int32(p.open)

@@ -6,6 +6,7 @@ import (
 	"errors"
 
 	"github.com/poolwright/poolwright/reconciler/report/forge"
+	"github.com/poolwright/poolwright/reconciler/state/sanitize"
 )
 
 func (p *pass) planContext() string    { return "poolwright/plan " + p.suffix }
@@ -52,6 +53,7 @@ func (p *pass) comment(ctx context.Context, number int, c forge.Comment) (forge.
 func (p *pass) status(ctx context.Context, sha string, s forge.Status) error {
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
+	s.Description = sanitize.Text(s.Description)
 	return p.s.Forge.Status(ctx, sha, s)
 }
 

@@ -117,7 +117,7 @@ func TestOfTheQuotasTheDriftTellsOnlyWhatWarns(t *testing.T) {
 	if len(r.Drift.Notes) != 1 || !r.Drift.Notes[0].Warning || r.driftTitle() != "Already so before this change (1 warning)" {
 		t.Errorf("%s: %+v", r.driftTitle(), r.Drift.Notes)
 	}
-	if got := all(t, r)["md"]; !strings.Contains(got, "- Warning: `aws Quota.servicequotas/eu-west-1/Running On-Demand G and VT instances`: `NodePool gpu may ask for more`") {
+	if got := all(t, r)["md"]; !strings.Contains(got, "- Warning: `aws Quota.servicequotas/eu-west-1/\"Running On-Demand G and VT instances\"`: `NodePool gpu may ask for more`") {
 		t.Error(got)
 	}
 }

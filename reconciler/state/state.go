@@ -13,6 +13,7 @@ import (
 
 	"github.com/poolwright/poolwright/reconciler/state/loss"
 	"github.com/poolwright/poolwright/reconciler/state/owner"
+	"github.com/poolwright/poolwright/reconciler/state/sanitize"
 )
 
 // Key names one thing in one world, whatever the version it is written in.
@@ -31,16 +32,17 @@ type Key struct {
 	Name string
 }
 
-// String writes the key as a person would: Kind.group/namespace/name.
+// String writes the key as a person would: Kind.group/namespace/name. What is no name is
+// quoted, for a message with it could look like another, see sanitize.Name.
 func (k Key) String() string {
-	kind := k.Kind
+	kind := sanitize.Name(k.Kind)
 	if k.Group != "" {
-		kind += "." + k.Group
+		kind += "." + sanitize.Name(k.Group)
 	}
 	if k.Namespace != "" {
-		return kind + "/" + k.Namespace + "/" + k.Name
+		return kind + "/" + sanitize.Name(k.Namespace) + "/" + sanitize.Name(k.Name)
 	}
-	return kind + "/" + k.Name
+	return kind + "/" + sanitize.Name(k.Name)
 }
 
 // Compare is the total order in which keys reach a reader: target, group,
@@ -65,12 +67,12 @@ type Origin struct {
 }
 
 // String writes file:line, the file alone when the line is unknown, or
-// nothing for the zero Origin.
+// nothing for the zero Origin. A file whose name is no plain path is quoted, see sanitize.Name.
 func (o Origin) String() string {
 	if o.Line > 0 {
-		return fmt.Sprintf("%s:%d", o.File, o.Line)
+		return fmt.Sprintf("%s:%d", sanitize.Name(o.File), o.Line)
 	}
-	return o.File
+	return sanitize.Name(o.File)
 }
 
 // Identity pins one live incarnation of a thing, so that a deletion can never

@@ -3,7 +3,10 @@ package crds_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strconv"
 	"testing"
+	"testing/fstest"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -14,6 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/poolwright/poolwright/cmd/internal/crds"
+	"github.com/poolwright/poolwright/reconciler/declared"
+	"github.com/poolwright/poolwright/reconciler/declared/lint"
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
@@ -74,5 +79,26 @@ func TestADefinitionIsReadOnceAndMissingOnlyWhereTheClusterSaysSo(t *testing.T) 
 				t.Errorf("%d reads, want %d", reads, c.reads)
 			}
 		})
+	}
+}
+
+// The API server refuses a path that no revision can have, or that a message would show in lines.
+func TestAPathOfASyncStaysInTheRepositoryAndOnOneLine(t *testing.T) {
+	all, err := crds.Known()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, fine := range map[string]bool{
+		"": true, ".": true, "./clusters/dev": true, "clusters/dev/": true, "größe und mehr/…/a..b": true,
+		"/clusters": false, "..": false, "a/../b": false, "a\nb": false, "a\x1b[2K": false, "a\u009bb": false, "a\x7f": false, "a\tb": false,
+	} {
+		object := fmt.Sprintf("apiVersion: poolwright.dev/v1alpha1\nkind: Sync\nmetadata: {name: a, namespace: b}\nspec: {path: %s, source: {git: {url: 'https://git.example/a.git', ref: {branch: main}}}}\n", strconv.QuoteToASCII(path))
+		d, err := declared.Load(fstest.MapFS{"a.yaml": {Data: []byte(object)}}, ".", declared.Options{})
+		if err != nil || d.Set.Len() != 1 {
+			t.Fatalf("%q: %v, %v", path, d.Problems, err)
+		}
+		if found := lint.Check(d, all); (len(found) == 0) != fine {
+			t.Errorf("%q: %v", path, found)
+		}
 	}
 }

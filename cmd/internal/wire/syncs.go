@@ -21,6 +21,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/controller"
 	"github.com/poolwright/poolwright/reconciler/declared"
+	"github.com/poolwright/poolwright/reconciler/events"
 	"github.com/poolwright/poolwright/reconciler/impact"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/targets/aws"
@@ -49,7 +50,7 @@ func (a *attempt) addSyncs(mgr manager.Manager) error {
 // recorder tells users by events, under our name. The newer events API drops repeated
 // notes into one series, which hides that something happens again.
 func recorder(mgr manager.Manager) record.EventRecorder {
-	return mgr.GetEventRecorderFor("poolwright") //nolint:staticcheck // See why above: the newer API hides repetitions.
+	return events.Sanitize(mgr.GetEventRecorderFor("poolwright")) //nolint:staticcheck // See why above: the newer API hides repetitions.
 }
 
 // builder assembles Git, the renderer and the cluster for a Sync.

@@ -53,6 +53,7 @@ type SyncSpec struct {
 	// +kubebuilder:default="."
 	// +kubebuilder:validation:MaxLength=1024
 	// +kubebuilder:validation:XValidation:rule="!self.startsWith('/') && !self.split('/').exists(p, p == '..')",message="path must be relative to the repository's root and must not contain '..'"
+	// +kubebuilder:validation:XValidation:rule=`!self.matches(r'\p{Cc}')`,message="path must not contain control characters such as line breaks"
 	// +optional
 	Path string `json:"path,omitempty"`
 	// Interval is how often Git is asked for a new revision. Default 1m, at

@@ -19,6 +19,7 @@ import (
 
 	"github.com/poolwright/poolwright/provision/engine/gate"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/state/sanitize"
 )
 
 // EngineRunning is the reason of the Cluster's condition Ready while the engine
@@ -225,7 +226,7 @@ func engineConditions(status metav1.ConditionStatus, reason, message string, blo
 func (w *reconciler) write(ctx context.Context, c *v1alpha1.Cluster, conditions []metav1.Condition) error {
 	before := c.DeepCopy()
 	for _, condition := range conditions {
-		condition.ObservedGeneration = c.Generation
+		condition.Message, condition.ObservedGeneration = sanitize.Text(condition.Message), c.Generation
 		meta.SetStatusCondition(&c.Status.Conditions, condition)
 	}
 	w.AWS.setOn(c)

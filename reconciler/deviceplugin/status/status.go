@@ -30,6 +30,7 @@ import (
 
 	"github.com/poolwright/poolwright/provision/gpu"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/state/sanitize"
 )
 
 // Reconciler keeps the status of every DevicePlugin true. All fields are required.
@@ -215,7 +216,7 @@ func conclude(plugin *v1alpha1.DevicePlugin, ready metav1.ConditionStatus, reaso
 		progressing.Status, progressing.Reason, progressing.Message = metav1.ConditionTrue, reason, message
 	}
 	for _, condition := range []metav1.Condition{{Type: "Ready", Status: ready, Reason: reason, Message: message}, progressing} {
-		condition.ObservedGeneration = plugin.Generation
+		condition.Message, condition.ObservedGeneration = sanitize.Text(condition.Message), plugin.Generation
 		meta.SetStatusCondition(&plugin.Status.Conditions, condition)
 	}
 	plugin.Status.ObservedGeneration = plugin.Generation

@@ -24,6 +24,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/ssmversion"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/sanitize"
 )
 
 // newestEvery is how often SSM is asked whether pinned parameters have newer values.
@@ -164,11 +165,11 @@ func (k *Keeper) remember(sync *v1alpha1.Sync, a asking) {
 // announce says what became of parameters: once, for it stands in the status now.
 func (k *Keeper) announce(sync *v1alpha1.Sync, found ssmversion.Resolution) {
 	for _, one := range found.Updated {
-		k.cfg.Events.Eventf(sync, corev1.EventTypeNormal, "ParametersUpdated", "SSM parameter %s is %s for ${%s} now, its newest value%s", one.Name, one.Value, one.Variable, unused(sync, one))
+		k.cfg.Events.Eventf(sync, corev1.EventTypeNormal, "ParametersUpdated", "SSM parameter %s is %s for ${%s} now, its newest value%s", one.Name, sanitize.Name(one.Value), one.Variable, unused(sync, one))
 	}
 	for _, one := range found.Outdated {
 		k.cfg.Events.Eventf(sync, corev1.EventTypeNormal, "ParameterOutdated", "SSM parameter %s stays %s for ${%s}; it has the newer value %s: poolwright reconcile %s --update-parameters takes it%s",
-			one.Name, one.Value, one.Variable, one.Latest, sync.Name, unused(sync, one))
+			one.Name, sanitize.Name(one.Value), one.Variable, sanitize.Name(one.Latest), sync.Name, unused(sync, one))
 	}
 }
 

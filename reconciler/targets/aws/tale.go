@@ -16,6 +16,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/sanitize"
 )
 
 // Status is what a Cluster's status shows of AWS.
@@ -229,11 +230,11 @@ func (t *tale) take() (Status, bool) {
 	}
 	s.AWS.ObservedAt = metav1.Time{Time: t.at}
 	for _, k := range first(t.differences) {
-		s.AWS.Differences = append(s.AWS.Differences, v1alpha1.Difference{Resource: k.String(), Message: t.differences[k]})
+		s.AWS.Differences = append(s.AWS.Differences, v1alpha1.Difference{Resource: k.String(), Message: sanitize.Text(t.differences[k])})
 	}
 	for _, k := range first(t.unknown) {
 		u := t.unknown[k]
-		s.AWS.Unknown = append(s.AWS.Unknown, v1alpha1.UnknownResource{Resource: k.String(), Reason: u.reason, Since: metav1.NewTime(u.since)})
+		s.AWS.Unknown = append(s.AWS.Unknown, v1alpha1.UnknownResource{Resource: k.String(), Reason: sanitize.Text(u.reason), Since: metav1.NewTime(u.since)})
 	}
 	s.AWS.Quotas = slices.Clone(t.quotas)
 	return s, true

@@ -4,9 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,6 +13,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/state/loss"
+	"github.com/poolwright/poolwright/reconciler/state/sanitize"
 	"github.com/poolwright/poolwright/reconciler/targets/internal/api"
 	"github.com/poolwright/poolwright/reconciler/targets/internal/inventory"
 	"github.com/poolwright/poolwright/reconciler/targets/kubernetes/internal/kinds"
@@ -53,17 +52,9 @@ func (w *World) lostSync(ctx context.Context, k state.Key, live *unstructured.Un
 	return out, nil
 }
 
-// plainText is what stands in a sentence as it is.
-var plainText = regexp.MustCompile(`^[A-Za-z0-9:._/~+-]{1,200}$`)
-
 // quoted is a text of a commit in a sentence by which a person decides: it cannot be taken for
 // a part of that, and is cut after 200 bytes.
-func quoted(text string) string {
-	if plainText.MatchString(text) {
-		return text
-	}
-	return strconv.QuoteToASCII(strings.ToValidUTF8(text[:min(len(text), 200)], ""))
-}
+func quoted(text string) string { return sanitize.Name(text[:min(len(text), 200)]) }
 
 // appliedBy counts what a Sync has applied, in the cluster and in AWS.
 func (w *World) appliedBy(ctx context.Context, sync string) (int, error) {

@@ -1,0 +1,29 @@
+package events_test
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/record"
+
+	"github.com/poolwright/poolwright/reconciler/events"
+)
+
+func TestTheTextOfAnEventIsHarmless(t *testing.T) {
+	const hostile, want = "x\x1b[2K\nghp_0123456789abcdefABCDEF 100%s", `Warning Failed x\x1b[2K\n(masked) 100%s`
+	for name, emit := range map[string]func(record.EventRecorder){
+		"as it is":  func(r record.EventRecorder) { r.Event(&corev1.Node{}, "Warning", "Failed", hostile) },
+		"formatted": func(r record.EventRecorder) { r.Eventf(&corev1.Node{}, "Warning", "Failed", "%s", hostile) },
+		"with annotations": func(r record.EventRecorder) {
+			r.AnnotatedEventf(&corev1.Node{}, nil, "Warning", "Failed", "%s", hostile)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			fake := record.NewFakeRecorder(1)
+			emit(events.Sanitize(fake))
+			if got := <-fake.Events; got != want {
+				t.Errorf("got  %q\nwant %q", got, want)
+			}
+		})
+	}
+}
