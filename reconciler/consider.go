@@ -31,7 +31,7 @@ func (r *revision) reconsider(ctx context.Context, result Result, opts Options) 
 	return consider(ctx, result, opts)
 }
 
-// remember keeps what is withheld, and what is wanted, for looks at some things only.
+// remember keeps what is withheld, and what is wanted, for reads some things only.
 func (r *revision) remember(result Result) {
 	r.withheld, r.used, r.provisions = map[state.Key]hold.Reasons{}, map[state.Key]hold.Reasons{}, result.Plan.Wanted
 	for _, c := range result.Plan.Changes {

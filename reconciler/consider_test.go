@@ -14,7 +14,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
-// fleet is a world of pools, classes and ConfigMaps, each Kind/name, that remembers
+// fleet is a target of pools, classes and ConfigMaps, each Kind/name, that remembers
 // what it applied.
 type fleet struct {
 	live, applied map[string]string
@@ -92,7 +92,7 @@ func (f *fleet) Correct(_ context.Context, c plan.Change) error {
 type guard struct {
 	limit int
 	asked [][]string
-	// wanted is how many pools, classes and overlays it was told that are wanted.
+	// wanted is how many pools, classes and overlays it was given as wanted.
 	wanted int
 }
 
@@ -111,7 +111,7 @@ func (g *guard) consider(_ context.Context, p plan.Plan) plan.Plan {
 func (f *fleet) guarded(source *source, revs revisions, g *guard) (*reconciler.Loop, reconciler.Options) {
 	opts := one
 	opts.Consider = g.consider
-	return reconciler.NewLoop(source, revs.load, reconciler.World{Name: "cluster", Target: f}), opts
+	return reconciler.NewLoop(source, revs.load, reconciler.NamedTarget{Name: "cluster", Target: f}), opts
 }
 
 func withheld(r reconciler.Result) []string {

@@ -25,7 +25,7 @@ type withEarlier interface {
 	Earlier(ctx context.Context, revision string) (gitsource.Snapshot, bool)
 }
 
-// ResumesFrom says which revision an earlier process applied last. Where nothing newer can be
+// ResumesFrom is which revision an earlier process applied last. Where nothing newer can be
 // loaded and the source still has it, drift from it is corrected, and nothing else is done. It
 // returns the Loop, and is called before any other method.
 func (l *Loop) ResumesFrom(revision string) *Loop {
@@ -56,7 +56,7 @@ func (l *Loop) resume(ctx context.Context, fresh *revision) *revision {
 
 // keep goes on with the last good revision where a newer one cannot be loaded: what was
 // applied stays so, and drift from it is corrected. With other variables' values it is
-// another revision, and nobody can say what it would declare.
+// another revision, and nobody can know what it would declare.
 func (l *Loop) keep(ctx context.Context, newest Result, fresh *revision, why error) (Result, bool, error) {
 	last, planned := l.newest()
 	if last == nil || last.resumed && last.beside != fresh.beside {
@@ -189,14 +189,14 @@ func (l *Loop) unload() {
 type trimming interface{ Trim() }
 
 func (l *Loop) trim() {
-	for _, w := range l.worlds {
+	for _, w := range l.targets {
 		if t, ok := w.Target.(trimming); ok {
 			t.Trim()
 		}
 	}
 }
 
-// wanted is what the worlds want of the revision in use.
+// wanted is what the targets want of the revision in use.
 func (l *Loop) wanted(ctx context.Context) (map[string]state.Set, error) {
 	has := l.run.contents
 	if has.wanted != nil {
@@ -204,7 +204,7 @@ func (l *Loop) wanted(ctx context.Context) (map[string]state.Set, error) {
 	}
 	all := map[string]state.Set{}
 	has.activate()
-	for _, w := range l.worlds {
+	for _, w := range l.targets {
 		var err error
 		if all[w.Name], _, err = l.run.revision.want(ctx, w.Target, has.declared.Set); err != nil {
 			l.trim()
@@ -215,7 +215,7 @@ func (l *Loop) wanted(ctx context.Context) (map[string]state.Set, error) {
 	return all, nil
 }
 
-// activate makes the contents those that the worlds are asked about.
+// activate makes the contents those that the targets are asked about.
 func (c *contents) activate() {
 	if c.declared.Activate != nil {
 		c.declared.Activate()

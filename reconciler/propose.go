@@ -15,20 +15,20 @@ import (
 type Proposal struct {
 	plan.Proposal
 	// Problems are all mistakes of the revision after the step, those that only a
-	// world sees included. While there are any, nothing is deleted.
+	// target observes included. While there are any, nothing is deleted.
 	Problems []state.Problem
 	// Old are those of the Problems that the revision before has as well (state.Problem.Identity):
 	// the step is not to blame for them.
 	Old []state.Problem
 }
 
-// Propose asks the worlds what the step from before to after would do; it changes
-// nothing. Offline, the worlds are asked for what they want alone, and the result is
+// Propose asks the targets what the step from before to after would do; it changes
+// nothing. Offline, the targets are asked for what they want alone, and the result is
 // what the two revisions tell.
 //
-// A world keeps of its last Want and Observe what the next verbs need: give Propose
-// worlds that no Loop works with, and those for one call at a time.
-func Propose(ctx context.Context, before, after declared.Declared, offline bool, worlds []World, policies ...plan.Policy) (Proposal, error) {
+// A target keeps of its last Want and Observe what the next verbs need: give Propose
+// targets that no Loop works with, and those for one call at a time.
+func Propose(ctx context.Context, before, after declared.Declared, offline bool, worlds []NamedTarget, policies ...plan.Policy) (Proposal, error) {
 	was, err := survey(ctx, before, offline, worlds)
 	if err != nil {
 		return Proposal{}, fmt.Errorf("looking at the revision before the step: %w", err)
@@ -48,22 +48,22 @@ func Propose(ctx context.Context, before, after declared.Declared, offline bool,
 		}
 	}
 	out.Proposal = proposal.Propose(proposal.Sides{
-		Before: was.wanted, After: is.wanted, SeenBefore: was.seen, SeenAfter: is.seen, Offline: offline,
+		Before: was.wanted, After: is.wanted, SeenBefore: was.observed, SeenAfter: is.observed, Offline: offline,
 		MistakenBefore: len(was.problems) > 0, MistakenAfter: len(is.problems) > 0,
 		Refused: refused(was.wanted, is.wanted, after.Set),
 	}, policies...)
 	return out, nil
 }
 
-// surveyed is a revision as the worlds take it.
+// surveyed is a revision as the targets take it.
 type surveyed struct {
-	wanted, seen state.Set
-	problems     []state.Problem
+	wanted, observed state.Set
+	problems         []state.Problem
 }
 
-// survey leads one revision through all worlds. Each is observed right after it was
+// survey leads one revision through all targets. Each is observed right after it was
 // asked what it wants, as it observes by what it was asked last.
-func survey(ctx context.Context, d declared.Declared, offline bool, worlds []World) (surveyed, error) {
+func survey(ctx context.Context, d declared.Declared, offline bool, worlds []NamedTarget) (surveyed, error) {
 	out := surveyed{problems: slices.Clip(d.Problems)}
 	if d.Activate != nil {
 		d.Activate()
@@ -81,13 +81,13 @@ func survey(ctx context.Context, d declared.Declared, offline bool, worlds []Wor
 		if err != nil {
 			return out, fmt.Errorf("observing %s: %w", w.Name, err)
 		}
-		out.seen = union(out.seen, seen)
+		out.observed = union(out.observed, seen)
 	}
 	return out, nil
 }
 
 // refused finds the things that were wanted and are declared still, in a way that
-// their world does not take: they are mistaken and not removed. What a DevicePlugin
+// their target does not take: they are mistaken and not removed. What a DevicePlugin
 // stands for shares its fate.
 func refused(before, after, declared state.Set) []state.Key {
 	still := map[state.Key]bool{}

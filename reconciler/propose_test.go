@@ -16,7 +16,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/targets"
 )
 
-// witness is a world that refuses what has the value "wrong", puts what has no
+// witness is a target that refuses what has the value "wrong", puts what has no
 // namespace into "default", and is only to be observed by what it was asked last.
 type witness struct {
 	name  string
@@ -77,7 +77,7 @@ func (w *witness) key(kind, name string) state.Key {
 	return state.Key{Target: w.name, Kind: kind, Name: name}
 }
 
-// says declares things of this world, by names and values.
+// says declares things of this target, by names and values.
 func (w *witness) says(kind string, pairs ...string) []state.Item {
 	var out []state.Item
 	for i := 0; i < len(pairs); i += 2 {
@@ -97,16 +97,16 @@ func (w *witness) has(items ...state.Item) {
 	}
 }
 
-// witnesses are two worlds with one journal.
+// witnesses are two targets with one journal.
 func witnesses() (aws, cluster *witness, asked *[]string) {
 	asked = &[]string{}
 	return &witness{name: "aws", asked: asked}, &witness{name: "cluster", asked: asked}, asked
 }
 
-func worldsOf(all ...*witness) []reconciler.World {
-	var out []reconciler.World
+func worldsOf(all ...*witness) []reconciler.NamedTarget {
+	var out []reconciler.NamedTarget
 	for _, w := range all {
-		out = append(out, reconciler.World{Name: w.name, Target: w})
+		out = append(out, reconciler.NamedTarget{Name: w.name, Target: w})
 	}
 	return out
 }

@@ -1,5 +1,5 @@
 // Package reconciler is the order of the steps from a Git repository to the
-// outside worlds, and nothing else: fetch, load, want, observe, compute,
+// outside targets, and nothing else: fetch, load, want, observe, compute,
 // apply. Running once is the same function as running for ever.
 //
 // It refuses to know how any step works, and writes no status: who calls it
@@ -28,21 +28,21 @@ import (
 // snapshot.
 type Loader func(ctx context.Context, snapshot gitsource.Snapshot) (declared.Declared, error)
 
-// World is a Target under the name that its Items' keys carry.
-type World struct {
+// NamedTarget is a Target under the name that its Items' keys carry.
+type NamedTarget struct {
 	Name   string
 	Target targets.Target
 }
 
-// Loop leads one source to its worlds. Its methods may be called from several
+// Loop leads one source to its targets. Its methods may be called from several
 // goroutines; they run one at a time, except that a source or a Loader that keeps
 // Fetch waiting holds up nobody else.
 type Loop struct {
 	source gitsource.Source
 	load   Loader
 	// beside is what a load depends on beside the snapshot; may be nil.
-	beside Beside
-	worlds []World
+	beside  Beside
+	targets []NamedTarget
 	// cache keeps revisions between runs.
 	cache *RevisionCache
 	// applied is the revision that an earlier process applied last; may be empty.
@@ -52,14 +52,14 @@ type Loop struct {
 	// take minutes; taken before mu. last is written under both.
 	fetching sync.Mutex
 
-	// mu is one lock for all worlds. A Correct in the cluster therefore waits for
+	// mu is one lock for all targets. A Correct in the cluster therefore waits for
 	// an Observe of AWS in a full run, which targets/aws bounds to half a minute.
-	// A lock for each world alone would not help: what drifts is a visit to the
+	// A lock for each target alone would not help: what drifts is a visit to the
 	// Sync like the full run, visits to one Sync never overlap, and what one
-	// visit tells the next (controller's session) relies on that.
+	// visit hands to the next (controller's session) relies on that.
 	mu sync.Mutex
 	// last is the newest revision, planned the newest that was compared with
-	// the worlds; run is that with which a run works, or will.
+	// the targets; run is that with which a run works, or will.
 	last, planned *revision
 	run           inUse
 }
@@ -87,9 +87,9 @@ type revision struct {
 	provisions []string
 }
 
-// NewLoop makes a Loop over the worlds, which are changed in the given order.
-func NewLoop(source gitsource.Source, load Loader, worlds ...World) *Loop {
-	return &Loop{source: source, load: load, worlds: worlds, cache: NewRevisionCache(math.MaxInt64, math.MaxInt64)}
+// NewLoop makes a Loop over the targets, which are changed in the given order.
+func NewLoop(source gitsource.Source, load Loader, worlds ...NamedTarget) *Loop {
+	return &Loop{source: source, load: load, targets: worlds, cache: NewRevisionCache(math.MaxInt64, math.MaxInt64)}
 }
 
 // Beside finds out what a load depends on beside the snapshot: its digest, and the Loader
@@ -113,12 +113,12 @@ func (l *Loop) Caching(shared *RevisionCache) *Loop {
 	return l
 }
 
-// Options says how careful a run must be.
+// Options is how careful a run must be.
 type Options struct {
 	// Policies are applied to the plan in their order.
 	Policies []plan.Policy
 	// Consider is asked after them what the plan's consequences allow, and holds what
-	// they do not. It may take its time and look at the worlds, so it is asked only
+	// they do not. It may take its time and read the targets, so it is asked only
 	// where a revision changes what nodes are made from: see plan.Plan.Guarded. Nil
 	// lets everything pass. Release does not ask it.
 	Consider func(ctx context.Context, p plan.Plan) plan.Plan
@@ -133,7 +133,7 @@ type Result struct {
 	// Problems are the repository's mistakes. While there are any, nothing is
 	// deleted.
 	Problems []state.Problem
-	// Plan is what separates the worlds from the revision.
+	// Plan is what separates the targets from the revision.
 	Plan plan.Plan
 	// Outcome is what became of the plan; zero where nothing was applied.
 	Outcome apply.Outcome
@@ -146,8 +146,8 @@ type Result struct {
 }
 
 // Fetch reads the source and reports the revision to use: the newest, or the
-// last good one with the reason in Result.Stale. Changed tells whether it has
-// yet to be compared with the worlds. An error means that there is no revision to work with.
+// last good one with the reason in Result.Stale. Changed reports whether it has
+// yet to be compared with the targets. An error means that there is no revision to work with.
 func (l *Loop) Fetch(ctx context.Context) (result Result, changed bool, err error) {
 	l.fetching.Lock()
 	defer l.fetching.Unlock()
@@ -155,7 +155,7 @@ func (l *Loop) Fetch(ctx context.Context) (result Result, changed bool, err erro
 	return l.take(ctx, snapshot, stale)
 }
 
-// Plan fetches the source and says what a run would do.
+// Plan fetches the source and is what a run would do.
 func (l *Loop) Plan(ctx context.Context, opts Options) (Result, error) {
 	fetched, _, err := l.Fetch(ctx)
 	if err != nil {
@@ -168,7 +168,7 @@ func (l *Loop) Plan(ctx context.Context, opts Options) (Result, error) {
 	return l.plan(ctx, fetched, opts, false)
 }
 
-// RunOnce leads the worlds to the source's newest revision.
+// RunOnce leads the targets to the source's newest revision.
 func (l *Loop) RunOnce(ctx context.Context, opts Options) (Result, error) {
 	fetched, _, err := l.Fetch(ctx)
 	if err != nil {
@@ -206,7 +206,7 @@ func (l *Loop) Correct(ctx context.Context, keys []state.Key, opts Options) (Res
 		return result, err
 	}
 	wanted, observed := state.Set{}, state.Set{}
-	for _, w := range l.worlds {
+	for _, w := range l.targets {
 		some := all[w.Name].Only(keys)
 		seen, err := observeOnly(ctx, w.Target, some)
 		if err != nil {
@@ -225,7 +225,7 @@ func (l *Loop) Release(ctx context.Context, opts Options) (Result, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	observed := state.Set{}
-	for _, w := range l.worlds {
+	for _, w := range l.targets {
 		seen, err := w.Target.Observe(ctx, state.Set{})
 		if err != nil {
 			return Result{}, fmt.Errorf("observing %s: %w", w.Name, err)
@@ -294,14 +294,14 @@ func (l *Loop) good(ctx context.Context) (gitsource.Snapshot, bool) {
 	return gitsource.Snapshot{}, false
 }
 
-// plan compares the last revision with the worlds.
+// plan compares the last revision with the targets.
 func (l *Loop) plan(ctx context.Context, result Result, opts Options, applying bool) (Result, error) {
 	if l.last == nil {
 		return result, state.Failf(state.Retry, "Progressing", "planning: no revision has been fetched yet")
 	}
 	result.Revision = l.last.snapshot.Revision
 	if l.planned != l.last {
-		l.cache.take(l.planned) // From here on the worlds know what another one wants.
+		l.cache.take(l.planned) // From here on the targets know what another one wants.
 	}
 	has := l.run.contents
 	has.wanted = nil
@@ -314,7 +314,7 @@ func (l *Loop) plan(ctx context.Context, result Result, opts Options, applying b
 	all := map[string]state.Set{}
 	wanted, observed := state.Set{}, state.Set{}
 	problems := has.declared.Problems
-	for _, w := range l.worlds {
+	for _, w := range l.targets {
 		want, more, err := l.last.want(ctx, w.Target, has.declared.Set)
 		if err != nil {
 			return result, fmt.Errorf("preparing %s: %w", w.Name, err)
@@ -344,7 +344,7 @@ func (l *Loop) plan(ctx context.Context, result Result, opts Options, applying b
 
 func (l *Loop) apply(ctx context.Context, result Result, opts Options) (Result, error) {
 	targets := map[string]targets.Target{}
-	for _, w := range l.worlds {
+	for _, w := range l.targets {
 		targets[w.Name] = w.Target
 		opts.Apply.Order = append(slices.Clip(opts.Apply.Order), w.Name)
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/targets"
 )
 
-// world is an in-memory Target that owns everything in it.
+// target is an in-memory Target that owns everything in it.
 type world struct {
 	mu       sync.Mutex
 	objects  map[string]string
@@ -87,7 +87,7 @@ func (s *source) Last(context.Context) (gitsource.Snapshot, bool) {
 	return gitsource.Snapshot{Revision: s.last}, s.last != ""
 }
 
-// revisions says what each revision declares.
+// revisions is what each revision declares.
 type revisions map[string]declared.Declared
 
 func (r revisions) load(_ context.Context, s gitsource.Snapshot) (declared.Declared, error) {
@@ -173,7 +173,7 @@ func TestRunOnce(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := &world{objects: c.live, problems: c.problems, observe: c.observe}
-			loop := reconciler.NewLoop(&c.source, c.revs.load, reconciler.World{Name: "memory", Target: w})
+			loop := reconciler.NewLoop(&c.source, c.revs.load, reconciler.NamedTarget{Name: "memory", Target: w})
 			result, err := loop.RunOnce(t.Context(), reconciler.Options{})
 			if (err != nil) != c.wantErr {
 				t.Fatalf("RunOnce: %v", err)
@@ -191,7 +191,7 @@ func TestRunOnce(t *testing.T) {
 func TestASourceThatFailsLaterLeavesTheLastRevisionInForce(t *testing.T) {
 	w := &world{objects: map[string]string{}}
 	s := &source{revision: "r1"}
-	loop := reconciler.NewLoop(s, revisions{"r1": things("a", "1")}.load, reconciler.World{Name: "memory", Target: w})
+	loop := reconciler.NewLoop(s, revisions{"r1": things("a", "1")}.load, reconciler.NamedTarget{Name: "memory", Target: w})
 	if _, err := loop.RunOnce(t.Context(), reconciler.Options{}); err != nil {
 		t.Fatal(err)
 	}
@@ -209,7 +209,7 @@ func TestASourceThatFailsLaterLeavesTheLastRevisionInForce(t *testing.T) {
 func TestANewRevisionThatCannotBeLoadedKeepsTheOldOneForDrift(t *testing.T) {
 	w := &world{objects: map[string]string{}}
 	s := &source{revision: "r1"}
-	loop := reconciler.NewLoop(s, revisions{"r1": things("a", "1")}.load, reconciler.World{Name: "memory", Target: w})
+	loop := reconciler.NewLoop(s, revisions{"r1": things("a", "1")}.load, reconciler.NamedTarget{Name: "memory", Target: w})
 	if _, err := loop.RunOnce(t.Context(), reconciler.Options{}); err != nil {
 		t.Fatal(err)
 	}
@@ -233,7 +233,7 @@ func TestANewRevisionThatCannotBeLoadedKeepsTheOldOneForDrift(t *testing.T) {
 
 func TestCorrectTouchesOnlyWhatItIsAskedFor(t *testing.T) {
 	w := &world{objects: map[string]string{}}
-	loop := reconciler.NewLoop(&source{revision: "r1"}, revisions{"r1": things("a", "1", "b", "1")}.load, reconciler.World{Name: "memory", Target: w})
+	loop := reconciler.NewLoop(&source{revision: "r1"}, revisions{"r1": things("a", "1", "b", "1")}.load, reconciler.NamedTarget{Name: "memory", Target: w})
 	if _, err := loop.Correct(t.Context(), []state.Key{key("a")}, reconciler.Options{}); err == nil {
 		t.Fatal("Correct worked before any revision was planned")
 	}
@@ -269,7 +269,7 @@ func (s *silent) Fetch(ctx context.Context) (gitsource.Snapshot, error) {
 func TestASourceThatKeepsFetchWaitingDoesNotHoldUpCorrect(t *testing.T) {
 	w := &world{objects: map[string]string{}}
 	source := &silent{waits: make(chan struct{})}
-	loop := reconciler.NewLoop(source, revisions{"r1": things("a", "1")}.load, reconciler.World{Name: "memory", Target: w})
+	loop := reconciler.NewLoop(source, revisions{"r1": things("a", "1")}.load, reconciler.NamedTarget{Name: "memory", Target: w})
 	if _, err := loop.RunOnce(t.Context(), reconciler.Options{}); err != nil {
 		t.Fatal(err)
 	}
@@ -299,7 +299,7 @@ func TestALoaderThatKeepsFetchWaitingDoesNotHoldUpCorrect(t *testing.T) {
 			<-release
 		}
 		return known.load(ctx, s)
-	}, reconciler.World{Name: "memory", Target: w})
+	}, reconciler.NamedTarget{Name: "memory", Target: w})
 	if _, err := loop.RunOnce(t.Context(), reconciler.Options{}); err != nil {
 		t.Fatal(err)
 	}
@@ -326,7 +326,7 @@ func TestALoaderThatKeepsFetchWaitingDoesNotHoldUpCorrect(t *testing.T) {
 func TestWhatWasFetchedAndNotComparedYetDoesNotStopCorrect(t *testing.T) {
 	w := &world{objects: map[string]string{}}
 	source := &source{revision: "r1"}
-	loop := reconciler.NewLoop(source, revisions{"r1": things("a", "1"), "r2": things("a", "2")}.load, reconciler.World{Name: "memory", Target: w})
+	loop := reconciler.NewLoop(source, revisions{"r1": things("a", "1"), "r2": things("a", "2")}.load, reconciler.NamedTarget{Name: "memory", Target: w})
 	if _, err := loop.RunOnce(t.Context(), reconciler.Options{}); err != nil {
 		t.Fatal(err)
 	}
@@ -343,7 +343,7 @@ func TestWhatWasFetchedAndNotComparedYetDoesNotStopCorrect(t *testing.T) {
 
 func TestASecondRunWritesNothing(t *testing.T) {
 	w := &world{objects: map[string]string{}}
-	loop := reconciler.NewLoop(&source{revision: "r1"}, revisions{"r1": things("a", "1", "b", "2")}.load, reconciler.World{Name: "memory", Target: w})
+	loop := reconciler.NewLoop(&source{revision: "r1"}, revisions{"r1": things("a", "1", "b", "2")}.load, reconciler.NamedTarget{Name: "memory", Target: w})
 	for range 2 {
 		if _, err := loop.RunOnce(t.Context(), reconciler.Options{}); err != nil {
 			t.Fatal(err)
@@ -356,7 +356,7 @@ func TestASecondRunWritesNothing(t *testing.T) {
 
 func TestPlanWritesNothingAndAgreesWithTheRun(t *testing.T) {
 	w := &world{objects: map[string]string{"old": "1"}}
-	loop := reconciler.NewLoop(&source{revision: "r1"}, revisions{"r1": things("a", "1")}.load, reconciler.World{Name: "memory", Target: w})
+	loop := reconciler.NewLoop(&source{revision: "r1"}, revisions{"r1": things("a", "1")}.load, reconciler.NamedTarget{Name: "memory", Target: w})
 	planned, err := loop.Plan(t.Context(), reconciler.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -375,7 +375,7 @@ func TestPlanWritesNothingAndAgreesWithTheRun(t *testing.T) {
 
 func TestReleaseDeletesWhatIsOurs(t *testing.T) {
 	w := &world{objects: map[string]string{"a": "1"}}
-	loop := reconciler.NewLoop(&source{}, nil, reconciler.World{Name: "memory", Target: w})
+	loop := reconciler.NewLoop(&source{}, nil, reconciler.NamedTarget{Name: "memory", Target: w})
 	result, err := loop.Release(t.Context(), reconciler.Options{})
 	if err != nil || result.Outcome.Err() != nil {
 		t.Fatal(err, result.Outcome.Err())

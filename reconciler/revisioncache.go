@@ -23,7 +23,7 @@ const (
 	// shares is how many revisions of the largest size the cache has room for.
 	shares = 8
 	// itemBytes is what an object takes beside its fields, in bytes: its key and its
-	// labels, as it was declared and as a world wants it. Worlds copy no more of it.
+	// labels, as it was declared and as a target wants it. Targets copy no more of it.
 	itemBytes = 2 << 10
 )
 
@@ -54,7 +54,7 @@ func NewRevisionCache(capacity, uncached int64) *RevisionCache {
 // contents is what a revision declares.
 type contents struct {
 	declared declared.Declared
-	// wanted is what the worlds made of it; nil before they were asked.
+	// wanted is what the targets made of it; nil before they were asked.
 	wanted map[string]state.Set
 }
 
@@ -153,7 +153,7 @@ func (c *RevisionCache) put(r *revision, has *contents) {
 	c.kept = slices.Delete(c.kept, from, len(c.kept))
 }
 
-// evict gives up a revision's contents, also in its worlds where these had them last. No
+// evict gives up a revision's contents, also in its targets where these had them last. No
 // run works with them: it would have taken them.
 func (r *revision) evict() {
 	if r.kept.wanted != nil {

@@ -26,7 +26,7 @@ func TestALoaderThatPanicsIsAnErrorOfItsOwnLoop(t *testing.T) {
 	}
 	cache := reconciler.NewRevisionCache(1<<20, 1<<20)
 	start := func() *reconciler.Loop {
-		return reconciler.NewLoop(&source{revision: "r1"}, load, reconciler.World{Name: "memory", Target: &world{objects: map[string]string{}}}).Caching(cache)
+		return reconciler.NewLoop(&source{revision: "r1"}, load, reconciler.NamedTarget{Name: "memory", Target: &world{objects: map[string]string{}}}).Caching(cache)
 	}
 	failed := func(err error) {
 		t.Helper()
@@ -53,7 +53,7 @@ func TestALoaderThatPanicsIsAnErrorOfItsOwnLoop(t *testing.T) {
 	}
 }
 
-// A revision that another one follows before it was compared with the worlds takes no room of
+// A revision that another one follows before it was compared with the targets takes no room of
 // others, not even until the collector has found it.
 func TestARevisionThatWasNeverPlannedLeavesTheCacheAtOnce(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))

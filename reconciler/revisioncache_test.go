@@ -39,7 +39,7 @@ func (d *decoding) load(_ context.Context, s gitsource.Snapshot) (declared.Decla
 	return declared.Declared{Set: state.NewSet(it)}, nil
 }
 
-// tracked is a world that counts who is in its Observe at once.
+// tracked is a target that counts who is in its Observe at once.
 type tracked struct {
 	world
 	crowd *crowd
@@ -93,12 +93,12 @@ func newLoops(n, maps int, cache *reconciler.RevisionCache, c *crowd) *loops {
 	for range n {
 		w, s, d := &tracked{world: world{objects: map[string]string{}}, crowd: c}, &source{revision: "r1"}, &decoding{maps: maps}
 		f.worlds, f.sources, f.loaders = append(f.worlds, w), append(f.sources, s), append(f.loaders, d)
-		f.all = append(f.all, reconciler.NewLoop(s, d.load, reconciler.World{Name: "memory", Target: w}).Caching(cache))
+		f.all = append(f.all, reconciler.NewLoop(s, d.load, reconciler.NamedTarget{Name: "memory", Target: w}).Caching(cache))
 	}
 	return f
 }
 
-// run runs all Loops at once, and fails where one does not lead its world to want.
+// run runs all Loops at once, and fails where one does not lead its target to want.
 func (f *loops) run(t *testing.T, want string) {
 	t.Helper()
 	var all sync.WaitGroup
@@ -207,7 +207,7 @@ func TestASmallRevisionIsNeverEvictedForLargeOnes(t *testing.T) {
 }
 
 // The revision in use is in no cache: what others put there cannot take it, nor what its
-// world remembers of it, away from a run.
+// target remembers of it, away from a run.
 func TestARunKeepsItsRevisionWhateverOthersLoad(t *testing.T) {
 	cache := reconciler.NewRevisionCache(16<<20, 8<<20)
 	var others *loops
@@ -239,7 +239,7 @@ func TestARunKeepsItsRevisionWhateverOthersLoad(t *testing.T) {
 
 func TestWhatIsLoadedAgainIsWhatWasPlanned(t *testing.T) {
 	w, v, s := &world{objects: map[string]string{}}, &variable{value: "1"}, &source{revision: "r1"}
-	loop := reconciler.NewLoop(s, nil, reconciler.World{Name: "memory", Target: w}).Caching(reconciler.NewRevisionCache(0, 1)).LoadsWith(
+	loop := reconciler.NewLoop(s, nil, reconciler.NamedTarget{Name: "memory", Target: w}).Caching(reconciler.NewRevisionCache(0, 1)).LoadsWith(
 		func(context.Context) (string, reconciler.Loader, error) {
 			then := &variable{value: v.value}
 			return v.value, then.load, nil
@@ -270,7 +270,7 @@ func TestWhatIsLoadedAgainIsWhatWasPlanned(t *testing.T) {
 	}
 }
 
-// A revision that could not be planned leaves the one before it in force, though the worlds
+// A revision that could not be planned leaves the one before it in force, though the targets
 // were asked about both.
 func TestTheRevisionBeforeIsCorrectedAfterANewOneCouldNotBePlanned(t *testing.T) {
 	for name, capacity := range map[string]int64{"kept between runs": 1 << 30, "loaded again": 0} {
@@ -282,7 +282,7 @@ func TestTheRevisionBeforeIsCorrectedAfterANewOneCouldNotBePlanned(t *testing.T)
 				d.Activate = func() { active = s.Revision }
 				return d, nil
 			}
-			loop := reconciler.NewLoop(s, load, reconciler.World{Name: "memory", Target: w}).Caching(reconciler.NewRevisionCache(capacity, 1))
+			loop := reconciler.NewLoop(s, load, reconciler.NamedTarget{Name: "memory", Target: w}).Caching(reconciler.NewRevisionCache(capacity, 1))
 			if _, err := loop.RunOnce(t.Context(), reconciler.Options{}); err != nil || active != "r1" {
 				t.Fatal(active, err)
 			}

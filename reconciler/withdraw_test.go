@@ -12,7 +12,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
-// allowing is a world that stores what is wanted again.
+// allowing is a target that stores what is wanted again.
 type allowing struct {
 	world
 	order []string
@@ -47,7 +47,7 @@ func (w *allowing) Deleting(context.Context) ([]state.Key, error) {
 func TestWhatIsWantedAgainIsStoredBeforeAnythingElseIsDone(t *testing.T) {
 	revs := revisions{"r1": things("NodePool/a", "2")}
 	run := func(w *allowing, apply bool) error {
-		loop := reconciler.NewLoop(&source{revision: "r1"}, revs.load, reconciler.World{Name: "cluster", Target: w})
+		loop := reconciler.NewLoop(&source{revision: "r1"}, revs.load, reconciler.NamedTarget{Name: "cluster", Target: w})
 		opts := reconciler.Options{Policies: []plan.Policy{func(p plan.Plan) plan.Plan {
 			w.order = append(w.order, "policies")
 			return p

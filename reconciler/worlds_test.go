@@ -17,8 +17,8 @@ import (
 	"github.com/poolwright/poolwright/reconciler/targets"
 )
 
-// side is one of two worlds: a world under a name of its own, in which some
-// things cannot be looked at, are only compared or refused.
+// side is one of two targets: a target under a name of its own, in which some
+// things cannot be read, are only compared or refused.
 type side struct {
 	world
 	name                       string
@@ -103,7 +103,7 @@ func of(items ...[]state.Item) declared.Declared {
 }
 
 func leading(source *source, revs revisions, aws, cluster targets.Target) *reconciler.Loop {
-	return reconciler.NewLoop(source, revs.load, reconciler.World{Name: "aws", Target: aws}, reconciler.World{Name: "cluster", Target: cluster})
+	return reconciler.NewLoop(source, revs.load, reconciler.NamedTarget{Name: "aws", Target: aws}, reconciler.NamedTarget{Name: "cluster", Target: cluster})
 }
 
 // one is careful enough for the order of writes to be told.
@@ -207,7 +207,7 @@ func TestCorrectAsksEachWorldOnlyForItsOwn(t *testing.T) {
 	for name, c := range map[string]struct {
 		keys         func(aws, cluster *side) []state.Key
 		plain        bool
-		aws, cluster []string // what was looked at
+		aws, cluster []string // what was read
 		writes       []string
 	}{
 		"a thing of AWS": {

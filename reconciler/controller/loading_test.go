@@ -19,7 +19,7 @@ import (
 func uncached(s *stage) (holder *reconciler.Loop, woken chan struct{}) {
 	cache := reconciler.NewRevisionCache(0, 1)
 	s.r.Build = func(context.Context, *v1alpha1.Sync) (Assembly, error) {
-		loop := reconciler.NewLoop(s, s.load, reconciler.World{Name: "aws", Target: s.aws}, reconciler.World{Name: "cluster", Target: s.cluster})
+		loop := reconciler.NewLoop(s, s.load, reconciler.NamedTarget{Name: "aws", Target: s.aws}, reconciler.NamedTarget{Name: "cluster", Target: s.cluster})
 		values := func(context.Context) (string, reconciler.Loader, error) { return "", nil, s.mistake }
 		return Assembly{Loop: loop.Caching(cache).LoadsWith(values), Forget: func(context.Context) error { return nil }}, nil
 	}

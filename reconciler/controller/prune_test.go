@@ -19,7 +19,7 @@ import (
 // of the Sync.
 func (s *stage) planned() string {
 	s.Helper()
-	loop := reconciler.NewLoop(s, s.load, reconciler.World{Name: "aws", Target: s.aws}, reconciler.World{Name: "cluster", Target: s.cluster})
+	loop := reconciler.NewLoop(s, s.load, reconciler.NamedTarget{Name: "aws", Target: s.aws}, reconciler.NamedTarget{Name: "cluster", Target: s.cluster})
 	result, err := loop.Plan(s.Context(), reconciler.Options{Policies: syncpolicy.ForRun(s.sync())})
 	if err != nil || result.Plan.Confirmation() == "" {
 		s.Fatal(err, result.Plan.Reasons())

@@ -192,7 +192,7 @@ func newStage(t *testing.T, edit func(*v1alpha1.Sync)) *stage {
 		Client:    fake.NewClientBuilder().WithScheme(scheme).WithObjects(sync).WithStatusSubresource(sync).Build(),
 		Namespace: stageName.Namespace, Recorder: s.events, Metrics: metrics, Clock: s.clock,
 		Build: func(context.Context, *v1alpha1.Sync) (Assembly, error) {
-			loop := reconciler.NewLoop(s, s.load, reconciler.World{Name: "aws", Target: s.aws}, reconciler.World{Name: "cluster", Target: s.cluster})
+			loop := reconciler.NewLoop(s, s.load, reconciler.NamedTarget{Name: "aws", Target: s.aws}, reconciler.NamedTarget{Name: "cluster", Target: s.cluster})
 			return Assembly{Loop: loop, Consider: s.consider, Forget: func(context.Context) error { return nil }}, nil
 		},
 	}

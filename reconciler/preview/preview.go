@@ -55,7 +55,7 @@ type Previewer struct {
 	Refusals *admission.Refusals
 	// Targets are what the step would change; offline, they expand the desired state
 	// and observe nothing.
-	Targets []reconciler.World
+	Targets []reconciler.NamedTarget
 	Offline bool
 	// Forecast is what changes do to nodes, pods and costs.
 	Forecast impact.Forecaster

@@ -133,7 +133,7 @@ func (s steps) proposer() *Previewer {
 		s.forecast = func(context.Context, impact.Change) (*provision.Forecast, error) { return &provision.Forecast{}, nil }
 	}
 	return &Previewer{
-		ObservedAt: &ObservedAt{}, Variables: &variables.Current{}, Refusals: &admission.Refusals{}, Now: time.Now, Forecast: s.forecast, Targets: []reconciler.World{{Name: "cluster", Target: stillWorld{s.live}}},
+		ObservedAt: &ObservedAt{}, Variables: &variables.Current{}, Refusals: &admission.Refusals{}, Now: time.Now, Forecast: s.forecast, Targets: []reconciler.NamedTarget{{Name: "cluster", Target: stillWorld{s.live}}},
 		Renderer: renderer{"base": s.base, "parted": s.parted, "head": s.head}, Cache: &rendercache.Cache{},
 	}
 }
@@ -433,7 +433,7 @@ func TestAMergeOfTwoRenderingsIsDoubted(t *testing.T) {
 func TestAReportIsAsOldAsItsOldestLook(t *testing.T) {
 	a := poolItem("a", 1)
 	p := steps{parted: loaded(a), base: loaded(a), head: loaded(a), live: seen(a)}.proposer()
-	p.Targets = []reconciler.World{{Name: "cluster", Target: Cached(stillWorld{seen(a)}, time.Hour, p.ObservedAt, time.Now)}}
+	p.Targets = []reconciler.NamedTarget{{Name: "cluster", Target: Cached(stillWorld{seen(a)}, time.Hour, p.ObservedAt, time.Now)}}
 	start := time.Now()
 	later := start.Add(time.Minute)
 	p.Now = func() time.Time { return later }

@@ -38,7 +38,7 @@ func TestTheClustersOfAStepAreRefusedSideBySide(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := steps{parted: c.parted, base: c.base, head: c.head}.proposer()
 			asked := &refusals{said: p.Refusals}
-			p.Targets = []reconciler.World{{Name: "aws", Target: asked}}
+			p.Targets = []reconciler.NamedTarget{{Name: "aws", Target: asked}}
 			sync := &v1alpha1.Sync{}
 			sync.Spec.Prune = new(true)
 			if _, err := p.Preview(t.Context(), Step{Comparison: between(), BaseName: "main", Path: "p", Sync: sync}); err != nil {

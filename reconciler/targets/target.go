@@ -1,5 +1,5 @@
 // Package targets is the contract between the reconciler and every outside
-// world: Kubernetes, AWS. A world is three verbs; whoever has them can be
+// target: Kubernetes, AWS. A target is three verbs; whoever has them can be
 // planned, corrected and tested by the conformance suite in targettest.
 //
 // It refuses to hold policy: what may be deleted or must wait is decided on
@@ -20,23 +20,23 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state/loss"
 )
 
-// Target is one outside world.
+// Target is one outside target.
 type Target interface {
-	// Want turns what the repository declares into what this world should
+	// Want turns what the repository declares into what this target should
 	// hold, in the form in which Observe reports it: defaults that only the
 	// declaration can know are filled in, fields that must not be sent are
-	// gone, waves and losses are set. Declarations of other worlds are passed
-	// over. A declaration that this world can never hold is a Problem in a
+	// gone, waves and losses are set. Declarations of other targets are passed
+	// over. A declaration that this target can never hold is a Problem in a
 	// *ProblemsError, returned together with the Set of all the others.
 	Want(ctx context.Context, declared state.Set) (state.Set, error)
-	// Observe reports what the world holds of the wanted things, and those
+	// Observe reports what the target holds of the wanted things, and those
 	// things that are ours but no longer wanted. Observed Objects are
 	// canonical: where the live thing satisfies the wanted one, the Object is
 	// equal to the wanted Object; where not, it differs in exactly the fields
 	// that a correction would change. An error means that nothing may be
 	// concluded, least of all an absence.
 	Observe(ctx context.Context, wanted state.Set) (state.Set, error)
-	// Correct makes one change. It returns nil only when the world has
+	// Correct makes one change. It returns nil only when the target has
 	// accepted it; it never deletes anything but the very incarnation that
 	// was observed (Change.Before.Live), and nothing with which more goes than
 	// was allowed (Change.Allowance): that is counted anew before the first
@@ -59,8 +59,8 @@ type Recorder interface {
 // Withdrawer is the ability of a Target that remembers how far deletions were allowed.
 // What an Observe finds wanted again is allowed no more.
 type Withdrawer interface {
-	// Withdraw stores that right after an Observe by which worlds are to be changed:
-	// a process that ends before Begin has seen what the next one may not see. It sends
+	// Withdraw stores that right after an Observe by which targets are to be changed:
+	// a process that ends before Begin has observed what the next one may not see. It sends
 	// nothing where nothing was withdrawn.
 	Withdraw(ctx context.Context) error
 	// Deleting lists the keys of what a run was allowed to delete and is not known to be
@@ -104,7 +104,7 @@ var ErrConflict = errors.New("owned by another manager")
 // schema of its kind. The error's text names the field.
 var ErrSchema = errors.New("it does not fit its schema")
 
-// GrownError says that a deletion, or an update that loses as much, was not sent, because more goes with it by now than
+// GrownError reports that a deletion, or an update that loses as much, was not sent, because more goes with it by now than
 // was allowed. The next plan asks for what it costs then. It is an ErrChanged.
 type GrownError struct{ Allowed, Now loss.Counts }
 

@@ -25,7 +25,7 @@ func (b *Bootstrap) ensureNamespace(ctx context.Context) error {
 		return nil
 	}
 	wanted := state.NewSet(*b.plan.Changes[at].After)
-	observed, err := b.targets[kubernetes.Name].(*kubernetes.World).ObserveOnly(ctx, wanted)
+	observed, err := b.targets[kubernetes.Name].(*kubernetes.Target).ObserveOnly(ctx, wanted)
 	if err != nil {
 		return fmt.Errorf("observing namespace %s: %w", b.req.Namespace, err)
 	}

@@ -48,7 +48,7 @@ type Uninstall struct {
 
 	req    UninstallRequest
 	direct client.Client
-	target *kubernetes.World
+	target *kubernetes.Target
 	found  installedState
 	steps  []step
 }

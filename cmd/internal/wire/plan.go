@@ -87,7 +87,7 @@ func Plan(ctx context.Context, req PlanRequest) (report.Report, error) {
 	children := &child.Runner{}
 	var loaded declared.Declared
 	loop := reconciler.NewLoop(dir.New(root, dir.Limits{}), remembering(withSchemas(said, loadInProcess(path, vars)), &loaded),
-		reconciler.World{Name: aws.Name, Target: sky}, reconciler.World{Name: kubernetes.Name, Target: earth})
+		reconciler.NamedTarget{Name: aws.Name, Target: sky}, reconciler.NamedTarget{Name: kubernetes.Name, Target: earth})
 	forecast := liveForecast(live, &impact.Fleet{Reader: live}, children)
 	guards := impact.Guard(forecast)
 	result, err := loop.LoadsWith(newestOf(vars)).Plan(ctx, reconciler.Options{

@@ -176,7 +176,7 @@ func slowReader(config *rest.Config, limiter flowcontrol.RateLimiter) (client.Cl
 
 // readOnlyWorlds are the worlds of a Sync for who only reads them, its variables, and what
 // is refused of the revision that they are asked about.
-func (a *attempt) readOnlyWorlds(sync *v1alpha1.Sync, seen *preview.ObservedAt, slow flowcontrol.RateLimiter) ([]reconciler.World, *variables.Current, *admission.Refusals, error) {
+func (a *attempt) readOnlyWorlds(sync *v1alpha1.Sync, seen *preview.ObservedAt, slow flowcontrol.RateLimiter) ([]reconciler.NamedTarget, *variables.Current, *admission.Refusals, error) {
 	log := a.cfg.Logger.WithName("review").WithValues("sync", sync.Name)
 	world, vars, err := a.kubernetesTarget(sync, log, pinnedParameters, slow)
 	if err != nil {

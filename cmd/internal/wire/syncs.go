@@ -73,7 +73,7 @@ func (a *attempt) builder() controller.Builder {
 		// AWS first: the engine needs its queue, and nodes their role.
 		load := func() reconciler.Loader { return a.loader(sync.Spec.Path, vars, said) }
 		loop := reconciler.NewLoop(source, load(),
-			reconciler.World{Name: aws.Name, Target: sky}, reconciler.World{Name: kubernetes.Name, Target: admitted{world, said, a.direct}}).
+			reconciler.NamedTarget{Name: aws.Name, Target: sky}, reconciler.NamedTarget{Name: kubernetes.Name, Target: admitted{world, said, a.direct}}).
 			Caching(a.children.revisions).ResumesFrom(sync.Status.LastAppliedRevision)
 		watches := []watchFunc{world.Watch, sky.Watch}
 		if variables.Used(sync) {
@@ -93,7 +93,7 @@ func (a *attempt) builder() controller.Builder {
 
 // forget gives up what a Sync remembers: its inventories in the cluster and its
 // copy of the repository, which may be private, on disk.
-func (a *attempt) forget(sync *v1alpha1.Sync, world *kubernetes.World, sky *aws.World) func(context.Context) error {
+func (a *attempt) forget(sync *v1alpha1.Sync, world *kubernetes.Target, sky *aws.Target) func(context.Context) error {
 	return func(ctx context.Context) error {
 		if err := errors.Join(world.Forget(ctx), sky.Forget(ctx)); err != nil {
 			return err

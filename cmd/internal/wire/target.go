@@ -30,7 +30,7 @@ type parameterValues func(ctx context.Context, sync *v1alpha1.Sync) (map[string]
 // kubernetesTarget makes the cluster's target for a Sync, and the values of the Sync's
 // variables. One for pull requests has a limiter; it does not unmask Secrets, and reads
 // only what the Sync manages.
-func (a *attempt) kubernetesTarget(sync *v1alpha1.Sync, log logr.Logger, parameters parameterValues, pullRequests flowcontrol.RateLimiter) (*kubernetes.World, *variables.Current, error) {
+func (a *attempt) kubernetesTarget(sync *v1alpha1.Sync, log logr.Logger, parameters parameterValues, pullRequests flowcontrol.RateLimiter) (*kubernetes.Target, *variables.Current, error) {
 	vars, review := &variables.Current{}, pullRequests != nil
 	world, err := newKubernetes(kubernetes.Config{
 		REST: a.cfg.REST, Sync: sync.Name, Namespace: a.cfg.Namespace, Log: log, OnlyManaged: review, Limiter: pullRequests,
@@ -46,7 +46,7 @@ func (a *attempt) kubernetesTarget(sync *v1alpha1.Sync, log logr.Logger, paramet
 }
 
 // newKubernetes makes a target of the cluster with variables.
-func newKubernetes(config kubernetes.Config, vars *variables.Current, review bool) (*kubernetes.World, error) {
+func newKubernetes(config kubernetes.Config, vars *variables.Current, review bool) (*kubernetes.Target, error) {
 	if config.Review = review; !review {
 		config.Reveal = vars.Unmask
 	}
@@ -78,7 +78,7 @@ func syncKey(sync *v1alpha1.Sync) state.Key {
 
 // admitted is a cluster's target that is not given what was refused.
 type admitted struct {
-	*kubernetes.World
+	*kubernetes.Target
 	refusals *admission.Refusals
 	// live reads the cluster's definitions.
 	live client.Reader
@@ -86,7 +86,7 @@ type admitted struct {
 
 // Want implements targets.Target.
 func (a admitted) Want(ctx context.Context, declared state.Set) (state.Set, error) {
-	return a.refusals.Want(ctx, a.World, crds.Live(ctx, a.live), declared)
+	return a.refusals.Want(ctx, a.Target, crds.Live(ctx, a.live), declared)
 }
 
 // unadmitted is the same where there is no cluster.
@@ -101,21 +101,21 @@ func (u unadmitted) Want(ctx context.Context, declared state.Set) (state.Set, er
 }
 
 // cachedTargets are the targets of a Sync for previews, which observe less often.
-func cachedTargets(sky, earth targets.Target, at *preview.ObservedAt) []reconciler.World {
-	return []reconciler.World{
+func cachedTargets(sky, earth targets.Target, at *preview.ObservedAt) []reconciler.NamedTarget {
+	return []reconciler.NamedTarget{
 		{Name: aws.Name, Target: preview.Cached(sky, time.Minute, at, time.Now)},
 		{Name: kubernetes.Name, Target: preview.Cached(earth, 5*time.Second, at, time.Now)},
 	}
 }
 
 // awsTarget is the AWS target of a Sync, fenced like the rest of our writes.
-func (a *attempt) awsTarget(sync *v1alpha1.Sync, refusals *admission.Refusals) (*aws.World, error) {
+func (a *attempt) awsTarget(sync *v1alpha1.Sync, refusals *admission.Refusals) (*aws.Target, error) {
 	return aws.New(aws.Config{
 		AWS: engine.LoadAWS, REST: a.cfg.REST, Sync: sync.Name, Namespace: a.cfg.Namespace,
 		Begin: a.fence.Begin, Check: refusals.Of,
-		Tell: func(s aws.Status) { a.cluster.AWS.Report(sync.Name, s.Cluster, s.AWS) },
-		Live: LiveCluster(a.direct),
-		Log:  a.cfg.Logger.WithName("aws").WithValues("sync", sync.Name),
+		OnStatus: func(s aws.Status) { a.cluster.AWS.Report(sync.Name, s.Cluster, s.AWS) },
+		Live:     LiveCluster(a.direct),
+		Log:      a.cfg.Logger.WithName("aws").WithValues("sync", sync.Name),
 	})
 }
 

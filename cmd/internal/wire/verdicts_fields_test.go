@@ -89,7 +89,7 @@ func TestAnObjectWithAnUnknownFieldIsRefusedBeforeAnythingIsApplied(t *testing.T
 			d.Activate()
 			problems := d.Problems
 			var got []string
-			for _, w := range []reconciler.World{
+			for _, w := range []reconciler.NamedTarget{
 				{Name: aws.Name, Target: aws.Offline(said.Of)},
 				{Name: kubernetes.Name, Target: judgedBy{kubernetes.Offline("dev"), said, c.live}},
 			} {

@@ -76,7 +76,7 @@ func renderingPlanner(slots *child.Semaphore) (p *preview.Planner, begun chan st
 		Previewer: &preview.Previewer{
 			Renderer: renderer{&child.Runner{Semaphore: slots, Proposal: true, Repository: "ours"}}, Cache: &rendercache.Cache{},
 			Variables: &variables.Current{}, Refusals: &admission.Refusals{}, Now: time.Now, ObservedAt: &preview.ObservedAt{},
-			Targets:  []reconciler.World{{Name: "cluster", Target: emptyTarget{}}},
+			Targets:  []reconciler.NamedTarget{{Name: "cluster", Target: emptyTarget{}}},
 			Forecast: func(context.Context, impact.Change) (*provision.Forecast, error) { return nil, nil },
 		},
 	}, begun

@@ -103,8 +103,8 @@ func TestAnEntryOfAnotherTypeThatOthersMadeIsNeverReplaced(t *testing.T) {
 			item := l.wanted()[0]
 			got := l.see(item)
 			for _, command := range []string{"`aws eks delete-access-entry --cluster-name sandbox --principal-arn " + *l.principal(), "`aws eks create-access-entry ", "--type EC2_LINUX"} {
-				if !strings.Contains(got.held, command) {
-					t.Errorf("%q is not said: %s", command, got.held)
+				if !strings.Contains(got.compareOnly, command) {
+					t.Errorf("%q is not said: %s", command, got.compareOnly)
 				}
 			}
 			if err := l.write(t.Context(), l.c, item, got); err == nil {
@@ -125,7 +125,7 @@ func TestTheEntryOfARoleWithAPathIsFoundAndNeverMade(t *testing.T) {
 	if missing.object != nil || !strings.Contains(missing.missing, "`aws eks create-access-entry --cluster-name sandbox --principal-arn "+principal+" --type EC2_LINUX --region us-east-1`") {
 		t.Errorf("it is not made, and %q is said", missing.missing)
 	}
-	if err := l.write(t.Context(), l.c, item, sighting{}); err == nil || !strings.Contains(err.Error(), "has a path") {
+	if err := l.write(t.Context(), l.c, item, liveResource{}); err == nil || !strings.Contains(err.Error(), "has a path") {
 		t.Errorf("making it: %v", err)
 	}
 	l.do(l.c.eks.CreateAccessEntry(t.Context(), &eks.CreateAccessEntryInput{ClusterName: sdk.String("sandbox"), PrincipalArn: &principal, Type: sdk.String("EC2_LINUX")}))

@@ -30,17 +30,17 @@ func (accessEntries) want(s scope) []state.Item {
 	})}
 }
 
-func (accessEntries) read(ctx context.Context, c *clients, keys []state.Key) map[state.Key]sighting {
-	return oneByOne(keys, func(k state.Key) (sighting, error) {
+func (accessEntries) read(ctx context.Context, c *clients, keys []state.Key) map[state.Key]liveResource {
+	return oneByOne(keys, func(k state.Key) (liveResource, error) {
 		cluster, role, _ := strings.Cut(k.Name, "/")
 		seen, err := readEntry(ctx, c, cluster, c.place.iamARN("role/"+role))
 		if err != nil || seen.object != nil {
 			return seen, err
 		}
-		// An adopted role may have a path, which only the list tells.
+		// An adopted role may have a path, which only the list reports.
 		principal, err := entryOf(ctx, c, cluster, role)
 		if err != nil {
-			return sighting{}, err
+			return liveResource{}, err
 		}
 		if principal == "" {
 			return unentered(ctx, c, cluster, role)
@@ -51,15 +51,15 @@ func (accessEntries) read(ctx context.Context, c *clients, keys []state.Key) map
 
 // unentered is an entry that does not exist. Those of roles with a path are not
 // made by Poolwright: its policy names the role, not its path.
-func unentered(ctx context.Context, c *clients, cluster, role string) (sighting, error) {
+func unentered(ctx context.Context, c *clients, cluster, role string) (liveResource, error) {
 	principal, err := c.roleARN(ctx, role)
-	if errors.Is(err, errNotYet) || denied(err) { // the role's own sighting tells it
-		return sighting{}, nil
+	if errors.Is(err, errNotYet) || denied(err) { // the role's own sighting reports it
+		return liveResource{}, nil
 	}
 	if err != nil || principal == c.place.iamARN("role/"+role) {
-		return sighting{}, err
+		return liveResource{}, err
 	}
-	return sighting{missing: fmt.Sprintf("role %s has a path, and Poolwright makes access entries only for roles without one: `%s`", principal, c.entering(cluster, principal))}, nil
+	return liveResource{missing: fmt.Sprintf("role %s has a path, and Poolwright makes access entries only for roles without one: `%s`", principal, c.entering(cluster, principal))}, nil
 }
 
 // entering is the command that makes an entry.
@@ -67,16 +67,16 @@ func (c *clients) entering(cluster, principal string) string {
 	return fmt.Sprintf("aws eks create-access-entry --cluster-name %s --principal-arn %s --type %s --region %s", cluster, principal, nodeEntry, c.place.Region)
 }
 
-func readEntry(ctx context.Context, c *clients, cluster, principal string) (sighting, error) {
+func readEntry(ctx context.Context, c *clients, cluster, principal string) (liveResource, error) {
 	out, err := c.eks.DescribeAccessEntry(ctx, &eks.DescribeAccessEntryInput{ClusterName: sdk.String(cluster), PrincipalArn: sdk.String(principal)})
 	if gone(err) {
-		return sighting{}, nil
+		return liveResource{}, nil
 	}
 	if err != nil {
-		return sighting{}, withoutEntries(ctx, c, cluster, fmt.Errorf("reading the access entry of %s: %w", principal, err))
+		return liveResource{}, withoutEntries(ctx, c, cluster, fmt.Errorf("reading the access entry of %s: %w", principal, err))
 	}
 	e := out.AccessEntry
-	seen := sighting{uid: sdk.ToString(e.AccessEntryArn), tags: e.Tags}
+	seen := liveResource{uid: sdk.ToString(e.AccessEntryArn), tags: e.Tags}
 	if e.CreatedAt != nil {
 		seen.uid += "#" + e.CreatedAt.UTC().Format("2006-01-02T15:04:05.000Z")
 	}
@@ -88,7 +88,7 @@ func readEntry(ctx context.Context, c *clients, cluster, principal string) (sigh
 	_, made := seen.tags[policyTag]
 	plain := principal == c.place.iamARN("role/"+c.place.roleName(principal))
 	if sdk.ToString(e.Type) != nodeEntry && !(seen.ours && made && plain) {
-		seen.held = fmt.Sprintf("the type of an access entry cannot be changed, and Poolwright replaces only what it made itself: `aws eks delete-access-entry --cluster-name %s --principal-arn %s --region %s`, "+
+		seen.compareOnly = fmt.Sprintf("the type of an access entry cannot be changed, and Poolwright replaces only what it made itself: `aws eks delete-access-entry --cluster-name %s --principal-arn %s --region %s`, "+
 			"then `%s`; in between nobody comes in by it", cluster, principal, c.place.Region, c.entering(cluster, principal))
 	}
 	return seen, nil
@@ -120,7 +120,7 @@ func (c *clients) noCluster(name string) error {
 }
 
 // withoutEntries replaces the error of a cluster that knows no access entries by
-// what to do about it. EKS says it in words only, so the cluster is asked.
+// what to do about it. EKS says it as text only, so the cluster is asked.
 func withoutEntries(ctx context.Context, c *clients, cluster string, err error) error {
 	if codeOf(err) != "InvalidRequestException" {
 		return err
@@ -136,13 +136,13 @@ func withoutEntries(ctx context.Context, c *clients, cluster string, err error) 
 // write makes the entry. The type of an entry cannot be changed: one that
 // Poolwright made is made anew, and whoever comes in by it is refused for a
 // moment. Others are held.
-func (accessEntries) write(ctx context.Context, c *clients, wanted state.Item, live sighting) error {
+func (accessEntries) write(ctx context.Context, c *clients, wanted state.Item, live liveResource) error {
 	cluster, role, _ := strings.Cut(wanted.Key.Name, "/")
 	if live.object != nil && live.object["type"] == wanted.Object["type"] {
 		return c.tagEKS(ctx, wanted, live)
 	}
-	if live.held != "" || live.missing != "" {
-		return errors.New(live.held + live.missing)
+	if live.compareOnly != "" || live.missing != "" {
+		return errors.New(live.compareOnly + live.missing)
 	}
 	principal, err := c.roleARN(ctx, role)
 	if err != nil {
@@ -182,7 +182,7 @@ func deleteEntry(ctx context.Context, c *clients, cluster, principal string) err
 
 // remove takes the entry away; the role may be gone already, so its ARN is the
 // one without a path: only such roles are ours.
-func (accessEntries) remove(ctx context.Context, c *clients, k state.Key, _ sighting) error {
+func (accessEntries) remove(ctx context.Context, c *clients, k state.Key, _ liveResource) error {
 	cluster, role, _ := strings.Cut(k.Name, "/")
 	return deleteEntry(ctx, c, cluster, c.place.iamARN("role/"+role))
 }

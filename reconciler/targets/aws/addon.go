@@ -15,7 +15,7 @@ import (
 // addons are EKS add-ons:
 //
 //	version  absent where any will do
-type addons struct{ onlooker }
+type addons struct{ readOnly }
 
 func (addons) want(s scope) []state.Item {
 	var out []state.Item
@@ -31,30 +31,30 @@ func (addons) want(s scope) []state.Item {
 	return out
 }
 
-func (addons) read(ctx context.Context, c *clients, keys []state.Key) map[state.Key]sighting {
-	out := make(map[state.Key]sighting, len(keys))
+func (addons) read(ctx context.Context, c *clients, keys []state.Key) map[state.Key]liveResource {
+	out := make(map[state.Key]liveResource, len(keys))
 	for _, k := range keys {
 		found, err := c.addon(ctx, k.Name)
 		switch {
 		case noCluster(err):
-			out[k] = sighting{missing: c.place.missingCluster()}
+			out[k] = liveResource{missing: c.place.missingCluster()}
 		case gone(err):
-			out[k] = sighting{missing: "Poolwright installs no add-ons: " +
+			out[k] = liveResource{missing: "Poolwright installs no add-ons: " +
 				c.place.command("eks create-addon", "--cluster-name", c.place.Cluster, "--addon-name", k.Name) +
 				", with --addon-version where a version is declared"}
 		case err != nil:
-			out[k] = sighting{err: err}
+			out[k] = liveResource{err: err}
 		case found == nil:
-			out[k] = sighting{err: errors.New("EKS answered without an add-on")}
+			out[k] = liveResource{err: errors.New("EKS answered without an add-on")}
 		default:
-			out[k] = seenAddon(found)
+			out[k] = observedAddon(found)
 		}
 	}
 	return out
 }
 
-func seenAddon(a *ekstypes.Addon) sighting {
-	out := sighting{
+func observedAddon(a *ekstypes.Addon) liveResource {
+	out := liveResource{
 		object: map[string]any{"version": sdk.ToString(a.AddonVersion)}, tags: a.Tags,
 		uid: fmt.Sprintf("%s#%d", sdk.ToString(a.AddonArn), sdk.ToTime(a.CreatedAt).Unix()),
 	}
@@ -69,7 +69,7 @@ func seenAddon(a *ekstypes.Addon) sighting {
 	return out
 }
 
-// noCluster tells the absence of a whole cluster from that of one of its parts:
+// noCluster distinguishes the absence of a whole cluster from that of one of its parts:
 // EKS has one code for both, and only its words differ.
 func noCluster(err error) bool {
 	missing, ok := errors.AsType[*ekstypes.ResourceNotFoundException](err)

@@ -30,7 +30,7 @@ func TestAddonsAreCompared(t *testing.T) {
 }
 
 func TestAnAddonThatIsNotWellIsNoted(t *testing.T) {
-	got := seenAddon(&ekstypes.Addon{
+	got := observedAddon(&ekstypes.Addon{
 		AddonVersion: sdk.String("v1"), Status: ekstypes.AddonStatusDegraded,
 		Health: &ekstypes.AddonHealth{Issues: []ekstypes.AddonIssue{{Code: ekstypes.AddonIssueCodeInsufficientNumberOfReplicas}}},
 	})

@@ -27,7 +27,7 @@ import (
 )
 
 // bench is one test's surroundings: an emulated account, a namespace for the
-// inventory, a Sync's world, and a person with the SDK.
+// inventory, a Sync's target, and a person with the SDK.
 type bench struct {
 	*testing.T
 	cloud  *sandbox.Cloud
@@ -38,7 +38,7 @@ type bench struct {
 	home   string
 	sync   string
 	wire   *wire
-	world  *World
+	world  *Target
 	// hand is the person with the SDK.
 	hand *clients
 	mod  func(*Config)
@@ -53,7 +53,7 @@ func (b *bench) hear(s Status) {
 	b.told = append(b.told, s)
 }
 
-// status is what was told last.
+// status is what was reported last.
 func (b *bench) status() v1alpha1.AWSStatus {
 	b.Helper()
 	b.mu.Lock()
@@ -64,7 +64,7 @@ func (b *bench) status() v1alpha1.AWSStatus {
 	return b.told[len(b.told)-1].AWS
 }
 
-// wire is the way of a World's requests to AWS.
+// wire is the way of a Target's requests to AWS.
 type wire struct {
 	next wholeAnswers
 	// written counts what AWS has changed so far; at the last of them the
@@ -142,17 +142,17 @@ func newBench(t *testing.T, change func(*sandbox.Config), mods ...func(*Config))
 }
 
 // restart forgets all memory, as a new process would.
-func (b *bench) restart() *World {
+func (b *bench) restart() *Target {
 	b.Helper()
 	b.wire = &wire{next: wholeAnswers{b.server.Client()}, died: make(chan struct{}), written: func() int { return len(b.writes()) }}
 	b.world = b.connect(b.wire)
 	return b.world
 }
 
-func (b *bench) connect(w *wire) *World {
+func (b *bench) connect(w *wire) *Target {
 	b.Helper()
 	cfg := Config{
-		REST: b.rest, Sync: b.sync, Namespace: b.home, Tell: b.hear,
+		REST: b.rest, Sync: b.sync, Namespace: b.home, OnStatus: b.hear,
 		AWS: func(_ context.Context, region string) (sdk.Config, error) {
 			cfg := sdkConfig(b.server, region)
 			cfg.HTTPClient = w

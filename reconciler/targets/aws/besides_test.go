@@ -37,7 +37,7 @@ func TestWhatAnotherProcessMadeAnewGoesWithItsPart(t *testing.T) {
 	b.restart() // This is bootstrap, and makes both again.
 	b.reconcile(whole)
 
-	deletions := func(w *World) []state.Key {
+	deletions := func(w *Target) []state.Key {
 		b.world = w
 		var out []state.Key
 		for _, c := range b.plan(without).Changes {

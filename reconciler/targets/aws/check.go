@@ -13,7 +13,7 @@ import (
 )
 
 // check finds the mistakes in a declaration that its schema does not, or that
-// no API server has looked at yet.
+// no API server has read yet.
 func check(item state.Item, s v1alpha1.ClusterSpec) []state.Problem {
 	c := &checker{item: item}
 	c.written()
@@ -33,7 +33,7 @@ func check(item state.Item, s v1alpha1.ClusterSpec) []state.Problem {
 	return c.problems
 }
 
-// identified finds out whether the declaration says which cluster it is of.
+// identified finds out whether the declaration names the cluster that it is of.
 func identified(item state.Item, s v1alpha1.ClusterSpec) []state.Problem {
 	c := &checker{item: item}
 	for _, f := range []struct{ path, value string }{{"spec.name", s.Name}, {"spec.region", s.Region}, {"spec.account", s.Account}} {
@@ -69,7 +69,7 @@ func (c *checker) tags(path string, keys []string) {
 	}
 }
 
-// parts looks at each part that is declared.
+// parts reads each part that is declared.
 func (c *checker) parts(s v1alpha1.ClusterSpec) {
 	if d := s.Discovery; d != nil {
 		c.part("spec.discovery", d.Part)

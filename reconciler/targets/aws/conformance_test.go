@@ -20,14 +20,14 @@ import (
 var deleting = v1alpha1.Part{DeletionPolicy: v1alpha1.PartDelete}
 
 func TestTheQueueAndItsRulesAreATarget(t *testing.T) {
-	targettest.Run(t, func(t *testing.T) targettest.World {
+	targettest.Run(t, func(t *testing.T) targettest.Fixture {
 		b := newBench(t, nil)
 		queue := func(retention time.Duration) func(*v1alpha1.ClusterSpec) {
 			return func(s *v1alpha1.ClusterSpec) {
 				s.InterruptionQueue = &v1alpha1.InterruptionQueue{Part: deleting, Retention: &metav1.Duration{Duration: retention}}
 			}
 		}
-		return targettest.World{
+		return targettest.Fixture{
 			Connect: b.target,
 			Things:  b.declare(queue(5 * time.Minute)),
 			Revised: b.declare(queue(10 * time.Minute)),
@@ -50,7 +50,7 @@ func TestTheQueueAndItsRulesAreATarget(t *testing.T) {
 }
 
 func TestTheIdentitiesAreATarget(t *testing.T) {
-	targettest.Run(t, func(t *testing.T) targettest.World {
+	targettest.Run(t, func(t *testing.T) targettest.Fixture {
 		b := newBench(t, nil, bootstrapping)
 		identities := func(revised bool) func(*v1alpha1.ClusterSpec) {
 			return func(s *v1alpha1.ClusterSpec) {
@@ -68,7 +68,7 @@ func TestTheIdentitiesAreATarget(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		return targettest.World{
+		return targettest.Fixture{
 			Connect: b.target,
 			Things:  b.declare(identities(false)),
 			Revised: b.declare(identities(true)),

@@ -14,7 +14,7 @@ import (
 // Correct implements targets.Target. It reads the thing again before it writes:
 // what has moved since it was observed is left to the next run, unless it is as
 // wanted by now.
-func (w *World) Correct(ctx context.Context, change plan.Change) error {
+func (w *Target) Correct(ctx context.Context, change plan.Change) error {
 	doing := fmt.Sprintf("%s %s", gerund(change.Action), change.Key)
 	if change.Held() || change.Standing() {
 		return state.Failf(state.Fix, "Held", "%s: it is only compared", doing)
@@ -36,8 +36,8 @@ func (w *World) Correct(ctx context.Context, change plan.Change) error {
 	if err != nil {
 		return failed(doing, who, err)
 	}
-	j := job{World: w, change: change, of: of, to: line, who: who, doing: doing}
-	live, err := j.look(ctx)
+	j := job{Target: w, change: change, of: of, to: line, who: who, doing: doing}
+	live, err := j.read(ctx)
 	if err != nil {
 		return err
 	}
@@ -52,7 +52,7 @@ func gerund(a plan.Action) string {
 }
 
 // placeOf is where a change happens.
-func (w *World) placeOf(c plan.Change) (place, error) {
+func (w *Target) placeOf(c plan.Change) (place, error) {
 	at := w.current().place
 	if c.Action == plan.Delete {
 		rec, known := w.store.Get(c.Key)
@@ -72,7 +72,7 @@ func (w *World) placeOf(c plan.Change) (place, error) {
 
 // job is one Correct at work.
 type job struct {
-	*World
+	*Target
 	change plan.Change
 	of     kind
 	to     *line
@@ -80,8 +80,8 @@ type job struct {
 	doing  string
 }
 
-// look reads the thing.
-func (j *job) look(ctx context.Context) (sighting, error) {
+// read reads the thing.
+func (j *job) read(ctx context.Context) (liveResource, error) {
 	live := j.of.read(ctx, j.to.clients, []state.Key{j.change.Key})[j.change.Key]
 	if live.err != nil {
 		return live, j.failed(live.err)
@@ -91,7 +91,7 @@ func (j *job) look(ctx context.Context) (sighting, error) {
 
 func (j *job) failed(err error) error {
 	if credentialsFailed(err) {
-		j.to.doubt()
+		j.to.forgetCaller()
 	}
 	return failed(j.doing, j.who, err)
 }
@@ -101,7 +101,7 @@ func (j *job) changed(why string) error {
 }
 
 // write makes the thing what is wanted.
-func (j *job) write(ctx context.Context, live sighting) error {
+func (j *job) write(ctx context.Context, live liveResource) error {
 	wanted := *j.change.After
 	if satisfies(wanted, live) {
 		j.remember(live)
@@ -124,16 +124,16 @@ func (j *job) write(ctx context.Context, live sighting) error {
 	}
 	// Its identity is worth one more request: without it, a crash before the
 	// next look would leave an intent only.
-	seen, err := j.look(ctx)
+	seen, err := j.read(ctx)
 	if err != nil || seen.object == nil {
-		seen = sighting{uid: live.uid}
+		seen = liveResource{uid: live.uid}
 	}
 	j.remember(seen)
 	return nil
 }
 
 // compare refuses a thing that is not the one that was planned with.
-func (j *job) compare(live sighting) error {
+func (j *job) compare(live liveResource) error {
 	before := j.change.Before
 	switch {
 	case before == nil || before.Object == nil:
@@ -161,7 +161,7 @@ const (
 )
 
 // send writes, again and again while AWS has not caught up.
-func (j *job) send(ctx context.Context, live sighting) error {
+func (j *job) send(ctx context.Context, live liveResource) error {
 	began := j.cfg.Clock.Now()
 	for wait := firstRetry; ; wait = min(2*wait, lastRetry) {
 		err := j.of.write(ctx, j.to.clients, *j.change.After, live)
@@ -190,11 +190,11 @@ func (j *job) send(ctx context.Context, live sighting) error {
 	}
 }
 
-// overtaken looks at what has the name of a thing that was to be made: somebody
+// overtaken reads what has the name of a thing that was to be made: somebody
 // was faster, or an earlier life of ours whose work AWS did not show a moment
 // ago. It reports false while AWS does not show it yet.
 func (j *job) overtaken(ctx context.Context) (bool, error) {
-	now, err := j.look(ctx)
+	now, err := j.read(ctx)
 	switch {
 	case err != nil:
 		return false, err
@@ -208,8 +208,8 @@ func (j *job) overtaken(ctx context.Context) (bool, error) {
 
 // again reads the thing between two tries, and refuses one that others have put
 // in its place.
-func (j *job) again(ctx context.Context, before sighting) (sighting, error) {
-	now, err := j.look(ctx)
+func (j *job) again(ctx context.Context, before liveResource) (liveResource, error) {
+	now, err := j.read(ctx)
 	switch {
 	case err != nil || now.object == nil:
 		return now, err
@@ -222,15 +222,15 @@ func (j *job) again(ctx context.Context, before sighting) (sighting, error) {
 }
 
 // remember records what is in place now.
-func (j *job) remember(live sighting) {
+func (j *job) remember(live liveResource) {
 	rec := j.current().record(*j.change.After, live.uid)
 	rec.Desired = state.Hash(j.change.After.Object)
 	j.store.Put(rec)
-	j.tale.corrected(j.change.Key)
+	j.status.corrected(j.change.Key)
 }
 
 // remove deletes the very thing that was observed, if it still may be deleted.
-func (j *job) remove(ctx context.Context, live sighting) error {
+func (j *job) remove(ctx context.Context, live liveResource) error {
 	k, before := j.change.Key, j.change.Before.Live.UID
 	rec, _ := j.store.Get(k)
 	switch {
@@ -252,10 +252,10 @@ func (j *job) remove(ctx context.Context, live sighting) error {
 	}
 	// Some things stay for a while: they are recorded until they are seen to
 	// be gone.
-	if seen, err := j.look(ctx); err == nil && (seen.object == nil || seen.uid != before) {
+	if seen, err := j.read(ctx); err == nil && (seen.object == nil || seen.uid != before) {
 		j.forget()
 	}
-	j.tale.corrected(k)
+	j.status.corrected(k)
 	return nil
 }
 
@@ -270,12 +270,12 @@ func (j *job) checkLosses(ctx context.Context) error {
 
 func (j *job) forget() {
 	j.store.Forget(j.change.Key)
-	j.tale.corrected(j.change.Key)
+	j.status.corrected(j.change.Key)
 }
 
 // Begin implements targets.Recorder: the names of everything that is about to
 // be written are stored before the first write.
-func (w *World) Begin(ctx context.Context, changes []plan.Change) error {
+func (w *Target) Begin(ctx context.Context, changes []plan.Change) error {
 	wish := w.current()
 	for _, c := range changes {
 		if c.Key.Target == Name && !c.Held() {
@@ -289,14 +289,14 @@ func (w *World) Begin(ctx context.Context, changes []plan.Change) error {
 	return nil
 }
 
-func (w *World) busy(is bool) {
+func (w *Target) busy(is bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.past.applying = is
 }
 
 // intend notes what is about to be done to a thing.
-func (w *World) intend(wish wish, c plan.Change) {
+func (w *Target) intend(wish desiredState, c plan.Change) {
 	rec, known := w.store.Get(c.Key)
 	if c.Action == plan.Delete {
 		if known {
@@ -313,15 +313,15 @@ func (w *World) intend(wish wish, c plan.Change) {
 }
 
 // Withdraw implements targets.Withdrawer.
-func (w *World) Withdraw(ctx context.Context) error { return w.store.Save(ctx) }
+func (w *Target) Withdraw(ctx context.Context) error { return w.store.Save(ctx) }
 
 // Deleting implements targets.Withdrawer.
-func (w *World) Deleting(ctx context.Context) ([]state.Key, error) { return w.store.Deleting(ctx) }
+func (w *Target) Deleting(ctx context.Context) ([]state.Key, error) { return w.store.Deleting(ctx) }
 
 // End implements targets.Recorder: it stores what became of the changes, and
 // sends nothing when nothing did.
-func (w *World) End(ctx context.Context) error {
+func (w *Target) End(ctx context.Context) error {
 	w.busy(false)
-	w.tell()
+	w.reportStatus()
 	return w.store.Save(ctx)
 }

@@ -204,4 +204,4 @@ func TestWhatAWSShowsLateIsMadeOnce(t *testing.T) {
 	}
 }
 
-var _ targets.Target = (*World)(nil)
+var _ targets.Target = (*Target)(nil)

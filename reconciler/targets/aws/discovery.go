@@ -21,7 +21,7 @@ import (
 //
 //	tags  {key: value}, the discovery tag, and its marker
 //
-// The marker is a tag which says that the discovery tag is ours and what becomes
+// The marker is a tag which reports that the discovery tag is ours and what becomes
 // of it: a deletion policy, or Adopted. Its key names the cluster, because
 // clusters share subnets and each may have its own discovery key. A discovery
 // tag without a marker was put there by others: where it is as wanted it stays
@@ -109,7 +109,7 @@ type described struct {
 // filtered is how many values EC2 takes in one filter.
 const filtered = 200
 
-func (subnets) read(ctx context.Context, c *clients, keys []state.Key) map[state.Key]sighting {
+func (subnets) read(ctx context.Context, c *clients, keys []state.Key) map[state.Key]liveResource {
 	return readDiscovery(keys, c.place, "subnet", func(ids []string, found map[string]described) error {
 		// A filter passes over unknown ids; a list of ids would fail as a whole.
 		pages := ec2.NewDescribeSubnetsPaginator(c.ec2, &ec2.DescribeSubnetsInput{
@@ -121,14 +121,14 @@ func (subnets) read(ctx context.Context, c *clients, keys []state.Key) map[state
 				return err
 			}
 			for _, s := range page.Subnets {
-				found[sdk.ToString(s.SubnetId)] = described{tags: ec2Tags(s.Tags), notes: roomNotes(s)}
+				found[sdk.ToString(s.SubnetId)] = described{tags: ec2Tags(s.Tags), notes: addressNotes(s)}
 			}
 		}
 		return nil
 	})
 }
 
-func (securityGroups) read(ctx context.Context, c *clients, keys []state.Key) map[state.Key]sighting {
+func (securityGroups) read(ctx context.Context, c *clients, keys []state.Key) map[state.Key]liveResource {
 	return readDiscovery(keys, c.place, "security group", func(ids []string, found map[string]described) error {
 		pages := ec2.NewDescribeSecurityGroupsPaginator(c.ec2, &ec2.DescribeSecurityGroupsInput{
 			Filters: []ec2types.Filter{{Name: sdk.String("group-id"), Values: ids}},
@@ -158,8 +158,8 @@ func ec2Tags(tags []ec2types.Tag) map[string]string {
 // and its pods a handful at once.
 const fewAddresses = 8
 
-// roomNotes says when a subnet runs out of addresses.
-func roomNotes(s ec2types.Subnet) []string {
+// addressNotes is when a subnet runs out of addresses.
+func addressNotes(s ec2types.Subnet) []string {
 	if s.AvailableIpAddressCount == nil || sdk.ToBool(s.Ipv6Native) {
 		return nil
 	}
@@ -184,7 +184,7 @@ func usable(cidr string) int {
 }
 
 // readDiscovery turns what look finds of the ids into sightings.
-func readDiscovery(keys []state.Key, p place, what string, look func([]string, map[string]described) error) map[state.Key]sighting {
+func readDiscovery(keys []state.Key, p place, what string, look func([]string, map[string]described) error) map[state.Key]liveResource {
 	ids := make([]string, len(keys))
 	for i, k := range keys {
 		ids[i], _ = parseDiscoveryName(k.Name)
@@ -198,28 +198,28 @@ func readDiscovery(keys []state.Key, p place, what string, look func([]string, m
 			}
 		}
 	}
-	out := make(map[state.Key]sighting, len(keys))
+	out := make(map[state.Key]liveResource, len(keys))
 	for _, k := range keys {
 		id, key := parseDiscoveryName(k.Name)
 		thing, ok := found[id]
 		switch {
 		case failures[id] != nil:
-			out[k] = sighting{err: failures[id]}
+			out[k] = liveResource{err: failures[id]}
 		case !ok:
-			out[k] = sighting{missing: fmt.Sprintf("EC2 has no %s %s in %s of account %s: correct spec.discovery, spec.region or spec.account", what, id, p.Region, p.Account)}
+			out[k] = liveResource{missing: fmt.Sprintf("EC2 has no %s %s in %s of account %s: correct spec.discovery, spec.region or spec.account", what, id, p.Region, p.Account)}
 		default:
-			out[k] = p.seenDiscovery(id, key, thing)
+			out[k] = p.observedDiscovery(id, key, thing)
 		}
 	}
 	return out
 }
 
-// seenDiscovery is a discovery tag as it is, with tags that say what its marker
+// observedDiscovery is a discovery tag as it is, with tags that are what its marker
 // does in the words of our own two.
-func (p place) seenDiscovery(id, key string, thing described) sighting {
+func (p place) observedDiscovery(id, key string, thing described) liveResource {
 	_, present := thing.tags[key]
 	mark, marked := thing.tags[p.markerKey(key)]
-	out := sighting{uid: id, tags: maps.Clone(thing.tags), ours: marked || !present, notes: thing.notes}
+	out := liveResource{uid: id, tags: maps.Clone(thing.tags), ours: marked || !present, notes: thing.notes}
 	delete(out.tags, clusterTag)
 	delete(out.tags, policyTag)
 	if !present {
@@ -235,11 +235,11 @@ func (p place) seenDiscovery(id, key string, thing described) sighting {
 	return out
 }
 
-func (subnets) write(ctx context.Context, c *clients, wanted state.Item, _ sighting) error {
+func (subnets) write(ctx context.Context, c *clients, wanted state.Item, _ liveResource) error {
 	return writeDiscovery(ctx, c, wanted)
 }
 
-func (securityGroups) write(ctx context.Context, c *clients, wanted state.Item, _ sighting) error {
+func (securityGroups) write(ctx context.Context, c *clients, wanted state.Item, _ liveResource) error {
 	return writeDiscovery(ctx, c, wanted)
 }
 
@@ -255,18 +255,18 @@ func writeDiscovery(ctx context.Context, c *clients, wanted state.Item) error {
 	return err
 }
 
-func (subnets) remove(ctx context.Context, c *clients, k state.Key, live sighting) error {
+func (subnets) remove(ctx context.Context, c *clients, k state.Key, live liveResource) error {
 	return removeDiscovery(ctx, c, k, live)
 }
 
-func (securityGroups) remove(ctx context.Context, c *clients, k state.Key, live sighting) error {
+func (securityGroups) remove(ctx context.Context, c *clients, k state.Key, live liveResource) error {
 	return removeDiscovery(ctx, c, k, live)
 }
 
 // removeDiscovery takes both tags off what carries our marker. The discovery
-// tag goes only with the value that was seen, so that a new one of somebody
+// tag goes only with the value that was observed, so that a new one of somebody
 // else stays.
-func removeDiscovery(ctx context.Context, c *clients, k state.Key, live sighting) error {
+func removeDiscovery(ctx context.Context, c *clients, k state.Key, live liveResource) error {
 	id, key := parseDiscoveryName(k.Name)
 	marker := c.place.markerKey(key)
 	if live.tags[marker] != string(v1alpha1.PartDelete) {

@@ -245,7 +245,7 @@ func TestASubnetThatRunsOutOfAddressesIsNoted(t *testing.T) {
 			t.Errorf("with %d free: %q", free, got)
 		}
 	}
-	if got := roomNotes(ec2types.Subnet{AvailableIpAddressCount: sdk.Int32(0), Ipv6Native: sdk.Bool(true)}); len(got) > 0 {
+	if got := addressNotes(ec2types.Subnet{AvailableIpAddressCount: sdk.Int32(0), Ipv6Native: sdk.Bool(true)}); len(got) > 0 {
 		t.Errorf("of a subnet without IPv4: %q", got)
 	}
 	for cidr, want := range map[string]int{"10.0.0.0/24": 251, "10.0.0.0/28": 11, "10.0.0.0/32": 0, "fd00::/64": 0, "nonsense": 0} {

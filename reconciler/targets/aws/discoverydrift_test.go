@@ -15,7 +15,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
-// The kinds of what others made, as the whole World treats them.
+// The kinds of what others made, as the whole Target treats them.
 
 func (b *bench) subnets(n int) []string {
 	b.Helper()

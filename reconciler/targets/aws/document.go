@@ -108,7 +108,7 @@ func statement(raw map[string]any) map[string]any {
 	for k, v := range raw {
 		switch k {
 		case "Action", "NotAction", "Resource", "NotResource":
-			out[k] = words(v)
+			out[k] = stringSet(v)
 		case "Principal", "NotPrincipal":
 			out[k] = principals(v)
 		case "Condition":
@@ -126,10 +126,10 @@ func statement(raw map[string]any) map[string]any {
 	return out
 }
 
-// words is a list of strings, sorted and without repetitions, of what is one
+// stringSet is a list of strings, sorted and without repetitions, of what is one
 // string or a list. Numbers and truth values become strings, as IAM takes
 // them. What is anything else stays as it is.
-func words(v any) any {
+func stringSet(v any) any {
 	list, ok := v.([]any)
 	if !ok {
 		list = []any{v}
@@ -156,7 +156,7 @@ func principals(v any) any {
 	if v == "*" {
 		return map[string]any{"AWS": []any{"*"}}
 	}
-	return inEach(plainUnlessMap(v), words)
+	return inEach(plainUnlessMap(v), stringSet)
 }
 
 // conditions is nil for a Condition without any.
@@ -164,7 +164,7 @@ func conditions(v any) any {
 	if m, ok := v.(map[string]any); ok && len(m) == 0 {
 		return nil
 	}
-	return inEach(plainUnlessMap(v), func(keys any) any { return inEach(plainUnlessMap(keys), words) })
+	return inEach(plainUnlessMap(v), func(keys any) any { return inEach(plainUnlessMap(keys), stringSet) })
 }
 
 // plainUnlessMap leaves maps to whoever knows what is in them.

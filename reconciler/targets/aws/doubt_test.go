@@ -316,7 +316,7 @@ func TestSinceOutlivesTheProcess(t *testing.T) {
 	if u := b.status().Unknown; len(u) != 1 || !u[0].Since.Equal(&since) {
 		t.Errorf("since %s: %+v", since, u)
 	}
-	// A restart in the middle of a mistake does not say that AWS was asked now.
+	// A restart in the middle of a mistake does not report that AWS was asked now.
 	b.restart()
 	b.look(b.mistaken()["two Clusters"])
 	if s := b.status(); !s.ObservedAt.Equal(&told.ObservedAt) || len(s.Unknown) != 1 {

@@ -21,7 +21,7 @@ import (
 )
 
 // This file turns what AWS answers into sentences and classes. The sentences
-// say what a person can do; they never repeat an encoded authorization message,
+// name what a person can do; they never repeat an encoded authorization message,
 // a key or the ARN of a session.
 
 // errNotYet marks a refusal that AWS takes back by itself within seconds.
@@ -50,7 +50,7 @@ func failed(doing, who string, err error) error {
 		return nil
 	}
 	reason, text := describe(who, err)
-	said := &answered{text: doing + ": " + text, cause: err}
+	said := &explainedError{text: doing + ": " + text, cause: err}
 	switch reason {
 	case "Invalid":
 		return state.Fail(state.Fix, reason, said)
@@ -62,14 +62,14 @@ func failed(doing, who string, err error) error {
 	return state.Fail(state.Retry, reason, said)
 }
 
-// answered is an error in our words that still answers errors.As.
-type answered struct {
+// explainedError is an error in our words that still answers errors.As.
+type explainedError struct {
 	text  string
 	cause error
 }
 
-func (a *answered) Error() string { return a.text }
-func (a *answered) Unwrap() error { return a.cause }
+func (a *explainedError) Error() string { return a.text }
+func (a *explainedError) Unwrap() error { return a.cause }
 
 // describe finds the reason, one CamelCase word, and the sentence for an error.
 func describe(who string, err error) (reason, text string) {
@@ -95,7 +95,7 @@ func describe(who string, err error) (reason, text string) {
 	case errors.As(err, new(ratelimit.QuotaExceededError)):
 		return "Throttled", "throttled: too many requests have failed to try more at this moment"
 	}
-	return "Failed", quiet(err.Error())
+	return "Failed", redacted(err.Error())
 }
 
 // unprepared describes what stands before any answer: this process, its
@@ -104,11 +104,11 @@ func unprepared(err error) (reason, text string) {
 	code := codeOf(err)
 	switch {
 	case errors.Is(err, errNotFresh):
-		return "NotFresh", quiet(err.Error())
+		return "NotFresh", redacted(err.Error())
 	case errors.Is(err, errSetup):
-		return "AWSConfig", quiet(err.Error())
+		return "AWSConfig", redacted(err.Error())
 	case errors.As(err, new(*accountError)):
-		return "WrongAccount", quiet(err.Error())
+		return "WrongAccount", redacted(err.Error())
 	case errors.Is(err, errCredentials):
 		return "NoCredentials", errCredentials.Error() + ": give the controller's service account a role (EKS Pod Identity or IRSA), or set AWS_PROFILE on a laptop"
 	case slices.Contains(expiredCodes, code):
@@ -126,7 +126,7 @@ func because(err error) string {
 		return ""
 	}
 	text := ": " + answer.ErrorCode()
-	if said := quiet(answer.ErrorMessage()); said != "" {
+	if said := redacted(answer.ErrorMessage()); said != "" {
 		text += ": " + said
 	}
 	return text
@@ -202,7 +202,7 @@ func invalid(code string) bool {
 }
 
 func unreachable(err error) bool {
-	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, errSilent) {
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, errNoResponse) {
 		return true
 	}
 	if _, ok := errors.AsType[*smithyhttp.RequestSendError](err); ok {
@@ -215,7 +215,7 @@ func unreachable(err error) bool {
 	return ok
 }
 
-// unreached says what could not be reached, and why, as far as is known.
+// unreached is what could not be reached, and why, as far as is known.
 func unreached(err error) string {
 	where := "AWS"
 	if call, ok := errors.AsType[*calledError](err); ok {
@@ -230,11 +230,11 @@ func unreached(err error) string {
 		return where + " could not be reached: its name is unknown: check spec.region and this machine's DNS"
 	}
 	failed, ok := errors.AsType[net.Error](err)
-	if errors.Is(err, errSilent) || errors.Is(err, context.DeadlineExceeded) || ok && failed.Timeout() {
+	if errors.Is(err, errNoResponse) || errors.Is(err, context.DeadlineExceeded) || ok && failed.Timeout() {
 		return where + " did not answer in time: check the way there (proxy, security groups, VPC endpoints)"
 	}
 	if op, ok := errors.AsType[*net.OpError](err); ok {
-		return where + " could not be reached: " + quiet(op.Err.Error())
+		return where + " could not be reached: " + redacted(op.Err.Error())
 	}
 	return where + " could not be reached"
 }
@@ -292,8 +292,8 @@ var secrets = regexp.MustCompile(`arn:aws[a-z-]*:sts::[0-9]*:assumed-role/\S+|\b
 // longest is how much of an answer's own words is repeated, in bytes.
 const longest = 300
 
-// quiet is a text without secrets, in one line.
-func quiet(text string) string {
+// redacted is a text without secrets, in one line.
+func redacted(text string) string {
 	text = strings.Join(strings.Fields(secrets.ReplaceAllString(text, "***")), " ")
 	if len(text) > longest {
 		text = strings.ToValidUTF8(text[:longest], "") + "…"

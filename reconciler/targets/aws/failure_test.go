@@ -53,7 +53,7 @@ func TestRefusalsBecomeSentences(t *testing.T) {
 		{"wrong credentials", answer("SQS", "GetQueueUrl", "InvalidClientTokenId", "x"), state.Retry, "CredentialsInvalid", "does not accept the credentials"},
 		{"no credentials", fmt.Errorf("get identity: %w", errCredentials), state.Retry, "NoCredentials", "no AWS credentials"},
 		{"no answer in time", &smithy.OperationError{ServiceID: "SQS", OperationName: "GetQueueUrl", Err: context.DeadlineExceeded}, state.Retry, "Unreachable", "did not answer in time"},
-		{"a service that is silent is named with its region", &calledError{service: "SQS", region: "eu-west-1", cause: errSilent}, state.Retry, "Unreachable", "SQS in eu-west-1 did not answer in time"},
+		{"a service that is silent is named with its region", &calledError{service: "SQS", region: "eu-west-1", cause: errNoResponse}, state.Retry, "Unreachable", "SQS in eu-west-1 did not answer in time"},
 		{"an address without a name is told", &calledError{service: "EKS", region: "eu-wst-1", cause: &url.Error{Op: "Post", URL: "https://eks.eu-wst-1.amazonaws.com/x?token=hunter2",
 			Err: &net.OpError{Op: "dial", Err: &net.DNSError{Err: "no such host", IsNotFound: true}}}},
 			state.Retry, "Unreachable", "EKS in eu-wst-1 (eks.eu-wst-1.amazonaws.com) could not be reached: its name is unknown: check spec.region"},
@@ -86,7 +86,7 @@ func TestRefusalsBecomeSentences(t *testing.T) {
 }
 
 func TestWhatAWSSaysIsRepeatedWithoutSecrets(t *testing.T) {
-	text := quiet("User: arn:aws-cn:sts::1:assumed-role/a/b-session did it with ASIAABCDEFGHIJKLMNOP\nand " + strings.Repeat("Zm9v", 40) + " " + strings.Repeat("long ", 200))
+	text := redacted("User: arn:aws-cn:sts::1:assumed-role/a/b-session did it with ASIAABCDEFGHIJKLMNOP\nand " + strings.Repeat("Zm9v", 40) + " " + strings.Repeat("long ", 200))
 	for _, secret := range []string{"b-session", "ASIA", "Zm9vZm9v", "\n"} {
 		if strings.Contains(text, secret) {
 			t.Errorf("%q holds %q", text, secret)
@@ -142,7 +142,7 @@ func TestProjectionShowsExactlyWhatIsAskedFor(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := satisfies(state.Item{Object: wanted}, sighting{object: tt.live}); got != tt.same {
+			if got := satisfies(state.Item{Object: wanted}, liveResource{object: tt.live}); got != tt.same {
 				t.Errorf("got %v", got)
 			}
 		})

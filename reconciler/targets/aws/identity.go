@@ -95,10 +95,10 @@ func (c *clients) issuer(ctx context.Context) (string, error) {
 	return strings.TrimPrefix(sdk.ToString(out.Cluster.Identity.Oidc.Issuer), "https://"), nil
 }
 
-// retagged says which tags to set and which to take away so that the live ones
+// retagged is which tags to set and which to take away so that the live ones
 // become the wanted ones. Others' tags stay; of ours, only the deletion policy
 // can have become too much, when the part was adopted since.
-func retagged(wanted state.Item, live sighting) (set map[string]string, drop []string) {
+func retagged(wanted state.Item, live liveResource) (set map[string]string, drop []string) {
 	want := tagsOf(wanted)
 	set = map[string]string{}
 	for k, v := range want {
@@ -135,7 +135,7 @@ func fromIAMTags(tags []iamtypes.Tag) map[string]string {
 }
 
 // tagEKS brings the tags of an EKS resource in line.
-func (c *clients) tagEKS(ctx context.Context, wanted state.Item, live sighting) error {
+func (c *clients) tagEKS(ctx context.Context, wanted state.Item, live liveResource) error {
 	arn, _, _ := strings.Cut(live.uid, "#")
 	set, drop := retagged(wanted, live)
 	if len(set) > 0 {

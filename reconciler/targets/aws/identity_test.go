@@ -181,7 +181,7 @@ func TestPoliciesOutsideOfTheAllowListAreRefused(t *testing.T) {
 	if item.Hold != want {
 		t.Errorf("held because %q", item.Hold)
 	}
-	if err := l.write(t.Context(), l.c, item, sighting{}); err == nil || !strings.Contains(err.Error(), "must not be attached") {
+	if err := l.write(t.Context(), l.c, item, liveResource{}); err == nil || !strings.Contains(err.Error(), "must not be attached") {
 		t.Errorf("writing it: %v", err)
 	}
 	l.role("nodes", "/", nodeTrustText, iamTags(tagsOf(item))...)
@@ -331,7 +331,7 @@ func TestIdentitiesAreRemovedWithAllThatHangsOnThem(t *testing.T) {
 			}
 			l.removed()
 			for _, item := range l.wanted() {
-				if err := l.remove(t.Context(), l.c, item.Key, sighting{object: map[string]any{"policies": []any{}}, uid: "x#a-gone"}); err != nil {
+				if err := l.remove(t.Context(), l.c, item.Key, liveResource{object: map[string]any{"policies": []any{}}, uid: "x#a-gone"}); err != nil {
 					t.Errorf("removing %s, which is gone: %v", item.Key, err)
 				}
 			}

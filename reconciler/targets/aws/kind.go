@@ -18,37 +18,37 @@ import (
 )
 
 // kind is one type of AWS resource. Its methods know neither policies nor
-// ownership rules nor the inventory: World does.
+// ownership rules nor the inventory: Target does.
 type kind interface {
 	// want lists the things of this kind that a Cluster asks for; it sends no
 	// request.
 	want(s scope) []state.Item
-	// read looks at the named things, with as few requests as the service
+	// read reads the named things, with as few requests as the service
 	// allows. A key without a sighting does not exist. What could not be read
 	// has a sighting with an err, and does not keep the others from being read.
-	read(ctx context.Context, c *clients, keys []state.Key) map[state.Key]sighting
+	read(ctx context.Context, c *clients, keys []state.Key) map[state.Key]liveResource
 	// write makes the thing (live.object is nil) or changes it into the wanted
 	// one; live was read a moment ago. It may be called again after it died at
 	// any of its requests, and then ends in the same state.
-	write(ctx context.Context, c *clients, wanted state.Item, live sighting) error
+	write(ctx context.Context, c *clients, wanted state.Item, live liveResource) error
 	// remove deletes the thing that was read a moment ago; one that is gone
 	// already is no error.
-	remove(ctx context.Context, c *clients, k state.Key, live sighting) error
+	remove(ctx context.Context, c *clients, k state.Key, live liveResource) error
 }
 
-// giver is a kind that gives what it makes more than the owner of a thing who
+// grantsExtra is a kind that gives what it makes more than the owner of a thing who
 // never asked for Poolwright could know of.
-type giver interface {
-	// given is the projection of a thing of others as if it had that, too.
-	given(at place, wanted, found map[string]any) map[string]any
+type grantsExtra interface {
+	// withGrants is the projection of a thing of others as if it had that, too.
+	withGrants(at place, wanted, found map[string]any) map[string]any
 }
 
-// sighting is what was read of one thing.
-type sighting struct {
+// liveResource is what was read of one thing.
+type liveResource struct {
 	// object is the thing in the shape in which want writes it, with all the
 	// fields that want may write; nil where it does not exist.
 	object map[string]any
-	// uid is its ARN and, where AWS tells it, what sets this incarnation apart
+	// uid is its ARN and, where AWS reports it, what sets this incarnation apart
 	// from its successor of the same name (an id, a creation time), after "#".
 	uid string
 	// tags are all its tags; nil for what has none.
@@ -56,23 +56,23 @@ type sighting struct {
 	// ours is true for what Poolwright made for this cluster, or may write
 	// without asking; see owned.
 	ours bool
-	// pending says what AWS is still at, such as an update that is not done;
+	// pending is what AWS is still at, such as an update that is not done;
 	// empty when the thing is as it will stay.
 	pending string
-	// missing says that the thing does not exist, that Poolwright never makes
-	// it, and which command does; object is nil then.
+	// missing is that the thing does not exist and Poolwright never makes it, with the
+	// command that does; object is nil then.
 	missing string
-	// held says why a difference must not be corrected by writing, and with which
+	// compareOnly is why a difference must not be corrected by writing, and with which
 	// commands a person does it.
-	held string
-	// moot says that there is nothing to tell of the thing, because another is
+	compareOnly string
+	// moot is true where there is nothing to report of the thing, because another is
 	// missing that says it all; object is nil then, and nothing differs.
 	moot bool
 	// warnings and notes are for the reader of a report.
 	warnings, notes []string
 	// notFound is true where AWS has nothing of that name, see state.Findings.
 	notFound bool
-	// err says why nothing could be told of the thing; all else is then zero.
+	// err is why nothing is known of the thing; all else is then zero.
 	err error
 }
 
@@ -87,8 +87,8 @@ type clients struct {
 	quotas *servicequotas.Client
 	clock  clock.Clock
 	place  place
-	// memo is for one look; nil for who asks anew each time.
-	memo *memo
+	// responses is for one look; nil for who asks anew each time.
+	responses *responseCache
 }
 
 // place is where things are and whose they are.
@@ -127,7 +127,7 @@ type scope struct {
 	bootstrap bool
 }
 
-// The tags that say what is ours. They are part of what the kinds want.
+// The tags that mark what is ours. They are part of what the kinds want.
 const (
 	// clusterTag holds the cluster's region and name, because IAM is global and
 	// clusters of one name may exist in several regions.
@@ -174,7 +174,7 @@ func (s scope) amended(k state.Key, wave int, adopt bool, object map[string]any)
 	return state.Item{Key: k, Version: "v1", Object: object, Origin: s.origin, Wave: wave, Terms: state.Terms{Adopt: adopt}}
 }
 
-// compared is a wanted thing that is never written; how says which command
+// compared is a wanted thing that is never written; how is the command that
 // changes it.
 func (s scope) compared(k state.Key, how string, object map[string]any) state.Item {
 	item := s.amended(k, 0, false, object)

@@ -161,7 +161,7 @@ func reads(operation string) bool {
 	return false
 }
 
-// identify says who the caller is, as a person knows it, and refuses when the
+// identify is who the caller is, as a person knows it, and refuses when the
 // account is not the place's. An answer that fits is believed for a while.
 func (l *line) identify(ctx context.Context) (string, error) {
 	l.mu.Lock()
@@ -182,14 +182,14 @@ func (l *line) identify(ctx context.Context) (string, error) {
 	return who, nil
 }
 
-// doubt makes the next call ask again who the caller is.
-func (l *line) doubt() {
+// forgetCaller makes the next call ask again who the caller is.
+func (l *line) forgetCaller() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.who = ""
 }
 
-// accountError says that the credentials belong to another account.
+// accountError reports that the credentials belong to another account.
 type accountError struct{ have, want string }
 
 // Error names both accounts.

@@ -60,7 +60,7 @@ func (l *life) declare(change func(*v1alpha1.ClusterSpec)) {
 }
 
 // look reads all wanted things.
-func (l *life) look() map[state.Key]sighting {
+func (l *life) look() map[state.Key]liveResource {
 	var keys []state.Key
 	for _, item := range l.wanted() {
 		keys = append(keys, item.Key)
@@ -69,7 +69,7 @@ func (l *life) look() map[state.Key]sighting {
 }
 
 // see reads one thing that must be there.
-func (l *life) see(item state.Item) sighting {
+func (l *life) see(item state.Item) liveResource {
 	l.Helper()
 	seen := l.read(l.Context(), l.c, []state.Key{item.Key})[item.Key]
 	if seen.err != nil {
@@ -148,7 +148,7 @@ func (l *life) calls(n int) map[string]int {
 	return out
 }
 
-// broken breaks one thing by hand, checks that it is seen, and has it put
+// broken breaks one thing by hand, checks that it is observed, and has it put
 // right.
 func (l *life) broken(how string, by func()) {
 	l.Helper()
@@ -244,7 +244,7 @@ func (l *life) asks(want map[string]int) {
 	}
 }
 
-// denied makes one operation fail, and checks that every thing that it tells of
+// denied makes one operation fail, and checks that every thing that it reports of
 // is unknown: neither there nor gone.
 func (l *life) denied(service string, operations ...string) {
 	l.Helper()
@@ -360,10 +360,10 @@ func TestHeldItemsNameTheCommandThatChangesThem(t *testing.T) {
 				t.Errorf("%s is not held", item.Key)
 			}
 			all = append(all, item.Hold)
-			if err := tt.kind.write(t.Context(), c, item, sighting{}); err == nil {
+			if err := tt.kind.write(t.Context(), c, item, liveResource{}); err == nil {
 				t.Errorf("%s was written", item.Key)
 			}
-			if err := tt.kind.remove(t.Context(), c, item.Key, sighting{}); err == nil {
+			if err := tt.kind.remove(t.Context(), c, item.Key, liveResource{}); err == nil {
 				t.Errorf("%s was removed", item.Key)
 			}
 		}

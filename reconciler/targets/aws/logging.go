@@ -17,7 +17,7 @@ import (
 // loggings are what EKS control planes log:
 //
 //	types  sorted list of the log types that are on
-type loggings struct{ keeper }
+type loggings struct{ neverDeleted }
 
 func (loggings) want(s scope) []state.Item {
 	l := s.spec.Logging
@@ -30,9 +30,9 @@ func (loggings) want(s scope) []state.Item {
 	return []state.Item{s.amended(k, waveLast, l.Adopt, map[string]any{"types": strs(l.Types)})}
 }
 
-func (loggings) read(ctx context.Context, c *clients, keys []state.Key) map[state.Key]sighting {
-	return eachCluster(ctx, c, keys, func(k *ekstypes.Cluster) sighting {
-		out := sighting{object: map[string]any{"types": strs(logTypes(k))}}
+func (loggings) read(ctx context.Context, c *clients, keys []state.Key) map[state.Key]liveResource {
+	return eachCluster(ctx, c, keys, func(k *ekstypes.Cluster) liveResource {
+		out := liveResource{object: map[string]any{"types": strs(logTypes(k))}}
 		switch k.Status {
 		case ekstypes.ClusterStatusUpdating, ekstypes.ClusterStatusPending, ekstypes.ClusterStatusCreating, ekstypes.ClusterStatusDeleting:
 			out.pending = "the control plane is " + string(k.Status)
@@ -59,17 +59,17 @@ func logTypes(k *ekstypes.Cluster) []ekstypes.LogType {
 }
 
 // eachCluster reads the cluster for each key: there is one of each kind.
-func eachCluster(ctx context.Context, c *clients, keys []state.Key, look func(*ekstypes.Cluster) sighting) map[state.Key]sighting {
-	out := make(map[state.Key]sighting, len(keys))
+func eachCluster(ctx context.Context, c *clients, keys []state.Key, look func(*ekstypes.Cluster) liveResource) map[state.Key]liveResource {
+	out := make(map[state.Key]liveResource, len(keys))
 	for _, k := range keys {
 		found, err := c.cluster(ctx)
 		switch {
 		case gone(err):
-			out[k] = sighting{missing: c.place.missingCluster()}
+			out[k] = liveResource{missing: c.place.missingCluster()}
 		case err != nil:
-			out[k] = sighting{err: err}
+			out[k] = liveResource{err: err}
 		case found == nil:
-			out[k] = sighting{err: errors.New("EKS answered without a cluster")}
+			out[k] = liveResource{err: errors.New("EKS answered without a cluster")}
 		default:
 			seen := look(found)
 			seen.uid = fmt.Sprintf("%s#%d", sdk.ToString(found.Arn), sdk.ToTime(found.CreatedAt).Unix())
@@ -84,7 +84,7 @@ func (p place) missingCluster() string {
 	return fmt.Sprintf("EKS has no cluster %q in %s of account %s: correct spec.name, spec.region or spec.account", p.Cluster, p.Region, p.Account)
 }
 
-func (loggings) write(ctx context.Context, c *clients, wanted state.Item, _ sighting) error {
+func (loggings) write(ctx context.Context, c *clients, wanted state.Item, _ liveResource) error {
 	types, _ := wanted.Object["types"].([]any)
 	var on, off []ekstypes.LogType
 	for _, t := range ekstypes.LogType("").Values() {
@@ -108,7 +108,7 @@ func (loggings) write(ctx context.Context, c *clients, wanted state.Item, _ sigh
 // updated reads the answer to an update that EKS carries out by and by. That
 // there is nothing to update means that somebody else, or an update whose answer
 // was lost, was first. That EKS is at another update has no code of its own: the
-// code would say that what is to be changed exists already.
+// code would report that what is to be changed exists already.
 func updated(err error) error {
 	if refused, ok := errors.AsType[*ekstypes.InvalidParameterException](err); ok && strings.Contains(strings.ToLower(refused.ErrorMessage()), "no changes needed") {
 		return nil

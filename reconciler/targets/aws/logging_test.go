@@ -114,7 +114,7 @@ func TestLoggingSurvivesTheDeathOfItsWriter(t *testing.T) {
 	survives(t, func(t *testing.T) *life { return newLoggingLife(t, nil, "api") })
 }
 
-// noClusterSpec declares everything that EKS tells of a cluster.
+// noClusterSpec declares everything that EKS reports of a cluster.
 func noClusterSpec() v1alpha1.ClusterSpec {
 	return v1alpha1.ClusterSpec{
 		Version: "1.33", Logging: &v1alpha1.Logging{Types: []v1alpha1.LogType{"api"}}, Addons: []v1alpha1.Addon{{Name: "vpc-cni"}},
@@ -143,7 +143,7 @@ func TestOneLookAsksForEachThingOnce(t *testing.T) {
 	spec := noClusterSpec()
 	l := newLife(t, loggings{}, systemGroup, spec)
 	before := len(l.cloud.Calls())
-	one := l.c.remembering()
+	one := l.c.caching()
 	for _, k := range []kind{loggings{}, versions{}, addons{}, nodeGroups{}, nodeGroupHardwares{}} {
 		var keys []state.Key
 		for _, item := range k.want(l.scope) {

@@ -23,12 +23,12 @@ import (
 // that without adopt it is neither made nor changed; with adopt Poolwright makes
 // it where it is first. It has no deletion policy: logs are evidence, and are
 // never deleted.
-type logGroups struct{ keeper }
+type logGroups struct{ neverDeleted }
 
-// keeper is for what Poolwright never deletes.
-type keeper struct{}
+// neverDeleted is for what Poolwright never deletes.
+type neverDeleted struct{}
 
-func (keeper) remove(_ context.Context, _ *clients, k state.Key, _ sighting) error {
+func (neverDeleted) remove(_ context.Context, _ *clients, k state.Key, _ liveResource) error {
 	return state.Failf(state.Fix, "NeverDeleted", "%s is never deleted by Poolwright", k)
 }
 
@@ -47,12 +47,12 @@ func (logGroups) want(s scope) []state.Item {
 	return []state.Item{item}
 }
 
-func (logGroups) read(ctx context.Context, c *clients, keys []state.Key) map[state.Key]sighting {
-	out := make(map[state.Key]sighting, len(keys))
+func (logGroups) read(ctx context.Context, c *clients, keys []state.Key) map[state.Key]liveResource {
+	out := make(map[state.Key]liveResource, len(keys))
 	for _, k := range keys {
 		group, err := findLogGroup(ctx, c, k.Name)
 		if err != nil {
-			out[k] = sighting{err: err}
+			out[k] = liveResource{err: err}
 			continue
 		}
 		if group == nil {
@@ -63,7 +63,7 @@ func (logGroups) read(ctx context.Context, c *clients, keys []state.Key) map[sta
 		case err == nil:
 			out[k] = seen
 		case !gone(err):
-			out[k] = sighting{err: err}
+			out[k] = liveResource{err: err}
 		}
 	}
 	return out
@@ -90,7 +90,7 @@ func findLogGroup(ctx context.Context, c *clients, name string) (*logstypes.LogG
 	}
 }
 
-func readLogGroup(ctx context.Context, c *clients, g logstypes.LogGroup) (sighting, error) {
+func readLogGroup(ctx context.Context, c *clients, g logstypes.LogGroup) (liveResource, error) {
 	// The tags are asked for by the ARN without its last ":*".
 	arn := strings.TrimSuffix(sdk.ToString(g.Arn), ":*")
 	if arn == "" {
@@ -98,13 +98,13 @@ func readLogGroup(ctx context.Context, c *clients, g logstypes.LogGroup) (sighti
 	}
 	listed, err := c.logs.ListTagsForResource(ctx, &cloudwatchlogs.ListTagsForResourceInput{ResourceArn: &arn})
 	if err != nil {
-		return sighting{}, err
+		return liveResource{}, err
 	}
 	object := map[string]any{"tags": tagObject(listed.Tags)}
 	if g.RetentionInDays != nil {
 		object["retentionDays"] = int64(*g.RetentionInDays)
 	}
-	return sighting{
+	return liveResource{
 		object: object, tags: listed.Tags, ours: c.place.owned(listed.Tags),
 		uid: fmt.Sprintf("%s#%d", arn, sdk.ToInt64(g.CreationTime)),
 	}, nil
@@ -112,7 +112,7 @@ func readLogGroup(ctx context.Context, c *clients, g logstypes.LogGroup) (sighti
 
 // write makes the group with its tags first: should the process die before the
 // retention is set, the group is known as ours and is put right.
-func (logGroups) write(ctx context.Context, c *clients, wanted state.Item, live sighting) error {
+func (logGroups) write(ctx context.Context, c *clients, wanted state.Item, live liveResource) error {
 	name := wanted.Key.Name
 	days, ok := fields.Int64(wanted.Object["retentionDays"])
 	if !ok {

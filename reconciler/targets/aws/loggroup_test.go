@@ -98,7 +98,7 @@ func TestALogGroupThatAppearsMeanwhileIsNotTakenForOurs(t *testing.T) {
 	l := newLogGroupLife(t, true)
 	l.createLogGroup(controlPlaneLogs)
 	item := l.wanted()[0]
-	if err := l.write(t.Context(), l.c, item, sighting{}); !exists(err) {
+	if err := l.write(t.Context(), l.c, item, liveResource{}); !exists(err) {
 		t.Errorf("writing over it: %v", err)
 	}
 	if _, kept := l.see(item).object["retentionDays"]; kept {

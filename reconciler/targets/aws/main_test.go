@@ -38,7 +38,7 @@ func apiServer(t *testing.T) *rest.Config {
 	t.Helper()
 	inventories.once.Do(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
-		_ = cancel // the world lives as long as ctx, and both as long as the process
+		_ = cancel // the target lives as long as ctx, and both as long as the process
 		config := sandbox.DefaultConfig()
 		config.WithoutGit, config.Progress = true, os.Stderr
 		inventories.world, inventories.err = sandbox.Start(ctx, config)

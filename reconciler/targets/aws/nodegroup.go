@@ -23,14 +23,14 @@ import (
 //	minSize, desiredSize, maxSize  int64
 //	labels                         {key: value}
 //	taints                         [{key, value, effect}], sorted, effects as Kubernetes writes them
-type nodeGroups struct{ keeper }
+type nodeGroups struct{ neverDeleted }
 
 // nodeGroupHardwares are what it cannot change, each only where it is declared:
 //
 //	instanceTypes  sorted list
 //	diskSize       int64, in GiB
 //	capacityType   "ON_DEMAND", "SPOT", "CAPACITY_BLOCK"
-type nodeGroupHardwares struct{ onlooker }
+type nodeGroupHardwares struct{ readOnly }
 
 func (nodeGroups) want(s scope) []state.Item {
 	var out []state.Item
@@ -105,9 +105,9 @@ func effectsOf() map[ekstypes.TaintEffect]string {
 	}
 }
 
-func (nodeGroups) read(ctx context.Context, c *clients, keys []state.Key) map[state.Key]sighting {
-	return eachNodeGroup(ctx, c, keys, func(g *ekstypes.Nodegroup) sighting {
-		out := sighting{object: nodeGroupObject(g)}
+func (nodeGroups) read(ctx context.Context, c *clients, keys []state.Key) map[state.Key]liveResource {
+	return eachNodeGroup(ctx, c, keys, func(g *ekstypes.Nodegroup) liveResource {
+		out := liveResource{object: nodeGroupObject(g)}
 		switch g.Status {
 		case ekstypes.NodegroupStatusUpdating, ekstypes.NodegroupStatusCreating, ekstypes.NodegroupStatusDeleting:
 			out.pending = "the node group is " + string(g.Status)
@@ -145,13 +145,13 @@ func nodeGroupObject(g *ekstypes.Nodegroup) map[string]any {
 	return out
 }
 
-func (nodeGroupHardwares) read(ctx context.Context, c *clients, keys []state.Key) map[state.Key]sighting {
-	out := eachNodeGroup(ctx, c, keys, func(g *ekstypes.Nodegroup) sighting {
+func (nodeGroupHardwares) read(ctx context.Context, c *clients, keys []state.Key) map[state.Key]liveResource {
+	out := eachNodeGroup(ctx, c, keys, func(g *ekstypes.Nodegroup) liveResource {
 		object := map[string]any{"instanceTypes": strs(g.InstanceTypes), "capacityType": string(g.CapacityType)}
 		if g.DiskSize != nil {
 			object["diskSize"] = int64(*g.DiskSize)
 		}
-		out := sighting{object: object}
+		out := liveResource{object: object}
 		if g.LaunchTemplate != nil && (len(g.InstanceTypes) == 0 || g.DiskSize == nil) {
 			out.notes = []string{"what EKS does not tell of the node group is in its launch template " + sdk.ToString(g.LaunchTemplate.Id)}
 		}
@@ -159,28 +159,28 @@ func (nodeGroupHardwares) read(ctx context.Context, c *clients, keys []state.Key
 	})
 	for k, seen := range out {
 		if seen.missing != "" { // which the node group itself says
-			out[k] = sighting{moot: true}
+			out[k] = liveResource{moot: true}
 		}
 	}
 	return out
 }
 
 // eachNodeGroup reads the node group of each key.
-func eachNodeGroup(ctx context.Context, c *clients, keys []state.Key, look func(*ekstypes.Nodegroup) sighting) map[state.Key]sighting {
-	out := make(map[state.Key]sighting, len(keys))
+func eachNodeGroup(ctx context.Context, c *clients, keys []state.Key, look func(*ekstypes.Nodegroup) liveResource) map[state.Key]liveResource {
+	out := make(map[state.Key]liveResource, len(keys))
 	for _, k := range keys {
 		found, err := c.nodeGroup(ctx, k.Name)
 		switch {
 		case noCluster(err):
-			out[k] = sighting{missing: c.place.missingCluster()}
+			out[k] = liveResource{missing: c.place.missingCluster()}
 		case gone(err):
-			out[k] = sighting{missing: "Poolwright makes no node groups: " +
+			out[k] = liveResource{missing: "Poolwright makes no node groups: " +
 				c.place.command("eks create-nodegroup", "--cluster-name", c.place.Cluster, "--nodegroup-name", k.Name, "…") +
 				", or take it out of spec.systemNodeGroups"}
 		case err != nil:
-			out[k] = sighting{err: err}
+			out[k] = liveResource{err: err}
 		case found == nil:
-			out[k] = sighting{err: errors.New("EKS answered without a node group")}
+			out[k] = liveResource{err: errors.New("EKS answered without a node group")}
 		default:
 			seen := look(found)
 			seen.uid = fmt.Sprintf("%s#%d", sdk.ToString(found.NodegroupArn), sdk.ToTime(found.CreatedAt).Unix())
@@ -191,7 +191,7 @@ func eachNodeGroup(ctx context.Context, c *clients, keys []state.Key, look func(
 	return out
 }
 
-func (nodeGroups) write(ctx context.Context, c *clients, wanted state.Item, live sighting) error {
+func (nodeGroups) write(ctx context.Context, c *clients, wanted state.Item, live liveResource) error {
 	if live.object == nil {
 		return fmt.Errorf("changing node group %q: it does not exist, and Poolwright makes none", wanted.Key.Name)
 	}

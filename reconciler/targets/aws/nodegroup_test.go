@@ -156,7 +156,7 @@ func TestANodeGroupThatDoesNotExistIsMissedOnceWithTheCommandThatMakesIt(t *test
 				t.Errorf("%T: %+v", k, seen)
 			}
 		}
-		if err := l.write(t.Context(), l.c, l.wanted()[0], sighting{}); err == nil {
+		if err := l.write(t.Context(), l.c, l.wanted()[0], liveResource{}); err == nil {
 			t.Errorf("%T made it", k)
 		}
 		if len(l.look()) == 0 {

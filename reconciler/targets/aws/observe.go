@@ -22,14 +22,14 @@ const requests = 6
 // things and for those that are recorded and not wanted any more. What AWS does
 // not tell is Unknown and keeps nothing else from being known; an error means
 // that the inventory could not be read, or that ctx ended.
-func (w *World) Observe(ctx context.Context, wanted state.Set) (state.Set, error) {
+func (w *Target) Observe(ctx context.Context, wanted state.Set) (state.Set, error) {
 	if _, err := w.store.Load(ctx); err != nil {
 		return state.Set{}, err
 	}
 	w.store.Withdraw(wanted)
 	now := w.turn()
-	asked := w.observable(now.wish, wanted)
-	o := w.observation(now.wish, asked)
+	asked := w.observable(now.desiredState, wanted)
+	o := w.observation(now.desiredState, asked)
 	o.keep, o.unasked = now.keep, leftUnasked(wanted, asked)
 	for _, rec := range w.store.Records() {
 		if _, keep := wanted.Get(rec.Key); !keep && !now.blind {
@@ -40,21 +40,21 @@ func (w *World) Observe(ctx context.Context, wanted state.Set) (state.Set, error
 	if err != nil {
 		return state.Set{}, err
 	}
-	if now.doubt != "" {
+	if now.mistake != "" {
 		found = state.NewSet(append(found.Items(), state.Item{Key: clusterKey(now.object), Findings: state.Findings{
-			Unknown: "not compared: the declaration has mistakes, the first: " + now.doubt,
+			Unknown: "not compared: the declaration has mistakes, the first: " + now.mistake,
 		}})...)
 	}
 	p := plan.Compute(wanted, found)
-	o.wish.wanted = wanted
+	o.desired.wanted = wanted
 	w.mu.Lock()
-	w.seen, w.past.absent, w.past.states = o.wish, o.absent, statesOf(p)
+	w.lastValid, w.past.absent, w.past.states = o.desired, o.absent, statesOf(p)
 	w.mu.Unlock()
 	if now.missing {
-		p.Unknown = append(p.Unknown, w.tale.missing()...)
+		p.Unknown = append(p.Unknown, w.status.missing()...)
 	}
-	w.tale.observed(o.wish, p, o.sights, true)
-	w.tell()
+	w.status.observed(o.desired, p, o.live, true)
+	w.reportStatus()
 	return found, nil
 }
 
@@ -65,7 +65,7 @@ func clusterKey(object string) state.Key {
 
 // turn is what one observation goes by.
 type turn struct {
-	wish
+	desiredState
 	// keep is true when nothing that is recorded may be forgotten: what is
 	// declared may be other than it seems.
 	keep bool
@@ -78,26 +78,26 @@ type turn struct {
 // turn finds out what an observation goes by. A Cluster that is not among what
 // is declared may be in a file that cannot be read: the first observation
 // without it forgets nothing.
-func (w *World) turn() turn {
+func (w *Target) turn() turn {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	now := turn{wish: w.wish}
+	now := turn{desiredState: w.desired}
 	if now.Region == "" {
-		now.wish = w.seen
+		now.desiredState = w.lastValid
 	}
-	now.pools, now.doubt = w.wish.pools, ""
+	now.pools, now.mistake = w.desired.pools, ""
 	if !w.past.asked {
 		return now // Everything is given up.
 	}
 	w.past.asked = false
 	switch {
-	case w.wish.doubt != "":
-		now.wish, now.keep, now.blind = w.wish, true, w.wish.Region == ""
-	case w.wish.object == "":
+	case w.desired.mistake != "":
+		now.desiredState, now.keep, now.blind = w.desired, true, w.desired.Region == ""
+	case w.desired.object == "":
 		w.past.without++
 		now.missing, now.keep = true, w.past.without == 1
 		if !now.keep {
-			w.past.good = wish{}
+			w.past.good = desiredState{}
 		}
 	default:
 		w.past.without = 0
@@ -107,15 +107,15 @@ func (w *World) turn() turn {
 
 // ObserveOnly reports on the wanted things alone: what is not in wanted is left
 // out, not taken for unwanted.
-func (w *World) ObserveOnly(ctx context.Context, wanted state.Set) (state.Set, error) {
+func (w *Target) ObserveOnly(ctx context.Context, wanted state.Set) (state.Set, error) {
 	return w.observation(w.current(), wanted).run(ctx)
 }
 
 // observation is one look at AWS.
 type observation struct {
-	*World
-	wish   wish
-	wanted state.Set
+	*Target
+	desired desiredState
+	wanted  state.Set
 	// unasked are the wanted things that AWS must not be asked about.
 	unasked []state.Item
 	// left are the records of what is not wanted any more.
@@ -124,8 +124,8 @@ type observation struct {
 	users *users
 
 	mu sync.Mutex
-	// sights holds what was seen of each key that exists or is unknown.
-	sights map[state.Key]sighting
+	// live holds what was observed of each key that exists or is unknown.
+	live map[state.Key]liveResource
 	// older is why nothing is written where an older Cluster decides; else empty.
 	older string
 	// keep is true when nothing is forgotten; absent are the recorded things
@@ -134,19 +134,19 @@ type observation struct {
 	absent map[state.Key]bool
 }
 
-func (w *World) observation(m wish, wanted state.Set) *observation {
-	return &observation{World: w, wish: m, wanted: wanted, sights: map[state.Key]sighting{}, absent: map[state.Key]bool{}}
+func (w *Target) observation(m desiredState, wanted state.Set) *observation {
+	return &observation{Target: w, desired: m, wanted: wanted, live: map[state.Key]liveResource{}, absent: map[state.Key]bool{}}
 }
 
-// question is one read of one kind in one place.
-type question struct {
+// readRequest is one read of one kind in one place.
+type readRequest struct {
 	of   kindOf
 	at   place
 	keys []state.Key
 }
 
 func (o *observation) run(ctx context.Context) (state.Set, error) {
-	if !o.look(ctx) {
+	if !o.readAll(ctx) {
 		return state.Set{}, fmt.Errorf("observing AWS: %w", ctx.Err())
 	}
 	if err := o.askLive(ctx); err != nil {
@@ -154,7 +154,7 @@ func (o *observation) run(ctx context.Context) (state.Set, error) {
 	}
 	items := slices.Clone(o.unasked)
 	for _, item := range o.wanted.Items() {
-		if found, ok := o.judge(item); ok {
+		if found, ok := o.compare(item); ok {
 			found.Removal = o.lost(ctx, item, found)
 			items = append(items, found)
 		}
@@ -167,36 +167,36 @@ func (o *observation) run(ctx context.Context) (state.Set, error) {
 	return state.NewSet(items...), nil
 }
 
-// look asks AWS about all that is wanted or left. It returns false where ctx has
+// readAll asks AWS about all that is wanted or left. It returns false where ctx has
 // ended before the answers came.
-func (o *observation) look(ctx context.Context) bool {
+func (o *observation) readAll(ctx context.Context) bool {
 	if o.wanted.Len() > 0 || len(o.left) > 0 {
-		patient, cancel := patiently(ctx)
+		patient, cancel := withDeadline(ctx)
 		defer cancel()
-		o.ask(patient, o.questions())
+		o.ask(patient, o.reads())
 	}
 	return ctx.Err() == nil
 }
 
-// questions groups what is to be looked at by place and kind.
-func (o *observation) questions() []question {
-	var out []question
+// reads groups what is to be read by place and kind.
+func (o *observation) reads() []readRequest {
+	var out []readRequest
 	add := func(k state.Key, at place) {
 		of := kindOf{k.Group, k.Kind}
-		n := slices.IndexFunc(out, func(q question) bool { return q.of == of && q.at == at })
+		n := slices.IndexFunc(out, func(q readRequest) bool { return q.of == of && q.at == at })
 		if n < 0 {
 			n = len(out)
-			out = append(out, question{of: of, at: at})
+			out = append(out, readRequest{of: of, at: at})
 		}
 		out[n].keys = append(out[n].keys, k)
 	}
 	for _, item := range o.wanted.Items() {
-		add(item.Key, o.wish.place)
+		add(item.Key, o.desired.place)
 	}
 	for _, rec := range o.left {
 		at, err := placeIn(rec.Scope)
 		if err != nil {
-			o.sights[rec.Key] = sighting{err: err}
+			o.live[rec.Key] = liveResource{err: err}
 			continue
 		}
 		add(rec.Key, at)
@@ -206,8 +206,8 @@ func (o *observation) questions() []question {
 
 // ask answers the questions. An account is asked nothing before it is known to
 // be the right one.
-func (o *observation) ask(ctx context.Context, all []question) {
-	byPlace := map[place][]question{}
+func (o *observation) ask(ctx context.Context, all []readRequest) {
+	byPlace := map[place][]readRequest{}
 	var places []place
 	for _, q := range all {
 		if byPlace[q.at] == nil {
@@ -219,9 +219,9 @@ func (o *observation) ask(ctx context.Context, all []question) {
 		to, who, err := o.lines.to(ctx, p)
 		var asked *clients
 		if err == nil {
-			asked = to.remembering()
+			asked = to.caching()
 		}
-		parallel.Each(requests, byPlace[p], func(q question) {
+		parallel.Each(requests, byPlace[p], func(q readRequest) {
 			if err != nil {
 				o.note(who, unknownAll(q.keys, err), q.keys)
 				return
@@ -235,7 +235,7 @@ func (o *observation) ask(ctx context.Context, all []question) {
 			seen := k.read(ctx, asked, q.keys)
 			for _, s := range seen {
 				if credentialsFailed(s.err) {
-					to.doubt()
+					to.forgetCaller()
 				}
 			}
 			o.note(who, seen, q.keys)
@@ -243,17 +243,17 @@ func (o *observation) ask(ctx context.Context, all []question) {
 	}
 }
 
-func unknownAll(keys []state.Key, err error) map[state.Key]sighting {
-	out := make(map[state.Key]sighting, len(keys))
+func unknownAll(keys []state.Key, err error) map[state.Key]liveResource {
+	out := make(map[state.Key]liveResource, len(keys))
 	for _, k := range keys {
-		out[k] = sighting{err: err}
+		out[k] = liveResource{err: err}
 	}
 	return out
 }
 
-// note takes over what was seen of the keys that were asked for, with errors in
+// note takes over what was observed of the keys that were asked for, with errors in
 // words.
-func (o *observation) note(who string, seen map[state.Key]sighting, keys []state.Key) {
+func (o *observation) note(who string, seen map[state.Key]liveResource, keys []state.Key) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, k := range keys {
@@ -263,19 +263,19 @@ func (o *observation) note(who string, seen map[state.Key]sighting, keys []state
 		}
 		if s.err != nil {
 			_, text := describe(who, s.err)
-			s = sighting{err: &answered{text: text, cause: s.err}}
+			s = liveResource{err: &explainedError{text: text, cause: s.err}}
 		}
-		o.sights[k] = s
+		o.live[k] = s
 	}
 }
 
-// judge compares a wanted thing with what was seen of it.
-func (o *observation) judge(item state.Item) (state.Item, bool) {
+// compare compares a wanted thing with what was observed of it.
+func (o *observation) compare(item state.Item) (state.Item, bool) {
 	rec, _ := o.store.Get(item.Key)
-	if rec.Scope != o.wish.text() {
+	if rec.Scope != o.desired.text() {
 		rec = inventory.Record{} // It speaks of another cluster's thing.
 	}
-	live, seen := o.sights[item.Key]
+	live, seen := o.live[item.Key]
 	found := state.Item{Key: item.Key, Version: item.Version, Wave: item.Wave, Applied: rec.Desired}
 	if live.err != nil {
 		found.Unknown = live.err.Error()
@@ -298,21 +298,21 @@ func (o *observation) judge(item state.Item) (state.Item, bool) {
 
 // comparable is what of a live thing counts: of somebody else's not what only
 // we would give it.
-func (o *observation) comparable(item state.Item, live sighting, rec inventory.Record) map[string]any {
+func (o *observation) comparable(item state.Item, live liveResource, rec inventory.Record) map[string]any {
 	object := project(item.Object, live.object)
 	if live.ours || item.Adopt || (rec.Print.UID != "" && rec.Print.UID == live.uid) {
 		return object
 	}
 	object = asMarked(item.Object, object)
-	if k, ok := o.kinds[kindOf{item.Key.Group, item.Key.Kind}].(giver); ok {
-		object = k.given(o.wish.place, item.Object, object)
+	if k, ok := o.kinds[kindOf{item.Key.Group, item.Key.Kind}].(grantsExtra); ok {
+		object = k.withGrants(o.desired.place, item.Object, object)
 	}
 	return object
 }
 
 // terms say whether what was found may be corrected, and know a thing again that
 // is as it should be.
-func (o *observation) terms(item state.Item, live sighting, found *state.Item) {
+func (o *observation) terms(item state.Item, live liveResource, found *state.Item) {
 	if item.Hold != "" || o.older != "" {
 		found.Hold = o.older
 		return
@@ -321,20 +321,20 @@ func (o *observation) terms(item state.Item, live sighting, found *state.Item) {
 	switch {
 	case same && may:
 		// Known again where the inventory was lost, or a life ended before it
-		// could say what it had done.
-		fresh := o.wish.record(item, live.uid)
+		// could report what it had done.
+		fresh := o.desired.record(item, live.uid)
 		fresh.Desired = state.Hash(item.Object)
 		o.store.Put(fresh)
 		found.Applied = fresh.Desired
-	case !same && live.held != "":
-		found.Hold = live.held
+	case !same && live.compareOnly != "":
+		found.Hold = live.compareOnly
 	case !may:
-		found.Hold = o.wish.foreign(item.Key)
+		found.Hold = o.desired.foreign(item.Key)
 	}
 }
 
-// foreign says why a thing that exists is only compared.
-func (m wish) foreign(k state.Key) string {
+// foreign is why a thing that exists is only compared.
+func (m desiredState) foreign(k state.Key) string {
 	part := "the part of the Cluster that declares it"
 	if m.parts != nil && m.parts()[k] != "" {
 		part = m.parts()[k]
@@ -345,7 +345,7 @@ func (m wish) foreign(k state.Key) string {
 // leave decides about a thing that is recorded and not wanted any more. What is
 // not to be deleted is forgotten, and stays as it is.
 func (o *observation) leave(ctx context.Context, rec inventory.Record) (state.Item, bool) {
-	live, seen := o.sights[rec.Key]
+	live, seen := o.live[rec.Key]
 	found := state.Item{
 		Key: rec.Key, Version: rec.Version, Applied: rec.Desired, Wave: rec.Wave,
 	}
@@ -384,9 +384,9 @@ func (o *observation) leave(ctx context.Context, rec inventory.Record) (state.It
 // miss forgets what is recorded and was not found, the second time: one answer
 // of AWS may be older than the thing.
 func (o *observation) miss(k state.Key) {
-	o.World.mu.Lock()
+	o.Target.mu.Lock()
 	before := o.past.absent[k]
-	o.World.mu.Unlock()
+	o.Target.mu.Unlock()
 	if before && !o.keep {
 		o.store.Forget(k)
 		return

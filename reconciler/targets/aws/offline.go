@@ -9,20 +9,20 @@ import (
 )
 
 // Offline is the AWS side of a Cluster where there is no AWS to ask: it wants what a
-// World does, which takes no request, and has nothing to observe or correct: both are
-// errors. check is that of a World's Config; may be nil.
+// Target does, which takes no request, and has nothing to observe or correct: both are
+// errors. check is that of a Target's Config; may be nil.
 func Offline(check func(cluster state.Item) []state.Problem) targets.Target {
-	return &unasked{world: &World{cfg: Config{Check: check}, kinds: kinds()}}
+	return &unasked{target: &Target{cfg: Config{Check: check}, kinds: kinds()}}
 }
 
 type unasked struct {
-	// world knows the kinds, and has neither credentials nor an inventory.
-	world *World
+	// target knows the kinds, and has neither credentials nor an inventory.
+	target *Target
 }
 
 // Want implements targets.Target.
 func (u *unasked) Want(ctx context.Context, declared state.Set) (state.Set, error) {
-	return u.world.Want(ctx, declared)
+	return u.target.Want(ctx, declared)
 }
 
 // Observe implements targets.Target.

@@ -20,8 +20,8 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
-// comment is what a pull request is told of a step, by a world that New or NewReview makes.
-func (b *bench) comment(create func(Config) (*World, error), before, after state.Set) string {
+// comment is what the comment on a pull request reports of a step, by a target that New or NewReview makes.
+func (b *bench) comment(create func(Config) (*Target, error), before, after state.Set) string {
 	b.Helper()
 	got := b.proposeIn(create, before, after)
 	var out strings.Builder
@@ -31,8 +31,8 @@ func (b *bench) comment(create func(Config) (*World, error), before, after state
 	return out.String()
 }
 
-// proposeIn is a step as a world that New or NewReview makes answers it.
-func (b *bench) proposeIn(create func(Config) (*World, error), before, after state.Set) reconciler.Proposal {
+// proposeIn is a step as a target that New or NewReview makes answers it.
+func (b *bench) proposeIn(create func(Config) (*Target, error), before, after state.Set) reconciler.Proposal {
 	b.Helper()
 	var cfg Config
 	b.mod = func(c *Config) { cfg = *c }
@@ -42,7 +42,7 @@ func (b *bench) proposeIn(create func(Config) (*World, error), before, after sta
 		b.Fatal(err)
 	}
 	got, err := reconciler.Propose(b.Context(), revision.Declared{Set: before}, revision.Declared{Set: after}, false,
-		[]reconciler.World{{Name: Name, Target: world}}, plan.Guard(50, ""))
+		[]reconciler.NamedTarget{{Name: Name, Target: world}}, plan.Guard(50, ""))
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -71,7 +71,7 @@ func taken() map[string]func(ctx context.Context, b *bench) error {
 }
 
 // oracle asks the same of an account twice: before there is a thing of others, and after.
-func oracle(t *testing.T, take func(context.Context, *bench) error, create func(Config) (*World, error)) (before, after string) {
+func oracle(t *testing.T, take func(context.Context, *bench) error, create func(Config) (*Target, error)) (before, after string) {
 	t.Helper()
 	b := newBench(t, nil)
 	base := b.declare(func(s *v1alpha1.ClusterSpec) { s.Tags = map[string]string{"team": "infra"} })
@@ -135,7 +135,7 @@ func withSystemGroup(desired int32) func(*v1alpha1.ClusterSpec) {
 
 // groupDrift are the changes that a review, and a plan of who may read the account, take for
 // drift of a node group that is as main declares it.
-func groupDrift(t *testing.T, create func(Config) (*World, error)) (proposed reconciler.Proposal) {
+func groupDrift(t *testing.T, create func(Config) (*Target, error)) (proposed reconciler.Proposal) {
 	t.Helper()
 	b := newBench(t, systemGroup)
 	base := b.declare(withSystemGroup(2))

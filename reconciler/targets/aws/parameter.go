@@ -33,7 +33,7 @@ func ReadParameters(ctx context.Context, load func(ctx context.Context, region s
 		return nil, failed("reading SSM parameters", "", fmt.Errorf("%w: %w", errSetup, err))
 	}
 	client := ssm.NewFromConfig(all.prepared(cfg))
-	ctx, cancel := patiently(ctx)
+	ctx, cancel := withDeadline(ctx)
 	defer cancel()
 	out := map[string]Parameter{}
 	var errs []error

@@ -61,7 +61,7 @@ func TestASilentServiceIsAskedOnceInALook(t *testing.T) {
 }
 
 func TestALookHasAnEnd(t *testing.T) {
-	ctx, cancel := patiently(t.Context())
+	ctx, cancel := withDeadline(t.Context())
 	defer cancel()
 	if at, bounded := ctx.Deadline(); !bounded || time.Until(at) > 30*time.Second {
 		t.Errorf("until %s", at)

@@ -38,11 +38,11 @@ func podAccount(k state.Key) (cluster, namespace, account string) {
 	return cluster, namespace, account
 }
 
-func (podIdentities) read(ctx context.Context, c *clients, keys []state.Key) map[state.Key]sighting {
-	return oneByOne(keys, func(k state.Key) (sighting, error) {
+func (podIdentities) read(ctx context.Context, c *clients, keys []state.Key) map[state.Key]liveResource {
+	return oneByOne(keys, func(k state.Key) (liveResource, error) {
 		seen, err := readAssociation(ctx, c, k)
 		if err != nil {
-			return sighting{}, err
+			return liveResource{}, err
 		}
 		note, err := c.agentNote(ctx, k)
 		if note != "" {
@@ -52,14 +52,14 @@ func (podIdentities) read(ctx context.Context, c *clients, keys []state.Key) map
 	})
 }
 
-func readAssociation(ctx context.Context, c *clients, k state.Key) (sighting, error) {
+func readAssociation(ctx context.Context, c *clients, k state.Key) (liveResource, error) {
 	cluster, namespace, account := podAccount(k)
 	list, err := listAssociations(ctx, c, cluster, namespace, account)
 	if gone(err) {
-		return sighting{}, c.noCluster(cluster)
+		return liveResource{}, c.noCluster(cluster)
 	}
 	if err != nil {
-		return sighting{}, fmt.Errorf("listing the pod identity associations of cluster %q: %w", cluster, err)
+		return liveResource{}, fmt.Errorf("listing the pod identity associations of cluster %q: %w", cluster, err)
 	}
 	for _, short := range list { // a service account has one at most
 		out, err := c.eks.DescribePodIdentityAssociation(ctx, &eks.DescribePodIdentityAssociationInput{
@@ -69,10 +69,10 @@ func readAssociation(ctx context.Context, c *clients, k state.Key) (sighting, er
 			continue
 		}
 		if err != nil {
-			return sighting{}, fmt.Errorf("reading the pod identity association of %s/%s: %w", namespace, account, err)
+			return liveResource{}, fmt.Errorf("reading the pod identity association of %s/%s: %w", namespace, account, err)
 		}
 		a := out.Association
-		seen := sighting{uid: sdk.ToString(a.AssociationArn) + "#" + sdk.ToString(a.AssociationId), tags: a.Tags}
+		seen := liveResource{uid: sdk.ToString(a.AssociationArn) + "#" + sdk.ToString(a.AssociationId), tags: a.Tags}
 		seen.ours = c.place.owned(seen.tags)
 		seen.object = map[string]any{
 			"namespace": sdk.ToString(a.Namespace), "serviceAccount": sdk.ToString(a.ServiceAccount),
@@ -80,7 +80,7 @@ func readAssociation(ctx context.Context, c *clients, k state.Key) (sighting, er
 		}
 		return seen, nil
 	}
-	return sighting{}, nil
+	return liveResource{}, nil
 }
 
 func listAssociations(ctx context.Context, c *clients, cluster, namespace, account string) ([]ekstypes.PodIdentityAssociationSummary, error) {
@@ -98,7 +98,7 @@ func listAssociations(ctx context.Context, c *clients, cluster, namespace, accou
 	return out, nil
 }
 
-// agentNote says that the add-on is missing. A cluster in Auto Mode has the
+// agentNote reports that the add-on is missing. A cluster in Auto Mode has the
 // agent built in.
 func (c *clients) agentNote(ctx context.Context, k state.Key) (string, error) {
 	cluster, _, _ := podAccount(k)
@@ -119,7 +119,7 @@ func (c *clients) agentNote(ctx context.Context, k state.Key) (string, error) {
 		identityAgent, cluster, c.place.Region, identityAgent), nil
 }
 
-func (podIdentities) write(ctx context.Context, c *clients, wanted state.Item, live sighting) error {
+func (podIdentities) write(ctx context.Context, c *clients, wanted state.Item, live liveResource) error {
 	cluster, namespace, account := podAccount(wanted.Key)
 	role, _ := wanted.Object["role"].(string)
 	if live.object != nil && live.object["role"] == role {
@@ -150,12 +150,12 @@ func (podIdentities) write(ctx context.Context, c *clients, wanted state.Item, l
 	return nil
 }
 
-func associationID(live sighting) string {
+func associationID(live liveResource) string {
 	_, id, _ := strings.Cut(live.uid, "#")
 	return id
 }
 
-func (podIdentities) remove(ctx context.Context, c *clients, k state.Key, live sighting) error {
+func (podIdentities) remove(ctx context.Context, c *clients, k state.Key, live liveResource) error {
 	cluster, namespace, account := podAccount(k)
 	_, err := c.eks.DeletePodIdentityAssociation(ctx, &eks.DeletePodIdentityAssociationInput{
 		ClusterName: sdk.String(cluster), AssociationId: sdk.String(associationID(live)),

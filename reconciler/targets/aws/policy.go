@@ -74,37 +74,37 @@ func (s scope) permissions(name string, write func(permissions.Values) (string, 
 	return document(text)
 }
 
-func (policies) read(ctx context.Context, c *clients, keys []state.Key) map[state.Key]sighting {
-	return oneByOne(keys, func(k state.Key) (sighting, error) { return readPolicy(ctx, c, k.Name) })
+func (policies) read(ctx context.Context, c *clients, keys []state.Key) map[state.Key]liveResource {
+	return oneByOne(keys, func(k state.Key) (liveResource, error) { return readPolicy(ctx, c, k.Name) })
 }
 
-func readPolicy(ctx context.Context, c *clients, name string) (sighting, error) {
+func readPolicy(ctx context.Context, c *clients, name string) (liveResource, error) {
 	arn := sdk.String(c.place.iamARN("policy/" + name))
 	out, err := c.iam.GetPolicy(ctx, &iam.GetPolicyInput{PolicyArn: arn})
 	if gone(err) {
-		return sighting{}, nil
+		return liveResource{}, nil
 	}
 	if err != nil {
-		return sighting{}, fmt.Errorf("reading policy %q: %w", name, err)
+		return liveResource{}, fmt.Errorf("reading policy %q: %w", name, err)
 	}
 	version, err := c.iam.GetPolicyVersion(ctx, &iam.GetPolicyVersionInput{PolicyArn: arn, VersionId: out.Policy.DefaultVersionId})
 	if gone(err) {
-		return sighting{}, nil
+		return liveResource{}, nil
 	}
 	if err != nil {
-		return sighting{}, fmt.Errorf("reading version %s of policy %q: %w", sdk.ToString(out.Policy.DefaultVersionId), name, err)
+		return liveResource{}, fmt.Errorf("reading version %s of policy %q: %w", sdk.ToString(out.Policy.DefaultVersionId), name, err)
 	}
 	doc, err := document(sdk.ToString(version.PolicyVersion.Document))
 	if err != nil {
-		return sighting{}, fmt.Errorf("reading policy %q: %w", name, err)
+		return liveResource{}, fmt.Errorf("reading policy %q: %w", name, err)
 	}
-	seen := sighting{uid: *arn + "#" + sdk.ToString(out.Policy.PolicyId), tags: fromIAMTags(out.Policy.Tags)}
+	seen := liveResource{uid: *arn + "#" + sdk.ToString(out.Policy.PolicyId), tags: fromIAMTags(out.Policy.Tags)}
 	seen.ours = c.place.owned(seen.tags)
 	seen.object = map[string]any{"document": doc, "tags": tagObject(seen.tags)}
 	return seen, nil
 }
 
-func (policies) write(ctx context.Context, c *clients, wanted state.Item, live sighting) error {
+func (policies) write(ctx context.Context, c *clients, wanted state.Item, live liveResource) error {
 	name, arn := wanted.Key.Name, c.place.iamARN("policy/"+wanted.Key.Name)
 	text, err := documentText(wanted.Object["document"])
 	if err != nil {
@@ -129,7 +129,7 @@ func (policies) write(ctx context.Context, c *clients, wanted state.Item, live s
 	if state.Equal(wanted.Object["document"], live.object["document"]) {
 		return nil
 	}
-	if err := makeRoom(ctx, c, arn); err != nil {
+	if err := pruneVersions(ctx, c, arn); err != nil {
 		return err
 	}
 	_, err = c.iam.CreatePolicyVersion(ctx, &iam.CreatePolicyVersionInput{PolicyArn: sdk.String(arn), PolicyDocument: sdk.String(text), SetAsDefault: true})
@@ -139,7 +139,7 @@ func (policies) write(ctx context.Context, c *clients, wanted state.Item, live s
 	return nil
 }
 
-func tagPolicy(ctx context.Context, c *clients, wanted state.Item, live sighting) error {
+func tagPolicy(ctx context.Context, c *clients, wanted state.Item, live liveResource) error {
 	set, drop := retagged(wanted, live)
 	if len(set) > 0 {
 		if _, err := c.iam.TagPolicy(ctx, &iam.TagPolicyInput{PolicyArn: sdk.String(c.place.iamARN("policy/" + wanted.Key.Name)), Tags: iamTags(set)}); err != nil {
@@ -157,9 +157,9 @@ func tagPolicy(ctx context.Context, c *clients, wanted state.Item, live sighting
 // mostVersions is how many versions IAM keeps of a policy.
 const mostVersions = 5
 
-// makeRoom deletes the oldest versions that are not in force, so that one more
+// pruneVersions deletes the oldest versions that are not in force, so that one more
 // fits.
-func makeRoom(ctx context.Context, c *clients, arn string) error {
+func pruneVersions(ctx context.Context, c *clients, arn string) error {
 	idle, err := idleVersions(ctx, c, arn)
 	if err != nil {
 		return err
@@ -222,7 +222,7 @@ func deleteVersion(ctx context.Context, c *clients, arn, id string) error {
 
 // remove deletes the policy with its versions, unless it still bounds a role:
 // without its boundary a role could do all that its policies say.
-func (policies) remove(ctx context.Context, c *clients, k state.Key, _ sighting) error {
+func (policies) remove(ctx context.Context, c *clients, k state.Key, _ liveResource) error {
 	arn := c.place.iamARN("policy/" + k.Name)
 	out, err := c.iam.GetPolicy(ctx, &iam.GetPolicyInput{PolicyArn: sdk.String(arn)})
 	if gone(err) {

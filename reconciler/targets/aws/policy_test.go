@@ -19,7 +19,7 @@ func (l *life) policyARN(what string) *string {
 // newVersion changes a policy by hand.
 func (l *life) newVersion(what string) {
 	l.Helper()
-	if err := makeRoom(l.Context(), l.c, *l.policyARN(what)); err != nil {
+	if err := pruneVersions(l.Context(), l.c, *l.policyARN(what)); err != nil {
 		l.Fatal(err)
 	}
 	l.do(l.c.iam.CreatePolicyVersion(l.Context(), &iam.CreatePolicyVersionInput{PolicyArn: l.policyARN(what), PolicyDocument: sdk.String(someDocument), SetAsDefault: true}))
@@ -94,7 +94,7 @@ func TestPoliciesThatCannotBeWrittenSayWhy(t *testing.T) {
 		}
 	}
 	for _, item := range (policies{}).want(s) {
-		if err := (policies{}).write(t.Context(), c, item, sighting{}); err == nil {
+		if err := (policies{}).write(t.Context(), c, item, liveResource{}); err == nil {
 			t.Errorf("%s was written", item.Key)
 		}
 	}

@@ -21,20 +21,20 @@ func (profiles) want(s scope) []state.Item {
 	return []state.Item{s.made(global("InstanceProfile", node.InstanceProfile), waveThird, node.Part, map[string]any{"role": node.Name})}
 }
 
-func (profiles) read(ctx context.Context, c *clients, keys []state.Key) map[state.Key]sighting {
-	return oneByOne(keys, func(k state.Key) (sighting, error) { return readProfile(ctx, c, k.Name) })
+func (profiles) read(ctx context.Context, c *clients, keys []state.Key) map[state.Key]liveResource {
+	return oneByOne(keys, func(k state.Key) (liveResource, error) { return readProfile(ctx, c, k.Name) })
 }
 
-func readProfile(ctx context.Context, c *clients, name string) (sighting, error) {
+func readProfile(ctx context.Context, c *clients, name string) (liveResource, error) {
 	out, err := c.iam.GetInstanceProfile(ctx, &iam.GetInstanceProfileInput{InstanceProfileName: sdk.String(name)})
 	if gone(err) {
-		return sighting{}, nil
+		return liveResource{}, nil
 	}
 	if err != nil {
-		return sighting{}, fmt.Errorf("reading instance profile %q: %w", name, err)
+		return liveResource{}, fmt.Errorf("reading instance profile %q: %w", name, err)
 	}
 	p := out.InstanceProfile
-	seen := sighting{uid: sdk.ToString(p.Arn) + "#" + sdk.ToString(p.InstanceProfileId), tags: fromIAMTags(p.Tags)}
+	seen := liveResource{uid: sdk.ToString(p.Arn) + "#" + sdk.ToString(p.InstanceProfileId), tags: fromIAMTags(p.Tags)}
 	seen.ours = c.place.owned(seen.tags)
 	seen.object = map[string]any{"tags": tagObject(seen.tags)}
 	for _, r := range p.Roles { // IAM allows one at most
@@ -45,7 +45,7 @@ func readProfile(ctx context.Context, c *clients, name string) (sighting, error)
 
 // write makes the profile and puts its role in; a profile holds one role, so
 // another goes first.
-func (profiles) write(ctx context.Context, c *clients, wanted state.Item, live sighting) error {
+func (profiles) write(ctx context.Context, c *clients, wanted state.Item, live liveResource) error {
 	name := wanted.Key.Name
 	if live.object == nil {
 		_, err := c.iam.CreateInstanceProfile(ctx, &iam.CreateInstanceProfileInput{InstanceProfileName: sdk.String(name), Tags: iamTags(tagsOf(wanted))})
@@ -82,7 +82,7 @@ func (profiles) write(ctx context.Context, c *clients, wanted state.Item, live s
 }
 
 // replaceable makes sure that the role may be put into a profile before another
-// is taken out of it: IAM says whether that is allowed before it says that the
+// is taken out of it: IAM reports whether that is allowed before it reports that the
 // profile is full.
 func replaceable(ctx context.Context, c *clients, profile, role string) error {
 	_, err := c.iam.AddRoleToInstanceProfile(ctx, &iam.AddRoleToInstanceProfileInput{InstanceProfileName: sdk.String(profile), RoleName: sdk.String(role)})
@@ -95,7 +95,7 @@ func replaceable(ctx context.Context, c *clients, profile, role string) error {
 	return fmt.Errorf("putting role %q into instance profile %q, before another is taken out of it: %w", role, profile, err)
 }
 
-func tagProfile(ctx context.Context, c *clients, wanted state.Item, live sighting) error {
+func tagProfile(ctx context.Context, c *clients, wanted state.Item, live liveResource) error {
 	set, drop := retagged(wanted, live)
 	if len(set) > 0 {
 		if _, err := c.iam.TagInstanceProfile(ctx, &iam.TagInstanceProfileInput{InstanceProfileName: sdk.String(wanted.Key.Name), Tags: iamTags(set)}); err != nil {
@@ -118,7 +118,7 @@ func takeOut(ctx context.Context, c *clients, profile, role string) error {
 	return nil
 }
 
-func (profiles) remove(ctx context.Context, c *clients, k state.Key, live sighting) error {
+func (profiles) remove(ctx context.Context, c *clients, k state.Key, live liveResource) error {
 	if role, ok := live.object["role"].(string); ok {
 		if err := takeOut(ctx, c, k.Name, role); err != nil {
 			return err

@@ -78,6 +78,6 @@ func asMarked(wanted, found map[string]any) map[string]any {
 }
 
 // satisfies reports whether the live object is as wanted.
-func satisfies(wanted state.Item, live sighting) bool {
+func satisfies(wanted state.Item, live liveResource) bool {
 	return live.object != nil && state.Equal(wanted.Object, project(wanted.Object, live.object))
 }

@@ -19,11 +19,11 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
-// propose asks a world without a memory what a step would do.
+// propose asks a target without a memory what a step would do.
 func (b *bench) propose(before, after state.Set) reconciler.Proposal {
 	b.Helper()
 	got, err := reconciler.Propose(b.Context(), revision.Declared{Set: before}, revision.Declared{Set: after}, false,
-		[]reconciler.World{{Name: Name, Target: b.restart()}}, plan.Guard(50, ""))
+		[]reconciler.NamedTarget{{Name: Name, Target: b.restart()}}, plan.Guard(50, ""))
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -46,7 +46,7 @@ func (queues) want(s scope) []state.Item {
 // nobody speak to it without TLS. The rules are not named one by one: rules
 // that somebody else aims at a queue that is adopted go on to deliver.
 //
-// EventBridge tells SQS its rule and SQS's own principal the account, so each
+// EventBridge reports SQS its rule and SQS's own principal the account, so each
 // has the condition that is documented for it; neither lets another account's
 // resources in.
 func queuePolicy(p place, name string) map[string]any {
@@ -79,42 +79,42 @@ func (p place) shortKey(key string) string {
 	return key
 }
 
-func (queues) read(ctx context.Context, c *clients, keys []state.Key) map[state.Key]sighting {
-	out := make(map[state.Key]sighting, len(keys))
+func (queues) read(ctx context.Context, c *clients, keys []state.Key) map[state.Key]liveResource {
+	out := make(map[state.Key]liveResource, len(keys))
 	for _, k := range keys {
 		seen, err := readQueue(ctx, c, k.Name)
 		switch {
 		case err == nil:
 			out[k] = seen
 		case !gone(err):
-			out[k] = sighting{err: err}
+			out[k] = liveResource{err: err}
 		}
 	}
 	return out
 }
 
-func readQueue(ctx context.Context, c *clients, name string) (sighting, error) {
+func readQueue(ctx context.Context, c *clients, name string) (liveResource, error) {
 	found, err := c.sqs.GetQueueUrl(ctx, &sqs.GetQueueUrlInput{QueueName: &name})
 	if err != nil {
-		return sighting{}, err
+		return liveResource{}, err
 	}
 	attributes, err := c.sqs.GetQueueAttributes(ctx, &sqs.GetQueueAttributesInput{
 		QueueUrl: found.QueueUrl, AttributeNames: []sqstypes.QueueAttributeName{sqstypes.QueueAttributeNameAll},
 	})
 	if err != nil {
-		return sighting{}, err
+		return liveResource{}, err
 	}
 	tags, err := c.sqs.ListQueueTags(ctx, &sqs.ListQueueTagsInput{QueueUrl: found.QueueUrl})
 	if err != nil {
-		return sighting{}, err
+		return liveResource{}, err
 	}
 	a := attributes.Attributes
 	object, err := queueObject(c.place, a)
 	if err != nil {
-		return sighting{}, fmt.Errorf("reading queue %q: %w", name, err)
+		return liveResource{}, fmt.Errorf("reading queue %q: %w", name, err)
 	}
 	object["tags"] = tagObject(tags.Tags)
-	return sighting{
+	return liveResource{
 		object: object, tags: tags.Tags, ours: c.place.owned(tags.Tags),
 		uid: c.place.arn("sqs", name) + "#" + a[string(sqstypes.QueueAttributeNameCreatedTimestamp)],
 	}, nil
@@ -142,7 +142,7 @@ func queueObject(p place, a map[string]string) (map[string]any, error) {
 	return object, nil
 }
 
-func (queues) write(ctx context.Context, c *clients, wanted state.Item, live sighting) error {
+func (queues) write(ctx context.Context, c *clients, wanted state.Item, live liveResource) error {
 	name, have, attributes := wanted.Key.Name, live.object, map[string]string{}
 	if !state.Equal(have["retentionSeconds"], wanted.Object["retentionSeconds"]) {
 		attributes[string(sqstypes.QueueAttributeNameMessageRetentionPeriod)] = fmt.Sprint(wanted.Object["retentionSeconds"])
@@ -198,7 +198,7 @@ func encryptionAttributes(wanted, have any) map[string]string {
 	return out
 }
 
-func (queues) remove(ctx context.Context, c *clients, k state.Key, _ sighting) error {
+func (queues) remove(ctx context.Context, c *clients, k state.Key, _ liveResource) error {
 	found, err := c.sqs.GetQueueUrl(ctx, &sqs.GetQueueUrlInput{QueueName: sdk.String(k.Name)})
 	if err == nil {
 		_, err = c.sqs.DeleteQueue(ctx, &sqs.DeleteQueueInput{QueueUrl: found.QueueUrl})

@@ -133,7 +133,7 @@ func TestAQueueDeletedAMomentAgoIsRefusedAsSuch(t *testing.T) {
 	item := l.wanted()[0]
 	uid := l.see(item).uid
 	l.removed()
-	err := l.write(t.Context(), l.c, item, sighting{})
+	err := l.write(t.Context(), l.c, item, liveResource{})
 	if class, reason, wait := state.Classify(failed("creating", "", err)); class != state.Wait || reason != "QueueDeletedRecently" || wait < time.Minute {
 		t.Errorf("%v is %v, %s, %s", err, class, reason, wait)
 	}
@@ -206,7 +206,7 @@ func FuzzQueueObject(f *testing.F) {
 
 func TestAQueueWhoseDeletionIsRepeatedIsNoError(t *testing.T) {
 	l := newQueueLife(t, nil, v1alpha1.InterruptionQueue{})
-	if err := l.remove(t.Context(), l.c, l.wanted()[0].Key, sighting{}); err != nil {
+	if err := l.remove(t.Context(), l.c, l.wanted()[0].Key, liveResource{}); err != nil {
 		t.Error(err)
 	}
 }

@@ -20,7 +20,7 @@ import (
 )
 
 // quotas are EC2's vCPU quotas as far as the declared NodePools can draw on
-// them. They are looked at, never written, and nothing about them is wanted:
+// them. They are read, never written, and nothing about them is wanted:
 // what there is to say is in the numbers and notes of their sightings.
 type quotas struct {
 	table func() (*catalog.Catalog, error)
@@ -92,8 +92,8 @@ func quotaClasses() []quotaClass {
 	}
 }
 
-// quotaWord finds the family names in the name of a quota.
-var quotaWord = regexp.MustCompile(`([A-Z]+)([0-9]*)`)
+// quotaFamily finds the family names in the name of a quota.
+var quotaFamily = regexp.MustCompile(`([A-Z]+)([0-9]*)`)
 
 // matches reports whether a quota of that name is the class's. AWS renames
 // quotas and splits them by generations ("All P Spot Instance Requests" became
@@ -108,7 +108,7 @@ func (q quotaClass) matches(name string) bool {
 	if !strings.Contains(name, "INSTANCE") || strings.Contains(name, "SPOT") != q.spot || strings.Contains(name, "ON-DEMAND") == q.spot {
 		return false
 	}
-	for _, m := range quotaWord.FindAllStringSubmatch(name, -1) {
+	for _, m := range quotaFamily.FindAllStringSubmatch(name, -1) {
 		generation, err := strconv.Atoi(m[2])
 		if m[1] == q.family && (err != nil || q.from <= generation && generation <= q.to) {
 			return true
@@ -122,7 +122,7 @@ func (q quotaClass) matches(name string) bool {
 var typeForm = regexp.MustCompile(`^([a-z]+)(?:-[0-9]+tb)?([0-9]+)`)
 
 // classOf finds the quota that an instance counts against; false for families
-// with quotas of their own, which are not looked at.
+// with quotas of their own, which are not read.
 func classOf(instanceType string, spot bool) (quotaClass, bool) {
 	m := typeForm.FindStringSubmatch(instanceType)
 	if m == nil {
@@ -182,7 +182,7 @@ type limit struct {
 	others []string
 }
 
-func (q quotas) read(ctx context.Context, c *clients, keys []state.Key) map[state.Key]sighting {
+func (q quotas) read(ctx context.Context, c *clients, keys []state.Key) map[state.Key]liveResource {
 	limits, err := readLimits(ctx, c, keys)
 	used := map[string]int64{}
 	if err == nil {
@@ -192,9 +192,9 @@ func (q quotas) read(ctx context.Context, c *clients, keys []state.Key) map[stat
 		return unknownAll(keys, err)
 	}
 	pools := q.pools.get()
-	out := make(map[state.Key]sighting, len(keys))
+	out := make(map[state.Key]liveResource, len(keys))
 	for _, k := range keys {
-		seen := sighting{object: map[string]any{}}
+		seen := liveResource{object: map[string]any{}}
 		found, ok := limits[k.Name]
 		if !ok {
 			seen.notFound = true
@@ -239,7 +239,7 @@ func readLimits(ctx context.Context, c *clients, keys []state.Key) (map[string]l
 	for defaults.HasMorePages() {
 		page, err := defaults.NextPage(ctx)
 		if denied(err) {
-			return out, nil // A note says that they are unknown.
+			return out, nil // A note reports that they are unknown.
 		}
 		if err != nil {
 			return nil, fmt.Errorf("listing AWS's default quotas of EC2: %w", err)
@@ -342,8 +342,8 @@ func vcpusOf(i ec2types.Instance, types *catalog.Catalog) int64 {
 	return 0
 }
 
-func (quotas) write(_ context.Context, _ *clients, wanted state.Item, _ sighting) error {
+func (quotas) write(_ context.Context, _ *clients, wanted state.Item, _ liveResource) error {
 	return fmt.Errorf("quota %q is never written: ask AWS for more in the console of Service Quotas", wanted.Key.Name)
 }
 
-func (quotas) remove(context.Context, *clients, state.Key, sighting) error { return nil }
+func (quotas) remove(context.Context, *clients, state.Key, liveResource) error { return nil }

@@ -33,8 +33,8 @@ type demand struct {
 	perGPU float64
 }
 
-// marketLabel says what a node is bought as, on-demand or spot.
-const marketLabel = "karpenter.sh/capacity-type"
+// capacityTypeLabel is what a node is bought as, on-demand or spot.
+const capacityTypeLabel = "karpenter.sh/capacity-type"
 
 // offer is an instance type in one market that a vCPU quota limits.
 type offer struct {
@@ -52,7 +52,7 @@ func offersOf(types *catalog.Catalog) []offer {
 				continue
 			}
 			labels := t.Labels()
-			labels[marketLabel] = market
+			labels[capacityTypeLabel] = market
 			out = append(out, offer{of: t, class: class.name, labels: labels})
 		}
 	}
@@ -60,7 +60,7 @@ func offersOf(types *catalog.Catalog) []offer {
 }
 
 // readPool reads what matters of a NodePool. What it cannot read it leaves out:
-// the API server, and lint, say what is wrong with it.
+// the API server, and lint, report what is wrong with it.
 func readPool(item state.Item, offers []offer) pool {
 	var object struct {
 		Spec struct {
@@ -120,7 +120,7 @@ func (d demand) with(t catalog.InstanceType, gpu string) demand {
 // them, meets the requirements; those by other labels are passed over.
 func allowed(requirements []catalog.Requirement, labels map[string]string) bool {
 	return !slices.ContainsFunc(requirements, func(r catalog.Requirement) bool {
-		return (r.ByType() || r.Key == marketLabel) && !r.Met(labels)
+		return (r.ByType() || r.Key == capacityTypeLabel) && !r.Met(labels)
 	})
 }
 
@@ -140,7 +140,7 @@ func advice(pools []pool, class string, limits map[string]limit) []string {
 	return out
 }
 
-// shortage says what the pool cannot reach; empty where it can, and where a
+// shortage is what the pool cannot reach; empty where it can, and where a
 // quota of its is unknown.
 func (p pool) shortage(limits map[string]limit) string {
 	var vcpus, gpus float64
@@ -182,7 +182,7 @@ func (p pool) shortage(limits map[string]limit) string {
 	return fmt.Sprintf("NodePool %s needs at least %.0f vCPUs to reach its limit of %s, %s: ask AWS for more (%s) or lower the limit", p.name, needs, what, allows, ask)
 }
 
-// unreached says which limit cannot be reached and how many vCPUs it takes. A
+// unreached is which limit cannot be reached and how many vCPUs it takes. A
 // pool grows until it meets its first limit, so one that can be met is enough.
 func (p pool) unreached(vcpus, gpus, perGPU float64) (needs float64, what string) {
 	if p.cpus != nil {

@@ -10,20 +10,20 @@ import (
 
 // How often Ready looks: soon at first, since most things are there at once.
 const (
-	firstLook = 200 * time.Millisecond
-	lastLook  = 5 * time.Second
+	readyPollMin = 200 * time.Millisecond
+	readyPollMax = 5 * time.Second
 )
 
 // Ready implements target.Waiter: it looks until each thing is there, as
 // wanted, and AWS is done with it. A thing that may not be read is late at once:
 // waiting brings no permission.
-func (w *World) Ready(ctx context.Context, keys []state.Key) (map[state.Key]string, error) {
+func (w *Target) Ready(ctx context.Context, keys []state.Key) (map[state.Key]string, error) {
 	m := w.current()
 	wanted := m.wanted.Only(keys)
 	late := map[state.Key]string{}
-	for wait := firstLook; wanted.Len() > 0; wait = min(2*wait, lastLook) {
+	for wait := readyPollMin; wanted.Len() > 0; wait = min(2*wait, readyPollMax) {
 		o := w.observation(m, wanted)
-		if !o.look(ctx) {
+		if !o.readAll(ctx) {
 			return w.late(wanted, late), nil
 		}
 		var again []state.Key
@@ -46,7 +46,7 @@ func (w *World) Ready(ctx context.Context, keys []state.Key) (map[state.Key]stri
 }
 
 // late makes sure that each thing that is waited for has a reason.
-func (w *World) late(waiting state.Set, reasons map[state.Key]string) map[state.Key]string {
+func (w *Target) late(waiting state.Set, reasons map[state.Key]string) map[state.Key]string {
 	for _, item := range waiting.Items() {
 		if reasons[item.Key] == "" {
 			reasons[item.Key] = "AWS has not shown it yet"
@@ -55,12 +55,12 @@ func (w *World) late(waiting state.Set, reasons map[state.Key]string) map[state.
 	return reasons
 }
 
-// ready says what is missing of a thing, and whether to look again.
+// ready is what is missing of a thing, and whether to look again.
 func (o *observation) ready(item state.Item) (reason string, again bool) {
-	live, seen := o.sights[item.Key]
+	live, seen := o.live[item.Key]
 	switch {
 	case live.err != nil:
-		said, ok := errors.AsType[*answered](live.err)
+		said, ok := errors.AsType[*explainedError](live.err)
 		return live.err.Error(), !ok || !denied(said.cause)
 	case !seen || live.object == nil:
 		return "AWS has not shown it yet", true

@@ -17,7 +17,7 @@ import (
 
 // record describes a wanted thing of this wish. uid is empty while nobody has
 // seen it.
-func (m wish) record(item state.Item, uid string) inventory.Record {
+func (m desiredState) record(item state.Item, uid string) inventory.Record {
 	rec := inventory.Record{Key: item.Key, Version: item.Version, Scope: m.text()}
 	rec.Print.UID = uid
 	rec.Wave, rec.Policy = item.Wave, m.policyOf(item)
@@ -55,7 +55,7 @@ func placeIn(scope string) (place, error) {
 // deletable reports whether a thing that nobody wants any more may be deleted:
 // it is ours by its tags, they say Delete, so did the last declaration, and it
 // is the very thing that we made.
-func deletable(rec inventory.Record, live sighting) bool {
+func deletable(rec inventory.Record, live liveResource) bool {
 	return live.ours && live.tags[policyTag] == string(v1alpha1.PartDelete) && rec.Policy == string(v1alpha1.PartDelete) &&
 		(rec.Print.UID == "" || rec.Print.UID == live.uid)
 }

@@ -12,12 +12,12 @@ import (
 // review is what one comparison for a review keeps.
 type review struct {
 	// base is what was wanted first; nil before.
-	base *wish
+	base *desiredState
 }
 
-// StartReview starts another comparison of a World for reviews: what it is asked for next
-// is the revision that the step starts from. Any other World takes no notice.
-func (w *World) StartReview() {
+// StartReview starts another comparison of a Target for reviews: what it is asked for next
+// is the revision that the step starts from. Any other Target takes no notice.
+func (w *Target) StartReview() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.review != nil {
@@ -30,7 +30,7 @@ func (w *World) StartReview() {
 // cluster's thing. Of what is only compared there are no records: that is asked about where
 // the base compares it as well. Quotas are the account's in that region, and name nothing
 // that is in it.
-func (w *World) observable(m wish, wanted state.Set) state.Set {
+func (w *Target) observable(m desiredState, wanted state.Set) state.Set {
 	if w.review == nil {
 		return wanted
 	}

@@ -106,18 +106,18 @@ func (s scope) controllerTrust(own v1alpha1.ControllerRole) map[string]any {
 	})
 }
 
-func (roles) read(ctx context.Context, c *clients, keys []state.Key) map[state.Key]sighting {
-	return oneByOne(keys, func(k state.Key) (sighting, error) { return readRole(ctx, c, k.Name) })
+func (roles) read(ctx context.Context, c *clients, keys []state.Key) map[state.Key]liveResource {
+	return oneByOne(keys, func(k state.Key) (liveResource, error) { return readRole(ctx, c, k.Name) })
 }
 
 // oneByOne reads things that AWS shows one by one.
-func oneByOne(keys []state.Key, read func(state.Key) (sighting, error)) map[state.Key]sighting {
-	out := make(map[state.Key]sighting, len(keys))
+func oneByOne(keys []state.Key, read func(state.Key) (liveResource, error)) map[state.Key]liveResource {
+	out := make(map[state.Key]liveResource, len(keys))
 	for _, k := range keys {
 		seen, err := read(k)
 		switch {
 		case err != nil:
-			out[k] = sighting{err: err}
+			out[k] = liveResource{err: err}
 		case seen.object != nil || seen.missing != "" || len(seen.notes) > 0:
 			out[k] = seen
 		}
@@ -125,29 +125,29 @@ func oneByOne(keys []state.Key, read func(state.Key) (sighting, error)) map[stat
 	return out
 }
 
-func readRole(ctx context.Context, c *clients, name string) (sighting, error) {
+func readRole(ctx context.Context, c *clients, name string) (liveResource, error) {
 	out, err := c.iam.GetRole(ctx, &iam.GetRoleInput{RoleName: sdk.String(name)})
 	if gone(err) {
-		return sighting{}, nil
+		return liveResource{}, nil
 	}
 	if err != nil {
-		return sighting{}, fmt.Errorf("reading role %q: %w", name, err)
+		return liveResource{}, fmt.Errorf("reading role %q: %w", name, err)
 	}
 	attached, inline, err := rolePolicies(ctx, c, name)
 	if gone(err) {
-		return sighting{}, nil
+		return liveResource{}, nil
 	}
 	if err != nil {
-		return sighting{}, err
+		return liveResource{}, err
 	}
 	doc, err := document(sdk.ToString(out.Role.AssumeRolePolicyDocument))
 	if err != nil {
-		return sighting{}, fmt.Errorf("reading the trust of role %q: %w", name, err)
+		return liveResource{}, fmt.Errorf("reading the trust of role %q: %w", name, err)
 	}
-	seen := sighting{uid: sdk.ToString(out.Role.Arn) + "#" + sdk.ToString(out.Role.RoleId), tags: fromIAMTags(out.Role.Tags)}
+	seen := liveResource{uid: sdk.ToString(out.Role.Arn) + "#" + sdk.ToString(out.Role.RoleId), tags: fromIAMTags(out.Role.Tags)}
 	seen.ours = c.place.owned(seen.tags)
 	if doc, seen.notes, err = c.unissued(ctx, doc); err != nil {
-		return sighting{}, err
+		return liveResource{}, err
 	}
 	managed := slices.DeleteFunc(slices.Clone(attached), func(arn string) bool { return !strings.HasPrefix(arn, c.place.awsPolicyARN("")) })
 	seen.object = map[string]any{
@@ -157,15 +157,15 @@ func readRole(ctx context.Context, c *clients, name string) (sighting, error) {
 		seen.object["permissionsBoundary"] = sdk.ToString(b.PermissionsBoundaryArn)
 	}
 	if _, made := seen.tags[policyTag]; !made || !seen.ours {
-		seen.notes = append(seen.notes, c.strangers(attached, managed, inline)...)
+		seen.notes = append(seen.notes, c.foreignPolicies(attached, managed, inline)...)
 	}
 	slices.Sort(seen.notes)
 	return seen, nil
 }
 
-// strangers names the policies of a role of others that no field of a
+// foreignPolicies names the policies of a role of others that no field of a
 // declaration could name.
-func (c *clients) strangers(attached, managed, inline []string) []string {
+func (c *clients) foreignPolicies(attached, managed, inline []string) []string {
 	var out, names []string
 	for _, arn := range without(without(attached, managed), c.place.powers()) {
 		names = append(names, arn[strings.LastIndex(arn, "/")+1:])
@@ -179,9 +179,9 @@ func (c *clients) strangers(attached, managed, inline []string) []string {
 	return out
 }
 
-// given: the boundary of what Poolwright makes is not asked of a role that
+// withGrants: the boundary of what Poolwright makes is not asked of a role that
 // somebody else made. One that the declaration names is.
-func (roles) given(at place, wanted, found map[string]any) map[string]any {
+func (roles) withGrants(at place, wanted, found map[string]any) map[string]any {
 	ours := at.iamARN("policy/" + at.names().Boundary)
 	if wanted["permissionsBoundary"] != ours {
 		return found

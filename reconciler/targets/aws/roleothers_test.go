@@ -53,7 +53,7 @@ func TestTheBoundaryThatPoolwrightGivesIsNotAskedOfRolesOfOthers(t *testing.T) {
 			for _, arn := range listed(item.Object["policies"]) {
 				l.do(l.c.iam.AttachRolePolicy(t.Context(), &iam.AttachRolePolicyInput{RoleName: l.node(), PolicyArn: &arn}))
 			}
-			found := roles{}.given(l.c.place, item.Object, asMarked(item.Object, project(item.Object, l.see(item).object)))
+			found := roles{}.withGrants(l.c.place, item.Object, asMarked(item.Object, project(item.Object, l.see(item).object)))
 			if same := state.Equal(item.Object, found); same == tt.differs {
 				t.Errorf("equal: %v: %v", same, found)
 			}

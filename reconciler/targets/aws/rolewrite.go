@@ -15,7 +15,7 @@ import (
 // write makes the role, with its trust, boundary and tags in one request, so
 // that no role of ours ever exists without them; policies come after. Where a
 // role exists, what takes power away comes before what gives it.
-func (roles) write(ctx context.Context, c *clients, wanted state.Item, live sighting) error {
+func (roles) write(ctx context.Context, c *clients, wanted state.Item, live liveResource) error {
 	name, which := wanted.Key.Name, "policies"
 	if _, adopted := wanted.Object["managedPolicies"]; adopted {
 		which = "managedPolicies"
@@ -114,7 +114,7 @@ func (c *clients) unbound(ctx context.Context, boundary string, err error) error
 	return notYet(err)
 }
 
-func boundRole(ctx context.Context, c *clients, wanted state.Item, live sighting) error {
+func boundRole(ctx context.Context, c *clients, wanted state.Item, live liveResource) error {
 	boundary, asked := wanted.Object["permissionsBoundary"].(string)
 	if !asked || live.object["permissionsBoundary"] == boundary {
 		return nil
@@ -131,7 +131,7 @@ func boundRole(ctx context.Context, c *clients, wanted state.Item, live sighting
 	return nil
 }
 
-func tagRole(ctx context.Context, c *clients, wanted state.Item, live sighting) error {
+func tagRole(ctx context.Context, c *clients, wanted state.Item, live liveResource) error {
 	set, drop := retagged(wanted, live)
 	if len(set) > 0 {
 		if _, err := c.iam.TagRole(ctx, &iam.TagRoleInput{RoleName: sdk.String(wanted.Key.Name), Tags: iamTags(set)}); err != nil {
@@ -184,7 +184,7 @@ func dropInline(ctx context.Context, c *clients, role string, names []string) er
 // remove takes the role out of our instance profiles, and everything off it,
 // before it goes. A profile of somebody else keeps the role: its instances
 // would lose their identity.
-func (roles) remove(ctx context.Context, c *clients, k state.Key, live sighting) error {
+func (roles) remove(ctx context.Context, c *clients, k state.Key, live liveResource) error {
 	mine, err := profilesOf(ctx, c, k.Name)
 	if gone(err) {
 		return nil

@@ -78,12 +78,12 @@ func (rules) want(s scope) []state.Item {
 	return out
 }
 
-func (rules) read(ctx context.Context, c *clients, keys []state.Key) map[state.Key]sighting {
-	out := make(map[state.Key]sighting, len(keys))
+func (rules) read(ctx context.Context, c *clients, keys []state.Key) map[state.Key]liveResource {
+	out := make(map[state.Key]liveResource, len(keys))
 	listed, err := listRules(ctx, c, keys)
 	for _, k := range keys {
 		if err != nil {
-			out[k] = sighting{err: err}
+			out[k] = liveResource{err: err}
 			continue
 		}
 		rule, ok := listed[k.Name]
@@ -95,7 +95,7 @@ func (rules) read(ctx context.Context, c *clients, keys []state.Key) map[state.K
 		case err == nil:
 			out[k] = seen
 		case !gone(err): // otherwise it was deleted after it was listed
-			out[k] = sighting{err: err}
+			out[k] = liveResource{err: err}
 		}
 	}
 	noteOthers(ctx, c, keys, out)
@@ -137,14 +137,14 @@ func commonPrefix(keys []state.Key) string {
 	return prefix
 }
 
-func readRule(ctx context.Context, c *clients, r eventstypes.Rule) (sighting, error) {
+func readRule(ctx context.Context, c *clients, r eventstypes.Rule) (liveResource, error) {
 	targets, err := listTargets(ctx, c, sdk.ToString(r.Name))
 	if err != nil {
-		return sighting{}, err
+		return liveResource{}, err
 	}
 	listed, err := c.events.ListTagsForResource(ctx, &eventbridge.ListTagsForResourceInput{ResourceARN: r.Arn})
 	if err != nil {
-		return sighting{}, err
+		return liveResource{}, err
 	}
 	tags := make(map[string]string, len(listed.Tags))
 	for _, t := range listed.Tags {
@@ -160,7 +160,7 @@ func readRule(ctx context.Context, c *clients, r eventstypes.Rule) (sighting, er
 			object[field] = *text
 		}
 	}
-	return sighting{object: object, uid: sdk.ToString(r.Arn), tags: tags, ours: c.place.owned(tags)}, nil
+	return liveResource{object: object, uid: sdk.ToString(r.Arn), tags: tags, ours: c.place.owned(tags)}, nil
 }
 
 // canonicalPattern reads an event pattern. The lists in it are alternatives,
@@ -238,7 +238,7 @@ func targetObjects(targets []eventstypes.Target) []any {
 	return out
 }
 
-func (rules) write(ctx context.Context, c *clients, wanted state.Item, live sighting) error {
+func (rules) write(ctx context.Context, c *clients, wanted state.Item, live liveResource) error {
 	name, have := wanted.Key.Name, live.object
 	if slices.ContainsFunc([]string{"pattern", "schedule", "state"}, func(f string) bool { return !state.Equal(have[f], wanted.Object[f]) }) {
 		in := &eventbridge.PutRuleInput{
@@ -343,7 +343,7 @@ func removeTargets(ctx context.Context, c *clients, rule string, ids []string) e
 }
 
 // remove empties the rule first: EventBridge keeps a rule that has targets.
-func (rules) remove(ctx context.Context, c *clients, k state.Key, _ sighting) error {
+func (rules) remove(ctx context.Context, c *clients, k state.Key, _ liveResource) error {
 	err := func() error {
 		have, err := listTargets(ctx, c, k.Name)
 		if err != nil {

@@ -82,7 +82,7 @@ func TestRulesAreMadeOfNothingAndPutRightWhereTheyAreBroken(t *testing.T) {
 	l.broken("a missing tag", func() {
 		l.do(l.c.events.UntagResource(ctx, &eventbridge.UntagResourceInput{ResourceARN: sdk.String(l.c.place.arn("events", "rule/"+*name)), TagKeys: []string{"team"}}))
 	})
-	l.broken("a rule that is gone", func() { l.do(nil, l.remove(ctx, l.c, spot.Key, sighting{})) })
+	l.broken("a rule that is gone", func() { l.do(nil, l.remove(ctx, l.c, spot.Key, liveResource{})) })
 	l.removed()
 }
 
@@ -200,7 +200,7 @@ func TestATargetThatEventBridgeDoesNotTakeIsAnError(t *testing.T) {
 	if err := writeTargets(t.Context(), &half, name, l.wanted()[0].Object["targets"]); err == nil || !strings.Contains(err.Error(), "ConcurrentModification") {
 		t.Errorf("setting: %v", err)
 	}
-	if err := l.remove(t.Context(), &half, l.wanted()[0].Key, sighting{}); err == nil || !strings.Contains(err.Error(), "ConcurrentModification") {
+	if err := l.remove(t.Context(), &half, l.wanted()[0].Key, liveResource{}); err == nil || !strings.Contains(err.Error(), "ConcurrentModification") {
 		t.Errorf("removing: %v", err)
 	}
 }
@@ -216,7 +216,7 @@ func TestRulesSurviveTheDeathOfTheirRemover(t *testing.T) {
 			l.settle()
 			spot := l.wanted()[0]
 			_ = l.remove(t.Context(), l.mortal(n, late), spot.Key, l.see(spot))
-			if err := l.remove(t.Context(), l.c, spot.Key, sighting{}); err != nil {
+			if err := l.remove(t.Context(), l.c, spot.Key, liveResource{}); err != nil {
 				t.Errorf("after a death at request %d: %v", n, err)
 			}
 			if l.see(spot).object != nil {

@@ -19,8 +19,8 @@ const mostNamed = 8
 // noteOthers says on our first rule which rules of others fill its queue, too,
 // such as those of Karpenter's own stack: each event then comes twice, and all
 // but one of them do nothing. It is a courtesy, left out where AWS does not tell.
-// Who looks at one rule alone is about to write it, and needs no note.
-func noteOthers(ctx context.Context, c *clients, keys []state.Key, seen map[state.Key]sighting) {
+// Who reads one rule alone is about to write it, and needs no note.
+func noteOthers(ctx context.Context, c *clients, keys []state.Key, seen map[state.Key]liveResource) {
 	first := slices.IndexFunc(keys, func(k state.Key) bool { return seen[k].object != nil })
 	if first < 0 || len(keys) < 2 {
 		return

@@ -113,7 +113,7 @@ func lost(item state.Item, live map[string]any, users func() users) loss.Removal
 // lost is what goes with the update of a wanted thing; zero for what is not updated, or
 // loses nothing.
 func (o *observation) lost(ctx context.Context, item, found state.Item) loss.Removal {
-	live := o.sights[item.Key].object
+	live := o.live[item.Key].object
 	if found.Hold != "" || item.Hold != "" || found.Object == nil || state.Equal(item.Object, found.Object) || !loses(item, live) {
 		return loss.Removal{}
 	}
@@ -123,7 +123,7 @@ func (o *observation) lost(ctx context.Context, item, found state.Item) loss.Rem
 // count counts who lives on what the Cluster declares, once.
 func (o *observation) count(ctx context.Context) users {
 	if o.users == nil {
-		now := o.countUsers(ctx, o.wish)
+		now := o.countUsers(ctx, o.desired)
 		o.users = &now
 	}
 	return *o.users
@@ -132,7 +132,7 @@ func (o *observation) count(ctx context.Context) users {
 // mayLose counts again right before the first request what goes with an update, and
 // refuses where it is more than was planned with. What only puts back what a hand has
 // changed takes nothing that the repository gave.
-func (j *job) mayLose(ctx context.Context, live sighting) error {
+func (j *job) mayLose(ctx context.Context, live liveResource) error {
 	if j.change.Action != plan.Update || j.change.Drift || !loses(*j.change.After, live.object) {
 		return nil
 	}

@@ -18,12 +18,12 @@ type users struct {
 	pools, nodes int
 	// names are theirs.
 	names loss.Names
-	// err says why they could not be counted.
+	// err is why they could not be counted.
 	err error
 }
 
 // countUsers counts anew.
-func (w *World) countUsers(ctx context.Context, m wish) users {
+func (w *Target) countUsers(ctx context.Context, m desiredState) users {
 	pools, err := karpenter.Pools(ctx, w.api)
 	if err != nil {
 		return users{err: err}

@@ -16,13 +16,13 @@ import (
 // versions are the Kubernetes versions of EKS control planes:
 //
 //	version  "1.33"
-type versions struct{ onlooker }
+type versions struct{ readOnly }
 
-// onlooker is for what is only compared. Its items are held, so that nobody
+// readOnly is for what is only compared. Its items are held, so that nobody
 // should ask; who does gets an error and no request.
-type onlooker struct{ keeper }
+type readOnly struct{ neverDeleted }
 
-func (onlooker) write(_ context.Context, _ *clients, wanted state.Item, _ sighting) error {
+func (readOnly) write(_ context.Context, _ *clients, wanted state.Item, _ liveResource) error {
 	return state.Fail(state.Fix, "OnlyCompared", errors.New(wanted.Key.String()+" is only compared: "+wanted.Hold))
 }
 
@@ -35,9 +35,9 @@ func (versions) want(s scope) []state.Item {
 	return []state.Item{s.compared(s.regional("eks", "Version", s.Cluster), how, map[string]any{"version": s.spec.Version})}
 }
 
-func (versions) read(ctx context.Context, c *clients, keys []state.Key) map[state.Key]sighting {
-	return eachCluster(ctx, c, keys, func(k *ekstypes.Cluster) sighting {
-		out := sighting{object: map[string]any{"version": sdk.ToString(k.Version)}}
+func (versions) read(ctx context.Context, c *clients, keys []state.Key) map[state.Key]liveResource {
+	return eachCluster(ctx, c, keys, func(k *ekstypes.Cluster) liveResource {
+		out := liveResource{object: map[string]any{"version": sdk.ToString(k.Version)}}
 		if k.Status != ekstypes.ClusterStatusActive && k.Status != "" {
 			out.notes = append(out.notes, "the control plane is "+string(k.Status))
 		}
@@ -61,10 +61,10 @@ func (p place) command(what string, words ...string) string {
 	return b.String()
 }
 
-var plainWord = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./…-]+$`)
+var shellSafe = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./…-]+$`)
 
 func quoted(word string) string {
-	if plainWord.MatchString(word) {
+	if shellSafe.MatchString(word) {
 		return word
 	}
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"

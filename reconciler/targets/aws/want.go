@@ -16,16 +16,16 @@ import (
 	"github.com/poolwright/poolwright/reconciler/targets"
 )
 
-// wish is what Want read, for the verbs after it.
-type wish struct {
+// desiredState is what Want read, for the verbs after it.
+type desiredState struct {
 	scope
 	// object is the Cluster object's name; empty where there is none.
 	object string
 	wanted state.Set
-	// doubt is the first mistake in what is declared now; the rest is then of
+	// mistake is the first mistake in what is declared now; the rest is then of
 	// what was declared before, if anything was.
-	doubt string
-	// parts say which part of the Cluster asks for a thing, as a field's path;
+	mistake string
+	// parts are which part of the Cluster asks for a thing, as a field's path;
 	// a thing that several parts need is not in it. Most never need to know.
 	parts func() map[state.Key]string
 	// reserved are the things that only bootstrap writes.
@@ -37,7 +37,7 @@ type wish struct {
 // nothing, the Set is empty. With any mistake in the Cluster it is what the
 // last Cluster without one asked for, since half a cluster's prerequisites help
 // no node; none before means an empty Set.
-func (w *World) Want(_ context.Context, declared state.Set) (state.Set, error) {
+func (w *Target) Want(_ context.Context, declared state.Set) (state.Set, error) {
 	made, problems := w.kinds.read(declared, w.cfg.Bootstrap, w.findings)
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -45,12 +45,12 @@ func (w *World) Want(_ context.Context, declared state.Set) (state.Set, error) {
 	case len(problems) > 0:
 		doubted := w.past.good
 		doubted.object = cmp.Or(doubted.object, made.object)
-		doubted.pools, doubted.doubt = made.pools, problems[0].String()
+		doubted.pools, doubted.mistake = made.pools, problems[0].String()
 		made = doubted
 	case made.object != "":
 		w.past.good = made
 	}
-	w.wish, w.past.asked = made, true
+	w.desired, w.past.asked = made, true
 	if w.review != nil && w.review.base == nil {
 		w.review.base = &made
 	}
@@ -60,7 +60,7 @@ func (w *World) Want(_ context.Context, declared state.Set) (state.Set, error) {
 	return made.wanted, nil
 }
 
-// Check lists the mistakes in the declared Cluster that can be seen without a
+// Check lists the mistakes in the declared Cluster that can be observed without a
 // request, beyond those that its schema sees: a Cluster that does not fit the
 // schema so far that it cannot be read is passed over.
 func Check(declared state.Set) []state.Problem {
@@ -68,8 +68,8 @@ func Check(declared state.Set) []state.Problem {
 	return problems
 }
 
-// findings are those of the schema, as far as this World knows it.
-func (w *World) findings(item state.Item, spec v1alpha1.ClusterSpec, unreadable error) []state.Problem {
+// findings are those of the schema, as far as this Target knows it.
+func (w *Target) findings(item state.Item, spec v1alpha1.ClusterSpec, unreadable error) []state.Problem {
 	var found []state.Problem
 	if w.cfg.Check != nil {
 		found = w.cfg.Check(item)
@@ -88,9 +88,9 @@ type table map[kindOf]kind
 
 // read turns a declaration into a wish; schema finds what its schema does. With
 // any mistake, the wish holds no more than names.
-func (t table) read(declared state.Set, bootstrap bool, schema func(state.Item, v1alpha1.ClusterSpec, error) []state.Problem) (wish, []state.Problem) {
+func (t table) read(declared state.Set, bootstrap bool, schema func(state.Item, v1alpha1.ClusterSpec, error) []state.Problem) (desiredState, []state.Problem) {
 	clusters, pools := declarations(declared)
-	none := wish{scope: scope{pools: pools}}
+	none := desiredState{scope: scope{pools: pools}}
 	if len(clusters) == 0 {
 		return none, nil
 	}
@@ -112,7 +112,7 @@ func (t table) read(declared state.Set, bootstrap bool, schema func(state.Item, 
 		place: place{Partition: iampolicy.PartitionOf(spec.Region), Region: spec.Region, Account: spec.Account, Cluster: spec.Name},
 		spec:  spec, origin: item.Origin, pools: pools, bootstrap: bootstrap,
 	}
-	out := wish{scope: s, object: item.Key.Name}
+	out := desiredState{scope: s, object: item.Key.Name}
 	if !asks(spec) {
 		return out, nil
 	}

@@ -14,8 +14,8 @@ import (
 	"github.com/poolwright/poolwright/reconciler/targets"
 )
 
-// offline is a World that can only want.
-func offline(t *testing.T) *World {
+// offline is a Target that can only want.
+func offline(t *testing.T) *Target {
 	t.Helper()
 	b := &bench{T: t, mod: func(*Config) {}, rest: &rest.Config{Host: "https://localhost:1"}, sync: "s", home: "h"}
 	return b.connect(nil)
@@ -117,14 +117,14 @@ func TestPartsAndReservedThingsAreFoundByWhatAsksForThem(t *testing.T) {
 	if _, err := w.Want(t.Context(), declareIn(t, sandbox.DefaultConfig(), everything(false))); err != nil {
 		t.Fatal(err)
 	}
-	p := w.wish.place
+	p := w.desired.place
 	queue, controller, nodes := p.regional("sqs", "Queue", "sandbox"), global("Role", "poolwright-sandbox-us-east-1"), global("Role", "nodes")
 	for k, want := range map[state.Key]string{queue: "spec.interruptionQueue", controller: "spec.controllerRole", nodes: "spec.nodeRole"} {
-		if got := w.wish.parts()[k]; got != want {
+		if got := w.desired.parts()[k]; got != want {
 			t.Errorf("%s belongs to %q", k, got)
 		}
 	}
-	if r := w.wish.reserved(); !r[controller] || r[queue] || r[nodes] {
+	if r := w.desired.reserved(); !r[controller] || r[queue] || r[nodes] {
 		t.Errorf("reserved: %v", r)
 	}
 }

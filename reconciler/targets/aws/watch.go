@@ -11,12 +11,12 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
-// Watch looks at AWS again and again until ctx ends, and reports the keys of
+// Watch reads AWS again and again until ctx ends, and reports the keys of
 // the things that are not as wanted; those that are only ever compared, and
 // those of which nothing is known, when they have become so, differ in another
-// way, or are not so any more. A key means "look at it". Nothing is asked while nothing is wanted, or
+// way, or are not so any more. A key means "read it". Nothing is asked while nothing is wanted, or
 // while changes are being made. drifted is called from one goroutine.
-func (w *World) Watch(ctx context.Context, drifted func([]state.Key)) error {
+func (w *Target) Watch(ctx context.Context, drifted func([]state.Key)) error {
 	for pause(ctx, w.cfg.Clock, jittered(w.cfg.Poll)) {
 		if keys := w.poll(ctx); len(keys) > 0 && ctx.Err() == nil {
 			drifted(keys)
@@ -31,11 +31,11 @@ func jittered(d time.Duration) time.Duration {
 }
 
 // poll is one look; two never overlap.
-func (w *World) poll(ctx context.Context) []state.Key {
+func (w *Target) poll(ctx context.Context) []state.Key {
 	w.polling.Lock()
 	defer w.polling.Unlock()
 	w.mu.Lock()
-	m, applying := w.seen, w.past.applying
+	m, applying := w.lastValid, w.past.applying
 	w.mu.Unlock()
 	if m.wanted.Len() == 0 || applying {
 		return nil
@@ -46,14 +46,14 @@ func (w *World) poll(ctx context.Context) []state.Key {
 		return nil // ctx has ended.
 	}
 	p := plan.Compute(m.wanted, found)
-	w.tale.observed(o.wish, p, o.sights, false)
-	w.tell()
-	return w.news(p)
+	w.status.observed(o.desired, p, o.live, false)
+	w.reportStatus()
+	return w.changed(p)
 }
 
-// news are the keys of what can be corrected, and of what has changed since the
+// changed are the keys of what can be corrected, and of what has changed since the
 // last look among the rest.
-func (w *World) news(p plan.Plan) []state.Key {
+func (w *Target) changed(p plan.Plan) []state.Key {
 	now := statesOf(p)
 	w.mu.Lock()
 	before := w.past.states

@@ -1,6 +1,6 @@
-// Package kubernetes is the Kubernetes world of one Sync: server-side apply, an
+// Package kubernetes is the Kubernetes target of one Sync: server-side apply, an
 // inventory that is written ahead, pruning with preconditions, readiness, and
-// a watch that tells drift from noise without asking the API server.
+// a watch that distinguishes drift from noise without asking the API server.
 //
 // The package never compares Git with live objects directly: defaults,
 // quantities and webhooks would flap. It compares what the API server answered
@@ -10,7 +10,7 @@
 //
 // It refuses to conclude anything from a failed List, to delete anything but
 // the observed incarnation, and to take fields from Flux or Argo CD. Start
-// reading at World.
+// reading at Target.
 package kubernetes
 
 import (
@@ -32,10 +32,10 @@ import (
 	"github.com/poolwright/poolwright/reconciler/targets/kubernetes/internal/kinds"
 )
 
-// Name is the Target in the keys of this world's items.
+// Name is the Target in the keys of this target's items.
 const Name = "cluster"
 
-// Config says which cluster, and for which Sync.
+// Config is which cluster, and for which Sync.
 type Config struct {
 	// REST reaches the API server. Its rate limits are ignored: the API
 	// server's own priority and fairness decides, and Limiter.
@@ -50,7 +50,7 @@ type Config struct {
 	Reveal func(object map[string]any) (map[string]any, error)
 	// Review is true for who compares revisions that a stranger may have written:
 	// values of Secrets are neither filled in, so that Reveal is left aside, nor
-	// compared with live ones. See World.StartReview.
+	// compared with live ones. See Target.StartReview.
 	Review bool
 	// OnlyManaged is true for who answers people that may not read the cluster: it
 	// observes what is in the Sync's inventory and nothing else, and sends the API
@@ -66,9 +66,9 @@ type Config struct {
 	Log logr.Logger
 }
 
-// World is the Kubernetes side of one Sync. Want must have been called before
+// Target is the Kubernetes side of one Sync. Want must have been called before
 // its items are observed or corrected. It is safe for concurrent use.
-type World struct {
+type Target struct {
 	cfg   Config
 	label string
 	api   *api.Client
@@ -80,7 +80,7 @@ type World struct {
 
 	mu sync.Mutex
 	// memos holds what the verbs must know of an object beside its Item.
-	memos map[state.Key]memo
+	memos map[state.Key]objectState
 	// states holds the readiness that the last answer showed.
 	states map[state.Key]readiness
 	remembered
@@ -93,24 +93,24 @@ type remembered struct {
 	coverage pluginCoverage
 }
 
-// memo is what one verb tells the next about an object.
-type memo struct {
-	// scaled says that an autoscaler aims at it (from Want).
+// objectState is what one verb hands to the next about an object.
+type objectState struct {
+	// scaled is true where an autoscaler aims at it (from Want).
 	scaled bool
 	// plain is a Secret's unmasked object (from Want).
 	plain map[string]any
 	// hash is the hash of the wanted Object (from Want).
 	hash string
-	// seen is the incarnation that Observe compared, and what it found there.
-	seen string
-	// clientSide says that kubectl's client-side apply owns fields.
+	// observedUID is the incarnation that Observe compared, and what it found there.
+	observedUID string
+	// clientSide is true where kubectl's client-side apply owns fields.
 	clientSide bool
 	// rivals are the managers that changed what differs.
 	rivals []string
 }
 
-// New makes a World. It sends no request.
-func New(cfg Config) (*World, error) {
+// New makes a Target. It sends no request.
+func New(cfg Config) (*Target, error) {
 	if cfg.REST == nil || cfg.Sync == "" || cfg.Namespace == "" {
 		return nil, fmt.Errorf("making the cluster's world: REST, Sync and Namespace must be set")
 	}
@@ -120,13 +120,15 @@ func New(cfg Config) (*World, error) {
 	if cfg.Log.GetSink() == nil {
 		cfg.Log = logr.Discard()
 	}
-	client, err := api.New(cfg.REST, v1alpha1.FieldManager, quiet{}, cfg.Limiter)
+	// The API server's warnings are dropped: lint reports deprecated versions with file and line,
+	// before the merge.
+	client, err := api.New(cfg.REST, v1alpha1.FieldManager, rest.NoWarnings{}, cfg.Limiter)
 	if err != nil {
 		return nil, err
 	}
 	label := LabelValue(cfg.Sync)
 	prefix := inventory.Short(cfg.Sync, 200) + "-inventory"
-	w := &World{
+	w := &Target{
 		cfg: cfg, label: label, api: client,
 		mask:  newMasker(client, cfg.Namespace, prefix),
 		kinds: kinds.NewCatalog(client.Discovery()),
@@ -134,33 +136,27 @@ func New(cfg Config) (*World, error) {
 			Target: Name, Namespace: cfg.Namespace, Prefix: prefix, Value: label, ReadOnly: cfg.OnlyManaged,
 		}),
 		flaps: newFlaps(cfg.Clock),
-		memos: map[state.Key]memo{}, states: map[state.Key]readiness{},
+		memos: map[state.Key]objectState{}, states: map[state.Key]readiness{},
 	}
 	w.watch = newTracker(w)
 	return w, nil
 }
-
-// quiet drops the API server's warnings: lint tells of deprecated versions
-// with file and line, before the merge.
-type quiet struct{}
-
-func (quiet) HandleWarningHeaderWithContext(context.Context, int, string, string) {}
 
 // LabelValue is the value of [v1alpha1.SyncLabel] on what a Sync applies: its name
 // where that can be a label's value, else a part of it with a hash.
 func LabelValue(sync string) string { return inventory.Short(sync, 63) }
 
 // selector selects the objects of this Sync.
-func (w *World) selector() string { return v1alpha1.SyncLabel + "=" + w.label }
+func (w *Target) selector() string { return v1alpha1.SyncLabel + "=" + w.label }
 
-func (w *World) memo(k state.Key) memo {
+func (w *Target) stateOf(k state.Key) objectState {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.memos[k]
 }
 
 // maskIfNeeded makes sure that Secrets can be masked, where there are any.
-func (w *World) maskIfNeeded(ctx context.Context, wanted []state.Item) error {
+func (w *Target) maskIfNeeded(ctx context.Context, wanted []state.Item) error {
 	for _, item := range wanted {
 		if isSecret(item.Key) {
 			return w.mask.load(ctx)
@@ -174,12 +170,12 @@ func (w *World) maskIfNeeded(ctx context.Context, wanted []state.Item) error {
 	return nil
 }
 
-// options say how the object with that key is judged.
-func (w *World) options(k state.Key) fields.Options {
+// options are how the object with that key is judged.
+func (w *Target) options(k state.Key) fields.Options {
 	o := fields.Options{
 		Manager: v1alpha1.FieldManager,
 		Whole:   kinds.Whole(k.Group, k.Kind),
-		Scaled:  w.memo(k).scaled,
+		Scaled:  w.stateOf(k).scaled,
 	}
 	if isSecret(k) {
 		o.Secret = w.mask.hash
@@ -189,14 +185,14 @@ func (w *World) options(k state.Key) fields.Options {
 
 // ref finds the resource of a key. It reports false for a kind that the
 // cluster does not serve.
-func (w *World) ref(ctx context.Context, k state.Key, version string) (api.Ref, kinds.Kind, bool, error) {
+func (w *Target) ref(ctx context.Context, k state.Key, version string) (api.Ref, kinds.Kind, bool, error) {
 	gvk := schema.GroupVersionKind{Group: k.Group, Version: version, Kind: k.Kind}
 	kind, ok, err := w.find(ctx, gvk)
 	return api.Ref{Resource: kind.GVR(), Namespace: k.Namespace, Name: k.Name}, kind, ok, err
 }
 
 // find looks a kind up, asking the cluster where memory does not know it.
-func (w *World) find(ctx context.Context, gvk schema.GroupVersionKind) (kinds.Kind, bool, error) {
+func (w *Target) find(ctx context.Context, gvk schema.GroupVersionKind) (kinds.Kind, bool, error) {
 	if kind, ok, _ := w.kinds.Find(gvk); ok {
 		return kind, true, nil
 	}
@@ -208,7 +204,7 @@ func (w *World) find(ctx context.Context, gvk schema.GroupVersionKind) (kinds.Ki
 
 // Forget deletes the inventory; the objects that it names stay, with the
 // Sync's label, and belong to nobody.
-func (w *World) Forget(ctx context.Context) error {
+func (w *Target) Forget(ctx context.Context) error {
 	if _, err := w.store.Load(ctx); err != nil {
 		return err
 	}

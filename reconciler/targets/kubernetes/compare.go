@@ -20,12 +20,12 @@ import (
 // lastApplied is where kubectl's client-side apply keeps what was declared.
 const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
-// compare tells what a correction would change in a live object that memory
+// compare reports what a correction would change in a live object that memory
 // cannot vouch for. Three ways lead there: Secrets are compared here and never
 // sent for a look; kinds that are wholly ours against what the API server
 // makes of Git alone; all others against what it would make of live and Git
 // together. Where nothing would change, memory vouches from now on.
-func (w *World) compare(ctx context.Context, item state.Item, live *unstructured.Unstructured) (state.Item, error) {
+func (w *Target) compare(ctx context.Context, item state.Item, live *unstructured.Unstructured) (state.Item, error) {
 	rec, _ := w.store.Get(item.Key)
 	found := observed(item, live, nil, rec.Desired)
 	other, err := w.otherSync(ctx, item.Key, live)
@@ -53,7 +53,7 @@ func (w *World) compare(ctx context.Context, item state.Item, live *unstructured
 	}
 	found.Object = object
 	found.Removal = w.lost(ctx, update{key: item.Key, before: object, after: item.Object, live: live})
-	w.noteSeen(item, live, object)
+	w.recordObserved(item, live, object)
 	if state.Equal(object, item.Object) && !w.blind(item.Key) && !w.cfg.OnlyManaged {
 		w.store.Put(inventory.Record{
 			Key: item.Key, Version: item.Version, Desired: state.Hash(item.Object),
@@ -63,8 +63,8 @@ func (w *World) compare(ctx context.Context, item state.Item, live *unstructured
 	return found, nil
 }
 
-// noteSeen keeps what Correct must know of the object.
-func (w *World) noteSeen(item state.Item, live *unstructured.Unstructured, object map[string]any) {
+// recordObserved keeps what Correct must know of the object.
+func (w *Target) recordObserved(item state.Item, live *unstructured.Unstructured, object map[string]any) {
 	var rivals []string
 	for _, path := range fields.Differing(object, item.Object) {
 		rivals = append(rivals, fields.Owners(live.Object, v1alpha1.FieldManager, path...)...)
@@ -72,7 +72,7 @@ func (w *World) noteSeen(item state.Item, live *unstructured.Unstructured, objec
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	m := w.memos[item.Key]
-	m.seen, m.clientSide, m.rivals = string(live.GetUID()), false, rivals
+	m.observedUID, m.clientSide, m.rivals = string(live.GetUID()), false, rivals
 	for _, e := range fields.Entries(live.Object) {
 		m.clientSide = m.clientSide || e.Manager == clientSideManager && e.Operation == "Update"
 	}
@@ -80,7 +80,7 @@ func (w *World) noteSeen(item state.Item, live *unstructured.Unstructured, objec
 }
 
 // compareMerged asks the API server what applying would give.
-func (w *World) compareMerged(ctx context.Context, item state.Item, live *unstructured.Unstructured) (map[string]any, error) {
+func (w *Target) compareMerged(ctx context.Context, item state.Item, live *unstructured.Unstructured) (map[string]any, error) {
 	ours := fields.Applied(live.Object, v1alpha1.FieldManager)
 	bare := strip(live.Object)
 	if _, claim := fields.Emptied(live.Object, item.Object, v1alpha1.FieldManager); claim != nil {
@@ -111,8 +111,8 @@ func (w *World) compareMerged(ctx context.Context, item state.Item, live *unstru
 // compareWhole asks the API server for the canonical form of Git alone, by a
 // dry run under a name that does not exist, and holds the whole live spec
 // against it: what somebody added by hand is drift too.
-func (w *World) compareWhole(ctx context.Context, item state.Item, live *unstructured.Unstructured) (map[string]any, error) {
-	canonical, err := w.dryRun(ctx, item, stranger(item.Key, live))
+func (w *Target) compareWhole(ctx context.Context, item state.Item, live *unstructured.Unstructured) (map[string]any, error) {
+	canonical, err := w.dryRun(ctx, item, dryRunName(item.Key, live))
 	if err != nil {
 		if stop(err) {
 			return nil, api.Refused("comparing "+item.Key.String(), err, false)
@@ -120,7 +120,7 @@ func (w *World) compareWhole(ctx context.Context, item state.Item, live *unstruc
 		return w.compareMerged(ctx, item, live)
 	}
 	ours := fields.Applied(live.Object, v1alpha1.FieldManager)
-	scaled := w.memo(item.Key).scaled
+	scaled := w.stateOf(item.Key).scaled
 	bare := strip(live.Object)
 	after := fields.Overlay(bare, item.Object, ours)
 	after["spec"] = unscaled(canonical.Object["spec"], scaled)
@@ -138,8 +138,8 @@ func (w *World) compareWhole(ctx context.Context, item state.Item, live *unstruc
 	return item.Object, nil
 }
 
-// stranger is a name that no object has, the same for each look at one object.
-func stranger(k state.Key, live *unstructured.Unstructured) string {
+// dryRunName is a name that no object has, the same for each look at one object.
+func dryRunName(k state.Key, live *unstructured.Unstructured) string {
 	return "poolwright-dry-run-" + state.Hash([]any{k, live.GetUID()})[:12]
 }
 
@@ -155,9 +155,9 @@ func unscaled(spec any, scaled bool) any {
 }
 
 // compareSecret compares digests, without a request.
-func (w *World) compareSecret(item state.Item, live *unstructured.Unstructured) map[string]any {
+func (w *Target) compareSecret(item state.Item, live *unstructured.Unstructured) map[string]any {
 	ours := fields.Applied(live.Object, v1alpha1.FieldManager)
-	bare := w.veiled(item.Key, live)
+	bare := w.maskedSecret(item.Key, live)
 	object := fields.Project(bare, fields.Overlay(bare, item.Object, ours), item.Object, ours)
 	if !state.Equal(object, item.Object) {
 		return object
@@ -169,7 +169,7 @@ func (w *World) compareSecret(item state.Item, live *unstructured.Unstructured) 
 }
 
 // dryRun applies an item without storing it, under the given name.
-func (w *World) dryRun(ctx context.Context, item state.Item, name string) (*unstructured.Unstructured, error) {
+func (w *Target) dryRun(ctx context.Context, item state.Item, name string) (*unstructured.Unstructured, error) {
 	if err := w.countDryRun(); err != nil {
 		return nil, err
 	}
@@ -187,12 +187,12 @@ func (w *World) dryRun(ctx context.Context, item state.Item, name string) (*unst
 
 // refused shows, for an object whose dry run the API server refused, what
 // differs without it, and the refusal.
-func (w *World) refused(item state.Item, bare map[string]any, ours fields.Tree, err error) map[string]any {
+func (w *Target) refused(item state.Item, bare map[string]any, ours fields.Tree, err error) map[string]any {
 	why := strings.TrimPrefix(api.Refused("", err, false).Error(), ": ")
 	if w.cfg.OnlyManaged {
 		why = "the Sync's status has the reason"
 	}
-	return remark(clientDryRun(item, bare, ours), "refused: "+why)
+	return withRemark(clientDryRun(item, bare, ours), "refused: "+why)
 }
 
 // clientDryRun is a live object as far as it can be compared without the API server, which
@@ -201,9 +201,9 @@ func clientDryRun(item state.Item, bare map[string]any, ours fields.Tree) map[st
 	return fields.Project(bare, fields.Overlay(bare, item.Object, ours), item.Object, ours)
 }
 
-// remark adds a difference that is not a field: why the API server could not
-// say what differs.
-func remark(object map[string]any, text string) map[string]any {
+// withRemark adds a difference that is not a field: why the API server could not
+// are what differs.
+func withRemark(object map[string]any, text string) map[string]any {
 	out := maps.Clone(object)
 	out["dryRun"] = text
 	return out

@@ -14,10 +14,10 @@ import (
 )
 
 func TestTheClusterIsATarget(t *testing.T) {
-	targettest.Run(t, func(t *testing.T) targettest.World {
+	targettest.Run(t, func(t *testing.T) targettest.Fixture {
 		b := newBench(t)
 		account := "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: robot, namespace: $NS, labels: {team: infra}}"
-		return targettest.World{
+		return targettest.Fixture{
 			Connect: func(t *testing.T) targets.Target {
 				b.restart()
 				return b.world

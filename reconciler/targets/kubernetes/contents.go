@@ -54,7 +54,7 @@ func builtIn(group string) bool {
 
 // customKinds are the kinds of namespaces that Kubernetes does not bring itself, as the
 // cluster serves them now. Only their controllers know what goes with their objects.
-func (w *World) customKinds(ctx context.Context) ([]kinds.Kind, error) {
+func (w *Target) customKinds(ctx context.Context) ([]kinds.Kind, error) {
 	if err := w.kinds.Refresh(ctx); err != nil {
 		return nil, err
 	}

@@ -23,7 +23,7 @@ import (
 // Correct implements targets.Target: one server-side apply for a creation or
 // update, one deletion with preconditions. What the API server answers becomes
 // the record by which drift is known later.
-func (w *World) Correct(ctx context.Context, change plan.Change) error {
+func (w *Target) Correct(ctx context.Context, change plan.Change) error {
 	k := change.Key
 	doing := fmt.Sprintf("%s %s", gerund(change.Action), k)
 	side := change.After
@@ -40,7 +40,7 @@ func (w *World) Correct(ctx context.Context, change plan.Change) error {
 	}
 	w.watch.begin(k)
 	defer w.watch.end(k)
-	j := job{World: w, ref: ref, kind: kind, change: change, doing: doing, secret: isSecret(k)}
+	j := job{Target: w, ref: ref, kind: kind, change: change, doing: doing, secret: isSecret(k)}
 	switch change.Action {
 	case plan.Create:
 		return j.create(ctx)
@@ -58,7 +58,7 @@ func gerund(a plan.Action) string {
 
 // job is one Correct at work.
 type job struct {
-	*World
+	*Target
 	ref    api.Ref
 	kind   kinds.Kind
 	change plan.Change
@@ -71,7 +71,7 @@ func (j *job) body() (map[string]any, error) {
 	if !j.secret {
 		return j.change.After.Object, nil
 	}
-	m := j.memo(j.change.Key)
+	m := j.stateOf(j.change.Key)
 	if m.plain == nil || j.cfg.Review || m.hash != state.Hash(j.change.After.Object) {
 		return nil, state.Failf(state.Retry, "Changed", "%s: its content was not read by this process", j.doing)
 	}
@@ -118,7 +118,7 @@ func (j *job) create(ctx context.Context) error {
 	return nil
 }
 
-// notServed tells an answer about the path from one about the object.
+// notServed distinguishes an answer about the path from one about the object.
 func notServed(err error) bool {
 	return apierrors.IsNotFound(err) && strings.Contains(err.Error(), "could not find the requested resource")
 }
@@ -139,7 +139,7 @@ func (j *job) update(ctx context.Context) error {
 	if err := j.updatable(); err != nil {
 		return err
 	}
-	m := j.memo(j.change.Key)
+	m := j.stateOf(j.change.Key)
 	if err := j.flaps.allow(j.change, m.rivals); err != nil {
 		return fmt.Errorf("%s: %w", j.doing, err)
 	}
@@ -228,7 +228,7 @@ func (j *job) accepted(live *unstructured.Unstructured) {
 
 // Begin implements targets.Recorder: the names of everything that is about to
 // be written are stored before the first write.
-func (w *World) Begin(ctx context.Context, changes []plan.Change) error {
+func (w *Target) Begin(ctx context.Context, changes []plan.Change) error {
 	for _, c := range changes {
 		if c.Key.Target == Name {
 			w.intend(c)
@@ -240,7 +240,7 @@ func (w *World) Begin(ctx context.Context, changes []plan.Change) error {
 }
 
 // intend notes what is about to be done to an object.
-func (w *World) intend(c plan.Change) {
+func (w *Target) intend(c plan.Change) {
 	rec, known := w.store.Get(c.Key)
 	switch {
 	case c.Action == plan.Delete:
@@ -258,11 +258,11 @@ func (w *World) intend(c plan.Change) {
 }
 
 // Withdraw implements targets.Withdrawer.
-func (w *World) Withdraw(ctx context.Context) error { return w.store.Save(ctx) }
+func (w *Target) Withdraw(ctx context.Context) error { return w.store.Save(ctx) }
 
 // Deleting implements targets.Withdrawer.
-func (w *World) Deleting(ctx context.Context) ([]state.Key, error) { return w.store.Deleting(ctx) }
+func (w *Target) Deleting(ctx context.Context) ([]state.Key, error) { return w.store.Deleting(ctx) }
 
 // End implements targets.Recorder: it stores what became of the changes, and
 // sends nothing when nothing did.
-func (w *World) End(ctx context.Context) error { return w.store.Save(ctx) }
+func (w *Target) End(ctx context.Context) error { return w.store.Save(ctx) }

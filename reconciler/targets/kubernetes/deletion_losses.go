@@ -29,12 +29,12 @@ import (
 // with it, unless its own deletion waits for a person.
 func (o *observation) countLosses(ctx context.Context) {
 	coverage := o.pluginCoverage()
-	o.world.mu.Lock()
-	o.world.coverage = coverage
-	o.world.mu.Unlock()
+	o.target.mu.Lock()
+	o.target.coverage = coverage
+	o.target.mu.Unlock()
 	dying := map[state.Key]bool{}
-	var last, others []doubt
-	for _, s := range o.strays {
+	var last, others []liveItem
+	for _, s := range o.orphans {
 		dying[s.item.Key] = true
 		if isNamespace(s.item.Key) || s.item.Key.Kind == nodeClass {
 			last = append(last, s)
@@ -42,11 +42,11 @@ func (o *observation) countLosses(ctx context.Context) {
 			others = append(others, s)
 		}
 	}
-	count := counting{World: o.world, lost: o.world.lostGPUs(ctx, coverage, ""), deletedAnyway: func(k state.Key, live metav1.Object) bool {
-		return dying[k] && live.GetLabels()[v1alpha1.SyncLabel] == o.world.label
+	count := counting{Target: o.target, lost: o.target.lostGPUs(ctx, coverage, ""), deletedAnyway: func(k state.Key, live metav1.Object) bool {
+		return dying[k] && live.GetLabels()[v1alpha1.SyncLabel] == o.target.label
 	}}
 	left := maps.Clone(dying)
-	parallel.Each(requests, others, func(s doubt) {
+	parallel.Each(requests, others, func(s liveItem) {
 		if o.stillMounted(ctx, s.live, dying) {
 			return
 		}
@@ -57,23 +57,23 @@ func (o *observation) countLosses(ctx context.Context) {
 		}
 	})
 	count.deletedAnyway = func(k state.Key, live metav1.Object) bool {
-		return left[k] && live.GetLabels()[v1alpha1.SyncLabel] == o.world.label
+		return left[k] && live.GetLabels()[v1alpha1.SyncLabel] == o.target.label
 	}
-	parallel.Each(requests, last, func(s doubt) { o.addDeletion(ctx, s, count) })
+	parallel.Each(requests, last, func(s liveItem) { o.addDeletion(ctx, s, count) })
 }
 
 // addDeletion adds an object that is not wanted any more to what was observed.
-func (o *observation) addDeletion(ctx context.Context, s doubt, count counting) (state.Item, bool) {
+func (o *observation) addDeletion(ctx context.Context, s liveItem, count counting) (state.Item, bool) {
 	item := observed(s.item, s.live, strip(s.live.Object), s.item.Applied)
 	if isSecret(item.Key) {
-		if err := o.world.mask.load(ctx); err != nil {
+		if err := o.target.mask.load(ctx); err != nil {
 			o.fail(err)
 			return item, false
 		}
-		item.Object = o.world.mask.secret(item.Object)
+		item.Object = o.target.mask.secret(item.Object)
 	}
 	item.Removal = count.removal(ctx, item.Key, s.live)
-	rec, _ := o.world.store.Get(item.Key)
+	rec, _ := o.target.store.Get(item.Key)
 	if rec.Print.UID == item.Live.UID {
 		item.Allowed = rec.Allowed
 	}
@@ -87,7 +87,7 @@ func (o *observation) addDeletion(ctx context.Context, s doubt, count counting) 
 // Removals completes observed things with what goes with their deletion, for who deletes
 // what is wanted otherwise, such as a whole installation. Observe does so for what is not
 // wanted. An error means that a thing could not be read.
-func (w *World) Removals(ctx context.Context, observed state.Set) (state.Set, error) {
+func (w *Target) Removals(ctx context.Context, observed state.Set) (state.Set, error) {
 	items := observed.Items()
 	for i, item := range items {
 		if !counts(item.Key, item.Object) {
@@ -106,7 +106,7 @@ func (w *World) Removals(ctx context.Context, observed state.Set) (state.Set, er
 		case err != nil:
 			return state.Set{}, api.Refused("reading "+item.Key.String(), err, false)
 		default:
-			items[i].Removal = counting{World: w, deletedAnyway: leaves}.removal(ctx, item.Key, live)
+			items[i].Removal = counting{Target: w, deletedAnyway: leaves}.removal(ctx, item.Key, live)
 		}
 	}
 	return state.NewSet(items...), nil
@@ -114,7 +114,7 @@ func (w *World) Removals(ctx context.Context, observed state.Set) (state.Set, er
 
 // counting counts what goes with objects.
 type counting struct {
-	*World
+	*Target
 	// deletedAnyway reports whether an object is deleted in its own right, so that it is not
 	// lost with another.
 	deletedAnyway func(state.Key, metav1.Object) bool
@@ -132,7 +132,7 @@ func counts(k state.Key, object map[string]any) bool {
 	return isDevicePlugin(k) || profileOf(object) != ""
 }
 
-// removal says what goes with an object, or why its removal needs a second look; it is
+// removal is what goes with an object, or why its removal needs a second read; it is
 // zero for ordinary objects. What cannot be counted is a loss.
 func (c counting) removal(ctx context.Context, k state.Key, live *unstructured.Unstructured) loss.Removal {
 	out, err := c.special(ctx, k, live)
@@ -202,7 +202,7 @@ func (c counting) lostObjects(ctx context.Context, live *unstructured.Unstructur
 
 // lostNodes counts the nodes of a pool, those on their way included, and the pods on
 // them.
-func (w *World) lostNodes(ctx context.Context, pool string) (loss.Removal, error) {
+func (w *Target) lostNodes(ctx context.Context, pool string) (loss.Removal, error) {
 	of := karpenter.PoolLabel + "=" + pool
 	names, coming, err := karpenter.Nodes(ctx, w.api, of, of)
 	all := len(names) + len(coming)
@@ -218,7 +218,7 @@ func (w *World) lostNodes(ctx context.Context, pool string) (loss.Removal, error
 }
 
 // lostNodeClaim counts the node of a NodeClaim and the pods on it.
-func (w *World) lostNodeClaim(ctx context.Context, live *unstructured.Unstructured) (loss.Removal, error) {
+func (w *Target) lostNodeClaim(ctx context.Context, live *unstructured.Unstructured) (loss.Removal, error) {
 	on, lost := map[string]bool{}, loss.Names{}
 	if node, _, _ := unstructured.NestedString(live.Object, "status", "nodeName"); node != "" {
 		on[node] = true
@@ -232,7 +232,7 @@ func (w *World) lostNodeClaim(ctx context.Context, live *unstructured.Unstructur
 
 // lostNode counts a Node and the pods on it, which are deleted with it. Karpenter terminates
 // the instance as well.
-func (w *World) lostNode(ctx context.Context, name string) (loss.Removal, error) {
+func (w *Target) lostNode(ctx context.Context, name string) (loss.Removal, error) {
 	lost := loss.Names{}
 	lost.Add("Node", name)
 	err := w.lostPods(ctx, lost, map[string]bool{name: true})
@@ -240,7 +240,7 @@ func (w *World) lostNode(ctx context.Context, name string) (loss.Removal, error)
 }
 
 // lostPods adds the pods on nodes to what is lost, but for those of DaemonSets.
-func (w *World) lostPods(ctx context.Context, to loss.Names, on map[string]bool) error {
+func (w *Target) lostPods(ctx context.Context, to loss.Names, on map[string]bool) error {
 	for _, node := range slices.Sorted(maps.Keys(on)) {
 		err := w.api.Names(ctx, api.Ref{Resource: schema.GroupVersionResource{Version: "v1", Resource: "pods"}},
 			"", "spec.nodeName="+node, func(m *metav1.PartialObjectMetadata) {
@@ -280,7 +280,7 @@ func (c counting) lostCluster(ctx context.Context, k state.Key, live *unstructur
 
 // lostEngine counts the nodes that nobody would provision for, consolidate or replace any
 // more, or that would be as the next Cluster has it, where there is one.
-func (w *World) lostEngine(ctx context.Context, next string) (loss.Removal, error) {
+func (w *Target) lostEngine(ctx context.Context, next string) (loss.Removal, error) {
 	lost, err := karpenter.Claims(ctx, w.api)
 	n := len(lost["NodeClaim"])
 	switch {
@@ -294,7 +294,7 @@ func (w *World) lostEngine(ctx context.Context, next string) (loss.Removal, erro
 	return lost.Removal(fmt.Sprintf("the engine stops: %d NodeClaims keep running unmanaged", n)), nil
 }
 
-// lostClass tells who uses an EC2NodeClass, beside pools that are deleted too.
+// lostClass reports who uses an EC2NodeClass, beside pools that are deleted too.
 func (c counting) lostClass(ctx context.Context, k state.Key) (loss.Removal, error) {
 	var users []string
 	lost := loss.Names{}

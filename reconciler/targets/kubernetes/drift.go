@@ -19,10 +19,10 @@ import (
 // Watch reports, until ctx ends, the keys of objects that are no longer as we
 // left them, as soon as their watch event arrives. It follows every kind in
 // the inventory, sends no request for an event that changes nothing of ours,
-// and is silent about our own writes. A key means "look at it", not "it is
+// and is silent about our own writes. A key means "read it", not "it is
 // gone": who gets it observes it before doing anything. drifted is called from
 // one goroutine and should return soon.
-func (w *World) Watch(ctx context.Context, drifted func([]state.Key)) error {
+func (w *Target) Watch(ctx context.Context, drifted func([]state.Key)) error {
 	if _, err := w.store.Load(ctx); err != nil {
 		return err
 	}
@@ -44,25 +44,25 @@ func (w *World) Watch(ctx context.Context, drifted func([]state.Key)) error {
 
 // tracker decides which events are drift.
 type tracker struct {
-	world *World
-	// wake says that there is something to deliver; kinds that the kinds to
+	target *Target
+	// wake reports that there is something to deliver; kinds that the kinds to
 	// follow may have changed.
-	wake, kinds chan struct{}
+	notify, kinds chan struct{}
 
 	mu sync.Mutex
 	// flights are the objects that are being corrected at this moment: what
-	// is seen of them is judged afterwards, by the new record.
+	// is observed of them is judged afterwards, by the new record.
 	flights map[state.Key]*flight
 	// pending are to be delivered, later those of which not before a time.
 	pending map[state.Key]bool
 	later   map[state.Key]time.Time
-	// fresh holds what has just been seen to have drifted, so that looking at
+	// fresh holds what has just been observed to have drifted, so that looking at
 	// it costs no request.
-	fresh map[state.Key]sight
+	fresh map[state.Key]watchedObject
 }
 
-// sight is an object as a watch event brought it.
-type sight struct {
+// watchedObject is an object as a watch event brought it.
+type watchedObject struct {
 	live *unstructured.Unstructured
 	at   time.Time
 }
@@ -76,15 +76,15 @@ const (
 
 // flight is one correction under way, with the newest thing seen meanwhile.
 type flight struct {
-	seen *fields.Print
-	gone bool
+	latest *fields.Print
+	gone   bool
 }
 
-func newTracker(w *World) *tracker {
+func newTracker(w *Target) *tracker {
 	return &tracker{
-		world: w, wake: make(chan struct{}, 1), kinds: make(chan struct{}, 1),
+		target: w, notify: make(chan struct{}, 1), kinds: make(chan struct{}, 1),
 		flights: map[state.Key]*flight{}, pending: map[state.Key]bool{}, later: map[state.Key]time.Time{},
-		fresh: map[state.Key]sight{},
+		fresh: map[state.Key]watchedObject{},
 	}
 }
 
@@ -102,7 +102,7 @@ func poke(c chan struct{}) {
 // yet, and stops those that left it.
 func (t *tracker) followAll(ctx context.Context, running map[schema.GroupVersionKind]context.CancelFunc, all *sync.WaitGroup) {
 	wanted := map[schema.GroupVersionKind]bool{}
-	for _, r := range t.world.store.Records() {
+	for _, r := range t.target.store.Records() {
 		wanted[schema.GroupVersionKind{Group: r.Key.Group, Version: r.Version, Kind: r.Key.Kind}] = true
 	}
 	for gvk, stop := range running {
@@ -115,7 +115,7 @@ func (t *tracker) followAll(ctx context.Context, running map[schema.GroupVersion
 		if running[gvk] != nil {
 			continue
 		}
-		kind, ok, err := t.world.find(ctx, gvk)
+		kind, ok, err := t.target.find(ctx, gvk)
 		if err != nil || !ok {
 			// Its definition is not there (yet): the next change of the
 			// inventory asks again.
@@ -123,7 +123,7 @@ func (t *tracker) followAll(ctx context.Context, running map[schema.GroupVersion
 		}
 		one, stop := context.WithCancel(ctx)
 		running[gvk] = stop
-		all.Go(func() { t.world.follow(one, kind, &watcher{tracker: t, kind: kind}) })
+		all.Go(func() { t.target.follow(one, kind, &watcher{tracker: t, kind: kind}) })
 	}
 }
 
@@ -135,7 +135,7 @@ func (t *tracker) deliver(ctx context.Context, drifted func([]state.Key)) bool {
 		if len(keys) > 0 {
 			drifted(keys)
 		}
-		alarm := t.world.cfg.Clock.NewTimer(next)
+		alarm := t.target.cfg.Clock.NewTimer(next)
 		select {
 		case <-ctx.Done():
 			alarm.Stop()
@@ -143,18 +143,18 @@ func (t *tracker) deliver(ctx context.Context, drifted func([]state.Key)) bool {
 		case <-t.kinds:
 			alarm.Stop()
 			return true
-		case <-t.wake:
+		case <-t.notify:
 			alarm.Stop()
 		case <-alarm.C():
 		}
 	}
 }
 
-// take removes what is due, and tells how long nothing else will be.
+// take removes what is due, and reports how long nothing else will be.
 func (t *tracker) take() ([]state.Key, time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	now, next := t.world.cfg.Clock.Now(), time.Hour
+	now, next := t.target.cfg.Clock.Now(), time.Hour
 	for k, at := range t.later {
 		if wait := at.Sub(now); wait > 0 {
 			next = min(next, wait)
@@ -170,15 +170,15 @@ func (t *tracker) take() ([]state.Key, time.Duration) {
 
 // queue makes a key be delivered, unless it is left alone for a while.
 func (t *tracker) queue(k state.Key) {
-	if left := t.world.flaps.left(k); left > 0 {
-		t.later[k] = t.world.cfg.Clock.Now().Add(left)
+	if left := t.target.flaps.left(k); left > 0 {
+		t.later[k] = t.target.cfg.Clock.Now().Add(left)
 	} else {
 		t.pending[k] = true
 	}
-	poke(t.wake)
+	poke(t.notify)
 }
 
-// begin says that an object is being corrected; end that it is no longer.
+// begin reports that an object is being corrected; end that it is no longer.
 func (t *tracker) begin(k state.Key) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -191,19 +191,19 @@ func (t *tracker) end(k state.Key) {
 	f := t.flights[k]
 	delete(t.flights, k)
 	switch {
-	case f == nil || f.seen == nil:
+	case f == nil || f.latest == nil:
 	case f.gone:
-		t.judgeGone(k, *f.seen)
+		t.deleted(k, *f.latest)
 	default:
-		t.judge(k, *f.seen, func() fields.Print { return *f.seen })
+		t.hasDrifted(k, *f.latest, func() fields.Print { return *f.latest })
 	}
 }
 
-// judge decides whether an object that was seen has drifted. The full print
+// hasDrifted decides whether an object that was observed has drifted. The full print
 // is only taken when its identity does not settle the matter. The lock is held
 // so that no correction of the object starts meanwhile.
-func (t *tracker) judge(k state.Key, id fields.Print, full func() fields.Print) (drifted bool) {
-	rec, known := t.world.store.Get(k)
+func (t *tracker) hasDrifted(k state.Key, id fields.Print, full func() fields.Print) (drifted bool) {
+	rec, known := t.target.store.Get(k)
 	if !known || rec.Print.UID == "" {
 		return false // Not ours, or not applied yet.
 	}
@@ -217,15 +217,15 @@ func (t *tracker) judge(k state.Key, id fields.Print, full func() fields.Print) 
 		return true
 	}
 	rec.Print = now
-	t.world.store.Put(rec)
+	t.target.store.Put(rec)
 	return false
 }
 
-// judgeGone decides whether the disappearance of an object is drift: of the
+// deleted decides whether the disappearance of an object is drift: of the
 // incarnation that we left, it is.
-func (t *tracker) judgeGone(k state.Key, id fields.Print) {
+func (t *tracker) deleted(k state.Key, id fields.Print) {
 	delete(t.fresh, k)
-	if rec, known := t.world.store.Get(k); known && rec.Print.UID == id.UID {
+	if rec, known := t.target.store.Get(k); known && rec.Print.UID == id.UID {
 		t.queue(k)
 	}
 }
@@ -248,39 +248,39 @@ type watcher struct {
 	kind kinds.Kind
 }
 
-func (v *watcher) see(live *unstructured.Unstructured) {
+func (v *watcher) updated(live *unstructured.Unstructured) {
 	k := keyOf(v.kind, live)
-	full := func() fields.Print { return fields.Take(live.Object, v.world.options(k)) }
+	full := func() fields.Print { return fields.Take(live.Object, v.target.options(k)) }
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if f := v.flights[k]; f != nil {
 		print := full()
-		f.seen, f.gone = &print, false
+		f.latest, f.gone = &print, false
 		return
 	}
-	if v.judge(k, fields.Identify(live.Object), full) {
+	if v.hasDrifted(k, fields.Identify(live.Object), full) {
 		v.remember(k, live)
 	}
 }
 
-// remember keeps an object that has drifted for whoever looks at it next.
+// remember keeps an object that has drifted for whoever reads it next.
 func (t *tracker) remember(k state.Key, live *unstructured.Unstructured) {
-	now := t.world.cfg.Clock.Now()
-	maps.DeleteFunc(t.fresh, func(_ state.Key, s sight) bool { return now.Sub(s.at) > freshFor })
+	now := t.target.cfg.Clock.Now()
+	maps.DeleteFunc(t.fresh, func(_ state.Key, s watchedObject) bool { return now.Sub(s.at) > freshFor })
 	if len(t.fresh) < freshLimit {
-		t.fresh[k] = sight{live: &unstructured.Unstructured{Object: live.Object}, at: now}
+		t.fresh[k] = watchedObject{live: &unstructured.Unstructured{Object: live.Object}, at: now}
 	}
 }
 
-// recent returns, once, what was seen of an object a moment ago, unless we
+// recent returns, once, what was observed of an object a moment ago, unless we
 // have written it since.
 func (t *tracker) recent(k state.Key) *unstructured.Unstructured {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s, ok := t.fresh[k]
 	delete(t.fresh, k)
-	rec, known := t.world.store.Get(k)
-	if !ok || !known || t.world.cfg.Clock.Since(s.at) > freshFor || !newer(s.live.GetResourceVersion(), rec.Print.ResourceVersion) {
+	rec, known := t.target.store.Get(k)
+	if !ok || !known || t.target.cfg.Clock.Since(s.at) > freshFor || !newer(s.live.GetResourceVersion(), rec.Print.ResourceVersion) {
 		return nil
 	}
 	return s.live
@@ -292,23 +292,23 @@ func (v *watcher) gone(live *unstructured.Unstructured) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if f := v.flights[k]; f != nil {
-		f.seen, f.gone = &id, true
+		f.latest, f.gone = &id, true
 		return
 	}
-	v.judgeGone(k, id)
+	v.deleted(k, id)
 }
 
 // listed finds what was there and is not in the list any more.
 func (v *watcher) listed(all map[state.Key]bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	for _, r := range v.world.store.Records() {
+	for _, r := range v.target.store.Records() {
 		ofKind := r.Key.Group == v.kind.Group && r.Key.Kind == v.kind.Kind && r.Version == v.kind.Version
 		if !ofKind || r.Print.UID == "" || all[r.Key] {
 			continue
 		}
 		if f := v.flights[r.Key]; f != nil {
-			f.seen, f.gone = &r.Print, true
+			f.latest, f.gone = &r.Print, true
 		} else {
 			v.queue(r.Key)
 		}

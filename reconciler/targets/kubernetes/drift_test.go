@@ -106,7 +106,7 @@ func (w *watching) quiet() {
 	}
 }
 
-// followed waits until the watch has seen everything.
+// followed waits until the watch has observed everything.
 func (w *watching) followed(kinds ...string) {
 	w.Helper()
 	for _, kind := range kinds {
@@ -224,7 +224,7 @@ func TestAnEventThatOvertakesItsAnswerIsNotDrift(t *testing.T) {
 		}
 		resp, err := b.wire.next.RoundTrip(r)
 		// Events of one kind come in order: when the canary's is there, that
-		// of our write has been seen.
+		// of our write has been observed.
 		sing("first")
 		return resp, err
 	})

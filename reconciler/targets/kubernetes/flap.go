@@ -22,7 +22,7 @@ const (
 	flapWindow = time.Minute
 	flapMin    = time.Minute
 	flapMax    = 30 * time.Minute
-	flapPeace  = time.Hour
+	flapReset  = time.Hour
 )
 
 // flaps counts how often the same object is put back, so that two managers who
@@ -95,7 +95,7 @@ func (f *flaps) corrected(c plan.Change) {
 		one = &flap{}
 		f.of[c.Key] = one
 	}
-	if now.Sub(one.until) > flapPeace {
+	if now.Sub(one.until) > flapReset {
 		one.pause = 0
 	}
 	one.times = append(slices.DeleteFunc(one.times, func(t time.Time) bool { return now.Sub(t) > flapWindow }), now)

@@ -14,13 +14,13 @@ import (
 	"github.com/poolwright/poolwright/reconciler/targets/kubernetes/internal/kinds"
 )
 
-// eyes see the objects of one kind: first all that there are, then what
+// eventHandler see the objects of one kind: first all that there are, then what
 // changes. After a gap in the stream they see all again.
-type eyes interface {
-	// see gets an object that exists or has changed. It must not keep it.
-	see(live *unstructured.Unstructured)
+type eventHandler interface {
+	// updated gets an object that exists or has changed. It must not keep it.
+	updated(live *unstructured.Unstructured)
 	// listed gets the keys of everything that existed a moment ago, all of which
-	// have just been seen.
+	// have just been observed.
 	listed(all map[state.Key]bool)
 	// gone gets the last state of an object that no longer matches: deleted,
 	// or without our label.
@@ -29,7 +29,7 @@ type eyes interface {
 
 // follow shows the labelled objects of a kind until ctx ends. Objects pass
 // through one by one and are not kept, so that memory does not grow with them.
-func (w *World) follow(ctx context.Context, kind kinds.Kind, to eyes) {
+func (w *Target) follow(ctx context.Context, kind kinds.Kind, to eventHandler) {
 	ref := api.Ref{Resource: kind.GVR()}
 	wait := newBackoff()
 	version := ""
@@ -39,7 +39,7 @@ func (w *World) follow(ctx context.Context, kind kinds.Kind, to eyes) {
 			all := map[state.Key]bool{}
 			version, err = w.api.List(ctx, ref, w.selector(), func(live *unstructured.Unstructured) {
 				all[keyOf(kind, live)] = true
-				to.see(live)
+				to.updated(live)
 			})
 			if apierrors.IsNotFound(err) {
 				to.listed(nil) // The kind itself is gone, or not served yet.
@@ -66,8 +66,8 @@ func (w *World) follow(ctx context.Context, kind kinds.Kind, to eyes) {
 }
 
 // stream shows changes after version until the API server ends the watch, and
-// returns the version up to which everything was seen.
-func (w *World) stream(ctx context.Context, ref api.Ref, version string, to eyes) (string, error) {
+// returns the version up to which everything was observed.
+func (w *Target) stream(ctx context.Context, ref api.Ref, version string, to eventHandler) (string, error) {
 	// The API server ends a watch after this time; spread, so that not all
 	// kinds come back at once.
 	seconds := int64(300 + rand.IntN(300))
@@ -83,7 +83,7 @@ func (w *World) stream(ctx context.Context, ref api.Ref, version string, to eyes
 		}
 		switch event.Type {
 		case watch.Added, watch.Modified:
-			to.see(live)
+			to.updated(live)
 		case watch.Deleted:
 			to.gone(live)
 		case watch.Bookmark, watch.Error:

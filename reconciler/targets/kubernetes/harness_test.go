@@ -25,7 +25,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/targets/targettest"
 )
 
-// wire counts the requests of one World.
+// wire counts the requests of one Target.
 type wire struct {
 	mu   sync.Mutex
 	log  []string
@@ -79,7 +79,7 @@ func countOf(log []string, verb, part string) int {
 	return n
 }
 
-// bench is one test's surroundings: a namespace, a Sync's world, and a person
+// bench is one test's surroundings: a namespace, a Sync's target, and a person
 // with kubectl.
 type bench struct {
 	testing.TB
@@ -87,7 +87,7 @@ type bench struct {
 	ns, home string
 	sync     string
 	wire     *wire
-	world    *kubernetes.World
+	world    *kubernetes.Target
 	hand     client.Client
 	mod      func(*kubernetes.Config)
 }

@@ -20,7 +20,7 @@ import (
 )
 
 // lostInstallation is what goes with a part of Poolwright's own installation.
-func (w *World) lostInstallation(ctx context.Context, k state.Key, live *unstructured.Unstructured) (loss.Removal, error) {
+func (w *Target) lostInstallation(ctx context.Context, k state.Key, live *unstructured.Unstructured) (loss.Removal, error) {
 	if k.Group == v1alpha1.GroupVersion.Group && k.Kind == "Sync" {
 		return w.lostSync(ctx, k, live)
 	}
@@ -29,7 +29,7 @@ func (w *World) lostInstallation(ctx context.Context, k state.Key, live *unstruc
 
 // lostSync is what goes with a Sync: what it follows, and by its deletionPolicy what it
 // applied.
-func (w *World) lostSync(ctx context.Context, k state.Key, live *unstructured.Unstructured) (loss.Removal, error) {
+func (w *Target) lostSync(ctx context.Context, k state.Key, live *unstructured.Unstructured) (loss.Removal, error) {
 	n, err := w.appliedBy(ctx, k.Name)
 	if err != nil {
 		return loss.Removal{}, err
@@ -57,7 +57,7 @@ func (w *World) lostSync(ctx context.Context, k state.Key, live *unstructured.Un
 func quoted(text string) string { return sanitize.Name(text[:min(len(text), 200)]) }
 
 // appliedBy counts what a Sync has applied, in the cluster and in AWS.
-func (w *World) appliedBy(ctx context.Context, sync string) (int, error) {
+func (w *Target) appliedBy(ctx context.Context, sync string) (int, error) {
 	n := 0
 	prefix := inventory.Short(sync, 200) + "-inventory"
 	for _, place := range []inventory.Place{
@@ -76,7 +76,7 @@ func (w *World) appliedBy(ctx context.Context, sync string) (int, error) {
 
 // lostController is what goes with a Deployment of the controller's namespace that runs no pod
 // any more: nothing is followed, and the engine stops.
-func lostController(_ context.Context, w *World, u update) (loss.Removal, error) {
+func lostController(_ context.Context, w *Target, u update) (loss.Removal, error) {
 	if u.key.Namespace != w.cfg.Namespace {
 		return loss.Removal{}, nil
 	}
@@ -85,7 +85,7 @@ func lostController(_ context.Context, w *World, u update) (loss.Removal, error)
 
 // lostVersions counts the objects that a CustomResourceDefinition stores in versions that it
 // serves no more, by its status.storedVersions.
-func lostVersions(ctx context.Context, w *World, u update) (loss.Removal, error) {
+func lostVersions(ctx context.Context, w *Target, u update) (loss.Removal, error) {
 	stored, _, _ := unstructured.NestedStringSlice(u.live.Object, "status", "storedVersions")
 	var dropped []string
 	for _, kind := range kinds.Defined(u.live.Object) {

@@ -21,7 +21,7 @@ import (
 // test has a Sync and namespaces of its own.
 var server *rest.Config
 
-// sandboxed is the world that the control plane runs in.
+// sandboxed is the target that the control plane runs in.
 var sandboxed *sandbox.Environment
 
 func TestMain(m *testing.M) {

@@ -22,7 +22,7 @@ import (
 )
 
 // masker replaces the values of Secrets by digests under a random key: equal
-// values stay equal, and without the key a digest tells nobody anything, not
+// values stay equal, and without the key a digest shows nobody anything, not
 // even whether a guess was right. The key is kept in a Secret beside the
 // inventory, so that the next process can tell a changed Secret from a new
 // revision.
@@ -75,7 +75,7 @@ func (m *masker) load(ctx context.Context) error {
 
 // Key is the random key, of 32 bytes, under which the values of this Sync's Secrets
 // are masked. It stays the same for the life of the Sync, once something is applied.
-func (w *World) Key(ctx context.Context) ([]byte, error) {
+func (w *Target) Key(ctx context.Context) ([]byte, error) {
 	if err := w.mask.load(ctx); err != nil {
 		return nil, err
 	}

@@ -16,7 +16,7 @@ func installedGroups() []string {
 
 // notInstalled says once, for all objects of such kinds, that the installation
 // is missing: a new user's first plan should not tell it of every object.
-func (b *wish) notInstalled() error {
+func (b *itemCollector) notInstalled() error {
 	if len(b.uninstalled) == 0 {
 		return nil
 	}
@@ -26,11 +26,11 @@ func (b *wish) notInstalled() error {
 	}
 	slices.Sort(missing)
 	list := strings.Join(slices.Compact(missing), ", ")
-	_, ours, err := b.world.kinds.Find(v1alpha1.GroupVersion.WithKind("Sync"))
+	_, ours, err := b.target.kinds.Find(v1alpha1.GroupVersion.WithKind("Sync"))
 	if err != nil {
 		return err
 	}
-	_, pools, err := b.world.kinds.Find(schema.GroupVersionKind{Group: "karpenter.sh", Version: "v1", Kind: "NodePool"})
+	_, pools, err := b.target.kinds.Find(schema.GroupVersionKind{Group: "karpenter.sh", Version: "v1", Kind: "NodePool"})
 	if err != nil {
 		return err
 	}

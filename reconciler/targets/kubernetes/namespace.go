@@ -15,10 +15,10 @@ import (
 // homeless notes of what is to be created that its namespace is neither there nor
 // declared: the API server is bound to refuse it, and a review should know before the
 // merge. It asks for the namespaces once, and only where something is missing from one
-// that nothing else vouches for. Whether one exists is nothing to tell who may not read
+// that nothing else vouches for. Whether one exists is nothing to report who may not read
 // the cluster.
 func (o *observation) homeless(ctx context.Context) {
-	if o.world.cfg.OnlyManaged {
+	if o.target.cfg.OnlyManaged {
 		return
 	}
 	missing, at := o.withoutNamespace()
@@ -27,11 +27,11 @@ func (o *observation) homeless(ctx context.Context) {
 	}
 	leaving := map[string]bool{} // By the names of all namespaces.
 	namespaces := api.Ref{Resource: schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}}
-	err := o.world.api.Names(ctx, namespaces, "", "", func(m *metav1.PartialObjectMetadata) {
+	err := o.target.api.Names(ctx, namespaces, "", "", func(m *metav1.PartialObjectMetadata) {
 		leaving[m.Name] = m.DeletionTimestamp != nil
 	})
 	if err != nil {
-		return // It may not be seen: the refusal itself will tell.
+		return // It may not be observed: the refusal itself will tell.
 	}
 	for _, item := range missing {
 		what := "does not exist"

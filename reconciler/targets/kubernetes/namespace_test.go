@@ -88,7 +88,7 @@ func TestTheWarningOfANamespaceIsTrue(t *testing.T) {
 		t.Errorf("an unchanged reconcile lists namespaces %d times", n)
 	}
 
-	// What was ours, and went with its namespace, is told with its drift. The control
+	// What was ours, and went with its namespace, is reported with its drift. The control
 	// plane of the tests never ends such a deletion.
 	namespace := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": b.ns + "-payments"}}}
 	if err := b.hand.Delete(t.Context(), namespace); err != nil {

@@ -24,8 +24,8 @@ import (
 // Observe implements target.Target. It costs one paged List per kind, and
 // nothing more for objects that are as we left them; see compare for the
 // others, and homeless for those that are missing. With nothing wanted everything of ours is given up, and its inventory
-// perhaps with it: then it is an error that something of ours cannot be seen.
-func (w *World) Observe(ctx context.Context, wanted state.Set) (state.Set, error) {
+// perhaps with it: then it is an error that something of ours cannot be observed.
+func (w *Target) Observe(ctx context.Context, wanted state.Set) (state.Set, error) {
 	complete, err := w.store.Load(ctx)
 	if err != nil {
 		return state.Set{}, err
@@ -42,17 +42,17 @@ func (w *World) Observe(ctx context.Context, wanted state.Set) (state.Set, error
 	}
 	parallel.Each(requests, listed, func(k listing) { o.list(ctx, k) })
 	o.seek(ctx, o.missing())
-	o.settle(ctx)
+	o.compareUncertain(ctx)
 	o.homeless(ctx)
 	o.countLosses(ctx)
 	w.watch.refresh()
 	return o.result(ctx)
 }
 
-// ObserveOnly reports on the wanted things alone and looks at each by itself:
+// ObserveOnly reports on the wanted things alone and reads each by itself:
 // what is not in wanted is left out, not taken for unwanted. What the drift
 // watch brought within the last second is not read again.
-func (w *World) ObserveOnly(ctx context.Context, wanted state.Set) (state.Set, error) {
+func (w *Target) ObserveOnly(ctx context.Context, wanted state.Set) (state.Set, error) {
 	o := newObservation(w, wanted)
 	var all []inventory.Record
 	for _, item := range wanted.Items() {
@@ -65,13 +65,13 @@ func (w *World) ObserveOnly(ctx context.Context, wanted state.Set) (state.Set, e
 		all = append(all, inventory.Record{Key: item.Key, Version: item.Version})
 	}
 	o.seek(ctx, all)
-	o.settle(ctx)
+	o.compareUncertain(ctx)
 	return o.result(ctx)
 }
 
 // observation is one Observe at work.
 type observation struct {
-	world  *World
+	target *Target
 	wanted state.Set
 	// rebuilds is true where the inventory is not complete: what is ours may be known
 	// only by its label.
@@ -83,23 +83,23 @@ type observation struct {
 	// forbidden holds the kinds that we may not list.
 	forbidden map[schema.GroupKind]error
 	// unserved holds the kinds that are known and not served at this moment.
-	unserved map[schema.GroupVersionKind]bool
-	doubts   []doubt
-	strays   []doubt
-	items    []state.Item
-	errs     []error
+	unserved  map[schema.GroupVersionKind]bool
+	uncertain []liveItem
+	orphans   []liveItem
+	items     []state.Item
+	errs      []error
 }
 
-// doubt is a live object that memory cannot vouch for, with the wanted item
+// liveItem is a live object that memory cannot vouch for, with the wanted item
 // where there is one.
-type doubt struct {
+type liveItem struct {
 	item state.Item
 	live *unstructured.Unstructured
 }
 
-func newObservation(w *World, wanted state.Set) *observation {
+func newObservation(w *Target, wanted state.Set) *observation {
 	return &observation{
-		world: w, wanted: wanted, met: map[state.Key]bool{},
+		target: w, wanted: wanted, met: map[state.Key]bool{},
 		forbidden: map[schema.GroupKind]error{}, unserved: map[schema.GroupVersionKind]bool{},
 	}
 }
@@ -126,7 +126,7 @@ func (o *observation) result(ctx context.Context) (state.Set, error) {
 func (o *observation) unasked() []state.Item {
 	var out []state.Item
 	for _, item := range o.wanted.Items() {
-		if !o.world.managed(item.Key) {
+		if !o.target.managed(item.Key) {
 			out = append(out, state.Item{Key: item.Key, Version: item.Version, Wave: item.Wave, Findings: state.Findings{Unasked: true}})
 		}
 	}
@@ -147,11 +147,11 @@ func (o *observation) kinds(ctx context.Context, all bool) ([]listing, error) {
 	var out []listing
 	for _, item := range o.wanted.Items() {
 		gvk := gvkOf(item)
-		if seen[gvk] || !o.world.managed(item.Key) {
+		if seen[gvk] || !o.target.managed(item.Key) {
 			continue
 		}
 		seen[gvk], covered[gvk.GroupKind()] = true, true
-		kind, ok, err := o.world.find(ctx, gvk)
+		kind, ok, err := o.target.find(ctx, gvk)
 		if err != nil {
 			return nil, err
 		}
@@ -159,13 +159,13 @@ func (o *observation) kinds(ctx context.Context, all bool) ([]listing, error) {
 			out = append(out, listing{Kind: kind})
 		}
 	}
-	for _, r := range o.world.store.Records() {
+	for _, r := range o.target.store.Records() {
 		gvk := schema.GroupVersionKind{Group: r.Key.Group, Version: r.Version, Kind: r.Key.Kind}
 		if covered[gvk.GroupKind()] || seen[gvk] {
 			continue
 		}
 		seen[gvk] = true
-		kind, ok, err := o.world.find(ctx, gvk)
+		kind, ok, err := o.target.find(ctx, gvk)
 		if err != nil {
 			return nil, err
 		}
@@ -174,7 +174,7 @@ func (o *observation) kinds(ctx context.Context, all bool) ([]listing, error) {
 			out = append(out, listing{Kind: kind})
 		}
 	}
-	if !all || o.world.cfg.OnlyManaged {
+	if !all || o.target.cfg.OnlyManaged {
 		return out, nil
 	}
 	others, err := o.otherKinds(ctx, covered)
@@ -185,11 +185,11 @@ func (o *observation) kinds(ctx context.Context, all bool) ([]listing, error) {
 func (o *observation) otherKinds(ctx context.Context, covered map[schema.GroupKind]bool) ([]listing, error) {
 	// A process that has wanted nothing yet knows no kinds, and one that has
 	// run for long may not know the newest.
-	if err := o.world.kinds.Refresh(ctx); err != nil {
+	if err := o.target.kinds.Refresh(ctx); err != nil {
 		return nil, err
 	}
 	var out []listing
-	for _, kind := range o.world.kinds.All() {
+	for _, kind := range o.target.kinds.All() {
 		if !covered[kind.GroupKind()] && kind.Kind != "Event" {
 			out = append(out, listing{Kind: kind, optional: true})
 		}
@@ -199,7 +199,7 @@ func (o *observation) otherKinds(ctx context.Context, covered map[schema.GroupKi
 
 // list visits the objects of a kind that carry our label.
 func (o *observation) list(ctx context.Context, k listing) {
-	_, err := o.world.api.List(ctx, api.Ref{Resource: k.GVR()}, o.world.selector(), func(live *unstructured.Unstructured) {
+	_, err := o.target.api.List(ctx, api.Ref{Resource: k.GVR()}, o.target.selector(), func(live *unstructured.Unstructured) {
 		o.visit(k.Kind, &unstructured.Unstructured{Object: live.Object})
 	})
 	switch {
@@ -209,8 +209,8 @@ func (o *observation) list(ctx context.Context, k listing) {
 	case k.optional && o.givesUp() && !never(err):
 		o.fail(api.Refused("looking for what is ours among the "+k.GVR().GroupResource().String(), err, false))
 	case apierrors.IsForbidden(err) || k.optional && ctx.Err() == nil:
-		// What may not be seen is neither absent nor unwanted. The wanted
-		// ones are tried, so that the refusal is told for each.
+		// What may not be observed is neither absent nor unwanted. The wanted
+		// ones are tried, so that the refusal is reported for each.
 		o.mu.Lock()
 		o.forbidden[k.GroupKind()] = api.Refused("listing "+k.Resource, err, false)
 		o.mu.Unlock()
@@ -235,9 +235,9 @@ func (o *observation) visit(kind kinds.Kind, live *unstructured.Unstructured) {
 	o.met[k] = true
 	o.mu.Unlock()
 	switch {
-	case twice, !o.world.managed(k):
+	case twice, !o.target.managed(k):
 	case !wanted:
-		o.stray(k, kind, live)
+		o.orphan(k, kind, live)
 	default:
 		o.meet(item, live)
 	}
@@ -245,19 +245,19 @@ func (o *observation) visit(kind kinds.Kind, live *unstructured.Unstructured) {
 
 // meet compares a wanted object with memory.
 func (o *observation) meet(item state.Item, live *unstructured.Unstructured) {
-	rec, known := o.world.store.Get(item.Key)
-	if known && !o.world.blind(item.Key) && live.GetDeletionTimestamp() == nil && rec.Version == item.Version && rec.Desired == state.Hash(item.Object) {
-		print := fields.Take(live.Object, o.world.options(item.Key))
+	rec, known := o.target.store.Get(item.Key)
+	if known && !o.target.blind(item.Key) && live.GetDeletionTimestamp() == nil && rec.Version == item.Version && rec.Desired == state.Hash(item.Object) {
+		print := fields.Take(live.Object, o.target.options(item.Key))
 		if rec.Print.Same(print) {
 			rec.Print = print
-			o.world.store.Put(rec)
+			o.target.store.Put(rec)
 			o.add(observed(item, live, item.Object, rec.Desired))
 			return
 		}
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.doubts = append(o.doubts, doubt{item: item, live: live})
+	o.uncertain = append(o.uncertain, liveItem{item: item, live: live})
 }
 
 func (o *observation) add(items ...state.Item) {
@@ -279,12 +279,12 @@ func observed(item state.Item, live *unstructured.Unstructured, object map[strin
 func (o *observation) missing() []inventory.Record {
 	var out []inventory.Record
 	for _, item := range o.wanted.Items() {
-		if !o.met[item.Key] && o.world.managed(item.Key) {
+		if !o.met[item.Key] && o.target.managed(item.Key) {
 			out = append(out, inventory.Record{Key: item.Key, Version: item.Version})
 		}
 	}
-	for _, r := range o.world.store.Records() {
-		if _, wanted := o.wanted.Get(r.Key); !wanted && !o.met[r.Key] && o.world.managed(r.Key) {
+	for _, r := range o.target.store.Records() {
+		if _, wanted := o.wanted.Get(r.Key); !wanted && !o.met[r.Key] && o.target.managed(r.Key) {
 			out = append(out, r)
 		}
 	}
@@ -313,7 +313,7 @@ func (o *observation) seek(ctx context.Context, records []inventory.Record) {
 	}
 	slices.SortFunc(places, func(a, b place) int { return strings.Compare(a.gvk.String()+a.namespace, b.gvk.String()+b.namespace) })
 	for _, p := range places {
-		kind, ok, err := o.world.find(ctx, p.gvk)
+		kind, ok, err := o.target.find(ctx, p.gvk)
 		if err != nil {
 			o.fail(err)
 			return
@@ -349,7 +349,7 @@ func (o *observation) names(ctx context.Context, kind kinds.Kind, namespace stri
 		return nil
 	}
 	names := map[string]bool{}
-	err := o.world.api.Names(ctx, api.Ref{Resource: kind.GVR(), Namespace: namespace}, "", "", func(m *metav1.PartialObjectMetadata) {
+	err := o.target.api.Names(ctx, api.Ref{Resource: kind.GVR(), Namespace: namespace}, "", "", func(m *metav1.PartialObjectMetadata) {
 		names[m.Name] = true
 	})
 	if err != nil {
@@ -358,10 +358,10 @@ func (o *observation) names(ctx context.Context, kind kinds.Kind, namespace stri
 	return names
 }
 
-// settle compares the doubtful ones with the API server's help.
-func (o *observation) settle(ctx context.Context) {
-	parallel.Each(requests, o.doubts, func(d doubt) {
-		found, err := o.world.compare(ctx, d.item, d.live)
+// compareUncertain compares the doubtful ones with the API server's help.
+func (o *observation) compareUncertain(ctx context.Context) {
+	parallel.Each(requests, o.uncertain, func(d liveItem) {
+		found, err := o.target.compare(ctx, d.item, d.live)
 		if err != nil {
 			o.fail(err)
 			return

@@ -19,8 +19,8 @@ import (
 	"github.com/poolwright/poolwright/reconciler/targets/kubernetes/internal/kinds"
 )
 
-// Offline is the world of a Sync where there is no cluster to ask. It wants what a
-// World does as far as Git alone tells: kinds that nobody knows without the cluster
+// Offline is the target of a Sync where there is no cluster to ask. It wants what a
+// Target does as far as Git alone reports: kinds that nobody knows without the cluster
 // are taken as they are written, another DevicePlugin in the cluster and autoscalers
 // outside Git are not seen. It has nothing to observe or correct: both are errors.
 //
@@ -29,18 +29,18 @@ import (
 func Offline(sync string) targets.Target {
 	key := make([]byte, 32)
 	_, _ = rand.Read(key) // It never fails: the process would end.
-	return &offline{world: &World{label: LabelValue(sync), mask: &masker{key: key}}}
+	return &offline{target: &Target{label: LabelValue(sync), mask: &masker{key: key}}}
 }
 
 type offline struct {
-	// world has a label and a key, and no cluster.
-	world *World
+	// target has a label and a key, and no cluster.
+	target *Target
 }
 
 // Want implements targets.Target.
 func (o *offline) Want(_ context.Context, declared state.Set) (state.Set, error) {
 	declared, problems := deviceplugin.Expand(declared)
-	w := offlineWish{world: o.world, promised: map[schema.GroupKind]kinds.Kind{}, origins: map[state.Key]state.Origin{}, problems: problems}
+	w := offlineCollector{target: o.target, promised: map[schema.GroupKind]kinds.Kind{}, origins: map[state.Key]state.Origin{}, problems: problems}
 	for _, item := range declared.Items() {
 		for _, kind := range promises(item) {
 			w.promised[kind.GroupKind()] = kind
@@ -76,20 +76,20 @@ func promises(item state.Item) []kinds.Kind {
 	return kinds.Defined(item.Object)
 }
 
-// offlineWish collects what is wanted.
-type offlineWish struct {
-	world    *World
+// offlineCollector collects what is wanted.
+type offlineCollector struct {
+	target   *Target
 	promised map[schema.GroupKind]kinds.Kind
 	items    []state.Item
 	origins  map[state.Key]state.Origin
 	problems []state.Problem
 }
 
-func (w *offlineWish) problem(item state.Item, format string, args ...any) {
+func (w *offlineCollector) problem(item state.Item, format string, args ...any) {
 	w.problems = append(w.problems, state.Problem{Origin: item.Origin, Message: fmt.Sprintf(format, args...)})
 }
 
-func (w *offlineWish) add(item state.Item) {
+func (w *offlineCollector) add(item state.Item) {
 	if item.Key.Name == "" {
 		w.problem(item, "%s has no metadata.name (generateName cannot be reconciled); give it a name", item.Key.Kind)
 		return
@@ -105,14 +105,14 @@ func (w *offlineWish) add(item state.Item) {
 		return
 	}
 	w.origins[item.Key] = item.Origin
-	item.Object = w.world.clean(item)
+	item.Object = w.target.clean(item)
 	item.Wave, item.Shrink = wave(item.Key, item.Object), kinds.Shrink(item.Key.Group, item.Key.Kind)
 	item.Removal, item.Live, item.Owner, item.Applied = loss.Removal{}, state.Identity{}, owner.Reference{}, ""
 	w.items = append(w.items, item)
 }
 
 // set is what was collected, without what autoscalers write, Secrets masked.
-func (w *offlineWish) set() state.Set {
+func (w *offlineCollector) set() state.Set {
 	aims := map[state.Key]bool{}
 	for _, item := range w.items {
 		if k, ok := aimOf(item.Object, item.Key); ok {
@@ -124,15 +124,15 @@ func (w *offlineWish) set() state.Set {
 			w.items[i].Object = withoutReplicas(item.Object)
 		}
 		if isSecret(item.Key) {
-			w.items[i].Object = w.world.mask.secret(item.Object)
+			w.items[i].Object = w.target.mask.secret(item.Object)
 		}
 	}
 	return state.NewSet(w.items...)
 }
 
-// namespaced tells where objects of a kind live, as far as that is known: of those
+// namespaced reports where objects of a kind live, as far as that is known: of those
 // that Kubernetes has, that come with our installation, or that Git defines.
-func (w *offlineWish) namespaced(kind schema.GroupKind) (namespaced, known bool) {
+func (w *offlineCollector) namespaced(kind schema.GroupKind) (namespaced, known bool) {
 	switch promised, ok := w.promised[kind]; {
 	case ok:
 		return promised.Namespaced, true

@@ -20,12 +20,12 @@ import (
 	"github.com/poolwright/poolwright/reconciler/targets/kubernetes"
 )
 
-// comment is what a pull request is told of a step, as the controller tells it.
+// comment is what the comment on a pull request reports of a step, as the controller reports it.
 func (b *bench) comment(before, after state.Set) string {
 	b.Helper()
 	b.world.StartReview()
 	got, err := reconciler.Propose(b.Context(), declared.Declared{Set: before}, declared.Declared{Set: after}, false,
-		[]reconciler.World{{Name: kubernetes.Name, Target: b.world}}, plan.Guard(50, ""))
+		[]reconciler.NamedTarget{{Name: kubernetes.Name, Target: b.world}}, plan.Guard(50, ""))
 	if err != nil {
 		return "cannot be planned: " + err.Error()
 	}
@@ -36,7 +36,7 @@ func (b *bench) comment(before, after state.Set) string {
 	return out.String()
 }
 
-// stranger goes on as the world of who may read the cluster by a pull request alone.
+// stranger goes on as the target of who may read the cluster by a pull request alone.
 func (b *bench) stranger() {
 	b.Helper()
 	b.mod = func(c *kubernetes.Config) { c.Review, c.OnlyManaged = true, true }
@@ -148,7 +148,7 @@ func (b *bench) refusing() {
 	}
 }
 
-// oracle asks the same of a world twice: before there is a thing of others, and after.
+// oracle asks the same of a target twice: before there is a thing of others, and after.
 func oracle(t *testing.T, thing string, mod func(*bench)) (before, after string, log []string) {
 	t.Helper()
 	b := newBench(t)

@@ -16,7 +16,7 @@ import (
 )
 
 // expand adds what a DevicePlugin stands for, unless the cluster has another one.
-func (w *World) expand(ctx context.Context, declared state.Set) (state.Set, []state.Problem, error) {
+func (w *Target) expand(ctx context.Context, declared state.Set) (state.Set, []state.Problem, error) {
 	why, err := w.otherPlugin(ctx, declared.Items())
 	if err != nil {
 		return state.Set{}, nil, err
@@ -33,7 +33,7 @@ func (w *World) expand(ctx context.Context, declared state.Set) (state.Set, []st
 // name and that are not declared, by the inventory, which otherPlugin has loaded: those of a
 // pool that leaves, or has left, stay as they are, and no other is made. A pool that was
 // never declared here, and has none yet, is not among them.
-func (w *World) overlaid(items []state.Item) map[string][]int {
+func (w *Target) overlaid(items []state.Item) map[string][]int {
 	ours := func(k state.Key) bool { _, known := w.store.Get(k); return known }
 	out := map[string][]int{}
 	for _, name := range deviceplugin.Undeclared(items) {
@@ -45,20 +45,20 @@ func (w *World) overlaid(items []state.Item) map[string][]int {
 	return out
 }
 
-// otherPlugin says why a declared DevicePlugin must not be carried out; empty where
+// otherPlugin is why a declared DevicePlugin must not be carried out; empty where
 // it may. What is watched over on the nodes is the DevicePlugin that the cluster has
 // already: plugins and numbers of another beside it would be taken for broken nodes.
 //
 // Once the inventory holds the DevicePlugin it is the one, and nobody is asked any
 // more.
-func (w *World) otherPlugin(ctx context.Context, items []state.Item) (string, error) {
+func (w *Target) otherPlugin(ctx context.Context, items []state.Item) (string, error) {
 	declared := slices.DeleteFunc(slices.Clone(items), func(item state.Item) bool { return !isDevicePlugin(item.Key) })
 	if len(declared) != 1 {
 		return "", nil // There is none, or Expand says that there is one too many.
 	}
 	mine := declared[0].Key
 	mine.Namespace = ""
-	if held, err := w.holds(ctx, mine); held || err != nil {
+	if held, err := w.recorded(ctx, mine); held || err != nil {
 		return "", err
 	}
 	kind, served, err := w.find(ctx, gvkOf(declared[0]))
@@ -85,8 +85,8 @@ func (w *World) otherPlugin(ctx context.Context, items []state.Item) (string, er
 	return "", nil
 }
 
-// holds reports whether the inventory knows a live object of the key.
-func (w *World) holds(ctx context.Context, k state.Key) (bool, error) {
+// recorded reports whether the inventory knows a live object of the key.
+func (w *Target) recorded(ctx context.Context, k state.Key) (bool, error) {
 	rec, known := w.store.Get(k)
 	if !known {
 		if _, err := w.store.Load(ctx); err != nil {
@@ -97,10 +97,10 @@ func (w *World) holds(ctx context.Context, k state.Key) (bool, error) {
 	return known && rec.Print.UID != "", nil
 }
 
-// contradicts says why a DevicePlugin of a name cannot be made beside a live one, or
+// contradicts is why a DevicePlugin of a name cannot be made beside a live one, or
 // of it. One of its own name that nobody manages any more is taken over, as anything
 // else is.
-func (w *World) contradicts(ctx context.Context, name string, live *metav1.PartialObjectMetadata) (string, error) {
+func (w *Target) contradicts(ctx context.Context, name string, live *metav1.PartialObjectMetadata) (string, error) {
 	label := live.Labels[v1alpha1.SyncLabel]
 	foreign := label != "" && label != w.label
 	if foreign && live.Name == name {

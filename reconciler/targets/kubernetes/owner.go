@@ -65,7 +65,7 @@ const Installation = "poolwright-installation"
 
 // otherSync is the label value of the Sync that owns a live object in place of this one,
 // or is empty: nobody does, or this Sync may take the object over.
-func (w *World) otherSync(ctx context.Context, k state.Key, live *unstructured.Unstructured) (string, error) {
+func (w *Target) otherSync(ctx context.Context, k state.Key, live *unstructured.Unstructured) (string, error) {
 	label := live.GetLabels()[v1alpha1.SyncLabel]
 	if label == "" || label == w.label {
 		return "", nil
@@ -81,14 +81,14 @@ func (w *World) otherSync(ctx context.Context, k state.Key, live *unstructured.U
 	return label, nil
 }
 
-// self is the key of the Sync whose world this is.
-func (w *World) self() state.Key {
+// self is the key of the Sync whose target this is.
+func (w *Target) self() state.Key {
 	return state.Key{Target: Name, Group: v1alpha1.GroupVersion.Group, Kind: "Sync", Namespace: w.cfg.Namespace, Name: w.cfg.Sync}
 }
 
 // installed reports whether the installation has made this incarnation of an object, by
 // its inventory: a label can be copied.
-func (w *World) installed(ctx context.Context, k state.Key, live *unstructured.Unstructured) (bool, error) {
+func (w *Target) installed(ctx context.Context, k state.Key, live *unstructured.Unstructured) (bool, error) {
 	store := inventory.NewStore(w.api, inventory.Place{
 		Target: Name, Namespace: w.cfg.Namespace, Prefix: Installation + "-inventory", Value: Installation, ReadOnly: true,
 	})
@@ -101,7 +101,7 @@ func (w *World) installed(ctx context.Context, k state.Key, live *unstructured.U
 
 // syncLives reports whether another Sync still keeps an inventory here, and so
 // owns what carries its label.
-func (w *World) syncLives(ctx context.Context, label string) (bool, error) {
+func (w *Target) syncLives(ctx context.Context, label string) (bool, error) {
 	lives := false
 	ref := api.Ref{Resource: schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}, Namespace: w.cfg.Namespace}
 	err := w.api.Names(ctx, ref, inventory.Label+"="+label, "", func(*metav1.PartialObjectMetadata) { lives = true })

@@ -64,10 +64,10 @@ type selectedNodes struct {
 	err   error
 }
 
-// pluginCoverage tells the plugins that are not wanted any more from the wanted ones.
+// pluginCoverage distinguishes the plugins that are not wanted any more from the wanted ones.
 func (o *observation) pluginCoverage() pluginCoverage {
 	out := pluginCoverage{removed: map[string]selectedNodes{}}
-	for _, s := range o.strays {
+	for _, s := range o.orphans {
 		if isPlugin(s.item.Key, s.live.Object) {
 			nodes, err := nodesOf(s.live.Object)
 			out.removed[profileOf(s.live.Object)] = selectedNodes{nodes, err}
@@ -106,7 +106,7 @@ func (u uncoveredNodes) removal() loss.Removal {
 
 // lostGPUs counts for one profile, or for all where it is empty, what goes with the
 // plugins that go.
-func (w *World) lostGPUs(ctx context.Context, f pluginCoverage, profile string) losses {
+func (w *Target) lostGPUs(ctx context.Context, f pluginCoverage, profile string) losses {
 	out := losses{}
 	for name, of := range f.removed {
 		if profile == "" || profile == name {
@@ -133,7 +133,7 @@ func (l losses) removal(k state.Key, live map[string]any) loss.Removal {
 }
 
 // countUncovered counts the nodes that a plugin runs on and none of the others.
-func (w *World) countUncovered(ctx context.Context, of selectedNodes, others []labels.Selector) uncoveredNodes {
+func (w *Target) countUncovered(ctx context.Context, of selectedNodes, others []labels.Selector) uncoveredNodes {
 	if of.err != nil {
 		return uncoveredNodes{err: of.err}
 	}
@@ -175,12 +175,12 @@ func (o *observation) stillMounted(ctx context.Context, live *unstructured.Unstr
 			}},
 	} {
 		ref := api.Ref{Resource: by.of, Namespace: live.GetNamespace()}
-		_, err := o.world.api.List(ctx, ref, labels.Set{gpu.ProfileLabel: profile}.String(), func(u *unstructured.Unstructured) {
+		_, err := o.target.api.List(ctx, ref, labels.Set{gpu.ProfileLabel: profile}.String(), func(u *unstructured.Unstructured) {
 			left := u.GetDeletionTimestamp() == nil && !by.goes(u)
 			mounted = mounted || left && mounts(u.Object, live.GetName(), by.pod)
 		})
 		if mounted || err != nil {
-			return true // What cannot be seen may well be.
+			return true // What cannot be observed may well be.
 		}
 	}
 	return false

@@ -311,7 +311,7 @@ func TestABrokenDevicePluginDeletesNothingAndLiftsNoLimit(t *testing.T) {
 	set := b.declare(timeSlices(10), limitedPool)
 	loop := reconciler.NewLoop(&revisions{}, func(context.Context, gitsource.Snapshot) (declared.Declared, error) {
 		return declared.Declared{Set: set}, nil
-	}, reconciler.World{Name: kubernetes.Name, Target: b.world})
+	}, reconciler.NamedTarget{Name: kubernetes.Name, Target: b.world})
 	run := func() reconciler.Result {
 		result, err := loop.RunOnce(t.Context(), reconciler.Options{})
 		if err != nil || result.Outcome.Err() != nil {

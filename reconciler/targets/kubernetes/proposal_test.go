@@ -13,12 +13,12 @@ import (
 	"github.com/poolwright/poolwright/reconciler/targets/kubernetes"
 )
 
-// propose asks a world without a memory what a step would do.
+// propose asks a target without a memory what a step would do.
 func (b *bench) propose(before, after state.Set) reconciler.Proposal {
 	b.Helper()
 	b.restart()
 	got, err := reconciler.Propose(b.Context(), declared.Declared{Set: before}, declared.Declared{Set: after}, false,
-		[]reconciler.World{{Name: kubernetes.Name, Target: b.world}}, plan.Guard(50, ""))
+		[]reconciler.NamedTarget{{Name: kubernetes.Name, Target: b.world}}, plan.Guard(50, ""))
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -89,7 +89,7 @@ func TestAProposalInARealCluster(t *testing.T) {
 		}
 	}
 
-	// The merge does what was told, and then nothing is left of it.
+	// The merge does what was reported, and then nothing is left of it.
 	b.reconcile(head)
 	after := b.propose(head, head)
 	if lines := append(b.remarks(after.Step), b.remarks(after.Drift)...); len(lines) != 0 {

@@ -85,7 +85,7 @@ func TestAnUnreadableKindDeletesNothingOfIt(t *testing.T) {
 			if d := cmp.Diff([]string{"delete Deployment.apps/$NS/web"}, b.lines(plan.Compute(wanted, observed))); d != "" {
 				t.Error(d)
 			}
-			// What is wanted there is tried, so that the refusal is told.
+			// What is wanted there is tried, so that the refusal is reported.
 			p := b.plan(b.declare(config, secret, web))
 			errs := b.apply(p)
 			if len(p.Changes) != 1 || len(errs) != 1 {

@@ -17,7 +17,7 @@ import (
 // readiness is what an object's status says of it.
 type readiness struct {
 	ready bool
-	// failed says that waiting longer will not help.
+	// failed reports that waiting longer will not help.
 	failed bool
 	reason string
 }
@@ -37,7 +37,7 @@ func readinessOf(live *unstructured.Unstructured) readiness {
 	return readiness{ready: result.Status == status.CurrentStatus, failed: result.Status == status.FailedStatus, reason: reason}
 }
 
-// replacedByHand tells a DaemonSet whose pods its controller does not replace: who
+// replacedByHand reports a DaemonSet whose pods its controller does not replace: who
 // does so takes their time, one node after the other in the case of device plugins,
 // and nothing else has to wait for the last of them.
 func replacedByHand(live *unstructured.Unstructured) bool {
@@ -54,7 +54,7 @@ func accepted(live *unstructured.Unstructured) readiness {
 	return readiness{reason: "its controller has not seen it yet"}
 }
 
-func (w *World) noteReadiness(k state.Key, live *unstructured.Unstructured) {
+func (w *Target) noteReadiness(k state.Key, live *unstructured.Unstructured) {
 	r := readinessOf(live)
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -68,8 +68,8 @@ const brief = 2 * time.Second
 
 // Ready implements target.Waiter. What the answer to its apply showed ready
 // costs nothing; the others are watched, one watch a kind.
-func (w *World) Ready(ctx context.Context, keys []state.Key) (map[state.Key]string, error) {
-	q := &queue{world: w, open: map[state.Key]bool{}, late: map[state.Key]string{}, done: make(chan struct{})}
+func (w *Target) Ready(ctx context.Context, keys []state.Key) (map[state.Key]string, error) {
+	q := &queue{target: w, open: map[state.Key]bool{}, late: map[state.Key]string{}, done: make(chan struct{})}
 	byKind := map[schema.GroupVersionKind]bool{}
 	w.mu.Lock()
 	for _, k := range keys {
@@ -106,8 +106,8 @@ func (w *World) Ready(ctx context.Context, keys []state.Key) (map[state.Key]stri
 
 // queue is one Ready at work.
 type queue struct {
-	world *World
-	mu    sync.Mutex
+	target *Target
+	mu     sync.Mutex
 	// open is still waited for; late holds whatever is not ready, with why.
 	open map[state.Key]bool
 	late map[state.Key]string
@@ -116,7 +116,7 @@ type queue struct {
 
 // wait returns when nothing is waited for any more.
 func (q *queue) wait(ctx context.Context) {
-	soon := q.world.cfg.Clock.NewTimer(brief)
+	soon := q.target.cfg.Clock.NewTimer(brief)
 	defer soon.Stop()
 	for {
 		select {
@@ -157,7 +157,7 @@ type waiter struct {
 	kind kinds.Kind
 }
 
-func (v *waiter) see(live *unstructured.Unstructured) {
+func (v *waiter) updated(live *unstructured.Unstructured) {
 	k := keyOf(v.kind, live)
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -67,7 +67,7 @@ func (b *bench) guarded(declared state.Set, confirmation string) plan.Plan {
 	return plan.Compute(wanted, observed, plan.Guard(50, confirmation))
 }
 
-// run carries a plan out as the controller does, and tells what became of its only
+// run carries a plan out as the controller does, and reports what became of its only
 // deletion.
 func (b *bench) run(p plan.Plan) apply.Result {
 	b.Helper()

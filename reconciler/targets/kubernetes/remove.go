@@ -70,7 +70,7 @@ func (j *job) checkDeletion(ctx context.Context, live *unstructured.Unstructured
 	j.mu.Lock()
 	coverage := j.coverage
 	j.mu.Unlock()
-	now := counting{World: j.World, deletedAnyway: leaves}
+	now := counting{Target: j.Target, deletedAnyway: leaves}
 	if isDevicePlugin(k) || profileOf(live.Object) != "" {
 		now.lost = j.lostGPUs(ctx, coverage, profileOf(live.Object))
 	}
@@ -93,7 +93,7 @@ func (j *job) still(live *unstructured.Unstructured) bool {
 }
 
 // lingers reports whether an object stays a while after its deletion was
-// accepted; it is recorded until it is seen to be gone.
+// accepted; it is recorded until it is observed to be gone.
 func lingers(item *state.Item) bool {
 	metadata, _ := item.Object["metadata"].(map[string]any)
 	finalizers, _ := metadata["finalizers"].([]any)

@@ -42,7 +42,7 @@ func TestADeletionUnderWayIsNotUndoneByARestart(t *testing.T) {
 	}
 	src := &mirror{"r1"}
 	start := func(applied string) *reconciler.Loop {
-		return reconciler.NewLoop(src, load, reconciler.World{Name: kubernetes.Name, Target: b.world}).ResumesFrom(applied)
+		return reconciler.NewLoop(src, load, reconciler.NamedTarget{Name: kubernetes.Name, Target: b.world}).ResumesFrom(applied)
 	}
 	run := func(l *reconciler.Loop) reconciler.Result {
 		t.Helper()

@@ -22,7 +22,7 @@ import (
 // Of who is OnlyManaged, an object that is not in the inventory is not looked for: that it
 // exists would be an answer, too. Nor is what is proposed sent to the API server: a dry run
 // calls admission webhooks with all our rights, and what comes back (a quota that is used
-// up, a port that is taken, a policy about another object, or no refusal) tells of what the
+// up, a port that is taken, a policy about another object, or no refusal) reports of what the
 // Sync does not manage. An object that the step changes is compared with what it starts
 // from, which the apply sends as well.
 
@@ -37,7 +37,7 @@ type review struct {
 
 // managed reports whether an object may be observed: any, or those that the Sync has
 // applied. A record without a hash is an intent, maybe of an object that another made.
-func (w *World) managed(k state.Key) bool {
+func (w *Target) managed(k state.Key) bool {
 	if !w.cfg.OnlyManaged {
 		return true
 	}
@@ -47,7 +47,7 @@ func (w *World) managed(k state.Key) bool {
 
 // compareBase compares a live object with what a review starts from. What only the
 // proposal has, although the inventory knows it, is compared by clientDryRun.
-func (w *World) compareBase(ctx context.Context, item state.Item, live *unstructured.Unstructured) (map[string]any, error) {
+func (w *Target) compareBase(ctx context.Context, item state.Item, live *unstructured.Unstructured) (map[string]any, error) {
 	w.mu.Lock()
 	start, there := w.review.base[item.Key]
 	w.mu.Unlock()
@@ -108,7 +108,7 @@ type dryRunResult struct {
 }
 
 // countDryRun counts a dry run of a review, and refuses those above the limit.
-func (w *World) countDryRun() error {
+func (w *Target) countDryRun() error {
 	if !w.cfg.OnlyManaged {
 		return nil
 	}
@@ -121,9 +121,9 @@ func (w *World) countDryRun() error {
 	return nil
 }
 
-// StartReview starts another comparison of a World for a review: what it is asked for next is
-// the revision that live Secrets count as holding. Any other World takes no notice.
-func (w *World) StartReview() {
+// StartReview starts another comparison of a Target for a review: what it is asked for next is
+// the revision that live Secrets count as holding. Any other Target takes no notice.
+func (w *Target) StartReview() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.review.base, w.review.dryRuns = nil, 0
@@ -131,7 +131,7 @@ func (w *World) StartReview() {
 
 // setBase keeps what is wanted first, with masked Secrets; of who may read the cluster
 // the Secrets alone.
-func (w *World) setBase(items []state.Item) {
+func (w *Target) setBase(items []state.Item) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !w.cfg.Review || w.review.base != nil {
@@ -145,12 +145,12 @@ func (w *World) setBase(items []state.Item) {
 	}
 }
 
-// blind reports whether the values of an object are not to be looked at.
-func (w *World) blind(k state.Key) bool { return w.cfg.Review && isSecret(k) }
+// blind reports whether the values of an object are not to be read.
+func (w *Target) blind(k state.Key) bool { return w.cfg.Review && isSecret(k) }
 
-// veiled is a live Secret with masked values: in a review with those that it counts as
+// maskedSecret is a live Secret with masked values: in a review with those that it counts as
 // holding, of which the live ones tell nothing.
-func (w *World) veiled(k state.Key, live *unstructured.Unstructured) map[string]any {
+func (w *Target) maskedSecret(k state.Key, live *unstructured.Unstructured) map[string]any {
 	bare := strip(live.Object)
 	if !w.cfg.Review {
 		return w.mask.secret(bare)

@@ -14,9 +14,9 @@ import (
 )
 
 // autoscaled finds the items with spec.replicas at which an autoscaler aims,
-// wanted or live. KEDA is seen through the HorizontalPodAutoscaler that it
+// wanted or live. KEDA is observed through the HorizontalPodAutoscaler that it
 // makes, and in Git by its own kind.
-func (w *World) autoscaled(ctx context.Context, items []state.Item) (map[state.Key]bool, error) {
+func (w *Target) autoscaled(ctx context.Context, items []state.Item) (map[state.Key]bool, error) {
 	sized := map[state.Key]bool{}
 	aims := map[state.Key]bool{}
 	for _, item := range items {

@@ -26,7 +26,7 @@ const clientSideManager = "kubectl-client-side-apply"
 // become ours, so that what Git does not declare goes; and replicas that an
 // autoscaler is about to own are handed over, since giving them up would set
 // them to one.
-func (j *job) prepare(ctx context.Context, m memo) error {
+func (j *job) prepare(ctx context.Context, m objectState) error {
 	if !m.clientSide && !m.scaled {
 		return nil
 	}
@@ -61,7 +61,7 @@ func (j *job) handOver(ctx context.Context, live *unstructured.Unstructured) err
 	ours := fields.Claims(fields.Applied(live.Object, v1alpha1.FieldManager), "spec", "replicas")
 	others := fields.Owners(live.Object, v1alpha1.FieldManager, "spec", "replicas")
 	others = slices.DeleteFunc(others, func(m string) bool { return m == clientSideManager })
-	if !found || err != nil || len(others) > 0 || !ours && !j.memo(j.change.Key).clientSide {
+	if !found || err != nil || len(others) > 0 || !ours && !j.stateOf(j.change.Key).clientSide {
 		return nil
 	}
 	_, err = j.api.Apply(ctx, j.ref, map[string]any{
@@ -76,7 +76,7 @@ func (j *job) handOver(ctx context.Context, live *unstructured.Unstructured) err
 // server-side apply cannot remove what it does not own. Karpenter's hash
 // controller moves the object right after each change, so it tries again.
 func (j *job) trim(ctx context.Context, live *unstructured.Unstructured, scaled bool) (*unstructured.Unstructured, error) {
-	canonical, err := j.dryRun(ctx, *j.change.After, stranger(j.change.Key, live))
+	canonical, err := j.dryRun(ctx, *j.change.After, dryRunName(j.change.Key, live))
 	if err != nil {
 		// Without its canonical form an addition cannot be told from a
 		// default; what we declared is in place.

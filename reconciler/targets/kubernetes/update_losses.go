@@ -29,7 +29,7 @@ type losingField struct {
 	// loses reports whether the second value loses what the first does not.
 	loses func(before, after any) bool
 	// lost is what goes with it.
-	lost func(ctx context.Context, w *World, u update) (loss.Removal, error)
+	lost func(ctx context.Context, w *Target, u update) (loss.Removal, error)
 }
 
 // update is a wanted object that differs from the live one.
@@ -92,7 +92,7 @@ func (f losingField) of(object map[string]any) any {
 
 // lost is what goes with an update by all of its fields; zero for one that loses nothing.
 // What cannot be counted is a loss.
-func (w *World) lost(ctx context.Context, u update) loss.Removal {
+func (w *Target) lost(ctx context.Context, u update) loss.Removal {
 	var all []loss.Removal
 	for _, f := range losingFields() {
 		if f.group != u.key.Group || f.kind != u.key.Kind || !f.loses(f.of(u.before), f.of(u.after)) {
@@ -110,13 +110,13 @@ func (w *World) lost(ctx context.Context, u update) loss.Removal {
 	return loss.Combine(all)
 }
 
-func lostEngine(ctx context.Context, w *World, _ update) (loss.Removal, error) {
+func lostEngine(ctx context.Context, w *Target, _ update) (loss.Removal, error) {
 	return w.lostEngine(ctx, "")
 }
 
 // lostQueue counts the nodes that the engine does not drain any more before AWS takes
 // them away: without a queue it does not hear of it, whether or not the queue stays.
-func lostQueue(ctx context.Context, w *World, u update) (loss.Removal, error) {
+func lostQueue(ctx context.Context, w *Target, u update) (loss.Removal, error) {
 	part, _, _ := unstructured.NestedFieldNoCopy(u.after, "spec", "interruptionQueue")
 	name, _, _ := unstructured.NestedString(u.after, "spec", "engine", "interruptionQueue")
 	mode, _, _ := unstructured.NestedString(u.live.Object, "spec", "engine", "mode")
@@ -136,7 +136,7 @@ func lostQueue(ctx context.Context, w *World, u update) (loss.Removal, error) {
 }
 
 // lostReplicas counts the nodes by which a static pool becomes smaller.
-func lostReplicas(ctx context.Context, w *World, u update) (loss.Removal, error) {
+func lostReplicas(ctx context.Context, w *Target, u update) (loss.Removal, error) {
 	of := karpenter.PoolLabel + "=" + u.key.Name
 	names, coming, err := karpenter.Nodes(ctx, w.api, of, of)
 	after, _ := fields.Int64(losingField{path: "spec.replicas"}.of(u.after))
@@ -149,7 +149,7 @@ func lostReplicas(ctx context.Context, w *World, u update) (loss.Removal, error)
 
 // lostOrdinals counts the claims of the pods that a StatefulSet has no more, where it has
 // them deleted: those below and above the spec.replicas ordinals from spec.ordinals.start on.
-func lostOrdinals(ctx context.Context, w *World, u update) (loss.Removal, error) {
+func lostOrdinals(ctx context.Context, w *Target, u update) (loss.Removal, error) {
 	path := []string{"spec", "persistentVolumeClaimRetentionPolicy", "whenScaled"}
 	policy, declared, _ := unstructured.NestedString(u.after, path...)
 	if !declared {
@@ -176,7 +176,7 @@ func lostOrdinals(ctx context.Context, w *World, u update) (loss.Removal, error)
 
 // lostVolume is the data of a volume that is deleted, or emptied for the next claim, as
 // soon as it has no claim.
-func lostVolume(_ context.Context, _ *World, u update) (loss.Removal, error) {
+func lostVolume(_ context.Context, _ *Target, u update) (loss.Removal, error) {
 	if policy := (losingField{path: "spec.persistentVolumeReclaimPolicy", absent: "Retain"}).of(u.after); policy == "Retain" {
 		return loss.Removal{}, nil
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/targets/internal/api"
 )
 
-// lostData says whether data goes with a claim or volume, or with a StatefulSet that
+// lostData reports whether data goes with a claim or volume, or with a StatefulSet that
 // has the claims of its pods deleted.
 func (c counting) lostData(ctx context.Context, k state.Key, live *unstructured.Unstructured) (loss.Removal, error) {
 	lost := loss.Names{}
@@ -49,7 +49,7 @@ func (c counting) lostClaims(ctx context.Context, k state.Key, live *unstructure
 
 // claimsOf are the claims of a StatefulSet's pods, by the names that Kubernetes gives
 // them: template, StatefulSet, ordinal.
-func (w *World) claimsOf(ctx context.Context, k state.Key, live *unstructured.Unstructured) (loss.Names, error) {
+func (w *Target) claimsOf(ctx context.Context, k state.Key, live *unstructured.Unstructured) (loss.Names, error) {
 	templates, _, _ := unstructured.NestedSlice(live.Object, "spec", "volumeClaimTemplates")
 	var names []string
 	for _, t := range templates {

@@ -21,12 +21,12 @@ import (
 )
 
 // adopt takes over what Want found out, and keeps what Observe did.
-func (w *World) adopt(memos map[state.Key]memo) {
+func (w *Target) adopt(memos map[state.Key]objectState) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for k, old := range w.memos {
-		if m, still := memos[k]; still && old.seen != "" {
-			m.seen, m.clientSide, m.rivals = old.seen, old.clientSide, old.rivals
+		if m, still := memos[k]; still && old.observedUID != "" {
+			m.observedUID, m.clientSide, m.rivals = old.observedUID, old.clientSide, old.rivals
 			memos[k] = m
 		}
 	}
@@ -35,7 +35,7 @@ func (w *World) adopt(memos map[state.Key]memo) {
 
 // Trim forgets the unmasked content of Secrets that Want left to Correct, which creates and
 // updates no Secret until the next Want. It is safe for concurrent use with all verbs.
-func (w *World) Trim() {
+func (w *Target) Trim() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for k, m := range w.memos {
@@ -47,7 +47,7 @@ func (w *World) Trim() {
 // Want implements targets.Target: the declared Kubernetes objects, and those that a
 // DevicePlugin stands for, as they will be sent, labelled, in their waves, without
 // what only a live object has.
-func (w *World) Want(ctx context.Context, declared state.Set) (state.Set, error) {
+func (w *Target) Want(ctx context.Context, declared state.Set) (state.Set, error) {
 	items, mistakes := declared.Items(), []state.Problem(nil)
 	if deviceplugin.Concerned(items) {
 		var err error
@@ -68,7 +68,7 @@ func (w *World) Want(ctx context.Context, declared state.Set) (state.Set, error)
 	if err := w.maskIfNeeded(ctx, mine); err != nil {
 		return state.Set{}, err
 	}
-	b := &wish{world: w, memos: map[state.Key]memo{}, origins: map[state.Key]state.Origin{}, problems: mistakes}
+	b := &itemCollector{target: w, memos: map[state.Key]objectState{}, origins: map[state.Key]state.Origin{}, problems: mistakes}
 	for _, item := range mine {
 		if err := b.add(item); err != nil {
 			return state.Set{}, err
@@ -105,7 +105,7 @@ func (w *World) Want(ctx context.Context, declared state.Set) (state.Set, error)
 
 // learn makes sure that every kind of the items is looked up, with at most one
 // question to the cluster.
-func (w *World) learn(ctx context.Context, items []state.Item) error {
+func (w *Target) learn(ctx context.Context, items []state.Item) error {
 	var definitions []map[string]any
 	for _, item := range items {
 		if item.Key.Kind == "CustomResourceDefinition" && item.Key.Group == "apiextensions.k8s.io" {
@@ -128,29 +128,29 @@ func gvkOf(item state.Item) schema.GroupVersionKind {
 	return schema.GroupVersionKind{Group: item.Key.Group, Version: item.Version, Kind: item.Key.Kind}
 }
 
-// wish collects what is wanted.
-type wish struct {
-	world    *World
+// itemCollector collects what is wanted.
+type itemCollector struct {
+	target   *Target
 	items    []state.Item
-	memos    map[state.Key]memo
+	memos    map[state.Key]objectState
 	origins  map[state.Key]state.Origin
 	problems []state.Problem
 	// uninstalled are the objects of kinds that come with our installation.
 	uninstalled []state.Item
 }
 
-func (b *wish) problem(item state.Item, format string, args ...any) {
+func (b *itemCollector) problem(item state.Item, format string, args ...any) {
 	b.problems = append(b.problems, state.Problem{Origin: item.Origin, Message: fmt.Sprintf(format, args...)})
 }
 
 // add takes one declared object. Its error is the cluster's, not the user's.
-func (b *wish) add(item state.Item) error {
-	kind, known, err := b.world.kinds.Find(gvkOf(item))
+func (b *itemCollector) add(item state.Item) error {
+	kind, known, err := b.target.kinds.Find(gvkOf(item))
 	if err != nil {
 		return err
 	}
 	if !known {
-		versions := b.world.kinds.Versions(item.Key.Group, item.Key.Kind)
+		versions := b.target.kinds.Versions(item.Key.Group, item.Key.Kind)
 		if len(versions) == 0 && slices.Contains(installedGroups(), item.Key.Group) {
 			b.uninstalled = append(b.uninstalled, item)
 			return nil
@@ -174,7 +174,7 @@ func (b *wish) add(item state.Item) error {
 	}
 	metadata, _ := item.Object["metadata"].(map[string]any)
 	labels, _ := metadata["labels"].(map[string]any)
-	if inventory.Reserved(b.world.cfg.Namespace, item.Key, labels) || b.world.mask.owns(item.Key) {
+	if inventory.Reserved(b.target.cfg.Namespace, item.Key, labels) || b.target.mask.owns(item.Key) {
 		b.problem(item, "%s is where Poolwright keeps an inventory; choose another name, without the label %s", item.Key, inventory.Label)
 		return nil
 	}
@@ -183,7 +183,7 @@ func (b *wish) add(item state.Item) error {
 		return nil
 	}
 	b.origins[item.Key] = item.Origin
-	if revealed, err := b.world.reveal(item); err == nil {
+	if revealed, err := b.target.reveal(item); err == nil {
 		item.Object = revealed
 	} else if class, _, _ := state.Classify(err); class == state.Fix {
 		b.problem(item, "%s: %v", item.Key, err)
@@ -191,7 +191,7 @@ func (b *wish) add(item state.Item) error {
 	} else {
 		return fmt.Errorf("preparing %s: %w", item.Key, err)
 	}
-	item.Object = b.world.clean(item)
+	item.Object = b.target.clean(item)
 	item.Wave, item.Shrink = wave(item.Key, item.Object), kinds.Shrink(item.Key.Group, item.Key.Kind)
 	item.Removal, item.Live, item.Owner, item.Applied = loss.Removal{}, state.Identity{}, owner.Reference{}, ""
 	b.items = append(b.items, item)
@@ -222,7 +222,7 @@ func stripped(annotation string) bool {
 }
 
 // clean copies an object without what only a live one has, and labels it.
-func (w *World) clean(item state.Item) map[string]any {
+func (w *Target) clean(item state.Item) map[string]any {
 	out := maps.Clone(item.Object)
 	delete(out, "status")
 	metadata, _ := out["metadata"].(map[string]any)
@@ -264,7 +264,7 @@ func (w *World) clean(item state.Item) map[string]any {
 
 // reveal is a declared object as it is sent. Only a Secret may hold marks: what is
 // revealed is masked before anybody sees it.
-func (w *World) reveal(item state.Item) (map[string]any, error) {
+func (w *Target) reveal(item state.Item) (map[string]any, error) {
 	if w.cfg.Reveal == nil || w.cfg.Review || !isSecret(item.Key) {
 		return item.Object, nil
 	}

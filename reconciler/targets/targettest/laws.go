@@ -15,13 +15,13 @@ import (
 )
 
 func wantIsPure(s *suite) {
-	before, err := json.Marshal(s.world.Things.Items())
+	before, err := json.Marshal(s.fixture.Things.Items())
 	if err != nil {
 		s.Fatal(err)
 	}
-	once := s.want(s.world.Things)
-	s.equalSets("the second Want differs", s.want(s.world.Things), once)
-	after, err := json.Marshal(s.world.Things.Items())
+	once := s.want(s.fixture.Things)
+	s.equalSets("the second Want differs", s.want(s.fixture.Things), once)
+	after, err := json.Marshal(s.fixture.Things.Items())
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -32,20 +32,20 @@ func wantIsPure(s *suite) {
 
 func wantIsModest(s *suite) {
 	foreign := state.Item{Key: state.Key{Target: "somewhere-else", Kind: "Thing", Name: "foreign"}, Version: "v1", Object: map[string]any{}}
-	all := state.NewSet(append(s.world.Things.Items(), foreign)...)
-	s.equalSets("another world's thing made a difference", s.want(all), s.want(s.world.Things))
+	all := state.NewSet(append(s.fixture.Things.Items(), foreign)...)
+	s.equalSets("another world's thing made a difference", s.want(all), s.want(s.fixture.Things))
 }
 
 func startsEmpty(s *suite) {
-	p := s.plan(s.world.Things)
-	if n := p.Count(plan.Create); n != len(p.Changes) || n < s.want(s.world.Things).Len() {
+	p := s.plan(s.fixture.Things)
+	if n := p.Count(plan.Create); n != len(p.Changes) || n < s.want(s.fixture.Things).Len() {
 		s.Errorf("the first plan does not just create: %s", describe(p))
 	}
 }
 
 func observeIsPure(s *suite) {
-	s.apply(s.plan(s.world.Things))
-	wanted := s.want(s.world.Things)
+	s.apply(s.plan(s.fixture.Things))
+	wanted := s.want(s.fixture.Things)
 	once := s.observe(wanted)
 	s.equalSets("the second Observe differs", s.observe(wanted), once)
 	for _, item := range once.Items() {
@@ -56,13 +56,13 @@ func observeIsPure(s *suite) {
 }
 
 func settles(s *suite) {
-	s.apply(s.plan(s.world.Things))
-	s.settled(s.world.Things)
+	s.apply(s.plan(s.fixture.Things))
+	s.noChanges(s.fixture.Things)
 }
 
 func revises(s *suite) {
-	s.apply(s.plan(s.world.Things))
-	p := s.plan(s.world.Revised)
+	s.apply(s.plan(s.fixture.Things))
+	p := s.plan(s.fixture.Revised)
 	if p.Empty() || p.Count(plan.Delete) > 0 {
 		s.Fatalf("the revision's plan: %s", describe(p))
 	}
@@ -75,40 +75,40 @@ func revises(s *suite) {
 		}
 	}
 	s.apply(p)
-	s.settled(s.world.Revised)
-	s.apply(s.plan(s.world.Things))
-	s.settled(s.world.Things)
+	s.noChanges(s.fixture.Revised)
+	s.apply(s.plan(s.fixture.Things))
+	s.noChanges(s.fixture.Things)
 }
 
 func undoesEdits(s *suite) {
-	s.apply(s.plan(s.world.Things))
+	s.apply(s.plan(s.fixture.Things))
 	k := s.first().Key
-	s.world.Edit(s.T, k)
-	c := s.only(s.plan(s.world.Things), plan.Update, k)
+	s.fixture.Edit(s.T, k)
+	c := s.only(s.plan(s.fixture.Things), plan.Update, k)
 	if len(c.Fields) == 0 || c.Before.Live.UID == "" || !c.Drift {
 		s.Errorf("the edit was seen as %d fields of %+v, drift %v", len(c.Fields), c.Before.Live, c.Drift)
 	}
-	s.apply(s.plan(s.world.Things))
-	s.settled(s.world.Things)
-	s.world.Edit(s.T, k)
+	s.apply(s.plan(s.fixture.Things))
+	s.noChanges(s.fixture.Things)
+	s.fixture.Edit(s.T, k)
 	s.restart()
-	s.only(s.plan(s.world.Things), plan.Update, k)
+	s.only(s.plan(s.fixture.Things), plan.Update, k)
 }
 
 func undoesRemovals(s *suite) {
-	s.apply(s.plan(s.world.Things))
+	s.apply(s.plan(s.fixture.Things))
 	k := s.first().Key
-	s.world.Remove(s.T, k)
-	c := s.only(s.plan(s.world.Things), plan.Create, k)
+	s.fixture.Remove(s.T, k)
+	c := s.only(s.plan(s.fixture.Things), plan.Create, k)
 	if !c.Drift {
 		s.Error("a removal by hand is not known as drift")
 	}
-	s.apply(s.plan(s.world.Things))
-	s.settled(s.world.Things)
+	s.apply(s.plan(s.fixture.Things))
+	s.noChanges(s.fixture.Things)
 }
 
 func prunes(s *suite) {
-	s.apply(s.plan(s.world.Things))
+	s.apply(s.plan(s.fixture.Things))
 	k := s.first().Key
 	rest := s.without(k)
 	s.deletes(s.plan(rest), rest, k)
@@ -118,48 +118,48 @@ func prunes(s *suite) {
 		s.Error("the deletion names no incarnation")
 	}
 	s.apply(s.plan(rest))
-	s.settled(rest)
+	s.noChanges(rest)
 }
 
 func sparesSuccessors(s *suite) {
-	if s.world.Replace == nil {
+	if s.fixture.Replace == nil {
 		s.Skip("names cannot be used again in this world")
 	}
-	s.apply(s.plan(s.world.Things))
+	s.apply(s.plan(s.fixture.Things))
 	k := s.first().Key
 	rest := s.without(k)
 	p := s.plan(rest)
 	c := s.deletes(p, rest, k)
 	s.begin(p)
-	s.world.Replace(s.T, k)
+	s.fixture.Replace(s.T, k)
 	if err := s.target.Correct(s.Context(), c); !isChanged(err) {
 		s.Errorf("deleting a predecessor returned %v", err)
 	}
 	s.end(p)
-	wanted := s.want(s.world.Things)
+	wanted := s.want(s.fixture.Things)
 	if live, found := s.observe(wanted).Get(k); !found || live.Object == nil {
 		s.Error("the successor is gone")
 	}
 	// The others that went with it are still to be deleted.
 	s.apply(s.plan(rest))
-	s.settled(rest)
+	s.noChanges(rest)
 }
 
 func forgivesTheGone(s *suite) {
-	s.apply(s.plan(s.world.Things))
+	s.apply(s.plan(s.fixture.Things))
 	k := s.first().Key
 	rest := s.without(k)
 	p := s.plan(rest)
-	s.world.Remove(s.T, k)
+	s.fixture.Remove(s.T, k)
 	s.apply(p)
-	s.settled(rest)
+	s.noChanges(rest)
 }
 
 func goesOn(s *suite) {
 	if _, ok := s.target.(targets.Recorder); !ok {
 		s.Skip("this world keeps no inventory")
 	}
-	s.apply(s.plan(s.world.Things))
+	s.apply(s.plan(s.fixture.Things))
 	k := s.first().Key
 	rest := s.without(k)
 	p := s.plan(rest)
@@ -184,21 +184,21 @@ func goesOn(s *suite) {
 		s.allows(s.deletes(p, rest, k), allowed)
 	}
 	// Wanted again, it stays, and its next deletion is another.
-	s.apply(s.plan(s.world.Revised))
-	s.settled(s.world.Revised)
+	s.apply(s.plan(s.fixture.Revised))
+	s.noChanges(s.fixture.Revised)
 	for _, c := range s.plan(rest).Changes {
 		if c.Action == plan.Delete && c.Before.Allowed != nil {
 			s.Error("a deletion that was taken back is taken for allowed")
 		}
 	}
-	s.apply(s.plan(s.world.Things))
+	s.apply(s.plan(s.fixture.Things))
 	s.begin(s.plan(rest))
 	s.restart()
 	if s.deletes(s.plan(rest), rest, k).Before.Allowed == nil {
 		s.Error("a deletion that was begun is not known as allowed")
 	}
 	// So it is when what is wanted again differs, and the change of it is held.
-	s.end(s.plan(s.world.Revised))
+	s.end(s.plan(s.fixture.Revised))
 	s.restart()
 	if s.deletes(s.plan(rest), rest, k).Before.Allowed != nil {
 		s.Error("a deletion that was taken back while changes are held is taken for allowed")
@@ -211,10 +211,10 @@ func goesOn(s *suite) {
 func withdraws(s *suite, rest state.Set, k state.Key) {
 	s.Helper()
 	for name, withdraw := range map[string]bool{"it is stored": true, "the control: it is not": false} {
-		s.apply(s.plan(s.world.Things))
+		s.apply(s.plan(s.fixture.Things))
 		s.begin(s.plan(rest))
 		s.restart()
-		s.plan(s.world.Things)
+		s.plan(s.fixture.Things)
 		if withdraw {
 			if err := s.target.(targets.Withdrawer).Withdraw(s.Context()); err != nil {
 				s.Fatal(err)
@@ -240,35 +240,35 @@ func (s *suite) allows(c plan.Change, want loss.Allowance) {
 }
 
 func forgetsIntents(s *suite) {
-	s.begin(s.plan(s.world.Things))
+	s.begin(s.plan(s.fixture.Things))
 	s.restart()
 	if p := s.plan(state.Set{}); !p.Empty() {
 		s.Errorf("an intent alone is taken for a thing: %s", describe(p))
 	}
 	s.restart()
-	s.apply(s.plan(s.world.Things))
-	s.settled(s.world.Things)
+	s.apply(s.plan(s.fixture.Things))
+	s.noChanges(s.fixture.Things)
 }
 
 func findsTheUnrecorded(s *suite) {
-	p := s.plan(s.world.Things)
+	p := s.plan(s.fixture.Things)
 	s.begin(p)
 	s.correct(p)
 	s.restart()
 	if n := s.plan(state.Set{}).Count(plan.Delete); n != len(p.Changes) {
 		s.Errorf("%d things were made, %d are known", len(p.Changes), n)
 	}
-	s.apply(s.plan(s.world.Things))
-	s.settled(s.world.Things)
+	s.apply(s.plan(s.fixture.Things))
+	s.noChanges(s.fixture.Things)
 }
 
 func concludesNothing(s *suite) {
-	s.apply(s.plan(s.world.Things))
-	wanted := s.want(s.world.Things)
+	s.apply(s.plan(s.fixture.Things))
+	wanted := s.want(s.fixture.Things)
 	ctx, cancel := context.WithCancel(s.Context())
 	cancel()
 	if observed, err := s.target.Observe(ctx, wanted); err == nil {
 		s.Errorf("a stopped Observe returned %d things and no error", observed.Len())
 	}
-	s.settled(s.world.Things)
+	s.noChanges(s.fixture.Things)
 }

@@ -1,7 +1,7 @@
 // Package targettest is the conformance suite that every Target passes: what
-// the reconciler relies on, whatever the world behind the three verbs.
+// the reconciler relies on, whatever the target behind the three verbs.
 //
-// It refuses to know any world: a Harness brings the things to declare and the
+// It refuses to know any target: a Harness brings the things to declare and the
 // hand that spoils them. Start reading at Run.
 package targettest
 
@@ -19,11 +19,11 @@ import (
 	"github.com/poolwright/poolwright/reconciler/targets"
 )
 
-// Harness makes a fresh world for each test of the suite.
-type Harness func(t *testing.T) World
+// Harness makes a fresh target for each test of the suite.
+type Harness func(t *testing.T) Fixture
 
-// World is one world under test, empty of the things that it declares.
-type World struct {
+// Fixture is one target under test, empty of the things that it declares.
+type Fixture struct {
 	// Connect returns a Target with no memory of its own, as a new process
 	// would make it. All of them serve the same owner.
 	Connect func(t *testing.T) targets.Target
@@ -70,7 +70,7 @@ func Run(t *testing.T, harness Harness) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			w := harness(t)
-			s := &suite{T: t, world: w, target: w.Connect(t)}
+			s := &suite{T: t, fixture: w, target: w.Connect(t)}
 			if n := s.want(w.Things).Len(); n < 3 {
 				t.Fatalf("the harness declares what becomes %d things, the suite needs three", n)
 			}
@@ -110,11 +110,11 @@ func Plan(t testing.TB, target targets.Target, declared state.Set) plan.Plan {
 // suite is one test at work.
 type suite struct {
 	*testing.T
-	world  World
-	target targets.Target
+	fixture Fixture
+	target  targets.Target
 }
 
-func (s *suite) restart() { s.target = s.world.Connect(s.T) }
+func (s *suite) restart() { s.target = s.fixture.Connect(s.T) }
 
 func (s *suite) want(declared state.Set) state.Set {
 	s.Helper()
@@ -186,8 +186,8 @@ func (s *suite) apply(p plan.Plan) {
 	s.end(p)
 }
 
-// settled fails unless nothing differs, now and for a process without memory.
-func (s *suite) settled(declared state.Set) {
+// noChanges fails unless nothing differs, now and for a process without memory.
+func (s *suite) noChanges(declared state.Set) {
 	s.Helper()
 	for _, who := range []string{"the same process", "a new process"} {
 		if p := s.plan(declared); !p.Empty() {
@@ -200,16 +200,16 @@ func (s *suite) settled(declared state.Set) {
 // first is the first thing, as it is wanted.
 func (s *suite) first() state.Item {
 	s.Helper()
-	return s.want(s.world.Things).Items()[0]
+	return s.want(s.fixture.Things).Items()[0]
 }
 
 // without is what is declared but for one thing.
 func (s *suite) without(k state.Key) state.Set {
-	if s.world.Without != nil {
-		return s.world.Without(k)
+	if s.fixture.Without != nil {
+		return s.fixture.Without(k)
 	}
 	var keep []state.Item
-	for _, item := range s.world.Things.Items() {
+	for _, item := range s.fixture.Things.Items() {
 		if item.Key.Kind != k.Kind || item.Key.Name != k.Name {
 			keep = append(keep, item)
 		}
@@ -232,7 +232,7 @@ func (s *suite) deletes(p plan.Plan, rest state.Set, k state.Key) plan.Change {
 	s.Helper()
 	keep := s.want(rest)
 	gone := 0
-	for _, item := range s.want(s.world.Things).Items() {
+	for _, item := range s.want(s.fixture.Things).Items() {
 		if _, stays := keep.Get(item.Key); !stays {
 			gone++
 		}

@@ -1,6 +1,6 @@
 // Package api is the thin layer of requests to one API server: paged lists,
 // server-side apply, deletions with preconditions, watches, and errors that
-// say what a person can do.
+// are what a person can do.
 //
 // It refuses any memory of what it saw, and client-side rate limits but those that
 // somebody asks for: the API server's own priority and fairness decides. Start reading
@@ -146,7 +146,7 @@ func (c *Client) Watch(ctx context.Context, r Ref, selector, version string, sec
 	})
 }
 
-// ApplyOptions say how to apply.
+// ApplyOptions are how to apply.
 type ApplyOptions struct {
 	// Force takes fields from other managers.
 	Force bool

@@ -13,7 +13,7 @@ import (
 const cut = "***"
 
 // plainValue is the length in bytes up to which a repeated string is shown: a
-// name or a wrong enum value tells the user what to mend.
+// name or a wrong enum value shows the user what to mend.
 const plainValue = 64
 
 // quietly is an answer's message without the parts of the object that the API
@@ -77,7 +77,7 @@ func immutable(dumped string) string {
 	return ""
 }
 
-// repeatedValue measures the value at the start of text, and tells whether it
+// repeatedValue measures the value at the start of text, and reports whether it
 // may be shown. It returns -1 for a value whose end is not known.
 func repeatedValue(text string) (n int, plain bool) {
 	switch {

@@ -35,7 +35,7 @@ func Refused(doing string, err error, secret bool) error {
 		}
 		return state.Fail(state.Retry, "Changed", fmt.Errorf("%s: %w", doing, targets.ErrChanged))
 	case strings.Contains(answer.Message, untyped):
-		return state.Fail(state.Fix, "Invalid", &answered{fmt.Sprintf("%s: %s", doing, why), targets.ErrSchema})
+		return state.Fail(state.Fix, "Invalid", &describedError{fmt.Sprintf("%s: %s", doing, why), targets.ErrSchema})
 	case apierrors.IsInvalid(err) || apierrors.IsBadRequest(err):
 		reason := "Invalid"
 		if strings.Contains(answer.Message, "immutable") {
@@ -48,25 +48,25 @@ func Refused(doing string, err error, secret bool) error {
 		return state.Failf(state.Retry, "Forbidden", "%s: %s", doing, why)
 	case apierrors.IsTooManyRequests(err):
 		// Each request waited as long as the server said, ten times.
-		return state.Fail(state.Retry, "TooManyRequests", &answered{fmt.Sprintf("%s: %s", doing, why), err})
+		return state.Fail(state.Retry, "TooManyRequests", &describedError{fmt.Sprintf("%s: %s", doing, why), err})
 	case apierrors.IsNotFound(err):
-		return state.Fail(state.Retry, "NotFound", &answered{fmt.Sprintf("%s: %s", doing, why), err})
+		return state.Fail(state.Retry, "NotFound", &describedError{fmt.Sprintf("%s: %s", doing, why), err})
 	}
-	return &answered{fmt.Sprintf("%s: %s", doing, why), err}
+	return &describedError{fmt.Sprintf("%s: %s", doing, why), err}
 }
 
 // untyped starts what the API server says, with code 500, about an applied
 // object that does not fit its schema.
 const untyped = "failed to create typed patch object"
 
-// answered is an error with our words that still answers errors.As.
-type answered struct {
+// describedError is an error with our words that still answers errors.As.
+type describedError struct {
 	text  string
 	cause error
 }
 
-func (a *answered) Error() string { return a.text }
-func (a *answered) Unwrap() error { return a.cause }
+func (a *describedError) Error() string { return a.text }
+func (a *describedError) Unwrap() error { return a.cause }
 
 // quoted matches the value that the API server repeats in front of what is
 // wrong with it.

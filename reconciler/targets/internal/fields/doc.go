@@ -1,4 +1,4 @@
-// Package fields reads server-side apply's ownership of fields, and tells with
+// Package fields reads server-side apply's ownership of fields, and reports with
 // it what of a live object is ours, whether that moved, and how to show the
 // difference between live and Git.
 //

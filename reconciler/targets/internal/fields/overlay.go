@@ -72,7 +72,7 @@ func Without(object, keep map[string]any, t Tree) map[string]any {
 }
 
 // Unclaimed lists the fields of wanted, as plain paths, that the tree does not
-// own: an apply would change nothing but make them ours. Lists are looked at
+// own: an apply would change nothing but make them ours. Lists are read
 // as a whole.
 func Unclaimed(wanted map[string]any, t Tree) []string {
 	var out []string

@@ -8,7 +8,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
-// Print is what must be remembered of a live object to tell later, without a
+// Print is what must be remembered of a live object to report later, without a
 // request, whether anything of ours has moved.
 type Print struct {
 	// UID is the incarnation.
@@ -24,13 +24,13 @@ type Print struct {
 	Spec string
 }
 
-// Options say how an object is to be judged.
+// Options are how an object is to be judged.
 type Options struct {
 	// Manager is the field manager that is us.
 	Manager string
-	// Whole says that the whole spec is ours, not only what we applied.
+	// Whole reports that the whole spec is ours, not only what we applied.
 	Whole bool
-	// Scaled says that spec.replicas belongs to an autoscaler.
+	// Scaled reports that spec.replicas belongs to an autoscaler.
 	Scaled bool
 	// Secret replaces state.Hash where values must not be guessable from
 	// their hash; nil otherwise.

@@ -9,8 +9,8 @@ import (
 )
 
 // Project writes the live object in the words of the wanted one: where a
-// correction would change nothing, it says what is wanted; where it would,
-// it says what is live. So that comparing the result with wanted shows exactly
+// correction would change nothing, it is what is wanted; where it would,
+// it is what is live. So that comparing the result with wanted shows exactly
 // what a correction changes, "live → Git", without the noise of defaults,
 // quantities and other managers' fields.
 //

@@ -216,7 +216,7 @@ func Decode(targetName, text string) (records []Record, shards int, err error) {
 	return out, d.Shards, nil
 }
 
-// FormatError says that a newer Poolwright wrote the inventory.
+// FormatError reports that a newer Poolwright wrote the inventory.
 type FormatError struct{ Format int }
 
 // Error names the format.

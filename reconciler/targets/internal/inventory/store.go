@@ -26,7 +26,7 @@ const Label = "poolwright.dev/inventory"
 // dataKey is the ConfigMaps' only key.
 const dataKey = "records.json"
 
-// Place says where an inventory is stored.
+// Place is where an inventory is stored.
 type Place struct {
 	// Target is put into the records' keys.
 	Target string
@@ -58,8 +58,8 @@ type Store struct {
 
 	io     sync.Mutex // held while loading or saving
 	shards []shard
-	// lost says that a shard was missing or unreadable, and nothing has been
-	// written since: whoever was told may have failed to search by labels.
+	// lost reports that a shard was missing or unreadable, and nothing has been
+	// written since: whoever was informed may have failed to search by labels.
 	lost bool
 
 	mu      sync.RWMutex
@@ -94,7 +94,7 @@ func (s *Store) Load(ctx context.Context) (complete bool, err error) {
 }
 
 // unmoved reports whether the ConfigMaps are certainly as we last saw them;
-// their metadata alone tells.
+// their metadata alone reports.
 func (s *Store) unmoved(ctx context.Context) bool {
 	if len(s.shards) == 0 {
 		return false
@@ -128,7 +128,7 @@ func (s *Store) read(ctx context.Context) (complete bool, err error) {
 
 // adopt takes over what was found.
 func (s *Store) adopt(found map[int]shard) (complete bool, err error) {
-	size, base := len(s.shards), s.seen()
+	size, base := len(s.shards), s.observed()
 	complete = true
 	if s.place.ReadOnly {
 		s.mu.Lock()
@@ -189,8 +189,8 @@ func same(a, b Record) bool {
 	return allowed && a == b
 }
 
-// seen are the records of the shards as we last saw them.
-func (s *Store) seen() map[state.Key]Record {
+// observed are the records of the shards as we last saw them.
+func (s *Store) observed() map[state.Key]Record {
 	out := map[state.Key]Record{}
 	for _, sh := range s.shards {
 		records, _, err := Decode(s.place.Target, sh.content)

@@ -17,13 +17,13 @@ import (
 	"github.com/poolwright/poolwright/reconciler/targets/internal/inventory"
 )
 
-// Name is the Target in the keys of this world's items.
+// Name is the Target in the keys of this target's items.
 const Name = "aws"
 
-// Config says how AWS is reached, and for which Sync.
+// Config is how AWS is reached, and for which Sync.
 type Config struct {
 	// AWS makes the SDK's configuration for a region: credentials, endpoint.
-	// Retries and time limits are the World's.
+	// Retries and time limits are the Target's.
 	AWS func(ctx context.Context, region string) (sdk.Config, error)
 	// REST reaches the API server that keeps the inventory.
 	REST *rest.Config
@@ -40,10 +40,10 @@ type Config struct {
 	// Log gets one line for each thing worth knowing; the zero value is
 	// silent.
 	Log logr.Logger
-	// Tell is called after each complete observation, and after corrections;
+	// OnStatus is called after each complete observation, and after corrections;
 	// may be nil. It should return soon.
-	Tell func(Status)
-	// Check finds mistakes in the declared Cluster object beyond the World's
+	OnStatus func(Status)
+	// Check finds mistakes in the declared Cluster object beyond the Target's
 	// own, such as those that its schema sees; may be nil.
 	Check func(cluster state.Item) []state.Problem
 	// Live returns the name of the live Cluster that decides, the oldest, and what its status
@@ -55,24 +55,24 @@ type Config struct {
 	Poll time.Duration
 }
 
-// World is the AWS side of one Sync's Cluster. Want must have been called
+// Target is the AWS side of one Sync's Cluster. Want must have been called
 // before its items are observed or corrected. It is safe for concurrent use.
-type World struct {
-	cfg   Config
-	api   *api.Client
-	store *inventory.Store
-	kinds table
-	lines *lines
-	tale  *tale
+type Target struct {
+	cfg    Config
+	api    *api.Client
+	store  *inventory.Store
+	kinds  table
+	lines  *lines
+	status *statusReporter
 
 	polling sync.Mutex // held by one poll at a time
 
 	mu sync.Mutex
-	// wish is what Want read last.
-	wish wish
-	// seen is the wish of the last complete observation: what Watch looks at.
-	seen wish
-	past past
+	// desired is what Want read last.
+	desired desiredState
+	// lastValid is the wish of the last complete observation: what Watch reads.
+	lastValid desiredState
+	past      past
 	// review is nil but for who answers people that may not read the account.
 	review *review
 }
@@ -82,7 +82,7 @@ type past struct {
 	// applying is true between Begin and End: what differs then is on its way.
 	applying bool
 	// good is the last wish that had no mistake.
-	good wish
+	good desiredState
 	// asked is true when Want was called since the last observation.
 	asked bool
 	// recalled is true when Live has been asked.
@@ -99,15 +99,15 @@ type past struct {
 // defaultPoll is how often drift is looked for.
 const defaultPoll = 5 * time.Minute
 
-// NewReview makes a World for who answers people that may not read the account: AWS is
+// NewReview makes a Target for who answers people that may not read the account: AWS is
 // asked about what is in the inventory, and about what is only compared where the revision
 // that a review starts from compares it. It sends no request, and is not to correct.
-func NewReview(cfg Config) (*World, error) { return create(cfg, &review{}) }
+func NewReview(cfg Config) (*Target, error) { return create(cfg, &review{}) }
 
-// New makes a World. It sends no request.
-func New(cfg Config) (*World, error) { return create(cfg, nil) }
+// New makes a Target. It sends no request.
+func New(cfg Config) (*Target, error) { return create(cfg, nil) }
 
-func create(cfg Config, of *review) (*World, error) {
+func create(cfg Config, of *review) (*Target, error) {
 	if cfg.AWS == nil || cfg.REST == nil || cfg.Sync == "" || cfg.Namespace == "" {
 		return nil, fmt.Errorf("making the AWS world: AWS, REST, Sync and Namespace must be set")
 	}
@@ -120,12 +120,14 @@ func create(cfg Config, of *review) (*World, error) {
 	if cfg.Poll <= 0 {
 		cfg.Poll = defaultPoll
 	}
-	client, err := api.New(cfg.REST, v1alpha1.FieldManager, silent{}, nil)
+	// The API server's warnings are dropped: nothing is sent but ConfigMaps, and read but them
+	// and what Karpenter runs.
+	client, err := api.New(cfg.REST, v1alpha1.FieldManager, rest.NoWarnings{}, nil)
 	if err != nil {
 		return nil, err
 	}
-	w := &World{
-		cfg: cfg, api: client, kinds: kinds(), tale: newTale(cfg.Clock), review: of,
+	w := &Target{
+		cfg: cfg, api: client, kinds: kinds(), status: newStatusReporter(cfg.Clock), review: of,
 		store: inventory.NewStore(client, inventory.Place{
 			Target: Name, Namespace: cfg.Namespace,
 			Prefix: inventory.Short(cfg.Sync, 200) + "-inventory-aws", Value: inventory.Short(cfg.Sync, 63),
@@ -136,26 +138,20 @@ func create(cfg Config, of *review) (*World, error) {
 	return w, nil
 }
 
-// silent drops the API server's warnings: nothing is sent but ConfigMaps, and read but
-// them and what Karpenter runs.
-type silent struct{}
-
-func (silent) HandleWarningHeaderWithContext(context.Context, int, string, string) {}
-
 // current is the wish that the verbs go by: the last, or where that one could
 // not be read, the one before which still is what Watch looks after.
-func (w *World) current() wish {
+func (w *Target) current() desiredState {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.wish.Region == "" {
-		return w.seen
+	if w.desired.Region == "" {
+		return w.lastValid
 	}
-	return w.wish
+	return w.desired
 }
 
 // Forget deletes the inventory; what AWS holds stays, with its tags, and
 // belongs to nobody.
-func (w *World) Forget(ctx context.Context) error {
+func (w *Target) Forget(ctx context.Context) error {
 	if _, err := w.store.Load(ctx); err != nil {
 		return err
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/targets/kubernetes/internal/kinds"
 )
 
-// This file tells what is not there from what could not be seen.
+// This file distinguishes what is not there from what could not be observed.
 
 // givesUp reports whether nothing is wanted any more. What is left out of such
 // an observation may be forgotten for ever.
@@ -36,11 +36,11 @@ func (o *observation) notServed(ctx context.Context, kind listing, cause error) 
 		return // Some kinds are announced and never served.
 	}
 	if !kind.Promised {
-		if err := o.world.kinds.Refresh(ctx); err != nil {
+		if err := o.target.kinds.Refresh(ctx); err != nil {
 			o.fail(err)
 			return
 		}
-		if now, ok, err := o.world.kinds.Find(kind.GroupVersionKind); err != nil || ok && !now.Promised {
+		if now, ok, err := o.target.kinds.Find(kind.GroupVersionKind); err != nil || ok && !now.Promised {
 			// The cluster contradicts itself, as it does for a moment when
 			// definitions come and go.
 			o.fail(refused)
@@ -68,7 +68,7 @@ func (o *observation) unknown(ctx context.Context, gvk schema.GroupVersionKind, 
 }
 
 func (o *observation) get(ctx context.Context, s seekOne) {
-	live, err := o.world.api.Get(ctx, api.Ref{Resource: s.kind.GVR(), Namespace: s.rec.Key.Namespace, Name: s.rec.Key.Name})
+	live, err := o.target.api.Get(ctx, api.Ref{Resource: s.kind.GVR(), Namespace: s.rec.Key.Namespace, Name: s.rec.Key.Name})
 	switch {
 	case notServed(err):
 		o.unknown(ctx, s.kind.GroupVersionKind, s.kind, []inventory.Record{s.rec})
@@ -85,9 +85,9 @@ func (o *observation) get(ctx context.Context, s seekOne) {
 
 // absent notes that an object is not there.
 func (o *observation) absent(k state.Key) {
-	rec, known := o.world.store.Get(k)
+	rec, known := o.target.store.Get(k)
 	if _, wanted := o.wanted.Get(k); !wanted {
-		o.world.store.Forget(k)
+		o.target.store.Forget(k)
 		return
 	}
 	if known && rec.Desired != "" {
@@ -96,15 +96,15 @@ func (o *observation) absent(k state.Key) {
 }
 
 // unseen reports wanted objects that we may not read as differing, so that
-// they are tried and the refusal is told. Others stay recorded for a better
+// they are tried and the refusal is reported. Others stay recorded for a better
 // day; where everything is given up there is none, and it is an error.
 func (o *observation) unseen(records []inventory.Record, err error) {
 	for _, r := range records {
 		if item, wanted := o.wanted.Get(r.Key); wanted {
-			rec, _ := o.world.store.Get(r.Key)
+			rec, _ := o.target.store.Get(r.Key)
 			found := state.Item{Key: item.Key, Version: item.Version, Wave: item.Wave, Applied: rec.Desired}
 			found.Unreadable = err.Error()
-			found.Object = remark(item.Object, "unreadable: "+found.Unreadable)
+			found.Object = withRemark(item.Object, "unreadable: "+found.Unreadable)
 			o.add(found)
 		} else if o.givesUp() {
 			o.fail(fmt.Errorf("%s is recorded as ours and cannot be seen: %w", r.Key, err))

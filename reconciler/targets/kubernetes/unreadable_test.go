@@ -22,7 +22,7 @@ func TestNothingIsGivenUpThatCannotBeSeen(t *testing.T) {
 	everything := []string{"delete ConfigMap/$NS/settings", "delete Secret/$NS/token", "delete Deployment.apps/$NS/web"}
 	tests := []struct {
 		name string
-		// lost says that the inventory is gone.
+		// lost reports that the inventory is gone.
 		lost  bool
 		code  int
 		fails bool

@@ -24,57 +24,57 @@ type Status struct {
 	// Cluster is the Cluster object's name.
 	Cluster string
 	// AWS is what was last found; its zero value where nothing is asked of AWS.
-	// With a mistake in the declaration it says that the Cluster itself is
+	// With a mistake in the declaration it reports that the Cluster itself is
 	// unknown, and ObservedAt may then be zero.
 	AWS v1alpha1.AWSStatus
 }
 
-// tale is what there is to tell of AWS. It remembers since when a thing is
+// statusReporter is what there is to report of AWS. It remembers since when a thing is
 // unknown, over any number of looks.
-type tale struct {
+type statusReporter struct {
 	clock clock.Clock
 
 	mu          sync.Mutex
 	cluster     string
 	at          time.Time
 	differences map[state.Key]string
-	unknown     map[state.Key]mystery
+	unknown     map[state.Key]unknownResource
 	quotas      []v1alpha1.Quota
-	// since is when an earlier process found unknown what nobody has seen
+	// since is when an earlier process found unknown what nobody has observed
 	// known since, by what reports call it.
 	since map[string]time.Time
-	// untold is true when something has changed since the last telling.
-	untold bool
+	// changed is true when something has changed since the last telling.
+	changed bool
 }
 
-// mystery is a thing of which nothing is known.
-type mystery struct {
+// unknownResource is a thing of which nothing is known.
+type unknownResource struct {
 	reason string
 	since  time.Time
 }
 
-func newTale(c clock.Clock) *tale {
-	return &tale{clock: c, differences: map[state.Key]string{}, unknown: map[state.Key]mystery{}}
+func newStatusReporter(c clock.Clock) *statusReporter {
+	return &statusReporter{clock: c, differences: map[state.Key]string{}, unknown: map[state.Key]unknownResource{}}
 }
 
 // observed takes over a complete look, or with all false one at the wanted
 // things alone.
-func (t *tale) observed(m wish, p plan.Plan, sights map[state.Key]sighting, all bool) {
+func (t *statusReporter) observed(m desiredState, p plan.Plan, sights map[state.Key]liveResource, all bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := t.clock.Now()
-	t.untold = true
+	t.changed = true
 	t.cluster = cmp.Or(m.object, t.cluster)
 	switch {
 	case m.wanted.Len() > 0 || len(sights) > 0:
 		t.at = now
-	case m.doubt == "":
+	case m.mistake == "":
 		t.at = time.Time{} // Nothing is asked of AWS.
 	}
 	old, differences := t.unknown, t.differences
-	t.unknown, t.differences = map[state.Key]mystery{}, map[state.Key]string{}
+	t.unknown, t.differences = map[state.Key]unknownResource{}, map[state.Key]string{}
 	if !all {
-		// What was not looked at is as it was told last.
+		// What was not read is as it was reported last.
 		for k, v := range old {
 			if _, wanted := m.wanted.Get(k); !wanted {
 				t.unknown[k] = v
@@ -93,7 +93,7 @@ func (t *tale) observed(m wish, p plan.Plan, sights map[state.Key]sighting, all 
 		} else if before, known := t.since[u.Key.String()]; known {
 			since = before
 		}
-		t.unknown[u.Key] = mystery{reason: u.Reason, since: since}
+		t.unknown[u.Key] = unknownResource{reason: u.Reason, since: since}
 	}
 	for _, c := range p.Changes {
 		t.differences[c.Key] = message(c)
@@ -104,9 +104,9 @@ func (t *tale) observed(m wish, p plan.Plan, sights map[state.Key]sighting, all 
 	}
 }
 
-// missing says that the Cluster of which the story is, is not declared any
+// missing reports that the Cluster of which the status is, is not declared any
 // more, as far as can be read; nothing where there is no story.
-func (t *tale) missing() []plan.Unknown {
+func (t *statusReporter) missing() []plan.Unknown {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.cluster == "" {
@@ -115,8 +115,8 @@ func (t *tale) missing() []plan.Unknown {
 	return []plan.Unknown{{Key: clusterKey(t.cluster), Reason: "not compared: no Cluster is declared any more, or its file cannot be read"}}
 }
 
-// recall takes up the story where an earlier process left it.
-func (t *tale) recall(s Status) {
+// restore takes up the status where an earlier process left it.
+func (t *statusReporter) restore(s Status) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.cluster, t.at = s.Cluster, s.AWS.ObservedAt.Time
@@ -128,13 +128,13 @@ func (t *tale) recall(s Status) {
 
 // askLive finds out which Cluster decides. Where an older one than the declared one is live, AWS
 // follows that one: what the declared one asks for is neither written, recorded nor forgotten.
-// Before any Cluster is live, the declared one decides. The first look takes up the story.
+// Before any Cluster is live, the declared one decides. The first observation takes up the status.
 func (o *observation) askLive(ctx context.Context) error {
-	o.World.mu.Lock()
+	o.Target.mu.Lock()
 	before := o.past.recalled
 	o.past.recalled = true
-	o.World.mu.Unlock()
-	idle := o.wish.object == "" || o.wanted.Len() == 0 && len(o.left) == 0
+	o.Target.mu.Unlock()
+	idle := o.desired.object == "" || o.wanted.Len() == 0 && len(o.left) == 0
 	if o.cfg.Live == nil || before && idle {
 		return nil
 	}
@@ -143,10 +143,10 @@ func (o *observation) askLive(ctx context.Context) error {
 		return fmt.Errorf("observing AWS: %w", err)
 	}
 	if !before && (!live.AWS.ObservedAt.IsZero() || len(live.AWS.Unknown) > 0) {
-		o.tale.recall(live)
+		o.status.restore(live)
 	}
-	if live.Cluster != "" && live.Cluster != o.wish.object && !idle {
-		o.older = fmt.Sprintf("Cluster %s is older than Cluster %s, and AWS follows the oldest: it is changed once Cluster %s is deleted", live.Cluster, o.wish.object, live.Cluster)
+	if live.Cluster != "" && live.Cluster != o.desired.object && !idle {
+		o.older = fmt.Sprintf("Cluster %s is older than Cluster %s, and AWS follows the oldest: it is changed once Cluster %s is deleted", live.Cluster, o.desired.object, live.Cluster)
 		o.keep = true
 	}
 	return nil
@@ -163,7 +163,7 @@ func message(c plan.Change) string {
 	case plan.Update:
 		var fields []string
 		for n, f := range c.Fields {
-			if n == shownFields {
+			if n == maxFields {
 				fields = append(fields, fmt.Sprintf("and %d more", len(c.Fields)-n))
 				break
 			}
@@ -177,11 +177,11 @@ func message(c plan.Change) string {
 	return text
 }
 
-// shownFields is how many fields one difference names, shownThings how many
+// maxFields is how many fields one difference names, maxResources how many
 // things the status holds of each kind.
 const (
-	shownFields = 3
-	shownThings = 50
+	maxFields    = 3
+	maxResources = 50
 )
 
 // field names what differs, with the values where they are short.
@@ -207,23 +207,23 @@ func field(f plan.FieldChange) string {
 }
 
 // corrected takes a thing out of the differences.
-func (t *tale) corrected(k state.Key) {
+func (t *statusReporter) corrected(k state.Key) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if _, was := t.differences[k]; was {
 		delete(t.differences, k)
-		t.untold = true
+		t.changed = true
 	}
 }
 
-// take returns what there is to tell; false where nothing has changed.
-func (t *tale) take() (Status, bool) {
+// take returns what there is to report; false where nothing has changed.
+func (t *statusReporter) take() (Status, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if !t.untold || t.cluster == "" {
+	if !t.changed || t.cluster == "" {
 		return Status{}, false
 	}
-	t.untold = false
+	t.changed = false
 	s := Status{Cluster: t.cluster}
 	if t.at.IsZero() && len(t.unknown) == 0 {
 		return s, true
@@ -243,11 +243,11 @@ func (t *tale) take() (Status, bool) {
 // first are the first keys, as many as a status holds.
 func first[V any](m map[state.Key]V) []state.Key {
 	keys := slices.SortedFunc(maps.Keys(m), state.Key.Compare)
-	return keys[:min(len(keys), shownThings)]
+	return keys[:min(len(keys), maxResources)]
 }
 
-// quotasIn finds the quotas among what was seen.
-func quotasIn(sights map[state.Key]sighting) []v1alpha1.Quota {
+// quotasIn finds the quotas among what was observed.
+func quotasIn(sights map[state.Key]liveResource) []v1alpha1.Quota {
 	var out []v1alpha1.Quota
 	for k, s := range sights {
 		if k.Group != "servicequotas" || s.object == nil {
@@ -263,12 +263,12 @@ func quotasIn(sights map[state.Key]sighting) []v1alpha1.Quota {
 	return out
 }
 
-// tell passes on what has changed, if anybody listens.
-func (w *World) tell() {
-	if w.cfg.Tell == nil {
+// reportStatus passes on what has changed, if anybody listens.
+func (w *Target) reportStatus() {
+	if w.cfg.OnStatus == nil {
 		return
 	}
-	if s, news := w.tale.take(); news {
-		w.cfg.Tell(s)
+	if s, news := w.status.take(); news {
+		w.cfg.OnStatus(s)
 	}
 }

@@ -10,28 +10,28 @@ import (
 	awsmiddleware "github.com/aws/aws-sdk-go-v2/aws/middleware"
 )
 
-// lookTimeout bounds one look at AWS: whoever waits for it has other worlds to
+// observeTimeout bounds one observation of AWS: whoever waits for it has other targets to
 // see to.
-const lookTimeout = 30 * time.Second
+const observeTimeout = 30 * time.Second
 
-// patience is that of one look: a service that let one request run out of time
+// circuitBreaker is that of one look: a service that let one request run out of time
 // is not asked again in it.
-type patience struct {
-	mu     sync.Mutex
-	silent map[string]bool
+type circuitBreaker struct {
+	mu   sync.Mutex
+	open map[string]bool
 }
 
-type patienceKey struct{}
+type circuitBreakerKey struct{}
 
-// patiently bounds one look.
-func patiently(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx = context.WithValue(ctx, patienceKey{}, &patience{silent: map[string]bool{}})
-	return context.WithTimeout(ctx, lookTimeout)
+// withDeadline bounds one look.
+func withDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx = context.WithValue(ctx, circuitBreakerKey{}, &circuitBreaker{open: map[string]bool{}})
+	return context.WithTimeout(ctx, observeTimeout)
 }
 
-// errSilent marks a request that was not sent, or not waited for to its end,
+// errNoResponse marks a request that was not sent, or not waited for to its end,
 // because its service does not answer.
-var errSilent = errors.New("no answer in time")
+var errNoResponse = errors.New("no answer in time")
 
 // calledError is the error of a call, with where it went.
 type calledError struct {
@@ -50,9 +50,9 @@ func (e *calledError) Unwrap() error { return e.cause }
 // begin bounds one call; done, which must be called, makes its error known.
 func begin(ctx context.Context, limit time.Duration) (call context.Context, done func(error) error, err error) {
 	service, region := awsmiddleware.GetServiceID(ctx), awsmiddleware.GetRegion(ctx)
-	p, _ := ctx.Value(patienceKey{}).(*patience)
-	if p.lost(service) {
-		return nil, nil, &calledError{service: service, region: region, cause: errSilent}
+	p, _ := ctx.Value(circuitBreakerKey{}).(*circuitBreaker)
+	if p.isOpen(service) {
+		return nil, nil, &calledError{service: service, region: region, cause: errNoResponse}
 	}
 	call, cancel := context.WithTimeout(ctx, limit)
 	return call, func(err error) error {
@@ -61,27 +61,27 @@ func begin(ctx context.Context, limit time.Duration) (call context.Context, done
 			return nil
 		}
 		if errors.Is(call.Err(), context.DeadlineExceeded) {
-			p.lose(service)
-			err = fmt.Errorf("%w: %w", errSilent, err)
+			p.trip(service)
+			err = fmt.Errorf("%w: %w", errNoResponse, err)
 		}
 		return &calledError{service: service, region: region, cause: err}
 	}, nil
 }
 
-func (p *patience) lost(service string) bool {
+func (p *circuitBreaker) isOpen(service string) bool {
 	if p == nil {
 		return false
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.silent[service]
+	return p.open[service]
 }
 
-func (p *patience) lose(service string) {
+func (p *circuitBreaker) trip(service string) {
 	if p == nil {
 		return
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.silent[service] = true
+	p.open[service] = true
 }

@@ -18,28 +18,28 @@ import (
 	"github.com/poolwright/poolwright/reconciler/targets/kubernetes/internal/kinds"
 )
 
-// stray judges a live object that is not wanted: is it ours to delete? A label
+// orphan judges a live object that is not wanted: is it ours to delete? A label
 // alone proves nothing, since controllers and people copy labels; the record
 // of that incarnation does. So does our own claim to the label where the inventory
 // names the object, which may have been made anew since, or has lost what it named:
 // while it is complete, who else may write such objects has made the claim.
-func (o *observation) stray(k state.Key, kind kinds.Kind, live *unstructured.Unstructured) {
-	rec, known := o.world.store.Get(k)
+func (o *observation) orphan(k state.Key, kind kinds.Kind, live *unstructured.Unstructured) {
+	rec, known := o.target.store.Get(k)
 	recorded := known && rec.Print.UID == string(live.GetUID())
 	label := live.GetLabels()[v1alpha1.SyncLabel]
-	claimed := (known || o.rebuilds) && label == o.world.label && fields.Claims(fields.Applied(live.Object, v1alpha1.FieldManager),
+	claimed := (known || o.rebuilds) && label == o.target.label && fields.Claims(fields.Applied(live.Object, v1alpha1.FieldManager),
 		"metadata", "labels", v1alpha1.SyncLabel)
 	other := OwnerOf(live, nil)
 	switch {
-	case !recorded && !claimed, label != "" && label != o.world.label:
-		o.world.store.Forget(k)
+	case !recorded && !claimed, label != "" && label != o.target.label:
+		o.target.store.Forget(k)
 		return
 	case live.GetAnnotations()[v1alpha1.PruneAnnotation] == "disabled":
-		o.world.store.Forget(k)
+		o.target.store.Forget(k)
 		return
 	case other != (owner.Reference{}):
-		o.world.cfg.Log.Info("left to its other owner", "object", k.String(), "owner", other.String())
-		o.world.store.Forget(k)
+		o.target.cfg.Log.Info("left to its other owner", "object", k.String(), "owner", other.String())
+		o.target.store.Forget(k)
 		return
 	case live.GetDeletionTimestamp() != nil:
 		return // Its deletion was accepted; it is recorded until it is gone.
@@ -47,11 +47,11 @@ func (o *observation) stray(k state.Key, kind kinds.Kind, live *unstructured.Uns
 	if !known {
 		rec = inventory.Record{Key: k, Version: kind.Version, Rebuilt: true}
 		rec.Print.UID = string(live.GetUID())
-		o.world.store.Put(rec)
+		o.target.store.Put(rec)
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.strays = append(o.strays, doubt{item: state.Item{
+	o.orphans = append(o.orphans, liveItem{item: state.Item{
 		Key: k, Version: kind.Version, Applied: rec.Desired, Wave: wave(k, live.Object), Owner: other,
 	}, live: live})
 }
@@ -62,13 +62,13 @@ func (o *observation) stray(k state.Key, kind kinds.Kind, live *unstructured.Uns
 func (o *observation) defined(ctx context.Context, gvk schema.GroupVersionKind) bool {
 	definitions := schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 	var ofGroup []string
-	err := o.world.api.Names(ctx, api.Ref{Resource: definitions}, "", "", func(m *metav1.PartialObjectMetadata) {
+	err := o.target.api.Names(ctx, api.Ref{Resource: definitions}, "", "", func(m *metav1.PartialObjectMetadata) {
 		if strings.HasSuffix(m.Name, "."+gvk.Group) {
 			ofGroup = append(ofGroup, m.Name)
 		}
 	})
 	for _, name := range ofGroup {
-		live, getErr := o.world.api.Get(ctx, api.Ref{Resource: definitions, Name: name})
+		live, getErr := o.target.api.Get(ctx, api.Ref{Resource: definitions, Name: name})
 		if getErr != nil {
 			err = getErr
 			continue

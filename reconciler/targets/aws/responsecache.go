@@ -8,33 +8,33 @@ import (
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 )
 
-// memo keeps, for one look at AWS, the answers that several kinds need: what a
+// responseCache keeps, for one look at AWS, the answers that several kinds need: what a
 // look says of a thing comes from one answer, and AWS is asked once.
-type memo struct {
-	mu      sync.Mutex
-	answers map[string]func() (any, error)
+type responseCache struct {
+	mu        sync.Mutex
+	responses map[string]func() (any, error)
 }
 
-// remembering are clients with a memo; they are made for one look.
-func (c *clients) remembering() *clients {
+// caching are clients with a memo; they are made for one look.
+func (c *clients) caching() *clients {
 	out := *c
-	out.memo = &memo{answers: map[string]func() (any, error){}}
+	out.responses = &responseCache{responses: map[string]func() (any, error){}}
 	return &out
 }
 
 // once asks a question, or returns the answer that it got in this look. Who
 // writes has no memo, and asks each time.
 func once[T any](c *clients, question string, ask func() (T, error)) (T, error) {
-	if c.memo == nil {
+	if c.responses == nil {
 		return ask()
 	}
-	c.memo.mu.Lock()
-	answer := c.memo.answers[question]
+	c.responses.mu.Lock()
+	answer := c.responses.responses[question]
 	if answer == nil {
 		answer = sync.OnceValues(func() (any, error) { return ask() })
-		c.memo.answers[question] = answer
+		c.responses.responses[question] = answer
 	}
-	c.memo.mu.Unlock()
+	c.responses.mu.Unlock()
 	out, err := answer()
 	found, _ := out.(T)
 	return found, err
