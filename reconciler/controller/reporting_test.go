@@ -18,7 +18,7 @@ func TestNobodyCallsInSyncWhatAMistakeKeptFromBeingCompared(t *testing.T) {
 	s.commit("cluster/pool=1")
 	s.visit()
 	message := s.says("Ready", metav1.ConditionFalse, "InvalidManifests")
-	if want := "cluster.yaml:4: tag aws:foo is reserved; the other object is applied, nothing is pruned"; message != want {
+	if want := "cluster.yaml:4: tag aws:foo is reserved; the other object is applied, nothing is pruned; run poolwright lint on the folder to list every mistake"; message != want {
 		t.Errorf("message %q, want %q", message, want)
 	}
 	want := "What is declared with 1 mistake could not be compared with anything (see Ready); all else is as the revision says"

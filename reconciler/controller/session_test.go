@@ -199,15 +199,15 @@ func TestWhatASourceWaitsForIsSaidOnceWithItsRemedy(t *testing.T) {
 		"a branch that was moved": {
 			fmt.Errorf("fetching: %w", &gitsource.NotFastForwardError{Branch: "main", From: here, To: there}),
 			`fetching: branch "main" moved from commit ` + here + " to " + there + ", which does not descend from it; revision main@sha1:" + here +
-				" stays applied; put the branch back, or accept the move as in docs/howto/accept-a-force-push.md",
+				" stays applied; put the branch back to the commit before, or confirm that it moved",
 		},
 		"a limit of the repository": {
 			fmt.Errorf("%w: the tree has more than 100000 files", gitsource.ErrLimit),
-			"limit exceeded: the tree has more than 100000 files; no setting raises this limit: split the folder between Syncs, or take its remedy in docs/limits.md; revision main@sha1:" + here + " stays applied",
+			"limit exceeded: the tree has more than 100000 files; no setting raises this limit: declare less, or split the folder between Syncs; revision main@sha1:" + here + " stays applied",
 		},
 		"a limit of what renders": {
 			state.Failf(state.Fix, "LimitExceeded", "rendering took more than 640 MiB of memory"),
-			"rendering took more than 640 MiB of memory; no setting raises this limit: split the folder between Syncs, or take its remedy in docs/limits.md; revision main@sha1:" + here + " stays applied",
+			"rendering took more than 640 MiB of memory; no setting raises this limit: declare less, or split the folder between Syncs; revision main@sha1:" + here + " stays applied",
 		},
 		"another failure has no remedy of these": {
 			fmt.Errorf("fetching: %w", gitsource.ErrUnreachable), "fetching: source unreachable; revision main@sha1:" + here + " stays applied",

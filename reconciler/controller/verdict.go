@@ -102,6 +102,9 @@ func (v *verdict) invalid(done run, failed []apply.Result) {
 	}
 	v.gist = (&targets.ProblemsError{Problems: all}).Error()
 	v.message = fmt.Sprintf("%s; %s, nothing is pruned", v.gist, theOthers(done, len(failed)-len(refused), len(refused)))
+	if len(done.Problems) > 0 {
+		v.message += "; run poolwright lint on the folder to list every mistake"
+	}
 }
 
 // misfits are the mistakes that the API server found: objects that do not fit their schema.
@@ -126,7 +129,7 @@ func failure(err error, more string) verdict {
 	}
 	message := err.Error()
 	if reason == limitExceeded {
-		message += "; no setting raises this limit: split the folder between Syncs, or take its remedy in docs/limits.md"
+		message += "; no setting raises this limit: declare less, or split the folder between Syncs"
 	}
 	return verdict{reason: reason, message: message + more, stalled: class == state.Fix, after: after}
 }

@@ -174,7 +174,7 @@ func remedy(err error) string {
 	if _, moved := errors.AsType[*gitsource.NotFastForwardError](err); !moved {
 		return ""
 	}
-	return "; put the branch back, or accept the move as in docs/howto/accept-a-force-push.md"
+	return "; put the branch back to the commit before, or confirm that it moved"
 }
 
 // done reports whether all that tokens of a purpose let pass is made; let is false where

@@ -253,9 +253,9 @@ func (r Report) stateLine() string {
 		}
 		return out
 	case notFastForward:
-		return "Sync" + of + " applies no newer revision (NotFastForward): put its branch back, or accept the move as in docs/howto/accept-a-force-push.md"
+		return "Sync" + of + " applies no newer revision (NotFastForward): put its branch back, or confirm the move with the command in the message of its Ready condition"
 	case limitExceeded:
-		return "Sync" + of + " applies no newer revision (LimitExceeded): the followed one is beyond a limit of docs/limits.md, and is applied once it is within"
+		return "Sync" + of + " applies no newer revision (LimitExceeded): the followed one is beyond a limit, and is applied once it is within it"
 	}
 	return ""
 }
