@@ -324,7 +324,7 @@ func (v verdict) confirmation(status *v1alpha1.SyncStatus, sync *v1alpha1.Sync, 
 		case hold.Find(handled, part) != "" && hold.Find(known, part) != "":
 			served = true
 		case !fits(sync, part, v.tokens):
-			strange = append(strange, limited(part, nameLimit))
+			strange = append(strange, part)
 		}
 	}
 	if len(strange) == 0 || len(v.tokens) == 0 && !served {
@@ -335,8 +335,29 @@ func (v verdict) confirmation(status *v1alpha1.SyncStatus, sync *v1alpha1.Sync, 
 	if len(v.tokens) > 0 {
 		waits = "what waits is confirmed by " + status.ConfirmationToken
 	}
+	if same := hold.Join(instead(strange, v.tokens), done.scope); same != "" && same != status.ConfirmationToken {
+		waits = "what waits for the same purpose is confirmed by " + same
+	}
+	for i := range strange {
+		strange[i] = limited(strange[i], nameLimit)
+	}
 	set(status, sync, confirmedCondition, metav1.ConditionFalse, confirmationMismatch,
 		fmt.Sprintf("%s quotes %s, which fits nothing that waits; %s", v1alpha1.ConfirmAnnotation, strings.Join(strange, ","), waits))
+}
+
+// instead are the tokens of the purposes that parts of a confirmation have; none where one of
+// the parts has a purpose for which nothing waits.
+func instead(parts []string, tokens []hold.Token) []hold.Token {
+	var out []hold.Token
+	for _, part := range parts {
+		other := func(t hold.Token) bool { return t.Purpose != confirm.Purpose(part) }
+		same := slices.DeleteFunc(slices.Clone(tokens), other)
+		if len(same) == 0 {
+			return nil
+		}
+		out = append(out, same...)
+	}
+	return out
 }
 
 // mismatch emits an event when a confirmation was found not to fit, or not to fit any more.

@@ -176,6 +176,25 @@ func TestAPartOfAConfirmationThatFitsNothingIsReported(t *testing.T) {
 	}
 }
 
+// Who quotes a token of before reads which takes its place, and need not find it among all.
+func TestTheTokenOfTheSamePurposeIsNamedInThePlaceOfOneThatDoesNotFit(t *testing.T) {
+	s, deletion, rollout := doubleStage(t)
+	wrong := func(purpose string) string { return purpose + "-1-" + strings.Repeat("0", 40) }
+	for name, c := range map[string]struct{ quoted, want string }{
+		"a deletion":                           {wrong("deletions"), "what waits for the same purpose is confirmed by " + deletion},
+		"nodes":                                {wrong("nodes"), "what waits for the same purpose is confirmed by " + rollout},
+		"both":                                 {wrong("nodes") + "," + wrong("deletions"), "what waits is confirmed by " + deletion + "," + rollout},
+		"a purpose that nothing waits for":     {wrong("move"), "what waits is confirmed by " + deletion + "," + rollout},
+		"one that waits and one that does not": {wrong("nodes") + "," + wrong("move"), "what waits is confirmed by " + deletion + "," + rollout},
+	} {
+		s.confirm(c.quoted)
+		s.later()
+		if _, got, _ := strings.Cut(s.mismatch(), "; "); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
 // A wrong token for what nobody asks is not used up in silence with one that fits.
 func TestATokenForWhatNobodyAsksIsReported(t *testing.T) {
 	s := heldStage(t)
