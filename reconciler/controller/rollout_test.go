@@ -44,7 +44,8 @@ func TestWhatWouldReplaceTooManyNodesIsHeldAndToldOnce(t *testing.T) {
 	s := heldStage(t)
 	token := s.asks("NodeReplacementHeld")
 	const why = "would replace 14 nodes; guard.maxNodesReplaced is 5"
-	if got := s.says("Ready", metav1.ConditionFalse, "NodeReplacementHeld"); got != why+"; confirm"+withToken+token {
+	const incomplete = "; revision main@sha1:111 is not applied in full"
+	if got := s.says("Ready", metav1.ConditionFalse, "NodeReplacementHeld"); got != why+incomplete+"; confirm"+withToken+token {
 		t.Errorf("message %q", got)
 	}
 	s.says("Reconciling", metav1.ConditionTrue, "ProgressingWithRetry")
@@ -65,7 +66,7 @@ func TestWhatWouldReplaceTooManyNodesIsHeldAndToldOnce(t *testing.T) {
 	if got := s.says("Ready", metav1.ConditionFalse, "NodeReplacementHeld"); !strings.HasPrefix(got, "would replace 12 nodes; ") || s.asks("NodeReplacementHeld") != token {
 		t.Errorf("message %q, before it asked for %s", got, token)
 	}
-	if d := cmp.Diff([]string{"Warning NodeReplacementHeld " + why + "; confirm" + withToken + token}, s.told()); d != "" {
+	if d := cmp.Diff([]string{"Warning NodeReplacementHeld " + why + incomplete + "; confirm" + withToken + token}, s.told()); d != "" {
 		t.Errorf("events (-want +got):\n%s", d)
 	}
 	s.nodes = 5 // Now they may.

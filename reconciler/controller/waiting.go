@@ -150,6 +150,9 @@ func (v *verdict) ask(sync *v1alpha1.Sync, done run) {
 	switch {
 	case slices.Contains([]string{pruneHeld, guardChangeHeld, nodeReplacementHeld}, v.reason):
 		v.message = reasons
+		if done.Revision != "" {
+			v.message += fmt.Sprintf("; revision %s is not applied in full", done.Revision)
+		}
 	case reasons != "":
 		v.message += "; also waiting for a confirmation: " + reasons
 	}

@@ -92,7 +92,7 @@ func TestAConfirmationThatFitsNothingIsReported(t *testing.T) {
 func TestTheTokenAtTheEndConfirmsAllThatWaits(t *testing.T) {
 	s, deletion, rollout := doubleStage(t)
 	message := s.says("Ready", metav1.ConditionFalse, "PruneHeld")
-	if want := "would replace 14 nodes; guard.maxNodesReplaced is 5 (confirmation token " + rollout + "); "; !strings.HasPrefix(message, want) || !strings.Contains(message, "3 nodes are not drained any more (confirmation token "+deletion+"); confirm all of it with: ") {
+	if want := "would replace 14 nodes; guard.maxNodesReplaced is 5 (confirmation token " + rollout + "); "; !strings.HasPrefix(message, want) || !strings.Contains(message, "3 nodes are not drained any more (confirmation token "+deletion+"); revision main@sha1:111 is not applied in full; confirm all of it with: ") {
 		t.Errorf("message %q", message)
 	}
 	for _, row := range s.sync().Status.Pending {

@@ -258,7 +258,7 @@ func TestAHeldPruneIsToldBesideWhatIsUnknown(t *testing.T) {
 	s.aws.unknown["queue"] = denied
 	s.commit("aws/queue=1")
 	s.later()
-	if got := s.says("Ready", metav1.ConditionFalse, "PruneHeld"); !strings.HasPrefix(got, "would delete all 2 objects (guard.maxPrunePercent); confirm with: ") {
+	if got := s.says("Ready", metav1.ConditionFalse, "PruneHeld"); !strings.HasPrefix(got, "would delete all 2 objects (guard.maxPrunePercent); revision main@sha1:111 is not applied in full; confirm with: ") {
 		t.Errorf("message %q", got)
 	}
 	s.says("Drifted", metav1.ConditionUnknown, "PartlyUnknown")
