@@ -249,7 +249,7 @@ func TestOnlyTheLoopsRoleIsWide(t *testing.T) {
 				t.Errorf("%s %s lets the controller be somebody else: %v", r.GetKind(), role.Name, rule)
 			}
 			own := r.GetKind() == "Role" && r.GetNamespace() == "poolwright-system"
-			// A watch is of the metadata of one: see variables in cmd/internal/wire.
+			// A watch is of the metadata of one: see reconciler/variables.
 			byName := !slices.ContainsFunc(rule.Verbs, func(verb string) bool {
 				return !slices.Contains([]string{"get", "watch", "create", "patch", "delete"}, verb)
 			})

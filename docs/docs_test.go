@@ -67,7 +67,7 @@ func TestThePagesTellEveryNameOfTheCode(t *testing.T) {
 		{"kinds/sync.md", "reason", "../reconciler/controller/sync.go", `(?:set\w+\([^)]*|const \w+ = )"([A-Z]\w+)"`},
 		{"kinds/sync.md", "reason", "../reconciler/declared", `state\.Fail\w*\(state\.Fix, "(\w+)"`},
 		{"kinds/sync.md", "reason", "../reconciler/ssmversion/updater/keeper.go", `state\.Fail\w*\(state\.\w+, "(\w+)"`},
-		{"kinds/sync.md", "reason", "../cmd/internal/wire/ssm.go", `state\.Fail\w*\(state\.\w+, "(\w+)"`},
+		{"kinds/sync.md", "reason", "../cmd/internal/connect/ssm.go", `state\.Fail\w*\(state\.\w+, "(\w+)"`},
 		{"kinds/sync.md", "annotation or label", "../reconciler/api/v1alpha1", `= "([a-z.]+/[a-zA-Z]+)"`},
 		{"kinds/cluster.md", "reason", "../reconciler/controller/cluster/reconciler.go", `(?:metav1\.Condition(?:True|False), |eason = )"([A-Z]\w+)"`},
 		{"kinds/cluster.md", "reason", "../reconciler/controller/cluster/desired.go", `(?:Invalid: true, Reason: |Reason, s\.Message = (?:true, )?)"([A-Z]\w+)"`},

@@ -15,6 +15,8 @@ var renderers = map[string]func(*ast.FuncDecl) bool{
 	"reconciler/declared/checked": nil,
 	"cmd/internal/install":        nil,
 	"cmd/internal/wire/costing":   nil,
+	"cmd/internal/offline":        nil,
+	"cmd/internal/planning":       nil,
 	// What others call by an interface is named nowhere.
 	"cmd/internal/wire": func(f *ast.FuncDecl) bool {
 		return f.Recv == nil && f.Name.Name == "Run" || f.Recv != nil && f.Name.IsExported()
@@ -47,7 +49,7 @@ func gitIsRenderedInAChild(s *source) []string {
 			}
 			if p.dir == "cmd/internal/wire" {
 				for _, i := range slices.Sorted(maps.Keys(imports(f))) {
-					if dir, ok := ours(i); ok && slices.Contains([]string{"cmd/internal/install", "cmd/internal/wire/costing"}, dir) {
+					if dir, ok := ours(i); ok && slices.Contains([]string{"cmd/internal/install", "cmd/internal/offline", "cmd/internal/planning", "cmd/internal/wire/costing"}, dir) {
 						out = append(out, s.at(f.ast.Pos(), "%s renders in this process: the controller must not import it", dir))
 					}
 				}

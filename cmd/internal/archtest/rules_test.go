@@ -146,10 +146,10 @@ var directions = []direction{
 	},
 	{
 		why:  "what is put together knows none of the commands that use it",
-		from: func(p *pkg) bool { return p.in("cmd/internal/wire", "cmd/internal/child") },
+		from: func(p *pkg) bool { return p.in("cmd/internal/wire", "cmd/internal/connect", "cmd/internal/child") },
 		forbids: func(_ *pkg, i string) bool {
 			dir, ok := ours(i)
-			return ok && within(dir, "cmd/internal/cli", "cmd/internal/install", "cmd/internal/migrate")
+			return ok && within(dir, "cmd/internal/cli", "cmd/internal/install", "cmd/internal/migrate", "cmd/internal/offline", "cmd/internal/planning")
 		},
 	},
 	{
@@ -165,6 +165,10 @@ var tasks = map[string][]string{
 	"cmd/internal/install": {"gitsource/dir", "reconciler/targets/aws", "reconciler/targets/kubernetes", "provision/engine"},
 	"cmd/internal/migrate": {"gitsource/dir"},
 	"cmd/internal/crds":    {"provision/engine"},
+	// What the controller and the commands that ask a cluster make in the same way.
+	"cmd/internal/connect":  {"reconciler/targets/aws", "reconciler/targets/kubernetes", "provision/engine"},
+	"cmd/internal/offline":  {"gitsource/dir", "reconciler/targets/aws"},
+	"cmd/internal/planning": {"gitsource/dir", "gitsource/gogit", "reconciler/targets/aws", "reconciler/targets/kubernetes", "provision/engine"},
 
 	"reconciler/controller/cluster": {"provision/engine"},
 }

@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/poolwright/poolwright/cmd/internal/wire"
+	"github.com/poolwright/poolwright/cmd/internal/offline"
 )
 
 func newLint(streams Streams) *cobra.Command {
@@ -31,7 +31,7 @@ Exit codes: 0 no mistakes, whatever the warnings, 1 mistakes, 2 an error.`,
 			if err != nil {
 				return err
 			}
-			found, err := wire.Lint(cmd.Context(), args[0], given)
+			found, err := offline.Lint(cmd.Context(), args[0], given)
 			if err != nil {
 				return err
 			}

@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
-	"github.com/poolwright/poolwright/cmd/internal/wire"
+	"github.com/poolwright/poolwright/cmd/internal/planning"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/report"
 )
@@ -91,7 +91,7 @@ func runPlan(cmd *cobra.Command, conn *connection, streams Streams, folder strin
 	if err != nil {
 		return err
 	}
-	r, err := wire.Plan(cmd.Context(), req)
+	r, err := planning.Plan(cmd.Context(), req)
 	if err != nil {
 		return err
 	}
@@ -108,8 +108,8 @@ func runPlan(cmd *cobra.Command, conn *connection, streams Streams, folder strin
 }
 
 // planRequest plans as the Sync that would apply the folder, with its policies.
-func planRequest(cmd *cobra.Command, conn *connection, folder string, flags planFlags, progress io.Writer) (wire.PlanRequest, error) {
-	req := wire.PlanRequest{Dir: folder, Namespace: conn.namespace, Base: flags.base, Head: flags.head}
+func planRequest(cmd *cobra.Command, conn *connection, folder string, flags planFlags, progress io.Writer) (planning.Request, error) {
+	req := planning.Request{Dir: folder, Namespace: conn.namespace, Base: flags.base, Head: flags.head}
 	// Before the first Sync exists, plan as the one that will.
 	first := &v1alpha1.Sync{}
 	first.Name = cmp.Or(flags.sync, "default")

@@ -19,7 +19,8 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/poolwright/poolwright/cmd/internal/wire"
+	"github.com/poolwright/poolwright/cmd/internal/connect"
+	"github.com/poolwright/poolwright/cmd/internal/offline"
 	"github.com/poolwright/poolwright/gitsource/dir"
 	"github.com/poolwright/poolwright/provision/engine"
 	"github.com/poolwright/poolwright/reconciler/apply"
@@ -87,7 +88,7 @@ func PlanBootstrap(ctx context.Context, req BootstrapRequest) (*Bootstrap, error
 	}
 	silence()
 	b := &Bootstrap{req: req, leader: leaderWatch{now: time.Now}}
-	if b.direct, err = wire.DirectClient(req.REST); err != nil {
+	if b.direct, err = connect.DirectClient(req.REST); err != nil {
 		return nil, err
 	}
 	if err := eks.checkAccount(req.Namespace); err != nil {
@@ -116,14 +117,14 @@ func PlanBootstrap(ctx context.Context, req BootstrapRequest) (*Bootstrap, error
 // declares is what the folder declares with variables, and its Cluster. Mistakes are a
 // *targets.ProblemsError.
 func (r BootstrapRequest) declares(ctx context.Context, variables variables.Input) (state.Set, declaredEKS, error) {
-	linted, err := wire.Lint(ctx, r.Dir, variables)
+	linted, err := offline.Lint(ctx, r.Dir, variables)
 	if err != nil {
 		return state.Set{}, declaredEKS{}, err
 	}
 	if len(linted.Mistakes) > 0 {
 		return state.Set{}, declaredEKS{}, &targets.ProblemsError{Problems: linted.Mistakes}
 	}
-	d, err := wire.LoadOffline(ctx, r.Dir, variables)
+	d, err := offline.Load(ctx, r.Dir, variables)
 	if err != nil {
 		return state.Set{}, declaredEKS{}, err
 	}
@@ -177,7 +178,7 @@ func (b *Bootstrap) installation(ctx context.Context, eks declaredEKS, root, sub
 func (b *Bootstrap) compute(ctx context.Context, declared, ours state.Set) error {
 	theirs, err := aws.New(aws.Config{
 		AWS: engine.LoadAWS, REST: b.req.REST,
-		Sync: b.SyncName, Namespace: b.req.Namespace, Bootstrap: true, Live: wire.LiveCluster(b.direct),
+		Sync: b.SyncName, Namespace: b.req.Namespace, Bootstrap: true, Live: connect.LiveCluster(b.direct),
 	})
 	if err != nil {
 		return err

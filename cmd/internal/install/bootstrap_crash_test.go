@@ -19,7 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/poolwright/poolwright/cmd/internal/wire"
+	"github.com/poolwright/poolwright/cmd/internal/connect"
 	"github.com/poolwright/poolwright/provision/sandbox"
 	"github.com/poolwright/poolwright/provision/sandbox/sandboxtest"
 )
@@ -124,7 +124,7 @@ func TestWhereverItIsCutOffTheNextRunFinishes(t *testing.T) {
 			t.Fatalf("%s, cut at write %d, has %d things to do when all was done", what, k, *left)
 		}
 	}
-	c, err := wire.DirectClient(world.REST())
+	c, err := connect.DirectClient(world.REST())
 	if err != nil {
 		t.Fatal(err)
 	}

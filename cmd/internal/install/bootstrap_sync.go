@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/poolwright/poolwright/cmd/internal/wire"
+	"github.com/poolwright/poolwright/cmd/internal/connect"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/targets/kubernetes"
 	"github.com/poolwright/poolwright/reconciler/variables"
@@ -48,7 +48,7 @@ func (r *SyncRequest) follow(ctx context.Context, c client.Client, namespace, ro
 	if err := r.checkName(); err != nil {
 		return nil, nil, err
 	}
-	live, err := wire.LiveSync(ctx, c, namespace, r.Name)
+	live, err := connect.LiveSync(ctx, c, namespace, r.Name)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -112,7 +112,7 @@ func (b *Bootstrap) parameters(ctx context.Context, region, sub string) (variabl
 	}
 	sync := out.Apply(&v1alpha1.Sync{}, file)
 	sync.Namespace, sync.Name = b.req.Namespace, cmp.Or(r.Name, nameOf(cmp.Or(r.Path, sub)))
-	found, err := wire.ParameterValues(ctx, b.direct, sync, region)
+	found, err := connect.ParameterValues(ctx, b.direct, sync, region)
 	if err != nil || len(found) == 0 {
 		return variables.Input{}, err
 	}
@@ -232,7 +232,7 @@ func secretIsMissing(ctx context.Context, c client.Client, namespace, name strin
 // declaresItself reports whether a Sync applies its own object, because the repository
 // that it follows declares it.
 func declaresItself(ctx context.Context, c client.Client, namespace, name string) (bool, error) {
-	live, err := wire.LiveSync(ctx, c, namespace, name)
+	live, err := connect.LiveSync(ctx, c, namespace, name)
 	if err != nil {
 		return false, err
 	}

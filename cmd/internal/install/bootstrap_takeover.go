@@ -270,7 +270,7 @@ func (b *Bootstrap) engineRuns(ctx context.Context) (bool, string, error) {
 	return false, ready.Message, nil
 }
 
-// engineReady is wire.Ready as the controller says it that leads now: nobody takes
+// engineReady is cluster.Ready as the controller says it that leads now: nobody takes
 // back what one said that is gone. Only one with the engine can say that it runs.
 func (b *Bootstrap) engineReady(ctx context.Context) (*metav1.Condition, error) {
 	ready, err := cluster.Ready(ctx, b.direct)

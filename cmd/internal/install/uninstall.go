@@ -11,7 +11,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/poolwright/poolwright/cmd/internal/wire"
+	"github.com/poolwright/poolwright/cmd/internal/connect"
 	"github.com/poolwright/poolwright/reconciler/apply"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
@@ -76,7 +76,7 @@ func PlanUninstall(ctx context.Context, req UninstallRequest) (*Uninstall, error
 	silence()
 	u := &Uninstall{req: req}
 	var err error
-	if u.direct, err = wire.DirectClient(req.REST); err != nil {
+	if u.direct, err = connect.DirectClient(req.REST); err != nil {
 		return nil, err
 	}
 	if u.target, err = kubernetes.New(kubernetes.Config{REST: req.REST, Sync: installation, Namespace: req.Namespace}); err != nil {

@@ -20,7 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
-	"github.com/poolwright/poolwright/cmd/internal/wire"
+	"github.com/poolwright/poolwright/cmd/internal/connect"
 	"github.com/poolwright/poolwright/provision/gpu"
 )
 
@@ -141,7 +141,7 @@ func (u *Uninstall) lower(ctx context.Context, pool *karpv1.NodePool) error {
 // had lowered, and returns their number. Whoever may not read NodePools raises
 // none.
 func RaisePools(ctx context.Context, cfg *rest.Config) (int, error) {
-	direct, err := wire.DirectClient(cfg)
+	direct, err := connect.DirectClient(cfg)
 	if err != nil {
 		return 0, err
 	}

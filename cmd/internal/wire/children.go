@@ -1,14 +1,9 @@
 package wire
 
 import (
-	"context"
-	"io/fs"
-
 	"github.com/poolwright/poolwright/cmd/internal/child"
 	"github.com/poolwright/poolwright/reconciler"
-	"github.com/poolwright/poolwright/reconciler/declared/substitute"
 	"github.com/poolwright/poolwright/reconciler/impact"
-	"github.com/poolwright/poolwright/reconciler/rendercache"
 )
 
 // children start the processes in which Git content is rendered and Karpenter's code is
@@ -43,17 +38,6 @@ func newChildren() children {
 		proposed:  &child.Runner{Proposal: true},
 	}
 }
-
-// renderer renders folders in children.
-type renderer struct{ *child.Runner }
-
-// Render implements rendercache.Renderer.
-func (r renderer) Render(ctx context.Context, tree fs.FS, folder string, values substitute.Values) (rendercache.Rendered, error) {
-	return r.Runner.Render(ctx, tree, folder, values)
-}
-
-// Proposal implements rendercache.Renderer.
-func (r renderer) Proposal() bool { return r.Runner.Proposal }
 
 // forPullRequests are the children for the pull requests of a repository, which takes turns with
 // the others.

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/poolwright/poolwright/cmd/internal/child"
+	"github.com/poolwright/poolwright/cmd/internal/connect"
 	"github.com/poolwright/poolwright/gitsource"
 	"github.com/poolwright/poolwright/provision"
 	"github.com/poolwright/poolwright/reconciler/admission"
@@ -117,8 +118,8 @@ func TestAThousandOpenPullRequestsLeaveTheLeaderAsItWas(t *testing.T) {
 	}
 	many, seen := &crowd{}, &preview.ObservedAt{}
 	planner := &preview.Planner{Revisions: many, Sync: sync, Live: live, Clock: clock.RealClock{}, Previewer: &preview.Previewer{
-		Refusals: &admission.Refusals{}, Renderer: renderer{&child.Runner{Semaphore: child.NewSemaphore(), Proposal: true}}, Cache: &rendercache.Cache{}, Variables: &variables.Current{}, Now: time.Now, ObservedAt: seen, MaxChanges: maxSteps,
-		Targets:  cachedTargets(emptyTarget{}, emptyTarget{}, seen),
+		Refusals: &admission.Refusals{}, Renderer: connect.Renderer{Runner: &child.Runner{Semaphore: child.NewSemaphore(), Proposal: true}}, Cache: &rendercache.Cache{}, Variables: &variables.Current{}, Now: time.Now, ObservedAt: seen, MaxChanges: maxSteps,
+		Targets:  connect.CachedTargets(emptyTarget{}, emptyTarget{}, seen),
 		Forecast: func(context.Context, impact.Change) (*provision.Forecast, error) { return nil, nil },
 	}}
 	r := &pullrequest.Reconciler{

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	crmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
+	"github.com/poolwright/poolwright/cmd/internal/connect"
 	"github.com/poolwright/poolwright/gitsource/gogit"
 	"github.com/poolwright/poolwright/provision/engine"
 	"github.com/poolwright/poolwright/reconciler"
@@ -71,20 +72,20 @@ func (a *attempt) reviews() pullrequest.Builder {
 			return pullrequest.Session{}, state.Fail(state.Fix, "InvalidSource", err)
 		}
 		seen := &preview.ObservedAt{}
-		worlds, vars, said, err := a.readOnlyWorlds(sync, seen, slow)
+		worlds, vars, said, err := a.readOnlyTargets(sync, seen, slow)
 		if err != nil {
 			return pullrequest.Session{}, err
 		}
-		identity, name, err := a.whereabouts(ctx)
+		identity, name, err := a.identity(ctx)
 		if err != nil {
 			return pullrequest.Session{}, err
 		}
 		proposed := a.children.forPullRequests(pullrequest.Address(sync))
 		p := &preview.Planner{
-			Revisions: repository, Sync: sync.DeepCopy(), Live: a.direct, Clock: clock.RealClock{}, Cluster: decidingCluster(a.direct), Drifted: drifted,
+			Revisions: repository, Sync: sync.DeepCopy(), Live: a.direct, Clock: clock.RealClock{}, Cluster: connect.Cluster(a.direct), Drifted: connect.Drifted,
 			Previewer: &preview.Previewer{
-				Renderer: renderer{proposed}, Cache: a.renders, SyncKey: syncKey(sync), Variables: vars, Refusals: said, Targets: worlds, Now: time.Now, ObservedAt: seen, MaxChanges: maxSteps,
-				Forecast: liveForecast(reader, &impact.Fleet{Reader: reader, MaxAge: fleetMaxAge, Observed: seen.Add, Sync: kubernetes.LabelValue(sync.Name)}, proposed),
+				Renderer: connect.Renderer{Runner: proposed}, Cache: a.renders, SyncKey: connect.SyncKey(sync), Variables: vars, Refusals: said, Targets: worlds, Now: time.Now, ObservedAt: seen, MaxChanges: maxSteps,
+				Forecast: connect.Forecast(reader, &impact.Fleet{Reader: reader, MaxAge: fleetMaxAge, Observed: seen.Add, Sync: kubernetes.LabelValue(sync.Name)}, proposed),
 			},
 		}
 		outdated := func(ctx context.Context) bool {
@@ -92,7 +93,7 @@ func (a *attempt) reviews() pullrequest.Builder {
 			if err == nil && now.ResourceVersion != secret.ResourceVersion {
 				return true
 			}
-			_, called, err := a.whereabouts(ctx)
+			_, called, err := a.identity(ctx)
 			return err == nil && called != name
 		}
 		leave := func() { a.unmirror(sync, config.Dir) }
@@ -129,9 +130,9 @@ func (a *attempt) forgeSecret(ctx context.Context, sync *v1alpha1.Sync) (*corev1
 	return &secret, nil
 }
 
-// whereabouts are the cluster's identity, which no other has, and its name, where an
+// identity are the cluster's identity, which no other has, and its name, where an
 // object says it.
-func (a *attempt) whereabouts(ctx context.Context) (identity, name string, err error) {
+func (a *attempt) identity(ctx context.Context) (identity, name string, err error) {
 	var system corev1.Namespace
 	if err := a.direct.Get(ctx, client.ObjectKey{Name: "kube-system"}, &system); err != nil {
 		return "", "", fmt.Errorf("reading namespace kube-system: %w", err)
@@ -145,6 +146,10 @@ func (a *attempt) whereabouts(ctx context.Context) (identity, name string, err e
 	}
 	return string(system.UID), name, nil
 }
+
+// fleetMaxAge is how long the plans of pull requests use one reading of the fleet: it is of
+// all pods and nodes, and plans come in numbers.
+const fleetMaxAge = 10 * time.Second
 
 // maxSteps is how many objects a pull request may change to be planned.
 const maxSteps = 1000
@@ -171,19 +176,19 @@ func (u unmetered) Wait(ctx context.Context) error {
 func slowReader(config *rest.Config, limiter flowcontrol.RateLimiter) (client.Client, error) {
 	config = rest.CopyConfig(config)
 	config.RateLimiter = limiter
-	return DirectClient(config)
+	return connect.DirectClient(config)
 }
 
-// readOnlyWorlds are the worlds of a Sync for who only reads them, its variables, and what
+// readOnlyTargets are the worlds of a Sync for who only reads them, its variables, and what
 // is refused of the revision that they are asked about.
-func (a *attempt) readOnlyWorlds(sync *v1alpha1.Sync, seen *preview.ObservedAt, slow flowcontrol.RateLimiter) ([]reconciler.NamedTarget, *variables.Current, *admission.Refusals, error) {
+func (a *attempt) readOnlyTargets(sync *v1alpha1.Sync, seen *preview.ObservedAt, slow flowcontrol.RateLimiter) ([]reconciler.NamedTarget, *variables.Current, *admission.Refusals, error) {
 	log := a.cfg.Logger.WithName("review").WithValues("sync", sync.Name)
 	world, vars, err := a.kubernetesTarget(sync, log, pinnedParameters, slow)
 	if err != nil {
 		return nil, nil, nil, err
 	}
 	said := &admission.Refusals{}
-	sky, err := aws.NewReview(aws.Config{AWS: engine.LoadAWS, REST: a.cfg.REST, Sync: sync.Name, Namespace: a.cfg.Namespace, Check: said.Of, Live: LiveCluster(a.direct), Log: log})
+	sky, err := aws.NewReview(aws.Config{AWS: engine.LoadAWS, REST: a.cfg.REST, Sync: sync.Name, Namespace: a.cfg.Namespace, Check: said.Of, Live: connect.LiveCluster(a.direct), Log: log})
 	if err != nil {
 		return nil, nil, nil, fmt.Errorf("connecting the pull requests of Sync %s to AWS: %w", sync.Name, err)
 	}
@@ -191,5 +196,5 @@ func (a *attempt) readOnlyWorlds(sync *v1alpha1.Sync, seen *preview.ObservedAt, 
 		world.StartReview()
 		sky.StartReview()
 	}
-	return cachedTargets(sky, admitted{world, said, a.direct}, seen), vars, said, nil
+	return connect.CachedTargets(sky, connect.Admitted{Target: world, Refusals: said, Live: a.direct}, seen), vars, said, nil
 }

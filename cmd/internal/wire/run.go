@@ -1,11 +1,10 @@
-// Package wire is the composition root: where the concrete adapters of Git,
-// Kubernetes, AWS and Karpenter are put together, for the controller and for the
-// commands plan and lint, which say what it would do.
+// Package wire is the composition root of the controller: where the concrete adapters of
+// Git, Kubernetes, AWS and Karpenter are put together. What the commands that ask a cluster
+// make in the same way is in package connect.
 //
-// It refuses logic that belongs to one of them; what is here is the order of a
-// start, and what must end the process. It knows no command: cmd/internal/install,
-// which brings it into a cluster, asks it how its lease is called, what it says of
-// its engine, and how it reads a folder. Start reading at Run.
+// It refuses logic that belongs to one of them, and declares no type of the domain; what is
+// here is the order of a start, and what must end the process. It knows no command. Start
+// reading at Run.
 package wire
 
 import (
@@ -17,10 +16,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	corev1 "k8s.io/api/core/v1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -33,11 +29,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	"github.com/poolwright/poolwright/cmd/internal/connect"
 	"github.com/poolwright/poolwright/cmd/internal/crds"
 	"github.com/poolwright/poolwright/cmd/internal/leaderelection"
 	"github.com/poolwright/poolwright/provision/engine"
 	"github.com/poolwright/poolwright/provision/engine/gate"
-	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/controller/cluster"
 	"github.com/poolwright/poolwright/reconciler/receiver"
 	"github.com/poolwright/poolwright/reconciler/rendercache"
@@ -90,7 +86,7 @@ func Run(ctx context.Context, cfg Config) error {
 	ctrl.SetLogger(cfg.Logger)
 	// client-go speaks through klog, which would write lines of its own form.
 	klog.SetLogger(cfg.Logger.WithName("client-go"))
-	direct, err := DirectClient(cfg.REST)
+	direct, err := connect.DirectClient(cfg.REST)
 	if err != nil {
 		return err
 	}
@@ -142,20 +138,6 @@ func ignoreEnd(ctx context.Context, err error) error {
 	return err
 }
 
-// DirectClient reads and writes without a cache: at the start there is none,
-// and safety gates must not believe one. It knows our kinds, CRDs, and what is in
-// client-go's scheme, where Karpenter's packages put theirs. The host need not answer.
-func DirectClient(cfg *rest.Config) (client.Client, error) {
-	if err := errors.Join(v1alpha1.AddToScheme(scheme.Scheme), apiextensionsv1.AddToScheme(scheme.Scheme)); err != nil {
-		return nil, fmt.Errorf("building the scheme: %w", err)
-	}
-	c, err := client.New(cfg, client.Options{Scheme: scheme.Scheme})
-	if err != nil {
-		return nil, fmt.Errorf("connecting to %s: %w", cfg.Host, err)
-	}
-	return c, nil
-}
-
 // prepare brings the CRDs and our namespace and reads what the engine is asked
 // to do, trying again for as long as the API server is away: a controller that
 // starts before its API server is ordinary.
@@ -181,7 +163,7 @@ func prepare(ctx context.Context, direct client.Client, cfg Config) (cluster.Des
 // prepareOnce reads the Cluster once, so that the engine runs with the CRDs of the very
 // gates that it is started with. What changes meanwhile, the watcher finds.
 func prepareOnce(ctx context.Context, direct client.Client, cfg Config) (cluster.Desired, error) {
-	if err := errors.Join(EnsureNamespace(ctx, direct, cfg.Namespace), crds.InstallOwn(ctx, direct)); err != nil {
+	if err := errors.Join(connect.EnsureNamespace(ctx, direct, cfg.Namespace), crds.InstallOwn(ctx, direct)); err != nil {
 		return cluster.Desired{}, err
 	}
 	now, err := cluster.ReadDesired(ctx, direct)
@@ -204,19 +186,6 @@ func installKarpenterCRDs(ctx context.Context, direct client.Client, now cluster
 		log.Info("Leaving a CRD as it is", "crd", k.Name, "because", k.Because)
 	}
 	return err
-}
-
-// EnsureNamespace makes a namespace where none of that name is; whoever makes it
-// at the same time is welcome to.
-func EnsureNamespace(ctx context.Context, direct client.Client, name string) error {
-	if direct.Get(ctx, client.ObjectKey{Name: name}, &corev1.Namespace{}) == nil {
-		return nil
-	}
-	err := direct.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
-	if err == nil || apierrors.IsAlreadyExists(err) {
-		return nil
-	}
-	return fmt.Errorf("creating namespace %s: %w", name, err)
 }
 
 // attempt is one life of the process.
@@ -341,14 +310,14 @@ func (a *attempt) addOurs(mgr manager.Manager) error {
 	); err != nil {
 		return fmt.Errorf("registering probes: %w", err)
 	}
-	fenced, err := DirectClient(a.cfg.REST)
+	fenced, err := connect.DirectClient(a.cfg.REST)
 	if err != nil {
 		return err
 	}
 	a.pins = updater.New(updater.Config{
 		Live: fenced,
 		Ask: func(ctx context.Context, names []string) (map[string]ssmversion.Reading, error) {
-			return askParameters(ctx, a.direct, names)
+			return connect.ReadParameters(ctx, a.direct, names)
 		},
 		Events: recorder(mgr),
 	})

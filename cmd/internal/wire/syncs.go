@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	crmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
+	"github.com/poolwright/poolwright/cmd/internal/connect"
 	"github.com/poolwright/poolwright/gitsource"
 	"github.com/poolwright/poolwright/gitsource/gogit"
 	"github.com/poolwright/poolwright/reconciler"
@@ -73,7 +74,7 @@ func (a *attempt) builder() controller.Builder {
 		// AWS first: the engine needs its queue, and nodes their role.
 		load := func() reconciler.Loader { return a.loader(sync.Spec.Path, vars, said) }
 		loop := reconciler.NewLoop(source, load(),
-			reconciler.NamedTarget{Name: aws.Name, Target: sky}, reconciler.NamedTarget{Name: kubernetes.Name, Target: admitted{world, said, a.direct}}).
+			reconciler.NamedTarget{Name: aws.Name, Target: sky}, reconciler.NamedTarget{Name: kubernetes.Name, Target: connect.Admitted{Target: world, Refusals: said, Live: a.direct}}).
 			Caching(a.children.revisions).ResumesFrom(sync.Status.LastAppliedRevision)
 		watches := []watchFunc{world.Watch, sky.Watch}
 		if variables.Used(sync) {
@@ -86,7 +87,7 @@ func (a *attempt) builder() controller.Builder {
 			}
 		}
 		return controller.Assembly{
-			Loop: loop, Watch: together(watches...), Consider: impact.Guard(liveForecast(a.direct, &impact.Fleet{Reader: a.direct}, a.children.ahead)), Forget: a.forget(sync, world, sky),
+			Loop: loop, Watch: together(watches...), Consider: impact.Guard(connect.Forecast(a.direct, &impact.Fleet{Reader: a.direct}, a.children.ahead)), Forget: a.forget(sync, world, sky),
 		}, nil
 	}
 }
@@ -122,7 +123,7 @@ func (u unusable) Fetch(context.Context) (gitsource.Snapshot, error) {
 func (a *attempt) loader(path string, vars *variables.Current, said *admission.Refusals) reconciler.Loader {
 	values := vars.Newest()
 	return func(ctx context.Context, s gitsource.Snapshot) (declared.Declared, error) {
-		loaded, err := a.renders.Load(ctx, renderer{a.children.followed}, s, path, values)
+		loaded, err := a.renders.Load(ctx, connect.Renderer{Runner: a.children.followed}, s, path, values)
 		if err != nil {
 			return declared.Declared{}, err
 		}

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/poolwright/poolwright/cmd/internal/child"
+	"github.com/poolwright/poolwright/cmd/internal/connect"
 	"github.com/poolwright/poolwright/gitsource"
 	"github.com/poolwright/poolwright/provision"
 	"github.com/poolwright/poolwright/reconciler"
@@ -74,7 +75,7 @@ func renderingPlanner(slots *child.Semaphore) (p *preview.Planner, begun chan st
 	return &preview.Planner{
 		Revisions: &lone{begun: begun}, Sync: sync, Live: fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(sync).Build(),
 		Previewer: &preview.Previewer{
-			Renderer: renderer{&child.Runner{Semaphore: slots, Proposal: true, Repository: "ours"}}, Cache: &rendercache.Cache{},
+			Renderer: connect.Renderer{Runner: &child.Runner{Semaphore: slots, Proposal: true, Repository: "ours"}}, Cache: &rendercache.Cache{},
 			Variables: &variables.Current{}, Refusals: &admission.Refusals{}, Now: time.Now, ObservedAt: &preview.ObservedAt{},
 			Targets:  []reconciler.NamedTarget{{Name: "cluster", Target: emptyTarget{}}},
 			Forecast: func(context.Context, impact.Change) (*provision.Forecast, error) { return nil, nil },

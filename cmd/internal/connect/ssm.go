@@ -1,11 +1,8 @@
-package wire
+package connect
 
 import (
 	"context"
-	"fmt"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/poolwright/poolwright/provision/engine"
@@ -17,20 +14,20 @@ import (
 	"github.com/poolwright/poolwright/reconciler/variables"
 )
 
-// askParameters reads parameters in the region of the live Cluster; before there is one,
+// ReadParameters reads parameters in the region of the live Cluster; before there is one,
 // in that of the process.
-func askParameters(ctx context.Context, live client.Reader, names []string) (map[string]ssmversion.Reading, error) {
+func ReadParameters(ctx context.Context, live client.Reader, names []string) (map[string]ssmversion.Reading, error) {
 	region, err := regionOf(ctx, live)
 	if err != nil {
 		return nil, err
 	}
-	return askIn(ctx, region, names)
+	return readIn(ctx, region, names)
 }
 
-// withParameters is a Sync of a file with the values that its SSM parameters would have: see
+// WithParameters is a Sync of a file with the values that its SSM parameters would have: see
 // variables.WithValues. The newest are those of the region, or where it is empty of that
 // which a controller would choose.
-func withParameters(ctx context.Context, live client.Client, sync *v1alpha1.Sync, region string) (*v1alpha1.Sync, error) {
+func WithParameters(ctx context.Context, live client.Client, sync *v1alpha1.Sync, region string) (*v1alpha1.Sync, error) {
 	if len(ssmversion.Names(sync)) == 0 {
 		return sync, nil
 	}
@@ -40,9 +37,9 @@ func withParameters(ctx context.Context, live client.Client, sync *v1alpha1.Sync
 	}
 	return variables.WithValues(ctx, sync, now, func(ctx context.Context, names []string) (map[string]ssmversion.Reading, error) {
 		if region == "" {
-			return askParameters(ctx, live, names)
+			return ReadParameters(ctx, live, names)
 		}
-		return askIn(ctx, region, names)
+		return readIn(ctx, region, names)
 	})
 }
 
@@ -51,26 +48,15 @@ func withParameters(ctx context.Context, live client.Client, sync *v1alpha1.Sync
 // region; an empty one is chosen as a controller does it. A parameter without a value is
 // an error. Nothing is written.
 func ParameterValues(ctx context.Context, live client.Client, sync *v1alpha1.Sync, region string) (map[string]string, error) {
-	found, err := withParameters(ctx, live, sync, region)
+	found, err := WithParameters(ctx, live, sync, region)
 	if err != nil {
 		return nil, err
 	}
 	return variables.Pinned(found)
 }
 
-// LiveSync reads a Sync; one that does not exist, or whose kind does not, is
-// empty, and no error.
-func LiveSync(ctx context.Context, c client.Client, namespace, name string) (*v1alpha1.Sync, error) {
-	var sync v1alpha1.Sync
-	err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &sync)
-	if err != nil && !apierrors.IsNotFound(err) && !meta.IsNoMatchError(err) {
-		return nil, fmt.Errorf("reading Sync %s: %w", name, err)
-	}
-	return &sync, nil
-}
-
-// askIn reads parameters in a region.
-func askIn(ctx context.Context, region string, names []string) (map[string]ssmversion.Reading, error) {
+// readIn reads parameters in a region.
+func readIn(ctx context.Context, region string, names []string) (map[string]ssmversion.Reading, error) {
 	found, err := aws.ReadParameters(ctx, engine.LoadAWS, region, names)
 	out := make(map[string]ssmversion.Reading, len(found))
 	for name, one := range found {

@@ -1,14 +1,11 @@
-package wire
+package offline
 
 import (
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
-	"github.com/poolwright/poolwright/cmd/internal/child"
-	"github.com/poolwright/poolwright/reconciler/declared/substitute"
 	"github.com/poolwright/poolwright/reconciler/variables"
 )
 
@@ -136,35 +133,63 @@ func TestLintTellsOfOldAPIs(t *testing.T) {
 	}
 }
 
-func TestAPlanWarnsOfWhatWorksOtherwiseAndCallsTheRestAProblem(t *testing.T) {
-	dir := folder(t, "a.yaml", gpuPool, "b.yaml", pluginYAML("nvidia", "[{name: whole, nodePools: [gpu]}]"))
-	d, err := load(t.Context(), dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	problems, notes, err := aboutGPUs(d)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var got []string
-	for _, p := range problems {
-		got = append(got, strings.SplitAfterN(p.String(), ": ", 4)[2])
-	}
-	for _, n := range notes {
-		if !n.Warning {
-			t.Errorf("%s is no warning", n.Text)
+// folder writes files, given as name, content, name, content …
+func folder(t *testing.T, files ...string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for i := 0; i+1 < len(files); i += 2 {
+		path := filepath.Join(dir, files[i])
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
 		}
-		got = append(got, n.Key.String(), n.Origin.String(), strings.SplitAfterN(n.Text, ": ", 2)[0])
+		if err := os.WriteFile(path, []byte(files[i+1]), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if diff := cmp.Diff([]string{"spec.template.spec.taints[1]: ", "NodePool.karpenter.sh/gpu", "a.yaml:7", "spec.limits[gpu]: "}, got); diff != "" {
-		t.Error(diff)
-	}
+	return dir
 }
 
-func TestTheControllerRefusesNothingOfWhatIsWrongAboutGPUs(t *testing.T) {
-	dir := folder(t, "a.yaml", gpuPool, "b.yaml", pluginYAML("nvidia", "[{name: whole, nodePools: [gpu]}]"))
-	d, err := (&child.Runner{}).Load(t.Context(), os.DirFS(dir), ".", substitute.Values{})
-	if err != nil || len(d.Clusters) > 0 || len(d.Problems) > 0 {
-		t.Errorf("refused %v, problems %v, error %v", d.Clusters, d.Problems, err)
+func clusterYAML(name, spec string) string {
+	return "apiVersion: poolwright.dev/v1alpha1\nkind: Cluster\nmetadata: {name: " + name + "}\nspec:\n  name: dev\n  region: eu-west-1\n  account: \"111122223333\"\n" + spec
+}
+
+func TestLintFindsWhatAWSWouldBeAskedInVain(t *testing.T) {
+	for name, c := range map[string]struct {
+		files []string
+		want  []string
+	}{
+		"nothing": {[]string{"a.yaml", clusterYAML("a", "  interruptionQueue: {}\n")}, nil},
+		"a tag that only AWS may set": {
+			[]string{"a.yaml", clusterYAML("a", "  tags: {\"aws:foo\": bar}\n  interruptionQueue: {}\n")},
+			[]string{"a.yaml:", "spec.tags", "aws:foo"},
+		},
+		"a second Cluster": {
+			[]string{"a.yaml", clusterYAML("a", ""), "b.yaml", clusterYAML("b", "")},
+			[]string{"b.yaml:1", "there is another Cluster", "a.yaml:1"},
+		},
+		"sizes out of order": {
+			[]string{"a.yaml", clusterYAML("a", "  systemNodeGroups: [{name: s, minSize: 5, maxSize: 3}]\n")},
+			[]string{"a.yaml:", "minSize 5 above maxSize 3"},
+		},
+		"a value that the schema refuses, in its line": {
+			[]string{"a.yaml", clusterYAML("a", "  interruptionQueue:\n    retention: 5s\n")},
+			[]string{"a.yaml:9", "retention must be between 1m and 336h"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			linted, err := Lint(t.Context(), folder(t, c.files...), variables.Input{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			found := linted.Mistakes
+			if (len(found) > 0) != (len(c.want) > 0) {
+				t.Fatalf("findings: %v", found)
+			}
+			for _, word := range c.want {
+				if !strings.Contains(found[0].String(), word) {
+					t.Errorf("%q lacks %q", found[0], word)
+				}
+			}
+		})
 	}
 }

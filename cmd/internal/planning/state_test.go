@@ -1,4 +1,4 @@
-package wire
+package planning
 
 import (
 	"testing"
@@ -28,7 +28,7 @@ func TestAPlanHasTheStateOfItsSync(t *testing.T) {
 		"what waits is held in the plan": {stalled("PruneHeld", metav1.ConditionTrue), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := stateOf(c.sync); got != c.want {
+			if got := syncState(c.sync); got != c.want {
 				t.Errorf("it is %q", got)
 			}
 		})
@@ -49,7 +49,7 @@ func TestAConfirmationIsShownOnceTheControllerWaitsForIt(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			sync := &v1alpha1.Sync{}
 			sync.Status.ConfirmationToken = c.waits
-			if got := asks(sync, c.plan); got != c.want {
+			if got := waitsFor(sync, c.plan); got != c.want {
 				t.Errorf("shown: %t", got)
 			}
 		})

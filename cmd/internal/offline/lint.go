@@ -1,4 +1,8 @@
-package wire
+// Package offline reads and lints a folder of a working copy for a command, without a cluster.
+//
+// It renders in its own process: a person started it on a folder of theirs. The controller must
+// not import it. Start reading at Lint.
+package offline
 
 import (
 	"context"
@@ -7,15 +11,13 @@ import (
 	"strings"
 
 	"github.com/poolwright/poolwright/cmd/internal/crds"
-	"github.com/poolwright/poolwright/gitsource"
+	"github.com/poolwright/poolwright/gitsource/dir"
 	"github.com/poolwright/poolwright/provision/catalog"
-	"github.com/poolwright/poolwright/reconciler"
 	"github.com/poolwright/poolwright/reconciler/declared"
 	"github.com/poolwright/poolwright/reconciler/declared/lint"
 	"github.com/poolwright/poolwright/reconciler/declared/lint/gpulint"
 	"github.com/poolwright/poolwright/reconciler/declared/unset"
 	"github.com/poolwright/poolwright/reconciler/deviceplugin"
-	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/targets/aws"
 	"github.com/poolwright/poolwright/reconciler/variables"
@@ -73,7 +75,7 @@ func Lint(ctx context.Context, folder string, in variables.Input) (Linted, error
 	}
 	out := Linted{Objects: d.Set.Len(), Warnings: old}
 	found := lint.Check(d, known)
-	found = append(found, expanding(d, found)...)
+	found = append(found, expansionProblems(d, found)...)
 	found = append(found, aws.Check(d.Set)...)
 	for _, f := range gpus {
 		if f.Advice {
@@ -98,9 +100,9 @@ func gpuFindings(d declared.Declared) ([]gpulint.Finding, error) {
 	return gpulint.Check(d, types), nil
 }
 
-// expanding is why nothing can be made of a DevicePlugin. Of one whose schema was
+// expansionProblems is why nothing can be made of a DevicePlugin. Of one whose schema was
 // already complained about that would be the same again, without the lines.
-func expanding(d declared.Declared, found []state.Problem) []state.Problem {
+func expansionProblems(d declared.Declared, found []state.Problem) []state.Problem {
 	known := map[state.Origin]bool{}
 	for _, item := range d.Set.Items() {
 		if item.Key.Kind == "DevicePlugin" {
@@ -111,30 +113,26 @@ func expanding(d declared.Declared, found []state.Problem) []state.Problem {
 	return slices.DeleteFunc(problems, func(p state.Problem) bool { return known[p.Origin] })
 }
 
-// remembering loads as load does and leaves what was loaded in last.
-func remembering(load reconciler.Loader, last *declared.Declared) reconciler.Loader {
-	return func(ctx context.Context, s gitsource.Snapshot) (declared.Declared, error) {
-		d, err := load(ctx, s)
-		*last = d
-		return d, err
+// Load reads a folder of a working copy for a command without a cluster, with the
+// values that variables.Offline finds. What is wrong in the folder are
+// the Problems of what is declared, and no error.
+func Load(ctx context.Context, folder string, in variables.Input) (declared.Declared, error) {
+	values, left, err := variables.Offline(ctx, in)
+	if err != nil {
+		return declared.Declared{}, err
 	}
+	return loadWith(ctx, folder, declared.Options{Values: values, Draft: len(left) > 0})
 }
 
-// aboutGPUs divides what there is to say about GPUs into problems and warnings.
-// Neither holds anything back: the cluster takes all of it.
-func aboutGPUs(d declared.Declared) ([]state.Problem, []plan.Note, error) {
-	found, err := gpuFindings(d)
+// loadWith is load with options.
+func loadWith(ctx context.Context, folder string, options declared.Options) (declared.Declared, error) {
+	root, path, err := dir.Locate(folder)
 	if err != nil {
-		return nil, nil, err
+		return declared.Declared{}, err
 	}
-	var problems []state.Problem
-	var notes []plan.Note
-	for _, f := range found {
-		if f.Advice {
-			notes = append(notes, plan.Note{Key: f.Key, Origin: f.Origin, Warning: true, Text: f.Text})
-		} else {
-			problems = append(problems, f.Problem())
-		}
+	snapshot, err := dir.New(root, dir.Limits{}).Fetch(ctx)
+	if err != nil {
+		return declared.Declared{}, err
 	}
-	return problems, notes, nil
+	return declared.Load(snapshot.FS, path, options)
 }

@@ -1,4 +1,4 @@
-package wire
+package planning
 
 import (
 	"strings"
@@ -22,7 +22,7 @@ func TestWhatIsDeclaredAndNotLiveYetIsNew(t *testing.T) {
 		return plan.Change{Key: live(is).Key, Action: action, Before: was, After: new(live(is))}
 	}
 	was := live(item("changed", "old"))
-	set := before(state.NewSet(item("same", "s"), item("new", "n"), item("changed", "newer")),
+	set := liveBefore(state.NewSet(item("same", "s"), item("new", "n"), item("changed", "newer")),
 		[]plan.Change{change(plan.Create, nil, item("new", "n")), change(plan.Update, &was, item("changed", "newer"))})
 	var got []string
 	for _, i := range set.Items() {

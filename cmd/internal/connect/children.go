@@ -1,0 +1,54 @@
+package connect
+
+import (
+	"context"
+	"io/fs"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/poolwright/poolwright/cmd/internal/child"
+	"github.com/poolwright/poolwright/provision"
+	"github.com/poolwright/poolwright/provision/engine"
+	"github.com/poolwright/poolwright/provision/simulate"
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/controller/cluster"
+	"github.com/poolwright/poolwright/reconciler/declared/substitute"
+	"github.com/poolwright/poolwright/reconciler/impact"
+	"github.com/poolwright/poolwright/reconciler/rendercache"
+)
+
+// Forecast forecasts for the cluster of a client, with simulations in children.
+func Forecast(live client.Reader, fleet *impact.Fleet, in *child.Runner) impact.Forecaster {
+	return impact.Live(Cluster(live), fleet, Simulate(in))
+}
+
+// Cluster reads the Cluster that decides.
+func Cluster(live client.Reader) impact.LiveCluster {
+	return func(ctx context.Context) (*v1alpha1.Cluster, error) {
+		now, err := cluster.ReadDesired(ctx, live)
+		return now.Cluster, err
+	}
+}
+
+// Drifted is simulate.Drifted with a cluster's settings of the engine.
+func Drifted(ctx context.Context, spec v1alpha1.ClusterSpec, live provision.Fleet) ([]provision.Node, map[string][]string, error) {
+	return simulate.Drifted(engine.Offline(ctx, cluster.EngineSettings(spec)), live)
+}
+
+// Simulate runs simulations in children.
+func Simulate(in *child.Runner) impact.Simulate {
+	return func(ctx context.Context, spec v1alpha1.ClusterSpec, before, after provision.Fleet) (provision.Forecast, error) {
+		return in.Forecast(ctx, cluster.EngineSettings(spec), before, after)
+	}
+}
+
+// Renderer renders folders in children.
+type Renderer struct{ *child.Runner }
+
+// Render implements rendercache.Renderer.
+func (r Renderer) Render(ctx context.Context, tree fs.FS, folder string, values substitute.Values) (rendercache.Rendered, error) {
+	return r.Runner.Render(ctx, tree, folder, values)
+}
+
+// Proposal implements rendercache.Renderer.
+func (r Renderer) Proposal() bool { return r.Runner.Proposal }

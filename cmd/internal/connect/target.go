@@ -1,0 +1,93 @@
+package connect
+
+import (
+	"context"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/poolwright/poolwright/cmd/internal/crds"
+	"github.com/poolwright/poolwright/reconciler"
+	"github.com/poolwright/poolwright/reconciler/admission"
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/controller/cluster"
+	"github.com/poolwright/poolwright/reconciler/preview"
+	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/targets"
+	"github.com/poolwright/poolwright/reconciler/targets/aws"
+	"github.com/poolwright/poolwright/reconciler/targets/kubernetes"
+	"github.com/poolwright/poolwright/reconciler/variables"
+)
+
+// Kubernetes makes a target of the cluster with variables.
+func Kubernetes(config kubernetes.Config, vars *variables.Current, review bool) (*kubernetes.Target, error) {
+	if config.Review = review; !review {
+		config.Reveal = vars.Unmask
+	}
+	world, err := kubernetes.New(config)
+	if err == nil && review {
+		vars.Loaded = world.StartReview
+	}
+	return world, err
+}
+
+// NewestValues refreshes the values for a Loader that takes the newest: see reconciler.Loop.LoadsWith.
+func NewestValues(vars *variables.Current) func(context.Context) (string, reconciler.Loader, error) {
+	return func(ctx context.Context) (string, reconciler.Loader, error) {
+		digest, err := vars.Refresh(ctx)
+		return digest, nil, err
+	}
+}
+
+// SyncKey is the key of a Sync among the cluster's objects.
+func SyncKey(sync *v1alpha1.Sync) state.Key {
+	return state.Key{Target: kubernetes.Name, Group: v1alpha1.GroupVersion.Group, Kind: "Sync", Namespace: sync.Namespace, Name: sync.Name}
+}
+
+// Admitted is a cluster's target that is not given what was refused.
+type Admitted struct {
+	*kubernetes.Target
+	Refusals *admission.Refusals
+	// Live reads the cluster's definitions.
+	Live client.Reader
+}
+
+// Want implements targets.Target.
+func (a Admitted) Want(ctx context.Context, declared state.Set) (state.Set, error) {
+	return a.Refusals.Want(ctx, a.Target, crds.Live(ctx, a.Live), declared)
+}
+
+// AdmittedOffline is the same where there is no cluster.
+type AdmittedOffline struct {
+	targets.Target
+	Refusals *admission.Refusals
+}
+
+// Want implements targets.Target.
+func (u AdmittedOffline) Want(ctx context.Context, declared state.Set) (state.Set, error) {
+	return u.Refusals.Want(ctx, u.Target, crds.Live(ctx, nil), declared)
+}
+
+// CachedTargets are the targets of a Sync for previews, which observe less often.
+func CachedTargets(sky, earth targets.Target, at *preview.ObservedAt) []reconciler.NamedTarget {
+	return []reconciler.NamedTarget{
+		{Name: aws.Name, Target: preview.Cached(sky, time.Minute, at, time.Now)},
+		{Name: kubernetes.Name, Target: preview.Cached(earth, 5*time.Second, at, time.Now)},
+	}
+}
+
+// LiveCluster returns a function that reads which Cluster decides and what its status states of
+// AWS, for aws.Config.
+func LiveCluster(reader client.Reader) func(ctx context.Context) (aws.Status, error) {
+	return func(ctx context.Context) (aws.Status, error) {
+		all, err := cluster.Clusters(ctx, reader)
+		if err != nil || len(all) == 0 {
+			return aws.Status{}, err
+		}
+		out := aws.Status{Cluster: all[0].Name}
+		if status := all[0].Status.AWS; status != nil {
+			out.AWS = *status
+		}
+		return out, nil
+	}
+}
