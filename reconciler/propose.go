@@ -48,7 +48,7 @@ func Propose(ctx context.Context, before, after declared.Declared, offline bool,
 		}
 	}
 	out.Proposal = proposal.Propose(proposal.Sides{
-		Before: was.wanted, After: is.wanted, SeenBefore: was.observed, SeenAfter: is.observed, Offline: offline,
+		Before: was.wanted, After: is.wanted, ObservedBefore: was.observed, ObservedAfter: is.observed, Offline: offline,
 		MistakenBefore: len(was.problems) > 0, MistakenAfter: len(is.problems) > 0,
 		Refused: refused(was.wanted, is.wanted, after.Set),
 	}, policies...)

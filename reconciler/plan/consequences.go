@@ -10,7 +10,7 @@ import (
 )
 
 // Consequences are what changes of pools, classes and overlays do to nodes: what a
-// reviewer was told of a pull request, or what is foretold of a Plan now.
+// reviewer was shown of a pull request, or what is foretold of a Plan now.
 type Consequences struct {
 	// PullRequest is the number of the one that was reviewed; zero for a Plan.
 	PullRequest int64
@@ -23,17 +23,17 @@ type Consequences struct {
 	Pools map[string]int
 	// Replaced is how many nodes a Plan replaces, Removed how many go with their pools.
 	Replaced, Removed int
-	// Unknown says why nothing could be told; empty where the numbers hold.
+	// Unknown is why nothing is known; empty where the numbers hold.
 	Unknown string
-	// Uncertain says why it may be more nodes than that, as where AWS alone can tell which
-	// images a class finds. Who reviews is told the same.
+	// Uncertain is why it may be more nodes than that, as where AWS alone can tell which
+	// images a class finds. Who reviews is shown the same.
 	Uncertain string
 }
 
 // nodes is how many are lost, in either way.
 func (c Consequences) nodes() int { return c.Replaced + c.Removed }
 
-// Provisions tells whether the change is one of what nodes are made from: a NodePool,
+// Provisions reports whether the change is one of what nodes are made from: a NodePool,
 // an EC2NodeClass or a NodeOverlay.
 func (c Change) Provisions() bool { return provisions(c.Key) }
 
@@ -64,7 +64,7 @@ func fingerprint(key state.Key, after *state.Item) string {
 // deleted stands in a fingerprint for the hash of what is there afterwards.
 const deleted = "@deleted"
 
-// rolls tells whether the change is one that a revision makes of what nodes come
+// rolls reports whether the change is one that a revision makes of what nodes come
 // from. Putting back what a hand changed is nobody's decision to ask for.
 func (c Change) rolls() bool { return c.Provisions() && !c.Drift && !c.Standing() }
 
@@ -89,9 +89,9 @@ func (p Plan) Guarded() []Change {
 //   - when of the pools that reviews name it would be more nodes than they told of, by
 //     more than two and a fifth. A pull request counts that is merged and not applied
 //     yet, or of which the revision has all, so that its merge was not noticed yet. The
-//     nodes of a pool are the same whoever tells of them: its largest number counts.
+//     nodes of a pool are the same whoever reports of them: its largest number counts.
 //     Those of pools that no review names are only subject to limit;
-//   - when nothing can be told, and either might be so,
+//   - when nothing can be known, and either might be so,
 //
 // until confirmation quotes their token. It stands for the
 // changes, however many nodes there are of them. foretell is asked at most once, with

@@ -54,7 +54,7 @@ func rolling(from, to []string, policies ...plan.Policy) plan.Plan {
 }
 
 // told is a review of the step between two lists of things, in which so many nodes of
-// the pool gpu were told.
+// the pool gpu were reported.
 func told(number int64, nodes int, from, to []string) plan.Consequences {
 	c := plan.Consequences{PullRequest: number, Pools: map[string]int{"gpu": nodes}}
 	for _, change := range rolling(from, to).Changes {

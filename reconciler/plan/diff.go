@@ -90,7 +90,7 @@ func leaves(path string, before, after any, out *[]FieldChange) {
 	*out = append(*out, FieldChange{Path: path, Before: before, After: after})
 }
 
-// walkLists compares lists element by element where elements can be told apart
+// walkLists compares lists element by element where elements can be known apart
 // by a name, key or type, or where the lists are equally long; it reports
 // false where only the whole lists can be shown.
 func walkLists(path string, before, after []any, out *[]FieldChange) bool {
@@ -108,7 +108,7 @@ func walkLists(path string, before, after []any, out *[]FieldChange) bool {
 		}
 		n := len(*out)
 		for _, k := range ids {
-			at := fmt.Sprintf("%s[%s=%s]", path, id, word(k, `[]"=`))
+			at := fmt.Sprintf("%s[%s=%s]", path, id, quoteSegment(k, `[]"=`))
 			if b[k] == nil || a[k] == nil {
 				leaves(at, b[k], a[k], out)
 				continue
@@ -151,7 +151,7 @@ func composite(list []any) bool {
 }
 
 func join(path, key string) string {
-	quoted := word(key, `./[]"`)
+	quoted := quoteSegment(key, `./[]"`)
 	switch {
 	case quoted != key:
 		return path + "[" + quoted + "]"
@@ -161,10 +161,10 @@ func join(path, key string) string {
 	return path + "." + key
 }
 
-// word quotes s unless it is a plain word: not empty, printable, and without
+// quoteSegment quotes s unless it is a plain word: not empty, printable, and without
 // spaces, backslashes and the characters that mean something where it stands.
 // So no two fields share a path, and no path hides where it leads.
-func word(s, special string) string {
+func quoteSegment(s, special string) string {
 	plain := s != "" && !strings.ContainsAny(s, special) && !strings.ContainsFunc(s, func(r rune) bool {
 		return r == ' ' || r == '\\' || r == utf8.RuneError || !unicode.IsPrint(r)
 	})

@@ -12,14 +12,14 @@ import (
 
 const byHand = "run: aws eks update-cluster-version"
 
-// inAWS is a thing of another world.
+// inAWS is a thing of another target.
 func inAWS(name string, content object) state.Item {
 	i := thing(name, 0, content)
 	i.Key.Target = "aws"
 	return i
 }
 
-// unknown is what a world reports of a thing that it could not look at.
+// unknown is what a target reports of a thing that it could not look at.
 func unknown(i state.Item, reason string) state.Item {
 	return state.Item{Key: i.Key, Findings: state.Findings{Unknown: reason}}
 }

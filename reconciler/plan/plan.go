@@ -39,7 +39,7 @@ type Change struct {
 	// Fields lists what differs, sorted by path. For Create and Delete it is
 	// empty: the whole object comes or goes.
 	Fields []FieldChange
-	// Drift is true when Git still says what we last applied, and the live
+	// Drift is true when Git still declares what we last applied, and the live
 	// thing alone has moved.
 	Drift bool
 	// Hold is why the change must not be made now; empty where it may. See Policy.
@@ -80,7 +80,7 @@ type Plan struct {
 	// and key, then deletions by falling wave and key.
 	Changes []Change
 	// Unchanged counts the things that are as wanted. One that is wanted without
-	// any content, and not even compared, is looked at for its notes alone. It
+	// any content, and not even compared, is read for its notes alone. It
 	// counts nowhere: nothing of it could be otherwise, or is there to manage.
 	Unchanged int
 	// Managed counts the things that are ours today; of the unknown ones those
@@ -90,7 +90,7 @@ type Plan struct {
 	// Wanted are the Change.Fingerprints of all pools, classes and overlays that are
 	// wanted, whether they are so already or not.
 	Wanted []string
-	// Unknown lists the things of which nothing could be told, sorted by key:
+	// Unknown lists the things of which nothing is known, sorted by key:
 	// they may differ or not.
 	Unknown []Unknown
 	// Notes are what targets want a reader to know beside the changes, sorted
@@ -106,9 +106,9 @@ type Unknown struct {
 	Key state.Key
 	// Origin is where it is declared; zero for one that is not.
 	Origin state.Origin
-	// Reason says why, and what a person can do about it.
+	// Reason is why, and what a person can do about it.
 	Reason string
-	// Ours is true for what we applied when it could still be seen.
+	// Ours is true for what we applied when it could still be observed.
 	Ours bool
 	// UsedBy is the part of another thing through which it is used, where it would be
 	// deleted if it is there; zero for what is wanted.
@@ -168,7 +168,7 @@ func Compute(wanted, observed state.Set, policies ...Policy) Plan {
 // compare holds a wanted thing against what was observed of it; a zero observed
 // Item is one that is not there.
 func (p *Plan) compare(w, o state.Item) {
-	// A thing that asks for nothing is only looked at, such as a quota.
+	// A thing that asks for nothing is only read, such as a quota.
 	looked := w.Object != nil && len(w.Object) == 0 && w.Hold == ""
 	ours := w.Hold == "" && o.Hold == "" && !looked
 	p.note(o, w.Origin, ours && o.Applied != "")
@@ -176,7 +176,7 @@ func (p *Plan) compare(w, o state.Item) {
 	case o.Unknown != "":
 		return
 	case o.Object == nil:
-		// What a world never makes is missed, and that is all; it knows best
+		// What a target never makes is missed, and that is all; it knows best
 		// who makes it.
 		w.Hold = cmp.Or(o.Hold, w.Hold)
 		p.Changes = append(p.Changes, Change{Key: w.Key, Action: Create, After: &w, Drift: drifted(o, w)})
@@ -191,7 +191,7 @@ func (p *Plan) compare(w, o state.Item) {
 	}
 }
 
-// note takes over what an observed thing tells beside its content.
+// note takes over what an observed thing reports beside its content.
 func (p *Plan) note(o state.Item, declared state.Origin, ours bool) {
 	if o.Unknown != "" {
 		p.Unknown = append(p.Unknown, Unknown{Key: o.Key, Origin: declared, Reason: o.Unknown, Ours: ours, UsedBy: o.UsedBy})
@@ -248,8 +248,8 @@ func order(a, b Change) int {
 }
 
 // Standing reports whether the thing is only ever compared, by its own terms or
-// because nothing is written to its world (ReportTarget): the change is shown,
-// and is never made, asked for or waited for. Hold says who can change it.
+// because nothing is written to its target (ReportTarget): the change is shown,
+// and is never made, asked for or waited for. Hold is who can change it.
 func (c Change) Standing() bool { return c.terms() != "" }
 
 // Count is how many changes have that action, held and standing ones included.

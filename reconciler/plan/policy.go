@@ -44,7 +44,7 @@ func ReportDrift() Policy {
 	}
 }
 
-// ReportTarget turns everything in one world into what is only compared (see
+// ReportTarget turns everything in one target into what is only compared (see
 // Change.Standing): there nothing is ever written, neither for drift nor for a
 // new revision nor to delete.
 func ReportTarget(name string) Policy {
@@ -92,7 +92,7 @@ const pruneFloor = 10
 // more goes with it than was allowed. It counts all the same, unless a person
 // confirmed it: what gathers unasked while something fails is asked for together.
 // Deletions that are only reported count for nothing, and neither do things of
-// which nothing could be told: that they are there proves no more than that they
+// which nothing is known: that they are there proves no more than that they
 // are gone.
 func Guard(maxPercent int, confirmation string) Policy {
 	return func(p Plan) Plan {
@@ -211,7 +211,7 @@ func costs(deletions []Change) []loss.Counts {
 	return out
 }
 
-// begun tells whether the deletion was allowed before, with all that goes with it now.
+// begun reports whether the deletion was allowed before, with all that goes with it now.
 func (c Change) begun() bool { return c.Action == Delete && c.Before.Allowed.Covers(c.Before.Cost()) }
 
 // fresh reports whether c is a deletion that no person has confirmed yet. One that

@@ -1,7 +1,7 @@
 package plan
 
 // Proposal is what the step from one revision to another does, kept apart from what
-// the worlds differ in already. Package proposal makes it.
+// the targets differ in already. Package proposal makes it.
 //
 // Nothing live is shown of a thing that is not in the applied inventory: a note says
 // "exists, not ours". Where a Change of such a thing must have a Before all the same,
@@ -12,14 +12,14 @@ package plan
 // less, as some wait or are done.
 type Proposal struct {
 	// Step is what the step itself changes, both sides of each field as the two
-	// revisions say. Holds, losses and owners are those of the live worlds after the
-	// step. Its Notes are those that only the worlds after the step have, also of
-	// things that are only looked at, such as a quota that larger pools do not fit
+	// revisions say. Holds, losses and owners are those of the live targets after the
+	// step. Its Notes are those that only the targets after the step have, also of
+	// things that are only read, such as a quota that larger pools do not fit
 	// into; and what else there is to say of a change. What both have is in Drift's.
 	// Unchanged and Managed are those of the whole live plan.
 	Step Plan
-	// Drift is what separates the worlds from the revision before the step, and would
-	// without it; empty where no world was looked at.
+	// Drift is what separates the targets from the revision before the step, and would
+	// without it; empty where no target was read.
 	Drift Plan
 }
 

@@ -2,7 +2,7 @@ package plan
 
 import "strconv"
 
-// shrinks tells whether a number in the map at a path is lower after a change than
+// shrinks reports whether a number in the map at a path is lower after a change than
 // before it. A number that is missing afterwards is not lower: nothing is said of
 // it any more.
 func shrinks(path []string, before, after map[string]any) bool {

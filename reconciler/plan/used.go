@@ -47,7 +47,7 @@ func (p Plan) KeepUsed(reasons map[state.Key]hold.Reasons) Plan {
 	})
 }
 
-// takes tells whether the change is one of a thing that has the part, and has it no
+// takes reports whether the change is one of a thing that has the part, and has it no
 // more afterwards. One that only changes the part brings what is used in its place.
 func (c Change) takes(part loss.Part) bool {
 	if part.Field == "" || c.Key.Group != part.Group || c.Key.Kind != part.Kind || c.Before == nil {

@@ -1,5 +1,5 @@
-// Package proposal tells what the step from one revision to another does, kept apart
-// from what the worlds differ in already: Merge says what a merge will declare,
+// Package proposal reports what the step from one revision to another does, kept apart
+// from what the targets differ in already: Merge is what a merge will declare,
 // Propose what that changes.
 //
 // It is as pure as package plan, and refuses to show what is live and not ours: who

@@ -87,7 +87,7 @@ func done(seen state.Set, changes ...plan.Change) map[string]any {
 	return out
 }
 
-// TestNothingIsLostBetweenStepAndDrift: where the worlds stand after the drift has been
+// TestNothingIsLostBetweenStepAndDrift: where the targets stand after the drift has been
 // corrected and the step been made is where the live plan after the step leads, in
 // whatever is ours; and a proposal shows nothing live of what is not.
 func TestNothingIsLostBetweenStepAndDrift(t *testing.T) {
@@ -100,7 +100,7 @@ func TestNothingIsLostBetweenStepAndDrift(t *testing.T) {
 		}
 		s := randomWorld(r, before).sides(before, after)
 		got := proposal.Propose(s)
-		whole := plan.Compute(s.After, s.SeenAfter)
+		whole := plan.Compute(s.After, s.ObservedAfter)
 
 		// What the step says of a thing, counts; the drift is for what it leaves alone.
 		stepped := map[state.Key]bool{}
@@ -114,20 +114,20 @@ func TestNothingIsLostBetweenStepAndDrift(t *testing.T) {
 			}
 		}
 		changes = append(changes, got.Step.Changes...)
-		if d := cmp.Diff(done(s.SeenAfter, whole.Changes...), done(s.SeenAfter, changes...)); d != "" {
-			t.Fatalf("seed %d: %s\nstep %v\ndrift %v\nwhole %v", seed, d, told(got.Step), told(got.Drift), told(whole))
+		if d := cmp.Diff(done(s.ObservedAfter, whole.Changes...), done(s.ObservedAfter, changes...)); d != "" {
+			t.Fatalf("seed %d: %s\nstep %v\ndrift %v\nwhole %v", seed, d, summaryLines(got.Step), summaryLines(got.Drift), summaryLines(whole))
 		}
 		if text := shown(got); strings.Contains(text, "foreign") {
 			t.Fatalf("seed %d shows what is not ours:\n%s", seed, text)
 		}
-		if d := cmp.Diff(told(got.Step), told(proposal.Propose(s).Step)); d != "" {
+		if d := cmp.Diff(summaryLines(got.Step), summaryLines(proposal.Propose(s).Step)); d != "" {
 			t.Fatalf("seed %d: the second answer is another: %s", seed, d)
 		}
 	}
 }
 
-// TestEachDifferenceOfTheRevisionsIsToldOnce: whatever the world, each difference of the two
-// revisions is told once.
+// TestEachDifferenceOfTheRevisionsIsToldOnce: whatever the target, each difference of the two
+// revisions is reported once.
 func TestEachDifferenceOfTheRevisionsIsToldOnce(t *testing.T) {
 	for seed := range uint64(2_000) {
 		r := rand.New(rand.NewPCG(seed, 6))

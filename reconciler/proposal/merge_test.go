@@ -23,7 +23,7 @@ func thing(name string, object m) state.Item {
 
 func set(items ...state.Item) state.Set { return state.NewSet(items...) }
 
-// at says where an item is declared.
+// at is where an item is declared.
 func at(item state.Item, file string) state.Item {
 	item.Origin = state.Origin{File: file, Line: 7}
 	return item

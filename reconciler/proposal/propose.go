@@ -9,13 +9,13 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
-// Sides are two revisions, and the worlds as far as they were looked at.
+// Sides are two revisions, and the targets as far as they were read.
 type Sides struct {
 	// Before and After are what is wanted before and after the step.
 	Before, After state.Set
-	// SeenBefore and SeenAfter are what was observed of each; left aside when Offline.
-	SeenBefore, SeenAfter state.Set
-	// Offline is true when no world was looked at: they count as being as Before says.
+	// ObservedBefore and ObservedAfter are what was observed of each; left aside when Offline.
+	ObservedBefore, ObservedAfter state.Set
+	// Offline is true when no target was read: they count as being as Before says.
 	Offline bool
 	// MistakenBefore and MistakenAfter are true for a revision with mistakes. Nothing
 	// is deleted while there are any: they may hide what seems to go.
@@ -25,12 +25,12 @@ type Sides struct {
 	Refused []state.Key
 }
 
-// Propose tells what the step does, apart from what the worlds differ in without it.
+// Propose reports what the step does, apart from what the targets differ in without it.
 //
 // Step.Changes are the differences of After from Before. Each has what the live plan
 // after the step knows of it: why it is held, what dies with it, who else manages the
-// thing. Where the live world makes something else of it (it is so already, it is gone,
-// it is not ours) a note says that in one sentence. What the live plan after the step
+// thing. Where the live target makes something else of it (it is so already, it is gone,
+// it is not ours) a note reports that in one sentence. What the live plan after the step
 // changes, and neither the revisions nor the one before it do, is among them as well.
 //
 // The policies see the two live plans as a whole, so that a guard counts everything that
@@ -41,14 +41,14 @@ func Propose(s Sides, policies ...plan.Policy) plan.Proposal {
 	for _, k := range s.Refused {
 		refused[k] = true
 	}
-	before, after := told(s.Before, refused), told(s.After, refused)
+	before, after := comparableItems(s.Before, refused), comparableItems(s.After, refused)
 	if s.Offline {
 		s.Before, s.After = before, after
-		s.SeenBefore = asObserved(before, after)
-		s.SeenAfter = s.SeenBefore
+		s.ObservedBefore = asObserved(before, after)
+		s.ObservedAfter = s.ObservedBefore
 	}
-	was := plan.Compute(s.Before, s.SeenBefore, cautious(policies, s.MistakenBefore)...)
-	live := plan.Compute(s.After, s.SeenAfter, cautious(policies, s.MistakenAfter)...)
+	was := plan.Compute(s.Before, s.ObservedBefore, cautious(policies, s.MistakenBefore)...)
+	live := plan.Compute(s.After, s.ObservedAfter, cautious(policies, s.MistakenAfter)...)
 
 	p := &proposer{Sides: s, was: byKey(was), live: byKey(live), changed: map[state.Key]bool{}}
 	for _, c := range plan.Compute(after, undecided(before)).Changes {
@@ -62,7 +62,7 @@ func Propose(s Sides, policies ...plan.Policy) plan.Proposal {
 	}
 	out := plan.Proposal{Step: p.step(live, was)}
 	if !s.Offline {
-		out.Drift = drift(was, s.SeenBefore)
+		out.Drift = drift(was, s.ObservedBefore)
 	}
 	return out
 }
@@ -75,10 +75,10 @@ func cautious(policies []plan.Policy, mistaken bool) []plan.Policy {
 	return append([]plan.Policy{plan.NoPrune()}, policies...)
 }
 
-// told are the items of which the revisions tell something by themselves: not those
-// that ask for nothing and are only looked at, nor those of which nobody knows what
+// comparableItems are the items of which the revisions tell something by themselves: not those
+// that ask for nothing and are only read, nor those of which nobody knows what
 // is meant.
-func told(set state.Set, refused map[state.Key]bool) state.Set {
+func comparableItems(set state.Set, refused map[state.Key]bool) state.Set {
 	return state.NewSet(slices.DeleteFunc(set.Items(), func(i state.Item) bool {
 		looked := i.Object != nil && len(i.Object) == 0 && i.Hold == ""
 		return looked || refused[i.Key]
@@ -95,7 +95,7 @@ func undecided(set state.Set) state.Set {
 	return state.NewSet(items...)
 }
 
-// asObserved is what a world shows that is just as a revision says. What was only
+// asObserved is what a target shows that is just as a revision says. What was only
 // compared, and is not any more, is nobody's to delete.
 func asObserved(before, after state.Set) state.Set {
 	items := undecided(before).Items()
@@ -159,7 +159,7 @@ func (p *proposer) add(c plan.Change) {
 		p.remove(c)
 		return
 	}
-	seen, _ := p.SeenAfter.Get(c.Key)
+	seen, _ := p.ObservedAfter.Get(c.Key)
 	planned, will := p.live[c.Key]
 	if c.Before != nil && ours(seen) {
 		was := *c.Before
@@ -171,15 +171,15 @@ func (p *proposer) add(c plan.Change) {
 		c = compared(c, reason)
 	}
 	p.changes = append(p.changes, c)
-	p.remark(c, seen, planned, will)
+	p.noteLive(c, seen, planned, will)
 }
 
-// remark says what the live world makes of a change; will is whether it is among those
+// noteLive is what the live target makes of a change; will is whether it is among those
 // that are planned there.
-func (p *proposer) remark(c plan.Change, seen state.Item, planned plan.Change, will bool) {
+func (p *proposer) noteLive(c plan.Change, seen state.Item, planned plan.Change, will bool) {
 	switch exists := seen.Object != nil; {
 	case p.Offline, seen.Unknown != "", exists && !will && seen.Live == state.Identity{}:
-		// Nothing is known of the live thing, as its world itself says.
+		// Nothing is known of the live thing, as its target itself says.
 	case seen.Unasked:
 		if c.Action == plan.Update {
 			p.note(c, "is not applied by this Sync: whether it exists is not asked for a comment")
@@ -226,11 +226,11 @@ func compared(c plan.Change, reason string) plan.Change {
 func (p *proposer) remove(c plan.Change) {
 	wanted, _ := p.Before.Get(c.Key)
 	planned, will := p.live[c.Key]
-	after, _ := p.SeenAfter.Get(c.Key)
-	before, _ := p.SeenBefore.Get(c.Key)
+	after, _ := p.ObservedAfter.Get(c.Key)
+	before, _ := p.ObservedBefore.Get(c.Key)
 	switch {
 	case will && !(p.Offline && wanted.Hold != ""):
-		c = buried(c, after)
+		c = withLosses(c, after)
 		c.Hold = planned.Hold
 		if reason := terms(planned); reason != "" {
 			c = compared(c, reason)
@@ -239,13 +239,13 @@ func (p *proposer) remove(c plan.Change) {
 		p.note(c, "is not compared any more")
 		return
 	case after.Unknown != "" || before.Unknown != "":
-		// Nothing is known of the live thing, as its world itself says.
+		// Nothing is known of the live thing, as its target itself says.
 	case after.Object != nil && p.MistakenAfter:
 		// Nor waited for: mended, it is another revision. Nobody shall count nodes
 		// as lost with a pool that is only misspelled.
-		c = compared(buried(c, after), "nothing is deleted while the repository has mistakes: they may hide what seems to be removed")
+		c = compared(withLosses(c, after), "nothing is deleted while the repository has mistakes: they may hide what seems to be removed")
 	case after.Object != nil:
-		c = compared(buried(c, after), "nothing is deleted (prune: false)")
+		c = compared(withLosses(c, after), "nothing is deleted (prune: false)")
 	case before.Object == nil:
 		p.note(c, "is not applied now: nothing is deleted")
 	case leaving(before):
@@ -259,8 +259,8 @@ func (p *proposer) remove(c plan.Change) {
 	p.changes = append(p.changes, c)
 }
 
-// buried completes a deletion with what the live world tells of the thing.
-func buried(c plan.Change, seen state.Item) plan.Change {
+// withLosses completes a deletion with what the live target reports of the thing.
+func withLosses(c plan.Change, seen state.Item) plan.Change {
 	was := *c.Before
 	was.Removal, was.Live, was.Wave = seen.Removal, seen.Live, seen.Wave
 	if ours(seen) {
@@ -270,7 +270,7 @@ func buried(c plan.Change, seen state.Item) plan.Change {
 	return c
 }
 
-// leaving reports whether a Kubernetes object was seen on its way out.
+// leaving reports whether a Kubernetes object was observed on its way out.
 func leaving(seen state.Item) bool {
 	metadata, _ := seen.Object["metadata"].(map[string]any)
 	return metadata["deletionTimestamp"] != nil
@@ -279,7 +279,7 @@ func leaving(seen state.Item) bool {
 // surplus takes over what the step brings about without changing it, such as a
 // deletion that had to wait for a mistake to be mended.
 func (p *proposer) surplus(c plan.Change) {
-	seen, _ := p.SeenAfter.Get(c.Key)
+	seen, _ := p.ObservedAfter.Get(c.Key)
 	shown, hidden := hide(c, seen)
 	if hidden {
 		p.notes = append(p.notes, notOurs(c))
@@ -290,8 +290,8 @@ func (p *proposer) surplus(c plan.Change) {
 	p.changes = append(p.changes, shown)
 }
 
-// hide takes live values out of a change of what is not ours, and tells whether there
-// is something to say of it. That a deletion is about what we made, the world vouches.
+// hide takes live values out of a change of what is not ours, and reports whether there
+// is something to say of it. That a deletion is about what we made, the target vouches.
 func hide(c plan.Change, seen state.Item) (shown plan.Change, hidden bool) {
 	if c.Before == nil || ours(seen) {
 		return c, false
@@ -300,7 +300,7 @@ func hide(c plan.Change, seen state.Item) (shown plan.Change, hidden bool) {
 	c.Fields = nil
 	if c.Action == plan.Delete {
 		c.Before = &was
-		c = buried(c, seen)
+		c = withLosses(c, seen)
 		return c, false
 	}
 	was.Object = c.After.Object
@@ -308,7 +308,7 @@ func hide(c plan.Change, seen state.Item) (shown plan.Change, hidden bool) {
 	return c, true
 }
 
-// drift is a live plan without what must not be shown, and without what no world was asked
+// drift is a live plan without what must not be shown, and without what no target was asked
 // about: of that nobody knows whether it differs.
 func drift(was plan.Plan, seen state.Set) plan.Plan {
 	out := was

@@ -120,10 +120,10 @@ func TestAStepIsToldApartFromTheDrift(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			got := proposal.Propose(tt.world.sides(tt.before, tt.after))
-			if d := cmp.Diff(tt.step, told(got.Step)); d != "" {
+			if d := cmp.Diff(tt.step, summaryLines(got.Step)); d != "" {
 				t.Errorf("the step: %s", d)
 			}
-			if d := cmp.Diff(tt.drift, told(got.Drift)); d != "" {
+			if d := cmp.Diff(tt.drift, summaryLines(got.Drift)); d != "" {
 				t.Errorf("the drift: %s", d)
 			}
 			for _, c := range got.Step.Changes {
@@ -141,12 +141,12 @@ func TestARefusalThatTheStepBringsIsTold(t *testing.T) {
 		before, after := set(thing("a", a1)), set(thing("a", a2))
 		s := world{"a": {object: a1, applied: applied}}.sides(before, after)
 		refused := world{"a": {object: m{"x": "1", "dryRun": "refused: x was 1 and is immutable"}, applied: applied}}
-		s.SeenAfter = refused.observe(after)
+		s.ObservedAfter = refused.observe(after)
 		want := []string{"update a x=1>2", "note a: Warning: a dry run of it is refused: x was 1 and is immutable"}
 		if applied == nil {
 			want = []string{"update a x=1>2", "note a: exists, not ours", "note a: Warning: a dry run of it is refused"}
 		}
-		if d := cmp.Diff(want, told(proposal.Propose(s).Step)); d != "" {
+		if d := cmp.Diff(want, summaryLines(proposal.Propose(s).Step)); d != "" {
 			t.Error(d)
 		}
 	}
@@ -155,17 +155,17 @@ func TestARefusalThatTheStepBringsIsTold(t *testing.T) {
 func TestWhatCannotBeReadIsNotSaidToExist(t *testing.T) {
 	a2 := m{"x": "2"}
 	after := set(thing("a", a2))
-	s := proposal.Sides{After: after, SeenAfter: set(state.Item{Key: key("a"), Version: "v1", Object: m{"x": "2", "dryRun": "unreadable: forbidden"}, Findings: state.Findings{Unreadable: "forbidden"}})}
-	if d := cmp.Diff([]string{"create a", "note a: unreadable: forbidden"}, told(proposal.Propose(s).Step)); d != "" {
+	s := proposal.Sides{After: after, ObservedAfter: set(state.Item{Key: key("a"), Version: "v1", Object: m{"x": "2", "dryRun": "unreadable: forbidden"}, Findings: state.Findings{Unreadable: "forbidden"}})}
+	if d := cmp.Diff([]string{"create a", "note a: unreadable: forbidden"}, summaryLines(proposal.Propose(s).Step)); d != "" {
 		t.Error(d)
 	}
 }
 
 func TestWhatAWorldKeepsToItselfIsNotSaidToBeDone(t *testing.T) {
-	// Another thing is missing that says it all: the world passes this one as wanted.
+	// Another thing is missing that says it all: the target passes this one as wanted.
 	a2 := m{"x": "2"}
-	s := proposal.Sides{Before: set(thing("a", m{"x": "1"})), After: set(thing("a", a2)), SeenAfter: set(state.Item{Key: key("a"), Object: a2})}
-	if d := cmp.Diff([]string{"update a x=1>2"}, told(proposal.Propose(s).Step)); d != "" {
+	s := proposal.Sides{Before: set(thing("a", m{"x": "1"})), After: set(thing("a", a2)), ObservedAfter: set(state.Item{Key: key("a"), Object: a2})}
+	if d := cmp.Diff([]string{"update a x=1>2"}, summaryLines(proposal.Propose(s).Step)); d != "" {
 		t.Error(d)
 	}
 }
@@ -189,11 +189,11 @@ func TestAStepOfWhatIsOnlyCompared(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			got := proposal.Propose(proposal.Sides{Before: tt.before, After: tt.after, Offline: true})
-			if d := cmp.Diff(tt.want, told(got.Step)); d != "" {
+			if d := cmp.Diff(tt.want, summaryLines(got.Step)); d != "" {
 				t.Errorf("offline: %s", d)
 			}
 			got = proposal.Propose(world{}.sides(tt.before, tt.after))
-			live := told(got.Step)
+			live := summaryLines(got.Step)
 			if len(live) == 0 || live[0] != tt.want[0] {
 				t.Errorf("live: %v", live)
 			}
@@ -205,7 +205,7 @@ func TestAReservedThingGoesByHandAlone(t *testing.T) {
 	wanted := thing("a", m{"x": "1"})
 	wanted.Hold = "only bootstrap writes it"
 	got := proposal.Propose(world{"a": {object: m{"x": "1"}, applied: m{"x": "1"}, terms: "delete it by hand"}}.sides(set(wanted), state.Set{}))
-	if d := cmp.Diff([]string{"delete a [never: delete it by hand]"}, told(got.Step)); d != "" {
+	if d := cmp.Diff([]string{"delete a [never: delete it by hand]"}, summaryLines(got.Step)); d != "" {
 		t.Error(d)
 	}
 }
@@ -214,8 +214,8 @@ func TestOfflineAStepIsWhatTheRevisionsSay(t *testing.T) {
 	looked := thing("quota", m{})
 	before := set(thing("a", m{"x": "1"}), thing("b", m{"x": "1"}), thing("c", m{"x": "1"}))
 	after := set(thing("a", m{"x": "2"}), thing("b", m{"x": "1"}), thing("d", m{"x": "1"}), looked)
-	got := proposal.Propose(proposal.Sides{Before: before, After: after, Offline: true, SeenAfter: set(thing("a", m{"x": "9"}))})
-	if d := cmp.Diff([]string{"update a x=1>2", "create d", "delete c"}, told(got.Step)); d != "" {
+	got := proposal.Propose(proposal.Sides{Before: before, After: after, Offline: true, ObservedAfter: set(thing("a", m{"x": "9"}))})
+	if d := cmp.Diff([]string{"update a x=1>2", "create d", "delete c"}, summaryLines(got.Step)); d != "" {
 		t.Error(d)
 	}
 	if got.Step.Managed != 3 || got.Step.Unchanged != 1 {
@@ -239,12 +239,12 @@ func TestPoliciesSeeAllThatWillBeDeleted(t *testing.T) {
 	// Six deletions are open, the step adds five: neither is more than half or ten.
 	s := live.sides(set(before...), set(before[:9]...))
 	got := proposal.Propose(s, plan.Guard(50, ""))
-	whole := plan.Compute(s.After, s.SeenAfter, plan.Guard(50, ""))
+	whole := plan.Compute(s.After, s.ObservedAfter, plan.Guard(50, ""))
 	if !strings.Contains(got.Step.Reasons().String(), "would delete 11 of 20 objects") || got.Step.Confirmation() != whole.Confirmation() || whole.Confirmation() == "" {
 		t.Errorf("the step's holds: %v, confirmed by %q", got.Step.Reasons(), got.Step.Confirmation())
 	}
 	if len(got.Drift.Reasons()) != 0 || got.Drift.Count(plan.Delete) != 6 || got.Step.Count(plan.Delete) != 5 {
-		t.Errorf("drift: %v", told(got.Drift))
+		t.Errorf("drift: %v", summaryLines(got.Drift))
 	}
 	s.Offline = true
 	s.After = set(before[:3]...)
@@ -281,14 +281,14 @@ func TestDeletionsThatAreNotMadeAreShownWithTheReason(t *testing.T) {
 				tt.change(&s)
 			}
 			got := proposal.Propose(s, tt.policies...)
-			if d := cmp.Diff(tt.want, told(got.Step)); d != "" {
+			if d := cmp.Diff(tt.want, summaryLines(got.Step)); d != "" {
 				t.Error(d)
 			}
-			if want := plan.Compute(s.After, s.SeenAfter, tt.policies...).Confirmation(); !s.Offline && len(got.Step.Changes) > 0 && got.Step.Confirmation() != want {
+			if want := plan.Compute(s.After, s.ObservedAfter, tt.policies...).Confirmation(); !s.Offline && len(got.Step.Changes) > 0 && got.Step.Confirmation() != want {
 				t.Errorf("confirmed by %q, want %q", got.Step.Confirmation(), want)
 			}
 			if len(got.Drift.Changes) != 0 {
-				t.Errorf("drift: %v", told(got.Drift))
+				t.Errorf("drift: %v", summaryLines(got.Drift))
 			}
 		})
 	}
@@ -301,7 +301,7 @@ func TestAMendedMistakeLetsGoWhatWaitedForIt(t *testing.T) {
 	s.MistakenBefore = true
 	got := proposal.Propose(s)
 	const why = ": was removed before, and waited for the repository's mistakes to be mended"
-	if d := cmp.Diff([]string{"delete label", "delete old {2 nodes go with it}", "note label" + why, "note old" + why}, told(got.Step)); d != "" {
+	if d := cmp.Diff([]string{"delete label", "delete old {2 nodes go with it}", "note label" + why, "note old" + why}, summaryLines(got.Step)); d != "" {
 		t.Error(d)
 	}
 	if strings.Contains(shown(got), "secret") || len(got.Drift.Changes) != 0 {
@@ -315,11 +315,11 @@ func TestAStepIsToldInTheOrderOfWork(t *testing.T) {
 	s := live.sides(set(thing("early", x), thing("late", x), thing("z", x)), set(thing("new", x)))
 	s.MistakenBefore = true
 	var seen []state.Item
-	for _, item := range s.SeenAfter.Items() {
+	for _, item := range s.ObservedAfter.Items() {
 		item.Wave = map[string]int{"early": 1, "b": 2, "z": 2, "late": 3}[item.Key.Name]
 		seen = append(seen, item)
 	}
-	s.SeenAfter = set(seen...)
+	s.ObservedAfter = set(seen...)
 	var got []string
 	for _, c := range proposal.Propose(s).Step.Changes {
 		got = append(got, c.Key.Name)
@@ -335,7 +335,7 @@ func TestTheTermsAfterTheStepCount(t *testing.T) {
 	for _, offline := range []bool{false, true} {
 		s := world{"a": ours(m{"x": "1"})}.sides(set(before), set(after))
 		s.Offline = offline
-		if d := cmp.Diff([]string{"update a x=1>2"}, told(proposal.Propose(s).Step)); d != "" {
+		if d := cmp.Diff([]string{"update a x=1>2"}, summaryLines(proposal.Propose(s).Step)); d != "" {
 			t.Errorf("offline %v: %s", offline, d)
 		}
 	}
@@ -345,9 +345,9 @@ func TestWhatTheStepBringsAboutWithoutChangingItIsAPartOfIt(t *testing.T) {
 	a1, b1 := m{"x": "1"}, m{"x": "1"}
 	both := set(thing("a", a1), thing("b", b1))
 	s := world{"a": ours(a1), "b": foreign(b1)}.sides(both, both)
-	s.SeenAfter = world{"a": drifted(a1, m{"x": "8"}), "b": foreign(m{"x": "secret"})}.observe(both)
+	s.ObservedAfter = world{"a": drifted(a1, m{"x": "8"}), "b": foreign(m{"x": "secret"})}.observe(both)
 	got := proposal.Propose(s)
-	if d := cmp.Diff([]string{"update a x=8>1", "update b", "note b: exists, not ours"}, told(got.Step)); d != "" {
+	if d := cmp.Diff([]string{"update a x=8>1", "update b", "note b: exists, not ours"}, summaryLines(got.Step)); d != "" {
 		t.Error(d)
 	}
 	if strings.Contains(shown(got), "secret") {
@@ -391,7 +391,7 @@ func TestFieldsAreNamedWhereTheStepMeetsTheLiveWorld(t *testing.T) {
 			before, after := set(thing("a", tt.before)), set(thing("a", tt.after))
 			s := world{"a": drifted(tt.before, tt.is)}.sides(before, after)
 			if tt.new != nil {
-				s.SeenAfter = world{"a": drifted(tt.before, tt.new)}.observe(after)
+				s.ObservedAfter = world{"a": drifted(tt.before, tt.new)}.observe(after)
 			}
 			var got []string
 			for _, n := range proposal.Propose(s).Step.Notes {
@@ -404,7 +404,7 @@ func TestFieldsAreNamedWhereTheStepMeetsTheLiveWorld(t *testing.T) {
 	}
 }
 
-// A world that was not asked about a thing knows nothing of it, so that it neither drifts nor
+// A target that was not asked about a thing knows nothing of it, so that it neither drifts nor
 // is missing; a thing that was looked for and is not there is missing.
 func TestWhatAWorldWasNotAskedAboutIsNoDrift(t *testing.T) {
 	one, two := set(thing("a", m{"x": "1"})), set(thing("a", m{"x": "2"}))
@@ -419,11 +419,11 @@ func TestWhatAWorldWasNotAskedAboutIsNoDrift(t *testing.T) {
 		"looked for, and not there":  {set(), one, nil, []string{"create a"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := proposal.Propose(proposal.Sides{Before: one, After: c.after, SeenBefore: c.seen, SeenAfter: c.seen})
-			if d := cmp.Diff(c.step, told(got.Step)); d != "" {
+			got := proposal.Propose(proposal.Sides{Before: one, After: c.after, ObservedBefore: c.seen, ObservedAfter: c.seen})
+			if d := cmp.Diff(c.step, summaryLines(got.Step)); d != "" {
 				t.Error(d)
 			}
-			if d := cmp.Diff(c.drift, told(got.Drift)); d != "" {
+			if d := cmp.Diff(c.drift, summaryLines(got.Drift)); d != "" {
 				t.Error(d)
 			}
 		})

@@ -15,7 +15,7 @@ type real struct {
 	object m
 	// applied is what was applied of it; nil for a thing that is not ours.
 	applied m
-	// kept is true for what its world does not offer for deletion, adopted for what
+	// kept is true for what its target does not offer for deletion, adopted for what
 	// it does although nothing vouches for it.
 	kept, adopted bool
 	impact, owner string
@@ -32,10 +32,10 @@ func drifted(applied, object m) real { return real{object: object, applied: appl
 // foreign is one that we never applied.
 func foreign(object m) real { return real{object: object} }
 
-// world is a live world by names.
+// target is a live target by names.
 type world map[string]real
 
-// observe looks at a world as a Target does.
+// observe reads a target as a Target does.
 func (w world) observe(wanted state.Set) state.Set {
 	var out []state.Item
 	for name, r := range w {
@@ -59,13 +59,13 @@ func (w world) observe(wanted state.Set) state.Set {
 	return state.NewSet(out...)
 }
 
-// sides are two revisions of a world.
+// sides are two revisions of a target.
 func (w world) sides(before, after state.Set) proposal.Sides {
-	return proposal.Sides{Before: before, After: after, SeenBefore: w.observe(before), SeenAfter: w.observe(after)}
+	return proposal.Sides{Before: before, After: after, ObservedBefore: w.observe(before), ObservedAfter: w.observe(after)}
 }
 
-// told writes a plan, one line for each thing that is told.
-func told(p plan.Plan) []string {
+// summaryLines writes a plan, one line for each thing that is reported.
+func summaryLines(p plan.Plan) []string {
 	var out []string
 	for _, c := range p.Changes {
 		line := fmt.Sprintf("%s %s", c.Action, c.Key.Name)

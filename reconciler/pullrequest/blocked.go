@@ -19,7 +19,7 @@ type turn string
 
 // turnOf is the turn that a story has taken. Each is told as soon as it comes: what a
 // reader takes for the state of things must not be older than it need be.
-func turnOf(a report.Aftermath) turn {
+func turnOf(a report.MergeOutcome) turn {
 	switch {
 	case !a.Applied.IsZero():
 		return "applied"
@@ -56,7 +56,7 @@ func held(pending []v1alpha1.PendingChange) string {
 
 // blocked fills in what keeps a merge from being applied: what waits for a person, or
 // the reason for which the last try failed.
-func (p *pass) blocked(ctx context.Context, rec *entry, a *report.Aftermath) {
+func (p *pass) blocked(ctx context.Context, rec *entry, a *report.MergeOutcome) {
 	ready := said(p.sync, "Ready")
 	if ready.Status != metav1.ConditionFalse || !p.attempted(ctx, rec) {
 		rec.tail.failing = ""

@@ -15,7 +15,7 @@ import (
 const planned = " poolwright/plan (prod)"
 
 // failing is what is said while the reason keeps the merge from being applied.
-func failing(reason string) report.Aftermath {
+func failing(reason string) report.MergeOutcome {
 	a := waiting("")
 	a.Failed, a.Sync = reason, "poolwright-system/dev"
 	return a

@@ -183,7 +183,7 @@ func TestWhoTellsOfDrift(t *testing.T) {
 		s.oracle.stale = nodes("gpu", 1)
 		s.later(time.Minute)
 		got := s.comment(1).Tail
-		if !strings.HasPrefix(got, report.Options{}.Aftermath(after(0, nodes("gpu", 1)))) || !strings.Contains(got, "cpu") {
+		if !strings.HasPrefix(got, report.Options{}.MergeOutcome(after(0, nodes("gpu", 1)))) || !strings.Contains(got, "cpu") {
 			t.Errorf("it says %s", got)
 		}
 		// A restart keeps what is shown until somebody has looked.

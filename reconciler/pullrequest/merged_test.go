@@ -74,33 +74,33 @@ func merged(t *testing.T, syncs ...*v1alpha1.Sync) *stage {
 
 // after is what came of pull request 1, merged a minute after dawn and applied some
 // time after that, with four nodes to replace.
-func after(applied time.Duration, left []provision.Node) report.Aftermath {
+func after(applied time.Duration, left []provision.Node) report.MergeOutcome {
 	merged := dawn.Add(time.Minute)
-	return report.Aftermath{Revision: "main@sha1:" + sha("e"), Merged: merged, Applied: merged.Add(applied), Nodes: 4, Left: left}
+	return report.MergeOutcome{Revision: "main@sha1:" + sha("e"), Merged: merged, Applied: merged.Add(applied), Nodes: 4, Left: left}
 }
 
 // done is the same once the last node was gone.
-func done(applied, took time.Duration) report.Aftermath {
+func done(applied, took time.Duration) report.MergeOutcome {
 	a := after(applied, nil)
 	a.Done = a.Applied.Add(took)
 	return a
 }
 
 // waiting is what is said while it is not applied.
-func waiting(held string) report.Aftermath {
-	return report.Aftermath{Merged: dawn.Add(time.Minute), Nodes: 4, Held: held}
+func waiting(held string) report.MergeOutcome {
+	return report.MergeOutcome{Merged: dawn.Add(time.Minute), Nodes: 4, Held: held}
 }
 
 // says compares the end of a comment.
-func (s *stage) says(what string, number int, want report.Aftermath) {
+func (s *stage) says(what string, number int, want report.MergeOutcome) {
 	s.Helper()
-	if d := cmp.Diff(report.Options{}.Aftermath(want), s.comment(number).Tail); d != "" {
+	if d := cmp.Diff(report.Options{}.MergeOutcome(want), s.comment(number).Tail); d != "" {
 		s.Errorf("%s, the tail of #%d: -want +got\n%s", what, number, d)
 	}
 }
 
 // line compares what stands next to a commit.
-func (s *stage) line(what, commit string, state forge.State, want report.Aftermath) {
+func (s *stage) line(what, commit string, state forge.State, want report.MergeOutcome) {
 	s.Helper()
 	if got := s.board.statuses[commit+" "+rollout]; got.State != state || got.Description != want.Line() {
 		s.Errorf("%s, next to %s: %s %q, want %s %q", what, commit, got.State, got.Description, state, want.Line())
@@ -189,7 +189,7 @@ func TestWhatIsToldOfAMerge(t *testing.T) {
 		name  string
 		plan  func(s *stage) func(forge.PullRequest) (Plan, error)
 		do    func(s *stage)
-		tail  report.Aftermath
+		tail  report.MergeOutcome
 		phase v1alpha1.PullRequestPhase
 	}{
 		{name: "one whose roll-out is held says why", do: held("NodeReplacementHeld"), phase: v1alpha1.PullRequestMerged,
@@ -290,7 +290,7 @@ func TestWhichMergesAreFollowed(t *testing.T) {
 		s.oracle.stale = nodes("any", 1)
 		s.apply(sha("f"), sha("e"))
 		s.later(time.Minute)
-		want := report.Aftermath{Revision: "main@sha1:" + sha("e"), Merged: dawn, Applied: dawn.Add(59 * time.Minute), Left: s.oracle.stale}
+		want := report.MergeOutcome{Revision: "main@sha1:" + sha("e"), Merged: dawn, Applied: dawn.Add(59 * time.Minute), Left: s.oracle.stale}
 		s.line("applied", "eeeeeee", forge.Pending, want)
 		s.oracle.stale = nil
 		s.later(time.Minute)

@@ -105,9 +105,9 @@ func (e *entry) concerns(n provision.Node) bool {
 }
 
 // aftermath is what is to be said of a merge now.
-func (p *pass) aftermath(ctx context.Context, rec *entry, left leftover) report.Aftermath {
+func (p *pass) aftermath(ctx context.Context, rec *entry, left leftover) report.MergeOutcome {
 	item := &rec.item
-	a := report.Aftermath{Sync: p.sync.Namespace + "/" + p.sync.Name, Nodes: max(rec.reviewed(), rec.tail.most)}
+	a := report.MergeOutcome{Sync: p.sync.Namespace + "/" + p.sync.Name, Nodes: max(rec.reviewed(), rec.tail.most)}
 	if item.Reviewed != nil {
 		a.Removed = int(item.Reviewed.NodesRemoved)
 	}
@@ -160,10 +160,10 @@ func (p *pass) finish(ctx context.Context, pr forge.PullRequest, rec *entry, lef
 		return
 	}
 	var base string
-	var a report.Aftermath
+	var a report.MergeOutcome
 	if item.Phase != v1alpha1.PullRequestDone || item.AppliedTime != nil {
 		a = p.aftermath(ctx, rec, left)
-		base = report.Options{}.Aftermath(a)
+		base = report.Options{}.MergeOutcome(a)
 	}
 	if shown.text == "" && shown.known && rec.showsDrift() {
 		rec.tail.gone = true
@@ -226,7 +226,7 @@ func (e *entry) compose(base string, shown drift) (text, told string) {
 // write brings a tail and the line next to the commits to the forge, if they say
 // something new and the last time is long enough ago. It returns whether the forge
 // has what there is to tell.
-func (p *pass) write(ctx context.Context, pr forge.PullRequest, rec *entry, c forge.Comment, told string, a report.Aftermath) bool {
+func (p *pass) write(ctx context.Context, pr forge.PullRequest, rec *entry, c forge.Comment, told string, a report.MergeOutcome) bool {
 	item := &rec.item
 	line := rec.beside(a)
 	if told == item.CommentHash && line == rec.tail.line {
@@ -265,7 +265,7 @@ func (p *pass) write(ctx context.Context, pr forge.PullRequest, rec *entry, c fo
 }
 
 // beside is what stands next to the commits; nothing new once the story is over.
-func (e *entry) beside(a report.Aftermath) string {
+func (e *entry) beside(a report.MergeOutcome) string {
 	if e.item.Phase == v1alpha1.PullRequestDone {
 		return ""
 	}
@@ -273,7 +273,7 @@ func (e *entry) beside(a report.Aftermath) string {
 }
 
 // rollout sets the status of the merge and of what was merged.
-func (p *pass) rollout(ctx context.Context, rec *entry, a report.Aftermath, line, url string) error {
+func (p *pass) rollout(ctx context.Context, rec *entry, a report.MergeOutcome, line, url string) error {
 	s := forge.Status{Context: p.rolloutContext(), State: forge.Pending, Description: line, URL: url}
 	switch {
 	case !a.Done.IsZero():

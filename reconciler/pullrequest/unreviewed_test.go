@@ -74,11 +74,11 @@ func TestAHeadThatIsMergedBeforeItIsPlanned(t *testing.T) {
 }
 
 // ends compares the end of #1's comment, which was planned for another head.
-func (s *stage) ends(what string, commented bool, want report.Aftermath) {
+func (s *stage) ends(what string, commented bool, want report.MergeOutcome) {
 	s.Helper()
 	tail := ""
 	if commented {
-		tail = fmt.Sprintf(movedTo, "bbbbbbb") + report.Options{}.Aftermath(want)
+		tail = fmt.Sprintf(movedTo, "bbbbbbb") + report.Options{}.MergeOutcome(want)
 	}
 	if d := cmp.Diff(tail, s.comment(1).Tail); d != "" {
 		s.Errorf("%s: -want +got\n%s", what, d)

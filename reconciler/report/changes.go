@@ -66,7 +66,7 @@ func (r Report) tally() string {
 func table(changes []Change, room int) (string, int) {
 	var b strings.Builder
 	for i, c := range changes {
-		row := cells(codeSpan(c.symbol()), codeSpan(c.Object.String()), codeSpan(c.where()), c.remark())
+		row := cells(codeSpan(c.symbol()), codeSpan(c.Object.String()), codeSpan(c.where()), c.detail())
 		if i == 0 {
 			row = "| | Object | Declared in | |\n|:-:|---|---|---|\n" + row
 		}
@@ -82,8 +82,8 @@ func table(changes []Change, room int) (string, int) {
 	return b.String() + "\n", len(changes)
 }
 
-// remark is what a row says beside the name: of a deletion, what goes with it.
-func (c Change) remark() string {
+// detail is what a row says beside the name: of a deletion, what goes with it.
+func (c Change) detail() string {
 	var out []string
 	switch {
 	case c.Compared:
@@ -126,9 +126,9 @@ func (o Options) hunks(changes []Change, room int) (string, int) {
 // openLines is up to how many lines of changes are read as fast as their names.
 const openLines = 12
 
-// brieflyTold is the block of changes that are short enough to need no table; empty
+// shortHunks is the block of changes that are short enough to need no table; empty
 // for others.
-func (o Options) brieflyTold(changes []Change) string {
+func (o Options) shortHunks(changes []Change) string {
 	var lines []string
 	for _, c := range changes {
 		if lines = append(lines, o.hunk(c)...); len(lines) > openLines {

@@ -24,7 +24,7 @@ func codeSpan(s string) string { return codeLine(s, width) }
 
 // codeLine is inline code of up to width characters. Nobody is mentioned in code, so
 // that whoever copies from it gets what was written: no character is put in that
-// cannot be seen.
+// cannot be observed.
 func codeLine(s string, width int) string {
 	s = commentless(cut(sanitize.Escape(s), width))
 	if longestRun(s) >= maxTicks {

@@ -11,7 +11,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state/sanitize"
 )
 
-// part is one part of the consequences, in words of ours around names that the
+// part is one part of the consequences, as text of ours around names that the
 // voice made harmless. The zero part is none.
 type part struct {
 	title, how string
@@ -64,7 +64,7 @@ func (o Options) rows(rows [][]string, n int) [][]string {
 
 // consequences are what comes of the changes: what a reviewer must have seen, then
 // what matters most first.
-func (r Report) consequences(o Options, v voice) []part {
+func (r Report) consequences(o Options, v style) []part {
 	f := r.Forecast
 	if f == nil || r.idle() {
 		return nil
@@ -84,7 +84,7 @@ func (r Report) consequences(o Options, v voice) []part {
 func (p part) empty() bool { return len(p.rows)+len(p.lines)+len(p.folded) == 0 }
 
 // removed are the pools that go and what dies with them.
-func (r Report) removed(o Options, v voice) part {
+func (r Report) removed(o Options, v style) part {
 	f := r.Forecast
 	out := part{title: fmt.Sprintf("Pools removed (%d)", len(f.Removed)), how: "-", summary: "The nodes that die"}
 	var nodes []provision.Node
@@ -95,7 +95,7 @@ func (r Report) removed(o Options, v voice) part {
 			l = "pool " + v.name(gone.Pool) + ": all nodes that it has die with their pods; how many, only the cluster can tell"
 		case len(gone.Nodes) > 0:
 			l = fmt.Sprintf("pool %s: %s with %s at once, whatever its budgets say and before replacements are started",
-				v.name(gone.Pool), conjugated(len(gone.Nodes), "node", "die"), count(gone.Pods, "pod")) + whither(gone) + v.lingering(gone.Nodes)
+				v.name(gone.Pool), conjugated(len(gone.Nodes), "node", "die"), count(gone.Pods, "pod")) + podDestinations(gone) + v.lingering(gone.Nodes)
 		}
 		out.lines = append(out.lines, l)
 		nodes = append(nodes, gone.Nodes...)
@@ -105,8 +105,8 @@ func (r Report) removed(o Options, v voice) part {
 }
 
 // never are the nodes that stay until somebody acts.
-func (o Options) never(f *provision.Forecast, v voice) part {
-	fate := judge(f)
+func (o Options) never(f *provision.Forecast, v style) part {
+	fate := outcomesOf(f)
 	out := part{title: fmt.Sprintf("Never replaced, unless somebody acts (%d)", fate.count()), how: "-"}
 	for _, p := range f.Pools {
 		if n := fate.full[p.Name]; n > 0 {
@@ -134,8 +134,8 @@ func (o Options) never(f *provision.Forecast, v voice) part {
 // fewNames is how many names of pods or fields are shown where they are many.
 const fewNames = 3
 
-// blockers says what keeps a node, each reason once for all pods that it concerns.
-func (v voice) blockers(n provision.Node, which func(provision.Blocker) bool) []string {
+// blockers is what keeps a node, each reason once for all pods that it concerns.
+func (v style) blockers(n provision.Node, which func(provision.Blocker) bool) []string {
 	var reasons []string
 	pods := map[string][]string{}
 	for _, b := range n.Blockers {
@@ -161,7 +161,7 @@ func (v voice) blockers(n provision.Node, which func(provision.Blocker) bool) []
 	return reasons
 }
 
-func (v voice) blocker(b provision.Blocker) string {
+func (v style) blocker(b provision.Blocker) string {
 	var out string
 	switch b.Kind {
 	case "do-not-disrupt":
@@ -209,11 +209,11 @@ func enough(names []string) string {
 }
 
 // replaced are the nodes that the step replaces: by pool, then in their order.
-func (o Options) replaced(f *provision.Forecast, v voice) part {
+func (o Options) replaced(f *provision.Forecast, v style) part {
 	if len(f.Replaced) == 0 {
 		return part{}
 	}
-	fate := judge(f)
+	fate := outcomesOf(f)
 	number, stuck := "none", fate.count()
 	if n := len(f.Replaced) - stuck; n > 0 {
 		number = fmt.Sprintf("%d, with %s", n, count(fate.pods, "pod"))
@@ -240,12 +240,12 @@ func (o Options) replaced(f *provision.Forecast, v voice) part {
 		rows = append(rows, []string{v.short(p.Name), nodes, pace, v.causes(f, p)})
 	}
 	out.rows = v.stacked(o.rows(rows, o.many()))
-	out.folded = o.nodes(f.Replaced, column{"Held up by", fate.heldUp})
+	out.folded = o.nodes(f.Replaced, column{"Held up by", fate.keptBy})
 	return out
 }
 
 // stacked gives each line of a last cell a row of its own, where the format does.
-func (v voice) stacked(rows [][]string) [][]string {
+func (v style) stacked(rows [][]string) [][]string {
 	if !v.stacks {
 		return rows
 	}
@@ -263,7 +263,7 @@ func (v voice) stacked(rows [][]string) [][]string {
 }
 
 // causes are Karpenter's reasons for replacing the pool's nodes, with the fields.
-func (v voice) causes(f *provision.Forecast, p provision.Pool) string {
+func (v style) causes(f *provision.Forecast, p provision.Pool) string {
 	var reasons []string
 	fields := map[string][]string{}
 	for _, n := range f.Replaced {
@@ -292,8 +292,8 @@ func (v voice) causes(f *provision.Forecast, p provision.Pool) string {
 	return strings.Join(reasons, "<br>")
 }
 
-// pace says how many nodes at once, and which budget says so.
-func (v voice) pace(p provision.RolloutRate) string {
+// pace is how many nodes at once, and which budget sets that.
+func (v style) pace(p provision.RolloutRate) string {
 	out := strconv.Itoa(p.AllowedDisruptions)
 	if !p.NextWindow.IsZero() {
 		out += " until " + p.NextWindow.UTC().Format("2006-01-02 15:04") + " UTC"
@@ -305,7 +305,7 @@ func (v voice) pace(p provision.RolloutRate) string {
 }
 
 // added are the pools that come.
-func (o Options) added(f *provision.Forecast, v voice) part {
+func (o Options) added(f *provision.Forecast, v style) part {
 	var names []string
 	for _, p := range f.Pools {
 		if p.Action == "create" {
@@ -316,7 +316,7 @@ func (o Options) added(f *provision.Forecast, v voice) part {
 }
 
 // changed are the pools that change without any node being replaced for it.
-func (r Report) changed(o Options, v voice) part {
+func (r Report) changed(o Options, v style) part {
 	out, f, uncounted := part{how: "bold"}, r.Forecast, r.uncounted()
 	for _, p := range f.Pools {
 		if slices.ContainsFunc(uncounted, func(u provision.Pool) bool { return u.Name == p.Name }) {

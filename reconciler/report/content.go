@@ -27,13 +27,13 @@ import (
 //   - the day on which prices were read;
 //   - numbers in notes that warn of nothing, such as how much of a quota is in use.
 func (r Report) Content() string {
-	r = r.shown()
+	r = r.sanitized()
 	if r.Binding != nil && !r.Binding.Observed.IsZero() {
 		b := *r.Binding
 		b.Observed = time.Unix(0, 0)
 		r.Binding = &b
 	}
-	verdict := r.verdict(plainVoice())
+	verdict := r.fullHeadline(plainStyle())
 	r.Forecast = steady(r.Forecast)
 	r.Notes = steadyNotes(r.Notes)
 	if r.Drift != nil {

@@ -14,20 +14,20 @@ import (
 const hoursAMonth = 730
 
 // money is what the step does to the bill, in few words.
-func money(c provision.Cost, v voice) []clause {
-	var out []clause
+func money(c provision.Cost, v style) []phrase {
+	var out []phrase
 	if s := v.difference(c.Now, c.After); s != "" {
 		whole, _, _ := strings.Cut(s, " (")
-		out = append(out, clause{s, whole, rankSpot})
+		out = append(out, phrase{s, whole, rankSpot})
 	}
 	if s := v.ceilings(c); strings.Contains(s, "→") {
-		out = append(out, clause{text: "ceiling " + s, rank: rankCeiling})
+		out = append(out, phrase{text: "ceiling " + s, rank: rankCeiling})
 	}
 	return out
 }
 
 // difference is how much more or less is paid in an hour; empty for as much.
-func (v voice) difference(now, after provision.Amount) string {
+func (v style) difference(now, after provision.Amount) string {
 	whole, spot := after.Total()-now.Total(), after.Spot-now.Spot
 	switch {
 	case nothing(whole) && nothing(spot):
@@ -45,7 +45,7 @@ func (v voice) difference(now, after provision.Amount) string {
 }
 
 // ceilings is the most that the limits allow, before and after where they differ.
-func (v voice) ceilings(c provision.Cost) string {
+func (v style) ceilings(c provision.Cost) string {
 	bound := func(x *float64) string {
 		if x == nil {
 			return "none"
@@ -67,7 +67,7 @@ func (v voice) ceilings(c provision.Cost) string {
 // nothing reports whether an amount is too small to be one.
 func nothing(usd float64) bool { return math.Abs(usd) < 5e-5 }
 
-func (v voice) signed(usd float64) string {
+func (v style) signed(usd float64) string {
 	switch {
 	case nothing(usd):
 		return "±" + v.dollars(0)
@@ -78,7 +78,7 @@ func (v voice) signed(usd float64) string {
 }
 
 // dollars writes an amount in dollars and cents, smaller ones in full.
-func (v voice) dollars(usd float64) string {
+func (v style) dollars(usd float64) string {
 	digits := 2
 	if !nothing(usd) && math.Abs(usd) < 0.01 {
 		digits = 4
@@ -91,7 +91,7 @@ func (v voice) dollars(usd float64) string {
 }
 
 // amount is money with the spot part marked.
-func (v voice) amount(a provision.Amount) string {
+func (v style) amount(a provision.Amount) string {
 	switch {
 	case nothing(a.Spot):
 		return v.dollars(a.OnDemand)
@@ -103,7 +103,7 @@ func (v voice) amount(a provision.Amount) string {
 
 // cost is the part on money: a row for each pool that comes to cost another sum,
 // or may, and one for all.
-func (o Options) cost(f *provision.Forecast, v voice) part {
+func (o Options) cost(f *provision.Forecast, v style) part {
 	c := f.Cost
 	if free(c) {
 		return part{}
@@ -132,7 +132,7 @@ func (o Options) cost(f *provision.Forecast, v voice) part {
 
 // unpriced is the part on money that stays as it is: nobody has to read it.
 func unpriced(c provision.Cost, hoursADay float64) part {
-	v := plainVoice()
+	v := plainStyle()
 	out := v.stamped(part{lines: v.month(c, hoursADay)}, c.Prices)
 	return part{title: "Cost in an hour, as before", how: "bold", folded: append(
 		[]string{fmt.Sprintf("%s; floor %s, ceiling %s.", v.amount(c.Now), v.dollars(c.Floor), v.ceilings(c))}, out.lines...)}
@@ -145,7 +145,7 @@ func free(c provision.Cost) bool {
 
 // costRows are the head and the pools whose cost changes, all when every line is
 // asked for, and how many others there are.
-func (o Options) costRows(f *provision.Forecast, v voice) (rows [][]string, same int) {
+func (o Options) costRows(f *provision.Forecast, v style) (rows [][]string, same int) {
 	rows = [][]string{{"Pool", "Now", "After", "Floor", "Ceiling"}}
 	for _, p := range f.Pools {
 		changed := p.Action == "create" || p.Action == "delete" || len(money(p.Cost, v)) > 0
@@ -159,7 +159,7 @@ func (o Options) costRows(f *provision.Forecast, v voice) (rows [][]string, same
 }
 
 // month is the cost of a month's use.
-func (v voice) month(c provision.Cost, hoursADay float64) []string {
+func (v style) month(c provision.Cost, hoursADay float64) []string {
 	hours := hoursADay / 24 * hoursAMonth
 	now, after := v.dollars(c.Now.Total()*hours), v.dollars(c.After.Total()*hours)
 	if now != after {
@@ -173,7 +173,7 @@ func (v voice) month(c provision.Cost, hoursADay float64) []string {
 
 // costRow is a pool's. A pool that comes had no ceiling before, one that goes has
 // none after: that is not to be without bound.
-func (v voice) costRow(name, action string, c provision.Cost) []string {
+func (v style) costRow(name, action string, c provision.Cost) []string {
 	ceiling := v.ceilings(c)
 	switch {
 	case action == "delete":
@@ -186,7 +186,7 @@ func (v voice) costRow(name, action string, c provision.Cost) []string {
 }
 
 // stamped adds where the prices come from.
-func (v voice) stamped(out part, prices []provision.Price) part {
+func (v style) stamped(out part, prices []provision.Price) part {
 	var said []string
 	for _, p := range prices {
 		basis := map[string]string{

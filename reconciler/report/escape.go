@@ -40,7 +40,7 @@ func text(v any) string {
 	return string(b)
 }
 
-// cut shortens s to width runes and says how much it left out.
+// cut shortens s to width runes and states how much it left out.
 func cut(s string, width int) string {
 	n := utf8.RuneCountInString(s)
 	if n <= width {

@@ -12,7 +12,7 @@ import (
 
 // alarms are what a reader must know before all else: what is wrong, what is held and
 // what will go wrong.
-func (r Report) alarms(v voice) []part {
+func (r Report) alarms(v style) []part {
 	problems := part{title: fmt.Sprintf("Problems (%d)", max(r.Summary.Problems, len(r.Problems))), how: "-"}
 	for _, p := range r.Problems {
 		problems.lines = append(problems.lines, v.placed(place(p.File, p.Line), p.Message))
@@ -39,9 +39,9 @@ func (r Report) alarms(v voice) []part {
 	return []part{problems, {title: "Guards", how: "-", lines: guards}, waiting, confirm, foreign, warnings, late}
 }
 
-// guardLines are what the rules say that hold the changes or warn, with the things
-// that they hold, and the holds of which no rule tells.
-func (r Report) guardLines(v voice) (out []string, rest []Hold) {
+// guardLines are what the rules report that hold the changes or warn, with the things
+// that they hold, and the holds of which no rule reports.
+func (r Report) guardLines(v style) (out []string, rest []Hold) {
 	rest = slices.Clone(r.Holds)
 	for _, g := range r.Guards {
 		var l string
@@ -74,7 +74,7 @@ func (g Guard) unnamed(reason string) string {
 func (g Guard) rule() string { return hold.Rule(g.Rule).Text() }
 
 // objects are the names of what is held.
-func (v voice) objects(h Hold) []string {
+func (v style) objects(h Hold) []string {
 	out := make([]string, 0, len(h.Objects))
 	for _, obj := range h.Objects {
 		out = append(out, v.name(obj.String()))
@@ -83,16 +83,16 @@ func (v voice) objects(h Hold) []string {
 }
 
 // placed is a text after the thing or place of which it is true.
-func (v voice) placed(at, text string) string {
+func (v style) placed(at, text string) string {
 	if at == "" {
 		return v.name(text)
 	}
 	return v.name(at) + ": " + v.name(text)
 }
 
-// warned is placed for a sentence that says what to do: a reader is to read it, and to
+// warned is placed for a sentence that is what to do: a reader is to read it, and to
 // copy from it.
-func (v voice) warned(at, text string) string {
+func (v style) warned(at, text string) string {
 	told := ""
 	if !v.stacks {
 		told = prose(text)
@@ -104,7 +104,7 @@ func (v voice) warned(at, text string) string {
 }
 
 // noteParts are the notes that warn, and the others that are not told as alarms.
-func (r Report) noteParts(v voice) (warnings, notes part) {
+func (r Report) noteParts(v style) (warnings, notes part) {
 	of := func(list []Note, placed func(at, text string) string) []string {
 		var out []string
 		for _, n := range list {
@@ -123,7 +123,7 @@ func (r Report) noteParts(v voice) (warnings, notes part) {
 }
 
 // holdLines say each reason with the things that it holds.
-func holdLines(holds []Hold, v voice) []string {
+func holdLines(holds []Hold, v style) []string {
 	var out []string
 	for _, h := range holds {
 		names := v.objects(h)
@@ -139,8 +139,8 @@ func holdLines(holds []Hold, v voice) []string {
 	return out
 }
 
-// confirm says how what waits for a confirmation is let pass: all of it at once.
-func (r Report) confirm(v voice) []string {
+// confirm is how what waits for a confirmation is let pass: all of it at once.
+func (r Report) confirm(v style) []string {
 	switch {
 	case r.ConfirmationToken != "":
 		return []string{v.name(command(r.Sync, r.ConfirmationToken))}
@@ -160,18 +160,18 @@ func command(sync, token string) string {
 	return confirm.Command(namespace, name, token)
 }
 
-// remarks are what else there is to know.
-func (r Report) remarks(v voice) []part {
+// noteSection are what else there is to know.
+func (r Report) noteSection(v style) []part {
 	_, notes := r.noteParts(v)
 	if !v.stacks && len(notes.lines) > 0 {
-		_, plain := r.noteParts(plainVoice())
+		_, plain := r.noteParts(plainStyle())
 		notes.lines, notes.folded = nil, plain.lines
 	}
 	return []part{notes}
 }
 
-// doubts are what could not be compared, and what cannot be told of the rest.
-func (r Report) doubts(o Options, v voice) []part {
+// unknowns are what could not be compared, and what cannot be told of the rest.
+func (r Report) unknowns(o Options, v style) []part {
 	lost := part{title: fmt.Sprintf("Unknown, not compared (%d)", len(r.Unknown)), how: "?", lines: unknownLines(r.Unknown, v)}
 	untold := part{how: "?"}
 	if f := r.Forecast; f != nil && !r.idle() {
@@ -185,7 +185,7 @@ func (r Report) doubts(o Options, v voice) []part {
 }
 
 // unknownLines say each reason once, with the things that it concerns.
-func unknownLines(list []Unknown, v voice) []string {
+func unknownLines(list []Unknown, v style) []string {
 	concerned := map[string][]Unknown{}
 	for _, u := range list {
 		concerned[u.Reason] = append(concerned[u.Reason], u)
@@ -238,7 +238,7 @@ func place(file string, line int) string {
 }
 
 // guardsThatHold are the rules that hold the step, each once.
-func (r Report) guardsThatHold(v voice) []string {
+func (r Report) guardsThatHold(v style) []string {
 	var out []string
 	for _, g := range r.Guards {
 		name := v.short(g.rule())

@@ -23,7 +23,7 @@ func aws(service, kind, region, name string, content object) state.Item {
 }
 
 // account is a plan in which some of AWS is ours, some is only compared, and of
-// some nothing could be told.
+// some nothing is known.
 func account() plan.Plan {
 	compared := func(i state.Item, how string) state.Item {
 		i.Hold = how

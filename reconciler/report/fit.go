@@ -9,7 +9,7 @@ import (
 
 // unscheduled are the pods that lose their place, then those that the step asks for
 // and that never get one.
-func (o Options) unscheduled(f *provision.Forecast, v voice) part {
+func (o Options) unscheduled(f *provision.Forecast, v style) part {
 	lost, strange := f.Fit.Unscheduled, newcomers(f)
 	out := part{how: "-", lines: first(append(reasons(lost, v), reasons(strange, v)...), o.few())}
 	switch {
@@ -35,7 +35,7 @@ func newcomers(f *provision.Forecast) []provision.Placement {
 }
 
 // scheduled are the pods that get a node by the step.
-func (o Options) scheduled(f *provision.Forecast, v voice) part {
+func (o Options) scheduled(f *provision.Forecast, v style) part {
 	out := part{title: fmt.Sprintf("Pods that find a node now (%d)", podsIn(f.Fit.Scheduled)), how: "+"}
 	for _, p := range f.Fit.Scheduled {
 		where := "on a node of no pool"
@@ -58,12 +58,12 @@ func (o Options) waiting(f *provision.Forecast) part {
 	}
 	return part{
 		title: fmt.Sprintf("Pods that find no node either way (%d)", podsIn(old)), how: "bold",
-		folded: first(reasons(old, plainVoice()), o.many()),
+		folded: first(reasons(old, plainStyle()), o.many()),
 	}
 }
 
 // reasons says each reason once, after the pods of which it is true.
-func reasons(list []provision.Placement, v voice) []string {
+func reasons(list []provision.Placement, v style) []string {
 	var whys []string
 	pods := map[string][]string{}
 	for _, p := range list {
@@ -90,7 +90,7 @@ func podsIn(list []provision.Placement) int {
 
 // alike names a pod, or the declared object that has it made, with what else there is
 // to know of it and how many pods it stands for.
-func (v voice) alike(p provision.Placement) string {
+func (v style) alike(p provision.Placement) string {
 	if p.Workload == "" {
 		if p.Similar == 0 {
 			return v.pod(p.Pod)
@@ -118,7 +118,7 @@ func (v voice) alike(p provision.Placement) string {
 	return out
 }
 
-// asleep says why nobody asks for a workload's pods now.
+// asleep is why nobody asks for a workload's pods now.
 func asleep(kind string) string {
 	switch kind {
 	case "CronJob":
@@ -130,7 +130,7 @@ func asleep(kind string) string {
 }
 
 // kind is the kind of a workload, bare where it is one that we know.
-func (v voice) kind(s string) string {
+func (v style) kind(s string) string {
 	switch s {
 	case "Pod", "Deployment", "ReplicaSet", "StatefulSet", "ReplicationController", "Job", "CronJob":
 		return s

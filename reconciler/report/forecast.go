@@ -7,10 +7,10 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state/sanitize"
 )
 
-// shown is the report as it is shown: what the caller set has secrets masked by their
+// sanitized is the report as it is shown: what the caller set has secrets masked by their
 // shape and lists that are not null; guards that hold come first. Every renderer goes
 // through it, so that these fields may be set to whatever was found.
-func (r Report) shown() Report {
+func (r Report) sanitized() Report {
 	r.Forecast = r.forecast()
 	if r.Guards != nil {
 		r.Guards = each(r.Guards, func(g Guard) Guard {
@@ -123,8 +123,8 @@ func cleanPlacement(p provision.Placement) provision.Placement {
 	return p
 }
 
-// voice is how a format shows what is not ours: a name, a reason, a sentence.
-type voice struct {
+// style is how a format shows what is not ours: a name, a reason, a sentence.
+type style struct {
 	// name makes a string harmless for the format.
 	name func(string) string
 	// usd is the dollar sign. In Markdown two of them can make a formula of
@@ -137,12 +137,12 @@ type voice struct {
 	at string
 }
 
-func plainVoice() voice {
-	return voice{name: func(s string) string { return cut(sanitize.Escape(s), lineLimit) }, usd: "$", stacks: true, at: "@"}
+func plainStyle() style {
+	return style{name: func(s string) string { return cut(sanitize.Escape(s), lineLimit) }, usd: "$", stacks: true, at: "@"}
 }
 
-func markdownVoice() voice {
-	return voice{usd: `\$`, at: " at ", name: func(s string) string {
+func markdownStyle() style {
+	return style{usd: `\$`, at: " at ", name: func(s string) string {
 		if c := codeLine(s, lineLimit); c != "" {
 			return c
 		}
@@ -151,12 +151,12 @@ func markdownVoice() voice {
 }
 
 // short is a name in a table.
-func (v voice) short(s string) string { return v.name(clip(sanitize.Escape(s), nameWidth)) }
+func (v style) short(s string) string { return v.name(clip(sanitize.Escape(s), nameWidth)) }
 
 // nameWidth is how much is shown of a name in a row of others.
 const nameWidth = 40
 
 // pod names a pod.
-func (v voice) pod(p provision.Pod) string { return v.name(podName(p)) }
+func (v style) pod(p provision.Pod) string { return v.name(podName(p)) }
 
 func podName(p provision.Pod) string { return p.Namespace + "/" + p.Name }

@@ -30,10 +30,10 @@ type Options struct {
 	// Lines is how many lines are shown of one object, 40 when zero; all when
 	// negative. Of the consequences it bounds each list that Markdown folds; of
 	// those that everybody reads the first 8 entries are shown, or fewer where
-	// Lines says so. On a terminal nothing folds: 8 of every list when zero. How
+	// Lines sets it. On a terminal nothing folds: 8 of every list when zero. How
 	// many more there are is always said.
 	Lines int
-	// HoursADay is the use for which a month's cost is told, 24 when zero.
+	// HoursADay is the use for which a month's cost is reported, 24 when zero.
 	HoursADay float64
 	// Limit is the length of a Markdown document in bytes, 65,536 when zero:
 	// what the strictest forge takes for a comment.
@@ -97,7 +97,7 @@ func (o Options) body(c Change) []line {
 	return out
 }
 
-// onlyCompared says how what is only compared differs, and why nothing is done.
+// onlyCompared is how what is only compared differs, and why nothing is done.
 func (c Change) onlyCompared() string {
 	how := map[string]string{"create": "missing", "update": "differs", "delete": "not declared"}[c.Action] + ", only compared"
 	if c.Hold == "" {
@@ -154,8 +154,8 @@ const outlineWidth = 50
 // listLines shows which words of a list come and go. It reports false where that
 // is not the difference: other elements than words, or another order.
 func listLines(path string, before, after any) ([]line, bool) {
-	b, okB := words(before)
-	a, okA := words(after)
+	b, okB := stringList(before)
+	a, okA := stringList(after)
 	if !okA || !okB {
 		return nil, false
 	}
@@ -176,8 +176,8 @@ func listLines(path string, before, after any) ([]line, bool) {
 	return out, true
 }
 
-// words are the elements of a list that holds nothing but strings.
-func words(value any) ([]string, bool) {
+// stringList are the elements of a list that holds nothing but strings.
+func stringList(value any) ([]string, bool) {
 	list, ok := value.([]any)
 	out := make([]string, 0, len(list))
 	for _, e := range list {

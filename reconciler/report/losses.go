@@ -9,8 +9,8 @@ import (
 )
 
 // lost are the pods that nothing makes again once their node is gone.
-func (o Options) lost(f *provision.Forecast, v voice) part {
-	pods := judge(f).lost
+func (o Options) lost(f *provision.Forecast, v style) part {
+	pods := outcomesOf(f).lost
 	out := part{title: fmt.Sprintf("Pods that will not be recreated (%d)", len(pods)), how: "-"}
 	for _, p := range pods {
 		out.lines = append(out.lines, v.pod(p))
@@ -25,8 +25,8 @@ func overLimit(f *provision.Forecast) []provision.Pool {
 	return slices.DeleteFunc(slices.Clone(f.Pools), func(p provision.Pool) bool { return len(p.OverLimit) == 0 })
 }
 
-// over says which limits these are.
-func (o Options) over(f *provision.Forecast, v voice) part {
+// over is which limits these are.
+func (o Options) over(f *provision.Forecast, v style) part {
 	pools := overLimit(f)
 	out := part{title: fmt.Sprintf("Limits below what is in use (%d)", len(pools)), how: "~"}
 	for _, p := range pools {
@@ -40,8 +40,8 @@ func (o Options) over(f *provision.Forecast, v voice) part {
 	return out
 }
 
-// whither says where the pods of a pool go that goes.
-func whither(r provision.Removal) string {
+// podDestinations is where the pods of a pool go that goes.
+func podDestinations(r provision.Removal) string {
 	var out []string
 	if r.Rescheduled > 0 {
 		out = append(out, conjugated(r.Rescheduled, "pod", "find")+" another node")
@@ -55,9 +55,9 @@ func whither(r provision.Removal) string {
 	return "; " + strings.Join(out, ", ")
 }
 
-// lingering says what slows down the end of nodes whose pool goes: budgets and pods
+// lingering is what slows down the end of nodes whose pool goes: budgets and pods
 // that are not to be disrupted still count when a node is drained.
-func (v voice) lingering(nodes []provision.Node) string {
+func (v style) lingering(nodes []provision.Node) string {
 	var all provision.Node
 	wait := 0
 	for _, n := range nodes {
@@ -85,7 +85,7 @@ func (v voice) lingering(nodes []provision.Node) string {
 
 // uncountedPart are the pools of which only a cluster can tell how many nodes are
 // replaced.
-func (r Report) uncountedPart(o Options, v voice) part {
+func (r Report) uncountedPart(o Options, v style) part {
 	pools := r.uncounted()
 	out := part{title: fmt.Sprintf("Pools whose nodes are replaced; how many, only the cluster can tell (%d)", len(pools)), how: "~"}
 	v.stacks = false // One line a pool.

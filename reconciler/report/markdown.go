@@ -10,8 +10,8 @@ const (
 	defaultLimit = 65536
 	// minLimit leaves room for the headline and the note on what is missing.
 	minLimit = 1000
-	// noteRoom is kept free for the sentences that say what is not shown.
-	noteRoom = 400
+	// noteReserve is kept free for the sentences on what is not shown.
+	noteReserve = 400
 )
 
 // Markdown writes the report as a comment on a pull request: with a forecast, or of
@@ -21,9 +21,9 @@ const (
 // what is not known.
 //
 // It never exceeds Options.Limit (at least 1,000 bytes), each fence and fold in it is
-// closed, and it says how much it leaves out: of each list as many entries as fit
+// closed, and it states how much it leaves out: of each list as many entries as fit
 // into the list's share of the room that is left, and a part without any room at all.
-// What stands first is told first. Of the changes, a table of all takes half of the
+// What stands first is reported first. Of the changes, a table of all takes half of the
 // room, and the rest is for as many as fit whole.
 //
 // The verdict's sign is ⛔ where something must be done about the change as it stands:
@@ -38,14 +38,14 @@ const (
 // mentioned, no image is loaded and no comment can imitate the mark by which a forge
 // finds its own.
 func (r Report) Markdown(w io.Writer, o Options) error {
-	r = r.shown()
-	v := markdownVoice()
+	r = r.sanitized()
+	v := markdownStyle()
 	limit := o.Limit
 	if limit <= 0 {
 		limit = defaultLimit
 	}
-	d := &document{limit: max(limit, minLimit) - noteRoom}
-	if !r.told() || !d.add("### "+r.sign()+" "+r.verdict(v)+"\n\n") {
+	d := &document{limit: max(limit, minLimit) - noteReserve}
+	if !r.detailed() || !d.add("### "+r.sign()+" "+r.fullHeadline(v)+"\n\n") {
 		d.add("### " + r.headline() + "\n\n")
 	}
 	for _, s := range []string{r.stateLine(), r.Binding.line(v), r.idleLine(), r.outcomeLine()} {
@@ -56,9 +56,9 @@ func (r Report) Markdown(w io.Writer, o Options) error {
 	d.parts(4, r.alarms(v)...)
 	d.parts(3, r.consequences(o, v)...)
 	end := &document{limit: d.share(3)}
-	end.parts(3, r.remarks(v)...)
+	end.parts(3, r.noteSection(v)...)
 	r.driftMarkdown(end, o)
-	end.parts(2, r.doubts(o, v)...)
+	end.parts(2, r.unknowns(o, v)...)
 	d.limit -= end.b.Len()
 	left := r.changesMarkdown(d, o)
 	d.b.WriteString(end.b.String())
@@ -111,7 +111,7 @@ func (r Report) changesMarkdown(d *document, o Options) []string {
 	if len(changes) > manyChanges && o.Lines == 0 {
 		o.Lines = fewLines
 	}
-	if block := o.brieflyTold(changes); block != "" && d.add("**"+r.tally()+"**\n\n"+block+"\n") {
+	if block := o.shortHunks(changes); block != "" && d.add("**"+r.tally()+"**\n\n"+block+"\n") {
 		return nil
 	}
 	rows := 0
@@ -171,8 +171,8 @@ func (r Report) driftMarkdown(d *document, o Options) {
 		return
 	}
 	o = o.brief()
-	room := d.limit - d.b.Len() - noteRoom/2
-	text := driftSays + "\n\n" + part{lines: first(r.Drift.lines(markdownVoice()), o.few())}.bullets(room/4)
+	room := d.limit - d.b.Len() - noteReserve/2
+	text := driftIntro + "\n\n" + part{lines: first(r.Drift.lines(markdownStyle()), o.few())}.bullets(room/4)
 	if nodes := r.driftedNodes(o); !nodes.empty() {
 		text += nodes.title + ":\n\n" + fitting(room/4, len(nodes.folded), func(n int) string { return fence("text", upTo(nodes.folded, n)) + "\n" })
 	}

@@ -22,7 +22,7 @@ import (
 const masked = sanitize.Masked
 
 // mask replaces secrets by marks before two objects are compared. Equal
-// secrets get equal marks, so that the comparison still tells whether a secret
+// secrets get equal marks, so that the comparison still reports whether a secret
 // changes; the mark itself says nothing of the value, and becomes "(masked)"
 // before anything is shown.
 //
@@ -112,8 +112,8 @@ func (m *mask) fields(in map[string]any, secret bool) map[string]any {
 			v = m.whole(v)
 		case secret && k == "metadata":
 			v = m.secretMetadata(v)
-		case isText && isRemark(k):
-			v = m.remark(text)
+		case isText && isAPIMessage(k):
+			v = m.apiMessage(text)
 		default:
 			v = m.value(v)
 		}
@@ -122,13 +122,13 @@ func (m *mask) fields(in map[string]any, secret bool) map[string]any {
 	return out
 }
 
-// isRemark reports whether a text of that name is no field, but what a target
-// has to say about the comparison.
-func isRemark(name string) bool { return name == "dryRun" || name == "managedFields" }
+// isAPIMessage reports whether a text of that name is no field, but what a target
+// reports about the comparison.
+func isAPIMessage(name string) bool { return name == "dryRun" || name == "managedFields" }
 
-// remark masks what an API server may have quoted from any field. Secrets are
-// known once all objects have been seen; before that nothing is shown.
-func (m *mask) remark(s string) string {
+// apiMessage masks what an API server may have quoted from any field. Secrets are
+// known once all objects have been observed; before that nothing is shown.
+func (m *mask) apiMessage(s string) string {
 	if m.known == nil {
 		return s
 	}
@@ -266,7 +266,7 @@ func unmark(v any) any {
 }
 
 // field unmarks one difference. Where the sides differ in nothing that may be
-// seen, it says so instead of showing them.
+// seen, it states that instead of showing them.
 func field(f plan.FieldChange) Field {
 	out := Field{Path: marked.ReplaceAllString(f.Path, masked), Before: unmark(f.Before), After: unmark(f.After)}
 	before, after := out.Before == masked, out.After == masked
@@ -311,8 +311,8 @@ func (m *mask) change(c plan.Change) Change {
 
 // holds groups the changes that wait by their reasons. What is only compared
 // waits for nothing.
-func (m *mask) holds(p plan.Plan) held {
-	out, at := held{Holds: []Hold{}, ConfirmationToken: p.Confirmation()}, map[string]int{}
+func (m *mask) holds(p plan.Plan) heldChanges {
+	out, at := heldChanges{Holds: []Hold{}, ConfirmationToken: p.Confirmation()}, map[string]int{}
 	for _, c := range p.Changes {
 		if c.Standing() {
 			continue

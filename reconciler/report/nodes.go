@@ -18,12 +18,12 @@ const cellWidth = 48
 // where there is nothing to say.
 type column struct {
 	title string
-	says  func(provision.Node) string
+	value func(provision.Node) string
 }
 
-// heldUp is what keeps a node for a while or for good.
-func (x fate) heldUp(n provision.Node) string {
-	reasons := plainVoice().blockers(n, func(provision.Blocker) bool { return true })
+// keptBy is what keeps a node for a while or for good.
+func (x nodeOutcomes) keptBy(n provision.Node) string {
+	reasons := plainStyle().blockers(n, func(provision.Blocker) bool { return true })
 	if x.closed[n.Pool] > 0 && !keptForGood(n) {
 		reasons = append(reasons, "the pool's budget")
 	}
@@ -43,10 +43,10 @@ func (o Options) nodes(list []provision.Node, c column) []string {
 	}
 	shown := list[:min(len(list), o.many())]
 	rows := [][]string{{"", "NodeClaim", "Pool", "Type", "Zone", "Since", "Pods"}}
-	if c.says == nil {
-		c = column{"Held up by", fate{}.heldUp}
+	if c.value == nil {
+		c = column{"Held up by", nodeOutcomes{}.keptBy}
 	}
-	says := slices.ContainsFunc(shown, func(n provision.Node) bool { return c.says(n) != "" })
+	says := slices.ContainsFunc(shown, func(n provision.Node) bool { return c.value(n) != "" })
 	if says {
 		rows[0] = append(rows[0], c.title)
 	}
@@ -56,7 +56,7 @@ func (o Options) nodes(list []provision.Node, c column) []string {
 			n.Created.UTC().Format("2006-01-02"), pods(n.Pods),
 		}
 		if says {
-			row = append(row, c.says(n))
+			row = append(row, c.value(n))
 		}
 		rows = append(rows, row)
 	}

@@ -13,10 +13,10 @@ func (o Options) write(b *strings.Builder, parts ...part) {
 		if p.empty() {
 			continue
 		}
-		b.WriteString("\n" + o.paint(p.how, p.title+":") + "\n")
+		b.WriteString("\n" + o.color(p.how, p.title+":") + "\n")
 		for _, l := range slices.Concat(columns(p.rows), p.lines) {
 			if p.how == "?" {
-				l = o.paint(p.how, l)
+				l = o.color(p.how, l)
 			}
 			b.WriteString("  " + l + "\n")
 		}

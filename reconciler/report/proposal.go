@@ -23,7 +23,7 @@ type Guard struct {
 	Rule string `json:"rule"`
 	// Result is "ok", "warning" or "held".
 	Result string `json:"result"`
-	// Text says what was found, and what lets it pass.
+	// Text is what was found, and what lets it pass.
 	Text string `json:"text"`
 }
 
@@ -37,14 +37,14 @@ type Binding struct {
 	BaseCommit string `json:"baseCommit,omitempty"`
 	// HeadCommit is what would be merged; empty for a working copy.
 	HeadCommit string `json:"headCommit,omitempty"`
-	// MergeBase is the commit from which both come, against which the step is told.
+	// MergeBase is the commit from which both come, against which the step is reported.
 	MergeBase string `json:"mergeBase,omitempty"`
-	// Observed is when the live worlds were looked at; zero where they were not.
+	// Observed is when the live targets were read; zero where they were not.
 	Observed time.Time `json:"observed,omitzero"`
 }
 
-// Aftermath is what became of a step after its merge.
-type Aftermath struct {
+// MergeOutcome is what became of a step after its merge.
+type MergeOutcome struct {
 	// Revision is what was applied, branch@sha1:commit; empty while it is not.
 	Revision string
 	// Merged and Applied are when; Applied is zero while it is not.
@@ -52,7 +52,7 @@ type Aftermath struct {
 	// Sync is the namespace and the name of the Sync, with a slash between them, for the
 	// command that lets held changes go on; may be empty.
 	Sync string
-	// Held says why the step, or a part of it, was not applied; empty where nothing
+	// Held is why the step, or a part of it, was not applied; empty where nothing
 	// keeps it.
 	Held string
 	// ConfirmationToken lets pass what of that waits for a confirmation; empty where

@@ -23,7 +23,7 @@ func NewProposal(p plan.Proposal, problems []state.Problem) Report {
 	r := build(m, p.Step, problems)
 	r.ConfirmationToken = ""
 	was := build(m, p.Drift, nil)
-	// What the step does not change about a quota, only the drift tells.
+	// What the step does not change about a quota, only the drift reports.
 	switch {
 	case r.Quota == quotaShort:
 	case was.Quota == quotaShort:
@@ -81,7 +81,7 @@ func (r Report) idle() bool {
 		return false
 	}
 	f := r.Forecast
-	return f == nil || len(f.Replaced)+len(f.Removed)+len(f.Fit.Scheduled)+len(f.Fit.Unscheduled)+len(newcomers(f)) == 0 && len(money(f.Cost, plainVoice())) == 0
+	return f == nil || len(f.Replaced)+len(f.Removed)+len(f.Fit.Scheduled)+len(f.Fit.Unscheduled)+len(newcomers(f)) == 0 && len(money(f.Cost, plainStyle())) == 0
 }
 
 func (r Report) idleLine() string {
@@ -91,8 +91,8 @@ func (r Report) idleLine() string {
 	return ""
 }
 
-// driftSays explains what had drifted.
-const driftSays = "This differs from the base branch with the change or without, and counts nowhere above. It reads from what is live to what the base branch says."
+// driftIntro explains what had drifted.
+const driftIntro = "This differs from the base branch with the change or without, and counts nowhere above. It reads from what is live to what the base branch says."
 
 // driftTitle counts what had drifted; empty for nothing.
 func (r Report) driftTitle() string {
@@ -152,7 +152,7 @@ func (r Report) foreign() []Change {
 	return out
 }
 
-// offline reports whether no cluster was looked at.
+// offline reports whether no cluster was read.
 func (r Report) offline() bool { return r.Binding != nil && r.Binding.Observed.IsZero() }
 
 // uncounted are the pools whose nodes the step replaces, where no cluster was looked
@@ -189,7 +189,7 @@ func (d *Drift) noted() []string {
 }
 
 // lines are what could not be compared, then the notes.
-func (d *Drift) lines(v voice) []string {
+func (d *Drift) lines(v style) []string {
 	out := unknownLines(d.Unknown, v)
 	if !v.stacks {
 		for i, l := range out {
@@ -223,8 +223,8 @@ func (r Report) driftedNodes(o Options) part {
 	return o.drifted(r.Forecast)
 }
 
-// line says what the report holds for; empty where that is not known.
-func (b *Binding) line(v voice) string {
+// line is what the report holds for; empty where that is not known.
+func (b *Binding) line(v style) string {
 	if b == nil {
 		return ""
 	}

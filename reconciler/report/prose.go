@@ -27,7 +27,7 @@ func prose(s string) string {
 		switch {
 		case core == "":
 			code = append(code, w)
-		case !command && !isTool(core) && isWord(core) && (i > 0 || !isDigit(core[0])):
+		case !command && !isTool(core) && isProse(core) && (i > 0 || !isDigit(core[0])):
 			flush("")
 			out = append(out, w)
 		default:
@@ -49,9 +49,9 @@ func prose(s string) string {
 	return strings.Join(out, " ")
 }
 
-// isWord reports words of letters, also with a hyphen or an apostrophe within, and
+// isProse reports words of letters, also with a hyphen or an apostrophe within, and
 // short numbers. What may be the beginning of a commit's hash is none.
-func isWord(s string) bool {
+func isProse(s string) bool {
 	if strings.Trim(s, "0123456789") == "" {
 		return len(s) <= 5
 	}

@@ -34,7 +34,7 @@ type Report struct {
 	Notes []Note `json:"notes"`
 	// Problems are the mistakes found in the repository.
 	Problems []Problem `json:"problems"`
-	held
+	heldChanges
 	// NotReady lists what was applied and did not become ready in time. It is
 	// absent from a report of a plan alone.
 	NotReady []NotReady `json:"notReady,omitempty"`
@@ -64,7 +64,7 @@ type Summary struct {
 	// Compared counts the differences that Poolwright shows and never touches.
 	Compared int `json:"compared"`
 	Unknown  int `json:"unknown"`
-	// Warnings counts the notes that say what will go wrong.
+	// Warnings counts the notes on what will go wrong.
 	Warnings  int `json:"warnings"`
 	Unchanged int `json:"unchanged"`
 	Problems  int `json:"problems"`
@@ -90,7 +90,7 @@ type Tally struct {
 	Compared int `json:"compared"`
 }
 
-// Object names a thing in its world.
+// Object names a thing in its target.
 type Object struct {
 	// Target is "cluster" or "aws".
 	Target    string `json:"target"`
@@ -100,7 +100,7 @@ type Object struct {
 	Name      string `json:"name"`
 }
 
-// String writes the name as state.Key does, after the world's name unless that
+// String writes the name as state.Key does, after the target's name unless that
 // is the cluster.
 func (o Object) String() string {
 	k := state.Key{Group: o.Group, Kind: o.Kind, Namespace: o.Namespace, Name: o.Name}
@@ -116,10 +116,10 @@ type Change struct {
 	Object
 	// Action is "create", "update" or "delete".
 	Action string `json:"action"`
-	// Drift is true when the repository still says what was applied last, and
+	// Drift is true when the repository still declares what was applied last, and
 	// the live thing alone has moved.
 	Drift bool `json:"drift,omitempty"`
-	// File and Line say where it is declared; empty for a deletion.
+	// File and Line are where it is declared; empty for a deletion.
 	File string `json:"file,omitempty"`
 	Line int    `json:"line,omitempty"`
 	// Fields lists what an update changes, sorted by path.
@@ -127,18 +127,18 @@ type Change struct {
 	// Wanted is the whole object that a creation makes, with secret values
 	// replaced by "(masked)".
 	Wanted map[string]any `json:"wanted,omitempty"`
-	// Notes say what else there is to know: what dies with a deletion, who
+	// Notes are what else there is to know: what dies with a deletion, who
 	// else manages the thing.
 	Notes []string `json:"notes,omitempty"`
-	// Hold says why the change is held back.
+	// Hold is why the change is held back.
 	Hold string `json:"hold,omitempty"`
 	// Compared is true for a thing that Poolwright compares and never writes:
-	// Hold says who changes it, and how.
+	// Hold is who changes it, and how.
 	Compared bool `json:"compared,omitempty"`
 	// Status is "applied", "held", "failed", "conflict" or "skipped"; absent
 	// before the change was tried.
 	Status string `json:"status,omitempty"`
-	// Error says why the change was not made.
+	// Error is why the change was not made.
 	Error string `json:"error,omitempty"`
 }
 
@@ -155,20 +155,20 @@ type Field struct {
 	Masked string `json:"masked,omitempty"`
 }
 
-// Unknown is a thing of which nothing could be told.
+// Unknown is a thing of which nothing is known.
 type Unknown struct {
 	Object
-	// File and Line say where it is declared; empty for a thing that is not.
+	// File and Line are where it is declared; empty for a thing that is not.
 	File string `json:"file,omitempty"`
 	Line int    `json:"line,omitempty"`
-	// Reason says why, and what a person can do about it.
+	// Reason is why, and what a person can do about it.
 	Reason string `json:"reason"`
 }
 
 // Note is a remark about one thing.
 type Note struct {
 	Object
-	// File and Line say where it is declared; empty for a thing that is not.
+	// File and Line are where it is declared; empty for a thing that is not.
 	File string `json:"file,omitempty"`
 	Line int    `json:"line,omitempty"`
 	// Warning is true for what will go wrong unless somebody acts.
@@ -190,8 +190,8 @@ type Problem struct {
 	Message string `json:"message"`
 }
 
-// held is what of a Report is about changes that are held back.
-type held struct {
+// heldChanges is what of a Report is about changes that are held back.
+type heldChanges struct {
 	// Holds are the reasons for which changes are held back. A change that several
 	// rules hold is with each of them.
 	Holds []Hold `json:"holds"`
@@ -257,12 +257,12 @@ func NewOutcome(p plan.Plan, problems []state.Problem, o apply.Outcome) Report {
 
 func build(m *mask, p plan.Plan, problems []state.Problem) Report {
 	r := Report{
-		Summary:  Summary{Unchanged: p.Unchanged, Unknown: len(p.Unknown)},
-		Changes:  make([]Change, 0, len(p.Changes)),
-		Unknown:  make([]Unknown, 0, len(p.Unknown)),
-		Notes:    make([]Note, 0, len(p.Notes)),
-		Problems: make([]Problem, 0, len(problems)),
-		held:     m.holds(p),
+		Summary:     Summary{Unchanged: p.Unchanged, Unknown: len(p.Unknown)},
+		Changes:     make([]Change, 0, len(p.Changes)),
+		Unknown:     make([]Unknown, 0, len(p.Unknown)),
+		Notes:       make([]Note, 0, len(p.Notes)),
+		Problems:    make([]Problem, 0, len(problems)),
+		heldChanges: m.holds(p),
 	}
 	for _, c := range p.Changes {
 		r.Changes = append(r.Changes, m.change(c))

@@ -22,7 +22,7 @@ func (r Report) headline() string {
 	case changes > 0:
 		out = fmt.Sprintf("Plan: %d to create, %d to update, %d to delete", s.Create, s.Update, s.Delete)
 	case s.Unknown > 0 && known == 0:
-		// "No changes" would be said of what nobody has seen.
+		// "No changes" would be said of what nobody has observed.
 		out = fmt.Sprintf("Plan: incomplete, nothing could be compared (%s)", count(s.Unknown, "object"))
 	case s.Unknown > 0:
 		out = fmt.Sprintf("Plan: incomplete, %d of %d objects could not be compared; %d as declared", s.Unknown, s.Unknown+known, s.Unchanged)
@@ -89,15 +89,15 @@ func (c Change) where() string { return place(c.File, c.Line) }
 // Text writes the report for a terminal: in the order of Markdown.
 func (r Report) Text(w io.Writer, o Options) error {
 	var b strings.Builder
-	r = r.shown()
-	v := plainVoice()
+	r = r.sanitized()
+	v := plainStyle()
 	var head []string
-	if r.told() {
-		head = append(head, r.verdict(v))
+	if r.detailed() {
+		head = append(head, r.fullHeadline(v))
 	}
 	for _, l := range append(head, r.headline(), r.outcomeLine()) {
 		if l != "" {
-			b.WriteString(o.paint("bold", l) + "\n")
+			b.WriteString(o.color("bold", l) + "\n")
 		}
 	}
 	for _, l := range []string{r.stateLine(), r.Binding.line(v), r.idleLine()} {
@@ -111,9 +111,9 @@ func (r Report) Text(w io.Writer, o Options) error {
 		o.overview(&b, r.byDanger())
 	}
 	o.changes(&b, r.Changes)
-	o.write(&b, r.remarks(v)...)
+	o.write(&b, r.noteSection(v)...)
 	r.textDrift(&b, o)
-	o.write(&b, r.doubts(o.brief(), v)...)
+	o.write(&b, r.unknowns(o.brief(), v)...)
 	_, err := io.WriteString(w, b.String())
 	return err
 }
@@ -135,9 +135,9 @@ const (
 
 // overview names the changes before their details.
 func (o Options) overview(b *strings.Builder, changes []Change) {
-	b.WriteString("\n" + o.paint("bold", fmt.Sprintf("In short (%d):", len(changes))) + "\n")
+	b.WriteString("\n" + o.color("bold", fmt.Sprintf("In short (%d):", len(changes))) + "\n")
 	for _, c := range changes {
-		b.WriteString("  " + o.paint(c.symbol(), c.symbol()+" "+c.title()) + "\n")
+		b.WriteString("  " + o.color(c.symbol(), c.symbol()+" "+c.title()) + "\n")
 	}
 }
 
@@ -151,7 +151,7 @@ func (o Options) changes(b *strings.Builder, changes []Change) {
 	for i, c := range all {
 		if made && c.Compared {
 			made = false
-			b.WriteString("\n" + o.paint("bold", fmt.Sprintf("Only compared (%d):", len(all)-i)) + "\n")
+			b.WriteString("\n" + o.color("bold", fmt.Sprintf("Only compared (%d):", len(all)-i)) + "\n")
 		}
 		o.change(b, c)
 	}
@@ -164,16 +164,16 @@ func (r Report) textDrift(b *strings.Builder, o Options) {
 		return
 	}
 	var inner strings.Builder
-	for _, l := range r.Drift.lines(plainVoice()) {
+	for _, l := range r.Drift.lines(plainStyle()) {
 		how := ""
 		if strings.HasPrefix(l, "? ") {
 			how = "?"
 		}
-		inner.WriteString(o.paint(how, l) + "\n")
+		inner.WriteString(o.color(how, l) + "\n")
 	}
 	o.write(&inner, r.driftedNodes(o.brief()))
 	o.brief().changes(&inner, r.Drift.Changes)
-	b.WriteString("\n" + o.paint("bold", title+":") + "\n  " + driftSays + "\n")
+	b.WriteString("\n" + o.color("bold", title+":") + "\n  " + driftIntro + "\n")
 	for l := range strings.Lines(inner.String()) {
 		if l != "\n" {
 			l = "  " + l
@@ -185,14 +185,14 @@ func (r Report) textDrift(b *strings.Builder, o Options) {
 // change writes one change and its body.
 func (o Options) change(b *strings.Builder, c Change) {
 	s := c.symbol()
-	b.WriteString("\n" + o.paint(s, s+" "+c.title()) + "\n")
+	b.WriteString("\n" + o.color(s, s+" "+c.title()) + "\n")
 	for _, l := range o.body(c) {
-		b.WriteString("    " + o.paint(l.symbol, strings.TrimRight(l.symbol+" "+l.text, " ")) + "\n")
+		b.WriteString("    " + o.color(l.symbol, strings.TrimRight(l.symbol+" "+l.text, " ")) + "\n")
 	}
 }
 
-// paint colours s when colours are asked for.
-func (o Options) paint(how, s string) string {
+// color colours s when colours are asked for.
+func (o Options) color(how, s string) string {
 	code := map[string]string{"+": "32", "-": "31", "~": "33", "≠": "36", "?": "35", "bold": "1"}[how]
 	if !o.Color || code == "" {
 		return s
@@ -207,8 +207,8 @@ func (r Report) JSON(w io.Writer) error {
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
-	if r = r.shown(); r.told() {
-		r.Summary.Headline = briefly(r.clauses(plainVoice()))
+	if r = r.sanitized(); r.detailed() {
+		r.Summary.Headline = briefly(r.phrases(plainStyle()))
 	}
 	if err := e.Encode(r); err != nil {
 		return fmt.Errorf("encoding the report: %w", err)
@@ -237,7 +237,7 @@ const (
 	limitExceeded  = "LimitExceeded"
 )
 
-// stateLine says that the plan is not carried out as it is, and what changes that; empty
+// stateLine reports that the plan is not carried out as it is, and what changes that; empty
 // where it is.
 func (r Report) stateLine() string {
 	namespace, name, known := strings.Cut(sanitize.Redact(r.Sync), "/")

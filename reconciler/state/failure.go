@@ -10,7 +10,7 @@ import (
 // finding with a place and a remedy.
 type Problem struct {
 	Origin Origin
-	// Message says what is wrong and what to do about it.
+	// Message is what is wrong and what to do about it.
 	Message string
 	// Omitted is how many problems this one stands for, which are not listed. Default 0,
 	// for one that stands for itself.

@@ -1,5 +1,5 @@
 // Package state is the one vocabulary of the reconciler: whatever is declared
-// in Git, wanted by a target or observed in a live world is an Item in a Set.
+// in Git, wanted by a target or observed in a live target is an Item in a Set.
 //
 // The package is pure: no client, clock, context or logger. It refuses to know
 // what an Item means; each target does. Start reading at Item.
@@ -16,9 +16,9 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state/sanitize"
 )
 
-// Key names one thing in one world, whatever the version it is written in.
+// Key names one thing in one target, whatever the version it is written in.
 type Key struct {
-	// Target is the world that holds the thing: "cluster" for Kubernetes,
+	// Target is the target that holds the thing: "cluster" for Kubernetes,
 	// "aws" for AWS.
 	Target string
 	// Group is the Kubernetes API group (empty for the core group), or the AWS
@@ -80,7 +80,7 @@ func (o Origin) String() string {
 type Identity struct {
 	// UID is the API server's uid, or the AWS identifier.
 	UID string
-	// ResourceVersion is the version that was seen. Empty outside Kubernetes.
+	// ResourceVersion is the version that was observed. Empty outside Kubernetes.
 	ResourceVersion string
 }
 
@@ -123,13 +123,13 @@ type Shrink struct {
 	Wave int
 }
 
-// Terms say how a thing may be corrected. The zero value lets everything pass
+// Terms are how a thing may be corrected. The zero value lets everything pass
 // that is ours.
 type Terms struct {
 	// Adopt is true on a wanted Item when a thing that exists under its name,
 	// and that we did not make, may be changed into it.
 	Adopt bool
-	// Hold says why the thing is only ever compared, in a sentence that says
+	// Hold is why the thing is only ever compared, in a sentence that says
 	// how a person changes it; empty for what is also corrected. A target sets
 	// it on a wanted Item that is not ours to write, and on an observed Item
 	// that is somebody else's.
@@ -139,14 +139,14 @@ type Terms struct {
 	Shrink *Shrink
 }
 
-// Findings are what a world tells of a thing beside its content; only on
+// Findings are what a target reports of a thing beside its content; only on
 // observed Items.
 type Findings struct {
-	// Unknown says why the world could not tell anything of the thing, with
+	// Unknown is why the target could not tell anything of the thing, with
 	// what a person can do about it. Such an Item has no Object: it is neither
 	// there nor gone, and nothing is done about it.
 	Unknown string
-	// Unasked is true where the world was not asked about the thing, because whoever reads
+	// Unasked is true where the target was not asked about the thing, because whoever reads
 	// the result must not learn whether it exists: it is neither there nor gone, and no
 	// difference. Such an Item has no Object. Default false.
 	Unasked bool

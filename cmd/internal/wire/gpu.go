@@ -92,7 +92,7 @@ func (g *gpus) remember(ctx context.Context, live client.Reader) error {
 	}
 	var held []gpu.PoolState
 	if counts != nil {
-		held = status.Held(counts.Status)
+		held = status.BackoffStates(counts.Status)
 	}
 	g.book.Restore(held)
 	return nil

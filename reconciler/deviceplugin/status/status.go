@@ -1,7 +1,7 @@
 // Package status reads the live DevicePlugin and writes its status: what the nodes offer, which
 // are in trouble, what is held back, and whether Karpenter honours the overlays.
 //
-// It only tells. What it tells comes from the packages that act on nodes, through
+// It only reports. What it reports comes from the packages that act on nodes, through
 // the functions of a Reconciler; it refuses to conclude anything of its own. Start
 // reading at Reconciler.
 package status
@@ -95,7 +95,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 	now := r.Clock.Now()
 	told := counts.DeepCopy()
 	fill(&told.Status, pools, r.Rollouts())
-	status, reason, message := verdict(told.Status, refused, now)
+	status, reason, message := readyCondition(told.Status, refused, now)
 	conclude(told, status, reason, message)
 	if err := r.write(ctx, counts, told); err != nil {
 		return ctrl.Result{}, err
@@ -169,8 +169,8 @@ func fill(status *v1alpha1.DevicePluginStatus, pools []gpu.PoolState, rollouts m
 	}
 }
 
-// verdict is the condition Ready.
-func verdict(s v1alpha1.DevicePluginStatus, refused []string, now time.Time) (metav1.ConditionStatus, string, string) {
+// readyCondition is the condition Ready.
+func readyCondition(s v1alpha1.DevicePluginStatus, refused []string, now time.Time) (metav1.ConditionStatus, string, string) {
 	var held, troubled, rolling []string
 	for _, p := range s.Pools {
 		if p.BackoffUntil != nil && p.BackoffUntil.After(now) {
@@ -222,17 +222,17 @@ func conclude(plugin *v1alpha1.DevicePlugin, ready metav1.ConditionStatus, reaso
 	plugin.Status.ObservedGeneration = plugin.Generation
 }
 
-// lookAgain is how soon nodes that start are looked at again: of those that are late
-// no event tells.
-const lookAgain = 30 * time.Second
+// recheckInterval is how soon nodes that start are read again: of those that are late
+// no event reports.
+const recheckInterval = 30 * time.Second
 
 // untilNext is when a hold ends, or a node that starts may have become late, which
 // changes the verdict without an event; 0 where neither is to be expected.
 func untilNext(pools []gpu.PoolState, now time.Time) time.Duration {
 	var next time.Duration
 	for _, p := range pools {
-		if p.Updated < p.Nodes && (next == 0 || lookAgain < next) {
-			next = lookAgain
+		if p.Updated < p.Nodes && (next == 0 || recheckInterval < next) {
+			next = recheckInterval
 		}
 		if left := p.BackoffUntil.Sub(now); left > 0 && (next == 0 || left < next) {
 			next = left
@@ -241,9 +241,9 @@ func untilNext(pools []gpu.PoolState, now time.Time) time.Duration {
 	return next
 }
 
-// Held is what a status remembers of pools' failures, for the process that comes
+// BackoffStates is what a status remembers of pools' failures, for the process that comes
 // after the one that wrote it; sorted by pool.
-func Held(status v1alpha1.DevicePluginStatus) []gpu.PoolState {
+func BackoffStates(status v1alpha1.DevicePluginStatus) []gpu.PoolState {
 	byPool := map[string]gpu.PoolState{}
 	for _, p := range status.Pools {
 		if p.Failures == 0 {

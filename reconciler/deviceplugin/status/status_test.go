@@ -166,7 +166,7 @@ func TestPoolsAreToldWithTheirNodesTroublesAndHolds(t *testing.T) {
 		t.Errorf("%+v %s", first, diff)
 	}
 	if diff := cmp.Diff([]gpu.PoolState{{Pool: "held", Profile: "sliced", Failures: 2, BackoffUntil: until, LastFailure: "NoDriver: x"}},
-		status.Held(got), cmp.Comparer(func(a, b time.Time) bool { return a.Equal(b) })); diff != "" {
+		status.BackoffStates(got), cmp.Comparer(func(a, b time.Time) bool { return a.Equal(b) })); diff != "" {
 		t.Errorf("what the next process would remember: %s", diff)
 	}
 }

@@ -50,8 +50,8 @@ type Facts struct {
 	// Object is the thing whose change is held (DeletionLosses, UpdateLosses, LooserGuard), or that uses a
 	// part of it (InUse), as state.Key writes it.
 	Object string `json:"object,omitempty"`
-	// Detail is what the thing's own world has to add: how a person changes what is
-	// OnlyCompared, or that nothing is written to the world (DriftReported); what
+	// Detail is what the thing's own target has to add: how a person changes what is
+	// OnlyCompared, or that nothing is written to the target (DriftReported); what
 	// goes with a deletion or an update; why it is not known whether a part is InUse.
 	Detail string `json:"detail,omitempty"`
 	// Fields are the paths of the fields that make a LooserGuard or are InUse.
@@ -79,11 +79,11 @@ type Nodes struct {
 	Replaced int `json:"replaced"`
 	// Removed are taken away with their pool.
 	Removed int `json:"removed"`
-	// Unknown says why it cannot be told how many, Uncertain why it may be more; empty
+	// Unknown is why it cannot be told how many, Uncertain why it may be more; empty
 	// where the numbers hold.
 	Unknown   string `json:"unknown,omitempty"`
 	Uncertain string `json:"uncertain,omitempty"`
-	// Max is how many may be replaced or taken away unasked; nil where nobody says so.
+	// Max is how many may be replaced or taken away unasked; nil where none is set.
 	Max *int `json:"max,omitempty"`
 	// Reviewed are what the reviews showed; nil where there was none.
 	Reviewed *Reviews `json:"reviewed,omitempty"`

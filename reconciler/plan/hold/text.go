@@ -74,7 +74,7 @@ func (r Reason) clauses() []string {
 	return []string{f.Detail}
 }
 
-// String says how many things would be deleted.
+// String is how many things would be deleted.
 func (d Deletions) String() string {
 	if d.Count == d.Managed {
 		return fmt.Sprintf("would delete all %d objects (%s)", d.Count, MaxPrunePercent.Text())
@@ -90,7 +90,7 @@ func (f Facts) inUse() string {
 	return fmt.Sprintf("%s is in use until %s is deleted, which waits", part, f.Object)
 }
 
-// String says how many nodes would be lost.
+// String is how many nodes would be lost.
 func (n Nodes) String() string {
 	if n.Unknown != "" {
 		return "may replace any number of nodes, for it cannot be predicted: " + n.Unknown
@@ -114,7 +114,7 @@ func (n Nodes) String() string {
 	return out
 }
 
-// with says what so many nodes go with.
+// with is what so many nodes go with.
 func with(nodes int) string {
 	if nodes == 1 {
 		return " with its pool"

@@ -27,7 +27,7 @@ type Removal struct {
 	Names Names
 	// Allowed is what was allowed when the deletion of this very incarnation was
 	// about to be sent, and did not come to its end: the process died, or the
-	// world refused. Nil where it never was. Only on observed things.
+	// target refused. Nil where it never was. Only on observed things.
 	Allowed *Allowance
 	// UsedBy is the part of another thing through which this one is used; zero
 	// where none is. As long as the deletion waits for a person, or nobody can
@@ -102,7 +102,7 @@ func (n Names) Counts() Counts {
 	return out
 }
 
-// Removal is the deletion with which these things go, and which says so.
+// Removal is the deletion with which these things go, and which states that.
 func (n Names) Removal(impact string) Removal {
 	return Removal{Impact: impact, Losses: n.Counts(), Names: n}
 }

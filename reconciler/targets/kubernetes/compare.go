@@ -192,7 +192,7 @@ func (w *Target) refused(item state.Item, bare map[string]any, ours fields.Tree,
 	if w.cfg.OnlyManaged {
 		why = "the Sync's status has the reason"
 	}
-	return withRemark(clientDryRun(item, bare, ours), "refused: "+why)
+	return withDryRunMessage(clientDryRun(item, bare, ours), "refused: "+why)
 }
 
 // clientDryRun is a live object as far as it can be compared without the API server, which
@@ -201,9 +201,9 @@ func clientDryRun(item state.Item, bare map[string]any, ours fields.Tree) map[st
 	return fields.Project(bare, fields.Overlay(bare, item.Object, ours), item.Object, ours)
 }
 
-// withRemark adds a difference that is not a field: why the API server could not
+// withDryRunMessage adds a difference that is not a field: why the API server could not
 // are what differs.
-func withRemark(object map[string]any, text string) map[string]any {
+func withDryRunMessage(object map[string]any, text string) map[string]any {
 	out := maps.Clone(object)
 	out["dryRun"] = text
 	return out

@@ -104,7 +104,7 @@ func (o *observation) unseen(records []inventory.Record, err error) {
 			rec, _ := o.target.store.Get(r.Key)
 			found := state.Item{Key: item.Key, Version: item.Version, Wave: item.Wave, Applied: rec.Desired}
 			found.Unreadable = err.Error()
-			found.Object = withRemark(item.Object, "unreadable: "+found.Unreadable)
+			found.Object = withDryRunMessage(item.Object, "unreadable: "+found.Unreadable)
 			o.add(found)
 		} else if o.givesUp() {
 			o.fail(fmt.Errorf("%s is recorded as ours and cannot be seen: %w", r.Key, err))

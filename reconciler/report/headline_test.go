@@ -73,7 +73,7 @@ func TestOnlyNodesWithoutRoomCountAsSuch(t *testing.T) {
 	f := blocking()
 	f.Replaced = append(f.Replaced, nodesOf("tight", 2, "NodeClassDrift")[1])
 	f.Pools[4].Nodes, f.Pools[4].Replaced = 2, 2
-	if got := judge(f); got.full["tight"] != 1 || got.in("tight") != 1 {
+	if got := outcomesOf(f); got.full["tight"] != 1 || got.in("tight") != 1 {
 		t.Errorf("%+v", got)
 	}
 	md := all(t, forecasted(step(), f))["md"]
@@ -104,7 +104,7 @@ func TestAWorkloadIsNamedWithWhatBecomesOfIt(t *testing.T) {
 		fmt.Sprintf("%s a/x (1 pod)", clip(strings.Repeat("A", 50), 40)): {Workload: strings.Repeat("A", 50)},
 	} {
 		p.Pod = provision.Pod{Namespace: "a", Name: "x"}
-		if got := plainVoice().alike(p); got != want {
+		if got := plainStyle().alike(p); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}

@@ -21,14 +21,14 @@ import (
 // first what had drifted before, then that quotas suffice, the ceiling, the share of
 // spot, why nodes stay, what is not known, and names.
 func (r Report) Headline() string {
-	if r = r.shown(); r.told() {
-		return briefly(r.clauses(plainVoice()))
+	if r = r.sanitized(); r.detailed() {
+		return briefly(r.phrases(plainStyle()))
 	}
 	return clip(r.headline(), lineWidth)
 }
 
-// clause is a part of the verdict.
-type clause struct {
+// phrase is a part of the verdict.
+type phrase struct {
 	text string
 	// brief is what is left of it when there is no room for all; nothing when empty.
 	brief string
@@ -39,7 +39,7 @@ type clause struct {
 const (
 	rankName = iota + 1
 	rankUnknown
-	rankUntold
+	rankWarning
 	rankWhy
 	rankSpot
 	rankCeiling
@@ -48,24 +48,24 @@ const (
 )
 
 // briefly writes clauses in a line of a forge.
-func briefly(clauses []clause) string {
-	line := spoken(clauses)
+func briefly(clauses []phrase) string {
+	line := joined(clauses)
 	for rank := rankDrift; rank > 0 && utf8.RuneCountInString(line) > lineWidth; rank-- {
 		for i, c := range clauses {
 			if c.rank == rank {
 				clauses[i].text = c.brief
 			}
 		}
-		line = spoken(clauses)
+		line = joined(clauses)
 	}
 	for n := len(clauses) - 1; n > 0 && utf8.RuneCountInString(line) > lineWidth; n-- {
-		line = spoken(clauses[:n])
+		line = joined(clauses[:n])
 	}
 	return clip(line, lineWidth)
 }
 
-// spoken joins the clauses that say something.
-func spoken(clauses []clause) string {
+// joined joins the clauses that say something.
+func joined(clauses []phrase) string {
 	var out []string
 	for _, c := range clauses {
 		if c.text != "" {
@@ -75,98 +75,98 @@ func spoken(clauses []clause) string {
 	return strings.Join(out, " · ")
 }
 
-// told reports whether there is more to say in a line than how much changes.
-func (r Report) told() bool { return r.Forecast != nil || r.proposal() }
+// detailed reports whether there is more to say in a line than how much changes.
+func (r Report) detailed() bool { return r.Forecast != nil || r.proposal() }
 
-// verdict is the verdict in full.
-func (r Report) verdict(v voice) string { return spoken(r.clauses(v)) }
+// fullHeadline is the verdict in full.
+func (r Report) fullHeadline(v style) string { return joined(r.phrases(v)) }
 
-// clauses are what the verdict says, what matters most first.
-func (r Report) clauses(v voice) []clause {
+// phrases are what the verdict says, what matters most first.
+func (r Report) phrases(v style) []phrase {
 	out := r.extent(v)
 	if n := len(r.foreign()); n > 0 {
-		out = append(out, clause{text: fmt.Sprintf("%d not ours", n)})
+		out = append(out, phrase{text: fmt.Sprintf("%d not ours", n)})
 	}
 	if !r.idle() {
 		out = append(out, r.effects(v)...)
 	}
 	if n := r.Summary.Compared; n > 0 {
-		out = append(out, clause{text: fmt.Sprintf("%d only compared", n), rank: rankUnknown})
+		out = append(out, phrase{text: fmt.Sprintf("%d only compared", n), rank: rankUnknown})
 	}
 	if n := r.Summary.Unknown; n > 0 {
-		out = append(out, clause{text: fmt.Sprintf("%d not compared", n), rank: rankUnknown})
+		out = append(out, phrase{text: fmt.Sprintf("%d not compared", n), rank: rankUnknown})
 	}
 	if f := r.Forecast; f != nil && len(f.Unknown) > 0 && !r.idle() {
-		out = append(out, clause{text: count(len(f.Unknown), "unknown"), rank: rankUntold})
+		out = append(out, phrase{text: count(len(f.Unknown), "unknown"), rank: rankWarning})
 	}
 	if n := r.driftedBefore(); n > 0 {
-		out = append(out, clause{text: fmt.Sprintf("%d drifted before", n), rank: rankDrift})
+		out = append(out, phrase{text: fmt.Sprintf("%d drifted before", n), rank: rankDrift})
 	}
 	return out
 }
 
 // effects are what the change does to nodes, pods, quotas and money.
-func (r Report) effects(v voice) []clause {
-	var out []clause
+func (r Report) effects(v style) []phrase {
+	var out []phrase
 	f := r.Forecast
 	switch {
 	case f != nil:
 		out = r.nodes(f, v)
-		if n := len(judge(f).lost); n > 0 {
-			out = append(out, clause{text: count(n, "pod") + " will not be recreated"})
+		if n := len(outcomesOf(f).lost); n > 0 {
+			out = append(out, phrase{text: count(n, "pod") + " will not be recreated"})
 		}
 		if n := podsIn(f.Fit.Unscheduled); n > 0 {
-			out = append(out, clause{text: conjugated(n, "pod", "fit") + " no node"})
+			out = append(out, phrase{text: conjugated(n, "pod", "fit") + " no node"})
 		}
 		if n := podsIn(newcomers(f)); n > 0 {
-			out = append(out, clause{text: conjugated(n, "new pod", "fit") + " no node"})
+			out = append(out, phrase{text: conjugated(n, "new pod", "fit") + " no node"})
 		}
 		if n := len(overLimit(f)); n > 0 {
-			out = append(out, clause{text: count(n, "pool") + " over the limit"})
+			out = append(out, phrase{text: count(n, "pool") + " over the limit"})
 		}
 	case slices.ContainsFunc(r.Changes, Change.provisions):
-		out = append(out, clause{text: "nodes and money not told"})
+		out = append(out, phrase{text: "nodes and money not told"})
 	}
 	if r.Quota == quotaShort {
-		out = append(out, clause{text: "quota short"})
+		out = append(out, phrase{text: "quota short"})
 	}
 	if n := r.warned(); n > 0 {
-		out = append(out, clause{text: count(n, "warning"), rank: rankUntold})
+		out = append(out, phrase{text: count(n, "warning"), rank: rankWarning})
 	}
 	if f != nil {
 		out = append(out, money(f.Cost, v)...)
 	}
 	switch r.Quota {
 	case quotaOK:
-		out = append(out, clause{text: "quota ok", rank: rankQuota})
+		out = append(out, phrase{text: "quota ok", rank: rankQuota})
 	case quotaShortBefore:
-		out = append(out, clause{text: "quota short before", rank: rankQuota})
+		out = append(out, phrase{text: "quota short before", rank: rankQuota})
 	}
 	return out
 }
 
-// nodes says what becomes of nodes: of those that can be counted, or of pools.
-func (r Report) nodes(f *provision.Forecast, v voice) []clause {
+// nodes is what becomes of nodes: of those that can be counted, or of pools.
+func (r Report) nodes(f *provision.Forecast, v style) []phrase {
 	pools := r.uncounted()
 	switch {
 	case r.offline() && len(f.Removed) == 1:
-		return []clause{{"all nodes of pool " + v.short(f.Removed[0].Pool) + " die", "all nodes of a pool die", rankName}}
+		return []phrase{{"all nodes of pool " + v.short(f.Removed[0].Pool) + " die", "all nodes of a pool die", rankName}}
 	case r.offline() && len(f.Removed) > 1:
-		return []clause{{text: fmt.Sprintf("all nodes of %d pools die", len(f.Removed))}}
+		return []phrase{{text: fmt.Sprintf("all nodes of %d pools die", len(f.Removed))}}
 	case len(pools) == 1:
 		all, fate := "nodes of ", " may be replaced"
 		if pools[0].Drifts {
 			all, fate = "all nodes of ", " replaced"
 		}
-		return []clause{{all + "pool " + v.short(pools[0].Name) + fate, all + "a pool" + fate, rankName}}
+		return []phrase{{all + "pool " + v.short(pools[0].Name) + fate, all + "a pool" + fate, rankName}}
 	case slices.ContainsFunc(pools, func(p provision.Pool) bool { return p.Drifts }):
-		return []clause{{text: fmt.Sprintf("nodes of %d pools replaced", len(pools))}}
+		return []phrase{{text: fmt.Sprintf("nodes of %d pools replaced", len(pools))}}
 	case len(pools) > 1:
-		return []clause{{text: fmt.Sprintf("nodes of %d pools may be replaced", len(pools))}}
+		return []phrase{{text: fmt.Sprintf("nodes of %d pools may be replaced", len(pools))}}
 	case r.offline() && len(f.Pools) > 0 && len(f.Replaced)+len(f.Removed) == 0:
-		return []clause{{text: "no node is replaced"}} // Whatever else is not known.
+		return []phrase{{text: "no node is replaced"}} // Whatever else is not known.
 	}
-	return judge(f).nodes(f, v)
+	return outcomesOf(f).nodes(f, v)
 }
 
 // provisions reports whether nodes may come or go for the change.
@@ -193,8 +193,8 @@ func (r Report) sign() string {
 	}
 	dying := slices.ContainsFunc(f.Removed, func(x provision.Removal) bool { return len(x.Nodes) > 0 || r.offline() })
 	strange := newcomers(f)
-	stop := len(r.Problems)+len(r.Holds)+len(f.Fit.Unscheduled)+judge(f).count() > 0 || judge(f).unexplained || dying || len(judge(f).lost) > 0 ||
-		r.Quota == quotaShort || len(r.guardsThatHold(plainVoice())) > 0
+	stop := len(r.Problems)+len(r.Holds)+len(f.Fit.Unscheduled)+outcomesOf(f).count() > 0 || outcomesOf(f).unexplained || dying || len(outcomesOf(f).lost) > 0 ||
+		r.Quota == quotaShort || len(r.guardsThatHold(plainStyle())) > 0
 	look := dearer(f.Cost) || r.Summary.Delete+r.Summary.Warnings+len(r.Unknown)+len(f.Replaced)+len(f.Removed)+len(f.Unknown)+len(strange)+r.Summary.Compared+len(r.foreign())+len(r.uncounted())+len(overLimit(f))+atMost(f) > 0 ||
 		slices.ContainsFunc(r.Guards, func(g Guard) bool { return g.Result != "ok" })
 	switch {
@@ -216,7 +216,7 @@ func dearer(c provision.Cost) bool {
 }
 
 // extent is how much the plan changes, and what keeps it from being all.
-func (r Report) extent(v voice) []clause {
+func (r Report) extent(v style) []phrase {
 	objects, inAWS := 0, 0
 	for _, c := range r.Changes {
 		switch {
@@ -227,8 +227,8 @@ func (r Report) extent(v voice) []clause {
 			objects++
 		}
 	}
-	var out []clause
-	say := func(text string) { out = append(out, clause{text: text}) }
+	var out []phrase
+	say := func(text string) { out = append(out, phrase{text: text}) }
 	if r.Summary.Problems > 0 {
 		say(count(r.Summary.Problems, "problem"))
 	}
@@ -237,7 +237,7 @@ func (r Report) extent(v voice) []clause {
 		held = fmt.Sprintf("%d held", r.Summary.Held)
 	}
 	if rules := r.guardsThatHold(v); len(rules) > 0 {
-		by := clause{text: cmp.Or(held, "held") + " by " + enough(rules)}
+		by := phrase{text: cmp.Or(held, "held") + " by " + enough(rules)}
 		if len(rules) > 1 {
 			by.brief, by.rank = cmp.Or(held, "held")+" by "+count(len(rules), "rule"), rankName
 		}
@@ -266,7 +266,7 @@ func conjugated(n int, noun, verb string) string {
 	return count(n, noun) + " " + verb
 }
 
-// clip shortens s to width runes, the last of which says so.
+// clip shortens s to width runes, the last of which marks it.
 func clip(s string, width int) string {
 	r := []rune(s)
 	if len(r) <= width {

@@ -19,48 +19,48 @@ func TestTheAftermathIsToldInAFewLines(t *testing.T) {
 	kept[0].Blockers = []provision.Blocker{{Kind: "pdb", Pod: provision.Pod{Namespace: "ml", Name: "train-6"}, Budgets: []string{"ml/train"}}, {Kind: "pdb", Pod: provision.Pod{Namespace: "ml", Name: "train-7"}, Budgets: []string{"ml/train"}}}
 	tests := []struct {
 		name           string
-		a              Aftermath
+		a              MergeOutcome
 		markdown, line string
 	}{
-		{"before it is applied", Aftermath{Merged: merged, Nodes: 4}, "Merged 2026-11-20 19:02 UTC; not applied yet.\n", "Merged, not applied yet"},
-		{"held", Aftermath{Merged: merged, Held: "guard.maxNodesReplaced: 9 nodes, at most 5."},
+		{"before it is applied", MergeOutcome{Merged: merged, Nodes: 4}, "Merged 2026-11-20 19:02 UTC; not applied yet.\n", "Merged, not applied yet"},
+		{"held", MergeOutcome{Merged: merged, Held: "guard.maxNodesReplaced: 9 nodes, at most 5."},
 			"⛔ Merged 2026-11-20 19:02 UTC; held: `guard.maxNodesReplaced: 9 nodes, at most 5`.\n\nWhat lets it go on stands in the Sync's status: `kubectl -n poolwright-system describe syncs.poolwright.dev`.\n",
 			"Held: guard.maxNodesReplaced: 9 nodes, at most 5"},
-		{"held until it is confirmed", Aftermath{Merged: merged, Sync: "team/dev", Held: "3 nodes go with it", ConfirmationToken: "3ae3f00d,1234"},
+		{"held until it is confirmed", MergeOutcome{Merged: merged, Sync: "team/dev", Held: "3 nodes go with it", ConfirmationToken: "3ae3f00d,1234"},
 			"⛔ Merged 2026-11-20 19:02 UTC; held: `3 nodes go with it`.\n\nTo confirm all that waits: `kubectl -n team annotate sync dev --overwrite poolwright.dev/confirm=3ae3f00d,1234`.\n",
 			"Held: 3 nodes go with it"},
-		{"failed", Aftermath{Merged: merged, Failed: "ApplyFailed", Sync: "team/dev"},
+		{"failed", MergeOutcome{Merged: merged, Failed: "ApplyFailed", Sync: "team/dev"},
 			"❌ Merged 2026-11-20 19:02 UTC; not applied in full: `ApplyFailed`. It is tried again. What failed stands in the Sync's status: `kubectl -n team describe syncs.poolwright.dev dev`.\n",
 			"Merged, not applied in full: ApplyFailed"},
-		{"failed for good", Aftermath{Merged: merged, Failed: "InvalidManifests", Stalled: true},
+		{"failed for good", MergeOutcome{Merged: merged, Failed: "InvalidManifests", Stalled: true},
 			"❌ Merged 2026-11-20 19:02 UTC; not applied in full: `InvalidManifests`. It waits for somebody to mend it. What failed stands in the Sync's status: `kubectl -n poolwright-system describe syncs.poolwright.dev`.\n",
 			"Merged, not applied in full: InvalidManifests"},
-		{"no nodes", Aftermath{Revision: revision, Merged: merged, Applied: applied}, "Applied `main` at `abc1234` in 4 s. No node had to be replaced.\n", "Applied main@abc1234 in 4 s. No node had to be replaced"},
-		{"under way", Aftermath{Revision: revision, Merged: merged, Applied: applied, Nodes: 4, Left: kept},
+		{"no nodes", MergeOutcome{Revision: revision, Merged: merged, Applied: applied}, "Applied `main` at `abc1234` in 4 s. No node had to be replaced.\n", "Applied main@abc1234 in 4 s. No node had to be replaced"},
+		{"under way", MergeOutcome{Revision: revision, Merged: merged, Applied: applied, Nodes: 4, Left: kept},
 			"Applied `main` at `abc1234` in 4 s. Roll-out: 3 of 4 nodes replaced, 1 left: `ip-10-0-3-13.eu-west-1.compute.internal` waits for PodDisruptionBudget `ml/train`.\n",
 			"Applied main@abc1234 in 4 s. Roll-out: 3 of 4 nodes replaced, 1 left"},
-		{"many left, those first that wait", Aftermath{Revision: revision, Merged: merged, Applied: applied, Nodes: 2, Left: left},
+		{"many left, those first that wait", MergeOutcome{Revision: revision, Merged: merged, Applied: applied, Nodes: 2, Left: left},
 			"Applied `main` at `abc1234` in 4 s. Roll-out: 0 of 4 nodes replaced, 4 left: `ip-10-0-3-13.eu-west-1.compute.internal` waits for PodDisruptionBudget `ml/train`; `ip-10-0-3-10.eu-west-1.compute.internal`; `ip-10-0-3-11.eu-west-1.compute.internal`; 1 more.\n",
 			"Applied main@abc1234 in 4 s. Roll-out: 0 of 4 nodes replaced, 4 left"},
-		{"a part held", Aftermath{Revision: revision, Merged: merged, Applied: merged.Add(5 * time.Minute), Held: "too many"},
+		{"a part held", MergeOutcome{Revision: revision, Merged: merged, Applied: merged.Add(5 * time.Minute), Held: "too many"},
 			"Applied `main` at `abc1234` in 5 min. No node had to be replaced.\n\n⛔ A part of it is held: `too many`.\n\nWhat lets it go on stands in the Sync's status: `kubectl -n poolwright-system describe syncs.poolwright.dev`.\n",
 			"Applied main@abc1234 in 5 min, a part is held: too many"},
-		{"done", Aftermath{Revision: revision, Merged: merged, Applied: applied, Nodes: 4, Done: applied.Add(23 * time.Minute)},
+		{"done", MergeOutcome{Revision: revision, Merged: merged, Applied: applied, Nodes: 4, Done: applied.Add(23 * time.Minute)},
 			"Applied `main` at `abc1234` in 4 s. Roll-out done in 23 min: 4 nodes replaced.\n", "Applied main@abc1234 in 4 s. Roll-out done in 23 min: 4 nodes replaced"},
-		{"a pool that goes", Aftermath{Revision: revision, Merged: merged, Applied: applied, Nodes: 4, Removed: 9, Left: kept},
+		{"a pool that goes", MergeOutcome{Revision: revision, Merged: merged, Applied: applied, Nodes: 4, Removed: 9, Left: kept},
 			"Applied `main` at `abc1234` in 4 s. Roll-out: 3 of 4 nodes gone with their pool, 1 left: `ip-10-0-3-13.eu-west-1.compute.internal` waits for PodDisruptionBudget `ml/train`.\n",
 			"Applied main@abc1234 in 4 s. Roll-out: 3 of 4 nodes gone with their pool, 1 left"},
-		{"a pool that is gone, and one that is rolled", Aftermath{Revision: revision, Merged: merged, Applied: applied, Nodes: 4, Removed: 3, Done: applied.Add(23 * time.Minute)},
+		{"a pool that is gone, and one that is rolled", MergeOutcome{Revision: revision, Merged: merged, Applied: applied, Nodes: 4, Removed: 3, Done: applied.Add(23 * time.Minute)},
 			"Applied `main` at `abc1234` in 4 s. Roll-out done in 23 min: 1 node replaced, 3 nodes gone with their pool.\n",
 			"Applied main@abc1234 in 4 s. Roll-out done in 23 min: 1 node replaced, 3 nodes gone with their pool"},
-		{"applied, and nothing seen of the nodes", Aftermath{Revision: revision, Applied: applied, Nodes: 4},
+		{"applied, and nothing seen of the nodes", MergeOutcome{Revision: revision, Applied: applied, Nodes: 4},
 			"Applied `main` at `abc1234`. Roll-out: 4 nodes to replace.\n", "Applied main@abc1234. Roll-out: 4 nodes to replace"},
-		{"a commit alone, long after", Aftermath{Revision: "abc1234def5678900000000000000000000000aa", Merged: merged, Applied: merged.Add(100 * time.Hour), Nodes: 1, Done: merged.Add(110 * time.Hour)},
+		{"a commit alone, long after", MergeOutcome{Revision: "abc1234def5678900000000000000000000000aa", Merged: merged, Applied: merged.Add(100 * time.Hour), Nodes: 1, Done: merged.Add(110 * time.Hour)},
 			"Applied `abc1234` in 4.2 days. Roll-out done in 10.0 h: 1 node replaced.\n", "Applied abc1234 in 4.2 days. Roll-out done in 10.0 h: 1 node replaced"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if d := cmp.Diff(tt.markdown, Options{}.Aftermath(tt.a)); d != "" {
+			if d := cmp.Diff(tt.markdown, Options{}.MergeOutcome(tt.a)); d != "" {
 				t.Errorf("Markdown (-want +got):\n%s", d)
 			}
 			if d := cmp.Diff(tt.line, tt.a.Line()); d != "" {
@@ -83,24 +83,24 @@ func TestEveryKindOfBlockerIsNamedInTheAftermath(t *testing.T) {
 	} {
 		n := nodesOf("gpu", 1, "x")
 		n[0].Blockers = []provision.Blocker{b}
-		if got := (Options{}).Aftermath(Aftermath{Applied: time.Unix(1, 0), Nodes: 1, Left: n}); !strings.Contains(got, want) {
+		if got := (Options{}).MergeOutcome(MergeOutcome{Applied: time.Unix(1, 0), Nodes: 1, Left: n}); !strings.Contains(got, want) {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}
 }
 
 // ruinedAftermath has one string wherever there is content.
-func ruinedAftermath(s string) Aftermath {
+func ruinedAftermath(s string) MergeOutcome {
 	n := nodesOf("gpu"+s, 2, s)
 	n[0].Name, n[1].Name = "", "node"+s
 	n[0].Blockers = []provision.Blocker{
 		{Kind: "pdb", Budgets: []string{"a" + s}}, {Kind: "do-not-disrupt", Pod: provision.Pod{Namespace: s, Name: s}}, {Kind: "kind" + s},
 	}
-	return Aftermath{Revision: "main" + s + "@sha1:abc" + s, Merged: time.Unix(1, 0), Applied: time.Unix(5, 0), Nodes: 4, Left: n, Held: s + "!"}
+	return MergeOutcome{Revision: "main" + s + "@sha1:abc" + s, Merged: time.Unix(1, 0), Applied: time.Unix(5, 0), Nodes: 4, Left: n, Held: s + "!"}
 }
 
 func TestHostileNamesOfTheAftermathStayInCode(t *testing.T) {
-	want := skeleton(t, Options{}.Aftermath(ruinedAftermath("-x")))
+	want := skeleton(t, Options{}.MergeOutcome(ruinedAftermath("-x")))
 	for name, s := range hostile {
 		if strings.TrimSpace(s) == "" {
 			continue
@@ -108,7 +108,7 @@ func TestHostileNamesOfTheAftermathStayInCode(t *testing.T) {
 		s = s[:min(len(s), 3000)]
 		t.Run(name, func(t *testing.T) {
 			a := ruinedAftermath(s)
-			md := Options{}.Aftermath(a)
+			md := Options{}.MergeOutcome(a)
 			if d := cmp.Diff(want, skeleton(t, md)); d != "" || strings.Contains(skeleton(t, md), "@") || strings.Contains(md, "<!--") {
 				t.Errorf("content stands outside of code: %q\n%s", md, d)
 			}
@@ -121,7 +121,7 @@ func TestHostileNamesOfTheAftermathStayInCode(t *testing.T) {
 	}
 	const token = "ghp_0123456789abcdefABCDEF"
 	a := ruinedAftermath(" " + token)
-	if got := (Options{}).Aftermath(a) + a.Line(); strings.Contains(got, token) {
+	if got := (Options{}).MergeOutcome(a) + a.Line(); strings.Contains(got, token) {
 		t.Errorf("shows a secret: %q", got)
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/poolwright/poolwright/provision"
 )
 
-// fate sorts the nodes that are to be replaced and never are.
-type fate struct {
+// nodeOutcomes sorts the nodes that are to be replaced and never are.
+type nodeOutcomes struct {
 	// blocked are those that something on them keeps.
 	blocked []provision.Node
 	// full counts the others beside which their pool has no room for a replacement,
@@ -25,8 +25,8 @@ type fate struct {
 	unexplained bool
 }
 
-func judge(f *provision.Forecast) fate {
-	out := fate{closed: map[string]int{}, full: map[string]int{}}
+func outcomesOf(f *provision.Forecast) nodeOutcomes {
+	out := nodeOutcomes{closed: map[string]int{}, full: map[string]int{}}
 	pools := map[string]provision.RolloutRate{}
 	for _, p := range f.Pools {
 		pools[p.Name] = p.RolloutRate
@@ -85,10 +85,10 @@ func shut(p provision.RolloutRate) bool {
 	return p.AllowedDisruptions == 0 && p.NextWindow.IsZero() && err == nil && n == 0
 }
 
-func (x fate) count() int { return len(x.blocked) + total(x.closed) + total(x.full) }
+func (x nodeOutcomes) count() int { return len(x.blocked) + total(x.closed) + total(x.full) }
 
 // in counts those of one pool.
-func (x fate) in(pool string) int {
+func (x nodeOutcomes) in(pool string) int {
 	n := x.closed[pool] + x.full[pool]
 	for _, b := range x.blocked {
 		if b.Pool == pool {
@@ -106,9 +106,9 @@ func total(counts map[string]int) int {
 	return n
 }
 
-// nodes says what becomes of the nodes there are.
-func (x fate) nodes(f *provision.Forecast, v voice) []clause {
-	var out []clause
+// nodes is what becomes of the nodes there are.
+func (x nodeOutcomes) nodes(f *provision.Forecast, v style) []phrase {
+	var out []phrase
 	pools, dying := 0, 0
 	for _, r := range f.Removed {
 		if len(r.Nodes) > 0 {
@@ -118,28 +118,28 @@ func (x fate) nodes(f *provision.Forecast, v voice) []clause {
 	switch {
 	case pools == 1:
 		die := conjugated(dying, "node", "die") + " with "
-		out = append(out, clause{die + "pool " + v.short(onlyRemoved(f)), die + "a pool", rankName})
+		out = append(out, phrase{die + "pool " + v.short(onlyRemoved(f)), die + "a pool", rankName})
 	case pools > 1:
-		out = append(out, clause{text: fmt.Sprintf("%s with %s", conjugated(dying, "node", "die"), count(pools, "pool"))})
+		out = append(out, phrase{text: fmt.Sprintf("%s with %s", conjugated(dying, "node", "die"), count(pools, "pool"))})
 	}
 	all, stuck := len(f.Replaced), x.count()
 	switch {
 	case all == 0 && dying > 0:
 	case all == 0 && atMost(f) > 0:
 		n := atMost(f)
-		out = append(out, clause{text: fmt.Sprintf("up to %s may be replaced", count(n, "node"))})
+		out = append(out, phrase{text: fmt.Sprintf("up to %s may be replaced", count(n, "node"))})
 	case all == 0 && len(f.Unknown) > 0:
-		out = append(out, clause{text: "no node is known to be replaced"})
+		out = append(out, phrase{text: "no node is known to be replaced"})
 	case all == 0:
-		out = append(out, clause{text: "no node is replaced"})
+		out = append(out, phrase{text: "no node is replaced"})
 	case stuck > 0:
-		out = append(out, clause{text: fmt.Sprintf("%d of %s replaced%s", all-stuck, count(all, "node"), within(f.Rollout))},
-			clause{"never: " + x.why(), "never: " + count(stuck, "node"), rankWhy})
+		out = append(out, phrase{text: fmt.Sprintf("%d of %s replaced%s", all-stuck, count(all, "node"), within(f.Rollout))},
+			phrase{"never: " + x.why(), "never: " + count(stuck, "node"), rankWhy})
 	default:
-		out = append(out, clause{text: count(all, "node") + " replaced" + within(f.Rollout)})
+		out = append(out, phrase{text: count(all, "node") + " replaced" + within(f.Rollout)})
 	}
 	if x.unexplained {
-		out = append(out, clause{text: "never: some of them"})
+		out = append(out, phrase{text: "never: some of them"})
 	}
 	return out
 }
@@ -166,7 +166,7 @@ func onlyRemoved(f *provision.Forecast) string {
 }
 
 // why counts the nodes that stay by what keeps them.
-func (x fate) why() string {
+func (x nodeOutcomes) why() string {
 	var out []string
 	for _, c := range []struct {
 		n    int

@@ -17,11 +17,11 @@ const leftNames = 3
 // lineWidth is how much of a line next to a commit forges show.
 const lineWidth = 140
 
-// Aftermath writes what became of a merged step as Markdown of at most a few lines,
+// MergeOutcome writes what became of a merged step as Markdown of at most a few lines,
 // for the end of the comment that showed what it would do. Like the comment it holds
 // nothing of a repository or a cluster outside of code.
-func (o Options) Aftermath(a Aftermath) string {
-	v := markdownVoice()
+func (o Options) MergeOutcome(a MergeOutcome) string {
+	v := markdownStyle()
 	a = a.clean()
 	var out []string
 	switch {
@@ -48,9 +48,9 @@ func (o Options) Aftermath(a Aftermath) string {
 
 // Line is what became of the step in one harmless line of plain text, short enough
 // for a commit status.
-func (a Aftermath) Line() string {
+func (a MergeOutcome) Line() string {
 	a = a.clean()
-	v := plainVoice()
+	v := plainStyle()
 	switch {
 	case a.Held != "" && a.Applied.IsZero():
 		return clip("Held: "+sanitize.Escape(a.Held), lineWidth)
@@ -65,7 +65,7 @@ func (a Aftermath) Line() string {
 }
 
 // clean is the aftermath as it may be shown.
-func (a Aftermath) clean() Aftermath {
+func (a MergeOutcome) clean() MergeOutcome {
 	a.Revision, a.Held, a.Left = sanitize.Redact(a.Revision), strings.TrimRight(sanitize.Redact(a.Held), "."), each(a.Left, cleanNode)
 	a.Failed = sanitize.Redact(a.Failed)
 	a.Nodes = max(a.Nodes, len(a.Left))
@@ -73,9 +73,9 @@ func (a Aftermath) clean() Aftermath {
 	return a
 }
 
-// failed says that an apply failed, and where why stands: what Git, AWS or the API
+// failed reports that an apply failed, and where why stands: what Git, AWS or the API
 // server said of it is for those who may read the Sync.
-func (a Aftermath) failed(v voice) string {
+func (a MergeOutcome) failed(v style) string {
 	next := "It is tried again."
 	if a.Stalled {
 		next = "It waits for somebody to mend it."
@@ -87,15 +87,15 @@ func (a Aftermath) failed(v voice) string {
 	return fmt.Sprintf("❌ %s; not applied in full: %s. %s What failed stands in the Sync's status: %s.\n", a.merged(), v.name(a.Failed), next, v.name(describe))
 }
 
-func (a Aftermath) merged() string {
+func (a MergeOutcome) merged() string {
 	if a.Merged.IsZero() {
 		return "Merged"
 	}
 	return "Merged " + moment(a.Merged)
 }
 
-// applied says what was applied, and how long after the merge.
-func (a Aftermath) applied(v voice) string {
+// applied is what was applied, and how long after the merge.
+func (a MergeOutcome) applied(v style) string {
 	out := "Applied"
 	if a.Revision != "" {
 		out += " " + v.revision(parted(a.Revision))
@@ -107,7 +107,7 @@ func (a Aftermath) applied(v voice) string {
 }
 
 // rollout counts the nodes, without naming any.
-func (a Aftermath) rollout() string {
+func (a MergeOutcome) rollout() string {
 	switch {
 	case a.Nodes == 0:
 		return "No node had to be replaced"
@@ -127,7 +127,7 @@ func (a Aftermath) rollout() string {
 }
 
 // kinds counts the nodes that are replaced and those that go with their pool.
-func (a Aftermath) kinds(replaced, removed string) string {
+func (a MergeOutcome) kinds(replaced, removed string) string {
 	var out []string
 	if n := a.Nodes - a.Removed; n > 0 {
 		out = append(out, count(n, "node")+" "+replaced)
@@ -139,7 +139,7 @@ func (a Aftermath) kinds(replaced, removed string) string {
 }
 
 // waiting names the nodes that are left, those that wait for something first.
-func (a Aftermath) waiting(v voice) string {
+func (a MergeOutcome) waiting(v style) string {
 	if len(a.Left) == 0 {
 		return ""
 	}
@@ -163,7 +163,7 @@ func (a Aftermath) waiting(v voice) string {
 }
 
 // waits is what keeps a node, in few words.
-func (v voice) waits(n provision.Node) string {
+func (v style) waits(n provision.Node) string {
 	var out []string
 	for _, b := range n.Blockers {
 		why := v.blocker(b)
@@ -193,7 +193,7 @@ func (v voice) waits(n provision.Node) string {
 }
 
 // revision names a commit of a branch as people do.
-func (v voice) revision(branch, commit string) string {
+func (v style) revision(branch, commit string) string {
 	var out []string
 	for _, name := range []string{branch, shortCommit(commit)} {
 		if name != "" {

@@ -38,7 +38,7 @@ func (p *proposer) step(live, was plan.Plan) plan.Plan {
 	for _, n := range was.Notes {
 		old[said{n.Key, n.Text}] = true
 	}
-	for _, n := range tellable(live.Notes, p.SeenAfter) {
+	for _, n := range tellable(live.Notes, p.ObservedAfter) {
 		if !old[said{n.Key, n.Text}] {
 			out.Notes = append(out.Notes, n)
 		}
@@ -48,7 +48,7 @@ func (p *proposer) step(live, was plan.Plan) plan.Plan {
 	return out
 }
 
-// tellable are the notes of what is ours, and of what is only looked at or is not
+// tellable are the notes of what is ours, and of what is only read or is not
 // there: a quota has no content, and its notes are all there is of it.
 func tellable(notes []plan.Note, seen state.Set) []plan.Note {
 	var out []plan.Note
@@ -60,9 +60,9 @@ func tellable(notes []plan.Note, seen state.Set) []plan.Note {
 	return out
 }
 
-// foreign says that a thing exists, and whether the API server would take the change.
+// foreign reports that a thing exists, and whether the API server would take the change.
 func (p *proposer) foreign(c, planned plan.Change) {
-	switch text, _ := remarkOf(planned); {
+	switch text, _ := dryRunMessage(planned); {
 	case planned.Before != nil && planned.Before.Unreadable != "":
 		p.note(c, "unreadable: "+planned.Before.Unreadable)
 	case text != "":
@@ -75,12 +75,12 @@ func (p *proposer) foreign(c, planned plan.Change) {
 
 // The target for Kubernetes puts what the API server said of a dry run where a field
 // would be.
-const remarkField = "dryRun"
+const dryRunField = "dryRun"
 
-// remarkOf is what the API server said instead of comparing, and the fields without it.
-func remarkOf(c plan.Change) (text string, fields []plan.FieldChange) {
+// dryRunMessage is what the API server said instead of comparing, and the fields without it.
+func dryRunMessage(c plan.Change) (text string, fields []plan.FieldChange) {
 	for _, f := range c.Fields {
-		if f.Path == remarkField && f.After == nil {
+		if f.Path == dryRunField && f.After == nil {
 			text, _ = f.Before.(string)
 			continue
 		}
@@ -89,11 +89,11 @@ func remarkOf(c plan.Change) (text string, fields []plan.FieldChange) {
 	return text, fields
 }
 
-// overlaps says where the change of a thing that is ours meets another of the live
-// world. It names fields and no values: the drift has them, masked.
+// overlaps is where the change of a thing that is ours meets another of the live
+// target. It names fields and no values: the drift has them, masked.
 func (p *proposer) overlaps(c, planned plan.Change) {
-	before, drifted := remarkOf(p.was[c.Key])
-	text, fields := remarkOf(planned)
+	before, drifted := dryRunMessage(p.was[c.Key])
+	text, fields := dryRunMessage(planned)
 	if text != "" && text != before {
 		p.warn(c, "a dry run of it is "+text)
 	}

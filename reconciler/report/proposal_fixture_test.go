@@ -157,7 +157,7 @@ func foreign() plan.Plan {
 	}})
 }
 
-// uncounted is a change of a pool with no cluster to tell its nodes.
+// uncounted is a change of a pool with no cluster to report its nodes.
 func uncounted() *provision.Forecast {
 	f := replacing()
 	f.Pools[1].Nodes, f.Pools[1].Replaced, f.Replaced, f.Rollout = 0, 0, nil, provision.Rollout{}
