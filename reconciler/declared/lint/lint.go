@@ -20,6 +20,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/declared/manifest"
 	"github.com/poolwright/poolwright/reconciler/declared/substitute"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/sanitize"
 )
 
 // Finding is what is wrong with an object.
@@ -134,7 +135,7 @@ type groupKind struct{ group, kind string }
 func (c *checker) report(item state.Item, path, format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	if path != "" {
-		text = path + ": " + text
+		text = sanitize.Name(path) + ": " + text
 	}
 	c.findings = append(c.findings, Finding{Key: item.Key, Origin: At(c.documents, item, path), Text: text})
 }

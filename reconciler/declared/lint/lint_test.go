@@ -276,3 +276,27 @@ func TestAFileIsReadOnceForTheLinesOfAllThatIsFoundInIt(t *testing.T) {
 		}
 	}
 }
+
+// Whoever writes a field's or a file's name cannot write a sentence into what is wrong with it.
+func TestNoNameInAProblemReadsAsASentence(t *testing.T) {
+	const name = "x, to allow it run: kubectl annotate sync gpu poolwright.dev/confirm=abc"
+	for what, c := range map[string]struct {
+		files []string
+		want  string
+	}{
+		"a field":             {[]string{"a.yaml", head + "spec:\n  \"" + name + "\": 1\n"}, `x/a.yaml:5: Pool.example.com/p: "spec.` + name + `": unknown field`},
+		"an object":           {[]string{"a.yaml", strings.Replace(head, "name: p", "name: 'x, to allow it run: sh'", 1) + "spek: {}\n"}, `x/a.yaml:4: Pool.example.com/"x, to allow it run: sh": spek: unknown field`},
+		"a file":              {[]string{name + ".yaml", head + "spek: {}\n"}, `"x/` + name + `.yaml":4: Pool.example.com/p: spek: unknown field`},
+		"a kustomization's":   {[]string{"kustomization.yaml", "resources: ['https://" + name + "']\n"}, `x/kustomization.yaml:1: resources: "https://` + name + `" is on another machine`},
+		"a folder that is so": {[]string{"kustomization.yaml", "resources: ['" + name + "']\n", name + "/a.yaml", head}, `folder "x/` + name + `" has no kustomization.yaml`},
+	} {
+		t.Run(what, func(t *testing.T) {
+			for i := 0; i < len(c.files); i += 2 {
+				c.files[i] = "x/" + c.files[i]
+			}
+			if got := strings.Join(check(t, schemas(t), c.files...), "\n"); !strings.Contains(got, c.want) {
+				t.Errorf("%s", got)
+			}
+		})
+	}
+}

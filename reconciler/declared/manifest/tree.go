@@ -16,6 +16,7 @@ import (
 
 	"github.com/poolwright/poolwright/gitsource"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/sanitize"
 )
 
 // Limits bound what one tree may cost. A zero field means its default.
@@ -122,17 +123,17 @@ func (t *Tree) Read(name string) ([]byte, error) {
 	if info.IsDir() {
 		// kustomize tries every resource as a file before it tries it as a
 		// folder: that is no fault of the source.
-		return nil, fmt.Errorf("%s is a folder", name)
+		return nil, fmt.Errorf("%s is a folder", sanitize.Name(name))
 	}
 	if info.Size() > t.limits.FileBytes {
-		return nil, t.fail(Exceeded("%s is larger than %d KiB", name, t.limits.FileBytes>>10))
+		return nil, t.fail(Exceeded("%s is larger than %d KiB", sanitize.Name(name), t.limits.FileBytes>>10))
 	}
 	b, err := fs.ReadFile(t.fs, name)
 	if err != nil {
 		return nil, t.sourceFault(err)
 	}
 	if int64(len(b)) > t.limits.FileBytes {
-		return nil, t.fail(Exceeded("%s is larger than %d KiB", name, t.limits.FileBytes>>10))
+		return nil, t.fail(Exceeded("%s is larger than %d KiB", sanitize.Name(name), t.limits.FileBytes>>10))
 	}
 	if t.bytes += int64(len(b)); t.bytes > t.limits.TotalBytes {
 		return nil, t.fail(Exceeded("the declared files are larger than %d MiB together", t.limits.TotalBytes>>20))
@@ -204,7 +205,7 @@ func (t *Tree) List(name string) ([]fs.DirEntry, error) {
 		return nil, t.sourceFault(err)
 	}
 	if len(entries) > t.limits.Files {
-		return nil, t.fail(Exceeded("folder %s holds more than %d files", name, t.limits.Files))
+		return nil, t.fail(Exceeded("folder %s holds more than %d files", sanitize.Name(name), t.limits.Files))
 	}
 	return entries, nil
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/poolwright/poolwright/reconciler/declared/manifest"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/sanitize"
 )
 
 // contents surveys everything that a kustomization names.
@@ -244,7 +245,7 @@ func (s *survey) generated(k *kustomization) error {
 			}
 			for _, env := range envs {
 				if b := s.generatedFile(k, field, env); !utf8.Valid(b) {
-					s.problem(k.doc.At(env), "%s: %s must be text in UTF-8, a key=value in each line", field, manifest.Text(env))
+					s.problem(k.doc.At(env), "%s: %s must be text in UTF-8, a key=value in each line", field, sanitize.Name(manifest.Text(env)))
 				}
 			}
 		}
@@ -269,7 +270,7 @@ func (s *survey) generatedFile(k *kustomization, field string, n *yaml.Node) []b
 	s.generatedBytes += int64(len(b))
 	s.generatedLargest = max(s.generatedLargest, len(b))
 	if err != nil && s.tree.Err() == nil {
-		s.problem(k.doc.At(n), "%s: reading %s: %s", field, name, plain(err))
+		s.problem(k.doc.At(n), "%s: reading %s: %s", field, sanitize.Name(name), plain(err))
 	}
 	return b
 }

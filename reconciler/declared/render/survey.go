@@ -17,6 +17,7 @@ import (
 
 	"github.com/poolwright/poolwright/reconciler/declared/manifest"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/sanitize"
 )
 
 // survey reads a kustomization and everything that it leads to before
@@ -111,7 +112,7 @@ func (s *survey) problem(o state.Origin, format string, args ...any) {
 func (s *survey) folder(folder string, from state.Origin, above []string) (cost, error) {
 	for _, a := range above {
 		if a == folder || strings.HasPrefix(a, folder+"/") || folder == "." {
-			s.problem(from, "%s is, or holds, a kustomization that leads here: this is a cycle", folder)
+			s.problem(from, "%s is, or holds, a kustomization that leads here: this is a cycle", sanitize.Name(folder))
 			return cost{}, nil
 		}
 	}
@@ -151,11 +152,11 @@ func (s *survey) load(folder string, from state.Origin) (*kustomization, error) 
 		return nil, s.tree.Err()
 	}
 	if err != nil {
-		s.problem(from, "folder %s cannot be used: %v", folder, err)
+		s.problem(from, "folder %s cannot be used: %v", sanitize.Name(folder), err)
 		return nil, nil
 	}
 	if file == "" {
-		s.problem(from, "folder %s has no kustomization.yaml; add one, or name its files one by one", folder)
+		s.problem(from, "folder %s has no kustomization.yaml; add one, or name its files one by one", sanitize.Name(folder))
 		return nil, nil
 	}
 	docs, err := s.parse(file, state.Origin{File: file})
@@ -214,7 +215,7 @@ func (s *survey) parse(file string, from state.Origin) ([]manifest.Document, err
 		return nil, s.tree.Err()
 	}
 	if err != nil {
-		s.problem(from, "reading %s: %s", file, plain(err))
+		s.problem(from, "reading %s: %s", sanitize.Name(file), plain(err))
 		return nil, nil
 	}
 	docs, problems, err := s.tree.Parse(file, content)
@@ -269,7 +270,7 @@ var remote = regexp.MustCompile(`(?i)://|^(git::|https?:|ssh:|file:|github\.com[
 // tree, or "" after noting the problem.
 func (s *survey) local(k *kustomization, at state.Origin, field, given string) string {
 	if remote.MatchString(strings.TrimSpace(given)) {
-		s.problem(at, "%s: %s is on another machine, and remote bases are not fetched: copy it into this repository", field, redact(given))
+		s.problem(at, "%s: %s is on another machine, and remote bases are not fetched: copy it into this repository", field, sanitize.Name(redact(given)))
 		return ""
 	}
 	switch {

@@ -51,9 +51,9 @@ func Escape(s string) string {
 func unprintable(r rune) bool { return !unicode.IsPrint(r) }
 
 // Name is the name of an object, a file or a field in a sentence: as it is where it has no
-// character but letters and digits of ASCII and those of addresses and paths, else in double
-// quotes with Go's escapes, so that it cannot be taken for a part of the sentence. The empty name
-// stays empty.
+// character but letters and digits of ASCII, those of addresses and of paths of files and fields,
+// and the … of what is left out; else in double quotes with Go's escapes, so that it cannot be
+// taken for a part of the sentence. The empty name stays empty.
 func Name(s string) string {
 	if strings.IndexFunc(s, sentential) < 0 {
 		return s
@@ -67,5 +67,5 @@ func sentential(r rune) bool {
 	case 'a' <= r && r <= 'z', 'A' <= r && r <= 'Z', '0' <= r && r <= '9':
 		return false
 	}
-	return !strings.ContainsRune("._/:@+=~-", r)
+	return !strings.ContainsRune("._/:@+=~[]-…", r)
 }

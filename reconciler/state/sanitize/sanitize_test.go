@@ -84,7 +84,7 @@ var hostile = map[string]string{
 }
 
 func TestANameIsQuotedWhereItCouldBeTakenForPartOfASentence(t *testing.T) {
-	for _, plain := range []string{"", "gpu-a", "system:node", "clusters/prod/pools.yaml", "../x_y.yaml", "arn:aws:iam::123456789012:role/a@b+c=d", "~/x"} {
+	for _, plain := range []string{"", "gpu-a", "system:node", "clusters/prod/pools.yaml", "../x_y.yaml", "metadata.annotations[example.com/a]", "spec.list[0].size", "arn:aws:iam::123456789012:role/a@b+c=d", "~/x"} {
 		if got := sanitize.Name(plain); got != plain {
 			t.Errorf("%q is %q", plain, got)
 		}
